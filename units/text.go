@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package units
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// A suffix multiplies the number before it.
+type suffix struct {
+	name string
+	mult int64
+}
+
+var byteSuffixes = []suffix{
+	{"tib", int64(TiB)}, {"gib", int64(GiB)}, {"mib", int64(MiB)}, {"kib", int64(KiB)},
+	{"tb", 1e12}, {"gb", int64(GB)}, {"mb", int64(MB)}, {"kb", int64(KB)},
+	{"t", int64(TiB)}, {"g", int64(GiB)}, {"m", int64(MiB)}, {"k", int64(KiB)},
+	{"b", 1}, {"", 1},
+}
+
+var rateSuffixes = []suffix{
+	{"tbit", 1e12}, {"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1},
+	{"tbps", 1e12}, {"gbps", 1e9}, {"mbps", 1e6}, {"kbps", 1e3}, {"bps", 1},
+}
+
+var durationSuffixes = []suffix{
+	{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"min", 60e9}, {"s", 1e9},
+}
+
+// parse reads a non-negative decimal number with one of the suffixes. The
+// product is exact and must be a whole number of the base unit that fits int64.
+func parse(s string, table []suffix, what, example string) (int64, error) {
+	t := strings.TrimSpace(s)
+	cut := strings.IndexFunc(t, func(r rune) bool { return (r < '0' || r > '9') && r != '.' && r != '-' && r != '+' })
+	num, suf := t, ""
+	if cut >= 0 {
+		num, suf = t[:cut], strings.ToLower(strings.TrimSpace(t[cut:]))
+	}
+	bad := func(why string) (int64, error) {
+		return 0, fmt.Errorf("%s %q: %s (write it like %s)", what, s, why, example)
+	}
+	// big.Rat would also accept fractions, exponents and huge exponents.
+	if num == "" || len(num) > 40 {
+		return bad("not a number")
+	}
+	v, ok := new(big.Rat).SetString(num)
+	if !ok {
+		return bad("not a number")
+	}
+	if v.Sign() < 0 {
+		return bad("must not be negative")
+	}
+	for _, x := range table {
+		if x.name != suf {
+			continue
+		}
+		v.Mul(v, new(big.Rat).SetInt64(x.mult))
+		if !v.IsInt() {
+			return bad("smaller than the base unit or not a whole number of it")
+		}
+		if !v.Num().IsInt64() || v.Num().Int64() == math.MaxInt64 {
+			return bad("too large")
+		}
+		return v.Num().Int64(), nil
+	}
+	if suf == "" {
+		if v.Sign() == 0 {
+			return 0, nil
+		}
+		return bad("the unit is missing")
+	}
+	return bad("unknown unit " + strconv.Quote(suf))
+}
+
+// ParseBytes reads a size such as "0", "4096", "64KiB", "1.5GiB" or "100MB".
+// A bare k, m, g or t is binary, as in perftest.
+func ParseBytes(s string) (Bytes, error) {
+	v, err := parse(s, byteSuffixes, "size", "4096, 64KiB or 1GiB")
+	return Bytes(v), err
+}
+
+// ParseRate reads a rate in bits per second such as "1gbit", "2.5Gbps" or
+// "400gbit/s".
+func ParseRate(s string) (Rate, error) {
+	v, err := parse(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(s)), "/s"), rateSuffixes, "rate", "100mbit or 1gbit")
+	return Rate(v), err
+}
+
+// ParseDuration reads a duration such as "25ms", "1.5s" or "20us".
+func ParseDuration(s string) (Duration, error) {
+	v, err := parse(s, durationSuffixes, "time", "20us, 25ms or 5s")
+	return Duration(v), err
+}
+
+// String prints b with the largest binary unit that leaves at most two
+// decimals, and exact byte counts below 1 KiB.
+func (b Bytes) String() string {
+	if b < 0 {
+		return "-" + (-b).String()
+	}
+	for _, u := range []struct {
+		n    string
+		size Bytes
+	}{{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}} {
+		if b >= u.size {
+			return trim(float64(b)/float64(u.size)) + " " + u.n
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + " B"
+}
+
+// String prints r with a decimal unit, such as "1 Gbit/s".
+func (r Rate) String() string {
+	for _, u := range []struct {
+		n    string
+		size Rate
+	}{{"Tbit/s", Tbit}, {"Gbit/s", Gbit}, {"Mbit/s", Mbit}, {"kbit/s", Kbit}} {
+		if r >= u.size {
+			return trim(float64(r)/float64(u.size)) + " " + u.n
+		}
+	}
+	return strconv.FormatInt(int64(r), 10) + " bit/s"
+}
+
+// String prints d with three significant digits or so, such as "25 ms".
+func (d Duration) String() string {
+	if d < 0 {
+		return "-" + (-d).String()
+	}
+	switch {
+	case d >= Second:
+		return trim(d.Seconds()) + " s"
+	case d >= Millisecond:
+		return trim(float64(d)/float64(Millisecond)) + " ms"
+	case d >= Microsecond:
+		return trim(float64(d)/float64(Microsecond)) + " µs"
+	}
+	return strconv.FormatInt(int64(d), 10) + " ns"
+}
+
+func trim(v float64) string {
+	prec := 2
+	if v >= 100 {
+		prec = 1
+	}
+	s := strconv.FormatFloat(v, 'f', prec, 64)
+	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+}
+
+// Set and Type make the types usable as command-line flag values.
+
+// Set parses s into b.
+func (b *Bytes) Set(s string) (err error) { *b, err = ParseBytes(s); return }
+
+// Type names the kind of flag.
+func (b *Bytes) Type() string { return "size" }
+
+// Set parses s into r.
+func (r *Rate) Set(s string) (err error) { *r, err = ParseRate(s); return }
+
+// Type names the kind of flag.
+func (r *Rate) Type() string { return "rate" }
+
+// Set parses s into d.
+func (d *Duration) Set(s string) (err error) { *d, err = ParseDuration(s); return }
+
+// Type names the kind of flag.
+func (d *Duration) Type() string { return "time" }

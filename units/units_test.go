@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package units
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParse(t *testing.T) {
+	for in, want := range map[string]Bytes{
+		"0": 0, "4096": 4096, "64KiB": 64 * KiB, "64k": 64 * KiB, "1.5GiB": 3 * GiB / 2, "100MB": 100 * MB, " 8 MiB ": 8 * MiB, "2TiB": 2 * TiB,
+	} {
+		got, err := ParseBytes(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got, in)
+	}
+	for in, want := range map[string]Rate{"1gbit": Gbit, "2.5Gbps": 2500 * Mbit, "400gbit/s": 400 * Gbit, "0": 0, "10 Mbit": 10 * Mbit} {
+		got, err := ParseRate(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got, in)
+	}
+	for in, want := range map[string]Duration{"25ms": 25 * Millisecond, "1.5s": 1500 * Millisecond, "20us": 20 * Microsecond, "20µs": 20 * Microsecond, "0": 0, "7ns": 7} {
+		got, err := ParseDuration(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got, in)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, in := range []string{"", "-1", "1x", "0.5", "1e9", "99999999999GiB", "KiB", "1/2", "--3", "0x10", "1..5"} {
+		_, err := ParseBytes(in)
+		require.Error(t, err, in)
+	}
+	for _, in := range []string{"1", "-1gbit", "1gib", "99999999999tbit"} {
+		_, err := ParseRate(in)
+		require.Error(t, err, in)
+	}
+	for _, in := range []string{"1", "-1ms", "0.5ns", "5h", "9223372036854775807ns"} {
+		_, err := ParseDuration(in)
+		require.Error(t, err, in)
+	}
+	_, err := ParseRate("1")
+	require.EqualError(t, err, `rate "1": the unit is missing (write it like 100mbit or 1gbit)`)
+}
+
+func TestString(t *testing.T) {
+	require.Equal(t, "64 KiB", Bytes(64*KiB).String())
+	require.Equal(t, "1.5 GiB", (3 * GiB / 2).String())
+	require.Equal(t, "1023 B", Bytes(1023).String())
+	require.Equal(t, "-1 KiB", Bytes(-1024).String())
+	require.Equal(t, "1 Gbit/s", Gbit.String())
+	require.Equal(t, "2.5 Gbit/s", (2500 * Mbit).String())
+	require.Equal(t, "25 ms", (25 * Millisecond).String())
+	require.Equal(t, "1.23 s", (1234 * Millisecond).String())
+	require.Equal(t, "-7 ns", Duration(-7).String())
+}
+
+func TestRateArithmetic(t *testing.T) {
+	require.Equal(t, Duration(8), Gbit.Time(1))
+	require.Equal(t, Duration(1), (16 * Gbit).Time(1), "rounds up")
+	require.Equal(t, Duration(0), Rate(0).Time(1), "no limit")
+	require.Equal(t, Duration(math.MaxInt64), Rate(1).Time(math.MaxInt64))
+	require.Equal(t, Bytes(1250000000), (400 * Gbit).Bytes(25*Millisecond))
+	require.Equal(t, Gbit, RateOf(125*MB, Second))
+	require.Equal(t, Rate(0), RateOf(1, 0))
+}
+
+func TestInstant(t *testing.T) {
+	require.Equal(t, Never, Never.Add(Second))
+	require.Equal(t, Never, Instant(math.MaxInt64-1).Add(Second))
+	require.Equal(t, Instant(5), Instant(3).Add(2))
+	require.Equal(t, Duration(2), Instant(5).Sub(3))
+	require.True(t, Instant(1).Before(2) && Instant(2).After(1))
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"64KiB", "1gbit", "25ms", "-1", "1e9", ""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if v, err := ParseBytes(s); err == nil && v < 0 {
+			t.Fatalf("%q gave %d", s, v)
+		}
+		if v, err := ParseRate(s); err == nil && v < 0 {
+			t.Fatalf("%q gave %d", s, v)
+		}
+		if v, err := ParseDuration(s); err == nil && v < 0 {
+			t.Fatalf("%q gave %d", s, v)
+		}
+	})
+}
