@@ -60,14 +60,14 @@ type Bytes int64
 
 // Binary and decimal multiples.
 const (
-	Byte Bytes = 1
-	KiB        = 1 << 10
-	MiB        = 1 << 20
-	GiB        = 1 << 30
-	TiB        = 1 << 40
-	KB         = 1000
-	MB         = 1000 * 1000
-	GB         = 1000 * 1000 * 1000
+	Byte = Bytes(1)
+	KiB  = Bytes(1 << 10)
+	MiB  = Bytes(1 << 20)
+	GiB  = Bytes(1 << 30)
+	TiB  = Bytes(1 << 40)
+	KB   = Bytes(1e3)
+	MB   = Bytes(1e6)
+	GB   = Bytes(1e9)
 )
 
 // A Rate is a data rate in bits per second. What it counts (user data, or
