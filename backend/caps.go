@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// DeadKey says what a write through a revoked address does.
+type DeadKey uint8
+
+// Behaviours of a dead address.
+const (
+	// DeadKeySilent drops the packet and reports nothing.
+	DeadKeySilent DeadKey = iota
+	// DeadKeyCompletes discards the payload and reports a completion, as an
+	// mlx5 null mkey does; the generation filter drops it.
+	DeadKeyCompletes
+	// DeadKeyEatsReceive reports an error completion and consumes a receive,
+	// as rxe with a shared receive queue does.
+	DeadKeyEatsReceive
+)
+
+// Fence says how strong Table.Revoked is.
+type Fence uint8
+
+// Strengths of a fence.
+const (
+	// FenceProved: when Revoked reports true, no byte can land any more,
+	// not even from a packet whose placement had begun.
+	FenceProved Fence = iota
+	// FenceTimed: the device only stops accepting new packets; a packet that
+	// was being placed may still land for a short while.
+	FenceTimed
+)
+
+// Caps states what differs between devices.
+type Caps struct {
+	// Backend is the backend's name, such as "userroce".
+	Backend string
+	// RootKey: one key for each table, and addresses by RootVA. Otherwise
+	// each message has a key of its own, sent with the clear-to-send.
+	RootKey bool
+	// FullSequence: the device checks a message's whole 64-bit sequence, so
+	// protection against late packets doesn't depend on time. Otherwise a
+	// packet must be gone after the maximum segment lifetime (MSL).
+	FullSequence bool
+	DeadKey      DeadKey
+	Fence        Fence
+	// HostPackets: the packet bitmap is in host memory.
+	HostPackets bool
+	// Virtual: the clock is virtual and everything runs in one goroutine;
+	// Wait must not be called.
+	Virtual bool
+	// NeedsReceives: a write with immediate consumes a posted receive.
+	NeedsReceives bool
+	// MinMTU and MaxMTU bound QPConfig.MTU; IBTA: 256 to 4096, powers of two.
+	// PathMTU is the largest that the local interface lets through.
+	MinMTU, MaxMTU, PathMTU units.Bytes
+	// MaxDatagram is the largest datagram payload when the MTU allows it.
+	MaxDatagram units.Bytes
+	// RecvBurst is how many payload bytes may arrive back to back without
+	// loss at the receiver (socket buffer, posted receives); 0: no limit.
+	RecvBurst units.Bytes
+	// HeaderBytes is what one packet of data carries on the wire besides
+	// its payload.
+	HeaderBytes units.Bytes
+}

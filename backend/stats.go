@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backend
+
+import "errors"
+
+// ErrBusy is returned by Region.Close while a table exposes the region.
+var ErrBusy = errors.New("memory is still exposed to the peer")
+
+// ErrClosed is returned by calls on a closed object.
+var ErrClosed = errors.New("device object is closed")
+
+// DropReason says why a device did not deliver a packet.
+type DropReason uint8
+
+// Reasons for a drop. The order is not part of the contract; the names are.
+const (
+	// DropMalformed: too short, wrong header version, pad or length.
+	DropMalformed DropReason = iota
+	// DropICRC: the invariant CRC is wrong.
+	DropICRC
+	// DropOpcode: an opcode that the queue pair doesn't serve.
+	DropOpcode
+	// DropUnknownQP: no such destination QP, or not ready to receive.
+	DropUnknownQP
+	// DropSource: the source isn't the connected peer.
+	DropSource
+	// DropPKey: the partition key doesn't match.
+	DropPKey
+	// DropQKey: the queue key of a datagram doesn't match.
+	DropQKey
+	// DropKey: no such rkey, or not of this QP's table.
+	DropKey
+	// DropLate: the address belongs to a message that isn't posted: a NULL
+	// entry, an older sequence, or one not posted yet.
+	DropLate
+	// DropBounds: outside the range that the entry exposes.
+	DropBounds
+	// DropNoReceive: no receive was posted.
+	DropNoReceive
+	// DropQueueFull: a local queue had no room.
+	DropQueueFull
+	// DropTruncated: the kernel cut the datagram short.
+	DropTruncated
+	// DropEmulatedLoss: an emulated link lost it.
+	DropEmulatedLoss
+	// DropEmulatedQueue: the queue of an emulated link was full.
+	DropEmulatedQueue
+
+	// NumDropReasons is the number of reasons.
+	NumDropReasons
+)
+
+var dropNames = [NumDropReasons]string{
+	"malformed", "icrc", "opcode", "unknown_qp", "source", "pkey", "qkey", "rkey", "late",
+	"bounds", "no_receive", "queue_full", "truncated", "emulated_loss", "emulated_queue",
+}
+
+// String is the reason's name in tables and JSON.
+func (r DropReason) String() string {
+	if r < NumDropReasons {
+		return dropNames[r]
+	}
+	return "unknown"
+}
+
+// Stats counts what a device did since it was opened.
+type Stats struct {
+	// PacketsSent and PacketsReceived count packets of all kinds handed to
+	// and taken from the wire; Bytes count their payloads.
+	PacketsSent, PacketsReceived uint64
+	BytesSent, BytesReceived     uint64
+	// Duplicated counts packets that an emulated link delivered twice.
+	Duplicated uint64
+	// Drops counts packets that were not delivered, by reason.
+	Drops [NumDropReasons]uint64
+}
+
+// Add adds o to s: middleware reports its device's counters with its own.
+func (s *Stats) Add(o *Stats) {
+	s.PacketsSent += o.PacketsSent
+	s.PacketsReceived += o.PacketsReceived
+	s.BytesSent += o.BytesSent
+	s.BytesReceived += o.BytesReceived
+	s.Duplicated += o.Duplicated
+	for i := range s.Drops {
+		s.Drops[i] += o.Drops[i]
+	}
+}
