@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package scheme defines what a reliability scheme is: two state machines, one
+// at each end of a transfer, with an explicit clock and no I/O.
+//
+// A scheme handles the numbers of repair units, never their bytes. It is told
+// what was sent, what the bitmap shows and what the peer's half said, and
+// answers with what to send, what to tell the peer, what to code and when to be
+// called again. reliability.Conn drives it over an sdr.QP, in real time and,
+// over backend/sim, in virtual time: the same code, the same decisions.
+//
+// # Numbers
+//
+// A transfer of Length bytes has data units 0 … Units−1 of UnitBytes each, the
+// last perhaps shorter, whatever messages carry them. Parity units are counted
+// apart from 0 and marked with the Parity bit.
+//
+// # Concurrency
+//
+// All calls on the halves of one Conn are made under that Conn's lock, one at a
+// time. A core starts no goroutine and reads no clock: now is an argument.
+package scheme
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// A Unit is the number of a repair unit within its transfer.
+type Unit uint32
+
+const (
+	// Parity marks the number of a parity unit.
+	Parity Unit = 1 << 31
+	// Marker marks the number of a zero-length marker packet, which only
+	// shows how far its channel has got. Marker numbers run from 0 to
+	// Markers−1 and are used again in rotation.
+	Marker Unit = 1 << 30
+	// Markers is the number of distinct marker packets.
+	Markers = 16
+)
+
+// IsData reports whether u is neither parity nor a marker.
+func (u Unit) IsData() bool { return u&(Parity|Marker) == 0 }
+
+// IsParity reports whether u is a parity unit.
+func (u Unit) IsParity() bool { return u&Parity != 0 }
+
+// IsMarker reports whether u is a marker packet.
+func (u Unit) IsMarker() bool { return u&(Parity|Marker) == Marker }
+
+// Index is the number without its mark.
+func (u Unit) Index() int { return int(u &^ (Parity | Marker)) }
+
+// A Transfer is what both halves know of the transfer that they serve.
+type Transfer struct {
+	// ID counts the transfers of a direction from 0.
+	ID uint64
+	// Length is the user data in bytes; Units = ⌈Length/UnitBytes⌉, at
+	// least 1: a transfer of no bytes never reaches a scheme.
+	Length    units.Bytes
+	UnitBytes units.Bytes
+	Units     int
+	// Params is what the sender's half announced in START, for the
+	// receiver's half; nil for the sender's.
+	Params []byte
+}
+
+// UnitLen is the length of data unit u in bytes.
+func (t *Transfer) UnitLen(u Unit) units.Bytes {
+	if u.IsData() && u.Index() == t.Units-1 {
+		return t.Length - units.Bytes(t.Units-1)*t.UnitBytes
+	}
+	return t.UnitBytes
+}
+
+// Env is the connection as Conn sees it. A core keeps the pointer; Conn updates
+// the fields between calls.
+type Env struct {
+	// Seed makes all random choices of this transfer repeatable.
+	Seed uint64
+	// Channels is the number of channels, at least 1.
+	Channels int
+	// RTT is the smoothed round-trip time and RTTVar its mean deviation;
+	// MinRTT is the smallest seen. RTT is 0 until the first sample.
+	RTT, RTTVar, MinRTT units.Duration
+	// Rate is the rate of user data at which Conn paces, 0 when it doesn't.
+	Rate units.Rate
+	// AckInterval is how often a receiver should report while data arrives.
+	AckInterval units.Duration
+	// MaxFrame is the most bytes of one control frame.
+	MaxFrame int
+	// DataLimit is the number of data units, from 0 on, that the receiver has
+	// given buffers for: first transmissions stay below it. Sender only.
+	DataLimit int
+	// ParityLimit is the same for parity units, counted from 0 over the
+	// transfer. Sender only.
+	ParityLimit int
+	// ECN says that congestion was signalled since the last call.
+	ECN bool
+}
+
+// UnitTime is how long a full unit takes at the paced rate, 0 when not paced.
+func (e *Env) UnitTime(t *Transfer) units.Duration { return e.Rate.Time(t.UnitBytes) }
+
+// A Scheme makes the two halves for each transfer of one Conn. It may remember,
+// for the Conn, what earlier transfers taught; it is used by that Conn only.
+type Scheme interface {
+	// Name is the scheme's name: none, sr, sr-nack, ec-xor, ec-mds, adaptive
+	// or the user's own. Both ends must use the same.
+	Name() string
+	// ParityUnits is how many parity units Recv should offer buffers for
+	// before it knows a transfer's length, when its buffer has n data units.
+	ParityUnits(n int) int
+	NewSender(Transfer, *Env) (Sender, error)
+	// NewReceiver is called when START has arrived; it must refuse
+	// parameters that make no sense, which come from the network.
+	NewReceiver(Transfer, *Env) (Receiver, error)
+}
+
+// A Sender is the sending half.
+type Sender interface {
+	// Params is what the receiving half must know; it travels in START and
+	// must not change. At most 64 bytes.
+	Params() []byte
+	// OnControl takes a frame of the receiving half. Frames may be lost,
+	// repeated and reordered, and a hostile peer may send any bytes: an error
+	// ends the transfer, so it is for frames that no loss can explain.
+	OnControl(now units.Instant, frame []byte) error
+	// OnSent reports transmissions: each once when injected, in order, and
+	// once more when the device no longer reads its memory.
+	OnSent(now units.Instant, sent []Sent)
+	// OnJob reports that a coding job is done.
+	OnJob(now units.Instant, id uint32)
+	// Poll asks what to do. next is when to call again at the latest; Conn
+	// also calls after every event. done: nothing is left to send unless the
+	// peer asks.
+	Poll(now units.Instant, out *Output) (next units.Instant, done bool, err error)
+	// Outstanding is the number of data and parity units sent and neither
+	// reported received nor declared lost: what the window limits.
+	Outstanding() int
+	Stats() Stats
+}
+
+// A Receiver is the receiving half.
+type Receiver interface {
+	OnControl(now units.Instant, frame []byte) error
+	OnJob(now units.Instant, id uint32)
+	// Poll asks what to do. done: every data unit is in place. Conn then
+	// completes the messages and tells the sender; the core is not called
+	// again.
+	Poll(now units.Instant, v View, out *Output) (next units.Instant, done bool, err error)
+	Stats() Stats
+}
+
+// A View is the receiver's live bitmap over the whole transfer.
+type View interface {
+	// Has reports whether all bytes of unit u, data or parity, are in place.
+	Has(u Unit) bool
+	// NextMissing returns the first data unit ≥ from that isn't in place, or
+	// the number of units when there is none.
+	NextMissing(from int) int
+	// Mark returns the last completion on a channel. Load marks before
+	// looking at units: whatever was sent on the channel before the marked
+	// packet has then either set its bit or been lost.
+	Mark(channel int) Mark
+	// First is when the first packet of the transfer was noticed, or
+	// units.Never.
+	First() units.Instant
+}
+
+// A Mark says how far a channel has got.
+type Mark struct {
+	// Unit is the unit of the last packet, or a marker.
+	Unit Unit
+	// Count counts the packets of this transfer on the channel, modulo 2^28;
+	// 0 with Valid unset means that none has arrived.
+	Count uint32
+	Valid bool
+}
+
+// Sent reports one transmission.
+type Sent struct {
+	Unit    Unit
+	Channel int
+	// Order counts the transmissions of this transfer on the channel from 1.
+	Order uint64
+	// Completed: the device no longer reads the unit's memory for this
+	// transmission. Otherwise it has just been injected.
+	Completed bool
+}
+
+// Output is filled by Poll. Conn owns the slices: cores append within their
+// capacity.
+type Output struct {
+	// Budget is how many units may be sent now (pacing, send queue).
+	Budget int
+	// Window is how many units may be outstanding; a repeat is not bound by it.
+	Window int
+	// Sends are the transmissions, in order.
+	Sends []Send
+	// Frame is one control frame for the peer's half, if not empty; Conn
+	// polls again for the next.
+	Frame []byte
+	// Jobs are coding jobs to start.
+	Jobs []Job
+	// ParityFree, at the receiver, says that parity units below it are not
+	// needed any more, so that their buffers can be used again.
+	ParityFree int
+}
+
+// Reset empties o for the next Poll, keeping its memory.
+func (o *Output) Reset() {
+	o.Sends, o.Frame, o.Jobs, o.ParityFree = o.Sends[:0], o.Frame[:0], o.Jobs[:0], 0
+}
+
+// HomeChannel asks Conn to use the channel on which the receiver counts a
+// packet as a first transmission.
+const HomeChannel = -1
+
+// A Send is one transmission of a unit.
+type Send struct {
+	Unit Unit
+	// Channel is HomeChannel for first transmissions, else a channel.
+	Channel int
+	// Repeat marks what is not a first transmission, for the counters.
+	Repeat bool
+}
+
+// JobKind is what a coding job does.
+type JobKind uint8
+
+// Kinds of jobs.
+const (
+	// Encode computes parity rows at the sender.
+	Encode JobKind = iota + 1
+	// Decode computes missing data units at the receiver.
+	Decode
+)
+
+// CodeKind names an erasure code.
+type CodeKind uint8
+
+// Codes.
+const (
+	// XOR: row i is the XOR of the data units j with j mod M = i.
+	XOR CodeKind = iota + 1
+	// MDS: rows of a Cauchy matrix over GF(2^8); any K of K+rows units
+	// recover the data. Rows 0 … 255−K exist.
+	MDS
+)
+
+// A Job is coding work on one group. Its slices belong to the core and stay
+// unchanged until OnJob. All units are as long as the first data unit; shorter
+// ones count as if padded with zeros.
+type Job struct {
+	ID   uint32
+	Kind JobKind
+	Code CodeKind
+	// M is the number of rows that the XOR code has.
+	M int
+	// Data are the group's data units in order.
+	Data []Unit
+	// Rows and Parity are row numbers and the parity units that hold them:
+	// to be computed (Encode) or to decode with (Decode, all in place).
+	Rows   []int
+	Parity []Unit
+	// Missing are the positions in Data to compute (Decode).
+	Missing []int
+}
+
+// Stats counts units; the fields add up over a Conn's transfers.
+type Stats struct {
+	// Sent counts all transmissions of data and parity units, Retransmitted
+	// those of data after the first, Spurious those of Retransmitted that
+	// proved unnecessary, Parity the parity units.
+	Sent, Retransmitted, Spurious, Parity uint64
+	// Recovered counts data units that decoding computed.
+	Recovered uint64
+	// Timeouts counts expired timers, Fallbacks groups or submessages that
+	// decoding could not recover in time.
+	Timeouts, Fallbacks uint64
+	// Frames and FrameBytes count control frames made.
+	Frames, FrameBytes uint64
+	// Explain says in words what the scheme chose and why, if it chooses.
+	Explain string
+	// K and M are the code in use, 0 where none is.
+	K, M int
+}
+
+// Add adds the counters of o and takes its choices.
+func (s *Stats) Add(o Stats) {
+	s.Sent += o.Sent
+	s.Retransmitted += o.Retransmitted
+	s.Spurious += o.Spurious
+	s.Parity += o.Parity
+	s.Recovered += o.Recovered
+	s.Timeouts += o.Timeouts
+	s.Fallbacks += o.Fallbacks
+	s.Frames += o.Frames
+	s.FrameBytes += o.FrameBytes
+	if o.Explain != "" {
+		s.Explain = o.Explain
+	}
+	if o.K != 0 {
+		s.K, s.M = o.K, o.M
+	}
+}
