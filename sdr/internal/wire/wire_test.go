@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func samples() []Frame {
+	return []Frame{
+		{Type: TypeCTS, ID: 1 << 40, Transfer: 7, Role: 1, Index: 3, Length: 1 << 30, RKey: 0xdeadbeef, VA: 1 << 63},
+		{Type: TypeStart, ID: 9, Length: 3 << 30, HasImm: true, Imm: 0x01020304, Bytes: []byte{1, 2, 3}},
+		{Type: TypeEnd, ID: 5, Length: 0},
+		{Type: TypeAbort, ID: 5, Code: 2},
+		{Type: TypeCompleted, ID: 6, Code: 1},
+		{Type: TypeAck, ID: 100, Code: uint8(TypeCTS), Count: 12},
+		{Type: TypeWindow, Length: 4 << 20},
+		{Type: TypeScheme, ID: 8, ToSender: true, Number: 77, Bytes: []byte("ack")},
+		{Type: TypePing, ID: 42},
+		{Type: TypePong, ID: 42},
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	b := AppendHeader(nil, Header{ConnID: 0x1122334455667788, Number: 99})
+	require.Len(t, b, HeaderSize)
+	for _, f := range samples() {
+		b = f.Append(b)
+	}
+	h, rest, err := ParseHeader(b)
+	require.NoError(t, err)
+	require.Equal(t, Header{ConnID: 0x1122334455667788, Number: 99}, h)
+	r := NewReader(rest)
+	var f Frame
+	for _, want := range samples() {
+		require.True(t, r.Next(&f), want.Type)
+		if len(f.Bytes) == 0 {
+			f.Bytes = nil
+		}
+		require.Equal(t, want, f)
+	}
+	require.False(t, r.Next(&f))
+	require.NoError(t, r.Err())
+}
+
+func TestRefused(t *testing.T) {
+	_, _, err := ParseHeader(make([]byte, HeaderSize-1))
+	require.ErrorIs(t, err, ErrShort)
+	_, _, err = ParseHeader(append([]byte{2}, make([]byte, 20)...))
+	require.ErrorIs(t, err, ErrVersion)
+	big := Frame{Type: TypeStart, Bytes: make([]byte, MaxParams+1)}
+	for name, b := range map[string][]byte{
+		"unknown type":      {200, 0},
+		"cut":               {byte(TypeCTS), 1, 2},
+		"endless varint":    {byte(TypePing), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		"flag of two":       {byte(TypeScheme), 1, 2, 0, 0},
+		"bytes beyond end":  {byte(TypeScheme), 1, 1, 0, 9, 1},
+		"length above 2^63": {byte(TypeEnd), 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1},
+		"long parameters":   big.Append(nil),
+	} {
+		r := NewReader(b)
+		var f Frame
+		require.False(t, r.Next(&f), name)
+		require.ErrorIs(t, r.Err(), ErrFrame, name)
+		require.False(t, r.Next(&f), name)
+	}
+}
+
+func TestReaderDoesNotAllocate(t *testing.T) {
+	var b []byte
+	for _, f := range samples() {
+		b = f.Append(b)
+	}
+	var f Frame
+	n := testing.AllocsPerRun(100, func() {
+		r := NewReader(b)
+		for r.Next(&f) {
+		}
+	})
+	require.Zero(t, n)
+}
+
+// FuzzReader checks that any bytes are read without a panic and that what was
+// read is written back to what reads the same.
+func FuzzReader(f *testing.F) {
+	for _, s := range samples() {
+		f.Add(s.Append(AppendHeader(nil, Header{})))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, rest, err := ParseHeader(b)
+		if err != nil {
+			return
+		}
+		r := NewReader(rest)
+		var fr, again Frame
+		for r.Next(&fr) {
+			r2 := NewReader(fr.Append(nil))
+			if !r2.Next(&again) || again.ID != fr.ID || again.Length != fr.Length || string(again.Bytes) != string(fr.Bytes) {
+				t.Fatalf("%+v read again as %+v", fr, again)
+			}
+		}
+	})
+}
