@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package qemu starts one VM and reads what it says: the kernel's log, the jobs' output and the
+// events of its init.
+package qemu
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/sdr-rdma/go-sdr/test/vm/internal/vmjob"
+)
+
+// Program is the emulator's name.
+const Program = "qemu-system-x86_64"
+
+// Machine describes one VM.
+type Machine struct {
+	Kernel, Initrd string
+	Accel          Accel
+	MemoryMiB      int
+	CPUs           int
+	// Append is added to the kernel's command line.
+	Append string
+	// Args are further arguments of QEMU, such as a network device.
+	Args []string
+	// Output receives the jobs' output while they run.
+	Output io.Writer
+	// Event is called for each event, from one goroutine.
+	Event func(vmjob.Event)
+}
+
+// Accel is how the guest's instructions are run.
+type Accel string
+
+const (
+	KVM Accel = "kvm"
+	TCG Accel = "tcg"
+)
+
+func (a Accel) args() []string {
+	if a == KVM {
+		return []string{"-accel", "kvm", "-cpu", "host"}
+	}
+	// Emulated ERMS and PCLMUL make the copies and checksums of rxe twice as slow as plain loops.
+	return []string{"-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-erms,-pclmulqdq"}
+}
+
+const kernelArgs = "console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable no_timer_check"
+
+// Args is the command line of the VM; ports are the paths of the three serial ports.
+func (m *Machine) args(ports [3]string) []string {
+	a := []string{"-M", "q35"}
+	a = append(a, m.Accel.args()...)
+	a = append(a, "-smp", strconv.Itoa(m.CPUs), "-m", strconv.Itoa(m.MemoryMiB),
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-kernel", m.Kernel, "-initrd", m.Initrd, "-append", strings.TrimSpace(kernelArgs+" "+m.Append))
+	for i, p := range ports {
+		a = append(a, "-chardev", fmt.Sprintf("file,id=s%d,path=%s", i, p), "-serial", fmt.Sprintf("chardev:s%d", i))
+	}
+	return append(a, m.Args...)
+}
+
+// Run boots the VM and returns when it is off. Cancelling ctx ends it. The error says why init's
+// last event did not come, with the end of the kernel's log.
+func (m *Machine) Run(ctx context.Context) error {
+	// The death signal of a child is tied to the thread that started it, so stay on one: then
+	// QEMU can't outlive this process, however that ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	var readers, writers [3]*os.File
+	for i := range readers {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		defer w.Close()
+		readers[i], writers[i] = r, w
+	}
+	var stderr strings.Builder
+	cmd := exec.CommandContext(ctx, Program, m.args([3]string{"/proc/self/fd/3", "/proc/self/fd/4", "/proc/self/fd/5"})...)
+	cmd.ExtraFiles = writers[:]
+	cmd.Stderr = &stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%w (apt-get install qemu-system-x86)", err)
+	}
+	for _, w := range writers {
+		w.Close()
+	}
+	var console tail
+	done := false
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = io.Copy(&console, readers[0]) })
+	wg.Go(func() { _, _ = io.Copy(m.Output, readers[1]) })
+	wg.Go(func() { done = m.events(readers[2]) })
+	wg.Wait()
+	err := cmd.Wait()
+	switch {
+	case done:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("VM ended before its jobs: %w\n%s", context.Cause(ctx), console.String())
+	case err != nil:
+		return &CrashError{fmt.Sprintf("%s: %v: %s", Program, err, strings.TrimSpace(stderr.String()))}
+	}
+	return &CrashError{fmt.Sprintf("VM went down before its jobs had ended; the end of its console:\n%s%s", console.String(), stderr.String())}
+}
+
+// CrashError says that the emulator or the guest's kernel died.
+type CrashError struct{ what string }
+
+func (e *CrashError) Error() string { return e.what }
+
+// events passes events on and tells whether the last one came.
+func (m *Machine) events(r io.Reader) (done bool) {
+	s := bufio.NewScanner(r)
+	for s.Scan() {
+		var e vmjob.Event
+		if json.Unmarshal(s.Bytes(), &e) != nil {
+			continue
+		}
+		m.Event(e)
+		done = done || e.Kind == vmjob.Done || e.Kind == vmjob.Failed
+	}
+	return done
+}
+
+// tail keeps the end of what is written to it.
+type tail struct{ b []byte }
+
+const tailSize = 4096
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if len(t.b) > 2*tailSize {
+		t.b = append(t.b[:0], t.b[len(t.b)-tailSize:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string { return strings.ReplaceAll(string(t.b), "\r", "") }
+
+// Installed tells whether the emulator can be started at all.
+func Installed() error {
+	if _, err := exec.LookPath(Program); err != nil {
+		return errors.New(Program + " is missing: apt-get install qemu-system-x86 xz-utils zstd")
+	}
+	return nil
+}
