@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package dpa
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+)
+
+func TestProcessDoesNotAllocate(t *testing.T) {
+	r := newRig()
+	r.open(0, 0, 4096*mtu, 16)
+	comps := make([]backend.Completion, 256)
+	for i := range comps {
+		comps[i] = data(0, 0, i, mtu)
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		r.w.Enter()
+		r.w.Process(1, r.chans, comps, r.rest[:])
+		r.w.Leave()
+	}))
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dpa
+
+import (
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Arrivals says how far each channel has got with the messages of a transfer:
+// what path-confirmed loss detection needs (docs/wire.md, "Marks").
+type Arrivals struct {
+	first atomic.Int64
+	marks []mark
+}
+
+// mark is the last packet of a channel. It has one writer, the channel's home
+// worker: a packet that another worker picked up is not marked, which only makes
+// the mark older than it might be. The line is its own, so that channels of
+// different workers don't share one.
+type mark struct {
+	v atomic.Uint64
+	n uint32
+	_ [52]byte
+}
+
+// NewArrivals makes Arrivals for a number of channels.
+func NewArrivals(channels int) *Arrivals {
+	a := &Arrivals{marks: make([]mark, channels)}
+	a.first.Store(int64(units.Never))
+	return a
+}
+
+// A Mark is the last packet of a channel: label and offset, or the number of a
+// marker, and a count modulo 2^16 of the channel's packets.
+type Mark struct {
+	Label  uint32
+	Offset uint32
+	Count  uint16
+	Marker bool
+	Valid  bool
+}
+
+// The word: valid 1, marker 1, label 16, offset 30, count 16.
+const maxLabel = 1 << 16
+
+func (a *Arrivals) set(now units.Instant, channel int, label, offset uint32, marker bool, packets uint32) {
+	m := &a.marks[channel]
+	m.n += packets
+	v := uint64(1)<<63 | uint64(label%maxLabel)<<46 | uint64(offset)<<16 | uint64(m.n&0xffff)
+	if marker {
+		v |= 1 << 62
+	}
+	m.v.Store(v)
+	if a.first.Load() == int64(units.Never) {
+		a.first.Store(int64(now))
+	}
+}
+
+// Mark returns the last packet of a channel.
+func (a *Arrivals) Mark(channel int) Mark {
+	v := a.marks[channel].v.Load()
+	return Mark{
+		Label:  uint32(v >> 46 & (maxLabel - 1)),
+		Offset: uint32(v >> 16 & (1<<30 - 1)),
+		Count:  uint16(v),
+		Marker: v>>62&1 != 0,
+		Valid:  v>>63 != 0,
+	}
+}
+
+// First is when the first packet was noticed, or units.Never.
+func (a *Arrivals) First() units.Instant { return units.Instant(a.first.Load()) }

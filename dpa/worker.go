@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dpa
+
+import (
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Slots is the message table of one sdr QP, shared by all workers.
+type Slots struct {
+	Split    Split
+	Channels int
+	// Dirty is set when something arrived since it was last cleared.
+	Dirty atomic.Bool
+	slots []atomic.Pointer[Message]
+}
+
+// NewSlots makes an empty table.
+func NewSlots(s Split, channels int) *Slots {
+	return &Slots{Split: s, Channels: channels, slots: make([]atomic.Pointer[Message], s.Slots())}
+}
+
+// Set puts m, or nil, into the slot of message sequence n.
+func (s *Slots) Set(n uint64, m *Message) { s.slots[n&uint64(len(s.slots)-1)].Store(m) }
+
+// Get returns what is in the slot of message sequence n, whichever message it is.
+func (s *Slots) Get(n uint64) *Message { return s.slots[n&uint64(len(s.slots)-1)].Load() }
+
+// A Channel is what a completion's cookie stands for: one UC queue pair.
+type Channel struct {
+	Slots *Slots
+	// Gen is the generation of messages that the queue pair serves.
+	Gen uint32
+	// Index is the channel's number in its generation.
+	Index int
+	// Home is the worker that alone writes first-pass words for it.
+	Home int
+}
+
+// Counters count completions by what became of them. They have one writer.
+type Counters struct {
+	// Packets counts data packets that counted; Duplicates those of them
+	// whose bit was set before.
+	Packets, Duplicates atomic.Uint64
+	// Stale counts completions of a closed message or another generation.
+	Stale atomic.Uint64
+	// Length counts packets whose length doesn't fit their offset, Aside
+	// those kept until the length is known.
+	Length, Aside atomic.Uint64
+	// Fragments and Markers count zero-length packets.
+	Fragments, Markers atomic.Uint64
+	// Invalid counts completions that name nothing: unknown cookie or offset.
+	Invalid atomic.Uint64
+	// Repairs counts packets that took the repair map.
+	Repairs atomic.Uint64
+}
+
+// A Worker turns completions into bits. The zero Worker with its ID is ready.
+type Worker struct {
+	ID       int
+	Counters Counters
+	epoch    atomic.Uint64
+
+	// The word being gathered.
+	msg     *Message
+	ch      *Channel
+	word    uint32
+	bits    uint64
+	n       uint32 // packets in it, duplicates included
+	at      uint32 // offset of the last of them
+	first   bool   // it belongs to this worker and arrived on its home channel
+	pending tally
+}
+
+// tally gathers counts of a batch, so that atomics are touched once.
+type tally struct {
+	packets, dup, stale, length, aside, frags, markers, invalid, repairs uint64
+}
+
+// Enter begins a batch: from here to Leave the worker may set bits of messages
+// that it has seen open.
+func (w *Worker) Enter() { w.epoch.Add(1) }
+
+// Leave ends the batch.
+func (w *Worker) Leave() { w.epoch.Add(1) }
+
+// Epoch is odd inside a batch. A fence is down when the worker was outside, or
+// the epoch has changed since the message was closed.
+func (w *Worker) Epoch() uint64 { return w.epoch.Load() }
+
+// Process handles the completions of kind KindWrite and stores the indices of
+// all others into rest, which must be as long as comps; it returns how many.
+// The worker must be inside a batch.
+func (w *Worker) Process(now units.Instant, channels []*Channel, comps []backend.Completion, rest []int) int {
+	nrest := 0
+	for i := range comps {
+		c := &comps[i]
+		if c.Kind != backend.KindWrite || c.Status != backend.StatusOK {
+			rest[nrest] = i
+			nrest++
+			continue
+		}
+		if int(c.Cookie) >= len(channels) || channels[c.Cookie] == nil {
+			w.pending.invalid++
+			continue
+		}
+		w.one(now, channels[c.Cookie], c.Imm, c.Len)
+	}
+	w.flush(now)
+	w.count()
+	return nrest
+}
+
+// one handles a completion.
+func (w *Worker) one(now units.Instant, ch *Channel, imm, length uint32) {
+	s := ch.Slots
+	sp := s.Split
+	m := s.slots[imm>>(sp.OffsetBits+sp.FragmentBits)].Load()
+	offset := imm >> sp.FragmentBits & (1<<sp.OffsetBits - 1)
+	if m == nil || m.Gen != ch.Gen || m.closed.Load() {
+		w.pending.stale++
+		return
+	}
+	if length == 0 {
+		w.zeroLength(now, ch, m, offset, imm)
+		return
+	}
+	if v := m.check(offset, length); v != fits {
+		if v == keptAside {
+			w.pending.aside++
+		} else {
+			w.pending.length++
+		}
+		return
+	}
+	if offset < uint32(sp.Fragments()) {
+		m.setFragment(sp, offset, imm&(1<<sp.FragmentBits-1))
+	}
+	word := offset >> 6
+	if m != w.msg || word != w.word || ch != w.ch {
+		w.flush(now)
+		w.msg, w.word, w.ch = m, word, ch
+		w.first = ch.Home == w.ID && (m.Start+int(word))%s.Channels == ch.Index
+	}
+	bit := uint64(1) << (offset & 63)
+	if w.bits&bit != 0 {
+		w.pending.dup++
+	}
+	w.bits |= bit
+	w.at = offset
+	w.n++
+}
+
+// zeroLength handles fragments of the user immediate and markers.
+func (w *Worker) zeroLength(now units.Instant, ch *Channel, m *Message, offset, imm uint32) {
+	sp := ch.Slots.Split
+	switch {
+	case offset < uint32(sp.Fragments()):
+		w.pending.frags++
+		m.setFragment(sp, offset, imm&(1<<sp.FragmentBits-1))
+		ch.Slots.setDirty()
+	case offset >= MarkerBase && offset < MarkerBase+NumMarkers:
+		w.pending.markers++
+		w.flush(now) // bits of earlier packets before the mark
+		if ch.Home == w.ID {
+			m.Arrivals.set(now, ch.Index, m.Label, offset-MarkerBase, true, 1)
+		}
+		ch.Slots.setDirty()
+	default:
+		w.pending.invalid++
+	}
+}
+
+// flush publishes the gathered word, then the channel's mark.
+func (w *Worker) flush(now units.Instant) {
+	if w.msg == nil {
+		return
+	}
+	m := w.msg
+	var dup uint64
+	if w.first {
+		dup = m.Tracker.First(int(w.word), w.bits)
+	} else {
+		dup = m.Tracker.Repair(int(w.word), w.bits)
+		w.pending.repairs += uint64(w.n)
+	}
+	if w.ch.Home == w.ID {
+		m.Arrivals.set(now, w.ch.Index, m.Label, w.at, false, w.n)
+	}
+	w.pending.packets += uint64(w.n)
+	w.pending.dup += uint64(bits.OnesCount64(dup))
+	w.ch.Slots.setDirty()
+	w.msg, w.ch, w.bits, w.n = nil, nil, 0, 0
+}
+
+func (s *Slots) setDirty() {
+	if !s.Dirty.Load() {
+		s.Dirty.Store(true)
+	}
+}
+
+func (w *Worker) count() {
+	t, c := &w.pending, &w.Counters
+	add(&c.Packets, t.packets)
+	add(&c.Duplicates, t.dup)
+	add(&c.Stale, t.stale)
+	add(&c.Length, t.length)
+	add(&c.Aside, t.aside)
+	add(&c.Fragments, t.frags)
+	add(&c.Markers, t.markers)
+	add(&c.Invalid, t.invalid)
+	add(&c.Repairs, t.repairs)
+	*t = tally{}
+}
+
+// add avoids the locked instruction that atomic.AddUint64 costs: one writer.
+func add(c *atomic.Uint64, n uint64) {
+	if n != 0 {
+		c.Store(c.Load() + n)
+	}
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dpa
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/bitmap"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const mtu = 1024
+
+// rig is a table with two channels and two generations, all at worker 0.
+type rig struct {
+	w     Worker
+	slots *Slots
+	chans []*Channel
+	rest  [256]int
+}
+
+func newRig() *rig {
+	r := &rig{slots: NewSlots(DefaultSplit, 2)}
+	for gen := range uint32(2) {
+		for c := range 2 {
+			r.chans = append(r.chans, &Channel{Slots: r.slots, Gen: gen, Index: c})
+		}
+	}
+	return r
+}
+
+func (r *rig) open(seq uint64, gen uint32, length units.Bytes, ppc int) *Message {
+	g := bitmap.NewGeometry(length, mtu, ppc)
+	m := &Message{Seq: seq, Gen: gen, Arrivals: NewArrivals(2), Start: int(seq % 2)}
+	m.Open(g, DefaultSplit, make([]uint64, bitmap.TrackerWords(g)))
+	r.slots.Set(seq, m)
+	return m
+}
+
+func (r *rig) feed(comps ...backend.Completion) {
+	r.w.Enter()
+	r.w.Process(5, r.chans, comps, r.rest[:])
+	r.w.Leave()
+}
+
+func data(cookie, slot, offset int, length uint32) backend.Completion {
+	return backend.Completion{Kind: backend.KindWrite, Cookie: uint32(cookie), Imm: DefaultSplit.Imm(slot, offset, uint32(offset)), Len: length}
+}
+
+func TestPacketsBecomeChunks(t *testing.T) {
+	r := newRig()
+	m := r.open(0, 0, 10*mtu+1, 4)
+	for i := range 10 {
+		r.feed(data(0, 0, i, mtu))
+	}
+	require.Equal(t, 2, m.Tracker.ChunksDone())
+	r.feed(data(0, 0, 10, mtu))
+	require.Equal(t, uint64(1), r.w.Counters.Length.Load(), "a full packet at the short tail")
+	r.feed(data(0, 0, 10, 1), data(0, 0, 10, 1))
+	require.True(t, m.Tracker.AllSet())
+	require.Equal(t, uint64(1), r.w.Counters.Duplicates.Load())
+	require.Equal(t, uint64(12), r.w.Counters.Packets.Load())
+	imm, ok := m.Imm()
+	require.True(t, ok)
+	require.Equal(t, uint32(0x76543210), imm)
+}
+
+func TestFilters(t *testing.T) {
+	r := newRig()
+	m := r.open(0, 0, 4*mtu, 1)
+	r.feed(data(2, 0, 0, mtu)) // generation 1
+	r.feed(data(0, 1, 0, mtu)) // empty slot
+	require.Equal(t, uint64(2), r.w.Counters.Stale.Load())
+	r.feed(data(0, 0, 4, mtu)) // beyond the end
+	require.Equal(t, uint64(1), r.w.Counters.Length.Load())
+	r.feed(data(99, 0, 0, mtu), data(0, 0, 20, 0))
+	require.Equal(t, uint64(2), r.w.Counters.Invalid.Load())
+	m.Close()
+	r.feed(data(0, 0, 0, mtu))
+	require.Equal(t, uint64(3), r.w.Counters.Stale.Load())
+	require.Zero(t, m.Tracker.PacketsDone())
+}
+
+func TestLengthLearntLate(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		r := newRig()
+		m := r.open(0, 0, 8*mtu, 2)
+		tail := data(0, 0, 2, 7)
+		if before {
+			r.feed(tail)
+			require.Equal(t, uint64(1), r.w.Counters.Aside.Load())
+			require.Zero(t, m.Tracker.PacketsDone())
+		}
+		m.SetLength(2*mtu + 7)
+		if !before {
+			r.feed(tail)
+		}
+		r.feed(data(0, 0, 0, mtu), data(0, 0, 1, mtu))
+		require.True(t, m.Tracker.AllSet(), "tail before the length: %v", before)
+	}
+}
+
+func TestHomeChannelAndRepair(t *testing.T) {
+	r := newRig()
+	m := r.open(1, 0, 128*mtu, 16) // seq 1: word 0 is at home on channel 1
+	r.feed(data(1, 1, 0, mtu))
+	require.Zero(t, r.w.Counters.Repairs.Load())
+	r.feed(data(0, 1, 1, mtu))
+	require.Equal(t, uint64(1), r.w.Counters.Repairs.Load())
+	require.True(t, m.Tracker.Packets().First.Has(0))
+	require.True(t, m.Tracker.Packets().Repair.Has(1))
+	r.feed(data(0, 1, 64, mtu))
+	require.True(t, m.Tracker.Packets().First.Has(64), "word 1 is at home on channel 0")
+}
+
+func TestMarks(t *testing.T) {
+	r := newRig()
+	m := r.open(0, 0, 128*mtu, 16)
+	m.Label = 5
+	require.False(t, m.Arrivals.Mark(0).Valid)
+	require.Equal(t, units.Never, m.Arrivals.First())
+	r.feed(data(0, 0, 3, mtu), data(0, 0, 9, mtu))
+	require.Equal(t, Mark{Label: 5, Offset: 9, Count: 2, Valid: true}, m.Arrivals.Mark(0))
+	require.Equal(t, units.Instant(5), m.Arrivals.First())
+	r.feed(data(0, 0, MarkerBase+3, 0))
+	require.Equal(t, Mark{Label: 5, Offset: 3, Count: 3, Marker: true, Valid: true}, m.Arrivals.Mark(0))
+}
+
+func TestRandomOrderCompletes(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 50 {
+		r := newRig()
+		length := units.Bytes(1 + rng.IntN(300*mtu))
+		m := r.open(uint64(rng.IntN(1024)), 1, length, 1+rng.IntN(80))
+		g := m.Tracker.Geometry()
+		var comps []backend.Completion
+		for i := range g.Packets() {
+			c := data(2+rng.IntN(2), int(m.Seq), i, uint32(g.PacketLen(i)))
+			comps = append(comps, c)
+			if rng.IntN(10) == 0 {
+				comps = append(comps, c)
+			}
+		}
+		dups := len(comps) - g.Packets()
+		rng.Shuffle(len(comps), func(i, j int) { comps[i], comps[j] = comps[j], comps[i] })
+		for len(comps) > 0 {
+			n := min(len(comps), 1+rng.IntN(256))
+			r.feed(comps[:n]...)
+			comps = comps[n:]
+		}
+		require.True(t, m.Tracker.AllSet(), "seed %d", seed)
+		require.Equal(t, uint64(dups), r.w.Counters.Duplicates.Load(), "seed %d", seed)
+	}
+}
+
+func TestEpoch(t *testing.T) {
+	var w Worker
+	require.Zero(t, w.Epoch()%2)
+	w.Enter()
+	require.Equal(t, uint64(1), w.Epoch()%2)
+	w.Leave()
+	require.Equal(t, uint64(2), w.Epoch())
+}
+
+func TestSplit(t *testing.T) {
+	for _, s := range []Split{{10, 18, 4}, {8, 22, 2}, {8, 16, 8}, {14, 18, 0}} {
+		require.NoError(t, s.Check(), s)
+		imm := s.Imm(s.Slots()-1, s.MaxPackets()-1, 1<<s.FragmentBits-1)
+		require.Equal(t, ^uint32(0), imm)
+		var sum uint32
+		for i := range s.Fragments() {
+			sum |= s.Fragment(0xcafe1234, i) << (i * int(s.FragmentBits))
+		}
+		if s.FragmentBits > 0 {
+			require.Equal(t, uint32(0xcafe1234), sum)
+		}
+	}
+	for _, s := range []Split{{10, 18, 3}, {0, 28, 4}, {10, 19, 3}, {20, 8, 4}, {26, 2, 4}} {
+		require.Error(t, s.Check(), s)
+	}
+}
