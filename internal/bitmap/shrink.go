@@ -16,21 +16,36 @@ func (t *Tracker) Shrink(g Geometry) {
 		panic("bitmap: shrink must keep MTU and packets per chunk")
 	}
 	lower(&t.length, int64(g.length))
+	if t.limitPackets(g) {
+		t.dropChunks(g)
+		t.chunks.truncate(g.chunks)
+		t.completeLast(g)
+	}
+}
+
+// limitPackets makes writers obey the new end. From then on, a writer that sets
+// a chunk bit beyond it takes it back (takeBack).
+func (t *Tracker) limitPackets(g Geometry) bool {
 	if !t.packets.First.truncate(g.packets) {
-		return
+		return false
 	}
 	t.packets.Repair.truncate(g.packets)
+	return true
+}
 
-	// From here on a writer that sets a chunk bit beyond the end takes it back
-	// itself (setChunks). Clear those that were set before, and only then let
-	// readers see the new end.
+// dropChunks clears and uncounts the chunk bits that were set beyond the new
+// end before. Only then may readers see it.
+func (t *Tracker) dropChunks(g Geometry) {
 	for w := g.chunks / wordBits; w < len(t.chunks.words); w++ {
 		if n := t.chunks.retract(w, ^below(g.chunks-w*wordBits)); n != 0 {
 			t.done.Add(int64(-n))
 		}
 	}
-	t.chunks.truncate(g.chunks)
+}
 
+// completeLast sets the bit of the last chunk if all that is left of it is in:
+// no packet may be to come whose writer would notice.
+func (t *Tracker) completeLast(g Geometry) {
 	if last := g.chunks - 1; last >= 0 && t.chunkFull(last, g.packets) {
 		t.setChunks(last/wordBits, 1<<(uint(last)%wordBits), g.packets)
 	}

@@ -117,10 +117,12 @@ func (t *Tracker) PacketsDone() int { return t.packets.Count() }
 // AllSet reports whether all packets of the message are in and all its chunk
 // bits are set. It costs two loads, and is true of a message without bytes.
 func (t *Tracker) AllSet() bool {
-	// Len first: it is lowered only when done no longer counts what lies beyond.
-	n := t.chunks.n.Load()
-	return t.done.Load() == n
+	// Len is loaded first: it is lowered only when done has ceased to count what
+	// lies beyond it.
+	return t.doneIs(t.chunks.Len())
 }
+
+func (t *Tracker) doneIs(chunks int) bool { return t.done.Load() == int64(chunks) }
 
 // coalesce sets the bits of the full chunks among those that the packets of
 // word w named by touched belong to; seen is the union of both maps in w, read
@@ -197,19 +199,22 @@ func (t *Tracker) setChunks(w int, done uint64, limit int) {
 	if done == 0 {
 		return
 	}
-	turned := done &^ t.chunks.Or(w, done)
-	if turned == 0 {
-		return
+	if turned := done &^ t.chunks.Or(w, done); turned != 0 {
+		t.done.Add(int64(bits.OnesCount64(turned) - t.takeBack(w, turned, limit)))
 	}
-	n := bits.OnesCount64(turned)
-	if now := t.packets.Len(); now != limit {
-		// The message was shrunk meanwhile, perhaps after Shrink has cleared the
-		// chunks beyond its end. Take back what lies there; whoever clears a bit
-		// uncounts it.
-		end := chunksFor(now, t.geometry.perChunk)
-		if stale := turned &^ below(end-w*wordBits); stale != 0 {
-			n -= t.chunks.retract(w, stale)
-		}
+}
+
+// takeBack clears those of the chunk bits turned in word w that a Shrink since
+// limit was read has put beyond the end, where Shrink itself may have looked
+// already. It returns how many it cleared: whoever clears a bit uncounts it.
+func (t *Tracker) takeBack(w int, turned uint64, limit int) int {
+	now := t.packets.Len()
+	if now == limit {
+		return 0
 	}
-	t.done.Add(int64(n))
+	end := chunksFor(now, t.geometry.perChunk)
+	if stale := turned &^ below(end-w*wordBits); stale != 0 {
+		return t.chunks.retract(w, stale)
+	}
+	return 0
 }

@@ -210,6 +210,25 @@ func TestTrackerEmpty(t *testing.T) {
 	}
 }
 
+// A tracker goes from message to message.
+func TestTrackerBindsAgain(t *testing.T) {
+	g := packetsGeometry(100, 16)
+	tr, mem := new(Tracker), make([]uint64, TrackerWords(g))
+	for range 2 {
+		tr.Bind(g, mem)
+		if tr.ChunksDone() != 0 || tr.PacketsDone() != 0 || tr.AllSet() {
+			t.Fatalf("%d chunks, %d packets after Bind", tr.ChunksDone(), tr.PacketsDone())
+		}
+		for w := range 2 {
+			tr.First(w, ^uint64(0))
+			tr.Repair(w, ^uint64(0))
+		}
+		if !tr.AllSet() {
+			t.Fatal("incomplete")
+		}
+	}
+}
+
 // Chunks counted before the message was shrunk are not counted after it, and
 // the new last chunk completes if its packets are in.
 func TestShrinkUncountsAndCompletes(t *testing.T) {
