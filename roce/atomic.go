@@ -23,6 +23,14 @@ const (
 	atomicCompare = 20
 )
 
+// ParseAtomicETH returns the AtomicETH at the start of b, or ErrShort.
+func ParseAtomicETH(b []byte) (AtomicETH, error) {
+	if len(b) < AtomicETHSize {
+		return nil, ErrShort
+	}
+	return AtomicETH(b[:AtomicETHSize:AtomicETHSize]), nil
+}
+
 // VA returns the virtual address in the responder's memory.
 func (h AtomicETH) VA() uint64 { return binary.BigEndian.Uint64(h[atomicVA:]) }
 

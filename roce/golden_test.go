@@ -47,6 +47,12 @@ func (g *golden) bytes(t testing.TB) []byte {
 	return b
 }
 
+// udpPayload returns the golden packet from the BTH to the ICRC.
+func (g *golden) udpPayload(t testing.TB) []byte {
+	_, _, b := split(t, g.bytes(t))
+	return b
+}
+
 // split returns what a raw socket would know of the IP packet: flow, identification, UDP payload.
 func split(t testing.TB, ip []byte) (Flow, uint16, []byte) {
 	var src, dst netip.Addr
