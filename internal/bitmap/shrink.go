@@ -16,11 +16,25 @@ func (t *Tracker) Shrink(g Geometry) {
 		panic("bitmap: shrink must keep MTU and packets per chunk")
 	}
 	lower(&t.length, int64(g.length))
-	if t.limitPackets(g) {
-		t.dropChunks(g)
-		t.chunks.truncate(g.chunks)
-		t.completeLast(g)
+	for step := 0; t.shrinkStep(step, g); step++ {
 	}
+}
+
+// shrinkStep does one step of Shrink and reports whether there is another, so
+// that tests can run writers and readers between any two.
+func (t *Tracker) shrinkStep(step int, g Geometry) (more bool) {
+	switch step {
+	case 0:
+		return t.limitPackets(g)
+	case 1:
+		t.dropChunks(g)
+	case 2:
+		t.chunks.truncate(g.chunks)
+	case 3:
+		t.completeLast(g)
+		return false
+	}
+	return true
 }
 
 // limitPackets makes writers obey the new end. From then on, a writer that sets
