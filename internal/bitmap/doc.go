@@ -20,7 +20,8 @@
 //
 // Readers never lock. Bits only ever go from 0 to 1, so what a scan reports
 // missing was missing at some moment during the scan, and what it reports set
-// stays set. All operations are sequentially consistent (package sync/atomic):
+// stays set. (The exception is [Tracker.Shrink], which clears chunk bits beyond
+// the new end just before it lowers the length.) All operations are sequentially consistent (package sync/atomic):
 // whoever sees a bit also sees the bytes that were placed before it was set.
 //
 // Limits: the memory is the caller's ([Map.Bind], [Tracker.Bind]), so that
