@@ -157,6 +157,10 @@ type View interface {
 	// NextMissing returns the first data unit ≥ from that isn't in place, or
 	// the number of units when there is none.
 	NextMissing(from int) int
+	// NextPresent returns the first data unit in [from, to) that is in place,
+	// or to when there is none. Calling it and NextMissing in turn walks the
+	// runs of a window without asking for each unit.
+	NextPresent(from, to int) int
 	// Mark returns the last completion on a channel. Load marks before
 	// looking at units: whatever was sent on the channel before the marked
 	// packet has then either set its bit or been lost.
