@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// item is a frame of state that is repeated until the peer acknowledges it.
+type item struct {
+	frame   wire.Frame
+	due     units.Instant
+	backoff units.Duration
+	copies  int8 // spaced copies still to go before repetition begins
+	acked   bool
+}
+
+// outbox holds the unacknowledged frames of one type in the order in which they
+// were put. It is small (the frames of the messages in flight), so it is scanned.
+type outbox struct {
+	items []item
+	live  int
+	next  units.Instant // no item falls due earlier
+}
+
+// put adds f, or replaces the frame with its ID.
+func (o *outbox) put(now units.Instant, f wire.Frame, copies int) {
+	it := item{frame: f, due: now, copies: int8(copies - 1)}
+	o.next = now
+	for i := range o.items {
+		if !o.items[i].acked && o.items[i].frame.ID == f.ID {
+			o.items[i] = it
+			return
+		}
+	}
+	o.items = append(o.items, it)
+	o.live++
+}
+
+// ack drops the frames with IDs in [first, first+count).
+func (o *outbox) ack(first, count uint64) {
+	for i := range o.items {
+		it := &o.items[i]
+		if !it.acked && it.frame.ID-first < count {
+			it.acked = true
+			it.frame.Bytes = nil
+			o.live--
+		}
+	}
+	o.compact()
+}
+
+// compact removes acknowledged frames once they are the larger part.
+func (o *outbox) compact() {
+	if len(o.items) < 2*o.live+16 {
+		if o.live > 0 || len(o.items) == 0 {
+			return
+		}
+	}
+	kept := o.items[:0]
+	for i := range o.items {
+		if !o.items[i].acked {
+			kept = append(kept, o.items[i])
+		}
+	}
+	clear(o.items[len(kept):])
+	o.items = kept
+}
+
+// has reports whether the frame with this ID is still unacknowledged.
+func (o *outbox) has(id uint64) bool {
+	for i := range o.items {
+		if !o.items[i].acked && o.items[i].frame.ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// collect appends the frames that are due to b while they fit max. more tells
+// that some did not fit.
+func (o *outbox) collect(now units.Instant, t *timing, b []byte, maxLen int) (out []byte, more bool) {
+	if o.live == 0 || now < o.next {
+		return b, false
+	}
+	next := units.Never
+	for i := range o.items {
+		it := &o.items[i]
+		if it.acked {
+			continue
+		}
+		if it.due <= now {
+			n := len(b)
+			if b = it.frame.Append(b); len(b) > maxLen {
+				o.next = now
+				return b[:n], true
+			}
+			t.reschedule(now, it)
+		}
+		next = min(next, it.due)
+	}
+	o.next = next
+	return b, false
+}

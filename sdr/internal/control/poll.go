@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// order of the state frames in a datagram: what unblocks the peer first.
+var order = [...]wire.Type{wire.TypeStart, wire.TypeCompleted, wire.TypeCTS, wire.TypeAbort, wire.TypeEnd}
+
+// Poll writes the next datagram into b[:0], whose capacity must be at least the
+// session's maximum, and returns it, empty when there is nothing to send now.
+// Call it until it is empty; next is then when to call again at the latest.
+func (s *Session) Poll(now units.Instant, b []byte) (datagram []byte, next units.Instant) {
+	if !s.due(now) {
+		return nil, s.next()
+	}
+	b = wire.AppendHeader(b[:0], wire.Header{ConnID: s.peerID, Number: s.number + 1})
+	if s.window != 0 {
+		f := wire.Frame{Type: wire.TypeWindow, Length: s.window}
+		b = f.Append(b)
+	}
+	b = s.appendPings(now, b)
+	b = s.appendAcks(b)
+	for _, t := range order {
+		var more bool
+		if b, more = s.boxes[t].collect(now, &s.time, b, s.maxLen); more {
+			return s.finish(b), now
+		}
+	}
+	b = s.appendScheme(b)
+	return s.finish(b), now
+}
+
+func (s *Session) finish(b []byte) []byte {
+	s.number++
+	s.Stats.DatagramsSent++
+	s.Stats.BytesSent += uint64(len(b))
+	return b
+}
+
+// due reports whether there is anything to send at now.
+func (s *Session) due(now units.Instant) bool {
+	return len(s.acks) > 0 || len(s.queued) > 0 || len(s.pong) > 0 || s.next() <= now
+}
+
+func (s *Session) next() units.Instant {
+	next := units.Never
+	for i := range s.boxes {
+		if s.boxes[i].live > 0 {
+			next = min(next, s.boxes[i].next)
+		}
+	}
+	if s.active {
+		next = min(next, s.nextPing)
+	}
+	return next
+}
+
+func (s *Session) appendPings(now units.Instant, b []byte) []byte {
+	for _, n := range s.pong {
+		f := wire.Frame{Type: wire.TypePong, ID: n}
+		b = f.Append(b)
+	}
+	s.pong = s.pong[:0]
+	if s.active && now >= s.nextPing {
+		s.pingNo++
+		s.pings[s.pingNo%maxPings] = ping{s.pingNo, now}
+		f := wire.Frame{Type: wire.TypePing, ID: s.pingNo}
+		b = f.Append(b)
+		s.pingPause = min(max(2*s.pingPause, s.time.rtt(), units.Millisecond), MaxBackoff/4)
+		s.nextPing = now.Add(s.pingPause)
+	}
+	return b
+}
+
+// ackSize bounds an encoded ACK.
+const ackSize = 1 + 10 + 1 + 10
+
+func (s *Session) appendAcks(b []byte) []byte {
+	n := 0
+	for n < len(s.acks) && len(b)+ackSize <= s.maxLen {
+		a := s.acks[n]
+		f := wire.Frame{Type: wire.TypeAck, Code: uint8(a.t), ID: a.first, Count: a.count}
+		b = f.Append(b)
+		n++
+	}
+	s.acks = s.acks[:copy(s.acks, s.acks[n:])]
+	return b
+}
+
+func (s *Session) appendScheme(b []byte) []byte {
+	n := 0
+	for n < len(s.queued) && (len(b)+len(s.queued[n]) <= s.maxLen || len(b) <= wire.HeaderSize) {
+		b = append(b, s.queued[n]...)
+		s.spare = append(s.spare, s.queued[n])
+		n++
+	}
+	s.queued = s.queued[:copy(s.queued, s.queued[n:])]
+	return b
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package control is the protocol core of the sdr control channel: what is told
+// to the peer, how often, and what the round trip is. It has no I/O, no
+// goroutine and no clock. PROTOCOL rules and encodings are in docs/wire.md.
+//
+// State frames (CTS, START, END, ABORT, COMPLETED) are put into the session once
+// and repeated until acknowledged: some of them first as spaced copies, because
+// losing them would cost a round trip. An acknowledgement lists just what was
+// received, so the receiver of a frame need not remember what it acknowledged.
+package control
+
+import (
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Limits, each with what it defends.
+const (
+	// maxAcks bounds the acknowledgements that wait; the peer repeats a frame
+	// whose acknowledgement was dropped here.
+	maxAcks = 512
+	// maxQueued bounds SCHEME frames that wait for the next datagram; they
+	// are unreliable, so the newest replace the oldest.
+	maxQueued = 64
+	// maxPings bounds pings in flight whose answer would be a sample.
+	maxPings = 16
+	// MaxBackoff is the longest pause between repetitions.
+	MaxBackoff = units.Second
+	// initialRTT is assumed before the first sample.
+	initialRTT = 20 * units.Millisecond
+	// minCopySpacing is the least pause between spaced copies.
+	minCopySpacing = 20 * units.Microsecond
+)
+
+type ackRange struct {
+	t            wire.Type
+	first, count uint64
+}
+
+type ping struct {
+	number uint64
+	sent   units.Instant
+}
+
+// Stats counts the session's traffic.
+type Stats struct {
+	DatagramsSent, DatagramsReceived uint64
+	BytesSent, BytesReceived         uint64
+	// Repeated counts state frames sent again after their copies.
+	Repeated uint64
+	// Malformed counts datagrams that could not be read, Lies frames that
+	// claimed what can't be.
+	Malformed, Lies uint64
+}
+
+// Session is one end of a connection's control channel.
+type Session struct {
+	peerID  uint64
+	number  uint32
+	maxLen  int
+	boxes   [wire.TypeCompleted + 1]outbox
+	acks    []ackRange
+	queued  [][]byte
+	spare   [][]byte
+	pings   [maxPings]ping
+	pingNo  uint64
+	pong    []uint64
+	window  uint64
+	peerWin uint64
+	peerNum uint32
+	hasWin  bool
+	time    timing
+
+	nextPing  units.Instant
+	pingPause units.Duration
+	active    bool
+	lastHeard units.Instant
+	Stats     Stats
+}
+
+// NewSession makes a session that writes peerID, the number that the peer chose,
+// into its datagrams, and keeps them within maxLen bytes.
+func NewSession(now units.Instant, peerID uint64, maxLen int) *Session {
+	return &Session{peerID: peerID, maxLen: maxLen, lastHeard: now, nextPing: now}
+}
+
+// MaxScheme is the longest SCHEME payload that fits a datagram.
+func (s *Session) MaxScheme() int { return s.maxLen - wire.HeaderSize - wire.SchemeOverhead - 2*12 }
+
+// Put makes f known to the peer: copies times at a short distance, then at
+// growing intervals until acknowledged.
+func (s *Session) Put(now units.Instant, f wire.Frame, copies int) {
+	s.boxes[f.Type].put(now, f, copies)
+}
+
+// Pending reports whether the frame is still unacknowledged.
+func (s *Session) Pending(t wire.Type, id uint64) bool { return s.boxes[t].has(id) }
+
+// Unacked is the number of unacknowledged state frames.
+func (s *Session) Unacked() (n int) {
+	for i := range s.boxes {
+		n += s.boxes[i].live
+	}
+	return n
+}
+
+// UnackedOf is the number of unacknowledged frames of a type.
+func (s *Session) UnackedOf(t wire.Type) int { return s.boxes[t].live }
+
+// Ack acknowledges a received state frame with the next datagram.
+func (s *Session) Ack(t wire.Type, id uint64) {
+	if n := len(s.acks); n > 0 {
+		last := &s.acks[n-1]
+		if last.t == t && id-last.first <= last.count {
+			last.count = max(last.count, id-last.first+1)
+			return
+		}
+	}
+	if len(s.acks) < maxAcks {
+		s.acks = append(s.acks, ackRange{t, id, 1})
+	}
+}
+
+// Scheme queues bytes of a reliability core for the next datagram. They are
+// sent once, and copied.
+func (s *Session) Scheme(transfer uint64, toSender bool, number uint64, p []byte) {
+	var b []byte
+	if n := len(s.spare); n > 0 {
+		b, s.spare = s.spare[n-1][:0], s.spare[:n-1]
+	}
+	f := wire.Frame{Type: wire.TypeScheme, ID: transfer, ToSender: toSender, Number: number, Bytes: p}
+	b = f.Append(b)
+	if len(s.queued) == maxQueued {
+		s.spare = append(s.spare, s.queued[0])
+		copy(s.queued, s.queued[1:])
+		s.queued = s.queued[:maxQueued-1]
+	}
+	s.queued = append(s.queued, b)
+}
+
+// SetWindow is the receiver's free window in bytes; it travels in every datagram
+// while it isn't zero.
+func (s *Session) SetWindow(n uint64) { s.window = n }
+
+// PeerWindow is the peer's window, from its newest datagram.
+func (s *Session) PeerWindow() (n uint64, ok bool) { return s.peerWin, s.hasWin }
+
+// SetActive says whether work is pending: then the peer is asked for signs of life.
+func (s *Session) SetActive(now units.Instant, active bool) {
+	if active && !s.active {
+		s.lastHeard = now
+		s.nextPing = now
+		s.pingPause = 0
+	}
+	s.active = active
+}
+
+// LastHeard is when the peer's last datagram arrived, or the session became active.
+func (s *Session) LastHeard() units.Instant { return s.lastHeard }
+
+// RTT returns the smoothed round trip, its variation and the smallest seen, all
+// 0 before the first sample.
+func (s *Session) RTT() (smoothed, variation, least units.Duration) {
+	return s.time.srtt, s.time.rttvar, s.time.min
+}
+
+// Receive reads the header of a datagram for this session. The frames are read
+// with the returned reader, and each given to Handle first.
+func (s *Session) Receive(now units.Instant, h wire.Header, frames []byte, size int) wire.Reader {
+	s.lastHeard = now
+	s.Stats.DatagramsReceived++
+	s.Stats.BytesReceived += uint64(size)
+	if int32(h.Number-s.peerNum) > 0 || !s.hasWin {
+		s.peerNum = h.Number
+	}
+	return wire.NewReader(frames)
+}
+
+// Handle takes the frames that concern only the session. It reports false for
+// those that the caller must handle, and acknowledge with Ack.
+func (s *Session) Handle(now units.Instant, h wire.Header, f *wire.Frame) bool {
+	switch f.Type {
+	case wire.TypeAck:
+		if t := wire.Type(f.Code); t >= wire.TypeCTS && t <= wire.TypeCompleted {
+			s.boxes[t].ack(f.ID, f.Count)
+		} else {
+			s.Stats.Lies++
+		}
+	case wire.TypePing:
+		if len(s.pong) < maxPings {
+			s.pong = append(s.pong, f.ID)
+		}
+	case wire.TypePong:
+		p := &s.pings[f.ID%maxPings]
+		if p.number == f.ID && f.ID != 0 {
+			s.time.sample(now.Sub(p.sent))
+			p.number = 0
+		}
+	case wire.TypeWindow:
+		if h.Number == s.peerNum {
+			s.peerWin, s.hasWin = f.Length, true
+		}
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const ms = units.Millisecond
+
+// drain polls s until it has nothing to say and returns the frames.
+func drain(t *testing.T, s *Session, now units.Instant) (frames []wire.Frame, next units.Instant) {
+	t.Helper()
+	buf := make([]byte, 0, s.maxLen)
+	for range 100 {
+		var b []byte
+		if b, next = s.Poll(now, buf); len(b) == 0 {
+			return frames, next
+		}
+		require.LessOrEqual(t, len(b), s.maxLen)
+		_, rest, err := wire.ParseHeader(b)
+		require.NoError(t, err)
+		r := wire.NewReader(rest)
+		var f wire.Frame
+		for r.Next(&f) {
+			f.Bytes = append([]byte(nil), f.Bytes...)
+			frames = append(frames, f)
+		}
+		require.NoError(t, r.Err())
+	}
+	t.Fatal("Poll never becomes empty")
+	return nil, 0
+}
+
+func TestCopiesThenBackoff(t *testing.T) {
+	s := NewSession(0, 7, 1024)
+	s.Put(0, wire.Frame{Type: wire.TypeStart, ID: 3, Length: 100}, 3)
+	var at []units.Instant
+	now := units.Instant(0)
+	for now < units.Instant(6*units.Second) {
+		frames, next := drain(t, s, now)
+		for range frames {
+			at = append(at, now)
+		}
+		require.Greater(t, next, now)
+		now = next
+	}
+	require.Equal(t, units.Instant(0), at[0])
+	spacing := (initialRTT / 64)
+	require.Equal(t, spacing, at[1].Sub(at[0]))
+	require.Equal(t, spacing, at[2].Sub(at[1]))
+	last := at[len(at)-1].Sub(at[len(at)-2])
+	require.Equal(t, MaxBackoff, last)
+	require.Less(t, len(at), 15)
+
+	require.True(t, s.Pending(wire.TypeStart, 3))
+	s.Handle(now, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeStart), ID: 3, Count: 1})
+	require.False(t, s.Pending(wire.TypeStart, 3))
+	_, next := drain(t, s, now)
+	require.Equal(t, units.Never, next)
+}
+
+func TestAckListsWhatWasReceived(t *testing.T) {
+	s := NewSession(0, 7, 1024)
+	for _, id := range []uint64{5, 6, 7, 7, 6, 20} {
+		s.Ack(wire.TypeCTS, id)
+	}
+	s.Ack(wire.TypeEnd, 7)
+	frames, _ := drain(t, s, 0)
+	require.Equal(t, []wire.Frame{
+		{Type: wire.TypeAck, Code: uint8(wire.TypeCTS), ID: 5, Count: 3},
+		{Type: wire.TypeAck, Code: uint8(wire.TypeCTS), ID: 20, Count: 1},
+		{Type: wire.TypeAck, Code: uint8(wire.TypeEnd), ID: 7, Count: 1},
+	}, frames)
+	for i := range uint64(10 * maxAcks) { // a flood stays bounded
+		s.Ack(wire.TypeEnd, 3*i)
+	}
+	require.LessOrEqual(t, len(s.acks), maxAcks)
+}
+
+func TestLargeStateIsSplit(t *testing.T) {
+	s := NewSession(0, 7, 512)
+	for i := range uint64(1024) {
+		s.Put(0, wire.Frame{Type: wire.TypeCTS, ID: i, Length: 1 << 20, RKey: 0xffffffff, VA: 1 << 60}, 1)
+	}
+	frames, _ := drain(t, s, 0)
+	require.Len(t, frames, 1024)
+	s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeCTS), ID: 0, Count: 1000})
+	require.Equal(t, 24, s.Unacked())
+	frames, _ = drain(t, s, units.Instant(units.Second))
+	require.Len(t, frames, 24)
+}
+
+func TestPingMeasuresRTT(t *testing.T) {
+	a, b := NewSession(0, 1, 512), NewSession(0, 2, 512)
+	a.SetActive(0, true)
+	now := units.Instant(0)
+	for range 50 {
+		frames, next := drain(t, a, now)
+		for i := range frames {
+			b.Handle(now, wire.Header{}, &frames[i])
+		}
+		pongs, _ := drain(t, b, now.Add(20*ms))
+		for i := range pongs {
+			a.Handle(now.Add(40*ms), wire.Header{}, &pongs[i])
+			a.Handle(now.Add(90*ms), wire.Header{}, &pongs[i]) // a duplicate is no sample
+		}
+		now = max(next, now.Add(1))
+	}
+	srtt, _, least := a.RTT()
+	require.Equal(t, 40*ms, least)
+	require.Equal(t, 40*ms, srtt)
+}
+
+func TestWindowComesFromTheNewestDatagram(t *testing.T) {
+	s := NewSession(0, 1, 512)
+	get := func(number uint32, w uint64) {
+		h := wire.Header{Number: number}
+		s.Receive(0, h, nil, 0)
+		s.Handle(0, h, &wire.Frame{Type: wire.TypeWindow, Length: w})
+	}
+	get(5, 500)
+	get(4, 400)
+	w, ok := s.PeerWindow()
+	require.True(t, ok)
+	require.Equal(t, uint64(500), w)
+}
+
+func TestSchemeQueueIsBounded(t *testing.T) {
+	s := NewSession(0, 1, 512)
+	for i := range uint64(3 * maxQueued) {
+		s.Scheme(1, true, i, make([]byte, s.MaxScheme()))
+	}
+	frames, _ := drain(t, s, 0)
+	require.Len(t, frames, maxQueued)
+	require.Equal(t, uint64(3*maxQueued-1), frames[maxQueued-1].Number, "the newest survive")
+}
+
+// TestEveryFrameArrives loses, repeats and delays datagrams of both directions.
+func TestEveryFrameArrives(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	a, b := NewSession(0, 1, 256), NewSession(0, 2, 256)
+	got := map[uint64]bool{}
+	for i := range uint64(300) {
+		a.Put(0, wire.Frame{Type: wire.TypeEnd, ID: i, Length: i}, 1)
+	}
+	buf := make([]byte, 0, 256)
+	move := func(from, to *Session, now units.Instant) {
+		for {
+			d, _ := from.Poll(now, buf)
+			if len(d) == 0 {
+				return
+			}
+			if rng.IntN(2) == 0 {
+				continue
+			}
+			h, rest, _ := wire.ParseHeader(d)
+			r := to.Receive(now, h, rest, len(d))
+			var f wire.Frame
+			for r.Next(&f) {
+				if !to.Handle(now, h, &f) {
+					got[f.ID] = true
+					to.Ack(f.Type, f.ID)
+				}
+			}
+		}
+	}
+	for now := units.Instant(0); a.Unacked() > 0; now = now.Add(10 * ms) {
+		require.Less(t, now, units.Instant(60*units.Second), "seed %d", seed)
+		move(a, b, now)
+		move(b, a, now)
+	}
+	require.Len(t, got, 300)
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package control
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// timing estimates the round trip (RFC 6298's smoothing) and spaces repetitions.
+type timing struct {
+	srtt, rttvar, min units.Duration
+}
+
+func (t *timing) sample(r units.Duration) {
+	r = max(r, 1)
+	if t.srtt == 0 {
+		t.srtt, t.rttvar, t.min = r, r/2, r
+		return
+	}
+	d := t.srtt - r
+	if d < 0 {
+		d = -d
+	}
+	t.rttvar += (d - t.rttvar) / 4
+	t.srtt += (r - t.srtt) / 8
+	t.min = min(t.min, r)
+}
+
+// rtt is the smoothed round trip or the initial assumption.
+func (t *timing) rtt() units.Duration {
+	if t.srtt == 0 {
+		return initialRTT
+	}
+	return t.srtt
+}
+
+// copySpacing is RTT/64, at least 20 µs.
+func (t *timing) copySpacing() units.Duration { return max(t.rtt()/64, minCopySpacing) }
+
+// repeatAfter is the first pause before a repetition: an answer takes a round
+// trip, and the peer may answer late by its own scheduling.
+func (t *timing) repeatAfter() units.Duration {
+	return t.rtt() + max(4*t.rttvar, t.rtt()/8, units.Millisecond)
+}
+
+func (t *timing) reschedule(now units.Instant, it *item) {
+	if it.copies > 0 {
+		it.copies--
+		it.due = now.Add(t.copySpacing())
+		return
+	}
+	if it.backoff == 0 {
+		it.backoff = t.repeatAfter()
+	} else {
+		it.backoff = min(2*it.backoff, MaxBackoff)
+	}
+	it.due = now.Add(it.backoff)
+}
