@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// DefaultTimeout bounds each step (connect, handshake, Exchange, Send) whose context has no
+// deadline of its own.
+const DefaultTimeout = 10 * units.Second
+
+// DefaultMaxBlob is the longest blob or message accepted when Config.MaxBlob is zero.
+const DefaultMaxBlob = units.Bytes(1 << 20)
+
+// maxMaxBlob keeps a frame's length far inside its 32 bits, and a mistake from costing gigabytes.
+const maxMaxBlob = units.Bytes(64 << 20)
+
+// Config holds the options of one end. The zero value is ready for use.
+type Config struct {
+	// TLS, when not nil, wraps the connection; both ends must agree. A client without ServerName
+	// verifies the host that it dialled. A server needs a certificate.
+	TLS *tls.Config
+	// Timeout bounds each step whose context has no deadline. Zero is DefaultTimeout.
+	Timeout units.Duration
+	// MaxBlob is the longest blob or message that this end accepts and sends, at most 64 MiB.
+	// Zero is DefaultMaxBlob.
+	MaxBlob units.Bytes
+	// Logger hears of peers that a Listener turned away, at level Warn. Nil logs nothing.
+	Logger *slog.Logger
+	// OnReject, when not nil, is called with each peer that a Listener turned away, from
+	// several goroutines at a time.
+	OnReject func(peer net.Addr, err error)
+}
+
+func (cfg Config) timeout() time.Duration {
+	if cfg.Timeout <= 0 {
+		return time.Duration(DefaultTimeout)
+	}
+	return time.Duration(cfg.Timeout)
+}
+
+func (cfg Config) maxBlob() int {
+	if cfg.MaxBlob <= 0 {
+		return int(DefaultMaxBlob)
+	}
+	return int(min(cfg.MaxBlob, maxMaxBlob))
+}
+
+// bound gives ctx the default time limit if it has none.
+func (cfg Config) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, cfg.timeout())
+}
+
+func (cfg Config) rejected(peer net.Addr, err error) {
+	if cfg.Logger != nil {
+		cfg.Logger.Warn("oob: turned a peer away", "peer", peer, "err", err)
+	}
+	if cfg.OnReject != nil {
+		cfg.OnReject(peer, err)
+	}
+}

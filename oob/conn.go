@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxQueued bounds the messages that wait for Recv, and maxQueuedBlobs their bytes in units of
+	// the longest blob. A peer that sends more than the application takes is cut off: pushing
+	// back instead would stop the reader and so hide the peer's death.
+	maxQueued      = 64
+	maxQueuedBlobs = 4
+	// An end can be one exchange ahead of the other, whose application may not yet have taken the
+	// blob of the one before.
+	maxQueuedExchanges = 2
+)
+
+// A Conn is one end of an out-of-band connection whose handshake is done. Its methods may be
+// called from any goroutine; calls of Exchange, and those of Recv, run one after another.
+type Conn struct {
+	nc  net.Conn
+	cfg Config
+
+	blobs    chan frame
+	messages chan frame
+	queued   atomic.Int64 // bytes in messages
+
+	exchanging chan struct{} // held during Exchange
+	exchanges  uint32        // guarded by exchanging
+
+	writing  sync.Mutex
+	sent     uint32 // messages; guarded by writing
+	writeErr error  // a frame was cut short, nothing can follow it; guarded by writing
+
+	endOnce    sync.Once
+	err        error // written before closed is closed
+	closed     chan struct{}
+	readerDone chan struct{}
+}
+
+// newConn starts the reader, which runs until the connection ends.
+func newConn(nc net.Conn, cfg Config) *Conn {
+	c := &Conn{
+		nc: nc, cfg: cfg,
+		blobs:      make(chan frame, maxQueuedExchanges),
+		messages:   make(chan frame, maxQueued),
+		exchanging: make(chan struct{}, 1),
+		closed:     make(chan struct{}),
+		readerDone: make(chan struct{}),
+	}
+	go c.readLoop()
+	return c
+}
+
+// LocalAddr is this end's address.
+func (c *Conn) LocalAddr() net.Addr { return c.nc.LocalAddr() }
+
+// RemoteAddr is the peer's address.
+func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
+
+// TLS is the state of the TLS connection, or nil without TLS.
+func (c *Conn) TLS() *tls.ConnectionState {
+	tc, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	state := tc.ConnectionState()
+	return &state
+}
+
+// Closed is closed when the connection has ended, whoever ended it.
+func (c *Conn) Closed() <-chan struct{} { return c.closed }
+
+// Err says why the connection ended: ErrClosed, ErrPeerClosed, ErrPeerDied, a *PeerError, or what
+// this end found wrong with the peer. It is nil while the connection is open.
+func (c *Conn) Err() error {
+	select {
+	case <-c.closed:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// Exchange sends blob to the peer and returns the blob that the peer passed to its own Exchange;
+// the n-th call at one end meets the n-th at the other. Without a deadline in ctx the wait ends after
+// Config.Timeout. An Exchange that fails after it has begun ends the connection, because the ends
+// no longer agree how many exchanges there have been; the peer is told why.
+func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
+	ctx, cancel := c.cfg.bound(ctx)
+	defer cancel()
+	select {
+	case c.exchanging <- struct{}{}:
+		defer func() { <-c.exchanging }()
+	case <-ctx.Done():
+		return nil, c.wrap("exchange with", ctx.Err())
+	}
+	if err := c.checkSize(blob); err != nil {
+		return nil, c.wrap("exchange with", err)
+	}
+	c.exchanges++
+	// A failed write ends the connection, which receive reports, unless the peer left its blob behind.
+	_ = c.write(ctx, frame{kind: kindBlob, number: c.exchanges, payload: blob})
+	f, err := receive(ctx, c, c.blobs)
+	if err == nil && f.number != c.exchanges {
+		err = violation("blob of exchange %d in exchange %d", f.number, c.exchanges)
+	}
+	if err != nil {
+		c.end(err, farewell(err))
+		return nil, c.wrap("exchange with", err)
+	}
+	return f.payload, nil
+}
+
+// Send sends a message to the peer's Recv. It returns when the kernel has taken it. A Send that is
+// cut short by ctx ends the connection.
+func (c *Conn) Send(ctx context.Context, message []byte) error {
+	ctx, cancel := c.cfg.bound(ctx)
+	defer cancel()
+	err := c.checkSize(message)
+	if err == nil {
+		err = c.write(ctx, frame{kind: kindMessage, payload: message})
+	}
+	return c.wrap("send to", err)
+}
+
+// Recv returns the peer's next message. It has no time limit of its own. Messages that arrived
+// before the connection ended are still returned.
+func (c *Conn) Recv(ctx context.Context) ([]byte, error) {
+	f, err := receive(ctx, c, c.messages)
+	if err != nil {
+		return nil, c.wrap("receive from", err)
+	}
+	c.queued.Add(-int64(len(f.payload)))
+	return f.payload, nil
+}
+
+// Close ends the connection: what was sent before arrives, and the peer gets ErrPeerClosed. It
+// returns within 1 s, also with a dead peer, and is idempotent.
+func (c *Conn) Close() error {
+	c.end(ErrClosed, appendFrame(nil, frame{kind: kindBye}))
+	<-c.readerDone
+	return nil
+}
+
+// CloseWithReason ends the connection and tells the peer why, whose calls then fail with a
+// *PeerError of CodeRejected. The reason is one line for a person, cut at 512 bytes.
+func (c *Conn) CloseWithReason(reason string) error {
+	c.end(ErrClosed, reasonFrame(CodeRejected, reason))
+	<-c.readerDone
+	return nil
+}
+
+func (c *Conn) checkSize(b []byte) error {
+	if limit := c.cfg.maxBlob(); len(b) > limit {
+		return fmt.Errorf("%d bytes are more than the limit of %d: raise Config.MaxBlob at both ends", len(b), limit)
+	}
+	return nil
+}
+
+func (c *Conn) wrap(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Op: op, Addr: c.RemoteAddr().String(), Err: err}
+}
+
+// receive waits for a frame; one that is there wins over the connection's end.
+func receive(ctx context.Context, c *Conn, from <-chan frame) (frame, error) {
+	select {
+	case f := <-from:
+		return f, nil
+	case <-ctx.Done():
+		return frame{}, silent(ctx.Err())
+	case <-c.closed:
+	}
+	select {
+	case f := <-from:
+		return f, nil
+	default:
+		return frame{}, c.err
+	}
+}
+
+// write sends one frame whole or ends the connection.
+func (c *Conn) write(ctx context.Context, f frame) error {
+	err := c.writeLocked(ctx, f)
+	if err != nil {
+		c.end(err, nil)
+	}
+	return err
+}
+
+func (c *Conn) writeLocked(ctx context.Context, f frame) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := c.Err(); err != nil {
+		return err
+	}
+	if f.kind == kindMessage {
+		c.sent++
+		f.number = c.sent
+	}
+	stop := interruptible(ctx, c.nc.SetWriteDeadline)
+	_, err := c.nc.Write(appendFrame(nil, f))
+	stop()
+	if err == nil {
+		return c.nc.SetWriteDeadline(time.Time{})
+	}
+	c.writeErr = err
+	if ctx.Err() != nil {
+		return fmt.Errorf("the peer takes no data (%w)", ctx.Err())
+	}
+	return lost(err)
+}
+
+// end records why the connection is over, sends a last frame if there is one to send, and gives
+// the reader a last moment to see the peer go. Only the first call counts.
+func (c *Conn) end(err error, last []byte) {
+	c.endOnce.Do(func() {
+		c.err = err
+		close(c.closed)
+		deadline := time.Now().Add(lingerLimit)
+		c.nc.SetDeadline(deadline) // also ends a write that hangs, which holds c.writing
+		c.writing.Lock()
+		defer c.writing.Unlock()
+		if c.writeErr == nil {
+			c.nc.SetWriteDeadline(deadline)
+			if last != nil {
+				_, c.writeErr = c.nc.Write(last)
+			}
+		}
+		if c.writeErr != nil || closeWrite(c.nc) != nil {
+			c.nc.SetReadDeadline(time.Unix(1, 0)) // the peer can't know that it should go
+		}
+	})
+}

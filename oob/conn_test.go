@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+func TestExchangeIsSymmetricAndRepeats(t *testing.T) {
+	s, c := pair(t, Config{}, Config{})
+	for i := range 50 {
+		atS, atC := exchange(t, s, c, fmt.Appendf(nil, "server %d", i), fmt.Appendf(nil, "client %d", i))
+		require.Equal(t, fmt.Sprintf("client %d", i), string(atS))
+		require.Equal(t, fmt.Sprintf("server %d", i), string(atC))
+	}
+	require.NoError(t, s.Err())
+	require.NoError(t, c.Err())
+}
+
+func TestExchangeSizes(t *testing.T) {
+	s, c := pair(t, Config{}, Config{})
+	for _, n := range []int{0, 1, 4096, int(DefaultMaxBlob)} {
+		blob := bytes.Repeat([]byte{0xa5}, n)
+		atS, atC := exchange(t, s, c, blob, nil)
+		require.Empty(t, atS)
+		require.True(t, bytes.Equal(blob, atC), "%d bytes", n)
+	}
+	_, err := c.Exchange(testContext(t), make([]byte, DefaultMaxBlob+1))
+	require.ErrorContains(t, err, "Config.MaxBlob")
+	require.NoError(t, c.Err(), "a blob refused before it was sent must not end the connection")
+	exchange(t, s, c, nil, nil)
+}
+
+func TestMessagesKeepTheirOrderBesideExchanges(t *testing.T) {
+	s, c := pair(t, Config{}, Config{})
+	ctx := testContext(t)
+	for i := range 10 {
+		require.NoError(t, c.Send(ctx, []byte{byte(i)}))
+		exchange(t, s, c, nil, nil)
+	}
+	for i := range 10 {
+		m, err := s.Recv(ctx)
+		require.NoError(t, err)
+		require.Equal(t, []byte{byte(i)}, m)
+	}
+}
+
+func TestRecvHonoursItsContext(t *testing.T) {
+	_, c := pair(t, Config{}, Config{})
+	ctx, cancel := context.WithCancel(testContext(t))
+	cancel()
+	_, err := c.Recv(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, c.Err())
+}
+
+// What was sent before Close arrives, and the last exchange is whole at both ends, whoever closes
+// first: PROTOCOL "Close exchanges outstanding outcomes".
+func TestCloseDeliversWhatWasSent(t *testing.T) {
+	for i := range 30 {
+		s, c := pair(t, Config{}, Config{})
+		ctx := testContext(t)
+		payload := bytes.Repeat([]byte{byte(i)}, 100_000)
+		require.NoError(t, c.Send(ctx, payload))
+		result := make(chan error, 1)
+		go func() {
+			_, err := s.Exchange(ctx, []byte("bye"))
+			result <- err
+		}()
+		got, err := c.Exchange(ctx, []byte("bye"))
+		require.NoError(t, err)
+		require.Equal(t, "bye", string(got))
+		start := time.Now()
+		require.NoError(t, c.Close())
+		require.Less(t, time.Since(start), time.Second)
+
+		require.NoError(t, <-result, "the exchange at the end that did not close")
+		m, err := s.Recv(ctx)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(payload, m))
+		_, err = s.Recv(ctx)
+		require.ErrorIs(t, err, ErrPeerClosed)
+		require.ErrorIs(t, c.Err(), ErrClosed)
+		require.NoError(t, s.Close())
+	}
+}
+
+func TestCallsAfterCloseFail(t *testing.T) {
+	s, c := pair(t, Config{}, Config{})
+	ctx := testContext(t)
+	require.NoError(t, c.Close())
+	require.NoError(t, c.Close(), "Close is idempotent")
+	_, err := c.Exchange(ctx, nil)
+	require.ErrorIs(t, err, ErrClosed)
+	require.ErrorIs(t, c.Send(ctx, nil), ErrClosed)
+	_, err = c.Recv(ctx)
+	require.ErrorIs(t, err, ErrClosed)
+
+	require.ErrorIs(t, ended(t, s, patience), ErrPeerClosed)
+	_, err = s.Exchange(ctx, nil)
+	require.ErrorIs(t, err, ErrPeerClosed)
+	require.ErrorIs(t, s.Send(ctx, nil), ErrPeerClosed)
+}
+
+func TestCloseEndsWaitingCalls(t *testing.T) {
+	_, c := pair(t, Config{}, Config{})
+	result := make(chan error, 2)
+	go func() { _, err := c.Exchange(testContext(t), nil); result <- err }()
+	go func() { _, err := c.Recv(testContext(t)); result <- err }()
+	time.Sleep(20 * time.Millisecond)
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, <-result, ErrClosed)
+	require.ErrorIs(t, <-result, ErrClosed)
+}
+
+func TestCloseWithReasonReachesThePeer(t *testing.T) {
+	s, c := pair(t, Config{}, Config{})
+	require.NoError(t, s.CloseWithReason("MTU differs: 4096 here, 1024 there\x1b[31m"))
+	err := ended(t, c, patience)
+	var peer *PeerError
+	require.ErrorAs(t, err, &peer)
+	require.Equal(t, CodeRejected, peer.Code)
+	require.Equal(t, "MTU differs: 4096 here, 1024 there?[31m", peer.Reason)
+	_, err = c.Exchange(testContext(t), nil)
+	require.ErrorContains(t, err, "MTU differs")
+}
+
+// An end that waits too long says so, and both print it.
+func TestExchangeTimesOutAtBothEnds(t *testing.T) {
+	s, c := pair(t, Config{}, Config{Timeout: shortLimit})
+	_, err := c.Exchange(context.Background(), nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "sent nothing within the time limit")
+	var peer *PeerError
+	require.ErrorAs(t, ended(t, s, patience), &peer)
+	require.Equal(t, CodeTimeout, peer.Code)
+}
+
+func TestKilledPeer(t *testing.T) {
+	l, _ := listen(t, Config{})
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), victimAddr+"="+l.Addr().String())
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	defer cmd.Process.Kill()
+	c, err := l.Accept(testContext(t))
+	require.NoError(t, err)
+	defer c.Close()
+	got, err := c.Exchange(testContext(t), nil)
+	require.NoError(t, err)
+	require.Equal(t, "victim", string(got))
+
+	require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
+	require.ErrorIs(t, ended(t, c, time.Second), ErrPeerDied)
+	_, err = c.Exchange(testContext(t), nil)
+	require.ErrorIs(t, err, ErrPeerDied)
+	_ = cmd.Wait()
+}
+
+func TestHalfClosedPeerIsDead(t *testing.T) {
+	c, nc := rawPair(t, Config{})
+	require.NoError(t, nc.CloseWrite())
+	require.ErrorIs(t, ended(t, c, time.Second), ErrPeerDied)
+}
+
+func TestResetPeerIsDead(t *testing.T) {
+	c, nc := rawPair(t, Config{})
+	require.NoError(t, nc.SetLinger(0))
+	require.NoError(t, nc.Close())
+	require.ErrorIs(t, ended(t, c, time.Second), ErrPeerDied)
+}
+
+func TestFrameCutShort(t *testing.T) {
+	c, nc := rawPair(t, Config{})
+	whole := appendFrame(nil, frame{kind: kindBlob, number: 1, payload: []byte("payload")})
+	write(t, nc, whole[:len(whole)-1])
+	require.NoError(t, nc.CloseWrite())
+	require.ErrorIs(t, ended(t, c, time.Second), ErrPeerDied)
+}
+
+// A peer that takes no data: its socket buffers fill, Send runs into its limit, Close into its own.
+func TestPeerThatDoesNotRead(t *testing.T) {
+	c, _ := rawPair(t, Config{Timeout: shortLimit})
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		err = c.Send(context.Background(), make([]byte, DefaultMaxBlob))
+	}
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "takes no data")
+	require.Error(t, c.Err(), "a frame cut short must end the connection")
+	start := time.Now()
+	require.NoError(t, c.Close())
+	require.Less(t, time.Since(start), time.Second)
+}
+
+func TestCloseWithPeerThatDoesNotAnswer(t *testing.T) {
+	c, _ := rawPair(t, Config{})
+	start := time.Now()
+	require.NoError(t, c.Close())
+	require.Less(t, time.Since(start), time.Second)
+}
+
+// Each of these peers breaks a rule after a good HELLO; each must hear which.
+func TestViolations(t *testing.T) {
+	message := func(n uint32, size int) []byte {
+		return appendFrame(nil, frame{kind: kindMessage, number: n, payload: make([]byte, size)})
+	}
+	blob := func(n uint32) []byte { return appendFrame(nil, frame{kind: kindBlob, number: n}) }
+	flood := func(count, size int) (b []byte) {
+		for i := range count {
+			b = append(b, message(uint32(i+1), size)...)
+		}
+		return b
+	}
+	oversized := blob(1)
+	oversized[12] = 0xff
+	for _, tc := range []struct {
+		name string
+		sent []byte
+		want string
+		code Code
+	}{
+		{"garbage", []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), "looks like HTTP", CodeForeign},
+		{"second hello", appendFrame(nil, frame{kind: kindHello}), "unexpected HELLO", CodeProtocol},
+		{"unknown type", appendFrame(nil, frame{kind: 99}), "unexpected type 99", CodeProtocol},
+		{"oversized", oversized, "the limit is 1024", CodeProtocol},
+		{"bye with payload", appendFrame(nil, frame{kind: kindBye, payload: []byte{1}}), "the limit is 0", CodeProtocol},
+		{"message skipped", message(2, 0), "message 2 where message 1 was due", CodeProtocol},
+		{"exchanges ahead", append(append(blob(1), blob(2)...), blob(3)...), "exchange 3 before", CodeProtocol},
+		{"too many messages", flood(maxQueued+1, 1), "more than 64 messages", CodeProtocol},
+		{"too many bytes", flood(maxQueuedBlobs+1, 1024), "more than 4096 bytes", CodeProtocol},
+		{"other version", appendFrameVersion(nil, Version+1, frame{kind: kindBlob}), "version 2", CodeVersion},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, nc := rawPair(t, Config{MaxBlob: 1024})
+			write(t, nc, tc.sent)
+			require.ErrorContains(t, ended(t, c, patience), tc.want)
+			_, err := readFrame(nc, 1024)
+			var peer *PeerError
+			require.ErrorAs(t, err, &peer)
+			require.Equal(t, tc.code, peer.Code)
+			require.Contains(t, peer.Reason, tc.want)
+		})
+	}
+}
+
+func TestExchangeOutOfStep(t *testing.T) {
+	c, nc := rawPair(t, Config{})
+	write(t, nc, appendFrame(nil, frame{kind: kindBlob, number: 7}))
+	_, err := c.Exchange(testContext(t), nil)
+	require.ErrorContains(t, err, "blob of exchange 7 in exchange 1")
+	require.ErrorContains(t, c.Err(), "exchange 7")
+}
+
+// Both ends at once: no frame may be torn, lost or counted twice, which -race watches too.
+func TestConcurrentUse(t *testing.T) {
+	const each = 20 // times 10 kB stays below what may wait for Recv
+	s, c := pair(t, Config{MaxBlob: 64 * units.KiB}, Config{MaxBlob: 64 * units.KiB})
+	ctx := testContext(t)
+	errs := make(chan error, 8)
+	for _, end := range []*Conn{s, c} {
+		go func() {
+			for range each {
+				if _, err := end.Exchange(ctx, make([]byte, 1000)); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+		go func() {
+			for range each {
+				if err := end.Send(ctx, make([]byte, 10_000)); err != nil {
+					errs <- err
+					return
+				}
+			}
+			errs <- nil
+		}()
+		go func() {
+			for range each {
+				if m, err := end.Recv(ctx); err != nil || len(m) != 10_000 {
+					errs <- fmt.Errorf("%d bytes, %w", len(m), err)
+					return
+				}
+			}
+			errs <- nil
+		}()
+	}
+	for range 6 {
+		require.NoError(t, <-errs)
+	}
+}

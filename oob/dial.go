@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Dial connects to an sdr endpoint that listens on addr, "host:port", and shakes hands with it.
+// It fails with an *Error. Whoever gets a Conn must Close it.
+func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
+	ctx, cancel := cfg.bound(ctx)
+	defer cancel()
+	dialer := net.Dialer{KeepAliveConfig: keepAlive}
+	nc, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		cause := err
+		var op *net.OpError
+		if errors.As(err, &op) {
+			cause = op.Err // OpError repeats the address
+		}
+		return nil, &Error{Op: "dial", Addr: addr, Err: cause, Fix: dialFix(err)}
+	}
+	if cfg.TLS != nil {
+		nc = tls.Client(nc, clientTLS(cfg.TLS, addr))
+	}
+	return handshake(ctx, nc, addr, cfg)
+}
+
+// clientTLS fills in the name to verify, as tls.Dial does.
+func clientTLS(cfg *tls.Config, addr string) *tls.Config {
+	if cfg.ServerName != "" || cfg.InsecureSkipVerify {
+		return cfg
+	}
+	cfg = cfg.Clone()
+	cfg.ServerName, _, _ = net.SplitHostPort(addr)
+	return cfg
+}
+
+// handshake exchanges HELLOs on a fresh connection, which it owns from here on: on an error it
+// tells the peer and closes.
+func handshake(ctx context.Context, nc net.Conn, addr string, cfg Config) (*Conn, error) {
+	stop := interruptible(ctx, nc.SetDeadline)
+	err := hello(ctx, nc)
+	if stop(); err == nil {
+		err = nc.SetDeadline(time.Time{})
+	}
+	if err == nil {
+		err = setUserTimeout(nc)
+	}
+	if err != nil {
+		err = refuse(ctx, nc, err)
+		return nil, &Error{Op: "handshake with", Addr: addr, Err: err, Fix: handshakeFix(err)}
+	}
+	return newConn(nc, cfg), nil
+}
+
+// refuse closes a connection whose handshake failed and tells the peer why. It returns err in the
+// words of a handshake.
+func refuse(ctx context.Context, nc net.Conn, err error) error {
+	defer nc.Close()
+	var record tls.RecordHeaderError
+	switch {
+	case errors.As(err, &record):
+		err = fmt.Errorf("%w (%w)", errPeerWithoutTLS, err)
+		if record.Conn != nil {
+			nc = record.Conn // still usable, so that a peer without TLS can read the reason
+		}
+	case ctx.Err() != nil:
+		err = silent(ctx.Err())
+	case isConnBroken(err):
+		err = fmt.Errorf("%w (%w)", errNoHello, err)
+	}
+	say(nc, farewell(err))
+	return err
+}
+
+func hello(ctx context.Context, nc net.Conn) error {
+	if tc, ok := nc.(*tls.Conn); ok {
+		if err := tc.HandshakeContext(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := nc.Write(appendFrame(nil, frame{kind: kindHello})); err != nil {
+		return err
+	}
+	f, err := readFrame(nc, 0)
+	if err != nil {
+		return err
+	}
+	if f.kind != kindHello {
+		return violation("first frame is %v, not HELLO", f.kind)
+	}
+	return nil
+}
+
+// interruptible lets ctx interrupt I/O by moving the deadline set by set into the past. The
+// returned function ends that and waits for a running interruption, so that the caller may set
+// the deadline anew.
+func interruptible(ctx context.Context, set func(time.Time) error) (stop func()) {
+	interrupted := make(chan struct{})
+	forget := context.AfterFunc(ctx, func() {
+		set(time.Unix(1, 0))
+		close(interrupted)
+	})
+	return func() {
+		if !forget() {
+			<-interrupted
+		}
+	}
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"unicode"
+)
+
+// How a connection ends.
+var (
+	// ErrClosed: this end called Close.
+	ErrClosed = errors.New("connection closed by this end")
+	// ErrPeerClosed: the peer called Close.
+	ErrPeerClosed = errors.New("connection closed by the peer")
+	// ErrPeerDied: the connection broke off without a goodbye; the peer was killed or crashed,
+	// its host is gone, or the network in between is.
+	ErrPeerDied = errors.New("peer is gone: its process was killed or crashed, or its host or the network is down")
+)
+
+// How a handshake fails when the peer gives no reason.
+var (
+	errPeerWithoutTLS = errors.New("this end uses TLS, the peer does not")
+	errNoHello        = errors.New("the peer closed the connection before it had said hello")
+)
+
+// silent is the error of a wait for the peer that ctx ended.
+func silent(cause error) error {
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("the peer sent nothing within the time limit (%w)", cause)
+	}
+	return fmt.Errorf("given up (%w)", cause)
+}
+
+// lost is the error of a read or write on an established connection.
+func lost(err error) error {
+	if isConnBroken(err) {
+		return fmt.Errorf("%w (%w)", ErrPeerDied, err)
+	}
+	return err
+}
+
+// An Error says what failed, with whom, why, and what to do about it.
+type Error struct {
+	Op   string // "dial", "handshake with", "exchange with", …
+	Addr string // the address asked for, or the peer's
+	Err  error
+	Fix  string // what a person can do; may be empty
+}
+
+func (e *Error) Error() string {
+	s := fmt.Sprintf("oob: %s %s: %v", e.Op, e.Addr, e.Err)
+	if e.Fix != "" {
+		s += ": " + e.Fix
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// A VersionError says that the ends speak different versions of the protocol.
+type VersionError struct{ Ours, Theirs uint8 }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("peer speaks version %d of the out-of-band protocol, this end version %d", e.Theirs, e.Ours)
+}
+
+// A ForeignError says that the peer speaks another protocol altogether.
+type ForeignError struct{ First []byte } // the first bytes that it sent, at most 16
+
+func (e *ForeignError) Error() string {
+	s := fmt.Sprintf("peer does not speak the sdr out-of-band protocol (its first bytes are %q", e.First)
+	if p := e.protocol(); p != "" {
+		s += ", which looks like " + p
+	}
+	return s + ")"
+}
+
+func (e *ForeignError) protocol() string {
+	for _, p := range [...]struct{ prefix, name string }{
+		{"\x16\x03", "TLS"}, {"\x15\x03", "TLS"}, // handshake, alert
+		{"HTTP", "HTTP"}, {"GET ", "HTTP"}, {"POST", "HTTP"}, {"PRI ", "HTTP/2"},
+		{"SSH-", "SSH"},
+	} {
+		if bytes.HasPrefix(e.First, []byte(p.prefix)) {
+			return p.name
+		}
+	}
+	return ""
+}
+
+// A Code says in an ERROR frame what kind of fault an end found with the other.
+type Code uint32
+
+// Codes of the protocol. Values are wire format.
+const (
+	CodeForeign  Code = 1 + iota // not this protocol
+	CodeVersion                  // another version
+	CodeProtocol                 // a frame that breaks the rules
+	CodeTimeout                  // nothing arrived in time
+	CodeRejected                 // the application gave up, or refused the peer: CloseWithReason
+)
+
+func (c Code) String() string {
+	switch c {
+	case CodeForeign:
+		return "not the sdr out-of-band protocol"
+	case CodeVersion:
+		return "version mismatch"
+	case CodeProtocol:
+		return "protocol violation"
+	case CodeTimeout:
+		return "time limit"
+	case CodeRejected:
+		return "rejected"
+	}
+	return fmt.Sprintf("code %d", uint32(c))
+}
+
+// A PeerError is the reason that the peer gave for ending the connection.
+type PeerError struct {
+	Code   Code
+	Reason string // printable, at most maxReason bytes
+}
+
+func (e *PeerError) Error() string {
+	return fmt.Sprintf("the peer ended the connection (%v), saying %q", e.Code, e.Reason)
+}
+
+// A ProtocolError says how the peer broke the rules.
+type ProtocolError struct{ What string }
+
+func (e *ProtocolError) Error() string { return "peer broke the out-of-band protocol: " + e.What }
+
+func violation(format string, args ...any) error {
+	return &ProtocolError{What: fmt.Sprintf(format, args...)}
+}
+
+// printable makes text from the network fit for a terminal and a log line.
+func printable(b []byte) string {
+	return strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, string(b))
+}
+
+// farewell is the ERROR frame that tells the peer about a fault this end found, or nothing for
+// faults that the peer knows of or that leave nobody to tell.
+func farewell(err error) []byte {
+	code := CodeProtocol
+	switch {
+	case isA[*PeerError](err), errors.Is(err, ErrPeerDied), errors.Is(err, ErrPeerClosed), errors.Is(err, errNoHello):
+		return nil
+	case isA[*ForeignError](err), errors.Is(err, errPeerWithoutTLS):
+		code = CodeForeign
+	case isA[*VersionError](err):
+		code = CodeVersion
+	case errors.Is(err, context.DeadlineExceeded):
+		code = CodeTimeout
+	case errors.Is(err, context.Canceled):
+		code = CodeRejected
+	}
+	return reasonFrame(code, err.Error())
+}
+
+func reasonFrame(code Code, reason string) []byte {
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+	return appendFrame(nil, frame{kind: kindError, number: uint32(code), payload: []byte(reason)})
+}
+
+func isA[T error](err error) bool {
+	var t T
+	return errors.As(err, &t)
+}
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &ne) && ne.Timeout()
+}
+
+// dialFix says what to do about an error of the network.
+func dialFix(err error) string {
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "is the server running there, on that port?"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "check the address and the routes to it"
+	case errors.As(err, &dns):
+		return "check the host name, or give an IP address"
+	case isTimeout(err):
+		return "does a firewall drop the packets, is the host up?"
+	}
+	return ""
+}
+
+func listenFix(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return "another process listens there: stop it or choose another port"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return "no interface of this host has that address"
+	case errors.Is(err, syscall.EACCES):
+		return "ports below 1024 need privilege: choose another port"
+	}
+	return ""
+}
+
+func handshakeFix(err error) string {
+	var foreign *ForeignError
+	switch {
+	case errors.As(err, &foreign) && foreign.protocol() == "TLS":
+		return "the peer uses TLS: give both ends TLS or neither"
+	case errors.As(err, &foreign):
+		return "is that the address and port of an sdr endpoint?"
+	case isA[*VersionError](err):
+		return "run the same release at both ends"
+	case errors.Is(err, errPeerWithoutTLS):
+		return "give both ends TLS or neither"
+	case errors.Is(err, errNoHello), errors.Is(err, context.DeadlineExceeded):
+		return "is that an sdr endpoint, and do both ends use TLS or neither?"
+	}
+	return ""
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
+
+// Version of the protocol that this package speaks. Both ends must have the same.
+const Version = 1
+
+const (
+	magic      = "SDRx"
+	headerSize = 16
+	// A reason is text for a person; a longer one is cut, so that a peer can't fill our log.
+	maxReason = 512
+)
+
+// A kind says what a frame is for. Values are wire format.
+type kind uint8
+
+const (
+	kindHello   kind = 1 + iota // first frame of each direction, no payload
+	kindBlob                    // one side of Exchange; number counts exchanges from 1
+	kindMessage                 // Send; number counts messages from 1
+	kindError                   // last frame: number is a Code, payload a reason in UTF-8
+	kindBye                     // last frame of an orderly close, no payload
+)
+
+func (k kind) String() string {
+	switch k {
+	case kindHello:
+		return "HELLO"
+	case kindBlob:
+		return "BLOB"
+	case kindMessage:
+		return "MESSAGE"
+	case kindError:
+		return "ERROR"
+	case kindBye:
+		return "BYE"
+	}
+	return fmt.Sprintf("type %d", uint8(k))
+}
+
+type header struct {
+	version uint8
+	kind    kind
+	number  uint32
+	length  uint32
+}
+
+type frame struct {
+	kind    kind
+	number  uint32
+	payload []byte
+}
+
+// appendFrame appends the encoded frame to b.
+func appendFrame(b []byte, f frame) []byte {
+	return appendFrameVersion(b, Version, f)
+}
+
+func appendFrameVersion(b []byte, version uint8, f frame) []byte {
+	b = append(b, magic...)
+	b = append(b, version, byte(f.kind), 0, 0)
+	b = binary.BigEndian.AppendUint32(b, f.number)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(f.payload)))
+	return append(b, f.payload...)
+}
+
+// parseHeader reads a header from at least headerSize bytes. What isn't ours is a *ForeignError.
+func parseHeader(b []byte) (header, error) {
+	if string(b[:4]) != magic {
+		return header{}, &ForeignError{First: append([]byte(nil), b[:headerSize]...)}
+	}
+	return header{
+		version: b[4],
+		kind:    kind(b[5]),
+		number:  binary.BigEndian.Uint32(b[8:]),
+		length:  binary.BigEndian.Uint32(b[12:]),
+	}, nil
+}
+
+// limit is the longest payload that a frame of this kind may have, before anything is allocated.
+func (k kind) limit(maxBlob int) int {
+	switch k {
+	case kindBlob, kindMessage:
+		return maxBlob
+	case kindError:
+		return maxReason
+	}
+	return 0
+}
+
+// readFrame reads one frame. It returns io.EOF only at a frame boundary, io.ErrUnexpectedEOF
+// inside a frame, and a *PeerError for an ERROR frame of any version.
+func readFrame(r io.Reader, maxBlob int) (frame, error) {
+	var raw [headerSize]byte
+	if n, err := io.ReadFull(r, raw[:]); err != nil {
+		if n >= 4 && string(raw[:4]) != magic {
+			return frame{}, &ForeignError{First: append([]byte(nil), raw[:n]...)}
+		}
+		return frame{}, err
+	}
+	h, err := parseHeader(raw[:])
+	if err != nil {
+		return frame{}, err
+	}
+	if h.version != Version && h.kind != kindError {
+		return frame{}, &VersionError{Ours: Version, Theirs: h.version}
+	}
+	if limit := h.kind.limit(maxBlob); int64(h.length) > int64(limit) {
+		return frame{}, violation("%v frame of %d bytes, the limit is %d", h.kind, h.length, limit)
+	}
+	payload := make([]byte, h.length)
+	if _, err := io.ReadFull(r, payload); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return frame{}, err
+	}
+	if h.kind == kindError {
+		return frame{}, &PeerError{Code: Code(h.number), Reason: printable(payload)}
+	}
+	return frame{kind: h.kind, number: h.number, payload: payload}, nil
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeServer accepts one connection, sends it what, and returns what it answers.
+func fakeServer(t *testing.T, what []byte) (addr string, answer <-chan error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { ln.Close() })
+	ch := make(chan error, 1)
+	go func() {
+		nc, err := ln.Accept()
+		if err != nil {
+			ch <- err
+			return
+		}
+		defer nc.Close()
+		nc.SetDeadline(time.Now().Add(patience))
+		nc.Write(what)
+		if _, err := readFrame(nc, 0); err != nil { // HELLO
+			ch <- err
+			return
+		}
+		_, err = readFrame(nc, 0)
+		ch <- err
+	}()
+	return ln.Addr().String(), ch
+}
+
+func TestDialNobody(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := ln.Addr().String()
+	ln.Close()
+	_, err = Dial(testContext(t), addr, Config{})
+	require.EqualError(t, err, "oob: dial "+addr+
+		": connect: connection refused: is the server running there, on that port?")
+}
+
+func TestDialBadAddress(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1", "127.0.0.1:notaport", ""} {
+		_, err := Dial(testContext(t), addr, Config{})
+		var e *Error
+		require.ErrorAs(t, err, &e, "address %q", addr)
+	}
+}
+
+func TestListenErrorsNameTheFix(t *testing.T) {
+	l, _ := listen(t, Config{})
+	_, err := Listen(testContext(t), l.Addr().String(), Config{})
+	require.ErrorContains(t, err, "choose another port")
+	_, err = Listen(testContext(t), "192.0.2.1:0", Config{})
+	require.ErrorContains(t, err, "no interface of this host has that address")
+}
+
+// A client whose server speaks something else, in each way that this can show.
+func TestDialStrangers(t *testing.T) {
+	blob := appendFrame(nil, frame{kind: kindBlob, number: 1})
+	for _, tc := range []struct {
+		name string
+		sent []byte
+		want string
+		code Code
+	}{
+		{"SSH server", []byte("SSH-2.0-OpenSSH_9.2\r\n"), "looks like SSH", CodeForeign},
+		{"garbage", make([]byte, 100), `first bytes are "\x00\x00`, CodeForeign},
+		{"other version", appendFrameVersion(nil, 7, frame{kind: kindHello}),
+			"peer speaks version 7 of the out-of-band protocol, this end version 1: run the same release", CodeVersion},
+		{"no hello", blob, "first frame is BLOB, not HELLO", CodeProtocol},
+		{"long hello", appendFrame(nil, frame{kind: kindHello, payload: []byte{0}}), "the limit is 0", CodeProtocol},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			addr, answer := fakeServer(t, tc.sent)
+			_, err := Dial(testContext(t), addr, Config{})
+			require.ErrorContains(t, err, tc.want)
+			var peer *PeerError
+			require.ErrorAs(t, <-answer, &peer, "the stranger is told")
+			require.Equal(t, tc.code, peer.Code)
+		})
+	}
+}
+
+func TestDialIsToldTheReason(t *testing.T) {
+	addr, _ := fakeServer(t, appendFrameVersion(nil, 3, frame{
+		kind: kindError, number: uint32(CodeRejected), payload: []byte("not today"),
+	}))
+	_, err := Dial(testContext(t), addr, Config{})
+	require.ErrorContains(t, err, `the peer ended the connection (rejected), saying "not today"`)
+}
+
+func TestDialSilence(t *testing.T) {
+	addr, answer := fakeServer(t, nil)
+	start := time.Now()
+	_, err := Dial(context.Background(), addr, Config{Timeout: shortLimit})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "is that an sdr endpoint")
+	require.Less(t, time.Since(start), time.Duration(shortLimit)+time.Second)
+	var peer *PeerError
+	require.ErrorAs(t, <-answer, &peer)
+	require.Equal(t, CodeTimeout, peer.Code)
+}
+
+func TestDialCancelled(t *testing.T) {
+	addr, _ := fakeServer(t, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(30*time.Millisecond, cancel)
+	_, err := Dial(ctx, addr, Config{})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestDialServerThatHangsUp(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	go func() {
+		if nc, err := ln.Accept(); err == nil {
+			nc.Close()
+		}
+	}()
+	_, err = Dial(testContext(t), ln.Addr().String(), Config{})
+	require.ErrorContains(t, err, "before it had said hello")
+}
+
+// Bad peers of every kind must neither end nor delay the listener, and each is reported.
+func TestListenerOutlivesBadPeers(t *testing.T) {
+	l, rejected := listen(t, Config{Timeout: shortLimit})
+	addr := l.Addr().String()
+
+	write(t, dialRaw(t, addr), []byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and so on"))
+	require.ErrorContains(t, rejected.next(t), "give both ends TLS or neither")
+
+	nc := dialRaw(t, addr)
+	write(t, nc, appendFrameVersion(nil, 9, frame{kind: kindHello}))
+	require.ErrorContains(t, rejected.next(t), "version 9")
+	_, err := readFrame(nc, 0)
+	require.NoError(t, err, "our HELLO, in our version")
+	_, err = readFrame(nc, 0)
+	require.ErrorContains(t, err, "version mismatch")
+
+	require.NoError(t, dialRaw(t, addr).Close())
+	require.ErrorContains(t, rejected.next(t), "before it had said hello")
+
+	partial := dialRaw(t, addr)
+	write(t, partial, []byte("junk"))
+	require.NoError(t, partial.CloseWrite())
+	require.ErrorContains(t, rejected.next(t), `first bytes are "junk"`)
+
+	dialRaw(t, addr) // says nothing
+	require.ErrorIs(t, rejected.next(t), context.DeadlineExceeded)
+
+	c, err := Dial(testContext(t), addr, Config{})
+	require.NoError(t, err)
+	defer c.Close()
+	s, err := l.Accept(testContext(t))
+	require.NoError(t, err)
+	defer s.Close()
+	exchange(t, s, c, nil, nil)
+}
+
+func TestSilentPeersDelayNobody(t *testing.T) {
+	l, _ := listen(t, Config{})
+	for range maxPending / 2 {
+		dialRaw(t, l.Addr().String())
+	}
+	start := time.Now()
+	c, err := Dial(testContext(t), l.Addr().String(), Config{})
+	require.NoError(t, err)
+	defer c.Close()
+	s, err := l.Accept(testContext(t))
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	require.Less(t, time.Since(start), time.Duration(DefaultTimeout)/2)
+}
+
+func TestPeerThatDiesBeforeAccept(t *testing.T) {
+	l, rejected := listen(t, Config{})
+	c, err := Dial(testContext(t), l.Addr().String(), Config{})
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, rejected.next(t), ErrPeerClosed)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err = l.Accept(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestListenerClose(t *testing.T) {
+	l, _ := listen(t, Config{})
+	waiting, err := Dial(testContext(t), l.Addr().String(), Config{})
+	require.NoError(t, err)
+	defer waiting.Close()
+	silent := dialRaw(t, l.Addr().String())
+	accepted, err := l.Accept(testContext(t))
+	require.NoError(t, err)
+	defer accepted.Close()
+
+	result := make(chan error, 1)
+	go func() { _, err := l.Accept(context.Background()); result <- err }()
+	time.Sleep(10 * time.Millisecond)
+	require.NoError(t, l.Close())
+	require.ErrorIs(t, <-result, ErrClosed)
+	require.NoError(t, l.Close(), "Close is idempotent")
+
+	exchange(t, accepted, waiting, nil, nil) // accepted connections stay open
+	_, err = io.Copy(io.Discard, silent)
+	require.True(t, err == nil || isConnBroken(err), "a pending peer is let go: %v", err)
+}
+
+func TestAddresses(t *testing.T) {
+	s, c := pair(t, Config{}, Config{})
+	require.Equal(t, s.LocalAddr().String(), c.RemoteAddr().String())
+	require.Equal(t, c.LocalAddr().String(), s.RemoteAddr().String())
+	require.Nil(t, s.TLS())
+}
+
+func TestErrorsUnwrap(t *testing.T) {
+	_, c := pair(t, Config{}, Config{})
+	require.NoError(t, c.Close())
+	err := c.Send(testContext(t), nil)
+	var e *Error
+	require.True(t, errors.As(err, &e))
+	require.Equal(t, c.RemoteAddr().String(), e.Addr)
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"bufio"
+	"io"
+)
+
+// readLoop queues what arrives until the stream ends. It closes the socket: once it is done
+// nothing can arrive, and end has seen to what was to be sent.
+func (c *Conn) readLoop() {
+	defer close(c.readerDone)
+	r := bufio.NewReader(c.nc)
+	var messages uint32
+	for {
+		f, err := readFrame(r, c.cfg.maxBlob())
+		if err == nil {
+			err = c.take(f, &messages)
+		}
+		if err != nil {
+			err = lost(err)
+			c.end(err, farewell(err))
+			break
+		}
+	}
+	_, _ = io.Copy(io.Discard, r) // until the deadline set by end; say explains why
+	c.nc.Close()
+}
+
+// take puts an arrived frame where Exchange or Recv finds it. It never blocks.
+func (c *Conn) take(f frame, messages *uint32) error {
+	switch f.kind {
+	case kindBlob:
+		select {
+		case c.blobs <- f:
+			return nil
+		default:
+			return violation("exchange %d before this end has begun exchange %d", f.number, f.number-1)
+		}
+	case kindMessage:
+		if *messages++; f.number != *messages {
+			return violation("message %d where message %d was due", f.number, *messages)
+		}
+		return c.takeMessage(f)
+	case kindBye:
+		return ErrPeerClosed
+	}
+	return violation("unexpected %v frame", f.kind)
+}
+
+func (c *Conn) takeMessage(f frame) error {
+	size := int64(len(f.payload))
+	if limit := int64(maxQueuedBlobs * c.cfg.maxBlob()); c.queued.Add(size) > limit {
+		return violation("more than %d bytes of messages wait to be received here", limit)
+	}
+	select {
+	case c.messages <- f:
+		return nil
+	default:
+		return violation("more than %d messages wait to be received here", maxQueued)
+	}
+}

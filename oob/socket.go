@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// deadHostLimit is how long a host may be silent, with data or keepalive probes on the way to it,
+// before the kernel ends the connection. It is shorter than sdr's own silence limit and longer
+// than a route takes to move.
+const deadHostLimit = 10 * time.Second
+
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 8}
+
+// setUserTimeout bounds how long sent data may stay unacknowledged (tcp(7), TCP_USER_TIMEOUT).
+// Without it a write to a dead host is retried for a quarter of an hour, keepalive or not.
+func setUserTimeout(nc net.Conn) error {
+	if tc, ok := nc.(*tls.Conn); ok {
+		nc = tc.NetConn()
+	}
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sockErr error
+	err = raw.Control(func(fd uintptr) {
+		sockErr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(deadHostLimit.Milliseconds()))
+	})
+	return errors.Join(err, sockErr)
+}
+
+// lingerLimit bounds each end's wait for the other when a connection ends.
+const lingerLimit = 400 * time.Millisecond
+
+// say sends a last frame on a connection that is being given up, and reads until the peer has
+// closed too: closing with unread bytes would send a reset that overtakes the frame.
+func say(nc net.Conn, last []byte) {
+	if last == nil {
+		return
+	}
+	if nc.SetDeadline(time.Now().Add(lingerLimit)) != nil {
+		return
+	}
+	if _, err := nc.Write(last); err != nil || closeWrite(nc) != nil {
+		return
+	}
+	// A peer that keeps sending is cut off by the deadline.
+	_, _ = io.Copy(io.Discard, nc)
+}
+
+// closeWrite tells the peer that nothing more will come; reading goes on.
+func closeWrite(nc net.Conn) error {
+	if hc, ok := nc.(interface{ CloseWrite() error }); ok {
+		return hc.CloseWrite()
+	}
+	return nil
+}
+
+// isConnBroken reports whether err says that the connection broke off.
+func isConnBroken(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ETIMEDOUT) ||
+		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// certificate makes a self-signed certificate for 127.0.0.1 and the configurations of both ends.
+func certificate(t *testing.T) (server, client *tls.Config) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:         true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	roots.AddCert(cert)
+	own := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return &tls.Config{Certificates: []tls.Certificate{own}}, &tls.Config{RootCAs: roots}
+}
+
+func TestTLS(t *testing.T) {
+	server, client := certificate(t)
+	s, c := pair(t, Config{TLS: server}, Config{TLS: client})
+	require.True(t, s.TLS().HandshakeComplete)
+	require.True(t, c.TLS().HandshakeComplete)
+	atS, atC := exchange(t, s, c, []byte("from server"), []byte("from client"))
+	require.Equal(t, "from client", string(atS))
+	require.Equal(t, "from server", string(atC))
+	start := time.Now()
+	require.NoError(t, c.Close())
+	require.Less(t, time.Since(start), time.Second)
+	require.ErrorIs(t, ended(t, s, patience), ErrPeerClosed)
+}
+
+func TestTLSPeerThatDies(t *testing.T) {
+	server, client := certificate(t)
+	s, c := pair(t, Config{TLS: server}, Config{TLS: client})
+	c.nc.(*tls.Conn).NetConn().Close()
+	require.ErrorIs(t, ended(t, s, time.Second), ErrPeerDied)
+}
+
+func TestTLSVerifiesTheServer(t *testing.T) {
+	server, _ := certificate(t)
+	l, rejected := listen(t, Config{TLS: server})
+	_, err := Dial(testContext(t), l.Addr().String(), Config{TLS: &tls.Config{RootCAs: x509.NewCertPool()}})
+	require.ErrorContains(t, err, "certificate")
+	require.Error(t, rejected.next(t))
+}
+
+func TestTLSAtOneEndOnly(t *testing.T) {
+	server, client := certificate(t)
+	t.Run("client without", func(t *testing.T) {
+		l, rejected := listen(t, Config{TLS: server})
+		_, err := Dial(testContext(t), l.Addr().String(), Config{})
+		require.ErrorContains(t, err, "TLS")
+		require.ErrorIs(t, rejected.next(t), errPeerWithoutTLS)
+	})
+	t.Run("server without", func(t *testing.T) {
+		l, rejected := listen(t, Config{})
+		_, err := Dial(testContext(t), l.Addr().String(), Config{TLS: client})
+		require.ErrorIs(t, err, errPeerWithoutTLS)
+		require.ErrorContains(t, rejected.next(t), "looks like TLS")
+	})
+}
