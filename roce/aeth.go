@@ -39,7 +39,7 @@ func (h AETH) Set(s Syndrome, msn uint32) {
 }
 
 // A Syndrome says what an AETH means: the kind in bits 5 and 6, and a value in the lower five
-// (IBTA 9.7.5.1.2, table 45).
+// (IBTA 9.7.5.1).
 type Syndrome uint8
 
 // Kinds of syndrome, to compare Syndrome.Kind with.
@@ -53,7 +53,7 @@ const (
 	creditInvalid          = 0x1f
 )
 
-// NAK syndromes (IBTA 9.7.5.2.8, table 47).
+// NAK syndromes (IBTA 9.7.5.2).
 const (
 	NAKPSNSequence       = SyndromeNAK | 0
 	NAKInvalidRequest    = SyndromeNAK | 1

@@ -107,7 +107,7 @@ func (p *Packet) encodeExtended(s headerSet, b []byte) {
 }
 
 // PutTrailer writes to b what follows a payload of n bytes: zero pad and the ICRC, in the wire's order
-// (the CRC-32 value little-endian, IBTA 7.8.1 and Annex 17.3). It returns the length, 4 to TrailerMax,
+// (the CRC-32 value little-endian, IBTA 7.8.1). It returns the length, 4 to TrailerMax,
 // and panics if b is shorter than that.
 func PutTrailer(b []byte, n int, icrc uint32) int {
 	pad := PadCount(n)

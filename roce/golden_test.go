@@ -18,6 +18,10 @@ type golden struct {
 	want         Packet // Payload and ICRC are compared through the bytes
 }
 
+// fromRXE: captured on a veth pair between two rdma_rxe devices of Linux 6.1 (Debian 12) in a virtual
+// machine: UC writes posted through uverbs, the others by ibv_ud_pingpong and ibv_rc_pingpong.
+const fromRXE = "Linux 6.1, rdma_rxe, over IPv6"
+
 var goldens = []golden{
 	{
 		name: "CNP captured on a ConnectX-4 Lx",
@@ -38,6 +42,70 @@ var goldens = []golden{
 		     2460 ffff 0000 00d3 00cf 1710
 		     4630 818b e289 35d9 0e9a 9550 5401 be88 5e50 0000 78f3 53f3`,
 		want: Packet{Opcode: UCSendOnly, MigReq: true, PKey: DefaultPKey, DestQP: 211, PSN: 13571856},
+	},
+	{
+		name: "UC RDMA WRITE Only with Immediate, 13 bytes, from rxe", source: fromRXE,
+		ip: `6000 0000 003c 1140
+		     fe80 0000 0000 0000 2c20 feff fe6c 15f0
+		     fe80 0000 0000 0000 586f 30ff fec1 e8f7
+		     c121 12b7 003c 0000
+		     2b30 ffff 0000 0011 00ff fffe
+		     0000 7fe5 856d a000 0000 0276 0000 000d c0ff ee00
+		     0108 0f16 1d24 2b32 3940 474e 5500 0000 8438 9b47`,
+		want: Packet{
+			Opcode: UCWriteOnlyImm, PKey: DefaultPKey, DestQP: 0x11, PSN: 0xfffffe,
+			VA: 0x7fe5856da000, RKey: 0x276, DMALength: 13, Imm: 0xc0ffee00,
+		},
+	},
+	{
+		name: "UC RDMA WRITE Only with Immediate, empty, from rxe", source: fromRXE,
+		ip: `6000 0000 002c 1140
+		     fe80 0000 0000 0000 2c20 feff fe6c 15f0
+		     fe80 0000 0000 0000 586f 30ff fec1 e8f7
+		     c121 12b7 002c 0000
+		     2b00 ffff 0000 0011 00ff ffff
+		     0000 7fe5 856d a001 0000 0276 0000 0000 c0ff ee01
+		     c3cc 229b`,
+		want: Packet{
+			Opcode: UCWriteOnlyImm, PKey: DefaultPKey, DestQP: 0x11, PSN: 0xffffff,
+			VA: 0x7fe5856da001, RKey: 0x276, Imm: 0xc0ffee01,
+		},
+	},
+	{
+		name: "UD SEND Only, 50 bytes, from rxe", source: fromRXE,
+		ip: `6000 0000 0054 1140
+		     fe80 0000 0000 0000 2c20 feff fe6c 15f0
+		     fe80 0000 0000 0000 586f 30ff fec1 e8f7
+		     f806 12b7 0054 0000
+		     6420 ffff 0000 0012 00c2 962c
+		     1111 1111 0000 0012
+		     7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b
+		     7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 0000 e03e 1f9d`,
+		want: Packet{
+			Opcode: UDSendOnly, PKey: DefaultPKey, DestQP: 0x12, PSN: 0xc2962c, QKey: 0x11111111, SrcQP: 0x12,
+		},
+	},
+	{
+		name: "RC SEND Only, 50 bytes, from rxe", source: fromRXE,
+		ip: `6000 0000 004c 1140
+		     fe80 0000 0000 0000 2c20 feff fe6c 15f0
+		     fe80 0000 0000 0000 586f 30ff fec1 e8f7
+		     c169 12b7 004c 0000
+		     0420 ffff 0000 0013 800b 2c26
+		     7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b
+		     7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 7b7b 0000 7b25 5c86`,
+		want: Packet{Opcode: RCSendOnly, PKey: DefaultPKey, DestQP: 0x13, PSN: 0x0b2c26, AckReq: true},
+	},
+	{
+		name: "RC Acknowledge from rxe", source: fromRXE,
+		ip: `6000 0000 001c 1140
+		     fe80 0000 0000 0000 586f 30ff fec1 e8f7
+		     fe80 0000 0000 0000 2c20 feff fe6c 15f0
+		     c169 12b7 001c 0000
+		     1100 ffff 0000 0013 000b 2c26
+		     1f00 0001
+		     7a45 e574`,
+		want: Packet{Opcode: RCAcknowledge, PKey: DefaultPKey, DestQP: 0x13, PSN: 0x0b2c26, Syndrome: 0x1f, MSN: 1},
 	},
 }
 
@@ -77,6 +145,7 @@ func split(t testing.TB, ip []byte) (Flow, uint16, []byte) {
 func TestGolden(t *testing.T) {
 	for _, g := range goldens {
 		t.Run(g.name, func(t *testing.T) {
+			t.Log("source:", g.source)
 			flow, id, b := split(t, g.bytes(t))
 			require.True(t, flow.SeedID(len(b), id).Verify(b), "ICRC")
 

@@ -9,7 +9,7 @@ import (
 	"net/netip"
 )
 
-// The ICRC (IBTA 7.8.1, Annex 17.3.2.1) is the CRC-32 of Ethernet over the packet from the IP header to
+// The ICRC (IBTA 7.8.1 and Annex 17) is the CRC-32 of Ethernet over the packet from the IP header to
 // the end of the pad, with eight bytes of ones in front, in place of the InfiniBand link header, and
 // with the fields that may change on the way replaced by ones:
 //

@@ -8,6 +8,8 @@ import (
 	"hash/crc32"
 	"math/rand/v2"
 	"net/netip"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,12 +25,17 @@ func mustFlow(src, dst string) Flow {
 	return f
 }
 
-// newRand returns a generator whose seed a failing test prints.
+// newRand returns a generator with the seed of ROCE_TEST_SEED, or 1, and a failing test prints it.
 func newRand(t testing.TB) *rand.Rand {
-	seed := rand.Uint64()
+	seed := uint64(1)
+	if s := os.Getenv("ROCE_TEST_SEED"); s != "" {
+		var err error
+		seed, err = strconv.ParseUint(s, 0, 64)
+		require.NoError(t, err)
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("seed %#x", seed)
+			t.Logf("ROCE_TEST_SEED=%d", seed)
 		}
 	})
 	return rand.New(rand.NewPCG(seed, 0))

@@ -4,7 +4,7 @@ package roce
 
 import "encoding/binary"
 
-// ImmDt is the immediate data header (IBTA 9.3.6). The value is opaque to the wire; this package reads
+// ImmDt is the immediate data header (IBTA 9.3). The value is opaque to the wire; this package reads
 // and writes it big-endian, as the verbs' network-order immediate is.
 type ImmDt []byte
 

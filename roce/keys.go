@@ -17,13 +17,13 @@ func (k PKey) Matches(o PKey) bool {
 }
 
 // A QKey protects a UD queue pair: a datagram is accepted when it carries the queue pair's own
-// (IBTA 10.2.5).
+// (IBTA 10.2).
 type QKey uint32
 
 const qkeyControlled = 1 << 31
 
 // Controlled reports whether only privileged users may send k: its top bit is set. A verbs user who
-// names such a key in a send gets the queue pair's own key on the wire instead (IBTA 10.2.5).
+// names such a key in a send gets the queue pair's own key on the wire instead (IBTA 10.2).
 func (k QKey) Controlled() bool { return k&qkeyControlled != 0 }
 
 // OnWire returns the key that a send with key k from a queue pair with key own puts on the wire.

@@ -48,7 +48,7 @@ type layout struct {
 	dma     dmaRule
 }
 
-// layouts is indexed by opcode: IBTA table 38 together with the length rules of 9.4 and 9.8.2.
+// layouts is indexed by opcode: IBTA table 38 together with the length rules of chapter 9.
 var layouts = makeLayouts()
 
 func makeLayouts() (t [256]layout) {

@@ -17,7 +17,8 @@ const (
 	serviceMask Opcode = 0xe0
 )
 
-// Opcodes of the reliable connection service. FlushRC and AtomicWriteRC are of release 1.6.
+// Opcodes of the reliable connection service. RCFlush and RCAtomicWrite came later than
+// the others (Annex A19).
 const (
 	RCSendFirst              Opcode = 0x00
 	RCSendMiddle             Opcode = 0x01

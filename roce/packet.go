@@ -55,7 +55,7 @@ func (p *Packet) Parse(b []byte) error {
 	op := h.Opcode()
 	l := &layouts[op]
 	if h.TVer() != 0 {
-		return ErrVersion // IBTA 9.6.1.1.1
+		return ErrVersion // IBTA 9.6.1.1
 	}
 	if l.size == 0 {
 		return ErrOpcode
