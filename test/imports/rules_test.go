@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package imports
+
+import "strings"
+
+const module = "github.com/sdr-rdma/go-sdr"
+
+// A rule says what the packages in some folders may not import. Patterns are as the go command
+// writes them: "a/b" is one package, "a/..." also everything below it, "..." everything. Packages
+// of this module are named by their folder, with a leading "./".
+type rule struct {
+	in     []string // the packages the rule is about …
+	notIn  []string // … except these
+	forbid []string // what they may not import …
+	allow  []string // … except these
+	why    string
+}
+
+var rules = []rule{
+	{
+		in:     []string{"./sdr/...", "./reliability/...", "./dpa/...", "./internal/bitmap/..."},
+		forbid: []string{"./backend/...", "./verbs/..."},
+		allow:  []string{"./backend"},
+		why:    "the SDK runs on any device: it knows the contract, no concrete backend and no verbs",
+	},
+	{
+		in: []string{
+			"./reliability/scheme/...", "./reliability/sr/...", "./reliability/ec/...", "./reliability/adaptive/...",
+			"./sdr/internal/control/...", "./internal/netsim/...",
+		},
+		forbid: []string{"time", "net/...", "os/...", "sync/...", "syscall/...", "golang.org/x/sys/..."},
+		why:    "a protocol core does no I/O, starts no goroutine and reads no clock: now is an argument",
+	},
+	{
+		in:     []string{"./examples/..."},
+		forbid: []string{"./internal/...", "./.../internal/...", "./cmd/...", "./test/..."},
+		allow:  []string{"./examples/..."},
+		why:    "an example links what a user can link",
+	},
+	leaf("./units/..."),
+	leaf("./backend"),
+	leaf("./roce/..."),
+	leaf("./oob/..."),
+	leaf("./internal/bitmap/..."),
+	{
+		in:     []string{"./verbs/..."},
+		forbid: []string{"./..."},
+		allow:  []string{"./verbs/...", "./units", "./roce"},
+		why:    "verbs is of use without sdr",
+	},
+	{
+		in:     []string{"./backend/..."},
+		forbid: []string{"./sdr/...", "./reliability/...", "./dpa/...", "./oob/..."},
+		why:    "a backend is below the SDK",
+	},
+	{
+		in:     []string{"./dpa/..."},
+		forbid: []string{"./..."},
+		allow:  []string{"./dpa/...", "./backend", "./internal/bitmap", "./units"},
+		why:    "imports point one way: cmd, reliability, sdr, dpa, internal/bitmap",
+	},
+	{
+		in:     []string{"./sdr/..."},
+		forbid: []string{"./reliability/..."},
+		why:    "imports point one way: cmd, reliability, sdr, dpa, internal/bitmap",
+	},
+	{
+		in:     []string{"./..."},
+		notIn:  []string{"./cmd/...", "./examples/...", "./test/..."},
+		forbid: []string{"./cmd/...", "./examples/...", "./test/..."},
+		why:    "programs and tests are at the top: nothing imports them",
+	},
+	{
+		in:     []string{"./..."},
+		notIn:  []string{"./verbs/internal/...", "./backend/userroce/..."},
+		forbid: []string{"unsafe"},
+		why:    "unsafe stays in the kernel ABI and in the socket layer, beside its size and offset asserts",
+	},
+	{
+		in:     []string{"./..."},
+		forbid: []string{"C"},
+		why:    "go-sdr is pure Go and builds with CGO_ENABLED=0",
+	},
+}
+
+func leaf(folder string) rule {
+	return rule{
+		in:     []string{folder},
+		forbid: []string{"./..."},
+		allow:  []string{folder, "./units"},
+		why:    "a leaf imports nothing of go-sdr but units",
+	}
+}
+
+// broken reports whether pkg, which is a folder with a leading "./", breaks r by importing path.
+func (r rule) broken(pkg, path string) bool {
+	if rest, ok := strings.CutPrefix(path, module+"/"); ok {
+		path = "./" + rest
+	}
+	return matchAny(r.in, pkg) && !matchAny(r.notIn, pkg) && matchAny(r.forbid, path) && !matchAny(r.allow, path)
+}
+
+func matchAny(patterns []string, path string) bool {
+	for _, p := range patterns {
+		if match(p, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// match holds for a pattern of rule. A "..." matches whole path elements, also none.
+func match(pattern, path string) bool {
+	head, tail, found := strings.Cut(pattern, "...")
+	if !found {
+		return pattern == path
+	}
+	if strings.TrimSuffix(head, "/") == path && tail == "" {
+		return true
+	}
+	rest, ok := strings.CutPrefix(path, head)
+	if !ok {
+		return false
+	}
+	if tail == "" {
+		return true
+	}
+	// The part behind "..." may start at any element.
+	tail = strings.TrimPrefix(tail, "/")
+	for {
+		if match(tail, rest) {
+			return true
+		}
+		_, rest, ok = strings.Cut(rest, "/")
+		if !ok {
+			return false
+		}
+	}
+}
