@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rxe
+
+import (
+	"unsafe"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+)
+
+// CompletionQueue is the user's side of a completion queue.
+type CompletionQueue struct {
+	ring
+	consumer uint32
+}
+
+// MapCompletion maps a completion queue.
+func MapCompletion(fd int, mi uapi.RxeMminfo) (CompletionQueue, error) {
+	r, err := mapRing(fd, mi, unsafe.Sizeof(uapi.Wc{}))
+	if err != nil {
+		return CompletionQueue{}, err
+	}
+	return CompletionQueue{ring: r, consumer: r.loadConsumer()}, nil
+}
+
+// Unmap releases the mapping; it is idempotent.
+func (q *CompletionQueue) Unmap() error { return q.unmap() }
+
+// Ready is the number of completions that can be read with At.
+func (q *CompletionQueue) Ready() int { return int((q.loadProducer() - q.consumer) & q.mask) }
+
+// Full tells whether the kernel has no room left: the next completion would be lost.
+func (q *CompletionQueue) Full() bool { return q.Ready() == q.Capacity() }
+
+// At is the completion i places after the oldest; i is less than Ready. It stays valid until
+// Consume passes it.
+func (q *CompletionQueue) At(i int) *uapi.Wc { return (*uapi.Wc)(q.element(q.consumer + uint32(i))) }
+
+// Consume gives the n oldest completions back to the kernel.
+func (q *CompletionQueue) Consume(n int) {
+	q.consumer = (q.consumer + uint32(n)) & q.mask
+	q.storeConsumer(q.consumer)
+}

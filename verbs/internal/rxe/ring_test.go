@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rxe
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// kernelQueue makes a file that looks like a queue of the kernel, and a second mapping through
+// which the test plays the kernel.
+func kernelQueue(t *testing.T, log2Size, slots int) (fd int, mi uapi.RxeMminfo, kernel *uapi.RxeQueueBuf) {
+	t.Helper()
+	fd, err := unix.MemfdCreate("queue", 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Close(fd) })
+	size := int(headerSize) + slots<<log2Size
+	require.NoError(t, unix.Ftruncate(fd, int64(size)))
+	mem, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Munmap(mem) })
+	kernel = (*uapi.RxeQueueBuf)(unsafe.Pointer(&mem[0]))
+	kernel.Log2ElemSize, kernel.IndexMask = uint32(log2Size), uint32(slots-1)
+	return fd, uapi.RxeMminfo{Size: uint32(size)}, kernel
+}
+
+func TestWorkQueueFillsAndWraps(t *testing.T) {
+	fd, mi, kernel := kernelQueue(t, 8, 4)
+	q, err := MapSend(fd, mi)
+	require.NoError(t, err)
+	defer q.Unmap()
+	assert.Equal(t, 3, q.Capacity())
+	for round := range 5 {
+		for i := range 3 {
+			w, ok := q.NextSend()
+			require.True(t, ok, "round %d, element %d", round, i)
+			w.WrId = uint64(round*10 + i)
+		}
+		_, ok := q.NextSend()
+		assert.False(t, ok, "one slot stays empty")
+		assert.NotEqual(t, q.producer, kernel.ProducerIndex, "nothing is visible before Publish")
+		q.Publish()
+		assert.Equal(t, kernel.ProducerIndex, (kernel.ConsumerIndex+3)&3)
+		kernel.ConsumerIndex = kernel.ProducerIndex
+		assert.Equal(t, 3, q.Free())
+	}
+}
+
+func TestSendWQE(t *testing.T) {
+	fd, mi, _ := kernelQueue(t, 8, 2)
+	q, err := MapSend(fd, mi)
+	require.NoError(t, err)
+	defer q.Unmap()
+	w, ok := q.NextSend()
+	require.True(t, ok)
+	w.SetRDMA(0x1122334455667788, 0x99aabbcc)
+	w.AddSGE(0x1000, 10, 7)
+	w.AddSGE(0x2000, 20, 8)
+	e := unsafe.Slice((*byte)(q.element(0)), 256)
+	u32 := func(off int) uint32 { return *(*uint32)(unsafe.Pointer(&e[off])) }
+	u64 := func(off int) uint64 { return *(*uint64)(unsafe.Pointer(&e[off])) }
+	assert.EqualValues(t, 0x1122334455667788, u64(24))
+	assert.EqualValues(t, 0x99aabbcc, u32(32))
+	assert.EqualValues(t, 0x1122334455667788, u64(152), "iova")
+	assert.EqualValues(t, 30, u32(184), "length")
+	assert.EqualValues(t, 30, u32(188), "resid")
+	assert.EqualValues(t, 2, u32(196), "num_sge")
+	assert.EqualValues(t, 0x2000, u64(224))
+	assert.EqualValues(t, 8, u32(236))
+	assert.True(t, w.SetInline(make([]byte, 48)))
+	assert.False(t, w.SetInline(make([]byte, 49)), "element of 256 bytes has 48 after the fixed part")
+}
+
+func TestRecvWQE(t *testing.T) {
+	fd, mi, _ := kernelQueue(t, 7, 2)
+	q, err := MapRecv(fd, mi)
+	require.NoError(t, err)
+	defer q.Unmap()
+	w, ok := q.NextRecv()
+	require.True(t, ok)
+	w.WrId = 5
+	w.AddSGE(0x3000, 64, 9)
+	assert.EqualValues(t, 0x3000, *(*uint64)(unsafe.Add(q.element(0), 40)))
+	assert.EqualValues(t, 64, *(*uint32)(unsafe.Add(q.element(0), 16)))
+}
+
+func TestCompletionQueue(t *testing.T) {
+	fd, mi, kernel := kernelQueue(t, 6, 4)
+	q, err := MapCompletion(fd, mi)
+	require.NoError(t, err)
+	defer q.Unmap()
+	assert.Zero(t, q.Ready())
+	for round := range 6 {
+		(*uapi.Wc)(q.element(kernel.ProducerIndex)).WrId = uint64(round)
+		kernel.ProducerIndex = (kernel.ProducerIndex + 1) & 3
+		require.Equal(t, 1, q.Ready())
+		assert.EqualValues(t, round, q.At(0).WrId)
+		q.Consume(1)
+		assert.Equal(t, kernel.ProducerIndex, kernel.ConsumerIndex)
+	}
+	kernel.ProducerIndex = (kernel.ProducerIndex + 3) & 3
+	assert.True(t, q.Full())
+}
+
+func TestStrangeQueueIsRefused(t *testing.T) {
+	fd, mi, kernel := kernelQueue(t, 8, 4)
+	for name, change := range map[string]func(){
+		"too many slots":  func() { kernel.IndexMask = 7 },
+		"no power of two": func() { kernel.IndexMask = 2 },
+		"small elements":  func() { kernel.Log2ElemSize = 6 },
+		"huge elements":   func() { kernel.Log2ElemSize = 40 },
+	} {
+		kernel.IndexMask, kernel.Log2ElemSize = 3, 8
+		change()
+		_, err := MapSend(fd, mi)
+		assert.ErrorContains(t, err, "unknown queue layout", name)
+	}
+	_, err := MapSend(fd, uapi.RxeMminfo{Size: 12})
+	assert.Error(t, err)
+}
+
+func TestUnmapTwice(t *testing.T) {
+	fd, mi, _ := kernelQueue(t, 8, 4)
+	q, err := MapSend(fd, mi)
+	require.NoError(t, err)
+	require.NoError(t, q.Unmap())
+	require.NoError(t, q.Unmap())
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rxe
+
+import (
+	"unsafe"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+)
+
+// WorkQueue is a send queue, a receive queue or a shared receive queue. Elements are taken with
+// NextSend or NextRecv, filled, and given to the kernel all at once by Publish.
+type WorkQueue struct {
+	ring
+	producer uint32 // of elements taken
+	consumer uint32 // as last seen; reading the kernel's cache line is dear
+}
+
+// MapSend maps a send queue, MapRecv a receive queue.
+func MapSend(fd int, mi uapi.RxeMminfo) (WorkQueue, error) {
+	return newWorkQueue(mapRing(fd, mi, unsafe.Sizeof(uapi.RxeSendWqe{})))
+}
+
+// MapRecv maps a receive queue or a shared receive queue.
+func MapRecv(fd int, mi uapi.RxeMminfo) (WorkQueue, error) {
+	return newWorkQueue(mapRing(fd, mi, unsafe.Sizeof(uapi.RxeRecvWqe{})))
+}
+
+func newWorkQueue(r ring, err error) (WorkQueue, error) {
+	if err != nil {
+		return WorkQueue{}, err
+	}
+	return WorkQueue{ring: r, producer: r.loadProducer(), consumer: r.loadConsumer()}, nil
+}
+
+// Unmap releases the mapping; it is idempotent.
+func (q *WorkQueue) Unmap() error { return q.unmap() }
+
+// full looks at the kernel's index only when the last known one leaves no room.
+func (q *WorkQueue) full() bool {
+	if (q.producer+1-q.consumer)&q.mask != 0 {
+		return false
+	}
+	q.consumer = q.loadConsumer()
+	return (q.producer+1-q.consumer)&q.mask == 0
+}
+
+// Free is the number of elements that can be taken now.
+func (q *WorkQueue) Free() int {
+	q.consumer = q.loadConsumer()
+	return int((q.consumer - q.producer - 1) & q.mask)
+}
+
+// Publish gives all elements taken so far to the kernel.
+func (q *WorkQueue) Publish() { q.storeProducer(q.producer) }
+
+// SendWQE is a send request under construction.
+type SendWQE struct {
+	*uapi.RxeSendWqe
+	room uintptr // bytes after the fixed part
+}
+
+// NextSend takes an element, cleared; ok is false when the queue is full.
+func (q *WorkQueue) NextSend() (w SendWQE, ok bool) {
+	if q.full() {
+		return SendWQE{}, false
+	}
+	p := (*uapi.RxeSendWqe)(q.element(q.producer))
+	*p = uapi.RxeSendWqe{}
+	q.producer = (q.producer + 1) & q.mask
+	return SendWQE{p, q.elementSize() - unsafe.Sizeof(*p)}, true
+}
+
+// SetRDMA fills the remote address of a write or read.
+func (w SendWQE) SetRDMA(addr uint64, rkey uint32) {
+	v := (*uapi.RxeWrRdma)(unsafe.Pointer(&w.Wr))
+	v.RemoteAddr, v.Rkey = addr, rkey
+	w.Iova = addr
+}
+
+// SetAtomic fills an atomic operation.
+func (w SendWQE) SetAtomic(addr uint64, rkey uint32, compareAdd, swap uint64) {
+	v := (*uapi.RxeWrAtomic)(unsafe.Pointer(&w.Wr))
+	v.RemoteAddr, v.Rkey, v.CompareAdd, v.Swap = addr, rkey, compareAdd, swap
+	w.Iova = addr
+}
+
+// SetUD fills the destination of a datagram.
+func (w SendWQE) SetUD(ahNum, qpn, qkey uint32, pkeyIndex uint16) {
+	v := (*uapi.RxeWrUD)(unsafe.Pointer(&w.Wr))
+	v.AhNum, v.RemoteQpn, v.RemoteQkey, v.PkeyIndex = ahNum, qpn, qkey, pkeyIndex
+}
+
+// SetBind fills the binding of a memory window.
+func (w SendWQE) SetBind(addr, length uint64, mrLkey, mwRkey, newRkey, access uint32) {
+	v := (*uapi.RxeWrMW)(unsafe.Pointer(&w.Wr))
+	v.Addr, v.Length, v.MrLkey, v.MwRkey, v.Rkey, v.Access = addr, length, mrLkey, mwRkey, newRkey, access
+}
+
+// AddSGE appends a piece of local memory. The caller has compared the number with the queue's limit.
+func (w SendWQE) AddSGE(addr uint64, length, lkey uint32) { addSGE(&w.Dma, addr, length, lkey) }
+
+// SetInline copies data into the request; false when it does not fit.
+func (w SendWQE) SetInline(data []byte) bool {
+	if uintptr(len(data)) > w.room {
+		return false
+	}
+	copy(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(w.RxeSendWqe), unsafe.Sizeof(*w.RxeSendWqe))), w.room), data)
+	w.Dma.Length, w.Dma.Resid = uint32(len(data)), uint32(len(data))
+	return true
+}
+
+// RecvWQE is a receive request under construction.
+type RecvWQE struct{ *uapi.RxeRecvWqe }
+
+// NextRecv takes an element, cleared; ok is false when the queue is full.
+func (q *WorkQueue) NextRecv() (w RecvWQE, ok bool) {
+	if q.full() {
+		return RecvWQE{}, false
+	}
+	p := (*uapi.RxeRecvWqe)(q.element(q.producer))
+	*p = uapi.RxeRecvWqe{}
+	q.producer = (q.producer + 1) & q.mask
+	return RecvWQE{p}, true
+}
+
+// AddSGE appends a piece of local memory.
+func (w RecvWQE) AddSGE(addr uint64, length, lkey uint32) { addSGE(&w.Dma, addr, length, lkey) }
+
+// addSGE writes into the elements that follow every rxe_dma_info.
+func addSGE(d *uapi.RxeDmaInfo, addr uint64, length, lkey uint32) {
+	at := unsafe.Add(unsafe.Pointer(d), unsafe.Sizeof(*d)+uintptr(d.NumSge)*unsafe.Sizeof(uapi.RxeSge{}))
+	sge := (*uapi.RxeSge)(at)
+	sge.Addr, sge.Length, sge.Lkey = addr, length, lkey
+	d.NumSge++
+	d.Length += length
+	d.Resid += length
+}
