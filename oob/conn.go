@@ -229,17 +229,17 @@ func (c *Conn) end(err error, last []byte) {
 		c.err = err
 		close(c.closed)
 		deadline := time.Now().Add(lingerLimit)
-		c.nc.SetDeadline(deadline) // also ends a write that hangs, which holds c.writing
+		_ = c.nc.SetDeadline(deadline) // also ends a write that hangs, which holds c.writing
 		c.writing.Lock()
 		defer c.writing.Unlock()
 		if c.writeErr == nil {
-			c.nc.SetWriteDeadline(deadline)
+			_ = c.nc.SetWriteDeadline(deadline)
 			if last != nil {
 				_, c.writeErr = c.nc.Write(last)
 			}
 		}
 		if c.writeErr != nil || closeWrite(c.nc) != nil {
-			c.nc.SetReadDeadline(time.Unix(1, 0)) // the peer can't know that it should go
+			_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the peer can't know that it should go
 		}
 	})
 }
