@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+type compQueue struct {
+	dev     *Device
+	entries int
+	waiting ring[completion]
+	bytes   units.Bytes // of payload that waits
+	// counted is how many of those that wait take an entry: sends, and writes
+	// and datagrams when they use up receives.
+	counted int
+	// shown are the packets behind the datagrams of the last Poll.
+	shown []uint32
+	// retry is when a post that was refused may succeed.
+	retry  netsim.Time
+	failed error
+	qps    int
+	closed bool
+}
+
+type completion struct {
+	backend.Completion
+	qp *queuePair
+}
+
+// errOverrun is what a NIC reports as a fatal event of the queue.
+var errOverrun = errors.New("sim: completion queue overrun: more receives and signalled sends were posted than CQConfig.Entries")
+
+// NewCQ implements backend.Device.
+func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
+	if d.closed {
+		return nil, backend.ErrClosed
+	}
+	if c.Entries < 1 {
+		return nil, fmt.Errorf("sim: completion queue of %d entries: must be at least 1", c.Entries)
+	}
+	q := &compQueue{dev: d, entries: c.Entries, retry: netsim.Never}
+	d.cqs = append(d.cqs, q)
+	return q, nil
+}
+
+func (c *compQueue) push(x backend.Completion, q *queuePair) {
+	if c.takesEntry(&x) {
+		if c.counted == c.entries {
+			c.failed = errOverrun
+		}
+		c.counted++
+	}
+	if x.Kind != backend.KindSent {
+		c.bytes += units.Bytes(x.Len)
+	}
+	c.waiting.push(completion{x, q})
+}
+
+func (c *compQueue) takesEntry(x *backend.Completion) bool {
+	return x.Kind == backend.KindSent || c.dev.net.cfg.NeedsReceives
+}
+
+// Poll returns what Network.Advance has brought about; it advances nothing.
+func (c *compQueue) Poll(_ units.Instant, dst []backend.Completion) (int, error) {
+	c.hide()
+	if c.closed {
+		return 0, backend.ErrClosed
+	}
+	if c.failed != nil {
+		return 0, c.failed
+	}
+	if c.retry <= c.dev.net.now {
+		c.retry = netsim.Never
+	}
+	n := min(len(dst), c.waiting.n)
+	for i := range n {
+		x := c.waiting.pop()
+		c.settle(&x)
+		if x.Kind == backend.KindDatagram {
+			c.shown = append(c.shown, uint32(x.WRID))
+		}
+		dst[i] = x.Completion
+	}
+	return n, nil
+}
+
+// settle undoes what push has counted.
+func (c *compQueue) settle(x *completion) {
+	if c.takesEntry(&x.Completion) {
+		c.counted--
+	}
+	if x.Kind != backend.KindSent {
+		c.bytes -= units.Bytes(x.Len)
+		x.qp.unpolled--
+	}
+}
+
+// hide ends the validity of the datagrams of the last Poll.
+func (c *compQueue) hide() {
+	for _, i := range c.shown {
+		c.dev.net.packets.release(i)
+	}
+	c.shown = c.shown[:0]
+}
+
+func (c *compQueue) Datagram(x *backend.Completion) []byte {
+	return c.dev.net.packets.slab[uint32(x.WRID)].data
+}
+
+// Next is Now while completions wait, and when a refused post may succeed;
+// packets under way are the affair of Network.Next.
+func (c *compQueue) Next() units.Instant {
+	if c.waiting.n > 0 {
+		return c.dev.net.Now()
+	}
+	return c.retry.Instant()
+}
+
+func (c *compQueue) Wait(units.Duration) error { return ErrVirtual }
+
+func (c *compQueue) Wake() {}
+
+func (c *compQueue) Close() error {
+	if c.closed {
+		return nil
+	}
+	if c.qps > 0 {
+		return fmt.Errorf("sim: completion queue is in use by %d queue pairs: close them first", c.qps)
+	}
+	c.hide()
+	c.closed = true
+	d := c.dev
+	d.cqs = slices.DeleteFunc(d.cqs, func(x *compQueue) bool { return x == c })
+	return nil
+}
+
+// forget takes out the completions of a queue pair that is being closed.
+func (c *compQueue) forget(q *queuePair) {
+	c.waiting.remove(func(x *completion) bool {
+		if x.qp != q {
+			return false
+		}
+		c.settle(x)
+		if x.Kind == backend.KindDatagram {
+			c.dev.net.packets.release(uint32(x.WRID))
+		}
+		return true
+	})
+}

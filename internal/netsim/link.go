@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netsim
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// Outcome says whether a packet arrives.
+type Outcome uint8
+
+// Outcomes.
+const (
+	Delivered Outcome = iota
+	// Lost: dropped at random, after it had used its share of the rate.
+	Lost
+	// QueueFull: dropped at the tail of the queue.
+	QueueFull
+)
+
+// A Fate is what becomes of one packet. The fields after Left are meaningful
+// only when it is Delivered.
+type Fate struct {
+	Outcome Outcome
+	// Left is when the packet has left the queue.
+	Left Time
+	// Arrive is when it arrives, and Again when its copy does, which stays in
+	// the order of its channel.
+	Arrive, Again Time
+	// Duplicated, Corrupted and Marked tell which of these happened.
+	Duplicated, Corrupted, Marked bool
+}
+
+// A Link is one direction of a point-to-point link.
+type Link struct {
+	port  Port
+	loss  LossProcess
+	delay []Time // by channel modulo length
+	last  []Time // arrival of the last packet in order, by the same
+
+	jitter, reorderBy               Time
+	pReorder, pDuplicate, pCorrupt  Prob
+	reorder, reorderDelay, jitterBy Stream
+	duplicate, corrupt              Stream
+}
+
+// NewLink makes a link whose faults are drawn from seed. c must be valid.
+func NewLink(c *LinkConfig, seed uint64) *Link {
+	l := &Link{
+		loss:         NewLossProcess(c.Loss, seed),
+		reorder:      newStream(seed, forReorder),
+		reorderDelay: newStream(seed, forReorderDelay),
+		jitterBy:     newStream(seed, forJitter),
+		duplicate:    newStream(seed, forDuplicate),
+		corrupt:      newStream(seed, forCorrupt),
+	}
+	l.Configure(c)
+	return l
+}
+
+// Configure changes the link from the next packet on: packets under way keep
+// their fate, and the draws go on where they are. c must be valid.
+func (l *Link) Configure(c *LinkConfig) {
+	l.port.Configure(c.Rate, c.Queue, c.MarkAbove)
+	l.loss.Configure(c.Loss)
+	l.jitter, l.reorderBy = Span(c.Jitter), Span(c.ReorderDelay)
+	l.pReorder, l.pDuplicate, l.pCorrupt = ProbOf(c.Reorder), ProbOf(c.Duplicate), ProbOf(c.Corrupt)
+	paths := max(1, len(c.ChannelDelay))
+	if len(l.last) != paths {
+		l.last = make([]Time, paths)
+	}
+	l.delay = make([]Time, paths)
+	for i := range l.delay {
+		l.delay[i] = Span(c.Delay)
+		if len(c.ChannelDelay) > 0 {
+			l.delay[i] += Span(c.ChannelDelay[i])
+		}
+	}
+}
+
+// Carry takes a packet of n bytes that enters the link at now on a channel. now
+// must not go back. Packets count for the draws in the order of the calls. loss
+// decides whether the packet is lost: Loss, or the process of a class of packets
+// that is lost by a rule of its own.
+func (l *Link) Carry(loss *LossProcess, now Time, n units.Bytes, channel int) Fate {
+	// All draws come first, so that none depends on another's outcome.
+	lost := loss.Lost()
+	extra := l.drawReorder()
+	jitter := l.drawJitter()
+	duplicated := l.pDuplicate != 0 && l.duplicate.Hit(l.pDuplicate)
+	corrupted := l.pCorrupt != 0 && l.corrupt.Hit(l.pCorrupt)
+
+	left, marked, ok := l.port.Take(now, n)
+	if !ok {
+		return Fate{Outcome: QueueFull, Left: now}
+	}
+	if lost {
+		return Fate{Outcome: Lost, Left: left}
+	}
+	path := uint(channel) % uint(len(l.delay))
+	inOrder := left + l.delay[path] + jitter
+	if l.jitter > 0 {
+		inOrder = max(inOrder, l.last[path])
+		l.last[path] = inOrder
+	}
+	return Fate{
+		Left: left, Arrive: inOrder + extra, Again: inOrder,
+		Duplicated: duplicated, Corrupted: corrupted, Marked: marked,
+	}
+}
+
+// Backlog is how long what waits in the queue still takes at now.
+func (l *Link) Backlog(now Time) Time { return l.port.Backlog(now) }
+
+func (l *Link) drawReorder() Time {
+	if l.pReorder == 0 {
+		return 0
+	}
+	extra := l.reorderDelay.Below(l.reorderBy) + 1
+	if !l.reorder.Hit(l.pReorder) {
+		return 0
+	}
+	return extra
+}
+
+func (l *Link) drawJitter() Time {
+	if l.jitter == 0 {
+		return 0
+	}
+	return l.jitterBy.Below(l.jitter + 1)
+}
+
+// Loss is the link's own loss process.
+func (l *Link) Loss() *LossProcess { return &l.loss }
