@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// closeLimit bounds Close: a fence that isn't down by then is reported.
+const closeLimit = time.Second
+
+// beginClose refuses posts, marks every message closed and revokes all
+// addresses; mu is held.
+func (q *QP) beginClose() {
+	if q.state >= qpClosing {
+		return
+	}
+	q.state = qpClosing
+	for _, m := range q.recvs {
+		m.complete()
+	}
+	q.dirty.Store(true)
+	q.home.kick()
+}
+
+// startClose begins to close with a reason that handles will show.
+func (q *QP) startClose(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.err = &OpError{Op: "use", Object: q.name, Err: err}
+	}
+	q.beginClose()
+	q.wakeWaiters()
+}
+
+// Close ends the QP: posts are refused, every message is closed and its address
+// revoked; when no byte can land any more the queue pairs are destroyed and the
+// handles fail with ErrClosed. It is idempotent and takes under a second, with a
+// dead peer too. If the fence can't be had in that time, Close says so; the
+// memory then stays registered until the device is closed.
+func (q *QP) Close() error {
+	q.startClose(ErrClosed)
+	err := q.awaitFences()
+	q.mu.Lock()
+	if q.state != qpDead {
+		q.finishClose()
+	}
+	left := q.left
+	q.left = true
+	q.wakeWaiters()
+	q.mu.Unlock()
+	if !left {
+		q.leave()
+	}
+	q.tellDriver()
+	return err
+}
+
+// tryFinish ends a closing QP once its fences are down; mu is held.
+func (q *QP) tryFinish() bool {
+	if q.state != qpClosing || len(q.closing) > 0 {
+		return false
+	}
+	q.finishClose()
+	return true
+}
+
+// awaitFences runs the fences down; the workers leave their batches by themselves.
+func (q *QP) awaitFences() error {
+	deadline := time.Now().Add(closeLimit)
+	for i := 0; ; i++ {
+		q.mu.Lock()
+		q.checkFences(q.ctx.Now())
+		left := len(q.closing)
+		q.mu.Unlock()
+		if left == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return &OpError{Op: "close", Object: q.name, Err: ErrBusy,
+				Detail: "the device did not confirm in time that nothing can be written any more",
+				Fix:    "keep the receive buffers mapped until the device is closed"}
+		}
+		if i < 100 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+}
+
+// finishClose destroys the queue pairs, which flushes their sends; mu is held.
+func (q *QP) finishClose() {
+	q.state = qpDead
+	q.closeDevice()
+	for _, m := range q.sends {
+		m.inflight, m.queue = 0, nil
+		if m.err == nil {
+			m.err = q.err
+		}
+		m.done = true
+		if m.mr != nil {
+			m.mr.release()
+		}
+	}
+	clear(q.sends)
+	q.sending, q.pendFlush = nil, nil
+	if q.probe != nil && len(q.closing) == 0 {
+		q.endProbe()
+	}
+	q.next.Store(int64(units.Never))
+}
+
+func (q *QP) closeDevice() {
+	for _, ch := range q.chans {
+		if ch.dev != nil {
+			_ = ch.dev.Close()
+		}
+		ch.batch, ch.recs = nil, recRing{}
+		ch.done = ch.posted
+	}
+	if q.table != nil {
+		_ = q.table.Close()
+	}
+	if q.peer != nil {
+		_ = q.ctx.dev.CloseAddress(q.ah)
+	}
+}
+
+// leave takes the QP out of its Context.
+func (q *QP) leave() {
+	c := q.ctx
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.qps, q.id)
+	c.routes.Lock()
+	delete(c.byConn, q.id)
+	c.routes.Unlock()
+	c.drop(q.cookies)
+	homes := slices.DeleteFunc(slices.Clone(*q.home.homes.Load()), func(x *QP) bool { return x == q })
+	q.home.homes.Store(&homes)
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/control"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A probe is message 0 of each direction: one packet of full size, which shows
+// that the path carries the MTU, and that keys and checksums agree, before any
+// user's data depends on it.
+type probe struct {
+	buf      []byte
+	mr       *MR
+	recv     *recvMsg
+	send     *sendMsg
+	deadline units.Instant
+	again    units.Instant
+	tries    int
+}
+
+// probePause is the least time between two packets of the probe.
+const probePause = 10 * units.Millisecond
+
+// Connect connects the QP to the peer that info came from (paper, Table 1:
+// qp_connect) and returns when full-size packets have passed in both directions.
+// Both ends must call it. Ending ctx closes nothing; the QP should be closed then.
+func (q *QP) Connect(ctx context.Context, info Info) error {
+	if err := q.StartConnect(info); err != nil {
+		return err
+	}
+	return q.wait(ctx, "connect", q.connected)
+}
+
+// Connected reports whether the connection started by StartConnect is ready.
+func (q *QP) Connected() (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.connected()
+}
+
+func (q *QP) connected() (bool, error) {
+	if q.err != nil {
+		return false, q.err
+	}
+	return q.state == qpReady, nil
+}
+
+// StartConnect begins to connect and returns.
+func (q *QP) StartConnect(info Info) error {
+	fail := func(err error) error { return &OpError{Op: "connect", Object: q.name, Err: err} }
+	p, err := parseInfo(info)
+	if err != nil {
+		return fail(err)
+	}
+	if err := p.matches(&q.cfg); err != nil {
+		return fail(err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.state != qpInit {
+		return fail(fmt.Errorf("%w: it was connected before", ErrBusy))
+	}
+	for i, ch := range q.chans {
+		if err := ch.dev.Connect(p.chans[i]); err != nil {
+			return fail(err)
+		}
+	}
+	if q.ah, err = q.ctx.dev.OpenAddress(p.control); err != nil {
+		return fail(err)
+	}
+	now := q.ctx.Now()
+	q.peer = p
+	q.sess = control.NewSession(now, p.connID, int(min(q.cfg.MTU, q.ctx.controlMTU())))
+	q.sess.SetWindow(uint64(q.caps.RecvBurst))
+	if !q.caps.FullSequence {
+		q.endTimes = make([]units.Instant, q.tableCfg.Slots*q.tableCfg.Generations)
+		for i := range q.endTimes {
+			q.endTimes[i] = units.Never
+		}
+	}
+	q.state = qpConnecting
+	if err := q.startProbe(now); err != nil {
+		q.fail(err)
+		return fail(err)
+	}
+	q.kick()
+	return nil
+}
+
+// rootVA is the address of byte 0 of message n at the peer.
+func (p *peerInfo) rootVA(t backend.TableConfig, n uint64) uint64 {
+	return backend.RootVA(backend.Caps{FullSequence: p.fullSeq}, t, n)
+}
+
+// startProbe posts message 0 in both directions; mu is held.
+func (q *QP) startProbe(now units.Instant) error {
+	p := &probe{deadline: now.Add(q.cfg.ConnectTimeout), again: units.Never}
+	var err error
+	if p.buf, err = AllocBuffer(2 * q.cfg.MTU); err != nil {
+		return err
+	}
+	if p.mr, err = q.ctx.RegisterMemory(p.buf, AccessRemoteWrite); err != nil {
+		return err
+	}
+	q.probe = p
+	if p.recv, err = q.addRecv(now, p.mr, 0, q.cfg.MTU, RecvOptions{}); err != nil {
+		return err
+	}
+	p.recv.internal = true
+	p.mr.refs.Add(1)
+	p.send = &sendMsg{q: q, mr: p.mr, base: q.cfg.MTU, length: q.cfg.MTU, high: q.cfg.MTU, open: true, internal: true}
+	q.addSend(p.send)
+	p.send.queuePacket(0)
+	return nil
+}
+
+// stepConnect drives the probe; mu is held.
+func (q *QP) stepConnect(now units.Instant) {
+	p := q.probe
+	if p == nil || q.state > qpReady {
+		return
+	}
+	if p.recv.msg.Tracker.AllSet() {
+		p.recv.complete()
+	}
+	if p.send.closed {
+		p.send.end()
+	}
+	if p.recv.fenced && p.send.done {
+		q.endProbe()
+		if q.state == qpConnecting {
+			q.state = qpReady
+			q.ctx.log.Debug("connected", "qp", q.name, "mtu", q.cfg.MTU, "channels", q.cfg.Channels)
+		}
+		q.kick()
+		return
+	}
+	if now >= p.deadline {
+		q.fail(q.probeFailed())
+		return
+	}
+	q.repeatProbe(now)
+}
+
+// probeNext is when stepConnect has something to do again.
+func (q *QP) probeNext(now units.Instant) units.Instant {
+	switch p := q.probe; {
+	case p == nil || q.state > qpReady:
+		return units.Never
+	case p.recv.fenced && p.send.done:
+		return now
+	default:
+		return min(p.again, p.deadline)
+	}
+}
+
+// repeatProbe sends the probe again, each time on another channel.
+func (q *QP) repeatProbe(now units.Instant) {
+	p := q.probe
+	switch {
+	case !p.send.granted || p.send.closed:
+	case p.again == units.Never:
+		p.again = now.Add(probePause)
+	case now >= p.again:
+		rtt, _, _ := q.sess.RTT()
+		p.tries++
+		p.again = now.Add(max(probePause, rtt))
+		q.inject(now, p.send, 0, 1, p.tries%q.cfg.Channels, 0, false)
+	}
+}
+
+func (q *QP) probeFailed() error {
+	p := q.probe
+	e := &OpError{Op: "connect", Object: q.name, Err: ErrPeerDead}
+	switch {
+	case q.sess.Stats.DatagramsReceived == 0:
+		e.Detail = "nothing was heard from the peer within " + q.cfg.ConnectTimeout.String()
+		e.Fix = "has it called Connect, and does UDP pass in both directions?"
+	case !p.recv.msg.Tracker.AllSet() && !p.recv.fenced, !p.send.closed:
+		e.Err = ErrMismatch
+		e.Detail = fmt.Sprintf("small packets pass, but no packet of full size did within %v: the path does not carry MTU %d (%d bytes with headers)",
+			q.cfg.ConnectTimeout, q.cfg.MTU, q.cfg.MTU+q.caps.HeaderBytes)
+		e.Fix = "raise the MTU of the interfaces on the path, or choose a smaller one at both ends"
+	default:
+		e.Detail = "the connection check did not finish within " + q.cfg.ConnectTimeout.String()
+	}
+	return e
+}
+
+// endProbe releases the probe's memory; its fence is down and its sends are done.
+func (q *QP) endProbe() {
+	p := q.probe
+	q.probe = nil
+	if err := p.mr.Close(); err != nil {
+		q.ctx.log.Warn("probe memory", "qp", q.name, "err", err)
+		return
+	}
+	_ = FreeBuffer(p.buf)
+}

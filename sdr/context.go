@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Context owns a device's workers, completion queues and control queue pair,
+// which its QPs share (paper, Table 1: context_create). All methods may be called
+// from any goroutine, except with Manual workers: then everything that concerns
+// the Context is called from one goroutine.
+type Context struct {
+	dev     backend.Device
+	caps    backend.Caps
+	cfg     ContextConfig
+	log     *slog.Logger
+	workers []*worker
+	manual  bool
+	running sync.WaitGroup
+
+	// Channels by cookie, for the packet engine and for send completions.
+	// Readers load a slice; writers replace it under mu.
+	engine atomic.Pointer[[]*dpa.Channel]
+	chans  atomic.Pointer[[]*channel]
+
+	mu     sync.Mutex
+	qps    map[uint64]*QP // by connection id
+	free   []uint32       // cookies
+	nextQP int
+	closed bool
+
+	routes  sync.RWMutex // guards a copy of qps for the receiving workers
+	byConn  map[uint64]*QP
+	foreign atomic.Uint64
+
+	ctrlMu sync.Mutex // one poster at a time
+	ctrl   backend.QP
+	pool   slabPool
+}
+
+// controlCookie is the cookie of the control queue pair.
+const controlCookie = 0
+
+// NewContext makes a Context on a device. The device must outlive it, and isn't
+// closed with it.
+func NewContext(dev backend.Device, cfg ContextConfig) (*Context, error) {
+	c := &Context{dev: dev, caps: dev.Caps(), cfg: cfg, qps: map[uint64]*QP{}, byConn: map[uint64]*QP{}}
+	fail := func(err error) (*Context, error) {
+		c.teardown()
+		return nil, &OpError{Op: "create", Object: "context", Err: err}
+	}
+	if err := c.configure(); err != nil {
+		return fail(err)
+	}
+	c.engine.Store(&[]*dpa.Channel{nil})
+	c.chans.Store(&[]*channel{nil})
+	for i := range max(1, c.cfg.Workers) {
+		cq, err := dev.NewCQ(backend.CQConfig{Entries: c.cfg.CQEntries, Worker: i, Workers: max(1, c.cfg.Workers)})
+		if err != nil {
+			return fail(err)
+		}
+		c.workers = append(c.workers, newWorker(c, i, cq))
+	}
+	var err error
+	c.ctrl, err = dev.NewQP(backend.QPConfig{
+		Type: backend.UD, SendCQ: c.workers[0].cq, RecvCQ: c.workers[0].cq, Cookie: controlCookie,
+		MTU: c.controlMTU(), SendDepth: 256, RecvDepth: 1024,
+	})
+	if err != nil {
+		return fail(err)
+	}
+	if !c.manual {
+		for _, w := range c.workers {
+			c.running.Add(1)
+			go w.run()
+		}
+	}
+	return c, nil
+}
+
+func (c *Context) configure() error {
+	cfg := &c.cfg
+	if cfg.Workers == 0 {
+		cfg.Workers = min(8, max(1, runtime.GOMAXPROCS(0)/2))
+		if c.caps.Virtual {
+			cfg.Workers = Manual
+		}
+	}
+	if cfg.Workers < Manual || cfg.Workers > 8 {
+		return fmt.Errorf("%w: %d workers: want 1 to 8, or Manual", ErrArgument, cfg.Workers)
+	}
+	c.manual = cfg.Workers == Manual
+	if c.caps.Virtual && !c.manual {
+		return fmt.Errorf("%w: a device with a virtual clock runs with Manual workers only", ErrArgument)
+	}
+	if cfg.Spin == 0 {
+		cfg.Spin = 50 * units.Microsecond
+	}
+	setDefault(&cfg.CQEntries, 16384)
+	if cfg.CQEntries < 64 {
+		return fmt.Errorf("%w: %d CQ entries: want at least 64", ErrArgument, cfg.CQEntries)
+	}
+	if cfg.Rand == nil {
+		cfg.Rand = rand.Reader
+	}
+	c.log = cfg.Logger
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// controlMTU is the largest datagram: what the path carries, and never more than
+// a packet of the largest IBTA MTU.
+func (c *Context) controlMTU() units.Bytes {
+	return min(c.caps.PathMTU, c.caps.MaxDatagram, 4096)
+}
+
+// Device is the device that the Context runs on.
+func (c *Context) Device() backend.Device { return c.dev }
+
+// Caps is what the device can do.
+func (c *Context) Caps() backend.Caps { return c.caps }
+
+// Now reads the device's clock.
+func (c *Context) Now() units.Instant { return c.dev.Now() }
+
+// Progress runs everything that is due at now and returns when to call it again
+// at the latest. Only with Manual workers.
+func (c *Context) Progress(now units.Instant) units.Instant {
+	next, _ := c.workers[0].progress(now)
+	return next
+}
+
+// connID draws an unused connection id; mu is held.
+func (c *Context) connID() (uint64, error) {
+	var b [8]byte
+	for {
+		if _, err := io.ReadFull(c.cfg.Rand, b[:]); err != nil {
+			return 0, fmt.Errorf("random connection id: %w", err)
+		}
+		if id := binary.BigEndian.Uint64(b[:]); c.qps[id] == nil && id != 0 {
+			return id, nil
+		}
+	}
+}
+
+// cookie reserves a cookie for ch; mu is held.
+func (c *Context) cookie(ch *channel) uint32 {
+	var k uint32
+	engine, chans := slices.Clone(*c.engine.Load()), slices.Clone(*c.chans.Load())
+	if n := len(c.free); n > 0 {
+		k, c.free = c.free[n-1], c.free[:n-1]
+		engine[k], chans[k] = &ch.Channel, ch
+	} else {
+		k = uint32(len(chans))
+		engine, chans = append(engine, &ch.Channel), append(chans, ch)
+	}
+	c.chans.Store(&chans)
+	c.engine.Store(&engine)
+	return k
+}
+
+// drop releases cookies; mu is held.
+func (c *Context) drop(cookies []uint32) {
+	engine, chans := slices.Clone(*c.engine.Load()), slices.Clone(*c.chans.Load())
+	for _, k := range cookies {
+		engine[k], chans[k] = nil, nil
+	}
+	c.engine.Store(&engine)
+	c.chans.Store(&chans)
+	c.free = append(c.free, cookies...)
+}
+
+// onDatagram takes a control datagram that any worker received.
+func (c *Context) onDatagram(now units.Instant, b []byte) {
+	h, frames, err := wire.ParseHeader(b)
+	if err != nil {
+		c.foreign.Add(1)
+		return
+	}
+	c.routes.RLock()
+	q := c.byConn[h.ConnID]
+	c.routes.RUnlock()
+	if q == nil {
+		c.foreign.Add(1)
+		return
+	}
+	q.onDatagram(now, h, frames, len(b))
+}
+
+// ContextStats counts what all QPs of a Context have in common.
+type ContextStats struct {
+	// Device are the device's counters.
+	Device backend.Stats
+	// Packets counts data packets that set or repeated a bit; Duplicates
+	// those that repeated one; Late completions of closed messages or other
+	// generations; BadLength packets whose length doesn't fit.
+	Packets, Duplicates, Late, BadLength uint64
+	// Repairs counts packets recorded in the repair map, Invalid completions
+	// that name nothing.
+	Repairs, Invalid uint64
+	// Foreign counts control datagrams of no connection of ours.
+	Foreign uint64
+	// QPs is the number of open QPs.
+	QPs int
+}
+
+// Stats is a snapshot of the counters.
+func (c *Context) Stats() ContextStats {
+	s := ContextStats{Device: c.dev.Stats(), Foreign: c.foreign.Load()}
+	for _, w := range c.workers {
+		n := &w.engine.Counters
+		s.Packets += n.Packets.Load()
+		s.Duplicates += n.Duplicates.Load()
+		s.Late += n.Stale.Load()
+		s.BadLength += n.Length.Load()
+		s.Repairs += n.Repairs.Load()
+		s.Invalid += n.Invalid.Load()
+	}
+	c.mu.Lock()
+	s.QPs = len(c.qps)
+	c.mu.Unlock()
+	return s
+}
+
+// Close closes all QPs and stops the workers. It is idempotent, and takes under
+// a second from any state.
+func (c *Context) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	qps := make([]*QP, 0, len(c.qps))
+	for _, q := range c.qps {
+		qps = append(qps, q)
+	}
+	c.mu.Unlock()
+	err := closeAll(qps)
+	c.teardown()
+	return err
+}
+
+// closeAll closes QPs side by side in effect: all fences are started first.
+func closeAll(qps []*QP) error {
+	for _, q := range qps {
+		q.startClose(ErrClosed)
+	}
+	var first error
+	for _, q := range qps {
+		if err := q.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func (c *Context) teardown() {
+	for _, w := range c.workers {
+		w.stop.Store(true)
+		w.cq.Wake()
+	}
+	c.running.Wait()
+	if c.ctrl != nil {
+		_ = c.ctrl.Close()
+		c.ctrl = nil
+	}
+	for _, w := range c.workers {
+		_ = w.cq.Close()
+	}
+	c.workers = nil
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// A Driver is a reliability layer that runs on a QP. Package reliability has
+// one; write another to use a QP's control channel in a way of your own.
+//
+// With a driver, sequences are not matched by order: the receiver labels each
+// receive that it posts (PostRecvLabeled), the label arrives at the peer as an
+// EventGrant, and the sender opens just that message (OpenGranted).
+//
+// Both methods are called by the QP's worker, without any lock of package sdr
+// held, one at a time. They may call any method of the QP that doesn't block.
+type Driver interface {
+	// Progress takes what has happened since the last call and does what is
+	// due. It returns when to be called again at the latest; it is also
+	// called after anything happens to the QP. The slices are the QP's.
+	Progress(now units.Instant, events []Event, sent []SentTag) (next units.Instant)
+	// Failed is called once, when the QP fails or is closed. All its
+	// messages are closed by then and every fence is down, unless err says
+	// otherwise.
+	Failed(err error)
+}
+
+// EventKind says what happened.
+type EventKind uint8
+
+// Kinds of events.
+const (
+	// EventGrant: the peer posted a receive: Seq, Label, Length (its buffer's).
+	EventGrant EventKind = iota + 1
+	// EventStart: the peer announced a transfer: Transfer, Length, Imm, Bytes.
+	EventStart
+	// EventAbort: the peer gave a transfer up: Transfer, Code.
+	EventAbort
+	// EventScheme: a frame of the peer's reliability core: Transfer,
+	// ToSender, Number, Bytes.
+	EventScheme
+	// EventCompleted: the peer completed message Seq; Code is the outcome.
+	EventCompleted
+	// EventFenced: receive Seq's fence is down: its buffer is the user's.
+	EventFenced
+)
+
+// Outcome says how a message ended at its receiver.
+type Outcome uint8
+
+// Outcomes, as they travel in COMPLETED.
+const (
+	// Whole: every byte was in place.
+	Whole Outcome = iota + 1
+	// Abandoned: the receiver completed it early.
+	Abandoned
+)
+
+// An Event is something that the peer said or that a fence did.
+type Event struct {
+	Kind     EventKind
+	Seq      uint64
+	Label    Label
+	Length   units.Bytes
+	Transfer uint64
+	Code     uint8
+	HasImm   bool
+	Imm      uint32
+	ToSender bool
+	Number   uint64
+	// Bytes are valid until Progress returns.
+	Bytes []byte
+}
+
+// Role says what a labelled message carries.
+type Role uint8
+
+// Roles.
+const (
+	// RoleRaw is a message of the raw API, matched by order.
+	RoleRaw Role = iota
+	// RoleData carries part of a transfer's data.
+	RoleData
+	// RoleParity carries parity units.
+	RoleParity
+)
+
+// A Label says what a receive is for: message Index of a role of a transfer.
+type Label struct {
+	Transfer uint64
+	Role     Role
+	Index    uint32
+}
+
+// SentTag reports that the injection with this tag no longer reads its memory.
+type SentTag struct {
+	Tag     uint64
+	Channel int
+}
+
+// maxEvents bounds the events that wait for the driver. State frames beyond are
+// not acknowledged, so that the peer repeats them; SCHEME frames are dropped.
+const maxEvents = 8192
+
+// event queues e for the driver; mu is held. It reports false when full.
+func (q *QP) event(e Event) bool {
+	if q.cfg.Driver == nil {
+		return true
+	}
+	if len(q.events) >= maxEvents {
+		return false
+	}
+	q.events = append(q.events, e)
+	q.dirty.Store(true)
+	return true
+}
+
+// eventBytes copies p into memory that lives until the events are taken.
+func (q *QP) eventBytes(p []byte) []byte {
+	n := len(q.arena)
+	q.arena = append(q.arena, p...)
+	return q.arena[n:len(q.arena):len(q.arena)]
+}
+
+// takeEvents hands the queue to the driver and starts a new one in the memory of
+// the one before; mu is held.
+func (q *QP) takeEvents() ([]Event, []SentTag) {
+	ev, st := q.events, q.sent
+	q.events, q.events2 = q.events2[:0], ev
+	q.sent, q.sent2 = q.sent2[:0], st
+	q.arena, q.arena2 = q.arena2[:0], q.arena
+	return ev, st
+}

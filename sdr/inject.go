@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/internal/bitmap"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// postBatch is how many writes go to the device in one call.
+const postBatch = 64
+
+// wordPackets is the run of packets that goes out on one channel before the
+// next channel's turn: one word of the receiver's bitmap.
+const wordPackets = 64
+
+// rec remembers an injection until the device has completed it.
+type rec struct {
+	m   *sendMsg
+	end uint64 // the channel's posted count after it
+	n   int32
+	tag uint64
+	has bool
+}
+
+// recRing is a growing ring of injections in flight on a channel.
+type recRing struct {
+	buf        []rec
+	head, tail uint64
+}
+
+func (r *recRing) push(x rec) {
+	if int(r.tail-r.head) == len(r.buf) {
+		r.grow()
+	}
+	r.buf[r.tail&uint64(len(r.buf)-1)] = x
+	r.tail++
+}
+
+func (r *recRing) grow() {
+	bigger := make([]rec, max(64, 2*len(r.buf)))
+	for i := r.head; i != r.tail; i++ {
+		bigger[i&uint64(len(bigger)-1)] = r.buf[i&uint64(len(r.buf)-1)]
+	}
+	r.buf = bigger
+}
+
+// channelOf is the channel of a message's generation with this index.
+func (q *QP) channelOf(seq uint64, index int) *channel {
+	gen := int(seq / uint64(q.tableCfg.Slots) % uint64(q.cfg.Generations))
+	return q.chans[gen*q.cfg.Channels+index]
+}
+
+// HomeChannel is the channel on which packets of message seq around packet count
+// as a first pass.
+func (q *QP) HomeChannel(seq uint64, packet int) int {
+	return int((seq + uint64(packet/wordPackets)) % uint64(q.cfg.Channels))
+}
+
+// stepSends injects what is queued and ends what is done; mu is held.
+func (q *QP) stepSends(now units.Instant) {
+	if q.state != qpReady && q.state != qpConnecting {
+		return
+	}
+	keep := q.sending[:0]
+	for _, m := range q.sending {
+		if m.internal || q.state == qpReady {
+			q.stepSend(now, m)
+		}
+		if m.done {
+			continue
+		}
+		// Keep what still has packets to inject; completions enlist the rest.
+		if len(m.queue) > 0 || m.fragments > 0 || !m.granted && m.ended {
+			keep = append(keep, m)
+		}
+	}
+	clear(q.sending[len(keep):])
+	q.sending = keep
+}
+
+func (q *QP) stepSend(now units.Instant, m *sendMsg) {
+	if m.granted && m.err == nil && !m.announced && m.ended && m.length != m.g.length && q.cfg.Driver == nil && !m.internal {
+		m.announced = true
+		q.sess.Put(now, wire.Frame{Type: wire.TypeStart, ID: m.seq, Length: uint64(m.length), HasImm: m.hasImm, Imm: m.imm}, 3)
+	}
+	if m.granted {
+		q.drain(now, m)
+	}
+	if m.ended && len(m.queue) == 0 && m.fragments == 0 && m.inflight == 0 && (m.granted || m.err != nil) {
+		m.finish(now)
+	}
+}
+
+// drain injects queued packets while channels have room.
+func (q *QP) drain(now units.Instant, m *sendMsg) {
+	for len(m.queue) > 0 {
+		r := &m.queue[0]
+		for r.From < r.To {
+			end := min(r.To, (r.From/wordPackets+1)*wordPackets)
+			n := q.inject(now, m, r.From, end-r.From, q.HomeChannel(m.seq, r.From), 0, false)
+			r.From += n
+			if n == 0 {
+				return
+			}
+		}
+		m.queue = m.queue[1:]
+	}
+	for m.fragments > 0 {
+		i := q.cfg.Split.Fragments() - m.fragments
+		if !q.zeroLength(now, m, q.HomeChannel(m.seq, 0), i) {
+			return
+		}
+		q.stats.Fragments++
+		m.fragments--
+	}
+}
+
+// Inject sends packets [first, first+n) of the message on a channel, for a
+// Driver, and returns how many were taken: fewer when the channel has no room.
+// All n packets count as one injection: when the device no longer reads them, tag
+// comes back in Driver.Progress. Take care to inject whole units: what was not
+// taken needs a call of its own.
+func (s SendStream) Inject(now units.Instant, first, n, channel int, tag uint64) int {
+	q := s.m.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s.m.ended || s.m.closed || q.state != qpReady {
+		return n // it goes nowhere, as if lost
+	}
+	return q.inject(now, s.m, first, n, channel, tag, true)
+}
+
+// Room is how many packets the channel would take now for message seq.
+func (q *QP) Room(seq uint64, channel int) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ch := q.channelOf(seq, channel)
+	return q.cfg.SendDepth - int(ch.posted-ch.done)
+}
+
+// Marker sends a zero-length marker packet, number 0 to 15, on a channel, for a
+// Driver. It reports false when the channel has no room.
+func (s SendStream) Marker(now units.Instant, channel, number int) bool {
+	q := s.m.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s.m.ended || s.m.closed || q.state != qpReady {
+		return true
+	}
+	if !q.zeroLength(now, s.m, channel, dpa.MarkerBase+number%dpa.NumMarkers) {
+		return false
+	}
+	q.stats.Markers++
+	return true
+}
+
+// inject builds the writes for n packets of m from first on; mu is held. It
+// returns how many the channel took.
+func (q *QP) inject(now units.Instant, m *sendMsg, first, n, channel int, tag uint64, tagged bool) int {
+	ch := q.channelOf(m.seq, channel)
+	n = min(n, q.cfg.SendDepth-int(ch.posted-ch.done))
+	if n <= 0 {
+		return 0
+	}
+	mtu := q.cfg.MTU
+	lkey, slot := m.mr.region.LKey(), int(m.seq&uint64(q.tableCfg.Slots-1))
+	split := q.cfg.Split
+	for i := first; i < first+n; i++ {
+		if len(ch.batch) == cap(ch.batch) && !q.flush(now, ch) {
+			n = i - first
+			break
+		}
+		off := units.Bytes(i) * mtu
+		ch.batch = append(ch.batch, backend.Write{
+			VA: m.g.va + uint64(off), RKey: m.g.rkey, LKey: lkey, Offset: m.base + off,
+			Length: uint32(min(mtu, m.length-off)), Imm: split.Imm(slot, i, split.Fragment(m.imm, i)),
+		})
+		q.list(ch)
+	}
+	q.record(m, ch, n, tag, tagged)
+	return n
+}
+
+// zeroLength injects a packet without payload at a reserved or fragment offset.
+func (q *QP) zeroLength(now units.Instant, m *sendMsg, channel, offset int) bool {
+	ch := q.channelOf(m.seq, channel)
+	if int(ch.posted-ch.done) >= q.cfg.SendDepth || len(ch.batch) == cap(ch.batch) && !q.flush(now, ch) {
+		return false
+	}
+	ch.batch = append(ch.batch, backend.Write{
+		VA: m.g.va, RKey: m.g.rkey,
+		Imm: q.cfg.Split.Imm(int(m.seq&uint64(q.tableCfg.Slots-1)), offset, q.cfg.Split.Fragment(m.imm, offset)),
+	})
+	q.list(ch)
+	q.record(m, ch, 1, 0, false)
+	return true
+}
+
+func (q *QP) record(m *sendMsg, ch *channel, n int, tag uint64, tagged bool) {
+	if n == 0 {
+		return
+	}
+	ch.posted += uint64(n)
+	m.inflight += n
+	q.stats.PacketsPosted += uint64(n)
+	ch.recs.push(rec{m: m, end: ch.posted, n: int32(n), tag: tag, has: tagged})
+}
+
+// list remembers that ch has something to flush.
+func (q *QP) list(ch *channel) {
+	if !ch.listed {
+		ch.listed = true
+		q.pendFlush = append(q.pendFlush, ch)
+	}
+}
+
+// flushAll posts what is gathered on all channels; false when some is left.
+func (q *QP) flushAll(now units.Instant) bool {
+	kept := q.pendFlush[:0]
+	for _, ch := range q.pendFlush {
+		if q.flush(now, ch) {
+			ch.listed = false
+		} else {
+			kept = append(kept, ch)
+		}
+	}
+	q.pendFlush = kept
+	return len(kept) == 0
+}
+
+// flush posts the channel's batch, its last write signalled. It reports whether
+// the batch is empty.
+func (q *QP) flush(now units.Instant, ch *channel) bool {
+	if cap(ch.batch) == 0 {
+		ch.batch = make([]backend.Write, 0, postBatch)
+		return true
+	}
+	if len(ch.batch) == 0 {
+		return true
+	}
+	if q.home.credits.Load() <= 0 {
+		return false
+	}
+	last := &ch.batch[len(ch.batch)-1]
+	last.Signaled = true
+	last.WRID = ch.flushed + uint64(len(ch.batch))
+	n, err := ch.dev.PostWrites(now, ch.batch)
+	if err != nil {
+		q.fail(&OpError{Op: "post writes", Object: q.name, Err: err})
+		ch.batch = ch.batch[:0]
+		return true
+	}
+	if n == len(ch.batch) {
+		q.home.credits.Add(-1)
+	} else {
+		last.Signaled = false // it may not be the last next time
+	}
+	ch.flushed += uint64(n)
+	ch.batch = ch.batch[:copy(ch.batch, ch.batch[n:])]
+	return len(ch.batch) == 0
+}
+
+// onSent takes a send completion: everything up to WRID is done.
+func (q *QP) onSent(ch *channel, c *backend.Completion) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ch.done = max(ch.done, c.WRID)
+	r := &ch.recs
+	for r.head != r.tail {
+		x := &r.buf[r.head&uint64(len(r.buf)-1)]
+		if x.end > c.WRID {
+			break
+		}
+		q.injectionDone(ch, x)
+		x.m = nil
+		r.head++
+	}
+	q.dirty.Store(true)
+}
+
+func (q *QP) injectionDone(ch *channel, x *rec) {
+	m := x.m
+	m.inflight -= int(x.n)
+	if x.has && q.cfg.Driver != nil {
+		q.sent = append(q.sent, SentTag{Tag: x.tag, Channel: ch.Index})
+	}
+	if m.inflight == 0 && m.ended {
+		q.enlist(m)
+	}
+}
+
+// queuePacket queues one packet again: the connection probe repeats itself so.
+func (m *sendMsg) queuePacket(i int) {
+	m.queue = append(m.queue, bitmap.Range{From: i, To: i + 1})
+	m.q.enlist(m)
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Access says what registered memory may be used for; reading it for sends is
+// always allowed.
+type Access = backend.Access
+
+// AccessRemoteWrite is needed by memory that receives.
+const AccessRemoteWrite = backend.AccessRemoteWrite
+
+// An MR is memory registered with a Context's device. Its methods may be called
+// from any goroutine.
+type MR struct {
+	ctx    *Context
+	region backend.Region
+	refs   atomic.Int64 // messages posted on it; negative once closed
+}
+
+// closedRefs is what refs holds after Close: no post can bring it above zero.
+const closedRefs = -1 << 62
+
+// RegisterMemory makes mem usable for sends and, with AccessRemoteWrite, for
+// receives. The memory must stay mapped until MR.Close; use AllocBuffer for
+// memory whose life the network may share.
+func (c *Context) RegisterMemory(mem []byte, access Access) (*MR, error) {
+	r, err := c.dev.Register(mem, access)
+	if err != nil {
+		return nil, &OpError{Op: "register memory", Object: units.Bytes(len(mem)).String(), Err: err}
+	}
+	return &MR{ctx: c, region: r}, nil
+}
+
+// RegisterSize registers memory that has a length and no content, on devices
+// that simulate sizes only.
+func (c *Context) RegisterSize(n units.Bytes, access Access) (*MR, error) {
+	s, ok := c.dev.(backend.SizeRegistrar)
+	if !ok {
+		return nil, &OpError{Op: "register size", Object: c.caps.Backend, Err: ErrNotSupported, Fix: "only simulated devices have memory without content"}
+	}
+	r, err := s.RegisterSize(n, access)
+	if err != nil {
+		return nil, &OpError{Op: "register size", Object: n.String(), Err: err}
+	}
+	return &MR{ctx: c, region: r}, nil
+}
+
+// Len is the length of the memory.
+func (m *MR) Len() units.Bytes { return m.region.Len() }
+
+// Bytes is the memory, nil when it has only a length.
+func (m *MR) Bytes() []byte { return m.region.Bytes() }
+
+// Close deregisters the memory. It returns ErrBusy while a message is posted on
+// it. It is idempotent.
+func (m *MR) Close() error {
+	if m.refs.Load() < 0 {
+		return nil
+	}
+	if !m.refs.CompareAndSwap(0, closedRefs) {
+		return &OpError{Op: "close", Object: "memory region", Err: ErrBusy, Fix: "complete its receives and finish its sends first"}
+	}
+	if err := m.region.Close(); err != nil {
+		m.refs.Store(0)
+		return &OpError{Op: "close", Object: "memory region", Err: err}
+	}
+	return nil
+}
+
+// hold counts a posted message; it fails on closed memory and bad ranges.
+func (m *MR) hold(off, n units.Bytes) error {
+	if m == nil {
+		return fmt.Errorf("%w: no memory region", ErrArgument)
+	}
+	if off < 0 || n < 0 || off > m.region.Len() || n > m.region.Len()-off {
+		return fmt.Errorf("%w: [%d, %d+%d) is outside the region's %d bytes", ErrArgument, off, off, n, m.region.Len())
+	}
+	if m.refs.Add(1) <= 0 {
+		m.refs.Add(-1)
+		return fmt.Errorf("memory region: %w", ErrClosed)
+	}
+	return nil
+}
+
+func (m *MR) release() { m.refs.Add(-1) }

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const ms = units.Millisecond
+
+// pair is two connected QPs on a simulated link, driven by hand.
+type pair struct {
+	t    testing.TB
+	net  *sim.Network
+	ctx  [2]*sdr.Context
+	qp   [2]*sdr.QP
+	next [2]units.Instant
+}
+
+// seeded gives contexts connection ids that depend on nothing but the seed.
+type seeded struct{ r *rand.ChaCha8 }
+
+func newPair(t testing.TB, sc sim.Config, qc sdr.QPConfig) *pair {
+	t.Helper()
+	p := newUnconnected(t, sc, qc)
+	for i := range 2 {
+		require.NoError(t, p.qp[i].StartConnect(p.qp[1-i].Info()))
+	}
+	p.until(10*units.Second, func() bool {
+		a, errA := p.qp[0].Connected()
+		b, errB := p.qp[1].Connected()
+		require.NoError(t, errA)
+		require.NoError(t, errB)
+		return a && b
+	})
+	return p
+}
+
+func newUnconnected(t testing.TB, sc sim.Config, qc sdr.QPConfig) *pair {
+	t.Helper()
+	net, err := sim.New(sc)
+	require.NoError(t, err)
+	p := &pair{t: t, net: net}
+	var key [32]byte
+	key[0] = byte(sc.Seed)
+	for i, dev := range []*sim.Device{net.A(), net.B()} {
+		key[1] = byte(i)
+		p.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Workers: sdr.Manual, Rand: rand.NewChaCha8(key)})
+		require.NoError(t, err)
+		p.qp[i], err = p.ctx[i].NewQP(qc)
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() {
+		for i := range 2 {
+			require.NoError(t, p.ctx[i].Close())
+		}
+	})
+	return p
+}
+
+// step runs both ends and moves the clock to the next event.
+func (p *pair) step(limit units.Instant) {
+	now := p.net.Now()
+	soonest := p.net.Next()
+	for i := range 2 {
+		p.next[i] = p.ctx[i].Progress(now)
+		soonest = min(soonest, p.next[i])
+	}
+	p.net.Advance(min(max(soonest, now), limit))
+}
+
+// until runs the pair until cond holds; it fails after d of virtual time.
+func (p *pair) until(d units.Duration, cond func() bool) {
+	p.t.Helper()
+	limit := p.net.Now().Add(d)
+	for stuck := 0; !cond(); {
+		before := p.net.Now()
+		p.step(limit)
+		if p.net.Now() == before {
+			stuck++
+		} else {
+			stuck = 0
+		}
+		if stuck > 100000 {
+			p.t.Fatalf("no time passes at %v", before)
+		}
+		if p.net.Now() >= limit {
+			p.t.Fatalf("not done after %v", d)
+		}
+	}
+}
+
+// run lets d of virtual time pass.
+func (p *pair) run(d units.Duration) {
+	limit := p.net.Now().Add(d)
+	for p.net.Now() < limit {
+		p.step(limit)
+	}
+}
+
+// mr registers n bytes at end i, filled with a pattern when it is a source.
+func (p *pair) mr(i int, n units.Bytes, source bool) *sdr.MR {
+	p.t.Helper()
+	b := make([]byte, n)
+	if source {
+		for j := range b {
+			b[j] = byte(j>>8) ^ byte(j*7)
+		}
+	}
+	m, err := p.ctx[i].RegisterMemory(b, sdr.AccessRemoteWrite)
+	require.NoError(p.t, err)
+	return m
+}

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/internal/bitmap"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A recvMsg is a posted receive until its fence is down. Its fields are guarded
+// by QP.mu; msg has rules of its own.
+type recvMsg struct {
+	q        *QP
+	seq      uint64
+	msg      *dpa.Message
+	slab     []uint64
+	mr       *MR
+	label    Label
+	length   units.Bytes // of the buffer
+	exposed  bool
+	internal bool
+	closing  bool
+	outcome  Outcome
+	epochs   []uint64 // of the workers when it was closed
+	err      error
+	imm      uint32
+	hasImm   bool
+	fenced   bool
+}
+
+// A RecvHandle is a posted receive. It is a small value; copies mean the same
+// message. After Complete it stays valid for Done and Wait, and everything else
+// returns ErrCompleted.
+type RecvHandle struct {
+	m *recvMsg
+}
+
+// RecvOptions are optional properties of a receive, for Drivers.
+type RecvOptions struct {
+	// Label travels to the sender with the clear-to-send.
+	Label Label
+	// Arrivals, if not nil, notes the channels' progress, for all messages of
+	// a transfer together; Mark is what it calls this message, below 65536.
+	Arrivals *dpa.Arrivals
+	Mark     uint32
+}
+
+// PostRecv makes length bytes at off of mr the buffer of the next message, and
+// tells the peer that it is clear to send (paper, Table 1: recv_post). The
+// buffer belongs to the network until Complete's fence is down. It fails with
+// ErrAgain while the slot is still taken.
+func (q *QP) PostRecv(mr *MR, off, length units.Bytes) (RecvHandle, error) {
+	if q.cfg.Driver != nil {
+		return RecvHandle{}, &OpError{Op: "post receive", Object: q.name, Err: ErrNotSupported, Detail: "the QP has a driver, which posts receives"}
+	}
+	return q.postRecv(mr, off, length, RecvOptions{})
+}
+
+// PostRecvLabeled is PostRecv for a Driver.
+func (q *QP) PostRecvLabeled(mr *MR, off, length units.Bytes, o RecvOptions) (RecvHandle, error) {
+	return q.postRecv(mr, off, length, o)
+}
+
+func (q *QP) postRecv(mr *MR, off, length units.Bytes, o RecvOptions) (RecvHandle, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	m, err := q.addRecv(q.ctx.Now(), mr, off, length, o)
+	if err != nil {
+		return RecvHandle{}, &OpError{Op: "post receive", Object: q.name, Err: err}
+	}
+	return RecvHandle{m}, nil
+}
+
+// addRecv posts the next receive: clear bitmaps, publish the slot, expose the
+// address, then CTS, in this order. mu is held.
+func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvOptions) (*recvMsg, error) {
+	switch {
+	case q.err != nil:
+		return nil, q.err
+	case q.state != qpReady && q.state != qpConnecting:
+		return nil, fmt.Errorf("%w: connect the QP first", ErrClosed)
+	case length > q.cfg.MaxMessage:
+		return nil, fmt.Errorf("%w: %d bytes; the QP's largest message has %d", ErrTooLong, length, q.cfg.MaxMessage)
+	case !q.slotFree(now, q.nextRecv):
+		return nil, ErrAgain
+	}
+	if err := mr.hold(off, length); err != nil {
+		return nil, err
+	}
+	m := q.newRecv(mr, length, o)
+	q.slots.Set(m.seq, m.msg)
+	f := wire.Frame{Type: wire.TypeCTS, ID: m.seq, Transfer: o.Label.Transfer, Role: uint8(o.Label.Role), Index: o.Label.Index, Length: uint64(length)}
+	if length > 0 {
+		rkey, va, err := q.table.Expose(m.seq, mr.region, backend.Range{Offset: off, Length: length})
+		if err != nil {
+			q.slots.Set(m.seq, nil)
+			mr.release()
+			q.ctx.pool.put(m.slab)
+			return nil, err
+		}
+		m.exposed = true
+		if !q.caps.RootKey {
+			f.RKey, f.VA = rkey, va
+		}
+	}
+	q.recvs[m.seq] = m
+	if round := uint64(len(q.endTimes)); round > 0 {
+		q.endTimes[m.seq%round] = units.Never // its own END counts from here on
+	}
+	q.nextRecv++
+	q.sess.Put(now, f, 1)
+	q.kick()
+	return m, nil
+}
+
+func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
+	n := q.nextRecv
+	g := bitmap.NewGeometry(length, q.cfg.MTU, int(q.cfg.Chunk/q.cfg.MTU))
+	m := &recvMsg{q: q, seq: n, mr: mr, length: length, label: o.Label, slab: q.ctx.pool.get(bitmap.TrackerWords(g))}
+	a := o.Arrivals
+	if a == nil {
+		a = dpa.NewArrivals(q.cfg.Channels)
+	}
+	m.msg = &dpa.Message{
+		Seq: n, Gen: uint32(n / uint64(q.tableCfg.Slots) % uint64(q.cfg.Generations)),
+		Label: o.Mark, Start: int(n % uint64(q.cfg.Channels)), Arrivals: a,
+	}
+	m.msg.Open(g, q.cfg.Split, m.slab)
+	return m
+}
+
+// slotFree applies rule 1 of a slot's life (docs/wire.md): the fence of the
+// message before is down and, where late packets can't be told apart, the END of
+// the message before with the same address is older than the MSL.
+func (q *QP) slotFree(now units.Instant, n uint64) bool {
+	s := uint64(q.tableCfg.Slots)
+	if n >= s && q.recvs[n-s] != nil {
+		return false
+	}
+	if q.sess.UnackedOf(wire.TypeCompleted) >= 2*q.tableCfg.Slots {
+		return false // the peer must hear of some outcomes first
+	}
+	round := s * uint64(q.cfg.Generations)
+	if q.endTimes == nil || n < round {
+		return true
+	}
+	end := q.endTimes[n%round]
+	return end != units.Never && now >= end.Add(q.msl())
+}
+
+func (q *QP) msl() units.Duration {
+	if q.cfg.MSL != 0 {
+		return q.cfg.MSL
+	}
+	d := 250 * units.Millisecond
+	if q.sess != nil {
+		rtt, _, _ := q.sess.RTT()
+		d += 4 * rtt
+	}
+	return d
+}
+
+// onEnd hears that message f.ID is over at its sender, and how long it was.
+func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
+	if f.ID >= q.nextRecv {
+		q.sess.Stats.Lies++
+		return false
+	}
+	// An END that is heard again must not count for the newer message with
+	// the same address.
+	if round := uint64(len(q.endTimes)); round > 0 && f.ID+round >= q.nextRecv {
+		if e := &q.endTimes[f.ID%round]; *e == units.Never {
+			*e = now
+		}
+	}
+	if m := q.recvs[f.ID]; m != nil && !m.closing {
+		m.learnLength(units.Bytes(f.Length))
+	}
+	return true
+}
+
+// learnLength takes the message's length from the peer, once.
+func (m *recvMsg) learnLength(n units.Bytes) {
+	if m.msg.LengthKnown() {
+		return
+	}
+	if n > m.length {
+		m.q.sess.Stats.Lies++
+		return
+	}
+	m.msg.SetLength(n)
+	m.q.slots.Dirty.Store(true)
+}
+
+// onStart hears of a transfer; in the raw API a transfer is a message.
+func (q *QP) onStart(f *wire.Frame) bool {
+	if q.cfg.Driver != nil {
+		return q.event(Event{Kind: EventStart, Transfer: f.ID, Length: units.Bytes(f.Length), HasImm: f.HasImm, Imm: f.Imm, Bytes: q.eventBytes(f.Bytes)})
+	}
+	if f.ID >= q.nextRecv {
+		q.sess.Stats.Lies++
+		return false
+	}
+	if m := q.recvs[f.ID]; m != nil && !m.closing {
+		m.learnLength(units.Bytes(f.Length))
+		m.imm, m.hasImm = f.Imm, f.HasImm
+	}
+	return true
+}
+
+// onAbort hears that a transfer, in the raw API a message, failed at its sender.
+func (q *QP) onAbort(f *wire.Frame) bool {
+	if q.cfg.Driver != nil {
+		return q.event(Event{Kind: EventAbort, Transfer: f.ID, Code: f.Code})
+	}
+	if m := q.recvs[f.ID]; m != nil && m.err == nil {
+		m.err = &OpError{Op: "receive", Object: fmt.Sprintf("message %d", m.seq), Err: ErrAborted}
+	}
+	return true
+}
+
+// Seq is the message's sequence number in its direction. The QP itself uses
+// message 0 of each direction.
+func (h RecvHandle) Seq() uint64 { return h.m.seq }
+
+// Complete ends the message, at any time, whatever has arrived (paper, Table 1:
+// recv_complete). It starts the fence and returns; the buffer is the user's when
+// Done reports true. Completing again has no effect.
+func (h RecvHandle) Complete() error {
+	q := h.m.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h.m.complete()
+	q.kick()
+	return nil
+}
+
+// complete marks the message closed and starts the revocation; mu is held.
+func (m *recvMsg) complete() {
+	if m.closing {
+		return
+	}
+	q := m.q
+	m.closing = true
+	m.outcome = Abandoned
+	if m.msg.Tracker.AllSet() {
+		m.outcome = Whole
+	}
+	m.msg.Close()
+	if m.exposed {
+		q.table.StartRevoke(m.seq)
+	}
+	for _, w := range q.ctx.workers {
+		m.epochs = append(m.epochs, w.engine.Epoch())
+	}
+	q.closing = append(q.closing, m)
+}
+
+// fenceDown reports whether no byte and no bit can change any more: the device
+// has revoked the address, and every worker that may have seen the message open
+// has left the batch that it was in.
+func (m *recvMsg) fenceDown() bool {
+	for i, e := range m.epochs {
+		if e%2 == 1 && m.q.ctx.workers[i].engine.Epoch() == e {
+			return false
+		}
+	}
+	return !m.exposed || m.q.table.Revoked(m.seq)
+}
+
+// checkFences finishes the receives whose fence is down; mu is held.
+func (q *QP) checkFences(now units.Instant) {
+	q.closing = slices.DeleteFunc(q.closing, func(m *recvMsg) bool {
+		if !m.fenceDown() {
+			return false
+		}
+		m.finish(now)
+		return true
+	})
+}
+
+// finish returns the bitmap to its pool and the buffer to the user, and tells
+// the peer.
+func (m *recvMsg) finish(now units.Instant) {
+	q := m.q
+	m.fenced = true
+	q.slots.Set(m.seq, nil)
+	delete(q.recvs, m.seq)
+	q.ctx.pool.put(m.slab)
+	m.slab = nil
+	m.mr.release()
+	q.stats.MessagesReceived++
+	if q.state <= qpReady {
+		q.sess.Put(now, wire.Frame{Type: wire.TypeCompleted, ID: m.seq, Code: uint8(m.outcome)}, 3)
+	}
+	if !m.internal {
+		q.event(Event{Kind: EventFenced, Seq: m.seq, Code: uint8(m.outcome)})
+	}
+}
+
+// Done reports whether the fence is down: the buffer is the user's.
+func (h RecvHandle) Done() bool {
+	h.m.q.mu.Lock()
+	defer h.m.q.mu.Unlock()
+	return h.m.fenced
+}
+
+// Wait blocks until Done, after Complete. Ending ctx ends only the wait.
+func (h RecvHandle) Wait(ctx context.Context) error {
+	return h.m.q.wait(ctx, "wait for fence", func() (bool, error) { return h.m.fenced, nil })
+}
+
+// WaitArrived blocks until every packet of the message is in place, or the
+// message can't become whole any more. Ending ctx ends only the wait.
+func (h RecvHandle) WaitArrived(ctx context.Context) error {
+	return h.m.q.wait(ctx, "wait for message", func() (bool, error) {
+		m := h.m
+		switch {
+		case m.msg.Tracker.AllSet() && !m.closing:
+			return true, nil
+		case m.err != nil:
+			return false, m.err
+		case m.closing && m.outcome == Whole:
+			return true, nil
+		case m.closing:
+			return false, ErrCompleted
+		}
+		return false, m.q.err
+	})
+}
+
+// Err is why the message can't arrive any more, nil while it can.
+func (h RecvHandle) Err() error {
+	h.m.q.mu.Lock()
+	defer h.m.q.mu.Unlock()
+	if h.m.err != nil {
+		return h.m.err
+	}
+	return h.m.q.err
+}
+
+// Length is the message's length once the sender has told it; until then known
+// is false and n is the buffer's length.
+func (h RecvHandle) Length() (n units.Bytes, known bool) {
+	return h.m.msg.Tracker.Geometry().Length(), h.m.msg.LengthKnown()
+}
+
+// Imm returns the user immediate when all its fragments have arrived, or the
+// sender's control frame that carries it (paper, Table 1: recv_imm_get). A sender
+// that gave none reads as 0.
+func (h RecvHandle) Imm() (imm uint32, ok bool, err error) {
+	if h.m.msg.Closed() {
+		return 0, false, ErrCompleted
+	}
+	if imm, ok = h.m.msg.Imm(); ok {
+		return imm, true, nil
+	}
+	h.m.q.mu.Lock()
+	defer h.m.q.mu.Unlock()
+	return h.m.imm, h.m.hasImm, nil
+}

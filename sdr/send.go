@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/internal/bitmap"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A grant is a receive that the peer has posted and we haven't used.
+type grant struct {
+	label  Label
+	length units.Bytes
+	rkey   uint32
+	va     uint64
+}
+
+// A sendMsg is a message being sent. All fields are guarded by QP.mu.
+type sendMsg struct {
+	q    *QP
+	seq  uint64
+	mr   *MR
+	base units.Bytes // of the message in the MR
+	// length is the message's, or for a stream of unknown length the most
+	// that it may become, until End.
+	length    units.Bytes
+	open      bool // a stream whose length is not known yet
+	high      units.Bytes
+	g         grant
+	granted   bool
+	ended     bool // nothing more will be queued
+	done      bool
+	err       error
+	outcome   Outcome
+	closed    bool // the peer has completed it
+	announced bool
+	imm       uint32
+	hasImm    bool
+	fragments int            // zero-length fragments still to send, counted from 8 down
+	queue     []bitmap.Range // packets to inject, in order
+	inflight  int            // packets injected and not completed
+	internal  bool           // not the user's: the connection probe
+}
+
+// SendOptions are optional properties of a message.
+type SendOptions struct {
+	// Imm is the user immediate, delivered as 4-bit fragments in the first
+	// packets; best effort, like everything in a raw message.
+	Imm    uint32
+	HasImm bool
+}
+
+// A SendHandle is a message being sent by PostSend. It is a small value; copies
+// mean the same message.
+type SendHandle struct {
+	m *sendMsg
+}
+
+// PostSend sends length bytes at off of mr as the next message (paper, Table 1:
+// send_post). It returns at once; the message leaves when the peer has posted
+// the receive that it lands in. The memory must not change until Poll says
+// done. It fails with ErrAgain while all slots are taken by earlier sends.
+func (q *QP) PostSend(mr *MR, off, length units.Bytes, o SendOptions) (SendHandle, error) {
+	m, err := q.newSend(mr, off, length, o, false)
+	if err != nil {
+		return SendHandle{}, &OpError{Op: "post send", Object: q.name, Err: err}
+	}
+	return SendHandle{m}, nil
+}
+
+// Poll reports whether the message has been injected and its memory is the
+// user's again (paper, Table 1: send_poll). That says nothing about arrival:
+// SDR is unreliable by contract.
+func (h SendHandle) Poll() (done bool, err error) {
+	h.m.q.mu.Lock()
+	defer h.m.q.mu.Unlock()
+	return h.m.done, h.m.err
+}
+
+// Seq is the message's sequence number in its direction.
+func (h SendHandle) Seq() uint64 { return h.m.seq }
+
+// Wait blocks until Poll says done. Ending ctx ends only the wait.
+func (h SendHandle) Wait(ctx context.Context) error {
+	return h.m.q.wait(ctx, "wait for send", func() (bool, error) { return h.m.done, h.m.err })
+}
+
+// A SendStream is a message whose chunks the user sends to any offset, in any
+// order, again and again (paper, Table 1: send_stream_start).
+type SendStream struct {
+	m *sendMsg
+}
+
+// StartStream begins the next message: up to length bytes at off of mr. The
+// message's length is the highest byte sent when End is called.
+func (q *QP) StartStream(mr *MR, off, length units.Bytes, o SendOptions) (SendStream, error) {
+	m, err := q.newSend(mr, off, length, o, true)
+	if err != nil {
+		return SendStream{}, &OpError{Op: "start stream", Object: q.name, Err: err}
+	}
+	return SendStream{m}, nil
+}
+
+// Send queues n bytes at offset off of the message (send_stream_continue). off
+// must be a multiple of the MTU, and so must n, unless the range ends where the
+// message may end.
+func (s SendStream) Send(off, n units.Bytes) error {
+	q := s.m.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := s.m.queueRange(off, n); err != nil {
+		return &OpError{Op: "send", Object: fmt.Sprintf("message %d", s.m.seq), Err: err}
+	}
+	q.kick()
+	return nil
+}
+
+// End says that nothing will be added (send_stream_end). Poll tells when all
+// that was queued has been injected.
+func (s SendStream) End() error {
+	q := s.m.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.m.end()
+	q.kick()
+	return nil
+}
+
+// Poll reports whether, after End, everything has been injected and the memory
+// is the user's again.
+func (s SendStream) Poll() (done bool, err error) { return SendHandle(s).Poll() }
+
+// Wait blocks until Poll says done.
+func (s SendStream) Wait(ctx context.Context) error { return SendHandle(s).Wait(ctx) }
+
+// Seq is the message's sequence number in its direction.
+func (s SendStream) Seq() uint64 { return s.m.seq }
+
+func (m *sendMsg) queueRange(off, n units.Bytes) error {
+	mtu := m.q.cfg.MTU
+	switch {
+	case m.err != nil:
+		return m.err
+	case m.ended:
+		return fmt.Errorf("%w: the stream was ended", ErrClosed)
+	case m.closed:
+		return ErrCompleted
+	case off < 0 || n <= 0 || off > m.length || n > m.length-off:
+		return fmt.Errorf("%w: [%d, %d+%d) is outside the message's %d bytes", ErrArgument, off, off, n, m.length)
+	case off%mtu != 0 || n%mtu != 0 && off+n != m.length:
+		return fmt.Errorf("%w: [%d, %d+%d) does not lie on packets of %d bytes", ErrArgument, off, off, n, mtu)
+	}
+	m.high = max(m.high, off+n)
+	m.queue = append(m.queue, bitmap.Range{From: int(off / mtu), To: int((off + n + mtu - 1) / mtu)})
+	m.q.enlist(m)
+	return nil
+}
+
+// end fixes the length. mu is held.
+func (m *sendMsg) end() {
+	if m.ended {
+		return
+	}
+	m.ended = true
+	if m.open {
+		m.length, m.open = m.high, false
+		if m.granted {
+			m.queueFragments()
+		}
+	}
+	m.q.enlist(m)
+}
+
+// enlist puts m on the list of messages with something to do.
+func (q *QP) enlist(m *sendMsg) {
+	if !slices.Contains(q.sending, m) {
+		q.sending = append(q.sending, m)
+	}
+}
+
+func (q *QP) newSend(mr *MR, off, length units.Bytes, o SendOptions, open bool) (*sendMsg, error) {
+	if length > q.cfg.MaxMessage {
+		return nil, fmt.Errorf("%w: %d bytes; the QP's largest message has %d", ErrTooLong, length, q.cfg.MaxMessage)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.cfg.Driver != nil:
+		return nil, fmt.Errorf("%w: the QP has a driver, which sends what the peer grants", ErrNotSupported)
+	case q.err != nil:
+		return nil, q.err
+	case q.state >= qpClosing:
+		return nil, ErrClosed
+	case len(q.sends) >= q.tableCfg.Slots:
+		return nil, ErrAgain
+	}
+	if err := mr.hold(off, length); err != nil {
+		return nil, err
+	}
+	return q.addSend(&sendMsg{q: q, mr: mr, base: off, length: length, open: open, imm: o.Imm, hasImm: o.HasImm}), nil
+}
+
+// addSend gives m the next sequence; mu is held.
+func (q *QP) addSend(m *sendMsg) *sendMsg {
+	m.seq = q.nextSend
+	q.nextSend++
+	q.sends[m.seq] = m
+	if !m.open {
+		m.high = m.length
+		m.ended = true
+		if n := q.packets(m.length); n > 0 {
+			m.queue = append(m.queue, bitmap.Range{From: 0, To: n})
+		}
+	}
+	if g, ok := q.grants[m.seq]; ok {
+		delete(q.grants, m.seq)
+		m.grantedBy(g)
+	}
+	q.enlist(m)
+	q.kick()
+	return m
+}
+
+func (q *QP) packets(n units.Bytes) int { return int((n + q.cfg.MTU - 1) / q.cfg.MTU) }
+
+// OpenGranted opens the message that the peer granted as seq, for a Driver. The
+// message is length bytes at off of mr; at most the granted length. Inject sends
+// its packets.
+func (q *QP) OpenGranted(seq uint64, mr *MR, off, length units.Bytes) (SendStream, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	g, ok := q.grants[seq]
+	if !ok {
+		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: ErrCompleted, Detail: "not granted, or already used"}
+	}
+	if err := mr.hold(off, length); err != nil {
+		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: err}
+	}
+	delete(q.grants, seq)
+	m := &sendMsg{q: q, seq: seq, mr: mr, base: off, length: length, high: length}
+	q.sends[seq] = m
+	m.grantedBy(g)
+	return SendStream{m}, nil
+}
+
+// EndGranted ends a grant that won't be used, empty.
+func (q *QP) EndGranted(seq uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if g, ok := q.grants[seq]; ok {
+		delete(q.grants, seq)
+		m := &sendMsg{q: q, seq: seq, internal: true, ended: true}
+		q.sends[seq] = m
+		m.grantedBy(g)
+		q.enlist(m)
+		q.kick()
+	}
+}
+
+// grantedBy starts m, or fails it when it is too long; mu is held.
+func (m *sendMsg) grantedBy(g grant) {
+	m.g, m.granted = g, true
+	q := m.q
+	if m.length > g.length && !m.open {
+		m.failWith(fmt.Errorf("%w: the message has %d bytes and the peer's buffer %d", ErrTooLong, m.length, g.length))
+		return
+	}
+	m.length = min(m.length, g.length)
+	if m.ended {
+		m.queueFragments()
+	}
+	q.enlist(m)
+}
+
+// queueFragments makes zero-length packets carry what of the user immediate the
+// message's own packets don't.
+func (m *sendMsg) queueFragments() {
+	if m.hasImm {
+		m.fragments = max(0, m.q.cfg.Split.Fragments()-m.q.packets(m.length))
+	}
+}
+
+// failWith ends m with an error before anything more is sent; the peer is told
+// by an empty END and, in the raw API, an ABORT. mu is held.
+func (m *sendMsg) failWith(err error) {
+	if m.err == nil {
+		m.err = &OpError{Op: "send", Object: fmt.Sprintf("message %d", m.seq), Err: err}
+	}
+	m.queue, m.fragments, m.ended = nil, 0, true
+	if q := m.q; q.cfg.Driver == nil && !m.internal && q.sess != nil {
+		q.sess.Put(q.ctx.Now(), wire.Frame{Type: wire.TypeAbort, ID: m.seq, Code: 1}, 1)
+	}
+}
+
+// finish ends m once nothing reads its memory any more; mu is held.
+func (m *sendMsg) finish(now units.Instant) {
+	q := m.q
+	m.done = true
+	delete(q.sends, m.seq)
+	if m.mr != nil {
+		m.mr.release()
+	}
+	if m.granted && q.sess != nil {
+		q.sess.Put(now, wire.Frame{Type: wire.TypeEnd, ID: m.seq, Length: uint64(m.length)}, 1)
+	}
+	q.stats.MessagesSent++
+}
+
+// onCTS takes a grant. It reports whether to acknowledge.
+func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
+	n := f.ID
+	if n < q.granted {
+		return true
+	}
+	if _, seen := q.beyond[n]; seen {
+		return true
+	}
+	limit := uint64(2 * q.tableCfg.Slots)
+	if n-q.granted >= limit || units.Bytes(f.Length) > q.cfg.MaxMessage {
+		q.sess.Stats.Lies++
+		return false
+	}
+	g := grant{
+		label:  Label{Transfer: f.Transfer, Role: Role(f.Role), Index: f.Index},
+		length: units.Bytes(f.Length), rkey: f.RKey, va: f.VA,
+	}
+	if q.peer.rootKey {
+		g.rkey, g.va = q.peer.rkey, q.peer.rootVA(q.tableCfg, n)
+	}
+	if m := q.sends[n]; m != nil {
+		if m.granted {
+			return true
+		}
+		m.grantedBy(g)
+	} else {
+		if !q.event(Event{Kind: EventGrant, Seq: n, Label: g.label, Length: g.length}) {
+			return false
+		}
+		q.grants[n] = g
+	}
+	q.beyond[n] = struct{}{}
+	for {
+		if _, ok := q.beyond[q.granted]; !ok {
+			return true
+		}
+		delete(q.beyond, q.granted)
+		q.granted++
+	}
+}
+
+// onCompleted hears how the peer's receive ended.
+func (q *QP) onCompleted(f *wire.Frame) bool {
+	if f.ID >= q.granted {
+		if _, ok := q.beyond[f.ID]; !ok {
+			q.sess.Stats.Lies++
+			return false
+		}
+	}
+	o := Outcome(f.Code)
+	if o != Whole && o != Abandoned {
+		q.sess.Stats.Lies++
+		return false
+	}
+	if !q.event(Event{Kind: EventCompleted, Seq: f.ID, Code: f.Code}) {
+		return false
+	}
+	if m := q.sends[f.ID]; m != nil && !m.closed {
+		m.closed, m.outcome = true, o
+		m.queue, m.fragments = nil, 0 // nothing more can land
+		q.enlist(m)
+	}
+	return true
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// pollBatch is how many completions a worker takes at once.
+const pollBatch = 256
+
+// yieldEvery is how many polls without a yield are safe: a goroutine that spins
+// on raw system calls would otherwise hold up the garbage collector for seconds.
+const yieldEvery = 64
+
+// maxSleep bounds a sleep, so that a lost wake-up costs time and no more.
+const maxSleep = 100 * units.Millisecond
+
+// A worker polls one completion queue and runs the QPs that are at home on it.
+type worker struct {
+	ctx    *Context
+	cq     backend.CQ
+	engine dpa.Worker
+	stop   atomic.Bool
+	asleep atomic.Bool
+	// credits are the free entries of cq for signalled sends.
+	credits atomic.Int64
+	// homes are the QPs at home here; replaced, never changed.
+	homes atomic.Pointer[[]*QP]
+
+	comps [pollBatch]backend.Completion
+	rest  [pollBatch]int
+	dgram []byte
+	out   [1]backend.Datagram
+}
+
+func newWorker(c *Context, id int, cq backend.CQ) *worker {
+	w := &worker{ctx: c, cq: cq, dgram: make([]byte, 0, 8192)}
+	w.engine.ID = id
+	w.credits.Store(int64(c.cfg.CQEntries) / 2)
+	w.homes.Store(&[]*QP{})
+	return w
+}
+
+// progress polls once and runs the QPs; busy says whether anything happened.
+func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
+	busy = w.poll(now)
+	next = w.cq.Next()
+	for _, q := range *w.homes.Load() {
+		n, b := q.progress(now, w)
+		next = min(next, n)
+		busy = busy || b
+	}
+	return next, busy
+}
+
+// poll takes completions until a batch isn't full, at most a few batches, so that
+// senders and timers get their turn.
+func (w *worker) poll(now units.Instant) (busy bool) {
+	for range 4 {
+		w.engine.Enter()
+		n, err := w.cq.Poll(now, w.comps[:])
+		nrest := w.engine.Process(now, *w.ctx.engine.Load(), w.comps[:n], w.rest[:])
+		w.engine.Leave()
+		for _, i := range w.rest[:nrest] {
+			w.other(now, &w.comps[i])
+		}
+		if err != nil {
+			w.ctx.log.Error("completion queue", "worker", w.engine.ID, "err", err)
+		}
+		busy = busy || n > 0
+		if n < pollBatch {
+			break
+		}
+	}
+	return busy
+}
+
+// other handles what isn't a data packet.
+func (w *worker) other(now units.Instant, c *backend.Completion) {
+	switch c.Kind {
+	case backend.KindDatagram:
+		w.ctx.onDatagram(now, w.cq.Datagram(c))
+	case backend.KindSent:
+		w.credits.Add(1)
+		chans := *w.ctx.chans.Load()
+		if int(c.Cookie) < len(chans) && chans[c.Cookie] != nil {
+			chans[c.Cookie].qp.onSent(chans[c.Cookie], c)
+		}
+	}
+}
+
+// run is the worker's goroutine.
+func (w *worker) run() {
+	defer w.ctx.running.Done()
+	var idleSince units.Instant
+	idle, polls := false, 0
+	for !w.stop.Load() {
+		now := w.ctx.dev.Now()
+		next, busy := w.progress(now)
+		if polls++; polls%yieldEvery == 0 {
+			runtime.Gosched()
+		}
+		if busy || next <= now {
+			idle = false
+			continue
+		}
+		if !idle {
+			idle, idleSince = true, now
+		}
+		if now.Sub(idleSince) >= w.ctx.cfg.Spin {
+			w.sleep(next)
+		}
+	}
+}
+
+// sleep waits for the device, a deadline or a wake-up. asleep is raised before
+// the last look for work, and kick looks at it after leaving work: one of the two
+// sees the other.
+func (w *worker) sleep(next units.Instant) {
+	w.asleep.Store(true)
+	defer w.asleep.Store(false)
+	for _, q := range *w.homes.Load() {
+		if q.dirty.Load() || q.slots.Dirty.Load() {
+			return
+		}
+	}
+	d := min(maxSleep, next.Sub(w.ctx.dev.Now()))
+	if d <= 0 {
+		return
+	}
+	if err := w.cq.Wait(d); err != nil {
+		w.ctx.log.Error("wait for completions", "worker", w.engine.ID, "err", err)
+	}
+}
+
+// kick makes the worker look at its QPs soon.
+func (w *worker) kick() {
+	if w.asleep.Load() {
+		w.cq.Wake()
+	}
+}
