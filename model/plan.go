@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Prediction is what a scheme does with a transfer.
+type Prediction struct {
+	Scheme   Scheme
+	Transfer Transfer
+	Result   *Result
+}
+
+// Slowdown returns the average and the 99.9th percentile of completion time over the ideal.
+func (p Prediction) Slowdown() (avg, p999 float64) {
+	ideal := float64(p.Transfer.Ideal())
+	return float64(p.Result.Mean().Value) / ideal, float64(p.Result.Quantile(0.999).Value) / ideal
+}
+
+// Negligible is the difference below which [Recommend] prefers the simpler scheme: 2 %.
+const Negligible = 0.02
+
+// Recommend picks a scheme for one size from predictions of several, each at the same drop
+// probabilities: the simplest whose average and 99.9th percentile are everywhere within Negligible of
+// the best, or else the one whose worst excess is least. simplest names the schemes in that order.
+// why is one sentence. Predictions of schemes that simplest lacks are ignored.
+func Recommend(predictions []Prediction, simplest []string) (name, why string) {
+	worst := worstExcess(predictions)
+	best := ""
+	for _, s := range simplest {
+		w, ok := worst[s]
+		if !ok {
+			continue
+		}
+		if w <= Negligible {
+			best = s
+			break
+		}
+		if best == "" || w < worst[best] {
+			best = s
+		}
+	}
+	return best, explain(predictions, worst, best)
+}
+
+// worstExcess returns for each scheme how far its average or 99.9th percentile is above the best
+// one's, at the drop probability where that is most.
+func worstExcess(predictions []Prediction) map[string]float64 {
+	type pair struct{ avg, p999 float64 }
+	best := map[UnitDrop]pair{}
+	for _, p := range predictions {
+		avg, p999 := p.Slowdown()
+		if b, ok := best[p.Transfer.Drop]; ok {
+			avg, p999 = min(avg, b.avg), min(p999, b.p999)
+		}
+		best[p.Transfer.Drop] = pair{avg, p999}
+	}
+	worst := map[string]float64{}
+	for _, p := range predictions {
+		avg, p999 := p.Slowdown()
+		b := best[p.Transfer.Drop]
+		worst[p.Scheme.Name()] = max(worst[p.Scheme.Name()], avg/b.avg-1, p999/b.p999-1)
+	}
+	return worst
+}
+
+func explain(predictions []Prediction, worst map[string]float64, best string) string {
+	i := slices.IndexFunc(predictions, func(p Prediction) bool { return p.Scheme.Name() == best })
+	if i < 0 {
+		return ""
+	}
+	most := predictions[i] // the recommended scheme where drops are most frequent
+	for _, p := range predictions {
+		if p.Scheme.Name() == best && p.Transfer.Drop > most.Transfer.Drop {
+			most = p
+		}
+	}
+	t := most.Transfer
+	avg, p999 := most.Slowdown()
+	why := fmt.Sprintf("%s: average %.2fx and 99.9th percentile %.2fx of ideal with up to %s lost units per transfer; ",
+		best, avg, p999, count(float64(t.Units())*float64(t.Drop)))
+	switch inject := t.Rate.Time(t.Size); {
+	case t.Drop == 0:
+		why += "without loss all schemes but those with parity are ideal"
+	case float64(inject) > 4*float64(t.RTT):
+		why += fmt.Sprintf("injecting takes %v, long against the RTT of %v, so repeats hide behind it and parity costs its full share", inject, t.RTT)
+	default:
+		why += fmt.Sprintf("injecting takes only %v against an RTT of %v, so a repeat can't hide behind it", inject, t.RTT)
+	}
+	if worst[best] <= Negligible {
+		return why + fmt.Sprintf("; nothing simpler is within %g %% of the best", 100*Negligible)
+	}
+	return why
+}
+
+func count(x float64) string {
+	if x >= 10 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.2g", x)
+}

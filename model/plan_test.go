@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"testing"
+
+	"github.com/sdr-rdma/go-sdr/units"
+	"github.com/stretchr/testify/require"
+)
+
+func recommend(t *testing.T, size units.Bytes, drops ...UnitDrop) (name, why string) {
+	t.Helper()
+	var all []Prediction
+	for _, p := range drops {
+		for _, s := range []Scheme{SR{Alpha: 2}, NACK(), EC{Code: XOR, K: 32, M: 8, Beta: 0.5}, EC{K: 32, M: 8, Beta: 0.5}, Adaptive{}} {
+			tr := paperLink(size, p)
+			all = append(all, Prediction{s, tr, simulate(t, s, tr, 10_000)})
+		}
+	}
+	return Recommend(all, []string{"sr", "sr-nack", "ec-xor", "ec-mds", "adaptive"})
+}
+
+func TestRecommend(t *testing.T) {
+	name, why := recommend(t, units.MiB, 0)
+	require.Equal(t, "sr", name, "the simplest without loss")
+	require.Contains(t, why, "without loss")
+
+	name, _ = recommend(t, 128*units.KiB, 1e-3)
+	require.Equal(t, "ec-xor", name, "a transfer of two units: parity costs nothing")
+
+	name, why = recommend(t, units.GiB, 1e-3)
+	require.Equal(t, "adaptive", name)
+	require.Contains(t, why, "can't hide")
+	require.Contains(t, why, "16 lost units")
+
+	name, why = recommend(t, 64*units.GiB, 1e-7)
+	require.Equal(t, "sr-nack", name, "injection is long, a repeat hides")
+	require.Contains(t, why, "hide behind it")
+
+	name, _ = recommend(t, 128*units.KiB, 1e-6, 1e-3, 3e-2)
+	require.Equal(t, "ec-mds", name, "a range is judged at its worst")
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// A source draws drops. It is used by one goroutine.
+type source struct {
+	pcg     rand.PCG
+	rnd     *rand.Rand
+	drop    float64 // of a unit
+	control float64 // of a control frame
+	skip    float64 // -1/ln(1-drop): mean of the exponential that a gap is the whole part of
+}
+
+func newSource(t Transfer) *source {
+	s := &source{drop: float64(t.Drop), control: float64(t.Control)}
+	s.skip = -1 / math.Log1p(-s.drop) // +Inf for drop 0
+	s.rnd = rand.New(&s.pcg)
+	return s
+}
+
+// seed starts stream n of a run: streams of one seed are independent of each other.
+func (s *source) seed(seed, n uint64) {
+	s.pcg.Seed(splitmix(seed), splitmix(seed+0x9e3779b97f4a7c15*(n+1)))
+}
+
+func splitmix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// endless is a gap beyond the end of any message, small enough to add to a unit's number.
+const endless = 1 << 61
+
+// gap returns how many units get through before the next one is lost: geometric, and the reason
+// why cost grows with drops instead of units.
+func (s *source) gap() int64 {
+	if s.drop == 0 {
+		return endless
+	}
+	return int64(min(s.rnd.ExpFloat64()*s.skip, endless))
+}
+
+// lost decides about one unit.
+func (s *source) lost() bool { return s.rnd.Float64() < s.drop }
+
+// controlLost decides about one control frame.
+func (s *source) controlLost() bool { return s.control > 0 && s.rnd.Float64() < s.control }
