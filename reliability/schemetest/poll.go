@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schemetest
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// hasBudgetAt is when the pacer of a direction will next let a unit go.
+func (w *world) hasBudgetAt(back bool) units.Instant {
+	each := w.c.Rate.Time(w.c.UnitBytes)
+	return max(w.now, w.paced[index(back)]-units.Instant(each)*units.Instant(w.c.Burst-1))
+}
+
+// budget is how many units may go now.
+func (w *world) budget(back bool) int {
+	each := w.c.Rate.Time(w.c.UnitBytes)
+	ahead := max(0, w.paced[index(back)].Sub(w.now))
+	return max(0, w.c.Burst-int((ahead+each-1)/each))
+}
+
+// spend takes one unit from the budget.
+func (w *world) spend(t *transfer, u scheme.Unit) {
+	if u.IsMarker() {
+		return
+	}
+	p := &w.paced[index(t.back)]
+	*p = max(*p, w.now).Add(w.c.Rate.Time(t.info.UnitLen(u)))
+}
+
+// again counts the polls at one instant.
+func (t *transfer) again(w *world) bool {
+	if t.polledAt != w.now {
+		t.polledAt, t.polls = w.now, 0
+	}
+	t.polls++
+	if t.polls > maxPolls {
+		w.fail("livelock: transfer %d was polled %d times at one instant", t.info.ID, maxPolls)
+	}
+	return w.err == nil
+}
+
+func (t *transfer) pollSender(w *world) {
+	t.touched = false
+	if len(t.released) > 0 {
+		t.sender.OnSent(w.clock(), t.released)
+		t.released = t.released[:0]
+	}
+	for t.again(w) {
+		o := &t.out
+		o.Reset()
+		o.Budget, o.Window = w.budget(t.back), w.c.Window
+		next, _, err := t.sender.Poll(w.clock(), o)
+		if err != nil {
+			w.check(t, err)
+			return
+		}
+		t.senderNext, t.hungry = own(next), len(o.Sends) >= o.Budget
+		t.inject(w)
+		t.startJobs(w, true)
+		if len(o.Frame) == 0 {
+			return
+		}
+		t.emit(w, false)
+	}
+}
+
+// inject checks and sends what the sender wants sent.
+func (t *transfer) inject(w *world) {
+	o := &t.out
+	if len(o.Sends) > o.Budget {
+		w.fail("%d units sent with a budget of %d", len(o.Sends), o.Budget)
+	}
+	t.sentNow = t.sentNow[:0]
+	grew := false
+	for _, s := range o.Sends {
+		first := t.checkSend(w, s)
+		if w.err != nil {
+			return
+		}
+		grew = grew || first
+		channel := s.Channel
+		if channel == scheme.HomeChannel {
+			channel = s.Unit.Index() / w.c.Spread % w.c.Channels
+		}
+		t.orders[channel]++
+		sent := scheme.Sent{Unit: s.Unit, Channel: channel, Order: t.orders[channel]}
+		t.sentNow = append(t.sentNow, sent)
+		sent.Completed = true
+		t.released = append(t.released, sent)
+		w.spend(t, s.Unit)
+		w.launch(t, s.Unit, channel)
+	}
+	if len(t.sentNow) > 0 {
+		t.sender.OnSent(w.clock(), t.sentNow)
+	}
+	if n := t.sender.Outstanding(); grew && n > w.c.Window || n < 0 {
+		w.fail("%d units outstanding with a window of %d", n, w.c.Window)
+	}
+}
+
+// checkSend reports whether s is a first transmission of a data unit.
+func (t *transfer) checkSend(w *world, s scheme.Send) (first bool) {
+	i := s.Unit.Index()
+	switch {
+	case s.Channel >= w.c.Channels || s.Channel < scheme.HomeChannel:
+		w.fail("unit %d sent on channel %d of %d", i, s.Channel, w.c.Channels)
+	case s.Unit.IsMarker():
+		w.result.Markers++
+		if i >= scheme.Markers || s.Channel == scheme.HomeChannel {
+			w.fail("marker %d sent on channel %d", i, s.Channel)
+		}
+		return false
+	case s.Unit.IsParity():
+		w.result.Injected++
+		if i >= t.senderEnv.ParityLimit {
+			w.fail("parity unit %d sent, but the receiver has buffers below %d", i, t.senderEnv.ParityLimit)
+		}
+		if !t.codes.isEncoded(s.Unit) {
+			w.fail("parity unit %d sent before it was encoded", i)
+		}
+		return false
+	case i >= t.info.Units || i >= t.senderEnv.DataLimit:
+		w.fail("unit %d sent, but the receiver has buffers below %d", i, t.senderEnv.DataLimit)
+		return false
+	}
+	w.result.Injected++
+	first = !t.wasSent.has(i)
+	t.wasSent.set(i)
+	if s.Repeat == first {
+		w.fail("unit %d: Repeat is %t, but first transmission is %t", i, s.Repeat, first)
+	}
+	return first
+}
+
+// launch gives a packet to the network.
+func (w *world) launch(t *transfer, u scheme.Unit, channel int) {
+	w.digest.add(uint64(w.now), t.info.ID, uint64(u), uint64(channel))
+	at, n := w.net.arrivals(w.now, packet{back: t.back, channel: channel, empty: u.IsMarker()})
+	for _, at := range at[:n] {
+		// The last byte arrives a unit's time after the first is sent.
+		at = max(at, w.paced[index(t.back)].Add(at.Sub(w.now)))
+		w.events.push(event{at: at, kind: unitArrives, transfer: int(t.info.ID), unit: u, channel: channel})
+	}
+}
+
+// emit sends the frame that a half made.
+func (t *transfer) emit(w *world, toSender bool) {
+	if len(t.out.Frame) > w.c.MaxFrame {
+		w.fail("a frame of %d bytes, but at most %d are allowed", len(t.out.Frame), w.c.MaxFrame)
+		return
+	}
+	w.control(t, t.out.Frame, toSender)
+}
+
+func (t *transfer) pollReceiver(w *world) {
+	t.receiverTouched = false
+	for t.again(w) {
+		o := &t.out
+		o.Reset()
+		next, done, err := t.receiver.Poll(w.clock(), t, o)
+		if err != nil {
+			w.check(t, err)
+			return
+		}
+		t.receiverNext = own(next)
+		t.startJobs(w, false)
+		t.grant(w)
+		if done {
+			t.received = true
+			w.result.Missing += t.info.Units - t.have()
+			w.events.push(event{at: w.now.Add(w.net.delay(w.now, -1)), kind: transferDone, transfer: int(t.info.ID)})
+			return
+		}
+		if len(o.Frame) == 0 {
+			return
+		}
+		t.emit(w, true)
+	}
+}
+
+// grant tells the sender of buffers that have become free.
+func (t *transfer) grant(w *world) {
+	at := w.now.Add(w.net.delay(w.now, -1))
+	if w.c.Slots > 0 {
+		if to := min(t.NextMissing(0)+w.c.Slots, t.info.Units); to > t.grantedTo {
+			t.grantedTo = to
+			w.events.push(event{at: at, kind: dataGranted, transfer: int(t.info.ID), order: uint64(to)})
+		}
+	}
+	if t.out.ParityFree > t.parityFreed {
+		t.parityFreed = t.out.ParityFree
+		w.events.push(event{at: at, kind: parityGranted, transfer: int(t.info.ID), order: uint64(t.parityFreed + w.c.ParityPool)})
+	}
+}

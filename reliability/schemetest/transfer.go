@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schemetest
+
+import (
+	"math/bits"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// maxPolls is how often a core may ask to be called at one instant before that
+// counts as a livelock.
+const maxPolls = 10000
+
+// A transfer is one transfer with its two halves, in the place of Conn.
+type transfer struct {
+	info                   scheme.Transfer
+	back                   bool
+	sender                 scheme.Sender
+	receiver               scheme.Receiver
+	senderEnv, receiverEnv scheme.Env
+	out                    scheme.Output
+	begun, finished        units.Instant
+	done, received         bool
+
+	// At the sender: what was sent, how often on each channel, and what has
+	// left the device's hands since the last report.
+	wasSent  bitmap
+	orders   []uint64
+	sentNow  []scheme.Sent
+	released []scheme.Sent
+	codes    coder
+
+	senderNext, receiverNext units.Instant
+	// hungry: the budget was used up, so the sender is polled again when there
+	// is more. touched: something happened to it.
+	hungry, touched, receiverTouched bool
+	polls                            int
+	polledAt                         units.Instant
+
+	// At the receiver.
+	present, parity bitmap
+	marks           []scheme.Mark
+	first           units.Instant
+	grantedTo       int
+	parityFreed     int
+}
+
+func newTransfer(w *world, i int) (*transfer, error) {
+	c := &w.c
+	t := &transfer{
+		info: scheme.Transfer{ID: uint64(i), Length: c.length(), UnitBytes: c.UnitBytes, Units: c.Units},
+		back: c.BothWays && i%2 == 1, begun: w.now, first: units.Never, senderNext: w.now, receiverNext: units.Never,
+		wasSent: newBitmap(c.Units), present: newBitmap(c.Units),
+		orders: make([]uint64, c.Channels), marks: make([]scheme.Mark, c.Channels),
+	}
+	t.out.Sends = make([]scheme.Send, 0, 64)
+	t.out.Frame = make([]byte, 0, c.MaxFrame)
+	t.out.Jobs = make([]scheme.Job, 0, 8)
+	t.senderEnv = scheme.Env{
+		Seed: c.Seed + uint64(i), Channels: c.Channels, RTT: w.rtt, MinRTT: w.minRTT, Rate: c.Rate,
+		AckInterval: c.AckInterval, MaxFrame: c.MaxFrame, DataLimit: c.Units, ParityLimit: c.ParityPool,
+	}
+	t.receiverEnv = t.senderEnv
+	if c.Slots > 0 {
+		t.senderEnv.DataLimit = min(c.Slots, c.Units)
+	} else if len(c.Buffers) > 0 {
+		t.senderEnv.DataLimit = 0
+	}
+	t.grantedTo = t.senderEnv.DataLimit
+	var err error
+	t.sender, err = w.ends[index(t.back)].NewSender(t.info, &t.senderEnv)
+	return t, err
+}
+
+// begin is the arrival of START.
+func (t *transfer) begin(w *world) (err error) {
+	info := t.info
+	info.Params = append([]byte(nil), t.sender.Params()...)
+	t.receiver, err = w.ends[1-index(t.back)].NewReceiver(info, &t.receiverEnv)
+	t.receiverTouched = true
+	return err
+}
+
+// wake is when one of the halves must be polled.
+func (t *transfer) wake(w *world) units.Instant {
+	if t.done {
+		return units.Never
+	}
+	at := t.senderNext
+	if t.hungry {
+		at = min(at, w.hasBudgetAt(t.back))
+	}
+	if t.receiver != nil && !t.received {
+		at = min(at, t.receiverNext)
+	}
+	return max(at, w.now)
+}
+
+func (t *transfer) senderDue(w *world) bool {
+	return !t.done && (t.touched || w.now >= t.senderNext || t.hungry && w.now >= w.hasBudgetAt(t.back))
+}
+
+func (t *transfer) receiverDue(w *world) bool {
+	return !t.done && !t.received && t.receiver != nil && (t.receiverTouched || w.now >= t.receiverNext)
+}
+
+// arrive places a unit.
+func (t *transfer) arrive(w *world, e *event) {
+	if t.received || t.done {
+		return
+	}
+	t.first = min(t.first, w.clock())
+	switch {
+	case e.unit.IsData():
+		t.present.set(e.unit.Index())
+	case e.unit.IsParity():
+		t.parity.grow(e.unit.Index() + 1)
+		t.parity.set(e.unit.Index())
+	}
+	m := &t.marks[e.channel]
+	*m = scheme.Mark{Unit: e.unit, Count: (m.Count + 1) & (1<<28 - 1), Valid: true}
+	t.receiverTouched = true
+}
+
+// finish is the arrival of COMPLETED.
+func (t *transfer) finish(w *world) {
+	if t.done {
+		return
+	}
+	t.done, t.finished = true, w.now
+	w.finished++
+	if w.started < w.c.Transfers {
+		w.start()
+	}
+}
+
+func (t *transfer) have() int { return t.present.count() }
+
+// Has implements scheme.View.
+func (t *transfer) Has(u scheme.Unit) bool {
+	if u.IsParity() {
+		return t.parity.has(u.Index())
+	}
+	return t.present.has(u.Index())
+}
+
+// NextMissing implements scheme.View.
+func (t *transfer) NextMissing(from int) int { return t.present.next(from, t.info.Units, false) }
+
+// NextPresent implements scheme.View.
+func (t *transfer) NextPresent(from, to int) int { return t.present.next(from, to, true) }
+
+// Mark implements scheme.View.
+func (t *transfer) Mark(channel int) scheme.Mark { return t.marks[channel] }
+
+// First implements scheme.View.
+func (t *transfer) First() units.Instant { return t.first }
+
+// A bitmap holds a bit for each unit.
+type bitmap []uint64
+
+func newBitmap(n int) bitmap { return make(bitmap, (n+63)/64) }
+
+func (b *bitmap) grow(n int) {
+	for len(*b)*64 < n {
+		*b = append(*b, 0)
+	}
+}
+
+func (b bitmap) set(i int) { b[i>>6] |= 1 << (i & 63) }
+
+func (b bitmap) has(i int) bool { return i>>6 < len(b) && b[i>>6]>>(i&63)&1 != 0 }
+
+// next returns the first i in [from, to) whose bit is as wanted, or to.
+func (b bitmap) next(from, to int, want bool) int {
+	for i := from; i < to; i = i&^63 + 64 {
+		word := b[i>>6]
+		if !want {
+			word = ^word
+		}
+		if word = word >> (i & 63) << (i & 63); word != 0 {
+			return min(to, i&^63+bits.TrailingZeros64(word))
+		}
+	}
+	return max(to, 0)
+}
+
+func (b bitmap) count() (n int) {
+	for _, w := range b {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}

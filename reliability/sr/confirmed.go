@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sr
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// firstProbes is how many units a path's timer repeats the first time it
+	// expires when no other path is known to work, and laterProbes from then
+	// on: what they confirm brings the rest.
+	firstProbes = 64
+	laterProbes = 8
+	// markersBehind is how many markers follow a path's last packet.
+	markersBehind = 2
+	// maxBackoff keeps shifts in range.
+	maxBackoff = 16
+)
+
+// A doubt is a transmission that later packets of its path have overtaken, but
+// of which no frame has said that its unit is missing, or not late enough.
+type doubt struct {
+	at      units.Instant
+	order   uint64
+	unit    uint32
+	channel uint16
+}
+
+// A pathRule declares path-confirmed loss. Transmission s of channel c is lost
+// iff it is its unit's latest, the frame reports the unit missing, s + slack < H,
+// where H is the newest transmission of c that is known to have arrived, and
+// patience has passed since it was sent. Behind that stands a timer for each
+// path, on its own round-trip time.
+type pathRule struct {
+	s      *sender
+	doubts []doubt
+	// doubtDue is when the first doubt times out, or earlier.
+	doubtDue units.Instant
+}
+
+// onAck judges what the marks have confirmed since the last frame, and the doubts.
+func (r *pathRule) onAck(now units.Instant) {
+	kept := r.doubts[:0]
+	for _, d := range r.doubts {
+		if r.unresolved(&d) && !r.judge(now, &d) {
+			kept = append(kept, d)
+		}
+	}
+	r.doubts = kept
+	for c := range r.s.paths {
+		p := &r.s.paths[c]
+		for ; p.head+p.slack < p.confirmed; p.head++ {
+			u, ok := r.s.pending(c, p.head)
+			if !ok {
+				continue
+			}
+			d := doubt{p.log.at(p.head).at, p.head, uint32(u), uint16(c)}
+			if !r.judge(now, &d) {
+				r.doubts = append(r.doubts, d)
+				r.doubtDue = min(r.doubtDue, r.giveUp(&d))
+			}
+		}
+	}
+}
+
+// unresolved reports whether d's unit still waits for that transmission.
+func (r *pathRule) unresolved(d *doubt) bool {
+	if r.s.window.isAcked(int(d.unit)) {
+		return false
+	}
+	state := r.s.window.at(int(d.unit))
+	return state.fate == inFlight && state.order == d.order && state.channel == d.channel
+}
+
+// judge declares d lost if the frame and the time allow it.
+func (r *pathRule) judge(now units.Instant, d *doubt) bool {
+	if !r.s.ack.covers(int(d.unit)) || now.Sub(d.at) < r.s.paths[d.channel].patience() {
+		return false
+	}
+	r.s.lose(int(d.unit))
+	return true
+}
+
+// onSent doubles at once what Conn's spreading put on a path that is thought
+// dead: waiting for its timer would let a dead path fill the window.
+func (r *pathRule) onSent(_ units.Instant, u, channel int) {
+	if r.s.window.at(u).sends == 1 && r.s.paths[channel].suspect() && r.anyTrusted() {
+		r.s.lose(u)
+	}
+}
+
+func (r *pathRule) anyTrusted() bool {
+	for c := range r.s.paths {
+		if !r.s.paths[c].suspect() {
+			return true
+		}
+	}
+	return false
+}
+
+// timeout is the time after which p's oldest unconfirmed packet is given up.
+func (r *pathRule) timeout(p *path) units.Duration {
+	if p.srtt == 0 {
+		return r.s.rto(p)
+	}
+	return max(p.srtt+max(4*p.rttvar, p.srtt/4)+r.s.env.AckInterval, r.s.config.MinTimeout)
+}
+
+func (r *pathRule) expire(now units.Instant) units.Instant {
+	next := r.expireDoubts(now)
+	for c := range r.s.paths {
+		p := &r.s.paths[c]
+		timeout := r.timeout(p)
+		for {
+			head, ok := r.s.skip(c)
+			if !ok {
+				break
+			}
+			wait := min(timeout<<p.backoff, max(timeout, maxTimeout))
+			if due := max(head.at, p.expired).Add(wait); now < due {
+				next = min(next, due)
+				break
+			}
+			r.fire(now, c, timeout)
+		}
+		p.trim(now, logAge*timeout)
+	}
+	return next
+}
+
+// fire repeats the oldest units of path c on other paths: all whose time is up
+// if those are known to work, else a few.
+func (r *pathRule) fire(now units.Instant, c int, timeout units.Duration) {
+	p := &r.s.paths[c]
+	quota := firstProbes
+	if p.backoff > 0 {
+		quota = laterProbes
+	}
+	if r.othersWork(c, p.log.at(p.head).at.Add(timeout/4)) {
+		quota = int(p.log.end - p.head)
+		p.strikes++
+	}
+	p.expired, p.backoff = now, min(p.backoff+1, maxBackoff)
+	r.s.stats.Timeouts++
+	for ; quota > 0; quota-- {
+		head, ok := r.s.skip(c)
+		if !ok || now < head.at.Add(timeout) {
+			return
+		}
+		r.s.lose(int(head.unit))
+		p.head++
+	}
+}
+
+// othersWork reports whether another path has delivered something sent after t.
+func (r *pathRule) othersWork(c int, t units.Instant) bool {
+	for i := range r.s.paths {
+		if q := &r.s.paths[i]; i != c && q.confirmed > 0 && q.confirmedAt > t {
+			return true
+		}
+	}
+	return false
+}
+
+// giveUp is when a doubt that no frame resolves counts as lost.
+func (r *pathRule) giveUp(d *doubt) units.Instant {
+	return d.at.Add(2 * r.s.rto(&r.s.paths[d.channel]))
+}
+
+func (r *pathRule) expireDoubts(now units.Instant) units.Instant {
+	if now < r.doubtDue {
+		return r.doubtDue
+	}
+	r.doubtDue = units.Never
+	kept := r.doubts[:0]
+	for _, d := range r.doubts {
+		if !r.unresolved(&d) {
+			continue
+		}
+		if due := r.giveUp(&d); now < due {
+			r.doubtDue = min(r.doubtDue, due)
+			kept = append(kept, d)
+			continue
+		}
+		r.s.stats.Timeouts++
+		r.s.lose(int(d.unit))
+	}
+	r.doubts = kept
+	return r.doubtDue
+}
+
+// probe lets markers follow each path's last packet when nothing else will:
+// without a later packet the path can confirm no loss.
+func (r *pathRule) probe(now units.Instant, out *scheme.Output, room int) units.Instant {
+	s := r.s
+	if s.repeats.len() > 0 || s.mayGrow(out.Window) {
+		return units.Never
+	}
+	next := units.Never
+	for c := range s.paths {
+		p := &s.paths[c]
+		if p.lastUnit <= p.confirmed || p.markers == markersBehind {
+			continue
+		}
+		if _, ok := s.skip(c); !ok {
+			continue
+		}
+		due := r.markerDue(p)
+		if now >= due && room > 0 {
+			room--
+			out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Marker | p.markerNext, Channel: c})
+			p.markerNext = (p.markerNext + 1) % scheme.Markers
+			p.markers++
+			p.lastSent = now
+			due = r.markerDue(p)
+		}
+		if p.markers < markersBehind {
+			next = min(next, max(due, now.Add(minAckInterval)))
+		}
+	}
+	return next
+}
+
+// markerDue is when p's next marker should go: the first at once if the transfer
+// has been sent, after a pause that shows that nothing else comes if it waits for
+// the window or the receiver's buffers; the second later, lest one burst takes
+// both.
+func (r *pathRule) markerDue(p *path) units.Instant {
+	if p.markers == 0 && r.s.window.next == r.s.t.Units {
+		return p.lastSent
+	}
+	return p.lastSent.Add(max(r.s.env.AckInterval, minAckInterval))
+}

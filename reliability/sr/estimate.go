@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sr
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+const (
+	// initialRTT is assumed before anything was measured: QUIC's value (RFC
+	// 9002, 6.2.2), which gives a first timeout of a second.
+	initialRTT = 333 * units.Millisecond
+	// maxTimeout bounds back-off, not a timeout that is longer without it.
+	maxTimeout = units.Second
+	// maxSlack and maxReorder bound how tolerant of reordering inside a
+	// channel a sender becomes: packets, and eighths of a round trip.
+	maxSlack   = 64
+	maxReorder = 8
+	// forget is after how many round trips without a spurious repeat
+	// tolerance is halved, as in RFC 8985, 6.2, step 4.
+	forget = 16
+)
+
+// An estimate is what is known of one channel, across transfers.
+type estimate struct {
+	// srtt and rttvar are smoothed as in RFC 6298 from the marks: they
+	// include the wait for the next frame. minRTT is the smallest sample.
+	// 0 means not measured.
+	srtt, rttvar, minRTT units.Duration
+	// slack is how many later packets must have arrived, beyond the first,
+	// before a hole counts as a loss; reorder widens, in eighths of minRTT,
+	// the time that must have passed.
+	slack   uint64
+	reorder units.Duration
+	// widened is when tolerance last changed.
+	widened units.Instant
+}
+
+func (e *estimate) sample(rtt units.Duration) {
+	if e.srtt == 0 {
+		e.srtt, e.rttvar, e.minRTT = rtt, rtt/2, rtt
+		return
+	}
+	e.minRTT = min(e.minRTT, rtt)
+	e.rttvar += (max(e.srtt-rtt, rtt-e.srtt) - e.rttvar) / 4
+	e.srtt += (rtt - e.srtt) / 8
+}
+
+// patience is τ: how long after it was sent a packet may still arrive behind later
+// packets of its channel.
+func (e *estimate) patience() units.Duration { return e.minRTT + e.minRTT/8*e.reorder }
+
+// widen makes the channel more tolerant after a repeat that was not needed, once
+// a round trip.
+func (e *estimate) widen(now units.Instant) {
+	if e.tolerant() && now.Sub(e.widened) < e.srtt {
+		return
+	}
+	e.slack = min(2*e.slack+1, maxSlack)
+	e.reorder = min(e.reorder+1, maxReorder)
+	e.widened = now
+}
+
+// decay undoes widening with time.
+func (e *estimate) decay(now units.Instant) {
+	if e.tolerant() && now.Sub(e.widened) > forget*e.srtt {
+		e.slack, e.reorder, e.widened = e.slack/2, e.reorder/2, now
+	}
+}
+
+func (e *estimate) tolerant() bool { return e.slack > 0 || e.reorder > 0 }
+
+// seen is the time within which a channel's packets are acknowledged, judging by
+// those that were; 0 if none was.
+func (e *estimate) seen() units.Duration { return e.srtt + 4*e.rttvar }

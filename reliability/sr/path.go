@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sr
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A path is a channel as one transfer uses it.
+type path struct {
+	*estimate
+	log txLog
+	// confirmed is the order of the newest transmission that has arrived, as
+	// far as marks tell; 0 means none.
+	confirmed uint64
+	// confirmedAt is when that transmission was sent.
+	confirmedAt units.Instant
+	// head is the first order that has yet to be judged: whatever is below it
+	// is acknowledged, superseded, declared lost or among the doubts.
+	head uint64
+
+	// lastMark is the count of the last mark, and markAck the number of the
+	// frame that brought one.
+	lastMark uint32
+	marked   bool
+	markAck  uint64
+
+	// lastUnit is the order of the last transmission of a unit, lastSent when
+	// anything was last sent, and markers how many markers followed.
+	lastUnit   uint64
+	lastSent   units.Instant
+	markers    int
+	markerNext scheme.Unit
+
+	// expired is when the timer last expired, and backoff how often since
+	// anything arrived.
+	expired units.Instant
+	backoff uint
+	// strikes counts expiries while other channels carried packets. A path
+	// with suspectStrikes of them is thought dead until something arrives.
+	strikes int
+}
+
+// suspectStrikes is how many expiries make a path suspect.
+const suspectStrikes = 2
+
+func (p *path) suspect() bool { return p.strikes >= suspectStrikes }
+
+// later reports whether count a was taken after b: both are modulo 2^28.
+func later(a, b uint32) bool { d := (a - b) & countMask; return d != 0 && d < (countMask+1)/2 }
+
+// confirm takes a mark: unit was the last packet to arrive on this path, as the
+// count-th. It reports whether the path is now known to have got further.
+//
+// The mark belongs to a transmission behind the confirmed one, because its count
+// is later than that of all marks before; the earliest such transmission of the
+// unit is the safe choice.
+func (p *path) confirm(now units.Instant, m channelMark, minRTT units.Duration) bool {
+	if p.marked && !later(m.count, p.lastMark) {
+		return false
+	}
+	p.marked, p.lastMark = true, m.count
+	order, ok := p.log.find(m.unit, p.confirmed+1)
+	if !ok {
+		return false
+	}
+	at := p.log.at(order).at
+	rtt := now.Sub(at)
+	if rtt <= 0 || rtt < minRTT/2 {
+		// Nothing comes back that fast: it was a duplicate of an earlier one.
+		return false
+	}
+	p.confirmed, p.confirmedAt = order, at
+	p.sample(rtt)
+	p.backoff, p.strikes = 0, 0
+	return true
+}
+
+// trim forgets the part of the log that no mark and no timer can ask for: what
+// has been judged and is confirmed, or so old that its mark will not come.
+func (p *path) trim(now units.Instant, old units.Duration) {
+	l := &p.log
+	for l.first < p.head && (l.first <= p.confirmed || now.Sub(l.at(l.first).at) > old) {
+		l.first++
+	}
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sr
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A transmission is an entry of a channel's log.
+type transmission struct {
+	at   units.Instant
+	unit scheme.Unit
+}
+
+// A txLog is the log of a channel's transmissions first ≤ order < end, in the
+// order in which they were sent: a ring that grows as needed. Orders count from
+// 1.
+type txLog struct {
+	ring       []transmission
+	first, end uint64
+}
+
+// minLog is the initial size of the ring.
+const minLog = 16
+
+func (l *txLog) at(order uint64) *transmission {
+	return &l.ring[order&uint64(len(l.ring)-1)]
+}
+
+// push appends t and returns its order.
+func (l *txLog) push(t transmission) uint64 {
+	if l.end == l.first+uint64(len(l.ring)) {
+		l.grow()
+	}
+	order := l.end
+	*l.at(order) = t
+	l.end++
+	return order
+}
+
+func (l *txLog) grow() {
+	bigger := txLog{ring: make([]transmission, max(minLog, 2*len(l.ring)))}
+	for order := l.first; order < l.end; order++ {
+		*bigger.at(order) = *l.at(order)
+	}
+	l.ring = bigger.ring
+}
+
+// find returns the earliest transmission of unit from order from on.
+func (l *txLog) find(unit scheme.Unit, from uint64) (order uint64, ok bool) {
+	for order = max(from, l.first); order < l.end; order++ {
+		if l.at(order).unit == unit {
+			return order, true
+		}
+	}
+	return 0, false
+}
+
+// A unitQueue is a first-in, first-out queue of units: a ring that grows.
+type unitQueue struct {
+	ring       []uint32
+	head, tail uint32
+}
+
+func (q *unitQueue) len() int { return int(q.tail - q.head) }
+
+func (q *unitQueue) push(u int) {
+	if q.len() == len(q.ring) {
+		bigger := make([]uint32, max(minLog, 2*len(q.ring)))
+		for i := q.head; i != q.tail; i++ {
+			bigger[i&uint32(len(bigger)-1)] = q.ring[i&uint32(len(q.ring)-1)]
+		}
+		q.ring = bigger
+	}
+	q.ring[q.tail&uint32(len(q.ring)-1)] = uint32(u)
+	q.tail++
+}
+
+func (q *unitQueue) front() int { return int(q.ring[q.head&uint32(len(q.ring)-1)]) }
+
+func (q *unitQueue) pop() { q.head++ }
