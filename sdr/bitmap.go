@@ -94,6 +94,21 @@ func (p PacketMap) NextMissing(from int) (int, error) {
 	return v, Bitmap(p).check()
 }
 
+// NextSet is the first packet at or after from that is in place, or Len.
+func (p PacketMap) NextSet(from int) (int, error) {
+	v := p.m.Tracker.Packets().NextSet(from)
+	return v, Bitmap(p).check()
+}
+
+// AllSet reports whether the whole message is in place.
+func (p PacketMap) AllSet() (bool, error) { return Bitmap(p).AllSet() }
+
+// Count is how many packets are in place. It reads the whole map.
+func (p PacketMap) Count() (int, error) {
+	v := p.m.Tracker.PacketsDone()
+	return v, Bitmap(p).check()
+}
+
 // Place tells the map that a Driver has put packets [first, first+n) in place
 // itself, by decoding. The bytes must be there already.
 func (p PacketMap) Place(first, n int) error {

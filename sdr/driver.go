@@ -2,7 +2,12 @@
 
 package sdr
 
-import "github.com/sdr-rdma/go-sdr/units"
+import (
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
 
 // A Driver is a reliability layer that runs on a QP. Package reliability has
 // one; write another to use a QP's control channel in a way of your own.
@@ -89,6 +94,8 @@ type Label struct {
 	Transfer uint64
 	Role     Role
 	Index    uint32
+	// Total is the length of the transfer's whole buffer in bytes.
+	Total units.Bytes
 }
 
 // SentTag reports that the injection with this tag no longer reads its memory.
@@ -100,6 +107,64 @@ type SentTag struct {
 // maxEvents bounds the events that wait for the driver. State frames beyond are
 // not acknowledged, so that the peer repeats them; SCHEME frames are dropped.
 const maxEvents = 8192
+
+// Kick makes the QP's worker call Driver.Progress soon.
+func (q *QP) Kick() { q.kick() }
+
+// Announce sends START for a transfer until it is acknowledged, the first time
+// as three spaced copies, because a lost START costs a round trip. params are at
+// most 64 bytes.
+func (q *QP) Announce(now units.Instant, transfer uint64, length units.Bytes, imm uint32, hasImm bool, params []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.state != qpReady {
+		return
+	}
+	q.sess.Put(now, wire.Frame{Type: wire.TypeStart, ID: transfer, Length: uint64(length), Imm: imm, HasImm: hasImm, Bytes: slices.Clone(params)}, 3)
+}
+
+// Abort sends ABORT for a transfer until it is acknowledged.
+func (q *QP) Abort(now units.Instant, transfer uint64, code uint8) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.state == qpReady {
+		q.sess.Put(now, wire.Frame{Type: wire.TypeAbort, ID: transfer, Code: code}, 1)
+	}
+}
+
+// SendScheme sends bytes of a reliability core once; they are copied. At most
+// MaxScheme bytes.
+func (q *QP) SendScheme(transfer uint64, toSender bool, number uint64, b []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.state == qpReady {
+		q.sess.Scheme(transfer, toSender, number, b)
+		q.dirty.Store(true)
+	}
+}
+
+// MaxScheme is the most bytes that SendScheme takes.
+func (q *QP) MaxScheme() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.sess == nil {
+		return 0
+	}
+	return q.sess.MaxScheme()
+}
+
+// PeerWindow is how many bytes the peer takes back to back; 0: no limit known.
+func (q *QP) PeerWindow() units.Bytes {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.sess == nil {
+		return 0
+	}
+	if w, ok := q.sess.PeerWindow(); ok {
+		return units.Bytes(min(w, 1<<40))
+	}
+	return q.peer.recvBurst
+}
 
 // event queues e for the driver; mu is held. It reports false when full.
 func (q *QP) event(e Event) bool {

@@ -96,7 +96,7 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 	}
 	m := q.newRecv(mr, length, o)
 	q.slots.Set(m.seq, m.msg)
-	f := wire.Frame{Type: wire.TypeCTS, ID: m.seq, Transfer: o.Label.Transfer, Role: uint8(o.Label.Role), Index: o.Label.Index, Length: uint64(length)}
+	f := wire.Frame{Type: wire.TypeCTS, ID: m.seq, Transfer: o.Label.Transfer, Role: uint8(o.Label.Role), Index: o.Label.Index, Length: uint64(length), Total: uint64(o.Label.Total)}
 	if length > 0 {
 		rkey, va, err := q.table.Expose(m.seq, mr.region, backend.Range{Offset: off, Length: length})
 		if err != nil {
@@ -350,6 +350,16 @@ func (h RecvHandle) Err() error {
 // is false and n is the buffer's length.
 func (h RecvHandle) Length() (n units.Bytes, known bool) {
 	return h.m.msg.Tracker.Geometry().Length(), h.m.msg.LengthKnown()
+}
+
+// SetLength tells a labelled message its length, which a Driver has learnt from
+// the transfer's START. It must not be longer than the buffer.
+func (h RecvHandle) SetLength(n units.Bytes) {
+	h.m.q.mu.Lock()
+	defer h.m.q.mu.Unlock()
+	if !h.m.closing {
+		h.m.learnLength(n)
+	}
 }
 
 // Imm returns the user immediate when all its fragments have arrived, or the

@@ -326,7 +326,7 @@ func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 		return false
 	}
 	g := grant{
-		label:  Label{Transfer: f.Transfer, Role: Role(f.Role), Index: f.Index},
+		label:  Label{Transfer: f.Transfer, Role: Role(f.Role), Index: f.Index, Total: units.Bytes(f.Total)},
 		length: units.Bytes(f.Length), rkey: f.RKey, va: f.VA,
 	}
 	if q.peer.rootKey {

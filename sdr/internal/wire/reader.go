@@ -30,6 +30,7 @@ func (r *Reader) Next(f *Frame) (ok bool) {
 		f.Role = r.byte()
 		f.Index = r.uint32()
 		f.Length = r.length()
+		f.Total = r.length()
 		f.RKey = r.uint32()
 		f.VA = r.uvarint()
 	case TypeStart:

@@ -64,7 +64,7 @@ type Type uint8
 
 // Frame types. Each is one entry: a datagram holds as many as fit.
 const (
-	// TypeCTS grants message Seq: {seq, transfer, role, index, length, rkey, va}.
+	// TypeCTS grants message Seq: {seq, transfer, role, index, length, total, rkey, va}.
 	TypeCTS Type = iota + 1
 	// TypeStart announces a transfer: {transfer, length, imm, scheme parameters}.
 	TypeStart
@@ -110,8 +110,9 @@ type Frame struct {
 	Transfer uint64
 	Role     uint8
 	Index    uint32
-	// Length is a length in bytes (CTS, START, END, WINDOW).
-	Length uint64
+	// Length is a length in bytes (CTS, START, END, WINDOW); Total is the
+	// length of the whole buffer that a CTS is a part of.
+	Length, Total uint64
 	// RKey and VA are the address in a CTS, 0 where addresses are a formula.
 	RKey uint32
 	VA   uint64
@@ -140,6 +141,7 @@ func (f *Frame) Append(b []byte) []byte {
 		b = append(b, f.Role)
 		b = binary.AppendUvarint(b, uint64(f.Index))
 		b = binary.AppendUvarint(b, f.Length)
+		b = binary.AppendUvarint(b, f.Total)
 		b = binary.AppendUvarint(b, uint64(f.RKey))
 		b = binary.AppendUvarint(b, f.VA)
 	case TypeStart:

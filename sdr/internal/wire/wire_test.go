@@ -10,7 +10,7 @@ import (
 
 func samples() []Frame {
 	return []Frame{
-		{Type: TypeCTS, ID: 1 << 40, Transfer: 7, Role: 1, Index: 3, Length: 1 << 30, RKey: 0xdeadbeef, VA: 1 << 63},
+		{Type: TypeCTS, ID: 1 << 40, Transfer: 7, Role: 1, Index: 3, Length: 1 << 30, Total: 1 << 40, RKey: 0xdeadbeef, VA: 1 << 63},
 		{Type: TypeStart, ID: 9, Length: 3 << 30, HasImm: true, Imm: 0x01020304, Bytes: []byte{1, 2, 3}},
 		{Type: TypeEnd, ID: 5, Length: 0},
 		{Type: TypeAbort, ID: 5, Code: 2},
@@ -97,7 +97,7 @@ func FuzzReader(f *testing.F) {
 		var fr, again Frame
 		for r.Next(&fr) {
 			r2 := NewReader(fr.Append(nil))
-			if !r2.Next(&again) || again.ID != fr.ID || again.Length != fr.Length || string(again.Bytes) != string(fr.Bytes) {
+			if !r2.Next(&again) || again.ID != fr.ID || again.Length != fr.Length || again.Total != fr.Total || string(again.Bytes) != string(fr.Bytes) {
 				t.Fatalf("%+v read again as %+v", fr, again)
 			}
 		}
