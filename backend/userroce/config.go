@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// AnyPort as Config.Port lets the kernel choose a free UDP port. Peers learn it from QPInfo. It is for
+// peers that are userroce too; everything else expects port 4791.
+const AnyPort uint16 = 0xffff
+
+const (
+	// MaxWorkers is the largest Config.Workers.
+	MaxWorkers = 8
+	// maxSendSockets bounds Config.SendSockets; the sockets of a device are file descriptors.
+	maxSendSockets = 256
+
+	defaultSendSockets = 16
+	defaultRecvBuffer  = 8 * units.MiB
+	defaultSendBuffer  = 2 * units.MiB
+
+	// firstSourcePort is where RoCEv2's source ports start (IBTA Annex 17.9.2: the dynamic range).
+	firstSourcePort = 0xc000
+)
+
+// A Config says how to open a device. The zero value is a device on 127.0.0.1.
+type Config struct {
+	// Addr is a local IP address, 127.0.0.1 by default. All packets leave from it, and arrive at it.
+	// A link-local IPv6 address needs its zone.
+	Addr netip.Addr
+	// Port is the UDP port to receive on; 0 stands for 4791, AnyPort for one that the kernel chooses.
+	Port uint16
+	// Workers is the number of receive sockets, 1 (the default) to MaxWorkers. It should be the number
+	// of workers that poll, CQConfig.Workers.
+	Workers int
+	// SendSockets is the number of sockets, and so of UDP source ports, to send from: 16 by default.
+	// Channel c of every queue pair uses socket c mod SendSockets.
+	SendSockets int
+	// RecvBuffer and SendBuffer are the sizes to ask for each socket's buffers, by default 8 MiB and
+	// 2 MiB. The kernel may grant less; a warning then says which sysctl limits it.
+	RecvBuffer, SendBuffer units.Bytes
+	// AllowAnySource makes queue pairs accept packets from other addresses than their peer's, and with
+	// the ICRC that is right for the address the peer announced: what comes out of an address
+	// translator that keeps the source port. Packets to such a peer still go to the announced address.
+	// Each translated packet costs a second ICRC computation.
+	AllowAnySource bool
+	// Wire, when set, sees each packet in both directions. It turns segmentation offload and zero copy
+	// on the sending side off.
+	Wire backend.Wire
+	// Logger gets warnings about the environment, never anything per packet. Default: slog.Default().
+	Logger *slog.Logger
+	// DisableGSO and DisableGRO turn the kernel's segmentation offloads off, to test how a device
+	// works where there are none.
+	DisableGSO, DisableGRO bool
+	// Rand makes keys and numbers; crypto/rand by default. Tests set it to repeat a run.
+	Rand io.Reader
+}
+
+// withDefaults returns c with zero values replaced, or what is wrong with it.
+func (c Config) withDefaults() (Config, error) {
+	if !c.Addr.IsValid() {
+		c.Addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	c.Addr = c.Addr.Unmap()
+	if c.Addr.IsUnspecified() || c.Addr.IsMulticast() {
+		return c, fmt.Errorf("userroce: address %v: give the address of one interface, because packets carry a checksum over it", c.Addr)
+	}
+	if c.Port == 0 {
+		c.Port = roce.UDPPort
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Reader
+	}
+	c.Workers = orDefault(c.Workers, 1)
+	c.SendSockets = orDefault(c.SendSockets, defaultSendSockets)
+	c.RecvBuffer = orDefault(c.RecvBuffer, defaultRecvBuffer)
+	c.SendBuffer = orDefault(c.SendBuffer, defaultSendBuffer)
+	switch {
+	case c.Workers < 1 || c.Workers > MaxWorkers:
+		return c, fmt.Errorf("userroce: %d workers: choose 1 to %d", c.Workers, MaxWorkers)
+	case c.SendSockets < 1 || c.SendSockets > maxSendSockets:
+		return c, fmt.Errorf("userroce: %d send sockets: choose 1 to %d", c.SendSockets, maxSendSockets)
+	case c.RecvBuffer < 0 || c.RecvBuffer > units.GiB || c.SendBuffer < 0 || c.SendBuffer > units.GiB:
+		return c, fmt.Errorf("userroce: socket buffers of %v and %v: choose at most 1 GiB", c.RecvBuffer, c.SendBuffer)
+	}
+	return c, nil
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}

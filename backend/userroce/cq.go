@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// retryAfter is when a post that found a socket's buffer full is worth another try.
+const retryAfter = 20 * units.Microsecond
+
+// maxEntries bounds CQConfig.Entries.
+const maxEntries = 1 << 24
+
+// cq is a completion queue. rx is the socket that it reads, nil when another has it.
+type cq struct {
+	d    *Device
+	rx   *receiver
+	sent sentQueue
+	// worker is that of QPs whose RecvCQ this is.
+	worker int
+	qps    int // guarded by Device.mu
+	// retry is when a poster that met a full socket buffer should try again, 0 for none.
+	retry  atomic.Int64
+	closed atomic.Bool
+
+	wake waker
+	fds  [2]unix.PollFd
+}
+
+// NewCQ makes a completion queue. The first one for each worker receives from its socket. There may be
+// more workers than sockets; their queues report sends only.
+func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
+	switch {
+	case c.Worker < 0 || c.Worker > 0 && c.Worker >= c.Workers:
+		return nil, fmt.Errorf("userroce: completion queue of worker %d of %d", c.Worker, c.Workers)
+	case c.Entries < 1 || c.Entries > maxEntries:
+		return nil, fmt.Errorf("userroce: completion queue with %d entries: choose 1 to %d", c.Entries, maxEntries)
+	}
+	q := &cq{d: d, worker: c.Worker % len(d.receivers)}
+	q.sent.init(c.Entries)
+	if err := q.wake.open(); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		q.wake.close()
+		return nil, backend.ErrClosed
+	}
+	if c.Worker < len(d.receivers) && d.receivers[c.Worker].owner == nil {
+		q.rx = d.receivers[c.Worker]
+		q.rx.owner = q
+	}
+	d.cqs[q] = struct{}{}
+	return q, nil
+}
+
+// Poll reads the socket, places payloads, and stores completions into dst.
+func (q *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
+	if q.retry.Load() != 0 && q.retry.Load() <= int64(now) {
+		q.retry.Store(0)
+	}
+	if q.rx == nil {
+		if q.closed.Load() {
+			return 0, backend.ErrClosed
+		}
+		return q.sent.take(dst), nil
+	}
+	q.rx.epoch.enter()
+	defer q.rx.epoch.leave()
+	// After enter: shut waits until the epoch is even, and sets closed before.
+	if q.closed.Load() {
+		return 0, backend.ErrClosed
+	}
+	n := q.sent.take(dst)
+	m, err := q.rx.poll(dst[n:])
+	return n + m, err
+}
+
+// Datagram returns the payload of a datagram that the latest Poll reported.
+func (q *cq) Datagram(c *backend.Completion) []byte {
+	if q.rx == nil {
+		return nil
+	}
+	return q.rx.datagramPayload(c.WRID, c.Len)
+}
+
+// Next is when Poll should be called although nothing has arrived.
+func (q *cq) Next() units.Instant {
+	if q.sent.waiting() || q.rx != nil && q.rx.pending() {
+		return 0
+	}
+	if t := q.retry.Load(); t != 0 {
+		return units.Instant(t)
+	}
+	return units.Never
+}
+
+// retryLater makes Next say that a post is worth another try.
+func (q *cq) retryLater(now units.Instant) { q.retry.Store(int64(now.Add(retryAfter))) }
+
+// Wait blocks until a packet arrives, a send completes, Wake is called or d has passed.
+func (q *cq) Wait(d units.Duration) error {
+	if q.closed.Load() {
+		return backend.ErrClosed
+	}
+	if d <= 0 || !q.wake.beginWait() {
+		return nil
+	}
+	defer q.wake.endWait()
+	// After beginWait: shut sets closed, then wakes, then waits for endWait.
+	if q.closed.Load() {
+		return backend.ErrClosed
+	}
+	if q.sent.waiting() || q.rx != nil && q.rx.pending() {
+		return nil
+	}
+	fds := q.fds[:1]
+	fds[0] = unix.PollFd{Fd: int32(q.wake.fd), Events: unix.POLLIN}
+	if q.rx != nil {
+		fds = q.fds[:2]
+		fds[1] = unix.PollFd{Fd: int32(q.rx.fd), Events: unix.POLLIN}
+	}
+	timeout := unix.NsecToTimespec(int64(d))
+	fds[0].Revents = 0
+	if _, err := unix.Ppoll(fds, &timeout, nil); err != nil && err != unix.EINTR {
+		return fmt.Errorf("userroce: wait for packets: %w", err)
+	}
+	if fds[0].Revents != 0 {
+		q.wake.drain()
+	}
+	return nil
+}
+
+// Wake makes a present or the next Wait return.
+func (q *cq) Wake() { q.wake.wake() }
+
+// Close releases the queue. It fails while queue pairs refer to it.
+func (q *cq) Close() error {
+	d := q.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q.qps > 0 {
+		return fmt.Errorf("userroce: close a completion queue with %d open queue pairs", q.qps)
+	}
+	q.shut()
+	return nil
+}
+
+// shut closes q when no Poll or Wait is under way any more. d.mu is held.
+func (q *cq) shut() {
+	if q.closed.Swap(true) {
+		return
+	}
+	q.wake.close()
+	if q.rx != nil {
+		for i := 0; q.rx.epoch.inside(); i++ {
+			backOff(i)
+		}
+		q.rx.reset()
+		q.rx.owner = nil
+	}
+	delete(q.d.cqs, q)
+}

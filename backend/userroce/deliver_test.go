@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// message makes the writes that carry length bytes from offset 0 of e's memory to va, one a packet.
+func (e *end) message(rkey uint32, va uint64, length, mtu units.Bytes) []backend.Write {
+	var w []backend.Write
+	for off := units.Bytes(0); off < length; off += mtu {
+		w = append(w, backend.Write{
+			WRID: uint64(off), VA: va + uint64(off), RKey: rkey, LKey: e.mr.LKey(), Offset: off,
+			Length: uint32(min(mtu, length-off)), Imm: uint32(off / mtu),
+		})
+	}
+	return w
+}
+
+func testDelivery(t *testing.T, a, b *end, mtu units.Bytes) {
+	fill(a.mem, 1)
+	for i, length := range []units.Bytes{1, 3, 4, mtu - 1, mtu, mtu + 1, 3*mtu + 5, 14 * mtu, 15*mtu + 1, 40*mtu + 2, 200 * mtu} {
+		n, at := uint64(i), units.Bytes(i)*8
+		rkey, va := b.expose(n, at, length)
+		w := a.message(rkey, va, length, mtu)
+		w[len(w)-1].Signaled = true
+		clear(b.mem)
+		a.post(w...)
+		got := b.poll(len(w))
+		require.Len(t, got, len(w))
+		seen := make([]bool, len(w))
+		for _, c := range got {
+			require.Equal(t, backend.Completion{
+				Kind: backend.KindWrite, Cookie: testCookie, Imm: c.Imm, Len: w[c.Imm].Length,
+			}, c)
+			require.False(t, seen[c.Imm])
+			seen[c.Imm] = true
+		}
+		sameBytes(t, a.mem[:length], b.mem[at:at+length])
+		for _, x := range [][]byte{b.mem[:at], b.mem[at+length : at+length+64]} {
+			sameBytes(t, make([]byte, len(x)), x)
+		}
+		require.Equal(t, []backend.Completion{{Kind: backend.KindSent, Cookie: testCookie, WRID: w[len(w)-1].WRID}}, a.poll(1))
+		b.table.StartRevoke(n)
+		require.True(t, b.table.Revoked(n))
+	}
+	sa, sb := a.d.Stats(), b.d.Stats()
+	require.Equal(t, sa.PacketsSent, sb.PacketsReceived)
+	require.Equal(t, sa.BytesSent, sb.BytesReceived)
+	require.Zero(t, sb.Drops)
+}
+
+func TestDelivery(t *testing.T) {
+	families(t, func(t *testing.T, v6 bool) {
+		for _, mtu := range []units.Bytes{256, 1024, 4096} {
+			a, b := newPair(t, v6, func(a, b *endConfig) { a.mtu, b.mtu = mtu, mtu })
+			testDelivery(t, a, b, mtu)
+			require.True(t, a.d.WireStats().SegmentationOffload, "this kernel has UDP_SEGMENT")
+			require.NotZero(t, a.d.WireStats().SendTrains)
+			require.NotZero(t, b.d.WireStats().RecvTrains)
+		}
+	})
+}
+
+func TestDeliveryWithoutOffload(t *testing.T) {
+	families(t, func(t *testing.T, v6 bool) {
+		for _, off := range []func(a, b *endConfig){
+			func(a, b *endConfig) { a.DisableGSO = true },
+			func(a, b *endConfig) { b.DisableGRO = true },
+			func(a, b *endConfig) { a.DisableGSO, b.DisableGRO = true, true },
+		} {
+			a, b := newPair(t, v6, off)
+			testDelivery(t, a, b, 4096)
+			if a.d.cfg.DisableGSO {
+				require.Zero(t, a.d.WireStats().SendTrains)
+			}
+			if b.d.cfg.DisableGRO {
+				require.Zero(t, b.d.WireStats().RecvTrains)
+			}
+		}
+	})
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package userroce is a RoCEv2 endpoint in user space, on UDP sockets: a backend.Device that needs no
+// RDMA hardware, no kernel module and no privilege.
+//
+//	dev, err := userroce.Open(userroce.Config{Addr: netip.MustParseAddr("192.0.2.1")})
+//	ctx, err := sdr.NewContext(dev, sdr.ContextConfig{})
+//
+// It speaks what kernel Soft-RoCE (rdma_rxe) and RoCE NICs speak: BTH, RETH, immediate and ICRC on UDP
+// port 4791, UC queue pairs for data and UD queue pairs for datagrams, with the responder rules of the
+// IBTA specification, so that one of those can be the other end. Data travels as UC RDMA WRITE Only
+// with Immediate, one message a packet, and datagrams as UD SEND Only. All other opcodes are dropped
+// and counted.
+//
+// # Receiving
+//
+// A device has one UDP port, shared by all its queue pairs and told apart by destination QPN. With
+// Config.Workers above one it opens that many sockets on the port, and the kernel chooses among them by
+// the low bits of the QPN. CQ i, made with CQConfig.Worker i, reads socket i and completes whatever
+// arrives there, for any queue pair: the kernel decides once for a train of packets, so correctness
+// must not depend on its choice. A CQ with a worker number that has no socket, and a second CQ for the
+// same worker, report sends only.
+//
+// Nothing is written to user memory before ICRC, source, keys, message sequence and bounds have been
+// checked. The address of byte 0 of message n is n·MaxMessage modulo 2^64, and a table entry is open
+// for its own sequence only, so late packets are recognised however late they are.
+//
+// # Sending
+//
+// Sends complete in the call that posts them: the kernel has copied the data when PostWrites returns.
+// Consecutive writes of one call leave as trains that the kernel segments (UDP_SEGMENT), with the
+// payload taken from the registered memory and no copy in user space. Where the kernel or the network
+// interface can't do that, packets are sent one by one.
+//
+// # The identification of IPv4 packets
+//
+// The ICRC covers the IPv4 identification, which a UDP socket can neither choose nor see. Between two
+// userroce devices both ends compute it with identification 0 whatever is on the wire, and say so in
+// QPInfo (backend.FlagICRCZeroID). To any other IPv4 peer a device sends unsegmented, unconnected
+// datagrams with path MTU discovery on, which Linux sends with identification 0. From such a peer it
+// requires identification 0 or, when that fails, solves for the one that makes the ICRC right, which
+// leaves a check of 16 bits: WireStats.SolvedIDs counts these packets. IPv6 is exact.
+//
+// # Limits
+//
+// 65536 queue pairs a device, fewer when Workers is no power of two. Eight workers. No RC, no
+// multi-packet messages, no reads, no atomics; no IP options or extension headers. Network address
+// translation breaks the ICRC; see Config.AllowAnySource.
+package userroce

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"bufio"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A PortTakenError says that the UDP port of a device is in use. It unwraps to EADDRINUSE.
+type PortTakenError struct {
+	Addr netip.AddrPort
+	// Holder is the process that has it ("name (pid 12)"), or empty when none can be found: a kernel
+	// socket (rdma_rxe, a RoCE NIC's port reservation) or a process of another user.
+	Holder string
+}
+
+// Error names the holder and the way out.
+func (e *PortTakenError) Error() string {
+	holder := e.Holder
+	if holder == "" {
+		holder = "no process that is visible here, so a kernel rxe device, a RoCE NIC or another user's process may hold it"
+	} else {
+		holder = "held by " + holder
+	}
+	return fmt.Sprintf("userroce: UDP port %d of %v is taken: %s; free it, or choose another port or address at both ends",
+		e.Addr.Port(), e.Addr.Addr(), holder)
+}
+
+// Unwrap returns EADDRINUSE.
+func (e *PortTakenError) Unwrap() error { return unix.EADDRINUSE }
+
+func portTakenError(a netip.Addr, port uint16) error {
+	return &PortTakenError{netip.AddrPortFrom(a, port), portHolder("/proc", port)}
+}
+
+// portHolder looks for a process with a UDP socket on port in the proc file system at root.
+func portHolder(root string, port uint16) string {
+	inodes := map[string]bool{}
+	for _, name := range []string{"udp", "udp6"} {
+		addUDPInodes(filepath.Join(root, "self/net", name), port, inodes)
+	}
+	if len(inodes) == 0 {
+		return ""
+	}
+	dirs, _ := filepath.Glob(filepath.Join(root, "[0-9]*"))
+	for _, dir := range dirs {
+		fds, err := os.ReadDir(filepath.Join(dir, "fd"))
+		if err != nil {
+			continue // it has ended, or belongs to another user
+		}
+		for _, fd := range fds {
+			link, err := os.Readlink(filepath.Join(dir, "fd", fd.Name()))
+			if err != nil {
+				continue
+			}
+			inode, ok := strings.CutPrefix(link, "socket:[")
+			if ok && inodes[strings.TrimSuffix(inode, "]")] {
+				comm, _ := os.ReadFile(filepath.Join(dir, "comm"))
+				return fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(comm)), filepath.Base(dir))
+			}
+		}
+	}
+	return ""
+}
+
+// addUDPInodes reads a table such as /proc/net/udp: field 1 is the local address, "0100007F:12B7", and
+// field 9 the socket's inode.
+func addUDPInodes(path string, port uint16, inodes map[string]bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		fields := strings.Fields(s.Text())
+		if len(fields) < 10 {
+			continue
+		}
+		_, hex, _ := strings.Cut(fields[1], ":")
+		if p, err := strconv.ParseUint(hex, 16, 16); err == nil && uint16(p) == port && fields[9] != "0" {
+			inodes[fields[9]] = true
+		}
+	}
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// An iface is the network interface that a device sends through.
+type iface struct {
+	name string
+	mtu  units.Bytes
+}
+
+// interfaceOf finds the interface that owns a.
+func interfaceOf(a netip.Addr) (iface, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return iface{}, fmt.Errorf("userroce: list the network interfaces: %w", err)
+	}
+	for _, i := range all {
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue // it has just been removed
+		}
+		for _, x := range addrs {
+			p, err := netip.ParsePrefix(x.String())
+			if err != nil {
+				continue
+			}
+			// All of a loopback prefix is local: 127.0.0.2 is in nobody's list.
+			own := p.Addr().Unmap() == a.WithZone("") || i.Flags&net.FlagLoopback != 0 && p.Contains(a.WithZone(""))
+			if own && (a.Zone() == "" || a.Zone() == i.Name || a.Zone() == fmt.Sprint(i.Index)) {
+				return iface{i.Name, units.Bytes(i.MTU)}, nil
+			}
+		}
+	}
+	return iface{}, fmt.Errorf("userroce: %v is not an address of this host (see ip addr)", a)
+}
+
+// An MTUError says that a path MTU doesn't fit the way to the peer.
+type MTUError struct {
+	// MTU is what was asked for, in bytes of payload.
+	MTU units.Bytes
+	// Where is the interface or the peer, Limit the largest IP packet there, Need the size of the
+	// largest packet with that MTU.
+	Where       string
+	Limit, Need units.Bytes
+	// Fits is the largest MTU that fits, or 0.
+	Fits units.Bytes
+}
+
+// Error names both sizes and the way out.
+func (e *MTUError) Error() string {
+	fix := fmt.Sprintf("use MTU %d or raise the interface's", int64(e.Fits))
+	if e.Fits == 0 {
+		fix = "raise the interface's MTU"
+	}
+	return fmt.Sprintf("userroce: MTU %d needs IP packets of %d bytes, and %s has MTU %d: %s",
+		int64(e.MTU), int64(e.Need), e.Where, int64(e.Limit), fix)
+}
+
+// Unwrap returns EMSGSIZE.
+func (e *MTUError) Unwrap() error { return unix.EMSGSIZE }
+
+// checkMTU returns an MTUError when packets with payload mtu exceed limit.
+func checkMTU(mtu, limit units.Bytes, ipv6 bool, where string) error {
+	m, err := roce.MTUOf(mtu)
+	if err != nil {
+		return fmt.Errorf("userroce: %w", err)
+	}
+	if need := m.InterfaceMTU(ipv6); need > limit {
+		fits, _ := roce.LargestMTU(limit, ipv6)
+		return &MTUError{mtu, where, limit, need, fits.Bytes()}
+	}
+	return nil
+}
+
+// routeMTU asks the kernel for the largest IP packet on the way to a peer: the route's MTU, or what
+// path MTU discovery has found out. 0 means that it can't tell.
+func routeMTU(from, to netip.Addr, scope uint32) (units.Bytes, error) {
+	fd, err := newSocket(from.Is6())
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	if err := bind(fd, from, 0, scope); err != nil {
+		return 0, err
+	}
+	if err := unix.Connect(fd, sockaddr(to, roce.UDPPort, scope)); err != nil {
+		return 0, fmt.Errorf("userroce: no route from %v to %v: %w", from, to, err)
+	}
+	level, opt := unix.IPPROTO_IP, unix.IP_MTU
+	if from.Is6() {
+		level, opt = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	mtu, err := unix.GetsockoptInt(fd, level, opt)
+	if err != nil {
+		return 0, nil
+	}
+	return units.Bytes(mtu), nil
+}

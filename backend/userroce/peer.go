@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// peer is a remote queue pair, as seen from one send socket. It doesn't change.
+type peer struct {
+	ip      ipKey
+	addr    netip.Addr
+	port    uint16
+	qpn     uint32
+	foreign bool // doesn't compute the ICRC over identification 0
+	nameLen uint32
+	name    sockName
+	flow    roce.Flow // ICRC of packets to it
+}
+
+// newPeer checks a peer's information and prepares what sending to it needs.
+func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
+	a := i.Addr.Unmap()
+	switch {
+	case !a.IsValid() || a.Is6() != d.ipv6:
+		return nil, fmt.Errorf("userroce: peer address %v and own address %v: both must be IPv4 or both IPv6", i.Addr, d.addr)
+	case a.IsUnspecified() || a.IsMulticast():
+		return nil, fmt.Errorf("userroce: peer address %v is not that of one host", a)
+	case i.QPN < minQPN || i.QPN >= multicastQPN:
+		return nil, fmt.Errorf("userroce: peer's queue pair number %#x is not one of a UC or UD queue pair", i.QPN)
+	}
+	port := orDefault(i.Port, uint16(roce.UDPPort))
+	p := &peer{ip: keyOf(a), addr: a, port: port, qpn: i.QPN, foreign: i.Flags&backend.FlagICRCZeroID == 0}
+	p.nameLen = p.name.put(a, port, d.scope)
+	flow, err := roce.NewFlow(netip.AddrPortFrom(d.addr, s.port), netip.AddrPortFrom(a, port))
+	if err != nil {
+		return nil, fmt.Errorf("userroce: %w", err)
+	}
+	p.flow = flow
+	return p, nil
+}
+
+// to returns where packets for p go.
+func (p *peer) to() netip.AddrPort { return netip.AddrPortFrom(p.addr, p.port) }
+
+// trains reports whether packets to p may be segmented by the kernel, which on IPv4 numbers the
+// identification.
+func (p *peer) trains(d *Device) bool { return (!p.foreign || d.ipv6) && d.gso.Load() }
+
+// checkPath makes sure that packets with MTU mtu fit the way to a, as far as this host knows. d.mu is
+// held.
+func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) error {
+	limit, known := d.routes[a]
+	if !known {
+		var err error
+		if limit, err = routeMTU(d.addr, a, d.scope); err != nil {
+			return err
+		}
+		d.routes[a] = limit
+	}
+	if limit == 0 {
+		return nil
+	}
+	return checkMTU(mtu, limit, d.ipv6, fmt.Sprintf("the route to %v", a))
+}
+
+// handleList is indexed by address handle. A published list is never changed.
+type handleList []*peer
+
+// maxHandles bounds the address handles of a device.
+const maxHandles = 1 << 16
+
+// OpenAddress makes a handle for datagrams to the UD queue pair i. Datagrams leave from the first send
+// socket whatever their queue pair's channel.
+func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return 0, backend.ErrClosed
+	}
+	p, err := d.newPeer(i, d.senders[0])
+	if err != nil {
+		return 0, err
+	}
+	list := slices.Clone(*d.peers.Load())
+	h := slices.Index(list, nil)
+	if h < 0 {
+		if h = len(list); h == maxHandles {
+			return 0, fmt.Errorf("userroce: all %d address handles are in use", maxHandles)
+		}
+		list = append(list, nil)
+	}
+	list[h] = p
+	d.peers.Store(&list)
+	return backend.AddressHandle(h), nil
+}
+
+// handle returns the peer that h stands for, or nil.
+func (d *Device) handle(h backend.AddressHandle) *peer {
+	if list := *d.peers.Load(); int(h) < len(list) {
+		return list[h]
+	}
+	return nil
+}
+
+// CloseAddress releases a handle.
+func (d *Device) CloseAddress(h backend.AddressHandle) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	list := slices.Clone(*d.peers.Load())
+	if int(h) >= len(list) || list[h] == nil {
+		return errors.New("userroce: close address: no such handle")
+	}
+	list[h] = nil
+	d.peers.Store(&list)
+	return nil
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+var (
+	errNotConnected = errors.New("userroce: post: the queue pair is not connected")
+	errNotUC        = errors.New("userroce: post: RDMA writes need a UC queue pair")
+	errNotUD        = errors.New("userroce: post: datagrams need a UD queue pair")
+)
+
+// PostWrites sends RDMA writes with immediate. The kernel has copied the data of those it reports taken;
+// their completions are only due to be polled. An error concerns the first write that was not taken.
+func (q *queuePair) PostWrites(now units.Instant, w []backend.Write) (int, error) {
+	if q.typ != backend.UC {
+		return 0, errNotUC
+	}
+	p := q.peer.Load()
+	if p == nil {
+		return 0, errNotConnected
+	}
+	w, reserved := q.reserve(w)
+	posted, err := q.sendWrites(now, p, w)
+	if reserved != 0 {
+		q.sendCQ.sent.put(w[:posted], q.cookie, q.qpn, reserved)
+		q.sendCQ.wake.wakeSleeper()
+	}
+	return posted, err
+}
+
+// reserve finds room in the completion queue, and cuts w before the first signalled write that would
+// have none.
+func (q *queuePair) reserve(w []backend.Write) (head []backend.Write, reserved int) {
+	signalled := 0
+	for i := range w {
+		if w[i].Signaled {
+			signalled++
+		}
+	}
+	if signalled == 0 {
+		return w, 0
+	}
+	reserved = q.sendCQ.sent.reserve(signalled)
+	if reserved == signalled {
+		return w, reserved
+	}
+	left := reserved
+	for i := range w {
+		if w[i].Signaled {
+			if left == 0 {
+				return w[:i], reserved
+			}
+			left--
+		}
+	}
+	return w, reserved
+}
+
+// sendWrites sends w and returns how many it took.
+func (q *queuePair) sendWrites(now units.Instant, p *peer, w []backend.Write) (posted int, err error) {
+	s := q.sender
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.closed || s.closed {
+		return 0, backend.ErrClosed
+	}
+	for posted < len(w) {
+		var taken int
+		if s.d.cfg.Wire != nil {
+			taken, err = s.stageWrites(q, p, w[posted:])
+		} else {
+			taken, err = s.gather(q, p, w[posted:])
+		}
+		sent, o := s.flush()
+		if s.d.cfg.Wire != nil {
+			sent, o = s.lossyStage(sent, taken, o)
+		}
+		posted += sent
+		q.nextPSN = q.nextPSN.Add(sent)
+		switch {
+		case o == sentFull:
+			q.sendCQ.retryLater(now)
+			return posted, nil
+		case o == sentTooLarge:
+			return posted, q.tooLarge(p)
+		case err != nil:
+			return posted, err
+		}
+	}
+	return posted, nil
+}
+
+// tooLarge explains EMSGSIZE. The route may have changed since Connect.
+func (q *queuePair) tooLarge(p *peer) error {
+	d := q.d
+	if p == nil {
+		return errors.New("userroce: post: the address handle was closed")
+	}
+	limit, err := routeMTU(d.addr, p.addr, d.scope)
+	if err == nil && limit != 0 {
+		err = checkMTU(units.Bytes(q.mtu), limit, d.ipv6, fmt.Sprintf("the route to %v", p.addr))
+	}
+	if err == nil {
+		err = checkMTU(units.Bytes(q.mtu), d.iface.mtu, d.ipv6, "interface "+d.iface.name)
+	}
+	if err == nil {
+		err = fmt.Errorf("userroce: the kernel finds packets for MTU %d too large for the way to %v", q.mtu, p.addr)
+	}
+	return err
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// queuePair is a UC or UD queue pair. There may be thousands: all buffers belong to sockets and
+// completion queues.
+type queuePair struct {
+	d              *Device
+	table          *table
+	sendCQ, recvCQ *cq
+	sender         *sender
+	peer           atomic.Pointer[peer] // nil until connected
+	qpn            uint32
+	psn            roce.PSN // of the first packet
+	nextPSN        roce.PSN // guarded by sender.mu
+	cookie         uint32
+	mtu            uint32
+	typ            backend.QPType
+	closed         bool // guarded by sender.mu
+}
+
+// NewQP makes a queue pair. The MTU is an IBTA value (256, 512, 1024, 2048, 4096) whose packets fit the
+// interface; otherwise the error is an MTUError.
+func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
+	q := &queuePair{d: d, cookie: c.Cookie, mtu: uint32(c.MTU), typ: c.Type}
+	if err := q.configure(c); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.table != nil && q.table.isClosed() {
+		return nil, fmt.Errorf("userroce: new queue pair: %w", backend.ErrClosed)
+	}
+	q.psn = roce.PSN(d.random32() & roce.PSNMask)
+	q.nextPSN = q.psn
+	if err := d.qps.insert(q, q.recvCQ.worker, d.workers, d.random32); err != nil {
+		return nil, err
+	}
+	q.sendCQ.qps++
+	q.recvCQ.qps++
+	return q, nil
+}
+
+// configure checks c and sets what refers to other objects.
+func (q *queuePair) configure(c backend.QPConfig) error {
+	d := q.d
+	if c.Type != backend.UC && c.Type != backend.UD {
+		return fmt.Errorf("userroce: new queue pair: unknown type %d", c.Type)
+	}
+	if err := checkMTU(c.MTU, d.iface.mtu, d.ipv6, "interface "+d.iface.name); err != nil {
+		return err
+	}
+	var ok1, ok2 bool
+	q.sendCQ, ok1 = c.SendCQ.(*cq)
+	q.recvCQ, ok2 = c.RecvCQ.(*cq)
+	if !ok1 || !ok2 || q.sendCQ.d != d || q.recvCQ.d != d {
+		return errors.New("userroce: new queue pair: SendCQ and RecvCQ must be queues of this device")
+	}
+	if c.Table != nil {
+		t, ok := c.Table.(*table)
+		if !ok || t.d != d {
+			return errors.New("userroce: new queue pair: the table is of another device")
+		}
+		q.table = t
+	}
+	if c.Channel < 0 {
+		return fmt.Errorf("userroce: new queue pair: channel %d is negative", c.Channel)
+	}
+	q.sender = d.senders[c.Channel%len(d.senders)]
+	if c.Type == backend.UD {
+		q.sender = d.senders[0] // address handles are made for it
+		q.sender.needStage()
+	} else if d.cfg.Wire != nil {
+		q.sender.needStage()
+	}
+	return nil
+}
+
+// Info is what the peer needs in order to connect.
+func (q *queuePair) Info() backend.QPInfo {
+	return backend.QPInfo{
+		Addr: q.d.addr.WithZone(""), Port: q.d.port, QPN: q.qpn, PSN: uint32(q.psn), MTU: units.Bytes(q.mtu),
+		Flags: backend.FlagICRCZeroID,
+	}
+}
+
+// Connect makes a UC queue pair ready to receive and send. It can be called once. A peer with MTU 0 is
+// taken to have the same.
+func (q *queuePair) Connect(i backend.QPInfo) error {
+	d := q.d
+	if q.typ != backend.UC {
+		return errors.New("userroce: connect: only UC queue pairs are connected; use OpenAddress for UD")
+	}
+	if i.MTU != 0 && i.MTU != units.Bytes(q.mtu) {
+		return fmt.Errorf("userroce: connect: MTU %d here and %d at the peer: choose the same at both ends", q.mtu, int64(i.MTU))
+	}
+	p, err := d.newPeer(i, q.sender)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || d.qps.lookup(q.qpn) != q {
+		return backend.ErrClosed
+	}
+	if err := d.checkPath(p.addr, units.Bytes(q.mtu)); err != nil {
+		return err
+	}
+	if !q.peer.CompareAndSwap(nil, p) {
+		return errors.New("userroce: connect: the queue pair is connected already")
+	}
+	return nil
+}
+
+// Close destroys the queue pair.
+func (q *queuePair) Close() error {
+	q.d.mu.Lock()
+	defer q.d.mu.Unlock()
+	q.d.closeQP(q)
+	return nil
+}
+
+// closeQP destroys q: no packet finds it any more, no post of it reads memory, and its completions are
+// dropped. d.mu is held.
+func (d *Device) closeQP(q *queuePair) {
+	if d.qps.lookup(q.qpn) != q {
+		return
+	}
+	d.qps.remove(q)
+	q.sender.mu.Lock() // waits for a post under way
+	q.closed = true
+	q.sender.mu.Unlock()
+	q.sendCQ.sent.purge(q.qpn)
+	q.sendCQ.qps--
+	q.recvCQ.qps--
+}

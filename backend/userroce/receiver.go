@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// recvMessages is how many datagrams or trains one system call takes. More would only push the
+	// first ones out of the cache before they are read.
+	recvMessages = 16
+	// recvSpace holds the largest UDP payload, and so the largest train: a shorter buffer would lose
+	// the tail of one.
+	recvSpace = 1 << 16
+)
+
+// receiver is one receive socket with what its worker needs. It lives as long as the device. Fields
+// after owner belong to the goroutine that polls.
+type receiver struct {
+	epoch   epoch
+	d       *Device
+	fd      int
+	worker  int
+	granted units.Bytes
+	traffic traffic
+	drops   dropCounters
+	owner   *cq // guarded by Device.mu
+
+	batch recvBatch
+	flows flowCache
+	here  responder
+
+	wire    []backend.WirePacket // packets of the batch, when Config.Wire is set
+	origins []origin32           // where each of them is
+	wireAt  int                  // next of them
+}
+
+// recvBatch is the argument of recvmmsg and a cursor over what came back.
+type recvBatch struct {
+	msgs  [recvMessages]mmsghdr
+	iovs  [recvMessages]iovec
+	names [recvMessages]sockName
+	ctls  [recvMessages]cmsgSpace
+	buf   []byte // recvMessages times recvSpace
+
+	count   int // messages received
+	current int // the one being split
+	offset  int // in it
+	segment int // length of its packets
+}
+
+// origin32 locates a packet of a batch.
+type origin32 struct {
+	at      uint32 // in recvBatch.buf
+	message int32
+}
+
+func newReceiver(d *Device, fd, worker int) *receiver {
+	r := &receiver{d: d, fd: fd, worker: worker}
+	r.here.r = r
+	b := &r.batch
+	b.buf = make([]byte, recvMessages*recvSpace)
+	for i := range b.msgs {
+		b.iovs[i] = iovec{addressOf(b.buf[i*recvSpace:]), recvSpace}
+		h := &b.msgs[i].hdr
+		h.iov, h.iovlen = uintptr(unsafe.Pointer(&b.iovs[i])), 1
+		h.name = uintptr(unsafe.Pointer(&b.names[i]))
+		h.control = uintptr(unsafe.Pointer(&b.ctls[i]))
+	}
+	return r
+}
+
+// setUp sets the socket's options.
+func (r *receiver) setUp() (err error) {
+	d := r.d
+	if r.granted, err = recvBufferOptions.size(r.fd, d.cfg.RecvBuffer); err != nil {
+		return err
+	}
+	if r.worker == 0 && r.granted < d.cfg.RecvBuffer {
+		d.log.Warn("the kernel limits the receive buffer, so bursts may be lost; raise the sysctl",
+			"sysctl", recvBufferOptions.sysctl, "want", int64(d.cfg.RecvBuffer), "have", int64(r.granted/2))
+	}
+	if d.ipv6 {
+		// Kernel rxe sends UDP checksum 0 over IPv6, which is dropped without this.
+		if err := unix.SetsockoptInt(r.fd, unix.SOL_UDP, unix.UDP_NO_CHECK6_RX, 1); err != nil {
+			return fmt.Errorf("userroce: accept zero UDP checksums: %w", err)
+		}
+	}
+	if d.gro && unix.SetsockoptInt(r.fd, unix.SOL_UDP, unix.UDP_GRO, 1) != nil {
+		d.gro = false // before Linux 5.0
+	}
+	return nil
+}
+
+// pending reports whether packets have been received and not handled.
+func (r *receiver) pending() bool {
+	return r.batch.current < r.batch.count || r.wireAt < len(r.wire)
+}
+
+// reset forgets packets not handled, when the CQ that would have is closed.
+func (r *receiver) reset() {
+	r.batch.current, r.batch.count = 0, 0
+	r.wire, r.wireAt = r.wire[:0], 0
+}
+
+// poll handles what an earlier call has left over, or receives one batch and handles that, until dst is
+// full. One batch a call: completions of datagrams refer to its buffer.
+func (r *receiver) poll(dst []backend.Completion) (int, error) {
+	if len(dst) == 0 {
+		return 0, nil
+	}
+	if !r.pending() {
+		if err := r.fill(); err != nil {
+			return 0, err
+		}
+	}
+	if r.d.cfg.Wire != nil {
+		return r.deliverWire(dst), nil
+	}
+	return r.deliver(dst), nil
+}
+
+// fill receives a batch.
+func (r *receiver) fill() error {
+	b := &r.batch
+	b.count, b.current = 0, 0
+	for i := range b.msgs {
+		h := &b.msgs[i].hdr
+		h.namelen, h.controllen = uint32(len(sockName{})), uint64(unsafe.Sizeof(cmsgSpace{}))
+	}
+	n, errno := recvmmsg(r.fd, b.msgs[:])
+	switch errno {
+	case 0:
+	case unix.EAGAIN, unix.EINTR:
+		return nil
+	case unix.EBADF:
+		return backend.ErrClosed
+	default:
+		return recvError(errno)
+	}
+	b.count = n
+	r.openMessage()
+	if r.d.cfg.Wire != nil {
+		r.splitForWire()
+	}
+	return nil
+}
+
+func recvError(errno syscall.Errno) error {
+	return fmt.Errorf("userroce: receive: %w", errors.Join(errno))
+}
+
+// openMessage prepares the current message for next.
+func (r *receiver) openMessage() {
+	b := &r.batch
+	for ; b.current < b.count; b.current++ {
+		m := &b.msgs[b.current]
+		if m.hdr.flags&unix.MSG_TRUNC != 0 {
+			r.drops[backend.DropTruncated].Add(1)
+			continue
+		}
+		b.offset, b.segment = 0, int(m.len)
+		// The control message is there only when the message is a train.
+		c := &b.ctls[b.current]
+		if m.hdr.controllen >= cmsgLen32 && c.level == unix.SOL_UDP && c.typ == unix.UDP_GRO && c.value > 0 {
+			b.segment = int(c.value)
+			if b.segment < int(m.len) {
+				r.here.trains++
+			}
+		}
+		r.flows.use(&b.names[b.current], r.d)
+		return
+	}
+}
+
+// next returns where the next packet of the batch is in buf.
+func (r *receiver) next() (at, n int, ok bool) {
+	b := &r.batch
+	if b.current >= b.count {
+		return 0, 0, false
+	}
+	total := int(b.msgs[b.current].len)
+	at, n = b.current*recvSpace+b.offset, min(b.segment, total-b.offset)
+	return at, n, true
+}
+
+// advance steps over the packet that next returned.
+func (r *receiver) advance(n int) {
+	b := &r.batch
+	b.offset += n
+	if b.offset >= int(b.msgs[b.current].len) {
+		b.current++
+		r.openMessage()
+	}
+}
+
+// deliver handles packets until dst is full or there are no more.
+func (r *receiver) deliver(dst []backend.Completion) int {
+	k := 0
+	for k < len(dst) {
+		at, n, ok := r.next()
+		if !ok {
+			break
+		}
+		if r.here.handle(at, n, &dst[k]) {
+			k++
+		}
+		r.advance(n)
+	}
+	r.here.publish()
+	return k
+}
+
+// datagramPayload returns the bytes that a datagram's completion refers to.
+func (r *receiver) datagramPayload(at uint64, n uint32) []byte {
+	if end := at + uint64(n); at < end && end <= uint64(len(r.batch.buf)) {
+		return r.batch.buf[at:end:end]
+	}
+	return nil
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A local key is an index into the device's regions and eight random bits, so that the key of a closed
+// region isn't taken for its successor's.
+const (
+	lkeyTagBits = 8
+	maxRegions  = 1 << (32 - lkeyTagBits)
+)
+
+// region is registered memory.
+type region struct {
+	d      *Device
+	mem    []byte
+	lkey   uint32
+	access backend.Access
+	closed bool // guarded by d.mu
+	// exposed counts the table entries that refer to it, until their fences are down.
+	exposed atomic.Int64
+}
+
+// regionList is indexed by lkey>>lkeyTagBits. A published list is never changed.
+type regionList []*region
+
+func (l regionList) lookup(lkey uint32) *region {
+	i := int(lkey >> lkeyTagBits)
+	if i >= len(l) || l[i] == nil || l[i].lkey != lkey {
+		return nil
+	}
+	return l[i]
+}
+
+// Register makes mem usable in posts and tables. There is nothing to pin: the kernel copies.
+func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, error) {
+	if len(mem) == 0 {
+		return nil, errors.New("userroce: register memory: it is empty")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, backend.ErrClosed
+	}
+	list := slices.Clone(*d.regions.Load())
+	i := slices.Index(list, nil)
+	if i < 0 {
+		if len(list) == maxRegions {
+			return nil, fmt.Errorf("userroce: register memory: all %d regions are in use", maxRegions)
+		}
+		i = len(list)
+		list = append(list, nil)
+	}
+	r := &region{d: d, mem: mem, access: access, lkey: uint32(i)<<lkeyTagBits | d.random32()&(1<<lkeyTagBits-1)}
+	list[i] = r
+	d.regions.Store(&list)
+	return r, nil
+}
+
+// LKey names the region in a Write.
+func (r *region) LKey() uint32 { return r.lkey }
+
+// Len is the region's length.
+func (r *region) Len() units.Bytes { return units.Bytes(len(r.mem)) }
+
+// Bytes is the memory.
+func (r *region) Bytes() []byte { return r.mem }
+
+// Close deregisters the memory. It returns ErrBusy while a table entry exposes it, or has exposed it and
+// a worker may still be writing.
+func (r *region) Close() error {
+	d := r.d
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	if r.exposed.Load() != 0 {
+		for t := range d.tables {
+			d.reapTable(t)
+		}
+	}
+	// Expose takes d.mu too, so the count can't rise after this.
+	if r.exposed.Load() != 0 {
+		return backend.ErrBusy
+	}
+	r.closed = true
+	list := slices.Clone(*d.regions.Load())
+	list[r.lkey>>lkeyTagBits] = nil
+	d.regions.Store(&list)
+	return nil
+}

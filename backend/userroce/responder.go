@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+)
+
+// responder checks packets and executes them: the responder side of IBTA chapter 9, for the two
+// operations there are.
+type responder struct {
+	r      *receiver
+	packet roce.Packet
+
+	// What has been counted since publish.
+	packets, bytes, trains uint64
+}
+
+// publish makes the counts visible to Stats.
+func (h *responder) publish() {
+	if h.packets != 0 || h.trains != 0 {
+		h.r.traffic.add(h.packets, h.bytes, h.trains)
+		h.packets, h.bytes, h.trains = 0, 0, 0
+	}
+}
+
+// handle executes the packet of n bytes at at in the receive buffer, and reports whether it has made a
+// completion.
+func (h *responder) handle(at, n int, c *backend.Completion) bool {
+	h.packets++
+	b := h.r.batch.buf[at : at+n : at+n]
+	reason, ok := h.execute(b, c)
+	if !ok {
+		h.r.drops[reason].Add(1)
+		return false
+	}
+	h.bytes += uint64(c.Len)
+	if c.Kind == backend.KindDatagram {
+		c.WRID = uint64(at) + roce.UDSendHeaders
+	}
+	return true
+}
+
+// execute checks everything before it writes anything. The ICRC comes first, so that a corrupted packet
+// is counted as that whatever field was hit. The reason is meaningful when ok is false.
+func (h *responder) execute(b []byte, c *backend.Completion) (reason backend.DropReason, ok bool) {
+	if len(b) < roce.MinPacket {
+		return backend.DropMalformed, false
+	}
+	end := len(b) - roce.ICRCSize
+	sum := h.r.flows.current.seedFor(len(b)).Sum(b[:end])
+	if diff := sum ^ binary.LittleEndian.Uint32(b[end:]); diff != 0 && !h.r.acceptICRC(b, diff) {
+		return backend.DropICRC, false
+	}
+	p := &h.packet
+	if err := p.Parse(b); err != nil {
+		if err == roce.ErrOpcode {
+			return backend.DropOpcode, false
+		}
+		return backend.DropMalformed, false
+	}
+	q := h.r.d.qps.lookup(uint32(p.DestQP))
+	if q == nil {
+		return backend.DropUnknownQP, false
+	}
+	if !p.PKey.Matches(roce.DefaultPKey) {
+		return backend.DropPKey, false
+	}
+	c.Cookie, c.Status = q.cookie, backend.StatusOK
+	switch {
+	case p.Opcode == roce.UCWriteOnlyImm && q.typ == backend.UC:
+		return h.write(q, c)
+	case p.Opcode == roce.UDSendOnly && q.typ == backend.UD:
+		return h.datagram(q, c)
+	}
+	return backend.DropOpcode, false
+}
+
+// write executes an RDMA WRITE Only with Immediate. Any PSN is right: an Only packet starts a message,
+// and an unreliable responder takes its PSN from there (IBTA 9.8.3.1).
+func (h *responder) write(q *queuePair, c *backend.Completion) (backend.DropReason, bool) {
+	p := &h.packet
+	peer := q.peer.Load()
+	switch {
+	case peer == nil:
+		return backend.DropUnknownQP, false // not ready to receive
+	case peer.ip != h.r.flows.current.from.ip && !h.r.d.cfg.AllowAnySource:
+		return backend.DropSource, false
+	case len(p.Payload) > int(q.mtu):
+		return backend.DropMalformed, false
+	case q.table == nil || p.RKey != q.table.rkey:
+		return backend.DropKey, false
+	}
+	t := q.table
+	e := t.slots[p.VA>>t.shift&t.slotMask].live.Load()
+	if e == nil || e.base != p.VA&^t.vaMask {
+		return backend.DropLate, false
+	}
+	// A packet without payload carries only its immediate, and may name any address of its message.
+	if n := uint64(len(p.Payload)); n != 0 {
+		offset := p.VA & t.vaMask
+		if offset+n > uint64(len(e.mem)) {
+			return backend.DropBounds, false
+		}
+		place(e.mem[offset:offset+n], p.Payload)
+	}
+	c.WRID, c.Imm, c.Len, c.Kind = 0, p.Imm, uint32(len(p.Payload)), backend.KindWrite
+	return 0, true
+}
+
+// datagram executes a UD SEND Only. Its payload stays where it is until the next Poll.
+func (h *responder) datagram(q *queuePair, c *backend.Completion) (backend.DropReason, bool) {
+	p := &h.packet
+	switch {
+	case uint32(p.QKey) != backend.DatagramQKey:
+		return backend.DropQKey, false
+	case len(p.Payload) > int(q.mtu):
+		return backend.DropMalformed, false
+	}
+	c.Imm, c.Len, c.Kind = 0, uint32(len(p.Payload)), backend.KindDatagram
+	return 0, true
+}
+
+// acceptICRC decides about a packet whose ICRC is wrong for the address it came from and identification
+// 0; diff is by how much. Two kinds of peers are excused: one that is not userroce, for the
+// identification, and with AllowAnySource one behind an address translator.
+func (r *receiver) acceptICRC(b []byte, diff uint32) bool {
+	from := &r.flows.current.from
+	p := r.d.claimedPeer(b)
+	if p == nil {
+		return false
+	}
+	translated := false
+	if p.ip != from.ip {
+		if !r.d.cfg.AllowAnySource {
+			return false
+		}
+		f, err := roce.NewFlow(netip.AddrPortFrom(p.addr, from.port), r.d.Addr())
+		if err != nil {
+			return false
+		}
+		end := len(b) - roce.ICRCSize
+		diff = f.Seed(len(b)).Sum(b[:end]) ^ binary.LittleEndian.Uint32(b[end:])
+		translated = true
+	}
+	if diff != 0 {
+		if !p.foreign || r.d.ipv6 {
+			return false
+		}
+		if _, ok := roce.SolveIPv4ID(len(b), diff); !ok {
+			return false
+		}
+		r.d.wire.solved.Add(1)
+	}
+	if translated {
+		r.d.wire.translated.Add(1)
+	}
+	return true
+}
+
+// claimedPeer returns the peer that a packet claims to be from: the one of its destination, or for a
+// datagram the one that its source queue pair number stands for.
+func (d *Device) claimedPeer(b []byte) *peer {
+	h := roce.BTH(b)
+	q := d.qps.lookup(uint32(h.DestQP()))
+	switch {
+	case q == nil:
+		return nil
+	case q.typ == backend.UC:
+		return q.peer.Load()
+	case len(b) < roce.UDSendOverhead:
+		return nil
+	}
+	src := uint32(roce.DETH(b[roce.BTHSize:]).SrcQP())
+	for _, p := range *d.peers.Load() {
+		if p != nil && p.qpn == src {
+			return p
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+)
+
+const (
+	// maxTrain is the most packets the kernel segments at once (UDP_MAX_SEGMENTS of older kernels), and
+	// the most it puts together again.
+	maxTrain = 64
+	// maxTrainBytes bounds the UDP payload of a train: an IP packet's 65535 bytes less its headers.
+	maxTrainBytes = 65535 - roce.IPv6HeaderSize - roce.UDPHeaderSize
+	// batchPackets is how many packets go to the kernel in one system call: eight trains of 4 KiB
+	// packets, or as many single packets.
+	batchPackets = 8 * 15
+	// stagePackets is how many packets are assembled in memory at a time, where that is needed.
+	stagePackets = 32
+)
+
+// sender is one send socket: a UDP source port. Queue pairs share it, so posting takes its lock.
+type sender struct {
+	d       *Device
+	port    uint16
+	traffic traffic
+	drops   dropCounters
+
+	mu     sync.Mutex
+	fd     int  // +checklocks:mu
+	closed bool // +checklocks:mu
+	batch  *sendBatch
+	stage  *stage // made when first needed; +checklocks:mu
+}
+
+// sendBatch is the argument of sendmmsg, and the memory it points to besides the payloads.
+type sendBatch struct {
+	msgs [batchPackets]mmsghdr
+	ctls [batchPackets]cmsgSpace
+	// info tells what each message carries.
+	info [batchPackets]messageInfo
+	// Each packet takes two iovecs, its payload and what lies between two payloads, and each message
+	// one more for the trailer at its end.
+	iovs [3 * batchPackets]iovec
+	// between[i] is the trailer of a message's packet i-1 and the headers of packet i, adjacent, so
+	// that one iovec covers both.
+	between [2 * batchPackets]between
+
+	nmsgs, niovs, nbetween int
+}
+
+// between holds a trailer, right-aligned, and the headers that follow it.
+type between struct {
+	trailer [8]byte
+	headers [roce.UCWriteImmHeaders]byte
+}
+
+// messageInfo counts the packets of a message and their payload.
+type messageInfo struct {
+	packets uint32
+	bytes   uint32
+}
+
+// stage holds packets that are assembled in memory: datagrams, and everything when Config.Wire is set.
+type stage struct {
+	packets [stagePackets][roce.MaxPacket]byte
+	wire    []backend.WirePacket
+}
+
+// openSender opens a socket on the first free source port from candidate on.
+func openSender(d *Device, candidate int) (*sender, error) {
+	fd, err := newSocket(d.ipv6)
+	if err != nil {
+		return nil, err
+	}
+	s := &sender{d: d, fd: fd, batch: new(sendBatch)}
+	if s.port, err = bindSource(fd, d.addr, d.scope, candidate); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	// Nobody reads what strangers send to a source port, so it should not collect much. A full send
+	// buffer only makes posts wait: no warning.
+	unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1)
+	if _, err := sendBufferOptions.size(fd, d.cfg.SendBuffer); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *sender) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		unix.Close(s.fd)
+	}
+}
+
+func (b *sendBatch) reset() { b.nmsgs, b.niovs, b.nbetween = 0, 0, 0 }
+
+// openMessage starts a message to p.
+func (b *sendBatch) openMessage(p *peer) *mmsghdr {
+	m := &b.msgs[b.nmsgs]
+	b.info[b.nmsgs] = messageInfo{}
+	m.hdr = msghdr{
+		name: uintptr(unsafe.Pointer(&p.name)), namelen: p.nameLen,
+		iov: uintptr(unsafe.Pointer(&b.iovs[b.niovs])),
+	}
+	return m
+}
+
+// closeMessage ends the message that openMessage started; segment is the size of its packets, 0 when it
+// has only one.
+func (b *sendBatch) closeMessage(firstIov, segment int) {
+	m := &b.msgs[b.nmsgs]
+	m.hdr.iovlen = uint64(b.niovs - firstIov)
+	if segment != 0 {
+		c := &b.ctls[b.nmsgs]
+		*c = cmsgSpace{len: cmsgLen16, level: unix.SOL_UDP, typ: unix.UDP_SEGMENT}
+		*(*uint16)(unsafe.Pointer(&c.value)) = uint16(segment)
+		m.hdr.control, m.hdr.controllen = uintptr(unsafe.Pointer(c)), uint64(unsafe.Sizeof(*c))
+	}
+	b.nmsgs++
+}
+
+func (b *sendBatch) addIov(base uintptr, n int) {
+	b.iovs[b.niovs] = iovec{base, uint64(n)}
+	b.niovs++
+}
+
+// outcome says how sending a batch ended.
+type outcome uint8
+
+const (
+	sentAll      outcome = iota
+	sentFull             // the socket's buffer is full
+	sentPlain            // the kernel can't segment after all: build the batch again without trains
+	sentTooLarge         // a packet exceeds the path's MTU
+)
+
+// flush sends the batch. It returns how many packets the kernel took, in order. Packets that the network
+// refuses count as taken: they are lost. s.mu is held.
+func (s *sender) flush() (packets int, o outcome) {
+	b := s.batch
+	for done := 0; done < b.nmsgs; {
+		n, errno := sendmmsg(s.fd, b.msgs[done:b.nmsgs])
+		if errno == 0 {
+			packets += s.account(b.info[done : done+n])
+			done += n
+			continue
+		}
+		switch errno {
+		case unix.EINTR:
+		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
+			return packets, sentFull
+		case unix.EMSGSIZE:
+			s.d.wire.tooLarge.Add(uint64(b.info[done].packets))
+			return packets, sentTooLarge
+		default:
+			if b.info[done].packets > 1 && (errno == unix.EIO || errno == unix.EINVAL || errno == unix.EOPNOTSUPP) {
+				s.noSegmentation(errno)
+				return packets, sentPlain
+			}
+			s.d.warnOnce("the network refuses packets; they count as lost", errno)
+			s.d.wire.networkErrors.Add(uint64(b.info[done].packets))
+			packets += int(b.info[done].packets)
+			done++
+		}
+	}
+	return packets, sentAll
+}
+
+// noSegmentation turns trains off: an interface without checksum offload refuses them.
+func (s *sender) noSegmentation(errno syscall.Errno) {
+	s.d.gso.Store(false)
+	s.d.warnOnce("the network interface can't segment UDP, so packets are sent one by one", errno)
+}
+
+// account counts messages sent and returns how many packets they were.
+func (s *sender) account(sent []messageInfo) int {
+	var packets, bytes, trains uint64
+	for i := range sent {
+		packets += uint64(sent[i].packets)
+		bytes += uint64(sent[i].bytes)
+		if sent[i].packets > 1 {
+			trains++
+		}
+	}
+	s.traffic.add(packets, bytes, trains)
+	return int(packets)
+}

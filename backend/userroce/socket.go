@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// newSocket makes a non-blocking UDP socket that never fragments.
+func newSocket(ipv6 bool) (int, error) {
+	family := unix.AF_INET
+	if ipv6 {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("userroce: open a UDP socket: %w", err)
+	}
+	// Without this a datagram that is too large would be fragmented silently, IPv6 included, and the
+	// IPv4 identification would not be 0.
+	if ipv6 {
+		err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
+			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1))
+	} else {
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, fmt.Errorf("userroce: set up a UDP socket: %w", err)
+	}
+	return fd, nil
+}
+
+// bufferOptions are the ways to size one direction's buffer: the first needs CAP_NET_ADMIN, the second
+// is clamped in silence to the sysctl.
+type bufferOptions struct {
+	force, plain int
+	sysctl       string
+}
+
+var (
+	recvBufferOptions = bufferOptions{unix.SO_RCVBUFFORCE, unix.SO_RCVBUF, "net.core.rmem_max"}
+	sendBufferOptions = bufferOptions{unix.SO_SNDBUFFORCE, unix.SO_SNDBUF, "net.core.wmem_max"}
+)
+
+// size asks for n bytes and returns what the kernel grants, in the kernel's measure: twice the number
+// asked for, of which packets and their management take their part.
+func (o bufferOptions) size(fd int, n units.Bytes) (granted units.Bytes, err error) {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, o.force, int(n)) != nil {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, o.plain, int(n)); err != nil {
+			return 0, fmt.Errorf("userroce: size a socket buffer: %w", err)
+		}
+	}
+	v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, o.plain)
+	if err != nil {
+		return 0, fmt.Errorf("userroce: size a socket buffer: %w", err)
+	}
+	return units.Bytes(v), nil
+}
+
+// boundPort returns the local port of a bound socket.
+func boundPort(fd int) (uint16, error) {
+	sa, err := unix.Getsockname(fd)
+	switch a := sa.(type) {
+	case *unix.SockaddrInet4:
+		return uint16(a.Port), nil
+	case *unix.SockaddrInet6:
+		return uint16(a.Port), nil
+	}
+	return 0, fmt.Errorf("userroce: read a socket's address: %w", err)
+}
+
+// openReceiveSockets binds n sockets to one port; port 0 lets the kernel choose. More than one share it
+// through SO_REUSEPORT, with steering.
+func openReceiveSockets(a netip.Addr, port uint16, scope uint32, n int) (fds []int, bound uint16, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(fds)
+			fds = nil
+		}
+	}()
+	if n > 1 && port != 0 {
+		// SO_REUSEPORT would let this device join another one's port and steal its packets.
+		if err := probePort(a, port, scope); err != nil {
+			return nil, 0, err
+		}
+	}
+	for range n {
+		fd, err := newSocket(a.Is6())
+		if err != nil {
+			return fds, 0, err
+		}
+		fds = append(fds, fd)
+		if n > 1 {
+			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+				return fds, 0, fmt.Errorf("userroce: share a UDP port: %w", err)
+			}
+		}
+		if err := bind(fd, a, port, scope); err != nil {
+			return fds, 0, err
+		}
+		if port, err = boundPort(fd); err != nil {
+			return fds, 0, err
+		}
+	}
+	if n > 1 {
+		err = steer(fds[0], n)
+	}
+	return fds, port, err
+}
+
+func probePort(a netip.Addr, port uint16, scope uint32) error {
+	fd, err := newSocket(a.Is6())
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return bind(fd, a, port, scope)
+}
+
+func bind(fd int, a netip.Addr, port uint16, scope uint32) error {
+	err := unix.Bind(fd, sockaddr(a, port, scope))
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return portTakenError(a, port)
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return fmt.Errorf("userroce: %v is not an address of this host (see ip addr): %w", a, err)
+	case err != nil:
+		return fmt.Errorf("userroce: bind %v: %w", netip.AddrPortFrom(a, port), err)
+	}
+	return nil
+}
+
+// bindSource binds a socket to the first free source port from candidate on, and at the end of the
+// range to any. It returns the port.
+func bindSource(fd int, a netip.Addr, scope uint32, candidate int) (uint16, error) {
+	for ; candidate < 1<<16; candidate++ {
+		err := unix.Bind(fd, sockaddr(a, uint16(candidate), scope))
+		if err == nil {
+			return uint16(candidate), nil
+		}
+		if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EACCES) {
+			break // let bind say what is wrong
+		}
+	}
+	if err := bind(fd, a, 0, scope); err != nil {
+		return 0, err
+	}
+	return boundPort(fd)
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+}

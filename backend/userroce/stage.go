@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// needStage makes the memory in which packets are assembled.
+func (s *sender) needStage() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stage == nil {
+		s.stage = &stage{wire: make([]backend.WirePacket, 0, stagePackets)}
+	}
+}
+
+// PostDatagrams sends datagrams, each in a packet of its own. An error concerns the first that was not
+// taken.
+func (q *queuePair) PostDatagrams(now units.Instant, g []backend.Datagram) (posted int, err error) {
+	if q.typ != backend.UD {
+		return 0, errNotUD
+	}
+	s := q.sender
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.closed || s.closed {
+		return 0, backend.ErrClosed
+	}
+	for posted < len(g) {
+		taken, err := s.stageDatagrams(q, g[posted:])
+		sent, o := s.flush()
+		if s.d.cfg.Wire != nil {
+			sent, o = s.lossyStage(sent, taken, o)
+		}
+		posted += sent
+		q.nextPSN = q.nextPSN.Add(sent)
+		switch {
+		case o == sentFull:
+			q.sendCQ.retryLater(now)
+			return posted, nil
+		case o == sentTooLarge:
+			return posted, q.tooLarge(s.d.handle(g[posted].To))
+		case err != nil:
+			return posted, err
+		}
+	}
+	return posted, nil
+}
+
+// stageDatagrams assembles the first of g and makes a message of each.
+func (s *sender) stageDatagrams(q *queuePair, g []backend.Datagram) (taken int, err error) {
+	s.batch.reset()
+	s.stage.wire = s.stage.wire[:0]
+	for taken < len(g) && taken < stagePackets {
+		x := &g[taken]
+		if len(x.Data) > int(q.mtu) {
+			err = fmt.Errorf("userroce: datagram of %d bytes on a queue pair with MTU %d", len(x.Data), q.mtu)
+			break
+		}
+		p := s.d.handle(x.To)
+		if p == nil {
+			err = fmt.Errorf("userroce: datagram to unknown address handle %d", x.To)
+			break
+		}
+		h := roce.UDSend{
+			Length: uint32(len(x.Data)), DestQP: roce.QPN(p.qpn), SrcQP: roce.QPN(q.qpn), PSN: q.nextPSN.Add(taken),
+			QKey: roce.QKey(backend.DatagramQKey), PKey: roce.DefaultPKey,
+		}
+		buf := s.stage.packets[taken][:]
+		h.Encode(buf)
+		s.assemble(p, buf, roce.UDSendHeaders, x.Data)
+		taken++
+	}
+	s.outbound()
+	return taken, err
+}
+
+// stageWrites is gather for a device with a Wire.
+func (s *sender) stageWrites(q *queuePair, p *peer, w []backend.Write) (taken int, err error) {
+	s.batch.reset()
+	s.stage.wire = s.stage.wire[:0]
+	regions := *s.d.regions.Load()
+	for taken < len(w) && taken < stagePackets {
+		var payload []byte
+		if payload, err = q.source(regions, &w[taken]); err != nil {
+			break
+		}
+		buf := s.stage.packets[taken][:]
+		h := q.header(p, &w[taken], taken)
+		h.Encode(buf)
+		s.assemble(p, buf, roce.UCWriteImmHeaders, payload)
+		taken++
+	}
+	s.outbound()
+	return taken, err
+}
+
+// assemble completes the packet in buf, whose headers are there, and makes a message of it.
+func (s *sender) assemble(p *peer, buf []byte, headers int, payload []byte) {
+	b := s.batch
+	n := headers + copy(buf[headers:], payload)
+	n += roce.PutTrailer(buf[n:], len(payload), 0)
+	p.flow.Seed(n).Seal(buf[:n])
+	first := b.niovs
+	b.openMessage(p)
+	b.addIov(addressOf(buf), n)
+	b.info[b.nmsgs] = messageInfo{1, uint32(len(payload))}
+	b.closeMessage(first, 0)
+	if s.d.cfg.Wire != nil {
+		s.stage.wire = append(s.stage.wire, backend.WirePacket{
+			Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), Data: buf[:n:n],
+		})
+	}
+}
+
+// outbound shows the staged packets to Config.Wire, and removes from the batch what it drops.
+func (s *sender) outbound() {
+	if s.d.cfg.Wire == nil || len(s.stage.wire) == 0 {
+		return
+	}
+	s.d.cfg.Wire.Outbound(s.stage.wire)
+	b := s.batch
+	kept := 0
+	for i, x := range s.stage.wire {
+		if len(x.Data) == 0 {
+			continue
+		}
+		b.msgs[kept], b.info[kept] = b.msgs[i], b.info[i]
+		b.iovs[i].len = uint64(min(len(x.Data), int(b.iovs[i].len)))
+		kept++
+	}
+	b.nmsgs = kept
+}
+
+// lossyStage returns how many packets a post has taken when there is a Wire: all of them. Offering one
+// to the Wire again would count it twice, so what the socket has no room for is lost, as in a network
+// interface's queue.
+func (s *sender) lossyStage(sent, taken int, o outcome) (int, outcome) {
+	switch o {
+	case sentTooLarge:
+		return sent, o
+	case sentFull:
+		s.drops[backend.DropQueueFull].Add(uint64(s.batch.nmsgs - sent))
+	}
+	return taken, sentAll
+}

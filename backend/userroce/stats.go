@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"sync/atomic"
+	"syscall"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// WireStats tells how the device uses the kernel's sockets.
+type WireStats struct {
+	// SolvedIDs counts packets from IPv4 peers other than userroce whose ICRC was right only with a
+	// non-zero IPv4 identification, and which therefore passed a check of 16 bits, not 32.
+	SolvedIDs uint64
+	// TranslatedSources counts packets accepted because of Config.AllowAnySource only.
+	TranslatedSources uint64
+	// SendTrains and RecvTrains count system-call messages that carried more than one packet.
+	SendTrains, RecvTrains uint64
+	// NetworkErrors counts packets that the kernel refused to send (no route, a firewall, the link is
+	// down). They are as lost as on the wire.
+	NetworkErrors uint64
+	// TooLarge counts packets that no longer fit the path.
+	TooLarge uint64
+	// Segmentation and Receive offload (UDP_SEGMENT, UDP_GRO) are in use.
+	SegmentationOffload, ReceiveOffload bool
+	// RecvBuffer is the size of each receive socket's buffer in the kernel's measure.
+	RecvBuffer units.Bytes
+}
+
+// wireCounters are those of rare events, which may be shared.
+type wireCounters struct {
+	solved, translated, networkErrors, tooLarge atomic.Uint64
+}
+
+// traffic counts packets. One goroutine at a time writes it, many may read, so a load and a store do.
+type traffic struct {
+	packets, bytes, trains atomic.Uint64
+}
+
+func (t *traffic) add(packets, bytes, trains uint64) {
+	t.packets.Store(t.packets.Load() + packets)
+	t.bytes.Store(t.bytes.Load() + bytes)
+	if trains != 0 {
+		t.trains.Store(t.trains.Load() + trains)
+	}
+}
+
+// dropCounters count by reason; any goroutine may count.
+type dropCounters [backend.NumDropReasons]atomic.Uint64
+
+func (d *dropCounters) addTo(s *backend.Stats) {
+	for i := range d {
+		s.Drops[i] += d[i].Load()
+	}
+}
+
+// Stats is a snapshot of the counters. A worker publishes its own once for each Poll.
+func (d *Device) Stats() backend.Stats {
+	var s backend.Stats
+	for _, r := range d.receivers {
+		s.PacketsReceived += r.traffic.packets.Load()
+		s.BytesReceived += r.traffic.bytes.Load()
+		r.drops.addTo(&s)
+	}
+	for _, x := range d.senders {
+		s.PacketsSent += x.traffic.packets.Load()
+		s.BytesSent += x.traffic.bytes.Load()
+		x.drops.addTo(&s)
+	}
+	return s
+}
+
+// WireStats is a snapshot of the counters that only this backend has.
+func (d *Device) WireStats() WireStats {
+	s := WireStats{
+		SolvedIDs:           d.wire.solved.Load(),
+		TranslatedSources:   d.wire.translated.Load(),
+		NetworkErrors:       d.wire.networkErrors.Load(),
+		TooLarge:            d.wire.tooLarge.Load(),
+		SegmentationOffload: d.gso.Load(),
+		ReceiveOffload:      d.gro,
+		RecvBuffer:          d.receivers[0].granted,
+	}
+	for _, r := range d.receivers {
+		s.RecvTrains += r.traffic.trains.Load()
+	}
+	for _, x := range d.senders {
+		s.SendTrains += x.traffic.trains.Load()
+	}
+	return s
+}
+
+// warnOnce logs the first occurrence of an error of the network.
+func (d *Device) warnOnce(msg string, errno syscall.Errno) {
+	if _, seen := d.warned.LoadOrStore(errno, true); !seen {
+		d.log.Warn(msg, "err", errno.Error())
+	}
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+)
+
+// trainBuilder turns writes of one queue pair into trains: messages that the kernel cuts into packets of
+// equal size, of which the last may be shorter. The payloads stay where they are.
+type trainBuilder struct {
+	b        *sendBatch
+	firstIov int
+	segment  int // wire size of the first packet, and so of all but the last
+	bytes    int
+	packets  int
+	ended    bool // a shorter packet has been added
+}
+
+// fits reports whether a packet of size wire bytes may join the train.
+func (t *trainBuilder) fits(size, limit int) bool {
+	return !t.ended && t.packets < limit && size <= t.segment && t.bytes+size <= maxTrainBytes
+}
+
+// gather builds a batch from the first of w and returns how many it took: all that have room. On an
+// error those before the faulty write are in the batch. s.mu is held.
+func (s *sender) gather(q *queuePair, p *peer, w []backend.Write) (taken int, err error) {
+	b := s.batch
+	b.reset()
+	limit := 1
+	if p.trains(s.d) {
+		limit = maxTrain
+	}
+	regions := *s.d.regions.Load()
+	var t trainBuilder
+	t.b = b
+	for taken < len(w) && taken < batchPackets {
+		x := &w[taken]
+		payload, err := q.source(regions, x)
+		if err != nil {
+			t.close()
+			return taken, err
+		}
+		size := roce.PacketSize(roce.UCWriteImmHeaders, len(payload))
+		if t.packets != 0 && !t.fits(size, limit) {
+			t.close()
+		}
+		if t.packets == 0 {
+			t.open(p, size)
+		}
+		t.add(q.header(p, x, taken), p.flow.Seed(size), payload, size)
+		taken++
+	}
+	t.close()
+	return taken, nil
+}
+
+// source returns the memory that w reads, or what is wrong with w.
+func (q *queuePair) source(regions regionList, w *backend.Write) ([]byte, error) {
+	if w.Length == 0 {
+		return nil, nil
+	}
+	if w.Length > q.mtu {
+		return nil, fmt.Errorf("userroce: write of %d bytes on a queue pair with MTU %d", w.Length, q.mtu)
+	}
+	r := regions.lookup(w.LKey)
+	if r == nil {
+		return nil, fmt.Errorf("userroce: write from unknown local key %#x", w.LKey)
+	}
+	n := int64(len(r.mem))
+	if w.Offset < 0 || int64(w.Offset) > n || int64(w.Length) > n-int64(w.Offset) {
+		return nil, fmt.Errorf("userroce: write of %d bytes from offset %d of a region with %d", w.Length, int64(w.Offset), n)
+	}
+	return r.mem[w.Offset : int64(w.Offset)+int64(w.Length)], nil
+}
+
+// header returns the headers of the i-th packet from now.
+func (q *queuePair) header(p *peer, w *backend.Write, i int) roce.UCWriteImm {
+	return roce.UCWriteImm{
+		VA: w.VA, RKey: w.RKey, Imm: w.Imm, Length: w.Length,
+		DestQP: roce.QPN(p.qpn), PSN: q.nextPSN.Add(i), PKey: roce.DefaultPKey,
+	}
+}
+
+func (t *trainBuilder) open(p *peer, size int) {
+	t.firstIov, t.segment, t.bytes, t.packets, t.ended = t.b.niovs, size, 0, 0, false
+	t.b.openMessage(p)
+}
+
+// add appends one packet. The iovecs of a train are: headers, payload, trailer and headers, payload, …,
+// trailer.
+func (t *trainBuilder) add(h roce.UCWriteImm, seed roce.Seed, payload []byte, size int) {
+	b := t.b
+	x := &b.between[b.nbetween]
+	next := &b.between[b.nbetween+1]
+	b.nbetween++
+	h.Encode(x.headers[:])
+	icrc := seed.Sum2(x.headers[:], payload)
+	if t.packets == 0 {
+		b.addIov(addressOf(x.headers[:]), len(x.headers))
+	} else {
+		b.iovs[b.niovs-1].len += uint64(len(x.headers)) // they follow the previous trailer
+	}
+	if len(payload) != 0 {
+		b.addIov(addressOf(payload), len(payload))
+	}
+	pad := roce.PadCount(len(payload))
+	start := len(next.trailer) - pad - roce.ICRCSize
+	roce.PutTrailer(next.trailer[start:], len(payload), icrc)
+	b.addIov(addressOf(next.trailer[start:]), pad+roce.ICRCSize)
+	t.packets++
+	t.bytes += size
+	t.ended = size < t.segment
+	b.info[b.nmsgs].packets++
+	b.info[b.nmsgs].bytes += uint32(len(payload))
+}
+
+// close ends the train, if there is one.
+func (t *trainBuilder) close() {
+	if t.packets == 0 {
+		return
+	}
+	segment := 0
+	if t.packets > 1 {
+		segment = t.segment
+	}
+	t.b.nbetween++ // the last trailer is in the next place
+	t.b.closeMessage(t.firstIov, segment)
+	t.packets = 0
+}
