@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A fuzzTarget is one Fuzz function, compiled with the fuzzer's instrumentation.
+type fuzzTarget struct {
+	name   string
+	pkg    string // folder in the module
+	binary string
+}
+
+// fuzzOverhead is what a target costs beside its fuzzing: starting workers, minimizing, ending.
+const fuzzOverhead = 1500 * time.Millisecond
+
+// minFuzzTime is the least that is worth starting a target for. With so many targets that the
+// budget doesn't give them this much, the step fails over its budget, and the budget must grow.
+const minFuzzTime = time.Second
+
+// compileFuzzTargets finds all Fuzz functions and compiles their packages.
+func compileFuzzTargets(c *stepContext) error {
+	byPackage, err := c.findFuzzTargets()
+	if err != nil {
+		return err
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(byPackage)) {
+		binary := filepath.Join(c.tmp, "fuzz-"+strings.ReplaceAll(pkg, "/", "-"))
+		if err := c.check(nil, "go", "test", "-c", "-fuzz=.", "-o", binary, "./"+pkg); err != nil {
+			return err
+		}
+		for _, name := range byPackage[pkg] {
+			c.fuzzTargets = append(c.fuzzTargets, fuzzTarget{name: name, pkg: pkg, binary: binary})
+		}
+	}
+	c.printf("%s: compiled %d targets in %d packages", c.name, len(c.fuzzTargets), len(byPackage))
+	return nil
+}
+
+func (c *stepContext) findFuzzTargets() (map[string][]string, error) {
+	c.printf("%s: looks for targets", c.name)
+	out, err := c.output([]string{"CGO_ENABLED=0"}, "go", "test", "-json", "-list=^Fuzz", "./...")
+	if err != nil {
+		return nil, fmt.Errorf("go test -list: %w\n%s", err, buildOutput(out))
+	}
+	found := map[string][]string{}
+	for line := range strings.SplitSeq(out, "\n") {
+		var e testEvent
+		if json.Unmarshal([]byte(line), &e) == nil && e.Action == "output" && strings.HasPrefix(e.Output, "Fuzz") {
+			pkg := folder(e.Package)
+			found[pkg] = append(found[pkg], strings.TrimSpace(e.Output))
+		}
+	}
+	return found, nil
+}
+
+// buildOutput is what a person wants to read of the output of go test -json that failed to build.
+func buildOutput(out string) string {
+	var b strings.Builder
+	for line := range strings.SplitSeq(out, "\n") {
+		var e testEvent
+		if json.Unmarshal([]byte(line), &e) != nil {
+			fmt.Fprintln(&b, line)
+		} else if e.Action == "build-output" {
+			b.WriteString(e.Output)
+		}
+	}
+	return b.String()
+}
+
+// fuzz gives each target an equal part of what is left of the budget.
+func fuzz(c *stepContext) error {
+	if len(c.fuzzTargets) == 0 {
+		return errors.New("there is no Fuzz function")
+	}
+	deadline, _ := c.ctx.Deadline()
+	for i, t := range c.fuzzTargets {
+		if c.ctx.Err() != nil {
+			return c.ctx.Err()
+		}
+		c.fuzzOne(t, fuzzTime(time.Until(deadline), len(c.fuzzTargets)-i))
+	}
+	return nil
+}
+
+// fuzzTime is the time for the next target when left is to be divided among targets.
+func fuzzTime(left time.Duration, targets int) time.Duration {
+	return max(left/time.Duration(targets)-fuzzOverhead, minFuzzTime).Truncate(100 * time.Millisecond)
+}
+
+func (c *stepContext) fuzzOne(t fuzzTarget, d time.Duration) {
+	var out bytes.Buffer
+	start := time.Now()
+	err := c.execIn(filepath.Join(c.root, t.pkg), nil, &out, &out, t.binary, "-test.run=^$",
+		"-test.fuzz=^"+t.name+"$", "-test.fuzztime="+d.String(), "-test.fuzzcachedir="+filepath.Join(c.tmp, "corpus"))
+	if err != nil {
+		c.result.failed++
+		c.printf("%s: FAIL %s %s: %v", c.name, t.pkg, t.name, err)
+		c.dump(out.String())
+		return
+	}
+	c.result.passed++
+	c.printf("%s: ok   %s %s (%.1fs%s)", c.name, t.pkg, t.name, time.Since(start).Seconds(), lastExecs(out.String()))
+}
+
+// lastExecs finds how many inputs the fuzzer has tried.
+func lastExecs(out string) string {
+	i := strings.LastIndex(out, "execs: ")
+	if i < 0 {
+		return ""
+	}
+	n, _, _ := strings.Cut(out[i+len("execs: "):], " ")
+	return ", " + n + " inputs"
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// tool is the command line of a tool pinned in tools/go.mod.
+func tool(name string, args ...string) []string {
+	return append([]string{"go", "tool", "-modfile=tools/go.mod", name}, args...)
+}
+
+// buildLinter fills the build cache, which takes minutes the first time.
+func buildLinter(c *stepContext) error {
+	c.printf("%s: builds golangci-lint", c.name)
+	return c.check(nil, tool("golangci-lint", "version")...)
+}
+
+func lint(c *stepContext) error {
+	return errors.Join(c.gofmt(), c.check([]string{"CGO_ENABLED=0"}, "go", "vet", "./..."), c.golangci())
+}
+
+func (c *stepContext) gofmt() error {
+	out, err := c.output(nil, "gofmt", "-l", ".")
+	if err == nil && out != "" {
+		err = fmt.Errorf("gofmt would change these files (gofmt -w . does it):\n%s", out)
+	}
+	return err
+}
+
+// A lintReport is what golangci-lint writes with --output.json.path.
+type lintReport struct {
+	Issues []struct {
+		FromLinter, Text, Severity string
+		Pos                        struct {
+			Filename     string
+			Line, Column int
+		}
+	}
+}
+
+func (c *stepContext) golangci() error {
+	file := filepath.Join(c.tmp, "lint.json")
+	out, runErr := c.output([]string{"CGO_ENABLED=0"}, tool("golangci-lint", "run", "--allow-parallel-runners",
+		"--show-stats=false", "--output.json.path="+file)...)
+	text, err := os.ReadFile(file)
+	if err != nil { // it didn't come that far
+		return errors.Join(fmt.Errorf("golangci-lint: %w\n%s", err, out), runErr)
+	}
+	problems, warnings, err := readLint(text)
+	if err != nil {
+		return fmt.Errorf("golangci-lint: %w\n%s", err, out)
+	}
+	if len(warnings) > 0 {
+		c.printf("%s: %d warnings (-v prints them)", c.name, len(warnings))
+	}
+	if c.options.verbose {
+		c.dump(strings.Join(warnings, "\n"))
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("golangci-lint found %d problems:\n%s", len(problems), strings.Join(problems, "\n"))
+	}
+	if runErr != nil && len(warnings) == 0 {
+		return fmt.Errorf("golangci-lint: %w\n%s", runErr, out)
+	}
+	return nil
+}
+
+// readLint divides what golangci-lint found by severity: "warning" is advice (.golangci.yml).
+func readLint(text []byte) (problems, warnings []string, err error) {
+	var report lintReport
+	if err := json.Unmarshal(text, &report); err != nil {
+		return nil, nil, err
+	}
+	for _, i := range report.Issues {
+		line := fmt.Sprintf("%s:%d:%d: %s (%s)", i.Pos.Filename, i.Pos.Line, i.Pos.Column, i.Text, i.FromLinter)
+		if i.Severity == "warning" {
+			warnings = append(warnings, line)
+		} else {
+			problems = append(problems, line)
+		}
+	}
+	return problems, warnings, nil
+}
+
+// crossBuild also vets for arm64, which compiles the tests that nothing here can run.
+func crossBuild(c *stepContext) error {
+	var errs []error
+	for _, arch := range []string{"amd64", "arm64"} {
+		env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch}
+		err := c.check(env, "go", "build", "./...")
+		if err == nil {
+			err = c.check(env, "go", "vet", "./...")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("linux/%s: %w", arch, err))
+		} else {
+			c.printf("%s: ok   linux/%s", c.name, arch)
+		}
+	}
+	return errors.Join(errs...)
+}

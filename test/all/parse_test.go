@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// writeModule writes a module with the files given and returns its folder.
+func writeModule(t *testing.T, files map[string]string) string {
+	root := t.TempDir()
+	files["go.mod"] = "module github.com/sdr-rdma/go-sdr\n\ngo 1.26.0\n"
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	return root
+}
+
+// runIn runs one function of the runner in a module of its own.
+func runIn(t *testing.T, root string, f func(*stepContext) error) (result, string) {
+	var out bytes.Buffer
+	s := newSession(root, options{}, &out)
+	s.tmp = t.TempDir()
+	r := s.runStep(context.Background(), step{name: "test", budget: time.Minute, run: f})
+	return r, out.String()
+}
+
+// The real go command on tests that pass, fail, skip, panic, hang and don't compile.
+func TestGoTest(t *testing.T) {
+	test := func(body string) string {
+		return "package p\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) {\n" + body + "\n}\n"
+	}
+	root := writeModule(t, map[string]string{
+		"good/p_test.go":   test(`t.Run("sub", func(t *testing.T) {})`),
+		"bad/p_test.go":    test(`t.Log("the log"); t.Fatal("the reason")`),
+		"skip/p_test.go":   test(`t.Skip("needs hardware")`),
+		"panic/p_test.go":  test(`panic("at the disco")`),
+		"broken/p_test.go": test(`undefined()`),
+		"none/p.go":        "package p\n",
+	})
+	goTest := func(pkg string) (result, string) {
+		return runIn(t, root, func(c *stepContext) error { return c.goTest(nil, "./"+pkg) })
+	}
+	r, out := goTest("good")
+	require.True(t, r.ok(), out)
+	require.Equal(t, 2, r.passed)
+
+	r, out = goTest("bad")
+	require.Equal(t, 1, r.failed, out)
+	require.Contains(t, out, "FAIL bad TestIt")
+	require.Contains(t, out, "the reason")
+	require.Contains(t, out, "the log")
+
+	r, out = goTest("skip")
+	require.True(t, r.ok(), out)
+	require.Len(t, r.skips, 1)
+	require.Equal(t, "skip", r.skips[0].pkg)
+	require.Contains(t, r.skips[0].reason, "needs hardware")
+
+	r, out = goTest("panic")
+	require.False(t, r.ok())
+	require.Contains(t, out, "at the disco")
+
+	r, out = goTest("broken")
+	require.Equal(t, 1, r.failed, out)
+	require.Contains(t, out, "undefined: undefined")
+
+	r, out = goTest("none")
+	require.True(t, r.ok(), out)
+
+	r, out = goTest("nowhere")
+	require.False(t, r.ok(), out)
+}
+
+func TestFuzzStep(t *testing.T) {
+	const fuzzer = "package p\n\nimport \"testing\"\n\nfunc FuzzIt(f *testing.F) {\n\tf.Add(uint8(0))\n" +
+		"\tf.Fuzz(func(t *testing.T, n uint8) { if n == LIMIT { t.Fatal(\"found it\") } })\n}\n"
+	for _, tc := range []struct {
+		limit          string
+		passed, failed int
+		want           string
+	}{
+		{"256 - 1 + 0*int(n)", 0, 0, ""}, // doesn't compile
+		{"uint8(0) && n != 0", 1, 0, "inputs"},
+		{"0", 0, 1, "found it"},
+	} {
+		root := writeModule(t, map[string]string{"p/p_test.go": strings.Replace(fuzzer, "LIMIT", tc.limit, 1)})
+		r, out := runIn(t, root, func(c *stepContext) error {
+			if err := compileFuzzTargets(c); err != nil {
+				return err
+			}
+			var cancel context.CancelFunc
+			c.ctx, cancel = context.WithTimeout(c.ctx, fuzzOverhead+minFuzzTime)
+			defer cancel()
+			return fuzz(c)
+		})
+		require.Equal(t, [2]int{tc.passed, tc.failed}, [2]int{r.passed, r.failed}, out)
+		require.Equal(t, tc.failed == 0 && tc.passed == 1, r.ok(), out)
+		require.Contains(t, out, tc.want)
+	}
+}
+
+func TestFuzzTimeDividesTheBudget(t *testing.T) {
+	require.Equal(t, 8500*time.Millisecond, fuzzTime(3*time.Minute, 18))
+	require.Equal(t, minFuzzTime, fuzzTime(time.Second, 18))
+	left := 3 * time.Minute
+	for targets := 23; targets > 0; targets-- {
+		left -= fuzzTime(left, targets) + fuzzOverhead
+	}
+	require.GreaterOrEqual(t, left, time.Duration(0))
+	require.Less(t, left, 5*time.Second)
+}
+
+func TestReadLint(t *testing.T) {
+	problems, warnings, err := readLint([]byte(`{"Issues":[
+		{"FromLinter":"funlen","Text":"too long","Severity":"warning","Pos":{"Filename":"a.go","Line":3,"Column":1}},
+		{"FromLinter":"errcheck","Text":"not checked","Severity":"error","Pos":{"Filename":"b.go","Line":7,"Column":2}},
+		{"FromLinter":"typecheck","Text":"undefined: x","Severity":"","Pos":{"Filename":"c.go","Line":1}}]}`))
+	require.NoError(t, err)
+	require.Equal(t, []string{"b.go:7:2: not checked (errcheck)", "c.go:1:0: undefined: x (typecheck)"}, problems)
+	require.Equal(t, []string{"a.go:3:1: too long (funlen)"}, warnings)
+	_, _, err = readLint([]byte("panic"))
+	require.Error(t, err)
+}
+
+func TestNewestRelease(t *testing.T) {
+	versions := strings.Fields(`golang.org/toolchain v0.0.1-go1.9rc2.linux-amd64 v0.0.1-go1.26.10.linux-amd64
+		v0.0.1-go1.26.9.linux-amd64 v0.0.1-go1.27rc1.linux-amd64 v0.0.1-go1.28.0.linux-arm64 v0.0.1-go1.21.0.linux-amd64`)
+	require.Equal(t, "go1.26.10", newestRelease(versions, "linux-amd64"))
+	require.Equal(t, "go1.28.0", newestRelease(versions, "linux-arm64"))
+	require.Empty(t, newestRelease(versions, "plan9-386"))
+}
+
+func TestMissing(t *testing.T) {
+	what, packages := missing([]need{
+		{program: "sh", packages: []string{"dash"}},
+		{program: "no-such-program-here", packages: []string{"b", "a"}},
+		{file: "/no/such/file", packages: []string{"a"}},
+	})
+	require.Equal(t, []string{"no-such-program-here", "/no/such/file"}, what)
+	require.Equal(t, []string{"a", "b"}, packages)
+}
+
+func TestSkipReason(t *testing.T) {
+	require.Equal(t, "x_test.go:3: why", skipReason("=== RUN   TestX\n    x_test.go:3: why\n--- SKIP: TestX (0.00s)\n"))
+	require.Equal(t, "no reason given", skipReason("=== RUN   TestX\n--- SKIP: TestX (0.00s)\n"))
+}
+
+func TestClosingLineStandsAtTheBeginning(t *testing.T) {
+	require.False(t, closingLine.MatchString("  3 passed, 0 failed"))
+	require.False(t, closingLine.MatchString("ok 3 passed, 0 failed"))
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// runFake runs steps that are not the project's, and returns exit status and output.
+func runFake(t *testing.T, ctx context.Context, o options, plan ...step) (int, string) {
+	var out bytes.Buffer
+	status := runPlan(ctx, plan, newSession(t.TempDir(), o, &out))
+	return status, out.String()
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSuffix(s, "\n")
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+func TestCountAndStatus(t *testing.T) {
+	tests := func(passed, failed int, err error) step {
+		return step{name: "tests", budget: time.Minute, run: func(c *stepContext) error {
+			c.result.passed, c.result.failed = passed, failed
+			return err
+		}}
+	}
+	for _, tc := range []struct {
+		name   string
+		plan   []step
+		status int
+		last   string
+	}{
+		{"tests", []step{tests(3, 0, nil), tests(4, 0, nil)}, statusOK, "7 passed, 0 failed"},
+		{"a step without tests counts as one", []step{tests(3, 0, nil), tests(0, 0, nil)}, statusOK, "4 passed, 0 failed"},
+		{"a failed test", []step{tests(3, 1, nil)}, statusFailed, "3 passed, 1 failed"},
+		{"a failure beside the tests", []step{tests(3, 0, errors.New("x"))}, statusFailed, "3 passed, 1 failed"},
+		{"an error of failed tests", []step{tests(3, 2, errors.New("x"))}, statusFailed, "3 passed, 2 failed"},
+		{"later steps run all the same", []step{tests(0, 0, errors.New("x")), tests(5, 0, nil)}, statusFailed, "5 passed, 1 failed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			status, out := runFake(t, context.Background(), options{}, tc.plan...)
+			require.Equal(t, tc.status, status, out)
+			require.Equal(t, tc.last, lastLine(out))
+		})
+	}
+}
+
+func TestUnavailableIsNoFailureAndNoTest(t *testing.T) {
+	status, out := runFake(t, context.Background(), options{}, step{name: "newest", budget: time.Minute,
+		prepare: func(c *stepContext) error { c.result.unavailable = "offline"; return nil },
+		run:     vetWithNewestToolchain,
+	})
+	require.Equal(t, statusOK, status)
+	require.Contains(t, out, "not run")
+	require.Equal(t, "0 passed, 0 failed", lastLine(out))
+}
+
+func TestFailedPreparation(t *testing.T) {
+	status, out := runFake(t, context.Background(), options{}, step{name: "x", budget: time.Minute,
+		prepare: func(c *stepContext) error { return c.check(nil, "sh", "-c", "echo no such tool; exit 3") },
+		run:     func(*stepContext) error { t.Error("must not run"); return nil },
+	})
+	require.Equal(t, statusFailed, status)
+	require.Contains(t, out, "no such tool")
+	require.Equal(t, "0 passed, 1 failed", lastLine(out))
+}
+
+func TestSkipIsAFailureInCIOnly(t *testing.T) {
+	s := step{name: "unit", budget: time.Minute, run: func(c *stepContext) error {
+		c.result.passed = 1
+		c.result.skips = []skip{{pkg: "verbs", test: "TestProbe", reason: "no compiler"}}
+		return nil
+	}}
+	status, out := runFake(t, context.Background(), options{}, s)
+	require.Equal(t, statusOK, status)
+	require.Contains(t, out, "skipped verbs TestProbe: no compiler")
+
+	status, out = runFake(t, context.Background(), options{ci: true}, s)
+	require.Equal(t, statusFailed, status)
+	require.Contains(t, out, "SKIPPED verbs TestProbe, which is a failure in CI: no compiler")
+	require.Equal(t, "1 passed, 1 failed", lastLine(out))
+}
+
+func TestAllowedSkips(t *testing.T) {
+	allowed := []allowedSkip{{"unit", "verbs", "TestOnRxe", "step vm runs it"}}
+	why, ok := findAllowed(allowed, "unit", "verbs", "TestOnRxe")
+	require.True(t, ok)
+	require.Equal(t, "step vm runs it", why)
+	for _, s := range [][3]string{{"vm", "verbs", "TestOnRxe"}, {"unit", "sdr", "TestOnRxe"}, {"unit", "verbs", "TestOnRxe/sub"}} {
+		_, ok := findAllowed(allowed, s[0], s[1], s[2])
+		require.False(t, ok, "%v", s)
+	}
+	for _, a := range allowedSkips {
+		require.NotEmpty(t, a.why, "%v", a)
+	}
+}
+
+// A step over its budget loses all its processes: those that ignore SIGTERM, and those that
+// moved to a session of their own.
+func TestOverBudgetKillsEverything(t *testing.T) {
+	dir := t.TempDir()
+	script := `trap "" TERM
+setsid sh -c 'trap "" TERM; echo $$ > ` + dir + `/detached; while :; do sleep 0.1; done' &
+sh -c 'echo $$ > ` + dir + `/child; while :; do sleep 0.1; done' &
+echo $$ > ` + dir + `/leader
+while :; do sleep 0.1; done`
+	start := time.Now()
+	status, out := runFake(t, context.Background(), options{}, step{name: "slow", budget: time.Second,
+		run: func(c *stepContext) error { return c.check(nil, "sh", "-c", script) }})
+	require.Equal(t, statusFailed, status)
+	require.Contains(t, out, "over its budget of 1s")
+	require.Less(t, time.Since(start), time.Second+2*grace)
+	requireGone(t, dir, "leader", "child", "detached")
+}
+
+func TestInterruptKillsAndSkipsTheRest(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	status, out := runFake(t, ctx, options{},
+		step{name: "first", budget: time.Minute, run: func(c *stepContext) error {
+			return c.check(nil, "sh", "-c", "echo $$ > "+dir+"/leader; sleep 60")
+		}},
+		step{name: "second", budget: time.Minute, run: func(*stepContext) error { t.Error("must not run"); return nil }})
+	require.Equal(t, statusFailed, status)
+	require.Contains(t, out, "interrupted")
+	require.Equal(t, "0 passed, 2 failed", lastLine(out))
+	requireGone(t, dir, "leader")
+}
+
+// What a successful command leaves running is ended too, and said.
+func TestLeftoversAreEnded(t *testing.T) {
+	dir := t.TempDir()
+	status, out := runFake(t, context.Background(), options{}, step{name: "leaky", budget: time.Minute,
+		run: func(c *stepContext) error {
+			return c.check(nil, "sh", "-c", "setsid sleep 60 >/dev/null 2>&1 </dev/null & echo $! > "+dir+"/left; sleep 0.1")
+		}})
+	require.Equal(t, statusOK, status, out)
+	require.Contains(t, out, "left behind: sleep")
+	requireGone(t, dir, "left")
+}
+
+func requireGone(t *testing.T, dir string, names ...string) {
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+		require.NoError(t, err)
+		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "%s is still there", name)
+	}
+}
+
+func TestTemporaryFolderIsRemoved(t *testing.T) {
+	var tmp string
+	_, _ = runFake(t, context.Background(), options{}, step{name: "x", budget: time.Minute, run: func(c *stepContext) error {
+		tmp = c.tmp
+		return c.check(nil, "sh", "-c", `mkdir -p "$TMPDIR/a/b" && touch "$TMPDIR/a/b/c" && chmod 500 "$TMPDIR/a/b"`)
+	}})
+	require.NotEmpty(t, tmp)
+	require.NoDirExists(t, tmp)
+}
+
+func TestCountingCommand(t *testing.T) {
+	for _, tc := range []struct {
+		script string
+		status int
+		last   string
+	}{
+		{"echo a; echo '3 passed, 0 failed'", statusOK, "3 passed, 0 failed"},
+		{"echo '1 passed, 9 failed'; echo '3 passed, 1 failed, 2 skipped'; exit 1", statusFailed, "3 passed, 1 failed"},
+		{"echo nothing", statusFailed, "0 passed, 1 failed"},
+		{"exit 7", statusFailed, "0 passed, 1 failed"},
+	} {
+		status, out := runFake(t, context.Background(), options{}, step{name: "vm", budget: time.Minute,
+			run: func(c *stepContext) error { return c.countingCommand("sh", "-c", tc.script) }})
+		require.Equal(t, tc.status, status, tc.script)
+		require.Equal(t, tc.last, lastLine(out), tc.script)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, tc := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{[]string{"-help"}, statusOK, "go run ./test/all -run unit"},
+		{[]string{"-list"}, statusOK, "race"},
+		{[]string{"-run", "nothing"}, statusUsage, "there are: lint"},
+		{[]string{"-run", "("}, statusUsage, "-run: error parsing regexp"},
+		{[]string{"unit"}, statusUsage, "steps are chosen with -run"},
+		{[]string{"-nonsense"}, statusUsage, "-nonsense"},
+	} {
+		var out bytes.Buffer
+		require.Equal(t, tc.status, run(context.Background(), tc.args, &out, &out), "%v", tc.args)
+		require.Contains(t, out.String(), tc.want)
+	}
+}
