@@ -53,8 +53,8 @@ func (n *network) arrivals(now units.Instant, p packet) (at [2]units.Instant, co
 		w.unitsSent++
 	}
 	base := now.Add(n.delay(now, p.channel))
-	if !p.control && !p.empty && n.c.Link.Bottleneck > 0 {
-		wait, dropped := n.queue(now, w)
+	if !p.control && n.c.Link.Bottleneck > 0 {
+		wait, dropped := n.queue(now, w, p.empty)
 		if dropped {
 			return at, 0
 		}
@@ -95,10 +95,14 @@ func (n *network) delay(now units.Instant, channel int) units.Duration {
 	return d
 }
 
-// queue passes a unit through the bottleneck.
-func (n *network) queue(now units.Instant, w *way) (wait units.Duration, dropped bool) {
+// queue passes a unit through the bottleneck. An empty packet waits its turn but
+// takes no time.
+func (n *network) queue(now units.Instant, w *way, empty bool) (wait units.Duration, dropped bool) {
 	each := n.c.Link.Bottleneck.Time(n.c.UnitBytes)
 	w.free = max(w.free, now)
+	if empty {
+		return w.free.Sub(now), false
+	}
 	if w.free.Sub(now) > each*units.Duration(n.c.Link.Queue) {
 		return 0, true
 	}

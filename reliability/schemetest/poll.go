@@ -137,10 +137,10 @@ func (t *transfer) checkSend(w *world, s scheme.Send) (first bool) {
 // launch gives a packet to the network.
 func (w *world) launch(t *transfer, u scheme.Unit, channel int) {
 	w.digest.add(uint64(w.now), t.info.ID, uint64(u), uint64(channel))
-	at, n := w.net.arrivals(w.now, packet{back: t.back, channel: channel, empty: u.IsMarker()})
+	// The network has a packet when its last byte has been sent.
+	departs := max(w.now, w.paced[index(t.back)])
+	at, n := w.net.arrivals(departs, packet{back: t.back, channel: channel, empty: u.IsMarker()})
 	for _, at := range at[:n] {
-		// The last byte arrives a unit's time after the first is sent.
-		at = max(at, w.paced[index(t.back)].Add(at.Sub(w.now)))
 		w.events.push(event{at: at, kind: unitArrives, transfer: int(t.info.ID), unit: u, channel: channel})
 	}
 }

@@ -199,6 +199,10 @@ func (r *pathRule) probe(now units.Instant, out *scheme.Output, room int) units.
 		return units.Never
 	}
 	next := units.Never
+	if s.uninjected > 0 || len(out.Sends) > 0 {
+		// Something may be the last on its path, but isn't in its log yet.
+		next = now.Add(minAckInterval)
+	}
 	for c := range s.paths {
 		p := &s.paths[c]
 		if p.lastUnit <= p.confirmed || p.markers == markersBehind {
@@ -217,7 +221,8 @@ func (r *pathRule) probe(now units.Instant, out *scheme.Output, room int) units.
 			due = r.markerDue(p)
 		}
 		if p.markers < markersBehind {
-			next = min(next, max(due, now.Add(minAckInterval)))
+			// One that is due has no budget, which returns a unit at a time.
+			next = min(next, max(due, now.Add(max(minAckInterval, s.env.UnitTime(&s.t)))))
 		}
 	}
 	return next

@@ -34,3 +34,10 @@ func TestTransfersEnd(t *testing.T) {
 		}
 	}
 }
+
+func TestConformance(t *testing.T) {
+	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
+		s := makeScheme(mode)
+		t.Run(s().Name(), func(t *testing.T) { schemetest.Suite{New: s}.Run(t) })
+	}
+}
