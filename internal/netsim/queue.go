@@ -59,14 +59,14 @@ func (q *Queue[E]) Pop() (Time, E) {
 	q.heap[last] = entry[E]{}
 	q.heap = q.heap[:last]
 	if last > 0 {
-		q.sink(x)
+		q.sink(0, x)
 	}
 	return first.at, first.e
 }
 
-// sink puts x into the hole at the root.
-func (q *Queue[E]) sink(x entry[E]) {
-	h, i := q.heap, 0
+// sink puts x into the hole at i, or below.
+func (q *Queue[E]) sink(i int, x entry[E]) {
+	h := q.heap
 	for {
 		child := 4*i + 1
 		if child >= len(h) {
@@ -85,4 +85,19 @@ func (q *Queue[E]) sink(x entry[E]) {
 		i = least
 	}
 	h[i] = x
+}
+
+// Remove takes out all events that drop says to. It looks at each.
+func (q *Queue[E]) Remove(drop func(E) bool) {
+	kept := q.heap[:0]
+	for _, x := range q.heap {
+		if !drop(x.e) {
+			kept = append(kept, x)
+		}
+	}
+	clear(q.heap[len(kept):])
+	q.heap = kept
+	for i := len(kept) - 1; i >= 0; i-- {
+		q.sink(i, kept[i])
+	}
 }

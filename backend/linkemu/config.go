@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package linkemu
+
+import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Config describes the link as one end sees it. The zero value changes nothing.
+type Config struct {
+	// RTT is the round-trip time to add, 0 to 1 hour: half of it to what this
+	// end sends.
+	RTT units.Duration
+	// Rate is the link's rate in bytes on the wire, payload and
+	// Caps.HeaderBytes of each packet; 0: no limit.
+	Rate units.Rate
+	// Queue is how many of those bytes may wait for the link before a packet
+	// is dropped. 0: none is dropped, and the sender is held back instead, as
+	// by a slow NIC. It needs a Rate.
+	Queue units.Bytes
+	// Drop is the fraction of packets lost, 0 to 1, data and control alike.
+	Drop float64
+	// Burst is the mean length in packets of the bursts in which they are lost
+	// (Gilbert–Elliott); 0 or 1: independently. BurstDrop is the probability
+	// of loss within a burst; 0 stands for 1.
+	Burst, BurstDrop float64
+	// Jitter delays each packet by up to that much more, keeping the order of
+	// a channel.
+	Jitter units.Duration
+	// ChannelDelay is the additional one-way delay of each channel, used in
+	// rotation: channels become paths of different length.
+	ChannelDelay []units.Duration
+	// Reorder is the probability, 0 to 1, with which a packet is delayed by up
+	// to ReorderDelay more, so that later ones overtake it. ReorderDelay 0
+	// stands for RTT/8, or 100 µs if that is more.
+	Reorder      float64
+	ReorderDelay units.Duration
+	// Duplicate is the probability, 0 to 1, with which a packet is sent twice.
+	Duplicate float64
+	// Seed makes the faults repeatable. Give the two ends different seeds.
+	Seed uint64
+}
+
+const leastReorderDelay = 100 * units.Microsecond
+
+func (c *Config) link() (*netsim.LinkConfig, error) {
+	if c.RTT < 0 || c.RTT > 3600*units.Second {
+		return nil, fmt.Errorf("linkemu: RTT of %d ns: must be between 0 and 1 hour", int64(c.RTT))
+	}
+	l := &netsim.LinkConfig{
+		Rate:         c.Rate,
+		Queue:        c.Queue,
+		Delay:        c.RTT / 2,
+		ChannelDelay: c.ChannelDelay,
+		Jitter:       c.Jitter,
+		Loss:         netsim.Loss{Drop: c.Drop, Burst: c.Burst, BurstDrop: c.BurstDrop},
+		Reorder:      c.Reorder,
+		ReorderDelay: c.ReorderDelay,
+		Duplicate:    c.Duplicate,
+	}
+	if l.ReorderDelay == 0 {
+		l.ReorderDelay = max(c.RTT/8, leastReorderDelay)
+	}
+	if err := l.Validate(); err != nil {
+		return nil, fmt.Errorf("linkemu: %w", err)
+	}
+	return l, nil
+}
+
+// Validate says what is wrong with c, if anything, naming the allowed range.
+func (c Config) Validate() error {
+	_, err := c.link()
+	return err
+}
+
+// PacketsUnderWay is how many packets of mtu bytes of payload one direction of
+// the link holds: what the SendDepth of the QPs that send must add up to for the
+// rate to be reached. It is 0 without a rate.
+func (c Config) PacketsUnderWay(mtu units.Bytes) int {
+	if c.Rate <= 0 || mtu <= 0 {
+		return 0
+	}
+	delay := c.RTT/2 + c.Jitter + coalescing(c.RTT/2)
+	return int((c.Rate.Bytes(delay) + mtu - 1) / mtu)
+}
+
+// Bounds of how long a packet that is due may wait for others to fall due too.
+const (
+	leastCoalescing = 50 * units.Microsecond
+	mostCoalescing  = 200 * units.Microsecond
+)
+
+func coalescing(delay units.Duration) units.Duration {
+	return min(max(delay/64, leastCoalescing), mostCoalescing)
+}

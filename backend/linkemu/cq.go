@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package linkemu
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A compQueue is a completion queue, and the place where the packets of the QPs
+// that send to it wait for their time.
+type compQueue struct {
+	dev   *Device
+	inner backend.CQ
+	// next is when Poll should be called for what is ours.
+	next     atomic.Int64
+	sleeping atomic.Bool
+
+	mu sync.Mutex // guards the rest, and what the QPs say it does
+	// +checklocks:mu
+	waiting netsim.Queue[parcel]
+	// +checklocks:mu
+	qps []*queuePair // by queuePair.index; nil once closed
+	// touched are the QPs that have something to pass on.
+	// +checklocks:mu
+	touched []*queuePair
+	// ready are completions of sends that are to be reported.
+	// +checklocks:mu
+	ready sentRing
+	// signals is how many sends the real device has yet to report.
+	// +checklocks:mu
+	signals int
+	// refused says that a post met no room, news that there is some.
+	// +checklocks:mu
+	refused, news bool
+}
+
+// A parcel is a packet that waits: the record of a QP.
+type parcel struct {
+	qp     uint32
+	record uint32
+}
+
+// maxSignals bounds the completions that the real device owes for batches
+// passed on. Its queue is made that much longer.
+const maxSignals = 256
+
+// NewCQ implements backend.Device.
+func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
+	c.Entries += maxSignals
+	inner, err := d.inner.NewCQ(c)
+	if err != nil {
+		return nil, err
+	}
+	q := &compQueue{dev: d, inner: inner}
+	q.next.Store(int64(units.Never))
+	return q, nil
+}
+
+// Poll passes on what is due, and polls the real queue.
+func (c *compQueue) Poll(now units.Instant, dst []backend.Completion) (int, error) {
+	c.mu.Lock()
+	c.news = false
+	c.passOn(now)
+	n := c.ready.take(dst)
+	c.mu.Unlock()
+	if n == len(dst) {
+		c.finish(nil)
+		return n, nil
+	}
+	m, err := c.inner.Poll(now, dst[n:])
+	k := c.finish(dst[n : n+m])
+	if n += k; n < len(dst) {
+		n += c.takeReady(dst[n:])
+	}
+	return n, err
+}
+
+// passOn gives the real device all that is due at now. What falls due together
+// goes in one batch for each QP, in the order of its own packets, so that trains
+// of packets stay together.
+//
+// +checklocks:c.mu
+func (c *compQueue) passOn(now units.Instant) {
+	t := c.dev.time(now)
+	for c.waiting.Next() <= t {
+		_, p := c.waiting.Pop()
+		q := c.qps[p.qp]
+		q.due(p.record)
+		if !q.touched {
+			q.touched = true
+			c.touched = append(c.touched, q)
+		}
+	}
+	kept := 0
+	for _, q := range c.touched {
+		q.flush(now)
+		if q.touched = q.left() > 0; q.touched {
+			c.touched[kept] = q
+			kept++
+		}
+	}
+	clear(c.touched[kept:])
+	c.touched = c.touched[:kept]
+}
+
+// finish takes the real device's reports of sends out of x, which it closes up,
+// and returns how many completions are left in it.
+func (c *compQueue) finish(x []backend.Completion) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := 0
+	for i := range x {
+		if x[i].Kind == backend.KindSent {
+			c.reported(&x[i])
+			continue
+		}
+		if n != i {
+			x[n] = x[i]
+		}
+		n++
+	}
+	c.setNext()
+	return n
+}
+
+// reported notes that the real device no longer reads the memory of a write and
+// of those before it.
+//
+// +checklocks:c.mu
+func (c *compQueue) reported(x *backend.Completion) {
+	index, order, signaled := unpackWRID(x.WRID)
+	q := c.qps[index]
+	if q == nil {
+		return // closed while this Poll was under way
+	}
+	if signaled {
+		c.signals--
+		q.signals--
+	}
+	// order has fewer bits than the count, but is never behind it.
+	through := q.done + (order-q.done)&orderMask
+	if x.Status != backend.StatusOK {
+		q.failed(through, x.Status)
+	}
+	q.done = through + 1
+	q.settle()
+}
+
+func (c *compQueue) takeReady(dst []backend.Completion) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.ready.take(dst)
+	c.setNext()
+	return n
+}
+
+// setNext works out when there is something to do, for Next to read without the
+// lock.
+//
+// +checklocks:c.mu
+func (c *compQueue) setNext() {
+	next := units.Never
+	if t := c.waiting.Next(); t != netsim.Never {
+		next = c.dev.instant(t).Add(c.dev.slack)
+	}
+	if c.news || !c.ready.empty() {
+		next = c.dev.base // long ago
+	}
+	c.next.Store(int64(next))
+}
+
+// Next is when a packet falls due, or the real queue has something to do.
+func (c *compQueue) Next() units.Instant {
+	return min(units.Instant(c.next.Load()), c.inner.Next())
+}
+
+// Wait waits on the real queue, but not beyond Next.
+func (c *compQueue) Wait(d units.Duration) error {
+	// Set before Next is read, so that a post that comes later wakes us.
+	c.sleeping.Store(true)
+	defer c.sleeping.Store(false)
+	if next := units.Instant(c.next.Load()); next != units.Never {
+		d = min(d, next.Sub(c.dev.Now()))
+		if d <= 0 {
+			return nil
+		}
+	}
+	return c.inner.Wait(d)
+}
+
+func (c *compQueue) Datagram(x *backend.Completion) []byte { return c.inner.Datagram(x) }
+
+func (c *compQueue) Wake() { c.inner.Wake() }
+
+func (c *compQueue) Close() error { return c.inner.Close() }
+
+// posted is called after packets have been added: a sleeper must know.
+//
+// +checklocks:c.mu
+func (c *compQueue) posted() {
+	before := c.next.Load()
+	c.setNext()
+	if c.next.Load() < before && c.sleeping.Load() {
+		c.inner.Wake()
+	}
+}
+
+// roomMade is called when a QP can take posts again.
+//
+// +checklocks:c.mu
+func (c *compQueue) roomMade() {
+	if c.refused {
+		c.refused, c.news = false, true
+	}
+}
+
+func ours(d *Device, x backend.CQ, what string) (*compQueue, error) {
+	if c, ok := x.(*compQueue); ok && c.dev == d {
+		return c, nil
+	}
+	return nil, fmt.Errorf("linkemu: %s must be a completion queue of this wrapped device", what)
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package linkemu
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Device is a device behind an emulated link. Its concurrency rules are those
+// of backend.Device.
+type Device struct {
+	inner backend.Device
+	caps  backend.Caps
+	// slack is how late a sleeping worker may be woken, so that more has
+	// fallen due.
+	slack units.Duration
+	base  units.Instant // origin of the link's time
+
+	mu sync.Mutex // guards the rest: posts of several QPs share the link
+	// +checklocks:mu
+	link *netsim.Link
+	// +checklocks:mu
+	last netsim.Time
+	// +checklocks:mu
+	own backend.Stats
+}
+
+var (
+	_ backend.Device        = (*Device)(nil)
+	_ backend.SizeRegistrar = (*Device)(nil)
+)
+
+// Wrap puts dev behind an emulated link. dev must not be used directly any more,
+// except for closing it, which Close does too.
+func Wrap(dev backend.Device, cfg Config) (*Device, error) {
+	link, err := cfg.link()
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{inner: dev, caps: dev.Caps(), base: dev.Now(), link: netsim.NewLink(link, cfg.Seed)}
+	if delays := cfg.RTT != 0 || cfg.Rate != 0 || cfg.Jitter != 0 || cfg.ChannelDelay != nil; delays && !d.caps.Virtual {
+		d.slack = coalescing(link.Delay)
+	}
+	return d, nil
+}
+
+// Unwrap returns the real device.
+func (d *Device) Unwrap() backend.Device { return d.inner }
+
+// Caps implements backend.Device; they are those of the real device.
+func (d *Device) Caps() backend.Caps { return d.caps }
+
+// Now implements backend.Device.
+func (d *Device) Now() units.Instant { return d.inner.Now() }
+
+// Register implements backend.Device.
+func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, error) {
+	return d.inner.Register(mem, access)
+}
+
+// RegisterSize implements backend.SizeRegistrar if the real device does.
+func (d *Device) RegisterSize(n units.Bytes, access backend.Access) (backend.Region, error) {
+	r, ok := d.inner.(backend.SizeRegistrar)
+	if !ok {
+		return nil, fmt.Errorf("linkemu: memory without content on %s: %w", d.caps.Backend, errors.ErrUnsupported)
+	}
+	return r.RegisterSize(n, access)
+}
+
+// NewTable implements backend.Device.
+func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) { return d.inner.NewTable(c) }
+
+// OpenAddress implements backend.Device.
+func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
+	return d.inner.OpenAddress(i)
+}
+
+// CloseAddress implements backend.Device. Datagrams that still wait for the
+// address are lost.
+func (d *Device) CloseAddress(h backend.AddressHandle) error { return d.inner.CloseAddress(h) }
+
+// Stats implements backend.Device: the real device's counters, and what this end
+// lost and doubled. Packets that the link lost count as sent, copies don't.
+func (d *Device) Stats() backend.Stats {
+	s := d.inner.Stats()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.Add(&d.own)
+	return s
+}
+
+// Close implements backend.Device. What has not been passed on is lost.
+func (d *Device) Close() error { return d.inner.Close() }
+
+// instant converts a time of the link to one of the device.
+func (d *Device) instant(t netsim.Time) units.Instant {
+	if t == netsim.Never {
+		return units.Never
+	}
+	return d.base.Add(units.Duration(t.Instant()))
+}
+
+// time converts an instant of the device to the link's time.
+func (d *Device) time(now units.Instant) netsim.Time { return netsim.Span(max(0, now.Sub(d.base))) }
+
+// carry draws the fate of a packet.
+//
+// +checklocks:d.mu
+func (d *Device) carry(now netsim.Time, payload units.Bytes, channel int) netsim.Fate {
+	// Each poster has read the clock for itself.
+	d.last = max(d.last, now)
+	f := d.link.Carry(d.link.Loss(), d.last, payload+d.caps.HeaderBytes, channel)
+	switch {
+	case f.Outcome == netsim.Lost:
+		d.countDrop(backend.DropEmulatedLoss, payload)
+	case f.Outcome == netsim.QueueFull:
+		d.countDrop(backend.DropEmulatedQueue, payload)
+	case f.Duplicated:
+		d.own.Duplicated++
+	}
+	return f
+}
+
+// +checklocks:d.mu
+func (d *Device) countDrop(r backend.DropReason, payload units.Bytes) {
+	d.own.Drops[r]++
+	d.own.PacketsSent++
+	d.own.BytesSent += uint64(payload)
+}

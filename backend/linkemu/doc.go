@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package linkemu emulates a bad long-haul link on any device, so that an
+// application can be tested against one without leaving the machine.
+//
+// Wrap a device before giving it to package sdr, at both ends, in one process or
+// in two:
+//
+//	dev, err := userroce.Open(…)
+//	emu, err := linkemu.Wrap(dev, linkemu.Config{
+//		RTT: 25 * units.Millisecond, Rate: units.Gbit, Drop: 1e-3, Seed: 1,
+//	})
+//	ctx, err := sdr.NewContext(emu, …)
+//
+// Each end treats what it sends: it delays it by half the RTT, and loses,
+// reorders and duplicates it; so does the other end with the other direction.
+//
+// # How it works
+//
+// Posted packets wait in the wrapped device, and are passed to the real one when
+// they are due, by Poll of the CQ that their QP sends to: there is no goroutine.
+// CQ.Next tells when, and CQ.Wait wakes up for it. A sleeping worker is woken for
+// what has fallen due within up to 1/64 of the delay (50 to 200 µs), so that
+// pacing costs few wake-ups; packets are late by at most that, never early, and
+// the rate is kept exactly, since it is computed and not slept.
+//
+// A write reads its memory when it is passed on, so KindSent comes only then:
+// SendDepth must cover what is under way (Config.PacketsUnderWay), or it limits
+// the rate.
+//
+// # Repeatability
+//
+// Whether the i-th packet of an end is lost, late or doubled depends on the seed
+// alone. The same seed loses the same numbers, so give both ends different ones.
+//
+// # Damage
+//
+// A device can't damage packets that another device builds. Corrupter does it on
+// the wire of devices that let middleware see it, such as backend/userroce.
+//
+// # Limits
+//
+// One Wrap lasts 106 days. Loss is drawn for each packet, not for each byte.
+package linkemu

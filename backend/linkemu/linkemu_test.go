@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package linkemu
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const ms = units.Millisecond
+
+func TestDelay(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{}, Config{RTT: 20 * ms}, 64)
+	copy(p.a.mem.Bytes(), "early")
+	p.write(1, 5)
+	p.send("frame")
+	p.runUntil(units.Instant(10*ms - 1))
+	require.Empty(t, p.a.got, "the write still reads its memory")
+	copy(p.a.mem.Bytes(), "final")
+	p.run()
+	require.Equal(t, units.Instant(10*ms), p.net.Now())
+	require.Equal(t, []uint64{0}, p.a.sent())
+	require.Equal(t, []uint32{0}, p.b.imms())
+	require.Equal(t, "final", string(p.b.mem.Bytes()[:5]))
+	require.Equal(t, []string{"frame"}, p.b.frames)
+	require.Equal(t, uint32(7), p.a.got[0].Cookie)
+}
+
+// The rate counts header bytes and is exact over any number of packets.
+func TestRate(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{HeaderBytes: 76}, Config{Rate: units.Gbit, RTT: 2 * ms}, 32)
+	p.write(1000, 1024)
+	p.run()
+	require.Len(t, p.b.imms(), 1000)
+	require.True(t, slices.IsSorted(p.b.imms()))
+	last := p.b.times[len(p.b.times)-1]
+	// 32 packets wait in the device, each until it has crossed the link: the
+	// sender is held back by its depth, not by the rate.
+	require.Greater(t, last, units.Instant(1000*8800).Add(ms))
+
+	p = newVirtualPair(t, sim.Config{HeaderBytes: 76}, Config{Rate: units.Gbit, RTT: 2 * ms}, 1000)
+	p.write(1000, 1024)
+	p.run()
+	require.Equal(t, units.Instant(1000*8800).Add(ms), p.net.Now())
+}
+
+func TestPacketsUnderWay(t *testing.T) {
+	c := Config{Rate: units.Gbit, RTT: 25 * ms}
+	n := c.PacketsUnderWay(1024)
+	require.InDelta(t, 12.5e6/8/1024, n, 32)
+	p := newVirtualPair(t, sim.Config{}, c, n)
+	p.write(4*n, 1024)
+	p.run()
+	require.InEpsilon(t, 4*float64(n)*1024*8+12.5e6, float64(p.net.Now()), 0.01, "this depth suffices")
+	require.Zero(t, Config{RTT: ms}.PacketsUnderWay(1024))
+}
+
+func TestQueue(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{}, Config{Rate: units.Gbit, Queue: 10 * 1024}, 64)
+	p.write(64, 1024)
+	p.run()
+	require.Len(t, p.b.imms(), 11, "ten wait, one is on its way")
+	require.Len(t, p.a.sent(), 64, "dropped ones complete too")
+	require.Equal(t, uint64(53), p.a.dev.Stats().Drops[backend.DropEmulatedQueue])
+}
+
+// Which packets are lost depends on the seed alone: not on other faults, on how
+// posts are batched, or on the other direction.
+func TestLossIsRepeatable(t *testing.T) {
+	lost := func(c Config, depth int) (v []uint32) {
+		p := newVirtualPair(t, sim.Config{}, c, depth)
+		p.write(2000, 8)
+		p.run()
+		got := map[uint32]bool{}
+		for _, i := range p.b.imms() {
+			got[i] = true
+		}
+		for i := range uint32(2000) {
+			if !got[i] {
+				v = append(v, i)
+			}
+		}
+		require.Equal(t, uint64(len(v)), p.a.dev.Stats().Drops[backend.DropEmulatedLoss])
+		require.Len(t, p.a.sent(), 2000)
+		require.True(t, slices.IsSorted(p.a.sent()))
+		return v
+	}
+	for _, c := range []Config{{Drop: 0.05, Seed: 1}, {Drop: 0.05, Burst: 8, Seed: 1}} {
+		want := lost(c, 64)
+		require.InDelta(t, 100, len(want), 80)
+		require.Equal(t, want, lost(c, 7))
+		full := c
+		full.RTT, full.Rate, full.Jitter, full.Reorder, full.Duplicate = ms, units.Gbit, ms, 0.5, 0.3
+		require.Equal(t, want, lost(full, 64))
+		c.Seed = 2
+		require.NotEqual(t, want, lost(c, 64))
+	}
+}
+
+// A completion says that all earlier writes are done too, so one that is passed
+// on early, or lost, waits for those before it.
+func TestSentIsInOrderDespiteReordering(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{}, Config{RTT: 2 * ms, Reorder: 0.3, ReorderDelay: ms, Drop: 0.2, Duplicate: 0.3, Seed: 3}, 64)
+	p.write(64, 8)
+	arrived := map[uint32]units.Instant{}
+	p.run()
+	for i, c := range p.b.got {
+		arrived[c.Imm] = p.b.times[i] // of a double the second
+	}
+	require.False(t, slices.IsSorted(p.b.imms()))
+	want := make([]uint64, 64)
+	for i := range want {
+		want[i] = uint64(i)
+	}
+	require.Equal(t, want, p.a.sent())
+	for i, c := range p.a.got {
+		for j := range uint32(c.WRID) + 1 {
+			require.GreaterOrEqual(t, p.a.times[i], arrived[j], "write %d reported as sent before %d was", c.WRID, j)
+		}
+	}
+}
+
+func TestDuplicate(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{}, Config{Duplicate: 1}, 4)
+	p.write(10, 8)
+	for i := range 4 {
+		p.send(fmt.Sprint(i))
+	}
+	p.run()
+	require.Equal(t, []string{"0", "0", "1", "1", "2", "2", "3", "3"}, p.b.frames)
+	require.Len(t, p.b.imms(), 20)
+	require.Len(t, p.a.sent(), 10)
+	require.Equal(t, uint64(14), p.a.dev.Stats().Duplicated)
+}
+
+// Channels that send to one CQ are paths of their own.
+func TestChannelDelay(t *testing.T) {
+	n, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	c := Config{RTT: 2 * ms, ChannelDelay: []units.Duration{0, 5 * ms}}
+	p := &virtualPair{t: t, net: n, a: newEnd(t, n.A(), c, 16), b: newEnd(t, n.B(), Config{}, 16)}
+	connect(t, p.a, p.b)
+	connect(t, p.b, p.a)
+	slow, err := p.a.dev.NewQP(backend.QPConfig{Type: backend.UD, SendCQ: p.a.cq, RecvCQ: p.a.cq, MTU: testMTU, Channel: 3, SendDepth: 4})
+	require.NoError(t, err)
+	_, err = slow.PostDatagrams(0, []backend.Datagram{{To: p.a.to, Data: []byte("slow")}})
+	require.NoError(t, err)
+	p.send("fast")
+	p.run()
+	require.Equal(t, []string{"fast", "slow"}, p.b.frames)
+	require.Equal(t, []units.Instant{units.Instant(ms), units.Instant(6 * ms)}, p.b.times)
+}
+
+// A real device with little room delays packets, and loses none.
+func TestInnerDeviceWithLittleRoom(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{Rate: 100 * units.Mbit}, Config{RTT: ms}, 8)
+	p.write(100, 1000)
+	p.send("a", "b", "c")
+	p.run()
+	require.Len(t, p.b.imms(), 100)
+	require.True(t, slices.IsSorted(p.b.imms()))
+	require.Len(t, p.a.sent(), 100)
+	require.Equal(t, []string{"a", "b", "c"}, p.b.frames)
+}
+
+func TestErrorsOfTheRealDeviceComplete(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{}, Config{RTT: ms}, 8)
+	w := []backend.Write{
+		{WRID: 1, RKey: p.b.rkey, LKey: p.a.mem.LKey(), Length: 1, Signaled: true},
+		{WRID: 2, RKey: p.b.rkey, LKey: 99, Length: 1},
+		{WRID: 3, RKey: p.b.rkey, LKey: p.a.mem.LKey(), Length: 1, Signaled: true},
+	}
+	n, err := p.a.uc.PostWrites(0, w)
+	require.NoError(t, err)
+	require.Equal(t, 3, n)
+	p.run()
+	require.Equal(t, []uint64{1, 2, 3}, p.a.sent(), "an error completes although it was not signalled")
+	require.Equal(t, backend.StatusError, p.a.got[1].Status)
+	require.Equal(t, backend.StatusOK, p.a.got[2].Status)
+	_, err = p.a.uc.PostWrites(0, []backend.Write{{Length: testMTU + 1}})
+	require.ErrorContains(t, err, "exceeds the MTU")
+}
+
+func TestCloseGivesUpWhatWaits(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{}, Config{RTT: 2 * ms}, 8)
+	p.write(4, 8)
+	p.send("stays")
+	require.NoError(t, p.a.uc.Close())
+	p.run()
+	require.Empty(t, p.b.imms())
+	require.Empty(t, p.a.sent())
+	require.Equal(t, []string{"stays"}, p.b.frames)
+	_, err := p.a.uc.PostWrites(0, make([]backend.Write, 1))
+	require.ErrorIs(t, err, backend.ErrClosed)
+	require.NoError(t, p.a.ud.Close())
+	require.NoError(t, p.a.cq.Close())
+	require.NoError(t, p.a.dev.Close())
+}
+
+func TestValidate(t *testing.T) {
+	for want, c := range map[string]Config{
+		"RTT of -1 ns: must be between 0 and 1 hour":           {RTT: -1},
+		"drop probability 1.5: must be between 0 and 1":        {Drop: 1.5},
+		"mean burst of 0.5 packets: must be 0":                 {Drop: 0.1, Burst: 0.5},
+		"at most 0.8 is possible in bursts of mean 4":          {Drop: 0.9, Burst: 4},
+		"drop probability within bursts 0.05":                  {Drop: 0.1, Burst: 4, BurstDrop: 0.05},
+		"reorder probability -1: must be between 0 and 1":      {Reorder: -1},
+		"duplicate probability 2: must be between 0 and 1":     {Duplicate: 2},
+		"link rate -1 bit/s: must not be negative":             {Rate: -1},
+		"link queue of 1 KiB without a rate":                   {Queue: 1024},
+		"jitter of -1 ns: must be between 0 and 3600 s":        {Jitter: -1},
+		"channel delay of -5 ns: must be between 0 and 3600 s": {ChannelDelay: []units.Duration{0, -5}},
+	} {
+		require.ErrorContains(t, c.Validate(), want)
+		_, err := Wrap(nil, c)
+		require.Error(t, err)
+	}
+	require.NoError(t, Config{}.Validate())
+}
