@@ -32,7 +32,7 @@ const minFuzzTime = time.Second
 func compileFuzzTargets(c *stepContext) error {
 	byPackage, err := c.findFuzzTargets()
 	if err != nil {
-		return err
+		return fmt.Errorf("go test -list: %w", err)
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(byPackage)) {
 		binary := filepath.Join(c.tmp, "fuzz-"+strings.ReplaceAll(pkg, "/", "-"))
@@ -50,9 +50,6 @@ func compileFuzzTargets(c *stepContext) error {
 func (c *stepContext) findFuzzTargets() (map[string][]string, error) {
 	c.printf("%s: looks for targets", c.name)
 	out, err := c.output([]string{"CGO_ENABLED=0"}, "go", "test", "-json", "-list=^Fuzz", "./...")
-	if err != nil {
-		return nil, fmt.Errorf("go test -list: %w\n%s", err, buildOutput(out))
-	}
 	found := map[string][]string{}
 	for line := range strings.SplitSeq(out, "\n") {
 		var e testEvent
@@ -61,6 +58,12 @@ func (c *stepContext) findFuzzTargets() (map[string][]string, error) {
 			found[pkg] = append(found[pkg], strings.TrimSpace(e.Output))
 		}
 	}
+	if err == nil || len(found) == 0 {
+		return found, err
+	}
+	c.result.failed++ // one package that doesn't compile should not hide what the fuzzer finds in others
+	c.printf("%s: FAIL go test -list: %v", c.name, err)
+	c.dump(buildOutput(out))
 	return found, nil
 }
 
