@@ -122,14 +122,15 @@ func (q *QP) drain(now units.Instant, m *sendMsg) {
 // Inject sends packets [first, first+n) of the message on a channel, for a
 // Driver, and returns how many were taken: fewer when the channel has no room.
 // All n packets count as one injection: when the device no longer reads them, tag
-// comes back in Driver.Progress. Take care to inject whole units: what was not
-// taken needs a call of its own.
+// comes back in Driver.Progress. Ask Room first, so that whole units are injected:
+// what was not taken needs a call of its own. It returns 0 also when the message
+// has ended at either end, so that nothing of it can arrive any more.
 func (s SendStream) Inject(now units.Instant, first, n, channel int, tag uint64) int {
 	q := s.m.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if s.m.ended || s.m.closed || q.state != qpReady {
-		return n // it goes nowhere, as if lost
+		return 0
 	}
 	return q.inject(now, s.m, first, n, channel, tag, true)
 }

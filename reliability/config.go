@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Config configures a Conn. Both ends must agree on the scheme's name, Unit and
+// MessageSize; Connect says so when they don't.
+type Config struct {
+	// Scheme is the reliability scheme, for this Conn alone.
+	Scheme scheme.Scheme
+	// Unit is what is repaired at once: a multiple of the MTU. Default: one
+	// packet. With packet drop rate p, a unit of N packets is lost with
+	// probability 1−(1−p)^N.
+	Unit units.Bytes
+	// MessageSize is the length of the messages that carry a long transfer, a
+	// multiple of Unit. Default: 64 MiB or the QP's largest message.
+	MessageSize units.Bytes
+	// Window is the number of data messages that a receive keeps posted.
+	// Default 32.
+	Window int
+	// Rate is the rate of user data at which sends are paced. 0: on round
+	// trips below 1 ms only the receiver's window limits, above the rate is
+	// found.
+	Rate units.Rate
+	// NoProgress is how long a transfer may stand still while its sender
+	// sends. Default 30 s.
+	NoProgress units.Duration
+	// ParityPool bounds the memory for parity at each end. Default 64 MiB.
+	ParityPool units.Bytes
+	// CodingTime is how long a coding job takes in virtual time, where it
+	// runs at once. Only simulations set it.
+	CodingTime units.Duration
+	// Logger takes what is worth telling an operator. Default: nothing.
+	Logger *slog.Logger
+}
+
+func (c *Config) fill(q sdr.QPConfig) {
+	if c.Unit == 0 {
+		c.Unit = q.MTU
+	}
+	if c.MessageSize == 0 {
+		c.MessageSize = min(q.MaxMessage, max(64*units.MiB, c.Unit))
+		c.MessageSize -= c.MessageSize % max(c.Unit, 1)
+	}
+	if c.Window == 0 {
+		c.Window = 32
+	}
+	if c.NoProgress == 0 {
+		c.NoProgress = 30 * units.Second
+	}
+	if c.ParityPool == 0 {
+		c.ParityPool = 64 * units.MiB
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func (c *Config) check(q sdr.QPConfig) error {
+	bad := func(format string, a ...any) error {
+		return fmt.Errorf("%w: %s", sdr.ErrArgument, fmt.Sprintf(format, a...))
+	}
+	switch {
+	case c.Scheme == nil:
+		return bad("no scheme: give one, such as sr.New's")
+	case c.Unit < q.MTU || c.Unit%q.MTU != 0:
+		return bad("repair unit %d: want a multiple of the MTU %d", c.Unit, q.MTU)
+	case c.MessageSize < c.Unit || c.MessageSize%c.Unit != 0 || c.MessageSize > q.MaxMessage:
+		return bad("message size %d: want a multiple of the unit %d of at most %d", c.MessageSize, c.Unit, q.MaxMessage)
+	case c.Window < 1 || c.Window > q.Split.Slots()/2:
+		return bad("window of %d messages: want 1 to %d", c.Window, q.Split.Slots()/2)
+	case c.Rate < 0:
+		return bad("rate %d: must not be negative", c.Rate)
+	case c.NoProgress < units.Millisecond:
+		return bad("progress limit %v: want at least 1 ms", c.NoProgress)
+	case c.ParityPool < 0:
+		return bad("parity pool %d: must not be negative", c.ParityPool)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+var smallQP = sdr.QPConfig{MTU: 1024, Chunk: 4096, Channels: 2}
+
+func lossy(p float64) sim.Config {
+	return sim.Config{Rate: units.Gbit, Seed: 7, Link: sim.Link{
+		Delay: 5 * ms, Loss: sim.Loss{Drop: p}, Reorder: 0.1, ReorderDelay: ms, Duplicate: 0.01,
+	}}
+}
+
+// one moves n bytes from end 0 to end 1 and checks them.
+func (p *pair) one(n, buffer units.Bytes) {
+	p.t.Helper()
+	src, dst := p.mr(0, n, 3), p.mr(1, buffer, 0)
+	r, err := p.conn[1].StartRecv(dst, 0, buffer)
+	require.NoError(p.t, err)
+	s, err := p.conn[0].StartSend(src, 0, n)
+	require.NoError(p.t, err)
+	p.until(300*units.Second, func() bool { return ended(r) && ended(s) })
+	require.NoError(p.t, s.Err())
+	require.NoError(p.t, r.Err())
+	require.Equal(p.t, n, r.Length())
+	require.Equal(p.t, src.Bytes()[:n], dst.Bytes()[:n])
+	require.Equal(p.t, make([]byte, buffer-n), dst.Bytes()[n:buffer], "bytes beyond the transfer")
+	require.NoError(p.t, dst.Close())
+	require.NoError(p.t, src.Close())
+}
+
+func TestTransfer(t *testing.T) {
+	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
+		for _, drop := range []float64{0, 1e-3, 0.05} {
+			p := newPair(t, setup{net: lossy(drop), qp: smallQP, conn: reliability.Config{Rate: 900 * units.Mbit}, scheme: newSR(t, mode)})
+			for _, n := range []units.Bytes{0, 1, 1023, 1024, 1025, 4096, 100_001, 3 * units.MiB} {
+				p.one(n, n)
+				p.one(n, n+5000)
+			}
+		}
+	}
+}
+
+func TestTransferSpansSlots(t *testing.T) {
+	qp := smallQP
+	qp.MaxMessage = 64 * units.KiB
+	qp.Split = sdr.Split{SlotBits: 4, OffsetBits: 24, FragmentBits: 4}
+	p := newPair(t, setup{net: lossy(0.01), qp: qp, conn: reliability.Config{Rate: 900 * units.Mbit, Window: 6}, scheme: newSR(t, sr.NACK)})
+	p.one(10*units.MiB+77, 11*units.MiB)
+	p.one(1, 3*units.MiB)
+	p.one(200_000, 200_000)
+}
+
+func TestTooLong(t *testing.T) {
+	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO)})
+	src, dst := p.mr(0, 5000, 1), p.mr(1, 5000, 0)
+	r, err := p.conn[1].StartRecv(dst, 0, 4000)
+	require.NoError(t, err)
+	s, err := p.conn[0].StartSend(src, 0, 5000)
+	require.NoError(t, err)
+	p.until(units.Second, func() bool { return ended(r) && ended(s) })
+	require.ErrorIs(t, s.Err(), sdr.ErrTooLong)
+	require.ErrorContains(t, s.Err(), "5000")
+	require.ErrorContains(t, s.Err(), "4000")
+	require.ErrorIs(t, r.Err(), sdr.ErrAborted)
+	p.one(3000, 3000) // the connection goes on
+}
+
+func TestCancel(t *testing.T) {
+	cause := errors.New("enough")
+	for _, who := range []string{"sender", "receiver"} {
+		p := newPair(t, setup{net: lossy(0.01), qp: smallQP, conn: reliability.Config{Rate: 100 * units.Mbit}, scheme: newSR(t, sr.RTO)})
+		src, dst := p.mr(0, units.MiB, 1), p.mr(1, units.MiB, 0)
+		r, err := p.conn[1].StartRecv(dst, 0, units.MiB)
+		require.NoError(t, err)
+		s, err := p.conn[0].StartSend(src, 0, units.MiB)
+		require.NoError(t, err)
+		p.run(40 * ms)
+		if who == "sender" {
+			s.Cancel(cause)
+		} else {
+			r.Cancel(cause)
+		}
+		p.until(units.Second, func() bool { return ended(r) && ended(s) })
+		if who == "sender" {
+			require.ErrorIs(t, s.Err(), cause)
+			require.ErrorIs(t, r.Err(), sdr.ErrAborted)
+		} else {
+			require.ErrorIs(t, r.Err(), cause)
+			require.ErrorIs(t, s.Err(), sdr.ErrCompleted)
+		}
+		require.NoError(t, dst.Close(), "the buffer is the user's")
+		require.NoError(t, src.Close())
+		p.one(10_000, 10_000)
+	}
+}
+
+func TestManyTransfersBothWays(t *testing.T) {
+	p := newPair(t, setup{net: lossy(0.01), qp: smallQP, conn: reliability.Config{Rate: 450 * units.Mbit}, scheme: newSR(t, sr.NACK)})
+	const n, size = 64, 50_000
+	var all []*reliability.Transfer
+	for e := range 2 {
+		for range n {
+			r, err := p.conn[1-e].StartRecv(p.mr(1-e, size, 0), 0, size)
+			require.NoError(t, err)
+			s, err := p.conn[e].StartSend(p.mr(e, size, 5), 0, size)
+			require.NoError(t, err)
+			all = append(all, r, s)
+		}
+	}
+	p.until(60*units.Second, func() bool {
+		for _, x := range all {
+			if !ended(x) {
+				return false
+			}
+		}
+		return true
+	})
+	for _, x := range all {
+		require.NoError(t, x.Err())
+	}
+}
+
+func TestPeerSilence(t *testing.T) {
+	qp := smallQP
+	qp.Silence = 500 * ms
+	p := newPair(t, setup{net: lossy(0), qp: qp, scheme: newSR(t, sr.RTO)})
+	src, dst := p.mr(0, units.MiB, 1), p.mr(1, units.MiB, 0)
+	r, err := p.conn[1].StartRecv(dst, 0, units.MiB)
+	require.NoError(t, err)
+	s, err := p.conn[0].StartSend(src, 0, units.MiB)
+	require.NoError(t, err)
+	p.run(5 * ms)
+	p.net.SetFilter(func(sim.PacketInfo) sim.Verdict { return sim.Drop })
+	before := p.net.Now()
+	p.until(2*units.Second, func() bool { return ended(r) && ended(s) })
+	require.Less(t, p.net.Now().Sub(before), 600*ms)
+	require.ErrorIs(t, s.Err(), sdr.ErrPeerDead)
+	require.ErrorIs(t, r.Err(), sdr.ErrPeerDead)
+	require.NoError(t, dst.Close())
+	require.NoError(t, src.Close())
+}

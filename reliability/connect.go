@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	infoMagic   = 0x53445243 // "SDRC"
+	infoVersion = 1
+	maxName     = 32
+)
+
+// Info is what the peer needs to connect: an opaque blob to be exchanged out of
+// band. It says which scheme, unit and message size this end uses, and holds the
+// QP's info.
+func (c *Conn) Info() []byte {
+	b := binary.BigEndian.AppendUint32(nil, infoMagic)
+	name := c.cfg.Scheme.Name()
+	b = append(b, infoVersion, byte(len(name)))
+	b = append(b, name...)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.cfg.Unit))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.cfg.MessageSize))
+	return append(b, c.qp.Info()...)
+}
+
+// parse checks the peer's blob against our configuration and returns its QP's.
+func (c *Conn) parse(b []byte) (sdr.Info, error) {
+	if len(b) < 6 || binary.BigEndian.Uint32(b) != infoMagic {
+		return nil, fmt.Errorf("%w: this is not the info of a reliable connection", sdr.ErrMismatch)
+	}
+	if b[4] != infoVersion {
+		return nil, fmt.Errorf("%w: the peer's info has version %d, ours is %d: install the same release at both ends", sdr.ErrMismatch, b[4], infoVersion)
+	}
+	n := int(b[5])
+	if n > maxName || len(b) < 6+n+16 {
+		return nil, fmt.Errorf("%w: the peer's info is cut", sdr.ErrMismatch)
+	}
+	name, rest := string(b[6:6+n]), b[6+n:]
+	unit, size := units.Bytes(binary.BigEndian.Uint64(rest)), units.Bytes(binary.BigEndian.Uint64(rest[8:]))
+	for _, x := range []struct {
+		what       string
+		ours, peer any
+	}{
+		{"reliability scheme", c.cfg.Scheme.Name(), name},
+		{"repair unit", c.cfg.Unit, unit},
+		{"message size", c.cfg.MessageSize, size},
+	} {
+		if x.ours != x.peer {
+			return nil, fmt.Errorf("%w: the %s is %v here and %v at the peer: give both ends the same", sdr.ErrMismatch, x.what, x.ours, x.peer)
+		}
+	}
+	return sdr.Info(rest[16:]), nil
+}
+
+// Connect connects to the peer that info came from, and returns when full-size
+// packets have passed in both directions. Both ends must call it.
+func (c *Conn) Connect(ctx context.Context, info []byte) error {
+	q, err := c.parse(info)
+	if err != nil {
+		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
+	}
+	return c.qp.Connect(ctx, q)
+}
+
+// StartConnect begins to connect and returns; Connected tells when it is done.
+func (c *Conn) StartConnect(info []byte) error {
+	q, err := c.parse(info)
+	if err != nil {
+		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
+	}
+	return c.qp.StartConnect(q)
+}
+
+// Connected reports whether the connection is ready.
+func (c *Conn) Connected() (bool, error) { return c.qp.Connected() }
+
+// Fail ends the connection with a reason that only the caller can know, such as
+// the end of the out-of-band connection: err should wrap sdr.ErrPeerDead.
+func (c *Conn) Fail(err error) { c.qp.Fail(err) }
+
+// Close ends the connection: transfers on their way fail with sdr.ErrClosed when
+// their memory is the user's again. It is idempotent and takes under a second.
+// What was delivered may not be acknowledged yet: Drain first.
+func (c *Conn) Close() error { return c.qp.Close() }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// A pacer limits what a Conn sends: a rate, configured or found, and a window.
+// It has no clock; now is an argument.
+type pacer struct {
+	unit       units.Bytes
+	configured units.Rate
+	found      units.Rate // 0 while only the window limits
+	search     rateSearch
+
+	rtt, minRTT units.Duration
+	peerWindow  units.Bytes
+	// next is when the unit after the last one sent may go: the virtual
+	// clock of the paced link.
+	nextAt units.Instant
+}
+
+// shortRTT is the round trip below which a rate needn't be found: the
+// receiver's window limits.
+const shortRTT = units.Millisecond
+
+// rate is the rate of user data, 0 for none.
+func (p *pacer) rate() units.Rate {
+	if p.configured != 0 {
+		return p.configured
+	}
+	return p.found
+}
+
+// update takes what the connection has learnt.
+func (p *pacer) update(now units.Instant, c *Conn) {
+	p.unit, p.configured = c.cfg.Unit, c.cfg.Rate
+	p.rtt, p.minRTT = c.env.RTT, c.env.MinRTT
+	p.peerWindow = c.qp.PeerWindow()
+	if p.configured == 0 {
+		p.found = p.search.step(now, p.rtt, p.minRTT, p.unit)
+	}
+	if p.nextAt < now.Add(-p.quantum()) {
+		p.nextAt = now.Add(-p.quantum())
+	}
+}
+
+// quantum is how far sending may catch up after the sender was late: a burst of
+// that length. Bounded by what the receiver takes back to back.
+func (p *pacer) quantum() units.Duration {
+	r := p.rate()
+	if r == 0 {
+		return 0
+	}
+	q := max(p.rtt/16, 200*units.Microsecond)
+	if p.peerWindow > 0 {
+		q = min(q, r.Time(p.peerWindow/4))
+	}
+	return max(q, r.Time(p.unit))
+}
+
+// budget is how many units may be sent at now.
+func (p *pacer) budget(now units.Instant) int {
+	r := p.rate()
+	if r == 0 {
+		return maxBudget
+	}
+	if p.nextAt > now {
+		return 0
+	}
+	per := r.Time(p.unit)
+	if per <= 0 {
+		return maxBudget
+	}
+	return int(now.Sub(p.nextAt)/per) + 1
+}
+
+// spend books n units sent at now.
+func (p *pacer) spend(now units.Instant, n int) {
+	if n == 0 {
+		return
+	}
+	p.search.sent(units.Bytes(n) * p.unit)
+	if r := p.rate(); r != 0 {
+		p.nextAt = p.nextAt.Add(r.Time(units.Bytes(n) * p.unit))
+	}
+}
+
+// next is when budget will be positive.
+func (p *pacer) next(now units.Instant) units.Instant {
+	if p.rate() == 0 {
+		return now
+	}
+	return max(now, p.nextAt)
+}
+
+// delivered books n bytes that the receiver reported in place.
+func (p *pacer) delivered(n units.Bytes) { p.search.delivered(n) }
+
+// window is how many units may be sent and not yet reported received or lost.
+// Paced, it covers the round trip, the timeout of three more that detects a
+// loss, and reporting; otherwise what the receiver takes back to back.
+func (p *pacer) window() int {
+	const unlimited = 1 << 30
+	if r := p.rate(); r != 0 {
+		rtt := max(p.rtt, 100*units.Microsecond)
+		w := r.Bytes(5*rtt + 2*units.Millisecond)
+		return max(16, int(w/p.unit))
+	}
+	if p.peerWindow == 0 {
+		return unlimited
+	}
+	return max(2, int(p.peerWindow/p.unit))
+}

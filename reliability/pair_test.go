@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const ms = units.Millisecond
+
+// pair is two connected Conns on a simulated link, driven by hand.
+type pair struct {
+	t    testing.TB
+	net  *sim.Network
+	ctx  [2]*sdr.Context
+	conn [2]*reliability.Conn
+}
+
+// setup is what a test wants of a pair.
+type setup struct {
+	net    sim.Config
+	qp     sdr.QPConfig
+	conn   reliability.Config
+	scheme func() scheme.Scheme
+}
+
+func newSR(t testing.TB, mode sr.Mode) func() scheme.Scheme {
+	return func() scheme.Scheme {
+		s, err := sr.New(sr.Config{Mode: mode})
+		require.NoError(t, err)
+		return s
+	}
+}
+
+func newPair(t testing.TB, s setup) *pair {
+	t.Helper()
+	p := &pair{t: t}
+	var err error
+	p.net, err = sim.New(s.net)
+	require.NoError(t, err)
+	for i, dev := range []*sim.Device{p.net.A(), p.net.B()} {
+		key := [32]byte{byte(s.net.Seed), byte(i)}
+		p.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Rand: rand.NewChaCha8(key)})
+		require.NoError(t, err)
+		cfg := s.conn
+		cfg.Scheme = s.scheme()
+		p.conn[i], err = reliability.NewConn(p.ctx[i], s.qp, cfg)
+		require.NoError(t, err)
+	}
+	for i := range 2 {
+		require.NoError(t, p.conn[i].StartConnect(p.conn[1-i].Info()))
+	}
+	p.until(10*units.Second, func() bool {
+		a, errA := p.conn[0].Connected()
+		b, errB := p.conn[1].Connected()
+		require.NoError(t, errA)
+		require.NoError(t, errB)
+		return a && b
+	})
+	t.Cleanup(func() {
+		for i := range 2 {
+			require.NoError(t, p.ctx[i].Close())
+		}
+	})
+	return p
+}
+
+// step runs both ends and moves the clock to the next event.
+func (p *pair) step(limit units.Instant) {
+	now := p.net.Now()
+	soonest := limit
+	for i := range 2 {
+		soonest = min(soonest, p.ctx[i].Progress(now))
+	}
+	soonest = min(soonest, p.net.Next())
+	p.net.Advance(max(soonest, now))
+}
+
+// until runs the pair until cond holds; it fails after d of virtual time.
+func (p *pair) until(d units.Duration, cond func() bool) {
+	p.t.Helper()
+	limit := p.net.Now().Add(d)
+	for stuck := 0; !cond(); stuck++ {
+		before := p.net.Now()
+		p.step(limit)
+		if p.net.Now() != before {
+			stuck = 0
+		}
+		if stuck > 100000 {
+			p.t.Fatalf("no time passes at %v", before)
+		}
+		if p.net.Now() >= limit {
+			p.t.Fatalf("not done after %v", d)
+		}
+	}
+}
+
+func (p *pair) run(d units.Duration) {
+	limit := p.net.Now().Add(d)
+	for p.net.Now() < limit {
+		p.step(limit)
+	}
+}
+
+// mr registers n bytes at end i, filled with random bytes when seed isn't 0.
+func (p *pair) mr(i int, n units.Bytes, seed uint64) *sdr.MR {
+	p.t.Helper()
+	b := make([]byte, max(n, 1))
+	if seed != 0 {
+		_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(b)
+	}
+	m, err := p.ctx[i].RegisterMemory(b, sdr.AccessRemoteWrite)
+	require.NoError(p.t, err)
+	return m
+}
+
+func ended(t *reliability.Transfer) bool {
+	select {
+	case <-t.Done():
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A parityPool is the memory for parity at one end: a bounded number of slots
+// for each direction. Parity bytes are written once: a slot is used again only
+// after the fence of the message that it carried, or once nothing reads it.
+type parityPool struct {
+	c            *Conn
+	unitsPerSlot int
+	send, recv   slotMemory
+	// waiting are grants that found no slot to send from.
+	waiting []waitingGrant
+}
+
+type waitingGrant struct {
+	t *sendTransfer
+	g grant
+}
+
+// slotMemory is one region cut into slots, made when first needed.
+type slotMemory struct {
+	mr   *sdr.MR
+	buf  []byte
+	free []*paritySlot
+	all  int
+}
+
+// A paritySlot is the memory of one parity message.
+type paritySlot struct {
+	off units.Bytes
+	mr  *sdr.MR
+}
+
+// slotUnits is how many parity units share a message. Both ends derive it alike.
+const slotUnits = 64
+
+func (p *parityPool) init(c *Conn) {
+	p.c = c
+	p.unitsPerSlot = min(slotUnits, int(c.cfg.MessageSize/c.cfg.Unit))
+}
+
+func (p *parityPool) slotBytes() units.Bytes { return units.Bytes(p.unitsPerSlot) * p.c.cfg.Unit }
+
+// take returns a free slot of m, or nil. like tells whether memory has content.
+func (p *parityPool) take(m *slotMemory, like *sdr.MR, access sdr.Access) (*paritySlot, error) {
+	if m.mr == nil {
+		if err := p.grow(m, like, access); err != nil {
+			return nil, err
+		}
+	}
+	n := len(m.free)
+	if n == 0 {
+		return nil, nil
+	}
+	s := m.free[n-1]
+	m.free = m.free[:n-1]
+	return s, nil
+}
+
+func (p *parityPool) grow(m *slotMemory, like *sdr.MR, access sdr.Access) (err error) {
+	m.all = int(p.c.cfg.ParityPool / p.slotBytes())
+	total := units.Bytes(m.all) * p.slotBytes()
+	if total == 0 {
+		return nil
+	}
+	ctx := p.c.qp.Context()
+	if like.Bytes() == nil {
+		m.mr, err = ctx.RegisterSize(total, access)
+	} else if m.buf, err = sdr.AllocBuffer(total); err == nil {
+		m.mr, err = ctx.RegisterMemory(m.buf, access)
+	}
+	if err != nil {
+		return err
+	}
+	for i := m.all - 1; i >= 0; i-- {
+		m.free = append(m.free, &paritySlot{off: units.Bytes(i) * p.slotBytes(), mr: m.mr})
+	}
+	return nil
+}
+
+// close returns the memory to the system; the QP is closed.
+func (p *parityPool) close() {
+	for _, m := range []*slotMemory{&p.send, &p.recv} {
+		if m.mr == nil {
+			continue
+		}
+		if err := m.mr.Close(); err != nil {
+			p.c.log.Warn("parity memory stays mapped", "err", err)
+			continue
+		}
+		_ = sdr.FreeBuffer(m.buf)
+		*m = slotMemory{}
+	}
+	p.waiting = nil
+}
+
+// Receiving.
+
+// postParity offers parity messages from the pool; false: no slot of the QP.
+func (c *Conn) postParity(t *recvTransfer) bool {
+	n := int((t.length + c.cfg.Unit - 1) / c.cfg.Unit)
+	if t.started {
+		n = t.info.Units
+	}
+	per := c.parity.unitsPerSlot
+	want := (c.cfg.Scheme.ParityUnits(n) + per - 1) / per
+	for len(t.par) < want {
+		s, err := c.parity.take(&c.parity.recv, t.mr, sdr.AccessRemoteWrite)
+		if err != nil {
+			c.failRecv(t, err)
+			return false
+		}
+		if s == nil {
+			return true // later, when others are done with theirs
+		}
+		p, err := c.post(t, s.mr, s.off, c.parity.slotBytes(), sdr.RoleParity, len(t.par))
+		if err != nil {
+			c.parity.recv.free = append(c.parity.recv.free, s)
+			return false
+		}
+		p.slot = s
+		t.par = append(t.par, p)
+	}
+	return true
+}
+
+// freeParity completes the parity messages that lie wholly below unit n.
+func (c *Conn) freeParity(t *recvTransfer, n int) {
+	for t.parBase < len(t.par) && (t.parBase+1)*c.parity.unitsPerSlot <= n {
+		c.complete(t.par[t.parBase])
+		t.parBase++
+	}
+}
+
+func (c *Conn) parityFenced(t *recvTransfer, i int) {
+	c.parity.release(t.par[i])
+}
+
+// release returns a receive slot to the pool.
+func (p *parityPool) release(m *posted) {
+	if m.slot != nil {
+		p.recv.free = append(p.recv.free, m.slot)
+		m.slot = nil
+	}
+}
+
+// hasParity reports whether parity unit i is in place.
+func (v *view) hasParity(i int) bool {
+	per := v.c.parity.unitsPerSlot
+	if i/per >= len(v.t.par) {
+		return false
+	}
+	p := v.t.par[i/per]
+	return !p.completed && hasPackets(p, i%per*v.packets(), v.packets())
+}
+
+// Sending.
+
+// useParityGrant opens a parity message on a slot of our own.
+func (c *Conn) useParityGrant(t *sendTransfer, g grant) {
+	s, err := c.parity.take(&c.parity.send, t.mr, 0)
+	if err != nil {
+		c.failSend(t, err)
+		c.endUnused(g.seq)
+		return
+	}
+	if s == nil {
+		c.parity.waiting = append(c.parity.waiting, waitingGrant{t, g})
+		return
+	}
+	i := int(g.label.Index)
+	if t.par[i] != nil || g.length != c.parity.slotBytes() {
+		c.parity.send.free = append(c.parity.send.free, s)
+		c.endUnused(g.seq)
+		return
+	}
+	st, err := c.qp.OpenGranted(g.seq, s.mr, s.off, c.parity.slotBytes())
+	if err != nil {
+		c.parity.send.free = append(c.parity.send.free, s)
+		c.failSend(t, err)
+		return
+	}
+	t.par[i] = &message{stream: st, seq: g.seq, used: true, slot: s}
+	for t.par[t.parUpTo] != nil {
+		t.parUpTo++
+	}
+}
+
+// parityLimit is the number of parity units that may be made.
+func (t *sendTransfer) parityLimit(c *Conn) int { return t.parUpTo * c.parity.unitsPerSlot }
+
+// closeParity hears that the receiver is done with a parity message.
+func (c *Conn) closeParity(t *sendTransfer, i int) {
+	if m := t.par[i]; m != nil {
+		c.endMessage(m)
+		t.parEnding = append(t.parEnding, m)
+	}
+}
+
+// reclaimParity takes back slots that nothing reads any more.
+func (c *Conn) reclaimParity(t *sendTransfer) {
+	t.parEnding = slices.DeleteFunc(t.parEnding, func(m *message) bool {
+		if done, _ := m.stream.Poll(); !done || c.jobs.writes(t) {
+			return false
+		}
+		c.parity.put(m)
+		return true
+	})
+}
+
+// put returns a send slot and serves a grant that waits for one.
+func (p *parityPool) put(m *message) {
+	if m.slot == nil {
+		return
+	}
+	p.send.free = append(p.send.free, m.slot)
+	m.slot = nil
+	for len(p.waiting) > 0 && len(p.send.free) > 0 {
+		w := p.waiting[0]
+		p.waiting = p.waiting[1:]
+		if w.t.closing {
+			p.c.endUnused(w.g.seq)
+			continue
+		}
+		p.c.useParityGrant(w.t, w.g)
+	}
+}
+
+// unitRange is where a unit lies in its message's memory.
+func (c *Conn) parityRange(s *paritySlot, u scheme.Unit) (off, n units.Bytes) {
+	return s.off + units.Bytes(u.Index()%c.parity.unitsPerSlot)*c.cfg.Unit, c.cfg.Unit
+}

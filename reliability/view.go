@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A view shows a core the bitmaps of a transfer's messages as one.
+type view struct {
+	c *Conn
+	t *recvTransfer
+	// wholeUnits counts the units of messages that were completed whole.
+	wholeUnits int
+}
+
+// geometry: units per data message, packets per unit.
+func (v *view) perMessage() int { return int(v.c.cfg.MessageSize / v.c.cfg.Unit) }
+func (v *view) packets() int    { return int(v.c.cfg.Unit / v.c.qcfg.MTU) }
+
+// unitsOf is how many units of the transfer message i carries.
+func (v *view) unitsOf(i int) int {
+	per := v.perMessage()
+	return min(per, v.t.info.Units-i*per)
+}
+
+// placed counts the units in place.
+func (v *view) placed() int {
+	n, ppu := v.wholeUnits, v.packets()
+	for i := v.t.front; i < min(len(v.t.data), v.t.front+v.c.cfg.Window); i++ {
+		if p := v.t.data[i]; p != nil && !p.completed {
+			got, _ := p.packets.Count()
+			if got == p.packets.Len() && got > 0 {
+				n += v.unitsOf(i)
+			} else {
+				n += got / ppu
+			}
+		}
+	}
+	return min(n, v.t.info.Units)
+}
+
+// Has implements scheme.View.
+func (v *view) Has(u scheme.Unit) bool {
+	if u.IsParity() {
+		return v.hasParity(u.Index())
+	}
+	i := u.Index()
+	if i >= v.t.info.Units {
+		return false
+	}
+	m := i / v.perMessage()
+	p := v.message(m)
+	if p == nil {
+		return false
+	}
+	return p.whole || hasPackets(p, i%v.perMessage()*v.packets(), v.packets())
+}
+
+// message is data message m, nil while it isn't posted.
+func (v *view) message(m int) *posted {
+	if m >= len(v.t.data) {
+		return nil
+	}
+	return v.t.data[m]
+}
+
+// hasPackets reports whether packets [first, first+n), as far as the message
+// has them, are in place.
+func hasPackets(p *posted, first, n int) bool {
+	end := min(first+n, p.packets.Len())
+	if n == 1 {
+		ok, err := p.packets.Has(first)
+		return ok && err == nil
+	}
+	missing, err := p.packets.NextMissing(first)
+	return err == nil && first < end && missing >= end
+}
+
+// NextMissing implements scheme.View.
+func (v *view) NextMissing(from int) int {
+	total, per, ppu := v.t.info.Units, v.perMessage(), v.packets()
+	for i := from; i < total; {
+		m := i / per
+		p := v.message(m)
+		if p == nil {
+			return i
+		}
+		end := min(total, (m+1)*per)
+		if p.whole {
+			i = end
+			continue
+		}
+		pkt, err := p.packets.NextMissing(i % per * ppu)
+		if err != nil {
+			return i
+		}
+		if pkt < p.packets.Len() {
+			return max(i, m*per+pkt/ppu)
+		}
+		i = end
+	}
+	return total
+}
+
+// NextPresent implements scheme.View.
+func (v *view) NextPresent(from, to int) int {
+	to = min(to, v.t.info.Units)
+	per, ppu := v.perMessage(), v.packets()
+	for i := from; i < to; {
+		m := i / per
+		p := v.message(m)
+		end := min(to, (m+1)*per)
+		if p == nil {
+			i = end
+			continue
+		}
+		if p.whole {
+			return i
+		}
+		pkt, err := p.packets.NextSet(i % per * ppu)
+		if err != nil || pkt >= p.packets.Len() {
+			i = end
+			continue
+		}
+		u := max(i, m*per+pkt/ppu)
+		for ; u < end; u++ {
+			if hasPackets(p, u%per*ppu, ppu) {
+				return u
+			}
+		}
+		i = end
+	}
+	return to
+}
+
+// Mark implements scheme.View.
+func (v *view) Mark(channel int) scheme.Mark {
+	m := v.t.arrivals.Mark(channel)
+	if !m.Valid {
+		return scheme.Mark{}
+	}
+	out := scheme.Mark{Count: uint32(m.Count), Valid: true}
+	if m.Marker {
+		out.Unit = scheme.Marker | scheme.Unit(m.Offset)
+		return out
+	}
+	unit := int(m.Offset) / v.packets()
+	role, low := roleOfMark(m.Label)
+	if role == sdr.RoleParity {
+		out.Unit = scheme.Parity | scheme.Unit(v.unwrap(low, v.t.parBase)*v.c.parity.unitsPerSlot+unit)
+	} else {
+		out.Unit = scheme.Unit(v.unwrap(low, v.t.front)*v.perMessage() + unit)
+	}
+	return out
+}
+
+// First implements scheme.View.
+func (v *view) First() units.Instant { return v.t.arrivals.First() }
+
+// A mark names a message by its role and the low bits of its index.
+const markBits = 15
+
+func markOf(role sdr.Role, index int) uint32 {
+	m := uint32(index) & (1<<markBits - 1)
+	if role == sdr.RoleParity {
+		m |= 1 << markBits
+	}
+	return m
+}
+
+func roleOfMark(m uint32) (role sdr.Role, low int) {
+	if m>>markBits&1 != 0 {
+		return sdr.RoleParity, int(m & (1<<markBits - 1))
+	}
+	return sdr.RoleData, int(m & (1<<markBits - 1))
+}
+
+// unwrap finds the index nearest to base that has these low bits.
+func (v *view) unwrap(low, base int) int {
+	const span = 1 << markBits
+	i := base - base%span + low
+	switch {
+	case i > base+span/2 && i >= span:
+		i -= span
+	case i < base-span/2:
+		i += span
+	}
+	return i
+}
