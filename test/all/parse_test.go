@@ -103,7 +103,7 @@ func TestFuzzStep(t *testing.T) {
 				return err
 			}
 			var cancel context.CancelFunc
-			c.ctx, cancel = context.WithTimeout(c.ctx, fuzzOverhead+minFuzzTime)
+			c.ctx, cancel = context.WithTimeout(c.ctx, fuzzReserve+fuzzOverhead+minFuzzTime)
 			defer cancel()
 			return fuzz(c)
 		})
