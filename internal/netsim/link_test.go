@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netsim
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func newLink(t testing.TB, c LinkConfig, seed uint64) *Link {
+	t.Helper()
+	require.NoError(t, c.Validate())
+	return NewLink(&c, seed)
+}
+
+func carry(l *Link, now Time, n units.Bytes, channel int) Fate { return l.Carry(l.Loss(), now, n, channel) }
+
+func TestSerialization(t *testing.T) {
+	require.Equal(t, Time(20), Serialization(1, 400*units.Gbit))
+	require.Equal(t, Time(0), Serialization(1500, 0))
+	require.Equal(t, Never, Serialization(units.TiB, 1))
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for range 10_000 {
+		n, r := rnd.Int64N(1<<rnd.IntN(40)+1)+1, rnd.Int64N(1<<(10+rnd.IntN(31)))+1
+		want := new(big.Int).Mul(big.NewInt(n), big.NewInt(8e12))
+		want.Add(want, big.NewInt(r-1)).Div(want, big.NewInt(r))
+		if !want.IsInt64() {
+			want = big.NewInt(int64(Never))
+		}
+		require.Equal(t, want.Int64(), int64(Serialization(units.Bytes(n), units.Rate(r))), "%d bytes at %d bit/s", n, r)
+	}
+}
+
+func TestTimeConversions(t *testing.T) {
+	require.Equal(t, Time(5000), At(5))
+	require.Equal(t, units.Instant(5), Time(5000).Instant())
+	require.Equal(t, units.Instant(6), Time(5001).Instant(), "by then it has happened")
+	require.Equal(t, Never, At(units.Never))
+	require.Equal(t, units.Never, Never.Instant())
+	require.Equal(t, Never, Never.Add(1))
+}
+
+func TestPortServesInOrderAtItsRate(t *testing.T) {
+	l := newLink(t, LinkConfig{Rate: 8 * units.Gbit, Queue: 250, MarkAbove: 150, Delay: 7}, 1)
+	const ns = 1000
+	for i, want := range []struct {
+		left   Time
+		marked bool
+	}{{100 * ns, false}, {200 * ns, false}, {300 * ns, true}} {
+		f := carry(l, 0, 100, 0)
+		require.Equal(t, Fate{Left: want.left, Arrive: want.left + 7*ns, Again: want.left + 7*ns, Marked: want.marked}, f, i)
+	}
+	require.Equal(t, QueueFull, carry(l, 0, 1, 0).Outcome, "300 bytes wait, 250 may")
+	require.Equal(t, Time(350*ns), carry(l, 50*ns, 50, 0).Left)
+	require.Equal(t, Time(1100*ns), carry(l, 1000*ns, 100, 0).Left, "idle in between")
+	require.Equal(t, Delivered, carry(l, 2000*ns, 1000, 0).Outcome, "an idle link takes any size")
+}
+
+// Over any run the link is as fast as it is said to be, to a picosecond a packet.
+func TestRateIsExact(t *testing.T) {
+	l := newLink(t, LinkConfig{Rate: 3 * units.Gbit}, 1)
+	var last Time
+	const n = 100_000
+	for range n {
+		last = carry(l, 0, 4096, 0).Left
+	}
+	exact := Serialization(n*4096, 3*units.Gbit)
+	require.InDelta(t, float64(exact), float64(last), n)
+}
+
+func TestChannelsAreSeparatePaths(t *testing.T) {
+	l := newLink(t, LinkConfig{Delay: 10, ChannelDelay: []units.Duration{0, 5, 1}}, 1)
+	for channel, want := range []Time{10_000, 15_000, 11_000, 10_000} {
+		require.Equal(t, want, carry(l, 0, 1, channel).Arrive)
+	}
+}
+
+func TestJitterKeepsOrderAndReorderDoesNot(t *testing.T) {
+	for _, reorder := range []float64{0, 0.1} {
+		c := LinkConfig{Delay: units.Millisecond, Jitter: 100 * units.Microsecond, Reorder: reorder, ReorderDelay: 50 * units.Microsecond}
+		l := newLink(t, c, 9)
+		var last [2]Time
+		late, spread := 0, Time(0)
+		const n = 20_000
+		for i := range n {
+			now := Time(i) * 1_000_000
+			f := carry(l, now, 1, i%2)
+			if f.Arrive < last[i%2] {
+				late++
+			}
+			require.GreaterOrEqual(t, f.Arrive, now+Span(c.Delay))
+			require.LessOrEqual(t, f.Arrive, now+Span(c.Delay+c.Jitter+c.ReorderDelay))
+			require.GreaterOrEqual(t, f.Again, last[i%2]-Span(c.ReorderDelay))
+			last[i%2] = max(last[i%2], f.Arrive)
+			spread = max(spread, f.Arrive-now-Span(c.Delay))
+		}
+		require.Greater(t, spread, Span(c.Jitter)*9/10)
+		require.Equal(t, reorder > 0, late > 0)
+	}
+}
+
+func TestFaultFrequencies(t *testing.T) {
+	l := newLink(t, LinkConfig{Duplicate: 0.1, Corrupt: 0.2, Reorder: 0.3, ReorderDelay: 1}, 4)
+	var dup, corrupt, late int
+	const n = 100_000
+	for i := range n {
+		f := carry(l, Time(i), 1, 0)
+		if f.Duplicated {
+			dup++
+		}
+		if f.Corrupted {
+			corrupt++
+		}
+		if f.Arrive != f.Again {
+			late++
+		}
+	}
+	require.InDelta(t, 0.1*n, dup, 500)
+	require.InDelta(t, 0.2*n, corrupt, 700)
+	require.InDelta(t, 0.3*n, late, 800)
+}
+
+// Each fault has its own draws: none changes when others are switched on.
+func TestFaultsDoNotShiftEachOther(t *testing.T) {
+	base := LinkConfig{Loss: Loss{Drop: 0.1, Burst: 3}}
+	full := LinkConfig{
+		Rate: units.Gbit, Queue: 10_000, Delay: 5, Jitter: 7, ChannelDelay: []units.Duration{1, 2}, Loss: base.Loss,
+		Reorder: 0.5, ReorderDelay: 9, Duplicate: 0.5, Corrupt: 0.5,
+	}
+	only := LinkConfig{Duplicate: 0.5}
+	a, b, c := newLink(t, base, 3), newLink(t, full, 3), newLink(t, only, 3)
+	dropped := 0
+	for i := range 10_000 {
+		now := Time(i) * 5_000_000
+		x, y, z := carry(a, now, 1000, 0), carry(b, now, 1000, i), carry(c, now, 1000, i)
+		if y.Outcome == QueueFull {
+			dropped++
+			continue
+		}
+		require.Equal(t, x.Outcome, y.Outcome)
+		if y.Outcome == Delivered {
+			require.Equal(t, z.Duplicated, y.Duplicated)
+		}
+	}
+	require.NotZero(t, dropped, "the queue overflowed without shifting draws")
+}
+
+// Golden values: the same on every architecture and in every version.
+func TestGolden(t *testing.T) {
+	l := newLink(t, LinkConfig{
+		Rate: 3 * units.Gbit, Queue: 8192, MarkAbove: 4096, Delay: 1000, ChannelDelay: []units.Duration{0, 333}, Jitter: 77,
+		Loss: Loss{Drop: 0.07, Burst: 5, BurstDrop: 0.8}, Reorder: 0.2, ReorderDelay: 12345, Duplicate: 0.1, Corrupt: 0.03,
+	}, 2024)
+	var sum uint64
+	add := func(v uint64) { sum = Mix(sum ^ v) }
+	for i := range 100_000 {
+		f := carry(l, Time(i)*1_500_000, units.Bytes(64+i*7919%4096), i%5)
+		add(uint64(f.Outcome))
+		add(uint64(f.Left))
+		if f.Outcome == Delivered {
+			add(uint64(f.Arrive))
+			for _, b := range []bool{f.Duplicated, f.Corrupted, f.Marked} {
+				if b {
+					add(1)
+				}
+			}
+		}
+	}
+	require.Equal(t, uint64(0xee490fd005ba7a71), sum)
+}
+
+func TestConfigureKeepsWhatIsUnderWay(t *testing.T) {
+	c := LinkConfig{Rate: 8 * units.Gbit}
+	l := newLink(t, c, 1)
+	carry(l, 0, 1000, 0)
+	c.Rate = 16 * units.Gbit
+	l.Configure(&c)
+	require.Equal(t, Time(1_000_000), l.Backlog(0))
+	require.Equal(t, Time(1_500_000), carry(l, 0, 1000, 0).Left)
+}
+
+func BenchmarkLink(b *testing.B) {
+	l := newLink(b, LinkConfig{
+		Rate: 400 * units.Gbit, Queue: units.MiB, MarkAbove: 100 * units.KiB, Delay: units.Millisecond,
+		Loss: Loss{Drop: 1e-3, Burst: 4}, Reorder: 1e-2, ReorderDelay: units.Millisecond, Duplicate: 1e-3,
+	}, 1)
+	var now Time
+	for range b.N {
+		now += 90_000
+		carry(l, now, 4096, 0)
+	}
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package netsim
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestProbOf(t *testing.T) {
+	require.Equal(t, Prob(0), ProbOf(0))
+	require.Equal(t, one, ProbOf(1))
+	require.Equal(t, one/2, ProbOf(0.5))
+	s := NewStream(1, 1)
+	for range 1000 {
+		require.True(t, s.Hit(one))
+		require.False(t, s.Hit(0))
+	}
+}
+
+// runs counts losses and the lengths of runs of them.
+func runs(p *LossProcess, n int) (lost, bursts int) {
+	before := false
+	for range n {
+		now := p.Lost()
+		if now {
+			lost++
+			if !before {
+				bursts++
+			}
+		}
+		before = now
+	}
+	return lost, bursts
+}
+
+func TestIndependentLoss(t *testing.T) {
+	const n = 1_000_000
+	for _, drop := range []float64{0, 1e-4, 1e-2, 0.5, 1} {
+		for _, burst := range []float64{0, 1} {
+			p := NewLossProcess(Loss{Drop: drop, Burst: burst}, 42)
+			lost, bursts := runs(&p, n)
+			// Five standard deviations of the binomial distribution.
+			require.InDelta(t, drop*n, lost, 5*math.Sqrt(n*drop*(1-drop)), "drop %v", drop)
+			require.InDelta(t, drop*(1-drop)*n, bursts, 5*math.Sqrt(n*drop)+1)
+		}
+	}
+}
+
+func TestBurstyLoss(t *testing.T) {
+	const n = 4_000_000
+	for _, l := range []Loss{
+		{Drop: 1e-3, Burst: 4}, {Drop: 1e-2, Burst: 16}, {Drop: 1e-2, Burst: 64}, {Drop: 0.5, Burst: 1.5}, {Drop: 0.9, Burst: 16},
+	} {
+		require.NoError(t, l.Validate())
+		p := NewLossProcess(l, 42)
+		lost, bursts := runs(&p, n)
+		// The lengths of bursts are geometric with variance about Burst²,
+		// those of gaps likewise, so the count has this deviation.
+		expected := l.Drop * n / l.Burst
+		require.InEpsilon(t, expected, bursts, 5/math.Sqrt(expected), "%+v", l)
+		require.InEpsilon(t, l.Burst, float64(lost)/float64(bursts), 5/math.Sqrt(expected), "%+v", l)
+		require.InEpsilon(t, l.Drop*n, lost, 8/math.Sqrt(expected), "%+v", l)
+	}
+}
+
+// Elliott: within a burst some packets get through.
+func TestBurstDrop(t *testing.T) {
+	const n = 4_000_000
+	l := Loss{Drop: 0.02, Burst: 20, BurstDrop: 0.5}
+	require.NoError(t, l.Validate())
+	p := NewLossProcess(l, 1)
+	lost, bursts := runs(&p, n)
+	require.InEpsilon(t, l.Drop*n, lost, 0.05)
+	require.InEpsilon(t, 2, float64(lost)/float64(bursts), 0.05, "runs of losses at one half")
+	p = NewLossProcess(Loss{Drop: 0.5, Burst: 20, BurstDrop: 0.5}, 1)
+	lost, _ = runs(&p, n)
+	require.InEpsilon(t, 0.5*n, lost, 0.01, "always in the bad state: independent")
+}
+
+// A change of the parameters leaves the draws where they are.
+func TestConfigureGoesOn(t *testing.T) {
+	a, b := NewLossProcess(Loss{Drop: 0.1}, 5), NewLossProcess(Loss{Drop: 0.3}, 5)
+	for i := range 10_000 {
+		if i == 5000 {
+			b.Configure(Loss{Drop: 0.1})
+		}
+		x, y := a.Lost(), b.Lost()
+		if i < 5000 {
+			require.True(t, y || !x, "what is lost at 0.1 is lost at 0.3")
+		} else {
+			require.Equal(t, x, y)
+		}
+	}
+}
+
+func TestSeedsAndPurposesAreUnrelated(t *testing.T) {
+	seen := map[uint64]bool{}
+	for seed := range uint64(100) {
+		for purpose := range uint64(100) {
+			s := NewStream(seed, purpose)
+			v := s.Uint64()
+			require.False(t, seen[v])
+			seen[v] = true
+		}
+	}
+	// Neighbouring seeds lose different packets.
+	a, b := NewLossProcess(Loss{Drop: 0.5}, 1), NewLossProcess(Loss{Drop: 0.5}, 2)
+	same := 0
+	for range 10_000 {
+		if a.Lost() == b.Lost() {
+			same++
+		}
+	}
+	require.InDelta(t, 5000, same, 300)
+}
+
+func TestLossValidate(t *testing.T) {
+	for _, l := range []Loss{{}, {Drop: 1}, {Drop: 1, Burst: 5}, {Drop: 0.8, Burst: 4}, {Drop: 0.1, Burst: 4, BurstDrop: 0.1}} {
+		require.NoError(t, l.Validate(), "%+v", l)
+	}
+	for _, l := range []Loss{
+		{Drop: math.NaN()}, {Drop: -0.1}, {Drop: 1.1}, {Drop: 0.1, Burst: math.Inf(1)}, {Drop: 0.1, Burst: math.NaN()},
+		{Drop: 0.1, Burst: 0.5}, {Drop: 0.1, Burst: 2, BurstDrop: 0.01}, {Drop: 0.81, Burst: 4}, {Drop: 0.1, BurstDrop: 2},
+	} {
+		require.Error(t, l.Validate(), "%+v", l)
+	}
+}
