@@ -40,6 +40,8 @@ type Conn struct {
 	starts   map[uint64]start
 	recvSeq  map[uint64]recvRef
 
+	watch *watcher
+
 	parity parityPool
 	jobs   jobRunner
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -85,7 +86,24 @@ func (c *Conn) Connected() (bool, error) { return c.qp.Connected() }
 // the end of the out-of-band connection: err should wrap sdr.ErrPeerDead.
 func (c *Conn) Fail(err error) { c.qp.Fail(err) }
 
+// farewellTime bounds what Close spends on telling the peer how its transfers ended.
+const farewellTime = 300 * time.Millisecond
+
 // Close ends the connection: transfers on their way fail with sdr.ErrClosed when
-// their memory is the user's again. It is idempotent and takes under a second.
-// What was delivered may not be acknowledged yet: Drain first.
-func (c *Conn) Close() error { return c.qp.Close() }
+// their memory is the user's again. What was delivered, but not acknowledged yet,
+// is told to the peer over the session, if there is one. Close is idempotent and
+// takes under a second.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	w := c.watch
+	c.watch = nil
+	c.mu.Unlock()
+	if w != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
+		defer cancel()
+		if err := w.farewell(ctx); err != nil {
+			c.log.Debug("farewell", "err", err)
+		}
+	}
+	return c.qp.Close()
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -144,4 +145,33 @@ func (q *QP) leave() {
 	c.drop(q.cookies)
 	homes := slices.DeleteFunc(slices.Clone(*q.home.homes.Load()), func(x *QP) bool { return x == q })
 	q.home.homes.Store(&homes)
+}
+
+// Outstanding encodes what the peer has not acknowledged: outcomes, ends and the
+// like. Whoever holds a reliable connection to the peer passes it to the peer's
+// Deliver before closing.
+func (q *QP) Outstanding() []byte {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.sess == nil {
+		return nil
+	}
+	return q.sess.Outstanding(nil)
+}
+
+// Deliver takes what the peer's Outstanding encoded.
+func (q *QP) Deliver(b []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.sess == nil || q.state >= qpClosing {
+		return
+	}
+	r := wire.NewReader(b)
+	var f wire.Frame
+	for now := q.ctx.Now(); r.Next(&f); {
+		if f.Type <= wire.TypeCompleted {
+			q.onFrame(now, &f)
+		}
+	}
+	q.kick()
 }

@@ -101,3 +101,16 @@ func (s *Session) appendScheme(b []byte) []byte {
 	s.queued = s.queued[:copy(s.queued, s.queued[n:])]
 	return b
 }
+
+// Outstanding appends every unacknowledged state frame, whatever its length: for
+// a reliable connection that is about to end.
+func (s *Session) Outstanding(b []byte) []byte {
+	for _, t := range order {
+		for i := range s.boxes[t].items {
+			if it := &s.boxes[t].items[i]; !it.acked {
+				b = it.frame.Append(b)
+			}
+		}
+	}
+	return b
+}

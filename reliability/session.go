@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+)
+
+// A Session is the out-of-band connection that two Conns were introduced over,
+// kept open so that each end notices at once when the other is gone. *oob.Conn
+// is one.
+type Session interface {
+	// Exchange sends blob and returns what the peer's Exchange sent.
+	Exchange(ctx context.Context, blob []byte) ([]byte, error)
+	// Send and Recv carry single messages.
+	Send(ctx context.Context, message []byte) error
+	Recv(ctx context.Context) ([]byte, error)
+	Close() error
+}
+
+// ConnectOver exchanges what both ends must know over s and connects. From then
+// on s belongs to the Conn: when the peer's end of it dies, the Conn fails with
+// sdr.ErrPeerDead, and Close closes it.
+func (c *Conn) ConnectOver(ctx context.Context, s Session) error {
+	info, err := s.Exchange(ctx, c.Info())
+	if err != nil {
+		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
+	}
+	if err := c.Connect(ctx, info); err != nil {
+		return err
+	}
+	watch, stop := context.WithCancel(context.Background())
+	w := &watcher{c: c, s: s, stop: stop, done: make(chan struct{})}
+	c.mu.Lock()
+	c.watch = w
+	c.mu.Unlock()
+	go w.run(watch)
+	return nil
+}
+
+// A watcher waits for the peer's farewell or death.
+type watcher struct {
+	c    *Conn
+	s    Session
+	stop context.CancelFunc
+	done chan struct{}
+}
+
+func (w *watcher) run(ctx context.Context) {
+	defer close(w.done)
+	for {
+		b, err := w.s.Recv(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			w.c.Fail(fmt.Errorf("%w: %w", sdr.ErrPeerDead, err))
+			return
+		}
+		w.c.qp.Deliver(b)
+	}
+}
+
+// farewell tells the peer, over TCP, the outcomes and ends that it hasn't
+// acknowledged, so that a delivered transfer never turns into an error because
+// its receiver left. Then it ends the session.
+func (w *watcher) farewell(ctx context.Context) error {
+	err := w.s.Send(ctx, w.c.qp.Outstanding())
+	w.stop()
+	if cerr := w.s.Close(); err == nil {
+		err = cerr
+	}
+	<-w.done
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil // the peer is dead: there is nobody to tell
+	}
+	return err
+}
