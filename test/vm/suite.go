@@ -4,7 +4,200 @@
 
 package main
 
-import "context"
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
 
-func suiteNames() []string                          { return []string{"short"} }
-func runSuite(ctx context.Context, c *config) error { return nil }
+	"github.com/sdr-rdma/go-sdr/test/vm/internal/initramfs"
+	"github.com/sdr-rdma/go-sdr/test/vm/internal/vmjob"
+)
+
+// suiteEntry is one package whose tests a suite runs in the VM.
+type suiteEntry struct {
+	// pkg is the import path below the module's.
+	pkg string
+	// full says that the entry belongs to suite full alone.
+	full bool
+	// run limits the tests, as go test -run does; empty means all.
+	run string
+	// args are further arguments of the test binary.
+	args []string
+	// packages are Debian packages that the tests use, as they are in the archive.
+	packages []string
+	// peers are C programs, built with cc against libibverbs: path in the package -> name in the VM.
+	peers map[string]string
+	// limitSeconds bounds the package's run.
+	limitSeconds int
+}
+
+const modulePath = "github.com/sdr-rdma/go-sdr/"
+
+// rdmaCore are the packages with libibverbs, its rxe provider and ibv_devinfo, and their libraries.
+var rdmaCore = []string{"libc6", "libibverbs1", "ibverbs-providers", "ibverbs-utils", "libnl-3-200", "libnl-route-3-200", "libibverbs-dev"}
+
+// tracer are the packages with strace and its libraries.
+var tracer = []string{"strace", "libunwind8", "liblzma5"}
+
+// suite lists what runs in the VM. Build tag rxe marks the tests that need the kernel's rxe; they
+// are in no other build, so that a plain go test has nothing to skip.
+var suite = []suiteEntry{
+	{pkg: "verbs", packages: slices.Concat(rdmaCore, tracer), limitSeconds: 240,
+		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
+}
+
+func suiteNames() []string { return []string{"short", "full"} }
+
+// suiteTags builds the tests of the VM in.
+const suiteTags = "rxe"
+
+// runSuite builds the tests of all entries, runs them in one VM and prints their names and results.
+func runSuite(ctx context.Context, c *config) error {
+	if !slices.Contains(suiteNames(), c.suite) {
+		return fmt.Errorf("no suite %q: there are %s", c.suite, strings.Join(suiteNames(), ", "))
+	}
+	entries := selectEntries(c.suite)
+	if c.listOnly {
+		for _, e := range entries {
+			fmt.Println(modulePath + e.pkg)
+		}
+		return nil
+	}
+	for _, e := range entries {
+		c.packages = append(c.packages, e.packages...)
+	}
+	slices.Sort(c.packages)
+	c.packages = slices.Compact(c.packages)
+	p, err := prepare(ctx, c)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "go-sdr-suite-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	b := &suiteBuild{config: c, prepared: p, dir: dir}
+	for _, e := range entries {
+		if err := b.add(ctx, e); err != nil {
+			return err
+		}
+	}
+	return b.run(ctx)
+}
+
+func selectEntries(name string) []suiteEntry {
+	var entries []suiteEntry
+	for _, e := range suite {
+		if name == "full" || !e.full {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+// suiteBuild gathers the jobs of a suite.
+type suiteBuild struct {
+	config   *config
+	prepared *prepared
+	dir      string
+	jobs     []vmjob.Job
+	steps    []func(*initramfs.Writer) error
+}
+
+// add builds one package's tests and peers.
+func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
+	src, err := packageDir(ctx, modulePath+e.pkg)
+	if err != nil {
+		return err
+	}
+	name := strings.ReplaceAll(e.pkg, "/", "_") + ".test"
+	bin := filepath.Join(b.dir, name)
+	progress("building tests of " + e.pkg)
+	if err := goTool(ctx, "test", "-c", "-tags", suiteTags, "-o", bin, modulePath+e.pkg); err != nil {
+		return err
+	}
+	work := path.Join(workDir, e.pkg)
+	b.step(func(a *initramfs.Writer) error {
+		a.CopyFile(path.Join(vmjob.BinDir, name), bin)
+		a.Dir(work)
+		if td := filepath.Join(src, "testdata"); isDir(td) {
+			a.Tree(path.Join(work, "testdata"), td, nil)
+		}
+		return nil
+	})
+	for source, peer := range e.peers {
+		if err := b.addPeer(ctx, filepath.Join(src, source), peer); err != nil {
+			return err
+		}
+	}
+	argv := []string{path.Join(vmjob.BinDir, name), "-test.v", "-test.timeout=0"}
+	if b.config.suite == "short" {
+		argv = append(argv, "-test.short")
+	}
+	if run := cmp.Or(b.config.run, e.run); run != "" {
+		argv = append(argv, "-test.run="+run)
+	}
+	b.jobs = append(b.jobs, vmjob.Job{Name: e.pkg, Argv: append(argv, e.args...), Dir: work, Env: environment(b.config),
+		LimitSeconds: e.limitSeconds})
+	return nil
+}
+
+func isDir(p string) bool {
+	st, err := os.Stat(p)
+	return err == nil && st.IsDir()
+}
+
+func (b *suiteBuild) step(f func(*initramfs.Writer) error) { b.steps = append(b.steps, f) }
+
+// addPeer compiles a C program against the libibverbs of the unpacked packages, which is also the
+// one that it runs with.
+func (b *suiteBuild) addPeer(ctx context.Context, source, name string) error {
+	root := b.prepared.sysroot
+	out := filepath.Join(b.dir, name)
+	lib := filepath.Join(root, "usr/lib/x86_64-linux-gnu")
+	err := tool(ctx, nil, "cc", "-O2", "-Wall", "-Werror", "-I"+filepath.Join(root, "usr/include"), "-o", out, source,
+		filepath.Join(lib, "libibverbs.so.1"), "-Wl,--allow-shlib-undefined")
+	if err != nil {
+		return fmt.Errorf("build the C peer %s: %w (apt-get install gcc libc6-dev linux-libc-dev)", filepath.Base(source), err)
+	}
+	b.step(func(a *initramfs.Writer) error { return a.Program(path.Join(vmjob.BinDir, name), out, root, "") })
+	return nil
+}
+
+// run boots the VM and reports each package.
+func (b *suiteBuild) run(ctx context.Context) error {
+	var failed []string
+	status, err := boot(ctx, b.config, b.prepared, bootJobs{
+		manifest: vmjob.Manifest{Modules: b.prepared.kernel.Modules, Network: network(b.config), Jobs: b.jobs},
+		limit:    b.config.timeout,
+		add: func(a *initramfs.Writer) error {
+			addPackages(a, b.prepared.sysroot)
+			for _, s := range b.steps {
+				if err := s(a); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		event: func(e vmjob.Event) {
+			if e.Kind == vmjob.Exit && e.Status != 0 {
+				failed = append(failed, strings.TrimSpace(fmt.Sprintf("%s (status %d) %s", e.Job, e.Status, e.Message)))
+			}
+		},
+	})
+	switch {
+	case err != nil:
+		return err
+	case status != 0:
+		progress("FAILED on kernel " + b.prepared.kernel.Release + ": " + strings.Join(failed, ", "))
+		return exitError(1)
+	}
+	progress(fmt.Sprintf("suite %s passed on kernel %s: %d packages", b.config.suite, b.prepared.kernel.Release, len(b.jobs)))
+	return nil
+}

@@ -54,6 +54,17 @@ func (q *WorkQueue) Free() int {
 // Publish gives all elements taken so far to the kernel.
 func (q *WorkQueue) Publish() { q.storeProducer(q.producer) }
 
+// Reset drops all elements that the kernel has not taken, as a QP in state RESET must: the kernel
+// clears them, but would take them for requests later.
+func (q *WorkQueue) Reset() {
+	if q.mem == nil {
+		return
+	}
+	q.consumer = q.loadConsumer()
+	q.producer = q.consumer
+	q.Publish()
+}
+
 // SendWQE is a send request under construction.
 type SendWQE struct {
 	*uapi.RxeSendWqe

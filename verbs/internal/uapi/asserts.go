@@ -23,3 +23,6 @@ const (
 	_ = -(unsafe.Sizeof(AsyncEventDesc{}) ^ 16)
 	_ = -(unsafe.Sizeof(Wc{}) ^ 48)
 )
+
+// GidEntrySize is the size of the entries that QUERY_GID_TABLE returns.
+const GidEntrySize = int(unsafe.Sizeof(GidEntry{}))

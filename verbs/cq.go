@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/rxe"
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+	"golang.org/x/sys/unix"
+)
+
+// CQ is a completion queue.
+type CQ struct {
+	object
+	handle uint32
+	cqe    int
+
+	mu   sync.Mutex
+	ring rxe.CompletionQueue
+	gone bool // unmapped
+
+	// overflowed is set by whoever reads the CQ's error event.
+	overflowed atomic.Bool
+}
+
+// CreateCQ makes a CQ of at least entries entries, on completion vector 0. ch may be nil: then
+// RequestNotify has no use.
+func (c *Context) CreateCQ(entries int, ch *CompChannel) (*CQ, error) {
+	return c.CreateCQVector(entries, ch, 0)
+}
+
+// CreateCQVector is CreateCQ on a completion vector below NumCompVectors.
+func (c *Context) CreateCQVector(entries int, ch *CompChannel, vector int) (*CQ, error) {
+	var parents []*object
+	if ch != nil {
+		parents = append(parents, &ch.object)
+	}
+	o, err := c.attach("CQ", parents...)
+	if err != nil {
+		return nil, err
+	}
+	cq := &CQ{object: o}
+	if err := cq.create(entries, ch, vector); err != nil {
+		o.detach()
+		return nil, err
+	}
+	c.publish(cq)
+	return cq, nil
+}
+
+func (q *CQ) create(entries int, ch *CompChannel, vector int) error {
+	cqe, comp, actual := uint32(entries), uint32(vector), uint32(0)
+	var mi uapi.RxeCreateCqResp
+	call := uapi.NewCall(&uapi.UVERBS_METHOD_CQ_CREATE)
+	call.PutNew(uapi.UVERBS_ATTR_CREATE_CQ_HANDLE)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_CQ_CQE, &cqe)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_CQ_USER_HANDLE, &q.id)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, &comp)
+	if ch != nil {
+		call.PutFD(uapi.UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, ch.fd)
+	}
+	call.PutFD(uapi.UVERBS_ATTR_CREATE_CQ_EVENT_FD, q.ctx.events.fd)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_CREATE_CQ_RESP_CQE, &actual)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &mi)
+	if err := q.ctx.do(call); err != nil {
+		return q.createError(entries, vector, err)
+	}
+	q.handle, q.cqe = call.Result(uapi.UVERBS_ATTR_CREATE_CQ_HANDLE), int(actual)
+	var err error
+	if q.ring, err = rxe.MapCompletion(q.ctx.fd, mi.Mi); err != nil {
+		return errors.Join(wrap("create CQ", q.ctx.info.Name, err), q.destroy())
+	}
+	return nil
+}
+
+func (q *CQ) createError(entries, vector int, err error) error {
+	e := &Error{Verb: "create CQ", Object: fmt.Sprintf("%s, %d entries", q.ctx.info.Name, entries), Err: err, Fix: fix(err)}
+	switch {
+	case entries < 1 || entries > int(q.ctx.attr.MaxCQE):
+		e.Fix = fmt.Sprintf("the device allows 1 to %d entries", q.ctx.attr.MaxCQE)
+	case vector < 0 || vector >= int(q.ctx.vectors):
+		e.Fix = fmt.Sprintf("completion vector %d: the device has %d", vector, q.ctx.vectors)
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EINVAL):
+		e.Fix = fmt.Sprintf("out of memory, or of the device's %d CQs", q.ctx.attr.MaxCQ)
+	}
+	return e
+}
+
+// Capacity is the number of completions that the CQ can hold, at least what was asked for.
+func (q *CQ) Capacity() int { return q.cqe }
+
+// String names the CQ in errors and events.
+func (q *CQ) String() string { return fmt.Sprintf("CQ %d of %s", q.handle, q.ctx.info.Name) }
+
+// RequestNotify has the CQ announce the next completion on its channel; with solicitedOnly, the
+// next one of a request that the peer marked as solicited, or a failed one. Poll after it: what
+// had arrived before is not announced.
+func (q *CQ) RequestNotify(solicitedOnly bool) error {
+	in := uapi.ReqNotifyCq{CqHandle: q.handle}
+	if solicitedOnly {
+		in.SolicitedOnly = 1
+	}
+	err := write[uapi.ReqNotifyCq, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &in, nil)
+	return wrap("request notification", q.String(), err)
+}
+
+// Poll moves completions into dst and returns their number. It makes no system call and does not
+// allocate. When the CQ has overflowed it still returns what there is, and with it ErrCQOverflow:
+// from then on completions are missing.
+func (q *CQ) Poll(dst []WC) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gone {
+		return 0, ErrClosed
+	}
+	ready := q.ring.Ready()
+	n := min(ready, len(dst))
+	for i := range n {
+		readWC(&dst[i], q.ring.At(i))
+	}
+	// A completion can only have been lost while the ring was full, so ask no more often than that.
+	full := ready == q.ring.Capacity() || n > 0 && q.ring.Full()
+	if n > 0 {
+		q.ring.Consume(n)
+	}
+	if full {
+		q.ctx.drainEvents()
+	}
+	if q.overflowed.Load() {
+		return n, ErrCQOverflow
+	}
+	return n, nil
+}
+
+// readWC copies a completion out of the ring.
+func readWC(dst *WC, w *uapi.Wc) {
+	imm := w.Ex
+	if WCFlags(w.WcFlags)&WCWithImm != 0 {
+		imm = fromNetwork(imm)
+	}
+	*dst = WC{
+		WRID: w.WrId, Status: WCStatus(w.Status), Opcode: WCOpcode(w.Opcode), ByteLen: w.ByteLen, Imm: imm, QPN: w.QpNum,
+		SrcQP: w.SrcQp, Flags: WCFlags(w.WcFlags), VendorErr: w.VendorErr, PKeyIndex: w.PkeyIndex, SLID: w.Slid, SL: w.Sl,
+		DLIDPathBits: w.DlidPathBits,
+	}
+}
+
+// fromNetwork turns a big-endian word, loaded as it lies in memory, into a number, and back. All
+// hosts that this package runs on are little endian (amd64, arm64), which a test checks.
+func fromNetwork(v uint32) uint32 { return bits.ReverseBytes32(v) }
+
+// Close destroys the CQ. Its QPs must be closed before.
+func (q *CQ) Close() error {
+	return q.close("destroy CQ", func() error {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		err := q.destroy()
+		if err == nil || errors.Is(err, unix.EIO) {
+			q.gone = true
+			err = errors.Join(err, q.ring.Unmap())
+		}
+		return err
+	})
+}
+
+func (q *CQ) destroy() error {
+	var resp uapi.DestroyCqResp
+	call := uapi.NewCall(&uapi.UVERBS_METHOD_CQ_DESTROY)
+	call.PutHandle(uapi.UVERBS_ATTR_DESTROY_CQ_HANDLE, q.handle)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_DESTROY_CQ_RESP, &resp)
+	return q.ctx.do(call)
+}

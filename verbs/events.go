@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// eventFile is a file of the kernel that yields events. It sits on the Go netpoller: a goroutine
+// that waits for it costs no thread.
+type eventFile struct {
+	f   *os.File
+	fd  int
+	raw syscall.RawConn
+	// reading serializes readers: the deadline by which a wait is cancelled belongs to the file.
+	reading sync.Mutex
+}
+
+func newEventFile(fd int, name string) (*eventFile, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	raw, err := f.SyscallConn()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &eventFile{f: f, fd: fd, raw: raw}, nil
+}
+
+func (e *eventFile) close() {
+	if e != nil {
+		_ = e.f.Close()
+	}
+}
+
+// poll reads what is there into b; 0 means nothing.
+func (e *eventFile) poll(b []byte) (n int, err error) {
+	// Control, unlike Read, does not wait behind a goroutine that waits.
+	ctl := e.raw.Control(func(fd uintptr) { n, err = read(int(fd), b) })
+	if errors.Is(ctl, os.ErrClosed) {
+		return 0, ErrClosed
+	}
+	if errors.Is(err, unix.EAGAIN) {
+		return 0, nil
+	}
+	return n, err
+}
+
+// wait reads into b, sleeping until something is there or ctx ends. It returns 0 without an error
+// when skip says so or wake was called; skip is asked after the point from which wake is seen.
+func (e *eventFile) wait(ctx context.Context, b []byte, skip func() bool) (n int, err error) {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	if err := e.f.SetReadDeadline(time.Time{}); err != nil {
+		return 0, closedOr(err)
+	}
+	if skip != nil && skip() {
+		return 0, nil
+	}
+	stop := context.AfterFunc(ctx, e.wake)
+	defer stop()
+	wait := e.raw.Read(func(fd uintptr) bool {
+		n, err = read(int(fd), b)
+		return !errors.Is(err, unix.EAGAIN)
+	})
+	if errors.Is(wait, os.ErrDeadlineExceeded) {
+		return 0, ctx.Err()
+	}
+	if wait != nil {
+		return 0, closedOr(wait)
+	}
+	return n, err
+}
+
+// wake ends a wait under way.
+func (e *eventFile) wake() { _ = e.f.SetReadDeadline(time.Unix(1, 0)) }
+
+func closedOr(err error) error {
+	if errors.Is(err, os.ErrClosed) {
+		return ErrClosed
+	}
+	return err
+}
+
+func read(fd int, b []byte) (int, error) {
+	for {
+		n, err := unix.Read(fd, b)
+		if !errors.Is(err, unix.EINTR) {
+			return max(n, 0), err
+		}
+	}
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// AllocBuffer returns n bytes of zeroed, page-aligned memory outside the Go heap, to be registered
+// and later given back with FreeBuffer. Memory of the heap can be registered too, because Go does
+// not move it; but its pages are shared with other objects and are never aligned to order.
+func AllocBuffer(n int) ([]byte, error) {
+	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return nil, fmt.Errorf("verbs: allocate buffer of %d bytes: %w", n, err)
+	}
+	return b, nil
+}
+
+// FreeBuffer returns memory of AllocBuffer, after its memory regions have been closed. b must be
+// the whole slice that AllocBuffer returned.
+func FreeBuffer(b []byte) error {
+	if err := unix.Munmap(b); err != nil {
+		return fmt.Errorf("verbs: free buffer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/addr"
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+	"golang.org/x/sys/unix"
+)
+
+// Access are the rights that a memory region or window grants (enum ibv_access_flags).
+type Access uint32
+
+// Access rights. Remote write and atomic need local write, too.
+const (
+	AccessLocalWrite   Access = 1 << 0
+	AccessRemoteWrite  Access = 1 << 1
+	AccessRemoteRead   Access = 1 << 2
+	AccessRemoteAtomic Access = 1 << 3
+	AccessMWBind       Access = 1 << 4
+	AccessZeroBased    Access = 1 << 5
+	AccessOnDemand     Access = 1 << 6
+)
+
+func (a Access) String() string {
+	return flagNames(uint64(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED", "ON_DEMAND"})
+}
+
+// MR is a registered memory region.
+type MR struct {
+	object
+	handle     uint32
+	lkey, rkey uint32
+	iova       uint64
+	// buf keeps the memory reachable while the device may use it.
+	buf []byte
+}
+
+// RegisterMR registers buf, whose remote address will be its own address. The memory must stay
+// where it is until Close: memory of AllocBuffer, of mmap, or of the Go heap.
+func (p *PD) RegisterMR(buf []byte, access Access) (*MR, error) {
+	if len(buf) == 0 {
+		return nil, emptyMR(p)
+	}
+	return p.RegisterMRAt(buf, addr.Of(buf), access)
+}
+
+// RegisterMRAt registers buf under a remote address of the caller's choice, such as 0. The kernel
+// wants iova to have the same offset within a page as the memory, so page-aligned memory can be
+// given any page-aligned address.
+func (p *PD) RegisterMRAt(buf []byte, iova uint64, access Access) (*MR, error) {
+	if len(buf) == 0 {
+		return nil, emptyMR(p)
+	}
+	o, err := p.ctx.attach("MR", &p.object)
+	if err != nil {
+		return nil, err
+	}
+	in := uapi.RegMr{Start: addr.Of(buf), Length: uint64(len(buf)), HcaVa: iova, PdHandle: p.handle, AccessFlags: uint32(access)}
+	var out uapi.RegMrResp
+	if err := write(p.ctx, uapi.IB_USER_VERBS_CMD_REG_MR, &in, &out); err != nil {
+		o.detach()
+		return nil, &Error{Verb: "register MR", Object: fmt.Sprintf("%s, %d bytes, %v", p.ctx.info.Name, len(buf), access),
+			Err: err, Fix: registerFix(&in, err)}
+	}
+	mr := &MR{object: o, handle: out.MrHandle, lkey: out.Lkey, rkey: out.Rkey, iova: iova, buf: buf}
+	p.ctx.publish(mr)
+	return mr, nil
+}
+
+func emptyMR(p *PD) error {
+	return &Error{Verb: "register MR", Object: p.ctx.info.Name, Err: unix.EINVAL, Fix: "the memory is empty"}
+}
+
+func registerFix(in *uapi.RegMr, err error) string {
+	page := uint64(os.Getpagesize())
+	access := Access(in.AccessFlags)
+	switch {
+	case errors.Is(err, unix.EINVAL) && in.Start%page != in.HcaVa%page:
+		return fmt.Sprintf("address %#x and remote address %#x differ within the page: align both to %d bytes", in.Start, in.HcaVa, page)
+	case errors.Is(err, unix.EINVAL) && access&(AccessRemoteWrite|AccessRemoteAtomic) != 0 && access&AccessLocalWrite == 0:
+		return "remote write and atomic access need local write access, too"
+	case errors.Is(err, unix.ENOMEM):
+		var limit unix.Rlimit
+		if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur != unix.RLIM_INFINITY {
+			return fmt.Sprintf("memlock limit is %d bytes for all registered memory: raise it (ulimit -l unlimited, "+
+				"LimitMEMLOCK=infinity in systemd) or register less", limit.Cur)
+		}
+		return "out of memory, or of the device's memory regions"
+	case errors.Is(err, unix.EFAULT):
+		return "the memory is not mapped, or it is read-only"
+	}
+	return fix(err)
+}
+
+// LKey is the key for local use in an SGE.
+func (m *MR) LKey() uint32 { return m.lkey }
+
+// RKey is the key that a peer needs.
+func (m *MR) RKey() uint32 { return m.rkey }
+
+// IOVA is the address of the first byte, for SGEs and for the peer.
+func (m *MR) IOVA() uint64 { return m.iova }
+
+// Bytes is the registered memory.
+func (m *MR) Bytes() []byte { return m.buf }
+
+// SGE is a piece of the region: n bytes from offset off. It panics when that is outside.
+func (m *MR) SGE(off, n int) SGE {
+	_ = m.buf[off : off+n]
+	return SGE{Addr: m.iova + uint64(off), Length: uint32(n), LKey: m.lkey}
+}
+
+// Close deregisters the region: its keys die and the memory is the caller's again. Whether it
+// also waits for a packet that the device is just writing depends on the device; docs/verbs.md
+// says what is proved for rxe.
+func (m *MR) Close() error {
+	return m.close("deregister MR", func() error {
+		call := uapi.NewCall(&uapi.UVERBS_METHOD_MR_DESTROY)
+		call.PutHandle(uapi.UVERBS_ATTR_DESTROY_MR_HANDLE, m.handle)
+		err := m.ctx.do(call)
+		if errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("%w: a memory window is still bound to it: unbind or close the window first", err)
+		}
+		return err
+	})
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"io"
+
+	"golang.org/x/sys/unix"
+)
+
+// object is what all verbs objects have in common: a place in the tree of dependencies.
+type object struct {
+	ctx  *Context
+	kind string
+	// id never repeats within a context. Events carry it.
+	id      uint64
+	parents []*object
+	// users counts the objects that depend on this one, by kind. Guarded by ctx.tree.
+	users map[string]int
+	// closed is set before the kernel is asked to destroy. Guarded by ctx.tree.
+	closed bool
+}
+
+type closer interface {
+	io.Closer
+	base() *object
+}
+
+func (o *object) base() *object { return o }
+
+// String names the object in errors.
+func (o *object) String() string { return o.kind + " of " + o.ctx.info.Name }
+
+// attach makes the place of a new object below its parents, which can't be closed from now on. It
+// comes before the kernel's object, and detach undoes it when that can't be made.
+func (c *Context) attach(kind string, parents ...*object) (object, error) {
+	c.tree.Lock()
+	defer c.tree.Unlock()
+	for _, p := range parents {
+		if p.ctx != c {
+			return object{}, &Error{Verb: "create " + kind, Object: c.info.Name, Err: unix.EINVAL,
+				Fix: "the " + p.kind + " given belongs to another open device"}
+		}
+		if p.closed {
+			return object{}, &Error{Verb: "create " + kind, Object: p.String(), Err: ErrClosed}
+		}
+	}
+	for _, p := range parents {
+		p.users[kind]++
+	}
+	c.lastID++
+	return object{ctx: c, kind: kind, id: c.lastID, parents: parents, users: map[string]int{}}, nil
+}
+
+// publish enters the finished object, so that Context.Close and events find it.
+func (c *Context) publish(o closer) {
+	c.tree.Lock()
+	defer c.tree.Unlock()
+	c.objects[o.base().id] = o
+}
+
+// lookup finds an object by id, nil when it is gone.
+func (c *Context) lookup(id uint64) closer {
+	c.tree.Lock()
+	defer c.tree.Unlock()
+	return c.objects[id]
+}
+
+// detach removes the object from the tree.
+func (o *object) detach() {
+	o.ctx.tree.Lock()
+	defer o.ctx.tree.Unlock()
+	o.detachLocked()
+}
+
+func (o *object) detachLocked() {
+	for _, p := range o.parents {
+		if p.users[o.kind]--; p.users[o.kind] == 0 {
+			delete(p.users, o.kind)
+		}
+	}
+	o.parents = nil
+	delete(o.ctx.objects, o.id)
+}
+
+// forget takes an object out whose destruction failed.
+func (c *Context) forget(o *object) {
+	c.tree.Lock()
+	defer c.tree.Unlock()
+	o.closed = true
+	o.detachLocked()
+}
+
+// close runs destroy once, when nothing depends on the object. A failure leaves it open.
+func (o *object) close(verb string, destroy func() error) error {
+	o.ctx.tree.Lock()
+	if o.closed {
+		o.ctx.tree.Unlock()
+		return nil
+	}
+	if len(o.users) > 0 {
+		err := inUse(verb, o.String(), o.users)
+		o.ctx.tree.Unlock()
+		return err
+	}
+	o.closed = true
+	o.ctx.tree.Unlock()
+
+	// A removed device has taken its objects with it.
+	if err := destroy(); err != nil && !errors.Is(err, unix.EIO) {
+		o.ctx.tree.Lock()
+		o.closed = false
+		o.ctx.tree.Unlock()
+		return wrap(verb, o.String(), err)
+	}
+	o.detach()
+	return nil
+}
+
+// isClosed tells whether Close has begun.
+func (o *object) isClosed() bool {
+	o.ctx.tree.Lock()
+	defer o.ctx.tree.Unlock()
+	return o.closed
+}

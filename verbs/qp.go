@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/rxe"
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+	"golang.org/x/sys/unix"
+)
+
+// QPType is the transport service of a QP.
+type QPType uint8
+
+// Transport services.
+const (
+	RC QPType = uapi.IB_UVERBS_QPT_RC // reliable connection
+	UC QPType = uapi.IB_UVERBS_QPT_UC // unreliable connection
+	UD QPType = uapi.IB_UVERBS_QPT_UD // unreliable datagram
+)
+
+func (t QPType) String() string { return name(t, []string{2: "RC", 3: "UC", 4: "UD"}, "QPType") }
+
+// QPCap are the limits of a QP's queues. CreateQP may give more than was asked for.
+type QPCap struct {
+	MaxSendWR, MaxRecvWR   int
+	MaxSendSGE, MaxRecvSGE int
+	// MaxInline is the number of bytes that SendInline can carry.
+	MaxInline int
+}
+
+// QPInitAttr is what CreateQP makes.
+type QPInitAttr struct {
+	Type           QPType
+	SendCQ, RecvCQ *CQ
+	// SRQ, when not nil, takes the place of the QP's own receive queue.
+	SRQ *SRQ
+	Cap QPCap
+	// SignalAll gives every send request a completion.
+	SignalAll bool
+}
+
+// QP is a queue pair.
+type QP struct {
+	object
+	handle, num uint32
+	typ         QPType
+	cap         QPCap
+	srq         *SRQ
+	state       atomic.Uint32
+	doorbell    *uapi.Doorbell
+
+	// sendMu guards sq, ssn and, together with recvMu, gone. Taken in this order.
+	sendMu sync.Mutex
+	sq     rxe.WorkQueue
+	ssn    uint32
+	recvMu sync.Mutex
+	rq     rxe.WorkQueue
+	gone   bool // unmapped
+}
+
+var errUsesSRQ = errors.New("the QP receives from its SRQ: post there")
+
+// CreateQP makes a QP in state RESET. Connect takes it to RTS in one go, Modify step by step.
+func (p *PD) CreateQP(attr QPInitAttr) (*QP, error) {
+	if attr.SendCQ == nil || attr.RecvCQ == nil {
+		return nil, &Error{Verb: "create QP", Object: p.ctx.info.Name, Err: unix.EINVAL, Fix: "SendCQ and RecvCQ are needed; they may be the same"}
+	}
+	parents := []*object{&p.object, &attr.SendCQ.object, &attr.RecvCQ.object}
+	if attr.SRQ != nil {
+		parents = append(parents, &attr.SRQ.object)
+	}
+	o, err := p.ctx.attach("QP", parents...)
+	if err != nil {
+		return nil, err
+	}
+	q := &QP{object: o, typ: attr.Type, srq: attr.SRQ}
+	if err := q.create(p, &attr); err != nil {
+		o.detach()
+		return nil, err
+	}
+	p.ctx.publish(q)
+	return q, nil
+}
+
+func (q *QP) create(p *PD, attr *QPInitAttr) error {
+	c := &attr.Cap
+	limits := uapi.QpCap{MaxSendWr: uint32(c.MaxSendWR), MaxRecvWr: uint32(c.MaxRecvWR), MaxSendSge: uint32(c.MaxSendSGE),
+		MaxRecvSge: uint32(c.MaxRecvSGE), MaxInlineData: uint32(c.MaxInline)}
+	// A send request has one piece unless the caller asks for more.
+	limits.MaxSendSge = max(limits.MaxSendSge, 1)
+	if attr.SRQ == nil {
+		limits.MaxRecvSge = max(limits.MaxRecvSge, 1)
+	}
+	var hw uapi.RxeCreateQpResp
+	flags := uint32(0)
+	if attr.SignalAll {
+		flags = uapi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL
+	}
+	call := uapi.NewCall(&uapi.UVERBS_METHOD_QP_CREATE)
+	call.PutNew(uapi.UVERBS_ATTR_CREATE_QP_HANDLE)
+	call.PutHandle(uapi.UVERBS_ATTR_CREATE_QP_PD_HANDLE, p.handle)
+	call.PutHandle(uapi.UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, attr.SendCQ.handle)
+	call.PutHandle(uapi.UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, attr.RecvCQ.handle)
+	if attr.SRQ != nil {
+		call.PutHandle(uapi.UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, attr.SRQ.handle)
+	}
+	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_QP_USER_HANDLE, &q.id)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_QP_CAP, &limits)
+	call.PutConst(uapi.UVERBS_ATTR_CREATE_QP_TYPE, uint64(attr.Type))
+	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_QP_FLAGS, &flags)
+	call.PutFD(uapi.UVERBS_ATTR_CREATE_QP_EVENT_FD, p.ctx.events.fd)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &limits)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &q.num)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &hw)
+	if err := p.ctx.do(call); err != nil {
+		return createQPError(p.ctx, attr, err)
+	}
+	q.handle = call.Result(uapi.UVERBS_ATTR_CREATE_QP_HANDLE)
+	q.cap = QPCap{MaxSendWR: int(limits.MaxSendWr), MaxRecvWR: int(limits.MaxRecvWr), MaxSendSGE: int(limits.MaxSendSge),
+		MaxRecvSGE: int(limits.MaxRecvSge), MaxInline: int(limits.MaxInlineData)}
+	if err := q.mapQueues(&hw); err != nil {
+		return errors.Join(wrap("create QP", p.ctx.info.Name, err), q.destroy())
+	}
+	q.doorbell = uapi.NewDoorbell(p.ctx.fd, p.ctx.driver, q.handle)
+	return nil
+}
+
+// mapQueues maps the send queue and, without an SRQ, the receive queue.
+func (q *QP) mapQueues(hw *uapi.RxeCreateQpResp) (err error) {
+	if q.sq, err = rxe.MapSend(q.ctx.fd, hw.SqMi); err != nil {
+		return err
+	}
+	if q.srq != nil {
+		return nil
+	}
+	if q.rq, err = rxe.MapRecv(q.ctx.fd, hw.RqMi); err != nil {
+		return errors.Join(err, q.sq.Unmap())
+	}
+	return nil
+}
+
+func createQPError(c *Context, attr *QPInitAttr, err error) error {
+	d, w := &c.attr, &attr.Cap
+	e := &Error{Verb: "create QP", Object: fmt.Sprintf("%s, %v, %+v", c.info.Name, attr.Type, *w), Err: err, Fix: fix(err)}
+	switch {
+	case w.MaxSendWR > int(d.MaxQPWR) || w.MaxRecvWR > int(d.MaxQPWR):
+		e.Fix = fmt.Sprintf("the device allows %d requests a queue", d.MaxQPWR)
+	case w.MaxSendSGE > int(d.MaxSGE) || w.MaxRecvSGE > int(d.MaxSGE):
+		e.Fix = fmt.Sprintf("the device allows %d pieces a request", d.MaxSGE)
+	case attr.Type != RC && attr.Type != UC && attr.Type != UD:
+		e.Fix = "the type must be RC, UC or UD"
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EAGAIN):
+		e.Fix = fmt.Sprintf("out of memory, or of the device's %d QPs", d.MaxQP)
+	case errors.Is(err, unix.EINVAL):
+		e.Fix = "a limit is outside what the device allows: at least 1 send, and less inline data"
+	}
+	return e
+}
+
+// Num is the QP number, 24 bits, which the peer needs.
+func (q *QP) Num() uint32 { return q.num }
+
+// Type is the transport service.
+func (q *QP) Type() QPType { return q.typ }
+
+// Cap are the limits that CreateQP gave.
+func (q *QP) Cap() QPCap { return q.cap }
+
+// String names the QP in errors and events.
+func (q *QP) String() string { return fmt.Sprintf("%v QP %d of %s", q.typ, q.num, q.ctx.info.Name) }
+
+// Close destroys the QP in any state. Its requests vanish without completions.
+func (q *QP) Close() error {
+	return q.close("destroy QP", func() error {
+		q.sendMu.Lock()
+		defer q.sendMu.Unlock()
+		q.recvMu.Lock()
+		defer q.recvMu.Unlock()
+		err := q.destroy()
+		if err == nil || errors.Is(err, unix.EIO) {
+			q.gone = true
+			q.doorbell.Free()
+			err = errors.Join(err, q.sq.Unmap(), q.rq.Unmap())
+		}
+		return err
+	})
+}
+
+func (q *QP) destroy() error {
+	var events uint32
+	call := uapi.NewCall(&uapi.UVERBS_METHOD_QP_DESTROY)
+	call.PutHandle(uapi.UVERBS_ATTR_DESTROY_QP_HANDLE, q.handle)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_DESTROY_QP_RESP, &events)
+	return q.ctx.do(call)
+}
+
+// AttachMulticast has a UD QP receive the datagrams of a multicast group; on RoCE lid is 0.
+func (q *QP) AttachMulticast(group GID, lid uint16) error {
+	in := uapi.AttachMcast{Gid: group, QpHandle: q.handle, Mlid: lid}
+	err := write[uapi.AttachMcast, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_ATTACH_MCAST, &in, nil)
+	return wrap("attach multicast group", fmt.Sprintf("%v, %v", q, group), err)
+}
+
+// DetachMulticast ends what AttachMulticast began.
+func (q *QP) DetachMulticast(group GID, lid uint16) error {
+	in := uapi.AttachMcast{Gid: group, QpHandle: q.handle, Mlid: lid}
+	err := write[uapi.AttachMcast, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_DETACH_MCAST, &in, nil)
+	return wrap("detach multicast group", fmt.Sprintf("%v, %v", q, group), err)
+}

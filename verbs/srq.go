@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/rxe"
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+	"golang.org/x/sys/unix"
+)
+
+// SRQAttr are the limits of an SRQ.
+type SRQAttr struct {
+	// MaxWR is the number of receives that can be posted, MaxSGE that of the pieces of each.
+	MaxWR, MaxSGE int
+	// Limit arms EventSRQLimitReached: it comes when fewer receives are left; 0 disarms it.
+	Limit int
+}
+
+// SRQ is a receive queue that several QPs share.
+type SRQ struct {
+	object
+	handle uint32
+	attr   SRQAttr
+
+	mu   sync.Mutex
+	ring rxe.WorkQueue
+	gone bool
+}
+
+// CreateSRQ makes a shared receive queue with at least the limits asked for.
+func (p *PD) CreateSRQ(attr SRQAttr) (*SRQ, error) {
+	o, err := p.ctx.attach("SRQ", &p.object)
+	if err != nil {
+		return nil, err
+	}
+	s := &SRQ{object: o}
+	if err := s.create(p, attr); err != nil {
+		o.detach()
+		return nil, err
+	}
+	p.ctx.publish(s)
+	return s, nil
+}
+
+func (s *SRQ) create(p *PD, attr SRQAttr) error {
+	wr, sge, limit := uint32(attr.MaxWR), uint32(attr.MaxSGE), uint32(attr.Limit)
+	var resp uapi.RxeCreateSrqResp
+	call := uapi.NewCall(&uapi.UVERBS_METHOD_SRQ_CREATE)
+	call.PutNew(uapi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
+	call.PutHandle(uapi.UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, p.handle)
+	call.PutConst(uapi.UVERBS_ATTR_CREATE_SRQ_TYPE, uapi.IB_UVERBS_SRQT_BASIC)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_SRQ_USER_HANDLE, &s.id)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_SRQ_MAX_WR, &wr)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_SRQ_MAX_SGE, &sge)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_SRQ_LIMIT, &limit)
+	call.PutFD(uapi.UVERBS_ATTR_CREATE_SRQ_EVENT_FD, p.ctx.events.fd)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, &wr)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, &sge)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &resp)
+	if err := p.ctx.do(call); err != nil {
+		e := &Error{Verb: "create SRQ", Object: fmt.Sprintf("%s, %d receives of %d pieces", p.ctx.info.Name, attr.MaxWR, attr.MaxSGE),
+			Err: err, Fix: fix(err)}
+		if errors.Is(err, unix.EINVAL) {
+			d := &p.ctx.attr
+			e.Fix = fmt.Sprintf("the device allows 1 to %d receives of up to %d pieces, and a limit below the number of receives", d.MaxSRQWR, d.MaxSRQSGE)
+		}
+		return e
+	}
+	s.handle = call.Result(uapi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
+	s.attr = SRQAttr{MaxWR: int(wr), MaxSGE: int(sge), Limit: attr.Limit}
+	var err error
+	if s.ring, err = rxe.MapRecv(p.ctx.fd, resp.Mi); err != nil {
+		return errors.Join(wrap("create SRQ", p.ctx.info.Name, err), s.destroy())
+	}
+	return nil
+}
+
+// String names the SRQ in errors and events.
+func (s *SRQ) String() string { return fmt.Sprintf("SRQ %d of %s", s.handle, s.ctx.info.Name) }
+
+// PostRecv posts receives for all QPs of the queue, like (*QP).PostRecv.
+func (s *SRQ) PostRecv(wrs []RecvWR) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return 0, ErrClosed
+	}
+	return postRecv(&s.ring, s.attr.MaxSGE, wrs)
+}
+
+// Free is the number of receives that can be posted now.
+func (s *SRQ) Free() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return 0
+	}
+	return s.ring.Free()
+}
+
+// maskSRQLimit is IB_SRQ_LIMIT of enum ib_srq_attr_mask.
+const maskSRQLimit = 2
+
+// SetLimit arms EventSRQLimitReached to come once, when fewer than limit receives are left; 0 disarms it.
+func (s *SRQ) SetLimit(limit int) error {
+	in := uapi.ModifySrq{SrqHandle: s.handle, AttrMask: maskSRQLimit, SrqLimit: uint32(limit)}
+	var hw uapi.RxeModifySrqCmd
+	call := uapi.NewWrite[uapi.ModifySrq, uapi.None](uapi.IB_USER_VERBS_CMD_MODIFY_SRQ, &in, nil)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_UHW_IN, &hw)
+	return wrap("set SRQ limit", s.String(), s.ctx.do(call))
+}
+
+// Query asks for the limits in force.
+func (s *SRQ) Query() (SRQAttr, error) {
+	in := uapi.QuerySrq{SrqHandle: s.handle}
+	var out uapi.QuerySrqResp
+	if err := write(s.ctx, uapi.IB_USER_VERBS_CMD_QUERY_SRQ, &in, &out); err != nil {
+		return SRQAttr{}, wrap("query SRQ", s.String(), err)
+	}
+	return SRQAttr{MaxWR: int(out.MaxWr), MaxSGE: int(out.MaxSge), Limit: int(out.SrqLimit)}, nil
+}
+
+// Close destroys the SRQ. Its QPs must be closed before.
+func (s *SRQ) Close() error {
+	return s.close("destroy SRQ", func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		err := s.destroy()
+		if err == nil || errors.Is(err, unix.EIO) {
+			s.gone = true
+			err = errors.Join(err, s.ring.Unmap())
+		}
+		return err
+	})
+}
+
+func (s *SRQ) destroy() error {
+	var events uint32
+	call := uapi.NewCall(&uapi.UVERBS_METHOD_SRQ_DESTROY)
+	call.PutHandle(uapi.UVERBS_ATTR_DESTROY_SRQ_HANDLE, s.handle)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_DESTROY_SRQ_RESP, &events)
+	return s.ctx.do(call)
+}
