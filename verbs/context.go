@@ -109,6 +109,7 @@ func (c *Context) do(call *uapi.Call) error {
 	c.open.RLock()
 	defer c.open.RUnlock()
 	if c.closed {
+		call.Abandon()
 		return ErrClosed
 	}
 	return call.Do(c.fd, c.driver)

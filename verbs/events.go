@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,6 +20,8 @@ type eventFile struct {
 	f   *os.File
 	fd  int
 	raw syscall.RawConn
+	// closed tells a failure after close from others: RawConn has no error of its own for it.
+	closed atomic.Bool
 	// reading serializes readers: the deadline by which a wait is cancelled belongs to the file.
 	reading sync.Mutex
 }
@@ -39,6 +42,7 @@ func newEventFile(fd int, name string) (*eventFile, error) {
 
 func (e *eventFile) close() {
 	if e != nil {
+		e.closed.Store(true)
 		_ = e.f.Close()
 	}
 }
@@ -47,8 +51,8 @@ func (e *eventFile) close() {
 func (e *eventFile) poll(b []byte) (n int, err error) {
 	// Control, unlike Read, does not wait behind a goroutine that waits.
 	ctl := e.raw.Control(func(fd uintptr) { n, err = read(int(fd), b) })
-	if errors.Is(ctl, os.ErrClosed) {
-		return 0, ErrClosed
+	if ctl != nil {
+		return 0, e.closedOr(ctl)
 	}
 	if errors.Is(err, unix.EAGAIN) {
 		return 0, nil
@@ -62,7 +66,7 @@ func (e *eventFile) wait(ctx context.Context, b []byte, skip func() bool) (n int
 	e.reading.Lock()
 	defer e.reading.Unlock()
 	if err := e.f.SetReadDeadline(time.Time{}); err != nil {
-		return 0, closedOr(err)
+		return 0, e.closedOr(err)
 	}
 	if skip != nil && skip() {
 		return 0, nil
@@ -77,7 +81,7 @@ func (e *eventFile) wait(ctx context.Context, b []byte, skip func() bool) (n int
 		return 0, ctx.Err()
 	}
 	if wait != nil {
-		return 0, closedOr(wait)
+		return 0, e.closedOr(wait)
 	}
 	return n, err
 }
@@ -85,8 +89,8 @@ func (e *eventFile) wait(ctx context.Context, b []byte, skip func() bool) (n int
 // wake ends a wait under way.
 func (e *eventFile) wake() { _ = e.f.SetReadDeadline(time.Unix(1, 0)) }
 
-func closedOr(err error) error {
-	if errors.Is(err, os.ErrClosed) {
+func (e *eventFile) closedOr(err error) error {
+	if e.closed.Load() {
 		return ErrClosed
 	}
 	return err

@@ -112,6 +112,11 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	if q.gone {
 		return ErrClosed
 	}
+	// Kernels compare the path MTU with the largest of the port, not with the active one, and then
+	// drop every packet that does not fit.
+	if f := q.mtuProblem(attr, mask); f != "" {
+		return &Error{Verb: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: unix.EINVAL, Fix: f}
+	}
 	err := write[uapi.ModifyQp, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_MODIFY_QP, &in, nil)
 	if err != nil {
 		return q.modifyError(attr, mask, err)
@@ -165,9 +170,6 @@ func (q *QP) pathProblem(attr *QPAttr, mask QPAttrMask) string {
 	switch {
 	case err != nil:
 		return fmt.Sprintf("port %d: the device has ports 1 to %d", port, q.ctx.attr.PhysPorts)
-	case mask&MaskPathMTU != 0 && attr.PathMTU > p.ActiveMTU:
-		return fmt.Sprintf("path MTU %v is more than the port's %v: raise the MTU of the network interface to at least %d",
-			attr.PathMTU, p.ActiveMTU, attr.PathMTU.Bytes()+mtuOverhead)
 	case p.State != PortActive:
 		return fmt.Sprintf("port %d is %v: bring its network interface up", port, p.State)
 	}
@@ -178,6 +180,18 @@ func (q *QP) pathProblem(attr *QPAttr, mask QPAttrMask) string {
 		return fmt.Sprintf("GID index %d of port %d is empty: choose one that GIDTable lists", attr.AH.SGIDIndex, port)
 	}
 	return ""
+}
+
+func (q *QP) mtuProblem(attr *QPAttr, mask QPAttrMask) string {
+	if mask&(MaskPathMTU|MaskAV) != MaskPathMTU|MaskAV {
+		return ""
+	}
+	p, err := q.ctx.QueryPort(attr.AH.Port)
+	if err != nil || attr.PathMTU <= p.ActiveMTU {
+		return "" // a wrong port is the kernel's to refuse
+	}
+	return fmt.Sprintf("path MTU %v is more than the port's %v: raise the MTU of the network interface to at least %d",
+		attr.PathMTU, p.ActiveMTU, attr.PathMTU.Bytes()+mtuOverhead)
 }
 
 // mtuOverhead is what rxe reserves of an interface's MTU for headers (RXE_MAX_HDR_LENGTH).

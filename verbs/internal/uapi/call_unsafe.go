@@ -112,6 +112,9 @@ func (c *Call) Result(a Attribute) uint32 {
 	return 0
 }
 
+// Abandon releases the pins of a call that is not made.
+func (c *Call) Abandon() { c.pin.Unpin() }
+
 // Do makes the call on an uverbs file and releases the pins. The error is the plain errno.
 func (c *Call) Do(fd int, driver uint32) error {
 	defer c.pin.Unpin()
