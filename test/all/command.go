@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,28 +52,6 @@ func (c *stepContext) output(env []string, argv ...string) (string, error) {
 	var out bytes.Buffer
 	err := c.exec(env, &out, &out, argv...)
 	return out.String(), err
-}
-
-// closingLine is the last line of a test runner, this one's among them.
-var closingLine = regexp.MustCompile(`(?m)^(\d+) passed, (\d+) failed\b`)
-
-// countingCommand runs a test runner that prints as it goes and closes with a line
-// "N passed, N failed".
-func (c *stepContext) countingCommand(argv ...string) error {
-	var out bytes.Buffer
-	both := io.MultiWriter(&out, &lineWriter{emit: func(line string) { c.printf("%s: %s", c.name, line) }})
-	err := c.exec(nil, both, both, argv...)
-	counts := closingLine.FindAllStringSubmatch(out.String(), -1)
-	if len(counts) == 0 {
-		if err == nil {
-			err = fmt.Errorf("%s ran no test: no line \"N passed, N failed\" in its output", strings.Join(argv, " "))
-		}
-		return err
-	}
-	last := counts[len(counts)-1]
-	c.result.passed, _ = strconv.Atoi(last[1])
-	c.result.failed, _ = strconv.Atoi(last[2])
-	return err
 }
 
 // A lineWriter emits whole lines. It serves one command, whose writes don't overlap.

@@ -18,15 +18,29 @@ func (c *stepContext) goTest(env []string, args ...string) error {
 		// A package that hangs prints its goroutines before the budget ends everything.
 		argv = append(argv, fmt.Sprintf("-timeout=%.0fs", max(time.Until(deadline)-5*time.Second, time.Second).Seconds()))
 	}
+	return c.readTests(env, append(argv, args...)...)
+}
+
+// readTests runs a command that prints what go test -json prints.
+func (c *stepContext) readTests(env []string, argv ...string) error {
 	r := &testReader{c: c, output: map[testID]*bytes.Buffer{}}
 	var stderr bytes.Buffer
-	err := c.exec(env, &lineWriter{emit: r.line}, &stderr, append(argv, args...)...)
+	err := c.exec(env, &lineWriter{emit: r.line}, &stderr, argv...)
 	c.dump(stderr.String())
 	if err == nil && r.packages == 0 {
-		return errors.New("go test ran no package")
+		return errors.New("no package was tested")
 	}
 	if err != nil && c.result.failed > 0 {
 		return nil // the failed tests say it better than "exit status 1"
+	}
+	return err
+}
+
+// textTests runs a command that prints what test binaries print with -test.v, as tests of pkg.
+func (c *stepContext) textTests(pkg string, argv ...string) error {
+	err := c.readTests(nil, append([]string{"go", "tool", "test2json", "-p", module + "/" + pkg}, argv...)...)
+	if r := c.result; err == nil && r.passed+r.failed+len(r.skips) == 0 {
+		return fmt.Errorf("%s ran no test", strings.Join(argv, " "))
 	}
 	return err
 }
@@ -156,9 +170,10 @@ func skipReason(output string) string {
 	return strings.Join(lines, " ")
 }
 
+const module = "github.com/sdr-rdma/go-sdr"
+
 // folder is the path of a package in the module.
 func folder(pkg string) string {
-	const module = "github.com/sdr-rdma/go-sdr"
 	if pkg == module {
 		return "."
 	}

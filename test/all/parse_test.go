@@ -82,6 +82,26 @@ func TestGoTest(t *testing.T) {
 	require.False(t, r.ok(), out)
 }
 
+// What a test binary prints in the VM comes as text, through test2json.
+func TestReadTextOutput(t *testing.T) {
+	for _, tc := range []struct {
+		script         string
+		passed, failed int
+		skips          int
+		ok             bool
+	}{
+		{`echo "=== RUN   TestA"; echo "--- PASS: TestA (0.1s)"; echo PASS`, 1, 0, 0, true},
+		{`echo "=== RUN   TestA"; echo "    a_test.go:1: no NIC"; echo "--- SKIP: TestA (0.1s)"; echo PASS`, 0, 0, 1, true},
+		{`echo "=== RUN   TestA"; echo "--- FAIL: TestA (0.1s)"; echo FAIL; exit 1`, 0, 1, 0, false},
+		{`echo "=== RUN   TestA"; echo "kernel panic"; exit 1`, 0, 1, 0, false},
+		{`echo nothing at all`, 0, 0, 0, false},
+	} {
+		r, out := runIn(t, t.TempDir(), func(c *stepContext) error { return c.textTests("test/vm", "sh", "-c", tc.script) })
+		require.Equal(t, []int{tc.passed, tc.failed, tc.skips}, []int{r.passed, r.failed, len(r.skips)}, out)
+		require.Equal(t, tc.ok, r.ok(), out)
+	}
+}
+
 func TestFuzzStep(t *testing.T) {
 	const fuzzer = "package p\n\nimport \"testing\"\n\nfunc FuzzIt(f *testing.F) {\n\tf.Add(uint8(0))\n" +
 		"\tf.Fuzz(func(t *testing.T, n uint8) { if n == LIMIT { t.Fatal(\"found it\") } })\n}\n"
@@ -157,9 +177,4 @@ func TestMissing(t *testing.T) {
 func TestSkipReason(t *testing.T) {
 	require.Equal(t, "x_test.go:3: why", skipReason("=== RUN   TestX\n    x_test.go:3: why\n--- SKIP: TestX (0.00s)\n"))
 	require.Equal(t, "no reason given", skipReason("=== RUN   TestX\n--- SKIP: TestX (0.00s)\n"))
-}
-
-func TestClosingLineStandsAtTheBeginning(t *testing.T) {
-	require.False(t, closingLine.MatchString("  3 passed, 0 failed"))
-	require.False(t, closingLine.MatchString("ok 3 passed, 0 failed"))
 }

@@ -172,24 +172,6 @@ func TestTemporaryFolderIsRemoved(t *testing.T) {
 	require.NoDirExists(t, tmp)
 }
 
-func TestCountingCommand(t *testing.T) {
-	for _, tc := range []struct {
-		script string
-		status int
-		last   string
-	}{
-		{"echo a; echo '3 passed, 0 failed'", statusOK, "3 passed, 0 failed"},
-		{"echo '1 passed, 9 failed'; echo '3 passed, 1 failed, 2 skipped'; exit 1", statusFailed, "3 passed, 1 failed"},
-		{"echo nothing", statusFailed, "0 passed, 1 failed"},
-		{"exit 7", statusFailed, "0 passed, 1 failed"},
-	} {
-		status, out := runFake(t, context.Background(), options{}, step{name: "vm", budget: time.Minute,
-			run: func(c *stepContext) error { return c.countingCommand("sh", "-c", tc.script) }})
-		require.Equal(t, tc.status, status, tc.script)
-		require.Equal(t, tc.last, lastLine(out), tc.script)
-	}
-}
-
 func TestUsage(t *testing.T) {
 	for _, tc := range []struct {
 		args   []string

@@ -70,8 +70,11 @@ func steps(root string) []step {
 				{program: "qemu-system-x86_64", packages: []string{"qemu-system-x86"}},
 				{program: "xz", packages: []string{"xz-utils"}},
 				{program: "zstd", packages: []string{"zstd"}},
+				cCompiler, kernelHeaders,
 			},
-			run: func(c *stepContext) error { return c.countingCommand("go", "run", "./test/vm", "-suite", "short") },
+			// The first boot fetches the kernel.
+			prepare: func(c *stepContext) error { return c.check(nil, "go", "run", "./test/vm", "--", "/bin/true") },
+			run:     func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short") },
 		})
 	}
 	return all
