@@ -87,12 +87,15 @@ func (c Config) PacketsUnderWay(mtu units.Bytes) int {
 	return int((c.Rate.Bytes(delay) + mtu - 1) / mtu)
 }
 
-// Bounds of how long a packet that is due may wait for others to fall due too.
+// How long a packet that is due may wait for others to fall due too, where at
+// least busy packets are under way on a CQ. A packet that is alone is not kept
+// waiting, so that round-trip times are measured as asked.
 const (
 	leastCoalescing = 50 * units.Microsecond
-	mostCoalescing  = 200 * units.Microsecond
+	mostCoalescing  = 250 * units.Microsecond
+	busy            = 8
 )
 
 func coalescing(delay units.Duration) units.Duration {
-	return min(max(delay/64, leastCoalescing), mostCoalescing)
+	return min(max(delay/32, leastCoalescing), mostCoalescing)
 }

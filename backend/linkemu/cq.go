@@ -167,7 +167,10 @@ func (c *compQueue) takeReady(dst []backend.Completion) int {
 func (c *compQueue) setNext() {
 	next := units.Never
 	if t := c.waiting.Next(); t != netsim.Never {
-		next = c.dev.instant(t).Add(c.dev.slack)
+		next = c.dev.instant(t)
+		if c.waiting.Len() >= busy {
+			next = next.Add(c.dev.slack)
+		}
 	}
 	if c.news || !c.ready.empty() {
 		next = c.dev.base // long ago

@@ -19,10 +19,11 @@
 //
 // Posted packets wait in the wrapped device, and are passed to the real one when
 // they are due, by Poll of the CQ that their QP sends to: there is no goroutine.
-// CQ.Next tells when, and CQ.Wait wakes up for it. A sleeping worker is woken for
-// what has fallen due within up to 1/64 of the delay (50 to 200 µs), so that
-// pacing costs few wake-ups; packets are late by at most that, never early, and
-// the rate is kept exactly, since it is computed and not slept.
+// CQ.Next tells when, and CQ.Wait wakes up for it. While many packets are under
+// way a sleeping worker is woken once for what falls due within 1/32 of the delay
+// (50 to 250 µs), so that pacing costs few wake-ups. Packets are late by at most
+// that and what the scheduler adds, never early; the rate is exact, since times
+// are computed and not slept.
 //
 // A write reads its memory when it is passed on, so KindSent comes only then:
 // SendDepth must cover what is under way (Config.PacketsUnderWay), or it limits

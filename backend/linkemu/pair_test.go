@@ -29,7 +29,7 @@ type end struct {
 }
 
 const (
-	testMTU  = 1024
+	testMTU  = 4096
 	testSize = units.MiB
 )
 
