@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// waitTime runs one Wait of a second and returns how long it took.
+func (e *end) waitTime() time.Duration {
+	e.t.Helper()
+	start := time.Now()
+	require.NoError(e.t, e.cq.Wait(units.Second))
+	return time.Since(start)
+}
+
+func TestWait(t *testing.T) {
+	a, b := newPair(t, false)
+
+	start := time.Now()
+	require.NoError(t, b.cq.Wait(20*units.Millisecond))
+	require.GreaterOrEqual(t, time.Since(start), 20*time.Millisecond)
+	require.NoError(t, b.cq.Wait(0))
+	require.NoError(t, b.cq.Wait(-1))
+
+	b.cq.Wake() // before
+	require.Less(t, b.waitTime(), time.Second)
+	time.AfterFunc(20*time.Millisecond, b.cq.Wake) // meanwhile
+	require.Less(t, b.waitTime(), time.Second)
+
+	rkey, va := b.expose(0, 0, 100)
+	time.AfterFunc(20*time.Millisecond, func() {
+		a.qp.PostWrites(0, []backend.Write{{VA: va, RKey: rkey}, {VA: va, RKey: rkey}})
+	})
+	require.Less(t, b.waitTime(), time.Second) // a packet
+	for got := 0; got < 1; {
+		n, err := b.cq.Poll(0, b.batch[:1])
+		require.NoError(t, err)
+		got += n
+	}
+	require.Less(t, b.waitTime(), time.Second) // one that was left over, or is in the socket
+	require.Len(t, b.poll(1), 1)
+
+	time.AfterFunc(20*time.Millisecond, func() {
+		a.qp.PostWrites(0, []backend.Write{{VA: va, RKey: rkey, Signaled: true}})
+	})
+	require.Less(t, a.waitTime(), time.Second) // a send that completed
+	require.Equal(t, units.Instant(0), a.cq.Next())
+	require.Less(t, a.waitTime(), time.Second)
+	require.Len(t, a.poll(1), 1)
+	require.Equal(t, units.Never, a.cq.Next())
+}
+
+// TestWakeNeverLost: as many waits as wakes, each of which must end.
+func TestWakeNeverLost(t *testing.T) {
+	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	turn := make(chan struct{})
+	go func() {
+		for range turn {
+			e.cq.Wake()
+		}
+	}()
+	defer close(turn)
+	for i := range 3000 {
+		turn <- struct{}{}
+		start := time.Now()
+		require.NoError(t, e.cq.Wait(5*units.Second))
+		require.Less(t, time.Since(start), 4*time.Second, "wake %d was lost", i)
+	}
+	// No wake is left, except one that may have come late.
+	e.cq.Wait(units.Millisecond)
+	start := time.Now()
+	require.NoError(t, e.cq.Wait(20*units.Millisecond))
+	require.GreaterOrEqual(t, time.Since(start), 20*time.Millisecond)
+}
+
+func TestWakeConcurrent(t *testing.T) {
+	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 2000 {
+				e.cq.Wake()
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	for {
+		require.NoError(t, e.cq.Wait(units.Millisecond))
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}
+
+// TestCloseWhileWaiting: Wait ends, with an error at the next call at the latest.
+func TestCloseWhileWaiting(t *testing.T) {
+	for range 50 {
+		d := openTest(t, testConfig(t, false))
+		q, err := d.NewCQ(backend.CQConfig{Entries: 1})
+		require.NoError(t, err)
+		ended := make(chan time.Duration)
+		go func() {
+			start := time.Now()
+			for q.Wait(10*units.Second) == nil {
+			}
+			ended <- time.Since(start)
+		}()
+		time.Sleep(time.Millisecond)
+		require.NoError(t, d.Close())
+		require.Less(t, <-ended, 5*time.Second)
+		q.Wake()
+		_, err = q.Poll(0, make([]backend.Completion, 1))
+		require.ErrorIs(t, err, backend.ErrClosed)
+	}
+}
