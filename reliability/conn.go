@@ -68,7 +68,7 @@ func NewConn(c *sdr.Context, q sdr.QPConfig, cfg Config) (*Conn, error) {
 		return nil, &sdr.OpError{Op: "create", Object: "connection", Err: err}
 	}
 	conn.log = conn.cfg.Logger
-	conn.manual = c.Caps().Virtual
+	conn.manual = c.Manual()
 	conn.tags.init(conn.qcfg)
 	conn.jobs.init(conn)
 	conn.parity.init(conn)
@@ -96,16 +96,16 @@ func (d *driver) Progress(now units.Instant, events []sdr.Event, sent []sdr.Sent
 	for _, s := range sent {
 		c.onSentTag(now, s)
 	}
-	c.jobs.collect(now)
+	next := c.jobs.collect(now)
 	c.updateEnv()
-	next := c.stepRecvs(now)
-	next = min(next, c.stepSends(now))
-	return next
+	next = min(next, c.stepRecvs(now))
+	return min(next, c.stepSends(now))
 }
 
 // Failed implements sdr.Driver.
 func (d *driver) Failed(err error) {
 	c := (*Conn)(d)
+	c.jobs.stop() // what is being coded reads and writes users' memory
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = err
@@ -116,7 +116,6 @@ func (d *driver) Failed(err error) {
 		t.t.finish(0, err)
 	}
 	c.sends, c.recvs = nil, nil
-	c.jobs.stop()
 	c.parity.close()
 }
 

@@ -141,8 +141,11 @@ func (c *Conn) freeParity(t *recvTransfer, n int) {
 	}
 }
 
+// parityFenced returns the slot, unless a job may still read it: then endRecv does.
 func (c *Conn) parityFenced(t *recvTransfer, i int) {
-	c.parity.release(t.par[i])
+	if !t.closing || t.coding == 0 {
+		c.parity.release(t.par[i])
+	}
 }
 
 // release returns a receive slot to the pool.
@@ -209,7 +212,7 @@ func (c *Conn) closeParity(t *sendTransfer, i int) {
 // reclaimParity takes back slots that nothing reads any more.
 func (c *Conn) reclaimParity(t *sendTransfer) {
 	t.parEnding = slices.DeleteFunc(t.parEnding, func(m *message) bool {
-		if done, _ := m.stream.Poll(); !done || c.jobs.writes(t) {
+		if done, _ := m.stream.Poll(); !done || t.coding > 0 {
 			return false
 		}
 		c.parity.put(m)

@@ -18,6 +18,7 @@ type rateSearch struct {
 	deliveredNow  units.Bytes
 	started       bool
 	startup       bool
+	busyBefore    bool // the round before was limited by the rate, not by want of data
 	roundsAtSpeed int
 	lossMilli     int // smoothed share of what was sent and not delivered
 }
@@ -35,7 +36,8 @@ const (
 
 // step moves to the next round when a round trip has passed.
 func (s *rateSearch) step(now units.Instant, rtt, minRTT units.Duration, unit units.Bytes) units.Rate {
-	if rtt == 0 || !s.started && rtt < shortRTT {
+	if minRTT < shortRTT { // one sample may be late by a scheduler's whim; the least is the path
+		s.started = false
 		return 0
 	}
 	if !s.started {
@@ -53,10 +55,11 @@ func (s *rateSearch) step(now units.Instant, rtt, minRTT units.Duration, unit un
 func (s *rateSearch) endRound(now units.Instant, rtt, minRTT units.Duration) {
 	elapsed := now.Sub(s.begun)
 	paced := s.rate.Bytes(elapsed)
-	busy := s.sentNow*1000 >= paced*900 && s.sentBefore > 0
-	if busy && s.sentBefore > 0 {
+	busy := s.sentNow*1000 >= paced*900
+	if busy && s.busyBefore {
 		s.judge(elapsed, rtt, minRTT)
 	}
+	s.busyBefore = busy
 	s.sentBefore, s.sentNow, s.deliveredNow, s.begun = s.sentNow, 0, 0, now
 }
 

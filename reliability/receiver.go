@@ -54,6 +54,7 @@ type recvTransfer struct {
 	open     int       // posted and not fenced, both roles
 	par      []*posted
 	parBase  int // parity messages below are done with
+	coding   int // jobs that read our memory
 
 	started bool
 	begun   units.Instant
@@ -303,7 +304,7 @@ func (c *Conn) stepRecv(now units.Instant, t *recvTransfer) units.Instant {
 		c.failRecv(t, t.t.cancel)
 	}
 	if t.closing {
-		if t.open == 0 && !c.jobs.busy(t) {
+		if t.open == 0 && t.coding == 0 {
 			c.endRecv(t)
 		}
 		return units.Never

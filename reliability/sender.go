@@ -53,6 +53,7 @@ type sendTransfer struct {
 	dataUpTo  int // data messages granted, from 0 on
 	parUpTo   int
 	parEnding []*message
+	coding    int // jobs that read our data and write our parity
 	started   bool
 	closing   bool
 	err       error
@@ -336,7 +337,7 @@ func (c *Conn) stepSend(now units.Instant, t *sendTransfer, outstanding int) uni
 		c.reclaimParity(t)
 	}
 	if t.closing {
-		if !t.released() || c.jobs.writes(t) {
+		if !t.released() || t.coding > 0 {
 			return units.Never // a completion will bring us back
 		}
 		c.endSend(t)

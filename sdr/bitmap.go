@@ -112,6 +112,9 @@ func (p PacketMap) Count() (int, error) {
 // Place tells the map that a Driver has put packets [first, first+n) in place
 // itself, by decoding. The bytes must be there already.
 func (p PacketMap) Place(first, n int) error {
+	if p.m.Closed() {
+		return ErrCompleted // its bitmap may serve another message
+	}
 	for i := first; i < first+n; i++ {
 		p.m.Tracker.RepairOne(i)
 	}

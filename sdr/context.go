@@ -136,6 +136,9 @@ func (c *Context) Device() backend.Device { return c.dev }
 // Caps is what the device can do.
 func (c *Context) Caps() backend.Caps { return c.caps }
 
+// Manual reports whether the caller runs Progress.
+func (c *Context) Manual() bool { return c.manual }
+
 // Now reads the device's clock.
 func (c *Context) Now() units.Instant { return c.dev.Now() }
 
