@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// contains reports whether a control datagram has a frame of type t.
+func contains(b []byte, t wire.Type) bool {
+	_, rest, err := wire.ParseHeader(b)
+	if err != nil {
+		return false
+	}
+	r := wire.NewReader(rest)
+	var f wire.Frame
+	for r.Next(&f) {
+		if f.Type == t {
+			return true
+		}
+	}
+	return false
+}
+
+// TestEachFrameLost drops, for each type of frame, the first few datagrams that
+// carry it: state only comes later.
+func TestEachFrameLost(t *testing.T) {
+	for _, lost := range []wire.Type{wire.TypeCTS, wire.TypeStart, wire.TypeEnd, wire.TypeAbort, wire.TypeCompleted, wire.TypeAck, wire.TypePing, wire.TypePong} {
+		for _, count := range []int{1, 3, 8} {
+			t.Run(fmt.Sprintf("%v %d times", lost, count), func(t *testing.T) {
+				p := newPair(t, link(), small)
+				left := count
+				p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+					if i.Kind == backend.KindDatagram && left > 0 && contains(i.Data, lost) {
+						left--
+						return sim.Drop
+					}
+					return sim.Deliver
+				})
+				exchange(t, p)
+				if lost != wire.TypeAbort && lost != wire.TypePing && lost != wire.TypePong {
+					require.Zero(t, left, "the frames were never sent")
+				}
+			})
+		}
+	}
+}
+
+// exchange sends messages of many lengths into longer buffers, and one that is
+// too long, and checks every byte.
+func exchange(t *testing.T, p *pair) {
+	const buffer = 3 * 4096
+	var recvs []sdr.RecvHandle
+	var sends []sdr.SendHandle
+	lengths := []units.Bytes{0, 1, 1023, 1024, 1025, 4095, 4096, 4097, 8000, buffer}
+	src, dst := p.mr(0, buffer, true), p.mr(1, buffer*units.Bytes(len(lengths)), false)
+	for i, n := range lengths {
+		r, err := p.qp[1].PostRecv(dst, units.Bytes(i)*buffer, buffer)
+		require.NoError(t, err)
+		recvs = append(recvs, r)
+		s, err := p.qp[0].PostSend(src, 0, n, sdr.SendOptions{Imm: uint32(n), HasImm: true})
+		require.NoError(t, err)
+		sends = append(sends, s)
+	}
+	for i, n := range lengths {
+		p.until(30*units.Second, func() bool { all, _ := recvs[i].Bitmap().AllSet(); return all })
+		got, known := recvs[i].Length()
+		require.Equal(t, n, got)
+		require.True(t, known || n == buffer)
+		p.until(30*units.Second, func() bool {
+			imm, ok, _ := recvs[i].Imm()
+			return ok && imm == uint32(n)
+		})
+		at := units.Bytes(i) * buffer
+		require.Equal(t, src.Bytes()[:n], dst.Bytes()[at:at+n])
+		require.Equal(t, make([]byte, buffer-n), dst.Bytes()[at+n:at+buffer], "beyond the message")
+		require.NoError(t, recvs[i].Complete())
+		p.until(30*units.Second, recvs[i].Done)
+		p.until(30*units.Second, func() bool { done, err := sends[i].Poll(); require.NoError(t, err); return done })
+	}
+	p.tooLong(t)
+}
+
+// tooLong sends 2000 bytes into a buffer of 1000: both ends hear of it.
+func (p *pair) tooLong(t *testing.T) {
+	src, dst := p.mr(0, 2000, true), p.mr(1, 1000, false)
+	r, err := p.qp[1].PostRecv(dst, 0, 1000)
+	require.NoError(t, err)
+	s, err := p.qp[0].PostSend(src, 0, 2000, sdr.SendOptions{})
+	require.NoError(t, err)
+	p.until(30*units.Second, func() bool { done, _ := s.Poll(); return done && r.Err() != nil })
+	_, err = s.Poll()
+	require.ErrorIs(t, err, sdr.ErrTooLong)
+	require.ErrorContains(t, err, "2000")
+	require.ErrorContains(t, err, "1000")
+	require.ErrorIs(t, r.Err(), sdr.ErrAborted)
+	require.NoError(t, r.Complete())
+	p.until(30*units.Second, r.Done)
+}
+
+func TestEarlyCompletion(t *testing.T) {
+	p := newPair(t, link(), small)
+	src, dst := p.mr(0, 100_000, true), p.mr(1, 100_000, false)
+	r, err := p.qp[1].PostRecv(dst, 0, 100_000)
+	require.NoError(t, err)
+	s, err := p.qp[0].StartStream(src, 0, 100_000, sdr.SendOptions{})
+	require.NoError(t, err)
+	require.NoError(t, s.Send(4096, 4096))
+	require.NoError(t, s.Send(0, 1024))
+	p.run(50 * ms)
+	has, err := r.Bitmap().Has(1)
+	require.NoError(t, err)
+	require.True(t, has)
+	has, err = r.Bitmap().Has(0)
+	require.NoError(t, err)
+	require.False(t, has)
+	require.Equal(t, src.Bytes()[4096:8192], dst.Bytes()[4096:8192])
+
+	require.NoError(t, r.Complete())
+	p.until(units.Second, r.Done)
+	p.run(50 * ms)
+	require.ErrorIs(t, s.Send(8192, 4096), sdr.ErrCompleted)
+	require.NoError(t, s.End())
+	p.until(units.Second, func() bool { done, err := s.Poll(); require.NoError(t, err); return done })
+}
+
+func TestStreamRefusesWhatDoesNotFit(t *testing.T) {
+	p := newPair(t, link(), small)
+	src := p.mr(0, 10_000, true)
+	s, err := p.qp[0].StartStream(src, 0, 10_000, sdr.SendOptions{})
+	require.NoError(t, err)
+	for _, r := range [][2]units.Bytes{{-1024, 1024}, {0, 0}, {0, 20_000}, {100, 1024}, {0, 1000}, {9216, 1024}} {
+		require.ErrorIs(t, s.Send(r[0], r[1]), sdr.ErrArgument, r)
+	}
+	require.NoError(t, s.Send(9216, 784))
+	require.NoError(t, s.End())
+	require.ErrorIs(t, s.Send(0, 1024), sdr.ErrClosed)
+	_, err = p.qp[0].PostSend(src, 0, 2*units.MiB, sdr.SendOptions{})
+	require.ErrorIs(t, err, sdr.ErrTooLong)
+	_, err = p.qp[0].PostSend(src, 5000, 6000, sdr.SendOptions{})
+	require.ErrorIs(t, err, sdr.ErrArgument)
+}
+
+func TestConnectFindsMismatch(t *testing.T) {
+	p := newUnconnected(t, link(), small)
+	other := small
+	other.Channels, other.Chunk = 4, 1024
+	q, err := p.ctx[1].NewQP(other)
+	require.NoError(t, err)
+	err = p.qp[0].StartConnect(q.Info())
+	require.ErrorIs(t, err, sdr.ErrMismatch)
+	require.ErrorContains(t, err, "channels is 2 here and 4 at the peer")
+	for _, garbage := range []sdr.Info{nil, sdr.Info("hello"), q.Info()[:50], append(q.Info(), 0)} {
+		require.ErrorIs(t, p.qp[0].StartConnect(garbage), sdr.ErrMismatch)
+	}
+}
+
+// TestConnectFindsSmallMTU lets small packets pass and no large one.
+func TestConnectFindsSmallMTU(t *testing.T) {
+	cfg := small
+	cfg.ConnectTimeout = 300 * ms
+	p := newUnconnected(t, link(), cfg)
+	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+		if i.Length >= 1024 {
+			return sim.Drop
+		}
+		return sim.Deliver
+	})
+	for i := range 2 {
+		require.NoError(t, p.qp[i].StartConnect(p.qp[1-i].Info()))
+	}
+	p.until(units.Second, func() bool { return p.qp[0].Err() != nil && p.qp[1].Err() != nil })
+	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrMismatch)
+	require.ErrorContains(t, p.qp[0].Err(), "does not carry MTU 1024")
+}
+
+func TestSilentPeer(t *testing.T) {
+	cfg := small
+	cfg.ConnectTimeout = 300 * ms
+	p := newUnconnected(t, link(), cfg)
+	require.NoError(t, p.qp[0].StartConnect(p.qp[1].Info()))
+	p.until(units.Second, func() bool { return p.qp[0].Err() != nil })
+	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
+	require.ErrorContains(t, p.qp[0].Err(), "nothing was heard")
+}
