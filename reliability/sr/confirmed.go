@@ -3,6 +3,8 @@
 package sr
 
 import (
+	"math"
+
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -118,40 +120,45 @@ func (r *pathRule) expire(now units.Instant) units.Instant {
 			if !ok {
 				break
 			}
-			wait := min(timeout<<p.backoff, max(timeout, maxTimeout))
-			if due := max(head.at, p.expired).Add(wait); now < due {
+			if due := head.at.Add(timeout); now < due {
 				next = min(next, due)
 				break
 			}
-			r.fire(now, c, timeout)
+			if !r.mayRepeat(now, c, timeout) {
+				next = min(next, p.roundEnd)
+				break
+			}
+			r.s.lose(int(head.unit))
+			p.head++
 		}
 		p.trim(now, logAge*timeout)
 	}
 	return next
 }
 
-// fire repeats the oldest units of path c on other paths: all whose time is up
-// if those are known to work, else a few.
-func (r *pathRule) fire(now units.Instant, c int, timeout units.Duration) {
+// mayRepeat reports whether the oldest unit of path c, whose time is up, may be
+// repeated on other paths. All may if those are known to work, else a few in each
+// round, and rounds become longer until something arrives.
+func (r *pathRule) mayRepeat(now units.Instant, c int, timeout units.Duration) bool {
 	p := &r.s.paths[c]
-	quota := firstProbes
-	if p.backoff > 0 {
-		quota = laterProbes
-	}
-	if r.othersWork(c, p.log.at(p.head).at.Add(timeout/4)) {
-		quota = int(p.log.end - p.head)
-		p.strikes++
-	}
-	p.expired, p.backoff = now, min(p.backoff+1, maxBackoff)
-	r.s.stats.Timeouts++
-	for ; quota > 0; quota-- {
-		head, ok := r.s.skip(c)
-		if !ok || now < head.at.Add(timeout) {
-			return
+	if now >= p.roundEnd {
+		r.s.stats.Timeouts++
+		p.quota = firstProbes
+		if p.backoff > 0 {
+			p.quota = laterProbes
 		}
-		r.s.lose(int(head.unit))
-		p.head++
+		if r.othersWork(c, p.log.at(p.head).at.Add(timeout/4)) {
+			p.quota = math.MaxInt
+			p.strikes++
+		}
+		p.backoff = min(p.backoff+1, maxBackoff)
+		p.roundEnd = now.Add(min(timeout<<p.backoff, max(timeout, maxTimeout)))
 	}
+	if p.quota == 0 {
+		return false
+	}
+	p.quota--
+	return true
 }
 
 // othersWork reports whether another path has delivered something sent after t.

@@ -23,7 +23,9 @@ const (
 type estimate struct {
 	// srtt and rttvar are smoothed as in RFC 6298 from the marks: they
 	// include the wait for the next frame. minRTT is the smallest sample.
-	// 0 means not measured.
+	// 0 means not measured. The first deviation is an eighth of the sample,
+	// not half: frames are regular, and half would make the first timers of
+	// every connection three round trips.
 	srtt, rttvar, minRTT units.Duration
 	// slack is how many later packets must have arrived, beyond the first,
 	// before a hole counts as a loss; reorder widens, in eighths of minRTT,
@@ -36,7 +38,7 @@ type estimate struct {
 
 func (e *estimate) sample(rtt units.Duration) {
 	if e.srtt == 0 {
-		e.srtt, e.rttvar, e.minRTT = rtt, rtt/2, rtt
+		e.srtt, e.rttvar, e.minRTT = rtt, rtt/8, rtt
 		return
 	}
 	e.minRTT = min(e.minRTT, rtt)
@@ -68,6 +70,6 @@ func (e *estimate) decay(now units.Instant) {
 
 func (e *estimate) tolerant() bool { return e.slack > 0 || e.reorder > 0 }
 
-// seen is the time within which a channel's packets are acknowledged, judging by
-// those that were; 0 if none was.
-func (e *estimate) seen() units.Duration { return e.srtt + 4*e.rttvar }
+// seen is what the channel's acknowledgements have been seen to take; 0 if there
+// were none.
+func (e *estimate) seen() units.Duration { return e.srtt + 2*e.rttvar }

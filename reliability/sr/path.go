@@ -33,10 +33,12 @@ type path struct {
 	markers    int
 	markerNext scheme.Unit
 
-	// expired is when the timer last expired, and backoff how often since
-	// anything arrived.
-	expired units.Instant
-	backoff uint
+	// backoff is how many rounds of repeats the timer began since anything
+	// arrived, roundEnd when the next may begin, and quota what is left to
+	// repeat in this one.
+	backoff  uint
+	roundEnd units.Instant
+	quota    int
 	// strikes counts expiries while other channels carried packets. A path
 	// with suspectStrikes of them is thought dead until something arrives.
 	strikes int
@@ -55,8 +57,10 @@ func later(a, b uint32) bool { d := (a - b) & countMask; return d != 0 && d < (c
 //
 // The mark belongs to a transmission behind the confirmed one, because its count
 // is later than that of all marks before; the earliest such transmission of the
-// unit is the safe choice.
-func (p *path) confirm(now units.Instant, m channelMark, minRTT units.Duration) bool {
+// unit is the safe choice. Of a unit that was repeated, the first transmission may
+// be what arrived, overtaken inside the channel: an answer within least can't be
+// to the repeat.
+func (p *path) confirm(now units.Instant, m channelMark, least units.Duration) bool {
 	if p.marked && !later(m.count, p.lastMark) {
 		return false
 	}
@@ -67,15 +71,18 @@ func (p *path) confirm(now units.Instant, m channelMark, minRTT units.Duration) 
 	}
 	at := p.log.at(order).at
 	rtt := now.Sub(at)
-	if rtt <= 0 || rtt < minRTT/2 {
-		// Nothing comes back that fast: it was a duplicate of an earlier one.
+	if rtt <= least {
 		return false
 	}
 	p.confirmed, p.confirmedAt = order, at
 	p.sample(rtt)
-	p.backoff, p.strikes = 0, 0
+	p.strikes = 0
+	p.hope()
 	return true
 }
+
+// hope ends back-off: the network carries packets again.
+func (p *path) hope() { p.backoff, p.roundEnd = 0, 0 }
 
 // trim forgets the part of the log that no mark and no timer can ask for: what
 // has been judged and is confirmed, or so old that its mark will not come.

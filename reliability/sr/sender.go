@@ -150,17 +150,19 @@ func (s *sender) takeMarks(now units.Instant) {
 	for _, m := range s.ack.marks {
 		p := &s.paths[m.channel]
 		p.markAck = s.ack.number
-		advanced = p.confirm(now, m, s.env.MinRTT) || advanced
+		var least units.Duration
+		if u := m.unit.Index(); m.unit.IsData() && u >= s.window.base && s.window.at(u).sends > 1 {
+			least = p.minRTT / 2
+		}
+		advanced = p.confirm(now, m, least) || advanced
 		p.decay(now)
 	}
 	if !advanced {
 		return
 	}
-	// The network carries packets again: what only waited for it need not
-	// wait longer.
 	for c := range s.paths {
 		if p := &s.paths[c]; !p.suspect() {
-			p.backoff = 0
+			p.hope()
 		}
 	}
 }

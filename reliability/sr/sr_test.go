@@ -12,15 +12,18 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
 )
 
-func makeScheme(mode sr.Mode) func() scheme.Scheme {
+// schemeOf returns a maker of schemes configured as c, which must be valid.
+func schemeOf(c sr.Config) func() scheme.Scheme {
 	return func() scheme.Scheme {
-		s, err := sr.New(sr.Config{Mode: mode})
+		s, err := sr.New(c)
 		if err != nil {
 			panic(err)
 		}
 		return s
 	}
 }
+
+func makeScheme(mode sr.Mode) func() scheme.Scheme { return schemeOf(sr.Config{Mode: mode}) }
 
 func TestTransfersEnd(t *testing.T) {
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {

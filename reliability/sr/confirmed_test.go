@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// These tests go through the clauses of RELIABILITY, "NACK mode: path-confirmed
+// loss". Units are spread one by one: unit u travels on channel u mod channels.
+
+// "A hole is a loss once a later packet of the same channel has arrived" – and
+// not because of later packets of other channels.
+func TestOnlyTheSameChannelConfirms(t *testing.T) {
+	h := newHand(t, NACK, 100, 2)
+	h.env.DataLimit = 8
+	h.poll(100, 100)
+	h.arrive(1, 3, 5, 7).ack()
+	require.Empty(t, h.units(), "channel 0 has shown nothing")
+	h.arrive(2).ack()
+	require.Equal(t, []int{0}, h.units())
+}
+
+// "… iff it is its unit's latest transmission": the same hole isn't repeated
+// again by evidence about the first transmission.
+func TestOnlyTheLatestTransmissionCounts(t *testing.T) {
+	h := newHand(t, NACK, 100, 2)
+	h.env.DataLimit = 8
+	h.poll(100, 100)
+	h.arrive(2).ack()
+	require.Equal(t, []int{0}, h.units())
+	h.arrive(4, 6).ack()
+	require.Empty(t, h.units())
+	// The repeat went out on the other channel; markers followed it there.
+	repeat := h.indexOf(0, 1)
+	require.Equal(t, 1, h.sends[repeat].Channel)
+	h.poll(100, 100)
+	h.arrive(1, 3, 5, 7, h.last(1)).ack()
+	require.Equal(t, []int{0}, h.units(), "a marker behind the repeat arrived, the repeat did not")
+}
+
+// indexOf finds the n-th transmission of a unit.
+func (h *hand) indexOf(u scheme.Unit, n int) int {
+	for i, s := range h.sends {
+		if s.Unit == u {
+			if n == 0 {
+				return i
+			}
+			n--
+		}
+	}
+	h.t.Fatalf("unit %d was not sent so often", u)
+	return 0
+}
+
+// last is the last transmission on a channel.
+func (h *hand) last(channel int) int {
+	for i := len(h.sends) - 1; ; i-- {
+		if h.sends[i].Channel == channel {
+			return i
+		}
+	}
+}
+
+// "this ACK reports the unit missing (outside its coverage means unknown)".
+func TestOutsideCoverageIsUnknown(t *testing.T) {
+	h := newHand(t, NACK, 100, 1)
+	h.env.DataLimit = 20
+	h.poll(100, 100)
+	h.after(handRTT)
+	// Unit 9 was the last to arrive, and the frame covers units 0 to 4 only.
+	h.take([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6, 0, 0, 2, 3, 0})
+	require.Equal(t, []int{0, 1}, h.units())
+	// The next one covers 7 and 8, with the same mark.
+	h.take([]byte{frameACK, 2, 0, 1, 0, 9 << 1, 6, 7, 0, 1, 1, 0})
+	require.Equal(t, []int{7}, h.units(), "7 is missing, 8 is there, 5 and 6 are still unknown")
+}
+
+// "s + slack_c < H_c": a repeat found unnecessary widens slack and τ, "which
+// decay later".
+func TestToleranceWidensAndDecays(t *testing.T) {
+	h := newHand(t, NACK, 1000, 1)
+	h.env.DataLimit = 4
+	h.poll(100, 100)
+	h.arrive(0, 2).ack()
+	require.Equal(t, []int{1}, h.units())
+	// The original was only late: it arrives before the repeat can.
+	h.arrive(1).take(h.frame())
+	require.EqualValues(t, 1, h.s.Stats().Spurious)
+	p := &h.s.paths[0]
+	require.EqualValues(t, 1, p.slack)
+	require.EqualValues(t, 1, p.reorder)
+
+	h.arrive(3).ack()
+	h.env.DataLimit = 8
+	sent := len(h.sends)
+	h.poll(100, 100) // 4 5 6 7
+	h.after(handRTT/2).arrive(sent, sent+2).take(h.after(handRTT / 2).frame())
+	require.Empty(t, h.units(), "one later packet is not enough now")
+	h.arrive(sent + 3).take(h.frame())
+	require.Empty(t, h.units(), "nor is it if too little time has passed")
+	h.take(h.after(handRTT / 4).arrive(h.last(0)).frame())
+	require.Equal(t, []int{5}, h.units())
+
+	for range 3 {
+		h.after(17 * p.srtt).arrive(h.last(0)).ack()
+		p.decay(h.now)
+	}
+	require.Zero(t, p.slack)
+	require.Zero(t, p.reorder)
+	require.EqualValues(t, 1, h.s.Stats().Spurious)
+}
+
+// "the sender maps a mark to the earliest unconfirmed transmission of that unit
+// on c": not to a later repeat of it on the same channel.
+func TestMarkMapsToEarliestTransmission(t *testing.T) {
+	h := newHand(t, NACK, 100, 1)
+	h.env.DataLimit = 4
+	h.poll(100, 100)
+	h.arrive(1).ack()
+	require.Equal(t, []int{0}, h.units(), "order 1 lost, order 2 confirmed")
+	p := &h.s.paths[0]
+	require.EqualValues(t, 2, p.confirmed)
+	h.take(h.frame())
+	require.EqualValues(t, 2, p.confirmed, "the same mark again says nothing new")
+	h.arrive(2).ack()
+	require.EqualValues(t, 3, p.confirmed)
+}
+
+// "H_c is the maximum over the marks of ACKs up to this one": a mark with an
+// older count is ignored.
+func TestMarksOnlyAdvance(t *testing.T) {
+	h := newHand(t, NACK, 100, 1)
+	h.poll(10, 100)
+	h.after(handRTT)
+	h.take([]byte{frameACK, 1, 0, 1, 0, 5 << 1, 6})
+	h.take([]byte{frameACK, 2, 0, 1, 0, 7 << 1, 5})
+	require.EqualValues(t, 6, h.s.paths[0].confirmed)
+	h.take([]byte{frameACK, 3, 0, 1, 0, 7 << 1, 7})
+	require.EqualValues(t, 8, h.s.paths[0].confirmed)
+}
+
+// "Whenever a channel has nothing left to send behind an unconfirmed packet, a
+// zero-length marker follows, twice."
+func TestMarkersFollowTwice(t *testing.T) {
+	h := newHand(t, NACK, 6, 2)
+	require.Len(t, h.poll(100, 100), 6)
+	markers := map[int][]scheme.Unit{}
+	for range 50 {
+		h.after(20 * units.Microsecond)
+		for _, s := range h.poll(100, 100) {
+			require.True(t, s.Unit.IsMarker())
+			require.False(t, s.Repeat)
+			markers[s.Channel] = append(markers[s.Channel], s.Unit)
+		}
+	}
+	want := []scheme.Unit{scheme.Marker, scheme.Marker + 1}
+	require.Equal(t, map[int][]scheme.Unit{0: want, 1: want}, markers)
+	require.Equal(t, 6, h.s.Outstanding(), "markers are not outstanding units")
+}
+
+// "(end, pause of a stream, window or WQE limit)": a sender that waits for
+// buffers or the window sends markers, too, after a pause.
+func TestMarkersFollowWhenBlocked(t *testing.T) {
+	for _, window := range []int{4, 100} {
+		h := newHand(t, NACK, 100, 1)
+		if window == 100 {
+			h.env.DataLimit = 4
+		}
+		require.Len(t, h.poll(100, window), 4)
+		require.Empty(t, h.poll(100, window), "not at once: something may follow soon")
+		h.after(h.env.AckInterval)
+		sends := h.poll(100, window)
+		require.Len(t, sends, 1)
+		require.True(t, sends[0].Unit.IsMarker())
+	}
+}
+
+// A channel whose packets are all accounted for needs none.
+func TestNoMarkersBehindConfirmedPackets(t *testing.T) {
+	h := newHand(t, NACK, 6, 2)
+	h.env.DataLimit = 5
+	h.poll(100, 100)
+	h.arrive(0, 1, 2, 3, 4).ack()
+	require.Empty(t, h.poll(100, 100))
+}
+
+// "expiry resends its oldest units on other channels": a dead channel can
+// neither fill the window nor stop the transfer.
+func TestDeadChannelDoesNotStop(t *testing.T) {
+	const n, window = 4000, 40
+	h := newHand(t, NACK, n, 4)
+	arrived, steps := 0, 0
+	for ; h.board.NextMissing(0) < n && steps < 4000; steps++ {
+		h.poll(20, window)
+		h.after(units.Millisecond)
+		for ; arrived < len(h.sends); arrived++ {
+			if h.sends[arrived].Channel != 2 {
+				h.arrive(arrived)
+			}
+		}
+		if f := h.anyFrame(); f != nil {
+			h.take(f)
+		}
+	}
+	require.Equal(t, n, h.board.NextMissing(0))
+	require.Less(t, steps, 400, "goodput falls by what the channel carried, not to a trickle")
+	require.True(t, h.s.paths[2].suspect())
+	require.False(t, h.s.paths[1].suspect())
+	require.Zero(t, h.s.Stats().Spurious)
+}
+
+// A suspect channel is trusted again as soon as it delivers.
+func TestDeadChannelRecovers(t *testing.T) {
+	h := newHand(t, NACK, 100, 2)
+	h.env.DataLimit = 50
+	h.poll(100, 100)
+	h.s.paths[1].strikes = suspectStrikes
+	h.arrive(0, 1).ack()
+	require.False(t, h.s.paths[1].suspect())
+}
+
+// "loaded before it takes the bitmap snapshot of the same ACK".
+func TestMarksAreLoadedBeforeTheBitmap(t *testing.T) {
+	h := newHand(t, NACK, 100, 3)
+	h.poll(10, 100)
+	h.arrive(0, 1, 2)
+	h.board.calls = nil
+	h.frame()
+	seen := false
+	for _, call := range h.board.calls {
+		seen = seen || call == "bitmap"
+		require.False(t, seen && call == "mark", "a mark was loaded after the bitmap")
+	}
+	require.True(t, seen)
+}
+
+// "zero spurious under pure reordering between channels while the spread of path
+// delays stays below that timer" is tested over whole transfers in sr_test.go.
