@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package sim
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+func TestNoAllocationPerPacket(t *testing.T) {
+	const delay = 50 * units.Microsecond
+	for _, sizeOnly := range []bool{true, false} {
+		// What a run of n packets allocates does not depend on n once pools
+		// have grown to what is under way.
+		few := testing.AllocsPerRun(1, func() { stream(t, 50_000, sizeOnly, delay) })
+		many := testing.AllocsPerRun(1, func() { stream(t, 200_000, sizeOnly, delay) })
+		require.InDelta(t, few, many, 100)
+	}
+}
+
+// An idle QP costs little whatever its limits: PROTOCOL.md allows 64 KiB.
+func TestIdleTableIsSmall(t *testing.T) {
+	n, err := New(Config{})
+	require.NoError(t, err)
+	e := newEnd(t, n.A(), 1<<16, 1<<16)
+	require.NotNil(t, e)
+	bytes := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			_ = newEnd(b, n.A(), 1<<16, 1<<16).mem
+		}
+	}).AllocedBytesPerOp()
+	require.Less(t, bytes, int64(testMax+64*units.KiB))
+}
