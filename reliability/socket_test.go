@@ -30,8 +30,17 @@ func loopback(i int) netip.Addr {
 
 // ends is a pair of Conns over real sockets.
 type ends struct {
+	dev  [2]backend.Device
 	ctx  [2]*sdr.Context
 	conn [2]*reliability.Conn
+}
+
+// close releases everything; it may be called again.
+func (e *ends) close(t testing.TB) {
+	for i := range 2 {
+		require.NoError(t, e.ctx[i].Close())
+		require.NoError(t, e.dev[i].Close())
+	}
 }
 
 func overSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme) *ends {
@@ -53,8 +62,9 @@ func overSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliabil
 		c.Scheme = s()
 		e.conn[i], err = reliability.NewConn(e.ctx[i], q, c)
 		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, e.ctx[i].Close()); require.NoError(t, dev.Close()) })
+		e.dev[i] = dev
 	}
+	t.Cleanup(func() { e.close(t) })
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	done := make(chan error, 1)
@@ -106,6 +116,7 @@ func BenchmarkLoopback(b *testing.B) {
 			const n = 256 * units.MiB
 			src, dst := e.alloc(b, 0, n), e.alloc(b, 1, n)
 			e.move(b, src, dst, n)
+			b.ReportAllocs()
 			b.SetBytes(int64(n))
 			for b.Loop() {
 				e.move(b, src, dst, n)
@@ -113,6 +124,7 @@ func BenchmarkLoopback(b *testing.B) {
 			s := e.conn[0].Stats()
 			b.ReportMetric(float64(b.N)*float64(n)*8/b.Elapsed().Seconds()/1e9, "Gbit/s")
 			b.ReportMetric(float64(s.Units.Retransmitted)/float64(s.Units.Sent)*100, "%retransmitted")
+			e.close(b)
 		})
 	}
 }
