@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// The receiver's last message.
+const verdictOK = "ok"
+
+// verdictTime is how long to wait for the receiver to say why it gave up.
+const verdictTime = 2 * time.Second
+
+func send(ctx context.Context, o *options, to, path string) error {
+	f, size, err := openSource(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s, err := oob.Dial(ctx, to, oob.Config{})
+	if err != nil {
+		return err
+	}
+	e, err := connect(ctx, o, s, sender)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	begun := time.Now()
+	if err := sendFile(ctx, e, f, size); err != nil {
+		return err
+	}
+	summary(e, "sent", path, size, time.Since(begun))
+	return nil
+}
+
+func openSource(path string) (*os.File, units.Bytes, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file: give one, whose size is known", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, units.Bytes(fi.Size()), nil
+}
+
+// sendFile sends content and hash, and returns when the receiver has the file under its final name.
+func sendFile(ctx context.Context, e *endpoint, f *os.File, size units.Bytes) error {
+	in, err := newMailbox(e)
+	if err != nil {
+		return err
+	}
+	defer in.close()
+	verdict := make(chan error, 1)
+	waiting, enough := context.WithCancel(context.Background())
+	defer func() { enough(); <-verdict }() // before the memory goes
+	go func() { defer close(verdict); verdict <- recvVerdict(waiting, in) }()
+
+	if err := sendContent(ctx, e, f, size); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		// The receiver may know better what went wrong.
+		select {
+		case v := <-verdict:
+			if v != nil && errors.As(v, new(*refusal)) {
+				return v
+			}
+		case <-time.After(verdictTime):
+		}
+		return err
+	}
+	select {
+	case v := <-verdict:
+		return v
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// sendContent sends the file, and behind it what its hash is.
+func sendContent(ctx context.Context, e *endpoint, f *os.File, size units.Bytes) error {
+	out, err := newMailbox(e)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	var sum []byte
+	hashed := make(chan error, 1)
+	go func() {
+		b, err := hashFile(f, size)
+		sum = b
+		hashed <- err
+	}()
+	if err := e.conn.SendFrom(ctx, f, size, progress("sending")); err != nil {
+		return err
+	}
+	if err := <-hashed; err != nil {
+		return err
+	}
+	return out.send(ctx, sum)
+}
+
+// A refusal is why the receiver has no file.
+type refusal struct{ reason string }
+
+func (r *refusal) Error() string { return "the receiver failed: " + r.reason }
+
+func recvVerdict(ctx context.Context, in *mailbox) error {
+	b, err := in.recv(ctx)
+	if err != nil {
+		return err
+	}
+	if string(b) != verdictOK {
+		return &refusal{fmt.Sprintf("%q", b)}
+	}
+	return nil
+}
