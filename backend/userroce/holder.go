@@ -4,11 +4,12 @@ package userroce
 
 import (
 	"bufio"
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -38,14 +39,16 @@ func (e *PortTakenError) Error() string {
 func (e *PortTakenError) Unwrap() error { return unix.EADDRINUSE }
 
 func portTakenError(a netip.Addr, port uint16) error {
-	return &PortTakenError{netip.AddrPortFrom(a, port), portHolder("/proc", port)}
+	at := netip.AddrPortFrom(a, port)
+	return &PortTakenError{at, portHolder("/proc", at)}
 }
 
-// portHolder looks for a process with a UDP socket on port in the proc file system at root.
-func portHolder(root string, port uint16) string {
+// portHolder looks for a process with a UDP socket at a, or at its port of all addresses, in the proc
+// file system at root.
+func portHolder(root string, a netip.AddrPort) string {
 	inodes := map[string]bool{}
 	for _, name := range []string{"udp", "udp6"} {
-		addUDPInodes(filepath.Join(root, "self/net", name), port, inodes)
+		addUDPInodes(filepath.Join(root, "self/net", name), a, inodes)
 	}
 	if len(inodes) == 0 {
 		return ""
@@ -73,7 +76,7 @@ func portHolder(root string, port uint16) string {
 
 // addUDPInodes reads a table such as /proc/net/udp: field 1 is the local address, "0100007F:12B7", and
 // field 9 the socket's inode.
-func addUDPInodes(path string, port uint16, inodes map[string]bool) {
+func addUDPInodes(path string, a netip.AddrPort, inodes map[string]bool) {
 	f, err := os.Open(path)
 	if err != nil {
 		return
@@ -81,12 +84,22 @@ func addUDPInodes(path string, port uint16, inodes map[string]bool) {
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		fields := strings.Fields(s.Text())
-		if len(fields) < 10 {
+		if len(fields) < 10 || fields[9] == "0" {
 			continue
 		}
-		_, hex, _ := strings.Cut(fields[1], ":")
-		if p, err := strconv.ParseUint(hex, 16, 16); err == nil && uint16(p) == port && fields[9] != "0" {
+		addr, port, _ := strings.Cut(fields[1], ":")
+		everywhere := strings.Trim(addr, "0") == ""
+		if port == fmt.Sprintf("%04X", a.Port()) && (everywhere || addr == procAddr(a.Addr())) {
 			inodes[fields[9]] = true
 		}
 	}
+}
+
+// procAddr prints a as the kernel does there: 32-bit words as they are in memory.
+func procAddr(a netip.Addr) string {
+	var s strings.Builder
+	for word := range slices.Chunk(a.AsSlice(), 4) {
+		fmt.Fprintf(&s, "%08X", binary.NativeEndian.Uint32(word))
+	}
+	return s.String()
 }

@@ -131,9 +131,10 @@ func TestPortHolder(t *testing.T) {
 			"  1: 0100007F:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 4711 2 0 0\n" +
 			"  2: 00000000:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000 0 0 4712 2 0 0\n" +
 			"  3: garbage\n",
-		"self/net/udp6": "header\n",
-		"12/comm":       "dnsmasq\n",
-		"13/comm":       "noaccess\n",
+		"self/net/udp6": "header\n" +
+			"  1: 00000000000000000000000001000000:0036 00000000000000000000000000000000:0000 07 0:0 00:0 0 0 0 4712 2 0 0\n",
+		"12/comm": "dnsmasq\n",
+		"13/comm": "noaccess\n",
 	} {
 		path := filepath.Join(root, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
@@ -141,9 +142,12 @@ func TestPortHolder(t *testing.T) {
 	}
 	require.NoError(t, os.Mkdir(filepath.Join(root, "12/fd"), 0o755))
 	require.NoError(t, os.Symlink("socket:[4712]", filepath.Join(root, "12/fd/5")))
-	require.Equal(t, "dnsmasq (pid 12)", portHolder(root, 53))
-	require.Empty(t, portHolder(root, 4791))
-	require.Empty(t, portHolder(root, 1))
+	at := netip.MustParseAddrPort
+	require.Equal(t, "dnsmasq (pid 12)", portHolder(root, at("127.0.0.1:53")))
+	require.Equal(t, "dnsmasq (pid 12)", portHolder(root, at("[::1]:54")))
+	require.Empty(t, portHolder(root, at("[::2]:54")))
+	require.Empty(t, portHolder(root, at("127.0.0.1:4791")), "the kernel's")
+	require.Empty(t, portHolder(root, at("127.0.0.1:1")))
 	require.ErrorContains(t, &PortTakenError{}, "a kernel rxe device, a RoCE NIC or another user's process")
 }
 

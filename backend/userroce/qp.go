@@ -46,9 +46,16 @@ func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 	if err := d.qps.insert(q, q.recvCQ.worker, d.workers, d.random32); err != nil {
 		return nil, err
 	}
-	q.sendCQ.qps++
-	q.recvCQ.qps++
+	q.countAtCQs(1)
 	return q, nil
+}
+
+// countAtCQs keeps the number of queue pairs of each completion queue. d.mu is held.
+func (q *queuePair) countAtCQs(n int) {
+	q.sendCQ.qps += n
+	if q.recvCQ != q.sendCQ {
+		q.recvCQ.qps += n
+	}
 }
 
 // configure checks c and sets what refers to other objects.
@@ -141,6 +148,5 @@ func (d *Device) closeQP(q *queuePair) {
 	q.closed = true
 	q.sender.mu.Unlock()
 	q.sendCQ.sent.purge(q.qpn)
-	q.sendCQ.qps--
-	q.recvCQ.qps--
+	q.countAtCQs(-1)
 }

@@ -74,12 +74,8 @@ func TestReject(t *testing.T) {
 	})
 }
 
-func testRejection(t *testing.T, a, b *end, x rejection) {
-	fill(b.mem, 3)
-	before := append([]byte(nil), b.mem...)
-	rkey, va := b.expose(openSeq, 4096, openLength)
-	s := newStranger(t, a.d.addr, b.d)
-
+// packet makes the packet to be rejected by b, where a write to rkey and va would be accepted.
+func (x rejection) packet(b *end, rkey uint32, va uint64) []byte {
 	n := 64
 	p := b.validWrite(rkey, va, n)
 	if x.change != nil {
@@ -88,11 +84,20 @@ func testRejection(t *testing.T, a, b *end, x rejection) {
 			p.DMALength = uint32(n)
 		}
 	}
-	packet := encode(t, p, n)
+	packet := encode(b.t, p, n)
 	if x.patch != nil {
 		x.patch(packet)
 	}
-	s.seal(packet)
+	return packet
+}
+
+func testRejection(t *testing.T, a, b *end, x rejection) {
+	fill(b.mem, 3)
+	before := append([]byte(nil), b.mem...)
+	rkey, va := b.expose(openSeq, 4096, openLength)
+	s := newStranger(t, a.d.addr, b.d)
+
+	s.seal(x.packet(b, rkey, va))
 	b.nothing(1)
 	require.Equal(t, map[string]uint64{x.want.String(): 1}, drops(b.d))
 	sameBytes(t, before, b.mem)
