@@ -35,6 +35,9 @@ type compQueue struct {
 	// signals is how many sends the real device has yet to report.
 	// +checklocks:mu
 	signals int
+	// resume is when passing on may go on after a burst.
+	// +checklocks:mu
+	resume units.Instant
 	// refused says that a post met no room, news that there is some.
 	// +checklocks:mu
 	refused, news bool
@@ -81,21 +84,26 @@ func (c *compQueue) Poll(now units.Instant, dst []backend.Completion) (int, erro
 	return n, err
 }
 
-// passOn gives the real device all that is due at now. What falls due together
-// goes in one batch for each QP, in the order of its own packets, so that trains
-// of packets stay together.
+// passOn gives the real device what is due at now. What falls due together goes
+// in one batch for each QP, in the order of its own packets, so that trains of
+// packets stay together; but no more at a time than a receiver can take, or a
+// worker that the scheduler kept waiting would cause losses that nobody asked
+// for.
 //
 // +checklocks:c.mu
 func (c *compQueue) passOn(now units.Instant) {
-	t := c.dev.time(now)
-	for c.waiting.Next() <= t {
+	t, bytes := c.dev.time(now), units.Bytes(0)
+	for now >= c.resume && bytes < c.dev.burst && c.waiting.Next() <= t {
 		_, p := c.waiting.Pop()
 		q := c.qps[p.qp]
-		q.due(p.record)
+		bytes += q.due(p.record)
 		if !q.touched {
 			q.touched = true
 			c.touched = append(c.touched, q)
 		}
+	}
+	if bytes >= c.dev.burst {
+		c.resume = now.Add(c.dev.pause)
 	}
 	kept := 0
 	for _, q := range c.touched {
@@ -171,6 +179,7 @@ func (c *compQueue) setNext() {
 		if c.waiting.Len() >= busy {
 			next = next.Add(c.dev.slack)
 		}
+		next = max(next, c.resume)
 	}
 	if c.news || !c.ready.empty() {
 		next = c.dev.base // long ago

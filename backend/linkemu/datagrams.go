@@ -64,13 +64,15 @@ func (q *queuePair) PostDatagrams(now units.Instant, x []backend.Datagram) (int,
 	return len(x), nil
 }
 
-func (s *datagramState) due(i uint32) {
+func (s *datagramState) due(i uint32) units.Bytes {
 	r := s.at(uint64(i))
 	r.visits--
-	if !r.lost {
-		s.out = append(s.out, backend.Datagram{To: r.to, Data: r.data})
-		s.numbers = append(s.numbers, i)
+	if r.lost {
+		return 0
 	}
+	s.out = append(s.out, backend.Datagram{To: r.to, Data: r.data})
+	s.numbers = append(s.numbers, i)
+	return units.Bytes(len(r.data))
 }
 
 func (q *queuePair) flushDatagrams(now units.Instant) {

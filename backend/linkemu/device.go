@@ -5,6 +5,7 @@ package linkemu
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/sdr-rdma/go-sdr/backend"
@@ -20,6 +21,10 @@ type Device struct {
 	// slack is how late a sleeping worker may be woken, so that more has
 	// fallen due.
 	slack units.Duration
+	// burst is how many bytes of payload are passed on at a time, and pause
+	// how long to wait after so many.
+	burst units.Bytes
+	pause units.Duration
 	base  units.Instant // origin of the link's time
 
 	mu sync.Mutex // guards the rest: posts of several QPs share the link
@@ -47,7 +52,28 @@ func Wrap(dev backend.Device, cfg Config) (*Device, error) {
 	if delays := cfg.RTT != 0 || cfg.Rate != 0 || cfg.Jitter != 0 || cfg.ChannelDelay != nil; delays && !d.caps.Virtual {
 		d.slack = coalescing(link.Delay)
 	}
+	d.limitBursts(cfg.Rate)
 	return d, nil
+}
+
+// catchUp is how many times the link's rate packets are passed on at after a
+// delay of the worker, and leastCatchUp the least.
+const (
+	catchUp      = 4
+	leastCatchUp = 10 * units.Gbit
+)
+
+// limitBursts keeps within what the receiver of a device of this kind can take
+// back to back. Without a rate nothing says how long it needs for that.
+func (d *Device) limitBursts(rate units.Rate) {
+	d.burst = math.MaxInt64
+	if d.caps.RecvBurst <= 0 {
+		return
+	}
+	d.burst = max(1, d.caps.RecvBurst/2)
+	if rate > 0 {
+		d.pause = max(catchUp*rate, leastCatchUp).Time(d.burst)
+	}
 }
 
 // Unwrap returns the real device.

@@ -25,6 +25,9 @@
 // that and what the scheduler adds, never early; the rate is exact, since times
 // are computed and not slept.
 //
+// A worker that was kept waiting passes overdue packets on no faster than the
+// receiver can take them (Caps.RecvBurst), so that it adds no loss of its own.
+//
 // A write reads its memory when it is passed on, so KindSent comes only then:
 // SendDepth must cover what is under way (Config.PacketsUnderWay), or it limits
 // the rate.

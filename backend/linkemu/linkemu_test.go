@@ -170,6 +170,20 @@ func TestInnerDeviceWithLittleRoom(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, p.b.frames)
 }
 
+// After the worker has been kept waiting, packets that are overdue follow each
+// other no faster than the receiver can take them.
+func TestLateWorkerCausesNoLoss(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{RecvBurst: 8 * 1024}, Config{Rate: units.Gbit, RTT: 2 * ms}, 256)
+	p.write(256, 1024)
+	p.net.Advance(units.Instant(10 * ms)) // all are overdue
+	p.run()
+	require.Len(t, p.b.imms(), 256)
+	require.True(t, slices.IsSorted(p.b.imms()))
+	require.Zero(t, p.b.dev.Stats().Drops[backend.DropQueueFull])
+	// 4 KiB at a time, at the least rate for catching up.
+	require.Equal(t, units.Instant(10*ms).Add(63*(10*units.Gbit).Time(4096)), p.net.Now())
+}
+
 func TestErrorsOfTheRealDeviceComplete(t *testing.T) {
 	p := newVirtualPair(t, sim.Config{}, Config{RTT: ms}, 8)
 	w := []backend.Write{

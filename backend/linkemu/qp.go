@@ -129,13 +129,13 @@ func (q *queuePair) schedule(i uint64, f *netsim.Fate) (copies int8) {
 	return 2
 }
 
-// due takes the record whose low bits are i to the packets to be passed on.
-func (q *queuePair) due(i uint32) {
+// due takes the record whose low bits are i to the packets to be passed on, and
+// returns its payload's length.
+func (q *queuePair) due(i uint32) units.Bytes {
 	if q.cfg.Type == backend.UC {
-		q.writes.due(i)
-	} else {
-		q.datagrams.due(i)
+		return q.writes.due(i)
 	}
+	return q.datagrams.due(i)
 }
 
 // flush passes on what is due as far as the real device has room.

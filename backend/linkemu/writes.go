@@ -98,13 +98,15 @@ func (q *queuePair) postable(t backend.QPType) error {
 	return nil
 }
 
-func (s *writeState) due(i uint32) {
+func (s *writeState) due(i uint32) units.Bytes {
 	r := s.at(uint64(i))
 	r.visits--
-	if !r.lost {
-		s.out = append(s.out, r.w)
-		s.numbers = append(s.numbers, i)
+	if r.lost {
+		return 0
 	}
+	s.out = append(s.out, r.w)
+	s.numbers = append(s.numbers, i)
+	return units.Bytes(r.w.Length)
 }
 
 // flushWrites passes writes on in batches of at most half the queue pair's depth,
