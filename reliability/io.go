@@ -13,7 +13,7 @@ import (
 )
 
 // Progress is told how far a SendFrom or RecvTo has got. It is called from the
-// caller's goroutine, a few times per second at most per piece, and may be nil.
+// caller's goroutine, first with done 0, then after each piece, and may be nil.
 type Progress func(done, total units.Bytes)
 
 // SendFrom and RecvTo move a stream of known size as a header transfer and then
@@ -154,6 +154,9 @@ func (c *Conn) pipeline(ctx context.Context, p *pieces, n int, total units.Bytes
 			<-t.done
 		}
 	}()
+	if progress != nil {
+		progress(0, total)
+	}
 	for started, ended := 0, 0; ended < n; ended++ {
 		for ; started < min(n, ended+p.n); started++ {
 			t, err := start(started)

@@ -155,6 +155,8 @@ func (q *QP) probeNext(now units.Instant) units.Instant {
 		return units.Never
 	case p.recv.fenced && p.send.done:
 		return now
+	case !p.send.granted || p.send.closed:
+		return p.deadline // the peer's turn
 	default:
 		return min(p.again, p.deadline)
 	}

@@ -216,8 +216,8 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, busy bo
 	flushed := q.flushAll(now)
 	next = q.stepControl(now, w)
 	q.checkPeer(now)
-	if len(q.closing) > 0 || !flushed {
-		next = now // a fence or the device's queue: look again soon
+	if len(q.closing) > 0 || !flushed || q.dirty.Load() {
+		next = now // a fence, the device's queue or news for the driver: look again soon
 	}
 	next = min(next, driverNext, q.probeNext(now))
 	finished := q.tryFinish()

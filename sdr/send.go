@@ -309,6 +309,7 @@ func (m *sendMsg) finish(now units.Instant) {
 		q.sess.Put(now, wire.Frame{Type: wire.TypeEnd, ID: m.seq, Length: uint64(m.length)}, 1)
 	}
 	q.stats.MessagesSent++
+	q.dirty.Store(true) // whoever waits for the memory looks again
 }
 
 // onCTS takes a grant. It reports whether to acknowledge.
