@@ -41,7 +41,7 @@ func (c *stepContext) execIn(dir string, env []string, stdout, stderr io.Writer,
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // ESRCH: the usual case
 	}
-	if left := killOrphans(); len(left) > 0 {
+	if left := killOrphans(); len(left) > 0 && c.ctx.Err() == nil {
 		c.printf("%s: ended processes that %s had left behind: %s", c.name, argv[0], strings.Join(left, ", "))
 	}
 	return err

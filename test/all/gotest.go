@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,10 +25,13 @@ func (c *stepContext) goTest(env []string, args ...string) error {
 
 // readTests runs a command that prints what go test -json prints.
 func (c *stepContext) readTests(env []string, argv ...string) error {
-	r := &testReader{c: c, output: map[testID]*bytes.Buffer{}}
+	r := &testReader{c: c, output: map[testID]*bytes.Buffer{}, running: map[testID]time.Time{}}
 	var stderr bytes.Buffer
 	err := c.exec(env, &lineWriter{emit: r.line}, &stderr, argv...)
 	c.dump(stderr.String())
+	if c.ctx.Err() != nil {
+		r.printRunning()
+	}
 	if err == nil && r.packages == 0 {
 		return errors.New("no package was tested")
 	}
@@ -62,6 +67,7 @@ type testID struct{ pkg, test string }
 type testReader struct {
 	c        *stepContext
 	output   map[testID]*bytes.Buffer // until the test has ended
+	running  map[testID]time.Time     // when it started
 	packages int
 	failures map[string]int // failed tests by package
 }
@@ -107,6 +113,12 @@ func (r *testReader) take(id testID) string {
 
 func (r *testReader) test(id testID, e testEvent) {
 	switch e.Action {
+	case "run":
+		r.running[id] = time.Now()
+	case "pass", "fail", "skip":
+		delete(r.running, id)
+	}
+	switch e.Action {
 	case "pass":
 		r.c.result.passed++
 		r.take(id)
@@ -151,6 +163,15 @@ func (r *testReader) dumpUnfinished(pkg string) {
 		if id.pkg == pkg && id.test != "" {
 			r.c.dump(r.take(id))
 		}
+	}
+}
+
+// printRunning names the tests that were running when time was up, the longest first.
+func (r *testReader) printRunning() {
+	ids := slices.SortedFunc(maps.Keys(r.running), func(a, b testID) int { return r.running[a].Compare(r.running[b]) })
+	for _, id := range ids {
+		r.c.printf("%s: was still running after %.0fs: %s %s",
+			r.c.name, time.Since(r.running[id]).Seconds(), folder(id.pkg), id.test)
 	}
 }
 

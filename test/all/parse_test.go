@@ -133,6 +133,19 @@ func TestFuzzStep(t *testing.T) {
 	}
 }
 
+func TestSlowTestsAreNamed(t *testing.T) {
+	const script = `echo '{"Action":"run","Package":"p","Test":"TestQuick"}'
+		echo '{"Action":"pass","Package":"p","Test":"TestQuick"}'
+		echo '{"Action":"run","Package":"p","Test":"TestSlow"}'
+		sleep 60`
+	status, out := runFake(t, context.Background(), options{}, step{name: "unit", budget: 500 * time.Millisecond,
+		run: func(c *stepContext) error { return c.readTests(nil, "sh", "-c", script) }})
+	require.Equal(t, statusFailed, status)
+	require.Regexp(t, "was still running after [01]s: p TestSlow", out)
+	require.NotContains(t, out, "p TestQuick")
+	require.Equal(t, "1 passed, 1 failed", lastLine(out))
+}
+
 func TestFuzzTimeDividesTheBudget(t *testing.T) {
 	require.Equal(t, 8500*time.Millisecond, fuzzTime(3*time.Minute, 18))
 	require.Equal(t, minFuzzTime, fuzzTime(time.Second, 18))
