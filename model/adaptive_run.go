@@ -6,7 +6,7 @@ func (a Adaptive) sampler(t Transfer) sampler {
 	a = a.defaults()
 	r := &adaptiveRun{
 		Adaptive: a, Choice: a.choose(t), short: t.short(), rtt: t.rtt(), drop: t.Drop,
-		line: line{inject: t.inject(), delay: a.reaction(t)},
+		line: newLine(t.inject(), a.reaction(t)),
 	}
 	return r
 }

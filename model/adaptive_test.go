@@ -59,9 +59,9 @@ func TestAdaptiveReferenceNumbers(t *testing.T) {
 		for _, size := range []units.Bytes{128 * units.KiB, units.MiB, 16 * units.MiB, 128 * units.MiB, units.GiB, 8 * units.GiB} {
 			tr := paperLink(size, c.drop)
 			tr.Control = PacketDrop(c.drop)
-			o := Options{Seed: 5, Samples: 20_000}
+			o := Options{Seed: 5, Samples: 10_000}
 			if float64(tr.Units())*float64(c.drop) > 1000 {
-				o.Samples = 5000
+				o.Samples = 3000
 			}
 			r, err := Simulate(Adaptive{}, tr, o)
 			require.NoError(t, err)

@@ -35,7 +35,7 @@ func TestClosedFormAgreesWithSimulation(t *testing.T) {
 					if s == (Scheme)(Adaptive{}) {
 						tr.Control = PacketDrop(p)
 					}
-					o := Options{Seed: 11, Samples: 3000}
+					o := Options{Seed: 11, Samples: 2000}
 					if drops := float64(tr.Units()) * float64(p); drops > 100 {
 						o.Samples = int(max(60, 1e5/drops)) // many drops average out within a sample
 					}

@@ -71,14 +71,14 @@ func (e EC) sampler(t Transfer) sampler {
 	groups, full, last := e.split(t)
 	r := ecRun{
 		groups: groups, full: full, last: last, short: t.short(),
-		line:  line{inject: t.inject(), delay: (1 + e.Beta) * t.rtt()},
+		line:  newLine(t.inject(), (1+e.Beta)*t.rtt()),
 		count: make([]uint8, MaxGroup), lost: make([]int64, 0, MaxGroup),
 	}
 	if e.Fallback == Missing {
 		return &missingRun{r}
 	}
 	sr := SR{Alpha: e.Alpha}
-	return &wholeRun{ecRun: r, repeat: srRun{line: line{inject: t.inject(), delay: sr.rto(t)}}}
+	return &wholeRun{ecRun: r, repeat: srRun{line: newLine(t.inject(), sr.rto(t))}}
 }
 
 // ecRun walks over the coded message, touching only submessages with losses.

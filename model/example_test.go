@@ -25,12 +25,12 @@ func Example() {
 			return
 		}
 		ideal := float64(write.Ideal())
-		fmt.Printf("%-8s average %.2f, 99.9th percentile %.2f of ideal\n", s.Name(),
+		fmt.Printf("%-8s average %.1f, 99.9th percentile %.1f of ideal\n", s.Name(),
 			float64(r.Mean().Value)/ideal, float64(r.Quantile(0.999).Value)/ideal)
 	}
 	// Output:
 	// RTT 37.5 ms ideal 40.18 ms
-	// sr       average 1.77, 99.9th percentile 3.80 of ideal
-	// ec-mds   average 1.02, 99.9th percentile 1.02 of ideal
-	// adaptive average 1.00, 99.9th percentile 1.00 of ideal
+	// sr       average 1.8, 99.9th percentile 3.8 of ideal
+	// ec-mds   average 1.0, 99.9th percentile 1.0 of ideal
+	// adaptive average 1.0, 99.9th percentile 1.0 of ideal
 }

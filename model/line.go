@@ -9,6 +9,7 @@ package model
 // The repeats' delay is the same for each, so their due times come in order and a FIFO holds them.
 type line struct {
 	inject float64 // time per unit
+	rate   float64 // 1/inject
 	delay  float64 // from the end of a lost injection to when its repeat is due
 	clock  float64 // end of the last injection
 	last   float64 // end of the last repeat that got through or is coded
@@ -16,6 +17,9 @@ type line struct {
 	head   int
 	coded  bool // repeats are coded: their losses are drawn elsewhere and not repeated
 }
+
+// newLine returns a line whose repeats are due delay after the end of a lost injection.
+func newLine(inject, delay float64) line { return line{inject: inject, rate: 1 / inject, delay: delay} }
 
 func (l *line) reset(start float64) {
 	l.clock, l.last = start, 0
@@ -28,7 +32,7 @@ func (l *line) pending() int { return len(l.due) - l.head }
 func (l *line) send(n int64, src *source) {
 	for n > 0 && l.pending() > 0 {
 		// The units that start before the next repeat is due.
-		wait := (l.due[l.head] - l.clock) / l.inject
+		wait := (l.due[l.head] - l.clock) * l.rate
 		if wait >= float64(n) {
 			break
 		}

@@ -24,32 +24,42 @@ func slowdown(t *testing.T, s Scheme, tr Transfer) float64 {
 	return float64(m) / float64(tr.Ideal())
 }
 
-// speedups returns the largest gain of b over a from 128 KiB to 1 GiB for units lost with at most
-// maxDrop.
-func speedups(t *testing.T, a, b Scheme, maxDrop float64) (avg, p999 float64) {
-	for p := 1e-6; p <= maxDrop*1.01; p *= math.Sqrt(math.Sqrt(10)) {
+// A gain is how much faster one scheme is than another.
+type gain struct{ avg, p999 float64 }
+
+func (g gain) max(o gain) gain { return gain{max(g.avg, o.avg), max(g.p999, o.p999)} }
+
+// speedups returns the largest gains of b over a from 128 KiB to 1 GiB for units lost with up to 1e-2 and
+// with up to 1e-1. Below 1e-3 they are smaller.
+func speedups(t *testing.T, a, b Scheme, samples int) (to1em2, to1em1 gain) {
+	for p := 1e-3; p <= 0.101; p *= math.Sqrt(math.Sqrt(10)) {
 		for size := 128 * units.KiB; size <= units.GiB; size *= 2 {
 			tr := paperLink(size, UnitDrop(p))
-			ra, rb := simulate(t, a, tr, 10_000), simulate(t, b, tr, 10_000)
-			avg = max(avg, float64(ra.Mean().Value)/float64(rb.Mean().Value))
-			p999 = max(p999, float64(ra.Quantile(0.999).Value)/float64(rb.Quantile(0.999).Value))
+			ra, rb := simulate(t, a, tr, samples), simulate(t, b, tr, samples)
+			g := gain{
+				float64(ra.Mean().Value) / float64(rb.Mean().Value),
+				float64(ra.Quantile(0.999).Value) / float64(rb.Quantile(0.999).Value),
+			}
+			to1em1 = to1em1.max(g)
+			if p < 1.01e-2 {
+				to1em2 = to1em2.max(g)
+			}
 		}
 	}
-	return avg, p999
+	t.Logf("%s over %s: p_unit ≤ 1e-2: %.2fx on average, %.2fx at the 99.9th percentile; p_unit ≤ 1e-1: %.2fx, %.2fx",
+		b.Name(), a.Name(), to1em2.avg, to1em2.p999, to1em1.avg, to1em1.p999)
+	return to1em2, to1em1
 }
 
 // Section 5.2.1: "leading to slowdowns of up to 6.5x on average and 12.2x at the 99.9th percentile".
 // The text gives the range of drop rates as 1e-6 to 1e-2; these gains need more than 1e-2.
 func TestSection521SpeedupOfEC(t *testing.T) {
-	avg, p999 := speedups(t, paperSR, paperMDS, 1e-2)
-	t.Logf("p_unit ≤ 1e-2: %.2fx on average, %.2fx at the 99.9th percentile", avg, p999)
-	require.Greater(t, avg, 4.0)
-	require.Greater(t, p999, 8.5)
-	require.Less(t, avg, 4.5)
-	avg, p999 = speedups(t, paperSR, paperMDS, 1e-1)
-	t.Logf("p_unit ≤ 1e-1: %.2fx on average, %.2fx at the 99.9th percentile", avg, p999)
-	require.Greater(t, avg, 6.3)
-	require.Greater(t, p999, 11.5)
+	low, high := speedups(t, paperSR, paperMDS, 10_000)
+	require.Greater(t, low.avg, 4.0)
+	require.Greater(t, low.p999, 8.5)
+	require.Less(t, low.avg, 4.5, "6.5x isn't reached up to 1e-2")
+	require.Greater(t, high.avg, 6.3)
+	require.Greater(t, high.p999, 11.5)
 }
 
 // Section 5.2.1: "EC outperforms SR for messages from 128 KiB to 1 GiB within the 1e-6 to 1e-2 drop
@@ -70,13 +80,12 @@ func TestSection521RangeOfEC(t *testing.T) {
 // needs r rounds takes 1+(1+α)r RTTs with a timeout and 1+r with NACK: below 3 for α = 2, whatever
 // r is. 4x needs α ≥ 3, with ever more rounds.
 func TestSection521NACK(t *testing.T) {
-	avg, p999 := speedups(t, paperSR, NACK(), 1e-1)
-	t.Logf("NACK over SR RTO: %.2fx on average, %.2fx at the 99.9th percentile", avg, p999)
-	require.Greater(t, avg, 2.0)
-	require.Less(t, avg, 3.0)
-	require.Less(t, p999, 3.0)
-	avg, _ = speedups(t, SR{Alpha: 5}, NACK(), 1e-1)
-	require.Greater(t, avg, 4.0, "an RTO of 6 RTT")
+	_, nack := speedups(t, paperSR, NACK(), 3000)
+	require.Greater(t, nack.avg, 2.0)
+	require.Less(t, nack.avg, 3.0)
+	require.Less(t, nack.p999, 3.0)
+	_, slow := speedups(t, SR{Alpha: 5}, NACK(), 1000)
+	require.Greater(t, slow.avg, 4.0, "an RTO of 6 RTT")
 }
 
 // Section 5.2.1: "with a 128 MiB buffer, XOR falls back to SR at about 1e-3 drop rate, while MDS

@@ -13,6 +13,7 @@ type source struct {
 	rnd     *rand.Rand
 	drop    float64 // of a unit
 	control float64 // of a control frame
+	through int64   // how many more calls of lost return false
 	skip    float64 // -1/ln(1-drop): mean of the exponential that a gap is the whole part of
 }
 
@@ -26,6 +27,7 @@ func newSource(t Transfer) *source {
 // seed starts stream n of a run: streams of one seed are independent of each other.
 func (s *source) seed(seed, n uint64) {
 	s.pcg.Seed(splitmix(seed), splitmix(seed+0x9e3779b97f4a7c15*(n+1)))
+	s.through = s.gap()
 }
 
 func splitmix(x uint64) uint64 {
@@ -48,8 +50,14 @@ func (s *source) gap() int64 {
 	return int64(min(s.rnd.ExpFloat64()*s.skip, endless))
 }
 
-// lost decides about one unit.
-func (s *source) lost() bool { return s.rnd.Float64() < s.drop }
+// lost decides about one unit. It draws only when one is lost, as gap does.
+func (s *source) lost() bool {
+	if s.through--; s.through >= 0 {
+		return false
+	}
+	s.through = s.gap()
+	return true
+}
 
 // controlLost decides about one control frame.
 func (s *source) controlLost() bool { return s.control > 0 && s.rnd.Float64() < s.control }

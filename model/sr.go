@@ -44,7 +44,7 @@ func checkTimeout(name string, v float64) error {
 func (s SR) rto(t Transfer) float64 { return (1 + s.Alpha) * t.rtt() }
 
 func (s SR) sampler(t Transfer) sampler {
-	r := &srRun{line: line{inject: t.inject(), delay: s.rto(t)}, units: t.Units(), short: t.short()}
+	r := &srRun{line: newLine(t.inject(), s.rto(t)), units: t.Units(), short: t.short()}
 	if s.Overlap {
 		return overlapRun{r}
 	}
