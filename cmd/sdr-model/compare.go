@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/model"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A perfPoint is what compare needs of an element of sdr-perf's JSON, version 1.
+type perfPoint struct {
+	Version     int         `json:"version"`
+	Device      string      `json:"device"`
+	Reliability string      `json:"reliability"`
+	SizeBytes   units.Bytes `json:"size_bytes"`
+	MTU         units.Bytes `json:"mtu"`
+	Iterations  int         `json:"iterations"`
+	Link        *struct {
+		RTTNs   units.Duration `json:"rtt_ns"`
+		RateBps units.Rate     `json:"rate_bps"`
+		Drop    float64        `json:"drop"`
+		Burst   float64        `json:"burst"`
+	} `json:"link"`
+	CompletionNs struct {
+		Avg  float64 `json:"avg"`
+		P50  float64 `json:"p50"`
+		P99  float64 `json:"p99"`
+		P999 float64 `json:"p999"`
+	} `json:"completion_ns"`
+	Chunks struct {
+		UnitBytes units.Bytes `json:"unit_bytes"`
+	} `json:"chunks"`
+	UnitBytes units.Bytes `json:"unit_bytes"`
+	Params    struct {
+		Alpha *float64 `json:"alpha"`
+		Beta  *float64 `json:"beta"`
+		K     int64    `json:"k"`
+		M     int64    `json:"m"`
+	} `json:"params"`
+}
+
+type compare struct {
+	simulation
+	tolerance float64 // percent
+	headers   units.Bytes
+}
+
+func newCompare() *cobra.Command {
+	c := &compare{}
+	cmd := &cobra.Command{
+		Use:   "compare FILE.json",
+		Short: "Put results of sdr-perf beside the prediction",
+		Long: `compare reads the results that sdr-perf --json wrote ("-" for standard input), predicts each
+point that ran over an emulated link, and says where they part: by more than the
+tolerance and by more than the sampling error of that many iterations.
+
+The emulated rate may count headers, the model's doesn't: --headers 64 (IPv4) or 84
+(IPv6) takes them off the rate.`,
+		Args: usageArgs(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			if !(c.tolerance >= 0 && c.tolerance <= 100) {
+				return usagef("--tolerance %g: allowed 0 to 100", c.tolerance)
+			}
+			points, err := readPoints(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			return c.run(cmd.OutOrStdout(), points)
+		},
+	}
+	cmd.Flags().Float64Var(&c.tolerance, "tolerance", 5, "difference in per cent that counts as agreement")
+	cmd.Flags().Var(&c.headers, "headers", "header bytes that the link's rate counts for each packet")
+	c.register(cmd, model.DefaultSamples)
+	return cmd
+}
+
+func readPoints(stdin io.Reader, path string) ([]perfPoint, error) {
+	in := stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	data, err := io.ReadAll(io.LimitReader(in, 64<<20))
+	if err != nil {
+		return nil, err
+	}
+	var points []perfPoint
+	if err := json.Unmarshal(data, &points); err != nil {
+		return nil, fmt.Errorf("%s: not the JSON that sdr-perf writes: %w", path, err)
+	}
+	for i, p := range points {
+		if p.Version != 1 {
+			return nil, fmt.Errorf("%s: point %d has version %d, this program reads version 1", path, i+1, p.Version)
+		}
+	}
+	return points, nil
+}
+
+func (c *compare) run(w io.Writer, points []perfPoint) error {
+	fmt.Fprintf(w, "%-10s %-9s %9s %9s | %9s %9s %6s | %7s %7s %7s | %s\n",
+		"device", "scheme", "size", "drop", "measured", "predicted", "ratio", "p50", "p99", "p99.9", "verdict")
+	parted, compared := 0, 0
+	for _, p := range points {
+		s, t, why := c.model(p)
+		if why != "" {
+			fmt.Fprintf(w, "%-10s %-9s %9v %9s | not compared: %s\n", p.Device, p.Reliability, p.SizeBytes, "", why)
+			continue
+		}
+		r, err := model.Simulate(s, t, c.options())
+		if err != nil {
+			return fmt.Errorf("%s %v: %w", p.Reliability, p.SizeBytes, err)
+		}
+		compared++
+		if !c.printPoint(w, p, r) {
+			parted++
+		}
+	}
+	fmt.Fprintf(w, "%d points compared, %d part from the prediction by more than %g %% and sampling error\n", compared, parted, c.tolerance)
+	return nil
+}
+
+// model returns the scheme and the transfer of a point, or why there is none.
+func (c *compare) model(p perfPoint) (s model.Scheme, t model.Transfer, why string) {
+	or := func(v *float64, fallback float64) float64 {
+		if v == nil {
+			return fallback
+		}
+		return *v
+	}
+	ec := model.EC{K: p.Params.K, M: p.Params.M, Beta: or(p.Params.Beta, 0.5)}
+	switch p.Reliability {
+	case "sr":
+		s = model.SR{Alpha: or(p.Params.Alpha, 2)}
+	case "sr-nack":
+		s = model.SR{Nack: true, Alpha: or(p.Params.Alpha, 0)}
+	case "ec-xor":
+		ec.Code = model.XOR
+		s = ec
+	case "ec-mds":
+		s = ec
+	case "adaptive":
+		s = model.Adaptive{}
+	default:
+		return nil, t, fmt.Sprintf("the model has no scheme %q", p.Reliability)
+	}
+	unit := max(p.UnitBytes, p.Chunks.UnitBytes)
+	switch {
+	case p.Link == nil:
+		return nil, t, "no emulated link, so no prediction"
+	case p.Link.RateBps == 0:
+		return nil, t, "the link has no rate, so no ideal"
+	case p.MTU < 1 || unit < 1:
+		return nil, t, "mtu or unit_bytes is missing"
+	case p.Link.Burst > 1:
+		return nil, t, "drops come in bursts, the model's are independent"
+	case p.Iterations < 1:
+		return nil, t, "no iterations"
+	}
+	t = model.Transfer{
+		Rate: units.Rate(float64(p.Link.RateBps) * float64(p.MTU) / float64(p.MTU+c.headers)),
+		RTT:  p.Link.RTTNs, Size: p.SizeBytes, Unit: unit,
+		Drop: model.PacketDrop(p.Link.Drop).Unit(int64((unit + p.MTU - 1) / p.MTU)), Control: model.PacketDrop(p.Link.Drop),
+	}
+	return s, t, ""
+}
+
+// printPoint prints a row and reports whether measurement and prediction agree.
+func (c *compare) printPoint(w io.Writer, p perfPoint, r *model.Result) bool {
+	mean := r.Mean()
+	ratio := p.CompletionNs.Avg / float64(mean.Value)
+	fmt.Fprintf(w, "%-10s %-9s %9v %9s | %9v %9v %6.3f |", p.Device, p.Reliability, p.SizeBytes, short(p.Link.Drop),
+		units.Duration(p.CompletionNs.Avg), mean.Value, ratio)
+	var parts []string
+	// The predicted interval, scaled from the samples drawn to the iterations measured.
+	half := float64(mean.High-mean.Value) * math.Sqrt(float64(r.Samples())/float64(p.Iterations))
+	if off := math.Abs(p.CompletionNs.Avg - float64(mean.Value)); off > c.tolerance/100*float64(mean.Value) && off > half {
+		parts = append(parts, fmt.Sprintf("average %+.1f %%", 100*(ratio-1)))
+	}
+	for _, q := range []struct {
+		name     string
+		q        float64
+		measured float64
+	}{{"p50", 0.5, p.CompletionNs.P50}, {"p99", 0.99, p.CompletionNs.P99}, {"p99.9", 0.999, p.CompletionNs.P999}} {
+		// A quantile needs some samples beyond it.
+		if q.measured == 0 || float64(p.Iterations)*(1-q.q) < 5 {
+			fmt.Fprintf(w, " %7s", "-")
+			continue
+		}
+		ratio := q.measured / float64(r.Quantile(q.q).Value)
+		fmt.Fprintf(w, " %7.3f", ratio)
+		if !c.agrees(r, q.q, q.measured, p.Iterations) {
+			parts = append(parts, fmt.Sprintf("%s %+.1f %%", q.name, 100*(ratio-1)))
+		}
+	}
+	if len(parts) == 0 {
+		fmt.Fprintf(w, " | agrees\n")
+		return true
+	}
+	fmt.Fprintf(w, " | parts: %s\n", strings.Join(parts, ", "))
+	return false
+}
+
+// agrees says whether a measured quantile is within the tolerance of what so many iterations may give.
+func (c *compare) agrees(r *model.Result, q, measured float64, iterations int) bool {
+	slack := 1.96 * math.Sqrt(q*(1-q)/float64(iterations))
+	low, high := r.Quantile(max(0, q-slack)).Value, r.Quantile(min(1, q+slack)).Value
+	return measured >= float64(low)*(1-c.tolerance/100) && measured <= float64(high)*(1+c.tolerance/100)
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command sdr-model predicts how long a reliable RDMA write takes over a long, lossy link.
+//
+//	sdr-model plan --distance 3750km --rate 400gbit --size 128MiB,8GiB --drop 1e-6..1e-3
+//	sdr-model figure all --out figures
+//	sdr-model compare results.json
+//
+// plan compares the schemes of go-sdr on a link and recommends one. figure draws the figures of the
+// SDR-RDMA paper that follow from the model. compare puts results of sdr-perf beside the prediction.
+// The model and its limits are in package model. Exit status: 0, 1 for a failure, 2 for usage.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/model"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "sdr-model:", err)
+	var usage usageError
+	if errors.As(err, &usage) || errors.Is(err, model.ErrRange) {
+		return 2
+	}
+	return 1
+}
+
+// A usageError is the user's mistake: exit status 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// usageArgs makes the errors of an argument check usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "sdr-model",
+		Short:         "Predict how long reliable RDMA writes take over long, lossy links",
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newPlan(), newFigure(), newCompare())
+	return root
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(devel)"
+	}
+	return info.Main.Version
+}
+
+// simulation are the flags of everything that draws samples.
+type simulation struct {
+	samples, threads int
+	seed             uint64
+}
+
+func (s *simulation) register(cmd *cobra.Command, samples int) {
+	f := cmd.Flags()
+	f.IntVar(&s.samples, "samples", samples, fmt.Sprintf("Monte-Carlo samples a point, 1 to %d", model.MaxSamples))
+	f.Uint64Var(&s.seed, "seed", 1, "seed of the samples: the same seed gives the same result")
+	f.IntVar(&s.threads, "threads", 0, "threads to sample with, 0 for all cores; the result is the same")
+}
+
+func (s *simulation) options() model.Options {
+	return model.Options{Samples: s.samples, Seed: s.seed, Threads: s.threads}
+}
+
+// check refuses what the library would take as "default".
+func (s *simulation) check() error {
+	if s.samples < 1 || s.samples > model.MaxSamples {
+		return usagef("--samples %d: allowed 1 to %d", s.samples, model.MaxSamples)
+	}
+	if s.threads < 0 {
+		return usagef("--threads %d: allowed 0 (all cores) and more", s.threads)
+	}
+	return nil
+}

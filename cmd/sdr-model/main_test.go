@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/model"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// execute runs the command and returns its standard output.
+func execute(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(&bytes.Buffer{})
+	err := root.Execute()
+	return out.String(), err
+}
+
+func TestBadParametersAreRefused(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"plan --drop 2", "allowed 0 and 1e-15 to 0.9"},
+		{"plan --drop -1", "allowed 0 and 1e-15 to 0.9"},
+		{"plan --drop 1e-3..1e-6", "the lower probability comes first"},
+		{"plan --drop 0..1e-3", "can't start at 0"},
+		{"plan --chunk-drop x", "allowed"},
+		{"plan --drop 1e-3 --chunk-drop 1e-3", "exclude each other"},
+		{"plan --rtt 1ms --distance 5km", "exclude each other"},
+		{"plan --us-per-km 4", "needs --distance"},
+		{"plan --distance 5", "write it like 3750km"},
+		{"plan --distance 0km", "allowed above 0 to 1000000 km"},
+		{"plan --distance 5km --us-per-km 1", "allowed 3 to 100"},
+		{"plan --rate 0", "allowed 1 kbit/s to 1000 Tbit/s"},
+		{"plan --rtt 0", "allowed 100 ns to 1000 s"},
+		{"plan --size 0", "allowed 1 B to 1024 TiB"},
+		{"plan --size 1MiB,", "size"},
+		{"plan --chunk 5000", "multiples of --mtu"},
+		{"plan --mtu 0", "multiples of --mtu"},
+		{"plan --k 0", "allowed 1 ≤ m ≤ k and k+m ≤ 255"},
+		{"plan --m 40", "allowed 1 ≤ m ≤ k and k+m ≤ 255"},
+		{"plan --alpha -1", "allowed 0 to 1000"},
+		{"plan --beta 1e9", "allowed 0 to 1000"},
+		{"plan --fallback none", "missing and whole"},
+		{"plan --samples 0", "allowed 1 to 10000000"},
+		{"plan --threads -1", "allowed 0"},
+		{"plan extra", "unknown command"},
+		{"plan --nonsense", "unknown flag"},
+		{"figure", "requires at least 1 arg"},
+		{"figure 4", "there are 3, 9, 10, 11, 12, 13, 15 and all"},
+		{"figure 15 --samples -5", "allowed 1 to 10000000"},
+		{"compare", "accepts 1 arg"},
+		{"compare x.json --tolerance -1", "allowed 0 to 100"},
+	} {
+		_, err := execute(t, strings.Fields(c.args)...)
+		require.ErrorContains(t, err, c.says, c.args)
+		require.Equal(t, 2, run(strings.Fields(c.args)), c.args)
+	}
+	require.Equal(t, 1, run([]string{"compare", "/nonexistent.json"}), "not a usage error")
+}
+
+func TestProbabilities(t *testing.T) {
+	var p probabilities
+	for in, want := range map[string]probabilities{
+		"1e-5": {1e-5}, "0": {0}, "1e-6..1e-3": {1e-6, 1e-5, 1e-4, 1e-3}, "2e-6..5e-4": {2e-6, 1e-5, 1e-4, 5e-4}, "0.1..0.1": {0.1},
+	} {
+		require.NoError(t, p.Set(in), in)
+		require.InDeltaSlice(t, []float64(want), []float64(p), 1e-12, in)
+	}
+	require.Equal(t, "1e-5", short(1e-5))
+	require.Equal(t, "1.6e-4", short(1.5999e-4))
+	require.Equal(t, "0.149", short(0.14886))
+	require.Equal(t, "0", short(0))
+}
+
+// The JSON contract: these keys, no others.
+func TestPlanJSON(t *testing.T) {
+	out, err := execute(t, "plan", "--size", "1MiB,128MiB", "--drop", "1e-5..1e-4", "--samples", "500", "--json", "-")
+	require.NoError(t, err)
+	var objects []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(out), &objects))
+	require.Len(t, objects, 2*2*5)
+	recommended := map[any]map[any]bool{}
+	for _, o := range objects {
+		var keys []string
+		for k := range o {
+			keys = append(keys, k)
+		}
+		require.ElementsMatch(t, []string{
+			"version", "scheme", "params", "size_bytes", "chunk_bytes", "rate_bps", "rtt_ns", "packet_drop", "chunk_drop",
+			"ideal_ns", "avg_ns", "p50_ns", "p99_ns", "p999_ns", "samples", "recommended",
+		}, keys)
+		require.Contains(t, simplest, o["scheme"])
+		require.EqualValues(t, 1, o["version"])
+		require.EqualValues(t, 500, o["samples"])
+		require.LessOrEqual(t, o["p50_ns"], o["p999_ns"])
+		require.GreaterOrEqual(t, o["avg_ns"].(float64), o["ideal_ns"].(float64)-2)
+		if o["recommended"].(bool) {
+			if recommended[o["size_bytes"]] == nil {
+				recommended[o["size_bytes"]] = map[any]bool{}
+			}
+			recommended[o["size_bytes"]][o["scheme"]] = true
+		}
+	}
+	require.Len(t, recommended, 2)
+	for size, schemes := range recommended {
+		require.Len(t, schemes, 1, "one scheme for %v", size)
+	}
+	file := filepath.Join(t.TempDir(), "plan.json")
+	table, err := execute(t, "plan", "--samples", "500", "--json", file)
+	require.NoError(t, err)
+	require.Contains(t, table, "Recommended", "with a file the table is printed too")
+	require.FileExists(t, file)
+}
+
+func TestPlanTable(t *testing.T) {
+	out, err := execute(t, "plan", "--distance", "3750km", "--us-per-km", "3.3333333", "--size", "128MiB", "--chunk-drop", "1e-3", "--fallback", "whole")
+	require.NoError(t, err)
+	for _, want := range []string{"RTT 25 ms (3750 km", "1e-3 per chunk", "6.25e-5 per packet", "RTO 3 RTT", "> adaptive", "k=32 m=8", "Recommended for 128 MiB: adaptive"} {
+		require.Contains(t, out, want)
+	}
+}
+
+// Transfers with many drops are sampled less, unless asked.
+func TestPlanThinsSamples(t *testing.T) {
+	p := &plan{simulation: simulation{samples: 10_000}, thin: true}
+	few := model.Transfer{Size: 1 << 20, Unit: 1 << 16, Drop: 0.1}
+	many := model.Transfer{Size: units.TiB, Unit: 1 << 16, Drop: 0.1}
+	require.Equal(t, 10_000, p.optionsFor(few).Samples)
+	require.Equal(t, fewestSamples, p.optionsFor(many).Samples)
+	p.thin = false
+	require.Equal(t, 10_000, p.optionsFor(many).Samples)
+}
+
+// perfJSON is what sdr-perf writes (the fields that matter here and some that don't) for a point whose
+// times are the model's, off by a factor.
+func perfJSON(t *testing.T, reliability string, s model.Scheme, factor float64) string {
+	t.Helper()
+	tr := model.Transfer{Rate: units.Gbit, RTT: 25 * units.Millisecond, Size: 8 * units.MiB, Unit: 4 * units.KiB, Drop: 1e-3, Control: 1e-3}
+	r, err := model.Simulate(s, tr, model.Options{Samples: 2000, Seed: 77})
+	require.NoError(t, err)
+	at := func(v units.Duration) units.Duration { return units.Duration(float64(v) * factor) }
+	object := map[string]any{
+		"version": 1, "device": "userroce", "backend": "userroce", "reliability": reliability, "size_bytes": tr.Size, "chunk_bytes": 65536,
+		"mtu": 4096, "channels": 4, "iterations": 2000,
+		"link":          map[string]any{"rtt_ns": tr.RTT, "rate_bps": tr.Rate, "drop": 1e-3},
+		"completion_ns": map[string]any{"avg": at(r.Mean().Value), "p50": at(r.Quantile(0.5).Value), "p99": at(r.Quantile(0.99).Value), "p999": at(r.Quantile(0.999).Value), "min": 0, "max": 0},
+		"ideal_ns":      tr.Ideal(), "chunks": map[string]any{"sent": 2048, "unit_bytes": 4096},
+		"params": map[string]any{"alpha": 2, "beta": 0.5, "k": 32, "m": 8}, "verified": true, "seed": 1, "environment": map[string]any{"go": "go1.26"},
+	}
+	data, err := json.Marshal([]any{object})
+	require.NoError(t, err)
+	return string(data)
+}
+
+func compareFile(t *testing.T, content string, args ...string) (string, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "perf.json")
+	require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+	return execute(t, append([]string{"compare", file}, args...)...)
+}
+
+func TestCompare(t *testing.T) {
+	schemes := map[string]model.Scheme{
+		"sr": model.SR{Alpha: 2}, "sr-nack": model.SR{Nack: true, Alpha: 2}, "adaptive": model.Adaptive{},
+		"ec-xor": model.EC{Code: model.XOR, K: 32, M: 8, Beta: 0.5}, "ec-mds": model.EC{K: 32, M: 8, Beta: 0.5},
+	}
+	for name, s := range schemes {
+		out, err := compareFile(t, perfJSON(t, name, s, 1))
+		require.NoError(t, err)
+		require.Contains(t, out, "| agrees", "%s: %s", name, out)
+		require.Contains(t, out, "1 points compared, 0 part")
+		out, err = compareFile(t, perfJSON(t, name, s, 1.2))
+		require.NoError(t, err)
+		require.Contains(t, out, "parts: average +", "%s: %s", name, out)
+		require.Contains(t, out, "1 points compared, 1 part")
+		out, err = compareFile(t, perfJSON(t, name, s, 1.2), "--tolerance", "30")
+		require.NoError(t, err)
+		require.Contains(t, out, "| agrees")
+	}
+	// 4096 bytes of 4160 are 1.6 % of the injection time.
+	out, err := compareFile(t, perfJSON(t, "adaptive", schemes["adaptive"], 1), "--headers", "64", "--tolerance", "0.1")
+	require.NoError(t, err)
+	require.Contains(t, out, "parts: average -1.")
+}
+
+func TestCompareSaysWhatItCannot(t *testing.T) {
+	point := perfJSON(t, "sr", model.SR{Alpha: 2}, 1)
+	for _, c := range []struct{ from, to, says string }{
+		{`"reliability":"sr"`, `"reliability":"none"`, `no scheme "none"`},
+		{`"link":{`, `"link":null,"old":{`, "no emulated link"},
+		{`"rate_bps":1000000000`, `"rate_bps":0`, "no rate"},
+		{`"unit_bytes":4096`, `"unit_bytes":0`, "unit_bytes is missing"},
+		{`"drop":0.001`, `"drop":0.001,"burst":8`, "bursts"},
+		{`"iterations":2000`, `"iterations":0`, "no iterations"},
+	} {
+		changed := strings.Replace(point, c.from, c.to, 1)
+		require.NotEqual(t, point, changed, c.from)
+		out, err := compareFile(t, changed)
+		require.NoError(t, err)
+		require.Contains(t, out, "not compared: ")
+		require.Contains(t, out, c.says)
+		require.Contains(t, out, "0 points compared")
+	}
+	_, err := compareFile(t, "{")
+	require.ErrorContains(t, err, "not the JSON that sdr-perf writes")
+	_, err = compareFile(t, `[{"version":2}]`)
+	require.ErrorContains(t, err, "reads version 1")
+	_, err = compareFile(t, strings.Replace(point, `"drop":0.001`, `"drop":3`, 1))
+	require.ErrorIs(t, err, model.ErrRange)
+}
+
+func FuzzCompare(f *testing.F) {
+	f.Add([]byte(`[]`))
+	f.Add([]byte(`[{"version":1,"reliability":"sr","mtu":4096,"iterations":1,"size_bytes":8192,"link":{"rtt_ns":25000000,"rate_bps":1000000000,"drop":0.1},"chunks":{"unit_bytes":4096}}]`))
+	f.Add([]byte(`[{"version":1,"reliability":"ec-mds","params":{"k":-1,"m":300},"mtu":-4096,"iterations":1,"size_bytes":-1,"link":{"drop":1e300},"unit_bytes":1}]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		points, err := readPoints(bytes.NewReader(data), "-")
+		if err != nil {
+			return
+		}
+		c := &compare{simulation: simulation{samples: 1, threads: 1}, tolerance: 5}
+		for i := range points { // an absurd message may take seconds, but not panic
+			points[i].SizeBytes = min(points[i].SizeBytes, units.MiB)
+		}
+		_ = c.run(&bytes.Buffer{}, points)
+	})
+}
+
+func TestFigureWritesThreeFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "folder")
+	out, err := execute(t, "figure", "15", "--out", dir, "--quiet")
+	require.NoError(t, err)
+	for _, ext := range []string{"svg", "png", "csv"} {
+		require.Contains(t, out, "figure15."+ext)
+		require.FileExists(t, filepath.Join(dir, "figure15."+ext))
+	}
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/model"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// simplest lists the schemes from the one that needs least to the one that needs most.
+var simplest = []string{"sr", "sr-nack", "ec-xor", "ec-mds", "adaptive"}
+
+// plan holds the flags of sdr-model plan.
+type plan struct {
+	simulation
+	thin            bool // fewer samples where each holds many drops
+	rate            units.Rate
+	rtt             units.Duration
+	distance        kilometers
+	usPerKm         float64
+	sizes           sizeList
+	drop, chunkDrop probabilities
+	chunk, mtu      units.Bytes
+	k, m            int64
+	alpha, beta     float64
+	fallback        string
+	json            string
+}
+
+func newPlan() *cobra.Command {
+	p := &plan{
+		rate: 400 * units.Gbit, rtt: 25 * units.Millisecond, sizes: sizeList{128 * units.MiB}, drop: probabilities{1e-5},
+		chunk: 64 * units.KiB, mtu: 4 * units.KiB,
+	}
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Compare the schemes on a link and recommend one",
+		Long: `plan predicts average and tail of the completion time of a write of each size with
+each scheme of go-sdr, and recommends the simplest scheme that is within 2 % of the
+best on average and at the 99.9th percentile, over the whole range of drop
+probabilities if one is given.
+
+Completion time runs from the post to the final acknowledgement; the ideal is
+size/rate + RTT. Drops are independent. --chunk is what the schemes repeat and code:
+a chunk of N packets is lost with 1-(1-p)^N.`,
+		Example: `  sdr-model plan --distance 3750km --size 128MiB,8GiB --drop 1e-6..1e-3
+  sdr-model plan --rtt 25ms --rate 100gbit --chunk 4KiB --drop 1e-3 --json -`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
+	}
+	f := cmd.Flags()
+	f.Var(&p.rate, "rate", "rate of user data")
+	f.Var(&p.rtt, "rtt", "round-trip time")
+	f.Var(&p.distance, "distance", "length of the cable, instead of --rtt")
+	f.Float64Var(&p.usPerKm, "us-per-km", float64(model.Fibre), "one-way µs per km with --distance: 5 in fibre; the paper has 3.33")
+	f.Var(&p.sizes, "size", "message sizes")
+	f.Var(&p.drop, "drop", "drop probability of a packet, or a range such as 1e-6..1e-3")
+	f.Var(&p.chunkDrop, "chunk-drop", "drop probability of a chunk, instead of --drop")
+	f.Var(&p.chunk, "chunk", "what is repeated or coded, a multiple of the MTU")
+	f.Var(&p.mtu, "mtu", "payload of a packet")
+	f.Int64Var(&p.k, "k", 32, "data chunks of a submessage of ec")
+	f.Int64Var(&p.m, "m", 8, "parity chunks of a submessage of ec")
+	f.Float64Var(&p.alpha, "alpha", 2, "sr: RTO = (1+alpha) RTT")
+	f.Float64Var(&p.beta, "beta", 0.5, "ec: fallback timeout = beta RTT")
+	f.StringVar(&p.fallback, "fallback", "missing", "ec: repeat what decoding lacks (missing) or the submessage by sr as in the paper (whole)")
+	f.StringVar(&p.json, "json", "", "write the predictions to this file as JSON, - for standard output instead of the table")
+	p.register(cmd, model.DefaultSamples)
+	cmd.Flags().Lookup("samples").Usage += "; fewer by default where each has thousands of drops"
+	return cmd
+}
+
+func (p *plan) run(cmd *cobra.Command) error {
+	if err := p.validate(cmd); err != nil {
+		return err
+	}
+	blocks, err := p.predict()
+	if err != nil {
+		return err
+	}
+	if p.json != "-" {
+		p.print(cmd.OutOrStdout(), blocks)
+	}
+	if p.json != "" {
+		return writeJSON(cmd.OutOrStdout(), p.json, p.objects(blocks))
+	}
+	return nil
+}
+
+// validate checks what the library can't, and sets the RTT of a distance.
+func (p *plan) validate(cmd *cobra.Command) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	given := cmd.Flags().Changed
+	p.thin = !given("samples")
+	switch {
+	case given("rtt") && given("distance"):
+		return usagef("--rtt and --distance exclude each other")
+	case given("drop") && given("chunk-drop"):
+		return usagef("--drop and --chunk-drop exclude each other")
+	case given("us-per-km") && !given("distance"):
+		return usagef("--us-per-km needs --distance")
+	case p.mtu < 1 || p.chunk < p.mtu || p.chunk%p.mtu != 0:
+		return usagef("--chunk %v: allowed are multiples of --mtu %v", p.chunk, p.mtu)
+	case p.fallback != "missing" && p.fallback != "whole":
+		return usagef("--fallback %q: allowed are missing and whole", p.fallback)
+	}
+	if given("distance") {
+		rtt, err := model.Kilometers(p.distance).RTT(model.MicrosPerKm(p.usPerKm))
+		if err != nil {
+			return err
+		}
+		p.rtt = rtt
+	}
+	return nil
+}
+
+// A block holds the predictions for one size at one drop probability.
+type block struct {
+	transfer    model.Transfer
+	predictions []model.Prediction
+	split       model.EC // the best for ec-mds
+	splitMean   units.Duration
+}
+
+// A recommendation is for one size.
+type recommendation struct{ name, why string }
+
+// sized are the blocks of one size, in the order of drop probabilities.
+type sized struct {
+	recommendation
+	blocks []block
+}
+
+func (p *plan) schemes() []model.Scheme {
+	ec := model.EC{Code: model.XOR, K: p.k, M: p.m, Alpha: p.alpha, Beta: p.beta}
+	if p.fallback == "whole" {
+		ec.Fallback = model.Whole
+	}
+	mds := ec
+	mds.Code = model.MDS
+	return []model.Scheme{model.SR{Alpha: p.alpha}, model.NACK(), ec, mds, model.Adaptive{}}
+}
+
+func (p *plan) predict() ([]sized, error) {
+	var all []sized
+	for _, size := range p.sizes {
+		var s sized
+		var predictions []model.Prediction
+		for _, t := range p.transfers(size) {
+			b := block{transfer: t}
+			for _, scheme := range p.schemes() {
+				r, err := model.Simulate(scheme, t, p.optionsFor(t))
+				if err != nil {
+					return nil, err
+				}
+				b.predictions = append(b.predictions, model.Prediction{Scheme: scheme, Transfer: t, Result: r})
+			}
+			var err error
+			if b.split, b.splitMean, err = p.schemes()[3].(model.EC).BestSplit(t); err != nil {
+				return nil, err
+			}
+			predictions = append(predictions, b.predictions...)
+			s.blocks = append(s.blocks, b)
+		}
+		s.name, s.why = model.Recommend(predictions, simplest)
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// enoughDrops is how many drops to draw for a scheme and a transfer unless --samples says otherwise. Many
+// drops average out within a transfer, so that fewer transfers do.
+const enoughDrops, fewestSamples = 2e7, 300
+
+func (p *plan) optionsFor(t model.Transfer) model.Options {
+	o := p.options()
+	if drops := float64(t.Units()) * float64(t.Drop); p.thin && drops > 0 {
+		o.Samples = int(min(float64(o.Samples), max(fewestSamples, enoughDrops/drops)))
+	}
+	return o
+}
+
+// transfers returns the transfers of one size, by drop probability.
+func (p *plan) transfers(size units.Bytes) (all []model.Transfer) {
+	t := model.Transfer{Rate: p.rate, RTT: p.rtt, Size: size, Unit: p.chunk}
+	packets := int64(p.chunk / p.mtu)
+	if len(p.chunkDrop) > 0 {
+		for _, q := range p.chunkDrop {
+			t.Drop, t.Control = model.UnitDrop(q), model.UnitDrop(q).Packet(packets)
+			all = append(all, t)
+		}
+		return all
+	}
+	for _, q := range p.drop {
+		t.Drop, t.Control = model.PacketDrop(q).Unit(packets), model.PacketDrop(q)
+		all = append(all, t)
+	}
+	return all
+}
+
+// parameters says what a scheme does with a transfer.
+func parameters(s model.Scheme, t model.Transfer) string {
+	switch s := s.(type) {
+	case model.SR:
+		if s.Nack {
+			return "repeat after 1 RTT"
+		}
+		return fmt.Sprintf("RTO %.3g RTT", 1+s.Alpha)
+	case model.EC:
+		return fmt.Sprintf("k=%d m=%d", s.K, s.M)
+	case model.Adaptive:
+		c, _ := s.Choose(t) // simulated before: it is valid
+		return fmt.Sprintf("k=%d m=%d x%d", c.K, c.M, c.Groups)
+	}
+	return ""
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sdr-rdma/go-sdr/model"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+func (p *plan) print(w io.Writer, all []sized) {
+	fmt.Fprintf(w, "%v, RTT %v%s, chunk %v = %d packets of %v, seed %d\n",
+		p.rate, p.rtt, p.distanceNote(), p.chunk, p.chunk/p.mtu, p.mtu, p.seed)
+	for _, s := range all {
+		for _, b := range s.blocks {
+			printBlock(w, b, s.name)
+		}
+		t := s.blocks[0].transfer
+		fmt.Fprintf(w, "\nRecommended for %v: %s\n", t.Size, s.why)
+		last := s.blocks[len(s.blocks)-1]
+		if s.name == "adaptive" {
+			printChoice(w, last.transfer)
+		}
+		fmt.Fprintf(w, "Best fixed split for ec-mds at the highest drop probability: k=%d m=%d, average %.3fx of ideal.\n",
+			last.split.K, last.split.M, float64(last.splitMean)/float64(last.transfer.Ideal()))
+	}
+}
+
+func (p *plan) distanceNote() string {
+	if p.distance == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%g km at %.3g µs/km)", float64(p.distance), p.usPerKm)
+}
+
+func printBlock(w io.Writer, b block, recommended string) {
+	t := b.transfer
+	fmt.Fprintf(w, "\n%v, drop %s per packet = %s per chunk, ideal %v, %d samples\n",
+		t.Size, short(float64(t.Control)), short(float64(t.Drop)), t.Ideal(), b.predictions[0].Result.Samples())
+	fmt.Fprintf(w, "  %-10s %-19s %10s %10s %10s %10s  %s\n", "scheme", "parameters", "average", "p50", "p99", "p99.9", "average and p99.9 over ideal")
+	for _, pr := range b.predictions {
+		mark := " "
+		if pr.Scheme.Name() == recommended {
+			mark = ">"
+		}
+		mean := pr.Result.Mean()
+		avg, p999 := pr.Slowdown()
+		fmt.Fprintf(w, "%s %-10s %-19s %10v %10v %10v %10v  %6.3f ± %.3f %7.3f\n", mark, pr.Scheme.Name(), parameters(pr.Scheme, t),
+			mean.Value, pr.Result.Quantile(0.5).Value, pr.Result.Quantile(0.99).Value, pr.Result.Quantile(0.999).Value,
+			avg, float64(mean.High-mean.Value)/float64(t.Ideal()), p999)
+	}
+}
+
+func printChoice(w io.Writer, t model.Transfer) {
+	c, _ := model.Adaptive{}.Choose(t) // simulated before: it is valid
+	fmt.Fprintf(w, "It repeats the first %d chunks when they are lost and codes the last %d in %d interleaved groups of up to %d with %d parity chunks each.\n",
+		c.Body, c.Tail, c.Groups, c.K, c.M)
+}
+
+// A planObject is an element of the array that plan --json writes. Its fields are a contract.
+type planObject struct {
+	Version     int            `json:"version"`
+	Scheme      string         `json:"scheme"`
+	Params      planParams     `json:"params"`
+	SizeBytes   units.Bytes    `json:"size_bytes"`
+	ChunkBytes  units.Bytes    `json:"chunk_bytes"`
+	RateBps     units.Rate     `json:"rate_bps"`
+	RTTNs       units.Duration `json:"rtt_ns"`
+	PacketDrop  float64        `json:"packet_drop"`
+	ChunkDrop   float64        `json:"chunk_drop"`
+	IdealNs     units.Duration `json:"ideal_ns"`
+	AvgNs       units.Duration `json:"avg_ns"`
+	P50Ns       units.Duration `json:"p50_ns"`
+	P99Ns       units.Duration `json:"p99_ns"`
+	P999Ns      units.Duration `json:"p999_ns"`
+	Samples     int            `json:"samples"`
+	Recommended bool           `json:"recommended"`
+}
+
+// planParams holds what applies to the scheme; for adaptive what it chose.
+type planParams struct {
+	Alpha    *float64 `json:"alpha,omitempty"`
+	Beta     *float64 `json:"beta,omitempty"`
+	K        *int64   `json:"k,omitempty"`
+	M        *int64   `json:"m,omitempty"`
+	Groups   *int64   `json:"groups,omitempty"`
+	Tail     *int64   `json:"tail_chunks,omitempty"`
+	Fallback string   `json:"fallback,omitempty"`
+}
+
+func (p *plan) params(s model.Scheme, t model.Transfer) planParams {
+	switch s := s.(type) {
+	case model.SR:
+		return planParams{Alpha: &s.Alpha}
+	case model.EC:
+		params := planParams{Beta: &s.Beta, K: &s.K, M: &s.M, Fallback: p.fallback}
+		if s.Fallback == model.Whole {
+			params.Alpha = &s.Alpha
+		}
+		return params
+	case model.Adaptive:
+		c, _ := s.Choose(t) // simulated before: it is valid
+		return planParams{K: &c.K, M: &c.M, Groups: &c.Groups, Tail: &c.Tail}
+	}
+	return planParams{}
+}
+
+func (p *plan) objects(all []sized) []planObject {
+	var out []planObject
+	for _, s := range all {
+		for _, b := range s.blocks {
+			for _, pr := range b.predictions {
+				t, r := b.transfer, pr.Result
+				out = append(out, planObject{
+					Version: 1, Scheme: pr.Scheme.Name(), Params: p.params(pr.Scheme, t),
+					SizeBytes: t.Size, ChunkBytes: t.Unit, RateBps: t.Rate, RTTNs: t.RTT,
+					PacketDrop: float64(t.Control), ChunkDrop: float64(t.Drop), IdealNs: t.Ideal(),
+					AvgNs: r.Mean().Value, P50Ns: r.Quantile(0.5).Value, P99Ns: r.Quantile(0.99).Value, P999Ns: r.Quantile(0.999).Value,
+					Samples: r.Samples(), Recommended: pr.Scheme.Name() == s.name,
+				})
+			}
+		}
+	}
+	return out
+}
+
+// writeJSON writes v to a file, or to stdout for "-".
+func writeJSON(stdout io.Writer, path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	data = append(data, '\n')
+	if path == "-" {
+		_, err = stdout.Write(data)
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
+}
