@@ -89,19 +89,25 @@ func (e *endpoint) newConn(o *options) error {
 	return err
 }
 
-// rdmaAddr is the address and UDP port for RDMA packets. Two ends on one host can't share both.
+// rdmaAddr is the address and UDP port for RDMA packets: by default the address that the TCP
+// connection ends at here.
 func (o *options) rdmaAddr(s *oob.Conn, r role) (netip.Addr, uint16) {
 	if o.addr.IsValid() {
 		return o.addr, o.port
 	}
-	local, peer := ipOf(s.LocalAddr()), ipOf(s.RemoteAddr())
-	if r == receiver || local != peer {
-		return local, o.port
+	local := ipOf(s.LocalAddr())
+	if r == sender && local == ipOf(s.RemoteAddr()) {
+		return secondEnd(local, o.port)
 	}
-	if local.Is4() && local.IsLoopback() {
-		return local.Next(), o.port
+	return local, o.port
+}
+
+// secondEnd is where the second end on one host is: two can't share both address and UDP port.
+func secondEnd(first netip.Addr, port uint16) (netip.Addr, uint16) {
+	if first.Is4() && first.IsLoopback() {
+		return first.Next(), port // all of 127/8 is this host
 	}
-	return local, userroce.AnyPort
+	return first, userroce.AnyPort
 }
 
 func ipOf(a net.Addr) netip.Addr { return a.(*net.TCPAddr).AddrPort().Addr().Unmap() }

@@ -44,7 +44,8 @@ func main() {
 
 // run runs one command and returns the exit status.
 func run(ctx context.Context, args []string) int {
-	root, running := newCommand()
+	running := false // errors before that are mistakes in the call
+	root := newCommand(&running)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -54,7 +55,7 @@ func run(ctx context.Context, args []string) int {
 		err = fmt.Errorf("interrupted: %w", err)
 	}
 	fmt.Fprintf(os.Stderr, "filecopy: %v\n", err)
-	if !*running || errors.As(err, new(usageError)) {
+	if !running || errors.As(err, new(usageError)) {
 		return exitUsage
 	}
 	return exitFailure
@@ -65,11 +66,9 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// newCommand makes the commands. running says whether one of them has begun: errors before that are
-// errors of usage.
-func newCommand() (root *cobra.Command, running *bool) {
-	running = new(bool)
-	root = &cobra.Command{
+// newCommand makes the commands, which set running when they begin.
+func newCommand(running *bool) *cobra.Command {
+	root := &cobra.Command{
 		Use:   "filecopy",
 		Short: "Copy a file from one process to another over sdr",
 		Long: `Copy a file from one process to another over software-defined reliable RDMA.
@@ -83,20 +82,20 @@ Start the receiver, then the sender. Both may be on one host: the sender then ta
   # 1 Gbit/s, 25 ms, 1 % loss
   filecopy recv --listen 127.0.0.1:18515 --out copy.bin --rtt 25ms --rate 1gbit --drop 0.01
   filecopy send --to 127.0.0.1:18515 original.bin       --rtt 25ms --rate 1gbit --drop 0.01`,
-		SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRun: func(*cobra.Command, []string) { *running = true },
+		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newSendCommand(), newRecvCommand())
-	return root, running
+	root.AddCommand(newSendCommand(running), newRecvCommand(running))
+	return root
 }
 
-func newSendCommand() *cobra.Command {
+func newSendCommand(running *bool) *cobra.Command {
 	var o options
 	var to string
 	c := &cobra.Command{
 		Use: "send --to ADDR:PORT FILE", Short: "Send a file", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			*running = true
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -109,12 +108,13 @@ func newSendCommand() *cobra.Command {
 	return c
 }
 
-func newRecvCommand() *cobra.Command {
+func newRecvCommand(running *bool) *cobra.Command {
 	var o options
 	var listen, out string
 	c := &cobra.Command{
 		Use: "recv --listen ADDR:PORT --out FILE", Short: "Receive a file", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			*running = true
 			if err := o.check(); err != nil {
 				return err
 			}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -19,17 +18,24 @@ const (
 	logEvery  = 2 * time.Second
 )
 
-// progress draws a bar with rate and time left on stderr.
-func progress(what string) reliability.Progress {
-	var bar *progressbar.ProgressBar
-	return func(done, total units.Bytes) {
-		if bar == nil {
-			bar = newBar(what, total)
-		}
-		_ = bar.Set64(int64(done))
-		if done == total {
-			fmt.Fprintln(os.Stderr)
-		}
+// A meter draws a bar with rate and time left on stderr.
+type meter struct {
+	what string
+	bar  *progressbar.ProgressBar
+}
+
+// update is a reliability.Progress.
+func (m *meter) update(done, total units.Bytes) {
+	if m.bar == nil {
+		m.bar = newBar(m.what, total)
+	}
+	_ = m.bar.Set64(int64(done))
+}
+
+// end ends the line that the bar is on.
+func (m *meter) end() {
+	if m.bar != nil {
+		fmt.Fprintln(os.Stderr)
 	}
 }
 

@@ -58,7 +58,9 @@ func recvFile(ctx context.Context, e *endpoint, f *temporary) (units.Bytes, erro
 		return 0, err
 	}
 	defer box.close()
-	size, err := e.conn.RecvTo(ctx, f, progress("receiving"))
+	m := meter{what: "receiving"}
+	size, err := e.conn.RecvTo(ctx, f, m.update)
+	m.end()
 	if err == nil {
 		err = checkHash(ctx, box, f, size)
 	}

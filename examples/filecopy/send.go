@@ -106,7 +106,10 @@ func sendContent(ctx context.Context, e *endpoint, f *os.File, size units.Bytes)
 		sum = b
 		hashed <- err
 	}()
-	if err := e.conn.SendFrom(ctx, f, size, progress("sending")); err != nil {
+	m := meter{what: "sending"}
+	err = e.conn.SendFrom(ctx, f, size, m.update)
+	m.end()
+	if err != nil {
 		return err
 	}
 	if err := <-hashed; err != nil {

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// The test binary is filecopy itself when this is set, so that the ends are real processes.
+const (
+	asFilecopy = "FILECOPY_TEST_RUN"
+	fileLimit  = "FILECOPY_TEST_FILE_LIMIT" // bytes, RLIMIT_FSIZE
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asFilecopy) == "" {
+		os.Exit(m.Run())
+	}
+	if n, err := strconv.ParseUint(os.Getenv(fileLimit), 10, 64); err == nil {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: n, Max: n}); err != nil {
+			panic(err)
+		}
+	}
+	main()
+}
+
+// A process is a running filecopy.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+
+	mu     sync.Mutex
+	stderr bytes.Buffer // guarded by mu
+	exit   int          // after done
+}
+
+// start runs filecopy; the test ends it.
+func start(t *testing.T, env string, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(os.Args[0], args...), done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), asFilecopy+"=1", env)
+	r, w := io.Pipe()
+	p.cmd.Stderr = w
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		for b := bufio.NewReader(r); ; {
+			c, err := b.ReadByte()
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			p.stderr.WriteByte(c)
+			p.mu.Unlock()
+		}
+	}()
+	go func() {
+		_ = p.cmd.Wait()
+		w.Close()
+		p.exit = p.cmd.ProcessState.ExitCode()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	})
+	return p
+}
+
+func (p *process) errors() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stderr.String()
+}
+
+// waitFor waits until stderr contains text.
+func (p *process) waitFor(t *testing.T, text string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return strings.Contains(p.errors(), text) }, 10*time.Second, 5*time.Millisecond,
+		"stderr never said %q", text)
+}
+
+// ends waits for the process to end within d.
+func (p *process) ends(t *testing.T, d time.Duration, status int) {
+	t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(d):
+		t.Fatalf("still running after %v; stderr: %s", d, p.errors())
+	}
+	require.Equal(t, status, p.exit, p.errors())
+}
+
+// lastLine is the error message.
+func (p *process) lastLine() string {
+	lines := strings.Split(strings.TrimSpace(p.errors()), "\n")
+	return lines[len(lines)-1]
+}
+
+// listening is the address that a receiver says it waits on.
+func (p *process) listening(t *testing.T) string {
+	t.Helper()
+	const mark = "waiting for a sender on "
+	p.waitFor(t, mark)
+	_, rest, _ := strings.Cut(p.errors(), mark)
+	require.Eventually(t, func() bool { _, rest, _ = strings.Cut(p.errors(), mark); return strings.Contains(rest, "\n") }, time.Second, time.Millisecond)
+	addr, _, _ := strings.Cut(rest, "\n")
+	return addr
+}
+
+// rdma is a loopback address that no other test process uses, as a flag.
+func rdma(i int) string {
+	pid := os.Getpid()
+	return fmt.Sprintf("--addr=127.%d.%d.%d", 128+pid>>14&63, pid>>7&127, pid&127<<1|i)
+}
+
+// randomFile has n bytes that no compression or mistake reproduces.
+func randomFile(t *testing.T, n units.Bytes) (path string, content []byte) {
+	t.Helper()
+	content = make([]byte, n)
+	var seed [32]byte
+	_, _ = rand.NewChaCha8(seed).Read(content)
+	path = filepath.Join(t.TempDir(), "original")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return path, content
+}
+
+// onlyHolds checks that a directory holds nothing but these names: no temporary file is left.
+func onlyHolds(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	found := []string{}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		found = append(found, e.Name())
+	}
+	require.ElementsMatch(t, names, found)
+}
+
+var badLink = []string{"--rtt", "4ms", "--rate", "1gbit", "--reorder", "0.1", "--duplicate", "0.01"}
+
+func TestCopy(t *testing.T) {
+	for _, ip := range []string{"127.0.0.1:0", "[::1]:0"} {
+		for _, drop := range []string{"0", "0.001", "0.01"} {
+			t.Run(ip+" drop "+drop, func(t *testing.T) {
+				recvAddr, sendAddr := []string{rdma(0)}, []string{rdma(1)}
+				if ip[0] == '[' {
+					skipWithoutIPv6(t)
+					recvAddr, sendAddr = []string{"--udp-port", "any"}, nil // the sender finds a port by itself
+				}
+				src, want := randomFile(t, 4*units.MiB+17)
+				dir := t.TempDir()
+				out := filepath.Join(dir, "copy")
+				require.NoError(t, os.WriteFile(out, []byte("the older copy"), 0o600))
+				link := append([]string{"--drop", drop}, badLink...)
+
+				r := start(t, "", append(append([]string{"recv", "--listen", ip, "--out", out}, recvAddr...), link...)...)
+				s := start(t, "", append(append([]string{"send", "--to", r.listening(t), src}, sendAddr...), link...)...)
+				s.ends(t, 30*time.Second, 0)
+				r.ends(t, 5*time.Second, 0)
+				got, err := os.ReadFile(out)
+				require.NoError(t, err)
+				require.True(t, bytes.Equal(want, got), "the content differs")
+				onlyHolds(t, dir, "copy")
+			})
+		}
+	}
+}
+
+func skipWithoutIPv6(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skipf("no IPv6 on this host: %v", err)
+	}
+	l.Close()
+}
+
+func TestCopyNothing(t *testing.T) {
+	src, _ := randomFile(t, 0)
+	out := filepath.Join(t.TempDir(), "copy")
+	r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", out, rdma(0))
+	s := start(t, "", "send", "--to", r.listening(t), src, rdma(1))
+	s.ends(t, 10*time.Second, 0)
+	r.ends(t, 5*time.Second, 0)
+	got, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
+
+// underWay starts a transfer that takes seconds and returns when data flows.
+func underWay(t *testing.T, recvEnv string, more ...string) (r, s *process, dir string) {
+	t.Helper()
+	slow := append([]string{"--rate", "100mbit"}, more...)
+	src, _ := randomFile(t, 48*units.MiB)
+	dir = t.TempDir()
+	r = start(t, recvEnv, append([]string{"recv", "--listen", "127.0.0.1:0", "--out", filepath.Join(dir, "copy"), rdma(0)}, slow...)...)
+	s = start(t, "", append([]string{"send", "--to", r.listening(t), src, rdma(1)}, slow...)...)
+	s.waitFor(t, "sending")
+	return r, s, dir
+}
+
+func TestPeerIsKilled(t *testing.T) {
+	t.Run("sender", func(t *testing.T) {
+		r, s, dir := underWay(t, "")
+		require.NoError(t, s.cmd.Process.Kill())
+		r.ends(t, 5*time.Second, exitFailure)
+		require.Contains(t, r.lastLine(), "its process was killed")
+		onlyHolds(t, dir)
+	})
+	t.Run("receiver", func(t *testing.T) {
+		r, s, dir := underWay(t, "")
+		require.NoError(t, r.cmd.Process.Kill())
+		s.ends(t, 5*time.Second, exitFailure)
+		require.Contains(t, s.lastLine(), "its process was killed")
+		require.NoFileExists(t, filepath.Join(dir, "copy"))
+	})
+}
+
+// A stopped process keeps its TCP connection: only the silence limit notices.
+func TestPeerIsSilent(t *testing.T) {
+	r, s, dir := underWay(t, "", "--silence", "1s")
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGSTOP))
+	r.ends(t, 5*time.Second, exitFailure)
+	require.Contains(t, r.lastLine(), "for 1 s", "the silence limit")
+	onlyHolds(t, dir)
+}
+
+func TestInterrupt(t *testing.T) {
+	r, s, dir := underWay(t, "")
+	require.NoError(t, r.cmd.Process.Signal(os.Interrupt))
+	r.ends(t, 5*time.Second, exitFailure)
+	s.ends(t, 5*time.Second, exitFailure)
+	require.Contains(t, r.lastLine(), "interrupted")
+	require.Contains(t, s.lastLine(), "the receiver failed")
+	onlyHolds(t, dir)
+}
+
+func TestDiskIsFull(t *testing.T) {
+	r, s, dir := underWay(t, fileLimit+"=20000000")
+	r.ends(t, 10*time.Second, exitFailure)
+	s.ends(t, 5*time.Second, exitFailure)
+	require.Contains(t, r.lastLine(), "file too large")
+	require.Contains(t, s.lastLine(), "the receiver failed")
+	require.Contains(t, s.lastLine(), "file too large")
+	onlyHolds(t, dir)
+}
+
+func TestSchemesDiffer(t *testing.T) {
+	src, _ := randomFile(t, 1)
+	dir := t.TempDir()
+	r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", filepath.Join(dir, "copy"), "--scheme", "sr", rdma(0))
+	s := start(t, "", "send", "--to", r.listening(t), src, "--scheme", "sr-nack", rdma(1))
+	for _, p := range []*process{r, s} {
+		p.ends(t, 10*time.Second, exitFailure)
+		require.Contains(t, p.lastLine(), "give both ends the same")
+	}
+	onlyHolds(t, dir)
+}
+
+func TestUDPPortTaken(t *testing.T) {
+	addr := strings.TrimPrefix(rdma(0), "--addr=")
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 4791)))
+	require.NoError(t, err)
+	defer c.Close()
+	src, _ := randomFile(t, 1)
+	dir := t.TempDir()
+	r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", filepath.Join(dir, "copy"), rdma(0))
+	s := start(t, "", "send", "--to", r.listening(t), src, rdma(1))
+	r.ends(t, 10*time.Second, exitFailure)
+	s.ends(t, 10*time.Second, exitFailure)
+	require.Contains(t, r.lastLine(), "UDP port 4791")
+	require.Contains(t, r.lastLine(), "--udp-port any")
+	require.Contains(t, s.lastLine(), "UDP port 4791", "the sender should hear why")
+	onlyHolds(t, dir)
+}
+
+func TestMistakes(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	taken := l.Addr().String()
+	defer l.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	refused := free.Addr().String()
+	free.Close()
+	src, _ := randomFile(t, 1)
+	dir := t.TempDir()
+	out := filepath.Join(dir, "copy")
+
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"sned"}, exitUsage, "unknown command"},
+		{[]string{"send", src}, exitUsage, `required flag(s) "to"`},
+		{[]string{"send", "--to", refused}, exitUsage, "accepts 1 arg(s)"},
+		{[]string{"recv", "--listen", refused}, exitUsage, `required flag(s) "out"`},
+		{[]string{"send", "--to", refused, "--rtt", "25", src}, exitUsage, "the unit is missing"},
+		{[]string{"send", "--to", refused, "--rate", "-1gbit", src}, exitUsage, "must not be negative"},
+		{[]string{"send", "--to", refused, "--drop", "1.5", src}, exitUsage, "1.5"},
+		{[]string{"send", "--to", refused, "--scheme", "tcp", src}, exitUsage, "choose one of sr, sr-nack"},
+		{[]string{"send", "--to", refused, "--udp-port", "70000", src}, exitUsage, "give a number from 1 to 65534, or any"},
+		{[]string{"send", "--to", refused, "--silence", "1ms", src}, exitUsage, "at least 100 ms"},
+		{[]string{"send", "--to", refused, src}, exitFailure, "is the server running there"},
+		{[]string{"send", "--to", "host.invalid:1", src}, exitFailure, "host.invalid"},
+		{[]string{"send", "--to", "nonsense", src}, exitFailure, "missing port"},
+		{[]string{"send", "--to", refused, src + ".none"}, exitFailure, "no such file"},
+		{[]string{"send", "--to", refused, dir}, exitFailure, "not a regular file"},
+		{[]string{"recv", "--listen", taken, "--out", out}, exitFailure, "choose another port"},
+		{[]string{"recv", "--listen", refused, "--out", dir}, exitFailure, "not a regular file"},
+		{[]string{"recv", "--listen", refused, "--out", dir + "/none/copy"}, exitFailure, "no such file"},
+		{[]string{"recv", "--listen", "203.0.113.1:1", "--out", out}, exitFailure, "no interface of this host"},
+	} {
+		t.Run(strings.Join(c.args[:min(2, len(c.args))], " ")+": "+c.says, func(t *testing.T) {
+			p := start(t, "", c.args...)
+			p.ends(t, 15*time.Second, c.status)
+			require.Contains(t, p.errors(), c.says)
+			require.Equal(t, 1, strings.Count(p.errors(), "\n"), "an error is one line:\n%s", p.errors())
+			onlyHolds(t, dir)
+		})
+	}
+}
+
+func TestSecondEnd(t *testing.T) {
+	for _, c := range []struct {
+		first, second string
+	}{
+		{"127.0.0.1", "127.0.0.2:4791"},
+		{"192.0.2.1", "192.0.2.1:65535"},
+		{"::1", "[::1]:65535"},
+	} {
+		a, p := secondEnd(netip.MustParseAddr(c.first), 4791)
+		require.Equal(t, c.second, netip.AddrPortFrom(a, p).String())
+	}
+}
