@@ -60,6 +60,7 @@ func (t *transfer) pollSender(w *world) {
 		t.inject(w)
 		t.startJobs(w, true)
 		if len(o.Frame) == 0 {
+			t.checkNext(w, next)
 			return
 		}
 		t.emit(w, false)
@@ -174,9 +175,17 @@ func (t *transfer) pollReceiver(w *world) {
 			return
 		}
 		if len(o.Frame) == 0 {
+			t.checkNext(w, next)
 			return
 		}
 		t.emit(w, true)
+	}
+}
+
+// checkNext refuses a core that did nothing and wants to be called again at once.
+func (t *transfer) checkNext(w *world, next units.Instant) {
+	if own(next) <= w.now && len(t.out.Sends) == 0 && len(t.out.Jobs) == 0 {
+		w.fail("transfer %d: livelock: a core did nothing, but asks to be called again at once", t.info.ID)
 	}
 }
 

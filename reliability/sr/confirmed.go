@@ -206,7 +206,7 @@ func (r *pathRule) probe(now units.Instant, out *scheme.Output, room int) units.
 		return units.Never
 	}
 	next := units.Never
-	if s.uninjected > 0 || len(out.Sends) > 0 {
+	if len(out.Sends) > 0 {
 		// Something may be the last on its path, but isn't in its log yet.
 		next = now.Add(minAckInterval)
 	}

@@ -22,8 +22,6 @@ type sender struct {
 	// repeats are the units declared lost; some may be acknowledged by now.
 	repeats     unitQueue
 	outstanding int
-	// uninjected counts what Poll has handed out and OnSent not yet reported.
-	uninjected int
 
 	// ack is the frame being taken, and lastAck the highest number taken.
 	ack     ack
@@ -101,7 +99,6 @@ func (s *sender) injected(now units.Instant, sent *scheme.Sent) {
 	p := &s.paths[sent.Channel]
 	order := p.log.push(transmission{at: now, unit: sent.Unit})
 	p.lastSent = now
-	s.uninjected--
 	if !sent.Unit.IsData() {
 		return
 	}
@@ -241,9 +238,8 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 	room -= s.sendRepeats(out, room)
 	room -= s.sendNew(now, out, room)
 	next = min(next, s.rule.probe(now, out, room))
-	s.uninjected += len(out.Sends) - before
-	if s.uninjected > 0 {
-		// Their timers don't run yet, but none is shorter.
+	if len(out.Sends) > before {
+		// The timers of what was handed out don't run yet, but none is shorter.
 		next = min(next, now.Add(s.config.MinTimeout))
 	}
 	return next, s.window.base == s.t.Units, nil
