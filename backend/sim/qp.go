@@ -50,7 +50,7 @@ func (q *queuePair) check() error {
 	if c.Table != nil {
 		t, ok := c.Table.(*table)
 		if !ok || t.dev != d || t.closed {
-			return fmt.Errorf("Table must be an open table of this device")
+			return fmt.Errorf("the table must be an open one of this device")
 		}
 		q.table = t
 	}

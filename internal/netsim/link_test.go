@@ -21,7 +21,9 @@ func newLink(t testing.TB, c LinkConfig, seed uint64) *Link {
 	return NewLink(&c, seed)
 }
 
-func carry(l *Link, now Time, n units.Bytes, channel int) Fate { return l.Carry(l.Loss(), now, n, channel) }
+func carry(l *Link, now Time, n units.Bytes, channel int) Fate {
+	return l.Carry(l.Loss(), now, n, channel)
+}
 
 func TestSerialization(t *testing.T) {
 	require.Equal(t, Time(20), Serialization(1, 400*units.Gbit))
