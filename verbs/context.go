@@ -101,6 +101,15 @@ func (c *Context) getContext() error {
 // Info is what sysfs said about the device when it was opened.
 func (c *Context) Info() DeviceInfo { return c.info }
 
+// Removed tells whether the device is being taken away (rdma link del, ip link del, unplugged). Soft
+// drivers send no event for it: the kernel hides the device from sysfs, which Removed looks at, and
+// lets it work on until the last process has closed it. Ask now and then, once a second or when
+// nothing arrives; and close the Context when it is true, or the removal hangs.
+func (c *Context) Removed() bool {
+	r := reader{dir: c.system.sys("class", "infiniband_verbs", c.info.Uverbs)}
+	return r.text("ibdev") != c.info.Name
+}
+
 // NumCompVectors is the number of completion vectors that CreateCQ can choose from.
 func (c *Context) NumCompVectors() int { return int(c.vectors) }
 

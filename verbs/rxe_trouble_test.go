@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build rxe
+
+package verbs_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// helperEnv makes the test binary a child process of one of the tests below.
+const helperEnv = "SDR_VERBS_HELPER"
+
+// child runs one test function of this binary as a process of its own.
+func child(name string, wrap ...string) *exec.Cmd {
+	argv := append(wrap, os.Args[0], "-test.run=^"+name+"$", "-test.count=1")
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), helperEnv+"="+name)
+	return cmd
+}
+
+// TestKilledProcessLeavesNothing: the kernel takes everything back from a process that dies in the
+// middle of its work.
+func TestKilledProcessLeavesNothing(t *testing.T) {
+	if os.Getenv(helperEnv) == t.Name() {
+		load(t, -1)
+		return
+	}
+	beforeA, beforeB := resources(t, devA), resources(t, devB)
+	cmd := child(t.Name())
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var line string
+	_, err = fmt.Fscan(out, &line)
+	require.NoError(t, err)
+	require.Equal(t, "loaded", line)
+	assert.NotEqual(t, beforeA, resources(t, devA))
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	assert.Eventually(t, func() bool {
+		return assert.ObjectsAreEqual(beforeA, resources(t, devA)) && assert.ObjectsAreEqual(beforeB, resources(t, devB))
+	}, patience, 20*time.Millisecond, "objects of the dead process are left")
+}
+
+// load sends batches, for ever when n is negative, and says "loaded" after the first.
+func load(t *testing.T, n int) {
+	const batch = 16
+	a, b := pair(t, endConfig{typ: verbs.UC})
+	sends, recvs := make([]verbs.SendWR, batch), make([]verbs.RecvWR, batch)
+	wcs := make([]verbs.WC, batch)
+	for i := range sends {
+		sends[i] = writeImm(a, b, i*4096, 4096, uint32(i))
+	}
+	sends[batch-1].Flags = verbs.SendSignaled
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for round := 0; round != n; round++ {
+		if round == 1 {
+			fmt.Println("loaded")
+			_ = unix.Access("/traffic-begins", 0) // a mark for strace
+		}
+		_, err := b.qp.PostRecv(recvs)
+		require.NoError(t, err)
+		_, err = a.qp.PostSend(sends)
+		require.NoError(t, err)
+		for sent, got := 0, 0; sent < 1 || got < batch; {
+			k, err := a.scq.Poll(wcs)
+			require.NoError(t, err)
+			sent += k
+			k, err = b.rcq.Poll(wcs)
+			require.NoError(t, err)
+			got += k
+		}
+	}
+	_ = unix.Access("/traffic-ends", 0)
+}
+
+// TestSystemCalls: a batch of sends is one ioctl, posting receives and polling are no call at all,
+// and nothing is ever written to a uverbs file.
+func TestSystemCalls(t *testing.T) {
+	const rounds = 11
+	if os.Getenv(helperEnv) == t.Name() {
+		load(t, rounds)
+		return
+	}
+	log := t.TempDir() + "/strace.log"
+	out, err := child(t.Name(), "/usr/bin/strace", "-f", "-y", "-o", log).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	text, err := os.ReadFile(log)
+	require.NoError(t, err)
+	var thread string
+	counts := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		tid, call, _ := strings.Cut(strings.TrimSpace(line), " ")
+		call = strings.TrimSpace(call)
+		if strings.HasPrefix(call, "write(") || strings.HasPrefix(call, "writev(") {
+			assert.NotContains(t, call, "/dev/infiniband", "write to a uverbs file")
+		}
+		switch {
+		case strings.Contains(call, "/traffic-begins"):
+			thread = tid
+		case strings.Contains(call, "/traffic-ends"):
+			thread = ""
+		case tid == thread && thread != "" && !strings.HasPrefix(call, "<...") && !strings.HasPrefix(call, "---"):
+			name, _, ok := strings.Cut(call, "(")
+			if ok && strings.HasPrefix(name, "ioctl") {
+				assert.Contains(t, call, "/dev/infiniband/uverbs", call)
+			}
+			counts[name]++
+		}
+	}
+	t.Logf("system calls of %d rounds: %v", rounds-1, counts)
+	assert.Equal(t, rounds-1, counts["ioctl"], "one doorbell for each batch")
+	for name := range counts {
+		// What the Go scheduler and signals may add; none of it touches the device.
+		assert.Contains(t, []string{"ioctl", "futex", "rt_sigreturn", "tgkill", "getpid", "sched_yield", "nanosleep", "madvise"}, name)
+	}
+}
+
+// addLink makes a veth pair and an rxe device on its first end, all gone after the test.
+func addLink(t *testing.T, veth, peer, rdma string) netlink.Link {
+	t.Helper()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name = veth
+	require.NoError(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: peer}))
+	link, err := netlink.LinkByName(veth)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = netlink.LinkDel(link) })
+	other, err := netlink.LinkByName(peer)
+	require.NoError(t, err)
+	require.NoError(t, netlink.LinkSetUp(other))
+	require.NoError(t, netlink.LinkSetUp(link))
+	require.NoError(t, netlink.RdmaLinkAdd(rdma, "rxe", veth))
+	return link
+}
+
+// TestDeviceRemoved: deleting the rxe link under an open device shows in Removed; the kernel waits
+// for the last user, and when that closes, nothing is left.
+func TestDeviceRemoved(t *testing.T) {
+	addLink(t, "veth8", "veth9", "rxe8")
+	e := newEndWithoutGID(t, "rxe8")
+	assert.False(t, e.ctx.Removed())
+	removed := make(chan error, 1)
+	go func() { removed <- netlink.RdmaLinkDel("rxe8") }()
+	require.Eventually(t, e.ctx.Removed, patience, time.Millisecond)
+	_, err := verbs.Open("rxe8")
+	assert.ErrorIs(t, err, verbs.ErrNoDevice)
+
+	// Calls on the open device either still work or say what has happened.
+	_, err = e.ctx.QueryPort(1)
+	t.Logf("query of the removed device: %v", err)
+	if err != nil {
+		assert.ErrorContains(t, err, "the device was removed")
+	}
+	select {
+	case err := <-removed:
+		t.Logf("removal did not wait for its user: %v", err)
+	case <-time.After(100 * time.Millisecond):
+		require.NoError(t, e.ctx.Close())
+		require.NoError(t, <-removed)
+	}
+	require.NoError(t, e.ctx.Close())
+	assert.Zero(t, mappings(t))
+}
+
+// TestPortEvents: an interface that goes down and up again is an event of the port.
+func TestPortEvents(t *testing.T) {
+	link := addLink(t, "veth8", "veth9", "rxe8")
+	c, err := verbs.Open("rxe8")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	next := func(want verbs.EventType) {
+		t.Helper()
+		for {
+			e, err := c.WaitEvent(ctx)
+			require.NoError(t, err, "waiting for %v", want)
+			if e.Type == want {
+				assert.Equal(t, 1, e.Port)
+				return
+			}
+		}
+	}
+	require.NoError(t, netlink.LinkSetDown(link))
+	next(verbs.EventPortError)
+	p, err := c.QueryPort(1)
+	require.NoError(t, err)
+	assert.Equal(t, verbs.PortDown, p.State)
+	require.NoError(t, netlink.LinkSetUp(link))
+	next(verbs.EventPortActive)
+}
+
+func newEndWithoutGID(t *testing.T, dev string) *end {
+	t.Helper()
+	ctx, err := verbs.Open(dev)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ctx.Close() })
+	e := &end{ctx: ctx}
+	e.pd, err = ctx.AllocPD()
+	require.NoError(t, err)
+	e.scq, err = ctx.CreateCQ(16, nil)
+	require.NoError(t, err)
+	e.qp, err = e.pd.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.scq, RecvCQ: e.scq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4}})
+	require.NoError(t, err)
+	return e
+}
+
+// impair sets netem on both ends of the link and takes it away after the test.
+func impair(t *testing.T, n netlink.NetemQdiscAttrs) {
+	t.Helper()
+	for _, name := range []string{"veth0", "veth1"} {
+		link, err := netlink.LinkByName(name)
+		require.NoError(t, err)
+		q := netlink.NewNetem(netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}, n)
+		require.NoError(t, netlink.QdiscReplace(q))
+		t.Cleanup(func() { require.NoError(t, netlink.QdiscDel(q)) })
+	}
+}
+
+// TestImpairedLink: over a link that loses, doubles, reorders and corrupts packets, every completion
+// of a one-packet message still tells the truth about its bytes.
+func TestImpairedLink(t *testing.T) {
+	const size, batch, rounds = 4096, 32, 20
+	a, b := pair(t, endConfig{typ: verbs.UC, depth: 128})
+	impair(t, netlink.NetemQdiscAttrs{Latency: 2000, Loss: 5, Duplicate: 3, ReorderProb: 10, Gap: 5, CorruptProb: 2})
+	got, total := 0, 0
+	for round := range rounds {
+		sends := make([]verbs.SendWR, batch)
+		for i := range sends {
+			fill(a.buf[i*size:(i+1)*size], uint64(round<<8|i))
+			sends[i] = writeImm(a, b, i*size, size, uint32(round<<8|i))
+		}
+		sends[batch-1].Flags = verbs.SendSignaled
+		clear(b.buf[:batch*size])
+		_, err := b.qp.PostRecv(make([]verbs.RecvWR, 2*batch))
+		if err != nil {
+			require.ErrorIs(t, err, verbs.ErrQueueFull)
+		}
+		n, err := a.qp.PostSend(sends)
+		require.NoError(t, err)
+		require.Equal(t, batch, n)
+		total += batch
+		poll(t, a.scq, 1)
+		time.Sleep(20 * time.Millisecond)
+		wcs := make([]verbs.WC, 2*batch)
+		k, err := b.rcq.Poll(wcs)
+		require.NoError(t, err)
+		seen := map[uint32]bool{}
+		for _, wc := range wcs[:k] {
+			require.Equal(t, verbs.WCSuccess, wc.Status)
+			require.EqualValues(t, round, wc.Imm>>8)
+			i := int(wc.Imm & 0xff)
+			seen[wc.Imm] = true
+			require.True(t, bytes.Equal(a.buf[i*size:(i+1)*size], b.buf[i*size:(i+1)*size]), "round %d, packet %d", round, i)
+		}
+		got += len(seen)
+	}
+	t.Logf("%d of %d messages arrived", got, total)
+	assert.Less(t, got, total, "the link loses")
+	assert.Greater(t, got, total/2)
+}

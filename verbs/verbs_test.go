@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestGID(t *testing.T) {
+	g := GIDFromAddr(netip.MustParseAddr("192.0.2.7"))
+	assert.Equal(t, "::ffff:192.0.2.7", g.String())
+	assert.Equal(t, netip.MustParseAddr("192.0.2.7"), g.Addr())
+	assert.False(t, g.IsZero())
+	assert.True(t, GID{}.IsZero())
+	g = GIDFromAddr(netip.MustParseAddr("fe80::1"))
+	assert.Equal(t, "fe80::1", g.Addr().String())
+}
+
+func TestMTU(t *testing.T) {
+	for n, m := range map[int]MTU{256: MTU256, 512: MTU512, 1024: MTU1024, 2048: MTU2048, 4096: MTU4096} {
+		assert.Equal(t, n, m.Bytes())
+		got, err := MTUFromBytes(n)
+		require.NoError(t, err)
+		assert.Equal(t, m, got)
+	}
+	assert.Zero(t, MTU(0).Bytes())
+	assert.Zero(t, MTU(6).Bytes())
+	_, err := MTUFromBytes(1500)
+	assert.ErrorContains(t, err, "256, 512, 1024, 2048 or 4096")
+}
+
+func TestNames(t *testing.T) {
+	assert.Equal(t, "RTS", RTS.String())
+	assert.Equal(t, "QPState(9)", QPState(9).String())
+	assert.Equal(t, "LOCAL_WRITE|REMOTE_WRITE", (AccessLocalWrite | AccessRemoteWrite).String())
+	assert.Equal(t, "0x0", Access(0).String())
+	assert.Equal(t, "STATE|0x80000000", (MaskState | 1<<31).String())
+	assert.Equal(t, "RECV_RDMA_WITH_IMM", WCRecvRDMAWrite.String())
+	assert.Equal(t, "Work Request Flushed Error", WCFlushErr.String())
+	assert.Equal(t, "CQ error on port 1", AsyncEvent{Type: EventCQError, Port: 1}.String())
+}
+
+// TestTransitionFix: the advice for a transition that the kernel refused.
+func TestTransitionFix(t *testing.T) {
+	full := MaskState | MaskPKeyIndex | MaskPort | MaskAccess
+	assert.Empty(t, transitionFix(UC, Reset, Init, full))
+	assert.Equal(t, "the mask lacks PORT", transitionFix(UC, Reset, Init, full&^MaskPort))
+	assert.Equal(t, "the mask must not have QKEY", transitionFix(UC, Reset, Init, full|MaskQKey))
+	assert.Equal(t, "the mask lacks QKEY", transitionFix(UD, Reset, Init, full&^MaskAccess))
+	assert.Contains(t, transitionFix(UC, Reset, RTS, MaskState), "from RESET it can't go to RTS")
+	assert.Empty(t, transitionFix(UC, RTS, ErrState, MaskState))
+	assert.Empty(t, transitionFix(UC, Init, Reset, MaskState))
+	assert.Equal(t, "the mask lacks MIN_RNR_TIMER|MAX_DEST_RD_ATOMIC",
+		transitionFix(RC, Init, RTR, MaskState|MaskAV|MaskPathMTU|MaskDestQPN|MaskRQPSN))
+}
+
+func TestErrorText(t *testing.T) {
+	err := wrap("create QP", "rxe0", unix.EIO)
+	assert.EqualError(t, err, "verbs: create QP (rxe0): input/output error: the device was removed: close it and open it again when it is back")
+	assert.ErrorIs(t, err, unix.EIO)
+	assert.NoError(t, wrap("create QP", "rxe0", nil))
+
+	err = inUse("deallocate PD", "PD of rxe0", map[string]int{"QP": 2, "MR": 1})
+	assert.EqualError(t, err, "verbs: deallocate PD (PD of rxe0): still in use: close 2 QPs, 1 MR first")
+	assert.True(t, errors.Is(err, ErrInUse) && errors.Is(err, unix.EBUSY))
+}
+
+// TestLittleEndian: fromNetwork assumes it.
+func TestLittleEndian(t *testing.T) {
+	assert.EqualValues(t, 0x01020304, binary.NativeEndian.Uint32([]byte{4, 3, 2, 1}))
+	assert.EqualValues(t, 0x04030201, fromNetwork(0x01020304))
+}
+
+func TestBuffers(t *testing.T) {
+	b, err := AllocBuffer(10000)
+	require.NoError(t, err)
+	b[9999] = 1
+	require.NoError(t, FreeBuffer(b))
+	_, err = AllocBuffer(0)
+	assert.ErrorContains(t, err, "allocate buffer of 0 bytes")
+}
