@@ -63,6 +63,7 @@ type QP struct {
 	closing  []*recvMsg
 	nextRecv uint64
 	endTimes []units.Instant // by sequence modulo slots·generations; nil where not needed
+	slotAt   units.Instant   // when the MSL lets a refused receive be posted
 
 	// For the driver.
 	events, events2 []Event
@@ -123,7 +124,7 @@ func (c *Context) NewQP(cfg QPConfig) (*QP, error) {
 			Slots: cfg.Split.Slots(), Generations: cfg.Generations, MaxMessage: cfg.MaxMessage,
 		},
 		grants: map[uint64]grant{}, beyond: map[uint64]struct{}{},
-		sends: map[uint64]*sendMsg{}, recvs: map[uint64]*recvMsg{},
+		sends: map[uint64]*sendMsg{}, recvs: map[uint64]*recvMsg{}, slotAt: units.Never,
 	}
 	q.next.Store(int64(units.Never))
 	c.nextQP++
@@ -216,10 +217,16 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, busy bo
 	flushed := q.flushAll(now)
 	next = q.stepControl(now, w)
 	q.checkPeer(now)
-	if len(q.closing) > 0 || !flushed || q.dirty.Load() {
-		next = now // a fence, the device's queue or news for the driver: look again soon
+	if len(q.closing) > 0 || !flushed {
+		next = q.soon(now, next) // a fence or the device's queue
 	}
-	next = min(next, driverNext, q.probeNext(now))
+	if q.dirty.Load() {
+		next = now // news for the driver
+	}
+	if q.slotAt <= now {
+		q.slotAt = units.Never
+	}
+	next = min(next, driverNext, q.probeNext(now), q.slotAt)
 	finished := q.tryFinish()
 	q.wakeWaiters()
 	q.mu.Unlock()
@@ -228,6 +235,15 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, busy bo
 	}
 	q.next.Store(int64(next))
 	return next, dirty
+}
+
+// soon is when to look again for what the device doesn't announce. In virtual
+// time looking again must cost some, or none would ever pass.
+func (q *QP) soon(now, next units.Instant) units.Instant {
+	if q.caps.Virtual {
+		return min(next, now.Add(units.Microsecond))
+	}
+	return now
 }
 
 // runDriver hands the events over; mu is held, but not during the call.

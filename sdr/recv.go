@@ -152,7 +152,14 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 		return true
 	}
 	end := q.endTimes[n%round]
-	return end != units.Never && now >= end.Add(q.msl())
+	if end == units.Never {
+		return false
+	}
+	free := end.Add(q.msl())
+	if now < free {
+		q.slotAt = free // progress then lets whoever waits try again
+	}
+	return now >= free
 }
 
 func (q *QP) msl() units.Duration {
