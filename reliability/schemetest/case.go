@@ -114,6 +114,9 @@ type Jump struct {
 	Delay units.Duration
 }
 
+// defaultDelay is the one-way delay of a case that names none.
+const defaultDelay = 5 * units.Millisecond
+
 // withDefaults fills what a case leaves open.
 func (c Case) withDefaults() Case {
 	set := func(v *int, d int) {
@@ -128,7 +131,7 @@ func (c Case) withDefaults() Case {
 		c.Rate = 10 * units.Gbit
 	}
 	if c.Link.Delay == 0 {
-		c.Link.Delay = 5 * units.Millisecond
+		c.Link.Delay = defaultDelay
 	}
 	set(&c.Units, 1)
 	set(&c.Transfers, 1)
@@ -155,6 +158,9 @@ func (c *Case) RTT() units.Duration {
 	var extra units.Duration
 	for _, e := range c.Link.Extra {
 		extra = max(extra, e)
+	}
+	if c.Link.Delay == 0 {
+		return 2*defaultDelay + extra
 	}
 	return 2*c.Link.Delay + extra
 }
