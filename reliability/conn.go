@@ -33,12 +33,16 @@ type Conn struct {
 	bySeq    map[uint64]sendRef
 	pace     pacer
 	tags     tagTable
+	// sendGain and recvGain are when any transfer of the direction gained: one
+	// that waits for its turn behind others has not stopped.
+	sendGain units.Instant
 
 	// Receiving.
 	recvs    []*recvTransfer
 	nextRecv uint64
 	starts   map[uint64]start
 	recvSeq  map[uint64]recvRef
+	recvGain units.Instant
 
 	watch *watcher
 

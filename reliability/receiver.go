@@ -317,18 +317,19 @@ func (c *Conn) stepRecv(now units.Instant, t *recvTransfer) units.Instant {
 		t.countAt = now.Add(t.env.AckInterval)
 		c.count(now, t)
 	}
-	if now.Sub(t.lastGain) > c.cfg.NoProgress {
+	still := max(t.lastGain, c.recvGain)
+	if now.Sub(still) > c.cfg.NoProgress {
 		c.failRecv(t, fmt.Errorf("%w: nothing new arrived for %v", sdr.ErrNoProgress, c.cfg.NoProgress))
 		return now
 	}
-	return min(c.pollReceiver(now, t), t.lastGain.Add(c.cfg.NoProgress+1))
+	return min(c.pollReceiver(now, t), still.Add(c.cfg.NoProgress+1))
 }
 
 // count looks how much is in place. It reads whole bitmaps, so it runs once for
 // each acknowledgement.
 func (c *Conn) count(now units.Instant, t *recvTransfer) {
 	if placed := t.view.placed(); placed > t.placed {
-		t.placed, t.lastGain = placed, now
+		t.placed, c.recvGain = placed, now
 		t.t.gained = min(units.Bytes(placed)*c.cfg.Unit, t.info.Length)
 	}
 }

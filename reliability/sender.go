@@ -286,7 +286,7 @@ func (c *Conn) onSenderFrame(now units.Instant, e *sdr.Event) {
 	}
 	if n > t.gained {
 		c.pace.delivered(units.Bytes(n-t.gained) * c.cfg.Unit)
-		t.gained, t.lastGain = n, now
+		t.gained, c.sendGain = n, now
 		t.t.gained = min(units.Bytes(n)*c.cfg.Unit, t.info.Length)
 	}
 	t.touched = true
@@ -355,11 +355,12 @@ func (c *Conn) stepSend(now units.Instant, t *sendTransfer, outstanding int) uni
 	if t.core == nil {
 		return units.Never // no bytes: only the final acknowledgement is missing
 	}
-	if now.Sub(t.lastGain) > c.cfg.NoProgress {
+	still := max(t.lastGain, c.sendGain)
+	if now.Sub(still) > c.cfg.NoProgress {
 		c.failSend(t, fmt.Errorf("%w: the receiver gained nothing for %v while we sent", sdr.ErrNoProgress, c.cfg.NoProgress))
 		return now
 	}
-	return min(c.pollSender(now, t, outstanding), t.lastGain.Add(c.cfg.NoProgress+1))
+	return min(c.pollSender(now, t, outstanding), still.Add(c.cfg.NoProgress+1))
 }
 
 // begin makes the core and announces the transfer.
