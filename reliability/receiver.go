@@ -63,7 +63,6 @@ type recvTransfer struct {
 	core    scheme.Receiver
 	view    view
 	out     scheme.Output
-	next    units.Instant
 	touched bool
 	frameNo uint64
 	buf     []byte

@@ -55,7 +55,7 @@ const (
 
 // NAK syndromes (IBTA 9.7.5.2).
 const (
-	NAKPSNSequence       = SyndromeNAK | 0
+	NAKPSNSequence       = SyndromeNAK
 	NAKInvalidRequest    = SyndromeNAK | 1
 	NAKRemoteAccess      = SyndromeNAK | 2
 	NAKRemoteOperational = SyndromeNAK | 3

@@ -24,9 +24,6 @@ type pair struct {
 	next [2]units.Instant
 }
 
-// seeded gives contexts connection ids that depend on nothing but the seed.
-type seeded struct{ r *rand.ChaCha8 }
-
 func newPair(t testing.TB, sc sim.Config, qc sdr.QPConfig) *pair {
 	t.Helper()
 	p := newUnconnected(t, sc, qc)

@@ -47,7 +47,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestString(t *testing.T) {
-	require.Equal(t, "64 KiB", Bytes(64*KiB).String())
+	require.Equal(t, "64 KiB", (64 * KiB).String())
 	require.Equal(t, "1.5 GiB", (3 * GiB / 2).String())
 	require.Equal(t, "1023 B", Bytes(1023).String())
 	require.Equal(t, "-1 KiB", Bytes(-1024).String())
