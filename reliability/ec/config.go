@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ec
+
+import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Code is an erasure code.
+type Code = scheme.CodeKind
+
+// Codes.
+const (
+	XOR = scheme.XOR
+	MDS = scheme.MDS
+)
+
+// Defaults and limits of Config.
+const (
+	// MaxGroup is the largest k + m.
+	MaxGroup         = 255
+	DefaultBetaMilli = 500
+	MaxBetaMilli     = 64000
+)
+
+// Config configures both halves of a Conn's transfers.
+type Config struct {
+	// Code is XOR or MDS.
+	Code Code
+	// K is how many data units a group has and M how many parity units:
+	// 1 ≤ M ≤ K, K + M ≤ 255. The sender's choice counts.
+	K, M int
+	// BetaMilli is β in thousandths, 1 to MaxBetaMilli; 0 means the paper's
+	// 0.5. A group falls back β round trips after the expected arrival of its
+	// last unit. The receiver's choice counts.
+	BetaMilli int
+	// WholeSubmessage makes the receiver ask for all data units of a group
+	// that can't be decoded, as in the paper, instead of those that decoding
+	// lacks. What is then lost again is asked for by name. The receiver's
+	// choice counts.
+	WholeSubmessage bool
+}
+
+func (c *Config) check() error {
+	if c.Code != XOR && c.Code != MDS {
+		return fmt.Errorf("ec: unknown code %d; use ec.XOR or ec.MDS", c.Code)
+	}
+	if err := checkCode(c.K, c.M); err != nil {
+		return err
+	}
+	if c.BetaMilli < 0 || c.BetaMilli > MaxBetaMilli {
+		return fmt.Errorf("ec: beta of %d/1000 is outside 1/1000 to %d/1000", c.BetaMilli, MaxBetaMilli)
+	}
+	if c.BetaMilli == 0 {
+		c.BetaMilli = DefaultBetaMilli
+	}
+	return nil
+}
+
+func checkCode(k, m int) error {
+	switch {
+	case k < 1 || k > MaxGroup-1:
+		return fmt.Errorf("ec: k of %d is outside 1 to %d", k, MaxGroup-1)
+	case m < 1 || m > k:
+		return fmt.Errorf("ec: m of %d is outside 1 to k, %d", m, k)
+	case k+m > MaxGroup:
+		return fmt.Errorf("ec: k + m of %d + %d is above %d", k, m, MaxGroup)
+	}
+	return nil
+}
+
+// New returns the scheme, for one Conn.
+func New(c Config) (scheme.Scheme, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return &erasureCoding{config: c}, nil
+}
+
+type erasureCoding struct{ config Config }
+
+func (e *erasureCoding) Name() string {
+	if e.config.Code == XOR {
+		return "ec-xor"
+	}
+	return "ec-mds"
+}
+
+func (e *erasureCoding) ParityUnits(n int) int {
+	return (n + e.config.K - 1) / e.config.K * e.config.M
+}
+
+// maxUnits keeps the numbers of data and parity units within their bits.
+const maxUnits = int(scheme.Marker) - MaxGroup
+
+func checkTransfer(t *scheme.Transfer, env *scheme.Env) error {
+	switch {
+	case t.Units < 1 || t.Units > maxUnits:
+		return fmt.Errorf("ec: a transfer of %d units is outside 1 to %d; choose larger units", t.Units, maxUnits)
+	case env.Channels < 1:
+		return fmt.Errorf("ec: %d channels; at least 1 is needed", env.Channels)
+	case env.MaxFrame < minFrame:
+		return fmt.Errorf("ec: control frames of %d bytes are too small, %d are needed", env.MaxFrame, minFrame)
+	}
+	return nil
+}
+
+func (e *erasureCoding) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
+	if err := checkTransfer(&t, env); err != nil {
+		return nil, err
+	}
+	p := params{code: e.config.Code, k: e.config.K, m: e.config.M, unitTime: min(env.UnitTime(&t), maxUnitTime)}
+	return newSender(e.config, p, t, env), nil
+}
+
+func (e *erasureCoding) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {
+	if err := checkTransfer(&t, env); err != nil {
+		return nil, err
+	}
+	p, err := parseParams(t.Params, e.config.Code)
+	if err != nil {
+		return nil, err
+	}
+	return newReceiver(e.config, p, t, env), nil
+}
+
+// minRTT and floor of timers.
+const (
+	// initialRTT is assumed before anything was measured: QUIC's value (RFC
+	// 9002, 6.2.2).
+	initialRTT = 333 * units.Millisecond
+	// minFallback is the shortest fallback timeout, because a β small enough
+	// for a network is not small enough for a scheduler.
+	minFallback = units.Millisecond
+	// minInterval is the shortest time between frames.
+	minInterval = 10 * units.Microsecond
+)
+
+func rtt(env *scheme.Env) units.Duration {
+	if env.RTT <= 0 {
+		return initialRTT
+	}
+	return env.RTT
+}
+
+// fallback is FTO without the expected arrival: β·RTT (paper, 4.1.2 and 4.2.3).
+func (c *Config) fallback(env *scheme.Env) units.Duration {
+	return max(rtt(env)*units.Duration(c.BetaMilli)/1000, 4*env.RTTVar, minFallback)
+}
+
+func interval(env *scheme.Env) units.Duration { return max(env.AckInterval, minInterval) }

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ec is erasure coding: parity is sent with the data, so that a loss need
+// not cost a round trip (paper, section 4.1.2).
+//
+// A transfer is cut into submessages, here called groups, of k data units; the
+// last one may be shorter. Each group is followed by its m parity units, computed
+// while data is being sent. The receiver decodes a group as soon as it can. A
+// group that can't be decoded by the time everything of it should have arrived
+// falls back to repetition: the receiver names the units that decoding lacks, and
+// the sender sends them again.
+//
+//   - XOR ("ec-xor"): parity unit i of a group is the XOR of its data units j with
+//     j mod m = i.
+//   - MDS ("ec-mds"): any k of the k + m units recover the group.
+//
+// The last group keeps m, except that XOR makes no parity of nothing: a group of
+// fewer than m units has as many parity units as data units.
+//
+// What goes beyond the paper: the receiver names units, not whole submessages
+// (Config.WholeSubmessage brings the paper's rule back); groups are decoded as they
+// become decodable; progress is acknowledged all along, because it bounds what the
+// sender may have in flight; and what to repeat is state that the receiver reports
+// until it changes, so that no loss of a frame or of a repeated unit matters for
+// longer than a timer.
+//
+// # Parity memory
+//
+// Parity goes where the receiver has room for it (scheme.Env.ParityLimit). The
+// sender never waits for room: if there is none by the time at which the parity
+// would still help, the group goes without, and what it loses is repeated by name.
+//
+// The package does no I/O, starts no goroutine and reads no clock.
+package ec

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ec
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A pace says when a unit should arrive, from the sender's paced rate and from
+// what has arrived. The fallback timeout of the paper (4.1.2) starts with the
+// first unit and assumes that the rate is kept; this one starts again with every
+// newer unit, so that a sender which had to pause is not taken for a loss.
+type pace struct {
+	// newest is the latest place that anything arrived from, and at is when:
+	// or START, with −1.
+	newest place
+	at     units.Instant
+	// paced is the time of a unit at the sender's rate, 0 if not known, and
+	// unit that time as it was found to be.
+	paced, unit units.Duration
+	// measuredFrom and measuredAt are where the current measurement began.
+	measuredFrom place
+	measuredAt   units.Instant
+}
+
+const (
+	// measureUnits is how many units a measurement of the pace spans.
+	measureUnits = 64
+	// maxSlowdown bounds how much slower than its rate a sender is believed to
+	// be. It may have paused, which says nothing of its pace.
+	maxSlowdown = 8
+)
+
+func (p *pace) begin(at units.Instant) { p.at, p.measuredAt, p.measuredFrom = at, at, p.newest }
+
+// reached notes that something sent at place q has arrived.
+func (p *pace) reached(now units.Instant, q place) {
+	if q <= p.newest {
+		return
+	}
+	p.newest, p.at = q, now
+	if n := q - p.measuredFrom; n >= measureUnits {
+		each := now.Sub(p.measuredAt) / units.Duration(n)
+		p.unit = max(each, p.paced)
+		if p.paced > 0 {
+			p.unit = min(p.unit, maxSlowdown*p.paced)
+		}
+		p.measuredFrom, p.measuredAt = q, now
+	}
+}
+
+// expected is when group g, of which nothing has arrived that comes after it,
+// falls back: β·RTT after its last unit should have arrived.
+func (r *receiver) expected(g int) units.Instant {
+	last := r.layout.last(g)
+	// A sender stops when its window is full: nothing is expected of what
+	// lies further ahead.
+	if last > r.pace.newest+r.reach() {
+		return units.Never
+	}
+	wait := r.config.fallback(r.env) + units.Duration(last-r.pace.newest)*r.pace.unit
+	return r.pace.at.Add(wait)
+}
+
+// reach is how many units beyond the newest that has arrived may be on their way.
+func (r *receiver) reach() place {
+	few := place(2*(r.layout.k+r.layout.m) + 1024)
+	if r.pace.unit <= 0 {
+		return few
+	}
+	return few + place(min(2*rtt(r.env)/r.pace.unit, 1<<24))
+}
+
+// due is when group g, which is lacking, is to be asked for.
+func (r *receiver) due(g int) units.Instant {
+	if group := r.at(g); group.passed || group.asks > 0 {
+		return group.due
+	}
+	return r.expected(g)
+}
+
+const (
+	// asksTogether is how often a group is asked for within a fraction of a
+	// round trip: a lost frame shouldn't cost one.
+	asksTogether = 3
+	// maxAsks keeps the count, and the shift of back-off, in range.
+	maxAsks = 16 * asksTogether
+	// maxAskPause bounds back-off, not a pause that is longer without it.
+	maxAskPause = units.Second
+)
+
+// asked notes that group g has been asked for.
+func (r *receiver) asked(now units.Instant, g int) {
+	group := r.at(g)
+	switch {
+	case group.asks == 0:
+		r.stats.Timeouts++
+		r.stats.Fallbacks++
+	case group.asks%asksTogether == 0:
+		r.stats.Timeouts++
+	}
+	group.asks++
+	if group.asks%asksTogether != 0 {
+		group.due = now.Add(max(rtt(r.env)/16, 2*interval(r.env)))
+		return
+	}
+	pause := rtt(r.env) + r.config.fallback(r.env)
+	group.due = now.Add(min(pause<<(group.asks/asksTogether-1), max(pause, maxAskPause)))
+	group.asks = min(group.asks, maxAsks)
+}
+
+// wants writes what the groups lack that are due. It returns false if there was
+// more than fits.
+func (r *receiver) wants(now units.Instant, v scheme.View, w *frameWriter) bool {
+	for _, n := range r.open {
+		g := int(n)
+		if r.at(g).state != lacking || now < r.due(g) {
+			continue
+		}
+		if !r.want(v, w, g) {
+			return false
+		}
+		r.asked(now, g)
+	}
+	return true
+}
+
+// want asks for what group g lacks, or at first for all of it, if so configured.
+func (r *receiver) want(v scheme.View, w *frameWriter, g int) bool {
+	first := r.layout.first(g)
+	if r.config.WholeSubmessage && r.at(g).asks < asksTogether {
+		return w.want(first, first+r.layout.data(g))
+	}
+	r.group.load(&r.layout, v, g)
+	return r.group.lacks(func(i int) bool { return w.want(first+i, first+i+1) })
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// params is what START says of a transfer: five bytes and an unsigned varint.
+//
+//	version   1
+//	code      1 XOR, 2 MDS
+//	layout    1: group g has the data units from g·k on and the parity units from
+//	          g·m on, which are sent behind them
+//	k, m
+//	unitTime  how long a unit takes at the sender's paced rate, in ns; 0: not paced
+type params struct {
+	code     Code
+	k, m     int
+	unitTime units.Duration
+}
+
+const (
+	paramsVersion = 1
+	layoutGroups  = 1
+	// maxUnitTime bounds what a peer may claim.
+	maxUnitTime = 10 * units.Second
+)
+
+func (p *params) append(b []byte) []byte {
+	b = append(b, paramsVersion, byte(p.code), layoutGroups, byte(p.k), byte(p.m))
+	return binary.AppendUvarint(b, uint64(p.unitTime))
+}
+
+var errParams = errors.New("ec: the peer's parameters are not those of this version and code; configure both ends alike")
+
+// parseParams reads what the peer said, which may be anything.
+func parseParams(b []byte, code Code) (params, error) {
+	if len(b) < 6 || b[0] != paramsVersion || Code(b[1]) != code || b[2] != layoutGroups {
+		return params{}, errParams
+	}
+	p := params{code: code, k: int(b[3]), m: int(b[4])}
+	if err := checkCode(p.k, p.m); err != nil {
+		return params{}, fmt.Errorf("%w (the peer's choice)", err)
+	}
+	t, n := binary.Uvarint(b[5:])
+	if n != len(b)-5 || t > uint64(maxUnitTime) {
+		return params{}, errParams
+	}
+	p.unitTime = units.Duration(t)
+	return p, nil
+}

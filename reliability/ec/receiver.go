@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ec
+
+import (
+	"errors"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A rxState is how far a group is at the receiver.
+type rxState uint8
+
+const (
+	// lacking: more units are needed.
+	lacking rxState = iota
+	// recoverable: to be decoded.
+	recoverable
+	// decoding: a job is running.
+	decoding
+	// complete: all data units are in place.
+	complete
+)
+
+// A rxGroup is what the receiver keeps of a group from when something of it was
+// expected until all groups up to it are complete.
+type rxGroup struct {
+	state rxState
+	// have is how many units are in place, at the last look.
+	have uint8
+	// passed: something sent after the group has arrived, or its last unit.
+	passed bool
+	// asks counts how often the group was asked for; none before it fell back.
+	asks uint8
+	// due is when to ask next; for a group that hasn't passed it is only
+	// expected (fallback.go).
+	due units.Instant
+	// look is when to look at the group again, if there are many.
+	look units.Instant
+}
+
+// A receiver is the receiving half: it follows the groups (this file), decodes
+// them (decode.go), asks for what decoding lacks (fallback.go) and reports
+// (report.go).
+type receiver struct {
+	config Config
+	layout layout
+	env    *scheme.Env
+
+	// groups is a ring of base ≤ g < seen, all groups below base are complete.
+	// open are those of the ring that aren't complete, in order.
+	groups     []rxGroup
+	base, seen int
+	open       []uint32
+	// have is the first data unit that may be missing.
+	have int
+
+	pace  pace
+	jobs  [maxJobs]job
+	group groupView
+
+	// Reporting.
+	arrivals uint64
+	started  bool
+	number   uint64
+	lastAt   units.Instant
+	repeats  uint
+	fresh    bool // something arrived since the last frame
+	allSaid  bool // the last frame said that all groups are recoverable
+	rotor    int
+
+	stats scheme.Stats
+}
+
+func newReceiver(c Config, p params, t scheme.Transfer, env *scheme.Env) *receiver {
+	r := &receiver{config: c, layout: newLayout(p, t.Units), env: env}
+	r.pace = pace{unit: p.unitTime, paced: p.unitTime, newest: -1}
+	r.stats.K, r.stats.M = p.k, p.m
+	return r
+}
+
+var errNoFrames = errors.New("ec: the sender's half sends no frames")
+
+// OnControl refuses all frames.
+func (r *receiver) OnControl(units.Instant, []byte) error { return errNoFrames }
+
+func (r *receiver) Stats() scheme.Stats { return r.stats }
+
+// Poll looks at what has arrived, starts decoding, and reports.
+func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
+	r.loadMarks(now, v)
+	r.have = v.NextMissing(r.have)
+	r.see(now, v)
+	r.scan(now, v, out)
+	out.ParityFree = r.base * r.layout.m
+	if r.base == r.layout.groups {
+		return units.Never, true, nil
+	}
+	if now >= r.frameDue(now) && r.report(now, v, out) {
+		r.lastAt = now
+	}
+	return r.wake(now), false, nil
+}
+
+// loadMarks learns from the marks how far the sender has got, and whether
+// anything has arrived since the last time.
+func (r *receiver) loadMarks(now units.Instant, v scheme.View) {
+	if !r.started {
+		// START has arrived; a unit may have been earlier.
+		r.started = true
+		r.lastAt = now.Add(-interval(r.env))
+		r.pace.begin(min(now, v.First()))
+	}
+	var arrivals uint64
+	for c := range r.env.Channels {
+		m := v.Mark(c)
+		if !m.Valid {
+			continue
+		}
+		// The sum needs only change when something arrives.
+		arrivals += uint64(m.Count) + 1
+		if p, ok := r.layout.place(m.Unit); ok && !m.Unit.IsMarker() {
+			r.pace.reached(now, p)
+		}
+	}
+	if arrivals != r.arrivals {
+		r.arrivals, r.fresh, r.repeats = arrivals, true, 0
+	}
+}
+
+// at is the state of group g of the ring.
+func (r *receiver) at(g int) *rxGroup { return &r.groups[g&(len(r.groups)-1)] }
+
+// see opens the groups that something has arrived of or should have by now, and
+// marks those that have passed.
+func (r *receiver) see(now units.Instant, v scheme.View) {
+	r.peek(now, v)
+	to := r.base
+	if r.pace.newest >= 0 {
+		to = r.layout.group(r.pace.newest) + 1
+	}
+	for r.seen < min(max(to, (r.have+r.layout.k-1)/r.layout.k), r.layout.groups) {
+		r.openNext()
+	}
+	for r.seen < r.layout.groups && now >= r.expected(r.seen) {
+		r.openNext()
+	}
+	// Only the newest groups can be new among the passed.
+	for i := len(r.open) - 1; i >= 0; i-- {
+		g := int(r.open[i])
+		group := r.at(g)
+		if group.passed {
+			break
+		}
+		if r.layout.last(g) <= r.pace.newest {
+			group.passed = true
+			if group.asks == 0 {
+				group.due = now.Add(r.config.fallback(r.env))
+			}
+		}
+	}
+}
+
+// peek looks for units just behind what has been seen: a repeat that arrived after
+// them hides them from the marks.
+func (r *receiver) peek(now units.Instant, v scheme.View) {
+	from := r.seen * r.layout.k
+	to := min(from+2*r.layout.k, r.layout.units)
+	if u := v.NextPresent(from, to); u < to {
+		p, _ := r.layout.place(scheme.Unit(u))
+		r.pace.reached(now, p)
+	}
+}
+
+func (r *receiver) openNext() {
+	if r.seen-r.base == len(r.groups) {
+		bigger := make([]rxGroup, max(minWindow, 2*len(r.groups)))
+		for g := r.base; g < r.seen; g++ {
+			bigger[g&(len(bigger)-1)] = *r.at(g)
+		}
+		r.groups = bigger
+	}
+	*r.at(r.seen) = rxGroup{due: units.Never}
+	r.open = append(r.open, uint32(r.seen))
+	r.seen++
+}
+
+// fewGroups is how many open groups are looked at whenever anything happens. When
+// there are more, those of which nothing new is expected wait.
+const fewGroups = 32
+
+// scan looks at the open groups and drops those that are complete.
+func (r *receiver) scan(now units.Instant, v scheme.View, out *scheme.Output) {
+	kept := r.open[:0]
+	few := len(r.open) <= fewGroups
+	for _, n := range r.open {
+		g := int(n)
+		group := r.at(g)
+		if group.state == lacking && r.have >= r.layout.first(g)+r.layout.data(g) {
+			group.state = complete
+		}
+		if group.state == lacking && (few || now >= group.look) {
+			r.look(now, v, g)
+		}
+		if group.state == recoverable {
+			r.decode(v, g, out)
+		}
+		if group.state != complete {
+			kept = append(kept, n)
+		}
+	}
+	r.open = kept
+	r.base = r.seen
+	if len(kept) > 0 {
+		r.base = int(kept[0])
+	}
+}
+
+// look updates the state of a group from the bitmap.
+func (r *receiver) look(now units.Instant, v scheme.View, g int) {
+	group := r.at(g)
+	r.group.load(&r.layout, v, g)
+	group.have = uint8(r.group.have())
+	switch {
+	case len(r.group.missing) == 0:
+		group.state = complete
+	case r.group.decodable():
+		group.state = recoverable
+	case group.asks > 0:
+		group.look = now.Add(rtt(r.env) / 4)
+	case group.passed:
+		group.look = now.Add(interval(r.env))
+	}
+}

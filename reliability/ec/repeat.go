@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ec
+
+import (
+	"math/bits"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// onWant queues the units of a span that have been sent, unless what is still on
+// its way may answer the receiver, who says what it lacks again and again.
+func (s *sender) onWant(now units.Instant, w span) {
+	for u := max(w.from, s.layout.first(s.window.base)); u < min(w.to, s.injected); u++ {
+		g := u / s.layout.k
+		group := s.window.at(g)
+		if group.settled || now.Sub(group.sentAt) < s.patience() {
+			u = s.layout.first(g) + s.layout.data(g) - 1
+			continue
+		}
+		s.judgeRound(now, group)
+		if i := u - s.layout.first(g); !group.round.has(i) {
+			group.round.set(i)
+			group.queued++
+			s.gone(group, 1)
+			s.repeats.push(u)
+		}
+	}
+}
+
+// judgeRound begins a new round of repeats if a frame could tell of those of the
+// last one: whatever is still asked for was lost again.
+func (s *sender) judgeRound(now units.Instant, group *txGroup) {
+	if group.frame == s.lastFrame {
+		return
+	}
+	group.frame = s.lastFrame
+	if !group.fellBack {
+		group.fellBack = true
+		s.stats.Fallbacks++
+	} else if group.queued == 0 && now.Sub(group.repeatedAt) >= s.patience() {
+		s.gone(group, group.round.len())
+		group.round = unitSet{}
+	}
+}
+
+func (s *unitSet) len() (n int) {
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+func (s *sender) sendRepeats(out *scheme.Output, room int) (n int) {
+	for n < room && s.repeats.len() > 0 {
+		u := s.repeats.pop()
+		g := u / s.layout.k
+		if g < s.window.base || s.window.at(g).settled {
+			continue
+		}
+		s.handed(s.window.at(g))
+		// Another channel each time: the one that lost it may be dead.
+		s.channel = (s.channel + 1) % s.env.Channels
+		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(u), Channel: s.channel, Repeat: true})
+		n++
+	}
+	return n
+}
+
+// A unitQueue is a first-in, first-out queue of units: a ring that grows.
+type unitQueue struct {
+	ring       []uint32
+	head, tail uint32
+}
+
+func (q *unitQueue) len() int { return int(q.tail - q.head) }
+
+func (q *unitQueue) push(u int) {
+	if q.len() == len(q.ring) {
+		bigger := make([]uint32, max(minWindow, 2*len(q.ring)))
+		for i := q.head; i != q.tail; i++ {
+			bigger[i&uint32(len(bigger)-1)] = q.ring[i&uint32(len(q.ring)-1)]
+		}
+		q.ring = bigger
+	}
+	q.ring[q.tail&uint32(len(q.ring)-1)] = uint32(u)
+	q.tail++
+}
+
+func (q *unitQueue) pop() int {
+	u := q.ring[q.head&uint32(len(q.ring)-1)]
+	q.head++
+	return int(u)
+}

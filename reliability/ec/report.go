@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ec
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// maxFrameRepeat is how rarely a silent receiver repeats its state.
+	maxFrameRepeat = units.Second
+	// urgentFraction of the interval must lie between frames in any case.
+	urgentFraction = 8
+)
+
+// frameDue is when the next frame may go: when the interval has passed if
+// something new has arrived, soon if a group is to be asked for or everything has
+// become recoverable, else ever more rarely, because any frame may be lost.
+func (r *receiver) frameDue(now units.Instant) units.Instant {
+	urgent := r.lastAt.Add(interval(r.env) / urgentFraction)
+	if r.allRecoverable() && !r.allSaid {
+		return urgent
+	}
+	at := max(r.firstDue(), urgent)
+	switch {
+	case r.fresh:
+		at = min(at, r.lastAt.Add(interval(r.env)))
+	case r.number > 0:
+		wait := interval(r.env)
+		wait = min(wait<<min(r.repeats, 16), max(wait, maxFrameRepeat))
+		at = min(at, r.lastAt.Add(wait))
+	}
+	return at
+}
+
+// firstDue is when the first group is to be asked for.
+func (r *receiver) firstDue() units.Instant {
+	next := units.Never
+	for _, n := range r.open {
+		g := int(n)
+		group := r.at(g)
+		if group.state != lacking {
+			continue
+		}
+		next = min(next, r.due(g))
+		if !group.passed && group.asks == 0 {
+			break // those behind it are expected later
+		}
+	}
+	return next
+}
+
+// allRecoverable reports whether nothing more need arrive.
+func (r *receiver) allRecoverable() bool {
+	if r.seen < r.layout.groups {
+		return false
+	}
+	for _, n := range r.open {
+		if r.at(int(n)).state == lacking {
+			return false
+		}
+	}
+	return true
+}
+
+// wake is when something may have to be done though nothing arrives.
+func (r *receiver) wake(now units.Instant) units.Instant {
+	next := r.frameDue(now)
+	if r.seen < r.layout.groups {
+		next = min(next, r.expected(r.seen))
+	}
+	return max(next, now+1)
+}
+
+// report writes a frame, or nothing if out has no room for one.
+func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output) bool {
+	room := min(r.env.MaxFrame, cap(out.Frame))
+	if room < minFrame || len(out.Frame) > 0 {
+		return false
+	}
+	r.number++
+	w := frameWriter{b: out.Frame[:0], limit: room}
+	asking := now >= r.firstDue()
+	if asking {
+		w.limit = room - (room-minFrame/2)/2
+	}
+	cum := r.describe(&w)
+	w.beginWants(r.layout.first(cum), room)
+	if asking {
+		r.wants(now, v, &w)
+		w.flush()
+	}
+	out.Frame = w.b
+	r.fresh, r.allSaid = false, r.allRecoverable()
+	r.repeats++
+	r.stats.Frames++
+	r.stats.FrameBytes += uint64(len(w.b))
+	return true
+}
+
+// describe writes the states of the groups, from where the last frame had no more
+// room, and returns the first group that is lacking.
+func (r *receiver) describe(w *frameWriter) (cum int) {
+	cum = r.seen
+	from := -1
+	for i, n := range r.open {
+		if r.at(int(n)).state != lacking {
+			continue
+		}
+		if from < 0 {
+			cum, from = int(n), i
+		}
+		if int(n) >= r.rotor {
+			from = i
+			break
+		}
+	}
+	if from < 0 || int(r.open[from]) < r.rotor {
+		r.rotor = 0
+	}
+	start := cum
+	if from >= 0 && r.rotor > cum {
+		start = int(r.open[from])
+	}
+	w.begin(r.number, cum, start)
+	r.rotor = r.describeFrom(w, start)
+	return cum
+}
+
+// describeFrom writes the states from group g on, which is lacking unless there is
+// none, and returns where it stopped for lack of room, or 0.
+func (r *receiver) describeFrom(w *frameWriter, g int) (rotor int) {
+	have := -1
+	for _, n := range r.open {
+		next := int(n)
+		if next < g || r.at(next).state != lacking {
+			continue
+		}
+		if have >= 0 {
+			w.group(have, g, next)
+		}
+		if !w.fits() {
+			return next
+		}
+		g, have = next, int(r.at(next).have)
+	}
+	if have >= 0 {
+		w.group(have, g, r.seen)
+	}
+	return 0
+}

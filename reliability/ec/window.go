@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ec
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// A parityState is how far the parity of a group is at the sender.
+type parityState uint8
+
+const (
+	// parityOpen: to be encoded, if there is room in time.
+	parityOpen parityState = iota
+	// parityCoding: being encoded.
+	parityCoding
+	// parityReady: to be sent behind the group's data.
+	parityReady
+	// parityOver: sent, or not worth sending any more.
+	parityOver
+)
+
+// A txGroup is what the sender keeps of a group between its first transmission
+// and the moment when all groups up to it are recoverable.
+type txGroup struct {
+	// data and parity count the units handed to Conn for the first time.
+	data, parity uint8
+	// have is how many units the receiver has reported in place.
+	have uint8
+	// inFlight is the group's share of Outstanding.
+	inFlight uint16
+	state    parityState
+	// settled: the receiver has it or can recover it.
+	settled bool
+	// dead: it fell back.
+	fellBack bool
+
+	// sentAt is when a unit was last injected for the first time.
+	sentAt units.Instant
+	// round are the units repeated or queued since the last round of repeats
+	// began, queued of them not yet injected; repeatedAt is when the last one
+	// was. frame is the number of the frame that the round was last judged by.
+	round      unitSet
+	queued     uint8
+	repeatedAt units.Instant
+	frame      uint64
+}
+
+// A window holds the groups base ≤ g < next: a ring that grows with the span.
+type window struct {
+	ring       []txGroup
+	base, next int
+}
+
+// minWindow is the initial size of the ring.
+const minWindow = 8
+
+func (w *window) at(g int) *txGroup { return &w.ring[g&(len(w.ring)-1)] }
+
+// open makes all groups up to g part of the window.
+func (w *window) open(g int) *txGroup {
+	for w.next <= g {
+		if w.next-w.base == len(w.ring) {
+			bigger := window{ring: make([]txGroup, max(minWindow, 2*len(w.ring)))}
+			for i := w.base; i < w.next; i++ {
+				*bigger.at(i) = *w.at(i)
+			}
+			w.ring = bigger.ring
+		}
+		*w.at(w.next) = txGroup{}
+		w.next++
+	}
+	return w.at(g)
+}
+
+// slide moves base to the first group that isn't settled.
+func (w *window) slide() {
+	for w.base < w.next && w.at(w.base).settled {
+		w.base++
+	}
+}
