@@ -30,13 +30,14 @@ type peer struct {
 	out       *bufio.Reader
 	qpn, rkey uint32
 	addr      uint64
+	gid       verbs.GID
 	stderr    bytes.Buffer
 }
 
-// startPeer starts ucpeer on devB and connects e, which is on devA, with it.
-func startPeer(t testing.TB, e *end, mode string, messages, size, batch int) *peer {
+// launch starts ucpeer on a device and reads where its end is.
+func launch(t testing.TB, dev, mode string, messages, size, batch int) *peer {
 	t.Helper()
-	p := &peer{cmd: exec.Command("/job/bin/ucpeer", devB, mode, fmt.Sprint(messages), fmt.Sprint(size), fmt.Sprint(batch))}
+	p := &peer{cmd: exec.Command("/job/bin/ucpeer", dev, mode, fmt.Sprint(messages), fmt.Sprint(size), fmt.Sprint(batch))}
 	p.cmd.Stderr = &p.stderr
 	var err error
 	p.in, err = p.cmd.StdinPipe()
@@ -45,13 +46,24 @@ func startPeer(t testing.TB, e *end, mode string, messages, size, batch int) *pe
 	require.NoError(t, err)
 	p.out = bufio.NewReader(out)
 	require.NoError(t, p.cmd.Start(), "ucpeer is built by test/vm -suite")
-	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
+	t.Cleanup(p.kill)
 	var gid string
-	_, err = fmt.Fscanln(p.out, &p.qpn, &p.rkey, &p.addr, &gid)
-	require.NoError(t, err, "%s", &p.stderr)
-	g, err := parseGID(gid)
+	p.scan(t, &p.qpn, &p.rkey, &p.addr, &gid)
+	p.gid, err = parseGID(gid)
 	require.NoError(t, err)
-	require.NoError(t, e.qp.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: g}, PathMTU: verbs.MTU4096,
+	return p
+}
+
+func (p *peer) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// startPeer starts ucpeer on devB and connects e, which is on devA, with it.
+func startPeer(t testing.TB, e *end, mode string, messages, size, batch int) *peer {
+	t.Helper()
+	p := launch(t, devB, mode, messages, size, batch)
+	require.NoError(t, e.qp.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: p.gid}, PathMTU: verbs.MTU4096,
 		RemoteQPN: p.qpn, LocalPSN: peerPSN, RemotePSN: peerPSN}))
 	return p
 }
@@ -59,7 +71,12 @@ func startPeer(t testing.TB, e *end, mode string, messages, size, batch int) *pe
 // tell sends our end's addresses, upon which the peer connects and starts.
 func (p *peer) tell(t testing.TB, e *end) {
 	t.Helper()
-	_, err := fmt.Fprintf(p.in, "%d %d %d %v\n", e.qp.Num(), e.mr.RKey(), e.mr.IOVA(), e.gid)
+	p.tellEnd(t, e.qp.Num(), e.mr.RKey(), e.mr.IOVA(), e.gid)
+}
+
+func (p *peer) tellEnd(t testing.TB, qpn, rkey uint32, addr uint64, gid verbs.GID) {
+	t.Helper()
+	_, err := fmt.Fprintf(p.in, "%d %d %d %v\n", qpn, rkey, addr, gid)
 	require.NoError(t, err)
 }
 

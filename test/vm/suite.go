@@ -28,6 +28,8 @@ type suiteEntry struct {
 	run string
 	// args are further arguments of the test binary.
 	args []string
+	// program says that pkg is a program, which is run with args, instead of tests.
+	program bool
 	// packages are Debian packages that the tests use, as they are in the archive.
 	packages []string
 	// peers are C programs, built with cc against libibverbs: path in the package -> name in the VM.
@@ -49,6 +51,10 @@ var tracer = []string{"strace", "libunwind8", "liblzma5"}
 var suite = []suiteEntry{
 	{pkg: "verbs", packages: slices.Concat(rdmaCore, tracer), limitSeconds: 240,
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
+	{pkg: "verbs", full: true, run: "^$", args: []string{"-test.bench=.", "-test.benchtime=1x"}, packages: rdmaCore, limitSeconds: 300,
+		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
+	{pkg: "examples/verbs-devinfo", program: true, limitSeconds: 20},
+	{pkg: "examples/verbs-ucping", program: true, limitSeconds: 20},
 }
 
 func suiteNames() []string { return []string{"short", "full"} }
@@ -116,6 +122,9 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 	if err != nil {
 		return err
 	}
+	if e.program {
+		return b.addProgram(ctx, e)
+	}
 	name := strings.ReplaceAll(e.pkg, "/", "_") + ".test"
 	bin := filepath.Join(b.dir, name)
 	progress("building tests of " + e.pkg)
@@ -140,10 +149,27 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 	if b.config.suite == "short" {
 		argv = append(argv, "-test.short")
 	}
-	if run := cmp.Or(b.config.run, e.run); run != "" {
+	if run := cmp.Or(e.run, b.config.run); run != "" {
 		argv = append(argv, "-test.run="+run)
 	}
 	b.jobs = append(b.jobs, vmjob.Job{Name: e.pkg, Argv: append(argv, e.args...), Dir: work, Env: environment(b.config),
+		LimitSeconds: e.limitSeconds})
+	return nil
+}
+
+// addProgram builds a program that is itself the test.
+func (b *suiteBuild) addProgram(ctx context.Context, e suiteEntry) error {
+	if b.config.run != "" {
+		return nil // -run chooses tests
+	}
+	bin := filepath.Join(b.dir, path.Base(e.pkg))
+	progress("building " + e.pkg)
+	if err := goBuild(ctx, bin, modulePath+e.pkg); err != nil {
+		return err
+	}
+	guest := path.Join(vmjob.BinDir, path.Base(e.pkg))
+	b.step(func(a *initramfs.Writer) error { return a.Program(guest, bin) })
+	b.jobs = append(b.jobs, vmjob.Job{Name: e.pkg, Argv: append([]string{guest}, e.args...), Dir: "/", Env: environment(b.config),
 		LimitSeconds: e.limitSeconds})
 	return nil
 }

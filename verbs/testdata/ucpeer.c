@@ -3,7 +3,7 @@
 /* The other side of the tests in rxe_peer_test.go: UC RDMA writes with immediate over rdma-core's
  * own libibverbs.
  *
- *	ucpeer DEVICE send|recv MESSAGES SIZE BATCH
+ *	ucpeer DEVICE send|recv|sink MESSAGES SIZE BATCH
  *
  * It prints "qpn rkey address gid" of its end, reads the same of the other end from standard
  * input, and then
@@ -11,7 +11,8 @@
  *         offset (i % BATCH) * SIZE of the other's memory, BATCH per post; prints the nanoseconds
  *         from the first post to the last completion;
  *   recv: prints "ready", takes MESSAGES completions, prints the sum of their immediates and a hash
- *         of its memory.
+ *         of its memory;
+ *   sink: prints "ready" and takes completions until it is killed.
  */
 
 #include <arpa/inet.h>
@@ -36,7 +37,7 @@ static struct ibv_qp *qp;
 static struct ibv_cq *cq;
 static struct ibv_mr *mr;
 static char *buf;
-static int messages, size, batch;
+static int messages, size, batch, fill = 1;
 
 static struct ibv_context *open_device(const char *name)
 {
@@ -115,7 +116,8 @@ static void do_send(uint64_t raddr, uint32_t rkey)
 		int n = messages - sent < batch ? messages - sent : batch;
 		for (int i = 0; i < n; i++) {
 			size_t off = (size_t)((sent + i) % batch) * size;
-			memset(buf + off, sent + i, size);
+			if (fill)
+				memset(buf + off, sent + i, size);
 			sge[i] = (struct ibv_sge){ (uintptr_t)buf + off, size, mr->lkey };
 			wr[i] = (struct ibv_send_wr){
 				.next = i + 1 < n ? &wr[i + 1] : NULL, .sg_list = &sge[i], .num_sge = 1,
@@ -158,7 +160,7 @@ int main(int argc, char **argv)
 	union ibv_gid gid;
 
 	if (argc != 6) {
-		fprintf(stderr, "usage: ucpeer DEVICE send|recv MESSAGES SIZE BATCH\n");
+		fprintf(stderr, "usage: ucpeer DEVICE send|recv|sink MESSAGES SIZE BATCH\n");
 		return 2;
 	}
 	messages = atoi(argv[3]), size = atoi(argv[4]), batch = atoi(argv[5]);
@@ -170,12 +172,16 @@ int main(int argc, char **argv)
 	printf("%u %u %" PRIu64 " %s\n", qp->qp_num, mr->rkey, (uint64_t)(uintptr_t)buf, inet_ntop(AF_INET6, &gid, text, sizeof(text)));
 	CHECK("read the other end", scanf("%u %u %" SCNu64 " %45s", &qpn, &rkey, &raddr, text) == 4 && inet_pton(AF_INET6, text, &gid) == 1);
 	connect_to(qpn, &gid);
-	if (!strcmp(argv[2], "recv")) {
-		post_recvs(QUEUE - 1);
-		printf("ready\n");
-		do_recv();
-	} else {
+	if (!strcmp(argv[2], "send")) {
+		fill = !getenv("UCPEER_NO_FILL");
 		do_send(raddr, rkey);
+		return 0;
 	}
+	post_recvs(QUEUE - 1);
+	printf("ready\n");
+	if (!strcmp(argv[2], "recv"))
+		do_recv();
+	for (struct ibv_wc wc[QUEUE]; !strcmp(argv[2], "sink");)
+		post_recvs(poll_cq(wc, QUEUE));
 	return 0;
 }

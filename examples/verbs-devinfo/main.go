@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command verbs-devinfo prints what the RDMA devices of this machine can do, like ibv_devinfo, but
+// without libibverbs.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+func main() {
+	name := flag.String("d", "", "only this `device`")
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), "Prints the RDMA devices with their limits, ports and GIDs.\n\n  verbs-devinfo [-d rxe0]\n\n")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	if err := run(*name); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(name string) error {
+	if name != "" {
+		return show(name)
+	}
+	devices, err := verbs.Devices()
+	if err != nil {
+		return err
+	}
+	if len(devices) == 0 {
+		fmt.Println("no RDMA devices; a soft one: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0")
+	}
+	for _, d := range devices {
+		if err := show(d.Name); err != nil {
+			fmt.Println(d.Name+":", err)
+		}
+	}
+	return nil
+}
+
+func show(name string) error {
+	ctx, err := verbs.Open(name)
+	if err != nil {
+		return err
+	}
+	defer ctx.Close()
+	info := ctx.Info()
+	d, err := ctx.QueryDevice()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s (%s, driver %s, firmware %s)\n", info.Name, info.Uverbs, info.Driver, d.FirmwareVersion)
+	fmt.Printf("  node GUID        %v\n", d.NodeGUID)
+	fmt.Printf("  limits           %d QPs of %d requests, %d CQs of %d entries, %d MRs, %d MWs\n",
+		d.MaxQP, d.MaxQPWR, d.MaxCQ, d.MaxCQE, d.MaxMR, d.MaxMW)
+	fmt.Printf("  pieces a request %d, shared receive queues %d of %d\n", d.MaxSGE, d.MaxSRQ, d.MaxSRQWR)
+	fmt.Printf("  capabilities     %v\n", d.Caps)
+	for port := 1; port <= int(d.PhysPorts); port++ {
+		p, err := ctx.QueryPort(port)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("  port %d           %v, %v, path MTU %v of %v, messages up to %d bytes\n",
+			port, p.State, p.LinkLayer, p.ActiveMTU, p.MaxMTU, p.MaxMessage)
+	}
+	gids, err := ctx.GIDTable()
+	if err != nil {
+		return err
+	}
+	for _, g := range gids {
+		fmt.Printf("  GID %d/%d          %v (%v, interface %d)\n", g.Port, g.Index, g.GID, g.Type, g.IfIndex)
+	}
+	return nil
+}
