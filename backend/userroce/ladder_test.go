@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"net/netip"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// The ladder: what the kernel's UDP path gives a user-space RoCEv2, rung by rung.
+// BenchmarkLadder has the two rungs below this package (packets of the same size
+// with segmentation offloads; the same with the copy and the checksums that the
+// wire format needs), BenchmarkLoopback is the third, and BenchmarkLoopback of
+// package reliability the fourth. docs/results/performance.md compares them.
+const (
+	ladderHeader  = 32
+	ladderPayload = 4096
+	ladderTrailer = 4
+	ladderPacket  = ladderHeader + ladderPayload + ladderTrailer
+	ladderTrain   = 15
+	ladderBatch   = 4
+	ladderWindow  = 512
+	ladderMemory  = 64 << 20
+)
+
+// BenchmarkLadder reports the rate of payload between two threads.
+func BenchmarkLadder(b *testing.B) {
+	b.Run("1-bare", func(b *testing.B) { ladder(b, false) })
+	b.Run("2-copy-crc", func(b *testing.B) { ladder(b, true) })
+}
+
+func ladder(b *testing.B, work bool) {
+	send, recv := ladderSockets(b)
+	rx := newLadderReceiver(recv, work)
+	tx := newLadderSender(send, work)
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		for i := 0; !stop.Load(); i++ {
+			rx.poll()
+			if i%64 == 0 {
+				runtime.Gosched()
+			}
+		}
+	}()
+	b.SetBytes(ladderPayload)
+	b.ReportAllocs()
+	b.ResetTimer()
+	sent, lost := 0, 0
+	for sent < b.N {
+		lost += waitForRoom(&rx.received, sent-lost, ladderWindow-ladderBatch*ladderTrain)
+		sent += tx.post()
+	}
+	lost += waitForRoom(&rx.received, sent-lost, 0)
+	b.StopTimer()
+	stop.Store(true)
+	<-done
+	require.Zero(b, rx.bad)
+	b.ReportMetric(float64(sent)*ladderPayload*8/b.Elapsed().Seconds()/1e9, "Gbit/s")
+	b.ReportMetric(float64(lost), "lost")
+}
+
+func ladderSockets(b *testing.B) (send, recv int) {
+	var err error
+	recv, err = newSocket(false)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = unix.Close(recv) })
+	_ = unix.SetsockoptInt(recv, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 8<<20)
+	require.NoError(b, bind(recv, netip.MustParseAddr("127.0.0.1"), 0, 0))
+	require.NoError(b, unix.SetsockoptInt(recv, unix.IPPROTO_UDP, unix.UDP_GRO, 1))
+	port, err := boundPort(recv)
+	require.NoError(b, err)
+	send, err = newSocket(false)
+	require.NoError(b, err)
+	b.Cleanup(func() { _ = unix.Close(send) })
+	require.NoError(b, unix.Connect(send, &unix.SockaddrInet4{Port: int(port), Addr: [4]byte{127, 0, 0, 1}}))
+	require.NoError(b, unix.SetsockoptInt(send, unix.IPPROTO_UDP, unix.UDP_SEGMENT, ladderPacket))
+	return send, recv
+}
+
+type ladderSender struct {
+	fd    int
+	work  bool
+	mem   []byte
+	at    int
+	meta  []byte
+	msgs  []mmsghdr
+	iovs  []iovec
+	count uint64
+}
+
+func newLadderSender(fd int, work bool) *ladderSender {
+	s := &ladderSender{fd: fd, work: work, mem: make([]byte, ladderMemory)}
+	for i := range s.mem {
+		s.mem[i] = byte(i * 7)
+	}
+	s.meta = make([]byte, ladderBatch*ladderTrain*(ladderHeader+ladderTrailer))
+	s.iovs = make([]iovec, ladderBatch*ladderTrain*3)
+	s.msgs = make([]mmsghdr, ladderBatch)
+	return s
+}
+
+// post sends a batch of trains.
+func (s *ladderSender) post() int {
+	for m := range s.msgs {
+		for i := range ladderTrain {
+			s.packet(m*ladderTrain + i)
+		}
+		iov := s.iovs[m*ladderTrain*3:]
+		s.msgs[m].hdr.iov, s.msgs[m].hdr.iovlen = uintptr(unsafe.Pointer(&iov[0])), ladderTrain*3
+	}
+	for sent := 0; sent < len(s.msgs); {
+		n, _ := sendmmsg(s.fd, s.msgs[sent:])
+		sent += max(n, 0)
+	}
+	return ladderBatch * ladderTrain
+}
+
+func (s *ladderSender) packet(i int) {
+	meta := s.meta[i*(ladderHeader+ladderTrailer):][: ladderHeader+ladderTrailer : ladderHeader+ladderTrailer]
+	payload := s.mem[s.at : s.at+ladderPayload]
+	s.at = (s.at + ladderPayload) % ladderMemory
+	s.count++
+	binary.LittleEndian.PutUint64(meta, s.count)
+	if s.work {
+		c := crc32.Update(crc32.ChecksumIEEE(meta[:ladderHeader]), crc32.IEEETable, payload)
+		binary.LittleEndian.PutUint32(meta[ladderHeader:], c)
+	}
+	s.iovs[3*i] = iovec{addressOf(meta[:ladderHeader]), ladderHeader}
+	s.iovs[3*i+1] = iovec{addressOf(payload), ladderPayload}
+	s.iovs[3*i+2] = iovec{addressOf(meta[ladderHeader:]), ladderTrailer}
+}
+
+type ladderReceiver struct {
+	fd       int
+	work     bool
+	received atomic.Int64
+	bad      int
+	mem      []byte
+	at       int
+	bufs     [][]byte
+	msgs     []mmsghdr
+	iovs     []iovec
+	ctl      []cmsgSpace
+}
+
+func newLadderReceiver(fd int, work bool) *ladderReceiver {
+	r := &ladderReceiver{fd: fd, work: work, mem: make([]byte, ladderMemory)}
+	r.msgs, r.iovs, r.ctl = make([]mmsghdr, 8), make([]iovec, 8), make([]cmsgSpace, 8)
+	for i := range r.msgs {
+		r.bufs = append(r.bufs, make([]byte, 1<<16))
+		r.iovs[i] = iovec{addressOf(r.bufs[i]), 1 << 16}
+		r.msgs[i].hdr.iov, r.msgs[i].hdr.iovlen = uintptr(unsafe.Pointer(&r.iovs[i])), 1
+		r.msgs[i].hdr.control = uintptr(unsafe.Pointer(&r.ctl[i]))
+	}
+	return r
+}
+
+// poll takes what has arrived.
+func (r *ladderReceiver) poll() {
+	for i := range r.msgs {
+		r.msgs[i].hdr.controllen = uint64(unsafe.Sizeof(cmsgSpace{}))
+	}
+	n, _ := recvmmsg(r.fd, r.msgs)
+	packets := 0
+	for i := range max(n, 0) {
+		b := r.bufs[i][:r.msgs[i].len]
+		for len(b) >= ladderPacket {
+			if r.work {
+				r.place(b[:ladderPacket])
+			}
+			b = b[ladderPacket:]
+			packets++
+		}
+	}
+	r.received.Add(int64(packets))
+}
+
+func (r *ladderReceiver) place(p []byte) {
+	body := p[:ladderHeader+ladderPayload]
+	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(p[len(body):]) {
+		r.bad++
+	}
+	copy(r.mem[r.at:], body[ladderHeader:])
+	r.at = (r.at + ladderPayload) % ladderMemory
+}
