@@ -240,5 +240,79 @@ func TestMarksAreLoadedBeforeTheBitmap(t *testing.T) {
 	require.True(t, seen)
 }
 
+// Each half of the tolerance counts for itself.
+func TestSlackAlone(t *testing.T) {
+	for slack := range uint64(3) {
+		h := newHand(t, NACK, 100, 1)
+		h.env.DataLimit = 10
+		h.poll(100, 100)
+		h.s.paths[0].slack = slack
+		for later := range uint64(3) {
+			h.arrive(int(later + 1)).ack()
+			lost := len(h.units()) > 0
+			require.Equal(t, later == slack, lost, "slack %d, %d later packets", slack, later+1)
+			if lost {
+				break
+			}
+		}
+	}
+}
+
+// A doubt that no frame resolves ends, too.
+func TestDoubtsEnd(t *testing.T) {
+	h := newHand(t, NACK, 100, 1)
+	h.env.DataLimit = 20
+	h.poll(100, 100)
+	// Unit 9 arrived; the frame covers nothing but its place.
+	h.after(handRTT).take([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6})
+	require.Empty(t, h.units())
+	require.Len(t, h.s.rule.(*pathRule).doubts, 9)
+	h.out.Reset()
+	next, _, err := h.s.Poll(h.now, &h.out)
+	require.NoError(t, err)
+	require.LessOrEqual(t, next.Sub(h.now), 6*handRTT)
+	h.after(6 * handRTT)
+	require.Contains(t, h.units(), 0)
+	require.Empty(t, h.s.rule.(*pathRule).doubts)
+}
+
+// What waits in back-off on one path goes at once when another path shows that
+// the network is back.
+func TestHopeSpreads(t *testing.T) {
+	h := newHand(t, NACK, 400, 2)
+	h.poll(1000, 1000)
+	for range 40 { // a long time in the dark
+		h.after(100*units.Millisecond).poll(1000, 1000)
+	}
+	require.Greater(t, h.s.paths[0].backoff, uint(3))
+	h.after(10 * units.Millisecond)
+	require.Empty(t, h.units())
+	// The last packet on channel 1 gets through.
+	h.arrive(h.last(1)).ack()
+	require.Greater(t, len(h.units()), 200)
+}
+
+// Without the mark of the channel that a repeat took, a frame can't tell whether
+// the repeat was needed.
+func TestSpuriousNeedsTheMark(t *testing.T) {
+	for _, mark := range []bool{false, true} {
+		h := newHand(t, NACK, 100, 2)
+		h.env.DataLimit = 8
+		h.poll(100, 100)
+		h.after(handRTT).take([]byte{frameACK, 1, 0, 2, 0, 2 << 1, 1, 1, 1 << 1, 1, 0, 0, 1, 2, 0})
+		require.Equal(t, []int{0}, h.units(), "unit 0 is repeated on channel 1")
+		frame := []byte{frameACK, 2, 3, 0}
+		if mark {
+			frame = []byte{frameACK, 2, 3, 1, 1, 1 << 1, 1}
+		}
+		h.take(frame)
+		want := uint64(0)
+		if mark {
+			want = 1
+		}
+		require.Equal(t, want, h.s.Stats().Spurious)
+	}
+}
+
 // "zero spurious under pure reordering between channels while the spread of path
 // delays stays below that timer" is tested over whole transfers in sr_test.go.
