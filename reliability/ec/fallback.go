@@ -110,20 +110,19 @@ func (r *receiver) asked(now units.Instant, g int) {
 	group.asks = min(group.asks, maxAsks)
 }
 
-// wants writes what the groups lack that are due. It returns false if there was
-// more than fits.
-func (r *receiver) wants(now units.Instant, v scheme.View, w *frameWriter) bool {
+// wants writes what the groups lack that are due, as far as it fits. The rest stays
+// due.
+func (r *receiver) wants(now units.Instant, v scheme.View, w *frameWriter) {
 	for _, n := range r.open {
 		g := int(n)
 		if r.at(g).state != lacking || now < r.due(g) {
 			continue
 		}
 		if !r.want(v, w, g) {
-			return false
+			return
 		}
 		r.asked(now, g)
 	}
-	return true
 }
 
 // want asks for what group g lacks, or at first for all of it, if so configured.

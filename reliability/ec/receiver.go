@@ -55,6 +55,10 @@ type receiver struct {
 	open       []uint32
 	// have is the first data unit that may be missing.
 	have int
+	// lacking is how many of open are lacking, and askAt when the first of
+	// them is to be asked for.
+	lacking int
+	askAt   units.Instant
 
 	pace  pace
 	jobs  [maxJobs]job
@@ -97,7 +101,7 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	if r.base == r.layout.groups {
 		return units.Never, true, nil
 	}
-	if now >= r.frameDue(now) && r.report(now, v, out) {
+	if now >= r.frameDue() && r.report(now, v, out) {
 		r.lastAt = now
 	}
 	return r.wake(now), false, nil
@@ -215,6 +219,7 @@ func (r *receiver) scan(now units.Instant, v scheme.View, out *scheme.Output) {
 	if len(kept) > 0 {
 		r.base = int(kept[0])
 	}
+	r.plan()
 }
 
 // look updates the state of a group from the bitmap.

@@ -17,12 +17,12 @@ const (
 // frameDue is when the next frame may go: when the interval has passed if
 // something new has arrived, soon if a group is to be asked for or everything has
 // become recoverable, else ever more rarely, because any frame may be lost.
-func (r *receiver) frameDue(now units.Instant) units.Instant {
+func (r *receiver) frameDue() units.Instant {
 	urgent := r.lastAt.Add(interval(r.env) / urgentFraction)
 	if r.allRecoverable() && !r.allSaid {
 		return urgent
 	}
-	at := max(r.firstDue(), urgent)
+	at := max(r.askAt, urgent)
 	switch {
 	case r.fresh:
 		at = min(at, r.lastAt.Add(interval(r.env)))
@@ -34,39 +34,33 @@ func (r *receiver) frameDue(now units.Instant) units.Instant {
 	return at
 }
 
-// firstDue is when the first group is to be asked for.
-func (r *receiver) firstDue() units.Instant {
-	next := units.Never
+// plan finds out how many groups are lacking and when the first of them is to be
+// asked for.
+func (r *receiver) plan() {
+	r.lacking, r.askAt = 0, units.Never
+	ordered := false
 	for _, n := range r.open {
 		g := int(n)
 		group := r.at(g)
 		if group.state != lacking {
 			continue
 		}
-		next = min(next, r.due(g))
-		if !group.passed && group.asks == 0 {
-			break // those behind it are expected later
+		r.lacking++
+		if ordered {
+			continue
 		}
+		r.askAt = min(r.askAt, r.due(g))
+		// Those behind a group that is still arriving are expected later.
+		ordered = !group.passed && group.asks == 0
 	}
-	return next
 }
 
 // allRecoverable reports whether nothing more need arrive.
-func (r *receiver) allRecoverable() bool {
-	if r.seen < r.layout.groups {
-		return false
-	}
-	for _, n := range r.open {
-		if r.at(int(n)).state == lacking {
-			return false
-		}
-	}
-	return true
-}
+func (r *receiver) allRecoverable() bool { return r.seen == r.layout.groups && r.lacking == 0 }
 
 // wake is when something may have to be done though nothing arrives.
 func (r *receiver) wake(now units.Instant) units.Instant {
-	next := r.frameDue(now)
+	next := r.frameDue()
 	if r.seen < r.layout.groups {
 		next = min(next, r.expected(r.seen))
 	}
@@ -81,7 +75,7 @@ func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output) 
 	}
 	r.number++
 	w := frameWriter{b: out.Frame[:0], limit: room}
-	asking := now >= r.firstDue()
+	asking := now >= r.askAt
 	if asking {
 		w.limit = room - (room-minFrame/2)/2
 	}
@@ -90,6 +84,7 @@ func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output) 
 	if asking {
 		r.wants(now, v, &w)
 		w.flush()
+		r.plan()
 	}
 	out.Frame = w.b
 	r.fresh, r.allSaid = false, r.allRecoverable()
