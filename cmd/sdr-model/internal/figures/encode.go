@@ -37,19 +37,14 @@ func reedSolomon() (encoder, error) {
 	return rs.Encode, nil
 }
 
-// xorBlock is coded at a time, so that the parity of a block stays in the first-level cache.
-const xorBlock = 4 * units.KiB
-
-// xorParity computes parity i as the XOR of the data units j with j mod m = i.
+// xorParity computes parity i as the XOR of the data units j with j mod m = i. Whole units measured
+// faster than blocks that fit the first-level cache.
 func xorParity(shards [][]byte) error {
-	for at := units.Bytes(0); at < encodeUnit; at += xorBlock {
-		for i := range encodeM {
-			parity := shards[encodeK+i][at : at+xorBlock]
-			first := shards[i]
-			for j := i + encodeM; j < encodeK; j += encodeM {
-				subtle.XORBytes(parity, first[at:at+xorBlock], shards[j][at:at+xorBlock])
-				first = shards[encodeK+i]
-			}
+	for i := range encodeM {
+		parity, first := shards[encodeK+i], shards[i]
+		for j := i + encodeM; j < encodeK; j += encodeM {
+			subtle.XORBytes(parity, first, shards[j])
+			first = parity
 		}
 	}
 	return nil

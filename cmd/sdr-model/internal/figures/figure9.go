@@ -21,7 +21,7 @@ func figure9(r *run) *Figure {
 	f := &Figure{
 		Title:    "Figure 9: speed-up of EC MDS (32,8) over SR RTO (3 RTT)",
 		Subtitle: paperLinkText,
-		height:   4.4,
+		height:   4.4, width: 5,
 	}
 	for _, v := range []float64{0.8, 0.9, 1, 1.5, 3, 6, 12} {
 		name := fmt.Sprintf("%gx", v)

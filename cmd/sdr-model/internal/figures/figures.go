@@ -31,6 +31,7 @@ type Figure struct {
 	panels [][]*panel // rows of columns
 	legend []key
 	height float64 // of a row of panels, in inches
+	width  float64 // of a column, in inches; 0: as usual
 }
 
 var builders = map[string]func(*run) *Figure{
@@ -46,7 +47,7 @@ func Build(name string, cfg Config) (*Figure, error) {
 	if !ok {
 		return nil, fmt.Errorf("no figure %q: there are %s", name, strings.Join(Names(), ", "))
 	}
-	r := &run{Config: cfg, passes: 15}
+	r := &run{Config: cfg, passes: 100}
 	f := build(r)
 	if r.err != nil {
 		return nil, fmt.Errorf("figure %s: %w", name, r.err)

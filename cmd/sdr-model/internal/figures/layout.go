@@ -3,7 +3,9 @@
 package figures
 
 import (
+	"bytes"
 	"image/color"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -43,7 +45,11 @@ func (f *Figure) Write(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	w := max(columnWidth*vg.Length(len(f.panels[0])), 1.55*columnWidth)
+	column := columnWidth
+	if f.width > 0 {
+		column = vg.Length(f.width) * vg.Inch
+	}
+	w := max(column*vg.Length(len(f.panels[0])), 1.55*columnWidth) // at least what a title takes
 	h := vg.Length(f.height)*vg.Inch*vg.Length(len(f.panels)) + headHeight + f.legendHeight(w) + margin
 	png := vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(resolution))
 	svg := vgsvg.NewWith(vgsvg.UseWH(w, h))
@@ -51,12 +57,25 @@ func (f *Figure) Write(dir string) ([]string, error) {
 	f.draw(draw.NewCanvas(svg, w, h))
 	base := filepath.Join(dir, f.Name)
 	paths := []string{base + ".svg", base + ".png", base + ".csv"}
-	for i, out := range []writerTo{svg, vgimg.PngCanvas{Canvas: png}, f.csv()} {
+	for i, out := range []writerTo{fallbackFonts{svg}, vgimg.PngCanvas{Canvas: png}, f.csv()} {
 		if err := writeFile(paths[i], out); err != nil {
 			return nil, err
 		}
 	}
 	return paths, nil
+}
+
+// fallbackFonts names fonts of the same metrics for viewers that lack Liberation Sans.
+type fallbackFonts struct{ svg writerTo }
+
+func (f fallbackFonts) WriteTo(w io.Writer) (int64, error) {
+	var buf bytes.Buffer
+	if _, err := f.svg.WriteTo(&buf); err != nil {
+		return 0, err
+	}
+	const family = "font-family:Liberation Sans"
+	n, err := w.Write(bytes.ReplaceAll(buf.Bytes(), []byte(family), []byte(family+",Arial,Helvetica,sans-serif")))
+	return int64(n), err
 }
 
 // draw fills a canvas: white, head, legend, panels.
