@@ -136,6 +136,9 @@ func (c *Context) Device() backend.Device { return c.dev }
 // Caps is what the device can do.
 func (c *Context) Caps() backend.Caps { return c.caps }
 
+// Workers is the number of progress goroutines, or Manual.
+func (c *Context) Workers() int { return c.cfg.Workers }
+
 // Manual reports whether the caller runs Progress.
 func (c *Context) Manual() bool { return c.manual }
 
