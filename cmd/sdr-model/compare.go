@@ -148,7 +148,7 @@ func (c *compare) model(p perfPoint) (s model.Scheme, t model.Transfer, why stri
 	case "sr":
 		s = model.SR{Alpha: or(p.Params.Alpha, 2)}
 	case "sr-nack":
-		s = model.SR{Nack: true, Alpha: or(p.Params.Alpha, 0)}
+		s = model.NACK()
 	case "ec-xor":
 		ec.Code = model.XOR
 		s = ec

@@ -172,7 +172,7 @@ func compareFile(t *testing.T, content string, args ...string) (string, error) {
 
 func TestCompare(t *testing.T) {
 	schemes := map[string]model.Scheme{
-		"sr": model.SR{Alpha: 2}, "sr-nack": model.SR{Nack: true, Alpha: 2}, "adaptive": model.Adaptive{},
+		"sr": model.SR{Alpha: 2}, "sr-nack": model.NACK(), "adaptive": model.Adaptive{},
 		"ec-xor": model.EC{Code: model.XOR, K: 32, M: 8, Beta: 0.5}, "ec-mds": model.EC{K: 32, M: 8, Beta: 0.5},
 	}
 	for name, s := range schemes {
