@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package devices maps the names that commands give to devices to what opens them. A program of
+// one's own doesn't need it: it imports the backend that it wants.
+package devices
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
+)
+
+// Default is the device that needs nothing.
+const Default = "userroce"
+
+// AnyPort as Options.UDPPort lets the kernel choose.
+const AnyPort = userroce.AnyPort
+
+// Options are what a command can say about a device.
+type Options struct {
+	// Addr is the local address for RDMA packets.
+	Addr netip.Addr
+	// UDPPort is the port to receive on, 0 for RoCEv2's 4791.
+	UDPPort uint16
+	// Workers is how many workers will poll the device.
+	Workers int
+	// Wire, when set, sees each packet.
+	Wire backend.Wire
+	// Logger hears of what is worth telling an operator.
+	Logger *slog.Logger
+}
+
+// An opener opens a device.
+type opener func(Options) (backend.Device, error)
+
+var openers = map[string]opener{
+	"userroce": openUserRoCE,
+}
+
+// Names are the known names in order.
+func Names() []string { return slices.Sorted(maps.Keys(openers)) }
+
+// Check says whether there is such a device, and which there are if not.
+func Check(name string) error {
+	if openers[name] == nil {
+		return fmt.Errorf("unknown device %q: choose one of %s", name, strings.Join(Names(), ", "))
+	}
+	return nil
+}
+
+// Open opens a device by its name.
+func Open(name string, o Options) (backend.Device, error) {
+	if err := Check(name); err != nil {
+		return nil, err
+	}
+	return openers[name](o)
+}
+
+func openUserRoCE(o Options) (backend.Device, error) {
+	d, err := userroce.Open(userroce.Config{
+		Addr: o.Addr, Port: o.UDPPort, Workers: o.Workers, Wire: o.Wire, Logger: o.Logger,
+	})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%w (here: --udp-port any, or --addr)", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A client measures all points of a run with one server.
+type client struct {
+	*params
+	local   *local
+	run     uint64
+	addr    string // of the server
+	end     *endpoint
+	out     *output
+	meter   *meter
+	capture *capture
+}
+
+func (l *local) runClient(ctx context.Context, p *params, host string, out *output, capture *capture) error {
+	addr := net.JoinHostPort(host, strconv.Itoa(int(l.port)))
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		addr = host // with a port of its own
+	}
+	return l.newClient(p, addr, out, capture).measure(ctx)
+}
+
+func (l *local) newClient(p *params, addr string, out *output, capture *capture) *client {
+	return &client{params: p, local: l, run: rand.Uint64(), addr: addr, out: out, meter: newMeter(), capture: capture}
+}
+
+// measure runs point after point and writes the results, also when one fails.
+func (c *client) measure(ctx context.Context) (err error) {
+	for _, n := range c.Sizes {
+		if err := fitsMemory(n); err != nil {
+			return usageError{err}
+		}
+	}
+	defer func() {
+		if c.end != nil {
+			c.end.close()
+		}
+		if werr := c.out.end(); err == nil {
+			err = werr
+		}
+	}()
+	left := len(c.Schemes) * len(c.Sizes)
+	for _, scheme := range c.Schemes {
+		for _, size := range c.Sizes {
+			left--
+			if err := c.point(ctx, scheme, size, left == 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// point measures one point and writes its result.
+func (c *client) point(ctx context.Context, scheme string, size units.Bytes, last bool) error {
+	s, err := oob.Dial(ctx, c.addr, oob.Config{Timeout: c.Timeout})
+	if err != nil {
+		return err
+	}
+	pt := &point{params: c.params, scheme: scheme, size: size, oob: s}
+	defer pt.close()
+	if err := c.open(s); err != nil {
+		_ = s.CloseWithReason(err.Error())
+		return err
+	}
+	pt.end = c.end
+	if err := c.connect(ctx, pt, last); err != nil {
+		return err
+	}
+	c.out.begin(pt)
+	c.meter.point(scheme + " " + size.String())
+	m, err := pt.send(ctx, c.meter)
+	c.meter.clear()
+	var told *peerError
+	if err != nil && !(errors.As(err, &told) && told.wrong) {
+		return err
+	}
+	return errors.Join(c.out.add(pt, m, told == nil), err)
+}
+
+// open opens the device for the first point.
+func (c *client) open(s *oob.Conn) error {
+	if c.end != nil {
+		return nil
+	}
+	addr, port, err := c.local.rdmaAddr(s, sending)
+	if err != nil {
+		return err
+	}
+	return c.openAt(addr, port)
+}
+
+func (c *client) openAt(addr netip.Addr, port uint16) (err error) {
+	if c.end, err = c.local.openEndpoint(sending, addr, port, c.capture); err != nil {
+		return err
+	}
+	return c.end.start(c.params)
+}
+
+// connect agrees with the server on the point.
+func (c *client) connect(ctx context.Context, pt *point, last bool) error {
+	ours := hello{
+		Version: protocolVersion, Run: c.run, PathMTU: c.end.dev.Caps().PathMTU,
+		Plan: c.params, Scheme: pt.scheme, Size: pt.size, Last: last,
+	}
+	theirs, err := exchange(ctx, pt.oob, c.Timeout, ours)
+	if err == nil {
+		err = checkHello(&theirs, "server")
+	}
+	if err != nil {
+		return err
+	}
+	return pt.connect(ctx, pt.open(c.mtu(ours.PathMTU, theirs.PathMTU)))
+}
+
+// mtu is what was asked for, or what both ends can.
+func (p *params) mtu(ours, theirs units.Bytes) units.Bytes {
+	if p.MTU != 0 {
+		return p.MTU
+	}
+	return min(ours, theirs)
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/sdr"
+)
+
+// counters are what one end counted; they travel from the server to the client.
+type counters struct {
+	Sent            uint64 `json:"sent"`
+	Received        uint64 `json:"received"`
+	DroppedEmulated uint64 `json:"dropped_emulated"`
+	DroppedReal     uint64 `json:"dropped_real"`
+	Late            uint64 `json:"late"`
+	Duplicate       uint64 `json:"duplicate"`
+	ICRC            uint64 `json:"icrc"`
+
+	UnitsSent     uint64 `json:"units_sent"`
+	Retransmitted uint64 `json:"retransmitted"`
+	Spurious      uint64 `json:"spurious"`
+	Parity        uint64 `json:"parity"`
+	Recovered     uint64 `json:"recovered"`
+}
+
+// fields are the counters in order, to do arithmetic with.
+func (c *counters) fields() []*uint64 {
+	return []*uint64{
+		&c.Sent, &c.Received, &c.DroppedEmulated, &c.DroppedReal, &c.Late, &c.Duplicate, &c.ICRC,
+		&c.UnitsSent, &c.Retransmitted, &c.Spurious, &c.Parity, &c.Recovered,
+	}
+}
+
+// since is what was counted after o.
+func (c counters) since(o counters) counters {
+	f, g := c.fields(), o.fields()
+	for i := range f {
+		*f[i] -= *g[i]
+	}
+	return c
+}
+
+// plus adds what the other end counted.
+func (c counters) plus(o counters) counters {
+	f, g := c.fields(), o.fields()
+	for i := range f {
+		*f[i] += *g[i]
+	}
+	return c
+}
+
+// count reads all counters of an end.
+func count(ctx *sdr.Context, conn *reliability.Conn) counters {
+	s, u := ctx.Stats(), conn.Stats().Units
+	d := &s.Device
+	c := counters{
+		Sent: d.PacketsSent, Received: d.PacketsReceived, Duplicate: s.Duplicates,
+		Late: s.Late + d.Drops[backend.DropLate], ICRC: d.Drops[backend.DropICRC],
+		DroppedEmulated: d.Drops[backend.DropEmulatedLoss] + d.Drops[backend.DropEmulatedQueue],
+		UnitsSent:       u.Sent, Retransmitted: u.Retransmitted, Spurious: u.Spurious, Parity: u.Parity, Recovered: u.Recovered,
+	}
+	for r, n := range d.Drops {
+		switch backend.DropReason(r) {
+		case backend.DropEmulatedLoss, backend.DropEmulatedQueue, backend.DropLate:
+		default:
+			c.DroppedReal += n
+		}
+	}
+	return c
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+// explain prints what is behind a row: -v.
+func (pt *point) explain(w io.Writer, r *Result) {
+	say := func(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
+	s := pt.conn.Stats()
+	say("%d transfers for warming up; times from %v to %v", r.Warmup, r.CompletionNs.Min, r.CompletionNs.Max)
+	if r.IdealNs != nil {
+		header := pt.end.dev.Caps().HeaderBytes
+		say("ideal %v = %v at %v + RTT %v, without headers (%d bytes a packet, %.1f %%)",
+			*r.IdealNs, pt.size, pt.Link.Rate, pt.Link.RTT, header, 100*float64(header)/float64(r.MTU))
+	}
+	pace := "not paced"
+	if s.Rate != 0 {
+		pace = fmt.Sprintf("paced at %v of user data", s.Rate)
+	}
+	say("round trip %v, least %v; %s; window %d units of %v", s.QP.SRTT, s.QP.MinRTT, pace, s.Window, s.UnitBytes)
+	c := r.Chunks
+	say("units: %d sent, of them %d again (%d for nothing) and %d parity; %d recovered by decoding; timers expired %d times since the start",
+		c.Sent, c.Retransmitted, c.Spurious, c.Parity, c.Recovered, s.Units.Timeouts)
+	p := r.Packets
+	say("packets, both ends: %d sent, %d received; %d lost by the emulated link, %d by the devices, %d late, %d twice",
+		p.Sent, p.Received, p.DroppedEmulated, p.DroppedReal, p.LateDiscarded, p.Duplicate)
+	if s.Units.Explain != "" {
+		say("%s chose: %s", r.Reliability, s.Units.Explain)
+	}
+	if r.Iterations < 1000 {
+		say("%d transfers have no 99.9th percentile: JSON has the largest in its place; ask for more with -n", r.Iterations)
+	}
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
+)
+
+// local is what concerns this process alone.
+type local struct {
+	device   string
+	loopback bool
+	port     uint16
+	addr     netip.Addr
+	udpPort  string
+	workers  int
+	json     string
+	pcap     string
+	verbose  bool
+	log      *slog.Logger
+}
+
+func (l *local) register(f *pflag.FlagSet) {
+	f.BoolVar(&l.loopback, "loopback", false, "be both ends")
+	f.StringVarP(&l.device, "device", "d", devices.Default, "RDMA device")
+	f.Uint16VarP(&l.port, "port", "p", 18515, "TCP port at which the ends meet")
+	f.TextVar(&l.addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
+	f.StringVar(&l.udpPort, "udp-port", "4791", "local UDP `PORT` for RDMA packets, or any")
+	f.IntVar(&l.workers, "workers", 0, "progress goroutines of an end, 1 to 8 (default: half of GOMAXPROCS)")
+	f.StringVar(&l.json, "json", "", "write the results to `FILE`, or - for stdout")
+	f.StringVar(&l.pcap, "pcap", "", "capture this end's packets to `FILE`; with --loopback the sender's")
+	f.BoolVarP(&l.verbose, "verbose", "v", false, "explain each result, and log what the layers below report")
+}
+
+// maxWorkers bounds the workers of an end.
+const maxWorkers = 8
+
+// check says what is wrong with the options and fills in defaults.
+func (l *local) check(host string) error {
+	if err := devices.Check(l.device); err != nil {
+		return usageError{err}
+	}
+	switch {
+	case l.loopback && host != "":
+		return usagef("--loopback is both ends: leave out %q, or --loopback", host)
+	case l.workers < 0 || l.workers > maxWorkers:
+		return usagef("--workers %d: choose 1 to %d", l.workers, maxWorkers)
+	case l.json != "" && host == "" && !l.loopback:
+		return usagef("--json: the client has the results: give it there")
+	}
+	if _, err := l.rdmaPort(); err != nil {
+		return usageError{err}
+	}
+	if l.workers == 0 { // package sdr's default, which the device must know too
+		l.workers = min(maxWorkers, max(1, runtime.GOMAXPROCS(0)/2))
+	}
+	level := slog.LevelWarn
+	if l.verbose {
+		level = slog.LevelInfo
+	}
+	l.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	return nil
+}
+
+// rdmaPort is --udp-port as devices wants it.
+func (l *local) rdmaPort() (uint16, error) {
+	if l.udpPort == "any" {
+		return devices.AnyPort, nil
+	}
+	port, err := strconv.ParseUint(l.udpPort, 10, 16)
+	if err != nil || port == 0 || uint16(port) == devices.AnyPort {
+		return 0, fmt.Errorf("--udp-port %q: give a number from 1 to %d, or any", l.udpPort, devices.AnyPort-1)
+	}
+	return uint16(port), nil
+}
+
+// run is the program, once all options have been checked.
+func (l *local) run(c *cobra.Command, p *params, host string) (err error) {
+	out, err := l.newOutput(c.OutOrStdout())
+	if err != nil {
+		return err
+	}
+	capture, err := newCapture(l.pcap)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := capture.close(); err == nil {
+			err = cerr
+		}
+	}()
+	switch {
+	case l.loopback:
+		return l.runLoopback(c.Context(), p, out, capture)
+	case host == "":
+		return l.runServer(c.Context(), p, c.Flags(), capture)
+	default:
+		return l.runClient(c.Context(), p, host, out, capture)
+	}
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Sdr-perf measures how long reliable writes take: between two hosts, or with both ends in one
+// process, over a real network or an emulated long-haul link, with any of the reliability schemes.
+//
+//	sdr-perf                       # on one host: the receiver
+//	sdr-perf -s 1MiB,64MiB HOST    # on another: the sender, which says what is to be measured
+//
+//	sdr-perf --loopback -s 64MiB --reliability sr --rtt 25ms --rate 1gbit --drop 1e-3
+//
+// # What is measured
+//
+// The completion time of a transfer runs from the sender's post, with receives posted and their
+// clear-to-send at the sender, to the final acknowledgement at the sender. Warm-up transfers are not
+// counted; making and checking the content is not part of the time. Each point, that is a scheme and
+// a size, has a connection of its own. Over an emulated link T/ideal compares the average with
+// size/rate + RTT, where size is user data: headers take 1.6 % of the rate at an MTU of 4096.
+//
+// # JSON
+//
+// --json writes an array with one object for each point; type Result says what the fields mean.
+//
+// The exit status is 0 when all was measured and every content was right, 2 for mistakes in the
+// call, 1 for anything else.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit statuses.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A file size limit (ulimit -f) then shows as an error of write, and not as a signal.
+	signal.Ignore(syscall.SIGXFSZ)
+	os.Exit(run(ctx, os.Args[1:]))
+}
+
+// run runs the program and returns its exit status.
+func run(ctx context.Context, args []string) int {
+	running := false // errors before that are mistakes in the call
+	c := newCommand(&running)
+	c.SetArgs(args)
+	err := c.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if ctx.Err() != nil {
+		err = fmt.Errorf("interrupted: %w", err)
+	}
+	fmt.Fprintf(os.Stderr, "sdr-perf: %v\n", err)
+	if !running || errors.As(err, new(usageError)) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+// usageError is a mistake in how the program was called.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// params say what is to be measured. They are the client's: it tells the server.
+type params struct {
+	Sizes    sizes          `json:"sizes"`
+	Schemes  []string       `json:"schemes"`
+	Scheme   schemes.Params `json:"scheme"`
+	Iters    int            `json:"iters"` // 0: as many as fit into Duration
+	Duration units.Duration `json:"duration"`
+	Warmup   int            `json:"warmup"` // -1: the program decides
+	Chunk    units.Bytes    `json:"chunk"`  // 0: 16 packets
+	MTU      units.Bytes    `json:"mtu"`    // 0: the largest that both ends can
+	Unit     units.Bytes    `json:"unit"`   // 0: one packet
+	Channels int            `json:"channels"`
+	Link     link           `json:"link"`
+	Seed     uint64         `json:"seed"`
+	Timeout  units.Duration `json:"timeout"`
+	Verify   bool           `json:"verify"`
+}
+
+// link is the emulated link; the zero value emulates none.
+type link struct {
+	RTT       units.Duration `json:"rtt"`
+	Rate      units.Rate     `json:"rate"`
+	Queue     units.Bytes    `json:"queue"`
+	Drop      float64        `json:"drop"`
+	Burst     float64        `json:"burst"`
+	Reorder   float64        `json:"reorder"`
+	Duplicate float64        `json:"duplicate"`
+}
+
+func defaultParams() params {
+	return params{
+		Sizes: sizes{64 * units.MiB}, Schemes: []string{"sr"}, Duration: 5 * units.Second, Warmup: autoWarmup,
+		Channels: 4, Seed: 1, Timeout: 30 * units.Second, Verify: true,
+	}
+}
+
+// register adds the flags. What p holds are the defaults.
+func (p *params) register(f *pflag.FlagSet) {
+	f.VarP(&p.Sizes, "size", "s", "sizes of the transfers, one or a list")
+	f.StringSliceVar(&p.Schemes, "reliability", p.Schemes, "reliability schemes, each in turn: "+strings.Join(schemes.Names(), ","))
+	f.IntVarP(&p.Iters, "iters", "n", p.Iters, "transfers to measure for each point (default: as many as fit into --duration)")
+	f.Var(&p.Duration, "duration", "how long to measure each point when --iters doesn't say")
+	f.IntVar(&p.Warmup, "warmup", p.Warmup, "transfers before those that count (default -1: 20 transfers and 100000 packets, for at most 1 s)")
+	f.Var(&p.MTU, "mtu", "payload of a packet, 256 to 4096 (default: the largest that both ends can)")
+	f.Var(&p.Chunk, "chunk", "what one bit of the receiver's bitmap covers, a multiple of the MTU (default: 16 packets)")
+	f.Var(&p.Unit, "unit", "what is repeated at once, a multiple of the MTU (default: 1 packet)")
+	f.IntVar(&p.Channels, "channels", p.Channels, "paths that a transfer is spread over, 1 to 64")
+	p.Scheme.Register(f)
+	f.Var(&p.Link.RTT, "rtt", "emulated link: round-trip time")
+	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; sending is paced to it")
+	f.Var(&p.Link.Queue, "queue", "emulated link: bytes that may wait for it before packets are dropped (default: the sender is held back)")
+	f.Float64Var(&p.Link.Drop, "drop", p.Link.Drop, "emulated link: `probability` that a packet is lost, data and control alike")
+	f.Float64Var(&p.Link.Burst, "burst", p.Link.Burst, "emulated link: mean `length` in packets of bursts of losses")
+	f.Float64Var(&p.Link.Reorder, "reorder", p.Link.Reorder, "emulated link: `probability` that a packet is overtaken by later ones")
+	f.Float64Var(&p.Link.Duplicate, "duplicate", p.Link.Duplicate, "emulated link: `probability` that a packet arrives twice")
+	f.Uint64Var(&p.Seed, "seed", p.Seed, "seed of the content and of the emulated link's faults")
+	f.Var(&p.Timeout, "timeout", "give up when the peer is silent, or nothing arrives, for so long")
+	f.BoolVar(&p.Verify, "verify", p.Verify, "check every byte of every transfer")
+}
+
+// Limits of what a client may ask for.
+const (
+	autoWarmup  = -1
+	maxIters    = 10_000_000
+	maxPoints   = 1000
+	maxDuration = 24 * 3600 * units.Second
+	minTimeout  = 100 * units.Millisecond
+)
+
+// check says what is out of range, of flags and of what a client asks for. What depends on the
+// device is left to package sdr.
+func (p *params) check() error {
+	switch {
+	case len(p.Sizes) == 0 || len(p.Schemes) == 0:
+		return fmt.Errorf("--size and --reliability: give at least one each")
+	case len(p.Sizes) > maxPoints || len(p.Schemes) > maxPoints || len(p.Sizes)*len(p.Schemes) > maxPoints:
+		return fmt.Errorf("%d sizes and %d schemes: at most %d points can be measured in one run", len(p.Sizes), len(p.Schemes), maxPoints)
+	case p.Iters < 0 || p.Iters > maxIters:
+		return fmt.Errorf("--iters %d: choose 1 to %d, or 0 for as many as fit into --duration", p.Iters, maxIters)
+	case p.Duration < units.Millisecond || p.Duration > maxDuration:
+		return fmt.Errorf("--duration %v: choose 1 ms to 24 hours", p.Duration)
+	case p.Warmup < autoWarmup || p.Warmup > maxIters:
+		return fmt.Errorf("--warmup %d: choose 0 to %d, or -1", p.Warmup, maxIters)
+	case p.Timeout < minTimeout || p.Timeout > maxDuration:
+		return fmt.Errorf("--timeout %v: choose 100 ms to 24 hours", p.Timeout)
+	case p.Channels < 1 || p.Channels > 64:
+		return fmt.Errorf("--channels %d: choose 1 to 64", p.Channels)
+	}
+	if err := p.checkPackets(); err != nil {
+		return err
+	}
+	for _, s := range p.Schemes {
+		if err := schemes.Known(s); err != nil {
+			return err
+		}
+	}
+	if err := p.Scheme.Check(); err != nil {
+		return err
+	}
+	return p.Link.config(0).Validate()
+}
+
+func (p *params) checkPackets() error {
+	for _, n := range p.Sizes {
+		if n < 0 || n > maxSize {
+			return fmt.Errorf("--size %d: choose 0 to %v", n, maxSize)
+		}
+	}
+	if p.MTU != 0 && (p.MTU < 256 || p.MTU > 4096 || p.MTU&(p.MTU-1) != 0) {
+		return fmt.Errorf("--mtu %d: choose 256, 512, 1024, 2048 or 4096", p.MTU)
+	}
+	mtu := max(p.MTU, 256) // without --mtu the smallest that it could be
+	if p.Chunk < 0 || p.Chunk%mtu != 0 {
+		return fmt.Errorf("--chunk %d: choose a multiple of the MTU, %d", p.Chunk, mtu)
+	}
+	if p.Unit < 0 || p.Unit%mtu != 0 {
+		return fmt.Errorf("--unit %d: choose a multiple of the MTU, %d", p.Unit, mtu)
+	}
+	return nil
+}
+
+// emulated says whether a link is emulated at all.
+func (l *link) emulated() bool { return *l != link{} }
+
+// config is the link as linkemu at one end wants it. The ends have different seeds, so that the
+// directions have different faults.
+func (l *link) config(seed uint64) linkemu.Config {
+	return linkemu.Config{
+		RTT: l.RTT, Rate: l.Rate, Queue: l.Queue, Drop: l.Drop, Burst: l.Burst,
+		Reorder: l.Reorder, Duplicate: l.Duplicate, Seed: seed,
+	}
+}
+
+// differences are the options that were given here, by set, and that the peer wants to be otherwise.
+func (p *params) differences(set *pflag.FlagSet, theirs *params) error {
+	copied := *theirs
+	want := pflag.NewFlagSet("", pflag.ContinueOnError)
+	copied.register(want)
+	var err error
+	set.Visit(func(f *pflag.Flag) {
+		w := want.Lookup(f.Name)
+		if w != nil && w.Value.String() != f.Value.String() && err == nil {
+			err = fmt.Errorf("--%s is %v at the server and %v at the client: give it at the client only, or both the same", f.Name, f.Value, w.Value)
+		}
+	})
+	return err
+}

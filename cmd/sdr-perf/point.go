@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A point is one scheme and one size, with its connection.
+type point struct {
+	*params
+	scheme string
+	size   units.Bytes
+	end    *endpoint
+	oob    *oob.Conn
+	conn   *reliability.Conn
+	buf    []byte
+	mr     *sdr.MR
+	begun  counters // when counting began
+}
+
+// open makes the connection, unconnected, and its memory. mtu is what both ends can.
+func (pt *point) open(mtu units.Bytes) error {
+	if err := fitsMemory(pt.size); err != nil {
+		return err
+	}
+	s, err := schemes.New(pt.scheme, pt.Scheme)
+	if err != nil {
+		return usageError{err}
+	}
+	underWay := pt.Link.config(0).PacketsUnderWay(mtu)
+	pt.conn, err = reliability.NewConn(pt.end.ctx, sdr.QPConfig{
+		MTU: mtu, Chunk: pt.Chunk, Channels: pt.Channels, Silence: pt.Timeout,
+		SendDepth: min(max(1024, underWay), 1<<20),
+	}, reliability.Config{
+		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.log,
+		Rate: userRate(pt.Link.Rate, mtu, pt.end.dev.Caps().HeaderBytes),
+	})
+	if err != nil {
+		return asUsage(err)
+	}
+	if pt.buf, err = sdr.AllocBuffer(max(pt.size, 1)); err != nil {
+		return err
+	}
+	pt.mr, err = pt.end.ctx.RegisterMemory(pt.buf, sdr.AccessRemoteWrite)
+	return err
+}
+
+// asUsage marks what package sdr says of the options.
+func asUsage(err error) error {
+	if errors.Is(err, sdr.ErrArgument) {
+		return usageError{err}
+	}
+	return err
+}
+
+// userRate is what a link of rate wire carries of user data: each packet has headers too.
+func userRate(wire units.Rate, mtu, header units.Bytes) units.Rate {
+	return units.RateOf(mtu, wire.Time(mtu+header))
+}
+
+// connect tells the peer how open went and connects. The session belongs to the connection then;
+// exchanges, which it doesn't use itself any more, are still ours.
+func (pt *point) connect(ctx context.Context, opened error) error {
+	theirs, err := exchange(ctx, pt.oob, pt.Timeout, verdict{Err: text(opened)})
+	switch {
+	case opened != nil:
+		return opened
+	case err != nil:
+		return err
+	case theirs.Err != "":
+		return &peerError{who: pt.end.end.peer(), text: theirs.Err}
+	}
+	return pt.conn.ConnectOver(ctx, pt.oob)
+}
+
+// turn exchanges turns with the peer, which may still be busy with the content.
+func (pt *point) turn(ctx context.Context, ours turn) (turn, error) {
+	return pt.turnWithin(ctx, pt.Timeout+pt.contentTime(), ours)
+}
+
+func (pt *point) turnWithin(ctx context.Context, limit units.Duration, ours turn) (turn, error) {
+	theirs, err := exchange(ctx, pt.oob, limit, ours)
+	if err == nil && theirs.Err != "" {
+		err = &peerError{pt.end.end.peer(), theirs.Err, theirs.Wrong}
+	}
+	return theirs, err
+}
+
+// contentTime is more than making or checking the content of a transfer takes.
+func (pt *point) contentTime() units.Duration { return (100 * units.Mbit).Time(pt.size) }
+
+// await waits for a transfer; ending ctx cancels it.
+func (pt *point) await(ctx context.Context, t *reliability.Transfer) error {
+	select {
+	case <-t.Done():
+		return t.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// close closes the connection, which ends its transfers, and frees the memory.
+func (pt *point) close() {
+	if pt.conn != nil {
+		_ = pt.conn.Close()
+	}
+	_ = pt.oob.Close() // if it didn't come to a connection
+	if pt.mr != nil && pt.mr.Close() != nil {
+		return // a fence isn't down: the memory stays
+	}
+	_ = sdr.FreeBuffer(pt.buf)
+}

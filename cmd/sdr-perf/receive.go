@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Receives are posted ahead, so that the clear-to-send of the next transfer is at the sender when it
+// posts, even if a copy or two of it are lost. They share one buffer: the sender starts a transfer
+// only when the one before has been checked.
+const (
+	aheadSmall = 4
+	aheadLarge = 2
+	smallSize  = 16 * units.MiB
+)
+
+func (pt *point) ahead() int {
+	if pt.size <= smallSize {
+		return aheadSmall
+	}
+	return aheadLarge
+}
+
+// receive is the receiver's half of a point.
+func (pt *point) receive(ctx context.Context) error {
+	var posted []*reliability.Transfer
+	var failed error
+	counting := false
+	for i := uint64(0); ; i++ {
+		for failed == nil && len(posted) < pt.ahead() {
+			var t *reliability.Transfer
+			if t, failed = pt.conn.StartRecv(pt.mr, 0, pt.size); failed == nil {
+				posted = append(posted, t)
+			}
+		}
+		now := count(pt.end.ctx, pt.conn).since(pt.begun)
+		theirs, err := pt.turn(ctx, turn{Err: text(failed), Wrong: errors.As(failed, new(*contentError)), Counters: &now})
+		switch {
+		case failed != nil:
+			return failed
+		case err != nil:
+			return err
+		case theirs.Op == opEnd:
+			return nil
+		case theirs.Op == opCount && !counting:
+			counting, pt.begun = true, count(pt.end.ctx, pt.conn)
+		}
+		failed = pt.receiveOne(ctx, posted[0], i)
+		posted = posted[1:]
+	}
+}
+
+// receiveOne waits for a transfer and checks its content.
+func (pt *point) receiveOne(ctx context.Context, t *reliability.Transfer, i uint64) error {
+	if err := pt.await(ctx, t); err != nil {
+		return err
+	}
+	if n := t.Length(); n != pt.size {
+		return fmt.Errorf("transfer %d has %d bytes, not %d", i, n, pt.size)
+	}
+	if !pt.Verify {
+		return nil
+	}
+	return check(pt.buf[:pt.size], pt.Seed, i)
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// How long an automatic warm-up is (RELIABILITY: the state of a scheme has settled by then), unless
+// that takes longer than autoWarmupTime.
+const (
+	autoWarmupTransfers = 20
+	autoWarmupPackets   = 100_000
+	autoWarmupTime      = 1 * units.Second
+)
+
+// leastIters is how many transfers are measured however long they take.
+const leastIters = 3
+
+// A measurement is what the sender's half of a point finds.
+type measurement struct {
+	times    []units.Duration
+	warmups  int
+	mtu      units.Bytes
+	counters counters
+}
+
+// send is the sender's half of a point. It reports to m how far it has got. With an error it returns
+// what was measured before.
+func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
+	r := &measurement{mtu: pt.conn.QP().Config().MTU}
+	var warming, counting units.Duration // time spent
+	for i := uint64(0); ; i++ {
+		next := pt.next(r, warming, counting)
+		if next != opEnd && pt.Verify {
+			fill(pt.buf[:pt.size], pt.Seed, i)
+		}
+		theirs, err := pt.turn(ctx, turn{Op: next})
+		if err != nil {
+			return r, err
+		}
+		if next == opEnd {
+			r.counters = count(pt.end.ctx, pt.conn).since(pt.begun)
+			if theirs.Counters != nil {
+				r.counters = r.counters.plus(*theirs.Counters)
+			}
+			return r, nil
+		}
+		if next == opCount && len(r.times) == 0 {
+			pt.begun = count(pt.end.ctx, pt.conn)
+		}
+		took, err := pt.sendOne(ctx)
+		if err != nil {
+			return r, pt.explainFailure(ctx, err)
+		}
+		if next == opWarmup {
+			r.warmups++
+			warming += took
+		} else {
+			r.times = append(r.times, took)
+			counting += took
+		}
+		m.show(pt.done(len(r.times), counting))
+	}
+}
+
+// sendOne sends one transfer and returns its completion time.
+func (pt *point) sendOne(ctx context.Context) (units.Duration, error) {
+	begun := time.Now()
+	t, err := pt.conn.StartSend(pt.mr, 0, pt.size)
+	if err != nil {
+		return 0, err
+	}
+	if err := pt.await(ctx, t); err != nil {
+		return 0, err
+	}
+	return units.Duration(time.Since(begun)), nil
+}
+
+// next is what the next transfer is for.
+func (pt *point) next(r *measurement, warming, counting units.Duration) op {
+	switch {
+	case len(r.times) == 0 && pt.warmsUp(r, warming):
+		return opWarmup
+	case pt.Iters > 0 && len(r.times) < pt.Iters:
+		return opCount
+	case pt.Iters == 0 && (len(r.times) < leastIters || counting < pt.Duration && len(r.times) < maxIters):
+		return opCount
+	default:
+		return opEnd
+	}
+}
+
+func (pt *point) warmsUp(r *measurement, spent units.Duration) bool {
+	if pt.Warmup != autoWarmup {
+		return r.warmups < pt.Warmup
+	}
+	packets := (pt.size + r.mtu - 1) / r.mtu * units.Bytes(r.warmups)
+	return (r.warmups < autoWarmupTransfers || packets < autoWarmupPackets) && spent < autoWarmupTime
+}
+
+// done is which part of the point has been measured.
+func (pt *point) done(n int, counting units.Duration) float64 {
+	if pt.Iters > 0 {
+		return float64(n) / float64(pt.Iters)
+	}
+	return min(1, float64(counting)/float64(pt.Duration))
+}
+
+// askTime is how long to wait for the receiver's view of a failure.
+const askTime = 2 * units.Second
+
+// explainFailure asks the receiver, if it lives, which may know better why a transfer failed.
+func (pt *point) explainFailure(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, sdr.ErrPeerDead) {
+		return err
+	}
+	_, told := pt.turnWithin(ctx, askTime, turn{Op: opEnd, Err: err.Error()})
+	if errors.As(told, new(*peerError)) {
+		return told
+	}
+	return err
+}
