@@ -116,8 +116,7 @@ func (m *MR) SGE(off, n int) SGE {
 }
 
 // Close deregisters the region: its keys die and the memory is the caller's again. Whether it
-// also waits for a packet that the device is just writing depends on the device; docs/verbs.md
-// says what is proved for rxe.
+// also waits for a packet that the device is just writing, (*Context).DeregisterFences tells.
 func (m *MR) Close() error {
 	return m.close("deregister MR", func() error {
 		call := uapi.NewCall(&uapi.UVERBS_METHOD_MR_DESTROY)

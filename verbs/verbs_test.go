@@ -86,3 +86,11 @@ func TestBuffers(t *testing.T) {
 	_, err = AllocBuffer(0)
 	assert.ErrorContains(t, err, "allocate buffer of 0 bytes")
 }
+
+func TestKernelRelease(t *testing.T) {
+	for release, want := range map[string]bool{
+		"5.15.0-119-generic": false, "6.0.0": true, "6.1.0-50-amd64": true, "6.12.95+deb12-amd64": true, "7.0-rc1": true, "": false, "x": false,
+	} {
+		assert.Equal(t, want, atLeast(release, 6, 0), release)
+	}
+}

@@ -48,7 +48,7 @@ type config struct {
 	timeout                             time.Duration
 	memory, cpus, mtu                   int
 	env, files, packages                list
-	refresh, verbose, listOnly          bool
+	refresh, verbose, listOnly, prepare bool
 	run                                 string
 }
 
@@ -113,6 +113,7 @@ func parse(args []string) (*config, []string, error) {
 	f.StringVar(&c.suite, "suite", "", "run a `suite` of tests instead of a program: "+strings.Join(suiteNames(), " or "))
 	f.StringVar(&c.run, "run", "", "with -suite: only the tests that match this `regexp`")
 	f.BoolVar(&c.listOnly, "list", false, "with -suite: list what would run, run nothing")
+	f.BoolVar(&c.prepare, "prepare", false, "with -suite: download and build what it needs, run nothing")
 	f.DurationVar(&c.timeout, "timeout", 10*time.Minute, "time `limit` of the VM, boot included")
 	f.IntVar(&c.memory, "mem", 2048, "memory in `MiB`")
 	f.IntVar(&c.cpus, "cpus", 2, "number of `CPUs`")

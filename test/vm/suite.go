@@ -94,6 +94,9 @@ func runSuite(ctx context.Context, c *config) error {
 			return err
 		}
 	}
+	if c.prepare {
+		return nil
+	}
 	return b.run(ctx)
 }
 
@@ -145,7 +148,8 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 			return err
 		}
 	}
-	argv := []string{path.Join(vmjob.BinDir, name), "-test.v", "-test.timeout=0"}
+	// A test that hangs is to print its goroutines before the job's own limit kills it.
+	argv := []string{path.Join(vmjob.BinDir, name), "-test.v", fmt.Sprintf("-test.timeout=%ds", e.limitSeconds-10)}
 	if b.config.suite == "short" {
 		argv = append(argv, "-test.short")
 	}
