@@ -48,6 +48,9 @@ type perfPoint struct {
 	} `json:"params"`
 }
 
+// ipv4Headers are IP 20, UDP 8, BTH 12, RETH 16, immediate 4 and ICRC 4.
+const ipv4Headers = 64 * units.Byte
+
 type compare struct {
 	simulation
 	tolerance float64 // percent
@@ -55,7 +58,7 @@ type compare struct {
 }
 
 func newCompare() *cobra.Command {
-	c := &compare{}
+	c := &compare{headers: ipv4Headers}
 	cmd := &cobra.Command{
 		Use:   "compare FILE.json",
 		Short: "Put results of sdr-perf beside the prediction",
@@ -63,8 +66,8 @@ func newCompare() *cobra.Command {
 point that ran over an emulated link, and says where they part: by more than the
 tolerance and by more than the sampling error of that many iterations.
 
-The emulated rate may count headers, the model's doesn't: --headers 64 (IPv4) or 84
-(IPv6) takes them off the rate.`,
+The emulated rate counts headers, the model's doesn't: --headers takes them off the
+rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
 		Args: usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.check(); err != nil {
