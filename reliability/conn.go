@@ -21,6 +21,8 @@ type Conn struct {
 	qcfg   sdr.QPConfig
 	log    *slog.Logger
 	manual bool
+	// partial: the scheme lets transfers end with units missing.
+	partial bool
 
 	mu     sync.Mutex
 	closed error // why nothing works any more
@@ -73,6 +75,7 @@ func NewConn(c *sdr.Context, q sdr.QPConfig, cfg Config) (*Conn, error) {
 	}
 	conn.log = conn.cfg.Logger
 	conn.manual = c.Manual()
+	_, conn.partial = conn.cfg.Scheme.(scheme.Partial)
 	conn.tags.init(conn.qcfg)
 	conn.jobs.init(conn)
 	conn.parity.init(conn)
@@ -187,6 +190,8 @@ type Transfer struct {
 	hasImm bool
 	gained units.Bytes
 	length units.Bytes
+	// missing counts units that a partial scheme left out.
+	missing int
 }
 
 func (c *Conn) newTransfer() *Transfer { return &Transfer{conn: c, done: make(chan struct{})} }
@@ -222,6 +227,14 @@ func (t *Transfer) Progress() (placed, length units.Bytes) {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	return min(t.gained, t.length), t.length
+}
+
+// Missing is how many units of a received transfer are not in place: 0 unless
+// the scheme is a scheme.Partial.
+func (t *Transfer) Missing() int {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.missing
 }
 
 // Imm returns the user immediate of a received transfer.

@@ -3,6 +3,7 @@
 package reliability_test
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/none"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -61,6 +63,37 @@ func TestTransferSpansSlots(t *testing.T) {
 	p.one(10*units.MiB+77, 11*units.MiB)
 	p.one(1, 3*units.MiB)
 	p.one(200_000, 200_000)
+}
+
+// TestNone sends everything once: the transfer ends well, and says how much is
+// missing.
+func TestNone(t *testing.T) {
+	for _, drop := range []float64{0, 0.02} {
+		qp := smallQP
+		qp.MaxMessage = 64 * units.KiB
+		p := newPair(t, setup{
+			net: sim.Config{Rate: units.Gbit, Seed: 7, Link: sim.Link{Delay: 5 * ms, Loss: sim.Loss{Drop: drop}}},
+			qp:  qp, conn: reliability.Config{Rate: 900 * units.Mbit, Window: 8}, scheme: none.New,
+		})
+		const n = 2*units.MiB + 100
+		src, dst := p.mr(0, n, 3), p.mr(1, n, 0)
+		r, err := p.conn[1].StartRecv(dst, 0, n)
+		require.NoError(t, err)
+		s, err := p.conn[0].StartSend(src, 0, n)
+		require.NoError(t, err)
+		p.until(10*units.Second, func() bool { return ended(r) && ended(s) })
+		require.NoError(t, r.Err())
+		require.NoError(t, s.Err())
+		wrong := 0
+		for i := 0; i < int(n); i += 1024 {
+			end := min(i+1024, int(n))
+			if !bytes.Equal(src.Bytes()[i:end], dst.Bytes()[i:end]) {
+				wrong++
+			}
+		}
+		require.Equal(t, wrong, r.Missing())
+		require.Equal(t, drop > 0, wrong > 0)
+	}
 }
 
 func TestTooLong(t *testing.T) {

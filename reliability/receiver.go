@@ -336,6 +336,9 @@ func (c *Conn) count(now units.Instant, t *recvTransfer) {
 // completeFull completes the messages that are whole, so that their slots can
 // carry what comes next.
 func (c *Conn) completeFull(t *recvTransfer) {
+	if c.partial {
+		c.completePassed(t)
+	}
 	for i := t.front; i < min(len(t.data), t.front+c.cfg.Window); i++ {
 		p := t.data[i]
 		if p == nil || p.completed {
@@ -343,6 +346,24 @@ func (c *Conn) completeFull(t *recvTransfer) {
 		}
 		if all, _ := p.packets.AllSet(); all {
 			t.view.wholeUnits += t.view.unitsOf(i)
+			c.complete(p)
+		}
+	}
+}
+
+// completePassed completes messages that a partial scheme won't fill any more:
+// those that packets half a window further on have passed.
+func (c *Conn) completePassed(t *recvTransfer) {
+	for i := t.front; i+c.cfg.Window/2 < len(t.data); i++ {
+		p, ahead := t.data[i], t.data[i+c.cfg.Window/2]
+		if ahead == nil || p == nil {
+			return
+		}
+		if n, _ := ahead.packets.Count(); n == 0 && !ahead.whole {
+			return
+		}
+		if !p.completed {
+			t.view.wholeUnits += t.view.present(i)
 			c.complete(p)
 		}
 	}
@@ -367,7 +388,11 @@ func (c *Conn) pollReceiver(now units.Instant, t *recvTransfer) units.Instant {
 		c.startJobs(nil, t, t.out.Jobs)
 		c.freeParity(t, t.out.ParityFree)
 		if done {
-			t.t.gained = t.info.Length
+			if t.t.missing = t.info.Units - t.view.exactly(); t.t.missing > 0 && !c.partial {
+				c.failRecv(t, fmt.Errorf("%w: the scheme ended with %d units missing", sdr.ErrNoProgress, t.t.missing))
+				return now
+			}
+			t.t.gained = t.info.Length - min(t.info.Length, units.Bytes(t.t.missing)*c.cfg.Unit)
 			c.closeRecv(t, nil)
 			return now
 		}

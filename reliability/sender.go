@@ -211,7 +211,7 @@ func (c *Conn) onCompleted(_ units.Instant, e *sdr.Event) {
 	if m == nil || m.whole {
 		return
 	}
-	if sdr.Outcome(e.Code) == sdr.Abandoned {
+	if sdr.Outcome(e.Code) == sdr.Abandoned && !c.partial {
 		if !t.closing {
 			c.failSend(t, fmt.Errorf("%w: the receiver completed it early", sdr.ErrCompleted))
 		}

@@ -42,6 +42,34 @@ func (v *view) placed() int {
 	return min(n, v.t.info.Units)
 }
 
+// present counts the units of message i that are in place, one by one.
+func (v *view) present(i int) (n int) {
+	p := v.message(i)
+	for u := range v.unitsOf(i) {
+		if hasPackets(p, u*v.packets(), v.packets()) {
+			n++
+		}
+	}
+	return n
+}
+
+// exactly counts the units in place, one by one where a message has gaps.
+func (v *view) exactly() int {
+	n := v.wholeUnits
+	for i := v.t.front; i < len(v.t.data); i++ {
+		p := v.t.data[i]
+		if p == nil || p.completed {
+			continue
+		}
+		if all, _ := p.packets.AllSet(); all {
+			n += v.unitsOf(i)
+		} else {
+			n += v.present(i)
+		}
+	}
+	return min(n, v.t.info.Units)
+}
+
 // Has implements scheme.View.
 func (v *view) Has(u scheme.Unit) bool {
 	if u.IsParity() {

@@ -53,6 +53,9 @@ type unreliable struct{}
 
 func (unreliable) Name() string { return "none" }
 
+// Partial implements scheme.Partial: what is lost stays missing.
+func (unreliable) Partial() {}
+
 func (unreliable) ParityUnits(int) int { return 0 }
 
 func (unreliable) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {

@@ -115,6 +115,14 @@ type Scheme interface {
 	NewReceiver(Transfer, *Env) (Receiver, error)
 }
 
+// A Partial scheme's transfers may end well with units missing: it repeats
+// nothing, or not everything.
+type Partial interface {
+	Scheme
+	// Partial has no effect; it marks the scheme.
+	Partial()
+}
+
 // A Sender is the sending half.
 type Sender interface {
 	// Params is what the receiving half must know; it travels in START and
