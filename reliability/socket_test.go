@@ -94,11 +94,15 @@ func (e *ends) move(t testing.TB, src, dst *sdr.MR, n units.Bytes) {
 	require.NoError(t, <-done)
 }
 
+// emulated is a link of 1 Gbit/s and 4 ms that reorders and duplicates.
+func emulated(drop float64) linkemu.Config {
+	return linkemu.Config{RTT: 4 * ms, Rate: units.Gbit, Drop: drop, Reorder: 0.1, Duplicate: 0.01, Seed: 3}
+}
+
 func TestSockets(t *testing.T) {
 	for _, drop := range []float64{0, 0.01} {
 		t.Run(fmt.Sprintf("drop %g per packet", drop), func(t *testing.T) {
-			e := overSockets(t, linkemu.Config{RTT: 4 * ms, Rate: units.Gbit, Drop: drop, Reorder: 0.1, Duplicate: 0.01, Seed: 3},
-				sdr.QPConfig{}, reliability.Config{Rate: 950 * units.Mbit}, newSR(t, sr.RTO))
+			e := overSockets(t, emulated(drop), sdr.QPConfig{}, reliability.Config{Rate: 950 * units.Mbit}, newSR(t, sr.RTO))
 			src, dst := e.alloc(t, 0, 8*units.MiB), e.alloc(t, 1, 8*units.MiB)
 			for i := range src.Bytes() {
 				src.Bytes()[i] = byte(i * 31 >> 7)
