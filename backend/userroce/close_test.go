@@ -141,9 +141,32 @@ func TestOpenFailureLeaksNothing(t *testing.T) {
 	require.Equal(t, fds, openFDs(t))
 }
 
-// TestReceiverHandedOver: when a worker's CQ is closed, the next one for that worker gets the socket.
+// TestCloseWaitsForPoll: a CQ is not closed under a worker that is inside Poll.
+func TestCloseWaitsForPoll(t *testing.T) {
+	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	rx := e.cq.(*cq).rx
+	rx.epoch.enter()
+	closed := make(chan error)
+	go func() { closed <- e.d.Close() }()
+	select {
+	case <-closed:
+		t.Fatal("closed while a worker is inside Poll")
+	case <-time.After(20 * time.Millisecond):
+	}
+	rx.epoch.leave()
+	require.NoError(t, <-closed)
+}
+
+// TestReceiverHandedOver: when a worker's CQ is closed, the next one for that worker gets the socket, but
+// not what the first had received.
 func TestReceiverHandedOver(t *testing.T) {
-	a, b := newPair(t, false)
+	for _, wire := range []backend.Wire{nil, new(testWire)} {
+		handOver(t, wire)
+	}
+}
+
+func handOver(t *testing.T, wire backend.Wire) {
+	a, b := newPair(t, false, func(_, b *endConfig) { b.Wire = wire })
 	rkey, va := b.expose(0, 0, 10)
 	a.post(backend.Write{VA: va, RKey: rkey}, backend.Write{VA: va, RKey: rkey, Imm: 1})
 	n, err := b.cq.Poll(0, b.batch[:1]) // leaves the second
@@ -163,4 +186,5 @@ func TestReceiverHandedOver(t *testing.T) {
 	got := b.poll(1)
 	require.Len(t, got, 1)
 	require.EqualValues(t, 4, got[0].Cookie)
+	require.Empty(t, drops(b.d))
 }

@@ -3,7 +3,9 @@
 package userroce
 
 import (
+	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -84,5 +86,46 @@ func TestDeliveryWithoutOffload(t *testing.T) {
 				require.Zero(t, b.d.WireStats().RecvTrains)
 			}
 		}
+	})
+}
+
+// TestMixedSizes posts writes of all sizes in one call: trains end where they must.
+func TestMixedSizes(t *testing.T) {
+	families(t, func(t *testing.T, v6 bool) {
+		a, b := newPair(t, v6)
+		fill(a.mem, 2)
+		seed := uint64(time.Now().UnixNano())
+		rng := rand.New(rand.NewPCG(seed, 0))
+		for round := range uint64(40) {
+			rkey, va := b.expose(round, 0, testMax)
+			clear(b.mem[:testMax])
+			want := make([]byte, testMax)
+			var w []backend.Write
+			size := uint32(rng.IntN(4097))
+			for off := units.Bytes(0); len(w) < 200 && off < testMax-4096; off += 4096 {
+				switch rng.IntN(6) { // runs of one size, with steps up and down
+				case 0:
+					size = uint32(rng.IntN(4097))
+				case 1:
+					size = uint32(rng.IntN(20))
+				case 2:
+					size = 4096
+				}
+				w = append(w, backend.Write{
+					VA: va + uint64(off), RKey: rkey, LKey: a.mr.LKey(), Offset: off + units.Bytes(round), Length: size, Imm: uint32(len(w)),
+				})
+				copy(want[off:], a.mem[off+units.Bytes(round):][:size])
+			}
+			a.post(w...)
+			got := b.poll(len(w))
+			require.Len(t, got, len(w), "seed %d, round %d", seed, round)
+			for i, c := range got {
+				require.EqualValues(t, i, c.Imm)
+				require.Equal(t, w[i].Length, c.Len)
+			}
+			sameBytes(t, want, b.mem[:testMax])
+			b.table.StartRevoke(round)
+		}
+		require.Zero(t, b.d.Stats().Drops)
 	})
 }

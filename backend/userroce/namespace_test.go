@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+)
+
+const inNamespace = "GO_SDR_TEST_IN_NAMESPACE"
+
+// requireNamespace runs the calling test again in a process with a network namespace of its own, where
+// it may do anything to the network, and returns true there.
+func requireNamespace(t *testing.T) bool {
+	if os.Getenv(inNamespace) != "" {
+		lo, err := netlink.LinkByName("lo")
+		require.NoError(t, err)
+		require.NoError(t, netlink.LinkSetUp(lo))
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), inNamespace+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		Pdeathsig:   syscall.SIGKILL,
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC) {
+		t.Skipf("no user and network namespaces here: %v", err)
+	}
+	require.NoError(t, err, "%s", out)
+	if strings.Contains(string(out), "--- SKIP: "+t.Name()) {
+		t.Skipf("in a namespace: %s", out)
+	}
+	require.Contains(t, string(out), "--- PASS: "+t.Name())
+	return false
+}
+
+// addInterface makes an interface whose packets go nowhere, with both kinds of addresses and neighbours
+// with the number 9.
+func addInterface(t *testing.T, name string, mtu int) netlink.Link {
+	t.Helper()
+	link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu}, PeerName: "nowhere0"}
+	if err := netlink.LinkAdd(link); errors.Is(err, unix.EOPNOTSUPP) {
+		t.Skip("this kernel has no veth interfaces")
+	} else {
+		require.NoError(t, err)
+	}
+	other, err := netlink.LinkByName(link.PeerName)
+	require.NoError(t, err)
+	require.NoError(t, netlink.LinkSetUp(other))
+	require.NoError(t, netlink.LinkSetUp(link))
+	for _, s := range []string{"192.0.2.1/24", "fd00::1/64"} {
+		a, err := netlink.ParseAddr(s)
+		require.NoError(t, err)
+		if a.IP.To4() == nil {
+			a.Flags = unix.IFA_F_NODAD
+		}
+		require.NoError(t, netlink.AddrAdd(link, a))
+	}
+	for _, s := range []string{"192.0.2.9", "fd00::9"} {
+		require.NoError(t, netlink.NeighAdd(&netlink.Neigh{
+			LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: net.ParseIP(s), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 9},
+		}))
+	}
+	return link
+}
+
+// TestRealMTU: the interface's MTU bounds a queue pair's, also when it shrinks later, and what the
+// network refuses is lost.
+func TestRealMTU(t *testing.T) {
+	if !requireNamespace(t) {
+		return
+	}
+	link := addInterface(t, "wire0", 3000)
+	for _, x := range []struct{ own, peer, nowhere string }{{"192.0.2.1", "192.0.2.9", "198.51.100.1"}, {"fd00::1", "fd00::9", "fd01::1"}} {
+		require.NoError(t, netlink.LinkSetMTU(link, 3000))
+		c := testConfig(t, false)
+		c.Addr = netip.MustParseAddr(x.own)
+		e := newEnd(t, endConfig{Config: c, mtu: 2048})
+		require.EqualValues(t, 2048, e.d.Caps().PathMTU)
+		_, err := e.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: e.cq, RecvCQ: e.cq, MTU: 4096})
+		var mtuError *MTUError
+		require.True(t, errors.As(err, &mtuError))
+		require.EqualValues(t, 4096+int(e.d.caps.HeaderBytes), mtuError.Need)
+		require.ErrorContains(t, err, "interface wire0 has MTU 3000: use MTU 2048 or raise the interface's")
+
+		require.ErrorContains(t, e.qp.Connect(backend.QPInfo{Addr: netip.MustParseAddr(x.nowhere), QPN: 2}), "no route from "+x.own)
+		peer := backend.QPInfo{Addr: netip.MustParseAddr(x.peer), QPN: 2, Flags: backend.FlagICRCZeroID}
+		require.NoError(t, e.qp.Connect(peer))
+		w := e.message(1, 0, 20*2048, 2048)
+		e.post(w...)
+		require.EqualValues(t, 20, e.d.Stats().PacketsSent)
+
+		require.NoError(t, netlink.LinkSetMTU(link, 1500))
+		for _, n := range []int{1, 20} {
+			k, err := e.qp.PostWrites(0, w[:n])
+			require.Zero(t, k)
+			require.ErrorContains(t, err, "MTU 2048 needs IP packets of ")
+			require.ErrorContains(t, err, "has MTU 1500: use MTU 1024")
+		}
+		require.NotZero(t, e.d.WireStats().TooLarge)
+		require.EqualValues(t, 20, e.d.Stats().PacketsSent)
+		k, err := e.qp.PostWrites(0, e.message(1, 0, 1000, 1000))
+		require.NoError(t, err)
+		require.Equal(t, 1, k, "small ones still fit")
+
+		down, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{LinkIndex: link.Attrs().Index}, netlink.RT_FILTER_OIF)
+		require.NoError(t, err)
+		for _, r := range down {
+			require.NoError(t, netlink.RouteDel(&r))
+		}
+		k, err = e.qp.PostWrites(0, []backend.Write{{}, {}, {}})
+		require.NoError(t, err)
+		require.Equal(t, 3, k, "a network that is away loses packets")
+		require.EqualValues(t, 3, e.d.WireStats().NetworkErrors)
+		for _, r := range down {
+			if r.Scope != netlink.SCOPE_HOST && r.Type != unix.RTN_LOCAL {
+				netlink.RouteAdd(&r)
+			}
+		}
+		require.NoError(t, e.d.Close())
+	}
+}
+
+// TestIPv4ID looks at what leaves for a peer that is not userroce: whole datagrams with identification
+// 0 and don't-fragment, so that the ICRC over identification 0 is right.
+func TestIPv4ID(t *testing.T) {
+	if !requireNamespace(t) {
+		return
+	}
+	const protoIP, packets = 0x0800, 10 // a socket's buffer may hold no more than 25
+	sniffer, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, int(protoIP>>8|protoIP<<8&0xff00))
+	require.NoError(t, err)
+	defer unix.Close(sniffer)
+	require.NoError(t, unix.SetsockoptTimeval(sniffer, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 200_000}))
+
+	a := newEnd(t, endConfig{Config: testConfig(t, false)})
+	b := newEnd(t, endConfig{Config: testConfig(t, false)})
+	info := b.qp.Info()
+	info.Flags = 0
+	require.NoError(t, a.qp.Connect(info))
+	a.post(a.message(1, 0, packets*4096, 4096)...)
+	buf := make([]byte, 1<<16)
+	seen := 0
+	for start := time.Now(); seen < 2*packets && time.Since(start) < 5*time.Second; {
+		n, _, err := unix.Recvfrom(sniffer, buf, 0)
+		if err != nil {
+			break
+		}
+		if n < 28 || binary.BigEndian.Uint16(buf[22:]) != info.Port {
+			continue
+		}
+		seen++
+		require.Equal(t, 4096+64, n)
+		require.Zero(t, binary.BigEndian.Uint16(buf[4:]), "identification")
+		require.EqualValues(t, 0x4000, binary.BigEndian.Uint16(buf[6:]), "don't fragment, offset 0")
+	}
+	require.GreaterOrEqual(t, seen, packets, "sent, and perhaps seen again on arrival")
+}
