@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -121,4 +122,27 @@ func threadTime(b *testing.B) int64 {
 	var ru unix.Rusage
 	require.NoError(b, unix.Getrusage(unix.RUSAGE_THREAD, &ru))
 	return ru.Utime.Nano() + ru.Stime.Nano()
+}
+
+// BenchmarkRespond checks and places one packet again and again, without a socket.
+func BenchmarkRespond(b *testing.B) {
+	for _, n := range []int{0, 256, 1024, 4096} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			from, to := newPair(b, false)
+			rkey, va := to.expose(0, 0, testMax)
+			packet := encode(b, to.validWrite(rkey, va, n), n)
+			s := newStranger(b, from.d.addr, to.d)
+			s.seal(packet)
+			require.Len(b, to.poll(1), 1)
+			r := to.d.receivers[0]
+			copy(r.batch.buf, packet)
+			var c backend.Completion
+			b.SetBytes(int64(n))
+			for b.Loop() {
+				if !r.here.handle(0, len(packet), &c) {
+					b.Fatal("dropped")
+				}
+			}
+		})
+	}
 }
