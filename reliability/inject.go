@@ -48,6 +48,7 @@ func (c *Conn) pollSender(now units.Instant, t *sendTransfer, outstanding int) u
 	}
 	c.report(now, t)
 	t.next = next
+	c.pace.limited = limited
 	if limited {
 		next = min(next, c.pace.next(now))
 	}

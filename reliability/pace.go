@@ -17,6 +17,10 @@ type pacer struct {
 	// next is when the unit after the last one sent may go: the virtual
 	// clock of the paced link.
 	nextAt units.Instant
+	// limited: there was more to send when the pacer last said no. Only then
+	// may what a late worker missed be caught up with; an idle sender doesn't
+	// save up for a burst.
+	limited bool
 }
 
 // shortRTT is the round trip below which a rate needn't be found: the
@@ -39,19 +43,22 @@ func (p *pacer) update(now units.Instant, c *Conn) {
 	if p.configured == 0 {
 		p.found = p.search.step(now, p.rtt, p.minRTT, p.unit)
 	}
-	if p.nextAt < now.Add(-p.quantum()) {
-		p.nextAt = now.Add(-p.quantum())
+	behind := units.Duration(0)
+	if p.limited {
+		behind = p.quantum()
 	}
+	p.nextAt = max(p.nextAt, now.Add(-behind))
 }
 
-// quantum is how far sending may catch up after the sender was late: a burst of
-// that length. Bounded by what the receiver takes back to back.
+// quantum is how far sending may catch up after the worker was late: a burst of
+// that length. Workers share processors with others and wake up milliseconds
+// late. Bounded by what the receiver takes back to back.
 func (p *pacer) quantum() units.Duration {
 	r := p.rate()
 	if r == 0 {
 		return 0
 	}
-	q := max(p.rtt/16, 200*units.Microsecond)
+	q := max(p.rtt/8, 3*units.Millisecond)
 	if p.peerWindow > 0 {
 		q = min(q, r.Time(p.peerWindow/4))
 	}

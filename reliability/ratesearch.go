@@ -5,89 +5,98 @@ package reliability
 import "github.com/sdr-rdma/go-sdr/units"
 
 // A rateSearch finds the rate of a path whose round trip is too long for the
-// receiver's window to do it: it starts at 16 units a round trip and doubles each
-// round while nearly all that was paced is delivered, then keeps what was
-// delivered and probes upwards.
+// receiver's window to do it. It starts at 16 units a round trip and doubles each
+// round while deliveries grow; then it paces at the best delivery rate of the
+// last rounds, a little above it now and then to see whether there is more, and
+// below it next to drain what that queued. Loss alone doesn't slow it down: what
+// is delivered does.
 type rateSearch struct {
-	rate units.Rate
-	// The round: begun when, sent and delivered since, and what had been sent
-	// in the round before, which is what this round's deliveries answer.
-	begun         units.Instant
-	sentNow       units.Bytes
-	sentBefore    units.Bytes
-	deliveredNow  units.Bytes
-	started       bool
-	startup       bool
-	busyBefore    bool // the round before was limited by the rate, not by want of data
-	roundsAtSpeed int
-	lossMilli     int // smoothed share of what was sent and not delivered
+	rate    units.Rate
+	started bool
+	startup bool
+	flat    int // rounds of startup without growth
+	phase   int // of gains
+
+	begun      units.Instant
+	sentNow    units.Bytes
+	gotNow     units.Bytes
+	busyBefore bool // the round before was limited by the rate, not by want of data
+
+	rounds [bestRounds]units.Rate // delivery rates of the last busy rounds
+	at     int
 }
 
-// Parameters of the search, in thousandths.
 const (
-	firstUnits     = 16
-	keepUp         = 950
-	probeEvery     = 8 // rounds
-	probeGain      = 1060
-	minSearchRate  = units.Mbit
-	maxSearchRate  = 10 * units.Tbit
-	delayTolerance = 1250
+	firstUnits = 16
+	// bestRounds is how many rounds the best delivery rate is remembered.
+	bestRounds    = 10
+	minSearchRate = units.Mbit
+	maxSearchRate = 10 * units.Tbit
 )
 
-// step moves to the next round when a round trip has passed.
+// gains are the rounds after startup, in thousandths of the best delivery rate.
+var gains = [...]units.Rate{1000, 1100, 920, 1000, 1000, 1000, 1000, 1000}
+
+// step moves to the next round when a round trip has passed, and returns the
+// rate, 0 for no limit.
 func (s *rateSearch) step(now units.Instant, rtt, minRTT units.Duration, unit units.Bytes) units.Rate {
 	if minRTT < shortRTT { // one sample may be late by a scheduler's whim; the least is the path
 		s.started = false
 		return 0
 	}
 	if !s.started {
-		s.started, s.startup, s.begun = true, true, now
+		*s = rateSearch{started: true, startup: true, begun: now}
 		s.rate = max(minSearchRate, units.RateOf(firstUnits*unit, rtt))
-		return s.rate
 	}
-	if now.Sub(s.begun) < rtt {
-		return s.rate
+	if now.Sub(s.begun) >= rtt {
+		s.endRound(now)
 	}
-	s.endRound(now, rtt, minRTT)
 	return s.rate
 }
 
-func (s *rateSearch) endRound(now units.Instant, rtt, minRTT units.Duration) {
+func (s *rateSearch) endRound(now units.Instant) {
 	elapsed := now.Sub(s.begun)
-	paced := s.rate.Bytes(elapsed)
-	busy := s.sentNow*1000 >= paced*900
-	if busy && s.busyBefore {
-		s.judge(elapsed, rtt, minRTT)
+	busy := s.sentNow*10 >= s.rate.Bytes(elapsed)*9
+	got := units.RateOf(s.gotNow, elapsed)
+	before := s.best()
+	if busy && s.busyBefore || got > before {
+		s.rounds[s.at%bestRounds] = got
+		s.at++
+		s.judge(before)
 	}
-	s.busyBefore = busy
-	s.sentBefore, s.sentNow, s.deliveredNow, s.begun = s.sentNow, 0, 0, now
+	s.busyBefore, s.sentNow, s.gotNow, s.begun = busy, 0, 0, now
 }
 
-// judge compares what arrived in a round with what was sent in the one before.
-func (s *rateSearch) judge(elapsed, rtt, minRTT units.Duration) {
-	got := units.RateOf(s.deliveredNow, elapsed)
-	kept := s.deliveredNow*1000 >= s.sentBefore*units.Bytes(keepUp-s.lossMilli)
-	queueing := int64(rtt)*1000 > int64(minRTT)*delayTolerance
-	switch {
-	case s.startup && kept && !queueing:
-		s.rate = min(2*s.rate, maxSearchRate)
-	case s.startup:
-		s.startup = false
-		s.rate = max(got, s.rate/2, minSearchRate)
-	case queueing:
-		s.rate = max(min(s.rate, got)*98/100, minSearchRate)
-		s.roundsAtSpeed = 0
-	case !kept:
-		// Loss without delay is the path's own: learn it rather than slow down.
-		lost := int((s.sentBefore - min(s.sentBefore, s.deliveredNow)) * 1000 / s.sentBefore)
-		s.lossMilli = min((3*s.lossMilli+lost)/4, 400)
-	default:
-		if s.roundsAtSpeed++; s.roundsAtSpeed >= probeEvery {
-			s.roundsAtSpeed = 0
-			s.rate = min(s.rate*probeGain/1000, maxSearchRate)
+// judge sets the rate after a round that tells something.
+func (s *rateSearch) judge(before units.Rate) {
+	best := s.best()
+	if s.startup {
+		if best > before+before/4 {
+			s.flat = 0
+		} else {
+			s.flat++
 		}
+		if s.flat < 3 {
+			s.set(2 * max(best, s.rate/2))
+			return
+		}
+		s.startup, s.phase = false, 0
+		s.set(best / 2) // drain what startup queued
+		return
 	}
+	s.phase = (s.phase + 1) % len(gains)
+	s.set(best / 1000 * gains[s.phase])
+}
+
+func (s *rateSearch) set(r units.Rate) { s.rate = min(max(r, minSearchRate), maxSearchRate) }
+
+// best is the highest delivery rate of the rounds remembered.
+func (s *rateSearch) best() (r units.Rate) {
+	for _, x := range s.rounds {
+		r = max(r, x)
+	}
+	return r
 }
 
 func (s *rateSearch) sent(n units.Bytes)      { s.sentNow += n }
-func (s *rateSearch) delivered(n units.Bytes) { s.deliveredNow += n }
+func (s *rateSearch) delivered(n units.Bytes) { s.gotNow += n }

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// timed moves n bytes of no content and returns how long it took.
+func (p *pair) timed(n units.Bytes) units.Duration {
+	p.t.Helper()
+	src, err := p.ctx[0].RegisterSize(n, sdr.AccessRemoteWrite)
+	require.NoError(p.t, err)
+	dst, err := p.ctx[1].RegisterSize(n, sdr.AccessRemoteWrite)
+	require.NoError(p.t, err)
+	r, err := p.conn[1].StartRecv(dst, 0, n)
+	require.NoError(p.t, err)
+	p.run(50 * ms)
+	begun := p.net.Now()
+	s, err := p.conn[0].StartSend(src, 0, n)
+	require.NoError(p.t, err)
+	p.until(200*units.Second, func() bool { return ended(s) })
+	took := p.net.Now().Sub(begun)
+	p.until(units.Second, func() bool { return ended(r) })
+	require.NoError(p.t, s.Err())
+	require.NoError(p.t, r.Err())
+	return took
+}
+
+// TestRateIsFound: without a configured rate, on a round trip of 25 ms, the rate
+// of the bottleneck is found, whatever is lost on the way.
+func TestRateIsFound(t *testing.T) {
+	for _, drop := range []float64{0, 1e-3, 1e-2} {
+		p := newPair(t, setup{
+			net: sim.Config{Rate: 10 * units.Gbit, Seed: 3, Link: sim.Link{
+				Rate: units.Gbit, Queue: 3 * units.MiB, Delay: 12500 * units.Microsecond, Loss: sim.Loss{Drop: drop},
+			}},
+			qp: sdr.QPConfig{MTU: 4096}, scheme: newSR(t, sr.NACK),
+		})
+		const n = 128 * units.MiB
+		ideal := units.Gbit.Time(n) + 25*ms
+		cold, warm := p.timed(n), units.Duration(0)
+		for range 3 {
+			warm = p.timed(n)
+			t.Logf("drop %g per packet: %.3f of ideal, paced at %v", drop, float64(warm)/float64(ideal), p.conn[0].Stats().Rate)
+		}
+		s := p.conn[0].Stats().Units
+		t.Logf("drop %g per packet: cold %.3f of ideal, warm %.3f; %d sent, %d again, %d of them spurious",
+			drop, float64(cold)/float64(ideal), float64(warm)/float64(ideal), s.Sent, s.Retransmitted, s.Spurious)
+		require.Less(t, float64(cold), 1.6*float64(ideal))
+		require.Less(t, float64(warm), 1.2*float64(ideal))
+	}
+}
+
+// TestConfiguredRateTooHigh: a bottleneck 10 % below the configured rate.
+func TestConfiguredRateTooHigh(t *testing.T) {
+	p := newPair(t, setup{
+		net: sim.Config{Rate: 10 * units.Gbit, Seed: 3, Link: sim.Link{
+			Rate: 900 * units.Mbit, Queue: 3 * units.MiB, Delay: 5 * ms, Loss: sim.Loss{Drop: 1e-3},
+		}},
+		qp: sdr.QPConfig{MTU: 4096}, scheme: newSR(t, sr.NACK), conn: reliability.Config{Rate: units.Gbit},
+	})
+	const n = 64 * units.MiB
+	took := p.timed(n)
+	goodput := units.RateOf(n, took-10*ms)
+	t.Logf("goodput %v of a bottleneck of 900 Mbit/s", goodput)
+	require.Greater(t, goodput, 900*units.Mbit*999/1000*95/100)
+}
