@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"encoding/binary"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// announceCopies is how often an entry is sent close together: a lost frame
+	// shouldn't cost a round trip.
+	announceCopies = 3
+	// copiesPerRTT and minCopyGap say how close, maxAnnouncePause how rarely at
+	// last.
+	copiesPerRTT     = 64
+	minCopyGap       = 20 * units.Microsecond
+	maxAnnouncePause = units.Second
+)
+
+// An announcer tells the receiver of what isn't in START, until it is known.
+type announcer struct {
+	entries [][]byte
+	known   int
+	// next is the entry to send next in this round, round counts rounds since
+	// there was a new one, and at is when to go on.
+	next  int
+	round int
+	at    units.Instant
+}
+
+func (a *announcer) full() bool { return len(a.entries) >= maxEntries }
+
+func (a *announcer) add(now units.Instant, entry []byte) {
+	a.entries = append(a.entries, entry)
+	a.round, a.at = 0, now
+}
+
+func (a *announcer) group(now units.Instant, members []uint32) {
+	b := binary.AppendUvarint([]byte{entryGroup}, uint64(len(members)))
+	last := uint32(0)
+	for _, u := range members {
+		b = binary.AppendUvarint(b, uint64(u-last))
+		last = u
+	}
+	a.add(now, b)
+}
+
+func (a *announcer) rows(now units.Instant, r *batch) {
+	b := []byte{entryRows}
+	for _, v := range [...]int{r.group, r.row, r.rows, r.base} {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	a.add(now, b)
+}
+
+// announce writes a frame if it is time for one, and returns when it will be.
+func (a *announcer) announce(now units.Instant, env *scheme.Env, out *scheme.Output, stats *scheme.Stats) units.Instant {
+	if a.known >= len(a.entries) {
+		return units.Never
+	}
+	if now < a.at || len(out.Frame) > 0 {
+		return max(a.at, now+1)
+	}
+	a.next = max(a.next, a.known)
+	limit := min(env.MaxFrame, cap(out.Frame))
+	b := binary.AppendUvarint(append(out.Frame[:0], frameAnnounce), uint64(a.next))
+	first := a.next
+	for a.next < len(a.entries) && len(b)+len(a.entries[a.next]) <= limit {
+		b = append(b, a.entries[a.next]...)
+		a.next++
+	}
+	if a.next > first {
+		out.Frame = b
+		stats.Frames++
+		stats.FrameBytes += uint64(len(b))
+	}
+	if a.next == len(a.entries) || a.next == first {
+		a.endRound(now, env)
+	}
+	return max(a.at, now+1)
+}
+
+func (a *announcer) endRound(now units.Instant, env *scheme.Env) {
+	a.next = a.known
+	a.round++
+	pause := max(rtt(env)/copiesPerRTT, minCopyGap)
+	if a.round >= announceCopies {
+		pause = min(rtt(env)<<min(a.round-announceCopies, 16), max(rtt(env), maxAnnouncePause))
+	}
+	a.at = now.Add(pause)
+}
+
+// An entry is one announcement as the receiver reads it.
+type entry struct {
+	members []uint32 // of a late group
+	rows    batch    // else
+}
+
+// parseEntry reads one entry; r.bad says that it makes no sense.
+func parseEntry(r *reader, l *limits) (e entry) {
+	if r.upTo(1) == entryRows {
+		e.rows = batch{step: 1}
+		e.rows.group = r.upTo(l.groups - 1)
+		e.rows.row, e.rows.rows = r.upTo(maxGroup), r.upTo(maxGroup)
+		e.rows.base = r.upTo(maxParity)
+		r.bad = r.bad || l.groups == 0 || e.rows.rows == 0
+		return e
+	}
+	n := r.upTo(mostData)
+	u := 0
+	for i := range n {
+		gap := r.upTo(l.units - 1 - u)
+		if r.bad || gap == 0 && i > 0 {
+			r.bad = true
+			return e
+		}
+		u += gap
+		e.members = append(e.members, uint32(u))
+	}
+	r.bad = r.bad || n == 0
+	return e
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Config configures both halves of a Conn's transfers. The zero value is right
+// unless a simulation wants to know better.
+type Config struct {
+	// Repeat configures path-confirmed repeat; its Mode must be sr.NACK or not
+	// set.
+	Repeat sr.Config
+}
+
+// New returns the scheme, which keeps what transfers teach about the network for
+// the transfers after them. It is for one Conn.
+func New(c Config) (scheme.Scheme, error) {
+	c.Repeat.Mode = sr.NACK
+	repeat, err := sr.New(c.Repeat)
+	if err != nil {
+		return nil, fmt.Errorf("adaptive: %w", err)
+	}
+	return &adaptive{repeat: repeat, model: newModel(), tail: unknownTail, rows: firstRows}, nil
+}
+
+// An adaptive is the scheme of one Conn.
+type adaptive struct {
+	repeat scheme.Scheme
+	model  model
+	// tail and rows are what the peer last wanted: how many units of tail and
+	// how many rows for a group.
+	tail, rows int
+}
+
+const (
+	// unknownTail: all of a transfer may be tail.
+	unknownTail = 1 << 30
+	// firstRows is how many rows for a group Recv offers room for before the
+	// peer has said what it wants.
+	firstRows = 8
+	// spareUnits is the room for new rows, beyond a share of the first ones.
+	spareUnits = 24
+	// maxUnits keeps numbers within their bits.
+	maxUnits = int(scheme.Marker) - 1
+)
+
+func (a *adaptive) Name() string { return "adaptive" }
+
+// ParityUnits is the room for the rows of the tail as the peer last wanted them,
+// with a reserve for a growing drop rate and for new rows. Conn bounds it by its
+// pool; a sender that has less room makes its tail shorter.
+func (a *adaptive) ParityUnits(n int) int {
+	tail := min(n, a.tail+a.tail/4)
+	groups := (tail + leastFull - 1) / leastFull
+	return groups*(a.rows+a.rows/4+2) + spareUnits
+}
+
+func checkTransfer(t *scheme.Transfer, env *scheme.Env) error {
+	switch {
+	case t.Units < 1 || t.Units > maxUnits:
+		return fmt.Errorf("adaptive: a transfer of %d units is outside 1 to %d; choose larger units", t.Units, maxUnits)
+	case env.MaxFrame < minFrame:
+		return fmt.Errorf("adaptive: control frames of %d bytes are too small, %d are needed", env.MaxFrame, minFrame)
+	}
+	return nil
+}
+
+func (a *adaptive) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
+	if err := checkTransfer(&t, env); err != nil {
+		return nil, err
+	}
+	repeat, err := a.repeat.NewSender(t, env)
+	if err != nil {
+		return nil, err
+	}
+	return newSender(&a.model, repeat, t, env), nil
+}
+
+func (a *adaptive) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {
+	if err := checkTransfer(&t, env); err != nil {
+		return nil, err
+	}
+	p, err := parseParams(t.Params, t.Units)
+	if err != nil {
+		return nil, err
+	}
+	inner := t
+	inner.Params = p.repeat
+	// The repeat half writes its frame behind our section.
+	envInner := new(scheme.Env)
+	*envInner = *env
+	repeat, err := a.repeat.NewReceiver(inner, envInner)
+	if err != nil {
+		return nil, err
+	}
+	a.tail, a.rows = p.wantTail, max(p.rows, 1)
+	return newReceiver(repeat, p, t, env, envInner), nil
+}
+
+// interval is the time between frames.
+func interval(env *scheme.Env) units.Duration { return max(env.AckInterval, 10*units.Microsecond) }
+
+// initialRTT is assumed before anything was measured: QUIC's value (RFC 9002,
+// 6.2.2).
+const initialRTT = 333 * units.Millisecond
+
+func rtt(env *scheme.Env) units.Duration {
+	if env.RTT <= 0 {
+		return initialRTT
+	}
+	return env.RTT
+}
+
+// reaction is how long after it was sent a lost packet is known to the sender: a
+// round trip and δ, the wait for the next frame, one of which may be lost.
+func reaction(env *scheme.Env) units.Duration {
+	return rtt(env) + 2*interval(env) + env.RTTVar
+}
+
+// fallback is how long after its last transmission a group is given up if nothing
+// has been heard: FTO.
+func fallback(env *scheme.Env) units.Duration {
+	return max(rtt(env)*5/4+4*env.RTTVar+3*interval(env), 2*units.Millisecond)
+}

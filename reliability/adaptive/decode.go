@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// look counts what group g lacks, and starts to decode it if its rows suffice and a
+// job is free.
+func (r *receiver) look(v scheme.View, g int, out *scheme.Output) {
+	group := &r.groups[g]
+	missing := 0
+	for i := range r.roster.size(g) {
+		if !v.Has(scheme.Unit(r.roster.unit(g, i))) {
+			missing++
+		}
+	}
+	group.missing = int16(missing)
+	switch {
+	case missing == 0:
+		group.state = complete
+	case missing <= int(group.present):
+		r.decode(v, g, out)
+	}
+}
+
+func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
+	id := free(r.jobs[:])
+	if id < 0 || len(out.Jobs) == cap(out.Jobs) {
+		r.lookAt = 0 // the end of a job brings us back
+		return
+	}
+	j := &r.jobs[id]
+	j.begin(id, g, scheme.Decode, &r.roster, g)
+	for i, u := range j.Data {
+		if !v.Has(u) {
+			j.Missing = append(j.Missing, i)
+		}
+	}
+	group := &r.groups[g]
+	if len(j.Missing) == 0 {
+		j.running, group.state = false, complete
+		return
+	}
+	for row := 0; len(j.Rows) < len(j.Missing); row++ {
+		if group.has.has(row) {
+			j.addRow(row, r.parityOf(g, row))
+		}
+	}
+	group.state = decoding
+	out.Jobs = append(out.Jobs, j.Job)
+}
+
+// parityOf is the parity unit of a row.
+func (r *receiver) parityOf(g, row int) int {
+	if g < r.roster.groups && row < r.roster.rows {
+		first := r.ledger.firstRows(g)
+		return first.parity(row)
+	}
+	i := slices.IndexFunc(r.ledger.extra, func(b batch) bool {
+		return b.group == g && b.row <= row && row < b.row+b.rows
+	})
+	b := &r.ledger.extra[i]
+	return b.parity(row - b.row)
+}
+
+// OnJob takes the end of a decoding job: the units are in place.
+func (r *receiver) OnJob(_ units.Instant, id uint32) {
+	if int(id) >= len(r.jobs) || !r.jobs[id].running {
+		return
+	}
+	j := &r.jobs[id]
+	j.running = false
+	r.groups[j.what].state = complete
+	r.stats.Recovered += uint64(len(j.Missing))
+	if j.what < r.roster.groups {
+		for _, i := range j.Missing {
+			r.recovered = append(r.recovered, j.Data[i].Index())
+		}
+	}
+	r.lookAt = 0
+}
+
+// losses counts the units of the tail that had to be computed, and their bursts.
+func (r *receiver) losses() (lost, bursts int) {
+	slices.Sort(r.recovered)
+	for i, u := range r.recovered {
+		if i == 0 || u != r.recovered[i-1]+1 {
+			bursts++
+		}
+	}
+	return len(r.recovered), bursts
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package adaptive is hybrid repeat and coding that needs no settings: it measures
+// the loss of its connection and chooses, for each transfer, what is cheapest.
+//
+// Parity is worth its bandwidth only where a repeat can't hide behind data that has
+// still to be sent. So a transfer is cut in time:
+//
+//   - The body is what is sent more than a round trip before the end. It is repaired
+//     by path-confirmed repeat, package sr in NACK mode, without any parity.
+//   - The tail is the rest. Its units are dealt out to groups in turn, so that a
+//     burst of losses spreads over them, and a few rows of an MDS code follow each
+//     group (tail.go).
+//   - Body units that were repeated within the last round trip are a late group:
+//     they get rows, too, and a frame tells the receiver who they are (late.go).
+//
+// A group that has lost more than its rows recover gets new rows, as many as it
+// lacks and some for their own losses (more.go). A group that rows don't settle is
+// given up: what it lost is repeated by name, as if it were body. Thereby parity
+// never decides whether a transfer ends, only when.
+//
+// How many rows follows from the drop rate and the length of bursts, remembered
+// from transfer to transfer (model.go, binomial.go). Loss that comes with rising
+// delay or congestion marks is not learnt from: adding parity would make it worse.
+//
+// # How it is put together
+//
+// Both halves contain the halves of sr and speak its acknowledgements behind a
+// section of their own (frame.go). For sr, a parity unit is a marker: a packet that
+// carries none of its units but shows how far its channel has got. What sr wants to
+// repeat and a group will recover is not passed on.
+//
+// Decisions use integers, or float64 sums and products rounded one by one, and the
+// square root: no operation that platforms fuse or compute differently. The package
+// does no I/O, starts no goroutine and reads no clock.
+package adaptive

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// recentRepeats are the repeats of body units, of which the older ones have been
+// answered: a unit that was lost again has been repeated again.
+type recentRepeats struct {
+	at   []units.Instant
+	unit []uint32
+}
+
+// add notes a repeat of u; what is older than keep need not be kept.
+func (r *recentRepeats) add(now units.Instant, u int, keep units.Duration) {
+	if len(r.at) == cap(r.at) {
+		r.forget(now.Add(-keep))
+	}
+	r.at, r.unit = append(r.at, now), append(r.unit, uint32(u))
+}
+
+// forget drops what was repeated before t. It moves what is kept only when that is
+// less than what is dropped.
+func (r *recentRepeats) forget(t units.Instant) {
+	n, _ := slices.BinarySearch(r.at, t)
+	if n > len(r.at)/2 {
+		r.at = r.at[:copy(r.at, r.at[n:])]
+		r.unit = r.unit[:copy(r.unit, r.unit[n:])]
+	}
+}
+
+// since returns the units repeated at or after t, in order, each once.
+func (r *recentRepeats) since(t units.Instant) []uint32 {
+	n, _ := slices.BinarySearch(r.at, t)
+	members := slices.Clone(r.unit[n:])
+	slices.Sort(members)
+	return slices.Compact(members)
+}
+
+// makeLate makes groups of the body units that were repeated within the last round
+// trip, once, when all data has been sent.
+func (s *sender) makeLate(now units.Instant) {
+	if s.late || s.roster.tail == 0 {
+		return
+	}
+	if s.injected < s.t.Units {
+		return // what was handed out last isn't in the log yet
+	}
+	s.late = true
+	s.model.observe(s.env, s.roster.tail, s.learned.lost, s.learned.bursts)
+	if s.env.UnitTime(&s.t) <= 0 {
+		return
+	}
+	members := s.recent.since(now.Add(-reaction(s.env)))
+	s.recent = recentRepeats{}
+	if len(members) == 0 {
+		return
+	}
+	perFrame := (s.env.MaxFrame - 32) / 3
+	if s.t.Units > 1<<21 {
+		perFrame = (s.env.MaxFrame - 32) / 5
+	}
+	perGroup := min(mostData, perFrame)
+	n := (len(members) + perGroup - 1) / perGroup
+	k := (len(members) + n - 1) / n
+	rows := s.model.law(k, n).rowsFor(k, n, max(3, (k+2)/3), risk)
+	if n > maxLate || s.ledger.parity+n*rows > s.env.ParityLimit {
+		return
+	}
+	for i := range n {
+		var group []uint32
+		for j := i; j < len(members); j += n {
+			group = append(group, members[j])
+		}
+		s.roster.late = append(s.roster.late, group)
+		s.groups = append(s.groups, txGroup{})
+		s.told.group(now, group)
+	}
+	for g := s.roster.groups; g < s.roster.count(); g++ {
+		s.addRows(now, g, rows)
+	}
+}
+
+// A lossCount counts first losses of body units and their bursts.
+type lossCount struct {
+	seen         []uint64
+	previous     int
+	lost, bursts int
+}
+
+// lose counts unit u unless it has been.
+func (c *lossCount) lose(u int) {
+	for len(c.seen) <= u>>6 {
+		c.seen = append(c.seen, 0)
+	}
+	if c.seen[u>>6]>>(u&63)&1 != 0 {
+		return
+	}
+	c.seen[u>>6] |= 1 << (u & 63)
+	c.lost++
+	if u != c.previous+1 || c.lost == 1 {
+		c.bursts++
+	}
+	c.previous = u
+}
+
+// learnTail takes the receiver's count of the tail's losses, if every channel that
+// carried data is known to have delivered all of it that it will: what is on its way
+// isn't lost.
+func (s *sender) learnTail() {
+	if s.next < s.t.Units || s.roster.groups == 0 {
+		return
+	}
+	for c := range s.paths {
+		if s.paths[c].data >= s.roster.tail && !s.dataPassed(c) {
+			return
+		}
+	}
+	s.model.observe(s.env, s.t.Units-s.roster.tail, s.heard.lost, s.heard.bursts)
+}
+
+func (s *sender) dataPassed(c int) bool {
+	for _, m := range s.heard.marks {
+		if m.channel == c {
+			return m.kind != markData || m.index >= s.paths[c].data
+		}
+	}
+	return false
+}

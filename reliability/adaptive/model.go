@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"math"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+)
+
+const (
+	// memory is over how many units the estimate forgets.
+	memory = 100_000
+	// fraction is one loss in the fixed-point numbers of a model.
+	fraction = 1 << 16
+	// z is the quantile of the upper bound, 97.5 %.
+	z = 1.96
+)
+
+// A model is what is known of a path's loss, across transfers. It counts first
+// transmissions only, because repeats are sent when the network is at its worst.
+type model struct {
+	// sent, lost and bursts count units, lost units and runs of lost units, in
+	// 1/fraction; lost and bursts begin with the prior of one loss in 1000.
+	sent, lost, bursts int64
+	// quiet counts observations, noisy those that came with queueing and were
+	// not learnt from.
+	quiet, noisy int
+}
+
+func newModel() model { return model{sent: 1000 * fraction, lost: fraction, bursts: fraction} }
+
+// observe takes how many of sent units were lost, in how many bursts.
+func (m *model) observe(env *scheme.Env, sent, lost, bursts int) {
+	if sent <= 0 {
+		return
+	}
+	if queueing(env) {
+		m.noisy++
+		return
+	}
+	m.quiet++
+	m.sent += int64(sent) * fraction
+	m.lost += int64(lost) * fraction
+	m.bursts += int64(bursts) * fraction
+	const most = memory * fraction
+	if m.sent > most {
+		// A transfer has up to 2^30 units, so nothing overflows.
+		keep := most / (m.sent >> 16)
+		m.lost, m.bursts = max(m.lost*keep>>16, 1), max(m.bursts*keep>>16, 1)
+		m.sent = most
+	}
+}
+
+// queueing reports whether losses now may be those of a full queue.
+func queueing(env *scheme.Env) bool {
+	return env.ECN || env.MinRTT > 0 && env.RTT > env.MinRTT+env.MinRTT/4+4*env.RTTVar
+}
+
+// drop is p_quiet, the upper bound of the drop rate (RELIABILITY, adaptive, 3).
+func (m *model) drop() float64 {
+	d := float64(m.lost) / fraction
+	n := float64(m.sent) / fraction
+	p := (d + float64(z*z/2) + float64(z*math.Sqrt(d+float64(z*z/4)))) / n
+	return min(p, 0.5)
+}
+
+// meanBurst is the mean length of a burst, beyond what independent loss of this
+// rate would show by chance.
+func (m *model) meanBurst() float64 {
+	b := float64(float64(m.lost)/float64(m.bursts)) * (1 - m.drop())
+	// Of a few losses, two neighbours are chance.
+	if few := float64(m.bursts) / fraction; b < 1.05 || float64((b-1)*few) < 1.5 {
+		return 1
+	}
+	return b
+}
+
+// burst95 is the 95th percentile of burst lengths, if they are geometric.
+func (m *model) burst95() int {
+	stay := 1 - 1/m.meanBurst()
+	length, longer := 1, stay
+	for longer > 0.05 && length < 1<<12 {
+		longer = float64(longer * stay)
+		length++
+	}
+	return length
+}
+
+// law is the law of losses in groups of n units, of which depth take turns. A burst
+// of b losses meets a group b/depth times, so correlation is that of clusters of
+// this size: the variance of a sum of clusters exceeds the binomial one by
+// E[x²]/E[x].
+func (m *model) law(n, depth int) lossLaw {
+	l := lossLaw{drop: m.drop()}
+	mean := m.meanBurst()
+	if mean <= 1 || n < 2 {
+		return l
+	}
+	begin := 1 / mean
+	p, squares, sum := begin, 0.0, 0.0
+	for b := 1; b < 1<<12 && p > 1e-9; b++ {
+		each, more := b/depth, b%depth
+		sq := more*(each+1)*(each+1) + (depth-more)*each*each
+		squares += float64(p * float64(sq))
+		sum += float64(p * float64(b))
+		p = float64(p * (1 - begin))
+	}
+	excess := squares/sum - 1
+	l.correlation = min(max(excess/float64(n-1), 0), 0.9)
+	if l.correlation < 1e-6 {
+		l.correlation = 0
+	}
+	return l
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+const (
+	// maxRounds is how often a group gets new rows.
+	maxRounds = 4
+	// moreExtra bounds the rows beyond what a group lacks.
+	moreExtra = 16
+)
+
+// makeRows makes new rows for the groups whose proved losses exceed what their rows
+// can recover: all of them, or those that have arrived once all have passed.
+func (s *sender) makeRows(now units.Instant) {
+	if !s.judge {
+		return
+	}
+	s.judge = false
+	for _, n := range s.lossy {
+		g := int(n)
+		group := &s.groups[g]
+		if group.complete || group.over {
+			continue
+		}
+		lack := len(group.held) - int(group.rows)
+		if group.sent == group.rows && group.known == group.rows && s.passed(group.last) {
+			lack = max(lack, len(group.held)-int(group.present))
+		}
+		if lack > 0 {
+			s.moreRows(now, g, lack)
+		}
+	}
+}
+
+// moreRows makes lack new rows and some for their own losses, or gives the group up.
+func (s *sender) moreRows(now units.Instant, g, lack int) {
+	group := &s.groups[g]
+	law := lossLaw{drop: s.model.drop()}
+	rows := lack + law.rowsFor(lack, 1, moreExtra, risk)
+	rows = min(rows, maxGroup-s.roster.size(g)-int(group.rows), s.env.ParityLimit-s.ledger.parity, maxParity-s.ledger.parity)
+	if rows < lack || group.rounds == maxRounds || s.told.full() {
+		s.abandon(g)
+		return
+	}
+	group.rounds++
+	s.addRows(now, g, rows)
+}
+
+// addRows makes a batch for group g and announces it.
+func (s *sender) addRows(now units.Instant, g, rows int) {
+	group := &s.groups[g]
+	b := s.ledger.add(g, int(group.rows), rows, s.ledger.parity)
+	s.ready = append(s.ready, false)
+	group.rows += uint8(rows)
+	group.last = b.base + rows - 1
+	s.told.rows(now, &b)
+}

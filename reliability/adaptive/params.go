@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// params is what START says of a transfer: a byte, five unsigned varints and what
+// path-confirmed repeat says.
+//
+//	version   1
+//	tail      the first unit of the tail
+//	groups    how many groups the tail has; 0: none
+//	rows      how many rows each has at first
+//	wantTail  how many units the tail would have, given room for parity
+//	n         the length of what follows: sr's parameters
+type params struct {
+	plan
+	repeat []byte
+}
+
+const paramsVersion = 1
+
+func (p *params) append(b []byte) []byte {
+	b = append(b, paramsVersion)
+	for _, v := range [...]int{p.tail, p.groups, p.rows, p.wantTail, len(p.repeat)} {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	return append(b, p.repeat...)
+}
+
+var errParams = errors.New("adaptive: the peer's parameters make no sense or are not those of this version; configure both ends alike")
+
+// parseParams reads what the peer said of a transfer of n units, which may be
+// anything.
+func parseParams(b []byte, n int) (params, error) {
+	if len(b) == 0 || b[0] != paramsVersion {
+		return params{}, errParams
+	}
+	r := reader{rest: b[1:]}
+	p := params{plan: plan{units: n}}
+	p.tail = r.upTo(n)
+	p.groups = r.upTo(mostGroups(n - p.tail))
+	p.rows = r.upTo(maxGroup)
+	p.wantTail = r.upTo(n)
+	size := r.upTo(len(r.rest))
+	if r.bad || size != len(r.rest) {
+		return params{}, errParams
+	}
+	p.repeat = r.rest
+	if p.groups == 0 {
+		if p.tail != n || p.rows != 0 {
+			return params{}, errParams
+		}
+		return p, nil
+	}
+	if p.rows == 0 || p.k()+p.rows > maxGroup {
+		return params{}, errParams
+	}
+	return p, nil
+}

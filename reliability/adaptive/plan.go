@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// risk is ε: how often a transfer's rows may fail to recover its tail.
+	risk = 1e-4
+	// mostData is the largest k, spareRows what is left for new rows.
+	mostData  = 224
+	spareRows = 8
+	// leastFull is the size of full groups that room for parity is offered for.
+	leastFull = 160
+	// smallTail is up to how many units one row more costs nothing.
+	smallTail = 32
+)
+
+// A plan is how the tail of a transfer is coded: units tail ≤ u < units are dealt
+// out to groups, each followed by rows. Without groups there is no tail.
+type plan struct {
+	units, tail  int
+	groups, rows int
+	// wantTail is how many units of tail there would be, given room for parity.
+	wantTail int
+}
+
+// k is the size of the largest group.
+func (p *plan) k() int {
+	if p.groups == 0 {
+		return 0
+	}
+	return (p.units - p.tail + p.groups - 1) / p.groups
+}
+
+// size is how many units group g has.
+func (p *plan) size(g int) int { return (p.units - p.tail - g + p.groups - 1) / p.groups }
+
+// group is the group of a unit of the tail, or −1.
+func (p *plan) group(u int) int {
+	if u < p.tail || p.groups == 0 {
+		return -1
+	}
+	return (u - p.tail) % p.groups
+}
+
+// unit is the i-th unit of group g.
+func (p *plan) unit(g, i int) int { return p.tail + g + i*p.groups }
+
+// parity is how many parity units the rows of the tail take. Rows come in turn:
+// row r of group g is parity unit r·groups + g, sent in this order.
+func (p *plan) parity() int { return p.groups * p.rows }
+
+// newPlan decides for a transfer that begins now.
+func newPlan(m *model, t *scheme.Transfer, env *scheme.Env) plan {
+	each := env.UnitTime(t)
+	p := plan{units: t.Units, tail: t.Units}
+	if each <= 0 {
+		return p // not paced: the round trip is short, and repeats cost little
+	}
+	want := int(min(reaction(env)/each+1, units.Duration(t.Units)))
+	p.wantTail = want
+	p.split(m, want)
+	for p.groups > 0 && p.parity() > env.ParityLimit {
+		// Less room than that: protect as much of the end as there is room for.
+		room := max(0, env.ParityLimit-env.ParityLimit/16)
+		want = min(want-1, (p.units-p.tail)*room/p.parity())
+		p.split(m, want)
+	}
+	return p
+}
+
+// split makes the last n units the tail.
+func (p *plan) split(m *model, n int) {
+	p.tail, p.groups, p.rows = p.units-n, 0, 0
+	if n <= 0 {
+		p.tail = p.units
+		return
+	}
+	p.groups = (n + mostData - 1) / mostData
+	for range 8 {
+		k := p.k()
+		limit := max(3, (k+2)/3)
+		rows := m.law(k, p.groups).rowsFor(k, p.groups, limit, risk)
+		if n <= smallTail {
+			rows = min(rows+1, limit)
+		}
+		p.rows = rows
+		groups := max(p.groups, (2*m.burst95()+rows-1)/rows)
+		if full := maxGroup - spareRows - rows; k > full {
+			groups = max(groups, (n+full-1)/full)
+		}
+		if m.meanBurst() <= 1 {
+			groups = min(groups, max(p.groups, (n+maxGroup-spareRows-rows-1)/(maxGroup-spareRows-rows)))
+		}
+		groups = min(groups, mostGroups(n))
+		if groups == p.groups {
+			break
+		}
+		p.groups = groups
+	}
+	p.rows = min(p.rows, maxGroup-p.k())
+}
+
+// mostGroups bounds the groups of a tail of n units, also those that a peer may
+// claim.
+func mostGroups(n int) int { return min(n, n/16+8) }
+
+// explain says what was chosen and why.
+func (p *plan) explain(m *model, env *scheme.Env) string {
+	drop, burst := m.drop(), m.meanBurst()
+	why := fmt.Sprintf("drop rate at most %.2g, bursts of mean %.1f, rate %d bit/s, RTT %d us",
+		drop, burst, int64(env.Rate), int64(env.RTT/units.Microsecond))
+	switch {
+	case p.groups == 0 && env.Rate == 0:
+		return "all repeated by name: not paced, repeats cost little on a short round trip"
+	case p.groups == 0:
+		return "all repeated by name: no room for parity; " + why
+	case p.units-p.tail < p.wantTail:
+		why += fmt.Sprintf("; room for parity limits the tail to %d of %d units", p.units-p.tail, p.wantTail)
+	}
+	return fmt.Sprintf("%d units repeated by name, the last %d coded as %d x (k %d, m %d): %s",
+		p.tail, p.units-p.tail, p.groups, p.k(), p.rows, why)
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A rxGroup is what the receiver knows of a group.
+type rxGroup struct {
+	// has are the rows in place, rows how many are known of.
+	has     rowSet
+	present uint8
+	rows    uint8
+	// missing is how many data units lacked at the last look, −1 before it.
+	missing int16
+	state   rxState
+}
+
+type rxState uint8
+
+const (
+	lacking rxState = iota
+	decoding
+	complete
+)
+
+// A rowSet is a set of rows.
+type rowSet [(maxGroup + 63) / 64]uint64
+
+func (s *rowSet) has(i int) bool { return s[i>>6]>>(i&63)&1 != 0 }
+func (s *rowSet) set(i int)      { s[i>>6] |= 1 << (i & 63) }
+
+// A receiver is the receiving half: it follows rows and decodes (this file and
+// decode.go) and puts its own section before the frames of path-confirmed repeat
+// (report.go).
+type receiver struct {
+	repeat      scheme.Receiver
+	t           scheme.Transfer
+	env, repEnv *scheme.Env
+	roster      roster
+	ledger      ledger
+	groups      []rxGroup
+	entries     int
+
+	// frontier is the first parity unit that was never looked for; absent are
+	// those below it that are not in place.
+	frontier int
+	absent   []int32
+	// lookAt is when to look again for what marks have not shown.
+	lookAt units.Instant
+	looked int // the group where the last such look ended
+
+	marks []scheme.Mark
+	jobs  [maxJobs]job
+	// recovered are the units of the tail that decoding computed.
+	recovered []int
+
+	number    uint64
+	rotor     int
+	markRotor int
+	ended     bool
+	inner     scheme.Output
+	heard     limits
+	stats     scheme.Stats
+}
+
+func newReceiver(repeat scheme.Receiver, p params, t scheme.Transfer, env, repEnv *scheme.Env) *receiver {
+	r := &receiver{
+		repeat: repeat, t: t, env: env, repEnv: repEnv, roster: roster{plan: p.plan}, ledger: newLedger(p.plan),
+		groups: make([]rxGroup, p.groups), marks: make([]scheme.Mark, env.Channels),
+	}
+	for g := range r.groups {
+		r.groups[g].rows, r.groups[g].missing = uint8(p.rows), -1
+	}
+	r.inner.Frame = make([]byte, 0, env.MaxFrame)
+	r.stats.K, r.stats.M = p.k(), p.rows
+	return r
+}
+
+func (r *receiver) Stats() scheme.Stats {
+	sum := r.repeat.Stats()
+	sum.Add(r.stats)
+	return sum
+}
+
+// OnControl takes announcements, in order.
+func (r *receiver) OnControl(_ units.Instant, frame []byte) error {
+	if len(frame) == 0 || frame[0] != frameAnnounce {
+		return errFrame
+	}
+	in := reader{rest: frame[1:]}
+	l := limits{units: r.t.Units}
+	for number := in.upTo(maxEntries); len(in.rest) > 0; number++ {
+		if number > r.entries {
+			return nil // the ones before it were lost and will come again
+		}
+		l.groups = r.roster.count()
+		if number < r.entries {
+			l.groups += maxLate // an old copy may name groups that came later
+		}
+		e := parseEntry(&in, &l)
+		if in.bad {
+			return errFrame
+		}
+		if number == r.entries && !r.take(&e) {
+			return errFrame
+		}
+	}
+	if in.bad {
+		return errFrame
+	}
+	return nil
+}
+
+// take takes a new announcement; false: it makes no sense.
+func (r *receiver) take(e *entry) bool {
+	switch {
+	case e.members != nil:
+		if len(r.roster.late) == maxLate {
+			return false
+		}
+		r.roster.late = append(r.roster.late, e.members)
+		r.groups = append(r.groups, rxGroup{missing: -1})
+	default:
+		b := &e.rows
+		group := &r.groups[b.group]
+		if b.row != int(group.rows) || b.base != r.ledger.parity || r.roster.size(b.group)+b.row+b.rows > maxGroup {
+			return false
+		}
+		r.ledger.add(b.group, b.row, b.rows, b.base)
+		group.rows += uint8(b.rows)
+	}
+	r.entries++
+	r.lookAt = 0
+	return true
+}
+
+// Poll follows what has arrived, decodes, and reports.
+func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
+	if r.loadMarks(v) || now >= r.lookAt {
+		r.follow(now, v, out)
+	}
+	*r.repEnv = *r.env
+	r.repEnv.MaxFrame -= stateRoom(r.env.MaxFrame)
+	r.inner.Reset()
+	next, done, err := r.repeat.Poll(now, repeatView{v}, &r.inner)
+	if err != nil {
+		return next, done, err
+	}
+	switch {
+	case done:
+		r.finish(out)
+	case len(r.inner.Frame) > 0:
+		r.report(out, false)
+	}
+	if r.ledger.parity > 0 && r.marked() {
+		next = min(next, max(r.lookAt, now+1))
+	}
+	return next, done, nil
+}
+
+// A repeatView is the bitmap as path-confirmed repeat sees it: parity units are
+// markers.
+type repeatView struct{ scheme.View }
+
+func (v repeatView) Mark(channel int) scheme.Mark {
+	m := v.View.Mark(channel)
+	if m.Unit.IsParity() {
+		m.Unit = scheme.Marker | scheme.Unit(m.Unit.Index()%ownMarkers)
+	}
+	return m
+}
+
+// loadMarks loads all marks and reports whether one shows parity units that haven't
+// been looked for.
+func (r *receiver) loadMarks(v scheme.View) (news bool) {
+	for c := range r.marks {
+		m := v.Mark(c)
+		r.marks[c] = m
+		if m.Valid && m.Unit.IsParity() && m.Unit.Index() >= r.frontier && r.frontier < r.ledger.parity {
+			news = true
+		}
+	}
+	return news
+}
+
+// marked reports whether anything has arrived yet.
+func (r *receiver) marked() bool {
+	return slices.ContainsFunc(r.marks, func(m scheme.Mark) bool { return m.Valid })
+}
+
+// follow looks for rows: up to the newest that a mark shows, and, once an interval,
+// for those that were overtaken, or of which the mark is gone.
+func (r *receiver) follow(now units.Instant, v scheme.View, out *scheme.Output) {
+	to := r.frontier
+	for _, m := range r.marks {
+		if m.Valid && m.Unit.IsParity() {
+			to = max(to, m.Unit.Index()+1)
+		}
+	}
+	if now >= r.lookAt {
+		r.lookAt = now.Add(interval(r.env))
+		r.lookBack(v, out)
+		for n := r.frontier; n < min(r.frontier+64, r.ledger.parity); n++ {
+			if v.Has(scheme.Parity | scheme.Unit(n)) {
+				to = max(to, n+1)
+			}
+		}
+	}
+	for to = min(to, r.ledger.parity); r.frontier < to; r.frontier++ {
+		if !r.see(v, r.frontier, out) {
+			r.absent = append(r.absent, int32(r.frontier))
+		}
+	}
+}
+
+// lookBack looks for rows that were not in place, and at some of the groups that
+// late originals may have made decodable.
+func (r *receiver) lookBack(v scheme.View, out *scheme.Output) {
+	kept := r.absent[:0]
+	for _, i := range r.absent {
+		if !r.see(v, int(i), out) {
+			kept = append(kept, i)
+		}
+	}
+	r.absent = kept
+	looks := 16
+	for range r.groups {
+		r.looked = (r.looked + 1) % len(r.groups)
+		if group := &r.groups[r.looked]; group.state == lacking && group.present > 0 {
+			r.look(v, r.looked, out)
+			if looks--; looks == 0 {
+				return
+			}
+		}
+	}
+}
+
+// see notes parity unit i if it is in place.
+func (r *receiver) see(v scheme.View, i int, out *scheme.Output) bool {
+	g, row, _ := r.ledger.find(i)
+	group := &r.groups[g]
+	if group.state == complete {
+		return true // of no use any more
+	}
+	if !v.Has(scheme.Parity | scheme.Unit(i)) {
+		return false
+	}
+	if !group.has.has(row) {
+		group.has.set(row)
+		group.present++
+	}
+	if group.state == lacking && int16(group.present) >= group.missing {
+		r.look(v, g, out)
+	}
+	return true
+}

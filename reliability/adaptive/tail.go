@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// encodeAhead is how many units before the tail its encoding may begin.
+	encodeAhead = 256
+	// ownMarkers is where the numbers of this package's markers begin. Those
+	// below are, for path-confirmed repeat, parity units.
+	ownMarkers = scheme.Markers / 2
+	// markersBehind is how many markers follow a channel's last parity unit.
+	markersBehind = 2
+)
+
+// startJobs encodes batches: the first rows of the tail when its turn comes.
+func (s *sender) startJobs(out *scheme.Output) {
+	if s.next+encodeAhead < s.roster.tail {
+		return
+	}
+	for ; s.encode < s.roster.groups+len(s.ledger.extra); s.encode++ {
+		i := free(s.jobs[:])
+		if i < 0 || len(out.Jobs) == cap(out.Jobs) {
+			return
+		}
+		b := s.batch(s.encode)
+		j := &s.jobs[i]
+		j.begin(i, s.encode, scheme.Encode, &s.roster, b.group)
+		for row := range b.rows {
+			j.addRow(b.row+row, b.parity(row))
+		}
+		out.Jobs = append(out.Jobs, j.Job)
+	}
+}
+
+func (s *sender) batch(i int) batch {
+	if i < s.roster.groups {
+		return s.ledger.firstRows(i)
+	}
+	return s.ledger.extra[i-s.roster.groups]
+}
+
+// OnJob takes the end of an encoding job.
+func (s *sender) OnJob(_ units.Instant, id uint32) {
+	if int(id) < len(s.jobs) && s.jobs[id].running {
+		s.jobs[id].running = false
+		s.ready[s.jobs[id].what] = true
+	}
+}
+
+// sendParity sends parity units in order, those that are ready and still of use.
+func (s *sender) sendParity(out *scheme.Output, room int) (n int) {
+	for n < room && s.parity < s.ledger.parity {
+		g, _, number := s.ledger.find(s.parity)
+		if !s.ready[number] {
+			break
+		}
+		if group := &s.groups[g]; group.complete || group.over {
+			group.sent++
+		} else {
+			out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Parity | scheme.Unit(s.parity), Channel: scheme.HomeChannel})
+			n++
+		}
+		s.parity++
+	}
+	return n
+}
+
+// sendMarkers lets markers follow each channel's last parity unit, the second a
+// little later, lest one burst takes both.
+func (s *sender) sendMarkers(now units.Instant, out *scheme.Output, room int) units.Instant {
+	next := units.Never
+	if s.parity < s.ledger.parity {
+		return next
+	}
+	for c := range s.paths {
+		p := &s.paths[c]
+		if p.passed == p.parity || p.markers == markersBehind {
+			continue
+		}
+		due := p.at
+		if p.markers > 0 {
+			due = due.Add(interval(s.env))
+		}
+		if now >= due && room > 0 {
+			room--
+			number := ownMarkers + (p.parity+p.markers)%ownMarkers
+			p.covers[number] = p.parity
+			out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Marker | scheme.Unit(number), Channel: c})
+			p.markers++
+			p.at = now
+			due = now.Add(interval(s.env))
+		}
+		if p.markers < markersBehind {
+			next = min(next, max(due, now.Add(max(interval(s.env)/8, s.env.UnitTime(&s.t)))))
+		}
+	}
+	return next
+}
+
+// sendByName repeats the units of groups that were given up. Path-confirmed repeat
+// has thought them to be on their way to Conn, and takes over.
+func (s *sender) sendByName(out *scheme.Output, room int) (n int) {
+	for n < room && len(s.byName) > 0 {
+		s.channel = (s.channel + 1) % s.env.Channels
+		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(s.byName[0]), Channel: s.channel, Repeat: true})
+		s.byName = s.byName[1:]
+		s.held--
+		n++
+	}
+	return n
+}
+
+// giveUp gives up the groups of which nothing was heard for too long, and returns
+// when it next must be called.
+func (s *sender) giveUp(now units.Instant) units.Instant {
+	if now < s.giveUpAt {
+		return s.giveUpAt
+	}
+	s.giveUpAt = units.Never
+	kept := s.lossy[:0]
+	for _, n := range s.lossy {
+		group := &s.groups[n]
+		if group.complete || group.over {
+			continue
+		}
+		if group.sent == group.rows {
+			due := group.lastAt.Add(fallback(s.env))
+			if now >= due {
+				s.stats.Timeouts++
+				s.abandon(int(n))
+				continue
+			}
+			s.giveUpAt = min(s.giveUpAt, due)
+		}
+		kept = append(kept, n)
+	}
+	s.lossy = kept
+	return s.giveUpAt
+}
+
+// abandon gives a group up: what it lost is repeated by name. It stays among the
+// lossy ones until they are next looked at.
+func (s *sender) abandon(g int) {
+	group := &s.groups[g]
+	group.over = true
+	s.stats.Fallbacks++
+	s.byName = append(s.byName, group.held...)
+	group.held = nil
+}
