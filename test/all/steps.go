@@ -61,6 +61,13 @@ func steps(root string) []step {
 			prepare: compileFuzzTargets,
 			run:     fuzz,
 		},
+		{
+			name: "soak", budget: 3 * time.Minute,
+			about: "the whole stack over real sockets with every fault on, for two minutes",
+			run: func(c *stepContext) error {
+				return c.goTest(nil, "./test/soak", "-args", "-soak", "2m")
+			},
+		},
 	}
 	if exists(filepath.Join(root, "test", "vm", "main.go")) {
 		all = append(all, step{
