@@ -65,11 +65,12 @@ var rejections = []rejection{
 
 func TestReject(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
+		a, b := newPair(t, v6, func(a, b *endConfig) { a.mtu, b.mtu = 1024, 1024 })
+		s := newStranger(t, a.d.addr, b.d)
+		fill(b.mem, 3)
+		before := append([]byte(nil), b.mem...)
 		for _, x := range rejections {
-			t.Run(x.name, func(t *testing.T) {
-				a, b := newPair(t, v6, func(a, b *endConfig) { a.mtu, b.mtu = 1024, 1024 })
-				testRejection(t, a, b, x)
-			})
+			t.Run(x.name, func(t *testing.T) { testRejection(t, b, s, before, x) })
 		}
 	})
 }
@@ -91,15 +92,13 @@ func (x rejection) packet(b *end, rkey uint32, va uint64) []byte {
 	return packet
 }
 
-func testRejection(t *testing.T, a, b *end, x rejection) {
-	fill(b.mem, 3)
-	before := append([]byte(nil), b.mem...)
+func testRejection(t *testing.T, b *end, s *stranger, before []byte, x rejection) {
 	rkey, va := b.expose(openSeq, 4096, openLength)
-	s := newStranger(t, a.d.addr, b.d)
-
+	want := b.d.Stats().Drops
+	want[x.want]++
 	s.seal(x.packet(b, rkey, va))
-	b.nothing(1)
-	require.Equal(t, map[string]uint64{x.want.String(): 1}, drops(b.d))
+	b.nothing(s.sent)
+	require.Equal(t, want, b.d.Stats().Drops)
 	sameBytes(t, before, b.mem)
 
 	// The packet that it was made from is accepted.
@@ -108,6 +107,8 @@ func testRejection(t *testing.T, a, b *end, x rejection) {
 	require.NotEqual(t, before[4096:4096+64], b.mem[4096:4096+64])
 	copy(b.mem[4096:4096+64], before[4096:])
 	sameBytes(t, before, b.mem)
+	b.table.StartRevoke(openSeq)
+	require.True(t, b.table.Revoked(openSeq))
 }
 
 // TestRejectShort sends every length below the smallest write.
