@@ -129,6 +129,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 	s.filter(now, out, s.repeat.Stats().Timeouts == timeouts)
 	s.startJobs(out)
 	next = min(next, s.giveUp(now))
+	s.unblock()
 	room := min(out.Budget, cap(out.Sends)) - len(out.Sends)
 	room -= s.sendByName(out, room)
 	if s.next == s.t.Units && room > 0 {

@@ -106,6 +106,11 @@ func (s *sender) sendMarkers(now units.Instant, out *scheme.Output, room int) un
 // has thought them to be on their way to Conn, and takes over.
 func (s *sender) sendByName(out *scheme.Output, room int) (n int) {
 	for n < room && len(s.byName) > 0 {
+		if s.groups[s.roster.group(int(s.byName[0]))].complete {
+			s.byName = s.byName[1:]
+			s.held--
+			continue
+		}
 		s.channel = (s.channel + 1) % s.env.Channels
 		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(s.byName[0]), Channel: s.channel, Repeat: true})
 		s.byName = s.byName[1:]
@@ -141,6 +146,20 @@ func (s *sender) giveUp(now units.Instant) units.Instant {
 	}
 	s.lossy = kept
 	return s.giveUpAt
+}
+
+// unblock repeats by name what is held while the receiver has no buffers for more
+// data: it may be waiting for just these units before it can post others.
+func (s *sender) unblock() {
+	if s.held == 0 || s.next == s.t.Units || s.next < s.env.DataLimit {
+		return
+	}
+	for _, n := range s.lossy {
+		group := &s.groups[n]
+		s.byName = append(s.byName, group.held...)
+		group.held = nil
+	}
+	s.lossy = s.lossy[:0]
 }
 
 // abandon gives a group up: what it lost is repeated by name. It stays among the
