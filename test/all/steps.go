@@ -56,6 +56,17 @@ func steps(root string) []step {
 			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=1"}, "-race", "./...") },
 		},
 		{
+			name: "wire", budget: time.Minute,
+			about: "captures of ours in Wireshark's dissector, checksums against scapy",
+			needs: []need{
+				{program: "tshark", packages: []string{"tshark"}},
+				{file: "/usr/lib/python3/dist-packages/scapy/contrib/roce.py", packages: []string{"python3-scapy"}},
+			},
+			run: func(c *stepContext) error {
+				return c.goTest([]string{"CGO_ENABLED=0"}, "-tags=wire", "./cmd/internal/pcap")
+			},
+		},
+		{
 			name: "fuzz", budget: 3 * time.Minute,
 			about:   "every Fuzz function, the budget divided among them",
 			prepare: compileFuzzTargets,
