@@ -21,7 +21,19 @@ type pacer struct {
 	// may what a late worker missed be caught up with; an idle sender doesn't
 	// save up for a burst.
 	limited bool
+	// Without a rate the receiver's window also bounds what is sent, repeats
+	// included, while nothing is heard from the receiver: it may just not be
+	// running, and would be overrun by repeats of what waits in its socket.
+	unheard   int
+	trickleAt units.Instant
 }
+
+// A silent receiver gets trickleUnits every trickleEvery, so that nothing waits
+// for an acknowledgement that was lost.
+const (
+	trickleUnits = 16
+	trickleEvery = 10 * units.Millisecond
+)
 
 // shortRTT is the round trip below which a rate needn't be found: the
 // receiver's window limits.
@@ -69,7 +81,7 @@ func (p *pacer) quantum() units.Duration {
 func (p *pacer) budget(now units.Instant) int {
 	r := p.rate()
 	if r == 0 {
-		return maxBudget
+		return p.unpaced(now)
 	}
 	if p.nextAt > now {
 		return 0
@@ -81,12 +93,27 @@ func (p *pacer) budget(now units.Instant) int {
 	return int(now.Sub(p.nextAt)/per) + 1
 }
 
+// unpaced is the budget where only the receiver's window limits.
+func (p *pacer) unpaced(now units.Instant) int {
+	left := p.window() - p.unheard
+	if left <= 0 && now >= p.trickleAt {
+		left = trickleUnits
+	}
+	return min(max(left, 0), maxBudget)
+}
+
+// heard notes a sign of life of the receiver's core.
+func (p *pacer) heard() { p.unheard = 0 }
+
 // spend books n units sent at now.
 func (p *pacer) spend(now units.Instant, n int) {
 	if n == 0 {
 		return
 	}
 	p.search.sent(units.Bytes(n) * p.unit)
+	if p.unheard += n; p.unheard >= p.window() {
+		p.trickleAt = now.Add(trickleEvery)
+	}
 	if r := p.rate(); r != 0 {
 		p.nextAt = p.nextAt.Add(r.Time(units.Bytes(n) * p.unit))
 	}
@@ -95,6 +122,9 @@ func (p *pacer) spend(now units.Instant, n int) {
 // next is when budget will be positive.
 func (p *pacer) next(now units.Instant) units.Instant {
 	if p.rate() == 0 {
+		if p.unheard >= p.window() {
+			return max(now, p.trickleAt)
+		}
 		return now
 	}
 	return max(now, p.nextAt)

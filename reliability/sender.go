@@ -146,12 +146,16 @@ func (c *Conn) useGrant(t *sendTransfer, g grant) {
 	t.touched = true
 	i := int(g.label.Index)
 	c.bySeq[g.seq] = sendRef{t, g.label.Role, i}
-	if t.closing {
+	switch {
+	case t.closing:
 		c.endUnused(g.seq)
 		return
-	}
-	if g.label.Role == sdr.RoleParity {
+	case g.label.Role == sdr.RoleParity:
 		c.useParityGrant(t, g)
+		return
+	case g.label.Role != sdr.RoleData:
+		c.stats.Lies++
+		c.endUnused(g.seq)
 		return
 	}
 	if t.info.Length > g.label.Total {
@@ -166,8 +170,8 @@ func (c *Conn) useGrant(t *sendTransfer, g grant) {
 	}
 	n := min(c.cfg.MessageSize, t.info.Length-begin)
 	s, err := c.qp.OpenGranted(g.seq, t.mr, t.off+begin, n)
-	if err != nil || n > g.length {
-		c.failSend(t, fmt.Errorf("message %d of the receiver: %w", i, errOr(err, sdr.ErrTooLong)))
+	if err != nil {
+		c.failSend(t, fmt.Errorf("message %d of the receiver: %w", i, err))
 		c.endUnused(g.seq)
 		return
 	}
@@ -175,13 +179,6 @@ func (c *Conn) useGrant(t *sendTransfer, g grant) {
 	for t.data[t.dataUpTo] != nil {
 		t.dataUpTo++
 	}
-}
-
-func errOr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }
 
 func (c *Conn) endUnused(seq uint64) {
@@ -290,6 +287,7 @@ func (c *Conn) onSenderFrame(now units.Instant, e *sdr.Event) {
 		t.t.gained = min(units.Bytes(n)*c.cfg.Unit, t.info.Length)
 	}
 	t.touched = true
+	c.pace.heard()
 	if err := t.core.OnControl(now, e.Bytes[k:]); err != nil {
 		c.failSend(t, err)
 	}
