@@ -42,7 +42,6 @@ type Conn struct {
 	// Receiving.
 	recvs    []*recvTransfer
 	nextRecv uint64
-	starts   map[uint64]start
 	recvSeq  map[uint64]recvRef
 	recvGain units.Instant
 
@@ -60,7 +59,7 @@ type Conn struct {
 func NewConn(c *sdr.Context, q sdr.QPConfig, cfg Config) (*Conn, error) {
 	conn := &Conn{
 		grants: map[uint64][]grant{}, bySeq: map[uint64]sendRef{},
-		starts: map[uint64]start{}, recvSeq: map[uint64]recvRef{},
+		recvSeq: map[uint64]recvRef{},
 	}
 	q.Driver = (*driver)(conn)
 	qp, err := c.NewQP(q)

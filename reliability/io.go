@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -25,6 +26,8 @@ const (
 	headerSize = 16
 	// maxPiece bounds what a peer's header can make RecvTo allocate.
 	maxPiece = 64 * units.MiB
+	// maxStream leaves room to round a size up to pieces.
+	maxStream = math.MaxInt64 - maxPiece
 )
 
 // A pieces is a ring of buffers for SendFrom and RecvTo.
@@ -135,7 +138,7 @@ func (c *Conn) recvHeader(ctx context.Context) (total, size units.Bytes, err err
 		return 0, 0, err
 	}
 	total, size = units.Bytes(binary.BigEndian.Uint64(p.buf)), units.Bytes(binary.BigEndian.Uint64(p.buf[8:]))
-	if n != headerSize || total < 0 || size <= 0 || size > maxPiece {
+	if n != headerSize || total < 0 || total > maxStream || size <= 0 || size > maxPiece {
 		return 0, 0, &sdr.OpError{Op: "receive", Object: "stream", Err: sdr.ErrMismatch, Detail: "this is not the header of a stream: the peer must use SendFrom"}
 	}
 	return total, size, nil

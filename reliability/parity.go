@@ -111,9 +111,7 @@ func (c *Conn) postParity(t *recvTransfer) bool {
 	if t.started {
 		n = t.info.Units
 	}
-	per := c.parity.unitsPerSlot
-	want := (c.cfg.Scheme.ParityUnits(n) + per - 1) / per
-	for len(t.par) < want {
+	for want := c.parityMessages(n); len(t.par) < want; {
 		s, err := c.parity.take(&c.parity.recv, t.mr, sdr.AccessRemoteWrite)
 		if err != nil {
 			c.failRecv(t, err)
@@ -131,6 +129,20 @@ func (c *Conn) postParity(t *recvTransfer) bool {
 		t.par = append(t.par, p)
 	}
 	return true
+}
+
+// parityMessages is how many messages carry the parity of a transfer of n units.
+func (c *Conn) parityMessages(n int) int {
+	per := c.parity.unitsPerSlot
+	return (c.cfg.Scheme.ParityUnits(n) + per - 1) / per
+}
+
+// maxParityMessages bounds what a peer can make us remember. It is generous: the
+// receiving half of a scheme may know better than ours how much parity it wants,
+// and it offers as much as its buffer, longer than the transfer, may need.
+func (c *Conn) maxParityMessages(n int) int {
+	const most, spare = 16, 64
+	return max(c.parityMessages(n), most*n/c.parity.unitsPerSlot) + spare
 }
 
 // freeParity completes the parity messages that lie wholly below unit n.
@@ -170,6 +182,11 @@ func (v *view) hasParity(i int) bool {
 
 // useParityGrant opens a parity message on a slot of our own.
 func (c *Conn) useParityGrant(t *sendTransfer, g grant) {
+	i := int(g.label.Index)
+	if i >= c.maxParityMessages(t.info.Units) || t.par[i] != nil || g.length != c.parity.slotBytes() {
+		c.endUnused(g.seq) // for a longer buffer than the transfer needs
+		return
+	}
 	s, err := c.parity.take(&c.parity.send, t.mr, 0)
 	if err != nil {
 		c.failSend(t, err)
@@ -180,16 +197,11 @@ func (c *Conn) useParityGrant(t *sendTransfer, g grant) {
 		c.parity.waiting = append(c.parity.waiting, waitingGrant{t, g})
 		return
 	}
-	i := int(g.label.Index)
-	if t.par[i] != nil || g.length != c.parity.slotBytes() {
-		c.parity.send.free = append(c.parity.send.free, s)
-		c.endUnused(g.seq)
-		return
-	}
 	st, err := c.qp.OpenGranted(g.seq, s.mr, s.off, c.parity.slotBytes())
 	if err != nil {
 		c.parity.send.free = append(c.parity.send.free, s)
 		c.failSend(t, err)
+		c.endUnused(g.seq)
 		return
 	}
 	t.par[i] = &message{stream: st, seq: g.seq, used: true, slot: s}
@@ -203,7 +215,7 @@ func (t *sendTransfer) parityLimit(c *Conn) int { return t.parUpTo * c.parity.un
 
 // closeParity hears that the receiver is done with a parity message.
 func (c *Conn) closeParity(t *sendTransfer, i int) {
-	if m := t.par[i]; m != nil {
+	if m := t.par[i]; m != nil && !m.ended {
 		c.endMessage(m)
 		t.parEnding = append(t.parEnding, m)
 	}

@@ -132,6 +132,10 @@ func (q *QP) stepConnect(now units.Instant) {
 	if p.send.closed {
 		p.send.end()
 	}
+	if p.send.err != nil {
+		q.fail(&OpError{Op: "connect", Object: q.name, Err: ErrMismatch, Detail: "the peer's buffer for the connection check is too short"})
+		return
+	}
 	if p.recv.fenced && p.send.done {
 		q.endProbe()
 		if q.state == qpConnecting {

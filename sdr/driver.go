@@ -104,9 +104,13 @@ type SentTag struct {
 	Channel int
 }
 
-// maxEvents bounds the events that wait for the driver. State frames beyond are
-// not acknowledged, so that the peer repeats them; SCHEME frames are dropped.
-const maxEvents = 8192
+// maxEvents and maxArena bound the peer's events that wait for the driver, and the
+// bytes that they carry. State frames beyond are not acknowledged, so that the
+// peer repeats them; SCHEME frames are dropped.
+const (
+	maxEvents = 8192
+	maxArena  = 1 << 20
+)
 
 // Kick makes the QP's worker call Driver.Progress soon.
 func (q *QP) Kick() { q.kick() }
@@ -166,24 +170,31 @@ func (q *QP) PeerWindow() units.Bytes {
 	return q.peer.recvBurst
 }
 
-// event queues e for the driver; mu is held. It reports false when full.
+// event queues what the peer said for the driver, its bytes copied into memory
+// that lives until the events are taken; mu is held. It reports false when full.
 func (q *QP) event(e Event) bool {
 	if q.cfg.Driver == nil {
 		return true
 	}
-	if len(q.events) >= maxEvents {
+	n := len(q.arena)
+	if len(q.events) >= maxEvents || n+len(e.Bytes) > maxArena {
 		return false
 	}
-	q.events = append(q.events, e)
-	q.dirty.Store(true)
+	if len(e.Bytes) > 0 {
+		q.arena = append(q.arena, e.Bytes...)
+		e.Bytes = q.arena[n:len(q.arena):len(q.arena)]
+	}
+	q.ownEvent(e)
 	return true
 }
 
-// eventBytes copies p into memory that lives until the events are taken.
-func (q *QP) eventBytes(p []byte) []byte {
-	n := len(q.arena)
-	q.arena = append(q.arena, p...)
-	return q.arena[n:len(q.arena):len(q.arena)]
+// ownEvent queues what happened here. A flood from the peer must not displace it,
+// and there are no more of it than receives posted; mu is held.
+func (q *QP) ownEvent(e Event) {
+	if q.cfg.Driver != nil {
+		q.events = append(q.events, e)
+		q.dirty.Store(true)
+	}
 }
 
 // takeEvents hands the queue to the driver and starts a new one in the memory of

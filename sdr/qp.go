@@ -369,7 +369,7 @@ func (q *QP) onFrame(now units.Instant, f *wire.Frame) {
 	case wire.TypeAbort:
 		ok = q.onAbort(f)
 	case wire.TypeScheme:
-		q.event(Event{Kind: EventScheme, Transfer: f.ID, ToSender: f.ToSender, Number: f.Number, Bytes: q.eventBytes(f.Bytes)})
+		q.event(Event{Kind: EventScheme, Transfer: f.ID, ToSender: f.ToSender, Number: f.Number, Bytes: f.Bytes})
 		return
 	}
 	if ok {

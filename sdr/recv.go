@@ -144,8 +144,8 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 	if n >= s && q.recvs[n-s] != nil {
 		return false
 	}
-	if q.sess.UnackedOf(wire.TypeCompleted) >= 2*q.tableCfg.Slots {
-		return false // the peer must hear of some outcomes first
+	if most := 2 * q.tableCfg.Slots; q.sess.UnackedOf(wire.TypeCompleted) >= most || q.sess.UnackedOf(wire.TypeCTS) >= most {
+		return false // the peer must hear of some first
 	}
 	round := s * uint64(q.cfg.Generations)
 	if q.endTimes == nil || n < round {
@@ -209,7 +209,7 @@ func (m *recvMsg) learnLength(n units.Bytes) {
 // onStart hears of a transfer; in the raw API a transfer is a message.
 func (q *QP) onStart(f *wire.Frame) bool {
 	if q.cfg.Driver != nil {
-		return q.event(Event{Kind: EventStart, Transfer: f.ID, Length: units.Bytes(f.Length), HasImm: f.HasImm, Imm: f.Imm, Bytes: q.eventBytes(f.Bytes)})
+		return q.event(Event{Kind: EventStart, Transfer: f.ID, Length: units.Bytes(f.Length), HasImm: f.HasImm, Imm: f.Imm, Bytes: f.Bytes})
 	}
 	if f.ID >= q.nextRecv {
 		q.sess.Stats.Lies++
@@ -226,6 +226,10 @@ func (q *QP) onStart(f *wire.Frame) bool {
 func (q *QP) onAbort(f *wire.Frame) bool {
 	if q.cfg.Driver != nil {
 		return q.event(Event{Kind: EventAbort, Transfer: f.ID, Code: f.Code})
+	}
+	if f.ID >= q.nextRecv {
+		q.sess.Stats.Lies++
+		return false
 	}
 	if m := q.recvs[f.ID]; m != nil && m.err == nil {
 		m.err = &OpError{Op: "receive", Object: fmt.Sprintf("message %d", m.seq), Err: ErrAborted}
@@ -308,7 +312,7 @@ func (m *recvMsg) finish(now units.Instant) {
 		q.sess.Put(now, wire.Frame{Type: wire.TypeCompleted, ID: m.seq, Code: uint8(m.outcome)}, 3)
 	}
 	if !m.internal {
-		q.event(Event{Kind: EventFenced, Seq: m.seq, Code: uint8(m.outcome)})
+		q.ownEvent(Event{Kind: EventFenced, Seq: m.seq, Code: uint8(m.outcome)})
 	}
 }
 

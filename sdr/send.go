@@ -238,6 +238,9 @@ func (q *QP) OpenGranted(seq uint64, mr *MR, off, length units.Bytes) (SendStrea
 	if !ok {
 		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: ErrCompleted, Detail: "not granted, or already used"}
 	}
+	if length > g.length {
+		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: tooLong(length, g)}
+	}
 	if err := mr.hold(off, length); err != nil {
 		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: err}
 	}
@@ -266,8 +269,8 @@ func (q *QP) EndGranted(seq uint64) {
 func (m *sendMsg) grantedBy(g grant) {
 	m.g, m.granted = g, true
 	q := m.q
-	if m.length > g.length && !m.open {
-		m.failWith(fmt.Errorf("%w: the message has %d bytes and the peer's buffer %d", ErrTooLong, m.length, g.length))
+	if m.high > g.length {
+		m.failWith(tooLong(m.high, g))
 		return
 	}
 	m.length = min(m.length, g.length)
@@ -275,6 +278,10 @@ func (m *sendMsg) grantedBy(g grant) {
 		m.queueFragments()
 	}
 	q.enlist(m)
+}
+
+func tooLong(n units.Bytes, g grant) error {
+	return fmt.Errorf("%w: the message has %d bytes and the peer's buffer %d", ErrTooLong, n, g.length)
 }
 
 // queueFragments makes zero-length packets carry what of the user immediate the
@@ -326,6 +333,9 @@ func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 		q.sess.Stats.Lies++
 		return false
 	}
+	if q.overdue() {
+		return false
+	}
 	g := grant{
 		label:  Label{Transfer: f.Transfer, Role: Role(f.Role), Index: f.Index, Total: units.Bytes(f.Total)},
 		length: units.Bytes(f.Length), rkey: f.RKey, va: f.VA,
@@ -352,6 +362,15 @@ func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 		delete(q.beyond, q.granted)
 		q.granted++
 	}
+}
+
+// overdue reports whether the peer owes us so much that no grant is taken before
+// it has used grants up, or acknowledged what we told it of earlier ones: it then
+// repeats them. So it can't make us remember more.
+func (q *QP) overdue() bool {
+	slots := q.tableCfg.Slots
+	told := q.sess.UnackedOf(wire.TypeStart) + q.sess.UnackedOf(wire.TypeEnd) + q.sess.UnackedOf(wire.TypeAbort)
+	return len(q.grants) >= 2*slots || told >= 4*slots
 }
 
 // onCompleted hears how the peer's receive ended.
