@@ -36,6 +36,8 @@ type adaptive struct {
 	// tail and rows are what the peer last wanted: how many units of tail and
 	// how many rows for a group.
 	tail, rows int
+	// totals are of the transfers received.
+	totals totals
 }
 
 const (
@@ -100,7 +102,7 @@ func (a *adaptive) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Recei
 		return nil, err
 	}
 	a.tail, a.rows = p.wantTail, max(p.rows, 1)
-	return newReceiver(repeat, p, t, env, envInner), nil
+	return newReceiver(&a.totals, repeat, p, t, env, envInner), nil
 }
 
 // interval is the time between frames.

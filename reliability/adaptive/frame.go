@@ -15,8 +15,8 @@ import (
 //	byte     frameState
 //	number   counts the frames of a transfer from 1
 //	known    how many announcements of the sender are known
-//	final    1 in the last frame, else 0; then how many units of the tail were
-//	         lost and in how many bursts
+//	totals   0, or 1 and what the tails of all earlier transfers came to: units,
+//	         lost ones, bursts
 //	marks    how many follow, each: channel, index·4 + kind
 //	groups   from, how many follow, each: gap, present, rows; and to. The groups
 //	         from ≤ g < to that aren't named are complete. Named ones lack units,
@@ -46,6 +46,7 @@ const (
 	// maxListed is how many groups a frame names.
 	maxListed = 64
 	// What a mark, the ends of the groups' section and a group take at most.
+	roomTotals = 3 * 6
 	roomMark   = 2 + 5
 	roomGroups = 3 + 1 + 3
 	roomGroup  = 5 + 2 + 2
@@ -81,14 +82,13 @@ type groupReport struct{ group, present, rows int }
 
 // A state is a parsed frame of the receiver. Its slices are used again.
 type state struct {
-	number       uint64
-	known        int
-	final        bool
-	lost, bursts int
-	marks        []mark
-	from, to     int
-	groups       []groupReport
-	rest         []byte
+	number   uint64
+	known    int
+	totals   totals
+	marks    []mark
+	from, to int
+	groups   []groupReport
+	rest     []byte
 }
 
 var errFrame = errors.New("adaptive: malformed frame")
@@ -112,7 +112,7 @@ func (r *reader) number(limit uint64) uint64 {
 func (r *reader) upTo(limit int) int { return int(r.number(uint64(max(0, limit)))) }
 
 // limits is what a frame may speak of.
-type limits struct{ units, tail, groups, channels, entries int }
+type limits struct{ units, groups, channels, entries int }
 
 // parse reads frame, in which the peer may say anything.
 func (s *state) parse(frame []byte, l limits) error {
@@ -123,10 +123,9 @@ func (s *state) parse(frame []byte, l limits) error {
 	r := reader{rest: frame[1:]}
 	s.number = r.number(1<<64 - 1)
 	s.known = r.upTo(l.entries)
-	s.final = r.upTo(1) == 1
-	if s.final {
-		s.lost = r.upTo(l.tail)
-		s.bursts = r.upTo(s.lost)
+	s.totals = totals{}
+	if r.upTo(1) == 1 {
+		s.totals = totals{r.number(1<<63 - 1), r.number(1<<63 - 1), r.number(1<<63 - 1)}
 	}
 	for range r.upTo(l.channels) {
 		m := mark{channel: r.upTo(l.channels - 1)}

@@ -51,7 +51,7 @@ func (s *sender) makeLate(now units.Instant) {
 		return // what was handed out last isn't in the log yet
 	}
 	s.late = true
-	s.model.observe(s.env, s.roster.tail, s.learned.lost, s.learned.bursts)
+	s.model.observe(s.env, s.roster.tail, s.body.lost, s.body.bursts)
 	if s.env.UnitTime(&s.t) <= 0 {
 		return
 	}
@@ -87,6 +87,7 @@ func (s *sender) makeLate(now units.Instant) {
 
 // A lossCount counts first losses of body units and their bursts.
 type lossCount struct {
+	from         int // the first unit that is counted
 	seen         []uint64
 	previous     int
 	lost, bursts int
@@ -94,6 +95,7 @@ type lossCount struct {
 
 // lose counts unit u unless it has been.
 func (c *lossCount) lose(u int) {
+	u -= c.from
 	for len(c.seen) <= u>>6 {
 		c.seen = append(c.seen, 0)
 	}
@@ -106,28 +108,4 @@ func (c *lossCount) lose(u int) {
 		c.bursts++
 	}
 	c.previous = u
-}
-
-// learnTail takes the receiver's count of the tail's losses, if every channel that
-// carried data is known to have delivered all of it that it will: what is on its way
-// isn't lost.
-func (s *sender) learnTail() {
-	if s.next < s.t.Units || s.roster.groups == 0 {
-		return
-	}
-	for c := range s.paths {
-		if s.paths[c].data >= s.roster.tail && !s.dataPassed(c) {
-			return
-		}
-	}
-	s.model.observe(s.env, s.t.Units-s.roster.tail, s.heard.lost, s.heard.bursts)
-}
-
-func (s *sender) dataPassed(c int) bool {
-	for _, m := range s.heard.marks {
-		if m.channel == c {
-			return m.kind != markData || m.index >= s.paths[c].data
-		}
-	}
-	return false
 }

@@ -13,6 +13,9 @@ const (
 	memory = 100_000
 	// fraction is one loss in the fixed-point numbers of a model.
 	fraction = 1 << 16
+	// surprise is how many losses more than twice what was expected, or less
+	// than half of it, are no chance.
+	surprise = 10
 	// z is the quantile of the upper bound, 97.5 %.
 	z = 1.96
 )
@@ -26,20 +29,36 @@ type model struct {
 	// quiet counts observations, noisy those that came with queueing and were
 	// not learnt from.
 	quiet, noisy int
+	// heard are the totals that the peer last reported.
+	heard totals
+}
+
+// totals are what the receiving half of a Conn counted since it began: units of
+// tails, those that decoding had to compute, and the bursts that they were in.
+type totals struct{ units, lost, bursts uint64 }
+
+// learn takes the peer's totals, which only grow.
+func (m *model) learn(env *scheme.Env, t totals) {
+	n := totals{t.units - m.heard.units, t.lost - m.heard.lost, t.bursts - m.heard.bursts}
+	if t.units <= m.heard.units {
+		return
+	}
+	m.heard = t
+	if n.units < uint64(maxUnits) && n.lost <= n.units && n.bursts <= n.lost {
+		m.observe(env, int(n.units), int(n.lost), int(n.bursts))
+	}
 }
 
 func newModel() model { return model{sent: 1000 * fraction, lost: fraction, bursts: fraction} }
 
 // observe takes how many of sent units were lost, in how many bursts.
 func (m *model) observe(env *scheme.Env, sent, lost, bursts int) {
-	if sent <= 0 {
-		return
-	}
 	if queueing(env) {
 		m.noisy++
 		return
 	}
 	m.quiet++
+	m.notice(sent, lost)
 	m.sent += int64(sent) * fraction
 	m.lost += int64(lost) * fraction
 	m.bursts += int64(bursts) * fraction
@@ -49,6 +68,15 @@ func (m *model) observe(env *scheme.Env, sent, lost, bursts int) {
 		keep := most / (m.sent >> 16)
 		m.lost, m.bursts = max(m.lost*keep>>16, 1), max(m.bursts*keep>>16, 1)
 		m.sent = most
+	}
+}
+
+// notice forgets most of the past when an observation contradicts it: the drop rate
+// has changed.
+func (m *model) notice(sent, lost int) {
+	expected := int(int64(sent) * (m.lost >> 8) / (m.sent >> 8))
+	if lost > 2*expected+surprise || 2*lost+surprise < expected {
+		m.sent, m.lost, m.bursts = max(m.sent/8, 1<<8), max(m.lost/8, 1), max(m.bursts/8, 1)
 	}
 }
 

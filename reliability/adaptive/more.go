@@ -11,6 +11,18 @@ const (
 	moreExtra = 16
 )
 
+// dataOver reports whether all data of the tail has arrived or is lost: parity, which
+// is sent behind it, has passed on each channel. A repair that is sized before that
+// is too small.
+func (s *sender) dataOver() bool {
+	for c := range s.paths {
+		if p := &s.paths[c]; p.data >= s.roster.tail && p.passed == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // makeRows makes new rows for the groups whose proved losses exceed what their rows
 // can recover: all of them, or those that have arrived once all have passed.
 func (s *sender) makeRows(now units.Instant) {
@@ -18,15 +30,19 @@ func (s *sender) makeRows(now units.Instant) {
 		return
 	}
 	s.judge = false
+	over := s.dataOver()
 	for _, n := range s.lossy {
 		g := int(n)
 		group := &s.groups[g]
 		if group.complete || group.over {
 			continue
 		}
-		lack := len(group.held) - int(group.rows)
-		if group.sent == group.rows && group.known == group.rows && s.passed(group.last) {
-			lack = max(lack, len(group.held)-int(group.present))
+		lack := 0
+		switch {
+		case group.sent == group.rows && group.known == group.rows && s.passed(group.last):
+			lack = len(group.held) - int(group.present)
+		case over:
+			lack = len(group.held) - int(group.rows)
 		}
 		if lack > 0 {
 			s.moreRows(now, g, lack)

@@ -45,6 +45,7 @@ type receiver struct {
 	ledger      ledger
 	groups      []rxGroup
 	entries     int
+	totals      *totals
 
 	// frontier is the first parity unit that was never looked for; absent are
 	// those below it that are not in place.
@@ -64,13 +65,12 @@ type receiver struct {
 	markRotor int
 	ended     bool
 	inner     scheme.Output
-	heard     limits
 	stats     scheme.Stats
 }
 
-func newReceiver(repeat scheme.Receiver, p params, t scheme.Transfer, env, repEnv *scheme.Env) *receiver {
+func newReceiver(sum *totals, repeat scheme.Receiver, p params, t scheme.Transfer, env, repEnv *scheme.Env) *receiver {
 	r := &receiver{
-		repeat: repeat, t: t, env: env, repEnv: repEnv, roster: roster{plan: p.plan}, ledger: newLedger(p.plan),
+		totals: sum, repeat: repeat, t: t, env: env, repEnv: repEnv, roster: roster{plan: p.plan}, ledger: newLedger(p.plan),
 		groups: make([]rxGroup, p.groups), marks: make([]scheme.Mark, env.Channels),
 	}
 	for g := range r.groups {
@@ -153,9 +153,9 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	}
 	switch {
 	case done:
-		r.finish(out)
+		r.finish()
 	case len(r.inner.Frame) > 0:
-		r.report(out, false)
+		r.report(out)
 	}
 	if r.ledger.parity > 0 && r.marked() {
 		next = min(next, max(r.lookAt, now+1))

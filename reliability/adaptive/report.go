@@ -6,17 +6,21 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 )
 
-// finish makes the last frame, which tells the sender what to learn.
-func (r *receiver) finish(out *scheme.Output) {
-	if !r.ended && r.roster.groups > 0 {
-		r.inner.Frame = r.inner.Frame[:0]
-		r.report(out, true)
+// finish adds the transfer to what the sender will learn from the frames of later
+// ones: it doesn't listen to this one's any more.
+func (r *receiver) finish() {
+	if r.ended || r.roster.groups == 0 {
+		return
 	}
 	r.ended = true
+	lost, bursts := r.losses()
+	r.totals.units += uint64(r.t.Units - r.roster.tail)
+	r.totals.lost += uint64(lost)
+	r.totals.bursts += uint64(bursts)
 }
 
 // report writes a frame: our section, then that of path-confirmed repeat.
-func (r *receiver) report(out *scheme.Output, final bool) {
+func (r *receiver) report(out *scheme.Output) {
 	room := min(r.env.MaxFrame, cap(out.Frame)) - len(r.inner.Frame)
 	if room < 32 || len(out.Frame) > 0 {
 		return
@@ -25,22 +29,24 @@ func (r *receiver) report(out *scheme.Output, final bool) {
 	w := writer{b: append(out.Frame[:0], frameState), limit: room}
 	w.number(r.number)
 	w.number(uint64(r.entries))
-	if final {
-		lost, bursts := r.losses()
-		w.number(1)
-		w.number(uint64(lost))
-		w.number(uint64(bursts))
-	} else {
-		w.number(0)
-	}
+	r.writeTotals(&w)
 	r.writeMarks(&w)
 	r.writeGroups(&w)
 	out.Frame = append(w.b, r.inner.Frame...)
-	r.stats.Frames++
 	r.stats.FrameBytes += uint64(len(w.b))
-	if len(r.inner.Frame) > 0 {
-		r.stats.Frames-- // it is one frame, counted by the repeating half
+}
+
+// writeTotals adds the totals, now and then if there is little room.
+func (r *receiver) writeTotals(w *writer) {
+	room := w.fits(roomTotals+1+roomMark+roomGroups+roomGroup) || r.number%4 == 1
+	if !room || r.totals.units == 0 || !w.fits(roomTotals+2+roomGroups) {
+		w.number(0)
+		return
 	}
+	w.number(1)
+	w.number(r.totals.units)
+	w.number(r.totals.lost)
+	w.number(r.totals.bursts)
 }
 
 // writeMarks adds the marks, as many as fit, others each time.

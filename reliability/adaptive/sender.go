@@ -61,14 +61,16 @@ type sender struct {
 	// channel is where the last repeat of this package went.
 	channel int
 
-	recent  recentRepeats
-	late    bool // late groups have been made, if any
-	told    announcer
-	learned lossCount
-	heard   state
-	last    uint64
-	sentBuf []scheme.Sent
-	stats   scheme.Stats
+	recent recentRepeats
+	late   bool // late groups have been made, if any
+	told   announcer
+	// body are the losses of the body, named those of the tail that were
+	// repeated by name. What decoding recovers the receiver counts.
+	body, named lossCount
+	heard       state
+	last        uint64
+	sentBuf     []scheme.Sent
+	stats       scheme.Stats
 }
 
 // A txPath is a channel as the sender sees it.
@@ -99,6 +101,7 @@ func newSender(m *model, repeat scheme.Sender, t scheme.Transfer, env *scheme.En
 	for c := range s.paths {
 		s.paths[c].data = -1
 	}
+	s.named.from = p.tail
 	s.stats.K, s.stats.M = p.k(), p.rows
 	s.stats.Explain = p.explain(m, env)
 	return s
@@ -119,14 +122,10 @@ func (s *sender) Stats() scheme.Stats {
 // sends parity when all data has been sent. Parity isn't bound by the window: it
 // is a repair, and few.
 func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
-	timeouts := s.repeat.Stats().Timeouts
-	out.Window += s.held
-	next, done, err := s.repeat.Poll(now, out)
-	out.Window -= s.held
+	next, done, err := s.pollRepeat(now, out)
 	if err != nil || done {
 		return next, done, err
 	}
-	s.filter(now, out, s.repeat.Stats().Timeouts == timeouts)
 	s.startJobs(out)
 	next = min(next, s.giveUp(now))
 	s.unblock()
@@ -143,27 +142,57 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 	return next, false, nil
 }
 
+// pollRepeat lets path-confirmed repeat send until it has used up the budget or has
+// nothing left: what it wants to repeat and may not costs no budget.
+func (s *sender) pollRepeat(now units.Instant, out *scheme.Output) (next units.Instant, done bool, err error) {
+	budget := out.Budget
+	for {
+		timeouts, from := s.repeat.Stats().Timeouts, len(out.Sends)
+		out.Window += s.held
+		next, done, err = s.repeat.Poll(now, out)
+		out.Window -= s.held
+		all := len(out.Sends)
+		s.filter(now, out, from, s.repeat.Stats().Timeouts == timeouts)
+		out.Budget = budget - len(out.Sends)
+		if err != nil || done || all == len(out.Sends) {
+			out.Budget = budget
+			return next, done, err
+		}
+	}
+}
+
 // filter follows what path-confirmed repeat sends and takes out the repeats of
 // units that a group will recover. proved: they are not for want of an answer.
-func (s *sender) filter(now units.Instant, out *scheme.Output, proved bool) {
-	kept := out.Sends[:0]
-	for _, send := range out.Sends {
+func (s *sender) filter(now units.Instant, out *scheme.Output, from int, proved bool) {
+	kept := out.Sends[:from]
+	for _, send := range out.Sends[from:] {
 		u := send.Unit.Index()
 		switch {
 		case !send.Unit.IsData():
 		case !send.Repeat:
 			s.next = u + 1
 		default:
-			if proved && u < s.roster.tail {
-				s.learned.lose(u)
-			}
 			if s.hold(now, u) {
 				continue
+			}
+			if proved {
+				s.lost(u)
 			}
 		}
 		kept = append(kept, send)
 	}
 	out.Sends = kept
+}
+
+// lost counts a lost unit that isn't left to decoding.
+func (s *sender) lost(u int) {
+	if u < s.roster.tail {
+		s.body.lose(u)
+		return
+	}
+	before := s.named
+	s.named.lose(u)
+	s.model.observe(s.env, 0, s.named.lost-before.lost, s.named.bursts-before.bursts)
 }
 
 // hold leaves a lost unit to its group, if there is one that will recover it.
@@ -236,7 +265,7 @@ func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 
 // OnControl takes a frame of the receiver.
 func (s *sender) OnControl(now units.Instant, frame []byte) error {
-	l := limits{s.t.Units, s.t.Units - s.roster.tail, s.roster.count(), len(s.paths), len(s.told.entries)}
+	l := limits{s.t.Units, s.roster.count(), len(s.paths), len(s.told.entries)}
 	if err := s.heard.parse(frame, l); err != nil {
 		return err
 	}
@@ -245,6 +274,7 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 			return err
 		}
 	}
+	s.model.learn(s.env, s.heard.totals)
 	s.told.known = max(s.told.known, s.heard.known)
 	s.takeGroups()
 	if s.heard.number <= s.last {
@@ -253,9 +283,6 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	s.last = s.heard.number
 	s.takeMarks()
 	s.judge = true
-	if s.heard.final {
-		s.learnTail()
-	}
 	return nil
 }
 

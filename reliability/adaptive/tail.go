@@ -111,6 +111,7 @@ func (s *sender) sendByName(out *scheme.Output, room int) (n int) {
 			s.held--
 			continue
 		}
+		s.lost(int(s.byName[0]))
 		s.channel = (s.channel + 1) % s.env.Channels
 		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(s.byName[0]), Channel: s.channel, Repeat: true})
 		s.byName = s.byName[1:]
