@@ -47,7 +47,11 @@ func TestTransfer(t *testing.T) {
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
 		for _, drop := range []float64{0, 1e-3, 0.05} {
 			p := newPair(t, setup{net: lossy(drop), qp: smallQP, conn: reliability.Config{Rate: 900 * units.Mbit}, scheme: newSR(t, mode)})
-			for _, n := range []units.Bytes{0, 1, 1023, 1024, 1025, 4096, 100_001, 3 * units.MiB} {
+			sizes := []units.Bytes{0, 1, 1023, 1024, 1025, 4096, 100_001, 3 * units.MiB}
+			if raceEnabled {
+				sizes = sizes[:7]
+			}
+			for _, n := range sizes {
 				p.one(n, n)
 				p.one(n, n+5000)
 			}
@@ -60,7 +64,10 @@ func TestTransferSpansSlots(t *testing.T) {
 	qp.MaxMessage = 64 * units.KiB
 	qp.Split = sdr.Split{SlotBits: 4, OffsetBits: 24, FragmentBits: 4}
 	p := newPair(t, setup{net: lossy(0.01), qp: qp, conn: reliability.Config{Rate: 900 * units.Mbit, Window: 6}, scheme: newSR(t, sr.NACK)})
-	p.one(10*units.MiB+77, 11*units.MiB)
+	if !raceEnabled {
+		p.one(10*units.MiB+77, 11*units.MiB)
+	}
+	p.one(units.MiB+77, 2*units.MiB)
 	p.one(1, 3*units.MiB)
 	p.one(200_000, 200_000)
 }
@@ -184,27 +191,4 @@ func TestPeerSilence(t *testing.T) {
 	require.ErrorIs(t, r.Err(), sdr.ErrPeerDead)
 	require.NoError(t, dst.Close())
 	require.NoError(t, src.Close())
-}
-
-// TestThreeGiB moves 3 GiB, in sizes only, through messages of 4 MiB, so that
-// slots and generations wrap around.
-func TestThreeGiB(t *testing.T) {
-	qp := sdr.QPConfig{MTU: 64 * units.KiB, MaxMessage: 4 * units.MiB, Split: sdr.Split{SlotBits: 6, OffsetBits: 22, FragmentBits: 4}}
-	net := sim.Config{Rate: 100 * units.Gbit, Seed: 5, Link: sim.Link{Delay: 2 * ms, Loss: sim.Loss{Drop: 1e-3}}}
-	p := newPair(t, setup{net: net, qp: qp, conn: reliability.Config{Rate: 99 * units.Gbit, Window: 32}, scheme: newSR(t, sr.NACK)})
-	const n = 3*units.GiB + 12345
-	src, err := p.ctx[0].RegisterSize(n, sdr.AccessRemoteWrite)
-	require.NoError(t, err)
-	dst, err := p.ctx[1].RegisterSize(n, sdr.AccessRemoteWrite)
-	require.NoError(t, err)
-	r, err := p.conn[1].StartRecv(dst, 0, n)
-	require.NoError(t, err)
-	s, err := p.conn[0].StartSend(src, 0, n)
-	require.NoError(t, err)
-	before := p.net.Now()
-	p.until(10*units.Second, func() bool { return ended(r) && ended(s) })
-	require.NoError(t, s.Err())
-	require.Equal(t, n, r.Length())
-	ideal := (100 * units.Gbit).Time(n) + 4*ms
-	require.Less(t, p.net.Now().Sub(before), ideal*12/10)
 }

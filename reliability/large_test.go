@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+package reliability_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// TestThreeGiB moves 3 GiB, in sizes only, through messages of 4 MiB, so that
+// slots and generations wrap around.
+func TestThreeGiB(t *testing.T) {
+	qp := sdr.QPConfig{MTU: 64 * units.KiB, MaxMessage: 4 * units.MiB, Split: sdr.Split{SlotBits: 6, OffsetBits: 22, FragmentBits: 4}}
+	net := sim.Config{Rate: 100 * units.Gbit, Seed: 5, Link: sim.Link{Delay: 2 * ms, Loss: sim.Loss{Drop: 1e-3}}}
+	p := newPair(t, setup{net: net, qp: qp, conn: reliability.Config{Rate: 99 * units.Gbit, Window: 32}, scheme: newSR(t, sr.NACK)})
+	const n = 3*units.GiB + 12345
+	src, err := p.ctx[0].RegisterSize(n, sdr.AccessRemoteWrite)
+	require.NoError(t, err)
+	dst, err := p.ctx[1].RegisterSize(n, sdr.AccessRemoteWrite)
+	require.NoError(t, err)
+	r, err := p.conn[1].StartRecv(dst, 0, n)
+	require.NoError(t, err)
+	s, err := p.conn[0].StartSend(src, 0, n)
+	require.NoError(t, err)
+	before := p.net.Now()
+	p.until(10*units.Second, func() bool { return ended(r) && ended(s) })
+	require.NoError(t, s.Err())
+	require.Equal(t, n, r.Length())
+	ideal := (100 * units.Gbit).Time(n) + 4*ms
+	require.Less(t, p.net.Now().Sub(before), ideal*12/10)
+}
