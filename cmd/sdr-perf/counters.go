@@ -2,11 +2,7 @@
 
 package main
 
-import (
-	"github.com/sdr-rdma/go-sdr/backend"
-	"github.com/sdr-rdma/go-sdr/reliability"
-	"github.com/sdr-rdma/go-sdr/sdr"
-)
+import "github.com/sdr-rdma/go-sdr/backend"
 
 // counters are what one end counted; they travel from the server to the client.
 type counters struct {
@@ -23,13 +19,14 @@ type counters struct {
 	Spurious      uint64 `json:"spurious"`
 	Parity        uint64 `json:"parity"`
 	Recovered     uint64 `json:"recovered"`
+	Missing       uint64 `json:"missing"`
 }
 
 // fields are the counters in order, to do arithmetic with.
 func (c *counters) fields() []*uint64 {
 	return []*uint64{
 		&c.Sent, &c.Received, &c.DroppedEmulated, &c.DroppedReal, &c.Late, &c.Duplicate, &c.ICRC,
-		&c.UnitsSent, &c.Retransmitted, &c.Spurious, &c.Parity, &c.Recovered,
+		&c.UnitsSent, &c.Retransmitted, &c.Spurious, &c.Parity, &c.Recovered, &c.Missing,
 	}
 }
 
@@ -51,15 +48,16 @@ func (c counters) plus(o counters) counters {
 	return c
 }
 
-// count reads all counters of an end.
-func count(ctx *sdr.Context, conn *reliability.Conn) counters {
-	s, u := ctx.Stats(), conn.Stats().Units
+// count reads all counters of this end.
+func (pt *point) count() counters {
+	s, u := pt.end.ctx.Stats(), pt.conn.Stats().Units
 	d := &s.Device
 	c := counters{
 		Sent: d.PacketsSent, Received: d.PacketsReceived, Duplicate: s.Duplicates,
 		Late: s.Late + d.Drops[backend.DropLate], ICRC: d.Drops[backend.DropICRC],
 		DroppedEmulated: d.Drops[backend.DropEmulatedLoss] + d.Drops[backend.DropEmulatedQueue],
 		UnitsSent:       u.Sent, Retransmitted: u.Retransmitted, Spurious: u.Spurious, Parity: u.Parity, Recovered: u.Recovered,
+		Missing: pt.missing,
 	}
 	for r, n := range d.Drops {
 		switch backend.DropReason(r) {

@@ -99,13 +99,13 @@ func (o *output) add(pt *point, m *measurement, right bool) error {
 func (r *Result) row() string {
 	c, n := r.CompletionNs, r.Iterations
 	ideal := "-"
-	if r.IdealNs != nil && *r.IdealNs > 0 {
+	if r.IdealNs != nil && *r.IdealNs > 0 && n > 0 {
 		ideal = fmt.Sprintf("%.3f", float64(c.Avg)/float64(*r.IdealNs))
 	}
-	return fmt.Sprintf(rowFormat, r.Reliability, r.SizeBytes, fmt.Sprint(n), c.Avg, ideal,
-		c.P50, enough(n, 100, c.P99), enough(n, 1000, c.P999), fmt.Sprintf("%.3f", r.ThroughputGbps),
+	return fmt.Sprintf(rowFormat, r.Reliability, r.SizeBytes, fmt.Sprint(n), enough(n, 1, c.Avg), ideal,
+		enough(n, 1, c.P50), enough(n, 100, c.P99), enough(n, 1000, c.P999), fmt.Sprintf("%.3f", r.ThroughputGbps),
 		percent(r.Chunks.Retransmitted, r.Chunks.Sent), percent(r.Chunks.Spurious, r.Chunks.Sent),
-		percent(r.Packets.DroppedEmulated+r.Packets.DroppedReal, r.Packets.Sent), content(r.Verified))
+		percent(r.Packets.DroppedEmulated+r.Packets.DroppedReal, r.Packets.Sent), r.content())
 }
 
 // enough leaves out a percentile that n samples don't have.
@@ -123,11 +123,13 @@ func percent(part, of uint64) string {
 	return fmt.Sprintf("%.3f%%", 100*float64(part)/float64(max(of, 1)))
 }
 
-func content(verified *bool) string {
+func (r *Result) content() string {
 	switch {
-	case verified == nil:
+	case r.Chunks.Missing > 0:
+		return percent(r.Chunks.Missing, r.Chunks.Sent) + " missing"
+	case r.Verified == nil:
 		return "not checked"
-	case *verified:
+	case *r.Verified:
 		return "ok"
 	default:
 		return "WRONG"

@@ -38,9 +38,10 @@ func fill(b []byte, seed, transfer uint64) {
 	copy(b, last[:])
 }
 
-// firstWrong is the offset of the first byte that isn't the transfer's content, -1 if there is none.
-func firstWrong(b []byte, seed, transfer uint64) int {
-	state := firstWord(seed, transfer)
+// firstWrong is the offset in b of the first byte that isn't the transfer's content from offset at on,
+// a multiple of 8, or -1 if there is none.
+func firstWrong(b []byte, at int, seed, transfer uint64) int {
+	state := firstWord(seed, transfer) + uint64(at/8)*golden
 	rest := b
 	for ; len(rest) >= 8; rest = rest[8:] {
 		if d := binary.LittleEndian.Uint64(rest) ^ word(state); d != 0 {
@@ -59,16 +60,30 @@ func firstWrong(b []byte, seed, transfer uint64) int {
 // A contentError says where content is wrong.
 type contentError struct {
 	transfer uint64
-	at, of   int
+	at       int
 }
 
 func (e *contentError) Error() string {
-	return fmt.Sprintf("the content of transfer %d is wrong from byte %d of %d on", e.transfer, e.at, e.of)
+	return fmt.Sprintf("the content of transfer %d is wrong from byte %d on", e.transfer, e.at)
 }
 
-func check(b []byte, seed, transfer uint64) error {
-	if at := firstWrong(b, seed, transfer); at >= 0 {
-		return &contentError{transfer, at, len(b)}
+// check compares the content of a whole transfer.
+func check(b []byte, seed, transfer uint64) error { return checkAt(b, 0, seed, transfer) }
+
+// checkAt compares the content from offset at on, a multiple of 8.
+func checkAt(b []byte, at int, seed, transfer uint64) error {
+	if i := firstWrong(b, at, seed, transfer); i >= 0 {
+		return &contentError{transfer, at + i}
 	}
 	return nil
+}
+
+// isClear says whether b is as clear made it.
+func isClear(b []byte) bool {
+	for _, v := range b {
+		if v != 0 {
+			return false
+		}
+	}
+	return true
 }

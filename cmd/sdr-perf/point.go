@@ -24,6 +24,8 @@ type point struct {
 	buf    []byte
 	mr     *sdr.MR
 	begun  counters // when counting began
+	// missing counts units that an unreliable scheme didn't bring; receiver only.
+	missing uint64
 }
 
 // open makes the connection, unconnected, and its memory. mtu is what both ends can.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -39,7 +40,7 @@ func (pt *point) receive(ctx context.Context) error {
 				posted = append(posted, t)
 			}
 		}
-		now := count(pt.end.ctx, pt.conn).since(pt.begun)
+		now := pt.count().since(pt.begun)
 		theirs, err := pt.turn(ctx, turn{Err: text(failed), Wrong: errors.As(failed, new(*contentError)), Counters: &now})
 		switch {
 		case failed != nil:
@@ -49,7 +50,7 @@ func (pt *point) receive(ctx context.Context) error {
 		case theirs.Op == opEnd:
 			return nil
 		case theirs.Op == opCount && !counting:
-			counting, pt.begun = true, count(pt.end.ctx, pt.conn)
+			counting, pt.begun = true, pt.count()
 		}
 		failed = pt.receiveOne(ctx, posted[0], i)
 		posted = posted[1:]
@@ -64,8 +65,37 @@ func (pt *point) receiveOne(ctx context.Context, t *reliability.Transfer, i uint
 	if n := t.Length(); n != pt.size {
 		return fmt.Errorf("transfer %d has %d bytes, not %d", i, n, pt.size)
 	}
-	if !pt.Verify {
+	switch {
+	case !pt.Verify:
 		return nil
+	case schemes.Reliable(pt.scheme):
+		return check(pt.buf[:pt.size], pt.Seed, i)
+	default:
+		return pt.checkParts(i)
 	}
-	return check(pt.buf[:pt.size], pt.Seed, i)
+}
+
+// checkParts checks the content of a transfer of which packets may be missing, counts those units,
+// and makes the buffer ready for the next: a packet is right, or its place is still clear.
+func (pt *point) checkParts(i uint64) error {
+	unit := int(pt.conn.Config().Unit)
+	mtu := int(pt.conn.QP().Config().MTU)
+	buf := pt.buf[:pt.size]
+	for at := 0; at < len(buf); at += unit {
+		whole := true
+		for p := at; p < min(at+unit, len(buf)); p += mtu {
+			part := buf[p:min(p+mtu, len(buf))]
+			if err := checkAt(part, p, pt.Seed, i); err != nil {
+				if !isClear(part) {
+					return err
+				}
+				whole = false
+			}
+		}
+		if !whole {
+			pt.missing++
+		}
+	}
+	clear(buf)
+	return nil
 }

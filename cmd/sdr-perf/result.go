@@ -38,7 +38,7 @@ type Result struct {
 	Chunks ChunksResult `json:"chunks"`
 	// Params are those of the scheme; only what applies.
 	Params ParamsResult `json:"params"`
-	// Verified is null when the content wasn't checked.
+	// Verified is null when the content wasn't checked, or when units are missing and the others right.
 	Verified    *bool       `json:"verified"`
 	Seed        uint64      `json:"seed"`
 	Environment environment `json:"environment"`
@@ -75,13 +75,13 @@ type ChunksResult struct {
 	Spurious      uint64      `json:"spurious"`
 	Parity        uint64      `json:"parity"`
 	Recovered     uint64      `json:"recovered"`
+	// Missing were lost for good, which only an unreliable scheme allows.
+	Missing uint64 `json:"missing"`
 }
 
 // ParamsResult are a scheme's parameters.
 type ParamsResult struct {
 	schemes.Params
-	K       int    `json:"k,omitempty"`
-	M       int    `json:"m,omitempty"`
 	Explain string `json:"explain,omitempty"` // what the scheme chose and why
 }
 
@@ -98,10 +98,16 @@ func (pt *point) result(m *measurement, verified *bool) *Result {
 		},
 		Chunks: ChunksResult{
 			UnitBytes: cfg.Unit, Sent: c.UnitsSent, Retransmitted: c.Retransmitted,
-			Spurious: c.Spurious, Parity: c.Parity, Recovered: c.Recovered,
+			Spurious: c.Spurious, Parity: c.Parity, Recovered: c.Recovered, Missing: c.Missing,
 		},
-		Params:   ParamsResult{schemes.Used(pt.scheme, pt.Scheme), stats.Units.K, stats.Units.M, stats.Units.Explain},
+		Params:   ParamsResult{schemes.Used(pt.scheme, pt.Scheme), stats.Units.Explain},
 		Verified: verified, Seed: pt.Seed, Environment: thisEnvironment(),
+	}
+	if c.Missing > 0 && verified != nil && *verified {
+		r.Verified = nil
+	}
+	if stats.Units.K != 0 { // the scheme chose for itself
+		r.Params.Code = schemes.Code{K: stats.Units.K, M: stats.Units.M}
 	}
 	if l := pt.Link; l.emulated() {
 		r.Link = &LinkResult{l.RTT, l.Rate, l.Drop, max(l.Burst, 1), l.Reorder, l.Duplicate, l.Queue}

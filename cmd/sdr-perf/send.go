@@ -45,14 +45,14 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 			return r, err
 		}
 		if next == opEnd {
-			r.counters = count(pt.end.ctx, pt.conn).since(pt.begun)
+			r.counters = pt.count().since(pt.begun)
 			if theirs.Counters != nil {
 				r.counters = r.counters.plus(*theirs.Counters)
 			}
 			return r, nil
 		}
 		if next == opCount && len(r.times) == 0 {
-			pt.begun = count(pt.end.ctx, pt.conn)
+			pt.begun = pt.count()
 		}
 		took, err := pt.sendOne(ctx)
 		if err != nil {

@@ -3,10 +3,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -46,12 +44,28 @@ func TestMain(m *testing.M) {
 
 // A process is a running filecopy.
 type process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
+	cmd    *exec.Cmd
+	stderr stream
+	done   chan struct{}
+	exit   int // after done
+}
 
-	mu     sync.Mutex
-	stderr bytes.Buffer // guarded by mu
-	exit   int          // after done
+// A stream collects output and shows it at any time.
+type stream struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (s *stream) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+func (s *stream) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
 }
 
 // start runs filecopy; the test ends it.
@@ -59,23 +73,10 @@ func start(t *testing.T, env string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), asFilecopy+"=1", env)
-	r, w := io.Pipe()
-	p.cmd.Stderr = w
+	p.cmd.Stderr = &p.stderr
 	require.NoError(t, p.cmd.Start())
 	go func() {
-		for b := bufio.NewReader(r); ; {
-			c, err := b.ReadByte()
-			if err != nil {
-				return
-			}
-			p.mu.Lock()
-			p.stderr.WriteByte(c)
-			p.mu.Unlock()
-		}
-	}()
-	go func() {
 		_ = p.cmd.Wait()
-		w.Close()
 		p.exit = p.cmd.ProcessState.ExitCode()
 		close(p.done)
 	}()
@@ -86,11 +87,7 @@ func start(t *testing.T, env string, args ...string) *process {
 	return p
 }
 
-func (p *process) errors() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stderr.String()
-}
+func (p *process) errors() string { return p.stderr.String() }
 
 // waitFor waits until stderr contains text.
 func (p *process) waitFor(t *testing.T, text string) {
@@ -105,6 +102,8 @@ func (p *process) ends(t *testing.T, d time.Duration, status int) {
 	select {
 	case <-p.done:
 	case <-time.After(d):
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // which shows what it is doing
+		<-p.done
 		t.Fatalf("still running after %v; stderr: %s", d, p.errors())
 	}
 	require.Equal(t, status, p.exit, p.errors())

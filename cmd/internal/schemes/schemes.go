@@ -5,14 +5,18 @@
 package schemes
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/sdr-rdma/go-sdr/reliability/ec"
+	"github.com/sdr-rdma/go-sdr/reliability/none"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
 )
@@ -21,17 +25,67 @@ import (
 type Params struct {
 	// Alpha is the α of sr's timeout RTT + α·RTT.
 	Alpha float64 `json:"alpha,omitempty"`
+	// Beta is the β of ec's fallback, β·RTT after the expected arrival.
+	Beta float64 `json:"beta,omitempty"`
+	Code
 }
+
+// A Code is an erasure code: K data units and M parity units in a group.
+type Code struct {
+	K int `json:"k,omitempty"`
+	M int `json:"m,omitempty"`
+}
+
+// Set reads "k,m".
+func (c *Code) Set(text string) error {
+	k, m, ok := strings.Cut(text, ",")
+	ki, kerr := strconv.Atoi(k)
+	mi, merr := strconv.Atoi(m)
+	if !ok || kerr != nil || merr != nil {
+		return fmt.Errorf("%q: want two numbers, such as 32,8", text)
+	}
+	*c = Code{ki, mi}
+	return nil
+}
+
+// Type names the kind of flag.
+func (c *Code) Type() string { return "k,m" }
+
+func (c *Code) String() string {
+	if *c == (Code{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d,%d", c.K, c.M)
+}
+
+// defaultCode is the paper's.
+var defaultCode = Code{32, 8}
 
 // Register adds the flags of all schemes.
 func (p *Params) Register(f *pflag.FlagSet) {
 	f.Float64Var(&p.Alpha, "alpha", p.Alpha, "sr: timeout RTT + `alpha`·RTT (default 2)")
+	f.Float64Var(&p.Beta, "beta", p.Beta, "ec: repeats are asked for `beta`·RTT after a group should be there (default 0.5)")
+	f.Var(&p.Code, "ec", "ec: data and parity units of a group (default 32,8)")
 }
 
 // Check says which value is out of range.
 func (p *Params) Check() error {
-	if !(p.Alpha >= 0 && p.Alpha <= sr.MaxAlphaMilli/1000) {
-		return fmt.Errorf("--alpha %v: choose 0.001 to %d", p.Alpha, sr.MaxAlphaMilli/1000)
+	for _, x := range []struct {
+		flag  string
+		value float64
+		most  float64
+	}{
+		{"alpha", p.Alpha, sr.MaxAlphaMilli / 1000},
+		{"beta", p.Beta, ec.MaxBetaMilli / 1000},
+	} {
+		if x.value != 0 && !(x.value >= 0.001 && x.value <= x.most) {
+			return fmt.Errorf("--%s %v: choose 0.001 to %v", x.flag, x.value, x.most)
+		}
+	}
+	if p.Code != (Code{}) {
+		if _, err := ec.New(ec.Config{Code: ec.MDS, K: p.K, M: p.M}); err != nil {
+			return fmt.Errorf("--ec %v: %w", &p.Code, err)
+		}
 	}
 	return nil
 }
@@ -41,12 +95,21 @@ type entry struct {
 	new func(Params) (scheme.Scheme, error)
 	// used fills in the defaults and leaves out what the scheme doesn't use.
 	used func(Params) Params
+	// lossy: what is lost stays lost.
+	lossy bool
 }
 
 var table = map[string]entry{
-	"sr":      {newSR(sr.RTO), usedBySR},
-	"sr-nack": {newSR(sr.NACK), usedBySR},
+	"none":    {new: newNone, used: usedByNone, lossy: true},
+	"sr":      {new: newSR(sr.RTO), used: usedBySR},
+	"sr-nack": {new: newSR(sr.NACK), used: usedBySR},
+	"ec-xor":  {new: newEC(ec.XOR), used: usedByEC},
+	"ec-mds":  {new: newEC(ec.MDS), used: usedByEC},
 }
+
+func newNone(Params) (scheme.Scheme, error) { return none.New(), nil }
+
+func usedByNone(Params) Params { return Params{} }
 
 func newSR(m sr.Mode) func(Params) (scheme.Scheme, error) {
 	return func(p Params) (scheme.Scheme, error) {
@@ -55,10 +118,18 @@ func newSR(m sr.Mode) func(Params) (scheme.Scheme, error) {
 }
 
 func usedBySR(p Params) Params {
-	if p.Alpha == 0 {
-		p.Alpha = sr.DefaultAlphaMilli / 1000.0
+	return Params{Alpha: cmp.Or(p.Alpha, sr.DefaultAlphaMilli/1000.0)}
+}
+
+func newEC(c ec.Code) func(Params) (scheme.Scheme, error) {
+	return func(p Params) (scheme.Scheme, error) {
+		p = usedByEC(p)
+		return ec.New(ec.Config{Code: c, K: p.K, M: p.M, BetaMilli: milli(p.Beta)})
 	}
-	return Params{Alpha: p.Alpha}
+}
+
+func usedByEC(p Params) Params {
+	return Params{Beta: cmp.Or(p.Beta, ec.DefaultBetaMilli/1000.0), Code: cmp.Or(p.Code, defaultCode)}
 }
 
 func milli(v float64) int { return int(math.Round(v * 1000)) }
@@ -81,6 +152,9 @@ func New(name string, p Params) (scheme.Scheme, error) {
 	}
 	return table[name].new(p)
 }
+
+// Reliable says whether transfers of the named scheme arrive whole.
+func Reliable(name string) bool { return !table[name].lossy }
 
 // Used returns the parameters that the named scheme uses, with its defaults.
 func Used(name string, p Params) Params { return table[name].used(p) }

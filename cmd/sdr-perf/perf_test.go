@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The contract of --json: other programs read these fields.
+var contract = map[string][]string{
+	"": {
+		"version", "device", "backend", "reliability", "size_bytes", "chunk_bytes", "mtu", "channels", "workers",
+		"iterations", "warmup", "link", "completion_ns", "ideal_ns", "throughput_gbps", "packets", "chunks", "params",
+		"verified", "seed", "environment",
+	},
+	"link":          {"rtt_ns", "rate_bps", "drop", "burst", "reorder", "duplicate", "queue_bytes"},
+	"completion_ns": {"avg", "p50", "p99", "p999", "min", "max"},
+	"packets":       {"sent", "received", "dropped_emulated", "dropped_real", "late_discarded", "duplicate", "icrc_errors"},
+	"chunks":        {"unit_bytes", "sent", "retransmitted", "spurious", "parity", "recovered", "missing"},
+	"environment":   {"go", "os", "arch", "cpus", "kernel", "version"},
+}
+
+// results reads --json - and checks the names of the fields.
+func results(t *testing.T, p *process) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	require.NoError(t, json.Unmarshal([]byte(p.stdout.String()), &all), p.stdout.String())
+	for _, r := range all {
+		for object, fields := range contract {
+			o := r
+			if object != "" {
+				if o, _ = r[object].(map[string]any); o == nil {
+					require.Contains(t, r, object)
+					continue // null
+				}
+			}
+			require.ElementsMatch(t, fields, slices.Collect(maps.Keys(o)), "fields of %q", object)
+		}
+	}
+	return all
+}
+
+func TestLoopbackEmulated(t *testing.T) {
+	p := start(t, "--loopback", "--addr", own(0), "-s", "64KiB,1MiB", "--reliability", "none,sr,sr-nack,ec-mds,ec-xor", "--ec", "16,4",
+		"--rtt", "4ms", "--rate", "1gbit", "--drop", "0.002", "--reorder", "0.1", "--duplicate", "0.01", "-n", "4", "--warmup", "1", "--json", "-")
+	p.ends(t, 60*time.Second, 0)
+	all := results(t, p)
+	require.Len(t, all, 10)
+	var lost, extra, parity float64
+	for _, r := range all {
+		name, size := r["reliability"].(string), r["size_bytes"].(float64)
+		c, packets, chunks := r["completion_ns"].(map[string]any), r["packets"].(map[string]any), r["chunks"].(map[string]any)
+		require.EqualValues(t, 1, r["version"])
+		require.EqualValues(t, 4, r["iterations"])
+		require.EqualValues(t, 1, r["warmup"])
+		require.EqualValues(t, 4e6, r["link"].(map[string]any)["rtt_ns"])
+		require.EqualValues(t, 1e9, r["link"].(map[string]any)["rate_bps"])
+		require.InDelta(t, size*8+4e6, r["ideal_ns"], 1)
+		require.Greater(t, c["min"], 4e6, "no transfer is faster than the round trip")
+		require.LessOrEqual(t, c["min"], c["p50"])
+		require.LessOrEqual(t, c["p50"], c["p99"])
+		require.LessOrEqual(t, c["p999"], c["max"])
+		require.InEpsilon(t, size*8/c["avg"].(float64), r["throughput_gbps"], 1e-9)
+		require.GreaterOrEqual(t, chunks["sent"], 4*size/4096)
+		require.GreaterOrEqual(t, packets["sent"].(float64), chunks["sent"].(float64))
+		if name == "none" && chunks["missing"].(float64) > 0 {
+			require.Nil(t, r["verified"], "what is missing is not verified")
+		} else {
+			require.Equal(t, true, r["verified"])
+			require.Zero(t, chunks["missing"])
+		}
+		lost += packets["dropped_emulated"].(float64)
+		extra += packets["duplicate"].(float64)
+		parity += chunks["parity"].(float64)
+	}
+	require.Positive(t, lost)
+	require.Positive(t, extra)
+	require.Positive(t, parity)
+	require.Equal(t, map[string]any{"alpha": 2.0}, all[2]["params"])
+	require.Equal(t, map[string]any{"beta": 0.5, "k": 16.0, "m": 4.0}, all[6]["params"])
+}
+
+func TestLoopbackPlain(t *testing.T) {
+	for _, ip := range []string{own(0), "::1"} {
+		t.Run(ip, func(t *testing.T) {
+			if ip == "::1" {
+				skipWithoutIPv6(t)
+			}
+			p := start(t, "--loopback", "--addr", ip, "--udp-port", udpPort(ip), "-s", "0,1,4097,3MiB", "-n", "3", "--warmup", "0",
+				"--mtu", "1024", "--chunk", "4096", "--unit", "2048", "--workers", "2", "--json", "-")
+			p.ends(t, 30*time.Second, 0)
+			all := results(t, p)
+			require.Len(t, all, 4)
+			for _, r := range all {
+				require.Nil(t, r["link"])
+				require.Nil(t, r["ideal_ns"])
+				require.Equal(t, true, r["verified"])
+				require.EqualValues(t, 1024, r["mtu"])
+				require.EqualValues(t, 4096, r["chunk_bytes"])
+				require.EqualValues(t, 2048, r["chunks"].(map[string]any)["unit_bytes"])
+				require.EqualValues(t, 2, r["workers"])
+			}
+		})
+	}
+}
+
+// udpPort keeps off port 4791 of an address that other tests may use.
+func udpPort(ip string) string {
+	if ip == "::1" {
+		return "any"
+	}
+	return "4791"
+}
+
+func skipWithoutIPv6(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skipf("no IPv6 on this host: %v", err)
+	}
+	l.Close()
+}
+
+// startServer starts a server and returns it with the client's arguments to reach it.
+func startServer(t *testing.T, more ...string) (*process, []string) {
+	t.Helper()
+	port := freePort(t, own(0))
+	s := start(t, append([]string{"--addr", own(0), "-p", port}, more...)...)
+	s.listening(t)
+	return s, []string{"--addr", own(1), "-p", port, own(0)}
+}
+
+func TestTwoProcesses(t *testing.T) {
+	s, to := startServer(t)
+	c := start(t, append(to, "-s", "1MiB,64KiB", "--reliability", "sr,sr-nack", "-n", "3", "--warmup", "1", "--rtt", "2ms", "--json", "-")...)
+	c.ends(t, 30*time.Second, 0)
+	s.ends(t, 5*time.Second, 0)
+	all := results(t, c)
+	require.Len(t, all, 4)
+	for _, r := range all {
+		require.Equal(t, true, r["verified"])
+		require.Greater(t, r["completion_ns"].(map[string]any)["min"], 2e6, "both ends emulate the link")
+	}
+}
+
+func TestTable(t *testing.T) {
+	p := start(t, "--loopback", "--addr", own(0), "-s", "64KiB", "-n", "2", "--warmup", "0", "-v", "--verify=false")
+	p.ends(t, 30*time.Second, 0)
+	out := p.stdout.String()
+	require.Contains(t, out, "no emulated link")
+	require.Regexp(t, `(?m)^sr +64 KiB +2 .* not checked$`, out)
+	require.Contains(t, out, "2 transfers have no 99.9th percentile")
+}
+
+// underWay starts a long run and returns when it is under way.
+func underWay(t *testing.T) (s, c *process) {
+	t.Helper()
+	s, to := startServer(t)
+	c = start(t, append(to, "-s", "4MiB", "-n", "1000", "--rate", "200mbit", "--timeout", "2s")...)
+	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "scheme") }, 10*time.Second, 5*time.Millisecond, "nothing runs")
+	return s, c
+}
+
+func TestPeerIsKilled(t *testing.T) {
+	t.Run("client", func(t *testing.T) {
+		s, c := underWay(t)
+		require.NoError(t, c.cmd.Process.Kill())
+		s.ends(t, 2*time.Second, exitFailure)
+		require.Contains(t, s.lastLine(), "its process was killed")
+	})
+	t.Run("server", func(t *testing.T) {
+		s, c := underWay(t)
+		require.NoError(t, s.cmd.Process.Kill())
+		c.ends(t, 2*time.Second, exitFailure)
+		require.Contains(t, c.lastLine(), "its process was killed")
+	})
+}
+
+// A stopped process keeps its TCP connection: only the time limit notices.
+func TestPeerIsSilent(t *testing.T) {
+	s, c := underWay(t)
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGSTOP))
+	c.ends(t, 8*time.Second, exitFailure)
+	require.Regexp(t, "for 2 s|within the time limit", c.lastLine())
+}
+
+func TestInterrupt(t *testing.T) {
+	s, c := underWay(t)
+	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+	c.ends(t, 5*time.Second, exitFailure)
+	s.ends(t, 5*time.Second, exitFailure)
+	require.Contains(t, c.lastLine(), "interrupted")
+}
+
+func TestOptionsDiffer(t *testing.T) {
+	s, to := startServer(t, "--mtu", "1024")
+	c := start(t, append(to, "--mtu", "2048", "-s", "1KiB", "-n", "1")...)
+	const says = "--mtu is 1 KiB at the server and 2 KiB at the client"
+	c.ends(t, 10*time.Second, exitFailure)
+	s.ends(t, 10*time.Second, exitFailure)
+	require.Contains(t, c.lastLine(), says)
+	require.Contains(t, s.lastLine(), says)
+
+	s, to = startServer(t, "--mtu", "1024") // the same, or left out, is fine
+	c = start(t, append(to, "--mtu", "1024", "-s", "1KiB", "-n", "1", "--warmup", "0")...)
+	c.ends(t, 10*time.Second, 0)
+	s.ends(t, 10*time.Second, 0)
+}
+
+func TestServerIsBusy(t *testing.T) {
+	s, c := underWay(t)
+	_, port, err := net.SplitHostPort(strings.TrimSpace(s.listening(t)))
+	require.NoError(t, err)
+	other := start(t, "--addr", own(1), "--udp-port", "any", "-p", port, "--timeout", "1s", own(0))
+	other.ends(t, 10*time.Second, exitFailure)
+	select {
+	case <-c.done:
+		t.Fatal("the first client was disturbed: " + c.errors())
+	default:
+	}
+}
+
+func TestUDPPortTaken(t *testing.T) {
+	u, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(own(0)), Port: 4791})
+	require.NoError(t, err)
+	defer u.Close()
+	s, to := startServer(t)
+	c := start(t, append(to, "-s", "1KiB")...)
+	for _, p := range []*process{s, c} {
+		p.ends(t, 10*time.Second, exitFailure)
+		require.Contains(t, p.lastLine(), "UDP port 4791")
+		require.Contains(t, p.lastLine(), "--udp-port any")
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	l, err := net.Listen("tcp", own(0)+":0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, taken, _ := net.SplitHostPort(l.Addr().String())
+	free := freePort(t, own(1))
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"a b", exitUsage, "at most 1 arg"},
+		{"--loopback host", exitUsage, "leave out"},
+		{"--nonsense", exitUsage, "unknown flag"},
+		{"-d mlx5_0 --loopback", exitUsage, "choose one of userroce"},
+		{"--loopback -s -1", exitUsage, "must not be negative"},
+		{"--loopback -s 1x", exitUsage, "unknown unit"},
+		{"--loopback -s 1e3", exitUsage, "write it like"},
+		{"--loopback -s 60TiB", exitUsage, "choose a smaller size"},
+		{"--loopback -s 8000000TiB", exitUsage, "choose 0 to"},
+		{"--loopback -s ,", exitUsage, "not a number"},
+		{"--loopback --chunk 5000", exitUsage, "choose a multiple of the MTU"},
+		{"--loopback --chunk 2048 --mtu 4096", exitUsage, "choose a multiple of the MTU"},
+		{"--loopback --chunk 256", exitUsage, "want a multiple of the MTU 4096"}, // known only when the device is open
+		{"--loopback --mtu 1000", exitUsage, "choose 256, 512"},
+		{"--loopback --unit 100", exitUsage, "choose a multiple of the MTU"},
+		{"--loopback --channels 65", exitUsage, "choose 1 to 64"},
+		{"--loopback --workers 9", exitUsage, "choose 1 to 8"},
+		{"--loopback -n -5", exitUsage, "choose 1 to"},
+		{"--loopback --reliability tcp", exitUsage, "choose among"},
+		{"--loopback --alpha 99", exitUsage, "choose 0.001 to 64"},
+		{"--loopback --ec 300,3", exitUsage, "--ec 300,3"},
+		{"--loopback --drop 1.5", exitUsage, "1.5"},
+		{"--loopback --drop nan", exitUsage, "NaN"},
+		{"--loopback --queue 1MiB", exitUsage, "ueue"},
+		{"--loopback --rate 10", exitUsage, "the unit is missing"},
+		{"--loopback --timeout 1us", exitUsage, "choose 100 ms"},
+		{"--loopback --udp-port 0", exitUsage, "or any"},
+		{"--json x", exitUsage, "give it there"},
+		{"--loopback --json " + dir, exitFailure, "is a directory"},
+		{"--loopback --pcap " + dir + "/none/x", exitFailure, "no such file"},
+		{"--loopback --addr 203.0.113.1", exitFailure, "no interface of this host"},
+		{"-p " + free + " " + own(1), exitFailure, "is the server running there"},
+		{"host.invalid", exitFailure, "host.invalid"},
+		{"--addr " + own(0) + " -p " + taken, exitFailure, "choose another port"},
+	} {
+		t.Run(strings.ReplaceAll(c.args, dir, "DIR"), func(t *testing.T) {
+			args := strings.Fields(c.args)
+			if strings.Contains(c.args, "--loopback") && !strings.Contains(c.args, "--addr") {
+				args = append(args, "--addr", own(0))
+			}
+			p := start(t, args...)
+			p.ends(t, 20*time.Second, c.status)
+			require.Contains(t, p.errors(), c.says)
+			require.Equal(t, 1, strings.Count(p.errors(), "\n"), "an error is one line:\n%s", p.errors())
+		})
+	}
+}
+
+func TestResultsSurviveFailure(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "results.json")
+	s, to := startServer(t)
+	c := start(t, append(to, "-s", "1KiB,64MiB", "-n", "2", "--warmup", "0", "--rate", "50mbit", "--json", file)...)
+	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "1 KiB") }, 20*time.Second, 5*time.Millisecond)
+	require.NoError(t, s.cmd.Process.Kill())
+	c.ends(t, 5*time.Second, exitFailure)
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var all []Result
+	require.NoError(t, json.Unmarshal(b, &all))
+	require.Len(t, all, 1, "the point that was complete")
+}

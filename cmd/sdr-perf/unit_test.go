@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+func TestPattern(t *testing.T) {
+	for n := range 70 {
+		b := make([]byte, n)
+		fill(b, 1, 5)
+		require.NoError(t, check(b, 1, 5))
+		for i := range b {
+			b[i] ^= 1
+			require.Equal(t, i, firstWrong(b, 0, 1, 5))
+			b[i] ^= 1
+		}
+		for at := 0; at < n; at += 8 {
+			require.NoError(t, checkAt(b[at:], at, 1, 5))
+		}
+	}
+}
+
+// What an earlier transfer, another seed or another place left must not pass.
+func TestPatternDiffers(t *testing.T) {
+	const n = 4096
+	seen := map[uint64]bool{}
+	for _, x := range []struct{ seed, transfer uint64 }{{1, 0}, {1, 1}, {1, 2}, {2, 0}, {2, 1}, {0, 0}, {0, 1}} {
+		state := firstWord(x.seed, x.transfer)
+		for range n / 8 {
+			w := word(state)
+			require.False(t, seen[w], "seed %d, transfer %d repeats a word", x.seed, x.transfer)
+			seen[w] = true
+			state += golden
+		}
+	}
+	b := make([]byte, n)
+	require.Equal(t, &contentError{0, 0}, check(b, 1, 0), "an empty buffer is wrong from its first byte on")
+	fill(b, 1, 0)
+	require.Error(t, check(b, 1, 1))
+	require.Error(t, check(b, 2, 0))
+	require.Error(t, checkAt(b[8:], 16, 1, 0))
+}
+
+func TestQuantile(t *testing.T) {
+	times := make([]units.Duration, 1000)
+	for i := range times {
+		times[len(times)-1-i] = units.Duration(i + 1)
+	}
+	c := summarise(times)
+	require.Equal(t, completion{Avg: 500, P50: 500, P99: 990, P999: 999, Min: 1, Max: 1000}, c)
+	c = summarise([]units.Duration{7, 3, 5})
+	require.Equal(t, completion{Avg: 5, P50: 5, P99: 7, P999: 7, Min: 3, Max: 7}, c)
+	c = summarise([]units.Duration{4})
+	require.Equal(t, completion{Avg: 4, P50: 4, P99: 4, P999: 4, Min: 4, Max: 4}, c)
+}
+
+func TestSizes(t *testing.T) {
+	var s sizes
+	require.NoError(t, s.Set("0,4096, 64KiB,1.5GiB"))
+	require.Equal(t, sizes{0, 4096, 64 * units.KiB, 3 * units.GiB / 2}, s)
+	require.Equal(t, "0B,4KiB,64KiB,1.5GiB", s.String())
+	require.Error(t, s.Set(""))
+	require.Error(t, s.Set("1,,2"))
+	require.Len(t, s, 4, "a mistake changes nothing")
+}
+
+func TestAvailableMemory(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "meminfo")
+	require.NoError(t, os.WriteFile(path, []byte("MemTotal:  10 kB\nMemAvailable:    7 kB\n"), 0o600))
+	n, ok := availableMemory(path)
+	require.True(t, ok)
+	require.Equal(t, 7*units.KiB, n)
+	_, ok = availableMemory(path + ".none")
+	require.False(t, ok)
+}
+
+// flags parses args as a server's options would be.
+func flags(t *testing.T, args ...string) (*pflag.FlagSet, *params) {
+	t.Helper()
+	p := defaultParams()
+	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+	p.register(f)
+	require.NoError(t, f.Parse(args))
+	return f, &p
+}
+
+func TestDifferences(t *testing.T) {
+	_, client := flags(t, "-s", "1MiB,2MiB", "--mtu", "1024", "--drop", "0.5", "--reliability", "sr,sr-nack")
+	for _, c := range []struct {
+		server []string
+		says   string
+	}{
+		{nil, ""},
+		{[]string{"--mtu", "1KiB"}, ""},
+		{[]string{"-s", "1024KiB,2MiB", "--drop", "5e-1", "--reliability", "sr,sr-nack"}, ""},
+		{[]string{"--drop", "0.1"}, "--drop is 0.1 at the server and 0.5 at the client"},
+		{[]string{"-s", "1MiB"}, "--size is 1MiB at the server and 1MiB,2MiB at the client"},
+		{[]string{"--verify=false"}, "--verify is false at the server"},
+		{[]string{"--reliability", "sr"}, "--reliability is [sr] at the server"},
+	} {
+		set, server := flags(t, c.server...)
+		err := server.differences(set, client)
+		if c.says == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, c.says)
+	}
+	_, again := flags(t, "-s", "1MiB,2MiB", "--mtu", "1024", "--drop", "0.5", "--reliability", "sr,sr-nack")
+	require.Equal(t, again, client, "comparing changes nothing")
+}
+
+// What a client asks for comes from the network.
+func FuzzPlan(f *testing.F) {
+	p := defaultParams()
+	b, err := json.Marshal(hello{Version: protocolVersion, Run: 7, PathMTU: 4096, Plan: &p, Scheme: "sr", Size: 4096, Last: true})
+	require.NoError(f, err)
+	f.Add(b)
+	f.Add([]byte(`{"plan":{"sizes":[-1],"schemes":["sr"],"link":{"drop":2}}}`))
+	f.Add([]byte(`{"plan":{"scheme":{"alpha":1e300,"k":-1,"m":9}}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h hello
+		if json.Unmarshal(b, &h) != nil || checkPlan(&h) != nil {
+			return
+		}
+		if h.Size < 0 || h.Size > maxSize || h.Plan.Timeout > maxDuration || len(h.Plan.Sizes) > maxPoints {
+			t.Fatalf("accepted %s", b)
+		}
+		set, server := pflag.NewFlagSet("", pflag.ContinueOnError), defaultParams()
+		server.register(set)
+		_ = set.Parse([]string{"--mtu", "1024"})
+		_ = server.differences(set, h.Plan)
+		pt := point{params: h.Plan, size: h.Size}
+		if pt.contentTime() < 0 || h.Plan.Link.config(1).PacketsUnderWay(256) < 0 {
+			t.Fatalf("overflow by %s", b)
+		}
+	})
+}
