@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
+	"github.com/sdr-rdma/go-sdr/reliability/ec"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// The paper's code.
+const codeK, codeM = 32, 8
+
+func newScheme(name string) (scheme.Scheme, error) {
+	switch name {
+	case "sr":
+		return sr.New(sr.Config{Mode: sr.RTO})
+	case "sr-nack":
+		return sr.New(sr.Config{Mode: sr.NACK})
+	case "ec-xor":
+		return ec.New(ec.Config{Code: ec.XOR, K: codeK, M: codeM})
+	case "ec-mds":
+		return ec.New(ec.Config{Code: ec.MDS, K: codeK, M: codeM})
+	case "adaptive":
+		return adaptive.New(adaptive.Config{})
+	}
+	return nil, fmt.Errorf("unknown scheme %q: want sr, sr-nack, ec-xor, ec-mds or adaptive", name)
+}
+
+const (
+	warmTransfers = 20
+	warmUnits     = 100_000
+	// patience is how long in virtual time one step may take.
+	patience = 600 * units.Second
+	// settleRTTs is how long a receive is posted before its send, in round
+	// trips: its CTS, which may be lost, is repeated after 1, 3 and 7.
+	settleRTTs = 8
+	// maxStuck is how many steps may pass without time passing.
+	maxStuck = 1_000_000
+)
+
+// A pair is two connected ends on one link.
+type pair struct {
+	net  *sim.Network
+	ctx  [2]*sdr.Context
+	conn [2]*reliability.Conn
+}
+
+func (p *point) connect() (*pair, error) {
+	pr := &pair{}
+	var err error
+	if pr.net, err = sim.New(p.link()); err != nil {
+		return nil, err
+	}
+	for i, dev := range []*sim.Device{pr.net.A(), pr.net.B()} {
+		key := [32]byte{byte(p.seed), byte(i)}
+		if pr.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Rand: rand.NewChaCha8(key)}); err != nil {
+			return nil, err
+		}
+		s, err := newScheme(p.scheme)
+		if err != nil {
+			return nil, err
+		}
+		qp := sdr.QPConfig{MTU: p.mtu, Chunk: p.chunk, SendDepth: 1 << 16}
+		cfg := reliability.Config{Scheme: s, Rate: p.paced(), ParityPool: p.pool}
+		if pr.conn[i], err = reliability.NewConn(pr.ctx[i], qp, cfg); err != nil {
+			return nil, err
+		}
+	}
+	for i := range pr.conn {
+		if err := pr.conn[i].StartConnect(pr.conn[1-i].Info()); err != nil {
+			return nil, err
+		}
+	}
+	return pr, pr.until(func() (bool, error) {
+		a, err := pr.conn[0].Connected()
+		if err != nil {
+			return false, err
+		}
+		b, err := pr.conn[1].Connected()
+		return a && b, err
+	})
+}
+
+// step runs both ends and moves the clock to the next event, at most to limit.
+func (pr *pair) step(limit units.Instant) {
+	now := pr.net.Now()
+	soonest := limit
+	for _, c := range pr.ctx {
+		soonest = min(soonest, c.Progress(now))
+	}
+	pr.net.Advance(max(min(soonest, pr.net.Next()), now))
+}
+
+func (pr *pair) until(done func() (bool, error)) error {
+	limit := pr.net.Now().Add(patience)
+	for stuck := 0; ; {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		before := pr.net.Now()
+		pr.step(limit)
+		if stuck++; pr.net.Now() != before {
+			stuck = 0
+		}
+		if stuck > maxStuck || pr.net.Now() >= limit {
+			return fmt.Errorf("no end after %v of virtual time", patience)
+		}
+	}
+}
+
+func (pr *pair) run(d units.Duration) {
+	for limit := pr.net.Now().Add(d); pr.net.Now() < limit; {
+		pr.step(limit)
+	}
+}
+
+func (pr *pair) finish(t *reliability.Transfer) error {
+	return pr.until(func() (bool, error) {
+		select {
+		case <-t.Done():
+			return true, t.Err()
+		default:
+			return false, nil
+		}
+	})
+}
+
+// measure runs the transfers of a point and closes its connection.
+func (p *point) measure() (*result, error) {
+	pr, err := p.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		for _, c := range pr.ctx {
+			_ = c.Close()
+		}
+	}()
+	warm := max(p.size, units.Bytes(warmUnits/warmTransfers)*p.mtu)
+	src, err := pr.ctx[0].RegisterSize(warm, 0)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := pr.ctx[1].RegisterSize(warm, sdr.AccessRemoteWrite)
+	if err != nil {
+		return nil, err
+	}
+	m := &mover{pr, src, dst, settleRTTs * p.rtt}
+	for range warmTransfers {
+		if _, err := m.move(warm); err != nil {
+			return nil, err
+		}
+	}
+	before := [2]reliability.Stats{pr.conn[0].Stats(), pr.conn[1].Stats()}
+	times := make([]units.Duration, p.transfers)
+	for i := range times {
+		if times[i], err = m.move(p.size); err != nil {
+			return nil, err
+		}
+	}
+	return p.result(pr, times, before), nil
+}
+
+// A mover moves transfers one by one.
+type mover struct {
+	*pair
+	src, dst *sdr.MR
+	settle   units.Duration
+}
+
+func (m *mover) move(n units.Bytes) (units.Duration, error) {
+	r, err := m.conn[1].StartRecv(m.dst, 0, n)
+	if err != nil {
+		return 0, err
+	}
+	m.run(m.settle) // until its CTS has arrived
+	begun := m.net.Now()
+	s, err := m.conn[0].StartSend(m.src, 0, n)
+	if err != nil {
+		return 0, err
+	}
+	if err := m.finish(s); err != nil {
+		return 0, err
+	}
+	took := m.net.Now().Sub(begun)
+	return took, m.finish(r)
+}
