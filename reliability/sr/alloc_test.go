@@ -18,7 +18,6 @@ import (
 type flow struct {
 	h      *hand
 	sent   []scheme.Sent
-	frame  []byte
 	count  int
 	sender scheme.Output
 	err    error
