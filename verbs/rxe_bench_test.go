@@ -26,7 +26,7 @@ const (
 // same receiver (ucpeer sink), same batch, every request signalled; medians of five runs each, taken
 // in turn. It reports messages per second of both and their ratio.
 func BenchmarkUCWriteImm(b *testing.B) {
-	const messages = 20000
+	const messages = 10000
 	var ours, theirs []float64
 	for range benchRuns {
 		theirs = append(theirs, libibverbsRate(b, messages))
