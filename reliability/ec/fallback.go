@@ -84,30 +84,40 @@ const (
 	// asksTogether is how often a group is asked for within a fraction of a
 	// round trip: a lost frame shouldn't cost one.
 	asksTogether = 3
-	// maxAsks keeps the count, and the shift of back-off, in range.
-	maxAsks = 16 * asksTogether
-	// maxAskPause bounds back-off, not a pause that is longer without it.
-	maxAskPause = units.Second
+	// maxBackoff is how often the pause between asking doubles at most. A burst
+	// of losses may span many repeats: each further one should not take long.
+	maxBackoff = 4
+	// maxPause bounds back-off, not a pause that is longer without it.
+	maxPause = units.Second
+	// maxAsks is how far asks are counted.
+	maxAsks = asksTogether * (maxBackoff + 1)
 )
+
+// pause is how long the receiver waits, having said something n times, before it
+// says it again.
+func (r *receiver) pause(n int) units.Duration {
+	if n%asksTogether != 0 {
+		return max(rtt(r.env)/16, 2*interval(r.env))
+	}
+	round := rtt(r.env) + r.config.fallback(r.env)
+	return min(round<<max(0, n/asksTogether-1), max(round, maxPause))
+}
 
 // asked notes that group g has been asked for.
 func (r *receiver) asked(now units.Instant, g int) {
 	group := r.at(g)
-	switch {
-	case group.asks == 0:
-		r.stats.Timeouts++
+	if group.asks == 0 {
 		r.stats.Fallbacks++
-	case group.asks%asksTogether == 0:
+		r.unanswered = 1
+	}
+	if group.asks%asksTogether == 0 {
 		r.stats.Timeouts++
+	}
+	if group.asks == maxAsks {
+		group.asks -= asksTogether
 	}
 	group.asks++
-	if group.asks%asksTogether != 0 {
-		group.due = now.Add(max(rtt(r.env)/16, 2*interval(r.env)))
-		return
-	}
-	pause := rtt(r.env) + r.config.fallback(r.env)
-	group.due = now.Add(min(pause<<(group.asks/asksTogether-1), max(pause, maxAskPause)))
-	group.asks = min(group.asks, maxAsks)
+	group.due = now.Add(r.pause(int(group.asks)))
 }
 
 // wants writes what the groups lack that are due, as far as it fits. The rest stays

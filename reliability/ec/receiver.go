@@ -32,7 +32,7 @@ type rxGroup struct {
 	// passed: something sent after the group has arrived, or its last unit.
 	passed bool
 	// asks counts how often the group was asked for; none before it fell back.
-	asks uint8
+	asks int8
 	// due is when to ask next; for a group that hasn't passed it is only
 	// expected (fallback.go).
 	due units.Instant
@@ -55,10 +55,10 @@ type receiver struct {
 	open       []uint32
 	// have is the first data unit that may be missing.
 	have int
-	// lacking is how many of open are lacking, and askAt when the first of
-	// them is to be asked for.
-	lacking int
-	askAt   units.Instant
+	// lacking is how many of open are lacking, askAt when the next of them
+	// falls back, and dueAt when the first is to be asked for.
+	lacking      int
+	askAt, dueAt units.Instant
 
 	pace  pace
 	jobs  [maxJobs]job
@@ -69,10 +69,14 @@ type receiver struct {
 	started  bool
 	number   uint64
 	lastAt   units.Instant
-	repeats  uint
-	fresh    bool // something arrived since the last frame
-	allSaid  bool // the last frame said that all groups are recoverable
-	rotor    int
+	// repeats counts the frames since anything arrived, unanswered those of
+	// them that asked for units, or since a group fell back; askedAt is when
+	// the last did.
+	repeats, unanswered int
+	askedAt             units.Instant
+	fresh               bool // something arrived since the last frame
+	allSaid             bool // the last frame said that all groups are recoverable
+	rotor               int
 
 	stats scheme.Stats
 }
@@ -129,7 +133,8 @@ func (r *receiver) loadMarks(now units.Instant, v scheme.View) {
 		}
 	}
 	if arrivals != r.arrivals {
-		r.arrivals, r.fresh, r.repeats = arrivals, true, 0
+		r.arrivals, r.fresh = arrivals, true
+		r.repeats, r.unanswered = 0, 0
 	}
 }
 

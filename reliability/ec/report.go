@@ -7,37 +7,36 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-const (
-	// maxFrameRepeat is how rarely a silent receiver repeats its state.
-	maxFrameRepeat = units.Second
-	// urgentFraction of the interval must lie between frames in any case.
-	urgentFraction = 8
-)
+// urgentFraction of the interval must lie between frames in any case.
+const urgentFraction = 8
 
-// frameDue is when the next frame may go: when the interval has passed if
-// something new has arrived, soon if a group is to be asked for or everything has
-// become recoverable, else ever more rarely, because any frame may be lost.
+// frameDue is when the next frame may go: soon if a group falls back or everything
+// has become recoverable, when the interval has passed if something has arrived,
+// else ever more rarely, because any frame may be lost.
 func (r *receiver) frameDue() units.Instant {
 	urgent := r.lastAt.Add(interval(r.env) / urgentFraction)
 	if r.allRecoverable() && !r.allSaid {
 		return urgent
 	}
-	at := max(r.askAt, urgent)
+	again := r.dueAt
+	if r.unanswered > 0 {
+		// When nothing arrives any more, many groups are asked for together.
+		again = max(again, r.askedAt.Add(r.pause(r.unanswered)))
+	}
+	at := max(min(r.askAt, again), urgent)
 	switch {
 	case r.fresh:
 		at = min(at, r.lastAt.Add(interval(r.env)))
 	case r.number > 0:
-		wait := interval(r.env)
-		wait = min(wait<<min(r.repeats, 16), max(wait, maxFrameRepeat))
-		at = min(at, r.lastAt.Add(wait))
+		at = min(at, r.lastAt.Add(r.pause(r.repeats)))
 	}
 	return at
 }
 
-// plan finds out how many groups are lacking and when the first of them is to be
-// asked for.
+// plan finds out how many groups are lacking, when the next of them falls back, and
+// when the first is to be asked for, for the first time or again.
 func (r *receiver) plan() {
-	r.lacking, r.askAt = 0, units.Never
+	r.lacking, r.askAt, r.dueAt = 0, units.Never, units.Never
 	ordered := false
 	for _, n := range r.open {
 		g := int(n)
@@ -49,7 +48,11 @@ func (r *receiver) plan() {
 		if ordered {
 			continue
 		}
-		r.askAt = min(r.askAt, r.due(g))
+		due := r.due(g)
+		r.dueAt = min(r.dueAt, due)
+		if group.asks == 0 {
+			r.askAt = min(r.askAt, due)
+		}
 		// Those behind a group that is still arriving are expected later.
 		ordered = !group.passed && group.asks == 0
 	}
@@ -75,20 +78,21 @@ func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output) 
 	}
 	r.number++
 	w := frameWriter{b: out.Frame[:0], limit: room}
-	asking := now >= r.askAt
+	asking := now >= r.dueAt
 	if asking {
 		w.limit = room - (room-minFrame/2)/2
 	}
 	cum := r.describe(&w)
 	w.beginWants(r.layout.first(cum), room)
 	if asking {
+		r.unanswered, r.askedAt = min(r.unanswered+1, maxAsks), now
 		r.wants(now, v, &w)
 		w.flush()
 		r.plan()
 	}
 	out.Frame = w.b
 	r.fresh, r.allSaid = false, r.allRecoverable()
-	r.repeats++
+	r.repeats = min(r.repeats+1, maxAsks)
 	r.stats.Frames++
 	r.stats.FrameBytes += uint64(len(w.b))
 	return true
