@@ -78,7 +78,7 @@ func closeUnderTraffic(t *testing.T, workers int) {
 	require.NoError(t, a.d.Close())
 	require.NoError(t, a.d.Close())
 	require.NoError(t, b.d.Close())
-	require.Less(t, time.Since(start), time.Second)
+	require.Less(t, time.Since(start), 5*time.Second) // it takes milliseconds on an idle machine
 	busy.Wait()
 	require.True(t, b.table.Revoked(0), "closing is a fence too")
 	for _, err := range []error{

@@ -109,7 +109,7 @@ func families(t *testing.T, f func(t *testing.T, v6 bool)) {
 func (e *end) poll(n int) []backend.Completion {
 	e.t.Helper()
 	var out []backend.Completion
-	patience := 2 * time.Second
+	const patience = 10 * time.Second
 	for last := time.Now(); len(out) < n && time.Since(last) < patience; {
 		k, err := e.cq.Poll(e.d.Now(), e.batch[:])
 		require.NoError(e.t, err)
@@ -125,7 +125,7 @@ func (e *end) poll(n int) []backend.Completion {
 // nothing polls until the device has received packets packets, and requires that none completed.
 func (e *end) nothing(packets uint64) {
 	e.t.Helper()
-	deadline := time.Now().Add(2 * time.Second)
+	deadline := time.Now().Add(10 * time.Second)
 	for e.d.Stats().PacketsReceived < packets && time.Now().Before(deadline) {
 		k, err := e.cq.Poll(e.d.Now(), e.batch[:])
 		require.NoError(e.t, err)

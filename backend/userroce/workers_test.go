@@ -81,7 +81,7 @@ func testWorkers(t *testing.T, v6 bool, workers int) {
 		require.NoError(t, err)
 		require.Equal(t, packets, n)
 	}
-	for start := time.Now(); total.Load() < int64(packets*len(seen)) && time.Since(start) < 5*time.Second; {
+	for start := time.Now(); total.Load() < int64(packets*len(seen)) && time.Since(start) < 10*time.Second; {
 		time.Sleep(time.Millisecond)
 	}
 	stop.Store(true)
@@ -112,7 +112,7 @@ func TestWrongWorker(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 	}
-	for start := time.Now(); got[0]+got[1] < 16 && time.Since(start) < 5*time.Second; {
+	for start := time.Now(); got[0]+got[1] < 16 && time.Since(start) < 10*time.Second; {
 		for i, q := range []backend.CQ{b.cq, second} {
 			n, err := q.Poll(0, b.batch[:])
 			require.NoError(t, err)
