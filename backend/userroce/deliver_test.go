@@ -3,11 +3,15 @@
 package userroce
 
 import (
+	"bytes"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -128,4 +132,17 @@ func TestMixedSizes(t *testing.T) {
 		}
 		require.Zero(t, b.d.Stats().Drops)
 	})
+}
+
+// TestSegmentationRefused: where the kernel has UDP_SEGMENT and the way to the peer can't do it, the
+// device notices at the first train, and nothing is lost. A socket without checksums is such a way.
+func TestSegmentationRefused(t *testing.T) {
+	var log bytes.Buffer
+	a, b := newPair(t, false, func(a, _ *endConfig) { a.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	require.NoError(t, unix.SetsockoptInt(a.d.senders[0].fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
+	log.Reset()
+	testDelivery(t, a, b, 4096)
+	require.False(t, a.d.WireStats().SegmentationOffload)
+	require.Zero(t, a.d.WireStats().SendTrains)
+	require.Equal(t, 1, strings.Count(log.String(), "can't segment UDP"))
 }

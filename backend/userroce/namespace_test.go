@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 const inNamespace = "GO_SDR_TEST_IN_NAMESPACE"
@@ -173,4 +174,48 @@ func TestIPv4ID(t *testing.T) {
 		require.EqualValues(t, 0x4000, binary.BigEndian.Uint16(buf[6:]), "don't fragment, offset 0")
 	}
 	require.GreaterOrEqual(t, seen, packets, "sent, and perhaps seen again on arrival")
+}
+
+// TestFullSendBuffer: where packets wait in this host (here for a neighbour that doesn't answer), a post
+// takes fewer than all and says when to try again.
+func TestFullSendBuffer(t *testing.T) {
+	if !requireNamespace(t) {
+		return
+	}
+	addInterface(t, "wire0", 9000)
+	for _, x := range []struct{ own, silent string }{{"192.0.2.1", "192.0.2.10"}, {"fd00::1", "fd00::10"}} {
+		c := testConfig(t, false)
+		c.Addr, c.SendBuffer = netip.MustParseAddr(x.own), 64*units.KiB
+		e := newEnd(t, endConfig{Config: c})
+		require.NoError(t, e.qp.Connect(backend.QPInfo{Addr: netip.MustParseAddr(x.silent), QPN: 2}))
+		require.Equal(t, units.Never, e.cq.Next())
+		w := e.message(1, 0, 100*4096, 4096)
+		for i := range w {
+			w[i].Signaled = true
+		}
+		now := e.d.Now()
+		n, err := e.qp.PostWrites(now, w)
+		require.NoError(t, err)
+		require.Positive(t, n)
+		require.Less(t, n, len(w))
+		require.EqualValues(t, n, e.d.Stats().PacketsSent)
+		k, err := e.cq.Poll(now, e.batch[:])
+		require.NoError(t, err)
+		require.Equal(t, n, k, "what was taken is completed")
+		require.Equal(t, now.Add(retryAfter), e.cq.Next())
+		_, err = e.cq.Poll(now.Add(retryAfter), e.batch[:])
+		require.NoError(t, err)
+		require.Equal(t, units.Never, e.cq.Next())
+
+		h, err := e.d.OpenAddress(backend.QPInfo{Addr: netip.MustParseAddr(x.silent), QPN: 2})
+		require.NoError(t, err)
+		g := make([]backend.Datagram, 100)
+		for i := range g {
+			g[i] = backend.Datagram{To: h, Data: make([]byte, 4096)}
+		}
+		n, err = e.newUD().PostDatagrams(now, g)
+		require.NoError(t, err)
+		require.Less(t, n, len(g))
+		require.NoError(t, e.d.Close())
+	}
 }
