@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A program is bytes that a test takes its decisions from.
+type program []byte
+
+func (p *program) byte() byte {
+	if len(*p) == 0 {
+		return 0
+	}
+	b := (*p)[0]
+	*p = (*p)[1:]
+	return b
+}
+
+// number is a small one, one near a given one, a power of two, or one of the largest.
+func (p *program) number(near uint64) uint64 {
+	b := p.byte()
+	v := uint64(b & 63)
+	switch b >> 6 {
+	case 0:
+		return v
+	case 1:
+		return near + v - 8
+	case 2:
+		return 1 << v
+	}
+	return math.MaxUint64 - v
+}
+
+// frame is any frame, about a message near a given one.
+func (p *program) frame(near uint64) wire.Frame {
+	f := wire.Frame{Type: wire.Type(p.byte() % 12), ID: p.number(near)}
+	switch f.Type {
+	case wire.TypeCTS:
+		f.Transfer, f.Role, f.Index = p.number(near), p.byte(), uint32(p.number(0))
+		f.Length, f.Total = p.number(2000), p.number(2000)
+		f.RKey, f.VA = uint32(p.number(0)), p.number(0)
+	case wire.TypeStart, wire.TypeEnd, wire.TypeWindow:
+		f.Length, f.HasImm, f.Imm = p.number(2000), p.byte()&1 == 1, 0xbad
+		f.Bytes = make([]byte, p.byte()%80)
+	case wire.TypeScheme:
+		f.Number, f.Bytes = p.number(0), make([]byte, 4*int(p.byte()))
+	case wire.TypeAbort, wire.TypeCompleted:
+		f.Code = p.byte() % 4
+	case wire.TypeAck:
+		f.Code, f.Count = p.byte()%8, p.number(1)
+	}
+	return f
+}
+
+// A hostile is a pair in which end 0 sends to end 1 while both hear lies.
+type hostile struct {
+	*pair
+	src, dst *sdr.MR
+	recvs    []sdr.RecvHandle // open, by position in dst
+	at       []units.Bytes
+	posted   int
+	number   uint32
+}
+
+const hostileBuffer = 3 * 4096
+
+func newHostile(t testing.TB) *hostile {
+	sc := link()
+	sc.Link.Delay = 100 * units.Microsecond
+	h := &hostile{pair: newPair(t, sc, small)}
+	h.src, h.dst = h.mr(0, hostileBuffer, true), h.mr(1, 32*hostileBuffer, false)
+	return h
+}
+
+// lie makes an end hear frames.
+func (h *hostile) lie(end int, frames []byte) {
+	h.number += 1000
+	h.qp[end].Hear(h.number, frames)
+}
+
+func (h *hostile) postRecv() {
+	at := units.Bytes(h.posted%32) * hostileBuffer
+	r, err := h.qp[1].PostRecv(h.dst, at, hostileBuffer)
+	if err == nil {
+		clear(h.dst.Bytes()[at : at+hostileBuffer])
+		h.recvs, h.at = append(h.recvs, r), append(h.at, at)
+		h.posted++
+	}
+}
+
+func (h *hostile) complete(i int) {
+	if len(h.recvs) > 0 {
+		i %= len(h.recvs)
+		require.NoError(h.t, h.recvs[i].Complete())
+		h.recvs, h.at = append(h.recvs[:i], h.recvs[i+1:]...), append(h.at[:i], h.at[i+1:]...)
+	}
+}
+
+// rest lets d pass; time must not stand still.
+func (h *hostile) rest(d units.Duration) {
+	limit := h.net.Now().Add(d)
+	for steps := 0; h.net.Now() < limit; steps++ {
+		h.step(limit)
+		require.Less(h.t, steps, 100_000, "no time passes")
+	}
+}
+
+// check requires that what is remembered is bounded, and that a set bit is true.
+func (h *hostile) check() {
+	slots := small.Split.Slots()
+	for _, q := range h.qp {
+		n := q.Held()
+		require.LessOrEqual(h.t, n.Grants, 2*slots)
+		require.LessOrEqual(h.t, n.Beyond, 2*slots)
+		require.LessOrEqual(h.t, n.Sends, slots+1)
+		require.LessOrEqual(h.t, n.Recvs, slots)
+		require.LessOrEqual(h.t, n.CTS, 2*slots)
+		require.LessOrEqual(h.t, n.Completed, 3*slots)
+		require.LessOrEqual(h.t, n.Told, 4*slots+3*slots)
+		require.Zero(h.t, n.Events+n.Arena, "nobody takes them")
+		if err := q.Err(); err != nil {
+			var op *sdr.OpError
+			require.True(h.t, errors.As(err, &op), "%v", err)
+		}
+	}
+	for i, r := range h.recvs {
+		m := r.Bitmap()
+		for c := range m.Len() {
+			if has, _ := m.Has(c); has {
+				off, n := m.Range(c)
+				got := h.dst.Bytes()[h.at[i]+off : h.at[i]+off+n]
+				require.True(h.t, bytes.Equal(h.src.Bytes()[off:off+n], got), "message %d, chunk %d", r.Seq(), c)
+			}
+		}
+	}
+}
+
+// play does what the program says.
+func (h *hostile) play(p program) {
+	for len(p) > 0 {
+		switch op := p.byte(); op % 8 {
+		case 0, 1, 2:
+			end := int(op >> 3 & 1)
+			nextRecv, granted := h.qp[end].Frontier()
+			var b []byte
+			for range 1 + op>>6 {
+				f := p.frame(nextRecv)
+				if f.Type == wire.TypeCTS || f.Type == wire.TypeCompleted {
+					f = p.frame(granted)
+				}
+				b = f.Append(b)
+			}
+			if op>>4&3 == 3 {
+				b = append(b, p[:min(len(p), int(op>>6))]...) // garbage behind it
+			}
+			h.lie(end, b)
+		case 3, 4:
+			h.postRecv()
+		case 5:
+			_, _ = h.qp[0].PostSend(h.src, 0, units.Bytes(p.byte())*48, sdr.SendOptions{Imm: 7, HasImm: op&8 != 0})
+		case 6:
+			h.complete(int(op >> 3))
+		case 7:
+			h.rest(units.Duration(op>>3) * 30 * units.Microsecond)
+		}
+		h.check()
+	}
+}
+
+// FuzzControl tells both ends of a connection lies in the middle of traffic, with the right
+// connection id. Nothing may panic or grow, and a bit that is set must be true; messages that were
+// lied about may stay incomplete. Whatever was said, closing brings all fences down.
+func FuzzControl(f *testing.F) {
+	for seed := range uint64(8) {
+		b := make([]byte, 400)
+		_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(b)
+		f.Add(b)
+	}
+	// Grants one after the other, never acknowledging what follows.
+	f.Add(bytes.Repeat([]byte{8 * 0, 1, 0x48, 1, 0x48, 0, 1, 0, 0x40, 0x40, 0, 0, 5, 20, 0xff}, 40))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h := newHostile(t)
+		h.play(b[:min(len(b), 2000)])
+		h.rest(20 * ms)
+		h.check()
+	})
+}
+
+// TestLiesChangeNothing: what can be told to be false is counted and has no other effect.
+func TestLiesChangeNothing(t *testing.T) {
+	const far = 1 << 40
+	h := newHostile(t)
+	var told [2]uint64
+	lies := func() {
+		for end, q := range h.qp {
+			nextRecv, granted := q.Frontier()
+			for _, f := range []wire.Frame{
+				{Type: wire.TypeCTS, ID: granted + 32, Length: 4096},
+				{Type: wire.TypeCTS, ID: far, Length: 4096},
+				{Type: wire.TypeCTS, ID: granted + 3, Length: uint64(2 * units.MiB)},
+				{Type: wire.TypeEnd, ID: nextRecv, Length: 3},
+				{Type: wire.TypeStart, ID: nextRecv, Length: 3},
+				{Type: wire.TypeAbort, ID: nextRecv},
+				{Type: wire.TypeAbort, ID: math.MaxUint64},
+				{Type: wire.TypeCompleted, ID: granted + 5, Code: uint8(sdr.Whole)},
+				{Type: wire.TypeCompleted, ID: 0, Code: 77},
+				{Type: wire.TypeAck, ID: 0, Code: 99, Count: math.MaxUint64},
+			} {
+				h.lie(end, f.Append(nil))
+				told[end]++
+				require.Equal(t, told[end], q.Stats().Control.Lies, "%v %d", f.Type, f.ID)
+			}
+		}
+	}
+	for n := range 100 {
+		h.postRecv()
+		s, err := h.qp[0].PostSend(h.src, 0, hostileBuffer-units.Bytes(n), sdr.SendOptions{})
+		require.NoError(t, err)
+		lies()
+		h.until(units.Second, func() bool {
+			all, err := h.recvs[0].Bitmap().AllSet()
+			require.NoError(t, err)
+			return all
+		})
+		lies()
+		h.check()
+		r := h.recvs[0]
+		h.complete(0)
+		h.until(units.Second, r.Done)
+		h.until(units.Second, func() bool { done, err := s.Poll(); require.NoError(t, err); return done })
+	}
+	require.NoError(t, h.qp[0].Err())
+	require.NoError(t, h.qp[1].Err())
+}
+
+// TestMalformedIsCounted cuts a datagram at every place.
+func TestMalformedIsCounted(t *testing.T) {
+	h := newHostile(t)
+	var b []byte
+	ends := map[int]bool{0: true}
+	for _, ty := range []wire.Type{wire.TypeCTS, wire.TypeEnd, wire.TypeScheme, wire.TypePing} {
+		f := wire.Frame{Type: ty, ID: 1 << 30, Bytes: []byte("bytes")}
+		b = f.Append(b)
+		ends[len(b)] = true
+	}
+	want := uint64(0)
+	for n := range len(b) + 1 {
+		h.lie(0, b[:n])
+		if !ends[n] {
+			want++
+		}
+		require.Equal(t, want, h.qp[0].Stats().Control.Malformed, "%d bytes", n)
+	}
+}
+
+// TestGrantWithoutEnd: a peer that grants and never acknowledges is not granted endless memory; one
+// that starts to acknowledge is served again.
+func TestGrantWithoutEnd(t *testing.T) {
+	h := newHostile(t)
+	_, granted := h.qp[0].Frontier()
+	for n := range uint64(1000) {
+		f := wire.Frame{Type: wire.TypeCTS, ID: granted + n, Length: 4096}
+		h.lie(0, f.Append(nil))
+	}
+	h.check()
+	require.Equal(t, 2*small.Split.Slots(), h.qp[0].Held().Grants)
+	for range 2 * small.Split.Slots() {
+		_, err := h.qp[0].PostSend(h.src, 0, 10, sdr.SendOptions{})
+		require.NoError(t, err)
+		h.rest(100 * units.Microsecond)
+	}
+	more := wire.Frame{Type: wire.TypeCTS, ID: granted + 32, Length: 4096}
+	h.lie(0, more.Append(nil))
+	require.Zero(t, h.qp[0].Held().Grants, "a START and an END of each message wait to be acknowledged")
+	require.Equal(t, 4*small.Split.Slots(), h.qp[0].Held().Told)
+	for _, ty := range []wire.Type{wire.TypeStart, wire.TypeEnd} {
+		f := wire.Frame{Type: wire.TypeAck, Code: uint8(ty), Count: 1 << 20}
+		h.lie(0, f.Append(nil))
+	}
+	h.lie(0, more.Append(nil))
+	require.Equal(t, 1, h.qp[0].Held().Grants)
+}
+
+// TestSchemeWithoutDriver: frames that nobody takes are not kept.
+func TestSchemeWithoutDriver(t *testing.T) {
+	h := newHostile(t)
+	f := wire.Frame{Type: wire.TypeScheme, Bytes: make([]byte, 1000)}
+	for range 100 {
+		h.lie(0, f.Append(nil))
+	}
+	require.Zero(t, h.qp[0].Held().Arena)
+}
+
+// deaf is a driver that counts fences and takes nothing else.
+type deaf struct{ fenced, events, bytes int }
+
+func (d *deaf) Progress(_ units.Instant, events []sdr.Event, _ []sdr.SentTag) units.Instant {
+	for _, e := range events {
+		d.events++
+		d.bytes += len(e.Bytes)
+		if e.Kind == sdr.EventFenced {
+			d.fenced++
+		}
+	}
+	return units.Never
+}
+
+func (d *deaf) Failed(error) {}
+
+// TestFloodLosesNoFence: frames beyond what a driver's queue holds are dropped, the end of a fence
+// is not.
+func TestFloodLosesNoFence(t *testing.T) {
+	d := new(deaf)
+	cfg := small
+	cfg.Driver = d
+	h := &hostile{pair: newPair(t, link(), cfg)}
+	mr := h.mr(0, 4096, false)
+	r, err := h.qp[0].PostRecvLabeled(mr, 0, 4096, sdr.RecvOptions{})
+	require.NoError(t, err)
+	h.rest(ms)
+	*d = deaf{}
+	require.NoError(t, r.Complete())
+	small, large := wire.Frame{Type: wire.TypeScheme}, wire.Frame{Type: wire.TypeScheme, Bytes: make([]byte, 3000)}
+	for range sdr.MaxEvents / 2 {
+		h.lie(0, large.Append(nil))
+	}
+	require.LessOrEqual(t, h.qp[0].Held().Arena, sdr.MaxArena)
+	for range sdr.MaxEvents {
+		h.lie(0, small.Append(nil))
+	}
+	require.Equal(t, sdr.MaxEvents, h.qp[0].Held().Events)
+	h.rest(ms)
+	require.Equal(t, 1, d.fenced)
+	require.Greater(t, d.bytes, sdr.MaxArena/2)
+}
