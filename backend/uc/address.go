@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// address is an open AddressHandle: a queue pair behind a peer's address.
+type address struct {
+	handle *handle
+	qpn    uint32
+}
+
+// handle is the kernel's address handle of a peer. All queue pairs of a peer share it. It outlives its
+// addresses, because a datagram in the send queue that finds it gone takes the whole queue pair to
+// its error state.
+type handle struct {
+	ah    *verbs.AH
+	users int
+	// age orders idle handles by when they became so.
+	age uint64
+}
+
+// maxIdleHandles bounds the handles that are kept without a user.
+const maxIdleHandles = 256
+
+// OpenAddress makes a handle with which datagrams reach a peer's UD queue pair.
+func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
+	if err := d.checkPeer(i); err != nil {
+		return 0, fmt.Errorf("uc: open address: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return 0, backend.ErrClosed
+	}
+	peer := i.Addr.WithZone("")
+	h := d.handles[peer]
+	if h == nil {
+		ah, err := d.pd.CreateAH(d.path(i, 0))
+		if err != nil {
+			return 0, fmt.Errorf("uc: open address: %w", closedOr(err))
+		}
+		h = &handle{ah: ah}
+		d.handles[peer] = h
+	}
+	h.users++
+	all := slices.Clone(*d.addrs.Load())
+	k := slices.Index(all, nil)
+	if k < 0 {
+		k = len(all)
+		all = append(all, nil)
+	}
+	all[k] = &address{handle: h, qpn: i.QPN}
+	d.addrs.Store(&all)
+	return backend.AddressHandle(k + 1), nil
+}
+
+// addressOf finds an open address, nil if there is none.
+func addressOf(all []*address, h backend.AddressHandle) *address {
+	if i := int(h) - 1; i >= 0 && i < len(all) {
+		return all[i]
+	}
+	return nil
+}
+
+// CloseAddress releases a handle.
+func (d *Device) CloseAddress(a backend.AddressHandle) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := slices.Clone(*d.addrs.Load())
+	x := addressOf(all, a)
+	if x == nil {
+		return nil
+	}
+	all[a-1] = nil
+	d.addrs.Store(&all)
+	h := x.handle
+	if h.users--; h.users > 0 || d.closed {
+		return nil
+	}
+	d.idleAge++
+	h.age = d.idleAge
+	return d.dropIdle()
+}
+
+// dropIdle destroys the handle that has been idle longest when there are too many; d.mu is held.
+func (d *Device) dropIdle() error {
+	var oldest netip.Addr
+	idle := 0
+	for a, h := range d.handles {
+		if h.users > 0 {
+			continue
+		}
+		if idle++; idle == 1 || h.age < d.handles[oldest].age {
+			oldest = a
+		}
+	}
+	if idle <= maxIdleHandles {
+		return nil
+	}
+	h := d.handles[oldest]
+	delete(d.handles, oldest)
+	if err := h.ah.Close(); err != nil {
+		return fmt.Errorf("uc: close address: %w", err)
+	}
+	return nil
+}

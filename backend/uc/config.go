@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net/netip"
+
+	"github.com/sdr-rdma/go-sdr/units"
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// A Config says which device to open. Only Device is needed.
+type Config struct {
+	// Device is the RDMA device's name, such as rxe0 or mlx5_0.
+	Device string
+	// Port is the device's port, from 1, which is the default.
+	Port int
+	// Addr is the address to use, one of those behind the port's GIDs. The peer's must be of the
+	// same family. By default an IPv4 address is taken, else an IPv6 one, a link-local one last.
+	Addr netip.Addr
+	// Logger hears of what happens to the device, never of packets. Default: slog.Default().
+	Logger *slog.Logger
+	// Rand makes packet sequence numbers; crypto/rand by default. Tests set it to repeat a run.
+	Rand io.Reader
+	// System is where devices are looked for; the zero value is the running system.
+	System verbs.System
+}
+
+func (c Config) withDefaults() Config {
+	if c.Port == 0 {
+		c.Port = 1
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Reader
+	}
+	return c
+}
+
+const (
+	// burstPackets is how many packets a receiver takes back to back: a quarter of the kernel's queue
+	// between a soft device's interface and the protocol (net.core.netdev_max_backlog, 1000 packets).
+	burstPackets = 256
+	// checkEvery is how often the device is asked whether it is still there.
+	checkEvery = units.Second
+)

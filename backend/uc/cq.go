@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// pollBatch is how many completions are taken from a ring at once.
+const pollBatch = 256
+
+// cq is one worker's completion queue: rings for sends, rings for receives, and the channel on which
+// they announce completions to a worker that sleeps.
+type cq struct {
+	d       *Device
+	entries int
+	waker   waker
+
+	// rings and uds, the UD queue pairs that receive here, are replaced under mu, never changed.
+	rings  atomic.Pointer[[]*ring]
+	uds    atomic.Pointer[[]*queuePair]
+	mu     sync.Mutex
+	closed bool // +checklocks:mu
+
+	// The rest is the poller's.
+	wcs     [pollBatch]verbs.WC
+	refill  []*queuePair // with receives to post again
+	dgrams  []dgram      // of the last Poll
+	first   int          // the ring to begin with
+	told    bool         // the device's end has been reported
+	held    [1]verbs.WC  // what Wait found when it armed
+	holding *ring        // whose held[0] is; nil: none
+}
+
+// NewCQ makes a completion queue.
+func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
+	if err := d.health.get(); err != nil {
+		return nil, err
+	}
+	if c.Entries < 1 {
+		return nil, fmt.Errorf("uc: new completion queue: %d entries: want at least 1", c.Entries)
+	}
+	ch, err := d.ctx.CreateCompChannel()
+	if err != nil {
+		return nil, fmt.Errorf("uc: %w", closedOr(err))
+	}
+	q := &cq{d: d, entries: c.Entries, waker: waker{ch: ch}}
+	q.rings.Store(&[]*ring{})
+	q.uds.Store(&[]*queuePair{})
+	return q, nil
+}
+
+// addRing makes a ring of n completions; c.mu is held.
+func (c *cq) addRing(sends bool, n int) (*ring, error) {
+	if n > c.d.maxCQE {
+		return nil, fmt.Errorf("uc: a completion queue of %d entries: %s has at most %d: choose fewer CQ entries, or a smaller send depth", n, c.d.cfg.Device, c.d.maxCQE)
+	}
+	v, err := c.d.ctx.CreateCQ(n, c.waker.ch)
+	if err != nil {
+		return nil, fmt.Errorf("uc: %w", closedOr(err))
+	}
+	r := &ring{cq: v, sends: sends, room: n}
+	all := append(slices.Clone(*c.rings.Load()), r)
+	c.rings.Store(&all)
+	return r, nil
+}
+
+// reserve finds a ring with room for n completions of sends or of receives, or makes one.
+func (c *cq) reserve(sends bool, n int) (*ring, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, backend.ErrClosed
+	}
+	for _, r := range *c.rings.Load() {
+		if r.sends == sends && r.reserve(n) {
+			return r, nil
+		}
+	}
+	r, err := c.addRing(sends, max(n, min(c.entries, c.d.maxCQE)))
+	if err != nil {
+		return nil, err
+	}
+	r.reserve(n)
+	return r, nil
+}
+
+// Poll takes completions from all rings, beginning with another one each time.
+func (c *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
+	c.recycle()
+	c.d.check(now)
+	c.mendAll()
+	rings := *c.rings.Load()
+	n := 0
+	var failed error
+	for i := range rings {
+		r := rings[(c.first+i)%len(rings)]
+		k, err := c.pollRing(r, dst[n:])
+		n += k
+		if err != nil {
+			failed = err
+		}
+	}
+	c.first++
+	c.postReceives()
+	if failed == nil {
+		failed = c.d.health.get()
+	}
+	return n, c.tell(failed)
+}
+
+// tell reports an error of the device once, for it is final, and Poll is called again and again; that
+// the device was closed, each time.
+func (c *cq) tell(err error) error {
+	err = closedOr(err)
+	if err == nil || errors.Is(err, backend.ErrClosed) {
+		return err
+	}
+	if c.told {
+		return nil
+	}
+	c.told = true
+	return err
+}
+
+// pollRing takes completions until the ring is empty or dst full.
+func (c *cq) pollRing(r *ring, dst []backend.Completion) (n int, err error) {
+	if c.holding == r && len(dst) > 0 {
+		c.holding = nil
+		n += c.take(r, &c.held[0], &dst[0])
+	}
+	var received, bytes uint64
+	for n < len(dst) {
+		want := min(len(dst)-n, len(c.wcs))
+		k, e := r.poll(c.wcs[:want])
+		for i := range k {
+			if c.take(r, &c.wcs[i], &dst[n]) == 1 {
+				if dst[n].Kind != backend.KindSent {
+					received++
+					bytes += uint64(dst[n].Len)
+				}
+				n++
+			}
+		}
+		if err = e; err != nil || k < want {
+			break
+		}
+	}
+	if received > 0 {
+		c.d.counters.packetsReceived.Add(received)
+		c.d.counters.bytesReceived.Add(bytes)
+	}
+	return n, err
+}
+
+// take turns a completion of the kernel into one of ours; 0 when there is nothing to report.
+func (c *cq) take(r *ring, wc *verbs.WC, out *backend.Completion) int {
+	q := c.d.qps.lookup(wc.QPN)
+	switch {
+	case q == nil: // closed since
+		return 0
+	case r.sends:
+		return q.sent(wc, out)
+	case q.dg != nil:
+		return c.datagram(q, wc, out)
+	}
+	if wc.Status != verbs.WCSuccess && wc.Status != verbs.WCRemoteAccessErr {
+		q.fail(fmt.Errorf("uc: QP %d can't receive any more: %v: connect anew", wc.QPN, wc.Status))
+		return 0
+	}
+	if q.owed++; q.owed == 1 {
+		c.refill = append(c.refill, q)
+	}
+	switch {
+	case wc.Status == verbs.WCRemoteAccessErr:
+		*out = backend.Completion{Cookie: q.cookie, Kind: backend.KindWrite, Status: backend.StatusRemoteAccess}
+		return 1
+	case wc.Opcode != verbs.WCRecvRDMAWrite || wc.Flags&verbs.WCWithImm == 0:
+		return 0 // a SEND, which the peer has no business to make
+	}
+	*out = backend.Completion{Cookie: q.cookie, Imm: wc.Imm, Len: wc.ByteLen, Kind: backend.KindWrite}
+	return 1
+}
+
+// postReceives replaces the receives that this Poll has seen consumed.
+func (c *cq) postReceives() {
+	for i, q := range c.refill {
+		q.postReceives()
+		c.refill[i] = nil
+	}
+	c.refill = c.refill[:0]
+}
+
+// Next is when to look at the device again.
+func (c *cq) Next() units.Instant {
+	if c.d.health.get() != nil {
+		return units.Never
+	}
+	return units.Instant(c.d.health.next.Load())
+}
+
+// Close destroys the rings. Its queue pairs must be closed.
+func (c *cq) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	for _, r := range *c.rings.Load() {
+		if err := r.cq.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
+			return fmt.Errorf("uc: close completion queue: %w", err)
+		}
+	}
+	c.closed = true
+	return c.waker.ch.Close()
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// Device is one port of an RDMA device of the kernel. Its methods may be called from any goroutine.
+type Device struct {
+	cfg  Config
+	log  *slog.Logger
+	ctx  *verbs.Context
+	pd   *verbs.PD
+	gid  verbs.GIDEntry
+	addr netip.Addr
+	caps backend.Caps
+	// maxCQE is the size of the largest completion queue.
+	maxCQE int
+
+	qps     qpnTable
+	regions atomic.Pointer[[]*region]
+	addrs   atomic.Pointer[[]*address]
+	health  health
+
+	counters struct {
+		packetsSent, packetsReceived, bytesSent, bytesReceived atomic.Uint64
+	}
+
+	mu      sync.Mutex
+	handles map[netip.Addr]*handle // address handles by peer; +checklocks:mu
+	idleAge uint64                 // +checklocks:mu
+	closed  bool                   // +checklocks:mu
+}
+
+var _ backend.Device = (*Device)(nil)
+
+// origin is the zero of every device's clock.
+var origin = time.Now()
+
+// Open opens a device. Close it, or the device can't be removed from the system.
+func Open(cfg Config) (*Device, error) {
+	cfg = cfg.withDefaults()
+	ctx, err := cfg.System.Open(cfg.Device)
+	if err != nil {
+		return nil, fmt.Errorf("uc: %w", err)
+	}
+	d := &Device{cfg: cfg, ctx: ctx, log: cfg.Logger.With("device", cfg.Device), handles: map[netip.Addr]*handle{}}
+	d.regions.Store(&[]*region{})
+	d.addrs.Store(&[]*address{})
+	d.health.next.Store(int64(d.Now().Add(checkEvery)))
+	if err := d.start(); err != nil {
+		return nil, errors.Join(err, ctx.Close())
+	}
+	return d, nil
+}
+
+// start chooses the GID, finds out what the device can do, and makes its protection domain.
+func (d *Device) start() error {
+	port, err := d.ctx.QueryPort(d.cfg.Port)
+	if err != nil {
+		return fmt.Errorf("uc: %w", err)
+	}
+	if port.State != verbs.PortActive {
+		return fmt.Errorf("uc: %s port %d: %w: it is %v: bring its network interface%s up", d.cfg.Device, d.cfg.Port, ErrNotReady, port.State, d.netdev())
+	}
+	table, err := d.ctx.GIDTable()
+	if err != nil {
+		return fmt.Errorf("uc: %w", err)
+	}
+	if d.gid, err = chooseGID(table, d.cfg.Device, d.cfg.Port, d.cfg.Addr); err != nil {
+		return err
+	}
+	d.addr = d.gid.GID.Addr()
+	attr, err := d.ctx.QueryDevice()
+	if err != nil {
+		return fmt.Errorf("uc: %w", err)
+	}
+	d.maxCQE = int(attr.MaxCQE)
+	if d.pd, err = d.ctx.AllocPD(); err != nil {
+		return fmt.Errorf("uc: %w", err)
+	}
+	d.caps = makeCaps(port.ActiveMTU, d.addr.Is6(), d.ctx.DeregisterFences())
+	return nil
+}
+
+// netdev is the interface's name with a space before it, or nothing.
+func (d *Device) netdev() string {
+	if n := d.ctx.Info().Netdev; n != "" {
+		return " " + n
+	}
+	return ""
+}
+
+func makeCaps(mtu verbs.MTU, ipv6, fence bool) backend.Caps {
+	c := backend.Caps{
+		Backend: "uc", DeadKey: backend.DeadKeySilent, Fence: backend.FenceTimed, HostPackets: true, NeedsReceives: true,
+		MinMTU: roce.MTU256.Bytes(), MaxMTU: roce.MTU4096.Bytes(), PathMTU: units.Bytes(mtu.Bytes()),
+		MaxDatagram: units.Bytes(mtu.Bytes()), RecvBurst: burstPackets * units.Bytes(mtu.Bytes()),
+		HeaderBytes: roce.IPv4WriteImmOverhead,
+	}
+	if fence {
+		c.Fence = backend.FenceProved
+	}
+	if ipv6 {
+		c.HeaderBytes = roce.IPv6WriteImmOverhead
+	}
+	return c
+}
+
+// Caps says what the device can do.
+func (d *Device) Caps() backend.Caps { return d.caps }
+
+// Now reads the monotonic clock.
+func (d *Device) Now() units.Instant { return units.Instant(time.Since(origin)) }
+
+// Addr is the address behind the GID that the device uses.
+func (d *Device) Addr() netip.Addr { return d.addr }
+
+// Stats is a snapshot of the counters. A packet counts as sent when it is posted, as received when
+// its completion is polled; drops happen in the kernel and are not counted here.
+func (d *Device) Stats() backend.Stats {
+	c := &d.counters
+	return backend.Stats{
+		PacketsSent: c.packetsSent.Load(), PacketsReceived: c.packetsReceived.Load(),
+		BytesSent: c.bytesSent.Load(), BytesReceived: c.bytesReceived.Load(),
+	}
+}
+
+// randomPSN draws the first packet sequence number of a queue pair.
+func (d *Device) randomPSN() (uint32, error) {
+	var b [4]byte
+	if _, err := io.ReadFull(d.cfg.Rand, b[:]); err != nil {
+		return 0, fmt.Errorf("uc: draw a packet sequence number: %w", err)
+	}
+	return binary.NativeEndian.Uint32(b[:]) & roce.PSNMask, nil
+}
+
+// Close destroys everything that is still open, in an order that the kernel allows, and closes the
+// device. Calls that are under way, and later ones, return backend.ErrClosed.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	d.health.end(backend.ErrClosed)
+	return d.ctx.Close()
+}
+
+// closedOr replaces the verbs package's word for a closed object by the contract's.
+func closedOr(err error) error {
+	if errors.Is(err, verbs.ErrClosed) {
+		return backend.ErrClosed
+	}
+	return err
+}

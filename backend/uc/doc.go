@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package uc is a backend.Device on the UC queue pairs of an RDMA device of the kernel, by way of
+// package verbs: no cgo, no libibverbs.
+//
+//	dev, err := uc.Open(uc.Config{Device: "rxe0"})
+//	ctx, err := sdr.NewContext(dev, sdr.ContextConfig{})
+//
+// Package softroce opens Soft-RoCE devices through it, and makes them where there are none.
+//
+// # Data
+//
+// Each channel and generation of an sdr QP is one UC queue pair, and each packet one RDMA write with
+// immediate, at most the path MTU long. A batch of writes is one doorbell; polling, and posting the
+// receives that writes with immediate consume, are no system call at all. The receives carry no
+// memory. They belong to their queue pair: with a receive queue shared by several, rxe takes one for
+// each late packet. The channel chooses the flow label, and with it the UDP source port, which is
+// what switches spread flows by.
+//
+// # Keys
+//
+// Each message has a key of its own: Expose registers its range, and revoking it is deregistering it.
+// Where verbs says that deregistration is a fence (rxe since Linux 6.0) no byte lands after
+// Table.Revoked has reported true, not even of a packet whose copy had begun; elsewhere Caps say
+// backend.FenceTimed. Registration pins the range anew, in one system call that takes some
+// microseconds and, for large messages, time for each page; a region's memory counts twice against
+// the memlock limit while a message is exposed.
+//
+// A write through a dead key is dropped without a trace. Keys are reused only after hundreds of
+// thousands of others, but they are 32 bits and no secret: all queue pairs of a device are in one
+// protection domain, so a peer that guesses a key can write to what is exposed to another peer, as is
+// so with any RDMA service in one domain. Open a Device for each tenant that must not.
+//
+// # Control
+//
+// Datagrams travel over one UD queue pair per sdr.Context. Their memory is the device's, 5 MiB of it.
+//
+// # Limits
+//
+// The devices are those that package verbs can drive. Drops are not seen from user space, so
+// Stats().Drops is empty; the counters of the device itself are in sysfs (hw_counters).
+package uc

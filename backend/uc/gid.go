@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// ErrNotReady is what Open returns for a port that is down or has no address yet. A device gets its
+// addresses some milliseconds after it was made.
+var ErrNotReady = errors.New("the port is not ready")
+
+// chooseGID finds the entry of a GID table for an address, or the best one when want is invalid.
+// Only RoCEv2 entries count: package sdr exchanges IP addresses.
+func chooseGID(table []verbs.GIDEntry, device string, port int, want netip.Addr) (verbs.GIDEntry, error) {
+	var best verbs.GIDEntry
+	rank := 0
+	var have []string
+	for _, e := range table {
+		if e.Port != port || e.Type != verbs.GIDRoCEv2 {
+			continue
+		}
+		a := e.GID.Addr()
+		have = append(have, a.String())
+		if want.IsValid() {
+			if a == want.Unmap().WithZone("") {
+				return e, nil
+			}
+			continue
+		}
+		if r := rankAddr(a); r > rank {
+			best, rank = e, r
+		}
+	}
+	switch {
+	case rank > 0:
+		return best, nil
+	case len(have) == 0:
+		return best, fmt.Errorf("uc: %s port %d: %w: it has no RoCEv2 GID: bring its network interface up and give it an address (ip link set dev IFACE up; ip addr add ADDRESS dev IFACE)", device, port, ErrNotReady)
+	}
+	return best, fmt.Errorf("uc: %s port %d: %w: it has no GID for address %v: it has %s", device, port, ErrNotReady, want, strings.Join(have, ", "))
+}
+
+// rankAddr orders addresses by how likely peers can reach them.
+func rankAddr(a netip.Addr) int {
+	switch {
+	case a.Is4():
+		return 3
+	case !a.IsLinkLocalUnicast():
+		return 2
+	}
+	return 1
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+func TestChooseGID(t *testing.T) {
+	entry := func(index int, kind verbs.GIDType, addr string) verbs.GIDEntry {
+		return verbs.GIDEntry{Port: 1, Index: index, Type: kind, GID: verbs.GIDFromAddr(netip.MustParseAddr(addr))}
+	}
+	table := []verbs.GIDEntry{
+		entry(0, verbs.GIDRoCEv1, "192.0.2.1"),
+		entry(1, verbs.GIDRoCEv2, "fe80::1"),
+		entry(2, verbs.GIDRoCEv2, "2001:db8::1"),
+		entry(3, verbs.GIDRoCEv2, "192.0.2.1"),
+	}
+	for _, c := range []struct {
+		name  string
+		table []verbs.GIDEntry
+		port  int
+		addr  string
+		index int
+		err   string
+	}{
+		{"IPv4 first", table, 1, "", 3, ""},
+		{"then IPv6", table[:3], 1, "", 2, ""},
+		{"link-local last", table[:2], 1, "", 1, ""},
+		{"by address", table, 1, "2001:db8::1", 2, ""},
+		{"RoCEv2 of two with the address", table, 1, "192.0.2.1", 3, ""},
+		{"mapped address", table, 1, "::ffff:192.0.2.1", 3, ""},
+		{"address with zone", table, 1, "fe80::1%eth0", 1, ""},
+		{"no such address", table, 1, "192.0.2.9", 0, "it has fe80::1, 2001:db8::1, 192.0.2.1"},
+		{"RoCEv1 only", table[:1], 1, "", 0, "ip addr add"},
+		{"other port", table, 2, "", 0, "port 2: the port is not ready: it has no RoCEv2 GID"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var want netip.Addr
+			if c.addr != "" {
+				want = netip.MustParseAddr(c.addr)
+			}
+			e, err := chooseGID(c.table, "rxe0", c.port, want)
+			if c.err != "" {
+				require.ErrorContains(t, err, c.err)
+				require.ErrorIs(t, err, ErrNotReady)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.index, e.Index)
+		})
+	}
+}

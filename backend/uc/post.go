@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// postBatch is how many writes go to the kernel by one doorbell.
+const postBatch = 64
+
+// batches lends out the requests that a post fills in: a queue pair of its own would have to keep
+// 13 KiB for them.
+var batches = sync.Pool{New: func() any { return new([postBatch]verbs.SendWR) }}
+
+// silent is the WRID of sends that nobody waits for. They complete only when they fail.
+const silent = 1<<64 - 1
+
+// PostWrites posts writes in batches of one doorbell each. It takes fewer than all when the send queue
+// is full. No WRID may be 2^64-1.
+func (q *queuePair) PostWrites(_ units.Instant, w []backend.Write) (int, error) {
+	if err := q.usable(); err != nil {
+		return 0, err
+	}
+	if q.dg != nil {
+		return 0, errors.New("uc: post writes: not a UC queue pair")
+	}
+	batch := batches.Get().(*[postBatch]verbs.SendWR)
+	defer batches.Put(batch)
+	taken := 0
+	for taken < len(w) {
+		n, bytes, bad := q.fill(batch, w[taken:])
+		k, err := q.qp.PostSend(batch[:n])
+		taken += k
+		q.count(k, bytes)
+		switch {
+		case errors.Is(err, verbs.ErrQueueFull):
+			return taken, nil
+		case err != nil:
+			return taken, fmt.Errorf("uc: %w", closedOr(err))
+		case bad != nil:
+			return taken, bad
+		}
+	}
+	return taken, nil
+}
+
+func (q *queuePair) count(packets int, bytes uint64) {
+	if packets > 0 {
+		q.d.counters.packetsSent.Add(uint64(packets))
+		q.d.counters.bytesSent.Add(bytes)
+	}
+}
+
+// fill translates a batch; bad says what is wrong with the write after the last one filled.
+func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n int, bytes uint64, bad error) {
+	limit := uint32(q.mtu.Bytes())
+	for n = range w[:min(len(w), postBatch)] {
+		x, wr := &w[n], &batch[n]
+		*wr = verbs.SendWR{WRID: silent, Opcode: verbs.OpRDMAWriteWithImm, Imm: x.Imm, RKey: x.RKey, RemoteAddr: x.VA}
+		if x.Signaled {
+			wr.WRID, wr.Flags = x.WRID, verbs.SendSignaled
+		}
+		if x.Length == 0 {
+			continue
+		}
+		l, err := q.table.local(x.LKey)
+		if err != nil {
+			return n, bytes, fmt.Errorf("uc: register the source of a write: %w", err)
+		}
+		if l == nil || x.Length > limit || x.Offset < 0 || x.Offset > l.region.Len() || units.Bytes(x.Length) > l.region.Len()-x.Offset {
+			return n, bytes, fmt.Errorf("uc: post writes: %d bytes at %d of region %d: no such range of registered memory, or more than the MTU %d", x.Length, x.Offset, x.LKey, limit)
+		}
+		wr.Local = verbs.SGE{Addr: l.mr.IOVA() + uint64(x.Offset), Length: x.Length, LKey: l.mr.LKey()}
+		bytes += uint64(x.Length)
+	}
+	return min(len(w), postBatch), bytes, nil
+}
+
+// sent reports a send completion; those of sends that nobody waits for are failures.
+func (q *queuePair) sent(wc *verbs.WC, out *backend.Completion) int {
+	status := backend.StatusOK
+	switch wc.Status {
+	case verbs.WCSuccess:
+	case verbs.WCFlushErr:
+		status = backend.StatusFlushed
+		q.sendFailed(wc)
+	default:
+		status = backend.StatusError
+		q.sendFailed(wc)
+	}
+	if wc.WRID == silent {
+		return 0
+	}
+	*out = backend.Completion{WRID: wc.WRID, Cookie: q.cookie, Kind: backend.KindSent, Status: status}
+	return 1
+}
+
+// sendFailed notes a failure, which has taken the queue pair to its error state.
+func (q *queuePair) sendFailed(wc *verbs.WC) {
+	if q.dg != nil {
+		q.dg.broken.Store(true) // PostDatagrams mends it
+		return
+	}
+	q.fail(fmt.Errorf("uc: QP %d can't send any more: %v: is the network interface%s up, with its address and a route to the peer? Connect anew",
+		wc.QPN, wc.Status, q.d.netdev()))
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// queuePair is a UC or UD queue pair.
+type queuePair struct {
+	d              *Device
+	qp             *verbs.QP
+	sendCQ, recvCQ *cq
+	// sendRing and recvRing have room for sendDepth and depth completions.
+	sendRing, recvRing *ring
+	typ                backend.QPType
+	// table is where the peer may write, and the domain of what is sent. A queue pair that was made
+	// without one has an empty one of its own.
+	table            *table
+	ownTable         bool
+	cookie           uint32
+	psn              uint32
+	mtu              verbs.MTU
+	channel          int
+	sendDepth, depth int
+	dg               *datagrams
+	// owed are receives to post again; the poller's.
+	owed int
+	// failure is why no send gets out any more.
+	failure atomic.Pointer[error]
+	closing sync.Once
+}
+
+// NewQP makes a queue pair with its receives posted.
+func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
+	q, err := d.newQP(c)
+	if err != nil {
+		return nil, fmt.Errorf("uc: new queue pair: %w", closedOr(err))
+	}
+	return q, nil
+}
+
+func (d *Device) newQP(c backend.QPConfig) (*queuePair, error) {
+	q := &queuePair{d: d, typ: c.Type, cookie: c.Cookie, channel: c.Channel, sendDepth: max(c.SendDepth, 1)}
+	// The kernel's rings have one entry less than a power of two. A UC receive is nothing but an entry,
+	// so all are posted.
+	q.depth = 1<<bits.Len(uint(max(c.RecvDepth, 1))) - 1
+	if c.Type == backend.UD {
+		q.sendDepth, q.depth = datagramSlots(c.SendDepth)-1, max(c.RecvDepth, 1)
+	}
+	if err := q.configure(c); err != nil {
+		return nil, err
+	}
+	var err error
+	if q.psn, err = d.randomPSN(); err != nil {
+		return nil, err
+	}
+	if q.sendRing, err = q.sendCQ.reserve(true, q.sendDepth); err != nil {
+		return nil, err
+	}
+	if q.recvRing, err = q.recvCQ.reserve(false, q.depth); err != nil {
+		q.sendRing.retire(q.sendDepth)
+		return nil, err
+	}
+	if err := q.create(c); err != nil {
+		return nil, errors.Join(err, q.retire())
+	}
+	return q, nil
+}
+
+// retire gives back what the queue pair had besides the kernel's object.
+func (q *queuePair) retire() error {
+	q.sendRing.retire(q.sendDepth)
+	q.recvRing.retire(q.depth)
+	if q.table == nil {
+		return nil
+	}
+	err := q.table.leave()
+	if q.ownTable {
+		err = errors.Join(err, q.table.Close())
+	}
+	return err
+}
+
+// configure checks what the caller gave.
+func (q *queuePair) configure(c backend.QPConfig) (err error) {
+	d := q.d
+	if err := d.health.get(); err != nil {
+		return err
+	}
+	if q.mtu, err = verbs.MTUFromBytes(int(c.MTU)); err != nil {
+		return err
+	}
+	if c.MTU > d.caps.PathMTU {
+		return fmt.Errorf("MTU %d: %s carries at most %d: raise the MTU of its network interface%s to at least %d, or choose a smaller one",
+			int64(c.MTU), d.cfg.Device, int64(d.caps.PathMTU), d.netdev(), int64(c.MTU)+interfaceOverhead)
+	}
+	var ok1, ok2 bool
+	q.sendCQ, ok1 = c.SendCQ.(*cq)
+	q.recvCQ, ok2 = c.RecvCQ.(*cq)
+	if !ok1 || !ok2 || q.sendCQ.d != d || q.recvCQ.d != d {
+		return errors.New("SendCQ and RecvCQ must be queues of this device")
+	}
+	if c.Table != nil {
+		t, ok := c.Table.(*table)
+		if !ok || t.d != d {
+			return errors.New("the table is of another device")
+		}
+		q.table = t
+	}
+	if c.Type != backend.UC && c.Type != backend.UD {
+		return fmt.Errorf("unknown type %d", c.Type)
+	}
+	if c.Channel < 0 {
+		return fmt.Errorf("channel %d is negative", c.Channel)
+	}
+	return nil
+}
+
+// interfaceOverhead is what rxe wants of an interface's MTU besides the payload.
+const interfaceOverhead = 80
+
+// domain is the protection domain for the queue pair: its table's, and for datagrams the device's.
+func (q *queuePair) domain() (*verbs.PD, error) {
+	if q.typ == backend.UD {
+		return q.d.pd, nil
+	}
+	if q.table == nil {
+		t, err := q.d.NewTable(backend.TableConfig{Slots: 1, MaxMessage: 1})
+		if err != nil {
+			return nil, err
+		}
+		q.table, q.ownTable = t.(*table), true
+	}
+	return q.table.pd, nil
+}
+
+// create makes the kernel's queue pair, enters it in the table of numbers and posts its receives.
+func (q *queuePair) create(c backend.QPConfig) error {
+	pd, err := q.domain()
+	if err != nil {
+		return err
+	}
+	if q.table != nil {
+		if err := q.table.join(); err != nil {
+			q.table = nil // nothing to leave
+			return err
+		}
+	}
+	init := verbs.QPInitAttr{Type: verbs.UC, SendCQ: q.sendRing.cq, RecvCQ: q.recvRing.cq,
+		Cap: verbs.QPCap{MaxSendWR: q.sendDepth, MaxRecvWR: q.depth, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	if q.typ == backend.UD {
+		init.Type = verbs.UD
+	}
+	if q.qp, err = pd.CreateQP(init); err != nil {
+		return err
+	}
+	q.d.qps.set(q.qp.Num(), q)
+	if q.typ == backend.UD {
+		err = q.startDatagrams()
+	} else {
+		err = q.init(c.Table != nil)
+	}
+	if err != nil {
+		q.d.qps.set(q.qp.Num(), nil)
+		return errors.Join(err, q.qp.Close())
+	}
+	return nil
+}
+
+// init takes a UC queue pair to INIT, where it can hold receives, and posts them: they are there when
+// the peer's first packet comes.
+func (q *queuePair) init(writable bool) error {
+	attr := verbs.QPAttr{State: verbs.Init, Port: uint8(q.d.cfg.Port)}
+	if writable {
+		attr.Access = verbs.AccessRemoteWrite
+	}
+	if err := q.qp.Modify(&attr, verbs.MaskState|verbs.MaskPKeyIndex|verbs.MaskPort|verbs.MaskAccess); err != nil {
+		return err
+	}
+	q.owed = q.depth
+	q.postReceives()
+	return q.usable()
+}
+
+// noMemory are receives without memory, for writes with immediate. Nobody changes them.
+var noMemory [pollBatch]verbs.RecvWR
+
+// postReceives posts what is owed.
+func (q *queuePair) postReceives() {
+	for q.owed > 0 {
+		n, err := q.qp.PostRecv(noMemory[:min(q.owed, len(noMemory))])
+		q.owed -= n
+		if err != nil {
+			if !errors.Is(err, verbs.ErrClosed) {
+				q.fail(fmt.Errorf("uc: post receives: %w", err))
+			}
+			q.owed = 0
+			return
+		}
+	}
+}
+
+// fail makes later posts return err; the first reason stays.
+func (q *queuePair) fail(err error) { q.failure.CompareAndSwap(nil, &err) }
+
+// usable is why nothing can be posted, or nil.
+func (q *queuePair) usable() error {
+	if err := q.d.health.get(); err != nil {
+		return err
+	}
+	if p := q.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Info is what the peer needs in order to connect.
+func (q *queuePair) Info() backend.QPInfo {
+	return backend.QPInfo{Addr: q.d.addr, Port: roce.UDPPort, QPN: q.qp.Num(), PSN: q.psn, MTU: units.Bytes(q.mtu.Bytes())}
+}
+
+// Connect takes a UC queue pair to RTS. A peer with MTU 0 is taken to have the same.
+func (q *queuePair) Connect(i backend.QPInfo) error {
+	if q.typ != backend.UC {
+		return errors.New("uc: connect: only UC queue pairs are connected; use OpenAddress for UD")
+	}
+	if i.MTU != 0 && i.MTU != units.Bytes(q.mtu.Bytes()) {
+		return fmt.Errorf("uc: connect: MTU %v here and %d at the peer: choose the same at both ends", q.mtu, int64(i.MTU))
+	}
+	if err := q.d.checkPeer(i); err != nil {
+		return fmt.Errorf("uc: connect: %w", err)
+	}
+	if q.qp.State() != verbs.Init {
+		return errors.New("uc: connect: the queue pair is connected already")
+	}
+	err := q.qp.Connect(verbs.ConnectConfig{
+		Port: q.d.cfg.Port, Path: q.d.path(i, q.channel), PathMTU: q.mtu, RemoteQPN: i.QPN, LocalPSN: q.psn, RemotePSN: i.PSN,
+	})
+	if err != nil {
+		return fmt.Errorf("uc: connect: %w", closedOr(err))
+	}
+	return nil
+}
+
+// checkPeer finds what is wrong with a peer's address before the kernel does.
+func (d *Device) checkPeer(i backend.QPInfo) error {
+	switch {
+	case i.Port != roce.UDPPort:
+		return fmt.Errorf("the peer receives on UDP port %d, and RDMA devices send to %d only: let it use that port", i.Port, roce.UDPPort)
+	case !i.Addr.IsValid() || i.Addr.Is4() != d.addr.Is4():
+		return fmt.Errorf("the peer's address is %v and this device's %v: choose addresses of one family at both ends", i.Addr, d.addr)
+	}
+	return d.health.get()
+}
+
+// path is the way to a peer. The flow label chooses the UDP source port, 0xc000 and the channel's
+// number from 1; label 0 would leave it to the device.
+func (d *Device) path(i backend.QPInfo, channel int) verbs.AHAttr {
+	const ports = 1 << 14
+	return verbs.AHAttr{
+		DGID: verbs.GIDFromAddr(i.Addr.WithZone("")), SGIDIndex: d.gid.Index, Port: d.cfg.Port,
+		FlowLabel: uint32(channel%(ports-1)) + 1,
+	}
+}
+
+// Close destroys the queue pair: the kernel reads no memory for it any more when it returns.
+func (q *queuePair) Close() error {
+	err := q.qp.Close()
+	if err != nil && !errors.Is(err, verbs.ErrClosed) {
+		return fmt.Errorf("uc: %w", err)
+	}
+	q.closing.Do(func() {
+		q.d.qps.set(q.qp.Num(), nil)
+		err = q.retire()
+		if q.dg != nil {
+			q.recvCQ.setUD(q, false)
+			err = q.dg.close()
+		}
+		q.fail(backend.ErrClosed)
+	})
+	return closedOr(err)
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// region is registered memory. Its MR keeps it pinned, and shows at once whether that is allowed. It
+// is in the device's own protection domain; tables register what they send from, and each message
+// that they expose, in theirs.
+type region struct {
+	d      *Device
+	mr     *verbs.MR
+	mem    []byte
+	access backend.Access
+	// index is the region's place in Device.regions, and LKey one more.
+	index int
+	// exposed counts table entries; closedRegion once closed.
+	exposed atomic.Int64
+
+	mu     sync.Mutex
+	closed bool                // +checklocks:mu
+	users  map[*table]struct{} // tables that send from it; +checklocks:mu
+}
+
+const closedRegion = -1 << 62
+
+// Register pins mem for the device. mem must not be empty.
+func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, error) {
+	if err := d.health.get(); err != nil {
+		return nil, err
+	}
+	mr, err := d.pd.RegisterMR(mem, verbs.AccessLocalWrite)
+	if err != nil {
+		return nil, fmt.Errorf("uc: %w", closedOr(err))
+	}
+	r := &region{d: d, mr: mr, mem: mem, access: access, users: map[*table]struct{}{}}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := slices.Clone(*d.regions.Load())
+	if r.index = slices.Index(all, nil); r.index < 0 {
+		r.index = len(all)
+		all = append(all, nil)
+	}
+	all[r.index] = r
+	d.regions.Store(&all)
+	return r, nil
+}
+
+// LKey names the region in writes to this device; it is no key of the hardware's.
+func (r *region) LKey() uint32 { return uint32(r.index) + 1 }
+
+// Len is the region's length.
+func (r *region) Len() units.Bytes { return units.Bytes(len(r.mem)) }
+
+// Bytes is the memory.
+func (r *region) Bytes() []byte { return r.mem }
+
+// Close deregisters the memory. The closing of its device has done so already.
+func (r *region) Close() error {
+	if r.exposed.Load() < 0 || errors.Is(r.d.health.get(), backend.ErrClosed) {
+		return nil
+	}
+	if !r.exposed.CompareAndSwap(0, closedRegion) {
+		return backend.ErrBusy
+	}
+	d := r.d
+	d.mu.Lock()
+	all := slices.Clone(*d.regions.Load())
+	all[r.index] = nil
+	d.regions.Store(&all)
+	d.mu.Unlock()
+	var errs []error
+	for _, t := range r.end() {
+		errs = append(errs, t.forget(r))
+	}
+	errs = append(errs, r.mr.Close())
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("uc: %w", err)
+	}
+	return nil
+}
+
+// use enters a table that sends from the region; false once the region is closed.
+func (r *region) use(t *table) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.closed {
+		r.users[t] = struct{}{}
+	}
+	return !r.closed
+}
+
+func (r *region) unuse(t *table) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.users, t)
+}
+
+// end closes the list of users and returns it.
+func (r *region) end() []*table {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	return slices.Collect(maps.Keys(r.users))
+}
+
+// hold counts a table entry; it fails once the region is closed.
+func (r *region) hold() error {
+	if r.exposed.Add(1) <= 0 {
+		r.exposed.Add(-1)
+		return fmt.Errorf("uc: memory region: %w", backend.ErrClosed)
+	}
+	return nil
+}
+
+func (r *region) release() { r.exposed.Add(-1) }
+
+// regionOf finds the region of a write, nil if there is none.
+func regionOf(all []*region, lkey uint32) *region {
+	if i := int(lkey) - 1; i >= 0 && i < len(all) {
+		return all[i]
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+func TestOpenWithoutDevice(t *testing.T) {
+	empty := verbs.System{Sys: t.TempDir(), Dev: t.TempDir()}
+	_, err := Open(Config{Device: "rxe0", System: empty})
+	require.ErrorIs(t, err, verbs.ErrNoDevice)
+	require.ErrorContains(t, err, "modprobe")
+}
+
+func TestQPNTable(t *testing.T) {
+	var table qpnTable
+	a, b := new(queuePair), new(queuePair)
+	table.set(0x11, a)
+	table.set(1<<24-1, b)
+	require.Same(t, a, table.lookup(0x11))
+	require.Same(t, b, table.lookup(1<<24-1))
+	require.Nil(t, table.lookup(0x12))
+	require.Nil(t, table.lookup(0x800000))
+	table.set(0x11, nil)
+	require.Nil(t, table.lookup(0x11))
+}
+
+func TestRegionOf(t *testing.T) {
+	r := new(region)
+	all := []*region{nil, r}
+	require.Nil(t, regionOf(all, 0))
+	require.Nil(t, regionOf(all, 1), "closed")
+	require.Same(t, r, regionOf(all, 2))
+	require.Nil(t, regionOf(all, 3))
+	require.Nil(t, regionOf(all, 1<<32-1))
+}
+
+// TestDatagramSlots: the kernel's queue has one entry less than a power of two, and so has a free slot.
+func TestDatagramSlots(t *testing.T) {
+	for depth, slots := range map[int]int{0: 2, 1: 2, 2: 4, 255: 256, 256: 512} {
+		require.Equal(t, slots, datagramSlots(depth), depth)
+		require.GreaterOrEqual(t, datagramSlots(depth)-1, depth)
+	}
+}
+
+// TestPeer: what the kernel would say with EINVAL, or not at all.
+func TestPeer(t *testing.T) {
+	d := &Device{addr: netip.MustParseAddr("192.0.2.1")}
+	good := backend.QPInfo{Addr: netip.MustParseAddr("192.0.2.2"), Port: 4791}
+	require.NoError(t, d.checkPeer(good))
+	port, family, none := good, good, good
+	port.Port, family.Addr, none.Addr = 5000, netip.MustParseAddr("fe80::1"), netip.Addr{}
+	require.ErrorContains(t, d.checkPeer(port), "UDP port 5000, and RDMA devices send to 4791 only")
+	require.ErrorContains(t, d.checkPeer(family), "choose addresses of one family")
+	require.Error(t, d.checkPeer(none))
+	d.health.end(ErrRemoved)
+	require.ErrorIs(t, d.checkPeer(good), ErrRemoved)
+}
+
+// TestChannelsHavePorts: each channel has a flow label of its own, never 0, and in the 14 bits that
+// become the UDP source port.
+func TestChannelsHavePorts(t *testing.T) {
+	d := &Device{}
+	seen := map[uint32]bool{}
+	for channel := range 64 {
+		l := d.path(backend.QPInfo{Addr: netip.MustParseAddr("::1")}, channel).FlowLabel
+		require.NotZero(t, l)
+		require.Less(t, l, uint32(1<<14))
+		require.False(t, seen[l])
+		seen[l] = true
+	}
+	require.NotZero(t, d.path(backend.QPInfo{Addr: netip.MustParseAddr("::1")}, 1<<14-1).FlowLabel)
+}
+
+// TestRingRoom: completions of closed queue pairs take room until the ring has been seen empty.
+func TestRingRoom(t *testing.T) {
+	r := &ring{room: 10}
+	require.True(t, r.reserve(6))
+	require.False(t, r.reserve(5))
+	r.retire(6)
+	require.False(t, r.reserve(5), "not before a poll")
+	require.True(t, r.reserve(4))
+}
