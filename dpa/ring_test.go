@@ -24,18 +24,20 @@ type cqRing interface {
 
 // A uverbsWC is a completion of rxe: struct ib_uverbs_wc (kernel rdma/ib_user_verbs.h), 48 bytes in a
 // slot of 64 (rdma/rdma_user_rxe.h: elements are rounded up to a power of two).
+//
+//nolint:unused // every field is there for its offset, which TestRingLayouts checks
 type uverbsWC struct {
-	wrID           uint64
-	status, opcode uint32
-	_              uint32 // vendor_err
-	byteLen        uint32
-	imm            uint32 // big endian
-	qpNum, _       uint32 // and src_qp
-	wcFlags        uint32
-	_, _           uint16 // pkey_index, slid
-	_, _, _        uint8  // sl, dlid_path_bits, port_num
-	_              uint8
-	_              [16]byte // rest of the element
+	wrID             uint64
+	status, opcode   uint32
+	vendorErr        uint32
+	byteLen          uint32
+	imm              uint32 // big endian
+	qpNum, srcQP     uint32
+	wcFlags          uint32
+	pkeyIndex, slid  uint16
+	sl, path, port   uint8
+	_                uint8
+	restOfTheElement [16]byte
 }
 
 const (
