@@ -187,6 +187,9 @@ func (q *QP) Close() error {
 			q.doorbell.Free()
 			err = errors.Join(err, q.sq.Unmap(), q.rq.Unmap())
 		}
+		if errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("%w: detach it from its multicast groups first", err)
+		}
 		return err
 	})
 }
@@ -199,7 +202,10 @@ func (q *QP) destroy() error {
 	return q.ctx.do(call)
 }
 
-// AttachMulticast has a UD QP receive the datagrams of a multicast group; on RoCE lid is 0.
+// AttachMulticast has a UD QP receive the datagrams of a multicast group; on RoCE lid is 0. On RoCEv2
+// the host's IP layer must have joined the group on the interface, too, or it drops the packets
+// before the device sees them (any socket can join, as net.ListenMulticastUDP does). A QP can't be
+// closed while it is attached.
 func (q *QP) AttachMulticast(group GID, lid uint16) error {
 	in := uapi.AttachMcast{Gid: group, QpHandle: q.handle, Mlid: lid}
 	err := write[uapi.AttachMcast, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_ATTACH_MCAST, &in, nil)
