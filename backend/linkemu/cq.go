@@ -55,6 +55,9 @@ const maxSignals = 256
 
 // NewCQ implements backend.Device.
 func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
+	if c.Entries < 1 {
+		return nil, fmt.Errorf("linkemu: completion queue of %d entries: must be at least 1", c.Entries)
+	}
 	c.Entries += maxSignals
 	inner, err := d.inner.NewCQ(c)
 	if err != nil {

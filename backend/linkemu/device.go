@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
@@ -26,6 +27,8 @@ type Device struct {
 	burst units.Bytes
 	pause units.Duration
 	base  units.Instant // origin of the link's time
+
+	closed atomic.Bool
 
 	mu sync.Mutex // guards the rest: posts of several QPs share the link
 	// +checklocks:mu
@@ -122,7 +125,10 @@ func (d *Device) Stats() backend.Stats {
 }
 
 // Close implements backend.Device. What has not been passed on is lost.
-func (d *Device) Close() error { return d.inner.Close() }
+func (d *Device) Close() error {
+	d.closed.Store(true)
+	return d.inner.Close()
+}
 
 // instant converts a time of the link to one of the device.
 func (d *Device) instant(t netsim.Time) units.Instant {

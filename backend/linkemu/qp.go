@@ -18,8 +18,9 @@ type queuePair struct {
 	cfg   backend.QPConfig
 	index uint32 // in cq.qps
 
-	closed  bool
-	touched bool // is in cq.touched
+	closed    bool
+	connected bool
+	touched   bool // is in cq.touched
 
 	// Records are numbered in the order of posting; those from head up to
 	// tail are in use, at number modulo the length, a power of two.
@@ -75,7 +76,15 @@ const maxDepth = 1 << 20
 
 func (q *queuePair) Info() backend.QPInfo { return q.inner.Info() }
 
-func (q *queuePair) Connect(peer backend.QPInfo) error { return q.inner.Connect(peer) }
+func (q *queuePair) Connect(peer backend.QPInfo) error {
+	if err := q.inner.Connect(peer); err != nil {
+		return err
+	}
+	q.cq.mu.Lock()
+	defer q.cq.mu.Unlock()
+	q.connected = true
+	return nil
+}
 
 // Close gives up what has not been passed on.
 func (q *queuePair) Close() error {

@@ -88,10 +88,12 @@ func (q *queuePair) PostWrites(now units.Instant, w []backend.Write) (int, error
 
 func (q *queuePair) postable(t backend.QPType) error {
 	switch {
-	case q.closed:
+	case q.closed || q.cq.dev.closed.Load():
 		return backend.ErrClosed
 	case q.cfg.Type != t:
 		return fmt.Errorf("linkemu: writes are posted to UC and datagrams to UD queue pairs")
+	case t == backend.UC && !q.connected:
+		return fmt.Errorf("linkemu: the queue pair is not connected")
 	case q.cfg.SendDepth == 0:
 		return fmt.Errorf("linkemu: the queue pair was made with a SendDepth of 0")
 	}
