@@ -13,7 +13,7 @@ const (
 	memory = 100_000
 	// fraction is one loss in the fixed-point numbers of a model.
 	fraction = 1 << 16
-	// surprise is how many losses more than twice what was expected, or less
+	// surprise is how many bursts more than twice what was expected, or less
 	// than half of it, are no chance.
 	surprise = 10
 	// z is the quantile of the upper bound, 97.5 %.
@@ -75,7 +75,8 @@ func (m *model) observe(env *scheme.Env, sent, lost, bursts int) {
 // has changed.
 func (m *model) notice(sent, lost int) {
 	expected := int(int64(sent) * (m.lost >> 8) / (m.sent >> 8))
-	if lost > 2*expected+surprise || 2*lost+surprise < expected {
+	chance := surprise * int(m.meanBurst()+1) / 2
+	if lost > 2*expected+chance || 2*lost+chance < expected {
 		m.sent, m.lost, m.bursts = max(m.sent/8, 1<<8), max(m.lost/8, 1), max(m.bursts/8, 1)
 	}
 }
@@ -85,18 +86,20 @@ func queueing(env *scheme.Env) bool {
 	return env.ECN || env.MinRTT > 0 && env.RTT > env.MinRTT+env.MinRTT/4+4*env.RTTVar
 }
 
-// drop is p_quiet, the upper bound of the drop rate (RELIABILITY, adaptive, 3).
+// drop is p_quiet, the upper bound of the drop rate (RELIABILITY, adaptive, 3). It is
+// bursts that are independent of each other, so the bound is that of their number.
 func (m *model) drop() float64 {
-	d := float64(m.lost) / fraction
+	burst := m.meanBurst()
+	d := float64(m.lost) / fraction / burst
 	n := float64(m.sent) / fraction
-	p := (d + float64(z*z/2) + float64(z*math.Sqrt(d+float64(z*z/4)))) / n
+	p := float64(burst*(d+float64(z*z/2)+float64(z*math.Sqrt(d+float64(z*z/4))))) / n
 	return min(p, 0.5)
 }
 
 // meanBurst is the mean length of a burst, beyond what independent loss of this
 // rate would show by chance.
 func (m *model) meanBurst() float64 {
-	b := float64(float64(m.lost)/float64(m.bursts)) * (1 - m.drop())
+	b := float64(float64(m.lost)/float64(m.bursts)) * max(0.5, 1-float64(m.lost)/float64(m.sent))
 	// Of a few losses, two neighbours are chance.
 	if few := float64(m.bursts) / fraction; b < 1.05 || float64((b-1)*few) < 1.5 {
 		return 1
