@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Types of control frames, as docs/wire.md numbers them.
+const (
+	frameCTS = iota + 1
+	frameStart
+	frameEnd
+	frameAbort
+	frameCompleted
+	frameAck
+	_
+	frameScheme
+)
+
+// A forger sends control datagrams that look like the peer's: it knows the connection id.
+type forger struct {
+	t      testing.TB
+	net    *sim.Network
+	qp     backend.QP
+	to     backend.AddressHandle
+	connID []byte
+	number uint32
+}
+
+// newForger lies to the QP whose info this is, from the device of its peer.
+func newForger(t testing.TB, net *sim.Network, from *sim.Device, info sdr.Info) *forger {
+	const atID, atControl = 16, 64 // docs/wire.md, "Introductions"
+	control, err := backend.ParseQPInfo(info[atControl:])
+	require.NoError(t, err)
+	f := &forger{t: t, net: net, connID: info[atID : atID+8]}
+	cq, err := from.NewCQ(backend.CQConfig{Entries: 64, Workers: 1})
+	require.NoError(t, err)
+	f.qp, err = from.NewQP(backend.QPConfig{Type: backend.UD, SendCQ: cq, RecvCQ: cq, MTU: 1024, SendDepth: 16, RecvDepth: 16})
+	require.NoError(t, err)
+	f.to, err = from.OpenAddress(control)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.qp.Close()) })
+	return f
+}
+
+func (f *forger) say(frames []byte) {
+	f.number += 1000
+	b := append([]byte{1, 0, 0, 0}, f.connID...)
+	b = binary.BigEndian.AppendUint32(b, f.number)
+	_, err := f.qp.PostDatagrams(f.net.Now(), []backend.Datagram{{To: f.to, Data: append(b, frames...)}})
+	require.NoError(f.t, err)
+}
+
+// A program is bytes that a test takes its decisions from.
+type program []byte
+
+func (p *program) byte() byte {
+	if len(*p) == 0 {
+		return 0
+	}
+	b := (*p)[0]
+	*p = (*p)[1:]
+	return b
+}
+
+// number is a small one, a larger one, a power of two, or one of the largest.
+func (p *program) number() uint64 {
+	b := p.byte()
+	v := uint64(b & 63)
+	switch b >> 6 {
+	case 0:
+		return v
+	case 1:
+		return v * 1024
+	case 2:
+		return 1 << v
+	}
+	return math.MaxUint64 - v
+}
+
+// frame is any frame; data says whether it can make the other end send or decode wrong bytes.
+func (p *program) frame() (b []byte, data bool) {
+	kind := p.byte() % 9
+	b = binary.AppendUvarint([]byte{kind}, p.number())
+	add := func(v uint64) { b = binary.AppendUvarint(b, v) }
+	switch kind {
+	case frameCTS:
+		add(p.number() & 7) // transfer
+		b = append(b, p.byte()%4)
+		add(p.number() & math.MaxUint32)
+		add(p.number() & math.MaxInt64)
+		add(p.number() & math.MaxInt64)
+		add(0)
+		add(0)
+	case frameStart:
+		add(p.number() & math.MaxInt64)
+		b = append(b, 1, 2, 3, 4, 5)
+		b = append(b, p.bytes(24)...)
+	case frameEnd:
+		add(p.number() & math.MaxInt64)
+	case frameAbort, frameCompleted:
+		b = append(b, p.byte()%4)
+	case frameAck:
+		b = append(b, p.byte()%8)
+		add(p.number())
+	case frameScheme:
+		b = append(b, p.byte()&1)
+		add(p.number())
+		b = append(b, p.bytes(100)...)
+	}
+	return b, kind == frameCTS || kind == frameStart || kind == frameScheme
+}
+
+// bytes are up to most bytes behind their length.
+func (p *program) bytes(most int) []byte {
+	n := min(int(p.byte())%most, len(*p))
+	b := append(binary.AppendUvarint(nil, uint64(n)), (*p)[:n]...)
+	*p = (*p)[n:]
+	return b
+}
+
+// A hostile is a pair with transfers from end 0 to end 1 while both hear lies.
+type hostile struct {
+	*pair
+	forgers      [2]*forger
+	src, dst     *sdr.MR
+	sends, recvs []*reliability.Transfer
+	misled       bool
+}
+
+const hostileSize = 40_000
+
+func newHostile(t testing.TB, s func() scheme.Scheme) *hostile {
+	qp := smallQP
+	qp.Split = sdr.Split{SlotBits: 4, OffsetBits: 24, FragmentBits: 4}
+	qp.MaxMessage = 8 * units.KiB
+	h := &hostile{pair: newPair(t, setup{
+		net: sim.Config{Rate: units.Gbit, Seed: 3, Link: sim.Link{Delay: 100 * units.Microsecond, Loss: sim.Loss{Drop: 0.02}}},
+		qp:  qp, scheme: s,
+		conn: reliability.Config{Window: 4, NoProgress: 50 * ms, ParityPool: 64 * units.KiB},
+	})}
+	devices := []*sim.Device{h.net.A(), h.net.B()}
+	for i := range 2 {
+		h.forgers[i] = newForger(t, h.net, devices[1-i], h.conn[i].QP().Info())
+	}
+	h.src, h.dst = h.mr(0, hostileSize, 3), h.mr(1, 8*hostileSize, 0)
+	return h
+}
+
+func (h *hostile) send(n units.Bytes) {
+	if len(h.sends) < 8 {
+		if s, err := h.conn[0].StartSend(h.src, 0, min(n, hostileSize)); err == nil {
+			h.sends = append(h.sends, s)
+		}
+	}
+}
+
+func (h *hostile) recv() {
+	if n := len(h.recvs); n < 8 {
+		if r, err := h.conn[1].StartRecv(h.dst, units.Bytes(n)*hostileSize, hostileSize); err == nil {
+			h.recvs = append(h.recvs, r)
+		}
+	}
+}
+
+// rest lets d pass; time must not stand still.
+func (h *hostile) rest(d units.Duration) {
+	limit := h.net.Now().Add(d)
+	for steps := 0; h.net.Now() < limit; steps++ {
+		h.step(limit)
+		require.Less(h.t, steps, 200_000, "no time passes")
+	}
+}
+
+func (h *hostile) check() {
+	for _, c := range h.conn {
+		n := c.Held()
+		require.LessOrEqual(h.t, n.Grants, 32)
+		require.LessOrEqual(h.t, n.Waiting, 32)
+		require.LessOrEqual(h.t, n.SendRefs, 1000)
+		require.LessOrEqual(h.t, n.RecvRefs, 16)
+		require.LessOrEqual(h.t, n.ParityMessages, 8*200)
+		require.LessOrEqual(h.t, n.FreeSend, n.SlotsSend, "a slot was returned twice")
+		require.LessOrEqual(h.t, n.FreeRecv, n.SlotsRecv, "a slot was returned twice")
+	}
+	if h.misled {
+		return
+	}
+	for i, r := range h.recvs {
+		if ended(r) && r.Err() == nil {
+			at := units.Bytes(i) * hostileSize
+			require.True(h.t, bytes.Equal(h.src.Bytes()[:r.Length()], h.dst.Bytes()[at:at+r.Length()]), "transfer %d", i)
+		}
+	}
+}
+
+func (h *hostile) play(p program) {
+	for len(p) > 0 {
+		switch op := p.byte(); op % 8 {
+		case 0, 1, 2, 3:
+			var b []byte
+			for range 1 + op>>6 {
+				f, data := p.frame()
+				b = append(b, f...)
+				h.misled = h.misled || data
+			}
+			h.forgers[op>>3&1].say(b)
+		case 4:
+			h.send(units.Bytes(op>>3) * 1300)
+		case 5:
+			h.recv()
+		case 6:
+			h.rest(units.Duration(op>>3) * 100 * units.Microsecond)
+		case 7:
+			if n := len(h.sends); op>>3 == 0 && n > 0 {
+				h.sends[n-1].Cancel(sdr.ErrClosed)
+			} else if n := len(h.recvs); op>>3 == 1 && n > 0 {
+				h.recvs[n-1].Cancel(sdr.ErrClosed)
+			}
+		}
+		h.check()
+	}
+}
+
+// finish closes both ends: every transfer ends then, and its memory is free.
+func (h *hostile) finish() {
+	h.rest(100 * ms)
+	h.check()
+	for _, c := range h.conn {
+		require.NoError(h.t, c.Close())
+	}
+	for _, x := range append(h.sends, h.recvs...) {
+		require.True(h.t, ended(x))
+	}
+	require.NoError(h.t, h.src.Close())
+	require.NoError(h.t, h.dst.Close())
+}
+
+// FuzzConn lies to both ends of a Conn in the middle of transfers: grants, starts and frames of
+// schemes that make no sense, with the right connection id. Nothing may panic or grow, no time may
+// stand still, a transfer that ends well has the right bytes unless the lie was about them, and
+// closing ends everything and frees the memory.
+func FuzzConn(f *testing.F) {
+	for seed := range uint64(9) {
+		b := make([]byte, 300)
+		_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(b)
+		f.Add(byte(seed), append([]byte{5, 5, 0xfc, 0xfc}, b...))
+	}
+	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
+		h := newHostile(t, [](func() scheme.Scheme){newSR(t, sr.RTO), newSR(t, sr.NACK), newEC(t, scheme.MDS, 8, 2)}[kind%3])
+		h.play(b[:min(len(b), 1500)])
+		h.finish()
+	})
+}
+
+// cts is a grant of message seq for a message of transfer 0.
+func cts(seq uint64, role sdr.Role, index, length uint64) []byte {
+	b := []byte{frameCTS}
+	for _, v := range []uint64{seq, 0, uint64(role), index, length, hostileSize, 0, 0} {
+		b = binary.AppendUvarint(b, v)
+	}
+	return b
+}
+
+// TestShortGrant: a buffer shorter than the message that it is for ends the transfer with an error
+// that says so, and the sender's memory is free.
+func TestShortGrant(t *testing.T) {
+	h := newHostile(t, newSR(t, sr.RTO))
+	h.send(hostileSize)
+	h.forgers[0].say(cts(1, sdr.RoleData, 0, 100))
+	h.until(units.Second, func() bool { return ended(h.sends[0]) })
+	require.ErrorIs(t, h.sends[0].Err(), sdr.ErrTooLong)
+	require.ErrorContains(t, h.sends[0].Err(), "8192 bytes and the peer's buffer 100")
+	require.NoError(t, h.src.Close())
+}
+
+// TestEndlessParity: however much parity the peer asks for and takes, little is remembered of it.
+func TestEndlessParity(t *testing.T) {
+	h := newHostile(t, newEC(t, scheme.MDS, 8, 2))
+	h.send(hostileSize)
+	h.forgers[0].say(cts(1, sdr.RoleData, 0, 8192))
+	for i := range uint64(1000) {
+		seq := i + 2
+		h.forgers[0].say(cts(seq, sdr.RoleParity, i, 8192))
+		h.forgers[0].say(append(binary.AppendUvarint([]byte{frameCompleted}, seq), byte(sdr.Whole)))
+		h.forgers[0].say(binary.AppendUvarint([]byte{frameAck, 0, frameEnd}, 1<<20))
+		h.rest(20 * units.Microsecond)
+	}
+	n := h.conn[0].Held()
+	require.Greater(t, n.ParityMessages, 50, "the peer was heard")
+	require.LessOrEqual(t, n.ParityMessages, 200)
+	require.LessOrEqual(t, n.SendRefs, 300)
+	h.finish()
+}
+
+// TestUnknownRole: a grant for nothing that we know is counted and ended.
+func TestUnknownRole(t *testing.T) {
+	h := newHostile(t, newSR(t, sr.RTO))
+	h.send(hostileSize)
+	h.forgers[0].say(cts(1, 9, 0, 8192))
+	h.rest(5 * ms)
+	require.Equal(t, uint64(1), h.conn[0].Stats().Lies)
+	require.Zero(t, h.conn[0].Held().SendRefs)
+}
