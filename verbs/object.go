@@ -117,10 +117,3 @@ func (o *object) close(verb string, destroy func() error) error {
 	o.detach()
 	return nil
 }
-
-// isClosed tells whether Close has begun.
-func (o *object) isClosed() bool {
-	o.ctx.tree.Lock()
-	defer o.ctx.tree.Unlock()
-	return o.closed
-}

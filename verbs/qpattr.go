@@ -159,7 +159,7 @@ func (q *QP) modifyError(attr *QPAttr, mask QPAttrMask, err error) error {
 
 // pathProblem compares the attributes of a path with the port.
 func (q *QP) pathProblem(attr *QPAttr, mask QPAttrMask) string {
-	port := int(attr.AH.Port)
+	port := attr.AH.Port
 	if mask&MaskPort != 0 {
 		port = int(attr.Port)
 	}
