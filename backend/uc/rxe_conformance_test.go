@@ -8,15 +8,41 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+
 	"github.com/sdr-rdma/go-sdr/backend/backendtest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// TestConformance runs the suite that every backend passes, on two rxe devices.
+// TestConformance runs the suite that every backend passes, on two rxe devices. The faults that a case
+// asks for are netem's.
 func TestConformance(t *testing.T) {
-	backendtest.Run(t, func(t testing.TB, _ backendtest.Faults) *backendtest.Pair {
-		return &backendtest.Pair{
-			A: open(t, devA), B: open(t, devB), Settle: 20 * units.Millisecond, Patience: 30 * time.Second,
+	backendtest.Run(t, func(t testing.TB, ask backendtest.Faults) *backendtest.Pair {
+		p := &backendtest.Pair{
+			A: open(t, devA), B: open(t, devB), Faults: ask, Settle: 20 * units.Millisecond, Patience: 30 * time.Second,
 		}
+		if ask != (backendtest.Faults{}) {
+			impair(t, ask)
+			p.Settle = 100 * units.Millisecond
+		}
+		return p
 	})
+}
+
+// impair sets netem on both ends of the link and takes it away after the test.
+func impair(t testing.TB, f backendtest.Faults) {
+	t.Helper()
+	percent := func(p float64) float32 { return float32(100 * p) }
+	n := netlink.NetemQdiscAttrs{Loss: percent(f.Loss), Duplicate: percent(f.Duplicate), CorruptProb: percent(f.Corrupt)}
+	if f.Reorder > 0 { // those that are reordered leave at once, the others after the delay
+		n.Latency, n.ReorderProb = 5000, percent(f.Reorder)
+	}
+	for _, name := range []string{"veth0", "veth1"} {
+		link, err := netlink.LinkByName(name)
+		require.NoError(t, err)
+		q := netlink.NewNetem(netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}, n)
+		require.NoError(t, netlink.QdiscReplace(q))
+		t.Cleanup(func() { require.NoError(t, netlink.QdiscDel(q)) })
+	}
 }

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build rxe
+
+package softroce_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/softroce"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// The tests with build tag rxe run in the VM: go run ./test/vm -suite short. They never skip.
+func TestMain(m *testing.M) {
+	if os.Getenv("SDR_VM") == "" {
+		fmt.Fprintln(os.Stderr, "these tests make and remove network interfaces: run them in the VM, go run ./test/vm -suite short")
+		os.Exit(1)
+	}
+	if os.Getenv(peerEnv) != "" {
+		if err := runPeer(); err != nil {
+			fmt.Fprintln(os.Stderr, "peer:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+const ms = units.Millisecond
+
+func deadline(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// openDevice opens rxe0 or rxe1, which the VM has, until the test ends.
+func openDevice(t testing.TB, name string) *softroce.Device {
+	t.Helper()
+	d, err := softroce.Open(softroce.Config{Device: name, Logger: quiet()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+func newContext(t testing.TB, d backend.Device) *sdr.Context {
+	t.Helper()
+	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// contexts are two, on the VM's two devices.
+func contexts(t testing.TB) [2]*sdr.Context {
+	t.Helper()
+	return [2]*sdr.Context{newContext(t, openDevice(t, "rxe0")), newContext(t, openDevice(t, "rxe1"))}
+}
+
+func connect(t testing.TB, c [2]*sdr.Context, cfg sdr.QPConfig) (q [2]*sdr.QP) {
+	t.Helper()
+	var err error
+	for i := range q {
+		q[i], err = c[i].NewQP(cfg)
+		require.NoError(t, err)
+	}
+	errs := make(chan error, 2)
+	for i := range q {
+		go func() { errs <- q[i].Connect(deadline(t), q[1-i].Info()) }()
+	}
+	require.NoError(t, <-errs)
+	require.NoError(t, <-errs)
+	return q
+}
+
+// memory registers n bytes, random ones when seed is not 0.
+func memory(t testing.TB, c *sdr.Context, n units.Bytes, seed uint64) *sdr.MR {
+	t.Helper()
+	b, err := sdr.AllocBuffer(n)
+	require.NoError(t, err)
+	if seed != 0 {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		for i := range b {
+			b[i] = byte(rng.Uint32())
+		}
+	}
+	m, err := c.RegisterMemory(b, sdr.AccessRemoteWrite)
+	require.NoError(t, err)
+	return m
+}
+
+// newConn makes a connection with selective repeat.
+func newConn(c *sdr.Context, qp sdr.QPConfig) (*reliability.Conn, error) {
+	s, err := sr.New(sr.Config{Mode: sr.NACK})
+	if err != nil {
+		return nil, err
+	}
+	return reliability.NewConn(c, qp, reliability.Config{Scheme: s})
+}
+
+// impair sets netem on interfaces and takes it away after the test.
+func impair(t testing.TB, n netlink.NetemQdiscAttrs, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		link, err := netlink.LinkByName(name)
+		require.NoError(t, err)
+		q := netlink.NewNetem(netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}, n)
+		require.NoError(t, netlink.QdiscReplace(q))
+		t.Cleanup(func() { _ = netlink.QdiscDel(q) }) // gone, when the interface is
+	}
+}
+
+// wan is a long, bad link.
+var wan = netlink.NetemQdiscAttrs{Latency: 5000, Loss: 1, ReorderProb: 2, Gap: 5}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build rxe
+
+package softroce_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+
+	"github.com/sdr-rdma/go-sdr/backend/softroce"
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// The kernel's rxe is at one end of a veth pair, userroce at the other, in a process and a network
+// namespace of its own: where an rxe device is, it owns UDP port 4791.
+const (
+	peerEnv     = "SDR_SOFTROCE_PEER" // address of userroce and path MTU
+	peerNetdev  = "vi1"
+	interopSize = 300_001
+	rounds      = 2
+)
+
+// TestInterop moves transfers between rxe and userroce in both directions, over a clean link and a
+// long, bad one.
+func TestInterop(t *testing.T) {
+	for _, family := range []struct{ name, rxe, user string }{
+		{"IPv4", "10.9.0.1/24", "10.9.0.2/24"}, {"IPv6", "fd00:9::1/64", "fd00:9::2/64"},
+	} {
+		for _, mtu := range []units.Bytes{1024, 4096} {
+			for _, bad := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, MTU %d, loss %v", family.name, mtu, bad), func(t *testing.T) {
+					interop(t, family.rxe, family.user, mtu, bad)
+				})
+			}
+		}
+	}
+}
+
+func interop(t *testing.T, rxe, user string, mtu units.Bytes, bad bool) {
+	link := addVeth(t, "vi0", peerNetdev, 4200)
+	p := startPeer(t, user, mtu)
+	require.NoError(t, addAddr(link, rxe))
+	d, err := softroce.Open(softroce.Config{Netdev: "vi0", Addr: netip.MustParsePrefix(rxe).Addr(), MTU: mtu, Logger: quiet()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	c := newContext(t, d)
+	conn, err := newConn(c, interopQP(mtu))
+	require.NoError(t, err)
+	ctx := deadline(t)
+	require.NoError(t, conn.Connect(ctx, p.exchange(t, conn.Info())))
+	if bad {
+		impair(t, wan, "vi0")
+	}
+	src, dst := memory(t, c, interopSize, 9), memory(t, c, interopSize, 0)
+	for i := range rounds {
+		src.Bytes()[i] ^= 0xff
+		require.NoError(t, conn.Send(ctx, src, 0, interopSize))
+		n, err := conn.Recv(ctx, dst, 0, interopSize)
+		require.NoError(t, err)
+		require.EqualValues(t, interopSize, n)
+		require.True(t, bytes.Equal(src.Bytes(), dst.Bytes()), "content after the way there and back")
+	}
+	require.NoError(t, conn.Close())
+	require.NoError(t, p.cmd.Wait(), "the peer")
+}
+
+func interopQP(mtu units.Bytes) sdr.QPConfig {
+	return sdr.QPConfig{MTU: mtu, Channels: 2, Generations: 2, MSL: 50 * ms}
+}
+
+// peer is the process with userroce.
+type peer struct {
+	cmd *exec.Cmd
+	in  *bufio.Reader
+	out *os.File
+}
+
+// startPeer starts the process in a new namespace and moves its interface there.
+func startPeer(t *testing.T, addr string, mtu units.Bytes) *peer {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", peerEnv, addr, mtu))
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	in, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	cmd.Stdin = r
+	require.NoError(t, cmd.Start())
+	require.NoError(t, r.Close())
+	t.Cleanup(func() { w.Close(); _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	link, err := netlink.LinkByName(peerNetdev)
+	require.NoError(t, err)
+	require.NoError(t, netlink.LinkSetNsPid(link, cmd.Process.Pid))
+	_, err = fmt.Fprintln(w, "go")
+	require.NoError(t, err)
+	return &peer{cmd: cmd, in: bufio.NewReader(in), out: w}
+}
+
+// exchange sends our info and returns the peer's.
+func (p *peer) exchange(t *testing.T, info []byte) []byte {
+	t.Helper()
+	_, err := fmt.Fprintln(p.out, hex.EncodeToString(info))
+	require.NoError(t, err)
+	line, err := p.in.ReadString('\n')
+	require.NoError(t, err)
+	b, err := hex.DecodeString(strings.TrimSpace(line))
+	require.NoError(t, err)
+	return b
+}
+
+func addAddr(link netlink.Link, addr string) error {
+	a, err := netlink.ParseAddr(addr)
+	if err != nil {
+		return err
+	}
+	a.Flags = syscall.IFA_F_NODAD
+	return netlink.AddrAdd(link, a)
+}
+
+// runPeer is the whole life of the other process: it sends back what it gets.
+func runPeer() error {
+	addr, text, _ := strings.Cut(os.Getenv(peerEnv), " ")
+	mtu, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	in := bufio.NewReader(os.Stdin)
+	if _, err := in.ReadString('\n'); err != nil {
+		return err
+	}
+	link, err := netlink.LinkByName(peerNetdev)
+	if err != nil {
+		return err
+	}
+	if err := addAddr(link, addr); err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(link); err != nil {
+		return err
+	}
+	d, err := userroce.Open(userroce.Config{Addr: netip.MustParsePrefix(addr).Addr(), Logger: quiet()})
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 1})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return echo(c, in, units.Bytes(mtu))
+}
+
+// echo connects to who speaks on in, and returns each transfer.
+func echo(c *sdr.Context, in *bufio.Reader, mtu units.Bytes) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := newConn(c, interopQP(mtu))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	fmt.Println(hex.EncodeToString(conn.Info()))
+	line, err := in.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	info, err := hex.DecodeString(strings.TrimSpace(line))
+	if err != nil {
+		return err
+	}
+	if err := conn.Connect(ctx, info); err != nil {
+		return err
+	}
+	mr, err := c.RegisterMemory(make([]byte, interopSize), sdr.AccessRemoteWrite)
+	if err != nil {
+		return err
+	}
+	for range rounds {
+		n, err := conn.Recv(ctx, mr, 0, interopSize)
+		if err != nil {
+			return fmt.Errorf("receive: %w", err)
+		}
+		if err := conn.Send(ctx, mr, 0, n); err != nil {
+			return fmt.Errorf("send: %w", err)
+		}
+	}
+	return nil
+}
