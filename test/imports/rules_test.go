@@ -51,6 +51,7 @@ var rules = []rule{
 	},
 	{
 		in:     []string{"./backend/..."},
+		notIn:  []string{"./backend/backendtest"}, // the suite also runs the SDK on the devices that it tests
 		forbid: []string{"./sdr/...", "./reliability/...", "./dpa/...", "./oob/..."},
 		why:    "a backend is below the SDK",
 	},

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backendtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// testPoll: completions that don't fit the caller's slice wait for the next Poll, and Next says that they
+// do.
+func testPoll(t testing.TB, mk Maker) {
+	w := newWorld(t, mk, Faults{}, shape{})
+	tg := w.b.expose(0, 0, maxMessage)
+	const n = 20
+	w.hold()
+	for i := range uint32(n) {
+		x := tg.write(units.Bytes(i)*100, 100, i)
+		tg.lands(x)
+		x.Signaled = true
+		w.a.post(0, x)
+	}
+	w.a.datagram([]byte("datagram"))
+	w.settle()
+	cq, got := w.b.cqs[0], len(w.b.writes)+len(w.b.frames)
+	k, err := cq.Poll(w.now(), nil)
+	require.NoError(t, err)
+	require.Zero(t, k, "completions returned in no space")
+	w.listen(func() (n int) {
+		var one [1]backend.Completion
+		// Those that were received in one go must not be forgotten until the next packet comes.
+		for first := true; first || cq.Next() <= w.now(); first = false {
+			k, err := cq.Poll(w.now(), one[:])
+			require.NoError(t, err)
+			if k == 0 {
+				break
+			}
+			n++
+			if one[0].Kind == backend.KindDatagram {
+				require.Equal(t, "datagram", string(cq.Datagram(&one[0])))
+			}
+		}
+		got += n
+		return n
+	})
+	w.arrives(func() bool { return got >= n+1 })
+	if !w.pair.Faults.repeats() {
+		require.Equal(t, n+1, got, "completions, taken one at a time")
+		w.b.check("writes polled one at a time")
+	}
+	w.until("KindSent", func() bool { return len(w.a.sent) == n })
+}
+
+// testWait: Wait returns for a packet, for Wake, also one that came before, and after its time.
+func testWait(t testing.TB, mk Maker) {
+	w := newWorld(t, mk, Faults{}, shape{})
+	skipVirtual(t, w.b.dev)
+	w.settle()
+	cq := w.b.cqs[0]
+	const long = 5 * units.Second
+	timed := func(d units.Duration) time.Duration {
+		start := time.Now()
+		require.NoError(t, cq.Wait(d))
+		return time.Since(start)
+	}
+	// Something that was left over may end the first.
+	require.NoError(t, cq.Wait(units.Millisecond))
+	blocks := func(what string) {
+		for range 10 { // a signal may end a Wait, too
+			if timed(20*units.Millisecond) >= 15*time.Millisecond {
+				return
+			}
+		}
+		t.Fatalf("Wait does not block: %s", what)
+	}
+	blocks("there is nothing to do")
+	timed(0)
+	cq.Wake()
+	cq.Wake()
+	require.Less(t, timed(long), time.Duration(long)/2, "Wait after Wake")
+	blocks("the Wake was used up")
+	for range 20 {
+		done := make(chan struct{})
+		go func() { defer close(done); time.Sleep(time.Millisecond); cq.Wake() }()
+		require.Less(t, timed(long), time.Duration(long)/2, "Wait, and Wake from another goroutine")
+		<-done
+		w.b.poll()
+		require.NoError(t, cq.Wait(0))
+	}
+	w.waitForPackets(cq)
+}
+
+// waitForPackets sleeps whenever there is nothing to do, and is woken by each packet. The other end runs
+// in a goroutine. What a network loses wakes nobody, so that is left out.
+func (w *world) waitForPackets(cq backend.CQ) {
+	if w.pair.Faults.loses() {
+		return
+	}
+	tg := w.b.expose(0, 0, maxMessage)
+	posts, done := make(chan uint32), make(chan struct{})
+	go w.postSlowly(tg, posts, done)
+	const long = 5 * units.Second
+	for i := range uint32(20) {
+		posts <- i
+		for start := time.Now(); len(w.b.writes) <= int(i); w.b.poll() {
+			if d := min(long, cq.Next().Sub(w.b.dev.Now())); d > 0 {
+				require.NoError(w, cq.Wait(d))
+			}
+			require.Less(w, time.Since(start), time.Duration(long)/2, "a packet did not end Wait")
+		}
+	}
+	close(posts)
+	<-done
+}
+
+// postSlowly posts a write for each number, a little later, and polls meanwhile.
+func (w *world) postSlowly(tg target, posts <-chan uint32, done chan<- struct{}) {
+	defer close(done)
+	var dst [16]backend.Completion
+	for {
+		select {
+		case i, ok := <-posts:
+			if !ok {
+				return
+			}
+			time.Sleep(time.Millisecond)
+			if _, err := w.a.qps[0].PostWrites(w.a.dev.Now(), []backend.Write{tg.write(0, 8, i)}); err != nil {
+				w.Errorf("post: %v", err)
+			}
+		case <-time.After(100 * time.Microsecond):
+		}
+		if _, err := w.a.cqs[0].Poll(w.a.dev.Now(), dst[:]); err != nil {
+			w.Errorf("poll: %v", err)
+		}
+	}
+}

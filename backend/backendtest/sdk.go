@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backendtest
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// An sdk is a pair of sdr queue pairs on the devices, driven by one goroutine.
+type sdk struct {
+	testing.TB
+	pair *Pair
+	mtu  units.Bytes
+	rec  [2]*recorder
+	ctx  [2]*sdr.Context
+	qp   [2]*sdr.QP
+	mr   [2]*sdr.MR // what each end sends from
+	next [2]units.Instant
+}
+
+const sdkSource = 256 * units.KiB
+
+func newSDK(t testing.TB, mk Maker, cfg sdr.QPConfig) *sdk {
+	t.Helper()
+	p := mk.make(t, Faults{})
+	s := &sdk{TB: t, pair: p, mtu: commonMTU(p)}
+	s.rec = [2]*recorder{{Device: p.A}, {Device: p.B}}
+	cfg.MTU = s.mtu
+	cfg.MSL = 20*units.Millisecond + 2*p.Settle
+	var err error
+	for i, d := range s.rec {
+		s.ctx[i], err = sdr.NewContext(d, sdr.ContextConfig{Workers: sdr.Manual, Rand: rand.NewChaCha8([32]byte{byte(i)})})
+		require.NoError(t, err, "NewContext")
+		s.qp[i], err = s.ctx[i].NewQP(cfg)
+		require.NoError(t, err, "NewQP")
+		src := make([]byte, sdkSource)
+		rng := newRand(uint64(i))
+		for k := range src {
+			src[k] = byte(rng.Uint32())
+		}
+		s.mr[i], err = s.ctx[i].RegisterMemory(src, 0)
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() {
+		for _, c := range s.ctx {
+			if c == nil {
+				continue
+			}
+			if err := c.Close(); err != nil {
+				t.Errorf("close context: %v", err)
+			}
+		}
+	})
+	for i := range 2 {
+		require.NoError(t, s.qp[i].StartConnect(s.qp[1-i].Info()), "StartConnect")
+	}
+	s.until("connected", func() bool {
+		a, errA := s.qp[0].Connected()
+		b, errB := s.qp[1].Connected()
+		require.NoError(t, errors.Join(errA, errB))
+		return a && b
+	})
+	return s
+}
+
+// step runs both ends once and lets time pass.
+func (s *sdk) step(limit units.Instant) {
+	now := s.pair.A.Now()
+	for i, c := range s.ctx {
+		s.next[i] = c.Progress(now)
+	}
+	next := min(s.next[0], s.next[1])
+	if s.pair.Advance != nil {
+		s.pair.Advance(min(max(min(next, s.pair.Next()), now), limit))
+		return
+	}
+	if next > now {
+		runtime.Gosched()
+	}
+}
+
+// until runs both ends until cond holds; it fails after ten seconds of the devices' time.
+func (s *sdk) until(what string, cond func() bool) {
+	s.Helper()
+	limit := s.pair.A.Now().Add(units.Duration(s.pair.Patience))
+	for steps := 0; !cond(); steps++ {
+		if s.pair.A.Now() >= limit || s.pair.Advance != nil && steps > 10_000_000 {
+			s.Fatalf("waited in vain: %s", what)
+		}
+		s.step(limit)
+	}
+}
+
+// run lets what is under way arrive.
+func (s *sdk) run() {
+	d := 2*s.pair.Settle + quiet
+	limit := s.pair.A.Now().Add(d)
+	for s.pair.A.Now() < limit {
+		s.step(limit)
+	}
+}
+
+// A buffer is receive memory with canaries around it.
+type buffer struct {
+	mr   *sdr.MR
+	mem  []byte
+	want []byte
+	off  units.Bytes
+}
+
+const canary = units.Bytes(512)
+
+func (s *sdk) buffer(end int, n units.Bytes) *buffer {
+	b := &buffer{mem: make([]byte, n+2*canary), off: canary}
+	for i := range b.mem {
+		b.mem[i] = 0xc5 ^ byte(i*7)
+	}
+	b.want = bytes.Clone(b.mem)
+	var err error
+	b.mr, err = s.ctx[end].RegisterMemory(b.mem, sdr.AccessRemoteWrite)
+	require.NoError(s, err)
+	return b
+}
+
+func (b *buffer) check(t testing.TB, what string) {
+	t.Helper()
+	if !bytes.Equal(b.mem, b.want) {
+		for i := range b.mem {
+			if b.mem[i] != b.want[i] {
+				t.Fatalf("%s: byte %d of a buffer of %d is wrong", what, i-int(canary), len(b.mem)-2*int(canary))
+			}
+		}
+	}
+}
+
+// recv posts a receive at an end, when its slot is free.
+func (s *sdk) recv(end int, b *buffer, n units.Bytes) (h sdr.RecvHandle) {
+	s.Helper()
+	s.until("room for a receive", func() bool {
+		var err error
+		if h, err = s.qp[end].PostRecv(b.mr, b.off, n); !errors.Is(err, sdr.ErrAgain) {
+			require.NoError(s, err, "PostRecv")
+			return true
+		}
+		return false
+	})
+	return h
+}
+
+// stream starts to send n bytes from off of an end's source.
+func (s *sdk) stream(end int, off, n units.Bytes, o sdr.SendOptions) (st sdr.SendStream) {
+	s.Helper()
+	s.until("room for a send", func() bool {
+		var err error
+		if st, err = s.qp[end].StartStream(s.mr[end], off, n, o); !errors.Is(err, sdr.ErrAgain) {
+			require.NoError(s, err, "StartStream")
+			return true
+		}
+		return false
+	})
+	if n > 0 {
+		require.NoError(s, st.Send(0, n))
+	}
+	return st
+}
+
+// arrive runs until all of a message is in place; packets that the network loses are sent again.
+func (s *sdk) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
+	s.Helper()
+	all := func() bool { ok, err := h.Bitmap().AllSet(); require.NoError(s, err); return ok }
+	if !s.pair.Faults.loses() {
+		s.until("the message", all)
+		return
+	}
+	for deadline := time.Now().Add(s.pair.Patience); !all(); {
+		s.run()
+		if time.Now().After(deadline) {
+			s.Fatal("waited in vain: the message, with all that was lost sent again")
+		}
+		for m := h.Bitmap(); !all(); {
+			c, err := m.NextMissing(0)
+			require.NoError(s, err)
+			for ; c < m.Len(); c, err = m.NextMissing(c + 1) {
+				require.NoError(s, err)
+				off, length := m.Range(c)
+				require.NoError(s, st.Send(off, min(length, n-off)))
+			}
+			break
+		}
+	}
+}
+
+// finish ends a message at both ends.
+func (s *sdk) finish(st sdr.SendStream, h sdr.RecvHandle) {
+	s.Helper()
+	s.end(st)
+	require.NoError(s, h.Complete())
+	s.until("Done", h.Done)
+}
+
+// end ends a stream and waits until all of it has left.
+func (s *sdk) end(st sdr.SendStream) {
+	s.Helper()
+	require.NoError(s, st.End())
+	s.until("the end of the send", func() bool { done, err := st.Poll(); require.NoError(s, err); return done })
+}
+
+// message sends n bytes from an end to the other, into a buffer, and checks them.
+func (s *sdk) message(from int, b *buffer, off, n units.Bytes) {
+	s.Helper()
+	h := s.recv(1-from, b, n)
+	st := s.stream(from, off, n, sdr.SendOptions{Imm: uint32(n) * 2654435761, HasImm: true})
+	s.arrive(st, h, n)
+	copy(b.want[b.off:], s.mr[from].Bytes()[off:off+n])
+	b.check(s, "message")
+	s.end(st) // fragments of the immediate that find no packet follow the end
+	if n > 0 && !s.pair.Faults.loses() {
+		s.until("the user immediate", func() bool { _, ok, err := h.Imm(); require.NoError(s, err); return ok })
+		imm, _, _ := h.Imm()
+		require.Equal(s, uint32(n)*2654435761, imm, "user immediate")
+	}
+	s.finish(st, h)
+}
+
+// smallSlots is a queue pair with few slots, so that they come round soon.
+func smallSlots(slotBits, gens int) sdr.QPConfig {
+	return sdr.QPConfig{
+		Channels: 2, Generations: gens, MaxMessage: 256 * units.KiB, SendDepth: 256,
+		Split: sdr.Split{SlotBits: uint8(slotBits), OffsetBits: uint8(28 - slotBits), FragmentBits: 4},
+	}
+}

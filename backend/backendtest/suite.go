@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backendtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Maker makes the devices of one case. It may fail t, and registers what has to be cleaned up besides
+// the devices with t.Cleanup; the suite closes the devices.
+type Maker func(t testing.TB, ask Faults) *Pair
+
+// A Pair is two devices that reach each other.
+type Pair struct {
+	A, B backend.Device
+	// Faults are what the network really does to packets in both directions.
+	Faults Faults
+	// Settle is how long a packet may be under way on a real clock, with delays and reordering; 0 for
+	// devices that are next to each other.
+	Settle units.Duration
+	// Patience is how long a case waits on a real clock for what must come; 0: 10 s.
+	Patience time.Duration
+	// Advance moves a virtual clock to an instant, and Next says when the network has something to do,
+	// units.Never for nothing. Both are needed when Caps.Virtual is set, and not used otherwise.
+	Advance func(to units.Instant)
+	Next    func() units.Instant
+}
+
+// Faults are probabilities, from 0 to 1, of what may happen to a packet.
+type Faults struct {
+	Loss, Duplicate, Reorder, Corrupt float64
+}
+
+// loses tells whether a packet may fail to arrive.
+func (f Faults) loses() bool { return f.Loss > 0 || f.Corrupt > 0 }
+
+// repeats tells whether a packet may arrive twice: the network's doing, or ours after a loss.
+func (f Faults) repeats() bool { return f.Duplicate > 0 || f.loses() }
+
+// inOrder tells whether packets of one queue pair arrive in the order in which they were posted. A packet
+// that we repeat comes late.
+func (f Faults) inOrder() bool { return f == Faults{} }
+
+// A testCase is one part of the contract.
+type testCase struct {
+	name string
+	run  func(t testing.TB, mk Maker)
+}
+
+var cases = []testCase{
+	{"caps", testCaps},
+	{"objects", testObjects},
+	{"MTU", testMTU},
+	{"info", testInfo},
+	{"not connected", testNotConnected},
+	{"delivery", testDelivery},
+	{"both directions", testBothDirections},
+	{"order", testOrder},
+	{"queue pairs", testQueuePairs},
+	{"too large", testTooLarge},
+	{"full queue", testFullQueue},
+	{"bad rkey", testBadKey},
+	{"out of bounds", testOutOfBounds},
+	{"NULL entry", testNullEntry},
+	{"late sequence", testLateSequence},
+	{"zero length", testZeroLength},
+	{"unposted receive", testUnpostedReceive},
+	{"expose", testExpose},
+	{"revoke", testRevoke},
+	{"revoke under fire", testRevokeUnderFire},
+	{"region busy", testRegionBusy},
+	{"table close", testTableClose},
+	{"many messages", testManyMessages},
+	{"sent in order", testSentInOrder},
+	{"sent frees memory", testSentFreesMemory},
+	{"datagrams", testDatagrams},
+	{"datagrams refused", testDatagramsRefused},
+	{"poll", testPoll},
+	{"wait", testWait},
+	{"loss", testLoss},
+	{"duplication", testDuplication},
+	{"reordering", testReordering},
+	{"corruption", testCorruption},
+	{"close queue pair", testCloseQP},
+	{"close device", testCloseDevice},
+	{"close under fire", testCloseUnderFire},
+	{"sdr messages", testMessages},
+	{"sdr wrap", testWrap},
+	{"sdr early completion", testEarlyCompletion},
+	{"sdr late packets", testLatePackets},
+	{"sdr workers", testWorkers},
+	{"sdr close under fire", testCloseContext},
+}
+
+// Run runs every case as a subtest on devices of its own.
+func Run(t *testing.T, mk Maker) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { c.run(t, mk) })
+	}
+}
+
+// make calls the Maker and checks what it gives.
+func (mk Maker) make(t testing.TB, ask Faults) *Pair {
+	t.Helper()
+	p := mk(t, ask)
+	if p == nil || p.A == nil || p.B == nil {
+		t.Fatal("the Maker gave no pair of devices")
+	}
+	if p.A.Caps().Virtual && (p.Advance == nil || p.Next == nil) {
+		t.Fatal("the devices' clock is virtual: the Maker must set Pair.Advance and Pair.Next")
+	}
+	if p.Patience == 0 {
+		p.Patience = 10 * time.Second
+	}
+	t.Cleanup(func() {
+		for _, d := range []backend.Device{p.A, p.B} {
+			if err := d.Close(); err != nil {
+				t.Errorf("close %s: %v", d.Caps().Backend, err)
+			}
+		}
+	})
+	return p
+}
+
+// rounds is how often a case repeats something: fewer times with -short or under the race detector.
+func rounds(full int) int {
+	if testing.Short() || raceDetector {
+		return max(1, full/16)
+	}
+	return full
+}
+
+// skipVirtual skips what needs several goroutines or a clock that runs.
+func skipVirtual(t testing.TB, d backend.Device) {
+	t.Helper()
+	if c := d.Caps(); c.Virtual {
+		t.Skipf("%s has a virtual clock (Caps.Virtual): one goroutine uses it, and nothing blocks", c.Backend)
+	}
+}

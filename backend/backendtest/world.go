@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backendtest
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	slots       = 16
+	generations = 4
+	maxMessage  = 64 * units.KiB
+	guard       = 4 * units.KiB // before and behind the buffers of all slots
+	memorySize  = 2*guard + slots*maxMessage
+	depth       = 256
+	quiet       = 5 * units.Millisecond
+
+	chaseSeq    = slots - 1 // the message of chasers; cases use the slots below
+	chaseImm    = 0xc4a5e000
+	chaseOffset = guard + chaseSeq*maxMessage
+)
+
+// A world is a pair of devices with what a case needs on them, driven by one goroutine.
+type world struct {
+	testing.TB
+	pair *Pair
+	caps backend.Caps
+	mtu  units.Bytes
+	a, b *end
+
+	poll    func() int    // polls both ends; cases that poll by themselves replace it
+	deaf    bool          // nobody polls b
+	stuck   int           // steps since time or anything else moved
+	last    units.Instant // when something was polled
+	chasers uint32
+}
+
+// A shape says what to make on each device.
+type shape struct{ qps, cqs int }
+
+// newWorld makes devices with the faults asked for, or whatever faults the Maker insists on.
+func newWorld(t testing.TB, mk Maker, ask Faults, s shape) *world {
+	t.Helper()
+	p := mk.make(t, ask)
+	w := &world{TB: t, pair: p, caps: p.A.Caps()}
+	w.mtu = commonMTU(p)
+	require.GreaterOrEqual(t, w.mtu, units.Bytes(256), "the MTU that both devices have")
+	w.a, w.b = newEnd(w, p.A, s, 100_003), newEnd(w, p.B, s, 200_003)
+	for _, e := range []*end{w.a, w.b} {
+		e.connect(w.peer(e))
+	}
+	w.poll = func() int { return w.a.poll() + w.b.poll() }
+	return w
+}
+
+// commonMTU is the largest power of two up to 4096 that fits both devices.
+func commonMTU(p *Pair) units.Bytes {
+	mtu := units.Bytes(4096)
+	for _, d := range []backend.Device{p.A, p.B} {
+		for c := d.Caps(); mtu > c.PathMTU || mtu > c.MaxMTU; {
+			mtu /= 2
+		}
+	}
+	return mtu
+}
+
+func (w *world) peer(e *end) *end {
+	if e == w.a {
+		return w.b
+	}
+	return w.a
+}
+
+func (w *world) now() units.Instant { return w.pair.A.Now() }
+
+// step polls everything once and, if nothing came, lets time pass. It reports whether anything may yet
+// happen by itself; with a real clock that is a guess, quiet after the last sign of life.
+func (w *world) step() bool {
+	if w.poll() > 0 {
+		w.stuck, w.last = 0, w.now()
+		return true
+	}
+	w.stuck++
+	if w.pair.Advance != nil {
+		return w.advance()
+	}
+	if w.stuck < 50 {
+		runtime.Gosched()
+	} else {
+		time.Sleep(50 * time.Microsecond)
+	}
+	return w.stuck < 20 || w.now().Sub(w.last) < w.pair.Settle+quiet
+}
+
+// advance moves a virtual clock to the next event.
+func (w *world) advance() bool {
+	now := w.now()
+	next := min(w.pair.Next(), w.a.next())
+	if !w.deaf {
+		next = min(next, w.b.next())
+	}
+	if next == units.Never {
+		return false
+	}
+	if next > now {
+		w.stuck = 0
+	} else if w.stuck > 100_000 {
+		w.Fatalf("time stands still at %v: a Next is in the past, and Poll and Advance do nothing about it", now)
+	}
+	w.pair.Advance(max(next, now))
+	return true
+}
+
+// until steps until cond holds. It fails when that can't be or takes too long.
+func (w *world) until(what string, cond func() bool) {
+	w.Helper()
+	if !w.comes(cond) {
+		w.Fatalf("waited in vain: %s", what)
+	}
+}
+
+// comes steps until cond holds, and reports false when nothing more happens, with a real clock when
+// patience is at an end.
+func (w *world) comes(cond func() bool) bool {
+	start := time.Now()
+	for !cond() {
+		alive := w.step()
+		if cond() {
+			return true
+		}
+		if w.pair.Advance != nil && !alive || w.pair.Advance == nil && time.Since(start) > w.pair.Patience {
+			return false
+		}
+	}
+	return true
+}
+
+// hold leaves what arrives at b to wait there, until listen.
+func (w *world) hold() { w.poll, w.deaf = w.a.poll, true }
+
+// listen polls b with f.
+func (w *world) listen(f func() int) {
+	w.poll, w.deaf = func() int { return w.a.poll() + f() }, false
+}
+
+// settle steps until nothing is under way any more.
+func (w *world) settle() {
+	w.stuck, w.last = 0, w.now()
+	for w.step() {
+	}
+}
+
+// newRand is a source of the same numbers in every run.
+func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0xbac)) }
