@@ -69,6 +69,8 @@ const statusVM = 125
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	go watchParent(ctx, cancel)
 	err := command(ctx, os.Args[1:])
 	var exit exitError
 	switch {
@@ -82,6 +84,16 @@ func main() {
 		stop()
 		os.Exit(statusVM)
 	}
+}
+
+// watchParent ends the VM when the process that started this one is gone: whoever kills "go run" or
+// "go test" does not reach us.
+func watchParent(ctx context.Context, cancel context.CancelCauseFunc) {
+	parent := os.Getppid()
+	for tick := time.Tick(time.Second); ctx.Err() == nil && os.Getppid() == parent; {
+		<-tick
+	}
+	cancel(errors.New("the process that started the VM has ended"))
 }
 
 func command(ctx context.Context, args []string) error {
