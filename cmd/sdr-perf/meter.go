@@ -19,11 +19,10 @@ const (
 // barSteps is how finely a point is divided.
 const barSteps = 1000
 
-// A meter shows on stderr how far a point has got, if that takes long.
+// A meter shows on stderr how far a point has got, if the run takes long.
 type meter struct {
 	begun time.Time
 	every time.Duration
-	what  string
 	bar   *progressbar.ProgressBar
 }
 
@@ -35,27 +34,25 @@ func newMeter() *meter {
 	return m
 }
 
-// point names what is measured next.
-func (m *meter) point(what string) { m.what = what }
+// Write passes on what the bar draws once it is time to show it.
+func (m *meter) Write(b []byte) (int, error) {
+	if time.Since(m.begun) < showAfter {
+		return len(b), nil
+	}
+	return os.Stderr.Write(b)
+}
+
+// point begins a bar for what is measured next.
+func (m *meter) point(what string) {
+	m.bar = progressbar.NewOptions(barSteps,
+		progressbar.OptionSetWriter(m), progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWidth(24), progressbar.OptionThrottle(m.every),
+		progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetRenderBlankState(true)) // which starts its clock
+}
 
 // show says which part of the point is done.
-func (m *meter) show(part float64) {
-	if m.bar == nil {
-		if time.Since(m.begun) < showAfter {
-			return
-		}
-		m.bar = progressbar.NewOptions(barSteps,
-			progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(m.what),
-			progressbar.OptionSetWidth(24), progressbar.OptionThrottle(m.every),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
-	}
-	_ = m.bar.Set(int(part * barSteps))
-}
+func (m *meter) show(part float64) { _ = m.bar.Set(int(part * barSteps)) }
 
 // clear takes the bar away, so that a result can be printed.
-func (m *meter) clear() {
-	if m.bar != nil {
-		_ = m.bar.Clear()
-		m.bar = nil
-	}
-}
+func (m *meter) clear() { _ = m.bar.Clear() }

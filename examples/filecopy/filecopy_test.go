@@ -318,7 +318,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"send", "--to", refused, "--rtt", "25", src}, exitUsage, "the unit is missing"},
 		{[]string{"send", "--to", refused, "--rate", "-1gbit", src}, exitUsage, "must not be negative"},
 		{[]string{"send", "--to", refused, "--drop", "1.5", src}, exitUsage, "1.5"},
-		{[]string{"send", "--to", refused, "--scheme", "tcp", src}, exitUsage, "choose one of sr, sr-nack"},
+		{[]string{"send", "--to", refused, "--scheme", "tcp", src}, exitUsage, "choose one of adaptive, ec-mds, sr"},
 		{[]string{"send", "--to", refused, "--udp-port", "70000", src}, exitUsage, "give a number from 1 to 65534, or any"},
 		{[]string{"send", "--to", refused, "--silence", "1ms", src}, exitUsage, "at least 100 ms"},
 		{[]string{"send", "--to", refused, src}, exitFailure, "is the server running there"},

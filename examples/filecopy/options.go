@@ -14,6 +14,8 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
+	"github.com/sdr-rdma/go-sdr/reliability/ec"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -31,8 +33,10 @@ type options struct {
 
 // schemes are those that lose nothing.
 var schemes = map[string]func() (scheme.Scheme, error){
-	"sr":      func() (scheme.Scheme, error) { return sr.New(sr.Config{Mode: sr.RTO}) },
-	"sr-nack": func() (scheme.Scheme, error) { return sr.New(sr.Config{Mode: sr.NACK}) },
+	"adaptive": func() (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) },
+	"ec-mds":   func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.MDS, K: 32, M: 8}) },
+	"sr":       func() (scheme.Scheme, error) { return sr.New(sr.Config{Mode: sr.RTO}) },
+	"sr-nack":  func() (scheme.Scheme, error) { return sr.New(sr.Config{Mode: sr.NACK}) },
 }
 
 func schemeNames() string { return strings.Join(slices.Sorted(maps.Keys(schemes)), ", ") }

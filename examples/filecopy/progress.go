@@ -47,7 +47,8 @@ func newBar(what string, total units.Bytes) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(int64(total),
 		progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowBytes(true), progressbar.OptionShowTotalBytes(true), progressbar.OptionUseIECUnits(true),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(24), progressbar.OptionThrottle(every))
+		progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(24), progressbar.OptionThrottle(every),
+		progressbar.OptionSetRenderBlankState(true)) // which starts its clock
 }
 
 // summary says on stdout what was done and what it took.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
 	"github.com/sdr-rdma/go-sdr/reliability/none"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -105,7 +106,11 @@ var table = map[string]entry{
 	"sr-nack": {new: newSR(sr.NACK), used: usedBySR},
 	"ec-xor":  {new: newEC(ec.XOR), used: usedByEC},
 	"ec-mds":  {new: newEC(ec.MDS), used: usedByEC},
+
+	"adaptive": {new: newAdaptive, used: usedByNone}, // it chooses for itself
 }
+
+func newAdaptive(Params) (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) }
 
 func newNone(Params) (scheme.Scheme, error) { return none.New(), nil }
 
