@@ -63,19 +63,24 @@ type end struct {
 
 type endConfig struct {
 	Config
-	mtu units.Bytes
+	mtu    units.Bytes
+	memory units.Bytes // in which a message of half the size fits; default testMemory, and testMax
 }
 
 func newEnd(t testing.TB, c endConfig) *end {
 	t.Helper()
-	e := &end{t: t, d: openTest(t, c.Config), mem: make([]byte, testMemory)}
+	longest := c.memory / 2
+	if c.memory == 0 {
+		c.memory, longest = testMemory, testMax
+	}
+	e := &end{t: t, d: openTest(t, c.Config), mem: make([]byte, c.memory)}
 	if c.mtu == 0 {
 		c.mtu = 4096
 	}
 	var err error
 	e.cq, err = e.d.NewCQ(backend.CQConfig{Entries: 4096, Workers: 1})
 	require.NoError(t, err)
-	e.table, err = e.d.NewTable(backend.TableConfig{Slots: testSlots, Generations: 4, MaxMessage: testMax})
+	e.table, err = e.d.NewTable(backend.TableConfig{Slots: testSlots, Generations: 4, MaxMessage: longest})
 	require.NoError(t, err)
 	e.mr, err = e.d.Register(e.mem, backend.AccessRemoteWrite)
 	require.NoError(t, err)

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// recvMessages is how many datagrams or trains one system call takes. More would only push the
-	// first ones out of the cache before they are read.
-	recvMessages = 16
+	// recvMessages is how many datagrams or trains one Poll takes: enough to share the cost of the
+	// system call, few enough that the first is still in the cache when the last has been copied, and
+	// that the sender hears of them soon. 2 and 16 are a few per cent slower.
+	recvMessages = 8
 	// recvSpace holds the largest UDP payload, and so the largest train: a shorter buffer would lose
 	// the tail of one.
 	recvSpace = 1 << 16
