@@ -3,7 +3,10 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const longHelp = `sdr-perf measures the completion time of reliable RDMA writes.
@@ -46,6 +49,7 @@ func newCommand(running *bool) *cobra.Command {
 	p.register(c.Flags())
 	l.register(c.Flags())
 	c.Flags().SortFlags = false
+	c.Flags().VisitAll(hideZero)
 	c.SetVersionTemplate("sdr-perf {{.Version}}\n")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		*running = true
@@ -62,4 +66,11 @@ func newCommand(running *bool) *cobra.Command {
 		return l.run(c, &p, host)
 	}
 	return c
+}
+
+// hideZero leaves "(default 0 B)" and the like out of the help, which says in words what no value means.
+func hideZero(f *pflag.Flag) {
+	if strings.HasPrefix(f.DefValue, "0 ") {
+		f.DefValue = ""
+	}
 }

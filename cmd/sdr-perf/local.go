@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,11 +33,11 @@ type local struct {
 
 func (l *local) register(f *pflag.FlagSet) {
 	f.BoolVar(&l.loopback, "loopback", false, "be both ends")
-	f.StringVarP(&l.device, "device", "d", devices.Default, "RDMA device")
-	f.Uint16VarP(&l.port, "port", "p", 18515, "TCP port at which the ends meet")
+	f.StringVarP(&l.device, "device", "d", devices.Default, "RDMA device, by `name`: "+strings.Join(devices.Names(), ", "))
+	f.Uint16VarP(&l.port, "port", "p", 18515, "TCP `port` at which the ends meet")
 	f.TextVar(&l.addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
 	f.StringVar(&l.udpPort, "udp-port", "4791", "local UDP `PORT` for RDMA packets, or any")
-	f.IntVar(&l.workers, "workers", 0, "progress goroutines of an end, 1 to 8 (default: half of GOMAXPROCS)")
+	f.IntVar(&l.workers, "workers", 0, "`number` of progress goroutines of an end, 1 to 8 (default: half of GOMAXPROCS)")
 	f.StringVar(&l.json, "json", "", "write the results to `FILE`, or - for stdout")
 	f.StringVar(&l.pcap, "pcap", "", "capture this end's packets to `FILE`; with --loopback the sender's")
 	f.BoolVarP(&l.verbose, "verbose", "v", false, "explain each result, and log what the layers below report")

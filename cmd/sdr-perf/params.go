@@ -52,14 +52,14 @@ func defaultParams() params {
 // register adds the flags. What p holds are the defaults.
 func (p *params) register(f *pflag.FlagSet) {
 	f.VarP(&p.Sizes, "size", "s", "sizes of the transfers, one or a list")
-	f.StringSliceVar(&p.Schemes, "reliability", p.Schemes, "reliability schemes, each in turn: "+strings.Join(schemes.Names(), ","))
-	f.IntVarP(&p.Iters, "iters", "n", p.Iters, "transfers to measure for each point (default: as many as fit into --duration)")
+	f.StringSliceVar(&p.Schemes, "reliability", p.Schemes, "reliability schemes, one or a `list`: "+strings.Join(schemes.Names(), ","))
+	f.IntVarP(&p.Iters, "iters", "n", p.Iters, "`number` of transfers to measure for each point (default: as many as fit into --duration)")
 	f.Var(&p.Duration, "duration", "how long to measure each point when --iters doesn't say")
-	f.IntVar(&p.Warmup, "warmup", p.Warmup, "transfers before those that count (default -1: 20 transfers and 100000 packets, for at most 1 s)")
+	f.IntVar(&p.Warmup, "warmup", p.Warmup, "`number` of transfers before those that count; -1: 20 transfers and 100000 packets, but at most 1 s")
 	f.Var(&p.MTU, "mtu", "payload of a packet, 256 to 4096 (default: the largest that both ends can)")
 	f.Var(&p.Chunk, "chunk", "what one bit of the receiver's bitmap covers, a multiple of the MTU (default: 16 packets)")
 	f.Var(&p.Unit, "unit", "what is repeated at once, a multiple of the MTU (default: 1 packet)")
-	f.IntVar(&p.Channels, "channels", p.Channels, "paths that a transfer is spread over, 1 to 64")
+	f.IntVar(&p.Channels, "channels", p.Channels, "`number` of paths that a transfer is spread over, 1 to 64")
 	p.Scheme.Register(f)
 	f.Var(&p.Link.RTT, "rtt", "emulated link: round-trip time")
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; sending is paced to it")
@@ -68,7 +68,8 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Float64Var(&p.Link.Burst, "burst", p.Link.Burst, "emulated link: mean `length` in packets of bursts of losses")
 	f.Float64Var(&p.Link.Reorder, "reorder", p.Link.Reorder, "emulated link: `probability` that a packet is overtaken by later ones")
 	f.Float64Var(&p.Link.Duplicate, "duplicate", p.Link.Duplicate, "emulated link: `probability` that a packet arrives twice")
-	f.Uint64Var(&p.Seed, "seed", p.Seed, "seed of the content and of the emulated link's faults")
+	f.Uint64Var(&p.Seed, "seed", p.Seed, "`number` that the content and the emulated link's faults depend on")
+	// the content and of the emulated link's faults")
 	f.Var(&p.Timeout, "timeout", "give up when the peer is silent, or nothing arrives, for so long")
 	f.BoolVar(&p.Verify, "verify", p.Verify, "check every byte of every transfer")
 }

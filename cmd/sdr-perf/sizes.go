@@ -31,7 +31,7 @@ func (s *sizes) Set(text string) error {
 }
 
 // Type names the kind of flag.
-func (s *sizes) Type() string { return "size,…" }
+func (s *sizes) Type() string { return "sizes" }
 
 func (s *sizes) String() string {
 	var b []string

@@ -44,16 +44,19 @@ func schemeNames() string { return strings.Join(slices.Sorted(maps.Keys(schemes)
 func (o *options) register(f *pflag.FlagSet) {
 	f.SortFlags = false
 	o.silence = 30 * units.Second
-	f.StringVar(&o.scheme, "scheme", "sr-nack", "reliability scheme, the same at both ends: "+schemeNames())
+	f.StringVar(&o.scheme, "scheme", "sr-nack", "reliability `scheme`, the same at both ends: "+schemeNames())
 	f.TextVar(&o.addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
 	f.StringVar(&o.udpPort, "udp-port", "4791", "local UDP `PORT` for RDMA packets, or any")
 	f.Var(&o.silence, "silence", "give up when the peer is silent, or nothing arrives, for so long")
 	f.Var(&o.link.RTT, "rtt", "emulated link: round-trip time, such as 25ms")
 	f.Var(&o.link.Rate, "rate", "emulated link: rate, such as 1gbit; sending is paced to it")
-	f.Float64Var(&o.link.Drop, "drop", 0, "emulated link: probability that a packet is lost, such as 1e-3")
-	f.Float64Var(&o.link.Reorder, "reorder", 0, "emulated link: probability that a packet is overtaken by later ones")
-	f.Float64Var(&o.link.Duplicate, "duplicate", 0, "emulated link: probability that a packet arrives twice")
-	f.Uint64Var(&o.link.Seed, "seed", 1, "seed of the emulated link's faults")
+	f.Float64Var(&o.link.Drop, "drop", 0, "emulated link: `probability` that a packet is lost, such as 1e-3")
+	f.Float64Var(&o.link.Reorder, "reorder", 0, "emulated link: `probability` that a packet is overtaken by later ones")
+	f.Float64Var(&o.link.Duplicate, "duplicate", 0, "emulated link: `probability` that a packet arrives twice")
+	f.Uint64Var(&o.link.Seed, "seed", 1, "`number` that the emulated link's faults depend on")
+	for _, name := range []string{"rtt", "rate"} {
+		f.Lookup(name).DefValue = "" // not "0 ns": the help needn't say it
+	}
 }
 
 // check completes the options; what is wrong with them is a usageError.
