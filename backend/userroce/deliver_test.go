@@ -146,3 +146,13 @@ func TestSegmentationRefused(t *testing.T) {
 	require.Zero(t, a.d.WireStats().SendTrains)
 	require.Equal(t, 1, strings.Count(log.String(), "can't segment UDP"))
 }
+
+// TestZeroChecksum: over IPv6, kernel rxe sends UDP checksum 0.
+func TestZeroChecksum(t *testing.T) {
+	a, b := newPair(t, true)
+	rkey, va := b.expose(0, 0, 64)
+	s := newStranger(t, a.d.addr, b.d)
+	require.NoError(t, unix.SetsockoptInt(s.fd, unix.SOL_UDP, unix.UDP_NO_CHECK6_TX, 1))
+	s.seal(encode(t, b.validWrite(rkey, va, 64), 64))
+	require.Len(t, b.poll(1), 1)
+}

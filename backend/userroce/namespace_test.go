@@ -83,6 +83,29 @@ func addInterface(t *testing.T, name string, mtu int) netlink.Link {
 	return link
 }
 
+// TestLinkLocal: two devices with link-local addresses at the two ends of a cable.
+func TestLinkLocal(t *testing.T) {
+	if !requireNamespace(t) {
+		return
+	}
+	link := addInterface(t, "wire0", 4200)
+	other, err := netlink.LinkByName("nowhere0")
+	require.NoError(t, err)
+	require.NoError(t, netlink.LinkSetMTU(other, 4200))
+	for l, s := range map[netlink.Link]string{link: "fe80::a/64", other: "fe80::b/64"} {
+		a, err := netlink.ParseAddr(s)
+		require.NoError(t, err)
+		a.Flags = unix.IFA_F_NODAD
+		require.NoError(t, netlink.AddrAdd(l, a))
+	}
+	a, b := newPair(t, false, func(a, b *endConfig) {
+		a.Addr, b.Addr = netip.MustParseAddr("fe80::a%wire0"), netip.MustParseAddr("fe80::b%nowhere0")
+	})
+	require.EqualValues(t, 4096, a.d.Caps().PathMTU)
+	testDelivery(t, a, b, 4096)
+	require.NotZero(t, b.d.WireStats().RecvTrains)
+}
+
 // TestRealMTU: the interface's MTU bounds a queue pair's, also when it shrinks later, and what the
 // network refuses is lost.
 func TestRealMTU(t *testing.T) {
