@@ -5,9 +5,12 @@ package adaptive_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/schemetest"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 func newScheme() scheme.Scheme {
@@ -25,4 +28,51 @@ func TestConformance(t *testing.T) {
 	}{{"room for parity", 1 << 12}, {"little room", 20}, {"no room", 0}} {
 		t.Run(c.name, func(t *testing.T) { schemetest.Suite{New: newScheme, ParityPool: c.pool}.Run(t) })
 	}
+}
+
+// Issue 6, point 6: "a bottleneck 10 % below the configured rate (goodput at
+// least 0.95 of bottleneck·(1−p))".
+func TestGoodputThroughBottleneck(t *testing.T) {
+	for _, p := range []schemetest.PPM{0, 1000, 10_000} {
+		for _, queue := range []int{16, 256, 4096} {
+			c := bottleneck(9*units.Gbit, queue, p)
+			r, err := c.Run(newScheme)
+			require.NoError(t, err)
+			goodput := units.RateOf(20000*64*units.KiB, r.Completion[0])
+			want := float64(c.Link.Bottleneck) * (1 - float64(p)/1e6)
+			require.Greater(t, float64(goodput), 0.95*want, "loss %d ppm, queue %d: %v", p, queue, goodput)
+		}
+	}
+}
+
+func bottleneck(rate units.Rate, queue int, p schemetest.PPM) schemetest.Case {
+	return schemetest.Case{
+		Seed: 5, Units: 20000, Rate: 10 * units.Gbit, ParityPool: 1 << 12,
+		Link: schemetest.Link{Loss: p, ControlLoss: p, Bottleneck: rate, Queue: queue},
+	}
+}
+
+// RELIABILITY, adaptive, 7: a configured rate that the path doesn't carry is found
+// out and left, so that not half of what is sent is lost.
+func TestWrongRateIsLeft(t *testing.T) {
+	for _, queue := range []int{16, 64} {
+		c := bottleneck(5*units.Gbit, queue, 0)
+		r, err := c.Run(newScheme)
+		require.NoError(t, err)
+		t.Logf("queue %d: %d of %d repeated, %v", queue, r.Sender.Retransmitted, c.Units, units.RateOf(20000*64*units.KiB, r.Completion[0]))
+		require.Less(t, int(r.Sender.Retransmitted), c.Units/10)
+	}
+}
+
+// The same when the losses aren't the sender's doing: the rate is restored, and the
+// drop rate learnt.
+func TestRateIsKeptUnderLoss(t *testing.T) {
+	c := schemetest.Case{
+		Seed: 6, Units: 20000, Rate: 10 * units.Gbit, ParityPool: 1 << 12, Transfers: 2,
+		Link: schemetest.Link{Loss: 100_000, ControlLoss: 10_000},
+	}
+	r, err := c.Run(newScheme)
+	require.NoError(t, err)
+	goodput := units.RateOf(20000*64*units.KiB, r.Completion[1])
+	require.Greater(t, float64(goodput), 0.93*0.9*float64(c.Rate), "%v; %s", goodput, r.Sender.Explain)
 }

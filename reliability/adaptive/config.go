@@ -33,6 +33,7 @@ func New(c Config) (scheme.Scheme, error) {
 type adaptive struct {
 	repeat scheme.Scheme
 	model  model
+	rate   governor
 	// tail and rows are what the peer last wanted: how many units of tail and
 	// how many rows for a group.
 	tail, rows int
@@ -81,7 +82,7 @@ func (a *adaptive) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender,
 	if err != nil {
 		return nil, err
 	}
-	return newSender(&a.model, repeat, t, env), nil
+	return newSender(&a.model, &a.rate, repeat, t, env), nil
 }
 
 func (a *adaptive) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {

@@ -29,6 +29,8 @@ type model struct {
 	// quiet counts observations, noisy those that came with queueing and were
 	// not learnt from.
 	quiet, noisy int
+	// congested: losses now may be the sender's own doing (rate.go).
+	congested bool
 	// heard are the totals that the peer last reported.
 	heard totals
 }
@@ -53,7 +55,7 @@ func newModel() model { return model{sent: 1000 * fraction, lost: fraction, burs
 
 // observe takes how many of sent units were lost, in how many bursts.
 func (m *model) observe(env *scheme.Env, sent, lost, bursts int) {
-	if queueing(env) {
+	if m.congested || queueing(env) {
 		m.noisy++
 		return
 	}

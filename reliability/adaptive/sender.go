@@ -30,6 +30,7 @@ type txGroup struct {
 // is lost; what a group will recover is kept from being repeated.
 type sender struct {
 	model  *model
+	rate   *governor
 	repeat scheme.Sender
 	t      scheme.Transfer
 	env    *scheme.Env
@@ -41,6 +42,9 @@ type sender struct {
 	// many have been injected.
 	next, injected int
 	groups         []txGroup
+	// handed, lostAll and acked count what path-confirmed repeat handed out, of
+	// that repeats, and what was acknowledged.
+	handed, lostAll, acked int
 	// lossy are the groups with held units; held is their sum.
 	lossy []int32
 	held  int
@@ -86,10 +90,10 @@ type txPath struct {
 	covers  [scheme.Markers]int
 }
 
-func newSender(m *model, repeat scheme.Sender, t scheme.Transfer, env *scheme.Env) *sender {
+func newSender(m *model, rate *governor, repeat scheme.Sender, t scheme.Transfer, env *scheme.Env) *sender {
 	p := newPlan(m, &t, env)
 	s := &sender{
-		model: m, repeat: repeat, t: t, env: env, roster: roster{plan: p}, ledger: newLedger(p),
+		model: m, rate: rate, repeat: repeat, t: t, env: env, roster: roster{plan: p}, ledger: newLedger(p),
 		groups: make([]txGroup, p.groups), ready: make([]bool, p.groups), paths: make([]txPath, env.Channels),
 		giveUpAt: units.Never,
 	}
@@ -122,7 +126,24 @@ func (s *sender) Stats() scheme.Stats {
 // sends parity when all data has been sent. Parity isn't bound by the window: it
 // is a repair, and few.
 func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
+	s.rate.step(now, s.env, s.t.UnitBytes, s.model)
+	s.model.congested = s.rate.congested()
+	budget, before := out.Budget, len(out.Sends)
+	allowed, more := s.rate.limit(now, s.t.UnitBytes, budget)
+	out.Budget = before + allowed
+	next, done, err := s.poll(now, out)
+	out.Budget = budget
+	n := len(out.Sends) - before
+	s.rate.spend(s.t.UnitBytes, n)
+	if n == allowed && !done {
+		next = min(next, more)
+	}
+	return next, done, err
+}
+
+func (s *sender) poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
 	next, done, err := s.pollRepeat(now, out)
+	s.count()
 	if err != nil || done {
 		return next, done, err
 	}
@@ -140,6 +161,14 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 	}
 	next = min(next, s.told.announce(now, s.env, out, &s.stats))
 	return next, false, nil
+}
+
+// count tells the governor what became of what was sent: whatever path-confirmed
+// repeat handed out is outstanding, acknowledged, or lost and so handed out again.
+func (s *sender) count() {
+	acked := s.handed - s.lostAll - s.repeat.Outstanding()
+	s.rate.acked += max(0, acked-s.acked)
+	s.acked = max(s.acked, acked)
 }
 
 // pollRepeat lets path-confirmed repeat send until it has used up the budget or has
@@ -167,11 +196,15 @@ func (s *sender) filter(now units.Instant, out *scheme.Output, from int, proved 
 	kept := out.Sends[:from]
 	for _, send := range out.Sends[from:] {
 		u := send.Unit.Index()
+		if send.Unit.IsData() {
+			s.handed++
+		}
 		switch {
 		case !send.Unit.IsData():
 		case !send.Repeat:
 			s.next = u + 1
 		default:
+			s.lostAll++
 			if s.hold(now, u) {
 				continue
 			}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// enough is what must be delivered of what was paced, but for the drop rate,
+	// in thousandths.
+	enough = 950
+	// busyEnough is how much of the paced rate must have been used for a round
+	// to say anything.
+	busyEnough = 900
+	// leastShare bounds how low a rate is tried.
+	leastShare = 64
+	// drain is what is sent of what is delivered, so that a queue empties.
+	drain = 980
+	// probeRounds is after how many good rounds a lowered rate is raised, and
+	// probeGain by how much.
+	probeRounds = 8
+	probeGain   = 1020
+	// patientRounds is how long a restored rate is left alone.
+	patientRounds = 32
+)
+
+// A rateState is what a governor is doing.
+type rateState uint8
+
+const (
+	// trusting: the paced rate is believed.
+	trusting rateState = iota
+	// testing: a round is sent at the delivered rate, and the next one shows
+	// what came of it.
+	testing
+	// lowered: the paced rate was wrong.
+	lowered
+)
+
+// A governor finds out that the paced rate is more than the path carries
+// (RELIABILITY, adaptive, 7): the losses are then the sender's own doing. A Conn's
+// transfers share one.
+type governor struct {
+	state rateState
+	// rate is the limit while testing or lowered, and credit the units that it
+	// allows, in bits.
+	rate   units.Rate
+	spent  units.Instant
+	begun  units.Instant
+	rounds int
+	short  int // rounds in a row that delivered too little
+	quiet  int // rounds to leave the rate alone
+
+	// Counts of this round and units sent in the one before it, which it
+	// answers.
+	sent, acked int
+	sentBefore  int
+}
+
+// limit returns how many units may be sent now, and when there will be more.
+func (g *governor) limit(now units.Instant, each units.Bytes, budget int) (int, units.Instant) {
+	if g.state == trusting {
+		return budget, units.Never
+	}
+	per := max(g.rate.Time(each), 1)
+	// What was not used within 16 units is gone.
+	g.spent = max(g.spent, now.Add(-16*per))
+	if g.spent > now {
+		return 0, g.spent
+	}
+	return min(budget, int(now.Sub(g.spent)/per)+1), now.Add(per)
+}
+
+func (g *governor) spend(each units.Bytes, n int) {
+	g.sent += n
+	if g.state != trusting {
+		g.spent = g.spent.Add(g.rate.Time(units.Bytes(n) * each))
+	}
+}
+
+// step ends a round when its time has come.
+func (g *governor) step(now units.Instant, env *scheme.Env, each units.Bytes, m *model) {
+	if g.begun == 0 {
+		g.begun = now
+	}
+	elapsed := now.Sub(g.begun)
+	if env.Rate <= 0 || elapsed < max(rtt(env), 4*interval(env)) {
+		return
+	}
+	paced := env.Rate
+	if g.state != trusting {
+		paced = min(paced, g.rate)
+	}
+	want := int(paced.Bytes(elapsed) / each)
+	if elapsed < 2*rtt(env) && want > 0 && g.sentBefore*1000 >= want*busyEnough {
+		g.judge(elapsed, want, env, each, m)
+	} else {
+		g.short = 0
+	}
+	g.sentBefore, g.sent, g.acked, g.begun = g.sent, 0, 0, now
+}
+
+// judge looks at a round that answers one in which the sender was busy.
+func (g *governor) judge(elapsed units.Duration, want int, env *scheme.Env, each units.Bytes, m *model) {
+	delivered := units.RateOf(units.Bytes(g.acked)*each, elapsed) / 1000 * drain
+	loss := int(float64(m.drop() * 1000))
+	short := g.acked*1_000_000 < want*enough*(1000-loss)
+	g.quiet = max(0, g.quiet-1)
+	switch g.state {
+	case trusting:
+		if g.short++; !short || g.quiet > 0 {
+			g.short = 0
+		}
+		if g.short >= 2 && delivered > 0 {
+			g.test(delivered, env)
+		}
+	case testing:
+		// What was sent before the test has to be answered first.
+		if g.rounds++; g.rounds < 2 || g.sentBefore*1000 > want*1030 {
+			return
+		}
+		g.short = 0
+		if !short {
+			// As much arrives at less: the drop rate has fallen.
+			g.state, g.rounds = lowered, 0
+		} else {
+			g.state, g.quiet = trusting, patientRounds
+		}
+	case lowered:
+		g.probe(short, delivered, env)
+	}
+}
+
+// test begins a test of a lower rate.
+func (g *governor) test(rate units.Rate, env *scheme.Env) {
+	g.state, g.rate, g.rounds, g.short = testing, max(rate, env.Rate/leastShare), 0, 0
+}
+
+// probe raises a lowered rate slowly, and lowers it again if less arrives.
+func (g *governor) probe(short bool, delivered units.Rate, env *scheme.Env) {
+	if g.short++; !short {
+		g.short = 0
+	}
+	if g.short >= 2 && delivered > 0 {
+		// Less still, or the path's own loss after all: test again.
+		g.test(delivered, env)
+		return
+	}
+	if g.rounds++; g.rounds >= probeRounds {
+		g.rounds = 0
+		g.rate = g.rate / 1000 * probeGain
+	}
+	if g.rate >= env.Rate {
+		g.state, g.quiet = trusting, patientRounds
+	}
+}
+
+// congested reports whether losses now are the sender's own doing, as far as is
+// known.
+func (g *governor) congested() bool { return g.short > 0 || g.state == testing }
