@@ -63,19 +63,35 @@
 #define ZERO2(a, b) ZERO1(a); ZERO1(b)
 #define ZERO4(a, b, c, d) ZERO2(a, b); ZERO2(c, d)
 
+#define FETCH2 \
+	PREFETCHT0 AHEAD(R12)(AX*1); \
+	PREFETCHT0 (AHEAD+64)(R12)(AX*1)
+
+#define FETCH4 \
+	PREFETCHT0 (AHEAD+128)(R12)(AX*1); \
+	PREFETCHT0 (AHEAD+192)(R12)(AX*1)
+
 #define IN2 \
 	MOVQ      (R9), R12; \
-	PREFETCHT0 AHEAD(R12)(AX*1); \
-	PREFETCHT0 (AHEAD+64)(R12)(AX*1); \
+	FETCH2; \
 	VMOVDQU64 (R12)(AX*1), Z16; \
 	VMOVDQU64 64(R12)(AX*1), Z17
 
 #define IN4 \
 	IN2; \
-	PREFETCHT0 (AHEAD+128)(R12)(AX*1); \
-	PREFETCHT0 (AHEAD+192)(R12)(AX*1); \
+	FETCH4; \
 	VMOVDQU64 128(R12)(AX*1), Z18; \
 	VMOVDQU64 192(R12)(AX*1), Z19
+
+// ADD4 adds a wide column of an input as it is to the results.
+#define ADD4 \
+	MOVQ   (R9), R12; \
+	FETCH2; \
+	FETCH4; \
+	VPXORQ (R12)(AX*1), Z0, Z0; \
+	VPXORQ 64(R12)(AX*1), Z1, Z1; \
+	VPXORQ 128(R12)(AX*1), Z2, Z2; \
+	VPXORQ 192(R12)(AX*1), Z3, Z3
 
 #define INMASK \
 	MOVQ       (R9), R12; \
@@ -110,6 +126,53 @@
 #define STOREMASK(r, a) \
 	OUT(r); \
 	VMOVDQU8 a, K1, (R12)(AX*1)
+
+// func sum(in, out [][]byte, off, n int)
+TEXT ·sum(SB), NOSPLIT, $0-64
+	MOVQ in_base+0(FP), SI
+	MOVQ in_len+8(FP), DX
+	MOVQ out_base+24(FP), DI
+	MOVQ off+48(FP), AX
+	MOVQ n+56(FP), BX
+	ADDQ AX, BX
+
+wide:
+	ROOM(256)
+	JGT narrow
+	ZERO4(Z0, Z1, Z2, Z3)
+	MOVQ SI, R9
+	MOVQ DX, R11
+
+wideInput:
+	ADD4
+	ADDQ $24, R9
+	DECQ R11
+	JNZ wideInput
+	STORE4(0, Z0, Z1, Z2, Z3)
+	ADDQ $256, AX
+	JMP wide
+
+narrow:
+	CMPQ AX, BX
+	JGE done
+	MASK
+	ZERO1(Z0)
+	MOVQ SI, R9
+	MOVQ DX, R11
+
+narrowInput:
+	INMASK
+	VPXORQ Z16, Z0, Z0
+	ADDQ $24, R9
+	DECQ R11
+	JNZ narrowInput
+	STOREMASK(0, Z0)
+	ADDQ $64, AX
+	JMP narrow
+
+done:
+	VZEROUPPER
+	RET
 
 // func multiply1(coef []uint64, in, out [][]byte, off, n int)
 TEXT ·multiply1(SB), NOSPLIT, $0-88

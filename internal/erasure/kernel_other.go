@@ -6,4 +6,6 @@ package erasure
 
 const haveKernels = false
 
+func addWide([][]byte, [][]byte, int, int) {}
+
 func multiplyWide([]uint64, [][]byte, [][]byte, int, int) {}

@@ -92,6 +92,10 @@ func (c *Coder) gather(from, row, rows int) {
 // from the active inputs and the gathered coefficients.
 func (c *Coder) multiply(out [][]byte, from, n int) {
 	if haveKernels && useKernels {
+		if len(out) == 1 && allOnes(c.narrow) {
+			addWide(c.active, out, from, n)
+			return
+		}
 		c.wide = c.wide[:0]
 		for _, v := range c.narrow {
 			c.wide = append(c.wide, gf.affine[v])
@@ -100,6 +104,16 @@ func (c *Coder) multiply(out [][]byte, from, n int) {
 		return
 	}
 	multiplySlices(c.narrow, c.active, out, from, n)
+}
+
+// allOnes reports whether nothing need be multiplied, as with XOR and row 0.
+func allOnes(coef []byte) bool {
+	for _, v := range coef {
+		if v != 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // useKernels is switched off by tests.
