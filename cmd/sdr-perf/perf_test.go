@@ -310,7 +310,7 @@ func TestResultsSurviveFailure(t *testing.T) {
 	c := start(t, append(to, "-s", "1KiB,64MiB", "-n", "2", "--warmup", "0", "--rate", "50mbit", "--json", file)...)
 	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "1 KiB") }, 20*time.Second, 5*time.Millisecond)
 	require.NoError(t, s.cmd.Process.Kill())
-	c.ends(t, 5*time.Second, exitFailure)
+	c.ends(t, 10*time.Second, exitFailure) // it may be connecting, which has a limit of 5 s
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var all []Result
