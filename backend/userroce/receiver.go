@@ -3,9 +3,7 @@
 package userroce
 
 import (
-	"errors"
 	"fmt"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -141,12 +139,12 @@ func (r *receiver) fill() error {
 	n, errno := recvmmsg(r.fd, b.msgs[:])
 	switch errno {
 	case 0:
-	case unix.EAGAIN, unix.EINTR:
+	case unix.EAGAIN, unix.EINTR, unix.ENOMEM, unix.ENOBUFS:
 		return nil
 	case unix.EBADF:
 		return backend.ErrClosed
 	default:
-		return recvError(errno)
+		return fmt.Errorf("userroce: receive: %w", errno)
 	}
 	b.count = n
 	r.openMessage()
@@ -154,10 +152,6 @@ func (r *receiver) fill() error {
 		r.splitForWire()
 	}
 	return nil
-}
-
-func recvError(errno syscall.Errno) error {
-	return fmt.Errorf("userroce: receive: %w", errors.Join(errno))
 }
 
 // openMessage prepares the current message for next.
