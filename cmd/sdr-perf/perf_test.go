@@ -259,7 +259,7 @@ func TestMistakes(t *testing.T) {
 		{"a b", exitUsage, "at most 1 arg"},
 		{"--loopback host", exitUsage, "leave out"},
 		{"--nonsense", exitUsage, "unknown flag"},
-		{"-d mlx5_0 --loopback", exitUsage, "choose one of userroce"},
+		{"-d nonsense0 --loopback", exitUsage, "choose one of"},
 		{"--loopback -s -1", exitUsage, "must not be negative"},
 		{"--loopback -s 1x", exitUsage, "unknown unit"},
 		{"--loopback -s 1e3", exitUsage, "write it like"},
