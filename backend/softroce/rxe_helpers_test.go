@@ -62,7 +62,7 @@ func openDevice(t testing.TB, name string) *softroce.Device {
 
 func newContext(t testing.TB, d backend.Device) *sdr.Context {
 	t.Helper()
-	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 1})
+	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c

@@ -15,7 +15,11 @@ import (
 	"syscall"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/softroce"
+	"github.com/sdr-rdma/go-sdr/backend/uc"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
 // Default is the device that needs nothing.
@@ -42,15 +46,31 @@ type Options struct {
 type opener func(Options) (backend.Device, error)
 
 var openers = map[string]opener{
+	"softroce": openSoftRoCE,
 	"userroce": openUserRoCE,
 }
 
-// Names are the known names in order.
-func Names() []string { return slices.Sorted(maps.Keys(openers)) }
+// Names are the known names in order: the kinds of devices, then the RDMA devices of this machine.
+func Names() []string {
+	names := slices.Sorted(maps.Keys(openers))
+	found, _ := verbs.Devices() // those that can't be read are of no use here
+	for _, d := range found {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// find is the opener of a name, nil if there is none.
+func find(name string) opener {
+	if o := openers[name]; o != nil || !slices.Contains(Names(), name) {
+		return o
+	}
+	return func(o Options) (backend.Device, error) { return openVerbs(name, o) }
+}
 
 // Check says whether there is such a device, and which there are if not.
 func Check(name string) error {
-	if openers[name] == nil {
+	if find(name) == nil {
 		return fmt.Errorf("unknown device %q: choose one of %s", name, strings.Join(Names(), ", "))
 	}
 	return nil
@@ -61,7 +81,40 @@ func Open(name string, o Options) (backend.Device, error) {
 	if err := Check(name); err != nil {
 		return nil, err
 	}
-	return openers[name](o)
+	return find(name)(o)
+}
+
+// kernelsOwn says what the kernel's devices can't do.
+func kernelsOwn(o Options) error {
+	switch {
+	case o.Wire != nil:
+		return errors.New("packets of the kernel's RDMA devices don't pass through this program: capture them with tcpdump on the network interface")
+	case o.UDPPort != 0 && o.UDPPort != roce.UDPPort:
+		return fmt.Errorf("the kernel's RDMA devices use UDP port %d only", roce.UDPPort)
+	}
+	return nil
+}
+
+func openSoftRoCE(o Options) (backend.Device, error) {
+	if err := kernelsOwn(o); err != nil {
+		return nil, err
+	}
+	d, err := softroce.Open(softroce.Config{Addr: o.Addr, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func openVerbs(name string, o Options) (backend.Device, error) {
+	if err := kernelsOwn(o); err != nil {
+		return nil, err
+	}
+	d, err := uc.Open(uc.Config{Device: name, Addr: o.Addr, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 func openUserRoCE(o Options) (backend.Device, error) {

@@ -20,14 +20,18 @@ func ownAddr() netip.Addr {
 
 func TestOpen(t *testing.T) {
 	o := Options{Addr: ownAddr(), Workers: 2, Logger: slog.New(slog.DiscardHandler)}
-	for _, name := range Names() {
-		d, err := Open(name, o)
-		require.NoError(t, err)
-		require.Equal(t, name, d.Caps().Backend)
-		require.NoError(t, d.Close())
-	}
-	_, err := Open("mlx5_0", o)
-	require.EqualError(t, err, `unknown device "mlx5_0": choose one of userroce`)
+	d, err := Open(Default, o)
+	require.NoError(t, err)
+	require.Equal(t, Default, d.Caps().Backend)
+	require.NoError(t, d.Close())
+	_, err = Open("mlx5_99", o)
+	require.ErrorContains(t, err, `unknown device "mlx5_99": choose one of softroce, userroce`)
+}
+
+// TestKernelsDevices: what they can't do is said before they are looked for.
+func TestKernelsDevices(t *testing.T) {
+	_, err := Open("softroce", Options{UDPPort: 5000})
+	require.EqualError(t, err, "the kernel's RDMA devices use UDP port 4791 only")
 }
 
 func TestPortTaken(t *testing.T) {
