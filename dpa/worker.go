@@ -108,18 +108,24 @@ func (w *Worker) Process(now units.Instant, channels []*Channel, comps []backend
 			w.pending.invalid++
 			continue
 		}
-		w.one(now, channels[c.Cookie], c.Imm, c.Len)
+		ch := channels[c.Cookie]
+		w.one(now, ch, ch.Slots.find(c.Imm), c.Imm, c.Len)
 	}
 	w.flush(now)
 	w.count()
 	return nrest
 }
 
-// one handles a completion.
-func (w *Worker) one(now units.Instant, ch *Channel, imm, length uint32) {
+// find is the message in the slot that an immediate names. It may be of another
+// generation, closed already or about to be.
+func (s *Slots) find(imm uint32) *Message {
+	return s.slots[imm>>(s.Split.OffsetBits+s.Split.FragmentBits)].Load()
+}
+
+// one handles a completion, m being what was found in its slot.
+func (w *Worker) one(now units.Instant, ch *Channel, m *Message, imm, length uint32) {
 	s := ch.Slots
 	sp := s.Split
-	m := s.slots[imm>>(sp.OffsetBits+sp.FragmentBits)].Load()
 	offset := imm >> sp.FragmentBits & (1<<sp.OffsetBits - 1)
 	if m == nil || m.Gen != ch.Gen || m.closed.Load() {
 		w.pending.stale++
