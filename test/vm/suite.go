@@ -57,6 +57,8 @@ var suite = []suiteEntry{
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
 	{pkg: "verbs", full: true, run: "^$", args: []string{"-test.bench=.", "-test.benchtime=1x"}, packages: rdmaCore, limitSeconds: 300,
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
+	{pkg: "backend/uc", limitSeconds: 140},
+	{pkg: "backend/softroce", limitSeconds: 160},
 	{pkg: "examples/verbs-devinfo", program: true, limitSeconds: 20},
 	{pkg: "examples/verbs-ucping", program: true, limitSeconds: 20},
 }
