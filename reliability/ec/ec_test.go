@@ -33,13 +33,13 @@ func TestConformance(t *testing.T) {
 		pool   int
 		seeds  int
 	}{
-		{ec.Config{Code: ec.MDS, K: 32, M: 8}, 1 << 20, 60},
-		{ec.Config{Code: ec.XOR, K: 32, M: 8}, 1 << 20, 60},
-		{ec.Config{Code: ec.MDS, K: 4, M: 2, BetaMilli: 100}, 40, 30},
-		{ec.Config{Code: ec.XOR, K: 5, M: 3, WholeSubmessage: true}, 12, 30},
-		{ec.Config{Code: ec.MDS, K: 1, M: 1}, 7, 20},
-		{ec.Config{Code: ec.MDS, K: 224, M: 31, WholeSubmessage: true}, 62, 20},
-		{ec.Config{Code: ec.XOR, K: 10, M: 10}, 0, 20},
+		{ec.Config{Code: ec.MDS, K: 32, M: 8}, 1 << 20, 30},
+		{ec.Config{Code: ec.XOR, K: 32, M: 8}, 1 << 20, 30},
+		{ec.Config{Code: ec.MDS, K: 4, M: 2, BetaMilli: 100}, 40, 15},
+		{ec.Config{Code: ec.XOR, K: 5, M: 3, WholeSubmessage: true}, 12, 15},
+		{ec.Config{Code: ec.MDS, K: 1, M: 1}, 7, 10},
+		{ec.Config{Code: ec.MDS, K: 224, M: 31, WholeSubmessage: true}, 62, 10},
+		{ec.Config{Code: ec.XOR, K: 10, M: 10}, 0, 10},
 	} {
 		t.Run(fmt.Sprintf("%v,%d+%d,room=%d", c.config.Code, c.config.K, c.config.M, c.pool), func(t *testing.T) {
 			schemetest.Suite{New: schemeOf(c.config), Seeds: c.seeds, ParityPool: c.pool}.Run(t)

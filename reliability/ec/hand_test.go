@@ -192,19 +192,6 @@ func parityUnits(from, to int) (list []scheme.Unit) {
 	return list
 }
 
-func without(list []scheme.Unit, lost ...scheme.Unit) (kept []scheme.Unit) {
-	for _, u := range list {
-		drop := false
-		for _, l := range lost {
-			drop = drop || u == l
-		}
-		if !drop {
-			kept = append(kept, u)
-		}
-	}
-	return kept
-}
-
 // A board is a View that tests write on.
 type board struct {
 	total   int

@@ -8,8 +8,8 @@ import "github.com/sdr-rdma/go-sdr/units"
 type parityState uint8
 
 const (
-	// parityOpen: to be encoded, if there is room in time.
-	parityOpen parityState = iota
+	// The zero value: to be encoded, if there is room in time.
+	_ parityState = iota
 	// parityCoding: being encoded.
 	parityCoding
 	// parityReady: to be sent behind the group's data.
