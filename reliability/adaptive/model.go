@@ -101,7 +101,7 @@ func (m *model) drop() float64 {
 // meanBurst is the mean length of a burst, beyond what independent loss of this
 // rate would show by chance.
 func (m *model) meanBurst() float64 {
-	b := float64(float64(m.lost)/float64(m.bursts)) * max(0.5, 1-float64(m.lost)/float64(m.sent))
+	b := float64(float64(m.lost) / float64(m.bursts) * max(0.5, 1-float64(m.lost)/float64(m.sent)))
 	// Of a few losses, two neighbours are chance.
 	if few := float64(m.bursts) / fraction; b < 1.05 || float64((b-1)*few) < 1.5 {
 		return 1

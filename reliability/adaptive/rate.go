@@ -30,13 +30,13 @@ const (
 type rateState uint8
 
 const (
-	// trusting: the paced rate is believed.
-	trusting rateState = iota
-	// testing: a round is sent at the delivered rate, and the next one shows
+	// trust: the paced rate is believed.
+	trust rateState = iota
+	// tryLower: a round is sent at the delivered rate, and the next one shows
 	// what came of it.
-	testing
-	// lowered: the paced rate was wrong.
-	lowered
+	tryLower
+	// keepLower: the paced rate was wrong.
+	keepLower
 )
 
 // A governor finds out that the paced rate is more than the path carries
@@ -44,8 +44,8 @@ const (
 // transfers share one.
 type governor struct {
 	state rateState
-	// rate is the limit while testing or lowered, and credit the units that it
-	// allows, in bits.
+	// rate is the limit unless the paced rate is trusted, and spent the virtual
+	// clock of the link that has it.
 	rate   units.Rate
 	spent  units.Instant
 	begun  units.Instant
@@ -61,7 +61,7 @@ type governor struct {
 
 // limit returns how many units may be sent now, and when there will be more.
 func (g *governor) limit(now units.Instant, each units.Bytes, budget int) (int, units.Instant) {
-	if g.state == trusting {
+	if g.state == trust {
 		return budget, units.Never
 	}
 	per := max(g.rate.Time(each), 1)
@@ -75,7 +75,7 @@ func (g *governor) limit(now units.Instant, each units.Bytes, budget int) (int, 
 
 func (g *governor) spend(each units.Bytes, n int) {
 	g.sent += n
-	if g.state != trusting {
+	if g.state != trust {
 		g.spent = g.spent.Add(g.rate.Time(units.Bytes(n) * each))
 	}
 }
@@ -90,7 +90,7 @@ func (g *governor) step(now units.Instant, env *scheme.Env, each units.Bytes, m 
 		return
 	}
 	paced := env.Rate
-	if g.state != trusting {
+	if g.state != trust {
 		paced = min(paced, g.rate)
 	}
 	want := int(paced.Bytes(elapsed) / each)
@@ -109,14 +109,14 @@ func (g *governor) judge(elapsed units.Duration, want int, env *scheme.Env, each
 	short := g.acked*1_000_000 < want*enough*(1000-loss)
 	g.quiet = max(0, g.quiet-1)
 	switch g.state {
-	case trusting:
+	case trust:
 		if g.short++; !short || g.quiet > 0 {
 			g.short = 0
 		}
 		if g.short >= 2 && delivered > 0 {
 			g.test(delivered, env)
 		}
-	case testing:
+	case tryLower:
 		// What was sent before the test has to be answered first.
 		if g.rounds++; g.rounds < 2 || g.sentBefore*1000 > want*1030 {
 			return
@@ -124,18 +124,18 @@ func (g *governor) judge(elapsed units.Duration, want int, env *scheme.Env, each
 		g.short = 0
 		if !short {
 			// As much arrives at less: the drop rate has fallen.
-			g.state, g.rounds = lowered, 0
+			g.state, g.rounds = keepLower, 0
 		} else {
-			g.state, g.quiet = trusting, patientRounds
+			g.state, g.quiet = trust, patientRounds
 		}
-	case lowered:
+	case keepLower:
 		g.probe(short, delivered, env)
 	}
 }
 
 // test begins a test of a lower rate.
 func (g *governor) test(rate units.Rate, env *scheme.Env) {
-	g.state, g.rate, g.rounds, g.short = testing, max(rate, env.Rate/leastShare), 0, 0
+	g.state, g.rate, g.rounds, g.short = tryLower, max(rate, env.Rate/leastShare), 0, 0
 }
 
 // probe raises a lowered rate slowly, and lowers it again if less arrives.
@@ -153,10 +153,10 @@ func (g *governor) probe(short bool, delivered units.Rate, env *scheme.Env) {
 		g.rate = g.rate / 1000 * probeGain
 	}
 	if g.rate >= env.Rate {
-		g.state, g.quiet = trusting, patientRounds
+		g.state, g.quiet = trust, patientRounds
 	}
 }
 
 // congested reports whether losses now are the sender's own doing, as far as is
 // known.
-func (g *governor) congested() bool { return g.short > 0 || g.state == testing }
+func (g *governor) congested() bool { return g.short > 0 || g.state == tryLower }

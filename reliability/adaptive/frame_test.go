@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+func testEnv() *scheme.Env {
+	return &scheme.Env{
+		Channels: 4, RTT: 25 * units.Millisecond, MinRTT: 25 * units.Millisecond, Rate: 400 * units.Gbit,
+		AckInterval: 781 * units.Microsecond, MaxFrame: 1024, DataLimit: 1 << 20, ParityLimit: 1 << 12,
+	}
+}
+
+func testTransfer(n int) scheme.Transfer {
+	return scheme.Transfer{Length: units.Bytes(n) * 64 * units.KiB, UnitBytes: 64 * units.KiB, Units: n}
+}
+
+// testReceiver is a receiver of a transfer of n units.
+func testReceiver(t testing.TB, n int) *receiver {
+	a, err := New(Config{})
+	require.NoError(t, err)
+	s, err := a.NewSender(testTransfer(n), testEnv())
+	require.NoError(t, err)
+	info := testTransfer(n)
+	info.Params = s.Params()
+	r, err := a.NewReceiver(info, testEnv())
+	require.NoError(t, err)
+	return r.(*receiver)
+}
+
+// What a receiver writes, a sender reads alike, also when there is hardly room.
+func TestStateRoundTrip(t *testing.T) {
+	for _, room := range []int{minFrame, 160, 1024} {
+		r := testReceiver(t, 1000)
+		r.env.MaxFrame = room
+		r.frontier = 1
+		*r.totals = totals{100_000, 1000, 800}
+		for c := range r.marks {
+			r.marks[c] = scheme.Mark{Unit: scheme.Parity | scheme.Unit(c+2), Valid: true}
+		}
+		for g := range r.groups {
+			if g%2 == 0 {
+				r.groups[g].state = complete
+			}
+			r.groups[g].present = uint8(g)
+		}
+		incomplete, marked, learnt := map[int]bool{}, map[int]bool{}, false
+		for range 8 {
+			out := scheme.Output{Frame: make([]byte, 0, room)}
+			r.inner.Frame = append(r.inner.Frame[:0], make([]byte, room-stateRoom(room))...)
+			r.report(&out)
+			require.LessOrEqual(t, len(out.Frame), room)
+			var s state
+			require.NoError(t, s.parse(out.Frame, limits{1000, len(r.groups), 4, 0}))
+			require.Equal(t, r.inner.Frame, s.rest)
+			for _, m := range s.marks {
+				require.Equal(t, mark{m.channel, markParity, m.channel + 2}, m)
+				marked[m.channel] = true
+			}
+			for _, g := range s.groups {
+				require.Equal(t, groupReport{g.group, g.group, r.roster.rows}, g)
+				incomplete[g.group] = true
+			}
+			learnt = learnt || s.totals == *r.totals
+		}
+		require.Len(t, incomplete, len(r.groups)/2, "room %d", room)
+		require.Len(t, marked, 4, "room %d", room)
+		require.True(t, learnt, "room %d", room)
+	}
+}
+
+func FuzzState(f *testing.F) {
+	f.Add([]byte{frameState, 1, 0, 0, 1, 0, 2, 0, 1, 0, 3, 4, 2, 9})
+	f.Add([]byte{frameState, 2, 1, 1, 100, 3, 2, 0, 0, 0, 0})
+	l := limits{units: 1000, groups: 7, channels: 4, entries: 3}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var s state
+		if s.parse(b, l) != nil {
+			return
+		}
+		last := -1
+		for _, g := range s.groups {
+			if g.group <= last || g.group >= l.groups {
+				t.Fatalf("group %d after %d of %d", g.group, last, l.groups)
+			}
+			last = g.group
+		}
+		if s.from > l.groups || s.to > l.groups || s.known > l.entries || len(s.marks) > l.channels {
+			t.Fatalf("out of range: %+v", s)
+		}
+	})
+}
+
+func FuzzParams(f *testing.F) {
+	a, _ := New(Config{})
+	for _, n := range []int{1, 1000, 100_000} {
+		s, _ := a.NewSender(testTransfer(n), testEnv())
+		f.Add(s.Params(), n)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, n int) {
+		n = 1 + n&(1<<20-1)
+		p, err := parseParams(b, n)
+		if err != nil {
+			return
+		}
+		if p.groups > mostGroups(n) || p.groups > 0 && (p.k() < 1 || p.k()+p.rows > maxGroup) {
+			t.Fatalf("bad plan %+v", p)
+		}
+	})
+}
+
+// FuzzAnnounce gives a receiver any frames: it refuses or stays within its bounds.
+func FuzzAnnounce(f *testing.F) {
+	entry := binary.AppendUvarint([]byte{frameAnnounce, 0, entryGroup, 2, 5}, 3)
+	f.Add(entry)
+	f.Add([]byte{frameAnnounce, 0, entryRows, 0, 2, 3, 10})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := testReceiver(t, 500)
+		for range 3 {
+			_ = r.OnControl(1, b)
+		}
+		if len(r.groups) != r.roster.count() || len(r.roster.late) > maxLate {
+			t.Fatalf("%d groups, %d late", len(r.groups), len(r.roster.late))
+		}
+		for g := range r.groups {
+			if r.roster.size(g)+int(r.groups[g].rows) > maxGroup {
+				t.Fatalf("group %d has %d units and %d rows", g, r.roster.size(g), r.groups[g].rows)
+			}
+		}
+		for i := range r.ledger.parity {
+			g, row, _ := r.ledger.find(i)
+			if r.parityOf(g, row) != i {
+				t.Fatalf("parity %d is row %d of group %d, which is parity %d", i, row, g, r.parityOf(g, row))
+			}
+		}
+	})
+}
+
+func TestParamsFit(t *testing.T) {
+	p := params{plan{units: maxUnits, tail: maxUnits - 1, groups: 1 << 20, rows: 200, wantTail: maxUnits}, []byte{1, 1}}
+	require.LessOrEqual(t, len(p.append(nil)), 64)
+}
+
+func TestBadParams(t *testing.T) {
+	for _, b := range [][]byte{nil, {0}, {2, 0, 1, 1, 1, 0}, {1}, {1, 0, 9, 3, 10, 0}, {1, 0, 1, 0, 10, 0}, {1, 5, 0, 0, 10, 0}, {1, 0, 1, 1, 10, 3, 1}} {
+		_, err := parseParams(b, 10)
+		require.Error(t, err, "%v", b)
+	}
+}

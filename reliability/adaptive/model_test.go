@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// binomialTail is P[X > m] by the definition, in another way.
+func binomialTail(n, m int, p float64) float64 {
+	sum := 0.0
+	for j := m + 1; j <= n; j++ {
+		a, _ := math.Lgamma(float64(n + 1))
+		b, _ := math.Lgamma(float64(j + 1))
+		c, _ := math.Lgamma(float64(n - j + 1))
+		sum += math.Exp(a - b - c + float64(j)*math.Log(p) + float64(n-j)*math.Log1p(-p))
+	}
+	return sum
+}
+
+func TestBinomialTail(t *testing.T) {
+	for _, p := range []float64{1e-5, 1e-3, 0.01, 0.3} {
+		for _, n := range []int{2, 40, 237} {
+			for m := range min(n, 20) {
+				require.InDelta(t, binomialTail(n, m, p), lossLaw{drop: p}.tooMany(n, m), 1e-12, "n %d m %d p %g", n, m, p)
+			}
+		}
+	}
+}
+
+// A beta-binomial variable is binomial with a drop rate drawn anew.
+func TestBetaBinomialHasItsMoments(t *testing.T) {
+	const n, drop, rho = 60, 0.05, 0.1
+	l := lossLaw{drop, rho}
+	mean, square := 0.0, 0.0
+	for m := range n { // E[X] = Σ P[X > m], E[X²] = Σ (2m+1) P[X > m]
+		mean += l.tooMany(n, m)
+		square += float64(2*m+1) * l.tooMany(n, m)
+	}
+	require.InDelta(t, n*drop, mean, 1e-9)
+	require.InDelta(t, n*drop*(1-drop)*(1+(n-1)*rho), square-mean*mean, 1e-6)
+}
+
+// Decisions must not differ between platforms: these bits were computed on amd64.
+func TestLawIsExact(t *testing.T) {
+	require.Equal(t, uint64(goldenBinomial), math.Float64bits(lossLaw{drop: 0.0106}.tooMany(237, 5)))
+	require.Equal(t, uint64(goldenBeta), math.Float64bits(lossLaw{0.0106, 0.003}.tooMany(237, 9)))
+	m := newModel()
+	m.observe(testEnv(), 123_456, 789, 321)
+	require.Equal(t, uint64(goldenDrop), math.Float64bits(m.drop()))
+}
+
+// RELIABILITY, adaptive, 4: "A transfer of two units needs m = 2 at 1e-2".
+func TestRowsOfTheSpecification(t *testing.T) {
+	require.Equal(t, 2, lossLaw{drop: 0.01}.rowsFor(2, 1, 3, risk))
+	require.Equal(t, 3, lossLaw{drop: 0.4}.rowsFor(2, 1, 3, risk), "the limit")
+}
+
+func TestModelLearns(t *testing.T) {
+	for _, p := range []float64{0, 1e-4, 1e-2, 5e-2} {
+		rng := rand.New(rand.NewPCG(7, 7))
+		m := newModel()
+		for range 60 {
+			lost := 0
+			for range 5000 {
+				if rng.Float64() < p {
+					lost++
+				}
+			}
+			m.observe(testEnv(), 5000, lost, lost)
+		}
+		require.GreaterOrEqual(t, m.drop(), p*0.97, "an upper bound, seed 7")
+		require.Less(t, m.drop(), 1.25*p+8e-5)
+		require.Equal(t, 1, m.burst95())
+	}
+}
+
+func TestModelFollowsAStep(t *testing.T) {
+	m := newModel()
+	for range 40 {
+		m.observe(testEnv(), 5000, 5, 5)
+	}
+	require.Less(t, m.drop(), 2e-3)
+	for range 3 {
+		m.observe(testEnv(), 5000, 150, 150)
+	}
+	require.Greater(t, m.drop(), 0.02)
+	for range 4 {
+		m.observe(testEnv(), 5000, 0, 0)
+	}
+	require.Less(t, m.drop(), 0.01)
+}
+
+// RELIABILITY, adaptive, 3: p_quiet comes only from rounds without rising delay or
+// ECN marks.
+func TestQueueingTeachesNothing(t *testing.T) {
+	m := newModel()
+	before := m.drop()
+	env := testEnv()
+	env.ECN = true
+	m.observe(env, 5000, 500, 500)
+	env = testEnv()
+	env.RTT = 2 * env.MinRTT
+	m.observe(env, 5000, 500, 500)
+	m.congested = true
+	m.observe(testEnv(), 5000, 500, 500)
+	require.Equal(t, before, m.drop())
+	require.Equal(t, 3, m.noisy)
+}
+
+func TestBurstsSpread(t *testing.T) {
+	m := newModel()
+	for range 50 {
+		m.observe(testEnv(), 5000, 40, 5)
+	}
+	require.InDelta(t, 8, m.meanBurst(), 1)
+	require.InDelta(t, 23, m.burst95(), 4, "ln 0.05 / ln(1−1/8)")
+	require.Greater(t, m.law(200, 1).correlation, m.law(200, 4).correlation, "deeper interleaving, less correlation")
+	require.Less(t, m.law(200, 200).correlation, 1e-3)
+}
+
+// Whatever is known and however much room there is, a plan is one that the receiver
+// accepts and that has room for its parity.
+func TestPlansAreValid(t *testing.T) {
+	for seed := range uint64(2000) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		m := newModel()
+		lost := rng.IntN(20_000)
+		m.observe(testEnv(), 50_000, lost, 1+lost/(1+rng.IntN(30)))
+		env := testEnv()
+		env.ParityLimit = rng.IntN(1 << uint(rng.IntN(13)))
+		env.RTT = units.Duration(rng.Int64N(int64(50 * units.Millisecond)))
+		tr := testTransfer(1 + rng.IntN(1<<uint(1+rng.IntN(17))))
+		p := newPlan(&m, &tr, env)
+		require.LessOrEqual(t, p.parity(), env.ParityLimit, "seed %d: %+v", seed, p)
+		start := params{p, []byte{1, 1}}
+		got, err := parseParams(start.append(nil), tr.Units)
+		require.NoError(t, err, "seed %d: %+v, k %d", seed, p, p.k())
+		require.Equal(t, p, got.plan)
+		units := 0
+		for g := range p.groups {
+			units += p.size(g)
+		}
+		require.Equal(t, p.units-p.tail, units, "seed %d", seed)
+	}
+}
+
+func TestNewChecks(t *testing.T) {
+	_, err := New(Config{})
+	require.NoError(t, err)
+	c := Config{}
+	c.Repeat.AlphaMilli = -1
+	_, err = New(c)
+	require.ErrorContains(t, err, "outside")
+	a, _ := New(Config{})
+	_, err = a.NewSender(testTransfer(0), testEnv())
+	require.ErrorContains(t, err, "outside 1 to")
+	env := testEnv()
+	env.MaxFrame = 100
+	_, err = a.NewSender(testTransfer(1), env)
+	require.ErrorContains(t, err, "128 are needed")
+}
+
+const (
+	goldenBinomial = 0x3fa579f6d2c1b880
+	goldenBeta     = 0x3f7abd37dfa84c80
+	goldenDrop     = 0x3f7d85beed358267
+)
