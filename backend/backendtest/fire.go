@@ -97,6 +97,20 @@ func (f *fire) cease() {
 	}
 }
 
+// ends waits for the goroutines to end by themselves: their devices are closed, and calls say so.
+func (f *fire) ends() {
+	f.w.Helper()
+	done := make(chan struct{})
+	go func() { f.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(f.w.pair.Patience):
+		f.cease()
+		f.w.Fatal("calls on a closed device go on as if nothing had happened; they must return ErrClosed")
+	}
+	f.cease()
+}
+
 // waitFor yields until cond holds.
 func (f *fire) waitFor(what string, cond func() bool) {
 	f.w.Helper()
@@ -164,8 +178,7 @@ func testCloseUnderFire(t testing.TB, mk Maker) {
 		require.NoError(t, second.dev.Close(), "Close under fire")
 		require.Less(t, time.Since(start), w.pair.Patience, "Close took long")
 		after := bytes.Clone(w.b.mem)
-		f.wg.Wait() // by themselves: all of them were told
-		f.cease()
+		f.ends()
 		require.True(t, bytes.Equal(after, w.b.mem), "memory changed after Close")
 		w.b.closed()
 		noLeftovers(t, before)

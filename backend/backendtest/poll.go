@@ -62,7 +62,7 @@ func testWait(t testing.TB, mk Maker) {
 	skipVirtual(t, w.b.dev)
 	w.settle()
 	cq := w.b.cqs[0]
-	const long = 5 * units.Second
+	long := units.Duration(w.pair.Patience / 2)
 	timed := func(d units.Duration) time.Duration {
 		start := time.Now()
 		require.NoError(t, cq.Wait(d))
@@ -104,7 +104,7 @@ func (w *world) waitForPackets(cq backend.CQ) {
 	tg := w.b.expose(0, 0, maxMessage)
 	posts, done := make(chan uint32), make(chan struct{})
 	go w.postSlowly(tg, posts, done)
-	const long = 5 * units.Second
+	long := units.Duration(w.pair.Patience / 2)
 	for i := range uint32(20) {
 		posts <- i
 		for start := time.Now(); len(w.b.writes) <= int(i); w.b.poll() {
