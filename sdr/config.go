@@ -24,6 +24,11 @@ type ContextConfig struct {
 	// Spin is how long an idle worker polls before it sleeps; a wake-up
 	// costs tens of microseconds. Default 50 µs; negative: never spin.
 	Spin units.Duration
+	// CPUs, if not empty, ties worker i to processor CPUs[i modulo their
+	// number], by a thread of its own. It helps where processors are set aside
+	// for workers; elsewhere leave it empty: polls are 1.6 to 2.5 times slower
+	// from a locked thread. Not with Manual workers.
+	CPUs []int
 	// CQEntries is the size of each worker's completion queue. Default 16384.
 	CQEntries int
 	// Logger takes what is worth telling an operator. Default: nothing.

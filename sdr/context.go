@@ -3,6 +3,7 @@
 package sdr
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
@@ -83,13 +84,26 @@ func NewContext(dev backend.Device, cfg ContextConfig) (*Context, error) {
 	if err != nil {
 		return fail(err)
 	}
-	if !c.manual {
-		for _, w := range c.workers {
-			c.running.Add(1)
-			go w.run()
-		}
+	if err := c.start(); err != nil {
+		return fail(err)
 	}
 	return c, nil
+}
+
+// start starts the workers' goroutines and returns when each is on its processor.
+func (c *Context) start() (err error) {
+	if c.manual {
+		return nil
+	}
+	placed := make(chan error, len(c.workers))
+	for _, w := range c.workers {
+		c.running.Add(1)
+		go w.run(placed)
+	}
+	for range c.workers {
+		err = cmp.Or(err, <-placed)
+	}
+	return err
 }
 
 func (c *Context) configure() error {
@@ -106,6 +120,9 @@ func (c *Context) configure() error {
 	c.manual = cfg.Workers == Manual
 	if c.caps.Virtual && !c.manual {
 		return fmt.Errorf("%w: a device with a virtual clock runs with Manual workers only", ErrArgument)
+	}
+	if c.manual && len(cfg.CPUs) > 0 {
+		return fmt.Errorf("%w: Manual workers have no threads to tie to processors", ErrArgument)
 	}
 	if cfg.Spin == 0 {
 		cfg.Spin = 50 * units.Microsecond

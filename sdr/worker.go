@@ -95,9 +95,16 @@ func (w *worker) other(now units.Instant, c *backend.Completion) {
 	}
 }
 
-// run is the worker's goroutine.
-func (w *worker) run() {
+// run is the worker's goroutine. It reports to placed whether it is where it
+// should be.
+func (w *worker) run(placed chan<- error) {
 	defer w.ctx.running.Done()
+	leave, err := w.place()
+	placed <- err
+	if err != nil {
+		return
+	}
+	defer leave()
 	var idleSince units.Instant
 	idle, polls := false, 0
 	for !w.stop.Load() {

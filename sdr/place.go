@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// place ties the calling goroutine to the worker's processor, if it has one.
+// leave gives the thread back as it was.
+func (w *worker) place() (leave func(), err error) {
+	cpus := w.ctx.cfg.CPUs
+	if len(cpus) == 0 {
+		return func() {}, nil
+	}
+	cpu := cpus[w.engine.ID%len(cpus)]
+	var before, set unix.CPUSet
+	set.Set(cpu)
+	if !set.IsSet(cpu) { // negative, or beyond what the set holds
+		return nil, fmt.Errorf("%w: there is no processor %d", ErrArgument, cpu)
+	}
+	runtime.LockOSThread()
+	if err = unix.SchedGetaffinity(0, &before); err == nil {
+		err = unix.SchedSetaffinity(0, &set)
+	}
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, fmt.Errorf("tie worker %d to processor %d, which this process may not use or does not exist: %w", w.engine.ID, cpu, err)
+	}
+	return func() {
+		// A thread that stays tied must not serve other goroutines: left
+		// locked, it ends with this one.
+		if unix.SchedSetaffinity(0, &before) == nil {
+			runtime.UnlockOSThread()
+		}
+	}, nil
+}
