@@ -28,7 +28,7 @@ import (
 const (
 	lifeSlots   = 2 // of which the test uses slot 0
 	lifeGens    = 2
-	lifePackets = 3
+	lifePackets = 2
 )
 
 var lifeSplit = Split{SlotBits: 1, OffsetBits: 27, FragmentBits: 4}
@@ -298,7 +298,7 @@ func explore(rounds int, patient bool) (states int, wrong string) {
 // TestEveryInterleaving: no order of steps lets an older completion set a bit of a newer message, or
 // anything change a bitmap whose fence is down, and none ends in a deadlock.
 func TestEveryInterleaving(t *testing.T) {
-	states, wrong := explore(lifeGens+3, true)
+	states, wrong := explore(lifeGens+4, true)
 	require.Empty(t, wrong)
 	require.Greater(t, states, 10_000, "the test has become trivial")
 	t.Logf("%d states", states)
