@@ -87,7 +87,7 @@ func openSender(d *Device, candidate int) (*sender, error) {
 	}
 	// Nobody reads what strangers send to a source port, so it should not collect much. A full send
 	// buffer only makes posts wait: no warning.
-	unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1)
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 1)
 	if _, err := sendBufferOptions.size(fd, d.cfg.SendBuffer); err != nil {
 		unix.Close(fd)
 		return nil, err

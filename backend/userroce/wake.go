@@ -54,7 +54,7 @@ func (w *waker) endWait() {
 // drain makes fd wait again, after it was seen readable. A waker that writes late only makes the next
 // Wait return early.
 func (w *waker) drain() {
-	unix.Read(w.fd, w.count[:])
+	_, _ = unix.Read(w.fd, w.count[:])
 }
 
 func (w *waker) wake() {
@@ -77,7 +77,7 @@ func (w *waker) wakeSleeper() {
 func (w *waker) signal() {
 	if !w.closed {
 		one := [8]byte{1} // any value but zero, in any byte order
-		unix.Write(w.fd, one[:])
+		_, _ = unix.Write(w.fd, one[:])
 	}
 }
 

@@ -86,7 +86,7 @@ func (c *client) point(ctx context.Context, scheme string, size units.Bytes, las
 	m, err := pt.send(ctx, c.meter)
 	c.meter.clear()
 	var told *peerError
-	if err != nil && !(errors.As(err, &told) && told.wrong) {
+	if err != nil && (!errors.As(err, &told) || !told.wrong) {
 		return err
 	}
 	return errors.Join(c.out.add(pt, m, told == nil), err)

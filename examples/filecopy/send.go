@@ -67,7 +67,11 @@ func sendFile(ctx context.Context, e *endpoint, f *os.File, size units.Bytes) er
 	defer in.close()
 	verdict := make(chan error, 1)
 	waiting, enough := context.WithCancel(context.Background())
-	defer func() { enough(); <-verdict }() // before the memory goes
+	defer func() { // before the memory goes
+		enough()
+		for range verdict { // closed when nobody reads it any more
+		}
+	}()
 	go func() { defer close(verdict); verdict <- recvVerdict(waiting, in) }()
 
 	if err := sendContent(ctx, e, f, size); err != nil {

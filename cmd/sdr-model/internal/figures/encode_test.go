@@ -16,17 +16,15 @@ func TestEncodersEncode(t *testing.T) {
 	require.Len(t, b.groups, int(encodeBuffer/encodeUnit/encodeK))
 
 	require.NoError(t, b.pass(xorParity, 2))
-	for _, shards := range b.groups {
-		for i := range encodeM {
-			want := make([]byte, encodeUnit)
-			for j := i; j < encodeK; j += encodeM {
-				for n, v := range shards[j] {
-					want[n] ^= v
-				}
+	shards := b.groups[0] // one is enough for the slow way; below all of them
+	for i := range encodeM {
+		want := make([]byte, encodeUnit)
+		for j := i; j < encodeK; j += encodeM {
+			for n, v := range shards[j] {
+				want[n] ^= v
 			}
-			require.True(t, bytes.Equal(want, shards[encodeK+i]))
 		}
-		break // one is enough for the slow way; below all of them
+		require.True(t, bytes.Equal(want, shards[encodeK+i]))
 	}
 
 	rs, err := reedSolomon()
