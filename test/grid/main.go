@@ -36,10 +36,11 @@ func main() {
 }
 
 type options struct {
-	grid, schemes, scale, json string
-	sizes, drops               string
-	seed                       uint64
-	jobs                       int
+	grid, schemes, scale string
+	json, markdown       string
+	sizes, drops         string
+	seed                 uint64
+	jobs                 int
 }
 
 func parse() (o options) {
@@ -47,6 +48,7 @@ func parse() (o options) {
 	flag.StringVar(&o.schemes, "schemes", "sr,sr-nack,ec-xor,ec-mds,adaptive", "schemes, separated by commas")
 	flag.StringVar(&o.scale, "scale", "1", "share of the transfers of a point, such as 1/50; at least 5 run")
 	flag.StringVar(&o.json, "json", "", "write results to this `file` (- for standard output)")
+	flag.StringVar(&o.markdown, "markdown", "", "write tables of times over the ideal to this `file`")
 	flag.StringVar(&o.sizes, "sizes", "", "only these sizes, such as 128KiB,1GiB")
 	flag.StringVar(&o.drops, "drops", "", "only these drop rates, such as 0,1e-3")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the network")
@@ -85,10 +87,13 @@ func run() error {
 		return err
 	}
 	printTable(os.Stdout, results)
-	if o.json == "" {
-		return nil
+	if o.json != "" {
+		err = writeJSON(o.json, results)
 	}
-	return writeJSON(o.json, results)
+	if o.markdown != "" && err == nil {
+		err = writeMarkdown(o.markdown, results)
+	}
+	return err
 }
 
 // measureAll measures the points, the most expensive ones first, and returns the
