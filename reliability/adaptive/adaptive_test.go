@@ -23,10 +23,12 @@ func newScheme() scheme.Scheme {
 
 func TestConformance(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		pool int
-	}{{"room for parity", 1 << 12}, {"little room", 20}, {"no room", 0}} {
-		t.Run(c.name, func(t *testing.T) { schemetest.Suite{New: newScheme, ParityPool: c.pool}.Run(t) })
+		name        string
+		pool, seeds int
+	}{{"room for parity", 1 << 12, 40}, {"little room", 20, 20}, {"no room", 0, 10}} {
+		t.Run(c.name, func(t *testing.T) {
+			schemetest.Suite{New: newScheme, ParityPool: c.pool, Seeds: c.seeds}.Run(t)
+		})
 	}
 }
 

@@ -3,6 +3,8 @@
 package adaptive
 
 import (
+	"fmt"
+
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -160,3 +162,14 @@ func (g *governor) probe(short bool, delivered units.Rate, env *scheme.Env) {
 // congested reports whether losses now are the sender's own doing, as far as is
 // known.
 func (g *governor) congested() bool { return g.short > 0 || g.state == tryLower }
+
+// explain says what was done about the rate, if anything.
+func (g *governor) explain() string {
+	switch g.state {
+	case tryLower:
+		return fmt.Sprintf("; less arrives than was paced, trying %d bit/s", int64(g.rate))
+	case keepLower:
+		return fmt.Sprintf("; the paced rate is more than arrives, sending at %d bit/s", int64(g.rate))
+	}
+	return ""
+}

@@ -119,6 +119,7 @@ func (s *sender) Outstanding() int { return max(0, s.repeat.Outstanding()-s.held
 func (s *sender) Stats() scheme.Stats {
 	sum := s.repeat.Stats()
 	sum.Add(s.stats)
+	sum.Explain += s.rate.explain()
 	return sum
 }
 
