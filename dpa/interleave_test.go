@@ -122,7 +122,7 @@ func (w *lifeWorld) enabled() (steps []int) {
 func (w *lifeWorld) appCan() bool {
 	switch w.phase {
 	case fenced:
-		return len(w.msgs) < w.rounds && !(w.patient && w.lags(len(w.msgs)-lifeGens))
+		return len(w.msgs) < w.rounds && (!w.patient || !w.lags(len(w.msgs)-lifeGens))
 	case completed:
 		return w.fenceDown()
 	}
