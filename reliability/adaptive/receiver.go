@@ -65,6 +65,7 @@ type receiver struct {
 	markRotor int
 	ended     bool
 	inner     scheme.Output
+	view      repeatView
 	stats     scheme.Stats
 }
 
@@ -147,7 +148,8 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	*r.repEnv = *r.env
 	r.repEnv.MaxFrame -= stateRoom(r.env.MaxFrame)
 	r.inner.Reset()
-	next, done, err := r.repeat.Poll(now, repeatView{v}, &r.inner)
+	r.view.View = v
+	next, done, err := r.repeat.Poll(now, &r.view, &r.inner)
 	if err != nil {
 		return next, done, err
 	}
@@ -167,7 +169,7 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 // markers.
 type repeatView struct{ scheme.View }
 
-func (v repeatView) Mark(channel int) scheme.Mark {
+func (v *repeatView) Mark(channel int) scheme.Mark {
 	m := v.View.Mark(channel)
 	if m.Unit.IsParity() {
 		m.Unit = scheme.Marker | scheme.Unit(m.Unit.Index()%ownMarkers)
