@@ -123,6 +123,8 @@ func (q *QP) closeDevice() {
 			_ = ch.dev.Close()
 		}
 		ch.batch, ch.recs = nil, recRing{}
+		q.home.credits.Add(int64(ch.signals))
+		ch.signals = 0
 		ch.done = ch.posted
 	}
 	if q.table != nil {

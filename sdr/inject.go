@@ -257,6 +257,7 @@ func (q *QP) flush(now units.Instant, ch *channel) bool {
 	}
 	if n == len(ch.batch) {
 		q.home.credits.Add(-1)
+		ch.signals++
 	} else {
 		last.Signaled = false // it may not be the last next time
 	}
@@ -269,6 +270,14 @@ func (q *QP) flush(now units.Instant, ch *channel) bool {
 func (q *QP) onSent(ch *channel, c *backend.Completion) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if ch.signals > 0 { // otherwise closing has given the credit back
+		ch.signals--
+		q.home.credits.Add(1)
+	}
+	if c.Status == backend.StatusError && q.state < qpClosing {
+		q.fail(&OpError{Op: "send", Object: q.name, Err: ErrClosed, Detail: "the device reports a failed send", Fix: "is its port still up?"})
+		return
+	}
 	ch.done = max(ch.done, c.WRID)
 	r := &ch.recs
 	for r.head != r.tail {

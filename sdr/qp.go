@@ -95,6 +95,7 @@ type channel struct {
 	// the device, completed by it.
 	posted, flushed, done uint64
 	listed                bool // in QP.pendFlush
+	signals               int  // signalled sends whose completion is still to come
 }
 
 // NewQP makes a QP, unconnected. Exchange its Info with the peer's and call

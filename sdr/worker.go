@@ -87,7 +87,6 @@ func (w *worker) other(now units.Instant, c *backend.Completion) {
 	case backend.KindDatagram:
 		w.ctx.onDatagram(now, w.cq.Datagram(c))
 	case backend.KindSent:
-		w.credits.Add(1)
 		chans := *w.ctx.chans.Load()
 		if int(c.Cookie) < len(chans) && chans[c.Cookie] != nil {
 			chans[c.Cookie].qp.onSent(chans[c.Cookie], c)

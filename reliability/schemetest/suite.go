@@ -42,7 +42,7 @@ func (s Suite) Run(t *testing.T) {
 			t.Fatalf("%s=%q is not a seed: %v", seedVariable, v, err)
 		}
 		first, s.Seeds = seed, 1
-	} else if testing.Short() {
+	} else if testing.Short() || raceDetector {
 		s.Seeds = max(1, s.Seeds/10)
 	}
 	for _, sc := range scenarios {
