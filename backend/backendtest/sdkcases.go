@@ -157,6 +157,7 @@ type workerPair struct {
 func newWorkers(t testing.TB, p *Pair, workers int) *workerPair {
 	t.Helper()
 	w := new(workerPair)
+	t.Cleanup(func() { w.close(t) }) // also when a case ends early, before the devices are closed
 	var err error
 	cfg := smallSlots(4, 4)
 	cfg.MTU = commonMTU(p)
@@ -183,6 +184,9 @@ func newWorkers(t testing.TB, p *Pair, workers int) *workerPair {
 
 func (w *workerPair) close(t testing.TB) {
 	for _, c := range w.ctx {
+		if c == nil {
+			continue
+		}
 		if err := c.Close(); err != nil {
 			t.Errorf("close context: %v", err)
 		}
