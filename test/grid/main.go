@@ -41,6 +41,7 @@ type options struct {
 	sizes, drops         string
 	seed                 uint64
 	jobs                 int
+	independent          bool
 }
 
 func parse() (o options) {
@@ -52,6 +53,7 @@ func parse() (o options) {
 	flag.StringVar(&o.sizes, "sizes", "", "only these sizes, such as 128KiB,1GiB")
 	flag.StringVar(&o.drops, "drops", "", "only these drop rates, such as 0,1e-3")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the network")
+	flag.BoolVar(&o.independent, "independent-control", false, "with bursts, lose control frames one by one, with the same probability")
 	flag.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "points measured at the same time")
 	flag.Parse()
 	return o

@@ -29,6 +29,11 @@ type point struct {
 	drop, burst  float64
 	transfers    int
 	seed         uint64
+	// independent: control frames are lost with the same probability, but not
+	// in bursts. The chain of bursts moves on with each packet, and the way
+	// back carries control frames only: there a burst of 8 packets, a
+	// microsecond of a full link, is a silence of many round trips.
+	independent bool
 }
 
 func (p *point) String() string {
@@ -89,8 +94,13 @@ func (p *point) ideal() units.Duration {
 func (p *point) units() int { return int((p.size + p.mtu - 1) / p.mtu) }
 
 func (p *point) link() sim.Config {
+	var control *sim.Loss
+	if p.independent {
+		control = &sim.Loss{Drop: p.drop}
+	}
 	return sim.Config{
-		Rate: p.rate, Seed: p.seed, HeaderBytes: p.headers,
+		ControlLoss: control,
+		Rate:        p.rate, Seed: p.seed, HeaderBytes: p.headers,
 		Link: sim.Link{Delay: p.rtt / 2, Loss: sim.Loss{Drop: p.drop, Burst: p.burst, BurstDrop: 1}},
 	}
 }
@@ -122,7 +132,7 @@ func pointsOf(o options, scale float64) (points []point, err error) {
 					if drop == 0 && burst > 1 {
 						continue
 					}
-					points = append(points, point{g.network, o.grid, scheme, size, drop, burst, transfers, o.seed})
+					points = append(points, point{g.network, o.grid, scheme, size, drop, burst, transfers, o.seed, o.independent})
 				}
 			}
 		}
