@@ -90,8 +90,8 @@ func steps(root string) []step {
 				{program: "zstd", packages: []string{"zstd"}},
 				cCompiler, kernelHeaders,
 			},
-			// The first boot fetches the kernel.
-			prepare: func(c *stepContext) error { return c.check(nil, "go", "run", "./test/vm", "--", "/bin/true") },
+			// Fetches kernels and packages, and compiles.
+			prepare: func(c *stepContext) error { return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-prepare") },
 			run:     func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short") },
 		})
 	}
