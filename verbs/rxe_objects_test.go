@@ -201,6 +201,9 @@ func TestMemlockLimit(t *testing.T) {
 	done := make(chan error)
 	e := newEnd(t, devA, endConfig{typ: verbs.UC})
 	big := make([]byte, 16<<20)
+	old := unix.Rlimit{}
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &old))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 1 << 20, Max: old.Max}))
 	go func() {
 		runtime.LockOSThread() // not unlocked: the thread dies with its capabilities
 		hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -217,9 +220,6 @@ func TestMemlockLimit(t *testing.T) {
 		_, err := e.pd.RegisterMR(big, verbs.AccessLocalWrite)
 		done <- err
 	}()
-	old := unix.Rlimit{}
-	require.NoError(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &old))
-	require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: 1 << 20, Max: old.Max}))
 	err := <-done
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &old))
 	t.Log(err)

@@ -10,7 +10,11 @@ type allowedSkip struct {
 }
 
 // allowedSkips is short on purpose. A skip elsewhere is an install step that is missing.
-var allowedSkips = []allowedSkip{}
+var allowedSkips = []allowedSkip{
+	{"vm", "test/vm", "TestConformance/order", "rxe may overtake between processors; runs on userroce and sim"},
+	{"vm", "test/vm", "TestConformance/corruption", "rxe counts no bad checksum; runs on userroce and sim"},
+	{"vm", "test/vm", "TestConformance/sdr_workers", "rxe drops what meets no posted receive; runs on userroce"},
+}
 
 func findAllowed(allowed []allowedSkip, step, pkg, test string) (why string, ok bool) {
 	for _, a := range allowed {

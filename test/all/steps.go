@@ -91,8 +91,10 @@ func steps(root string) []step {
 				cCompiler, kernelHeaders,
 			},
 			// Fetches kernels and packages, and compiles.
-			prepare: func(c *stepContext) error { return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-prepare") },
-			run:     func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short") },
+			prepare: func(c *stepContext) error {
+				return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-prepare")
+			},
+			run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short") },
 		})
 	}
 	return all
