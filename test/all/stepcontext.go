@@ -26,7 +26,7 @@ type skip struct{ pkg, test, reason string }
 // judgeSkips prints the skips, and makes those that CI doesn't allow failures.
 func (c *stepContext) judgeSkips() {
 	for _, s := range c.result.skips {
-		why, allowed := findAllowed(allowedSkips, c.name, s.pkg, s.test)
+		why, allowed := findAllowed(allowedSkips, c.name, s)
 		switch {
 		case allowed:
 			c.printf("%s: skipped %s %s, which is allowed: %s", c.name, s.pkg, s.test, why)
