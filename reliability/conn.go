@@ -103,7 +103,7 @@ func (d *driver) Progress(now units.Instant, events []sdr.Event, sent []sdr.Sent
 		c.onSentTag(now, s)
 	}
 	next := c.jobs.collect(now)
-	c.updateEnv()
+	c.updateEnv(now)
 	next = min(next, c.stepRecvs(now))
 	return min(next, c.stepSends(now))
 }
@@ -150,7 +150,7 @@ func (c *Conn) onEvent(now units.Instant, e *sdr.Event) {
 const minAckInterval = 100 * units.Microsecond
 
 // updateEnv tells the cores what the connection is like now.
-func (c *Conn) updateEnv() {
+func (c *Conn) updateEnv(now units.Instant) {
 	e := &c.env
 	e.RTT, e.RTTVar, e.MinRTT = c.qp.RTT()
 	e.Channels = c.qcfg.Channels
@@ -159,6 +159,7 @@ func (c *Conn) updateEnv() {
 		e.AckInterval = max(e.RTT/32, units.Microsecond)
 	}
 	e.MaxFrame = c.qp.MaxScheme() - progressSize
+	c.pace.update(now, c)
 	e.Rate = c.pace.rate()
 }
 

@@ -309,7 +309,6 @@ func (c *Conn) stepSends(now units.Instant) units.Instant {
 	if len(c.sends) == 0 {
 		return next
 	}
-	c.pace.update(now, c)
 	outstanding := 0
 	for _, t := range c.sends {
 		if t.core != nil && !t.closing {
