@@ -78,11 +78,11 @@ func sendFile(ctx context.Context, e *endpoint, f *os.File, size units.Bytes) er
 		if ctx.Err() != nil {
 			return err
 		}
-		// The receiver may know better what went wrong.
+		// The receiver may know better what went wrong; or it only noticed that we gave up.
 		select {
 		case v := <-verdict:
-			if v != nil && errors.As(v, new(*refusal)) {
-				return v
+			if errors.As(v, new(*refusal)) {
+				return fmt.Errorf("%w (here: %w)", v, err)
 			}
 		case <-time.After(verdictTime):
 		}
