@@ -22,24 +22,23 @@ type Session interface {
 	Close() error
 }
 
-// ConnectOver exchanges what both ends must know over s and connects. From then
-// on s belongs to the Conn: when the peer's end of it dies, the Conn fails with
-// sdr.ErrPeerDead, and Close closes it.
+// ConnectOver exchanges what both ends must know over s and connects. Once that
+// exchange has succeeded s belongs to the Conn, whether it connects or not: when
+// the peer's end of s dies, the Conn fails with sdr.ErrPeerDead, and Close closes
+// it.
 func (c *Conn) ConnectOver(ctx context.Context, s Session) error {
 	info, err := s.Exchange(ctx, c.Info())
 	if err != nil {
 		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
 	}
-	if err := c.Connect(ctx, info); err != nil {
-		return err
-	}
+	// A peer that dies while connecting is noticed, too.
 	watch, stop := context.WithCancel(context.Background())
 	w := &watcher{c: c, s: s, stop: stop, done: make(chan struct{})}
 	c.mu.Lock()
 	c.watch = w
 	c.mu.Unlock()
 	go w.run(watch)
-	return nil
+	return c.Connect(ctx, info)
 }
 
 // A watcher waits for the peer's farewell or death.
