@@ -17,6 +17,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
@@ -44,6 +45,7 @@ var contenders = []contender{
 		model.EC{Code: model.MDS, K: 32, M: 8, Alpha: 2, Beta: 0.5}},
 	{"ec-xor", func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.XOR, K: 32, M: 8}) },
 		model.EC{Code: model.XOR, K: 32, M: 8, Alpha: 2, Beta: 0.5}},
+	{"adaptive", func() (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) }, model.Adaptive{}},
 }
 
 // TestModelAgreesWithStack: averages within 5 %, besides twice the standard error
