@@ -53,7 +53,7 @@ var contenders = []contender{
 func TestModelAgreesWithStack(t *testing.T) {
 	for _, c := range contenders {
 		for _, p := range []float64{0, 1e-3, 1e-2} {
-			for size, n := range map[units.Bytes]int{units.MiB: 800, 16 * units.MiB: 400, 128 * units.MiB: 150} {
+			for size, n := range map[units.Bytes]int{units.MiB: 400, 16 * units.MiB: 200, 128 * units.MiB: 60} {
 				t.Run(fmt.Sprintf("%s, %g per unit, %v", c.name, p, size), func(t *testing.T) {
 					t.Parallel()
 					compare(t, c, p, size, n)
