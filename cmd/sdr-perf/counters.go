@@ -48,6 +48,13 @@ func (c counters) plus(o counters) counters {
 	return c
 }
 
+// unseen is how many packets got lost on their way: in the network or in the kernel's buffers. Those
+// under way when the counters were read make it inexact by a few.
+func (c *counters) unseen() uint64 {
+	seen := c.Received + c.DroppedEmulated
+	return c.Sent - min(c.Sent, seen)
+}
+
 // count reads all counters of this end.
 func (pt *point) count() counters {
 	s, u := pt.end.ctx.Stats(), pt.conn.Stats().Units

@@ -26,8 +26,8 @@ func (pt *point) explain(w io.Writer, r *Result) {
 	say("units: %d sent, of them %d again (%d for nothing) and %d parity; %d recovered by decoding; timers expired %d times since the start",
 		c.Sent, c.Retransmitted, c.Spurious, c.Parity, c.Recovered, s.Units.Timeouts)
 	p := r.Packets
-	say("packets, both ends: %d sent, %d received; %d lost by the emulated link, %d by the devices, %d late, %d twice",
-		p.Sent, p.Received, p.DroppedEmulated, p.DroppedReal, p.LateDiscarded, p.Duplicate)
+	say("packets, both ends: %d sent, %d received; %d lost by the emulated link, %d refused by the devices, %d lost on the way, %d late, %d twice",
+		p.Sent, p.Received, p.DroppedEmulated, p.DroppedReal, p.LostUnseen, p.LateDiscarded, p.Duplicate)
 	if s.Units.Explain != "" {
 		say("%s chose: %s", r.Reliability, s.Units.Explain)
 	}

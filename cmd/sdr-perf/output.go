@@ -105,8 +105,11 @@ func (r *Result) row() string {
 	return fmt.Sprintf(rowFormat, r.Reliability, r.SizeBytes, fmt.Sprint(n), enough(n, 1, c.Avg), ideal,
 		enough(n, 1, c.P50), enough(n, 100, c.P99), enough(n, 1000, c.P999), fmt.Sprintf("%.3f", r.ThroughputGbps),
 		percent(r.Chunks.Retransmitted, r.Chunks.Sent), percent(r.Chunks.Spurious, r.Chunks.Sent),
-		percent(r.Packets.DroppedEmulated+r.Packets.DroppedReal, r.Packets.Sent), r.content())
+		percent(r.Packets.lost(), r.Packets.Sent), r.content())
 }
+
+// lost is how many packets didn't reach the other end's messages, for whatever reason.
+func (p *PacketsResult) lost() uint64 { return p.DroppedEmulated + p.DroppedReal + p.LostUnseen }
 
 // enough leaves out a percentile that n samples don't have.
 func enough(n, need int, d units.Duration) string {

@@ -26,7 +26,7 @@ var contract = map[string][]string{
 	},
 	"link":          {"rtt_ns", "rate_bps", "drop", "burst", "reorder", "duplicate", "queue_bytes"},
 	"completion_ns": {"avg", "p50", "p99", "p999", "min", "max"},
-	"packets":       {"sent", "received", "dropped_emulated", "dropped_real", "late_discarded", "duplicate", "icrc_errors"},
+	"packets":       {"sent", "received", "dropped_emulated", "dropped_real", "lost_unseen", "late_discarded", "duplicate", "icrc_errors"},
 	"chunks":        {"unit_bytes", "sent", "retransmitted", "spurious", "parity", "recovered", "missing"},
 	"environment":   {"go", "os", "arch", "cpus", "kernel", "version"},
 }

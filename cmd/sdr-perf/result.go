@@ -61,7 +61,10 @@ type PacketsResult struct {
 	Received        uint64 `json:"received"`
 	DroppedEmulated uint64 `json:"dropped_emulated"`
 	// DroppedReal were dropped by the devices, whatever the reason, late ones aside.
-	DroppedReal   uint64 `json:"dropped_real"`
+	DroppedReal uint64 `json:"dropped_real"`
+	// LostUnseen were sent, not dropped by the emulated link, and never received: lost in the
+	// network or in the kernel's buffers. It is inexact by the few packets that were under way.
+	LostUnseen    uint64 `json:"lost_unseen"`
 	LateDiscarded uint64 `json:"late_discarded"`
 	Duplicate     uint64 `json:"duplicate"`
 	ICRCErrors    uint64 `json:"icrc_errors"`
@@ -93,7 +96,7 @@ func (pt *point) result(m *measurement, verified *bool) *Result {
 		Reliability: pt.scheme, SizeBytes: pt.size, ChunkBytes: qp.Chunk, MTU: qp.MTU, Channels: qp.Channels,
 		Workers: pt.end.local.workers, Iterations: len(m.times), Warmup: m.warmups,
 		Packets: PacketsResult{
-			Sent: c.Sent, Received: c.Received, DroppedEmulated: c.DroppedEmulated, DroppedReal: c.DroppedReal,
+			Sent: c.Sent, Received: c.Received, DroppedEmulated: c.DroppedEmulated, DroppedReal: c.DroppedReal, LostUnseen: c.unseen(),
 			LateDiscarded: c.Late, Duplicate: c.Duplicate, ICRCErrors: c.ICRC,
 		},
 		Chunks: ChunksResult{
