@@ -141,10 +141,10 @@ func ExampleRecvHandle_Complete() {
 	stream, _ := a.StartStream(src, 0, 16384, sdr.SendOptions{})
 	_ = stream.Send(4096, 4096)
 	bitmap := recv.Bitmap()
-	for has := false; !has; {
-		has, _ = bitmap.Has(1)
+	n := 0
+	for n == 0 { // counts a chunk just after its bit shows
+		n, _ = bitmap.Count()
 	}
-	n, _ := bitmap.Count()
 	missing, _ := bitmap.NextMissing(0)
 	fmt.Printf("%d of %d chunks, first missing %d\n", n, bitmap.Len(), missing)
 
