@@ -25,3 +25,13 @@ func TestProcessDoesNotAllocate(t *testing.T) {
 		r.w.Leave()
 	}))
 }
+
+// Nor when words change with every packet, gathered or alone.
+func TestProcessMixedDoesNotAllocate(t *testing.T) {
+	for _, p := range patterns {
+		p.ppc, p.messages = 16, 256
+		e := newEngine(p, newMlx5Ring(benchPackets))
+		e.open()
+		require.Zero(t, testing.AllocsPerRun(100, func() { e.batch(1) }), p.name)
+	}
+}

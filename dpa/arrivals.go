@@ -21,8 +21,12 @@ type Arrivals struct {
 // different workers don't share one.
 type mark struct {
 	v atomic.Uint64
-	n uint32
-	_ [52]byte
+	// The writer's: what v will be but for the count, the count, and whether
+	// it is about to be published.
+	next   uint64
+	n      uint32
+	listed bool
+	_      [40]byte
 }
 
 // NewArrivals makes Arrivals for a number of channels.
@@ -45,14 +49,24 @@ type Mark struct {
 // The word: valid 1, marker 1, label 16, offset 30, count 16.
 const maxLabel = 1 << 16
 
-func (a *Arrivals) set(now units.Instant, channel int, label, offset uint32, marker bool, packets uint32) {
-	m := &a.marks[channel]
-	m.n += packets
-	v := uint64(1)<<63 | uint64(label%maxLabel)<<46 | uint64(offset)<<16 | uint64(m.n&0xffff)
+// set notes the last of so many packets, to be published.
+func (k *mark) set(label, offset uint32, marker bool, packets uint32) {
+	v := uint64(1)<<63 | uint64(label%maxLabel)<<46 | uint64(offset)<<16
 	if marker {
 		v |= 1 << 62
 	}
-	m.v.Store(v)
+	k.next = v
+	k.n += packets
+}
+
+// publish shows readers what was set last.
+func (k *mark) publish() {
+	k.v.Store(k.next | uint64(k.n&0xffff))
+	k.listed = false
+}
+
+// noticed notes that packets have come.
+func (a *Arrivals) noticed(now units.Instant) {
 	if a.first.Load() == int64(units.Never) {
 		a.first.Store(int64(now))
 	}

@@ -52,6 +52,7 @@ var patterns = []pattern{
 	{name: "stale1%", run: wordPackets, stale: 0.01},
 	{name: "repair", run: wordPackets, repair: true},
 	{name: "repair-mixed", run: 1, repair: true},
+	{name: "repair-shuffled", run: 1, shuffled: true, repair: true},
 }
 
 // An arrival is a completion to be.

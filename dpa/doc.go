@@ -8,8 +8,9 @@
 // A Worker processes the completions that one goroutine has polled. For each it
 // finds the channel by the completion's cookie, the message by the slot in the
 // immediate, checks generation, kind and length, and sets the packet's bit. It
-// gathers the bits of one bitmap word in a register and publishes them with one
-// atomic store when the word changes or the batch ends. The worker knows nothing
+// gathers the bits of up to 64 bitmap words, since paths and messages arrive
+// interleaved, and publishes each with one atomic store when the batch ends or
+// its place is needed; then come the channels' marks. The worker knows nothing
 // of queue pairs, buffers or control; package sdr owns those, opens and closes
 // Messages, and runs the fence with the worker's Epoch.
 //

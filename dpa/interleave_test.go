@@ -5,11 +5,13 @@ package dpa
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/internal/bitmap"
 )
 
@@ -54,6 +56,16 @@ const (
 	setting
 	leaving
 )
+
+// gathered is the message that the worker has bits for which it hasn't set, and
+// these; there is one at most, since the worker's packets have one channel.
+func (x *lifeWorker) gathered() (*Message, uint64) {
+	if x.gather.used == 0 {
+		return nil, 0
+	}
+	e := &x.gather.words[bits.TrailingZeros64(x.gather.used)]
+	return e.msg, e.bits
+}
 
 // lifeWorld is everything. It is rebuilt and run again for each order of steps.
 type lifeWorld struct {
@@ -137,7 +149,7 @@ func (w *lifeWorld) lags(k int) bool {
 		if slices.ContainsFunc(x.cq, old) || slices.ContainsFunc(x.batch, old) {
 			return true
 		}
-		if x.msg != nil && int(x.msg.Seq/lifeSlots) <= k {
+		if m, _ := x.gathered(); m != nil && int(m.Seq/lifeSlots) <= k {
 			return true // its bits aren't set yet
 		}
 	}
@@ -199,7 +211,9 @@ func (w *lifeWorld) work(x *lifeWorker) {
 		x.found, x.state = w.slots.find(lifeSplit.Imm(0, x.batch[0].packet, 0)), checking
 	case checking:
 		a := x.batch[0]
-		x.one(0, w.chans[a.k%lifeGens*2+a.packet%2], x.found, lifeSplit.Imm(0, a.packet, 0), mtu)
+		cookie := a.k%lifeGens*2 + a.packet%2
+		c := backend.Completion{Cookie: uint32(cookie), Imm: lifeSplit.Imm(0, a.packet, 0), Len: mtu}
+		x.one(0, w.chans[cookie], x.found, &c)
 		x.batch, x.found, x.state = x.batch[1:], nil, looking
 		if len(x.batch) == 0 {
 			x.state = setting
@@ -247,7 +261,8 @@ func (w *lifeWorld) key() string {
 		if w.epochs[i]%2 == 1 && x.Epoch() == w.epochs[i] {
 			holds = 1
 		}
-		b = append(b, byte(x.state), holds, index(x.found), index(x.msg), byte(x.bits), byte(len(x.cq)), byte(len(x.batch)))
+		m, set := x.gathered()
+		b = append(b, byte(x.state), holds, index(x.found), index(m), byte(set), byte(len(x.cq)), byte(len(x.batch)))
 		for _, a := range append(slices.Clone(x.cq), x.batch...) {
 			b = append(b, byte(a.k), byte(a.packet))
 		}

@@ -3,7 +3,6 @@
 package dpa
 
 import (
-	"math/bits"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
@@ -17,11 +16,24 @@ type Slots struct {
 	// Dirty is set when something arrived since it was last cleared.
 	Dirty atomic.Bool
 	slots []atomic.Pointer[Message]
+	mask  int // Channels - 1 if that is a mask, else 0
 }
 
 // NewSlots makes an empty table.
 func NewSlots(s Split, channels int) *Slots {
-	return &Slots{Split: s, Channels: channels, slots: make([]atomic.Pointer[Message], s.Slots())}
+	t := &Slots{Split: s, Channels: channels, slots: make([]atomic.Pointer[Message], s.Slots())}
+	if channels&(channels-1) == 0 {
+		t.mask = channels - 1
+	}
+	return t
+}
+
+// homeOf is i modulo Channels.
+func (s *Slots) homeOf(i int) int {
+	if s.mask != 0 {
+		return i & s.mask
+	}
+	return i % s.Channels
 }
 
 // Set puts m, or nil, into the slot of message sequence n.
@@ -65,15 +77,16 @@ type Worker struct {
 	Counters Counters
 	epoch    atomic.Uint64
 
-	// The word being gathered.
-	msg     *Message
-	ch      *Channel
-	word    uint32
-	bits    uint64
-	n       uint32 // packets in it, duplicates included
-	at      uint32 // offset of the last of them
-	first   bool   // it belongs to this worker and arrived on its home channel
+	gather  gather
+	marked  [64]listedMark // marks to be published
+	marks   int            // how many there are
 	pending tally
+}
+
+// listedMark is a mark of arrivals.
+type listedMark struct {
+	arrivals *Arrivals
+	mark     *mark
 }
 
 // tally gathers counts of a batch, so that atomics are touched once.
@@ -96,11 +109,23 @@ func (w *Worker) Epoch() uint64 { return w.epoch.Load() }
 // all others into rest, which must be as long as comps; it returns how many.
 // The worker must be inside a batch.
 func (w *Worker) Process(now units.Instant, channels []*Channel, comps []backend.Completion, rest []int) int {
+	w.gather.enter()
 	nrest := 0
-	for i := range comps {
+	for i := 0; i < len(comps); {
 		c := &comps[i]
+		e := &w.gather.words[w.gather.place(c)]
+		if n, offset, dup := e.sweep(comps[i:]); n > 0 {
+			w.pending.dup += dup
+			w.gather.packets += uint32(n)
+			if e.mark != nil {
+				w.note(now, e.msg, e.mark, offset, uint32(n))
+			}
+			i += n
+			continue
+		}
+		i++
 		if c.Kind != backend.KindWrite || c.Status != backend.StatusOK {
-			rest[nrest] = i
+			rest[nrest] = i - 1
 			nrest++
 			continue
 		}
@@ -109,8 +134,9 @@ func (w *Worker) Process(now units.Instant, channels []*Channel, comps []backend
 			continue
 		}
 		ch := channels[c.Cookie]
-		w.one(now, ch, ch.Slots.find(c.Imm), c.Imm, c.Len)
+		w.one(now, ch, ch.Slots.find(c.Imm), c)
 	}
+	w.gather.leave()
 	w.flush(now)
 	w.count()
 	return nrest
@@ -123,19 +149,18 @@ func (s *Slots) find(imm uint32) *Message {
 }
 
 // one handles a completion, m being what was found in its slot.
-func (w *Worker) one(now units.Instant, ch *Channel, m *Message, imm, length uint32) {
-	s := ch.Slots
-	sp := s.Split
-	offset := imm >> sp.FragmentBits & (1<<sp.OffsetBits - 1)
+func (w *Worker) one(now units.Instant, ch *Channel, m *Message, c *backend.Completion) {
+	sp := ch.Slots.Split
+	offset := c.Imm >> sp.FragmentBits & (1<<sp.OffsetBits - 1)
 	if m == nil || m.Gen != ch.Gen || m.closed.Load() {
 		w.pending.stale++
 		return
 	}
-	if length == 0 {
-		w.zeroLength(now, ch, m, offset, imm)
+	if c.Len == 0 {
+		w.zeroLength(now, ch, m, offset, c.Imm)
 		return
 	}
-	if v := m.check(offset, length); v != fits {
+	if v := m.check(offset, c.Len); v != fits {
 		if v == keptAside {
 			w.pending.aside++
 		} else {
@@ -144,21 +169,9 @@ func (w *Worker) one(now units.Instant, ch *Channel, m *Message, imm, length uin
 		return
 	}
 	if offset < uint32(sp.Fragments()) {
-		m.setFragment(sp, offset, imm&(1<<sp.FragmentBits-1))
+		m.setFragment(sp, offset, c.Imm&(1<<sp.FragmentBits-1))
 	}
-	word := offset >> 6
-	if m != w.msg || word != w.word || ch != w.ch {
-		w.flush(now)
-		w.msg, w.word, w.ch = m, word, ch
-		w.first = ch.Home == w.ID && (m.Start+int(word))%s.Channels == ch.Index
-	}
-	bit := uint64(1) << (offset & 63)
-	if w.bits&bit != 0 {
-		w.pending.dup++
-	}
-	w.bits |= bit
-	w.at = offset
-	w.n++
+	w.add(now, ch, m, c, offset)
 }
 
 // zeroLength handles fragments of the user immediate and markers.
@@ -171,36 +184,17 @@ func (w *Worker) zeroLength(now units.Instant, ch *Channel, m *Message, offset, 
 		ch.Slots.setDirty()
 	case offset >= MarkerBase && offset < MarkerBase+NumMarkers:
 		w.pending.markers++
-		w.flush(now) // bits of earlier packets before the mark
 		if ch.Home == w.ID {
-			m.Arrivals.set(now, ch.Index, m.Label, offset-MarkerBase, true, 1)
+			k := &m.Arrivals.marks[ch.Index]
+			k.set(m.Label, offset-MarkerBase, true, 1)
+			if !k.listed {
+				w.list(now, m.Arrivals, k)
+			}
 		}
 		ch.Slots.setDirty()
 	default:
 		w.pending.invalid++
 	}
-}
-
-// flush publishes the gathered word, then the channel's mark.
-func (w *Worker) flush(now units.Instant) {
-	if w.msg == nil {
-		return
-	}
-	m := w.msg
-	var dup uint64
-	if w.first {
-		dup = m.Tracker.First(int(w.word), w.bits)
-	} else {
-		dup = m.Tracker.Repair(int(w.word), w.bits)
-		w.pending.repairs += uint64(w.n)
-	}
-	if w.ch.Home == w.ID {
-		m.Arrivals.set(now, w.ch.Index, m.Label, w.at, false, w.n)
-	}
-	w.pending.packets += uint64(w.n)
-	w.pending.dup += uint64(bits.OnesCount64(dup))
-	w.ch.Slots.setDirty()
-	w.msg, w.ch, w.bits, w.n = nil, nil, 0, 0
 }
 
 func (s *Slots) setDirty() {
