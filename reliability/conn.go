@@ -116,9 +116,15 @@ func (d *driver) Failed(err error) {
 	defer c.mu.Unlock()
 	c.closed = err
 	for _, t := range c.sends {
+		if t.closing && t.err == nil { // the receiver has it all
+			t.t.finish(t.info.Length, nil)
+		}
 		t.t.finish(0, err)
 	}
 	for _, t := range c.recvs {
+		if t.closing && t.err == nil { // all has arrived
+			t.t.finish(t.result, nil)
+		}
 		t.t.finish(0, err)
 	}
 	c.sends, c.recvs = nil, nil

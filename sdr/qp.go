@@ -269,6 +269,12 @@ func (q *QP) tellDriver() {
 	defer q.driverMu.Unlock()
 	if !q.driverTold {
 		q.driverTold = true
+		// What the peer said before the end still counts: it may be that all
+		// has arrived.
+		q.mu.Lock()
+		ev, sent := q.takeEvents()
+		q.mu.Unlock()
+		q.cfg.Driver.Progress(q.ctx.Now(), ev, sent)
 		q.cfg.Driver.Failed(q.Err())
 	}
 }

@@ -234,6 +234,9 @@ func (q *QP) packets(n units.Bytes) int { return int((n + q.cfg.MTU - 1) / q.cfg
 func (q *QP) OpenGranted(seq uint64, mr *MR, off, length units.Bytes) (SendStream, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.state >= qpClosing {
+		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: ErrClosed}
+	}
 	g, ok := q.grants[seq]
 	if !ok {
 		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: ErrCompleted, Detail: "not granted, or already used"}
@@ -255,6 +258,9 @@ func (q *QP) OpenGranted(seq uint64, mr *MR, off, length units.Bytes) (SendStrea
 func (q *QP) EndGranted(seq uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.state >= qpClosing {
+		return
+	}
 	if g, ok := q.grants[seq]; ok {
 		delete(q.grants, seq)
 		m := &sendMsg{q: q, seq: seq, internal: true, ended: true}
