@@ -115,7 +115,7 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 func (d *Device) CloseAddress(h backend.AddressHandle) error { return d.inner.CloseAddress(h) }
 
 // Stats implements backend.Device: the real device's counters, and what this end
-// lost and doubled. Packets that the link lost count as sent, copies don't.
+// lost and doubled. Packets that the link lost count as sent, and so do copies.
 func (d *Device) Stats() backend.Stats {
 	s := d.inner.Stats()
 	d.mu.Lock()
