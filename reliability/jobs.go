@@ -5,6 +5,7 @@ package reliability
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/sdr-rdma/go-sdr/internal/erasure"
@@ -13,7 +14,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A codingJob is a scheme.Job with its memory.
+// A codingJob is a scheme.Job with its memory. It has copies of the job's slices: a
+// core may settle a group, and use its memory again, while the job still runs.
 type codingJob struct {
 	s    *sendTransfer // Encode
 	r    *recvTransfer // Decode
@@ -201,7 +203,7 @@ func unitBytes(mem []byte, off units.Bytes, t *scheme.Transfer, u scheme.Unit) [
 }
 
 func (c *Conn) encodeJob(t *sendTransfer, job *scheme.Job) (*codingJob, error) {
-	j := &codingJob{s: t, kind: job.Kind, id: job.ID, code: codeOf(job), rows: job.Rows, sizeOnly: t.mr.Bytes() == nil}
+	j := &codingJob{s: t, kind: job.Kind, id: job.ID, code: codeOf(job), rows: slices.Clone(job.Rows), sizeOnly: t.mr.Bytes() == nil}
 	for _, u := range job.Parity {
 		m := t.par[u.Index()/c.parity.unitsPerSlot]
 		if m == nil || m.slot == nil {
@@ -222,7 +224,7 @@ func (c *Conn) encodeJob(t *sendTransfer, job *scheme.Job) (*codingJob, error) {
 }
 
 func (c *Conn) decodeJob(t *recvTransfer, job *scheme.Job) (*codingJob, error) {
-	j := &codingJob{r: t, kind: job.Kind, id: job.ID, code: codeOf(job), rows: job.Rows, missing: job.Missing, sizeOnly: t.mr.Bytes() == nil}
+	j := &codingJob{r: t, kind: job.Kind, id: job.ID, code: codeOf(job), rows: slices.Clone(job.Rows), missing: slices.Clone(job.Missing), sizeOnly: t.mr.Bytes() == nil}
 	for _, u := range job.Parity {
 		i := u.Index() / c.parity.unitsPerSlot
 		if i >= len(t.par) || t.par[i].slot == nil {
