@@ -269,11 +269,12 @@ func (q *QP) tellDriver() {
 	defer q.driverMu.Unlock()
 	if !q.driverTold {
 		q.driverTold = true
-		// What the peer said before the end still counts: it may be that all
-		// has arrived.
+		// The outcomes that the peer told before the end still count: it may be
+		// that all has arrived.
 		q.mu.Lock()
 		ev, sent := q.takeEvents()
 		q.mu.Unlock()
+		ev = slices.DeleteFunc(ev, func(e Event) bool { return e.Kind != EventCompleted })
 		q.cfg.Driver.Progress(q.ctx.Now(), ev, sent)
 		q.cfg.Driver.Failed(q.Err())
 	}

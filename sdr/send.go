@@ -235,7 +235,7 @@ func (q *QP) OpenGranted(seq uint64, mr *MR, off, length units.Bytes) (SendStrea
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.state >= qpClosing {
-		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: ErrClosed}
+		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: q.err}
 	}
 	g, ok := q.grants[seq]
 	if !ok {
