@@ -76,6 +76,7 @@ type Worker struct {
 	ID       int
 	Counters Counters
 	epoch    atomic.Uint64
+	emptied  atomic.Uint64 // the epoch of the last batch that emptied the queue
 
 	gather  gather
 	marked  [64]listedMark // marks to be published
@@ -97,6 +98,10 @@ type tally struct {
 // Enter begins a batch: from here to Leave the worker may set bits of messages
 // that it has seen open.
 func (w *Worker) Enter() { w.epoch.Add(1) }
+
+// Emptied says, in a batch that has been processed, that it began with all the
+// completions that there were: the poll that took them could have taken more.
+func (w *Worker) Emptied() { w.emptied.Store(w.epoch.Load()) }
 
 // Leave ends the batch.
 func (w *Worker) Leave() { w.epoch.Add(1) }

@@ -38,11 +38,12 @@ type Context struct {
 	engine atomic.Pointer[[]*dpa.Channel]
 	chans  atomic.Pointer[[]*channel]
 
-	mu     sync.Mutex
-	qps    map[uint64]*QP // by connection id
-	free   []uint32       // cookies
-	nextQP int
-	closed bool
+	mu      sync.Mutex
+	qps     map[uint64]*QP // by connection id
+	free    []uint32       // cookies
+	retired []retired
+	nextQP  int
+	closed  bool
 
 	routes  sync.RWMutex // guards a copy of qps for the receiving workers
 	byConn  map[uint64]*QP
@@ -51,6 +52,13 @@ type Context struct {
 	ctrlMu sync.Mutex // one poster at a time
 	ctrl   backend.QP
 	pool   slabPool
+}
+
+// retired are cookies of a closed QP. A worker may be in a batch with completions
+// that bear them, which must not be taken for another QP's.
+type retired struct {
+	cookies []uint32
+	epochs  []uint64
 }
 
 // controlCookie is the cookie of the control queue pair.
@@ -88,6 +96,14 @@ func NewContext(dev backend.Device, cfg ContextConfig) (*Context, error) {
 		return fail(err)
 	}
 	return c, nil
+}
+
+// engines are the workers' packet engines.
+func (c *Context) engines() (all []*dpa.Worker) {
+	for _, w := range c.workers {
+		all = append(all, &w.engine)
+	}
+	return all
 }
 
 // start starts the workers' goroutines and returns when each is on its processor.
@@ -163,8 +179,11 @@ func (c *Context) Manual() bool { return c.manual }
 func (c *Context) Now() units.Instant { return c.dev.Now() }
 
 // Progress runs everything that is due at now and returns when to call it again
-// at the latest. Only with Manual workers.
+// at the latest. Only with Manual workers. A closed Context has nothing to do.
 func (c *Context) Progress(now units.Instant) units.Instant {
+	if len(c.workers) == 0 {
+		return units.Never
+	}
 	next, _ := c.workers[0].progress(now)
 	return next
 }
@@ -185,6 +204,13 @@ func (c *Context) connID() (uint64, error) {
 // cookie reserves a cookie for ch; mu is held.
 func (c *Context) cookie(ch *channel) uint32 {
 	var k uint32
+	c.retired = slices.DeleteFunc(c.retired, func(r retired) bool {
+		left := c.left(r.epochs)
+		if left {
+			c.free = append(c.free, r.cookies...)
+		}
+		return left
+	})
 	engine, chans := slices.Clone(*c.engine.Load()), slices.Clone(*c.chans.Load())
 	if n := len(c.free); n > 0 {
 		k, c.free = c.free[n-1], c.free[:n-1]
@@ -206,7 +232,26 @@ func (c *Context) drop(cookies []uint32) {
 	}
 	c.engine.Store(&engine)
 	c.chans.Store(&chans)
-	c.free = append(c.free, cookies...)
+	c.retired = append(c.retired, retired{cookies, c.epochs()})
+}
+
+// epochs is where each worker is, for left.
+func (c *Context) epochs() (all []uint64) {
+	for _, w := range c.workers {
+		all = append(all, w.engine.Epoch())
+	}
+	return all
+}
+
+// left reports whether every worker that was in a batch when epochs was taken has
+// left it.
+func (c *Context) left(epochs []uint64) bool {
+	for i, e := range epochs {
+		if e%2 == 1 && c.workers[i].engine.Epoch() == e {
+			return false
+		}
+	}
+	return true
 }
 
 // onDatagram takes a control datagram that any worker received.

@@ -64,14 +64,17 @@ type QP struct {
 	nextRecv uint64
 	endTimes []units.Instant // by sequence modulo slots·generations; nil where not needed
 	slotAt   units.Instant   // when the MSL lets a refused receive be posted
+	queues   *dpa.Drain
+	draining bool // a receive was refused because of completions that wait
 
 	// For the driver.
 	events, events2 []Event
 	sent, sent2     []SentTag
 	arena, arena2   []byte
 
-	waiters []chan struct{}
-	stats   QPStats
+	waiters   []chan struct{}
+	stats     QPStats
+	congested units.Instant // last word of it
 }
 
 type qpState uint8
@@ -127,6 +130,7 @@ func (c *Context) NewQP(cfg QPConfig) (*QP, error) {
 		grants: map[uint64]grant{}, beyond: map[uint64]struct{}{},
 		sends: map[uint64]*sendMsg{}, recvs: map[uint64]*recvMsg{}, slotAt: units.Never,
 	}
+	q.queues = dpa.NewDrain(c.engines(), q.tableCfg.Slots, q.tableCfg.Generations)
 	q.next.Store(int64(units.Never))
 	c.nextQP++
 	if err := q.open(); err != nil {
@@ -218,8 +222,8 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, busy bo
 	flushed := q.flushAll(now)
 	next = q.stepControl(now, w)
 	q.checkPeer(now)
-	if len(q.closing) > 0 || !flushed {
-		next = q.soon(now, next) // a fence or the device's queue
+	if len(q.closing) > 0 || !flushed || q.watchDrain(now) {
+		next = q.soon(now, next) // a fence, the device's queue, or other workers
 	}
 	if q.dirty.Load() {
 		next = now // news for the driver
@@ -402,6 +406,23 @@ func (q *QP) RTT() (smoothed, variation, least units.Duration) {
 	return q.sess.RTT()
 }
 
+// Congested is when the device was last told that packets of this QP met a queue
+// that marks, and whether it ever was. Few devices can tell.
+func (q *QP) Congested() (last units.Instant, ever bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.congested, q.stats.Congestions > 0
+}
+
+// onCongestion takes word of congestion.
+func (q *QP) onCongestion(now units.Instant) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.congested = now
+	q.stats.Congestions++
+	q.dirty.Store(true)
+}
+
 // QPStats counts what one QP did.
 type QPStats struct {
 	// PacketsPosted counts data packets handed to the device, Markers and
@@ -411,6 +432,8 @@ type QPStats struct {
 	MessagesSent, MessagesReceived uint64
 	// ControlErrors counts control datagrams that the device refused.
 	ControlErrors uint64
+	// Congestions counts congestion notifications, where the device can tell.
+	Congestions uint64
 	// Control counts control datagrams.
 	Control control.Stats
 	// SRTT and MinRTT are round-trip times.

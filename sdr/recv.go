@@ -89,6 +89,9 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 	case length > q.cfg.MaxMessage:
 		return nil, fmt.Errorf("%w: %d bytes; the QP's largest message has %d", ErrTooLong, length, q.cfg.MaxMessage)
 	case !q.slotFree(now, q.nextRecv):
+		if q.draining {
+			q.kick() // progress watches, and lets whoever waits try again
+		}
 		return nil, ErrAgain
 	}
 	if err := mr.hold(off, length); err != nil {
@@ -137,9 +140,11 @@ func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 }
 
 // slotFree applies rule 1 of a slot's life (docs/wire.md): the fence of the
-// message before is down and, where late packets can't be told apart, the END of
-// the message before with the same address is older than the MSL.
+// message before is down; where late packets can't be told apart, the END of the
+// message before with the same address is older than the MSL; and no worker's
+// queue holds a completion of that one any more.
 func (q *QP) slotFree(now units.Instant, n uint64) bool {
+	q.draining = false
 	s := uint64(q.tableCfg.Slots)
 	if n >= s && q.recvs[n-s] != nil {
 		return false
@@ -147,19 +152,44 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 	if most := 2 * q.tableCfg.Slots; q.sess.UnackedOf(wire.TypeCompleted) >= most || q.sess.UnackedOf(wire.TypeCTS) >= most {
 		return false // the peer must hear of some first
 	}
-	round := s * uint64(q.cfg.Generations)
-	if q.endTimes == nil || n < round {
-		return true
+	last := dpa.LongAgo
+	if round := uint64(len(q.endTimes)); round > 0 && n >= round {
+		end := q.endTimes[n%round]
+		if end == units.Never {
+			return false
+		}
+		if last = end.Add(q.msl()); now < last {
+			q.slotAt = last // progress then lets whoever waits try again
+			return false
+		}
 	}
-	end := q.endTimes[n%round]
-	if end == units.Never {
+	return q.drained(now, n, last)
+}
+
+// drained reports whether no completion that waits in a worker's queue could be
+// taken for one of message n.
+func (q *QP) drained(now units.Instant, n uint64, last units.Instant) bool {
+	ok, asked := q.queues.May(now, n, last)
+	if asked {
+		for _, w := range q.ctx.workers {
+			w.ask()
+		}
+	}
+	q.draining = !ok
+	return ok
+}
+
+// watchDrain looks again at a receive that was refused because of completions
+// that wait, and reports whether they still do; mu is held.
+func (q *QP) watchDrain(now units.Instant) bool {
+	if !q.draining || q.state > qpReady {
 		return false
 	}
-	free := end.Add(q.msl())
-	if now < free {
-		q.slotAt = free // progress then lets whoever waits try again
+	q.slotFree(now, q.nextRecv)
+	if !q.draining {
+		q.dirty.Store(true) // the driver may try again
 	}
-	return now >= free
+	return q.draining
 }
 
 func (q *QP) msl() units.Duration {
@@ -187,7 +217,9 @@ func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 			*e = now
 		}
 	}
-	if m := q.recvs[f.ID]; m != nil && !m.closing {
+	// A data message of a transfer is as long as the transfer's START makes it. An
+	// END that says less would make it whole with bytes missing.
+	if m := q.recvs[f.ID]; m != nil && !m.closing && m.label.Role != RoleData {
 		m.learnLength(units.Bytes(f.Length))
 	}
 	return true
@@ -248,8 +280,10 @@ func (h RecvHandle) Complete() error {
 	q := h.m.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	h.m.complete()
-	q.kick()
+	if !h.m.closing {
+		h.m.complete()
+		q.kick()
+	}
 	return nil
 }
 
@@ -268,9 +302,7 @@ func (m *recvMsg) complete() {
 	if m.exposed {
 		q.table.StartRevoke(m.seq)
 	}
-	for _, w := range q.ctx.workers {
-		m.epochs = append(m.epochs, w.engine.Epoch())
-	}
+	m.epochs = q.ctx.epochs()
 	q.closing = append(q.closing, m)
 }
 
@@ -278,12 +310,7 @@ func (m *recvMsg) complete() {
 // has revoked the address, and every worker that may have seen the message open
 // has left the batch that it was in.
 func (m *recvMsg) fenceDown() bool {
-	for i, e := range m.epochs {
-		if e%2 == 1 && m.q.ctx.workers[i].engine.Epoch() == e {
-			return false
-		}
-	}
-	return !m.exposed || m.q.table.Revoked(m.seq)
+	return m.q.ctx.left(m.epochs) && (!m.exposed || m.q.table.Revoked(m.seq))
 }
 
 // checkFences finishes the receives whose fence is down; mu is held.
@@ -340,6 +367,8 @@ func (h RecvHandle) WaitArrived(ctx context.Context) error {
 			return false, m.err
 		case m.closing && m.outcome == Whole:
 			return true, nil
+		case m.closing && m.q.err != nil:
+			return false, m.q.err // a queue pair that fails completes its messages
 		case m.closing:
 			return false, ErrCompleted
 		}

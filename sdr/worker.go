@@ -28,6 +28,8 @@ type worker struct {
 	engine dpa.Worker
 	stop   atomic.Bool
 	asleep atomic.Bool
+	// asked is set when a QP waits for a poll of this worker's queue.
+	asked atomic.Bool
 	// credits are the free entries of cq for signalled sends.
 	credits atomic.Int64
 	// homes are the QPs at home here; replaced, never changed.
@@ -49,6 +51,9 @@ func newWorker(c *Context, id int, cq backend.CQ) *worker {
 
 // progress polls once and runs the QPs; busy says whether anything happened.
 func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
+	if w.asked.Load() {
+		w.asked.Store(false) // whoever asks later waits for another poll
+	}
 	busy = w.poll(now)
 	next = w.cq.Next()
 	for _, q := range *w.homes.Load() {
@@ -66,6 +71,9 @@ func (w *worker) poll(now units.Instant) (busy bool) {
 		w.engine.Enter()
 		n, err := w.cq.Poll(now, w.comps[:])
 		nrest := w.engine.Process(now, *w.ctx.engine.Load(), w.comps[:n], w.rest[:])
+		if n < pollBatch && err == nil {
+			w.engine.Emptied()
+		}
 		w.engine.Leave()
 		for _, i := range w.rest[:nrest] {
 			w.other(now, &w.comps[i])
@@ -90,6 +98,11 @@ func (w *worker) other(now units.Instant, c *backend.Completion) {
 		chans := *w.ctx.chans.Load()
 		if int(c.Cookie) < len(chans) && chans[c.Cookie] != nil {
 			chans[c.Cookie].qp.onSent(chans[c.Cookie], c)
+		}
+	case backend.KindCongestion:
+		chans := *w.ctx.chans.Load()
+		if int(c.Cookie) < len(chans) && chans[c.Cookie] != nil {
+			chans[c.Cookie].qp.onCongestion(now)
 		}
 	}
 }
@@ -131,6 +144,9 @@ func (w *worker) run(placed chan<- error) {
 func (w *worker) sleep(next units.Instant) {
 	w.asleep.Store(true)
 	defer w.asleep.Store(false)
+	if w.asked.Load() {
+		return
+	}
 	for _, q := range *w.homes.Load() {
 		if q.dirty.Load() || q.slots.Dirty.Load() {
 			return
@@ -143,6 +159,12 @@ func (w *worker) sleep(next units.Instant) {
 	if err := w.cq.Wait(d); err != nil {
 		w.ctx.log.Error("wait for completions", "worker", w.engine.ID, "err", err)
 	}
+}
+
+// ask makes the worker poll soon.
+func (w *worker) ask() {
+	w.asked.Store(true)
+	w.kick()
 }
 
 // kick makes the worker look at its QPs soon.

@@ -13,7 +13,17 @@ type item struct {
 	due     units.Instant
 	backoff units.Duration
 	copies  int8 // spaced copies still to go before repetition begins
+	train   int8 // frames of this train still to go
 	acked   bool
+}
+
+// urgent reports whether a transfer waits for the frame.
+func (it *item) urgent() bool {
+	switch it.frame.Type {
+	case wire.TypeStart, wire.TypeCompleted, wire.TypeCTS:
+		return true
+	}
+	return false
 }
 
 // outbox holds the unacknowledged frames of one type in the order in which they

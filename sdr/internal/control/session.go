@@ -29,6 +29,8 @@ const (
 	MaxBackoff = units.Second
 	// initialRTT is assumed before the first sample.
 	initialRTT = 20 * units.Millisecond
+	// trainLength is how many frames a repetition is that a transfer waits for.
+	trainLength = 16
 	// minCopySpacing is the least pause between spaced copies.
 	minCopySpacing = 20 * units.Microsecond
 )

@@ -38,7 +38,7 @@ func drain(t *testing.T, s *Session, now units.Instant) (frames []wire.Frame, ne
 	return nil, 0
 }
 
-func TestCopiesThenBackoff(t *testing.T) {
+func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 	s := NewSession(0, 7, 1024)
 	s.Put(0, wire.Frame{Type: wire.TypeStart, ID: 3, Length: 100}, 3)
 	var at []units.Instant
@@ -55,15 +55,35 @@ func TestCopiesThenBackoff(t *testing.T) {
 	spacing := (initialRTT / 64)
 	require.Equal(t, spacing, at[1].Sub(at[0]))
 	require.Equal(t, spacing, at[2].Sub(at[1]))
+	// After an unanswered round trip a train, after two more another one.
+	require.Greater(t, at[3].Sub(at[2]), initialRTT)
+	for i := 4; i <= 3+trainLength; i++ {
+		require.Equal(t, initialRTT/trainLength, at[i].Sub(at[i-1]))
+	}
+	require.Greater(t, at[4+trainLength].Sub(at[3+trainLength]), 2*initialRTT)
 	last := at[len(at)-1].Sub(at[len(at)-2])
 	require.Equal(t, MaxBackoff, last)
-	require.Less(t, len(at), 15)
+	require.Less(t, len(at), 8*trainLength)
 
 	require.True(t, s.Pending(wire.TypeStart, 3))
 	s.Handle(now, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeStart), ID: 3, Count: 1})
 	require.False(t, s.Pending(wire.TypeStart, 3))
 	_, next := drain(t, s, now)
 	require.Equal(t, units.Never, next)
+}
+
+// What nothing waits for is repeated by single frames.
+func TestEndIsRepeatedSingly(t *testing.T) {
+	s := NewSession(0, 7, 1024)
+	s.Put(0, wire.Frame{Type: wire.TypeEnd, ID: 3, Length: 100}, 1)
+	sent := 0
+	for now := units.Instant(0); now < units.Instant(6*units.Second); {
+		frames, next := drain(t, s, now)
+		sent += len(frames)
+		now = next
+	}
+	require.Less(t, sent, 15)
+	require.Greater(t, sent, 5)
 }
 
 func TestAckListsWhatWasReceived(t *testing.T) {

@@ -41,16 +41,32 @@ func (t *timing) repeatAfter() units.Duration {
 	return t.rtt() + max(4*t.rttvar, t.rtt()/8, units.Millisecond)
 }
 
+// trainSpacing is the pause between the frames of a train, RTT/16.
+func (t *timing) trainSpacing() units.Duration {
+	return max(t.rtt()/trainLength, minCopySpacing)
+}
+
+// reschedule says when a frame that has just been sent is due again: its copies, then
+// after a round trip, and after ever longer pauses, another frame or a train of them.
+// Where packets are lost in bursts, a burst goes on from frame to frame, and single
+// frames at doubling distances would take seconds to outlast it.
 func (t *timing) reschedule(now units.Instant, it *item) {
-	if it.copies > 0 {
+	switch {
+	case it.copies > 0:
 		it.copies--
 		it.due = now.Add(t.copySpacing())
 		return
-	}
-	if it.backoff == 0 {
+	case it.train > 0:
+		it.train--
+		it.due = now.Add(t.trainSpacing())
+		return
+	case it.backoff == 0:
 		it.backoff = t.repeatAfter()
-	} else {
+	default:
 		it.backoff = min(2*it.backoff, MaxBackoff)
+	}
+	if it.urgent() && it.backoff < MaxBackoff {
+		it.train = trainLength
 	}
 	it.due = now.Add(it.backoff)
 }

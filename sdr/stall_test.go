@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/sdr"
+)
+
+// newRings is newSockets, but that end 1 has a device like hardware.
+func newRings(t *testing.T, workers int) (*sockets, *ringDevice) {
+	t.Helper()
+	s, d := &sockets{}, new(ringDevice)
+	for i := range 2 {
+		var err error
+		s.dev[i], err = userroce.Open(userroce.Config{Addr: loopback(i), Workers: workers})
+		require.NoError(t, err)
+	}
+	var err error
+	s.ctx[0], err = sdr.NewContext(s.dev[0], sdr.ContextConfig{Workers: 1})
+	require.NoError(t, err)
+	d.Device = s.dev[1]
+	s.ctx[1], err = sdr.NewContext(d, sdr.ContextConfig{Workers: workers})
+	require.NoError(t, err)
+	t.Cleanup(func() { s.close(t) })
+	return s, d
+}
+
+// twoSlots goes through all slots and generations in four messages. Message n, of one packet, goes out
+// on channel n modulo 2, and so to that worker.
+var twoSlots = sdr.QPConfig{MTU: 1024, Channels: 2, Generations: 2, MaxMessage: 1024, Split: sdr.Split{SlotBits: 1, OffsetBits: 27, FragmentBits: 4}}
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	require.Eventually(t, cond, 10*time.Second, 100*time.Microsecond, what)
+}
+
+// TestCompletionWaitsWhileSlotGoesRound: a packet has landed, and its completion waits in the queue of a
+// worker that stands still, while the message is completed and its slot would go through all generations.
+// When the worker goes on, the completion must not count for the newer message (dpa
+// TestEveryInterleaving, on threads).
+func TestCompletionWaitsWhileSlotGoesRound(t *testing.T) {
+	s, dev := newRings(t, 2)
+	q := s.connect(t, twoSlots)
+	src, dst := s.mr(t, 0, 1024), s.mr(t, 1, 1024)
+	release := dev.rings[1].hold(false)
+	defer release()
+	eventually(t, "worker 1 stands still", dev.rings[1].held.Load)
+
+	old, err := q[1].PostRecv(dst, 0, 1024)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, old.Seq())
+	_, err = q[0].PostSend(src, 0, 1024, sdr.SendOptions{})
+	require.NoError(t, err)
+	eventually(t, "the packet lands", func() bool { return dev.rings[1].writes() == 1 })
+	finish(t, old)
+
+	var r sdr.RecvHandle
+	refused := 0
+	for n := uint64(2); n <= 5; n++ {
+		for limit := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			if r, err = q[1].PostRecv(dst, 0, 1024); err == nil {
+				break
+			}
+			require.ErrorIs(t, err, sdr.ErrAgain)
+			if refused++; refused == 100 {
+				release() // nobody else has much longer to wait
+			}
+			require.True(t, time.Now().Before(limit), "message %d can't be posted", n)
+		}
+		require.Equal(t, n, r.Seq())
+		if n < 5 {
+			finish(t, r)
+		}
+	}
+	release()
+	eventually(t, "worker 1 has taken the completion", func() bool { return dev.rings[1].writes() == 0 })
+	time.Sleep(20 * time.Millisecond)
+	set, err := r.Bitmap().Count()
+	require.NoError(t, err)
+	require.Zero(t, set, "message 5 was never sent")
+	require.GreaterOrEqual(t, refused, 100, "message 4 or 5 could be posted while the completion waited")
+	finish(t, r)
+}
+
+// finish completes a receive and waits for its fence.
+func finish(t *testing.T, r sdr.RecvHandle) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, r.Complete())
+	require.NoError(t, r.Wait(ctx))
+}
+
+// TestCompletionOutlivesQP: a worker has a completion of a QP in its hands while that is closed and
+// another one is made, whose first message is posted at once. The completion must not count for it.
+func TestCompletionOutlivesQP(t *testing.T) {
+	s, dev := newRings(t, 2)
+	q := s.connect(t, twoSlots)
+	src, dst := s.mr(t, 0, 1024), s.mr(t, 1, 1024)
+	// Message 3: cookies come back in the opposite order, so that of its queue pair, in generation 1, is
+	// next of one in generation 0.
+	for range 2 {
+		r, err := q[1].PostRecv(dst, 0, 1024)
+		require.NoError(t, err)
+		finish(t, r)
+		h, err := q[0].PostSend(src, 0, 1024, sdr.SendOptions{})
+		require.NoError(t, err)
+		eventually(t, "it is sent", func() bool { done, _ := h.Poll(); return done })
+	}
+	release := dev.rings[1].hold(true)
+	defer release()
+	_, err := q[1].PostRecv(dst, 0, 1024)
+	require.NoError(t, err)
+	_, err = q[0].PostSend(src, 0, 1024, sdr.SendOptions{})
+	require.NoError(t, err)
+	eventually(t, "worker 1 has the completion", dev.rings[1].held.Load)
+	require.ErrorIs(t, q[1].Close(), sdr.ErrBusy, "the fence waits for the worker")
+
+	next, err := s.ctx[1].NewQP(twoSlots)
+	require.NoError(t, err)
+	peer, err := s.ctx[0].NewQP(twoSlots)
+	require.NoError(t, err)
+	require.NoError(t, next.StartConnect(peer.Info()))
+	r, err := next.PostRecv(dst, 0, 1024)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, r.Seq())
+	release()
+	eventually(t, "worker 1 has gone on", func() bool { return !dev.rings[1].held.Load() })
+	time.Sleep(20 * time.Millisecond)
+	set, err := r.Bitmap().Count()
+	require.NoError(t, err)
+	require.Zero(t, set, "the message was never sent")
+	finish(t, r)
+}
+
+// TestSlotsGoRound goes through all slots and generations many times. A worker that sleeps must be asked
+// to look at its queue: left alone it would sleep for 100 ms.
+func TestSlotsGoRound(t *testing.T) {
+	for _, workers := range []int{1, 3, 8} {
+		for _, generations := range []int{1, 2, 4} {
+			t.Run(fmt.Sprintf("%d workers, %d generations", workers, generations), func(t *testing.T) {
+				s := newSockets(t, workers)
+				cfg := twoSlots
+				cfg.Generations = generations
+				q := s.connect(t, cfg)
+				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+				defer cancel()
+				src, dst := s.mr(t, 0, 1024), s.mr(t, 1, 1024)
+				for n := range 500 {
+					src.Bytes()[0] = byte(n)
+					var r sdr.RecvHandle
+					for {
+						var err error
+						if r, err = q[1].PostRecv(dst, 0, 1024); err == nil {
+							break
+						}
+						require.ErrorIs(t, err, sdr.ErrAgain)
+						require.NoError(t, ctx.Err(), "message %d", n)
+						time.Sleep(50 * time.Microsecond)
+					}
+					h, err := q[0].PostSend(src, 0, 1024, sdr.SendOptions{})
+					require.NoError(t, err)
+					require.NoError(t, r.WaitArrived(ctx))
+					require.Equal(t, byte(n), dst.Bytes()[0])
+					require.NoError(t, h.Wait(ctx))
+					require.NoError(t, r.Complete())
+					require.NoError(t, r.Wait(ctx))
+				}
+			})
+		}
+	}
+}

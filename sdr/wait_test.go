@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Whoever waits for a message when its queue pair fails is told why that failed, and not
+// that the message was completed: nobody completed it.
+func TestWaitersAreToldWhyTheQueuePairFailed(t *testing.T) {
+	s := newSockets(t, 1)
+	q := s.connect(t, sdr.QPConfig{})
+	buf, err := sdr.AllocBuffer(64 * units.KiB)
+	require.NoError(t, err)
+	mr, err := s.ctx[1].RegisterMemory(buf, sdr.AccessRemoteWrite)
+	require.NoError(t, err)
+	r, err := q[1].PostRecv(mr, 0, 64*units.KiB)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	told := make(chan error, 1)
+	go func() { told <- r.WaitArrived(ctx) }()
+	cable := errors.New("the cable was cut")
+	q[1].Fail(cable)
+	require.ErrorIs(t, <-told, cable)
+	require.ErrorIs(t, r.WaitArrived(ctx), cable, "afterwards, too")
+	require.ErrorIs(t, r.Err(), cable)
+}
