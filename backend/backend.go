@@ -144,7 +144,10 @@ type CQConfig struct {
 // A CQ is a completion queue, and the progress call of its device.
 type CQ interface {
 	// Poll makes progress and stores completions into dst; it returns how
-	// many. It never blocks. now is the caller's reading of Device.Now.
+	// many. It never blocks. now is the caller's reading of Device.Now. When
+	// it returns fewer than dst has room for, and no error, it has returned
+	// every completion that was there when it began: sdr relies on that
+	// before it uses a slot and generation again.
 	Poll(now units.Instant, dst []Completion) (int, error)
 	// Datagram returns the payload of a completion of kind KindDatagram. It
 	// is valid until the next Poll of this CQ.
@@ -173,6 +176,11 @@ const (
 	// KindSent says that the send with this WRID, and all earlier ones of
 	// its QP, no longer read memory.
 	KindSent
+	// KindCongestion says that writes of this QP met a queue that marks (a
+	// RoCEv2 congestion notification came back). It takes no entry of the CQ,
+	// and one stands for all until it is polled. A device that isn't told, as
+	// one behind the kernel's verbs, reports none.
+	KindCongestion
 )
 
 // Status is the outcome of a work request.

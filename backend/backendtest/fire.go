@@ -133,7 +133,7 @@ func testRevokeUnderFire(t testing.TB, mk Maker) {
 	}
 	tg := w.b.expose(0, 0, maxMessage)
 	f := w.open(tg)
-	for round := range uint64(rounds(100)) {
+	for round := range uint64(rounds(48)) {
 		before := f.landed.Load()
 		f.waitFor("writes that land", func() bool { return f.landed.Load() > before+20 })
 		n := round * slots

@@ -23,7 +23,7 @@ func testManyMessages(t testing.TB, mk Maker) {
 	rng := newRand(9)
 	total := uint64(rounds(many))
 	if w.pair.Settle > 0 {
-		total /= 8 // each round trip takes its time
+		total /= 16 // each round trip takes its time
 	}
 	for n := uint64(0); n < total; {
 		var tgs []target

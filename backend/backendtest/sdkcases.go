@@ -195,13 +195,13 @@ func (w *workerPair) close(t testing.TB) {
 
 // testWorkers: contexts with one and with several workers, blocking calls, both directions at once.
 func testWorkers(t testing.TB, mk Maker) {
-	p := mk.make(t, Faults{})
+	p := mk.paced(t, Faults{}) // one message at a time
 	skipVirtual(t, p.A)
 	if p.Faults.loses() {
 		t.Skip("raw messages don't survive the losses of this Pair (Pair.Faults)")
 	}
 	for _, workers := range []int{1, 3} {
-		p := mk.make(t, Faults{})
+		p := mk.paced(t, Faults{})
 		w := newWorkers(t, p, workers)
 		var wg sync.WaitGroup
 		for from := range 2 {

@@ -18,17 +18,22 @@ func testSentInOrder(t testing.TB, mk Maker) {
 	tg := w.b.expose(0, 0, maxMessage)
 	rng := newRand(21)
 	var want [3][]uint64
-	for i := range uint64(600) {
+	for i := uint64(0); i < 600; {
 		q := rng.IntN(3)
-		x := tg.write(units.Bytes(i)*64, 1+rng.IntN(64), uint32(i))
-		x.WRID = 1<<63 | i<<8 | uint64(q)
-		if rng.IntN(10) == 0 {
-			x.VA += uint64(4 * maxMessage) // to nowhere: sent all the same
+		var batch []backend.Write
+		for range 1 + rng.IntN(8) {
+			x := tg.write(units.Bytes(i)*64, 1+rng.IntN(64), uint32(i))
+			x.WRID = 1<<63 | i<<8 | uint64(q)
+			if rng.IntN(10) == 0 {
+				x.VA += uint64(4 * maxMessage) // to nowhere: sent all the same
+			}
+			if x.Signaled = rng.IntN(5) == 0; x.Signaled {
+				want[q] = append(want[q], x.WRID)
+			}
+			batch = append(batch, x)
+			i++
 		}
-		if x.Signaled = rng.IntN(5) == 0; x.Signaled {
-			want[q] = append(want[q], x.WRID)
-		}
-		w.a.post(q, x)
+		w.a.post(q, batch...)
 	}
 	total := len(want[0]) + len(want[1]) + len(want[2])
 	w.until("all KindSent", func() bool { return len(w.a.sent) >= total })

@@ -19,6 +19,10 @@ type Pair struct {
 	A, B backend.Device
 	// Faults are what the network really does to packets in both directions.
 	Faults Faults
+	// Overruns says that nothing holds a sender up when the receiver comes late to take what has arrived
+	// or to replace its receives, so that now and then a packet is lost. Cases in which what is under
+	// way always fits what the receiver has posted don't put up with it; the others do.
+	Overruns bool
 	// Settle is how long a packet may be under way on a real clock, with delays and reordering; 0 for
 	// devices that are next to each other.
 	Settle units.Duration
@@ -34,6 +38,9 @@ type Pair struct {
 type Faults struct {
 	Loss, Duplicate, Reorder, Corrupt float64
 }
+
+// overrun is the loss that a case without pacing must reckon with when Pair.Overruns is set.
+const overrun = 1e-6
 
 // loses tells whether a packet may fail to arrive.
 func (f Faults) loses() bool { return f.Loss > 0 || f.Corrupt > 0 }
@@ -103,8 +110,18 @@ func Run(t *testing.T, mk Maker) {
 	}
 }
 
-// make calls the Maker and checks what it gives.
+// make calls the Maker and checks what it gives, for a case that may send more than the receiver takes.
 func (mk Maker) make(t testing.TB, ask Faults) *Pair {
+	t.Helper()
+	p := mk.paced(t, ask)
+	if p.Overruns {
+		p.Faults.Loss = max(p.Faults.Loss, overrun)
+	}
+	return p
+}
+
+// paced is make for a case that never does.
+func (mk Maker) paced(t testing.TB, ask Faults) *Pair {
 	t.Helper()
 	p := mk(t, ask)
 	if p == nil || p.A == nil || p.B == nil {

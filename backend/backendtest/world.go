@@ -49,7 +49,12 @@ type shape struct{ qps, cqs int }
 // newWorld makes devices with the faults asked for, or whatever faults the Maker insists on.
 func newWorld(t testing.TB, mk Maker, ask Faults, s shape) *world {
 	t.Helper()
-	p := mk.make(t, ask)
+	return on(t, mk.make(t, ask), s)
+}
+
+// on makes what a case needs on a pair of devices.
+func on(t testing.TB, p *Pair, s shape) *world {
+	t.Helper()
 	w := &world{TB: t, pair: p, caps: p.A.Caps()}
 	w.mtu = commonMTU(p)
 	require.GreaterOrEqual(t, w.mtu, units.Bytes(256), "the MTU that both devices have")

@@ -3,6 +3,7 @@
 package linkemu
 
 import (
+	"bytes"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,9 @@ type compQueue struct {
 	// next is when Poll should be called for what is ours.
 	next     atomic.Int64
 	sleeping atomic.Bool
+	// copies are the payloads of the last Poll's datagrams when the real queue
+	// had to be polled more than once, which is seldom; else there are none.
+	copies [][]byte
 
 	mu sync.Mutex // guards the rest, and what the QPs say it does
 	// +checklocks:mu
@@ -69,22 +73,42 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 }
 
 // Poll passes on what is due, and polls the real queue.
-func (c *compQueue) Poll(now units.Instant, dst []backend.Completion) (int, error) {
+func (c *compQueue) Poll(now units.Instant, dst []backend.Completion) (n int, err error) {
 	c.mu.Lock()
 	c.news = false
 	c.passOn(now)
-	n := c.ready.take(dst)
+	n = c.ready.take(dst)
 	c.mu.Unlock()
 	if n == len(dst) {
 		c.finish(nil)
 		return n, nil
 	}
-	m, err := c.inner.Poll(now, dst[n:])
-	k := c.finish(dst[n : n+m])
-	if n += k; n < len(dst) {
+	// What finish takes out leaves room for more that may wait.
+	c.copies = c.copies[:0]
+	for full, from := true, n; full && n < len(dst); {
+		c.copyDatagrams(dst[from:n]) // before the real queue is polled again
+		m, e := c.inner.Poll(now, dst[n:])
+		full, err = n+m == len(dst) && e == nil, e
+		from, n = n, n+c.finish(dst[n:n+m])
+		if more := full && n < len(dst); !more && len(c.copies) > 0 {
+			c.copyDatagrams(dst[from:n])
+		}
+	}
+	if n < len(dst) {
 		n += c.takeReady(dst[n:])
 	}
 	return n, err
+}
+
+// copyDatagrams makes the datagrams of x outlive the real queue's next Poll.
+func (c *compQueue) copyDatagrams(x []backend.Completion) {
+	for i := range x {
+		if x[i].Kind == backend.KindDatagram {
+			data := bytes.Clone(c.inner.Datagram(&x[i]))
+			x[i].WRID = uint64(len(c.copies))
+			c.copies = append(c.copies, data)
+		}
+	}
 }
 
 // passOn gives the real device what is due at now. What falls due together goes
@@ -209,7 +233,12 @@ func (c *compQueue) Wait(d units.Duration) error {
 	return c.inner.Wait(d)
 }
 
-func (c *compQueue) Datagram(x *backend.Completion) []byte { return c.inner.Datagram(x) }
+func (c *compQueue) Datagram(x *backend.Completion) []byte {
+	if len(c.copies) > 0 {
+		return c.copies[x.WRID]
+	}
+	return c.inner.Datagram(x)
+}
 
 func (c *compQueue) Wake() { c.inner.Wake() }
 

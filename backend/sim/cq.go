@@ -64,7 +64,7 @@ func (c *compQueue) push(x backend.Completion, q *queuePair) {
 }
 
 func (c *compQueue) takesEntry(x *backend.Completion) bool {
-	return x.Kind == backend.KindSent || c.dev.net.cfg.NeedsReceives
+	return x.Kind == backend.KindSent || c.dev.net.cfg.NeedsReceives && x.Kind != backend.KindCongestion
 }
 
 // Poll returns what Network.Advance has brought about; it advances nothing.
@@ -96,7 +96,11 @@ func (c *compQueue) settle(x *completion) {
 	if c.takesEntry(&x.Completion) {
 		c.counted--
 	}
-	if x.Kind != backend.KindSent {
+	switch x.Kind {
+	case backend.KindSent:
+	case backend.KindCongestion:
+		x.qp.notified = false
+	default:
 		c.bytes -= units.Bytes(x.Len)
 		x.qp.unpolled--
 	}

@@ -29,7 +29,8 @@ type PacketInfo struct {
 	Direction Direction
 	// Index counts the packets of this direction from 0.
 	Index uint64
-	// Kind is backend.KindWrite or backend.KindDatagram.
+	// Kind is backend.KindWrite, backend.KindDatagram, or
+	// backend.KindCongestion: a notification, which the device itself sends.
 	Kind backend.Kind
 	// Channel is that of the sending QP, SrcQPN and DstQPN the two ends.
 	Channel        int

@@ -12,8 +12,9 @@ import (
 type nic struct {
 	rate   units.Rate
 	header units.Bytes
-	// control is served before data: a NIC arbitrates among its queue pairs,
-	// and a datagram does not wait behind everything that has been posted.
+	// control is served before data: a NIC arbitrates among its queue pairs, and
+	// a datagram does not wait behind everything that has been posted. Nor does
+	// a congestion notification.
 	control, data ring[send]
 	busy          bool
 	current       send
@@ -44,7 +45,7 @@ func (d *Device) enqueue(s send) {
 		d.transmit(s)
 		return
 	}
-	if d.net.packets.slab[s.packet].kind == backend.KindDatagram {
+	if d.net.packets.slab[s.packet].kind != backend.KindWrite {
 		d.nic.control.push(s)
 	} else {
 		d.nic.data.push(s)
@@ -107,7 +108,7 @@ func (d *Device) carry(s *send) {
 	d.stats.PacketsSent++
 	d.stats.BytesSent += uint64(p.length)
 	loss := d.link.Loss()
-	if d.ownControlLoss && p.kind == backend.KindDatagram {
+	if d.ownControlLoss && p.kind != backend.KindWrite {
 		loss = &d.controlLoss
 	}
 	fate := d.link.Carry(loss, net.now, units.Bytes(p.length)+d.nic.header, s.qp.cfg.Channel)

@@ -11,7 +11,7 @@ import (
 // A packet is under way from one device to the other, or a datagram that waits
 // to be polled.
 type packet struct {
-	kind      backend.Kind // KindWrite or KindDatagram
+	kind      backend.Kind // KindWrite, KindDatagram or KindCongestion
 	to        uint8        // number of the receiving device
 	corrupted bool
 	marked    bool

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -19,6 +20,10 @@ type queuePair struct {
 	inFlight       int    // sends posted and not out
 	unpolled       int    // receives used up by completions that wait
 	closed         bool
+	// notify is when the peer may be told again that its writes are marked, and
+	// notified says that such word for us waits to be polled.
+	notify   netsim.Time
+	notified bool
 }
 
 // roceUDPPort is what a QPInfo says; nothing here has ports.
@@ -178,12 +183,17 @@ func (q *queuePair) postDatagram(d *backend.Datagram) {
 func (q *queuePair) newPacket(k backend.Kind, to, length uint32) uint32 {
 	i := q.dev.net.packets.get()
 	q.dev.net.packets.slab[i] = packet{kind: k, to: 1 - q.dev.index, refs: 1, src: q.qpn, dst: to, length: length}
-	q.inFlight++
+	if k != backend.KindCongestion {
+		q.inFlight++
+	}
 	return i
 }
 
 // sent takes note that a send is out, or has failed.
 func (q *queuePair) sent(s *send, ok bool) {
+	if q.dev.net.packets.slab[s.packet].kind == backend.KindCongestion {
+		return // nobody posted it
+	}
 	q.inFlight--
 	if !s.signal && ok {
 		return

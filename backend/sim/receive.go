@@ -15,6 +15,11 @@ func (d *Device) receive(i uint32) {
 	if p.marked {
 		d.marked++
 	}
+	if p.kind == backend.KindCongestion {
+		d.hear(p)
+		d.net.packets.release(i)
+		return
+	}
 	q, why, ok := d.accept(p)
 	switch {
 	case !ok:
@@ -24,7 +29,11 @@ func (d *Device) receive(i uint32) {
 		q.complete(backend.Completion{WRID: uint64(i), Len: p.length, Kind: backend.KindDatagram})
 		return
 	default:
+		marked := p.marked
 		q.place(p)
+		if marked {
+			q.tellPeer()
+		}
 	}
 	d.net.packets.release(i)
 }
@@ -52,6 +61,9 @@ func (d *Device) accept(p *packet) (*queuePair, backend.DropReason, bool) {
 		}
 	}
 	cfg := &d.net.cfg
+	if p.kind == backend.KindCongestion {
+		return q, 0, true // it takes no receive and no buffer
+	}
 	if cfg.NeedsReceives && q.unpolled >= q.cfg.RecvDepth {
 		return nil, backend.DropNoReceive, false
 	}
