@@ -105,6 +105,11 @@ func (q *CQ) RequestNotify(solicitedOnly bool) error {
 	if solicitedOnly {
 		in.SolicitedOnly = 1
 	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gone {
+		return ErrClosed
+	}
 	err := write[uapi.ReqNotifyCq, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &in, nil)
 	return wrap("request notification", q.String(), err)
 }
@@ -137,17 +142,16 @@ func (q *CQ) Poll(dst []WC) (int, error) {
 	return n, nil
 }
 
-// readWC copies a completion out of the ring.
+// readWC copies a completion out of the ring, field by field: as one value it would take a way round
+// through the stack.
 func readWC(dst *WC, w *uapi.Wc) {
-	imm := w.Ex
+	dst.WRID, dst.Status, dst.Opcode, dst.ByteLen = w.WrId, WCStatus(w.Status), WCOpcode(w.Opcode), w.ByteLen
+	dst.Imm = w.Ex
 	if WCFlags(w.WcFlags)&WCWithImm != 0 {
-		imm = fromNetwork(imm)
+		dst.Imm = fromNetwork(w.Ex)
 	}
-	*dst = WC{
-		WRID: w.WrId, Status: WCStatus(w.Status), Opcode: WCOpcode(w.Opcode), ByteLen: w.ByteLen, Imm: imm, QPN: w.QpNum,
-		SrcQP: w.SrcQp, Flags: WCFlags(w.WcFlags), VendorErr: w.VendorErr, PKeyIndex: w.PkeyIndex, SLID: w.Slid, SL: w.Sl,
-		DLIDPathBits: w.DlidPathBits,
-	}
+	dst.QPN, dst.SrcQP, dst.Flags, dst.VendorErr = w.QpNum, w.SrcQp, WCFlags(w.WcFlags), w.VendorErr
+	dst.PKeyIndex, dst.SLID, dst.SL, dst.DLIDPathBits = w.PkeyIndex, w.Slid, w.Sl, w.DlidPathBits
 }
 
 // fromNetwork turns a big-endian word, loaded as it lies in memory, into a number, and back. All

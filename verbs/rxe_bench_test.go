@@ -6,99 +6,132 @@ package verbs_test
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/sdr-rdma/go-sdr/verbs"
+	"golang.org/x/sys/unix"
 )
 
-// benchShape is the traffic of the comparison: one packet a message, as sdr sends.
+// The traffic of the comparison: one packet a message, as sdr sends.
 const (
-	benchSize  = 4096
-	benchBatch = 32
-	benchRuns  = 5
+	benchMessages = 8000
+	benchSize     = 4096
+	benchBatch    = 32
+	benchRuns     = 5
 )
 
-// BenchmarkUCWriteImm compares our sender with the same loop in C over libibverbs: same devices,
-// same receiver (ucpeer sink), same batch, every request signalled; medians of five runs each, taken
-// in turn. It reports messages per second of both and their ratio.
+// BenchmarkUCWriteImm compares our sender with the same loop in C over libibverbs, and with
+// perftest's ib_write_bw at its defaults (plain writes, one a post). All three are processes of
+// their own on the same CPU and the same devices, and take turns, five times, first in one order and
+// then in the other. The receiver has posted all its receives and sleeps, so that only senders and the
+// kernel run. It reports the medians of messages per second, and of ours to each of the others.
 func BenchmarkUCWriteImm(b *testing.B) {
-	const messages = 10000
-	var ours, theirs []float64
-	for range benchRuns {
-		theirs = append(theirs, libibverbsRate(b, messages))
-		ours = append(ours, ourRate(b, messages))
+	senders := []struct {
+		name string
+		rate func(*testing.B) float64
+	}{{"ours", ourRate}, {"libibverbs", libibverbsRate}, {"ib_write_bw", perftestRate}}
+	rates := make([][]float64, len(senders))
+	for round := range benchRuns {
+		for i := range senders {
+			if round%2 == 1 {
+				i = len(senders) - 1 - i
+			}
+			rates[i] = append(rates[i], senders[i].rate(b))
+		}
 	}
-	slices.Sort(ours)
-	slices.Sort(theirs)
-	b.Logf("messages/s of %d bytes in batches of %d: ours %.0f, libibverbs %.0f", benchSize, benchBatch, ours, theirs)
-	mid := benchRuns / 2
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(ours[mid], "ours-msg/s")
-	b.ReportMetric(theirs[mid], "libibverbs-msg/s")
-	b.ReportMetric(ours[mid]/theirs[mid], "ratio")
+	for i, s := range senders {
+		b.Logf("%-12s messages/s of %d bytes: %.0f", s.name, benchSize, rates[i])
+		b.ReportMetric(median(rates[i]), s.name+"-msg/s")
+		if i > 0 {
+			b.ReportMetric(median(rates[0])/median(rates[i]), "ratio-to-"+s.name)
+		}
+	}
 }
 
-// sink starts the receiver on devB; release lets it connect to the sender.
-func sink(b *testing.B) *peer {
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
+
+// senderCPU is where all senders run, and where the links of the VM handle what arrives.
+const senderCPU = 0
+
+// onCPU starts something with this thread's place, which child processes inherit.
+func onCPU(b *testing.B, start func()) {
 	b.Helper()
-	return launch(b, devB, "sink", 0, benchSize, benchBatch)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var old, one unix.CPUSet
+	require.NoError(b, unix.SchedGetaffinity(0, &old))
+	one.Set(senderCPU)
+	require.NoError(b, unix.SchedSetaffinity(0, &one))
+	start()
+	require.NoError(b, unix.SchedSetaffinity(0, &old))
 }
 
-func awaitReady(b *testing.B, p *peer) {
+// senderRate lets a sender send to a receiver that holds all it gets.
+func senderRate(b *testing.B, cmd *exec.Cmd) float64 {
 	b.Helper()
-	var ready string
-	p.scan(b, &ready)
-	require.Equal(b, "ready", ready)
-}
-
-func libibverbsRate(b *testing.B, messages int) float64 {
-	b.Setenv("UCPEER_NO_FILL", "1")
-	r := sink(b)
+	r := launch(b, devB, "hold", benchMessages, benchSize, benchBatch)
 	defer r.kill()
-	s := launch(b, devA, "send", messages, benchSize, benchBatch)
+	var s *peer
+	onCPU(b, func() { s = launchProgram(b, cmd) })
 	defer s.kill()
 	r.tellEnd(b, s.qpn, s.rkey, s.addr, s.gid)
-	awaitReady(b, r)
+	var ready string
+	r.scan(b, &ready)
 	s.tellEnd(b, r.qpn, r.rkey, r.addr, r.gid)
-	var ns int64
+	var ns float64
 	s.scan(b, &ns)
-	return float64(messages) / (float64(ns) / 1e9)
+	_, err := fmt.Fprint(r.in, ".")
+	require.NoError(b, err)
+	var arrived int
+	r.scan(b, &arrived)
+	require.Equal(b, benchMessages, arrived, "messages that arrived")
+	return benchMessages / (ns / 1e9)
 }
 
-func ourRate(b *testing.B, messages int) float64 {
-	r := sink(b)
-	defer r.kill()
-	a := newEnd(b, devA, endConfig{typ: verbs.UC, depth: 256, buffer: benchSize * benchBatch})
-	defer a.ctx.Close()
-	require.NoError(b, a.qp.Connect(verbs.ConnectConfig{Path: verbs.AHAttr{DGID: r.gid}, PathMTU: verbs.MTU4096, RemoteQPN: r.qpn,
-		LocalPSN: peerPSN, RemotePSN: peerPSN}))
-	r.tell(b, a)
-	awaitReady(b, r)
-	wrs, wcs := make([]verbs.SendWR, benchBatch), make([]verbs.WC, 256)
-	start := time.Now()
-	for sent := 0; sent < messages; {
-		n := min(benchBatch, messages-sent)
-		for i := range n {
-			wrs[i] = verbs.SendWR{Opcode: verbs.OpRDMAWriteWithImm, Imm: uint32(sent + i), Flags: verbs.SendSignaled,
-				Local: a.mr.SGE(i*benchSize, benchSize), RemoteAddr: r.addr + uint64(i*benchSize), RKey: r.rkey}
-		}
-		k, err := a.qp.PostSend(wrs[:n])
-		require.NoError(b, err)
-		for done := 0; done < k; {
-			got, err := a.scq.Poll(wcs)
-			require.NoError(b, err)
-			for _, wc := range wcs[:got] {
-				if wc.Status != verbs.WCSuccess {
-					b.Fatal(fmt.Sprint(wc.Status))
-				}
-			}
-			done += got
-		}
-		sent += k
+func libibverbsRate(b *testing.B) float64 {
+	cmd := exec.Command("/job/bin/ucpeer", devA, "send", fmt.Sprint(benchMessages), fmt.Sprint(benchSize), fmt.Sprint(benchBatch))
+	cmd.Env = append(os.Environ(), "UCPEER_NO_FILL=1")
+	return senderRate(b, cmd)
+}
+
+func ourRate(b *testing.B) float64 {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %d", senderEnv, devA, benchMessages, benchSize, benchBatch))
+	return senderRate(b, cmd)
+}
+
+// perftestRate is what ib_write_bw reports of itself.
+func perftestRate(b *testing.B) float64 {
+	args := func(dev string, more ...string) []string {
+		return append([]string{"-d", dev, "-x", "0", "-c", "UC", "-s", fmt.Sprint(benchSize), "-n", fmt.Sprint(benchMessages), "-F"}, more...)
 	}
-	return float64(messages) / time.Since(start).Seconds()
+	server := exec.Command("/usr/bin/ib_write_bw", args(devB)...)
+	require.NoError(b, server.Start(), "package perftest")
+	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
+	var out []byte
+	require.Eventually(b, func() bool { // until the server listens
+		var err error
+		onCPU(b, func() { out, err = exec.Command("/usr/bin/ib_write_bw", args(devA, "127.0.0.1")...).CombinedOutput() })
+		return err == nil
+	}, 2*patience, patience/100, "ib_write_bw: %s", &out)
+	for line := range strings.Lines(string(out)) {
+		f := strings.Fields(line)
+		if len(f) == 5 && f[0] == fmt.Sprint(benchSize) {
+			rate, err := strconv.ParseFloat(f[4], 64)
+			require.NoError(b, err, line)
+			return rate * 1e6
+		}
+	}
+	b.Fatalf("no result in what ib_write_bw says:\n%s", out)
+	return 0
 }

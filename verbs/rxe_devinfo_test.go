@@ -122,6 +122,15 @@ func TestDeviceList(t *testing.T) {
 	assert.Equal(t, "rxe", list[0].Driver)
 	assert.Equal(t, "veth0", list[0].Netdev)
 	assert.Equal(t, 1, list[0].Ports)
+	links, err := verbs.Links()
+	require.NoError(t, err)
+	require.Len(t, links, 2, "netlink knows the same devices as sysfs")
+	for i, l := range links {
+		d := list[i]
+		assert.Equal(t, verbs.LinkInfo{Index: l.Index, Name: d.Name, Firmware: d.Firmware, NodeGUID: d.NodeGUID,
+			SysImageGUID: d.SysImageGUID, Ports: d.Ports}, l)
+	}
+	assert.NotEqual(t, links[0].Index, links[1].Index)
 	_, err = verbs.Open("rxe7")
 	assert.ErrorIs(t, err, verbs.ErrNoDevice)
 	assert.ErrorContains(t, err, "there are rxe0, rxe1")

@@ -30,6 +30,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "these tests change QPs and links of rxe0 and rxe1: run them in the VM, go run ./test/vm -suite short")
 		os.Exit(1)
 	}
+	if args := os.Getenv(senderEnv); args != "" {
+		if err := runSender(args); err != nil {
+			fmt.Fprintln(os.Stderr, "sender:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -113,6 +113,7 @@ func TestDestroyOrder(t *testing.T) {
 	assert.ErrorIs(t, err, verbs.ErrClosed)
 	_, err = e.scq.Poll(make([]verbs.WC, 1))
 	assert.ErrorIs(t, err, verbs.ErrClosed)
+	assert.ErrorIs(t, e.scq.RequestNotify(false), verbs.ErrClosed)
 	_, err = e.qp.PostSend(make([]verbs.SendWR, 1))
 	assert.ErrorIs(t, err, verbs.ErrClosed)
 	_, err = e.qp.PostRecv(make([]verbs.RecvWR, 1))

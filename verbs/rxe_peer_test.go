@@ -37,7 +37,13 @@ type peer struct {
 // launch starts ucpeer on a device and reads where its end is.
 func launch(t testing.TB, dev, mode string, messages, size, batch int) *peer {
 	t.Helper()
-	p := &peer{cmd: exec.Command("/job/bin/ucpeer", dev, mode, fmt.Sprint(messages), fmt.Sprint(size), fmt.Sprint(batch))}
+	return launchProgram(t, exec.Command("/job/bin/ucpeer", dev, mode, fmt.Sprint(messages), fmt.Sprint(size), fmt.Sprint(batch)))
+}
+
+// launchProgram starts a program that speaks as ucpeer does.
+func launchProgram(t testing.TB, cmd *exec.Cmd) *peer {
+	t.Helper()
+	p := &peer{cmd: cmd}
 	p.cmd.Stderr = &p.stderr
 	var err error
 	p.in, err = p.cmd.StdinPipe()

@@ -3,7 +3,7 @@
 /* The other side of the tests in rxe_peer_test.go: UC RDMA writes with immediate over rdma-core's
  * own libibverbs.
  *
- *	ucpeer DEVICE send|recv|sink MESSAGES SIZE BATCH
+ *	ucpeer DEVICE send|recv|hold MESSAGES SIZE BATCH
  *
  * It prints "qpn rkey address gid" of its end, reads the same of the other end from standard
  * input, and then
@@ -12,7 +12,8 @@
  *         from the first post to the last completion;
  *   recv: prints "ready", takes MESSAGES completions, prints the sum of their immediates and a hash
  *         of its memory;
- *   sink: prints "ready" and takes completions until it is killed.
+ *   hold: posts MESSAGES receives, prints "ready", sleeps until it reads a '.', prints the number of
+ *         completions. A receiver that costs nothing while the sender is measured.
  */
 
 #include <arpa/inet.h>
@@ -37,7 +38,7 @@ static struct ibv_qp *qp;
 static struct ibv_cq *cq;
 static struct ibv_mr *mr;
 static char *buf;
-static int messages, size, batch, fill = 1;
+static int messages, size, batch, fill = 1, receives = QUEUE;
 
 static struct ibv_context *open_device(const char *name)
 {
@@ -61,11 +62,11 @@ static void create(struct ibv_context *ctx)
 	memset(buf, 0, bytes);
 	mr = ibv_reg_mr(pd, buf, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	CHECK("register MR", mr);
-	cq = ibv_create_cq(ctx, 2 * QUEUE, NULL, NULL, 0);
+	cq = ibv_create_cq(ctx, QUEUE + receives, NULL, NULL, 0);
 	CHECK("create CQ", cq);
 	struct ibv_qp_init_attr init = {
 		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UC,
-		.cap = { .max_send_wr = QUEUE, .max_recv_wr = QUEUE, .max_send_sge = 1, .max_recv_sge = 1 },
+		.cap = { .max_send_wr = QUEUE, .max_recv_wr = receives, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 	qp = ibv_create_qp(pd, &init);
 	CHECK("create QP", qp);
@@ -108,7 +109,7 @@ static void post_recvs(int n)
 static void do_send(uint64_t raddr, uint32_t rkey)
 {
 	struct ibv_sge sge[QUEUE];
-	struct ibv_send_wr wr[QUEUE], *bad;
+	struct ibv_send_wr wr[QUEUE] = { 0 }, *bad;
 	struct timespec t0, t1;
 
 	clock_gettime(CLOCK_MONOTONIC, &t0);
@@ -119,11 +120,10 @@ static void do_send(uint64_t raddr, uint32_t rkey)
 			if (fill)
 				memset(buf + off, sent + i, size);
 			sge[i] = (struct ibv_sge){ (uintptr_t)buf + off, size, mr->lkey };
-			wr[i] = (struct ibv_send_wr){
-				.next = i + 1 < n ? &wr[i + 1] : NULL, .sg_list = &sge[i], .num_sge = 1,
-				.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .send_flags = IBV_SEND_SIGNALED, .imm_data = htonl(sent + i),
-				.wr.rdma = { raddr + off, rkey },
-			};
+			wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+			wr[i].sg_list = &sge[i], wr[i].num_sge = 1;
+			wr[i].opcode = IBV_WR_RDMA_WRITE_WITH_IMM, wr[i].send_flags = IBV_SEND_SIGNALED, wr[i].imm_data = htonl(sent + i);
+			wr[i].wr.rdma.remote_addr = raddr + off, wr[i].wr.rdma.rkey = rkey;
 		}
 		CHECK("post send", !ibv_post_send(qp, wr, &bad));
 		struct ibv_wc wc[QUEUE];
@@ -152,6 +152,20 @@ static void do_recv(void)
 	printf("%" PRIu64 " %" PRIu64 "\n", sum, hash);
 }
 
+static void do_hold(void)
+{
+	struct ibv_wc wc[QUEUE];
+	int n, got = 0;
+
+	for (int c = 0; c != '.' && c != EOF;)
+		c = getchar();
+	time_t last = time(NULL); /* what has been sent may still be on its way */
+	while (got < messages && time(NULL) < last + 5)
+		if ((n = poll_cq(wc, QUEUE)) > 0)
+			got += n, last = time(NULL);
+	printf("%d\n", got);
+}
+
 int main(int argc, char **argv)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -160,10 +174,12 @@ int main(int argc, char **argv)
 	union ibv_gid gid;
 
 	if (argc != 6) {
-		fprintf(stderr, "usage: ucpeer DEVICE send|recv|sink MESSAGES SIZE BATCH\n");
+		fprintf(stderr, "usage: ucpeer DEVICE send|recv|hold MESSAGES SIZE BATCH\n");
 		return 2;
 	}
 	messages = atoi(argv[3]), size = atoi(argv[4]), batch = atoi(argv[5]);
+	if (!strcmp(argv[2], "hold"))
+		receives = messages + 1;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	struct ibv_context *ctx = open_device(argv[1]);
 	CHECK("open device", ctx);
@@ -177,11 +193,11 @@ int main(int argc, char **argv)
 		do_send(raddr, rkey);
 		return 0;
 	}
-	post_recvs(QUEUE - 1);
+	post_recvs(receives - 1);
 	printf("ready\n");
 	if (!strcmp(argv[2], "recv"))
 		do_recv();
-	for (struct ibv_wc wc[QUEUE]; !strcmp(argv[2], "sink");)
-		post_recvs(poll_cq(wc, QUEUE));
+	else
+		do_hold();
 	return 0;
 }

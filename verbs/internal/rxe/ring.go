@@ -65,10 +65,8 @@ func (r *ring) unmap() error {
 }
 
 func (r *ring) element(index uint32) unsafe.Pointer {
-	return unsafe.Add(r.elements, uintptr(index&r.mask)<<r.shift)
+	return unsafe.Add(r.elements, uintptr(index&r.mask)<<(r.shift&31)) // at most 20; & spares a comparison
 }
-
-func (r *ring) elementSize() uintptr { return 1 << r.shift }
 
 func (r *ring) loadProducer() uint32   { return atomic.LoadUint32(&r.head.ProducerIndex) }
 func (r *ring) loadConsumer() uint32   { return atomic.LoadUint32(&r.head.ConsumerIndex) }

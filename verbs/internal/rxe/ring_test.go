@@ -72,8 +72,16 @@ func TestSendWQE(t *testing.T) {
 	assert.EqualValues(t, 2, u32(196), "num_sge")
 	assert.EqualValues(t, 0x2000, u64(224))
 	assert.EqualValues(t, 8, u32(236))
-	assert.True(t, w.SetInline(make([]byte, 48)))
-	assert.False(t, w.SetInline(make([]byte, 49)), "element of 256 bytes has 48 after the fixed part")
+	w.SetInline([]byte("inline"))
+	assert.EqualValues(t, 6, u32(184), "length")
+	assert.Equal(t, "inline", string(e[208:214]))
+	w.SetSGE(0x4000, 30, 9)
+	assert.EqualValues(t, 30, u32(184), "length")
+	assert.EqualValues(t, 30, u32(188), "resid")
+	assert.EqualValues(t, 1, u32(196), "num_sge")
+	assert.EqualValues(t, 0x4000, u64(208))
+	assert.EqualValues(t, 30, u32(216))
+	assert.EqualValues(t, 9, u32(220))
 }
 
 func TestRecvWQE(t *testing.T) {

@@ -65,60 +65,61 @@ func (q *WorkQueue) Reset() {
 	q.Publish()
 }
 
-// SendWQE is a send request under construction.
-type SendWQE struct {
-	*uapi.RxeSendWqe
-	room uintptr // bytes after the fixed part
-}
+// SendWQE is a send request under construction, in the queue.
+type SendWQE struct{ uapi.RxeSendWqe }
 
-// NextSend takes an element, cleared; ok is false when the queue is full.
-func (q *WorkQueue) NextSend() (w SendWQE, ok bool) {
+// NextSend takes an element, cleared; ok is false when the queue is full. The element has room for as
+// many pieces, or as many inline bytes, as the queue was made for.
+func (q *WorkQueue) NextSend() (w *SendWQE, ok bool) {
 	if q.full() {
-		return SendWQE{}, false
+		return nil, false
 	}
-	p := (*uapi.RxeSendWqe)(q.element(q.producer))
-	*p = uapi.RxeSendWqe{}
+	w = (*SendWQE)(q.element(q.producer))
+	*w = SendWQE{}
 	q.producer = (q.producer + 1) & q.mask
-	return SendWQE{p, q.elementSize() - unsafe.Sizeof(*p)}, true
+	return w, true
 }
 
 // SetRDMA fills the remote address of a write or read.
-func (w SendWQE) SetRDMA(addr uint64, rkey uint32) {
+func (w *SendWQE) SetRDMA(addr uint64, rkey uint32) {
 	v := (*uapi.RxeWrRdma)(unsafe.Pointer(&w.Wr))
 	v.RemoteAddr, v.Rkey = addr, rkey
 	w.Iova = addr
 }
 
 // SetAtomic fills an atomic operation.
-func (w SendWQE) SetAtomic(addr uint64, rkey uint32, compareAdd, swap uint64) {
+func (w *SendWQE) SetAtomic(addr uint64, rkey uint32, compareAdd, swap uint64) {
 	v := (*uapi.RxeWrAtomic)(unsafe.Pointer(&w.Wr))
 	v.RemoteAddr, v.Rkey, v.CompareAdd, v.Swap = addr, rkey, compareAdd, swap
 	w.Iova = addr
 }
 
 // SetUD fills the destination of a datagram.
-func (w SendWQE) SetUD(ahNum, qpn, qkey uint32, pkeyIndex uint16) {
+func (w *SendWQE) SetUD(ahNum, qpn, qkey uint32, pkeyIndex uint16) {
 	v := (*uapi.RxeWrUD)(unsafe.Pointer(&w.Wr))
 	v.AhNum, v.RemoteQpn, v.RemoteQkey, v.PkeyIndex = ahNum, qpn, qkey, pkeyIndex
 }
 
 // SetBind fills the binding of a memory window.
-func (w SendWQE) SetBind(addr, length uint64, mrLkey, mwRkey, newRkey, access uint32) {
+func (w *SendWQE) SetBind(addr, length uint64, mrLkey, mwRkey, newRkey, access uint32) {
 	v := (*uapi.RxeWrMW)(unsafe.Pointer(&w.Wr))
 	v.Addr, v.Length, v.MrLkey, v.MwRkey, v.Rkey, v.Access = addr, length, mrLkey, mwRkey, newRkey, access
 }
 
 // AddSGE appends a piece of local memory. The caller has compared the number with the queue's limit.
-func (w SendWQE) AddSGE(addr uint64, length, lkey uint32) { addSGE(&w.Dma, addr, length, lkey) }
+func (w *SendWQE) AddSGE(addr uint64, length, lkey uint32) { addSGE(&w.Dma, addr, length, lkey) }
 
-// SetInline copies data into the request; false when it does not fit.
-func (w SendWQE) SetInline(data []byte) bool {
-	if uintptr(len(data)) > w.room {
-		return false
-	}
-	copy(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(w.RxeSendWqe), unsafe.Sizeof(*w.RxeSendWqe))), w.room), data)
+// SetSGE makes a piece of local memory, not empty, the only one.
+func (w *SendWQE) SetSGE(addr uint64, length, lkey uint32) {
+	sge := (*uapi.RxeSge)(unsafe.Add(unsafe.Pointer(w), unsafe.Sizeof(*w)))
+	sge.Addr, sge.Length, sge.Lkey = addr, length, lkey
+	w.Dma.Length, w.Dma.Resid, w.Dma.NumSge = length, length, 1
+}
+
+// SetInline copies data into the request. The caller has compared its length with the queue's limit.
+func (w *SendWQE) SetInline(data []byte) {
+	copy(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(w), unsafe.Sizeof(*w))), len(data)), data)
 	w.Dma.Length, w.Dma.Resid = uint32(len(data)), uint32(len(data))
-	return true
 }
 
 // RecvWQE is a receive request under construction.
