@@ -22,6 +22,10 @@ type golden struct {
 // machine: UC writes posted through uverbs, the others by ibv_ud_pingpong and ibv_rc_pingpong.
 const fromRXE = "Linux 6.1, rdma_rxe, over IPv6"
 
+// fromRXE4: captured by TestWireMatrix of package softroce, which writes from rxe on a veth interface
+// to userroce: Linux 6.1.0-50 (Debian 12) in a virtual machine. The kernel counts the identification.
+const fromRXE4 = "Linux 6.1, rdma_rxe, over IPv4"
+
 var goldens = []golden{
 	{
 		name: "CNP captured on a ConnectX-4 Lx",
@@ -69,6 +73,41 @@ var goldens = []golden{
 		want: Packet{
 			Opcode: UCWriteOnlyImm, PKey: DefaultPKey, DestQP: 0x11, PSN: 0xffffff,
 			VA: 0x7fe5856da001, RKey: 0x276, Imm: 0xc0ffee01,
+		},
+	},
+	{
+		name: "UC RDMA WRITE Only with Immediate, 13 bytes, from rxe over IPv4", source: fromRXE4,
+		ip: `4500 0050 f3a0 4000 4011 32e8 0a09 0001 0a09 0002
+		     c001 12b7 003c 0000
+		     2b30 ffff 006d 0000 005f cb23
+		     0000 0000 0000 2000 d3f4 6435 0000 000d 0000 0002
+		     0309 1117 1f25 2d33 3b41 494f 5700 0000 b5dc ae0c`,
+		want: Packet{
+			Opcode: UCWriteOnlyImm, PKey: DefaultPKey, DestQP: 0x6d0000, PSN: 0x5fcb23,
+			VA: 0x2000, RKey: 0xd3f46435, DMALength: 13, Imm: 2,
+		},
+	},
+	{
+		name: "UC RDMA WRITE Only with Immediate, 1 byte, from rxe over IPv4", source: fromRXE4,
+		ip: `4500 0044 f2f7 4000 4011 339d 0a09 0001 0a09 0002
+		     c001 12b7 0030 0000
+		     2b30 ffff 0009 0000 007c aeed
+		     0000 0000 0000 3000 5a38 391c 0000 0001 0000 0003
+		     0300 0000 c4bd f17a`,
+		want: Packet{
+			Opcode: UCWriteOnlyImm, PKey: DefaultPKey, DestQP: 0x090000, PSN: 0x7caeed,
+			VA: 0x3000, RKey: 0x5a38391c, DMALength: 1, Imm: 3,
+		},
+	},
+	{
+		name: "UC RDMA WRITE Only with Immediate, empty, from rxe over IPv4", source: fromRXE4,
+		ip: `4500 0040 f2f8 4000 4011 33a0 0a09 0001 0a09 0002
+		     c001 12b7 002c 0000
+		     2b00 ffff 0009 0000 007c aeee
+		     0000 0000 0000 4000 5a38 391c 0000 0000 0000 0004
+		     18c8 2f45`,
+		want: Packet{
+			Opcode: UCWriteOnlyImm, PKey: DefaultPKey, DestQP: 0x090000, PSN: 0x7caeee, VA: 0x4000, RKey: 0x5a38391c, Imm: 4,
 		},
 	},
 	{

@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,7 +30,7 @@ import (
 // The kernel's rxe is at one end of a veth pair, userroce at the other, in a process and a network
 // namespace of its own: where an rxe device is, it owns UDP port 4791.
 const (
-	peerEnv     = "SDR_SOFTROCE_PEER" // address of userroce and path MTU
+	peerEnv     = "SDR_SOFTROCE_PEER" // what the other process does: see runPeer
 	peerNetdev  = "vi1"
 	interopSize = 300_001
 	rounds      = 2
@@ -55,7 +54,7 @@ func TestInterop(t *testing.T) {
 
 func interop(t *testing.T, rxe, user string, mtu units.Bytes, bad bool) {
 	link := addVeth(t, "vi0", peerNetdev, 4200)
-	p := startPeer(t, user, mtu)
+	p := startPeer(t, fmt.Sprintf("%s %d echo true", user, mtu))
 	require.NoError(t, addAddr(link, rxe))
 	d, err := softroce.Open(softroce.Config{Netdev: "vi0", Addr: netip.MustParsePrefix(rxe).Addr(), MTU: mtu, Logger: quiet()})
 	require.NoError(t, err)
@@ -93,10 +92,10 @@ type peer struct {
 }
 
 // startPeer starts the process in a new namespace and moves its interface there.
-func startPeer(t *testing.T, addr string, mtu units.Bytes) *peer {
+func startPeer(t *testing.T, orders string) *peer {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", peerEnv, addr, mtu))
+	cmd.Env = append(os.Environ(), peerEnv+"="+orders)
 	cmd.Stderr = os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
 	in, err := cmd.StdoutPipe()
@@ -118,11 +117,8 @@ func startPeer(t *testing.T, addr string, mtu units.Bytes) *peer {
 // exchange sends our info and returns the peer's.
 func (p *peer) exchange(t *testing.T, info []byte) []byte {
 	t.Helper()
-	_, err := fmt.Fprintln(p.out, hex.EncodeToString(info))
-	require.NoError(t, err)
-	line, err := p.in.ReadString('\n')
-	require.NoError(t, err)
-	b, err := hex.DecodeString(strings.TrimSpace(line))
+	p.say(t, hex.EncodeToString(info))
+	b, err := hex.DecodeString(p.line(t))
 	require.NoError(t, err)
 	return b
 }
@@ -136,11 +132,14 @@ func addAddr(link netlink.Link, addr string) error {
 	return netlink.AddrAdd(link, a)
 }
 
-// runPeer is the whole life of the other process: it sends back what it gets.
+// runPeer is the whole life of the other process, which opens userroce on an address, with or without
+// the kernel's segmentation offloads, and then either sends back the transfers that it gets, with the
+// SDK, or is one end of a cell of the matrix: "ADDRESS MTU echo|wire OFFLOAD".
 func runPeer() error {
-	addr, text, _ := strings.Cut(os.Getenv(peerEnv), " ")
-	mtu, err := strconv.Atoi(text)
-	if err != nil {
+	var addr, what string
+	var mtu units.Bytes
+	var offload bool
+	if _, err := fmt.Sscan(os.Getenv(peerEnv), &addr, &mtu, &what, &offload); err != nil {
 		return err
 	}
 	in := bufio.NewReader(os.Stdin)
@@ -157,17 +156,20 @@ func runPeer() error {
 	if err := netlink.LinkSetUp(link); err != nil {
 		return err
 	}
-	d, err := userroce.Open(userroce.Config{Addr: netip.MustParsePrefix(addr).Addr(), Logger: quiet()})
+	d, err := userroce.Open(userroce.Config{Addr: netip.MustParsePrefix(addr).Addr(), Logger: quiet(), DisableGSO: !offload, DisableGRO: !offload})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
+	if what == "wire" {
+		return serveWire(d, mtu, in)
+	}
 	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 1})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	return echo(c, in, units.Bytes(mtu))
+	return echo(c, in, mtu)
 }
 
 // echo connects to who speaks on in, and returns each transfer.

@@ -27,6 +27,8 @@ type Config struct {
 	Netdev string
 	// Addr is the address to use, one of the interface's; by default an IPv4 one, else IPv6.
 	Addr netip.Addr
+	// GIDIndex, when not nil, chooses the entry of the device's GID table instead of Addr.
+	GIDIndex *int
 	// MTU is the path MTU that is wanted, 256 to 4096; Open fails, and says which interface MTU it
 	// needs, when the device can't carry it. 0: whatever it carries.
 	MTU units.Bytes
@@ -76,7 +78,7 @@ const (
 )
 
 func open(cfg Config, name string) (*uc.Device, error) {
-	dev, err := uc.Open(uc.Config{Device: name, Addr: cfg.Addr, Logger: cfg.Logger, Rand: cfg.Rand, System: cfg.System})
+	dev, err := uc.Open(uc.Config{Device: name, Addr: cfg.Addr, GIDIndex: cfg.GIDIndex, Logger: cfg.Logger, Rand: cfg.Rand, System: cfg.System})
 	if err != nil {
 		return nil, fmt.Errorf("softroce: %w", err)
 	}

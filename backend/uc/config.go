@@ -21,6 +21,8 @@ type Config struct {
 	// Addr is the address to use, one of those behind the port's GIDs. The peer's must be of the
 	// same family. By default an IPv4 address is taken, else an IPv6 one, a link-local one last.
 	Addr netip.Addr
+	// GIDIndex, when not nil, chooses the entry of the port's GID table instead of Addr.
+	GIDIndex *int
 	// Logger hears of what happens to the device, never of packets. Default: slog.Default().
 	Logger *slog.Logger
 	// Rand makes packet sequence numbers; crypto/rand by default. Tests set it to repeat a run.

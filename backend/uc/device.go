@@ -81,7 +81,12 @@ func (d *Device) start() error {
 	if err != nil {
 		return fmt.Errorf("uc: %w", err)
 	}
-	if d.gid, err = chooseGID(table, d.cfg.Device, d.cfg.Port, d.cfg.Addr); err != nil {
+	if d.cfg.GIDIndex != nil {
+		d.gid, err = gidAt(table, d.cfg.Device, d.cfg.Port, *d.cfg.GIDIndex)
+	} else {
+		d.gid, err = chooseGID(table, d.cfg.Device, d.cfg.Port, d.cfg.Addr)
+	}
+	if err != nil {
 		return err
 	}
 	d.addr = d.gid.GID.Addr()
@@ -129,6 +134,9 @@ func (d *Device) Now() units.Instant { return units.Instant(time.Since(origin)) 
 
 // Addr is the address behind the GID that the device uses.
 func (d *Device) Addr() netip.Addr { return d.addr }
+
+// GIDIndex is where that GID is in the port's table.
+func (d *Device) GIDIndex() int { return d.gid.Index }
 
 // Stats is a snapshot of the counters. A packet counts as sent when it is posted, as received when
 // its completion is polled; drops happen in the kernel and are not counted here.

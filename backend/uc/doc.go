@@ -14,7 +14,7 @@
 // immediate, at most the path MTU long. A batch of writes is one doorbell; polling, and posting the
 // receives that writes with immediate consume, are no system call at all. The receives carry no
 // memory. They belong to their queue pair: with a receive queue shared by several, rxe takes one for
-// each late packet. The channel chooses the flow label, and with it the UDP source port, which is
+// each late packet, and it is no faster (docs/results/performance.md, "Receives shared by queue pairs"). The channel chooses the flow label, and with it the UDP source port, which is
 // what switches spread flows by.
 //
 // # Keys

@@ -46,6 +46,25 @@ func chooseGID(table []verbs.GIDEntry, device string, port int, want netip.Addr)
 	return best, fmt.Errorf("uc: %s port %d: %w: it has no GID for address %v: it has %s", device, port, ErrNotReady, want, strings.Join(have, ", "))
 }
 
+// gidAt is the entry of a GID table with an index. It must be a RoCEv2 one.
+func gidAt(table []verbs.GIDEntry, device string, port, index int) (verbs.GIDEntry, error) {
+	var have []string
+	for _, e := range table {
+		switch {
+		case e.Port != port:
+		case e.Type == verbs.GIDRoCEv2 && e.Index == index:
+			return e, nil
+		case e.Type == verbs.GIDRoCEv2:
+			have = append(have, fmt.Sprintf("%d (%v)", e.Index, e.GID.Addr()))
+		}
+	}
+	list := strings.Join(have, ", ")
+	if list == "" {
+		list = "none yet: give its network interface an address"
+	}
+	return verbs.GIDEntry{}, fmt.Errorf("uc: %s port %d has no RoCEv2 GID at index %d: it has %s", device, port, index, list)
+}
+
 // rankAddr orders addresses by how likely peers can reach them.
 func rankAddr(a netip.Addr) int {
 	switch {

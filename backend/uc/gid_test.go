@@ -56,3 +56,24 @@ func TestChooseGID(t *testing.T) {
 		})
 	}
 }
+
+func TestGIDAt(t *testing.T) {
+	entry := func(port, index int, kind verbs.GIDType, addr string) verbs.GIDEntry {
+		return verbs.GIDEntry{Port: port, Index: index, Type: kind, GID: verbs.GIDFromAddr(netip.MustParseAddr(addr))}
+	}
+	table := []verbs.GIDEntry{
+		entry(1, 0, verbs.GIDRoCEv1, "192.0.2.1"),
+		entry(1, 1, verbs.GIDRoCEv2, "fe80::1"),
+		entry(1, 3, verbs.GIDRoCEv2, "192.0.2.1"),
+		entry(2, 2, verbs.GIDRoCEv2, "192.0.2.2"),
+	}
+	e, err := gidAt(table, "rxe0", 1, 3)
+	require.NoError(t, err)
+	require.Equal(t, table[2], e)
+	for _, index := range []int{-1, 0, 2, 99} { // 0 is RoCEv1, 2 is another port's
+		_, err = gidAt(table, "rxe0", 1, index)
+		require.ErrorContains(t, err, "it has 1 (fe80::1), 3 (192.0.2.1)", index)
+	}
+	_, err = gidAt(table, "rxe0", 3, 0)
+	require.ErrorContains(t, err, "port 3 has no RoCEv2 GID at index 0: it has none yet")
+}
