@@ -165,6 +165,8 @@ func (c *Conn) updateEnv(now units.Instant) {
 		e.AckInterval = max(e.RTT/32, units.Microsecond)
 	}
 	e.MaxFrame = c.qp.MaxScheme() - progressSize
+	last, ever := c.qp.Congested()
+	e.ECN = ever && now.Sub(last) <= e.RTT+e.AckInterval
 	c.pace.update(now, c)
 	e.Rate = c.pace.rate()
 }
@@ -180,7 +182,7 @@ func (c *Conn) envFor(id uint64) *scheme.Env {
 // refresh copies what changes of the environment.
 func refresh(e *scheme.Env, from *scheme.Env) {
 	e.RTT, e.RTTVar, e.MinRTT, e.Rate = from.RTT, from.RTTVar, from.MinRTT, from.Rate
-	e.AckInterval, e.MaxFrame, e.Channels = from.AckInterval, from.MaxFrame, from.Channels
+	e.AckInterval, e.MaxFrame, e.Channels, e.ECN = from.AckInterval, from.MaxFrame, from.Channels, from.ECN
 }
 
 // A Transfer is a Send or Recv on its way.

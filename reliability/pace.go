@@ -17,6 +17,9 @@ type pacer struct {
 	// next is when the unit after the last one sent may go: the virtual
 	// clock of the paced link.
 	nextAt units.Instant
+	// lead is how far ahead of that clock units may go, and grain how much of it
+	// is used up before more do. 0 in virtual time.
+	lead, grain units.Duration
 	// limited: there was more to send when the pacer last said no. Only then
 	// may what a late worker missed be caught up with; an idle sender doesn't
 	// save up for a burst.
@@ -33,6 +36,18 @@ type pacer struct {
 const (
 	trickleUnits = 16
 	trickleEvery = 10 * units.Millisecond
+)
+
+// Units go in bursts of a grain, so that a worker is needed a few thousand times a
+// second, not for each of them. A configured rate is that of the link, which stands
+// still while a worker is late, so a few units are kept waiting there: a lead, a share
+// of the round trip that no estimate of it notices, and no more than a NIC sends back
+// to back.
+const (
+	grains   = 64
+	maxGrain = 500 * units.Microsecond
+	leads    = 16
+	maxLead  = 256 * units.KiB
 )
 
 // shortRTT is the round trip below which a rate needn't be found: the
@@ -55,6 +70,9 @@ func (p *pacer) update(now units.Instant, c *Conn) {
 	if p.configured == 0 {
 		p.found = p.search.step(now, p.rtt, p.minRTT, p.unit)
 	}
+	if !c.qp.Context().Caps().Virtual {
+		p.ahead()
+	}
 	behind := units.Duration(0)
 	if p.limited {
 		behind = p.quantum()
@@ -62,15 +80,29 @@ func (p *pacer) update(now units.Instant, c *Conn) {
 	p.nextAt = max(p.nextAt, now.Add(-behind))
 }
 
+// ahead sets lead and grain.
+func (p *pacer) ahead() {
+	r := p.rate()
+	if r == 0 {
+		return
+	}
+	p.lead = min(p.minRTT/leads, r.Time(maxLead))
+	p.grain = min(p.minRTT/grains, maxGrain, p.lead)
+	if p.configured == 0 {
+		p.lead = p.grain // the search looks for queues
+	}
+}
+
 // quantum is how far sending may catch up after the worker was late: a burst of
 // that length. Workers share processors with others and wake up milliseconds
-// late. Bounded by what the receiver takes back to back.
+// late. A share of the least round trip, because the smoothed one grows when workers
+// are late, and with it the burst; bounded by what the receiver takes back to back.
 func (p *pacer) quantum() units.Duration {
 	r := p.rate()
 	if r == 0 {
 		return 0
 	}
-	q := max(p.rtt/8, 3*units.Millisecond)
+	q := max(p.minRTT/8, 3*units.Millisecond)
 	if p.peerWindow > 0 {
 		q = min(q, r.Time(p.peerWindow/4))
 	}
@@ -83,15 +115,18 @@ func (p *pacer) budget(now units.Instant) int {
 	if r == 0 {
 		return p.unpaced(now)
 	}
-	if p.nextAt > now {
+	if p.due() > now {
 		return 0
 	}
 	per := r.Time(p.unit)
 	if per <= 0 {
 		return maxBudget
 	}
-	return int(now.Sub(p.nextAt)/per) + 1
+	return int((now.Sub(p.nextAt)+p.lead)/per) + 1
 }
+
+// due is when the next burst should go.
+func (p *pacer) due() units.Instant { return p.nextAt.Add(p.grain - p.lead) }
 
 // unpaced is the budget where only the receiver's window limits.
 func (p *pacer) unpaced(now units.Instant) int {
@@ -127,7 +162,7 @@ func (p *pacer) next(now units.Instant) units.Instant {
 		}
 		return now
 	}
-	return max(now, p.nextAt)
+	return max(now, p.due())
 }
 
 // delivered books n bytes that the receiver reported in place.
@@ -135,10 +170,15 @@ func (p *pacer) delivered(n units.Bytes) { p.search.delivered(n) }
 
 // window is how many units may be sent and not yet reported received or lost.
 // Paced, it covers the round trip, the timeout of three more that detects a
-// loss, and reporting; otherwise what the receiver takes back to back.
+// loss, and reporting; at a rate that is still searched for, two round trips of it,
+// so that what is wrong about it fills no queue; otherwise what the receiver takes back
+// to back.
 func (p *pacer) window() int {
 	const unlimited = 1 << 30
 	if r := p.rate(); r != 0 {
+		if p.configured == 0 {
+			return max(firstUnits, int(r.Bytes(2*p.minRTT+2*units.Millisecond)/p.unit))
+		}
 		rtt := max(p.rtt, 100*units.Microsecond)
 		w := r.Bytes(5*rtt + 2*units.Millisecond)
 		return max(16, int(w/p.unit))

@@ -62,6 +62,34 @@ func TestRateIsFound(t *testing.T) {
 	}
 }
 
+// TestRateIsFoundByShortTransfers: a transfer of a few round trips, or of less than one,
+// must not keep the search from ending: what it asks for too much is evidence enough.
+func TestRateIsFoundByShortTransfers(t *testing.T) {
+	for _, n := range []units.Bytes{units.MiB, 8 * units.MiB} {
+		for _, rate := range []units.Rate{100 * units.Mbit, units.Gbit} {
+			p := newPair(t, setup{
+				net: sim.Config{Rate: 10 * units.Gbit, Seed: 3, Link: sim.Link{
+					Rate: rate, Queue: 3 * units.MiB, Delay: 12500 * units.Microsecond, Loss: sim.Loss{Drop: 1e-3},
+				}},
+				qp: sdr.QPConfig{MTU: 4096}, scheme: newSR(t, sr.NACK),
+			})
+			ideal := rate.Time(n) + 25*ms
+			cold, warm := p.timed(n), units.Duration(0)
+			for i := range 40 {
+				if took := p.timed(n); i >= 30 {
+					warm += took / 10
+				}
+			}
+			s := p.conn[0].Stats()
+			t.Logf("%v at %v: cold %.2f of ideal, warm %.3f on average, paced at %v; %d of %d units repeated",
+				n, rate, float64(cold)/float64(ideal), float64(warm)/float64(ideal), s.Rate, s.Units.Retransmitted, s.Units.Sent)
+			require.Less(t, float64(s.Rate), 1.3*float64(rate))
+			require.Less(t, float64(cold), 5*float64(ideal))
+			require.Less(t, float64(warm), 1.5*float64(ideal))
+		}
+	}
+}
+
 // TestConfiguredRateTooHigh: a bottleneck 10 % below the configured rate.
 func TestConfiguredRateTooHigh(t *testing.T) {
 	p := newPair(t, setup{

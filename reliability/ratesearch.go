@@ -5,40 +5,60 @@ package reliability
 import "github.com/sdr-rdma/go-sdr/units"
 
 // A rateSearch finds the rate of a path whose round trip is too long for the
-// receiver's window to do it. It starts at 16 units a round trip and doubles each
-// round while deliveries grow; then it paces at the best delivery rate of the
-// last rounds, a little above it now and then to see whether there is more, and
-// below it next to drain what that queued. Loss alone doesn't slow it down: what
-// is delivered does.
+// receiver's window to do it. It starts at 16 units a round trip and doubles each round
+// trip, in quarters, until what is delivered stays behind what was asked for a round
+// trip before. Then it paces at the best delivery rate of the last rounds, a little
+// above it now and then to see whether there is more, and below it next to drain
+// what that queued. Loss alone doesn't slow it down: what is delivered does.
 type rateSearch struct {
 	rate    units.Rate
 	started bool
 	startup bool
-	flat    int // rounds of startup without growth
+	behind  int // quarters in a row of startup that delivered less than was asked
 	phase   int // of gains
+	grown   int // rounds that delivered more than ever, since a probe that didn't
 
-	begun      units.Instant
-	sentNow    units.Bytes
-	gotNow     units.Bytes
-	busyBefore bool // the round before was limited by the rate, not by want of data
+	begun   units.Instant
+	now     quarter
+	past    [2*perRound + 1]quarter // the newest first
+	quarter int                     // of this round
 
-	rounds [bestRounds]units.Rate // delivery rates of the last busy rounds
+	rounds [bestRounds]units.Rate // delivery rates of the last rounds that tell something
 	at     int
+}
+
+// A quarter is what was sent and delivered in a quarter of a round trip.
+type quarter struct {
+	took      units.Duration
+	sent, got units.Bytes
+	busy      bool // the rate limited what was sent, not want of data
 }
 
 const (
 	firstUnits = 16
+	perRound   = 4
+	// startupGain is the fourth root of 2, in thousandths.
+	startupGain = 1189
+	// enoughBehind is how many quarters must deliver too little to end startup.
+	enoughBehind = perRound
 	// bestRounds is how many rounds the best delivery rate is remembered.
 	bestRounds    = 10
 	minSearchRate = units.Mbit
 	maxSearchRate = 10 * units.Tbit
 )
 
-// gains are the rounds after startup, in thousandths of the best delivery rate.
+// gains are the rounds after startup, in thousandths of the best delivery rate. The
+// second is the probe, which is answered in the phase after it; after enoughGrown
+// probes that found more, startup begins anew.
 var gains = [...]units.Rate{1000, 1100, 920, 1000, 1000, 1000, 1000, 1000}
 
-// step moves to the next round when a round trip has passed, and returns the
-// rate, 0 for no limit.
+const (
+	probed      = 2
+	enoughGrown = 2
+)
+
+// step moves to the next quarter when its time has come, and returns the rate, 0 for
+// no limit.
 func (s *rateSearch) step(now units.Instant, rtt, minRTT units.Duration, unit units.Bytes) units.Rate {
 	if minRTT < shortRTT { // one sample may be late by a scheduler's whim; the least is the path
 		s.started = false
@@ -48,44 +68,129 @@ func (s *rateSearch) step(now units.Instant, rtt, minRTT units.Duration, unit un
 		*s = rateSearch{started: true, startup: true, begun: now}
 		s.rate = max(minSearchRate, units.RateOf(firstUnits*unit, rtt))
 	}
-	if now.Sub(s.begun) >= rtt {
-		s.endRound(now)
+	switch took := now.Sub(s.begun); {
+	case took >= max(rtt, minRTT):
+		// There was nothing to do for so long; what was asked before has been answered.
+		clear(s.past[:])
+		s.now, s.begun, s.behind, s.quarter = quarter{}, now, 0, 0
+	case took >= max(rtt, minRTT)/perRound:
+		// Nobody looked for some quarters, as there was little to do.
+		n := max(1, int(took*perRound/max(rtt, minRTT)))
+		q := quarter{took: took / units.Duration(n), sent: s.now.sent / units.Bytes(n), got: s.now.got / units.Bytes(n)}
+		q.busy = q.sent*10 >= s.rate.Bytes(q.took)*9
+		s.now, s.begun = quarter{}, now
+		for range n {
+			s.endQuarter(q)
+		}
 	}
 	return s.rate
 }
 
-func (s *rateSearch) endRound(now units.Instant) {
-	elapsed := now.Sub(s.begun)
-	busy := s.sentNow*10 >= s.rate.Bytes(elapsed)*9
-	got := units.RateOf(s.gotNow, elapsed)
-	before := s.best()
-	if busy && s.busyBefore || got > before {
-		s.rounds[s.at%bestRounds] = got
-		s.at++
-		s.judge(before)
-	}
-	s.busyBefore, s.sentNow, s.gotNow, s.begun = busy, 0, 0, now
-}
-
-// judge sets the rate after a round that tells something.
-func (s *rateSearch) judge(before units.Rate) {
-	best := s.best()
+func (s *rateSearch) endQuarter(q quarter) {
+	copy(s.past[1:], s.past[:])
+	s.past[0] = q
 	if s.startup {
-		if best > before+before/4 {
-			s.flat = 0
-		} else {
-			s.flat++
-		}
-		if s.flat < 3 {
-			s.set(2 * max(best, s.rate/2))
-			return
-		}
-		s.startup, s.phase = false, 0
-		s.set(best / 2) // drain what startup queued
+		s.grow()
 		return
 	}
+	if s.quarter++; s.quarter == perRound {
+		s.quarter = 0
+		s.endRound()
+	}
+}
+
+// rates returns what n quarters delivered, and what was asked in those a round trip
+// before, which they answer. Acknowledgements that were held up come in clumps, so
+// nothing counts as delivered faster than anything was sent lately.
+func (s *rateSearch) rates(n int) (got, asked units.Rate) {
+	var g, a quarter
+	for i := range n {
+		g.got, g.took = g.got+s.past[i].got, g.took+s.past[i].took
+		before := s.past[i+perRound]
+		a.sent, a.took = a.sent+before.sent, a.took+before.took
+	}
+	most := units.Rate(0)
+	for _, q := range s.past[perRound-1:] {
+		if q.took > 0 {
+			most = max(most, units.RateOf(q.sent, q.took))
+		}
+	}
+	if a.took > 0 {
+		asked = units.RateOf(a.sent, a.took)
+	}
+	return min(units.RateOf(g.got, g.took), most), asked
+}
+
+// grow is a quarter of startup.
+func (s *rateSearch) grow() {
+	got, asked := s.rates(perRound / 2)
+	if got > s.best() {
+		s.note(got)
+	}
+	switch {
+	case s.past[0].got == 0: // the end of a transfer, or a stall: this tells nothing
+	case asked > got+got/4:
+		s.behind++
+	default:
+		s.behind = 0
+	}
+	switch {
+	case s.behind >= enoughBehind && s.best() > 0:
+		s.startup, s.phase, s.quarter = false, 0, 0
+		s.set(s.best() / 2) // drain what startup queued
+	case s.behind == 0 && s.past[0].busy:
+		s.set(s.rate / 1000 * startupGain)
+	}
+}
+
+// endRound judges a round after startup, if it tells anything: it answers one that
+// was limited by the rate, or more was asked than arrived, or more arrived than ever.
+func (s *rateSearch) endRound() {
+	got, _ := s.rates(perRound)
+	if !s.busy() && !s.lacking() && got <= s.best() {
+		return
+	}
+	before := s.best()
+	switch {
+	case got > before+before/25:
+		s.grown++
+	case s.phase == probed:
+		s.grown = 0
+	}
+	s.note(got)
 	s.phase = (s.phase + 1) % len(gains)
-	s.set(best / 1000 * gains[s.phase])
+	s.set(s.best() / 1000 * gains[s.phase])
+	if s.grown == enoughGrown {
+		s.startup, s.behind, s.grown = true, 0, 0 // there is much more
+	}
+}
+
+// busy reports whether the rate limited the last two rounds throughout.
+func (s *rateSearch) busy() bool {
+	for i := range 2 * perRound {
+		if !s.past[i].busy {
+			return false
+		}
+	}
+	return true
+}
+
+// lacking reports whether less arrived in the last round than was asked in the one
+// before, though acknowledgements had a quarter more to arrive: short transfers
+// leave gaps, which must not look like a slow path.
+func (s *rateSearch) lacking() bool {
+	var asked, got units.Bytes
+	for i := range perRound {
+		asked += s.past[i+perRound+1].sent
+		got += s.past[i].got
+	}
+	got += s.past[perRound].got
+	return got > 0 && asked > got+got/8
+}
+
+func (s *rateSearch) note(r units.Rate) {
+	s.rounds[s.at%bestRounds] = r
+	s.at++
 }
 
 func (s *rateSearch) set(r units.Rate) { s.rate = min(max(r, minSearchRate), maxSearchRate) }
@@ -98,5 +203,5 @@ func (s *rateSearch) best() (r units.Rate) {
 	return r
 }
 
-func (s *rateSearch) sent(n units.Bytes)      { s.sentNow += n }
-func (s *rateSearch) delivered(n units.Bytes) { s.gotNow += n }
+func (s *rateSearch) sent(n units.Bytes)      { s.now.sent += n }
+func (s *rateSearch) delivered(n units.Bytes) { s.now.got += n }

@@ -51,10 +51,12 @@ type recvTransfer struct {
 	data     []*posted // by index; nil: not posted
 	wanted   int       // data messages that the buffer, later the transfer, needs
 	front    int       // data messages below are complete
-	open     int       // posted and not fenced, both roles
-	par      []*posted
-	parBase  int // parity messages below are done with
-	coding   int // jobs that read our memory
+	// dataPosted counts the data messages that were posted.
+	dataPosted int
+	open       int // posted and not fenced, both roles
+	par        []*posted
+	parBase    int // parity messages below are done with
+	coding     int // jobs that read our memory
 
 	started bool
 	begun   units.Instant
@@ -142,6 +144,7 @@ func (c *Conn) postData(t *recvTransfer) bool {
 			return false
 		}
 		t.data[i] = p
+		t.dataPosted++
 		if t.started {
 			c.tellLength(t, i)
 		}

@@ -14,8 +14,10 @@ const (
 	// shouldn't cost a round trip.
 	announceCopies = 3
 	// copiesPerRTT and minCopyGap say how close, maxAnnouncePause how rarely at
-	// last.
+	// last. Between pauses that double go announceTrain copies, to outlast a burst
+	// of losses.
 	copiesPerRTT     = 64
+	announceTrain    = 16
 	minCopyGap       = 20 * units.Microsecond
 	maxAnnouncePause = units.Second
 )
@@ -87,8 +89,11 @@ func (a *announcer) endRound(now units.Instant, env *scheme.Env) {
 	a.next = a.known
 	a.round++
 	pause := max(rtt(env)/copiesPerRTT, minCopyGap)
-	if a.round >= announceCopies {
-		pause = min(rtt(env)<<min(a.round-announceCopies, 16), max(rtt(env), maxAnnouncePause))
+	if n := a.round - announceCopies; n >= 0 {
+		pause = rtt(env) / announceTrain
+		if n%(announceTrain+1) == 0 {
+			pause = min(rtt(env)<<min(n/(announceTrain+1), 16), max(rtt(env), maxAnnouncePause))
+		}
 	}
 	a.at = now.Add(pause)
 }

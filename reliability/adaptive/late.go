@@ -8,6 +8,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
+// lateShare bounds the rows of late groups: one in so many units of a transfer.
+const lateShare = 500
+
 // recentRepeats are the repeats of body units, of which the older ones have been
 // answered: a unit that was lost again has been repeated again.
 type recentRepeats struct {
@@ -64,10 +67,7 @@ func (s *sender) makeLate(now units.Instant) {
 	if s.t.Units > 1<<21 {
 		perFrame = (s.env.MaxFrame - 32) / 5
 	}
-	perGroup := min(mostData, perFrame)
-	n := (len(members) + perGroup - 1) / perGroup
-	k := (len(members) + n - 1) / n
-	rows := s.model.law(k, n).rowsFor(k, n, max(3, (k+2)/3), risk)
+	n, rows := s.model.lateGroups(len(members), min(mostData, perFrame), s.t.Units)
 	if n > maxLate || s.ledger.parity+n*rows > s.env.ParityLimit {
 		return
 	}
@@ -82,6 +82,21 @@ func (s *sender) makeLate(now units.Instant) {
 	}
 	for g := s.roster.groups; g < s.roster.count(); g++ {
 		s.addRows(now, g, rows)
+	}
+}
+
+// lateGroups is into how many groups of up to perGroup units so many late units are
+// dealt, and how many rows each gets: together they stay within the code. Late units
+// are few and sent together, so that one burst may take most of them; rows beyond a
+// third are well spent as long as they are next to nothing beside the transfer.
+func (m *model) lateGroups(members, perGroup, units int) (n, rows int) {
+	for n = (members + perGroup - 1) / perGroup; ; n++ {
+		k := (members + n - 1) / n
+		limit := max(3, (k+2)/3, min(units/lateShare/n, maxGroup-k))
+		rows = m.law(k, n).rowsFor(k, n, limit, risk)
+		if k+rows <= maxGroup {
+			return n, rows
+		}
 	}
 }
 

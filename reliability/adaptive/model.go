@@ -83,9 +83,10 @@ func (m *model) notice(sent, lost int) {
 	}
 }
 
-// queueing reports whether losses now may be those of a full queue.
+// queueing reports whether losses now may be those of a full queue: the round trip
+// is longer than the least by more than its own spread explains.
 func queueing(env *scheme.Env) bool {
-	return env.ECN || env.MinRTT > 0 && env.RTT > env.MinRTT+env.MinRTT/4+4*env.RTTVar
+	return env.ECN || env.MinRTT > 0 && env.RTT > env.MinRTT+env.MinRTT/8+2*env.RTTVar
 }
 
 // drop is p_quiet, the upper bound of the drop rate (RELIABILITY, adaptive, 3). It is

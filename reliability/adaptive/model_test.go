@@ -151,6 +151,24 @@ func TestPlansAreValid(t *testing.T) {
 	}
 }
 
+// RELIABILITY, adaptive, 2: each group is spread over the channels.
+func TestGroupsAreSpreadOverChannels(t *testing.T) {
+	for channels := 1; channels <= 64; channels++ {
+		m, env := newModel(), testEnv()
+		env.Channels, env.ParityLimit, env.RTT = channels, 1<<20, 50*units.Millisecond
+		tr := testTransfer(1 << 16)
+		p := newPlan(&m, &tr, env)
+		require.GreaterOrEqual(t, p.groups, leastSpread)
+		for g := range p.groups {
+			on := map[int]bool{}
+			for i := range p.size(g) {
+				on[p.unit(g, i)%channels] = true
+			}
+			require.Len(t, on, min(channels, p.size(g)), "%d groups, %d channels", p.groups, channels)
+		}
+	}
+}
+
 func TestNewChecks(t *testing.T) {
 	_, err := New(Config{})
 	require.NoError(t, err)

@@ -17,6 +17,8 @@ const (
 	spareRows = 8
 	// leastFull is the size of full groups that room for parity is offered for.
 	leastFull = 160
+	// leastSpread is from how many groups on one or two more cost little.
+	leastSpread = 8
 	// smallTail is up to how many units one row more costs nothing.
 	smallTail = 32
 )
@@ -65,18 +67,18 @@ func newPlan(m *model, t *scheme.Transfer, env *scheme.Env) plan {
 	}
 	want := int(min(reaction(env)/each+1, units.Duration(t.Units)))
 	p.wantTail = want
-	p.split(m, want)
+	p.split(m, want, env.Channels)
 	for p.groups > 0 && p.parity() > env.ParityLimit {
 		// Less room than that: protect as much of the end as there is room for.
 		room := max(0, env.ParityLimit-env.ParityLimit/16)
 		want = min(want-1, (p.units-p.tail)*room/p.parity())
-		p.split(m, want)
+		p.split(m, want, env.Channels)
 	}
 	return p
 }
 
 // split makes the last n units the tail.
-func (p *plan) split(m *model, n int) {
+func (p *plan) split(m *model, n, channels int) {
 	p.tail, p.groups, p.rows = p.units-n, 0, 0
 	if n <= 0 {
 		p.tail = p.units
@@ -104,7 +106,31 @@ func (p *plan) split(m *model, n int) {
 		}
 		p.groups = groups
 	}
+	p.groups = spread(p.groups, channels, mostGroups(n))
 	p.rows = min(p.rows, maxGroup-p.k())
+}
+
+// spread is a number of groups, at least this one, with which the units of a group are
+// on all channels: units take turns on the channels, and groups on units, so the two
+// must have no common divisor. Few groups stay as few: they have few rows, and where
+// a channel carries many units in turn they are spread in any case.
+func spread(groups, channels, most int) int {
+	if groups < leastSpread {
+		return groups
+	}
+	for n := groups; n <= min(groups+channels, most); n++ {
+		if coprime(n, channels) {
+			return n
+		}
+	}
+	return groups
+}
+
+func coprime(a, b int) bool {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a == 1
 }
 
 // mostGroups bounds the groups of a tail of n units, also those that a peer may
@@ -113,17 +139,29 @@ func mostGroups(n int) int { return min(n, n/16+8) }
 
 // explain says what was chosen and why.
 func (p *plan) explain(m *model, env *scheme.Env) string {
-	drop, burst := m.drop(), m.meanBurst()
-	why := fmt.Sprintf("drop rate at most %.2g, bursts of mean %.1f, rate %d bit/s, RTT %d us",
-		drop, burst, int64(env.Rate), int64(env.RTT/units.Microsecond))
+	why := fmt.Sprintf("at most %.2g of the units get lost, in bursts of %.1f on average; rate %v, RTT %v",
+		m.drop(), m.meanBurst(), env.Rate, env.RTT)
 	switch {
 	case p.groups == 0 && env.Rate == 0:
-		return "all repeated by name: not paced, repeats cost little on a short round trip"
+		return "no code, each lost unit is repeated: without a rate (pacing) there is no idle time for parity, and repeats cost little on a short round trip"
 	case p.groups == 0:
-		return "all repeated by name: no room for parity; " + why
-	case p.units-p.tail < p.wantTail:
-		why += fmt.Sprintf("; room for parity limits the tail to %d of %d units", p.units-p.tail, p.wantTail)
+		return "no code, each lost unit is repeated: there is no room for parity; " + why
 	}
-	return fmt.Sprintf("%d units repeated by name, the last %d coded as %d x (k %d, m %d): %s",
-		p.tail, p.units-p.tail, p.groups, p.k(), p.rows, why)
+	coded := p.units - p.tail
+	if coded < p.wantTail {
+		why += fmt.Sprintf("; more would be coded, %d units, if there were room for their parity", p.wantTail)
+	}
+	split := fmt.Sprintf("over all %d units", p.units)
+	if p.tail > 0 {
+		split = fmt.Sprintf("over the last %d of %d units, lost ones of the first %d are repeated", coded, p.units, p.tail)
+	}
+	return fmt.Sprintf("k %d, m %d in %s %s; %.1f %% parity: %s",
+		p.k(), p.rows, plural(p.groups, "group"), split, 100*float64(p.groups*p.rows)/float64(p.units), why)
+}
+
+func plural(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }

@@ -16,14 +16,22 @@ const (
 	// busyEnough is how much of the paced rate must have been used for a round
 	// to say anything.
 	busyEnough = 900
-	// leastShare bounds how low a rate is tried.
+	// leastShare bounds how low a rate is tried, and maxCut by how much at once: a
+	// round in which this machine did little looks like a slow path.
 	leastShare = 64
+	maxCut     = 2
+	// tooLossy is how much the drop rate of a round must exceed the path's, in
+	// thousandths: a sender or receiver that had no processor for a while delivers
+	// less, too, but loses nothing.
+	tooLossy = 30
 	// drain is what is sent of what is delivered, so that a queue empties.
 	drain = 980
-	// probeRounds is after how many good rounds a lowered rate is raised, and
-	// probeGain by how much.
-	probeRounds = 8
-	probeGain   = 1020
+	// probeRounds is after how many good rounds a lowered rate is raised, by
+	// probeStep at first and twice as much each time that went well, up to
+	// maxProbeStep.
+	probeRounds  = 8
+	probeStep    = 20
+	maxProbeStep = 250
 	// patientRounds is how long a restored rate is left alone.
 	patientRounds = 32
 )
@@ -54,21 +62,22 @@ type governor struct {
 	rounds int
 	short  int // rounds in a row that delivered too little
 	quiet  int // rounds to leave the rate alone
+	gain   int // of the next probe
 
-	// Counts of this round and units sent in the one before it, which it
-	// answers.
-	sent, acked int
-	sentBefore  int
+	// Counts of this round, in units: sent, acknowledged and proved lost; and
+	// units sent in the round before it, which it answers.
+	sent, acked, lost int
+	sentBefore        int
 }
 
 // limit returns how many units may be sent now, and when there will be more.
-func (g *governor) limit(now units.Instant, each units.Bytes, budget int) (int, units.Instant) {
+func (g *governor) limit(now units.Instant, rtt units.Duration, each units.Bytes, budget int) (int, units.Instant) {
 	if g.state == trust {
 		return budget, units.Never
 	}
 	per := max(g.rate.Time(each), 1)
-	// What was not used within 16 units is gone.
-	g.spent = max(g.spent, now.Add(-16*per))
+	// What was not used within 16 units, or what a worker may wake up late, is gone.
+	g.spent = max(g.spent, now.Add(-max(16*per, rtt/8)))
 	if g.spent > now {
 		return 0, g.spent
 	}
@@ -91,24 +100,30 @@ func (g *governor) step(now units.Instant, env *scheme.Env, each units.Bytes, m 
 	if env.Rate <= 0 || elapsed < max(rtt(env), 4*interval(env)) {
 		return
 	}
-	paced := env.Rate
-	if g.state != trust {
-		paced = min(paced, g.rate)
-	}
-	want := int(paced.Bytes(elapsed) / each)
+	want := int(g.paced(env).Bytes(elapsed) / each)
 	if elapsed < 2*rtt(env) && want > 0 && g.sentBefore*1000 >= want*busyEnough {
 		g.judge(elapsed, want, env, each, m)
 	} else {
 		g.short = 0
 	}
-	g.sentBefore, g.sent, g.acked, g.begun = g.sent, 0, 0, now
+	g.sentBefore, g.sent, g.acked, g.lost, g.begun = g.sent, 0, 0, 0, now
 }
 
-// judge looks at a round that answers one in which the sender was busy.
+// paced is the rate that is sent at now.
+func (g *governor) paced(env *scheme.Env) units.Rate {
+	if g.state == trust {
+		return env.Rate
+	}
+	return min(env.Rate, g.rate)
+}
+
+// judge looks at a round that answers one in which the sender was busy. A round is
+// short when less arrived than was paced because it got lost.
 func (g *governor) judge(elapsed units.Duration, want int, env *scheme.Env, each units.Bytes, m *model) {
 	delivered := units.RateOf(units.Bytes(g.acked)*each, elapsed) / 1000 * drain
 	loss := int(float64(m.drop() * 1000))
-	short := g.acked*1_000_000 < want*enough*(1000-loss)
+	short := g.acked*1_000_000 < want*enough*(1000-loss) &&
+		g.lost*1000 > (g.acked+g.lost)*(loss+tooLossy)
 	g.quiet = max(0, g.quiet-1)
 	switch g.state {
 	case trust:
@@ -126,7 +141,7 @@ func (g *governor) judge(elapsed units.Duration, want int, env *scheme.Env, each
 		g.short = 0
 		if !short {
 			// As much arrives at less: the drop rate has fallen.
-			g.state, g.rounds = keepLower, 0
+			g.state, g.rounds, g.gain = keepLower, 0, probeStep
 		} else {
 			g.state, g.quiet = trust, patientRounds
 		}
@@ -137,7 +152,8 @@ func (g *governor) judge(elapsed units.Duration, want int, env *scheme.Env, each
 
 // test begins a test of a lower rate.
 func (g *governor) test(rate units.Rate, env *scheme.Env) {
-	g.state, g.rate, g.rounds, g.short = tryLower, max(rate, env.Rate/leastShare), 0, 0
+	rate = max(rate, g.paced(env)/maxCut, env.Rate/leastShare)
+	g.state, g.rate, g.rounds, g.short = tryLower, rate, 0, 0
 }
 
 // probe raises a lowered rate slowly, and lowers it again if less arrives.
@@ -152,7 +168,8 @@ func (g *governor) probe(short bool, delivered units.Rate, env *scheme.Env) {
 	}
 	if g.rounds++; g.rounds >= probeRounds {
 		g.rounds = 0
-		g.rate = g.rate / 1000 * probeGain
+		g.rate = g.rate / 1000 * units.Rate(1000+g.gain)
+		g.gain = min(2*g.gain, maxProbeStep)
 	}
 	if g.rate >= env.Rate {
 		g.state, g.quiet = trust, patientRounds
@@ -167,9 +184,9 @@ func (g *governor) congested() bool { return g.short > 0 || g.state == tryLower 
 func (g *governor) explain() string {
 	switch g.state {
 	case tryLower:
-		return fmt.Sprintf("; less arrives than was paced, trying %d bit/s", int64(g.rate))
+		return fmt.Sprintf("; less arrives than was paced, trying %v", g.rate)
 	case keepLower:
-		return fmt.Sprintf("; the paced rate is more than arrives, sending at %d bit/s", int64(g.rate))
+		return fmt.Sprintf("; the paced rate is more than arrives, sending at %v", g.rate)
 	}
 	return ""
 }

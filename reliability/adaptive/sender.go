@@ -130,7 +130,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 	s.rate.step(now, s.env, s.t.UnitBytes, s.model)
 	s.model.congested = s.rate.congested()
 	budget, before := out.Budget, len(out.Sends)
-	allowed, more := s.rate.limit(now, s.t.UnitBytes, budget)
+	allowed, more := s.rate.limit(now, s.env.MinRTT, s.t.UnitBytes, budget)
 	out.Budget = before + allowed
 	next, done, err := s.poll(now, out)
 	out.Budget = budget
@@ -177,12 +177,12 @@ func (s *sender) count() {
 func (s *sender) pollRepeat(now units.Instant, out *scheme.Output) (next units.Instant, done bool, err error) {
 	budget := out.Budget
 	for {
-		timeouts, from := s.repeat.Stats().Timeouts, len(out.Sends)
+		from := len(out.Sends)
 		out.Window += s.held
 		next, done, err = s.repeat.Poll(now, out)
 		out.Window -= s.held
 		all := len(out.Sends)
-		s.filter(now, out, from, s.repeat.Stats().Timeouts == timeouts)
+		s.filter(now, out, from)
 		out.Budget = budget - len(out.Sends)
 		if err != nil || done || all == len(out.Sends) {
 			out.Budget = budget
@@ -192,8 +192,8 @@ func (s *sender) pollRepeat(now units.Instant, out *scheme.Output) (next units.I
 }
 
 // filter follows what path-confirmed repeat sends and takes out the repeats of
-// units that a group will recover. proved: they are not for want of an answer.
-func (s *sender) filter(now units.Instant, out *scheme.Output, from int, proved bool) {
+// units that a group will recover.
+func (s *sender) filter(now units.Instant, out *scheme.Output, from int) {
 	kept := out.Sends[:from]
 	for _, send := range out.Sends[from:] {
 		u := send.Unit.Index()
@@ -206,10 +206,13 @@ func (s *sender) filter(now units.Instant, out *scheme.Output, from int, proved 
 			s.next = u + 1
 		default:
 			s.lostAll++
+			if !send.Unproved {
+				s.rate.lost++
+			}
 			if s.hold(now, u) {
 				continue
 			}
-			if proved {
+			if !send.Unproved {
 				s.lost(u)
 			}
 		}

@@ -93,7 +93,8 @@ type Env struct {
 	// ParityLimit is the same for parity units, counted from 0 over the
 	// transfer. Sender only.
 	ParityLimit int
-	// ECN says that congestion was signalled since the last call.
+	// ECN says that within the last round trip the sender was told that packets
+	// met a queue that marks. Sender only, and only on devices that can tell.
 	ECN bool
 }
 
@@ -234,6 +235,9 @@ type Send struct {
 	Channel int
 	// Repeat marks what is not a first transmission, for the counters.
 	Repeat bool
+	// Unproved marks a Repeat for want of an answer: that the unit was lost isn't
+	// known, and as a rule it wasn't. For schemes that run others inside.
+	Unproved bool
 }
 
 // JobKind is what a coding job does.

@@ -83,8 +83,9 @@ type Link struct {
 	Loss             PPM
 	Mean             int
 	LossFrom, LossTo units.Instant
-	// ControlLoss and ControlReorder apply to control frames.
-	ControlLoss, ControlReorder PPM
+	// ControlLoss and ControlReorder apply to control frames; AckLoss is what
+	// more is lost of those from the receiving half.
+	ControlLoss, ControlReorder, AckLoss PPM
 	// Reorder delays single units by up to ReorderBy, inside their channel;
 	// it delays control frames, too. Duplicate repeats both.
 	Reorder   PPM

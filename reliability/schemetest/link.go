@@ -36,10 +36,10 @@ func newNetwork(c *Case) *network {
 }
 
 // A packet is what the network sees of a unit or a frame. channel is -1 for
-// frames.
+// frames, and ack says that the receiving half sent it.
 type packet struct {
-	control, back, empty bool
-	channel              int
+	control, back, empty, ack bool
+	channel                   int
 }
 
 // arrivals returns when the packet arrives: never, once or twice.
@@ -60,7 +60,7 @@ func (n *network) arrivals(now units.Instant, p packet) (at [2]units.Instant, co
 		}
 		base = base.Add(wait)
 	}
-	for _, f := range n.faults(now, f, p.channel, w) {
+	for _, f := range n.faults(now, f, &p, w) {
 		switch f.Kind {
 		case Drop:
 			return at, 0
@@ -111,7 +111,7 @@ func (n *network) queue(now units.Instant, w *way, empty bool) (wait units.Durat
 }
 
 // faults draws what happens to the packet of f, or looks it up in a replay.
-func (n *network) faults(now units.Instant, f Fault, channel int, w *way) []Fault {
+func (n *network) faults(now units.Instant, f Fault, p *packet, w *way) []Fault {
 	if n.c.Replay {
 		return n.given[f.key()]
 	}
@@ -121,7 +121,7 @@ func (n *network) faults(now units.Instant, f Fault, channel int, w *way) []Faul
 		n.did = append(n.did, f)
 	}
 	l := &n.c.Link
-	if n.lost(now, f.Control, w) || n.blackedOut(now, f.Control, channel) {
+	if n.lost(now, p, w) || n.blackedOut(now, p.control, p.channel) {
 		add(Drop, 0)
 		return n.did[from:]
 	}
@@ -144,10 +144,10 @@ func (n *network) draw(p PPM) bool { return p > 0 && n.rng.IntN(1e6) < int(p) }
 // lost draws single losses, or the states of a Gilbert–Elliott channel: within a
 // burst everything is lost, and the rates of entering and leaving give the mean
 // length and the overall loss that were asked for.
-func (n *network) lost(now units.Instant, control bool, w *way) bool {
+func (n *network) lost(now units.Instant, p *packet, w *way) bool {
 	l := &n.c.Link
-	if control {
-		return n.draw(l.ControlLoss)
+	if p.control {
+		return n.draw(l.ControlLoss) || p.ack && n.draw(l.AckLoss)
 	}
 	if now < l.LossFrom || l.LossTo > 0 && now >= l.LossTo {
 		return false

@@ -42,6 +42,9 @@ func (t *transfer) again(w *world) bool {
 }
 
 func (t *transfer) pollSender(w *world) {
+	if t.touched {
+		t.senderIdle = 0
+	}
 	t.touched = false
 	if len(t.released) > 0 {
 		t.sender.OnSent(w.clock(), t.released)
@@ -60,9 +63,10 @@ func (t *transfer) pollSender(w *world) {
 		t.inject(w)
 		t.startJobs(w, true)
 		if len(o.Frame) == 0 {
-			t.checkNext(w, next)
+			t.checkNext(w, next, &t.senderIdle)
 			return
 		}
+		t.senderIdle = 0
 		t.emit(w, false)
 	}
 }
@@ -156,6 +160,9 @@ func (t *transfer) emit(w *world, toSender bool) {
 }
 
 func (t *transfer) pollReceiver(w *world) {
+	if t.receiverTouched {
+		t.receiverIdle = 0
+	}
 	t.receiverTouched = false
 	for t.again(w) {
 		o := &t.out
@@ -175,17 +182,26 @@ func (t *transfer) pollReceiver(w *world) {
 			return
 		}
 		if len(o.Frame) == 0 {
-			t.checkNext(w, next)
+			t.checkNext(w, next, &t.receiverIdle)
 			return
 		}
+		t.receiverIdle = 0
 		t.emit(w, true)
 	}
 }
 
-// checkNext refuses a core that did nothing and wants to be called again at once.
-func (t *transfer) checkNext(w *world, next units.Instant) {
-	if own(next) <= w.now && len(t.out.Sends) == 0 && len(t.out.Jobs) == 0 {
+// checkNext refuses a core that did nothing and wants to be called again at once, or
+// soon, and soon, and soon. idle counts how often that was so.
+func (t *transfer) checkNext(w *world, next units.Instant, idle *int) {
+	if len(t.out.Sends) > 0 || len(t.out.Jobs) > 0 {
+		*idle = 0
+		return
+	}
+	if own(next) <= w.now {
 		w.fail("transfer %d: livelock: a core did nothing, but asks to be called again at once", t.info.ID)
+	}
+	if *idle++; *idle > maxIdlePolls {
+		w.fail("transfer %d: busy loop: a core asked %d times to be called, and did nothing each time", t.info.ID, maxIdlePolls)
 	}
 }
 

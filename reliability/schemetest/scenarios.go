@@ -44,6 +44,33 @@ func (c *Case) within(rng *rand.Rand) units.Instant {
 	return units.Instant(rng.Int64N(int64(c.Ideal())))
 }
 
+// recovery is how long after a blackout nothing may happen: what is sent to find
+// out whether it is over may be 1 s apart, and be lost.
+const recovery = 5 * units.Second
+
+// blackout loses all packets, all units or all frames for a time.
+func blackout(c *Case, rng *rand.Rand, d units.Duration) {
+	from := c.within(rng)
+	b := Blackout{From: from, To: from.Add(d)}
+	switch rng.IntN(3) {
+	case 1:
+		b.DataOnly = true
+	case 2:
+		b.ControlOnly = true
+	}
+	c.Link.Blackouts = []Blackout{b}
+}
+
+// bursts loses as much in bursts of any mean length: with one seed, the cases differ
+// only by that.
+func bursts(mean int) func(*Case, *rand.Rand) {
+	return func(c *Case, rng *rand.Rand) {
+		vary(c, rng)
+		c.Link.Loss = pick[PPM](rng, 1000, 10_000, 100_000)
+		c.Link.Mean = mean
+	}
+}
+
 var scenarios = []scenario{
 	{"no loss", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)
@@ -54,11 +81,14 @@ var scenarios = []scenario{
 		c.Link.Loss = pick[PPM](rng, 100, 1000, 10_000, 30_000, 100_000, 300_000)
 		c.Link.ControlLoss = c.Link.Loss
 	}},
-	{"bursts", func(c *Case, rng *rand.Rand) {
+	{"any pattern of loss", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)
-		c.Link.Loss = pick[PPM](rng, 1000, 10_000, 100_000)
-		c.Link.Mean = pick(rng, 4, 16, 64)
+		losePattern(c, rng)
 	}},
+	{"bursts of mean 1", bursts(1)},
+	{"bursts of mean 4", bursts(4)},
+	{"bursts of mean 16", bursts(16)},
+	{"bursts of mean 64", bursts(64)},
 	{"half of the control frames lost", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)
 		c.Link.ControlLoss = 500_000
@@ -66,6 +96,11 @@ var scenarios = []scenario{
 	{"only control frames lost", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)
 		c.Link.Loss, c.Link.ControlLoss = 0, pick[PPM](rng, 10_000, 200_000, 500_000)
+	}},
+	{"only the way back is lossy", func(c *Case, rng *rand.Rand) {
+		vary(c, rng)
+		c.Link.Loss, c.Link.ControlLoss = 0, 0
+		c.Link.AckLoss = pick[PPM](rng, 10_000, 200_000, 500_000, 900_000)
 	}},
 	{"loss sets in", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)
@@ -91,17 +126,14 @@ var scenarios = []scenario{
 			c.Link.Jumps = append(c.Link.Jumps, Jump{At: c.within(rng), Delay: c.Link.Delay * pick[units.Duration](rng, 1, 2, 10, 50)})
 		}
 	}},
-	{"blackout", func(c *Case, rng *rand.Rand) {
+	{"short blackout", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)
-		from := c.within(rng)
-		b := Blackout{From: from, To: from.Add(pick(rng, c.RTT(), 10*units.Second))}
-		switch rng.IntN(3) {
-		case 1:
-			b.DataOnly = true
-		case 2:
-			b.ControlOnly = true
-		}
-		c.Link.Blackouts = []Blackout{b}
+		blackout(c, rng, c.RTT())
+	}},
+	{"blackout of 10 s", func(c *Case, rng *rand.Rand) {
+		vary(c, rng)
+		blackout(c, rng, 10*units.Second)
+		c.Limit = units.Duration(c.Link.Blackouts[0].To) + recovery + 50*c.Ideal()
 	}},
 	{"a channel dies", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)
@@ -122,6 +154,7 @@ var scenarios = []scenario{
 	{"small window", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)
 		c.Window = 1 + rng.IntN(8)
+		c.Link.ControlLoss = pick(rng, c.Link.Loss, 500_000)
 	}},
 	{"bottleneck", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)

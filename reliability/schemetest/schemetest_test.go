@@ -3,6 +3,8 @@
 package schemetest_test
 
 import (
+	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -18,7 +20,7 @@ import (
 type broken struct {
 	scheme.Scheme
 	sender   func(scheme.Sender, *scheme.Env) scheme.Sender
-	receiver func(scheme.Receiver) scheme.Receiver
+	receiver func(scheme.Receiver, scheme.Transfer) scheme.Receiver
 }
 
 func (b broken) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
@@ -32,7 +34,7 @@ func (b broken) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, er
 func (b broken) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {
 	r, err := b.Scheme.NewReceiver(t, env)
 	if err == nil && b.receiver != nil {
-		r = b.receiver(r)
+		r = b.receiver(r, t)
 	}
 	return r, err
 }
@@ -88,6 +90,65 @@ func without(o *scheme.Output, bad func(scheme.Send) bool) {
 	o.Sends = kept
 }
 
+// doneEarly takes the last unit for all.
+func doneEarly() scheme.Scheme {
+	return broken{Scheme: good(), receiver: func(r scheme.Receiver, t scheme.Transfer) scheme.Receiver {
+		return pollReceiver{r, func(now units.Instant, v scheme.View, o *scheme.Output) (units.Instant, bool, error) {
+			next, done, err := r.Poll(now, v, o)
+			return next, done || v.Has(scheme.Unit(t.Units-1)), err
+		}}
+	}}
+}
+
+// repeatingOnce gives up a unit that was repeated once.
+func repeatingOnce() scheme.Scheme {
+	repeated := map[scheme.Unit]bool{}
+	return spoil(func(_ *scheme.Env, o *scheme.Output) {
+		without(o, func(s scheme.Send) bool {
+			again := s.Repeat && repeated[s.Unit]
+			repeated[s.Unit] = repeated[s.Unit] || s.Repeat
+			return again
+		})
+	})()
+}
+
+// reportingOnce never repeats a frame when nothing new has arrived.
+func reportingOnce() scheme.Scheme {
+	return broken{Scheme: good(), receiver: func(r scheme.Receiver, _ scheme.Transfer) scheme.Receiver {
+		had := -1
+		return pollReceiver{r, func(now units.Instant, v scheme.View, o *scheme.Output) (units.Instant, bool, error) {
+			next, done, err := r.Poll(now, v, o)
+			if len(o.Frame) > 0 {
+				if n := v.NextMissing(0); n == had {
+					o.Frame = o.Frame[:0]
+					next = max(next, now.Add(units.Millisecond))
+				} else {
+					had = n
+				}
+			}
+			return next, done, err
+		}}
+	}}
+}
+
+// strict takes only the frame after the one before.
+func strict() scheme.Scheme {
+	return broken{Scheme: good(), sender: func(s scheme.Sender, _ *scheme.Env) scheme.Sender { return &strictSender{Sender: s} }}
+}
+
+type strictSender struct {
+	scheme.Sender
+	number uint64
+}
+
+func (s *strictSender) OnControl(now units.Instant, frame []byte) error {
+	number, _ := binary.Uvarint(frame[1:]) // of an ACK (sr/ack.go)
+	if s.number++; number != s.number {
+		return fmt.Errorf("out of order: %d, want %d", number, s.number)
+	}
+	return s.Sender.OnControl(now, frame)
+}
+
 // The harness must notice each rule being broken.
 func TestBrokenSchemesAreFound(t *testing.T) {
 	never := rand.New(rand.NewPCG(1, 1))
@@ -134,7 +195,7 @@ func TestBrokenSchemesAreFound(t *testing.T) {
 			}
 		}), "on channel 99", false},
 		"makes frames too large": {func() scheme.Scheme {
-			return broken{Scheme: good(), receiver: func(r scheme.Receiver) scheme.Receiver {
+			return broken{Scheme: good(), receiver: func(r scheme.Receiver, _ scheme.Transfer) scheme.Receiver {
 				return pollReceiver{r, func(now units.Instant, v scheme.View, o *scheme.Output) (units.Instant, bool, error) {
 					next, done, err := r.Poll(now, v, o)
 					if len(o.Frame) > 0 {
@@ -152,6 +213,14 @@ func TestBrokenSchemesAreFound(t *testing.T) {
 				}}
 			}}
 		}, "livelock", false},
+		"asks to be called every nanosecond": {func() scheme.Scheme {
+			return broken{Scheme: good(), receiver: func(r scheme.Receiver, _ scheme.Transfer) scheme.Receiver {
+				return pollReceiver{r, func(now units.Instant, v scheme.View, o *scheme.Output) (units.Instant, bool, error) {
+					_, done, err := r.Poll(now, v, o)
+					return now + 1, done, err
+				}}
+			}}
+		}, "busy loop", false},
 		"sets no timer": {func() scheme.Scheme {
 			return broken{Scheme: good(), sender: func(s scheme.Sender, _ *scheme.Env) scheme.Sender {
 				return pollSender{s, func(now units.Instant, o *scheme.Output) (units.Instant, bool, error) {
@@ -161,7 +230,7 @@ func TestBrokenSchemesAreFound(t *testing.T) {
 			}}
 		}, "not done after", true},
 		"recovers from what is not there": {func() scheme.Scheme {
-			return broken{Scheme: good(), receiver: func(r scheme.Receiver) scheme.Receiver {
+			return broken{Scheme: good(), receiver: func(r scheme.Receiver, _ scheme.Transfer) scheme.Receiver {
 				return pollReceiver{r, func(now units.Instant, v scheme.View, o *scheme.Output) (units.Instant, bool, error) {
 					o.Jobs = append(o.Jobs, scheme.Job{
 						ID: never.Uint32(), Kind: scheme.Decode, Code: scheme.MDS, Data: []scheme.Unit{0, 1}, Rows: []int{0},
@@ -188,7 +257,7 @@ func TestBrokenSchemesAreFound(t *testing.T) {
 // may.
 func TestMissingUnitsAreCounted(t *testing.T) {
 	r, err := schemetest.Case{Seed: 1, Units: 100}.Run(func() scheme.Scheme {
-		return broken{Scheme: good(), receiver: func(r scheme.Receiver) scheme.Receiver {
+		return broken{Scheme: good(), receiver: func(r scheme.Receiver, _ scheme.Transfer) scheme.Receiver {
 			return pollReceiver{r, func(now units.Instant, v scheme.View, o *scheme.Output) (units.Instant, bool, error) {
 				return now + 1, v.NextMissing(0) >= 60, nil
 			}}
@@ -218,6 +287,38 @@ func TestShrink(t *testing.T) {
 		return
 	}
 	t.Fatal("no seed loses unit 5")
+}
+
+// Schemes that go wrong rarely, in ways that a user's might, fail the suite, and a
+// person can read what it takes.
+func TestSuiteFindsMistakes(t *testing.T) {
+	for name, test := range map[string]struct {
+		make func() scheme.Scheme
+		want string
+	}{
+		"forgets the last unit": {spoil(func(env *scheme.Env, o *scheme.Output) {
+			without(o, func(s scheme.Send) bool { return s.Repeat && int(s.Unit) == env.DataLimit-1 })
+		}), "not done after"},
+		"never repeats": {spoil(func(_ *scheme.Env, o *scheme.Output) {
+			without(o, func(s scheme.Send) bool { return s.Repeat })
+		}), "not done after"},
+		"is done early":                          {doneEarly, "was done without"},
+		"repeats only once":                      {repeatingOnce, "not done after"},
+		"sends each report once":                 {reportingOnce, "not done after"},
+		"depends on the order of control frames": {strict, "out of order"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := schemetest.Suite{New: test.make}.Check(1, 2, 3, 4, 5, 6, 7, 8)
+			require.NotNil(t, f, "the suite passes")
+			t.Log(f)
+			require.ErrorContains(t, f, test.want)
+			require.ErrorContains(t, f, "SCHEMETEST_SEED=")
+			require.ErrorContains(t, f.SmallErr, test.want)
+			require.LessOrEqual(t, f.Small.Units, 3, "units of the shrunk case")
+			require.LessOrEqual(t, len(f.Small.Faults), 2, "faults of the shrunk case")
+		})
+	}
+	require.Nil(t, schemetest.Suite{New: good}.Check(1, 2, 3))
 }
 
 func TestShrinkOfGoodCase(t *testing.T) {

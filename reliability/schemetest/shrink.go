@@ -4,38 +4,70 @@ package schemetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 )
 
 // maxShrinkRuns bounds how long Shrink may take.
-const maxShrinkRuns = 600
+const maxShrinkRuns = 1000
+
+// fewFaults is what needs no narrow window to be understood.
+const fewFaults = 2
 
 // A shrinker looks for a smaller case that fails, too.
 type shrinker struct {
-	make func() scheme.Scheme
+	run  func(Case) (Result, error)
 	runs int
 	best Case
 	err  error
+	did  []Fault // of the best case
 }
 
 // Shrink returns the smallest case it finds that still fails, and its error: one
 // with fewer transfers and units, in which the network does only what it must,
 // listed in Faults. If c does not fail, it returns c and nil.
 func Shrink(c Case, makeScheme func() scheme.Scheme) (Case, error) {
-	s := &shrinker{make: makeScheme}
+	return shrink(c, func(c Case) (Result, error) { return c.Run(makeScheme) })
+}
+
+// shrink is Shrink for any idea of failure.
+func shrink(c Case, run func(Case) (Result, error)) (Case, error) {
+	s := &shrinker{run: run}
 	if !s.try(c) {
 		return c, nil
 	}
-	s.shrinkSize()
-	result, _ := s.best.Run(makeScheme)
+	s.simplify()
+	s.shrinkUnits()
 	explicit := s.best
-	explicit.Replay, explicit.Faults = true, result.Faults
-	if s.try(explicit) {
+	if !explicit.Replay {
+		explicit.Replay, explicit.Faults = true, s.did
+	}
+	for s.try(explicit) { // as long as a round of both makes it smaller
 		s.shrinkFaults()
+		s.advance()
+		s.shrinkUnits()
+		s.simplify()
+		if narrow := s.best; len(narrow.Faults) > fewFaults {
+			narrow.Window = 1 // in which one packet counts for many
+			s.try(narrow)
+		}
+		if s.best.size() >= explicit.size() {
+			break
+		}
+		explicit = s.best
 	}
 	return s.best, s.err
+}
+
+// size is what there is to read in a case whose faults are listed.
+func (c *Case) size() int {
+	n := c.Units + c.Window + len(c.Faults)
+	for _, f := range c.Faults {
+		n += f.Index
+	}
+	return n
 }
 
 // try keeps c if it fails.
@@ -43,26 +75,43 @@ func (s *shrinker) try(c Case) bool {
 	if s.runs++; s.runs > maxShrinkRuns {
 		return false
 	}
-	_, err := c.Run(s.make)
+	r, err := s.run(c)
 	if err == nil {
 		return false
 	}
-	s.best, s.err = c, err
+	s.best, s.err, s.did = c, err, r.Faults
 	return true
 }
 
-func (s *shrinker) shrinkSize() {
-	for _, smaller := range []func(*Case){
+// simplify leaves out what the failure doesn't need.
+func (s *shrinker) simplify() {
+	for _, simpler := range []func(*Case){
 		func(c *Case) { c.Transfers = 1 },
+		func(c *Case) { c.Transfers = min(c.Transfers, 2) },
+		func(c *Case) { c.BothWays = false },
 		func(c *Case) { c.Channels = 1 },
 		func(c *Case) { c.Garbage = false },
 		func(c *Case) { c.ShortTail = false },
 		func(c *Case) { c.Coding = 0 },
+		func(c *Case) { c.Burst = 1 },
+		func(c *Case) { c.Slots, c.Buffers = 0, nil },
+		func(c *Case) { c.Window = 0 },
+		func(c *Case) { c.RTTAtStart = 0 },
+		func(c *Case) { c.Link.Extra = nil },
+		func(c *Case) { c.Link.Jumps = nil },
+		func(c *Case) { c.Link.Bottleneck = 0 },
+		func(c *Case) { c.Link.Reorder, c.Link.ControlReorder, c.Link.Duplicate = 0, 0, 0 },
+		func(c *Case) { c.Link.ControlLoss, c.Link.AckLoss = 0, 0 },
+		func(c *Case) { c.Link.Loss = 0 },
 	} {
 		c := s.best
-		smaller(&c)
+		simpler(&c)
 		s.try(c)
 	}
+}
+
+// shrinkUnits makes the transfers shorter.
+func (s *shrinker) shrinkUnits() {
 	for step := s.best.Units / 2; step > 0; step /= 2 {
 		for s.best.Units > step {
 			c := s.best
@@ -86,6 +135,43 @@ func (s *shrinker) shrinkFaults() {
 			}
 		}
 	}
+}
+
+// advance makes what happens late happen early: it leaves out what passed before
+// the faults.
+func (s *shrinker) advance() {
+	for _, control := range []bool{false, true} {
+		for step := s.best.Units / 2; step > 0; step /= 2 {
+			for {
+				c := s.best
+				if !c.earlier(step, control) || !s.try(c) {
+					break
+				}
+			}
+		}
+	}
+}
+
+// earlier moves the faults of units, and the transfers' ends, or the faults of
+// frames by step towards the start, and reports whether it could.
+func (c *Case) earlier(step int, control bool) bool {
+	if !control {
+		if c.Units <= step {
+			return false
+		}
+		c.Units -= step
+	}
+	moved := !control
+	c.Faults = slices.Clone(c.Faults)
+	for i := range c.Faults {
+		if f := &c.Faults[i]; f.Control == control {
+			if f.Index < step {
+				return false
+			}
+			f.Index, moved = f.Index-step, true
+		}
+	}
+	return moved
 }
 
 // maxTraceLines bounds what a failing test prints.

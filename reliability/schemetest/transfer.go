@@ -13,6 +13,10 @@ import (
 // counts as a livelock.
 const maxPolls = 10000
 
+// maxIdlePolls is how often in a row a core may ask to be called only to find that
+// there is nothing to do.
+const maxIdlePolls = 100_000
+
 // A transfer is one transfer with its two halves, in the place of Conn.
 type transfer struct {
 	info                   scheme.Transfer
@@ -37,6 +41,7 @@ type transfer struct {
 	// is more. touched: something happened to it.
 	hungry, touched, receiverTouched bool
 	polls                            int
+	senderIdle, receiverIdle         int
 	polledAt                         units.Instant
 
 	// At the receiver.

@@ -222,7 +222,7 @@ func (w *world) control(t *transfer, frame []byte, toSender bool) {
 	}
 	w.digest.add(uint64(w.now), uint64(kind), uint64(len(frame)))
 	w.digest.bytes(frame)
-	at, n := w.net.arrivals(w.now, packet{control: true, back: t.back != toSender, channel: -1})
+	at, n := w.net.arrivals(w.now, packet{control: true, back: t.back != toSender, ack: toSender, channel: -1})
 	for _, at := range at[:n] {
 		e := event{at: at, kind: kind, transfer: int(t.info.ID), frame: append([]byte(nil), frame...)}
 		if w.c.Garbage {

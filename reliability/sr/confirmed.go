@@ -81,7 +81,7 @@ func (r *pathRule) judge(now units.Instant, d *doubt) bool {
 	if !r.s.ack.covers(int(d.unit)) || now.Sub(d.at) < r.s.paths[d.channel].patience() {
 		return false
 	}
-	r.s.lose(int(d.unit))
+	r.s.lose(int(d.unit), true)
 	return true
 }
 
@@ -89,7 +89,7 @@ func (r *pathRule) judge(now units.Instant, d *doubt) bool {
 // dead: waiting for its timer would let a dead path fill the window.
 func (r *pathRule) onSent(_ units.Instant, u, channel int) {
 	if r.s.window.at(u).sends == 1 && r.s.paths[channel].suspect() && r.anyTrusted() {
-		r.s.lose(u)
+		r.s.lose(u, false)
 	}
 }
 
@@ -128,7 +128,7 @@ func (r *pathRule) expire(now units.Instant) units.Instant {
 				next = min(next, p.roundEnd)
 				break
 			}
-			r.s.lose(int(head.unit))
+			r.s.lose(int(head.unit), false)
 			p.head++
 		}
 		p.trim(now, logAge*timeout)
@@ -192,7 +192,7 @@ func (r *pathRule) expireDoubts(now units.Instant) units.Instant {
 			continue
 		}
 		r.s.stats.Timeouts++
-		r.s.lose(int(d.unit))
+		r.s.lose(int(d.unit), false)
 	}
 	r.doubts = kept
 	return r.doubtDue
@@ -223,6 +223,7 @@ func (r *pathRule) probe(now units.Instant, out *scheme.Output, room int) units.
 			room--
 			out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Marker | p.markerNext, Channel: c})
 			p.markerNext = (p.markerNext + 1) % scheme.Markers
+			p.rotated = p.rotated || p.markerNext == 0
 			p.markers++
 			p.lastSent = now
 			due = r.markerDue(p)

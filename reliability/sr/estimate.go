@@ -17,13 +17,15 @@ const (
 	// forget is after how many round trips without a spurious repeat
 	// tolerance is halved, as in RFC 8985, 6.2, step 4.
 	forget = 16
+	// maxPerRTT bounds how many samples a round trip is thought to bring.
+	maxPerRTT = 32
 )
 
 // An estimate is what is known of one channel, across transfers.
 type estimate struct {
 	// srtt and rttvar are smoothed as in RFC 6298 from the marks: they
 	// include the wait for the next frame. minRTT is the smallest sample.
-	// 0 means not measured. The first deviation is an eighth of the sample,
+	// 0 means not measured. The first deviation is a sixteenth of the sample,
 	// not half: frames are regular, and half would make the first timers of
 	// every connection three round trips.
 	srtt, rttvar, minRTT units.Duration
@@ -36,13 +38,23 @@ type estimate struct {
 	widened units.Instant
 }
 
-func (e *estimate) sample(rtt units.Duration) {
+// sample takes a round-trip time, of which there is one every so often. The
+// deviation rises as in RFC 6298, but falls as if there were one sample a round
+// trip (RFC 7323, appendix G): with a frame every 32nd of it, what a host did that
+// was late once would be forgotten before it is late again, and each time the
+// timers would repeat what had arrived.
+func (e *estimate) sample(rtt, every units.Duration) {
 	if e.srtt == 0 {
-		e.srtt, e.rttvar, e.minRTT = rtt, rtt/8, rtt
+		e.srtt, e.rttvar, e.minRTT = rtt, rtt/16, rtt
 		return
 	}
 	e.minRTT = min(e.minRTT, rtt)
-	e.rttvar += (max(e.srtt-rtt, rtt-e.srtt) - e.rttvar) / 4
+	if d := max(e.srtt-rtt, rtt-e.srtt); d > e.rttvar {
+		e.rttvar += (d - e.rttvar) / 4
+	} else {
+		perRTT := min(max(e.srtt/max(every, 1), 1), maxPerRTT)
+		e.rttvar -= (e.rttvar - d) / (4 * perRTT)
+	}
 	e.srtt += (rtt - e.srtt) / 8
 }
 

@@ -32,6 +32,8 @@ type path struct {
 	lastSent   units.Instant
 	markers    int
 	markerNext scheme.Unit
+	// rotated: marker numbers have been used more than once.
+	rotated bool
 
 	// backoff is how many rounds of repeats the timer began since anything
 	// arrived, roundEnd when the next may begin, and quota what is left to
@@ -59,8 +61,11 @@ func later(a, b uint32) bool { d := (a - b) & countMask; return d != 0 && d < (c
 // is later than that of all marks before; the earliest such transmission of the
 // unit is the safe choice. Of a unit that was repeated, the first transmission may
 // be what arrived, overtaken inside the channel: an answer within least can't be
-// to the repeat.
-func (p *path) confirm(now units.Instant, m channelMark, least units.Duration) bool {
+// to the repeat. Nor does the answer to a unit that was repeated say how long it took
+// (Karn and Partridge, 1987): after a blackout it would be as long as the blackout,
+// so it is believed up to most only. Not to believe it at all would never notice a
+// queue that takes longer than the timeout.
+func (p *path) confirm(now units.Instant, m channelMark, least, most, every units.Duration) bool {
 	if p.marked && !later(m.count, p.lastMark) {
 		return false
 	}
@@ -69,13 +74,16 @@ func (p *path) confirm(now units.Instant, m channelMark, least units.Duration) b
 	if !ok {
 		return false
 	}
-	at := p.log.at(order).at
-	rtt := now.Sub(at)
+	sent := p.log.at(order)
+	rtt := now.Sub(sent.at)
 	if rtt <= least {
 		return false
 	}
-	p.confirmed, p.confirmedAt = order, at
-	p.sample(rtt)
+	p.confirmed, p.confirmedAt = order, sent.at
+	if sent.ambiguous || m.unit.IsMarker() && p.rotated {
+		rtt = min(rtt, most)
+	}
+	p.sample(rtt, every)
 	p.strikes = 0
 	p.hope()
 	return true

@@ -14,6 +14,9 @@ const (
 	// minAckInterval keeps a connection without an interval from answering
 	// each poll with a frame.
 	minAckInterval = 10 * units.Microsecond
+	// steadyRepeats is how many frames repeat the same state at the usual interval:
+	// for as long as the answer to the first takes, and a burst of losses may.
+	steadyRepeats = 32
 	// maxAckRepeat is how rarely a silent receiver repeats its state.
 	maxAckRepeat = units.Second
 	// lookAhead is how many units beyond the newest known one a frame covers.
@@ -89,8 +92,8 @@ func (r *receiver) interval() units.Duration { return max(r.env.AckInterval, min
 // due is when the next frame may go.
 func (r *receiver) due() units.Instant {
 	wait := r.interval()
-	if r.repeats > 1 {
-		wait = min(wait<<min(r.repeats-1, 16), max(wait, maxAckRepeat))
+	if r.repeats > steadyRepeats {
+		wait = min(wait<<min(r.repeats-steadyRepeats, 16), max(wait, maxAckRepeat))
 	}
 	return r.lastAck.Add(wait)
 }

@@ -113,6 +113,8 @@ func (s *sender) injected(now units.Instant, sent *scheme.Sent) {
 		s.current = sent.Channel
 	} else {
 		s.stats.Retransmitted++
+		s.paths[state.channel].log.sentAgain(state.order)
+		p.log.at(order).ambiguous = true
 	}
 	state.order, state.channel, state.fate = order, uint16(sent.Channel), inFlight
 	state.sends += min(1, 255-state.sends)
@@ -151,7 +153,7 @@ func (s *sender) takeMarks(now units.Instant) {
 		if u := m.unit.Index(); m.unit.IsData() && u >= s.window.base && s.window.at(u).sends > 1 {
 			least = p.minRTT / 2
 		}
-		advanced = p.confirm(now, m, least) || advanced
+		advanced = p.confirm(now, m, least, 2*s.rto(p), s.env.AckInterval) || advanced
 		p.decay(now)
 	}
 	if !advanced {
@@ -210,10 +212,10 @@ func (s *sender) pending(c int, order uint64) (u int, ok bool) {
 	return u, state.fate == inFlight && state.order == order && int(state.channel) == c
 }
 
-// lose declares the latest transmission of u lost.
-func (s *sender) lose(u int) {
+// lose declares the latest transmission of u lost: proved, or for want of an answer.
+func (s *sender) lose(u int, proved bool) {
 	state := s.window.at(u)
-	state.fate, state.blamed = lost, state.channel
+	state.fate, state.blamed, state.unproved = lost, state.channel, !proved
 	s.outstanding--
 	s.repeats.push(u)
 }
@@ -256,7 +258,7 @@ func (s *sender) sendRepeats(out *scheme.Output, room int) (n int) {
 		state.fate = handed
 		s.outstanding++
 		out.Sends = append(out.Sends, scheme.Send{
-			Unit: scheme.Unit(u), Channel: s.repeatChannel(int(state.blamed)), Repeat: true,
+			Unit: scheme.Unit(u), Channel: s.repeatChannel(int(state.blamed)), Repeat: true, Unproved: state.unproved,
 		})
 		n++
 	}

@@ -184,3 +184,38 @@ func TestConfig(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+// A repeat says whether its unit is known to be lost: later packets of the path have
+// overtaken it, or there was just no answer.
+func TestRepeatsSayWhetherLossIsProved(t *testing.T) {
+	h := newHand(t, NACK, 4, 1)
+	require.Equal(t, []int{0, 1, 2, 3}, h.units())
+	h.arrive(1, 2).ack()
+	sends := h.poll(1000, 1000)
+	require.NotEmpty(t, sends)
+	require.Equal(t, scheme.Send{Unit: 0, Channel: 0, Repeat: true}, sends[0])
+	h.after(4 * handRTT)
+	for _, s := range h.poll(1000, 1000) {
+		require.Equal(t, s.Unit.IsData(), s.Unproved, "%v: no answer came", s)
+	}
+}
+
+// An answer that a busy host gave late widens the timers until it may be late
+// again, not for a few frames.
+func TestLatenessIsRemembered(t *testing.T) {
+	const rtt, every = 25 * units.Millisecond, 25 * units.Millisecond / 32
+	var e estimate
+	for range 1000 {
+		e.sample(rtt, every)
+	}
+	require.Less(t, 4*e.rttvar, rtt/100)
+	e.sample(rtt+10*units.Millisecond, every)
+	for range 32 {
+		e.sample(rtt, every)
+	}
+	require.Greater(t, 4*e.rttvar, 5*units.Millisecond)
+	for range 32 * 20 {
+		e.sample(rtt, every)
+	}
+	require.Less(t, 4*e.rttvar, units.Millisecond)
+}

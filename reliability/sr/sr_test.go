@@ -43,29 +43,38 @@ func TestTransfersEnd(t *testing.T) {
 func TestConformance(t *testing.T) {
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
 		s := makeScheme(mode)
-		t.Run(s().Name(), func(t *testing.T) { schemetest.Suite{New: s}.Run(t) })
+		t.Run(s().Name(), func(t *testing.T) { schemetest.Suite{New: s, Goodput: 0.95}.Run(t) })
 	}
 }
 
-// RELIABILITY, NACK mode: "Reordering between channels causes no spurious
-// retransmission while the spread of path delays stays below that timer", here
-// the RTO, since nothing is known of the channels at first.
+// Issue 6: spurious retransmissions are "zero under pure reordering between channels,
+// whatever its depth, while the spread of path delays stays under the RTO": three
+// round trips, in both modes, because nothing is known of the channels at first. The
+// depth is how many units are overtaken, here up to 340.
 func TestNoSpuriousRepeatUnderReordering(t *testing.T) {
-	for seed := range uint64(300) {
-		rng := rand.New(rand.NewPCG(seed, 7))
-		rtt := 10 * units.Millisecond
-		c := schemetest.Case{
-			Seed: seed, Units: 1 + rng.IntN(800), Channels: 1 + rng.IntN(16), Spread: 1 << rng.IntN(7),
-			Window: 1000, Burst: 1 + rng.IntN(16), Link: schemetest.Link{Delay: rtt / 2},
+	const rtt = 10 * units.Millisecond
+	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
+		for _, slower := range []units.Duration{rtt / 100, rtt / 10, rtt / 2, rtt, rtt * 18 / 10} {
+			for seed := range uint64(60) {
+				rng := rand.New(rand.NewPCG(seed, 7))
+				c := schemetest.Case{
+					Seed: seed, Units: 1 + rng.IntN(800), Channels: 1 + rng.IntN(16), Spread: 1 << rng.IntN(7),
+					Window: 1000, Burst: 1 + rng.IntN(16), Link: schemetest.Link{Delay: rtt / 2},
+				}
+				for range c.Channels {
+					c.Link.Extra = append(c.Link.Extra, units.Duration(rng.Int64N(int64(slower))))
+				}
+				if c.Channels > 1 {
+					c.Link.Extra[rng.IntN(c.Channels)] = slower
+				}
+				c.Transfers = 1 + rng.IntN(3)
+				r, err := c.Run(makeScheme(mode))
+				require.NoError(t, err)
+				require.Zero(t, r.Missing)
+				require.Zero(t, r.Sender.Retransmitted, "mode %d, slower by %v, seed %d: nothing was lost", mode, slower, seed)
+				require.Zero(t, r.Sender.Spurious)
+			}
 		}
-		for range c.Channels {
-			// Up to 2.8 RTT in all, below the RTO of three.
-			c.Link.Extra = append(c.Link.Extra, units.Duration(rng.Int64N(int64(rtt)*18/10)))
-		}
-		c.Transfers = 1 + rng.IntN(3)
-		r, err := c.Run(makeScheme(sr.NACK))
-		require.NoError(t, err)
-		require.Zero(t, r.Sender.Retransmitted, "seed %d: nothing was lost", seed)
 	}
 }
 
@@ -90,24 +99,6 @@ func TestRepeatsOnlyWhatWasLost(t *testing.T) {
 	}
 }
 
-// Issue 6, point 6: "a bottleneck 10 % below the configured rate (goodput at
-// least 0.95 of bottleneck·(1−p))".
-func TestGoodputThroughBottleneck(t *testing.T) {
-	for _, p := range []schemetest.PPM{0, 1000, 10_000} {
-		for _, queue := range []int{16, 256, 4096} {
-			c := schemetest.Case{
-				Seed: 5, Units: 20000, Rate: 10 * units.Gbit,
-				Link: schemetest.Link{Loss: p, ControlLoss: p, Bottleneck: 9 * units.Gbit, Queue: queue},
-			}
-			r, err := c.Run(makeScheme(sr.NACK))
-			require.NoError(t, err)
-			goodput := units.RateOf(20000*64*units.KiB, r.Completion[0])
-			want := float64(c.Link.Bottleneck) * (1 - float64(p)/1e6)
-			require.Greater(t, float64(goodput), 0.95*want, "loss %d ppm, queue %d: %v, %d spurious", p, queue, goodput, r.Sender.Spurious)
-		}
-	}
-}
-
 // After a blackout of 10 s a transfer goes on within about a second.
 func TestRecoveryAfterBlackout(t *testing.T) {
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
@@ -120,5 +111,39 @@ func TestRecoveryAfterBlackout(t *testing.T) {
 			require.Less(t, took, most, "mode %d, %d channels", mode, channels)
 			require.Less(t, r.Sender.Retransmitted, uint64(3000), "mode %d, %d channels", mode, channels)
 		}
+	}
+}
+
+// What arrives after a blackout answers nothing that was sent during it: the last
+// frame before it was lost, and its marks come with the first one after it. Timers
+// must not become as long as the blackout.
+func TestTimersAreNotAsLongAsBlackout(t *testing.T) {
+	end := units.Instant(10 * units.Second)
+	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
+		for seed := range uint64(40) {
+			rng := rand.New(rand.NewPCG(seed, 9))
+			c := schemetest.Case{
+				Seed: seed, Units: 1 + rng.IntN(100), Channels: 1 + rng.IntN(8), Spread: 4, Burst: 4, MaxFrame: 128,
+				Link: schemetest.Link{Delay: units.Millisecond, Loss: 30_000},
+			}
+			c.Link.Blackouts = []schemetest.Blackout{{From: units.Instant(rng.Int64N(int64(c.Ideal()))), To: end}}
+			took, _ := run(t, mode, c)
+			// A second until the next packet that finds out, another if it is
+			// lost, and its repairs.
+			require.Less(t, took, units.Duration(end)+3*units.Second, "mode %d, seed %d", mode, seed)
+		}
+	}
+}
+
+// A queue that takes longer than the timeout is noticed, though every unit is then
+// repeated before its answer comes.
+func TestTimeoutFollowsQueue(t *testing.T) {
+	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
+		c := schemetest.Case{
+			Seed: 1, Units: 300, Channels: 1, Window: 11, Rate: units.Gbit,
+			Link: schemetest.Link{Delay: units.Millisecond, Bottleneck: 200 * units.Mbit, Queue: 1000},
+		}
+		_, r := run(t, mode, c)
+		require.Less(t, r.Sender.Retransmitted, uint64(30), "mode %d", mode)
 	}
 }

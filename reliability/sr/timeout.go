@@ -52,7 +52,7 @@ func (r *timeoutRule) expire(now units.Instant) units.Instant {
 				break
 			}
 			r.s.stats.Timeouts++
-			r.s.lose(int(head.unit))
+			r.s.lose(int(head.unit), false)
 			p.head++
 		}
 		p.trim(now, logAge*rto)

@@ -11,6 +11,9 @@ import (
 type transmission struct {
 	at   units.Instant
 	unit scheme.Unit
+	// ambiguous: the unit was sent before or has been sent since, on any
+	// channel, so that an answer doesn't say which of them it is to.
+	ambiguous bool
 }
 
 // A txLog is the log of a channel's transmissions first ≤ order < end, in the
@@ -45,6 +48,14 @@ func (l *txLog) grow() {
 		*bigger.at(order) = *l.at(order)
 	}
 	l.ring = bigger.ring
+}
+
+// sentAgain notes that the unit of a transmission was sent once more, if the log
+// still has it.
+func (l *txLog) sentAgain(order uint64) {
+	if order >= l.first && order < l.end {
+		l.at(order).ambiguous = true
+	}
 }
 
 // find returns the earliest transmission of unit from order from on.

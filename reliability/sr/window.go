@@ -25,6 +25,8 @@ type unitState struct {
 	// sends counts transmissions, up to 255.
 	sends uint8
 	fate  fate
+	// unproved: it was declared lost for want of an answer.
+	unproved bool
 }
 
 // A window holds the states of the units base ≤ u < next and which of them have

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/none"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Issue 6: "Bad configuration … is refused with the allowed range."
+func TestBadConfigurationIsRefused(t *testing.T) {
+	net, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	ctx, err := sdr.NewContext(net.A(), sdr.ContextConfig{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, ctx.Close()) }()
+	good := reliability.Config{Scheme: none.New()}
+	for want, spoil := range map[string]func(*reliability.Config){
+		"no scheme: give one":                                   func(c *reliability.Config) { c.Scheme = nil },
+		"repair unit 1500: want a multiple of the MTU 1024":     func(c *reliability.Config) { c.Unit = 1500 },
+		"repair unit 512: want a multiple of the MTU 1024":      func(c *reliability.Config) { c.Unit = 512 },
+		"repair unit -1024: want a multiple of the MTU 1024":    func(c *reliability.Config) { c.Unit = -1024 },
+		"message size 1500: want a multiple of the unit 1024":   func(c *reliability.Config) { c.MessageSize = 1500 },
+		"message size 131072: want a multiple of the unit 1024": func(c *reliability.Config) { c.MessageSize = 128 * units.KiB },
+		"message size -1024: want a multiple of the unit 1024":  func(c *reliability.Config) { c.MessageSize = -1024 },
+		"window of -1 messages: want 1 to 512":                  func(c *reliability.Config) { c.Window = -1 },
+		"window of 513 messages: want 1 to 512":                 func(c *reliability.Config) { c.Window = 513 },
+		"rate -1: must not be negative":                         func(c *reliability.Config) { c.Rate = -1 },
+		"progress limit 1 ns: want at least 1 ms":               func(c *reliability.Config) { c.NoProgress = 1 },
+		"progress limit -1 ns: want at least 1 ms":              func(c *reliability.Config) { c.NoProgress = -1 },
+		"parity pool -1: must not be negative":                  func(c *reliability.Config) { c.ParityPool = -1 },
+	} {
+		c := good
+		spoil(&c)
+		_, err := reliability.NewConn(ctx, sdr.QPConfig{MTU: 1024, MaxMessage: 64 * units.KiB}, c)
+		require.ErrorIs(t, err, sdr.ErrArgument, want)
+		require.ErrorContains(t, err, want)
+	}
+	// Zero asks for a default, and is never used as it is.
+	conn, err := reliability.NewConn(ctx, sdr.QPConfig{}, good)
+	require.NoError(t, err)
+	c, q := conn.Config(), conn.QP().Config()
+	require.Equal(t, q.MTU, c.Unit)
+	require.Positive(t, c.MessageSize)
+	require.Positive(t, c.Window)
+	require.Positive(t, c.NoProgress)
+	require.Positive(t, c.ParityPool)
+	require.NotNil(t, c.Logger)
+	require.NoError(t, conn.Close())
+}

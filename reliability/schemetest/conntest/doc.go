@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conntest moves content with a reliability scheme through
+// reliability.Conn, over a simulated network that loses, repeats, delays and
+// damages packets, and checks every byte: the half of the conformance tests that
+// package schemetest, which drives cores by hand, can't have. Peers that restart,
+// and ends that give up or close, are here.
+//
+//	func TestConn(t *testing.T) {
+//		conntest.Suite{New: func() scheme.Scheme { return myscheme.New() }}.Run(t)
+//	}
+//
+// A run depends on its seed only. SCHEMETEST_SEED=n in the environment runs that
+// seed alone, SCHEMETEST_SEEDS=n so many of each scenario.
+package conntest
