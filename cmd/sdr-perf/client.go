@@ -7,7 +7,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"strconv"
 
 	"github.com/sdr-rdma/go-sdr/oob"
@@ -85,11 +84,10 @@ func (c *client) point(ctx context.Context, scheme string, size units.Bytes, las
 	c.meter.point(scheme + " " + size.String())
 	m, err := pt.send(ctx, c.meter)
 	c.meter.clear()
-	var told *peerError
-	if err != nil && (!errors.As(err, &told) || !told.wrong) {
+	if err != nil && len(m.times) == 0 {
 		return err
 	}
-	return errors.Join(c.out.add(pt, m, told == nil), err)
+	return errors.Join(err, c.out.add(pt, m, err))
 }
 
 // open opens the device for the first point.
@@ -97,15 +95,15 @@ func (c *client) open(s *oob.Conn) error {
 	if c.end != nil {
 		return nil
 	}
-	addr, port, err := c.local.rdmaAddr(s, sending)
+	at, err := c.local.place(s, sending)
 	if err != nil {
 		return err
 	}
-	return c.openAt(addr, port)
+	return c.openAt(at)
 }
 
-func (c *client) openAt(addr netip.Addr, port uint16) (err error) {
-	if c.end, err = c.local.openEndpoint(sending, addr, port, c.capture); err != nil {
+func (c *client) openAt(at place) (err error) {
+	if c.end, err = c.local.openEndpoint(sending, at, c.capture); err != nil {
 		return err
 	}
 	return c.end.start(c.params)

@@ -3,6 +3,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +17,11 @@ const longHelp = `sdr-perf measures the completion time of reliable RDMA writes.
 Without a HOST it is the server, which receives: it serves one client and exits. With one it is
 the client, which sends and says what is to be measured. With --loopback it is both, over real
 sockets on 127.0.0.1 and 127.0.0.2. Nothing needs to be installed, and no privilege is needed.
+
+Packets are RoCEv2. Device userroce makes them itself; softroce is the kernel's Soft-RoCE device, if
+there is one; and each RDMA device of the kernel has its own name (-d). The ends may have different
+ones. The client says what is measured; the server takes only what concerns its own end: -d, -i, -x,
+--addr, --udp-port, -p, --workers, --pcap, -v.
 
 A time runs from the post at the sender to the final acknowledgement at the sender. With --rtt
 and the other options of the emulated link the ends emulate one, each for what it sends, and
@@ -31,6 +39,10 @@ const examples = `  # Both ends here, over a transatlantic link that loses one p
   # Between two hosts
   hostb$ sdr-perf
   hosta$ sdr-perf -s 1GiB hostb
+
+  # The same on an RDMA device of the kernel; GIDs and ports as perftest's -x and -i
+  hostb$ sdr-perf -d rxe0 -x 1
+  hosta$ sdr-perf -d rxe0 -x 1 -m 4096 -s 1MiB hostb
 
   # What goes over the wire, for Wireshark
   sdr-perf --loopback -s 64KiB -n 1 --warmup 0 --pcap sdr.pcap`
@@ -51,11 +63,15 @@ func newCommand(running *bool) *cobra.Command {
 	c.Flags().SortFlags = false
 	c.Flags().VisitAll(hideZero)
 	c.SetVersionTemplate("sdr-perf {{.Version}}\n")
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	c.RunE = func(c *cobra.Command, args []string) error {
 		*running = true
 		host := ""
 		if len(args) == 1 {
 			host = args[0]
+		}
+		if err := checkZeros(c.Flags()); err != nil {
+			return err
 		}
 		if err := l.check(host); err != nil {
 			return err
@@ -66,6 +82,23 @@ func newCommand(running *bool) *cobra.Command {
 		return l.run(c, &p, host)
 	}
 	return c
+}
+
+// flagError says in a person's words what pflag found wrong.
+func flagError(err error) error {
+	var number *strconv.NumError
+	switch {
+	case strings.HasPrefix(err.Error(), "unknown"):
+		return fmt.Errorf("%w: sdr-perf --help lists all flags", err)
+	case errors.As(err, &number):
+		// What comes before names the flag and its argument.
+		what, _, _ := strings.Cut(err.Error(), ": strconv.")
+		if errors.Is(number, strconv.ErrRange) {
+			return fmt.Errorf("%s: it is out of range", what)
+		}
+		return fmt.Errorf("%s: it is not a number of the kind that is wanted", what)
+	}
+	return err
 }
 
 // hideZero leaves "(default 0 B)" and the like out of the help, which says in words what no value means.

@@ -11,6 +11,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // An end is which of the two this one is.
@@ -32,19 +33,31 @@ func (e end) peer() string {
 type endpoint struct {
 	end   end
 	local *local
-	dev   backend.Device
-	ctx   *sdr.Context // nil until start
+	own   backend.Device // the device itself
+	dev   backend.Device // with the emulated link before it, once there is one
+	ctx   *sdr.Context   // nil until start
+}
+
+// A place is where an end sends and receives RDMA packets.
+type place struct {
+	addr netip.Addr // what the user wants, if valid
+	near netip.Addr // else this, if the device has it
+	port uint16     // UDP
 }
 
 // openEndpoint opens the device.
-func (l *local) openEndpoint(e end, addr netip.Addr, port uint16, capture *capture) (*endpoint, error) {
-	dev, err := devices.Open(l.device, devices.Options{
-		Addr: addr, UDPPort: port, Workers: l.workers, Wire: capture.wire(), Logger: l.log,
-	})
+func (l *local) openEndpoint(e end, at place, capture *capture) (*endpoint, error) {
+	o := devices.Options{
+		Addr: at.addr, Near: at.near, UDPPort: at.port, Port: l.ibPort, Workers: l.workers, Wire: capture.wire(), Logger: l.log,
+	}
+	if l.gidIndex.given {
+		o.GIDIndex = &l.gidIndex.n
+	}
+	dev, err := devices.Open(l.device, o)
 	if err != nil {
 		return nil, err
 	}
-	return &endpoint{end: e, local: l, dev: dev}, nil
+	return &endpoint{end: e, local: l, own: dev, dev: dev}, nil
 }
 
 // start puts the device behind the emulated link and makes the context. The device must be known to
@@ -65,6 +78,14 @@ func (e *endpoint) start(p *params) error {
 	return err
 }
 
+// checkMTU says what to do when the device can't carry an MTU.
+func (e *endpoint) checkMTU(mtu units.Bytes) error {
+	if err := devices.CheckMTU(e.local.device, e.own, mtu); err != nil {
+		return usagef("--mtu: %w", err)
+	}
+	return nil
+}
+
 // close closes context and device.
 func (e *endpoint) close() {
 	if e.ctx != nil {
@@ -73,18 +94,18 @@ func (e *endpoint) close() {
 	_ = e.dev.Close()
 }
 
-// rdmaAddr is the address and UDP port for RDMA packets: by default the address that the TCP
-// connection ends at here.
-func (l *local) rdmaAddr(s *oob.Conn, e end) (netip.Addr, uint16, error) {
+// place is where this end is: unless the user says otherwise, at the address that the TCP connection
+// ends at here.
+func (l *local) place(s *oob.Conn, e end) (place, error) {
 	port, err := l.rdmaPort()
 	if err != nil || l.addr.IsValid() {
-		return l.addr, port, err
+		return place{addr: l.addr, port: port}, err
 	}
 	addr := ipOf(s.LocalAddr())
-	if e == sending && addr == ipOf(s.RemoteAddr()) {
+	if e == sending && addr == ipOf(s.RemoteAddr()) && !devices.Kernels(l.device) {
 		addr, port = secondEnd(addr, port)
 	}
-	return addr, port, nil
+	return place{near: addr, port: port}, nil
 }
 
 // secondEnd is where the second end on one host is: two can't share both address and UDP port.

@@ -22,6 +22,8 @@ type local struct {
 	device   string
 	loopback bool
 	port     uint16
+	ibPort   int
+	gidIndex gidIndex
 	addr     netip.Addr
 	udpPort  string
 	workers  int
@@ -34,17 +36,51 @@ type local struct {
 func (l *local) register(f *pflag.FlagSet) {
 	f.BoolVar(&l.loopback, "loopback", false, "be both ends")
 	f.StringVarP(&l.device, "device", "d", devices.Default, "RDMA device, by `name`: "+strings.Join(devices.Names(), ", "))
+	f.IntVarP(&l.ibPort, "ib-port", "i", 0, "`port` of the device, from 1, a kernel's RDMA device only (default 1)")
+	f.VarP(&l.gidIndex, "gid-index", "x", "entry of the port's GID table, a kernel's RDMA device only (default: that of --addr)")
 	f.Uint16VarP(&l.port, "port", "p", 18515, "TCP `port` at which the ends meet")
 	f.TextVar(&l.addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
-	f.StringVar(&l.udpPort, "udp-port", "4791", "local UDP `PORT` for RDMA packets, or any")
+	f.StringVar(&l.udpPort, "udp-port", defaultUDPPort, "local UDP `PORT` for RDMA packets, or any")
 	f.IntVar(&l.workers, "workers", 0, "`number` of progress goroutines of an end, 1 to 8 (default: half of GOMAXPROCS)")
 	f.StringVar(&l.json, "json", "", "write the results to `FILE`, or - for stdout")
 	f.StringVar(&l.pcap, "pcap", "", "capture this end's packets to `FILE`; with --loopback the sender's")
 	f.BoolVarP(&l.verbose, "verbose", "v", false, "explain each result, and log what the layers below report")
 }
 
-// maxWorkers bounds the workers of an end.
-const maxWorkers = 8
+const (
+	// maxWorkers bounds the workers of an end.
+	maxWorkers = 8
+	// maxIBPort is the most that the verbs can say.
+	maxIBPort = 255
+	// defaultUDPPort is RoCEv2's.
+	defaultUDPPort = "4791"
+)
+
+// A gidIndex is an entry of a GID table, if given.
+type gidIndex struct {
+	given bool
+	n     int
+}
+
+// Set reads an index.
+func (g *gidIndex) Set(text string) error {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return fmt.Errorf("%q: want the index of a GID, from 0 (examples/verbs-devinfo lists them)", text)
+	}
+	*g = gidIndex{true, int(n)}
+	return nil
+}
+
+// Type names the kind of flag.
+func (g *gidIndex) Type() string { return "index" }
+
+func (g *gidIndex) String() string {
+	if !g.given {
+		return ""
+	}
+	return strconv.Itoa(g.n)
+}
 
 // check says what is wrong with the options and fills in defaults.
 func (l *local) check(host string) error {
@@ -54,6 +90,16 @@ func (l *local) check(host string) error {
 	switch {
 	case l.loopback && host != "":
 		return usagef("--loopback is both ends: leave out %q, or --loopback", host)
+	case l.ibPort < 0 || l.ibPort > maxIBPort:
+		return usagef("--ib-port %d: choose 1 to %d", l.ibPort, maxIBPort)
+	case (l.ibPort != 0 || l.gidIndex.given) && !devices.Kernels(l.device):
+		return usagef("--ib-port and --gid-index are for the kernel's RDMA devices, and %s is none: choose its address with --addr, or a device with --device", l.device)
+	case l.gidIndex.given && l.addr.IsValid():
+		return usagef("--gid-index and --addr both choose the address: leave one out")
+	case l.pcap != "" && devices.Kernels(l.device):
+		return usagef("--pcap: packets of %s don't pass through this program: capture them with tcpdump on its network interface", l.device)
+	case devices.Kernels(l.device) && l.udpPort != defaultUDPPort:
+		return usagef("--udp-port %s: the kernel's RDMA devices use %s only", l.udpPort, defaultUDPPort)
 	case l.workers < 0 || l.workers > maxWorkers:
 		return usagef("--workers %d: choose 1 to %d", l.workers, maxWorkers)
 	case l.json != "" && host == "" && !l.loopback:

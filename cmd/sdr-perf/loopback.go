@@ -9,22 +9,19 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
 	"github.com/sdr-rdma/go-sdr/oob"
 )
 
 // runLoopback is a server and a client in one process, which meet as two processes do.
 func (l *local) runLoopback(ctx context.Context, p *params, out *output, capture *capture) error {
-	first := l.addr
-	if !first.IsValid() {
-		first = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	}
-	port, err := l.rdmaPort()
+	meet, first, second, err := l.loopbackPlaces()
 	if err != nil {
 		return usageError{err}
 	}
 	serverSide := *l
-	serverSide.addr = first
-	listener, err := oob.Listen(ctx, net.JoinHostPort(first.String(), "0"), oob.Config{Logger: l.log})
+	serverSide.addr = first.addr
+	listener, err := oob.Listen(ctx, net.JoinHostPort(meet.String(), "0"), oob.Config{Logger: l.log})
 	if err != nil {
 		return err
 	}
@@ -38,8 +35,7 @@ func (l *local) runLoopback(ctx context.Context, p *params, out *output, capture
 		served <- s.serve(ctx, listener)
 	}()
 	c := l.newClient(p, listener.Addr().String(), out, capture)
-	second, port := secondEnd(first, port)
-	if err = c.openAt(second, port); err == nil {
+	if err = c.openAt(second); err == nil {
 		err = c.measure(ctx)
 	}
 	if err != nil {
@@ -49,4 +45,23 @@ func (l *local) runLoopback(ctx context.Context, p *params, out *output, capture
 		err = serr
 	}
 	return err
+}
+
+// loopbackPlaces are where the two ends are, and the address at which they meet. Both ends of a
+// kernel's device have its address; others need one each.
+func (l *local) loopbackPlaces() (meet netip.Addr, first, second place, err error) {
+	meet = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	port, err := l.rdmaPort()
+	if err != nil {
+		return meet, first, second, err
+	}
+	first = place{addr: l.addr, port: port}
+	if devices.Kernels(l.device) {
+		return meet, first, first, nil
+	}
+	if !first.addr.IsValid() {
+		first.addr = meet
+	}
+	second.addr, second.port = secondEnd(first.addr, port)
+	return first.addr, first, second, nil
 }

@@ -21,7 +21,8 @@
 // --json writes an array with one object for each point; type Result says what the fields mean.
 //
 // The exit status is 0 when all was measured and every content was right, 2 for mistakes in the
-// call, 1 for anything else.
+// call, 130 after an interrupt (Ctrl-C), 1 for anything else. What was measured before a failure or an
+// interrupt is printed and written.
 package main
 
 import (
@@ -35,13 +36,14 @@ import (
 
 // Exit statuses.
 const (
-	exitFailure = 1
-	exitUsage   = 2
+	exitFailure     = 1
+	exitUsage       = 2
+	exitInterrupted = 130
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	// A file size limit (ulimit -f) then shows as an error of write, and not as a signal.
 	signal.Ignore(syscall.SIGXFSZ)
 	os.Exit(run(ctx, os.Args[1:]))
@@ -51,13 +53,23 @@ func main() {
 func run(ctx context.Context, args []string) int {
 	running := false // errors before that are mistakes in the call
 	c := newCommand(&running)
+	for i, a := range args {
+		if a == "-help" { // as Go's and perftest's users write it
+			args[i] = "--help"
+		}
+	}
 	c.SetArgs(args)
 	err := c.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
 	if ctx.Err() != nil {
-		err = fmt.Errorf("interrupted: %w", err)
+		if !errors.Is(err, context.Canceled) && !errors.Is(err, errInterrupted) {
+			fmt.Fprintf(os.Stderr, "sdr-perf: interrupted: %v\n", err)
+		} else {
+			fmt.Fprintln(os.Stderr, "sdr-perf: interrupted")
+		}
+		return exitInterrupted
 	}
 	fmt.Fprintf(os.Stderr, "sdr-perf: %v\n", err)
 	if !running || errors.As(err, new(usageError)) {

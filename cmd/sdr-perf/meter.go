@@ -3,13 +3,16 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/sys/unix"
 )
 
-// Progress is shown from then on, and so often: elsewhere than on a terminal each drawing stays.
+// Progress is shown from then on, and so often: elsewhere than on a terminal each report is a line.
 const (
 	showAfter = 2 * time.Second
 	drawEvery = 100 * time.Millisecond
@@ -21,17 +24,17 @@ const barSteps = 1000
 
 // A meter shows on stderr how far a point has got, if the run takes long.
 type meter struct {
-	begun time.Time
-	every time.Duration
-	bar   *progressbar.ProgressBar
+	begun    time.Time
+	out      io.Writer
+	terminal bool
+	what     string
+	bar      *progressbar.ProgressBar // on a terminal
+	last     time.Time                // of the last line, elsewhere
 }
 
 func newMeter() *meter {
-	m := &meter{begun: time.Now(), every: logEvery}
-	if fi, err := os.Stderr.Stat(); err == nil && fi.Mode()&os.ModeCharDevice != 0 {
-		m.every = drawEvery
-	}
-	return m
+	_, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
+	return &meter{begun: time.Now(), out: os.Stderr, terminal: err == nil && os.Getenv("TERM") != "dumb"}
 }
 
 // Write passes on what the bar draws once it is time to show it.
@@ -39,20 +42,36 @@ func (m *meter) Write(b []byte) (int, error) {
 	if time.Since(m.begun) < showAfter {
 		return len(b), nil
 	}
-	return os.Stderr.Write(b)
+	return m.out.Write(b)
 }
 
-// point begins a bar for what is measured next.
+// point begins what is measured next.
 func (m *meter) point(what string) {
+	m.what, m.last = what, time.Now()
+	if !m.terminal {
+		return
+	}
 	m.bar = progressbar.NewOptions(barSteps,
 		progressbar.OptionSetWriter(m), progressbar.OptionSetDescription(what),
-		progressbar.OptionSetWidth(24), progressbar.OptionThrottle(m.every),
+		progressbar.OptionSetWidth(24), progressbar.OptionThrottle(drawEvery),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetRenderBlankState(true)) // which starts its clock
 }
 
 // show says which part of the point is done.
-func (m *meter) show(part float64) { _ = m.bar.Set(int(part * barSteps)) }
+func (m *meter) show(part float64) {
+	switch {
+	case m.bar != nil:
+		_ = m.bar.Set(int(part * barSteps))
+	case time.Since(m.last) >= logEvery:
+		m.last = time.Now()
+		fmt.Fprintf(m.out, "sdr-perf: %s: %.0f %% done\n", m.what, 100*part)
+	}
+}
 
 // clear takes the bar away, so that a result can be printed.
-func (m *meter) clear() { _ = m.bar.Clear() }
+func (m *meter) clear() {
+	if m.bar != nil {
+		_ = m.bar.Clear()
+	}
+}

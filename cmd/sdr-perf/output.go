@@ -4,11 +4,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -66,8 +68,11 @@ func (o *output) begin(pt *point) {
 		return
 	}
 	o.headed = true
-	qp := pt.conn.QP().Config()
-	fmt.Fprintf(o.table, "%s, MTU %d, chunk %v, %s, %s an end; %s\n", pt.end.local.device, qp.MTU, qp.Chunk,
+	qp, device := pt.conn.QP().Config(), pt.end.local.device
+	if devices.Kernels(device) {
+		device += " at " + devices.Describe(pt.end.own)
+	}
+	fmt.Fprintf(o.table, "%s, MTU %d, chunk %v, %s, %s an end; %s\n", device, qp.MTU, qp.Chunk,
 		plural(qp.Channels, "channel"), plural(pt.end.local.workers, "worker"), pt.Link.describe())
 	fmt.Fprintf(o.table, rowFormat, "scheme", "size", "n", "avg", "T/ideal", "p50", "p99", "p99.9", "Gbit/s", "repeated", "spurious", "lost", "content")
 }
@@ -81,13 +86,16 @@ func plural(n int, what string) string {
 
 const rowFormat = "%-8s %9s %6s %10s %8s %10s %10s %10s %8s %9s %9s %8s  %s\n"
 
-// add prints a point's row and keeps its result.
-func (o *output) add(pt *point, m *measurement, right bool) error {
+// add prints a point's row and keeps its result. failed is why the point ended before its time.
+func (o *output) add(pt *point, m *measurement, failed error) error {
 	var verified *bool
-	if pt.Verify {
+	var told *peerError
+	wrong := errors.As(failed, &told) && told.wrong
+	if right := !wrong; pt.Verify && (m.complete || wrong) {
 		verified = &right
 	}
 	r := pt.result(m, verified)
+	r.Incomplete = failed != nil
 	o.results = append(o.results, r)
 	_, err := io.WriteString(o.table, r.row())
 	if o.verbose {
@@ -105,11 +113,19 @@ func (r *Result) row() string {
 	return fmt.Sprintf(rowFormat, r.Reliability, r.SizeBytes, fmt.Sprint(n), enough(n, 1, c.Avg), ideal,
 		enough(n, 1, c.P50), enough(n, 100, c.P99), enough(n, 1000, c.P999), fmt.Sprintf("%.3f", r.ThroughputGbps),
 		percent(r.Chunks.Retransmitted, r.Chunks.Sent), percent(r.Chunks.Spurious, r.Chunks.Sent),
-		percent(r.Packets.lost(), r.Packets.Sent), r.content())
+		r.lost(), r.content())
 }
 
 // lost is how many packets didn't reach the other end's messages, for whatever reason.
 func (p *PacketsResult) lost() uint64 { return p.DroppedEmulated + p.DroppedReal + p.LostUnseen }
+
+// lost is unknown when the receiver didn't come to say what it got.
+func (r *Result) lost() string {
+	if r.Packets.Sent == 0 {
+		return "-"
+	}
+	return percent(r.Packets.lost(), r.Packets.Sent)
+}
 
 // enough leaves out a percentile that n samples don't have.
 func enough(n, need int, d units.Duration) string {
@@ -128,6 +144,10 @@ func percent(part, of uint64) string {
 
 func (r *Result) content() string {
 	switch {
+	case r.Incomplete && r.Verified == nil:
+		return "unknown, incomplete"
+	case r.Incomplete && *r.Verified:
+		return "ok, incomplete"
 	case r.Chunks.Missing > 0:
 		return percent(r.Chunks.Missing, r.Chunks.Sent) + " missing"
 	case r.Verified == nil:

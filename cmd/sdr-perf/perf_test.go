@@ -22,7 +22,7 @@ var contract = map[string][]string{
 	"": {
 		"version", "device", "backend", "reliability", "size_bytes", "chunk_bytes", "mtu", "channels", "workers",
 		"iterations", "warmup", "link", "completion_ns", "ideal_ns", "throughput_gbps", "packets", "chunks", "params",
-		"verified", "seed", "environment",
+		"incomplete", "verified", "seed", "environment",
 	},
 	"link":          {"rtt_ns", "rate_bps", "drop", "burst", "reorder", "duplicate", "queue_bytes"},
 	"completion_ns": {"avg", "p50", "p99", "p999", "min", "max"},
@@ -164,10 +164,13 @@ func TestTable(t *testing.T) {
 }
 
 // underWay starts a long run and returns when it is under way.
-func underWay(t *testing.T) (s, c *process) {
+func underWay(t *testing.T, args ...string) (s, c *process) {
 	t.Helper()
 	s, to := startServer(t)
-	c = start(t, append(to, "-s", "4MiB", "-n", "1000", "--rate", "200mbit", "--timeout", "2s")...)
+	if args == nil {
+		args = []string{"-s", "4MiB", "-n", "1000", "--rate", "200mbit", "--timeout", "2s"}
+	}
+	c = start(t, append(to, args...)...)
 	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "scheme") }, 10*time.Second, 5*time.Millisecond, "nothing runs")
 	return s, c
 }
@@ -195,12 +198,58 @@ func TestPeerIsSilent(t *testing.T) {
 	require.Regexp(t, "for 2 s|within the time limit", c.lastLine())
 }
 
+// An interrupt ends both ends at once, after the transfer under way, and shows what was measured.
 func TestInterrupt(t *testing.T) {
-	s, c := underWay(t)
+	for _, who := range []string{"client", "server", "loopback"} {
+		t.Run(who, func(t *testing.T) {
+			measure := []string{"-s", "256KiB", "--warmup", "0", "-n", "100000", "--rate", "200mbit", "--rtt", "10ms", "--json", "-"}
+			var s, c *process
+			if who == "loopback" {
+				c = start(t, append(measure, "--loopback", "--addr", own(0))...)
+			} else {
+				var to []string
+				s, to = startServer(t)
+				c = start(t, append(to, measure...)...)
+			}
+			require.Eventually(t, func() bool { return strings.Contains(c.errors(), "scheme") }, 10*time.Second, 5*time.Millisecond, "nothing runs")
+			time.Sleep(300 * time.Millisecond) // some transfers
+			p, status := c, exitInterrupted
+			if who == "server" {
+				p, status = s, exitFailure
+			}
+			require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+			c.ends(t, 5*time.Second, status)
+			switch who {
+			case "client":
+				s.ends(t, 5*time.Second, exitFailure)
+				require.Contains(t, s.lastLine(), "the client: interrupted")
+				require.Equal(t, "sdr-perf: interrupted", c.lastLine())
+			case "server":
+				s.ends(t, 5*time.Second, exitInterrupted)
+				require.Equal(t, "sdr-perf: interrupted", s.lastLine())
+				require.Contains(t, c.lastLine(), "the server: interrupted")
+			}
+			require.Regexp(t, `(?m)^sr +256 KiB .* ok, incomplete$`, c.errors())
+			all := results(t, c)
+			require.Len(t, all, 1)
+			require.Equal(t, true, all[0]["incomplete"])
+			require.Equal(t, true, all[0]["verified"])
+			require.Positive(t, all[0]["iterations"])
+			require.Positive(t, all[0]["packets"].(map[string]any)["received"])
+		})
+	}
+}
+
+// A transfer that doesn't end in the time of grace is given up: what came before it is shown.
+func TestInterruptInLongTransfer(t *testing.T) {
+	s, c := underWay(t, "-s", "64KiB,64MiB", "-n", "1", "--warmup", "0", "--rate", "10mbit", "--timeout", "20s")
+	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "64 KiB") }, 10*time.Second, 5*time.Millisecond)
+	time.Sleep(300 * time.Millisecond)
 	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-	c.ends(t, 5*time.Second, exitFailure)
+	c.ends(t, 6*time.Second, exitInterrupted)
 	s.ends(t, 5*time.Second, exitFailure)
-	require.Contains(t, c.lastLine(), "interrupted")
+	require.Regexp(t, `(?m)^sr +64 KiB .* ok$`, c.stdout.String())
+	require.NotRegexp(t, `(?m)^sr +64 MiB`, c.stdout.String(), "nothing of it was measured")
 }
 
 func TestOptionsDiffer(t *testing.T) {
@@ -219,11 +268,16 @@ func TestOptionsDiffer(t *testing.T) {
 }
 
 func TestServerIsBusy(t *testing.T) {
-	s, c := underWay(t)
+	s, c := underWay(t, "-s", "4MiB", "-n", "1000", "--rate", "200mbit", "--timeout", "20s")
 	_, port, err := net.SplitHostPort(strings.TrimSpace(s.listening(t)))
 	require.NoError(t, err)
-	other := start(t, "--addr", own(1), "--udp-port", "any", "-p", port, "--timeout", "1s", own(0))
-	other.ends(t, 10*time.Second, exitFailure)
+	for range 2 {
+		begun := time.Now()
+		other := start(t, "--addr", own(1), "--udp-port", "any", "-p", port, own(0))
+		other.ends(t, 10*time.Second, exitFailure)
+		require.Contains(t, other.lastLine(), "this server is busy with another client")
+		require.Less(t, time.Since(begun), 5*time.Second, "it is told at once, not after --timeout")
+	}
 	select {
 	case <-c.done:
 		t.Fatal("the first client was disturbed: " + c.errors())
@@ -283,6 +337,29 @@ func TestMistakes(t *testing.T) {
 		{"--loopback --rate 10", exitUsage, "the unit is missing"},
 		{"--loopback --timeout 1us", exitUsage, "choose 100 ms"},
 		{"--loopback --udp-port 0", exitUsage, "or any"},
+		{"-F", exitUsage, "--help lists all flags"},
+		{"-p 99999", exitUsage, `"99999" for "-p, --port" flag: it is out of range`},
+		{"--loopback --drop 1%", exitUsage, `"1%" for "--drop" flag: it is not a number`},
+		{"-x 1", exitUsage, "choose its address with --addr"},
+		{"-x one -d softroce", exitUsage, "want the index of a GID"},
+		{"-i 2 --loopback", exitUsage, "userroce is none"},
+		{"-i 256", exitUsage, "choose 1 to 255"},
+		{"-d softroce --addr 192.0.2.1 -x 1", exitUsage, "leave one out"},
+		{"-d softroce --udp-port 5000", exitUsage, "use 4791 only"},
+		{"-d softroce --pcap x", exitUsage, "tcpdump"},
+		{"--loopback --mtu 0", exitUsage, "--mtu 0: choose 256"},
+		{"--loopback --chunk 0", exitUsage, "--chunk 0: choose a multiple"},
+		{"--loopback --unit 0B", exitUsage, "--unit 0: choose a multiple"},
+		{"--loopback --rtt 0", exitUsage, "--rtt 0: choose 1 ns to 1 hour"},
+		{"--loopback --rate 0gbit", exitUsage, "--rate 0: choose more"},
+		{"--loopback --rate 1gbit --queue 0", exitUsage, "--queue 0: choose 1 byte"},
+		{"--loopback --drop 0.1 --burst 0", exitUsage, "--burst 0: choose 1 packet"},
+		{"--loopback --alpha 0", exitUsage, "--alpha 0: choose 0.001"},
+		{"--loopback --workers 0", exitUsage, "--workers 0: choose 1 to 8"},
+		{"--loopback --ec 0,0", exitUsage, "--ec 0: choose k from 1 to 254"},
+		{"--loopback --ec 4,8", exitUsage, "outside 1 to k, 4"},
+		{"--loopback --ec 250,10", exitUsage, "above 255"},
+		{"--loopback --ec 32", exitUsage, "such as 32,8"},
 		{"--json x", exitUsage, "give it there"},
 		{"--loopback --json " + dir, exitFailure, "is a directory"},
 		{"--loopback --pcap " + dir + "/none/x", exitFailure, "no such file"},

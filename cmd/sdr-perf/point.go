@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-
 	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability"
@@ -31,6 +30,9 @@ type point struct {
 // open makes the connection, unconnected, and its memory. mtu is what both ends can.
 func (pt *point) open(mtu units.Bytes) error {
 	if err := fitsMemory(pt.size); err != nil {
+		return err
+	}
+	if err := pt.end.checkMTU(mtu); err != nil {
 		return err
 	}
 	s, err := schemes.New(pt.scheme, pt.Scheme)

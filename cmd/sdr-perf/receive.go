@@ -28,8 +28,10 @@ func (pt *point) ahead() int {
 	return aheadLarge
 }
 
-// receive is the receiver's half of a point.
+// receive is the receiver's half of a point. Ending ctx makes the transfer under way the last one.
 func (pt *point) receive(ctx context.Context) error {
+	graced, cancel := withGrace(ctx)
+	defer cancel()
 	var posted []*reliability.Transfer
 	var failed error
 	counting := false
@@ -40,8 +42,11 @@ func (pt *point) receive(ctx context.Context) error {
 				posted = append(posted, t)
 			}
 		}
+		if failed == nil && ctx.Err() != nil {
+			failed = errInterrupted
+		}
 		now := pt.count().since(pt.begun)
-		theirs, err := pt.turn(ctx, turn{Err: text(failed), Wrong: errors.As(failed, new(*contentError)), Counters: &now})
+		theirs, err := pt.turn(graced, turn{Err: text(failed), Wrong: errors.As(failed, new(*contentError)), Counters: &now})
 		switch {
 		case failed != nil:
 			return failed
@@ -52,7 +57,7 @@ func (pt *point) receive(ctx context.Context) error {
 		case theirs.Op == opCount && !counting:
 			counting, pt.begun = true, pt.count()
 		}
-		failed = pt.receiveOne(ctx, posted[0], i)
+		failed = pt.receiveOne(graced, posted[0], i)
 		posted = posted[1:]
 	}
 }

@@ -38,6 +38,9 @@ type Result struct {
 	Chunks ChunksResult `json:"chunks"`
 	// Params are those of the scheme; only what applies.
 	Params ParamsResult `json:"params"`
+	// Incomplete says that the point was interrupted or failed: these are the transfers before that. If
+	// the receiver could not be asked any more, Packets are zero and Verified is null.
+	Incomplete bool `json:"incomplete"`
 	// Verified is null when the content wasn't checked, or when units are missing and the others right.
 	Verified    *bool       `json:"verified"`
 	Seed        uint64      `json:"seed"`
@@ -105,6 +108,9 @@ func (pt *point) result(m *measurement, verified *bool) *Result {
 		},
 		Params:   ParamsResult{schemes.Used(pt.scheme, pt.Scheme), stats.Units.Explain},
 		Verified: verified, Seed: pt.Seed, Environment: thisEnvironment(),
+	}
+	if !m.complete {
+		r.Packets = PacketsResult{}
 	}
 	if c.Missing > 0 && verified != nil && *verified {
 		r.Verified = nil

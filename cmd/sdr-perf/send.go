@@ -28,35 +28,36 @@ type measurement struct {
 	warmups  int
 	mtu      units.Bytes
 	counters counters
+	// complete: counters are those of both ends, and the receiver found every content right.
+	complete bool
 }
 
 // send is the sender's half of a point. It reports to m how far it has got. With an error it returns
-// what was measured before.
+// what was measured before. Ending ctx makes the transfer under way the last one.
 func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
+	graced, cancel := withGrace(ctx)
+	defer cancel()
 	r := &measurement{mtu: pt.conn.QP().Config().MTU}
 	var warming, counting units.Duration // time spent
 	for i := uint64(0); ; i++ {
-		next := pt.next(r, warming, counting)
+		next, ours := pt.next(r, warming, counting), turn{}
+		if ctx.Err() != nil {
+			next, ours.Err = opEnd, errInterrupted.Error()
+		}
+		ours.Op = next
 		if next != opEnd && pt.Verify {
 			fill(pt.buf[:pt.size], pt.Seed, i)
 		}
-		theirs, err := pt.turn(ctx, turn{Op: next})
-		if err != nil {
-			return r, err
-		}
-		if next == opEnd {
-			r.counters = pt.count().since(pt.begun)
-			if theirs.Counters != nil {
-				r.counters = r.counters.plus(*theirs.Counters)
-			}
-			return r, nil
+		theirs, err := pt.turn(graced, ours)
+		if next == opEnd || err != nil {
+			return r, errors.Join(ctx.Err(), pt.sum(r, &theirs, err))
 		}
 		if next == opCount && len(r.times) == 0 {
 			pt.begun = pt.count()
 		}
-		took, err := pt.sendOne(ctx)
+		took, err := pt.sendOne(graced)
 		if err != nil {
-			return r, pt.explainFailure(ctx, err)
+			return r, pt.explainFailure(graced, err)
 		}
 		if next == opWarmup {
 			r.warmups++
@@ -67,6 +68,17 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 		}
 		m.show(pt.done(len(r.times), counting))
 	}
+}
+
+// sum adds up both ends' counters after the last transfer. The receiver has checked every content by
+// then, also when it was interrupted itself.
+func (pt *point) sum(r *measurement, theirs *turn, err error) error {
+	var told *peerError
+	if theirs.Counters != nil && (err == nil || errors.As(err, &told) && !told.wrong) {
+		r.counters = pt.count().since(pt.begun).plus(*theirs.Counters)
+		r.complete = true
+	}
+	return err
 }
 
 // sendOne sends one transfer and returns its completion time.

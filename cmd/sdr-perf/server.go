@@ -4,15 +4,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"strconv"
-	"time"
+	"sync"
 
 	"github.com/spf13/pflag"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -26,12 +26,14 @@ type server struct {
 	own     *params        // its own options …
 	set     *pflag.FlagSet // … of which these were given
 	local   *local
-	end     *endpoint
-	run     uint64 // the client's, 0 before the first point
+	end     *endpoint // opened by the door for the first client
 	capture *capture
 }
 
 func (l *local) runServer(ctx context.Context, p *params, set *pflag.FlagSet, capture *capture) error {
+	if err := l.tryDevice(p); err != nil {
+		return err
+	}
 	host := ""
 	if l.addr.IsValid() {
 		host = l.addr.String()
@@ -45,70 +47,53 @@ func (l *local) runServer(ctx context.Context, p *params, set *pflag.FlagSet, ca
 	return (&server{own: p, set: set, local: l, capture: capture}).serve(ctx, listener)
 }
 
+// tryDevice shows mistakes about a kernel's device before a client comes. Others can be opened only
+// when it has come, because their address is the one that it came to.
+func (l *local) tryDevice(p *params) error {
+	if !devices.Kernels(l.device) {
+		return nil
+	}
+	e, err := l.openEndpoint(receiving, place{addr: l.addr}, nil)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	return e.checkMTU(p.MTU)
+}
+
 // serve serves the points of one client and returns.
 func (s *server) serve(ctx context.Context, l *oob.Listener) error {
+	ctx, stop := context.WithCancel(ctx)
+	d := &door{server: s, listener: l, visitors: make(chan visitor)}
+	var wg sync.WaitGroup
+	wg.Go(func() { d.keep(ctx) })
 	defer func() {
+		stop()
+		wg.Wait()
 		if s.end != nil {
 			s.end.close()
 		}
 	}()
-	for {
-		c, err := s.accept(ctx, l)
+	for first := true; ; first = false {
+		v, err := d.next(ctx, first)
 		if err != nil {
 			return err
 		}
-		last, err := s.point(ctx, c)
-		if err == errBusy {
-			continue
-		}
+		last, err := s.point(ctx, v)
 		if err != nil || last {
 			return err
 		}
 	}
 }
 
-// accept waits for the first point for ever, for the next ones not.
-func (s *server) accept(ctx context.Context, l *oob.Listener) (*oob.Conn, error) {
-	if s.run == 0 {
-		return l.Accept(ctx)
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(handshakeTime))
-	defer cancel()
-	c, err := l.Accept(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, errors.New("the client did not come back for its next point: was it stopped?")
-	}
-	return c, err
-}
-
-var errBusy = errors.New("this server is busy with another client: wait, or start a server on another port")
-
 // point serves one point. last says that no other follows.
-func (s *server) point(ctx context.Context, c *oob.Conn) (last bool, err error) {
-	pt := &point{oob: c}
+func (s *server) point(ctx context.Context, v visitor) (last bool, err error) {
+	pt := &point{oob: v.conn, end: s.end, params: v.hello.Plan, scheme: v.hello.Scheme, size: v.hello.Size}
 	defer pt.close()
-	ours := hello{Version: protocolVersion}
-	if err = s.open(c); err == nil {
-		ours.PathMTU = s.end.dev.Caps().PathMTU
-	}
-	ours.Err = text(err)
-	theirs, herr := exchange(ctx, c, handshakeTime, ours)
-	if err = errors.Join(err, herr); err != nil {
+	if err := s.connect(ctx, pt, &v.hello); err != nil {
 		return true, err
 	}
-	if s.run != 0 && theirs.Run != s.run {
-		_ = c.CloseWithReason(errBusy.Error())
-		return false, errBusy
-	}
-	if err := checkHello(&theirs, "client"); err != nil {
-		return true, err
-	}
-	s.run = theirs.Run
-	pt.end, pt.params, pt.scheme, pt.size = s.end, theirs.Plan, theirs.Scheme, theirs.Size
-	if err := s.connect(ctx, pt, &theirs); err != nil {
-		return true, err
-	}
-	return theirs.Last, pt.receive(ctx)
+	return v.hello.Last, pt.receive(ctx)
 }
 
 // connect checks what the client wants and connects.
@@ -134,10 +119,10 @@ func (s *server) open(c *oob.Conn) error {
 	if s.end != nil {
 		return nil
 	}
-	addr, port, err := s.local.rdmaAddr(c, receiving)
+	at, err := s.local.place(c, receiving)
 	if err != nil {
 		return err
 	}
-	s.end, err = s.local.openEndpoint(receiving, addr, port, s.capture)
+	s.end, err = s.local.openEndpoint(receiving, at, s.capture)
 	return err
 }

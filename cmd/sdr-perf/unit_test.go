@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -145,4 +147,17 @@ func FuzzPlan(f *testing.F) {
 			t.Fatalf("overflow by %s", b)
 		}
 	})
+}
+
+// Where there is no terminal, progress is a line now and then, and nothing else.
+func TestMeterElsewhere(t *testing.T) {
+	var out strings.Builder
+	m := &meter{begun: time.Now().Add(-time.Hour), out: &out}
+	m.point("sr 1 MiB")
+	m.show(0.1)
+	m.last = time.Now().Add(-logEvery)
+	m.show(0.25)
+	m.show(0.5)
+	m.clear()
+	require.Equal(t, "sdr-perf: sr 1 MiB: 25 % done\n", out.String())
 }

@@ -15,10 +15,7 @@ import (
 	"syscall"
 
 	"github.com/sdr-rdma/go-sdr/backend"
-	"github.com/sdr-rdma/go-sdr/backend/softroce"
-	"github.com/sdr-rdma/go-sdr/backend/uc"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
-	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -30,10 +27,16 @@ const AnyPort = userroce.AnyPort
 
 // Options are what a command can say about a device.
 type Options struct {
-	// Addr is the local address for RDMA packets.
+	// Addr is the local address for RDMA packets. The device must have it.
 	Addr netip.Addr
+	// Near is the address to take without Addr: a kernel's device that lacks it chooses for itself.
+	Near netip.Addr
 	// UDPPort is the port to receive on, 0 for RoCEv2's 4791.
 	UDPPort uint16
+	// Port is the port of a kernel's device, from 1; 0 stands for 1.
+	Port int
+	// GIDIndex, when not nil, chooses the entry of the port's GID table, and so the address.
+	GIDIndex *int
 	// Workers is how many workers will poll the device.
 	Workers int
 	// Wire, when set, sees each packet.
@@ -84,42 +87,16 @@ func Open(name string, o Options) (backend.Device, error) {
 	return find(name)(o)
 }
 
-// kernelsOwn says what the kernel's devices can't do.
-func kernelsOwn(o Options) error {
-	switch {
-	case o.Wire != nil:
-		return errors.New("packets of the kernel's RDMA devices don't pass through this program: capture them with tcpdump on the network interface")
-	case o.UDPPort != 0 && o.UDPPort != roce.UDPPort:
-		return fmt.Errorf("the kernel's RDMA devices use UDP port %d only", roce.UDPPort)
-	}
-	return nil
-}
-
-func openSoftRoCE(o Options) (backend.Device, error) {
-	if err := kernelsOwn(o); err != nil {
-		return nil, err
-	}
-	d, err := softroce.Open(softroce.Config{Addr: o.Addr, Logger: o.Logger})
-	if err != nil {
-		return nil, err
-	}
-	return d, nil
-}
-
-func openVerbs(name string, o Options) (backend.Device, error) {
-	if err := kernelsOwn(o); err != nil {
-		return nil, err
-	}
-	d, err := uc.Open(uc.Config{Device: name, Addr: o.Addr, Logger: o.Logger})
-	if err != nil {
-		return nil, err
-	}
-	return d, nil
-}
-
 func openUserRoCE(o Options) (backend.Device, error) {
+	if o.GIDIndex != nil || o.Port > 1 {
+		return nil, fmt.Errorf("%s has no GID index and one port: choose its address with --addr, or a device of the kernel with --device", Default)
+	}
+	addr := o.Addr
+	if !addr.IsValid() {
+		addr = o.Near
+	}
 	d, err := userroce.Open(userroce.Config{
-		Addr: o.Addr, Port: o.UDPPort, Workers: o.Workers, Wire: o.Wire, Logger: o.Logger,
+		Addr: addr, Port: o.UDPPort, Workers: o.Workers, Wire: o.Wire, Logger: o.Logger,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%w (here: --udp-port any, or --addr)", err)

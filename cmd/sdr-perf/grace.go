@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// graceTime is how long the transfer under way, and the ends' last words to each other, may take after
+// an interrupt.
+const graceTime = 2 * units.Second
+
+// errInterrupted is what an interrupted end tells the other.
+var errInterrupted = errors.New("interrupted")
+
+// withGrace returns a context that ends graceTime after ctx does.
+func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
+	graced, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-time.After(time.Duration(graceTime)):
+			cancel()
+		case <-graced.Done():
+		}
+	})
+	return graced, func() { stop(); cancel() }
+}
