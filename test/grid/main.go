@@ -6,6 +6,7 @@
 // both.
 //
 //	go run ./test/grid -grid A -schemes sr-nack,adaptive -scale 1/50 -json out.json
+//	go run ./test/grid -from a.json,b.json -markdown docs/results/reliability.md
 //
 // Grid A is the paper's convention: 400 Gbit/s, 25 ms, one packet of 64 KiB is a
 // unit and a drop event. Grid B has real packets: 100 Gbit/s, 10 ms, MTU 4096, header
@@ -37,7 +38,7 @@ func main() {
 
 type options struct {
 	grid, schemes, scale string
-	json, markdown       string
+	json, markdown, from string
 	sizes, drops         string
 	seed                 uint64
 	jobs                 int
@@ -49,7 +50,8 @@ func parse() (o options) {
 	flag.StringVar(&o.schemes, "schemes", "sr,sr-nack,ec-xor,ec-mds,adaptive", "schemes, separated by commas")
 	flag.StringVar(&o.scale, "scale", "1", "share of the transfers of a point, such as 1/50; at least 5 run")
 	flag.StringVar(&o.json, "json", "", "write results to this `file` (- for standard output)")
-	flag.StringVar(&o.markdown, "markdown", "", "write tables of times over the ideal to this `file`")
+	flag.StringVar(&o.markdown, "markdown", "", "write tables of times over the ideal to this `file`, between the marks of the grid")
+	flag.StringVar(&o.from, "from", "", "measure nothing, take the results of these `files`, separated by commas")
 	flag.StringVar(&o.sizes, "sizes", "", "only these sizes, such as 128KiB,1GiB")
 	flag.StringVar(&o.drops, "drops", "", "only these drop rates, such as 0,1e-3")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the network")
@@ -76,15 +78,7 @@ func fractionOf(text string) (float64, error) {
 
 func run() error {
 	o := parse()
-	scale, err := fractionOf(o.scale)
-	if err != nil {
-		return err
-	}
-	points, err := pointsOf(o, scale)
-	if err != nil {
-		return err
-	}
-	results, err := measureAll(points, o.jobs)
+	results, err := o.results()
 	if err != nil {
 		return err
 	}
@@ -96,6 +90,22 @@ func run() error {
 		err = writeMarkdown(o.markdown, results)
 	}
 	return err
+}
+
+// results measures, or reads what was measured.
+func (o *options) results() ([]*result, error) {
+	if o.from != "" {
+		return readJSON(strings.Split(o.from, ","))
+	}
+	scale, err := fractionOf(o.scale)
+	if err != nil {
+		return nil, err
+	}
+	points, err := pointsOf(*o, scale)
+	if err != nil {
+		return nil, err
+	}
+	return measureAll(points, o.jobs)
 }
 
 // measureAll measures the points, the most expensive ones first, and returns the

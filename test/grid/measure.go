@@ -138,40 +138,94 @@ func (pr *pair) finish(t *reliability.Transfer) error {
 	})
 }
 
-// measure runs the transfers of a point and closes its connection.
+// measure runs the transfers of a point, over one connection or, cold, one each.
 func (p *point) measure() (*result, error) {
+	if p.cold {
+		return p.measureCold()
+	}
 	pr, err := p.connect()
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		for _, c := range pr.ctx {
-			_ = c.Close()
-		}
-	}()
+	defer pr.close()
 	warm := max(p.size, units.Bytes(warmUnits/warmTransfers)*p.mtu)
-	src, err := pr.ctx[0].RegisterSize(warm, 0)
+	m, err := pr.mover(warm, p)
 	if err != nil {
 		return nil, err
 	}
-	dst, err := pr.ctx[1].RegisterSize(warm, sdr.AccessRemoteWrite)
-	if err != nil {
-		return nil, err
-	}
-	m := &mover{pr, src, dst, settleRTTs * p.rtt}
 	for range warmTransfers {
 		if _, err := m.move(warm); err != nil {
 			return nil, err
 		}
 	}
-	before := [2]reliability.Stats{pr.conn[0].Stats(), pr.conn[1].Stats()}
+	before := pr.counts()
 	times := make([]units.Duration, p.transfers)
 	for i := range times {
 		if times[i], err = m.move(p.size); err != nil {
 			return nil, err
 		}
 	}
-	return p.result(pr, times, before), nil
+	return p.result(times, pr.counts().minus(before)), nil
+}
+
+// measureCold connects anew for each transfer, to another network each time.
+func (p *point) measureCold() (*result, error) {
+	times := make([]units.Duration, p.transfers)
+	var sum counts
+	for i := range times {
+		q := *p
+		q.seed = p.seed<<16 + uint64(i)
+		pr, err := q.connect()
+		if err != nil {
+			return nil, err
+		}
+		m, err := pr.mover(p.size, p)
+		if err == nil {
+			times[i], err = m.move(p.size)
+		}
+		sum = pr.counts().plus(sum)
+		pr.close()
+		if err != nil {
+			return nil, fmt.Errorf("connection %d: %w", i, err)
+		}
+	}
+	return p.result(times, sum), nil
+}
+
+func (pr *pair) close() {
+	for _, c := range pr.ctx {
+		_ = c.Close()
+	}
+}
+
+// counts are what the table shows of both ends, and what the last transfer chose.
+type counts struct {
+	sent, repeated, spurious, parity, recovered, timeouts, fallbacks uint64
+
+	channels, k, m int
+	explain        string
+}
+
+func (pr *pair) counts() counts {
+	s, r := pr.conn[0].Stats().Units, pr.conn[1].Stats().Units
+	return counts{
+		s.Sent, s.Retransmitted, s.Spurious, s.Parity, r.Recovered, s.Timeouts, s.Fallbacks + r.Fallbacks,
+		pr.conn[0].QP().Config().Channels, s.K, s.M, s.Explain,
+	}
+}
+
+// plus adds what came before to c.
+func (c counts) plus(o counts) counts {
+	c.sent, c.repeated, c.spurious, c.parity = c.sent+o.sent, c.repeated+o.repeated, c.spurious+o.spurious, c.parity+o.parity
+	c.recovered, c.timeouts, c.fallbacks = c.recovered+o.recovered, c.timeouts+o.timeouts, c.fallbacks+o.fallbacks
+	return c
+}
+
+// minus takes what came before from c.
+func (c counts) minus(o counts) counts {
+	c.sent, c.repeated, c.spurious, c.parity = c.sent-o.sent, c.repeated-o.repeated, c.spurious-o.spurious, c.parity-o.parity
+	c.recovered, c.timeouts, c.fallbacks = c.recovered-o.recovered, c.timeouts-o.timeouts, c.fallbacks-o.fallbacks
+	return c
 }
 
 // A mover moves transfers one by one.
@@ -179,6 +233,19 @@ type mover struct {
 	*pair
 	src, dst *sdr.MR
 	settle   units.Duration
+}
+
+// mover registers memory for transfers of up to n bytes.
+func (pr *pair) mover(n units.Bytes, p *point) (*mover, error) {
+	src, err := pr.ctx[0].RegisterSize(n, 0)
+	if err != nil {
+		return nil, err
+	}
+	dst, err := pr.ctx[1].RegisterSize(n, sdr.AccessRemoteWrite)
+	if err != nil {
+		return nil, err
+	}
+	return &mover{pr, src, dst, settleRTTs * p.rtt}, nil
 }
 
 func (m *mover) move(n units.Bytes) (units.Duration, error) {

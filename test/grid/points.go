@@ -29,6 +29,8 @@ type point struct {
 	drop, burst  float64
 	transfers    int
 	seed         uint64
+	// cold: each transfer is the first of a connection of its own.
+	cold bool
 	// independent: control frames are lost with the same probability, but not
 	// in bursts. The chain of bursts moves on with each packet, and the way
 	// back carries control frames only: there a burst of 8 packets, a
@@ -37,7 +39,11 @@ type point struct {
 }
 
 func (p *point) String() string {
-	return fmt.Sprintf("%s %s, %v, drop %g, burst %g, %d transfers", p.grid, p.scheme, p.size, p.drop, p.burst, p.transfers)
+	warm := ""
+	if p.cold {
+		warm = " cold"
+	}
+	return fmt.Sprintf("%s %s, %v, drop %g, burst %g, %d%s transfers", p.grid, p.scheme, p.size, p.drop, p.burst, p.transfers, warm)
 }
 
 // A grid is all sizes with all losses.
@@ -49,6 +55,8 @@ type grid struct {
 	// Sizes up to few get many transfers, others 300.
 	many int
 	few  units.Bytes
+	// cold is the size that is also measured on new connections.
+	cold units.Bytes
 }
 
 var grids = map[string]grid{
@@ -61,7 +69,7 @@ var grids = map[string]grid{
 		sizes:  []units.Bytes{128 * units.KiB, units.MiB, 16 * units.MiB, 128 * units.MiB, units.GiB, 8 * units.GiB},
 		drops:  []float64{0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2},
 		bursts: []float64{1},
-		many:   5000, few: 128 * units.MiB,
+		many:   5000, few: 128 * units.MiB, cold: 128 * units.MiB,
 	},
 	"B": {
 		network: network{
@@ -71,12 +79,13 @@ var grids = map[string]grid{
 		sizes:  []units.Bytes{units.MiB, 4 * units.MiB, 16 * units.MiB, 64 * units.MiB, 128 * units.MiB},
 		drops:  []float64{0, 1e-5, 1e-3, 1e-2},
 		bursts: []float64{1, 8},
-		many:   2000, few: 16 * units.MiB,
+		many:   2000, few: 16 * units.MiB, cold: 16 * units.MiB,
 	},
 }
 
 const (
 	largeTransfers = 300
+	coldTransfers  = 300
 	leastTransfers = 5
 )
 
@@ -132,7 +141,15 @@ func pointsOf(o options, scale float64) (points []point, err error) {
 					if drop == 0 && burst > 1 {
 						continue
 					}
-					points = append(points, point{g.network, o.grid, scheme, size, drop, burst, transfers, o.seed, o.independent})
+					p := point{
+						network: g.network, grid: o.grid, scheme: scheme, size: size, drop: drop, burst: burst,
+						transfers: transfers, seed: o.seed, independent: o.independent,
+					}
+					points = append(points, p)
+					if size == g.cold && scheme == "adaptive" {
+						p.cold, p.transfers = true, max(leastTransfers, int(coldTransfers*scale))
+						points = append(points, p)
+					}
 				}
 			}
 		}

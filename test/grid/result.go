@@ -10,8 +10,8 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 
-	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -105,24 +105,21 @@ type overIdeal struct {
 	Max  float64 `json:"max"`
 }
 
-// result sums a point up. before are the statistics when measuring began.
-func (p *point) result(pr *pair, times []units.Duration, before [2]reliability.Stats) *result {
+// result sums a point up: the times, and what was counted meanwhile.
+func (p *point) result(times []units.Duration, c counts) *result {
 	slices.Sort(times)
-	s, r := pr.conn[0].Stats(), pr.conn[1].Stats()
-	qp := pr.conn[0].QP().Config()
 	out := &result{
 		Version: 1, Device: "sim", Backend: "sim", Reliability: p.scheme, SizeBytes: p.size, ChunkBytes: p.chunk,
-		MTU: p.mtu, Channels: qp.Channels, Iterations: len(times), Warmup: warmTransfers,
+		MTU: p.mtu, Channels: c.channels, Iterations: len(times), Warmup: warmTransfers,
 		Link:    link{p.rtt, p.rate, p.headers, p.drop, p.burst},
 		IdealNs: p.ideal(), Seed: p.seed, Grid: p.grid,
 		Environment: environment{runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()},
+		Chunks:      chunks{p.mtu, c.sent, c.repeated, c.spurious, c.parity, c.recovered, c.timeouts, c.fallbacks},
 	}
-	u, b, rec := s.Units, before[0].Units, r.Units.Recovered-before[1].Units.Recovered
-	out.Chunks = chunks{
-		p.mtu, u.Sent - b.Sent, u.Retransmitted - b.Retransmitted, u.Spurious - b.Spurious, u.Parity - b.Parity,
-		rec, u.Timeouts - b.Timeouts, u.Fallbacks - b.Fallbacks + r.Units.Fallbacks - before[1].Units.Fallbacks,
+	if p.cold {
+		out.Warmup = 0
 	}
-	out.Params = choices{K: u.K, M: u.M, Explain: u.Explain}
+	out.Params = choices{K: c.k, M: c.m, Explain: c.explain}
 	switch p.scheme {
 	case "sr", "sr-nack":
 		out.Params.Alpha = 2
@@ -159,17 +156,25 @@ func (r *result) summarise(times []units.Duration) {
 }
 
 func printTable(w io.Writer, results []*result) {
-	fmt.Fprintf(w, "%-9s %9s %7s %5s %6s | %7s %7s %7s %7s %7s | %9s %8s %8s %6s\n",
+	fmt.Fprintf(w, "%-9s %9s %7s %5s %10s | %7s %7s %7s %7s %7s | %9s %8s %8s %6s\n",
 		"scheme", "size", "drop", "burst", "n", "avg", "±", "p50", "p99", "p99.9", "repeated", "parity", "spurious", "k,m")
 	for _, r := range results {
 		if r == nil {
 			continue
 		}
 		o, n := r.OverIdeal, float64(r.Iterations)
-		fmt.Fprintf(w, "%-9s %9v %7g %5g %6d | %7.4f %7.4f %7.4f %7.4f %7.4f | %9.1f %8.1f %8.1f %3d,%d\n",
-			r.Reliability, r.SizeBytes, r.Link.Drop, r.Link.Burst, r.Iterations, o.Avg, o.CI95, o.P50, o.P99, o.P999,
+		fmt.Fprintf(w, "%-9s %9v %7g %5g %10s | %7.4f %7.4f %7.4f %7.4f %7.4f | %9.1f %8.1f %8.1f %3d,%d\n",
+			r.Reliability, r.SizeBytes, r.Link.Drop, r.Link.Burst, r.transfers(), o.Avg, o.CI95, o.P50, o.P99, o.P999,
 			float64(r.Chunks.Retransmitted)/n, float64(r.Chunks.Parity)/n, float64(r.Chunks.Spurious)/n, r.Params.K, r.Params.M)
 	}
+}
+
+// transfers says how many were measured, and whether on new connections.
+func (r *result) transfers() string {
+	if r.Warmup == 0 {
+		return fmt.Sprintf("%d cold", r.Iterations)
+	}
+	return strconv.Itoa(r.Iterations)
 }
 
 func writeJSON(path string, results []*result) error {
@@ -183,4 +188,20 @@ func writeJSON(path string, results []*result) error {
 		return err
 	}
 	return os.WriteFile(path, data, 0o644)
+}
+
+// readJSON reads what writeJSON wrote, from several files.
+func readJSON(paths []string) (all []*result, err error) {
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		var some []*result
+		if err := json.Unmarshal(data, &some); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, some...)
+	}
+	return all, nil
 }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package link
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// 8000 bytes a millisecond.
+func testConfig() Config {
+	return Config{Rate: 64e6, Delay: 5 * time.Millisecond, Queue: 40000, Seed: 7}
+}
+
+const ms = int64(time.Millisecond)
+
+func TestWireDelaysAndSerialises(t *testing.T) {
+	w := newWire(testConfig(), 0)
+	for i, want := range []int64{6, 7, 8} { // all three come at 0
+		due, f := w.send(0, 8000)
+		require.Equal(t, arrives, f)
+		require.Equal(t, want*ms, due, "packet %d", i)
+	}
+	due, _ := w.send(2*ms, 4000) // the third still has a millisecond to go
+	require.Equal(t, 5*ms+3*ms+ms/2, due)
+	due, _ = w.send(100*ms, 8000) // idle in between: nothing was saved up
+	require.Equal(t, 106*ms, due)
+}
+
+func TestWireQueueOverflows(t *testing.T) {
+	w := newWire(testConfig(), 0)
+	for range 5 {
+		_, f := w.send(0, 8000)
+		require.Equal(t, arrives, f)
+	}
+	_, f := w.send(0, 1)
+	require.Equal(t, overflows, f)
+	due, f := w.send(ms, 8000) // one has left
+	require.Equal(t, arrives, f)
+	require.Equal(t, 11*ms, due)
+}
+
+// A lost packet takes its time on the wire.
+func TestWireLosesOnTheWire(t *testing.T) {
+	c := testConfig()
+	c.Drop = 1
+	w := newWire(c, 0)
+	_, f := w.send(0, 8000)
+	require.Equal(t, lost, f)
+	w.drop = 0
+	due, _ := w.send(0, 8000)
+	require.Equal(t, 7*ms, due)
+}
+
+func TestWireDropRate(t *testing.T) {
+	for _, p := range []float64{0, 1e-3, 1e-2, 0.5} {
+		c := testConfig()
+		c.Drop = p
+		const n = 200_000
+		count := func(seed, stream uint64) (k int, first []int) {
+			c.Seed = seed
+			w := newWire(c, stream)
+			for i := range n {
+				if _, f := w.send(int64(i)*ms, 64); f == lost {
+					k++
+					first = append(first, i)
+				}
+			}
+			return k, first[:min(len(first), 20)]
+		}
+		k, which := count(1, 0)
+		require.InDelta(t, p*n, k, 5*math.Sqrt(p*(1-p)*n)+0.5, "p %v", p)
+		_, again := count(1, 0)
+		require.Equal(t, which, again, "the same seed")
+		if p > 0 {
+			_, other := count(2, 0)
+			require.NotEqual(t, which, other, "another seed")
+			_, back := count(1, 1)
+			require.NotEqual(t, which, back, "the other direction")
+		}
+	}
+}
+
+// Which packets are lost doesn't depend on when they come, nor on the queue.
+func TestWireLuckIsThePacketsOwn(t *testing.T) {
+	c := testConfig()
+	c.Drop = 0.3
+	calm, busy := newWire(c, 0), newWire(c, 0)
+	for i := range 10000 {
+		_, a := calm.send(int64(i)*ms, 8000)
+		_, b := busy.send(int64(i)*ms/2, 8000)
+		if b != overflows {
+			require.Equal(t, a, b, "packet %d", i)
+		}
+	}
+}
