@@ -26,11 +26,11 @@ const probeLimit = 20 * time.Second
 // holds until the host reboots.
 func chooseAccel(ctx context.Context, c *config, p *prepared) (qemu.Accel, error) {
 	switch c.accel {
-	case "kvm", "tcg":
+	case "kvm", "tcg", "count":
 		return qemu.Accel(c.accel), nil
 	case "auto":
 	default:
-		return "", fmt.Errorf("-accel %s: it must be auto, kvm or tcg", c.accel)
+		return "", fmt.Errorf("-accel %s: it must be auto, kvm, tcg or count", c.accel)
 	}
 	if unix.Access("/dev/kvm", unix.R_OK|unix.W_OK) != nil {
 		return qemu.TCG, nil

@@ -30,6 +30,11 @@ type bootJobs struct {
 	// event, when not nil, sees the jobs' events.
 	event func(vmjob.Event)
 	quiet bool
+	// cable, when not nil, connects the VM to another one. mac is its interface's address.
+	cable *os.File
+	mac   string
+	// output, when not nil, gets what the jobs print instead of stdout.
+	output io.Writer
 }
 
 // boot runs the jobs and returns the first exit status that is not 0. A KVM that -accel auto took
@@ -64,7 +69,7 @@ func bootOnce(ctx context.Context, c *config, p *prepared, b bootJobs) (int, err
 	var failed error
 	m := qemu.Machine{
 		Kernel: p.kernel.Image, Initrd: initrd, Accel: p.accel, MemoryMiB: c.memory, CPUs: c.cpus,
-		Output: output(b.quiet),
+		Output: b.out(), Cable: b.cable, MAC: b.mac,
 		Event: func(e vmjob.Event) {
 			switch e.Kind {
 			case vmjob.Exit:
@@ -92,9 +97,12 @@ func bootOnce(ctx context.Context, c *config, p *prepared, b bootJobs) (int, err
 	return status, failed
 }
 
-func output(quiet bool) io.Writer {
-	if quiet {
+func (b *bootJobs) out() io.Writer {
+	switch {
+	case b.quiet:
 		return io.Discard
+	case b.output != nil:
+		return b.output
 	}
 	return os.Stdout
 }

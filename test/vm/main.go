@@ -10,7 +10,7 @@
 //	go run ./test/vm -suite short
 //
 // Its limits: x86-64 hosts with apt; one VM, with both ends of a veth pair and an rxe device on
-// each. See -help.
+// each, or for suite pair two VMs with a cable. See -help.
 package main
 
 import (
@@ -32,6 +32,7 @@ const usage = `Runs programs in a VM whose Debian kernel has Soft-RoCE: devices 
 
   go run ./test/vm [flags] -- PROGRAM [ARGUMENTS]    run one program, exit with its status
   go run ./test/vm [flags] -suite NAME               build and run all tests of a suite, in one VM
+  go run ./test/vm [flags] -suite pair               the same in two VMs, with a cable between their rxe0
   go test -exec "go run github.com/sdr-rdma/go-sdr/test/vm" PACKAGE
                                                      run the tests of any package (set CGO_ENABLED=0)
 
@@ -121,7 +122,7 @@ func parse(args []string) (*config, []string, error) {
 		f.PrintDefaults()
 	}
 	f.StringVar(&c.kernel, "kernel", "6.1", "kernel `line`: "+strings.Join(kernel.Lines(), " or "))
-	f.StringVar(&c.accel, "accel", "auto", "`mode` of the emulator: kvm, tcg, or auto, which takes kvm when a probe shows that it works")
+	f.StringVar(&c.accel, "accel", "auto", "`mode` of the emulator: kvm, tcg, count (the guest's clock counts instructions), or auto, which takes kvm when a probe shows that it works")
 	f.StringVar(&c.suite, "suite", "", "run a `suite` of tests instead of a program: "+strings.Join(suiteNames(), " or "))
 	f.StringVar(&c.run, "run", "", "with -suite: only the tests that match this `regexp`")
 	f.BoolVar(&c.listOnly, "list", false, "with -suite: list what would run, run nothing")
@@ -129,7 +130,7 @@ func parse(args []string) (*config, []string, error) {
 	f.DurationVar(&c.timeout, "timeout", 10*time.Minute, "time `limit` of the VM, boot included")
 	f.IntVar(&c.memory, "mem", 2048, "memory in `MiB`")
 	f.IntVar(&c.cpus, "cpus", 2, "number of `CPUs`")
-	f.IntVar(&c.mtu, "mtu", 4200, "MTU of the veth pair in `bytes`; path MTU 4096 needs 4176")
+	f.IntVar(&c.mtu, "mtu", 4200, "MTU of the veth pair, or of the cable, in `bytes`; path MTU 4096 needs 4176")
 	f.Var(&c.env, "env", "set a variable of the program, `KEY=VALUE` (may be repeated)")
 	f.Var(&c.files, "file", "copy a file into the VM, `HOST[:GUEST]`; GUEST defaults to /job/files/NAME (may be repeated)")
 	f.Var(&c.packages, "package", "unpack a Debian `package`, as it is in the archive, into the VM (may be repeated)")

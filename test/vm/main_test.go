@@ -5,7 +5,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/test/vm/internal/qemu"
+	"github.com/sdr-rdma/go-sdr/test/vm/internal/vmjob"
 )
 
 func TestParseAsGoTestExecCallsIt(t *testing.T) {
@@ -48,6 +51,34 @@ func TestSuites(t *testing.T) {
 	assert.LessOrEqual(t, limit, 600, "the VM's part of the test command is ten minutes")
 }
 
+// Two VMs print at a time: each line stays whole and tells whose it is.
+func TestMarker(t *testing.T) {
+	var out bytes.Buffer
+	one, two := &marker{out: &out}, &marker{out: &out, mark: "[VM 2] "}
+	for _, w := range []struct {
+		m    *marker
+		text string
+	}{{one, "--- PA"}, {two, "a\nb"}, {one, "SS: TestX\n"}, {two, "c\n\n"}} {
+		n, err := w.m.Write([]byte(w.text))
+		require.NoError(t, err)
+		require.Equal(t, len(w.text), n)
+	}
+	assert.Equal(t, "[VM 2] a\n--- PASS: TestX\n[VM 2] bc\n[VM 2] \n", out.String())
+}
+
+func TestPairEnds(t *testing.T) {
+	b := &suiteBuild{config: &config{mtu: 4200}}
+	base := bootJobs{manifest: vmjob.Manifest{Network: network(b.config), Jobs: []vmjob.Job{{Name: "x", Env: []string{"A=1"}}}}}
+	for i, want := range []string{"SDR_PAIR_PEER=10.8.0.2,fd00:8::2", "SDR_PAIR_PEER=10.8.0.1,fd00:8::1"} {
+		e := b.pairEnd(base, i, nil)
+		assert.Nil(t, e.manifest.Network)
+		assert.Equal(t, 4200, e.manifest.Uplink.MTU)
+		assert.Contains(t, e.manifest.Jobs[0].Env, want)
+		assert.Contains(t, e.manifest.Jobs[0].Env, fmt.Sprintf("SDR_PAIR=%d", i))
+	}
+	assert.Equal(t, []string{"A=1"}, base.manifest.Jobs[0].Env, "the ends share nothing")
+}
+
 func TestEnvironment(t *testing.T) {
 	t.Setenv("SDR_SOMETHING", "x")
 	t.Setenv("UNRELATED", "y")
@@ -76,7 +107,7 @@ func TestAccelFlag(t *testing.T) {
 		t.Skip("the VM runs on amd64 hosts")
 	}
 	_, err := chooseAccel(context.Background(), &config{accel: "xen"}, nil)
-	assert.ErrorContains(t, err, "it must be auto, kvm or tcg")
+	assert.ErrorContains(t, err, "it must be auto, kvm, tcg or count")
 	got, err := chooseAccel(context.Background(), &config{accel: "tcg"}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, qemu.TCG, got)

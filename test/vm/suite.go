@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/sdr-rdma/go-sdr/test/vm/internal/initramfs"
 	"github.com/sdr-rdma/go-sdr/test/vm/internal/vmjob"
@@ -22,19 +23,22 @@ import (
 type suiteEntry struct {
 	// pkg is the import path below the module's.
 	pkg string
-	// full says that the entry belongs to suite full alone.
-	full bool
+	// full says that the entry belongs to suite full and not to short, bench that it belongs to suite
+	// bench, too, pair that it belongs to suite pair alone.
+	full, bench, pair bool
 	// run limits the tests, as go test -run does; empty means all.
 	run string
 	// args are further arguments of the test binary.
 	args []string
 	// program says that pkg is a program, which is run with args, instead of tests.
 	program bool
+	// programs are programs of ours that the tests start, by their path below the module's.
+	programs []string
 	// packages are Debian packages that the tests use, as they are in the archive.
 	packages []string
 	// peers are C programs, built with cc against libibverbs: path in the package -> name in the VM.
 	peers map[string]string
-	// limitSeconds bounds the package's run.
+	// limitSeconds bounds the package's run in the short form; the full one has fullFactor times as long.
 	limitSeconds int
 }
 
@@ -42,10 +46,16 @@ type suiteEntry struct {
 // emulated kernel measures its clock wrongly. The limit of the whole VM is kept by the host.
 const clockError = 3
 
+// fullFactor is how much longer the full form of a package's tests may take.
+const fullFactor = 5
+
 const modulePath = "github.com/sdr-rdma/go-sdr/"
 
 // rdmaCore are the packages with libibverbs, its rxe provider and ibv_devinfo, and their libraries.
 var rdmaCore = []string{"libc6", "libibverbs1", "ibverbs-providers", "ibverbs-utils", "libnl-3-200", "libnl-route-3-200", "libibverbs-dev"}
+
+// perftest are the packages with ib_write_bw, beside rdmaCore.
+var perftest = []string{"perftest", "libibumad3", "libpci3", "librdmacm1", "libudev1", "zlib1g"}
 
 // tracer are the packages with strace and its libraries.
 var tracer = []string{"strace", "libunwind8", "liblzma5"}
@@ -55,15 +65,22 @@ var tracer = []string{"strace", "libunwind8", "liblzma5"}
 var suite = []suiteEntry{
 	{pkg: "verbs", packages: slices.Concat(rdmaCore, tracer), limitSeconds: 240,
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
-	{pkg: "verbs", full: true, run: "^$", args: []string{"-test.bench=.", "-test.benchtime=1x"}, packages: rdmaCore, limitSeconds: 300,
+	{pkg: "verbs", full: true, bench: true, run: "^$", args: []string{"-test.bench=UCWriteImm|SharedReceives", "-test.benchtime=1x"},
+		packages: slices.Concat(rdmaCore, perftest), limitSeconds: 100,
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
 	{pkg: "backend/uc", limitSeconds: 140},
 	{pkg: "backend/softroce", limitSeconds: 160},
+	{pkg: "test/vm/perf", pair: true, programs: []string{"cmd/sdr-perf"}, packages: slices.Concat(rdmaCore, perftest), limitSeconds: 200},
+	{pkg: "test/vm/perf", full: true, run: "TestSideBySide", programs: []string{"cmd/sdr-perf"},
+		packages: slices.Concat(rdmaCore, perftest), limitSeconds: 120},
 	{pkg: "examples/verbs-devinfo", program: true, limitSeconds: 20},
 	{pkg: "examples/verbs-ucping", program: true, limitSeconds: 20},
 }
 
-func suiteNames() []string { return []string{"short", "full"} }
+func suiteNames() []string { return []string{"short", "full", benchSuite, pairSuite} }
+
+// benchSuite compares speeds. With -accel count its result doesn't depend on what else the host does.
+const benchSuite = "bench"
 
 // suiteTags builds the tests of the VM in.
 const suiteTags = "rxe"
@@ -109,11 +126,31 @@ func runSuite(ctx context.Context, c *config) error {
 func selectEntries(name string) []suiteEntry {
 	var entries []suiteEntry
 	for _, e := range suite {
-		if name == "full" || !e.full {
+		if e.belongs(name) {
 			entries = append(entries, e)
 		}
 	}
 	return entries
+}
+
+func (e *suiteEntry) belongs(suite string) bool {
+	switch suite {
+	case pairSuite:
+		return e.pair
+	case benchSuite:
+		return e.bench
+	case "full":
+		return !e.pair
+	}
+	return !e.pair && !e.full
+}
+
+// limit is how long the entry may take by the guest's clock, in seconds.
+func (e *suiteEntry) limit(suite string) int {
+	if suite == "full" {
+		return clockError * e.limitSeconds * fullFactor
+	}
+	return clockError * e.limitSeconds
 }
 
 // suiteBuild gathers the jobs of a suite.
@@ -133,6 +170,11 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 	}
 	if e.program {
 		return b.addProgram(ctx, e)
+	}
+	for _, pkg := range e.programs {
+		if _, err := b.build(ctx, pkg); err != nil {
+			return err
+		}
 	}
 	name := strings.ReplaceAll(e.pkg, "/", "_") + ".test"
 	bin := filepath.Join(b.dir, name)
@@ -155,15 +197,15 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 		}
 	}
 	// A test that hangs is to print its goroutines before the job's own limit kills it.
-	argv := []string{path.Join(vmjob.BinDir, name), "-test.v", fmt.Sprintf("-test.timeout=%ds", clockError*e.limitSeconds-10)}
-	if b.config.suite == "short" {
+	argv := []string{path.Join(vmjob.BinDir, name), "-test.v", fmt.Sprintf("-test.timeout=%ds", e.limit(b.config.suite)-10)}
+	if b.config.suite != "full" {
 		argv = append(argv, "-test.short")
 	}
 	if run := cmp.Or(e.run, b.config.run); run != "" {
 		argv = append(argv, "-test.run="+run)
 	}
 	b.jobs = append(b.jobs, vmjob.Job{Name: e.pkg, Argv: append(argv, e.args...), Dir: work, Env: environment(b.config),
-		LimitSeconds: clockError * e.limitSeconds})
+		LimitSeconds: e.limit(b.config.suite)})
 	return nil
 }
 
@@ -172,16 +214,25 @@ func (b *suiteBuild) addProgram(ctx context.Context, e suiteEntry) error {
 	if b.config.run != "" {
 		return nil // -run chooses tests
 	}
-	bin := filepath.Join(b.dir, path.Base(e.pkg))
-	progress("building " + e.pkg)
-	if err := goBuild(ctx, bin, modulePath+e.pkg); err != nil {
+	guest, err := b.build(ctx, e.pkg)
+	if err != nil {
 		return err
 	}
-	guest := path.Join(vmjob.BinDir, path.Base(e.pkg))
-	b.step(func(a *initramfs.Writer) error { return a.Program(guest, bin) })
 	b.jobs = append(b.jobs, vmjob.Job{Name: e.pkg, Argv: append([]string{guest}, e.args...), Dir: "/", Env: environment(b.config),
-		LimitSeconds: clockError * e.limitSeconds})
+		LimitSeconds: e.limit(b.config.suite)})
 	return nil
+}
+
+// build builds a program and returns its path in the VM.
+func (b *suiteBuild) build(ctx context.Context, pkg string) (guest string, err error) {
+	bin := filepath.Join(b.dir, path.Base(pkg))
+	progress("building " + pkg)
+	if err := goBuild(ctx, bin, modulePath+pkg); err != nil {
+		return "", err
+	}
+	guest = path.Join(vmjob.BinDir, path.Base(pkg))
+	b.step(func(a *initramfs.Writer) error { return a.Program(guest, bin) })
+	return guest, nil
 }
 
 func isDir(p string) bool {
@@ -208,8 +259,8 @@ func (b *suiteBuild) addPeer(ctx context.Context, source, name string) error {
 
 // run boots the VM and reports each package.
 func (b *suiteBuild) run(ctx context.Context) error {
-	var failed []string
-	status, err := boot(ctx, b.config, b.prepared, bootJobs{
+	var failed failures
+	jobs := bootJobs{
 		manifest: vmjob.Manifest{Modules: b.prepared.kernel.Modules, Network: network(b.config), Jobs: b.jobs},
 		limit:    b.config.timeout,
 		add: func(a *initramfs.Writer) error {
@@ -221,19 +272,36 @@ func (b *suiteBuild) run(ctx context.Context) error {
 			}
 			return nil
 		},
-		event: func(e vmjob.Event) {
-			if e.Kind == vmjob.Exit && e.Status != 0 {
-				failed = append(failed, strings.TrimSpace(fmt.Sprintf("%s (status %d) %s", e.Job, e.Status, e.Message)))
-			}
-		},
-	})
+		event: failed.event,
+	}
+	status, err := 0, error(nil)
+	if b.config.suite == pairSuite {
+		status, err = b.runPair(ctx, jobs)
+	} else {
+		status, err = boot(ctx, b.config, b.prepared, jobs)
+	}
 	switch {
 	case err != nil:
 		return err
 	case status != 0:
-		progress("FAILED on kernel " + b.prepared.kernel.Release + ": " + strings.Join(failed, ", "))
+		progress("FAILED on kernel " + b.prepared.kernel.Release + ": " + strings.Join(failed.jobs, ", "))
 		return exitError(1)
 	}
 	progress(fmt.Sprintf("suite %s passed on kernel %s: %d packages", b.config.suite, b.prepared.kernel.Release, len(b.jobs)))
 	return nil
+}
+
+// failures gathers the jobs that failed, in one VM or in two.
+type failures struct {
+	mu   sync.Mutex
+	jobs []string // +checklocks:mu
+}
+
+func (f *failures) event(e vmjob.Event) {
+	if e.Kind != vmjob.Exit || e.Status == 0 {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.jobs = append(f.jobs, strings.TrimSpace(fmt.Sprintf("%s (status %d) %s", e.Job, e.Status, e.Message)))
 }

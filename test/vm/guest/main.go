@@ -64,6 +64,9 @@ func run() error {
 	if err := setUpNetwork(m.Network); err != nil {
 		return err
 	}
+	if err := setUpUplink(m.Uplink); err != nil {
+		return err
+	}
 	report(vmjob.Event{Kind: vmjob.Ready})
 	for _, j := range m.Jobs {
 		report(vmjob.Event{Kind: vmjob.Start, Job: j.Name})

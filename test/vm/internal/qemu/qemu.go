@@ -35,8 +35,10 @@ type Machine struct {
 	CPUs           int
 	// Append is added to the kernel's command line.
 	Append string
-	// Args are further arguments of QEMU, such as a network device.
-	Args []string
+	// Cable, when not nil, is one of a pair of connected stream sockets: the VM has a network
+	// interface whose packets go through it. MAC is that interface's address.
+	Cable *os.File
+	MAC   string
 	// Output receives the jobs' output while they run.
 	Output io.Writer
 	// Event is called for each event, from one goroutine.
@@ -49,15 +51,24 @@ type Accel string
 const (
 	KVM Accel = "kvm"
 	TCG Accel = "tcg"
+	// Count is TCG with one thread, whose guest's clock counts instructions, one nanosecond each: what
+	// programs measure inside doesn't depend on what else the host does, and repeats.
+	Count Accel = "count"
 )
 
 func (a Accel) args() []string {
-	if a == KVM {
+	switch a {
+	case KVM:
 		return []string{"-accel", "kvm", "-cpu", "host"}
+	case Count:
+		return []string{"-accel", "tcg,thread=single,tb-size=512", "-icount", "shift=0,sleep=off", "-cpu", "max,-erms,-pclmulqdq"}
 	}
 	// Emulated ERMS and PCLMUL make the copies and checksums of rxe twice as slow as plain loops.
 	return []string{"-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-erms,-pclmulqdq"}
 }
+
+// firstExtraFile is the descriptor of the first of exec.Cmd's ExtraFiles.
+const firstExtraFile = 3
 
 const kernelArgs = "console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable no_timer_check"
 
@@ -71,7 +82,11 @@ func (m *Machine) args(ports [3]string) []string {
 	for i, p := range ports {
 		a = append(a, "-chardev", fmt.Sprintf("file,id=s%d,path=%s", i, p), "-serial", fmt.Sprintf("chardev:s%d", i))
 	}
-	return append(a, m.Args...)
+	if m.Cable != nil {
+		a = append(a, "-netdev", fmt.Sprintf("socket,id=cable,fd=%d", firstExtraFile+len(ports)),
+			"-device", "virtio-net-pci,romfile=,netdev=cable,mac="+m.MAC)
+	}
+	return a
 }
 
 // Run boots the VM and returns when it is off. Cancelling ctx ends it. The error says why init's
@@ -95,6 +110,9 @@ func (m *Machine) Run(ctx context.Context) error {
 	var stderr strings.Builder
 	cmd := exec.CommandContext(ctx, Program, m.args([3]string{"/proc/self/fd/3", "/proc/self/fd/4", "/proc/self/fd/5"})...)
 	cmd.ExtraFiles = writers[:]
+	if m.Cable != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, m.Cable)
+	}
 	cmd.Stderr = &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

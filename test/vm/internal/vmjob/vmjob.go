@@ -31,6 +31,8 @@ type Manifest struct {
 	Modules []string `json:"modules"`
 	// Network describes the links made before the first job; nil leaves only lo.
 	Network *Network `json:"network,omitempty"`
+	// Uplink is the cable to another VM; nil for none.
+	Uplink *Uplink `json:"uplink,omitempty"`
 	// Jobs run one after another, whatever the status of those before.
 	Jobs []Job `json:"jobs"`
 }
