@@ -64,9 +64,8 @@ func (c *stepContext) findFuzzTargets() (map[string][]string, error) {
 	if err == nil || len(found) == 0 {
 		return found, err
 	}
-	c.result.failed++ // one package that doesn't compile should not hide what the fuzzer finds in others
-	c.printf("%s: FAIL go test -list: %v", c.name, err)
-	c.dump(buildOutput(out))
+	// One package that doesn't compile should not hide what the fuzzer finds in others.
+	c.fail(fmt.Sprintf("go test -list: %v", err), buildOutput(out))
 	return found, nil
 }
 
@@ -114,9 +113,7 @@ func (c *stepContext) fuzzOne(t fuzzTarget, d time.Duration) {
 		// more than a target has, and finds nothing where goroutines make the coverage vary.
 		"-test.fuzzminimizetime=20x", "-test.fuzzcachedir="+filepath.Join(c.tmp, "corpus"))
 	if err != nil {
-		c.result.failed++
-		c.printf("%s: FAIL %s %s: %v", c.name, t.pkg, t.name, err)
-		c.dump(out.String())
+		c.fail(fmt.Sprintf("%s %s: %v", t.pkg, t.name, err), out.String())
 		return
 	}
 	c.result.passed++

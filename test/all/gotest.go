@@ -126,13 +126,11 @@ func (r *testReader) test(id testID, e testEvent) {
 			r.c.printf("%s: pass %s %s (%.2fs)", r.c.name, folder(id.pkg), id.test, e.Elapsed)
 		}
 	case "fail":
-		r.c.result.failed++
 		if r.failures == nil {
 			r.failures = map[string]int{}
 		}
 		r.failures[id.pkg]++
-		r.c.printf("%s: FAIL %s %s (%.2fs)", r.c.name, folder(id.pkg), id.test, e.Elapsed)
-		r.c.dump(r.take(id))
+		r.c.fail(fmt.Sprintf("%s %s (%.2fs)", folder(id.pkg), id.test, e.Elapsed), r.take(id))
 	case "skip":
 		r.c.result.skips = append(r.c.result.skips, skip{folder(id.pkg), id.test, skipReason(r.take(id))})
 	}
@@ -150,20 +148,20 @@ func (r *testReader) pkg(id testID, e testEvent) {
 		r.c.printf("%s: FAIL %s (%.1fs)", r.c.name, folder(id.pkg), e.Elapsed)
 		r.c.dump(r.take(testID{pkg: e.FailedBuild}))
 		if r.failures[id.pkg] == 0 { // it didn't build, or ended outside a test: a panic, os.Exit, the time limit
-			r.c.result.failed++
-			r.dumpUnfinished(id.pkg)
-			r.c.dump(r.take(id))
+			r.c.fail(folder(id.pkg)+", outside of a test", r.takeUnfinished(id.pkg)+r.take(id))
 		}
 	}
 }
 
-// dumpUnfinished prints the output of tests that were running when their package ended.
-func (r *testReader) dumpUnfinished(pkg string) {
+// takeUnfinished is the output of tests that were running when their package ended.
+func (r *testReader) takeUnfinished(pkg string) string {
+	var b strings.Builder
 	for id := range r.output {
 		if id.pkg == pkg && id.test != "" {
-			r.c.dump(r.take(id))
+			b.WriteString(r.take(id))
 		}
 	}
+	return b.String()
 }
 
 // printRunning names the tests that were running when time was up, the longest first.

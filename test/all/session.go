@@ -60,8 +60,12 @@ type result struct {
 	unavailable    string // why the step could do nothing, where that is no failure
 	passed, failed int
 	skips          []skip
+	failures       []failure
 	took           time.Duration
 }
+
+// A failure is a test that failed, or a package that ended outside of a test.
+type failure struct{ what, output string }
 
 func (r result) ok() bool { return r.err == nil && r.failed == 0 }
 
@@ -182,8 +186,25 @@ func (s *session) conclude(results []result) int {
 		}
 	}
 	tw.Flush()
+	s.repeatFailures(results)
 	fmt.Fprintf(s.out, "\n%d passed, %d failed\n", passed, failed)
 	return status
+}
+
+// failureLines bounds what is repeated of a test's output: its last lines say what failed.
+const failureLines = 25
+
+// repeatFailures says again what failed, where whoever sees only the end of the log finds it.
+func (s *session) repeatFailures(results []result) {
+	for _, r := range results {
+		for _, f := range r.failures {
+			fmt.Fprintf(s.out, "\n%s: FAIL %s\n", r.step.name, f.what)
+			lines := strings.Split(strings.TrimRight(f.output, "\n"), "\n")
+			for _, line := range lines[max(0, len(lines)-failureLines):] {
+				fmt.Fprintf(s.out, "    %s\n", line)
+			}
+		}
+	}
 }
 
 // count is the tests of a step; a step that has none, or whose failure is not a test's, counts

@@ -57,6 +57,33 @@ func TestCountAndStatus(t *testing.T) {
 	}
 }
 
+// Whoever is shown only the end of a log must find there what failed.
+func TestFailuresAreRepeatedAtTheEnd(t *testing.T) {
+	_, out := runFake(t, context.Background(), options{},
+		step{name: "unit", budget: time.Minute, run: func(c *stepContext) error {
+			c.fail("sdr TestX", strings.Repeat("goroutine\n", 1000)+"want 1, got 2\n")
+			return nil
+		}},
+		step{name: "later", budget: time.Minute, run: func(c *stepContext) error { return nil }})
+	_, end, found := strings.Cut(out, "STEP ")
+	require.True(t, found)
+	require.Contains(t, end, "unit: FAIL sdr TestX")
+	require.Contains(t, end, "want 1, got 2")
+	require.Less(t, strings.Count(end, "\n"), 40)
+	require.Equal(t, "1 passed, 1 failed", lastLine(out))
+}
+
+func TestAllowedSkipsAreFolded(t *testing.T) {
+	const declared = "x.go:1: never (Caps.Virtual)"
+	_, out := runFake(t, context.Background(), options{ci: true}, step{name: "unit", budget: time.Minute, run: func(c *stepContext) error {
+		c.result.skips = []skip{{"backend/sim", "TestConformance/a", declared}, {"backend/sim", "TestConformance/b", declared}}
+		c.result.passed = 1
+		return nil
+	}})
+	require.Contains(t, out, "TestConformance/a, TestConformance/b")
+	require.Equal(t, "1 passed, 0 failed", lastLine(out))
+}
+
 func TestUnavailableIsNoFailureAndNoTest(t *testing.T) {
 	status, out := runFake(t, context.Background(), options{}, step{name: "newest", budget: time.Minute,
 		prepare: func(c *stepContext) error { c.result.unavailable = "offline"; return nil },
@@ -89,7 +116,8 @@ func TestSkipIsAFailureInCIOnly(t *testing.T) {
 
 	status, out = runFake(t, context.Background(), options{ci: true}, s)
 	require.Equal(t, statusFailed, status)
-	require.Contains(t, out, "SKIPPED verbs TestProbe, which is a failure in CI: no compiler")
+	require.Contains(t, out, "FAIL verbs TestProbe: skipped, which is a failure in CI")
+	require.Contains(t, out, "no compiler")
 	require.Equal(t, "1 passed, 1 failed", lastLine(out))
 }
 
@@ -107,6 +135,10 @@ func TestAllowedSkips(t *testing.T) {
 	_, ok = findAllowed(nil, "unit", skip{"backend/sim", "TestConformance/x/wait", "poll.go:62: no time"})
 	require.False(t, ok)
 	_, ok = findAllowed(nil, "unit", skip{"verbs", "TestOther", "(Caps.Virtual)"})
+	require.False(t, ok)
+	_, ok = findAllowed(nil, "unit", skip{"internal/erasure", "TestX/kernels", "x_test.go:23: this CPU has no AVX-512 with GFNI"})
+	require.True(t, ok)
+	_, ok = findAllowed(nil, "unit", skip{"sdr", "TestX", "x_test.go:23: this CPU has no AVX-512 with GFNI"})
 	require.False(t, ok)
 	for _, a := range allowedSkips {
 		require.NotEmpty(t, a.why, "%v", a)

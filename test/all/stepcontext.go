@@ -23,19 +23,45 @@ type stepContext struct {
 // A skip is a test that skipped itself.
 type skip struct{ pkg, test, reason string }
 
+// fail counts and prints something that failed; the end of the run says it once more.
+func (c *stepContext) fail(what, output string) {
+	c.result.failed++
+	c.result.failures = append(c.result.failures, failure{what, output})
+	c.printf("%s: FAIL %s", c.name, what)
+	c.dump(output)
+}
+
 // judgeSkips prints the skips, and makes those that CI doesn't allow failures.
 func (c *stepContext) judgeSkips() {
+	var allowed []skip
 	for _, s := range c.result.skips {
-		why, allowed := findAllowed(allowedSkips, c.name, s)
+		why, ok := findAllowed(allowedSkips, c.name, s)
 		switch {
-		case allowed:
-			c.printf("%s: skipped %s %s, which is allowed: %s", c.name, s.pkg, s.test, why)
+		case ok:
+			allowed = append(allowed, skip{s.pkg, s.test, why})
 		case c.options.ci:
-			c.result.failed++
-			c.printf("%s: SKIPPED %s %s, which is a failure in CI: %s", c.name, s.pkg, s.test, s.reason)
+			c.fail(fmt.Sprintf("%s %s: skipped, which is a failure in CI", s.pkg, s.test), s.reason)
 		default:
 			c.printf("%s: skipped %s %s: %s", c.name, s.pkg, s.test, s.reason)
 		}
+	}
+	c.printAllowed(allowed)
+}
+
+// printAllowed prints one line for all tests of a package that were skipped for one reason.
+func (c *stepContext) printAllowed(skips []skip) {
+	type group struct{ pkg, why string }
+	tests := map[group][]string{}
+	var order []group
+	for _, s := range skips {
+		g := group{s.pkg, s.reason}
+		if tests[g] == nil {
+			order = append(order, g)
+		}
+		tests[g] = append(tests[g], s.test)
+	}
+	for _, g := range order {
+		c.printf("%s: skipped in %s, which is allowed: %s: %s", c.name, g.pkg, g.why, strings.Join(tests[g], ", "))
 	}
 }
 

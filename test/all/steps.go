@@ -44,13 +44,13 @@ func steps(root string) []step {
 			run:   crossBuild,
 		},
 		{
-			name: "unit", budget: 3 * time.Minute,
+			name: "unit", budget: 5 * time.Minute, // two minutes on a quiet machine
 			about: "go test ./... without cgo",
 			needs: []need{cCompiler, kernelHeaders},
 			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, "./...") },
 		},
 		{
-			name: "race", budget: 8 * time.Minute,
+			name: "race", budget: 11 * time.Minute, // five and a half on a quiet machine
 			about: "go test -race ./...",
 			needs: []need{cCompiler, kernelHeaders},
 			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=1"}, "-race", "./...") },
@@ -73,6 +73,13 @@ func steps(root string) []step {
 			run:     fuzz,
 		},
 		{
+			name: "grid", budget: 14 * time.Minute, // five on a quiet machine
+			about: "a fiftieth of the completion-time grids, in virtual time, against golden values",
+			run: func(c *stepContext) error {
+				return c.goTest([]string{"CGO_ENABLED=0"}, "-tags=grid", "-run=TestGolden", "./test/grid")
+			},
+		},
+		{
 			name: "soak", budget: 3 * time.Minute,
 			about: "the whole stack over real sockets with every fault on, for two minutes",
 			run: func(c *stepContext) error {
@@ -80,25 +87,60 @@ func steps(root string) []step {
 			},
 		},
 	}
+	if exists(filepath.Join(root, "test", "peers", "go.mod")) {
+		all = append(all, step{
+			name: "peers", budget: 3 * time.Minute,
+			about: "the benchmark beside TCP, QUIC and SRT, a module of its own: go vet and a short run",
+			prepare: func(c *stepContext) error {
+				return c.check([]string{"CGO_ENABLED=0"}, "go", "-C", "test/peers", "vet", "./...")
+			},
+			run: func(c *stepContext) error {
+				// One package at a time: each has threads with real-time priority that poll.
+				return c.readTests([]string{"CGO_ENABLED=0"}, "go", "-C", "test/peers", "test", "-json", "-count=1", "-p=1", "-timeout=170s", "./...")
+			},
+		})
+	}
 	if exists(filepath.Join(root, "test", "vm", "main.go")) {
+		inVM := []need{
+			{program: "qemu-system-x86_64", packages: []string{"qemu-system-x86"}},
+			{program: "xz", packages: []string{"xz-utils"}},
+			{program: "zstd", packages: []string{"zstd"}},
+			cCompiler, kernelHeaders,
+		}
 		all = append(all, step{
 			name: "vm", budget: 10 * time.Minute,
 			about: "tests on a stock Debian kernel with Soft-RoCE, in QEMU",
-			needs: []need{
-				{program: "qemu-system-x86_64", packages: []string{"qemu-system-x86"}},
-				{program: "xz", packages: []string{"xz-utils"}},
-				{program: "zstd", packages: []string{"zstd"}},
-				cCompiler, kernelHeaders,
-			},
+			needs: inVM,
 			// Fetches kernels and packages, and compiles.
 			prepare: func(c *stepContext) error {
 				return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-prepare")
 			},
 			run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short") },
+		}, step{
+			name: "vm-newer", budget: 8 * time.Minute,
+			about: "the same on the newer of the kernels that the VM has",
+			needs: inVM,
+			prepare: func(c *stepContext) error {
+				return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-kernel", newerKernel, "-prepare")
+			},
+			run: func(c *stepContext) error {
+				return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short", "-kernel", newerKernel)
+			},
+		}, step{
+			name: "vm-pair", budget: 5 * time.Minute,
+			about: "sdr-perf between two such VMs, over a bad link and beside ib_write_bw",
+			needs: inVM,
+			prepare: func(c *stepContext) error {
+				return c.check(nil, "go", "run", "./test/vm", "-suite", "pair", "-prepare")
+			},
+			run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "pair") },
 		})
 	}
 	return all
 }
+
+// newerKernel is a line of kernels (test/vm -kernel) beside the VM's default, 6.1.
+const newerKernel = "6.12"
 
 var (
 	cCompiler     = need{program: "gcc", packages: []string{"gcc", "libc6-dev"}}

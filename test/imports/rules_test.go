@@ -20,6 +20,7 @@ type rule struct {
 var rules = []rule{
 	{
 		in:     []string{"./sdr/...", "./reliability/...", "./dpa/...", "./internal/bitmap/..."},
+		notIn:  []string{"./reliability/schemetest/conntest"}, // the suite runs schemes on simulated devices
 		forbid: []string{"./backend/...", "./verbs/..."},
 		allow:  []string{"./backend"},
 		why:    "the SDK runs on any device: it knows the contract, no concrete backend and no verbs",

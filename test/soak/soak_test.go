@@ -27,6 +27,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
@@ -86,6 +87,7 @@ func session(t *testing.T, seed uint64, count *tally) {
 		func() (scheme.Scheme, error) { return sr.New(sr.Config{Mode: sr.NACK}) },
 		func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.MDS, K: 16, M: 4}) },
 		func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.XOR, K: 8, M: 2}) },
+		func() (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) },
 	}
 	e := open(t, rng, schemes[rng.IntN(len(schemes))])
 	defer e.close(t)
