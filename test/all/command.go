@@ -28,21 +28,30 @@ func (c *stepContext) exec(env []string, stdout, stderr io.Writer, argv ...strin
 }
 
 func (c *stepContext) execIn(dir string, env []string, stdout, stderr io.Writer, argv ...string) error {
+	cmd := c.command(dir, env, argv...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	return c.run(cmd)
+}
+
+func (c *stepContext) command(dir string, env []string, argv ...string) *exec.Cmd {
 	c.trace(env, argv)
 	cmd := exec.CommandContext(c.ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "TMPDIR="+c.tmp)
 	cmd.Env = append(cmd.Env, env...)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = grace
+	return cmd
+}
+
+func (c *stepContext) run(cmd *exec.Cmd) error {
 	err := cmd.Run()
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // ESRCH: the usual case
 	}
 	if left := killOrphans(); len(left) > 0 && c.ctx.Err() == nil {
-		c.printf("%s: ended processes that %s had left behind: %s", c.name, argv[0], strings.Join(left, ", "))
+		c.printf("%s: ended processes that %s had left behind: %s", c.name, cmd.Args[0], strings.Join(left, ", "))
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -104,20 +105,44 @@ func fuzzTime(left time.Duration, targets int) time.Duration {
 	return max(left/time.Duration(targets)-fuzzOverhead, minFuzzTime).Truncate(100 * time.Millisecond)
 }
 
+// fuzzOne ends the fuzzer by an interrupt, as a person would, and not by -test.fuzztime: until Go 1.27
+// a run that ends by that option may fail with "context deadline exceeded" (go.dev/issue/75804).
 func (c *stepContext) fuzzOne(t fuzzTarget, d time.Duration) {
-	var out bytes.Buffer
 	start := time.Now()
-	err := c.execIn(filepath.Join(c.root, t.pkg), nil, &out, &out, t.binary, "-test.run=^$",
-		"-test.fuzz=^"+t.name+"$", "-test.fuzztime="+d.String(),
+	cmd := c.command(filepath.Join(c.root, t.pkg), nil, t.binary, "-test.run=^$", "-test.fuzz=^"+t.name+"$",
 		// By default an input that covers something new is made smaller for up to a minute, which is
 		// more than a target has, and finds nothing where goroutines make the coverage vary.
 		"-test.fuzzminimizetime=20x", "-test.fuzzcachedir="+filepath.Join(c.tmp, "corpus"))
-	if err != nil {
-		c.fail(fmt.Sprintf("%s %s: %v", t.pkg, t.name, err), out.String())
-		return
+	out := fuzzOutput{begins: func() {
+		time.AfterFunc(d, func() { _ = cmd.Process.Signal(os.Interrupt) }) // may have ended with a finding
+	}}
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := c.run(cmd)
+	execs := lastExecs(out.buf.String())
+	switch {
+	case err != nil:
+		c.fail(fmt.Sprintf("%s %s: %v", t.pkg, t.name, err), out.buf.String())
+	case execs == "":
+		c.fail(fmt.Sprintf("%s %s: tried nothing in %v", t.pkg, t.name, d), out.buf.String())
+	default:
+		c.result.passed++
+		c.printf("%s: ok   %s %s (%.1fs%s)", c.name, t.pkg, t.name, time.Since(start).Seconds(), execs)
 	}
-	c.result.passed++
-	c.printf("%s: ok   %s %s (%.1fs%s)", c.name, t.pkg, t.name, time.Since(start).Seconds(), lastExecs(out.String()))
+}
+
+// fuzzOutput keeps what the fuzzer prints. It calls begins with the first of it, which comes once the
+// fuzzer listens for interrupts.
+type fuzzOutput struct {
+	buf    bytes.Buffer
+	begins func()
+}
+
+func (o *fuzzOutput) Write(p []byte) (int, error) {
+	if o.begins != nil {
+		o.begins()
+		o.begins = nil
+	}
+	return o.buf.Write(p)
 }
 
 // lastExecs finds how many inputs the fuzzer has tried.
