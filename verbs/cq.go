@@ -126,7 +126,11 @@ func (q *CQ) Poll(dst []WC) (int, error) {
 	ready := q.ring.Ready()
 	n := min(ready, len(dst))
 	for i := range n {
-		readWC(&dst[i], q.ring.At(i))
+		wc := &dst[i]
+		rxe.Read(&q.ring, i, wc)
+		if wc.Flags&WCWithImm != 0 {
+			wc.Imm = fromNetwork(wc.Imm)
+		}
 	}
 	// A completion can only have been lost while the ring was full, so ask no more often than that.
 	full := ready == q.ring.Capacity() || n > 0 && q.ring.Full()
@@ -140,18 +144,6 @@ func (q *CQ) Poll(dst []WC) (int, error) {
 		return n, ErrCQOverflow
 	}
 	return n, nil
-}
-
-// readWC copies a completion out of the ring, field by field: as one value it would take a way round
-// through the stack.
-func readWC(dst *WC, w *uapi.Wc) {
-	dst.WRID, dst.Status, dst.Opcode, dst.ByteLen = w.WrId, WCStatus(w.Status), WCOpcode(w.Opcode), w.ByteLen
-	dst.Imm = w.Ex
-	if WCFlags(w.WcFlags)&WCWithImm != 0 {
-		dst.Imm = fromNetwork(w.Ex)
-	}
-	dst.QPN, dst.SrcQP, dst.Flags, dst.VendorErr = w.QpNum, w.SrcQp, WCFlags(w.WcFlags), w.VendorErr
-	dst.PKeyIndex, dst.SLID, dst.SL, dst.DLIDPathBits = w.PkeyIndex, w.Slid, w.Sl, w.DlidPathBits
 }
 
 // fromNetwork turns a big-endian word, loaded as it lies in memory, into a number, and back. All

@@ -37,13 +37,14 @@ func (q *QP) PostSend(wrs []SendWR) (int, error) {
 }
 
 func (q *QP) fillSends(wrs []SendWR) (int, error) {
-	for i := range wrs {
+	for i := 0; ; i++ {
+		i += q.fillPlain(wrs[i:])
+		if i == len(wrs) {
+			return i, nil
+		}
 		wr := &wrs[i]
-		plain := q.isPlainWrite(wr)
-		if !plain {
-			if bad := q.checkSend(wr); bad != "" {
-				return i, &PostError{Index: i, Err: bad}
-			}
+		if bad := q.checkSend(wr); bad != "" {
+			return i, &PostError{Index: i, Err: bad}
 		}
 		w, ok := q.sq.NextSend()
 		if !ok {
@@ -52,20 +53,38 @@ func (q *QP) fillSends(wrs []SendWR) (int, error) {
 		w.WrId, w.Opcode, w.SendFlags, w.Ex = wr.WRID, uint32(wr.Opcode), uint32(wr.Flags), fromNetwork(wr.Imm)
 		w.Ssn = q.ssn
 		q.ssn++
-		if plain {
-			w.SetRDMA(wr.RemoteAddr, wr.RKey)
-			w.SetSGE(wr.Local.Addr, wr.Local.Length, wr.Local.LKey)
-			continue
-		}
 		q.fillSend(w, wr)
 	}
-	return len(wrs), nil
+}
+
+// fillPlain fills in the plain writes with which wrs begins, as far as there is room, and returns their
+// number. What is decided for each batch here is decided for each request in fillSends.
+func (q *QP) fillPlain(wrs []SendWR) int {
+	if q.typ == UD {
+		return 0
+	}
+	wrs = wrs[:q.sq.Room(len(wrs))]
+	first, n := q.ssn, 0
+	for i := range wrs {
+		wr := &wrs[i]
+		if !wr.isPlainWrite() {
+			break
+		}
+		w := q.sq.SendAt(i)
+		w.WrId, w.Opcode, w.SendFlags, w.Ex = wr.WRID, uint32(wr.Opcode), uint32(wr.Flags), fromNetwork(wr.Imm)
+		w.SetWrite(wr.RemoteAddr, wr.RKey, first+uint32(i))
+		w.SetSGE(wr.Local.Addr, wr.Local.Length, wr.Local.LKey)
+		n = i + 1
+	}
+	q.ssn = first + uint32(n)
+	q.sq.Take(n)
+	return n
 }
 
 // isPlainWrite tells the request that nearly all messages are, and with which nothing can be wrong: an
 // RDMA write of one piece of memory.
-func (q *QP) isPlainWrite(wr *SendWR) bool {
-	return wr.Opcode <= OpRDMAWriteWithImm && wr.Flags&SendInline == 0 && wr.SG == nil && wr.Local.Length > 0 && q.typ != UD
+func (wr *SendWR) isPlainWrite() bool {
+	return wr.Opcode <= OpRDMAWriteWithImm && wr.Flags&SendInline == 0 && wr.SG == nil && wr.Local.Length > 0
 }
 
 // checkSend finds what would be wrong with a request before it takes a place in the queue.

@@ -20,11 +20,13 @@ import (
 
 // The traffic of the comparison: one packet a message, as sdr sends.
 const (
-	benchMessages = 8000
+	benchMessages = 32000
 	benchSize     = 4096
-	benchBatch    = 32
 	benchRuns     = 5
 )
+
+// benchBatches are how many messages one post takes, and one doorbell: 64 is what backend/uc does.
+var benchBatches = []int{32, 64, 256}
 
 // BenchmarkUCWriteImm compares our sender with the same loop in C over libibverbs, and with
 // perftest's ib_write_bw at its defaults (plain writes, one a post). All three are processes of
@@ -32,9 +34,15 @@ const (
 // then in the other. The receiver has posted all its receives and sleeps, so that only senders and the
 // kernel run. It reports the medians of messages per second, and of ours to each of the others.
 func BenchmarkUCWriteImm(b *testing.B) {
+	for _, batch := range benchBatches {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) { compareSenders(b, batch) })
+	}
+}
+
+func compareSenders(b *testing.B, batch int) {
 	senders := []struct {
 		name string
-		rate func(*testing.B) float64
+		rate func(b *testing.B, batch int) float64
 	}{{"ours", ourRate}, {"libibverbs", libibverbsRate}, {"ib_write_bw", perftestRate}}
 	rates := make([][]float64, len(senders))
 	for round := range benchRuns {
@@ -42,7 +50,7 @@ func BenchmarkUCWriteImm(b *testing.B) {
 			if round%2 == 1 {
 				i = len(senders) - 1 - i
 			}
-			rates[i] = append(rates[i], senders[i].rate(b))
+			rates[i] = append(rates[i], senders[i].rate(b, batch))
 		}
 	}
 	b.ReportMetric(0, "ns/op")
@@ -77,9 +85,9 @@ func onCPU(b *testing.B, start func()) {
 }
 
 // senderRate lets a sender send to a receiver that holds all it gets.
-func senderRate(b *testing.B, cmd *exec.Cmd) float64 {
+func senderRate(b *testing.B, cmd *exec.Cmd, batch int) float64 {
 	b.Helper()
-	r := launch(b, devB, "hold", benchMessages, benchSize, benchBatch)
+	r := launch(b, devB, "hold", benchMessages, benchSize, batch)
 	defer r.kill()
 	var s *peer
 	onCPU(b, func() { s = launchProgram(b, cmd) })
@@ -98,20 +106,20 @@ func senderRate(b *testing.B, cmd *exec.Cmd) float64 {
 	return benchMessages / (ns / 1e9)
 }
 
-func libibverbsRate(b *testing.B) float64 {
-	cmd := exec.Command("/job/bin/ucpeer", devA, "send", fmt.Sprint(benchMessages), fmt.Sprint(benchSize), fmt.Sprint(benchBatch))
+func libibverbsRate(b *testing.B, batch int) float64 {
+	cmd := exec.Command("/job/bin/ucpeer", devA, "send", fmt.Sprint(benchMessages), fmt.Sprint(benchSize), fmt.Sprint(batch))
 	cmd.Env = append(os.Environ(), "UCPEER_NO_FILL=1")
-	return senderRate(b, cmd)
+	return senderRate(b, cmd, batch)
 }
 
-func ourRate(b *testing.B) float64 {
+func ourRate(b *testing.B, batch int) float64 {
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %d", senderEnv, devA, benchMessages, benchSize, benchBatch))
-	return senderRate(b, cmd)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %d %d", senderEnv, devA, benchMessages, benchSize, batch))
+	return senderRate(b, cmd, batch)
 }
 
 // perftestRate is what ib_write_bw reports of itself.
-func perftestRate(b *testing.B) float64 {
+func perftestRate(b *testing.B, _ int) float64 {
 	args := func(dev string, more ...string) []string {
 		return append([]string{"-d", dev, "-x", "0", "-c", "UC", "-s", fmt.Sprint(benchSize), "-n", fmt.Sprint(benchMessages), "-F"}, more...)
 	}

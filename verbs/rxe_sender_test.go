@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -88,13 +90,15 @@ func (s *sender) create(ctx *verbs.Context) error {
 // send is the loop that is measured.
 func (s *sender) send(addr uint64, rkey uint32) error {
 	wrs, wcs := make([]verbs.SendWR, s.batch), make([]verbs.WC, 256)
+	mem, batch, size := s.mr.SGE(0, s.size), uint32(s.batch), uint64(s.size)
 	for sent := 0; sent < s.messages; {
 		n := min(s.batch, s.messages-sent)
-		for i := range n {
-			off := int(uint32(sent+i)%uint32(s.batch)) * s.size
+		for i := range wrs[:n] {
+			off := uint64(uint32(sent+i)%batch) * size
 			wr := &wrs[i]
 			wr.Opcode, wr.Flags, wr.Imm = verbs.OpRDMAWriteWithImm, verbs.SendSignaled, uint32(sent+i)
-			wr.Local, wr.RemoteAddr, wr.RKey = s.mr.SGE(off, s.size), addr+uint64(off), rkey
+			wr.Local.Addr, wr.Local.Length, wr.Local.LKey = mem.Addr+off, mem.Length, mem.LKey
+			wr.RemoteAddr, wr.RKey = addr+off, rkey
 		}
 		k, err := s.qp.PostSend(wrs[:n])
 		if err != nil {
@@ -110,7 +114,9 @@ func (s *sender) send(addr uint64, rkey uint32) error {
 					return errors.New(wcs[i].Status.String())
 				}
 			}
-			done += got
+			if done += got; got == 0 {
+				_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // to the kernel's thread that sends, where there is one
+			}
 		}
 		sent += k
 	}

@@ -27,10 +27,13 @@ type fanIn struct {
 // fanInQPs is the default of channels times generations.
 const fanInQPs = 16
 
+// fanInBatch is how many messages one post takes.
+const fanInBatch = 32
+
 func newFanIn(tb testing.TB, srq bool) *fanIn {
-	const depth = fanInQPs * benchBatch
+	const depth = fanInQPs * fanInBatch
 	c := endConfig{typ: verbs.UC, depth: depth}
-	f := &fanIn{a: newEnd(tb, devA, c), index: map[uint32]int{}, wcs: make([]verbs.WC, benchBatch), wrs: make([]verbs.RecvWR, depth)}
+	f := &fanIn{a: newEnd(tb, devA, c), index: map[uint32]int{}, wcs: make([]verbs.WC, fanInBatch), wrs: make([]verbs.RecvWR, depth)}
 	c.srq = srq
 	f.b = newEnd(tb, devB, c)
 	f.refill = make([]int, fanInQPs)
@@ -42,7 +45,7 @@ func newFanIn(tb testing.TB, srq bool) *fanIn {
 		connect(tb, &a, &b, verbs.MTU4096)
 		f.from, f.to = append(f.from, a.qp), append(f.to, b.qp)
 		f.index[b.qp.Num()] = i
-		f.refill[i] = 2 * benchBatch
+		f.refill[i] = 2 * fanInBatch
 	}
 	f.post(tb, depth)
 	return f
@@ -51,9 +54,9 @@ func newFanIn(tb testing.TB, srq bool) *fanIn {
 // another makes a QP beside that of an end.
 func another(tb testing.TB, e *end) *verbs.QP {
 	init := verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.scq, RecvCQ: e.rcq, SRQ: e.srq,
-		Cap: verbs.QPCap{MaxSendWR: benchBatch, MaxSendSGE: 1}}
+		Cap: verbs.QPCap{MaxSendWR: fanInBatch, MaxSendSGE: 1}}
 	if e.srq == nil {
-		init.Cap.MaxRecvWR = 2 * benchBatch
+		init.Cap.MaxRecvWR = 2 * fanInBatch
 	}
 	qp, err := e.pd.CreateQP(init)
 	require.NoError(tb, err)
@@ -79,16 +82,16 @@ func (f *fanIn) post(tb testing.TB, n int) {
 // move sends a batch on each QP in turn, and takes and gives back the receives. It returns the
 // time that the receiver spent.
 func (f *fanIn) move(tb testing.TB, messages int) (receiving time.Duration) {
-	batch := make([]verbs.SendWR, benchBatch)
+	batch := make([]verbs.SendWR, fanInBatch)
 	for i := range batch {
 		batch[i] = writeImm(f.a, f.b, 0, benchSize, uint32(i))
 	}
-	batch[benchBatch-1].Flags = verbs.SendSignaled
-	for sent := 0; sent < messages; sent += benchBatch {
-		_, err := f.from[sent/benchBatch%fanInQPs].PostSend(batch)
+	batch[fanInBatch-1].Flags = verbs.SendSignaled
+	for sent := 0; sent < messages; sent += fanInBatch {
+		_, err := f.from[sent/fanInBatch%fanInQPs].PostSend(batch)
 		require.NoError(tb, err)
 		poll(tb, f.a.scq, 1)
-		for left, end := benchBatch, time.Now().Add(patience); left > 0; {
+		for left, end := fanInBatch, time.Now().Add(patience); left > 0; {
 			begun := time.Now()
 			n, err := f.b.rcq.Poll(f.wcs)
 			require.NoError(tb, err)

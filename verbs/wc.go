@@ -4,11 +4,13 @@ package verbs
 
 // WC is a work completion (struct ibv_wc). When Status is not WCSuccess, only WRID, Status, QPN
 // and VendorErr mean anything.
-type WC struct {
+type WC struct { // the fields lie as in uapi.Wc, of which Poll makes one copy
 	// WRID is the ID of the work request.
 	WRID   uint64
 	Status WCStatus
 	Opcode WCOpcode
+	// VendorErr is a code of the device for a failure.
+	VendorErr uint32
 	// ByteLen is the number of bytes received.
 	ByteLen uint32
 	// Imm is the immediate data, in the host's order, when Flags has WCWithImm.
@@ -18,7 +20,6 @@ type WC struct {
 	// SrcQP is the number of the sender's QP (UD).
 	SrcQP     uint32
 	Flags     WCFlags
-	VendorErr uint32
 	PKeyIndex uint16
 	SLID      uint16
 	SL        uint8

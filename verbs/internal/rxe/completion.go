@@ -32,9 +32,11 @@ func (q *CompletionQueue) Ready() int { return int((q.loadProducer() - q.consume
 // Full tells whether the kernel has no room left: the next completion would be lost.
 func (q *CompletionQueue) Full() bool { return q.Ready() == q.Capacity() }
 
-// At is the completion i places after the oldest; i is less than Ready. It stays valid until
-// Consume passes it.
-func (q *CompletionQueue) At(i int) *uapi.Wc { return (*uapi.Wc)(q.element(q.consumer + uint32(i))) }
+// Read copies the completion i places after the oldest; i is less than Ready. T is uapi.Wc, or has the
+// same fields in the same places, so that a caller's own type takes one copy.
+func Read[T any](q *CompletionQueue, i int, dst *T) {
+	*dst = *(*T)(q.element(q.consumer + uint32(i)))
+}
 
 // Consume gives the n oldest completions back to the kernel.
 func (q *CompletionQueue) Consume(n int) {

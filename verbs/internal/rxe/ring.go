@@ -24,9 +24,9 @@ const headerSize = unsafe.Sizeof(uapi.RxeQueueBuf{})
 type ring struct {
 	mem  []byte
 	head *uapi.RxeQueueBuf
-	// elements is the first element; each is 1<<shift bytes.
+	// elements is the first element; each is size bytes.
 	elements unsafe.Pointer
-	shift    uint32
+	size     uintptr
 	mask     uint32
 }
 
@@ -41,16 +41,14 @@ func mapRing(fd int, mi uapi.RxeMminfo, minElement uintptr) (ring, error) {
 		return ring{}, fmt.Errorf("rxe: map queue of %d bytes: %w", mi.Size, err)
 	}
 	r := ring{mem: mem, head: (*uapi.RxeQueueBuf)(unsafe.Pointer(&mem[0]))}
-	r.shift, r.mask = r.head.Log2ElemSize, r.head.IndexMask
+	shift := r.head.Log2ElemSize
+	r.size, r.mask = 1<<shift, r.head.IndexMask
 	slots := uint64(r.mask) + 1
-	if r.shift > 20 || uint64(1)<<r.shift < uint64(minElement) || slots&(slots-1) != 0 ||
-		uint64(headerSize)+slots<<r.shift > uint64(len(mem)) {
+	if shift > 20 || r.size < minElement || slots&(slots-1) != 0 || uint64(headerSize)+slots<<shift > uint64(len(mem)) {
 		_ = unix.Munmap(mem)
-		return ring{}, fmt.Errorf("rxe: unknown queue layout: element size 2^%d, %d slots, %d bytes", r.shift, slots, mi.Size)
+		return ring{}, fmt.Errorf("rxe: unknown queue layout: element size 2^%d, %d slots, %d bytes", shift, slots, mi.Size)
 	}
-	if slots<<r.shift > 0 {
-		r.elements = unsafe.Pointer(&mem[headerSize])
-	}
+	r.elements = unsafe.Pointer(&mem[headerSize])
 	return r, nil
 }
 
@@ -65,7 +63,7 @@ func (r *ring) unmap() error {
 }
 
 func (r *ring) element(index uint32) unsafe.Pointer {
-	return unsafe.Add(r.elements, uintptr(index&r.mask)<<(r.shift&31)) // at most 20; & spares a comparison
+	return unsafe.Add(r.elements, uintptr(index&r.mask)*r.size)
 }
 
 func (r *ring) loadProducer() uint32   { return atomic.LoadUint32(&r.head.ProducerIndex) }

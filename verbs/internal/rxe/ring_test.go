@@ -84,6 +84,49 @@ func TestSendWQE(t *testing.T) {
 	assert.EqualValues(t, 9, u32(220))
 }
 
+// TestWriteInPlace: SetWrite and SetSGE leave nothing of what an earlier request and the kernel have
+// written into the element, of all that the kernel reads of a write.
+func TestWriteInPlace(t *testing.T) {
+	fd, mi, _ := kernelQueue(t, 9, 4)
+	q, err := MapSend(fd, mi)
+	require.NoError(t, err)
+	defer q.Unmap()
+	old := SendWQE{uapi.RxeSendWqe{Status: 1, State: 2, Iova: 3, Mask: 4, FirstPsn: 5, LastPsn: 6, AckLength: 7, Ssn: 8,
+		HasRdAtomic: 9, Dma: uapi.RxeDmaInfo{Length: 10, Resid: 11, CurSge: 12, NumSge: 13, SgeOffset: 14}}}
+	for i := range old.Wr {
+		old.Wr[i] = 0x1111111111111111
+	}
+	w := q.SendAt(0)
+	*w = old
+	w.WrId, w.Opcode, w.SendFlags, w.Ex = 21, 22, 23, 24
+	w.SetWrite(0x1000, 25, 26)
+	w.SetSGE(0x2000, 27, 28)
+
+	rdma := (*uapi.RxeWrRdma)(unsafe.Pointer(&w.Wr))
+	assert.Equal(t, [2]uint64{0x1000, 25}, [2]uint64{rdma.RemoteAddr, uint64(rdma.Rkey)})
+	w.Wr = [15]uint64{} // the rest belongs to other operations
+	want := SendWQE{uapi.RxeSendWqe{WrId: 21, Opcode: 22, SendFlags: 23, Ex: 24, Iova: 0x1000, Ssn: 26,
+		Dma: uapi.RxeDmaInfo{Length: 27, Resid: 27, NumSge: 1}}}
+	assert.Equal(t, want, *w)
+}
+
+func TestRoomAndTake(t *testing.T) {
+	fd, mi, kernel := kernelQueue(t, 9, 4)
+	q, err := MapSend(fd, mi)
+	require.NoError(t, err)
+	defer q.Unmap()
+	assert.Equal(t, 3, q.Room(9), "one stays empty")
+	assert.Equal(t, 2, q.Room(2))
+	q.Take(2)
+	q.Publish()
+	assert.Equal(t, 1, q.Room(2))
+	kernel.ConsumerIndex = 2
+	assert.Equal(t, 1, q.Room(1), "no need to look")
+	assert.Equal(t, 3, q.Room(3))
+	assert.Equal(t, q.element(3), unsafe.Pointer(q.SendAt(1)))
+	assert.Equal(t, q.element(0), unsafe.Pointer(q.SendAt(2)), "wraps")
+}
+
 func TestRecvWQE(t *testing.T) {
 	fd, mi, _ := kernelQueue(t, 7, 2)
 	q, err := MapRecv(fd, mi)
@@ -107,7 +150,9 @@ func TestCompletionQueue(t *testing.T) {
 		(*uapi.Wc)(q.element(kernel.ProducerIndex)).WrId = uint64(round)
 		kernel.ProducerIndex = (kernel.ProducerIndex + 1) & 3
 		require.Equal(t, 1, q.Ready())
-		assert.EqualValues(t, round, q.At(0).WrId)
+		var wc uapi.Wc
+		Read(&q, 0, &wc)
+		assert.EqualValues(t, round, wc.WrId)
 		q.Consume(1)
 		assert.Equal(t, kernel.ProducerIndex, kernel.ConsumerIndex)
 	}

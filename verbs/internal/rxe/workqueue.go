@@ -51,6 +51,24 @@ func (q *WorkQueue) Free() int {
 	return int((q.consumer - q.producer - 1) & q.mask)
 }
 
+// Room is how many of the next n elements can be taken now.
+func (q *WorkQueue) Room(n int) int {
+	free := (q.consumer - q.producer - 1) & q.mask
+	if int(free) < n {
+		free = uint32(q.Free())
+	}
+	return min(n, int(free))
+}
+
+// SendAt is the element i places after the last one taken; i is less than Room. It holds what was left
+// in it: fill it with SetWrite and SetSGE, which leave nothing of that. Take takes it.
+func (q *WorkQueue) SendAt(i int) *SendWQE {
+	return (*SendWQE)(q.element(q.producer + uint32(i)))
+}
+
+// Take takes n elements that were filled in place.
+func (q *WorkQueue) Take(n int) { q.producer = (q.producer + uint32(n)) & q.mask }
+
 // Publish gives all elements taken so far to the kernel.
 func (q *WorkQueue) Publish() { q.storeProducer(q.producer) }
 
@@ -87,6 +105,15 @@ func (w *SendWQE) SetRDMA(addr uint64, rkey uint32) {
 	w.Iova = addr
 }
 
+// SetWrite fills all of an element that a write's own fields and its SGE don't, so that it need not be
+// cleared. The kernel reads no more than this of a write; what it keeps in the element must be zero.
+func (w *SendWQE) SetWrite(addr uint64, rkey, ssn uint32) {
+	w.SetRDMA(addr, rkey)
+	w.Status, w.State = 0, 0
+	w.Mask, w.FirstPsn, w.LastPsn, w.AckLength = 0, 0, 0, 0
+	w.Ssn, w.HasRdAtomic = ssn, 0
+}
+
 // SetAtomic fills an atomic operation.
 func (w *SendWQE) SetAtomic(addr uint64, rkey uint32, compareAdd, swap uint64) {
 	v := (*uapi.RxeWrAtomic)(unsafe.Pointer(&w.Wr))
@@ -113,7 +140,8 @@ func (w *SendWQE) AddSGE(addr uint64, length, lkey uint32) { addSGE(&w.Dma, addr
 func (w *SendWQE) SetSGE(addr uint64, length, lkey uint32) {
 	sge := (*uapi.RxeSge)(unsafe.Add(unsafe.Pointer(w), unsafe.Sizeof(*w)))
 	sge.Addr, sge.Length, sge.Lkey = addr, length, lkey
-	w.Dma.Length, w.Dma.Resid, w.Dma.NumSge = length, length, 1
+	w.Dma.Length, w.Dma.Resid = length, length
+	w.Dma.CurSge, w.Dma.NumSge, w.Dma.SgeOffset = 0, 1, 0
 }
 
 // SetInline copies data into the request. The caller has compared its length with the queue's limit.

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+)
+
+// TestWCLiesAsInTheKernel: Poll copies completions as a whole, so each field of a WC must be where the
+// kernel has the one of the same name.
+func TestWCLiesAsInTheKernel(t *testing.T) {
+	ours, kernel := reflect.TypeFor[WC](), reflect.TypeFor[uapi.Wc]()
+	require.Equal(t, kernel.Size(), ours.Size())
+	names := map[string]string{"Imm": "Ex", "QPN": "QpNum", "Flags": "WcFlags"}
+	for f := range ours.Fields() {
+		name := f.Name
+		if other, ok := names[name]; ok {
+			name = other
+		}
+		k, ok := kernel.FieldByNameFunc(func(s string) bool { return strings.EqualFold(s, name) })
+		require.True(t, ok, f.Name)
+		require.Equal(t, [2]uintptr{k.Offset, k.Type.Size()}, [2]uintptr{f.Offset, f.Type.Size()}, f.Name)
+	}
+}
