@@ -5,11 +5,10 @@ package schemetest
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/schemetest/internal/seeds"
 )
 
 // A Suite is the conformance test of a scheme.
@@ -30,14 +29,8 @@ type Suite struct {
 	Goodput float64
 }
 
-const (
-	// seedVariable names the environment variable that runs one seed only.
-	seedVariable = "SCHEMETEST_SEED"
-	// seedsVariable names the one that says how many seeds each scenario has.
-	seedsVariable = "SCHEMETEST_SEEDS"
-	// defaultSeeds keeps a suite within seconds.
-	defaultSeeds = 60
-)
+// defaultSeeds keeps a suite within seconds.
+const defaultSeeds = 60
 
 // Run runs every scenario as a subtest. A failure is shrunk and printed with its
 // seed. With SCHEMETEST_SEED set in the environment only that seed runs, and with
@@ -67,31 +60,14 @@ func (s Suite) Run(t *testing.T) {
 // seeds settles how many seeds there are, and returns the first.
 func (s *Suite) seeds(t *testing.T) (first uint64) {
 	t.Helper()
-	number := func(name string) (uint64, bool) {
-		v := os.Getenv(name)
-		if v == "" {
-			return 0, false
-		}
-		n, err := strconv.ParseUint(v, 10, 32)
-		if err != nil {
-			t.Fatalf("%s=%q: want a number: %v", name, v, err)
-		}
-		return n, true
-	}
 	if s.Seeds == 0 {
 		s.Seeds = defaultSeeds
 	}
 	if testing.Short() || raceDetector {
 		s.Seeds = max(1, s.Seeds/10)
 	}
-	if n, ok := number(seedsVariable); ok {
-		s.Seeds = max(1, int(n))
-	}
-	if seed, ok := number(seedVariable); ok {
-		s.Seeds = 1
-		return seed
-	}
-	return 1
+	first, s.Seeds = seeds.Choose(t, s.Seeds)
+	return first
 }
 
 // A Failure is a case that a scheme fails.
@@ -108,7 +84,7 @@ type Failure struct {
 // Error says how to see the failure again, and shows the smallest case.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("%s, seed %d (run it alone with %s=%d): %v\nshrunk: %v\n%s",
-		f.Scenario, f.Seed, seedVariable, f.Seed, f.Err, f.SmallErr, f.Small.Trace())
+		f.Scenario, f.Seed, seeds.One, f.Seed, f.Err, f.SmallErr, f.Small.Trace())
 }
 
 // Check runs scenarios with the given seeds, and returns the first failure, or

@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/schemetest/internal/seeds"
 )
 
 // A Suite tests a scheme under a Conn.
@@ -25,28 +24,17 @@ type Suite struct {
 
 // Run runs every scenario as a subtest.
 func (s Suite) Run(t *testing.T) {
-	first, seeds := uint64(1), s.Seeds
-	if seeds == 0 {
-		seeds = 10
+	usual := s.Seeds
+	if usual == 0 {
+		usual = 10
 	}
 	if testing.Short() {
-		seeds = 1
+		usual = 1
 	}
-	for name, set := range map[string]func(uint64){
-		"SCHEMETEST_SEED":  func(n uint64) { first, seeds = n, 1 },
-		"SCHEMETEST_SEEDS": func(n uint64) { seeds = max(1, int(n)) },
-	} {
-		if v := os.Getenv(name); v != "" {
-			n, err := strconv.ParseUint(v, 10, 32)
-			if err != nil {
-				t.Fatalf("%s=%q: want a number: %v", name, v, err)
-			}
-			set(n)
-		}
-	}
+	first, n := seeds.Choose(t, usual)
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
-			for i := range seeds {
+			for i := range n {
 				if _, err := s.one(sc, first+uint64(i)); err != nil {
 					t.Fatal(err)
 				}
@@ -81,7 +69,7 @@ func (s Suite) one(sc scenario, seed uint64) (digest, error) {
 		err = errors.Join(sc.play(w), w.close())
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s, seed %d (run it alone with SCHEMETEST_SEED=%d): %w", sc.name, seed, seed, err)
+		return 0, fmt.Errorf("%s, seed %d (run it alone with %s=%d): %w", sc.name, seed, seeds.One, seed, err)
 	}
 	return w.sum, nil
 }
