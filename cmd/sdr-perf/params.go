@@ -44,7 +44,7 @@ type link struct {
 
 func defaultParams() params {
 	return params{
-		Sizes: sizes{64 * units.MiB}, Schemes: []string{"sr"}, Duration: 5 * units.Second, Warmup: autoWarmup,
+		Sizes: sizes{64 * units.MiB}, Schemes: []string{"adaptive"}, Duration: 5 * units.Second, Warmup: autoWarmup,
 		Channels: 4, Seed: 1, Timeout: 30 * units.Second, Verify: true,
 	}
 }

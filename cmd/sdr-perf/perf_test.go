@@ -159,7 +159,7 @@ func TestTable(t *testing.T) {
 	p.ends(t, 30*time.Second, 0)
 	out := p.stdout.String()
 	require.Contains(t, out, "no emulated link")
-	require.Regexp(t, `(?m)^sr +64 KiB +2 .* not checked$`, out)
+	require.Regexp(t, `(?m)^adaptive +64 KiB +2 .* not checked$`, out)
 	require.Contains(t, out, "2 transfers have no 99.9th percentile")
 }
 
@@ -229,7 +229,7 @@ func TestInterrupt(t *testing.T) {
 				require.Equal(t, "sdr-perf: interrupted", s.lastLine())
 				require.Contains(t, c.lastLine(), "the server: interrupted")
 			}
-			require.Regexp(t, `(?m)^sr +256 KiB .* ok, incomplete$`, c.errors())
+			require.Regexp(t, `(?m)^adaptive +256 KiB .* ok, incomplete$`, c.errors())
 			all := results(t, c)
 			require.Len(t, all, 1)
 			require.Equal(t, true, all[0]["incomplete"])
@@ -248,8 +248,8 @@ func TestInterruptInLongTransfer(t *testing.T) {
 	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
 	c.ends(t, 6*time.Second, exitInterrupted)
 	s.ends(t, 5*time.Second, exitFailure)
-	require.Regexp(t, `(?m)^sr +64 KiB .* ok$`, c.stdout.String())
-	require.NotRegexp(t, `(?m)^sr +64 MiB`, c.stdout.String(), "nothing of it was measured")
+	require.Regexp(t, `(?m)^adaptive +64 KiB .* ok$`, c.stdout.String())
+	require.NotRegexp(t, `(?m)^adaptive +64 MiB`, c.stdout.String(), "nothing of it was measured")
 }
 
 func TestOptionsDiffer(t *testing.T) {

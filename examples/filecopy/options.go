@@ -44,7 +44,7 @@ func schemeNames() string { return strings.Join(slices.Sorted(maps.Keys(schemes)
 func (o *options) register(f *pflag.FlagSet) {
 	f.SortFlags = false
 	o.silence = 30 * units.Second
-	f.StringVar(&o.scheme, "scheme", "sr-nack", "reliability `scheme`, the same at both ends: "+schemeNames())
+	f.StringVar(&o.scheme, "scheme", "adaptive", "reliability `scheme`, the same at both ends: "+schemeNames())
 	f.TextVar(&o.addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
 	f.StringVar(&o.udpPort, "udp-port", "4791", "local UDP `PORT` for RDMA packets, or any")
 	f.Var(&o.silence, "silence", "give up when the peer is silent, or nothing arrives, for so long")

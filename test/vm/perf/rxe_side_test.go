@@ -93,7 +93,7 @@ func (s sides) writeBW(t *testing.T, port string, size, n int) float64 {
 // sdrPerf is sdr-perf's throughput, in bytes per second.
 func (s sides) sdrPerf(t *testing.T, port string) float64 {
 	text := both(t, port, append([]string{"sdr-perf", "-p", port}, s.server...), slices.Concat(
-		[]string{"sdr-perf", "-p", port, "-m", strconv.Itoa(sidePacket), "-s", fmt.Sprint(sideTransfer), "-n", fmt.Sprint(s.transfers), "--warmup", "1", "-v", "--json", "-"},
+		[]string{"sdr-perf", "-p", port, "-m", strconv.Itoa(sidePacket), "-s", fmt.Sprint(sideTransfer), "-n", fmt.Sprint(s.transfers), "--warmup", "1", "--reliability", "sr", "-v", "--json", "-"},
 		s.client, []string{s.host}))
 	if here.server {
 		return 0
