@@ -61,10 +61,7 @@ func later(a, b uint32) bool { d := (a - b) & countMask; return d != 0 && d < (c
 // is later than that of all marks before; the earliest such transmission of the
 // unit is the safe choice. Of a unit that was repeated, the first transmission may
 // be what arrived, overtaken inside the channel: an answer within least can't be
-// to the repeat. Nor does the answer to a unit that was repeated say how long it took
-// (Karn and Partridge, 1987): after a blackout it would be as long as the blackout,
-// so it is believed up to most only. Not to believe it at all would never notice a
-// queue that takes longer than the timeout.
+// to the repeat.
 func (p *path) confirm(now units.Instant, m channelMark, least, most, every units.Duration) bool {
 	if p.marked && !later(m.count, p.lastMark) {
 		return false
@@ -81,12 +78,34 @@ func (p *path) confirm(now units.Instant, m channelMark, least, most, every unit
 	}
 	p.confirmed, p.confirmedAt = order, sent.at
 	if sent.ambiguous || m.unit.IsMarker() && p.rotated {
-		rtt = min(rtt, most)
+		p.proveSlow(now, m.unit, order, most, every)
+	} else {
+		p.sample(rtt, every)
 	}
-	p.sample(rtt, every)
 	p.strikes = 0
 	p.hope()
 	return true
+}
+
+// proveSlow takes an answer to one of several transmissions of a unit, from order
+// on. It doesn't say how long it took (Karn and Partridge, 1987): taken for one to the
+// first, it would make timers as long as a blackout, and where much is lost
+// each would make the next longer. But it took no less than since the
+// latest that it can be to, which isn't younger than the shortest round trip: a
+// queue that takes longer than the timeout is noticed by that, though all is repeated
+// then before it is answered.
+func (p *path) proveSlow(now units.Instant, unit scheme.Unit, order uint64, most, every units.Duration) {
+	if p.srtt == 0 {
+		p.sample(min(now.Sub(p.log.at(order).at), most), every)
+		return
+	}
+	if now.Sub(p.log.at(order).at) <= p.seen() {
+		return
+	}
+	sent, ok := p.log.latest(unit, order, now.Add(-p.minRTT*7/8))
+	if rtt := now.Sub(sent); ok && rtt > p.seen() {
+		p.sample(min(rtt, most), every)
+	}
 }
 
 // hope ends back-off: the network carries packets again.

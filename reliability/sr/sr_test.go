@@ -135,6 +135,23 @@ func TestTimersAreNotAsLongAsBlackout(t *testing.T) {
 	}
 }
 
+// Where ten packets in a row are lost again and again, answers are to the repeats: each hole costs a
+// few timeouts, which the holes before must not have made longer.
+func TestTimersStayShortBetweenHoles(t *testing.T) {
+	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
+		c := schemetest.Case{Seed: 1, Units: 300, Channels: 1, Rate: units.Gbit, Window: 4, Replay: true,
+			Link: schemetest.Link{Delay: 50 * units.Microsecond}}
+		for i := range 2 * c.Units {
+			if i%20 < 10 {
+				c.Faults = append(c.Faults, schemetest.Fault{Kind: schemetest.Drop, Index: i})
+			}
+		}
+		took, _ := run(t, mode, c)
+		// 30 holes of at most ten expiries, the later ones with back-off from 10 ms on.
+		require.Less(t, took, 3*units.Second, "mode %d", mode)
+	}
+}
+
 // A queue that takes longer than the timeout is noticed, though every unit is then
 // repeated before its answer comes.
 func TestTimeoutFollowsQueue(t *testing.T) {

@@ -68,6 +68,17 @@ func (l *txLog) find(unit scheme.Unit, from uint64) (order uint64, ok bool) {
 	return 0, false
 }
 
+// latest returns when the last transmission of unit, from order from on, was made
+// that was made until then.
+func (l *txLog) latest(unit scheme.Unit, from uint64, until units.Instant) (at units.Instant, ok bool) {
+	for order := l.end; order > from; order-- {
+		if t := l.at(order - 1); t.unit == unit && t.at <= until {
+			return t.at, true
+		}
+	}
+	return 0, false
+}
+
 // A unitQueue is a first-in, first-out queue of units: a ring that grows.
 type unitQueue struct {
 	ring       []uint32
