@@ -134,7 +134,7 @@ func addAddr(link netlink.Link, addr string) error {
 
 // runPeer is the whole life of the other process, which opens userroce on an address, with or without
 // the kernel's segmentation offloads, and then either sends back the transfers that it gets, with the
-// SDK, or is one end of a cell of the matrix: "ADDRESS MTU echo|wire OFFLOAD".
+// SDK, or is one end of a cell of the matrix: "ADDRESS MTU echo|wire|wire0 OFFLOAD".
 func runPeer() error {
 	var addr, what string
 	var mtu units.Bytes
@@ -161,8 +161,8 @@ func runPeer() error {
 		return err
 	}
 	defer d.Close()
-	if what == "wire" {
-		return serveWire(d, mtu, in)
+	if what == "wire" || what == wireZero {
+		return serveWire(d, mtu, in, what == wireZero)
 	}
 	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 1})
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +28,8 @@ const (
 	wireTotal    = wireChannels * wireWrites
 	wireRegion   = wireTotal * 4096
 	wirePatience = 30 * time.Second
+	// wireZero is a peer that sends UDP checksum 0.
+	wireZero = "wire0"
 )
 
 // wireEnd is one end of a cell: a queue pair a channel on any device, and memory that the peer writes.
@@ -199,7 +203,7 @@ func (e *wireEnd) await(n int, take func(*backend.Completion) error) error {
 }
 
 // serveWire is the peer's side of a cell: it receives everything, and then sends everything.
-func serveWire(d backend.Device, mtu units.Bytes, in *bufio.Reader) error {
+func serveWire(d backend.Device, mtu units.Bytes, in *bufio.Reader, zero bool) error {
 	e, err := newWireEnd(d, mtu)
 	if err != nil {
 		return err
@@ -220,5 +224,40 @@ func serveWire(d backend.Device, mtu units.Bytes, in *bufio.Reader) error {
 	if _, err := in.ReadString('\n'); err != nil {
 		return err
 	}
+	if zero {
+		if err := dropChecksums(); err != nil {
+			return err
+		}
+	}
 	return e.send()
+}
+
+// dropChecksums has all UDP sockets of this process send checksum 0.
+func dropChecksums() error {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	changed := 0
+	for _, f := range files {
+		fd, err := strconv.Atoi(f.Name())
+		if err != nil {
+			return err
+		}
+		if proto, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || proto != unix.IPPROTO_UDP {
+			continue // ENOTSOCK, or the descriptor of /proc/self/fd, which is closed
+		}
+		level, option := unix.SOL_SOCKET, unix.SO_NO_CHECK
+		if domain, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); domain == unix.AF_INET6 {
+			level, option = unix.SOL_UDP, unix.UDP_NO_CHECK6_TX
+		}
+		if err := unix.SetsockoptInt(fd, level, option, 1); err != nil {
+			return err
+		}
+		changed++
+	}
+	if changed == 0 {
+		return errors.New("this process has no UDP socket")
+	}
+	return nil
 }

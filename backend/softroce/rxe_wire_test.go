@@ -20,24 +20,27 @@ import (
 
 // TestWireMatrix lets rxe and userroce write into each other's memory without the SDK: UC writes with
 // immediate of one packet each. Every packet is captured on rxe's interface and checked: its ICRC,
-// with the headers as they were, and what each side owes the other (PROTOCOL.md, ICRC rules).
+// with the headers as they were, and what each side owes the other (PROTOCOL.md, ICRC rules). rxe sends UDP
+// checksum 0; userroce sends real ones, unless it is made to send 0.
 func TestWireMatrix(t *testing.T) {
 	for _, family := range []struct{ name, rxe, user string }{
 		{"IPv4", "10.9.0.1/24", "10.9.0.2/24"}, {"IPv6", "fd00:9::1/64", "fd00:9::2/64"},
 	} {
 		for _, mtu := range []units.Bytes{1024, 4096} {
 			for _, offload := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s, MTU %d, offload %v", family.name, mtu, offload), func(t *testing.T) {
-					wireCell(t, family.rxe, family.user, mtu, offload)
-				})
+				for _, what := range []string{"wire", wireZero} {
+					t.Run(fmt.Sprintf("%s, MTU %d, offload %v, checksum 0 %v", family.name, mtu, offload, what == wireZero), func(t *testing.T) {
+						wireCell(t, family.rxe, family.user, mtu, offload, what)
+					})
+				}
 			}
 		}
 	}
 }
 
-func wireCell(t *testing.T, rxe, user string, mtu units.Bytes, offload bool) {
+func wireCell(t *testing.T, rxe, user string, mtu units.Bytes, offload bool, what string) {
 	link := addVeth(t, "vi0", peerNetdev, 4200)
-	p := startPeer(t, fmt.Sprintf("%s %d wire %v", user, mtu, offload))
+	p := startPeer(t, fmt.Sprintf("%s %d %s %v", user, mtu, what, offload))
 	require.NoError(t, addAddr(link, rxe))
 	from, to := netip.MustParsePrefix(rxe).Addr(), netip.MustParsePrefix(user).Addr()
 	d, err := softroce.Open(softroce.Config{Netdev: "vi0", Addr: from, MTU: mtu, Logger: quiet()})
@@ -58,7 +61,7 @@ func wireCell(t *testing.T, rxe, user string, mtu units.Bytes, offload bool) {
 	t.Run("userroce to rxe", func(t *testing.T) {
 		p.say(t, "go")
 		require.NoError(t, e.receive())
-		fromUserroce(t, c.packets(t, to, wireTotal), offload)
+		fromUserroce(t, c.packets(t, to, wireTotal), offload, what == wireZero)
 	})
 	require.NoError(t, p.cmd.Wait(), "the peer")
 }
@@ -86,13 +89,14 @@ func fromRXE(t *testing.T, packets []packet) {
 }
 
 // fromUserroce checks what userroce sent to a foreign peer.
-func fromUserroce(t *testing.T, packets []packet, offload bool) {
+func fromUserroce(t *testing.T, packets []packet, offload, zero bool) {
 	require.Len(t, packets, wireTotal)
 	ports, trains := map[uint16]bool{}, 0
 	for i := range packets {
 		p := &packets[i]
 		r := p.verify(t)
 		require.Equal(t, roce.UCWriteOnlyImm, r.Opcode)
+		require.Equal(t, zero, p.checksum == 0, "UDP checksum %#x", p.checksum)
 		ports[p.src.Port()] = true
 		if p.train {
 			trains++
@@ -104,10 +108,10 @@ func fromUserroce(t *testing.T, packets []packet, offload bool) {
 	}
 	t.Logf("%d packets, %d of them in trains, source ports %v", len(packets), trains, ports)
 	require.Len(t, ports, wireChannels, "source ports of %d channels", wireChannels)
-	if offload && packets[0].src.Addr().Is6() {
+	if offload && !zero && packets[0].src.Addr().Is6() {
 		require.NotZero(t, trains, "segmentation offload is legal over IPv6")
 	} else {
-		require.Zero(t, trains, "segmentation offload numbers the identification, or is off")
+		require.Zero(t, trains, "segmentation offload numbers the identification, needs checksums, or is off")
 	}
 }
 
