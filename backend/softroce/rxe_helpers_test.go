@@ -133,4 +133,4 @@ func impair(t testing.TB, n netlink.NetemQdiscAttrs, names ...string) {
 }
 
 // wan is a long, bad link.
-var wan = netlink.NetemQdiscAttrs{Latency: 5000, Loss: 1, ReorderProb: 2, Gap: 5}
+var wan = netlink.NetemQdiscAttrs{Latency: 5000, Loss: 1, ReorderProb: 2, Gap: 5, CorruptProb: 0.5}
