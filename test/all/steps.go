@@ -91,6 +91,7 @@ func steps(root string) []step {
 		all = append(all, step{
 			name: "peers", budget: 3 * time.Minute,
 			about: "the benchmark beside TCP, QUIC and SRT, a module of its own: go vet and a short run",
+			needs: []need{cCompiler, {file: "/usr/include/srt/srt.h", packages: []string{"libsrt-openssl-dev"}}},
 			prepare: func(c *stepContext) error {
 				return c.check([]string{"CGO_ENABLED=0"}, "go", "-C", "test/peers", "vet", "./...")
 			},
