@@ -43,6 +43,7 @@ type Conn struct {
 	recvs    []*recvTransfer
 	nextRecv uint64
 	recvSeq  map[uint64]recvRef
+	nextSeq  uint64 // follows the last message posted
 	recvGain units.Instant
 
 	watch *watcher
@@ -105,7 +106,9 @@ func (d *driver) Progress(now units.Instant, events []sdr.Event, sent []sdr.Sent
 	next := c.jobs.collect(now)
 	c.updateEnv(now)
 	next = min(next, c.stepRecvs(now))
-	return min(next, c.stepSends(now))
+	next = min(next, c.stepSends(now))
+	c.qp.Expect(len(c.sends)+len(c.recvs) > 0)
+	return next
 }
 
 // Failed implements sdr.Driver.

@@ -115,6 +115,15 @@ const (
 // Kick makes the QP's worker call Driver.Progress soon.
 func (q *QP) Kick() { q.kick() }
 
+// Expect says whether the driver waits for the peer. While it does, the peer's silence for
+// QPConfig.Silence fails the QP, as it does while messages are under way: between two
+// messages of a transfer there may be none. Call it from Progress.
+func (q *QP) Expect(waits bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.expecting = waits
+}
+
 // Announce sends START for a transfer until it is acknowledged, the first time
 // as three spaced copies, because a lost START costs a round trip. params are at
 // most 64 bytes.

@@ -44,10 +44,12 @@ type QP struct {
 	state qpState
 	left  bool // taken out of the Context
 	err   error
-	peer  *peerInfo
-	ah    backend.AddressHandle
-	sess  *control.Session
-	probe *probe
+	// expecting: the driver waits for the peer.
+	expecting bool
+	peer      *peerInfo
+	ah        backend.AddressHandle
+	sess      *control.Session
+	probe     *probe
 
 	// Sending (send.go, inject.go).
 	grants    map[uint64]grant
@@ -309,7 +311,7 @@ func (q *QP) stepControl(now units.Instant, w *worker) units.Instant {
 
 // pending reports whether anything waits for the peer.
 func (q *QP) pending() bool {
-	return q.state == qpConnecting || len(q.recvs) > 0 || len(q.sends) > 0 || q.sess.Unacked() > 0
+	return q.state == qpConnecting || q.expecting || len(q.recvs) > 0 || len(q.sends) > 0 || q.sess.Unacked() > 0
 }
 
 // deadline is when the silence of the peer will have lasted too long.
