@@ -206,10 +206,14 @@ func (c *Conn) encodeJob(t *sendTransfer, job *scheme.Job) (*codingJob, error) {
 	j := &codingJob{s: t, kind: job.Kind, id: job.ID, code: codeOf(job), rows: slices.Clone(job.Rows), sizeOnly: t.mr.Bytes() == nil}
 	for _, u := range job.Parity {
 		m := t.par[u.Index()/c.parity.unitsPerSlot]
-		if m == nil || m.slot == nil {
+		switch {
+		case m == nil:
 			return nil, fmt.Errorf("%w: parity unit %d was not granted", sdr.ErrArgument, u.Index())
-		}
-		if !j.sizeOnly {
+		case j.sizeOnly:
+		case m.slot == nil:
+			// The receiver has completed this message already, and its memory serves another.
+			j.parity = append(j.parity, make([]byte, c.cfg.Unit))
+		default:
 			off, n := c.parityRange(m.slot, u)
 			j.parity = append(j.parity, m.slot.mr.Bytes()[off:off+n])
 		}

@@ -106,18 +106,9 @@ func (p *parityPool) close() {
 // Receiving.
 
 // postParity offers parity messages from the pool; false: no slot of the QP.
-//
-// Slots are used in the order of sequences, so a message that stays open, as parity
-// may until the end, holds up what is posted one round of slots later. Parity of a
-// transfer that needs more messages than there are slots is therefore offered only
-// when all that is still to be posted has room.
 func (c *Conn) postParity(t *recvTransfer) bool {
-	n := int((t.length + c.cfg.Unit - 1) / c.cfg.Unit)
-	if t.started {
-		n = t.info.Units
-	}
-	for want := c.parityMessages(n); len(t.par) < want; {
-		if t.wanted-t.dataPosted+want-len(t.par) > c.qcfg.Split.Slots() {
+	for want := c.parityWanted(t); len(t.par) < want; {
+		if !c.fits(t, c.toPost(t)) {
 			return true
 		}
 		s, err := c.parity.take(&c.parity.recv, t.mr, sdr.AccessRemoteWrite)
@@ -137,6 +128,14 @@ func (c *Conn) postParity(t *recvTransfer) bool {
 		t.par = append(t.par, p)
 	}
 	return true
+}
+
+// parityWanted is how many messages carry the parity of t, as far as its length is known.
+func (c *Conn) parityWanted(t *recvTransfer) int {
+	if t.started {
+		return c.parityMessages(t.info.Units)
+	}
+	return c.parityMessages(int((t.length + c.cfg.Unit - 1) / c.cfg.Unit))
 }
 
 // parityMessages is how many messages carry the parity of a transfer of n units.

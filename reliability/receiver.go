@@ -135,6 +135,9 @@ func (c *Conn) postData(t *recvTransfer) bool {
 		if t.data[i] != nil {
 			continue
 		}
+		if !c.fits(t, 1) {
+			return false
+		}
 		begin := units.Bytes(i) * c.cfg.MessageSize
 		p, err := c.post(t, t.mr, t.off+begin, min(c.cfg.MessageSize, t.length-begin), sdr.RoleData, i)
 		if err != nil {
@@ -167,6 +170,7 @@ func (c *Conn) post(t *recvTransfer, mr *sdr.MR, off, n units.Bytes, role sdr.Ro
 		return nil, err
 	}
 	c.recvSeq[h.Seq()] = recvRef{t, role, i}
+	c.nextSeq = h.Seq() + 1
 	t.open++
 	return p, nil
 }
