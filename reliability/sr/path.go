@@ -62,6 +62,10 @@ func later(a, b uint32) bool { d := (a - b) & countMask; return d != 0 && d < (c
 // unit is the safe choice. Of a unit that was repeated, the first transmission may
 // be what arrived, overtaken inside the channel: an answer within least can't be
 // to the repeat.
+//
+// An answer counts for most, if it took longer: the first frame after a blackout brings
+// the mark of a packet before it. A link that has become that much slower is believed
+// answer by answer.
 func (p *path) confirm(now units.Instant, m channelMark, least, most, every units.Duration) bool {
 	if p.marked && !later(m.count, p.lastMark) {
 		return false
@@ -77,10 +81,13 @@ func (p *path) confirm(now units.Instant, m channelMark, least, most, every unit
 		return false
 	}
 	p.confirmed, p.confirmedAt = order, sent.at
-	if sent.ambiguous || m.unit.IsMarker() && p.rotated {
+	switch {
+	case sent.ambiguous || m.unit.IsMarker() && p.rotated:
 		p.proveSlow(now, m.unit, order, most, every)
-	} else {
-		p.sample(rtt, every)
+	case p.srtt > 0:
+		p.sample(min(rtt, most), every)
+	default: // the guess before the first may be far too small
+		p.sample(min(rtt, 4*most), every)
 	}
 	p.strikes = 0
 	p.hope()
