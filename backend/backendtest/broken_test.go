@@ -185,7 +185,7 @@ var broken = []struct {
 	}},
 	{"ignores bounds", plain, []string{"out of bounds"}, func(d *shim) {
 		d.expose = func(t *shimTable, _ uint64, rg backend.Range) backend.Range {
-			rg.Length = min(t.cfg.MaxMessage, units.Bytes(len(t.d.regions[0].Bytes()))-rg.Offset)
+			rg.Length = min(t.cfg.MaxMessage, units.Bytes(len(t.d.registered()[0].Bytes()))-rg.Offset)
 			return rg
 		}
 	}},
@@ -333,7 +333,7 @@ func tardy(d *shim) {
 			restore = nil
 		}
 		n, err := cq.CQ.Poll(now, dst)
-		for _, r := range d.regions {
+		for _, r := range d.registered() {
 			mem := r.Bytes()
 			for i, old := range last[r] {
 				if mem[i] != old && restore == nil {

@@ -31,7 +31,7 @@ var brokenWaiting = []struct {
 		d.revoked = func(t *shimTable, n uint64) bool { return true }
 		d.poll = func(cq *shimCQ, now units.Instant, dst []backend.Completion) (int, error) {
 			if t := cq.d.tables; len(t) > 0 {
-				b := t[0].d.regions[0].Bytes()
+				b := t[0].d.registered()[0].Bytes()
 				b[guard+100]++
 			}
 			return cq.CQ.Poll(now, dst)

@@ -4,6 +4,7 @@ package backendtest
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -32,6 +33,7 @@ type shim struct {
 	closeDevice   func(inner backend.Device) error
 
 	tables  []*shimTable
+	mu      sync.Mutex // both directions of a test register at the same time
 	regions []*shimRegion
 }
 
@@ -216,8 +218,17 @@ func (d *shim) Register(mem []byte, a backend.Access) (backend.Region, error) {
 		return nil, err
 	}
 	s := &shimRegion{r, d}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.regions = append(d.regions, s)
 	return s, nil
+}
+
+// registered are the regions that exist, in the order of their registration.
+func (d *shim) registered() []*shimRegion {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.regions)
 }
 
 func (r *shimRegion) Close() error {
@@ -226,6 +237,8 @@ func (r *shimRegion) Close() error {
 	}
 	err := r.Region.Close()
 	if err == nil { // its memory may be gone
+		r.d.mu.Lock()
+		defer r.d.mu.Unlock()
 		r.d.regions = slices.DeleteFunc(r.d.regions, func(x *shimRegion) bool { return x == r })
 	}
 	return err
