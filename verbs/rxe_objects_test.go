@@ -7,7 +7,6 @@ package verbs_test
 import (
 	"os"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,45 +14,17 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/internal/rxetest"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
-
-// resources counts what the kernel holds for user space on a device (netlink resource tracker).
-func resources(t testing.TB, dev string) map[string]uint64 {
-	t.Helper()
-	all, err := netlink.RdmaResourceList()
-	require.NoError(t, err)
-	for _, r := range all {
-		if r.Name == dev {
-			return r.RdmaResourceSummaryEntries
-		}
-	}
-	t.Fatalf("no device %s among %d", dev, len(all))
-	return nil
-}
-
-func descriptors(t testing.TB) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	return len(entries)
-}
-
-// mappings counts the mapped queues of uverbs devices.
-func mappings(t testing.TB) int {
-	t.Helper()
-	b, err := os.ReadFile("/proc/self/maps")
-	require.NoError(t, err)
-	return strings.Count(string(b), "/dev/infiniband/uverbs")
-}
 
 func TestOpenCloseLeaksNothing(t *testing.T) {
 	cycles := 1000
 	if testing.Short() {
 		cycles = 200
 	}
-	before := resources(t, devA)
-	fds, maps := descriptors(t), mappings(t)
+	before := rxetest.Resources(t, devA)
+	fds, maps := rxetest.Held(t)
 	for i := range cycles {
 		ctx, err := verbs.Open(devA)
 		require.NoError(t, err, "cycle %d", i)
@@ -71,20 +42,21 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, ctx.Close(), "cycle %d", i)
 	}
-	assert.Equal(t, before, resources(t, devA))
-	assert.Equal(t, fds, descriptors(t))
-	assert.Equal(t, maps, mappings(t))
+	assert.Equal(t, before, rxetest.Resources(t, devA))
+	nowFDs, nowMaps := rxetest.Held(t)
+	assert.Equal(t, fds, nowFDs)
+	assert.Equal(t, maps, nowMaps)
 }
 
 func TestObjectsAreCountedByTheKernel(t *testing.T) {
-	before := resources(t, devA)
+	before := rxetest.Resources(t, devA)
 	e := newEnd(t, devA, endConfig{typ: verbs.UC, srq: true})
-	after := resources(t, devA)
+	after := rxetest.Resources(t, devA)
 	for kind, n := range map[string]uint64{"pd": 1, "cq": 2, "qp": 1, "mr": 1, "ctx": 1, "srq": 1} {
 		assert.Equal(t, before[kind]+n, after[kind], kind)
 	}
 	require.NoError(t, e.ctx.Close())
-	assert.Equal(t, before, resources(t, devA))
+	assert.Equal(t, before, rxetest.Resources(t, devA))
 }
 
 func TestDestroyOrder(t *testing.T) {

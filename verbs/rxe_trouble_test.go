@@ -20,6 +20,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/internal/rxetest"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -41,7 +42,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 		load(t, -1)
 		return
 	}
-	beforeA, beforeB := resources(t, devA), resources(t, devB)
+	beforeA, beforeB := rxetest.Resources(t, devA), rxetest.Resources(t, devB)
 	cmd := child(t.Name())
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -50,11 +51,11 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	_, err = fmt.Fscan(out, &line)
 	require.NoError(t, err)
 	require.Equal(t, "loaded", line)
-	assert.NotEqual(t, beforeA, resources(t, devA))
+	assert.NotEqual(t, beforeA, rxetest.Resources(t, devA))
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	assert.Eventually(t, func() bool {
-		return assert.ObjectsAreEqual(beforeA, resources(t, devA)) && assert.ObjectsAreEqual(beforeB, resources(t, devB))
+		return assert.ObjectsAreEqual(beforeA, rxetest.Resources(t, devA)) && assert.ObjectsAreEqual(beforeB, rxetest.Resources(t, devB))
 	}, patience, 20*time.Millisecond, "objects of the dead process are left")
 }
 
@@ -176,7 +177,8 @@ func TestDeviceRemoved(t *testing.T) {
 		require.NoError(t, <-removed)
 	}
 	require.NoError(t, e.ctx.Close())
-	assert.Zero(t, mappings(t))
+	_, maps := rxetest.Held(t)
+	assert.Zero(t, maps)
 }
 
 // TestPortEvents: an interface that goes down and up again is an event of the port.
@@ -222,18 +224,6 @@ func newEndWithoutGID(t *testing.T, dev string) *end {
 	return e
 }
 
-// impair sets netem on both ends of the link and takes it away after the test.
-func impair(t *testing.T, n netlink.NetemQdiscAttrs) {
-	t.Helper()
-	for _, name := range []string{"veth0", "veth1"} {
-		link, err := netlink.LinkByName(name)
-		require.NoError(t, err)
-		q := netlink.NewNetem(netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}, n)
-		require.NoError(t, netlink.QdiscReplace(q))
-		t.Cleanup(func() { require.NoError(t, netlink.QdiscDel(q)) })
-	}
-}
-
 // TestImpairedLink: over a link that loses, doubles, reorders and corrupts packets, every completion
 // of a one-packet message still tells the truth about its bytes. Each message has its own place, so that
 // one that comes late is judged like the others.
@@ -241,7 +231,8 @@ func TestImpairedLink(t *testing.T) {
 	const size, batch, rounds = 4096, 32, 20
 	const total = batch * rounds
 	a, b := pair(t, endConfig{typ: verbs.UC, depth: 2048, buffer: total * size})
-	impair(t, netlink.NetemQdiscAttrs{Latency: 2000, Loss: 5, Duplicate: 3, ReorderProb: 10, Gap: 5, CorruptProb: 2})
+	undo := rxetest.Impair(t, netlink.NetemQdiscAttrs{Latency: 2000, Loss: 5, Duplicate: 3, ReorderProb: 10, Gap: 5, CorruptProb: 2}, "veth0", "veth1")
+	t.Cleanup(func() { require.NoError(t, undo()) })
 	fill(a.buf, 77)
 	postRecvs(t, b, 2*total) // twice as many as needed, for the doubles
 	for round := range rounds {

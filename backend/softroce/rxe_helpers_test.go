@@ -18,6 +18,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/softroce"
+	"github.com/sdr-rdma/go-sdr/internal/rxetest"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -120,16 +121,11 @@ func newConn(c *sdr.Context, qp sdr.QPConfig) (*reliability.Conn, error) {
 	return reliability.NewConn(c, qp, reliability.Config{Scheme: s})
 }
 
-// impair sets netem on interfaces and takes it away after the test.
+// impair makes links bad until the test ends, or they do.
 func impair(t testing.TB, n netlink.NetemQdiscAttrs, names ...string) {
 	t.Helper()
-	for _, name := range names {
-		link, err := netlink.LinkByName(name)
-		require.NoError(t, err)
-		q := netlink.NewNetem(netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}, n)
-		require.NoError(t, netlink.QdiscReplace(q))
-		t.Cleanup(func() { _ = netlink.QdiscDel(q) }) // gone, when the interface is
-	}
+	undo := rxetest.Impair(t, n, names...)
+	t.Cleanup(func() { _ = undo() }) // gone, when the interface is
 }
 
 // wan is a long, bad link.

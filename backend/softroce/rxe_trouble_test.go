@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -22,34 +21,11 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/sdr-rdma/go-sdr/backend/softroce"
+	"github.com/sdr-rdma/go-sdr/internal/rxetest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
-
-// resources counts what the kernel holds for user space on a device (netlink resource tracker).
-func resources(t testing.TB, dev string) map[string]uint64 {
-	t.Helper()
-	all, err := netlink.RdmaResourceList()
-	require.NoError(t, err)
-	for _, r := range all {
-		if r.Name == dev {
-			return r.RdmaResourceSummaryEntries
-		}
-	}
-	t.Fatalf("no device %s", dev)
-	return nil
-}
-
-// held is what this process holds: descriptors, and mapped queues of devices.
-func held(t testing.TB) (descriptors, mappings int) {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	require.NoError(t, err)
-	maps, err := os.ReadFile("/proc/self/maps")
-	require.NoError(t, err)
-	return len(entries), strings.Count(string(maps), "/dev/infiniband/uverbs")
-}
 
 // traffic is a connection of two contexts over which messages go until something fails.
 type traffic struct {
@@ -112,7 +88,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 		}))
 		return
 	}
-	before := [2]map[string]uint64{resources(t, "rxe0"), resources(t, "rxe1")}
+	before := [2]map[string]uint64{rxetest.Resources(t, "rxe0"), rxetest.Resources(t, "rxe1")}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), loadEnv+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -122,14 +98,14 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "loaded\n", line)
-	under := resources(t, "rxe0")
+	under := rxetest.Resources(t, "rxe0")
 	assert.Greater(t, under["qp"], before[0]["qp"])
 	assert.Greater(t, under["mr"], before[0]["mr"])
 	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	t.Logf("while it ran: %v, before: %v", under, before[0])
 	assert.Eventually(t, func() bool {
-		return assert.ObjectsAreEqual(before, [2]map[string]uint64{resources(t, "rxe0"), resources(t, "rxe1")})
+		return assert.ObjectsAreEqual(before, [2]map[string]uint64{rxetest.Resources(t, "rxe0"), rxetest.Resources(t, "rxe1")})
 	}, 20*time.Second, 20*time.Millisecond, "objects of the dead process are left")
 }
 
@@ -154,16 +130,16 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 		require.NoError(t, d.Close())
 	}
 	cycle() // the runtime opens its netpoller
-	before := resources(t, "rxe0")
-	fds, maps := held(t)
+	before := rxetest.Resources(t, "rxe0")
+	fds, maps := rxetest.Held(t)
 	goroutines := runtime.NumGoroutine()
 	for range cycles {
 		cycle()
 	}
-	nowFDs, nowMaps := held(t)
+	nowFDs, nowMaps := rxetest.Held(t)
 	assert.Equal(t, fds, nowFDs, "descriptors")
 	assert.Equal(t, maps, nowMaps, "mapped queues")
-	assert.Equal(t, before, resources(t, "rxe0"))
+	assert.Equal(t, before, rxetest.Resources(t, "rxe0"))
 	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -172,7 +148,7 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 
 // TestDeviceRemovedUnderLoad takes a device away from a connection that is busy.
 func TestDeviceRemovedUnderLoad(t *testing.T) {
-	fds, maps := held(t)
+	fds, maps := rxetest.Held(t)
 	t.Cleanup(func() { // the other tests want the device back
 		require.NoError(t, netlink.RdmaLinkAdd("rxe0", "rxe", "veth0"))
 		require.Eventually(t, func() bool {
@@ -212,7 +188,7 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 	for _, end := range []interface{ Close() error }{x.q[1], x.dst, c[1], d1} {
 		require.NoError(t, end.Close())
 	}
-	nowFDs, nowMaps := held(t)
+	nowFDs, nowMaps := rxetest.Held(t)
 	assert.LessOrEqual(t, nowFDs, fds+1, "descriptors (one of netlink's may be new)")
 	assert.Equal(t, maps, nowMaps, "mapped queues")
 }

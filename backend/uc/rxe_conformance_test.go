@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
 	"github.com/sdr-rdma/go-sdr/backend/backendtest"
+	"github.com/sdr-rdma/go-sdr/internal/rxetest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -38,11 +38,6 @@ func impair(t testing.TB, f backendtest.Faults) {
 	if f.Reorder > 0 { // those that are reordered leave at once, the others after the delay
 		n.Latency, n.ReorderProb = 5000, percent(f.Reorder)
 	}
-	for _, name := range []string{"veth0", "veth1"} {
-		link, err := netlink.LinkByName(name)
-		require.NoError(t, err)
-		q := netlink.NewNetem(netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}, n)
-		require.NoError(t, netlink.QdiscReplace(q))
-		t.Cleanup(func() { _ = netlink.QdiscDel(q) }) // a case may ask twice: gone then
-	}
+	undo := rxetest.Impair(t, n, "veth0", "veth1")
+	t.Cleanup(func() { _ = undo() }) // a case may ask twice: gone then
 }

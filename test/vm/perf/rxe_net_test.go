@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
+	"github.com/sdr-rdma/go-sdr/internal/rxetest"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -59,11 +60,8 @@ func gidIndex(t testing.TB, device, addr string) string {
 // impair sets netem on this VM's end of the cable until the test ends.
 func impair(t testing.TB, n netlink.NetemQdiscAttrs) {
 	t.Helper()
-	link, err := netlink.LinkByName(cable)
-	require.NoError(t, err)
-	q := netlink.NewNetem(netlink.QdiscAttrs{LinkIndex: link.Attrs().Index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}, n)
-	require.NoError(t, netlink.QdiscReplace(q))
-	t.Cleanup(func() { require.NoError(t, netlink.QdiscDel(q)) })
+	undo := rxetest.Impair(t, n, cable)
+	t.Cleanup(func() { require.NoError(t, undo()) })
 }
 
 // setMTU sets the cable's MTU until the test ends.
