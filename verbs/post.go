@@ -30,7 +30,7 @@ func (q *QP) PostSend(wrs []SendWR) (int, error) {
 		return 0, err
 	}
 	q.sq.Publish()
-	if rung := q.ring(n); rung != nil {
+	if rung := q.ring(wrs[:n]); rung != nil {
 		return n, rung
 	}
 	return n, err
@@ -142,19 +142,50 @@ func (q *QP) fillSend(w *rxe.SendWQE, wr *SendWR) {
 	}
 }
 
-// briefBatch is the largest batch during which other goroutines may wait for the processor: on rxe, up
-// to Linux 6.3, the doorbell sends the packets, one to two microseconds each.
-const briefBatch = 64
+// A doorbell is brief when the kernel is back from it in some microseconds, so that other goroutines may
+// wait for the processor meanwhile. On rxe, up to Linux 6.3, the doorbell sends the packets, one to two
+// microseconds each. A request is as many packets as its bytes make of the largest path MTU, and one at
+// least.
+const (
+	briefBytes = 64 * largestMTU
+	largestMTU = 4096
+)
 
-// ring has the kernel take the n requests that were published.
-func (q *QP) ring(n int) error {
+// brief tells whether the doorbell of these requests is.
+func brief(wrs []SendWR) bool {
+	left := briefBytes
+	for i := range wrs {
+		if left -= max(wrs[i].size(), largestMTU); left < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// size is the number of bytes that the request moves.
+func (wr *SendWR) size() int {
+	if wr.Flags&SendInline != 0 {
+		return len(wr.Inline)
+	}
+	if wr.SG == nil {
+		return int(wr.Local.Length)
+	}
+	n := 0
+	for i := range wr.SG {
+		n += int(wr.SG[i].Length)
+	}
+	return n
+}
+
+// ring has the kernel take the requests that were published.
+func (q *QP) ring(wrs []SendWR) error {
 	q.ctx.open.RLock()
 	defer q.ctx.open.RUnlock()
 	if q.ctx.closed {
 		return ErrClosed
 	}
 	var e unix.Errno
-	if n <= briefBatch {
+	if brief(wrs) {
 		e = q.doorbell.RingBriefly()
 	} else {
 		e = q.doorbell.Ring()
