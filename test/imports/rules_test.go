@@ -28,7 +28,7 @@ var rules = []rule{
 	{
 		in: []string{
 			"./reliability/scheme/...", "./reliability/sr/...", "./reliability/ec/...", "./reliability/adaptive/...",
-			"./sdr/internal/control/...", "./internal/netsim/...",
+			"./sdr/internal/control/...", "./internal/netsim/...", "./congestion/...",
 		},
 		forbid: []string{"time", "net/...", "os/...", "sync/...", "syscall/...", "golang.org/x/sys/..."},
 		why:    "a protocol core does no I/O, starts no goroutine and reads no clock: now is an argument",
@@ -44,6 +44,7 @@ var rules = []rule{
 	leaf("./roce/..."),
 	leaf("./oob/..."),
 	leaf("./internal/bitmap/..."),
+	leaf("./congestion/..."),
 	{
 		in:     []string{"./verbs/..."},
 		forbid: []string{"./..."},

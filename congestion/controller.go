@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// A Controller limits one sender on one path. The instants of successive calls must not decrease; one
+// that does counts as the one before it.
+type Controller interface {
+	// OnSent tells of n bytes leaving at now, first transmissions and repeats alike. inflight is
+	// what is then on its way, n included. Sizes count as those of the other calls do: which
+	// headers they include is the driver's choice.
+	OnSent(now units.Instant, n, inflight units.Bytes)
+	// OnAck tells of feedback that says that bytes have arrived. The controller doesn't keep a.
+	OnAck(now units.Instant, a *Ack)
+	// OnCNP tells of a congestion notification packet of RoCEv2 (IBTA annex A17.9.3).
+	OnCNP(now units.Instant)
+	// OnLoss tells of bytes that are taken for lost, or of a sign of it.
+	OnLoss(now units.Instant, l Loss)
+	// Limits returns the rate at which packets may start and how many bytes may be in flight. 0 of
+	// either is no limit of that kind.
+	Limits(now units.Instant) (units.Rate, units.Bytes)
+	// Next is when Limits next changes by itself, after the latest call's instant, or units.Never.
+	// A driver that doesn't call then misses nothing but the change itself.
+	Next() units.Instant
+}
+
+// An Ack is what one piece of feedback tells. A driver keeps one and fills it anew for each call.
+type Ack struct {
+	RTT      units.Duration // from a packet's start to this feedback; 0: not measured
+	Acked    units.Bytes    // newly known to have arrived
+	Inflight units.Bytes    // still on its way after this feedback
+	ECN      bool           // the packet that caused it carried CE
+	Probe    bool           // answers a probe, not data
+	Path     uint16         // the path of the packet that caused it, where the sender has several
+}
+
+// A LossKind says how a loss was noticed.
+type LossKind uint8
+
+// The ways in which losses are noticed.
+const (
+	// LossDetected: later packets arrived and these did not.
+	LossDetected LossKind = iota
+	// LossTimeout: nothing was heard for the transport's timeout.
+	LossTimeout
+	// LossProbe: the answer to a probe told.
+	LossProbe
+	// LossTrim: a switch trimmed the payload, and told of congestion by that.
+	LossTrim
+	// LossNack: the receiver refused a packet out of sequence (IBTA 9.7.5.2.8, a PSN sequence error).
+	LossNack
+)
+
+var lossKinds = [...]string{"detected", "timeout", "probe", "trim", "nack"}
+
+// String is the kind's name in one word.
+func (k LossKind) String() string {
+	if int(k) < len(lossKinds) {
+		return lossKinds[k]
+	}
+	return "unknown"
+}
+
+// A Loss is bytes that are taken for lost.
+type Loss struct {
+	Bytes units.Bytes
+	Kind  LossKind
+}
+
+// A Path is what is known of the way to the peer before the first packet.
+type Path struct {
+	LineRate units.Rate     // of the sender's own link
+	BaseRTT  units.Duration // without queues; 0: not known
+	MTU      units.Bytes    // the largest packet
+	Hops     int            // links from sender to receiver; 0: not known
+}
+
+// BDP is the product of line rate and base round trip, at least one MTU.
+func (p Path) BDP() units.Bytes { return max(p.LineRate.Bytes(p.BaseRTT), p.MTU) }
+
+// A Factory makes the controller of a new sender.
+type Factory func(Path) Controller
