@@ -137,7 +137,8 @@ func (p *pacer) unpaced(now units.Instant) int {
 	return min(max(left, 0), maxBudget)
 }
 
-// heard notes a sign of life of the receiver's core.
+// heard notes a sign of life of the receiver: a frame of its core, or that it has
+// completed a message, which is all that one says who gets a small transfer whole.
 func (p *pacer) heard() { p.unheard = 0 }
 
 // spend books n units sent at now.

@@ -194,6 +194,7 @@ func (t *sendTransfer) dataLimit(c *Conn) int {
 // onCompleted hears how a message ended at the receiver; with all of them whole
 // that is the final acknowledgement.
 func (c *Conn) onCompleted(_ units.Instant, e *sdr.Event) {
+	c.pace.heard()
 	ref, ok := c.bySeq[e.Seq]
 	if !ok {
 		return

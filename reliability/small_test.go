@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
+	"github.com/sdr-rdma/go-sdr/reliability/ec"
+	"github.com/sdr-rdma/go-sdr/reliability/none"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// allSchemes are all that the module has, by name.
+func allSchemes(t testing.TB) map[string]func() scheme.Scheme {
+	made := func(s scheme.Scheme, err error) scheme.Scheme { require.NoError(t, err); return s }
+	coded := func(k ec.Code) func() scheme.Scheme {
+		return func() scheme.Scheme { return made(ec.New(ec.Config{Code: k, K: 32, M: 8})) }
+	}
+	return map[string]func() scheme.Scheme{
+		"none": none.New,
+		"sr":   newSR(t, sr.RTO), "sr-nack": newSR(t, sr.NACK),
+		"ec-xor": coded(ec.XOR), "ec-mds": coded(ec.MDS),
+		"adaptive": func() scheme.Scheme { return made(adaptive.New(adaptive.Config{})) },
+	}
+}
+
+// A stream keeps transfers of one size under way in one direction.
+type stream struct {
+	p          *pair
+	from       int
+	size       units.Bytes
+	src, dst   *sdr.MR
+	send, recv []*reliability.Transfer // in order, the oldest first
+	ended      int
+}
+
+func (p *pair) stream(from int, size units.Bytes, depth int) *stream {
+	s := &stream{p: p, from: from, size: size, src: p.mr(from, size, 0), dst: p.mr(1-from, size, 0)}
+	for range depth {
+		s.start()
+	}
+	return s
+}
+
+func (s *stream) start() {
+	r, err := s.p.conn[1-s.from].StartRecv(s.dst, 0, s.size)
+	require.NoError(s.p.t, err)
+	t, err := s.p.conn[s.from].StartSend(s.src, 0, s.size)
+	require.NoError(s.p.t, err)
+	s.send, s.recv = append(s.send, t), append(s.recv, r)
+}
+
+// turn replaces transfers that have ended.
+func (s *stream) turn() {
+	for len(s.send) > 0 && ended(s.send[0]) && ended(s.recv[0]) {
+		require.NoError(s.p.t, s.send[0].Err())
+		require.NoError(s.p.t, s.recv[0].Err())
+		s.send, s.recv = s.send[1:], s.recv[1:]
+		s.ended++
+		s.start()
+	}
+}
+
+// TestSmallTransfersStayFast: without a rate, on a round trip so short that only the
+// receiver's window limits, the thousandth small transfer takes what the first took.
+// A transfer that ends before its receiver's core says anything is a sign of life, too.
+func TestSmallTransfersStayFast(t *testing.T) {
+	const window = 128 * units.KiB
+	for name, newScheme := range allSchemes(t) {
+		for _, size := range []units.Bytes{1, 4096, 64 * units.KiB} {
+			for _, depth := range []int{1, 16} {
+				for _, ways := range []int{1, 2} {
+					t.Run(fmt.Sprintf("%s, %v, %d under way, %d ways", name, size, depth, ways), func(t *testing.T) {
+						p := newPair(t, setup{
+							net: sim.Config{Rate: 10 * units.Gbit, Seed: 1, RecvBurst: window, Link: sim.Link{Delay: 25 * units.Microsecond}},
+							qp:  sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB}, scheme: newScheme,
+						})
+						var streams []*stream
+						for i := range ways {
+							streams = append(streams, p.stream(i, size, depth))
+						}
+						// turns moves so many more transfers each way.
+						turns := func(n int) units.Duration {
+							begun := p.net.Now()
+							from := streams[0].ended
+							p.until(100*units.Second, func() bool {
+								done := true
+								for _, s := range streams {
+									s.turn()
+									done = done && s.ended >= from+n
+								}
+								return done
+							})
+							return p.net.Now().Sub(begun)
+						}
+						few := max(10, int(window/max(size, 4096)/2)) // half of what the window holds
+						first := turns(few)
+						turns(10 * few)
+						last := turns(few)
+						require.LessOrEqual(t, last, 2*first, "the first %d took %v, as many after ten times as many %v", few, first, last)
+					})
+				}
+			}
+		}
+	}
+}
