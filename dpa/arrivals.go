@@ -37,7 +37,7 @@ func NewArrivals(channels int) *Arrivals {
 }
 
 // A Mark is the last packet of a channel: label and offset, or the number of a
-// marker, and a count modulo 2^16 of the channel's packets.
+// marker, and a count of the channel's packets modulo 2^MarkCountBits.
 type Mark struct {
 	Label  uint32
 	Offset uint32
@@ -46,7 +46,12 @@ type Mark struct {
 	Valid  bool
 }
 
-// The word: valid 1, marker 1, label 16, offset 30, count 16.
+// MarkCountBits is how many bits of the count a Mark has. Whoever compares counts
+// must look often enough to make them whole again: before 2^MarkCountBits more packets
+// have come on the channel.
+const MarkCountBits = 16
+
+// The word: valid 1, marker 1, label 16, offset 30, count MarkCountBits.
 const maxLabel = 1 << 16
 
 // set notes the last of so many packets, to be published.
@@ -61,7 +66,7 @@ func (k *mark) set(label, offset uint32, marker bool, packets uint32) {
 
 // publish shows readers what was set last.
 func (k *mark) publish() {
-	k.v.Store(k.next | uint64(k.n&0xffff))
+	k.v.Store(k.next | uint64(k.n&(1<<MarkCountBits-1)))
 	k.listed = false
 }
 

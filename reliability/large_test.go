@@ -38,3 +38,24 @@ func TestThreeGiB(t *testing.T) {
 	ideal := (100 * units.Gbit).Time(n) + 4*ms
 	require.Less(t, p.net.Now().Sub(before), ideal*12/10)
 }
+
+// TestLossIsProvedBeyondTheMarksCount moves more packets on one channel than the count of
+// a mark, and that of a message, has numbers for: losses at the end must be proved by marks,
+// as those at the beginning are, not wait for timers.
+func TestLossIsProvedBeyondTheMarksCount(t *testing.T) {
+	for _, mtu := range []units.Bytes{1024, 4096} {
+		const rtt, rate, packets = 10 * ms, 10 * units.Gbit, 1<<18 + 1<<17
+		n := packets * mtu
+		p := newPair(t, setup{
+			net:    sim.Config{Rate: rate, Seed: 5, Link: sim.Link{Delay: rtt / 2, Loss: sim.Loss{Drop: 1e-2}}},
+			qp:     sdr.QPConfig{MTU: mtu, Channels: 1},
+			conn:   reliability.Config{Rate: rate},
+			scheme: newSR(t, sr.NACK),
+		})
+		ideal := rate.Time(n) + rtt
+		took := p.timed(n)
+		require.Less(t, took, ideal*12/10, "MTU %d: %.2f of the ideal", mtu, float64(took)/float64(ideal))
+		s := p.conn[0].Stats().Units
+		require.Less(t, s.Timeouts, uint64(10), "MTU %d: %d of %d units repeated", mtu, s.Retransmitted, s.Sent)
+	}
+}

@@ -93,7 +93,7 @@ func (c *Conn) StartRecv(mr *sdr.MR, off, length units.Bytes) (*Transfer, error)
 		arrivals: dpa.NewArrivals(c.qcfg.Channels),
 		wanted:   max(1, int((length+c.cfg.MessageSize-1)/c.cfg.MessageSize)),
 	}
-	t.view = view{c: c, t: t}
+	t.view = view{c: c, t: t, counts: make([]uint64, c.qcfg.Channels)}
 	t.out.Frame = make([]byte, 0, 4096)
 	t.out.Jobs = make([]scheme.Job, 0, 16)
 	t.t.length = length

@@ -3,6 +3,7 @@
 package reliability
 
 import (
+	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -14,6 +15,8 @@ type view struct {
 	t *recvTransfer
 	// wholeUnits counts the units of messages that were completed whole.
 	wholeUnits int
+	// counts are the counts of the channels' marks, which wrap, made whole.
+	counts []uint64
 }
 
 // geometry: units per data message, packets per unit.
@@ -164,13 +167,17 @@ func (v *view) NextPresent(from, to int) int {
 	return to
 }
 
-// Mark implements scheme.View.
+// Mark implements scheme.View. A core looks at least once for each acknowledgement
+// interval. Were so many packets to come in between that the count wraps, it would be
+// too small from then on, but still rise.
 func (v *view) Mark(channel int) scheme.Mark {
 	m := v.t.arrivals.Mark(channel)
 	if !m.Valid {
 		return scheme.Mark{}
 	}
-	out := scheme.Mark{Count: uint32(m.Count), Valid: true}
+	n := &v.counts[channel]
+	*n += (uint64(m.Count) - *n) & (1<<dpa.MarkCountBits - 1)
+	out := scheme.Mark{Count: *n, Valid: true}
 	if m.Marker {
 		out.Unit = scheme.Marker | scheme.Unit(m.Offset)
 		return out

@@ -36,7 +36,7 @@ func (b *flatBoard) NextPresent(u, to int) int {
 }
 
 func (b *flatBoard) Mark(int) scheme.Mark {
-	return scheme.Mark{Unit: scheme.Unit(b.top - 1), Count: uint32(b.top), Valid: true}
+	return scheme.Mark{Unit: scheme.Unit(b.top - 1), Count: uint64(b.top), Valid: true}
 }
 func (b *flatBoard) First() units.Instant { return 0 }
 

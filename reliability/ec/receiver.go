@@ -127,7 +127,7 @@ func (r *receiver) loadMarks(now units.Instant, v scheme.View) {
 			continue
 		}
 		// The sum needs only change when something arrives.
-		arrivals += uint64(m.Count) + 1
+		arrivals += m.Count + 1
 		if p, ok := r.layout.place(m.Unit); ok && !m.Unit.IsMarker() {
 			r.pace.reached(now, p)
 		}

@@ -79,7 +79,7 @@ func (r *receiver) look(now units.Instant, v scheme.View) {
 	var arrivals uint64
 	for c := range r.env.Channels {
 		if m := v.Mark(c); m.Valid {
-			arrivals += uint64(m.Count) + 1
+			arrivals += m.Count + 1
 			if m.Unit.IsData() {
 				r.top = max(r.top, min(m.Unit.Index()+1, r.t.Units))
 			}

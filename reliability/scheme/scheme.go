@@ -183,9 +183,9 @@ type View interface {
 type Mark struct {
 	// Unit is the unit of the last packet, or a marker.
 	Unit Unit
-	// Count counts the packets of this transfer on the channel, modulo 2^28;
+	// Count counts the packets of this transfer on the channel. It never wraps;
 	// 0 with Valid unset means that none has arrived.
-	Count uint32
+	Count uint64
 	Valid bool
 }
 

@@ -125,7 +125,7 @@ func (t *transfer) arrive(w *world, e *event) {
 		t.parity.set(e.unit.Index())
 	}
 	m := &t.marks[e.channel]
-	*m = scheme.Mark{Unit: e.unit, Count: (m.Count + 1) & (1<<28 - 1), Valid: true}
+	*m = scheme.Mark{Unit: e.unit, Count: m.Count + 1, Valid: true}
 	t.receiverTouched = true
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 )
@@ -32,9 +33,10 @@ const frameACK = 1
 const (
 	// minFrame holds the fixed part, one mark and two short sections.
 	minFrame = 96
-	// maxMarkCount is what the count of marks takes at most, maxMark a mark.
+	// maxMarkCount is what the count of marks takes at most, maxMark a mark, until 2^35
+	// packets have come on its channel.
 	maxMarkCount = 2
-	maxMark      = 2 + 5 + 4
+	maxMark      = 2 + 5 + 5
 	// maxPair is what a pair of run lengths takes at most, maxGap a gap.
 	maxPair = 10
 	maxGap  = 5
@@ -44,7 +46,7 @@ const (
 type channelMark struct {
 	channel int
 	unit    scheme.Unit
-	count   uint32
+	count   uint64
 }
 
 // A span is the units from ≤ u < to.
@@ -118,7 +120,7 @@ func (a *ack) parseMarks(r *frameReader, total, channels int) {
 	for range r.number(uint64(channels)) {
 		c := r.number(uint64(channels - 1))
 		v := r.number(uint64(max(total, scheme.Markers))<<1 | 1)
-		count := r.number(countMask)
+		count := r.number(math.MaxUint64)
 		u := scheme.Unit(v >> 1)
 		if v&1 != 0 {
 			r.bad = r.bad || u >= scheme.Markers
@@ -127,7 +129,7 @@ func (a *ack) parseMarks(r *frameReader, total, channels int) {
 		if r.bad {
 			return
 		}
-		a.marks = append(a.marks, channelMark{int(c), u, uint32(count)})
+		a.marks = append(a.marks, channelMark{int(c), u, count})
 	}
 }
 
@@ -166,9 +168,6 @@ func (a *ack) checkSent(sent int) error {
 	return nil
 }
 
-// countMask keeps the bits that scheme.Mark.Count has.
-const countMask = 1<<28 - 1
-
 // appendMark adds the mark of a channel.
 func appendMark(b []byte, channel int, m scheme.Mark) []byte {
 	v := uint64(m.Unit.Index()) << 1
@@ -177,7 +176,7 @@ func appendMark(b []byte, channel int, m scheme.Mark) []byte {
 	}
 	b = binary.AppendUvarint(b, uint64(channel))
 	b = binary.AppendUvarint(b, v)
-	return binary.AppendUvarint(b, uint64(m.Count&countMask))
+	return binary.AppendUvarint(b, m.Count)
 }
 
 // appendSection adds the window of units from ≤ u < to, as far as the frame's

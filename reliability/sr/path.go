@@ -22,7 +22,7 @@ type path struct {
 
 	// lastMark is the count of the last mark, and markAck the number of the
 	// frame that brought one.
-	lastMark uint32
+	lastMark uint64
 	marked   bool
 	markAck  uint64
 
@@ -51,9 +51,6 @@ const suspectStrikes = 2
 
 func (p *path) suspect() bool { return p.strikes >= suspectStrikes }
 
-// later reports whether count a was taken after b: both are modulo 2^28.
-func later(a, b uint32) bool { d := (a - b) & countMask; return d != 0 && d < (countMask+1)/2 }
-
 // confirm takes a mark: unit was the last packet to arrive on this path, as the
 // count-th. It reports whether the path is now known to have got further.
 //
@@ -67,7 +64,7 @@ func later(a, b uint32) bool { d := (a - b) & countMask; return d != 0 && d < (c
 // the mark of a packet before it. A link that has become that much slower is believed
 // answer by answer.
 func (p *path) confirm(now units.Instant, m channelMark, least, most, every units.Duration) bool {
-	if p.marked && !later(m.count, p.lastMark) {
+	if p.marked && m.count <= p.lastMark {
 		return false
 	}
 	p.marked, p.lastMark = true, m.count

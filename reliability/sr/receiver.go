@@ -109,7 +109,7 @@ func (r *receiver) loadMarks(v scheme.View) bool {
 			continue
 		}
 		// The sum needs only change when something arrives.
-		arrivals += uint64(m.Count) + 1
+		arrivals += m.Count + 1
 		if m.Unit.IsData() {
 			r.top = max(r.top, min(m.Unit.Index()+1, r.total))
 		}
