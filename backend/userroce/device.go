@@ -33,15 +33,15 @@ type Device struct {
 
 	receivers []*receiver
 	senders   []*sender
-	gso       atomic.Bool // UDP_SEGMENT works
-	gro       bool        // UDP_GRO works
-	workers   uint32      // mask of the QPN bits that say which worker
+	gso       segmentation
+	gro       bool   // UDP_GRO works
+	workers   uint32 // mask of the QPN bits that say which worker
 
 	qps     qpnTable
 	regions atomic.Pointer[regionList]
 	peers   atomic.Pointer[handleList]
 	wire    wireCounters
-	warned  sync.Map // errnos that have been logged
+	warned  [numWarnings][maxErrno]atomic.Bool
 
 	mu     sync.Mutex
 	closed bool                // +checklocks:mu
@@ -49,7 +49,9 @@ type Device struct {
 	unused []byte              // rest of random; +checklocks:mu
 	tables map[*table]struct{} // +checklocks:mu
 	cqs    map[*cq]struct{}    // +checklocks:mu
-	routes map[netip.Addr]units.Bytes
+	// routes remembers the largest MTU that was found to fit the way to a peer, and never that one
+	// didn't: the way may have become wider.
+	routes map[netip.Addr]units.Bytes // +checklocks:mu
 }
 
 var _ backend.Device = (*Device)(nil)
@@ -119,7 +121,9 @@ func (d *Device) openSockets() error {
 	}
 	// The value is a default for the socket, which each message may overrule: 0 changes nothing.
 	probe := unix.SetsockoptInt(d.senders[0].fd, unix.SOL_UDP, unix.UDP_SEGMENT, 0)
-	d.gso.Store(probe == nil && !d.cfg.DisableGSO && d.cfg.Wire == nil)
+	if probe != nil || d.cfg.DisableGSO || d.cfg.Wire != nil {
+		d.gso.disable()
+	}
 	return nil
 }
 

@@ -30,14 +30,19 @@
 // Sends complete in the call that posts them: the kernel has copied the data when PostWrites returns.
 // Consecutive writes of one call leave as trains that the kernel segments (UDP_SEGMENT), with the
 // payload taken from the registered memory and no copy in user space. Where the kernel or the network
-// interface can't do that, packets are sent one by one.
+// interface can't do that, packets are sent one by one, and trains are tried again from time to time.
+//
+// Packets are never fragmented, and their size is that of the queue pair's MTU whatever routers, or
+// somebody who pretends to be one, say about the path: the kernel's path MTU discovery is not used
+// (IP_PMTUDISC_PROBE). What the network refuses, or is too large for an interface whose MTU was lowered,
+// is lost, and counted in WireStats.
 //
 // # The identification of IPv4 packets
 //
 // The ICRC covers the IPv4 identification, which a UDP socket can neither choose nor see. Between two
 // userroce devices both ends compute it with identification 0 whatever is on the wire, and say so in
 // QPInfo (backend.FlagICRCZeroID). To any other IPv4 peer a device sends unsegmented, unconnected
-// datagrams with path MTU discovery on, which Linux sends with identification 0. From such a peer it
+// datagrams that may not be fragmented, which Linux sends with identification 0. From such a peer it
 // requires identification 0 or, when that fails, solves for the one that makes the ICRC right, which
 // leaves a check of 16 bits: WireStats.SolvedIDs counts these packets. IPv6 is exact.
 //

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/roce"
@@ -83,27 +84,62 @@ func checkMTU(mtu, limit units.Bytes, ipv6 bool, where string) error {
 	return nil
 }
 
-// routeMTU asks the kernel for the largest IP packet on the way to a peer: the route's MTU, or what
-// path MTU discovery has found out. 0 means that it can't tell.
+// routeMTU is the largest IP packet on the way to a peer, as the administrator of this host has set it: the
+// MTU of the interface, and that of the route if it has one. What path MTU discovery has found out is left
+// aside, because anybody can make it up. 0 means that there is no telling.
 func routeMTU(from, to netip.Addr, scope uint32) (units.Bytes, error) {
-	fd, err := newSocket(from.Is6())
-	if err != nil {
+	if err := checkRoute(from, to, scope); err != nil {
 		return 0, err
 	}
-	defer unix.Close(fd)
-	if err := bind(fd, from, 0, scope); err != nil {
-		return 0, err
-	}
-	if err := unix.Connect(fd, sockaddr(to, roce.UDPPort, scope)); err != nil {
-		return 0, fmt.Errorf("userroce: no route from %v to %v: %w", from, to, err)
-	}
-	level, opt := unix.IPPROTO_IP, unix.IP_MTU
-	if from.Is6() {
-		level, opt = unix.IPPROTO_IPV6, unix.IPV6_MTU
-	}
-	mtu, err := unix.GetsockoptInt(fd, level, opt)
+	routes, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{
+		SrcAddr: from.AsSlice(), OifIndex: int(scope), FIBMatch: true,
+	})
 	if err != nil {
 		return 0, nil
 	}
-	return units.Bytes(mtu), nil
+	var limit units.Bytes
+	narrow := func(mtu int) {
+		if mtu > 0 && (limit == 0 || units.Bytes(mtu) < limit) {
+			limit = units.Bytes(mtu)
+		}
+	}
+	for _, r := range routes {
+		if r.Type == unix.RTN_LOCAL {
+			continue // its interface is the address's, and the packets stay on this host
+		}
+		narrow(r.MTU)
+		narrow(linkMTU(r.LinkIndex))
+		for _, hop := range r.MultiPath {
+			narrow(linkMTU(hop.LinkIndex))
+		}
+	}
+	return limit, nil
+}
+
+// checkRoute makes sure that there is a route.
+func checkRoute(from, to netip.Addr, scope uint32) error {
+	fd, err := newSocket(from.Is6())
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := bind(fd, from, 0, scope); err != nil {
+		return err
+	}
+	if err := unix.Connect(fd, sockaddr(to, roce.UDPPort, scope)); err != nil {
+		return fmt.Errorf("userroce: no route from %v to %v: %w", from, to, err)
+	}
+	return nil
+}
+
+// linkMTU is the MTU of an interface, or 0.
+func linkMTU(index int) int {
+	if index == 0 {
+		return 0
+	}
+	i, err := net.InterfaceByIndex(index)
+	if err != nil {
+		return 0
+	}
+	return i.MTU
 }

@@ -52,23 +52,27 @@ func (p *peer) to() netip.AddrPort { return netip.AddrPortFrom(p.addr, p.port) }
 
 // trains reports whether packets to p may be segmented by the kernel, which on IPv4 numbers the
 // identification.
-func (p *peer) trains(d *Device) bool { return (!p.foreign || d.ipv6) && d.gso.Load() }
+func (p *peer) trains(d *Device, now units.Instant) bool {
+	return (!p.foreign || d.ipv6) && d.gso.usable(now)
+}
 
 // checkPath makes sure that packets with MTU mtu fit the way to a, as far as this host knows. d.mu is
 // held.
 func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) error {
-	limit, known := d.routes[a]
-	if !known {
-		var err error
-		if limit, err = routeMTU(d.addr, a, d.scope); err != nil {
-			return err
-		}
-		d.routes[a] = limit
-	}
-	if limit == 0 {
+	if fits, known := d.routes[a]; known && mtu <= fits {
 		return nil
 	}
-	return checkMTU(mtu, limit, d.ipv6, fmt.Sprintf("the route to %v", a))
+	limit, err := routeMTU(d.addr, a, d.scope)
+	if err != nil {
+		return err
+	}
+	if limit != 0 {
+		if err := checkMTU(mtu, limit, d.ipv6, fmt.Sprintf("the route to %v", a)); err != nil {
+			return err
+		}
+	}
+	d.routes[a] = mtu
+	return nil
 }
 
 // handleList is indexed by address handle. A published list is never changed.

@@ -4,7 +4,6 @@ package userroce
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -71,12 +70,13 @@ func (q *queuePair) sendWrites(now units.Instant, p *peer, w []backend.Write) (p
 	if q.closed || s.closed {
 		return 0, backend.ErrClosed
 	}
+	trains, refused := p.trains(s.d, now), false
 	for posted < len(w) {
 		var taken int
 		if s.d.cfg.Wire != nil {
 			taken, err = s.stageWrites(q, p, w[posted:])
 		} else {
-			taken, err = s.gather(q, p, w[posted:])
+			taken, err = s.gather(q, p, w[posted:], trains)
 		}
 		sent, o := s.flush()
 		if s.d.cfg.Wire != nil {
@@ -84,34 +84,19 @@ func (q *queuePair) sendWrites(now units.Instant, p *peer, w []backend.Write) (p
 		}
 		posted += sent
 		q.nextPSN = q.nextPSN.Add(sent)
+		if refused {
+			s.judgeRefusal(now)
+			refused = false
+		}
 		switch {
 		case o == sentFull:
 			q.sendCQ.retryLater(now)
 			return posted, nil
-		case o == sentTooLarge:
-			return posted, q.tooLarge(p)
+		case o == sentRefused:
+			trains, refused = false, true
 		case err != nil:
 			return posted, err
 		}
 	}
 	return posted, nil
-}
-
-// tooLarge explains EMSGSIZE. The route may have changed since Connect.
-func (q *queuePair) tooLarge(p *peer) error {
-	d := q.d
-	if p == nil {
-		return errors.New("userroce: post: the address handle was closed")
-	}
-	limit, err := routeMTU(d.addr, p.addr, d.scope)
-	if err == nil && limit != 0 {
-		err = checkMTU(units.Bytes(q.mtu), limit, d.ipv6, fmt.Sprintf("the route to %v", p.addr))
-	}
-	if err == nil {
-		err = checkMTU(units.Bytes(q.mtu), d.iface.mtu, d.ipv6, "interface "+d.iface.name)
-	}
-	if err == nil {
-		err = fmt.Errorf("userroce: the kernel finds packets for MTU %d too large for the way to %v", q.mtu, p.addr)
-	}
-	return err
 }

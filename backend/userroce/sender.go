@@ -11,6 +11,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 const (
@@ -54,6 +55,11 @@ type sendBatch struct {
 	between [2 * batchPackets]between
 
 	nmsgs, niovs, nbetween int
+
+	// firstPassed: the kernel took the first message at the last flush.
+	firstPassed bool
+	// refusal is why the kernel refused a train.
+	refusal syscall.Errno
 }
 
 // between holds a trailer, right-aligned, and the headers that follow it.
@@ -140,48 +146,60 @@ func (b *sendBatch) addIov(base uintptr, n int) {
 type outcome uint8
 
 const (
-	sentAll      outcome = iota
-	sentFull             // the socket's buffer is full
-	sentPlain            // the kernel can't segment after all: build the batch again without trains
-	sentTooLarge         // a packet exceeds the path's MTU
+	sentAll     outcome = iota
+	sentFull            // the socket's buffer is full
+	sentRefused         // the kernel refuses a train, with an error that can mean that it can't segment
 )
 
 // flush sends the batch. It returns how many packets the kernel took, in order. Packets that the network
 // refuses count as taken: they are lost. s.mu is held.
 func (s *sender) flush() (packets int, o outcome) {
 	b := s.batch
+	b.firstPassed = false
 	for done := 0; done < b.nmsgs; {
 		n, errno := sendmmsg(s.fd, b.msgs[done:b.nmsgs])
 		if errno == 0 {
 			packets += s.account(b.info[done : done+n])
+			b.firstPassed = b.firstPassed || done == 0
 			done += n
 			continue
 		}
 		switch errno {
 		case unix.EINTR:
+			continue
 		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
 			return packets, sentFull
-		case unix.EMSGSIZE:
-			s.d.wire.tooLarge.Add(uint64(b.info[done].packets))
-			return packets, sentTooLarge
-		default:
-			if b.info[done].packets > 1 && (errno == unix.EIO || errno == unix.EINVAL || errno == unix.EOPNOTSUPP) {
-				s.noSegmentation(errno)
-				return packets, sentPlain
+		case unix.EIO, unix.EINVAL, unix.EOPNOTSUPP:
+			if b.info[done].packets > 1 {
+				b.refusal = errno
+				return packets, sentRefused
 			}
-			s.d.warnOnce("the network refuses packets; they count as lost", errno)
-			s.d.wire.networkErrors.Add(uint64(b.info[done].packets))
-			packets += int(b.info[done].packets)
-			done++
 		}
+		s.lose(b.info[done].packets, errno)
+		packets += int(b.info[done].packets)
+		done++
 	}
 	return packets, sentAll
 }
 
-// noSegmentation turns trains off: an interface without checksum offload refuses them.
-func (s *sender) noSegmentation(errno syscall.Errno) {
-	s.d.gso.Store(false)
-	s.d.warnOnce("the network interface can't segment UDP, so packets are sent one by one", errno)
+// lose counts packets that the network refuses.
+func (s *sender) lose(packets uint32, errno syscall.Errno) {
+	if errno == unix.EMSGSIZE {
+		s.d.wire.tooLarge.Add(uint64(packets))
+		s.d.warnOnce(warnTooLarge, errno)
+		return
+	}
+	s.d.wire.networkErrors.Add(uint64(packets))
+	s.d.warnOnce(warnRefused, errno)
+}
+
+// judgeRefusal follows the attempt to send the packets of a refused train one by one. That they pass
+// shows that the train was the trouble; a route that leads nowhere refuses both.
+func (s *sender) judgeRefusal(now units.Instant) {
+	if s.batch.firstPassed {
+		s.d.gso.refuse(now)
+		s.d.warnOnce(warnNoSegmentation, s.batch.refusal)
+	}
 }
 
 // account counts messages sent and returns how many packets they were.
@@ -195,5 +213,8 @@ func (s *sender) account(sent []messageInfo) int {
 		}
 	}
 	s.traffic.add(packets, bytes, trains)
+	if trains != 0 {
+		s.d.gso.passed()
+	}
 	return int(packets)
 }

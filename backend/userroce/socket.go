@@ -12,7 +12,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// newSocket makes a non-blocking UDP socket that never fragments.
+// newSocket makes a non-blocking UDP socket that never fragments, and that knows no path MTU but the
+// interface's: what ICMP says about the path, anybody on the Internet can say, and the kernel believes
+// it for ten minutes. Packets that don't fit the path are lost, and the SDK notices that.
 func newSocket(ipv6 bool) (int, error) {
 	family := unix.AF_INET
 	if ipv6 {
@@ -25,10 +27,10 @@ func newSocket(ipv6 bool) (int, error) {
 	// Without this a datagram that is too large would be fragmented silently, IPv6 included, and the
 	// IPv4 identification would not be 0.
 	if ipv6 {
-		err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO),
+		err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE),
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1))
 	} else {
-		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
 	}
 	if err != nil {
 		unix.Close(fd)

@@ -44,8 +44,6 @@ func (q *queuePair) PostDatagrams(now units.Instant, g []backend.Datagram) (post
 		case o == sentFull:
 			q.sendCQ.retryLater(now)
 			return posted, nil
-		case o == sentTooLarge:
-			return posted, q.tooLarge(s.d.handle(g[posted].To))
 		case err != nil:
 			return posted, err
 		}
@@ -142,10 +140,7 @@ func (s *sender) outbound() {
 // to the Wire again would count it twice, so what the socket has no room for is lost, as in a network
 // interface's queue.
 func (s *sender) lossyStage(sent, taken int, o outcome) (int, outcome) {
-	switch o {
-	case sentTooLarge:
-		return sent, o
-	case sentFull:
+	if o == sentFull {
 		s.drops[backend.DropQueueFull].Add(uint64(s.batch.nmsgs - sent))
 	}
 	return taken, sentAll

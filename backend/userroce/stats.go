@@ -22,9 +22,11 @@ type WireStats struct {
 	// NetworkErrors counts packets that the kernel refused to send (no route, a firewall, the link is
 	// down). They are as lost as on the wire.
 	NetworkErrors uint64
-	// TooLarge counts packets that no longer fit the path.
+	// TooLarge counts packets that no longer fit the interface, whose MTU was lowered. They are as
+	// lost, until it is raised again or the SDK gives up.
 	TooLarge uint64
-	// Segmentation and Receive offload (UDP_SEGMENT, UDP_GRO) are in use.
+	// Segmentation and Receive offload (UDP_SEGMENT, UDP_GRO) are in use. Segmentation is tried again
+	// some time, a second at first, after the network interface refused it.
 	SegmentationOffload, ReceiveOffload bool
 	// RecvBuffer is the size of each receive socket's buffer in the kernel's measure.
 	RecvBuffer units.Bytes
@@ -80,7 +82,7 @@ func (d *Device) WireStats() WireStats {
 		TranslatedSources:   d.wire.translated.Load(),
 		NetworkErrors:       d.wire.networkErrors.Load(),
 		TooLarge:            d.wire.tooLarge.Load(),
-		SegmentationOffload: d.gso.Load(),
+		SegmentationOffload: d.gso.inUse(),
 		ReceiveOffload:      d.gro,
 		RecvBuffer:          d.receivers[0].granted,
 	}
@@ -93,9 +95,28 @@ func (d *Device) WireStats() WireStats {
 	return s
 }
 
+// A warning is a kind of trouble with the network that is worth one line for each errno.
+type warning uint8
+
+const (
+	warnRefused warning = iota
+	warnTooLarge
+	warnNoSegmentation
+	numWarnings
+)
+
+// maxErrno is above all errors of Linux that a socket returns (asm-generic/errno.h).
+const maxErrno = 256
+
+var warnings = [numWarnings]string{
+	warnRefused:        "the network refuses packets; they count as lost",
+	warnTooLarge:       "packets no longer fit the network interface, whose MTU was lowered; they count as lost",
+	warnNoSegmentation: "the network interface can't segment UDP, so packets are sent one by one",
+}
+
 // warnOnce logs the first occurrence of an error of the network.
-func (d *Device) warnOnce(msg string, errno syscall.Errno) {
-	if _, seen := d.warned.LoadOrStore(errno, true); !seen {
-		d.log.Warn(msg, "err", errno.Error())
+func (d *Device) warnOnce(w warning, errno syscall.Errno) {
+	if seen := &d.warned[w][errno%maxErrno]; !seen.Load() && !seen.Swap(true) {
+		d.log.Warn(warnings[w], "interface", d.iface.name, "err", errno.Error())
 	}
 }

@@ -25,13 +25,13 @@ func (t *trainBuilder) fits(size, limit int) bool {
 	return !t.ended && t.packets < limit && size <= t.segment && t.bytes+size <= maxTrainBytes
 }
 
-// gather builds a batch from the first of w and returns how many it took: all that have room. On an
-// error those before the faulty write are in the batch. s.mu is held.
-func (s *sender) gather(q *queuePair, p *peer, w []backend.Write) (taken int, err error) {
+// gather builds a batch from the first of w, in trains or packet by packet, and returns how many it took:
+// all that have room. On an error those before the faulty write are in the batch. s.mu is held.
+func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool) (taken int, err error) {
 	b := s.batch
 	b.reset()
 	limit := 1
-	if p.trains(s.d) {
+	if trains {
 		limit = maxTrain
 	}
 	regions := *s.d.regions.Load()
