@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -22,8 +21,9 @@ type eventFile struct {
 	raw syscall.RawConn
 	// closed tells a failure after close from others: RawConn has no error of its own for it.
 	closed atomic.Bool
-	// reading serializes readers: the deadline by which a wait is cancelled belongs to the file.
-	reading sync.Mutex
+	// reading is held, by who has sent to it, while the file is waited for: the deadline by which a wait
+	// is cancelled belongs to the file. A channel, so that waiting for it can be cancelled, too.
+	reading chan struct{}
 }
 
 func newEventFile(fd int, name string) (*eventFile, error) {
@@ -37,7 +37,7 @@ func newEventFile(fd int, name string) (*eventFile, error) {
 		f.Close()
 		return nil, err
 	}
-	return &eventFile{f: f, fd: fd, raw: raw}, nil
+	return &eventFile{f: f, fd: fd, raw: raw, reading: make(chan struct{}, 1)}, nil
 }
 
 func (e *eventFile) close() {
@@ -63,8 +63,12 @@ func (e *eventFile) poll(b []byte) (n int, err error) {
 // wait reads into b, sleeping until something is there or ctx ends. It returns 0 without an error
 // when skip says so or wake was called; skip is asked after the point from which wake is seen.
 func (e *eventFile) wait(ctx context.Context, b []byte, skip func() bool) (n int, err error) {
-	e.reading.Lock()
-	defer e.reading.Unlock()
+	select {
+	case e.reading <- struct{}{}:
+		defer func() { <-e.reading }()
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 	if err := e.f.SetReadDeadline(time.Time{}); err != nil {
 		return 0, e.closedOr(err)
 	}
