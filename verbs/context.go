@@ -35,13 +35,17 @@ type Context struct {
 	lastID  uint64
 	// pending are events that were read on the way and not fetched yet. Guarded by tree.
 	pending []AsyncEvent
+	// remains are closed objects that the kernel may still use until the device is closed: it would not
+	// destroy them, or said that the device was removed, which it says before it has cleaned up.
+	// Guarded by tree.
+	remains []closer
 }
 
 // providers are the kernel drivers whose queues this package can use.
 var providers = []uint32{uapi.RDMA_DRIVER_RXE}
 
-// Open opens the device of that name. Close the Context when it is no longer needed: also a
-// process that only forgets it keeps the device from being removed.
+// Open opens the device of that name. Close the Context when it is no longer needed: a process that
+// only forgets it keeps the device from being removed, and all that was registered with it in memory.
 func (s System) Open(name string) (*Context, error) {
 	info, err := s.Lookup(name)
 	if err != nil {
@@ -58,6 +62,7 @@ func (s System) Open(name string) (*Context, error) {
 		unix.Close(fd)
 		return nil, err
 	}
+	live.add(c)
 	return c, nil
 }
 
@@ -129,7 +134,7 @@ func write[I, O any](c *Context, cmd uint32, in *I, out *O) error {
 }
 
 // Close destroys all objects of the device that are still open, the newest first, and closes it.
-// It is idempotent.
+// It is idempotent. After an error, memory that was registered is never collected.
 func (c *Context) Close() error {
 	var errs []error
 	for {
@@ -151,7 +156,11 @@ func (c *Context) Close() error {
 	c.closed = true
 	c.events.close()
 	errs = append(errs, wrap("close device", c.info.Name, unix.Close(c.fd)))
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err == nil {
+		live.remove(c)
+	}
+	return err
 }
 
 func (c *Context) newest() closer {

@@ -84,10 +84,13 @@ func (o *object) detachLocked() {
 	delete(o.ctx.objects, o.id)
 }
 
-// forget takes an object out whose destruction failed.
+// forget takes an object out that the kernel may still use, and keeps it until the device is closed.
 func (c *Context) forget(o *object) {
 	c.tree.Lock()
 	defer c.tree.Unlock()
+	if self := c.objects[o.id]; self != nil {
+		c.remains = append(c.remains, self)
+	}
 	o.closed = true
 	o.detachLocked()
 }
@@ -107,13 +110,17 @@ func (o *object) close(verb string, destroy func() error) error {
 	o.closed = true
 	o.ctx.tree.Unlock()
 
-	// A removed device has taken its objects with it.
-	if err := destroy(); err != nil && !errors.Is(err, unix.EIO) {
-		o.ctx.tree.Lock()
-		o.closed = false
-		o.ctx.tree.Unlock()
-		return wrap(verb, o.String(), err)
+	err := destroy()
+	switch {
+	case err == nil:
+		o.detach()
+		return nil
+	case errors.Is(err, unix.EIO): // a removed device takes its objects with it
+		o.ctx.forget(o)
+		return nil
 	}
-	o.detach()
-	return nil
+	o.ctx.tree.Lock()
+	o.closed = false
+	o.ctx.tree.Unlock()
+	return wrap(verb, o.String(), err)
 }
