@@ -135,6 +135,8 @@ func (d *Device) carry(s *send) {
 	net.events.Push(arrive, event{s.packet})
 	if fate.Duplicated || verdict == Duplicate {
 		d.stats.Duplicated++
+		d.stats.PacketsSent++
+		d.stats.BytesSent += uint64(p.length)
 		p.refs++
 		net.events.Push(fate.Again, event{s.packet})
 	}
