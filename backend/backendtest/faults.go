@@ -49,7 +49,23 @@ func testFaults(t testing.TB, mk Maker, ask Faults) (w *world, order []uint32) {
 	}
 	w.b.check("writes on a bad network")
 	require.NotEmpty(t, order, "nothing arrived")
+	w.checkCounters()
 	return w, order
+}
+
+// checkCounters compares what each end has sent with what the other received, when nothing is under way.
+// It leaves out a network whose faults nobody counts: one that isn't emulated, and corruption, which
+// kernels drop without a word.
+func (w *world) checkCounters() {
+	w.Helper()
+	if w.pair.Faults.Corrupt > 0 || w.pair.Overruns && w.pair.Faults != (Faults{}) {
+		return
+	}
+	for _, from := range []*end{w.a, w.b} {
+		s, r := from.dev.Stats(), w.peer(from).dev.Stats()
+		lost := s.Drops[backend.DropEmulatedLoss] + s.Drops[backend.DropEmulatedQueue]
+		require.Equal(w, s.PacketsSent-lost, r.PacketsReceived, "Stats.PacketsReceived, of %d sent", s.PacketsSent)
+	}
 }
 
 // skipFault skips a case when the network can't be made that bad.

@@ -58,7 +58,7 @@ func testPoll(t testing.TB, mk Maker) {
 
 // testWait: Wait returns for a packet, for Wake, also one that came before, and after its time.
 func testWait(t testing.TB, mk Maker) {
-	w := newWorld(t, mk, Faults{}, shape{})
+	w := on(t, mk.paced(t, Faults{}), shape{})
 	skipVirtual(t, w.b.dev)
 	w.settle()
 	cq := w.b.cqs[0]
@@ -107,6 +107,9 @@ func (w *world) waitForPackets(cq backend.CQ) {
 	long := units.Duration(w.pair.Patience / 2)
 	for i := range uint32(20) {
 		posts <- i
+		if i%2 == 1 { // it is there before Wait
+			time.Sleep(5 * time.Millisecond)
+		}
 		for start := time.Now(); len(w.b.writes) <= int(i); w.b.poll() {
 			if d := min(long, cq.Next().Sub(w.b.dev.Now())); d > 0 {
 				require.NoError(w, cq.Wait(d))
@@ -116,6 +119,8 @@ func (w *world) waitForPackets(cq backend.CQ) {
 	}
 	close(posts)
 	<-done
+	w.settle()
+	w.checkCounters()
 }
 
 // postSlowly posts a write for each number, a little later, and polls meanwhile.

@@ -135,30 +135,37 @@ func (c *cq) tell(err error) error {
 func (c *cq) pollRing(r *ring, dst []backend.Completion) (n int, err error) {
 	if c.holding == r && len(dst) > 0 {
 		c.holding = nil
-		n += c.take(r, &c.held[0], &dst[0])
+		n += c.takeAll(r, c.held[:], dst)
 	}
-	var received, bytes uint64
 	for n < len(dst) {
 		want := min(len(dst)-n, len(c.wcs))
 		k, e := r.poll(c.wcs[:want])
-		for i := range k {
-			if c.take(r, &c.wcs[i], &dst[n]) == 1 {
-				if dst[n].Kind != backend.KindSent {
-					received++
-					bytes += uint64(dst[n].Len)
-				}
-				n++
-			}
-		}
+		n += c.takeAll(r, c.wcs[:k], dst[n:])
 		if err = e; err != nil || k < want {
 			break
 		}
+	}
+	return n, err
+}
+
+// takeAll takes completions of a ring, for which dst has room, and counts what was received.
+func (c *cq) takeAll(r *ring, wcs []verbs.WC, dst []backend.Completion) (n int) {
+	var received, bytes uint64
+	for i := range wcs {
+		if c.take(r, &wcs[i], &dst[n]) == 0 {
+			continue
+		}
+		if dst[n].Kind != backend.KindSent {
+			received++
+			bytes += uint64(dst[n].Len)
+		}
+		n++
 	}
 	if received > 0 {
 		c.d.counters.packetsReceived.Add(received)
 		c.d.counters.bytesReceived.Add(bytes)
 	}
-	return n, err
+	return n
 }
 
 // take turns a completion of the kernel into one of ours; 0 when there is nothing to report.
