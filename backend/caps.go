@@ -50,6 +50,10 @@ type Caps struct {
 	// Virtual: the clock is virtual and everything runs in one goroutine;
 	// Wait must not be called.
 	Virtual bool
+	// Receivers is how many workers can receive: completion queues of workers
+	// with this number and above (CQConfig.Worker) report sends only. 0: those
+	// of all workers receive.
+	Receivers int
 	// NeedsReceives: a write with immediate consumes a posted receive.
 	NeedsReceives bool
 	// MinMTU and MaxMTU bound QPConfig.MTU; IBTA: 256 to 4096, powers of two.

@@ -128,7 +128,7 @@ func (w *Worker) add(now units.Instant, ch *Channel, m *Message, c *backend.Comp
 	e.bits |= bit
 	e.n++
 	if e.mark != nil {
-		w.note(now, m, e.mark, offset, 1)
+		w.note(now, m, e.mark, ch.Slots, offset, 1)
 	}
 }
 
@@ -146,13 +146,13 @@ func (w *Worker) addAlone(now units.Instant, ch *Channel, m *Message, offset uin
 	if dup != 0 {
 		w.pending.dup++
 	}
-	ch.Slots.setDirty()
 	if ch.Home == w.ID { // nothing is gathered, so the mark needn't wait
 		k := &m.Arrivals.marks[ch.Index]
 		k.set(m.Label, offset, false, 1)
 		k.publish()
 		m.Arrivals.noticed(now)
 	}
+	w.setDirty(ch.Slots)
 }
 
 // begin makes e a word of message m.
@@ -185,20 +185,20 @@ func (e *word) expect(sp Split) {
 
 // note remembers that n packets of m, the last at offset, have come on the
 // channel of mark k.
-func (w *Worker) note(now units.Instant, m *Message, k *mark, offset, n uint32) {
+func (w *Worker) note(now units.Instant, m *Message, k *mark, s *Slots, offset, n uint32) {
 	k.set(m.Label, offset, false, n)
 	if !k.listed {
-		w.list(now, m.Arrivals, k)
+		w.list(now, m.Arrivals, k, s)
 	}
 }
 
 // list has a mark published when the bits of all packets before it are.
-func (w *Worker) list(now units.Instant, a *Arrivals, k *mark) {
+func (w *Worker) list(now units.Instant, a *Arrivals, k *mark, s *Slots) {
 	if w.marks == len(w.marked) {
 		w.flush(now)
 	}
 	k.listed = true
-	w.marked[w.marks] = listedMark{a, k}
+	w.marked[w.marks] = listedMark{a, k, s}
 	w.marks++
 }
 
@@ -213,12 +213,13 @@ func (w *Worker) publish(e *word) {
 	}
 	w.pending.packets += uint64(e.n)
 	w.pending.dup += uint64(bits.OnesCount64(dup))
-	e.ch.Slots.setDirty()
+	w.setDirty(e.ch.Slots)
 	e.msg, e.ch, e.mark, e.plain = nil, nil, nil, 0
 }
 
 // flush publishes all words, then the channels' marks: what a mark says has come
 // must be in the bitmap of whoever reads the mark first (docs/wire.md, "Marks").
+// Who has looked at the bitmap meanwhile is to look again.
 func (w *Worker) flush(now units.Instant) {
 	g := &w.gather
 	for ; g.used != 0; g.used &= g.used - 1 {
@@ -228,6 +229,7 @@ func (w *Worker) flush(now units.Instant) {
 		l := &w.marked[i]
 		l.mark.publish()
 		l.arrivals.noticed(now)
+		w.setDirty(l.slots)
 		*l = listedMark{}
 	}
 	w.marks = 0

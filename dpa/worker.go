@@ -13,6 +13,9 @@ import (
 type Slots struct {
 	Split    Split
 	Channels int
+	// Home is the worker that looks at Dirty, and is woken when another one
+	// sets it (Worker.Wakes).
+	Home int
 	// Dirty is set when something arrived since it was last cleared.
 	Dirty atomic.Bool
 	slots []atomic.Pointer[Message]
@@ -81,13 +84,15 @@ type Worker struct {
 	gather  gather
 	marked  [64]listedMark // marks to be published
 	marks   int            // how many there are
+	wakes   uint64         // what Wakes returns
 	pending tally
 }
 
-// listedMark is a mark of arrivals.
+// listedMark is a mark of arrivals, and who looks at them.
 type listedMark struct {
 	arrivals *Arrivals
 	mark     *mark
+	slots    *Slots
 }
 
 // tally gathers counts of a batch, so that atomics are touched once.
@@ -106,6 +111,16 @@ func (w *Worker) Emptied() { w.emptied.Store(w.epoch.Load()) }
 // Leave ends the batch.
 func (w *Worker) Leave() { w.epoch.Add(1) }
 
+// Wakes returns the workers, bit i for worker i of at most 64, at which something
+// has become dirty that they can't know of, because this worker made it so, and
+// forgets them. Whoever called Process wakes them, or they find out when they next
+// look by themselves.
+func (w *Worker) Wakes() uint64 {
+	v := w.wakes
+	w.wakes = 0
+	return v
+}
+
 // Epoch is odd inside a batch. A fence is down when the worker was outside, or
 // the epoch has changed since the message was closed.
 func (w *Worker) Epoch() uint64 { return w.epoch.Load() }
@@ -123,7 +138,7 @@ func (w *Worker) Process(now units.Instant, channels []*Channel, comps []backend
 			w.pending.dup += dup
 			w.gather.packets += uint32(n)
 			if e.mark != nil {
-				w.note(now, e.msg, e.mark, offset, uint32(n))
+				w.note(now, e.msg, e.mark, e.ch.Slots, offset, uint32(n))
 			}
 			i += n
 			continue
@@ -186,25 +201,30 @@ func (w *Worker) zeroLength(now units.Instant, ch *Channel, m *Message, offset, 
 	case offset < uint32(sp.Fragments()):
 		w.pending.frags++
 		m.setFragment(sp, offset, imm&(1<<sp.FragmentBits-1))
-		ch.Slots.setDirty()
+		w.setDirty(ch.Slots)
 	case offset >= MarkerBase && offset < MarkerBase+NumMarkers:
 		w.pending.markers++
 		if ch.Home == w.ID {
 			k := &m.Arrivals.marks[ch.Index]
 			k.set(m.Label, offset-MarkerBase, true, 1)
 			if !k.listed {
-				w.list(now, m.Arrivals, k)
+				w.list(now, m.Arrivals, k, ch.Slots)
 			}
 		}
-		ch.Slots.setDirty()
+		w.setDirty(ch.Slots)
 	default:
 		w.pending.invalid++
 	}
 }
 
-func (s *Slots) setDirty() {
+// setDirty says that there is something to look at. Who finds it said already need
+// wake nobody: whoever said it does.
+func (w *Worker) setDirty(s *Slots) {
 	if !s.Dirty.Load() {
 		s.Dirty.Store(true)
+		if s.Home != w.ID {
+			w.wakes |= 1 << (s.Home & 63)
+		}
 	}
 }
 

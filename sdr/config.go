@@ -19,7 +19,8 @@ const Manual = -1
 // ContextConfig configures a Context. The zero value is the default.
 type ContextConfig struct {
 	// Workers is the number of progress goroutines, 1 to 8, or Manual.
-	// Default: half of GOMAXPROCS, at least 1.
+	// Default: half of GOMAXPROCS, at least 1, and no more than can receive
+	// on the device (backend.Caps.Receivers). Workers beyond those only send.
 	Workers int
 	// Spin is how long an idle worker polls before it sleeps; a wake-up
 	// costs tens of microseconds. Default 50 µs; negative: never spin.

@@ -125,7 +125,7 @@ func (c *Context) start() (err error) {
 func (c *Context) configure() error {
 	cfg := &c.cfg
 	if cfg.Workers == 0 {
-		cfg.Workers = min(8, max(1, runtime.GOMAXPROCS(0)/2))
+		cfg.Workers = c.receivers(min(8, max(1, runtime.GOMAXPROCS(0)/2)))
 		if c.caps.Virtual {
 			cfg.Workers = Manual
 		}
@@ -155,6 +155,14 @@ func (c *Context) configure() error {
 		c.log = slog.New(slog.DiscardHandler)
 	}
 	return nil
+}
+
+// receivers is how many of so many workers receive.
+func (c *Context) receivers(workers int) int {
+	if n := c.caps.Receivers; n > 0 {
+		return min(n, workers)
+	}
+	return workers
 }
 
 // controlMTU is the largest datagram: what the path carries, and never more than

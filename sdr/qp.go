@@ -132,6 +132,7 @@ func (c *Context) NewQP(cfg QPConfig) (*QP, error) {
 		grants: map[uint64]grant{}, beyond: map[uint64]struct{}{},
 		sends: map[uint64]*sendMsg{}, recvs: map[uint64]*recvMsg{}, slotAt: units.Never,
 	}
+	q.slots.Home = q.home.engine.ID
 	q.queues = dpa.NewDrain(c.engines(), q.tableCfg.Slots, q.tableCfg.Generations)
 	q.next.Store(int64(units.Never))
 	c.nextQP++
@@ -154,9 +155,10 @@ func (q *QP) open() (err error) {
 	if q.table, err = q.ctx.dev.NewTable(q.tableCfg); err != nil {
 		return err
 	}
+	receivers := q.ctx.workers[:q.ctx.receivers(len(q.ctx.workers))]
 	for gen := range q.cfg.Generations {
 		for i := range q.cfg.Channels {
-			w := q.ctx.workers[i%len(q.ctx.workers)]
+			w := receivers[i%len(receivers)]
 			ch := &channel{qp: q}
 			ch.Channel = dpa.Channel{Slots: q.slots, Gen: uint32(gen), Index: i, Home: w.engine.ID}
 			cookie := q.ctx.cookie(ch)
@@ -422,7 +424,7 @@ func (q *QP) onCongestion(now units.Instant) {
 	defer q.mu.Unlock()
 	q.congested = now
 	q.stats.Congestions++
-	q.dirty.Store(true)
+	q.kick()
 }
 
 // QPStats counts what one QP did.

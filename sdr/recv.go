@@ -235,7 +235,7 @@ func (m *recvMsg) learnLength(n units.Bytes) {
 		return
 	}
 	m.msg.SetLength(n)
-	m.q.slots.Dirty.Store(true)
+	m.q.kick()
 }
 
 // onStart hears of a transfer; in the raw API a transfer is a message.

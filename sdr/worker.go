@@ -3,6 +3,7 @@
 package sdr
 
 import (
+	"math/bits"
 	"runtime"
 	"sync/atomic"
 
@@ -75,6 +76,7 @@ func (w *worker) poll(now units.Instant) (busy bool) {
 			w.engine.Emptied()
 		}
 		w.engine.Leave()
+		w.wakeOthers()
 		for _, i := range w.rest[:nrest] {
 			w.other(now, &w.comps[i])
 		}
@@ -158,6 +160,13 @@ func (w *worker) sleep(next units.Instant) {
 	}
 	if err := w.cq.Wait(d); err != nil {
 		w.ctx.log.Error("wait for completions", "worker", w.engine.ID, "err", err)
+	}
+}
+
+// wakeOthers wakes the workers that what this one has found concerns.
+func (w *worker) wakeOthers() {
+	for v := w.engine.Wakes(); v != 0; v &= v - 1 {
+		w.ctx.workers[bits.TrailingZeros64(v)].kick()
 	}
 }
 

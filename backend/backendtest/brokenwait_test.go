@@ -61,6 +61,9 @@ var brokenWaiting = []struct {
 			return c.Kind != backend.KindWrite || count%29 != 0
 		})
 	}},
+	{"says that every worker receives", []string{"sdr marks"}, func(d *shim) {
+		d.caps = func(c *backend.Caps) { c.Receivers = 0 }
+	}},
 }
 
 func TestBrokenWaitingFails(t *testing.T) {

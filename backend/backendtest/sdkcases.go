@@ -160,7 +160,7 @@ func newWorkers(t testing.TB, p *Pair, workers int) *workerPair {
 	t.Cleanup(func() { w.close(t) }) // also when a case ends early, before the devices are closed
 	var err error
 	cfg := smallSlots(4, 4)
-	cfg.MTU = commonMTU(p)
+	cfg.MTU, cfg.Channels = commonMTU(p), 4
 	for i, d := range []*recorder{{Device: p.A}, {Device: p.B}} {
 		w.ctx[i], err = sdr.NewContext(d, sdr.ContextConfig{Workers: workers})
 		require.NoError(t, err)

@@ -28,6 +28,7 @@ func testCaps(t testing.TB, mk Maker) {
 		if c.FullSequence {
 			require.True(t, c.RootKey, "Caps.FullSequence: the sequence is in the address, which needs RootKey")
 		}
+		require.GreaterOrEqual(t, c.Receivers, 0, "Caps.Receivers")
 		require.Equal(t, p.A.Caps().Virtual, c.Virtual, "Caps.Virtual of both devices")
 		before := d.Now()
 		require.Equal(t, c, d.Caps(), "Caps asked twice")

@@ -100,6 +100,7 @@ var cases = []testCase{
 	{"sdr early completion", testEarlyCompletion},
 	{"sdr late packets", testLatePackets},
 	{"sdr workers", testWorkers},
+	{"sdr marks", testMarks},
 	{"sdr close under fire", testCloseContext},
 }
 

@@ -128,6 +128,7 @@ func (c *Config) caps() backend.Caps {
 		Fence:         backend.FenceProved,
 		HostPackets:   true,
 		Virtual:       true,
+		Receivers:     1,
 		NeedsReceives: c.NeedsReceives,
 		MinMTU:        1,
 		MaxMTU:        c.MaxMTU,

@@ -39,8 +39,9 @@ type Config struct {
 	Addr netip.Addr
 	// Port is the UDP port to receive on; 0 stands for 4791, AnyPort for one that the kernel chooses.
 	Port uint16
-	// Workers is the number of receive sockets, 1 (the default) to MaxWorkers. It should be the number
-	// of workers that poll, CQConfig.Workers.
+	// Workers is the number of receive sockets, 1 (the default) to MaxWorkers, and so of the workers that
+	// can receive (Caps.Receivers): a Context starts no more than that unless told to. One worker takes
+	// tens of Gbit/s; more pay where each has a processor to itself, and cost where not.
 	Workers int
 	// SendSockets is the number of sockets, and so of UDP source ports, to send from: 16 by default.
 	// Channel c of every queue pair uses socket c mod SendSockets.

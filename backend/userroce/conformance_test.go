@@ -28,6 +28,7 @@ func TestConformance(t *testing.T) {
 		{"IPv6", "::1", userroce.Config{}},
 		{"no offload", "127.0.0.1", userroce.Config{DisableGSO: true, DisableGRO: true}},
 		{"two sockets", "127.0.0.1", userroce.Config{Workers: 2}},
+		{"four sockets", "127.0.0.1", userroce.Config{Workers: 4}},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			kind.cfg.Addr = netip.MustParseAddr(kind.addr)

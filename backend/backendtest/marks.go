@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package backendtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// testMarks: with every number of workers, also more than the device has places to receive at, the mark
+// of every channel advances. A channel at home at a worker that doesn't receive its packets has no mark,
+// and then nothing proves that a packet of it is lost.
+func testMarks(t testing.TB, mk Maker) {
+	skipVirtual(t, mk.paced(t, Faults{}).A)
+	for workers := 1; workers <= 4; workers++ {
+		p := mk.paced(t, Faults{})
+		w := newWorkers(t, p, workers)
+		if err := w.marksAdvance(p); err != nil {
+			t.Errorf("%d workers: %v", workers, err)
+		}
+		w.close(t)
+	}
+}
+
+// marksAdvance sends messages until the mark of each channel has advanced three times.
+func (w *workerPair) marksAdvance(p *Pair) error {
+	const times = 3
+	cfg := w.qp[0].Config()
+	// As many words of the bitmap as may be, each on the channel after that of the one before, and from
+	// message to message.
+	size := min(cfg.MaxMessage, units.Bytes(2*64*cfg.Channels)*cfg.MTU)
+	smr, err := w.ctx[0].RegisterMemory(make([]byte, size), 0)
+	if err != nil {
+		return err
+	}
+	dmr, err := w.ctx[1].RegisterMemory(make([]byte, size), sdr.AccessRemoteWrite)
+	if err != nil {
+		return err
+	}
+	arrivals := dpa.NewArrivals(cfg.Channels)
+	last, advanced := make([]dpa.Mark, cfg.Channels), make([]int, cfg.Channels)
+	ctx, cancel := context.WithTimeout(context.Background(), p.Patience)
+	defer cancel()
+	for label := uint32(1); label <= 100 && ctx.Err() == nil; label++ {
+		if err := w.marked(ctx, smr, dmr, sdr.RecvOptions{Arrivals: arrivals, Mark: label}); err != nil {
+			return err
+		}
+		least := times
+		for ch := range last {
+			if m := arrivals.Mark(ch); m.Valid && m != last[ch] {
+				last[ch] = m
+				advanced[ch]++
+			}
+			least = min(least, advanced[ch])
+		}
+		if least == times {
+			return nil
+		}
+	}
+	return fmt.Errorf("the marks of the channels advanced %v times, want at least %d each", advanced, times)
+}
+
+// marked moves one message, whole or what of it arrives in time.
+func (w *workerPair) marked(ctx context.Context, src, dst *sdr.MR, o sdr.RecvOptions) error {
+	r, err := w.qp[1].PostRecvLabeled(dst, 0, dst.Len(), o)
+	for errors.Is(err, sdr.ErrAgain) && ctx.Err() == nil {
+		time.Sleep(100 * time.Microsecond)
+		r, err = w.qp[1].PostRecvLabeled(dst, 0, dst.Len(), o)
+	}
+	if err != nil {
+		return err
+	}
+	s, err := w.qp[0].PostSend(src, 0, src.Len(), sdr.SendOptions{})
+	if err != nil {
+		return err
+	}
+	arrived, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	if err := r.WaitArrived(arrived); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if err := r.Complete(); err != nil {
+		return err
+	}
+	return errors.Join(s.Wait(ctx), r.Wait(ctx))
+}

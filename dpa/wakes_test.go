@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dpa
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWakes: whoever sets a bit for a queue pair at home at another worker says so once for each time
+// that it finds nothing said, and at home never.
+func TestWakes(t *testing.T) {
+	r := newRig()
+	r.open(0, 0, 200*mtu, 1)
+	r.feed(data(0, 0, 0, mtu))
+	require.True(t, r.slots.Dirty.Load())
+	require.Zero(t, r.w.Wakes(), "at home")
+
+	r.slots.Home = 3
+	r.feed(data(0, 0, 1, mtu))
+	require.Zero(t, r.w.Wakes(), "whoever said it first has woken the home")
+	r.slots.Dirty.Store(false)
+	r.feed(data(0, 0, 64, mtu), data(1, 0, 65, mtu))
+	require.Equal(t, uint64(1<<3), r.w.Wakes())
+	require.Zero(t, r.w.Wakes(), "told once")
+	for _, n := range []int{MarkerBase, 0} { // a marker and a fragment
+		r.slots.Dirty.Store(false)
+		r.feed(data(0, 0, n, 0))
+		require.Equal(t, uint64(1<<3), r.w.Wakes())
+	}
+}
+
+// TestMarkAfterLook: the home looks between the time when bits are set and the time when the mark of
+// their channel is published. It must be told to look again, or it learns of the mark with the next packet.
+func TestMarkAfterLook(t *testing.T) {
+	r := newRig()
+	m := r.open(0, 0, 200*mtu, 1)
+	r.w.Enter()
+	defer r.w.Leave()
+	c := data(0, 0, 0, mtu)
+	r.w.one(5, r.chans[0], m, &c)
+	g := &r.w.gather
+	for i := range g.words {
+		if g.words[i].msg != nil {
+			r.w.publish(&g.words[i])
+		}
+	}
+	g.used = 0
+	require.True(t, r.slots.Dirty.Swap(false), "the home looks")
+	r.w.flush(5)
+	require.True(t, m.Arrivals.Mark(0).Valid)
+	require.True(t, r.slots.Dirty.Load())
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr_test
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A wakeCounter is a device that counts how often each worker is woken.
+type wakeCounter struct {
+	backend.Device
+	cqs []*countedCQ
+}
+
+type countedCQ struct {
+	backend.CQ
+	wakes atomic.Int64
+}
+
+func (d *wakeCounter) NewCQ(c backend.CQConfig) (backend.CQ, error) {
+	inner, err := d.Device.NewCQ(c)
+	q := &countedCQ{CQ: inner}
+	d.cqs = append(d.cqs, q)
+	return q, err
+}
+
+func (d *wakeCounter) NewQP(c backend.QPConfig) (backend.QP, error) {
+	c.SendCQ, c.RecvCQ = c.SendCQ.(*countedCQ).CQ, c.RecvCQ.(*countedCQ).CQ
+	return d.Device.NewQP(c)
+}
+
+func (c *countedCQ) Wake() {
+	c.wakes.Add(1)
+	c.CQ.Wake()
+}
+
+// TestPacketsWakeHome: packets of a channel that another worker receives wake the worker at which their
+// queue pair is at home. Else it finds out when something else wakes it, or up to 100 ms later. The
+// messages are streams without an end, so that no control frame follows them.
+func TestPacketsWakeHome(t *testing.T) {
+	s := &sockets{}
+	d := &wakeCounter{}
+	for i := range 2 {
+		var err error
+		s.dev[i], err = userroce.Open(userroce.Config{Addr: loopback(i), Workers: 1 + i})
+		require.NoError(t, err)
+		var dev backend.Device = s.dev[i]
+		if i == 1 {
+			d.Device = s.dev[i]
+			dev = d
+		}
+		s.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Workers: 1 + i, Spin: -1})
+		require.NoError(t, err)
+	}
+	t.Cleanup(func() { s.close(t) })
+	q := s.connect(t, sdr.QPConfig{MTU: 1024, Channels: 2})
+	src, dst := s.mr(t, 0, 1024), s.mr(t, 1, 1024)
+	const each = 15
+	var woken [2]int // times that a message on a channel woke the home, which is worker 0
+	for range 2 * each {
+		r, err := q[1].PostRecv(dst, 0, 1024)
+		require.NoError(t, err)
+		st, err := q[0].StartStream(src, 0, 1024, sdr.SendOptions{})
+		require.NoError(t, err)
+		time.Sleep(5 * time.Millisecond) // the clear-to-send arrives, and all falls asleep
+		before := d.cqs[0].wakes.Load()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		require.NoError(t, st.Send(0, 1024))
+		require.NoError(t, r.WaitArrived(ctx))
+		cancel()
+		if d.cqs[0].wakes.Load() > before {
+			woken[q[0].HomeChannel(r.Seq(), 0)]++
+		}
+		require.NoError(t, st.End())
+		finish(t, r)
+	}
+	// Where the home happened to be awake it needed no waking.
+	t.Logf("of %d messages on each channel, %d woke the home on its own, %d on the other worker's", each, woken[0], woken[1])
+	require.Greater(t, woken[1], each/2)
+}
+
+// TestDefaultWorkers: a Context that isn't told a number starts no worker that can't receive, whatever the
+// number of processors. One that is told finds the channels at home at workers that receive.
+func TestDefaultWorkers(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	for sockets, want := range map[int]int{0: 1, 1: 1, 2: 2, 4: 4, 8: 4} {
+		dev, err := userroce.Open(userroce.Config{Addr: loopback(0), Port: userroce.AnyPort, Workers: sockets})
+		require.NoError(t, err)
+		wrapped, err := linkemu.Wrap(dev, linkemu.Config{RTT: units.Millisecond})
+		require.NoError(t, err)
+		for _, d := range []backend.Device{dev, wrapped} {
+			c, err := sdr.NewContext(d, sdr.ContextConfig{})
+			require.NoError(t, err)
+			require.Equal(t, want, c.Workers(), "%d receive sockets", sockets)
+			require.NoError(t, c.Close())
+		}
+		require.NoError(t, wrapped.Close())
+	}
+}
