@@ -48,8 +48,7 @@ func (c counters) plus(o counters) counters {
 	return c
 }
 
-// unseen is how many packets got lost on their way: in the network or in the kernel's buffers. Those
-// under way when the counters were read make it inexact by a few.
+// unseen is how many packets got lost on their way: in the network or in the kernel's buffers.
 func (c *counters) unseen() uint64 {
 	seen := c.Received + c.DroppedEmulated
 	return c.Sent - min(c.Sent, seen)

@@ -15,9 +15,10 @@ import (
 
 // What the ends say to each other, as JSON over the out-of-band connection, which each point has one
 // of: hello, verdict, then the connection's own exchange of infos, then a turn before each transfer.
+// Before the first transfer that counts, and after the last one, the ends compare their counters.
 
 // protocolVersion changes when the meaning of these messages does.
-const protocolVersion = 1
+const protocolVersion = 2
 
 // A hello is what each end says first.
 type hello struct {

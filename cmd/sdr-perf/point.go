@@ -22,7 +22,7 @@ type point struct {
 	conn   *reliability.Conn
 	buf    []byte
 	mr     *sdr.MR
-	begun  counters // when counting began
+	begun  tally // when counting began
 	// missing counts units that an unreliable scheme didn't bring; receiver only.
 	missing uint64
 }

@@ -45,7 +45,7 @@ func (pt *point) receive(ctx context.Context) error {
 		if failed == nil && ctx.Err() != nil {
 			failed = errInterrupted
 		}
-		now := pt.count().since(pt.begun)
+		now := pt.count().since(pt.begun.ours)
 		theirs, err := pt.turn(graced, turn{Err: text(failed), Wrong: errors.As(failed, new(*contentError)), Counters: &now})
 		switch {
 		case failed != nil:
@@ -53,9 +53,13 @@ func (pt *point) receive(ctx context.Context) error {
 		case err != nil:
 			return err
 		case theirs.Op == opEnd:
-			return nil
+			_, err = pt.settle(graced)
+			return err
 		case theirs.Op == opCount && !counting:
-			counting, pt.begun = true, pt.count()
+			counting = true
+			if pt.begun, err = pt.settle(graced); err != nil {
+				return err
+			}
 		}
 		failed = pt.receiveOne(graced, posted[0], i)
 		posted = posted[1:]

@@ -66,7 +66,8 @@ type PacketsResult struct {
 	// DroppedReal were dropped by the devices, whatever the reason, late ones aside.
 	DroppedReal uint64 `json:"dropped_real"`
 	// LostUnseen were sent, not dropped by the emulated link, and never received: lost in the
-	// network or in the kernel's buffers. It is inexact by the few packets that were under way.
+	// network or in the kernel's buffers. Both ends are counted when nothing is under way, unless
+	// one of them gave up: then it is inexact by the few packets that were.
 	LostUnseen    uint64 `json:"lost_unseen"`
 	LateDiscarded uint64 `json:"late_discarded"`
 	Duplicate     uint64 `json:"duplicate"`

@@ -49,11 +49,16 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 			fill(pt.buf[:pt.size], pt.Seed, i)
 		}
 		theirs, err := pt.turn(graced, ours)
-		if next == opEnd || err != nil {
+		switch {
+		case err != nil || ours.Err != "":
 			return r, errors.Join(ctx.Err(), pt.sum(r, &theirs, err))
+		case next == opEnd:
+			return r, pt.sumSettled(graced, r)
 		}
 		if next == opCount && len(r.times) == 0 {
-			pt.begun = pt.count()
+			if pt.begun, err = pt.settle(graced); err != nil {
+				return r, err
+			}
 		}
 		took, err := pt.sendOne(graced)
 		if err != nil {
@@ -70,12 +75,21 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 	}
 }
 
-// sum adds up both ends' counters after the last transfer. The receiver has checked every content by
-// then, also when it was interrupted itself.
+// sumSettled adds up both ends' counters after the last transfer.
+func (pt *point) sumSettled(ctx context.Context, r *measurement) error {
+	end, err := pt.settle(ctx)
+	if err == nil {
+		r.counters, r.complete = end.both.since(pt.begun.both), true
+	}
+	return err
+}
+
+// sum is sumSettled when one end gives up, with what that end counted until then. The receiver has checked
+// every content, also when it was interrupted itself.
 func (pt *point) sum(r *measurement, theirs *turn, err error) error {
 	var told *peerError
-	if theirs.Counters != nil && (err == nil || errors.As(err, &told) && !told.wrong) {
-		r.counters = pt.count().since(pt.begun).plus(*theirs.Counters)
+	if len(r.times) > 0 && theirs.Counters != nil && (err == nil || errors.As(err, &told) && !told.wrong) {
+		r.counters = pt.count().since(pt.begun.ours).plus(*theirs.Counters)
 		r.complete = true
 	}
 	return err

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// socketOverflows is how many datagrams the kernel had no room for, in any socket of this network namespace.
+func socketOverflows(t *testing.T) (n uint64) {
+	t.Helper()
+	for file, field := range map[string]string{"/proc/net/snmp": "Udp: ", "/proc/net/snmp6": "Udp6RcvbufErrors"} {
+		b, err := os.ReadFile(file)
+		if os.IsNotExist(err) {
+			continue // no IPv6 here
+		}
+		require.NoError(t, err)
+		var names []string
+		for line := range strings.Lines(string(b)) {
+			f := strings.Fields(line)
+			switch {
+			case !strings.HasPrefix(line, field):
+			case file == "/proc/net/snmp6":
+				n += number(t, f[1])
+			case names == nil:
+				names = f
+			default:
+				for i, name := range names {
+					if name == "RcvbufErrors" {
+						n += number(t, f[i])
+					}
+				}
+			}
+		}
+	}
+	return n
+}
+
+func number(t *testing.T, text string) (n uint64) {
+	t.Helper()
+	_, err := fmt.Sscan(text, &n)
+	require.NoError(t, err)
+	return n
+}
+
+// TestCleanRunLosesNothing: what is shown as lost on a clean path is what the kernel dropped, also
+// when little was sent.
+func TestCleanRunLosesNothing(t *testing.T) {
+	for round := range 4 {
+		before := socketOverflows(t)
+		p := start(t, "--loopback", "--addr", own(0), "-s", "64KiB,4KiB", "-n", "1", "--warmup", fmt.Sprint(round%2),
+			"--reliability", "none,sr,sr-nack,ec-mds,adaptive", "--json", "-")
+		p.ends(t, 60*time.Second, 0)
+		var sent, lost float64
+		for _, r := range results(t, p) {
+			packets := r["packets"].(map[string]any)
+			sent += packets["sent"].(float64)
+			lost += packets["lost_unseen"].(float64) + packets["dropped_real"].(float64)
+		}
+		dropped := socketOverflows(t) - before
+		require.LessOrEqual(t, uint64(lost), dropped, "lost of %v packets, and dropped by the kernel", sent)
+	}
+}
