@@ -21,6 +21,10 @@ import (
 // that delivers each packet whenever the device still accepts it, so that its completion waits in a
 // worker's queue for as long as it likes.
 //
+// With sends, there is also the life of a cookie: a queue pair whose sends the device reports to worker 0,
+// which is closed at any time, and whose cookie goes to another one when each worker was outside a batch,
+// or has left the one that it was in.
+//
 // Workers run the functions that Process is made of. A batch takes all that waits, or one completion of
 // several. The fence is that of package sdr: the device has revoked the address, and each worker was
 // outside a batch, or has left the one that it was in. A Drain says when a message may be posted.
@@ -53,7 +57,9 @@ type lifeWorker struct {
 	batch []packetOf // what is left of the batch
 	whole bool       // the batch took all that there was
 	found *Message   // the slot's message, for the first of the batch
-	state lifeState
+	// Queue pairs whose sends the queue and the batch report.
+	cqSent, batchSent []int
+	state             lifeState
 }
 
 type lifeState uint8
@@ -64,6 +70,7 @@ const (
 	checking
 	setting
 	answering
+	crediting // sends
 	leaving
 )
 
@@ -72,6 +79,7 @@ func (x *lifeWorker) begin(n int) {
 	x.Enter()
 	x.whole = n == len(x.cq)
 	x.batch, x.cq, x.state = x.cq[:n:n], x.cq[n:], looking
+	x.batchSent, x.cqSent = x.cqSent, nil
 	if n == 0 {
 		x.state = answering
 	}
@@ -101,7 +109,27 @@ type lifeWorld struct {
 	epochs  [2]uint64
 	exposed int   // message that the device accepts, or -1
 	landed  []int // how often each packet has
+
+	sends lifeSends
+	// The cookie's queue pair, or -1 between two; how many there were; whether its send was reported; where
+	// the workers were when the last one was closed; whether a send was credited to another's.
+	owner, owners int
+	reported      bool
+	closedAt      [2]uint64
+	miscredited   bool
 }
+
+// lifeSends says what the model has of sends.
+type lifeSends uint8
+
+const (
+	noSends     lifeSends = iota
+	sendsInside           // handled before the worker leaves the batch
+	sendsAfter            // handled when it has left: what must not be
+)
+
+// lifeOwners is how many queue pairs have the cookie one after the other.
+const lifeOwners = 2
 
 type lifePhase uint8
 
@@ -111,8 +139,8 @@ const (
 	completed
 )
 
-func newLifeWorld(rounds int, drained bool) *lifeWorld {
-	w := &lifeWorld{rounds: rounds, slots: NewSlots(lifeSplit, 2), exposed: -1, landed: make([]int, rounds*lifePackets)}
+func newLifeWorld(rounds int, drained bool, sends lifeSends) *lifeWorld {
+	w := &lifeWorld{rounds: rounds, sends: sends, owner: -1, slots: NewSlots(lifeSplit, 2), exposed: -1, landed: make([]int, rounds*lifePackets)}
 	for gen := range uint32(lifeGens) {
 		for i := range 2 {
 			w.chans = append(w.chans, &Channel{Slots: w.slots, Gen: gen, Index: i, Home: i})
@@ -129,10 +157,12 @@ func newLifeWorld(rounds int, drained bool) *lifeWorld {
 
 func lifeGeometry() bitmap.Geometry { return bitmap.NewGeometry(lifePackets*mtu, mtu, 1) }
 
-// Steps: the application's, one of each worker, the beginning of a batch that leaves something in the
-// worker's queue, the arrival of each packet.
+// Steps: the application's with messages and with queue pairs, the device's report of a send, one of each
+// worker, the beginning of a batch that leaves something in the worker's queue, the arrival of each packet.
 const (
 	stepApp = iota
+	stepCookie
+	stepSent
 	stepWorker
 	stepPart   = stepWorker + 2
 	stepArrive = stepPart + 2
@@ -143,9 +173,15 @@ func (w *lifeWorld) enabled() (steps []int) {
 	if w.appCan() {
 		steps = append(steps, stepApp)
 	}
+	if w.sends != noSends && (w.owner >= 0 || w.owners < lifeOwners && w.left(w.closedAt)) {
+		steps = append(steps, stepCookie)
+	}
+	if w.owner >= 0 && !w.reported {
+		steps = append(steps, stepSent)
+	}
 	for i := range w.workers {
 		x := &w.workers[i]
-		if x.state != outside || len(x.cq) > 0 || w.asked(i) {
+		if x.state != outside || len(x.cq)+len(x.cqSent) > 0 || w.asked(i) {
 			steps = append(steps, stepWorker+i)
 		}
 		if x.state == outside && len(x.cq) > 1 {
@@ -192,8 +228,11 @@ func (w *lifeWorld) asked(i int) bool {
 	return w.drain != nil && w.drain.asking && w.workers[i].emptied.Load() <= w.drain.epochs[i]
 }
 
-func (w *lifeWorld) fenceDown() bool {
-	for i, e := range w.epochs {
+func (w *lifeWorld) fenceDown() bool { return w.left(w.epochs) }
+
+// left reports whether every worker that was in a batch at epochs has left it.
+func (w *lifeWorld) left(epochs [2]uint64) bool {
+	for i, e := range epochs {
 		if e%2 == 1 && w.workers[i].Epoch() == e {
 			return false
 		}
@@ -205,6 +244,11 @@ func (w *lifeWorld) do(step int) {
 	switch {
 	case step == stepApp:
 		w.app()
+	case step == stepCookie:
+		w.cookie()
+	case step == stepSent:
+		w.workers[0].cqSent = append(w.workers[0].cqSent, w.owner)
+		w.reported = true
 	case step < stepPart:
 		w.work(&w.workers[step-stepWorker])
 	case step < stepArrive:
@@ -243,6 +287,27 @@ func (w *lifeWorld) app() {
 	}
 }
 
+// cookie closes the queue pair that has the cookie, whose reports are in no later poll, or makes the next.
+func (w *lifeWorld) cookie() {
+	if w.owner >= 0 {
+		w.owner, w.workers[0].cqSent = -1, nil
+		for i := range w.workers {
+			w.closedAt[i] = w.workers[i].Epoch()
+		}
+		return
+	}
+	w.owner, w.reported = w.owners, false
+	w.owners++
+}
+
+// credit handles the reports of a batch.
+func (w *lifeWorld) credit(x *lifeWorker) {
+	for _, q := range x.batchSent {
+		w.miscredited = w.miscredited || w.owner >= 0 && w.owner != q
+	}
+	x.batchSent = nil
+}
+
 func (w *lifeWorld) work(x *lifeWorker) {
 	switch x.state {
 	case outside:
@@ -261,22 +326,42 @@ func (w *lifeWorld) work(x *lifeWorker) {
 	case setting:
 		x.flush(0)
 		x.count()
-		x.state = leaving
+		x.state = w.afterPackets(x)
 		if x.whole {
 			x.state = answering
 		}
 	case answering:
 		x.Emptied()
+		x.state = w.afterPackets(x)
+	case crediting:
+		w.credit(x)
 		x.state = leaving
+		if w.sends == sendsAfter {
+			x.state = outside
+		}
 	case leaving:
 		x.Leave()
 		x.state = outside
+		if w.sends == sendsAfter && len(x.batchSent) > 0 {
+			x.state = crediting
+		}
 	}
+}
+
+// afterPackets is what a worker does when it has handled the packets of a batch.
+func (w *lifeWorld) afterPackets(x *lifeWorker) lifeState {
+	if w.sends == sendsInside && len(x.batchSent) > 0 {
+		return crediting
+	}
+	return leaving
 }
 
 // wrong says what must never be: a bit of a packet that has not landed in this very message, or a
 // change of memory that nobody uses.
 func (w *lifeWorld) wrong() string {
+	if w.miscredited {
+		return "a send was credited to the queue pair that got its cookie next"
+	}
 	if w.frozen != nil {
 		if !slices.Equal(w.frozen, w.memory) {
 			return "the bitmap's memory changed after the fence"
@@ -313,6 +398,21 @@ func (w *lifeWorld) key() string {
 			b = append(b, byte(a.k), byte(a.packet))
 		}
 	}
+	if w.sends != noSends {
+		b = append(b, byte(w.owner), byte(w.owners), byte(len(w.workers[0].cqSent)))
+		for _, q := range append(slices.Clone(w.workers[0].cqSent), w.workers[0].batchSent...) {
+			b = append(b, byte(q))
+		}
+		if w.reported {
+			b = append(b, 0xfe)
+		}
+		for i := range w.workers { // which of them the cookie waits for
+			if w.closedAt[i]%2 == 1 && w.workers[i].Epoch() == w.closedAt[i] {
+				b = append(b, byte(0xf0+i))
+			}
+		}
+		b = append(b, 0xff)
+	}
 	if d := w.drain; d != nil {
 		b = append(b, byte(d.handled), byte(d.below))
 	}
@@ -346,10 +446,10 @@ func (w *lifeWorld) answers(i int) (v byte) {
 }
 
 // explore runs every order of steps that leads to a state not seen before, until one is wrong.
-func explore(rounds int, drained bool) (states int, wrong string) {
+func explore(rounds int, drained bool, sends lifeSends) (states int, wrong string) {
 	seen := map[string]bool{}
 	replay := func(path []int) *lifeWorld {
-		w := newLifeWorld(rounds, drained)
+		w := newLifeWorld(rounds, drained, sends)
 		for _, s := range path {
 			w.do(s)
 		}
@@ -387,18 +487,29 @@ func explore(rounds int, drained bool) (states int, wrong string) {
 // TestEveryInterleaving: no order of steps lets an older completion set a bit of a newer message, or
 // anything change a bitmap whose fence is down, and none ends in a deadlock.
 func TestEveryInterleaving(t *testing.T) {
-	states, wrong := explore(lifeGens+2, true)
+	states, wrong := explore(lifeGens+2, true, noSends)
 	require.Empty(t, wrong)
 	require.Greater(t, states, 10_000, "the test has become trivial")
 	t.Logf("%d states", states)
+	states, wrong = explore(1, true, sendsInside)
+	require.Empty(t, wrong)
+	require.Greater(t, states, 10_000, "the test has become trivial")
+	t.Logf("%d states with sends", states)
+}
+
+// TestSendHandledTooLate: completions of sends must be handled before the worker leaves the batch, since
+// the cookie may be another queue pair's from then on.
+func TestSendHandledTooLate(t *testing.T) {
+	_, wrong := explore(1, true, sendsAfter)
+	require.Contains(t, wrong, "credited to the queue pair that got its cookie next")
 }
 
 // TestCompletionThatWaitsTooLong: the Drain is needed, since an immediate names only the slot and a
 // queue pair only the generation: without it, one order of steps does harm as soon as the slot has gone
 // through all generations, and none before.
 func TestCompletionThatWaitsTooLong(t *testing.T) {
-	_, wrong := explore(lifeGens, false)
+	_, wrong := explore(lifeGens, false, noSends)
 	require.Empty(t, wrong)
-	_, wrong = explore(lifeGens+1, false)
+	_, wrong = explore(lifeGens+1, false, noSends)
 	require.Contains(t, wrong, "was set by an older completion")
 }

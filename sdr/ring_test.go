@@ -49,7 +49,10 @@ type ring struct {
 	// betweenBatches and inBatch, if not nil, hold the worker up: where it has left a batch, or with
 	// the completions of a batch in its hands.
 	betweenBatches, inBatch chan struct{}
-	held                    atomic.Bool
+	// beforeSent holds it up when it has handled the packets of a batch, before the first completion of a
+	// send in it.
+	beforeSent chan struct{}
+	held       atomic.Bool
 
 	shown [][]byte // the worker's: payloads of the last Poll
 }
@@ -102,17 +105,13 @@ func (r *ring) writes() (n int) {
 	return n
 }
 
-// hold makes the worker stand still at one of two places until release is called.
-func (r *ring) hold(inBatch bool) (release func()) {
+// hold makes the worker stand still at one of these places until release is called.
+func (r *ring) hold(at *chan struct{}) (release func()) {
 	gate := make(chan struct{})
 	set := func(c chan struct{}) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if inBatch {
-			r.inBatch = c
-		} else {
-			r.betweenBatches = c
-		}
+		*at = c
 	}
 	set(gate)
 	return sync.OnceFunc(func() { set(nil); close(gate) })
@@ -131,6 +130,10 @@ func (r *ring) waitAt(gate *chan struct{}) {
 
 func (r *ring) Poll(_ units.Instant, dst []backend.Completion) (int, error) {
 	r.mu.Lock()
+	isSent := func(e ringEntry) bool { return e.Kind == backend.KindSent }
+	if i := slices.IndexFunc(r.waiting, isSent); i >= 0 && r.beforeSent != nil {
+		r.waiting = slices.Insert(r.waiting, i, ringEntry{Completion: backend.Completion{Kind: backend.KindDatagram}})
+	}
 	n := min(len(dst), len(r.waiting))
 	r.shown = r.shown[:0]
 	writes := false
@@ -150,7 +153,12 @@ func (r *ring) Poll(_ units.Instant, dst []backend.Completion) (int, error) {
 	return n, nil
 }
 
-func (r *ring) Datagram(c *backend.Completion) []byte { return r.shown[c.WRID] }
+func (r *ring) Datagram(c *backend.Completion) []byte {
+	if r.shown[c.WRID] == nil { // put there by Poll
+		r.waitAt(&r.beforeSent)
+	}
+	return r.shown[c.WRID]
+}
 
 // Next is asked between batches.
 func (r *ring) Next() units.Instant {

@@ -50,7 +50,7 @@ func TestCompletionWaitsWhileSlotGoesRound(t *testing.T) {
 	s, dev := newRings(t, 2)
 	q := s.connect(t, twoSlots)
 	src, dst := s.mr(t, 0, 1024), s.mr(t, 1, 1024)
-	release := dev.rings[1].hold(false)
+	release := dev.rings[1].hold(&dev.rings[1].betweenBatches)
 	defer release()
 	eventually(t, "worker 1 stands still", dev.rings[1].held.Load)
 
@@ -115,7 +115,7 @@ func TestCompletionOutlivesQP(t *testing.T) {
 		require.NoError(t, err)
 		eventually(t, "it is sent", func() bool { done, _ := h.Poll(); return done })
 	}
-	release := dev.rings[1].hold(true)
+	release := dev.rings[1].hold(&dev.rings[1].inBatch)
 	defer release()
 	_, err := q[1].PostRecv(dst, 0, 1024)
 	require.NoError(t, err)
@@ -139,6 +139,30 @@ func TestCompletionOutlivesQP(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, set, "the message was never sent")
 	finish(t, r)
+}
+
+// TestSendCompletionOutlivesQP: a worker has the completion of a send in its hands while its QP is closed
+// and another one is made. The new one must not be credited with it.
+func TestSendCompletionOutlivesQP(t *testing.T) {
+	s, dev := newRings(t, 1)
+	q := s.connect(t, twoSlots)
+	src, dst := s.mr(t, 1, 1024), s.mr(t, 0, 1024)
+	home := dev.rings[0]
+	release := home.hold(&home.beforeSent)
+	defer release()
+	_, err := q[0].PostRecv(dst, 0, 1024)
+	require.NoError(t, err)
+	_, err = q[1].PostSend(src, 0, 1024, sdr.SendOptions{})
+	require.NoError(t, err)
+	eventually(t, "the worker has the completion", home.held.Load)
+	require.NoError(t, q[1].Close())
+
+	next, err := s.ctx[1].NewQP(twoSlots)
+	require.NoError(t, err)
+	release()
+	eventually(t, "the worker has gone on", func() bool { return !home.held.Load() })
+	time.Sleep(20 * time.Millisecond)
+	require.Zero(t, next.Stats().InFlight, "packets in flight on a queue pair that sent nothing")
 }
 
 // TestSlotsGoRound goes through all slots and generations many times. A worker that sleeps must be asked

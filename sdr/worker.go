@@ -75,11 +75,13 @@ func (w *worker) poll(now units.Instant) (busy bool) {
 		if n < pollBatch && err == nil {
 			w.engine.Emptied()
 		}
-		w.engine.Leave()
-		w.wakeOthers()
+		// Within the batch: a cookie that a completion bears goes to no other QP
+		// before the worker has left it.
 		for _, i := range w.rest[:nrest] {
 			w.other(now, &w.comps[i])
 		}
+		w.engine.Leave()
+		w.wakeOthers()
 		if err != nil {
 			w.ctx.log.Error("completion queue", "worker", w.engine.ID, "err", err)
 		}
