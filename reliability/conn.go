@@ -43,7 +43,7 @@ type Conn struct {
 	recvs    []*recvTransfer
 	nextRecv uint64
 	recvSeq  map[uint64]recvRef
-	nextSeq  uint64 // follows the last message posted
+	room     room
 	recvGain units.Instant
 
 	watch *watcher

@@ -106,9 +106,9 @@ func (p *parityPool) close() {
 // Receiving.
 
 // postParity offers parity messages from the pool; false: no slot of the QP.
-func (c *Conn) postParity(t *recvTransfer) bool {
-	for want := c.parityWanted(t); len(t.par) < want; {
-		if !c.fits(t, c.toPost(t)) {
+func (c *Conn) postParity(t *recvTransfer, before int) bool {
+	for len(t.par) < t.parWanted {
+		if !c.fits(before, t.toPost) {
 			return true
 		}
 		s, err := c.parity.take(&c.parity.recv, t.mr, sdr.AccessRemoteWrite)
@@ -122,20 +122,14 @@ func (c *Conn) postParity(t *recvTransfer) bool {
 		p, err := c.post(t, s.mr, s.off, c.parity.slotBytes(), sdr.RoleParity, len(t.par))
 		if err != nil {
 			c.parity.recv.free = append(c.parity.recv.free, s)
+			c.postFailed(t, err)
 			return false
 		}
 		p.slot = s
 		t.par = append(t.par, p)
+		c.book(t)
 	}
 	return true
-}
-
-// parityWanted is how many messages carry the parity of t, as far as its length is known.
-func (c *Conn) parityWanted(t *recvTransfer) int {
-	if t.started {
-		return c.parityMessages(t.info.Units)
-	}
-	return c.parityMessages(int((t.length + c.cfg.Unit - 1) / c.cfg.Unit))
 }
 
 // parityMessages is how many messages carry the parity of a transfer of n units.
@@ -172,6 +166,7 @@ func (p *parityPool) release(m *posted) {
 	if m.slot != nil {
 		p.recv.free = append(p.recv.free, m.slot)
 		m.slot = nil
+		p.c.room.changed = true
 	}
 }
 

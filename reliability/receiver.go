@@ -50,11 +50,13 @@ type recvTransfer struct {
 	arrivals *dpa.Arrivals
 	data     []*posted // by index; nil: not posted
 	wanted   int       // data messages that the buffer, later the transfer, needs
+	toPost   int       // messages of both roles that are still to be posted
 	front    int       // data messages below are complete
 	// dataPosted counts the data messages that were posted.
 	dataPosted int
 	open       int // posted and not fenced, both roles
 	par        []*posted
+	parWanted  int // parity messages that the buffer, later the transfer, needs
 	parBase    int // parity messages below are done with
 	coding     int // jobs that read our memory
 
@@ -98,8 +100,10 @@ func (c *Conn) StartRecv(mr *sdr.MR, off, length units.Bytes) (*Transfer, error)
 	t.out.Jobs = make([]scheme.Job, 0, 16)
 	t.t.length = length
 	t.data = make([]*posted, t.wanted)
+	t.parWanted = c.parityMessages(int((length + c.cfg.Unit - 1) / c.cfg.Unit))
 	c.nextRecv++
 	c.recvs = append(c.recvs, t)
+	c.book(t)
 	c.postMore()
 	c.qp.Kick()
 	return t.t, nil
@@ -116,43 +120,51 @@ func (c *Conn) findRecv(id uint64) *recvTransfer {
 
 // postMore posts messages, for earlier transfers first, while slots are free.
 func (c *Conn) postMore() {
+	if c.room.toPost == 0 || !c.room.changed {
+		return
+	}
+	c.room.changed = false
+	before := 0
 	for _, t := range c.recvs {
-		if t.closing {
-			continue
-		}
-		if !c.postParity(t) || !c.postData(t) {
+		if t.toPost > 0 && (!c.postParity(t, before) || !c.postData(t, before)) {
 			return
 		}
+		before += t.toPost
 	}
 }
 
 // postData keeps the transfer's window of data messages posted; false: no slot.
-func (c *Conn) postData(t *recvTransfer) bool {
-	for t.front < t.wanted && t.data[t.front] != nil && t.data[t.front].completed {
-		t.front++
-	}
+func (c *Conn) postData(t *recvTransfer, before int) bool {
 	for i := t.front; i < min(t.front+c.cfg.Window, t.wanted); i++ {
 		if t.data[i] != nil {
 			continue
 		}
-		if !c.fits(t, 1) {
+		if !c.fits(before, 1) {
 			return false
 		}
 		begin := units.Bytes(i) * c.cfg.MessageSize
 		p, err := c.post(t, t.mr, t.off+begin, min(c.cfg.MessageSize, t.length-begin), sdr.RoleData, i)
 		if err != nil {
-			if !errors.Is(err, sdr.ErrAgain) {
-				c.failRecv(t, err)
-			}
+			c.postFailed(t, err)
 			return false
 		}
 		t.data[i] = p
 		t.dataPosted++
+		c.book(t)
 		if t.started {
 			c.tellLength(t, i)
 		}
 	}
 	return true
+}
+
+// postFailed fails t, unless the slot is only not free yet.
+func (c *Conn) postFailed(t *recvTransfer, err error) {
+	if errors.Is(err, sdr.ErrAgain) {
+		c.room.changed = true // some time it will be
+	} else {
+		c.failRecv(t, err)
+	}
 }
 
 // post posts one message under its label.
@@ -170,7 +182,8 @@ func (c *Conn) post(t *recvTransfer, mr *sdr.MR, off, n units.Bytes, role sdr.Ro
 		return nil, err
 	}
 	c.recvSeq[h.Seq()] = recvRef{t, role, i}
-	c.nextSeq = h.Seq() + 1
+	c.room.posted++
+	c.room.next = h.Seq() + 1
 	t.open++
 	return p, nil
 }
@@ -209,6 +222,8 @@ func (c *Conn) start(now units.Instant, t *recvTransfer, s start) {
 		Units: int((s.length + c.cfg.Unit - 1) / c.cfg.Unit), Params: s.params,
 	}
 	t.wanted = max(1, int((s.length+c.cfg.MessageSize-1)/c.cfg.MessageSize))
+	t.parWanted = c.parityMessages(t.info.Units)
+	c.book(t)
 	for i := range t.data {
 		if t.data[i] == nil {
 			continue
@@ -256,6 +271,7 @@ func (c *Conn) onFenced(_ units.Instant, e *sdr.Event) {
 		return
 	}
 	delete(c.recvSeq, e.Seq)
+	c.room.changed = true
 	ref.t.open--
 	if ref.role == sdr.RoleParity {
 		c.parityFenced(ref.t, ref.index)
@@ -282,6 +298,7 @@ func (c *Conn) failRecv(t *recvTransfer, err error) {
 // closeRecv completes all messages; the transfer ends when all fences are down.
 func (c *Conn) closeRecv(t *recvTransfer, err error) {
 	t.closing, t.err, t.result = true, err, t.info.Length
+	c.book(t)
 	for _, p := range t.data {
 		c.complete(p)
 	}
@@ -356,6 +373,10 @@ func (c *Conn) completeFull(t *recvTransfer) {
 			c.complete(p)
 		}
 	}
+	for t.front < t.wanted && t.data[t.front] != nil && t.data[t.front].completed {
+		t.front++
+		c.room.changed = true
+	}
 }
 
 // completePassed completes messages that a partial scheme won't fill any more:
@@ -417,6 +438,8 @@ func (c *Conn) endRecv(t *recvTransfer) {
 	for _, p := range t.par {
 		c.parity.release(p)
 	}
+	c.room.posted -= t.dataPosted + len(t.par)
+	c.room.changed = true
 	n := t.result
 	if t.err != nil {
 		n = 0

@@ -7,34 +7,41 @@ package reliability
 // what is posted ahead for later transfers. Neither may hold up a transfer that still needs more
 // messages, or nothing would ever end.
 
-// toPost is how many messages of t are still to be posted.
-func (c *Conn) toPost(t *recvTransfer) int {
-	if t.closing {
-		return 0
-	}
-	return max(0, t.wanted-t.dataPosted) + max(0, c.parityWanted(t)-len(t.par))
+// A room is what all receives together have of the slots. It is kept as things change, so
+// that a look costs the same however many receives there are.
+type room struct {
+	posted int // messages of receives that have not ended
+	toPost int // messages that they still need
+	// next follows the last message posted, and no message below oldest is open.
+	next, oldest uint64
+	// changed: something that could not be posted may find room now.
+	changed bool
 }
 
-// fits reports whether a message of t may be posted: all that transfers before t still need, and
-// more messages with it, find room in the round of slots that begins with the oldest open one.
-func (c *Conn) fits(t *recvTransfer, more int) bool {
-	slots := c.qcfg.Split.Slots()
-	all, before := 0, more
-	passed := false
-	for _, r := range c.recvs {
-		passed = passed || r == t
-		n := c.toPost(r)
-		all += r.dataPosted + len(r.par) + n
-		if !passed {
-			before += n
-		}
+// book notes how many messages of t are still to be posted.
+func (c *Conn) book(t *recvTransfer) {
+	n := 0
+	if !t.closing {
+		n = max(0, t.wanted-t.dataPosted) + max(0, t.parWanted-len(t.par))
 	}
-	if all <= slots {
+	c.room.toPost += n - t.toPost
+	t.toPost = n
+	c.room.changed = true
+}
+
+// fits reports whether more messages may be posted, the ones before them included that
+// earlier transfers still need: whether all find room in the round of slots that begins
+// with the oldest open one.
+func (c *Conn) fits(before, more int) bool {
+	slots, r := c.qcfg.Split.Slots(), &c.room
+	if r.posted+r.toPost <= slots {
 		return true // a round has room for everything
 	}
-	oldest := c.nextSeq
-	for seq := range c.recvSeq {
-		oldest = min(oldest, seq)
+	for r.oldest < r.next {
+		if _, open := c.recvSeq[r.oldest]; open {
+			break
+		}
+		r.oldest++
 	}
-	return int(c.nextSeq-oldest)+before <= slots
+	return int(r.next-r.oldest)+before+more <= slots
 }
