@@ -231,7 +231,7 @@ func TestPeerIsKilled(t *testing.T) {
 		require.NoError(t, r.cmd.Process.Kill())
 		s.ends(t, 5*time.Second, exitFailure)
 		require.Contains(t, s.lastLine(), "its process was killed")
-		require.NoFileExists(t, filepath.Join(dir, "copy"))
+		onlyHolds(t, dir)
 	})
 }
 
@@ -242,6 +242,39 @@ func TestPeerIsSilent(t *testing.T) {
 	r.ends(t, 5*time.Second, exitFailure)
 	require.Contains(t, r.lastLine(), "for 1 s", "the silence limit")
 	onlyHolds(t, dir)
+}
+
+// TestPermissions: a copy is as private as its original, and as what it replaces.
+func TestPermissions(t *testing.T) {
+	for _, c := range []struct{ original, older, want os.FileMode }{
+		{0o600, 0, 0o600},
+		{0o644, 0, 0o644},
+		{0o755, 0, 0o755},
+		{0o644, 0o600, 0o600},
+		{0o600, 0o640, 0o640},
+	} {
+		t.Run(fmt.Sprintf("%o over %o", c.original, c.older), func(t *testing.T) {
+			src, _ := randomFile(t, 5000)
+			require.NoError(t, os.Chmod(src, c.original))
+			out := filepath.Join(t.TempDir(), "copy")
+			if c.older != 0 {
+				require.NoError(t, os.WriteFile(out, nil, c.older))
+				require.NoError(t, os.Chmod(out, c.older))
+			}
+			r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", out, rdma(0))
+			s := start(t, "", "send", "--to", r.listening(t), src, rdma(1))
+			s.ends(t, 10*time.Second, 0)
+			r.ends(t, 5*time.Second, 0)
+			fi, err := os.Stat(out)
+			require.NoError(t, err)
+			want := c.want
+			if c.older == 0 {
+				want &^= umask()
+			}
+			require.Equal(t, want, fi.Mode().Perm())
+			require.NotContains(t, s.errors()+r.errors(), "\r", "a bar is for terminals")
+		})
+	}
 }
 
 func TestInterrupt(t *testing.T) {

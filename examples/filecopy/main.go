@@ -8,8 +8,9 @@
 //
 // The ends meet over TCP (package oob); the file then travels as RDMA writes over user-space RoCEv2
 // (backend/userroce, UDP port 4791) under the reliability scheme that both were told, and its
-// SHA-256 behind it. The receiver writes to a temporary file beside the final name and renames it
-// when the hash of what is on disk agrees, so nothing incomplete ever has the final name.
+// SHA-256 and its permissions behind it. The receiver writes to a file without a name and gives it the
+// final one when the hash of what is on disk agrees, so nothing incomplete ever has that name, and
+// nothing is left when the receiver is killed.
 //
 // The code in reading order: endpoint.go opens a device and connects, send.go and recv.go are the
 // two ends, message.go is how they say short things to each other.

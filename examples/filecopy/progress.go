@@ -8,28 +8,45 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// How often progress is drawn: on a terminal, and elsewhere, where each drawing stays in the log.
+// How often progress is shown: drawn on a terminal, and elsewhere, where each line stays, as lines.
 const (
 	drawEvery = 100 * time.Millisecond
-	logEvery  = 2 * time.Second
+	logEvery  = 5 * time.Second
 )
 
-// A meter draws a bar with rate and time left on stderr.
+// A meter shows on stderr how far it has got: on a terminal a bar with rate and time left.
 type meter struct {
 	what string
-	bar  *progressbar.ProgressBar
+	bar  *progressbar.ProgressBar // on a terminal
+	last time.Time                // of the last line, elsewhere
 }
 
 // update is a reliability.Progress.
 func (m *meter) update(done, total units.Bytes) {
-	if m.bar == nil {
+	switch {
+	case m.bar != nil:
+		_ = m.bar.Set64(int64(done))
+	case !m.last.IsZero():
+		if time.Since(m.last) >= logEvery {
+			m.last = time.Now()
+			fmt.Fprintf(os.Stderr, "filecopy: %s: %v of %v\n", m.what, done, total)
+		}
+	case onTerminal():
 		m.bar = newBar(m.what, total)
+	default:
+		m.last = time.Now()
+		fmt.Fprintf(os.Stderr, "filecopy: %s %v\n", m.what, total)
 	}
-	_ = m.bar.Set64(int64(done))
+}
+
+func onTerminal() bool {
+	_, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
+	return err == nil && os.Getenv("TERM") != "dumb"
 }
 
 // end ends the line that the bar is on.
@@ -40,14 +57,10 @@ func (m *meter) end() {
 }
 
 func newBar(what string, total units.Bytes) *progressbar.ProgressBar {
-	every := logEvery
-	if fi, err := os.Stderr.Stat(); err == nil && fi.Mode()&os.ModeCharDevice != 0 {
-		every = drawEvery
-	}
 	return progressbar.NewOptions64(int64(total),
 		progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowBytes(true), progressbar.OptionShowTotalBytes(true), progressbar.OptionUseIECUnits(true),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(24), progressbar.OptionThrottle(every),
+		progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(24), progressbar.OptionThrottle(drawEvery),
 		progressbar.OptionSetRenderBlankState(true)) // which starts its clock
 }
 

@@ -61,11 +61,12 @@ func recvFile(ctx context.Context, e *endpoint, f *temporary) (units.Bytes, erro
 	m := meter{what: "receiving"}
 	size, err := e.conn.RecvTo(ctx, f, m.update)
 	m.end()
+	var original trailer
 	if err == nil {
-		err = checkHash(ctx, box, f, size)
+		original, err = checkHash(ctx, box, f, size)
 	}
 	if err == nil {
-		err = f.commit()
+		err = f.commit(original.mode)
 	}
 	verdict := verdictOK
 	if err != nil {
@@ -78,18 +79,21 @@ func recvFile(ctx context.Context, e *endpoint, f *temporary) (units.Bytes, erro
 	return size, err
 }
 
-// checkHash compares what is on disk with what the sender read.
-func checkHash(ctx context.Context, box *mailbox, f *temporary, size units.Bytes) error {
-	theirs, err := box.recv(ctx)
+// checkHash compares what is on disk with what the sender read, and returns what it said of it.
+func checkHash(ctx context.Context, box *mailbox, f *temporary, size units.Bytes) (t trailer, err error) {
+	b, err := box.recv(ctx)
 	if err != nil {
-		return err
+		return t, err
+	}
+	if err := t.parse(b); err != nil {
+		return t, err
 	}
 	ours, err := hashFile(f, size)
 	if err != nil {
-		return err
+		return t, err
 	}
-	if !bytes.Equal(ours, theirs) {
-		return errors.New("the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")
+	if !bytes.Equal(ours, t.sum) {
+		return t, errors.New("the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")
 	}
-	return nil
+	return t, nil
 }

@@ -96,18 +96,23 @@ func sendFile(ctx context.Context, e *endpoint, f *os.File, size units.Bytes) er
 	}
 }
 
-// sendContent sends the file, and behind it what its hash is.
+// sendContent sends the file, and behind it the trailer.
 func sendContent(ctx context.Context, e *endpoint, f *os.File, size units.Bytes) error {
 	out, err := newMailbox(e)
 	if err != nil {
 		return err
 	}
 	defer out.close()
-	var sum []byte
+	var after trailer
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	after.mode = fi.Mode()
 	hashed := make(chan error, 1)
 	go func() {
 		b, err := hashFile(f, size)
-		sum = b
+		after.sum = b
 		hashed <- err
 	}()
 	m := meter{what: "sending"}
@@ -119,7 +124,7 @@ func sendContent(ctx context.Context, e *endpoint, f *os.File, size units.Bytes)
 	if err := <-hashed; err != nil {
 		return err
 	}
-	return out.send(ctx, sum)
+	return out.send(ctx, after.encode())
 }
 
 // A refusal is why the receiver has no file.
