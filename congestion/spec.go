@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Spec is a controller chosen by name.
+type Spec struct {
+	Name string // with everything that was chosen, as Parse took it
+	New  Factory
+	// CNPInterval is the least time between two notifications for a flow that the receiver should
+	// keep to; 0: the controller doesn't hear them.
+	CNPInterval units.Duration
+}
+
+// Names are the controllers that Parse knows.
+func Names() []string { return []string{"none", "fixed", "dcqcn", "swift"} }
+
+// Help describes what Parse takes, a line each.
+const Help = `none                        no limit
+fixed:rate=25gbit           keeps to a rate, a window (window=64KiB) or both
+dcqcn[:sigcomm15|hpcc]      DCQCN with the constants of its paper (the default) or of HPCC's evaluation; single ones
+                            by g=, alpha=, decrease=, rise=, bytes=, fast=, ai=, hai=, min=, clamp=, cnp=
+swift                       Swift; constants by target=, hop=, range=, flowmin=, flowmax=, ai=, beta=, mdf=, reset=, min=, max=`
+
+// Parse reads a controller's name, and behind a colon its preset and constants: "dcqcn",
+// "dcqcn:hpcc", "dcqcn:hpcc,ai=100mbit", "fixed:rate=10gbit,window=1MiB", "swift:target=30us".
+func Parse(s string) (Spec, error) {
+	spec := Spec{Name: s}
+	name, options, _ := strings.Cut(s, ":")
+	set, err := splitOptions(options)
+	if err != nil {
+		return spec, fmt.Errorf("congestion control %q: %w", s, err)
+	}
+	switch name {
+	case "none":
+		spec.New = func(Path) Controller { return Fixed{} }
+	case "fixed":
+		var f Fixed
+		set.quantity("rate", &f.Rate)
+		set.quantity("window", &f.Window)
+		spec.New = func(Path) Controller { return f }
+	case "dcqcn":
+		c := set.dcqcn()
+		spec.CNPInterval = c.CNPInterval
+		spec.New, err = DCQCN(c)
+	case "swift":
+		spec.New, err = Swift(set.swift())
+	default:
+		return spec, fmt.Errorf("congestion control %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
+	}
+	if e := set.leftover(); e != nil {
+		err = e // what was written wrong explains more than what it led to
+	}
+	if err != nil {
+		return spec, fmt.Errorf("congestion control %q: %w", s, err)
+	}
+	return spec, nil
+}
+
+func (o *options) dcqcn() DCQCNConfig {
+	c := SIGCOMM15()
+	switch o.preset {
+	case "", "sigcomm15":
+	case "hpcc":
+		c = HPCC()
+	default:
+		o.fail("preset %q is unknown: choose sigcomm15 or hpcc", o.preset)
+	}
+	o.preset = ""
+	o.number("g", &c.G)
+	o.quantity("alpha", &c.AlphaInterval)
+	o.quantity("decrease", &c.DecreaseInterval)
+	o.quantity("rise", &c.RiseInterval)
+	o.quantity("bytes", &c.RiseBytes)
+	o.count("fast", &c.FastSteps)
+	o.quantity("ai", &c.AI)
+	o.quantity("hai", &c.HAI)
+	o.quantity("min", &c.MinRate)
+	o.quantity("cnp", &c.CNPInterval)
+	o.take("clamp", func(v string) error {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return fmt.Errorf("%q: write true or false", v)
+		}
+		c.ClampTarget = b
+		return nil
+	})
+	return c
+}
+
+func (o *options) swift() SwiftConfig {
+	c := SwiftDefaults()
+	o.quantity("target", &c.BaseTarget)
+	o.quantity("hop", &c.HopDelay)
+	o.quantity("range", &c.FlowRange)
+	o.number("flowmin", &c.FlowMin)
+	o.number("flowmax", &c.FlowMax)
+	o.number("ai", &c.AI)
+	o.number("beta", &c.Beta)
+	o.number("mdf", &c.MaxMDF)
+	o.count("reset", &c.ResetAfter)
+	o.number("min", &c.MinWindow)
+	o.number("max", &c.MaxWindow)
+	return c
+}
+
+// options are the parts behind the colon of a spec. Each is taken once; the first error stays.
+type options struct {
+	preset string
+	keys   []string
+	values map[string]string
+	err    error
+}
+
+func splitOptions(s string) (*options, error) {
+	o := &options{values: map[string]string{}}
+	if s == "" {
+		return o, nil
+	}
+	for i, part := range strings.Split(s, ",") {
+		key, value, found := strings.Cut(part, "=")
+		if !found && i == 0 {
+			o.preset = part
+			continue
+		}
+		if _, twice := o.values[key]; !found || key == "" || twice {
+			return nil, fmt.Errorf("%q: write each constant once, as name=value", part)
+		}
+		o.keys, o.values[key] = append(o.keys, key), value
+	}
+	return o, nil
+}
+
+func (o *options) fail(format string, args ...any) {
+	if o.err == nil {
+		o.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (o *options) take(key string, parse func(string) error) {
+	i := slices.Index(o.keys, key)
+	if i < 0 {
+		return
+	}
+	o.keys = slices.Delete(o.keys, i, i+1)
+	if err := parse(o.values[key]); err != nil {
+		o.fail("%s: %w", key, err)
+	}
+}
+
+// quantity takes a rate, size or time.
+func (o *options) quantity(key string, to interface{ Set(string) error }) { o.take(key, to.Set) }
+
+func (o *options) number(key string, to *float64) {
+	o.take(key, func(v string) error {
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			return fmt.Errorf("%q is no number", v)
+		}
+		*to = f
+		return nil
+	})
+}
+
+func (o *options) count(key string, to *int) {
+	o.take(key, func(v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return fmt.Errorf("%q is no whole number", v)
+		}
+		*to = n
+		return nil
+	})
+}
+
+// leftover complains of what nothing took.
+func (o *options) leftover() error {
+	if o.preset != "" {
+		o.fail("it has no preset %q", o.preset)
+	}
+	if len(o.keys) > 0 {
+		o.fail("it has no constant %q", o.keys[0])
+	}
+	return o.err
+}

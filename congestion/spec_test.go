@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+func TestParse(t *testing.T) {
+	path := Path{LineRate: 100 * units.Gbit, BaseRTT: 10 * units.Microsecond, MTU: 4096}
+	s, err := Parse("dcqcn:hpcc,ai=200mbit,clamp=true,cnp=50us,rise=300us")
+	require.NoError(t, err)
+	require.Equal(t, 50*units.Microsecond, s.CNPInterval)
+	want := HPCC()
+	want.AI, want.ClampTarget, want.CNPInterval, want.RiseInterval = 200*units.Mbit, true, 50*units.Microsecond, 300*units.Microsecond
+	require.Equal(t, want, s.New(path).(*dcqcn).c.DCQCNConfig)
+
+	s, err = Parse("dcqcn")
+	require.NoError(t, err)
+	require.Equal(t, SIGCOMM15(), s.New(path).(*dcqcn).c.DCQCNConfig)
+
+	s, err = Parse("swift:target=30us,max=64,reset=3")
+	require.NoError(t, err)
+	require.Zero(t, s.CNPInterval)
+	sw := s.New(path).(*swift)
+	require.Equal(t, 30*units.Microsecond, sw.target)
+	require.Equal(t, windowOf(64, 4096), sw.high)
+	require.Equal(t, 3, sw.resetAfter)
+
+	s, err = Parse("fixed:rate=10gbit,window=1MiB")
+	require.NoError(t, err)
+	require.Equal(t, Fixed{10 * units.Gbit, units.MiB}, s.New(path))
+	s, err = Parse("none")
+	require.NoError(t, err)
+	require.Equal(t, Fixed{}, s.New(path))
+}
+
+func TestParseRefuses(t *testing.T) {
+	for in, want := range map[string]string{
+		"cubic":                   "choose one of none, fixed, dcqcn, swift",
+		"":                        "choose one of",
+		"dcqcn:quick":             "choose sigcomm15 or hpcc",
+		"dcqcn:ai=1furlong":       `ai: rate "1furlong": unknown unit`,
+		"dcqcn:hpcc,hpcc":         "write each constant once, as name=value",
+		"dcqcn:ai=1gbit,ai=2gbit": "write each constant once",
+		"dcqcn:g=2":               "must be above 0 and below 1",
+		"dcqcn:g=x":               `"x" is no number`,
+		"dcqcn:clamp=maybe":       "write true or false",
+		"swift:hpcc":              `no preset "hpcc"`,
+		"swift:rate=1gbit":        `no constant "rate"`,
+		"swift:reset=1.5":         "no whole number",
+		"none:rate=1gbit":         `no constant "rate"`,
+	} {
+		_, err := Parse(in)
+		require.ErrorContains(t, err, want, in)
+		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+// Every name is in the help and parses bare.
+func TestNamesAndHelp(t *testing.T) {
+	for _, n := range Names() {
+		_, err := Parse(n)
+		require.NoError(t, err)
+		require.Contains(t, "\n"+Help, "\n"+n)
+	}
+	require.Equal(t, len(Names()), strings.Count(Help, "\n")) // one of them takes two lines
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("dcqcn:hpcc,g=0.5,ai=1gbit")
+	f.Add("swift:flowmin=NaN,max=1e300,min=0x1p-3")
+	f.Fuzz(func(t *testing.T, in string) {
+		s, err := Parse(in)
+		if err != nil {
+			require.NotEmpty(t, err.Error())
+			return
+		}
+		c := s.New(Path{LineRate: units.Gbit, BaseRTT: units.Millisecond, MTU: 1500})
+		c.OnSent(1, 1500, 1500)
+		c.OnCNP(2)
+		c.OnAck(3, &Ack{RTT: 5, Acked: 1500})
+		c.OnLoss(4, Loss{Bytes: 1500, Kind: LossTimeout})
+		rate, window := c.Limits(1e9)
+		require.True(t, rate >= 0 && window >= 0)
+	})
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A SwiftConfig holds the constants of Swift (Kumar et al., "Swift: Delay is Simple and Effective for
+// Congestion Control in the Datacenter", SIGCOMM 2020, section 3). Windows are in packets of the
+// path's MTU.
+type SwiftConfig struct {
+	BaseTarget units.Duration // of the round trip; 0: the path's round trip, or 25 µs where that is not known
+	HopDelay   units.Duration // ħ: added to the target for each hop of the path
+	// FlowRange is the most that flow scaling adds to the target (fs_range; 0: no flow scaling). It
+	// adds that at a window of FlowMin packets and below, and nothing from FlowMax packets on.
+	FlowRange        units.Duration
+	FlowMin, FlowMax float64
+	AI               float64 // additive increase: packets a round trip
+	Beta             float64 // β: how strongly the excess over the target cuts the window, within 0 and 1
+	MaxMDF           float64 // the most that one decrease takes off, within 0 and 1
+	ResetAfter       int     // timeouts in a row that set the window to MinWindow (RETX_RESET_THRESHOLD)
+	MinWindow        float64
+	MaxWindow        float64 // 0: four products of the path's line rate and round trip, or 16384 packets
+}
+
+// SwiftDefaults returns constants in the proportions of the paper's figures; it gives no table of
+// them, because its operators set them for each cluster.
+func SwiftDefaults() SwiftConfig {
+	return SwiftConfig{
+		HopDelay: 1 * units.Microsecond, FlowRange: 50 * units.Microsecond, FlowMin: 0.1, FlowMax: 100,
+		AI: 1, Beta: 0.8, MaxMDF: 0.5, ResetAfter: 5, MinWindow: 0.001,
+	}
+}
+
+const (
+	// windowShift makes a window a fixed-point number of bytes: Swift's goes down to thousandths of
+	// a packet.
+	windowShift = 16
+	// maxPackets bounds windows, so that a window of packets of 64 KiB and a product with
+	// windowShift stay within 63 bits.
+	maxPackets        = 1 << 24
+	maxMTU            = 64 * units.KiB
+	unknownBaseTarget = 25 * units.Microsecond
+	unknownMaxPackets = 16384
+	initialPackets    = 10 // RFC 6928, where the path isn't known
+)
+
+// Swift makes controllers with these constants. Each starts with a window of one product of line rate
+// and round trip, or ten packets where they are not known. It limits the window, and the rate too
+// once the window is below one packet. The window stays within MinWindow and MaxWindow.
+func Swift(c SwiftConfig) (Factory, error) {
+	fits := func(v, low, high float64) bool { return v >= low && v <= high } // false for NaN
+	switch {
+	case c.BaseTarget < 0 || c.HopDelay < 0 || c.FlowRange < 0:
+		return nil, fmt.Errorf("swift: base target %v, hop delay %v, flow scaling %v: none may be negative", c.BaseTarget, c.HopDelay, c.FlowRange)
+	case max(c.BaseTarget, c.HopDelay, c.FlowRange) > units.Second:
+		return nil, fmt.Errorf("swift: base target %v, hop delay %v, flow scaling %v: each may be a second at most", c.BaseTarget, c.HopDelay, c.FlowRange)
+	case !fits(c.FlowMin, 0.001, maxPackets) || !fits(c.FlowMax, 2*c.FlowMin, maxPackets):
+		return nil, fmt.Errorf("swift: flow scaling from %g to %g packets: must at least double, within 0.001 and %d", c.FlowMin, c.FlowMax, maxPackets)
+	case !fits(c.AI, 0.001, 1000):
+		return nil, fmt.Errorf("swift: an increase of %g packets a round trip: must be within 0.001 and 1000", c.AI)
+	case !fits(c.Beta, 0, 1) || !fits(c.MaxMDF, 0, 0.99):
+		return nil, fmt.Errorf("swift: β %g and the largest decrease %g: must be within 0 and 1, and 0 and 0.99", c.Beta, c.MaxMDF)
+	case c.ResetAfter < 1:
+		return nil, fmt.Errorf("swift: a reset after %d timeouts: must be at least 1", c.ResetAfter)
+	case !fits(c.MinWindow, 0.001, maxPackets) || c.MaxWindow != 0 && !fits(c.MaxWindow, c.MinWindow, maxPackets):
+		return nil, fmt.Errorf("swift: windows from %g to %g packets: must rise, within 0.001 and %d", c.MinWindow, c.MaxWindow, maxPackets)
+	}
+	return func(p Path) Controller { return newSwift(&c, p) }, nil
+}
+
+// A swift is the sender of the paper's Algorithm 1.
+type swift struct {
+	now    units.Instant
+	mtu    window
+	target units.Duration // without flow scaling
+	// Flow scaling adds scale/√w + offset for a window of w packets, within 0 and flowRange. scale
+	// is in nanoseconds · 2^16.
+	scale, offset, flowRange int64
+	ai                       int64 // packets · 2^16
+	beta, most               fraction
+	low, high                window
+	resetAfter               int
+
+	window       window
+	rtt          units.Duration // the latest
+	lastDecrease units.Instant
+	decreased    bool // lastDecrease holds
+	timeouts     int  // in a row
+}
+
+// A window is a number of bytes in units of 2^-windowShift.
+type window int64
+
+func windowOf(packets float64, mtu units.Bytes) window {
+	return window(math.Ldexp(packets, windowShift)) * window(mtu)
+}
+
+func newSwift(c *SwiftConfig, p Path) *swift {
+	mtu := min(max(p.MTU, 1), maxMTU)
+	known := p.LineRate > 0 && p.BaseRTT > 0
+	s := &swift{
+		mtu: windowOf(1, mtu), target: c.BaseTarget, ai: int64(math.Ldexp(c.AI, 16)),
+		beta: fractionOf(c.Beta), most: fractionOf(c.MaxMDF), resetAfter: c.ResetAfter,
+		low: windowOf(c.MinWindow, mtu), high: windowOf(c.MaxWindow, mtu),
+		flowRange: int64(c.FlowRange), rtt: min(p.BaseRTT, units.Minute),
+	}
+	if s.target == 0 {
+		s.target = unknownBaseTarget
+		if p.BaseRTT > 0 {
+			s.target = s.rtt
+		}
+	}
+	s.target += c.HopDelay * units.Duration(min(max(p.Hops, 0), 255))
+	if s.rtt <= 0 {
+		s.rtt = s.target
+	}
+	// The formulas below the paper's Figure 6.
+	scale := float64(c.FlowRange) / (1/math.Sqrt(c.FlowMin) - 1/math.Sqrt(c.FlowMax))
+	s.scale, s.offset = int64(math.Ldexp(scale, 16)), -int64(scale/math.Sqrt(c.FlowMax))
+
+	product := window(min(p.BDP(), units.Bytes(maxPackets)*mtu/4)) << windowShift
+	if s.high == 0 {
+		s.high = windowOf(unknownMaxPackets, mtu)
+		if known {
+			s.high = max(4*product, s.mtu, s.low)
+		}
+	}
+	s.window = windowOf(initialPackets, mtu)
+	if known {
+		s.window = product
+	}
+	s.clamp()
+	return s
+}
+
+// OnSent does nothing: the window is enforced by whoever asks for Limits.
+func (s *swift) OnSent(now units.Instant, _, _ units.Bytes) { s.now = max(s.now, now) }
+
+// OnCNP does nothing: Swift hears delay and losses only.
+func (s *swift) OnCNP(now units.Instant) { s.now = max(s.now, now) }
+
+// OnAck grows the window by AI packets a round trip while the delay is below the target, and cuts it
+// by the delay's excess, once a round trip, where it is not. One call counts at most a window of
+// acknowledged bytes, so that a forged acknowledgement grows the window by AI packets at most.
+func (s *swift) OnAck(now units.Instant, a *Ack) {
+	s.now = max(s.now, now)
+	s.timeouts = 0
+	if a.RTT <= 0 {
+		return
+	}
+	s.rtt = min(a.RTT, units.Minute)
+	target := s.targetDelay()
+	if s.rtt < target {
+		s.grow(a.Acked)
+		return
+	}
+	excess, _ := bits.Div64(uint64(s.rtt-target)>>1, uint64(s.rtt-target)<<63, uint64(s.rtt))
+	s.shrink(min(s.beta.times(fraction(excess)), s.most))
+}
+
+// OnLoss takes the largest decrease, once a round trip. ResetAfter timeouts without an
+// acknowledgement between them leave the least window.
+func (s *swift) OnLoss(now units.Instant, l Loss) {
+	s.now = max(s.now, now)
+	if l.Kind != LossTimeout {
+		s.timeouts = 0
+	} else if s.timeouts++; s.timeouts >= s.resetAfter {
+		s.timeouts = s.resetAfter // no further: it must not wrap
+		s.window, s.lastDecrease, s.decreased = s.low, s.now, true
+		return
+	}
+	s.shrink(s.most)
+}
+
+func (s *swift) grow(acked units.Bytes) {
+	if acked <= 0 {
+		return
+	}
+	n := s.window
+	if acked < units.Bytes(s.window>>windowShift) {
+		n = window(acked) << windowShift
+	}
+	if s.window < s.mtu {
+		// AI packets for each packet acknowledged; n is at least what is in flight, one packet.
+		n = min(window(min(acked, maxMTU))<<windowShift, s.mtu)
+		s.window += window(uint64(n>>windowShift) * uint64(s.ai))
+	} else {
+		hi, lo := bits.Mul64(uint64(n), uint64(s.ai))
+		share, _ := bits.Div64(hi, lo, uint64(s.window)) // AI·n/window, at most AI
+		s.window += window(share * uint64(s.mtu>>windowShift))
+	}
+	s.clamp()
+}
+
+// shrink takes a part off the window, unless a round trip ago it did so last.
+func (s *swift) shrink(part fraction) {
+	if s.decreased && s.now.Sub(s.lastDecrease) < s.rtt {
+		return
+	}
+	before := s.window
+	s.window = window((whole - part).of(int64(s.window)))
+	s.clamp()
+	if s.window < before {
+		s.lastDecrease, s.decreased = s.now, true
+	}
+}
+
+func (s *swift) clamp() { s.window = min(max(s.window, s.low), s.high) }
+
+// targetDelay is section 3.1's: topology scaling is in target already, flow scaling is added.
+func (s *swift) targetDelay() units.Duration {
+	if s.flowRange == 0 {
+		return s.target
+	}
+	// The window in packets · 2^32, whose root is in units of 2^-16. A square root is rounded
+	// correctly on every architecture.
+	hi, lo := bits.Mul64(uint64(s.window), 1<<32)
+	packets, _ := bits.Div64(hi, lo, uint64(s.mtu))
+	root := max(int64(math.Sqrt(float64(packets))), 1)
+	return s.target + units.Duration(min(max(s.scale/root+s.offset, 0), s.flowRange))
+}
+
+// Limits returns the window and, below one packet, the rate of one packet each round trip divided by
+// the window: a single packet is then in flight.
+func (s *swift) Limits(now units.Instant) (units.Rate, units.Bytes) {
+	s.now = max(s.now, now)
+	if s.window >= s.mtu {
+		return 0, units.Bytes(s.window >> windowShift)
+	}
+	hi, lo := bits.Mul64(uint64(s.window), 8e9)
+	rate, _ := bits.Div64(hi, lo, uint64(s.rtt)<<windowShift)
+	return max(units.Rate(rate), 1), units.Bytes(s.mtu >> windowShift)
+}
+
+// Next returns units.Never.
+func (s *swift) Next() units.Instant { return units.Never }
