@@ -39,7 +39,8 @@ func (s Split) Slots() int { return 1 << s.SlotBits }
 // MaxPackets is the largest number of packets in a message.
 func (s Split) MaxPackets() int { return 1 << s.OffsetBits }
 
-// Fragments is the number of packets that carry the user immediate.
+// Fragments is the number of packets that carry the user immediate. A zero-length
+// packet at this offset says that there is one.
 func (s Split) Fragments() int {
 	if s.FragmentBits == 0 {
 		return 0
@@ -61,7 +62,8 @@ func (s Split) Fragment(imm uint32, offset int) uint32 {
 }
 
 // Markers: a zero-length packet whose offset is at or above MarkerBase is a
-// marker. Fragments, the other zero-length packets, have offsets below.
+// marker. Fragments, the other zero-length packets, have offsets below: at most
+// 16 and the one that says that there is an immediate.
 const (
 	MarkerBase = 32
 	NumMarkers = 16

@@ -119,26 +119,6 @@ type lifeWorld struct {
 	miscredited   bool
 }
 
-// lifeSends says what the model has of sends.
-type lifeSends uint8
-
-const (
-	noSends     lifeSends = iota
-	sendsInside           // handled before the worker leaves the batch
-	sendsAfter            // handled when it has left: what must not be
-)
-
-// lifeOwners is how many queue pairs have the cookie one after the other.
-const lifeOwners = 2
-
-type lifePhase uint8
-
-const (
-	fenced lifePhase = iota
-	posted
-	completed
-)
-
 func newLifeWorld(rounds int, drained bool, sends lifeSends) *lifeWorld {
 	w := &lifeWorld{rounds: rounds, sends: sends, owner: -1, slots: NewSlots(lifeSplit, 2), exposed: -1, landed: make([]int, rounds*lifePackets)}
 	for gen := range uint32(lifeGens) {
@@ -287,27 +267,6 @@ func (w *lifeWorld) app() {
 	}
 }
 
-// cookie closes the queue pair that has the cookie, whose reports are in no later poll, or makes the next.
-func (w *lifeWorld) cookie() {
-	if w.owner >= 0 {
-		w.owner, w.workers[0].cqSent = -1, nil
-		for i := range w.workers {
-			w.closedAt[i] = w.workers[i].Epoch()
-		}
-		return
-	}
-	w.owner, w.reported = w.owners, false
-	w.owners++
-}
-
-// credit handles the reports of a batch.
-func (w *lifeWorld) credit(x *lifeWorker) {
-	for _, q := range x.batchSent {
-		w.miscredited = w.miscredited || w.owner >= 0 && w.owner != q
-	}
-	x.batchSent = nil
-}
-
 func (w *lifeWorld) work(x *lifeWorker) {
 	switch x.state {
 	case outside:
@@ -346,14 +305,6 @@ func (w *lifeWorld) work(x *lifeWorker) {
 			x.state = crediting
 		}
 	}
-}
-
-// afterPackets is what a worker does when it has handled the packets of a batch.
-func (w *lifeWorld) afterPackets(x *lifeWorker) lifeState {
-	if w.sends == sendsInside && len(x.batchSent) > 0 {
-		return crediting
-	}
-	return leaving
 }
 
 // wrong says what must never be: a bit of a packet that has not landed in this very message, or a
@@ -495,13 +446,6 @@ func TestEveryInterleaving(t *testing.T) {
 	require.Empty(t, wrong)
 	require.Greater(t, states, 10_000, "the test has become trivial")
 	t.Logf("%d states with sends", states)
-}
-
-// TestSendHandledTooLate: completions of sends must be handled before the worker leaves the batch, since
-// the cookie may be another queue pair's from then on.
-func TestSendHandledTooLate(t *testing.T) {
-	_, wrong := explore(1, true, sendsAfter)
-	require.Contains(t, wrong, "credited to the queue pair that got its cookie next")
 }
 
 // TestCompletionThatWaitsTooLong: the Drain is needed, since an immediate names only the slot and a

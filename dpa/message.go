@@ -27,12 +27,14 @@ type Message struct {
 	closed atomic.Bool
 	// last is the index of the last packet in the high half and its length in
 	// the low one; none is all ones.
-	last  atomic.Uint64
-	known atomic.Bool
+	last atomic.Uint64
+	// length is twice the message's length, plus one once SetLength was called.
+	length atomic.Int64
 	// aside is a short packet that arrived before the length was known, in
 	// the form of last.
 	aside atomic.Uint64
-	// frags holds the user immediate below and which fragments are in above.
+	// frags holds the user immediate below and which fragments are in above;
+	// the last of them is the empty one that says that there is one.
 	frags atomic.Uint64
 
 	mtu  uint32
@@ -47,10 +49,12 @@ const none = ^uint64(0)
 func (m *Message) Open(g bitmap.Geometry, s Split, mem []uint64) {
 	m.Tracker.Bind(g, mem)
 	m.mtu, m.ppc = uint32(g.MTU()), g.PacketsPerChunk()
-	m.full = (1<<s.Fragments() - 1) << 32
+	if m.full = 0; s.Fragments() > 0 {
+		m.full = (1<<(s.Fragments()+1) - 1) << 32
+	}
 	m.frags.Store(0)
 	m.aside.Store(none)
-	m.known.Store(false)
+	m.length.Store(2 * int64(g.Length()))
 	m.setLast(g)
 	m.closed.Store(false)
 }
@@ -70,16 +74,22 @@ func (m *Message) Close() { m.closed.Store(true) }
 // Closed reports whether Close was called.
 func (m *Message) Closed() bool { return m.closed.Load() }
 
-// LengthKnown reports whether SetLength was called.
-func (m *Message) LengthKnown() bool { return m.known.Load() }
+// Length is the length of the message, and known whether SetLength has told it;
+// until then n is that of the buffer.
+func (m *Message) Length() (n units.Bytes, known bool) {
+	v := m.length.Load()
+	return units.Bytes(v / 2), v%2 == 1
+}
+
+func (m *Message) lengthKnown() bool { return m.length.Load()%2 == 1 }
 
 // SetLength says how long the message really is: at most the buffer. Workers
 // may be setting bits meanwhile.
 func (m *Message) SetLength(n units.Bytes) {
 	g := bitmap.NewGeometry(n, units.Bytes(m.mtu), m.ppc)
 	m.setLast(g)
-	m.known.Store(true)
 	m.Tracker.Shrink(g)
+	m.length.Store(2*int64(n) + 1)
 	m.takeAside()
 }
 
@@ -107,24 +117,28 @@ func (m *Message) check(offset, length uint32) verdict {
 	} else if offset < end && length == m.mtu || offset == end && length == uint32(last) {
 		return fits
 	}
-	if length >= m.mtu || m.known.Load() {
+	if length >= m.mtu || m.lengthKnown() {
 		return wrongLength
 	}
 	m.aside.Store(uint64(offset)<<32 | uint64(length))
-	if m.known.Load() { // SetLength may have looked before the store
+	if m.lengthKnown() { // SetLength may have looked before the store
 		m.takeAside()
 	}
 	return keptAside
 }
 
 func (m *Message) setFragment(s Split, offset, fragment uint32) {
-	bits := uint64(fragment)<<(offset*uint32(s.FragmentBits)) | 1<<(32+offset)
+	bits := uint64(1) << (32 + offset)
+	if offset < uint32(s.Fragments()) {
+		bits |= uint64(fragment) << (offset * uint32(s.FragmentBits))
+	}
 	if m.frags.Load()&bits != bits {
 		m.frags.Or(bits)
 	}
 }
 
-// Imm returns the user immediate once all fragments have arrived.
+// Imm returns the user immediate once all fragments have arrived, of which the
+// last says that the message has one.
 func (m *Message) Imm() (imm uint32, ok bool) {
 	v := m.frags.Load()
 	return uint32(v), m.full != 0 && v&m.full == m.full

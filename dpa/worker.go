@@ -198,7 +198,7 @@ func (w *Worker) one(now units.Instant, ch *Channel, m *Message, c *backend.Comp
 func (w *Worker) zeroLength(now units.Instant, ch *Channel, m *Message, offset, imm uint32) {
 	sp := ch.Slots.Split
 	switch {
-	case offset < uint32(sp.Fragments()):
+	case sp.FragmentBits > 0 && offset <= uint32(sp.Fragments()):
 		w.pending.frags++
 		m.setFragment(sp, offset, imm&(1<<sp.FragmentBits-1))
 		w.setDirty(ch.Slots)

@@ -3,6 +3,8 @@
 package sdr
 
 import (
+	"fmt"
+
 	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -67,7 +69,7 @@ func (b Bitmap) Range(i int) (offset, n units.Bytes) {
 
 // A PacketMap is the same for packets: what a repair by packet needs.
 type PacketMap struct {
-	m *dpa.Message
+	m *recvMsg
 }
 
 // Packets returns the packet view, or ErrNotSupported where the device keeps its
@@ -76,47 +78,56 @@ func (h RecvHandle) Packets() (PacketMap, error) {
 	if !h.m.q.caps.HostPackets {
 		return PacketMap{}, &OpError{Op: "view packets", Object: h.m.q.caps.Backend, Err: ErrNotSupported, Fix: "use the chunk bitmap"}
 	}
-	return PacketMap{h.m.msg}, nil
+	return PacketMap(h), nil
 }
 
 // Len is the number of packets.
-func (p PacketMap) Len() int { return p.m.Tracker.Geometry().Packets() }
+func (p PacketMap) Len() int { return p.m.msg.Tracker.Geometry().Packets() }
 
 // Has reports whether packet i is in place.
 func (p PacketMap) Has(i int) (bool, error) {
-	v := p.m.Tracker.Packets().Has(i)
-	return v, Bitmap(p).check()
+	v := p.m.msg.Tracker.Packets().Has(i)
+	return v, p.chunks().check()
 }
 
 // NextMissing is the first packet at or after from that isn't in place, or Len.
 func (p PacketMap) NextMissing(from int) (int, error) {
-	v := p.m.Tracker.Packets().NextMissing(from)
-	return v, Bitmap(p).check()
+	v := p.m.msg.Tracker.Packets().NextMissing(from)
+	return v, p.chunks().check()
 }
 
 // NextSet is the first packet at or after from that is in place, or Len.
 func (p PacketMap) NextSet(from int) (int, error) {
-	v := p.m.Tracker.Packets().NextSet(from)
-	return v, Bitmap(p).check()
+	v := p.m.msg.Tracker.Packets().NextSet(from)
+	return v, p.chunks().check()
 }
 
 // AllSet reports whether the whole message is in place.
-func (p PacketMap) AllSet() (bool, error) { return Bitmap(p).AllSet() }
+func (p PacketMap) AllSet() (bool, error) { return p.chunks().AllSet() }
 
 // Count is how many packets are in place. It reads the whole map.
 func (p PacketMap) Count() (int, error) {
-	v := p.m.Tracker.PacketsDone()
-	return v, Bitmap(p).check()
+	v := p.m.msg.Tracker.PacketsDone()
+	return v, p.chunks().check()
 }
 
 // Place tells the map that a Driver has put packets [first, first+n) in place
-// itself, by decoding. The bytes must be there already.
+// itself, by decoding. The bytes must be there already. Any goroutine may call it,
+// also while another one completes the message: then it returns ErrCompleted.
 func (p PacketMap) Place(first, n int) error {
-	if p.m.Closed() {
+	q := p.m.q
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if p.m.closing {
 		return ErrCompleted // its bitmap may serve another message
 	}
-	for i := first; i < first+n; i++ {
-		p.m.Tracker.RepairOne(i)
+	if most := p.Len(); first < 0 || n < 0 || first > most || n > most-first {
+		return fmt.Errorf("%w: packets [%d, %d+%d) of a message of %d", ErrArgument, first, first, n, most)
 	}
-	return Bitmap(p).check()
+	for i := first; i < first+n; i++ {
+		p.m.msg.Tracker.RepairOne(i)
+	}
+	return nil
 }
+
+func (p PacketMap) chunks() Bitmap { return Bitmap{p.m.msg} }

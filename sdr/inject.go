@@ -83,7 +83,7 @@ func (q *QP) stepSends(now units.Instant) {
 }
 
 func (q *QP) stepSend(now units.Instant, m *sendMsg) {
-	if m.granted && m.err == nil && !m.announced && m.ended && m.length != m.g.length && q.cfg.Driver == nil && !m.internal {
+	if m.granted && m.err == nil && !m.announced && m.ended && m.announces() && q.cfg.Driver == nil && !m.internal {
 		m.announced = true
 		q.sess.Put(now, wire.Frame{Type: wire.TypeStart, ID: m.seq, Length: uint64(m.length), HasImm: m.hasImm, Imm: m.imm}, 3)
 	}
@@ -95,8 +95,17 @@ func (q *QP) stepSend(now units.Instant, m *sendMsg) {
 	}
 }
 
-// drain injects queued packets while channels have room.
+// drain injects queued packets while channels have room, fragments first, so that
+// the immediate is there when the message is, where packets keep their order.
 func (q *QP) drain(now units.Instant, m *sendMsg) {
+	for m.fragments > 0 {
+		i := 1 + q.cfg.Split.Fragments() - m.fragments
+		if !q.zeroLength(now, m, q.HomeChannel(m.seq, 0), i) {
+			return
+		}
+		q.stats.Fragments++
+		m.fragments--
+	}
 	for len(m.queue) > 0 {
 		r := &m.queue[0]
 		for r.From < r.To {
@@ -108,14 +117,6 @@ func (q *QP) drain(now units.Instant, m *sendMsg) {
 			}
 		}
 		m.queue = m.queue[1:]
-	}
-	for m.fragments > 0 {
-		i := q.cfg.Split.Fragments() - m.fragments
-		if !q.zeroLength(now, m, q.HomeChannel(m.seq, 0), i) {
-			return
-		}
-		q.stats.Fragments++
-		m.fragments--
 	}
 }
 

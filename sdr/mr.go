@@ -75,10 +75,14 @@ func (m *MR) Close() error {
 	return nil
 }
 
-// hold counts a posted message; it fails on closed memory and bad ranges.
-func (m *MR) hold(off, n units.Bytes) error {
+// hold counts a message posted on a QP of c; it fails on closed memory, on memory
+// that c's device doesn't know, and on bad ranges.
+func (m *MR) hold(c *Context, off, n units.Bytes) error {
 	if m == nil {
 		return fmt.Errorf("%w: no memory region", ErrArgument)
+	}
+	if m.ctx != c && m.ctx.dev != c.dev {
+		return fmt.Errorf("%w: the memory is registered with another device: register it with this QP's Context", ErrArgument)
 	}
 	if off < 0 || n < 0 || off > m.region.Len() || n > m.region.Len()-off {
 		return fmt.Errorf("%w: [%d, %d+%d) is outside the region's %d bytes", ErrArgument, off, off, n, m.region.Len())

@@ -94,7 +94,7 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 		}
 		return nil, ErrAgain
 	}
-	if err := mr.hold(off, length); err != nil {
+	if err := mr.hold(q.ctx, off, length); err != nil {
 		return nil, err
 	}
 	m := q.newRecv(mr, length, o)
@@ -227,7 +227,7 @@ func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 
 // learnLength takes the message's length from the peer, once.
 func (m *recvMsg) learnLength(n units.Bytes) {
-	if m.msg.LengthKnown() {
+	if _, known := m.msg.Length(); known {
 		return
 	}
 	if n > m.length {
@@ -389,7 +389,7 @@ func (h RecvHandle) Err() error {
 // Length is the message's length once the sender has told it; until then known
 // is false and n is the buffer's length.
 func (h RecvHandle) Length() (n units.Bytes, known bool) {
-	return h.m.msg.Tracker.Geometry().Length(), h.m.msg.LengthKnown()
+	return h.m.msg.Length()
 }
 
 // SetLength tells a labelled message its length, which a Driver has learnt from
@@ -403,8 +403,8 @@ func (h RecvHandle) SetLength(n units.Bytes) {
 }
 
 // Imm returns the user immediate when all its fragments have arrived, or the
-// sender's control frame that carries it (paper, Table 1: recv_imm_get). A sender
-// that gave none reads as 0.
+// sender's control frame that carries it (paper, Table 1: recv_imm_get). ok is
+// false before, and for a message that has none.
 func (h RecvHandle) Imm() (imm uint32, ok bool, err error) {
 	if h.m.msg.Closed() {
 		return 0, false, ErrCompleted

@@ -41,7 +41,7 @@ type sendMsg struct {
 	announced bool
 	imm       uint32
 	hasImm    bool
-	fragments int            // zero-length fragments still to send, counted from 8 down
+	fragments int            // zero-length fragments still to send, the last at offset Split.Fragments
 	queue     []bitmap.Range // packets to inject, in order
 	inflight  int            // packets injected and not completed
 	internal  bool           // not the user's: the connection probe
@@ -199,7 +199,7 @@ func (q *QP) newSend(mr *MR, off, length units.Bytes, o SendOptions, open bool) 
 	case len(q.sends) >= q.tableCfg.Slots:
 		return nil, ErrAgain
 	}
-	if err := mr.hold(off, length); err != nil {
+	if err := mr.hold(q.ctx, off, length); err != nil {
 		return nil, err
 	}
 	return q.addSend(&sendMsg{q: q, mr: mr, base: off, length: length, open: open, imm: o.Imm, hasImm: o.HasImm}), nil
@@ -244,7 +244,7 @@ func (q *QP) OpenGranted(seq uint64, mr *MR, off, length units.Bytes) (SendStrea
 	if length > g.length {
 		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: tooLong(length, g)}
 	}
-	if err := mr.hold(off, length); err != nil {
+	if err := mr.hold(q.ctx, off, length); err != nil {
 		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: err}
 	}
 	delete(q.grants, seq)
@@ -291,15 +291,22 @@ func tooLong(n units.Bytes, g grant) error {
 }
 
 // queueFragments makes zero-length packets carry what of the user immediate the
-// message's own packets don't.
+// message's own packets don't, and that there is one. A buffer without bytes has no
+// address to which they could go.
 func (m *sendMsg) queueFragments() {
-	if m.hasImm {
-		m.fragments = max(0, m.q.cfg.Split.Fragments()-m.q.packets(m.length))
+	if n := m.q.cfg.Split.Fragments(); m.hasImm && n > 0 && m.g.length > 0 {
+		m.fragments = 1 + max(0, n-m.q.packets(m.length))
 	}
 }
 
+// announces reports whether START must tell the peer what packets can't: a length
+// that isn't the buffer's, or an immediate where there are no fragments.
+func (m *sendMsg) announces() bool {
+	return m.length != m.g.length || m.hasImm && (m.g.length == 0 || m.q.cfg.Split.Fragments() == 0)
+}
+
 // failWith ends m with an error before anything more is sent; the peer is told
-// by an empty END and, in the raw API, an ABORT. mu is held.
+// by an END and, in the raw API, an ABORT. mu is held.
 func (m *sendMsg) failWith(err error) {
 	if m.err == nil {
 		m.err = &OpError{Op: "send", Object: fmt.Sprintf("message %d", m.seq), Err: err}
@@ -319,7 +326,8 @@ func (m *sendMsg) finish(now units.Instant) {
 		m.mr.release()
 	}
 	if m.granted && q.sess != nil {
-		q.sess.Put(now, wire.Frame{Type: wire.TypeEnd, ID: m.seq, Length: uint64(m.length)}, 1)
+		// One that was too long was not sent, and says nothing new of the length.
+		q.sess.Put(now, wire.Frame{Type: wire.TypeEnd, ID: m.seq, Length: uint64(min(m.length, m.g.length))}, 1)
 	}
 	q.stats.MessagesSent++
 	q.dirty.Store(true) // whoever waits for the memory looks again

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// TestImmediateOrNone: a message's immediate arrives whatever its length, and one that has none can be
+// told from one whose immediate is 0.
+func TestImmediateOrNone(t *testing.T) {
+	p := newPair(t, link(), small)
+	src, dst := p.mr(0, 20_000, true), p.mr(1, 20_000, false)
+	for _, c := range []struct{ buffer, message units.Bytes }{
+		{0, 0}, {1, 0}, {20_000, 0}, {1, 1}, {5000, 5000}, {5000, 4000}, {8192, 8192}, {20_000, 20_000}, {20_000, 19_999},
+	} {
+		for _, o := range []sdr.SendOptions{{}, {HasImm: true}, {HasImm: true, Imm: 0xfeedf00d}} {
+			r, err := p.qp[1].PostRecv(dst, 0, c.buffer)
+			require.NoError(t, err)
+			s, err := p.qp[0].PostSend(src, 0, c.message, o)
+			require.NoError(t, err)
+			p.until(units.Second, func() bool { all, _ := r.Bitmap().AllSet(); return all })
+			p.run(100 * ms)
+			imm, ok, err := r.Imm()
+			require.NoError(t, err)
+			require.Equal(t, o, sdr.SendOptions{Imm: imm, HasImm: ok}, "%d bytes into a buffer of %d", c.message, c.buffer)
+			require.NoError(t, r.Complete())
+			p.until(units.Second, func() bool { done, _ := s.Poll(); return done && r.Done() })
+		}
+	}
+}
+
+// TestTooLongIsNoLie: a send that is too long for the peer's buffer is a mistake of two honest ends.
+func TestTooLongIsNoLie(t *testing.T) {
+	p := newPair(t, link(), small)
+	src, dst := p.mr(0, 2000, true), p.mr(1, 2000, false)
+	r, err := p.qp[1].PostRecv(dst, 0, 1000)
+	require.NoError(t, err)
+	s, err := p.qp[0].PostSend(src, 0, 2000, sdr.SendOptions{})
+	require.NoError(t, err)
+	p.until(units.Second, func() bool { done, _ := s.Poll(); return done && r.Err() != nil })
+	p.run(100 * ms)
+	_, err = s.Poll()
+	require.ErrorIs(t, err, sdr.ErrTooLong)
+	require.ErrorIs(t, r.Err(), sdr.ErrAborted)
+	all, err := r.Bitmap().AllSet()
+	require.NoError(t, err)
+	require.False(t, all, "nothing of it has arrived")
+	for i := range 2 {
+		require.Zero(t, p.qp[i].Stats().Control.Lies, "end %d", i)
+	}
+}
+
+// TestMemoryOfAnotherDevice: its key may name other memory on this device.
+func TestMemoryOfAnotherDevice(t *testing.T) {
+	p := newPair(t, link(), small)
+	here, there := p.mr(0, 4096, true), p.mr(1, 4096, true)
+	_, err := p.qp[0].PostSend(there, 0, 4096, sdr.SendOptions{})
+	require.ErrorIs(t, err, sdr.ErrArgument)
+	require.ErrorContains(t, err, "another device")
+	_, err = p.qp[0].StartStream(there, 0, 4096, sdr.SendOptions{})
+	require.ErrorIs(t, err, sdr.ErrArgument)
+	_, err = p.qp[0].PostRecv(there, 0, 4096)
+	require.ErrorIs(t, err, sdr.ErrArgument)
+	require.NoError(t, there.Close(), "nothing holds it")
+
+	// Another Context on the same device may have registered it.
+	second, err := sdr.NewContext(p.ctx[0].Device(), sdr.ContextConfig{Workers: sdr.Manual})
+	require.NoError(t, err)
+	q, err := second.NewQP(small)
+	require.NoError(t, err)
+	_, err = q.PostSend(here, 0, 4096, sdr.SendOptions{})
+	require.NoError(t, err)
+	require.NoError(t, second.Close())
+}
+
+// TestLengthInOneWord: whoever sees that the length is known sees the length, not the buffer's.
+func TestLengthInOneWord(t *testing.T) {
+	s := newSockets(t, 1)
+	q := s.connect(t, sdr.QPConfig{MTU: 256, Chunk: 256})
+	src, dst := s.mr(t, 0, 100), s.mr(t, 1, units.MiB)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for range 300 {
+		r, err := q[1].PostRecv(dst, 0, dst.Len())
+		require.NoError(t, err)
+		_, err = q[0].PostSend(src, 0, 100, sdr.SendOptions{})
+		require.NoError(t, err)
+		for known := false; !known; {
+			require.NoError(t, ctx.Err())
+			var n units.Bytes
+			if n, known = r.Length(); known {
+				require.EqualValues(t, 100, n)
+			} else {
+				require.Equal(t, dst.Len(), n)
+			}
+		}
+		finish(t, r)
+	}
+}
+
+// TestPlaceOnCompletedMessage: a driver's goroutine puts packets in place while the application completes
+// the message and posts the next one, which gets the same pooled bitmap. No bit of that one may be set.
+func TestPlaceOnCompletedMessage(t *testing.T) {
+	const packets = 1 << 16
+	s := newSockets(t, 1)
+	q := s.connect(t, sdr.QPConfig{MTU: 256, Chunk: 256})
+	dst := s.mr(t, 1, packets*256)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	rounds := 200
+	if raceEnabled {
+		rounds = 40
+	}
+	begun, placed := make(chan sdr.PacketMap), make(chan struct{})
+	defer close(begun)
+	go func() {
+		for m := range begun {
+			_ = m.Place(0, packets)
+			placed <- struct{}{}
+		}
+	}()
+	for n := range rounds {
+		r, err := q[1].PostRecv(dst, 0, dst.Len())
+		require.NoError(t, err)
+		m, err := r.Packets()
+		require.NoError(t, err)
+		begun <- m
+		for range n % 8 { // somewhere in between
+			runtime.Gosched()
+		}
+		require.NoError(t, r.Complete())
+		require.NoError(t, r.Wait(ctx))
+		next, err := q[1].PostRecv(dst, 0, dst.Len())
+		require.NoError(t, err)
+		<-placed
+		m, err = next.Packets()
+		require.NoError(t, err)
+		set, err := m.Count()
+		require.NoError(t, err)
+		require.Zero(t, set, "round %d: bits of a message that was never sent", n)
+		finish(t, next)
+	}
+	r, err := q[1].PostRecv(dst, 0, 1000)
+	require.NoError(t, err)
+	m, err := r.Packets()
+	require.NoError(t, err)
+	for _, bad := range [][2]int{{-1, 1}, {0, 5}, {4, 1}, {0, -1}, {1 << 62, 1 << 62}} {
+		require.ErrorIs(t, m.Place(bad[0], bad[1]), sdr.ErrArgument)
+	}
+	require.NoError(t, m.Place(0, 4))
+	finish(t, r)
+}
