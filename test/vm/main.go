@@ -38,7 +38,7 @@ const usage = `Runs programs in a VM whose Debian kernel has Soft-RoCE: devices 
 
 The program is copied into the VM with the shared libraries it needs, and with the folder testdata
 when the current one has it. Variables that start with SDR_, GODEBUG and GOTRACEBACK go along.
-The first run downloads a kernel (70 MB) from the Debian archive of this machine's apt sources.
+The first run downloads a kernel (70 to 120 MB) from the Debian archive of this machine's apt sources.
 
 Flags:
 `

@@ -50,14 +50,16 @@ func prepare(ctx context.Context, c *config) (*prepared, error) {
 		}
 	}
 	p := &prepared{}
-	open := func() (*debian.Archive, error) {
-		progress("asking the Debian archive")
-		return debian.Open(ctx, filepath.Join(c.cache, "apt"), c.mirror)
+	open := func(suites []string) func() (*debian.Archive, error) {
+		return func() (*debian.Archive, error) {
+			progress("asking the Debian archive for " + strings.Join(suites, ", "))
+			return debian.Open(ctx, filepath.Join(c.cache, "apt-"+suites[0]), c.mirror, suites)
+		}
 	}
-	if p.kernel, err = kernel.Prepare(ctx, c.cache, c.kernel, open, progress); err != nil {
+	if p.kernel, err = kernel.Prepare(ctx, c.cache, c.kernel, open(kernel.Suites(c.kernel)), progress); err != nil {
 		return nil, err
 	}
-	if p.sysroot, err = unpackPackages(ctx, c, open); err != nil {
+	if p.sysroot, err = unpackPackages(ctx, c, open(debian.Bookworm)); err != nil {
 		return nil, err
 	}
 	p.init = filepath.Join(c.cache, "init")

@@ -26,10 +26,10 @@ type Archive struct {
 var ErrNoSource = errors.New("no Debian archive among this machine's apt sources: name one, " +
 	"for example -mirror http://ARCHIVE/debian, and install debian-archive-keyring")
 
-// Open prepares the private root dir for the releases of Debian 12: its main, security and
-// backports suites. mirror replaces the archive found in the machine's sources; it may be empty.
-// Package lists are fetched once and kept until Refresh.
-func Open(ctx context.Context, dir, mirror string) (*Archive, error) {
+// Open prepares the private root dir for some suites of the archive, such as Bookworm. mirror replaces
+// the archive found in the machine's sources; it may be empty. Package lists are fetched once and kept
+// until Refresh.
+func Open(ctx context.Context, dir, mirror string, suites []string) (*Archive, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return nil, errors.New("apt-get is missing: the VM's kernel comes from Debian packages, so the host must have apt")
 	}
@@ -38,7 +38,7 @@ func Open(ctx context.Context, dir, mirror string) (*Archive, error) {
 			return nil, err
 		}
 	}
-	list, err := sources(mirror, "/etc/apt")
+	list, err := sources(mirror, "/etc/apt", suites)
 	if err != nil {
 		return nil, err
 	}
@@ -81,20 +81,82 @@ func (a *Archive) Refresh(ctx context.Context) error {
 	return os.WriteFile(a.stamp(), nil, 0o644)
 }
 
-var kernelDepends = regexp.MustCompile(`(?m)^Depends:.*\b(linux-image-[0-9][^ ,]*)`)
+// metaPackage stands for the newest kernel of a suite.
+const metaPackage = "linux-image-amd64"
 
-// KernelPackage resolves the meta package linux-image-amd64 of a suite, such as "bookworm" or
-// "bookworm-backports", to the image package that it stands for today.
-func (a *Archive) KernelPackage(ctx context.Context, suite string) (string, error) {
-	out, err := a.run(ctx, a.dir, "apt-cache", "show", "linux-image-amd64/"+suite)
+var (
+	imagePackage = regexp.MustCompile(`^linux-image-[0-9]`)
+	// splitPackage are the parts that the image package only depends on since Linux 7: the image, the
+	// modules, and what the modules share. Ubuntu's are split, too.
+	splitPackage = regexp.MustCompile(`^linux-(binary|modules|base)-[0-9]`)
+)
+
+// KernelPackages resolves linux-image-amd64 of a suite, such as "bookworm" or "bookworm-backports", or
+// the newest of all suites when it is empty, to the packages with image and modules that it stands
+// for today.
+func (a *Archive) KernelPackages(ctx context.Context, suite string) ([]string, error) {
+	which := metaPackage + "/" + suite
+	if suite == "" {
+		version, err := a.newest(ctx, metaPackage)
+		if err != nil {
+			return nil, err
+		}
+		which = metaPackage + "=" + version
+	}
+	meta, err := a.depends(ctx, which, imagePackage)
+	if err != nil {
+		return nil, err
+	}
+	if len(meta) == 0 {
+		return nil, fmt.Errorf("%s names no kernel", which)
+	}
+	parts, err := a.depends(ctx, meta[0], splitPackage)
+	return append(meta[:1], parts...), err
+}
+
+// newest is the highest version of a package.
+func (a *Archive) newest(ctx context.Context, pkg string) (string, error) {
+	out, err := a.run(ctx, a.dir, "apt-cache", "madison", pkg)
 	if err != nil {
 		return "", err
 	}
-	m := kernelDepends.FindStringSubmatch(out)
-	if m == nil {
-		return "", fmt.Errorf("suite %s has no linux-image-amd64", suite)
+	return firstVersion(out, pkg)
+}
+
+// firstVersion reads what apt-cache madison prints, "PACKAGE | VERSION | ARCHIVE", the highest version first.
+func firstVersion(out, pkg string) (string, error) {
+	_, rest, _ := strings.Cut(out, "|")
+	version, _, ok := strings.Cut(rest, "|")
+	if !ok {
+		return "", fmt.Errorf("the archive has no %s", pkg)
 	}
-	return m[1], nil
+	return strings.TrimSpace(version), nil
+}
+
+// depends returns the packages that a package depends on and whose names match.
+func (a *Archive) depends(ctx context.Context, pkg string, names *regexp.Regexp) ([]string, error) {
+	out, err := a.run(ctx, a.dir, "apt-cache", "show", pkg)
+	if err != nil {
+		return nil, err
+	}
+	return dependsOf(out, names), nil
+}
+
+// dependsOf reads the first of the records that apt-cache show prints.
+func dependsOf(out string, names *regexp.Regexp) (all []string) {
+	for line := range strings.Lines(out) {
+		list, ok := strings.CutPrefix(line, "Depends:")
+		if !ok {
+			continue
+		}
+		for d := range strings.SplitSeq(list, ",") {
+			if f := strings.Fields(d); len(f) > 0 && names.MatchString(f[0]) {
+				all = append(all, f[0])
+			}
+		}
+		return all
+	}
+	return nil
 }
 
 // Unpack downloads the packages and unpacks their files below dst, running none of their scripts.

@@ -11,8 +11,12 @@ import (
 	"strings"
 )
 
-// release is the Debian release whose kernels the VM boots: 6.1 is its own, 6.12 its backport.
-const release = "bookworm"
+var (
+	// Bookworm is Debian 12: kernel 6.1 is its own, 6.12 its backport, and the programs in the VM are its.
+	Bookworm = []string{"bookworm", "bookworm-backports", "bookworm-security"}
+	// Newest has the newest kernels that have been released, one of the two before the other.
+	Newest = []string{"trixie-backports", "sid"}
+)
 
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
@@ -29,9 +33,10 @@ var (
 	signed  = regexp.MustCompile(`signed-by=(\S+)`)
 )
 
-// sources writes a source list for our release from the Debian archive that the apt
-// configuration in etc uses, whatever release that machine runs.
-func sources(mirror, etc string) (string, error) {
+// sources writes a source list for the suites from the Debian archive that the apt configuration in
+// etc uses, whatever release that machine runs. Where it has no archive of security updates, they are
+// left out.
+func sources(mirror, etc string, suites []string) (string, error) {
 	archive, security := source{uri: mirror}, source{}
 	if mirror == "" {
 		archive, security = debianArchive(readSources(etc))
@@ -39,9 +44,17 @@ func sources(mirror, etc string) (string, error) {
 	if archive.uri == "" {
 		return "", ErrNoSource
 	}
-	list := stanza(archive, release, release+"-backports")
-	if security.uri != "" {
-		list += "\n" + stanza(security, release+"-security")
+	var plain, updates []string
+	for _, s := range suites {
+		if strings.HasSuffix(s, "-security") {
+			updates = append(updates, s)
+		} else {
+			plain = append(plain, s)
+		}
+	}
+	list := stanza(archive, plain...)
+	if security.uri != "" && len(updates) > 0 {
+		list += "\n" + stanza(security, updates...)
 	}
 	return list, nil
 }

@@ -35,7 +35,7 @@ URIs: http://archive.example/debian-security
 Suites: trixie-security
 Components: main
 `, "sources.list.d/other.sources": "Types: deb\nURIs: http://other.example/\nSuites: nodistro\nComponents: main\n"})
-	got, err := sources("", dir)
+	got, err := sources("", dir, Bookworm)
 	require.NoError(t, err)
 	assert.Equal(t, `Types: deb
 URIs: http://archive.example/debian
@@ -51,11 +51,22 @@ Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
 `, got)
 }
 
+// TestSourcesOfNewest: suites without security updates, from a machine that has them.
+func TestSourcesOfNewest(t *testing.T) {
+	dir := etc(t, map[string]string{"sources.list": `deb http://archive.example/debian bookworm main
+deb http://archive.example/debian-security bookworm-security main
+`})
+	got, err := sources("", dir, Newest)
+	require.NoError(t, err)
+	assert.Contains(t, got, "Suites: trixie-backports sid\n")
+	assert.NotContains(t, got, "security")
+}
+
 func TestSourcesOfOneLineForm(t *testing.T) {
 	dir := etc(t, map[string]string{"sources.list": `# deb http://off.example/debian bookworm main
 deb [arch=amd64 signed-by=/keys/k.gpg] http://archive.example/debian bookworm main contrib
 `})
-	got, err := sources("", dir)
+	got, err := sources("", dir, Bookworm)
 	require.NoError(t, err)
 	assert.Contains(t, got, "URIs: http://archive.example/debian\nSuites: bookworm bookworm-backports\n")
 	assert.Contains(t, got, "Signed-By: /keys/k.gpg\n")
@@ -64,9 +75,9 @@ deb [arch=amd64 signed-by=/keys/k.gpg] http://archive.example/debian bookworm ma
 
 func TestNoDebianSource(t *testing.T) {
 	dir := etc(t, map[string]string{"sources.list": "deb http://archive.example/ubuntu noble main\n"})
-	_, err := sources("", dir)
+	_, err := sources("", dir, Bookworm)
 	assert.ErrorIs(t, err, ErrNoSource)
-	got, err := sources("http://mirror.example/debian", dir)
+	got, err := sources("http://mirror.example/debian", dir, Bookworm)
 	require.NoError(t, err)
 	assert.Contains(t, got, "URIs: http://mirror.example/debian\n")
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -19,13 +18,28 @@ import (
 	"github.com/sdr-rdma/go-sdr/test/vm/internal/debian"
 )
 
-// suites tells where each kernel line is found.
-var suites = map[string]string{"6.1": "bookworm", "6.12": "bookworm-backports"}
+// Newest is the line of the newest kernel that the archive has.
+const Newest = "newest"
 
-// modules are loaded in every VM: rxe with what it asks for through the crypto layer, the links
-// and queueing disciplines that tests use, and the plumbing of VMs connected to each other.
+// suites tells where each kernel line is found; empty means the newest of all.
+var suites = map[string]string{"6.1": "bookworm", "6.12": "bookworm-backports", Newest: ""}
+
+// Suites are the suites of the archive in which a line is looked for.
+func Suites(line string) []string {
+	if line == Newest {
+		return debian.Newest
+	}
+	return debian.Bookworm
+}
+
+// optional are the modules that not all kernels have: rxe asked the crypto layer for its CRC up to
+// Linux 6.15, and has it from a library now.
+var optional = []string{"crc32_generic"}
+
+// modules are loaded in every VM: rxe, the links and queueing disciplines that tests use, and the
+// plumbing of VMs connected to each other.
 var modules = []string{
-	"crc32_generic", "ib_uverbs", "rdma_rxe", "rdma_ucm", "veth", "dummy", "sch_netem", "sch_fq", "sch_tbf", "sch_ingress",
+	"ib_uverbs", "rdma_rxe", "rdma_ucm", "veth", "dummy", "sch_netem", "sch_fq", "sch_tbf", "sch_ingress",
 	"cls_bpf", "virtio_pci", "virtio_net",
 }
 
@@ -44,13 +58,14 @@ type Kernel struct {
 }
 
 // Prepare returns the kernel of a line, such as "6.1", from the cache folder or else from the
-// archive, which open provides when it is needed. progress is told of slow steps.
+// archive, which open provides when it is needed and has the suites of Suites. progress is told of slow
+// steps.
 func Prepare(ctx context.Context, cache, line string, open func() (*debian.Archive, error), progress func(string)) (*Kernel, error) {
 	suite, ok := suites[line]
 	if !ok {
 		return nil, fmt.Errorf("no kernel line %q: there are %s", line, strings.Join(Lines(), ", "))
 	}
-	stamp := sha256.Sum256([]byte(strings.Join(modules, " ")))
+	stamp := sha256.Sum256([]byte(strings.Join(append(optional, modules...), " ")))
 	dir := filepath.Join(cache, fmt.Sprintf("kernel-%s-%x", line, stamp[:4]))
 	if k, err := load(dir); err == nil {
 		return k, nil
@@ -59,17 +74,17 @@ func Prepare(ctx context.Context, cache, line string, open func() (*debian.Archi
 	if err != nil {
 		return nil, err
 	}
-	pkg, err := archive.KernelPackage(ctx, suite)
+	packages, err := archive.KernelPackages(ctx, suite)
 	if err != nil {
 		return nil, err
 	}
-	progress("downloading " + pkg)
+	progress("downloading " + strings.Join(packages, " "))
 	unpacked, err := os.MkdirTemp(cache, "unpack-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(unpacked)
-	if err := archive.Unpack(ctx, unpacked, pkg); err != nil {
+	if err := archive.Unpack(ctx, unpacked, packages...); err != nil {
 		return nil, err
 	}
 	progress("unpacking kernel and modules")
@@ -78,9 +93,9 @@ func Prepare(ctx context.Context, cache, line string, open func() (*debian.Archi
 
 // build fills a folder beside dir and renames it, so that an interrupted run leaves nothing half made.
 func build(ctx context.Context, unpacked, dir string) (*Kernel, error) {
-	images, _ := filepath.Glob(filepath.Join(unpacked, "boot", "vmlinuz-*"))
-	if len(images) != 1 {
-		return nil, errors.New("the kernel package has no single boot/vmlinuz")
+	release, image, tree, err := locate(unpacked)
+	if err != nil {
+		return nil, err
 	}
 	tmp := dir + ".new"
 	if err := os.RemoveAll(tmp); err != nil {
@@ -89,15 +104,12 @@ func build(ctx context.Context, unpacked, dir string) (*Kernel, error) {
 	if err := os.MkdirAll(filepath.Join(tmp, "modules"), 0o755); err != nil {
 		return nil, err
 	}
-	k := &Kernel{Release: strings.TrimPrefix(filepath.Base(images[0]), "vmlinuz-")}
-	if err := uncompress(ctx, images[0], filepath.Join(tmp, "vmlinux")); err != nil {
+	k := &Kernel{Release: release}
+	if err := uncompress(ctx, image, filepath.Join(tmp, "vmlinux")); err != nil {
 		return nil, err
 	}
-	tree, err := readTree(filepath.Join(unpacked, "lib", "modules", k.Release))
-	if err != nil {
-		return nil, err
-	}
-	if k.Modules, err = tree.extract(ctx, filepath.Join(tmp, "modules"), modules); err != nil {
+	wanted := append(tree.present(optional), modules...)
+	if k.Modules, err = tree.extract(ctx, filepath.Join(tmp, "modules"), wanted); err != nil {
 		return nil, err
 	}
 	b, err := json.Marshal(k)
@@ -111,6 +123,27 @@ func build(ctx context.Context, unpacked, dir string) (*Kernel, error) {
 		return nil, err
 	}
 	return load(dir)
+}
+
+// locate finds the image and the modules of unpacked packages. Up to Linux 6 the image lies in boot/
+// and the modules in lib/modules/RELEASE; the split packages of Linux 7 have both in usr/lib/modules/RELEASE.
+func locate(unpacked string) (release, image string, t *tree, err error) {
+	old, _ := filepath.Glob(filepath.Join(unpacked, "boot", "vmlinuz-*"))
+	split, _ := filepath.Glob(filepath.Join(unpacked, "usr", "lib", "modules", "*", "vmlinuz"))
+	var modules string
+	switch {
+	case len(old) == 1 && len(split) == 0:
+		release = strings.TrimPrefix(filepath.Base(old[0]), "vmlinuz-")
+		image, modules = old[0], filepath.Join(unpacked, "lib", "modules", release)
+	case len(split) == 1 && len(old) == 0:
+		image, modules = split[0], filepath.Dir(split[0])
+		release = filepath.Base(modules)
+	default:
+		return "", "", nil, fmt.Errorf("the kernel packages have %d images boot/vmlinuz-* and %d usr/lib/modules/*/vmlinuz, want one",
+			len(old), len(split))
+	}
+	t, err = readTree(modules)
+	return release, image, t, err
 }
 
 func load(dir string) (*Kernel, error) {

@@ -5,6 +5,8 @@ package kernel
 import (
 	"context"
 	"encoding/binary"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,5 +44,32 @@ func TestPayload(t *testing.T) {
 
 func TestUnknownLine(t *testing.T) {
 	_, err := Prepare(context.Background(), t.TempDir(), "2.4", nil, nil)
-	assert.EqualError(t, err, `no kernel line "2.4": there are 6.1, 6.12`)
+	assert.EqualError(t, err, `no kernel line "2.4": there are 6.1, 6.12, newest`)
+}
+
+// TestLocate: image and modules of one package, and of split ones.
+func TestLocate(t *testing.T) {
+	for _, c := range []struct{ release, image, modules string }{
+		{"6.1.0-50-amd64", "boot/vmlinuz-6.1.0-50-amd64", "lib/modules/6.1.0-50-amd64"},
+		{"7.3.4+deb13-amd64", "usr/lib/modules/7.3.4+deb13-amd64/vmlinuz", "usr/lib/modules/7.3.4+deb13-amd64"},
+	} {
+		dir := t.TempDir()
+		write := func(name string) {
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("kernel/fs/ext4/ext4.ko\n"), 0o644))
+		}
+		write(c.image)
+		write(c.modules + "/modules.builtin")
+		write(c.modules + "/kernel/net/veth.ko.xz")
+		release, image, tree, err := locate(dir)
+		require.NoError(t, err)
+		assert.Equal(t, c.release, release)
+		assert.Equal(t, filepath.Join(dir, c.image), image)
+		assert.True(t, tree.builtin["ext4"])
+		assert.Equal(t, []string{"veth"}, tree.present([]string{"crc32_generic", "veth"}))
+
+		write("boot/vmlinuz-9.9")
+		_, _, _, err = locate(dir)
+		assert.ErrorContains(t, err, "want one")
+	}
 }

@@ -44,6 +44,16 @@ func readTree(dir string) (*tree, error) {
 	return t, err
 }
 
+// present are those of the modules that the kernel has as files.
+func (t *tree) present(names []string) (have []string) {
+	for _, name := range names {
+		if t.files[name] != "" {
+			have = append(have, name)
+		}
+	}
+	return have
+}
+
 // extract writes the wanted modules and all they depend on into out, decompressed, and returns
 // their names in an order in which they can be loaded.
 func (t *tree) extract(ctx context.Context, out string, wanted []string) ([]string, error) {
