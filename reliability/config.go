@@ -30,8 +30,10 @@ type Config struct {
 	// trips below 1 ms only the receiver's window limits, above the rate is
 	// found.
 	Rate units.Rate
-	// NoProgress is how long a transfer may stand still while its sender
-	// sends. Default 30 s.
+	// NoProgress is how long a transfer may stand still. A send's time runs
+	// from StartSend on, or from the end of the one before, so it also bounds the
+	// wait for a receiver that posts no buffer, as the RNR retries of an RC queue
+	// pair do; a receive's from the first packet on. Default 30 s.
 	NoProgress units.Duration
 	// ParityPool bounds the memory for parity at each end. Default 64 MiB.
 	ParityPool units.Bytes

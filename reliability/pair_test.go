@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -32,6 +33,7 @@ type setup struct {
 	qp     sdr.QPConfig
 	conn   reliability.Config
 	scheme func() scheme.Scheme
+	wrap   func(end int, d backend.Device) backend.Device // may be nil
 }
 
 func newSR(t testing.TB, mode sr.Mode) func() scheme.Scheme {
@@ -48,7 +50,10 @@ func newPair(t testing.TB, s setup) *pair {
 	var err error
 	p.net, err = sim.New(s.net)
 	require.NoError(t, err)
-	for i, dev := range []*sim.Device{p.net.A(), p.net.B()} {
+	for i, dev := range []backend.Device{p.net.A(), p.net.B()} {
+		if s.wrap != nil {
+			dev = s.wrap(i, dev)
+		}
 		key := [32]byte{byte(s.net.Seed), byte(i)}
 		p.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Rand: rand.NewChaCha8(key)})
 		require.NoError(t, err)

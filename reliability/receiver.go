@@ -72,6 +72,7 @@ type recvTransfer struct {
 	buf     []byte
 
 	placed   int // units in place, at the last look
+	early    int // packets in place, at the last look before the announcement
 	countAt  units.Instant
 	lastGain units.Instant
 	closing  bool
@@ -211,6 +212,7 @@ func (c *Conn) start(now units.Instant, t *recvTransfer, s start) {
 		return
 	}
 	t.started, t.begun, t.lastGain, t.touched = true, now, now, true
+	t.countAt = now
 	t.t.imm, t.t.hasImm = s.imm, s.hasImm
 	if s.length > t.length {
 		c.failRecv(t, fmt.Errorf("%w: the transfer has %d bytes and the buffer %d", sdr.ErrTooLong, s.length, t.length))
@@ -333,7 +335,7 @@ func (c *Conn) stepRecv(now units.Instant, t *recvTransfer) units.Instant {
 		return units.Never
 	}
 	if t.core == nil {
-		return units.Never
+		return c.awaitStart(now, t)
 	}
 	c.completeFull(t)
 	if now >= t.countAt {
@@ -346,6 +348,30 @@ func (c *Conn) stepRecv(now units.Instant, t *recvTransfer) units.Instant {
 		return now
 	}
 	return min(c.pollReceiver(now, t), still.Add(c.cfg.NoProgress+1))
+}
+
+// awaitStart gives up a transfer that packets have arrived for while its announcement, which is repeated
+// until acknowledged, has not. Without packets the sender may just have nothing to send yet.
+func (c *Conn) awaitStart(now units.Instant, t *recvTransfer) units.Instant {
+	if now < t.countAt {
+		return t.countAt
+	}
+	arrived := 0
+	for i := t.front; i < min(len(t.data), t.front+c.cfg.Window); i++ {
+		if p := t.data[i]; p != nil {
+			n, _ := p.packets.Count()
+			arrived += n
+		}
+	}
+	switch {
+	case arrived > t.early:
+		t.early, t.lastGain = arrived, now
+	case arrived > 0 && now.Sub(t.lastGain) > c.cfg.NoProgress:
+		c.failRecv(t, fmt.Errorf("%w: packets arrived, but nothing said for %v which transfer they are of", sdr.ErrNoProgress, c.cfg.NoProgress))
+		return now
+	}
+	t.countAt = now.Add(c.cfg.NoProgress / 4)
+	return t.countAt
 }
 
 // count looks how much is in place. It reads whole bitmaps, so it runs once for

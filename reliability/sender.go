@@ -53,7 +53,8 @@ type sendTransfer struct {
 	dataUpTo  int // data messages granted, from 0 on
 	parUpTo   int
 	parEnding []*message
-	coding    int // jobs that read our data and write our parity
+	coding    int  // jobs that read our data and write our parity
+	seen      bool // stepSend has met it
 	started   bool
 	closing   bool
 	err       error
@@ -193,7 +194,7 @@ func (t *sendTransfer) dataLimit(c *Conn) int {
 
 // onCompleted hears how a message ended at the receiver; with all of them whole
 // that is the final acknowledgement.
-func (c *Conn) onCompleted(_ units.Instant, e *sdr.Event) {
+func (c *Conn) onCompleted(now units.Instant, e *sdr.Event) {
 	c.pace.heard()
 	ref, ok := c.bySeq[e.Seq]
 	if !ok {
@@ -216,6 +217,7 @@ func (c *Conn) onCompleted(_ units.Instant, e *sdr.Event) {
 		return
 	}
 	m.whole = true
+	c.sendGain = now
 	t.wholes++
 	c.endMessage(m)
 	if t.wholes == t.dataCount && !t.closing {
@@ -341,24 +343,33 @@ func (c *Conn) stepSend(now units.Instant, t *sendTransfer, outstanding int) uni
 		c.endSend(t)
 		return units.Never
 	}
-	if t.dataUpTo == 0 {
-		return units.Never // nothing posted yet
+	if !t.seen {
+		t.seen, t.lastGain = true, now
 	}
-	if !t.started {
+	if t.dataUpTo != 0 && !t.started {
 		if err := c.begin(now, t); err != nil {
 			c.failSend(t, err)
 			return now
 		}
 	}
-	if t.core == nil {
-		return units.Never // no bytes: only the final acknowledgement is missing
-	}
 	still := max(t.lastGain, c.sendGain)
 	if now.Sub(still) > c.cfg.NoProgress {
-		c.failSend(t, fmt.Errorf("%w: the receiver gained nothing for %v while we sent", sdr.ErrNoProgress, c.cfg.NoProgress))
+		c.failSend(t, c.standstill(t))
 		return now
 	}
-	return min(c.pollSender(now, t, outstanding), still.Add(c.cfg.NoProgress+1))
+	next := still.Add(c.cfg.NoProgress + 1)
+	if t.core == nil {
+		return next // nothing is posted yet, or nothing is missing but the final acknowledgement
+	}
+	return min(next, c.pollSender(now, t, outstanding))
+}
+
+// standstill says what a transfer that stands still is waiting for.
+func (c *Conn) standstill(t *sendTransfer) error {
+	if !t.started {
+		return fmt.Errorf("%w: the receiver has posted no buffer for %v", sdr.ErrNoProgress, c.cfg.NoProgress)
+	}
+	return fmt.Errorf("%w: the receiver gained nothing for %v while we sent", sdr.ErrNoProgress, c.cfg.NoProgress)
 }
 
 // begin makes the core and announces the transfer.
