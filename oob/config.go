@@ -16,6 +16,12 @@ import (
 // deadline of its own.
 const DefaultTimeout = 10 * units.Second
 
+// DefaultDeadHostLimit is longer than a route usually takes to move.
+const DefaultDeadHostLimit = 10 * units.Second
+
+// minDeadHostLimit leaves TCP time for a few repetitions.
+const minDeadHostLimit = units.Second
+
 // DefaultMaxBlob is the longest blob or message accepted when Config.MaxBlob is zero.
 const DefaultMaxBlob = units.Bytes(1 << 20)
 
@@ -27,12 +33,19 @@ type Config struct {
 	// TLS, when not nil, wraps the connection; both ends must agree. A client without ServerName
 	// verifies the host that it dialled. A server needs a certificate.
 	TLS *tls.Config
-	// Timeout bounds each step whose context has no deadline. Zero is DefaultTimeout.
+	// Timeout bounds each step whose context has no deadline. Zero is DefaultTimeout. A Listener
+	// shakes hands for 3 s at most.
 	Timeout units.Duration
+	// DeadHostLimit is how long the peer's host may be silent, with data or keepalive probes on the way
+	// to it, before the connection ends with ErrPeerDied: an outage of the network that is shorter
+	// harms nothing. Zero is DefaultDeadHostLimit, less than 1 s is 1 s. Conn.SetDeadHostLimit
+	// changes it later.
+	DeadHostLimit units.Duration
 	// MaxBlob is the longest blob or message that this end accepts and sends, at most 64 MiB.
 	// Zero is DefaultMaxBlob.
 	MaxBlob units.Bytes
-	// Logger hears of peers that a Listener turned away, at level Warn. Nil logs nothing.
+	// Logger hears of peers that a Listener turned away, at level Warn: ten at once and one a second
+	// in the long run, however many there are. Nil logs nothing.
 	Logger *slog.Logger
 	// OnReject, when not nil, is called with each peer that a Listener turned away, from
 	// several goroutines at a time.
@@ -44,6 +57,13 @@ func (cfg Config) timeout() time.Duration {
 		return time.Duration(DefaultTimeout)
 	}
 	return time.Duration(cfg.Timeout)
+}
+
+func (cfg Config) deadHostLimit() units.Duration {
+	if cfg.DeadHostLimit <= 0 {
+		return DefaultDeadHostLimit
+	}
+	return cfg.DeadHostLimit
 }
 
 func (cfg Config) maxBlob() int {
@@ -59,13 +79,4 @@ func (cfg Config) bound(ctx context.Context) (context.Context, context.CancelFun
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, cfg.timeout())
-}
-
-func (cfg Config) rejected(peer net.Addr, err error) {
-	if cfg.Logger != nil {
-		cfg.Logger.Warn("oob: turned a peer away", "peer", peer, "err", err)
-	}
-	if cfg.OnReject != nil {
-		cfg.OnReject(peer, err)
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 const (
@@ -40,24 +42,36 @@ type Conn struct {
 	sent     uint32 // messages; guarded by writing
 	writeErr error  // a frame was cut short, nothing can follow it; guarded by writing
 
+	acceptOnce sync.Once
+	accepted   chan struct{} // closed when the application has the Conn
+
 	endOnce    sync.Once
 	err        error // written before closed is closed
 	closed     chan struct{}
 	readerDone chan struct{}
 }
 
-// newConn starts the reader, which runs until the connection ends.
+// newConn starts the reader, which runs until the connection ends. Before accept it reads little.
 func newConn(nc net.Conn, cfg Config) *Conn {
 	c := &Conn{
 		nc: nc, cfg: cfg,
 		blobs:      make(chan frame, maxQueuedExchanges),
 		messages:   make(chan frame, maxQueued),
 		exchanging: make(chan struct{}, 1),
+		accepted:   make(chan struct{}),
 		closed:     make(chan struct{}),
 		readerDone: make(chan struct{}),
 	}
 	go c.readLoop()
 	return c
+}
+
+// accept notes that the application has the Conn.
+func (c *Conn) accept() { c.acceptOnce.Do(func() { close(c.accepted) }) }
+
+// SetDeadHostLimit changes Config.DeadHostLimit of this connection.
+func (c *Conn) SetDeadHostLimit(d units.Duration) error {
+	return c.wrap("set the limit of silence of", setUserTimeout(c.nc, d))
 }
 
 // LocalAddr is this end's address.

@@ -29,7 +29,11 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 	if cfg.TLS != nil {
 		nc = tls.Client(nc, clientTLS(cfg.TLS, addr))
 	}
-	return handshake(ctx, nc, addr, cfg)
+	c, err := handshake(ctx, nc, addr, cfg)
+	if err == nil {
+		c.accept()
+	}
+	return c, err
 }
 
 // clientTLS fills in the name to verify, as tls.Dial does.
@@ -51,7 +55,7 @@ func handshake(ctx context.Context, nc net.Conn, addr string, cfg Config) (*Conn
 		err = nc.SetDeadline(time.Time{})
 	}
 	if err == nil {
-		err = setUserTimeout(nc)
+		err = setUserTimeout(nc, cfg.deadHostLimit())
 	}
 	if err != nil {
 		err = refuse(ctx, nc, err)

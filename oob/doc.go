@@ -18,14 +18,16 @@
 //
 // When the peer's process ends, however it ends, its kernel says so and Closed is closed within a
 // round trip. When the peer's host or the network between is gone nobody says anything; TCP
-// keepalive then takes up to deadHostLimit. A connection that the peer closed on purpose ends
+// keepalive then takes Config.DeadHostLimit. A connection that the peer closed on purpose ends
 // with ErrPeerClosed, any other with ErrPeerDied.
 //
 // # Limits
 //
 // This is a connection for a few small messages, not a data path. What a peer can make this
 // end allocate is bounded: Config.MaxBlob for a frame, four times that for all frames that wait
-// for Recv. The protocol authenticates nobody; use TLS with client certificates for that.
+// for Recv. Of a peer that Accept has not returned 16 KiB are read, and those who wait are so many at most,
+// all together and of one source; what reaches a log of them is bounded, too. The protocol authenticates
+// nobody; use TLS with client certificates for that.
 //
 // # Wire format
 //

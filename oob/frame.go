@@ -98,23 +98,37 @@ func (k kind) limit(maxBlob int) int {
 // readFrame reads one frame. It returns io.EOF only at a frame boundary, io.ErrUnexpectedEOF
 // inside a frame, and a *PeerError for an ERROR frame of any version.
 func readFrame(r io.Reader, maxBlob int) (frame, error) {
-	var raw [headerSize]byte
-	if n, err := io.ReadFull(r, raw[:]); err != nil {
-		if n >= 4 && string(raw[:4]) != magic {
-			return frame{}, &ForeignError{First: append([]byte(nil), raw[:n]...)}
-		}
-		return frame{}, err
-	}
-	h, err := parseHeader(raw[:])
+	h, err := readHeader(r, maxBlob)
 	if err != nil {
 		return frame{}, err
 	}
+	return readPayload(r, h)
+}
+
+// readHeader reads a frame's header, whose length is within bounds.
+func readHeader(r io.Reader, maxBlob int) (header, error) {
+	var raw [headerSize]byte
+	if n, err := io.ReadFull(r, raw[:]); err != nil {
+		if n >= 4 && string(raw[:4]) != magic {
+			return header{}, &ForeignError{First: append([]byte(nil), raw[:n]...)}
+		}
+		return header{}, err
+	}
+	h, err := parseHeader(raw[:])
+	if err != nil {
+		return header{}, err
+	}
 	if h.version != Version && h.kind != kindError {
-		return frame{}, &VersionError{Ours: Version, Theirs: h.version}
+		return header{}, &VersionError{Ours: Version, Theirs: h.version}
 	}
 	if limit := h.kind.limit(maxBlob); int64(h.length) > int64(limit) {
-		return frame{}, violation("%v frame of %d bytes, the limit is %d", h.kind, h.length, limit)
+		return header{}, violation("%v frame of %d bytes, the limit is %d", h.kind, h.length, limit)
 	}
+	return h, nil
+}
+
+// readPayload reads the rest of the frame that begins with h.
+func readPayload(r io.Reader, h header) (frame, error) {
 	payload := make([]byte, h.length)
 	if _, err := io.ReadFull(r, payload); err != nil {
 		if err == io.EOF {

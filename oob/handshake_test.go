@@ -168,21 +168,6 @@ func TestListenerOutlivesBadPeers(t *testing.T) {
 	exchange(t, s, c, nil, nil)
 }
 
-func TestSilentPeersDelayNobody(t *testing.T) {
-	l, _ := listen(t, Config{})
-	for range maxPending / 2 {
-		dialRaw(t, l.Addr().String())
-	}
-	start := time.Now()
-	c, err := Dial(testContext(t), l.Addr().String(), Config{})
-	require.NoError(t, err)
-	defer c.Close()
-	s, err := l.Accept(testContext(t))
-	require.NoError(t, err)
-	require.NoError(t, s.Close())
-	require.Less(t, time.Since(start), time.Duration(DefaultTimeout)/2)
-}
-
 func TestPeerThatDiesBeforeAccept(t *testing.T) {
 	l, rejected := listen(t, Config{})
 	c, err := Dial(testContext(t), l.Addr().String(), Config{})

@@ -11,10 +11,6 @@ import (
 	"time"
 )
 
-// maxPending bounds the connections that are shaking hands or wait for Accept, so that idle peers
-// can't exhaust memory or descriptors. Further ones wait in the kernel's backlog.
-const maxPending = 64
-
 // maxAcceptBackoff is the longest pause after a failed accept, for example for want of descriptors.
 const maxAcceptBackoff = time.Second
 
@@ -24,7 +20,8 @@ type Listener struct {
 	cfg  Config
 	good chan *Conn // unbuffered: a connection belongs to its goroutine until Accept takes it
 
-	pending chan struct{} // one entry for each goroutine in serve
+	report  reporter
+	pending pendingConns
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
@@ -42,7 +39,7 @@ func Listen(ctx context.Context, addr string, cfg Config) (*Listener, error) {
 		}
 		return nil, &Error{Op: "listen on", Addr: addr, Err: cause, Fix: listenFix(err)}
 	}
-	l := &Listener{ln: ln, cfg: cfg, good: make(chan *Conn), pending: make(chan struct{}, maxPending)}
+	l := &Listener{ln: ln, cfg: cfg, good: make(chan *Conn), report: reporter{cfg: cfg}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Go(l.acceptLoop)
 	return l, nil
@@ -51,12 +48,15 @@ func Listen(ctx context.Context, addr string, cfg Config) (*Listener, error) {
 // Addr is the address listened on, with the port that the kernel chose.
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
-// Accept returns the next peer that has shaken hands. Peers that don't are told why, reported
+// Accept returns the next peer that has shaken hands. Peers that don't within 3 s are told why, reported
 // through Config.Logger and Config.OnReject, and don't end Accept. Handshakes run side by side: a
-// silent peer delays nobody. Accept fails with ctx's error, or with ErrClosed after Close.
+// silent peer delays nobody. Up to 256 peers, 64 of one IPv4 address or IPv6 network of 64 bits, may be shaking hands
+// or wait for Accept; then silent ones, and those of the source with the most, make room for new
+// ones. Accept fails with ctx's error, or with ErrClosed after Close.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case c := <-l.good:
+		c.accept()
 		return c, nil
 	case <-ctx.Done():
 		return nil, &Error{Op: "accept on", Addr: l.Addr().String(), Err: ctx.Err()}
@@ -80,23 +80,17 @@ func (l *Listener) Close() error {
 func (l *Listener) acceptLoop() {
 	var backoff time.Duration
 	for {
-		select {
-		case l.pending <- struct{}{}:
-		case <-l.ctx.Done():
-			return
-		}
 		nc, err := l.ln.Accept()
 		if err == nil {
 			backoff = 0
-			l.wg.Go(func() { l.serve(nc) })
+			l.admit(nc)
 			continue
 		}
-		<-l.pending
 		if l.ctx.Err() != nil {
 			return
 		}
 		backoff = min(max(2*backoff, 5*time.Millisecond), maxAcceptBackoff)
-		l.cfg.rejected(l.Addr(), err)
+		l.report.rejected(l.Addr(), err)
 		select {
 		case <-time.After(backoff):
 		case <-l.ctx.Done():
@@ -105,28 +99,53 @@ func (l *Listener) acceptLoop() {
 	}
 }
 
-// serve shakes hands with one peer and hands it to Accept.
-func (l *Listener) serve(nc net.Conn) {
-	defer func() { <-l.pending }()
-	peer := nc.RemoteAddr()
+// admit starts to serve a connection, if there is room.
+func (l *Listener) admit(nc net.Conn) {
+	p := &pendingConn{nc: nc, source: sourceOf(nc.RemoteAddr())}
+	var ctx context.Context
+	ctx, p.cancel = context.WithCancelCause(l.ctx)
+	if !l.pending.admit(p) {
+		p.cancel(nil)
+		nc.Close()
+		l.report.rejected(nc.RemoteAddr(), errEvicted)
+		return
+	}
+	l.wg.Go(func() {
+		defer p.cancel(nil)
+		defer l.pending.remove(p)
+		if err := l.serve(ctx, p); err != nil && l.ctx.Err() == nil {
+			l.report.rejected(nc.RemoteAddr(), err)
+		}
+	})
+}
+
+// serve shakes hands with one peer and hands it to Accept, or says why not.
+func (l *Listener) serve(ctx context.Context, p *pendingConn) error {
+	nc := p.nc
 	if l.cfg.TLS != nil {
 		nc = tls.Server(nc, l.cfg.TLS)
 	}
-	ctx, cancel := l.cfg.bound(l.ctx)
+	limit, cancel := context.WithTimeout(ctx, min(l.cfg.timeout(), time.Duration(handshakeLimit)))
 	defer cancel()
-	c, err := handshake(ctx, nc, peer.String(), l.cfg)
-	if err != nil {
-		if l.ctx.Err() == nil {
-			l.cfg.rejected(peer, err)
-		}
-		return
+	c, err := handshake(limit, nc, nc.RemoteAddr().String(), l.cfg)
+	if errors.Is(context.Cause(ctx), errEvicted) {
+		err = errEvicted
 	}
+	if err != nil {
+		if c != nil {
+			c.Close()
+		}
+		return err
+	}
+	l.pending.greet(p)
 	select {
 	case l.good <- c:
-		return
+		return nil
 	case <-c.Closed():
-		l.cfg.rejected(peer, c.Err())
-	case <-l.ctx.Done():
+		err = c.Err()
+	case <-ctx.Done():
+		err = context.Cause(ctx)
 	}
 	c.Close()
+	return err
 }

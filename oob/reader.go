@@ -7,14 +7,26 @@ import (
 	"io"
 )
 
+// maxUnaccepted bounds the payload bytes that are read before the application has the Conn. More stays with
+// the kernel, which holds the peer back.
+const maxUnaccepted = 16 << 10
+
 // readLoop queues what arrives until the stream ends. It closes the socket: once it is done
 // nothing can arrive, and end has seen to what was to be sent.
 func (c *Conn) readLoop() {
 	defer close(c.readerDone)
 	r := bufio.NewReader(c.nc)
 	var messages uint32
+	unaccepted := 0
 	for {
-		f, err := readFrame(r, c.cfg.maxBlob())
+		h, err := readHeader(r, c.cfg.maxBlob())
+		if unaccepted += headerSize + int(h.length); unaccepted > maxUnaccepted && !c.awaitAccept() {
+			break
+		}
+		var f frame
+		if err == nil {
+			f, err = readPayload(r, h)
+		}
 		if err == nil {
 			err = c.take(f, &messages)
 		}
@@ -26,6 +38,21 @@ func (c *Conn) readLoop() {
 	}
 	_, _ = io.Copy(io.Discard, r) // until the deadline set by end; say explains why
 	c.nc.Close()
+}
+
+// awaitAccept waits until the application has the Conn. It reports false when the connection has ended.
+func (c *Conn) awaitAccept() bool {
+	select {
+	case <-c.accepted:
+		return true
+	default:
+	}
+	select {
+	case <-c.accepted:
+		return true
+	case <-c.closed:
+		return false
+	}
 }
 
 // take puts an arrived frame where Exchange or Recv finds it. It never blocks.

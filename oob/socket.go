@@ -6,23 +6,23 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// deadHostLimit is how long a host may be silent, with data or keepalive probes on the way to it,
-// before the kernel ends the connection. It is shorter than sdr's own silence limit and longer
-// than a route takes to move.
-const deadHostLimit = 10 * time.Second
-
+// keepAlive probes an idle connection. How long probes may stay unanswered is for TCP_USER_TIMEOUT to say,
+// which overrules Count.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 8}
 
-// setUserTimeout bounds how long sent data may stay unacknowledged (tcp(7), TCP_USER_TIMEOUT).
-// Without it a write to a dead host is retried for a quarter of an hour, keepalive or not.
-func setUserTimeout(nc net.Conn) error {
+// setUserTimeout bounds how long sent data, or a keepalive probe, may stay unacknowledged (tcp(7),
+// TCP_USER_TIMEOUT). Without it a write to a dead host is retried for a quarter of an hour, keepalive or not.
+func setUserTimeout(nc net.Conn, limit units.Duration) error {
 	if tc, ok := nc.(*tls.Conn); ok {
 		nc = tc.NetConn()
 	}
@@ -34,9 +34,10 @@ func setUserTimeout(nc net.Conn) error {
 	if err != nil {
 		return err
 	}
+	millis := min(max(limit, minDeadHostLimit)/units.Millisecond, math.MaxInt32)
 	var sockErr error
 	err = raw.Control(func(fd uintptr) {
-		sockErr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(deadHostLimit.Milliseconds()))
+		sockErr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(millis))
 	})
 	return errors.Join(err, sockErr)
 }

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// crowd opens n connections to l from each of the given hosts of 127/8, and says hello on them or nothing.
+func crowd(t *testing.T, l *Listener, n int, hello bool, hosts ...string) []*net.TCPConn {
+	var all []*net.TCPConn
+	for _, h := range hosts {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(h)}}
+		for range n {
+			nc, err := d.Dial("tcp", l.Addr().String())
+			require.NoError(t, err)
+			t.Cleanup(func() { nc.Close() })
+			if hello {
+				write(t, nc, appendFrame(nil, frame{kind: kindHello}))
+			}
+			all = append(all, nc.(*net.TCPConn))
+		}
+	}
+	return all
+}
+
+// guest requires that an honest peer gets through to Accept, and soon.
+func guest(t *testing.T, l *Listener) {
+	t.Helper()
+	start := time.Now()
+	c, err := Dial(testContext(t), l.Addr().String(), Config{})
+	require.NoError(t, err)
+	defer c.Close()
+	s, err := l.Accept(testContext(t))
+	require.NoError(t, err)
+	defer s.Close()
+	for s.RemoteAddr().String() != c.LocalAddr().String() { // those before it in the crowd
+		require.NoError(t, s.Close())
+		s, err = l.Accept(testContext(t))
+		require.NoError(t, err)
+	}
+	exchange(t, s, c, []byte("hello"), []byte("hello"))
+	require.Less(t, time.Since(start), time.Duration(handshakeLimit)/2)
+}
+
+// TestSilentPeersDelayNobody: neither from the honest peer's own host nor from several.
+func TestSilentPeersDelayNobody(t *testing.T) {
+	for _, hosts := range [][]string{{"127.0.0.1"}, {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"}} {
+		l, _ := listen(t, Config{})
+		l.report.cfg.OnReject = nil // it would fill up
+		crowd(t, l, 2*maxPerSource, false, hosts...)
+		guest(t, l)
+	}
+}
+
+// TestSilentPeerIsLetGo: a handshake has its own time limit, which is shorter than others.
+func TestSilentPeerIsLetGo(t *testing.T) {
+	t.Parallel()
+	l, rejected := listen(t, Config{})
+	start := time.Now()
+	dialRaw(t, l.Addr().String())
+	require.ErrorIs(t, rejected.next(t), context.DeadlineExceeded)
+	require.Less(t, time.Since(start), time.Duration(DefaultTimeout)/2)
+}
+
+// TestWaitingPeersHoldLittle: what peers send before Accept stays with the kernel, apart from a little, and
+// nothing of it is lost.
+func TestWaitingPeersHoldLittle(t *testing.T) {
+	l, _ := listen(t, Config{})
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	const messages = 6
+	message := bytes.Repeat([]byte{7}, int(DefaultMaxBlob)/2)
+	var flood []byte
+	for i := range uint32(messages) {
+		flood = appendFrame(flood, frame{kind: kindMessage, number: i + 1, payload: message})
+	}
+	peers := crowd(t, l, maxPerSource, true, "127.0.0.1")
+	var wg sync.WaitGroup
+	for i, nc := range peers {
+		wg.Go(func() {
+			if i > 0 {
+				_ = nc.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+			}
+			_, _ = nc.Write(flood)
+		})
+	}
+	time.Sleep(600 * time.Millisecond)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	grown := units.Bytes(after.HeapAlloc) - units.Bytes(before.HeapAlloc)
+	require.Less(t, grown, 8*units.MiB, "for %d peers that send what they can", maxPerSource)
+	for {
+		c, err := l.Accept(testContext(t))
+		require.NoError(t, err)
+		if c.RemoteAddr().String() != peers[0].LocalAddr().String() {
+			wg.Go(func() { c.Close() })
+			continue
+		}
+		for range messages {
+			got, err := c.Recv(testContext(t))
+			require.NoError(t, err)
+			require.Len(t, got, len(message))
+		}
+		peers[0].Close()
+		c.Close()
+		break
+	}
+	wg.Wait()
+}
+
+// TestWhoMakesRoom walks through the choices of a full house.
+func TestWhoMakesRoom(t *testing.T) {
+	source := func(i int) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32)
+	}
+	var gone []string
+	var s pendingConns
+	admit := func(i int, greeted bool, name string) bool {
+		nc, _ := net.Pipe()
+		return s.admit(&pendingConn{nc: nc, source: source(i), greeted: greeted, cancel: func(error) { gone = append(gone, name) }})
+	}
+	expect := func(name string) {
+		t.Helper()
+		require.Equal(t, []string{name}, gone)
+		gone = nil
+	}
+	// One source has all that it may: its own oldest silent connection goes, and then none.
+	for i := range maxPerSource - 1 {
+		require.True(t, admit(1, true, fmt.Sprint("greeted ", i)))
+	}
+	require.True(t, admit(1, false, "silent"))
+	require.True(t, admit(1, true, "last"))
+	expect("silent")
+	require.False(t, admit(1, true, ""))
+	// The house is full: the busiest source has to make room for the newcomer.
+	for i := range maxPending - maxPerSource {
+		require.True(t, admit(100+i, true, "lonely"))
+	}
+	require.True(t, admit(2, true, "second"))
+	expect("greeted 0")
+	// Its silent ones first.
+	for _, p := range s.all {
+		if p.source == source(1) {
+			p.greeted = false
+		}
+	}
+	require.True(t, admit(3, true, "third"))
+	expect("greeted 1")
+	// With one from each, a silent one goes, and else the newcomer.
+	s.all = nil
+	for i := range maxPending {
+		require.True(t, admit(i, i != 77, fmt.Sprint(i)))
+	}
+	require.True(t, admit(1000, true, "new"))
+	expect("77")
+	require.False(t, admit(1001, true, ""))
+	require.Empty(t, gone)
+	require.Len(t, s.all, maxPending)
+}
+
+func TestSourceOf(t *testing.T) {
+	for addr, want := range map[string]string{
+		"192.0.2.1:5": "192.0.2.1/32", "[::ffff:192.0.2.1]:5": "192.0.2.1/32", "[2001:db8::1:2:3:4]:5": "2001:db8::/64", "[fe80::1%lo]:5": "fe80::/64",
+	} {
+		require.Equal(t, want, sourceOf(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))).String())
+	}
+	require.False(t, sourceOf(&net.UnixAddr{}).IsValid())
+}
+
+// TestBoundedLog: bad peers can't fill a log.
+func TestBoundedLog(t *testing.T) {
+	var log bytes.Buffer
+	l, rejected := listen(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	start := time.Now()
+	const visits = 200
+	for range visits {
+		nc := dialRaw(t, l.Addr().String())
+		write(t, nc, []byte("GET / HTTP/1.1\r\n"))
+		nc.Close()
+		rejected.next(t)
+	}
+	require.NoError(t, l.Close())
+	lines := strings.Count(log.String(), "\n")
+	require.GreaterOrEqual(t, lines, logBurst)
+	require.LessOrEqual(t, lines, logBurst+1+int(time.Since(start)/logEvery))
+	require.Less(t, lines, visits)
+
+	r := reporter{}
+	now := time.Now()
+	for i := range 3 * logBurst {
+		ok, _ := r.mayLog(now)
+		require.Equal(t, i < logBurst, ok)
+	}
+	ok, silent := r.mayLog(now.Add(logEvery))
+	require.True(t, ok)
+	require.Equal(t, 2*logBurst, silent)
+}
+
+func TestDeadHostLimit(t *testing.T) {
+	s, c := pair(t, Config{DeadHostLimit: 40 * units.Second}, Config{})
+	limit := func(c *Conn) (millis int) {
+		raw, err := c.nc.(*net.TCPConn).SyscallConn()
+		require.NoError(t, err)
+		require.NoError(t, raw.Control(func(fd uintptr) {
+			millis, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
+		}))
+		require.NoError(t, err)
+		return millis
+	}
+	require.Equal(t, 40_000, limit(s))
+	require.Equal(t, 10_000, limit(c))
+	require.NoError(t, c.SetDeadHostLimit(90*units.Second))
+	require.Equal(t, 90_000, limit(c))
+	require.NoError(t, c.SetDeadHostLimit(units.Millisecond))
+	require.Equal(t, 1_000, limit(c))
+	require.NoError(t, c.SetDeadHostLimit(units.Never.Sub(0)))
+	require.Positive(t, limit(c))
+	require.NoError(t, c.Close())
+	require.Error(t, c.SetDeadHostLimit(units.Second))
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package oob
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// maxPending bounds the connections that are shaking hands or wait for Accept, and maxPerSource those
+	// of them from one source, so that they can't exhaust memory or descriptors.
+	maxPending   = 256
+	maxPerSource = 64
+	// handshakeLimit bounds the handshake that a Listener shakes: a peer has nothing to think about.
+	handshakeLimit = 3 * units.Second
+)
+
+// errEvicted is why a peer was let go that would else have kept others out.
+var errEvicted = errors.New("too many connections are shaking hands or wait to be accepted")
+
+// A pendingConn is a connection that Accept has not returned.
+type pendingConn struct {
+	nc      net.Conn // under TLS
+	source  netip.Prefix
+	greeted bool // the handshake is done
+	cancel  context.CancelCauseFunc
+}
+
+// pendingConns are all of a Listener, oldest first. Who doesn't shake hands can be told from who does, and
+// makes room first. Nothing else can be known about a peer but its address, so who has the most
+// connections makes room next.
+type pendingConns struct {
+	mu  sync.Mutex
+	all []*pendingConn
+}
+
+// sourceOf is what a host can be assumed to have but one of: an IPv4 address or an IPv6 network of 64 bits.
+func sourceOf(a net.Addr) netip.Prefix {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip := t.AddrPort().Addr().Unmap().WithZone("")
+	bits := 64
+	if ip.Is4() {
+		bits = 32
+	}
+	p, _ := ip.Prefix(bits)
+	return p
+}
+
+// admit adds p, for which another may have to go, and reports false when there is no room.
+func (s *pendingConns) admit(p *pendingConn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.count(p.source)
+	var victim *pendingConn
+	switch {
+	case n >= maxPerSource:
+		victim = s.silent(p.source)
+	case len(s.all) >= maxPending:
+		victim = s.crowding(n)
+	default:
+		s.all = append(s.all, p)
+		return true
+	}
+	if victim == nil {
+		return false
+	}
+	s.drop(victim)
+	s.all = append(s.all, p)
+	victim.cancel(errEvicted)
+	victim.nc.Close()
+	return true
+}
+
+// crowding finds who makes room for a peer whose source has n connections.
+func (s *pendingConns) crowding(n int) *pendingConn {
+	busiest, most := netip.Prefix{}, 0
+	for _, p := range s.all {
+		if k := s.count(p.source); k > most {
+			busiest, most = p.source, k
+		}
+	}
+	if p := s.silent(busiest); p != nil {
+		return p
+	}
+	if most > n+1 {
+		return s.oldest(func(p *pendingConn) bool { return p.source == busiest })
+	}
+	return s.oldest(func(p *pendingConn) bool { return !p.greeted })
+}
+
+// silent is the oldest connection from source that is still shaking hands.
+func (s *pendingConns) silent(source netip.Prefix) *pendingConn {
+	return s.oldest(func(p *pendingConn) bool { return p.source == source && !p.greeted })
+}
+
+func (s *pendingConns) oldest(match func(*pendingConn) bool) *pendingConn {
+	if i := slices.IndexFunc(s.all, match); i >= 0 {
+		return s.all[i]
+	}
+	return nil
+}
+
+func (s *pendingConns) count(source netip.Prefix) (n int) {
+	for _, p := range s.all {
+		if p.source == source {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *pendingConns) drop(p *pendingConn) {
+	s.all = slices.DeleteFunc(s.all, func(x *pendingConn) bool { return x == p })
+}
+
+// greet notes that p has shaken hands.
+func (s *pendingConns) greet(p *pendingConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.greeted = true
+}
+
+// remove forgets p, which may have been evicted.
+func (s *pendingConns) remove(p *pendingConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(p)
+}
