@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // A Session is the out-of-band connection that two Conns were introduced over,
@@ -22,14 +23,28 @@ type Session interface {
 	Close() error
 }
 
+// A patientSession can be told how long the peer's host may be silent before the session ends. *oob.Conn is
+// one. It gets QPConfig.Silence, so that both layers give up at the same time.
+type patientSession interface {
+	SetDeadHostLimit(d units.Duration) error
+}
+
+// minPatience is the least that a session is told: TCP takes its time to repeat what was lost.
+const minPatience = 10 * units.Second
+
 // ConnectOver exchanges what both ends must know over s and connects. Once that
 // exchange has succeeded s belongs to the Conn, whether it connects or not: when
 // the peer's end of s dies, the Conn fails with sdr.ErrPeerDead, and Close closes
-// it.
+// it. An outage of the network ends neither sooner than QPConfig.Silence.
 func (c *Conn) ConnectOver(ctx context.Context, s Session) error {
 	info, err := s.Exchange(ctx, c.Info())
 	if err != nil {
 		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
+	}
+	if p, ok := s.(patientSession); ok {
+		if err := p.SetDeadHostLimit(max(c.qcfg.Silence, minPatience)); err != nil {
+			c.log.Debug("limit of silence", "err", err)
+		}
 	}
 	// A peer that dies while connecting is noticed, too.
 	watch, stop := context.WithCancel(context.Background())
