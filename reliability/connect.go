@@ -83,7 +83,8 @@ func (c *Conn) StartConnect(info []byte) error {
 func (c *Conn) Connected() (bool, error) { return c.qp.Connected() }
 
 // Fail ends the connection with a reason that only the caller can know, such as
-// the end of the out-of-band connection: err should wrap sdr.ErrPeerDead.
+// the end of the out-of-band connection: err should wrap sdr.ErrPeerDead or
+// sdr.ErrPeerClosed.
 func (c *Conn) Fail(err error) { c.qp.Fail(err) }
 
 // farewellTime bounds what Close spends on telling the peer how its transfers ended.

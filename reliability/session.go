@@ -34,8 +34,9 @@ const minPatience = 10 * units.Second
 
 // ConnectOver exchanges what both ends must know over s and connects. Once that
 // exchange has succeeded s belongs to the Conn, whether it connects or not: when
-// the peer's end of s dies, the Conn fails with sdr.ErrPeerDead, and Close closes
-// it. An outage of the network ends neither sooner than QPConfig.Silence.
+// the peer's end of s dies, the Conn fails with sdr.ErrPeerDead, when the peer
+// closes its Conn, with sdr.ErrPeerClosed, and Close closes it. An outage of the
+// network ends neither sooner than QPConfig.Silence.
 func (c *Conn) ConnectOver(ctx context.Context, s Session) error {
 	info, err := s.Exchange(ctx, c.Info())
 	if err != nil {
@@ -66,16 +67,18 @@ type watcher struct {
 
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.done)
+	end := sdr.ErrPeerDead
 	for {
 		b, err := w.s.Recv(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			w.c.Fail(fmt.Errorf("%w: %w", sdr.ErrPeerDead, err))
+			w.c.Fail(fmt.Errorf("%w: %w", end, err))
 			return
 		}
 		w.c.qp.Deliver(b)
+		end = sdr.ErrPeerClosed // that was its farewell
 	}
 }
 

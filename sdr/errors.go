@@ -18,6 +18,8 @@ var (
 	// ErrPeerDead: nothing was heard from the peer for the silence limit
 	// while work was pending, or its process went away.
 	ErrPeerDead = errors.New("peer is dead")
+	// ErrPeerClosed: the peer closed its end of the connection and said so.
+	ErrPeerClosed = errors.New("the peer closed the connection")
 	// ErrNoProgress: the peer lives, but a transfer has not advanced for the
 	// stated time.
 	ErrNoProgress = errors.New("no progress")

@@ -345,7 +345,7 @@ func (q *QP) fail(err error) {
 }
 
 // Fail ends the QP with a reason that only the caller can know, such as the end
-// of the out-of-band connection: err should wrap ErrPeerDead.
+// of the out-of-band connection: err should wrap ErrPeerDead or ErrPeerClosed.
 func (q *QP) Fail(err error) {
 	q.startClose(err)
 }

@@ -143,7 +143,7 @@ const askTime = 2 * units.Second
 
 // explainFailure asks the receiver, if it lives, which may know better why a transfer failed.
 func (pt *point) explainFailure(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, sdr.ErrPeerDead) {
+	if ctx.Err() != nil || errors.Is(err, sdr.ErrPeerDead) || errors.Is(err, sdr.ErrPeerClosed) {
 		return err
 	}
 	_, told := pt.turnWithin(ctx, askTime, turn{Op: opEnd, Err: err.Error()})

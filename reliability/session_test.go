@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// introduced connects two Conns over TCP, and returns them with the TCP connection of end 0.
+func introduced(t *testing.T) (conn [2]*reliability.Conn, tcp *oob.Conn) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	l, err := oob.Listen(ctx, loopback(0).String()+":0", oob.Config{})
+	require.NoError(t, err)
+	defer l.Close()
+	for i := range conn {
+		dev, err := userroce.Open(userroce.Config{Addr: loopback(i)})
+		require.NoError(t, err)
+		c, err := sdr.NewContext(dev, sdr.ContextConfig{})
+		require.NoError(t, err)
+		conn[i], err = reliability.NewConn(c, sdr.QPConfig{}, reliability.Config{Scheme: newSR(t, sr.RTO)()})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			require.NoError(t, conn[i].Close())
+			require.NoError(t, c.Close())
+			require.NoError(t, dev.Close())
+		})
+	}
+	done := make(chan error, 1)
+	go func() {
+		s, err := l.Accept(ctx)
+		if err == nil {
+			err = conn[1].ConnectOver(ctx, s)
+		}
+		done <- err
+	}()
+	tcp, err = oob.Dial(ctx, l.Addr().String(), oob.Config{})
+	require.NoError(t, err)
+	require.NoError(t, conn[0].ConnectOver(ctx, tcp))
+	require.NoError(t, <-done)
+	return conn, tcp
+}
+
+// TestPeerLeaves: who closes in order is not dead, and who only breaks off is.
+func TestPeerLeaves(t *testing.T) {
+	for name, c := range map[string]struct {
+		leave     func(*reliability.Conn, *oob.Conn) error
+		want, not error
+	}{
+		"closes":     {func(c *reliability.Conn, _ *oob.Conn) error { return c.Close() }, sdr.ErrPeerClosed, sdr.ErrPeerDead},
+		"breaks off": {func(_ *reliability.Conn, s *oob.Conn) error { return s.Close() }, sdr.ErrPeerDead, sdr.ErrPeerClosed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, tcp := introduced(t)
+			buf := make([]byte, units.KiB)
+			mr, err := conn[1].QP().Context().RegisterMemory(buf, sdr.AccessRemoteWrite)
+			require.NoError(t, err)
+			r, err := conn[1].StartRecv(mr, 0, units.KiB)
+			require.NoError(t, err)
+			require.NoError(t, c.leave(conn[0], tcp))
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			err = r.Wait(ctx)
+			require.ErrorIs(t, err, c.want)
+			require.NotErrorIs(t, err, c.not)
+			require.NoError(t, mr.Close())
+		})
+	}
+}
