@@ -312,10 +312,10 @@ func (s *Stats) Add(o Stats) {
 	s.Fallbacks += o.Fallbacks
 	s.Frames += o.Frames
 	s.FrameBytes += o.FrameBytes
-	if o.Explain != "" {
-		s.Explain = o.Explain
-	}
-	if o.K != 0 {
+	switch {
+	case o.Explain != "": // a choice, which may be to use no code
+		s.Explain, s.K, s.M = o.Explain, o.K, o.M
+	case s.Explain == "" && o.K != 0:
 		s.K, s.M = o.K, o.M
 	}
 }
