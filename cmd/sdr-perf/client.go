@@ -45,9 +45,7 @@ func (c *client) measure(ctx context.Context) (err error) {
 		}
 	}
 	defer func() {
-		if c.end != nil {
-			c.end.close()
-		}
+		c.close()
 		if werr := c.out.end(); err == nil {
 			err = werr
 		}
@@ -62,6 +60,13 @@ func (c *client) measure(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+func (c *client) close() {
+	if c.end != nil {
+		c.end.close()
+		c.end = nil
+	}
 }
 
 // point measures one point and writes its result.

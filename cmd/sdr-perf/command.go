@@ -79,6 +79,9 @@ func newCommand(running *bool) *cobra.Command {
 		if err := p.check(); err != nil {
 			return usageError{err}
 		}
+		if err := checkIdle(c.Flags(), &p, l.loopback, host); err != nil {
+			return err
+		}
 		return l.run(c, &p, host)
 	}
 	return c

@@ -12,7 +12,11 @@ func (pt *point) explain(w io.Writer, r *Result) {
 	say := func(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
 	s := pt.conn.Stats()
 	say("%d transfers for warming up; times from %v to %v", r.Warmup, r.CompletionNs.Min, r.CompletionNs.Max)
-	if r.IdealNs != nil {
+	switch {
+	case r.IdealNs == nil:
+	case pt.Link.Rate == 0:
+		say("ideal %v = RTT %v: no --rate, so the size takes no time", *r.IdealNs, pt.Link.RTT)
+	default:
 		header := pt.end.dev.Caps().HeaderBytes
 		say("ideal %v = %v at %v + RTT %v, without headers (%d bytes a packet, %.1f %%)",
 			*r.IdealNs, pt.size, pt.Link.Rate, pt.Link.RTT, header, 100*float64(header)/float64(r.MTU))

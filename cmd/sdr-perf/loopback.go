@@ -4,8 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -15,30 +17,28 @@ import (
 
 // runLoopback is a server and a client in one process, which meet as two processes do.
 func (l *local) runLoopback(ctx context.Context, p *params, out *output, capture *capture) error {
-	meet, first, second, err := l.loopbackPlaces()
+	s := &server{own: p, set: pflag.NewFlagSet("", pflag.ContinueOnError)}
+	c := l.newClient(p, "", out, capture)
+	meet, err := l.openLoopback(s, c)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
-	serverSide := *l
-	serverSide.addr = first.addr
+	defer func() {
+		s.close()
+		c.close()
+	}()
 	listener, err := oob.Listen(ctx, net.JoinHostPort(meet.String(), "0"), oob.Config{Logger: l.log})
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
+	c.addr = listener.Addr().String()
 
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
-	go func() {
-		s := &server{own: p, set: pflag.NewFlagSet("", pflag.ContinueOnError), local: &serverSide}
-		served <- s.serve(ctx, listener)
-	}()
-	c := l.newClient(p, listener.Addr().String(), out, capture)
-	if err = c.openAt(second); err == nil {
-		err = c.measure(ctx)
-	}
-	if err != nil {
+	go func() { served <- s.serve(ctx, listener) }()
+	if err = c.measure(ctx); err != nil {
 		stop() // the server may wait for a client that won't come
 	}
 	if serr := <-served; err == nil {
@@ -47,10 +47,38 @@ func (l *local) runLoopback(ctx context.Context, p *params, out *output, capture
 	return err
 }
 
-// loopbackPlaces are where the two ends are, and the address at which they meet. Both ends of a
-// kernel's device have its address; others need one each.
-func (l *local) loopbackPlaces() (meet netip.Addr, first, second place, err error) {
-	meet = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+// loopbackRuns is how many runs may be on one host without being told apart.
+const loopbackRuns = 100
+
+// openLoopback opens the device of both ends. A run that isn't told where leaves the addresses that another
+// has taken alone.
+func (l *local) openLoopback(s *server, c *client) (meet netip.Addr, err error) {
+	serverSide := *l
+	s.local = &serverSide
+	for run := range loopbackRuns {
+		var first, second place
+		if meet, first, second, err = l.loopbackPlaces(run); err != nil {
+			return meet, usageError{err}
+		}
+		serverSide.addr = first.addr
+		if s.end, err = serverSide.openEndpoint(receiving, first, nil); err == nil {
+			if err = c.openAt(second); err == nil {
+				return meet, nil
+			}
+			s.close()
+		}
+		told := l.addr.IsValid() || devices.Kernels(l.device)
+		if told || !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return meet, err
+}
+
+// loopbackPlaces are where the two ends of the so manieth run are, and the address at which they meet. Both
+// ends of a kernel's device have its address; others need one each.
+func (l *local) loopbackPlaces(run int) (meet netip.Addr, first, second place, err error) {
+	meet = netip.AddrFrom4([4]byte{127, 0, 0, byte(1 + 2*run)})
 	port, err := l.rdmaPort()
 	if err != nil {
 		return meet, first, second, err

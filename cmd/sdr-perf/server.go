@@ -70,9 +70,7 @@ func (s *server) serve(ctx context.Context, l *oob.Listener) error {
 	defer func() {
 		stop()
 		wg.Wait()
-		if s.end != nil {
-			s.end.close()
-		}
+		s.close()
 	}()
 	for first := true; ; first = false {
 		v, err := d.next(ctx, first)
@@ -83,6 +81,13 @@ func (s *server) serve(ctx context.Context, l *oob.Listener) error {
 		if err != nil || last {
 			return err
 		}
+	}
+}
+
+func (s *server) close() {
+	if s.end != nil {
+		s.end.close()
+		s.end = nil
 	}
 }
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// checkIdle refuses flags that were given and that would change nothing: whoever gives one expects that it
+// does. A server hears from its client what is measured, so that it can't tell.
+func checkIdle(given *pflag.FlagSet, p *params, loopback bool, host string) error {
+	if host == "" && !loopback {
+		return nil
+	}
+	uses := func(prefixes ...string) bool {
+		return slices.ContainsFunc(p.Schemes, func(s string) bool {
+			return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(s, prefix) })
+		})
+	}
+	_, _, ownPort := strings.Cut(host, ":")
+	names := strings.Join(p.Schemes, ",")
+	for _, x := range []struct {
+		flag string
+		idle bool
+		fix  string
+	}{
+		{"alpha", !uses("sr"), names + " has no timeout to set: add --reliability sr or sr-nack"},
+		{"beta", !uses("ec"), names + " has no groups to wait for: add --reliability ec-mds or ec-xor"},
+		{"ec", !uses("ec"), names + " takes no code from the user: add --reliability ec-mds or ec-xor"},
+		{"duration", p.Iters > 0, "--iters says how many transfers are measured: leave one of them out"},
+		{"burst", p.Link.Drop == 0, "nothing is lost: add --drop"},
+		{"port", loopback, "with --loopback the ends meet by themselves"},
+		{"port", ownPort && !strings.Contains(host, "::"), "the HOST has a port of its own"},
+	} {
+		if x.idle && given.Changed(x.flag) {
+			return usagef("--%s has no effect: %s, or leave it out", x.flag, x.fix)
+		}
+	}
+	return nil
+}
