@@ -140,6 +140,12 @@ func TestAllowedSkips(t *testing.T) {
 	require.True(t, ok)
 	_, ok = findAllowed(nil, "unit", skip{"sdr", "TestX", "x_test.go:23: this CPU has no AVX-512 with GFNI"})
 	require.False(t, ok)
+	withoutLibmlx5 := skip{"test/fakeverbs", "TestPingpong/x", "libmlx5_test.go:71: libmlx5 isn't installed: apt-get install ibverbs-providers"}
+	_, ok = findAllowed(nil, "unit", withoutLibmlx5)
+	require.True(t, ok)
+	_, ok = findAllowed(nil, "fakeverbs", withoutLibmlx5)
+	require.False(t, ok, "the step that installs it")
+
 	for _, a := range allowedSkips {
 		require.NotEmpty(t, a.why, "%v", a)
 	}

@@ -67,6 +67,18 @@ func steps(root string) []step {
 			},
 		},
 		{
+			name: "fakeverbs", budget: 2 * time.Minute,
+			about: "a fake mlx5 device, judged by Debian's unmodified libmlx5",
+			needs: []need{
+				{program: "ibv_srq_pingpong", packages: []string{"ibverbs-utils"}},
+				{program: "ib_atomic_bw", packages: []string{"perftest"}},
+				{file: "/etc/libibverbs.d/mlx5.driver", packages: []string{"ibverbs-providers"}},
+			},
+			run: func(c *stepContext) error {
+				return c.goTest([]string{"CGO_ENABLED=0"}, "-run=LibMLX5", "./test/fakeverbs/...")
+			},
+		},
+		{
 			name: "fuzz", budget: 3 * time.Minute,
 			about:   "every Fuzz function, the budget divided among them",
 			prepare: compileFuzzTargets,

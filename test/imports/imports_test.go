@@ -189,6 +189,10 @@ func TestRulesCatch(t *testing.T) {
 		{"./verbs/internal/uapi", "unsafe", ""},
 		{"./backend/userroce", "unsafe", ""},
 		{"./sdr", "unsafe", "unsafe stays"},
+		{"./test/fakeverbs/internal/usernotif", "unsafe", ""},
+		{"./test/fakeverbs", "unsafe", "unsafe stays"},
+		{"./test/fakeverbs", own("verbs"), "the fake device"},
+		{"./test/fakeverbs", own("roce"), ""},
 		{"./verbs/internal/uapi", "C", "go-sdr is pure Go"},
 	} {
 		var got []string

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package fakeverbs
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// completionQueue is a CQ in a program's memory.
+type completionQueue struct {
+	ctx         *context
+	number      uint32
+	userHandle  uint64
+	channel     *channel
+	uar         *uar
+	buf, record uint64
+	entries     uint32 // a power of two
+	entrySize   uint32 // 64 or 128
+	users       int
+
+	// produced counts the completions written, consumed what the program's record last said.
+	produced, consumed uint32
+	overrun            bool
+	armed              armState
+	armedFrom          uint32 // the consumer index of the request
+	// events counts the notifications sent: a request carries their number's two low bits.
+	events uint32
+	// solicitedSince tells that a completion after armedFrom was solicited, or an error.
+	solicited uint32 // one past the last such completion
+}
+
+type armState uint8
+
+const (
+	notArmed armState = iota
+	armedSolicited
+	armedAny
+)
+
+// Flags of struct mlx5_ib_create_cq.
+const (
+	cqPad128     = 1 << 0
+	cqUARIndex   = 1 << 1
+	minCQEntries = 2
+)
+
+func (c *context) createCQ(r *request) unix.Errno {
+	cqe, hw := r.u32(1), r.in(uhwIn, 32)
+	q := &completionQueue{ctx: c, userHandle: r.u64(2), buf: le.Uint64(hw), record: le.Uint64(hw[8:]), entrySize: le.Uint32(hw[16:]), entries: cqe + 1}
+	flags, page := le.Uint16(hw[22:]), uint32(le.Uint16(hw[24:]))
+	switch {
+	case r.u32(4) >= compVectors, r.u32(5) != 0, cqe > maxCQE, q.entries&(q.entries-1) != 0, q.entries < minCQEntries:
+		return unix.EINVAL
+	case q.entrySize != 64 && q.entrySize != 128, hw[20] != 0:
+		return unix.EINVAL
+	case flags&^(cqPad128|cqUARIndex) != 0, flags&cqUARIndex == 0, flags&cqPad128 != 0 && q.entrySize != 128:
+		return unix.EINVAL
+	case q.buf%uint64(q.entrySize) != 0 || q.record%8 != 0:
+		return unix.EINVAL
+	}
+	if q.uar = c.uars[page]; q.uar == nil {
+		return unix.EINVAL
+	}
+	if a := r.find(3); a != nil {
+		if q.channel = c.channel(r, uint32(a.data)); q.channel == nil {
+			return unix.EBADF
+		}
+	}
+	// What the kernel pins must be there, and a CQE that nobody wrote must not look like one.
+	own := make([]byte, 1)
+	for i := range q.entries {
+		if c.mem.Read(q.at(i)+63, own) != nil {
+			return unix.EFAULT
+		}
+		if own[0]>>4 != cqeInvalid {
+			c.device.violation("CQ of %d entries: entry %d is not invalid when the CQ is made: %#x", q.entries, i, own[0])
+			break
+		}
+	}
+	if c.mem.Read(q.record, make([]byte, 8)) != nil {
+		return unix.EFAULT
+	}
+	q.number = c.device.number()
+	q.uar.users++
+	if q.channel != nil {
+		q.channel.users++
+	}
+	r.made(0, c.add(q))
+	r.out32(6, cqe)
+	r.out64(uhwOut, uint64(q.number))
+	return 0
+}
+
+func (q *completionQueue) destroy(*Device) unix.Errno {
+	if q.users > 0 {
+		return unix.EBUSY
+	}
+	q.uar.users--
+	if q.channel != nil {
+		q.channel.users--
+	}
+	return 0
+}
+
+func (c *context) destroyCQ(r *request) unix.Errno {
+	q, e := get[*completionQueue](c, r.handle(0))
+	if e != 0 {
+		return e
+	}
+	if e := remove[*completionQueue](c, r.handle(0)); e != 0 {
+		return e
+	}
+	// The program waits until it has acknowledged as many events as the kernel says it has read.
+	var read uint32
+	if q.channel != nil {
+		read = q.events - uint32(q.channel.pipe.takeBack(func(b []byte) bool { return le.Uint64(b) == q.userHandle }))
+	}
+	r.out(1, le.AppendUint32(le.AppendUint32(nil, read), 0))
+	return 0
+}
+
+// at is where the 64 bytes of an entry are that both sizes have.
+func (q *completionQueue) at(index uint32) uint64 {
+	return q.buf + uint64(index&(q.entries-1))*uint64(q.entrySize) + uint64(q.entrySize) - 64
+}
+
+// Opcodes of completions, the upper half of the last byte.
+const (
+	cqeRequest      = 0
+	cqeRecvWrite    = 1
+	cqeRecv         = 2
+	cqeRecvImm      = 3
+	cqeRecvInval    = 4
+	cqeReqError     = 13
+	cqeRespError    = 14
+	cqeInvalid      = 15
+	inlineScatter32 = 1 << 2
+	inlineScatter64 = 1 << 3
+)
+
+// complete writes a completion; data, if any, goes before its fields (scatter to CQE).
+func (d *Device) complete(q *completionQueue, opcode byte, cqe [64]byte, data []byte, solicited bool) {
+	if q.overrun {
+		return
+	}
+	if q.produced-q.consumed >= q.entries {
+		var b [4]byte
+		if q.ctx.mem.Read(q.record, b[:]) == nil {
+			// The record has 24 bits.
+			q.consumed += (be.Uint32(b[:]) - q.consumed) & 0xffffff
+		}
+		if q.produced-q.consumed >= q.entries {
+			q.overrun = true
+			q.ctx.event(q.userHandle, eventCQError)
+			return
+		}
+	}
+	own := opcode<<4 | byte(q.produced/q.entries&1)
+	at := q.at(q.produced)
+	switch {
+	case len(data) > 32:
+		_ = q.ctx.mem.Write(at-64, data)
+		own |= inlineScatter64
+	case len(data) > 0:
+		copy(cqe[:32], data)
+		own |= inlineScatter32
+	}
+	// The byte that gives the entry away goes last.
+	if q.ctx.mem.Write(at, cqe[:63]) != nil || q.ctx.mem.Write(at+63, []byte{own}) != nil {
+		d.violation("CQ %#x: its memory is gone", q.number)
+	}
+	q.produced++
+	d.stats.Completions++
+	if solicited {
+		q.solicited = q.produced
+	}
+	q.notify()
+}
+
+// notify sends the event of an armed CQ when there is a completion for it.
+func (q *completionQueue) notify() {
+	have := q.produced
+	if q.armed == armedSolicited {
+		have = q.solicited
+	}
+	if q.armed == notArmed || int32(have-q.armedFrom) <= 0 {
+		return
+	}
+	q.armed = notArmed
+	q.events++
+	if q.channel != nil {
+		q.channel.pipe.send(le.AppendUint64(nil, q.userHandle))
+	}
+}
+
+// arm is the doorbell by which a program asks for an event: sn<<28 | solicited<<24 | ci, and the number.
+func (d *Device) arm(q *completionQueue, word uint32) {
+	const solicited = 1 << 24
+	var b [4]byte
+	if q.ctx.mem.Read(q.record+4, b[:]) == nil && be.Uint32(b[:]) != word {
+		d.violation("CQ %#x: armed with %#x, but its record says %#x", q.number, word, be.Uint32(b[:]))
+	}
+	if word>>28&3 != q.events&3 {
+		return // a request from before the last event
+	}
+	q.armed = armedAny
+	if word&solicited != 0 {
+		q.armed = armedSolicited
+	}
+	q.armedFrom = q.produced - (q.produced-word)&0xffffff
+	q.notify()
+}

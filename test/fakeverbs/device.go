@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package fakeverbs
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/test/fakeverbs/internal/usernotif"
+)
+
+// Device is one adapter with one RoCEv2 port. The goroutine run plays the hardware; the kernel's part runs
+// in the goroutines that answer programs. Both hold mu.
+type Device struct {
+	host  *Host
+	index int
+	name  string
+	guid  uint64
+	gid   [16]byte
+
+	// mu is the host's: a message changes both ends.
+	mu       *sync.Mutex
+	contexts map[uint64]*context // by the inode of their file
+	qps      map[uint32]*queuePair
+	keys     map[uint32]*key // by index, the upper 24 bits of a key
+	// lastNumber is the last one that an object got: of a QP, a CQ, a key. They never repeat.
+	lastNumber uint32
+	stats      Stats
+
+	stopping chan struct{}
+	stopped  chan struct{}
+}
+
+// Stats counts what a device has done.
+type Stats struct {
+	// Doorbells rung, work requests executed, completions written.
+	Doorbells, WorkRequests, Completions int
+	// Dropped are messages that found no memory, no receive request or no QP, of unreliable QPs.
+	Dropped int
+	// Violations are what a driver must not do, and hardware would not forgive.
+	Violations []string
+	// Objects are those that exist now.
+	Objects int
+}
+
+func newDevice(h *Host, index int, addr netip.Addr) *Device {
+	return &Device{host: h, index: index, name: fmt.Sprintf("fake%d", index), guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: addr.As16(),
+		mu: &h.mu, contexts: map[uint64]*context{}, qps: map[uint32]*queuePair{}, keys: map[uint32]*key{}, lastNumber: 0x100,
+		stopping: make(chan struct{}), stopped: make(chan struct{})}
+}
+
+// Name is the device's, such as fake0.
+func (d *Device) Name() string { return d.name }
+
+// Stats returns the device's counters.
+func (d *Device) Stats() Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.stats
+	s.Violations = append([]string(nil), s.Violations...)
+	for _, c := range d.contexts {
+		s.Objects += len(c.objects)
+	}
+	return s
+}
+
+// maxViolations is enough to see what is wrong.
+const maxViolations = 20
+
+func (d *Device) violation(format string, args ...any) {
+	d.host.logf("violation: "+format, args...)
+	if len(d.stats.Violations) < maxViolations {
+		d.stats.Violations = append(d.stats.Violations, fmt.Sprintf(format, args...))
+	}
+}
+
+// number is a new object's.
+func (d *Device) number() uint32 {
+	d.lastNumber++
+	return d.lastNumber
+}
+
+// Limits of the device file: its first page is no UAR, the others are, as far as they were allocated.
+const (
+	uarSize = 4096
+	maxUARs = 1 << 10
+)
+
+// context is one open file of the device.
+type context struct {
+	device *Device
+	mem    usernotif.Memory
+	file   *usernotif.Shared
+	inode  uint64
+
+	// live is set by GET_CONTEXT, and released when the program has ended.
+	live    bool
+	objects map[uint32]object
+	last    uint32
+	uars    map[uint32]*uar // by page of the file
+	async   *pipe
+}
+
+// object is what a handle names.
+type object interface {
+	// destroy ends it; users of it have been destroyed before, or it fails with EBUSY.
+	destroy(*Device) unix.Errno
+}
+
+// open makes the context of a new file. pid may be that of any thread.
+func (d *Device) open(pid int) (*context, error) {
+	file, err := usernotif.NewShared(d.name, (1+maxUARs)*uarSize)
+	if err != nil {
+		return nil, err
+	}
+	c := &context{device: d, mem: usernotif.Memory{PID: process(pid)}, file: file, objects: map[uint32]object{}, uars: map[uint32]*uar{}}
+	if c.inode, err = file.Inode(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.contexts[c.inode] = c
+	return c, nil
+}
+
+// process is the process of a thread: threads end before their process does.
+func process(tid int) int {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	for line := range strings.Lines(string(status)) {
+		var pid int
+		if n, _ := fmt.Sscanf(line, "Tgid: %d", &pid); n == 1 {
+			return pid
+		}
+	}
+	return tid
+}
+
+func (d *Device) context(inode uint64) *context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.contexts[inode]
+}
+
+// release destroys what a context still has, as the kernel does when the file is closed.
+func (d *Device) release(c *context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(c.objects) > 0 {
+		before := len(c.objects)
+		for h, o := range c.objects {
+			if o.destroy(d) == 0 {
+				delete(c.objects, h)
+			}
+		}
+		if len(c.objects) == before {
+			d.violation("%d objects can't be destroyed", before)
+			break
+		}
+	}
+	if c.async != nil {
+		c.async.close()
+	}
+	delete(d.contexts, c.inode)
+	c.file.Close()
+}
+
+// add gives an object a handle.
+func (c *context) add(o object) uint32 {
+	c.last++
+	c.objects[c.last] = o
+	return c.last
+}
+
+// get finds an object of a kind.
+func get[T object](c *context, handle uint32) (o T, e unix.Errno) {
+	o, ok := c.objects[handle].(T)
+	if !ok {
+		return o, unix.EINVAL
+	}
+	return o, 0
+}
+
+// remove destroys an object of a kind.
+func remove[T object](c *context, handle uint32) unix.Errno {
+	o, e := get[T](c, handle)
+	if e == 0 {
+		e = o.destroy(c.device)
+	}
+	if e == 0 {
+		delete(c.objects, handle)
+	}
+	return e
+}
+
+// pipe is a file from which a program reads events: a socket, whose end is shared with the program, so that
+// events that it has not read can be taken back.
+type pipe struct {
+	read, write int
+	inode       uint64
+}
+
+func newPipe() (*pipe, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	p := &pipe{read: fds[0], write: fds[1]}
+	var st unix.Stat_t
+	if err := unix.Fstat(p.read, &st); err != nil {
+		p.close()
+		return nil, err
+	}
+	p.inode = st.Ino
+	return p, nil
+}
+
+func (p *pipe) close() {
+	unix.Close(p.read)
+	unix.Close(p.write)
+}
+
+// send sends an event. A queue that nobody reads must not stop the device, so what doesn't fit is lost.
+func (p *pipe) send(b []byte) { _ = unix.Sendto(p.write, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil) }
+
+// takeBack removes the events that the program has not read and that match, and returns their number.
+func (p *pipe) takeBack(match func([]byte) bool) (n int) {
+	var others [][]byte
+	for {
+		b := make([]byte, 64)
+		size, _, err := unix.Recvfrom(p.read, b, unix.MSG_DONTWAIT)
+		if err != nil || size == 0 {
+			break
+		}
+		if match(b[:size]) {
+			n++
+		} else {
+			others = append(others, b[:size])
+		}
+	}
+	for _, b := range others {
+		p.send(b)
+	}
+	return n
+}
+
+// give gives the caller the reading end.
+func (p *pipe) give(call *usernotif.Call) (int, error) { return call.AddFile(p.read) }
+
+// sameFile tells whether a file descriptor of the caller is the pipe.
+func (p *pipe) sameFile(r *request, fd uint32) bool {
+	var st unix.Stat_t
+	return unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", r.mem.PID, fd), &st) == nil && st.Ino == p.inode
+}
+
+// Events of struct ib_uverbs_async_event_desc (enum ib_event_type).
+const (
+	eventCQError     = 0
+	eventQPFatal     = 1
+	eventQPAccess    = 3
+	eventSRQLimit    = 15
+	eventLastWQE     = 16
+	eventDeviceFatal = 8
+)
+
+// event sends an asynchronous event about the object that the program calls element.
+func (c *context) event(element uint64, kind uint32) {
+	if c.async == nil {
+		return
+	}
+	b := le.AppendUint64(nil, element)
+	b = le.AppendUint32(b, kind)
+	c.async.send(le.AppendUint32(b, 0))
+}
+
+// Idle waits of the hardware: at first it looks again at once, later after a pause, so that a machine with
+// two processors has one for each end.
+const (
+	busyRounds = 50
+	pause      = 20 * time.Microsecond
+)
+
+// run plays the hardware until stop.
+func (d *Device) run() {
+	defer close(d.stopped)
+	idle := 0
+	for {
+		select {
+		case <-d.stopping:
+			return
+		default:
+		}
+		if d.step() {
+			idle = 0
+			continue
+		}
+		if idle++; idle > busyRounds {
+			time.Sleep(pause)
+		}
+	}
+}
+
+func (d *Device) stop() {
+	close(d.stopping)
+	<-d.stopped
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package fakeverbs
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/test/fakeverbs/internal/usernotif"
+)
+
+// Init must be the first call of main, and of TestMain: programs are started through another process of
+// the calling one.
+func Init() { usernotif.Init() }
+
+// uverbsMajor and uverbsMinor are the device number of the first file in /dev/infiniband.
+const (
+	uverbsMajor = 231
+	uverbsMinor = 192
+)
+
+const (
+	devPrefix = "/dev/infiniband/uverbs"
+	sysPrefix = "/sys/class/infiniband"
+)
+
+// Host is a machine with fake devices, named fake0, fake1 and so on.
+type Host struct {
+	// Log, when set, is told of each call that a program makes on a device.
+	Log func(format string, args ...any)
+
+	sys     string
+	mu      sync.Mutex
+	devices []*Device
+	wire    wire
+}
+
+// NewHost makes a host with one device for each address. Close it after its programs have ended.
+func NewHost(addrs ...netip.Addr) (*Host, error) {
+	sys, err := os.MkdirTemp("", "fakeverbs")
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{sys: sys}
+	for i, a := range addrs {
+		d := newDevice(h, i, a)
+		if err := d.writeSysfs(filepath.Join(sys, "class")); err != nil {
+			os.RemoveAll(sys)
+			return nil, err
+		}
+		h.devices = append(h.devices, d)
+	}
+	for _, d := range h.devices {
+		go d.run()
+	}
+	return h, nil
+}
+
+// Close stops the devices.
+func (h *Host) Close() {
+	for _, d := range h.devices {
+		d.stop()
+	}
+	os.RemoveAll(h.sys)
+}
+
+// Device returns the device of that number.
+func (h *Host) Device(i int) *Device { return h.devices[i] }
+
+func (h *Host) logf(format string, args ...any) {
+	if h.Log != nil {
+		h.Log(format, args...)
+	}
+}
+
+// A Program is a command that runs on a host.
+type Program struct {
+	cmd   *exec.Cmd
+	serve sync.WaitGroup
+	err   error
+}
+
+// Start starts a command that sees the host's devices. Its ExtraFiles must be empty.
+func (h *Host) Start(cmd *exec.Cmd) (*Program, error) {
+	l, err := usernotif.Start(cmd)
+	if err != nil {
+		return nil, err
+	}
+	p := &Program{cmd: cmd}
+	p.serve.Add(1)
+	go func() {
+		defer p.serve.Done()
+		defer l.Close()
+		p.err = h.serve(l)
+	}()
+	return p, nil
+}
+
+// Wait waits until the program has ended, with the children that it has left, and what it had open on the
+// devices is gone.
+func (p *Program) Wait() error {
+	err := p.cmd.Wait()
+	p.serve.Wait()
+	return errors.Join(err, p.err)
+}
+
+// serve answers a program's calls until it ends.
+func (h *Host) serve(l *usernotif.Listener) error {
+	var opened []*context
+	defer func() {
+		for _, c := range opened {
+			c.device.release(c)
+		}
+	}()
+	for {
+		call, err := l.Receive()
+		if errors.Is(err, usernotif.ErrEnded) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var answered error
+		switch call.Op {
+		case usernotif.Open:
+			var c *context
+			if c, answered = h.open(call); c != nil {
+				opened = append(opened, c)
+			}
+		case usernotif.Stat:
+			answered = h.stat(call)
+		case usernotif.Ioctl:
+			answered = h.ioctl(call)
+		}
+		if answered != nil {
+			h.logf("%s", answered)
+		}
+	}
+}
+
+// device finds the device of a file in /dev/infiniband.
+func (h *Host) device(path string) *Device {
+	var i int
+	if n, _ := fmt.Sscanf(path, devPrefix+"%d", &i); n == 1 && i < len(h.devices) && path == fmt.Sprint(devPrefix, i) {
+		return h.devices[i]
+	}
+	return nil
+}
+
+func (h *Host) open(call *usernotif.Call) (*context, error) {
+	if strings.HasPrefix(call.Path, sysPrefix) {
+		fd, err := unix.Open(h.redirect(call.Path), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		var e unix.Errno
+		if errors.As(err, &e) {
+			return nil, call.Fail(e)
+		}
+		defer unix.Close(fd)
+		return nil, call.GiveFile(fd)
+	}
+	d := h.device(call.Path)
+	if d == nil {
+		return nil, call.Continue()
+	}
+	c, err := d.open(call.Memory.PID)
+	if err != nil {
+		return nil, errors.Join(err, call.Fail(unix.ENOMEM))
+	}
+	h.logf("open %s", call.Path)
+	return c, call.GiveFile(c.file.FD())
+}
+
+// redirect is where a path of /sys/class is on this machine.
+func (h *Host) redirect(path string) string {
+	return filepath.Join(h.sys, strings.TrimPrefix(path, "/sys"))
+}
+
+func (h *Host) stat(call *usernotif.Call) error {
+	path := call.Path
+	if strings.HasPrefix(path, sysPrefix) {
+		var st unix.Stat_t
+		if err := unix.Stat(h.redirect(path), &st); err != nil {
+			return call.Fail(unix.ENOENT)
+		}
+		return call.GiveStat(&st)
+	}
+	d := h.device(path)
+	if path == "" {
+		if c := h.context(call); c != nil {
+			d = c.device
+		}
+	}
+	if d == nil {
+		return call.Continue()
+	}
+	return call.GiveStat(&unix.Stat_t{Mode: unix.S_IFCHR | 0o666, Nlink: 1, Rdev: unix.Mkdev(uverbsMajor, uverbsMinor+uint32(d.index))})
+}
+
+// context finds what a file descriptor of the caller is.
+func (h *Host) context(call *usernotif.Call) *context {
+	var st unix.Stat_t
+	if unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", call.Memory.PID, call.FD), &st) != nil {
+		return nil
+	}
+	for _, d := range h.devices {
+		if c := d.context(st.Ino); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+func (h *Host) ioctl(call *usernotif.Call) error {
+	c := h.context(call)
+	if c == nil {
+		return call.Continue()
+	}
+	e := c.ioctl(call)
+	if e != 0 {
+		return call.Fail(e)
+	}
+	return call.Return()
+}

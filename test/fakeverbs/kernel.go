@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package fakeverbs
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/test/fakeverbs/internal/usernotif"
+)
+
+// Numbers of ib_user_ioctl_cmds.h and mlx5_user_ioctl_cmds.h.
+const (
+	driverMLX5 = 1
+
+	objDevice, objPD, objCompChannel, objCQ, objQP, objSRQ, objAH, objMR, objMW = 0, 1, 2, 3, 4, 5, 6, 7, 8
+	objAsyncEvent                                                               = 16
+	objDEVX, objDEVXObject, objUMEM, objUAR                                     = 0x1000, 0x1001, 0x1002, 0x1008
+
+	uhwIn, uhwOut = 0x1000, 0x1001
+)
+
+// methodID is an object's method.
+type methodID struct{ object, method uint16 }
+
+// method is what the kernel does for one, and the attributes that it knows.
+type method struct {
+	attrs []uint16
+	run   func(*context, *request) unix.Errno
+}
+
+var methods = map[methodID]method{
+	{objDevice, 0}: {[]uint16{0, 1, 2, uhwIn, uhwOut}, (*context).invokeWrite},
+	{objDevice, 2}: {[]uint16{0, 1}, (*context).queryPort},
+	{objDevice, 3}: {[]uint16{0, 1, uhwIn, uhwOut}, (*context).getContext},
+	{objDevice, 5}: {[]uint16{0, 1, 2, 3}, (*context).queryGIDTable},
+	{objDevice, 6}: {[]uint16{0, 1, 2, 3}, (*context).queryGIDEntry},
+
+	{objCQ, 0}:  {[]uint16{0, 1, 2, 3, 4, 5, 6, 7, uhwIn, uhwOut}, (*context).createCQ},
+	{objCQ, 1}:  {[]uint16{0, 1}, (*context).destroyCQ},
+	{objQP, 0}:  {[]uint16{0, 2, 3, 4, 5, 7, 8, 9, 10, 12, 13, 14, uhwIn, uhwOut}, (*context).createQP},
+	{objQP, 1}:  {[]uint16{0, 1}, (*context).destroyQP},
+	{objSRQ, 0}: {[]uint16{0, 1, 4, 5, 6, 7, 9, 10, 11, 12, 13, uhwIn, uhwOut}, (*context).createSRQ},
+	{objSRQ, 1}: {[]uint16{0, 1}, (*context).destroySRQ},
+	{objPD, 0}:  {[]uint16{0}, destroyer[*pd](0)},
+	{objMR, 1}:  {[]uint16{0}, destroyer[*key](0)},
+	{objAH, 0}:  {[]uint16{0}, destroyer[*addressHandle](0)},
+
+	{objAsyncEvent, 0}: {[]uint16{0}, (*context).allocAsyncEvent},
+
+	{objUAR, 0x1000}:        {[]uint16{0x1000, 0x1001, 0x1002, 0x1003, 0x1004}, (*context).allocUAR},
+	{objUAR, 0x1001}:        {[]uint16{0x1000}, destroyer[*uar](0x1000)},
+	{objDEVX, 0x1000}:       {[]uint16{0x1000, 0x1001}, (*context).devxOther},
+	{objDEVXObject, 0x1000}: {[]uint16{0x1000, 0x1001, 0x1002}, (*context).devxCreate},
+	{objDEVXObject, 0x1001}: {[]uint16{0x1000}, destroyer[*key](0x1000)},
+}
+
+// destroyer destroys the object that an attribute names.
+func destroyer[T object](attr uint16) func(*context, *request) unix.Errno {
+	return func(c *context, r *request) unix.Errno { return remove[T](c, r.handle(attr)) }
+}
+
+// ioctl is RDMA_VERBS_IOCTL on a device file.
+func (c *context) ioctl(call *usernotif.Call) unix.Errno {
+	r, e := parse(call)
+	if e != 0 {
+		return e
+	}
+	d := c.device
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	// Doorbells that were rung before the call have reached the hardware.
+	for _, u := range c.uars {
+		d.look(u)
+	}
+	e = c.dispatch(r)
+	d.host.logf("%s: %v%s: %v", d.name, r, r.note, errnoText(e))
+	return e
+}
+
+func errnoText(e unix.Errno) string {
+	if e == 0 {
+		return "ok"
+	}
+	return e.Error()
+}
+
+func (c *context) dispatch(r *request) unix.Errno {
+	m, ok := methods[methodID{r.object, r.method}]
+	if !ok {
+		return unix.EPROTONOSUPPORT
+	}
+	r.only(m.attrs...)
+	if r.driver != driverMLX5 {
+		return unix.EINVAL
+	}
+	if !c.live && (r.object != objDevice || r.method != 3 && r.method != 0) {
+		return unix.EINVAL
+	}
+	if r.err != 0 {
+		return r.err
+	}
+	e := m.run(c, r)
+	if e == 0 {
+		e = r.err
+	}
+	return e
+}
+
+// Limits that the device announces.
+const (
+	maxQPWR     = 1 << 15
+	maxCQE      = 1<<22 - 1
+	maxSGE      = 30
+	maxMessage  = 1 << 30
+	maxSQDesc   = 1024 // bytes of a send request
+	maxRQDesc   = 512  // bytes of a receive request
+	compVectors = 2
+	atomicHCA   = 1
+	stateActive = 4
+	mtu4096     = 5
+	linkEth     = 2
+	bfRegSize   = 512
+	dumpFillKey = 0x700
+	maxReads    = 16
+)
+
+// getContext is MLX5's ALLOC_UCONTEXT (mlx5_ib_alloc_ucontext).
+func (c *context) getContext(r *request) unix.Errno {
+	if c.live {
+		return unix.EINVAL
+	}
+	switch r.find(uhwIn).size() {
+	case 8, 16, 24, 32:
+	default:
+		return unix.EINVAL
+	}
+	req := r.in(uhwIn, 32)
+	const flagDEVX, dynUAR = 1, 1 << 1
+	if le.Uint32(req[8:])&^flagDEVX != 0 || le.Uint32(req[12:]) != 0 {
+		return unix.EINVAL
+	}
+	if req[16] < 1 || le.Uint64(req[24:])&dynUAR == 0 {
+		// Older libraries: CQEs without a user index, doorbell pages at open.
+		return unix.EOPNOTSUPP
+	}
+	c.live = true
+	r.out32(0, compVectors)
+	r.out64(1, 1)
+	b := make([]byte, 72)
+	put := func(off int, v uint32) { le.PutUint32(b[off:], v) }
+	put(0, 1<<18) // qp_tab_size
+	put(4, bfRegSize)
+	put(12, 64) // cache_line_size
+	le.PutUint16(b[16:], maxSQDesc)
+	le.PutUint16(b[18:], maxRQDesc)
+	put(20, maxQPWR) // max_send_wqebb
+	put(24, maxQPWR)
+	put(28, maxQPWR) // max_srq_recv_wr
+	le.PutUint16(b[32:], portNumber)
+	put(36, 1<<1) // dump_fill_mkey is valid
+	put(40, uint32(len(b)))
+	b[44] = 1 // cqe_version
+	b[45] = 3 // QUERY_DEVICE and CREATE_AH have a driver's part
+	b[46] = 1 // no inline header
+	put(56, 12)
+	put(60, 1)
+	put(64, maxUARs)
+	put(68, dumpFillKey)
+	r.out(uhwOut, b)
+	return 0
+}
+
+func (a *attr) size() int {
+	if a == nil {
+		return 0
+	}
+	return int(a.len)
+}
+
+func (c *context) allocAsyncEvent(r *request) unix.Errno {
+	p, err := newPipe()
+	if err != nil {
+		return unix.ENOMEM
+	}
+	if c.async != nil {
+		c.async.close()
+	}
+	c.async = p
+	fd, err := p.give(r.call)
+	if err != nil {
+		return unix.EMFILE
+	}
+	r.made(0, uint32(fd))
+	return 0
+}
+
+// portResp is struct ib_uverbs_query_port_resp.
+func (d *Device) portResp() []byte {
+	b := make([]byte, 40)
+	le.PutUint32(b[0:], 1<<16|1<<26) // CM, IP based GIDs
+	le.PutUint32(b[4:], maxMessage)
+	le.PutUint32(b[16:], 1)
+	le.PutUint16(b[20:], 1)
+	b[26], b[27], b[28] = stateActive, mtu4096, mtu4096
+	b[30] = 1            // max_vl_num
+	b[34], b[35] = 2, 32 // 4x, EDR
+	b[36], b[37] = 5, linkEth
+	return b
+}
+
+func (c *context) queryPort(r *request) unix.Errno {
+	if r.u64(0) != portNumber {
+		return unix.EINVAL
+	}
+	r.out(1, append(c.device.portResp(), make([]byte, 8)...))
+	return 0
+}
+
+const gidRoCEv2 = 2
+
+func (d *Device) gidEntry() []byte {
+	b := make([]byte, 32)
+	copy(b, d.gid[:])
+	le.PutUint32(b[20:], portNumber)
+	le.PutUint32(b[24:], gidRoCEv2)
+	return b
+}
+
+func (c *context) queryGIDEntry(r *request) unix.Errno {
+	if r.u64(0) != portNumber {
+		return unix.EINVAL
+	}
+	if r.u64(1) != 0 {
+		return unix.ENODATA
+	}
+	r.out(3, c.device.gidEntry())
+	return 0
+}
+
+func (c *context) queryGIDTable(r *request) unix.Errno {
+	if r.u64(0) != 32 || r.room(2) < 32 {
+		return unix.EINVAL
+	}
+	r.out(2, c.device.gidEntry())
+	r.out64(3, 1)
+	return 0
+}
+
+// uar is a doorbell page of a context.
+type uar struct {
+	ctx  *context
+	page uint32
+	// users counts the queues that ring it.
+	users int
+}
+
+func (u *uar) destroy(*Device) unix.Errno {
+	if u.users > 0 {
+		return unix.EBUSY
+	}
+	delete(u.ctx.uars, u.page)
+	return 0
+}
+
+func (c *context) allocUAR(r *request) unix.Errno {
+	const blueFlame, nonCached = 0, 1
+	if t := r.u64(0x1001); t != blueFlame && t != nonCached {
+		return unix.EOPNOTSUPP
+	}
+	for page := uint32(1); page <= maxUARs; page++ {
+		if c.uars[page] == nil {
+			u := &uar{ctx: c, page: page}
+			c.uars[page] = u
+			r.made(0x1000, c.add(u))
+			r.out64(0x1002, uint64(page)*uarSize)
+			r.out32(0x1003, uarSize)
+			r.out32(0x1004, page)
+			return 0
+		}
+	}
+	return unix.ENOMEM
+}
+
+// pd is a protection domain.
+type pd struct {
+	number uint32
+	users  int
+}
+
+func (p *pd) destroy(*Device) unix.Errno {
+	if p.users > 0 {
+		return unix.EBUSY
+	}
+	return 0
+}
+
+// channel is a completion channel.
+type channel struct {
+	pipe  *pipe
+	users int
+}
+
+func (ch *channel) destroy(*Device) unix.Errno {
+	if ch.users > 0 {
+		return unix.EBUSY
+	}
+	ch.pipe.close()
+	return 0
+}
+
+// addressHandle is where a UD request goes; mlx5 has no object for it.
+type addressHandle struct{ pd *pd }
+
+func (a *addressHandle) destroy(*Device) unix.Errno {
+	a.pd.users--
+	return 0
+}
