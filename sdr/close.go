@@ -41,25 +41,60 @@ func (q *QP) startClose(err error) {
 
 // Close ends the QP: posts are refused, every message is closed and its address
 // revoked; when no byte can land any more the queue pairs are destroyed and the
-// handles fail with ErrClosed. It is idempotent and takes under a second, with a
-// dead peer too. If the fence can't be had in that time, Close says so; the
-// memory then stays registered until the device is closed.
+// handles fail with ErrClosed. It is idempotent and takes about a second at most,
+// with a dead peer too. If the fence of a receive can't be had in that time, Close
+// says so with ErrBusy. The fence is looked at again by the Context's workers, by
+// Done and Wait of the receive, by MR.Close, and when Close is called again.
+//
+// A Driver can't call it: it returns ErrNotSupported.
 func (q *QP) Close() error {
+	if inDriver() {
+		return blockingInDriver("close", q.name, "call Fail, and Close from another goroutine")
+	}
+	return q.closeBy(time.Now().Add(closeLimit))
+}
+
+func (q *QP) closeBy(deadline time.Time) error {
 	q.startClose(ErrClosed)
-	err := q.awaitFences()
+	err := q.awaitFences(deadline)
 	q.mu.Lock()
-	if q.state != qpDead {
+	if q.state < qpDead {
 		q.finishClose()
 	}
-	left := q.left
-	q.left = true
+	if q.state == qpDead {
+		q.state = qpLingering
+	}
+	leaves := q.tryLeave()
 	q.wakeWaiters()
 	q.mu.Unlock()
-	if !left {
+	if leaves {
 		q.leave()
 	}
 	q.tellDriver()
 	return err
+}
+
+// tryLeave reports, once, that a closed QP can be taken out of its Context because
+// its last fence is down; mu is held.
+func (q *QP) tryLeave() bool {
+	if q.state != qpLingering || len(q.closing) > 0 {
+		return false
+	}
+	q.state = qpGone
+	if q.probe != nil {
+		q.endProbe()
+	}
+	return true
+}
+
+// look finishes receives of a QP that has been destroyed and reports whether there
+// are any left: its worker may have stopped. mu is held.
+func (q *QP) look() (left bool) {
+	if q.state < qpDead || len(q.closing) == 0 {
+		return false
+	}
+	q.checkFences(q.ctx.Now())
+	return len(q.closing) > 0
 }
 
 // tryFinish ends a closing QP once its fences are down; mu is held.
@@ -72,8 +107,7 @@ func (q *QP) tryFinish() bool {
 }
 
 // awaitFences runs the fences down; the workers leave their batches by themselves.
-func (q *QP) awaitFences() error {
-	deadline := time.Now().Add(closeLimit)
+func (q *QP) awaitFences(deadline time.Time) error {
 	for i := 0; ; i++ {
 		q.mu.Lock()
 		q.checkFences(q.ctx.Now())

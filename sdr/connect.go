@@ -31,6 +31,9 @@ const probePause = 10 * units.Millisecond
 // qp_connect) and returns when full-size packets have passed in both directions.
 // Both ends must call it. Ending ctx closes nothing; the QP should be closed then.
 func (q *QP) Connect(ctx context.Context, info Info) error {
+	if inDriver() {
+		return blockingInDriver("connect", q.name, "use StartConnect")
+	}
 	if err := q.StartConnect(info); err != nil {
 		return err
 	}

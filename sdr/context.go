@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/dpa"
@@ -29,9 +31,12 @@ type Context struct {
 	caps    backend.Caps
 	cfg     ContextConfig
 	log     *slog.Logger
-	workers []*worker
+	workers []*worker // constant once the Context is made
 	manual  bool
 	running sync.WaitGroup
+
+	closeMu sync.Mutex // one Close at a time
+	stopped atomic.Bool
 
 	// Channels by cookie, for the packet engine and for send completions.
 	// Readers load a slice; writers replace it under mu.
@@ -189,7 +194,7 @@ func (c *Context) Now() units.Instant { return c.dev.Now() }
 // Progress runs everything that is due at now and returns when to call it again
 // at the latest. Only with Manual workers. A closed Context has nothing to do.
 func (c *Context) Progress(now units.Instant) units.Instant {
-	if len(c.workers) == 0 {
+	if c.stopped.Load() {
 		return units.Never
 	}
 	next, _ := c.workers[0].progress(now)
@@ -314,19 +319,35 @@ func (c *Context) Stats() ContextStats {
 	return s
 }
 
-// Close closes all QPs and stops the workers. It is idempotent, and takes under
-// a second from any state.
+// Close closes all QPs and stops the workers. It is idempotent, and takes about a
+// second at most from any state. It returns ErrBusy when the fence of a receive isn't
+// down by then (QP.Close), and may be called again to look. A Driver can't call it.
 func (c *Context) Close() error {
+	if inDriver() {
+		return blockingInDriver("close", "context", "close it from another goroutine")
+	}
+	c.closeMu.Lock()
+	defer c.closeMu.Unlock()
 	c.mu.Lock()
 	c.closed = true
-	qps := make([]*QP, 0, len(c.qps))
-	for _, q := range c.qps {
-		qps = append(qps, q)
-	}
 	c.mu.Unlock()
-	err := closeAll(qps)
+	err := closeAll(c.all())
 	c.teardown()
 	return err
+}
+
+// all are the QPs that have not left.
+func (c *Context) all() []*QP {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Values(c.qps))
+}
+
+// isClosed reports whether Close was called.
+func (c *Context) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 // closeAll closes QPs side by side in effect: all fences are started first.
@@ -334,16 +355,18 @@ func closeAll(qps []*QP) error {
 	for _, q := range qps {
 		q.startClose(ErrClosed)
 	}
+	deadline := time.Now().Add(closeLimit)
 	var first error
 	for _, q := range qps {
-		if err := q.Close(); err != nil && first == nil {
-			first = err
-		}
+		first = cmp.Or(first, q.closeBy(deadline))
 	}
 	return first
 }
 
 func (c *Context) teardown() {
+	if c.stopped.Swap(true) {
+		return
+	}
 	for _, w := range c.workers {
 		w.stop.Store(true)
 		w.cq.Wake()
@@ -351,10 +374,8 @@ func (c *Context) teardown() {
 	c.running.Wait()
 	if c.ctrl != nil {
 		_ = c.ctrl.Close()
-		c.ctrl = nil
 	}
 	for _, w := range c.workers {
 		_ = w.cq.Close()
 	}
-	c.workers = nil
 }

@@ -17,7 +17,8 @@ import (
 // EventGrant, and the sender opens just that message (OpenGranted).
 //
 // Both methods are called by the QP's worker, without any lock of package sdr
-// held, one at a time. They may call any method of the QP that doesn't block.
+// held, one at a time. They may call any method of the QP that doesn't block; those
+// that do (Connect, Close, every Wait) refuse with ErrNotSupported.
 type Driver interface {
 	// Progress takes what has happened since the last call and does what is
 	// due. It returns when to be called again at the latest; it is also

@@ -32,9 +32,15 @@ const closedRefs = -1 << 62
 // receives. The memory must stay mapped until MR.Close; use AllocBuffer for
 // memory whose life the network may share.
 func (c *Context) RegisterMemory(mem []byte, access Access) (*MR, error) {
+	fail := func(err error) (*MR, error) {
+		return nil, &OpError{Op: "register memory", Object: units.Bytes(len(mem)).String(), Err: err}
+	}
+	if c.isClosed() {
+		return fail(ErrClosed)
+	}
 	r, err := c.dev.Register(mem, access)
 	if err != nil {
-		return nil, &OpError{Op: "register memory", Object: units.Bytes(len(mem)).String(), Err: err}
+		return fail(err)
 	}
 	return &MR{ctx: c, region: r}, nil
 }
@@ -42,6 +48,9 @@ func (c *Context) RegisterMemory(mem []byte, access Access) (*MR, error) {
 // RegisterSize registers memory that has a length and no content, on devices
 // that simulate sizes only.
 func (c *Context) RegisterSize(n units.Bytes, access Access) (*MR, error) {
+	if c.isClosed() {
+		return nil, &OpError{Op: "register size", Object: n.String(), Err: ErrClosed}
+	}
 	s, ok := c.dev.(backend.SizeRegistrar)
 	if !ok {
 		return nil, &OpError{Op: "register size", Object: c.caps.Backend, Err: ErrNotSupported, Fix: "only simulated devices have memory without content"}
@@ -62,8 +71,11 @@ func (m *MR) Bytes() []byte { return m.region.Bytes() }
 // Close deregisters the memory. It returns ErrBusy while a message is posted on
 // it. It is idempotent.
 func (m *MR) Close() error {
-	if m.refs.Load() < 0 {
+	switch refs := m.refs.Load(); {
+	case refs < 0:
 		return nil
+	case refs > 0:
+		m.ctx.look()
 	}
 	if !m.refs.CompareAndSwap(0, closedRefs) {
 		return &OpError{Op: "close", Object: "memory region", Err: ErrBusy, Fix: "complete its receives and finish its sends first"}
@@ -73,6 +85,15 @@ func (m *MR) Close() error {
 		return &OpError{Op: "close", Object: "memory region", Err: err}
 	}
 	return nil
+}
+
+// look finishes receives whose fence came down when nobody looked any more.
+func (c *Context) look() {
+	for _, q := range c.all() {
+		q.mu.Lock()
+		q.look()
+		q.mu.Unlock()
+	}
 }
 
 // hold counts a message posted on a QP of c; it fails on closed memory, on memory

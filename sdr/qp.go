@@ -25,6 +25,7 @@ type QP struct {
 	home *worker
 	name string
 	id   uint64 // connection id, chosen here, written by the peer
+	info Info
 
 	table    backend.Table
 	tableCfg backend.TableConfig
@@ -42,7 +43,6 @@ type QP struct {
 
 	mu    sync.Mutex
 	state qpState
-	left  bool // taken out of the Context
 	err   error
 	// expecting: the driver waits for the peer.
 	expecting bool
@@ -85,8 +85,10 @@ const (
 	qpInit qpState = iota
 	qpConnecting
 	qpReady
-	qpClosing // no posts; fences running
-	qpDead
+	qpClosing   // no posts; fences running
+	qpDead      // queue pairs destroyed
+	qpLingering // also closed by the user, while a fence is not down yet
+	qpGone      // out of its Context
 )
 
 // A channel is one UC queue pair: one path of one generation.
@@ -136,7 +138,9 @@ func (c *Context) NewQP(cfg QPConfig) (*QP, error) {
 	q.queues = dpa.NewDrain(c.engines(), q.tableCfg.Slots, q.tableCfg.Generations)
 	q.next.Store(int64(units.Never))
 	c.nextQP++
-	if err := q.open(); err != nil {
+	if err = q.open(); err == nil {
+		q.info = q.makeInfo()
+	} else {
 		q.closeDevice()
 		c.drop(q.cookies)
 		return fail(err)
@@ -183,7 +187,9 @@ func (q *QP) Config() QPConfig { return q.cfg }
 func (q *QP) Context() *Context { return q.ctx }
 
 // Info is what the peer needs to connect (paper, Table 1: qp_info_get).
-func (q *QP) Info() Info {
+func (q *QP) Info() Info { return slices.Clone(q.info) }
+
+func (q *QP) makeInfo() Info {
 	p := peerInfo{
 		connID: q.id, mtu: q.cfg.MTU, channels: q.cfg.Channels, gens: q.cfg.Generations, split: q.cfg.Split,
 		maxMessage: q.cfg.MaxMessage, rootKey: q.caps.RootKey, fullSeq: q.caps.FullSequence,
@@ -236,11 +242,14 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, busy bo
 		q.slotAt = units.Never
 	}
 	next = min(next, driverNext, q.probeNext(now), q.slotAt)
-	finished := q.tryFinish()
+	finished, leaves := q.tryFinish(), q.tryLeave()
 	q.wakeWaiters()
 	q.mu.Unlock()
 	if finished {
 		q.tellDriver()
+	}
+	if leaves {
+		q.leave()
 	}
 	q.next.Store(int64(next))
 	return next, dirty
@@ -265,8 +274,16 @@ func (q *QP) runDriver(now units.Instant) units.Instant {
 	if q.driverTold {
 		return units.Never
 	}
+	return q.callDriver(now, ev, sent)
+}
+
+// callDriver is on the stack of whatever a driver calls: see inDriver.
+func (q *QP) callDriver(now units.Instant, ev []Event, sent []SentTag) units.Instant {
 	return q.cfg.Driver.Progress(now, ev, sent)
 }
+
+// failDriver is the same for the driver's last call.
+func (q *QP) failDriver(err error) { q.cfg.Driver.Failed(err) }
 
 // tellDriver reports the end of the QP once, when everything is released.
 func (q *QP) tellDriver() {
@@ -283,14 +300,14 @@ func (q *QP) tellDriver() {
 		ev, sent := q.takeEvents()
 		q.mu.Unlock()
 		ev = slices.DeleteFunc(ev, func(e Event) bool { return e.Kind != EventCompleted })
-		q.cfg.Driver.Progress(q.ctx.Now(), ev, sent)
-		q.cfg.Driver.Failed(q.Err())
+		q.callDriver(q.ctx.Now(), ev, sent)
+		q.failDriver(q.Err())
 	}
 }
 
 // stepControl sends the control datagrams that are due.
 func (q *QP) stepControl(now units.Instant, w *worker) units.Instant {
-	if q.sess == nil || q.state == qpDead {
+	if q.sess == nil || q.state >= qpDead {
 		return units.Never
 	}
 	q.sess.SetActive(now, q.pending())
@@ -354,7 +371,7 @@ func (q *QP) Fail(err error) {
 func (q *QP) onDatagram(now units.Instant, h wire.Header, frames []byte, size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.sess == nil || q.state == qpDead {
+	if q.sess == nil || q.state >= qpDead {
 		return
 	}
 	r := q.sess.Receive(now, h, frames, size)

@@ -347,6 +347,7 @@ func (m *recvMsg) finish(now units.Instant) {
 func (h RecvHandle) Done() bool {
 	h.m.q.mu.Lock()
 	defer h.m.q.mu.Unlock()
+	h.m.q.look()
 	return h.m.fenced
 }
 

@@ -2,7 +2,16 @@
 
 package sdr
 
-import "context"
+import (
+	"context"
+	"reflect"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// lookAgain is how often a wait looks at fences that no worker may look at any more.
+const lookAgain = time.Millisecond
 
 // wait blocks until cond, called with mu held, is true or fails.
 func (q *QP) wait(ctx context.Context, op string, cond func() (bool, error)) error {
@@ -11,8 +20,9 @@ func (q *QP) wait(ctx context.Context, op string, cond func() (bool, error)) err
 	}
 	ch := make(chan struct{}, 1)
 	defer q.unwait(ch)
-	for {
+	for first := true; ; first = false {
 		q.mu.Lock()
+		fences := q.look()
 		ok, err := cond()
 		if ok || err != nil {
 			q.mu.Unlock()
@@ -20,8 +30,17 @@ func (q *QP) wait(ctx context.Context, op string, cond func() (bool, error)) err
 		}
 		q.waiters = append(q.waiters, ch)
 		q.mu.Unlock()
+		if first && inDriver() {
+			return blockingInDriver(op, q.name, "poll instead, or wait in another goroutine")
+		}
+		var again <-chan time.Time
+		if fences {
+			again = time.After(lookAgain)
+		}
 		select {
 		case <-ch:
+		case <-again:
+			q.unwait(ch)
 		case <-ctx.Done():
 			return &OpError{Op: op, Object: q.name, Err: context.Cause(ctx)}
 		}
@@ -49,4 +68,34 @@ func (q *QP) unwait(ch chan struct{}) {
 			return
 		}
 	}
+}
+
+// driverCalls are the functions through which drivers are called.
+var driverCalls = []string{
+	runtime.FuncForPC(reflect.ValueOf((*QP).callDriver).Pointer()).Name(),
+	runtime.FuncForPC(reflect.ValueOf((*QP).failDriver).Pointer()).Name(),
+}
+
+// inDriver reports whether a driver has called the caller. A call that blocks would
+// hold up the worker that it needs.
+func inDriver() bool {
+	var pcs [64]uintptr
+	for skip := 2; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := n > 0; more; {
+			var f runtime.Frame
+			f, more = frames.Next()
+			if slices.Contains(driverCalls, f.Function) {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
+}
+
+func blockingInDriver(op, object, fix string) error {
+	return &OpError{Op: op, Object: object, Err: ErrNotSupported, Detail: "it blocks, and a Driver runs on the worker that it would wait for", Fix: fix}
 }

@@ -3,9 +3,12 @@
 package sdr
 
 import (
+	"errors"
+	"fmt"
 	"math/bits"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/dpa"
@@ -22,6 +25,9 @@ const yieldEvery = 64
 // maxSleep bounds a sleep, so that a lost wake-up costs time and no more.
 const maxSleep = 100 * units.Millisecond
 
+// brokenPause is the time between two polls of a device that has failed.
+const brokenPause = 10 * units.Millisecond
+
 // A worker polls one completion queue and runs the QPs that are at home on it.
 type worker struct {
 	ctx    *Context
@@ -35,6 +41,9 @@ type worker struct {
 	credits atomic.Int64
 	// homes are the QPs at home here; replaced, never changed.
 	homes atomic.Pointer[[]*QP]
+
+	// broken: the last poll failed; logged: so has one before.
+	broken, logged bool
 
 	comps [pollBatch]backend.Completion
 	rest  [pollBatch]int
@@ -62,6 +71,9 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 		next = min(next, n)
 		busy = busy || b
 	}
+	if w.broken {
+		next, busy = max(next, now.Add(brokenPause)), false
+	}
 	return next, busy
 }
 
@@ -82,8 +94,8 @@ func (w *worker) poll(now units.Instant) (busy bool) {
 		}
 		w.engine.Leave()
 		w.wakeOthers()
-		if err != nil {
-			w.ctx.log.Error("completion queue", "worker", w.engine.ID, "err", err)
+		if w.broken = err != nil; w.broken {
+			w.broke("poll for completions", err)
 		}
 		busy = busy || n > 0
 		if n < pollBatch {
@@ -91,6 +103,26 @@ func (w *worker) poll(now units.Instant) (busy bool) {
 		}
 	}
 	return busy
+}
+
+// broke fails all QPs because the device doesn't work any more. It is logged once: a
+// device that was closed or removed fails each time that it is asked.
+func (w *worker) broke(op string, err error) {
+	if errors.Is(err, backend.ErrClosed) {
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	err = &OpError{Op: op, Object: w.ctx.caps.Backend + " device", Err: err, Fix: "close the Context and open the device again"}
+	if !w.logged {
+		w.logged = true
+		w.ctx.log.Error("device failed", "worker", w.engine.ID, "err", err)
+	}
+	for _, q := range w.ctx.all() {
+		q.mu.Lock()
+		if q.state < qpClosing {
+			q.fail(err)
+		}
+		q.mu.Unlock()
+	}
 }
 
 // other handles what isn't a data packet.
@@ -129,6 +161,10 @@ func (w *worker) run(placed chan<- error) {
 		if polls++; polls%yieldEvery == 0 {
 			runtime.Gosched()
 		}
+		if w.broken {
+			time.Sleep(time.Duration(brokenPause))
+			continue
+		}
 		if busy || next <= now {
 			idle = false
 			continue
@@ -161,7 +197,7 @@ func (w *worker) sleep(next units.Instant) {
 		return
 	}
 	if err := w.cq.Wait(d); err != nil {
-		w.ctx.log.Error("wait for completions", "worker", w.engine.ID, "err", err)
+		w.broke("wait for completions", err)
 	}
 }
 

@@ -56,6 +56,7 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 	}
 	if c.Worker < len(d.receivers) && d.receivers[c.Worker].owner == nil {
 		q.rx = d.receivers[c.Worker]
+		q.rx.reset()
 		q.rx.owner = q
 	}
 	d.cqs[q] = struct{}{}
@@ -164,7 +165,6 @@ func (q *cq) shut() {
 		for i := 0; q.rx.epoch.inside(); i++ {
 			backOff(i)
 		}
-		q.rx.reset()
 		q.rx.owner = nil
 	}
 	delete(q.d.cqs, q)

@@ -105,7 +105,8 @@ func (r *receiver) pending() bool {
 	return r.batch.current < r.batch.count || r.wireAt < len(r.wire)
 }
 
-// reset forgets packets not handled, when the CQ that would have is closed.
+// reset forgets packets that the CQ before this one has not handled. Not when that is closed with the
+// device: its worker may be looking.
 func (r *receiver) reset() {
 	r.batch.current, r.batch.count = 0, 0
 	r.wire, r.wireAt = r.wire[:0], 0
