@@ -25,6 +25,10 @@ type Host struct {
 	V4, V6 netip.Addr
 	// Link is the name of this end of the cable.
 	Link string
+
+	// The other host.
+	peers     []netip.Addr
+	neighbour net.HardwareAddr
 }
 
 // Pair makes two hosts with a cable that carries IP packets of mtu bytes. The test is skipped without the
@@ -76,26 +80,35 @@ func enter(ns *os.File) {
 	}
 }
 
-// setUp gives the host's interface its addresses, and the neighbour's, which would otherwise take a
-// second to find.
+// setUp gives the host's interface its addresses, and the neighbour's, so that nobody has to ask.
 func (h *Host) setUp(other *Host) {
 	h.t.Helper()
-	theirs := other.link()
+	h.peers, h.neighbour = []netip.Addr{other.V4, other.V6}, other.link().Attrs().HardwareAddr
 	h.Do(func() {
 		link, err := netlink.LinkByName(h.Link)
 		require.NoError(h.t, err)
 		for _, a := range []struct {
-			own, peer netip.Addr
-			bits      int
-			flags     int
-		}{{h.V4, other.V4, 24, 0}, {h.V6, other.V6, 64, unix.IFA_F_NODAD}} {
+			own         netip.Addr
+			bits, flags int
+		}{{h.V4, 24, 0}, {h.V6, 64, unix.IFA_F_NODAD}} {
 			ip := &net.IPNet{IP: a.own.AsSlice(), Mask: net.CIDRMask(a.bits, a.own.BitLen())}
 			require.NoError(h.t, netlink.AddrAdd(link, &netlink.Addr{IPNet: ip, Flags: a.flags}))
-			require.NoError(h.t, netlink.NeighAdd(&netlink.Neigh{
-				LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: a.peer.AsSlice(), HardwareAddr: theirs.Attrs().HardwareAddr,
-			}))
 		}
 		require.NoError(h.t, netlink.LinkSetUp(link))
+	})
+	h.setNeighbours(h.neighbour)
+}
+
+// setNeighbours says where packets for the other host go on the cable.
+func (h *Host) setNeighbours(to net.HardwareAddr) {
+	h.t.Helper()
+	link := h.link()
+	h.Do(func() {
+		for _, ip := range h.peers {
+			require.NoError(h.t, netlink.NeighSet(&netlink.Neigh{
+				LinkIndex: link.Attrs().Index, State: netlink.NUD_PERMANENT, IP: ip.AsSlice(), HardwareAddr: to,
+			}))
+		}
 	})
 }
 
@@ -128,19 +141,14 @@ func (h *Host) SetMTU(mtu int) {
 	h.Do(func() { require.NoError(h.t, netlink.LinkSetMTU(link, mtu)) })
 }
 
-// SetUp and SetDown plug the host's end of the cable in, and out. Unplugged, both ends lose what they send;
-// they keep their addresses, but IPv6 routes go.
-func (h *Host) SetUp() {
+// Cut makes what the host sends to the other one vanish on the way, until the returned function is called.
+func (h *Host) Cut() (heal func()) {
 	h.t.Helper()
-	link := h.link()
-	h.Do(func() { require.NoError(h.t, netlink.LinkSetUp(link)) })
-}
-
-// SetDown is the contrary of SetUp.
-func (h *Host) SetDown() {
-	h.t.Helper()
-	link := h.link()
-	h.Do(func() { require.NoError(h.t, netlink.LinkSetDown(link)) })
+	h.setNeighbours(net.HardwareAddr{2, 0, 0, 0, 0, 99}) // nobody's
+	return func() {
+		h.t.Helper()
+		h.setNeighbours(h.neighbour)
+	}
 }
 
 // Blackhole makes the host drop what it sends to a, until the returned function is called.
