@@ -35,7 +35,10 @@ type Config struct {
 	// wait for a receiver that posts no buffer, as the RNR retries of an RC queue
 	// pair do; a receive's from the first packet on. Default 30 s.
 	NoProgress units.Duration
-	// ParityPool bounds the memory for parity at each end. Default 64 MiB.
+	// ParityPool bounds the memory for parity at each end, for each direction; it is taken
+	// 64 MiB at a time when it is needed. Default 512 MiB: a quarter of what 400 Gbit/s have
+	// under way for 25 ms, and as much again for repairs. A scheme that had less room than it
+	// wanted says so in Stats.Units.Explain.
 	ParityPool units.Bytes
 	// CodingTime is how long a coding job takes in virtual time, where it
 	// runs at once. Only simulations set it.
@@ -59,7 +62,7 @@ func (c *Config) fill(q sdr.QPConfig) {
 		c.NoProgress = 30 * units.Second
 	}
 	if c.ParityPool == 0 {
-		c.ParityPool = 64 * units.MiB
+		c.ParityPool = 512 * units.MiB
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

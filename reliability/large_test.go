@@ -11,6 +11,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -57,5 +58,46 @@ func TestLossIsProvedBeyondTheMarksCount(t *testing.T) {
 		require.Less(t, took, ideal*12/10, "MTU %d: %.2f of the ideal", mtu, float64(took)/float64(ideal))
 		s := p.conn[0].Stats().Units
 		require.Less(t, s.Timeouts, uint64(10), "MTU %d: %d of %d units repeated", mtu, s.Retransmitted, s.Sent)
+	}
+}
+
+// TestParityOfLargeTransfers: without a word about memory, parity is there for transfers of
+// which more is coded than a round of slots carries, and for a round trip of 400 Gbit/s.
+func TestParityOfLargeTransfers(t *testing.T) {
+	p := newPair(t, setup{
+		net:    sim.Config{Rate: 100 * units.Gbit, Seed: 5, Link: sim.Link{Delay: 5 * ms}},
+		qp:     sdr.QPConfig{MTU: 4096},
+		conn:   reliability.Config{Rate: 100 * units.Gbit},
+		scheme: newEC(t, scheme.MDS, 32, 8),
+	})
+	const n = 1100 * units.MiB
+	p.timed(n)
+	s := p.conn[0].Stats().Units
+	require.Equal(t, n/4096/4, units.Bytes(s.Parity), "a quarter of the data: %s", s.Explain)
+	require.Empty(t, s.Explain)
+
+	p = newPair(t, setup{
+		net:    sim.Config{Rate: 400 * units.Gbit, Seed: 5, Link: sim.Link{Delay: 12500 * units.Microsecond, Loss: sim.Loss{Drop: 1e-2}}},
+		qp:     sdr.QPConfig{MTU: 64 * units.KiB},
+		conn:   reliability.Config{Rate: 400 * units.Gbit},
+		scheme: allSchemes(t)["adaptive"],
+	})
+	p.timed(units.GiB) // learns the drop rate
+	ideal := (400 * units.Gbit).Time(units.GiB) + 25*ms
+	require.Less(t, p.timed(units.GiB), ideal*11/10)
+}
+
+// TestSmallPoolIsSaid: a scheme that had to do with less room for parity than it wanted
+// says so, and where to give it more.
+func TestSmallPoolIsSaid(t *testing.T) {
+	for _, name := range []string{"ec-xor", "ec-mds", "adaptive"} {
+		p := newPair(t, setup{
+			net:    sim.Config{Rate: units.Gbit, Seed: 5, Link: sim.Link{Delay: 40 * ms}},
+			qp:     sdr.QPConfig{MTU: 4096},
+			conn:   reliability.Config{Rate: units.Gbit, ParityPool: 256 * units.KiB},
+			scheme: allSchemes(t)[name],
+		})
+		p.timed(32 * units.MiB)
+		require.Contains(t, p.conn[0].Stats().Units.Explain, "ParityPool", name)
 	}
 }

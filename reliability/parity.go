@@ -11,7 +11,7 @@ import (
 )
 
 // A parityPool is the memory for parity at one end: a bounded number of slots
-// for each direction. Parity bytes are written once: a slot is used again only
+// for each direction, made as they are needed. Parity bytes are written once: a slot is used again only
 // after the fence of the message that it carried, or once nothing reads it.
 type parityPool struct {
 	c            *Conn
@@ -26,13 +26,20 @@ type waitingGrant struct {
 	g grant
 }
 
-// slotMemory is one region cut into slots, made when first needed.
+// slotMemory is memory cut into slots, a piece at a time as it is needed.
 type slotMemory struct {
-	mr   *sdr.MR
-	buf  []byte
-	free []*paritySlot
-	all  int
+	pieces []parityPiece
+	free   []*paritySlot
+	all    int
 }
+
+type parityPiece struct {
+	mr  *sdr.MR
+	buf []byte // nil without content
+}
+
+// pieceOfPool is by how much the memory of a pool grows, or a slot if that is more.
+const pieceOfPool = 64 * units.MiB
 
 // A paritySlot is the memory of one parity message.
 type paritySlot struct {
@@ -52,7 +59,7 @@ func (p *parityPool) slotBytes() units.Bytes { return units.Bytes(p.unitsPerSlot
 
 // take returns a free slot of m, or nil. like tells whether memory has content.
 func (p *parityPool) take(m *slotMemory, like *sdr.MR, access sdr.Access) (*paritySlot, error) {
-	if m.mr == nil {
+	if len(m.free) == 0 {
 		if err := p.grow(m, like, access); err != nil {
 			return nil, err
 		}
@@ -67,22 +74,26 @@ func (p *parityPool) take(m *slotMemory, like *sdr.MR, access sdr.Access) (*pari
 }
 
 func (p *parityPool) grow(m *slotMemory, like *sdr.MR, access sdr.Access) (err error) {
-	m.all = int(p.c.cfg.ParityPool / p.slotBytes())
-	total := units.Bytes(m.all) * p.slotBytes()
-	if total == 0 {
+	n := min(int(p.c.cfg.ParityPool/p.slotBytes())-m.all, max(1, int(pieceOfPool/p.slotBytes())))
+	if n <= 0 {
 		return nil
 	}
+	total := units.Bytes(n) * p.slotBytes()
 	ctx := p.c.qp.Context()
+	var piece parityPiece
 	if like.Bytes() == nil {
-		m.mr, err = ctx.RegisterSize(total, access)
-	} else if m.buf, err = sdr.AllocBuffer(total); err == nil {
-		m.mr, err = ctx.RegisterMemory(m.buf, access)
+		piece.mr, err = ctx.RegisterSize(total, access)
+	} else if piece.buf, err = sdr.AllocBuffer(total); err == nil {
+		if piece.mr, err = ctx.RegisterMemory(piece.buf, access); err != nil {
+			_ = sdr.FreeBuffer(piece.buf)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	for i := m.all - 1; i >= 0; i-- {
-		m.free = append(m.free, &paritySlot{off: units.Bytes(i) * p.slotBytes(), mr: m.mr})
+	m.pieces, m.all = append(m.pieces, piece), m.all+n
+	for i := n - 1; i >= 0; i-- {
+		m.free = append(m.free, &paritySlot{off: units.Bytes(i) * p.slotBytes(), mr: piece.mr})
 	}
 	return nil
 }
@@ -90,14 +101,13 @@ func (p *parityPool) grow(m *slotMemory, like *sdr.MR, access sdr.Access) (err e
 // close returns the memory to the system; the QP is closed.
 func (p *parityPool) close() {
 	for _, m := range []*slotMemory{&p.send, &p.recv} {
-		if m.mr == nil {
-			continue
+		for _, piece := range m.pieces {
+			if err := piece.mr.Close(); err != nil {
+				p.c.log.Warn("parity memory stays mapped", "err", err)
+				continue
+			}
+			_ = sdr.FreeBuffer(piece.buf)
 		}
-		if err := m.mr.Close(); err != nil {
-			p.c.log.Warn("parity memory stays mapped", "err", err)
-			continue
-		}
-		_ = sdr.FreeBuffer(m.buf)
 		*m = slotMemory{}
 	}
 	p.waiting = nil
@@ -108,7 +118,7 @@ func (p *parityPool) close() {
 // postParity offers parity messages from the pool; false: no slot of the QP.
 func (c *Conn) postParity(t *recvTransfer, before int) bool {
 	for len(t.par) < t.parWanted {
-		if !c.fits(before, t.toPost) {
+		if !c.fits(before+t.dataToPost(), 1) {
 			return true
 		}
 		s, err := c.parity.take(&c.parity.recv, t.mr, sdr.AccessRemoteWrite)

@@ -130,7 +130,7 @@ func (c *Conn) postMore() {
 		if t.toPost > 0 && (!c.postParity(t, before) || !c.postData(t, before)) {
 			return
 		}
-		before += t.toPost
+		before += t.dataToPost()
 	}
 }
 
@@ -224,8 +224,6 @@ func (c *Conn) start(now units.Instant, t *recvTransfer, s start) {
 		Units: int((s.length + c.cfg.Unit - 1) / c.cfg.Unit), Params: s.params,
 	}
 	t.wanted = max(1, int((s.length+c.cfg.MessageSize-1)/c.cfg.MessageSize))
-	t.parWanted = c.parityMessages(t.info.Units)
-	c.book(t)
 	for i := range t.data {
 		if t.data[i] == nil {
 			continue
@@ -244,7 +242,10 @@ func (c *Conn) start(now units.Instant, t *recvTransfer, s start) {
 	var err error
 	if t.core, err = c.cfg.Scheme.NewReceiver(t.info, t.env); err != nil {
 		c.failRecv(t, err)
+		return
 	}
+	t.parWanted = c.parityMessages(t.info.Units) // as the sender now wants it
+	c.book(t)
 }
 
 // onAbort hears that the sender gave a transfer up.

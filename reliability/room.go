@@ -11,27 +11,36 @@ package reliability
 // that a look costs the same however many receives there are.
 type room struct {
 	posted int // messages of receives that have not ended
-	toPost int // messages that they still need
+	toPost int // messages that they still want
 	// next follows the last message posted, and no message below oldest is open.
 	next, oldest uint64
 	// changed: something that could not be posted may find room now.
 	changed bool
 }
 
+// dataToPost is how many messages t must still post. Parity it may do without: whatever
+// is not decoded is repeated.
+func (t *recvTransfer) dataToPost() int {
+	if t.closing {
+		return 0
+	}
+	return max(0, t.wanted-t.dataPosted)
+}
+
 // book notes how many messages of t are still to be posted.
 func (c *Conn) book(t *recvTransfer) {
 	n := 0
 	if !t.closing {
-		n = max(0, t.wanted-t.dataPosted) + max(0, t.parWanted-len(t.par))
+		n = t.dataToPost() + max(0, t.parWanted-len(t.par))
 	}
 	c.room.toPost += n - t.toPost
 	t.toPost = n
 	c.room.changed = true
 }
 
-// fits reports whether more messages may be posted, the ones before them included that
-// earlier transfers still need: whether all find room in the round of slots that begins
-// with the oldest open one.
+// fits reports whether more messages may be posted: whether they, and those that have to be
+// posted before them or may not be held up by them, find room in the round of slots that
+// begins with the oldest open one.
 func (c *Conn) fits(before, more int) bool {
 	slots, r := c.qcfg.Split.Slots(), &c.room
 	if r.posted+r.toPost <= slots {

@@ -145,11 +145,11 @@ func (p *plan) explain(m *model, env *scheme.Env) string {
 	case p.groups == 0 && env.Rate == 0:
 		return "no code, each lost unit is repeated: without a rate (pacing) there is no idle time for parity, and repeats cost little on a short round trip"
 	case p.groups == 0:
-		return "no code, each lost unit is repeated: there is no room for parity; " + why
+		return "no code, each lost unit is repeated: there is no room for parity (reliability.Config.ParityPool); " + why
 	}
 	coded := p.units - p.tail
 	if coded < p.wantTail {
-		why += fmt.Sprintf("; more would be coded, %d units, if there were room for their parity", p.wantTail)
+		why += fmt.Sprintf("; more would be coded, %d units, if there were room for their parity (reliability.Config.ParityPool)", p.wantTail)
 	}
 	split := fmt.Sprintf("over all %d units", p.units)
 	if p.tail > 0 {

@@ -54,11 +54,17 @@ func (s *sender) startJobs(now units.Instant, out *scheme.Output) {
 		group := s.window.open(g)
 		if group.settled || s.tooLate(now, g) {
 			group.state = parityOver
+			if s.waits == g && !group.settled {
+				s.uncoded++
+			}
 			continue
 		}
 		j := freeJob(s.jobs[:])
-		room := s.layout.parity(g, s.layout.rows(g)-1).Index() < s.env.ParityLimit
-		if !room || j == nil || len(out.Jobs) == cap(out.Jobs) {
+		if s.layout.parity(g, s.layout.rows(g)-1).Index() >= s.env.ParityLimit {
+			s.waits = g
+			return
+		}
+		if j == nil || len(out.Jobs) == cap(out.Jobs) {
 			return
 		}
 		group.state = parityCoding

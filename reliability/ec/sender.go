@@ -30,6 +30,9 @@ type sender struct {
 	// is to be sent; jobs are running or free.
 	encode, parity int
 	jobs           [maxJobs]job
+	// waits is the last group that found no room for its parity, uncoded how many
+	// waited for it until it was too late.
+	waits, uncoded int
 
 	repeats unitQueue
 	// channel is where the last repeat went.
@@ -43,7 +46,7 @@ type sender struct {
 }
 
 func newSender(c Config, p params, t scheme.Transfer, env *scheme.Env) *sender {
-	s := &sender{config: c, params: p.append(nil), layout: newLayout(p, t.Units), env: env}
+	s := &sender{config: c, params: p.append(nil), layout: newLayout(p, t.Units), env: env, waits: -1}
 	s.stats.K, s.stats.M = c.K, c.M
 	return s
 }
@@ -52,7 +55,15 @@ func (s *sender) Params() []byte { return s.params }
 
 func (s *sender) Outstanding() int { return s.outstanding }
 
-func (s *sender) Stats() scheme.Stats { return s.stats }
+// Stats says, besides the counters, how much went without parity.
+func (s *sender) Stats() scheme.Stats {
+	sum := s.stats
+	if s.uncoded > 0 {
+		sum.Explain = fmt.Sprintf("%d of %d groups were sent without parity: the receiver had no room for it (reliability.Config.ParityPool)",
+			s.uncoded, s.layout.groups)
+	}
+	return sum
+}
 
 // Poll sends repeats, then parity that is ready, then new data.
 func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {

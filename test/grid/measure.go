@@ -43,9 +43,6 @@ const (
 	// settleRTTs is how long a receive is posted before its send, in round
 	// trips: its CTS, which may be lost, is repeated after 1, 3 and 7.
 	settleRTTs = 8
-	// messages is how many messages of 64 MiB a receive keeps posted: a lost
-	// unit and the next CTS take 2.5 round trips, in grid A 3 GiB.
-	messages = 128
 	// maxStuck is how many steps may pass without time passing.
 	maxStuck = 1_000_000
 )
@@ -72,8 +69,8 @@ func (p *point) connect() (*pair, error) {
 		if err != nil {
 			return nil, err
 		}
-		qp := sdr.QPConfig{MTU: p.mtu, Chunk: p.chunk, SendDepth: 1 << 16}
-		cfg := reliability.Config{Scheme: s, Rate: p.paced(), ParityPool: p.pool, Window: messages}
+		qp := sdr.QPConfig{MTU: p.mtu, Chunk: p.chunk}
+		cfg := reliability.Config{Scheme: s, Rate: p.paced()}
 		if pr.conn[i], err = reliability.NewConn(pr.ctx[i], qp, cfg); err != nil {
 			return nil, err
 		}

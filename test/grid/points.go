@@ -18,7 +18,6 @@ type network struct {
 	rtt        units.Duration
 	mtu, chunk units.Bytes
 	headers    units.Bytes // of a packet, counted by the link and in the ideal
-	pool       units.Bytes
 }
 
 // A point is one row: a scheme, a size and a loss, over one connection.
@@ -63,8 +62,6 @@ var grids = map[string]grid{
 	"A": {
 		network: network{
 			rate: 400 * units.Gbit, rtt: 25 * units.Millisecond, mtu: 64 * units.KiB, chunk: 64 * units.KiB,
-			// Parity of a round trip of data, 1.2 GiB, at a quarter of it.
-			pool: 512 * units.MiB,
 		},
 		sizes:  []units.Bytes{128 * units.KiB, units.MiB, 16 * units.MiB, 128 * units.MiB, units.GiB, 8 * units.GiB},
 		drops:  []float64{0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2},
@@ -74,7 +71,7 @@ var grids = map[string]grid{
 	"B": {
 		network: network{
 			rate: 100 * units.Gbit, rtt: 10 * units.Millisecond, mtu: 4 * units.KiB, chunk: 64 * units.KiB,
-			headers: 64, pool: 64 * units.MiB,
+			headers: 64,
 		},
 		sizes:  []units.Bytes{units.MiB, 4 * units.MiB, 16 * units.MiB, 64 * units.MiB, 128 * units.MiB},
 		drops:  []float64{0, 1e-5, 1e-3, 1e-2},
