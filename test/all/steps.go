@@ -73,6 +73,7 @@ func steps(root string) []step {
 				{program: "ibv_srq_pingpong", packages: []string{"ibverbs-utils"}},
 				{program: "ib_atomic_bw", packages: []string{"perftest"}},
 				{file: "/etc/libibverbs.d/mlx5.driver", packages: []string{"ibverbs-providers"}},
+				{file: "/usr/share/doc/rdma-core/tests/run_tests.py", packages: []string{"python3-pyverbs"}},
 			},
 			run: func(c *stepContext) error {
 				return c.goTest([]string{"CGO_ENABLED=0"}, "-run=LibMLX5", "./test/fakeverbs/...")

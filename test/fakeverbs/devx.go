@@ -71,7 +71,7 @@ func (d *Device) newKey(in []byte) (*key, bool) {
 	bit := func(n int) bool { return flags>>(31-n)&1 != 0 }
 	mode := flags>>8&3 | flags>>26&7<<2
 	k := &key{value: d.number()<<8 | word(1)&0xff, pd: word(3) & 0xffffff, free: bit(1), unbounded: word(3)>>31 != 0,
-		start: uint64(word(4))<<32 | uint64(word(5)), length: uint64(word(6))<<32 | uint64(word(7)), umr: bit(16)}
+		start: uint64(word(4))<<32 | uint64(word(5)), length: uint64(word(6))<<32 | uint64(word(7)), umr: bit(16), remoteInvalid: word(3)>>24&1 != 0}
 	for b, right := range map[int]access{17: remoteAtomic, 18: remoteWrite, 19: remoteRead, 20: localWrite, 21: localRead} {
 		if bit(b) {
 			k.rights |= right

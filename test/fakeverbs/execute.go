@@ -186,9 +186,6 @@ func ackTimeout(n uint8) time.Duration { return 4096 * time.Nanosecond << (n & 3
 
 // deliver is a message's arrival at its QP.
 func (d *Device) deliver(q *queuePair, m *message) verdict {
-	if q.state < stateRTR {
-		return unreachable
-	}
 	if q.state != stateRTR && q.state != stateRTS {
 		return unreachable
 	}
@@ -198,6 +195,9 @@ func (d *Device) deliver(q *queuePair, m *message) verdict {
 	}
 	if q.kind == qptUD && m.qkey != q.qkey() {
 		return unreachable
+	}
+	if m.opcode == opSendInval && !d.invalidates(q, m.imm) {
+		return d.accessError(q)
 	}
 	counter, wqe, ok := q.receive()
 	if !ok {
@@ -228,6 +228,7 @@ func (d *Device) deliver(q *queuePair, m *message) verdict {
 		be.PutUint32(c[36:], m.imm)
 	case opSendInval:
 		kind = cqeRecvInval
+		d.keys[m.imm>>8].free = true
 		be.PutUint32(c[36:], m.imm)
 	}
 	if q.kind == qptUD {
@@ -243,6 +244,12 @@ func (d *Device) deliver(q *queuePair, m *message) verdict {
 	}
 	d.complete(q.recvCQ, kind, c, nil, m.solicited)
 	return good
+}
+
+// invalidates tells whether a peer may free a key.
+func (d *Device) invalidates(q *queuePair, value uint32) bool {
+	k := d.keys[value>>8]
+	return k != nil && k.value == value && k.pd == q.pd.number && k.remoteInvalid
 }
 
 // deliverWrite is an RDMA write, with or without immediate data.

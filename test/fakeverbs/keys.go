@@ -40,9 +40,11 @@ type key struct {
 	entries []translation
 	ksm     bool
 	slot    uint64
-	umr     bool
-	domain  *pd
-	strides *strided
+	umr     bool // UMR may change it
+	// remoteInvalid lets a peer's SEND_WITH_INV free it.
+	remoteInvalid bool
+	domain        *pd
+	strides       *strided
 }
 
 // translation is one KLM or KSM entry.

@@ -106,9 +106,14 @@ func start(t *testing.T, h *Host, name string, args ...string) *program {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	require.NoError(t, err)
-	cmd := exec.Command(path, args...)
-	p := &program{out: &output{}, name: name + " " + strings.Join(args, " ")}
+	return startCommand(t, h, exec.Command(path, args...))
+}
+
+func startCommand(t *testing.T, h *Host, cmd *exec.Cmd) *program {
+	t.Helper()
+	p := &program{out: &output{}, name: strings.Join(cmd.Args, " ")}
 	cmd.Stdout, cmd.Stderr = p.out, p.out
+	var err error
 	p.Program, err = h.Start(cmd)
 	require.NoError(t, err)
 	timer := time.AfterFunc(stuck, func() { _ = cmd.Process.Kill() })

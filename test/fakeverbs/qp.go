@@ -66,7 +66,7 @@ const (
 )
 
 // Flags of CREATE_QP.
-const qpSignalAll = 1 << 1
+const qpSignalAll = 1 << 12
 
 func (c *context) createQP(r *request) unix.Errno {
 	d := c.device
@@ -245,7 +245,11 @@ func (c *context) queryQP(r *request) unix.Errno {
 	}
 	b := make([]byte, 128)
 	copy(b, q.attrs[:32])
-	copy(b[64:84], q.caps)
+	// The kernel knows a program's receive queue only; its library adds the rest.
+	le.PutUint32(b[68:], q.rqEntries)
+	if q.rqEntries > 0 {
+		le.PutUint32(b[76:], 1<<(q.rqShift-4))
+	}
 	copy(b[84:104], q.attrs[72:92]) // qkey … qp_access_flags
 	copy(b[104:108], q.attrs[92:96])
 	b[108], b[109] = byte(q.state), byte(q.state)

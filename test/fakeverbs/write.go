@@ -100,7 +100,7 @@ func (c *context) queryDeviceEx(r *request) {
 	if len(hw) >= 8 {
 		le.PutUint32(hw[4:], uint32(len(hw)))
 	}
-	const flags, pad128 = 68, 1 << 1
+	const flags, pad128 = 60, 1 << 1
 	if len(hw) >= flags+4 {
 		le.PutUint32(hw[flags:], pad128)
 	}
