@@ -35,6 +35,10 @@ type Config struct {
 	// wait for a receiver that posts no buffer, as the RNR retries of an RC queue
 	// pair do; a receive's from the first packet on. Default 30 s.
 	NoProgress units.Duration
+	// AwaitBuffer makes sends wait without limit for a receiver that lives and posts
+	// no buffer, as seven RNR retries do. It suits applications that push back by
+	// not receiving.
+	AwaitBuffer bool
 	// ParityPool bounds the memory for parity at each end, for each direction; it is taken
 	// 64 MiB at a time when it is needed. Default 512 MiB: a quarter of what 400 Gbit/s have
 	// under way for 25 ms, and as much again for repairs. A scheme that had less room than it

@@ -32,9 +32,12 @@ type Conn struct {
 	sends    []*sendTransfer
 	nextSend uint64
 	grants   map[uint64][]grant // by transfer
-	bySeq    map[uint64]sendRef
-	pace     pacer
-	tags     tagTable
+	// unheard are sends that were given up before their receiver had posted anything: it hears so
+	// when it does.
+	unheard map[uint64]struct{}
+	bySeq   map[uint64]sendRef
+	pace    pacer
+	tags    tagTable
 	// sendGain and recvGain are when any transfer of the direction gained: one
 	// that waits for its turn behind others has not stopped.
 	sendGain units.Instant
@@ -59,7 +62,7 @@ type Conn struct {
 // NewConn makes a QP and a Conn on it.
 func NewConn(c *sdr.Context, q sdr.QPConfig, cfg Config) (*Conn, error) {
 	conn := &Conn{
-		grants: map[uint64][]grant{}, bySeq: map[uint64]sendRef{},
+		grants: map[uint64][]grant{}, unheard: map[uint64]struct{}{}, bySeq: map[uint64]sendRef{},
 		recvSeq: map[uint64]recvRef{},
 	}
 	q.Driver = (*driver)(conn)

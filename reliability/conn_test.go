@@ -147,6 +147,45 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestCancelEarly: one end gives its half up before the other has begun its own, which must end, too.
+func TestCancelEarly(t *testing.T) {
+	cause := errors.New("enough")
+	for _, who := range []string{"sender", "receiver"} {
+		t.Run(who, func(t *testing.T) {
+			p := newPair(t, setup{net: lossy(0.01), qp: smallQP, scheme: newSR(t, sr.RTO)})
+			src, dst := p.mr(0, 5000, 1), p.mr(1, 5000, 0)
+			send := func() *reliability.Transfer { return start(t, p.conn[0].StartSend, src) }
+			recv := func() *reliability.Transfer { return start(t, p.conn[1].StartRecv, dst) }
+			first, second, want := send, recv, sdr.ErrAborted
+			if who == "receiver" {
+				first, second, want = recv, send, sdr.ErrCompleted
+			}
+			for range 3 {
+				early := first()
+				p.run(40 * ms)
+				early.Cancel(cause)
+				p.until(units.Second, func() bool { return ended(early) })
+				require.ErrorIs(t, early.Err(), cause)
+			}
+			for range 3 {
+				late := second()
+				p.until(units.Second, func() bool { return ended(late) })
+				require.ErrorIs(t, late.Err(), want)
+			}
+			require.NoError(t, dst.Close(), "the buffer is the user's")
+			require.NoError(t, src.Close())
+			p.one(4000, 4000)
+		})
+	}
+}
+
+func start(t *testing.T, call func(*sdr.MR, units.Bytes, units.Bytes) (*reliability.Transfer, error), mr *sdr.MR) *reliability.Transfer {
+	t.Helper()
+	transfer, err := call(mr, 0, mr.Len())
+	require.NoError(t, err)
+	return transfer
+}
+
 func TestManyTransfersBothWays(t *testing.T) {
 	p := newPair(t, setup{net: lossy(0.01), qp: smallQP, conn: reliability.Config{Rate: 450 * units.Mbit}, scheme: newSR(t, sr.NACK)})
 	const n, size = 64, 50_000

@@ -17,6 +17,8 @@ type grant struct {
 	seq    uint64
 	label  sdr.Label
 	length units.Bytes
+	// completed: the receiver ended it before there was a Send for it.
+	completed bool
 }
 
 // A sendRef finds the transfer that a message sequence serves.
@@ -66,6 +68,7 @@ type sendTransfer struct {
 	next     units.Instant
 	touched  bool
 
+	granted   bool   // the receiver has posted something for it
 	gained    uint64 // units in place, by the receiver's count
 	lastGain  units.Instant
 	startedAt units.Instant
@@ -129,13 +132,17 @@ func (c *Conn) findSend(id uint64) *sendTransfer {
 
 // onGrant takes a message that the peer has posted.
 func (c *Conn) onGrant(_ units.Instant, e *sdr.Event) {
-	g := grant{e.Seq, e.Label, e.Length}
+	g := grant{seq: e.Seq, label: e.Label, length: e.Length}
 	id := g.label.Transfer
 	if t := c.findSend(id); t != nil {
 		c.useGrant(t, g)
 		return
 	}
 	if id < c.nextSend {
+		if _, ok := c.unheard[id]; ok {
+			delete(c.unheard, id)
+			c.qp.Abort(c.now, id, 1)
+		}
 		c.qp.EndGranted(g.seq) // its Send has ended
 		return
 	}
@@ -144,11 +151,11 @@ func (c *Conn) onGrant(_ units.Instant, e *sdr.Event) {
 
 // useGrant gives a posted message to the transfer that it is labelled for.
 func (c *Conn) useGrant(t *sendTransfer, g grant) {
-	t.touched = true
+	t.touched, t.granted = true, true
 	i := int(g.label.Index)
 	c.bySeq[g.seq] = sendRef{t, g.label.Role, i}
 	switch {
-	case t.closing:
+	case t.closing, g.completed && g.label.Role == sdr.RoleParity:
 		c.endUnused(g.seq)
 		return
 	case g.label.Role == sdr.RoleParity:
@@ -156,6 +163,11 @@ func (c *Conn) useGrant(t *sendTransfer, g grant) {
 		return
 	case g.label.Role != sdr.RoleData:
 		c.stats.Lies++
+		c.endUnused(g.seq)
+		return
+	}
+	if g.completed {
+		c.failSend(t, errEarly)
 		c.endUnused(g.seq)
 		return
 	}
@@ -198,6 +210,7 @@ func (c *Conn) onCompleted(now units.Instant, e *sdr.Event) {
 	c.pace.heard()
 	ref, ok := c.bySeq[e.Seq]
 	if !ok {
+		c.completeGrant(e.Seq)
 		return
 	}
 	t := ref.t
@@ -212,7 +225,7 @@ func (c *Conn) onCompleted(now units.Instant, e *sdr.Event) {
 	}
 	if sdr.Outcome(e.Code) == sdr.Abandoned && !c.partial {
 		if !t.closing {
-			c.failSend(t, fmt.Errorf("%w: the receiver completed it early", sdr.ErrCompleted))
+			c.failSend(t, errEarly)
 		}
 		return
 	}
@@ -226,6 +239,20 @@ func (c *Conn) onCompleted(now units.Instant, e *sdr.Event) {
 	}
 }
 
+var errEarly = fmt.Errorf("%w: the receiver completed it early", sdr.ErrCompleted)
+
+// completeGrant notes that the receiver gave a message up whose transfer has not begun here.
+func (c *Conn) completeGrant(seq uint64) {
+	for _, waiting := range c.grants {
+		for i := range waiting {
+			if waiting[i].seq == seq {
+				waiting[i].completed = true
+				return
+			}
+		}
+	}
+}
+
 func (c *Conn) endMessage(m *message) {
 	if m.used && !m.ended {
 		m.ended = true
@@ -233,12 +260,17 @@ func (c *Conn) endMessage(m *message) {
 	}
 }
 
-// failSend gives a transfer up and tells the receiver.
+// failSend gives a transfer up and tells the receiver. A receiver that has posted
+// nothing for it yet can't make sense of that, and would wait for ever once it has:
+// it is told again then.
 func (c *Conn) failSend(t *sendTransfer, err error) {
 	if t.closing {
 		return
 	}
 	c.qp.Abort(c.now, t.id, 1)
+	if !t.granted {
+		c.unheard[t.id] = struct{}{}
+	}
 	c.closeSend(t, failure("send", t.id, err))
 }
 
@@ -351,6 +383,10 @@ func (c *Conn) stepSend(now units.Instant, t *sendTransfer, outstanding int) uni
 			c.failSend(t, err)
 			return now
 		}
+	}
+	if !t.started && c.cfg.AwaitBuffer {
+		t.lastGain = now
+		return units.Never
 	}
 	still := max(t.lastGain, c.sendGain)
 	if now.Sub(still) > c.cfg.NoProgress {
