@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net/netip"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Config says how to connect. A nil Config and the zero value are the default: user-space RoCEv2,
+// scheme adaptive, a rate that is found.
+type Config struct {
+	// Device is "" for user-space RoCEv2, which needs nothing, or the name of an RDMA device of the
+	// kernel, such as "rxe0". The ends may differ in it.
+	Device string
+	// Scheme makes the reliability scheme of a connection. Both ends must use the same. Default:
+	// adaptive.New(adaptive.Config{}).
+	Scheme func() (scheme.Scheme, error)
+	// Rate bounds what is sent, in user data. 0: the rate is found.
+	Rate units.Rate
+	// TLS protects the meeting over TCP. A server needs a certificate. The data is not encrypted.
+	TLS *tls.Config
+	// Addr is the local address of RDMA packets. Default: where the TCP connection ends.
+	Addr netip.Addr
+	// UDPPort is the local port of RDMA packets on user-space RoCEv2. Default: RoCEv2's 4791 for a
+	// Listener and for peers on a device of the kernel, which know no other, or else a free one.
+	UDPPort uint16
+	// Silence is after what time without a sign of life, or without progress of a transfer that is
+	// being sent, a connection fails. Default 30 s, at least 100 ms.
+	Silence units.Duration
+	// Window is how many messages the peer can have under way, 1 to 256; each holds a buffer of
+	// BufferSize here, whose memory is taken when a message first needs it. Default 64.
+	Window int
+	// BufferSize is the length of these buffers, 4 KiB to 16 MiB. Longer messages use several and cost
+	// one copy more. Default 256 KiB.
+	BufferSize units.Bytes
+	// MaxMessage is the longest message that Recv accepts: a peer that sends a longer one loses the
+	// connection. Default 64 MiB, at least BufferSize.
+	MaxMessage units.Bytes
+	// Wrap, when set, puts middleware in front of the device, such as linkemu.Wrap.
+	Wrap func(backend.Device) (backend.Device, error)
+	// Logger takes what is worth telling an operator, nothing per packet. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+const (
+	defaultSilence    = 30 * units.Second
+	minSilence        = 100 * units.Millisecond
+	defaultWindow     = 64
+	maxWindow         = 256
+	defaultBufferSize = 256 * units.KiB
+	minBufferSize     = 4 * units.KiB
+	maxBufferSize     = 16 * units.MiB
+	defaultMaxMessage = 64 * units.MiB
+)
+
+// complete returns a copy with the defaults filled in.
+func (c *Config) complete() (*Config, error) {
+	var f Config
+	if c != nil {
+		f = *c
+	}
+	if f.Scheme == nil {
+		f.Scheme = func() (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) }
+	}
+	if f.Silence == 0 {
+		f.Silence = defaultSilence
+	}
+	if f.Window == 0 {
+		f.Window = defaultWindow
+	}
+	if f.BufferSize == 0 {
+		f.BufferSize = defaultBufferSize
+	}
+	if f.MaxMessage == 0 {
+		f.MaxMessage = max(defaultMaxMessage, f.BufferSize)
+	}
+	if f.Logger == nil {
+		f.Logger = slog.Default()
+	}
+	return &f, f.check()
+}
+
+func (c *Config) check() error {
+	switch {
+	case c.Silence < minSilence:
+		return fmt.Errorf("Config.Silence is %v: choose at least %v", c.Silence, minSilence)
+	case c.Window < 1 || c.Window > maxWindow:
+		return fmt.Errorf("Config.Window is %d: choose 1 to %d", c.Window, maxWindow)
+	case c.BufferSize < minBufferSize || c.BufferSize > maxBufferSize:
+		return fmt.Errorf("Config.BufferSize is %v: choose %v to %v", c.BufferSize, minBufferSize, maxBufferSize)
+	case c.MaxMessage < c.BufferSize:
+		return fmt.Errorf("Config.MaxMessage is %v: choose at least BufferSize, %v", c.MaxMessage, c.BufferSize)
+	case c.Rate < 0:
+		return fmt.Errorf("Config.Rate is %v: it can't be negative", c.Rate)
+	case c.Device != "" && c.UDPPort != 0:
+		return fmt.Errorf("Config.UDPPort is %d: %s is a device of the kernel, which uses port 4791 only; leave it 0", c.UDPPort, c.Device)
+	}
+	return nil
+}

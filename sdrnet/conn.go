@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/sdr"
+)
+
+// A Conn is a connection with a peer. Its methods may be called from any goroutine.
+type Conn struct {
+	cfg  *Config
+	host *host
+	lane [lanes]*reliability.Conn
+	// local and remote are the ends of the TCP connection.
+	local, remote net.Addr
+	// release gives up what the Conn has besides: its host, or its place in a Listener.
+	release func() error
+
+	out outgoing
+	in  incoming
+
+	closeOnce sync.Once
+	closeErr  error
+	closing   chan struct{} // closed when Close begins
+}
+
+// exchangeHello says what this end is and returns what the peer is.
+func exchangeHello(ctx context.Context, s *oob.Conn, cfg *Config, h *host) (hello, error) {
+	ours := hello{kernel: cfg.Device != "", mtu: h.ctx.Caps().PathMTU, buffer: cfg.BufferSize}
+	b, err := s.Exchange(ctx, ours.encode())
+	if err != nil {
+		return hello{}, err
+	}
+	return decodeHello(b)
+}
+
+// newConn makes the lanes and connects them over s, which it closes when it fails.
+func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hello) (*Conn, error) {
+	c := &Conn{
+		cfg: cfg, host: h, closing: make(chan struct{}),
+		local: s.LocalAddr(), remote: s.RemoteAddr(),
+		release: func() error { return nil },
+	}
+	if err := c.connect(ctx, s, theirs); err != nil {
+		_ = s.CloseWithReason(err.Error())
+		for _, l := range c.lane {
+			if l != nil {
+				_ = l.Close()
+			}
+		}
+		return nil, err
+	}
+	c.out.init(c, theirs.buffer)
+	if err := c.in.init(c); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
+	mtu := min(c.host.ctx.Caps().PathMTU, theirs.mtu)
+	var infos [lanes][]byte
+	for i := range c.lane {
+		scheme, err := c.cfg.Scheme()
+		if err != nil {
+			return err
+		}
+		c.lane[i], err = reliability.NewConn(c.host.ctx,
+			sdr.QPConfig{MTU: mtu, Silence: c.cfg.Silence},
+			reliability.Config{Scheme: scheme, Rate: c.cfg.Rate, NoProgress: c.cfg.Silence, AwaitBuffer: true, Logger: c.cfg.Logger})
+		if err != nil {
+			return err
+		}
+		infos[i] = c.lane[i].Info()
+	}
+	b, err := s.Exchange(ctx, encodeInfos(infos))
+	if err != nil {
+		return err
+	}
+	if infos, err = decodeInfos(b); err != nil {
+		return err
+	}
+	m := newSession(s, infos)
+	errs := make(chan error, lanes)
+	for i := range c.lane {
+		go func() { errs <- c.lane[i].ConnectOver(ctx, &m.lane[i]) }()
+	}
+	for range c.lane {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// LocalAddr is this end of the TCP connection over which the two met, a *net.TCPAddr. RDMA packets
+// leave from the same address unless Config.Addr says otherwise.
+func (c *Conn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr is the peer's end of it.
+func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// Stats are the counters of the messages and of the memory transfers.
+func (c *Conn) Stats() (messages, memory reliability.Stats) {
+	return c.lane[messageLane].Stats(), c.lane[memoryLane].Stats()
+}
+
+// Close ends the connection. What the peer has not received yet is lost; a Send that has returned was
+// received. Calls under way fail with net.ErrClosed when their memory is the caller's again. Close is
+// idempotent and takes about a second at most.
+func (c *Conn) Close() error {
+	c.closeOnce.Do(func() {
+		close(c.closing)
+		errs := make(chan error, lanes)
+		for _, l := range c.lane {
+			go func() { errs <- l.Close() }()
+		}
+		for range c.lane {
+			c.closeErr = errors.Join(c.closeErr, <-errs)
+		}
+		c.out.close()
+		c.in.close()
+		c.closeErr = errors.Join(c.closeErr, c.release())
+	})
+	return c.closeErr
+}
+
+// closed says whether this end has begun to close.
+func (c *Conn) closed() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// translate gives an error of a call the meanings of package net.
+func (c *Conn) translate(err error) error { return translate(err, c.closed()) }
+
+// A turn is a lock that a context can end the wait for. It is taken by sending.
+type turn chan struct{}
+
+func (t turn) take(ctx context.Context, closing <-chan struct{}) error {
+	select {
+	case <-closing:
+		return net.ErrClosed
+	default:
+	}
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-closing:
+		return net.ErrClosed
+	}
+}
+
+func (t turn) give() { <-t }

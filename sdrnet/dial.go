@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/roce"
+)
+
+// Dial connects to the Listener at the TCP address addr, "host:port". cfg may be nil. Ending ctx ends
+// the attempt; without a deadline in it each of its steps is bounded by 10 s.
+func Dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
+	c, err := cfg.complete()
+	if err != nil {
+		return nil, err
+	}
+	s, err := oob.Dial(ctx, addr, oob.Config{TLS: c.TLS, Logger: c.Logger})
+	if err != nil {
+		return nil, translate(err, false)
+	}
+	h, err := openHost(c, ipOf(s.LocalAddr()), userroce.AnyPort)
+	if err != nil {
+		_ = s.CloseWithReason(err.Error())
+		return nil, err
+	}
+	theirs, err := exchangeHello(ctx, s, c, h)
+	if err == nil && theirs.kernel && h.port != roce.UDPPort && c.UDPPort == 0 {
+		// The peer's device sends to RoCEv2's own port and to no other.
+		err = h.close()
+		h = nil
+		if err == nil {
+			h, err = openHost(c, ipOf(s.LocalAddr()), roce.UDPPort)
+		}
+	}
+	if err != nil {
+		_ = s.CloseWithReason(err.Error())
+		return nil, translate(errors.Join(err, h.closeIfOpen()), false)
+	}
+	conn, err := newConn(ctx, s, c, h, theirs)
+	if err != nil {
+		return nil, translate(errors.Join(err, h.close()), false)
+	}
+	conn.release = h.close
+	return conn, nil
+}
+
+func (h *host) closeIfOpen() error {
+	if h == nil {
+		return nil
+	}
+	return h.close()
+}

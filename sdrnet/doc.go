@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sdrnet is sdr for people who know package net: listen, dial, send messages, read and
+// write streams, move files. It opens the device, makes the connection and owns the memory; the
+// layers below it (reliability, sdr, a backend) stay within reach of those who need more.
+//
+//	l, err := sdrnet.Listen("192.0.2.1:18515", nil)
+//	c, err := l.Accept(ctx)                            c, err := sdrnet.Dial(ctx, "192.0.2.1:18515", nil)
+//	m, err := c.Recv(ctx)                              err = c.Send(ctx, []byte("hello"))
+//	use(m.Bytes()); m.Release()
+//
+// # What a Conn carries
+//
+// Messages: [Conn.Send] and [Conn.Recv] keep boundaries and order, and need no receive to be posted:
+// Config.Window buffers wait at each end. A sender whose peer doesn't call Recv waits.
+//
+// A stream: [Conn.Stream] is a net.Conn over the same messages. Use one or the other.
+//
+// Memory: [Conn.SendMemory] and [Conn.RecvMemory] move bytes between registered memory of the two
+// applications without a copy (on userroce: without one in user space), of any length. The n-th call
+// of one meets the n-th of the other, independently of the messages. [Conn.SendFile] and
+// [Conn.RecvFile] are the same for files.
+//
+// # Ends
+//
+// Both ends need the same Config.Scheme. They meet over TCP at the address that Listen was given;
+// data then travels as RDMA packets over UDP between the same two hosts. Config.TLS protects that
+// meeting only: the packets themselves are neither encrypted nor authenticated.
+//
+// # Errors
+//
+// Errors wrap what programs written for package net ask for: net.ErrClosed when this end has closed
+// the Conn or Listener, os.ErrDeadlineExceeded after a deadline, the context's error when that ended
+// a call, and io.EOF from Recv and Read when the peer has closed in order. A peer that died is
+// sdr.ErrPeerDead.
+package sdrnet

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/sdr"
+)
+
+// wrapped gives an error of the layers below the meaning that programs for package net look for, and
+// keeps its text.
+type wrapped struct {
+	error
+	means error
+}
+
+func (w *wrapped) Unwrap() []error { return []error{w.error, w.means} }
+
+// Timeout makes a net.Error of it.
+func (w *wrapped) Timeout() bool { return w.means == os.ErrDeadlineExceeded }
+
+// Temporary is part of net.Error. It says the same as Timeout, as the errors of package net do.
+func (w *wrapped) Temporary() bool { return w.Timeout() }
+
+// translate adds that meaning. closed says whether this end has closed the connection.
+func translate(err error, closed bool) error {
+	switch {
+	case err == nil, err == io.EOF:
+		return err
+	case closed && !errors.Is(err, net.ErrClosed), errors.Is(err, sdr.ErrClosed), errors.Is(err, oob.ErrClosed):
+		return &wrapped{err, net.ErrClosed}
+	case errors.Is(err, sdr.ErrPeerClosed):
+		return io.EOF
+	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded):
+		return &wrapped{err, os.ErrDeadlineExceeded}
+	}
+	return err
+}

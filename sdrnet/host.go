@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"runtime"
+	"syscall"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/uc"
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/sdr"
+)
+
+// A host is a device and the context on it, with which connections are made: a Listener has one
+// for each local address, a Conn that was dialled one of its own.
+type host struct {
+	dev backend.Device
+	ctx *sdr.Context
+	// port is the UDP port that packets arrive at, 4791 on devices of the kernel.
+	port uint16
+}
+
+// openHost opens cfg's device with an address near the one that a TCP connection ends at. ports are
+// tried in order on user-space RoCEv2, while they are taken.
+func openHost(cfg *Config, near netip.Addr, ports ...uint16) (*host, error) {
+	h := &host{port: roce.UDPPort}
+	var err error
+	if cfg.Device != "" {
+		h.dev, err = openKernels(cfg, near)
+	} else {
+		err = h.openUserRoCE(cfg, near, ports)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Wrap != nil {
+		wrapped, err := cfg.Wrap(h.dev)
+		if err != nil {
+			_ = h.dev.Close()
+			return nil, err
+		}
+		h.dev = wrapped
+	}
+	if h.ctx, err = sdr.NewContext(h.dev, sdr.ContextConfig{Workers: workers(), Logger: cfg.Logger}); err != nil {
+		_ = h.dev.Close()
+		return nil, err
+	}
+	return h, nil
+}
+
+// workers is how many goroutines poll: the default of sdr.ContextConfig, which the device's receive
+// sockets follow.
+func workers() int { return min(max(1, runtime.GOMAXPROCS(0)/2), userroce.MaxWorkers) }
+
+func (h *host) openUserRoCE(cfg *Config, near netip.Addr, ports []uint16) error {
+	c := userroce.Config{Addr: near, Workers: workers(), Logger: cfg.Logger}
+	if cfg.Addr.IsValid() {
+		c.Addr = cfg.Addr
+	}
+	if cfg.UDPPort != 0 {
+		ports = []uint16{cfg.UDPPort}
+	}
+	var err error
+	for _, c.Port = range ports {
+		d, openErr := userroce.Open(c)
+		if openErr == nil {
+			h.dev, h.port = d, d.Addr().Port()
+			return nil
+		}
+		err = openErr
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return err
+}
+
+// openKernels takes the near address if the device has it, and lets it choose if not.
+func openKernels(cfg *Config, near netip.Addr) (backend.Device, error) {
+	c := uc.Config{Device: cfg.Device, Addr: cfg.Addr, Logger: cfg.Logger}
+	if cfg.Addr.IsValid() {
+		return open(c)
+	}
+	c.Addr = near
+	d, err := open(c)
+	if errors.Is(err, uc.ErrNotReady) {
+		c.Addr = netip.Addr{}
+		d, err = open(c)
+	}
+	return d, err
+}
+
+// open keeps a nil *uc.Device from becoming an interface that isn't nil.
+func open(c uc.Config) (backend.Device, error) {
+	d, err := uc.Open(c)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+func (h *host) close() error {
+	err := h.ctx.Close()
+	if derr := h.dev.Close(); err == nil {
+		err = derr
+	}
+	return err
+}
+
+// ipOf is the IP address, without port, of an end of a TCP connection.
+func ipOf(a net.Addr) netip.Addr { return a.(*net.TCPAddr).AddrPort().Addr().Unmap() }

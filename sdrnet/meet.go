@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Two ends meet over an oob connection in two exchanges: a hello each, which says what must be known
+// before queue pairs are made, and the connection infos of both lanes. From then on the oob connection
+// carries what each lane has to say at its end.
+//
+//	hello  "SDRN" | version 1 | flags 1 | MTU 2 | buffer size 4        network byte order
+//	infos  length 4 | info of lane 0 | info of lane 1
+const (
+	helloMagic   = 0x5344524e // "SDRN"
+	helloVersion = 1
+	helloSize    = 12
+	// flagKernel: packets to this end must go to UDP port 4791, because its device knows no other,
+	// and must come from there.
+	flagKernel = 1
+)
+
+// A hello is what an end says first.
+type hello struct {
+	kernel bool
+	mtu    units.Bytes
+	buffer units.Bytes
+}
+
+func (h hello) encode() []byte {
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, helloSize), helloMagic)
+	flags := byte(0)
+	if h.kernel {
+		flags |= flagKernel
+	}
+	b = append(b, helloVersion, flags)
+	b = binary.BigEndian.AppendUint16(b, uint16(h.mtu))
+	return binary.BigEndian.AppendUint32(b, uint32(h.buffer))
+}
+
+var errNoHello = fmt.Errorf("%w: the peer speaks sdr, but not sdrnet: both ends must use this package", sdr.ErrMismatch)
+
+func decodeHello(b []byte) (hello, error) {
+	if len(b) < helloSize || binary.BigEndian.Uint32(b) != helloMagic {
+		return hello{}, errNoHello
+	}
+	if b[4] != helloVersion {
+		return hello{}, fmt.Errorf("%w: the peer has version %d of sdrnet's protocol, this end %d: install the same release at both ends",
+			sdr.ErrMismatch, b[4], helloVersion)
+	}
+	h := hello{
+		kernel: b[5]&flagKernel != 0,
+		mtu:    units.Bytes(binary.BigEndian.Uint16(b[6:])),
+		buffer: units.Bytes(binary.BigEndian.Uint32(b[8:])),
+	}
+	// Devices have 256 to 4096, powers of two; connecting with anything else would fail without a reason.
+	if h.mtu < 256 || h.mtu&(h.mtu-1) != 0 || h.buffer < minBufferSize || h.buffer > maxBufferSize {
+		return hello{}, fmt.Errorf("%w: the peer announces an MTU of %v and buffers of %v", sdr.ErrMismatch, h.mtu, h.buffer)
+	}
+	return h, nil
+}
+
+func encodeInfos(infos [lanes][]byte) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(infos[0])))
+	b = append(b, infos[0]...)
+	return append(b, infos[1]...)
+}
+
+func decodeInfos(b []byte) (infos [lanes][]byte, err error) {
+	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.BigEndian.Uint32(b)) {
+		return infos, fmt.Errorf("%w: the peer's infos are cut", sdr.ErrMismatch)
+	}
+	n := binary.BigEndian.Uint32(b)
+	return [lanes][]byte{b[4 : 4+n], b[4+n:]}, nil
+}
+
+// The lanes of a Conn, each a connection of package reliability.
+const (
+	messageLane = iota // Send, Recv, Stream
+	memoryLane         // SendMemory, RecvMemory, SendFile, RecvFile
+	lanes
+)
+
+// maxWaiting bounds the messages of the session that wait for a lane: each says one thing, when it closes.
+const maxWaiting = 4
+
+// A session shares one oob connection between the lanes: a message begins with its lane's number.
+type session struct {
+	s    *oob.Conn
+	lane [lanes]laneSession
+
+	mu   sync.Mutex
+	open int   // lanes that have not closed; guarded by mu
+	err  error // why s ended; set before done is closed
+	done chan struct{}
+}
+
+// A laneSession is a lane's part of a session: a reliability.Session.
+type laneSession struct {
+	session *session
+	number  byte
+	peer    []byte // the info of the peer's lane
+	in      chan []byte
+	closed  bool // guarded by session.mu
+}
+
+func newSession(s *oob.Conn, peers [lanes][]byte) *session {
+	m := &session{s: s, open: lanes, done: make(chan struct{})}
+	for i := range m.lane {
+		m.lane[i] = laneSession{session: m, number: byte(i), peer: peers[i], in: make(chan []byte, maxWaiting)}
+	}
+	go m.run()
+	return m
+}
+
+// run hands messages to their lanes until the oob connection ends.
+func (m *session) run() {
+	for {
+		b, err := m.s.Recv(context.Background())
+		if err == nil && (len(b) == 0 || int(b[0]) >= lanes) {
+			err = fmt.Errorf("%w: a message for no lane", sdr.ErrMismatch)
+			_ = m.s.CloseWithReason(err.Error())
+		}
+		if err != nil {
+			m.err = err
+			close(m.done)
+			return
+		}
+		select {
+		case m.lane[b[0]].in <- b[1:]:
+		default: // more than a lane ever says: the peer has lost its way, and its connection will tell
+		}
+	}
+}
+
+var errSecondExchange = errors.New("the infos were exchanged already")
+
+// Exchange returns the peer's info, which came with that of the other lane. The argument went the same way.
+func (l *laneSession) Exchange(context.Context, []byte) ([]byte, error) {
+	if l.peer == nil {
+		return nil, errSecondExchange
+	}
+	peer := l.peer
+	l.peer = nil
+	return peer, nil
+}
+
+// Send sends one message to the peer's lane.
+func (l *laneSession) Send(ctx context.Context, b []byte) error {
+	return l.session.s.Send(ctx, append([]byte{l.number}, b...))
+}
+
+// Recv returns the next message, also when the connection has ended behind it.
+func (l *laneSession) Recv(ctx context.Context) ([]byte, error) {
+	select {
+	case b := <-l.in:
+		return b, nil
+	default:
+	}
+	select {
+	case b := <-l.in:
+		return b, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-l.session.done:
+	}
+	select {
+	case b := <-l.in:
+		return b, nil
+	default:
+		return nil, l.session.err
+	}
+}
+
+// Close ends the session with the last lane.
+func (l *laneSession) Close() error {
+	m := l.session
+	m.mu.Lock()
+	last := !l.closed && m.open == 1
+	if !l.closed {
+		l.closed = true
+		m.open--
+	}
+	m.mu.Unlock()
+	if !last {
+		return nil
+	}
+	err := m.s.Close()
+	<-m.done
+	return err
+}

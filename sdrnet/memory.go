@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Memory is registered memory, which devices read and write without a copy.
+type Memory struct {
+	mr  *sdr.MR
+	own []byte // to be freed with it, or nil
+}
+
+// Alloc returns n bytes of zeroed, page-aligned, registered memory outside the Go heap. Close it
+// before the Conn.
+func (c *Conn) Alloc(n int) (*Memory, error) {
+	b, err := sdr.AllocBuffer(units.Bytes(n))
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.Register(b)
+	if err != nil {
+		return nil, errors.Join(err, sdr.FreeBuffer(b))
+	}
+	m.own = b
+	return m, nil
+}
+
+// Register makes b usable for SendMemory and RecvMemory until Close. b must stay allocated until then;
+// on a device of the kernel it is pinned, which counts against the memlock limit.
+func (c *Conn) Register(b []byte) (*Memory, error) {
+	mr, err := c.host.ctx.RegisterMemory(b, sdr.AccessRemoteWrite)
+	if err != nil {
+		return nil, c.translate(err)
+	}
+	return &Memory{mr: mr}, nil
+}
+
+// Bytes is the memory.
+func (m *Memory) Bytes() []byte { return m.mr.Bytes() }
+
+// Close deregisters the memory, and frees what Alloc allocated. It returns sdr.ErrBusy while a call
+// uses it.
+func (m *Memory) Close() error {
+	if err := m.mr.Close(); err != nil {
+		return err
+	}
+	b := m.own
+	m.own = nil
+	if b == nil {
+		return nil
+	}
+	return sdr.FreeBuffer(b)
+}
+
+// SendMemory sends n bytes at off of m to the peer's RecvMemory and returns when the peer has them. The
+// n-th call meets the peer's n-th; it waits for that without limit while the peer lives. The memory
+// must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns when the
+// memory is the caller's again.
+func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int) error {
+	return c.sendError(c.lane[memoryLane].Send(ctx, m.mr, units.Bytes(off), units.Bytes(n)))
+}
+
+// RecvMemory receives what the peer's SendMemory sends into n bytes at off of m and returns how many
+// bytes came. A longer transfer fails at both ends. Ending ctx as for SendMemory.
+func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (int, error) {
+	got, err := c.lane[memoryLane].Recv(ctx, m.mr, units.Bytes(off), units.Bytes(n))
+	return int(got), c.recvError(err)
+}
+
+// Progress is told how far a SendFile or RecvFile has got, in bytes. It is called from the caller's
+// goroutine and may be nil.
+type Progress = reliability.Progress
+
+// SendFile sends size bytes of r, such as an *os.File, to the peer's RecvFile. It counts as one call of
+// SendMemory in the order of calls. Ending ctx gives it up at both ends.
+func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, size int64, p Progress) error {
+	return c.sendError(c.lane[memoryLane].SendFrom(ctx, r, units.Bytes(size), p))
+}
+
+// RecvFile receives what the peer's SendFile sends, writes it to w at its offsets but not in any order
+// of time, and returns its size.
+func (c *Conn) RecvFile(ctx context.Context, w io.WriterAt, p Progress) (int64, error) {
+	n, err := c.lane[memoryLane].RecvTo(ctx, w, p)
+	return int64(n), c.recvError(err)
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Message is what one Send of the peer sent.
+type Message struct {
+	b    []byte
+	in   *incoming
+	buf  *buffer // nil: b is ordinary memory
+	kind kind
+}
+
+// Bytes are the message's bytes, the caller's until Release.
+func (m *Message) Bytes() []byte { return m.b }
+
+// Release gives the memory back for messages to come. The slice that Bytes returned must not be used
+// any more. A message that isn't released keeps its memory until the process ends, also after
+// Conn.Close. Releasing again has no effect; it must not happen at the same time.
+func (m *Message) Release() {
+	if m.buf != nil {
+		m.in.pool.put(m.buf)
+	}
+	m.buf, m.b = nil, nil
+}
+
+// incoming is the receiving half of a Conn's messages.
+type incoming struct {
+	c    *Conn
+	turn turn // who takes messages; guards what is below
+	pool pool
+	// posted are the receives under way, of which the first is the next to be taken.
+	posted []receiving
+	// partial is what has come of a message in several pieces; its pieces that follow are wanted.
+	partial []byte
+	wanted  uint32
+}
+
+// A receiving is a receive that waits for the peer's next piece.
+type receiving struct {
+	t *reliability.Transfer
+	b *buffer
+}
+
+// init posts the window.
+func (in *incoming) init(c *Conn) error {
+	in.c = c
+	in.turn = make(turn, 1)
+	in.pool = pool{ctx: c.host.ctx, size: c.cfg.BufferSize, access: sdr.AccessRemoteWrite}
+	if err := in.pool.grow(c.cfg.Window); err != nil {
+		return err
+	}
+	for range c.cfg.Window {
+		if err := in.post(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (in *incoming) post() error {
+	b, err := in.pool.get()
+	if err != nil {
+		return err
+	}
+	return in.postOn(b)
+}
+
+func (in *incoming) postOn(b *buffer) error {
+	t, err := in.c.lane[messageLane].StartRecv(b.region.mr, b.off, in.pool.size)
+	if err != nil {
+		in.pool.put(b)
+		return err
+	}
+	in.posted = append(in.posted, receiving{t, b})
+	return nil
+}
+
+// close gives the buffers back after the lane has closed, which has ended all transfers.
+func (in *incoming) close() {
+	in.turn <- struct{}{} // a Recv under way has seen its transfer end
+	for _, r := range in.posted {
+		in.pool.put(r.b)
+	}
+	in.posted = nil
+	<-in.turn
+	in.pool.close()
+}
+
+// Recv returns the peer's next message; Release it when it has been used. Ending ctx ends the wait
+// and loses nothing. io.EOF says that the peer has closed the connection in order and that all its
+// messages have been taken.
+func (c *Conn) Recv(ctx context.Context) (*Message, error) {
+	m, err := c.in.next(ctx, kindMessage)
+	return m, c.recvError(err)
+}
+
+// recvError is translate for calls that receive: to them, a peer that has closed is the end.
+func (c *Conn) recvError(err error) error {
+	if !c.closed() && errors.Is(err, sdr.ErrPeerClosed) {
+		return io.EOF
+	}
+	return c.translate(err)
+}
+
+// next returns the next message, or the next piece or the end of a stream.
+func (in *incoming) next(ctx context.Context, want kind) (*Message, error) {
+	if err := in.turn.take(ctx, in.c.closing); err != nil {
+		return nil, err
+	}
+	defer in.turn.give()
+	for {
+		m, err := in.take(ctx)
+		if err != nil || m == nil {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if (m.kind == kindMessage) != (want == kindMessage) {
+			m.Release()
+			return nil, &sdr.OpError{Op: "receive", Object: "message", Err: sdr.ErrMismatch,
+				Detail: "one end uses messages and the other a stream", Fix: "use Send and Recv, or Stream, at both ends"}
+		}
+		return m, nil
+	}
+}
+
+// take waits for the oldest receive, posts another in its place, and returns the message that its
+// piece ends; nil if it doesn't end one.
+func (in *incoming) take(ctx context.Context) (*Message, error) {
+	if len(in.posted) == 0 {
+		return nil, sdr.ErrClosed
+	}
+	r := in.posted[0]
+	select {
+	case <-r.t.Done():
+	default:
+		select {
+		case <-r.t.Done():
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	err := r.t.Err()
+	if err != nil && !errors.Is(err, sdr.ErrAborted) {
+		return nil, err // of the connection: it stays, for the next call
+	}
+	in.posted = in.posted[1:]
+	if err != nil {
+		in.partial, in.wanted = nil, 0 // the peer gave this message up
+		return nil, in.postOn(r.b)
+	}
+	p, err := parsePiece(r.t.Imm())
+	if err == nil {
+		err = in.fits(p)
+	}
+	if err != nil {
+		in.pool.put(r.b)
+		in.c.fail(err)
+		return nil, err
+	}
+	return in.add(r.b, p, r.t.Length())
+}
+
+// fits checks a piece against what came before it and against MaxMessage.
+func (in *incoming) fits(p piece) error {
+	switch size := (units.Bytes(p.more) + 1) * in.pool.size; {
+	case p.first && p.more > 0 && size-in.pool.size >= in.c.cfg.MaxMessage:
+		return &sdr.OpError{Op: "receive", Object: "message", Err: sdr.ErrTooLong,
+			Detail: fmt.Sprintf("the peer sends more than %v", in.c.cfg.MaxMessage), Fix: "raise Config.MaxMessage at this end"}
+	case !p.first && in.wanted > 0 && p.more != in.wanted-1:
+		return fmt.Errorf("%w: the peer sent a message with a piece missing", sdr.ErrMismatch)
+	}
+	return nil
+}
+
+// add takes a piece of n bytes in b, and posts a receive for another.
+func (in *incoming) add(b *buffer, p piece, n units.Bytes) (*Message, error) {
+	if p.first && p.more == 0 {
+		in.partial, in.wanted = nil, 0
+		// A failure concerns the messages to come, not this one: the next call meets it.
+		_ = in.post()
+		return &Message{b: b.mem[:n:n], in: in, buf: b, kind: p.kind}, nil
+	}
+	if p.first {
+		in.partial = make([]byte, 0, min(units.Bytes(p.more+1)*in.pool.size, in.c.cfg.MaxMessage))
+		in.wanted = p.more + 1
+	}
+	whole := false
+	if in.wanted > 0 { // otherwise it is the rest of a message that was given up
+		in.partial = append(in.partial, b.mem[:n]...)
+		in.wanted--
+		whole = in.wanted == 0
+	}
+	if err := in.postOn(b); err != nil {
+		return nil, err
+	}
+	if !whole {
+		return nil, nil
+	}
+	m := &Message{b: in.partial, in: in, kind: p.kind}
+	in.partial = nil
+	return m, nil
+}
+
+// fail ends the connection because of what the peer sent.
+func (c *Conn) fail(err error) {
+	for _, l := range c.lane {
+		l.Fail(err)
+	}
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/sdrnet"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds waits that end at once unless the code is wrong.
+const patience = 30 * time.Second
+
+func testContext(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// badLink is a link that loses, reorders and repeats.
+func badLink(seed uint64) func(backend.Device) (backend.Device, error) {
+	return func(d backend.Device) (backend.Device, error) {
+		return linkemu.Wrap(d, linkemu.Config{Seed: seed, RTT: 4 * units.Millisecond, Rate: 2 * units.Gbit, Drop: 0.01, Reorder: 0.02, Duplicate: 0.01})
+	}
+}
+
+func listen(t testing.TB, cfg *sdrnet.Config) *sdrnet.Listener {
+	l, err := sdrnet.Listen("127.0.0.1:0", cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+// connect makes a connection over l.
+func connect(t testing.TB, l *sdrnet.Listener, cfg *sdrnet.Config) (dialled, accepted *sdrnet.Conn) {
+	ctx := testContext(t)
+	dialled, err := sdrnet.Dial(ctx, l.Addr().String(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { dialled.Close() })
+	accepted, err = l.Accept(ctx)
+	require.NoError(t, err)
+	t.Cleanup(func() { accepted.Close() })
+	return dialled, accepted
+}
+
+func pair(t testing.TB, cfg *sdrnet.Config) (dialled, accepted *sdrnet.Conn) {
+	return connect(t, listen(t, cfg), cfg)
+}
+
+func TestMessages(t *testing.T) {
+	for name, cfg := range map[string]*sdrnet.Config{
+		"defaults":      nil,
+		"bad link":      {Wrap: badLink(1)},
+		"small buffers": {BufferSize: 4 * units.KiB, Window: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, cfg)
+			ctx := testContext(t)
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			rng := rand.New(rand.NewPCG(seed, 0))
+			var sent [][]byte
+			for _, n := range []int{0, 1, 100, 4096, 4097, 8192, 300_000, 1 << 20} {
+				m := make([]byte, n)
+				for i := range m {
+					m[i] = byte(rng.Uint32())
+				}
+				sent = append(sent, m)
+			}
+			for _, way := range [][2]*sdrnet.Conn{{a, b}, {b, a}} {
+				errs := make(chan error, 1)
+				go func() {
+					for _, m := range sent {
+						if err := way[0].Send(ctx, m); err != nil {
+							errs <- err
+							return
+						}
+					}
+					errs <- nil
+				}()
+				for _, want := range sent {
+					m, err := way[1].Recv(ctx)
+					require.NoError(t, err)
+					require.True(t, bytes.Equal(want, m.Bytes()), "message of %d bytes", len(want))
+					m.Release()
+				}
+				require.NoError(t, <-errs)
+			}
+		})
+	}
+}
+
+// TestOrder: messages of several goroutines arrive whole, and those of each in its order.
+func TestOrder(t *testing.T) {
+	const senders, each = 4, 50
+	a, b := pair(t, &sdrnet.Config{BufferSize: 4 * units.KiB, Window: 8, Wrap: badLink(2)})
+	ctx := testContext(t)
+	var wg sync.WaitGroup
+	for s := range senders {
+		wg.Go(func() {
+			for i := range each {
+				m := bytes.Repeat([]byte{byte(s), byte(i)}, 1+i*i*4) // up to five buffers
+				if err := a.Send(ctx, m); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	next := [senders]int{}
+	for range senders * each {
+		m, err := b.Recv(ctx)
+		require.NoError(t, err)
+		s, i := int(m.Bytes()[0]), int(m.Bytes()[1])
+		require.Equal(t, next[s], i, "sender %d", s)
+		require.Equal(t, bytes.Repeat([]byte{byte(s), byte(i)}, 1+i*i*4), m.Bytes())
+		next[s]++
+		m.Release()
+	}
+	wg.Wait()
+}
+
+// TestSenderWaits: a peer that takes nothing stops its sender, and fails nothing, however long.
+func TestSenderWaits(t *testing.T) {
+	a, b := pair(t, &sdrnet.Config{Window: 2, Silence: 300 * units.Millisecond})
+	ctx := testContext(t)
+	sent := make(chan error, 8)
+	for i := range cap(sent) {
+		go func() { sent <- a.Send(ctx, []byte{byte(i)}) }()
+	}
+	require.NoError(t, <-sent)
+	require.NoError(t, <-sent)
+	select {
+	case err := <-sent:
+		t.Fatalf("a third Send returned before anything was taken: %v", err)
+	case <-time.After(time.Second):
+	}
+	for range cap(sent) {
+		m, err := b.Recv(ctx)
+		require.NoError(t, err)
+		m.Release()
+	}
+	for range cap(sent) - 2 {
+		require.NoError(t, <-sent)
+	}
+}
+
+// TestGivenUp: a Send that its context ended is not seen, in one piece or several, and what follows is.
+func TestGivenUp(t *testing.T) {
+	a, b := pair(t, &sdrnet.Config{Window: 2, BufferSize: 4 * units.KiB})
+	ctx := testContext(t)
+	for _, n := range []int{100, 4096 * 2, 4096 * 10} {
+		require.NoError(t, a.Send(ctx, []byte("first")))
+		require.NoError(t, a.Send(ctx, []byte("second")))
+		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		err := a.Send(short, make([]byte, n))
+		cancel()
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		last := make(chan error, 1)
+		go func() { last <- a.Send(ctx, []byte("last")) }()
+		for _, want := range []string{"first", "second", "last"} {
+			m, err := b.Recv(ctx)
+			require.NoError(t, err)
+			require.Equal(t, want, string(m.Bytes()))
+			m.Release()
+		}
+		require.NoError(t, <-last)
+	}
+}
+
+func TestRecvEnds(t *testing.T) {
+	a, b := pair(t, nil)
+	short, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	_, err := b.Recv(short)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	ctx := testContext(t)
+	require.NoError(t, a.Send(ctx, []byte("still there")))
+	m, err := b.Recv(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "still there", string(m.Bytes()))
+
+	// A message outlives its connection.
+	require.NoError(t, b.Close())
+	require.Equal(t, "still there", string(m.Bytes()))
+	m.Release()
+	m.Release()
+}
+
+func TestPeerCloses(t *testing.T) {
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	require.NoError(t, a.Send(ctx, []byte("the last")))
+	require.NoError(t, a.Close())
+	m, err := b.Recv(ctx)
+	require.NoError(t, err)
+	m.Release()
+	_, err = b.Recv(ctx)
+	require.Equal(t, io.EOF, err)
+	_, err = b.RecvMemory(ctx, must(b.Alloc(1)), 0, 1)
+	require.Equal(t, io.EOF, err)
+	require.ErrorIs(t, b.Send(ctx, nil), syscall.EPIPE)
+
+	_, err = a.Recv(ctx)
+	require.ErrorIs(t, err, net.ErrClosed)
+	require.ErrorIs(t, a.Send(ctx, nil), net.ErrClosed)
+	require.NoError(t, a.Close())
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// TestCloseUnderWay: calls under way end when this end closes.
+func TestCloseUnderWay(t *testing.T) {
+	a, b := pair(t, &sdrnet.Config{Window: 1})
+	ctx := testContext(t)
+	require.NoError(t, a.Send(ctx, []byte("fills the window")))
+	errs := make(chan error)
+	mem := must(a.Alloc(4096))
+	for _, call := range []func() error{
+		func() error { return a.Send(ctx, []byte("waits")) },
+		func() error { return a.Send(ctx, []byte("waits for its turn")) },
+		func() error { _, err := a.Recv(ctx); return err },
+		func() error { return a.SendMemory(ctx, mem, 0, 4096) },
+	} {
+		go func() { errs <- call() }()
+	}
+	time.Sleep(50 * time.Millisecond)
+	require.NoError(t, a.Close())
+	for range 4 {
+		require.ErrorIs(t, <-errs, net.ErrClosed)
+	}
+	require.NoError(t, mem.Close())
+	_ = b
+}
+
+func TestMemory(t *testing.T) {
+	const n = 3*1024*1024 + 5
+	a, b := pair(t, &sdrnet.Config{Wrap: badLink(3)})
+	ctx := testContext(t)
+	out, in := must(a.Alloc(n)), must(b.Alloc(n))
+	for i := range out.Bytes() {
+		out.Bytes()[i] = byte(i * 7 >> 3)
+	}
+	errs := make(chan error, 2)
+	go func() { errs <- a.SendMemory(ctx, out, 0, n) }()
+	go func() { errs <- a.Send(ctx, []byte("beside it")) }()
+	m, err := b.Recv(ctx)
+	require.NoError(t, err)
+	m.Release()
+	got, err := b.RecvMemory(ctx, in, 0, n)
+	require.NoError(t, err)
+	require.Equal(t, n, got)
+	require.True(t, bytes.Equal(out.Bytes(), in.Bytes()))
+	require.NoError(t, <-errs)
+	require.NoError(t, <-errs)
+	require.ErrorIs(t, a.SendMemory(ctx, out, 1, n), sdr.ErrArgument)
+	require.NoError(t, out.Close())
+	require.NoError(t, in.Close())
+}
+
+func TestFile(t *testing.T) {
+	dir := t.TempDir()
+	src, dst := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	content := bytes.Repeat([]byte("0123456789abcdef\n"), 70_000)
+	require.NoError(t, os.WriteFile(src, content, 0o600))
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	in, out := must(os.Open(src)), must(os.Create(dst))
+	defer in.Close()
+	defer out.Close()
+	errs := make(chan error, 1)
+	go func() { errs <- a.SendFile(ctx, in, int64(len(content)), nil) }()
+	n, err := b.RecvFile(ctx, out, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, len(content), n)
+	require.NoError(t, <-errs)
+	require.Equal(t, content, must(os.ReadFile(dst)))
+}
+
+// TestTooLong: a peer can't make this end allocate more than it said.
+func TestTooLong(t *testing.T) {
+	l := listen(t, &sdrnet.Config{MaxMessage: 256 * units.KiB})
+	a, b := connect(t, l, &sdrnet.Config{})
+	ctx := testContext(t)
+	require.NoError(t, a.Send(ctx, make([]byte, 256<<10)))
+	m, err := b.Recv(ctx)
+	require.NoError(t, err)
+	m.Release()
+	require.NoError(t, a.Send(ctx, make([]byte, 256<<10+1)), "its buffers hold it, but Recv won't")
+	_, err = b.Recv(ctx)
+	require.ErrorIs(t, err, sdr.ErrTooLong)
+	require.ErrorContains(t, err, "raise Config.MaxMessage")
+	_, err = b.Recv(ctx)
+	require.ErrorIs(t, err, sdr.ErrTooLong, "the connection has failed")
+	require.Error(t, b.Send(ctx, nil))
+}
+
+func TestListener(t *testing.T) {
+	l := listen(t, nil)
+	ctx := testContext(t)
+
+	// Somebody who speaks something else is turned away.
+	nc, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	_, _ = nc.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+	defer nc.Close()
+
+	// Several at a time, on one device.
+	const n = 5
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			c, err := sdrnet.Dial(ctx, l.Addr().String(), nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			if err := c.Send(ctx, []byte{byte(i)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	var conns []*sdrnet.Conn
+	var sum int
+	for range n {
+		c, err := l.Accept(ctx)
+		require.NoError(t, err)
+		m, err := c.Recv(ctx)
+		require.NoError(t, err)
+		sum += int(m.Bytes()[0])
+		m.Release()
+		conns = append(conns, c)
+	}
+	wg.Wait()
+	require.Equal(t, 0+1+2+3+4, sum)
+
+	waiting := make(chan error)
+	go func() { _, err := l.Accept(ctx); waiting <- err }()
+	require.NoError(t, l.Close())
+	require.ErrorIs(t, <-waiting, net.ErrClosed)
+	_, err = l.Accept(ctx)
+	require.ErrorIs(t, err, net.ErrClosed)
+	for _, c := range conns {
+		require.NoError(t, c.Close())
+	}
+	_, err = sdrnet.Dial(ctx, l.Addr().String(), nil)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct {
+		cfg  sdrnet.Config
+		says string
+	}{
+		{sdrnet.Config{Window: 1000}, "Config.Window is 1000: choose 1 to 256"},
+		{sdrnet.Config{BufferSize: 1}, "Config.BufferSize is 1 B: choose 4 KiB to 16 MiB"},
+		{sdrnet.Config{MaxMessage: 1}, "Config.MaxMessage is 1 B: choose at least BufferSize, 256 KiB"},
+		{sdrnet.Config{Silence: 1}, "choose at least 100 ms"},
+		{sdrnet.Config{Rate: -1}, "can't be negative"},
+		{sdrnet.Config{Device: "rxe0", UDPPort: 5000}, "uses port 4791 only"},
+	} {
+		_, err := sdrnet.Listen("127.0.0.1:0", &c.cfg)
+		require.ErrorContains(t, err, c.says)
+		_, err = sdrnet.Dial(context.Background(), "127.0.0.1:1", &c.cfg)
+		require.ErrorContains(t, err, c.says)
+	}
+	short, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := sdrnet.Dial(short, "127.0.0.1:1", nil)
+	require.True(t, errors.Is(err, context.Canceled), fmt.Sprint(err))
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// gatherAbove is how many transfers of a stream are under way before short writes are gathered
+	// into full buffers: below it, each write leaves at once.
+	gatherAbove = 8
+	// lingerStill is how long Close waits for a peer that takes nothing.
+	lingerStill = time.Second
+)
+
+// A Stream is a Conn's messages as a stream of bytes: a net.Conn, with CloseWrite as *net.TCPConn has.
+// Its methods may be called from any goroutine.
+type Stream struct {
+	c *Conn
+
+	reading  turn
+	rest     []byte   // of message, not read yet; held by reading
+	message  *Message // held by reading
+	ended    bool     // the peer's CloseWrite was read; held by reading
+	readBy   deadline
+	writing  turn // one Write at a time; to send, also mu is needed
+	writeBy  deadline
+	closeOne sync.Once
+	closeErr error
+	closed   chan struct{}
+
+	mu    sync.Mutex
+	cur   *buffer       // what is being filled; guarded by mu
+	fill  int           // bytes in cur; guarded by mu
+	under chan sending  // transfers under way, the oldest first
+	count int           // of them; guarded by mu
+	err   error         // why no more can be sent; guarded by mu
+	fin   bool          // CloseWrite was called; guarded by mu
+	moved chan struct{} // a transfer has ended; one token
+	idle  chan struct{} // closed when everything up to the end was sent, or can't be
+}
+
+// Stream returns the connection as a stream. Call it once, instead of Send and Recv. Closing the stream
+// closes the Conn.
+func (c *Conn) Stream() *Stream {
+	s := &Stream{
+		c: c, reading: make(turn, 1), writing: make(turn, 1),
+		closed: make(chan struct{}), under: make(chan sending, c.cfg.Window+1), moved: make(chan struct{}, 1),
+		idle: make(chan struct{}),
+	}
+	s.readBy.init()
+	s.writeBy.init()
+	go s.reap()
+	return s
+}
+
+// LocalAddr is Conn.LocalAddr.
+func (s *Stream) LocalAddr() net.Addr { return s.c.LocalAddr() }
+
+// RemoteAddr is Conn.RemoteAddr.
+func (s *Stream) RemoteAddr() net.Addr { return s.c.RemoteAddr() }
+
+// SetDeadline sets both deadlines. As with any net.Conn, the zero time means none, and a deadline ends
+// calls that have begun, too.
+func (s *Stream) SetDeadline(t time.Time) error {
+	s.readBy.set(t)
+	s.writeBy.set(t)
+	return nil
+}
+
+// SetReadDeadline sets the deadline of Read.
+func (s *Stream) SetReadDeadline(t time.Time) error { s.readBy.set(t); return nil }
+
+// SetWriteDeadline sets the deadline of Write, and of what Close waits.
+func (s *Stream) SetWriteDeadline(t time.Time) error { s.writeBy.set(t); return nil }
+
+// Read reads what the peer has written. io.EOF is the peer's CloseWrite or Close.
+func (s *Stream) Read(p []byte) (int, error) {
+	ctx := s.readBy.context()
+	if err := s.reading.take(ctx, s.closed); err != nil {
+		return 0, s.c.translate(err)
+	}
+	defer s.reading.give()
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for len(s.rest) == 0 {
+		if err := s.next(ctx); err != nil {
+			return 0, s.c.recvError(err)
+		}
+	}
+	n := copy(p, s.rest)
+	s.rest = s.rest[n:]
+	return n, nil
+}
+
+// next takes the next piece.
+func (s *Stream) next(ctx context.Context) error {
+	if s.ended {
+		return io.EOF
+	}
+	if s.message != nil {
+		s.message.Release()
+		s.message = nil
+	}
+	m, err := s.c.in.next(ctx, kindStream)
+	if err != nil {
+		return err
+	}
+	if m.kind == kindEnd {
+		m.Release()
+		s.ended = true
+		return io.EOF
+	}
+	s.message, s.rest = m, m.b
+	return nil
+}
+
+// Write writes p and returns when all of it is on its way: what the peer has not received when the
+// connection fails is lost, as with TCP. It waits while Config.Window buffers are under way.
+func (s *Stream) Write(p []byte) (n int, err error) {
+	ctx := s.writeBy.context()
+	if err := s.writing.take(ctx, s.closed); err != nil {
+		return 0, s.c.translate(err)
+	}
+	defer s.writing.give()
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	for len(p) > 0 && err == nil {
+		var k int
+		k, err = s.some(ctx, p)
+		n, p = n+k, p[k:]
+	}
+	return n, s.c.sendError(err)
+}
+
+// some takes bytes of p into the current buffer, which it starts when it is full or few are under way.
+func (s *Stream) some(ctx context.Context, p []byte) (int, error) {
+	s.mu.Lock()
+	for s.cur == nil && s.err == nil && !s.fin {
+		s.mu.Unlock()
+		b, err := s.buffer(ctx, s.closed)
+		if err != nil {
+			return 0, err
+		}
+		s.mu.Lock()
+		s.cur, s.fill = b, 0
+	}
+	defer s.mu.Unlock()
+	if s.err != nil || s.fin {
+		s.discard()
+		return 0, cmp.Or(s.err, error(syscall.EPIPE))
+	}
+	n := copy(s.cur.mem[s.fill:], p)
+	s.fill += n
+	if s.fill == len(s.cur.mem) || s.count < gatherAbove {
+		s.flush()
+	}
+	return n, s.err
+}
+
+// buffer waits for a buffer, until closed is.
+func (s *Stream) buffer(ctx context.Context, closed <-chan struct{}) (*buffer, error) {
+	o := &s.c.out
+	select {
+	case o.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-closed:
+		return nil, net.ErrClosed
+	case <-s.c.closing:
+		return nil, net.ErrClosed
+	}
+	b, err := o.pool.get()
+	if err != nil {
+		<-o.places
+	}
+	return b, err
+}
+
+// discard gives the current buffer back unsent, with mu held.
+func (s *Stream) discard() {
+	if s.cur != nil {
+		s.c.out.give(s.cur)
+		s.cur = nil
+	}
+}
+
+// flush starts the current buffer's transfer, with mu held.
+func (s *Stream) flush() {
+	b, n := s.cur, s.fill
+	s.cur = nil
+	s.start(b, n, kindStream)
+}
+
+// start starts a transfer, with mu held. A failure is that of the stream.
+func (s *Stream) start(b *buffer, n int, k kind) {
+	t, err := s.c.out.start(b, units.Bytes(n), piece{kind: k, first: true})
+	if err != nil {
+		s.c.out.give(b)
+		if s.err == nil {
+			s.err = err
+		}
+		return
+	}
+	s.count++
+	s.under <- sending{t, b} // has room: there are no more buffers than that
+}
+
+// reap gives back the buffers of transfers that have ended, and starts what was gathered meanwhile,
+// until the stream or the connection ends.
+func (s *Stream) reap() {
+	defer close(s.idle)
+	for {
+		select {
+		case u, ok := <-s.under:
+			if !ok {
+				return
+			}
+			s.sent(u)
+		case <-s.c.closing:
+			s.drain()
+			return
+		}
+	}
+}
+
+// sent takes a transfer that has ended, or waits for its end.
+func (s *Stream) sent(u sending) {
+	<-u.t.Done()
+	err := u.t.Err()
+	s.c.out.give(u.b)
+	s.mu.Lock()
+	s.count--
+	if err != nil && s.err == nil {
+		s.err = err
+	}
+	if s.cur != nil && s.fill > 0 && s.count < gatherAbove && s.err == nil && !s.fin {
+		s.flush()
+	}
+	s.mu.Unlock()
+	select {
+	case s.moved <- struct{}{}:
+	default:
+	}
+}
+
+// drain ends sending because the Conn was closed, and waits for the transfers under way.
+func (s *Stream) drain() {
+	s.mu.Lock()
+	if s.err == nil {
+		s.err = net.ErrClosed // from now on nothing is started
+	}
+	s.discard()
+	n := s.count
+	s.mu.Unlock()
+	for range n {
+		s.sent(<-s.under)
+	}
+}
+
+// CloseWrite ends this end's half of the stream: the peer reads io.EOF behind what was written. It
+// doesn't wait for that. Writing afterwards fails with EPIPE.
+func (s *Stream) CloseWrite() error {
+	// A Write that waits for a buffer ends first: CloseWrite is called by whoever has written.
+	if err := s.writing.take(s.writeBy.context(), s.closed); err != nil {
+		return s.c.translate(err)
+	}
+	defer s.writing.give()
+	return s.c.sendError(s.end(s.writeBy.context()))
+}
+
+// end sends what was gathered, and the end behind it.
+func (s *Stream) end(ctx context.Context) error {
+	s.mu.Lock()
+	done := s.fin
+	s.mu.Unlock()
+	if done {
+		return nil
+	}
+	last, err := s.buffer(ctx, nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cur != nil && s.fill > 0 && s.err == nil {
+		s.flush()
+	}
+	s.discard()
+	s.fin = true
+	if err == nil && s.err == nil {
+		s.start(last, 0, kindEnd)
+	} else if err == nil {
+		s.c.out.give(last)
+	}
+	close(s.under)
+	if err == nil {
+		err = s.err
+	}
+	return err
+}
+
+// Close ends the stream and the connection. It sends what was written, and waits while the peer takes
+// it, but no longer than the write deadline, and not for a peer that takes nothing for a second.
+func (s *Stream) Close() error {
+	s.closeOne.Do(func() {
+		close(s.closed) // calls under way end
+		s.writing <- struct{}{}
+		s.linger(s.writeBy.context())
+		s.closeErr = s.c.Close()
+		<-s.idle // the lane has closed: all transfers have ended
+		s.reading <- struct{}{}
+		if s.message != nil {
+			s.message.Release()
+		}
+	})
+	return s.closeErr
+}
+
+// linger sends the rest and waits for it.
+func (s *Stream) linger(ctx context.Context) {
+	still := time.NewTimer(lingerStill)
+	defer still.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.end(ctx)
+	}()
+	defer func() { cancel(); <-ended }()
+	for {
+		select {
+		case <-s.idle:
+			return
+		case <-s.moved:
+			still.Reset(lingerStill)
+		case <-still.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// A deadline is a context that ends at a time which can be changed.
+type deadline struct {
+	mu    sync.Mutex
+	ctx   context.Context
+	end   context.CancelCauseFunc
+	timer *time.Timer // nil: none is set
+	sets  int         // calls of set
+}
+
+func (d *deadline) init() {
+	d.ctx, d.end = context.WithCancelCause(context.Background())
+}
+
+// context is the context of a call that begins now.
+func (d *deadline) context() context.Context {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ctx
+}
+
+func (d *deadline) set(t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil {
+		d.timer.Stop()
+		d.timer = nil
+	}
+	if d.ctx.Err() != nil {
+		d.init()
+	}
+	d.sets++
+	wait := time.Until(t)
+	switch {
+	case t.IsZero():
+	case wait <= 0:
+		d.end(os.ErrDeadlineExceeded)
+	default:
+		this := d.sets
+		d.timer = time.AfterFunc(wait, func() {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if d.sets == this { // otherwise it comes too late, after another call of set
+				d.end(os.ErrDeadlineExceeded)
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet_test
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/net/nettest"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/sdrnet"
+)
+
+// TestStreamIsANetConn runs the suite of golang.org/x/net for implementations of net.Conn.
+func TestStreamIsANetConn(t *testing.T) {
+	nettest.TestConn(t, func() (net.Conn, net.Conn, func(), error) {
+		a, b := pair(t, &sdrnet.Config{Window: 8})
+		c1, c2 := a.Stream(), b.Stream()
+		return c1, c2, func() { c1.Close(); c2.Close() }, nil
+	})
+}
+
+func TestStream(t *testing.T) {
+	a, b := pair(t, &sdrnet.Config{Wrap: badLink(4)})
+	c, s := a.Stream(), b.Stream()
+	go func() { // an echo
+		_, _ = io.Copy(s, s)
+		_ = s.CloseWrite()
+	}()
+	const n = 5_000_001
+	want := make([]byte, n)
+	rng := rand.New(rand.NewPCG(5, 0))
+	for i := range want {
+		want[i] = byte(rng.Uint32())
+	}
+	go func() {
+		for rest := want; len(rest) > 0; {
+			k := min(len(rest), 1+rng.IntN(1<<(rng.IntN(18))))
+			if _, err := c.Write(rest[:k]); err != nil {
+				t.Error(err)
+				return
+			}
+			rest = rest[k:]
+		}
+		if err := c.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+	}()
+	got, err := io.ReadAll(c)
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got))
+	_, err = c.Write([]byte("more"))
+	require.ErrorIs(t, err, syscall.EPIPE)
+	require.NoError(t, c.Close())
+	require.NoError(t, s.Close())
+	_, err = c.Read(make([]byte, 1))
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+// TestStreamCloses: what was written before Close arrives; a peer that takes nothing doesn't hold it up.
+func TestStreamCloses(t *testing.T) {
+	a, b := pair(t, nil)
+	c, s := a.Stream(), b.Stream()
+	_, err := c.Write([]byte("good"))
+	require.NoError(t, err)
+	_, err = c.Write([]byte("bye"))
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	got, err := io.ReadAll(s)
+	require.NoError(t, err)
+	require.Equal(t, "goodbye", string(got))
+	require.NoError(t, s.Close())
+
+	a, b = pair(t, &sdrnet.Config{Window: 1})
+	c, s = a.Stream(), b.Stream()
+	require.NoError(t, c.SetWriteDeadline(time.Now().Add(200*time.Millisecond)))
+	for err = nil; err == nil; {
+		_, err = c.Write(make([]byte, 1<<20))
+	}
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, c.Close())
+	require.NoError(t, s.Close())
+}
+
+// TestMixed: one end writes a stream and the other wants messages.
+func TestMixed(t *testing.T) {
+	a, b := pair(t, nil)
+	_, err := a.Stream().Write([]byte("x"))
+	require.NoError(t, err)
+	_, err = b.Recv(testContext(t))
+	require.ErrorIs(t, err, sdr.ErrMismatch)
+	require.ErrorContains(t, err, "use Send and Recv, or Stream, at both ends")
+}
