@@ -41,3 +41,12 @@ func (q *QP) Hear(number uint32, frames []byte) {
 	b := wire.AppendHeader(nil, wire.Header{ConnID: q.id, Number: number})
 	q.ctx.onDatagram(q.ctx.Now(), append(b, frames...))
 }
+
+// PublishPackets does the first half of what a worker does with packets of a message: their chunks are
+// not counted yet.
+func (h RecvHandle) PublishPackets(word int, bits uint64) {
+	h.m.msg.Tracker.Packets().First.Publish(word, bits)
+}
+
+// Outcome is how the message was completed.
+func (h RecvHandle) Outcome() Outcome { return h.m.outcome }

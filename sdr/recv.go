@@ -295,7 +295,9 @@ func (m *recvMsg) complete() {
 	q := m.q
 	m.closing = true
 	m.outcome = Abandoned
-	if m.msg.Tracker.AllSet() {
+	// A worker publishes packets before it counts their chunks, so that the owner may have seen the
+	// last packet, and be right that the message is whole, when AllSet doesn't say so yet.
+	if t := &m.msg.Tracker; t.AllSet() || t.Packets().AllSet() {
 		m.outcome = Whole
 	}
 	m.msg.Close()
