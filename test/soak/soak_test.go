@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak holds a test that runs the whole stack over real sockets for a
-// while with every fault on: lost, late, doubled, damaged and cut packets,
-// transfers of all sizes both ways, given up at either end, connections closed in
-// the middle. Every byte is checked. go test runs it for two seconds; -soak sets
-// the time, and -seed repeats a run.
-package soak
+package main
 
 import (
 	"bytes"
@@ -44,6 +39,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errEnough = errors.New("the test gives up")
 
+// TestSoak runs sessions over a link with every fault.
 func TestSoak(t *testing.T) {
 	seed := *soakSeed
 	if seed == 0 {
@@ -82,14 +78,14 @@ func heapInUse() uint64 {
 // closes in the middle of things.
 func session(t *testing.T, seed uint64, count *tally) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	schemes := []func() (scheme.Scheme, error){
+	kinds := []func() (scheme.Scheme, error){
 		func() (scheme.Scheme, error) { return sr.New(sr.Config{}) },
 		func() (scheme.Scheme, error) { return sr.New(sr.Config{Mode: sr.NACK}) },
 		func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.MDS, K: 16, M: 4}) },
 		func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.XOR, K: 8, M: 2}) },
 		func() (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) },
 	}
-	e := open(t, rng, schemes[rng.IntN(len(schemes))])
+	e := open(t, rng, kinds[rng.IntN(len(kinds))])
 	defer e.close(t)
 	done := make(chan bool, 2)
 	stop := time.Now().Add(time.Duration(200+rng.IntN(400)) * time.Millisecond)
@@ -134,13 +130,21 @@ func open(t *testing.T, rng *rand.Rand, newScheme func() (scheme.Scheme, error))
 			reliability.Config{Scheme: s, Rate: 700 * units.Mbit, Window: 16, ParityPool: units.MiB})
 		require.NoError(t, err)
 	}
+	here := func(f func()) { f() }
+	e.connect(t, [2]host{here, here})
+	return e
+}
+
+func (e *ends) connect(t *testing.T, on [2]host) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- e.conn[1].Connect(ctx, e.conn[0].Info()) }()
-	require.NoError(t, e.conn[0].Connect(ctx, e.conn[1].Info()))
+	for i := range 2 {
+		go on[i](func() { done <- e.conn[i].Connect(ctx, e.conn[1-i].Info()) })
+	}
 	require.NoError(t, <-done)
-	return e
+	require.NoError(t, <-done)
 }
 
 func (e *ends) close(t *testing.T) {

@@ -70,6 +70,7 @@ var suite = []suiteEntry{
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
 	{pkg: "backend/uc", limitSeconds: 140},
 	{pkg: "backend/softroce", limitSeconds: 160},
+	{pkg: "test/soak", full: true, run: "TestMatrix", args: []string{"-networks=rxe", "-matrix=whole"}, limitSeconds: 120},
 	{pkg: "test/vm/perf", pair: true, programs: []string{"cmd/sdr-perf"}, packages: slices.Concat(rdmaCore, perftest), limitSeconds: 200},
 	{pkg: "test/vm/perf", full: true, run: "TestSideBySide", programs: []string{"cmd/sdr-perf"},
 		packages: slices.Concat(rdmaCore, perftest), limitSeconds: 120},
