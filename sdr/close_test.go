@@ -31,7 +31,10 @@ type stuckTable struct {
 
 func (d *stuckDevice) NewTable(c backend.TableConfig) (backend.Table, error) {
 	t, err := d.Device.NewTable(c)
-	return &stuckTable{t, d}, err
+	if err != nil {
+		return nil, err
+	}
+	return &stuckTable{t, d}, nil
 }
 
 func (d *stuckDevice) NewQP(c backend.QPConfig) (backend.QP, error) {
@@ -44,19 +47,19 @@ func (d *stuckDevice) NewQP(c backend.QPConfig) (backend.QP, error) {
 func (t *stuckTable) Revoked(n uint64) bool { return !t.dev.stuck.Load() && t.Table.Revoked(n) }
 
 // newStuck is newSockets, but that end 1 has a stuckDevice.
-func newStuck(t *testing.T) (*sockets, *stuckDevice) {
+func newStuck(t *testing.T, workers int) (*sockets, *stuckDevice) {
 	t.Helper()
 	s, d := &sockets{}, &stuckDevice{}
 	for i := range 2 {
 		var err error
-		s.dev[i], err = userroce.Open(userroce.Config{Addr: loopback(i), Port: userroce.AnyPort})
+		s.dev[i], err = userroce.Open(userroce.Config{Addr: loopback(i), Port: userroce.AnyPort, Workers: workers})
 		require.NoError(t, err)
 		var dev backend.Device = s.dev[i]
 		if i == 1 {
 			d.Device = dev
 			dev = d
 		}
-		s.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Workers: 1})
+		s.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Workers: workers})
 		require.NoError(t, err)
 	}
 	t.Cleanup(func() { s.close(t) })
@@ -70,35 +73,50 @@ func TestFenceAfterBusyClose(t *testing.T) {
 		"queue pair": func(_ *sockets, q *sdr.QP) error { return q.Close() },
 		"context":    func(s *sockets, _ *sdr.QP) error { return s.ctx[1].Close() },
 	} {
-		for look, by := range map[string]func(sdr.RecvHandle, *sdr.MR) bool{
-			"Wait": func(r sdr.RecvHandle, _ *sdr.MR) bool {
-				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-				defer cancel()
-				return r.Wait(ctx) == nil
-			},
-			"Done":     func(r sdr.RecvHandle, _ *sdr.MR) bool { return r.Done() },
-			"MR.Close": func(_ sdr.RecvHandle, m *sdr.MR) bool { return m.Close() == nil },
-		} {
-			t.Run(name+" "+look, func(t *testing.T) {
-				t.Parallel() // each waits for a second
-				s, dev := newStuck(t)
-				q := s.connect(t, sdr.QPConfig{})
-				dst := s.mr(t, 1, 4096)
-				r, err := q[1].PostRecv(dst, 0, 4096)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits for a second
+			s, dev := newStuck(t, 1)
+			q := s.connect(t, sdr.QPConfig{})
+			var r [3]sdr.RecvHandle
+			var dst [3]*sdr.MR
+			for i := range r {
+				var err error
+				dst[i] = s.mr(t, 1, 4096)
+				r[i], err = q[1].PostRecv(dst[i], 0, 4096)
 				require.NoError(t, err)
-				dev.stuck.Store(true)
-				require.ErrorIs(t, closeIt(s, q[1]), sdr.ErrBusy)
-				require.False(t, r.Done())
-				require.ErrorIs(t, dst.Close(), sdr.ErrBusy)
-				dev.stuck.Store(false)
-				eventually(t, "the fence is down", func() bool { return by(r, dst) })
-				require.True(t, r.Done())
-				require.NoError(t, dst.Close())
-				require.NoError(t, closeIt(s, q[1]), "closed again")
-				eventually(t, "the QP is gone", func() bool { return s.ctx[1].Stats().QPs == 0 })
-			})
-		}
+			}
+			dev.stuck.Store(true)
+			require.ErrorIs(t, closeIt(s, q[1]), sdr.ErrBusy)
+			require.False(t, r[0].Done())
+			require.ErrorIs(t, dst[0].Close(), sdr.ErrBusy)
+			waited := make(chan error)
+			go func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				defer cancel()
+				waited <- r[0].Wait(ctx)
+			}()
+			dev.stuck.Store(false)
+			require.NoError(t, <-waited)
+			eventually(t, "a fence is down", r[1].Done)
+			eventually(t, "memory is free", func() bool { return dst[2].Close() == nil })
+			require.NoError(t, dst[0].Close())
+			require.NoError(t, dst[1].Close())
+			require.NoError(t, closeIt(s, q[1]), "closed again")
+			eventually(t, "the QP is gone", func() bool { return s.ctx[1].Stats().QPs == 0 })
+		})
 	}
+	t.Run("context, memory first", func(t *testing.T) {
+		t.Parallel()
+		s, dev := newStuck(t, 1)
+		q := s.connect(t, sdr.QPConfig{})
+		dst := s.mr(t, 1, 4096)
+		_, err := q[1].PostRecv(dst, 0, 4096)
+		require.NoError(t, err)
+		dev.stuck.Store(true)
+		require.ErrorIs(t, s.ctx[1].Close(), sdr.ErrBusy)
+		dev.stuck.Store(false)
+		eventually(t, "memory is free", func() bool { return dst.Close() == nil })
+	})
 }
 
 // countRecords is a log handler that counts.

@@ -192,9 +192,10 @@ func (c *Context) Manual() bool { return c.manual }
 func (c *Context) Now() units.Instant { return c.dev.Now() }
 
 // Progress runs everything that is due at now and returns when to call it again
-// at the latest. Only with Manual workers. A closed Context has nothing to do.
+// at the latest. It is for Manual workers; a Context with workers of its own has
+// nothing to do here, nor has a closed one.
 func (c *Context) Progress(now units.Instant) units.Instant {
-	if c.stopped.Load() {
+	if !c.manual || c.stopped.Load() {
 		return units.Never
 	}
 	next, _ := c.workers[0].progress(now)

@@ -230,7 +230,7 @@ func (m *recvMsg) learnLength(n units.Bytes) {
 	if _, known := m.msg.Length(); known {
 		return
 	}
-	if n > m.length {
+	if n < 0 || n > m.length {
 		m.q.sess.Stats.Lies++
 		return
 	}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// objects is one of each kind of object at end 1, and what else a call may need.
+type objects struct {
+	s      *sockets
+	dev    *stuckDevice
+	qp     *sdr.QP
+	peer   sdr.Info
+	mr     *sdr.MR
+	recv   *sdr.RecvHandle
+	send   *sdr.SendHandle
+	stream *sdr.SendStream
+}
+
+// newObjects makes them, with a driver or without, up to a state of the queue pair.
+func newObjects(t *testing.T, driver sdr.Driver, connect bool) *objects {
+	s, dev := newStuck(t, 2)
+	o := &objects{s: s, dev: dev, mr: s.mr(t, 1, units.MiB)}
+	var q [2]*sdr.QP
+	for i, d := range []sdr.Driver{nil, driver} {
+		var err error
+		q[i], err = s.ctx[i].NewQP(sdr.QPConfig{MTU: 1024, Chunk: 1024, Silence: 20 * units.Second, Driver: d})
+		require.NoError(t, err)
+	}
+	o.qp, o.peer = q[1], q[0].Info()
+	if !connect {
+		return o
+	}
+	require.NoError(t, q[0].StartConnect(q[1].Info()))
+	require.NoError(t, q[1].StartConnect(q[0].Info()))
+	eventually(t, "connected", func() bool { ok, err := q[1].Connected(); require.NoError(t, err); return ok })
+	r, err := o.qp.PostRecvLabeled(o.mr, 0, 512*units.KiB, sdr.RecvOptions{}) // indices up to 3 are in range everywhere
+	require.NoError(t, err)
+	o.recv = &r
+	if driver == nil {
+		h, err := o.qp.PostSend(o.mr, 0, 4096, sdr.SendOptions{HasImm: true})
+		require.NoError(t, err)
+		st, err := o.qp.StartStream(o.mr, 0, 4096, sdr.SendOptions{})
+		require.NoError(t, err)
+		o.send, o.stream = &h, &st
+		peer := s.mr(t, 0, 4096)
+		_, err = q[0].PostRecv(peer, 0, 4096)
+		require.NoError(t, err)
+		_, err = q[0].PostSend(peer, 0, 4096, sdr.SendOptions{})
+		require.NoError(t, err)
+	}
+	return o
+}
+
+// stick keeps fences from coming down for the time that Close waits for them, and a little longer.
+func (o *objects) stick() {
+	o.dev.stuck.Store(true)
+	time.AfterFunc(1100*time.Millisecond, func() { o.dev.stuck.Store(false) })
+}
+
+// all are the objects whose methods are called.
+func (o *objects) all() []any {
+	all := []any{o.s.ctx[1], o.qp, o.mr}
+	if o.recv != nil {
+		all = append(all, *o.recv, o.recv.Bitmap())
+		if p, err := o.recv.Packets(); err == nil {
+			all = append(all, p)
+		}
+	}
+	if o.send != nil {
+		all = append(all, *o.send, *o.stream)
+	}
+	return all
+}
+
+// argument is a value of type t to call a method with.
+func (o *objects) argument(t *testing.T, rng *rand.Rand, typ reflect.Type) reflect.Value {
+	pick := func(v ...any) reflect.Value { return reflect.ValueOf(v[rng.IntN(len(v))]) }
+	switch typ {
+	case reflect.TypeFor[context.Context]():
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rng.IntN(3))*time.Millisecond)
+		t.Cleanup(cancel)
+		return reflect.ValueOf(ctx)
+	case reflect.TypeFor[sdr.Info]():
+		return pick(o.peer, sdr.Info(nil))
+	case reflect.TypeFor[*sdr.MR]():
+		return pick(o.mr, (*sdr.MR)(nil))
+	case reflect.TypeFor[error]():
+		return reflect.ValueOf(sdr.ErrPeerDead)
+	case reflect.TypeFor[units.Instant]():
+		return reflect.ValueOf(o.s.dev[1].Now())
+	case reflect.TypeFor[units.Bytes]():
+		return pick(units.Bytes(0), units.Bytes(1024), units.Bytes(4096), units.Bytes(-1), units.GiB)
+	case reflect.TypeFor[sdr.Access]():
+		return pick(sdr.Access(0), sdr.AccessRemoteWrite)
+	case reflect.TypeFor[[]byte]():
+		return pick([]byte(nil), make([]byte, 100))
+	case reflect.TypeFor[sdr.SendOptions]():
+		return pick(sdr.SendOptions{}, sdr.SendOptions{HasImm: true, Imm: 7})
+	case reflect.TypeFor[sdr.RecvOptions]():
+		return pick(sdr.RecvOptions{}, sdr.RecvOptions{Arrivals: dpa.NewArrivals(4)})
+	case reflect.TypeFor[sdr.QPConfig]():
+		return pick(sdr.QPConfig{}, sdr.QPConfig{MTU: 7})
+	}
+	switch typ.Kind() {
+	case reflect.Int, reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		return pick(0, 1, 3).Convert(typ)
+	case reflect.Bool:
+		return pick(true, false)
+	}
+	t.Fatalf("give a method with a parameter of type %v something to be called with", typ)
+	return reflect.Value{}
+}
+
+// ending are the methods that bring their object into another state; they are called last.
+var ending = []string{"*sdr.Context.Close", "*sdr.QP.Close", "*sdr.QP.Fail", "*sdr.MR.Close", "sdr.RecvHandle.Complete", "sdr.SendStream.End"}
+
+// forTests are methods of export_test.go.
+var forTests = []string{"*sdr.QP.Held", "*sdr.QP.Frontier", "*sdr.QP.Hear"}
+
+// callAll calls every exported method of every object a few times, the ending ones at last.
+func (o *objects) callAll(t *testing.T, rng *rand.Rand) (called int) {
+	type call struct {
+		name string
+		f    reflect.Value
+	}
+	var calls, ends []call
+	for _, x := range o.all() {
+		v := reflect.ValueOf(x)
+		for i := range v.NumMethod() {
+			c := call{v.Type().String() + "." + v.Type().Method(i).Name, v.Method(i)}
+			if slices.Contains(forTests, c.name) {
+				continue
+			}
+			if slices.Contains(ending, c.name) {
+				ends = append(ends, c)
+				continue
+			}
+			for range 3 {
+				calls = append(calls, c)
+			}
+		}
+	}
+	rng.Shuffle(len(calls), func(i, j int) { calls[i], calls[j] = calls[j], calls[i] })
+	rng.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
+	for _, c := range append(append(calls, ends...), calls...) {
+		var args []reflect.Value
+		for i := range c.f.Type().NumIn() {
+			args = append(args, o.argument(t, rng, c.f.Type().In(i)))
+		}
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("%s(%v) panics: %v", c.name, args, p)
+				}
+			}()
+			c.f.Call(args)
+		}()
+		called++
+	}
+	return called
+}
+
+type idleDriver struct{}
+
+func (idleDriver) Progress(units.Instant, []sdr.Event, []sdr.SentTag) units.Instant {
+	return units.Never
+}
+func (idleDriver) Failed(error) {}
+
+// TestEveryCallInEveryState calls every exported method of every object in every state of its life, from
+// two goroutines: none panics, none hangs, and the race detector is content.
+func TestEveryCallInEveryState(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	states := []struct {
+		name    string
+		connect bool
+		enter   func(o *objects) error
+	}{
+		{"unconnected", false, nil},
+		{"connecting", false, func(o *objects) error { return o.qp.StartConnect(o.peer) }},
+		{"ready", true, nil},
+		{"completed", true, func(o *objects) error { return o.recv.Complete() }},
+		{"failed", true, func(o *objects) error { o.qp.Fail(sdr.ErrPeerDead); return nil }},
+		{"closed", true, func(o *objects) error { return o.qp.Close() }},
+		{"closed unconnected", false, func(o *objects) error { return o.qp.Close() }},
+		{"context closed", true, func(o *objects) error { return o.s.ctx[1].Close() }},
+		{"context closed unconnected", false, func(o *objects) error { return o.s.ctx[1].Close() }},
+		{"failed, fence not down", true, func(o *objects) error { o.stick(); o.qp.Fail(sdr.ErrPeerDead); return nil }},
+		{"closed, fence not down", true, func(o *objects) error { o.stick(); _ = o.qp.Close(); return nil }},
+		{"device closed", true, func(o *objects) error { return o.s.dev[1].Close() }},
+		{"all closed", true, func(o *objects) error { return errors.Join(o.s.ctx[1].Close(), o.s.dev[1].Close()) }},
+	}
+	for _, driver := range []sdr.Driver{nil, idleDriver{}} {
+		for k, st := range states {
+			if driver != nil && strings.Contains(st.name, "fence") {
+				continue // takes a second
+			}
+			t.Run(fmt.Sprintf("%s, driver %t", st.name, driver != nil), func(t *testing.T) {
+				o := newObjects(t, driver, st.connect)
+				if st.enter != nil {
+					require.NoError(t, st.enter(o))
+				}
+				var wg sync.WaitGroup
+				for g := range 2 {
+					wg.Go(func() {
+						n := o.callAll(t, rand.New(rand.NewPCG(seed, uint64(2*k+g))))
+						if n < 100 {
+							t.Errorf("%d calls only", n)
+						}
+					})
+				}
+				done := make(chan struct{})
+				go func() { wg.Wait(); close(done) }()
+				select {
+				case <-done:
+				case <-time.After(30 * time.Second):
+					t.Fatalf("hangs, with seed %d", seed)
+				}
+				o.s.close(t)
+				require.NoError(t, o.mr.Close(), "references are left")
+			})
+		}
+	}
+}
