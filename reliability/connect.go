@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -49,7 +50,7 @@ func (c *Conn) parse(b []byte) (sdr.Info, error) {
 		what       string
 		ours, peer any
 	}{
-		{"reliability scheme", c.cfg.Scheme.Name(), name},
+		{"reliability scheme", schemeName(c.cfg.Scheme.Name()), schemeName(name)},
 		{"repair unit", c.cfg.Unit, unit},
 		{"message size", c.cfg.MessageSize, size},
 	} {
@@ -59,6 +60,11 @@ func (c *Conn) parse(b []byte) (sdr.Info, error) {
 	}
 	return sdr.Info(rest[16:]), nil
 }
+
+// A schemeName may come from the network, and goes to a terminal.
+type schemeName string
+
+func (n schemeName) String() string { return strconv.Quote(string(n)) }
 
 // Connect connects to the peer that info came from, and returns when full-size
 // packets have passed in both directions. Both ends must call it.

@@ -127,7 +127,7 @@ func (c *client) connect(ctx context.Context, pt *point, last bool) error {
 	if err != nil {
 		return err
 	}
-	return pt.connect(ctx, pt.open(c.mtu(ours.PathMTU, theirs.PathMTU)))
+	return pt.connect(ctx, c.Timeout, pt.open(c.mtu(ours.PathMTU, theirs.PathMTU)))
 }
 
 // mtu is what was asked for, or what both ends can.

@@ -5,10 +5,17 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
 	"github.com/sdr-rdma/go-sdr/oob"
 )
+
+// maxVisitors is how many may be saying hello at a time. Further ones make the oldest leave, so that silent
+// ones keep nobody out.
+const maxVisitors = 64
 
 // A visitor is a connection whose client has said what it wants, for one point.
 type visitor struct {
@@ -17,30 +24,46 @@ type visitor struct {
 	err   error // it can't be served, nor any other
 }
 
-// A door lets in the connections of one client, and tells others at once that the server is busy.
+// A door lets in the connections of one client, tells others at once that the server is busy, and
+// turns away who is no client.
 type door struct {
 	server   *server
 	listener *oob.Listener
 	visitors chan visitor
-	run      uint64 // the client's, 0 before the first hello
+	wg       sync.WaitGroup
+
+	mu    sync.Mutex
+	run   uint64      // the client's, 0 before the first hello
+	hall  []*oob.Conn // those who are saying hello, oldest first
+	turns turnLog
 }
 
-var errBusy = errors.New("this server is busy with another client: wait, or start a server on another port")
+var (
+	errBusy    = errors.New("this server is busy with another client: wait, or start a server on another port")
+	errCrowded = errors.New("too many connections don't say what they want")
+)
 
 // keep receives visitors until ctx ends.
 func (d *door) keep(ctx context.Context) {
+	defer d.wg.Wait()
 	for {
-		v := d.receive(ctx)
-		if v.conn == nil && v.err == nil {
-			continue
-		}
-		select {
-		case d.visitors <- v:
-		case <-ctx.Done():
-			if v.conn != nil {
-				_ = v.conn.Close()
-			}
+		c, err := d.listener.Accept(ctx)
+		if err != nil {
+			d.deliver(ctx, visitor{err: err})
 			return
+		}
+		d.enter(c)
+		d.wg.Go(func() { d.receive(ctx, c) })
+	}
+}
+
+// deliver hands a visitor to next.
+func (d *door) deliver(ctx context.Context, v visitor) {
+	select {
+	case d.visitors <- v:
+	case <-ctx.Done():
+		if v.conn != nil {
+			_ = v.conn.Close()
 		}
 	}
 }
@@ -61,36 +84,112 @@ func (d *door) next(ctx context.Context, first bool) (visitor, error) {
 	}
 }
 
-// receive meets the next connection. It returns no visitor when that was turned away.
-func (d *door) receive(ctx context.Context) visitor {
-	c, err := d.listener.Accept(ctx)
-	if err != nil {
-		return visitor{err: err}
+// enter notes that c is going to say hello.
+func (d *door) enter(c *oob.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.hall) == maxVisitors {
+		oldest := d.hall[0]
+		d.hall = slices.Delete(d.hall, 0, 1)
+		d.wg.Go(func() { _ = oldest.CloseWithReason(errCrowded.Error()) })
 	}
+	d.hall = append(d.hall, c)
+}
+
+// receive meets a connection, and lets it in, or turns it away.
+func (d *door) receive(ctx context.Context, c *oob.Conn) {
 	theirs, err := d.greet(ctx, c)
+	busy, err := d.admit(c, &theirs, err)
+	switch {
+	case ctx.Err() != nil:
+		_ = c.Close()
+	case busy:
+		_ = c.CloseWithReason(errBusy.Error())
+	case err == nil:
+		d.deliver(ctx, visitor{conn: c, hello: theirs})
+	case !d.server.patient || errors.As(err, new(deviceError)):
+		_ = c.Close()
+		d.deliver(ctx, visitor{err: err})
+	default:
+		_ = c.CloseWithReason(err.Error())
+		d.turnAway(c, err)
+	}
+}
+
+// admit makes c the client, if all is well and there is no other.
+func (d *door) admit(c *oob.Conn, theirs *hello, err error) (busy bool, _ error) {
+	if err == nil && d.server.patient {
+		// Who asks for the impossible hears of it here, and the door stays open for others.
+		if err = d.server.refuses(theirs); err != nil {
+			_, _ = exchange(context.Background(), c, refusalTime, verdict{Err: err.Error()})
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hall = slices.DeleteFunc(d.hall, func(x *oob.Conn) bool { return x == c })
 	switch {
 	case d.run != 0 && (err != nil || theirs.Run != d.run):
-		_ = c.CloseWithReason(errBusy.Error())
-		return visitor{}
-	case err != nil:
-		_ = c.Close()
-		return visitor{err: err}
+		return true, err
+	case err == nil && d.run == 0:
+		err = d.server.open(c, false)
 	}
-	d.run = theirs.Run
-	return visitor{conn: c, hello: theirs}
+	if err == nil {
+		d.run = theirs.Run
+	}
+	return false, err
 }
+
+// leave takes back that the client of c was let in.
+func (d *door) leave(c *oob.Conn, err error) {
+	d.mu.Lock()
+	d.run = 0
+	d.server.close() // the next may come to another address, or want another emulated link
+	d.mu.Unlock()
+	d.turnAway(c, err)
+}
+
+func (d *door) turnAway(c *oob.Conn, err error) {
+	if d.turns.mayLog(time.Now()) {
+		d.server.local.log.Warn("turned a visitor away, waiting for the next", "peer", c.RemoteAddr(), "err", err)
+	}
+}
+
+// A deviceError is one of the device that no other visitor would not meet.
+type deviceError struct{ error }
+
+func (e deviceError) Unwrap() error { return e.error }
 
 // greet exchanges hellos. The device is opened for the first client.
 func (d *door) greet(ctx context.Context, c *oob.Conn) (hello, error) {
 	ours := hello{Version: protocolVersion}
-	err := d.server.open(c)
+	d.mu.Lock()
+	err := d.server.open(c, d.run != 0)
 	if err == nil {
 		ours.PathMTU = d.server.end.own.Caps().PathMTU
+	} else if l := d.server.local; l.addr.IsValid() || devices.Kernels(l.device) {
+		err = deviceError{err}
 	}
+	d.mu.Unlock()
 	ours.Err = text(err)
 	theirs, herr := exchange(ctx, c, handshakeTime, ours)
 	if err = errors.Join(err, herr); err != nil {
 		return theirs, err
 	}
 	return theirs, checkHello(&theirs, "client")
+}
+
+// A turnLog bounds what visitors can make the server log: one line a second.
+type turnLog struct {
+	mu   sync.Mutex
+	last time.Time
+}
+
+func (l *turnLog) mayLog(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Sub(l.last) < time.Second {
+		return false
+	}
+	l.last = now
+	return true
 }

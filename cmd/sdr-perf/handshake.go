@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -68,7 +70,25 @@ type peerError struct {
 	wrong     bool // the content
 }
 
-func (e *peerError) Error() string { return "the " + e.who + ": " + e.text }
+func (e *peerError) Error() string { return "the " + e.who + ": " + printable(e.text) }
+
+// maxPeerText is the most of a peer's text that is shown.
+const maxPeerText = 1000
+
+// printable makes text from the network fit for a terminal: one line of letters, and no more of them than
+// somebody reads.
+func printable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	if len(text) > maxPeerText {
+		text = strings.ToValidUTF8(text[:maxPeerText], "") + "…"
+	}
+	return text
+}
 
 // exchange sends ours and returns the peer's message of the same type.
 func exchange[T any](ctx context.Context, s *oob.Conn, limit units.Duration, ours T) (T, error) {
@@ -83,7 +103,7 @@ func exchange[T any](ctx context.Context, s *oob.Conn, limit units.Duration, our
 		return theirs, err
 	}
 	if err := json.Unmarshal(b, &theirs); err != nil {
-		return theirs, fmt.Errorf("the peer speaks something else than sdr-perf: %w", err)
+		return theirs, fmt.Errorf("the peer speaks something else than sdr-perf: %s", printable(err.Error()))
 	}
 	return theirs, nil
 }

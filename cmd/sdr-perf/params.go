@@ -155,7 +155,7 @@ func (p *params) differences(set *pflag.FlagSet, theirs *params) error {
 	set.Visit(func(f *pflag.Flag) {
 		w := want.Lookup(f.Name)
 		if w != nil && w.Value.String() != f.Value.String() && err == nil {
-			err = fmt.Errorf("--%s is %v at the server and %v at the client: give it at the client only, or both the same", f.Name, f.Value, w.Value)
+			err = fmt.Errorf("--%s is %v at the server and %v at the client: give it at the client only, or both the same", f.Name, f.Value, printable(w.Value.String()))
 		}
 	})
 	return err

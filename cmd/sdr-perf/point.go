@@ -72,8 +72,8 @@ func userRate(wire units.Rate, mtu, header units.Bytes) units.Rate {
 
 // connect tells the peer how open went and connects. The session belongs to the connection then;
 // exchanges, which it doesn't use itself any more, are still ours.
-func (pt *point) connect(ctx context.Context, opened error) error {
-	theirs, err := exchange(ctx, pt.oob, pt.Timeout, verdict{Err: text(opened)})
+func (pt *point) connect(ctx context.Context, limit units.Duration, opened error) error {
+	theirs, err := exchange(ctx, pt.oob, limit, verdict{Err: text(opened)})
 	switch {
 	case opened != nil:
 		return opened

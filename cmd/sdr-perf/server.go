@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -21,14 +22,31 @@ import (
 // point of a run.
 const handshakeTime = 10 * units.Second
 
+const (
+	// connectTime bounds the server's wait for the client's verdict, whatever its --timeout …
+	connectTime = 30 * units.Second
+	// … and refusalTime that for one that is refused to hear it.
+	refusalTime = units.Second
+)
+
 // A server serves one run.
 type server struct {
 	own     *params        // its own options …
 	set     *pflag.FlagSet // … of which these were given
 	local   *local
-	end     *endpoint // opened by the door for the first client
 	capture *capture
+	// patient: it waits for the next client when one turns out to be none before it is connected.
+	patient bool
+	// end is opened by the door, at the address that a client came to, or before. The door's mutex guards
+	// it until a client is let in.
+	end *endpoint
+	at  place
 }
+
+// A turnedAway is why a client isn't served.
+type turnedAway struct{ error }
+
+func (e turnedAway) Unwrap() error { return e.error }
 
 func (l *local) runServer(ctx context.Context, p *params, set *pflag.FlagSet, capture *capture) error {
 	if err := l.tryDevice(p); err != nil {
@@ -44,7 +62,7 @@ func (l *local) runServer(ctx context.Context, p *params, set *pflag.FlagSet, ca
 	}
 	defer listener.Close()
 	fmt.Fprintf(os.Stderr, "waiting for a client on %v\n", listener.Addr())
-	return (&server{own: p, set: set, local: l, capture: capture}).serve(ctx, listener)
+	return (&server{own: p, set: set, local: l, capture: capture, patient: true}).serve(ctx, listener)
 }
 
 // tryDevice shows mistakes about a kernel's device before a client comes. Others can be opened only
@@ -73,14 +91,25 @@ func (s *server) serve(ctx context.Context, l *oob.Listener) error {
 		s.close()
 	}()
 	for first := true; ; first = false {
-		v, err := d.next(ctx, first)
-		if err != nil {
-			return err
-		}
-		last, err := s.point(ctx, v)
+		last, err := s.next(ctx, d, first)
 		if err != nil || last {
 			return err
 		}
+	}
+}
+
+// next serves the next point. Who can't be served at all is turned away, and the next may come.
+func (s *server) next(ctx context.Context, d *door, first bool) (last bool, err error) {
+	for {
+		v, err := d.next(ctx, first)
+		if err != nil {
+			return true, err
+		}
+		last, err := s.point(ctx, v)
+		if !first || !s.patient || !errors.As(err, new(turnedAway)) || ctx.Err() != nil {
+			return last, err
+		}
+		d.leave(v.conn, err)
 	}
 }
 
@@ -96,19 +125,16 @@ func (s *server) point(ctx context.Context, v visitor) (last bool, err error) {
 	pt := &point{oob: v.conn, end: s.end, params: v.hello.Plan, scheme: v.hello.Scheme, size: v.hello.Size}
 	defer pt.close()
 	if err := s.connect(ctx, pt, &v.hello); err != nil {
-		return true, err
+		return true, turnedAway{err}
 	}
 	return v.hello.Last, pt.receive(ctx)
 }
 
 // connect checks what the client wants and connects.
 func (s *server) connect(ctx context.Context, pt *point, theirs *hello) error {
-	err := checkPlan(theirs)
+	err := s.refuses(theirs)
 	if theirs.Plan == nil {
 		pt.params = s.own
-	}
-	if err == nil {
-		err = s.own.differences(s.set, theirs.Plan)
 	}
 	if err == nil {
 		err = s.end.start(pt.params)
@@ -116,18 +142,39 @@ func (s *server) connect(ctx context.Context, pt *point, theirs *hello) error {
 	if err == nil {
 		err = pt.open(pt.mtu(s.end.dev.Caps().PathMTU, theirs.PathMTU))
 	}
-	return pt.connect(ctx, err)
+	limit := min(max(pt.Timeout, minTimeout), connectTime)
+	if err != nil {
+		limit = refusalTime
+	}
+	return pt.connect(ctx, limit, err)
 }
 
-// open opens the device for the first point.
-func (s *server) open(c *oob.Conn) error {
-	if s.end != nil {
+// refuses says what is wrong with what a client wants, as far as that is known without a device.
+func (s *server) refuses(h *hello) error {
+	if err := checkPlan(h); err != nil {
+		return err
+	}
+	if err := s.own.differences(s.set, h.Plan); err != nil {
+		return err
+	}
+	return fitsMemory(h.Size)
+}
+
+// open opens the device where c came to. While nobody is served another visitor may have come to another
+// address.
+func (s *server) open(c *oob.Conn, serving bool) error {
+	if s.end != nil && (serving || !s.patient) {
 		return nil
 	}
 	at, err := s.local.place(c, receiving)
 	if err != nil {
 		return err
 	}
+	if s.end != nil && s.at == at {
+		return nil
+	}
+	s.close()
+	s.at = at
 	s.end, err = s.local.openEndpoint(receiving, at, s.capture)
 	return err
 }

@@ -4,8 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -74,16 +72,6 @@ func TestSizes(t *testing.T) {
 	require.Error(t, s.Set(""))
 	require.Error(t, s.Set("1,,2"))
 	require.Len(t, s, 4, "a mistake changes nothing")
-}
-
-func TestAvailableMemory(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "meminfo")
-	require.NoError(t, os.WriteFile(path, []byte("MemTotal:  10 kB\nMemAvailable:    7 kB\n"), 0o600))
-	n, ok := availableMemory(path)
-	require.True(t, ok)
-	require.Equal(t, 7*units.KiB, n)
-	_, ok = availableMemory(path + ".none")
-	require.False(t, ok)
 }
 
 // flags parses args as a server's options would be.
