@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Arrivals says how messages arrive at hosts: at each independently, to another that is drawn among
+// all.
+type Arrivals struct {
+	Sizes *CDF
+	// Load is the share of each host's link that payload fills on average, above 0; 1 is all of it.
+	Load     float64
+	Rate     units.Rate     // of each host's link
+	Duration units.Duration // in which messages arrive
+	// Sigma makes the gaps lognormal with this standard deviation of their logarithm, as bursts are;
+	// 0 leaves them exponential, which is a Poisson process.
+	Sigma float64
+}
+
+// Flows returns the messages in the order of their start.
+func (a Arrivals) Flows(hosts []int, seed uint64) ([]Flow, error) {
+	switch {
+	case len(hosts) < 2:
+		return nil, fmt.Errorf("arrivals at %d hosts: at least two are needed", len(hosts))
+	case !(a.Load > 0 && a.Load <= 10):
+		return nil, fmt.Errorf("a load of %g: must be above 0, as a share of the link, and at most 10", a.Load)
+	case a.Rate <= 0 || a.Duration <= 0 || a.Duration > units.Duration(maxStart):
+		return nil, fmt.Errorf("arrivals for %v at %v: both must be above 0, and the time at most a minute", a.Duration, a.Rate)
+	case !(a.Sigma >= 0 && a.Sigma <= 5):
+		return nil, fmt.Errorf("gaps with a sigma of %g: must be within 0 and 5", a.Sigma)
+	}
+	gap := a.Sizes.Mean() * 8e9 / (a.Load * float64(a.Rate)) // ns
+	if float64(a.Duration)/gap*float64(len(hosts)) > MaxFlows/2 {
+		return nil, fmt.Errorf("this makes more than %d flows: choose less load, time or hosts", MaxFlows/2)
+	}
+	var flows []Flow
+	for i, h := range hosts {
+		draw := newSource(seed, forArrivals, i)
+		at := 0.0
+		for {
+			if a.Sigma == 0 {
+				at += draw.exponential(gap)
+			} else {
+				at += draw.lognormal(gap, a.Sigma)
+			}
+			if at >= float64(a.Duration) {
+				break
+			}
+			to := draw.IntN(len(hosts) - 1)
+			if to >= i {
+				to++
+			}
+			flows = append(flows, Flow{Src: h, Dst: hosts[to], Size: a.Sizes.Size(draw.Float64()), Start: units.Instant(at)})
+		}
+	}
+	if len(flows) == 0 {
+		return nil, fmt.Errorf("no message arrives within %v: choose more load or time", a.Duration)
+	}
+	slices.SortStableFunc(flows, func(x, y Flow) int { return int(x.Start - y.Start) })
+	return flows, nil
+}
