@@ -40,7 +40,10 @@ func (c *Conn) pollSender(now units.Instant, t *sendTransfer, outstanding int) u
 		c.startJobs(t, nil, t.out.Jobs)
 		c.sendFrame(t.id, false, 0, t.out.Frame)
 		full := !c.sendUnits(now, t, t.out.Sends)
+		parity, markers := count(t.out.Sends)
 		c.pace.spend(now, sends)
+		c.pace.untold(markers)
+		t.parSent += parity
 		budget -= sends
 		if full || budget <= 0 || sends == 0 && len(t.out.Frame) == 0 && len(t.out.Jobs) == 0 {
 			break
@@ -53,6 +56,19 @@ func (c *Conn) pollSender(now units.Instant, t *sendTransfer, outstanding int) u
 		next = min(next, c.pace.next(now))
 	}
 	return next
+}
+
+// count is how many of the sends are of parity, and how many of markers.
+func count(sends []scheme.Send) (parity, markers int) {
+	for i := range sends {
+		switch u := sends[i].Unit; {
+		case u.IsParity():
+			parity++
+		case u.IsMarker():
+			markers++
+		}
+	}
+	return parity, markers
 }
 
 // report gives the core its transmissions.

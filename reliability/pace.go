@@ -169,6 +169,9 @@ func (p *pacer) next(now units.Instant) units.Instant {
 // delivered books n bytes that the receiver reported in place.
 func (p *pacer) delivered(n units.Bytes) { p.search.delivered(n) }
 
+// untold books n units, of those sent last, of which nothing will be heard.
+func (p *pacer) untold(n int) { p.search.untold(units.Bytes(n) * p.unit) }
+
 // window is how many units may be sent and not yet reported received or lost.
 // Paced, it covers the round trip, the timeout of three more that detects a
 // loss, and reporting; at a rate that is still searched for, two round trips of it,

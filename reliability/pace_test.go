@@ -104,3 +104,58 @@ func TestConfiguredRateTooHigh(t *testing.T) {
 	t.Logf("goodput %v of a bottleneck of 900 Mbit/s", goodput)
 	require.Greater(t, goodput, 900*units.Mbit*999/1000*95/100)
 }
+
+// TestRateIsFoundWithParity: what arrives of parity has been delivered, so that a code's share
+// of what is sent isn't taken for loss.
+func TestRateIsFoundWithParity(t *testing.T) {
+	for _, name := range []string{"ec-xor", "ec-mds", "adaptive"} {
+		for _, drop := range []float64{0, 1e-3} {
+			p := newPair(t, setup{
+				net: sim.Config{Rate: 10 * units.Gbit, Seed: 3, Link: sim.Link{
+					Rate: units.Gbit, Queue: 3 * units.MiB, Delay: 12500 * units.Microsecond, Loss: sim.Loss{Drop: drop},
+				}},
+				qp: sdr.QPConfig{MTU: 4096}, scheme: allSchemes(t)[name],
+			})
+			for _, n := range []units.Bytes{16 * units.MiB, 64 * units.MiB} {
+				// At best a fifth of the rate is for the code's parity.
+				ideal := units.Gbit.Time(n)*5/4 + 25*ms
+				cold, warm := p.timed(n), units.Duration(0)
+				for range 4 {
+					warm = p.timed(n)
+				}
+				s := p.conn[0].Stats()
+				t.Logf("%s, %v, drop %g per packet: cold %.2f of the ideal, warm %.3f, paced at %v", name, n, drop,
+					float64(cold)/float64(ideal), float64(warm)/float64(ideal), s.Rate)
+				require.Less(t, float64(cold), 4*float64(ideal))
+				require.Less(t, float64(warm), 1.4*float64(ideal))
+			}
+		}
+	}
+}
+
+// TestIdleGapsDontLowerTheRate: a link that was idle is no slower for it.
+func TestIdleGapsDontLowerTheRate(t *testing.T) {
+	for _, name := range []string{"sr-nack", "ec-mds", "adaptive"} {
+		for _, n := range []units.Bytes{64 * units.KiB, 256 * units.KiB, units.MiB} {
+			p := newPair(t, setup{
+				net: sim.Config{Rate: 10 * units.Gbit, Seed: 3, Link: sim.Link{
+					Rate: 100 * units.Mbit, Queue: 3 * units.MiB, Delay: 12500 * units.Microsecond,
+				}},
+				qp: sdr.QPConfig{MTU: 4096}, scheme: allSchemes(t)[name],
+			})
+			for range 2 {
+				p.timed(16 * units.MiB)
+			}
+			found := p.conn[0].Stats().Rate
+			for i := range 200 { // timed waits for two round trips each time
+				p.timed(n)
+				p.run(units.Duration(i%13) * 4 * ms)
+			}
+			kept := p.conn[0].Stats().Rate
+			t.Logf("%s, %v: paced at %v, after 200 short transfers at %v", name, n, found, kept)
+			require.Greater(t, float64(found), 0.8*100e6)
+			require.Greater(t, float64(kept), 0.8*float64(found))
+			require.Less(t, float64(kept), 3*float64(found), "nor faster")
+		}
+	}
+}

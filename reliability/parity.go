@@ -159,6 +159,8 @@ func (c *Conn) maxParityMessages(n int) int {
 // freeParity completes the parity messages that lie wholly below unit n.
 func (c *Conn) freeParity(t *recvTransfer, n int) {
 	for t.parBase < len(t.par) && (t.parBase+1)*c.parity.unitsPerSlot <= n {
+		got, _ := t.par[t.parBase].packets.Count()
+		t.parArrived += got / t.view.packets()
 		c.complete(t.par[t.parBase])
 		t.parBase++
 	}

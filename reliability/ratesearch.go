@@ -15,7 +15,7 @@ type rateSearch struct {
 	started bool
 	startup bool
 	behind  int // quarters in a row of startup that delivered less than was asked
-	phase   int // of gains
+	phase   int // of gains, or draining
 	grown   int // rounds that delivered more than ever, since a probe that didn't
 
 	begun   units.Instant
@@ -39,6 +39,12 @@ const (
 	perRound   = 4
 	// startupGain is the fourth root of 2, in thousandths.
 	startupGain = 1189
+	// mostAhead is how many thousandths of what was delivered the rate may become by
+	// startup. The round trip that it is ahead takes some 2200; transfers shorter than that
+	// bring no answer while they are sent, and each would raise it again.
+	mostAhead = 2500
+	// draining is the phase that follows startup.
+	draining = -1
 	// enoughBehind is how many quarters must deliver too little to end startup.
 	enoughBehind = perRound
 	// bestRounds is how many rounds the best delivery rate is remembered.
@@ -73,13 +79,19 @@ func (s *rateSearch) step(now units.Instant, rtt, minRTT units.Duration, unit un
 		// There was nothing to do for so long; what was asked before has been answered.
 		clear(s.past[:])
 		s.now, s.begun, s.behind, s.quarter = quarter{}, now, 0, 0
+		s.drained()
 	case took >= max(rtt, minRTT)/perRound:
-		// Nobody looked for some quarters, as there was little to do.
+		// If nobody looked for some quarters, as there was little to do, what was sent
+		// went in the first of them, and what arrived did so now.
 		n := max(1, int(took*perRound/max(rtt, minRTT)))
-		q := quarter{took: took / units.Duration(n), sent: s.now.sent / units.Bytes(n), got: s.now.got / units.Bytes(n)}
-		q.busy = q.sent*10 >= s.rate.Bytes(q.took)*9
+		sent, got := s.now.sent, s.now.got
 		s.now, s.begun = quarter{}, now
-		for range n {
+		for i := range n {
+			q := quarter{took: took / units.Duration(n), sent: sent}
+			q.busy = q.sent*10 >= s.rate.Bytes(q.took)*9
+			if sent = 0; i == n-1 {
+				q.got = got
+			}
 			s.endQuarter(q)
 		}
 	}
@@ -124,8 +136,12 @@ func (s *rateSearch) rates(n int) (got, asked units.Rate) {
 // grow is a quarter of startup.
 func (s *rateSearch) grow() {
 	got, asked := s.rates(perRound / 2)
-	if got > s.best() {
-		s.note(got)
+	proved := got
+	if !s.past[perRound].busy || !s.past[perRound+1].busy {
+		proved, _ = s.rates(perRound) // a short transfer, whose answer came at once
+	}
+	if proved > s.best() {
+		s.note(proved)
 	}
 	switch {
 	case s.past[0].got == 0: // the end of a transfer, or a stall: this tells nothing
@@ -136,16 +152,24 @@ func (s *rateSearch) grow() {
 	}
 	switch {
 	case s.behind >= enoughBehind && s.best() > 0:
-		s.startup, s.phase, s.quarter = false, 0, 0
+		s.startup, s.phase, s.quarter = false, draining, 0
 		s.set(s.best() / 2) // drain what startup queued
 	case s.behind == 0 && s.past[0].busy:
-		s.set(s.rate / 1000 * startupGain)
+		r := s.rate / 1000 * startupGain
+		if best := s.best(); best > 0 {
+			r = min(r, max(s.rate, best/1000*mostAhead))
+		}
+		s.set(r)
 	}
 }
 
 // endRound judges a round after startup, if it tells anything: it answers one that
 // was limited by the rate, or more was asked than arrived, or more arrived than ever.
 func (s *rateSearch) endRound() {
+	if s.phase == draining {
+		s.drained()
+		return
+	}
 	got, _ := s.rates(perRound)
 	if !s.busy() && !s.lacking() && got <= s.best() {
 		return
@@ -162,6 +186,14 @@ func (s *rateSearch) endRound() {
 	s.set(s.best() / 1000 * gains[s.phase])
 	if s.grown == enoughGrown {
 		s.startup, s.behind, s.grown = true, 0, 0 // there is much more
+	}
+}
+
+// drained ends the phase after startup, in which less is sent than arrives.
+func (s *rateSearch) drained() {
+	if s.phase == draining {
+		s.phase = 0
+		s.set(s.best())
 	}
 }
 
@@ -205,3 +237,16 @@ func (s *rateSearch) best() (r units.Rate) {
 
 func (s *rateSearch) sent(n units.Bytes)      { s.now.sent += n }
 func (s *rateSearch) delivered(n units.Bytes) { s.now.got += n }
+
+// untold takes back that n bytes were sent, the last ones: nobody will say what became
+// of them.
+func (s *rateSearch) untold(n units.Bytes) {
+	take := func(q *quarter) {
+		m := min(n, q.sent)
+		q.sent, n = q.sent-m, n-m
+	}
+	take(&s.now)
+	for i := range s.past {
+		take(&s.past[i])
+	}
+}

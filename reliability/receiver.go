@@ -4,7 +4,6 @@ package reliability
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -57,7 +56,8 @@ type recvTransfer struct {
 	open       int // posted and not fenced, both roles
 	par        []*posted
 	parWanted  int // parity messages that the buffer, later the transfer, needs
-	parBase    int // parity messages below are done with
+	parBase    int // parity messages below are done with, of whose units parArrived had come
+	parArrived int
 	coding     int // jobs that read our memory
 
 	started bool
@@ -72,6 +72,7 @@ type recvTransfer struct {
 	buf     []byte
 
 	placed   int // units in place, at the last look
+	arrived  int // of them those that were not decoded, and of parity
 	early    int // packets in place, at the last look before the announcement
 	countAt  units.Instant
 	lastGain units.Instant
@@ -157,15 +158,6 @@ func (c *Conn) postData(t *recvTransfer, before int) bool {
 		}
 	}
 	return true
-}
-
-// postFailed fails t, unless the slot is only not free yet.
-func (c *Conn) postFailed(t *recvTransfer, err error) {
-	if errors.Is(err, sdr.ErrAgain) {
-		c.room.changed = true // some time it will be
-	} else {
-		c.failRecv(t, err)
-	}
 }
 
 // post posts one message under its label.
@@ -382,6 +374,7 @@ func (c *Conn) count(now units.Instant, t *recvTransfer) {
 		t.placed, c.recvGain = placed, now
 		t.t.gained = min(units.Bytes(placed)*c.cfg.Unit, t.info.Length)
 	}
+	t.arrived = max(t.arrived, t.placed+t.view.placedParity()-int(t.core.Stats().Recovered))
 }
 
 // completeFull completes the messages that are whole, so that their slots can
@@ -437,6 +430,7 @@ func (c *Conn) pollReceiver(now units.Instant, t *recvTransfer) units.Instant {
 		if len(t.out.Frame) > 0 {
 			t.frameNo++
 			t.buf = binary.AppendUvarint(t.buf[:0], uint64(t.placed))
+			t.buf = binary.AppendUvarint(t.buf, uint64(t.arrived))
 			t.buf = append(t.buf, t.out.Frame...)
 			c.sendFrame(t.id, true, t.frameNo, t.buf)
 		}

@@ -2,6 +2,12 @@
 
 package reliability
 
+import (
+	"errors"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+)
+
 // The slots of a QP are used in the order of sequences, so a message that stays open holds up
 // what is posted one round of slots later. Parity may stay open until its transfer ends, and so may
 // what is posted ahead for later transfers. Neither may hold up a transfer that still needs more
@@ -53,4 +59,13 @@ func (c *Conn) fits(before, more int) bool {
 		r.oldest++
 	}
 	return int(r.next-r.oldest)+before+more <= slots
+}
+
+// postFailed fails t, unless the slot is only not free yet.
+func (c *Conn) postFailed(t *recvTransfer, err error) {
+	if errors.Is(err, sdr.ErrAgain) {
+		c.room.changed = true // some time it will be
+	} else {
+		c.failRecv(t, err)
+	}
 }

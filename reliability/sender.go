@@ -55,6 +55,7 @@ type sendTransfer struct {
 	dataUpTo  int // data messages granted, from 0 on
 	parUpTo   int
 	parEnding []*message
+	parSent   int  // parity units
 	coding    int  // jobs that read our data and write our parity
 	seen      bool // stepSend has met it
 	started   bool
@@ -70,6 +71,7 @@ type sendTransfer struct {
 
 	granted   bool   // the receiver has posted something for it
 	gained    uint64 // units in place, by the receiver's count
+	arrived   uint64 // units that have come, parity included, by the same
 	lastGain  units.Instant
 	startedAt units.Instant
 }
@@ -234,6 +236,9 @@ func (c *Conn) onCompleted(now units.Instant, e *sdr.Event) {
 	t.wholes++
 	c.endMessage(m)
 	if t.wholes == t.dataCount && !t.closing {
+		// The last acknowledgement was of a little earlier, if there was one.
+		c.pace.delivered(units.Bytes(uint64(t.info.Units)-t.gained) * c.cfg.Unit)
+		c.pace.untold(max(0, t.parSent-int(max(t.arrived, t.gained)-t.gained)))
 		t.t.gained = t.info.Length
 		c.closeSend(t, nil)
 	}
@@ -301,9 +306,9 @@ func (t *sendTransfer) released() bool {
 	return true
 }
 
-// progressSize bounds what Conn puts before a core's frame: the receiver's count
-// of units in place.
-const progressSize = binary.MaxVarintLen64
+// progressSize bounds what Conn puts before a core's frame: the receiver's counts of
+// units in place, and of units that have arrived.
+const progressSize = 2 * binary.MaxVarintLen64
 
 // onSenderFrame gives a frame of the receiving half to the sending one.
 func (c *Conn) onSenderFrame(now units.Instant, e *sdr.Event) {
@@ -312,12 +317,17 @@ func (c *Conn) onSenderFrame(now units.Instant, e *sdr.Event) {
 		return
 	}
 	n, k := binary.Uvarint(e.Bytes)
-	if k <= 0 || n > uint64(t.info.Units) {
+	arrived, l := binary.Uvarint(e.Bytes[max(k, 0):])
+	if k <= 0 || l <= 0 || n > uint64(t.info.Units) || arrived > uint64(t.info.Units+len(t.par)*c.parity.unitsPerSlot) {
 		c.stats.Lies++
 		return
 	}
+	k += l
+	if arrived > t.arrived {
+		c.pace.delivered(units.Bytes(arrived-t.arrived) * c.cfg.Unit)
+		t.arrived = arrived
+	}
 	if n > t.gained {
-		c.pace.delivered(units.Bytes(n-t.gained) * c.cfg.Unit)
 		t.gained, c.sendGain = n, now
 		t.t.gained = min(units.Bytes(n)*c.cfg.Unit, t.info.Length)
 	}

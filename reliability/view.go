@@ -45,6 +45,18 @@ func (v *view) placed() int {
 	return min(n, v.t.info.Units)
 }
 
+// placedParity counts the parity units that have arrived.
+func (v *view) placedParity() int {
+	n := v.t.parArrived
+	for _, p := range v.t.par[v.t.parBase:] {
+		if !p.completed {
+			got, _ := p.packets.Count()
+			n += got / v.packets()
+		}
+	}
+	return n
+}
+
 // present counts the units of message i that are in place, one by one.
 func (v *view) present(i int) (n int) {
 	p := v.message(i)
