@@ -42,6 +42,9 @@ const (
 	DropQueueFull
 	// DropTruncated: the kernel cut the datagram short.
 	DropTruncated
+	// DropSocketFull: the kernel had no room for it in a receive socket's buffer.
+	// A train of packets that it put or kept together counts as one.
+	DropSocketFull
 	// DropEmulatedLoss: an emulated link lost it.
 	DropEmulatedLoss
 	// DropEmulatedQueue: the queue of an emulated link was full.
@@ -53,7 +56,7 @@ const (
 
 var dropNames = [NumDropReasons]string{
 	"malformed", "icrc", "opcode", "unknown_qp", "source", "pkey", "qkey", "rkey", "late",
-	"bounds", "no_receive", "queue_full", "truncated", "emulated_loss", "emulated_queue",
+	"bounds", "no_receive", "queue_full", "truncated", "socket_full", "emulated_loss", "emulated_queue",
 }
 
 // String is the reason's name in tables and JSON.

@@ -171,6 +171,10 @@ func (q *QP) MaxScheme() int {
 func (q *QP) PeerWindow() units.Bytes {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.peerWindow()
+}
+
+func (q *QP) peerWindow() units.Bytes {
 	if q.sess == nil {
 		return 0
 	}

@@ -60,15 +60,32 @@ func (q *QP) HomeChannel(seq uint64, packet int) int {
 	return int((seq + uint64(packet/wordPackets)) % uint64(q.cfg.Channels))
 }
 
-// stepSends injects what is queued and ends what is done; mu is held.
-func (q *QP) stepSends(now units.Instant) {
-	if q.state != qpReady && q.state != qpConnecting {
-		return
+// A quantum is how many packets of raw messages a QP injects before its worker polls
+// again: nothing else holds a raw sender up, and what arrives meanwhile must find
+// room. leastQuantum is for peers that say that they take hardly anything.
+const (
+	maxQuantum   = 64
+	leastQuantum = 8
+)
+
+// quantum is at most half of what the peer takes back to back; mu is held.
+func (q *QP) quantum() int {
+	if w := q.peerWindow(); w > 0 {
+		return int(min(maxQuantum, max(leastQuantum, w/2/q.cfg.MTU)))
 	}
-	keep := q.sending[:0]
+	return maxQuantum
+}
+
+// stepSends injects a quantum of what is queued and ends what is done. It reports
+// whether the quantum was used up; mu is held.
+func (q *QP) stepSends(now units.Instant) (usedUp bool) {
+	if q.state != qpReady && q.state != qpConnecting {
+		return false
+	}
+	keep, left := q.sending[:0], q.quantum()
 	for _, m := range q.sending {
 		if m.internal || q.state == qpReady {
-			q.stepSend(now, m)
+			left = q.stepSend(now, m, left)
 		}
 		if m.done {
 			continue
@@ -80,28 +97,32 @@ func (q *QP) stepSends(now units.Instant) {
 	}
 	clear(q.sending[len(keep):])
 	q.sending = keep
+	return left == 0
 }
 
-func (q *QP) stepSend(now units.Instant, m *sendMsg) {
+// stepSend injects at most n packets of m and returns how many of n are left.
+func (q *QP) stepSend(now units.Instant, m *sendMsg, n int) (left int) {
 	if m.granted && m.err == nil && !m.announced && m.ended && m.announces() && q.cfg.Driver == nil && !m.internal {
 		m.announced = true
 		q.sess.Put(now, wire.Frame{Type: wire.TypeStart, ID: m.seq, Length: uint64(m.length), HasImm: m.hasImm, Imm: m.imm}, 3)
 	}
 	if m.granted {
-		q.drain(now, m)
+		n = q.drain(now, m, n)
 	}
 	if m.ended && len(m.queue) == 0 && m.fragments == 0 && m.inflight == 0 && (m.granted || m.err != nil) {
 		m.finish(now)
 	}
+	return n
 }
 
-// drain injects queued packets while channels have room, fragments first, so that
+// drain injects at most so many queued packets while channels have room, and returns
+// how many more it might have; fragments first, so that
 // the immediate is there when the message is, where packets keep their order.
-func (q *QP) drain(now units.Instant, m *sendMsg) {
+func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
 	for m.fragments > 0 {
 		i := 1 + q.cfg.Split.Fragments() - m.fragments
 		if !q.zeroLength(now, m, q.HomeChannel(m.seq, 0), i) {
-			return
+			return most
 		}
 		q.stats.Fragments++
 		m.fragments--
@@ -109,15 +130,17 @@ func (q *QP) drain(now units.Instant, m *sendMsg) {
 	for len(m.queue) > 0 {
 		r := &m.queue[0]
 		for r.From < r.To {
-			end := min(r.To, (r.From/wordPackets+1)*wordPackets)
+			end := min(r.To, (r.From/wordPackets+1)*wordPackets, r.From+most)
 			n := q.inject(now, m, r.From, end-r.From, q.HomeChannel(m.seq, r.From), 0, false)
 			r.From += n
+			most -= n
 			if n == 0 {
-				return
+				return most
 			}
 		}
 		m.queue = m.queue[1:]
 	}
+	return most
 }
 
 // Inject sends packets [first, first+n) of the message on a channel, for a

@@ -228,15 +228,18 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, busy bo
 	}
 	q.checkFences(now)
 	q.stepConnect(now)
-	q.stepSends(now)
+	usedUp := q.stepSends(now)
 	flushed := q.flushAll(now)
 	next = q.stepControl(now, w)
 	q.checkPeer(now)
 	if len(q.closing) > 0 || !flushed || q.watchDrain(now) {
 		next = q.soon(now, next) // a fence, the device's queue, or other workers
 	}
-	if q.dirty.Load() {
-		next = now // news for the driver
+	if usedUp || q.dirty.Load() {
+		next = now // more to send, or news for the driver
+	}
+	if w.quantum = w.quantum || usedUp; usedUp {
+		dirty = true
 	}
 	if q.slotAt <= now {
 		q.slotAt = units.Never

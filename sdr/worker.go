@@ -42,6 +42,8 @@ type worker struct {
 	// homes are the QPs at home here; replaced, never changed.
 	homes atomic.Pointer[[]*QP]
 
+	// quantum: a QP has injected one since the last poll.
+	quantum bool
 	// broken: the last poll failed; logged: so has one before.
 	broken, logged bool
 
@@ -70,11 +72,21 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 		n, b := q.progress(now, w)
 		next = min(next, n)
 		busy = busy || b
+		w.takeArrivals(now)
 	}
 	if w.broken {
 		next, busy = max(next, now.Add(brokenPause)), false
 	}
 	return next, busy
+}
+
+// takeArrivals polls for what has come while a QP injected a quantum, so that QPs that
+// send as fast as they can don't keep their worker from receiving.
+func (w *worker) takeArrivals(now units.Instant) {
+	for i := 0; w.quantum && i < maxQuantum/8 && w.poll(now); i++ {
+		continue
+	}
+	w.quantum = false
 }
 
 // poll takes completions until a batch isn't full, at most a few batches, so that

@@ -129,6 +129,7 @@ func (d *Device) openSockets() error {
 
 func (d *Device) closeSockets() {
 	for _, r := range d.receivers {
+		r.countSocketDrops()
 		unix.Close(r.fd)
 	}
 	for _, s := range d.senders {

@@ -83,5 +83,20 @@ func recvmmsg(fd int, m []mmsghdr) (int, syscall.Errno) {
 	return int(n), errno
 }
 
+// socketDrops returns how many datagrams and trains the kernel has dropped at a socket because its buffer
+// was full, modulo 2^32, or 0 where it doesn't tell (before Linux 4.12). It is the counter that SO_RXQ_OVFL
+// attaches to what is received later; asked for, it also tells of what was lost last.
+func socketDrops(fd int) uint32 {
+	const drops = 8 // SK_MEMINFO_DROPS, linux/sock_diag.h
+	var info [drops + 1]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := syscall.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 || size < uint32(unsafe.Sizeof(info)) {
+		return 0
+	}
+	return info[drops]
+}
+
 // addressOf returns where b is, or 0 for an empty slice. b must not be on a stack.
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }

@@ -32,7 +32,9 @@ type receiver struct {
 	granted units.Bytes
 	traffic traffic
 	drops   dropCounters
-	owner   *cq // guarded by Device.mu
+	// socketDrops is the kernel's count of drops when it was read last; guarded by Device.mu.
+	socketDrops uint32
+	owner       *cq // guarded by Device.mu
 
 	batch recvBatch
 	flows flowCache

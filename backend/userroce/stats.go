@@ -62,6 +62,7 @@ func (d *dropCounters) addTo(s *backend.Stats) {
 // Stats is a snapshot of the counters. A worker publishes its own once for each Poll.
 func (d *Device) Stats() backend.Stats {
 	var s backend.Stats
+	d.countSocketDrops()
 	for _, r := range d.receivers {
 		s.PacketsReceived += r.traffic.packets.Load()
 		s.BytesReceived += r.traffic.bytes.Load()
@@ -73,6 +74,25 @@ func (d *Device) Stats() backend.Stats {
 		x.drops.addTo(&s)
 	}
 	return s
+}
+
+// countSocketDrops brings the counters of what didn't fit the receive sockets up to date.
+func (d *Device) countSocketDrops() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return // Close has counted the last ones
+	}
+	for _, r := range d.receivers {
+		r.countSocketDrops()
+	}
+}
+
+// countSocketDrops counts what was dropped since it was called last. Device.mu is held.
+func (r *receiver) countSocketDrops() {
+	n := socketDrops(r.fd)
+	r.drops[backend.DropSocketFull].Add(uint64(n - r.socketDrops))
+	r.socketDrops = n
 }
 
 // WireStats is a snapshot of the counters that only this backend has.
