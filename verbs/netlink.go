@@ -31,34 +31,46 @@ type LinkInfo struct {
 // Links lists the RDMA devices by netlink (RDMA_NLDEV_CMD_GET), by name. It needs no privilege. Without
 // RDMA in the kernel the list is empty.
 func Links() ([]LinkInfo, error) {
-	b, err := dumpLinks()
-	if errors.Is(err, unix.EPROTONOSUPPORT) {
-		return nil, nil
-	}
-	var list []LinkInfo
-	if err == nil {
-		list, err = parseLinks(b)
-	}
+	list, err := dump(nldevGet, parseLink)
+	slices.SortFunc(list, func(x, y LinkInfo) int { return strings.Compare(x.Name, y.Name) })
 	return list, wrap("list devices", "netlink", err)
 }
 
 // Numbers of rdma_netlink.h.
 const (
 	rdmaNLDev       = 5
-	nldevGet        = 1
 	nldevTypeShift  = 10
+	nldevGet        = 1
+	nldevResGet     = 9
 	nldevIndex      = 1
 	nldevName       = 2
 	nldevPort       = 3 // of a device: the number of its last port
 	nldevFirmware   = 5
 	nldevNodeGUID   = 6
 	nldevSysGUID    = 7
+	nldevSummary    = 15 // nested: entries
+	nldevEntry      = 16 // nested: a name and a number, and more in later kernels
+	nldevEntryName  = 17
+	nldevEntryCount = 18
 	nlaType         = 0x3fff // the rest of an attribute's type are flags
-	nldevGetRequest = rdmaNLDev<<nldevTypeShift | nldevGet
 )
 
-// dumpLinks returns the kernel's messages.
-func dumpLinks() ([]byte, error) {
+// dump asks for all objects of a command and parses each message. Without RDMA in the kernel there are
+// none.
+func dump[T any](command uint16, parse func([]byte) (T, error)) ([]T, error) {
+	kind := rdmaNLDev<<nldevTypeShift | command
+	b, err := receive(kind)
+	if errors.Is(err, unix.EPROTONOSUPPORT) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseAll(b, kind, parse)
+}
+
+// receive makes a dump request and returns the kernel's messages.
+func receive(kind uint16) ([]byte, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_RDMA)
 	if err != nil {
 		return nil, err
@@ -66,7 +78,7 @@ func dumpLinks() ([]byte, error) {
 	defer unix.Close(fd)
 	req := make([]byte, unix.NLMSG_HDRLEN)
 	binary.NativeEndian.PutUint32(req, uint32(len(req)))
-	binary.NativeEndian.PutUint16(req[4:], nldevGetRequest)
+	binary.NativeEndian.PutUint16(req[4:], kind)
 	binary.NativeEndian.PutUint16(req[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
 	if err := unix.Sendto(fd, req, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
@@ -116,9 +128,8 @@ func nextMessage(b []byte) (kind uint16, body, rest []byte, err error) {
 
 func align4(n int) int { return (n + 3) &^ 3 }
 
-// parseLinks reads the messages of a dump.
-func parseLinks(b []byte) ([]LinkInfo, error) {
-	var list []LinkInfo
+// parseAll parses the messages of one kind in a dump.
+func parseAll[T any](b []byte, want uint16, parse func([]byte) (T, error)) (list []T, err error) {
 	for len(b) > 0 {
 		kind, body, rest, err := nextMessage(b)
 		switch {
@@ -129,34 +140,41 @@ func parseLinks(b []byte) ([]LinkInfo, error) {
 				return nil, errNetlink
 			}
 			return nil, unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
-		case kind == nldevGetRequest:
-			l, err := parseLink(body)
+		case kind == want:
+			v, err := parse(body)
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, l)
+			list = append(list, v)
 		}
 		b = rest
 	}
-	slices.SortFunc(list, func(x, y LinkInfo) int { return strings.Compare(x.Name, y.Name) })
 	return list, nil
+}
+
+// attributes calls set for each attribute. A value may be nested attributes.
+func attributes(b []byte, set func(kind uint16, value []byte) error) error {
+	for len(b) > 0 {
+		if len(b) < unix.NLA_HDRLEN {
+			return errNetlink
+		}
+		n := int(binary.NativeEndian.Uint16(b))
+		if n < unix.NLA_HDRLEN || n > len(b) {
+			return errNetlink
+		}
+		kind, value := binary.NativeEndian.Uint16(b[2:])&nlaType, b[unix.NLA_HDRLEN:n]
+		b = b[min(align4(n), len(b)):]
+		if err := set(kind, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parseLink reads the attributes of one device.
 func parseLink(b []byte) (l LinkInfo, err error) {
-	for len(b) > 0 {
-		if len(b) < unix.NLA_HDRLEN {
-			return l, errNetlink
-		}
-		n := int(binary.NativeEndian.Uint16(b))
-		if n < unix.NLA_HDRLEN || n > len(b) {
-			return l, errNetlink
-		}
-		kind, value := binary.NativeEndian.Uint16(b[2:])&nlaType, b[unix.NLA_HDRLEN:n]
-		b = b[min(align4(n), len(b)):]
-		if err := l.set(kind, value); err != nil {
-			return l, err
-		}
+	if err := attributes(b, l.set); err != nil {
+		return l, err
 	}
 	if l.Name == "" {
 		return l, fmt.Errorf("%w: a device without a name", errNetlink)
@@ -165,7 +183,6 @@ func parseLink(b []byte) (l LinkInfo, err error) {
 }
 
 func (l *LinkInfo) set(kind uint16, v []byte) error {
-	text := func() string { s, _, _ := strings.Cut(string(v), "\x00"); return s }
 	want := 0
 	switch kind {
 	case nldevIndex, nldevPort:
@@ -174,21 +191,31 @@ func (l *LinkInfo) set(kind uint16, v []byte) error {
 		want = 8
 	}
 	if len(v) < want {
-		return fmt.Errorf("%w: attribute %d has %d bytes, want %d", errNetlink, kind, len(v), want)
+		return shortAttribute(kind, v, want)
 	}
 	switch kind {
 	case nldevIndex:
 		l.Index = binary.NativeEndian.Uint32(v)
 	case nldevName:
-		l.Name = text()
+		l.Name = text(v)
 	case nldevPort:
 		l.Ports = int(binary.NativeEndian.Uint32(v))
 	case nldevFirmware:
-		l.Firmware = text()
+		l.Firmware = text(v)
 	case nldevNodeGUID: // numbers in the host's order
 		binary.BigEndian.PutUint64(l.NodeGUID[:], binary.NativeEndian.Uint64(v))
 	case nldevSysGUID:
 		binary.BigEndian.PutUint64(l.SysImageGUID[:], binary.NativeEndian.Uint64(v))
 	}
 	return nil
+}
+
+// text is a string attribute.
+func text(v []byte) string {
+	s, _, _ := strings.Cut(string(v), "\x00")
+	return s
+}
+
+func shortAttribute(kind uint16, v []byte, want int) error {
+	return fmt.Errorf("%w: attribute %d has %d bytes, want %d", errNetlink, kind, len(v), want)
 }

@@ -25,6 +25,13 @@ func attribute(kind uint16, v []byte) []byte {
 	return append(b, make([]byte, align4(len(b))-len(b))...)
 }
 
+const (
+	getMessage    = rdmaNLDev<<nldevTypeShift | nldevGet
+	resGetMessage = rdmaNLDev<<nldevTypeShift | nldevResGet
+)
+
+func parseAllLinks(b []byte) ([]LinkInfo, error) { return parseAll(b, getMessage, parseLink) }
+
 func linkMessage(name string) []byte {
 	var b []byte
 	for _, a := range [][]byte{
@@ -34,22 +41,22 @@ func linkMessage(name string) []byte {
 	} {
 		b = append(b, a...)
 	}
-	return message(nldevGetRequest, b)
+	return message(getMessage, b)
 }
 
 func TestParseLinks(t *testing.T) {
 	b := append(append(linkMessage("rxe1"), linkMessage("rxe0")...), message(unix.NLMSG_DONE, make([]byte, 4))...)
 	assert.True(t, ended(b))
 	assert.False(t, ended(linkMessage("rxe1")))
-	list, err := parseLinks(b)
+	list, err := parseAllLinks(b)
 	require.NoError(t, err)
 	want := LinkInfo{Index: 3, Name: "rxe0", NodeGUID: GUID{0x50, 0x5a, 0x02, 0xff, 0xfe, 0x11, 0x11, 0x11}, Ports: 1}
 	require.Len(t, list, 2)
-	assert.Equal(t, want, list[0])
-	assert.Equal(t, "rxe1", list[1].Name)
+	assert.Equal(t, "rxe1", list[0].Name)
+	assert.Equal(t, want, list[1])
 
 	no := int32(-int(unix.EPERM))
-	_, err = parseLinks(message(unix.NLMSG_ERROR, binary.NativeEndian.AppendUint32(nil, uint32(no))))
+	_, err = parseAllLinks(message(unix.NLMSG_ERROR, binary.NativeEndian.AppendUint32(nil, uint32(no))))
 	assert.ErrorIs(t, err, unix.EPERM)
 }
 
@@ -57,16 +64,16 @@ func TestParseLinks(t *testing.T) {
 func TestMalformedLinks(t *testing.T) {
 	good := linkMessage("rxe0")
 	for name, b := range map[string][]byte{
-		"no name":        message(nldevGetRequest, nil),
+		"no name":        message(getMessage, nil),
 		"half a header":  good[:7],
 		"cut":            good[:len(good)-4],
 		"length 0":       append(make([]byte, 4), good[4:]...),
-		"short index":    message(nldevGetRequest, attribute(nldevIndex, []byte{1})),
-		"attribute cut":  message(nldevGetRequest, []byte{200, 0, 1, 0}),
-		"attribute of 0": message(nldevGetRequest, []byte{0, 0, 1, 0}),
+		"short index":    message(getMessage, attribute(nldevIndex, []byte{1})),
+		"attribute cut":  message(getMessage, []byte{200, 0, 1, 0}),
+		"attribute of 0": message(getMessage, []byte{0, 0, 1, 0}),
 		"short error":    message(unix.NLMSG_ERROR, nil),
 	} {
-		_, err := parseLinks(b)
+		_, err := parseAllLinks(b)
 		assert.ErrorIs(t, err, errNetlink, name)
 	}
 }
@@ -76,7 +83,7 @@ func FuzzParseLinks(f *testing.F) {
 	f.Add(message(unix.NLMSG_DONE, make([]byte, 4)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ended(b)
-		if list, err := parseLinks(b); err == nil {
+		if list, err := parseAllLinks(b); err == nil {
 			for _, l := range list {
 				assert.NotEmpty(t, l.Name)
 			}

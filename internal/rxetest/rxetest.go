@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
+
+	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
 // Impair sets netem on interfaces. What it returns takes it away again, and fails where the
@@ -37,15 +39,9 @@ func Impair(t testing.TB, n netlink.NetemQdiscAttrs, names ...string) (undo func
 // Resources counts what the kernel holds for user space on a device (netlink resource tracker).
 func Resources(t testing.TB, dev string) map[string]uint64 {
 	t.Helper()
-	all, err := netlink.RdmaResourceList()
+	counts, err := verbs.Resources(dev)
 	require.NoError(t, err)
-	for _, r := range all {
-		if r.Name == dev {
-			return r.RdmaResourceSummaryEntries
-		}
-	}
-	t.Fatalf("no device %s among %d", dev, len(all))
-	return nil
+	return counts
 }
 
 // Held is what this process holds: descriptors, and mapped queues of uverbs devices.
