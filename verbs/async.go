@@ -22,7 +22,7 @@ const (
 	EventSQDrained        EventType = 5
 	EventPathMigrated     EventType = 6
 	EventPathMigrateError EventType = 7
-	EventDeviceFatal      EventType = 8
+	EventDeviceFatal      EventType = 8 // the last one: the device is gone or has failed for good
 	EventPortActive       EventType = 9
 	EventPortError        EventType = 10
 	EventLIDChange        EventType = 11
@@ -71,20 +71,23 @@ func (e AsyncEvent) String() string {
 const asyncEventSize = 16
 
 // WaitEvent waits for the next asynchronous event. It sleeps in the netpoller and ends with
-// ctx's error when ctx ends, with ErrClosed when the device is closed. Several goroutines may
-// wait; each event goes to one of them.
+// ctx's error when ctx ends, with ErrClosed when the device is closed, with ErrRemoved when it was
+// removed, after EventDeviceFatal. Several goroutines may wait; each event goes to one of them.
 func (c *Context) WaitEvent(ctx context.Context) (AsyncEvent, error) {
 	var b [asyncEventSize]byte
 	for {
 		if e, ok := c.takeEvent(); ok {
 			return e, nil
 		}
-		n, err := c.events.wait(ctx, b[:], c.hasEvent)
+		n, err := c.events.wait(ctx, b[:], func() bool { return c.hasEvent() || c.lastEvent.Load() })
 		if err != nil {
 			return AsyncEvent{}, wrapEvent(c, err)
 		}
 		if e, ok := c.event(b[:n]); ok {
 			return e, nil
+		}
+		if c.lastEvent.Load() && !c.hasEvent() {
+			return AsyncEvent{}, wrapEvent(c, errRemoved{})
 		}
 	}
 }
@@ -153,7 +156,7 @@ func wrapEvent(c *Context, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return wrap("read event", c.info.Name, err)
+	return wrap("read event", c.info.Name, c.judgeEvents(err))
 }
 
 // event decodes a descriptor; false for events of objects that are gone by now.
@@ -167,6 +170,11 @@ func (c *Context) event(b []byte) (AsyncEvent, bool) {
 	case EventDeviceFatal, EventPortActive, EventPortError, EventLIDChange, EventPKeyChange, EventSMChange,
 		EventClientReregister, EventGIDChange:
 		e.Port = int(element)
+		if e.Type == EventDeviceFatal { // nothing follows, and the kernel leaves it at that
+			c.removed.Store(true)
+			c.lastEvent.Store(true)
+			c.events.wake()
+		}
 		return e, true
 	}
 	switch o := c.lookup(element).(type) {

@@ -44,8 +44,8 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 }
 
 // Wait sleeps until one of the channel's CQs announces a completion and returns that CQ. It ends
-// with ctx's error when ctx ends, with ErrClosed when the channel is closed. A CQ announces once
-// for each RequestNotify.
+// with ctx's error when ctx ends, with ErrClosed when the channel is closed, with
+// ErrRemoved when the device was removed. A CQ announces once for each RequestNotify.
 func (ch *CompChannel) Wait(ctx context.Context) (*CQ, error) {
 	var b [compEventSize]byte
 	for {
@@ -77,7 +77,7 @@ func (ch *CompChannel) wrap(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return wrap("wait for completion", ch.String(), err)
+	return wrap("wait for completion", ch.String(), ch.ctx.judgeEvents(err))
 }
 
 // cq finds the CQ of an event; nil when it has been closed since.

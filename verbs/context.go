@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
 	"golang.org/x/sys/unix"
@@ -21,6 +22,11 @@ type Context struct {
 	driver uint32
 	fd     int
 	attr   DeviceAttr
+	// node identifies the device in sysfs. removed is set when the device was found to be gone.
+	node    uint64
+	removed atomic.Bool
+	// lastEvent is set when the last event has been read.
+	lastEvent atomic.Bool
 	// vectors is the number of completion vectors.
 	vectors uint32
 	events  *eventFile
@@ -51,12 +57,17 @@ func (s System) Open(name string) (*Context, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Before the file is opened: a device that is replaced in between counts as removed.
+	node, err := sysfsNode(s, info)
+	if err != nil {
+		return nil, &Error{Verb: "open device", Object: name, Err: err, Fix: openFix(unix.ENODEV)}
+	}
 	path := s.dev(info.Uverbs)
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &Error{Verb: "open device", Object: name + ", " + path, Err: err, Fix: openFix(err)}
 	}
-	c := &Context{system: s, info: info, fd: fd, objects: map[uint64]closer{}}
+	c := &Context{system: s, info: info, node: node, fd: fd, objects: map[uint64]closer{}}
 	if err := c.start(); err != nil {
 		c.events.close()
 		unix.Close(fd)
@@ -106,19 +117,10 @@ func (c *Context) getContext() error {
 // Info is what sysfs said about the device when it was opened.
 func (c *Context) Info() DeviceInfo { return c.info }
 
-// Removed tells whether the device is being taken away (rdma link del, ip link del, unplugged). Soft
-// drivers send no event for it: the kernel hides the device from sysfs, which Removed looks at, and
-// lets it work on until the last process has closed it. Ask now and then, once a second or when
-// nothing arrives; and close the Context when it is true, or the removal hangs.
-func (c *Context) Removed() bool {
-	r := reader{dir: c.system.sys("class", "infiniband_verbs", c.info.Uverbs)}
-	return r.text("ibdev") != c.info.Name
-}
-
 // NumCompVectors is the number of completion vectors that CreateCQ can choose from.
 func (c *Context) NumCompVectors() int { return int(c.vectors) }
 
-// do makes a call, unless the context is closed. The error is a plain errno or ErrClosed.
+// do makes a call, unless the context is closed. The error is a plain errno, ErrRemoved or ErrClosed.
 func (c *Context) do(call *uapi.Call) error {
 	c.open.RLock()
 	defer c.open.RUnlock()
@@ -126,7 +128,7 @@ func (c *Context) do(call *uapi.Call) error {
 		call.Abandon()
 		return ErrClosed
 	}
-	return call.Do(c.fd, c.driver)
+	return c.judge(call.Do(c.fd, c.driver))
 }
 
 func write[I, O any](c *Context, cmd uint32, in *I, out *O) error {

@@ -156,7 +156,7 @@ func (q *CQ) Close() error {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		err := q.destroy()
-		if err == nil || errors.Is(err, unix.EIO) {
+		if err == nil || errors.Is(err, ErrRemoved) {
 			q.gone = true
 			err = errors.Join(err, q.ring.Unmap())
 		}

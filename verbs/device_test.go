@@ -149,5 +149,5 @@ func TestOpenFixes(t *testing.T) {
 	assert.Contains(t, openFix(unix.EPERM), "another network namespace")
 	assert.Contains(t, openFix(unix.EACCES), "no permission")
 	assert.Contains(t, openFix(unix.ENXIO), "removed")
-	assert.Contains(t, fix(unix.EIO), "removed")
+	assert.Contains(t, fix(unix.EIO), "dmesg")
 }

@@ -21,6 +21,8 @@ var (
 		"entries as its QPs can have requests outstanding")
 	// ErrNoDevice: there is no RDMA device, or none of that name.
 	ErrNoDevice = errors.New("verbs: no such RDMA device")
+	// ErrRemoved: the device was removed, or has failed for good. Such errors are also EIO.
+	ErrRemoved = errors.New("verbs: the device was removed")
 	// ErrNoProvider: the device has no user-space driver in this package.
 	ErrNoProvider = errors.New("verbs: no provider for this device")
 	// ErrInUse: an object that depends on this one still exists. Such errors are also EBUSY.
@@ -65,8 +67,12 @@ func wrap(verb, object string, err error) error {
 // fix knows the errnos that mean the same for every verb.
 func fix(err error) string {
 	switch {
-	case errors.Is(err, unix.EIO), errors.Is(err, unix.ENODEV):
-		return "the device was removed: close it and open it again when it is back"
+	case errors.Is(err, ErrRemoved):
+		return "close it and open it again when it is back"
+	case errors.Is(err, unix.EIO):
+		return "the device failed: see the kernel's log (dmesg)"
+	case errors.Is(err, unix.ENODEV):
+		return "the device was removed: open it again when it is back"
 	case errors.Is(err, unix.ENOTTY):
 		return "the file is no uverbs device, or the kernel has no ioctl interface for verbs (it needs 5.15)"
 	case errors.Is(err, unix.EPROTONOSUPPORT):

@@ -84,7 +84,10 @@ func (e *eventFile) wait(ctx context.Context, b []byte, skip func() bool) (n int
 	if errors.Is(wait, os.ErrDeadlineExceeded) {
 		return 0, ctx.Err()
 	}
-	if wait != nil {
+	if wait != nil { // the poller gives up on a file in an error state, which only a read can name
+		if n, err := e.poll(b); n > 0 || err != nil {
+			return n, err
+		}
 		return 0, e.closedOr(wait)
 	}
 	return n, err

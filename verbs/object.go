@@ -115,7 +115,7 @@ func (o *object) close(verb string, destroy func() error) error {
 	case err == nil:
 		o.detach()
 		return nil
-	case errors.Is(err, unix.EIO): // a removed device takes its objects with it
+	case errors.Is(err, ErrRemoved): // a removed device takes its objects with it
 		o.ctx.forget(o)
 		return nil
 	}

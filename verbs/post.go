@@ -191,7 +191,7 @@ func (q *QP) ring(wrs []SendWR) error {
 		e = q.doorbell.Ring()
 	}
 	if e != 0 {
-		return wrap("post send", q.String(), e)
+		return wrap("post send", q.String(), q.ctx.judge(e))
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func (q *QP) Close() error {
 		q.recvMu.Lock()
 		defer q.recvMu.Unlock()
 		err := q.destroy()
-		if err == nil || errors.Is(err, unix.EIO) {
+		if err == nil || errors.Is(err, ErrRemoved) {
 			q.gone = true
 			q.doorbell.Free()
 			err = errors.Join(err, q.sq.Unmap(), q.rq.Unmap())

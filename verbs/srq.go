@@ -130,7 +130,7 @@ func (s *SRQ) Close() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		err := s.destroy()
-		if err == nil || errors.Is(err, unix.EIO) {
+		if err == nil || errors.Is(err, ErrRemoved) {
 			s.gone = true
 			err = errors.Join(err, s.ring.Unmap())
 		}

@@ -62,9 +62,9 @@ func TestTransitionFix(t *testing.T) {
 }
 
 func TestErrorText(t *testing.T) {
-	err := wrap("create QP", "rxe0", unix.EIO)
-	assert.EqualError(t, err, "verbs: create QP (rxe0): input/output error: the device was removed: close it and open it again when it is back")
-	assert.ErrorIs(t, err, unix.EIO)
+	err := wrap("create QP", "rxe0", errRemoved{})
+	assert.EqualError(t, err, "verbs: create QP (rxe0): the device was removed: close it and open it again when it is back")
+	assert.True(t, errors.Is(err, ErrRemoved) && errors.Is(err, unix.EIO))
 	assert.NoError(t, wrap("create QP", "rxe0", nil))
 
 	err = inUse("deallocate PD", "PD of rxe0", map[string]int{"QP": 2, "MR": 1})

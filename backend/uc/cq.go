@@ -35,7 +35,7 @@ type cq struct {
 	refill  []*queuePair // with receives to post again
 	dgrams  []dgram      // of the last Poll
 	first   int          // the ring to begin with
-	told    bool         // the device's end has been reported
+	told    error        // the last one that was reported
 	held    [1]verbs.WC  // what Wait found when it armed
 	holding *ring        // whose held[0] is; nil: none
 }
@@ -50,7 +50,7 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 	}
 	ch, err := d.ctx.CreateCompChannel()
 	if err != nil {
-		return nil, fmt.Errorf("uc: %w", closedOr(err))
+		return nil, fmt.Errorf("uc: %w", d.judge(err))
 	}
 	q := &cq{d: d, entries: c.Entries, waker: waker{ch: ch}}
 	q.rings.Store(&[]*ring{})
@@ -65,7 +65,7 @@ func (c *cq) addRing(sends bool, n int) (*ring, error) {
 	}
 	v, err := c.d.ctx.CreateCQ(n, c.waker.ch)
 	if err != nil {
-		return nil, fmt.Errorf("uc: %w", closedOr(err))
+		return nil, fmt.Errorf("uc: %w", c.d.judge(err))
 	}
 	r := &ring{cq: v, sends: sends, room: n}
 	all := append(slices.Clone(*c.rings.Load()), r)
@@ -111,8 +111,8 @@ func (c *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 	}
 	c.first++
 	c.postReceives()
-	if failed == nil {
-		failed = c.d.health.get()
+	if end := c.d.health.get(); end != nil {
+		failed = end
 	}
 	return n, c.tell(failed)
 }
@@ -120,14 +120,14 @@ func (c *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 // tell reports an error of the device once, for it is final, and Poll is called again and again; that
 // the device was closed, each time.
 func (c *cq) tell(err error) error {
-	err = closedOr(err)
+	err = c.d.judge(err)
 	if err == nil || errors.Is(err, backend.ErrClosed) {
 		return err
 	}
-	if c.told {
+	if errors.Is(err, c.told) {
 		return nil
 	}
-	c.told = true
+	c.told = err
 	return err
 }
 

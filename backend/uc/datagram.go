@@ -105,7 +105,7 @@ func (c *cq) mendAll() {
 		}
 		if err := q.mend(); err != nil && !errors.Is(err, verbs.ErrClosed) {
 			q.dg.broken.Store(false)
-			q.fail(fmt.Errorf("uc: control queue pair: %w", err))
+			q.fail(fmt.Errorf("uc: control queue pair: %w", q.d.judge(err)))
 		}
 	}
 }
@@ -143,7 +143,7 @@ func (q *queuePair) PostDatagrams(_ units.Instant, d []backend.Datagram) (int, e
 			if errors.Is(err, verbs.ErrQueueFull) {
 				return i, nil
 			}
-			return i, fmt.Errorf("uc: %w", closedOr(err))
+			return i, fmt.Errorf("uc: %w", q.d.judge(err))
 		}
 		q.count(1, uint64(len(d[i].Data)))
 	}

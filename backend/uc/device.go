@@ -35,6 +35,8 @@ type Device struct {
 	regions atomic.Pointer[[]*region]
 	addrs   atomic.Pointer[[]*address]
 	health  health
+	// closing ends when Close begins.
+	closing chan struct{}
 
 	counters struct {
 		packetsSent, packetsReceived, bytesSent, bytesReceived atomic.Uint64
@@ -58,7 +60,8 @@ func Open(cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("uc: %w", err)
 	}
-	d := &Device{cfg: cfg, ctx: ctx, log: cfg.Logger.With("device", cfg.Device), handles: map[netip.Addr]*handle{}}
+	d := &Device{cfg: cfg, ctx: ctx, log: cfg.Logger.With("device", cfg.Device), handles: map[netip.Addr]*handle{},
+		closing: make(chan struct{})}
 	d.regions.Store(&[]*region{})
 	d.addrs.Store(&[]*address{})
 	d.health.next.Store(int64(d.Now().Add(checkEvery)))
@@ -166,14 +169,7 @@ func (d *Device) Close() error {
 		return nil
 	}
 	d.closed = true
-	d.health.end(backend.ErrClosed)
+	d.health.close()
+	close(d.closing)
 	return d.ctx.Close()
-}
-
-// closedOr replaces the verbs package's word for a closed object by the contract's.
-func closedOr(err error) error {
-	if errors.Is(err, verbs.ErrClosed) {
-		return backend.ErrClosed
-	}
-	return err
 }

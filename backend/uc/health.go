@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// ErrRemoved is what a device returns that was taken away (rdma link del, unplugged). The kernel lets
-// the removal wait until the device is closed.
-var ErrRemoved = errors.New("uc: the RDMA device was removed: close it, and open it again when it is back")
+// ErrRemoved is what a device returns that was taken away (rdma link del, unplugged) or has failed for
+// good. Of some drivers the kernel lets the removal wait until the device is closed.
+var ErrRemoved = errors.New("the RDMA device was removed: close it, and open it again when it is back")
 
 // health says whether the device can still be used.
 type health struct {
@@ -21,8 +22,14 @@ type health struct {
 	err  atomic.Pointer[error]
 }
 
-// end makes every later call fail with err; the first reason stays.
-func (h *health) end(err error) { h.err.CompareAndSwap(nil, &err) }
+// end makes every later call fail with err, unless there is a reason already; it tells which.
+func (h *health) end(err error) (first bool) { return h.err.CompareAndSwap(nil, &err) }
+
+// close makes every later call fail with ErrClosed, whatever was wrong before.
+func (h *health) close() {
+	err := backend.ErrClosed
+	h.err.Store(&err)
+}
 
 // get is why the device can't be used any more, or nil.
 func (h *health) get() error {
@@ -32,8 +39,27 @@ func (h *health) get() error {
 	return nil
 }
 
-// check asks the kernel, once a second, what has happened to the device: soft devices send no event
-// when they are removed.
+// judge replaces the verbs package's words for a closed object and for a removed device by ours, and
+// ends the device with the latter: real NICs, and rxe since Linux 7, refuse all calls at once.
+func (d *Device) judge(err error) error {
+	switch {
+	case errors.Is(err, verbs.ErrClosed):
+		return backend.ErrClosed
+	case errors.Is(err, verbs.ErrRemoved):
+		d.removed()
+		return ErrRemoved
+	}
+	return err
+}
+
+func (d *Device) removed() {
+	if d.health.end(ErrRemoved) {
+		d.log.Error("RDMA device removed")
+	}
+}
+
+// check asks the kernel, once a second, what has happened to the device: up to Linux 6 soft devices
+// send no event when they are removed, and work on.
 func (d *Device) check(now units.Instant) {
 	h := &d.health
 	due := h.next.Load()
@@ -48,19 +74,16 @@ func (d *Device) check(now units.Instant) {
 		d.onEvent(e)
 	}
 	if d.ctx.Removed() {
-		d.log.Error("RDMA device removed")
-		h.end(ErrRemoved)
+		d.removed()
 	}
 }
 
 func (d *Device) onEvent(e verbs.AsyncEvent) {
 	d.log.Warn("RDMA device", "event", e.String())
-	switch {
-	case e.Type == verbs.EventDeviceFatal:
-		d.health.end(fmt.Errorf("uc: %s: %v: close the device and open it again", d.cfg.Device, e))
-	case e.QP != nil:
-		if q := d.qps.lookup(e.QP.Num()); q != nil {
-			q.fail(fmt.Errorf("uc: %v", e))
-		}
+	if e.QP == nil {
+		return
+	}
+	if q := d.qps.lookup(e.QP.Num()); q != nil {
+		q.fail(fmt.Errorf("uc: %v", e))
 	}
 }

@@ -43,7 +43,7 @@ func (q *queuePair) PostWrites(_ units.Instant, w []backend.Write) (int, error) 
 		case errors.Is(err, verbs.ErrQueueFull):
 			return taken, nil
 		case err != nil:
-			return taken, fmt.Errorf("uc: %w", closedOr(err))
+			return taken, fmt.Errorf("uc: %w", q.d.judge(err))
 		case bad != nil:
 			return taken, bad
 		}

@@ -44,7 +44,7 @@ type queuePair struct {
 func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 	q, err := d.newQP(c)
 	if err != nil {
-		return nil, fmt.Errorf("uc: new queue pair: %w", closedOr(err))
+		return nil, fmt.Errorf("uc: new queue pair: %w", d.judge(err))
 	}
 	return q, nil
 }
@@ -247,7 +247,7 @@ func (q *queuePair) Connect(i backend.QPInfo) error {
 		Port: q.d.cfg.Port, Path: q.d.path(i, q.channel), PathMTU: q.mtu, RemoteQPN: i.QPN, LocalPSN: q.psn, RemotePSN: i.PSN,
 	})
 	if err != nil {
-		return fmt.Errorf("uc: connect: %w", closedOr(err))
+		return fmt.Errorf("uc: connect: %w", q.d.judge(err))
 	}
 	return nil
 }
@@ -288,5 +288,5 @@ func (q *queuePair) Close() error {
 		}
 		q.fail(backend.ErrClosed)
 	})
-	return closedOr(err)
+	return q.d.judge(err)
 }

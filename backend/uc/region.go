@@ -42,7 +42,7 @@ func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, er
 	}
 	mr, err := d.pd.RegisterMR(mem, verbs.AccessLocalWrite)
 	if err != nil {
-		return nil, fmt.Errorf("uc: %w", closedOr(err))
+		return nil, fmt.Errorf("uc: %w", d.judge(err))
 	}
 	r := &region{d: d, mr: mr, mem: mem, access: access, users: map[*table]struct{}{}}
 	d.mu.Lock()

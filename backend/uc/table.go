@@ -58,7 +58,7 @@ func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) {
 	}
 	pd, err := d.ctx.AllocPD()
 	if err != nil {
-		return nil, fmt.Errorf("uc: new table: %w", closedOr(err))
+		return nil, fmt.Errorf("uc: new table: %w", d.judge(err))
 	}
 	t := &table{d: d, pd: pd, maxMessage: int64(c.MaxMessage), entries: make([]entry, c.Slots)}
 	t.locals.Store(&[]*localMR{})
@@ -80,7 +80,7 @@ func (t *table) local(lkey uint32) (*localMR, error) {
 	}
 	mr, err := t.pd.RegisterMR(r.mem, verbs.AccessLocalWrite)
 	if err != nil {
-		return nil, closedOr(err)
+		return nil, t.d.judge(err)
 	}
 	l := &localMR{region: r, mr: mr}
 	all := slices.Clone(*t.locals.Load())
@@ -151,7 +151,7 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	mr, err := t.register(reg, rg)
 	if err != nil {
 		reg.release()
-		return 0, 0, fmt.Errorf("uc: expose message %d: %w", n, closedOr(err))
+		return 0, 0, fmt.Errorf("uc: expose message %d: %w", n, t.d.judge(err))
 	}
 	*e = entry{seq: n, mr: mr, region: reg}
 	return mr.RKey(), mr.IOVA(), nil

@@ -33,6 +33,9 @@ func (c *cq) Wait(d units.Duration) error {
 		return nil
 	}
 	defer c.waker.end()
+	if end := c.d.health.get(); end != nil && errors.Is(c.told, end) {
+		return c.rest(ctx)
+	}
 	ready, err := c.arm()
 	if err == nil && !ready {
 		_, err = c.waker.ch.Wait(ctx)
@@ -40,7 +43,20 @@ func (c *cq) Wait(d units.Duration) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}
-	return closedOr(err)
+	if err = c.d.judge(err); errors.Is(err, ErrRemoved) {
+		return nil // there is something to poll: this error
+	}
+	return err
+}
+
+// rest waits without the device, whose channels wait no more when it has been removed.
+func (c *cq) rest(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-c.d.closing:
+		return backend.ErrClosed
+	}
 }
 
 // arm has all rings announce their next completion. It reports whether one is there already.
