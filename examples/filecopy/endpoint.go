@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"syscall"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
@@ -26,6 +27,23 @@ type endpoint struct {
 	conn *reliability.Conn
 }
 
+// An ownError is one of this end, which it would have with any peer.
+type ownError struct{ error }
+
+func (e ownError) Unwrap() error { return e.error }
+
+// A hasty session doesn't wait long for a peer that has nothing to do but answer.
+type hasty struct{ *oob.Conn }
+
+func (h hasty) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTime)
+	defer cancel()
+	return h.Conn.Exchange(ctx, blob)
+}
+
+// exchangeTime is how long a peer may take to open its device and introduce itself.
+const exchangeTime = 5 * time.Second
+
 // A role says which end of the TCP connection this is.
 type role uint64
 
@@ -39,8 +57,15 @@ const (
 func connect(ctx context.Context, o *options, s *oob.Conn, r role) (*endpoint, error) {
 	e := &endpoint{}
 	err := e.open(o, s, r)
+	if err != nil && o.addr.IsValid() {
+		err = ownError{err}
+	}
 	if err == nil {
-		err = e.conn.ConnectOver(ctx, s)
+		var session reliability.Session = s
+		if r == receiver { // which has others to wait for
+			session = hasty{s}
+		}
+		err = e.conn.ConnectOver(ctx, session)
 	}
 	if err != nil {
 		_ = s.CloseWithReason(err.Error())

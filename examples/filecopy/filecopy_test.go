@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -302,11 +303,57 @@ func TestSchemesDiffer(t *testing.T) {
 	dir := t.TempDir()
 	r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", filepath.Join(dir, "copy"), "--scheme", "sr", rdma(0))
 	s := start(t, "", "send", "--to", r.listening(t), src, "--scheme", "sr-nack", rdma(1))
-	for _, p := range []*process{r, s} {
-		p.ends(t, 10*time.Second, exitFailure)
-		require.Contains(t, p.lastLine(), "give both ends the same")
-	}
+	s.ends(t, 10*time.Second, exitFailure)
+	require.Contains(t, s.lastLine(), "give both ends the same")
+	r.waitFor(t, "turned a sender away, waiting for the next")
+	require.Contains(t, r.errors(), "give both ends the same")
 	onlyHolds(t, dir)
+	s = start(t, "", "send", "--to", r.listening(t), src, "--scheme", "sr", rdma(1))
+	s.ends(t, 10*time.Second, 0)
+	r.ends(t, 5*time.Second, 0)
+	onlyHolds(t, dir, "copy")
+}
+
+// TestBadVisitors: whoever comes and is no sender is turned away, and the receiver waits for one that is.
+func TestBadVisitors(t *testing.T) {
+	src, content := randomFile(t, 5000)
+	out := filepath.Join(t.TempDir(), "copy")
+	r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", out, rdma(0))
+	at := r.listening(t)
+	visit := func() *oob.Conn {
+		c, err := oob.Dial(t.Context(), at, oob.Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	const escape = "\x1b[2J\n forged line"
+	require.NoError(t, visit().Close())
+	require.NoError(t, visit().Send(t.Context(), []byte(escape)))
+	_, err := visit().Exchange(t.Context(), []byte(escape))
+	require.Error(t, err)
+	c := visit()
+	require.NoError(t, c.Send(t.Context(), []byte("filecopy 1")))
+	_, err = c.Exchange(t.Context(), []byte(escape))
+	require.NoError(t, err, "the receiver's half")
+	c = visit()
+	require.NoError(t, c.Send(t.Context(), []byte("filecopy 1")))
+	require.NoError(t, c.CloseWithReason(escape))
+	for range 2 * 64 { // silent ones
+		nc, err := net.Dial("tcp", at)
+		require.NoError(t, err)
+		t.Cleanup(func() { nc.Close() })
+		_, err = nc.Write([]byte("SDRx\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")) // the first frame of package oob
+		require.NoError(t, err)
+	}
+	s := start(t, "", "send", "--to", at, src, rdma(1))
+	s.ends(t, 10*time.Second, 0)
+	r.ends(t, 5*time.Second, 0)
+	got, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Equal(t, content, got)
+	require.Contains(t, r.errors(), "turned a sender away, waiting for the next")
+	require.NotContains(t, r.errors(), "\x1b")
+	require.NotContains(t, r.errors(), "\n forged line")
 }
 
 func TestUDPPortTaken(t *testing.T) {

@@ -21,11 +21,7 @@ func recv(ctx context.Context, o *options, listen, out string) error {
 		return err
 	}
 	defer f.discard()
-	s, err := waitForSender(ctx, listen)
-	if err != nil {
-		return err
-	}
-	e, err := connect(ctx, o, s, receiver)
+	e, err := waitForSender(ctx, o, listen)
 	if err != nil {
 		return err
 	}
@@ -39,16 +35,28 @@ func recv(ctx context.Context, o *options, listen, out string) error {
 	return nil
 }
 
-// waitForSender returns the first sender. Whoever reaches the port and speaks something else is
-// reported and turned away.
-func waitForSender(ctx context.Context, listen string) (*oob.Conn, error) {
+// waitForSender connects to the first sender that it can be done with. Whoever else reaches the port is
+// told why not, and reported when it got that far, and the next may come.
+func waitForSender(ctx context.Context, o *options, listen string) (*endpoint, error) {
 	l, err := oob.Listen(ctx, listen, oob.Config{Logger: slog.Default()})
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
+	b := newLobby(l)
+	defer b.close()
 	fmt.Fprintf(os.Stderr, "waiting for a sender on %v\n", l.Addr())
-	return l.Accept(ctx)
+	for {
+		s, err := b.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		peer := s.RemoteAddr()
+		e, err := connect(ctx, o, s, receiver)
+		if err == nil || ctx.Err() != nil || errors.As(err, new(ownError)) {
+			return e, err
+		}
+		slog.Warn("turned a sender away, waiting for the next", "peer", peer, "err", err)
+	}
 }
 
 // recvFile receives content and hash, gives the file its name, and tells the sender how it went.

@@ -29,6 +29,8 @@ func send(ctx context.Context, o *options, to, path string) error {
 	if err != nil {
 		return err
 	}
+	// A receiver that doesn't take it says why not to what follows.
+	_ = s.Send(ctx, []byte(greeting))
 	e, err := connect(ctx, o, s, sender)
 	if err != nil {
 		return err
