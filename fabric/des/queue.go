@@ -28,13 +28,12 @@ const (
 	firstLogBuckets = 13
 	leastLogBuckets = 10
 	mostLogBuckets  = 18
-	// A bucket that is served holds perBucket events in the mean, within a factor of four.
+	// A bucket holds perBucket events in the mean over time, within a factor of four.
 	perBucket = 16
 	// window is after how many events the width is judged.
 	window = 1 << 15
-	// crowded is how many events may wait in the bucket being served before the width is judged
-	// at once: pushing into that bucket moves them.
-	crowded = 1024
+	// mostMoves bounds what a push into the bucket being served moves; beyond it there is a heap.
+	mostMoves = 32
 )
 
 // chunk is a part of a bucket: 256 bytes.
@@ -51,6 +50,7 @@ const none = -1
 type Queue struct {
 	now   []Event // the bucket being served, sorted; what lies before at has been popped
 	at    int
+	near  heap  // events of that bucket, or before it, which were pushed too far from its end
 	cur   int64 // number of the bucket being served: T >> shift
 	shift uint
 	mask  int64 // buckets in the ring, less one
@@ -65,7 +65,8 @@ type Queue struct {
 	// The Config fixes the width, or the length of the ring.
 	fixedShift, fixedRing bool
 
-	served, buckets int // since the width was last judged
+	served int  // events since the width was last judged
+	judged Time // when that was
 }
 
 // NewQueue makes an empty queue. c must be within its ranges; see Config.Validate.
@@ -102,7 +103,7 @@ func (c Config) Validate() error {
 }
 
 // Len is the number of events in the queue.
-func (q *Queue) Len() int { return len(q.now) - q.at + q.ring + len(q.far) }
+func (q *Queue) Len() int { return len(q.now) - q.at + len(q.near) + q.ring + len(q.far) }
 
 // Push schedules e. e.T must be neither negative nor earlier than the last event popped.
 func (q *Queue) Push(e Event) {
@@ -147,14 +148,14 @@ func (q *Queue) pushOutside(b int64, e Event) {
 		q.far.push(e)
 		return
 	}
-	if len(q.now)-q.at >= crowded && !q.fixedShift && q.shift > 1 {
-		q.rebucket(max(1, q.shift-min(q.shift, 4)))
-		q.Push(e)
+	first := max(q.at, len(q.now)-mostMoves)
+	if first > q.at && e.before(&q.now[first]) {
+		q.near.push(e)
 		return
 	}
 	i := len(q.now)
 	q.now = append(q.now, e)
-	for i > q.at && e.before(&q.now[i-1]) {
+	for i > first && e.before(&q.now[i-1]) {
 		q.now[i] = q.now[i-1]
 		i--
 	}
@@ -163,9 +164,8 @@ func (q *Queue) pushOutside(b int64, e Event) {
 
 // Pop removes and returns the first event, if it is due by until.
 func (q *Queue) Pop(until Time) (Event, bool) {
-	if q.at < len(q.now) {
-		e := q.now[q.at]
-		if e.T <= until {
+	if q.at < len(q.now) && len(q.near) == 0 {
+		if e := q.now[q.at]; e.T <= until {
 			q.at++
 			return e, true
 		}
@@ -175,36 +175,42 @@ func (q *Queue) Pop(until Time) (Event, bool) {
 }
 
 func (q *Queue) popNext(until Time) (Event, bool) {
-	if !q.advance(until) || q.now[0].T > until {
+	if len(q.near) > 0 && (q.at == len(q.now) || q.near[0].before(&q.now[q.at])) {
+		if q.near[0].T > until {
+			return Event{}, false
+		}
+		return q.near.pop(), true
+	}
+	if q.at == len(q.now) && !q.advance(until) || q.now[q.at].T > until {
 		return Event{}, false
 	}
-	q.at = 1
-	return q.now[0], true
+	q.at++
+	return q.now[q.at-1], true
 }
 
 // Next is the time of the first event, Never when there is none.
 func (q *Queue) Next() Time {
+	next := Never
 	if q.heap && len(q.far) > 0 {
-		return q.far[0].T
+		next = q.far[0].T
 	}
-	if q.at == len(q.now) && !q.advance(Never) {
-		return Never
+	if len(q.near) > 0 {
+		next = min(next, q.near[0].T)
+	} else if q.at == len(q.now) && (q.heap || !q.advance(Never)) {
+		return next
 	}
-	return q.now[q.at].T
-}
-
-// Ahead returns the event n places behind the next one, if it is in the same bucket: so that the
-// data of an event can be touched before it is needed. Events may yet be pushed in front of it.
-func (q *Queue) Ahead(n int) (Event, bool) {
-	if i := q.at + n; i < len(q.now) {
-		return q.now[i], true
+	if q.at < len(q.now) {
+		next = min(next, q.now[q.at].T)
 	}
-	return Event{}, false
+	return next
 }
 
 // Each calls f for every event in the queue, in no particular order.
 func (q *Queue) Each(f func(Event)) {
 	for _, e := range q.now[q.at:] {
+		f(e)
+	}
+	for _, e := range q.near {
 		f(e)
 	}
 	for _, h := range q.head {
@@ -239,7 +245,6 @@ func (q *Queue) advance(until Time) bool {
 		return false
 	}
 	q.cur = next
-	q.buckets++
 	for len(q.far) > 0 && int64(q.far[0].T)>>q.shift <= next {
 		q.now = append(q.now, q.far.pop())
 	}
@@ -290,25 +295,24 @@ func (q *Queue) take(slot int64) {
 	q.occ[slot>>6] &^= 1 << (slot & 63)
 }
 
-// judge changes the width when buckets were four times too full or too empty.
+// judge changes the width when buckets are four times too full or too empty, by the time that the
+// last events took. Counting what buckets hold would not do: events of one instant stay together
+// however narrow a bucket is.
 func (q *Queue) judge() {
-	mean := q.served / q.buckets
-	q.served, q.buckets = 0, 0
-	// Twice as wide is twice as full.
-	change := bits.Len(uint(mean)) - bits.Len(perBucket)
-	if change < 2 && change > -2 {
-		return
-	}
-	want := uint(min(max(int(q.shift)-change, 1), MaxShift))
-	if want != q.shift {
-		q.rebucket(want)
+	now := Time(q.cur << q.shift)
+	gap := (now - q.judged) * perBucket / Time(q.served)
+	q.served, q.judged = 0, now
+	want := min(max(bits.Len64(uint64(gap)), 1), MaxShift)
+	if change := want - int(q.shift); change >= 2 || change <= -2 {
+		q.rebucket(uint(want))
 	}
 }
 
 // rebucket moves all events to buckets of another width.
 func (q *Queue) rebucket(shift uint) {
 	all := append([]Event(nil), q.now[q.at:]...)
-	q.now, q.at = q.now[:0], 0
+	all = append(all, q.near...)
+	q.now, q.at, q.near = q.now[:0], 0, q.near[:0]
 	for slot := range q.head {
 		q.take(int64(slot))
 	}
@@ -329,7 +333,6 @@ func (q *Queue) rebucket(shift uint) {
 	}
 	q.shift = shift
 	q.cur = max(start>>shift-1, -1)
-	q.served, q.buckets = 0, 0
 	for _, e := range all {
 		q.Push(e)
 	}

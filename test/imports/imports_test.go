@@ -134,7 +134,7 @@ func TestRulesCatch(t *testing.T) {
 		{"./fabric", own("fabric/des"), ""},
 		{"./fabric", own("sdr"), "the simulator hosts"},
 		{"./fabric", own("reliability"), "the simulator hosts"},
-		{"./fabric", own("roce"), "the simulator hosts"},
+		{"./fabric", own("verbs"), "the simulator hosts"},
 		{"./fabric", "time", "a protocol core"},
 		{"./fabric/topo", "os", "a protocol core"},
 		{"./congestion/dcqcn", "sync", "a protocol core"},

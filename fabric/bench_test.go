@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// BenchmarkFabric is a permutation over leaf and spine at 400 Gbit/s, sprayed, with a full transport.
+// One iteration is one run; the metric that counts is events per second.
+func BenchmarkFabric(b *testing.B) {
+	for _, n := range []struct{ leaves, perLeaf, spines int }{{4, 8, 8}, {32, 32, 32}, {128, 64, 64}} {
+		for _, mode := range []rc.Mode{rc.GBN, rc.IRN} {
+			hosts := n.leaves * n.perLeaf
+			b.Run(fmt.Sprintf("%s/%d", mode, hosts), func(b *testing.B) {
+				g := leafSpine(n.leaves, n.perLeaf, n.spines, 400*units.Gbit, 400*units.Gbit, units.Microsecond)
+				size := 2 * units.MiB
+				if hosts < 100 {
+					size = 64 * units.MiB
+				}
+				routing := Routing{Mode: Random}
+				if mode == rc.GBN {
+					routing = Routing{} // in order
+				}
+				var events uint64
+				var spent time.Duration
+				for b.Loop() {
+					s := build(b, g, Config{Transport: (&rc.Config{Mode: mode, AckEvery: 4, Window: 100 * 4096}).Factory(), Routing: routing}, permutation(hosts, size, 1))
+					start := cpuTime(b)
+					for !s.Done() {
+						s.Step(1 << 20)
+					}
+					spent += cpuTime(b) - start
+					events += s.Events()
+				}
+				b.ReportMetric(float64(events)/spent.Seconds()/1e6, "Mevents/s")
+				b.ReportMetric(float64(events)/float64(b.N), "events")
+			})
+		}
+	}
+}
+
+// cpuTime is what the process has used: a busy machine takes wall time, not this.
+func cpuTime(b *testing.B) time.Duration {
+	var r syscall.Rusage
+	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/topo"
+	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Packets of 4160 bytes take 83.2 ns at 400 Gbit/s, acknowledgements of 64 bytes 1.28 ns.
+const (
+	ser400 des.Time = 83200
+	ack400 des.Time = 1280
+	micro  des.Time = 1e6
+)
+
+// TestSingleFlow: store and forward over four hops, to the picosecond.
+func TestSingleFlow(t *testing.T) {
+	for _, n := range []des.Time{1, 2, 100} {
+		s := build(t, leafSpine(2, 1, 1, 400*units.Gbit, 400*units.Gbit, units.Microsecond), Config{CheckEvery: 16}, []workload.Flow{{Src: 0, Dst: 1, Size: 4096 * units.Bytes(n)}})
+		s.Run(des.Never)
+		want := 4*micro + 4*ser400 + (n-1)*ser400 + 4*(micro+ack400)
+		require.Equal(t, want, s.Flow(0).FCT, "%d packets", n)
+		require.Equal(t, want, s.Standalone(0), "%d packets", n)
+	}
+	// The links between the switches are four times as slow, and the last packet has one byte.
+	s := build(t, leafSpine(2, 1, 1, 400*units.Gbit, 100*units.Gbit, units.Microsecond), Config{CheckEvery: 16}, []workload.Flow{{Src: 0, Dst: 1, Size: 9*4096 + 1}})
+	s.Run(des.Never)
+	// The last of nine full packets has passed the last link after all of it; the byte and its header
+	// follow at once. Its acknowledgement then waits on the slow link for the one before, which came
+	// 1.3 ns earlier and takes 5.12.
+	const slow, tail, ackSlow = 4 * ser400, 65 * 20, 4 * ack400
+	want := 2*ser400 + 2*slow + 8*slow + tail + 8*micro + ack400 + (ackSlow - tail) + 2*ackSlow + ack400
+	require.Equal(t, want, s.Flow(0).FCT)
+	require.Equal(t, want, s.Standalone(0))
+}
+
+// TestLatency: each switch adds its own to every way through it.
+func TestLatency(t *testing.T) {
+	s := build(t, star(2, 400*units.Gbit, units.Microsecond), Config{Latency: 500}, []workload.Flow{{Src: 0, Dst: 1, Size: 1}})
+	s.Run(des.Never)
+	require.Equal(t, 4*micro+2*500*1000+2*65*20+2*ack400, s.Flow(0).FCT)
+}
+
+// TestManyToOne: the last link is never idle, so the last acknowledgement is exact.
+func TestManyToOne(t *testing.T) {
+	const n, packets = 8, 50
+	for _, routing := range []RoutingMode{ECMP, Random} {
+		flows := make([]workload.Flow, n)
+		for i := range flows {
+			flows[i] = workload.Flow{Src: i, Dst: n, Size: packets * 4096}
+		}
+		s := build(t, star(n+1, 400*units.Gbit, units.Microsecond), Config{Routing: Routing{Mode: routing}, CheckEvery: 64}, flows)
+		s.Run(des.Never)
+		var last des.Time
+		for i := range flows {
+			last = max(last, s.Flow(i).FCT)
+		}
+		require.Equal(t, ser400+micro+n*packets*ser400+micro+2*(ack400+micro), last)
+		require.Zero(t, s.Result().Packets.Dropped)
+	}
+}
+
+// TestRoundRobin: a NIC serves its flows one packet each in turn.
+func TestRoundRobin(t *testing.T) {
+	const flows, packets = 5, 20
+	var w []workload.Flow
+	for i := range flows {
+		w = append(w, workload.Flow{Src: 0, Dst: 1 + i, Size: packets * 4096})
+	}
+	s := build(t, star(flows+1, 400*units.Gbit, units.Microsecond), Config{CheckEvery: 64}, w)
+	s.Run(des.Never)
+	for i := range flows {
+		// The first flow is alone when it starts, and so one round ahead in the end.
+		before := (packets-1)*flows + i
+		if i == 0 {
+			before = 1 + (packets-2)*flows
+		}
+		left := des.Time(before+1) * ser400
+		require.Equal(t, left+micro+ser400+micro+2*(ack400+micro), s.Flow(i).FCT, "flow %d", i)
+	}
+}
+
+// TestWeights: classes share a port as their weights say.
+func TestWeights(t *testing.T) {
+	const each = 10 * units.MiB
+	flows := []workload.Flow{{Src: 0, Dst: 2, Size: each, Class: 1}, {Src: 1, Dst: 2, Size: each, Class: 2}}
+	s := build(t, star(3, 400*units.Gbit, units.Microsecond), Config{Weights: [Classes]int{0, 1, 3}, CheckEvery: 1024}, flows)
+	s.Run(des.Never)
+	// At the end of the second, a third of the first has gone as well; then that has the link alone.
+	packets := des.Time(each / 4096)
+	require.InEpsilon(t, float64(packets*ser400*4/3), float64(s.Flow(1).FCT), 0.02)
+	require.InEpsilon(t, float64(packets*ser400*2), float64(s.Flow(0).FCT), 0.02)
+}
+
+// TestTailDrop: of packets that come at one instant one leaves at once and as many as fit wait.
+func TestTailDrop(t *testing.T) {
+	const senders, fit = 20, 7
+	var flows []workload.Flow
+	for i := range senders {
+		flows = append(flows, workload.Flow{Src: i, Dst: senders, Size: 4096})
+	}
+	s := build(t, star(senders+1, 400*units.Gbit, units.Microsecond), Config{Buffer: Buffer{QueueLimit: fit * 4160}, CheckEvery: 16}, flows)
+	s.Run(100 * micro)
+	require.Equal(t, senders-1-fit, int(s.Result().Drops.Queue))
+	require.Equal(t, 1+fit, s.Finished())
+	s.Run(des.Never)
+	require.Equal(t, senders, s.Finished(), "the others were repeated after their timeouts")
+}
+
+// pfcRun lets a host at 100 Gbit/s send to one at 1 Gbit/s, so that nothing drains while the pause
+// takes effect, with traffic in the opposite direction that PFC frames have to wait for, which
+// starts late by offset and is not acknowledged in between. memory moves the threshold.
+func pfcRun(t *testing.T, less, memory units.Bytes, offset units.Instant) Result {
+	g := star(3, 100*units.Gbit, units.Microsecond)
+	g.Links[1].Rate = units.Gbit
+	flows := []workload.Flow{{Src: 0, Dst: 1, Size: 256 * units.KiB}, {Src: 2, Dst: 0, Size: 256 * units.KiB, Start: offset}}
+	s := build(t, g, Config{
+		Transport:  (&rc.Config{AckEvery: 1000}).Factory(),
+		Buffer:     Buffer{Size: memory, PFC: true, Shift: 1, HeadroomLess: less},
+		CheckEvery: 64,
+	}, flows)
+	s.Run(5000 * micro)
+	require.True(t, s.Done() || less > 0)
+	return s.Result()
+}
+
+// TestHeadroom: with the exact headroom nothing is dropped whenever the traffic that delays PFC
+// frames begins, the bound is reached, and with one packet less something is dropped.
+func TestHeadroom(t *testing.T) {
+	// 332.8 ns a packet at 100 Gbit/s: the frame waits at most for one, takes 5.12 ns, and 2 µs pass
+	// there and back; eight packets can begin to arrive, beside the one that caused it.
+	require.Equal(t, units.Bytes(1+8)*4160, Headroom(100*units.Gbit, units.Microsecond, 4160, 64))
+	var most int64
+	drops := uint64(0)
+	for offset := range units.Instant(340) {
+		// Whether the packet that causes the pause takes headroom depends on the threshold.
+		for _, memory := range []units.Bytes{258 * units.KiB, 262 * units.KiB} {
+			r := pfcRun(t, 0, memory, 1000+offset)
+			require.Zero(t, r.Packets.Dropped, "offset %d", offset)
+			require.Equal(t, r.Pauses, r.Resumes, "each pause ended")
+			require.NotZero(t, r.Pauses)
+			most = max(most, r.MostHeadroom)
+			drops += pfcRun(t, 4160, memory, 1000+offset).Drops.Buffer
+		}
+	}
+	require.Equal(t, int64(9*4160), most)
+	require.NotZero(t, drops)
+}
+
+// ring is n switches in a circle with one host each; links of hosts first. Tiers are unknown, so
+// routes are plain shortest ways.
+func ring(n int) *topo.Graph {
+	g := &topo.Graph{}
+	for range n {
+		g.Nodes = append(g.Nodes, topo.Node{Kind: topo.Host})
+	}
+	for i := range n {
+		g.Nodes = append(g.Nodes, topo.Node{Kind: topo.Switch, Name: fmt.Sprint("s", i)})
+	}
+	for i := range n {
+		g.Links = append(g.Links, topo.Link{A: i, B: n + i, Rate: 100 * units.Gbit, Delay: units.Microsecond})
+	}
+	for i := range n {
+		g.Links = append(g.Links, topo.Link{A: n + i, B: n + (i+1)%n, Rate: 100 * units.Gbit, Delay: units.Microsecond})
+	}
+	return g
+}
+
+// TestDeadlock: flows that go two hops around a ring of five block each other for good, and the
+// detector says where.
+func TestDeadlock(t *testing.T) {
+	const n = 5
+	var flows []workload.Flow
+	for i := range n {
+		flows = append(flows, workload.Flow{Src: i, Dst: (i + 2) % n, Size: 8 * units.MiB})
+	}
+	s := build(t, ring(n), Config{Buffer: Buffer{Size: 512 * units.KiB, PFC: true}, CheckEvery: 4096}, flows)
+	require.Len(t, s.BufferCycle(), n, "the routes allow it")
+	s.Run(10_000 * micro)
+	require.False(t, s.Done())
+	require.Len(t, s.Deadlock(), n)
+	require.Contains(t, s.Deadlock(), "s0 to s1, class 1")
+	require.Zero(t, s.Result().Drops.Buffer)
+
+	// With room for all that is under way there is none.
+	s = build(t, ring(n), Config{Buffer: Buffer{Size: 512 * units.MiB, PFC: true}}, flows)
+	s.Run(des.Never)
+	require.True(t, s.Done())
+	require.Empty(t, s.Deadlock())
+}
+
+// TestNoDeadlockUpDown: where switches have tiers no cycle of buffers exists, whatever links fail
+// and however full buffers are.
+func TestNoDeadlockUpDown(t *testing.T) {
+	g := leafSpine(4, 4, 4, 100*units.Gbit, 100*units.Gbit, units.Microsecond)
+	for i := range g.Links {
+		if i >= 16 && i%5 == 0 {
+			g.Links[i].Down = true
+		}
+	}
+	var flows []workload.Flow
+	for seed := range uint64(6) {
+		flows = append(flows, permutation(16, units.MiB, seed)...)
+	}
+	s := build(t, g, Config{Buffer: Buffer{Size: units.MiB, PFC: true}, CheckEvery: 4096}, flows)
+	require.Nil(t, s.BufferCycle())
+	for !s.Done() {
+		require.NotZero(t, s.Step(10_000))
+		require.Empty(t, s.Deadlock())
+	}
+	require.NotZero(t, s.Result().Pauses)
+	require.Zero(t, s.Result().Packets.Dropped)
+}
+
+// TestDependencies: a flow starts when the last of those it waits for has been received.
+func TestDependencies(t *testing.T) {
+	flows := []workload.Flow{
+		{Src: 2, Dst: 0, Size: 4096, After: []int32{1, 2}, Start: 7},
+		{Src: 0, Dst: 1, Size: 4096},
+		{Src: 1, Dst: 2, Size: 8192, Start: 100},
+	}
+	s := build(t, star(3, 400*units.Gbit, units.Microsecond), Config{}, flows)
+	s.Run(des.Never)
+	require.Equal(t, 100_000+2*micro+3*ser400, s.Flow(2).Received)
+	require.Equal(t, s.Flow(2).Received+7000, s.Flow(0).Start)
+}
+
+// TestEmptyAtTheEnd: when the last packet has arrived nothing is left anywhere.
+func TestEmptyAtTheEnd(t *testing.T) {
+	g := leafSpine(4, 4, 2, 400*units.Gbit, 400*units.Gbit, units.Microsecond)
+	s := build(t, g, Config{
+		Transport: (&rc.Config{Mode: rc.IRN}).Factory(), Routing: Routing{Mode: LeastQueue}, CheckEvery: 1024,
+		Buffer: Buffer{Size: 2 * units.MiB},
+	}, permutation(16, units.MiB, 3))
+	s.Run(des.Never)
+	s.Drain()
+	require.NoError(t, s.Check())
+	require.Zero(t, s.live)
+	for i := range s.buffers {
+		require.Zero(t, s.buffers[i].used)
+	}
+	r := s.Result()
+	require.Equal(t, r.Packets.Sent, r.Packets.Delivered+r.Packets.Dropped)
+	require.NotZero(t, r.Packets.Retransmitted, "spraying looks like loss to IRN")
+}

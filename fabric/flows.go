@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// firstSrcPort and dstPort number flows as ns-3's scripts do.
+	firstSrcPort = 10000
+	dstPort      = 100
+	mostFlows    = 1 << evShift
+	maxHops      = 64
+)
+
+// AddFlows adds messages; sources and destinations are nodes of the graph that are hosts. After
+// holds indices in this slice. A flow starts at its Start, which must not be past, or so long after
+// the last of those it waits for has been received. On an error nothing is added.
+func (s *Sim) AddFlows(add []workload.Flow) error {
+	if len(s.ends)+len(add) >= mostFlows {
+		return fmt.Errorf("fabric: %d flows: at most %d", len(s.ends)+len(add), mostFlows-1)
+	}
+	waiting, err := s.checkFlows(add)
+	if err != nil {
+		return fmt.Errorf("fabric: %w", err)
+	}
+	first := uint32(len(s.ends))
+	if len(s.flows) > 0 {
+		s.flows = s.flows[:first] // without the end mark
+	}
+	before := uint32(len(s.after))
+	for i := range add {
+		s.addFlow(&add[i])
+		s.flows[int(first)+i].before = before
+		before += waiting[i]
+	}
+	s.flows = append(s.flows, flow{before: before})
+	s.after = append(s.after, make([]uint32, int(before)-len(s.after))...)
+	at := make([]uint32, len(add))
+	for i := range add {
+		for _, d := range add[i].After {
+			s.after[s.flows[first+uint32(d)].before+at[d]] = first + uint32(i)
+			at[d]++
+		}
+	}
+	return nil
+}
+
+// checkFlows returns how many flows wait for each.
+func (s *Sim) checkFlows(add []workload.Flow) (waiting []uint32, err error) {
+	host := func(n int) bool { return n >= 0 && n < len(s.nodes) && s.nodes[n].host != none }
+	if err := workload.Validate(add, host); err != nil {
+		return nil, err
+	}
+	waiting = make([]uint32, len(add))
+	for i := range add {
+		f := &add[i]
+		if f.Size/s.cfg.MTU >= math.MaxInt32 {
+			return nil, fmt.Errorf("flow %d of %v: at most 2^31 packets of %d bytes", i, f.Size, int64(s.cfg.MTU))
+		}
+		if f.Class >= Classes {
+			return nil, fmt.Errorf("flow %d in class %d: must be between 1 and %d (0: %d)", i, f.Class, Classes-1, DataClass)
+		}
+		if len(f.After) == 0 && des.At(f.Start) < s.now {
+			return nil, fmt.Errorf("flow %d starts at %d ns: that is past", i, int64(f.Start))
+		}
+		if s.hops(uint32(f.Src), uint32(f.Dst), nil) == 0 {
+			return nil, fmt.Errorf("flow %d: no way from %s to %s", i, s.name(uint32(f.Src)), s.name(uint32(f.Dst)))
+		}
+		for _, d := range f.After {
+			waiting[d]++
+		}
+	}
+	return waiting, nil
+}
+
+func (s *Sim) addFlow(w *workload.Flow) {
+	fi := uint32(len(s.ends))
+	e := endpoints{src: uint32(w.Src), dst: uint32(w.Dst), srcPort: w.SrcPort, dstPort: w.DstPort}
+	if e.dstPort == 0 {
+		e.dstPort = dstPort
+	}
+	if e.srcPort == 0 {
+		e.srcPort = s.number(e.src, e.dst)
+	}
+	s.ends = append(s.ends, e)
+	f := flow{
+		timer: des.Never, started: des.Never, arrived: des.Never, done: des.Never, size: w.Size, delay: des.At(w.Start),
+		nic: s.nodes[w.Src].firstPort, host: uint32(s.nodes[w.Src].host), class: max(w.Class, DataClass), waits: int32(len(w.After)),
+	}
+	s.flows = append(s.flows, f)
+	if s.cfg.CheckEvery > 0 {
+		s.perFlow = append(s.perFlow, ledger{})
+	}
+	if f.waits == 0 {
+		s.q.Push(des.Event{T: f.delay, Key: evStart | fi})
+	}
+}
+
+// number gives the flows of a pair of hosts successive source ports.
+func (s *Sim) number(src, dst uint32) uint16 {
+	if s.numbered == nil {
+		s.numbered = make(map[[2]uint32]uint16)
+	}
+	n := s.numbered[[2]uint32{src, dst}]
+	s.numbered[[2]uint32{src, dst}] = n + 1
+	return firstSrcPort + n
+}
+
+// message describes a flow to its transport.
+func (s *Sim) message(fi uint32) transport.Message {
+	f, e := &s.flows[fi], &s.ends[fi]
+	var there, back des.Time
+	hops := s.hops(e.src, e.dst, func(p *port) {
+		there += p.prop + p.serialization(int64(s.cfg.MTU+s.cfg.Header))
+		r := &s.ports[p.rev]
+		back += r.prop + r.serialization(int64(s.cfg.AckSize))
+	})
+	return transport.Message{
+		Size: f.size, MTU: s.cfg.MTU, LineRate: s.rates[f.nic],
+		BaseRTT: units.Duration((there + back).Instant()), Hops: hops,
+	}
+}
+
+// hops walks the first of the shortest ways from one host to another, and returns its length; 0 where
+// there is none.
+func (s *Sim) hops(src, dst uint32, visit func(*port)) int {
+	p := &s.ports[s.nodes[src].firstPort]
+	for n := 1; n <= maxHops; n++ {
+		if visit != nil {
+			visit(p)
+		}
+		if p.node == dst {
+			return n
+		}
+		if s.nodes[p.node].sw == none {
+			return 0
+		}
+		ports := s.choices(p.node, dst)
+		if len(ports) == 0 {
+			return 0
+		}
+		p = &s.ports[ports[0]]
+	}
+	return 0
+}
+
+// Standalone is how long flow i would take from its start to its last acknowledgement if it were
+// alone, sent at line rate, with an ACK for each packet: store and forward over the first of the
+// shortest ways.
+func (s *Sim) Standalone(i int) des.Time {
+	f, e := &s.flows[i], &s.ends[i]
+	m := transport.Message{Size: f.size, MTU: s.cfg.MTU}
+	n := des.Time(m.Packets())
+	full, last := int64(s.cfg.MTU+s.cfg.Header), int64(m.Payload(m.Packets()-1))+int64(s.cfg.Header)
+	// before and at are when the last packet but one and the last have passed a link, delays of links
+	// not counted; sum and slowest make up the former.
+	var before, at, sum, slowest, delay des.Time
+	var way [maxHops]*port
+	hops := 0
+	s.hops(e.src, e.dst, func(p *port) {
+		ser := p.serialization(full)
+		sum, slowest = sum+ser, max(slowest, ser)
+		if n > 1 {
+			before = sum + (n-2)*slowest
+		}
+		at = max(at, before) + p.serialization(last)
+		delay += p.prop
+		way[hops] = p
+		hops++
+	})
+	// The last acknowledgement may wait for the one before.
+	for hops--; hops >= 0; hops-- {
+		back := &s.ports[way[hops].rev]
+		ser := back.serialization(int64(s.cfg.AckSize))
+		if n > 1 {
+			before += ser
+		}
+		at = max(at, before) + ser
+		delay += back.prop
+	}
+	return at + delay
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// host is the scheduler of a NIC. Flows that may have something to send are in a ring of their
+// class; those that wait for their pace are in a heap; the others are nowhere, until feedback or a
+// timer makes them look again.
+type host struct {
+	ring  [Classes]uint32 // the last flow of each ring; its next is the first; nilFlow: empty
+	turn  uint8           // the class that was served last
+	waits []uint32        // heap of flows by avail
+	wake  des.Time        // the earliest WAKE that is scheduled; Never: none
+}
+
+const nilFlow = ^uint32(0)
+
+// The places of a flow at its NIC.
+const (
+	idle  = iota // nothing to send, or not started, or done
+	ready        // in the ring
+	paced        // in the heap
+)
+
+// flow is one message under way.
+type flow struct {
+	snd     transport.Sender // nil before the start and when done, as is rcv
+	rcv     transport.Receiver
+	avail   des.Time // when the pace allows the next packet
+	timer   des.Time // the earliest TIMER that is scheduled; Never: none
+	started des.Time
+	arrived des.Time // Never until all has been received
+	done    des.Time // Never until all has been acknowledged
+	size    units.Bytes
+	delay   des.Time // between the end of the last dependency and the start
+	next    uint32   // in the ring
+	host    uint32   // index of the source
+	nic     uint32   // port of the source
+	place   uint8
+	class   uint8
+	waits   int32  // dependencies that have not been received
+	before  uint32 // where in Sim.after the flows that wait for this one begin
+}
+
+// attend puts a flow that may have something to send into its ring, and starts the NIC.
+func (s *Sim) attend(fi uint32) {
+	f := &s.flows[fi]
+	if f.place != idle {
+		return
+	}
+	s.ringPush(&s.hosts[f.host], fi, f)
+	p := &s.ports[f.nic]
+	if p.paused>>f.class&1 == 0 {
+		s.kick(f.nic, p)
+	}
+}
+
+func (s *Sim) ringPush(h *host, fi uint32, f *flow) {
+	last := h.ring[f.class]
+	if last == nilFlow {
+		f.next = fi
+	} else {
+		f.next = s.flows[last].next
+		s.flows[last].next = fi
+	}
+	h.ring[f.class] = fi
+	f.place = ready
+}
+
+// ringPop takes the first flow of a ring that has one.
+func (s *Sim) ringPop(h *host, c uint8) uint32 {
+	last := h.ring[c]
+	first := s.flows[last].next
+	if first == last {
+		h.ring[c] = nilFlow
+	} else {
+		s.flows[last].next = s.flows[first].next
+	}
+	s.flows[first].place = idle
+	return first
+}
+
+// dequeueNIC sends what is queued (feedback, packets of switch functions), else asks flows, class by
+// class in turn and flow by flow, each one packet.
+func (s *Sim) dequeueNIC(pi uint32, p *port) {
+	h := &s.hosts[s.nodes[p.owner].host]
+	if queued := p.occupied &^ p.paused; queued != 0 {
+		c := uint8(0)
+		for queued>>c&1 == 0 {
+			c++
+		}
+		i := s.pop(p, c)
+		s.start(pi, p, i, &s.pk[i])
+	} else if !s.askFlows(pi, p, h) {
+		return
+	}
+	// Another DEQUEUE only if there is something to look for.
+	if p.flags&pending != 0 || p.occupied&^p.paused == 0 && !h.any(p.paused) {
+		return
+	}
+	p.flags |= pending
+	s.q.Push(des.Event{T: p.busy, Key: evDequeue | pi})
+}
+
+// any reports whether a flow of a class that is not paused is in the ring.
+func (h *host) any(paused uint8) bool {
+	for c := uint8(1); c < Classes; c++ {
+		if h.ring[c] != nilFlow && paused>>c&1 == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// askFlows starts one packet of one flow, if any has one.
+func (s *Sim) askFlows(pi uint32, p *port, h *host) bool {
+	for range Classes - 1 {
+		h.turn = h.turn%(Classes-1) + 1
+		c := h.turn
+		if p.paused>>c&1 != 0 {
+			continue
+		}
+		for h.ring[c] != nilFlow {
+			if fi := s.ringPop(h, c); s.transmit(pi, p, h, fi) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// transmit starts the next packet of a flow and puts the flow where it belongs then.
+func (s *Sim) transmit(pi uint32, p *port, h *host, fi uint32) bool {
+	f := &s.flows[fi]
+	now := s.now.Instant()
+	x := &s.tx
+	if f.done != des.Never {
+		return false
+	}
+	if !f.snd.Transmit(now, x) {
+		s.arm(fi, f)
+		return false
+	}
+	i := s.alloc()
+	size := uint16(s.cfg.Header) + x.Payload
+	s.pk[i] = packet{
+		sent: s.now, flow: fi, psn: x.PSN, expected: x.Expected, entropy: x.Entropy, size: size,
+		in: noPort, kind: uint8(x.Kind) | f.class<<classShift, flags: x.Flags,
+	}
+	s.countSent(fi, size)
+	if x.Flags&transport.Repeat != 0 {
+		s.repeated++
+	}
+	// The rate at the start of a packet says when the next may start; a new one does not move it.
+	rate := f.snd.Pace(now)
+	s.start(pi, p, i, &s.pk[i])
+	f.avail = 0
+	if rate > 0 {
+		f.avail = s.now + des.Serialization(units.Bytes(size), rate)
+	}
+	if f.avail <= p.busy {
+		s.ringPush(h, fi, f)
+	} else {
+		s.pace(pi, h, fi, f)
+	}
+	s.arm(fi, f)
+	return true
+}
+
+func (s *Sim) countSent(fi uint32, size uint16) {
+	s.sent++
+	s.sentBytes += uint64(size)
+	if s.perFlow != nil {
+		s.perFlow[fi].sent++
+		s.perFlow[fi].sentBytes += uint64(size)
+	}
+}
+
+// pace puts a flow into the heap until it may send again.
+func (s *Sim) pace(pi uint32, h *host, fi uint32, f *flow) {
+	f.place = paced
+	h.waits = append(h.waits, fi)
+	w := h.waits
+	i := len(w) - 1
+	for i > 0 {
+		up := (i - 1) / 2
+		if !s.sooner(fi, w[up]) {
+			break
+		}
+		w[i] = w[up]
+		i = up
+	}
+	w[i] = fi
+	s.alarm(pi, h)
+}
+
+// sooner orders paced flows, those of one instant by number.
+func (s *Sim) sooner(a, b uint32) bool {
+	x, y := s.flows[a].avail, s.flows[b].avail
+	return x < y || x == y && a < b
+}
+
+func (s *Sim) popPaced(h *host) uint32 {
+	w := h.waits
+	first, x := w[0], w[len(w)-1]
+	w = w[:len(w)-1]
+	h.waits = w
+	for i := 0; len(w) > 0; {
+		child := 2*i + 1
+		if child+1 < len(w) && s.sooner(w[child+1], w[child]) {
+			child++
+		}
+		if child >= len(w) || !s.sooner(w[child], x) {
+			w[i] = x
+			break
+		}
+		w[i] = w[child]
+		i = child
+	}
+	return first
+}
+
+// alarm schedules a WAKE for the first of the heap, unless one is due before.
+func (s *Sim) alarm(pi uint32, h *host) {
+	if len(h.waits) == 0 {
+		return
+	}
+	if at := s.flows[h.waits[0]].avail; at < h.wake {
+		h.wake = at
+		s.q.Push(des.Event{T: at, Key: evWake | pi})
+	}
+}
+
+// onWake moves flows whose time has come to the ring.
+func (s *Sim) onWake(pi uint32) {
+	p := &s.ports[pi]
+	h := &s.hosts[s.nodes[p.owner].host]
+	if h.wake != s.now {
+		return // an earlier one has taken its place
+	}
+	h.wake = des.Never
+	for len(h.waits) > 0 && s.flows[h.waits[0]].avail <= s.now {
+		fi := s.popPaced(h)
+		s.ringPush(h, fi, &s.flows[fi])
+	}
+	s.alarm(pi, h)
+	if h.any(p.paused) {
+		s.kick(pi, p)
+	}
+}
+
+// arm schedules a TIMER for a flow's sender, unless one is due before: a deadline that moves later
+// costs nothing until the earlier event finds that.
+func (s *Sim) arm(fi uint32, f *flow) {
+	next := f.snd.Next()
+	if next == units.Never {
+		return
+	}
+	if at := max(des.At(next), s.now); at < f.timer {
+		f.timer = at
+		s.q.Push(des.Event{T: at, Key: evTimer | fi})
+	}
+}
+
+func (s *Sim) onTimer(fi uint32) {
+	f := &s.flows[fi]
+	if f.timer != s.now {
+		return
+	}
+	f.timer = des.Never
+	if f.done != des.Never {
+		return
+	}
+	if now := s.now.Instant(); f.snd.Next() <= now {
+		f.snd.OnTimer(now)
+		s.attend(fi)
+	}
+	s.arm(fi, f)
+}
+
+// receive hands packet i to the flow's end at host node n, and sends what that answers.
+func (s *Sim) receive(n, i uint32) {
+	k := &s.pk[i]
+	fi := k.flow
+	e := &s.ends[fi]
+	if e.destination(k) != n {
+		s.drop(i, &s.noRoute)
+		return
+	}
+	f := &s.flows[fi]
+	now := s.now.Instant()
+	x := &s.rx
+	*x = transport.Packet{
+		Sent: k.sent.Instant(), PSN: k.psn, Expected: k.expected, Entropy: k.entropy,
+		Payload: k.size - uint16(min(units.Bytes(k.size), s.cfg.Header)), Kind: k.what(), Flags: k.flags,
+	}
+	sent := k.sent
+	s.deliver(i, k)
+	if x.Kind.ToSender() {
+		s.feedback(fi, f, now, x)
+		return
+	}
+	if x.Flags&transport.CE != 0 {
+		s.markedArrived++
+	}
+	if f.done != des.Never {
+		return
+	}
+	s.replies.Reset()
+	f.rcv.OnPacket(now, x, &s.replies)
+	if f.arrived == des.Never && f.rcv.Complete() {
+		s.complete(fi, f)
+	}
+	for j := range s.replies.Len() {
+		s.reply(e.dst, fi, s.replies.At(j), sent)
+	}
+}
+
+func (s *Sim) feedback(fi uint32, f *flow, now units.Instant, x *transport.Packet) {
+	if x.Kind == transport.CNP || x.Flags&transport.Notify != 0 {
+		s.notified++
+	}
+	if f.done != des.Never {
+		return
+	}
+	f.snd.OnPacket(now, x)
+	if f.snd.Done() {
+		f.done = s.now
+		s.finished++
+		f.snd, f.rcv = nil, nil // copies of packets that still arrive are not answered
+		return
+	}
+	s.arm(fi, f)
+	s.attend(fi)
+}
+
+// reply queues feedback at the NIC of host node n.
+func (s *Sim) reply(n, fi uint32, x *transport.Packet, sent des.Time) {
+	i := s.alloc()
+	k := &s.pk[i]
+	*k = packet{
+		sent: sent, flow: fi, psn: x.PSN, expected: x.Expected, entropy: x.Entropy, size: uint16(s.cfg.AckSize),
+		in: noPort, kind: uint8(x.Kind), flags: x.Flags,
+	}
+	s.countSent(fi, k.size)
+	nic := s.nodes[n].firstPort
+	p := &s.ports[nic]
+	s.push(p, i, k)
+	s.kick(nic, p)
+}
+
+// complete notes that all of a message has arrived, and starts what waited for it.
+func (s *Sim) complete(fi uint32, f *flow) {
+	f.arrived = s.now
+	s.received++
+	for _, g := range s.after[f.before:s.flows[fi+1].before] {
+		w := &s.flows[g]
+		if w.waits--; w.waits == 0 {
+			s.q.Push(des.Event{T: s.now.Add(w.delay), Key: evStart | g})
+		}
+	}
+}
+
+func (s *Sim) onStart(fi uint32) {
+	f := &s.flows[fi]
+	f.started = s.now
+	f.snd, f.rcv = s.cfg.Transport(s.message(fi))
+	s.attend(fi)
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/topo"
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// goldens are runs whose hash must never change unless the model does: on any architecture, with any
+// queue. Run them on another one with GOARCH=arm64 go test -exec qemu-aarch64.
+var goldens = []struct {
+	name string
+	hash uint64
+	run  func(q des.Config) (*topo.Graph, Config, uint64)
+}{
+	{"gbn over ecmp with pfc and dcqcn", 0xf9a7a3bfe678c58f, func(q des.Config) (*topo.Graph, Config, uint64) {
+		preset := congestion.HPCC()
+		factory, err := congestion.DCQCN(preset)
+		if err != nil {
+			panic(err)
+		}
+		return leafSpine(4, 4, 2, 100*units.Gbit, 200*units.Gbit, units.Microsecond), Config{
+			Transport: (&rc.Config{CNPInterval: preset.CNPInterval, Congestion: factory}).Factory(),
+			Buffer:    Buffer{Size: 450 * units.KiB, PFC: true},
+			ECN:       []ECN{{KMin: 10 * units.KB, KMax: 60 * units.KB, PMax: 0.2}},
+			Seed:      7, Queue: q,
+		}, 1
+	}},
+	{"irn over least queues with loss", 0x98a411d3df0e18ba, func(q des.Config) (*topo.Graph, Config, uint64) {
+		return leafSpine(4, 4, 4, 400*units.Gbit, 400*units.Gbit, units.Microsecond), Config{
+			Transport: (&rc.Config{Mode: rc.IRN}).Factory(), Routing: Routing{Mode: LeastQueue, Choices: 2},
+			Buffer: Buffer{Size: units.MiB}, Faults: []Fault{{Link: 20, Loss: netsim.Loss{Drop: 1e-2}}, {Link: 1, Loss: netsim.Loss{Drop: 1e-2, Burst: 5}, OneWay: true}},
+			Seed: 9, Queue: q,
+		}, 2
+	}},
+	{"irn over flowlets at 56 Gbit/s", 0x3e9b6c6c6b5f619d, func(q des.Config) (*topo.Graph, Config, uint64) {
+		return leafSpine(2, 6, 3, 56*units.Gbit, 56*units.Gbit, 700), Config{
+			Transport: (&rc.Config{Mode: rc.IRN, AckEvery: 4}).Factory(), Routing: Routing{Mode: Flowlet, Gap: 2 * units.Microsecond},
+			Buffer: Buffer{QueueLimit: 200 * units.KB}, Seed: 11, Queue: q,
+		}, 3
+	}},
+}
+
+// TestSameHashWithEveryQueue compares each golden run with every kind of event queue and number of
+// processors.
+func TestSameHashWithEveryQueue(t *testing.T) {
+	for _, g := range goldens {
+		t.Run(g.name, func(t *testing.T) {
+			for _, q := range []des.Config{{}, {Heap: true}, {Shift: 4}, {Shift: 14}, {Shift: 24, LogBuckets: 6}} {
+				for _, procs := range []int{1, 2} {
+					before := runtime.GOMAXPROCS(procs)
+					graph, c, seed := g.run(q)
+					flows := permutation(len(graph.Hosts()), units.MiB, seed)
+					flows = append(flows, permutation(len(graph.Hosts()), units.MiB, seed+100)...)
+					s := build(t, graph, c, flows)
+					s.Run(des.Never)
+					runtime.GOMAXPROCS(before)
+					require.True(t, s.Done())
+					require.Equal(t, g.hash, s.Result().Hash, "%#x with %+v, GOMAXPROCS %d: %+v", s.Result().Hash, q, procs, s.Result())
+				}
+			}
+		})
+	}
+}

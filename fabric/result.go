@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Result is what has happened so far.
+type Result struct {
+	Events  uint64
+	Now     des.Time
+	Flows   int // added
+	Done    int // of them acknowledged to the last byte
+	Packets Packets
+	Drops   Drops
+	// CNPs counts congestion notifications that senders got, alone or on an ACK.
+	CNPs uint64
+	// Pauses and Resumes count PFC frames; PauseTime is how long ingresses were pausing, summed over
+	// all, those that still do not counted.
+	Pauses, Resumes uint64
+	PauseTime       des.Time
+	// MostHeadroom is the most that any ingress has needed of its headroom, in bytes.
+	MostHeadroom int64
+	// Hash is over events, times of all flows and all counters.
+	Hash uint64
+}
+
+// Packets counts packets of all kinds.
+type Packets struct {
+	Sent, Delivered, Dropped, Trimmed, Marked, Retransmitted uint64
+	SentBytes, DeliveredBytes                                uint64
+}
+
+// Drops tells why packets were dropped.
+type Drops struct {
+	Queue, Buffer, LinkDown, Wire, NoRoute, Function uint64
+}
+
+// Port counts what a port has sent and refused. See Config.PortCounters.
+type Port struct {
+	Packets, Drops, Marks uint64
+	Bytes                 units.Bytes
+}
+
+// Flow tells about one flow.
+type Flow struct {
+	Src, Dst int
+	Size     units.Bytes
+	// Start is des.Never until the flow has started. Received is when its last byte came to the
+	// receiver, FCT how long it took from Start to the last acknowledgement at the sender; both
+	// are des.Never until then.
+	Start, Received, FCT des.Time
+}
+
+// Flow returns flow i, in the order of AddFlows.
+func (s *Sim) Flow(i int) Flow {
+	f, e := &s.flows[i], &s.ends[i]
+	fct := des.Never
+	if f.done != des.Never {
+		fct = f.done - f.started
+	}
+	return Flow{Src: int(e.src), Dst: int(e.dst), Size: f.size, Start: f.started, Received: f.arrived, FCT: fct}
+}
+
+// Flows is how many there are.
+func (s *Sim) Flows() int { return len(s.ends) }
+
+// Finished is how many flows have been acknowledged to the last byte.
+func (s *Sim) Finished() int { return s.finished }
+
+// Events is how many events have been processed.
+func (s *Sim) Events() uint64 { return s.events }
+
+// Port returns the counters of port n of a node, in the order of its links.
+func (s *Sim) Port(node, n int) Port {
+	if s.stats == nil {
+		return Port{}
+	}
+	return s.stats[s.nodes[node].firstPort+uint32(n)]
+}
+
+// Queued is how many bytes wait at port n of a node, without the packet on the wire.
+func (s *Sim) Queued(node, n int) units.Bytes {
+	return units.Bytes(s.ports[s.nodes[node].firstPort+uint32(n)].egress)
+}
+
+// Result sums up.
+func (s *Sim) Result() Result {
+	r := Result{
+		Events: s.events, Now: s.now, Flows: len(s.ends), Done: s.finished,
+		Packets: Packets{
+			Sent: s.sent, Delivered: s.delivered, Dropped: s.dropped(), Trimmed: s.trimmed, Marked: s.marked, Retransmitted: s.repeated,
+			SentBytes: s.sentBytes, DeliveredBytes: s.deliveredBytes,
+		},
+		Drops: Drops{Queue: s.queueFull, Buffer: s.bufferFull, LinkDown: s.linkDown, Wire: s.lostOnWire, NoRoute: s.noRoute, Function: s.functionDrop},
+		CNPs:  s.notified, Pauses: s.pauses, Resumes: s.resumes, PauseTime: s.pauseTime, MostHeadroom: s.mostHeadroom,
+	}
+	r.Hash = s.hashResult(&r)
+	return r
+}
+
+// hashResult is FNV-1a over 64-bit words.
+func (s *Sim) hashResult(r *Result) uint64 {
+	h := uint64(14695981039346656037)
+	add := func(v uint64) {
+		for range 8 {
+			h = (h ^ v&0xff) * 1099511628211
+			v >>= 8
+		}
+	}
+	add(r.Events)
+	for i := range s.ends {
+		f := &s.flows[i]
+		add(uint64(f.started))
+		add(uint64(f.arrived))
+		add(uint64(f.done))
+	}
+	p, d := &r.Packets, &r.Drops
+	for _, v := range []uint64{
+		p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted, p.SentBytes, p.DeliveredBytes,
+		d.Queue, d.Buffer, d.LinkDown, d.Wire, d.NoRoute, d.Function, r.CNPs, r.Pauses, r.Resumes, uint64(r.PauseTime),
+	} {
+		add(v)
+	}
+	return h
+}

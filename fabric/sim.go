@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/topo"
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// The kinds of events, in the order in which those of one instant happen. The lower bits of a key
+// name the entity: a port, a flow or a timer.
+const (
+	evArrive  = iota << evShift // the last bit of a packet has come through a port's link
+	evDequeue                   // a port has something to send and is free
+	evTimer                     // of a sender
+	evStart                     // of a flow
+	evWake                      // of a NIC: the pace of a flow allows a packet
+	evSwitch                    // a timer of a switch function
+
+	evShift = 28
+	entity  = 1<<evShift - 1
+)
+
+// A Sim is one run.
+type Sim struct {
+	q   *des.Queue
+	now des.Time
+	pk  []packet
+	// free is the list of packets that are not in use, live the number of those that are.
+	free uint32
+	live int
+
+	ports  []port
+	nodes  []node
+	hosts  []host
+	flows  []flow // with one more at the end, for the length of the last list in after
+	ends   []endpoints
+	router router
+
+	accounts []account // by ingress port; nil with endless buffers
+	buffers  []buffer  // by switch
+	red      []red     // by port; nil without ECN
+	credits  []credits // by port
+	faults   []fault   // 0 is no fault
+	stats    []Port    // by port; nil: not counted
+	perFlow  []ledger  // nil: not counted
+	// functions are those of switches, nil if there are none.
+	functions []functionState
+	timers    []switchTimer
+	freeTimer []uint32
+
+	queueLimit int64
+	leastMark  int32 // the smallest KMin
+	quantum    [Classes]int32
+	flowletGap des.Time
+	hashSeeds  []uint64
+	switches   int
+	graph      *topo.Graph
+	rates      []units.Rate // by port
+	cfg        Config
+	after      []uint32 // flows that wait for others: see flow.before
+	events     uint64
+	numbered   map[[2]uint32]uint16 // source ports given to pairs of hosts
+
+	counters
+	// Scratch for calls of transports.
+	tx, rx  transport.Packet
+	replies transport.Replies
+}
+
+// fault is what is wrong with one direction of a link.
+type fault struct {
+	down  bool
+	lossy bool
+	loss  netsim.LossProcess
+}
+
+// lost decides about the next packet. A link that is down loses all.
+func (f *fault) lost() bool {
+	lost := f.lossy && f.loss.Lost()
+	return lost || f.down
+}
+
+// New builds the network of a graph. The graph must not change afterwards.
+func New(g *topo.Graph, c Config) (*Sim, error) {
+	c.setDefaults()
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("fabric: %w", err)
+	}
+	if err := g.Validate(); err != nil {
+		return nil, fmt.Errorf("fabric: %w", err)
+	}
+	s := &Sim{q: des.NewQueue(c.Queue), free: nilPacket, graph: g, cfg: c, queueLimit: int64(c.Buffer.QueueLimit), flowletGap: des.Span(c.Routing.Gap)}
+	s.makeNodes()
+	for _, build := range []func() error{s.makeLinks, s.makeFaults, s.makeBuffers, s.makeECN, s.makeFunctions} {
+		if err := build(); err != nil {
+			return nil, fmt.Errorf("fabric: %w", err)
+		}
+	}
+	for i, w := range c.Weights {
+		s.quantum[i] = int32(w) * int32(c.MTU+c.Header)
+	}
+	s.credits = make([]credits, len(s.ports))
+	if c.PortCounters {
+		s.stats = make([]Port, len(s.ports))
+	}
+	s.seed()
+	s.makeRoutes()
+	return s, nil
+}
+
+func (s *Sim) makeNodes() {
+	s.nodes = make([]node, len(s.graph.Nodes))
+	for i, n := range s.graph.Nodes {
+		nd := &s.nodes[i]
+		nd.host, nd.sw = none, none
+		if n.Kind == topo.Switch {
+			nd.sw = int32(s.switches)
+			s.switches++
+			continue
+		}
+		nd.host = int32(len(s.hosts))
+		s.hosts = append(s.hosts, host{wake: des.Never, ring: [Classes]uint32{nilFlow, nilFlow, nilFlow, nilFlow}})
+	}
+}
+
+func (s *Sim) makeLinks() error {
+	degree := make([]int, len(s.nodes))
+	for i, l := range s.graph.Links {
+		if l.Rate < units.Mbit {
+			return fmt.Errorf("link %d with %d bit/s: the simulator takes 1 Mbit/s and more", i, int64(l.Rate))
+		}
+		degree[l.A]++
+		degree[l.B]++
+	}
+	first := 0
+	for i := range s.nodes {
+		if degree[i] >= int(noPort) {
+			return fmt.Errorf("node %d has %d links: at most %d", i, degree[i], noPort-1)
+		}
+		if s.nodes[i].host != none && degree[i] != 1 {
+			return fmt.Errorf("host %s has %d links: a host has one", s.name(uint32(i)), degree[i])
+		}
+		s.nodes[i].firstPort, s.nodes[i].ports = uint32(first), uint16(degree[i])
+		first += degree[i]
+	}
+	s.ports, s.rates = make([]port, first), make([]units.Rate, first)
+	used := make([]uint32, len(s.nodes))
+	for _, l := range s.graph.Links {
+		a, b := s.nextPorts(used, l)
+		s.setPort(a, b, l.A, l.B, l)
+		s.setPort(b, a, l.B, l.A, l)
+	}
+	return nil
+}
+
+// nextPorts are the ports of link l, the one after those that used counts: that of A, then that of B.
+func (s *Sim) nextPorts(used []uint32, l topo.Link) (a, b uint32) {
+	a = s.nodes[l.A].firstPort + used[l.A]
+	used[l.A]++
+	b = s.nodes[l.B].firstPort + used[l.B]
+	used[l.B]++
+	return a, b
+}
+
+func (s *Sim) setPort(pi, rev uint32, from, to int, l topo.Link) {
+	p := &s.ports[pi]
+	p.cost, p.prop = costOf(l.Rate), des.Span(l.Delay)
+	p.node, p.rev, p.owner = uint32(to), rev, uint32(from)
+	if s.nodes[to].sw != none {
+		p.prop += des.Span(s.cfg.Latency)
+	}
+	if s.nodes[from].host != none {
+		p.flags = ofHost
+	}
+	s.rates[pi] = l.Rate
+}
+
+// linkPorts are the two ports of a link of the graph: that of A, then that of B.
+func (s *Sim) linkPorts(link int) (a, b uint32) {
+	used := make([]uint32, len(s.nodes))
+	for _, l := range s.graph.Links[:link+1] {
+		a, b = s.nextPorts(used, l)
+	}
+	return a, b
+}
+
+func (s *Sim) makeFaults() error {
+	s.faults = make([]fault, 1)
+	used := make([]uint32, len(s.nodes))
+	for _, l := range s.graph.Links {
+		a, b := s.nextPorts(used, l)
+		if l.Loss != 0 {
+			if err := s.addLoss(netsim.Loss{Drop: l.Loss}, a, b); err != nil {
+				return err
+			}
+		}
+		if l.Down {
+			s.faultOf(a).down = true
+			s.faultOf(b).down = true
+		}
+	}
+	for _, f := range s.cfg.Faults {
+		if f.Link < 0 || f.Link >= len(s.graph.Links) {
+			return fmt.Errorf("fault of link %d: there are %d", f.Link, len(s.graph.Links))
+		}
+		a, b := s.linkPorts(f.Link)
+		dirs := []uint32{a, b}
+		if f.OneWay {
+			dirs = dirs[:1]
+		}
+		if err := s.addLoss(f.Loss, dirs...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Sim) addLoss(l netsim.Loss, ports ...uint32) error {
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	for _, pi := range ports {
+		f := s.faultOf(pi)
+		f.lossy, f.loss = true, netsim.NewLossProcess(l, netsim.Mix(s.cfg.Seed)+uint64(pi))
+	}
+	return nil
+}
+
+// faultOf makes the fault of a port if there is none.
+func (s *Sim) faultOf(pi uint32) *fault {
+	p := &s.ports[pi]
+	if p.fault == 0 {
+		p.fault = uint32(len(s.faults))
+		s.faults = append(s.faults, fault{})
+	}
+	return &s.faults[p.fault]
+}
+
+func (s *Sim) isDown(pi uint32) bool { return s.faults[s.ports[pi].fault].down }
+
+// SetDown takes a link of the graph down or up, from now on: routes are computed anew, what waits for
+// the link is lost as it leaves.
+func (s *Sim) SetDown(link int, down bool) {
+	a, b := s.linkPorts(link)
+	s.faultOf(a).down = down
+	s.faultOf(b).down = down
+	s.makeRoutes()
+}
+
+func (s *Sim) makeECN() error {
+	s.leastMark = math.MaxInt32
+	if len(s.cfg.ECN) == 0 {
+		return nil
+	}
+	s.red = make([]red, len(s.ports))
+	for pi := range s.ports {
+		r := &s.red[pi]
+		r.kmin, r.kmax = math.MaxInt32, math.MaxInt32
+		r.draws = netsim.Mix(netsim.Mix(s.cfg.Seed^0x7265640000000000) + uint64(pi))
+		if s.ports[pi].flags&ofHost != 0 {
+			continue
+		}
+		for _, e := range s.cfg.ECN {
+			if e.Rate == 0 || e.Rate == s.rates[pi] {
+				r.kmin, r.kmax, r.pmax = int32(e.KMin), int32(e.KMax), uint64(math.Ldexp(e.PMax, 32))
+				s.leastMark = min(s.leastMark, r.kmin)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// seed starts the generators of switches.
+func (s *Sim) seed() {
+	s.router.seeds, s.hashSeeds = make([]uint64, s.switches), make([]uint64, s.switches)
+	for i := range s.router.seeds {
+		s.router.seeds[i] = netsim.Mix(netsim.Mix(s.cfg.Seed^0x726f7574650000) + uint64(i))
+		s.hashSeeds[i] = netsim.Mix(netsim.Mix(s.cfg.Seed^0x68617368000000) + uint64(i))
+	}
+	if s.cfg.Routing.Mode == Flowlet {
+		s.router.let = make([][]flowlet, s.switches)
+		for i := range s.router.let {
+			s.router.let[i] = make([]flowlet, flowlets)
+		}
+	}
+}
+
+func (s *Sim) slowestHost() units.Rate {
+	slowest := units.Rate(math.MaxInt64)
+	for i := range s.nodes {
+		if s.nodes[i].host != none {
+			slowest = min(slowest, s.rates[s.nodes[i].firstPort])
+		}
+	}
+	return slowest
+}
+
+// name is what the graph calls a node, or its number.
+func (s *Sim) name(n uint32) string {
+	if name := s.graph.Nodes[n].Name; name != "" {
+		return name
+	}
+	return fmt.Sprint(n)
+}
+
+// Now is the time of the simulation.
+func (s *Sim) Now() des.Time { return s.now }
+
+// Done reports whether all messages have been acknowledged.
+func (s *Sim) Done() bool { return s.finished == len(s.ends) }
+
+// Step processes up to n events and returns how many it did: fewer when all messages have been
+// acknowledged, or nothing more will happen (Result tells why).
+func (s *Sim) Step(n uint64) uint64 { return s.run(des.Never, n) }
+
+// Run processes what is due up to and including until, but ends when all messages have been
+// acknowledged.
+func (s *Sim) Run(until des.Time) {
+	s.run(until, math.MaxUint64)
+	if !s.Done() && until != des.Never {
+		s.now = max(s.now, until)
+	}
+}
+
+// Drain goes on, after all messages have been acknowledged, until no packet is left.
+func (s *Sim) Drain() {
+	for s.live > 0 {
+		if !s.step(des.Never) {
+			return
+		}
+	}
+}
+
+func (s *Sim) run(until des.Time, most uint64) uint64 {
+	first := s.events
+	check := s.cfg.CheckEvery
+	for s.finished < len(s.ends) && s.events-first < most {
+		if !s.step(until) {
+			break
+		}
+		if check != 0 && s.events%check == 0 {
+			if err := s.Check(); err != nil {
+				panic(fmt.Sprintf("fabric: after %d events, at %d ps: %v", s.events, int64(s.now), err))
+			}
+		}
+	}
+	return s.events - first
+}
+
+// step lets the next thing happen if it is due.
+func (s *Sim) step(until des.Time) bool {
+	e, ok := s.q.Pop(until)
+	if !ok {
+		return false
+	}
+	s.now = e.T
+	s.events++
+	id := e.Key & entity
+	switch e.Key &^ entity {
+	case evArrive:
+		s.arrive(id, e.Arg)
+	case evDequeue:
+		p := &s.ports[id]
+		p.flags &^= pending
+		s.dequeue(id, p)
+	case evTimer:
+		s.onTimer(id)
+	case evStart:
+		s.onStart(id)
+	case evWake:
+		s.onWake(id)
+	case evSwitch:
+		s.onSwitchTimer(id)
+	}
+	return true
+}
+
+// arrive is the end of a packet's way through the link of port pi.
+func (s *Sim) arrive(pi, i uint32) {
+	p := &s.ports[pi]
+	if s.pk[i].kind == pause {
+		s.paused(p.rev, i)
+		return
+	}
+	if s.nodes[p.node].sw == none {
+		s.receive(p.node, i)
+		return
+	}
+	s.forward(p.node, p.rev, i)
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/transport"
+)
+
+// node is a host or a switch.
+type node struct {
+	firstPort uint32
+	ports     uint16
+	// host is the index of a host, sw that of a switch; the other is none.
+	host, sw int32
+}
+
+const none = -1
+
+// forward routes packet i, which has come in through port in of switch n, and queues it.
+func (s *Sim) forward(n uint32, in, i uint32) {
+	nd := &s.nodes[n]
+	k := &s.pk[i]
+	k.in = noPort
+	if s.accounts != nil {
+		k.in = uint16(in - nd.firstPort)
+	}
+	var out uint32
+	if s.functions != nil && s.functions[nd.sw].f != nil {
+		if out = s.ingress(n, in, i); out == nilPort {
+			return
+		}
+	} else if out = s.route(n, i); out == nilPort {
+		s.drop(i, &s.noRoute)
+		return
+	}
+	s.admit(n, out, i)
+}
+
+// admit finds memory for packet i or drops it, and queues it at out.
+func (s *Sim) admit(n, out, i uint32) {
+	p := &s.ports[out]
+	k := &s.pk[i]
+	if p.fault != 0 && s.faults[p.fault].down {
+		s.drop(i, &s.linkDown)
+		return
+	}
+	if s.functions != nil && s.functions[s.nodes[n].sw].f != nil {
+		if !s.admitFunction(n, out, i) {
+			return
+		}
+		k = &s.pk[i]
+	}
+	c := k.class()
+	if c != 0 && p.occupied>>c&1 != 0 && s.full(n, p, c, int64(k.size)) {
+		s.dropAt(out, i, &s.queueFull)
+		return
+	}
+	if s.accounts != nil && k.in != noPort && !s.enter(n, k) {
+		s.dropAt(out, i, &s.bufferFull)
+		return
+	}
+	s.send(out, i)
+}
+
+// full reports whether the queue of class c takes no further packet. An empty one takes any.
+func (s *Sim) full(n uint32, p *port, c uint8, size int64) bool {
+	waiting := int64(p.q[c].bytes) + size
+	if s.queueLimit > 0 && waiting > s.queueLimit {
+		return true
+	}
+	if s.accounts == nil || s.cfg.Buffer.PFC {
+		return false
+	}
+	b := &s.buffers[s.nodes[n].sw]
+	return !b.deep && waiting > (b.size-b.used)*int64(s.cfg.Buffer.Alpha)/8
+}
+
+func (s *Sim) dropAt(out, i uint32, reason *uint64) {
+	if s.stats != nil {
+		s.stats[out].Drops++
+	}
+	s.drop(i, reason)
+}
+
+// red is the marking of a port.
+type red struct {
+	kmin, kmax int32
+	pmax       uint64 // in 2^-32
+	draws      uint64 // state of the port's generator
+}
+
+// mark draws whether a packet of class c meets congestion, from what waits in its queue: when it
+// departs, from what it leaves behind.
+func (s *Sim) mark(pi uint32, p *port, k *packet) {
+	c := k.class()
+	if c == 0 || k.flags&transport.ECT == 0 {
+		return
+	}
+	r := &s.red[pi]
+	waiting := p.q[c].bytes
+	if waiting <= r.kmin {
+		return
+	}
+	if waiting <= r.kmax {
+		r.draws += 0x9e3779b97f4a7c15
+		draw := netsim.Mix(r.draws) >> 32
+		if draw*uint64(r.kmax-r.kmin) >= r.pmax*uint64(waiting-r.kmin) {
+			return
+		}
+	}
+	k.flags |= transport.CE
+	s.marked++
+	if s.stats != nil {
+		s.stats[pi].Marks++
+	}
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rc
+
+import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Mode is the way in which losses are repaired.
+type Mode uint8
+
+// The modes.
+const (
+	GBN Mode = iota
+	IRN
+)
+
+// String is the mode's name in lower case.
+func (m Mode) String() string {
+	if m == IRN {
+		return "irn"
+	}
+	return "gbn"
+}
+
+// Config is what both ends of all flows have in common. The zero value is GBN without congestion
+// control.
+type Config struct {
+	Mode Mode
+	// Congestion makes the controller of each flow; nil: none.
+	Congestion congestion.Factory
+	// Window bounds what is in flight, in bytes of payload. 0: with IRN one bandwidth-delay
+	// product (line rate times base round trip, plus one packet), with GBN no limit.
+	Window units.Bytes
+	// AckEvery is how many packets in order one ACK answers; 0: 1. The last packet of a message, a
+	// duplicate and a gap are answered at once.
+	AckEvery int
+	// NakInterval is after how long GBN's receiver repeats its NAK for a gap that is still open; 0:
+	// never, as IBTA 9.7.5.2.8 has it.
+	NakInterval units.Duration
+	// NakDelay is how long GBN's sender takes from a NAK to the first repeated packet.
+	NakDelay units.Duration
+	// RTO is the timeout without progress; 0: GBN 4 ms, IRN 320 µs.
+	RTO units.Duration
+	// RTOLow is IRN's timeout while fewer than LowFlight packets are in flight; 0: 100 µs and 3.
+	RTOLow    units.Duration
+	LowFlight int
+	// CNPInterval is the least time between two congestion notifications of one flow; 0: each
+	// marked packet is notified.
+	CNPInterval units.Duration
+	// CNPPackets sends notifications as packets of their own; otherwise they ride on the ACK, which
+	// is then sent at once.
+	CNPPackets bool
+}
+
+// The defaults, of the public artefacts that the papers' baselines come from (conweave-ns3).
+const (
+	defaultRTO       = 4 * units.Millisecond
+	defaultRTOHigh   = 320 * units.Microsecond
+	defaultRTOLow    = 100 * units.Microsecond
+	defaultLowFlight = 3
+	// maxWindow bounds the bitmaps of a flow to 128 KiB each.
+	maxWindow = 1 << 20
+)
+
+// Validate says what is wrong with c, if anything.
+func (c *Config) Validate() error {
+	if c.Mode > IRN {
+		return fmt.Errorf("transport %d: choose gbn or irn", c.Mode)
+	}
+	if c.Window < 0 || c.AckEvery < 0 || c.LowFlight < 0 {
+		return fmt.Errorf("window of %d bytes, an ACK every %d packets, low flight %d: must not be negative (0: the default)", int64(c.Window), c.AckEvery, c.LowFlight)
+	}
+	for _, d := range []struct {
+		name string
+		v    units.Duration
+	}{{"NAK interval", c.NakInterval}, {"NAK delay", c.NakDelay}, {"RTO", c.RTO}, {"low RTO", c.RTOLow}, {"CNP interval", c.CNPInterval}} {
+		if d.v < 0 || d.v > 60*units.Second {
+			return fmt.Errorf("%s of %d ns: must be between 0 and 60 s", d.name, int64(d.v))
+		}
+	}
+	return nil
+}
+
+// Factory returns what makes the ends of each message. c must be valid and not change any more.
+func (c *Config) Factory() transport.Factory {
+	d := *c
+	if d.AckEvery == 0 {
+		d.AckEvery = 1
+	}
+	if d.RTO == 0 {
+		d.RTO = defaultRTO
+		if d.Mode == IRN {
+			d.RTO = defaultRTOHigh
+		}
+	}
+	if d.RTOLow == 0 {
+		d.RTOLow = defaultRTOLow
+	}
+	if d.LowFlight == 0 {
+		d.LowFlight = defaultLowFlight
+	}
+	return func(m transport.Message) (transport.Sender, transport.Receiver) {
+		return newSender(&d, m), newReceiver(&d, m)
+	}
+}
+
+// window is in packets: no limit is the whole message.
+func (c *Config) window(m *transport.Message) uint32 {
+	w := c.Window
+	if w == 0 {
+		if c.Mode == GBN {
+			return m.Packets()
+		}
+		w = m.LineRate.Bytes(m.BaseRTT) + m.MTU
+	}
+	return uint32(min(max((w+m.MTU-1)/m.MTU, 1), units.Bytes(m.Packets()), maxWindow))
+}

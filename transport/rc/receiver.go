@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rc
+
+import (
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// receiver is the receiving end of both modes.
+type receiver struct {
+	cfg      *Config
+	total    uint32
+	expected uint32
+	window   uint32
+	unacked  int  // packets in order since the last ACK
+	have     ring // IRN: what has arrived of [expected, expected+window)
+	echo     bool // a packet since the last ACK carried CE
+
+	nakFor uint32        // the gap for which the last NAK was sent, plus one
+	nakAt  units.Instant // when it was sent
+	cnpAt  units.Instant // when the next notification may be sent
+}
+
+func newReceiver(c *Config, m transport.Message) *receiver {
+	r := &receiver{cfg: c, total: m.Packets(), window: c.window(&m)}
+	if c.Mode == IRN {
+		r.have = newRing(r.window)
+	}
+	return r
+}
+
+// OnPacket answers a data packet. A trimmed one tells nothing but that it is missing.
+func (r *receiver) OnPacket(now units.Instant, p *transport.Packet, out *transport.Replies) {
+	if p.Kind != transport.Data || p.PSN >= r.total || p.Flags&transport.Trimmed != 0 {
+		return
+	}
+	marked := p.Flags&transport.CE != 0
+	r.echo = r.echo || marked
+	notify := false
+	if marked && now >= r.cnpAt {
+		r.cnpAt = now.Add(r.cfg.CNPInterval)
+		if notify = !r.cfg.CNPPackets; !notify {
+			*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Entropy: p.Entropy, Kind: transport.CNP}
+		}
+	}
+	kind, answer := r.take(now, p.PSN)
+	if !answer && !notify {
+		return
+	}
+	r.unacked = 0
+	a := out.Add()
+	*a = transport.Packet{Sent: p.Sent, PSN: p.PSN, Expected: r.expected, Entropy: p.Entropy, Kind: kind}
+	if r.echo {
+		a.Flags |= transport.Echo
+		r.echo = false
+	}
+	if notify {
+		a.Flags |= transport.Notify
+	}
+}
+
+// take places a packet and says how to answer it, if at all.
+func (r *receiver) take(now units.Instant, psn uint32) (kind transport.Kind, answer bool) {
+	switch {
+	case psn < r.expected:
+		return transport.Ack, true
+	case psn > r.expected && r.cfg.Mode == GBN:
+		return transport.Nak, r.refuse(now)
+	case psn > r.expected:
+		if psn-r.expected >= r.window {
+			return transport.Ack, true // of a sender with another window: it will come again
+		}
+		r.have.set(psn)
+		return transport.Nak, true
+	}
+	r.expected++
+	r.unacked++
+	gap := false
+	for r.cfg.Mode == IRN && r.have.take(r.expected) {
+		r.expected++
+		gap = true
+	}
+	return transport.Ack, gap || r.unacked >= r.cfg.AckEvery || r.expected == r.total
+}
+
+// refuse reports whether a packet after a gap is answered with a NAK: once for each gap.
+func (r *receiver) refuse(now units.Instant) bool {
+	repeat := r.cfg.NakInterval > 0 && now >= r.nakAt.Add(r.cfg.NakInterval)
+	if r.nakFor == r.expected+1 && !repeat {
+		return false
+	}
+	r.nakFor, r.nakAt = r.expected+1, now
+	return true
+}
+
+// Complete reports whether all of the message has arrived.
+func (r *receiver) Complete() bool { return r.expected == r.total }

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rc
+
+import (
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// sender is the sending end of both modes. All numbers of packets are within the message.
+type sender struct {
+	cfg *Config
+	cc  congestion.Controller // nil: none
+	msg transport.Message
+
+	total  uint32
+	window uint32
+	una    uint32 // the first that has not been acknowledged
+	next   uint32 // the next to send for the first time; with GBN also the next to repeat
+	high   uint32 // all before it have been sent at least once
+	sacked uint32 // how many in [una, next) are known to have arrived; IRN only
+
+	// IRN: while una < recoverEnd the sender repeats what is lost in [repeat, lost).
+	recoverEnd, repeat, lost uint32
+	have                     ring // what has arrived of [una, una+window)
+
+	hold     units.Instant // GBN: nothing is sent before, after a NAK; 0: no hold
+	deadline units.Instant // of the retransmission timer; Never while nothing is in flight
+	blocked  bool          // the controller's window forbade the last try to send
+	ack      congestion.Ack
+}
+
+func newSender(c *Config, m transport.Message) *sender {
+	s := &sender{cfg: c, msg: m, total: m.Packets(), window: c.window(&m), deadline: units.Never}
+	if c.Congestion != nil {
+		s.cc = c.Congestion(congestion.Path{LineRate: m.LineRate, BaseRTT: m.BaseRTT, MTU: m.MTU, Hops: m.Hops})
+	}
+	if c.Mode == IRN {
+		s.have = newRing(s.window)
+	}
+	return s
+}
+
+// inFlight is in packets.
+func (s *sender) inFlight() uint32 { return s.next - s.una - s.sacked }
+
+func (s *sender) bytes(packets uint32) units.Bytes { return units.Bytes(packets) * s.msg.MTU }
+
+// Transmit repeats what is lost before it sends what is new (IRN, section 3.1).
+func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
+	if s.una == s.total || now < s.hold {
+		return false
+	}
+	psn, repeat := s.nextRepeat()
+	if !repeat {
+		if s.next == s.total || s.next-s.una >= s.window || !s.controllerAllows(now) {
+			return false
+		}
+		psn = s.next
+		s.next++
+	}
+	*p = transport.Packet{Sent: now, PSN: psn, Payload: s.msg.Payload(psn), Kind: transport.Data, Flags: transport.ECT}
+	if psn < s.high {
+		p.Flags |= transport.Repeat
+	} else {
+		s.high = psn + 1
+	}
+	if psn == s.total-1 {
+		p.Flags |= transport.Last
+	}
+	if flight := s.next - s.una; s.deadline == units.Never || flight == uint32(s.cfg.LowFlight) && !repeat {
+		s.deadline = now.Add(s.rto())
+	}
+	if s.cc != nil {
+		s.cc.OnSent(now, units.Bytes(p.Payload), s.bytes(s.inFlight()))
+	}
+	return true
+}
+
+// nextRepeat finds the next lost packet of an IRN recovery that has not been repeated in it: one with
+// a later packet that has arrived.
+func (s *sender) nextRepeat() (psn uint32, ok bool) {
+	if s.cfg.Mode == GBN {
+		return 0, false
+	}
+	for s.repeat = max(s.repeat, s.una); s.repeat < s.lost; s.repeat++ {
+		if !s.have.has(s.repeat) {
+			s.repeat++
+			return s.repeat - 1, true
+		}
+	}
+	return 0, false
+}
+
+func (s *sender) controllerAllows(now units.Instant) bool {
+	if s.cc == nil {
+		return true
+	}
+	_, window := s.cc.Limits(now)
+	// One packet may always be in flight: a window below it is the pace's business.
+	s.blocked = window != 0 && s.next != s.una && s.bytes(s.inFlight()+1) > window
+	return !s.blocked
+}
+
+// Pace is the controller's rate.
+func (s *sender) Pace(now units.Instant) units.Rate {
+	if s.cc == nil {
+		return 0
+	}
+	rate, _ := s.cc.Limits(now)
+	return rate
+}
+
+// OnPacket takes an ACK, a NAK or a CNP.
+func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
+	if s.cc != nil && (p.Kind == transport.CNP || p.Flags&transport.Notify != 0) {
+		s.cc.OnCNP(now)
+	}
+	if p.Kind == transport.CNP || p.Expected > s.high || s.una == s.total {
+		return
+	}
+	before := s.una + s.sacked
+	if p.Expected > s.una {
+		s.advance(p.Expected)
+		s.deadline = now.Add(s.rto())
+	}
+	nak := p.Kind == transport.Nak
+	if s.cfg.Mode == IRN && nak {
+		s.gap(now, p.PSN)
+	}
+	if s.cc != nil {
+		s.ack = congestion.Ack{
+			RTT: now.Sub(p.Sent), Acked: s.bytes(s.una + s.sacked - before), Inflight: s.bytes(s.inFlight()),
+			ECN: p.Flags&transport.Echo != 0, Path: p.Entropy,
+		}
+		s.cc.OnAck(now, &s.ack)
+	}
+	if s.cfg.Mode == GBN && nak && p.Expected == s.una {
+		s.goBack(now, congestion.LossNack)
+		if s.cfg.NakDelay > 0 {
+			s.hold = now.Add(s.cfg.NakDelay)
+		}
+	}
+	if s.una == s.next {
+		s.deadline = units.Never
+	}
+}
+
+// advance acknowledges everything before expected.
+func (s *sender) advance(expected uint32) {
+	if s.cfg.Mode == IRN {
+		for ; s.una < expected; s.una++ {
+			if s.have.take(s.una) {
+				s.sacked--
+			}
+		}
+	}
+	s.una = expected
+	// GBN: packets that were sent before the go-back arrived after all.
+	s.next = max(s.next, s.una)
+}
+
+// gap notes that psn has arrived out of order and enters recovery if it is not on.
+func (s *sender) gap(now units.Instant, psn uint32) {
+	if psn < s.una || psn >= s.next {
+		return
+	}
+	if s.have.set(psn) {
+		s.sacked++
+	}
+	if s.una >= s.recoverEnd {
+		s.recoverEnd, s.repeat, s.lost = s.next, s.una, s.una
+		if s.cc != nil {
+			s.cc.OnLoss(now, congestion.Loss{Bytes: s.msg.MTU, Kind: congestion.LossNack})
+		}
+	}
+	s.lost = max(s.lost, psn)
+}
+
+// goBack starts again at the first packet that has not been acknowledged.
+func (s *sender) goBack(now units.Instant, kind congestion.LossKind) {
+	if s.cc != nil && s.next > s.una {
+		s.cc.OnLoss(now, congestion.Loss{Bytes: s.bytes(s.next - s.una), Kind: kind})
+	}
+	s.next = s.una
+}
+
+func (s *sender) rto() units.Duration {
+	if s.cfg.Mode == IRN && s.next-s.una < uint32(s.cfg.LowFlight) {
+		return s.cfg.RTOLow
+	}
+	return s.cfg.RTO
+}
+
+// OnTimer repeats after a timeout.
+func (s *sender) OnTimer(now units.Instant) {
+	if now >= s.hold {
+		s.hold = 0
+	}
+	s.blocked = false
+	if now < s.deadline || s.una == s.total {
+		return
+	}
+	s.deadline = now.Add(s.rto())
+	if s.cfg.Mode == GBN {
+		s.goBack(now, congestion.LossTimeout)
+		return
+	}
+	if s.cc != nil {
+		s.cc.OnLoss(now, congestion.Loss{Bytes: s.bytes(s.inFlight()), Kind: congestion.LossTimeout})
+	}
+	// The first is lost; what else is, its answer will tell.
+	s.recoverEnd, s.repeat = s.next, s.una
+	s.lost = max(s.lost, s.una+1)
+}
+
+// Next is the retransmission timer, the end of GBN's delay after a NAK, or a change by the
+// controller.
+func (s *sender) Next() units.Instant {
+	if s.una == s.total {
+		return units.Never
+	}
+	next := s.deadline
+	if s.hold > 0 {
+		next = min(next, s.hold)
+	}
+	if s.blocked {
+		next = min(next, s.cc.Next())
+	}
+	return next
+}
+
+// Done reports whether all has been acknowledged.
+func (s *sender) Done() bool { return s.una == s.total }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transport
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// A Kind says what a packet is. Data and probes go to the receiver, the others to the sender.
+type Kind uint8
+
+// The kinds of packets.
+const (
+	Data  Kind = iota
+	Probe      // asks for an answer, carries no data
+	Ack
+	Nak // reports a gap (IBTA 9.7.5.2.8, PSN sequence error), or with IRN any packet out of order
+	CNP // congestion notification (IBTA annex A17.9.3)
+)
+
+var kinds = [...]string{"data", "probe", "ack", "nak", "cnp"}
+
+// String is the kind's name.
+func (k Kind) String() string {
+	if int(k) < len(kinds) {
+		return kinds[k]
+	}
+	return "unknown"
+}
+
+// ToSender reports whether packets of the kind travel from the receiver to the sender.
+func (k Kind) ToSender() bool { return k >= Ack }
+
+// Flags are properties of a packet.
+type Flags uint8
+
+// The flags.
+const (
+	// ECT: the packet may be marked (RFC 3168).
+	ECT Flags = 1 << iota
+	// CE: a switch has marked it.
+	CE
+	// Trimmed: a switch has cut the payload off.
+	Trimmed
+	// Repeat: the sender has sent this PSN before.
+	Repeat
+	// Last is set on the packet that ends the message.
+	Last
+	// Echo, on feedback: the packet that caused it carried CE.
+	Echo
+	// Notify, on feedback: it is a congestion notification as well, as a CNP would be.
+	Notify
+)
+
+// A Packet is the part of a header that transports read and write.
+type Packet struct {
+	// Sent is when the sender sent the packet; feedback carries the value of the packet that
+	// caused it.
+	Sent units.Instant
+	// PSN is the number of a data packet within its message, from 0. On feedback it is that of the
+	// packet that caused it.
+	PSN uint32
+	// Expected, on feedback: all packets before it have been received.
+	Expected uint32
+	// Payload is in bytes; at most 65535 with all headers.
+	Payload uint16
+	// Entropy chooses among paths where switches spray by it, as the UDP source port does.
+	Entropy uint16
+	Kind    Kind
+	Flags   Flags
+}
+
+// Replies collects what a receiver answers to one packet.
+type Replies struct {
+	n int
+	p [2]Packet
+}
+
+// Reset empties r.
+func (r *Replies) Reset() { r.n = 0 }
+
+// Add makes room for one more reply, at most two, and returns it zeroed.
+func (r *Replies) Add() *Packet {
+	p := &r.p[r.n]
+	r.n++
+	*p = Packet{}
+	return p
+}
+
+// Len is the number of replies.
+func (r *Replies) Len() int { return r.n }
+
+// At returns a reply.
+func (r *Replies) At(i int) *Packet { return &r.p[i] }
+
+// A Sender is the sending end of one message.
+type Sender interface {
+	// Transmit fills p with the packet to send at now; false: there is none until the next OnPacket
+	// or OnTimer. The driver calls it when the wire is free and the pace allows a packet.
+	Transmit(now units.Instant, p *Packet) bool
+	// Pace is the rate at which packets may start, in bytes on the wire; 0: no limit.
+	Pace(now units.Instant) units.Rate
+	// OnPacket takes feedback. It doesn't keep p.
+	OnPacket(now units.Instant, p *Packet)
+	// OnTimer is called at Next, or later.
+	OnTimer(now units.Instant)
+	// Next is when OnTimer wants to be called; units.Never when no timer runs. It may move with each
+	// other call.
+	Next() units.Instant
+	// Done reports whether all has been acknowledged.
+	Done() bool
+}
+
+// A Receiver is the receiving end of one message.
+type Receiver interface {
+	// OnPacket takes a packet and adds the answers to out.
+	OnPacket(now units.Instant, p *Packet, out *Replies)
+	// Complete reports whether all of the message has arrived.
+	Complete() bool
+}
+
+// A Message is what a transport is asked to carry.
+type Message struct {
+	Size units.Bytes // at least 1
+	// MTU is the largest payload of a packet.
+	MTU units.Bytes
+	// LineRate and BaseRTT are those of the path without queues.
+	LineRate units.Rate
+	BaseRTT  units.Duration
+	Hops     int
+}
+
+// Packets is how many packets the message takes.
+func (m *Message) Packets() uint32 { return uint32((m.Size + m.MTU - 1) / m.MTU) }
+
+// Payload is the size of packet psn, less than the MTU only for the last.
+func (m *Message) Payload(psn uint32) uint16 {
+	return uint16(min(m.MTU, m.Size-units.Bytes(psn)*m.MTU))
+}
+
+// A Factory makes both ends of a message.
+type Factory func(m Message) (Sender, Receiver)
