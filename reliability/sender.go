@@ -240,6 +240,9 @@ func (c *Conn) onCompleted(now units.Instant, e *sdr.Event) {
 		c.pace.delivered(units.Bytes(uint64(t.info.Units)-t.gained) * c.cfg.Unit)
 		c.pace.untold(max(0, t.parSent-int(max(t.arrived, t.gained)-t.gained)))
 		t.t.gained = t.info.Length
+		if o, ok := t.core.(scheme.CompletionObserver); ok {
+			o.OnCompleted(now)
+		}
 		c.closeSend(t, nil)
 	}
 }

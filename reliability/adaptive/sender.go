@@ -106,12 +106,22 @@ func newSender(m *model, rate *governor, repeat scheme.Sender, t scheme.Transfer
 		s.paths[c].data = -1
 	}
 	s.named.from = p.tail
+	if r, ok := repeat.(interface{ MayDecode(first int) }); ok {
+		r.MayDecode(p.tail)
+	}
 	s.stats.K, s.stats.M = p.k(), p.rows
 	s.stats.Explain = p.explain(m, env)
 	return s
 }
 
 func (s *sender) Params() []byte { return s.params }
+
+// OnCompleted passes on that the receiver has everything.
+func (s *sender) OnCompleted(now units.Instant) {
+	if o, ok := s.repeat.(scheme.CompletionObserver); ok {
+		o.OnCompleted(now)
+	}
+}
 
 // Outstanding leaves out the units that are left to decoding: they are lost.
 func (s *sender) Outstanding() int { return max(0, s.repeat.Outstanding()-s.held) }

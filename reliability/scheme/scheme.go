@@ -148,6 +148,13 @@ type Sender interface {
 	Stats() Stats
 }
 
+// A CompletionObserver is a Sender that wants to know when the receiver has told that
+// every unit is in place. It may do so before its half has reported the last ones; no
+// call but Stats follows. A transfer that fails ends without it.
+type CompletionObserver interface {
+	OnCompleted(now units.Instant)
+}
+
 // A Receiver is the receiving half.
 type Receiver interface {
 	OnControl(now units.Instant, frame []byte) error

@@ -31,29 +31,39 @@ type doubt struct {
 }
 
 // A pathRule declares path-confirmed loss. Transmission s of channel c is lost
-// iff it is its unit's latest, the frame reports the unit missing, s + slack < H,
-// where H is the newest transmission of c that is known to have arrived, and
-// patience has passed since it was sent. Behind that stands a timer for each
-// path, on its own round-trip time.
+// iff it is its unit's latest, the frame reports the unit missing, s < H, where H is
+// the newest transmission of c that is known to have arrived, and patience has passed
+// since it was sent: a round trip, and what c has been seen to reorder by. Behind that
+// stands a timer for each path, on its own round-trip time.
 type pathRule struct {
 	s      *sender
 	doubts []doubt
 	// doubtDue is when the first doubt times out, or earlier.
 	doubtDue units.Instant
+	// proved are the latest transmissions that were declared lost by proof, to learn from
+	// those that arrive after all.
+	proved []doubt
+	proofs int
 }
+
+// provedKept is how many of them are kept.
+const provedKept = 256
 
 // onAck judges what the marks have confirmed since the last frame, and the doubts.
 func (r *pathRule) onAck(now units.Instant) {
 	kept := r.doubts[:0]
 	for _, d := range r.doubts {
-		if r.unresolved(&d) && !r.judge(now, &d) {
+		switch {
+		case !r.unresolved(&d):
+			r.learn(now, &d)
+		case !r.judge(now, &d):
 			kept = append(kept, d)
 		}
 	}
 	r.doubts = kept
 	for c := range r.s.paths {
 		p := &r.s.paths[c]
-		for ; p.head+p.slack < p.confirmed; p.head++ {
+		for ; p.head < p.confirmed; p.head++ {
 			u, ok := r.s.pending(c, p.head)
 			if !ok {
 				continue
@@ -82,7 +92,45 @@ func (r *pathRule) judge(now units.Instant, d *doubt) bool {
 		return false
 	}
 	r.s.lose(int(d.unit), true)
+	if len(r.proved) < provedKept {
+		r.proved = append(r.proved, *d)
+	} else {
+		r.proved[r.proofs%provedKept] = *d
+	}
+	r.proofs++
 	return true
+}
+
+// learn takes a doubt that is over: if no frame has said that its unit is missing since, it
+// came late.
+func (r *pathRule) learn(now units.Instant, d *doubt) {
+	// The state stays where it was until units are sent.
+	state := r.s.window.at(int(d.unit))
+	if int(d.unit) < r.s.decodable && state.sends == 1 && state.order == d.order && state.channel == d.channel {
+		r.s.paths[d.channel].cameLate(now, d.at, r.s.env.AckInterval)
+	}
+}
+
+// onSpurious learns from a unit that was repeated for nothing.
+func (r *pathRule) onSpurious(now units.Instant, unit int) {
+	if unit >= r.s.decodable {
+		return
+	}
+	for i := range r.proved {
+		if d := &r.proved[i]; int(d.unit) == unit {
+			r.s.paths[d.channel].cameLate(now, d.at, r.s.env.AckInterval)
+			return
+		}
+	}
+}
+
+// onCompleted learns from what is in doubt, since it has all arrived.
+func (r *pathRule) onCompleted(now units.Instant) {
+	for i := range r.doubts {
+		if d := &r.doubts[i]; r.unresolved(d) {
+			r.learn(now, d)
+		}
+	}
 }
 
 // onSent doubles at once what Conn's spreading put on a path that is thought

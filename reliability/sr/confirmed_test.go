@@ -81,39 +81,96 @@ func TestOutsideCoverageIsUnknown(t *testing.T) {
 	require.Equal(t, []int{7}, h.units(), "7 is missing, 8 is there, 5 and 6 are still unknown")
 }
 
-// "s + slack_c < H_c": a repeat found unnecessary widens slack and τ, "which
-// decay later".
-func TestToleranceWidensAndDecays(t *testing.T) {
+// A repeat found unnecessary, and a packet that was only overtaken, widen what a channel
+// is allowed to reorder by (RFC 8985, 6.2), which is forgotten later.
+func TestReorderingWindow(t *testing.T) {
 	h := newHand(t, NACK, 1000, 1)
 	h.env.DataLimit = 4
 	h.poll(100, 100)
 	h.arrive(0, 2).ack()
 	require.Equal(t, []int{1}, h.units())
 	// The original was only late: it arrives before the repeat can.
-	h.arrive(1).take(h.frame())
+	h.after(handRTT / 4).arrive(1).take(h.frame())
 	require.EqualValues(t, 1, h.s.Stats().Spurious)
 	p := &h.s.paths[0]
-	require.EqualValues(t, 1, p.slack)
-	require.EqualValues(t, 1, p.reorder)
+	require.Greater(t, p.window(), handRTT/4)
+	require.Less(t, p.window(), handRTT/2)
 
 	h.arrive(3).ack()
 	h.env.DataLimit = 8
 	sent := len(h.sends)
 	h.poll(100, 100) // 4 5 6 7
-	h.after(handRTT/2).arrive(sent, sent+2).take(h.after(handRTT / 2).frame())
-	require.Empty(t, h.units(), "one later packet is not enough now")
-	h.arrive(sent + 3).take(h.frame())
-	require.Empty(t, h.units(), "nor is it if too little time has passed")
-	h.take(h.after(handRTT / 4).arrive(h.last(0)).frame())
+	h.after(handRTT).arrive(sent, sent+2, sent+3).take(h.frame())
+	require.Empty(t, h.units(), "5 may be as late as 1 was")
+	h.take(h.after(handRTT / 2).arrive(h.last(0)).frame())
 	require.Equal(t, []int{5}, h.units())
 
-	for range 3 {
-		h.after(17 * p.srtt).arrive(h.last(0)).ack()
-		p.decay(h.now)
+	for range 2 {
+		p.late.decay(h.after(2*maxMemory*p.srtt).now, p.srtt)
 	}
-	require.Zero(t, p.slack)
-	require.Zero(t, p.reorder)
+	require.Zero(t, p.window())
 	require.EqualValues(t, 1, h.s.Stats().Spurious)
+}
+
+// The most of many late packets is remembered, and what one sees of a link that became
+// better takes its place.
+func TestLateness(t *testing.T) {
+	e := estimate{srtt: handRTT, minRTT: handRTT, rtt: handRTT}
+	now := units.Instant(0)
+	late := func(n int, by units.Duration) {
+		for range n {
+			now = now.Add(handRTT)
+			e.cameLate(now, now.Add(-handRTT-by), 0)
+		}
+	}
+	late(1, 4*units.Millisecond)
+	require.Equal(t, 5*units.Millisecond, e.window(), "a quarter more")
+	late(lateSamples, units.Millisecond)
+	require.Equal(t, 5*units.Millisecond, e.window())
+	late(2*lateSamples+2, units.Millisecond)
+	require.Equal(t, units.Millisecond*5/4, e.window())
+	late(1, units.Second)
+	require.Equal(t, handRTT, e.window(), "a round trip at most")
+}
+
+// When the receiver has everything, what was repeated a moment ago was repeated for
+// nothing, and the last frames of a short transfer, which never come, aren't needed to
+// learn that.
+func TestCompletedTransferTeaches(t *testing.T) {
+	h := newHand(t, NACK, 4, 1)
+	h.poll(100, 100)
+	h.arrive(0, 2, 3).ack()
+	require.Equal(t, []int{1}, h.units())
+	h.s.OnCompleted(h.after(handRTT / 4).now)
+	require.EqualValues(t, 1, h.s.Stats().Spurious)
+	require.Greater(t, h.s.paths[0].window(), handRTT/4)
+
+	h = newHand(t, NACK, 4, 1)
+	h.poll(100, 100)
+	h.arrive(0, 2, 3).ack()
+	h.units()
+	h.s.OnCompleted(h.after(handRTT).now)
+	require.Zero(t, h.s.Stats().Spurious, "the repeat may have been what was missing")
+}
+
+// A repeat that was handed out, and not injected before an acknowledgement came, counts
+// as one, for nothing.
+func TestLateInjectionIsCounted(t *testing.T) {
+	h := newHand(t, NACK, 100, 1)
+	h.env.DataLimit = 4
+	h.poll(100, 100)
+	h.arrive(0, 2).ack()
+	h.out.Reset()
+	h.out.Budget, h.out.Window = 10, 100
+	_, _, err := h.s.Poll(h.now, &h.out)
+	require.NoError(t, err)
+	require.Equal(t, scheme.Unit(1), h.out.Sends[0].Unit)
+	h.arrive(1).take(h.frame())
+	h.s.OnSent(h.now, []scheme.Sent{{Unit: 1}})
+	s := h.s.Stats()
+	require.EqualValues(t, 5, s.Sent)
+	require.EqualValues(t, 1, s.Retransmitted)
+	require.EqualValues(t, 1, s.Spurious)
 }
 
 // "the sender maps a mark to the earliest unconfirmed transmission of that unit
@@ -242,24 +299,6 @@ func TestMarksAreLoadedBeforeTheBitmap(t *testing.T) {
 	require.True(t, seen)
 }
 
-// Each half of the tolerance counts for itself.
-func TestSlackAlone(t *testing.T) {
-	for slack := range uint64(3) {
-		h := newHand(t, NACK, 100, 1)
-		h.env.DataLimit = 10
-		h.poll(100, 100)
-		h.s.paths[0].slack = slack
-		for later := range uint64(3) {
-			h.arrive(int(later + 1)).ack()
-			lost := len(h.units()) > 0
-			require.Equal(t, later == slack, lost, "slack %d, %d later packets", slack, later+1)
-			if lost {
-				break
-			}
-		}
-	}
-}
-
 // A doubt that no frame resolves ends, too.
 func TestDoubtsEnd(t *testing.T) {
 	h := newHand(t, NACK, 100, 1)
@@ -307,7 +346,7 @@ func TestSpuriousNeedsTheMark(t *testing.T) {
 		if mark {
 			frame = []byte{frameACK, 2, 3, 1, 1, 1 << 1, 1}
 		}
-		h.take(frame)
+		h.after(handRTT).take(frame) // the repeat is old enough to have arrived
 		want := uint64(0)
 		if mark {
 			want = 1

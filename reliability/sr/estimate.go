@@ -10,13 +10,11 @@ const (
 	initialRTT = 333 * units.Millisecond
 	// maxTimeout bounds back-off, not a timeout that is longer without it.
 	maxTimeout = units.Second
-	// maxSlack and maxReorder bound how tolerant of reordering inside a
-	// channel a sender becomes: packets, and eighths of a round trip.
-	maxSlack   = 64
-	maxReorder = 8
-	// forget is after how many round trips without a spurious repeat
-	// tolerance is halved, as in RFC 8985, 6.2, step 4.
-	forget = 16
+	// A reordering window is kept for lateSamples packets that came late, but
+	// at least minMemory and at most maxMemory round trips.
+	lateSamples = 256
+	minMemory   = 16
+	maxMemory   = 1024
 	// maxPerRTT bounds how many samples a round trip is thought to bring.
 	maxPerRTT = 32
 )
@@ -29,13 +27,10 @@ type estimate struct {
 	// not half: frames are regular, and half would make the first timers of
 	// every connection three round trips.
 	srtt, rttvar, minRTT units.Duration
-	// slack is how many later packets must have arrived, beyond the first,
-	// before a hole counts as a loss; reorder widens, in eighths of minRTT,
-	// the time that must have passed.
-	slack   uint64
-	reorder units.Duration
-	// widened is when tolerance last changed.
-	widened units.Instant
+	// rtt is the latest sample.
+	rtt units.Duration
+	// late is what has been seen of reordering inside the channel.
+	late lateness
 }
 
 // sample takes a round-trip time, of which there is one every so often. The
@@ -44,6 +39,7 @@ type estimate struct {
 // was late once would be forgotten before it is late again, and each time the
 // timers would repeat what had arrived.
 func (e *estimate) sample(rtt, every units.Duration) {
+	e.rtt = rtt
 	if e.srtt == 0 {
 		e.srtt, e.rttvar, e.minRTT = rtt, rtt/16, rtt
 		return
@@ -58,29 +54,58 @@ func (e *estimate) sample(rtt, every units.Duration) {
 	e.srtt += (rtt - e.srtt) / 8
 }
 
-// patience is τ: how long after it was sent a packet may still arrive behind later
-// packets of its channel.
-func (e *estimate) patience() units.Duration { return e.minRTT + e.minRTT/8*e.reorder }
-
-// widen makes the channel more tolerant after a repeat that was not needed, once
-// a round trip.
-func (e *estimate) widen(now units.Instant) {
-	if e.tolerant() && now.Sub(e.widened) < e.srtt {
-		return
-	}
-	e.slack = min(2*e.slack+1, maxSlack)
-	e.reorder = min(e.reorder+1, maxReorder)
-	e.widened = now
+// A lateness is how long after later packets of its channel a packet may still come: the
+// reordering window of RFC 8985, 6.2, but measured. It is the most that was seen in this
+// period or the one before.
+type lateness struct {
+	now, before units.Duration
+	samples     int
+	since       units.Instant // when this period began
 }
 
-// decay undoes widening with time.
-func (e *estimate) decay(now units.Instant) {
-	if e.tolerant() && now.Sub(e.widened) > forget*e.srtt {
-		e.slack, e.reorder, e.widened = e.slack/2, e.reorder/2, now
+// sample takes how late a packet was.
+func (l *lateness) sample(now units.Instant, by, srtt units.Duration) {
+	past := now.Sub(l.since)
+	switch {
+	case l.now == 0 && l.before == 0:
+		l.since = now
+	case l.samples >= lateSamples && past > minMemory*srtt || past > maxMemory*srtt:
+		l.before, l.now, l.samples, l.since = l.now, 0, 0, now
+	}
+	l.samples++
+	l.now = max(l.now, by)
+}
+
+// decay forgets reordering that is long over.
+func (l *lateness) decay(now units.Instant, srtt units.Duration) {
+	if (l.now > 0 || l.before > 0) && now.Sub(l.since) > maxMemory*srtt {
+		l.before, l.now, l.samples, l.since = l.now, 0, 0, now
 	}
 }
 
-func (e *estimate) tolerant() bool { return e.slack > 0 || e.reorder > 0 }
+// window is how long to wait for a packet that others have overtaken: a quarter more than
+// was seen, as the most is yet to come, and a round trip at most (RFC 8985, 6.2, step 4).
+func (e *estimate) window() units.Duration {
+	most := max(e.late.now, e.late.before)
+	return min(most+most/4, e.srtt)
+}
+
+// patience is how long after it was sent a packet may still be reported missing without
+// being lost, when later packets of its channel have arrived.
+func (e *estimate) patience() units.Duration {
+	if w := e.window(); w > 0 {
+		return max(e.rtt, e.minRTT) + w
+	}
+	return e.minRTT
+}
+
+// cameLate notes that a packet sent at an instant arrived behind later ones of its channel,
+// and was reported now, by frames with a pause of every between them.
+func (e *estimate) cameLate(now, sent units.Instant, every units.Duration) {
+	if e.srtt > 0 {
+		e.late.sample(now, max(now.Sub(sent)-max(e.rtt, e.minRTT), 0)+every, e.srtt)
+	}
+}
 
 // seen is what the channel's acknowledgements have been seen to take; 0 if there
 // were none.

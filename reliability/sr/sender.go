@@ -29,6 +29,9 @@ type sender struct {
 	// progress is when a unit was last acknowledged, or when sending began.
 	progress units.Instant
 
+	// decodable is the first unit that decoding may put in place, too.
+	decodable int
+
 	// current is the channel of the last first transmission, rotor the
 	// channel for a repeat that must avoid it.
 	current, rotor int
@@ -42,6 +45,10 @@ type lossRule interface {
 	onAck(now units.Instant)
 	// onSent follows the injection of a unit.
 	onSent(now units.Instant, u, channel int)
+	// onSpurious follows a unit that was declared lost and wasn't.
+	onSpurious(now units.Instant, u int)
+	// onCompleted follows the news that all units are in place.
+	onCompleted(now units.Instant)
 	// expire declares lost whatever has timed out, and returns when it next
 	// must be called.
 	expire(now units.Instant) units.Instant
@@ -51,7 +58,7 @@ type lossRule interface {
 }
 
 func newSender(c Config, params [2]byte, known []*estimate, t scheme.Transfer, env *scheme.Env) *sender {
-	s := &sender{config: c, params: params, t: t, env: env, paths: make([]path, len(known))}
+	s := &sender{config: c, params: params, t: t, env: env, paths: make([]path, len(known)), decodable: t.Units}
 	for i, e := range known {
 		p := &s.paths[i]
 		p.estimate, p.head = e, 1
@@ -64,6 +71,11 @@ func newSender(c Config, params [2]byte, known []*estimate, t scheme.Transfer, e
 	}
 	return s
 }
+
+// MayDecode says that units from first on may be put in place by decoding, too: that one
+// of them arrives teaches nothing about reordering. It is for schemes that run this one
+// inside.
+func (s *sender) MayDecode(first int) { s.decodable = first }
 
 func (s *sender) Params() []byte { return s.params[:] }
 
@@ -105,7 +117,9 @@ func (s *sender) injected(now units.Instant, sent *scheme.Sent) {
 	p.lastUnit, p.markers = order, 0
 	s.stats.Sent++
 	u := sent.Unit.Index()
-	if s.window.isAcked(u) {
+	if s.window.isAcked(u) { // since the repeat was handed out
+		s.stats.Retransmitted++
+		s.stats.Spurious++
 		return
 	}
 	state := s.window.at(u)
@@ -154,7 +168,7 @@ func (s *sender) takeMarks(now units.Instant) {
 			least = p.minRTT / 2
 		}
 		advanced = p.confirm(now, m, least, 2*s.rto(p), s.env.AckInterval) || advanced
-		p.decay(now)
+		p.late.decay(now, p.srtt)
 	}
 	if !advanced {
 		return
@@ -174,29 +188,60 @@ func (s *sender) acked(now units.Instant, r span) {
 			s.progress = now
 		}
 		for ; fresh != 0; fresh &= fresh - 1 {
-			s.settle(now, s.window.at(u+bits.TrailingZeros64(fresh)))
+			s.settle(now, u+bits.TrailingZeros64(fresh))
 		}
 		u += n
 	}
 }
 
 // settle ends the care for a unit that is in place.
-func (s *sender) settle(now units.Instant, state *unitState) {
+func (s *sender) settle(now units.Instant, u int) {
+	state := s.window.at(u)
 	if state.fate == lost {
 		// Declared lost, but not yet repeated: a wrong guess at no cost.
-		s.paths[state.blamed].widen(now)
+		s.rule.onSpurious(now, u)
 		return
 	}
 	s.outstanding--
-	if state.fate != inFlight || state.sends < 2 {
-		return
+	if state.fate == inFlight && state.sends > 1 && s.forNothing(now, state) {
+		s.stats.Spurious++
+		s.rule.onSpurious(now, u)
 	}
+}
+
+// forNothing reports whether it wasn't the latest transmission of a unit that put it in
+// place.
+func (s *sender) forNothing(now units.Instant, state *unitState) bool {
+	p := &s.paths[state.channel]
 	// The frame's marks were loaded before its bitmap: if they don't yet show
 	// the repeat, it was not the repeat that set the bit.
-	p := &s.paths[state.channel]
 	if p.markAck == s.ack.number && state.order > p.confirmed {
-		s.stats.Spurious++
-		s.paths[state.blamed].widen(now)
+		return true
+	}
+	return s.tooYoung(now, state)
+}
+
+// tooYoung reports whether the latest transmission of a unit can't have been answered yet.
+func (s *sender) tooYoung(now units.Instant, state *unitState) bool {
+	p := &s.paths[state.channel]
+	return state.order >= p.log.first && now.Sub(p.log.at(state.order).at) < p.minRTT*7/8
+}
+
+// OnCompleted takes the news that the receiver has everything, which comes before it
+// could report the last units.
+func (s *sender) OnCompleted(now units.Instant) {
+	s.rule.onCompleted(now)
+	for u := s.window.base; u < s.window.next; u++ {
+		if s.window.isAcked(u) {
+			continue
+		}
+		switch state := s.window.at(u); {
+		case state.fate == lost:
+			s.rule.onSpurious(now, u)
+		case state.fate == inFlight && state.sends > 1 && s.tooYoung(now, state):
+			s.stats.Spurious++
+			s.rule.onSpurious(now, u)
+		}
 	}
 }
 

@@ -29,6 +29,10 @@ type timeoutRule struct {
 
 func (r *timeoutRule) onAck(units.Instant) {}
 
+func (r *timeoutRule) onSpurious(units.Instant, int) {}
+
+func (r *timeoutRule) onCompleted(units.Instant) {}
+
 func (r *timeoutRule) onSent(units.Instant, int, int) {}
 
 func (r *timeoutRule) probe(units.Instant, *scheme.Output, int) units.Instant {
