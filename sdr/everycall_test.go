@@ -132,7 +132,10 @@ func (o *objects) argument(t *testing.T, rng *rand.Rand, typ reflect.Type) refle
 var ending = []string{"*sdr.Context.Close", "*sdr.QP.Close", "*sdr.QP.Fail", "*sdr.MR.Close", "sdr.RecvHandle.Complete", "sdr.SendStream.End"}
 
 // forTests are methods of export_test.go.
-var forTests = []string{"*sdr.QP.Held", "*sdr.QP.Frontier", "*sdr.QP.Hear"}
+var forTests = []string{
+	"*sdr.QP.Held", "*sdr.QP.Frontier", "*sdr.QP.Hear", "*sdr.QP.Check", "*sdr.Context.CheckIdle", "*sdr.Context.Slabs",
+	"*sdr.MR.Refs", "sdr.RecvHandle.PublishPackets", "sdr.RecvHandle.Outcome",
+}
 
 // callAll calls every exported method of every object a few times, the ending ones at last.
 func (o *objects) callAll(t *testing.T, rng *rand.Rand) (called int) {

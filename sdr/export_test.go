@@ -2,7 +2,11 @@
 
 package sdr
 
-import "github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+)
 
 // Held is how much a QP remembers that its peer has a say in.
 type Held struct {
@@ -50,3 +54,57 @@ func (h RecvHandle) PublishPackets(word int, bits uint64) {
 
 // Outcome is how the message was completed.
 func (h RecvHandle) Outcome() Outcome { return h.m.outcome }
+
+// Check reports what can't be of a QP at any time, and of one that is closed what it still holds.
+func (q *QP) Check() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	signals := 0
+	for _, ch := range q.chans {
+		if ch.done > ch.posted || ch.flushed > ch.posted || ch.signals < 0 {
+			return fmt.Errorf("%s, channel %d: posted %d, flushed %d, done %d, signals %d", q.name, ch.Index, ch.posted, ch.flushed, ch.done, ch.signals)
+		}
+		signals += ch.signals
+		if inFlight := ch.posted - ch.done; q.state == qpGone && (inFlight > 0 || ch.recs.head != ch.recs.tail) {
+			return fmt.Errorf("%s is closed: %d packets in flight", q.name, inFlight)
+		}
+	}
+	if held := len(q.sends) + len(q.recvs) + len(q.closing) + len(q.sending) + len(q.waiters) + signals; q.state == qpGone && (held > 0 || q.probe != nil) {
+		return fmt.Errorf("%s is closed: %d sends, %d receives, %d fences, %d to inject, %d waiting, %d signals, probe %t", q.name,
+			len(q.sends), len(q.recvs), len(q.closing), len(q.sending), len(q.waiters), signals, q.probe != nil)
+	}
+	return nil
+}
+
+// CheckIdle reports what a Context without QPs still holds: credits of completion queues, cookies,
+// queue pairs at home.
+func (c *Context) CheckIdle(cookies int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, w := range c.workers {
+		if left := w.credits.Load(); left != int64(c.cfg.CQEntries)/2 || len(*w.homes.Load()) > 0 {
+			return fmt.Errorf("worker %d has %d of %d credits, %d queue pairs", i, left, c.cfg.CQEntries/2, len(*w.homes.Load()))
+		}
+	}
+	free := len(c.free)
+	for _, r := range c.retired {
+		free += len(r.cookies)
+	}
+	if all := len(*c.chans.Load()) - 1; len(c.qps)+len(c.byConn) > 0 || free != all || all > cookies {
+		return fmt.Errorf("%d queue pairs, %d routes, %d of %d cookies free, at most %d expected", len(c.qps), len(c.byConn), free, all, cookies)
+	}
+	return nil
+}
+
+// Refs is how many messages hold m.
+func (m *MR) Refs() int64 { return m.refs.Load() }
+
+// Slabs is how many bitmaps wait in the pool.
+func (c *Context) Slabs() (n int) {
+	c.pool.mu.Lock()
+	defer c.pool.mu.Unlock()
+	for _, class := range c.pool.free {
+		n += len(class)
+	}
+	return n
+}
