@@ -79,16 +79,22 @@ func TestMutatedControl(t *testing.T) {
 						},
 					})
 					m.on = true
-					r, err := p.conn[1].StartRecv(p.mr(1, size, 0), 0, size)
-					require.NoError(t, err)
-					s, err := p.conn[0].StartSend(p.mr(0, size, 1), 0, size)
-					require.NoError(t, err)
-					p.until(20*noProgress, func() bool { return ended(s) && ended(r) })
+					var all []*reliability.Transfer
+					for range 4 {
+						r, err := p.conn[1].StartRecv(p.mr(1, size, 0), 0, size)
+						require.NoError(t, err)
+						s, err := p.conn[0].StartSend(p.mr(0, size, 1), 0, size)
+						require.NoError(t, err)
+						all = append(all, r, s)
+					}
+					p.until(30*noProgress, func() bool { return !slices.ContainsFunc(all, pending) })
 				})
 			}
 		}
 	}
 }
+
+func pending(t *reliability.Transfer) bool { return !ended(t) }
 
 // TestNoBuffer: a sender doesn't wait longer than NoProgress for a receiver that lives and posts no buffer,
 // and one that comes earlier is not too late.

@@ -45,6 +45,8 @@ type end struct {
 	dev  *userroce.Device
 	ctx  *sdr.Context
 	mr   *sdr.MR
+	// noProgress is that of its next connection; 0 is the default, 30 s.
+	noProgress units.Duration
 }
 
 // newEnds starts the stack on two hosts that a cable joins.
@@ -118,7 +120,9 @@ func (e *end) conn(ctx context.Context, meet func() (*oob.Conn, error)) (c *reli
 		if repair, err = adaptive.New(adaptive.Config{}); err != nil {
 			return
 		}
-		if c, err = reliability.NewConn(e.ctx, sdr.QPConfig{Silence: 30 * units.Second}, reliability.Config{Scheme: repair, Rate: rate}); err != nil {
+		if c, err = reliability.NewConn(e.ctx, sdr.QPConfig{Silence: 30 * units.Second}, reliability.Config{
+			Scheme: repair, Rate: rate, NoProgress: e.noProgress,
+		}); err != nil {
 			return
 		}
 		err = c.ConnectOver(ctx, s)
@@ -210,6 +214,31 @@ func TestMTUDrop(t *testing.T) {
 		require.NotZero(t, a.dev.WireStats().TooLarge)
 		move(t, a, b, ca, cb, nil)
 	})
+}
+
+// TestMTUStaysLow: what doesn't pass for longer ends the transfer, at both ends, and in the time that they were
+// told.
+func TestMTUStaysLow(t *testing.T) {
+	t.Parallel()
+	a, b := newEnds(t, false)
+	a.noProgress, b.noProgress = units.Second, units.Second
+	ca, cb := connect(t, a, b)
+	r, err := cb.StartRecv(b.mr, 0, size)
+	require.NoError(t, err)
+	s, err := ca.StartSend(a.mr, 0, size)
+	require.NoError(t, err)
+	time.Sleep(100 * time.Millisecond)
+	a.host.SetMTU(1500)
+	ctx, cancel := context.WithTimeout(context.Background(), patience/4)
+	defer cancel()
+	sent, received := s.Wait(ctx), r.Wait(ctx)
+	require.ErrorIs(t, errors.Join(sent, received), sdr.ErrNoProgress, "who notices first …")
+	if !errors.Is(sent, sdr.ErrNoProgress) {
+		require.ErrorIs(t, sent, sdr.ErrCompleted, "… tells the other")
+	}
+	if !errors.Is(received, sdr.ErrNoProgress) {
+		require.ErrorIs(t, received, sdr.ErrAborted, "… tells the other")
+	}
 }
 
 // TestBlackhole: for 0.3 s there is no way to the peer, of which segmentation offload remains unharmed.
