@@ -28,6 +28,8 @@ type doubt struct {
 	order   uint64
 	unit    uint32
 	channel uint16
+	// missing: a frame has said so, too early for it to count.
+	missing bool
 }
 
 // A pathRule declares path-confirmed loss. Transmission s of channel c is lost
@@ -68,7 +70,7 @@ func (r *pathRule) onAck(now units.Instant) {
 			if !ok {
 				continue
 			}
-			d := doubt{p.log.at(p.head).at, p.head, uint32(u), uint16(c)}
+			d := doubt{at: p.log.at(p.head).at, order: p.head, unit: uint32(u), channel: uint16(c)}
 			if !r.judge(now, &d) {
 				r.doubts = append(r.doubts, d)
 				r.doubtDue = min(r.doubtDue, r.giveUp(&d))
@@ -88,7 +90,11 @@ func (r *pathRule) unresolved(d *doubt) bool {
 
 // judge declares d lost if the frame and the time allow it.
 func (r *pathRule) judge(now units.Instant, d *doubt) bool {
-	if !r.s.ack.covers(int(d.unit)) || now.Sub(d.at) < r.s.paths[d.channel].patience() {
+	if !r.s.ack.covers(int(d.unit)) {
+		return false
+	}
+	d.missing = true
+	if now.Sub(d.at) < r.s.paths[d.channel].patience() {
 		return false
 	}
 	r.s.lose(int(d.unit), true)
@@ -101,12 +107,12 @@ func (r *pathRule) judge(now units.Instant, d *doubt) bool {
 	return true
 }
 
-// learn takes a doubt that is over: if no frame has said that its unit is missing since, it
-// came late.
+// learn takes a doubt that is over: if a frame had said that its unit was missing, it came
+// late. Of one that no frame has covered meanwhile nobody knows when it came.
 func (r *pathRule) learn(now units.Instant, d *doubt) {
 	// The state stays where it was until units are sent.
 	state := r.s.window.at(int(d.unit))
-	if int(d.unit) < r.s.decodable && state.sends == 1 && state.order == d.order && state.channel == d.channel {
+	if d.missing && int(d.unit) < r.s.decodable && state.sends == 1 && state.order == d.order && state.channel == d.channel {
 		r.s.paths[d.channel].cameLate(now, d.at, r.s.env.AckInterval)
 	}
 }

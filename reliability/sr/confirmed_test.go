@@ -112,6 +112,18 @@ func TestReorderingWindow(t *testing.T) {
 	require.EqualValues(t, 1, h.s.Stats().Spurious)
 }
 
+// A unit that no frame had room to tell of wasn't late.
+func TestUncoveredIsNotLate(t *testing.T) {
+	h := newHand(t, NACK, 100, 1)
+	h.env.DataLimit = 20
+	h.poll(100, 100)
+	// Unit 9 arrived; the frame covers nothing but its place.
+	h.after(handRTT).take([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6, 9, 1, 0})
+	require.Empty(t, h.units())
+	h.after(handRTT).take([]byte{frameACK, 2, 10, 0})
+	require.Zero(t, h.s.paths[0].window())
+}
+
 // The most of many late packets is remembered, and what one sees of a link that became
 // better takes its place.
 func TestLateness(t *testing.T) {
