@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
-	"golang.org/x/sys/unix"
 )
 
 // AHAttr says how packets reach a destination (struct ibv_ah_attr). On RoCE the destination is
@@ -65,8 +64,7 @@ func ahAttr(d *uapi.QpDest) AHAttr {
 type AH struct {
 	object
 	handle uint32
-	// number is what a send request of rxe refers to.
-	number uint32
+	part   part
 }
 
 // CreateAH makes an address handle.
@@ -81,14 +79,17 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 		StaticRate: attr.StaticRate, IsGlobal: global(attr.DGID), PortNum: uint8(attr.Port),
 	}}
 	var out uapi.CreateAhResp
-	var hw uapi.RxeCreateAhResp
-	call := uapi.NewWrite(uapi.IB_USER_VERBS_CMD_CREATE_AH, &in, &out)
-	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &hw)
-	err = p.ctx.do(call)
-	ah := &AH{object: o, handle: out.AhHandle, number: hw.AhNum}
-	if err == nil && hw.AhNum == 0 {
-		err = fmt.Errorf("%w: the kernel is older than 5.15 and gave no AH number", unix.EOPNOTSUPP)
-		_ = ah.destroy()
+	ah := &AH{object: o}
+	if ah.part, err = p.ctx.provider.ah(ah, &attr); err == nil {
+		call := uapi.NewWrite(uapi.IB_USER_VERBS_CMD_CREATE_AH, &in, &out)
+		ah.part.fill(call)
+		err = p.ctx.do(call)
+	}
+	ah.handle = out.AhHandle
+	if err == nil {
+		if err = ah.part.made(); err != nil {
+			_ = ah.destroy()
+		}
 	}
 	if err != nil {
 		o.detach()

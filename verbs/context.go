@@ -20,8 +20,10 @@ type Context struct {
 	system System
 	info   DeviceInfo
 	driver uint32
-	fd     int
-	attr   DeviceAttr
+	// provider is that of the driver.
+	provider provider
+	fd       int
+	attr     DeviceAttr
 	// node identifies the device in sysfs. removed is set when the device was found to be gone.
 	node    uint64
 	removed atomic.Bool
@@ -46,9 +48,6 @@ type Context struct {
 	// Guarded by tree.
 	remains []closer
 }
-
-// providers are the kernel drivers whose queues this package can use.
-var providers = []uint32{uapi.RDMA_DRIVER_RXE}
 
 // Open opens the device of that name. Close the Context when it is no longer needed: a process that
 // only forgets it keeps the device from being removed, and all that was registered with it in memory.
@@ -98,16 +97,18 @@ func (c *Context) start() error {
 
 // getContext finds the provider: the kernel refuses the call under another driver's number.
 func (c *Context) getContext() error {
-	for _, driver := range providers {
+	for _, known := range providers {
+		p := known.make(c)
 		var support uint64
 		call := uapi.NewCall(&uapi.UVERBS_METHOD_GET_CONTEXT)
 		uapi.PutOut(call, uapi.UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &c.vectors)
 		uapi.PutOut(call, uapi.UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &support)
-		err := call.Do(c.fd, driver)
+		p.context(call)
+		err := call.Do(c.fd, known.driver)
 		if errors.Is(err, unix.EINVAL) {
 			continue
 		}
-		c.driver = driver
+		c.driver, c.provider = known.driver, p
 		return wrap("open device", c.info.Name, err)
 	}
 	return &Error{Verb: "open device", Object: c.info.Name, Err: ErrNoProvider,

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sdr-rdma/go-sdr/verbs/internal/rxe"
 	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
 	"golang.org/x/sys/unix"
 )
@@ -21,8 +20,8 @@ type CQ struct {
 	cqe    int
 
 	mu   sync.Mutex
-	ring rxe.CompletionQueue
-	gone bool // unmapped
+	part cqPart
+	gone bool // its part is freed
 
 	// overflowed is set by whoever reads the CQ's error event.
 	overflowed atomic.Bool
@@ -55,7 +54,11 @@ func (c *Context) CreateCQVector(entries int, ch *CompChannel, vector int) (*CQ,
 
 func (q *CQ) create(entries int, ch *CompChannel, vector int) error {
 	cqe, comp, actual := uint32(entries), uint32(vector), uint32(0)
-	var mi uapi.RxeCreateCqResp
+	part, err := q.ctx.provider.cq(q, &cqe)
+	if err != nil {
+		return q.createError(entries, vector, err)
+	}
+	q.part = part
 	call := uapi.NewCall(&uapi.UVERBS_METHOD_CQ_CREATE)
 	call.PutNew(uapi.UVERBS_ATTR_CREATE_CQ_HANDLE)
 	uapi.PutIn(call, uapi.UVERBS_ATTR_CREATE_CQ_CQE, &cqe)
@@ -66,14 +69,14 @@ func (q *CQ) create(entries int, ch *CompChannel, vector int) error {
 	}
 	call.PutFD(uapi.UVERBS_ATTR_CREATE_CQ_EVENT_FD, q.ctx.events.fd)
 	uapi.PutOut(call, uapi.UVERBS_ATTR_CREATE_CQ_RESP_CQE, &actual)
-	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &mi)
+	part.fill(call)
 	if err := q.ctx.do(call); err != nil {
+		_ = part.free()
 		return q.createError(entries, vector, err)
 	}
 	q.handle, q.cqe = call.Result(uapi.UVERBS_ATTR_CREATE_CQ_HANDLE), int(actual)
-	var err error
-	if q.ring, err = rxe.MapCompletion(q.ctx.fd, mi.Mi); err != nil {
-		return errors.Join(wrap("create CQ", q.ctx.info.Name, err), q.destroy())
+	if err := part.made(); err != nil {
+		return errors.Join(wrap("create CQ", q.ctx.info.Name, err), q.destroy(), part.free())
 	}
 	return nil
 }
@@ -101,17 +104,12 @@ func (q *CQ) String() string { return fmt.Sprintf("CQ %d of %s", q.handle, q.ctx
 // next one of a request that the peer marked as solicited, or a failed one. Poll after it: what
 // had arrived before is not announced.
 func (q *CQ) RequestNotify(solicitedOnly bool) error {
-	in := uapi.ReqNotifyCq{CqHandle: q.handle}
-	if solicitedOnly {
-		in.SolicitedOnly = 1
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.gone {
 		return ErrClosed
 	}
-	err := write[uapi.ReqNotifyCq, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &in, nil)
-	return wrap("request notification", q.String(), err)
+	return wrap("request notification", q.String(), q.part.arm(solicitedOnly))
 }
 
 // Poll moves completions into dst and returns their number. It makes no system call and does not
@@ -123,20 +121,13 @@ func (q *CQ) Poll(dst []WC) (int, error) {
 	if q.gone {
 		return 0, ErrClosed
 	}
-	ready := q.ring.Ready()
-	n := min(ready, len(dst))
-	for i := range n {
-		wc := &dst[i]
-		rxe.Read(&q.ring, i, wc)
-		if wc.Flags&WCWithImm != 0 {
-			wc.Imm = fromNetwork(wc.Imm)
-		}
+	var n int
+	var full bool
+	switch p := q.part.(type) {
+	case *rxeCQ:
+		n, full = p.poll(dst)
 	}
 	// A completion can only have been lost while the ring was full, so ask no more often than that.
-	full := ready == q.ring.Capacity() || n > 0 && q.ring.Full()
-	if n > 0 {
-		q.ring.Consume(n)
-	}
 	if full {
 		q.ctx.drainEvents()
 	}
@@ -158,7 +149,7 @@ func (q *CQ) Close() error {
 		err := q.destroy()
 		if err == nil || errors.Is(err, ErrRemoved) {
 			q.gone = true
-			err = errors.Join(err, q.ring.Unmap())
+			err = errors.Join(err, q.part.free())
 		}
 		return err
 	})

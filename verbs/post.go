@@ -4,9 +4,6 @@ package verbs
 
 import (
 	"fmt"
-
-	"github.com/sdr-rdma/go-sdr/verbs/internal/rxe"
-	"golang.org/x/sys/unix"
 )
 
 // PostSend posts a batch of send requests with one system call and returns how many the queue
@@ -25,66 +22,11 @@ func (q *QP) PostSend(wrs []SendWR) (int, error) {
 	if s := q.State(); s < RTS {
 		return 0, stateError(q, "post send", s)
 	}
-	n, err := q.fillSends(wrs)
-	if n == 0 {
-		return 0, err
+	switch p := q.part.(type) {
+	case *rxeQP:
+		return p.postSend(wrs)
 	}
-	q.sq.Publish()
-	if rung := q.ring(wrs[:n]); rung != nil {
-		return n, rung
-	}
-	return n, err
-}
-
-func (q *QP) fillSends(wrs []SendWR) (int, error) {
-	for i := 0; ; i++ {
-		i += q.fillPlain(wrs[i:])
-		if i == len(wrs) {
-			return i, nil
-		}
-		wr := &wrs[i]
-		if bad := q.checkSend(wr); bad != "" {
-			return i, &PostError{Index: i, Err: bad}
-		}
-		w, ok := q.sq.NextSend()
-		if !ok {
-			return i, ErrQueueFull
-		}
-		w.WrId, w.Opcode, w.SendFlags, w.Ex = wr.WRID, uint32(wr.Opcode), uint32(wr.Flags), fromNetwork(wr.Imm)
-		w.Ssn = q.ssn
-		q.ssn++
-		q.fillSend(w, wr)
-	}
-}
-
-// fillPlain fills in the plain writes with which wrs begins, as far as there is room, and returns their
-// number. What is decided for each batch here is decided for each request in fillSends.
-func (q *QP) fillPlain(wrs []SendWR) int {
-	if q.typ == UD {
-		return 0
-	}
-	wrs = wrs[:q.sq.Room(len(wrs))]
-	first, n := q.ssn, 0
-	for i := range wrs {
-		wr := &wrs[i]
-		if !wr.isPlainWrite() {
-			break
-		}
-		w := q.sq.SendAt(i)
-		w.WrId, w.Opcode, w.SendFlags, w.Ex = wr.WRID, uint32(wr.Opcode), uint32(wr.Flags), fromNetwork(wr.Imm)
-		w.SetWrite(wr.RemoteAddr, wr.RKey, first+uint32(i))
-		w.SetSGE(wr.Local.Addr, wr.Local.Length, wr.Local.LKey)
-		n = i + 1
-	}
-	q.ssn = first + uint32(n)
-	q.sq.Take(n)
-	return n
-}
-
-// isPlainWrite tells the request that nearly all messages are, and with which nothing can be wrong: an
-// RDMA write of one piece of memory.
-func (wr *SendWR) isPlainWrite() bool {
-	return wr.Opcode <= OpRDMAWriteWithImm && wr.Flags&SendInline == 0 && wr.SG == nil && wr.Local.Length > 0
+	return 0, ErrNoProvider
 }
 
 // checkSend finds what would be wrong with a request before it takes a place in the queue.
@@ -108,60 +50,6 @@ func (q *QP) checkSend(wr *SendWR) string {
 	return ""
 }
 
-// fillSend fills in what depends on the operation.
-func (q *QP) fillSend(w *rxe.SendWQE, wr *SendWR) {
-	switch wr.Opcode {
-	case OpRDMAWrite, OpRDMAWriteWithImm, OpRDMARead:
-		w.SetRDMA(wr.RemoteAddr, wr.RKey)
-	case OpCompareSwap, OpFetchAdd:
-		w.SetAtomic(wr.RemoteAddr, wr.RKey, wr.CompareAdd, wr.Swap)
-	case OpSend, OpSendWithImm:
-		if q.typ == UD {
-			w.SetUD(wr.UD.AH.number, wr.UD.QPN, wr.UD.QKey, 0)
-		}
-	case OpLocalInv:
-		w.Ex = wr.Imm
-		return
-	case OpBindMW:
-		b := wr.Bind
-		w.SetBind(b.Addr, b.Length, b.MRLKey, b.OldRKey, b.NewRKey, uint32(b.Access))
-		return
-	}
-	if wr.Flags&SendInline != 0 {
-		w.SetInline(wr.Inline)
-		return
-	}
-	if wr.SG == nil {
-		if wr.Local.Length > 0 {
-			w.AddSGE(wr.Local.Addr, wr.Local.Length, wr.Local.LKey)
-		}
-		return
-	}
-	for _, s := range wr.SG {
-		w.AddSGE(s.Addr, s.Length, s.LKey)
-	}
-}
-
-// A doorbell is brief when the kernel is back from it in some microseconds, so that other goroutines may
-// wait for the processor meanwhile. On rxe, up to Linux 6.3, the doorbell sends the packets, one to two
-// microseconds each. A request is as many packets as its bytes make of the largest path MTU, and one at
-// least.
-const (
-	briefBytes = 64 * largestMTU
-	largestMTU = 4096
-)
-
-// brief tells whether the doorbell of these requests is.
-func brief(wrs []SendWR) bool {
-	left := briefBytes
-	for i := range wrs {
-		if left -= max(wrs[i].size(), largestMTU); left < 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // size is the number of bytes that the request moves.
 func (wr *SendWR) size() int {
 	if wr.Flags&SendInline != 0 {
@@ -175,25 +63,6 @@ func (wr *SendWR) size() int {
 		n += int(wr.SG[i].Length)
 	}
 	return n
-}
-
-// ring has the kernel take the requests that were published.
-func (q *QP) ring(wrs []SendWR) error {
-	q.ctx.open.RLock()
-	defer q.ctx.open.RUnlock()
-	if q.ctx.closed {
-		return ErrClosed
-	}
-	var e unix.Errno
-	if brief(wrs) {
-		e = q.doorbell.RingBriefly()
-	} else {
-		e = q.doorbell.Ring()
-	}
-	if e != 0 {
-		return wrap("post send", q.String(), q.ctx.judge(e))
-	}
-	return nil
 }
 
 // PostRecv posts a batch of receive requests without any system call and returns how many the
@@ -210,42 +79,18 @@ func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
 	case q.State() == Reset:
 		return 0, stateError(q, "post receive", Reset)
 	}
-	return postRecv(&q.rq, q.cap.MaxRecvSGE, wrs)
+	switch p := q.part.(type) {
+	case *rxeQP:
+		return rxePostRecv(&p.rq, q.cap.MaxRecvSGE, wrs)
+	}
+	return 0, ErrNoProvider
 }
 
-// postRecv is shared by QPs and SRQs.
-func postRecv(ring *rxe.WorkQueue, maxSGE int, wrs []RecvWR) (n int, err error) {
-	for n = range wrs {
-		wr := &wrs[n]
-		if len(wr.SG) > maxSGE || wr.SG == nil && wr.Local.Length > 0 && maxSGE == 0 {
-			err = &PostError{Index: n, Err: fmt.Sprintf("more pieces than the queue's %d", maxSGE)}
-			break
-		}
-		w, ok := ring.NextRecv()
-		if !ok {
-			err = ErrQueueFull
-			break
-		}
-		fillRecv(w, wr)
-	}
-	if err == nil {
-		n = len(wrs)
-	}
-	if n > 0 {
-		ring.Publish()
-	}
-	return n, err
+// fits tells whether the request has no more than maxSGE pieces.
+func (wr *RecvWR) fits(maxSGE int) bool {
+	return len(wr.SG) <= maxSGE && (wr.SG != nil || wr.Local.Length == 0 || maxSGE > 0)
 }
 
-func fillRecv(w rxe.RecvWQE, wr *RecvWR) {
-	w.WrId = wr.WRID
-	if wr.SG == nil {
-		if wr.Local.Length > 0 {
-			w.AddSGE(wr.Local.Addr, wr.Local.Length, wr.Local.LKey)
-		}
-		return
-	}
-	for _, s := range wr.SG {
-		w.AddSGE(s.Addr, s.Length, s.LKey)
-	}
+func tooManyPieces(index, maxSGE int) error {
+	return &PostError{Index: index, Err: fmt.Sprintf("more pieces than the queue's %d", maxSGE)}
 }

@@ -37,11 +37,12 @@ func BenchmarkUserSpace(b *testing.B) {
 	fd, mi, sq := sharedQueue(b, 9, 256)
 	ring, err := rxe.MapSend(fd, mi)
 	require.NoError(b, err)
-	q := &QP{typ: UC, sq: ring, cap: QPCap{MaxSendSGE: 1, MaxInline: 64}}
+	q := &rxeQP{q: &QP{typ: UC, cap: QPCap{MaxSendSGE: 1, MaxInline: 64}}, sq: ring}
 	cqFD, cqMi, completions := sharedQueue(b, 6, 256)
 	cq := &CQ{}
-	cq.ring, err = rxe.MapCompletion(cqFD, cqMi)
+	cqRing, err := rxe.MapCompletion(cqFD, cqMi)
 	require.NoError(b, err)
+	cq.part = &rxeCQ{q: cq, ring: cqRing}
 	wrs, wcs := make([]SendWR, batch), make([]WC, 256)
 
 	b.Run("fill", func(b *testing.B) {
@@ -55,7 +56,7 @@ func BenchmarkUserSpace(b *testing.B) {
 	})
 	b.Run("post", func(b *testing.B) {
 		for b.Loop() {
-			if n, err := q.fillSends(wrs); n != batch || err != nil {
+			if n, _, err := q.fillSends(wrs); n != batch || err != nil {
 				b.Fatal(n, err)
 			}
 			q.sq.Publish()

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/sdr-rdma/go-sdr/verbs/internal/rxe"
 	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
 	"golang.org/x/sys/unix"
 )
@@ -52,15 +51,12 @@ type QP struct {
 	cap         QPCap
 	srq         *SRQ
 	state       atomic.Uint32
-	doorbell    *uapi.Doorbell
+	part        qpPart
 
-	// sendMu guards sq, ssn and, together with recvMu, gone. Taken in this order.
+	// sendMu guards the send queue, recvMu the receive queue, both together gone. Taken in this order.
 	sendMu sync.Mutex
-	sq     rxe.WorkQueue
-	ssn    uint32
 	recvMu sync.Mutex
-	rq     rxe.WorkQueue
-	gone   bool // unmapped
+	gone   bool // its part is freed
 }
 
 var errUsesSRQ = errors.New("the QP receives from its SRQ: post there")
@@ -96,7 +92,11 @@ func (q *QP) create(p *PD, attr *QPInitAttr) error {
 	if attr.SRQ == nil {
 		limits.MaxRecvSge = max(limits.MaxRecvSge, 1)
 	}
-	var hw uapi.RxeCreateQpResp
+	part, err := p.ctx.provider.qp(q, attr, &limits)
+	if err != nil {
+		return createQPError(p.ctx, attr, err)
+	}
+	q.part = part
 	flags := uint32(0)
 	if attr.SignalAll {
 		flags = uapi.IB_UVERBS_QP_CREATE_SQ_SIG_ALL
@@ -116,30 +116,16 @@ func (q *QP) create(p *PD, attr *QPInitAttr) error {
 	call.PutFD(uapi.UVERBS_ATTR_CREATE_QP_EVENT_FD, p.ctx.events.fd)
 	uapi.PutOut(call, uapi.UVERBS_ATTR_CREATE_QP_RESP_CAP, &limits)
 	uapi.PutOut(call, uapi.UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &q.num)
-	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &hw)
+	part.fill(call)
 	if err := p.ctx.do(call); err != nil {
+		_ = part.free()
 		return createQPError(p.ctx, attr, err)
 	}
 	q.handle = call.Result(uapi.UVERBS_ATTR_CREATE_QP_HANDLE)
 	q.cap = QPCap{MaxSendWR: int(limits.MaxSendWr), MaxRecvWR: int(limits.MaxRecvWr), MaxSendSGE: int(limits.MaxSendSge),
 		MaxRecvSGE: int(limits.MaxRecvSge), MaxInline: int(limits.MaxInlineData)}
-	if err := q.mapQueues(&hw); err != nil {
-		return errors.Join(wrap("create QP", p.ctx.info.Name, err), q.destroy())
-	}
-	q.doorbell = uapi.NewDoorbell(p.ctx.fd, p.ctx.driver, q.handle)
-	return nil
-}
-
-// mapQueues maps the send queue and, without an SRQ, the receive queue.
-func (q *QP) mapQueues(hw *uapi.RxeCreateQpResp) (err error) {
-	if q.sq, err = rxe.MapSend(q.ctx.fd, hw.SqMi); err != nil {
-		return err
-	}
-	if q.srq != nil {
-		return nil
-	}
-	if q.rq, err = rxe.MapRecv(q.ctx.fd, hw.RqMi); err != nil {
-		return errors.Join(err, q.sq.Unmap())
+	if err := part.made(); err != nil {
+		return errors.Join(wrap("create QP", p.ctx.info.Name, err), q.destroy(), part.free())
 	}
 	return nil
 }
@@ -184,8 +170,7 @@ func (q *QP) Close() error {
 		err := q.destroy()
 		if err == nil || errors.Is(err, ErrRemoved) {
 			q.gone = true
-			q.doorbell.Free()
-			err = errors.Join(err, q.sq.Unmap(), q.rq.Unmap())
+			err = errors.Join(err, q.part.free())
 		}
 		if errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("%w: detach it from its multicast groups first", err)

@@ -124,8 +124,7 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	if mask&MaskState != 0 {
 		q.state.Store(uint32(attr.State))
 		if attr.State == Reset {
-			q.sq.Reset()
-			q.rq.Reset()
+			q.part.reset()
 		}
 	}
 	return nil

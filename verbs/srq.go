@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/sdr-rdma/go-sdr/verbs/internal/rxe"
 	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
 	"golang.org/x/sys/unix"
 )
@@ -27,7 +26,7 @@ type SRQ struct {
 	attr   SRQAttr
 
 	mu   sync.Mutex
-	ring rxe.WorkQueue
+	part srqPart
 	gone bool
 }
 
@@ -47,8 +46,12 @@ func (p *PD) CreateSRQ(attr SRQAttr) (*SRQ, error) {
 }
 
 func (s *SRQ) create(p *PD, attr SRQAttr) error {
+	part, err := s.ctx.provider.srq(s, &attr)
+	if err != nil {
+		return createSRQError(p.ctx, attr, err)
+	}
+	s.part = part
 	wr, sge, limit := uint32(attr.MaxWR), uint32(attr.MaxSGE), uint32(attr.Limit)
-	var resp uapi.RxeCreateSrqResp
 	call := uapi.NewCall(&uapi.UVERBS_METHOD_SRQ_CREATE)
 	call.PutNew(uapi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
 	call.PutHandle(uapi.UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, p.handle)
@@ -60,23 +63,27 @@ func (s *SRQ) create(p *PD, attr SRQAttr) error {
 	call.PutFD(uapi.UVERBS_ATTR_CREATE_SRQ_EVENT_FD, p.ctx.events.fd)
 	uapi.PutOut(call, uapi.UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, &wr)
 	uapi.PutOut(call, uapi.UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, &sge)
-	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &resp)
+	part.fill(call)
 	if err := p.ctx.do(call); err != nil {
-		e := &Error{Verb: "create SRQ", Object: fmt.Sprintf("%s, %d receives of %d pieces", p.ctx.info.Name, attr.MaxWR, attr.MaxSGE),
-			Err: err, Fix: fix(err)}
-		if errors.Is(err, unix.EINVAL) {
-			d := &p.ctx.attr
-			e.Fix = fmt.Sprintf("the device allows 1 to %d receives of up to %d pieces, and a limit below the number of receives", d.MaxSRQWR, d.MaxSRQSGE)
-		}
-		return e
+		_ = part.free()
+		return createSRQError(p.ctx, attr, err)
 	}
 	s.handle = call.Result(uapi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
 	s.attr = SRQAttr{MaxWR: int(wr), MaxSGE: int(sge), Limit: attr.Limit}
-	var err error
-	if s.ring, err = rxe.MapRecv(p.ctx.fd, resp.Mi); err != nil {
-		return errors.Join(wrap("create SRQ", p.ctx.info.Name, err), s.destroy())
+	if err := part.made(); err != nil {
+		return errors.Join(wrap("create SRQ", p.ctx.info.Name, err), s.destroy(), part.free())
 	}
 	return nil
+}
+
+func createSRQError(c *Context, attr SRQAttr, err error) error {
+	e := &Error{Verb: "create SRQ", Object: fmt.Sprintf("%s, %d receives of %d pieces", c.info.Name, attr.MaxWR, attr.MaxSGE),
+		Err: err, Fix: fix(err)}
+	if errors.Is(err, unix.EINVAL) {
+		d := &c.attr
+		e.Fix = fmt.Sprintf("the device allows 1 to %d receives of up to %d pieces, and a limit below the number of receives", d.MaxSRQWR, d.MaxSRQSGE)
+	}
+	return e
 }
 
 // String names the SRQ in errors and events.
@@ -89,7 +96,11 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (int, error) {
 	if s.gone {
 		return 0, ErrClosed
 	}
-	return postRecv(&s.ring, s.attr.MaxSGE, wrs)
+	switch p := s.part.(type) {
+	case *rxeSRQ:
+		return rxePostRecv(&p.ring, s.attr.MaxSGE, wrs)
+	}
+	return 0, ErrNoProvider
 }
 
 // Free is the number of receives that can be posted now.
@@ -99,7 +110,7 @@ func (s *SRQ) Free() int {
 	if s.gone {
 		return 0
 	}
-	return s.ring.Free()
+	return s.part.room()
 }
 
 // maskSRQLimit is IB_SRQ_LIMIT of enum ib_srq_attr_mask.
@@ -132,7 +143,7 @@ func (s *SRQ) Close() error {
 		err := s.destroy()
 		if err == nil || errors.Is(err, ErrRemoved) {
 			s.gone = true
-			err = errors.Join(err, s.ring.Unmap())
+			err = errors.Join(err, s.part.free())
 		}
 		return err
 	})

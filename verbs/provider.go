@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+)
+
+// provider is the user-space half of a kernel driver. The kernel's core makes objects for all drivers in the
+// same way; a provider adds its driver's data to the calls that make them, and knows the queues.
+type provider interface {
+	// context adds the driver's part to GET_CONTEXT.
+	context(call *uapi.Call)
+	// Each of these begins an object. cq and qp may raise what was asked for to what the driver takes.
+	ah(a *AH, attr *AHAttr) (part, error)
+	cq(q *CQ, entries *uint32) (cqPart, error)
+	srq(s *SRQ, attr *SRQAttr) (srqPart, error)
+	qp(q *QP, attr *QPInitAttr, limits *uapi.QpCap) (qpPart, error)
+}
+
+// part is a provider's half of an object. Its calls come in this order: fill, the kernel's call, made when that
+// succeeded, and in any case free, once.
+type part interface {
+	// fill adds the driver's part to the call that makes the object.
+	fill(call *uapi.Call)
+	// made completes the object: the kernel has made it.
+	made() error
+	free() error
+}
+
+// The parts with queues have more methods, which take a batch: poll, postSend and postRecv. Those are called
+// through a type switch, because by a call through an interface the caller's batch would escape to the heap.
+type (
+	// cqPart: arm has the CQ announce the next completion, or the next solicited one. The CQ's lock is held.
+	cqPart interface {
+		part
+		arm(solicitedOnly bool) error
+	}
+	// qpPart: reset empties the queues of a QP that is in state RESET now. Both locks of the QP are held.
+	qpPart interface {
+		part
+		reset()
+	}
+	// srqPart: room is the number of receives that can be posted. The SRQ's lock is held.
+	srqPart interface {
+		part
+		room() int
+	}
+)
+
+// providers make the providers of the drivers that this package knows, by the kernel's number of the driver.
+var providers = []struct {
+	driver uint32
+	make   func(*Context) provider
+}{
+	{uapi.RDMA_DRIVER_RXE, func(c *Context) provider { return &rxeProvider{c} }},
+}
