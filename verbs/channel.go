@@ -86,6 +86,12 @@ func (ch *CompChannel) cq(b []byte) *CQ {
 		return nil
 	}
 	cq, _ := ch.ctx.lookup(binary.NativeEndian.Uint64(b)).(*CQ)
+	if cq == nil {
+		return nil
+	}
+	if p, ok := cq.part.(*mlx5CQ); ok {
+		p.ring.EventFetched()
+	}
 	return cq
 }
 

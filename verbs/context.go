@@ -109,10 +109,13 @@ func (c *Context) getContext() error {
 			continue
 		}
 		c.driver, c.provider = known.driver, p
+		if err == nil {
+			err = p.opened()
+		}
 		return wrap("open device", c.info.Name, err)
 	}
 	return &Error{Verb: "open device", Object: c.info.Name, Err: ErrNoProvider,
-		Fix: fmt.Sprintf("its kernel driver is %q; this package drives rxe", c.info.Driver)}
+		Fix: fmt.Sprintf("its kernel driver is %q; this package drives rxe and mlx5", c.info.Driver)}
 }
 
 // Info is what sysfs said about the device when it was opened.
@@ -158,7 +161,7 @@ func (c *Context) Close() error {
 	}
 	c.closed = true
 	c.events.close()
-	errs = append(errs, wrap("close device", c.info.Name, unix.Close(c.fd)))
+	errs = append(errs, wrap("close device", c.info.Name, errors.Join(c.provider.close(), unix.Close(c.fd))))
 	err := errors.Join(errs...)
 	if err == nil {
 		live.remove(c)

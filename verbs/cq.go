@@ -126,6 +126,8 @@ func (q *CQ) Poll(dst []WC) (int, error) {
 	switch p := q.part.(type) {
 	case *rxeCQ:
 		n, full = p.poll(dst)
+	case *mlx5CQ:
+		n, full = p.poll(dst)
 	}
 	// A completion can only have been lost while the ring was full, so ask no more often than that.
 	if full {

@@ -19,7 +19,7 @@ func registered(t *testing.T) (c *Context, collected *atomic.Bool) {
 	t.Helper()
 	fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	require.NoError(t, err)
-	c = &Context{info: DeviceInfo{Name: "null"}, fd: fd, objects: map[uint64]closer{}}
+	c = &Context{info: DeviceInfo{Name: "null"}, fd: fd, objects: map[uint64]closer{}, provider: &rxeProvider{}}
 	live.add(c)
 	o, err := c.attach("MR")
 	require.NoError(t, err)

@@ -25,6 +25,8 @@ func (q *QP) PostSend(wrs []SendWR) (int, error) {
 	switch p := q.part.(type) {
 	case *rxeQP:
 		return p.postSend(wrs)
+	case *mlx5QP:
+		return p.postSend(wrs)
 	}
 	return 0, ErrNoProvider
 }
@@ -82,6 +84,8 @@ func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
 	switch p := q.part.(type) {
 	case *rxeQP:
 		return rxePostRecv(&p.rq, q.cap.MaxRecvSGE, wrs)
+	case *mlx5QP:
+		return p.postRecv(wrs)
 	}
 	return 0, ErrNoProvider
 }

@@ -11,6 +11,9 @@ import (
 type provider interface {
 	// context adds the driver's part to GET_CONTEXT.
 	context(call *uapi.Call)
+	// opened looks at what came back. close releases what the objects shared, which are gone.
+	opened() error
+	close() error
 	// Each of these begins an object. cq and qp may raise what was asked for to what the driver takes.
 	ah(a *AH, attr *AHAttr) (part, error)
 	cq(q *CQ, entries *uint32) (cqPart, error)
@@ -54,4 +57,5 @@ var providers = []struct {
 	make   func(*Context) provider
 }{
 	{uapi.RDMA_DRIVER_RXE, func(c *Context) provider { return &rxeProvider{c} }},
+	{uapi.RDMA_DRIVER_MLX5, newMlx5Provider},
 }

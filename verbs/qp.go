@@ -122,11 +122,11 @@ func (q *QP) create(p *PD, attr *QPInitAttr) error {
 		return createQPError(p.ctx, attr, err)
 	}
 	q.handle = call.Result(uapi.UVERBS_ATTR_CREATE_QP_HANDLE)
-	q.cap = QPCap{MaxSendWR: int(limits.MaxSendWr), MaxRecvWR: int(limits.MaxRecvWr), MaxSendSGE: int(limits.MaxSendSge),
-		MaxRecvSGE: int(limits.MaxRecvSge), MaxInline: int(limits.MaxInlineData)}
 	if err := part.made(); err != nil {
 		return errors.Join(wrap("create QP", p.ctx.info.Name, err), q.destroy(), part.free())
 	}
+	q.cap = QPCap{MaxSendWR: int(limits.MaxSendWr), MaxRecvWR: int(limits.MaxRecvWr), MaxSendSGE: int(limits.MaxSendSge),
+		MaxRecvSGE: int(limits.MaxRecvSge), MaxInline: int(limits.MaxInlineData)}
 	return nil
 }
 

@@ -72,7 +72,7 @@ type QPAttr struct {
 	RQPSN, SQPSN     uint32 // 24 bits
 	DestQPN          uint32
 	Access           Access
-	Cap              QPCap // Query only
+	Cap              QPCap // Query only, as CreateQP gave them
 	AH, AltAH        AHAttr
 	PKeyIndex        uint16
 	AltPKeyIndex     uint16
@@ -228,9 +228,8 @@ func (q *QP) Query(mask QPAttrMask) (QPAttr, error) {
 	return QPAttr{
 		State: QPState(r.QpState), CurState: QPState(r.CurQpState), PathMTU: MTU(r.PathMtu), PathMigState: r.PathMigState,
 		QKey: r.Qkey, RQPSN: r.RqPsn, SQPSN: r.SqPsn, DestQPN: r.DestQpNum, Access: Access(r.QpAccessFlags),
-		Cap: QPCap{MaxSendWR: int(r.MaxSendWr), MaxRecvWR: int(r.MaxRecvWr), MaxSendSGE: int(r.MaxSendSge),
-			MaxRecvSGE: int(r.MaxRecvSge), MaxInline: int(r.MaxInlineData)},
-		AH: ahAttr(&r.Dest), AltAH: ahAttr(&r.AltDest), PKeyIndex: r.PkeyIndex, AltPKeyIndex: r.AltPkeyIndex,
+		Cap: q.cap,
+		AH:  ahAttr(&r.Dest), AltAH: ahAttr(&r.AltDest), PKeyIndex: r.PkeyIndex, AltPKeyIndex: r.AltPkeyIndex,
 		SQDraining: r.SqDraining != 0, MaxReadAtomic: r.MaxRdAtomic, MaxDestReadAtom: r.MaxDestRdAtomic, MinRNRTimer: r.MinRnrTimer,
 		Port: r.PortNum, AltPort: r.AltPortNum, Timeout: r.Timeout, RetryCount: r.RetryCnt, RNRRetry: r.RnrRetry,
 		AltTimeout: r.AltTimeout, SignalAll: r.SqSigAll != 0,

@@ -99,6 +99,8 @@ func (s *SRQ) PostRecv(wrs []RecvWR) (int, error) {
 	switch p := s.part.(type) {
 	case *rxeSRQ:
 		return rxePostRecv(&p.ring, s.attr.MaxSGE, wrs)
+	case *mlx5SRQ:
+		return p.postRecv(wrs)
 	}
 	return 0, ErrNoProvider
 }

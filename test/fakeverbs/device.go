@@ -6,7 +6,6 @@ package fakeverbs
 
 import (
 	"fmt"
-	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -51,8 +50,8 @@ type Stats struct {
 	Objects int
 }
 
-func newDevice(h *Host, index int, addr netip.Addr) *Device {
-	return &Device{host: h, index: index, name: fmt.Sprintf("fake%d", index), guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: addr.As16(),
+func newDevice(h *Host, index int, p Port) *Device {
+	return &Device{host: h, index: index, name: p.Name, guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: p.Addr.As16(),
 		mu: &h.mu, contexts: map[uint64]*context{}, qps: map[uint32]*queuePair{}, keys: map[uint32]*key{}, lastNumber: 0x100,
 		stopping: make(chan struct{}), stopped: make(chan struct{})}
 }

@@ -34,7 +34,15 @@ const (
 	sysPrefix = "/sys/class/infiniband"
 )
 
-// Host is a machine with fake devices, named fake0, fake1 and so on.
+// Port describes a device, which has one port.
+type Port struct {
+	// Name is the device's, such as fake0.
+	Name string
+	// Addr is the IPv4 address that its GID is made of.
+	Addr netip.Addr
+}
+
+// Host is a machine with fake devices.
 type Host struct {
 	// Log, when set, is told of each call that a program makes on a device.
 	Log func(format string, args ...any)
@@ -45,15 +53,15 @@ type Host struct {
 	wire    wire
 }
 
-// NewHost makes a host with one device for each address. Close it after its programs have ended.
-func NewHost(addrs ...netip.Addr) (*Host, error) {
+// NewHost makes a host with these devices. Close it after its programs have ended.
+func NewHost(ports ...Port) (*Host, error) {
 	sys, err := os.MkdirTemp("", "fakeverbs")
 	if err != nil {
 		return nil, err
 	}
 	h := &Host{sys: sys}
-	for i, a := range addrs {
-		d := newDevice(h, i, a)
+	for i, p := range ports {
+		d := newDevice(h, i, p)
 		if err := d.writeSysfs(filepath.Join(sys, "class")); err != nil {
 			os.RemoveAll(sys)
 			return nil, err

@@ -29,12 +29,12 @@ func TestMain(m *testing.M) {
 // stuck is how long a program may take: far more than it does.
 const stuck = 90 * time.Second
 
-// addresses of the devices of a test.
-var addresses = []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")}
+// ports of the devices of a test.
+var ports = []Port{{"fake0", netip.MustParseAddr("192.0.2.1")}, {"fake1", netip.MustParseAddr("192.0.2.2")}}
 
 func newHost(t *testing.T) *Host {
 	t.Helper()
-	h, err := NewHost(addresses...)
+	h, err := NewHost(ports...)
 	require.NoError(t, err)
 	var mu sync.Mutex
 	var log strings.Builder

@@ -53,6 +53,15 @@ var layouts = map[string]any{
 	"ib_uverbs_query_srq_resp":           QuerySrqResp{},
 	"ib_uverbs_async_event_desc":         AsyncEventDesc{},
 	"ib_uverbs_wc":                       Wc{},
+	"mlx5_ib_alloc_ucontext_req_v2":      Mlx5AllocUcontextReq{},
+	"mlx5_ib_alloc_ucontext_resp":        Mlx5AllocUcontextResp{},
+	"mlx5_ib_create_cq":                  Mlx5CreateCq{},
+	"mlx5_ib_create_cq_resp":             Mlx5CreateCqResp{},
+	"mlx5_ib_create_srq":                 Mlx5CreateSrq{},
+	"mlx5_ib_create_srq_resp":            Mlx5CreateSrqResp{},
+	"mlx5_ib_create_qp":                  Mlx5CreateQp{},
+	"mlx5_ib_create_qp_resp":             Mlx5CreateQpResp{},
+	"mlx5_ib_create_ah_resp":             Mlx5CreateAhResp{},
 	"mminfo":                             RxeMminfo{},
 	"rxe_create_cq_resp":                 RxeCreateCqResp{},
 	"rxe_create_qp_resp":                 RxeCreateQpResp{},
@@ -74,7 +83,11 @@ var layouts = map[string]any{
 var partial = map[string]bool{"ib_uverbs_ex_query_device_resp": true, "rxe_send_wr.ud": true}
 
 var numbers = map[string]uint64{
-	"RDMA_VERBS_IOCTL": RDMA_VERBS_IOCTL, "RDMA_DRIVER_MLX5": RDMA_DRIVER_MLX5, "RDMA_DRIVER_RXE": RDMA_DRIVER_RXE,
+	"MLX5_LIB_CAP_4K_UAR": MLX5_LIB_CAP_4K_UAR, "MLX5_LIB_CAP_DYN_UAR": MLX5_LIB_CAP_DYN_UAR,
+	"MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX": MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX,
+	"MLX5_QP_FLAG_UAR_PAGE_INDEX":            MLX5_QP_FLAG_UAR_PAGE_INDEX, "MLX5_IB_OBJECT_UAR": MLX5_IB_OBJECT_UAR,
+	"MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC": MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC,
+	"RDMA_VERBS_IOCTL":               RDMA_VERBS_IOCTL, "RDMA_DRIVER_MLX5": RDMA_DRIVER_MLX5, "RDMA_DRIVER_RXE": RDMA_DRIVER_RXE,
 	"UVERBS_ATTR_F_MANDATORY": UVERBS_ATTR_F_MANDATORY,
 	"UVERBS_OBJECT_DEVICE":    UVERBS_OBJECT_DEVICE, "UVERBS_OBJECT_PD": UVERBS_OBJECT_PD, "UVERBS_OBJECT_CQ": UVERBS_OBJECT_CQ,
 	"UVERBS_OBJECT_QP": UVERBS_OBJECT_QP, "UVERBS_OBJECT_SRQ": UVERBS_OBJECT_SRQ, "UVERBS_OBJECT_AH": UVERBS_OBJECT_AH,
@@ -101,7 +114,11 @@ var numbers = map[string]uint64{
 
 // attributes holds every attribute of the tables under its C name.
 var attributes = map[string]Attribute{
-	"UVERBS_ATTR_UHW_IN": UVERBS_ATTR_UHW_IN, "UVERBS_ATTR_UHW_OUT": UVERBS_ATTR_UHW_OUT,
+	"MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE": MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, "MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE": MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE,
+	"MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET": MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET,
+	"MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH": MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH,
+	"MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID":     MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID,
+	"UVERBS_ATTR_UHW_IN":                     UVERBS_ATTR_UHW_IN, "UVERBS_ATTR_UHW_OUT": UVERBS_ATTR_UHW_OUT,
 	"UVERBS_ATTR_CORE_IN": UVERBS_ATTR_CORE_IN, "UVERBS_ATTR_CORE_OUT": UVERBS_ATTR_CORE_OUT, "UVERBS_ATTR_WRITE_CMD": UVERBS_ATTR_WRITE_CMD,
 	"UVERBS_ATTR_QUERY_PORT_PORT_NUM": UVERBS_ATTR_QUERY_PORT_PORT_NUM, "UVERBS_ATTR_QUERY_PORT_RESP": UVERBS_ATTR_QUERY_PORT_RESP,
 	"UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS":     UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS,
@@ -137,8 +154,11 @@ var attributes = map[string]Attribute{
 	"UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE": UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE,
 }
 
+// firstMLX5Object is the first object of the drivers' own (UVERBS_ID_NS_SHIFT); mlx5's are all we know.
+const firstMLX5Object = 1 << 12
+
 var methods = []*Method{
-	&UVERBS_METHOD_INVOKE_WRITE, &UVERBS_METHOD_QUERY_PORT, &UVERBS_METHOD_GET_CONTEXT, &UVERBS_METHOD_QUERY_GID_TABLE,
+	&MLX5_IB_METHOD_UAR_OBJ_ALLOC, &UVERBS_METHOD_INVOKE_WRITE, &UVERBS_METHOD_QUERY_PORT, &UVERBS_METHOD_GET_CONTEXT, &UVERBS_METHOD_QUERY_GID_TABLE,
 	&UVERBS_METHOD_QUERY_GID_ENTRY, &UVERBS_METHOD_CQ_CREATE, &UVERBS_METHOD_CQ_DESTROY, &UVERBS_METHOD_QP_CREATE,
 	&UVERBS_METHOD_QP_DESTROY, &UVERBS_METHOD_SRQ_CREATE, &UVERBS_METHOD_SRQ_DESTROY, &UVERBS_METHOD_PD_DESTROY,
 	&UVERBS_METHOD_MR_DESTROY, &UVERBS_METHOD_MW_DESTROY, &UVERBS_METHOD_AH_DESTROY, &UVERBS_METHOD_ASYNC_EVENT_ALLOC,
@@ -183,7 +203,11 @@ func ours() map[string]uint64 {
 		lines["number "+name] = uint64(a.ID)
 	}
 	for _, m := range methods {
-		lines["number UVERBS_METHOD_"+m.Name] = uint64(m.ID)
+		prefix := "UVERBS_METHOD_"
+		if m.Object >= firstMLX5Object {
+			prefix = "MLX5_IB_METHOD_"
+		}
+		lines["number "+prefix+m.Name] = uint64(m.ID)
 	}
 	return lines
 }

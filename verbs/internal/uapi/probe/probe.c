@@ -11,6 +11,9 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <rdma/rdma_user_rxe.h>
 
@@ -302,6 +305,84 @@ int main(void)
 	FIELD(mminfo, offset);
 	FIELD(mminfo, size);
 	FIELD(mminfo, pad);
+	SIZE(mlx5_ib_alloc_ucontext_req_v2);
+	FIELD(mlx5_ib_alloc_ucontext_req_v2, reserved0);
+	FIELD(mlx5_ib_alloc_ucontext_req_v2, reserved1);
+	FIELD(mlx5_ib_alloc_ucontext_req_v2, reserved2);
+	FIELD(mlx5_ib_alloc_ucontext_req_v2, total_num_bfregs);
+	FIELD(mlx5_ib_alloc_ucontext_req_v2, num_low_latency_bfregs);
+	FIELD(mlx5_ib_alloc_ucontext_req_v2, flags);
+	FIELD(mlx5_ib_alloc_ucontext_req_v2, comp_mask);
+	FIELD(mlx5_ib_alloc_ucontext_req_v2, max_cqe_version);
+	FIELD(mlx5_ib_alloc_ucontext_req_v2, lib_caps);
+	SIZE(mlx5_ib_alloc_ucontext_resp);
+	FIELD(mlx5_ib_alloc_ucontext_resp, qp_tab_size);
+	FIELD(mlx5_ib_alloc_ucontext_resp, bf_reg_size);
+	FIELD(mlx5_ib_alloc_ucontext_resp, tot_bfregs);
+	FIELD(mlx5_ib_alloc_ucontext_resp, cache_line_size);
+	FIELD(mlx5_ib_alloc_ucontext_resp, max_sq_desc_sz);
+	FIELD(mlx5_ib_alloc_ucontext_resp, max_rq_desc_sz);
+	FIELD(mlx5_ib_alloc_ucontext_resp, max_send_wqebb);
+	FIELD(mlx5_ib_alloc_ucontext_resp, max_recv_wr);
+	FIELD(mlx5_ib_alloc_ucontext_resp, max_srq_recv_wr);
+	FIELD(mlx5_ib_alloc_ucontext_resp, num_ports);
+	FIELD(mlx5_ib_alloc_ucontext_resp, flow_action_flags);
+	FIELD(mlx5_ib_alloc_ucontext_resp, comp_mask);
+	FIELD(mlx5_ib_alloc_ucontext_resp, response_length);
+	FIELD(mlx5_ib_alloc_ucontext_resp, cqe_version);
+	FIELD(mlx5_ib_alloc_ucontext_resp, cmds_supp_uhw);
+	FIELD(mlx5_ib_alloc_ucontext_resp, eth_min_inline);
+	FIELD(mlx5_ib_alloc_ucontext_resp, clock_info_versions);
+	FIELD(mlx5_ib_alloc_ucontext_resp, hca_core_clock_offset);
+	FIELD(mlx5_ib_alloc_ucontext_resp, log_uar_size);
+	FIELD(mlx5_ib_alloc_ucontext_resp, num_uars_per_page);
+	FIELD(mlx5_ib_alloc_ucontext_resp, num_dyn_bfregs);
+	FIELD(mlx5_ib_alloc_ucontext_resp, dump_fill_mkey);
+	SIZE(mlx5_ib_create_cq);
+	FIELD(mlx5_ib_create_cq, reserved0);
+	FIELD(mlx5_ib_create_cq, reserved1);
+	FIELD(mlx5_ib_create_cq, buf_addr);
+	FIELD(mlx5_ib_create_cq, db_addr);
+	FIELD(mlx5_ib_create_cq, cqe_size);
+	FIELD(mlx5_ib_create_cq, cqe_comp_en);
+	FIELD(mlx5_ib_create_cq, cqe_comp_res_format);
+	FIELD(mlx5_ib_create_cq, flags);
+	FIELD(mlx5_ib_create_cq, uar_page_index);
+	SIZE(mlx5_ib_create_cq_resp);
+	FIELD(mlx5_ib_create_cq_resp, cqn);
+	SIZE(mlx5_ib_create_srq);
+	FIELD(mlx5_ib_create_srq, reserved0);
+	FIELD(mlx5_ib_create_srq, reserved1);
+	FIELD(mlx5_ib_create_srq, buf_addr);
+	FIELD(mlx5_ib_create_srq, db_addr);
+	FIELD(mlx5_ib_create_srq, flags);
+	FIELD(mlx5_ib_create_srq, uidx);
+	SIZE(mlx5_ib_create_srq_resp);
+	FIELD(mlx5_ib_create_srq_resp, srqn);
+	SIZE(mlx5_ib_create_qp);
+	FIELD(mlx5_ib_create_qp, buf_addr);
+	FIELD(mlx5_ib_create_qp, db_addr);
+	FIELD(mlx5_ib_create_qp, sq_wqe_count);
+	FIELD(mlx5_ib_create_qp, rq_wqe_count);
+	FIELD(mlx5_ib_create_qp, rq_wqe_shift);
+	FIELD(mlx5_ib_create_qp, flags);
+	FIELD(mlx5_ib_create_qp, uidx);
+	FIELD(mlx5_ib_create_qp, bfreg_index);
+	FIELD(mlx5_ib_create_qp, sq_buf_addr);
+	FIELD(mlx5_ib_create_qp, ece_options);
+	SIZE(mlx5_ib_create_qp_resp);
+	FIELD(mlx5_ib_create_qp_resp, reserved1);
+	FIELD(mlx5_ib_create_qp_resp, bfreg_index);
+	FIELD(mlx5_ib_create_qp_resp, ece_options);
+	FIELD(mlx5_ib_create_qp_resp, comp_mask);
+	FIELD(mlx5_ib_create_qp_resp, tirn);
+	FIELD(mlx5_ib_create_qp_resp, tisn);
+	FIELD(mlx5_ib_create_qp_resp, rqn);
+	FIELD(mlx5_ib_create_qp_resp, sqn);
+	FIELD(mlx5_ib_create_qp_resp, tir_icm_addr);
+	SIZE(mlx5_ib_create_ah_resp);
+	FIELD(mlx5_ib_create_ah_resp, response_length);
+	FIELD(mlx5_ib_create_ah_resp, dmac);
 	SIZE(rxe_create_cq_resp);
 	FIELD(rxe_create_cq_resp, mi);
 	SIZE(rxe_create_qp_resp);
@@ -366,6 +447,18 @@ int main(void)
 	MEMBER(rxe_send_wr, mw, access);
 	NUMBER(RDMA_VERBS_IOCTL);
 	NUMBER(RDMA_DRIVER_MLX5);
+	NUMBER(MLX5_LIB_CAP_4K_UAR);
+	NUMBER(MLX5_LIB_CAP_DYN_UAR);
+	NUMBER(MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX);
+	NUMBER(MLX5_QP_FLAG_UAR_PAGE_INDEX);
+	NUMBER(MLX5_IB_OBJECT_UAR);
+	NUMBER(MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC);
+	NUMBER(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE);
+	NUMBER(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE);
+	NUMBER(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET);
+	NUMBER(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH);
+	NUMBER(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID);
+	NUMBER(MLX5_IB_METHOD_UAR_OBJ_ALLOC);
 	NUMBER(RDMA_DRIVER_RXE);
 	NUMBER(UVERBS_ATTR_F_MANDATORY);
 	NUMBER(UVERBS_OBJECT_DEVICE);

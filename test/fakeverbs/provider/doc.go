@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package provider tests the mlx5 provider of package verbs on fake devices.
+package provider

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+const (
+	devA = "mlx5_0"
+	devB = "mlx5_1"
+)
+
+// insideEnv is set in the process that runs the tests.
+const insideEnv = "SDR_FAKEVERBS_INSIDE"
+
+// TestMain runs the tests in another process of this program, on a host with two fake devices. They fail also when
+// the devices were treated as hardware would not forgive.
+func TestMain(m *testing.M) {
+	fakeverbs.Init()
+	if os.Getenv(insideEnv) != "" {
+		os.Exit(m.Run())
+	}
+	if err := runInside(); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL:", err)
+		os.Exit(1)
+	}
+}
+
+func runInside() error {
+	h, err := fakeverbs.NewHost(fakeverbs.Port{Name: devA, Addr: netip.MustParseAddr("192.0.2.1")},
+		fakeverbs.Port{Name: devB, Addr: netip.MustParseAddr("192.0.2.2")})
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if os.Getenv("SDR_FAKEVERBS_TRACE") != "" {
+		var mu sync.Mutex
+		h.Log = func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintf(os.Stderr, format+"\n", args...)
+		}
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	p, err := h.Start(cmd)
+	if err != nil {
+		return err
+	}
+	err = p.Wait()
+	for i := range 2 {
+		s := h.Device(i).Stats()
+		for _, v := range s.Violations {
+			err = errors.Join(err, errors.New(v))
+		}
+		if s.Objects > 0 {
+			err = errors.Join(err, fmt.Errorf("%d objects are left on device %d", s.Objects, i))
+		}
+	}
+	return err
+}
+
+const allAccess = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
+
+// end is one end of a connection.
+type end struct {
+	ctx      *verbs.Context
+	pd       *verbs.PD
+	mr       *verbs.MR
+	scq, rcq *verbs.CQ
+	ch       *verbs.CompChannel
+	srq      *verbs.SRQ
+	qp       *verbs.QP
+	buf      []byte
+	gid      verbs.GID
+}
+
+type config struct {
+	typ    verbs.QPType
+	depth  int
+	srq    bool
+	all    bool // signal all
+	buffer int
+}
+
+func newEnd(t testing.TB, dev string, c config) *end {
+	t.Helper()
+	if c.depth == 0 {
+		c.depth = 64
+	}
+	if c.buffer == 0 {
+		c.buffer = 1 << 20
+	}
+	ctx, err := verbs.Open(dev)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, ctx.Close()) })
+	e := &end{ctx: ctx}
+	e.pd, err = ctx.AllocPD()
+	require.NoError(t, err)
+	e.buf, err = verbs.AllocBuffer(c.buffer)
+	require.NoError(t, err)
+	e.mr, err = e.pd.RegisterMR(e.buf, allAccess)
+	require.NoError(t, err)
+	e.ch, err = ctx.CreateCompChannel()
+	require.NoError(t, err)
+	e.scq, err = ctx.CreateCQ(2*c.depth, nil)
+	require.NoError(t, err)
+	e.rcq, err = ctx.CreateCQ(2*c.depth, e.ch)
+	require.NoError(t, err)
+	attr := verbs.QPInitAttr{Type: c.typ, SendCQ: e.scq, RecvCQ: e.rcq, SignalAll: c.all,
+		Cap: verbs.QPCap{MaxSendWR: c.depth, MaxRecvWR: c.depth, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 128}}
+	if c.srq {
+		e.srq, err = e.pd.CreateSRQ(verbs.SRQAttr{MaxWR: c.depth, MaxSGE: 4})
+		require.NoError(t, err)
+		attr.SRQ, attr.Cap.MaxRecvWR = e.srq, 0
+	}
+	e.qp, err = e.pd.CreateQP(attr)
+	require.NoError(t, err)
+	g, err := ctx.QueryGID(1, 0)
+	require.NoError(t, err)
+	e.gid = g.GID
+	return e
+}
+
+func connect(t testing.TB, a, b *end) {
+	t.Helper()
+	join := func(e, peer *end) {
+		t.Helper()
+		require.NoError(t, e.qp.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: peer.gid}, PathMTU: verbs.MTU4096,
+			RemoteQPN: peer.qp.Num(), LocalPSN: 1, RemotePSN: 1}))
+	}
+	join(a, b)
+	join(b, a)
+}
+
+func pair(t testing.TB, c config) (a, b *end) {
+	t.Helper()
+	a, b = newEnd(t, devA, c), newEnd(t, devB, c)
+	connect(t, a, b)
+	return a, b
+}
+
+const patience = 20 * time.Second
+
+// poll waits for n completions.
+func poll(t testing.TB, cq *verbs.CQ, n int) []verbs.WC {
+	t.Helper()
+	wcs := make([]verbs.WC, n)
+	got := 0
+	for end := time.Now().Add(patience); got < n; {
+		k, err := cq.Poll(wcs[got:])
+		require.NoError(t, err)
+		if got += k; k == 0 {
+			require.True(t, time.Now().Before(end), "%d of %d completions came", got, n)
+			time.Sleep(20 * time.Microsecond)
+		}
+	}
+	return wcs
+}
+
+// send posts one signalled request and returns its completion.
+func send(t testing.TB, e *end, wr verbs.SendWR) verbs.WC {
+	t.Helper()
+	wr.Flags |= verbs.SendSignaled
+	n, err := e.qp.PostSend([]verbs.SendWR{wr})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	return poll(t, e.scq, 1)[0]
+}
+
+func receive(t testing.TB, e *end, wrs ...verbs.RecvWR) {
+	t.Helper()
+	post := e.qp.PostRecv
+	if e.srq != nil {
+		post = e.srq.PostRecv
+	}
+	n, err := post(wrs)
+	require.NoError(t, err)
+	require.Len(t, wrs, n)
+}
+
+// writeImm is an RDMA write with immediate of n bytes from offset off.
+func writeImm(from, to *end, off, n int, imm uint32) verbs.SendWR {
+	return verbs.SendWR{Opcode: verbs.OpRDMAWriteWithImm, WRID: uint64(imm), Imm: imm, Local: from.mr.SGE(off, n),
+		RemoteAddr: to.mr.IOVA() + uint64(off), RKey: to.mr.RKey()}
+}

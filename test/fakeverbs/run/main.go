@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+// Command run runs a program on fake mlx5 devices: see package fakeverbs.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
+)
+
+const usage = `Runs a program on a machine with fake mlx5 devices, which are connected.
+
+  go run ./test/fakeverbs/run [flags] -- PROGRAM [ARGUMENTS]
+
+  go run ./test/fakeverbs/run -- ibv_devinfo -v
+  go run ./test/fakeverbs/run -- sh -c 'ibv_uc_pingpong -d fake0 -g 0 & sleep 1; ibv_uc_pingpong -d fake1 -g 0 localhost'
+
+The exit status is the program's.
+
+Flags:
+`
+
+func main() {
+	fakeverbs.Init()
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
+	names := flag.String("devices", "fake0,fake1", "comma-separated `names` of the devices; the first has address 192.0.2.1")
+	trace := flag.Bool("trace", false, "print each call that the program makes on a device")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	err := run(strings.Split(*names, ","), *trace, flag.Args())
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.Exited():
+		os.Exit(exit.ExitCode())
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "fakeverbs:", err)
+		os.Exit(1)
+	}
+}
+
+func run(names []string, trace bool, argv []string) error {
+	var ports []fakeverbs.Port
+	addr := netip.MustParseAddr("192.0.2.1")
+	for _, n := range names {
+		ports = append(ports, fakeverbs.Port{Name: n, Addr: addr})
+		addr = addr.Next()
+	}
+	h, err := fakeverbs.NewHost(ports...)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	if trace {
+		h.Log = func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+	}
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(path, argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	p, err := h.Start(cmd)
+	if err != nil {
+		return err
+	}
+	err = p.Wait()
+	for i := range names {
+		for _, v := range h.Device(i).Stats().Violations {
+			fmt.Fprintf(os.Stderr, "fakeverbs: %s: %s\n", names[i], v)
+			err = errors.Join(err, errors.New("the program did what hardware would not forgive"))
+		}
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import "sync/atomic"
+
+// CompletionSize is the size of a completion.
+const CompletionSize = 64
+
+// Opcodes of completions.
+const (
+	Done      = 0 // a send request
+	RecvWrite = 1 // an RDMA write with immediate data arrived
+	Recv      = 2
+	RecvImm   = 3
+	RecvInval = 4
+	SendError = 13
+	RecvError = 14
+	invalid   = 15
+)
+
+// CompletionQueue is the user's side of a completion queue.
+type CompletionQueue struct {
+	mem    []byte
+	mask   uint32
+	shift  uint32 // of the number of entries
+	number uint32
+	record Record
+	page   Page
+	next   uint32 // consumer index
+	// events counts those that the program has fetched: a request for the next carries it.
+	events atomic.Uint32
+}
+
+// NewCompletionQueue takes the queue's memory: a power of two of entries, 1 << shift.
+func NewCompletionQueue(mem []byte, shift uint32, record Record, page Page) *CompletionQueue {
+	for i := CompletionSize - 1; i < len(mem); i += CompletionSize {
+		mem[i] = invalid<<4 | 1
+	}
+	return &CompletionQueue{mem: mem, mask: 1<<shift - 1, shift: shift, record: record, page: page}
+}
+
+// SetNumber tells the queue's number, which is known after it was made.
+func (q *CompletionQueue) SetNumber(n uint32) { q.number = n }
+
+// Completion is an entry.
+type Completion []byte
+
+func (q *CompletionQueue) entry(i uint32) Completion {
+	at := i & q.mask * CompletionSize
+	return q.mem[at : at+CompletionSize : at+CompletionSize]
+}
+
+// ours tells whether the device has written the entry of an index.
+func (q *CompletionQueue) ours(i uint32) bool {
+	last := swap32(load(word(q.entry(i), 60)))
+	return last>>4&0xf != invalid && last&1 == i>>q.shift&1
+}
+
+// Next is the oldest completion, nil when there is none. It is valid until Publish.
+func (q *CompletionQueue) Next() Completion {
+	if !q.ours(q.next) {
+		return nil
+	}
+	q.next++
+	return q.entry(q.next - 1)
+}
+
+// Full tells whether the queue holds as many completions as it can: the next would be lost.
+func (q *CompletionQueue) Full() bool { return q.ours(q.next + q.mask) }
+
+// Publish gives what was read back to the device.
+func (q *CompletionQueue) Publish() { store(word(q.record.mem, consumed), swap32(q.next&0xffffff)) }
+
+// Arm asks for an event with the next completion, or with the next solicited one.
+func (q *CompletionQueue) Arm(solicitedOnly bool) {
+	const solicited = 1 << 24
+	w := q.events.Load()&3<<28 | q.next&0xffffff
+	if solicitedOnly {
+		w |= solicited
+	}
+	ring(word(q.record.mem, armed), swap32(w), q.page.register(cqRegister), swap64(uint64(w)<<32|uint64(q.number)))
+}
+
+// EventFetched counts an event.
+func (q *CompletionQueue) EventFetched() { q.events.Add(1) }
+
+// Clean removes the completions of a user index, whose queue pair is gone or reset. drop is told of each.
+func (q *CompletionQueue) Clean(user uint32, drop func(Completion)) {
+	end := q.next
+	for end != q.next+q.mask+1 && q.ours(end) {
+		end++
+	}
+	removed := uint32(0)
+	for i := end; i != q.next; {
+		i--
+		c := q.entry(i)
+		if c.User() == user {
+			drop(c)
+			removed++
+			continue
+		}
+		if removed > 0 {
+			// The owner bit stays that of the place.
+			to := q.entry(i + removed)
+			own := to[63] & 1
+			copy(to, c)
+			to[63] = to[63]&^1 | own
+		}
+	}
+	if removed > 0 {
+		q.next += removed
+		q.Publish()
+	}
+}
+
+// Opcode is what the completion is of.
+func (c Completion) Opcode() uint8 { return c[63] >> 4 }
+
+// User is the index of the queue pair, as its maker chose it.
+func (c Completion) User() uint32 { return be.Uint32(c[32:]) & 0xffffff }
+
+// QPN is the number of the queue pair.
+func (c Completion) QPN() uint32 { return be.Uint32(c[56:]) & 0xffffff }
+
+// SendOpcode is that of the request, of Done and SendError.
+func (c Completion) SendOpcode() uint8 { return c[56] }
+
+// Counter is the request's first block, or the index in a shared receive queue.
+func (c Completion) Counter() uint16 { return be.Uint16(c[60:]) }
+
+// Bytes is the number of bytes received or read.
+func (c Completion) Bytes() uint32 { return be.Uint32(c[44:]) }
+
+// Imm is the immediate data, or the key that was invalidated.
+func (c Completion) Imm() uint32 { return be.Uint32(c[36:]) }
+
+// SrcQP is the number of the sender's queue pair; WithGRH tells of a datagram with its route header, SL its
+// service level.
+func (c Completion) SrcQP() uint32 { return be.Uint32(c[40:]) & 0xffffff }
+
+// WithGRH tells whether the first 40 bytes of a datagram are its global route header.
+func (c Completion) WithGRH() bool { return be.Uint32(c[40:])>>28&3 != 0 }
+
+// SL is the service level.
+func (c Completion) SL() uint8 { return c[40] & 0xf }
+
+// Syndrome says what went wrong, Vendor what the firmware knows of it.
+func (c Completion) Syndrome() uint8 { return c[55] }
+
+// Vendor is the firmware's own code of an error.
+func (c Completion) Vendor() uint8 { return c[54] }

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "textflag.h"
+
+// Barriers, as rdma-core has them: DMB OSHST (2) before a store that the device acts on, DSB ST (14)
+// after one to its register, DMB OSHLD (1) after a load that says what else may be read.
+
+// func ring(record *uint32, count uint32, register *uint64, doorbell uint64)
+TEXT ·ring(SB), NOSPLIT, $0-32
+	MOVD  record+0(FP), R0
+	MOVWU count+8(FP), R1
+	MOVD  register+16(FP), R2
+	MOVD  doorbell+24(FP), R3
+	DMB   $2
+	MOVW  R1, (R0)
+	DMB   $2
+	MOVD  R3, (R2)
+	DSB   $14
+	RET
+
+// func store(record *uint32, value uint32)
+TEXT ·store(SB), NOSPLIT, $0-12
+	MOVD  record+0(FP), R0
+	MOVWU value+8(FP), R1
+	DMB   $2
+	MOVW  R1, (R0)
+	RET
+
+// func load(p *uint32) uint32
+TEXT ·load(SB), NOSPLIT, $0-12
+	MOVD  p+0(FP), R0
+	MOVWU (R0), R1
+	DMB   $1
+	MOVW  R1, ret+8(FP)
+	RET

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/addr"
+	"github.com/sdr-rdma/go-sdr/verbs/internal/mlx5"
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+	"golang.org/x/sys/unix"
+)
+
+// mlx5Provider is that of ConnectX-4 and later, and of BlueField: its queues are memory of ours, and doorbells are
+// rung in a page of the device.
+type mlx5Provider struct {
+	ctx  *Context
+	req  uapi.Mlx5AllocUcontextReq
+	resp uapi.Mlx5AllocUcontextResp
+
+	// users are the QPs by their user index, which completions carry. Replaced as a whole, under mu.
+	users atomic.Pointer[[]*mlx5QP]
+
+	mu sync.Mutex
+	// page is the doorbell page, nil until the first CQ is made.
+	page *mlx5Page
+	// records are free doorbell records, recordPages the memory of all.
+	records     []mlx5Record
+	recordPages [][]byte
+}
+
+func newMlx5Provider(c *Context) provider {
+	p := &mlx5Provider{ctx: c}
+	p.users.Store(new([]*mlx5QP))
+	return p
+}
+
+// mlx5Page is a mapped doorbell page.
+type mlx5Page struct {
+	mem   []byte
+	index uint32
+	page  mlx5.Page
+}
+
+// mlx5Record is a doorbell record and its address.
+type mlx5Record struct {
+	mlx5.Record
+	addr uint64
+}
+
+// Completions with a user index instead of a queue's number.
+const mlx5CQEVersion = 1
+
+func (p *mlx5Provider) context(call *uapi.Call) {
+	// How many doorbell registers the process wants is for kernels that give them at open.
+	p.req = uapi.Mlx5AllocUcontextReq{TotalNumBfregs: 16, NumLowLatencyBfregs: 4, MaxCqeVersion: mlx5CQEVersion,
+		LibCaps: uapi.MLX5_LIB_CAP_4K_UAR | uapi.MLX5_LIB_CAP_DYN_UAR}
+	uapi.PutIn(call, uapi.UVERBS_ATTR_UHW_IN, &p.req)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &p.resp)
+}
+
+func (p *mlx5Provider) opened() error {
+	if p.resp.CqeVersion != mlx5CQEVersion {
+		return fmt.Errorf("%w: completions of version %d; ConnectX-4 and later have version 1", unix.EOPNOTSUPP, p.resp.CqeVersion)
+	}
+	return nil
+}
+
+func (p *mlx5Provider) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	if p.page != nil {
+		errs = append(errs, unix.Munmap(p.page.mem))
+		p.page = nil
+	}
+	for _, m := range p.recordPages {
+		errs = append(errs, FreeBuffer(m))
+	}
+	p.records, p.recordPages = nil, nil
+	return errors.Join(errs...)
+}
+
+// doorbells returns the context's doorbell page. It is one that the processor doesn't combine writes to: a store to
+// it is whole and in order, so that all queues share it without a lock.
+func (p *mlx5Provider) doorbells() (*mlx5Page, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.page != nil {
+		return p.page, nil
+	}
+	var offset uint64
+	var length, index uint32
+	call := uapi.NewCall(&uapi.MLX5_IB_METHOD_UAR_OBJ_ALLOC)
+	call.PutNew(uapi.MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE)
+	call.PutConst(uapi.MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, uapi.MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC)
+	uapi.PutOut(call, uapi.MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &offset)
+	uapi.PutOut(call, uapi.MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &length)
+	uapi.PutOut(call, uapi.MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &index)
+	if err := p.ctx.do(call); err != nil {
+		return nil, fmt.Errorf("allocate doorbell page: %w", err)
+	}
+	if length < mlx5PageSize {
+		return nil, fmt.Errorf("%w: doorbell page of %d bytes", unix.EOPNOTSUPP, length)
+	}
+	// The kernel keeps the page until the device is closed, also when mapping it fails.
+	mem, err := unix.Mmap(p.ctx.fd, int64(offset), int(length), unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map doorbell page: %w", err)
+	}
+	p.page = &mlx5Page{mem: mem, index: index, page: mlx5.NewPage(mem)}
+	return p.page, nil
+}
+
+// The size of a page, and the distance of doorbell records: one a cache line.
+const (
+	mlx5PageSize     = 4096
+	mlx5RecordStride = 64
+	mlx5RecordSize   = 8
+)
+
+// record takes a doorbell record, zeroed.
+func (p *mlx5Provider) record() (mlx5Record, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.records) == 0 {
+		mem, err := AllocBuffer(mlx5PageSize)
+		if err != nil {
+			return mlx5Record{}, err
+		}
+		p.recordPages = append(p.recordPages, mem)
+		for b := range slices.Chunk(mem, mlx5RecordStride) {
+			p.records = append(p.records, mlx5Record{mlx5.NewRecord(b[:mlx5RecordSize]), addr.Of(b)})
+		}
+	}
+	last := len(p.records) - 1
+	r := p.records[last]
+	p.records = p.records[:last]
+	r.Clear()
+	return r, nil
+}
+
+func (p *mlx5Provider) giveBack(r mlx5Record) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records = append(p.records, r)
+}
+
+// maxMlx5Users is the number of user indices: 24 bits, all ones meaning none.
+const maxMlx5Users = 1<<24 - 1
+
+// addUser gives a QP the lowest free index.
+func (p *mlx5Provider) addUser(q *mlx5QP) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	users := slices.Clone(*p.users.Load())
+	i := slices.Index(users, nil)
+	if i < 0 {
+		if i = len(users); i == maxMlx5Users {
+			return unix.ENOMEM
+		}
+		users = append(users, nil)
+	}
+	users[i] = q
+	q.user = uint32(i)
+	p.users.Store(&users)
+	return nil
+}
+
+func (p *mlx5Provider) removeUser(i uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	users := slices.Clone(*p.users.Load())
+	users[i] = nil
+	p.users.Store(&users)
+}
+
+// user finds the QP of a completion, nil when it is gone.
+func (p *mlx5Provider) user(i uint32) *mlx5QP {
+	users := *p.users.Load()
+	if int(i) >= len(users) {
+		return nil
+	}
+	return users[i]
+}
+
+// roundUp is the next power of two, n itself when it is one.
+func roundUp(n uint32) uint32 {
+	if n <= 1 {
+		return 1
+	}
+	return 1 << bits.Len32(n-1)
+}
+
+// mlx5Memory is a queue's memory with its doorbell record.
+type mlx5Memory struct {
+	p      *mlx5Provider
+	mem    []byte
+	record mlx5Record
+}
+
+func (p *mlx5Provider) allocate(size int) (m mlx5Memory, err error) {
+	m.p = p
+	if m.mem, err = AllocBuffer((size + mlx5PageSize - 1) &^ (mlx5PageSize - 1)); err != nil {
+		return m, err
+	}
+	if m.record, err = p.record(); err != nil {
+		return m, errors.Join(err, FreeBuffer(m.mem))
+	}
+	return m, nil
+}
+
+func (m *mlx5Memory) free() error {
+	m.p.giveBack(m.record)
+	return FreeBuffer(m.mem)
+}
+
+// mlx5AH is an address handle: the kernel resolves the MAC address, the rest is in each request.
+type mlx5AH struct {
+	resp   uapi.Mlx5CreateAhResp
+	vector mlx5.AddressVector
+}
+
+func (p *mlx5Provider) ah(a *AH, attr *AHAttr) (part, error) {
+	port, err := p.ctx.QueryPort(attr.Port)
+	if err != nil {
+		return nil, unix.EINVAL
+	}
+	if port.LinkLayer != LinkEthernet {
+		return nil, fmt.Errorf("%w: address handles of mlx5 are for RoCE", unix.EOPNOTSUPP)
+	}
+	return &mlx5AH{vector: mlx5.AddressVector{SLRate: attr.SL & 7 << 1, UDPPort: udpPort(attr.FlowLabel, a.id), TrafficClass: attr.TrafficClass,
+		HopLimit: attr.hopLimit(), GIDIndex: uint8(attr.SGIDIndex), FlowLabel: attr.FlowLabel, GID: attr.DGID}}, nil
+}
+
+// udpPort is the source port of RoCEv2 packets: derived from the flow label, as the kernel does for connected QPs
+// (rdma_flow_label_to_udp_sport); without one, some port that other address handles are unlikely to have.
+func udpPort(flowLabel uint32, id uint64) uint16 {
+	const first, low, high = 0xc000, 0x03fff, 0xfc000
+	if flowLabel == 0 {
+		return first | uint16(id*2654435761>>16)&low
+	}
+	return first | uint16(flowLabel&low^flowLabel&high>>14)
+}
+
+func (a *mlx5AH) fill(call *uapi.Call) { uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &a.resp) }
+
+func (a *mlx5AH) made() error {
+	a.vector.MAC = a.resp.Dmac
+	return nil
+}
+
+func (*mlx5AH) free() error { return nil }

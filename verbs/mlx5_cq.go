@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"math/bits"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/addr"
+	"github.com/sdr-rdma/go-sdr/verbs/internal/mlx5"
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
+	"golang.org/x/sys/unix"
+)
+
+type mlx5CQ struct {
+	mlx5Memory
+	q    *CQ
+	page *mlx5Page
+	ring *mlx5.CompletionQueue
+	in   uapi.Mlx5CreateCq
+	resp uapi.Mlx5CreateCqResp
+}
+
+func (p *mlx5Provider) cq(q *CQ, entries *uint32) (cqPart, error) {
+	if *entries < 1 || *entries > p.ctx.attr.MaxCQE {
+		return nil, unix.EINVAL
+	}
+	n := roundUp(*entries + 1)
+	c := &mlx5CQ{q: q}
+	var err error
+	if c.page, err = p.doorbells(); err != nil {
+		return nil, err
+	}
+	if c.mlx5Memory, err = p.allocate(int(n) * mlx5.CompletionSize); err != nil {
+		return nil, err
+	}
+	*entries = n - 1
+	c.ring = mlx5.NewCompletionQueue(c.mem[:int(n)*mlx5.CompletionSize], uint32(bits.Len32(n)-1), c.record.Record, c.page.page)
+	return c, nil
+}
+
+func (c *mlx5CQ) fill(call *uapi.Call) {
+	c.in = uapi.Mlx5CreateCq{BufAddr: addr.Of(c.mem), DbAddr: c.record.addr, CqeSize: mlx5.CompletionSize,
+		Flags: uapi.MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX, UarPageIndex: uint16(c.page.index)}
+	uapi.PutIn(call, uapi.UVERBS_ATTR_UHW_IN, &c.in)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &c.resp)
+}
+
+func (c *mlx5CQ) made() error {
+	c.ring.SetNumber(c.resp.Cqn)
+	return nil
+}
+
+func (c *mlx5CQ) arm(solicitedOnly bool) error {
+	c.ring.Arm(solicitedOnly)
+	return nil
+}
+
+// poll moves completions into dst. full tells that the queue was full: a completion may have been lost.
+func (c *mlx5CQ) poll(dst []WC) (n int, full bool) {
+	full = c.ring.Full()
+	taken := false
+	for n < len(dst) {
+		e := c.ring.Next()
+		if e == nil {
+			break
+		}
+		taken = true
+		// A queue pair takes its completions along when it goes, so that this one's is there.
+		q := c.p.user(e.User())
+		if q == nil {
+			continue
+		}
+		dst[n] = WC{QPN: q.q.num}
+		q.complete(e, &dst[n])
+		n++
+	}
+	if taken {
+		c.ring.Publish()
+	}
+	return n, full
+}
+
+// mlx5Syndromes are what the device says of an error (MLX5_CQE_SYNDROME_*).
+var mlx5Syndromes = map[uint8]WCStatus{
+	0x01: WCLocalLengthErr, 0x02: WCLocalQPOpErr, 0x04: WCLocalProtErr, 0x05: WCFlushErr, 0x06: WCMWBindErr, 0x10: WCBadRespErr,
+	0x11: WCLocalAccessErr, 0x12: WCRemoteInvalReqErr, 0x13: WCRemoteAccessErr, 0x14: WCRemoteOpErr, 0x15: WCRetryExceededErr,
+	0x16: WCRNRRetryExceeded, 0x22: WCRemoteAborted,
+}
+
+// complete fills a completion of the queue pair in.
+func (m *mlx5QP) complete(e mlx5.Completion, wc *WC) {
+	op := e.Opcode()
+	if op == mlx5.SendError || op == mlx5.RecvError {
+		status, known := mlx5Syndromes[e.Syndrome()]
+		if !known {
+			status = WCGeneralErr
+		}
+		wc.Status, wc.VendorErr = status, uint32(e.Vendor())
+	}
+	if op == mlx5.Done || op == mlx5.SendError {
+		wc.WRID = m.sq.Complete(e.Counter())
+		if op == mlx5.Done {
+			sendCompleted(e, wc)
+		}
+		return
+	}
+	wc.WRID = m.received(e)
+	if op == mlx5.RecvError {
+		return
+	}
+	wc.Opcode, wc.ByteLen, wc.SrcQP, wc.SL = WCRecv, e.Bytes(), e.SrcQP(), e.SL()
+	switch op {
+	case mlx5.RecvWrite:
+		wc.Opcode, wc.Flags, wc.Imm = WCRecvRDMAWrite, WCWithImm, e.Imm()
+	case mlx5.RecvImm:
+		wc.Flags, wc.Imm = WCWithImm, e.Imm()
+	case mlx5.RecvInval:
+		wc.Flags, wc.Imm = WCWithInv, e.Imm()
+	}
+	if e.WithGRH() {
+		wc.Flags |= WCWithGRH
+	}
+}
+
+// sendCompleted fills in what a send request's opcode tells.
+func sendCompleted(e mlx5.Completion, wc *WC) {
+	switch e.SendOpcode() {
+	case mlx5.OpWrite, mlx5.OpWriteImm:
+		wc.Opcode = WCRDMAWrite
+	case mlx5.OpRead:
+		wc.Opcode, wc.ByteLen = WCRDMARead, e.Bytes()
+	case mlx5.OpCompareSwap:
+		wc.Opcode, wc.ByteLen = WCCompSwap, 8
+	case mlx5.OpFetchAdd:
+		wc.Opcode, wc.ByteLen = WCFetchAdd, 8
+	}
+}
+
+// received frees the receive request of a completion and returns its id.
+func (m *mlx5QP) received(e mlx5.Completion) uint64 {
+	if m.srq != nil {
+		return m.srq.complete(e.Counter())
+	}
+	return m.rq.Complete()
+}
