@@ -115,42 +115,57 @@ func steps(root string) []step {
 		})
 	}
 	if exists(filepath.Join(root, "test", "vm", "main.go")) {
-		inVM := []need{
-			{program: "qemu-system-x86_64", packages: []string{"qemu-system-x86"}},
-			{program: "xz", packages: []string{"xz-utils"}},
-			{program: "zstd", packages: []string{"zstd"}},
-			cCompiler, kernelHeaders,
-		}
-		all = append(all, step{
-			name: "vm", budget: 10 * time.Minute,
-			about: "tests on a stock Debian kernel with Soft-RoCE, in QEMU",
-			needs: inVM,
-			// Fetches kernels and packages, and compiles.
-			prepare: func(c *stepContext) error {
-				return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-prepare")
-			},
-			run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short") },
-		}, step{
-			name: "vm-newer", budget: 8 * time.Minute,
-			about: "the same on the newer of the kernels that the VM has",
-			needs: inVM,
-			prepare: func(c *stepContext) error {
-				return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-kernel", newerKernel, "-prepare")
-			},
-			run: func(c *stepContext) error {
-				return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short", "-kernel", newerKernel)
-			},
-		}, step{
-			name: "vm-pair", budget: 5 * time.Minute,
-			about: "sdr-perf between two such VMs, over a bad link and beside ib_write_bw",
-			needs: inVM,
-			prepare: func(c *stepContext) error {
-				return c.check(nil, "go", "run", "./test/vm", "-suite", "pair", "-prepare")
-			},
-			run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "pair") },
-		})
+		all = append(all, vmSteps()...)
 	}
 	return all
+}
+
+// vmSteps are the steps in virtual machines.
+func vmSteps() []step {
+	inVM := []need{
+		{program: "qemu-system-x86_64", packages: []string{"qemu-system-x86"}},
+		{program: "xz", packages: []string{"xz-utils"}},
+		{program: "zstd", packages: []string{"zstd"}},
+		cCompiler, kernelHeaders,
+	}
+	return []step{{
+		name: "vm", budget: 10 * time.Minute,
+		about: "tests on a stock Debian kernel with Soft-RoCE, in QEMU",
+		needs: inVM,
+		// Fetches kernels and packages, and compiles.
+		prepare: func(c *stepContext) error {
+			return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-prepare")
+		},
+		run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short") },
+	}, {
+		name: "vm-newer", budget: 8 * time.Minute,
+		about: "the same on the newer of the kernels that the VM has",
+		needs: inVM,
+		prepare: func(c *stepContext) error {
+			return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-kernel", newerKernel, "-prepare")
+		},
+		run: func(c *stepContext) error {
+			return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short", "-kernel", newerKernel)
+		},
+	}, {
+		name: "vm-newest", budget: 4 * time.Minute, // one and a half on a quiet machine
+		about: "removal of devices, and what else changes between kernels, on the newest kernel that Debian has",
+		needs: inVM,
+		prepare: func(c *stepContext) error {
+			return c.check(nil, "go", "run", "./test/vm", "-suite", "smoke", "-kernel", "newest", "-prepare")
+		},
+		run: func(c *stepContext) error {
+			return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "smoke", "-kernel", "newest", "-timeout", "230s")
+		},
+	}, {
+		name: "vm-pair", budget: 5 * time.Minute,
+		about: "sdr-perf between two such VMs, over a bad link and beside ib_write_bw",
+		needs: inVM,
+		prepare: func(c *stepContext) error {
+			return c.check(nil, "go", "run", "./test/vm", "-suite", "pair", "-prepare")
+		},
+		run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "pair") },
+	}}
 }
 
 // newerKernel is a line of kernels (test/vm -kernel) beside the VM's default, 6.1.

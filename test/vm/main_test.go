@@ -42,6 +42,12 @@ func TestMistakes(t *testing.T) {
 func TestSuites(t *testing.T) {
 	short, full := selectEntries("short"), selectEntries("full")
 	assert.Less(t, len(short), len(full))
+	smoke := selectEntries(smokeSuite)
+	assert.Less(t, len(smoke), len(short))
+	for _, e := range smoke {
+		assert.Equal(t, e.smoke, e.run, e.pkg)
+		assert.False(t, e.full || e.pair, e.pkg)
+	}
 	limit := 0
 	for _, e := range short {
 		assert.DirExists(t, filepath.Join("..", "..", e.pkg))

@@ -26,6 +26,8 @@ type suiteEntry struct {
 	// full says that the entry belongs to suite full and not to short, bench that it belongs to suite
 	// bench, too, pair that it belongs to suite pair alone.
 	full, bench, pair bool
+	// smoke are the tests that suite smoke runs, as go test -run takes them; empty: none.
+	smoke string
 	// run limits the tests, as go test -run does; empty means all.
 	run string
 	// args are further arguments of the test binary.
@@ -63,22 +65,26 @@ var tracer = []string{"strace", "libunwind8", "liblzma5"}
 // suite lists what runs in the VM. Build tag rxe marks the tests that need the kernel's rxe; they
 // are in no other build, so that a plain go test has nothing to skip.
 var suite = []suiteEntry{
-	{pkg: "verbs", packages: slices.Concat(rdmaCore, tracer), limitSeconds: 240,
+	{pkg: "verbs", packages: slices.Concat(rdmaCore, tracer), limitSeconds: 240, smoke: ".",
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
 	{pkg: "verbs", full: true, bench: true, run: "^$", args: []string{"-test.bench=UCWriteImm|SharedReceives", "-test.benchtime=1x"},
 		packages: slices.Concat(rdmaCore, perftest), limitSeconds: 100,
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
-	{pkg: "backend/uc", limitSeconds: 140},
-	{pkg: "backend/softroce", limitSeconds: 160},
+	{pkg: "backend/uc", limitSeconds: 140, smoke: "Removal|Removed|NoAllocation"},
+	{pkg: "backend/softroce", limitSeconds: 160, smoke: "Removed|Removes|Killed|SelectiveRepeat"},
 	{pkg: "test/soak", full: true, run: "TestMatrix", args: []string{"-networks=rxe", "-matrix=whole"}, limitSeconds: 120},
 	{pkg: "test/vm/perf", pair: true, programs: []string{"cmd/sdr-perf"}, packages: slices.Concat(rdmaCore, perftest), limitSeconds: 200},
 	{pkg: "test/vm/perf", full: true, run: "TestSideBySide", programs: []string{"cmd/sdr-perf"},
 		packages: slices.Concat(rdmaCore, perftest), limitSeconds: 120},
 	{pkg: "examples/verbs-devinfo", program: true, limitSeconds: 20},
-	{pkg: "examples/verbs-ucping", program: true, limitSeconds: 20},
+	{pkg: "examples/verbs-ucping", program: true, limitSeconds: 20, smoke: "."},
 }
 
-func suiteNames() []string { return []string{"short", "full", benchSuite, pairSuite} }
+func suiteNames() []string { return []string{"short", "full", smokeSuite, benchSuite, pairSuite} }
+
+// smokeSuite is for a kernel that nobody has seen before: what changes between kernels, removal above
+// all, and that data moves.
+const smokeSuite = "smoke"
 
 // benchSuite compares speeds. With -accel count its result doesn't depend on what else the host does.
 const benchSuite = "bench"
@@ -128,6 +134,9 @@ func selectEntries(name string) []suiteEntry {
 	var entries []suiteEntry
 	for _, e := range suite {
 		if e.belongs(name) {
+			if name == smokeSuite {
+				e.run = e.smoke
+			}
 			entries = append(entries, e)
 		}
 	}
@@ -138,6 +147,8 @@ func (e *suiteEntry) belongs(suite string) bool {
 	switch suite {
 	case pairSuite:
 		return e.pair
+	case smokeSuite:
+		return e.smoke != ""
 	case benchSuite:
 		return e.bench
 	case "full":

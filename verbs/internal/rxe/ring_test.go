@@ -51,6 +51,36 @@ func TestWorkQueueFillsAndWraps(t *testing.T) {
 	}
 }
 
+// TestResetDropsWhatTheKernelHasNotTaken: both sides then see an empty queue, with all its room, wherever
+// the kernel was, and what is posted next is what the kernel takes next.
+func TestResetDropsWhatTheKernelHasNotTaken(t *testing.T) {
+	fd, mi, kernel := kernelQueue(t, 8, 8)
+	q, err := MapSend(fd, mi)
+	require.NoError(t, err)
+	defer q.Unmap()
+	for _, taken := range []uint32{0, 2, 5} {
+		start := kernel.ConsumerIndex
+		for range 5 {
+			_, ok := q.NextSend()
+			require.True(t, ok)
+		}
+		q.Publish()
+		kernel.ConsumerIndex = (start + taken) & 7
+		q.Reset()
+		assert.Equal(t, kernel.ConsumerIndex, kernel.ProducerIndex, "the kernel finds nothing to do")
+		assert.Equal(t, 7, q.Room(8))
+		w, ok := q.NextSend()
+		require.True(t, ok)
+		w.WrId = 42
+		q.Publish()
+		assert.EqualValues(t, 42, (*uapi.RxeSendWqe)(q.element(kernel.ConsumerIndex)).WrId)
+		assert.Equal(t, (kernel.ConsumerIndex+1)&7, kernel.ProducerIndex)
+		kernel.ConsumerIndex = kernel.ProducerIndex
+	}
+	var none WorkQueue
+	none.Reset() // of a QP with an SRQ
+}
+
 func TestSendWQE(t *testing.T) {
 	fd, mi, _ := kernelQueue(t, 8, 2)
 	q, err := MapSend(fd, mi)

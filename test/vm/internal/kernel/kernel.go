@@ -32,8 +32,8 @@ func Suites(line string) []string {
 	return debian.Bookworm
 }
 
-// optional are the modules that not all kernels have: rxe asked the crypto layer for its CRC up to
-// Linux 6.15, and has it from a library now.
+// optional are the modules that not all kernels have: rxe of Linux 6 asks the crypto layer for its CRC,
+// that of Linux 7 has it from a library.
 var optional = []string{"crc32_generic"}
 
 // modules are loaded in every VM: rxe, the links and queueing disciplines that tests use, and the
