@@ -61,8 +61,9 @@ func guest(t *testing.T, l *Listener) {
 // TestSilentPeersDelayNobody: neither from the honest peer's own host nor from several.
 func TestSilentPeersDelayNobody(t *testing.T) {
 	for _, hosts := range [][]string{{"127.0.0.1"}, {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"}} {
-		l, _ := listen(t, Config{})
-		l.report.cfg.OnReject = nil // it would fill up
+		l, err := Listen(testContext(t), "127.0.0.1:0", Config{})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, l.Close()) })
 		crowd(t, l, 2*maxPerSource, false, hosts...)
 		guest(t, l)
 	}

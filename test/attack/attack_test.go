@@ -29,9 +29,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	// size and rate make a transfer of half a second, so that trouble that begins after a tenth meets
+	// size and rate make a transfer of a second, so that trouble that begins when some of it has arrived meets
 	// its middle.
-	size = 32 * units.MiB
+	size = 64 * units.MiB
 	rate = 500 * units.Mbit
 	// patience is how long a transfer may take that nothing harms but what the test does to it.
 	patience = 60 * time.Second
@@ -139,9 +139,7 @@ func move(t *testing.T, a, b *end, ca, cb *reliability.Conn, trouble func()) {
 	s, err := ca.StartSend(a.mr, 0, size)
 	require.NoError(t, err)
 	if trouble != nil {
-		time.Sleep(100 * time.Millisecond)
-		placed, _ := r.Progress()
-		require.NotZero(t, placed, "it must be in the middle")
+		begun(t, r)
 		trouble()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -149,6 +147,18 @@ func move(t *testing.T, a, b *end, ca, cb *reliability.Conn, trouble func()) {
 	require.NoError(t, s.Wait(ctx))
 	require.NoError(t, r.Wait(ctx))
 	require.True(t, bytes.Equal(a.mr.Bytes(), b.mr.Bytes()))
+}
+
+// begun waits until some of a transfer has arrived.
+func begun(t *testing.T, r *reliability.Transfer) {
+	t.Helper()
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		if placed, _ := r.Progress(); placed > 0 {
+			require.Less(t, placed, size, "it must be in the middle")
+			return
+		}
+		require.Less(t, time.Since(start), patience, "nothing arrives")
+	}
 }
 
 func families(t *testing.T, f func(t *testing.T, v6 bool)) {
@@ -227,7 +237,7 @@ func TestMTUStaysLow(t *testing.T) {
 	require.NoError(t, err)
 	s, err := ca.StartSend(a.mr, 0, size)
 	require.NoError(t, err)
-	time.Sleep(100 * time.Millisecond)
+	begun(t, r)
 	a.host.SetMTU(1500)
 	ctx, cancel := context.WithTimeout(context.Background(), patience/4)
 	defer cancel()
