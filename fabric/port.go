@@ -202,7 +202,9 @@ func (s *Sim) start(pi uint32, p *port, i uint32, k *packet) {
 		s.stats[pi].Packets++
 		s.stats[pi].Bytes += units.Bytes(k.size)
 	}
-	if p.fault != 0 && s.faults[p.fault].lost() {
+	// PFC frames get through: a lost one would leave its class paused, where a real one is refreshed and
+	// in the end expires.
+	if p.fault != 0 && s.pk[i].kind != pause && s.faults[p.fault].lost() {
 		s.drop(i, &s.lostOnWire)
 		return
 	}

@@ -257,6 +257,7 @@ func (s *Sim) SetDown(link int, down bool) {
 func (s *Sim) makeECN() error {
 	s.leastMark = math.MaxInt32
 	if len(s.cfg.ECN) == 0 {
+		s.cfg.MarkOnArrival = false
 		return nil
 	}
 	s.red = make([]red, len(s.ports))

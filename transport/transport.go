@@ -100,7 +100,7 @@ type Sender interface {
 	Pace(now units.Instant) units.Rate
 	// OnPacket takes feedback. It doesn't keep p.
 	OnPacket(now units.Instant, p *Packet)
-	// OnTimer is called at Next, or later.
+	// OnTimer is called at Next, or later. It must move Next beyond now.
 	OnTimer(now units.Instant)
 	// Next is when OnTimer wants to be called; units.Never when no timer runs. It may move with each
 	// other call.

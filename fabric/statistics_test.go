@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// poisson sends full packets at the times of a Poisson process and stamps each with its time; stamps
+// may be earlier than the packet leaves. It never waits for anything.
+type poisson struct {
+	r    *rand.Rand
+	mean float64 // ns between packets
+	at   float64
+	psn  uint32
+	left int
+	due  bool // the time has come, the packet has not left
+}
+
+func (p *poisson) Transmit(now units.Instant, x *transport.Packet) bool {
+	if p.left == 0 || now < units.Instant(p.at) {
+		return false
+	}
+	*x = transport.Packet{Sent: units.Instant(p.at), PSN: p.psn, Payload: 1, Kind: transport.Data}
+	p.psn++
+	p.left--
+	p.due = false
+	p.at += p.r.ExpFloat64() * p.mean
+	return true
+}
+
+func (p *poisson) Pace(units.Instant) units.Rate             { return 0 }
+func (p *poisson) OnPacket(units.Instant, *transport.Packet) {}
+func (p *poisson) OnTimer(units.Instant)                     { p.due = true }
+func (p *poisson) Done() bool                                { return p.left == 0 }
+
+func (p *poisson) Next() units.Instant {
+	if p.due {
+		return units.Never
+	}
+	return units.Instant(p.at) + 1
+}
+
+// sink sums the waits of what poisson sent: the i-th packet to arrive is the i-th that was sent.
+type sink struct {
+	stamps *poisson
+	shadow *rand.Rand
+	at     float64
+	least  float64 // time on the way without a queue
+	sum    float64
+	n      int
+}
+
+func (k *sink) OnPacket(now units.Instant, x *transport.Packet, _ *transport.Replies) {
+	if k.n > 0 {
+		k.at += k.shadow.ExpFloat64() * k.stamps.mean
+	}
+	k.sum += float64(now) - k.at - k.least
+	k.n++
+}
+
+func (k *sink) Complete() bool { return false }
+
+// TestMD1: packets of one size that arrive at random wait ρ/(2(1−ρ)) packet times in the mean (Pollaczek
+// and Khinchin). The NIC is a thousand times as fast as the port where they wait; of servers in a
+// row with constant times only the slowest adds to the sum of waits.
+func TestMD1(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this takes some seconds")
+	}
+	const service = 8000.0 // ns: 100 bytes at 100 Mbit/s
+	for _, tc := range []struct {
+		rho     float64
+		packets int
+	}{{.5, 2_000_000}, {.8, 4_000_000}, {.95, 10_000_000}} {
+		g := star(2, 100*units.Gbit, 1000)
+		g.Links[1].Rate = 100 * units.Mbit
+		var in sink
+		src := &poisson{r: rand.New(rand.NewPCG(1, 9)), mean: service / tc.rho, left: tc.packets}
+		in = sink{stamps: src, shadow: rand.New(rand.NewPCG(1, 9)), least: 2000 + service + 8}
+		s := build(t, g, Config{
+			Header: 99, Transport: func(transport.Message) (transport.Sender, transport.Receiver) { return src, &in },
+		}, []workload.Flow{{Src: 0, Dst: 1, Size: 1}})
+		for in.n < tc.packets && s.Step(1<<20) > 0 {
+		}
+		wait := in.sum / float64(in.n) / service
+		want := tc.rho / (2 * (1 - tc.rho))
+		t.Logf("ρ %.2f: mean wait %.4f packet times, in theory %.4f (%+.2f %%)", tc.rho, wait, want, 100*(wait/want-1))
+		require.Equal(t, tc.packets, in.n)
+		require.InEpsilon(t, want, wait, 0.01)
+	}
+}
+
+// TestBallsInBins: under ECMP the flows of a leaf fall on its uplinks like balls into bins.
+func TestBallsInBins(t *testing.T) {
+	const leaves, perLeaf, spines, runs = 8, 32, 16, 40
+	for _, hash := range []Hash{Mix, Murmur, Symmetric} {
+		load := make([]float64, 12) // uplinks by number of flows; the last also has those with more
+		for seed := range uint64(runs) {
+			s := build(t, leafSpine(leaves, perLeaf, spines, 100*units.Gbit, 100*units.Gbit, 1000),
+				Config{Routing: Routing{Hash: hash}, PortCounters: true, Seed: seed, Transport: (&rc.Config{AckEvery: 100}).Factory()}, crossLeaf(leaves, perLeaf, seed))
+			s.Run(des.Never)
+			for l := range leaves {
+				for p := range spines {
+					load[min(flowsOn(s, leaves*perLeaf+l, perLeaf+p), len(load)-1)]++
+				}
+			}
+		}
+		// Each of 32 flows takes one of 16 uplinks: binomial.
+		chi, degrees := 0.0, -1
+		rest, observed := 1.0, 0.0
+		for k := range load {
+			p := binomial(perLeaf, k, 1.0/spines)
+			if k == len(load)-1 {
+				p = rest
+			}
+			rest -= p
+			expected := p * leaves * spines * runs
+			observed += load[k]
+			chi += (load[k] - expected) * (load[k] - expected) / expected
+			degrees++
+		}
+		t.Logf("hash %d: χ² %.1f with %d degrees of freedom; loads %v", hash, chi, degrees, load)
+		// The uplinks of one leaf are not independent, which makes χ² smaller, not larger.
+		require.Less(t, chi, 31.3, "0.1 %% quantile of χ² with 11 degrees of freedom")
+		require.Equal(t, float64(leaves*spines*runs), observed)
+	}
+}
+
+// crossLeaf sends one packet from each host to one on the next leaf.
+func crossLeaf(leaves, perLeaf int, seed uint64) []workload.Flow {
+	r := rand.New(rand.NewPCG(seed, 4))
+	var flows []workload.Flow
+	for l := range leaves {
+		to := r.Perm(perLeaf)
+		for h := range perLeaf {
+			flows = append(flows, workload.Flow{
+				Src: l*perLeaf + h, Dst: (l+1)%leaves*perLeaf + to[h], Size: 1,
+				SrcPort: uint16(r.Uint32N(1<<16)) | 1, Start: units.Instant(h * 100),
+			})
+		}
+	}
+	return flows
+}
+
+// flowsOn counts data packets that a port has sent: those of 65 bytes, beside ACKs of 64.
+func flowsOn(s *Sim, node, port int) int {
+	c := s.Port(node, port)
+	return int(uint64(c.Bytes) - 64*c.Packets)
+}
+
+func binomial(n, k int, p float64) float64 {
+	a, _ := math.Lgamma(float64(n + 1))
+	b, _ := math.Lgamma(float64(k + 1))
+	c, _ := math.Lgamma(float64(n - k + 1))
+	return math.Exp(a - b - c + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+}
+
+// counted counts what arrives at a receiver.
+type counted struct {
+	transport.Receiver
+	n *int
+}
+
+func (c counted) OnPacket(now units.Instant, p *transport.Packet, out *transport.Replies) {
+	*c.n++
+	c.Receiver.OnPacket(now, p, out)
+}
+
+// TestDCQCNFixedPoint: N flows of DCQCN share a link evenly, and the queue is where the marking
+// holds their rates: at the fixed point of the fluid model.
+func TestDCQCNFixedPoint(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this takes some seconds")
+	}
+	const line, kmin, kmax, pmax = 40 * units.Gbit, 5 * units.KB, 200 * units.KB, 0.01
+	for _, n := range []int{2, 10} {
+		preset := congestion.SIGCOMM15()
+		var flows []workload.Flow
+		for i := range n {
+			flows = append(flows, workload.Flow{Src: i, Dst: n, Size: 10 * units.GiB})
+		}
+		var arrived []*int
+		make := (&rc.Config{CNPInterval: preset.CNPInterval, CNPPackets: true, Congestion: must(congestion.DCQCN(preset)), AckEvery: 16}).Factory()
+		s := build(t, star(n+1, line, units.Microsecond), Config{
+			MTU: 1000, ECN: []ECN{{KMin: kmin, KMax: kmax, PMax: pmax}},
+			Transport: func(m transport.Message) (transport.Sender, transport.Receiver) {
+				snd, rcv := make(m)
+				arrived = append(arrived, new(int))
+				return snd, counted{rcv, arrived[len(arrived)-1]}
+			},
+		}, flows)
+		const warm, end, every = 200_000 * micro, 1000_000 * micro, 20 * micro
+		s.Run(warm)
+		for _, a := range arrived {
+			*a = 0
+		}
+		var queue float64
+		for at := warm + every; at <= end; at += every {
+			s.Run(at)
+			queue += float64(s.Queued(n+1, n)) / float64((end-warm)/every)
+		}
+		var sum, squares float64
+		for i, a := range arrived {
+			rate := float64(*a) * 1064 * 8 / (float64(end-warm) / 1e12)
+			sum += rate
+			squares += rate * rate
+			require.InEpsilon(t, float64(line)/float64(n), rate, 0.05, "flow %d of %d", i, n)
+		}
+		jain := sum * sum / (float64(n) * squares)
+		want := dcqcnQueue(&preset, line, n, kmin, kmax, pmax)
+		t.Logf("N=%d: sum %.2f of 40 Gbit/s, Jain %.4f, mean queue %.0f bytes, fixed point %.0f", n, sum/1e9, jain, queue, want)
+		require.InEpsilon(t, float64(line), sum, 0.05)
+		require.GreaterOrEqual(t, jain, 0.95)
+		// With ten flows the queue is a third shorter than that of the fluid model, in which marks and cuts
+		// follow each other without the delays that packets have.
+		if n == 2 {
+			require.InEpsilon(t, want, queue, 0.15)
+		}
+	}
+}
+
+// dcqcnQueue solves the fluid model for its fixed point (Zhu et al., SIGCOMM 2015, equations 5 to 9),
+// by bisection over the marking probability p. Rates are in packets a second.
+func dcqcnQueue(c *congestion.DCQCNConfig, line units.Rate, n int, kmin, kmax units.Bytes, pmax float64) float64 {
+	const packet = 1064.0
+	rate := float64(line) / 8 / packet / float64(n)
+	ai := float64(c.AI) / 8 / packet
+	tau, timer, bytes := c.CNPInterval.Seconds(), c.RiseInterval.Seconds(), float64(c.RiseBytes)/packet
+	f := float64(c.FastSteps)
+	// grows is what the rate gains a second less what it loses.
+	grows := func(p float64) float64 {
+		cut := 1 - math.Pow(1-p, tau*rate)
+		alpha := 1 - math.Pow(1-p, c.AlphaInterval.Seconds()*rate)
+		byBytes := rate * p / (math.Pow(1-p, -bytes) - 1)
+		byTimer := rate * p / (math.Pow(1-p, -timer*rate) - 1)
+		above := tau / cut * ai * (math.Pow(1-p, f*bytes)*byBytes + math.Pow(1-p, f*timer*rate)*byTimer)
+		return above/2*(byBytes+byTimer) - rate*alpha/(2*tau)*cut
+	}
+	low, high := 1e-9, pmax
+	for range 200 {
+		if mid := (low + high) / 2; grows(mid) > 0 {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return float64(kmin) + low/pmax*float64(kmax-kmin)
+}
