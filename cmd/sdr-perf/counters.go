@@ -54,6 +54,16 @@ func (c *counters) unseen() uint64 {
 	return c.Sent - min(c.Sent, seen)
 }
 
+// lost is how many packets didn't reach the other end's messages, for whatever reason.
+func (c *counters) lost() uint64 { return c.DroppedEmulated + c.DroppedReal + c.unseen() }
+
+// forNothing is how many repeats made up for no loss: those that the sender found out itself, and at least
+// those that are more than all losses. A sender whose host was held up hears of the original and of the
+// repeat at once, and can't tell.
+func (c *counters) forNothing() uint64 {
+	return max(c.Spurious, c.Retransmitted-min(c.Retransmitted, c.lost()))
+}
+
 // count reads all counters of this end.
 func (pt *point) count() counters {
 	s, u := pt.end.ctx.Stats(), pt.conn.Stats().Units

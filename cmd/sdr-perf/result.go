@@ -79,9 +79,10 @@ type ChunksResult struct {
 	UnitBytes     units.Bytes `json:"unit_bytes"`
 	Sent          uint64      `json:"sent"`
 	Retransmitted uint64      `json:"retransmitted"`
-	Spurious      uint64      `json:"spurious"`
-	Parity        uint64      `json:"parity"`
-	Recovered     uint64      `json:"recovered"`
+	// Spurious counts those of Retransmitted that made up for no loss.
+	Spurious  uint64 `json:"spurious"`
+	Parity    uint64 `json:"parity"`
+	Recovered uint64 `json:"recovered"`
 	// Missing were lost for good, which only an unreliable scheme allows.
 	Missing uint64 `json:"missing"`
 }
@@ -110,7 +111,9 @@ func (pt *point) result(m *measurement, verified *bool) *Result {
 		Params:   ParamsResult{schemes.Used(pt.scheme, pt.Scheme), stats.Units.Explain},
 		Verified: verified, Seed: pt.Seed, Environment: thisEnvironment(),
 	}
-	if !m.complete {
+	if m.complete {
+		r.Chunks.Spurious = c.forNothing()
+	} else {
 		r.Packets = PacketsResult{}
 	}
 	if c.Missing > 0 && verified != nil && *verified {

@@ -67,3 +67,24 @@ func TestCleanRunLosesNothing(t *testing.T) {
 		require.LessOrEqual(t, uint64(lost), dropped, "lost of %v packets, and dropped by the kernel", sent)
 	}
 }
+
+// TestRepeatsForNothing: where nothing is lost all repeats are for nothing, whether or not the sender could
+// find out.
+func TestRepeatsForNothing(t *testing.T) {
+	c := counters{Sent: 110, Received: 107, DroppedEmulated: 2, Retransmitted: 9, Spurious: 1}
+	require.EqualValues(t, 3, c.lost(), "one unseen")
+	require.EqualValues(t, 6, c.forNothing())
+	c.Spurious = 8
+	require.EqualValues(t, 8, c.forNothing())
+	c.Retransmitted, c.Spurious = 2, 0
+	require.Zero(t, c.forNothing())
+
+	p := start(t, "--loopback", "--addr", own(0), "-s", "256KiB", "-n", "20", "--warmup", "0", "--reliability", "sr,sr-nack",
+		"--alpha", "0.001", "--rtt", "4ms", "--rate", "1gbit", "--reorder", "0.3", "--json", "-")
+	p.ends(t, 60*time.Second, 0)
+	for _, r := range results(t, p) {
+		packets, chunks := r["packets"].(map[string]any), r["chunks"].(map[string]any)
+		lost := packets["lost_unseen"].(float64) + packets["dropped_real"].(float64)
+		require.GreaterOrEqual(t, chunks["spurious"].(float64)+lost, chunks["retransmitted"], "repeats of %v", r["reliability"])
+	}
+}
