@@ -4,6 +4,7 @@ package sdr_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"sync/atomic"
@@ -165,6 +166,53 @@ func TestDeviceClosedUnderContext(t *testing.T) {
 		require.Less(t, time.Since(begun), 5*time.Second)
 		s.close(t)
 	}
+}
+
+// A removedDevice is one whose Wait fails at once, each time, when it is gone, while its queues are only empty.
+type removedDevice struct {
+	backend.Device
+	gone  atomic.Bool
+	waits atomic.Int64
+}
+
+type removedCQ struct {
+	backend.CQ
+	dev *removedDevice
+}
+
+func (d *removedDevice) NewCQ(c backend.CQConfig) (backend.CQ, error) {
+	q, err := d.Device.NewCQ(c)
+	return &removedCQ{q, d}, err
+}
+
+func (d *removedDevice) NewQP(c backend.QPConfig) (backend.QP, error) {
+	c.SendCQ, c.RecvCQ = c.SendCQ.(*removedCQ).CQ, c.RecvCQ.(*removedCQ).CQ
+	return d.Device.NewQP(c)
+}
+
+func (c *removedCQ) Wait(d units.Duration) error {
+	if c.dev.gone.Load() {
+		c.dev.waits.Add(1)
+		return io.ErrUnexpectedEOF
+	}
+	return c.CQ.Wait(d)
+}
+
+// TestWaitFails: an error of Wait is the end of a device as well, and no reason to ask again at once.
+func TestWaitFails(t *testing.T) {
+	dev, err := userroce.Open(userroce.Config{Addr: loopback(0), Port: userroce.AnyPort})
+	require.NoError(t, err)
+	d := &removedDevice{Device: dev}
+	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 1})
+	require.NoError(t, err)
+	q, err := c.NewQP(sdr.QPConfig{})
+	require.NoError(t, err)
+	d.gone.Store(true)
+	eventually(t, "the QP fails", func() bool { return errors.Is(q.Err(), io.ErrUnexpectedEOF) })
+	time.Sleep(100 * time.Millisecond)
+	require.Less(t, d.waits.Load(), int64(50))
+	require.NoError(t, c.Close())
+	require.NoError(t, dev.Close())
 }
 
 // A blocker is a driver that calls what blocks.

@@ -210,6 +210,7 @@ func (w *worker) sleep(next units.Instant) {
 	}
 	if err := w.cq.Wait(d); err != nil {
 		w.broke("wait for completions", err)
+		time.Sleep(time.Duration(brokenPause))
 	}
 }
 
