@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/sdr-rdma/go-sdr/cmd/sdr-model/internal/figures"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/model"
 )
 

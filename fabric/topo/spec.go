@@ -134,7 +134,7 @@ func (p *parser) options(kind, s string, named bool) error {
 
 // bare reads a rate or a delay, whichever it is.
 func (p *parser) bare(s string) (name string, err error) {
-	if rate, err := parseRate(s); err == nil {
+	if rate, err := ParseRate(s); err == nil {
 		p.down.Rate = rate
 		return "the rate", nil
 	}
@@ -150,7 +150,7 @@ func (p *parser) named(name, value string) error {
 	switch name {
 	case "up":
 		p.upRate = true
-		p.up.Rate, err = parseRate(value)
+		p.up.Rate, err = ParseRate(value)
 	case "updelay":
 		p.upDelay = true
 		err = p.up.Delay.Set(value)
@@ -172,8 +172,8 @@ func (p *parser) named(name, value string) error {
 	return err
 }
 
-// parseRate reads what units.ParseRate reads, and a bare G or T for giga- and terabit.
-func parseRate(s string) (units.Rate, error) {
+// ParseRate reads a rate as units.ParseRate does, and a bare G or T for giga- and terabit.
+func ParseRate(s string) (units.Rate, error) {
 	if n := len(s); n > 1 && strings.ContainsRune("gGtT", rune(s[n-1])) && s[n-2] >= '0' && s[n-2] <= '9' {
 		s += "bit"
 	}

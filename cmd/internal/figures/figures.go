@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package figures draws the figures of the SDR-RDMA paper (SC '25) that follow from the
-// completion-time model: 3, 9, 10, 11, 12, 13 and the lower panel of 15, with the same axes.
+// Package figures draws figures: SVG, PNG and CSV with the same look.
 //
-// [Build] computes one; [Figure.Write] stores it as SVG, PNG and CSV. Figure 11 runs encoders on this
-// machine, so its numbers are this machine's; all others are functions of the samples and the seed.
+// [Build] computes those of the SDR-RDMA paper (SC '25) that follow from the completion-time model: 3,
+// 9, 10, 11, 12, 13 and the lower panel of 15, with the same axes. Figure 11 runs encoders on this
+// machine, so its numbers are this machine's; all others are functions of the samples and the seed. A
+// [Chart] draws data that another program computed. [Figure.Write] stores either.
 package figures
 
 import (

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package figures
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Chart is data for a figure that another program computed.
+type Chart struct {
+	Name     string // of its files, without an ending
+	Title    string
+	Subtitle string
+	Panels   []ChartPanel // side by side
+}
+
+// A ChartPanel has one set of axes.
+type ChartPanel struct {
+	Title string
+	X, Y  ChartAxis
+	Lines []Series
+}
+
+// A ChartAxis is logarithmic unless Linear is set. Ticks are where values stand at a linear axis or a
+// logarithmic one; Format prints them.
+type ChartAxis struct {
+	Label    string
+	Quantity string // the name of its column in the CSV
+	Linear   bool
+	Ticks    []float64
+	Format   func(float64) string
+}
+
+// A Series is a line. Paper marks values of the paper: they are drawn dotted, with markers, in the
+// colour of the line before it.
+type Series struct {
+	Name  string
+	Paper bool
+	X, Y  []float64
+}
+
+// Figure lays a chart out.
+func (c Chart) Figure() *Figure {
+	f := &Figure{Name: c.Name, Title: c.Title, Subtitle: c.Subtitle, height: 3.6, panels: [][]*panel{nil}}
+	for _, cp := range c.Panels {
+		p := &panel{title: cp.Title, x: cp.X.axis(), y: cp.Y.axis()}
+		n := -1
+		for _, s := range cp.Lines {
+			if !s.Paper || n < 0 {
+				n++
+			}
+			l := line{name: s.Name, look: numbered[n%len(numbered)]}
+			if s.Paper {
+				l.look.dash, l.look.width = dotted, 1.2
+			}
+			for i := range s.X {
+				l.points = append(l.points, point{x: s.X[i], y: s.Y[i]})
+			}
+			p.lines = append(p.lines, l)
+			p.legend = append(p.legend, key{name: l.name, look: l.look})
+		}
+		p.fit(&p.x, cp.X, func(pt point) float64 { return pt.x })
+		p.fit(&p.y, cp.Y, func(pt point) float64 { return pt.y })
+		f.panels[0] = append(f.panels[0], p)
+	}
+	return f
+}
+
+func (a ChartAxis) axis() axis {
+	x := axis{label: a.Label, quantity: a.Quantity, linear: a.Linear}
+	for _, v := range a.Ticks {
+		label := fmt.Sprint(v)
+		if a.Format != nil {
+			label = a.Format(v)
+		}
+		t := valueTicks("%g", v)
+		t[0].Label = label
+		x.ticks = append(x.ticks, t...)
+	}
+	return x
+}
+
+// fit makes an axis a little longer than its data and ticks.
+func (p *panel) fit(a *axis, c ChartAxis, of func(point) float64) {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, l := range p.lines {
+		for _, pt := range l.points {
+			if v := of(pt); c.Linear || v > 0 { // others are not drawn
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	for _, v := range c.Ticks {
+		low, high = min(low, v), max(high, v)
+	}
+	switch {
+	case math.IsInf(low, 0):
+		a.min, a.max = 1, 10
+	case c.Linear:
+		margin := max((high-low)*0.06, 1e-9)
+		a.min, a.max = low-margin, high+margin
+	default:
+		margin := math.Pow(high/low, 0.05)
+		a.min, a.max = low/max(margin, 1.05), high*max(margin, 1.05)
+	}
+}
