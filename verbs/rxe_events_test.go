@@ -121,6 +121,29 @@ func TestCQOverflow(t *testing.T) {
 	assert.Same(t, small, e.CQ)
 }
 
+// TestCQOverflowWithoutReader: Poll finds out by itself, and leaves the event to who asks for it later.
+func TestCQOverflowWithoutReader(t *testing.T) {
+	a, b := newEnd(t, devA, endConfig{typ: verbs.UC}), newEnd(t, devB, endConfig{typ: verbs.UC})
+	small, err := b.ctx.CreateCQ(3, nil)
+	require.NoError(t, err)
+	b.qp, err = b.pd.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: b.scq, RecvCQ: small, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 16}})
+	require.NoError(t, err)
+	connect(t, a, b, verbs.MTU1024)
+	postRecvs(t, b, 16)
+	for i := range 8 {
+		send(t, a, writeImm(a, b, 0, 64, uint32(i)))
+	}
+	time.Sleep(50 * time.Millisecond)
+	n, err := small.Poll(make([]verbs.WC, 16))
+	assert.ErrorIs(t, err, verbs.ErrCQOverflow)
+	assert.Equal(t, small.Capacity(), n)
+	e, ok, err := b.ctx.PollEvent()
+	require.NoError(t, err)
+	require.True(t, ok, "the event that Poll has read")
+	assert.Equal(t, verbs.EventCQError, e.Type)
+	assert.Same(t, small, e.CQ)
+}
+
 func TestSRQLimitEvent(t *testing.T) {
 	a, b := newEnd(t, devA, endConfig{typ: verbs.UC}), newEnd(t, devB, endConfig{typ: verbs.UC, srq: true})
 	connect(t, a, b, verbs.MTU1024)

@@ -5,6 +5,7 @@
 package verbs_test
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"testing"
@@ -55,8 +56,32 @@ func TestObjectsAreCountedByTheKernel(t *testing.T) {
 	for kind, n := range map[string]uint64{"pd": 1, "cq": 2, "qp": 1, "mr": 1, "ctx": 1, "srq": 1} {
 		assert.Equal(t, before[kind]+n, after[kind], kind)
 	}
+	// Each Close destroys its object, and does not leave it to the device's.
+	for _, o := range []struct {
+		kind  string
+		close func() error
+	}{{"qp", e.qp.Close}, {"srq", e.srq.Close}, {"cq", e.rcq.Close}, {"cq", e.scq.Close}, {"mr", e.mr.Close}, {"pd", e.pd.Close}} {
+		require.NoError(t, o.close(), o.kind)
+		after[o.kind]--
+		assert.Equal(t, after, rxetest.Resources(t, devA), "after closing the %s", o.kind)
+	}
 	require.NoError(t, e.ctx.Close())
 	assert.Equal(t, before, rxetest.Resources(t, devA))
+}
+
+// TestCompletionVectors: all that there are can be chosen, and the kernel sees which one was.
+func TestCompletionVectors(t *testing.T) {
+	e := newEnd(t, devA, endConfig{typ: verbs.UC})
+	n := e.ctx.NumCompVectors()
+	require.Positive(t, n)
+	for v := range n {
+		cq, err := e.ctx.CreateCQVector(4, nil, v)
+		require.NoError(t, err, "vector %d of %d", v, n)
+		require.NoError(t, cq.Close())
+	}
+	_, err := e.ctx.CreateCQVector(4, nil, n)
+	assert.ErrorIs(t, err, unix.EINVAL)
+	assert.ErrorContains(t, err, fmt.Sprintf("completion vector %d: the device has %d", n, n))
 }
 
 func TestDestroyOrder(t *testing.T) {

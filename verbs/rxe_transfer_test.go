@@ -11,7 +11,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 
+	"github.com/sdr-rdma/go-sdr/internal/rxetest"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -211,4 +213,54 @@ func TestWindowType1(t *testing.T) {
 	quiet(t, b.rcq, "write through an unbound window")
 	assert.Equal(t, make([]byte, 64), b.buf[4096:4160])
 	require.NoError(t, mw.Close())
+}
+
+// TestSignalAll: with it every send completes, without it those that ask to.
+func TestSignalAll(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		a, b := pair(t, endConfig{typ: verbs.UC, signalAll: all})
+		postRecvs(t, b, 3)
+		wrs := []verbs.SendWR{writeImm(a, b, 0, 64, 1), writeImm(a, b, 0, 64, 2), writeImm(a, b, 0, 64, 3)}
+		wrs[2].Flags = verbs.SendSignaled
+		_, err := a.qp.PostSend(wrs)
+		require.NoError(t, err)
+		want := []uint64{3}
+		if all {
+			want = []uint64{1, 2, 3}
+		}
+		var got []uint64
+		for _, wc := range poll(t, a.scq, len(want)) {
+			got = append(got, wc.WRID)
+		}
+		assert.Equal(t, want, got, "SignalAll: %v", all)
+		quiet(t, a.scq, "a completion that nobody asked for")
+	}
+}
+
+// TestSendFence: a write that follows a read on a long link sends what the read has brought if it is
+// fenced, else what was there before.
+func TestSendFence(t *testing.T) {
+	a, b := pair(t, endConfig{typ: verbs.RC})
+	undo := rxetest.Impair(t, netlink.NetemQdiscAttrs{Latency: 100_000}, "veth0", "veth1")
+	t.Cleanup(func() { require.NoError(t, undo()) })
+	const source, target, n = 0, 4096, 64
+	for _, fenced := range []bool{false, true} {
+		fill(a.buf[:n], 1)
+		fill(b.buf[source:source+n], 2)
+		fill(b.buf[target:target+n], 3)
+		before := bytes.Clone(a.buf[:n])
+		read := verbs.SendWR{Opcode: verbs.OpRDMARead, Local: a.mr.SGE(0, n), RemoteAddr: b.mr.IOVA() + source, RKey: b.mr.RKey()}
+		write := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.mr.SGE(0, n), RemoteAddr: b.mr.IOVA() + target, RKey: b.mr.RKey(),
+			Flags: verbs.SendSignaled}
+		want := before
+		if fenced {
+			write.Flags |= verbs.SendFence
+			want = b.buf[source : source+n]
+		}
+		_, err := a.qp.PostSend([]verbs.SendWR{read, write})
+		require.NoError(t, err)
+		require.Equal(t, verbs.WCSuccess, poll(t, a.scq, 1)[0].Status)
+		require.Equal(t, b.buf[source:source+n], a.buf[:n], "the read")
+		assert.Equal(t, want, b.buf[target:target+n], "fenced: %v", fenced)
+	}
 }
