@@ -207,7 +207,7 @@ func randomFlows(r *rand.Rand, g *topo.Graph) []workload.Flow {
 		for f.Src = f.Dst; f.Dst == f.Src; {
 			f.Src = hosts[r.IntN(len(hosts))]
 		}
-		f.Size = 1 + units.Bytes(r.Int64N(int64(1)<<(1+r.IntN(21))))
+		f.Size = 1 + units.Bytes(r.Int64N(int64(1)<<(1+r.IntN(19))))
 		f.Start, f.Class = units.Instant(r.IntN(20_000)), uint8(r.IntN(Classes))
 		if i > 0 && r.IntN(3) == 0 {
 			f.After = []int32{int32(r.IntN(i))}

@@ -49,6 +49,9 @@ type Config struct {
 	// RTOLow is IRN's timeout while fewer than LowFlight packets are in flight; 0: 100 µs and 3.
 	RTOLow    units.Duration
 	LowFlight int
+	// Reorder is how many packets later than a missing one must have arrived before IRN takes it for
+	// lost: one more than this. 0 is the published IRN, to which a network that sprays looks lossy.
+	Reorder int
 	// CNPInterval is the least time between two congestion notifications of one flow; 0: each
 	// marked packet is notified.
 	CNPInterval units.Duration
@@ -72,8 +75,8 @@ func (c *Config) Validate() error {
 	if c.Mode > IRN {
 		return fmt.Errorf("transport %d: choose gbn or irn", c.Mode)
 	}
-	if c.Window < 0 || c.AckEvery < 0 || c.LowFlight < 0 {
-		return fmt.Errorf("window of %d bytes, an ACK every %d packets, low flight %d: must not be negative (0: the default)", int64(c.Window), c.AckEvery, c.LowFlight)
+	if c.Window < 0 || c.AckEvery < 0 || c.LowFlight < 0 || c.Reorder < 0 {
+		return fmt.Errorf("window of %d bytes, an ACK every %d packets, low flight %d, reordering %d: must not be negative (0: the default)", int64(c.Window), c.AckEvery, c.LowFlight, c.Reorder)
 	}
 	for _, d := range []struct {
 		name string

@@ -169,13 +169,17 @@ func (s *sender) gap(now units.Instant, psn uint32) {
 	if s.have.set(psn) {
 		s.sacked++
 	}
+	lost := psn - min(psn, uint32(s.cfg.Reorder)) // the first that is not
+	if lost <= s.una {
+		return
+	}
 	if s.una >= s.recoverEnd {
 		s.recoverEnd, s.repeat, s.lost = s.next, s.una, s.una
 		if s.cc != nil {
 			s.cc.OnLoss(now, congestion.Loss{Bytes: s.msg.MTU, Kind: congestion.LossNack})
 		}
 	}
-	s.lost = max(s.lost, psn)
+	s.lost = max(s.lost, lost)
 }
 
 // goBack starts again at the first packet that has not been acknowledged.

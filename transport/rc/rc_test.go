@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rc
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// ends makes both ends of a message of n packets.
+func ends(c Config, n int) (*sender, *receiver) {
+	m := transport.Message{Size: units.Bytes(n) * 1000, MTU: 1000, LineRate: units.Gbit, BaseRTT: 80 * units.Microsecond}
+	s, r := c.Factory()(m)
+	return s.(*sender), r.(*receiver)
+}
+
+// send takes n packets from s.
+func send(t *testing.T, s *sender, now units.Instant, n int) []transport.Packet {
+	var out []transport.Packet
+	for range n {
+		var p transport.Packet
+		require.True(t, s.Transmit(now, &p))
+		out = append(out, p)
+	}
+	return out
+}
+
+func answers(r *receiver, now units.Instant, p transport.Packet) []transport.Packet {
+	var out transport.Replies
+	r.OnPacket(now, &p, &out)
+	var all []transport.Packet
+	for i := range out.Len() {
+		all = append(all, *out.At(i))
+	}
+	return all
+}
+
+func psns(packets []transport.Packet) []uint32 {
+	var out []uint32
+	for _, p := range packets {
+		out = append(out, p.PSN)
+	}
+	return out
+}
+
+// TestGBNOneNakForAGap: IBTA 9.7.5.2.8: one NAK, then silence until the missing packet is there.
+func TestGBNOneNakForAGap(t *testing.T) {
+	s, r := ends(Config{}, 10)
+	p := send(t, s, 0, 5)
+	require.Equal(t, transport.Ack, answers(r, 1, p[0])[0].Kind)
+	nak := answers(r, 2, p[2])
+	require.Len(t, nak, 1)
+	require.Equal(t, transport.Nak, nak[0].Kind)
+	require.EqualValues(t, 1, nak[0].Expected)
+	require.Empty(t, answers(r, 3, p[3]))
+	require.Empty(t, answers(r, 4, p[4]))
+
+	s.OnPacket(5, &nak[0])
+	again := send(t, s, 6, 3)
+	require.Equal(t, []uint32{1, 2, 3}, psns(again))
+	require.NotZero(t, again[0].Flags&transport.Repeat)
+	require.EqualValues(t, 2, answers(r, 7, again[0])[0].Expected)
+	// A duplicate is answered, so that a lost ACK does no harm.
+	require.EqualValues(t, 2, answers(r, 8, p[0])[0].Expected)
+	// The next gap has its own NAK.
+	require.Equal(t, transport.Nak, answers(r, 9, again[2])[0].Kind)
+}
+
+func TestGBNNakIntervalAndDelay(t *testing.T) {
+	s, r := ends(Config{NakInterval: 100, NakDelay: 50}, 10)
+	p := send(t, s, 0, 4)
+	nak := answers(r, 10, p[1])
+	require.Len(t, nak, 1)
+	require.Empty(t, answers(r, 109, p[2]))
+	require.Len(t, answers(r, 110, p[3]), 1, "repeated after the interval")
+	s.OnPacket(200, &nak[0])
+	var x transport.Packet
+	require.False(t, s.Transmit(249, &x))
+	require.EqualValues(t, 250, s.Next())
+	s.OnTimer(250)
+	require.True(t, s.Transmit(250, &x))
+	require.EqualValues(t, 0, x.PSN)
+	require.Greater(t, s.Next(), units.Instant(250), "OnTimer moves the timer on")
+}
+
+func TestAckEvery(t *testing.T) {
+	s, r := ends(Config{AckEvery: 4}, 6)
+	for i, p := range send(t, s, 0, 6) {
+		require.Len(t, answers(r, 1, p), map[int]int{3: 1, 5: 1}[i], "packet %d", i)
+	}
+	require.True(t, r.Complete())
+}
+
+// TestIRN: every packet out of order is answered with what is expected and what came; the sender
+// repeats what is below, once, before it goes on; it leaves recovery when all that was sent at its
+// beginning is acknowledged.
+func TestIRN(t *testing.T) {
+	s, r := ends(Config{Mode: IRN, Window: 8000}, 100)
+	p := send(t, s, 0, 8)
+	var x transport.Packet
+	require.False(t, s.Transmit(0, &x), "the window is full")
+	// 0 arrives, 1 and 3 are lost.
+	for _, a := range answers(r, 1, p[0]) {
+		s.OnPacket(1, &a)
+	}
+	for _, i := range []int{2, 4, 5} {
+		nak := answers(r, 2, p[i])
+		require.Len(t, nak, 1)
+		require.Equal(t, transport.Nak, nak[0].Kind)
+		require.EqualValues(t, 1, nak[0].Expected)
+		require.EqualValues(t, i, nak[0].PSN)
+		s.OnPacket(2, &nak[0])
+	}
+	require.EqualValues(t, 8, s.recoverEnd)
+	again := send(t, s, 3, 3)
+	require.Equal(t, []uint32{1, 3, 8}, psns(again), "what is lost, then what is new")
+	// The repeated packets close the gap: the acknowledgement jumps.
+	require.EqualValues(t, 3, answers(r, 4, again[0])[0].Expected)
+	a := answers(r, 4, again[1])[0]
+	require.EqualValues(t, 6, a.Expected)
+	s.OnPacket(5, &a)
+	require.EqualValues(t, 6, s.una)
+	require.Zero(t, s.sacked)
+}
+
+// TestIRNReorder: with a tolerance a gap is no loss until so many later packets have come.
+func TestIRNReorder(t *testing.T) {
+	s, r := ends(Config{Mode: IRN, Window: 20000, Reorder: 3}, 100)
+	p := send(t, s, 0, 10)
+	for i := 1; i <= 4; i++ {
+		require.Zero(t, s.recoverEnd, "packet %d", i)
+		nak := answers(r, 1, p[i])
+		s.OnPacket(1, &nak[0])
+	}
+	require.EqualValues(t, 10, s.recoverEnd)
+	require.Equal(t, []uint32{0, 10}, psns(send(t, s, 2, 2)))
+}
+
+// TestIRNTimeouts: the short one while few packets are in flight, the long one otherwise.
+func TestIRNTimeouts(t *testing.T) {
+	s, _ := ends(Config{Mode: IRN, Window: 8000}, 100)
+	send(t, s, 0, 2)
+	require.EqualValues(t, 100_000, s.Next())
+	send(t, s, 50_000, 1)
+	require.EqualValues(t, 370_000, s.Next())
+	s.OnTimer(370_000)
+	require.Equal(t, []uint32{0, 3}, psns(send(t, s, 370_000, 2)))
+}
+
+// TestNotifications: DCQCN's notification point answers at most one marked packet in an interval.
+func TestNotifications(t *testing.T) {
+	for _, packets := range []bool{true, false} {
+		s, r := ends(Config{CNPInterval: 1000, CNPPackets: packets, AckEvery: 100}, 100)
+		sent := send(t, s, 0, 4)
+		got := 0
+		for i, now := range []units.Instant{0, 999, 1000, 1500} {
+			sent[i].Flags |= transport.CE
+			for _, a := range answers(r, now, sent[i]) {
+				if a.Kind == transport.CNP || a.Flags&transport.Notify != 0 {
+					got++
+				}
+				require.Equal(t, packets, a.Kind == transport.CNP)
+			}
+		}
+		require.Equal(t, 2, got)
+	}
+}
+
+// TestControllerIsTold drives one with everything that a transport can tell.
+func TestControllerIsTold(t *testing.T) {
+	told := &recorder{}
+	s, _ := ends(Config{Congestion: func(congestion.Path) congestion.Controller { return told }}, 100)
+	send(t, s, 0, 3)
+	s.OnPacket(70, &transport.Packet{Kind: transport.Ack, Expected: 2, Sent: 10, Flags: transport.Notify | transport.Echo})
+	require.Equal(t, congestion.Ack{RTT: 60, Acked: 2000, Inflight: 1000, ECN: true}, told.ack)
+	require.Equal(t, 3, told.sent)
+	require.Equal(t, 1, told.cnps)
+	s.OnPacket(80, &transport.Packet{Kind: transport.Nak, Expected: 2, PSN: 5})
+	require.Equal(t, congestion.Loss{Bytes: 1000, Kind: congestion.LossNack}, told.loss)
+	told.window = 1500
+	send(t, s, 90, 1)
+	var x transport.Packet
+	require.False(t, s.Transmit(91, &x), "the window has room for one")
+}
+
+type recorder struct {
+	congestion.Fixed
+	sent, cnps int
+	ack        congestion.Ack
+	loss       congestion.Loss
+	window     units.Bytes
+}
+
+func (r *recorder) OnSent(units.Instant, units.Bytes, units.Bytes)             { r.sent++ }
+func (r *recorder) OnAck(_ units.Instant, a *congestion.Ack)                   { r.ack = *a }
+func (r *recorder) OnCNP(units.Instant)                                        { r.cnps++ }
+func (r *recorder) OnLoss(_ units.Instant, l congestion.Loss)                  { r.loss = l }
+func (r *recorder) Limits(units.Instant) (rate units.Rate, window units.Bytes) { return 0, r.window }
+
+// TestBadChannel: whatever the channel does to packets of both directions, the message arrives and
+// both ends know.
+func TestBadChannel(t *testing.T) {
+	for seed := range uint64(400) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		c := Config{Mode: Mode(r.IntN(2)), AckEvery: r.IntN(6), Window: units.Bytes(r.IntN(30_000)), Reorder: r.IntN(2) * 3, NakDelay: units.Duration(r.IntN(500))}
+		n := 1 + r.IntN(300)
+		s, rcv := ends(c, n)
+		loss := r.Float64() * 0.3
+		type flying struct {
+			at units.Instant
+			p  transport.Packet
+		}
+		var air []flying
+		var now units.Instant
+		fly := func(p transport.Packet) {
+			for copies := 1 + r.IntN(20)/19; copies > 0; copies-- {
+				if r.Float64() >= loss {
+					air = append(air, flying{now + 100 + units.Instant(r.IntN(2000)), p})
+				}
+			}
+		}
+		arrived := map[uint32]bool{}
+		for steps := 0; !s.Done(); steps++ {
+			require.Less(t, steps, 1_000_000, "seed %d: %+v", seed, c)
+			var p transport.Packet
+			if s.Transmit(now, &p) {
+				fly(p)
+			}
+			now += units.Instant(1 + r.IntN(50))
+			if len(air) == 0 && s.Next() != units.Never {
+				now = max(now, s.Next())
+			}
+			if s.Next() <= now {
+				s.OnTimer(now)
+				require.Greater(t, s.Next(), now)
+			}
+			var kept []flying
+			for _, f := range air {
+				switch {
+				case f.at > now:
+					kept = append(kept, f)
+				case f.p.Kind.ToSender():
+					s.OnPacket(now, &f.p)
+				default:
+					arrived[f.p.PSN] = true
+					for _, a := range answers(rcv, now, f.p) {
+						if r.Float64() >= loss {
+							kept = append(kept, flying{now + 100, a})
+						}
+					}
+				}
+			}
+			air = kept
+		}
+		require.True(t, rcv.Complete(), "seed %d", seed)
+		require.Len(t, arrived, n, "seed %d", seed)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	require.NoError(t, (&Config{}).Validate())
+	require.ErrorContains(t, (&Config{Mode: 9}).Validate(), "choose gbn or irn")
+	require.ErrorContains(t, (&Config{RTO: -1}).Validate(), "RTO of -1 ns: must be between 0 and 60 s")
+	require.ErrorContains(t, (&Config{Window: -1}).Validate(), "must not be negative")
+}
