@@ -79,10 +79,10 @@ func (m *mlx5QP) fillSend(wr *SendWR) {
 		r.RDMA(wr.RemoteAddr, wr.RKey)
 	case OpCompareSwap:
 		r.RDMA(wr.RemoteAddr, wr.RKey)
-		r.Atomic(wr.Swap, wr.CompareAdd)
+		r.CompareSwap(wr.Swap, wr.CompareAdd)
 	case OpFetchAdd:
 		r.RDMA(wr.RemoteAddr, wr.RKey)
-		r.Atomic(wr.CompareAdd, 0)
+		r.FetchAdd(wr.CompareAdd)
 	default:
 		if m.q.typ == UD {
 			r.Datagram(&wr.UD.AH.part.(*mlx5AH).vector, wr.UD.QPN, wr.UD.QKey)

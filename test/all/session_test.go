@@ -145,6 +145,9 @@ func TestAllowedSkips(t *testing.T) {
 	require.True(t, ok)
 	_, ok = findAllowed(nil, "fakeverbs", withoutLibmlx5)
 	require.False(t, ok, "the step that installs it")
+	withoutLibmlx5.pkg = "test/fakeverbs/provider"
+	_, ok = findAllowed(nil, "race", withoutLibmlx5)
+	require.True(t, ok)
 
 	for _, a := range allowedSkips {
 		require.NotEmpty(t, a.why, "%v", a)

@@ -73,6 +73,8 @@ func steps(root string) []step {
 				{program: "ibv_srq_pingpong", packages: []string{"ibverbs-utils"}},
 				{program: "ib_atomic_bw", packages: []string{"perftest"}},
 				{file: "/etc/libibverbs.d/mlx5.driver", packages: []string{"ibverbs-providers"}},
+				{file: "/usr/include/infiniband/mlx5dv.h", packages: []string{"libibverbs-dev"}},
+				cCompiler,
 				{file: "/usr/share/doc/rdma-core/tests/run_tests.py", packages: []string{"python3-pyverbs"}},
 			},
 			run: func(c *stepContext) error {

@@ -24,6 +24,7 @@ type Device struct {
 	name  string
 	guid  uint64
 	gid   [16]byte
+	sink  bool
 
 	// mu is the host's: a message changes both ends.
 	mu       *sync.Mutex
@@ -51,13 +52,16 @@ type Stats struct {
 }
 
 func newDevice(h *Host, index int, p Port) *Device {
-	return &Device{host: h, index: index, name: p.Name, guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: p.Addr.As16(),
+	return &Device{host: h, index: index, name: p.Name, guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: p.Addr.As16(), sink: p.Sink,
 		mu: &h.mu, contexts: map[uint64]*context{}, qps: map[uint32]*queuePair{}, keys: map[uint32]*key{}, lastNumber: 0x100,
 		stopping: make(chan struct{}), stopped: make(chan struct{})}
 }
 
 // Name is the device's, such as fake0.
 func (d *Device) Name() string { return d.name }
+
+// Has tells whether the device has a queue pair. It is for a Host's Posted.
+func (d *Device) Has(qpn uint32) bool { return d.qps[qpn] != nil }
 
 // Stats returns the device's counters.
 func (d *Device) Stats() Stats {

@@ -61,6 +61,9 @@ func (d *Device) execute(q *queuePair, w workRequest, now time.Time) verdict {
 	body := w.body
 	m := message{opcode: w.opcode, imm: w.imm, solicited: w.solicited, srcQP: q.number, src: d.gid, dst: q.destGID()}
 	dest := q.destQPN()
+	if d.sink {
+		return good
+	}
 	switch w.opcode {
 	case opNop:
 		return good

@@ -40,17 +40,34 @@ type Port struct {
 	Name string
 	// Addr is the IPv4 address that its GID is made of.
 	Addr netip.Addr
+	// Sink has the device complete every send request without doing it: any key and any address will do.
+	Sink bool
 }
 
 // Host is a machine with fake devices.
 type Host struct {
 	// Log, when set, is told of each call that a program makes on a device.
 	Log func(format string, args ...any)
+	// Posted, when set, is told of each doorbell that brought send requests, while the program may go on:
+	// what was stored in the register and in the record, and the blocks of the queue. Of a queue pair's first, it
+	// also has the receive queue's record and requests. Set it before the first program starts.
+	Posted func(Posted)
 
 	sys     string
 	mu      sync.Mutex
 	devices []*Device
 	wire    wire
+}
+
+// Posted is what a doorbell brought.
+type Posted struct {
+	QPN            uint32
+	UD             bool
+	Doorbell       [8]byte
+	Record         uint32
+	Blocks         []byte
+	ReceiveRecord  uint32
+	ReceiveEntries []byte
 }
 
 // NewHost makes a host with these devices. Close it after its programs have ended.

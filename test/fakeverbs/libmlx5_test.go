@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 const stuck = 90 * time.Second
 
 // ports of the devices of a test.
-var ports = []Port{{"fake0", netip.MustParseAddr("192.0.2.1")}, {"fake1", netip.MustParseAddr("192.0.2.2")}}
+var ports = []Port{{Name: "fake0", Addr: netip.MustParseAddr("192.0.2.1")}, {Name: "fake1", Addr: netip.MustParseAddr("192.0.2.2")}}
 
 func newHost(t *testing.T) *Host {
 	t.Helper()

@@ -48,7 +48,7 @@ func (d *Device) look(u *uar) bool {
 		}
 		busy = true
 		d.stats.Doorbells++
-		d.ring(u, be.Uint32(b[4:])>>8)
+		d.ring(u, b)
 	}
 	return busy
 }
@@ -81,9 +81,10 @@ func (d *Device) rearm(q *completionQueue) {
 	}
 }
 
-// ring reads the records of the QPs that ring in this page: that of number, and of the others, whose
-// doorbells it may have overwritten before the device looked.
-func (d *Device) ring(u *uar, number uint32) {
+// ring reads the records of the QPs that ring in this page: that of the one that the doorbell names, and of the
+// others, whose doorbells it may have overwritten before the device looked.
+func (d *Device) ring(u *uar, doorbell [8]byte) {
+	number := be.Uint32(doorbell[4:]) >> 8
 	if q := d.qps[number]; q == nil || q.uar != u {
 		d.violation("doorbell page %d: QP %#x doesn't exist or rings elsewhere", u.page, number)
 	}
@@ -106,8 +107,28 @@ func (d *Device) ring(u *uar, number uint32) {
 			d.violation("QP %#x: record says %d, %d is done, and the queue has %d blocks", q.number, posted, q.sqDone, q.sqBlocks)
 			continue
 		}
+		if d.host.Posted != nil && q.number == number {
+			d.host.Posted(d.posted(q, doorbell, be.Uint32(b[:])))
+		}
 		q.sqPosted = posted
 	}
+}
+
+// posted reads what a doorbell brought.
+func (d *Device) posted(q *queuePair, doorbell [8]byte, record uint32) Posted {
+	p := Posted{QPN: q.number, UD: q.kind == qptUD, Doorbell: doorbell, Record: record}
+	for i := q.sqPosted; i != uint16(record); i++ {
+		p.Blocks = append(p.Blocks, d.block(q, i)...)
+	}
+	var b [4]byte
+	if q.sqPosted == 0 && q.ctx.mem.Read(q.record, b[:]) == nil {
+		p.ReceiveRecord = be.Uint32(b[:])
+		p.ReceiveEntries = make([]byte, min(p.ReceiveRecord, q.rqEntries)<<q.rqShift)
+		if q.ctx.mem.Read(q.buf, p.ReceiveEntries) != nil {
+			p.ReceiveEntries = nil
+		}
+	}
+	return p
 }
 
 // burst is how many requests of a QP are done before the next one's turn.

@@ -23,9 +23,11 @@ import (
 const (
 	devA = "mlx5_0"
 	devB = "mlx5_1"
+	// sink completes every request without doing it.
+	sink = "mlx5_2"
 )
 
-// insideEnv is set in the process that runs the tests.
+// insideEnv is set in the process that runs the tests: to the file that lists the doorbells of the sink.
 const insideEnv = "SDR_FAKEVERBS_INSIDE"
 
 // TestMain runs the tests in another process of this program, on a host with two fake devices. They fail also when
@@ -43,11 +45,24 @@ func TestMain(m *testing.M) {
 
 func runInside() error {
 	h, err := fakeverbs.NewHost(fakeverbs.Port{Name: devA, Addr: netip.MustParseAddr("192.0.2.1")},
-		fakeverbs.Port{Name: devB, Addr: netip.MustParseAddr("192.0.2.2")})
+		fakeverbs.Port{Name: devB, Addr: netip.MustParseAddr("192.0.2.2")},
+		fakeverbs.Port{Name: sink, Addr: netip.MustParseAddr("192.0.2.3"), Sink: true})
 	if err != nil {
 		return err
 	}
 	defer h.Close()
+	list, err := os.CreateTemp("", "doorbells")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(list.Name())
+	defer list.Close()
+	h.Posted = func(p fakeverbs.Posted) {
+		if h.Device(2).Has(p.QPN) {
+			maskQPN(&p)
+			fmt.Fprintf(list, "%d %x %x %x %x %x\n", p.QPN, p.Doorbell, p.Record, p.Blocks, p.ReceiveRecord, p.ReceiveEntries)
+		}
+	}
 	if os.Getenv("SDR_FAKEVERBS_TRACE") != "" {
 		var mu sync.Mutex
 		h.Log = func(format string, args ...any) {
@@ -57,14 +72,14 @@ func runInside() error {
 		}
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), insideEnv+"=1")
+	cmd.Env = append(os.Environ(), insideEnv+"="+list.Name())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	p, err := h.Start(cmd)
 	if err != nil {
 		return err
 	}
 	err = p.Wait()
-	for i := range 2 {
+	for i := range 3 {
 		s := h.Device(i).Stats()
 		for _, v := range s.Violations {
 			err = errors.Join(err, errors.New(v))
@@ -74,6 +89,34 @@ func runInside() error {
 		}
 	}
 	return err
+}
+
+// maskQPN replaces the number of the queue pair by zeros: in the doorbell, in each request's control segment, and
+// in the old bytes behind inline data, which may be those of an older control segment.
+func maskQPN(p *fakeverbs.Posted) {
+	const block, qpn, size = 64, 4, 7 // of a block, and where a control segment has the number and the size
+	clear(p.Doorbell[qpn:size])
+	for b := p.Blocks; len(b) >= block; {
+		clear(b[qpn:size])
+		used := 16 * int(b[size]&0x3f)
+		if data := b[min(used, headers(b[3], p.UD)):used]; len(data) > 4 && data[0]&0x80 != 0 {
+			clear(data[4+(int(data[2])<<8|int(data[3])):])
+		}
+		b = b[min(len(b), max(block, (used+block-1)/block*block)):]
+	}
+}
+
+// headers is the size of what a request has before its data.
+func headers(opcode byte, ud bool) int {
+	switch {
+	case ud:
+		return 16 + 48
+	case opcode == 0x11 || opcode == 0x12: // atomics
+		return 16 + 32
+	case opcode == 0x0a || opcode == 0x0b: // sends
+		return 16
+	}
+	return 16 + 16
 }
 
 const allAccess = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic

@@ -88,12 +88,15 @@ func (r *Request) RDMA(addr uint64, rkey uint32) {
 	be.PutUint32(s[12:], 0)
 }
 
-// Atomic adds the operands of an atomic operation.
-func (r *Request) Atomic(swapAdd, compare uint64) {
+// CompareSwap adds the operands of that operation.
+func (r *Request) CompareSwap(swap, compare uint64) {
 	s := r.next()
-	be.PutUint64(s, swapAdd)
+	be.PutUint64(s, swap)
 	be.PutUint64(s[8:], compare)
 }
+
+// FetchAdd adds the operand of that operation. The device doesn't look at the other half.
+func (r *Request) FetchAdd(add uint64) { be.PutUint64(r.next(), add) }
 
 // AddressVector is struct mlx5_wqe_av without the queue's key and number.
 type AddressVector struct {
