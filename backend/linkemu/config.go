@@ -25,7 +25,8 @@ type Config struct {
 	Drop float64
 	// Burst is the mean length in packets of the bursts in which they are lost
 	// (Gilbert–Elliott); 0 or 1: independently. BurstDrop is the probability
-	// of loss within a burst; 0 stands for 1.
+	// of loss within a burst; 0 stands for 1. With a Rate a burst lasts for the
+	// time that so many packets of the path's MTU take, whatever packets come.
 	Burst, BurstDrop float64
 	// Jitter delays each packet by up to that much more, keeping the order of
 	// a channel.

@@ -51,12 +51,23 @@ func Wrap(dev backend.Device, cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	link.Loss = burstInTime(link.Loss, cfg.Rate, dev.Caps())
 	d := &Device{inner: dev, caps: dev.Caps(), base: dev.Now(), link: netsim.NewLink(link, cfg.Seed)}
 	if delays := cfg.RTT != 0 || cfg.Rate != 0 || cfg.Jitter != 0 || cfg.ChannelDelay != nil; delays && !d.caps.Virtual {
 		d.slack = coalescing(link.Delay)
 	}
 	d.limitBursts(cfg.Rate)
 	return d, nil
+}
+
+// burstInTime gives bursts the length in time that their packets take at the link's rate.
+func burstInTime(l netsim.Loss, r units.Rate, caps backend.Caps) netsim.Loss {
+	if l.Burst <= 1 || r == 0 {
+		return l
+	}
+	packet := min(caps.MaxMTU, caps.PathMTU) + caps.HeaderBytes
+	l.BurstTime, l.Burst = max(1, r.Time(units.Bytes(l.Burst*float64(packet)))), 0
+	return l
 }
 
 // catchUp is how many times the link's rate packets are passed on at after a

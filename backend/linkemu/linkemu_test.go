@@ -11,6 +11,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -98,6 +99,9 @@ func TestLossIsRepeatable(t *testing.T) {
 		require.Equal(t, want, lost(c, 7))
 		full := c
 		full.RTT, full.Rate, full.Jitter, full.Reorder, full.Duplicate = ms, units.Gbit, ms, 0.5, 0.3
+		if c.Burst > 1 {
+			full.Rate = 0 // with a rate, bursts are in time
+		}
 		require.Equal(t, want, lost(full, 64))
 		c.Seed = 2
 		require.NotEqual(t, want, lost(c, 64))
@@ -237,4 +241,14 @@ func TestValidate(t *testing.T) {
 		require.Error(t, err)
 	}
 	require.NoError(t, Config{}.Validate())
+}
+
+// With a rate, bursts have a length in time: they pass while nothing is sent.
+func TestBurstsHaveALengthInTime(t *testing.T) {
+	caps := backend.Caps{MaxMTU: 4096, PathMTU: 9000, HeaderBytes: 64}
+	l := burstInTime(netsim.Loss{Drop: 0.1, Burst: 8}, units.Gbit, caps)
+	require.Equal(t, netsim.Loss{Drop: 0.1, BurstTime: units.Gbit.Time(8 * (4096 + 64))}, l)
+	require.NoError(t, l.Validate())
+	l = netsim.Loss{Drop: 0.1, Burst: 8}
+	require.Equal(t, l, burstInTime(l, 0, caps), "without a rate nothing says how long a packet takes")
 }

@@ -65,7 +65,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; sending is paced to it")
 	f.Var(&p.Link.Queue, "queue", "emulated link: bytes that may wait for it before packets are dropped (default: the sender is held back)")
 	f.Float64Var(&p.Link.Drop, "drop", p.Link.Drop, "emulated link: `probability` that a packet is lost, data and control alike")
-	f.Float64Var(&p.Link.Burst, "burst", p.Link.Burst, "emulated link: mean `length` in packets of bursts of losses")
+	f.Float64Var(&p.Link.Burst, "burst", p.Link.Burst, "emulated link: mean `length` in packets of bursts of losses; with --rate they last as long as so many packets take")
 	f.Float64Var(&p.Link.Reorder, "reorder", p.Link.Reorder, "emulated link: `probability` that a packet is overtaken by later ones")
 	f.Float64Var(&p.Link.Duplicate, "duplicate", p.Link.Duplicate, "emulated link: `probability` that a packet arrives twice")
 	f.Uint64Var(&p.Seed, "seed", p.Seed, "`number` that the content and the emulated link's faults depend on")

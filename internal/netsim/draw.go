@@ -64,6 +64,27 @@ func (s *Stream) Below(n Time) Time {
 	return Time(hi)
 }
 
+// exponential draws a time from the exponential distribution with this mean, which is
+// at least 1. It only compares integers, so every architecture draws the same (von
+// Neumann, "Various techniques used in connection with random digits", 1951).
+func (s *Stream) exponential(mean Time) Time {
+	for whole := Time(0); ; whole++ {
+		first := s.pcg.Uint64()
+		n := 1
+		for last := first; ; n++ {
+			u := s.pcg.Uint64()
+			if u >= last {
+				break
+			}
+			last = u
+		}
+		if n%2 == 1 {
+			part, _ := bits.Mul64(first, uint64(mean))
+			return max(1, whole*mean+Time(part))
+		}
+	}
+}
+
 // Uint64 draws 64 bits.
 func (s *Stream) Uint64() uint64 { return s.pcg.Uint64() }
 

@@ -92,7 +92,7 @@ func (l *Link) Carry(loss *LossProcess, now Time, n units.Bytes, channel int) Fa
 	if !ok {
 		return Fate{Outcome: QueueFull, Left: now}
 	}
-	if lost {
+	if lost && loss.badAt(left) {
 		return Fate{Outcome: Lost, Left: left}
 	}
 	path := uint(channel) % uint(len(l.delay))

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 func TestProbOf(t *testing.T) {
@@ -127,4 +129,53 @@ func TestLossValidate(t *testing.T) {
 	} {
 		require.Error(t, l.Validate(), "%+v", l)
 	}
+}
+
+// Bursts in time lose the share that was asked for, in stretches of the mean length, whatever
+// packets pass meanwhile: many, or one in a while.
+func TestBurstsInTime(t *testing.T) {
+	const mean = 100 * units.Microsecond
+	for _, drop := range []float64{1e-2, 0.3} {
+		for _, every := range []Time{Span(mean) / 100, Span(mean) / 7, Span(mean) * 10} {
+			l := Loss{Drop: drop, BurstTime: mean}
+			require.NoError(t, l.Validate())
+			link := NewLink(&LinkConfig{Loss: l}, 7)
+			const n = 2_000_000
+			lost, bursts, before := 0, 0, false
+			for i := range n {
+				now := link.Carry(link.Loss(), Time(i)*every, 1, 0).Outcome == Lost
+				if now {
+					lost++
+				}
+				if now && !before {
+					bursts++
+				}
+				before = now
+			}
+			share := float64(lost) / n
+			// As many independent looks as there are bursts, or packets if those are fewer.
+			looks := min(float64(n), drop*float64(n)*float64(every)/float64(Span(mean)))
+			require.InEpsilon(t, drop, share, 8/math.Sqrt(looks), "drop %v, a packet every %d ps", drop, every)
+			if every < Span(mean)/50 {
+				require.InEpsilon(t, float64(Span(mean)/every), float64(lost)/float64(bursts), 8/math.Sqrt(looks), "the mean burst")
+			}
+		}
+	}
+	require.ErrorContains(t, Loss{Drop: 0.1, Burst: 8, BurstTime: mean}.Validate(), "choose one")
+	require.ErrorContains(t, Loss{Drop: 0.1, BurstTime: -1}.Validate(), "mean burst")
+}
+
+func TestExponential(t *testing.T) {
+	s := NewStream(3, 3)
+	const n, mean = 1_000_000, 1_000_000
+	sum, above := 0.0, 0
+	for range n {
+		x := s.exponential(mean)
+		sum += float64(x)
+		if x > 3*mean {
+			above++
+		}
+	}
+	require.InEpsilon(t, mean, sum/n, 5e-3)
+	require.InEpsilon(t, math.Exp(-3), float64(above)/n, 3e-2)
 }

@@ -42,6 +42,8 @@ func TestGolden(t *testing.T) {
 		require.NoError(t, err)
 		points = append(points, some...)
 	}
+	long := len(points)
+	points = append(points, longPoints("sr-nack", "adaptive")...)
 	results, err := measureAll(points, runtime.NumCPU())
 	require.NoError(t, err)
 	got := map[string]golden{}
@@ -50,6 +52,9 @@ func TestGolden(t *testing.T) {
 		got[points[i].String()] = golden{c.Avg, c.P99, c.Max, r.Chunks.Retransmitted, r.Chunks.Parity}
 		if r.Reliability == "adaptive" && r.Warmup > 0 {
 			require.LessOrEqual(t, r.OverIdeal.Avg-r.OverIdeal.CI95, goalOf(r).avg, "%v misses its goal", &points[i])
+		}
+		if i >= long {
+			require.LessOrEqual(t, r.OverIdeal.Avg, 1.1, "%v", &points[i])
 		}
 	}
 	require.Len(t, got, len(points), "points have names of their own")

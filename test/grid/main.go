@@ -42,7 +42,7 @@ type options struct {
 	sizes, drops         string
 	seed                 uint64
 	jobs                 int
-	independent          bool
+	stress               bool
 }
 
 func parse() (o options) {
@@ -55,7 +55,7 @@ func parse() (o options) {
 	flag.StringVar(&o.sizes, "sizes", "", "only these sizes, such as 128KiB,1GiB")
 	flag.StringVar(&o.drops, "drops", "", "only these drop rates, such as 0,1e-3")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the network")
-	flag.BoolVar(&o.independent, "independent-control", false, "with bursts, lose control frames one by one, with the same probability")
+	flag.BoolVar(&o.stress, "packet-bursts", false, "count bursts in packets, so that on the quiet way back they last very long")
 	flag.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "points measured at the same time")
 	flag.Parse()
 	return o

@@ -69,7 +69,7 @@ func (p *point) connect() (*pair, error) {
 		if err != nil {
 			return nil, err
 		}
-		qp := sdr.QPConfig{MTU: p.mtu, Chunk: p.chunk}
+		qp := sdr.QPConfig{MTU: p.mtu, Chunk: p.chunk, Channels: p.channels}
 		cfg := reliability.Config{Scheme: s, Rate: p.paced()}
 		if pr.conn[i], err = reliability.NewConn(pr.ctx[i], qp, cfg); err != nil {
 			return nil, err

@@ -18,6 +18,7 @@ type network struct {
 	rtt        units.Duration
 	mtu, chunk units.Bytes
 	headers    units.Bytes // of a packet, counted by the link and in the ideal
+	channels   int         // 0: the default
 }
 
 // A point is one row: a scheme, a size and a loss, over one connection.
@@ -30,11 +31,10 @@ type point struct {
 	seed         uint64
 	// cold: each transfer is the first of a connection of its own.
 	cold bool
-	// independent: control frames are lost with the same probability, but not
-	// in bursts. The chain of bursts moves on with each packet, and the way
-	// back carries control frames only: there a burst of 8 packets, a
-	// microsecond of a full link, is a silence of many round trips.
-	independent bool
+	// stress: bursts are counted in packets, also on the way back, which carries
+	// control frames only: there a burst of 8 packets, a microsecond of a full link,
+	// is a silence of many round trips. Else they last as long as their packets take.
+	stress bool
 }
 
 func (p *point) String() string {
@@ -86,6 +86,21 @@ const (
 	leastTransfers = 5
 )
 
+// longPoints are transfers of more packets on a channel than a message has, or the mark of a
+// channel counts: one each, the first of a connection.
+func longPoints(schemes ...string) (points []point) {
+	for _, mtu := range []units.Bytes{1024, 4096} {
+		for _, scheme := range schemes {
+			points = append(points, point{
+				network: network{rate: 10 * units.Gbit, rtt: 10 * units.Millisecond, mtu: mtu, chunk: 64 * units.KiB, headers: 64, channels: 1},
+				grid:    fmt.Sprintf("long, MTU %d,", mtu), scheme: scheme, size: (1<<18 + 1<<16) * mtu, drop: 1e-2, burst: 1,
+				transfers: 1, seed: 1, cold: true,
+			})
+		}
+	}
+	return points
+}
+
 // paced is the rate of user data that fills the link.
 func (n *network) paced() units.Rate {
 	return n.rate / units.Rate(n.mtu+n.headers) * units.Rate(n.mtu)
@@ -100,14 +115,13 @@ func (p *point) ideal() units.Duration {
 func (p *point) units() int { return int((p.size + p.mtu - 1) / p.mtu) }
 
 func (p *point) link() sim.Config {
-	var control *sim.Loss
-	if p.independent {
-		control = &sim.Loss{Drop: p.drop}
+	loss := sim.Loss{Drop: p.drop, Burst: p.burst, BurstDrop: 1}
+	if p.burst > 1 && !p.stress {
+		loss = sim.Loss{Drop: p.drop, BurstTime: p.rate.Time(units.Bytes(p.burst * float64(p.mtu+p.headers))), BurstDrop: 1}
 	}
 	return sim.Config{
-		ControlLoss: control,
-		Rate:        p.rate, Seed: p.seed, HeaderBytes: p.headers,
-		Link: sim.Link{Delay: p.rtt / 2, Loss: sim.Loss{Drop: p.drop, Burst: p.burst, BurstDrop: 1}},
+		Rate: p.rate, Seed: p.seed, HeaderBytes: p.headers,
+		Link: sim.Link{Delay: p.rtt / 2, Loss: loss},
 	}
 }
 
@@ -140,7 +154,7 @@ func pointsOf(o options, scale float64) (points []point, err error) {
 					}
 					p := point{
 						network: g.network, grid: o.grid, scheme: scheme, size: size, drop: drop, burst: burst,
-						transfers: transfers, seed: o.seed, independent: o.independent,
+						transfers: transfers, seed: o.seed, stress: o.stress,
 					}
 					points = append(points, p)
 					if size == g.cold && scheme == "adaptive" {
