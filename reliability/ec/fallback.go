@@ -91,6 +91,11 @@ const (
 	maxPause = units.Second
 	// maxAsks is how far asks are counted.
 	maxAsks = asksTogether * (maxBackoff + 1)
+	// steadyAsks is how many frames follow each other closely when a round has brought
+	// nothing, before the pauses grow: a burst of losses goes on from frame to frame
+	// where nothing else comes their way. maxSilence is how far they are counted.
+	steadyAsks = 256
+	maxSilence = steadyAsks + maxAsks
 )
 
 // pause is how long the receiver waits, having said something n times, before it
@@ -103,12 +108,28 @@ func (r *receiver) pause(n int) units.Duration {
 	return min(round<<max(0, n/asksTogether-1), max(round, maxPause))
 }
 
+// silence is how long the receiver waits, having said something n times since anything
+// arrived, before it says it again.
+func (r *receiver) silence(n int) units.Duration {
+	switch {
+	case n <= asksTogether:
+		return r.pause(n)
+	case n <= asksTogether+steadyAsks:
+		return max(rtt(r.env)/32, 2*interval(r.env))
+	}
+	return r.pause(n - steadyAsks)
+}
+
 // asked notes that group g has been asked for.
 func (r *receiver) asked(now units.Instant, g int) {
 	group := r.at(g)
 	if group.asks == 0 {
 		r.stats.Fallbacks++
 		r.unanswered = 1
+	}
+	if r.unanswered > asksTogether {
+		group.due = now.Add(r.silence(r.unanswered))
+		return
 	}
 	if group.asks%asksTogether == 0 {
 		r.stats.Timeouts++

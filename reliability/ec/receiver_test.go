@@ -3,6 +3,7 @@
 package ec
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -191,21 +192,27 @@ func TestWholeSubmessageOnlyOnce(t *testing.T) {
 }
 
 // A lost frame costs a fraction of a round trip, a lost repeat a round trip and
-// β·RTT more, and a dead network little.
+// β·RTT more, then nothing is left untried for a while, and a dead network costs little.
 func TestAskingIsRepeated(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 4, M: 1}, 4)
 	h.arrive(0, 1)
 	var at []units.Instant
-	for len(at) < 30 {
+	for len(at) < asksTogether+steadyAsks+27 {
 		require.Equal(t, []span{{2, 4}}, h.asks(2*units.Second))
 		at = append(at, h.now)
 		h.after(1)
 	}
-	for i, pause := range []units.Duration{handRTT / 16, handRTT / 16, handRTT * 3 / 2, handRTT / 16, handRTT / 16, 3 * handRTT} {
-		require.InDelta(t, int64(pause), int64(at[i+1].Sub(at[i])), 2, "pause %d", i)
+	pauses := make([]units.Duration, len(at)-1)
+	for i := range pauses {
+		pauses[i] = at[i+1].Sub(at[i])
 	}
-	require.InDelta(t, int64(16*handRTT*3/2), int64(at[27].Sub(at[26])), 2)
-	require.Equal(t, uint64(10), h.r.Stats().Timeouts)
+	near := float64(handRTT / 16) // what repeats the state besides
+	for i, pause := range []units.Duration{handRTT / 16, handRTT / 16, handRTT * 3 / 2, handRTT / 32, handRTT / 32} {
+		require.InDelta(t, int64(pause), int64(pauses[i]), near, "pause %d", i)
+	}
+	require.Less(t, at[asksTogether+steadyAsks-1].Sub(at[0]), 20*handRTT, "so many within a few round trips")
+	require.InDelta(t, int64(16*handRTT*3/2), int64(slices.Max(pauses)), near)
+	require.Less(t, h.r.Stats().Timeouts, uint64(10))
 	require.Equal(t, uint64(1), h.r.Stats().Fallbacks)
 }
 

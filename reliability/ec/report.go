@@ -21,14 +21,14 @@ func (r *receiver) frameDue() units.Instant {
 	again := r.dueAt
 	if r.unanswered > 0 {
 		// When nothing arrives any more, many groups are asked for together.
-		again = max(again, r.askedAt.Add(r.pause(r.unanswered)))
+		again = max(again, r.askedAt.Add(r.silence(r.unanswered)))
 	}
 	at := max(min(r.askAt, again), urgent)
 	switch {
 	case r.fresh:
 		at = min(at, r.lastAt.Add(interval(r.env)))
 	case r.number > 0:
-		at = min(at, r.lastAt.Add(r.pause(r.repeats)))
+		at = min(at, r.lastAt.Add(r.silence(r.repeats)))
 	}
 	return at
 }
@@ -85,14 +85,14 @@ func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output) 
 	cum := r.describe(&w)
 	w.beginWants(r.layout.first(cum), room)
 	if asking {
-		r.unanswered, r.askedAt = min(r.unanswered+1, maxAsks), now
+		r.unanswered, r.askedAt = min(r.unanswered+1, maxSilence), now
 		r.wants(now, v, &w)
 		w.flush()
 		r.plan()
 	}
 	out.Frame = w.b
 	r.fresh, r.allSaid = false, r.allRecoverable()
-	r.repeats = min(r.repeats+1, maxAsks)
+	r.repeats = min(r.repeats+1, maxSilence)
 	r.stats.Frames++
 	r.stats.FrameBytes += uint64(len(w.b))
 	return true

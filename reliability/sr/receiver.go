@@ -14,9 +14,10 @@ const (
 	// minAckInterval keeps a connection without an interval from answering
 	// each poll with a frame.
 	minAckInterval = 10 * units.Microsecond
-	// steadyRepeats is how many frames repeat the same state at the usual interval:
-	// for as long as the answer to the first takes, and a burst of losses may.
-	steadyRepeats = 32
+	// steadyRepeats is how many frames repeat the same state at the usual interval: for as
+	// long as the answer to the first takes, and a burst of losses may, which goes on
+	// from frame to frame where nothing else comes their way.
+	steadyRepeats = 256
 	// maxAckRepeat is how rarely a silent receiver repeats its state.
 	maxAckRepeat = units.Second
 	// lookAhead is how many units beyond the newest known one a frame covers.

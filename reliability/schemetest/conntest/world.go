@@ -161,6 +161,11 @@ type move struct {
 func (w *world) prepare(end, n, buffer int) (*move, error) {
 	m := &move{w: w, n: n, buffer: buffer, src: make([]byte, n+1), dst: bytes.Repeat([]byte{0xa5}, buffer+2*guard)}
 	_, _ = rand.NewChaCha8([32]byte{byte(w.seed), byte(n), byte(n >> 8), byte(end)}).Read(m.src)
+	for i, b := range m.src {
+		if b == 0xa5 {
+			m.src[i] = 0 // so that what never arrived differs
+		}
+	}
 	var err error
 	if m.from, err = w.ctx[end].RegisterMemory(m.src, 0); err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ type item struct {
 	frame   wire.Frame
 	due     units.Instant
 	backoff units.Duration
-	copies  int8 // spaced copies still to go before repetition begins
-	train   int8 // frames of this train still to go
+	copies  int8  // spaced copies still to go before repetition begins
+	train   int16 // frames of this train still to go
 	acked   bool
 }
 

@@ -29,8 +29,15 @@ const (
 	MaxBackoff = units.Second
 	// initialRTT is assumed before the first sample.
 	initialRTT = 20 * units.Millisecond
-	// trainLength is how many frames a repetition is that a transfer waits for.
+	// trainLength is how many frames a repetition is that a transfer waits for, but for
+	// the first, which is of firstTrain: of bursts of losses of mean 32 frames one in
+	// three thousand is longer, and it takes eight round trips.
 	trainLength = 16
+	firstTrain  = 256
+	// perRTT is how many frames of a train there are in a round trip, minTrainSpacing
+	// the least pause between them.
+	perRTT          = 32
+	minTrainSpacing = 100 * units.Microsecond
 	// minCopySpacing is the least pause between spaced copies.
 	minCopySpacing = 20 * units.Microsecond
 )

@@ -55,15 +55,15 @@ func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 	spacing := (initialRTT / 64)
 	require.Equal(t, spacing, at[1].Sub(at[0]))
 	require.Equal(t, spacing, at[2].Sub(at[1]))
-	// After an unanswered round trip a train, after two more another one.
+	// After an unanswered round trip a long train, after two more a short one.
 	require.Greater(t, at[3].Sub(at[2]), initialRTT)
-	for i := 4; i <= 3+trainLength; i++ {
-		require.Equal(t, initialRTT/trainLength, at[i].Sub(at[i-1]))
+	for i := 4; i <= 3+firstTrain; i++ {
+		require.Equal(t, initialRTT/perRTT, at[i].Sub(at[i-1]))
 	}
-	require.Greater(t, at[4+trainLength].Sub(at[3+trainLength]), 2*initialRTT)
+	require.Greater(t, at[4+firstTrain].Sub(at[3+firstTrain]), 2*initialRTT)
 	last := at[len(at)-1].Sub(at[len(at)-2])
 	require.Equal(t, MaxBackoff, last)
-	require.Less(t, len(at), 8*trainLength)
+	require.Less(t, len(at), firstTrain+8*trainLength)
 
 	require.True(t, s.Pending(wire.TypeStart, 3))
 	s.Handle(now, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeStart), ID: 3, Count: 1})

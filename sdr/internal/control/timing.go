@@ -41,15 +41,16 @@ func (t *timing) repeatAfter() units.Duration {
 	return t.rtt() + max(4*t.rttvar, t.rtt()/8, units.Millisecond)
 }
 
-// trainSpacing is the pause between the frames of a train, RTT/16.
+// trainSpacing is the pause between the frames of a train, RTT/32, at least 100 µs.
 func (t *timing) trainSpacing() units.Duration {
-	return max(t.rtt()/trainLength, minCopySpacing)
+	return max(t.rtt()/perRTT, minTrainSpacing)
 }
 
 // reschedule says when a frame that has just been sent is due again: its copies, then
-// after a round trip, and after ever longer pauses, another frame or a train of them.
-// Where packets are lost in bursts, a burst goes on from frame to frame, and single
-// frames at doubling distances would take seconds to outlast it.
+// after a round trip, and after ever longer pauses, another frame or a train of them,
+// the first of which is long. Where packets are lost in bursts and nothing else comes
+// this way, a burst goes on from frame to frame, and single frames at doubling
+// distances would take seconds to outlast it.
 func (t *timing) reschedule(now units.Instant, it *item) {
 	switch {
 	case it.copies > 0:
@@ -62,11 +63,13 @@ func (t *timing) reschedule(now units.Instant, it *item) {
 		return
 	case it.backoff == 0:
 		it.backoff = t.repeatAfter()
+		it.train = firstTrain
 	default:
 		it.backoff = min(2*it.backoff, MaxBackoff)
-	}
-	if it.urgent() && it.backoff < MaxBackoff {
 		it.train = trainLength
+	}
+	if !it.urgent() || it.backoff == MaxBackoff {
+		it.train = 0
 	}
 	it.due = now.Add(it.backoff)
 }
