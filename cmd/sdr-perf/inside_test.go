@@ -63,10 +63,13 @@ func TestLoopbackLeavesNothing(t *testing.T) {
 
 // A server whose client is killed in mid-transfer leaves no goroutine, descriptor or memory behind.
 func TestKilledClientLeavesNothing(t *testing.T) {
-	before, fds, mapped := goleak.IgnoreCurrent(), descriptors(t), mappedBytes(t)
-	l, err := oob.Listen(t.Context(), own(0)+":0", oob.Config{})
+	l, err := oob.Listen(t.Context(), own(0)+":0", oob.Config{}) // the runtime's own descriptors come with the first
 	require.NoError(t, err)
-	c := start(t, "--addr", own(1), "-s", "256MiB", "-n", "10", "--rate", "500mbit", l.Addr().String())
+	require.NoError(t, l.Close())
+	before, fds, mapped := goleak.IgnoreCurrent(), descriptors(t), mappedBytes(t)
+	l, err = oob.Listen(t.Context(), own(0)+":0", oob.Config{})
+	require.NoError(t, err)
+	c := start(t, "--addr", own(1), "-s", "512MiB", "-n", "10", "--rate", "500mbit", l.Addr().String())
 	served := make(chan error, 1)
 	own := defaultParams()
 	s := &server{own: &own, set: pflag.NewFlagSet("", pflag.ContinueOnError), local: testLocal(0)}
@@ -81,7 +84,8 @@ func TestKilledClientLeavesNothing(t *testing.T) {
 	require.NoError(t, l.Close())
 	goleak.VerifyNone(t, before)
 	require.Equal(t, fds, descriptors(t))
-	require.Less(t, mappedBytes(t)-mapped, 128*units.MiB, "the buffer of 256 MiB is still mapped")
+	// The collector's arenas come and go in pieces of 64 MiB.
+	require.Less(t, mappedBytes(t)-mapped, 384*units.MiB, "the buffer of 512 MiB is still mapped")
 }
 
 func TestInterruptedServerWaitsForNobody(t *testing.T) {
