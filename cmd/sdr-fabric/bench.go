@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/cpuid/v2"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const htsimHelp = `htsim is measured beside it where --htsim names its program and folder. To get it:
+    git clone https://github.com/ultraethernet/uet-htsim
+    cmake -S uet-htsim/htsim/sim -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build
+    sdr-fabric bench --htsim build/datacenter/htsim_uec --htsim-data uet-htsim/htsim/sim/datacenter`
+
+// A benchRow is a measurement, of CPU time: other programs take wall time, not this.
+type benchRow struct {
+	Name       string  `json:"name"`
+	Hosts      int     `json:"hosts"`
+	Events     uint64  `json:"events"`
+	CPUS       float64 `json:"cpu_s"`
+	EventsPerS float64 `json:"events_per_s"`
+	RSSBytes   int64   `json:"rss_bytes"` // of the process, the most so far
+}
+
+type benchFile struct {
+	Version string     `json:"version"`
+	Date    string     `json:"date"`
+	CPU     string     `json:"cpu"`
+	Cores   int        `json:"cores"`
+	Rows    []benchRow `json:"rows"`
+}
+
+func newBench() *cobra.Command {
+	var jsonPath, program, data string
+	var quick bool
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the simulator",
+		Long: `bench measures events a second of CPU time: a permutation over leaves and spines at 400 Gbit/s
+with 32, 1024 and 8192 hosts, sprayed with irn and over ECMP with gbn and DCQCN; and the bare
+event queue with as many events pending.
+
+` + htsimHelp,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f := benchFile{Version: version(), Date: time.Now().UTC().Format(time.DateOnly), CPU: cpuid.CPU.BrandName, Cores: runtime.NumCPU()}
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "%s, %d cores, %s, %s\n%-34s %8s %10s %10s %14s %12s\n", f.CPU, f.Cores, f.Version, f.Date, "", "hosts", "M events", "CPU s", "M events/CPU s", "memory")
+			add := func(r benchRow) {
+				f.Rows = append(f.Rows, r)
+				fmt.Fprintf(out, "%-34s %8d %10.2f %10.2f %14.2f %12v\n", r.Name, r.Hosts, float64(r.Events)/1e6, r.CPUS, r.EventsPerS/1e6, units.Bytes(r.RSSBytes))
+			}
+			if err := benchAll(cmd.Context(), quick, add); err != nil {
+				return err
+			}
+			if program == "" {
+				fmt.Fprintf(out, "\n%s\n", htsimHelp)
+			} else {
+				r, err := benchHtsim(cmd.Context(), program, data)
+				if err != nil {
+					return err
+				}
+				add(r)
+			}
+			if jsonPath == "" {
+				return nil
+			}
+			return writeJSON(jsonPath, f, out)
+		},
+	}
+	cmd.Flags().StringVar(&jsonPath, "json", "", "file for the same as JSON; - for standard output")
+	cmd.Flags().BoolVar(&quick, "quick", false, "32 hosts only")
+	cmd.Flags().StringVar(&program, "htsim", "", "htsim_uec to measure beside it")
+	cmd.Flags().StringVar(&data, "htsim-data", "", "its folder with topologies and connection_matrices")
+	return cmd
+}
+
+func cpuSeconds() float64 {
+	var r unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &r) != nil {
+		return 0
+	}
+	return float64(r.Utime.Nano()+r.Stime.Nano()) / 1e9
+}
+
+func benchAll(ctx context.Context, quick bool, add func(benchRow)) error {
+	sizes := []struct {
+		side    int
+		leaves  int
+		message units.Bytes
+		pending int // events in the bare queue, about as many as the network has
+	}{{8, 4, 16 * units.MiB, 1 << 8}, {32, 32, 2 * units.MiB, 1 << 15}, {64, 128, 2 * units.MiB, 1 << 19}}
+	if quick {
+		sizes = sizes[:1]
+	}
+	for _, n := range sizes {
+		hosts := n.leaves * n.side
+		s := defaultScenario()
+		s.Topo = fmt.Sprintf("leafspine:%dx%dx%d,400G,1us", n.leaves, n.side, n.side)
+		s.Load = fmt.Sprintf("perm:%d", n.message)
+		for _, v := range []struct {
+			name string
+			s    scenario
+		}{{"irn, sprayed to the least queue", strackIRN(s)}, {"gbn, DCQCN, PFC, ECMP", strackRoCE(s)}} {
+			r, err := benchScenario(ctx, v.s)
+			if err != nil {
+				return err
+			}
+			r.Name, r.Hosts = v.name, hosts
+			add(r)
+		}
+		add(benchQueue(n.pending, hosts))
+	}
+	return nil
+}
+
+// benchScenario counts what simulating takes, without building the network.
+func benchScenario(ctx context.Context, s scenario) (r benchRow, err error) {
+	began := -1.0
+	o, err := simulate(ctx, &s, func(float64) {
+		if began < 0 { // the first slice is not counted, nor its events
+			began = cpuSeconds()
+		}
+	})
+	if err != nil {
+		return r, err
+	}
+	events := o.result.Events
+	if events <= 2*slice {
+		// Too short for that: count wall time, which is all there is.
+		return benchRow{Events: events, CPUS: o.wall.Seconds(), EventsPerS: float64(events) / o.wall.Seconds(), RSSBytes: peakRSS()}, nil
+	}
+	cpu := cpuSeconds() - began
+	return benchRow{Events: events - slice, CPUS: cpu, EventsPerS: float64(events-slice) / cpu, RSSBytes: peakRSS()}, nil
+}
+
+// benchQueue holds the queue at a number of events: each that is taken out makes one more, a random
+// while later, as packets do. It is what the engine could do if events cost nothing.
+func benchQueue(pending, hosts int) benchRow {
+	const events = 4 << 20
+	q := des.NewQueue(des.Config{})
+	x := uint64(1)
+	later := func() des.Time {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		return 1_000_000 + des.Time(x%2_000_000)
+	}
+	for i := range pending {
+		q.Push(des.Event{T: later(), Key: uint32(i)})
+	}
+	began := cpuSeconds()
+	for range events {
+		e, _ := q.Pop(des.Never)
+		e.T += later()
+		q.Push(e)
+	}
+	cpu := cpuSeconds() - began
+	return benchRow{Name: fmt.Sprintf("bare queue, %d pending", pending), Hosts: hosts, Events: events, CPUS: cpu, EventsPerS: events / cpu, RSSBytes: peakRSS()}
+}
+
+// benchHtsim runs htsim's own permutation of 8192 hosts with messages of 2 MB.
+func benchHtsim(ctx context.Context, program, data string) (r benchRow, err error) {
+	topology := data + "/topologies/leaf_spine_8192_400g.topo"
+	matrix, err := os.CreateTemp("", "permutation-*.cm")
+	if err != nil {
+		return r, err
+	}
+	defer os.Remove(matrix.Name()) //nolint:errcheck // nothing to do about it
+	s := defaultScenario()
+	s.Topo, s.Load = "leafspine:128x64x64,400G,1us", "perm:2000000"
+	if err := writeMatrix(matrix, &s); err != nil {
+		return r, err
+	}
+	if err := matrix.Close(); err != nil {
+		return r, err
+	}
+	cmd := exec.CommandContext(ctx, program, "-topo", topology, "-tm", matrix.Name(), "-sender_cc_only", "-end", "1000", "-paths", "128", "-linkspeed", "400000", "-mtu", "4150", "-q", "100", "-ecn", "25", "75", "-cwnd", "150")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		tail := out.String()
+		return r, fmt.Errorf("htsim: %w: %s", err, strings.ReplaceAll(tail[max(0, len(tail)-200):], "\n", " "))
+	}
+	r = benchRow{Name: "htsim_uec, sprayed", Hosts: 8192, CPUS: (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
+	if u, ok := cmd.ProcessState.SysUsage().(*unix.Rusage); ok {
+		r.RSSBytes = u.Maxrss << 10
+	}
+	r.Events = htsimEvents(&out)
+	r.EventsPerS = float64(r.Events) / r.CPUS
+	return r, nil
+}
+
+func writeMatrix(w io.Writer, s *scenario) error {
+	g, err := s.graph()
+	if err != nil {
+		return err
+	}
+	flows, err := s.flows(g)
+	if err != nil {
+		return err
+	}
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, "Nodes %d\nConnections %d\n", len(g.Hosts()), len(flows))
+	for i, f := range flows {
+		fmt.Fprintf(b, "%d->%d id %d start 0 size %d\n", f.Src, f.Dst, i+1, int64(f.Size))
+	}
+	return b.Flush()
+}
+
+// htsimEvents finds the number of events in its output; 0 where that version prints none.
+func htsimEvents(out io.Reader) (n uint64) {
+	in := bufio.NewScanner(out)
+	for in.Scan() {
+		f := strings.Fields(strings.ToLower(in.Text()))
+		for i := range f {
+			if strings.HasPrefix(f[i], "event") && i+1 < len(f) {
+				if v, err := strconv.ParseUint(f[i+1], 10, 64); err == nil {
+					n = max(n, v)
+				}
+			}
+		}
+	}
+	return n
+}

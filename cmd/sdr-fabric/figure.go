@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
+)
+
+// A figure of a paper: what to run for it, and what to make of the results.
+type figure struct {
+	name  string
+	title string
+	// runs are those at a scale, 1 for the paper's size.
+	runs func(o figureOptions) []sweepRun
+	// points are ours beside the paper's.
+	points func(o figureOptions, r map[string]*report) []point
+	chart  func(o figureOptions, points []point) figures.Chart
+}
+
+type figureOptions struct {
+	scale float64
+	seed  uint64
+}
+
+// full reports whether the scale is the paper's, to which bounds apply.
+func (o figureOptions) full() bool { return o.scale == 1 }
+
+var allFigures = []figure{themisLH2, strack9}
+
+func figureNames() []string {
+	var names []string
+	for _, f := range allFigures {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// A point is a value of a figure. Paper is null where the paper's text gives none; low and high bound
+// what ours may be, and are null where nothing is claimed.
+type point struct {
+	Name  string   `json:"name"`
+	X     float64  `json:"x"`
+	Ours  float64  `json:"ours"`
+	Paper *float64 `json:"paper"`
+	Class string   `json:"class"`
+	Low   *float64 `json:"low"`
+	High  *float64 `json:"high"`
+	OK    bool     `json:"ok"`
+}
+
+func number(v float64) *float64 { return &v }
+
+// within sets the bounds.
+func (p point) within(low, high float64) point {
+	p.Low, p.High = &low, &high
+	return p
+}
+
+func (p *point) judge() {
+	p.OK = (p.Low == nil || p.Ours >= *p.Low) && (p.High == nil || p.Ours <= *p.High)
+}
+
+// figureFile is the JSON of a figure.
+type figureFile struct {
+	Version string   `json:"version"`
+	Figure  string   `json:"figure"`
+	Title   string   `json:"title"`
+	Scale   float64  `json:"scale"`
+	Seed    uint64   `json:"seed"`
+	Points  []point  `json:"points"`
+	Runs    []string `json:"runs"` // files of the runs, beside this one
+}
+
+func newFigure() *cobra.Command {
+	var dir, scale string
+	var o figureOptions
+	var jobs int
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "figure NAME|all",
+		Short: "Run a figure of a paper and draw ours beside the paper's",
+		Long: `figure runs the simulations of a figure, several at once, and writes it as SVG, PNG, CSV and
+JSON, with the paper's values where its text or its authors' data give some. Each run is
+stored in the folder "runs" as soon as it ends: the same command goes on where it was
+stopped. Exit status 1 where a value is out of its bounds.
+
+  themis-lh:2  DCQCN between data centres that are near and far (THEMIS, figure 2); --scale is
+               of the 30 ms of arrivals
+  strack:9     longest completion of a permutation over message sizes: RoCEv2 with ECMP, and
+               irn sprayed to the least queue (STrack, figure 9, but for STrack itself); --scale
+               is of the 8192 hosts, and bounds are for 1 only`,
+		Args: usageArgs(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if o.scale, err = parseScale(scale); err != nil {
+				return err
+			}
+			if jobs < 1 || jobs > 1024 {
+				return usagef("--jobs %d: must be within 1 and 1024", jobs)
+			}
+			chosen, err := chooseFigures(args)
+			if err != nil {
+				return err
+			}
+			bad := 0
+			for _, f := range chosen {
+				n, err := f.make(cmd, dir, o, jobs, progressTo(cmd, quiet))
+				if err != nil {
+					return err
+				}
+				bad += n
+			}
+			if bad > 0 {
+				return fmt.Errorf("%d values are out of their bounds", bad)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "out", "o", ".", "folder for the files, created if need be")
+	cmd.Flags().StringVar(&scale, "scale", "1/8", "size of the experiment: full, or a fraction such as 1/8")
+	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "of everything that is drawn")
+	cmd.Flags().IntVar(&jobs, "jobs", runtime.GOMAXPROCS(0), "simulations at once")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	return cmd
+}
+
+func parseScale(s string) (float64, error) {
+	bad := usagef("--scale %q: write full, or a fraction such as 1/8", s)
+	if s == "full" {
+		return 1, nil
+	}
+	a, b, found := strings.Cut(s, "/")
+	x, err1 := strconv.ParseFloat(a, 64)
+	y, err2 := 1.0, error(nil)
+	if found {
+		y, err2 = strconv.ParseFloat(b, 64)
+	}
+	if err1 != nil || err2 != nil || !(x/y > 0 && x/y <= 1) {
+		return 0, bad
+	}
+	return x / y, nil
+}
+
+func chooseFigures(args []string) (chosen []figure, err error) {
+	for _, a := range args {
+		i := slices.IndexFunc(allFigures, func(f figure) bool { return f.name == a })
+		switch {
+		case a == "all":
+			chosen = append(chosen, allFigures...)
+		case i < 0:
+			return nil, usagef("no figure %q: there are %s and all", a, strings.Join(figureNames(), ", "))
+		default:
+			chosen = append(chosen, allFigures[i])
+		}
+	}
+	return chosen, nil
+}
+
+// make runs what is missing, writes the files and returns how many values are out of their bounds.
+func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, progress io.Writer) (bad int, err error) {
+	runs := f.runs(o)
+	costs := make([]float64, len(runs))
+	for i, r := range runs {
+		costs[i] = r.cost
+	}
+	reports, err := sweep(cmd.Context(), filepath.Join(dir, "runs"), runs, jobs, newMeter(progress, f.name, costs...))
+	if err != nil {
+		return 0, err
+	}
+	by, files := map[string]*report{}, []string{}
+	for i, r := range runs {
+		by[r.name] = reports[i]
+		files = append(files, filepath.Join("runs", r.name+".json"))
+	}
+	points := f.points(o, by)
+	if len(points) == 0 {
+		return 0, usagef("--scale %g is too small for %s: nothing is left to measure", o.scale, f.name)
+	}
+	for i := range points {
+		if points[i].judge(); !points[i].OK {
+			bad++
+		}
+	}
+	chart := f.chart(o, points)
+	chart.Name = strings.ReplaceAll(f.name, ":", "-")
+	paths, err := chart.Figure().Write(dir)
+	if err != nil {
+		return 0, err
+	}
+	// The drawing's own CSV has what is drawn; points.csv has what is claimed.
+	base := filepath.Join(dir, chart.Name)
+	if err := writeWhole(base+".points.csv", pointsCSV(points)); err != nil {
+		return 0, err
+	}
+	file := figureFile{Version: version(), Figure: f.name, Title: f.title, Scale: o.scale, Seed: o.seed, Points: points, Runs: files}
+	if err := writeJSON(base+".json", file, nil); err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, scale %g, seed %d\n", f.name, f.title, o.scale, o.seed)
+	printPoints(cmd.OutOrStdout(), points)
+	fmt.Fprintln(cmd.OutOrStdout(), strings.Join(append(paths, base+".points.csv", base+".json"), " "))
+	return bad, nil
+}
+
+func optional(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*v, 'g', 5, 64)
+}
+
+func printPoints(w io.Writer, points []point) {
+	fmt.Fprintf(w, "%-34s %-8s %12s %12s %12s %22s %s\n", "", "class", "x", "ours", "paper", "bounds", "")
+	for _, p := range points {
+		bounds, ok := "", ""
+		if p.Low != nil || p.High != nil {
+			bounds = optional(p.Low) + " … " + optional(p.High)
+			ok = map[bool]string{true: "ok", false: "OUT"}[p.OK]
+		}
+		fmt.Fprintf(w, "%-34s %-8s %12.5g %12.5g %12s %22s %s\n", p.Name, p.Class, p.X, p.Ours, optional(p.Paper), bounds, ok)
+	}
+}
+
+func pointsCSV(points []point) []byte {
+	var b bytes.Buffer
+	c := csv.NewWriter(&b)
+	_ = c.Write([]string{"name", "class", "x", "ours", "paper", "low", "high", "ok"})
+	for _, p := range points {
+		g := func(v float64) string { return strconv.FormatFloat(v, 'g', 8, 64) }
+		_ = c.Write([]string{p.Name, p.Class, g(p.X), g(p.Ours), optional(p.Paper), optional(p.Low), optional(p.High), strconv.FormatBool(p.OK)})
+	}
+	c.Flush() // a bytes.Buffer never fails
+	return b.Bytes()
+}
+
+// lines makes a series of ours and one of the paper's from the points of each name in a class.
+func lines(points []point, class string) (out []figures.Series) {
+	names := map[string]bool{}
+	for _, p := range points {
+		if p.Class == class {
+			names[p.Name] = true
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(names)) {
+		ours, paper := figures.Series{Name: n}, figures.Series{Name: n + ", paper", Paper: true}
+		for _, p := range points {
+			if p.Name != n || p.Class != class {
+				continue
+			}
+			ours.X, ours.Y = append(ours.X, p.X), append(ours.Y, p.Ours)
+			if p.Paper != nil {
+				paper.X, paper.Y = append(paper.X, p.X), append(paper.Y, *p.Paper)
+			}
+		}
+		if out = append(out, ours); len(paper.X) > 0 {
+			out = append(out, paper)
+		}
+	}
+	return out
+}

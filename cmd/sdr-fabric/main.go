@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command sdr-fabric simulates data-centre networks packet by packet.
+//
+//	sdr-fabric run --topo leafspine:128x64x64,400G,1us --load perm:16MiB --transport irn --routing leastqueue
+//	sdr-fabric run --topo dc2 --load poisson:WebSearch,0.7,30ms --cc dcqcn:hpcc --json out.json
+//	sdr-fabric figure themis-lh:2 --out results
+//	sdr-fabric compare out.json --with other.json
+//	sdr-fabric check
+//	sdr-fabric topo --topo fattree:8
+//	sdr-fabric bench
+//
+// run simulates one network with one load. figure runs the points of a figure of a paper, all cores at
+// once, and draws ours beside the paper's; it goes on where it was stopped. compare puts results side
+// by side. check runs the simulator against its laws. topo prints what a network is like. bench
+// measures the simulator. The model and its limits are in docs/fabric.md. Exit status: 0, 1 for a
+// failure or a result out of bounds, 2 for usage, 130 after Ctrl-C.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "sdr-fabric:", err)
+	var usage usageError
+	switch {
+	case errors.As(err, &usage):
+		return 2
+	case errors.Is(err, context.Canceled):
+		return 130
+	}
+	return 1
+}
+
+// A usageError is the user's mistake: exit status 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// usageArgs makes the errors of an argument check usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "sdr-fabric",
+		Short:         "Simulate data-centre networks packet by packet",
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(newRun(), newFigure(), newCompare(), newCheck(), newTopo(), newBench())
+	return root
+}
+
+// version is the module's, with the commit where the binary was built in a checkout.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(devel)"
+	}
+	v, commit, changed := info.Main.Version, "", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && len(s.Value) >= 12:
+			commit = s.Value[:12]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "+changes"
+		}
+	}
+	if v == "" || v == "(devel)" {
+		v = "(devel)"
+		if commit != "" {
+			v += " " + commit + changed
+		}
+	}
+	return v
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/fabric/topo"
+)
+
+// command runs the program with arguments and returns what it printed.
+func command(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	var o, e bytes.Buffer
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(&o)
+	root.SetErr(&e)
+	err = root.ExecuteContext(context.Background())
+	return o.String(), err
+}
+
+// Scripts depend on these names.
+func TestRunJSON(t *testing.T) {
+	dir := t.TempDir()
+	flows := filepath.Join(dir, "flows.csv")
+	out, err := command(t, "run", "--topo", "leafspine:2x4x2", "--load", "perm:100kB", "--cc", "dcqcn", "--ecn", "20kB,80kB,0.5", "--seed", "7", "--json", "-", "--flows", flows, "--check")
+	require.NoError(t, err)
+	var m map[string]any
+	require.NoError(t, json.Unmarshal([]byte(out), &m))
+	for _, k := range []string{"version", "config", "seed", "events", "events_per_s", "wall_s", "rss_bytes", "packets", "fct_ns", "slowdown", "hash"} {
+		require.Contains(t, m, k)
+	}
+	for _, k := range []string{"sent", "delivered", "dropped", "trimmed", "marked", "retransmitted"} {
+		require.Contains(t, m["packets"], k)
+	}
+	for _, k := range []string{"avg", "p50", "p99", "p999", "max"} {
+		require.Greater(t, m["fct_ns"].(map[string]any)[k], 8000.0, k)
+	}
+	require.Contains(t, m["slowdown"], "by_class")
+	require.Equal(t, 7.0, m["seed"])
+	require.Equal(t, "leafspine:2x4x2", m["config"].(map[string]any)["topo"])
+
+	rows, err := os.ReadFile(flows)
+	require.NoError(t, err)
+	lines := strings.Split(strings.TrimSpace(string(rows)), "\n")
+	require.Len(t, lines, 9)
+	require.True(t, strings.HasPrefix(lines[0], "flow,src,dst,bytes,group,start_ns,received_ns,fct_ns,standalone_ns,slowdown"))
+
+	again, err := command(t, "run", "--topo", "leafspine:2x4x2", "--load", "perm:100kB", "--cc", "dcqcn", "--ecn", "20kB,80kB,0.5", "--seed", "7", "--json", "-")
+	require.NoError(t, err)
+	var n map[string]any
+	require.NoError(t, json.Unmarshal([]byte(again), &n))
+	require.Equal(t, m["hash"], n["hash"], "the same seed gives the same result, checked or not")
+}
+
+// A mistake is one line that names what to write instead.
+func TestMistakes(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.txt")
+	require.NoError(t, os.WriteFile(empty, nil, 0o644))
+	for _, tc := range []struct{ args, want string }{
+		{"run --topo ring:4", "choose star, leafspine, fattree or dc2"},
+		{"run --topo " + empty, "topology file, line 0: unexpected EOF"},
+		{"run --topo nowhere.txt", "no such file"},
+		{"run --topo leafspine:2x2x1,fail=1x1", "so that one of 1 is left"},
+		{"run --load perm:0", "each needs at least a byte"},
+		{"run --load ns3:nowhere", "no such file"},
+		{"run --transport tcp", "choose gbn or irn"},
+		{"run --transport gbn:speed=3", "unknown: choose window="},
+		{"run --cc bbr9", "choose one of none, fixed, dcqcn, swift"},
+		{"run --routing ecmp:crc", "choose the hash mix, murmur or symmetric"},
+		{"run --routing random:3", "random takes no option"},
+		{"run --buffer lots", "or endless"},
+		{"run --buffer 1MiB,pfcc", "choose pfc, headroom="},
+		{"run --buffer 10kB,pfc", "headroom: give it more"},
+		{"run --ecn 3", "write it like none, or KMIN,KMAX,PMAX"},
+		{"run --loss 2", "must be a probability"},
+		{"run --mtu 0x", `invalid argument "0x"`},
+		{"run extra", "unknown command"},
+		{"figure dcp:99", "there are themis-lh:2, strack:9 and all"},
+		{"figure themis-lh:2 --scale 2", "write full, or a fraction such as 1/8"},
+		{"compare a.json", "--with is missing"},
+		{"compare nowhere --with nowhere", "no such file"},
+		{"compare " + empty + " --with paper", "want what --json wrote"},
+		{"check --seeds 0", "must be within 1 and 10000000"},
+	} {
+		_, err := command(t, strings.Fields(tc.args)...)
+		require.ErrorContains(t, err, tc.want, tc.args)
+		require.NotContains(t, err.Error(), "\n", tc.args)
+		var usage usageError
+		require.ErrorAs(t, err, &usage, "%s: exit status 2", tc.args)
+	}
+}
+
+// Everything that a flag's help names can be used.
+func TestHelpIsTrue(t *testing.T) {
+	for _, args := range []string{
+		"--transport gbn:window=64KiB,ack=2,rto=1ms,nakdelay=1us,nakinterval=10us,cnp=packets", "--transport irn:rtolow=50us,lowflight=2",
+		"--routing entropy", "--routing leastqueue:2", "--routing flowlet:10us", "--routing ecmp:symmetric",
+		"--buffer 16MiB,pfc,headroom=ns3,shift=2,reserve=1KiB,resume=2KiB", "--buffer 1MiB,queue=200kB,alpha=1,deep=8", "--ecn 20kB,80kB,0.2@100G;30kB,90kB,1",
+		"--load incast:3,100kB,to=2,jitter=1us", "--load dbt:100kB,chunk=10kB", "--load poisson:AliStorage,0.3,100us", "--cc swift", "--until 5us", "--switch-latency 500ns",
+	} {
+		_, err := command(t, append([]string{"run", "--topo", "leafspine:2x4x2", "-q"}, strings.Fields(args)...)...)
+		require.NoError(t, err, args)
+	}
+	for _, sub := range []string{"run", "figure", "compare", "check", "topo", "bench"} {
+		out, err := command(t, sub, "--help")
+		require.NoError(t, err)
+		require.Greater(t, len(out), 300, sub)
+	}
+}
+
+func TestTopo(t *testing.T) {
+	out, err := command(t, "topo", "--topo", "leafspine:128x64x64,400G,1us,fail=16x4")
+	require.NoError(t, err)
+	for _, want := range []string{"8192 hosts, 192 switches", "16384     400 Gbit/s         1 µs       64", "8128        8.34 µs"} {
+		require.Contains(t, out, want) // STrack's round trip is 8 µs, 8.34 with serialization
+	}
+}
+
+// A sweep that was stopped goes on: what is stored and right is not run again, anything else is.
+func TestSweepResumes(t *testing.T) {
+	dir := t.TempDir()
+	var runs []sweepRun
+	for seed := range uint64(4) {
+		s := defaultScenario()
+		s.Topo, s.Load, s.Seed = "star:4", "perm:20kB", seed
+		runs = append(runs, sweepRun{fmt.Sprint("run", seed), s, 1})
+	}
+	all := func() ([]*report, error) {
+		return sweep(context.Background(), dir, runs, 2, newMeter(nil, "", 1, 1, 1, 1))
+	}
+	first, err := all()
+	require.NoError(t, err)
+	old := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for _, r := range runs {
+		require.NoError(t, os.Chtimes(pathOf(dir, r), old, old))
+	}
+	require.NoError(t, os.Remove(pathOf(dir, runs[1])))                             // never ended
+	require.NoError(t, os.WriteFile(pathOf(dir, runs[2]), []byte("{\"ver"), 0o644)) // half written by something else
+	runs[3].s.MTU = 1024                                                            // asked for now
+	second, err := all()
+	require.NoError(t, err)
+	for i, r := range runs {
+		info, err := os.Stat(pathOf(dir, r))
+		require.NoError(t, err)
+		require.Equal(t, i == 0, info.ModTime().Equal(old), "run %d", i)
+		if i < 3 {
+			require.Equal(t, first[i].Hash, second[i].Hash)
+		}
+	}
+	require.NotEqual(t, first[3].Hash, second[3].Hash)
+	left, err := filepath.Glob(filepath.Join(dir, ".*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "no temporary file stays")
+}
+
+// A sweep that is stopped leaves what has ended, whole; one that fails says why.
+func TestSweepStops(t *testing.T) {
+	dir := t.TempDir()
+	small, big := defaultScenario(), defaultScenario()
+	small.Topo, small.Load = "star:4", "perm:20kB"
+	big.Topo, big.Load = "leafspine:8x16x16,400G,1us", "perm:1GiB"
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(dir, "small.json")); err == nil {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	runs := []sweepRun{{"small", small, 1}, {"big", big, 1}}
+	_, err := sweep(ctx, dir, runs, 2, newMeter(nil, "", 1, 1))
+	require.ErrorIs(t, err, context.Canceled)
+	rep, err := stored(filepath.Join(dir, "small.json"), &small)
+	require.NoError(t, err)
+	require.NotNil(t, rep)
+	_, err = os.Stat(filepath.Join(dir, "big.json"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	bad := small
+	bad.CC = "luck"
+	_, err = sweep(context.Background(), dir, []sweepRun{{"bad", bad, 1}}, 1, newMeter(nil, "", 1))
+	require.ErrorContains(t, err, `"luck" is unknown`)
+}
+
+// The whole way of a figure, small: files, points, comparison.
+func TestFigure(t *testing.T) {
+	dir := t.TempDir()
+	out, err := command(t, "figure", "themis-lh:2", "--scale", "1/60", "-q", "-o", dir)
+	if err != nil {
+		require.ErrorContains(t, err, "out of their bounds") // half a millisecond of arrivals may be
+	}
+	for _, end := range []string{"svg", "png", "csv", "points.csv", "json"} {
+		info, err := os.Stat(filepath.Join(dir, "themis-lh-2."+end))
+		require.NoError(t, err)
+		require.Greater(t, info.Size(), int64(300), end)
+	}
+	require.Contains(t, out, "most change of intra by distance")
+	var f struct{ Points []map[string]any }
+	require.NoError(t, readJSON(filepath.Join(dir, "themis-lh-2.json"), &f))
+	require.NotEmpty(t, f.Points)
+	for _, p := range f.Points {
+		for _, k := range []string{"name", "x", "ours", "paper", "class", "low", "high", "ok"} {
+			require.Contains(t, p, k)
+		}
+	}
+	runs, err := filepath.Glob(filepath.Join(dir, "runs", "*.json"))
+	require.NoError(t, err)
+	require.Len(t, runs, 6)
+	text, err := command(t, "compare", runs[0], "--with", runs[0])
+	require.NoError(t, err)
+	require.Contains(t, text, "the same run")
+	text, err = command(t, "compare", filepath.Join(dir, "themis-lh-2.json"), "--with", "paper")
+	if err != nil {
+		require.ErrorContains(t, err, "out of their bounds")
+	}
+	require.Contains(t, text, "118")
+}
+
+func TestFigureShapes(t *testing.T) {
+	for scale, want := range map[float64]string{1: "leafspine:128x64x64,400G,1us", 0.125: "leafspine:32x32x32,400G,1us", 1. / 64: "leafspine:16x8x8,400G,1us"} {
+		require.Equal(t, want, strackNetwork(figureOptions{scale: scale}).Topo, "scale %g", scale)
+		g, err := topo.Parse(want)
+		require.NoError(t, err)
+		require.Len(t, g.Hosts(), int(8192*scale))
+	}
+}
+
+// Messages of ns-3 are found among ours by hosts, size and order.
+func TestCompareNS3(t *testing.T) {
+	dir := t.TempDir()
+	list, flows, fct := filepath.Join(dir, "flow.txt"), filepath.Join(dir, "flows.csv"), filepath.Join(dir, "fct.txt")
+	require.NoError(t, os.WriteFile(list, []byte("3\n0 1 3 100 5000 2.0\n0 20 3 100 5000 2.05\n0 1 3 100 5000 2.1\n"), 0o644))
+	_, err := command(t, "run", "--topo", "dc2", "--load", "ns3:"+list, "--mtu", "1000", "--header", "48", "--ack-size", "60", "--flows", flows)
+	require.NoError(t, err)
+	// By hand: 5 packets of 1048 bytes at 100 Gbit/s and 4160 or 1012365 ns, as ns-3 has it; the second
+	// of the first pair twice as slow, and completed first.
+	text := "0b000001 0b000101 10001 100 5000 100000000 9158 4579 1\n0b000001 0b000101 10000 100 5000 0 4579 4579 1\n0b000001 0b001401 10000 100 5000 50000000 1012784 1012784 1\n"
+	require.NoError(t, os.WriteFile(fct, []byte(text), 0o644))
+	out, err := command(t, "compare", flows, "--with", "ns3:"+fct)
+	require.NoError(t, err)
+	require.Contains(t, out, "3 messages in both, of 3 of ours and 3 of ns-3's")
+	require.Regexp(t, `near +2 +\S+ +1\.5000`, out)
+	require.Regexp(t, `far \S+ \S+ \S+ \S+ +1 +1\.0\d+ +1\.0000`, out)
+	require.Contains(t, out, "66.7 % of messages within 2 %")
+	require.NoError(t, os.WriteFile(fct, []byte("0b000001 zz\n"), 0o644))
+	_, err = command(t, "compare", flows, "--with", "ns3:"+fct)
+	require.ErrorContains(t, err, "line 1: want addresses")
+}
+
+func TestMeter(t *testing.T) {
+	var b bytes.Buffer
+	m := newMeter(&b, "work", 1, 3, 100)
+	m.skip(2)
+	m.piece(0)(1)
+	require.Empty(t, b.String(), "nothing in the first two seconds")
+	m.begun = m.begun.Add(-10 * time.Second)
+	m.shown = m.begun
+	m.piece(1)(0.5)
+	require.Equal(t, "sdr-fabric: work: 62.5 % done, about 6s left\n", b.String())
+	m.piece(1)(0.6)
+	require.Equal(t, 1, strings.Count(b.String(), "\n"), "not more often than every two seconds")
+}
+
+func TestCheck(t *testing.T) {
+	require.NoError(t, checkClosedForms())
+	n, events, err := checkSeeds(context.Background(), 1, 20, newMeter(nil, "", 1))
+	require.NoError(t, err)
+	require.Equal(t, 20, n)
+	require.Greater(t, events, uint64(100_000))
+}
+
+func TestDistribution(t *testing.T) {
+	v := make([]float64, 1000)
+	for i := range v {
+		v[i] = float64(1000 - i)
+	}
+	require.Equal(t, distribution{Avg: 500.5, P50: 500, P95: 950, P99: 990, P999: 999, Max: 1000}, distribute(v))
+	require.Zero(t, distribute(nil))
+}
+
+// Ctrl-C ends a run at once, and a program that is told so exits with 130.
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	s := defaultScenario()
+	s.Load = "perm:1GiB"
+	calls := 0
+	_, err := simulate(ctx, &s, func(float64) { calls++; cancel() })
+	require.True(t, errors.Is(err, context.Canceled))
+	require.Equal(t, 1, calls)
+}
+
+func FuzzScenario(f *testing.F) {
+	f.Add("irn:window=4KiB,ack=2", "leastqueue:3", "1MiB,pfc,shift=2", "3kB,4kB,0.5@100G;1,2,1")
+	f.Add("gbn:rto=1us", "flowlet:1ns", "9GB,deep=1+2,alpha=0.5,queue=3", "none")
+	f.Fuzz(func(t *testing.T, transport, routing, buffer, ecn string) {
+		s := defaultScenario()
+		s.Transport, s.Routing, s.Buffer, s.ECN = transport, routing, buffer, ecn
+		_, err := s.config()
+		var usage usageError
+		require.True(t, err == nil || errors.As(err, &usage))
+	})
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/topo"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A report is the result of a run, as its JSON has it. Times of messages are of those that completed.
+type report struct {
+	Version      string              `json:"version"`
+	Config       scenario            `json:"config"`
+	Seed         uint64              `json:"seed"`
+	Hosts        int                 `json:"hosts"`
+	Links        int                 `json:"links"`
+	Flows        int                 `json:"flows"`
+	Completed    int                 `json:"completed"`
+	SimulatedNS  float64             `json:"simulated_ns"`
+	Events       uint64              `json:"events"`
+	EventsPerS   float64             `json:"events_per_s"`
+	WallS        float64             `json:"wall_s"`
+	RSSBytes     int64               `json:"rss_bytes"`
+	Packets      packetCounts        `json:"packets"`
+	Drops        map[string]uint64   `json:"drops"`
+	CNPs         uint64              `json:"cnps"`
+	Pauses       uint64              `json:"pauses"`
+	PauseNS      float64             `json:"pause_ns"`
+	PayloadBytes units.Bytes         `json:"payload_bytes"` // of completed messages
+	GoodputGbps  float64             `json:"goodput_gbps"`  // of the whole network
+	Jain         float64             `json:"jain"`          // of the messages' rates
+	FCT          distribution        `json:"fct_ns"`
+	Slowdown     slowdowns           `json:"slowdown"`
+	Groups       map[string]groupFCT `json:"groups,omitempty"` // jobs, where there are several
+	Hash         string              `json:"hash"`
+}
+
+type packetCounts struct {
+	Sent          uint64 `json:"sent"`
+	Delivered     uint64 `json:"delivered"`
+	Dropped       uint64 `json:"dropped"`
+	Trimmed       uint64 `json:"trimmed"`
+	Marked        uint64 `json:"marked"`
+	Retransmitted uint64 `json:"retransmitted"`
+}
+
+type distribution struct {
+	Avg  float64 `json:"avg"`
+	P50  float64 `json:"p50"`
+	P95  float64 `json:"p95"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+// slowdowns are the completion time over that of the message alone in the network.
+type slowdowns struct {
+	Avg     float64              `json:"avg"`
+	P50     float64              `json:"p50"`
+	P99     float64              `json:"p99"`
+	Max     float64              `json:"max"`
+	ByClass map[string]classSlow `json:"by_class"`
+}
+
+type classSlow struct {
+	Flows int     `json:"flows"`
+	Avg   float64 `json:"avg"`
+	P99   float64 `json:"p99"`
+}
+
+// groupFCT is when the last message of a job ended.
+type groupFCT struct {
+	Flows  int     `json:"flows"`
+	LastNS float64 `json:"last_ns"`
+}
+
+func distribute(v []float64) distribution {
+	if len(v) == 0 {
+		return distribution{}
+	}
+	slices.Sort(v)
+	sum := 0.0
+	for _, x := range v {
+		sum += x
+	}
+	return distribution{
+		Avg: sum / float64(len(v)), P50: percentile(v, 0.5), P95: percentile(v, 0.95), P99: percentile(v, 0.99),
+		P999: percentile(v, 0.999), Max: v[len(v)-1],
+	}
+}
+
+// percentile is the smallest value that a share p of all doesn't exceed. v is sorted.
+func percentile(v []float64, p float64) float64 {
+	i := int(p*float64(len(v))+0.999999999) - 1
+	return v[min(max(i, 0), len(v)-1)]
+}
+
+// sizeClass is where a message counts by its size: THEMIS's classes.
+func sizeClass(size units.Bytes) string {
+	switch {
+	case size <= 10*units.KiB:
+		return "size<=10KiB"
+	case size <= 100*units.KiB:
+		return "size<=100KiB"
+	}
+	return "size>100KiB"
+}
+
+func nanoseconds(t des.Time) float64 { return float64(t) / 1000 }
+
+func (o *outcome) report(s *scenario) *report {
+	r, p := o.result, o.result.Packets
+	rep := &report{
+		Version: version(), Config: *s, Seed: s.Seed, Hosts: len(o.graph.Hosts()), Links: len(o.graph.Links), Flows: r.Flows, Completed: r.Done,
+		SimulatedNS: nanoseconds(r.Now), Events: r.Events, WallS: o.wall.Seconds(), RSSBytes: peakRSS(),
+		Packets: packetCounts{p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted},
+		Drops: map[string]uint64{
+			"queue": r.Drops.Queue, "buffer": r.Drops.Buffer, "link_down": r.Drops.LinkDown, "wire": r.Drops.Wire,
+			"no_route": r.Drops.NoRoute, "function": r.Drops.Function,
+		},
+		CNPs: r.CNPs, Pauses: r.Pauses, PauseNS: nanoseconds(r.PauseTime), Hash: fmt.Sprintf("%016x", r.Hash),
+	}
+	if o.wall > 0 {
+		rep.EventsPerS = float64(r.Events) / o.wall.Seconds()
+	}
+	sites := sites(o.graph)
+	var fct, slow []float64
+	by := map[string][]float64{}
+	sum, squares, last := 0.0, 0.0, 0.0
+	groups := map[string]groupFCT{}
+	for i, w := range o.flows {
+		f := o.sim.Flow(i)
+		if f.FCT == des.Never {
+			continue
+		}
+		t := nanoseconds(f.FCT)
+		x := t / nanoseconds(o.sim.Standalone(i))
+		fct, slow = append(fct, t), append(slow, x)
+		class := sizeClass(f.Size)
+		by[class] = append(by[class], x)
+		if sites != nil {
+			where := "intra"
+			if sites[f.Src] != sites[f.Dst] {
+				where = "inter"
+			}
+			by[where] = append(by[where], x)
+			by[where+" "+class] = append(by[where+" "+class], x)
+		}
+		rate := float64(f.Size) * 8 / t
+		sum, squares, last = sum+rate, squares+rate*rate, max(last, nanoseconds(f.Start)+t)
+		rep.PayloadBytes += f.Size
+		name := strconv.Itoa(int(w.Group))
+		g := groups[name]
+		groups[name] = groupFCT{g.Flows + 1, max(g.LastNS, nanoseconds(f.Received))}
+	}
+	if len(fct) > 0 {
+		rep.Jain = sum * sum / squares / float64(len(fct))
+		rep.GoodputGbps = float64(rep.PayloadBytes) * 8 / last
+	}
+	if len(groups) > 1 {
+		rep.Groups = groups
+	}
+	rep.FCT = distribute(fct)
+	d := distribute(slow)
+	rep.Slowdown = slowdowns{Avg: d.Avg, P50: d.P50, P99: d.P99, Max: d.Max, ByClass: map[string]classSlow{}}
+	for c, v := range by {
+		d := distribute(v)
+		rep.Slowdown.ByClass[c] = classSlow{len(v), d.Avg, d.P99}
+	}
+	return rep
+}
+
+// sites numbers the parts that are left of a network when the links between switches of one tier are
+// cut, and those ten times as long as its typical one: data centres. It is nil where there is one only.
+func sites(g *topo.Graph) []int {
+	var delays []units.Duration
+	for _, l := range g.Links {
+		delays = append(delays, l.Delay)
+	}
+	slices.Sort(delays)
+	far := 10 * max(delays[len(delays)/2], 1)
+	site, n := make([]int, len(g.Nodes)), 0
+	at := make([][]int, len(g.Nodes))
+	for _, l := range g.Links {
+		tier := g.Nodes[l.A].Tier
+		if l.Delay < far && (tier == 0 || tier != g.Nodes[l.B].Tier) {
+			at[l.A], at[l.B] = append(at[l.A], l.B), append(at[l.B], l.A)
+		}
+	}
+	for start := range g.Nodes {
+		if site[start] != 0 {
+			continue
+		}
+		n++
+		site[start] = n
+		for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
+			for _, o := range at[queue[0]] {
+				if site[o] == 0 {
+					site[o] = n
+					queue = append(queue, o)
+				}
+			}
+		}
+	}
+	if n == 1 {
+		return nil
+	}
+	return site
+}
+
+// writeJSON writes v to a file, or to w for "-". The file appears whole or not at all.
+func writeJSON(path string, v any, w io.Writer) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if path == "-" {
+		_, err := w.Write(b)
+		return err
+	}
+	return writeWhole(path, b)
+}
+
+func writeWhole(path string, b []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".sdr-fabric-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(b)
+	if e := tmp.Chmod(0o644); err == nil {
+		err = e
+	}
+	if e := tmp.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name()) // the first error is the one to report
+	}
+	return err
+}
+
+// writeFlows writes a line for each message.
+func (o *outcome) writeFlows(w io.Writer) error {
+	c := csv.NewWriter(w)
+	_ = c.Write([]string{"flow", "src", "dst", "bytes", "group", "start_ns", "received_ns", "fct_ns", "standalone_ns", "slowdown"})
+	ns := func(t des.Time) string {
+		if t == des.Never {
+			return ""
+		}
+		return strconv.FormatFloat(nanoseconds(t), 'f', 3, 64)
+	}
+	for i, w := range o.flows {
+		f, alone := o.sim.Flow(i), o.sim.Standalone(i)
+		slow := ""
+		if f.FCT != des.Never {
+			slow = strconv.FormatFloat(float64(f.FCT)/float64(alone), 'f', 4, 64)
+		}
+		_ = c.Write([]string{
+			strconv.Itoa(i), strconv.Itoa(f.Src), strconv.Itoa(f.Dst), strconv.FormatInt(int64(f.Size), 10), strconv.Itoa(int(w.Group)),
+			ns(f.Start), ns(f.Received), ns(f.FCT), ns(alone), slow,
+		})
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// print writes what a person wants to know first.
+func (r *report) print(w io.Writer) {
+	us := func(ns float64) string { return units.Duration(ns).String() }
+	fmt.Fprintf(w, "%s, %s, %s, cc %s, routing %s, seed %d\n", r.Config.Topo, r.Config.Load, r.Config.Transport, r.Config.CC, r.Config.Routing, r.Seed)
+	fmt.Fprintf(w, "%d hosts, %d links; %d of %d messages complete after %s\n", r.Hosts, r.Links, r.Completed, r.Flows, us(r.SimulatedNS))
+	fmt.Fprintf(w, "%.1f M events in %.2f s: %.2f M events/s; %v at most\n\n", float64(r.Events)/1e6, r.WallS, r.EventsPerS/1e6, units.Bytes(r.RSSBytes))
+	f := r.FCT
+	fmt.Fprintf(w, "%-22s %12s %12s %12s %12s %12s\n", "", "average", "p50", "p99", "p99.9", "max")
+	fmt.Fprintf(w, "%-22s %12s %12s %12s %12s %12s\n", "completion time", us(f.Avg), us(f.P50), us(f.P99), us(f.P999), us(f.Max))
+	fmt.Fprintf(w, "%-22s %12.3f %12.3f %12.3f %12s %12.3f\n", "over that alone", r.Slowdown.Avg, r.Slowdown.P50, r.Slowdown.P99, "", r.Slowdown.Max)
+	for _, c := range slices.Sorted(maps.Keys(r.Slowdown.ByClass)) {
+		s := r.Slowdown.ByClass[c]
+		fmt.Fprintf(w, "  %-20s %12.3f %12s %12.3f   (%d messages)\n", c, s.Avg, "", s.P99, s.Flows)
+	}
+	p := r.Packets
+	fmt.Fprintf(w, "\npackets: %d sent, %d delivered, %d dropped, %d trimmed, %d marked, %d sent again\n", p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted)
+	fmt.Fprintf(w, "%d notifications, %d pauses for %s in all; goodput %.1f Gbit/s; Jain %.3f; hash %s\n", r.CNPs, r.Pauses, us(r.PauseNS), r.GoodputGbps, r.Jain, r.Hash)
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/fabric"
+	"github.com/sdr-rdma/go-sdr/fabric/topo"
+	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A scenario is everything that decides the result of a run. Its JSON is the config of a report.
+type scenario struct {
+	Topo          string         `json:"topo"`
+	Load          string         `json:"load"`
+	Transport     string         `json:"transport"`
+	CC            string         `json:"cc"`
+	Routing       string         `json:"routing"`
+	Buffer        string         `json:"buffer"`
+	ECN           string         `json:"ecn"`
+	MTU           units.Bytes    `json:"mtu_bytes"`
+	Header        units.Bytes    `json:"header_bytes"`
+	AckSize       units.Bytes    `json:"ack_bytes"`
+	PauseSize     units.Bytes    `json:"pause_bytes"`
+	SwitchLatency units.Duration `json:"switch_latency_ns"`
+	Loss          float64        `json:"loss_per_packet"`
+	Until         units.Duration `json:"until_ns"`
+	Seed          uint64         `json:"seed"`
+	// Check verifies conservation while the run goes on. It changes no result.
+	Check bool `json:"-"`
+}
+
+func defaultScenario() scenario {
+	return scenario{
+		Topo: "leafspine:4x8x8,100G,1us", Load: "perm:1MiB", Transport: "gbn", CC: "none", Routing: "ecmp", Buffer: "endless", ECN: "none",
+		MTU: 4096, Header: 64, AckSize: 64, PauseSize: 64, Seed: 1,
+	}
+}
+
+func (s *scenario) register(f *pflag.FlagSet) {
+	*s = defaultScenario()
+	s.registerNetwork(f)
+	f.StringVar(&s.Load, "load", s.Load, "traffic:\n"+workload.Help)
+	f.StringVar(&s.Transport, "transport", s.Transport, "how NICs repair losses:\n"+transportHelp)
+	f.StringVar(&s.CC, "cc", s.CC, "congestion control:\n"+congestion.Help)
+	f.StringVar(&s.Routing, "routing", s.Routing, "how switches choose among paths:\n"+routingHelp)
+	f.Var(&s.PauseSize, "pause-size", "bytes of a PFC frame")
+	f.Float64Var(&s.Loss, "loss", s.Loss, "probability that a link loses a packet, per packet and link")
+	f.Var(&s.Until, "until", "simulated time to stop at, such as 5ms; 0: when all messages are complete")
+	f.Uint64Var(&s.Seed, "seed", s.Seed, "of everything that is drawn: the same seed gives the same result")
+	f.BoolVar(&s.Check, "check", s.Check, "verify while it runs that no packet and no byte appears or vanishes (slower)")
+}
+
+// registerNetwork has the flags of what doesn't send.
+func (s *scenario) registerNetwork(f *pflag.FlagSet) {
+	f.StringVar(&s.Topo, "topo", s.Topo, "network, or a file: topology.txt of ns-3, or .topo of htsim:\n"+topo.Help)
+	f.StringVar(&s.Buffer, "buffer", s.Buffer, "memory of each switch:\n"+bufferHelp)
+	f.StringVar(&s.ECN, "ecn", s.ECN, "marking by RED:\n"+ecnHelp)
+	f.Var(&s.MTU, "mtu", "payload of a full packet")
+	f.Var(&s.Header, "header", "what a data packet takes on the wire besides")
+	f.Var(&s.AckSize, "ack-size", "bytes of acknowledgements and notifications")
+	f.Var(&s.SwitchLatency, "switch-latency", "what a switch adds to the delay of the links to it")
+}
+
+const transportHelp = `gbn[:OPTION,...]   go-back-N, as ConnectX-5
+irn[:OPTION,...]   selective repeat and a window of one bandwidth-delay product (IRN)
+     window=SIZE ack=N rto=TIME rtolow=TIME lowflight=N nakdelay=TIME nakinterval=TIME cnp=packets`
+
+const routingHelp = `ecmp[:mix|murmur|symmetric]   by a hash of the flow; murmur is ns-3's
+entropy                       by a hash of flow and packet, as the sender wishes
+random                        drawn for each packet
+leastqueue[:N]                fewest bytes waiting, of all ports or of N drawn ones (DRILL)
+flowlet[:TIME]                drawn anew after a pause of that length`
+
+const bufferHelp = `endless, or SIZE[,OPTION...]
+     pfc                      pause senders instead of dropping
+     headroom=ns3             three times rate times delay, not the exact one
+     shift=N reserve=SIZE resume=SIZE  of PFC's dynamic threshold
+     queue=SIZE               of each queue; beyond it is dropped
+     alpha=1                  dynamic limit of each queue, as a multiple of the free memory
+     deep=48+49               switches with endless memory`
+
+const ecnHelp = `none, or KMIN,KMAX,PMAX[@RATE][;...], such as "400kB,1600kB,0.2@100G;800kB,6400kB,0.2@400G"`
+
+// graph builds the network, or reads it where the specification is a file's name.
+func (s *scenario) graph() (*topo.Graph, error) {
+	g, err := s.readGraph()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if !(s.Loss >= 0 && s.Loss <= 1) {
+		return nil, usagef("--loss %g: must be a probability from 0 to 1", s.Loss)
+	}
+	for i := range g.Links {
+		if s.Loss > 0 {
+			g.Links[i].Loss = s.Loss
+		}
+	}
+	return g, nil
+}
+
+func (s *scenario) readGraph() (*topo.Graph, error) {
+	read := topo.ReadNS3
+	switch filepath.Ext(s.Topo) {
+	case ".topo":
+		read = topo.ReadHtsim
+	case ".txt":
+	default:
+		return topo.Parse(s.Topo)
+	}
+	f, err := os.Open(s.Topo)
+	if err != nil {
+		return nil, fmt.Errorf("topology: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	return read(f)
+}
+
+func openFile(name string) (io.ReadCloser, error) { return os.Open(name) }
+
+// flows makes the load for a graph.
+func (s *scenario) flows(g *topo.Graph) ([]workload.Flow, error) {
+	hosts := g.Hosts()
+	env := workload.Env{Hosts: hosts, Rate: linkOf(g, hosts[0]).Rate, Seed: s.Seed, Open: openFile}
+	flows, err := workload.Parse(s.Load, env)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return flows, nil
+}
+
+// linkOf is the link of a host.
+func linkOf(g *topo.Graph, host int) topo.Link {
+	for _, l := range g.Links {
+		if (l.A == host || l.B == host) && !l.Down {
+			return l
+		}
+	}
+	return topo.Link{}
+}
+
+// config is the simulator's.
+func (s *scenario) config() (c fabric.Config, err error) {
+	c = fabric.Config{MTU: s.MTU, Header: s.Header, AckSize: s.AckSize, PauseSize: s.PauseSize, Latency: s.SwitchLatency, Seed: s.Seed}
+	if s.Check {
+		c.CheckEvery = 1 << 20
+	}
+	cc, err := congestion.Parse(s.CC)
+	if err != nil {
+		return c, usageError{err}
+	}
+	t, err := parseTransport(s.Transport)
+	if err != nil {
+		return c, usageError{err}
+	}
+	t.Congestion, t.CNPInterval = cc.New, cc.CNPInterval
+	c.Transport = t.Factory()
+	if c.Routing, err = parseRouting(s.Routing); err != nil {
+		return c, usageError{err}
+	}
+	if c.Buffer, err = parseBuffer(s.Buffer); err != nil {
+		return c, usageError{err}
+	}
+	if c.ECN, err = parseECN(s.ECN); err != nil {
+		return c, usageError{err}
+	}
+	return c, nil
+}
+
+// An option is name=value behind the colon of a flag's value, or a word alone.
+type option struct{ name, value string }
+
+func options(s string) []option {
+	var out []option
+	for _, part := range strings.Split(s, ",") {
+		if part != "" {
+			name, value, _ := strings.Cut(part, "=")
+			out = append(out, option{name, value})
+		}
+	}
+	return out
+}
+
+func parseTransport(s string) (*rc.Config, error) {
+	c := &rc.Config{}
+	name, rest, _ := strings.Cut(s, ":")
+	switch name {
+	case "gbn":
+	case "irn":
+		c.Mode = rc.IRN
+	default:
+		return nil, fmt.Errorf("transport %q is unknown: choose gbn or irn", name)
+	}
+	for _, o := range options(rest) {
+		var err error
+		switch o.name {
+		case "window":
+			err = c.Window.Set(o.value)
+		case "ack":
+			c.AckEvery, err = strconv.Atoi(o.value)
+		case "rto":
+			err = c.RTO.Set(o.value)
+		case "rtolow":
+			err = c.RTOLow.Set(o.value)
+		case "lowflight":
+			c.LowFlight, err = strconv.Atoi(o.value)
+		case "nakdelay":
+			err = c.NakDelay.Set(o.value)
+		case "nakinterval":
+			err = c.NakInterval.Set(o.value)
+		case "cnp":
+			if c.CNPPackets = o.value == "packets"; !c.CNPPackets {
+				err = fmt.Errorf("%q: only packets can be written; without it notifications ride on acknowledgements", o.value)
+			}
+		default:
+			err = fmt.Errorf("unknown: choose window=, ack=, rto=, rtolow=, lowflight=, nakdelay=, nakinterval= or cnp=")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("transport %q: %s: %w", s, o.name, err)
+		}
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("transport %q: %w", s, err)
+	}
+	return c, nil
+}
+
+func parseRouting(s string) (r fabric.Routing, err error) {
+	name, rest, more := strings.Cut(s, ":")
+	switch name {
+	case "ecmp":
+		r.Mode = fabric.ECMP
+		hashes := map[string]fabric.Hash{"": fabric.Mix, "mix": fabric.Mix, "murmur": fabric.Murmur, "symmetric": fabric.Symmetric}
+		h, ok := hashes[rest]
+		if !ok {
+			return r, fmt.Errorf("routing %q: choose the hash mix, murmur or symmetric", s)
+		}
+		r.Hash, more = h, false
+	case "entropy":
+		r.Mode = fabric.Entropy
+	case "random":
+		r.Mode = fabric.Random
+	case "leastqueue":
+		r.Mode = fabric.LeastQueue
+		if more {
+			if r.Choices, err = strconv.Atoi(rest); err != nil || r.Choices < 1 {
+				return r, fmt.Errorf("routing %q: write how many ports are compared, such as leastqueue:2", s)
+			}
+		}
+		more = false
+	case "flowlet":
+		r.Mode = fabric.Flowlet
+		if more {
+			err = r.Gap.Set(rest)
+		}
+		more = false
+	default:
+		return r, fmt.Errorf("routing %q is unknown: choose ecmp, entropy, random, leastqueue or flowlet", name)
+	}
+	if err == nil && more {
+		err = fmt.Errorf("%s takes no option", name)
+	}
+	if err != nil {
+		return r, fmt.Errorf("routing %q: %w", s, err)
+	}
+	return r, nil
+}
+
+func parseBuffer(s string) (b fabric.Buffer, err error) {
+	if s == "endless" {
+		return b, nil
+	}
+	size, rest, _ := strings.Cut(s, ",")
+	if err := b.Size.Set(size); err != nil {
+		return b, fmt.Errorf("buffer %q: %w, or endless", s, err)
+	}
+	for _, o := range options(rest) {
+		switch o.name {
+		case "pfc":
+			b.PFC = true
+		case "headroom":
+			if b.Headroom = fabric.HeadroomNS3; o.value != "ns3" {
+				err = fmt.Errorf("%q: only ns3 can be written; without it headroom is exact", o.value)
+			}
+		case "shift":
+			b.Shift, err = strconv.Atoi(o.value)
+		case "reserve":
+			err = b.Reserve.Set(o.value)
+		case "resume":
+			err = b.Resume.Set(o.value)
+		case "queue":
+			err = b.QueueLimit.Set(o.value)
+		case "alpha":
+			var alpha float64
+			if alpha, err = strconv.ParseFloat(o.value, 64); err == nil && !(alpha >= 0.125 && alpha <= 1000) {
+				err = fmt.Errorf("%s: must be within 0.125 and 1000", o.value)
+			}
+			b.Alpha = int(alpha * 8)
+		case "deep":
+			for _, n := range strings.Split(o.value, "+") {
+				var node int
+				if node, err = strconv.Atoi(n); err != nil {
+					err = fmt.Errorf("%q: write numbers of nodes, such as 48+49", o.value)
+					break
+				}
+				b.Deep = append(b.Deep, node)
+			}
+		default:
+			err = fmt.Errorf("unknown: choose pfc, headroom=, shift=, reserve=, resume=, queue=, alpha= or deep=")
+		}
+		if err != nil {
+			return b, fmt.Errorf("buffer %q: %s: %w", s, o.name, err)
+		}
+	}
+	return b, nil
+}
+
+func parseECN(s string) ([]fabric.ECN, error) {
+	if s == "none" {
+		return nil, nil
+	}
+	var out []fabric.ECN
+	for _, profile := range strings.Split(s, ";") {
+		marks, rate, hasRate := strings.Cut(profile, "@")
+		f := strings.Split(marks, ",")
+		var e fabric.ECN
+		err := fmt.Errorf("write it like %s", ecnHelp)
+		if len(f) == 3 {
+			if err = e.KMin.Set(f[0]); err == nil {
+				err = e.KMax.Set(f[1])
+			}
+			if err == nil {
+				e.PMax, err = strconv.ParseFloat(f[2], 64)
+			}
+		}
+		if err == nil && hasRate {
+			e.Rate, err = topo.ParseRate(rate)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ecn %q: %w", s, err)
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/fabric"
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/topo"
+	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// slice is how many events pass between looks at the clock and the context.
+const slice = 1 << 18
+
+// An outcome is a simulation that has ended.
+type outcome struct {
+	graph  *topo.Graph
+	flows  []workload.Flow
+	sim    *fabric.Sim
+	result fabric.Result
+	wall   time.Duration
+}
+
+// simulate runs a scenario. progress, which may be nil, is told now and then which part is done.
+func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o *outcome, err error) {
+	o = &outcome{}
+	if o.graph, err = s.graph(); err != nil {
+		return nil, err
+	}
+	if o.flows, err = s.flows(o.graph); err != nil {
+		return nil, err
+	}
+	c, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	if o.sim, err = fabric.New(o.graph, c); err != nil {
+		return nil, usageError{err}
+	}
+	if err := o.sim.AddFlows(o.flows); err != nil {
+		return nil, usageError{err}
+	}
+	total := 0.0
+	for _, f := range o.flows {
+		total += float64(f.Size)
+	}
+	begun, until := time.Now(), des.Never
+	if s.Until > 0 {
+		until = des.Span(s.Until)
+	}
+	for !o.sim.Done() && o.sim.Now() < until {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if o.advance(until) == 0 {
+			break
+		}
+		if progress != nil {
+			part := float64(o.sim.Result().Packets.DeliveredBytes) / total
+			if until != des.Never {
+				part = max(part, float64(o.sim.Now())/float64(until))
+			}
+			progress(min(part, 1))
+		}
+	}
+	o.wall, o.result = time.Since(begun), o.sim.Result()
+	return o, o.stuck(until)
+}
+
+// advance does up to a slice of events, none later than until.
+func (o *outcome) advance(until des.Time) uint64 {
+	if until == des.Never {
+		return o.sim.Step(slice)
+	}
+	// Run has no bound of events: hundred steps make a bar and let Ctrl-C through.
+	before := o.sim.Now()
+	o.sim.Run(min(until, before+until/100+1))
+	return uint64(o.sim.Now() - before)
+}
+
+// stuck explains why messages are left although nothing more happens.
+func (o *outcome) stuck(until des.Time) error {
+	if o.sim.Done() || until != des.Never {
+		return nil
+	}
+	left := o.sim.Flows() - o.sim.Finished()
+	if ring := o.sim.Deadlock(); len(ring) > 0 {
+		return fmt.Errorf("deadlock at %v: %d of %d messages are left, and queues pause each other: %s", duration(o.sim.Now()), left, o.sim.Flows(), strings.Join(ring, ", "))
+	}
+	return fmt.Errorf("nothing more happens after %v, but %d of %d messages are left", duration(o.sim.Now()), left, o.sim.Flows())
+}
+
+func duration(t des.Time) units.Duration { return units.Duration(t.Instant()) }
+
+// peakRSS is the most memory that the process has had, in bytes.
+func peakRSS() int64 {
+	var r unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &r) != nil {
+		return 0
+	}
+	return r.Maxrss << 10
+}

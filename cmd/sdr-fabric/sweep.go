@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// A run of a sweep. Runs with the same scenario have the same name.
+type sweepRun struct {
+	name string // of its file
+	s    scenario
+	cost float64 // relative to other runs, for the time that is left
+}
+
+// sweep runs what isn't in dir yet, workers at a time, and stores each report there as soon as it is
+// there: a sweep that is killed loses only what was running. A stored report counts if the same
+// version made it from the same scenario.
+func sweep(ctx context.Context, dir string, runs []sweepRun, workers int, m *meter) ([]*report, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	out := make([]*report, len(runs))
+	var todo []int
+	for i, r := range runs {
+		rep, err := stored(pathOf(dir, r), &r.s)
+		if err != nil {
+			return nil, err
+		}
+		if out[i] = rep; rep == nil {
+			todo = append(todo, i)
+		} else {
+			m.skip(i)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs, next := make([]error, len(runs)), make(chan int)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for i := range next {
+				if out[i], errs[i] = runAndStore(ctx, dir, runs[i], m.piece(i)); errs[i] != nil {
+					cancel()
+				}
+			}
+		})
+	}
+	for _, i := range todo {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	wg.Wait()
+	for _, err := range errs { // what went wrong, before what that stopped
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+	}
+	return out, ctx.Err()
+}
+
+func pathOf(dir string, r sweepRun) string { return filepath.Join(dir, r.name+".json") }
+
+func runAndStore(ctx context.Context, dir string, r sweepRun, progress func(float64)) (*report, error) {
+	o, err := simulate(ctx, &r.s, progress)
+	if err != nil {
+		return nil, err
+	}
+	progress(1)
+	rep := o.report(&r.s)
+	return rep, writeJSON(pathOf(dir, r), rep, nil)
+}
+
+// stored is the report in a file, if it is one of this scenario and version.
+func stored(path string, s *scenario) (*report, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rep report
+	if json.Unmarshal(b, &rep) != nil || rep.Config != *s || rep.Version != version() {
+		return nil, nil // of another sweep: it is written anew
+	}
+	return &rep, nil
+}
