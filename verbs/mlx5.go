@@ -229,7 +229,7 @@ type mlx5AH struct {
 func (p *mlx5Provider) ah(a *AH, attr *AHAttr) (part, error) {
 	port, err := p.ctx.QueryPort(attr.Port)
 	if err != nil {
-		return nil, unix.EINVAL
+		return nil, err
 	}
 	if port.LinkLayer != LinkEthernet {
 		return nil, fmt.Errorf("%w: address handles of mlx5 are for RoCE", unix.EOPNOTSUPP)

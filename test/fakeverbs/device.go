@@ -25,6 +25,7 @@ type Device struct {
 	guid  uint64
 	gid   [16]byte
 	sink  bool
+	fault func() unix.Errno
 
 	// mu is the host's: a message changes both ends.
 	mu       *sync.Mutex
@@ -52,7 +53,7 @@ type Stats struct {
 }
 
 func newDevice(h *Host, index int, p Port) *Device {
-	return &Device{host: h, index: index, name: p.Name, guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: p.Addr.As16(), sink: p.Sink,
+	return &Device{host: h, index: index, name: p.Name, guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: p.Addr.As16(), sink: p.Sink, fault: p.Fault,
 		mu: &h.mu, contexts: map[uint64]*context{}, qps: map[uint32]*queuePair{}, keys: map[uint32]*key{}, lastNumber: 0x100,
 		stopping: make(chan struct{}), stopped: make(chan struct{})}
 }

@@ -42,6 +42,8 @@ type Port struct {
 	Addr netip.Addr
 	// Sink has the device complete every send request without doing it: any key and any address will do.
 	Sink bool
+	// Fault, when set, is asked before each call on the device whether it fails, and how.
+	Fault func() unix.Errno
 }
 
 // Host is a machine with fake devices.

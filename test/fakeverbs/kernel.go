@@ -74,7 +74,12 @@ func (c *context) ioctl(call *usernotif.Call) unix.Errno {
 	for _, u := range c.uars {
 		d.look(u)
 	}
-	e = c.dispatch(r)
+	if d.fault != nil {
+		e = d.fault()
+	}
+	if e == 0 {
+		e = c.dispatch(r)
+	}
 	d.host.logf("%s: %v%s: %v", d.name, r, r.note, errnoText(e))
 	return e
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
 	"github.com/sdr-rdma/go-sdr/verbs"
@@ -25,6 +26,8 @@ const (
 	devB = "mlx5_1"
 	// sink completes every request without doing it.
 	sink = "mlx5_2"
+	// faulty fails the call that a test chose.
+	faulty = "mlx5_3"
 )
 
 // insideEnv is set in the process that runs the tests: to the file that lists the doorbells of the sink.
@@ -44,19 +47,26 @@ func TestMain(m *testing.M) {
 }
 
 func runInside() error {
-	h, err := fakeverbs.NewHost(fakeverbs.Port{Name: devA, Addr: netip.MustParseAddr("192.0.2.1")},
-		fakeverbs.Port{Name: devB, Addr: netip.MustParseAddr("192.0.2.2")},
-		fakeverbs.Port{Name: sink, Addr: netip.MustParseAddr("192.0.2.3"), Sink: true})
-	if err != nil {
-		return err
-	}
-	defer h.Close()
 	list, err := os.CreateTemp("", "doorbells")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(list.Name())
 	defer list.Close()
+	faults, err := os.Create(list.Name() + faultSuffix)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(faults.Name())
+	defer faults.Close()
+	h, err := fakeverbs.NewHost(fakeverbs.Port{Name: devA, Addr: netip.MustParseAddr("192.0.2.1")},
+		fakeverbs.Port{Name: devB, Addr: netip.MustParseAddr("192.0.2.2")},
+		fakeverbs.Port{Name: sink, Addr: netip.MustParseAddr("192.0.2.3"), Sink: true},
+		fakeverbs.Port{Name: faulty, Addr: netip.MustParseAddr("192.0.2.4"), Fault: func() unix.Errno { return nextFault(faults) }})
+	if err != nil {
+		return err
+	}
+	defer h.Close()
 	h.Posted = func(p fakeverbs.Posted) {
 		if h.Device(2).Has(p.QPN) {
 			maskQPN(&p)
@@ -79,7 +89,7 @@ func runInside() error {
 		return err
 	}
 	err = p.Wait()
-	for i := range 3 {
+	for i := range 4 {
 		s := h.Device(i).Stats()
 		for _, v := range s.Violations {
 			err = errors.Join(err, errors.New(v))

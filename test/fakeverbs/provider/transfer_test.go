@@ -321,10 +321,10 @@ func TestPostAndPollDoNotAllocate(t *testing.T) {
 	require.NoError(t, failed)
 }
 
-// TestOpenCloseLeaksNothing: nothing is left in the process, nor on the device, which TestMain looks at.
+// TestOpenCloseLeaksNothing: no file is left in the process, and nothing on the device, which TestMain looks at.
+// TestEachCallFails looks at the memory.
 func TestOpenCloseLeaksNothing(t *testing.T) {
 	before := len(files(t))
-	maps := mappings(t)
 	for range 50 {
 		a, b := pairOnce(t)
 		require.NoError(t, a.ctx.Close())
@@ -333,5 +333,4 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 		require.NoError(t, verbs.FreeBuffer(b.buf))
 	}
 	assert.Len(t, files(t), before)
-	assert.InDelta(t, maps, mappings(t), 10)
 }
