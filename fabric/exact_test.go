@@ -11,6 +11,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -154,6 +155,33 @@ func TestHeadroom(t *testing.T) {
 	}
 	require.Equal(t, int64(9*4160), most)
 	require.NotZero(t, drops)
+}
+
+// TestPauseFramesSurviveBadLinks: a resume that is lost would leave its class paused for good.
+func TestPauseFramesSurviveBadLinks(t *testing.T) {
+	g := star(3, 100*units.Gbit, units.Microsecond)
+	g.Links[1].Rate = units.Gbit
+	s := build(t, g, Config{
+		Buffer:    Buffer{Size: 256 * units.KiB, PFC: true, Shift: 1},
+		Transport: (&rc.Config{Mode: rc.IRN, Window: units.MiB}).Factory(),
+		Faults:    []Fault{{Link: 0, Loss: netsim.Loss{Drop: 0.3}}},
+	}, []workload.Flow{{Src: 0, Dst: 1, Size: 2 * units.MiB}, {Src: 2, Dst: 1, Size: 2 * units.MiB}})
+	s.Run(1_000_000 * micro)
+	require.True(t, s.Done(), "%+v", s.Result())
+	s.Drain()
+	require.NotZero(t, s.Result().Drops.Wire)
+	require.NotZero(t, s.Result().Pauses)
+	require.Equal(t, s.Result().Pauses, s.Result().Resumes)
+}
+
+// TestMarkOnArrivalNeedsAProfile: without one nothing is marked, whenever the mark would be drawn.
+func TestMarkOnArrivalNeedsAProfile(t *testing.T) {
+	for _, ecn := range [][]ECN{nil, {{KMin: 1000, KMax: 1000, PMax: 1}}} {
+		s := build(t, star(3, 100*units.Gbit, units.Microsecond), Config{MarkOnArrival: true, ECN: ecn},
+			[]workload.Flow{{Src: 0, Dst: 2, Size: units.MiB}, {Src: 1, Dst: 2, Size: units.MiB}})
+		s.Run(des.Never)
+		require.Equal(t, ecn != nil, s.Result().Packets.Marked > 0)
+	}
 }
 
 // ring is n switches in a circle with one host each; links of hosts first. Tiers are unknown, so
