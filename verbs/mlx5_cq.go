@@ -141,5 +141,8 @@ func (m *mlx5QP) received(e mlx5.Completion) uint64 {
 	if m.srq != nil {
 		return m.srq.complete(e.Counter())
 	}
+	if m.rq == nil {
+		return 0 // the device made it up
+	}
 	return m.rq.Complete()
 }

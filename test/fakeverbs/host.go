@@ -235,7 +235,9 @@ func (h *Host) stat(call *usernotif.Call) error {
 // context finds what a file descriptor of the caller is.
 func (h *Host) context(call *usernotif.Call) *context {
 	var st unix.Stat_t
-	if unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", call.Memory.PID, call.FD), &st) != nil {
+	path := fmt.Sprintf("/proc/%d/fd/%d", call.Memory.PID, call.FD)
+	if err := unix.Stat(path, &st); err != nil {
+		h.logf("%s: %v", path, err)
 		return nil
 	}
 	for _, d := range h.devices {
@@ -249,6 +251,7 @@ func (h *Host) context(call *usernotif.Call) *context {
 func (h *Host) ioctl(call *usernotif.Call) error {
 	c := h.context(call)
 	if c == nil {
+		h.logf("ioctl on file %d of %d, which is no device", call.FD, call.Memory.PID)
 		return call.Continue()
 	}
 	e := c.ioctl(call)

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mlx5
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// device writes completions as an adapter does, and remembers those that are not read.
+type device struct {
+	q        *CompletionQueue
+	produced uint32
+	unread   []uint32 // the tags of completions, in order
+}
+
+func newDevice(shift uint32) *device {
+	mem := make([]byte, CompletionSize<<shift+8)
+	page := NewPage(make([]byte, pageSize))
+	return &device{q: NewCompletionQueue(mem[:CompletionSize<<shift], shift, NewRecord(mem[CompletionSize<<shift:]), page)}
+}
+
+// produce writes a completion of a user; the tag is where immediate data would be.
+func (d *device) produce(user, tag uint32, opcode uint8) {
+	e := d.q.entry(d.produced)
+	clear(e[:63])
+	be.PutUint32(e[32:], user)
+	be.PutUint32(e[36:], tag)
+	be.PutUint16(e[60:], uint16(tag))
+	e[63] = opcode<<4 | uint8(d.produced>>d.q.shift&1)
+	d.produced++
+	d.unread = append(d.unread, tag)
+}
+
+// TestCompletionsInOrder plays a device at random against the queue, many times around it, also across the
+// wrap of the 32-bit indices.
+func TestCompletionsInOrder(t *testing.T) {
+	const shift = 3
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		d := newDevice(shift)
+		if seed%2 == 1 { // begin just before the wrap, in a round that looks like the first
+			d.q.next, d.produced = 0xffffffe0, 0xffffffe0
+		}
+		tag := uint32(0)
+		for range 2000 {
+			for range r.IntN(1<<shift - len(d.unread) + 1) {
+				tag++
+				d.produce(7, tag, Recv)
+			}
+			require.Equal(t, len(d.unread) == 1<<shift, d.q.Full(), "seed %d", seed)
+			for range r.IntN(len(d.unread) + 1) {
+				c := d.q.Next()
+				require.NotNil(t, c, "seed %d", seed)
+				require.Equal(t, d.unread[0], c.Imm(), "seed %d", seed)
+				d.unread = d.unread[1:]
+			}
+			if len(d.unread) == 0 {
+				require.Nil(t, d.q.Next(), "seed %d", seed)
+			}
+			d.q.Publish()
+			require.Equal(t, d.q.next&0xffffff, be.Uint32(d.q.record.mem[consumed:]))
+		}
+	}
+}
+
+// TestClean: a queue pair's completions go, those of others stay in order, and the device goes on behind them.
+func TestClean(t *testing.T) {
+	const shift, gone, other = 4, 1, 2
+	for seed := range uint64(500) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		d := newDevice(shift)
+		for range r.IntN(40) { // somewhere in the ring
+			d.produce(other, 0, Recv)
+			d.q.Next()
+		}
+		var keep, drop []uint32
+		for tag := range uint32(r.IntN(1<<shift + 1)) {
+			user := gone + uint32(r.IntN(2))
+			d.produce(user, tag, Recv)
+			if user == other {
+				keep = append(keep, tag)
+			} else {
+				drop = append(drop, tag)
+			}
+		}
+		var dropped []uint32
+		d.q.Clean(gone, func(c Completion) { dropped = append(dropped, c.Imm()) })
+		require.ElementsMatch(t, drop, dropped, "seed %d", seed)
+		keep = append(keep, 99)
+		if len(keep) <= 1<<shift {
+			d.produce(other, 99, Recv)
+		} else {
+			keep = keep[:len(keep)-1]
+		}
+		for _, tag := range keep {
+			c := d.q.Next()
+			require.NotNil(t, c, "seed %d", seed)
+			require.Equal(t, tag, c.Imm(), "seed %d", seed)
+		}
+		require.Nil(t, d.q.Next(), "seed %d", seed)
+	}
+}
+
+// TestEveryCounter: a send request is found by its block for all 65536 counters, and frees what was posted before it.
+func TestEveryCounter(t *testing.T) {
+	const blocks = 16
+	page := NewPage(make([]byte, pageSize))
+	mem := make([]byte, blocks*BlockSize+8)
+	q := NewSendQueue(mem[:blocks*BlockSize], 8, NewRecord(mem[blocks*BlockSize:]), page, 256)
+	q.SetQPN(0xabcdef)
+	r := rand.New(rand.NewPCG(1, 1))
+	for id := uint64(0); q.posted < 3<<16; {
+		var counters []uint16
+		for {
+			segments := 1 + r.IntN(12)
+			if !q.HasRoom(segments) {
+				break
+			}
+			counters = append(counters, uint16(q.posted))
+			w := q.Begin()
+			for range segments - 1 {
+				w.Data(1, 2, 3)
+			}
+			w.End(id, OpWrite, Signaled, 0)
+			id++
+		}
+		require.NotEmpty(t, counters)
+		require.LessOrEqual(t, len(counters), 8)
+		q.Ring()
+		require.Equal(t, q.posted&0xffff, be.Uint32(q.record.mem[sendCounter:]))
+		last := counters[len(counters)-1]
+		reg := q.page.mem[sendRegister+q.toggle^256:]
+		require.Equal(t, uint32(last)<<8|OpWrite, be.Uint32(reg))
+		require.EqualValues(t, 0xabcdef, be.Uint32(reg[4:])>>8)
+		// The one before the last completes: only the last one's blocks stay taken.
+		if n := len(counters); n > 1 {
+			require.Equal(t, id-2, q.Complete(counters[n-2]))
+			require.Equal(t, q.posted-uint32(q.done.Load()>>32), (q.posted-uint32(last))&0xffff)
+		}
+		require.Equal(t, id-1, q.Complete(last))
+		require.True(t, q.HasRoom(4*blocks))
+	}
+}
+
+func TestSharedQueueLinks(t *testing.T) {
+	const n, stride = 8, 32
+	mem := make([]byte, n*stride+8)
+	q := NewSharedQueue(mem[:n*stride], stride, NewRecord(mem[n*stride:]))
+	r := rand.New(rand.NewPCG(2, 2))
+	var posted []uint16 // as the device follows the links
+	head := uint16(0)
+	for id := range uint64(5000) {
+		if q.Room() > 0 && r.IntN(2) == 0 {
+			s := q.Begin(id)
+			s.Data(1, 2, 3)
+			s.End()
+			posted = append(posted, head)
+			assert.Equal(t, id, q.ids[head])
+			head = be.Uint16(q.at(head)[2:])
+			q.Publish()
+			continue
+		}
+		if len(posted) > 0 { // completions of a shared queue come in any order
+			i := r.IntN(len(posted))
+			want := q.ids[posted[i]]
+			require.Equal(t, want, q.Complete(posted[i]))
+			posted = append(posted[:i], posted[i+1:]...)
+		}
+		require.Equal(t, n-1-len(posted), q.Room())
+	}
+	assert.Zero(t, q.Complete(n), "an index that the device made up")
+}
+
+// FuzzCompletion: whatever a device writes, reading it doesn't panic.
+func FuzzCompletion(f *testing.F) {
+	f.Add(make([]byte, CompletionSize), uint32(0))
+	f.Fuzz(func(t *testing.T, b []byte, next uint32) {
+		d := newDevice(2)
+		d.q.next = next
+		copy(d.q.mem, b)
+		for range 8 {
+			c := d.q.Next()
+			if c == nil {
+				break
+			}
+			_, _, _, _, _ = c.Opcode(), c.User(), c.QPN(), c.SendOpcode(), c.Counter()
+			_, _, _, _, _ = c.Bytes(), c.Imm(), c.SrcQP(), c.WithGRH(), c.SL()
+			_, _ = c.Syndrome(), c.Vendor()
+		}
+		d.q.Full()
+		d.q.Clean(uint32(len(b)), func(Completion) {})
+	})
+}
