@@ -39,13 +39,14 @@ func run(args []string) int {
 	if err == nil {
 		return 0
 	}
+	if errors.Is(err, context.Canceled) {
+		fmt.Fprintln(os.Stderr, "sdr-fabric: interrupted; what had ended is kept")
+		return 130
+	}
 	fmt.Fprintln(os.Stderr, "sdr-fabric:", err)
 	var usage usageError
-	switch {
-	case errors.As(err, &usage):
+	if errors.As(err, &usage) {
 		return 2
-	case errors.Is(err, context.Canceled):
-		return 130
 	}
 	return 1
 }
