@@ -20,6 +20,23 @@ func (p Prediction) Slowdown() (avg, p999 float64) {
 	return float64(p.Result.Mean().Value) / ideal, float64(p.Result.Quantile(0.999).Value) / ideal
 }
 
+// ParityUnits returns how many parity units a scheme sends with a transfer whose losses need no more of
+// them: those of the split, for [Adaptive] the planned ones. It fails with [ErrRange].
+func ParityUnits(s Scheme, t Transfer) (int64, error) {
+	if err := validate(s, t); err != nil {
+		return 0, err
+	}
+	switch s := s.(type) {
+	case EC:
+		groups, full, last := s.split(t)
+		return (groups-1)*full.m + last.m, nil
+	case Adaptive:
+		c := s.defaults().choose(t)
+		return c.Groups * c.M, nil
+	}
+	return 0, nil // repeats only
+}
+
 // Negligible is the difference below which [Recommend] prefers the simpler scheme: 2 %.
 const Negligible = 0.02
 

@@ -41,3 +41,26 @@ func TestRecommend(t *testing.T) {
 	name, _ = recommend(t, 128*units.KiB, 1e-6, 1e-3, 3e-2)
 	require.Equal(t, "ec-mds", name, "a range is judged at its worst")
 }
+
+// XOR parity that would cover nothing is left out, and what is repeated has none.
+func TestParityUnits(t *testing.T) {
+	tr := Transfer{Rate: 400 * units.Gbit, RTT: 25 * units.Millisecond, Size: 66 * 64 * units.KiB, Unit: 64 * units.KiB, Drop: 1e-3}
+	for _, c := range []struct {
+		scheme Scheme
+		want   int64
+	}{
+		{SR{Alpha: 2}, 0}, {NACK(), 0}, {EC{Code: MDS, K: 32, M: 8}, 24}, {EC{Code: XOR, K: 32, M: 8}, 18},
+	} {
+		n, err := ParityUnits(c.scheme, tr)
+		require.NoError(t, err)
+		require.Equal(t, c.want, n, c.scheme.Name())
+	}
+	n, err := ParityUnits(Adaptive{}, tr)
+	require.NoError(t, err)
+	c, err := Adaptive{}.Choose(tr)
+	require.NoError(t, err)
+	require.Positive(t, n)
+	require.Equal(t, c.Groups*c.M, n)
+	_, err = ParityUnits(EC{K: 32, M: 40}, tr)
+	require.ErrorIs(t, err, ErrRange)
+}

@@ -3,11 +3,12 @@
 // Command sdr-model predicts how long a reliable RDMA write takes over a long, lossy link.
 //
 //	sdr-model plan --distance 3750km --rate 400gbit --size 128MiB,8GiB --drop 1e-6..1e-3
+//	sdr-model plan --rtt 80ms --rate 10gbit --drop 1e-6..1e-2 --plot link.svg
 //	sdr-model figure all --out figures
 //	sdr-model compare results.json
 //
-// plan compares the schemes of go-sdr on a link and recommends one. figure draws the figures of the
-// SDR-RDMA paper that follow from the model. compare puts results of sdr-perf beside the prediction.
+// plan compares the schemes of go-sdr on a link, recommends one and draws the link. figure draws the
+// figures of the SDR-RDMA paper that follow from the model, and those of any link. compare puts results of sdr-perf beside the prediction.
 // The model and its limits are in package model. Exit status: 0, 1 for a failure, 2 for usage.
 package main
 

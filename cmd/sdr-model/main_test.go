@@ -56,7 +56,11 @@ func TestBadParametersAreRefused(t *testing.T) {
 		{"plan --threads -1", "allowed 0"},
 		{"plan extra", "unknown command"},
 		{"plan --nonsense", "unknown flag"},
+		{"plan --plot link.pdf", "the ending says the format: .svg, .png, .csv"},
 		{"figure", "requires at least 1 arg"},
+		{"figure 3 --rate 1gbit", "leave --rate out, or the number"},
+		{"figure --rtt 0", "allowed 100 ns to 1000 s"},
+		{"figure --rtt 1ms --distance 5km", "exclude each other"},
 		{"figure 4", "there are 3, 9, 10, 11, 12, 13, 15 and all"},
 		{"figure 15 --samples -5", "allowed 1 to 10000000"},
 		{"compare", "accepts 1 arg"},
@@ -98,7 +102,7 @@ func TestPlanJSON(t *testing.T) {
 		}
 		require.ElementsMatch(t, []string{
 			"version", "scheme", "params", "size_bytes", "chunk_bytes", "rate_bps", "rtt_ns", "packet_drop", "chunk_drop",
-			"ideal_ns", "avg_ns", "p50_ns", "p99_ns", "p999_ns", "samples", "recommended",
+			"ideal_ns", "avg_ns", "p50_ns", "p99_ns", "p999_ns", "parity_bytes", "parity_memory_bytes", "samples", "recommended",
 		}, keys)
 		require.Contains(t, simplest, o["scheme"])
 		require.EqualValues(t, 1, o["version"])
@@ -248,5 +252,66 @@ func TestFigureWritesThreeFiles(t *testing.T) {
 	for _, ext := range []string{"svg", "png", "csv"} {
 		require.Contains(t, out, "figure15."+ext)
 		require.FileExists(t, filepath.Join(dir, "figure15."+ext))
+	}
+}
+
+// What the planner says about a choice is a sentence for any of them.
+func TestChoiceIsASentence(t *testing.T) {
+	for _, c := range []struct {
+		choice model.Choice
+		want   string
+	}{
+		{model.Choice{Tail: 2048, Groups: 32, K: 64, M: 3}, "It codes all 2048 chunks, in 32 interleaved groups of up to 64 chunks with 3 parity chunks each."},
+		{model.Choice{Tail: 16, Groups: 1, K: 16, M: 1}, "It codes all 16 chunks, in one group of 16 chunks with 1 parity chunk."},
+		{model.Choice{Tail: 1, Groups: 1, K: 1, M: 2}, "It codes its only chunk, with 2 parity chunks."},
+		{model.Choice{Body: 1, Tail: 5, Groups: 1, K: 5, M: 2}, "It repeats the first chunk when it is lost and codes the last 5 in one group of 5 chunks with 2 parity chunks."},
+		{model.Choice{Body: 9, Tail: 6, Groups: 2, K: 3, M: 1}, "It repeats the first 9 chunks when they are lost and codes the last 6 in 2 interleaved groups of up to 3 chunks with 1 parity chunk each."},
+		{model.Choice{Tail: 6, Groups: 1, K: 6}, "It sends no parity: a lost chunk is rare enough to be repaired when it is missed."},
+	} {
+		require.Equal(t, c.want, sentence(c.choice))
+	}
+	out, err := execute(t, "plan", "--drop", "1e-3", "--samples", "200")
+	require.NoError(t, err)
+	require.NotContains(t, out, "the first 0 chunks")
+	require.Contains(t, out, "It codes all 2048 chunks")
+}
+
+// Parity of (32,8) is a quarter of the data, and memory comes in pieces, up to a pool.
+func TestPlanParity(t *testing.T) {
+	out, err := execute(t, "plan", "--samples", "200", "--json", "-")
+	require.NoError(t, err)
+	var objects []planObject
+	require.NoError(t, json.Unmarshal([]byte(out), &objects))
+	for _, o := range objects {
+		switch o.Scheme {
+		case "sr", "sr-nack":
+			require.Zero(t, o.ParityBytes)
+			require.Zero(t, o.MemoryBytes)
+		case "ec-xor", "ec-mds":
+			require.Equal(t, 32*units.MiB, o.ParityBytes)
+			require.Equal(t, 64*units.MiB, o.MemoryBytes)
+		}
+	}
+	require.Equal(t, 512*units.MiB, parityMemory(8*units.GiB))
+}
+
+func TestPlotsOfALink(t *testing.T) {
+	dir := t.TempDir()
+	for _, ext := range []string{"svg", "png", "csv"} {
+		file := filepath.Join(dir, "plan."+ext)
+		_, err := execute(t, "plan", "--samples", "20", "--drop", "1e-4..1e-3", "--size", "1MiB,2MiB", "--plot", file)
+		require.NoError(t, err)
+		require.FileExists(t, file)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "plan.csv"))
+	require.NoError(t, err)
+	require.Contains(t, string(data), `1 MiB against drop probability,"adaptive, average",packet_drop,0.0001,completion_over_ideal,`)
+	require.Contains(t, string(data), `drop probability 0.001 against message size,"sr, 99.9th percentile",size_bytes,2097152,completion_over_ideal,`)
+
+	out, err := execute(t, "figure", "--rate", "10gbit", "--rtt", "80ms", "--size", "1MiB", "--drop", "0", "--samples", "20", "--out", dir, "--quiet")
+	require.NoError(t, err)
+	for _, ext := range []string{"svg", "png", "csv"} {
+		require.Contains(t, out, "link."+ext)
+		require.FileExists(t, filepath.Join(dir, "link."+ext))
 	}
 }

@@ -4,9 +4,14 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -28,14 +33,18 @@ type plan struct {
 	k, m            int64
 	alpha, beta     float64
 	fallback        string
-	json            string
+	json, plot      string
 }
 
-func newPlan() *cobra.Command {
-	p := &plan{
+func defaultPlan() *plan {
+	return &plan{
 		rate: 400 * units.Gbit, rtt: 25 * units.Millisecond, sizes: sizeList{128 * units.MiB}, drop: probabilities{1e-5},
 		chunk: 64 * units.KiB, mtu: 4 * units.KiB,
 	}
+}
+
+func newPlan() *cobra.Command {
+	p := defaultPlan()
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Compare the schemes on a link and recommend one",
@@ -46,13 +55,29 @@ probabilities if one is given.
 
 Completion time runs from the post to the final acknowledgement; the ideal is
 size/rate + RTT. Drops are independent. --chunk is what the schemes repeat and code:
-a chunk of N packets is lost with 1-(1-p)^N.`,
+a chunk of N packets is lost with 1-(1-p)^N. Parity is what a transfer without repairs
+sends beyond its data, memory what each end takes to hold it: 64 MiB at a time, up to
+the 512 MiB that reliability.Config.ParityPool allows by default.
+
+--plot draws completion time over the ideal against drop probability, at the first
+size, and against size, at the middle of the drop probabilities.`,
 		Example: `  sdr-model plan --distance 3750km --size 128MiB,8GiB --drop 1e-6..1e-3
-  sdr-model plan --rtt 25ms --rate 100gbit --chunk 4KiB --drop 1e-3 --json -`,
+  sdr-model plan --rtt 25ms --rate 100gbit --chunk 4KiB --drop 1e-3 --json -
+  sdr-model plan --rtt 80ms --rate 10gbit --drop 1e-6..1e-2 --plot link.svg`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
 	}
 	f := cmd.Flags()
+	p.registerLink(f)
+	f.StringVar(&p.json, "json", "", "write the predictions to this file as JSON, - for standard output instead of the table")
+	f.StringVar(&p.plot, "plot", "", "draw the link into this file: .svg, .png or .csv, the points")
+	p.register(cmd, model.DefaultSamples)
+	cmd.Flags().Lookup("samples").Usage += "; fewer by default where each has thousands of drops"
+	return cmd
+}
+
+// registerLink registers the flags that describe a link, what it carries and the schemes.
+func (p *plan) registerLink(f *pflag.FlagSet) {
 	f.Var(&p.rate, "rate", "rate of user data")
 	f.Var(&p.rtt, "rtt", "round-trip time")
 	f.Var(&p.distance, "distance", "length of the cable, instead of --rtt")
@@ -67,10 +92,6 @@ a chunk of N packets is lost with 1-(1-p)^N.`,
 	f.Float64Var(&p.alpha, "alpha", 2, "sr: RTO = (1+alpha) RTT")
 	f.Float64Var(&p.beta, "beta", 0.5, "ec: fallback timeout = beta RTT")
 	f.StringVar(&p.fallback, "fallback", "missing", "ec: repeat what decoding lacks (missing) or the submessage by sr as in the paper (whole)")
-	f.StringVar(&p.json, "json", "", "write the predictions to this file as JSON, - for standard output instead of the table")
-	p.register(cmd, model.DefaultSamples)
-	cmd.Flags().Lookup("samples").Usage += "; fewer by default where each has thousands of drops"
-	return cmd
 }
 
 func (p *plan) run(cmd *cobra.Command) error {
@@ -85,9 +106,18 @@ func (p *plan) run(cmd *cobra.Command) error {
 		p.print(cmd.OutOrStdout(), blocks)
 	}
 	if p.json != "" {
-		return writeJSON(cmd.OutOrStdout(), p.json, p.objects(blocks))
+		if err := writeJSON(cmd.OutOrStdout(), p.json, p.objects(blocks)); err != nil {
+			return err
+		}
 	}
-	return nil
+	if p.plot == "" {
+		return nil
+	}
+	f, err := p.figure(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	return f.WriteFile(p.plot)
 }
 
 // validate checks what the library can't, and sets the RTT of a distance.
@@ -108,6 +138,8 @@ func (p *plan) validate(cmd *cobra.Command) error {
 		return usagef("--chunk %v: allowed are multiples of --mtu %v", p.chunk, p.mtu)
 	case p.fallback != "missing" && p.fallback != "whole":
 		return usagef("--fallback %q: allowed are missing and whole", p.fallback)
+	case p.plot != "" && !slices.Contains(figures.Endings, filepath.Ext(p.plot)):
+		return usagef("--plot %s: the ending says the format: %s", p.plot, strings.Join(figures.Endings, ", "))
 	}
 	if given("distance") {
 		rtt, err := model.Kilometers(p.distance).RTT(model.MicrosPerKm(p.usPerKm))
@@ -187,18 +219,28 @@ func (p *plan) optionsFor(t model.Transfer) model.Options {
 
 // transfers returns the transfers of one size, by drop probability.
 func (p *plan) transfers(size units.Bytes) (all []model.Transfer) {
-	t := model.Transfer{Rate: p.rate, RTT: p.rtt, Size: size, Unit: p.chunk}
-	packets := int64(p.chunk / p.mtu)
-	if len(p.chunkDrop) > 0 {
-		for _, q := range p.chunkDrop {
-			t.Drop, t.Control = model.UnitDrop(q), model.UnitDrop(q).Packet(packets)
-			all = append(all, t)
-		}
-		return all
+	for _, q := range p.packetDrops() {
+		all = append(all, p.transfer(size, q))
 	}
-	for _, q := range p.drop {
-		t.Drop, t.Control = model.PacketDrop(q).Unit(packets), model.PacketDrop(q)
-		all = append(all, t)
+	return all
+}
+
+// transfer returns one transfer; drop is per packet.
+func (p *plan) transfer(size units.Bytes, drop float64) model.Transfer {
+	return model.Transfer{
+		Rate: p.rate, RTT: p.rtt, Size: size, Unit: p.chunk,
+		Drop: model.PacketDrop(drop).Unit(int64(p.chunk / p.mtu)), Control: model.PacketDrop(drop),
+	}
+}
+
+// packetDrops returns the drop probabilities of packets, whichever flag gave them.
+func (p *plan) packetDrops() []float64 {
+	if len(p.chunkDrop) == 0 {
+		return p.drop
+	}
+	var all []float64
+	for _, q := range p.chunkDrop {
+		all = append(all, float64(model.UnitDrop(q).Packet(int64(p.chunk/p.mtu))))
 	}
 	return all
 }

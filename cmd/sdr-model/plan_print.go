@@ -41,7 +41,7 @@ func printBlock(w io.Writer, b block, recommended string) {
 	t := b.transfer
 	fmt.Fprintf(w, "\n%v, drop %s per packet = %s per chunk, ideal %v, %d samples\n",
 		t.Size, short(float64(t.Control)), short(float64(t.Drop)), t.Ideal(), b.predictions[0].Result.Samples())
-	fmt.Fprintf(w, "  %-10s %-19s %10s %10s %10s %10s  %s\n", "scheme", "parameters", "average", "p50", "p99", "p99.9", "average and p99.9 over ideal")
+	fmt.Fprintf(w, "  %-10s %-19s %10s %10s %10s %10s  %-28s %10s %10s\n", "scheme", "parameters", "average", "p50", "p99", "p99.9", "average and p99.9 over ideal", "parity", "memory")
 	for _, pr := range b.predictions {
 		mark := " "
 		if pr.Scheme.Name() == recommended {
@@ -49,16 +49,61 @@ func printBlock(w io.Writer, b block, recommended string) {
 		}
 		mean := pr.Result.Mean()
 		avg, p999 := pr.Slowdown()
-		fmt.Fprintf(w, "%s %-10s %-19s %10v %10v %10v %10v  %6.3f ± %.3f %7.3f\n", mark, pr.Scheme.Name(), parameters(pr.Scheme, t),
+		fmt.Fprintf(w, "%s %-10s %-19s %10v %10v %10v %10v  %6.3f ± %.3f %7.3f      %10v %10v\n", mark, pr.Scheme.Name(), parameters(pr.Scheme, t),
 			mean.Value, pr.Result.Quantile(0.5).Value, pr.Result.Quantile(0.99).Value, pr.Result.Quantile(0.999).Value,
-			avg, float64(mean.High-mean.Value)/float64(t.Ideal()), p999)
+			avg, float64(mean.High-mean.Value)/float64(t.Ideal()), p999, parityOf(pr), parityMemory(parityOf(pr)))
 	}
+}
+
+// parityOf is what a prediction's scheme sends beyond the data if nothing needs repair.
+func parityOf(pr model.Prediction) units.Bytes {
+	n, _ := model.ParityUnits(pr.Scheme, pr.Transfer) // simulated before: it is valid
+	return units.Bytes(n) * min(pr.Transfer.Unit, pr.Transfer.Size)
+}
+
+// How reliability.Config.ParityPool grows, and where it ends unless configured.
+const parityPiece, parityPool = 64 * units.MiB, 512 * units.MiB
+
+// parityMemory is what each end takes to hold so much parity.
+func parityMemory(parity units.Bytes) units.Bytes {
+	return min((parity+parityPiece-1)/parityPiece*parityPiece, parityPool)
 }
 
 func printChoice(w io.Writer, t model.Transfer) {
 	c, _ := model.Adaptive{}.Choose(t) // simulated before: it is valid
-	fmt.Fprintf(w, "It repeats the first %d chunks when they are lost and codes the last %d in %d interleaved groups of up to %d with %d parity chunks each.\n",
-		c.Body, c.Tail, c.Groups, c.K, c.M)
+	fmt.Fprintln(w, sentence(c))
+}
+
+// sentence says what the adaptive scheme does with a transfer.
+func sentence(c model.Choice) string {
+	groups := fmt.Sprintf("%d interleaved groups of up to %s with %s each", c.Groups, plural(c.K, "chunk"), plural(c.M, "parity chunk"))
+	if c.Groups == 1 {
+		groups = fmt.Sprintf("one group of %s with %s", plural(c.K, "chunk"), plural(c.M, "parity chunk"))
+	}
+	switch {
+	case c.M == 0:
+		return "It sends no parity: a lost chunk is rare enough to be repaired when it is missed."
+	case c.Body == 0 && c.Tail == 1:
+		return fmt.Sprintf("It codes its only chunk, with %s.", plural(c.M, "parity chunk"))
+	case c.Body == 0:
+		return fmt.Sprintf("It codes all %d chunks, in %s.", c.Tail, groups)
+	}
+	first := fmt.Sprintf("the first %d chunks when they are lost", c.Body)
+	if c.Body == 1 {
+		first = "the first chunk when it is lost"
+	}
+	last := fmt.Sprintf("the last %d in %s", c.Tail, groups)
+	if c.Tail == 1 {
+		last = "the last in " + groups
+	}
+	return fmt.Sprintf("It repeats %s and codes %s.", first, last)
+}
+
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // A planObject is an element of the array that plan --json writes. Its fields are a contract.
@@ -77,6 +122,8 @@ type planObject struct {
 	P50Ns       units.Duration `json:"p50_ns"`
 	P99Ns       units.Duration `json:"p99_ns"`
 	P999Ns      units.Duration `json:"p999_ns"`
+	ParityBytes units.Bytes    `json:"parity_bytes"`        // without repairs
+	MemoryBytes units.Bytes    `json:"parity_memory_bytes"` // at each end
 	Samples     int            `json:"samples"`
 	Recommended bool           `json:"recommended"`
 }
@@ -120,6 +167,7 @@ func (p *plan) objects(all []sized) []planObject {
 					SizeBytes: t.Size, ChunkBytes: t.Unit, RateBps: t.Rate, RTTNs: t.RTT,
 					PacketDrop: float64(t.Control), ChunkDrop: float64(t.Drop), IdealNs: t.Ideal(),
 					AvgNs: r.Mean().Value, P50Ns: r.Quantile(0.5).Value, P99Ns: r.Quantile(0.99).Value, P999Ns: r.Quantile(0.999).Value,
+					ParityBytes: parityOf(pr), MemoryBytes: parityMemory(parityOf(pr)),
 					Samples: r.Samples(), Recommended: pr.Scheme.Name() == s.name,
 				})
 			}

@@ -5,7 +5,8 @@
 // [Build] computes those of the SDR-RDMA paper (SC '25) that follow from the completion-time model: 3,
 // 9, 10, 11, 12, 13 and the lower panel of 15, with the same axes. Figure 11 runs encoders on this
 // machine, so its numbers are this machine's; all others are functions of the samples and the seed. A
-// [Chart] draws data that another program computed. [Figure.Write] stores either.
+// [Link] is the same for any link, a [Chart] draws data that another program computed. [Figure.Write]
+// and [Figure.WriteFile] store them.
 package figures
 
 import (

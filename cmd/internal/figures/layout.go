@@ -4,10 +4,12 @@ package figures
 
 import (
 	"bytes"
+	"fmt"
 	"image/color"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/text"
@@ -45,24 +47,44 @@ func (f *Figure) Write(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	column := columnWidth
-	if f.width > 0 {
-		column = vg.Length(f.width) * vg.Inch
-	}
-	w := max(column*vg.Length(len(f.panels[0])), 1.55*columnWidth) // at least what a title takes
-	h := vg.Length(f.height)*vg.Inch*vg.Length(len(f.panels)) + headHeight + f.legendHeight(w) + margin
-	png := vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(resolution))
-	svg := vgsvg.NewWith(vgsvg.UseWH(w, h))
-	f.draw(draw.NewCanvas(png, w, h))
-	f.draw(draw.NewCanvas(svg, w, h))
 	base := filepath.Join(dir, f.Name)
 	paths := []string{base + ".svg", base + ".png", base + ".csv"}
-	for i, out := range []writerTo{fallbackFonts{svg}, vgimg.PngCanvas{Canvas: png}, f.csv()} {
-		if err := writeFile(paths[i], out); err != nil {
+	for _, path := range paths {
+		if err := f.WriteFile(path); err != nil {
 			return nil, err
 		}
 	}
 	return paths, nil
+}
+
+// Endings are those that [Figure.WriteFile] knows.
+var Endings = []string{".svg", ".png", ".csv"}
+
+// WriteFile stores the figure in one file, as the ending of its name says.
+func (f *Figure) WriteFile(path string) error {
+	w, h := f.size()
+	switch filepath.Ext(path) {
+	case ".svg":
+		svg := vgsvg.NewWith(vgsvg.UseWH(w, h))
+		f.draw(draw.NewCanvas(svg, w, h))
+		return writeFile(path, fallbackFonts{svg})
+	case ".png":
+		png := vgimg.NewWith(vgimg.UseWH(w, h), vgimg.UseDPI(resolution))
+		f.draw(draw.NewCanvas(png, w, h))
+		return writeFile(path, vgimg.PngCanvas{Canvas: png})
+	case ".csv":
+		return writeFile(path, f.csv())
+	}
+	return fmt.Errorf("%s: the ending says the format: %s", path, strings.Join(Endings, ", "))
+}
+
+func (f *Figure) size() (w, h vg.Length) {
+	column := columnWidth
+	if f.width > 0 {
+		column = vg.Length(f.width) * vg.Inch
+	}
+	w = max(column*vg.Length(len(f.panels[0])), 1.55*columnWidth) // at least what a title takes
+	return w, vg.Length(f.height)*vg.Inch*vg.Length(len(f.panels)) + headHeight + f.legendHeight(w) + margin
 }
 
 // fallbackFonts names fonts of the same metrics for viewers that lack Liberation Sans.

@@ -13,7 +13,8 @@ import (
 // run computes the points of a figure and remembers the first error.
 type run struct {
 	Config
-	passes int // of each encoder over its buffer
+	passes int     // of each encoder over its buffer
+	enough float64 // drops a point draws at most, as long as that leaves fewestSamples; 0: no limit
 	err    error
 }
 
@@ -59,7 +60,11 @@ func (r *run) simulate(s model.Scheme, t model.Transfer) *model.Result {
 	if r.err != nil {
 		return nil
 	}
-	res, err := model.Simulate(s, t, model.Options{Samples: r.Samples, Seed: r.Seed, Threads: r.Threads})
+	o := model.Options{Samples: r.Samples, Seed: r.Seed, Threads: r.Threads}
+	if drops := float64(t.Units()) * float64(t.Drop); r.enough > 0 && drops > 0 {
+		o.Samples = int(min(float64(o.Samples), max(fewestSamples, r.enough/drops)))
+	}
+	res, err := model.Simulate(s, t, o)
 	r.err = err
 	return res
 }
@@ -148,8 +153,8 @@ func dropAxis(lo, hi int) axis {
 
 func slowdownAxis(top float64) axis {
 	a := axis{label: "completion time / ideal", quantity: "completion_over_ideal", min: 0.95, max: top}
-	for _, v := range []float64{1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8, 10, 15, 20} {
-		if v <= top && (top <= 2 || v != 1.1) {
+	for _, v := range []float64{1, 1.1, 1.2, 1.5, 2, 3, 4, 6, 8, 10, 15, 20, 30, 50, 100} {
+		if v <= top && (top <= 2 || v != 1.1) && (top <= 30 || v != 1.2 && v != 8 && v != 15) {
 			a.ticks = append(a.ticks, valueTicks("%g", v)...)
 		}
 	}
