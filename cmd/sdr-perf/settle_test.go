@@ -74,6 +74,13 @@ func TestRepeatsForNothing(t *testing.T) {
 	c := counters{Sent: 110, Received: 107, DroppedEmulated: 2, Retransmitted: 9, Spurious: 1}
 	require.EqualValues(t, 3, c.lost(), "one unseen")
 	require.EqualValues(t, 6, c.forNothing())
+	c.ControlSent, c.ControlReceived = 20, 18
+	require.EqualValues(t, 1, c.lostData(), "two were no data")
+	require.EqualValues(t, 8, c.forNothing())
+	c.ControlReceived = 10
+	require.EqualValues(t, 9, c.forNothing())
+	c.ControlReceived = 25
+	require.EqualValues(t, 6, c.forNothing(), "copies hide what was lost")
 	c.Spurious = 8
 	require.EqualValues(t, 8, c.forNothing())
 	c.Retransmitted, c.Spurious = 2, 0
@@ -86,5 +93,21 @@ func TestRepeatsForNothing(t *testing.T) {
 		packets, chunks := r["packets"].(map[string]any), r["chunks"].(map[string]any)
 		lost := packets["lost_unseen"].(float64) + packets["dropped_real"].(float64)
 		require.GreaterOrEqual(t, chunks["spurious"].(float64)+lost, chunks["retransmitted"], "repeats of %v", r["reliability"])
+	}
+}
+
+// TestUnitsThatCameAgain: what the receiver got again, although the link made no copies, are repeats for
+// nothing, whatever else the link lost.
+func TestUnitsThatCameAgain(t *testing.T) {
+	for _, drop := range []string{"0", "0.02"} {
+		p := start(t, "--loopback", "--addr", own(0), "-s", "256KiB", "-n", "40", "--warmup", "1", "--reliability", "sr",
+			"--alpha", "0.001", "--rtt", "16ms", "--rate", "1gbit", "--reorder", "0.3", "--drop", drop, "--json", "-")
+		p.ends(t, 60*time.Second, 0)
+		r := results(t, p)[0]
+		packets, chunks := r["packets"].(map[string]any), r["chunks"].(map[string]any)
+		again := packets["duplicate"].(float64) + packets["late_discarded"].(float64)
+		t.Logf("drop %s: %v repeats, %v for nothing, %v came again", drop, chunks["retransmitted"], chunks["spurious"], again)
+		require.GreaterOrEqual(t, chunks["spurious"], again)
+		require.LessOrEqual(t, chunks["spurious"], chunks["retransmitted"])
 	}
 }
