@@ -22,8 +22,6 @@ const (
 	seccompRetAllow     = 0x7fff0000
 
 	seccompUserNotifFlagContinue = 1
-
-	seccompAddfdFlagSend = 1 << 1
 )
 
 // seccompNotif is struct seccomp_notif with its struct seccomp_data.

@@ -76,9 +76,13 @@ func (l *Listener) Receive() (*Call, error) {
 	}
 }
 
+// ioctl repeats a call that a signal of the Go runtime interrupted: none of them has had an effect then.
 func (l *Listener) ioctl(op uintptr, arg unsafe.Pointer) unix.Errno {
-	_, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(l.fd), op, uintptr(arg))
-	return e
+	for {
+		if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(l.fd), op, uintptr(arg)); e != unix.EINTR {
+			return e
+		}
+	}
 }
 
 func (c *Call) decode() {
@@ -125,20 +129,27 @@ func (c *Call) GiveStat(st *unix.Stat_t) error {
 	return c.Return()
 }
 
-// GiveFile ends Open with a new descriptor of the file fd, which the caller may close.
+// GiveFile ends Open with a new descriptor of the file fd, which the caller may close. It takes two calls on
+// purpose: when SECCOMP_ADDFD_FLAG_SEND is interrupted, the file is not given, and the program's open returns 0.
 func (c *Call) GiveFile(fd int) error {
-	_, err := c.addFile(fd, seccompAddfdFlagSend)
-	return err
+	n, err := c.AddFile(fd)
+	if err != nil {
+		return err
+	}
+	return c.send(seccompNotifResp{Val: int64(n)})
 }
 
 // AddFile gives the program a descriptor of the file fd without ending the call.
-func (c *Call) AddFile(fd int) (int, error) { return c.addFile(fd, 0) }
-
-func (c *Call) addFile(fd int, flags uint32) (int, error) {
-	a := seccompNotifAddfd{ID: c.n.ID, Flags: flags, Srcfd: uint32(fd), NewfdFlags: unix.O_CLOEXEC}
-	n, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(c.l.fd), ioctlNotifAddfd, uintptr(unsafe.Pointer(&a)))
-	if e != 0 {
-		return 0, e
+func (c *Call) AddFile(fd int) (int, error) {
+	a := seccompNotifAddfd{ID: c.n.ID, Srcfd: uint32(fd), NewfdFlags: unix.O_CLOEXEC}
+	for {
+		n, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(c.l.fd), ioctlNotifAddfd, uintptr(unsafe.Pointer(&a)))
+		switch e {
+		case 0:
+			return int(n), nil
+		case unix.EINTR:
+		default:
+			return 0, e
+		}
 	}
-	return int(n), nil
 }
