@@ -156,12 +156,13 @@ func (r *pathRule) anyTrusted() bool {
 	return false
 }
 
-// timeout is the time after which p's oldest unconfirmed packet is given up.
+// timeout is the time after which p's oldest unconfirmed packet is given up. The last packet of a
+// path, which would confirm the others, may be one that comes late.
 func (r *pathRule) timeout(p *path) units.Duration {
 	if p.srtt == 0 {
 		return r.s.rto(p)
 	}
-	return max(p.srtt+max(4*p.rttvar, p.srtt/4)+r.s.env.AckInterval, r.s.config.MinTimeout)
+	return max(p.srtt+max(4*p.rttvar, p.srtt/4, p.window())+r.s.env.AckInterval, r.s.config.MinTimeout)
 }
 
 func (r *pathRule) expire(now units.Instant) units.Instant {
