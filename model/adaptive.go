@@ -12,8 +12,8 @@ import (
 // repeated in it. So the body is repaired by path-confirmed repeats, the tail and its repeats are
 // coded, and a group that can't be decoded gets new parity rows until it can.
 //
-// The model is the scheme with a known, independent drop probability: the estimate is right, bursts
-// have length 1 and the configured rate is the real one. Its zero value has the scheme's own
+// The model is the scheme with a known drop probability and length of bursts: the
+// estimate is right and the configured rate is the real one. Its zero value has the scheme's own
 // constants.
 type Adaptive struct {
 	// Epsilon is the probability with which any group of a transfer may fail; 0 means 1e-4.
@@ -84,7 +84,7 @@ func (a Adaptive) choose(t Transfer) Choice {
 			sent += float64(c.M) / float64(c.K)
 		}
 		c.Tail = min(n, int64(math.Ceil(slots/sent)))
-		c.Groups, c.K, c.M = a.parity(c.Tail, t.Drop)
+		c.Groups, c.K, c.M = a.parity(c.Tail, t.law())
 	}
 	c.Body = n - c.Tail
 	return c
@@ -93,14 +93,14 @@ func (a Adaptive) choose(t Transfer) Choice {
 // parity splits n units into the fewest groups, and gives each the fewest parity units, with which
 // the probability that any group fails is at most Epsilon. Where the limits don't allow that, it
 // returns the largest groups with the most parity, and incremental parity has to do the rest.
-func (a Adaptive) parity(n int64, drop UnitDrop) (groups, k, m int64) {
+func (a Adaptive) parity(n int64, law lossLaw) (groups, k, m int64) {
 	if n == 0 {
 		return 0, 0, 0
 	}
 	fewest := (n + maxTailGroup - 1) / maxTailGroup
 	for k = (n + fewest - 1) / fewest; k > 0; k-- {
 		groups = (n + k - 1) / k
-		if m, ok := a.rows(groups, k, drop); ok {
+		if m, ok := a.rows(groups, k, law); ok {
 			return groups, k, m
 		}
 	}
@@ -113,9 +113,9 @@ func (a Adaptive) parity(n int64, drop UnitDrop) (groups, k, m int64) {
 func parityLimit(k int64) int64 { return min(MaxGroup-k, max(minParityLimit, (k+2)/3)) }
 
 // rows returns min{ m : groups · P[Bin(k+m, p) > m] ≤ Epsilon }, if that is within the limit.
-func (a Adaptive) rows(groups, k int64, drop UnitDrop) (m int64, ok bool) {
+func (a Adaptive) rows(groups, k int64, law lossLaw) (m int64, ok bool) {
 	for m = range parityLimit(k) + 1 {
-		if float64(groups)*above(k+m, m, float64(drop)) <= a.Epsilon {
+		if float64(groups)*law.above(k+m, m, groups) <= a.Epsilon {
 			return m, true
 		}
 	}
@@ -124,8 +124,8 @@ func (a Adaptive) rows(groups, k int64, drop UnitDrop) (m int64, ok bool) {
 
 // extra returns how many rows beyond the u that a group lacks a repair sends: enough that it fails
 // with probability Epsilon at most.
-func (a Adaptive) extra(u int64, p float64) (x int64) {
-	for above(u+x, x, p) > a.Epsilon {
+func (a Adaptive) extra(u int64, law lossLaw) (x int64) {
+	for (law.burst <= 1 || x < MaxGroup) && law.above(u+x, x, 1) > a.Epsilon {
 		x++
 	}
 	return x

@@ -38,7 +38,7 @@ func (a Adaptive) lateWait(t Transfer, c Choice) (units, fails float64) {
 	n := losable * p
 	due := slots - losable/(n+1) - float64(c.Tail) - n
 	batch := Choice{Tail: int64(math.Round(n))}
-	batch.Groups, batch.K, batch.M = a.parity(batch.Tail, t.Drop)
+	batch.Groups, batch.K, batch.M = a.parity(batch.Tail, t.law())
 	units, fails = parityWait(batch, p)
 	lost := -math.Expm1(n * math.Log1p(-p))
 	return lost*max(due, float64(c.Groups*c.M)) + (1-lost)*due + units, fails

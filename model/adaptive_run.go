@@ -5,7 +5,7 @@ package model
 func (a Adaptive) sampler(t Transfer) sampler {
 	a = a.defaults()
 	r := &adaptiveRun{
-		Adaptive: a, Choice: a.choose(t), short: t.short(), rtt: t.rtt(), drop: t.Drop,
+		Adaptive: a, Choice: a.choose(t), short: t.short(), rtt: t.rtt(), law: t.law(),
 		line: newLine(t.inject(), a.reaction(t)),
 	}
 	return r
@@ -18,23 +18,22 @@ type adaptiveRun struct {
 	Choice
 	line
 	short, rtt float64
-	drop       UnitDrop
-	need       []int64 // parity rows that each group waits for
-	lacks      []int64 // of each group that failed, how many units it lacks
+	law        lossLaw
+	need       []int64  // parity rows that each group waits for
+	lacks      []int64  // of each group that failed, how many units it lacks
+	late       []Choice // parity by the number of last repeats, where it was calculated
 	done       float64
 }
 
 func (r *adaptiveRun) sample(src *source) float64 {
 	r.reset(-r.short)
-	for left := r.Body; left > 0; {
-		n := src.gap()
-		if n >= left {
-			r.send(left, src)
-			break
+	if left := r.Body; left > 0 {
+		for n := src.first(); n < left; n = src.gap() {
+			r.send(n+1, src)
+			r.lose()
+			left -= n + 1
 		}
-		r.send(n+1, src)
-		r.lose()
-		left -= n + 1
+		r.send(left, src)
 	}
 	r.lacks = r.lacks[:0]
 	r.sendTail(src)
@@ -56,7 +55,7 @@ func (r *adaptiveRun) sendTail(src *source) {
 	if late == 0 {
 		return
 	}
-	groups, _, rows := r.parity(late, r.drop)
+	groups, _, rows := r.lateParity(late)
 	ready = r.draw(late, groups, rows, src)
 	if ready == 0 {
 		r.done = max(r.done, r.last)
@@ -66,15 +65,31 @@ func (r *adaptiveRun) sendTail(src *source) {
 	r.clock += float64(rows*groups) * r.inject
 }
 
+// lateParity is parity for the last repeats. Bursts make it costly to calculate, and it comes again.
+func (r *adaptiveRun) lateParity(late int64) (groups, k, rows int64) {
+	if r.law.burst <= 1 {
+		return r.parity(late, r.law)
+	}
+	for int64(len(r.late)) <= late {
+		r.late = append(r.late, Choice{})
+	}
+	c := &r.late[late]
+	if c.Groups == 0 {
+		c.Groups, c.K, c.M = r.parity(late, r.law)
+	}
+	return c.Groups, c.K, c.M
+}
+
 // draw draws the losses of n units in interleaved groups and of their parity, which is sent row by
 // row. It returns how many parity units pass until all groups that can be decoded are, and notes
 // what the others lack.
 func (r *adaptiveRun) draw(n, groups, rows int64, src *source) (ready int64) {
 	r.need = grow(r.need, groups)
-	for j := src.gap(); j < n; j += 1 + src.gap() {
+	j := src.first()
+	for ; j < n; j += 1 + src.gap() {
 		r.need[j%groups]++
 	}
-	for i := src.gap(); i < rows*groups; i += 1 + src.gap() {
+	for i := src.goOn(j - n); i < rows*groups; i += 1 + src.gap() {
 		if g := i % groups; i/groups < r.need[g] {
 			r.need[g]++ // a row that it needed is lost: it needs the next
 		}
@@ -95,7 +110,7 @@ func (r *adaptiveRun) repair(src *source) {
 	for len(r.lacks) > 0 {
 		interval := r.AckInterval * r.rtt
 		r.clock += r.rtt + interval*src.rnd.Float64()
-		for src.controlLost() {
+		for lost := src.controlLost(); lost; lost = src.controlLostAgain(interval) {
 			r.clock += interval
 		}
 		still := r.lacks[:0]
@@ -110,9 +125,9 @@ func (r *adaptiveRun) repair(src *source) {
 
 // newRows sends what a group lacks and some more, and returns what it lacks then.
 func (r *adaptiveRun) newRows(u int64, src *source) int64 {
-	for range u + r.extra(u, src.drop) {
+	for range u + r.extra(u, r.law) {
 		r.clock += r.inject
-		if !src.lost() {
+		if !src.lostAt(r.clock) {
 			if u--; u == 0 {
 				r.done = max(r.done, r.clock)
 			}

@@ -17,7 +17,7 @@ func TestParityIsMinimal(t *testing.T) {
 	a := Adaptive{}.defaults()
 	for _, n := range []int64{1, 2, 10, 100, 224, 225, 2048, 20000} {
 		for _, p := range []UnitDrop{1e-6, 1e-4, 1e-3, 1e-2, 3e-2} {
-			groups, k, m := a.parity(n, p)
+			groups, k, m := a.parity(n, lossLaw{drop: float64(p)})
 			require.Equal(t, (n+k-1)/k, groups)
 			require.LessOrEqual(t, k, int64(maxTailGroup))
 			require.LessOrEqual(t, k+m, int64(MaxGroup))
@@ -28,9 +28,9 @@ func TestParityIsMinimal(t *testing.T) {
 			}
 		}
 	}
-	_, k, m := a.parity(2, 1e-2)
+	_, k, m := a.parity(2, lossLaw{drop: 1e-2})
 	require.Equal(t, [2]int64{2, 2}, [2]int64{k, m}, "RELIABILITY: two units need m = 2 at 1e-2")
-	groups, k, m := a.parity(20000, 0.5)
+	groups, k, m := a.parity(20000, lossLaw{drop: 0.5})
 	require.Equal(t, [3]int64{105, 191, 64}, [3]int64{groups, k, m}, "out of reach: the largest groups, all parity")
 }
 

@@ -22,8 +22,11 @@ func copyAt(n int, rtt float64) float64 {
 
 // controlDelay draws what lost copies cost one such frame.
 func (s *source) controlDelay(rtt float64) float64 {
-	n := 0
-	for s.controlLost() {
+	if !s.controlLost() {
+		return 0
+	}
+	n := 1
+	for s.controlLostAgain(copyAt(n, rtt) - copyAt(n-1, rtt)) {
 		n++
 	}
 	return copyAt(n, rtt)

@@ -29,7 +29,8 @@
 //
 // # Limits
 //
-// Drops are independent and equally likely for every unit; there is no congestion, queueing or
+// Drops are equally likely for every unit, and independent unless [Transfer.Burst] says that they come in
+// bursts, which closed forms don't know; there is no congestion, queueing or
 // reordering, and coding takes no time. Headers aren't counted: scale the rate by
 // payload/(payload+headers) to include them.
 package model

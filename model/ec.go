@@ -60,7 +60,7 @@ func (e EC) split(t Transfer) (groups int64, full, last group) {
 // FallbackProbability returns the probability that at least one submessage can't be decoded
 // (paper, section 4.2.3). It fails with [ErrRange].
 func (e EC) FallbackProbability(t Transfer) (float64, error) {
-	if err := validate(e, t); err != nil {
+	if err := validateMean(e, t); err != nil {
 		return 0, err
 	}
 	groups, full, last := e.split(t)
@@ -116,7 +116,7 @@ type wholeRun struct {
 
 func (r *wholeRun) sample(src *source) float64 {
 	r.repeat.units = 0
-	for at := src.gap(); at < r.total(); {
+	for at := src.first(); at < r.total(); {
 		var g group
 		_, g, at = r.nextLossy(at, src)
 		if _, lacking := g.decode(r.lost, r.count); lacking > 0 {
@@ -137,7 +137,7 @@ func (r *missingRun) sample(src *source) float64 {
 	r.reset(-r.short)
 	sent := int64(0)
 	ready := r.total() - r.last.m // without loss in the last submessage
-	for at := src.gap(); at < r.total(); {
+	for at := src.first(); at < r.total(); {
 		start, g, next := r.nextLossy(at, src)
 		got, lacking := g.decode(r.lost, r.count)
 		if start+g.units() == r.total() {

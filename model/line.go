@@ -62,7 +62,7 @@ func (l *line) repeat(src *source) {
 		l.due = l.due[:copy(l.due, l.due[l.head:])]
 		l.head = 0
 	}
-	if !l.coded && src.lost() {
+	if !l.coded && src.lostAt(l.clock) {
 		l.lose()
 		return
 	}

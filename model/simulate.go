@@ -65,6 +65,7 @@ func Simulate(s Scheme, t Transfer, o Options) (*Result, error) {
 func writer(s Scheme, t Transfer) func(*source) float64 {
 	r, rtt := s.sampler(t), t.rtt()
 	return func(src *source) float64 {
+		src.begin()
 		done := r.sample(src)
 		if src.control == 0 {
 			return done + rtt
@@ -75,9 +76,9 @@ func writer(s Scheme, t Transfer) func(*source) float64 {
 }
 
 // Mean returns the expected completion time from the scheme's closed form, without sampling. It
-// agrees with [Simulate] within 5 %.
+// agrees with [Simulate] within 5 %. Bursts have no closed form: it fails with [ErrRange].
 func Mean(s Scheme, t Transfer) (units.Duration, error) {
-	if err := validate(s, t); err != nil {
+	if err := validateMean(s, t); err != nil {
 		return 0, err
 	}
 	done := s.meanDone(t)
@@ -89,6 +90,17 @@ func validate(s Scheme, t Transfer) error {
 		return err
 	}
 	return s.check(t)
+}
+
+// validateMean is validate for closed forms.
+func validateMean(s Scheme, t Transfer) error {
+	if err := validate(s, t); err != nil {
+		return err
+	}
+	if t.bursty() {
+		return fmt.Errorf("%w: bursts of mean %g packets have no closed form: use Simulate", ErrRange, t.Burst)
+	}
+	return nil
 }
 
 func (o *Options) validate(drops float64) error {

@@ -63,11 +63,7 @@ type srRun struct {
 func (r *srRun) sample(src *source) float64 {
 	r.reset(-r.short)
 	left := r.units
-	for {
-		n := src.gap()
-		if n >= left {
-			break
-		}
+	for n := src.first(); n < left; n = src.gap() {
 		r.send(n+1, src)
 		r.lose()
 		left -= n + 1
@@ -82,12 +78,12 @@ type overlapRun struct{ *srRun }
 
 func (r overlapRun) sample(src *source) float64 {
 	done := float64(r.units)*r.inject - r.short
-	for i := src.gap() + 1; i <= r.units; i += src.gap() + 1 {
-		repeats := 1.0
-		for src.lost() {
-			repeats++
+	for i := src.first() + 1; i <= r.units; i += src.gap() + 1 {
+		at := float64(i)*r.inject - r.short + r.delay + r.inject
+		for src.lostAt(at) {
+			at += r.delay + r.inject
 		}
-		done = max(done, float64(i)*r.inject-r.short+repeats*(r.delay+r.inject))
+		done = max(done, at)
 	}
 	return done
 }

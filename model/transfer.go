@@ -36,6 +36,12 @@ type Transfer struct {
 	// and the final acknowledgement are sent as PROTOCOL rules: three spaced copies, then once
 	// per RTT.
 	Control PacketDrop
+
+	// Burst is the mean length of bursts of losses in packets, in time: bursts go on between packets
+	// (see [PacketDrop.UnitInBursts]). 0 and 1 make losses independent; at most MaxBurst.
+	Burst float64
+	// Packets is how many packets a unit has; 0 means 1. It matters to bursts only.
+	Packets int64
 }
 
 // Validate reports the first parameter that is out of range.
@@ -51,6 +57,9 @@ func (t Transfer) Validate() error {
 		return fmt.Errorf("%w: unit %v, allowed 1 B to %v", ErrRange, t.Unit, MaxUnit)
 	case t.Units() > MaxUnits:
 		return fmt.Errorf("%w: %d units of %v, allowed %d: use larger units", ErrRange, t.Units(), t.Unit, int64(MaxUnits))
+	}
+	if err := t.checkBursts(); err != nil {
+		return err
 	}
 	if err := checkDrop("unit", float64(t.Drop)); err != nil {
 		return err

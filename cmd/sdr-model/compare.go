@@ -170,15 +170,15 @@ func (c *compare) model(p perfPoint) (s model.Scheme, t model.Transfer, why stri
 		return nil, t, "the link has no rate, so no ideal"
 	case p.MTU < 1 || unit < 1:
 		return nil, t, "mtu or unit_bytes is missing"
-	case p.Link.Burst > 1:
-		return nil, t, "drops come in bursts, the model's are independent"
 	case p.Iterations < 1:
 		return nil, t, "no iterations"
 	}
+	packets := int64((unit + p.MTU - 1) / p.MTU)
 	t = model.Transfer{
 		Rate: units.Rate(float64(p.Link.RateBps) * float64(p.MTU) / float64(p.MTU+c.headers)),
 		RTT:  p.Link.RTTNs, Size: p.SizeBytes, Unit: unit,
-		Drop: model.PacketDrop(p.Link.Drop).Unit(int64((unit + p.MTU - 1) / p.MTU)), Control: model.PacketDrop(p.Link.Drop),
+		Drop: model.PacketDrop(p.Link.Drop).UnitInBursts(packets, p.Link.Burst), Control: model.PacketDrop(p.Link.Drop),
+		Burst: p.Link.Burst, Packets: packets,
 	}
 	return s, t, ""
 }

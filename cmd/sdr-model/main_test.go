@@ -56,6 +56,8 @@ func TestBadParametersAreRefused(t *testing.T) {
 		{"plan --threads -1", "allowed 0"},
 		{"plan extra", "unknown command"},
 		{"plan --nonsense", "unknown flag"},
+		{"plan --burst 0.5", "allowed 1 to 1e+06 packets"},
+		{"plan --burst 8 --chunk-drop 1e-3", "needs --drop"},
 		{"plan --plot link.pdf", "the ending says the format: .svg, .png, .csv"},
 		{"figure", "requires at least 1 arg"},
 		{"figure 3 --rate 1gbit", "leave --rate out, or the number"},
@@ -101,7 +103,7 @@ func TestPlanJSON(t *testing.T) {
 			keys = append(keys, k)
 		}
 		require.ElementsMatch(t, []string{
-			"version", "scheme", "params", "size_bytes", "chunk_bytes", "rate_bps", "rtt_ns", "packet_drop", "chunk_drop",
+			"version", "scheme", "params", "size_bytes", "chunk_bytes", "rate_bps", "rtt_ns", "packet_drop", "chunk_drop", "burst",
 			"ideal_ns", "avg_ns", "p50_ns", "p99_ns", "p999_ns", "parity_bytes", "parity_memory_bytes", "samples", "recommended",
 		}, keys)
 		require.Contains(t, simplest, o["scheme"])
@@ -209,7 +211,6 @@ func TestCompareSaysWhatItCannot(t *testing.T) {
 		{`"link":{`, `"link":null,"old":{`, "no emulated link"},
 		{`"rate_bps":1000000000`, `"rate_bps":0`, "no rate"},
 		{`"unit_bytes":4096`, `"unit_bytes":0`, "unit_bytes is missing"},
-		{`"drop":0.001`, `"drop":0.001,"burst":8`, "bursts"},
 		{`"iterations":2000`, `"iterations":0`, "no iterations"},
 	} {
 		changed := strings.Replace(point, c.from, c.to, 1)
@@ -314,4 +315,37 @@ func TestPlotsOfALink(t *testing.T) {
 		require.Contains(t, out, "link."+ext)
 		require.FileExists(t, filepath.Join(dir, "link."+ext))
 	}
+}
+
+// Bursts make the code of fixed parity fall back, and adaptive spend more.
+func TestPlanBursts(t *testing.T) {
+	args := []string{"plan", "--rate", "100gbit", "--rtt", "10ms", "--size", "16MiB", "--chunk", "4KiB", "--drop", "1e-2", "--samples", "300", "--json", "-"}
+	byScheme := func(args ...string) map[string]planObject {
+		out, err := execute(t, args...)
+		require.NoError(t, err)
+		var objects []planObject
+		require.NoError(t, json.Unmarshal([]byte(out), &objects))
+		all := map[string]planObject{}
+		for _, o := range objects {
+			all[o.Scheme] = o
+		}
+		return all
+	}
+	alone, bursts := byScheme(args...), byScheme(append(args, "--burst", "8")...)
+	require.Equal(t, 8.0, bursts["sr"].Burst)
+	require.Equal(t, 1.0, alone["sr"].Burst)
+	require.Greater(t, bursts["ec-mds"].AvgNs, alone["ec-mds"].AvgNs*3/2)
+	require.Greater(t, bursts["adaptive"].ParityBytes, alone["adaptive"].ParityBytes)
+	table, err := execute(t, "plan", "--burst", "8", "--samples", "50")
+	require.NoError(t, err)
+	require.Contains(t, table, "bursts of 8 packets")
+	require.NotContains(t, table, "Best fixed split")
+}
+
+// compare predicts points with bursts, as a measurement of one that agrees and of one that doesn't shows.
+func TestCompareBursts(t *testing.T) {
+	point := strings.Replace(perfJSON(t, "sr-nack", model.NACK(), 1), `"drop":0.001`, `"drop":0.001,"burst":64`, 1)
+	out, err := compareFile(t, point)
+	require.NoError(t, err)
+	require.Contains(t, out, "1 points compared, 1 part", "what was measured had independent losses")
 }

@@ -30,6 +30,7 @@ type plan struct {
 	sizes           sizeList
 	drop, chunkDrop probabilities
 	chunk, mtu      units.Bytes
+	burst           float64 // packets
 	k, m            int64
 	alpha, beta     float64
 	fallback        string
@@ -54,8 +55,9 @@ best on average and at the 99.9th percentile, over the whole range of drop
 probabilities if one is given.
 
 Completion time runs from the post to the final acknowledgement; the ideal is
-size/rate + RTT. Drops are independent. --chunk is what the schemes repeat and code:
-a chunk of N packets is lost with 1-(1-p)^N. Parity is what a transfer without repairs
+size/rate + RTT. Drops are independent, or with --burst those of a Gilbert-Elliott chain
+in time, as sdr-perf emulates it. --chunk is what the schemes repeat and code: without
+bursts a chunk of N packets is lost with 1-(1-p)^N. Parity is what a transfer without repairs
 sends beyond its data, memory what each end takes to hold it: 64 MiB at a time, up to
 the 512 MiB that reliability.Config.ParityPool allows by default.
 
@@ -85,6 +87,7 @@ func (p *plan) registerLink(f *pflag.FlagSet) {
 	f.Var(&p.sizes, "size", "message sizes")
 	f.Var(&p.drop, "drop", "drop probability of a packet, or a range such as 1e-6..1e-3")
 	f.Var(&p.chunkDrop, "chunk-drop", "drop probability of a chunk, instead of --drop")
+	f.Float64Var(&p.burst, "burst", p.burst, "mean length in packets of bursts of losses, 1 for independent ones")
 	f.Var(&p.chunk, "chunk", "what is repeated or coded, a multiple of the MTU")
 	f.Var(&p.mtu, "mtu", "payload of a packet")
 	f.Int64Var(&p.k, "k", 32, "data chunks of a submessage of ec")
@@ -132,6 +135,10 @@ func (p *plan) validate(cmd *cobra.Command) error {
 		return usagef("--rtt and --distance exclude each other")
 	case given("drop") && given("chunk-drop"):
 		return usagef("--drop and --chunk-drop exclude each other")
+	case p.burst != 0 && !(p.burst >= 1 && p.burst <= model.MaxBurst):
+		return usagef("--burst %g: allowed 1 to %g packets", p.burst, model.MaxBurst)
+	case p.burst > 1 && given("chunk-drop"):
+		return usagef("--burst needs --drop: bursts are of packets")
 	case given("us-per-km") && !given("distance"):
 		return usagef("--us-per-km needs --distance")
 	case p.mtu < 1 || p.chunk < p.mtu || p.chunk%p.mtu != 0:
@@ -193,6 +200,10 @@ func (p *plan) predict() ([]sized, error) {
 				b.predictions = append(b.predictions, model.Prediction{Scheme: scheme, Transfer: t, Result: r})
 			}
 			var err error
+			if p.burst > 1 { // the best split needs the closed form
+				predictions, s.blocks = append(predictions, b.predictions...), append(s.blocks, b)
+				continue
+			}
 			if b.split, b.splitMean, err = p.schemes()[3].(model.EC).BestSplit(t); err != nil {
 				return nil, err
 			}
@@ -227,9 +238,10 @@ func (p *plan) transfers(size units.Bytes) (all []model.Transfer) {
 
 // transfer returns one transfer; drop is per packet.
 func (p *plan) transfer(size units.Bytes, drop float64) model.Transfer {
+	packets := int64(p.chunk / p.mtu)
 	return model.Transfer{
-		Rate: p.rate, RTT: p.rtt, Size: size, Unit: p.chunk,
-		Drop: model.PacketDrop(drop).Unit(int64(p.chunk / p.mtu)), Control: model.PacketDrop(drop),
+		Rate: p.rate, RTT: p.rtt, Size: size, Unit: p.chunk, Burst: p.burst, Packets: packets,
+		Drop: model.PacketDrop(drop).UnitInBursts(packets, p.burst), Control: model.PacketDrop(drop),
 	}
 }
 

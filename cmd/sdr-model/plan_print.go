@@ -13,8 +13,8 @@ import (
 )
 
 func (p *plan) print(w io.Writer, all []sized) {
-	fmt.Fprintf(w, "%v, RTT %v%s, chunk %v = %d packets of %v, seed %d\n",
-		p.rate, p.rtt, p.distanceNote(), p.chunk, p.chunk/p.mtu, p.mtu, p.seed)
+	fmt.Fprintf(w, "%v, RTT %v%s, chunk %v = %s of %v, %sseed %d\n",
+		p.rate, p.rtt, p.distanceNote(), p.chunk, plural(int64(p.chunk/p.mtu), "packet"), p.mtu, p.burstNote(), p.seed)
 	for _, s := range all {
 		for _, b := range s.blocks {
 			printBlock(w, b, s.name)
@@ -24,6 +24,9 @@ func (p *plan) print(w io.Writer, all []sized) {
 		last := s.blocks[len(s.blocks)-1]
 		if s.name == "adaptive" {
 			printChoice(w, last.transfer)
+		}
+		if last.splitMean == 0 {
+			continue
 		}
 		fmt.Fprintf(w, "Best fixed split for ec-mds at the highest drop probability: k=%d m=%d, average %.3fx of ideal.\n",
 			last.split.K, last.split.M, float64(last.splitMean)/float64(last.transfer.Ideal()))
@@ -35,6 +38,13 @@ func (p *plan) distanceNote() string {
 		return ""
 	}
 	return fmt.Sprintf(" (%g km at %.3g µs/km)", float64(p.distance), p.usPerKm)
+}
+
+func (p *plan) burstNote() string {
+	if p.burst <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("bursts of %g packets, ", p.burst)
 }
 
 func printBlock(w io.Writer, b block, recommended string) {
@@ -117,6 +127,7 @@ type planObject struct {
 	RTTNs       units.Duration `json:"rtt_ns"`
 	PacketDrop  float64        `json:"packet_drop"`
 	ChunkDrop   float64        `json:"chunk_drop"`
+	Burst       float64        `json:"burst"` // mean, in packets; 1: independent losses
 	IdealNs     units.Duration `json:"ideal_ns"`
 	AvgNs       units.Duration `json:"avg_ns"`
 	P50Ns       units.Duration `json:"p50_ns"`
@@ -165,7 +176,7 @@ func (p *plan) objects(all []sized) []planObject {
 				out = append(out, planObject{
 					Version: 1, Scheme: pr.Scheme.Name(), Params: p.params(pr.Scheme, t),
 					SizeBytes: t.Size, ChunkBytes: t.Unit, RateBps: t.Rate, RTTNs: t.RTT,
-					PacketDrop: float64(t.Control), ChunkDrop: float64(t.Drop), IdealNs: t.Ideal(),
+					PacketDrop: float64(t.Control), ChunkDrop: float64(t.Drop), Burst: max(1, p.burst), IdealNs: t.Ideal(),
 					AvgNs: r.Mean().Value, P50Ns: r.Quantile(0.5).Value, P99Ns: r.Quantile(0.99).Value, P999Ns: r.Quantile(0.999).Value,
 					ParityBytes: parityOf(pr), MemoryBytes: parityMemory(parityOf(pr)),
 					Samples: r.Samples(), Recommended: pr.Scheme.Name() == s.name,

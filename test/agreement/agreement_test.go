@@ -56,17 +56,30 @@ func TestModelAgreesWithStack(t *testing.T) {
 			for size, n := range map[units.Bytes]int{units.MiB: 400, 16 * units.MiB: 200, 128 * units.MiB: 60} {
 				t.Run(fmt.Sprintf("%s, %g per unit, %v", c.name, p, size), func(t *testing.T) {
 					t.Parallel()
-					compare(t, c, p, size, n)
+					compare(t, c, sim.Loss{Drop: p}, size, n)
 				})
 			}
 		}
 	}
 }
 
-func compare(t *testing.T, c contender, p float64, size units.Bytes, n int) {
-	mean, stderr := measure(t, c.make, p, size, n)
+// TestModelAgreesInBursts is the same where a burst of losses lasts as long as eight units on average.
+func TestModelAgreesInBursts(t *testing.T) {
+	for _, c := range contenders {
+		for size, n := range map[units.Bytes]int{units.MiB: 400, 16 * units.MiB: 200, 128 * units.MiB: 60} {
+			t.Run(fmt.Sprintf("%s, %v", c.name, size), func(t *testing.T) {
+				t.Parallel()
+				compare(t, c, sim.Loss{Drop: 1e-2, BurstTime: rate.Time(8 * unit)}, size, n)
+			})
+		}
+	}
+}
+
+func compare(t *testing.T, c contender, loss sim.Loss, size units.Bytes, n int) {
+	mean, stderr := measure(t, c.make, loss, size, n)
 	predicted, err := model.Simulate(c.model, model.Transfer{
-		Rate: rate, RTT: rtt, Size: size, Unit: unit, Drop: model.UnitDrop(p), Control: model.PacketDrop(p),
+		Rate: rate, RTT: rtt, Size: size, Unit: unit, Drop: model.UnitDrop(loss.Drop), Control: model.PacketDrop(loss.Drop),
+		Burst: float64(loss.BurstTime) / float64(rate.Time(unit)),
 	}, model.Options{Samples: 20_000, Seed: 1})
 	require.NoError(t, err)
 	want := predicted.Mean().Value.Seconds()
@@ -78,8 +91,8 @@ func compare(t *testing.T, c contender, p float64, size units.Bytes, n int) {
 // measure returns the average completion time of n transfers in seconds and its
 // standard error: from the post, with the receive posted and its CTS at the
 // sender, to the final acknowledgement.
-func measure(t *testing.T, makeScheme func() (scheme.Scheme, error), p float64, size units.Bytes, n int) (mean, stderr float64) {
-	w := newWorld(t, makeScheme, p)
+func measure(t *testing.T, makeScheme func() (scheme.Scheme, error), loss sim.Loss, size units.Bytes, n int) (mean, stderr float64) {
+	w := newWorld(t, makeScheme, loss)
 	src, dst := w.memory(0, size), w.memory(1, size)
 	const warmUp = 20
 	var sum, squares float64
@@ -112,10 +125,10 @@ type world struct {
 	conn [2]*reliability.Conn
 }
 
-func newWorld(t *testing.T, makeScheme func() (scheme.Scheme, error), p float64) *world {
+func newWorld(t *testing.T, makeScheme func() (scheme.Scheme, error), loss sim.Loss) *world {
 	w := &world{t: t}
 	var err error
-	w.net, err = sim.New(sim.Config{Rate: rate, Seed: 1, Link: sim.Link{Delay: rtt / 2, Loss: sim.Loss{Drop: p}}})
+	w.net, err = sim.New(sim.Config{Rate: rate, Seed: 1, Link: sim.Link{Delay: rtt / 2, Loss: loss}})
 	require.NoError(t, err)
 	for i, dev := range []*sim.Device{w.net.A(), w.net.B()} {
 		w.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Rand: rand.NewChaCha8([32]byte{byte(i)})})
