@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
@@ -47,7 +48,18 @@ func Pair(t testing.TB, mtu int) (a, b *Host) {
 	})
 	a.setUp(b)
 	b.setUp(a)
+	a.awaitCarrier()
+	b.awaitCarrier()
 	return a, b
+}
+
+// awaitCarrier waits until the interface passes packets. The kernel looks at new interfaces once a second
+// at most when there are many, and drops what is sent before.
+func (h *Host) awaitCarrier() {
+	h.t.Helper()
+	for start := time.Now(); h.link().Attrs().OperState != netlink.OperUp; time.Sleep(time.Millisecond) {
+		require.Less(h.t, time.Since(start), 10*time.Second, "%s did not come up", h.Link)
+	}
 }
 
 func newHost(t testing.TB, v4, v6 string) *Host {
