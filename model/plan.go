@@ -97,13 +97,15 @@ func explain(predictions []Prediction, worst map[string]float64, best string) st
 	}
 	t := most.Transfer
 	avg, p999 := most.Slowdown()
-	why := fmt.Sprintf("%s: average %.2fx and 99.9th percentile %.2fx of ideal with up to %s lost units per transfer; ",
-		best, avg, p999, count(float64(t.Units())*float64(t.Drop)))
+	why := fmt.Sprintf("%s: average %.2fx and 99.9th percentile %.2fx of ideal with up to %s per transfer; ",
+		best, avg, p999, lostUnits(float64(t.Units())*float64(t.Drop)))
 	switch inject := t.Rate.Time(t.Size); {
 	case t.Drop == 0:
 		why += "without loss all schemes but those with parity are ideal"
 	case float64(inject) > 4*float64(t.RTT):
 		why += fmt.Sprintf("injecting takes %v, long against the RTT of %v, so repeats hide behind it and parity costs its full share", inject, t.RTT)
+	case inject > t.RTT:
+		why += fmt.Sprintf("injecting takes %v, not many times the RTT of %v, so only early repeats hide behind it", inject, t.RTT)
 	default:
 		why += fmt.Sprintf("injecting takes only %v against an RTT of %v, so a repeat can't hide behind it", inject, t.RTT)
 	}
@@ -113,9 +115,14 @@ func explain(predictions []Prediction, worst map[string]float64, best string) st
 	return why
 }
 
-func count(x float64) string {
+// lostUnits prints an average number.
+func lostUnits(x float64) string {
+	s := fmt.Sprintf("%.2g", x)
 	if x >= 10 {
-		return fmt.Sprintf("%.0f", x)
+		s = fmt.Sprintf("%.0f", x)
 	}
-	return fmt.Sprintf("%.2g", x)
+	if s == "1" {
+		return s + " lost unit"
+	}
+	return s + " lost units"
 }

@@ -64,3 +64,21 @@ func TestParityUnits(t *testing.T) {
 	_, err = ParityUnits(EC{K: 32, M: 40}, tr)
 	require.ErrorIs(t, err, ErrRange)
 }
+
+// Each reason fits its link: injecting for less than an RTT, for some, for many.
+func TestReasonsFit(t *testing.T) {
+	for size, want := range map[units.Bytes]string{
+		units.MiB:       "injecting takes only 83.89 µs against an RTT of 25 ms, so a repeat can't hide behind it",
+		512 * units.MiB: "injecting takes 42.95 ms, not many times the RTT of 25 ms, so only early repeats hide behind it",
+		8 * units.GiB:   "injecting takes 687.2 ms, long against the RTT of 25 ms",
+	} {
+		tr := Transfer{Rate: 100 * units.Gbit, RTT: 25 * units.Millisecond, Size: size, Unit: 64 * units.KiB, Drop: 1e-4}
+		r, err := Simulate(NACK(), tr, Options{Samples: 100})
+		require.NoError(t, err)
+		_, why := Recommend([]Prediction{{NACK(), tr, r}}, []string{"sr-nack"})
+		require.Contains(t, why, want)
+	}
+	require.Equal(t, "1 lost unit", lostUnits(1.024))
+	require.Equal(t, "0.026 lost units", lostUnits(0.026))
+	require.Equal(t, "210 lost units", lostUnits(209.7))
+}

@@ -16,7 +16,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A perfPoint is what compare needs of an element of sdr-perf's JSON, version 1.
+// A perfPoint is what compare and plan --from need of an element of sdr-perf's JSON, version 1.
 type perfPoint struct {
 	Version     int         `json:"version"`
 	Device      string      `json:"device"`
@@ -40,7 +40,11 @@ type perfPoint struct {
 		UnitBytes units.Bytes `json:"unit_bytes"`
 	} `json:"chunks"`
 	UnitBytes units.Bytes `json:"unit_bytes"`
-	Params    struct {
+	Packets   struct {
+		Sent       uint64 `json:"sent"`
+		LostUnseen uint64 `json:"lost_unseen"`
+	} `json:"packets"`
+	Params struct {
 		Alpha *float64 `json:"alpha"`
 		Beta  *float64 `json:"beta"`
 		K     int64    `json:"k"`
@@ -134,7 +138,7 @@ func (c *compare) run(w io.Writer, points []perfPoint) error {
 			parted++
 		}
 	}
-	fmt.Fprintf(w, "%d points compared, %d part from the prediction by more than %g %% and sampling error\n", compared, parted, c.tolerance)
+	fmt.Fprintf(w, "%s compared, %s from the prediction by more than %g %% and sampling error\n", plural(int64(compared), "point"), parting(parted), c.tolerance)
 	return nil
 }
 
@@ -175,12 +179,20 @@ func (c *compare) model(p perfPoint) (s model.Scheme, t model.Transfer, why stri
 	}
 	packets := int64((unit + p.MTU - 1) / p.MTU)
 	t = model.Transfer{
-		Rate: units.Rate(float64(p.Link.RateBps) * float64(p.MTU) / float64(p.MTU+c.headers)),
+		Rate: withoutHeaders(p.Link.RateBps, p.MTU, c.headers),
 		RTT:  p.Link.RTTNs, Size: p.SizeBytes, Unit: unit,
 		Drop: model.PacketDrop(p.Link.Drop).UnitInBursts(packets, p.Link.Burst), Control: model.PacketDrop(p.Link.Drop),
 		Burst: p.Link.Burst, Packets: packets,
 	}
 	return s, t, ""
+}
+
+// parting says how many points part, with the verb's ending.
+func parting(n int) string {
+	if n == 1 {
+		return "1 parts"
+	}
+	return fmt.Sprintf("%d part", n)
 }
 
 // printPoint prints a row and reports whether measurement and prediction agree.

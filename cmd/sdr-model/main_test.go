@@ -185,11 +185,11 @@ func TestCompare(t *testing.T) {
 		out, err := compareFile(t, perfJSON(t, name, s, 1))
 		require.NoError(t, err)
 		require.Contains(t, out, "| agrees", "%s: %s", name, out)
-		require.Contains(t, out, "1 points compared, 0 part")
+		require.Contains(t, out, "1 point compared, 0 part from")
 		out, err = compareFile(t, perfJSON(t, name, s, 1.2))
 		require.NoError(t, err)
 		require.Contains(t, out, "parts: average +", "%s: %s", name, out)
-		require.Contains(t, out, "1 points compared, 1 part")
+		require.Contains(t, out, "1 point compared, 1 parts from")
 		out, err = compareFile(t, perfJSON(t, name, s, 1.2), "--tolerance", "30")
 		require.NoError(t, err)
 		require.Contains(t, out, "| agrees")
@@ -347,5 +347,53 @@ func TestCompareBursts(t *testing.T) {
 	point := strings.Replace(perfJSON(t, "sr-nack", model.NACK(), 1), `"drop":0.001`, `"drop":0.001,"burst":64`, 1)
 	out, err := compareFile(t, point)
 	require.NoError(t, err)
-	require.Contains(t, out, "1 points compared, 1 part", "what was measured had independent losses")
+	require.Contains(t, out, "1 point compared, 1 parts from", "what was measured had independent losses")
+}
+
+func TestPlanFrom(t *testing.T) {
+	point := strings.Replace(perfJSON(t, "sr", model.SR{Alpha: 2}, 1), `"drop":0.001`, `"drop":0.001,"burst":8`, 1)
+	other := strings.Replace(strings.Replace(point, `"drop":0.001`, `"drop":0.01`, 1), `"size_bytes":8388608`, `"size_bytes":1048576`, 1)
+	require.NotEqual(t, point, other)
+	plan := func(content string, args ...string) ([]planObject, error) {
+		file := filepath.Join(t.TempDir(), "perf.json")
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		out, err := execute(t, append([]string{"plan", "--from", file, "--samples", "50", "--json", "-"}, args...)...)
+		var objects []planObject
+		if err == nil {
+			require.NoError(t, json.Unmarshal([]byte(out), &objects))
+		}
+		return objects, err
+	}
+	objects, err := plan(strings.TrimSuffix(point, "]") + "," + strings.TrimPrefix(other, "["))
+	require.NoError(t, err)
+	require.Len(t, objects, 2*2*5, "two sizes, two drop probabilities, five schemes")
+	first, last := objects[0], objects[len(objects)-1]
+	require.Equal(t, units.Rate(984_615_384), first.RateBps, "4096 of 4160 bytes")
+	require.Equal(t, 25*units.Millisecond, first.RTTNs)
+	require.Equal(t, 8.0, first.Burst)
+	require.Equal(t, 4*units.KiB, first.ChunkBytes)
+	require.Equal(t, []any{units.MiB, 8 * units.MiB}, []any{first.SizeBytes, last.SizeBytes})
+	require.Equal(t, []any{0.001, 0.01}, []any{first.PacketDrop, last.PacketDrop})
+
+	objects, err = plan(point, "--rtt", "1ms", "--drop", "1e-4", "--burst", "1", "--size", "1MiB", "--chunk", "64KiB", "--rate", "1gbit")
+	require.NoError(t, err)
+	require.Len(t, objects, 5)
+	o := objects[0]
+	require.Equal(t, []any{units.Millisecond, 1e-4, 1.0, units.MiB, 64 * units.KiB, units.Gbit},
+		[]any{o.RTTNs, o.PacketDrop, o.Burst, o.SizeBytes, o.ChunkBytes, o.RateBps}, "the command line wins")
+
+	overReal := strings.Replace(point, `"link":{`, `"packets":{"sent":20000,"lost_unseen":10},"link":null,"old":{`, 1)
+	objects, err = plan(overReal, "--rtt", "1ms", "--rate", "1gbit")
+	require.NoError(t, err)
+	require.InDelta(t, 5e-4, objects[0].PacketDrop, 1e-12)
+	for _, c := range []struct{ content, says string }{
+		{overReal, "add --rate"}, {"[]", "no results"}, {"{", "not the JSON that sdr-perf writes"},
+		{strings.TrimSuffix(point, "]") + "," + strings.TrimPrefix(strings.Replace(point, `"mtu":4096`, `"mtu":1024`, 1), "["), "different links"},
+		{strings.Replace(point, `"unit_bytes":4096`, `"unit_bytes":0`, 1), "add --mtu and --chunk"},
+		{strings.Replace(point, `"rtt_ns":25000000`, `"rtt_ns":0`, 1), "add --rtt"},
+		{strings.Replace(point, `"drop":0.001`, `"drop":3`, 1), "out of range"},
+	} {
+		_, err := plan(c.content)
+		require.ErrorContains(t, err, c.says)
+	}
 }

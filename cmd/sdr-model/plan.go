@@ -35,6 +35,7 @@ type plan struct {
 	alpha, beta     float64
 	fallback        string
 	json, plot      string
+	from            string
 }
 
 func defaultPlan() *plan {
@@ -62,10 +63,15 @@ sends beyond its data, memory what each end takes to hold it: 64 MiB at a time, 
 the 512 MiB that reliability.Config.ParityPool allows by default.
 
 --plot draws completion time over the ideal against drop probability, at the first
-size, and against size, at the middle of the drop probabilities.`,
+size, and against size, at the middle of the drop probabilities.
+
+--from plans for the link of results of sdr-perf: the emulated one without the 64 bytes
+of headers that its rate counts for each packet, or a real one by the share of packets
+that it lost; --rate and --rtt are needed then, nothing else knows them.`,
 		Example: `  sdr-model plan --distance 3750km --size 128MiB,8GiB --drop 1e-6..1e-3
   sdr-model plan --rtt 25ms --rate 100gbit --chunk 4KiB --drop 1e-3 --json -
-  sdr-model plan --rtt 80ms --rate 10gbit --drop 1e-6..1e-2 --plot link.svg`,
+  sdr-model plan --rtt 80ms --rate 10gbit --drop 1e-6..1e-2 --plot link.svg
+  sdr-perf --loopback --rtt 20ms --rate 1gbit --drop 1e-3 --size 4MiB --json - | sdr-model plan --from -`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
 	}
@@ -80,6 +86,7 @@ size, and against size, at the middle of the drop probabilities.`,
 
 // registerLink registers the flags that describe a link, what it carries and the schemes.
 func (p *plan) registerLink(f *pflag.FlagSet) {
+	f.StringVar(&p.from, "from", "", "take what isn't given of rate, RTT, sizes, drops, bursts, MTU and chunk from this `file` that sdr-perf --json wrote, - for standard input")
 	f.Var(&p.rate, "rate", "rate of user data")
 	f.Var(&p.rtt, "rtt", "round-trip time")
 	f.Var(&p.distance, "distance", "length of the cable, instead of --rtt")
@@ -127,6 +134,11 @@ func (p *plan) run(cmd *cobra.Command) error {
 func (p *plan) validate(cmd *cobra.Command) error {
 	if err := p.check(); err != nil {
 		return err
+	}
+	if p.from != "" {
+		if err := p.readLink(cmd, cmd.InOrStdin()); err != nil {
+			return err
+		}
 	}
 	given := cmd.Flags().Changed
 	p.thin = !given("samples")

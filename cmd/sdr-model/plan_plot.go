@@ -30,6 +30,8 @@ func dropRange(drops []float64) [2]float64 {
 	switch {
 	case high == 0:
 		return [2]float64{1e-6, 1e-2}
+	case low == 0:
+		low = high * 1e-4
 	case low == high:
 		return [2]float64{max(low/100, 1e-15), min(max(high*100, 1e-4), model.MaxDrop/9)}
 	}
