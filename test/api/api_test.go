@@ -24,6 +24,9 @@ const (
 // private are the folders whose packages are no API.
 var private = []string{"cmd", "examples", "test", "tools", "internal", "testdata"}
 
+// withoutAPI are packages that export nothing: dpa/device is C and its tests.
+var withoutAPI = []string{"dpa/device"}
+
 // TestAPI compares what is exported with testdata.
 func TestAPI(t *testing.T) {
 	found := packages(t)
@@ -32,6 +35,10 @@ func TestAPI(t *testing.T) {
 		t.Run(p, func(t *testing.T) {
 			now, err := declarations(filepath.Join(root, p))
 			require.NoError(t, err)
+			if slices.Contains(withoutAPI, p) {
+				require.Empty(t, now, "it exports something now, and is no exception any more")
+				return
+			}
 			require.NotEmpty(t, now)
 			if *update {
 				require.NoError(t, os.WriteFile(snapshot(p), format(p, now), 0o644))

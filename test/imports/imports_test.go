@@ -181,6 +181,9 @@ func TestRulesCatch(t *testing.T) {
 		{"./dpa", own("sdr"), "imports point one way"},
 		{"./sdr", own("reliability/scheme"), "imports point one way"},
 		{"./sdr", own("dpa"), ""},
+		{"./sdr", own("dpa/device"), "device code has no Go"},
+		{"./dpa/device", own("verbs"), "the SDK runs on any device"},
+		{"./dpa/device", own("dpa"), ""},
 
 		{"./reliability", own("cmd/internal/devices"), "programs and tests are at the top"},
 		{"./cmd/sdr-perf", own("cmd/internal/devices"), ""},

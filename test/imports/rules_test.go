@@ -97,6 +97,12 @@ var rules = []rule{
 		why:    "imports point one way: cmd, reliability, sdr, dpa, internal/bitmap",
 	},
 	{
+		in:     []string{"./..."},
+		notIn:  []string{"./dpa/device"},
+		forbid: []string{"./dpa/device"},
+		why:    "device code has no Go to call: its folder holds C and the tests that judge it",
+	},
+	{
 		in:     []string{"./sdr/..."},
 		forbid: []string{"./reliability/..."},
 		why:    "imports point one way: cmd, reliability, sdr, dpa, internal/bitmap",
