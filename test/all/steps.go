@@ -82,6 +82,18 @@ func steps(root string) []step {
 			},
 		},
 		{
+			name: "dpa", budget: 2 * time.Minute, // a quarter of a minute on two cores
+			about: "the packet engine as code for BlueField's DPA, beside the one in Go, in QEMU",
+			needs: []need{
+				{program: "riscv64-linux-gnu-gcc", packages: []string{"gcc-riscv64-linux-gnu"}},
+				{file: "/usr/riscv64-linux-gnu/lib/libc.a", packages: []string{"libc6-dev-riscv64-cross"}},
+				{program: "qemu-riscv64", packages: []string{"qemu-user"}},
+			},
+			run: func(c *stepContext) error {
+				return c.goTest([]string{"CGO_ENABLED=0"}, "-tags=dpa", "./dpa/device")
+			},
+		},
+		{
 			name: "fuzz", budget: 3 * time.Minute,
 			about:   "every Fuzz function, the budget divided among them",
 			prepare: compileFuzzTargets,
