@@ -24,7 +24,8 @@ type Config struct {
 	// multiple of Unit. Default: 64 MiB or the QP's largest message.
 	MessageSize units.Bytes
 	// Window is the number of data messages that a receive keeps posted.
-	// Default 64.
+	// Default 128: 8 GiB, so that a unit that is lost three times in a row holds
+	// nothing up at 400 Gbit/s and 25 ms.
 	Window int
 	// Rate is the rate of user data at which sends are paced. 0: on round
 	// trips below 1 ms only the receiver's window limits, above the rate is
@@ -60,7 +61,7 @@ func (c *Config) fill(q sdr.QPConfig) {
 		c.MessageSize -= c.MessageSize % max(c.Unit, 1)
 	}
 	if c.Window == 0 {
-		c.Window = min(64, q.Split.Slots()/2)
+		c.Window = min(128, q.Split.Slots()/2)
 	}
 	if c.NoProgress == 0 {
 		c.NoProgress = 30 * units.Second
