@@ -52,29 +52,55 @@ func (p *poisson) Next() units.Instant {
 	return units.Instant(p.at) + 1
 }
 
-// sink sums the waits of what poisson sent: the i-th packet to arrive is the i-th that was sent.
+// sink compares the waits of what poisson sent with those that the same arrivals have at one server: the
+// i-th packet to arrive is the i-th that was sent.
 type sink struct {
-	stamps *poisson
-	shadow *rand.Rand
-	at     float64
-	least  float64 // time on the way without a queue
-	sum    float64
-	n      int
+	stamps  *poisson
+	shadow  *rand.Rand
+	service float64 // ns
+	least   float64 // time on the way without a queue
+	at      float64
+	theory  float64 // the packet's wait by Lindley's recursion
+	off     float64 // the largest difference from it
+	sum     float64
+	n       int
+	// Means of batches tell how far the mean of all may be from the truth.
+	batch   int
+	batches []float64
 }
 
 func (k *sink) OnPacket(now units.Instant, x *transport.Packet, _ *transport.Replies) {
 	if k.n > 0 {
-		k.at += k.shadow.ExpFloat64() * k.stamps.mean
+		gap := k.shadow.ExpFloat64() * k.stamps.mean
+		k.at += gap
+		k.theory = max(0, k.theory+k.service-gap)
 	}
-	k.sum += float64(now) - k.at - k.least
+	wait := float64(now) - k.at - k.least
+	k.off = max(k.off, math.Abs(wait-k.theory))
+	if k.n%k.batch == 0 {
+		k.batches = append(k.batches, 0)
+	}
+	k.batches[len(k.batches)-1] += wait / float64(k.batch) / k.service
+	k.sum += wait
 	k.n++
 }
 
 func (k *sink) Complete() bool { return false }
 
-// TestMD1: packets of one size that arrive at random wait ρ/(2(1−ρ)) packet times in the mean (Pollaczek
-// and Khinchin). The NIC is a thousand times as fast as the port where they wait; of servers in a
-// row with constant times only the slowest adds to the sum of waits.
+// standardError is that of the mean, from batches that are long against a busy period.
+func (k *sink) standardError(mean float64) float64 {
+	squares := 0.0
+	for _, b := range k.batches {
+		squares += (b - mean) * (b - mean)
+	}
+	n := float64(len(k.batches))
+	return math.Sqrt(squares / (n - 1) / n)
+}
+
+// TestMD1: packets of one size that arrive at random wait, each of them, as Lindley's recursion says, and
+// ρ/(2(1−ρ)) packet times in the mean (Pollaczek and Khinchin). The NIC is a thousand times as fast as the
+// port where they wait; of servers in a row with constant times only the slowest adds to the sum of waits.
+// At ρ = 0.95 a mean within 1 % would take 30 million packets; there the standard error is the measure.
 func TestMD1(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this takes some seconds")
@@ -83,7 +109,7 @@ func TestMD1(t *testing.T) {
 	for _, tc := range []struct {
 		rho     float64
 		packets int
-	}{{.5, 1_000_000}, {.8, 4_000_000}, {.95, 12_000_000}} {
+	}{{.5, 1_000_000}, {.8, 4_000_000}, {.95, 4_000_000}} {
 		if underRace && tc.rho > .5 {
 			break
 		}
@@ -91,17 +117,22 @@ func TestMD1(t *testing.T) {
 		g.Links[1].Rate = 100 * units.Mbit
 		var in sink
 		src := &poisson{r: rand.New(rand.NewPCG(1, 9)), mean: service / tc.rho, left: tc.packets}
-		in = sink{stamps: src, shadow: rand.New(rand.NewPCG(1, 9)), least: 2000 + service + 8}
+		in = sink{stamps: src, shadow: rand.New(rand.NewPCG(1, 9)), service: service, least: 2000 + service + 8, batch: tc.packets / 40}
 		s := build(t, g, Config{
 			Header: 99, Transport: func(transport.Message) (transport.Sender, transport.Receiver) { return src, &in },
 		}, []workload.Flow{{Src: 0, Dst: 1, Size: 1}})
 		for in.n < tc.packets && s.Step(1<<20) > 0 {
 		}
 		wait := in.sum / float64(in.n) / service
-		want := tc.rho / (2 * (1 - tc.rho))
-		t.Logf("ρ %.2f: mean wait %.4f packet times, in theory %.4f (%+.2f %%)", tc.rho, wait, want, 100*(wait/want-1))
+		want, se := tc.rho/(2*(1-tc.rho)), in.standardError(wait)
+		t.Logf("ρ %.2f: mean wait %.4f ± %.4f packet times, in theory %.4f (%+.2f %%); no packet more than %.0f ns from Lindley's recursion",
+			tc.rho, wait, se, want, 100*(wait/want-1), in.off)
 		require.Equal(t, tc.packets, in.n)
-		require.InEpsilon(t, want, wait, 0.01)
+		require.LessOrEqual(t, in.off, 2.0, "ns: starts are at whole ones")
+		require.InDelta(t, want, wait, 3*se)
+		if tc.rho < .9 {
+			require.InEpsilon(t, want, wait, 0.01)
+		}
 	}
 }
 
