@@ -60,6 +60,9 @@ func (t *Tracker) dropChunks(g Geometry) {
 // completeLast sets the bit of the last chunk if all that is left of it is in:
 // no packet may be to come whose writer would notice.
 func (t *Tracker) completeLast(g Geometry) {
+	if t.packets.First.words == nil {
+		return // whoever keeps the packets pushes the chunk
+	}
 	if last := g.chunks - 1; last >= 0 && t.chunkFull(last, g.packets) {
 		t.setChunks(last/wordBits, 1<<(uint(last)%wordBits), g.packets)
 	}

@@ -51,6 +51,25 @@ func (t *Tracker) Bind(g Geometry, mem []uint64) {
 	t.done.Store(0)
 }
 
+// BindChunks is Bind for a message whose packet bitmaps are kept elsewhere: t has chunk bits only, in mem, which
+// has at least Words(g.Chunks()) words. They come by Push; Packets, First and Repair must not be used.
+func (t *Tracker) BindChunks(g Geometry, mem []uint64) {
+	t.geometry = g
+	t.length.Store(int64(g.length))
+	t.packets.First.words, t.packets.Repair.words = nil, nil
+	t.packets.First.n.Store(int64(g.packets))
+	t.packets.Repair.n.Store(int64(g.packets))
+	t.chunks.Bind(mem, g.chunks)
+	t.done.Store(0)
+}
+
+// Push records that the chunks of word w named by bits are full, of a message that was bound with BindChunks.
+// Chunks beyond the end of the message are ignored. Any number of goroutines may call it.
+func (t *Tracker) Push(w int, bits uint64) {
+	limit := t.packets.Len()
+	t.setChunks(w, bits&below(chunksFor(limit, t.geometry.perChunk)-w*wordBits), limit)
+}
+
 // First records that the packets of word w named by bits arrived as a first
 // pass, sets the bits of the chunks that this completes, and returns the
 // packets that had already arrived in either way. Packets beyond the end of the

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package varint
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestRoundTrip(t *testing.T) {
+	w := Writer{Limit: 12}
+	w.Byte(7)
+	w.Uint(math.MaxUint64)
+	require.True(t, w.Fits(1))
+	require.False(t, w.Fits(2))
+	w.Int(300)
+	r := NewReader(w.B[1:])
+	require.Equal(t, uint64(math.MaxUint64), r.Uint(math.MaxUint64))
+	require.Equal(t, 300, r.Int(300))
+	require.Empty(t, r.Rest())
+	require.False(t, r.Failed())
+}
+
+// A reader that failed once reads nothing more, whatever follows.
+func TestFailureStays(t *testing.T) {
+	for name, read := range map[string]func(*Reader){
+		"above the limit": func(r *Reader) { r.Int(299) },
+		"negative limit":  func(r *Reader) { r.Int(-1) },
+		"overlong": func(r *Reader) {
+			*r = NewReader([]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 1})
+			r.Uint(1)
+		},
+		"cut":     func(r *Reader) { *r = NewReader([]byte{0x80}); r.Uint(math.MaxUint64) },
+		"refused": func(r *Reader) { r.Fail() },
+	} {
+		r := NewReader([]byte{0xac, 2, 5})
+		read(&r)
+		require.True(t, r.Failed(), name)
+		require.Zero(t, r.Uint(math.MaxUint64), name)
+		require.Empty(t, r.Rest(), name)
+	}
+}
