@@ -28,11 +28,13 @@ type Controller interface {
 // An Ack is what one piece of feedback tells. A driver keeps one and fills it anew for each call.
 type Ack struct {
 	RTT      units.Duration // from a packet's start to this feedback; 0: not measured
-	Acked    units.Bytes    // newly known to have arrived
-	Inflight units.Bytes    // still on its way after this feedback
-	ECN      bool           // the packet that caused it carried CE
-	Probe    bool           // answers a probe, not data
-	Path     uint16         // the path of the packet that caused it, where the sender has several
+	Smoothed units.Duration // the driver's own smoothed round trip, and the least that it knows; 0: it keeps none
+	Least    units.Duration
+	Acked    units.Bytes // newly known to have arrived
+	Inflight units.Bytes // still on its way after this feedback
+	ECN      bool        // the packet that caused it carried CE
+	Probe    bool        // answers a probe, not data
+	Path     uint16      // the path of the packet that caused it, where the sender has several
 }
 
 // A LossKind says how a loss was noticed.
@@ -50,9 +52,12 @@ const (
 	LossTrim
 	// LossNack: the receiver refused a packet out of sequence (IBTA 9.7.5.2.8, a PSN sequence error).
 	LossNack
+	// LossUnheard: neither lost nor known to have arrived, because the transfer ended before the
+	// receiver could say. It is taken out of what was sent last.
+	LossUnheard
 )
 
-var lossKinds = [...]string{"detected", "timeout", "probe", "trim", "nack"}
+var lossKinds = [...]string{"detected", "timeout", "probe", "trim", "nack", "unheard"}
 
 // String is the kind's name in one word.
 func (k LossKind) String() string {
@@ -78,6 +83,17 @@ type Path struct {
 
 // BDP is the product of line rate and base round trip, at least one MTU.
 func (p Path) BDP() units.Bytes { return max(p.LineRate.Bytes(p.BaseRTT), p.MTU) }
+
+// A Model is what a controller has found out about its path.
+type Model struct {
+	Rate   units.Rate     // that the path gives this sender; 0: unknown
+	MinRTT units.Duration // of the path without queues; 0: unknown
+	Queue  units.Duration // how long packets wait in queues
+	State  string         // what the controller is doing, in a word
+}
+
+// A Modeler is a Controller that has a Model.
+type Modeler interface{ Model() Model }
 
 // A Factory makes the controller of a new sender.
 type Factory func(Path) Controller

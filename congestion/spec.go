@@ -21,11 +21,13 @@ type Spec struct {
 }
 
 // Names are the controllers that Parse knows.
-func Names() []string { return []string{"none", "fixed", "dcqcn", "swift"} }
+func Names() []string { return []string{"none", "fixed", "bbr", "search", "dcqcn", "swift"} }
 
 // Help describes what Parse takes, a line each.
 const Help = `none                        no limit
 fixed:rate=25gbit           keeps to a rate, a window (window=64KiB) or both
+bbr                         finds the rate of any path, and shares it
+search                      finds the rate of a path that nobody else uses, from a round trip of 1 ms on
 dcqcn[:sigcomm15|hpcc]      DCQCN with the constants of its paper (the default) or of HPCC's evaluation; single ones
                             by g=, alpha=, decrease=, rise=, bytes=, fast=, ai=, hai=, min=, clamp=, cnp=
 swift                       Swift; constants by target=, hop=, range=, flowmin=, flowmax=, ai=, beta=, mdf=, reset=, min=, max=`
@@ -47,6 +49,10 @@ func Parse(s string) (Spec, error) {
 		set.quantity("rate", &f.Rate)
 		set.quantity("window", &f.Window)
 		spec.New = func(Path) Controller { return f }
+	case "bbr":
+		spec.New = BBR()
+	case "search":
+		spec.New = Search()
 	case "dcqcn":
 		c := set.dcqcn()
 		spec.CNPInterval = c.CNPInterval

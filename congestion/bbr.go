@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// BBR makes controllers for paths that nobody described, from a rack to long lossy ones. They follow
+// version 3 of BBR (draft-ietf-ccwg-bbr): a model of the path made of the largest delivery rate of the
+// last round trips and the least round trip, a start that doubles, phases in which less and more is
+// sent than the path carries, a bound learned from losses and marks, and a probe of the round trip.
+//
+// In one thing they differ from the draft. There a flow that shares its path sends at its measured
+// rate and now and then a quarter more, and flows take minutes to become equal. Here the bound on what
+// is in flight is what limits, always: the product of rate and round trip, and the same amount of
+// queue on top whoever is asked, growing with the root of the rate (FAST, Wei et al., IEEE/ACM ToN
+// 14(6), 2006, section III, with Swift's scaling by the root). Flows then become equal within some ten
+// round trips, because all wait in the same queue.
+//
+// Random losses are told from those of full queues: they are as frequent while the queue is drained.
+// Only the latter bound what is in flight. Where the queue stays though this flow holds back, a
+// competitor is there that fills it; then the window grows and shrinks as CUBIC's (RFC 9438) would,
+// until the queue is seen empty.
+//
+// The rate limit follows the window, and both are never less than two packets a round trip.
+func BBR() Factory {
+	return func(p Path) Controller { return newBBR(p) }
+}
+
+// phase is what a bbr does; the names are the draft's.
+type phase uint8
+
+const (
+	// startup doubles what is in flight each round trip.
+	startup phase = iota
+	// drain empties the queue that startup made.
+	drain
+	// refill sends at the rate of before, and judges nothing: what is heard is of before.
+	refill
+	// cruise keeps the product and the allowed queue in flight.
+	cruise
+	// up allows more, as no queue is seen.
+	up
+	// down drains the own queue for a round trip, so that the least round trip is seen.
+	down
+	// probeRTT sends at half of the rate until the queue is gone.
+	probeRTT
+)
+
+const (
+	// firstPackets are sent, paced, in the first round trip, or within unknownRTT.
+	firstPackets = 32
+	unknownRTT   = 10 * units.Millisecond
+	leastPackets = 2
+	// leastRound keeps rounds of short paths from being decided by single packets.
+	leastRound = units.Millisecond
+	// queueTarget-th of the round trip is how long packets should wait, for all flows together.
+	queueTarget = 4
+	// fullScale is σ of 1.
+	fullScale  = 1 << 16
+	leastScale = fullScale >> 10
+	// scaleRounds is in how many rounds a flow of scaleRate makes the targeted queue.
+	scaleRounds = 64
+	scaleRate   = 4800 * units.Microsecond // √κ/x at 1 Gbit/s
+	// scaleCut-th of σ is taken off in a round in which packets waited too long.
+	scaleCut = 16
+	// depthShare-th, in tenths, of what the buffer was seen to hold is the most that should wait.
+	depthShare = 4
+	// depthGrowth-th is added to that each second: a path may have changed.
+	depthGrowth = 32
+	// queueRoot is κ: at a rate of x bytes/s a flow makes a queue of σ·√(x·κ) bytes.
+	queueRoot = 2880
+	// minRTTAge is after how long without a sight of the least round trip the queue is
+	// drained, and maxRTTAge after how long what is seen then is believed. All flows see the
+	// queue empty at the same moment, so that the next time they drain it together.
+	minRTTAge = 2 * units.Second
+	maxRTTAge = 10 * units.Second
+	// pressedTime and pressedRounds are how long packets may wait for more than twice the
+	// target before others are thought to fill the queue.
+	pressedTime   = 100 * units.Millisecond
+	pressedRounds = 30
+	// probeTime is how long the queue may take to go, as probeRounds is.
+	probeTime = 60 * units.Millisecond
+	// downRounds pass from one drain to the next.
+	downRounds = 10
+	// probeRounds is how long the queue may take to go.
+	probeRounds = 3
+	// A round of lumpyAcks pieces of feedback in which none came for a lumpyShare-th of it says
+	// more of hosts than of the path.
+	lumpyAcks  = 8
+	lumpyShare = 4
+	// heldShare is how much of what the limits allow a sender with enough to send uses, in hundredths.
+	heldShare = 80
+	// stalled is how many round trips of silence say nothing of the path's rate.
+	stalled = 4
+	// bwRounds is over how many rounds the delivery rate is the largest.
+	bwRounds = 2
+	minBBR   = 100 * units.Kbit
+	maxBBR   = 10 * units.Tbit
+)
+
+var phaseNames = [...]string{"startup", "drain", "refill", "cruise", "up", "down", "probe RTT"}
+
+type bbr struct {
+	path  Path
+	phase phase
+	now   units.Instant
+
+	// The model.
+	rates  [bwRounds]units.Rate // of the last rounds that tell something
+	minRTT units.Duration       // 0: unknown
+	seenAt units.Instant        // when it was last seen
+	srtt   units.Duration
+	batch  [2]units.Bytes // the most that one feedback told, in these and the last rounds
+
+	round, before bbrRound
+	lumpy         bool // the last round's feedback was held up
+	rounds        int  // in this phase
+	sent          units.Bytes
+	inflight      units.Bytes
+
+	window units.Bytes // in startup and beside a competitor
+	pace   units.Rate
+	limit  units.Bytes
+
+	scale   int64          // σ
+	depth   units.Duration // of the buffer, seen when it was full; 0: unknown
+	deeper  units.Instant
+	fullAt  units.Instant
+	more    uint // doublings of the queue allowed, in up
+	grew    bool
+	slow    int // rounds of startup that brought no more
+	best    units.Rate
+	probed  units.Instant  // end of the last probe of the round trip
+	probing units.Duration // least round trip of this one
+	begun   units.Instant
+	fails   int            // probes in a row that found the queue filled
+	calmAt  units.Instant  // when packets last waited no longer than twice the target
+	pressed bool           // this probe is because they have for long
+	drained units.Bytes    // what was in flight when the probe began
+	peak    units.Rate     // of bw in the last minute or so
+	faded   units.Instant  // when it was last lowered
+	stand   units.Duration // how long packets lately waited
+	waited  units.Duration // and how long packets waited then
+	calm    int64          // σ at calmAt
+
+	losses    lossTest
+	competing bool
+	rival     rivalWindow
+	marks     fraction // smoothed share of marked rounds' bytes
+	notified  bool     // a CNP in this round
+	heardAt   units.Instant
+}
+
+// A bbrRound is a round trip: it ends when what was sent before it is accounted for.
+type bbrRound struct {
+	begun               units.Instant
+	goal                units.Bytes // of bbr.sent
+	sent, acked, lost   units.Bytes
+	marked              units.Bytes
+	took, gap           units.Duration // gap is the longest time without feedback
+	least, most         units.Duration
+	acks                int
+	held, reduced, void bool // the limits held the sender; on purpose lower; tells nothing
+	calm                bool // all of it was sent into a drained queue
+}
+
+func newBBR(p Path) *bbr {
+	if p.MTU <= 0 {
+		p.MTU = 1500
+	}
+	p.MTU = min(p.MTU, maxMTU)
+	b := &bbr{path: p, minRTT: max(p.BaseRTT, 0)}
+	b.seenAt, b.scale, b.calm = -1, fullScale, fullScale
+	b.window = firstPackets * p.MTU
+	b.decide()
+	return b
+}
+
+func (b *bbr) advance(now units.Instant) units.Instant {
+	b.now = max(b.now, now)
+	return b.now
+}
+
+// OnSent books n bytes.
+func (b *bbr) OnSent(now units.Instant, n, inflight units.Bytes) {
+	now = b.advance(now)
+	if n <= 0 {
+		return
+	}
+	if b.round.begun == 0 && b.round.goal == 0 || inflight <= n && now.Sub(b.heardAt) > 2*b.rtt() {
+		// The first packet, or the first after a pause.
+		b.beginRound(now)
+		b.before = bbrRound{void: true}
+	}
+	b.sent += n
+	b.round.sent += n
+	b.inflight = max(inflight, 0)
+}
+
+// OnAck takes feedback.
+func (b *bbr) OnAck(now units.Instant, a *Ack) {
+	now = b.advance(now)
+	if b.srtt == 0 && a.Smoothed > 0 {
+		b.srtt = min(a.Smoothed, maxRTT)
+		b.decide()
+	}
+	if a.Acked <= 0 && a.RTT <= 0 {
+		return
+	}
+	acked := min(max(a.Acked, 0), b.sent)
+	b.inflight = min(max(a.Inflight, 0), b.sent)
+	b.sampleRTT(now, a.RTT)
+	if b.heardAt != 0 && now.Sub(b.heardAt) > max(stalled*b.rtt(), 20*units.Millisecond) {
+		b.round.void = true
+	}
+	if b.heardAt != 0 {
+		b.round.gap = max(b.round.gap, now.Sub(max(b.heardAt, b.round.begun)))
+	}
+	b.heardAt = now
+	b.round.acked += acked
+	b.round.acks++
+	b.batch[0] = max(b.batch[0], acked-b.path.MTU)
+	if a.ECN {
+		b.round.marked += acked
+	}
+	if b.phase == startup {
+		b.window += acked
+		b.window = min(b.window, maxBBR.Bytes(b.rtt()))
+		b.leaveStartupEarly()
+	}
+	if b.joins(now, a.RTT) {
+		b.beginProbeRTT(now)
+	}
+	if b.phase == probeRTT && b.rounds > 0 && a.RTT > 0 && a.RTT <= b.minRTT+b.tolerance() {
+		b.endProbeRTT(now, true)
+	}
+	if b.sent-b.inflight >= b.round.goal && now.Sub(b.round.begun) >= min(leastRound, max(b.minRTT, leastRound)) {
+		b.endRound(now)
+	}
+	b.decide()
+}
+
+// OnCNP takes a notification for a mark on this round.
+func (b *bbr) OnCNP(now units.Instant) {
+	b.advance(now)
+	b.notified = true
+}
+
+// OnLoss takes losses. What was trimmed or refused was lost to a queue or by order, and is counted
+// with the others: the rule of losses is about how many.
+func (b *bbr) OnLoss(now units.Instant, l Loss) {
+	b.advance(now)
+	if l.Bytes <= 0 || l.Kind == LossUnheard {
+		return
+	}
+	n := min(l.Bytes, b.sent)
+	b.inflight = max(b.inflight-n, 0)
+	if l.Kind == LossTimeout {
+		b.round.void = true // a dark path has no rate
+		b.competing = false
+		return
+	}
+	b.round.lost += n
+}
+
+// Limits are the pacing rate and the window.
+func (b *bbr) Limits(now units.Instant) (units.Rate, units.Bytes) {
+	b.advance(now)
+	return b.pace, b.limit
+}
+
+// Next is never: all is decided by feedback.
+func (b *bbr) Next() units.Instant { return units.Never }
+
+// Model implements Modeler.
+func (b *bbr) Model() Model {
+	m := Model{Rate: b.bw(), MinRTT: b.minRTT, State: phaseNames[b.phase]}
+	if b.srtt > b.minRTT {
+		m.Queue = b.srtt - b.minRTT
+	}
+	if b.competing {
+		m.State = "competing"
+	}
+	return m
+}
+
+func (b *bbr) rtt() units.Duration {
+	switch {
+	case b.srtt > 0:
+		return b.srtt
+	case b.minRTT > 0:
+		return b.minRTT
+	}
+	return unknownRTT
+}
+
+// bw is the bandwidth estimate, 0 before the first.
+func (b *bbr) bw() (r units.Rate) {
+	for _, x := range b.rates {
+		r = max(r, x)
+	}
+	return r
+}
+
+// bdp is the product of the model.
+func (b *bbr) bdp() units.Bytes { return b.bw().Bytes(b.minRTT) }
+
+// tolerance is how much longer than the least a round trip may be that counts as one: an
+// eighth of what this flow lets wait.
+func (b *bbr) tolerance() units.Duration {
+	return max(b.bw().Time(b.queue())/8, b.minRTT/64, 10*units.Microsecond)
+}
+
+func (b *bbr) sampleRTT(now units.Instant, rtt units.Duration) {
+	if rtt <= 0 {
+		return
+	}
+	if b.srtt == 0 {
+		b.srtt = rtt
+	}
+	b.srtt += (rtt - b.srtt) / 8
+	if b.round.least == 0 || rtt < b.round.least {
+		b.round.least = rtt
+	}
+	b.round.most = max(b.round.most, rtt)
+	if b.minRTT == 0 || rtt <= b.minRTT || b.seenAt < 0 {
+		b.minRTT, b.seenAt = min(rtt, maxRTT), now
+	} else if rtt <= b.minRTT+b.tolerance() {
+		b.seenAt = now
+	}
+	if b.phase == probeRTT && (b.probing == 0 || rtt < b.probing) {
+		b.probing = rtt
+	}
+}
+
+// maxRTT keeps forged round trips within what products can hold.
+const maxRTT = 10 * units.Second

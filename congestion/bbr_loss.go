@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// A lossTest tells losses of a full queue from random ones: those are as frequent while the queue is
+// drained on purpose.
+type lossTest struct {
+	calm, full lossCount // bytes sent while drained, and otherwise
+}
+
+type lossCount struct{ all, lost units.Bytes }
+
+func (c *lossCount) add(all, lost units.Bytes) { c.all, c.lost = c.all+all, c.lost+lost }
+func (c *lossCount) halve()                    { c.all, c.lost = c.all/2, c.lost/2 }
+
+const (
+	// lossBound is the share of a round that may get lost beyond the random losses before the
+	// queue counts as full, in thousandths (the draft's LossThresh).
+	lossBound = 20
+	// lossMargin is the same over many rounds.
+	lossMargin = 3
+	// enoughPackets are counted before many rounds are judged, calmPackets of them while drained.
+	enoughPackets = 2000
+	calmPackets   = 200
+	// mostRandom-th of all is the most that is taken for random.
+	mostRandom = 16
+	// memoryPackets are remembered.
+	memoryPackets = 40_000
+)
+
+// random is how many of n bytes get lost at random, as far as is known.
+func (t *lossTest) random(n, mtu units.Bytes) units.Bytes {
+	c := t.calm
+	if c.all < calmPackets*mtu {
+		return 0 // nobody knows yet
+	}
+	return min(units.Bytes(float64(n)*float64(c.lost)/float64(c.all)), n/mostRandom)
+}
+
+// take takes a round of n bytes, and reports whether a queue was full.
+func (t *lossTest) take(n, lost, mtu units.Bytes, calm bool) bool {
+	expected := t.random(n, mtu)
+	if calm {
+		t.calm.add(n, lost)
+		if t.calm.all > memoryPackets/8*mtu {
+			t.calm.halve()
+		}
+		return false
+	}
+	if lost >= 4*mtu && lost > n*lossBound/1000+2*expected+4*mtu {
+		return true
+	}
+	t.full.add(n, lost)
+	if t.full.all > memoryPackets*mtu {
+		t.full.halve()
+	}
+	if t.full.all < enoughPackets*mtu || t.calm.all < calmPackets*mtu {
+		return false
+	}
+	// More than chance explains: four deviations of what is expected, in packets.
+	expected = t.random(t.full.all, mtu)
+	packets := uint64(expected / mtu)
+	deviation := units.Bytes(root(packets+packets*uint64(t.full.all/max(t.calm.all, 1)))) * mtu
+	if t.full.lost > expected+4*deviation+4*mtu+t.full.all*lossMargin/1000 {
+		t.full = lossCount{}
+		return true
+	}
+	return false
+}
+
+func (b *bbr) judgeLosses(now units.Instant) {
+	r := &b.round
+	n := r.acked + r.lost
+	if b.phase == startup || n <= 0 {
+		return
+	}
+	// A drained round is one in which the queue was seen empty.
+	calm := b.before.calm && !b.competing && r.least > 0 && r.least <= b.minRTT+b.tolerance()
+	if b.competing {
+		b.rival.step(now, b.rtt(), n, r.lost, b.losses.random(n, b.path.MTU), b.path.MTU, b.bw())
+		return
+	}
+	if b.before.calm && !calm {
+		return
+	}
+	full := b.losses.take(n, r.lost, b.path.MTU, calm)
+	if full {
+		b.queueFull(now)
+	}
+	if b.depth > 0 && now.Sub(b.deeper) > units.Second {
+		b.depth, b.deeper = b.depth+b.depth/depthGrowth, now
+	}
+}
+
+// queueFull notes that this flow's queue was too much.
+func (b *bbr) queueFull(now units.Instant) {
+	b.more = 0
+	if b.fullAt != 0 && now.Sub(b.fullAt) < 3*b.rtt() {
+		return // the answer to what was sent before the last cut
+	}
+	b.fullAt = now
+	b.scale = max(b.scale/2, leastScale)
+	// What the longest of this round waited is what the buffer holds: all flows learn the same.
+	if d := b.round.most - b.minRTT; b.round.most > 0 && d > 0 {
+		b.depth, b.deeper = d, now
+	}
+}
+
+// judgeMarks makes less room as the share of marked bytes asks (DCTCP, RFC 8257, section 3.3).
+func (b *bbr) judgeMarks() {
+	r := &b.round
+	share := fraction(0)
+	switch {
+	case r.marked > 0 && r.acked > 0:
+		share = fraction(float64(min(r.marked, r.acked)) / float64(r.acked) * float64(whole))
+		share = min(share, whole)
+	case b.notified:
+		share = whole / 2
+	}
+	b.notified = false
+	b.marks = b.marks - b.marks/16 + share/16
+	if share == 0 {
+		return
+	}
+	if b.phase == startup {
+		b.leaveStartup()
+	}
+	b.scale = max(b.scale-(b.marks/2).of(b.scale), leastScale)
+	b.more = 0
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import (
+	"math/bits"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+func (b *bbr) beginRound(now units.Instant) {
+	b.round = bbrRound{begun: now, goal: b.sent + 1, reduced: b.phase == down || b.phase == probeRTT || b.phase == drain,
+		calm: b.phase == down || b.phase == probeRTT}
+	if b.round.begun == 0 {
+		b.round.begun = 1
+	}
+}
+
+// endRound judges a round trip and begins the next.
+func (b *bbr) endRound(now units.Instant) {
+	r := &b.round
+	r.took = max(now.Sub(r.begun), 1)
+	// The limits held the sender back if it sent most of what they allowed, all the time.
+	allowed := min(b.pace, units.RateOf(b.limit, max(b.srtt, 1))).Bytes(r.took)
+	r.held = r.sent*100 >= allowed*heldShare
+	tells := !r.void && !b.before.void
+	// Feedback that regularly comes often and then not for a while was held up by a host.
+	lumpy := r.acks >= lumpyAcks && r.gap > r.took/lumpyShare
+	if tells {
+		b.sampleRate(lumpy || b.lumpy)
+		b.judgeLosses(now)
+	}
+	b.judgeMarks()
+	if now.Sub(b.faded) > units.Second {
+		b.peak, b.faded = b.peak-b.peak/peakFade, now
+	}
+	b.peak = max(b.peak, b.bw())
+	b.rounds++
+	queue := max(r.least-b.minRTT, 0)
+	steady := tells && !lumpy && r.least > 0 && !r.reduced && !b.before.reduced
+	b.lumpy = lumpy
+	b.next(now, queue, steady)
+	b.before = b.round
+	b.before.reduced = b.before.reduced || b.phase == probeRTT && b.rounds == 0
+	b.beginRound(now)
+}
+
+// sampleRate takes what the round delivered. It was sent in the round before, so it can't have been
+// delivered faster than that took. A round whose sender had less to send than it was allowed, or was
+// allowed less on purpose, is no proof that the path has become slower.
+func (b *bbr) sampleRate(lumpy bool) {
+	x := min(units.RateOf(b.round.acked, max(b.round.took, b.before.took)), maxBBR)
+	if x <= 0 {
+		return
+	}
+	if !b.before.held || b.before.reduced || lumpy {
+		if x > b.bw() {
+			b.rates[0] = x
+		}
+		return
+	}
+	copy(b.rates[1:], b.rates[:])
+	b.rates[0] = max(x, b.rates[1]/2) // one round alone proves no more than that
+}
+
+// next moves between the phases at the end of a round.
+func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
+	switch b.phase {
+	case startup:
+		b.startupRound(now)
+		return
+	case drain:
+		if queue <= b.minRTT/16 || b.rounds >= 2 || b.inflight <= b.bdp() {
+			b.enter(refill)
+		}
+		return
+	case probeRTT:
+		if b.rounds >= probeRounds && now.Sub(b.begun) >= probeTime {
+			b.endProbeRTT(now, false)
+		}
+		return
+	case down:
+		b.enter(refill)
+		b.batch[1], b.batch[0] = max(b.batch[0], b.batch[1]/8*7), 0
+		return
+	case refill:
+		b.enter(cruise)
+		return
+	}
+	if b.round.void {
+		b.enter(refill)
+		return
+	}
+	if steady {
+		b.stand = queue
+		b.watchQueue(queue)
+	}
+	switch {
+	case b.wantsProbe(now):
+		b.beginProbeRTT(now)
+	case b.rounds >= downRounds && b.more == 0:
+		b.more = 0
+		b.enter(down)
+	}
+}
+
+func (b *bbr) enter(p phase) { b.phase, b.rounds = p, 0 }
+
+// watchQueue looks at the queue of a round in which nothing was held back.
+func (b *bbr) watchQueue(queue units.Duration) {
+	if !b.competing {
+		b.adjust(queue)
+	}
+	q := b.bw().Bytes(queue)
+	if q < b.queue()/4 && queue < b.target()/4+10*units.Microsecond && b.round.held {
+		// What was allowed more a round ago is answered in the next.
+		if b.grew = !b.grew; b.grew {
+			b.more = min(b.more+1, 6)
+		}
+		b.phase = up
+	} else {
+		b.grew = false
+		b.more = 0
+		b.phase = cruise
+	}
+}
+
+// wantsProbe reports whether the least round trip hasn't been seen for long, or packets wait for
+// longer than flows of this kind let them.
+func (b *bbr) wantsProbe(now units.Instant) bool {
+	age := minRTTAge
+	switch {
+	case b.probed == 0:
+		age /= 4 // what startup has seen may have been others' queue
+	case b.fails > 0 && !b.competing:
+		age /= 2
+	}
+	b.pressed = !b.competing && now.Sub(b.calmAt) > max(pressedTime, pressedRounds*b.minRTT) && now.Sub(b.probed) > minRTTAge/4
+	return b.pressed || now.Sub(max(b.seenAt, b.probed)) > age
+}
+
+func (b *bbr) beginProbeRTT(now units.Instant) {
+	b.probing, b.begun, b.more = 0, now, 0
+	b.drained, b.waited, b.stand = b.inflight, b.stand, 0
+	b.round.reduced = true
+	b.enter(probeRTT)
+}
+
+// joins reports whether a round trip says that others are draining the queue: together they see
+// it empty.
+func (b *bbr) joins(now units.Instant, rtt units.Duration) bool {
+	return (b.phase == cruise || b.phase == up) && b.rounds >= 2 && !b.competing && rtt > 0 && b.stand > b.target()/2 &&
+		rtt < b.minRTT+b.stand/3 && now.Sub(b.probed) > minRTTAge/4
+}
+
+// grain is how long a few packets of other flows take, which no flow can go without.
+func (b *bbr) grain() units.Duration { return b.peak.Time(grainPackets * b.path.MTU) }
+
+// endProbeRTT says whether the queue has gone. If it hasn't, others fill it.
+func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
+	b.probed, b.calmAt = now, now
+	switch {
+	case gone || b.probing == 0 || b.probing <= b.minRTT+b.minRTT/8+b.grain():
+		b.competing, b.fails = false, 0
+	case now.Sub(b.seenAt) > maxRTTAge && b.waited-(b.probing-b.minRTT) < b.waited/16:
+		b.minRTT, b.seenAt = min(b.probing, maxRTT), now // not a queue: the way has become longer
+		b.competing, b.fails = false, 0
+	default:
+		if b.fails++; b.fails > 1 || b.pressed || b.competing {
+			b.compete()
+		}
+	}
+	b.enter(refill)
+}
+
+// startupRound ends startup when the path doesn't give more.
+func (b *bbr) startupRound(now units.Instant) {
+	r := &b.round
+	n := r.acked + r.lost
+	if r.lost >= 8*b.path.MTU && r.lost*25 > n {
+		b.leaveStartup()
+		b.queueFull(now)
+		return
+	}
+	x := b.bw()
+	if x > b.best/4*5 {
+		b.best, b.slow = x, 0
+		return
+	}
+	if !b.before.held || r.void {
+		return
+	}
+	if b.slow++; b.slow >= 2 {
+		b.leaveStartup()
+	}
+}
+
+// leaveStartupEarly ends startup as soon as packets wait (HyStart++, RFC 9406, section 4.2).
+func (b *bbr) leaveStartupEarly() {
+	r := &b.round
+	if r.acks < 8 || b.bw() == 0 || r.least <= b.minRTT+b.minRTT/4+b.bw().Time(8*b.path.MTU) {
+		return
+	}
+	b.leaveStartup()
+}
+
+func (b *bbr) leaveStartup() {
+	b.slow = 0
+	b.enter(drain)
+	if r := b.root(); r > 0 {
+		b.scale = min(max(int64(b.bw().Bytes(b.target()))*fullScale/r, leastScale), fullScale)
+	}
+	b.round.reduced = true
+}
+
+// queue is how much of a queue this flow makes.
+func (b *bbr) queue() units.Bytes {
+	return max(units.Bytes(b.root()*b.scale/fullScale), 2*b.path.MTU)
+}
+
+func (b *bbr) root() int64 { return int64(root(uint64(b.bw()/8) * queueRoot)) }
+
+// target is how long packets should wait.
+func (b *bbr) target() units.Duration {
+	if b.depth > 0 {
+		return min(b.minRTT/queueTarget, b.depth*depthShare/10)
+	}
+	return b.minRTT / queueTarget
+}
+
+// adjust moves σ by how long packets wait. All flows of a queue see the same, so that additive
+// growth and multiplicative cuts make their σ equal, as in Chiu and Jain (1989).
+func (b *bbr) adjust(queue units.Duration) {
+	own := b.bw().Time(2 * b.path.MTU)
+	if queue <= 2*b.target()+b.grain() {
+		b.calmAt, b.calm = b.now, b.scale
+	}
+	if queue > b.target()+own {
+		// Others may fill the queue: it is no use to vanish before that is known.
+		b.scale = max(b.scale-b.scale/scaleCut, min(b.calm/4, b.scale))
+	} else {
+		step := int64(b.target()) * fullScale / int64(scaleRounds*scaleRate)
+		b.scale += step + 1
+	}
+	b.scale = min(max(b.scale, leastScale), fullScale)
+}
+
+// decide sets the limits.
+func (b *bbr) decide() {
+	least := leastPackets * b.path.MTU
+	bw, bdp := b.bw(), b.bdp()
+	extra := min(max(b.batch[0], b.batch[1]), max(bdp, bw.Bytes(5*units.Millisecond)))
+	switch b.phase {
+	case startup:
+		b.limit = b.window
+		b.pace = units.RateOf(b.window, b.rtt()) / 4 * 5
+	case drain:
+		b.limit = bdp*3/4 + extra
+		b.pace = bw
+	case down:
+		b.limit = bdp*95/100 + extra
+		b.pace = bw
+	case probeRTT:
+		b.limit = bdp/2 + extra
+		b.pace = bw
+	case refill:
+		b.limit = bdp + b.queue() + extra
+		b.pace = bw
+	default:
+		q := min(b.queue()<<b.more, max(bdp/2, b.queue()))
+		b.limit = bdp + q + extra
+		b.pace = min(units.RateOf(bdp+q, max(b.minRTT, 1)), bw/4*6)
+		b.pace = max(b.pace, bw/100*105)
+	}
+	if b.competing && b.phase != probeRTT {
+		b.limit = max(b.rival.window, bdp+b.queue()) + extra
+		b.pace = max(units.RateOf(b.limit, b.rtt())/4*5, bw)
+	}
+	if b.phase == probeRTT {
+		least = b.path.MTU
+		b.pace = bw / 2
+	}
+	b.limit = max(b.limit, least)
+	b.pace = min(max(b.pace, units.RateOf(least, b.rtt()), minBBR), maxBBR)
+	if b.path.LineRate > 0 {
+		b.pace = min(b.pace, b.path.LineRate)
+	}
+}
+
+// root is the whole part of the square root, by Newton's method.
+func root(n uint64) uint64 {
+	if n < 2 {
+		return n
+	}
+	x := uint64(1) << ((bits.Len64(n) + 1) / 2)
+	for {
+		y := (x + n/x) / 2
+		if y >= x {
+			return x
+		}
+		x = y
+	}
+}

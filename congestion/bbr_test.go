@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+// The controllers have no goroutines, and these tests much virtual time.
+
+package congestion_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/internal/bottleneck"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// The whole table is test/congestion's; here are a few of its rows.
+
+const (
+	packet = 1500
+	ms     = units.Instant(units.Millisecond)
+	sec    = units.Instant(units.Second)
+)
+
+func bbrFlow(rtt units.Duration, start units.Instant) bottleneck.Flow {
+	return bottleneck.Flow{
+		Controller: congestion.BBR()(congestion.Path{MTU: packet}), RTT: rtt, Start: start,
+		Report: min(max(rtt/32, 100*units.Microsecond), 5*units.Millisecond),
+	}
+}
+
+// A flow alone uses the link, and neither fills its queue nor takes random losses for those of a
+// full one.
+func TestBBRAlone(t *testing.T) {
+	for _, rtt := range []units.Duration{400 * units.Microsecond, 2 * units.Millisecond, 25 * units.Millisecond, 100 * units.Millisecond} {
+		const rate = 200 * units.Mbit
+		product := rate.Bytes(rtt)
+		for _, buffer := range []units.Bytes{max(product/10, 64*units.KiB), max(product, 64*units.KiB)} {
+			for _, loss := range []float64{0, 1e-2} {
+				name := fmt.Sprintf("%v, buffer %v, %g lost at random", rtt, buffer, loss)
+				b := bottleneck.New(bottleneck.Link{Rate: rate, Buffer: buffer, Packet: packet, Loss: loss, Seed: 7}, bbrFlow(rtt, 0))
+				b.Run(6 * sec)
+				s := b.Sum(0, 2*sec, 6*sec)
+				mean, _ := b.Queued(2*sec, 6*sec)
+				require.Greater(t, float64(b.Rate(0, 2*sec, 6*sec)), 0.93*(1-loss)*float64(rate), name)
+				require.Less(t, float64(s.Dropped), 0.01*float64(s.Sent), name)
+				require.Less(t, float64(mean), 0.5*float64(buffer), name)
+			}
+		}
+	}
+}
+
+// Flows of one round trip become equal within three seconds after the last has begun.
+func TestBBRShares(t *testing.T) {
+	for _, rtt := range []units.Duration{400 * units.Microsecond, 2 * units.Millisecond} {
+		for _, n := range []int{2, 8} {
+			const rate = units.Gbit
+			var flows []bottleneck.Flow
+			for i := range n {
+				flows = append(flows, bbrFlow(rtt, units.Instant(i)*sec))
+			}
+			from := units.Instant(n-1)*sec + 3*sec
+			b := bottleneck.New(bottleneck.Link{Rate: rate, Buffer: max(rate.Bytes(rtt), 64*units.KiB), Packet: packet, Seed: 3}, flows...)
+			b.Run(from + 3*sec)
+			require.Greater(t, b.WorstJain(from, from+3*sec), 0.95, "%d flows, %v", n, rtt)
+		}
+	}
+}
+
+// The rate follows the link down and up, and survives that it is dark.
+func TestBBRFollows(t *testing.T) {
+	const rate, rtt = 200 * units.Mbit, 25 * units.Millisecond
+	for _, low := range []units.Rate{0, rate / 10} {
+		b := bottleneck.New(bottleneck.Link{
+			Rate: rate, Buffer: rate.Bytes(rtt), Packet: packet,
+			Changes: []bottleneck.Change{{At: 4 * sec, Rate: low}, {At: 14 * sec, Rate: rate}},
+		}, bbrFlow(rtt, 0))
+		b.Run(18 * sec)
+		if low > 0 {
+			from := 4*sec + 300*ms // ten round trips, and one until it is heard of
+			require.Greater(t, float64(b.Rate(0, from, 14*sec)), 0.9*float64(low))
+		}
+		from := 14*sec + 600*ms
+		require.Greater(t, float64(b.Rate(0, from, 18*sec)), 0.9*float64(rate), "after %v", low)
+	}
+}
+
+// Where nothing marks, a queue stays short; where all that wait are marked, it stays shorter.
+func TestBBRHearsMarks(t *testing.T) {
+	const rate, rtt = units.Gbit, 25 * units.Millisecond
+	queue := func(mark units.Bytes) units.Bytes {
+		b := bottleneck.New(bottleneck.Link{Rate: rate, Buffer: 4 * units.MiB, Packet: packet, MarkFrom: mark, MarkTo: mark}, bbrFlow(rtt, 0))
+		b.Run(6 * sec)
+		require.Greater(t, float64(b.Rate(0, 2*sec, 6*sec)), 0.93*float64(rate))
+		mean, _ := b.Queued(2*sec, 6*sec)
+		return mean
+	}
+	require.Less(t, 4*queue(30*packet), queue(0))
+}
+
+// Whatever a peer claims, the limits stay within what is documented, and nothing breaks.
+func TestBBRBoundsLies(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		wild := func() int64 {
+			return []int64{0, 1, -1, 1500, 1 << 20, 1 << 40, 1<<63 - 1, -1 << 63, rng.Int64(), int64(rng.IntN(1 << 24))}[rng.IntN(10)]
+		}
+		c := congestion.BBR()(congestion.Path{MTU: units.Bytes(wild()), BaseRTT: units.Duration(wild())})
+		now := units.Instant(rng.IntN(1000))
+		for range 2000 {
+			if rng.IntN(50) == 0 {
+				now = units.Instant(rng.Int64N(1 << 50))
+			}
+			now += units.Instant(rng.IntN(int(10 * units.Millisecond)))
+			switch rng.IntN(5) {
+			case 0, 1:
+				c.OnSent(now, units.Bytes(wild()), units.Bytes(wild()))
+			case 2:
+				c.OnAck(now, &congestion.Ack{RTT: units.Duration(wild()), Acked: units.Bytes(wild()), Inflight: units.Bytes(wild()), ECN: rng.IntN(2) == 0})
+			case 3:
+				c.OnLoss(now, congestion.Loss{Bytes: units.Bytes(wild()), Kind: congestion.LossKind(rng.IntN(8))})
+			case 4:
+				c.OnCNP(now)
+			}
+			rate, window := c.Limits(now)
+			require.Positive(t, rate, "seed %d", seed)
+			require.LessOrEqual(t, rate, 10*units.Tbit, "seed %d", seed)
+			require.Positive(t, window, "seed %d", seed)
+		}
+	}
+}
+
+// The same calls give the same limits.
+func TestBBRRepeats(t *testing.T) {
+	run := func() []bottleneck.Record {
+		l := bottleneck.Link{Rate: 100 * units.Mbit, Buffer: 128 * units.KiB, Packet: packet, Loss: 1e-3, Seed: 5}
+		b := bottleneck.New(l, bbrFlow(4*units.Millisecond, 0), bbrFlow(20*units.Millisecond, sec))
+		b.Run(4 * sec)
+		return b.Records(1)
+	}
+	require.Equal(t, run(), run())
+}
+
+// No call allocates.
+func TestBBRAllocatesNothing(t *testing.T) {
+	c := congestion.BBR()(congestion.Path{MTU: packet})
+	now, ack := units.Instant(0), congestion.Ack{RTT: units.Millisecond, Acked: packet, Inflight: 10 * packet}
+	require.Zero(t, testing.AllocsPerRun(20_000, func() {
+		now = now.Add(20 * units.Microsecond)
+		c.OnSent(now, packet, 10*packet)
+		c.OnAck(now, &ack)
+		c.OnLoss(now, congestion.Loss{Bytes: packet})
+		c.Limits(now)
+	}))
+}
+
+func BenchmarkBBR(b *testing.B) {
+	c := congestion.BBR()(congestion.Path{MTU: packet})
+	now, ack := units.Instant(0), congestion.Ack{RTT: units.Millisecond, Acked: packet, Inflight: 100 * packet}
+	for b.Loop() {
+		now = now.Add(10 * units.Microsecond)
+		c.OnSent(now, packet, 100*packet)
+		c.OnAck(now, &ack)
+		c.Limits(now)
+	}
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A STrackConfig holds the constants of STrack's window control (Le et al., "STrack: A Reliable
+// Multipath Transport for AI/ML Clusters", Table 1 and Algorithms 3 and 4). The others of Table 1 follow
+// from BaseRTT and the path's line rate.
+type STrackConfig struct {
+	// BaseRTT is the network's round trip without queues, net_base_rtt; 0: the path's. The target
+	// delay is one of it, the high target three.
+	BaseRTT units.Duration
+	// Initial and Max are windows in products of line rate and BaseRTT. The paper has "roughly the
+	// BDP" for the latter; with one and a half its results come out, with one they don't.
+	Initial, Max float64
+	// Gamma is γ, how strongly the excess over the target cuts the window, within 0 and 1.
+	Gamma float64
+}
+
+// STrackDefaults returns the paper's constants, and 1.5 for Max.
+func STrackDefaults() STrackConfig { return STrackConfig{Initial: 1, Max: 1.5, Gamma: 0.8} }
+
+// Table 1 scales with the path's product in units of one of 100 Gbit/s and 12 µs, and with its round trip
+// in units of 12 µs.
+const (
+	strackUnitRTT = 12 * units.Microsecond
+	strackUnitBDP = 150_000 // bytes
+
+	strackEWMAShift   = 3 // ewma = 1/8
+	strackTargetHigh  = 3 // target_Qhigh in round trips
+	strackFloorShift  = 1 // one decrease takes half at most
+	strackQuickShift  = 3 // achievedBDP counts below an eighth of the largest window
+	strackBetaPackets = 5
+	strackAlphaFactor = 4
+)
+
+// STrack makes controllers with these constants. They limit the window alone, within one packet of the
+// path's MTU and Max. They hear delay and the marks of acknowledgements, not losses: STrack takes a loss
+// as what it repeats, and the delay that goes with it as the sign.
+func STrack(c STrackConfig) (Factory, error) {
+	fits := func(v, low, high float64) bool { return v >= low && v <= high } // false for NaN
+	switch {
+	case c.BaseRTT < 0 || c.BaseRTT > units.Second:
+		return nil, fmt.Errorf("strack: a base round trip of %v: must be within 0 (the path's) and 1 s", c.BaseRTT)
+	case !fits(c.Initial, 0.001, 100) || !fits(c.Max, c.Initial, 100):
+		return nil, fmt.Errorf("strack: an initial window of %g and a largest one of %g products: must rise, within 0.001 and 100", c.Initial, c.Max)
+	case !fits(c.Gamma, 0, 1):
+		return nil, fmt.Errorf("strack: γ %g: must be within 0 and 1", c.Gamma)
+	}
+	return func(p Path) Controller { return newSTrack(&c, p) }, nil
+}
+
+// A strack is the sender's half of Algorithms 3 and 4.
+type strack struct {
+	now       units.Instant
+	netRTT    units.Duration // net_base_rtt, and target_Qdelay
+	baseRTT   units.Duration // the least that was measured, at most the path's
+	low, high window
+	// alpha is that of Table 1 times net_base_rtt, beta and eta as there.
+	alpha, beta, eta window
+	gamma            fraction
+
+	window                  window
+	delay                   int64 // avg_delay in ns · 2^8
+	lastDecrease, lastRaise units.Instant
+	achieved, received      units.Bytes // achievedBDP and rx_count
+	counted                 units.Instant
+}
+
+const strackDelayShift = 8
+
+func newSTrack(c *STrackConfig, p Path) *strack {
+	net := c.BaseRTT
+	if net == 0 {
+		net = min(p.BaseRTT, units.Second)
+	}
+	net = max(net, 1)
+	base := p.BaseRTT
+	if base <= 0 {
+		base = net
+	}
+	mtu := min(max(p.MTU, 1), maxMTU)
+	bdp := min(max(p.LineRate.Bytes(net), mtu), maxPackets/8*mtu)
+	// scaled is bytes · 2^windowShift of n packets times the product in units of Table 1's.
+	scaled := func(n, of int64) window {
+		hi, lo := bits.Mul64(uint64(n)*uint64(mtu)<<windowShift, uint64(bdp))
+		q, _ := bits.Div64(hi, lo, uint64(of)*strackUnitBDP)
+		return window(q)
+	}
+	s := &strack{
+		netRTT: net, baseRTT: base, low: windowOf(1, mtu), gamma: fractionOf(c.Gamma),
+		beta: scaled(strackBetaPackets, 1), eta: scaled(15, 100),
+	}
+	s.high = max(s.low, windowOf(c.Max, bdp))
+	s.window = min(max(windowOf(c.Initial, bdp), s.low), s.high)
+	s.alpha = s.high // more would have no more effect
+	hi, lo := bits.Mul64(uint64(scaled(strackAlphaFactor, 1)), uint64(net))
+	if hi < uint64(strackUnitRTT) {
+		q, _ := bits.Div64(hi, lo, uint64(strackUnitRTT)) // delay_sf
+		s.alpha = window(min(q, uint64(s.high)))
+	}
+	s.beta, s.eta = min(s.beta, s.high), min(s.eta, s.high)
+	return s
+}
+
+// OnSent does nothing: the window is enforced by whoever asks for Limits.
+func (s *strack) OnSent(now units.Instant, _, _ units.Bytes) { s.now = max(s.now, now) }
+
+// OnCNP does nothing: marks come with acknowledgements.
+func (s *strack) OnCNP(now units.Instant) { s.now = max(s.now, now) }
+
+// OnLoss does nothing.
+func (s *strack) OnLoss(now units.Instant, _ Loss) { s.now = max(s.now, now) }
+
+// OnAck is Algorithms 4 and 3. A forged Acked counts as at most the window.
+func (s *strack) OnAck(now units.Instant, a *Ack) {
+	s.now = max(s.now, now)
+	acked := min(max(a.Acked, 0), units.Bytes(s.window>>windowShift))
+	if a.RTT > 0 {
+		s.baseRTT = min(s.baseRTT, a.RTT)
+	}
+	if !a.Probe {
+		s.received += acked
+	}
+	if s.now.Sub(s.counted) > s.baseRTT+s.netRTT {
+		s.achieved, s.received, s.counted = s.received, 0, s.now
+	}
+	if a.RTT <= 0 {
+		return
+	}
+	s.adjust(min(a.RTT, units.Minute)-min(s.baseRTT, units.Minute), acked, a.ECN)
+}
+
+// adjust is Algorithm 3 with one reading of it: it raises the window by α and β over the window for
+// each acknowledged byte, which is the dimension that these have, where the paper prints for each
+// acknowledgement.
+func (s *strack) adjust(delay units.Duration, acked units.Bytes, ecn bool) {
+	s.delay += (int64(delay)<<strackDelayShift - s.delay) >> strackEWMAShift
+	target := s.netRTT
+	avg := units.Duration(s.delay >> strackDelayShift)
+	switch {
+	case !ecn && delay > strackTargetHigh*target:
+		s.raise(s.beta, acked)
+	case !ecn && delay < target:
+		hi, lo := bits.Mul64(uint64(s.alpha), uint64(target-delay))
+		part, _ := bits.Div64(hi, lo, uint64(target)) // at most alpha
+		s.raise(window(part), acked)
+	case avg > target && s.now.Sub(s.lastDecrease) > s.baseRTT:
+		s.cut(delay, avg)
+	}
+	if s.now.Sub(s.lastRaise) > s.baseRTT {
+		s.window += s.eta
+		s.lastRaise = s.now
+	}
+	s.window = min(max(s.window, s.low), s.high)
+}
+
+// raise adds by·acked/window.
+func (s *strack) raise(by window, acked units.Bytes) {
+	hi, lo := bits.Mul64(uint64(by), uint64(acked)<<windowShift)
+	q, _ := bits.Div64(hi, lo, uint64(s.window)) // acked is within the window: at most by
+	s.window += window(q)
+}
+
+func (s *strack) cut(delay, avg units.Duration) {
+	switch {
+	case delay > strackTargetHigh*s.netRTT && window(s.achieved)<<windowShift < s.high>>strackQuickShift:
+		s.window = window(s.achieved) << windowShift
+	case delay > s.netRTT:
+		excess, _ := bits.Div64(uint64(avg-s.netRTT)>>1, uint64(avg-s.netRTT)<<63, uint64(avg))
+		part := min(s.gamma.times(fraction(excess)), whole>>strackFloorShift)
+		s.window = window((whole - part).of(int64(s.window)))
+	default:
+		return
+	}
+	s.lastDecrease = s.now
+}
+
+// Limits returns the window.
+func (s *strack) Limits(now units.Instant) (units.Rate, units.Bytes) {
+	s.now = max(s.now, now)
+	return 0, units.Bytes(s.window >> windowShift)
+}
+
+// Next returns units.Never.
+func (s *strack) Next() units.Instant { return units.Never }

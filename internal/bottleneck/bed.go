@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bottleneck
+
+import (
+	"math/rand/v2"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Link is what all flows share.
+type Link struct {
+	Rate   units.Rate
+	Buffer units.Bytes // of the queue, the packet being sent included
+	Packet units.Bytes // size of every packet
+	Loss   float64     // chance of each packet that left the queue to get lost
+	// Packets that find more than MarkFrom bytes waiting are marked with a chance that grows to
+	// MarkMost at MarkTo, and always beyond it. MarkTo 0: never.
+	MarkFrom, MarkTo units.Bytes
+	MarkMost         float64
+	Changes          []Change // in the order of their instants
+	Seed             uint64
+}
+
+// A Change is a new rate of the link. 0: it is dark, and what arrives is lost.
+type Change struct {
+	At   units.Instant
+	Rate units.Rate
+}
+
+// A Flow is a sender that always has data.
+type Flow struct {
+	Name        string
+	Controller  congestion.Controller
+	RTT         units.Duration // without the queue
+	Start, Stop units.Instant  // Stop 0: never
+	// Report is how often the receiver reports; 0: at once, for each packet.
+	Report units.Duration
+}
+
+// Bin is how long each of a flow's records is.
+const Bin = 50 * units.Millisecond
+
+// A Record is what happened to a flow's packets within one Bin.
+type Record struct {
+	Sent      units.Bytes // by the sender
+	Delivered units.Bytes // to the receiver, as the sender hears of it
+	Dropped   units.Bytes // by the full queue
+	Lost      units.Bytes // at random
+	Marked    units.Bytes
+	Timeouts  int
+}
+
+// A Queue is what the queue held within one Bin, weighted by time.
+type Queue struct {
+	ByteTime float64 // bytes times seconds
+	Most     units.Bytes
+}
+
+// A Bed is one run.
+type Bed struct {
+	link   Link
+	rate   units.Rate
+	flows  []*sender
+	now    units.Instant
+	draw   *rand.Rand
+	Queues []Queue
+
+	fifo    []waiting // a ring
+	head, n int
+	backlog units.Bytes
+	depart  units.Instant // of the packet at the head
+	seen    units.Instant // until when the queue has been recorded
+}
+
+type waiting struct {
+	flow int
+	seq  uint64
+	ce   bool
+}
+
+// accessFactor is how much faster than the bottleneck a sender without a rate of its own sends.
+const accessFactor = 10
+
+// New makes a run that stands at instant 0.
+func New(link Link, flows ...Flow) *Bed {
+	b := &Bed{link: link, rate: link.Rate, draw: rand.New(rand.NewPCG(link.Seed, 0xbed)), depart: units.Never}
+	b.fifo = make([]waiting, 1<<10)
+	for i, f := range flows {
+		b.flows = append(b.flows, newSender(b, i, f))
+	}
+	return b
+}
+
+// Records are those of flow i so far.
+func (b *Bed) Records(i int) []Record { return b.flows[i].records }
+
+// Run lets time pass until end.
+func (b *Bed) Run(end units.Instant) {
+	for {
+		at, what, flow := b.next()
+		if at >= end {
+			b.observe(end)
+			b.now = end
+			return
+		}
+		b.now = max(b.now, at)
+		switch what {
+		case eventChange:
+			b.change()
+		case eventDepart:
+			b.departed()
+		case eventFeedback:
+			b.flows[flow].feedback(b.now)
+		case eventTimeout:
+			b.flows[flow].timeout(b.now)
+		case eventSend:
+			b.flows[flow].send(b.now)
+		}
+	}
+}
+
+type event uint8
+
+const (
+	eventChange event = iota
+	eventDepart
+	eventFeedback
+	eventTimeout
+	eventSend
+)
+
+func (b *Bed) next() (at units.Instant, what event, flow int) {
+	at, what = b.depart, eventDepart
+	if len(b.link.Changes) > 0 && b.link.Changes[0].At <= at {
+		at, what = b.link.Changes[0].At, eventChange
+	}
+	for i, s := range b.flows {
+		if t := s.feedbackAt(); t < at {
+			at, what, flow = t, eventFeedback, i
+		}
+		if s.deadline < at {
+			at, what, flow = s.deadline, eventTimeout, i
+		}
+		if s.sendAt < at {
+			at, what, flow = s.sendAt, eventSend, i
+		}
+	}
+	return at, what, flow
+}
+
+// change sets a new rate. The packet on the link is sent anew at it.
+func (b *Bed) change() {
+	b.observe(b.now)
+	b.rate = b.link.Changes[0].Rate
+	b.link.Changes = b.link.Changes[1:]
+	if b.rate == 0 {
+		for b.n > 0 {
+			w := b.pop()
+			b.flows[w.flow].record(b.now).Lost += b.link.Packet
+		}
+		b.depart = units.Never
+		return
+	}
+	b.begin()
+}
+
+func (b *Bed) begin() {
+	b.depart = units.Never
+	if b.n > 0 {
+		b.depart = b.now.Add(b.rate.Time(b.link.Packet))
+	}
+}
+
+// observe records the queue up to t.
+func (b *Bed) observe(t units.Instant) {
+	for b.seen < t {
+		i := int(b.seen / units.Instant(Bin))
+		for len(b.Queues) <= i {
+			b.Queues = append(b.Queues, Queue{})
+		}
+		to := min(t, units.Instant(i+1)*units.Instant(Bin))
+		b.Queues[i].ByteTime += float64(b.backlog) * to.Sub(b.seen).Seconds()
+		b.Queues[i].Most = max(b.Queues[i].Most, b.backlog)
+		b.seen = to
+	}
+}
+
+// arrive takes a packet of a flow into the queue, or drops it.
+func (b *Bed) arrive(flow int, seq uint64) {
+	b.observe(b.now)
+	r := b.flows[flow].record(b.now)
+	switch {
+	case b.rate == 0:
+		r.Lost += b.link.Packet
+		return
+	case b.backlog+b.link.Packet > max(b.link.Buffer, b.link.Packet):
+		r.Dropped += b.link.Packet
+		return
+	}
+	ce := b.marks()
+	if ce {
+		r.Marked += b.link.Packet
+	}
+	b.push(waiting{flow, seq, ce})
+	if b.n == 1 {
+		b.begin()
+	}
+}
+
+func (b *Bed) marks() bool {
+	if b.link.MarkTo == 0 || b.backlog <= b.link.MarkFrom {
+		return false
+	}
+	share := float64(b.backlog-b.link.MarkFrom) / float64(max(b.link.MarkTo-b.link.MarkFrom, 1))
+	return share >= 1 || b.draw.Float64() < share*b.link.MarkMost
+}
+
+func (b *Bed) departed() {
+	b.observe(b.now)
+	w := b.pop()
+	b.begin()
+	if b.link.Loss > 0 && b.draw.Float64() < b.link.Loss {
+		b.flows[w.flow].record(b.now).Lost += b.link.Packet
+		return
+	}
+	b.flows[w.flow].arrived(b.now, w)
+}
+
+func (b *Bed) push(w waiting) {
+	if b.n == len(b.fifo) {
+		grown := make([]waiting, 2*len(b.fifo))
+		for i := range b.n {
+			grown[i] = b.fifo[(b.head+i)%len(b.fifo)]
+		}
+		b.fifo, b.head = grown, 0
+	}
+	b.fifo[(b.head+b.n)%len(b.fifo)] = w
+	b.n++
+	b.backlog += b.link.Packet
+}
+
+func (b *Bed) pop() waiting {
+	w := b.fifo[b.head]
+	b.head = (b.head + 1) % len(b.fifo)
+	b.n--
+	b.backlog -= b.link.Packet
+	return w
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bottleneck
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// Sum adds up what happened to flow i's packets from one instant to another, both rounded down to a
+// Bin.
+func (b *Bed) Sum(i int, from, to units.Instant) (r Record) {
+	all := b.flows[i].records
+	for j := int(from / units.Instant(Bin)); j < int(to/units.Instant(Bin)) && j < len(all); j++ {
+		x := &all[j]
+		r.Sent += x.Sent
+		r.Delivered += x.Delivered
+		r.Dropped += x.Dropped
+		r.Lost += x.Lost
+		r.Marked += x.Marked
+		r.Timeouts += x.Timeouts
+	}
+	return r
+}
+
+// Rate is the mean rate at which flow i's packets arrived, headers included.
+func (b *Bed) Rate(i int, from, to units.Instant) units.Rate {
+	return units.RateOf(b.Sum(i, from, to).Delivered, to.Sub(from))
+}
+
+// Queued is the mean length of the queue, and the longest.
+func (b *Bed) Queued(from, to units.Instant) (mean, most units.Bytes) {
+	sum := 0.0
+	for j := int(from / units.Instant(Bin)); j < int(to/units.Instant(Bin)) && j < len(b.Queues); j++ {
+		sum += b.Queues[j].ByteTime
+		most = max(most, b.Queues[j].Most)
+	}
+	return units.Bytes(sum / to.Sub(from).Seconds()), most
+}
+
+// Jain is Jain's index of fairness of the flows' rates over one window: 1 where all have the same.
+func (b *Bed) Jain(from, to units.Instant) float64 {
+	sum, squares := 0.0, 0.0
+	for i := range b.flows {
+		x := float64(b.Rate(i, from, to))
+		sum, squares = sum+x, squares+x*x
+	}
+	if squares == 0 {
+		return 0
+	}
+	return sum * sum / squares / float64(len(b.flows))
+}
+
+// WorstJain is the least Jain index over windows of one second.
+func (b *Bed) WorstJain(from, to units.Instant) float64 {
+	worst := 1.0
+	for ; from.Add(units.Second) <= to; from = from.Add(units.Second) {
+		worst = min(worst, b.Jain(from, from.Add(units.Second)))
+	}
+	return worst
+}

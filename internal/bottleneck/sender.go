@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bottleneck
+
+import (
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	// silence is how often a sender that hears nothing tries one packet.
+	silence = 250 * units.Millisecond
+	// firstTimeout holds before anything was heard (RFC 6298, 2.1).
+	firstTimeout = units.Second
+)
+
+// A sender is a flow at work.
+type sender struct {
+	Flow
+	bed   *Bed
+	index int
+
+	sendAt   units.Instant // when the next packet may go; Never while the window is full
+	paced    units.Instant // the pacer's clock
+	deadline units.Instant // of the timeout
+	dark     bool          // timed out, and nothing was heard since
+	srtt     units.Duration
+
+	sentAt []units.Instant // of the packets from una on; a ring
+	state  []fate
+	una    uint64
+	next   uint64
+	flight int // packets
+
+	acks     []ack // a ring of what is on its way back
+	ackHead  int
+	ackCount int
+	told     congestion.Ack
+
+	records []Record
+}
+
+type fate uint8
+
+const (
+	outstanding fate = iota
+	settled
+)
+
+type ack struct {
+	at  units.Instant
+	seq uint64
+	ce  bool
+}
+
+func newSender(b *Bed, i int, f Flow) *sender {
+	s := &sender{Flow: f, bed: b, index: i, sendAt: f.Start, paced: f.Start, deadline: units.Never}
+	s.sentAt, s.state = make([]units.Instant, 1<<10), make([]fate, 1<<10)
+	s.acks = make([]ack, 1<<10)
+	return s
+}
+
+func (s *sender) record(now units.Instant) *Record {
+	i := int(now / units.Instant(Bin))
+	for len(s.records) <= i {
+		s.records = append(s.records, Record{})
+	}
+	return &s.records[i]
+}
+
+// send sends one packet if the limits allow it.
+func (s *sender) send(now units.Instant) {
+	size := s.bed.link.Packet
+	if s.Stop != 0 && now >= s.Stop {
+		s.sendAt = units.Never
+		return
+	}
+	rate, window := s.Controller.Limits(now)
+	if s.dark {
+		window = size
+	}
+	if window != 0 && units.Bytes(s.flight+1)*size > max(window, size) {
+		s.sendAt = units.Never
+		if next := s.Controller.Next(); s.flight == 0 && next != units.Never {
+			s.sendAt = max(next, now+1)
+		}
+		return
+	}
+	most := s.bed.link.Rate * accessFactor
+	if rate == 0 || rate > most {
+		rate = most
+	}
+	s.paced = max(s.paced, now).Add(rate.Time(size))
+	s.sendAt = s.paced
+	if s.next-s.una == uint64(len(s.sentAt)) {
+		s.grow()
+	}
+	at := s.next % uint64(len(s.sentAt))
+	s.sentAt[at], s.state[at] = now, outstanding
+	s.next++
+	s.flight++
+	s.record(now).Sent += size
+	s.Controller.OnSent(now, size, units.Bytes(s.flight)*size)
+	if s.deadline == units.Never {
+		s.arm(now)
+	}
+	s.bed.arrive(s.index, s.next-1)
+}
+
+func (s *sender) grow() {
+	n := uint64(len(s.sentAt))
+	at, state := make([]units.Instant, 2*n), make([]fate, 2*n)
+	for q := s.una; q < s.next; q++ {
+		at[q%(2*n)], state[q%(2*n)] = s.sentAt[q%n], s.state[q%n]
+	}
+	s.sentAt, s.state = at, state
+}
+
+func (s *sender) arm(now units.Instant) {
+	wait := firstTimeout
+	if s.srtt > 0 {
+		wait = max(2*s.srtt+s.Report, silence)
+	}
+	if s.dark {
+		wait = silence
+	}
+	s.deadline = now.Add(wait)
+}
+
+// arrived hears that a packet left the link, on its way to the receiver and back.
+func (s *sender) arrived(now units.Instant, w waiting) {
+	at := now.Add(s.RTT)
+	if s.Report > 0 {
+		at = units.Instant((int64(at) + int64(s.Report) - 1) / int64(s.Report) * int64(s.Report))
+	}
+	if s.ackCount == len(s.acks) {
+		grown := make([]ack, 2*len(s.acks))
+		for i := range s.ackCount {
+			grown[i] = s.acks[(s.ackHead+i)%len(s.acks)]
+		}
+		s.acks, s.ackHead = grown, 0
+	}
+	s.acks[(s.ackHead+s.ackCount)%len(s.acks)] = ack{at, w.seq, w.ce}
+	s.ackCount++
+}
+
+func (s *sender) feedbackAt() units.Instant {
+	if s.ackCount == 0 {
+		return units.Never
+	}
+	return s.acks[s.ackHead].at
+}
+
+// feedback takes all that arrives at now.
+func (s *sender) feedback(now units.Instant) {
+	size := s.bed.link.Packet
+	acked, lost := 0, 0
+	var rtt units.Duration
+	ce := false
+	n := uint64(len(s.sentAt))
+	for s.ackCount > 0 && s.acks[s.ackHead].at <= now {
+		a := s.acks[s.ackHead]
+		s.ackHead = (s.ackHead + 1) % len(s.acks)
+		s.ackCount--
+		if a.seq < s.una || s.state[a.seq%n] == settled {
+			continue // taken for lost by a timeout
+		}
+		for ; s.una < a.seq; s.una++ {
+			if s.state[s.una%n] == outstanding {
+				lost++
+			}
+		}
+		// The feedback itself may have waited for the report: that is no part of the path.
+		rtt = now.Sub(s.sentAt[a.seq%n])
+		s.una = a.seq + 1
+		acked++
+		ce = ce || a.ce
+	}
+	s.flight -= acked + lost
+	if lost > 0 {
+		s.Controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(lost) * size})
+	}
+	if acked > 0 {
+		s.dark = false
+		if s.srtt == 0 {
+			s.srtt = rtt
+		}
+		s.srtt += (rtt - s.srtt) / 8
+		s.record(now).Delivered += units.Bytes(acked) * size
+		s.told = congestion.Ack{RTT: rtt, Acked: units.Bytes(acked) * size, Inflight: units.Bytes(s.flight) * size, ECN: ce}
+		s.Controller.OnAck(now, &s.told)
+	}
+	s.deadline = units.Never
+	if s.flight > 0 {
+		s.arm(now)
+	}
+	s.sendAt = min(s.sendAt, max(now, s.paced))
+}
+
+// timeout takes all that is on its way for lost.
+func (s *sender) timeout(now units.Instant) {
+	s.record(now).Timeouts++
+	n := uint64(len(s.sentAt))
+	for q := s.una; q < s.next; q++ {
+		s.state[q%n] = settled
+	}
+	s.una = s.next
+	lost := s.flight
+	s.flight, s.dark, s.deadline = 0, true, units.Never
+	s.Controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(lost) * s.bed.link.Packet, Kind: congestion.LossTimeout})
+	s.sendAt = now
+}
