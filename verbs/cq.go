@@ -112,10 +112,29 @@ func (q *CQ) RequestNotify(solicitedOnly bool) error {
 	return wrap("request notification", q.String(), q.part.arm(solicitedOnly))
 }
 
+// Moderate has the CQ announce completions on its channel only when there are count of them, or the oldest has waited for period
+// microseconds. Devices without it, rxe among them, answer EOPNOTSUPP.
+func (q *CQ) Moderate(count, period uint16) error {
+	in := uapi.ExModifyCq{CqHandle: q.handle, AttrMask: uapi.IB_CQ_MODERATE, Count: count, Period: period}
+	err := write[uapi.ExModifyCq, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_FLAG_EXTENDED|uapi.IB_USER_VERBS_EX_CMD_MODIFY_CQ, &in, nil)
+	return wrap("moderate CQ", q.String(), err)
+}
+
 // Poll moves completions into dst and returns their number. It makes no system call and does not
 // allocate. When the CQ has overflowed it still returns what there is, and with it ErrCQOverflow:
 // from then on completions are missing.
-func (q *CQ) Poll(dst []WC) (int, error) {
+func (q *CQ) Poll(dst []WC) (int, error) { return q.poll(dst, nil) }
+
+// PollTimestamps is Poll that also stores the device's clock when each completion was written, in ticks of
+// DeviceAttr.HCACoreClock. Devices without such a clock answer EOPNOTSUPP; that of a failed completion is not defined.
+func (q *CQ) PollTimestamps(dst []WC, times []uint64) (int, error) {
+	if q.ctx.attr.TimestampMask == 0 {
+		return 0, wrap("poll with timestamps", q.String(), unix.EOPNOTSUPP)
+	}
+	return q.poll(dst[:min(len(dst), len(times))], times)
+}
+
+func (q *CQ) poll(dst []WC, times []uint64) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.gone {
@@ -127,7 +146,7 @@ func (q *CQ) Poll(dst []WC) (int, error) {
 	case *rxeCQ:
 		n, full = p.poll(dst)
 	case *mlx5CQ:
-		n, full = p.poll(dst)
+		n, full = p.poll(dst, times)
 	}
 	// A completion can only have been lost while the ring was full, so ask no more often than that.
 	if full {

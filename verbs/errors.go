@@ -86,7 +86,7 @@ func fix(err error) string {
 // inUse says which objects keep another one from being destroyed.
 func inUse(verb, object string, users map[string]int) error {
 	var list []string
-	for _, kind := range []string{"QP", "CQ", "SRQ", "MR", "MW", "AH"} {
+	for _, kind := range []string{"QP", "CQ", "SRQ", "MR", "MW", "Mkey", "AH"} {
 		switch n := users[kind]; {
 		case n == 1:
 			list = append(list, "1 "+kind)

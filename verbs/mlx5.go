@@ -22,6 +22,8 @@ type mlx5Provider struct {
 	ctx  *Context
 	req  uapi.Mlx5AllocUcontextReq
 	resp uapi.Mlx5AllocUcontextResp
+	// devx tells that the context may give firmware commands.
+	devx bool
 
 	// users are the QPs by their user index, which completions carry. Replaced as a whole, under mu.
 	users atomic.Pointer[[]*mlx5QP]
@@ -34,8 +36,8 @@ type mlx5Provider struct {
 	recordPages [][]byte
 }
 
-func newMlx5Provider(c *Context) provider {
-	p := &mlx5Provider{ctx: c}
+func newMlx5Provider(c *Context, devx bool) provider {
+	p := &mlx5Provider{ctx: c, devx: devx}
 	p.users.Store(new([]*mlx5QP))
 	return p
 }
@@ -60,6 +62,9 @@ func (p *mlx5Provider) context(call *uapi.Call) {
 	// How many doorbell registers the process wants is for kernels that give them at open.
 	p.req = uapi.Mlx5AllocUcontextReq{TotalNumBfregs: 16, NumLowLatencyBfregs: 4, MaxCqeVersion: mlx5CQEVersion,
 		LibCaps: uapi.MLX5_LIB_CAP_4K_UAR | uapi.MLX5_LIB_CAP_DYN_UAR}
+	if p.devx {
+		p.req.Flags = uapi.MLX5_IB_ALLOC_UCTX_DEVX
+	}
 	uapi.PutIn(call, uapi.UVERBS_ATTR_UHW_IN, &p.req)
 	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &p.resp)
 }
@@ -69,6 +74,11 @@ func (p *mlx5Provider) opened() error {
 		return fmt.Errorf("%w: completions of version %d; ConnectX-4 and later have version 1", unix.EOPNOTSUPP, p.resp.CqeVersion)
 	}
 	return nil
+}
+
+// pd asks for the PD's number (struct mlx5_ib_alloc_pd_resp), which memory keys made by firmware commands name.
+func (*mlx5Provider) pd(p *PD, call *uapi.Call) {
+	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &p.number)
 }
 
 func (p *mlx5Provider) close() error {

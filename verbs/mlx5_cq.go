@@ -55,8 +55,9 @@ func (c *mlx5CQ) arm(solicitedOnly bool) error {
 	return nil
 }
 
-// poll moves completions into dst. full tells that the queue was full: a completion may have been lost.
-func (c *mlx5CQ) poll(dst []WC) (n int, full bool) {
+// poll moves completions into dst, and when they came into times, unless that is nil. full tells that the queue was full: a completion
+// may have been lost.
+func (c *mlx5CQ) poll(dst []WC, times []uint64) (n int, full bool) {
 	full = c.ring.Full()
 	taken := false
 	for n < len(dst) {
@@ -72,6 +73,9 @@ func (c *mlx5CQ) poll(dst []WC) (n int, full bool) {
 		}
 		dst[n] = WC{QPN: q.q.num}
 		q.complete(e, &dst[n])
+		if times != nil {
+			times[n] = e.Timestamp()
+		}
 		n++
 	}
 	if taken {
@@ -133,6 +137,8 @@ func sendCompleted(e mlx5.Completion, wc *WC) {
 		wc.Opcode, wc.ByteLen = WCCompSwap, 8
 	case mlx5.OpFetchAdd:
 		wc.Opcode, wc.ByteLen = WCFetchAdd, 8
+	case mlx5.OpUMR:
+		wc.Opcode = WCDriver1
 	}
 }
 

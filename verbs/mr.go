@@ -24,10 +24,13 @@ const (
 	AccessMWBind       Access = 1 << 4
 	AccessZeroBased    Access = 1 << 5
 	AccessOnDemand     Access = 1 << 6
+	// AccessRelaxedOrdering lets the device's writes overtake each other on their way to memory (PCIe relaxed ordering); one that can't
+	// ignores it. A completion still comes after the data that it is about.
+	AccessRelaxedOrdering Access = 1 << 20
 )
 
 func (a Access) String() string {
-	return flagNames(uint64(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED", "ON_DEMAND"})
+	return flagNames(uint64(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED", "ON_DEMAND", 20: "RELAXED_ORDERING"})
 }
 
 // MR is a registered memory region.
@@ -36,8 +39,9 @@ type MR struct {
 	handle     uint32
 	lkey, rkey uint32
 	iova       uint64
-	// buf keeps the memory reachable while the device may use it.
-	buf []byte
+	// size is the number of bytes. buf keeps the memory reachable while the device may use it; a region of a dma-buf has none.
+	size int
+	buf  []byte
 }
 
 // RegisterMR registers buf, whose remote address will be its own address. The memory must stay
@@ -67,7 +71,39 @@ func (p *PD) RegisterMRAt(buf []byte, iova uint64, access Access) (*MR, error) {
 		return nil, &Error{Verb: "register MR", Object: fmt.Sprintf("%s, %d bytes, %v", p.ctx.info.Name, len(buf), access),
 			Err: err, Fix: registerFix(&in, err)}
 	}
-	mr := &MR{object: o, handle: out.MrHandle, lkey: out.Lkey, rkey: out.Rkey, iova: iova, buf: buf}
+	mr := &MR{object: o, handle: out.MrHandle, lkey: out.Lkey, rkey: out.Rkey, iova: iova, size: len(buf), buf: buf}
+	p.ctx.publish(mr)
+	return mr, nil
+}
+
+// RegisterDmabufMR registers memory of a device, such as a GPU, that has exported it as a dma-buf: length bytes from offset, under the
+// remote address iova, which has the same offset within a page. The file may be closed afterwards.
+func (p *PD) RegisterDmabufMR(fd int, offset, length, iova uint64, access Access) (*MR, error) {
+	o, err := p.ctx.attach("MR", &p.object)
+	if err != nil {
+		return nil, err
+	}
+	mr := &MR{object: o, iova: iova, size: int(length)}
+	flags := uint32(access)
+	call := uapi.NewCall(&uapi.UVERBS_METHOD_REG_DMABUF_MR)
+	call.PutNew(uapi.UVERBS_ATTR_REG_DMABUF_MR_HANDLE)
+	call.PutHandle(uapi.UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, p.handle)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_OFFSET, &offset)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_LENGTH, &length)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_IOVA, &iova)
+	call.PutFD(uapi.UVERBS_ATTR_REG_DMABUF_MR_FD, fd)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, &flags)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr.lkey)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr.rkey)
+	if err := p.ctx.do(call); err != nil {
+		o.detach()
+		e := &Error{Verb: "register dma-buf MR", Object: fmt.Sprintf("%s, %d bytes, %v", p.ctx.info.Name, length, access), Err: err, Fix: fix(err)}
+		if page := uint64(os.Getpagesize()); errors.Is(err, unix.EINVAL) && offset%page != iova%page {
+			e.Fix = fmt.Sprintf("offset %#x and remote address %#x differ within the page", offset, iova)
+		}
+		return nil, e
+	}
+	mr.handle = call.Result(uapi.UVERBS_ATTR_REG_DMABUF_MR_HANDLE)
 	p.ctx.publish(mr)
 	return mr, nil
 }
@@ -106,12 +142,14 @@ func (m *MR) RKey() uint32 { return m.rkey }
 // IOVA is the address of the first byte, for SGEs and for the peer.
 func (m *MR) IOVA() uint64 { return m.iova }
 
-// Bytes is the registered memory.
+// Bytes is the registered memory, nil for a dma-buf.
 func (m *MR) Bytes() []byte { return m.buf }
 
 // SGE is a piece of the region: n bytes from offset off. It panics when that is outside.
 func (m *MR) SGE(off, n int) SGE {
-	_ = m.buf[off : off+n]
+	if off < 0 || n < 0 || off > m.size || n > m.size-off {
+		panic(fmt.Sprintf("verbs: %d bytes from %d are outside the region of %d", n, off, m.size))
+	}
 	return SGE{Addr: m.iova + uint64(off), Length: uint32(n), LKey: m.lkey}
 }
 

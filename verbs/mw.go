@@ -58,9 +58,9 @@ func (w *MW) RKey() uint32 {
 // n = 0 unbinds it. The region must have been registered with AccessMWBind. Post it on a QP of the
 // same PD (RC or UC; RC alone for type 2).
 func (w *MW) BindWR(mr *MR, off, n int, access Access) (SendWR, error) {
-	if off < 0 || n < 0 || off+n > len(mr.buf) {
+	if off < 0 || n < 0 || off+n > mr.size {
 		return SendWR{}, &Error{Verb: "bind MW", Object: w.String(), Err: unix.EINVAL,
-			Fix: fmt.Sprintf("%d bytes from %d are outside the region of %d", n, off, len(mr.buf))}
+			Fix: fmt.Sprintf("%d bytes from %d are outside the region of %d", n, off, mr.size)}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

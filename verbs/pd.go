@@ -8,6 +8,8 @@ import "github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
 type PD struct {
 	object
 	handle uint32
+	// number is the device's own for it, where the driver tells.
+	number uint32
 }
 
 // AllocPD makes a protection domain.
@@ -18,11 +20,14 @@ func (c *Context) AllocPD() (*PD, error) {
 	}
 	var in uapi.AllocPd
 	var out uapi.AllocPdResp
-	if err := write(c, uapi.IB_USER_VERBS_CMD_ALLOC_PD, &in, &out); err != nil {
+	pd := &PD{object: o}
+	call := uapi.NewWrite(uapi.IB_USER_VERBS_CMD_ALLOC_PD, &in, &out)
+	c.provider.pd(pd, call)
+	if err := c.do(call); err != nil {
 		o.detach()
 		return nil, wrap("allocate PD", c.info.Name, err)
 	}
-	pd := &PD{object: o, handle: out.PdHandle}
+	pd.handle = out.PdHandle
 	c.publish(pd)
 	return pd, nil
 }

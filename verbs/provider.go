@@ -14,6 +14,8 @@ type provider interface {
 	// opened looks at what came back. close releases what the objects shared, which are gone.
 	opened() error
 	close() error
+	// pd adds the driver's part to ALLOC_PD.
+	pd(p *PD, call *uapi.Call)
 	// Each of these begins an object. cq and qp may raise what was asked for to what the driver takes.
 	ah(a *AH, attr *AHAttr) (part, error)
 	cq(q *CQ, entries *uint32) (cqPart, error)
@@ -57,5 +59,7 @@ var providers = []struct {
 	make   func(*Context) provider
 }{
 	{uapi.RDMA_DRIVER_RXE, func(c *Context) provider { return &rxeProvider{c} }},
-	{uapi.RDMA_DRIVER_MLX5, newMlx5Provider},
+	// Of firmware without DEVX the kernel says EINVAL when it is asked for, as of another driver's device.
+	{uapi.RDMA_DRIVER_MLX5, func(c *Context) provider { return newMlx5Provider(c, true) }},
+	{uapi.RDMA_DRIVER_MLX5, func(c *Context) provider { return newMlx5Provider(c, false) }},
 }

@@ -40,6 +40,9 @@ type DeviceAttr struct {
 	MaxPKeys                         uint16
 	LocalCAAckDelay                  uint8
 	PhysPorts                        uint8
+	// TimestampMask has a bit for each that timestamps of completions have; 0 where there are none. HCACoreClock is the
+	// frequency of their clock in kHz.
+	TimestampMask, HCACoreClock uint64
 }
 
 // QueryDevice asks for the properties of the device.
@@ -64,6 +67,7 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 		MaxTotalMcastQPAttach: b.MaxTotalMcastQpAttach, MaxRawIPv6QP: b.MaxRawIpv6Qp, MaxRawEthernetQP: b.MaxRawEthyQp,
 		MaxEE: b.MaxEe, MaxRDD: b.MaxRdd, MaxEEReadAtomic: b.MaxEeRdAtom, MaxEEInitAtomic: b.MaxEeInitRdAtom,
 		MaxFMR: b.MaxFmr, MaxMapPerFMR: b.MaxMapPerFmr, MaxPKeys: b.MaxPkeys, LocalCAAckDelay: b.LocalCaAckDelay, PhysPorts: b.PhysPortCnt,
+		TimestampMask: r.TimestampMask, HCACoreClock: r.HcaCoreClock,
 	}, nil
 }
 

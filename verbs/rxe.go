@@ -17,6 +17,7 @@ type rxeProvider struct{ ctx *Context }
 func (*rxeProvider) context(*uapi.Call) {}
 func (*rxeProvider) opened() error      { return nil }
 func (*rxeProvider) close() error       { return nil }
+func (*rxeProvider) pd(*PD, *uapi.Call) {}
 
 func (p *rxeProvider) ah(*AH, *AHAttr) (part, error)           { return &rxeAH{}, nil }
 func (p *rxeProvider) cq(q *CQ, _ *uint32) (cqPart, error)     { return &rxeCQ{q: q}, nil }

@@ -80,6 +80,7 @@ const (
 	WCLocalInv      WCOpcode = 6
 	WCRecv          WCOpcode = 128
 	WCRecvRDMAWrite WCOpcode = 129 // with immediate
+	WCDriver1       WCOpcode = 135 // an update of an Mkey (mlx5)
 )
 
 func (o WCOpcode) String() string {
@@ -88,6 +89,8 @@ func (o WCOpcode) String() string {
 		return "RECV"
 	case WCRecvRDMAWrite:
 		return "RECV_RDMA_WITH_IMM"
+	case WCDriver1:
+		return "DRIVER1"
 	}
 	return name(o, []string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV"}, "WCOpcode")
 }

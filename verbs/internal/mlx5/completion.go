@@ -145,6 +145,9 @@ func (c Completion) WithGRH() bool { return be.Uint32(c[40:])>>28&3 != 0 }
 // SL is the service level.
 func (c Completion) SL() uint8 { return c[40] & 0xf }
 
+// Timestamp is the device's clock when it wrote the completion.
+func (c Completion) Timestamp() uint64 { return be.Uint64(c[48:]) }
+
 // Syndrome says what went wrong, Vendor what the firmware knows of it.
 func (c Completion) Syndrome() uint8 { return c[55] }
 

@@ -13,6 +13,8 @@ type RecvQueue struct {
 	head   uint32
 	tail   atomic.Uint32 // written by who polls
 	ids    []uint64
+	// published orders the writing and reading of ids, as SendQueue.rung does.
+	published atomic.Uint32
 }
 
 // NewRecvQueue takes the queue's memory: a power of two of requests, each of stride bytes.
@@ -33,9 +35,11 @@ func (q *RecvQueue) Reset() {
 
 // Complete frees the oldest request and returns its id.
 func (q *RecvQueue) Complete() uint64 {
+	q.published.Load()
 	t := q.tail.Load()
-	q.tail.Store(t + 1)
-	return q.ids[t&q.mask]
+	id := q.ids[t&q.mask]
+	q.tail.Store(t + 1) // from here on the place may be taken
+	return id
 }
 
 // Scatter is a receive request's list of memory, under construction.
@@ -63,7 +67,10 @@ func (s *Scatter) End() {
 }
 
 // Publish tells the device of the requests that have been ended.
-func (q *RecvQueue) Publish() { store(word(q.record.mem, recvCounter), swap32(q.head&0xffff)) }
+func (q *RecvQueue) Publish() {
+	q.published.Store(q.head)
+	store(word(q.record.mem, recvCounter), swap32(q.head&0xffff))
+}
 
 // SharedQueue is a shared receive queue: its requests are a list, linked by their indices.
 type SharedQueue struct {

@@ -21,8 +21,10 @@ type SendQueue struct {
 	// done is what posted and count were behind the last request that is known to be completed, in the upper
 	// and in the lower half. Written by who polls.
 	done atomic.Uint64
-	// work are the requests that are posted, by their first block.
+	// work are the requests that are posted, by their first block. Who polls reads what who posts has written: the device orders the
+	// two, of which Go's memory model knows nothing, so that rung does it again.
 	work []posting
+	rung atomic.Uint32
 	last uint32 // first block of the last request
 }
 
@@ -57,9 +59,11 @@ func (q *SendQueue) Reset() {
 
 // Complete frees the requests up to the one at a block, and returns that one's id.
 func (q *SendQueue) Complete(counter uint16) uint64 {
+	q.rung.Load()
 	w := &q.work[uint32(counter)&q.mask]
-	q.done.Store(w.done)
-	return w.id
+	id := w.id
+	q.done.Store(w.done) // from here on the place may be taken
+	return id
 }
 
 // Request is a send request under construction in its queue. Segments are added in the order of the layout:
@@ -74,9 +78,14 @@ func (q *SendQueue) Begin() Request { return Request{q: q, size: 1} }
 
 // next is the place of the next segment. A queue is whole blocks, so that a segment never wraps.
 func (r *Request) next() []byte {
-	off := (r.q.posted&r.q.mask)*BlockSize + uint32(r.size)*segment
-	off &= (r.q.mask+1)*BlockSize - 1
 	r.size++
+	return r.at(r.size - 1)
+}
+
+// at is the segment of that number.
+func (r *Request) at(i int) []byte {
+	off := (r.q.posted&r.q.mask)*BlockSize + uint32(i)*segment
+	off &= (r.q.mask+1)*BlockSize - 1
 	return r.q.mem[off : off+segment : off+segment]
 }
 
@@ -169,6 +178,7 @@ func (r *Request) End(id uint64, opcode, flags uint8, imm uint32) {
 
 // Ring tells the device of the requests that have been ended.
 func (q *SendQueue) Ring() {
+	q.rung.Store(q.posted)
 	first := be.Uint64(q.mem[q.last*BlockSize:])
 	ring(word(q.record.mem, sendCounter), swap32(q.posted&0xffff), q.page.register(sendRegister+q.toggle), swap64(first))
 	q.toggle ^= q.pair

@@ -70,6 +70,14 @@ func PutIn[T any](c *Call, a Attribute, v *T) {
 	x.Data = uint64(uintptr(unsafe.Pointer(v)))
 }
 
+// PutInBytes passes v, of more than 8 bytes. It must stay unchanged until Do returns.
+func PutInBytes(c *Call, a Attribute, v []byte) {
+	x := c.add(a, In, uintptr(len(v)))
+	x.Len = uint16(len(v))
+	c.pin.Pin(&v[0])
+	x.Data = uint64(uintptr(unsafe.Pointer(&v[0])))
+}
+
 // PutOut has the kernel fill *v.
 func PutOut[T any](c *Call, a Attribute, v *T) {
 	x := c.add(a, Out, unsafe.Sizeof(*v))

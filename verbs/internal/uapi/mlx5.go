@@ -29,6 +29,9 @@ const (
 	MLX5_LIB_CAP_DYN_UAR = 1 << 1
 )
 
+// MLX5_IB_ALLOC_UCTX_DEVX, in Flags, asks for a context that may give firmware commands.
+const MLX5_IB_ALLOC_UCTX_DEVX = 1 << 0
+
 // Mlx5AllocUcontextResp is struct mlx5_ib_alloc_ucontext_resp.
 type Mlx5AllocUcontextResp struct {
 	_                  structs.HostLayout
@@ -55,6 +58,9 @@ type Mlx5AllocUcontextResp struct {
 	NumDynBfregs       uint32
 	DumpFillMkey       uint32
 }
+
+// MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY, in CompMask, says that DumpFillMkey is valid.
+const MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY = 1 << 1
 
 // Mlx5CreateCq is struct mlx5_ib_create_cq.
 type Mlx5CreateCq struct {
@@ -167,3 +173,22 @@ var (
 var MLX5_IB_METHOD_UAR_OBJ_ALLOC = Method{MLX5_IB_OBJECT_UAR, 0x1000, "UAR_OBJ_ALLOC", []Attribute{
 	MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET,
 	MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID}}
+
+// Objects made by firmware commands (mlx5_user_ioctl_cmds.h).
+const MLX5_IB_OBJECT_DEVX_OBJ = 0x1001
+
+// Attributes of an object made by a firmware command.
+var (
+	MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE  = Attribute{ID: 0x1000, Kind: NewHandle}
+	MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN  = Attribute{ID: 0x1001, Kind: In}
+	MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT = Attribute{ID: 0x1002, Kind: Out}
+	MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE = Attribute{ID: 0x1000, Kind: Handle}
+)
+
+// Methods of such an object.
+var (
+	MLX5_IB_METHOD_DEVX_OBJ_CREATE = Method{MLX5_IB_OBJECT_DEVX_OBJ, 0x1000, "DEVX_OBJ_CREATE", []Attribute{
+		MLX5_IB_ATTR_DEVX_OBJ_CREATE_HANDLE, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_IN, MLX5_IB_ATTR_DEVX_OBJ_CREATE_CMD_OUT}}
+	MLX5_IB_METHOD_DEVX_OBJ_DESTROY = Method{MLX5_IB_OBJECT_DEVX_OBJ, 0x1001, "DEVX_OBJ_DESTROY", []Attribute{
+		MLX5_IB_ATTR_DEVX_OBJ_DESTROY_HANDLE}}
+)

@@ -45,6 +45,7 @@ const (
 
 	IB_USER_VERBS_CMD_FLAG_EXTENDED   = 0x80000000
 	IB_USER_VERBS_EX_CMD_QUERY_DEVICE = 1
+	IB_USER_VERBS_EX_CMD_MODIFY_CQ    = 57
 )
 
 // QP types, enum ib_uverbs_qp_type.

@@ -428,3 +428,16 @@ type Wc struct {
 	PortNum      uint8
 	Reserved     uint8
 }
+
+// ExModifyCq is struct ib_uverbs_ex_modify_cq.
+type ExModifyCq struct {
+	_        structs.HostLayout
+	CqHandle uint32
+	AttrMask uint32
+	Count    uint16 `abi:"attr.cq_count"`
+	Period   uint16 `abi:"attr.cq_period"`
+	Reserved uint32
+}
+
+// IB_CQ_MODERATE, in AttrMask, says that the moderation is to be set (enum ib_cq_attr_mask, which no header of the user's has).
+const IB_CQ_MODERATE = 1 << 0
