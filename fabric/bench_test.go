@@ -12,30 +12,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/bare"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// BenchmarkFabric is a permutation over leaf and spine at 400 Gbit/s, sprayed, with a full transport.
+// BenchmarkFabric is a permutation over leaf and spine at 400 Gbit/s: bare, and with the full transports.
 // One iteration is one run; the metric that counts is events per second.
 func BenchmarkFabric(b *testing.B) {
 	for _, n := range []struct{ leaves, perLeaf, spines int }{{4, 8, 8}, {32, 32, 32}, {128, 64, 64}} {
-		for _, mode := range []rc.Mode{rc.GBN, rc.IRN} {
+		for _, tc := range []struct {
+			name      string
+			transport transport.Factory
+			routing   RoutingMode
+		}{
+			{"bare", bare.Factory(100, 4), Random},
+			{"gbn", (&rc.Config{Mode: rc.GBN, AckEvery: 4, Window: 100 * 4096}).Factory(), ECMP}, // in order
+			{"irn", (&rc.Config{Mode: rc.IRN, AckEvery: 4, Window: 100 * 4096, Reorder: 64}).Factory(), Random},
+		} {
 			hosts := n.leaves * n.perLeaf
-			b.Run(fmt.Sprintf("%s/%d", mode, hosts), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%d", tc.name, hosts), func(b *testing.B) {
 				g := leafSpine(n.leaves, n.perLeaf, n.spines, 400*units.Gbit, 400*units.Gbit, units.Microsecond)
 				size := 2 * units.MiB
 				if hosts < 100 {
 					size = 64 * units.MiB
 				}
-				routing := Routing{Mode: Random}
-				if mode == rc.GBN {
-					routing = Routing{} // in order
-				}
 				var events uint64
 				var spent time.Duration
 				for b.Loop() {
-					s := build(b, g, Config{Transport: (&rc.Config{Mode: mode, AckEvery: 4, Window: 100 * 4096, Reorder: 64}).Factory(), Routing: routing}, permutation(hosts, size, 1))
+					s := build(b, g, Config{Transport: tc.transport, Routing: Routing{Mode: tc.routing}}, permutation(hosts, size, 1))
 					start := cpuTime(b)
 					for !s.Done() {
 						s.Step(1 << 20)

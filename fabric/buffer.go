@@ -80,8 +80,7 @@ func (s *Sim) makeBuffers() error {
 
 // headroom is that of the ingress at port pi, of one class.
 func (s *Sim) headroom(pi uint32) int64 {
-	p := &s.ports[pi]
-	back := &s.ports[p.rev]
+	p, back := s.speedOf(pi), s.speedOf(s.wires[pi].rev)
 	var h units.Bytes
 	if s.cfg.Buffer.Headroom == HeadroomNS3 {
 		h = 3 * s.rates[pi].Bytes(units.Duration((back.prop)/1000))
@@ -169,7 +168,7 @@ func (s *Sim) sendPause(pi uint32, class uint8, on uint32) {
 	s.sent++
 	s.sentBytes += uint64(s.cfg.PauseSize)
 	p := &s.ports[pi]
-	s.pushPause(p, i, &s.pk[i])
+	s.pushPause(pi, p, i, &s.pk[i])
 	s.kick(pi, p)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/transport"
 )
 
 // counters are what is counted in every run.
@@ -41,9 +42,13 @@ func (s *Sim) Check() error {
 		s.perFlow[i].under, s.perFlow[i].underBytes = 0, 0
 	}
 	var found, bytes uint64
+	sacks := 0
 	see := func(i uint32) {
 		k := &s.pk[i]
 		found++
+		if k.what() == transport.Sack {
+			sacks++
+		}
 		bytes += uint64(k.size)
 		if s.perFlow != nil && k.kind != pause {
 			s.perFlow[k.flow].under++
@@ -76,6 +81,9 @@ func (s *Sim) Check() error {
 	if free+s.live != len(s.pk) {
 		return fmt.Errorf("%d packets free and %d in use, of %d", free, s.live, len(s.pk))
 	}
+	if sacks+len(s.freeSack) != len(s.sacks) {
+		return fmt.Errorf("%d selective acknowledgements under way and %d free, of %d", sacks, len(s.freeSack), len(s.sacks))
+	}
 	for i := range s.perFlow {
 		l := &s.perFlow[i]
 		if l.sent != l.delivered+l.dropped+l.under || l.sentBytes != l.deliveredBytes+l.droppedBytes+l.trimmedBytes+l.underBytes {
@@ -89,8 +97,8 @@ func (s *Sim) Check() error {
 func (s *Sim) checkPort(pi uint32, see func(uint32)) error {
 	p := &s.ports[pi]
 	sum := int32(0)
-	for c := range p.q {
-		f := &p.q[c]
+	for c := range s.queues[pi] {
+		f := &s.queues[pi][c]
 		bytes := int32(0)
 		if p.occupied>>c&1 != 0 {
 			for i := f.head; ; i = s.pk[i].next {
@@ -148,13 +156,13 @@ func (s *Sim) checkBuffers() error {
 
 func (s *Sim) eachQueued(pi uint32, f func(i uint32)) {
 	p := &s.ports[pi]
-	for c := range p.q {
+	for c := range s.queues[pi] {
 		if p.occupied>>c&1 == 0 {
 			continue
 		}
-		for i := p.q[c].head; ; i = s.pk[i].next {
+		for i := s.queues[pi][c].head; ; i = s.pk[i].next {
 			f(i)
-			if i == p.q[c].tail {
+			if i == s.queues[pi][c].tail {
 				break
 			}
 		}

@@ -47,6 +47,10 @@ type Config struct {
 	// Function makes the function of a switch; nil, or a nil result: none.
 	Function func(node int) switchfn.Func
 
+	// Lost is told of each packet that will not arrive: full says that a queue or the memory of a
+	// switch was, not that a link, a function or a missing route took it. It must not call the Sim.
+	Lost func(flow int, p *transport.Packet, full bool)
+
 	// Seed makes the run repeatable. Every number is a seed.
 	Seed uint64
 	// Queue tunes the event queue. It changes no result.

@@ -24,7 +24,7 @@ func (s *Sim) Deadlock() []string {
 	for pi := range s.ports {
 		p := &s.ports[pi]
 		for c := uint8(1); c < Classes; c++ {
-			if p.paused>>c&1 != 0 && p.occupied>>c&1 != 0 && s.nodes[p.node].sw != none && s.accounts[p.rev].pausing>>c&1 != 0 {
+			if p.paused>>c&1 != 0 && p.occupied>>c&1 != 0 && s.nodes[s.wires[pi].node].sw != none && s.accounts[s.wires[pi].rev].pausing>>c&1 != 0 {
 				stuck[queueOf{uint32(pi), c}] = true
 			}
 		}
@@ -44,8 +44,7 @@ func (s *Sim) Deadlock() []string {
 	for pi := range s.ports {
 		for c := uint8(1); c < Classes; c++ {
 			if stuck[queueOf{uint32(pi), c}] {
-				p := &s.ports[pi]
-				names = append(names, fmt.Sprintf("%s to %s, class %d", s.name(p.owner), s.name(p.node), c))
+				names = append(names, fmt.Sprintf("%s to %s, class %d", s.name(s.owner(uint32(pi))), s.name(s.wires[pi].node), c))
 			}
 		}
 	}
@@ -55,9 +54,9 @@ func (s *Sim) Deadlock() []string {
 // heldBack reports whether all packets that the next switch counts against queue q lie in stuck
 // queues, and whether there are any.
 func (s *Sim) heldBack(q queueOf, stuck map[queueOf]bool) bool {
-	p := &s.ports[q.port]
-	nd := &s.nodes[p.node]
-	in := uint16(p.rev - nd.firstPort)
+	w := s.wires[q.port]
+	nd := &s.nodes[w.node]
+	in := uint16(w.rev - nd.firstPort)
 	some, all := false, true
 	for out := nd.firstPort; out < nd.firstPort+uint32(nd.ports); out++ {
 		s.eachQueued(out, func(i uint32) {
@@ -75,16 +74,16 @@ func (s *Sim) heldBack(q queueOf, stuck map[queueOf]bool) bool {
 func (s *Sim) waits() [][]uint32 {
 	next := make([][]uint32, len(s.ports))
 	for pi := range s.ports {
-		p := &s.ports[pi]
-		if s.nodes[p.node].sw == none || s.nodes[p.owner].sw == none {
+		from, to := s.owner(uint32(pi)), s.wires[pi].node
+		if s.nodes[to].sw == none || s.nodes[from].sw == none {
 			continue
 		}
 		seen := make(map[uint32]bool)
-		for h := range s.nodes {
-			if s.nodes[h].host == none || !slices.Contains(s.choices(p.owner, uint32(h)), uint32(pi)) {
+		for h := range s.nics {
+			if !slices.Contains(s.choices(from, uint32(h)), uint32(pi)) {
 				continue
 			}
-			for _, out := range s.choices(p.node, uint32(h)) {
+			for _, out := range s.choices(to, uint32(h)) {
 				if !seen[out] {
 					seen[out] = true
 					next[pi] = append(next[pi], out)
@@ -135,7 +134,7 @@ func (s *Sim) BufferCycle() []string {
 		if cycle := visit(uint32(pi)); cycle != nil {
 			names := make([]string, len(cycle))
 			for i, q := range cycle {
-				names[i] = fmt.Sprintf("%s to %s", s.name(s.ports[q].owner), s.name(s.ports[q].node))
+				names[i] = fmt.Sprintf("%s to %s", s.name(s.owner(q)), s.name(s.wires[q].node))
 			}
 			return names
 		}

@@ -32,21 +32,21 @@ func (s *Sim) AddFlows(add []workload.Flow) error {
 		return fmt.Errorf("fabric: %w", err)
 	}
 	first := uint32(len(s.ends))
-	if len(s.flows) > 0 {
-		s.flows = s.flows[:first] // without the end mark
+	if len(s.records) > 0 {
+		s.records = s.records[:first] // without the end mark
 	}
 	before := uint32(len(s.after))
 	for i := range add {
 		s.addFlow(&add[i])
-		s.flows[int(first)+i].before = before
+		s.records[int(first)+i].before = before
 		before += waiting[i]
 	}
-	s.flows = append(s.flows, flow{before: before})
+	s.records = append(s.records, record{before: before})
 	s.after = append(s.after, make([]uint32, int(before)-len(s.after))...)
 	at := make([]uint32, len(add))
 	for i := range add {
 		for _, d := range add[i].After {
-			s.after[s.flows[first+uint32(d)].before+at[d]] = first + uint32(i)
+			s.after[s.records[first+uint32(d)].before+at[d]] = first + uint32(i)
 			at[d]++
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Sim) checkFlows(add []workload.Flow) (waiting []uint32, err error) {
 		if len(f.After) == 0 && des.At(f.Start) < s.now {
 			return nil, fmt.Errorf("flow %d starts at %d ns: that is past", i, int64(f.Start))
 		}
-		if s.hops(uint32(f.Src), uint32(f.Dst), nil) == 0 {
+		if _, _, ok := s.rail(uint32(f.Src), uint32(f.Dst), 0); !ok {
 			return nil, fmt.Errorf("flow %d: no way from %s to %s", i, s.name(uint32(f.Src)), s.name(uint32(f.Dst)))
 		}
 		for _, d := range f.After {
@@ -83,7 +83,10 @@ func (s *Sim) checkFlows(add []workload.Flow) (waiting []uint32, err error) {
 
 func (s *Sim) addFlow(w *workload.Flow) {
 	fi := uint32(len(s.ends))
-	e := endpoints{src: uint32(w.Src), dst: uint32(w.Dst), srcPort: w.SrcPort, dstPort: w.DstPort}
+	turn := &s.turns[s.nodes[w.Src].host]
+	from, to, _ := s.rail(uint32(w.Src), uint32(w.Dst), *turn)
+	*turn++
+	e := endpoints{src: uint32(w.Src), dst: uint32(w.Dst), from: from, to: to, srcPort: w.SrcPort, dstPort: w.DstPort}
 	if e.dstPort == 0 {
 		e.dstPort = dstPort
 	}
@@ -91,16 +94,18 @@ func (s *Sim) addFlow(w *workload.Flow) {
 		e.srcPort = s.number(e.src, e.dst)
 	}
 	s.ends = append(s.ends, e)
-	f := flow{
-		timer: des.Never, started: des.Never, arrived: des.Never, done: des.Never, size: w.Size, delay: des.At(w.Start),
-		nic: s.nodes[w.Src].firstPort, host: uint32(s.nodes[w.Src].host), class: max(w.Class, DataClass), waits: int32(len(w.After)),
+	s.flows = append(s.flows, flow{
+		timer: des.Never, nic: s.nics[from], host: from, class: max(w.Class, DataClass),
+	})
+	r := record{
+		started: des.Never, arrived: des.Never, done: des.Never, size: w.Size, delay: des.At(w.Start), waits: int32(len(w.After)),
 	}
-	s.flows = append(s.flows, f)
+	s.records = append(s.records, r)
 	if s.cfg.CheckEvery > 0 {
 		s.perFlow = append(s.perFlow, ledger{})
 	}
-	if f.waits == 0 {
-		s.q.Push(des.Event{T: f.delay, Key: evStart | fi})
+	if r.waits == 0 {
+		s.q.Push(des.Event{T: r.delay, Key: evStart | fi})
 	}
 }
 
@@ -118,36 +123,54 @@ func (s *Sim) number(src, dst uint32) uint16 {
 func (s *Sim) message(fi uint32) transport.Message {
 	f, e := &s.flows[fi], &s.ends[fi]
 	var there, back des.Time
-	hops := s.hops(e.src, e.dst, func(p *port) {
-		there += p.prop + p.serialization(int64(s.cfg.MTU+s.cfg.Header))
-		r := &s.ports[p.rev]
-		back += r.prop + r.serialization(int64(s.cfg.AckSize))
+	hops := s.hops(e.from, e.to, func(pi uint32) {
+		v := s.speedOf(pi)
+		there += v.prop + v.serialization(int64(s.cfg.MTU+s.cfg.Header))
+		v = s.speedOf(s.wires[pi].rev)
+		back += v.prop + v.serialization(int64(s.cfg.AckSize))
 	})
 	return transport.Message{
-		Size: f.size, MTU: s.cfg.MTU, LineRate: s.rates[f.nic],
+		Size: s.records[fi].size, MTU: s.cfg.MTU, LineRate: s.rates[f.nic],
 		BaseRTT: units.Duration((there + back).Instant()), Hops: hops,
 	}
 }
 
-// hops walks the first of the shortest ways from one host to another, and returns its length; 0 where
+// rail chooses the NICs of a flow where hosts have several: both ends take theirs in turn, so that flows
+// stay on one rail where NICs of one number hang on one switch, and pass over pairs without a way.
+func (s *Sim) rail(src, dst, turn uint32) (from, to uint32, ok bool) {
+	a, b := &s.nodes[src], &s.nodes[dst]
+	for range max(a.ports, b.ports) {
+		from = uint32(a.host) + turn%uint32(a.ports)
+		to = uint32(b.host) + turn%uint32(b.ports)
+		if !s.isDown(s.nics[from]) && s.hops(from, to, nil) > 0 {
+			return from, to, true
+		}
+		turn++
+	}
+	return 0, 0, false
+}
+
+// hops walks the first of the shortest ways from one NIC to another, and returns its length; 0 where
 // there is none.
-func (s *Sim) hops(src, dst uint32, visit func(*port)) int {
-	p := &s.ports[s.nodes[src].firstPort]
+func (s *Sim) hops(from, to uint32, visit func(pi uint32)) int {
+	pi := s.nics[from]
+	dst := s.owner(s.nics[to])
 	for n := 1; n <= maxHops; n++ {
 		if visit != nil {
-			visit(p)
+			visit(pi)
 		}
-		if p.node == dst {
+		at := s.wires[pi].node
+		if at == dst {
 			return n
 		}
-		if s.nodes[p.node].sw == none {
+		if s.nodes[at].sw == none {
 			return 0
 		}
-		ports := s.choices(p.node, dst)
+		ports := s.choices(at, to)
 		if len(ports) == 0 {
 			return 0
 		}
-		p = &s.ports[ports[0]]
+		pi = ports[0]
 	}
 	return 0
 }
@@ -156,29 +179,30 @@ func (s *Sim) hops(src, dst uint32, visit func(*port)) int {
 // alone, sent at line rate, with an ACK for each packet: store and forward over the first of the
 // shortest ways.
 func (s *Sim) Standalone(i int) des.Time {
-	f, e := &s.flows[i], &s.ends[i]
-	m := transport.Message{Size: f.size, MTU: s.cfg.MTU}
+	e := &s.ends[i]
+	m := transport.Message{Size: s.records[i].size, MTU: s.cfg.MTU}
 	n := des.Time(m.Packets())
 	full, last := int64(s.cfg.MTU+s.cfg.Header), int64(m.Payload(m.Packets()-1))+int64(s.cfg.Header)
 	// before and at are when the last packet but one and the last have passed a link, delays of links
 	// not counted; sum and slowest make up the former.
 	var before, at, sum, slowest, delay des.Time
-	var way [maxHops]*port
+	var way [maxHops]uint32
 	hops := 0
-	s.hops(e.src, e.dst, func(p *port) {
-		ser := p.serialization(full)
+	s.hops(e.from, e.to, func(pi uint32) {
+		v := s.speedOf(pi)
+		ser := v.serialization(full)
 		sum, slowest = sum+ser, max(slowest, ser)
 		if n > 1 {
 			before = sum + (n-2)*slowest
 		}
-		at = max(at, before) + p.serialization(last)
-		delay += p.prop
-		way[hops] = p
+		at = max(at, before) + v.serialization(last)
+		delay += v.prop
+		way[hops] = pi
 		hops++
 	})
 	// The last acknowledgement may wait for the one before.
 	for hops--; hops >= 0; hops-- {
-		back := &s.ports[way[hops].rev]
+		back := s.speedOf(s.wires[way[hops]].rev)
 		ser := back.serialization(int64(s.cfg.AckSize))
 		if n > 1 {
 			before += ser

@@ -66,7 +66,7 @@ func (s *Sim) header(h *switchfn.Header, i uint32) {
 		Class: k.class(), Size: units.Bytes(k.size), Flow: k.flow,
 	}
 	switch k.what() {
-	case transport.Ack, transport.Nak:
+	case transport.Ack, transport.Nak, transport.Sack:
 		h.Opcode, h.PSN, h.Nak = roce.RCAcknowledge, roce.PSN(k.expected), k.what() == transport.Nak
 	case transport.CNP:
 		h.Opcode, h.BECN = roce.CNPOpcode, true
@@ -100,9 +100,9 @@ func (s *Sim) facts(st *functionState, n uint32, i, out uint32) {
 	f.DataBytes, f.CtrlBytes = 0, 0
 	f.Uplinks, f.UplinkBytes = f.Uplinks[:0], f.UplinkBytes[:0]
 	if out != nilPort {
-		p := &s.ports[out]
+		q := &s.queues[out]
 		f.Out = int(out - s.nodes[n].firstPort)
-		f.DataBytes, f.CtrlBytes = units.Bytes(p.q[k.class()].bytes), units.Bytes(p.q[0].bytes)
+		f.DataBytes, f.CtrlBytes = units.Bytes(q[k.class()].bytes), units.Bytes(q[0].bytes)
 	}
 }
 
@@ -112,7 +112,7 @@ func (s *Sim) ingress(n, in, i uint32) uint32 {
 	k := &s.pk[i]
 	s.facts(st, n, i, nilPort)
 	st.fact.In = int(in - s.nodes[n].firstPort)
-	for _, p := range s.choices(n, s.ends[k.flow].destination(k)) {
+	for _, p := range s.choices(n, s.ends[k.flow].address(k)) {
 		st.fact.Uplinks = append(st.fact.Uplinks, int(p-s.nodes[n].firstPort))
 		st.fact.UplinkBytes = append(st.fact.UplinkBytes, units.Bytes(s.ports[p].egress))
 	}
@@ -124,7 +124,7 @@ func (s *Sim) ingress(n, in, i uint32) uint32 {
 		s.drop(i, &s.functionDrop)
 		return nilPort
 	case verdict == switchfn.Consume:
-		s.deliver(i, &s.pk[i])
+		s.consume(i)
 		return nilPort
 	case out >= 0:
 		if out >= int(s.nodes[n].ports) {
@@ -152,7 +152,7 @@ func (s *Sim) admitFunction(n, out, i uint32) bool {
 		s.dropAt(out, i, &s.functionDrop)
 		return false
 	case switchfn.Consume:
-		s.deliver(i, k)
+		s.consume(i)
 		return false
 	case switchfn.Trim:
 		s.trim(k, keep)
@@ -176,20 +176,27 @@ func (s *Sim) trim(k *packet, keep units.Bytes) {
 }
 
 // depart shows a packet that begins to leave; true: the function has consumed it.
-func (s *Sim) depart(pi uint32, p *port, i uint32) bool {
-	st := &s.functions[s.nodes[p.owner].sw]
+func (s *Sim) depart(pi, i uint32) bool {
+	n := s.owner(pi)
+	st := &s.functions[s.nodes[n].sw]
 	if st.f == nil || s.pk[i].kind == pause {
 		return false
 	}
-	s.facts(st, p.owner, i, pi)
+	s.facts(st, n, i, pi)
 	s.header(&st.h, i)
 	verdict := st.f.Depart(&st.at, &st.fact, &st.h)
 	s.rewrite(&st.h, i)
 	if verdict == switchfn.Consume {
-		s.deliver(i, &s.pk[i])
+		s.consume(i)
 		return true
 	}
 	return false
+}
+
+// consume ends a packet that has reached its purpose at a switch.
+func (s *Sim) consume(i uint32) {
+	s.tellLost(i, false)
+	s.deliver(i, &s.pk[i])
 }
 
 // Emit sends a packet that a function makes.

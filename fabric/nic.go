@@ -8,7 +8,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// host is the scheduler of a NIC. Flows that may have something to send are in a ring of their
+// host is the scheduler of a NIC, of which a host may have several. Flows that may have something to send are in a ring of their
 // class; those that wait for their pace are in a heap; the others are nowhere, until feedback or a
 // timer makes them look again.
 type host struct {
@@ -27,24 +27,35 @@ const (
 	paced        // in the heap
 )
 
-// flow is one message under way.
+// flow is what each packet of a message touches: a cache line of 64 bytes. The rest is in its record.
 type flow struct {
-	snd     transport.Sender // nil before the start and when done, as is rcv
-	rcv     transport.Receiver
-	avail   des.Time // when the pace allows the next packet
-	timer   des.Time // the earliest TIMER that is scheduled; Never: none
+	snd      transport.Sender // nil before the start and when all has been acknowledged, as is rcv
+	rcv      transport.Receiver
+	avail    des.Time // when the pace allows the next packet
+	timer    des.Time // the earliest TIMER that is scheduled; Never: none
+	next     uint32   // in the ring
+	host     uint32   // number of the NIC it leaves by
+	nic      uint32   // the port that this is
+	place    uint8
+	class    uint8
+	received bool // all of it
+}
+
+// record is what is known of a message from its beginning to its end.
+type record struct {
 	started des.Time
 	arrived des.Time // Never until all has been received
 	done    des.Time // Never until all has been acknowledged
 	size    units.Bytes
 	delay   des.Time // between the end of the last dependency and the start
-	next    uint32   // in the ring
-	host    uint32   // index of the source
-	nic     uint32   // port of the source
-	place   uint8
-	class   uint8
-	waits   int32  // dependencies that have not been received
-	before  uint32 // where in Sim.after the flows that wait for this one begin
+	waits   int32    // dependencies that have not been received
+	before  uint32   // where in Sim.after the flows that wait for this one begin
+}
+
+// nicAt is the scheduler of the NIC that a port is.
+func (s *Sim) nicAt(pi uint32) *host {
+	nd := &s.nodes[s.owner(pi)]
+	return &s.hosts[uint32(nd.host)+pi-nd.firstPort]
 }
 
 // attend puts a flow that may have something to send into its ring, and starts the NIC.
@@ -88,13 +99,13 @@ func (s *Sim) ringPop(h *host, c uint8) uint32 {
 // dequeueNIC sends what is queued (feedback, packets of switch functions), else asks flows, class by
 // class in turn and flow by flow, each one packet.
 func (s *Sim) dequeueNIC(pi uint32, p *port) {
-	h := &s.hosts[s.nodes[p.owner].host]
+	h := s.nicAt(pi)
 	if queued := p.occupied &^ p.paused; queued != 0 {
 		c := uint8(0)
 		for queued>>c&1 == 0 {
 			c++
 		}
-		i := s.pop(p, c)
+		i := s.pop(pi, p, c)
 		s.start(pi, p, i, &s.pk[i])
 	} else if !s.askFlows(pi, p, h) {
 		return
@@ -109,7 +120,7 @@ func (s *Sim) dequeueNIC(pi uint32, p *port) {
 
 // any reports whether a flow of a class that is not paused is in the ring.
 func (h *host) any(paused uint8) bool {
-	for c := uint8(1); c < Classes; c++ {
+	for c := range uint8(Classes) {
 		if h.ring[c] != nilFlow && paused>>c&1 == 0 {
 			return true
 		}
@@ -119,6 +130,11 @@ func (h *host) any(paused uint8) bool {
 
 // askFlows starts one packet of one flow, if any has one.
 func (s *Sim) askFlows(pi uint32, p *port, h *host) bool {
+	for h.ring[0] != nilFlow { // streams only
+		if fi := s.ringPop(h, 0); s.transmit(pi, p, h, fi) {
+			return true
+		}
+	}
 	for range Classes - 1 {
 		h.turn = h.turn%(Classes-1) + 1
 		c := h.turn
@@ -139,7 +155,7 @@ func (s *Sim) transmit(pi uint32, p *port, h *host, fi uint32) bool {
 	f := &s.flows[fi]
 	now := s.now.Instant()
 	x := &s.tx
-	if f.done != des.Never {
+	if f.snd == nil {
 		return false
 	}
 	if !f.snd.Transmit(now, x) {
@@ -239,7 +255,7 @@ func (s *Sim) alarm(pi uint32, h *host) {
 // onWake moves flows whose time has come to the ring.
 func (s *Sim) onWake(pi uint32) {
 	p := &s.ports[pi]
-	h := &s.hosts[s.nodes[p.owner].host]
+	h := s.nicAt(pi)
 	if h.wake != s.now {
 		return // an earlier one has taken its place
 	}
@@ -273,7 +289,7 @@ func (s *Sim) onTimer(fi uint32) {
 		return
 	}
 	f.timer = des.Never
-	if f.done != des.Never {
+	if f.snd == nil {
 		return
 	}
 	if now := s.now.Instant(); f.snd.Next() <= now {
@@ -295,9 +311,10 @@ func (s *Sim) receive(n, i uint32) {
 	f := &s.flows[fi]
 	now := s.now.Instant()
 	x := &s.rx
-	*x = transport.Packet{
-		Sent: k.sent.Instant(), PSN: k.psn, Expected: k.expected, Entropy: k.entropy,
-		Payload: k.size - uint16(min(units.Bytes(k.size), s.cfg.Header)), Kind: k.what(), Flags: k.flags,
+	*x = s.show(k)
+	if x.Kind == transport.Sack {
+		s.rxSack = s.sacks[k.psn]
+		x.Sack, x.PSN = &s.rxSack, 0
 	}
 	sent := k.sent
 	s.deliver(i, k)
@@ -308,16 +325,25 @@ func (s *Sim) receive(n, i uint32) {
 	if x.Flags&transport.CE != 0 {
 		s.markedArrived++
 	}
-	if f.done != des.Never {
+	if f.rcv == nil {
 		return
 	}
 	s.replies.Reset()
 	f.rcv.OnPacket(now, x, &s.replies)
-	if f.arrived == des.Never && f.rcv.Complete() {
-		s.complete(fi, f)
+	if !f.received && f.rcv.Complete() {
+		f.received = true
+		s.complete(fi)
 	}
 	for j := range s.replies.Len() {
-		s.reply(e.dst, fi, s.replies.At(j), sent)
+		s.reply(fi, s.replies.At(j), sent)
+	}
+}
+
+// show is what a transport sees of a packet.
+func (s *Sim) show(k *packet) transport.Packet {
+	return transport.Packet{
+		Sent: k.sent.Instant(), PSN: k.psn, Expected: k.expected, Entropy: k.entropy,
+		Payload: k.size - uint16(min(units.Bytes(k.size), s.cfg.Header)), Kind: k.what(), Flags: k.flags,
 	}
 }
 
@@ -325,12 +351,12 @@ func (s *Sim) feedback(fi uint32, f *flow, now units.Instant, x *transport.Packe
 	if x.Kind == transport.CNP || x.Flags&transport.Notify != 0 {
 		s.notified++
 	}
-	if f.done != des.Never {
+	if f.snd == nil {
 		return
 	}
 	f.snd.OnPacket(now, x)
 	if f.snd.Done() {
-		f.done = s.now
+		s.records[fi].done = s.now
 		s.finished++
 		f.snd, f.rcv = nil, nil // copies of packets that still arrive are not answered
 		return
@@ -339,27 +365,31 @@ func (s *Sim) feedback(fi uint32, f *flow, now units.Instant, x *transport.Packe
 	s.attend(fi)
 }
 
-// reply queues feedback at the NIC of host node n.
-func (s *Sim) reply(n, fi uint32, x *transport.Packet, sent des.Time) {
+// reply queues feedback at the NIC at which the flow arrives.
+func (s *Sim) reply(fi uint32, x *transport.Packet, sent des.Time) {
 	i := s.alloc()
 	k := &s.pk[i]
 	*k = packet{
 		sent: sent, flow: fi, psn: x.PSN, expected: x.Expected, entropy: x.Entropy, size: uint16(s.cfg.AckSize),
 		in: noPort, kind: uint8(x.Kind), flags: x.Flags,
 	}
+	if x.Kind == transport.Sack {
+		k.psn = s.putSack(x.Sack)
+	}
 	s.countSent(fi, k.size)
-	nic := s.nodes[n].firstPort
+	nic := s.nics[s.ends[fi].to]
 	p := &s.ports[nic]
-	s.push(p, i, k)
+	s.push(nic, p, i, k)
 	s.kick(nic, p)
 }
 
 // complete notes that all of a message has arrived, and starts what waited for it.
-func (s *Sim) complete(fi uint32, f *flow) {
-	f.arrived = s.now
+func (s *Sim) complete(fi uint32) {
+	r := &s.records[fi]
+	r.arrived = s.now
 	s.received++
-	for _, g := range s.after[f.before:s.flows[fi+1].before] {
-		w := &s.flows[g]
+	for _, g := range s.after[r.before:s.records[fi+1].before] {
+		w := &s.records[g]
 		if w.waits--; w.waits == 0 {
 			s.q.Push(des.Event{T: s.now.Add(w.delay), Key: evStart | g})
 		}
@@ -368,7 +398,7 @@ func (s *Sim) complete(fi uint32, f *flow) {
 
 func (s *Sim) onStart(fi uint32) {
 	f := &s.flows[fi]
-	f.started = s.now
+	s.records[fi].started = s.now
 	f.snd, f.rcv = s.cfg.Transport(s.message(fi))
 	s.attend(fi)
 }

@@ -12,7 +12,7 @@ type packet struct {
 	sent     des.Time // when it was sent, or for feedback when that which caused it was
 	next     uint32   // in a queue, or in the free list
 	flow     uint32
-	psn      uint32
+	psn      uint32 // of a selective acknowledgement: where in Sim.sacks the rest is
 	expected uint32
 	entropy  uint16
 	size     uint16 // on the wire
@@ -49,8 +49,24 @@ func (s *Sim) alloc() uint32 {
 	return uint32(len(s.pk) - 1)
 }
 
+// putSack stores the rest of a selective acknowledgement.
+func (s *Sim) putSack(a *transport.Selective) uint32 {
+	if n := len(s.freeSack); n > 0 {
+		i := s.freeSack[n-1]
+		s.freeSack = s.freeSack[:n-1]
+		s.sacks[i] = *a
+		return i
+	}
+	s.sacks = append(s.sacks, *a)
+	return uint32(len(s.sacks) - 1)
+}
+
 func (s *Sim) release(i uint32) {
-	s.pk[i].next = s.free
+	k := &s.pk[i]
+	if k.what() == transport.Sack {
+		s.freeSack = append(s.freeSack, k.psn)
+	}
+	k.next = s.free
 	s.free = i
 	s.live--
 }

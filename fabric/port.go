@@ -16,21 +16,30 @@ type fifo struct {
 	bytes      int32
 }
 
-// port is the sending side of one direction of a link: 96 bytes.
+// port is the sending side of one direction of a link: what a packet that finds it idle touches. 32
+// bytes, so that those of thousands of hosts stay in the cache; queues and wires are beside it.
 type port struct {
 	busy     des.Time // when what is being sent has left
-	cost     uint64   // time of a byte on the wire, in 2^-costShift ps
-	prop     des.Time // delay of the link, with the latency of the switch at its end
-	q        [Classes]fifo
-	node     uint32 // where the link leads
-	rev      uint32 // the port there that sends the other way
-	owner    uint32 // the node that the port belongs to
-	egress   int32  // bytes in all queues
-	fault    uint32 // index in Sim.faults; 0: the link is sound
-	occupied uint8  // classes with packets
-	paused   uint8  // classes that PFC has stopped
+	egress   int32    // bytes in all queues
+	fault    uint32   // index in Sim.faults; 0: the link is sound
+	speed    uint32   // index in Sim.speeds
+	occupied uint8    // classes with packets
+	paused   uint8    // classes that PFC has stopped
 	flags    uint8
 	turn     uint8 // class that the weighted round robin has reached
+	_        uint64
+}
+
+// speed is what the links of one rate and delay have in common.
+type speed struct {
+	cost uint64   // time of a byte on the wire, in 2^-costShift ps
+	prop des.Time // delay of the link, with the latency of the switch at its end
+}
+
+// wire says where a port leads: 8 bytes.
+type wire struct {
+	node uint32 // at the other end
+	rev  uint32 // the port there that sends the other way
 }
 
 const (
@@ -52,18 +61,23 @@ func costOf(r units.Rate) uint64 {
 }
 
 // serialization is how long size bytes take.
-func (p *port) serialization(size int64) des.Time {
-	return des.Time((uint64(size)*p.cost + 1<<costShift - 1) >> costShift)
+func (v *speed) serialization(size int64) des.Time {
+	return des.Time((uint64(size)*v.cost + 1<<costShift - 1) >> costShift)
 }
+
+func (s *Sim) speedOf(pi uint32) *speed { return &s.speeds[s.ports[pi].speed] }
+
+// owner is the node that a port belongs to.
+func (s *Sim) owner(pi uint32) uint32 { return s.wires[s.wires[pi].rev].node }
 
 // credits is the state of the weighted round robin of a port: bytes that each class may still send
 // in its turn.
 type credits [Classes]int32
 
 // push appends packet i, which is k, to the queue of its class.
-func (s *Sim) push(p *port, i uint32, k *packet) {
+func (s *Sim) push(pi uint32, p *port, i uint32, k *packet) {
 	c := k.class()
-	f := &p.q[c]
+	f := &s.queues[pi][c]
 	if p.occupied&(1<<c) == 0 {
 		p.occupied |= 1 << c
 		f.head = i
@@ -77,10 +91,10 @@ func (s *Sim) push(p *port, i uint32, k *packet) {
 
 // pushPause puts a PFC frame before everything else, but behind other PFC frames: what was said last
 // must be heard last.
-func (s *Sim) pushPause(p *port, i uint32, k *packet) {
-	f := &p.q[0]
+func (s *Sim) pushPause(pi uint32, p *port, i uint32, k *packet) {
+	f := &s.queues[pi][0]
 	if p.occupied&1 == 0 || s.pk[f.tail].kind == pause {
-		s.push(p, i, k)
+		s.push(pi, p, i, k)
 		return
 	}
 	f.bytes += int32(k.size)
@@ -98,8 +112,8 @@ func (s *Sim) pushPause(p *port, i uint32, k *packet) {
 }
 
 // pop takes the first packet of a class that has one.
-func (s *Sim) pop(p *port, c uint8) uint32 {
-	f := &p.q[c]
+func (s *Sim) pop(pi uint32, p *port, c uint8) uint32 {
+	f := &s.queues[pi][c]
 	i := f.head
 	k := &s.pk[i]
 	if i == f.tail {
@@ -121,9 +135,9 @@ func (s *Sim) send(pi, i uint32) {
 		s.start(pi, p, i, k)
 		return
 	}
-	s.push(p, i, k)
+	s.push(pi, p, i, k)
 	if s.cfg.MarkOnArrival {
-		s.mark(pi, p, k)
+		s.mark(pi, k)
 	}
 	s.kick(pi, p)
 }
@@ -155,7 +169,7 @@ func (s *Sim) dequeue(pi uint32, p *port) {
 	if ready&(ready-1) != 0 && c != 0 {
 		c = s.weigh(pi, p, ready)
 	}
-	i := s.pop(p, c)
+	i := s.pop(pi, p, c)
 	s.start(pi, p, i, &s.pk[i])
 	if p.occupied&^p.paused != 0 && p.flags&pending == 0 {
 		p.flags |= pending
@@ -170,7 +184,7 @@ func (s *Sim) weigh(pi uint32, p *port, ready uint8) uint8 {
 	for {
 		c := p.turn
 		if c != 0 && ready>>c&1 != 0 {
-			if size := int32(s.pk[p.q[c].head].size); cr[c] >= size {
+			if size := int32(s.pk[s.queues[pi][c].head].size); cr[c] >= size {
 				cr[c] -= size
 				return c
 			}
@@ -187,15 +201,17 @@ func (s *Sim) weigh(pi uint32, p *port, ready uint8) uint8 {
 // start puts packet i on the wire of a free port. It is the moment of departure: memory is freed,
 // marks are drawn, the switch function sees it.
 func (s *Sim) start(pi uint32, p *port, i uint32, k *packet) {
-	p.busy = s.now + p.serialization(int64(k.size))
+	v := &s.speeds[p.speed]
+	p.busy = s.now + v.serialization(int64(k.size))
 	if s.accounts != nil && k.in != noPort {
-		s.leave(p.owner, k)
+		s.leave(s.owner(pi), k)
 		k = &s.pk[i] // a PFC frame may have moved the slab
 	}
-	if k.flags&transport.ECT != 0 && p.q[k.class()].bytes > s.leastMark && !s.cfg.MarkOnArrival {
-		s.mark(pi, p, k)
+	// A queue without packets marks nothing, whatever the threshold.
+	if c := k.class(); p.occupied>>c&1 != 0 && k.flags&transport.ECT != 0 && s.queues[pi][c].bytes > s.leastMark && !s.cfg.MarkOnArrival {
+		s.mark(pi, k)
 	}
-	if s.functions != nil && p.flags&ofHost == 0 && s.depart(pi, p, i) {
+	if s.functions != nil && p.flags&ofHost == 0 && s.depart(pi, i) {
 		return
 	}
 	if s.stats != nil {
@@ -208,13 +224,14 @@ func (s *Sim) start(pi uint32, p *port, i uint32, k *packet) {
 		s.drop(i, &s.lostOnWire)
 		return
 	}
-	s.q.Push(des.Event{T: p.busy + p.prop, Key: evArrive | pi, Arg: i})
+	s.q.Push(des.Event{T: p.busy + v.prop, Key: evArrive | pi, Arg: i})
 }
 
 // drop ends a packet.
 func (s *Sim) drop(i uint32, reason *uint64) {
 	k := &s.pk[i]
 	*reason++
+	s.tellLost(i, reason == &s.queueFull || reason == &s.bufferFull)
 	s.droppedBytes += uint64(k.size)
 	if s.perFlow != nil && k.kind != pause {
 		s.perFlow[k.flow].dropped++

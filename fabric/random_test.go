@@ -17,6 +17,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/switchfn"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/transport/strack"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -151,6 +152,10 @@ func randomConfig(r *rand.Rand, g *topo.Graph) Config {
 		t.Congestion = must(congestion.Swift(congestion.SwiftDefaults()))
 	}
 	c.Transport = t.Factory()
+	if r.IntN(4) == 0 {
+		st := strack.Config{Oblivious: r.IntN(3) == 0, Paths: 1 + r.IntN(256), RTO: units.Duration(20+r.IntN(300)) * units.Microsecond}
+		c.Transport = must(st.Factory())
+	}
 	c.MTU = []units.Bytes{256, 1000, 4096, 9000}[r.IntN(4)]
 	c.Header, c.Latency = units.Bytes(40+r.IntN(60)), units.Duration(r.IntN(2)*300)
 	c.Routing = Routing{Mode: RoutingMode(r.IntN(5)), Hash: Hash(r.IntN(3)), Choices: r.IntN(4)}
@@ -187,7 +192,7 @@ func randomConfig(r *rand.Rand, g *topo.Graph) Config {
 	return c
 }
 
-func must(f congestion.Factory, err error) congestion.Factory {
+func must[T any](f T, err error) T {
 	if err != nil {
 		panic(err)
 	}

@@ -56,7 +56,7 @@ type Flow struct {
 
 // Flow returns flow i, in the order of AddFlows.
 func (s *Sim) Flow(i int) Flow {
-	f, e := &s.flows[i], &s.ends[i]
+	f, e := &s.records[i], &s.ends[i]
 	fct := des.Never
 	if f.done != des.Never {
 		fct = f.done - f.started
@@ -112,7 +112,7 @@ func (s *Sim) hashResult(r *Result) uint64 {
 	}
 	add(r.Events)
 	for i := range s.ends {
-		f := &s.flows[i]
+		f := &s.records[i]
 		add(uint64(f.started))
 		add(uint64(f.arrived))
 		add(uint64(f.done))

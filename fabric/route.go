@@ -20,8 +20,7 @@ const (
 
 // router is the routing tables of all switches. Hosts on the same switch share their entries.
 type router struct {
-	// edge is the number of the edge switch of each node that is a host, down the port there that
-	// leads to it.
+	// edge is the number of the edge switch of each NIC, down the port there that leads to it.
 	edge []uint32
 	down []uint32
 	// routes has an entry for each switch and edge switch: toHost, noRoute or an index in sets,
@@ -46,26 +45,21 @@ const flowlets = 1 << 12
 // makeRoutes computes the tables for the links that are up.
 func (s *Sim) makeRoutes() {
 	r := &s.router
-	n := len(s.nodes)
-	r.edge, r.down = slices.Repeat([]uint32{nilPort}, n), slices.Repeat([]uint32{nilPort}, n)
+	r.edge, r.down = slices.Repeat([]uint32{nilPort}, len(s.nics)), slices.Repeat([]uint32{nilPort}, len(s.nics))
 	edgeOf := make(map[uint32]uint32)
 	var edges []uint32
-	for h := range s.nodes {
-		if s.nodes[h].host == none {
+	for h, nic := range s.nics {
+		if s.isDown(nic) || s.nodes[s.wires[nic].node].sw == none {
 			continue
 		}
-		nic := s.nodes[h].firstPort
-		if s.isDown(nic) || s.nodes[s.ports[nic].node].sw == none {
-			continue
-		}
-		sw := s.ports[nic].node
+		sw := s.wires[nic].node
 		e, ok := edgeOf[sw]
 		if !ok {
 			e = uint32(len(edges))
 			edgeOf[sw] = e
 			edges = append(edges, sw)
 		}
-		r.edge[h], r.down[h] = e, s.ports[nic].rev
+		r.edge[h], r.down[h] = e, s.wires[nic].rev
 	}
 	r.edges = uint32(len(edges))
 	r.routes = slices.Repeat([]uint32{noRoute}, s.switches*len(edges))
@@ -128,7 +122,7 @@ func (s *Sim) shortest(dst uint32) [][]uint32 {
 	for ; len(queue) > 0; queue = queue[1:] {
 		n := queue[0]
 		for _, p := range s.liveByNeighbour(n) {
-			m := s.ports[p].node
+			m := s.wires[p].node
 			if s.nodes[m].sw == none {
 				continue
 			}
@@ -137,7 +131,7 @@ func (s *Sim) shortest(dst uint32) [][]uint32 {
 				queue = append(queue, m)
 			}
 			if dist[m] == dist[n]+1 {
-				next[m] = append(next[m], s.ports[p].rev)
+				next[m] = append(next[m], s.wires[p].rev)
 			}
 		}
 	}
@@ -153,7 +147,7 @@ func (s *Sim) liveByNeighbour(n uint32) []uint32 {
 			live = append(live, p)
 		}
 	}
-	slices.SortStableFunc(live, func(a, b uint32) int { return int(s.ports[a].node) - int(s.ports[b].node) })
+	slices.SortStableFunc(live, func(a, b uint32) int { return int(s.wires[a].node) - int(s.wires[b].node) })
 	return live
 }
 
@@ -167,7 +161,7 @@ func (s *Sim) upThenDown(dst uint32) [][]uint32 {
 	for queue := []uint32{dst}; len(queue) > 0; queue = queue[1:] {
 		n := queue[0]
 		for _, p := range s.liveByNeighbour(n) {
-			if m := s.ports[p].node; s.nodes[m].sw != none && tier(m) > tier(n) && down[m] == none {
+			if m := s.wires[p].node; s.nodes[m].sw != none && tier(m) > tier(n) && down[m] == none {
 				down[m] = down[n] + 1
 				queue = append(queue, m)
 			}
@@ -202,7 +196,7 @@ func (s *Sim) upThenDown(dst uint32) [][]uint32 {
 		}
 		best := int32(none)
 		for _, p := range s.liveByNeighbour(n) {
-			if d := far(s.ports[p].node); d != none && (best == none || d < best) {
+			if d := far(s.wires[p].node); d != none && (best == none || d < best) {
 				best = d
 			}
 		}
@@ -213,7 +207,7 @@ func (s *Sim) upThenDown(dst uint32) [][]uint32 {
 			dist[n] = best + 1
 		}
 		for _, p := range s.liveByNeighbour(n) {
-			if far(s.ports[p].node) == best {
+			if far(s.wires[p].node) == best {
 				next[n] = append(next[n], p)
 			}
 		}
@@ -221,11 +215,11 @@ func (s *Sim) upThenDown(dst uint32) [][]uint32 {
 	return next
 }
 
-// endpoints is what routing needs of a flow: 16 bytes.
+// endpoints is what routing needs of a flow: 20 bytes.
 type endpoints struct {
-	src, dst         uint32
+	src, dst         uint32 // nodes
+	from, to         uint32 // NICs
 	srcPort, dstPort uint16
-	_                uint32
 }
 
 // destination is where packet k of flow e goes.
@@ -236,7 +230,15 @@ func (e *endpoints) destination(k *packet) uint32 {
 	return e.dst
 }
 
-// choices are the ports of switch n that lead to host dst.
+// address is the NIC to which packet k of flow e goes.
+func (e *endpoints) address(k *packet) uint32 {
+	if k.what().ToSender() {
+		return e.from
+	}
+	return e.to
+}
+
+// choices are the ports of switch n that lead to NIC dst.
 func (s *Sim) choices(n, dst uint32) []uint32 {
 	r := &s.router
 	if r.edge[dst] == nilPort {
@@ -256,7 +258,7 @@ func (s *Sim) choices(n, dst uint32) []uint32 {
 func (s *Sim) route(n, i uint32) uint32 {
 	k := &s.pk[i]
 	e := &s.ends[k.flow]
-	ports := s.choices(n, e.destination(k))
+	ports := s.choices(n, e.address(k))
 	switch len(ports) {
 	case 0:
 		return nilPort

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
 	"github.com/sdr-rdma/go-sdr/transport"
@@ -210,88 +209,4 @@ type counted struct {
 func (c counted) OnPacket(now units.Instant, p *transport.Packet, out *transport.Replies) {
 	*c.n++
 	c.Receiver.OnPacket(now, p, out)
-}
-
-// TestDCQCNFixedPoint: N flows of DCQCN share a link evenly, and the queue is where the marking
-// holds their rates: at the fixed point of the fluid model.
-func TestDCQCNFixedPoint(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this takes some seconds")
-	}
-	const line, kmin, kmax, pmax = 40 * units.Gbit, 5 * units.KB, 200 * units.KB, 0.01
-	for _, n := range []int{2, 10} {
-		if underRace && n > 2 {
-			break
-		}
-		preset := congestion.SIGCOMM15()
-		var flows []workload.Flow
-		for i := range n {
-			flows = append(flows, workload.Flow{Src: i, Dst: n, Size: 10 * units.GiB})
-		}
-		var arrived []*int
-		make := (&rc.Config{CNPInterval: preset.CNPInterval, CNPPackets: true, Congestion: must(congestion.DCQCN(preset)), AckEvery: 16}).Factory()
-		s := build(t, star(n+1, line, units.Microsecond), Config{
-			MTU: 1000, ECN: []ECN{{KMin: kmin, KMax: kmax, PMax: pmax}},
-			Transport: func(m transport.Message) (transport.Sender, transport.Receiver) {
-				snd, rcv := make(m)
-				arrived = append(arrived, new(int))
-				return snd, counted{rcv, arrived[len(arrived)-1]}
-			},
-		}, flows)
-		const warm, end, every = 200_000 * micro, 1000_000 * micro, 20 * micro
-		s.Run(warm)
-		for _, a := range arrived {
-			*a = 0
-		}
-		var queue float64
-		for at := warm + every; at <= end; at += every {
-			s.Run(at)
-			queue += float64(s.Queued(n+1, n)) / float64((end-warm)/every)
-		}
-		var sum, squares float64
-		for i, a := range arrived {
-			rate := float64(*a) * 1064 * 8 / (float64(end-warm) / 1e12)
-			sum += rate
-			squares += rate * rate
-			require.InEpsilon(t, float64(line)/float64(n), rate, 0.05, "flow %d of %d", i, n)
-		}
-		jain := sum * sum / (float64(n) * squares)
-		want := dcqcnQueue(&preset, line, n, kmin, kmax, pmax)
-		t.Logf("N=%d: sum %.2f of 40 Gbit/s, Jain %.4f, mean queue %.0f bytes, fixed point %.0f", n, sum/1e9, jain, queue, want)
-		require.InEpsilon(t, float64(line), sum, 0.05)
-		require.GreaterOrEqual(t, jain, 0.95)
-		// With ten flows the queue is a third shorter than that of the fluid model, in which marks and cuts
-		// follow each other without the delays that packets have.
-		if n == 2 {
-			require.InEpsilon(t, want, queue, 0.15)
-		}
-	}
-}
-
-// dcqcnQueue solves the fluid model for its fixed point (Zhu et al., SIGCOMM 2015, equations 5 to 9),
-// by bisection over the marking probability p. Rates are in packets a second.
-func dcqcnQueue(c *congestion.DCQCNConfig, line units.Rate, n int, kmin, kmax units.Bytes, pmax float64) float64 {
-	const packet = 1064.0
-	rate := float64(line) / 8 / packet / float64(n)
-	ai := float64(c.AI) / 8 / packet
-	tau, timer, bytes := c.CNPInterval.Seconds(), c.RiseInterval.Seconds(), float64(c.RiseBytes)/packet
-	f := float64(c.FastSteps)
-	// grows is what the rate gains a second less what it loses.
-	grows := func(p float64) float64 {
-		cut := 1 - math.Pow(1-p, tau*rate)
-		alpha := 1 - math.Pow(1-p, c.AlphaInterval.Seconds()*rate)
-		byBytes := rate * p / (math.Pow(1-p, -bytes) - 1)
-		byTimer := rate * p / (math.Pow(1-p, -timer*rate) - 1)
-		above := tau / cut * ai * (math.Pow(1-p, f*bytes)*byBytes + math.Pow(1-p, f*timer*rate)*byTimer)
-		return above/2*(byBytes+byTimer) - rate*alpha/(2*tau)*cut
-	}
-	low, high := 1e-9, pmax
-	for range 200 {
-		if mid := (low + high) / 2; grows(mid) > 0 {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return float64(kmin) + low/pmax*float64(kmax-kmin)
 }

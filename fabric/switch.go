@@ -11,7 +11,7 @@ import (
 type node struct {
 	firstPort uint32
 	ports     uint16
-	// host is the index of a host, sw that of a switch; the other is none.
+	// host is the number of the first NIC of a host, sw that of a switch; the other is none.
 	host, sw int32
 }
 
@@ -52,7 +52,7 @@ func (s *Sim) admit(n, out, i uint32) {
 		k = &s.pk[i]
 	}
 	c := k.class()
-	if c != 0 && p.occupied>>c&1 != 0 && s.full(n, p, c, int64(k.size)) {
+	if c != 0 && p.occupied>>c&1 != 0 && s.full(n, out, c, int64(k.size)) {
 		s.dropAt(out, i, &s.queueFull)
 		return
 	}
@@ -64,8 +64,8 @@ func (s *Sim) admit(n, out, i uint32) {
 }
 
 // full reports whether the queue of class c takes no further packet. An empty one takes any.
-func (s *Sim) full(n uint32, p *port, c uint8, size int64) bool {
-	waiting := int64(p.q[c].bytes) + size
+func (s *Sim) full(n, out uint32, c uint8, size int64) bool {
+	waiting := int64(s.queues[out][c].bytes) + size
 	if s.queueLimit > 0 && waiting > s.queueLimit {
 		return true
 	}
@@ -92,13 +92,13 @@ type red struct {
 
 // mark draws whether a packet of class c meets congestion, from what waits in its queue: when it
 // departs, from what it leaves behind.
-func (s *Sim) mark(pi uint32, p *port, k *packet) {
+func (s *Sim) mark(pi uint32, k *packet) {
 	c := k.class()
 	if c == 0 || k.flags&transport.ECT == 0 {
 		return
 	}
 	r := &s.red[pi]
-	waiting := p.q[c].bytes
+	waiting := s.queues[pi][c].bytes
 	if waiting <= r.kmin {
 		return
 	}

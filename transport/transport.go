@@ -12,11 +12,12 @@ const (
 	Data  Kind = iota
 	Probe      // asks for an answer, carries no data
 	Ack
-	Nak // reports a gap (IBTA 9.7.5.2.8, PSN sequence error), or with IRN any packet out of order
-	CNP // congestion notification (IBTA annex A17.9.3)
+	Nak  // reports a gap (IBTA 9.7.5.2.8, PSN sequence error), or with IRN any packet out of order
+	CNP  // congestion notification (IBTA annex A17.9.3)
+	Sack // acknowledges selectively: Packet.Sack tells what
 )
 
-var kinds = [...]string{"data", "probe", "ack", "nak", "cnp"}
+var kinds = [...]string{"data", "probe", "ack", "nak", "cnp", "sack"}
 
 // String is the kind's name.
 func (k Kind) String() string {
@@ -66,12 +67,30 @@ type Packet struct {
 	Entropy uint16
 	Kind    Kind
 	Flags   Flags
+	// Sack belongs to packets of that kind, and is valid as long as the packet is.
+	Sack *Selective
+}
+
+// A Selective is what a selective acknowledgement tells beside Packet.Expected: the fields of STrack's
+// (Le et al., figure 7).
+type Selective struct {
+	// Bitmap has a bit for each packet from Base on, a multiple of 64, that has been received. Bits
+	// below Expected mean nothing.
+	Bitmap uint64
+	Base   uint32
+	// Beyond is how many packets after Expected have been received (OOO).
+	Beyond uint32
+	// Received is the payload received so far, duplicates not counted.
+	Received units.Bytes
+	// Probe is set on the answer to a probe.
+	Probe bool
 }
 
 // Replies collects what a receiver answers to one packet.
 type Replies struct {
-	n int
-	p [2]Packet
+	n    int
+	p    [2]Packet
+	sack [2]Selective
 }
 
 // Reset empties r.
@@ -82,6 +101,15 @@ func (r *Replies) Add() *Packet {
 	p := &r.p[r.n]
 	r.n++
 	*p = Packet{}
+	return p
+}
+
+// AddSack is Add for a selective acknowledgement.
+func (r *Replies) AddSack() *Packet {
+	s := &r.sack[r.n]
+	*s = Selective{}
+	p := r.Add()
+	p.Kind, p.Sack = Sack, s
 	return p
 }
 

@@ -12,9 +12,14 @@ type Event struct {
 
 func (a *Event) before(b *Event) bool { return a.T < b.T || a.T == b.T && a.Key < b.Key }
 
-// sortEvents sorts in place without allocating: by insertion where there is little, which is the
-// usual bucket, else by quicksort with the median of three.
+// sortEvents sorts in place without allocating. The events of a bucket come as they were pushed: each kind
+// in its order, and few kinds, so that insertion has little to move; where it moves too much, quicksort
+// goes on.
 func sortEvents(a []Event) {
+	moves := 8 * len(a)
+	if insert(a, &moves) {
+		return
+	}
 	for len(a) > 24 {
 		mid := partition(a)
 		if mid < len(a)-mid {
@@ -25,7 +30,17 @@ func sortEvents(a []Event) {
 			a = a[:mid]
 		}
 	}
+	moves = len(a) * len(a)
+	insert(a, &moves)
+}
+
+// insert sorts by insertion, or leaves a in some order when it has made so many moves.
+func insert(a []Event, moves *int) bool {
+	left := *moves
 	for i := 1; i < len(a); i++ {
+		if !a[i].before(&a[i-1]) {
+			continue
+		}
 		x := a[i]
 		j := i
 		for j > 0 && x.before(&a[j-1]) {
@@ -33,7 +48,11 @@ func sortEvents(a []Event) {
 			j--
 		}
 		a[j] = x
+		if left -= i - j; left < 0 {
+			return false
+		}
 	}
+	return true
 }
 
 // partition divides a (Hoare) so that nothing in a[:mid] is after anything in a[mid:], and returns

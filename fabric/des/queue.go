@@ -5,6 +5,7 @@ package des
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // Config says how a Queue works inside. It changes no result, only the speed; the zero value adapts
@@ -30,8 +31,11 @@ const (
 	mostLogBuckets  = 18
 	// A bucket holds perBucket events in the mean over time, within a factor of four.
 	perBucket = 16
-	// window is after how many events the width is judged.
-	window = 1 << 15
+	// The width is judged after window events, or after as many as windowTurns times those that are
+	// pending: traffic comes in waves of a round trip, and what one part of a wave asks for the next
+	// would undo, at the cost of moving all events.
+	window      = 1 << 15
+	windowTurns = 8
 	// mostMoves bounds what a push into the bucket being served moves; beyond it there is a heap.
 	mostMoves = 32
 )
@@ -66,6 +70,7 @@ type Queue struct {
 	fixedShift, fixedRing bool
 
 	served int  // events since the width was last judged
+	window int  // after how many it is judged next
 	judged Time // when that was
 }
 
@@ -78,7 +83,7 @@ func NewQueue(c Config) *Queue {
 	if shift == 0 {
 		shift = firstShift
 	}
-	q := &Queue{cur: -1, shift: shift, free: none, heap: c.Heap, fixedShift: c.Shift != 0, fixedRing: c.LogBuckets != 0}
+	q := &Queue{cur: -1, window: window, shift: shift, free: none, heap: c.Heap, fixedShift: c.Shift != 0, fixedRing: c.LogBuckets != 0}
 	q.makeRing(logn)
 	return q
 }
@@ -188,6 +193,10 @@ func (q *Queue) popNext(until Time) (Event, bool) {
 	return q.now[q.at-1], true
 }
 
+// Upcoming is what comes after the event popped last, in order, as far as the queue has it sorted: a
+// hint, for an event that is pushed may come before. It is valid until the queue is used again.
+func (q *Queue) Upcoming() []Event { return q.now[q.at:] }
+
 // Next is the time of the first event, Never when there is none.
 func (q *Queue) Next() Time {
 	next := Never
@@ -237,7 +246,7 @@ func (q *Queue) advance(until Time) bool {
 		q.now = append(q.now, q.far.pop())
 		return true
 	}
-	if q.served >= window && !q.fixedShift {
+	if q.served >= q.window && !q.fixedShift {
 		q.judge()
 	}
 	next, ok := q.nextBucket()
@@ -283,10 +292,18 @@ func (q *Queue) take(slot int64) {
 	if h < 0 {
 		return
 	}
+	n := 0
+	for i := h; i >= 0; i = q.chunks[i].next {
+		n += int(q.chunks[i].n)
+	}
+	q.ring -= n
+	// The last chunk comes first in the list: what was pushed first goes first.
+	n += len(q.now)
+	q.now = slices.Grow(q.now, n-len(q.now))[:n]
 	for h >= 0 {
 		c := &q.chunks[h]
-		q.now = append(q.now, c.e[:c.n]...)
-		q.ring -= int(c.n)
+		n -= int(c.n)
+		copy(q.now[n:], c.e[:c.n])
 		next := c.next
 		c.next, q.free = q.free, h
 		h = next
@@ -301,7 +318,7 @@ func (q *Queue) take(slot int64) {
 func (q *Queue) judge() {
 	now := Time(q.cur << q.shift)
 	gap := (now - q.judged) * perBucket / Time(q.served)
-	q.served, q.judged = 0, now
+	q.served, q.judged, q.window = 0, now, max(window, windowTurns*q.Len())
 	want := min(max(bits.Len64(uint64(gap)), 1), MaxShift)
 	if change := want - int(q.shift); change >= 2 || change <= -2 {
 		q.rebucket(uint(want))

@@ -33,6 +33,9 @@ type Clos struct {
 	Leaves, Hosts int // Hosts are those of each leaf
 	Spines        int // each leaf has one link to each spine
 	Down, Up      Wire
+	// Rails is how many NICs each host has, 0 for one: as many leaves in a row serve the same Hosts
+	// hosts, each of them one NIC.
+	Rails int
 	// FailLeaves leaves, spread evenly, have FailLinks links to spines that are down.
 	FailLeaves, FailLinks int
 }
@@ -47,18 +50,23 @@ func LeafSpine(c Clos) (*Graph, error) {
 		return nil, fmt.Errorf("leafspine: failures at %d leaves: must be within 0 and %d, all there are", c.FailLeaves, c.Leaves)
 	case c.FailLinks < 0 || c.FailLinks >= c.Spines && c.FailLeaves > 0:
 		return nil, fmt.Errorf("leafspine: %d failed links of a leaf: must be within 0 and %d, so that one of %d is left", c.FailLinks, c.Spines-1, c.Spines)
+	case c.Rails < 0 || c.Rails > 1 && c.Leaves%c.Rails != 0:
+		return nil, fmt.Errorf("leafspine: %d leaves for hosts with %d NICs: leaves must be a multiple", c.Leaves, c.Rails)
 	case c.Leaves > MaxNodes || c.Hosts > MaxNodes || c.Spines > MaxNodes:
 		return nil, sized("leafspine", MaxNodes+1, 0)
 	}
-	if err := sized("leafspine", c.Leaves*c.Hosts+c.Leaves+c.Spines, c.Leaves*c.Hosts+c.Leaves*c.Spines); err != nil {
+	rails := max(c.Rails, 1)
+	if err := sized("leafspine", c.Leaves/rails*c.Hosts+c.Leaves+c.Spines, c.Leaves*c.Hosts+c.Leaves*c.Spines); err != nil {
 		return nil, err
 	}
 	g := &Graph{}
-	hosts := g.add(Host, 0, "h", c.Leaves*c.Hosts)
+	hosts := g.add(Host, 0, "h", c.Leaves/rails*c.Hosts)
 	leaves := g.add(Switch, 1, "leaf", c.Leaves)
 	spines := g.add(Switch, 2, "spine", c.Spines)
-	for h := range c.Leaves * c.Hosts {
-		g.link(hosts+h, leaves+h/c.Hosts, c.Down.Rate, c.Down.Delay)
+	for h := range c.Leaves / rails * c.Hosts {
+		for r := range rails {
+			g.link(hosts+h, leaves+h/c.Hosts*rails+r, c.Down.Rate, c.Down.Delay)
+		}
 	}
 	for l := range c.Leaves {
 		for s := range c.Spines {

@@ -79,8 +79,8 @@ func TestReadNS3Refuses(t *testing.T) {
 		"3 1 2\n0\n0 1 40 1us\n":                 "the unit is missing",
 		"3 1 2\n0\n0 1 40Gbps 1us x\n":           `the loss "x" is no number`,
 		"3 1 2\n0\n0 1 40Gbps 1us 2\n":           "its loss is 2 per packet",
-		"3 1 1\n0\n0 1 40Gbps 1us\n":             "host h2 has 0 working links",
-		"3 1 2\n0\n0 1 1Gbps 1us\n0 1 1Gbps 1us": "host h1 has 2 working links",
+		"3 1 1\n0\n0 1 40Gbps 1us\n":             "host h2 has no working link",
+		"3 1 2\n0\n0 1 1Gbps 1us\n0 1 1Gbps 1us": "host h2 has no working link",
 	} {
 		_, err := ReadNS3(strings.NewReader(in))
 		require.ErrorContains(t, err, want, "%q", in)

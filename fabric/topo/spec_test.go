@@ -24,7 +24,7 @@ func TestParseRefuses(t *testing.T) {
 		"leafspine:4x4x4,fail=4":              "fail=16x4 (leaves x links)",
 		"leafspine:4x4x4,fail=5x1":            "within 0 and 4",
 		"leafspine:4x4x4,fail=1x4":            "so that one of 4 is left",
-		"leafspine:4x4x4,speed=3":             "choose up=, updelay=, oversub= or fail=",
+		"leafspine:4x4x4,speed=3":             "choose up=, updelay=, oversub=, rails= or fail=",
 		"leafspine:99999x99999x1":             "choose smaller numbers",
 		"fattree:8,up=400G":                   "it takes a rate and a delay",
 		"fattree:7":                           "even number from 2 to 128",

@@ -27,14 +27,13 @@ func (a Arrivals) Flows(hosts []int, seed uint64) ([]Flow, error) {
 	switch {
 	case len(hosts) < 2:
 		return nil, fmt.Errorf("arrivals at %d hosts: at least two are needed", len(hosts))
-	case !(a.Load > 0 && a.Load <= 10):
-		return nil, fmt.Errorf("a load of %g: must be above 0, as a share of the link, and at most 10", a.Load)
-	case a.Rate <= 0 || a.Duration <= 0 || a.Duration > units.Duration(maxStart):
-		return nil, fmt.Errorf("arrivals for %v at %v: both must be above 0, and the time at most a minute", a.Duration, a.Rate)
 	case !(a.Sigma >= 0 && a.Sigma <= 5):
 		return nil, fmt.Errorf("gaps with a sigma of %g: must be within 0 and 5", a.Sigma)
 	}
-	gap := a.Sizes.Mean() * 8e9 / (a.Load * float64(a.Rate)) // ns
+	gap, err := gapOf(a.Sizes.Mean(), a.Load, a.Rate, a.Duration)
+	if err != nil {
+		return nil, err
+	}
 	if float64(a.Duration)/gap*float64(len(hosts)) > MaxFlows/2 {
 		return nil, fmt.Errorf("this makes more than %d flows: choose less load, time or hosts", MaxFlows/2)
 	}

@@ -17,6 +17,8 @@ const (
 	forPlaces purpose = iota + 1
 	forJitter
 	forArrivals
+	forBursts
+	forPipelines
 )
 
 // A source draws for one purpose, and where each host draws on its own, for one host. The logarithm and

@@ -32,13 +32,16 @@ ring|hd|dbt|a2a:SIZE[,OPTION...]           allreduce as ring, halving-doubling o
 poisson:SIZES,LOAD,TIME                    messages arrive for TIME and fill LOAD (such as 0.7) of the hosts' links
 lognormal:SIZES,LOAD,TIME[,sigma=2]        the same in bursts
      SIZES is WebSearch, FbHdp, AliStorage or a file with a size and a percentage a line
+burst:N,SIZE,LOAD,TIME                     incasts at random times: N drawn hosts send SIZE to one; they fill LOAD of the links
+pipeline:SIZE,LOAD,TIME[,stages=2]         micro-batches through pipelines of hosts and their gradients back, each SIZE
 ns3:FILE                                   flow.txt of ns-3
-htsim:FILE                                 connection matrix (.cm) of htsim`
+htsim:FILE                                 connection matrix (.cm) of htsim
+LOAD;LOAD                                  both at once; reported as groups 0, 1, …`
 
 // Parse makes the flows that a specification such as "perm:16MiB" or "poisson:WebSearch,0.7,30ms"
 // describes. Errors are one line and name what to write instead.
 func Parse(spec string, e Env) ([]Flow, error) {
-	flows, err := parse(spec, e)
+	flows, err := parseAll(spec, e)
 	if err == nil {
 		hosts := make(map[int]bool, len(e.Hosts))
 		for _, h := range e.Hosts {
@@ -51,6 +54,40 @@ func Parse(spec string, e Env) ([]Flow, error) {
 	}
 	return flows, nil
 }
+
+// parseAll joins loads that are separated by semicolons.
+func parseAll(spec string, e Env) (all []Flow, err error) {
+	parts := strings.Split(spec, ";")
+	if len(parts) == 1 {
+		return parse(spec, e)
+	}
+	if len(parts) > mostParts {
+		return nil, fmt.Errorf("%d loads at once: at most %d", len(parts), mostParts)
+	}
+	for i, part := range parts {
+		of := e
+		of.Seed += uint64(i) << 32 // two of a kind differ
+		flows, err := parse(part, of)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", part, err)
+		}
+		first := int32(len(all))
+		if len(all)+len(flows) > MaxFlows {
+			return nil, fmt.Errorf("more than %d flows", MaxFlows)
+		}
+		for _, f := range flows {
+			after := make([]int32, len(f.After))
+			for j, a := range f.After {
+				after[j] = a + first
+			}
+			f.After, f.Group = after, uint16(i)
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
+const mostParts = 16
 
 var collectives = map[string]Collective{"ring": Ring, "hd": HalvingDoubling, "dbt": DoubleBinaryTree, "a2a": AllToAllCollective}
 
@@ -76,8 +113,12 @@ func parse(spec string, e Env) ([]Flow, error) {
 		flows, err = a.collective(collectives[kind], e)
 	case "poisson", "lognormal":
 		flows, err = a.arrivals(kind == "lognormal", e)
+	case "burst":
+		flows, err = a.bursts(e)
+	case "pipeline":
+		flows, err = a.pipelines(e)
 	default:
-		return nil, fmt.Errorf("unknown kind %q: choose incast, perm, ring, hd, dbt, a2a, poisson, lognormal, ns3 or htsim", kind)
+		return nil, fmt.Errorf("unknown kind %q: choose incast, perm, ring, hd, dbt, a2a, poisson, lognormal, burst, pipeline, ns3 or htsim", kind)
 	}
 	if a.err != nil {
 		return nil, a.err // what was written wrong explains more than what it led to
@@ -152,6 +193,26 @@ func (a *arguments) arrivals(lognormal bool, e Env) ([]Flow, error) {
 		return nil, a.err
 	}
 	return r.Flows(e.Hosts, e.Seed)
+}
+
+func (a *arguments) bursts(e Env) ([]Flow, error) {
+	b := Bursts{Rate: e.Rate}
+	a.positional("N, SIZE, LOAD and TIME, such as 8,32kB,0.3,30ms", a.whole(&b.Senders), b.Size.Set, number(&b.Load), b.Duration.Set)
+	a.named(nil)
+	if a.err != nil {
+		return nil, a.err
+	}
+	return b.Flows(e.Hosts, e.Seed)
+}
+
+func (a *arguments) pipelines(e Env) ([]Flow, error) {
+	p := Pipelines{Stages: 2, Rate: e.Rate}
+	a.positional("SIZE, LOAD and TIME, such as 1MB,0.2,30ms", p.Size.Set, number(&p.Load), p.Duration.Set)
+	a.named(map[string]func(string) error{"stages": a.whole(&p.Stages)})
+	if a.err != nil {
+		return nil, a.err
+	}
+	return p.Flows(e.Hosts, e.Seed)
 }
 
 func openCDF(name string, e Env) (*CDF, error) {

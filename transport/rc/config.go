@@ -4,6 +4,7 @@ package rc
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/transport"
@@ -36,7 +37,7 @@ type Config struct {
 	// Window bounds what is in flight, in bytes of payload. 0: with IRN one bandwidth-delay
 	// product (line rate times base round trip, plus one packet), with GBN no limit.
 	Window units.Bytes
-	// AckEvery is how many packets in order one ACK answers; 0: 1. The last packet of a message, a
+	// AckEvery is how many packets in order one ACK answers, at most 65535; 0: 1. The last packet of a message, a
 	// duplicate and a gap are answered at once.
 	AckEvery int
 	// NakInterval is after how long GBN's receiver repeats its NAK for a gap that is still open; 0:
@@ -77,6 +78,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Window < 0 || c.AckEvery < 0 || c.LowFlight < 0 || c.Reorder < 0 {
 		return fmt.Errorf("window of %d bytes, an ACK every %d packets, low flight %d, reordering %d: must not be negative (0: the default)", int64(c.Window), c.AckEvery, c.LowFlight, c.Reorder)
+	}
+	if c.AckEvery > math.MaxUint16 {
+		return fmt.Errorf("an ACK every %d packets: must be at most %d", c.AckEvery, math.MaxUint16)
 	}
 	for _, d := range []struct {
 		name string

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/transport/strack"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// strackConfig is that of the paper's section 4.2: marks from a quarter to three quarters of the product of 400
+// Gbit/s and 8 µs, drops at five.
+func strackConfig(c strack.Config) Config {
+	c.BaseRTT = 8 * units.Microsecond
+	return Config{
+		Transport: must(c.Factory()), Routing: Routing{Mode: Entropy}, AckSize: 84,
+		ECN:    []ECN{{KMin: 100 * units.KB, KMax: 300 * units.KB, PMax: 1}},
+		Buffer: Buffer{Size: 256 * units.MB, QueueLimit: 2 * units.MB}, Seed: 1,
+	}
+}
+
+// STrack's figures 16, 19 and 20: an incast drops in its first round trips only, its queue is stable soon at
+// about the target delay, more senders or fewer, and the last message ends when the link has carried all.
+func TestSTrackIncast(t *testing.T) {
+	for _, c := range []struct {
+		senders   int
+		size      units.Bytes
+		low, high float64 // mean delay of the queue, µs
+	}{
+		{8, 16 * units.MiB, 6, 12},
+		{32, 16 * units.MiB, 6, 12},
+		{128, 4 * units.MiB, 8, 20},
+	} {
+		var flows []workload.Flow
+		for i := range c.senders {
+			flows = append(flows, workload.Flow{Src: 16 + i*(240/c.senders), Dst: 0, Size: c.size})
+		}
+		s := build(t, leafSpine(16, 16, 16, 400*units.Gbit, 400*units.Gbit, units.Microsecond), strackConfig(strack.Config{}), flows)
+		const leaf = 256           // the switch of host 0, which is its port 0
+		const step = des.Time(1e6) // 1 µs
+		ideal := des.Serialization((c.size+c.size/4096*64)*units.Bytes(c.senders), 400*units.Gbit)
+		sum, most, n, lastDrop, dropped, early := 0.0, 0.0, 0, des.Time(0), uint64(0), uint64(0)
+		for at := step; !s.Done(); at += step {
+			s.Run(at)
+			if d := s.dropped(); d != dropped {
+				dropped, lastDrop = d, at
+			}
+			if at == 16*step {
+				early = dropped
+			}
+			if at > 150*step && at < ideal*9/10 {
+				delay := float64(des.Serialization(s.Queued(leaf, 0), 400*units.Gbit)) / float64(step)
+				sum, most, n = sum+delay, max(most, delay), n+1
+			}
+		}
+		last := s.now
+		mean := sum / float64(n)
+		t.Logf("%d senders of %v: %d drops, %d by 16 µs, the last by %d µs; queue from 150 µs on %.1f µs, at most %.1f; %.4f of the ideal",
+			c.senders, c.size, dropped, early, lastDrop/step, mean, most, float64(last)/float64(ideal))
+		require.True(t, c.low <= mean && mean <= c.high, "mean delay of the queue: %.1f µs", mean)
+		if c.senders <= 32 {
+			require.Less(t, lastDrop, 48*step, "the first round trip, with a full queue of 40 µs")
+			require.Less(t, float64(last)/float64(ideal), 1.02)
+		}
+	}
+}
+
+// Figures 9 and 14 in the small: adaptive spraying goes round failed links, oblivious spraying doesn't.
+func TestSTrackGoesRoundFailures(t *testing.T) {
+	longest := map[bool]des.Time{}
+	for _, oblivious := range []bool{false, true} {
+		g := leafSpine(8, 16, 16, 400*units.Gbit, 400*units.Gbit, units.Microsecond)
+		hosts := len(g.Hosts())
+		for i := hosts; i < len(g.Links); i++ { // the first leaf loses two of its sixteen links
+			if l := &g.Links[i]; l.A == g.Links[hosts].A && i < hosts+2 {
+				l.Down = true
+			}
+		}
+		s := build(t, g, strackConfig(strack.Config{Oblivious: oblivious}), permutation(hosts, 8*units.MiB, 3))
+		s.Step(1 << 40)
+		require.True(t, s.Done())
+		longest[oblivious] = s.now
+	}
+	t.Logf("adaptive %d ns, oblivious %d ns", longest[false]/1000, longest[true]/1000)
+	require.Greater(t, float64(longest[true])/float64(longest[false]), 1.1)
+}

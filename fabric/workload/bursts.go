@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Bursts are incasts at random times: at each host they arrive as a Poisson process, and in each Senders
+// other hosts, drawn anew, send Size to it at one instant.
+type Bursts struct {
+	Senders int
+	Size    units.Bytes
+	// Load is the share of each host's link that they fill on average, above 0; 1 is all of it.
+	Load     float64
+	Rate     units.Rate     // of each host's link
+	Duration units.Duration // in which bursts arrive
+}
+
+// Flows returns the messages in the order of their start.
+func (b Bursts) Flows(hosts []int, seed uint64) ([]Flow, error) {
+	switch {
+	case b.Senders < 1 || b.Senders >= len(hosts):
+		return nil, fmt.Errorf("bursts of %d: must be within 1 and %d, one less than there are hosts", b.Senders, len(hosts)-1)
+	case b.Size <= 0 || b.Size > MaxSize:
+		return nil, fmt.Errorf("bursts of %d bytes a sender: must be within 1 and %v", int64(b.Size), MaxSize)
+	}
+	gap, err := gapOf(float64(b.Size)*float64(b.Senders), b.Load, b.Rate, b.Duration)
+	if err != nil {
+		return nil, err
+	}
+	if float64(b.Duration)/gap*float64(len(hosts)*b.Senders) > MaxFlows/2 {
+		return nil, fmt.Errorf("this makes more than %d flows: choose less load, time or hosts, or larger messages", MaxFlows/2)
+	}
+	var flows []Flow
+	others := make([]int, len(hosts)-1)
+	for i, to := range hosts {
+		draw := newSource(seed, forBursts, i)
+		for at := draw.exponential(gap); at < float64(b.Duration); at += draw.exponential(gap) {
+			copy(others, hosts[:i])
+			copy(others[i:], hosts[i+1:])
+			for s := range b.Senders { // the first of a shuffle
+				j := s + draw.IntN(len(others)-s)
+				others[s], others[j] = others[j], others[s]
+				flows = append(flows, Flow{Src: others[s], Dst: to, Size: b.Size, Start: units.Instant(at)})
+			}
+		}
+	}
+	if len(flows) == 0 {
+		return nil, fmt.Errorf("no burst arrives within %v: choose more load or time", b.Duration)
+	}
+	slices.SortStableFunc(flows, func(x, y Flow) int { return int(x.Start - y.Start) })
+	return flows, nil
+}
+
+// gapOf is the time in ns between arrivals of so many bytes that fill a share of a link.
+func gapOf(bytes, load float64, rate units.Rate, d units.Duration) (float64, error) {
+	switch {
+	case !(load > 0 && load <= 10):
+		return 0, fmt.Errorf("a load of %g: must be above 0, as a share of the link, and at most 10", load)
+	case rate <= 0 || d <= 0 || d > units.Duration(maxStart):
+		return 0, fmt.Errorf("arrivals for %v at %v: both must be above 0, and the time at most a minute", d, rate)
+	}
+	return bytes * 8e9 / (load * float64(rate)), nil
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strack
+
+import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/congestion/spray"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Config is what both ends of all flows have in common. The zero value is the paper's.
+type Config struct {
+	// Congestion makes the controller of each flow; nil: congestion.STrack with its defaults and
+	// BaseRTT.
+	Congestion congestion.Factory
+	// Oblivious takes all paths in turn instead of those that were not marked.
+	Oblivious bool
+	// Paths is how many there are; 0: 256.
+	Paths int
+	// BaseRTT is that of the network without queues, net_base_rtt; 0: that of the flow's path.
+	BaseRTT units.Duration
+	// AckBytes is after how much payload an acknowledgement is sent; 0: 16 KiB, 4 packets of the MTU where
+	// that is more.
+	AckBytes units.Bytes
+	// RTO is how long the expected packet may stay the same; 0: 200 µs. The paper says hundreds of
+	// microseconds, at least tens.
+	RTO units.Duration
+}
+
+const (
+	defaultAckBytes   = 16 * units.KiB
+	defaultAckPackets = 4
+	defaultRTO        = 200 * units.Microsecond
+	// probeRTTs is n of section 3.3.2, and probeDelay the delay of a probe's answer, in base round trips,
+	// below which it proves a loss.
+	probeRTTs, probeDelay = 3, 2
+	// leastBeyond is the paper's min_threshold.
+	leastBeyond = 5
+	// leastSpan and mostSpan bound how many packets from the expected one on either end keeps track
+	// of: eight windows in between.
+	leastSpan, mostSpan = 1 << 10, 1 << 20
+)
+
+// Validate says what is wrong with c, if anything.
+func (c *Config) Validate() error {
+	if c.Paths < 0 || c.Paths > spray.MaxPaths {
+		return fmt.Errorf("strack over %d paths: must be between 1 and %d (0: all)", c.Paths, spray.MaxPaths)
+	}
+	if c.AckBytes < 0 || c.AckBytes > units.GiB {
+		return fmt.Errorf("strack: an acknowledgement after %d bytes: must be between 0 (16 KiB) and 1 GiB", int64(c.AckBytes))
+	}
+	for _, d := range []units.Duration{c.BaseRTT, c.RTO} {
+		if d < 0 || d > units.Second {
+			return fmt.Errorf("strack: base round trip of %v, RTO of %v: must be between 0 (the default) and 1 s", c.BaseRTT, c.RTO)
+		}
+	}
+	return nil
+}
+
+// Factory returns what makes the ends of each message. c must be valid and not change any more.
+func (c *Config) Factory() (transport.Factory, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	d := *c
+	if d.Paths == 0 {
+		d.Paths = spray.MaxPaths
+	}
+	if d.RTO == 0 {
+		d.RTO = defaultRTO
+	}
+	if d.Congestion == nil {
+		s := congestion.STrackDefaults()
+		s.BaseRTT = d.BaseRTT
+		var err error
+		if d.Congestion, err = congestion.STrack(s); err != nil {
+			return nil, err
+		}
+	}
+	return func(m transport.Message) (transport.Sender, transport.Receiver) {
+		return newSender(&d, m), newReceiver(&d, &m)
+	}, nil
+}
+
+func (c *Config) ackBytes(mtu units.Bytes) units.Bytes {
+	if c.AckBytes != 0 {
+		return c.AckBytes
+	}
+	return max(defaultAckBytes, defaultAckPackets*mtu)
+}
+
+// netRTT is net_base_rtt of a message.
+func (c *Config) netRTT(m *transport.Message) units.Duration {
+	if c.BaseRTT != 0 {
+		return c.BaseRTT
+	}
+	return max(m.BaseRTT, 1)
+}
+
+// span is how many packets from the expected one on may be under way: a multiple of 64.
+func (c *Config) span(m *transport.Message) uint32 {
+	window := uint64(m.LineRate.Bytes(c.netRTT(m))/m.MTU + 1)
+	n := min(max(16*window, leastSpan), mostSpan, uint64(m.Packets())+64)
+	return uint32(n+63) &^ 63
+}
+
+// bitmap has a bit for each of span packets, which may begin within a word.
+func bitmap(span uint32) bitring.Ring { return bitring.New(span + 64) }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strack
+
+import (
+	"math"
+
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// receiver is the receiving end of one message (section 3.3.1).
+type receiver struct {
+	total    uint32
+	span     uint32
+	expected uint32
+	beyond   uint32       // packets received after expected
+	lowest   uint32       // of those since the last acknowledgement (LPSN)
+	have     bitring.Ring // of [expected, expected+span)
+	received units.Bytes
+	unacked  units.Bytes
+	ackBytes units.Bytes
+}
+
+func newReceiver(c *Config, m *transport.Message) *receiver {
+	span := c.span(m)
+	return &receiver{total: m.Packets(), span: span, lowest: math.MaxUint32, have: bitmap(span), ackBytes: c.ackBytes(m.MTU)}
+}
+
+// OnPacket answers data and probes. A trimmed packet tells nothing but that it is missing.
+func (r *receiver) OnPacket(_ units.Instant, p *transport.Packet, out *transport.Replies) {
+	switch {
+	case p.Kind == transport.Probe:
+		r.answer(p, p.PSN, out)
+		return
+	case p.Kind != transport.Data || p.PSN >= r.total || p.Flags&transport.Trimmed != 0:
+		return
+	case p.PSN >= r.expected && p.PSN-r.expected >= r.span:
+		return // of a sender that keeps track of more: it will come again
+	}
+	now := r.take(p)
+	r.lowest = min(r.lowest, p.PSN)
+	r.unacked += units.Bytes(p.Payload)
+	if now || r.unacked >= r.ackBytes || r.Complete() {
+		r.answer(p, max(r.expected, r.lowest), out)
+	}
+}
+
+// take places a packet and reports whether it must be answered at once: a duplicate, or one that closes a
+// gap.
+func (r *receiver) take(p *transport.Packet) (now bool) {
+	switch {
+	case p.PSN < r.expected:
+		return true
+	case p.PSN > r.expected:
+		if !r.have.Set(p.PSN) {
+			return true
+		}
+		r.beyond++
+		r.received += units.Bytes(p.Payload)
+		return false
+	}
+	gap := r.beyond > 0
+	r.received += units.Bytes(p.Payload)
+	r.expected++
+	for r.beyond > 0 && r.have.Has(r.expected) {
+		r.have.Clear(r.expected)
+		r.expected++
+		r.beyond--
+	}
+	return gap
+}
+
+// answer acknowledges with the segment that holds packet base.
+func (r *receiver) answer(p *transport.Packet, base uint32, out *transport.Replies) {
+	a := out.AddSack()
+	a.Sent, a.PSN, a.Expected, a.Entropy = p.Sent, p.PSN, r.expected, p.Entropy
+	if p.Flags&transport.CE != 0 {
+		a.Flags |= transport.Echo
+	}
+	s := a.Sack
+	s.Base, s.Beyond, s.Received, s.Probe = base&^63, r.beyond, r.received, p.Kind == transport.Probe
+	if s.Base+64 > r.expected && s.Base < r.expected+r.span {
+		s.Bitmap = *r.have.Word(s.Base)
+	}
+	r.unacked = 0
+	if p.Kind == transport.Data {
+		r.lowest = math.MaxUint32
+	}
+}
+
+// Complete reports whether all of the message has arrived.
+func (r *receiver) Complete() bool { return r.expected == r.total }

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strack
+
+import (
+	"math/bits"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/congestion/spray"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Sender is the sending end of one message.
+type Sender struct {
+	cfg    *Config
+	cc     congestion.Controller
+	paths  spray.Chooser
+	msg    transport.Message
+	netRTT units.Duration
+
+	total, span uint32
+	una         uint32       // the receiver's expected packet, as far as is known
+	next        uint32       // the next to send for the first time
+	highest     uint32       // one past the highest that is known to have arrived
+	have        bitring.Ring // what is known to have arrived of [una, una+span)
+
+	// Payload sent, repeats included; received, without duplicates; and of what is neither received nor
+	// lost for sure, what counts as lost (bytes_claimed_retransmit).
+	sent, received, claimed units.Bytes
+
+	// Recovery, while una < recoverEnd: what is missing before it is repeated from repeat on.
+	recoverEnd, repeat uint32
+	resent             bitring.Ring // of [una, recoverEnd): has been repeated in this recovery
+
+	baseRTT  units.Duration // the least that was measured
+	achieved units.Bytes    // in the last full period of a base round trip and the target delay (Algorithm 4)
+	arrived  units.Bytes    // since then
+	counted  units.Instant
+
+	probe    probeState
+	probeEnd uint32        // what had been sent when the probe was
+	probeAt  units.Instant // when the next probe is due
+	rtoAt    units.Instant
+	ack      congestion.Ack
+
+	violations uint64
+}
+
+type probeState uint8
+
+const (
+	noProbe  probeState = iota
+	probeDue            // to be sent before anything else
+	probed              // sent, and no acknowledgement of data since
+)
+
+func newSender(c *Config, m transport.Message) *Sender {
+	span := c.span(&m)
+	s := &Sender{
+		cfg: c, msg: m, netRTT: c.netRTT(&m), total: m.Packets(), span: span,
+		have: bitmap(span), resent: bitmap(span), baseRTT: m.BaseRTT, probeAt: units.Never, rtoAt: units.Never,
+	}
+	if s.baseRTT <= 0 {
+		s.baseRTT = s.netRTT
+	}
+	s.cc = c.Congestion(congestion.Path{LineRate: m.LineRate, BaseRTT: m.BaseRTT, MTU: m.MTU, Hops: m.Hops})
+	if c.Oblivious {
+		s.paths = spray.NewOblivious(c.Paths)
+	} else {
+		s.paths = spray.NewBitmap(c.Paths)
+	}
+	return s
+}
+
+// Inflight is the payload that is on its way as far as is known.
+func (s *Sender) inflight() units.Bytes { return s.sent - s.received - s.claimed }
+
+// Violations counts acknowledgements that can't be: of packets that were not sent, of paths that there
+// are not. They change nothing.
+func (s *Sender) Violations() uint64 { return s.violations }
+
+// Transmit fills in a probe that is due, or the next packet that the window allows: repeats before new
+// ones.
+func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
+	if s.Done() {
+		return false
+	}
+	_, window := s.cc.Limits(now)
+	packets := int(window / s.msg.MTU)
+	if s.probe == probeDue {
+		s.probe, s.probeEnd = probed, s.next
+		*p = transport.Packet{Sent: now, PSN: s.una, Entropy: s.paths.Choose(packets), Kind: transport.Probe, Flags: transport.ECT}
+		return true
+	}
+	if s.inflight()+s.msg.MTU > max(window, s.msg.MTU) {
+		return false
+	}
+	psn, flags, ok := s.pick()
+	if !ok {
+		return false
+	}
+	n := s.msg.Payload(psn)
+	*p = transport.Packet{Sent: now, PSN: psn, Payload: n, Entropy: s.paths.Choose(packets), Kind: transport.Data, Flags: flags | transport.ECT}
+	if psn+1 == s.total {
+		p.Flags |= transport.Last
+	}
+	s.sent += units.Bytes(n)
+	s.cc.OnSent(now, units.Bytes(n), s.inflight())
+	if s.probeAt == units.Never {
+		s.probeAt = now.Add(probeRTTs * s.netRTT)
+	}
+	if s.rtoAt == units.Never {
+		s.rtoAt = now.Add(s.cfg.RTO)
+	}
+	return true
+}
+
+// pick chooses the packet to send: what is lost from the expected one on, each once in a recovery, then
+// new ones.
+func (s *Sender) pick() (psn uint32, flags transport.Flags, ok bool) {
+	for ; s.repeat < s.recoverEnd; s.repeat++ {
+		if n := s.repeat; !s.have.Has(n) && s.resent.Set(n) {
+			s.repeat++
+			return n, transport.Repeat, true
+		}
+	}
+	if s.next == s.total || s.next-s.una >= s.span {
+		return 0, 0, false
+	}
+	s.next++
+	return s.next - 1, 0, true
+}
+
+// OnPacket takes a selective acknowledgement.
+func (s *Sender) OnPacket(now units.Instant, p *transport.Packet) {
+	if p.Kind == transport.CNP {
+		s.cc.OnCNP(now)
+		return
+	}
+	if p.Kind != transport.Sack || s.Done() {
+		return
+	}
+	a := p.Sack
+	if !s.plausible(p) {
+		s.violations++
+		return
+	}
+	ecn := p.Flags&transport.Echo != 0
+	if ecn || !a.Probe {
+		s.paths.Feedback(p.Entropy, ecn)
+	}
+	rtt := max(now.Sub(p.Sent), 1)
+	s.baseRTT = min(s.baseRTT, rtt)
+	acked := max(a.Received-s.received, 0)
+	s.received += acked
+	s.claimed = min(s.claimed, s.sent-s.received)
+	s.merge(now, p)
+	s.probeAt = now.Add(probeRTTs * s.netRTT)
+	if a.Probe && s.probe == probed && rtt-s.baseRTT < probeDelay*s.netRTT && s.achieved == 0 {
+		s.recover(now, s.probeEnd, congestion.LossProbe)
+	}
+	if !a.Probe {
+		s.probe = noProbe
+		s.arrived += acked
+	}
+	if now.Sub(s.counted) > s.baseRTT+s.netRTT {
+		s.achieved, s.arrived, s.counted = s.arrived, 0, now
+	}
+	s.ack = congestion.Ack{RTT: rtt, Acked: acked, Inflight: s.inflight(), ECN: ecn, Probe: a.Probe, Path: p.Entropy}
+	s.cc.OnAck(now, &s.ack)
+	_, window := s.cc.Limits(now)
+	if s.una >= s.recoverEnd && units.Bytes(a.Beyond) > max(window/s.msg.MTU, leastBeyond) && s.highest > s.una {
+		s.recover(now, s.highest, congestion.LossDetected)
+	}
+}
+
+// plausible reports whether an honest receiver can have sent p.
+func (s *Sender) plausible(p *transport.Packet) bool {
+	a := p.Sack
+	if a == nil || p.Expected > s.next || a.Beyond > s.span || a.Received > s.sent || a.Received < 0 ||
+		int(p.Entropy) >= s.cfg.Paths || a.Base&63 != 0 || a.Base >= s.total+64 {
+		return false
+	}
+	// No packet that has not been sent, and none beyond the span.
+	return a.Bitmap == 0 || a.Base+uint32(63-bits.LeadingZeros64(a.Bitmap)) < s.next
+}
+
+// merge takes over what the receiver has.
+func (s *Sender) merge(now units.Instant, p *transport.Packet) {
+	if p.Expected > s.una {
+		s.have.TakeAll(s.una, p.Expected)
+		s.resent.TakeAll(s.una, p.Expected)
+		s.una = p.Expected
+		s.repeat = max(s.repeat, s.una)
+		s.highest = max(s.highest, s.una)
+		s.rtoAt = now.Add(s.cfg.RTO)
+	}
+	if s.una == s.next {
+		// A packet that counted as lost and came after all leaves its repeat, which the receiver doesn't
+		// count, in flight for ever. When all has arrived that shows.
+		s.claimed = s.sent - s.received
+	}
+	a := p.Sack
+	if a.Bitmap == 0 || a.Base+64 <= s.una {
+		return
+	}
+	new := a.Bitmap
+	if a.Base < s.una {
+		new &^= 1<<(s.una-a.Base) - 1
+	}
+	*s.have.Word(a.Base) |= new
+	s.highest = max(s.highest, a.Base+uint32(64-bits.LeadingZeros64(a.Bitmap)))
+}
+
+// recover takes all that has not been received before end for lost: what is sent, not received and not
+// after end counts as lost even if there is nothing to repeat.
+func (s *Sender) recover(now units.Instant, end uint32, kind congestion.LossKind) {
+	before := s.claimed
+	end = max(end, s.una)
+	s.resent.TakeAll(s.una, max(s.una, s.recoverEnd))
+	s.repeat, s.recoverEnd = s.una, end
+	var later units.Bytes
+	for n := end; n < s.next; n++ {
+		if !s.have.Has(n) {
+			later += units.Bytes(s.msg.Payload(n))
+		}
+	}
+	s.claimed = max(s.sent-s.received-later, 0)
+	s.cc.OnLoss(now, congestion.Loss{Bytes: max(s.claimed-before, 0), Kind: kind})
+}
+
+// OnTimer sends a probe or, after the timeout, takes all that was sent for lost.
+func (s *Sender) OnTimer(now units.Instant) {
+	if s.Done() {
+		return
+	}
+	if now >= s.rtoAt {
+		s.rtoAt = now.Add(s.cfg.RTO)
+		s.recover(now, s.next, congestion.LossTimeout)
+	}
+	if now >= s.probeAt {
+		s.probeAt = now.Add(probeRTTs * s.netRTT)
+		s.probe = probeDue
+	}
+}
+
+// Pace returns the controller's rate.
+func (s *Sender) Pace(now units.Instant) units.Rate {
+	r, _ := s.cc.Limits(now)
+	return r
+}
+
+// Next is when OnTimer wants to be called.
+func (s *Sender) Next() units.Instant {
+	if s.Done() {
+		return units.Never
+	}
+	return min(s.probeAt, s.rtoAt)
+}
+
+// Done reports whether all has been acknowledged.
+func (s *Sender) Done() bool { return s.una == s.total }
