@@ -3,6 +3,7 @@ module github.com/sdr-rdma/go-sdr
 go 1.26.0
 
 require (
+	github.com/ebitengine/purego v0.11.3
 	github.com/klauspost/cpuid/v2 v2.3.0
 	github.com/klauspost/reedsolomon v1.14.2
 	github.com/schollz/progressbar/v3 v3.19.1

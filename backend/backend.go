@@ -4,7 +4,7 @@
 // unreliable RDMA writes with immediate, in the way that database/sql/driver is
 // the contract between database/sql and a database. Applications don't call it;
 // they open a device (backend/userroce, backend/sim, …) and hand it to
-// sdr.NewContext, perhaps wrapped in middleware such as backend/linkemu.
+// sdr.NewEndpoint, perhaps wrapped in middleware such as backend/linkemu.
 //
 // # What a device does
 //
@@ -212,7 +212,16 @@ type Completion struct {
 	// Kind and Status say what happened.
 	Kind   Kind
 	Status Status
+	// Flags say what else is known of the packet.
+	Flags Flags
 }
+
+// Flags are what a device knows of a received packet.
+type Flags uint8
+
+// FlagECN: the packet met a queue that marks (it carried CE, RFC 3168). A device that can't tell for
+// each packet never sets it.
+const FlagECN Flags = 1 << iota
 
 // QPType is the transport service of a queue pair.
 type QPType uint8

@@ -61,6 +61,9 @@ type Caps struct {
 	MinMTU, MaxMTU, PathMTU units.Bytes
 	// MaxDatagram is the largest datagram payload when the MTU allows it.
 	MaxDatagram units.Bytes
+	// ECN: data to peers that can take it is ECN-capable; marks are reported as
+	// FlagECN and KindCongestion.
+	ECN bool
 	// RecvBurst is how many payload bytes may arrive back to back without
 	// loss at the receiver (socket buffer, posted receives); 0: no limit.
 	RecvBurst units.Bytes

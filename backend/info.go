@@ -29,6 +29,11 @@ type QPInfo struct {
 // that checks it so (PROTOCOL.md, "Wire format of userroce").
 const FlagICRCZeroID uint32 = 1 << 0
 
+// FlagCNP announces an end that answers packets which were marked (ECN) with
+// congestion notification packets (CNP), and heeds those that it gets. Data
+// between two such ends is ECN-capable.
+const FlagCNP uint32 = 1 << 1
+
 // QPInfoSize is the length of an encoded QPInfo in bytes.
 const QPInfoSize = 36
 

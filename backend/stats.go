@@ -80,6 +80,28 @@ type Stats struct {
 	Duplicated uint64
 	// Drops counts packets that were not delivered, by reason.
 	Drops [NumDropReasons]uint64
+	// Congestion counts marked packets and congestion notifications.
+	Congestion CongestionStats
+}
+
+// CongestionStats are counters of explicit congestion notification. Their names
+// are those of mlx5's (rdma statistic, hw_counters): NP is the notification
+// point, the receiver of data, RP the reaction point, its sender.
+type CongestionStats struct {
+	// NPMarked counts packets of data that carried CE
+	// (np_ecn_marked_roce_packets), NPCNPSent the notifications sent for them
+	// (np_cnp_sent).
+	NPMarked, NPCNPSent uint64
+	// RPCNPHandled counts notifications that were reported (rp_cnp_handled),
+	// RPCNPIgnored those that came too soon after another, or to a queue pair
+	// that sends nothing that can be marked (rp_cnp_ignored).
+	RPCNPHandled, RPCNPIgnored uint64
+}
+
+// All yields the counters with mlx5's names.
+func (c *CongestionStats) All(yield func(name string, n uint64) bool) {
+	_ = yield("np_ecn_marked_roce_packets", c.NPMarked) && yield("np_cnp_sent", c.NPCNPSent) &&
+		yield("rp_cnp_handled", c.RPCNPHandled) && yield("rp_cnp_ignored", c.RPCNPIgnored)
 }
 
 // Add adds o to s: middleware reports its device's counters with its own.
@@ -89,6 +111,10 @@ func (s *Stats) Add(o *Stats) {
 	s.BytesSent += o.BytesSent
 	s.BytesReceived += o.BytesReceived
 	s.Duplicated += o.Duplicated
+	s.Congestion.NPMarked += o.Congestion.NPMarked
+	s.Congestion.NPCNPSent += o.Congestion.NPCNPSent
+	s.Congestion.RPCNPHandled += o.Congestion.RPCNPHandled
+	s.Congestion.RPCNPIgnored += o.Congestion.RPCNPIgnored
 	for i := range s.Drops {
 		s.Drops[i] += o.Drops[i]
 	}

@@ -9,6 +9,9 @@ import "net/netip"
 type WirePacket struct {
 	// Src and Dst are the UDP addresses and ports.
 	Src, Dst netip.AddrPort
+	// TOS is the IP header's type of service or traffic class, with ECN in its two low bits (RFC 3168); 0 of
+	// a received one where the device doesn't ask for it. Inbound may change it, as a queue that marks does.
+	TOS uint8
 	// Data is the UDP payload, from the BTH to the ICRC. A Wire may change its bytes, make it shorter
 	// (b = b[:n]), or set it to nil to drop the packet. It must not keep it, nor replace it by other
 	// memory.

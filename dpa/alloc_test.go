@@ -19,9 +19,10 @@ func TestProcessDoesNotAllocate(t *testing.T) {
 	for i := range comps {
 		comps[i] = data(0, 0, i, mtu)
 	}
+	chans := NewChannels(r.chans...)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		r.w.Enter()
-		r.w.Process(1, r.chans, comps, r.rest[:])
+		r.w.Process(1, chans, comps, r.rest[:])
 		r.w.Leave()
 	}))
 }

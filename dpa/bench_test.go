@@ -89,7 +89,7 @@ func (p pattern) arrivals(rng *rand.Rand) []arrival {
 type engine struct {
 	worker   Worker
 	slots    *Slots
-	channels []*Channel
+	channels *Channels
 	messages []*Message
 	memory   [][]uint64
 	geometry bitmap.Geometry
@@ -104,11 +104,13 @@ func newEngine(p pattern, ring cqRing) *engine {
 	if p.repair {
 		home = 1
 	}
+	var channels []*Channel
 	for gen := range uint32(2) {
 		for c := range benchChannels {
-			e.channels = append(e.channels, &Channel{Slots: e.slots, Gen: gen, Index: c, Home: home})
+			channels = append(channels, &Channel{Slots: e.slots, Gen: gen, Index: c, Home: home})
 		}
 	}
+	e.channels = NewChannels(channels...)
 	e.geometry = bitmap.NewGeometry(benchMTU*units.Bytes(benchPackets/p.messages), benchMTU, p.ppc)
 	for i := range p.messages {
 		m := &Message{Seq: uint64(i), Start: i % benchChannels, Arrivals: NewArrivals(benchChannels)}

@@ -53,14 +53,14 @@ const gatherWords = 64
 // the slot: the message was open in this batch, so its slot belongs to it until
 // the batch ends (package sdr waits for the worker's epoch).
 type word struct {
-	key    uint32 // the immediate without packet within the word and fragment
+	key    uint32 // the immediate without packet within the word; plain packets have no fragment
+	mask   uint32 // of the immediate to key
 	cookie uint32
 	plain  uint64 // packets that need no more than their length checked: full, no fragment
 	bits   uint64
 	n      uint32 // packets, duplicates included
 	length uint32 // of plain packets
 	index  uint32 // of the word
-	shift  uint8  // of the immediate to key
 	frag   uint8  // of the immediate to packet
 	first  bool   // it belongs to this worker, and ch is its home channel
 	msg    *Message
@@ -82,7 +82,7 @@ func (e *word) sweep(comps []backend.Completion) (n int, offset uint32, dup uint
 	for n < len(comps) {
 		c := &comps[n]
 		bit := uint64(1) << (c.Imm >> (e.frag & 31) & 63)
-		if c.Imm>>(e.shift&31) != e.key || c.Cookie != e.cookie || c.Len != e.length || bit&e.plain == 0 ||
+		if c.Imm&e.mask != e.key || c.Cookie != e.cookie || c.Len != e.length || bit&e.plain == 0 ||
 			c.Kind != backend.KindWrite || c.Status != backend.StatusOK {
 			break
 		}
@@ -132,34 +132,52 @@ func (w *Worker) add(now units.Instant, ch *Channel, m *Message, c *backend.Comp
 	}
 }
 
-// addAlone publishes one packet that has been checked.
-func (w *Worker) addAlone(now units.Instant, ch *Channel, m *Message, offset uint32) {
+// publishOne publishes one packet that has been checked, and returns whether it had come before.
+func (w *Worker) publishOne(ch *Channel, m *Message, offset uint32) (dup bool) {
 	index, bit := int(offset>>6), uint64(1)<<(offset&63)
-	var dup uint64
 	if ch.Home == w.ID && ch.Slots.homeOf(m.Start+index) == ch.Index {
-		dup = m.Tracker.First(index, bit)
+		dup = m.Tracker.First(index, bit) != 0
 	} else {
-		dup = m.Tracker.Repair(index, bit)
+		dup = m.Tracker.Repair(index, bit) != 0
 		w.pending.repairs++
 	}
 	w.pending.packets++
-	if dup != 0 {
+	if dup {
 		w.pending.dup++
 	}
+	w.setDirty(ch.Slots)
+	return dup
+}
+
+// repeat publishes one packet of a unit that had been sent so often before, behind
+// all that this batch has gathered, which came before it.
+func (w *Worker) repeat(now units.Instant, ch *Channel, m *Message, offset, repeats uint32) {
+	w.publishAll()
+	if !w.publishOne(ch, m, offset) {
+		m.placed(int(offset), repeats)
+	}
+	if ch.Home == w.ID {
+		w.note(now, m, &m.Arrivals.marks[ch.Index], ch.Slots, offset, 1)
+	}
+}
+
+// addAlone publishes one packet that has been checked, and its mark.
+func (w *Worker) addAlone(now units.Instant, ch *Channel, m *Message, offset uint32) {
+	w.publishOne(ch, m, offset)
 	if ch.Home == w.ID { // nothing is gathered, so the mark needn't wait
 		k := &m.Arrivals.marks[ch.Index]
 		k.set(m.Label, offset, false, 1)
 		k.publish()
 		m.Arrivals.noticed(now)
+		w.setDirty(ch.Slots)
 	}
-	w.setDirty(ch.Slots)
 }
 
 // begin makes e a word of message m.
 func (w *Worker) begin(e *word, ch *Channel, m *Message, c *backend.Completion, index uint32) {
 	s := ch.Slots
-	e.frag, e.shift = s.Split.FragmentBits, s.Split.FragmentBits+6
-	e.key, e.cookie = c.Imm>>(e.shift&31), c.Cookie
+	e.frag, e.mask = s.Split.FragmentBits, ^(uint32(63) << s.Split.FragmentBits)
+	e.key, e.cookie = c.Imm&e.mask&^(1<<s.Split.FragmentBits-1), c.Cookie
 	e.plain, e.bits, e.n = 0, 0, 0
 	e.length, e.index = m.mtu, index
 	e.msg, e.ch = m, ch
@@ -217,14 +235,19 @@ func (w *Worker) publish(e *word) {
 	e.msg, e.ch, e.mark, e.plain = nil, nil, nil, 0
 }
 
-// flush publishes all words, then the channels' marks: what a mark says has come
-// must be in the bitmap of whoever reads the mark first (docs/wire.md, "Marks").
-// Who has looked at the bitmap meanwhile is to look again.
-func (w *Worker) flush(now units.Instant) {
+// publishAll publishes all words.
+func (w *Worker) publishAll() {
 	g := &w.gather
 	for ; g.used != 0; g.used &= g.used - 1 {
 		w.publish(&g.words[bits.TrailingZeros64(g.used)])
 	}
+}
+
+// flush publishes all words, then the channels' marks: what a mark says has come
+// must be in the bitmap of whoever reads the mark first (docs/wire.md, "Marks").
+// Who has looked at the bitmap meanwhile is to look again.
+func (w *Worker) flush(now units.Instant) {
+	w.publishAll()
 	for i := range w.marked[:w.marks] {
 		l := &w.marked[i]
 		l.mark.publish()

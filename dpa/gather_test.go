@@ -139,7 +139,7 @@ func TestGatherAgainstModel(t *testing.T) {
 			}
 			packets += uint64(len(comps))
 			w.Enter()
-			require.Zero(t, w.Process(0, chans, comps, make([]int, len(comps))))
+			require.Zero(t, w.Process(0, NewChannels(chans...), comps, make([]int, len(comps))))
 			w.Leave()
 			require.Equal(t, packets, w.Counters.Packets.Load(), "packets")
 			require.Equal(t, dups, w.Counters.Duplicates.Load(), "duplicates")
@@ -159,7 +159,7 @@ func TestMarkIsNeverAhead(t *testing.T) {
 	rng := newRand(t)
 	const messages, packets = 100, 1000
 	s := NewSlots(DefaultSplit, 1)
-	chans := []*Channel{{Slots: s}}
+	chans := NewChannels(&Channel{Slots: s})
 	g := bitmap.NewGeometry(packets*mtu, mtu, 16)
 	var msgs []*Message
 	var comps []backend.Completion
@@ -217,7 +217,7 @@ func watchMarks(t *testing.T, msgs []*Message, done <-chan struct{}) {
 func TestGatherAdapts(t *testing.T) {
 	rng := newRand(t)
 	s := NewSlots(DefaultSplit, 1)
-	chans := []*Channel{{Slots: s}}
+	chans := NewChannels(&Channel{Slots: s})
 	const messages = 1024
 	g := bitmap.NewGeometry(4096*mtu, mtu, 16)
 	for i := range messages {

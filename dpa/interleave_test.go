@@ -128,7 +128,7 @@ func newLifeWorld(rounds int, drained bool, sends lifeSends) *lifeWorld {
 	}
 	w.workers[1].ID = 1
 	if drained {
-		w.drain = NewDrain([]*Worker{&w.workers[0].Worker, &w.workers[1].Worker}, lifeSlots, lifeGens)
+		w.drain = NewDrain(NewHost(&w.workers[0].Worker, &w.workers[1].Worker), lifeSlots, lifeGens)
 	}
 	w.memory = make([]uint64, bitmap.TrackerWords(lifeGeometry()))
 	w.frozen = slices.Clone(w.memory)

@@ -21,6 +21,10 @@ type Message struct {
 	Start int
 	// Arrivals is the channels' progress, shared by the messages of a transfer.
 	Arrivals *Arrivals
+	// Unit is how many packets the sender repeats at once. The fragment field then says of
+	// a packet how often its unit had been sent before (docs/wire.md, "Repeats"). It is 0
+	// for a message whose fragments are the user immediate's.
+	Unit int
 
 	Tracker bitmap.Tracker
 
@@ -31,11 +35,13 @@ type Message struct {
 	// length is twice the message's length, plus one once SetLength was called.
 	length atomic.Int64
 	// aside is a short packet that arrived before the length was known, in
-	// the form of last.
+	// the form of last, with the number of its repeat in bits 24 to 31.
 	aside atomic.Uint64
 	// frags holds the user immediate below and which fragments are in above;
 	// the last of them is the empty one that says that there is one.
 	frags atomic.Uint64
+	// needed is what Needed returns.
+	needed atomic.Uint64
 
 	mtu  uint32
 	ppc  int
@@ -48,11 +54,16 @@ const none = ^uint64(0)
 // bitmaps, at least bitmap.TrackerWords(g). The message must not be in a slot.
 func (m *Message) Open(g bitmap.Geometry, s Split, mem []uint64) {
 	m.Tracker.Bind(g, mem)
+	m.open(g, s)
+}
+
+func (m *Message) open(g bitmap.Geometry, s Split) {
 	m.mtu, m.ppc = uint32(g.MTU()), g.PacketsPerChunk()
 	if m.full = 0; s.Fragments() > 0 {
 		m.full = (1<<(s.Fragments()+1) - 1) << 32
 	}
 	m.frags.Store(0)
+	m.needed.Store(0)
 	m.aside.Store(none)
 	m.length.Store(2 * int64(g.Length()))
 	m.setLast(g)
@@ -95,10 +106,38 @@ func (m *Message) SetLength(n units.Bytes) {
 
 // takeAside counts the packet kept aside if it is the message's last one.
 func (m *Message) takeAside() {
-	if a := m.aside.Load(); a != none && a == m.last.Load() {
-		m.Tracker.RepairOne(int(a >> 32))
+	a := m.aside.Load()
+	if last := a &^ (0xff << repeatShift); a != none && last == m.last.Load() {
+		i := int(a >> 32)
+		if !m.Tracker.RepairOne(i) {
+			m.placed(i, uint32(a>>repeatShift&0xff))
+		}
 	}
 }
+
+// repeatShift is where aside has the number of a packet's repeat: a packet is shorter than
+// 2^24 bytes, and the fragment field has at most 8 bits.
+const repeatShift = 24
+
+// placed counts, after a packet that had been sent so often before has set its bit, the
+// repeats that it took to place its unit, if that has become whole.
+func (m *Message) placed(packet int, repeats uint32) {
+	if repeats == 0 || m.Unit == 0 {
+		return
+	}
+	from := packet - packet%m.Unit
+	if m.Unit == 1 || m.Tracker.Packets().NextMissing(from) >= min(from+m.Unit, m.Tracker.Packets().Len()) {
+		m.needed.Add(uint64(repeats))
+	}
+}
+
+// Needed counts the repeats that it took to place the message's units: of each unit those
+// up to the one that made it whole, which are none where the first transmission, or whoever
+// sets bits beside the workers, did. What was repeated more often was repeated for nothing.
+// It is final when no worker is in a batch that saw the message open. A number that the
+// fragment field has no room for counts as the highest that it has. Only where two workers
+// have packets of one unit in hand at the same moment does their order decide.
+func (m *Message) Needed() uint64 { return m.needed.Load() }
 
 // verdict is what fits says of a data packet.
 type verdict uint8
@@ -109,8 +148,9 @@ const (
 	wrongLength
 )
 
-// check compares a packet's length with what its offset calls for.
-func (m *Message) check(offset, length uint32) verdict {
+// check compares a packet's length with what its offset calls for. repeats is how often its
+// unit had been sent before.
+func (m *Message) check(offset, length, repeats uint32) verdict {
 	last := m.last.Load()
 	if end := uint32(last >> 32); last == none || offset > end {
 		return wrongLength
@@ -120,7 +160,7 @@ func (m *Message) check(offset, length uint32) verdict {
 	if length >= m.mtu || m.lengthKnown() {
 		return wrongLength
 	}
-	m.aside.Store(uint64(offset)<<32 | uint64(length))
+	m.aside.Store(uint64(offset)<<32 | uint64(repeats)<<repeatShift | uint64(length))
 	if m.lengthKnown() { // SetLength may have looked before the store
 		m.takeAside()
 	}

@@ -8,27 +8,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWakes: whoever sets a bit for a queue pair at home at another worker says so once for each time
-// that it finds nothing said, and at home never.
-func TestWakes(t *testing.T) {
+// TestDirtied: whoever sets a bit for a table names its owner once for each time that it finds nothing said.
+func TestDirtied(t *testing.T) {
 	r := newRig()
+	owner := new(int)
+	r.slots.Owner = owner
 	r.open(0, 0, 200*mtu, 1)
 	r.feed(data(0, 0, 0, mtu))
 	require.True(t, r.slots.Dirty.Load())
-	require.Zero(t, r.w.Wakes(), "at home")
+	require.Equal(t, []any{owner}, r.w.Dirtied())
 
-	r.slots.Home = 3
 	r.feed(data(0, 0, 1, mtu))
-	require.Zero(t, r.w.Wakes(), "whoever said it first has woken the home")
+	require.Empty(t, r.w.Dirtied(), "whoever said it first has told the owner")
 	r.slots.Dirty.Store(false)
 	r.feed(data(0, 0, 64, mtu), data(1, 0, 65, mtu))
-	require.Equal(t, uint64(1<<3), r.w.Wakes())
-	require.Zero(t, r.w.Wakes(), "told once")
+	require.Equal(t, []any{owner}, r.w.Dirtied())
+	require.Empty(t, r.w.Dirtied(), "told once")
 	for _, n := range []int{MarkerBase, 0} { // a marker and a fragment
 		r.slots.Dirty.Store(false)
 		r.feed(data(0, 0, n, 0))
-		require.Equal(t, uint64(1<<3), r.w.Wakes())
+		require.Equal(t, []any{owner}, r.w.Dirtied())
 	}
+	r.slots.Owner = nil
+	r.slots.Dirty.Store(false)
+	r.feed(data(0, 0, 2, mtu))
+	require.Empty(t, r.w.Dirtied())
 }
 
 // TestMarkAfterLook: the home looks between the time when bits are set and the time when the mark of

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/table"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -13,9 +14,8 @@ import (
 type Slots struct {
 	Split    Split
 	Channels int
-	// Home is the worker that looks at Dirty, and is woken when another one
-	// sets it (Worker.Wakes).
-	Home int
+	// Owner is whom Worker.Dirtied names when Dirty was set, nil for nobody.
+	Owner any
 	// Dirty is set when something arrived since it was last cleared.
 	Dirty atomic.Bool
 	slots []atomic.Pointer[Message]
@@ -84,7 +84,7 @@ type Worker struct {
 	gather  gather
 	marked  [64]listedMark // marks to be published
 	marks   int            // how many there are
-	wakes   uint64         // what Wakes returns
+	dirtied []any          // what Dirtied returns
 	pending tally
 }
 
@@ -111,24 +111,35 @@ func (w *Worker) Emptied() { w.emptied.Store(w.epoch.Load()) }
 // Leave ends the batch.
 func (w *Worker) Leave() { w.epoch.Add(1) }
 
-// Wakes returns the workers, bit i for worker i of at most 64, at which something
-// has become dirty that they can't know of, because this worker made it so, and
-// forgets them. Whoever called Process wakes them, or they find out when they next
-// look by themselves.
-func (w *Worker) Wakes() uint64 {
-	v := w.wakes
-	w.wakes = 0
-	return v
+// Dirtied returns the owners of the tables that this worker has made dirty, and forgets
+// them. Whoever called Process tells them, or they find out when they next look by
+// themselves. The slice is the worker's, and lasts until Process is called again.
+func (w *Worker) Dirtied() []any {
+	all := w.dirtied
+	w.dirtied = w.dirtied[:0]
+	return all
 }
 
 // Epoch is odd inside a batch. A fence is down when the worker was outside, or
 // the epoch has changed since the message was closed.
 func (w *Worker) Epoch() uint64 { return w.epoch.Load() }
 
+// Channels are the channels of a Host by cookie.
+type Channels struct{ t table.Table[Channel] }
+
+// NewChannels makes the channels with the cookies from 0 on.
+func NewChannels(all ...*Channel) *Channels {
+	c := new(Channels)
+	for i, ch := range all {
+		c.t.Set(uint32(i), ch)
+	}
+	return c
+}
+
 // Process handles the completions of kind KindWrite and stores the indices of
 // all others into rest, which must be as long as comps; it returns how many.
 // The worker must be inside a batch.
-func (w *Worker) Process(now units.Instant, channels []*Channel, comps []backend.Completion, rest []int) int {
+func (w *Worker) Process(now units.Instant, channels *Channels, comps []backend.Completion, rest []int) int {
 	w.gather.enter()
 	nrest := 0
 	for i := 0; i < len(comps); {
@@ -149,11 +160,11 @@ func (w *Worker) Process(now units.Instant, channels []*Channel, comps []backend
 			nrest++
 			continue
 		}
-		if int(c.Cookie) >= len(channels) || channels[c.Cookie] == nil {
+		ch := channels.t.Get(c.Cookie)
+		if ch == nil {
 			w.pending.invalid++
 			continue
 		}
-		ch := channels[c.Cookie]
 		w.one(now, ch, ch.Slots.find(c.Imm), c)
 	}
 	w.gather.leave()
@@ -180,7 +191,11 @@ func (w *Worker) one(now units.Instant, ch *Channel, m *Message, c *backend.Comp
 		w.zeroLength(now, ch, m, offset, c.Imm)
 		return
 	}
-	if v := m.check(offset, c.Len); v != fits {
+	fragment, repeats := c.Imm&(1<<sp.FragmentBits-1), uint32(0)
+	if m.Unit > 0 {
+		repeats = fragment
+	}
+	if v := m.check(offset, c.Len, repeats); v != fits {
 		if v == keptAside {
 			w.pending.aside++
 		} else {
@@ -188,8 +203,12 @@ func (w *Worker) one(now units.Instant, ch *Channel, m *Message, c *backend.Comp
 		}
 		return
 	}
-	if offset < uint32(sp.Fragments()) {
-		m.setFragment(sp, offset, c.Imm&(1<<sp.FragmentBits-1))
+	switch {
+	case repeats > 0:
+		w.repeat(now, ch, m, offset, repeats)
+		return
+	case m.Unit == 0 && offset < uint32(sp.Fragments()):
+		m.setFragment(sp, offset, fragment)
 	}
 	w.add(now, ch, m, c, offset)
 }
@@ -218,12 +237,12 @@ func (w *Worker) zeroLength(now units.Instant, ch *Channel, m *Message, offset, 
 }
 
 // setDirty says that there is something to look at. Who finds it said already need
-// wake nobody: whoever said it does.
+// tell nobody: whoever said it does.
 func (w *Worker) setDirty(s *Slots) {
 	if !s.Dirty.Load() {
 		s.Dirty.Store(true)
-		if s.Home != w.ID {
-			w.wakes |= 1 << (s.Home & 63)
+		if s.Owner != nil {
+			w.dirtied = append(w.dirtied, s.Owner)
 		}
 	}
 }

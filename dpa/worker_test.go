@@ -43,7 +43,7 @@ func (r *rig) open(seq uint64, gen uint32, length units.Bytes, ppc int) *Message
 
 func (r *rig) feed(comps ...backend.Completion) {
 	r.w.Enter()
-	r.w.Process(5, r.chans, comps, r.rest[:])
+	r.w.Process(5, NewChannels(r.chans...), comps, r.rest[:])
 	r.w.Leave()
 }
 

@@ -134,6 +134,9 @@ func (e *PeerError) Error() string {
 	return fmt.Sprintf("the peer ended the connection (%v), saying %q", e.Code, e.Reason)
 }
 
+// Rejected reports whether the peer's application ended the connection, with CloseWithReason.
+func (e *PeerError) Rejected() bool { return e.Code == CodeRejected }
+
 // A ProtocolError says how the peer broke the rules.
 type ProtocolError struct{ What string }
 

@@ -13,7 +13,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/internal/arrivals"
 	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -32,9 +34,11 @@ func TestClosure(t *testing.T) {
 					}
 				}
 				t.Run(fmt.Sprintf("%s, drop %g, reorder %g, duplicate %g, %v", name, drop, reorder, duplicate, size), func(t *testing.T) {
+					watch := arrivals.New(sdr.DefaultSplit)
 					p := newPair(t, setup{
 						net: sim.Config{Rate: units.Gbit, Seed: 1, Link: sim.Link{Delay: 2 * ms}},
 						qp:  sdr.QPConfig{MTU: 4096}, conn: reliability.Config{Rate: 950 * units.Mbit}, scheme: newScheme,
+						wrap: receiver(watch),
 					})
 					rng := rand.New(rand.NewPCG(uint64(faults), 3))
 					// arrives says of each place that was written whether a write to it gets through.
@@ -80,12 +84,39 @@ func TestClosure(t *testing.T) {
 					data := uint64(s.ended+2) * uint64(size/4096)
 					require.Equal(t, data+u.Retransmitted+u.Parity, u.Sent)
 					require.Equal(t, repeats, u.Retransmitted)
-					// A sender learns now and then too little: of a repeat that got lost, for one.
-					require.InDelta(t, forNothing, u.Spurious, 2+float64(repeats)/50)
+					recovered := p.conn[1].Stats().Units.Recovered
+					if recovered == 0 {
+						require.Equal(t, forNothing, u.Spurious, "repeats of what had got through")
+					}
+					requireNeeded(t, watch, &u, recovered)
 				})
 			}
 		}
 	}
+}
+
+// receiver makes a watch see what end 1 receives.
+func receiver(w *arrivals.Watch) func(end int, d backend.Device) backend.Device {
+	return func(end int, d backend.Device) backend.Device {
+		if end == 0 {
+			return d
+		}
+		return w.Wrap(d)
+	}
+}
+
+// requireNeeded requires that repeats = needed + spurious, needed being those up to each unit's first arrival. Of
+// units that decoding placed it may have been none: the first of them to arrive came later.
+func requireNeeded(t *testing.T, w *arrivals.Watch, u *scheme.Stats, recovered uint64) {
+	t.Helper()
+	require.LessOrEqual(t, w.Needed(), u.Retransmitted)
+	least := u.Retransmitted - w.Needed()
+	if recovered == 0 {
+		require.Equal(t, least, u.Spurious, "repeats = needed + for nothing")
+		return
+	}
+	require.GreaterOrEqual(t, u.Spurious, least)
+	require.LessOrEqual(t, u.Spurious, min(u.Retransmitted, least+w.Most(int(recovered))))
 }
 
 // TestClosureOverSockets is TestClosure where the kernel and the scheduler have their say. Nobody sees
@@ -101,7 +132,8 @@ func TestClosureOverSockets(t *testing.T) {
 				}
 			}
 			t.Run(fmt.Sprintf("%s, drop %g, reorder %g, duplicate %g", name, link.Drop, link.Reorder, link.Duplicate), func(t *testing.T) {
-				e := overSockets(t, link, sdr.QPConfig{}, reliability.Config{Rate: 900 * units.Mbit}, newScheme)
+				watch := arrivals.New(sdr.DefaultSplit)
+				e := overWatchedSockets(t, link, sdr.QPConfig{}, reliability.Config{Rate: 900 * units.Mbit}, newScheme, receiver(watch))
 				before := e.settle(t)
 				const size, transfers = 256 * units.KiB, 10
 				src, dst := e.alloc(t, 0, size), e.alloc(t, 1, size)
@@ -109,6 +141,8 @@ func TestClosureOverSockets(t *testing.T) {
 					e.move(t, src, dst, size)
 				}
 				e.settle(t).since(before).close(t, uint64(transfers*size/e.conn[0].Config().Unit), name != "none")
+				u := e.conn[0].Stats().Units
+				requireNeeded(t, watch, &u, e.conn[1].Stats().Units.Recovered)
 			})
 		}
 	}

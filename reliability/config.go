@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -27,10 +28,12 @@ type Config struct {
 	// Default 128: 8 GiB, so that a unit that is lost three times in a row holds
 	// nothing up at 400 Gbit/s and 25 ms.
 	Window int
-	// Rate is the rate of user data at which sends are paced. 0: on round
-	// trips below 1 ms only the receiver's window limits, above the rate is
-	// found.
+	// Rate bounds the rate of user data at which sends are paced: the controller of
+	// Congestion may choose less. 0: it alone decides.
 	Rate units.Rate
+	// Congestion is the congestion control of all sends of the Conn: its Name, as
+	// congestion.Parse takes it, or its New. Default: search.
+	Congestion congestion.Spec
 	// NoProgress is how long a transfer may stand still. A send's time runs
 	// from StartSend on, or from the end of the one before, so it also bounds the
 	// wait for a receiver that posts no buffer, as the RNR retries of an RC queue
@@ -52,6 +55,9 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// defaultCongestion is the controller of a Conn that names none.
+const defaultCongestion = "search"
+
 func (c *Config) fill(q sdr.QPConfig) {
 	if c.Unit == 0 {
 		c.Unit = q.MTU
@@ -69,6 +75,14 @@ func (c *Config) fill(q sdr.QPConfig) {
 	if c.ParityPool == 0 {
 		c.ParityPool = 512 * units.MiB
 	}
+	if c.Congestion.New == nil {
+		if c.Congestion.Name == "" {
+			c.Congestion.Name = defaultCongestion
+		}
+		if s, err := congestion.Parse(c.Congestion.Name); err == nil {
+			c.Congestion = s
+		}
+	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -77,6 +91,10 @@ func (c *Config) fill(q sdr.QPConfig) {
 func (c *Config) check(q sdr.QPConfig) error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", sdr.ErrArgument, fmt.Sprintf(format, a...))
+	}
+	if c.Congestion.New == nil {
+		_, err := congestion.Parse(c.Congestion.Name)
+		return bad("%v", err)
 	}
 	switch {
 	case c.Scheme == nil:

@@ -18,7 +18,7 @@ import (
 func TestBadConfigurationIsRefused(t *testing.T) {
 	net, err := sim.New(sim.Config{})
 	require.NoError(t, err)
-	ctx, err := sdr.NewContext(net.A(), sdr.ContextConfig{})
+	ctx, err := sdr.NewEndpoint(net.A(), sdr.EndpointConfig{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, ctx.Close()) }()
 	good := reliability.Config{Scheme: none.New()}

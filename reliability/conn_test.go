@@ -5,6 +5,7 @@ package reliability_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -147,11 +148,16 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestCancelEarly: one end gives its half up before the other has begun its own, which must end, too.
+// TestCancelEarly: one end gives its half up before the other has begun its own, which must end, too. At once means before a worker
+// has seen that it began.
 func TestCancelEarly(t *testing.T) {
 	cause := errors.New("enough")
-	for _, who := range []string{"sender", "receiver"} {
-		t.Run(who, func(t *testing.T) {
+	for _, c := range []struct {
+		who  string
+		when units.Duration
+	}{{"sender", 40 * ms}, {"receiver", 40 * ms}, {"sender", 0}, {"receiver", 0}} {
+		who := c.who
+		t.Run(fmt.Sprintf("%s after %v", who, c.when), func(t *testing.T) {
 			p := newPair(t, setup{net: lossy(0.01), qp: smallQP, scheme: newSR(t, sr.RTO)})
 			src, dst := p.mr(0, 5000, 1), p.mr(1, 5000, 0)
 			send := func() *reliability.Transfer { return start(t, p.conn[0].StartSend, src) }
@@ -162,7 +168,9 @@ func TestCancelEarly(t *testing.T) {
 			}
 			for range 3 {
 				early := first()
-				p.run(40 * ms)
+				if c.when > 0 {
+					p.run(c.when)
+				}
 				early.Cancel(cause)
 				p.until(units.Second, func() bool { return ended(early) })
 				require.ErrorIs(t, early.Err(), cause)

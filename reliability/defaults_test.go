@@ -20,7 +20,7 @@ import (
 
 // TestDefaultsWithEightProcessors moves transfers of 8 MiB over 25 ms, 1 Gbit/s and a drop rate of 2e-3
 // per packet with nothing chosen but the scheme and the rate, as on a host with eight processors, and as
-// with one worker. The defaults of device and Context must suit each other: when channels were at home
+// with one worker. The defaults of device and Endpoint must suit each other: when channels were at home
 // at workers that receive nothing, their losses were noticed by timers only, and a transfer took 1.35 of
 // the ideal instead of 1.02.
 func TestDefaultsWithEightProcessors(t *testing.T) {

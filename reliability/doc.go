@@ -14,7 +14,7 @@
 //	err = conn.Send(ctx, mr, 0, n)        // at one end
 //	n, err := conn.Recv(ctx, mr, 0, max)  // at the other
 //
-// A Conn runs on the workers of its sdr.Context, or, with Manual workers, in the
+// A Conn runs on the workers of its sdr.Endpoint, or, with Manual workers, in the
 // caller's goroutine; then the blocking calls are refused and StartSend and
 // StartRecv are used instead.
 package reliability

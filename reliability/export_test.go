@@ -17,15 +17,15 @@ func (c *Conn) Held() Held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := Held{
-		SendRefs: len(c.bySeq), RecvRefs: len(c.recvSeq), Waiting: len(c.parity.waiting),
-		FreeSend: len(c.parity.send.free), SlotsSend: c.parity.send.all,
-		FreeRecv: len(c.parity.recv.free), SlotsRecv: c.parity.recv.all,
+		SendRefs: len(c.out.messages), RecvRefs: len(c.in.messages), Waiting: len(c.out.waiting),
+		FreeSend: len(c.out.parity.free), SlotsSend: c.out.parity.all,
+		FreeRecv: len(c.in.parity.free), SlotsRecv: c.in.parity.all,
 	}
-	for _, g := range c.grants {
+	for _, g := range c.out.granted {
 		h.Grants += len(g)
 	}
-	for _, t := range c.sends {
-		h.ParityMessages += len(t.par)
+	for _, t := range c.out.transfers {
+		h.ParityMessages += t.parityOpened
 	}
 	return h
 }

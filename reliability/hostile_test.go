@@ -314,6 +314,6 @@ func TestUnknownRole(t *testing.T) {
 	h.send(hostileSize)
 	h.forgers[0].say(cts(1, 9, 0, 8192))
 	h.rest(5 * ms)
-	require.Equal(t, uint64(1), h.conn[0].Stats().Lies)
+	require.Equal(t, uint64(1), h.conn[0].Stats().Violations)
 	require.Zero(t, h.conn[0].Held().SendRefs)
 }

@@ -43,7 +43,7 @@ func (c *Conn) newPieces(size units.Bytes, n int, access sdr.Access) (*pieces, e
 	if err != nil {
 		return nil, err
 	}
-	mr, err := c.qp.Context().RegisterMemory(buf, access)
+	mr, err := c.qp.Endpoint().RegisterMemory(buf, access)
 	if err != nil {
 		_ = sdr.FreeBuffer(buf)
 		return nil, err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestLead(t *testing.T) {
 	const each = 4 * units.KiB
 	rate := units.Gbit
-	p := pacer{unit: each, configured: rate, minRTT: 25 * units.Millisecond}
+	p := pacer{unit: each, controller: congestion.Fixed{}, configured: rate, minRTT: 25 * units.Millisecond}
 	p.ahead()
 	require.Equal(t, 25*units.Millisecond/leads, p.lead)
 	begun := units.Instant(units.Second)
@@ -25,7 +26,7 @@ func TestLead(t *testing.T) {
 	for ; now < begun.Add(units.Second); now = p.next(now) {
 		n := p.budget(now)
 		require.Positive(t, n, "called when there is something to send")
-		p.spend(now, n)
+		p.spend(now, n, 0, 0, 0)
 		sent += n
 		calls++
 		ahead := rate.Time(units.Bytes(sent)*each).Seconds() - now.Sub(begun).Seconds()
@@ -48,8 +49,8 @@ func TestLeadIsBounded(t *testing.T) {
 
 // In virtual time a unit goes when its turn comes, as a NIC would send it.
 func TestNoLead(t *testing.T) {
-	p := pacer{unit: 4 * units.KiB, configured: units.Gbit, nextAt: 5}
+	p := pacer{unit: 4 * units.KiB, controller: congestion.Fixed{}, configured: units.Gbit, nextAt: 5}
 	require.Equal(t, 1, p.budget(5))
-	p.spend(5, 1)
+	p.spend(5, 1, 0, 0, 0)
 	require.Zero(t, p.budget(6))
 }

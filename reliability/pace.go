@@ -2,15 +2,24 @@
 
 package reliability
 
-import "github.com/sdr-rdma/go-sdr/units"
+import (
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/units"
+)
 
 // A pacer limits what a Conn sends: a rate, configured or found, and a window.
 // It has no clock; now is an argument.
 type pacer struct {
 	unit       units.Bytes
 	configured units.Rate
-	found      units.Rate // 0 while only the window limits
-	search     rateSearch
+	// controller serves all transfers; found and allowed are its limits, 0 for none.
+	controller congestion.Controller
+	found      units.Rate
+	allowed    units.Bytes
+	ack        congestion.Ack
+	sent       sentLog
+	reportedAt units.Instant // when the receiver last reported
+	markedAt   units.Instant // when the device last told of a queue that marks
 
 	rtt, minRTT units.Duration
 	peerWindow  units.Bytes
@@ -25,10 +34,10 @@ type pacer struct {
 	// save up for a burst.
 	limited bool
 	// Without a rate the receiver's window also bounds what is sent, repeats
-	// included, while nothing is heard from the receiver: it may just not be
+	// included, while nothing comes from the receiver: it may just not be
 	// running, and would be overrun by repeats of what waits in its socket.
-	unheard   int
-	trickleAt units.Instant
+	unanswered int
+	trickleAt  units.Instant
 }
 
 // A silent receiver gets trickleUnits every trickleEvery, so that nothing waits
@@ -50,27 +59,32 @@ const (
 	maxLead  = 256 * units.KiB
 )
 
-// shortRTT is the round trip below which a rate needn't be found: the
-// receiver's window limits.
-const shortRTT = units.Millisecond
-
 // rate is the rate of user data, 0 for none.
 func (p *pacer) rate() units.Rate {
-	if p.configured != 0 {
-		return p.configured
+	if p.configured == 0 || p.found != 0 && p.found < p.configured {
+		return p.found
 	}
-	return p.found
+	return p.configured
+}
+
+// init makes the controller.
+func (p *pacer) init(c Config) {
+	p.unit, p.configured = c.Unit, c.Rate
+	p.controller = c.Congestion.New(congestion.Path{LineRate: c.Rate, MTU: c.Unit})
 }
 
 // update takes what the connection has learnt.
-func (p *pacer) update(now units.Instant, c *Conn) {
-	p.unit, p.configured = c.cfg.Unit, c.cfg.Rate
+func (p *pacer) update(now units.Instant, c *link) {
 	p.rtt, p.minRTT = c.env.RTT, c.env.MinRTT
-	p.peerWindow = c.qp.PeerWindow()
-	if p.configured == 0 {
-		p.found = p.search.step(now, p.rtt, p.minRTT, p.unit)
+	p.peerWindow = c.port.PeerWindow()
+	if at, ever := c.port.Congested(); ever && at > p.markedAt {
+		p.markedAt = at
+		p.controller.OnCNP(now)
 	}
-	if !c.qp.Context().Caps().Virtual {
+	p.ack = congestion.Ack{Smoothed: p.rtt, Least: p.minRTT}
+	p.controller.OnAck(now, &p.ack)
+	p.found, p.allowed = p.controller.Limits(now)
+	if !c.qp.Endpoint().Caps().Virtual {
 		p.ahead()
 	}
 	behind := units.Duration(0)
@@ -130,24 +144,28 @@ func (p *pacer) due() units.Instant { return p.nextAt.Add(p.grain - p.lead) }
 
 // unpaced is the budget where only the receiver's window limits.
 func (p *pacer) unpaced(now units.Instant) int {
-	left := p.window() - p.unheard
+	left := p.window() - p.unanswered
 	if left <= 0 && now >= p.trickleAt {
 		left = trickleUnits
 	}
 	return min(max(left, 0), maxBudget)
 }
 
-// heard notes a sign of life of the receiver: a frame of its core, or that it has
+// onSignOfLife takes a sign of life of the receiver: a frame of its core, or that it has
 // completed a message, which is all that one says who gets a small transfer whole.
-func (p *pacer) heard() { p.unheard = 0 }
+func (p *pacer) onSignOfLife() { p.unanswered = 0 }
 
-// spend books n units sent at now.
-func (p *pacer) spend(now units.Instant, n int) {
+// spend books n units sent at now, among them parity, and markers, of whose arrival nobody tells;
+// inflight units of data are then on their way.
+func (p *pacer) spend(now units.Instant, n, parity, markers, inflight int) {
 	if n == 0 {
 		return
 	}
-	p.search.sent(units.Bytes(n) * p.unit)
-	if p.unheard += n; p.unheard >= p.window() {
+	if n > markers {
+		p.sent.add(now, units.Bytes(n-markers-parity)*p.unit, max(p.rtt, p.minRTT))
+		p.controller.OnSent(now, units.Bytes(n-markers)*p.unit, units.Bytes(inflight)*p.unit)
+	}
+	if p.unanswered += n; p.unanswered >= p.window() {
 		p.trickleAt = now.Add(trickleEvery)
 	}
 	if r := p.rate(); r != 0 {
@@ -158,7 +176,7 @@ func (p *pacer) spend(now units.Instant, n int) {
 // next is when budget will be positive.
 func (p *pacer) next(now units.Instant) units.Instant {
 	if p.rate() == 0 {
-		if p.unheard >= p.window() {
+		if p.unanswered >= p.window() {
 			return max(now, p.trickleAt)
 		}
 		return now
@@ -166,26 +184,62 @@ func (p *pacer) next(now units.Instant) units.Instant {
 	return max(now, p.due())
 }
 
-// delivered books n bytes that the receiver reported in place.
-func (p *pacer) delivered(n units.Bytes) { p.search.delivered(n) }
+// unknown is how much is on its way when a transfer has ended, parity perhaps among it.
+const unknown = -1
 
-// untold books n units, of those sent last, of which nothing will be heard.
-func (p *pacer) untold(n int) { p.search.untold(units.Bytes(n) * p.unit) }
+// delivered books n bytes that the receiver reported in place, and that so many units of data are
+// still on their way.
+func (p *pacer) delivered(now units.Instant, n units.Bytes, inflight int) {
+	p.reportedAt = now
+	left := units.Bytes(max(inflight, 0)) * p.unit
+	p.ack = congestion.Ack{Acked: n, Inflight: left}
+	if inflight != unknown {
+		// What was taken for lost too early makes it look shorter than the path is.
+		if rtt := p.sent.since(now, left); rtt >= p.minRTT {
+			p.ack.RTT = rtt
+		}
+	}
+	p.controller.OnAck(now, &p.ack)
+}
+
+// lost books n units that are taken for lost.
+func (p *pacer) lost(now units.Instant, n int) {
+	if n <= 0 {
+		return
+	}
+	kind := congestion.LossDetected
+	if now.Sub(p.reportedAt) > max(silentRTTs*p.rtt, silentTime) {
+		kind = congestion.LossTimeout
+	}
+	p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n) * p.unit, Kind: kind})
+}
+
+// The path is thought silent when nothing was reported for so many round trips, and so long.
+const (
+	silentRTTs = 3
+	silentTime = 20 * units.Millisecond
+)
+
+// unreported books n units, of those sent last, of which nothing will be reported.
+func (p *pacer) unreported(now units.Instant, n int) {
+	p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n) * p.unit, Kind: congestion.LossUnheard})
+}
 
 // window is how many units may be sent and not yet reported received or lost.
 // Paced, it covers the round trip, the timeout of three more that detects a
-// loss, and reporting; at a rate that is still searched for, two round trips of it,
-// so that what is wrong about it fills no queue; otherwise what the receiver takes back
-// to back.
+// loss, and reporting; otherwise what the receiver takes back to back. The
+// controller may allow less.
 func (p *pacer) window() int {
 	const unlimited = 1 << 30
 	if r := p.rate(); r != 0 {
-		if p.configured == 0 {
-			return max(firstUnits, int(r.Bytes(2*p.minRTT+2*units.Millisecond)/p.unit))
+		w := p.allowed
+		if rtt := max(p.rtt, 100*units.Microsecond); p.configured != 0 || w == 0 {
+			w = max(16*p.unit, r.Bytes(5*rtt+2*units.Millisecond))
+			if p.allowed != 0 {
+				w = min(w, p.allowed)
+			}
 		}
-		rtt := max(p.rtt, 100*units.Microsecond)
-		w := r.Bytes(5*rtt + 2*units.Millisecond)
-		return max(16, int(w/p.unit))
+		return max(1, int(w/p.unit))
 	}
 	if p.peerWindow == 0 {
 		return unlimited

@@ -16,27 +16,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// timed moves n bytes of no content and returns how long it took.
-func (p *pair) timed(n units.Bytes) units.Duration {
-	p.t.Helper()
-	src, err := p.ctx[0].RegisterSize(n, sdr.AccessRemoteWrite)
-	require.NoError(p.t, err)
-	dst, err := p.ctx[1].RegisterSize(n, sdr.AccessRemoteWrite)
-	require.NoError(p.t, err)
-	r, err := p.conn[1].StartRecv(dst, 0, n)
-	require.NoError(p.t, err)
-	p.run(50 * ms)
-	begun := p.net.Now()
-	s, err := p.conn[0].StartSend(src, 0, n)
-	require.NoError(p.t, err)
-	p.until(200*units.Second, func() bool { return ended(s) })
-	took := p.net.Now().Sub(begun)
-	p.until(units.Second, func() bool { return ended(r) })
-	require.NoError(p.t, s.Err())
-	require.NoError(p.t, r.Err())
-	return took
-}
-
 // TestRateIsFound: without a configured rate, on a round trip of 25 ms, the rate
 // of the bottleneck is found, whatever is lost on the way.
 func TestRateIsFound(t *testing.T) {

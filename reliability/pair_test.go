@@ -23,7 +23,7 @@ const ms = units.Millisecond
 type pair struct {
 	t    testing.TB
 	net  *sim.Network
-	ctx  [2]*sdr.Context
+	ctx  [2]*sdr.Endpoint
 	conn [2]*reliability.Conn
 }
 
@@ -55,7 +55,7 @@ func newPair(t testing.TB, s setup) *pair {
 			dev = s.wrap(i, dev)
 		}
 		key := [32]byte{byte(s.net.Seed), byte(i)}
-		p.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Rand: rand.NewChaCha8(key)})
+		p.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Rand: rand.NewChaCha8(key)})
 		require.NoError(t, err)
 		cfg := s.conn
 		cfg.Scheme = s.scheme()
@@ -136,4 +136,25 @@ func ended(t *reliability.Transfer) bool {
 	default:
 		return false
 	}
+}
+
+// timed moves n bytes of no content and returns how long it took.
+func (p *pair) timed(n units.Bytes) units.Duration {
+	p.t.Helper()
+	src, err := p.ctx[0].RegisterSize(n, sdr.AccessRemoteWrite)
+	require.NoError(p.t, err)
+	dst, err := p.ctx[1].RegisterSize(n, sdr.AccessRemoteWrite)
+	require.NoError(p.t, err)
+	r, err := p.conn[1].StartRecv(dst, 0, n)
+	require.NoError(p.t, err)
+	p.run(50 * ms)
+	begun := p.net.Now()
+	s, err := p.conn[0].StartSend(src, 0, n)
+	require.NoError(p.t, err)
+	p.until(200*units.Second, func() bool { return ended(s) })
+	took := p.net.Now().Sub(begun)
+	p.until(units.Second, func() bool { return ended(r) })
+	require.NoError(p.t, s.Err())
+	require.NoError(p.t, r.Err())
+	return took
 }

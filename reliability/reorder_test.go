@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !race
+
+// One goroutine, and much virtual time: nothing for the race detector.
+
 package reliability_test
 
 import (

@@ -27,33 +27,33 @@ type room struct {
 // dataToPost is how many messages t must still post. Parity it may do without: whatever
 // is not decoded is repeated.
 func (t *recvTransfer) dataToPost() int {
-	if t.closing {
+	if t.state >= closing {
 		return 0
 	}
 	return max(0, t.wanted-t.dataPosted)
 }
 
 // book notes how many messages of t are still to be posted.
-func (c *Conn) book(t *recvTransfer) {
+func (in *incoming) book(t *recvTransfer) {
 	n := 0
-	if !t.closing {
-		n = t.dataToPost() + max(0, t.parWanted-len(t.par))
+	if t.state < closing {
+		n = t.dataToPost() + max(0, t.parityWanted-len(t.parity))
 	}
-	c.room.toPost += n - t.toPost
+	in.room.toPost += n - t.toPost
 	t.toPost = n
-	c.room.changed = true
+	in.room.changed = true
 }
 
 // fits reports whether more messages may be posted: whether they, and those that have to be
 // posted before them or may not be held up by them, find room in the round of slots that
 // begins with the oldest open one.
-func (c *Conn) fits(before, more int) bool {
-	slots, r := c.qcfg.Split.Slots(), &c.room
+func (in *incoming) fits(before, more int) bool {
+	slots, r := in.qcfg.Split.Slots(), &in.room
 	if r.posted+r.toPost <= slots {
 		return true // a round has room for everything
 	}
 	for r.oldest < r.next {
-		if _, open := c.recvSeq[r.oldest]; open {
+		if _, open := in.messages[r.oldest]; open {
 			break
 		}
 		r.oldest++
@@ -62,10 +62,10 @@ func (c *Conn) fits(before, more int) bool {
 }
 
 // postFailed fails t, unless the slot is only not free yet.
-func (c *Conn) postFailed(t *recvTransfer, err error) {
+func (in *incoming) postFailed(t *recvTransfer, err error) {
 	if errors.Is(err, sdr.ErrAgain) {
-		c.room.changed = true // some time it will be
+		in.room.changed = true // some time it will be
 	} else {
-		c.failRecv(t, err)
+		t.fail(err)
 	}
 }

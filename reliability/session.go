@@ -23,27 +23,27 @@ type Session interface {
 	Close() error
 }
 
-// A patientSession can be told how long the peer's host may be silent before the session ends. *oob.Conn is
+// A limitedSession can be told how long the peer's host may be silent before the session ends. *oob.Conn is
 // one. It gets QPConfig.Silence, so that both layers give up at the same time.
-type patientSession interface {
+type limitedSession interface {
 	SetDeadHostLimit(d units.Duration) error
 }
 
-// minPatience is the least that a session is told: TCP takes its time to repeat what was lost.
-const minPatience = 10 * units.Second
+// minDeadHostLimit is the least that a session is told: TCP takes its time to repeat what was lost.
+const minDeadHostLimit = 10 * units.Second
 
 // ConnectOver exchanges what both ends must know over s and connects. Once that
 // exchange has succeeded s belongs to the Conn, whether it connects or not: when
 // the peer's end of s dies, the Conn fails with sdr.ErrPeerDead, when the peer
-// closes its Conn, with sdr.ErrPeerClosed, and Close closes it. An outage of the
+// closes its Conn, or s with a reason, with sdr.ErrPeerClosed, and Close closes it. An outage of the
 // network ends neither sooner than QPConfig.Silence.
 func (c *Conn) ConnectOver(ctx context.Context, s Session) error {
 	info, err := s.Exchange(ctx, c.Info())
 	if err != nil {
 		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
 	}
-	if p, ok := s.(patientSession); ok {
-		if err := p.SetDeadHostLimit(max(c.qcfg.Silence, minPatience)); err != nil {
+	if p, ok := s.(limitedSession); ok {
+		if err := p.SetDeadHostLimit(max(c.qcfg.Silence, minDeadHostLimit)); err != nil {
 			c.log.Debug("limit of silence", "err", err)
 		}
 	}
@@ -74,6 +74,10 @@ func (w *watcher) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
+			var r interface{ Rejected() bool } // *oob.PeerError is one
+			if errors.As(err, &r) && r.Rejected() {
+				end = sdr.ErrPeerClosed // and it says why
+			}
 			w.c.Fail(fmt.Errorf("%w: %w", end, err))
 			return
 		}

@@ -28,7 +28,7 @@ func introduced(t *testing.T) (conn [2]*reliability.Conn, tcp *oob.Conn) {
 	for i := range conn {
 		dev, err := userroce.Open(userroce.Config{Addr: loopback(i)})
 		require.NoError(t, err)
-		c, err := sdr.NewContext(dev, sdr.ContextConfig{})
+		c, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 		require.NoError(t, err)
 		conn[i], err = reliability.NewConn(c, sdr.QPConfig{}, reliability.Config{Scheme: newSR(t, sr.RTO)()})
 		require.NoError(t, err)
@@ -60,12 +60,13 @@ func TestPeerLeaves(t *testing.T) {
 		want, not error
 	}{
 		"closes":     {func(c *reliability.Conn, _ *oob.Conn) error { return c.Close() }, sdr.ErrPeerClosed, sdr.ErrPeerDead},
+		"says why":   {func(_ *reliability.Conn, s *oob.Conn) error { return s.CloseWithReason("another one is served") }, sdr.ErrPeerClosed, sdr.ErrPeerDead},
 		"breaks off": {func(_ *reliability.Conn, s *oob.Conn) error { return s.Close() }, sdr.ErrPeerDead, sdr.ErrPeerClosed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, tcp := introduced(t)
 			buf := make([]byte, units.KiB)
-			mr, err := conn[1].QP().Context().RegisterMemory(buf, sdr.AccessRemoteWrite)
+			mr, err := conn[1].QP().Endpoint().RegisterMemory(buf, sdr.AccessRemoteWrite)
 			require.NoError(t, err)
 			r, err := conn[1].StartRecv(mr, 0, units.KiB)
 			require.NoError(t, err)

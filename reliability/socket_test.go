@@ -31,7 +31,7 @@ func loopback(i int) netip.Addr {
 // ends is a pair of Conns over real sockets.
 type ends struct {
 	dev  [2]backend.Device
-	ctx  [2]*sdr.Context
+	ctx  [2]*sdr.Endpoint
 	conn [2]*reliability.Conn
 }
 
@@ -45,6 +45,13 @@ func (e *ends) close(t testing.TB) {
 
 func overSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme) *ends {
 	t.Helper()
+	return overWatchedSockets(t, link, q, cfg, s, func(_ int, d backend.Device) backend.Device { return d })
+}
+
+// overWatchedSockets is overSockets with devices wrapped.
+func overWatchedSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme,
+	wrap func(end int, d backend.Device) backend.Device) *ends {
+	t.Helper()
 	e := &ends{}
 	for i := range 2 {
 		var dev backend.Device
@@ -56,7 +63,8 @@ func overSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliabil
 			dev, err = linkemu.Wrap(dev, l)
 			require.NoError(t, err)
 		}
-		e.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{})
+		dev = wrap(i, dev)
+		e.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 		require.NoError(t, err)
 		c := cfg
 		c.Scheme = s()

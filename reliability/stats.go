@@ -3,6 +3,7 @@
 package reliability
 
 import (
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -10,7 +11,17 @@ import (
 
 // Stats counts what a Conn did.
 type Stats struct {
-	// Units are the schemes' counters, in repair units of UnitBytes.
+	// Units are the schemes' counters, in repair units of UnitBytes. Once a transfer has ended
+	// well, Spurious is exact for it, on every device and whatever the network did: the repeats
+	// less those that it took, which the receiver counts. Of a unit it took the repeats up to
+	// the one that the receiver had whole first; of one that the first transmission or
+	// decoding placed, none. So a repeat that overtook what it repeats was needed, and one
+	// that got lost after its unit was in place was not. Of transfers under way, failed or of a
+	// scheme.Partial, with an immediate split without fragment bits, and to a peer whose
+	// device keeps the packet bits, it counts what the sender found out by itself, which may be
+	// less. A unit that is repeated more often than
+	// the fragment field has numbers for (15 times by default) counts as if it was in place
+	// after so many.
 	Units     scheme.Stats
 	UnitBytes units.Bytes
 	// QP counts packets and control datagrams.
@@ -19,29 +30,40 @@ type Stats struct {
 	// Window how many units may be outstanding.
 	Rate   units.Rate
 	Window int
-	// Lies counts frames of the peer that claimed what can't be.
-	Lies uint64
+	// Congestion is the name of the congestion control, and Path what it has found out,
+	// where it tells.
+	Congestion string
+	Path       congestion.Model
+	// Violations counts what the peer said that no loss, repetition or reordering can
+	// explain.
+	Violations uint64
 	// Sends and Recvs are transfers on their way.
 	Sends, Recvs int
+}
+
+// stats are the core's counters and, once the receiver has told how many repeats it took, how many it
+// did not take.
+func (t *sendTransfer) stats() scheme.Stats {
+	s := t.core.Stats()
+	if t.state >= closing && t.err == nil && t.counted {
+		s.Spurious = s.Retransmitted - min(s.Retransmitted, t.needed)
+	}
+	return s
 }
 
 // Stats is a snapshot of the counters.
 func (c *Conn) Stats() Stats {
 	c.mu.Lock()
-	s := c.stats
-	s.Units = c.total
-	for _, t := range c.sends {
-		if t.core != nil {
-			s.Units.Add(t.core.Stats())
-		}
+	s := Stats{
+		Units: c.ended, UnitBytes: c.cfg.Unit, Rate: c.out.pace.rate(), Window: c.out.pace.window(),
+		Violations: c.violations, Sends: len(c.out.transfers), Recvs: len(c.in.transfers),
 	}
-	for _, t := range c.recvs {
-		if t.core != nil {
-			s.Units.Add(t.core.Stats())
-		}
+	c.out.stats(&s.Units)
+	c.in.stats(&s.Units)
+	s.Congestion = c.cfg.Congestion.Name
+	if m, ok := c.out.pace.controller.(congestion.Modeler); ok {
+		s.Path = m.Model()
 	}
-	s.UnitBytes, s.Rate, s.Window = c.cfg.Unit, c.pace.rate(), c.pace.window()
-	s.Sends, s.Recvs = len(c.sends), len(c.recvs)
 	c.mu.Unlock()
 	s.QP = c.qp.Stats()
 	return s

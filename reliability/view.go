@@ -3,7 +3,6 @@
 package reliability
 
 import (
-	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -11,7 +10,6 @@ import (
 
 // A view shows a core the bitmaps of a transfer's messages as one.
 type view struct {
-	c *Conn
 	t *recvTransfer
 	// wholeUnits counts the units of messages that were completed whole.
 	wholeUnits int
@@ -19,9 +17,8 @@ type view struct {
 	counts []uint64
 }
 
-// geometry: units per data message, packets per unit.
-func (v *view) perMessage() int { return int(v.c.cfg.MessageSize / v.c.cfg.Unit) }
-func (v *view) packets() int    { return int(v.c.cfg.Unit / v.c.qcfg.MTU) }
+func (v *view) perMessage() int { return v.t.in.unitsPerMessage }
+func (v *view) packets() int    { return v.t.in.packetsPerUnit }
 
 // unitsOf is how many units of the transfer message i carries.
 func (v *view) unitsOf(i int) int {
@@ -32,11 +29,11 @@ func (v *view) unitsOf(i int) int {
 // placed counts the units in place.
 func (v *view) placed() int {
 	n, ppu := v.wholeUnits, v.packets()
-	for i := v.t.front; i < min(len(v.t.data), v.t.front+v.c.cfg.Window); i++ {
-		if p := v.t.data[i]; p != nil && !p.completed {
+	for i, p := range v.t.inWindow() {
+		if p != nil && p.state == posted {
 			got, _ := p.packets.Count()
 			if got == p.packets.Len() && got > 0 {
-				n += v.unitsOf(i)
+				n += v.unitsOf(v.t.front + i)
 			} else {
 				n += got / ppu
 			}
@@ -47,9 +44,9 @@ func (v *view) placed() int {
 
 // placedParity counts the parity units that have arrived.
 func (v *view) placedParity() int {
-	n := v.t.parArrived
-	for _, p := range v.t.par[v.t.parBase:] {
-		if !p.completed {
+	n := v.t.parityArrived
+	for _, p := range v.t.parity[v.t.parityBase:] {
+		if p.state == posted {
 			got, _ := p.packets.Count()
 			n += got / v.packets()
 		}
@@ -73,7 +70,7 @@ func (v *view) exactly() int {
 	n := v.wholeUnits
 	for i := v.t.front; i < len(v.t.data); i++ {
 		p := v.t.data[i]
-		if p == nil || p.completed {
+		if p == nil || p.state != posted {
 			continue
 		}
 		if all, _ := p.packets.AllSet(); all {
@@ -99,11 +96,11 @@ func (v *view) Has(u scheme.Unit) bool {
 	if p == nil {
 		return false
 	}
-	return p.whole || hasPackets(p, i%v.perMessage()*v.packets(), v.packets())
+	return p.state == filled || hasPackets(p, i%v.perMessage()*v.packets(), v.packets())
 }
 
 // message is data message m, nil while it isn't posted.
-func (v *view) message(m int) *posted {
+func (v *view) message(m int) *recvMessage {
 	if m >= len(v.t.data) {
 		return nil
 	}
@@ -112,7 +109,7 @@ func (v *view) message(m int) *posted {
 
 // hasPackets reports whether packets [first, first+n), as far as the message
 // has them, are in place.
-func hasPackets(p *posted, first, n int) bool {
+func hasPackets(p *recvMessage, first, n int) bool {
 	end := min(first+n, p.packets.Len())
 	if n == 1 {
 		ok, err := p.packets.Has(first)
@@ -120,6 +117,16 @@ func hasPackets(p *posted, first, n int) bool {
 	}
 	missing, err := p.packets.NextMissing(first)
 	return err == nil && first < end && missing >= end
+}
+
+// hasParity reports whether parity unit i is in place.
+func (v *view) hasParity(i int) bool {
+	per := v.t.in.unitsPerParity
+	if i/per >= len(v.t.parity) {
+		return false
+	}
+	p := v.t.parity[i/per]
+	return p.state == posted && hasPackets(p, i%per*v.packets(), v.packets())
 }
 
 // NextMissing implements scheme.View.
@@ -132,7 +139,7 @@ func (v *view) NextMissing(from int) int {
 			return i
 		}
 		end := min(total, (m+1)*per)
-		if p.whole {
+		if p.state == filled {
 			i = end
 			continue
 		}
@@ -160,7 +167,7 @@ func (v *view) NextPresent(from, to int) int {
 			i = end
 			continue
 		}
-		if p.whole {
+		if p.state == filled {
 			return i
 		}
 		pkt, err := p.packets.NextSet(i % per * ppu)
@@ -188,16 +195,16 @@ func (v *view) Mark(channel int) scheme.Mark {
 		return scheme.Mark{}
 	}
 	n := &v.counts[channel]
-	*n += (uint64(m.Count) - *n) & (1<<dpa.MarkCountBits - 1)
+	*n += (uint64(m.Count) - *n) & (1<<sdr.MarkCountBits - 1)
 	out := scheme.Mark{Count: *n, Valid: true}
 	if m.Marker {
-		out.Unit = scheme.Marker | scheme.Unit(m.Offset)
+		out.Unit = scheme.Probe | scheme.Unit(m.Offset)
 		return out
 	}
 	unit := int(m.Offset) / v.packets()
 	role, low := roleOfMark(m.Label)
 	if role == sdr.RoleParity {
-		out.Unit = scheme.Parity | scheme.Unit(v.unwrap(low, v.t.parBase)*v.c.parity.unitsPerSlot+unit)
+		out.Unit = scheme.Parity | scheme.Unit(v.unwrap(low, v.t.parityBase)*v.t.in.unitsPerParity+unit)
 	} else {
 		out.Unit = scheme.Unit(v.unwrap(low, v.t.front)*v.perMessage() + unit)
 	}

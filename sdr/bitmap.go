@@ -3,8 +3,6 @@
 package sdr
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -18,7 +16,7 @@ type Bitmap struct {
 }
 
 // Bitmap returns the view.
-func (h RecvHandle) Bitmap() Bitmap { return Bitmap{h.m.msg} }
+func (h RecvHandle) Bitmap() Bitmap { return Bitmap{&h.m.msg} }
 
 // check runs after each read: memory of a completed message may be in use again.
 func (b Bitmap) check() error {
@@ -111,23 +109,4 @@ func (p PacketMap) Count() (int, error) {
 	return v, p.chunks().check()
 }
 
-// Place tells the map that a Driver has put packets [first, first+n) in place
-// itself, by decoding. The bytes must be there already. Any goroutine may call it,
-// also while another one completes the message: then it returns ErrCompleted.
-func (p PacketMap) Place(first, n int) error {
-	q := p.m.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if p.m.closing {
-		return ErrCompleted // its bitmap may serve another message
-	}
-	if most := p.Len(); first < 0 || n < 0 || first > most || n > most-first {
-		return fmt.Errorf("%w: packets [%d, %d+%d) of a message of %d", ErrArgument, first, first, n, most)
-	}
-	for i := first; i < first+n; i++ {
-		p.m.msg.Tracker.RepairOne(i)
-	}
-	return nil
-}
-
-func (p PacketMap) chunks() Bitmap { return Bitmap{p.m.msg} }
+func (p PacketMap) chunks() Bitmap { return Bitmap{&p.m.msg} }

@@ -4,11 +4,9 @@ package sdr
 
 import (
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
-	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // closeLimit bounds Close: a fence that isn't down by then is reported.
@@ -17,21 +15,18 @@ const closeLimit = time.Second
 // beginClose refuses posts, marks every message closed and revokes all
 // addresses; mu is held.
 func (q *QP) beginClose() {
-	if q.state >= qpClosing {
+	if q.state() >= qpClosing {
 		return
 	}
-	q.state = qpClosing
+	q.enter(qpClosing)
 	for _, m := range q.recvs {
 		m.complete()
 	}
-	q.dirty.Store(true)
-	q.home.kick()
+	q.kick()
 }
 
-// startClose begins to close with a reason that handles will show.
+// startClose begins to close with a reason that handles will show; mu is held.
 func (q *QP) startClose(err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.err == nil {
 		q.err = &OpError{Op: "use", Object: q.name, Err: err}
 	}
@@ -43,7 +38,7 @@ func (q *QP) startClose(err error) {
 // revoked; when no byte can land any more the queue pairs are destroyed and the
 // handles fail with ErrClosed. It is idempotent and takes about a second at most,
 // with a dead peer too. If the fence of a receive can't be had in that time, Close
-// says so with ErrBusy. The fence is looked at again by the Context's workers, by
+// says so with ErrBusy. The fence is looked at again by the Endpoint's workers, by
 // Done and Wait of the receive, by MR.Close, and when Close is called again.
 //
 // A Driver can't call it: it returns ErrNotSupported.
@@ -55,14 +50,14 @@ func (q *QP) Close() error {
 }
 
 func (q *QP) closeBy(deadline time.Time) error {
-	q.startClose(ErrClosed)
+	q.Fail(ErrClosed)
 	err := q.awaitFences(deadline)
 	q.mu.Lock()
-	if q.state < qpDead {
+	if q.state() < qpDead {
 		q.finishClose()
 	}
-	if q.state == qpDead {
-		q.state = qpLingering
+	if q.state() == qpDead {
+		q.enter(qpLingering)
 	}
 	leaves := q.tryLeave()
 	q.wakeWaiters()
@@ -70,17 +65,17 @@ func (q *QP) closeBy(deadline time.Time) error {
 	if leaves {
 		q.leave()
 	}
-	q.tellDriver()
+	q.told.Do(q.tellDriver)
 	return err
 }
 
-// tryLeave reports, once, that a closed QP can be taken out of its Context because
+// tryLeave reports, once, that a closed QP can be taken out of its Endpoint because
 // its last fence is down; mu is held.
 func (q *QP) tryLeave() bool {
-	if q.state != qpLingering || len(q.closing) > 0 {
+	if q.state() != qpLingering || len(q.closing) > 0 {
 		return false
 	}
-	q.state = qpGone
+	q.enter(qpGone)
 	if q.probe != nil {
 		q.endProbe()
 	}
@@ -90,16 +85,16 @@ func (q *QP) tryLeave() bool {
 // look finishes receives of a QP that has been destroyed and reports whether there
 // are any left: its worker may have stopped. mu is held.
 func (q *QP) look() (left bool) {
-	if q.state < qpDead || len(q.closing) == 0 {
+	if q.state() < qpDead || len(q.closing) == 0 {
 		return false
 	}
-	q.checkFences(q.ctx.Now())
+	q.checkFences(q.ep.Now())
 	return len(q.closing) > 0
 }
 
 // tryFinish ends a closing QP once its fences are down; mu is held.
 func (q *QP) tryFinish() bool {
-	if q.state != qpClosing || len(q.closing) > 0 {
+	if q.state() != qpClosing || len(q.closing) > 0 {
 		return false
 	}
 	q.finishClose()
@@ -110,7 +105,7 @@ func (q *QP) tryFinish() bool {
 func (q *QP) awaitFences(deadline time.Time) error {
 	for i := 0; ; i++ {
 		q.mu.Lock()
-		q.checkFences(q.ctx.Now())
+		q.checkFences(q.ep.Now())
 		left := len(q.closing)
 		q.mu.Unlock()
 		if left == 0 {
@@ -131,24 +126,23 @@ func (q *QP) awaitFences(deadline time.Time) error {
 
 // finishClose destroys the queue pairs, which flushes their sends; mu is held.
 func (q *QP) finishClose() {
-	q.state = qpDead
+	q.enter(qpDead)
 	q.closeDevice()
 	for _, m := range q.sends {
 		m.inflight, m.queue = 0, nil
 		if m.err == nil {
 			m.err = q.err
 		}
-		m.done = true
 		if m.mr != nil {
 			m.mr.release()
 		}
+		m.enter(sendDone)
 	}
 	clear(q.sends)
 	q.sending, q.pendFlush = nil, nil
 	if q.probe != nil && len(q.closing) == 0 {
 		q.endProbe()
 	}
-	q.next.Store(int64(units.Never))
 }
 
 func (q *QP) closeDevice() {
@@ -156,7 +150,8 @@ func (q *QP) closeDevice() {
 		if ch.dev != nil {
 			_ = ch.dev.Close()
 		}
-		ch.batch, ch.recs = nil, recRing{}
+		ch.batch = nil
+		ch.recs.Reset()
 		q.home.credits.Add(int64(ch.signals))
 		ch.signals = 0
 		ch.done = ch.posted
@@ -165,29 +160,28 @@ func (q *QP) closeDevice() {
 		_ = q.table.Close()
 	}
 	if q.peer != nil {
-		_ = q.ctx.dev.CloseAddress(q.ah)
+		_ = q.ep.dev.CloseAddress(q.ah)
 	}
 }
 
-// leave takes the QP out of its Context.
+// leave takes the QP out of its Endpoint.
 func (q *QP) leave() {
-	c := q.ctx
+	c := q.ep
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.qps, q.id)
 	c.routes.Lock()
 	delete(c.byConn, q.id)
 	c.routes.Unlock()
-	c.drop(q.cookies)
-	homes := slices.DeleteFunc(slices.Clone(*q.home.homes.Load()), func(x *QP) bool { return x == q })
-	q.home.homes.Store(&homes)
+	c.drop(q)
+	q.kick() // so that it isn't in the timers any more
 }
 
 // Outstanding encodes what the peer has not acknowledged: outcomes, ends and the
 // like. Whoever holds a reliable connection to the peer passes it to the peer's
 // Deliver before closing.
 func (q *QP) Outstanding() []byte {
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
 	if q.sess == nil {
 		return nil
@@ -197,14 +191,14 @@ func (q *QP) Outstanding() []byte {
 
 // Deliver takes what the peer's Outstanding encoded.
 func (q *QP) Deliver(b []byte) {
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
-	if q.sess == nil || q.state >= qpClosing {
+	if q.sess == nil || q.state() >= qpClosing {
 		return
 	}
 	r := wire.NewReader(b)
 	var f wire.Frame
-	for now := q.ctx.Now(); r.Next(&f); {
+	for now := q.ep.Now(); r.Next(&f); {
 		if f.Type <= wire.TypeCompleted {
 			q.onFrame(now, &f)
 		}

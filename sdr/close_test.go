@@ -60,7 +60,7 @@ func newStuck(t *testing.T, workers int) (*sockets, *stuckDevice) {
 			d.Device = dev
 			dev = d
 		}
-		s.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Workers: workers})
+		s.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: workers})
 		require.NoError(t, err)
 	}
 	t.Cleanup(func() { s.close(t) })
@@ -106,7 +106,7 @@ func TestFenceAfterBusyClose(t *testing.T) {
 			eventually(t, "the QP is gone", func() bool { return s.ctx[1].Stats().QPs == 0 })
 		})
 	}
-	t.Run("context, memory first", func(t *testing.T) {
+	t.Run("endpoint, memory first", func(t *testing.T) {
 		t.Parallel()
 		s, dev := newStuck(t, 1)
 		q := s.connect(t, sdr.QPConfig{})
@@ -128,9 +128,9 @@ type countRecords struct {
 
 func (c *countRecords) Handle(context.Context, slog.Record) error { c.n.Add(1); return nil }
 
-// TestDeviceClosedUnderContext: the QPs fail, what waits ends, the log doesn't fill up, and all can be
+// TestDeviceClosedUnderEndpoint: the QPs fail, what waits ends, the log doesn't fill up, and all can be
 // closed.
-func TestDeviceClosedUnderContext(t *testing.T) {
+func TestDeviceClosedUnderEndpoint(t *testing.T) {
 	for _, workers := range []int{1, 2} {
 		log := &countRecords{Handler: slog.NewTextHandler(io.Discard, nil)}
 		s := &sockets{}
@@ -138,7 +138,7 @@ func TestDeviceClosedUnderContext(t *testing.T) {
 			var err error
 			s.dev[i], err = userroce.Open(userroce.Config{Addr: loopback(i), Workers: workers})
 			require.NoError(t, err)
-			s.ctx[i], err = sdr.NewContext(s.dev[i], sdr.ContextConfig{Workers: workers, Logger: slog.New(log)})
+			s.ctx[i], err = sdr.NewEndpoint(s.dev[i], sdr.EndpointConfig{Workers: workers, Logger: slog.New(log)})
 			require.NoError(t, err)
 		}
 		q := s.connect(t, sdr.QPConfig{})
@@ -203,7 +203,7 @@ func TestWaitFails(t *testing.T) {
 	dev, err := userroce.Open(userroce.Config{Addr: loopback(0), Port: userroce.AnyPort})
 	require.NoError(t, err)
 	d := &removedDevice{Device: dev}
-	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 1})
+	c, err := sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: 1})
 	require.NoError(t, err)
 	q, err := c.NewQP(sdr.QPConfig{})
 	require.NoError(t, err)
@@ -222,7 +222,7 @@ type blocker struct {
 	failed   chan error
 }
 
-func (b *blocker) Progress(units.Instant, []sdr.Event, []sdr.SentTag) units.Instant {
+func (b *blocker) Progress(*sdr.Port) units.Instant {
 	b.note(b.progress)
 	return units.Never
 }
@@ -244,8 +244,8 @@ func TestBlockingCallsInDriver(t *testing.T) {
 	for name, call := range map[string]func(s *sockets, q *sdr.QP, r sdr.RecvHandle) error{
 		"QP.Connect":             func(_ *sockets, q *sdr.QP, _ sdr.RecvHandle) error { return q.Connect(ctx, q.Info()) },
 		"QP.Close":               func(_ *sockets, q *sdr.QP, _ sdr.RecvHandle) error { return q.Close() },
-		"Context.Close":          func(s *sockets, _ *sdr.QP, _ sdr.RecvHandle) error { return s.ctx[1].Close() },
-		"another Context.Close":  func(s *sockets, _ *sdr.QP, _ sdr.RecvHandle) error { return s.ctx[0].Close() },
+		"Endpoint.Close":         func(s *sockets, _ *sdr.QP, _ sdr.RecvHandle) error { return s.ctx[1].Close() },
+		"another Endpoint.Close": func(s *sockets, _ *sdr.QP, _ sdr.RecvHandle) error { return s.ctx[0].Close() },
 		"RecvHandle.Wait":        func(_ *sockets, _ *sdr.QP, r sdr.RecvHandle) error { return r.Wait(ctx) },
 		"RecvHandle.WaitArrived": func(_ *sockets, _ *sdr.QP, r sdr.RecvHandle) error { return r.WaitArrived(ctx) },
 	} {

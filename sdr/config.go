@@ -12,12 +12,12 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// Manual, as ContextConfig.Workers, starts no goroutine: the caller runs
-// Context.Progress. It is the only mode on devices with a virtual clock.
+// Manual, as EndpointConfig.Workers, starts no goroutine: the caller runs
+// Endpoint.Progress. It is the only mode on devices with a virtual clock.
 const Manual = -1
 
-// ContextConfig configures a Context. The zero value is the default.
-type ContextConfig struct {
+// EndpointConfig configures an Endpoint. The zero value is the default.
+type EndpointConfig struct {
 	// Workers is the number of progress goroutines, 1 to 8, or Manual.
 	// Default: half of GOMAXPROCS, at least 1, and no more than can receive
 	// on the device (backend.Caps.Receivers). Workers beyond those only send.
@@ -37,6 +37,10 @@ type ContextConfig struct {
 	// Rand is the source of connection ids; only tests and simulations set
 	// it. Default crypto/rand.
 	Rand io.Reader
+	// Engine, if not nil, turns completions of data packets into chunk bits
+	// instead of the workers: a device's, which takes them itself. It serves
+	// this Endpoint alone.
+	Engine dpa.Engine
 }
 
 // Split is how the 32-bit immediate is divided.

@@ -16,7 +16,7 @@ import (
 func TestBadConfigurationIsRefused(t *testing.T) {
 	net, err := sim.New(sim.Config{MaxMTU: 64 * units.KiB})
 	require.NoError(t, err)
-	ctx, err := sdr.NewContext(net.A(), sdr.ContextConfig{})
+	ctx, err := sdr.NewEndpoint(net.A(), sdr.EndpointConfig{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, ctx.Close()) }()
 	for want, c := range map[string]sdr.QPConfig{

@@ -42,7 +42,7 @@ func (q *QP) Connect(ctx context.Context, info Info) error {
 
 // Connected reports whether the connection started by StartConnect is ready.
 func (q *QP) Connected() (bool, error) {
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
 	return q.connected()
 }
@@ -51,7 +51,7 @@ func (q *QP) connected() (bool, error) {
 	if q.err != nil {
 		return false, q.err
 	}
-	return q.state == qpReady, nil
+	return q.state() == qpReady, nil
 }
 
 // StartConnect begins to connect and returns.
@@ -64,9 +64,9 @@ func (q *QP) StartConnect(info Info) error {
 	if err := p.matches(&q.cfg); err != nil {
 		return fail(err)
 	}
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
-	if q.state != qpInit {
+	if q.state() != qpInit {
 		return fail(fmt.Errorf("%w: it was connected before", ErrBusy))
 	}
 	for i, ch := range q.chans {
@@ -74,12 +74,12 @@ func (q *QP) StartConnect(info Info) error {
 			return fail(err)
 		}
 	}
-	if q.ah, err = q.ctx.dev.OpenAddress(p.control); err != nil {
+	if q.ah, err = q.ep.dev.OpenAddress(p.control); err != nil {
 		return fail(err)
 	}
-	now := q.ctx.Now()
+	now := q.ep.Now()
 	q.peer = p
-	q.sess = control.NewSession(now, p.connID, int(min(q.cfg.MTU, q.ctx.controlMTU())))
+	q.sess = control.NewSession(now, p.connID, int(min(q.cfg.MTU, q.ep.controlMTU())))
 	q.sess.SetWindow(uint64(q.caps.RecvBurst))
 	if !q.caps.FullSequence {
 		q.endTimes = make([]units.Instant, q.tableCfg.Slots*q.tableCfg.Generations)
@@ -87,7 +87,7 @@ func (q *QP) StartConnect(info Info) error {
 			q.endTimes[i] = units.Never
 		}
 	}
-	q.state = qpConnecting
+	q.enter(qpConnecting)
 	if err := q.startProbe(now); err != nil {
 		q.fail(err)
 		return fail(err)
@@ -108,17 +108,16 @@ func (q *QP) startProbe(now units.Instant) error {
 	if p.buf, err = AllocBuffer(2 * q.cfg.MTU); err != nil {
 		return err
 	}
-	if p.mr, err = q.ctx.RegisterMemory(p.buf, AccessRemoteWrite); err != nil {
+	if p.mr, err = q.ep.RegisterMemory(p.buf, AccessRemoteWrite); err != nil {
 		return err
 	}
 	q.probe = p
 	if p.recv, err = q.addRecv(now, p.mr, 0, q.cfg.MTU, RecvOptions{}); err != nil {
 		return err
 	}
-	p.recv.internal = true
 	p.mr.refs.Add(1)
-	p.send = &sendMsg{q: q, mr: p.mr, base: q.cfg.MTU, length: q.cfg.MTU, high: q.cfg.MTU, open: true, internal: true}
-	q.addSend(p.send)
+	p.send = &sendMsg{q: q, mr: p.mr, base: q.cfg.MTU, length: q.cfg.MTU, high: q.cfg.MTU}
+	q.sends[0] = p.send
 	p.send.queuePacket(0)
 	return nil
 }
@@ -126,24 +125,24 @@ func (q *QP) startProbe(now units.Instant) error {
 // stepConnect drives the probe; mu is held.
 func (q *QP) stepConnect(now units.Instant) {
 	p := q.probe
-	if p == nil || q.state > qpReady {
+	if p == nil || q.state() > qpReady {
 		return
 	}
 	if p.recv.msg.Tracker.AllSet() {
 		p.recv.complete()
 	}
-	if p.send.closed {
-		p.send.end()
+	if p.send.state() == sendStopped {
+		p.send.end(now)
 	}
 	if p.send.err != nil {
 		q.fail(&OpError{Op: "connect", Object: q.name, Err: ErrMismatch, Detail: "the peer's buffer for the connection check is too short"})
 		return
 	}
-	if p.recv.fenced && p.send.done {
+	if p.recv.state() == recvFenced && p.send.state() == sendDone {
 		q.endProbe()
-		if q.state == qpConnecting {
-			q.state = qpReady
-			q.ctx.log.Debug("connected", "qp", q.name, "mtu", q.cfg.MTU, "channels", q.cfg.Channels)
+		if q.state() == qpConnecting {
+			q.enter(qpReady)
+			q.ep.log.Debug("connected", "qp", q.name, "mtu", q.cfg.MTU, "channels", q.cfg.Channels)
 		}
 		q.kick()
 		return
@@ -158,11 +157,11 @@ func (q *QP) stepConnect(now units.Instant) {
 // probeNext is when stepConnect has something to do again.
 func (q *QP) probeNext(now units.Instant) units.Instant {
 	switch p := q.probe; {
-	case p == nil || q.state > qpReady:
+	case p == nil || q.state() > qpReady:
 		return units.Never
-	case p.recv.fenced && p.send.done:
+	case p.recv.state() == recvFenced && p.send.state() == sendDone:
 		return now
-	case !p.send.granted || p.send.closed:
+	case p.send.state() != sendOpen:
 		return p.deadline // the peer's turn
 	default:
 		return min(p.again, p.deadline)
@@ -173,14 +172,14 @@ func (q *QP) probeNext(now units.Instant) units.Instant {
 func (q *QP) repeatProbe(now units.Instant) {
 	p := q.probe
 	switch {
-	case !p.send.granted || p.send.closed:
+	case p.send.state() != sendOpen:
 	case p.again == units.Never:
 		p.again = now.Add(probePause)
 	case now >= p.again:
 		rtt, _, _ := q.sess.RTT()
 		p.tries++
 		p.again = now.Add(max(probePause, rtt))
-		q.inject(now, p.send, 0, 1, p.tries%q.cfg.Channels, 0, false)
+		q.inject(now, p.send, 0, 1, p.tries%q.cfg.Channels, 0)
 	}
 }
 
@@ -191,7 +190,7 @@ func (q *QP) probeFailed() error {
 	case q.sess.Stats.DatagramsReceived == 0:
 		e.Detail = "nothing was heard from the peer within " + q.cfg.ConnectTimeout.String()
 		e.Fix = "has it called Connect, and does UDP pass in both directions?"
-	case !p.recv.msg.Tracker.AllSet() && !p.recv.fenced, !p.send.closed:
+	case !p.recv.msg.Tracker.AllSet() && p.recv.state() != recvFenced, p.send.state() <= sendOpen:
 		e.Err = ErrMismatch
 		e.Detail = fmt.Sprintf("small packets pass, but no packet of full size did within %v: the path does not carry MTU %d (%d bytes with headers)",
 			q.cfg.ConnectTimeout, q.cfg.MTU, q.cfg.MTU+q.caps.HeaderBytes)
@@ -207,7 +206,7 @@ func (q *QP) endProbe() {
 	p := q.probe
 	q.probe = nil
 	if err := p.mr.Close(); err != nil {
-		q.ctx.log.Warn("probe memory", "qp", q.name, "err", err)
+		q.ep.log.Warn("probe memory", "qp", q.name, "err", err)
 		return
 	}
 	_ = FreeBuffer(p.buf)

@@ -3,9 +3,8 @@
 package sdr
 
 import (
-	"slices"
+	"math"
 
-	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -13,20 +12,23 @@ import (
 // one; write another to use a QP's control channel in a way of your own.
 //
 // With a driver, sequences are not matched by order: the receiver labels each
-// receive that it posts (PostRecvLabeled), the label arrives at the peer as an
-// EventGrant, and the sender opens just that message (OpenGranted).
+// receive that it posts (Port.PostRecv), the label arrives at the peer as an
+// EventGrant, and the sender opens just that message (Port.OpenGranted).
 //
-// Both methods are called by the QP's worker, without any lock of package sdr
-// held, one at a time. They may call any method of the QP that doesn't block; those
-// that do (Connect, Close, every Wait) refuse with ErrNotSupported.
+// Both methods are called by the QP's worker, one at a time. Calls that block (Connect,
+// Close, every Wait) refuse with ErrNotSupported in both. What takes no lock may be
+// called anywhere: Kick, Config, Endpoint, Info, the reading methods of bitmaps, and Poll
+// and Done of messages.
 type Driver interface {
 	// Progress takes what has happened since the last call and does what is
 	// due. It returns when to be called again at the latest; it is also
-	// called after anything happens to the QP. The slices are the QP's.
-	Progress(now units.Instant, events []Event, sent []SentTag) (next units.Instant)
-	// Failed is called once, when the QP fails or is closed. All its
-	// messages are closed by then and every fence is down, unless err says
-	// otherwise.
+	// called after anything happens to the QP. p is valid until it returns. The QP is
+	// locked meanwhile, so that nothing done through p locks again; those methods of a
+	// QP and of its messages that do lock panic.
+	Progress(p *Port) (next units.Instant)
+	// Failed is called once, when the QP fails or is closed, after the last Progress and
+	// without a lock. All its messages are closed by then and every fence is down,
+	// unless err says otherwise.
 	Failed(err error)
 }
 
@@ -44,7 +46,8 @@ const (
 	// EventScheme: a frame of the peer's reliability core: Transfer,
 	// ToSender, Number, Bytes.
 	EventScheme
-	// EventCompleted: the peer completed message Seq; Code is the outcome.
+	// EventCompleted: the peer completed message Seq; Code is the outcome, Needed how many
+	// repeats it took.
 	EventCompleted
 	// EventFenced: receive Seq's fence is down: its buffer is the user's.
 	EventFenced
@@ -73,9 +76,16 @@ type Event struct {
 	Imm      uint32
 	ToSender bool
 	Number   uint64
+	// Needed counts the repeats (Port.Repeat) that it took to place a message's units: of
+	// each those up to the one that made it whole. NotCounted where the peer's device keeps
+	// the packet bits.
+	Needed uint64
 	// Bytes are valid until Progress returns.
 	Bytes []byte
 }
+
+// NotCounted is what Event.Needed is where nobody counts.
+const NotCounted = math.MaxUint64
 
 // Role says what a labelled message carries.
 type Role uint8
@@ -99,12 +109,6 @@ type Label struct {
 	Total units.Bytes
 }
 
-// SentTag reports that the injection with this tag no longer reads its memory.
-type SentTag struct {
-	Tag     uint64
-	Channel int
-}
-
 // maxEvents and maxArena bound the peer's events that wait for the driver, and the
 // bytes that they carry. State frames beyond are not acknowledged, so that the
 // peer repeats them; SCHEME frames are dropped.
@@ -113,67 +117,12 @@ const (
 	maxArena  = 1 << 20
 )
 
-// Kick makes the QP's worker call Driver.Progress soon.
+// Kick makes the QP's worker call Driver.Progress soon. It takes no lock, so it may be called from
+// anywhere.
 func (q *QP) Kick() { q.kick() }
 
-// Expect says whether the driver waits for the peer. While it does, the peer's silence for
-// QPConfig.Silence fails the QP, as it does while messages are under way: between two
-// messages of a transfer there may be none. Call it from Progress.
-func (q *QP) Expect(waits bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.expecting = waits
-}
-
-// Announce sends START for a transfer until it is acknowledged, the first time
-// as three spaced copies, because a lost START costs a round trip. params are at
-// most 64 bytes.
-func (q *QP) Announce(now units.Instant, transfer uint64, length units.Bytes, imm uint32, hasImm bool, params []byte) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.state != qpReady {
-		return
-	}
-	q.sess.Put(now, wire.Frame{Type: wire.TypeStart, ID: transfer, Length: uint64(length), Imm: imm, HasImm: hasImm, Bytes: slices.Clone(params)}, 3)
-}
-
-// Abort sends ABORT for a transfer until it is acknowledged.
-func (q *QP) Abort(now units.Instant, transfer uint64, code uint8) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.state == qpReady {
-		q.sess.Put(now, wire.Frame{Type: wire.TypeAbort, ID: transfer, Code: code}, 1)
-	}
-}
-
-// SendScheme sends bytes of a reliability core once; they are copied. At most
-// MaxScheme bytes.
-func (q *QP) SendScheme(transfer uint64, toSender bool, number uint64, b []byte) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.state == qpReady {
-		q.sess.Scheme(transfer, toSender, number, b)
-		q.dirty.Store(true)
-	}
-}
-
-// MaxScheme is the most bytes that SendScheme takes.
-func (q *QP) MaxScheme() int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.sess == nil {
-		return 0
-	}
-	return q.sess.MaxScheme()
-}
-
-// PeerWindow is how many bytes the peer takes back to back; 0: no limit known.
-func (q *QP) PeerWindow() units.Bytes {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.peerWindow()
-}
-
+// peerWindow is how many bytes the peer takes back to back, 0 while no limit is known; mu
+// is held.
 func (q *QP) peerWindow() units.Bytes {
 	if q.sess == nil {
 		return 0
@@ -207,16 +156,6 @@ func (q *QP) event(e Event) bool {
 func (q *QP) ownEvent(e Event) {
 	if q.cfg.Driver != nil {
 		q.events = append(q.events, e)
-		q.dirty.Store(true)
+		q.mark()
 	}
-}
-
-// takeEvents hands the queue to the driver and starts a new one in the memory of
-// the one before; mu is held.
-func (q *QP) takeEvents() ([]Event, []SentTag) {
-	ev, st := q.events, q.sent
-	q.events, q.events2 = q.events2[:0], ev
-	q.sent, q.sent2 = q.sent2[:0], st
-	q.arena, q.arena2 = q.arena2[:0], q.arena
-	return ev, st
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -31,13 +30,20 @@ type objects struct {
 	recv   *sdr.RecvHandle
 	send   *sdr.SendHandle
 	stream *sdr.SendStream
+	// driver is the queue pair's, nil if it has none.
+	driver *caller
 }
 
 // newObjects makes them, with a driver or without, up to a state of the queue pair.
-func newObjects(t *testing.T, driver sdr.Driver, connect bool) *objects {
+func newObjects(t *testing.T, driven, connect bool) *objects {
 	s, dev := newStuck(t, 2)
 	o := &objects{s: s, dev: dev, mr: s.mr(t, 1, units.MiB)}
 	var q [2]*sdr.QP
+	var driver sdr.Driver
+	if driven {
+		o.driver = newCaller()
+		driver = o.driver
+	}
 	for i, d := range []sdr.Driver{nil, driver} {
 		var err error
 		q[i], err = s.ctx[i].NewQP(sdr.QPConfig{MTU: 1024, Chunk: 1024, Silence: 20 * units.Second, Driver: d})
@@ -50,10 +56,13 @@ func newObjects(t *testing.T, driver sdr.Driver, connect bool) *objects {
 	require.NoError(t, q[0].StartConnect(q[1].Info()))
 	require.NoError(t, q[1].StartConnect(q[0].Info()))
 	eventually(t, "connected", func() bool { ok, err := q[1].Connected(); require.NoError(t, err); return ok })
-	r, err := o.qp.PostRecvLabeled(o.mr, 0, 512*units.KiB, sdr.RecvOptions{}) // indices up to 3 are in range everywhere
-	require.NoError(t, err)
-	o.recv = &r
-	if driver == nil {
+	const length = 512 * units.KiB // indices up to 3 are in range everywhere
+	if driven {
+		o.open(t, s.mr(t, 0, 4096), q[0], length)
+	} else {
+		r, err := o.qp.PostRecv(o.mr, 0, length)
+		require.NoError(t, err)
+		o.recv = &r
 		h, err := o.qp.PostSend(o.mr, 0, 4096, sdr.SendOptions{HasImm: true})
 		require.NoError(t, err)
 		st, err := o.qp.StartStream(o.mr, 0, 4096, sdr.SendOptions{})
@@ -66,6 +75,25 @@ func newObjects(t *testing.T, driver sdr.Driver, connect bool) *objects {
 		require.NoError(t, err)
 	}
 	return o
+}
+
+// open posts a receive of so many bytes and opens a message that the peer grants.
+func (o *objects) open(t *testing.T, mr *sdr.MR, peer *sdr.QP, length units.Bytes) {
+	_, err := peer.PostRecv(mr, 0, 4096)
+	require.NoError(t, err)
+	eventually(t, "opened", func() bool {
+		require.True(t, o.driver.do(o.qp, func(p *sdr.Port) {
+			if o.recv == nil {
+				r, err := p.PostRecv(o.mr, 0, length, sdr.RecvOptions{})
+				require.NoError(t, err)
+				o.recv = &r
+			}
+			if st, err := p.OpenGranted(1, o.mr, 0, 4096); err == nil {
+				o.stream = &st
+			}
+		}))
+		return o.stream != nil
+	})
 }
 
 // stick keeps fences from coming down for the time that Close waits for them, and a little longer.
@@ -84,7 +112,10 @@ func (o *objects) all() []any {
 		}
 	}
 	if o.send != nil {
-		all = append(all, *o.send, *o.stream)
+		all = append(all, *o.send)
+	}
+	if o.stream != nil {
+		all = append(all, *o.stream)
 	}
 	return all
 }
@@ -105,6 +136,10 @@ func (o *objects) argument(t *testing.T, rng *rand.Rand, typ reflect.Type) refle
 		return reflect.ValueOf(sdr.ErrPeerDead)
 	case reflect.TypeFor[units.Instant]():
 		return reflect.ValueOf(o.s.dev[1].Now())
+	case reflect.TypeFor[sdr.RecvHandle]():
+		return reflect.ValueOf(*o.recv)
+	case reflect.TypeFor[sdr.SendStream]():
+		return reflect.ValueOf(*o.stream)
 	case reflect.TypeFor[units.Bytes]():
 		return pick(units.Bytes(0), units.Bytes(1024), units.Bytes(4096), units.Bytes(-1), units.GiB)
 	case reflect.TypeFor[sdr.Access]():
@@ -114,7 +149,7 @@ func (o *objects) argument(t *testing.T, rng *rand.Rand, typ reflect.Type) refle
 	case reflect.TypeFor[sdr.SendOptions]():
 		return pick(sdr.SendOptions{}, sdr.SendOptions{HasImm: true, Imm: 7})
 	case reflect.TypeFor[sdr.RecvOptions]():
-		return pick(sdr.RecvOptions{}, sdr.RecvOptions{Arrivals: dpa.NewArrivals(4)})
+		return pick(sdr.RecvOptions{}, sdr.RecvOptions{Arrivals: sdr.NewArrivals(4)})
 	case reflect.TypeFor[sdr.QPConfig]():
 		return pick(sdr.QPConfig{}, sdr.QPConfig{MTU: 7})
 	}
@@ -129,12 +164,31 @@ func (o *objects) argument(t *testing.T, rng *rand.Rand, typ reflect.Type) refle
 }
 
 // ending are the methods that bring their object into another state; they are called last.
-var ending = []string{"*sdr.Context.Close", "*sdr.QP.Close", "*sdr.QP.Fail", "*sdr.MR.Close", "sdr.RecvHandle.Complete", "sdr.SendStream.End"}
+var ending = []string{"*sdr.Port.Fail", "*sdr.Port.End", "*sdr.Port.Complete", "*sdr.Endpoint.Close", "*sdr.QP.Close", "*sdr.QP.Fail", "*sdr.MR.Close", "sdr.RecvHandle.Complete", "sdr.SendStream.End"}
 
 // forTests are methods of export_test.go.
 var forTests = []string{
-	"*sdr.QP.Held", "*sdr.QP.Frontier", "*sdr.QP.Hear", "*sdr.QP.Check", "*sdr.Context.CheckIdle", "*sdr.Context.Slabs",
+	"*sdr.QP.Held", "*sdr.QP.Frontier", "*sdr.QP.HomeChannel", "*sdr.QP.StateName", "sdr.SendHandle.StateName", "sdr.SendStream.StateName", "sdr.RecvHandle.StateName", "*sdr.QP.Hear", "*sdr.QP.Check", "*sdr.Endpoint.CheckIdle", "*sdr.Endpoint.Slabs",
 	"*sdr.MR.Refs", "sdr.RecvHandle.PublishPackets", "sdr.RecvHandle.Outcome",
+}
+
+// inProgress is a method of the Port as a function that calls it in Progress.
+func (o *objects) inProgress(t *testing.T, m reflect.Method) reflect.Value {
+	var in []reflect.Type
+	for i := 1; i < m.Type.NumIn(); i++ {
+		in = append(in, m.Type.In(i))
+	}
+	return reflect.MakeFunc(reflect.FuncOf(in, nil, false), func(args []reflect.Value) []reflect.Value {
+		o.driver.do(o.qp, func(p *sdr.Port) {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("%s(%v) panics: %v", m.Name, args, p)
+				}
+			}()
+			m.Func.Call(append([]reflect.Value{reflect.ValueOf(p)}, args...))
+		})
+		return nil
+	})
 }
 
 // callAll calls every exported method of every object a few times, the ending ones at last.
@@ -160,6 +214,17 @@ func (o *objects) callAll(t *testing.T, rng *rand.Rand) (called int) {
 			}
 		}
 	}
+	if o.recv != nil && o.driver != nil {
+		typ := reflect.TypeFor[*sdr.Port]()
+		for i := range typ.NumMethod() {
+			c := call{typ.String() + "." + typ.Method(i).Name, o.inProgress(t, typ.Method(i))}
+			if slices.Contains(ending, c.name) {
+				ends = append(ends, c)
+			} else {
+				calls = append(calls, c, c, c)
+			}
+		}
+	}
 	rng.Shuffle(len(calls), func(i, j int) { calls[i], calls[j] = calls[j], calls[i] })
 	rng.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
 	for _, c := range append(append(calls, ends...), calls...) {
@@ -180,13 +245,6 @@ func (o *objects) callAll(t *testing.T, rng *rand.Rand) (called int) {
 	return called
 }
 
-type idleDriver struct{}
-
-func (idleDriver) Progress(units.Instant, []sdr.Event, []sdr.SentTag) units.Instant {
-	return units.Never
-}
-func (idleDriver) Failed(error) {}
-
 // TestEveryCallInEveryState calls every exported method of every object in every state of its life, from
 // two goroutines: none panics, none hangs, and the race detector is content.
 func TestEveryCallInEveryState(t *testing.T) {
@@ -204,20 +262,20 @@ func TestEveryCallInEveryState(t *testing.T) {
 		{"failed", true, func(o *objects) error { o.qp.Fail(sdr.ErrPeerDead); return nil }},
 		{"closed", true, func(o *objects) error { return o.qp.Close() }},
 		{"closed unconnected", false, func(o *objects) error { return o.qp.Close() }},
-		{"context closed", true, func(o *objects) error { return o.s.ctx[1].Close() }},
-		{"context closed unconnected", false, func(o *objects) error { return o.s.ctx[1].Close() }},
+		{"endpoint closed", true, func(o *objects) error { return o.s.ctx[1].Close() }},
+		{"endpoint closed unconnected", false, func(o *objects) error { return o.s.ctx[1].Close() }},
 		{"failed, fence not down", true, func(o *objects) error { o.stick(); o.qp.Fail(sdr.ErrPeerDead); return nil }},
 		{"closed, fence not down", true, func(o *objects) error { o.stick(); _ = o.qp.Close(); return nil }},
 		{"device closed", true, func(o *objects) error { return o.s.dev[1].Close() }},
 		{"all closed", true, func(o *objects) error { return errors.Join(o.s.ctx[1].Close(), o.s.dev[1].Close()) }},
 	}
-	for _, driver := range []sdr.Driver{nil, idleDriver{}} {
+	for _, driven := range []bool{false, true} {
 		for k, st := range states {
-			if driver != nil && strings.Contains(st.name, "fence") {
+			if driven && strings.Contains(st.name, "fence") {
 				continue // takes a second
 			}
-			t.Run(fmt.Sprintf("%s, driver %t", st.name, driver != nil), func(t *testing.T) {
-				o := newObjects(t, driver, st.connect)
+			t.Run(fmt.Sprintf("%s, driver %t", st.name, driven), func(t *testing.T) {
+				o := newObjects(t, driven, st.connect)
 				if st.enter != nil {
 					require.NoError(t, st.enter(o))
 				}

@@ -5,6 +5,7 @@ package sdr_test
 import (
 	"fmt"
 	"log"
+	"slices"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -19,54 +20,66 @@ type filler struct {
 	stream sdr.SendStream
 	open   uint64 // message, 0: none; the QP itself uses message 0
 	done   bool
+	free   bool // the device no longer reads src
 }
 
-func (s *filler) Progress(now units.Instant, events []sdr.Event, sent []sdr.SentTag) units.Instant {
-	for _, e := range events {
+func (s *filler) Progress(p *sdr.Port) units.Instant {
+	for _, e := range p.Events {
 		switch e.Kind {
 		case sdr.EventGrant:
 			fmt.Printf("granted: transfer %d, data: %v, %d bytes\n", e.Label.Transfer, isData(e.Label.Role), e.Length)
-			s.stream, _ = s.qp.OpenGranted(e.Seq, s.src, 0, e.Length)
+			s.stream, _ = p.OpenGranted(e.Seq, s.src, 0, e.Length)
 			s.open = e.Seq
 			packets := int(e.Length / s.qp.Config().MTU)
-			s.stream.Inject(now, 0, packets, 0, 99)
+			p.Inject(s.stream, 0, packets, 0)
 		case sdr.EventCompleted: // told more than once, in case it is lost
 			if s.open > 0 && e.Seq == s.open && !s.done {
 				s.done = true
 				fmt.Println("completed, whole:", sdr.Outcome(e.Code) == sdr.Whole)
+				p.End(s.stream)
 			}
 		}
 	}
-	for _, t := range sent {
-		fmt.Println("memory is free, injection", t.Tag)
-		_ = s.stream.End()
+	if s.done && !s.free {
+		if s.free, _ = s.stream.Poll(); s.free {
+			fmt.Println("memory is free")
+		}
 	}
 	return units.Never
 }
 
 func (s *filler) Failed(error) {}
 
-// A taker is a Driver that completes its message when the fence may come.
+// A taker is a Driver that posts one receive and completes it when all of it is there.
 type taker struct {
-	recv sdr.RecvHandle
-	done bool
+	dst      *sdr.MR
+	recv     sdr.RecvHandle
+	arrivals *sdr.Arrivals
+	posted   bool
+	done     bool
 }
 
-func (r *taker) Progress(_ units.Instant, events []sdr.Event, _ []sdr.SentTag) units.Instant {
-	for _, e := range events {
-		r.done = r.done || isFence(e.Kind)
-	}
-	if r.recv != (sdr.RecvHandle{}) {
-		if all, err := r.recv.Bitmap().AllSet(); all && err == nil {
-			_ = r.recv.Complete()
+func (r *taker) Progress(p *sdr.Port) units.Instant {
+	if !r.posted {
+		label := sdr.Label{Transfer: 5, Role: sdr.RoleData, Total: r.dst.Len()}
+		var err error
+		if r.recv, err = p.PostRecv(r.dst, 0, r.dst.Len(), sdr.RecvOptions{Label: label, Arrivals: r.arrivals, Mark: 3}); err != nil {
+			log.Fatal(err)
 		}
+		r.posted = true
+	}
+	r.done = r.done || has(p.Events, sdr.EventFenced)
+	if all, err := r.recv.Bitmap().AllSet(); all && err == nil {
+		p.Complete(r.recv)
 	}
 	return units.Never
 }
 
 func (r *taker) Failed(error) {}
 
-func isFence(k sdr.EventKind) bool { return k == sdr.EventFenced }
+func has(events []sdr.Event, kind sdr.EventKind) bool {
+	return slices.ContainsFunc(events, func(e sdr.Event) bool { return e.Kind == kind })
+}
 
 func isData(r sdr.Role) bool { return r == sdr.RoleData }
 
@@ -77,11 +90,11 @@ func ExampleDriver() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, r := new(filler), new(taker)
-	var ctx [2]*sdr.Context
+	s, r := new(filler), &taker{arrivals: sdr.NewArrivals(4)}
+	var ctx [2]*sdr.Endpoint
 	var qp [2]*sdr.QP
 	for i, dev := range []*sim.Device{net.A(), net.B()} {
-		if ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Workers: sdr.Manual}); err != nil {
+		if ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: sdr.Manual}); err != nil {
 			log.Fatal(err)
 		}
 		if qp[i], err = ctx[i].NewQP(sdr.QPConfig{MTU: 1024, Driver: []sdr.Driver{s, r}[i]}); err != nil {
@@ -94,7 +107,7 @@ func ExampleDriver() {
 			log.Fatal(err)
 		}
 	}
-	s.qp, s.src = qp[0], mr[0]
+	s.qp, s.src, r.dst = qp[0], mr[0], mr[1]
 	until := func(cond func() bool) {
 		for !cond() {
 			net.Advance(max(net.Now(), min(ctx[0].Progress(net.Now()), ctx[1].Progress(net.Now()), net.Next())))
@@ -103,14 +116,15 @@ func ExampleDriver() {
 	_, _ = qp[0].StartConnect(qp[1].Info()), qp[1].StartConnect(qp[0].Info())
 	until(func() bool { a, _ := qp[0].Connected(); b, _ := qp[1].Connected(); return a && b })
 
-	r.recv, err = qp[1].PostRecvLabeled(mr[1], 0, 8192, sdr.RecvOptions{Label: sdr.Label{Transfer: 5, Role: sdr.RoleData, Total: 8192}})
-	if err != nil {
-		log.Fatal(err)
+	until(func() bool { return r.done && s.free })
+	show := func(last sdr.Mark) {
+		fmt.Printf("last on channel 0: packet %d of message %d, %d packets in all\n", last.Offset, last.Label, last.Count)
 	}
-	until(func() bool { return r.done && s.done })
+	show(r.arrivals.Mark(0))
 	_, _ = ctx[0].Close(), ctx[1].Close()
 	// Output:
 	// granted: transfer 5, data: true, 8192 bytes
-	// memory is free, injection 99
 	// completed, whole: true
+	// memory is free
+	// last on channel 0: packet 7 of message 3, 8 packets in all
 }

@@ -24,7 +24,7 @@ func connected() (a, b *sdr.QP, closeAll func()) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		ctx, err := sdr.NewContext(dev, sdr.ContextConfig{})
+		ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func buffer(q *sdr.QP, n units.Bytes) *sdr.MR {
 	if err != nil {
 		log.Fatal(err)
 	}
-	mr, err := q.Context().RegisterMemory(mem, sdr.AccessRemoteWrite)
+	mr, err := q.Endpoint().RegisterMemory(mem, sdr.AccessRemoteWrite)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -158,15 +158,15 @@ func ExampleRecvHandle_Complete() {
 }
 
 // With Manual workers the caller runs everything, here in virtual time.
-func ExampleContext_Progress() {
+func ExampleEndpoint_Progress() {
 	net, err := sim.New(sim.Config{Rate: units.Gbit, Link: sim.Link{Delay: 10 * units.Millisecond}, Seed: 1})
 	if err != nil {
 		log.Fatal(err)
 	}
-	var ctx [2]*sdr.Context
+	var ctx [2]*sdr.Endpoint
 	var qp [2]*sdr.QP
 	for i, dev := range []*sim.Device{net.A(), net.B()} {
-		if ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Workers: sdr.Manual}); err != nil {
+		if ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: sdr.Manual}); err != nil {
 			log.Fatal(err)
 		}
 		qp[i], _ = ctx[i].NewQP(sdr.QPConfig{MTU: 1024})

@@ -17,13 +17,13 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// One context serves a whole program: its workers poll for all queue pairs.
-func ExampleContext() {
+// One endpoint serves a whole program: its workers poll for all queue pairs.
+func ExampleEndpoint() {
 	dev, err := userroce.Open(userroce.Config{Addr: loopback(0)})
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, err := sdr.NewContext(dev, sdr.ContextConfig{})
+	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -40,12 +40,12 @@ func ExampleContext() {
 }
 
 // Two workers that never spin, and a log for the operator.
-func ExampleContextConfig() {
+func ExampleEndpointConfig() {
 	dev, err := userroce.Open(userroce.Config{Addr: loopback(0), Workers: 2})
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, err := sdr.NewContext(dev, sdr.ContextConfig{
+	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{
 		Workers: 2, Spin: -1, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
@@ -56,12 +56,12 @@ func ExampleContextConfig() {
 	// Output: 2 false
 }
 
-// What all queue pairs of a context have in common is counted together.
-func ExampleContextStats() {
+// What all queue pairs of an endpoint have in common is counted together.
+func ExampleEndpointStats() {
 	a, b, closeAll := connected()
 	defer closeAll()
 	move(a, b, 8192)
-	s := b.Context().Stats()
+	s := b.Endpoint().Stats()
 	fmt.Println(s.QPs, s.Packets, s.Duplicates, s.Foreign) // 8 packets and the connection check's
 	// Output: 1 9 0 0
 }
@@ -72,7 +72,7 @@ func ExampleQPConfig() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, err := sdr.NewContext(dev, sdr.ContextConfig{})
+	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -109,8 +109,13 @@ func ExampleQPStats() {
 	move(a, b, 8192)
 	s := a.Stats()
 	fmt.Println(s.PacketsPosted >= 9, s.MessagesSent, s.InFlight) // the connection check is a message too
-	// Output: true 2 0
+	fmt.Println(wellBehaved(s.Control))
+	// Output:
+	// true 2 0
+	// true
 }
+
+func wellBehaved(c sdr.ControlStats) bool { return c.Malformed+c.Lies == 0 }
 
 // Memory is registered once and used for many messages.
 func ExampleMR() {
@@ -120,7 +125,7 @@ func ExampleMR() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	mr, err := b.Context().RegisterMemory(mem, sdr.AccessRemoteWrite)
+	mr, err := b.Endpoint().RegisterMemory(mem, sdr.AccessRemoteWrite)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -139,7 +144,7 @@ func ExampleAccess() {
 	a, b, closeAll := connected()
 	defer closeAll()
 	for _, access := range []sdr.Access{0, sdr.AccessRemoteWrite} {
-		mr, err := a.Context().RegisterMemory(make([]byte, 4096), access)
+		mr, err := a.Endpoint().RegisterMemory(make([]byte, 4096), access)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -269,13 +274,13 @@ func ExampleOpError() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = sdr.NewContext(net.A(), sdr.ContextConfig{Workers: 9})
+	_, err = sdr.NewEndpoint(net.A(), sdr.EndpointConfig{Workers: 9})
 	var op *sdr.OpError
 	fmt.Println(errors.As(err, &op), op.Op, op.Object, errors.Is(err, sdr.ErrArgument))
 	fmt.Println(err)
 	// Output:
-	// true create context true
-	// create context: invalid argument: 9 workers: want 1 to 8, or Manual
+	// true create endpoint true
+	// create endpoint: invalid argument: 9 workers: want 1 to 8, or Manual
 }
 
 // move sends n bytes from a to b and completes the message.

@@ -40,10 +40,13 @@ func (q *QP) Frontier() (nextRecv, granted uint64) {
 	return q.nextRecv, q.granted
 }
 
+// HomeChannel is Port.HomeChannel, from anywhere.
+func (q *QP) HomeChannel(seq uint64, packet int) int { return q.homeChannel(seq, packet) }
+
 // Hear gives q a datagram of control frames as if its peer had sent it.
 func (q *QP) Hear(number uint32, frames []byte) {
 	b := wire.AppendHeader(nil, wire.Header{ConnID: q.id, Number: number})
-	q.ctx.onDatagram(q.ctx.Now(), append(b, frames...))
+	q.ep.onDatagram(q.ep.Now(), append(b, frames...))
 }
 
 // PublishPackets does the first half of what a worker does with packets of a message: their chunks are
@@ -65,32 +68,32 @@ func (q *QP) Check() error {
 			return fmt.Errorf("%s, channel %d: posted %d, flushed %d, done %d, signals %d", q.name, ch.Index, ch.posted, ch.flushed, ch.done, ch.signals)
 		}
 		signals += ch.signals
-		if inFlight := ch.posted - ch.done; q.state == qpGone && (inFlight > 0 || ch.recs.head != ch.recs.tail) {
+		if inFlight := ch.posted - ch.done; q.state() == qpGone && (inFlight > 0 || ch.recs.Len() > 0) {
 			return fmt.Errorf("%s is closed: %d packets in flight", q.name, inFlight)
 		}
 	}
-	if held := len(q.sends) + len(q.recvs) + len(q.closing) + len(q.sending) + len(q.waiters) + signals; q.state == qpGone && (held > 0 || q.probe != nil) {
+	if held := len(q.sends) + len(q.recvs) + len(q.closing) + len(q.sending) + len(q.waiters) + signals; q.state() == qpGone && (held > 0 || q.probe != nil) {
 		return fmt.Errorf("%s is closed: %d sends, %d receives, %d fences, %d to inject, %d waiting, %d signals, probe %t", q.name,
 			len(q.sends), len(q.recvs), len(q.closing), len(q.sending), len(q.waiters), signals, q.probe != nil)
 	}
 	return nil
 }
 
-// CheckIdle reports what a Context without QPs still holds: credits of completion queues, cookies,
+// CheckIdle reports what an Endpoint without QPs still holds: credits of completion queues, cookies,
 // queue pairs at home.
-func (c *Context) CheckIdle(cookies int) error {
+func (c *Endpoint) CheckIdle(cookies int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, w := range c.workers {
-		if left := w.credits.Load(); left != int64(c.cfg.CQEntries)/2 || len(*w.homes.Load()) > 0 {
-			return fmt.Errorf("worker %d has %d of %d credits, %d queue pairs", i, left, c.cfg.CQEntries/2, len(*w.homes.Load()))
+		if left := w.credits.Load(); left != int64(c.cfg.CQEntries)/2 {
+			return fmt.Errorf("worker %d has %d of %d credits", i, left, c.cfg.CQEntries/2)
 		}
 	}
 	free := len(c.free)
 	for _, r := range c.retired {
 		free += len(r.cookies)
 	}
-	if all := len(*c.chans.Load()) - 1; len(c.qps)+len(c.byConn) > 0 || free != all || all > cookies {
+	if all := int(c.cookies); len(c.qps)+len(c.byConn) > 0 || free != all || all > cookies {
 		return fmt.Errorf("%d queue pairs, %d routes, %d of %d cookies free, at most %d expected", len(c.qps), len(c.byConn), free, all, cookies)
 	}
 	return nil
@@ -100,7 +103,7 @@ func (c *Context) CheckIdle(cookies int) error {
 func (m *MR) Refs() int64 { return m.refs.Load() }
 
 // Slabs is how many bitmaps wait in the pool.
-func (c *Context) Slabs() (n int) {
+func (c *Endpoint) Slabs() (n int) {
 	c.pool.mu.Lock()
 	defer c.pool.mu.Unlock()
 	for _, class := range c.pool.free {

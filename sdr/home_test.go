@@ -61,7 +61,7 @@ func TestPacketsWakeHome(t *testing.T) {
 			d.Device = s.dev[i]
 			dev = d
 		}
-		s.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Workers: 1 + i, Spin: -1})
+		s.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: 1 + i, Spin: -1})
 		require.NoError(t, err)
 	}
 	t.Cleanup(func() { s.close(t) })
@@ -91,7 +91,7 @@ func TestPacketsWakeHome(t *testing.T) {
 	require.Greater(t, woken[1], each/2)
 }
 
-// TestDefaultWorkers: a Context that isn't told a number starts no worker that can't receive, whatever the
+// TestDefaultWorkers: an Endpoint that isn't told a number starts no worker that can't receive, whatever the
 // number of processors. One that is told finds the channels at home at workers that receive.
 func TestDefaultWorkers(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
@@ -101,7 +101,7 @@ func TestDefaultWorkers(t *testing.T) {
 		wrapped, err := linkemu.Wrap(dev, linkemu.Config{RTT: units.Millisecond})
 		require.NoError(t, err)
 		for _, d := range []backend.Device{dev, wrapped} {
-			c, err := sdr.NewContext(d, sdr.ContextConfig{})
+			c, err := sdr.NewEndpoint(d, sdr.EndpointConfig{})
 			require.NoError(t, err)
 			require.Equal(t, want, c.Workers(), "%d receive sockets", sockets)
 			require.NoError(t, c.Close())

@@ -304,10 +304,18 @@ func TestSchemeWithoutDriver(t *testing.T) {
 }
 
 // deaf is a driver that counts fences and takes nothing else.
-type deaf struct{ fenced, events, bytes int }
+type deaf struct {
+	fenced, events, bytes int
+	post                  *sdr.MR // memory to be posted
+	recv                  sdr.RecvHandle
+}
 
-func (d *deaf) Progress(_ units.Instant, events []sdr.Event, _ []sdr.SentTag) units.Instant {
-	for _, e := range events {
+func (d *deaf) Progress(p *sdr.Port) units.Instant {
+	if d.post != nil {
+		d.recv, _ = p.PostRecv(d.post, 0, d.post.Len(), sdr.RecvOptions{})
+		d.post = nil
+	}
+	for _, e := range p.Events {
 		d.events++
 		d.bytes += len(e.Bytes)
 		if e.Kind == sdr.EventFenced {
@@ -326,10 +334,10 @@ func TestFloodLosesNoFence(t *testing.T) {
 	cfg := small
 	cfg.Driver = d
 	h := &hostile{pair: newPair(t, link(), cfg)}
-	mr := h.mr(0, 4096, false)
-	r, err := h.qp[0].PostRecvLabeled(mr, 0, 4096, sdr.RecvOptions{})
-	require.NoError(t, err)
+	d.post = h.mr(0, 4096, false)
+	h.qp[0].Kick()
 	h.rest(ms)
+	r := d.recv
 	*d = deaf{}
 	require.NoError(t, r.Complete())
 	small, large := wire.Frame{Type: wire.TypeScheme}, wire.Frame{Type: wire.TypeScheme, Bytes: make([]byte, 3000)}

@@ -4,9 +4,7 @@ package sdr
 
 import (
 	"github.com/sdr-rdma/go-sdr/backend"
-	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/internal/bitmap"
-	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -22,30 +20,6 @@ type rec struct {
 	m   *sendMsg
 	end uint64 // the channel's posted count after it
 	n   int32
-	tag uint64
-	has bool
-}
-
-// recRing is a growing ring of injections in flight on a channel.
-type recRing struct {
-	buf        []rec
-	head, tail uint64
-}
-
-func (r *recRing) push(x rec) {
-	if int(r.tail-r.head) == len(r.buf) {
-		r.grow()
-	}
-	r.buf[r.tail&uint64(len(r.buf)-1)] = x
-	r.tail++
-}
-
-func (r *recRing) grow() {
-	bigger := make([]rec, max(64, 2*len(r.buf)))
-	for i := r.head; i != r.tail; i++ {
-		bigger[i&uint64(len(bigger)-1)] = r.buf[i&uint64(len(r.buf)-1)]
-	}
-	r.buf = bigger
 }
 
 // channelOf is the channel of a message's generation with this index.
@@ -54,11 +28,14 @@ func (q *QP) channelOf(seq uint64, index int) *channel {
 	return q.chans[gen*q.cfg.Channels+index]
 }
 
-// HomeChannel is the channel on which packets of message seq around packet count
+// homeChannel is the channel on which packets of message seq around packet count
 // as a first pass.
-func (q *QP) HomeChannel(seq uint64, packet int) int {
+func (q *QP) homeChannel(seq uint64, packet int) int {
 	return int((seq + uint64(packet/wordPackets)) % uint64(q.cfg.Channels))
 }
+
+// room is how many packets the channel would take now; mu is held.
+func (q *QP) room(ch *channel) int { return q.cfg.SendDepth - int(ch.posted-ch.done) }
 
 // A quantum is how many packets of raw messages a QP injects before its worker polls
 // again: nothing else holds a raw sender up, and what arrives meanwhile must find
@@ -79,20 +56,19 @@ func (q *QP) quantum() int {
 // stepSends injects a quantum of what is queued and ends what is done. It reports
 // whether the quantum was used up; mu is held.
 func (q *QP) stepSends(now units.Instant) (usedUp bool) {
-	if q.state != qpReady && q.state != qpConnecting {
+	if q.state() != qpReady && q.state() != qpConnecting {
 		return false
 	}
 	keep, left := q.sending[:0], q.quantum()
 	for _, m := range q.sending {
-		if m.internal || q.state == qpReady {
+		if m.seq == 0 || q.state() == qpReady { // 0 is the probe
 			left = q.stepSend(now, m, left)
 		}
-		if m.done {
-			continue
-		}
-		// Keep what still has packets to inject; completions enlist the rest.
-		if len(m.queue) > 0 || m.fragments > 0 || !m.granted && m.ended {
+		// Keep what still has packets to inject; a grant and completions enlist the rest.
+		if len(m.queue) > 0 || m.fragments > 0 {
 			keep = append(keep, m)
+		} else {
+			m.listed = false
 		}
 	}
 	clear(q.sending[len(keep):])
@@ -102,15 +78,14 @@ func (q *QP) stepSends(now units.Instant) (usedUp bool) {
 
 // stepSend injects at most n packets of m and returns how many of n are left.
 func (q *QP) stepSend(now units.Instant, m *sendMsg, n int) (left int) {
-	if m.granted && m.err == nil && !m.announced && m.ended && m.announces() && q.cfg.Driver == nil && !m.internal {
-		m.announced = true
-		q.sess.Put(now, wire.Frame{Type: wire.TypeStart, ID: m.seq, Length: uint64(m.length), HasImm: m.hasImm, Imm: m.imm}, 3)
-	}
-	if m.granted {
+	if m.state().granted() {
 		n = q.drain(now, m, n)
 	}
-	if m.ended && len(m.queue) == 0 && m.fragments == 0 && m.inflight == 0 && (m.granted || m.err != nil) {
-		m.finish(now)
+	switch m.state() {
+	case sendEnding, sendFailed:
+		if len(m.queue) == 0 && m.fragments == 0 && m.inflight == 0 {
+			m.finish(now)
+		}
 	}
 	return n
 }
@@ -121,7 +96,7 @@ func (q *QP) stepSend(now units.Instant, m *sendMsg, n int) (left int) {
 func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
 	for m.fragments > 0 {
 		i := 1 + q.cfg.Split.Fragments() - m.fragments
-		if !q.zeroLength(now, m, q.HomeChannel(m.seq, 0), i) {
+		if !q.zeroLength(now, m, q.homeChannel(m.seq, 0), i) {
 			return most
 		}
 		q.stats.Fragments++
@@ -131,7 +106,7 @@ func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
 		r := &m.queue[0]
 		for r.From < r.To {
 			end := min(r.To, (r.From/wordPackets+1)*wordPackets, r.From+most)
-			n := q.inject(now, m, r.From, end-r.From, q.HomeChannel(m.seq, r.From), 0, false)
+			n := q.inject(now, m, r.From, end-r.From, q.homeChannel(m.seq, r.From), 0)
 			r.From += n
 			most -= n
 			if n == 0 {
@@ -143,51 +118,11 @@ func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
 	return most
 }
 
-// Inject sends packets [first, first+n) of the message on a channel, for a
-// Driver, and returns how many were taken: fewer when the channel has no room.
-// All n packets count as one injection: when the device no longer reads them, tag
-// comes back in Driver.Progress. Ask Room first, so that whole units are injected:
-// what was not taken needs a call of its own. It returns 0 also when the message
-// has ended at either end, so that nothing of it can arrive any more.
-func (s SendStream) Inject(now units.Instant, first, n, channel int, tag uint64) int {
-	q := s.m.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if s.m.ended || s.m.closed || q.state != qpReady {
-		return 0
-	}
-	return q.inject(now, s.m, first, n, channel, tag, true)
-}
-
-// Room is how many packets the channel would take now for message seq.
-func (q *QP) Room(seq uint64, channel int) int {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	ch := q.channelOf(seq, channel)
-	return q.cfg.SendDepth - int(ch.posted-ch.done)
-}
-
-// Marker sends a zero-length marker packet, number 0 to 15, on a channel, for a
-// Driver. It reports false when the channel has no room.
-func (s SendStream) Marker(now units.Instant, channel, number int) bool {
-	q := s.m.q
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if s.m.ended || s.m.closed || q.state != qpReady {
-		return true
-	}
-	if !q.zeroLength(now, s.m, channel, dpa.MarkerBase+number%dpa.NumMarkers) {
-		return false
-	}
-	q.stats.Markers++
-	return true
-}
-
-// inject builds the writes for n packets of m from first on; mu is held. It
-// returns how many the channel took.
-func (q *QP) inject(now units.Instant, m *sendMsg, first, n, channel int, tag uint64, tagged bool) int {
+// inject builds the writes for n packets of m from first on, which have been sent so many
+// times before; mu is held. It returns how many the channel took.
+func (q *QP) inject(now units.Instant, m *sendMsg, first, n, channel int, repeats uint32) int {
 	ch := q.channelOf(m.seq, channel)
-	n = min(n, q.cfg.SendDepth-int(ch.posted-ch.done))
+	n = min(n, q.room(ch))
 	if n <= 0 {
 		return 0
 	}
@@ -202,18 +137,18 @@ func (q *QP) inject(now units.Instant, m *sendMsg, first, n, channel int, tag ui
 		off := units.Bytes(i) * mtu
 		ch.batch = append(ch.batch, backend.Write{
 			VA: m.g.va + uint64(off), RKey: m.g.rkey, LKey: lkey, Offset: m.base + off,
-			Length: uint32(min(mtu, m.length-off)), Imm: split.Imm(slot, i, split.Fragment(m.imm, i)),
+			Length: uint32(min(mtu, m.length-off)), Imm: split.Imm(slot, i, split.Fragment(m.imm, i)|repeats),
 		})
 		q.list(ch)
 	}
-	q.record(m, ch, n, tag, tagged)
+	q.record(m, ch, n)
 	return n
 }
 
 // zeroLength injects a packet without payload at a reserved or fragment offset.
 func (q *QP) zeroLength(now units.Instant, m *sendMsg, channel, offset int) bool {
 	ch := q.channelOf(m.seq, channel)
-	if int(ch.posted-ch.done) >= q.cfg.SendDepth || len(ch.batch) == cap(ch.batch) && !q.flush(now, ch) {
+	if q.room(ch) <= 0 || len(ch.batch) == cap(ch.batch) && !q.flush(now, ch) {
 		return false
 	}
 	ch.batch = append(ch.batch, backend.Write{
@@ -221,18 +156,18 @@ func (q *QP) zeroLength(now units.Instant, m *sendMsg, channel, offset int) bool
 		Imm: q.cfg.Split.Imm(int(m.seq&uint64(q.tableCfg.Slots-1)), offset, q.cfg.Split.Fragment(m.imm, offset)),
 	})
 	q.list(ch)
-	q.record(m, ch, 1, 0, false)
+	q.record(m, ch, 1)
 	return true
 }
 
-func (q *QP) record(m *sendMsg, ch *channel, n int, tag uint64, tagged bool) {
+func (q *QP) record(m *sendMsg, ch *channel, n int) {
 	if n == 0 {
 		return
 	}
 	ch.posted += uint64(n)
 	m.inflight += n
 	q.stats.PacketsPosted += uint64(n)
-	ch.recs.push(rec{m: m, end: ch.posted, n: int32(n), tag: tag, has: tagged})
+	ch.recs.Push(rec{m: m, end: ch.posted, n: int32(n)})
 }
 
 // list remembers that ch has something to flush.
@@ -298,31 +233,22 @@ func (q *QP) onSent(ch *channel, c *backend.Completion) {
 		ch.signals--
 		q.home.credits.Add(1)
 	}
-	if c.Status == backend.StatusError && q.state < qpClosing {
+	if c.Status == backend.StatusError && q.state() < qpClosing {
 		q.fail(&OpError{Op: "send", Object: q.name, Err: ErrClosed, Detail: "the device reports a failed send", Fix: "is its port still up?"})
 		return
 	}
 	ch.done = max(ch.done, c.WRID)
-	r := &ch.recs
-	for r.head != r.tail {
-		x := &r.buf[r.head&uint64(len(r.buf)-1)]
-		if x.end > c.WRID {
-			break
-		}
-		q.injectionDone(ch, x)
-		x.m = nil
-		r.head++
+	for r := &ch.recs; r.Len() > 0 && r.Front().end <= c.WRID; {
+		x := r.Pop()
+		q.injectionDone(&x)
 	}
-	q.dirty.Store(true)
+	q.mark()
 }
 
-func (q *QP) injectionDone(ch *channel, x *rec) {
+func (q *QP) injectionDone(x *rec) {
 	m := x.m
 	m.inflight -= int(x.n)
-	if x.has && q.cfg.Driver != nil {
-		q.sent = append(q.sent, SentTag{Tag: x.tag, Channel: ch.Index})
-	}
-	if m.inflight == 0 && m.ended {
+	if m.inflight == 0 && m.state() == sendEnding {
 		q.enlist(m)
 	}
 }

@@ -17,10 +17,10 @@ type Access = backend.Access
 // AccessRemoteWrite is needed by memory that receives.
 const AccessRemoteWrite = backend.AccessRemoteWrite
 
-// An MR is memory registered with a Context's device. Its methods may be called
+// An MR is memory registered with an Endpoint's device. Its methods may be called
 // from any goroutine.
 type MR struct {
-	ctx    *Context
+	ep     *Endpoint
 	region backend.Region
 	refs   atomic.Int64 // messages posted on it; negative once closed
 }
@@ -31,7 +31,7 @@ const closedRefs = -1 << 62
 // RegisterMemory makes mem usable for sends and, with AccessRemoteWrite, for
 // receives. The memory must stay mapped until MR.Close; use AllocBuffer for
 // memory whose life the network may share.
-func (c *Context) RegisterMemory(mem []byte, access Access) (*MR, error) {
+func (c *Endpoint) RegisterMemory(mem []byte, access Access) (*MR, error) {
 	fail := func(err error) (*MR, error) {
 		return nil, &OpError{Op: "register memory", Object: units.Bytes(len(mem)).String(), Err: err}
 	}
@@ -42,12 +42,12 @@ func (c *Context) RegisterMemory(mem []byte, access Access) (*MR, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return &MR{ctx: c, region: r}, nil
+	return &MR{ep: c, region: r}, nil
 }
 
 // RegisterSize registers memory that has a length and no content, on devices
 // that simulate sizes only.
-func (c *Context) RegisterSize(n units.Bytes, access Access) (*MR, error) {
+func (c *Endpoint) RegisterSize(n units.Bytes, access Access) (*MR, error) {
 	if c.isClosed() {
 		return nil, &OpError{Op: "register size", Object: n.String(), Err: ErrClosed}
 	}
@@ -59,7 +59,7 @@ func (c *Context) RegisterSize(n units.Bytes, access Access) (*MR, error) {
 	if err != nil {
 		return nil, &OpError{Op: "register size", Object: n.String(), Err: err}
 	}
-	return &MR{ctx: c, region: r}, nil
+	return &MR{ep: c, region: r}, nil
 }
 
 // Len is the length of the memory.
@@ -75,7 +75,7 @@ func (m *MR) Close() error {
 	case refs < 0:
 		return nil
 	case refs > 0:
-		m.ctx.look()
+		m.ep.look()
 	}
 	if !m.refs.CompareAndSwap(0, closedRefs) {
 		return &OpError{Op: "close", Object: "memory region", Err: ErrBusy, Fix: "complete its receives and finish its sends first"}
@@ -88,22 +88,23 @@ func (m *MR) Close() error {
 }
 
 // look finishes receives whose fence came down when nobody looked any more.
-func (c *Context) look() {
+func (c *Endpoint) look() {
 	for _, q := range c.all() {
-		q.mu.Lock()
-		q.look()
-		q.mu.Unlock()
+		if q.state() >= qpDead && q.mu.TryLock() { // who has it looks by himself
+			q.look()
+			q.mu.Unlock()
+		}
 	}
 }
 
 // hold counts a message posted on a QP of c; it fails on closed memory, on memory
 // that c's device doesn't know, and on bad ranges.
-func (m *MR) hold(c *Context, off, n units.Bytes) error {
+func (m *MR) hold(c *Endpoint, off, n units.Bytes) error {
 	if m == nil {
 		return fmt.Errorf("%w: no memory region", ErrArgument)
 	}
-	if m.ctx != c && m.ctx.dev != c.dev {
-		return fmt.Errorf("%w: the memory is registered with another device: register it with this QP's Context", ErrArgument)
+	if m.ep != c && m.ep.dev != c.dev {
+		return fmt.Errorf("%w: the memory is registered with another device: register it with this QP's Endpoint", ErrArgument)
 	}
 	if off < 0 || n < 0 || off > m.region.Len() || n > m.region.Len()-off {
 		return fmt.Errorf("%w: [%d, %d+%d) is outside the region's %d bytes", ErrArgument, off, off, n, m.region.Len())

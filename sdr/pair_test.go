@@ -19,7 +19,7 @@ const ms = units.Millisecond
 type pair struct {
 	t    testing.TB
 	net  *sim.Network
-	ctx  [2]*sdr.Context
+	ctx  [2]*sdr.Endpoint
 	qp   [2]*sdr.QP
 	next [2]units.Instant
 }
@@ -49,7 +49,7 @@ func newUnconnected(t testing.TB, sc sim.Config, qc sdr.QPConfig) *pair {
 	key[0] = byte(sc.Seed)
 	for i, dev := range []*sim.Device{net.A(), net.B()} {
 		key[1] = byte(i)
-		p.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Workers: sdr.Manual, Rand: rand.NewChaCha8(key)})
+		p.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: sdr.Manual, Rand: rand.NewChaCha8(key)})
 		require.NoError(t, err)
 		p.qp[i], err = p.ctx[i].NewQP(qc)
 		require.NoError(t, err)

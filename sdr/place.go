@@ -12,7 +12,7 @@ import (
 // place ties the calling goroutine to the worker's processor, if it has one.
 // leave gives the thread back as it was.
 func (w *worker) place() (leave func(), err error) {
-	cpus := w.ctx.cfg.CPUs
+	cpus := w.ep.cfg.CPUs
 	if len(cpus) == 0 {
 		return func() {}, nil
 	}

@@ -52,20 +52,20 @@ func TestCPUs(t *testing.T) {
 	dev, err := userroce.Open(userroce.Config{Addr: loopback(0), Workers: 2})
 	require.NoError(t, err)
 	before := tied(t, cpu)
-	c, err := sdr.NewContext(dev, sdr.ContextConfig{Workers: 2, CPUs: []int{cpu}})
+	c, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: 2, CPUs: []int{cpu}})
 	require.NoError(t, err)
 	require.Equal(t, before+2, tied(t, cpu))
 	require.NoError(t, c.Close())
 	require.Equal(t, before, tied(t, cpu), "threads are given back as they were")
 
 	for _, bad := range []int{-1, 1023, 1 << 20} {
-		_, err = sdr.NewContext(dev, sdr.ContextConfig{Workers: 2, CPUs: []int{cpu, bad}})
+		_, err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: 2, CPUs: []int{cpu, bad}})
 		require.ErrorContains(t, err, fmt.Sprintf("processor %d", bad))
 	}
 	require.NoError(t, dev.Close())
 
 	net, err := sim.New(sim.Config{})
 	require.NoError(t, err)
-	_, err = sdr.NewContext(net.A(), sdr.ContextConfig{CPUs: []int{0}})
+	_, err = sdr.NewEndpoint(net.A(), sdr.EndpointConfig{CPUs: []int{0}})
 	require.ErrorIs(t, err, sdr.ErrArgument)
 }

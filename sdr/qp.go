@@ -10,6 +10,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/control"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -19,7 +20,7 @@ import (
 // directions (paper, Table 1: qp_create). All methods may be called from any
 // goroutine, except with Manual workers.
 type QP struct {
-	ctx  *Context
+	ep   *Endpoint
 	cfg  QPConfig
 	caps backend.Caps
 	home *worker
@@ -29,20 +30,22 @@ type QP struct {
 
 	table    backend.Table
 	tableCfg backend.TableConfig
-	slots    *dpa.Slots
+	slots    dpa.Table
 	chans    []*channel // generation-major
 	cookies  []uint32
 
-	// dirty asks the worker to look; next is when it must at the latest.
-	dirty atomic.Bool
-	next  atomic.Int64
+	// In the home worker's lists (ready.go).
+	listed atomic.Bool
+	older  *QP // the next one of the ready list, while listed
+	due    units.Instant
+	place  int // in the timers, from 1 on; 0 for not there
 
-	// driverMu keeps the driver's calls apart; taken without mu.
-	driverMu   sync.Mutex
-	driverTold bool
+	// driving is set while the driver's Progress runs, with mu held.
+	driving atomic.Bool
 
+	// mu guards what follows.
 	mu    sync.Mutex
-	state qpState
+	stage stage[qpState]
 	err   error
 	// expecting: the driver waits for the peer.
 	expecting bool
@@ -64,40 +67,37 @@ type QP struct {
 	recvs    map[uint64]*recvMsg
 	closing  []*recvMsg
 	nextRecv uint64
+	unread   *Arrivals       // of messages whose arrivals nobody reads
 	endTimes []units.Instant // by sequence modulo slots·generations; nil where not needed
-	slotAt   units.Instant   // when the MSL lets a refused receive be posted
+	blocked  slotBlock
+	slotAt   units.Instant // when the MSL lets a receive that is blocked by age be posted
 	queues   *dpa.Drain
-	draining bool // a receive was refused because of completions that wait
 
-	// For the driver.
-	events, events2 []Event
-	sent, sent2     []SentTag
-	arena, arena2   []byte
+	// For the driver. port is what it gets, arena holds the bytes of events.
+	port   Port
+	events []Event
+	arena  []byte
+	told   sync.Once // of the end
 
 	waiters   []chan struct{}
 	stats     QPStats
 	congested units.Instant // last word of it
 }
 
-type qpState uint8
+// state is how far the QP has got.
+func (q *QP) state() qpState { return q.stage.load() }
 
-const (
-	qpInit qpState = iota
-	qpConnecting
-	qpReady
-	qpClosing   // no posts; fences running
-	qpDead      // queue pairs destroyed
-	qpLingering // also closed by the user, while a fence is not down yet
-	qpGone      // out of its Context
-)
+// enter changes the state; mu is held.
+func (q *QP) enter(s qpState) { q.stage.enter(qpLife, s) }
 
 // A channel is one UC queue pair: one path of one generation.
 type channel struct {
-	dpa.Channel
+	Index int  // in its generation
+	first bool // of its QP
 	qp    *QP
 	dev   backend.QP
 	batch []backend.Write
-	recs  recRing
+	recs  ring.Ring[rec] // injections in flight
 	// posted, flushed and done count packets: recorded as injected, taken by
 	// the device, completed by it.
 	posted, flushed, done uint64
@@ -107,7 +107,7 @@ type channel struct {
 
 // NewQP makes a QP, unconnected. Exchange its Info with the peer's and call
 // Connect.
-func (c *Context) NewQP(cfg QPConfig) (*QP, error) {
+func (c *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
 	cfg.fill(c.caps)
 	fail := func(err error) (*QP, error) {
 		return nil, &OpError{Op: "create", Object: "qp", Err: err}
@@ -125,50 +125,52 @@ func (c *Context) NewQP(cfg QPConfig) (*QP, error) {
 		return fail(err)
 	}
 	q := &QP{
-		ctx: c, cfg: cfg, caps: c.caps, id: id, name: fmt.Sprintf("qp %d", c.nextQP),
-		home:  c.workers[c.nextQP%len(c.workers)],
-		slots: dpa.NewSlots(cfg.Split, cfg.Channels),
+		ep: c, cfg: cfg, caps: c.caps, id: id, name: fmt.Sprintf("qp %d", c.nextQP),
+		home: c.workers[c.nextQP%len(c.workers)],
 		tableCfg: backend.TableConfig{
 			Slots: cfg.Split.Slots(), Generations: cfg.Generations, MaxMessage: cfg.MaxMessage,
 		},
 		grants: map[uint64]grant{}, beyond: map[uint64]struct{}{},
-		sends: map[uint64]*sendMsg{}, recvs: map[uint64]*recvMsg{}, slotAt: units.Never,
+		sends: map[uint64]*sendMsg{}, recvs: map[uint64]*recvMsg{}, nextSend: 1, // 0 is the probe's
 	}
-	q.slots.Home = q.home.engine.ID
-	q.queues = dpa.NewDrain(c.engines(), q.tableCfg.Slots, q.tableCfg.Generations)
-	q.next.Store(int64(units.Never))
+	q.port.q, q.unread = q, dpa.NewArrivals(cfg.Channels)
+	q.queues = dpa.NewDrain(c.engine, q.tableCfg.Slots, q.tableCfg.Generations)
 	c.nextQP++
 	if err = q.open(); err == nil {
 		q.info = q.makeInfo()
 	} else {
 		q.closeDevice()
-		c.drop(q.cookies)
+		c.drop(q)
 		return fail(err)
 	}
 	c.qps[id] = q
 	c.routes.Lock()
 	c.byConn[id] = q
 	c.routes.Unlock()
-	homes := append(slices.Clone(*q.home.homes.Load()), q)
-	q.home.homes.Store(&homes)
 	return q, nil
 }
 
 // open makes the table and the queue pairs; ctx.mu is held.
 func (q *QP) open() (err error) {
-	if q.table, err = q.ctx.dev.NewTable(q.tableCfg); err != nil {
+	q.slots, err = q.ep.engine.NewTable(dpa.TableConfig{Split: q.cfg.Split, Channels: q.cfg.Channels, Home: q.home.engine.ID, Owner: q})
+	if err != nil {
 		return err
 	}
-	receivers := q.ctx.workers[:q.ctx.receivers(len(q.ctx.workers))]
+	if q.table, err = q.ep.dev.NewTable(q.tableCfg); err != nil {
+		return err
+	}
+	receivers := q.ep.workers[:q.ep.receivers(len(q.ep.workers))]
 	for gen := range q.cfg.Generations {
 		for i := range q.cfg.Channels {
 			w := receivers[i%len(receivers)]
-			ch := &channel{qp: q}
-			ch.Channel = dpa.Channel{Slots: q.slots, Gen: uint32(gen), Index: i, Home: w.engine.ID}
-			cookie := q.ctx.cookie(ch)
+			ch := &channel{Index: i, qp: q, first: len(q.chans) == 0}
+			cookie := q.ep.cookie(ch)
 			q.cookies = append(q.cookies, cookie)
 			q.chans = append(q.chans, ch)
-			ch.dev, err = q.ctx.dev.NewQP(backend.QPConfig{
+			if err = q.slots.Attach(cookie, gen, i, w.engine.ID); err != nil {
+				return err
+			}
+			ch.dev, err = q.ep.dev.NewQP(backend.QPConfig{
 				Type: backend.UC, SendCQ: q.home.cq, RecvCQ: w.cq, Table: q.table, Cookie: cookie,
 				MTU: q.cfg.MTU, Channel: i, SendDepth: q.cfg.SendDepth, RecvDepth: q.cfg.SendDepth,
 			})
@@ -183,8 +185,8 @@ func (q *QP) open() (err error) {
 // Config is the configuration with its defaults filled in.
 func (q *QP) Config() QPConfig { return q.cfg }
 
-// Context is the Context that the QP belongs to.
-func (q *QP) Context() *Context { return q.ctx }
+// Endpoint is the Endpoint that the QP belongs to.
+func (q *QP) Endpoint() *Endpoint { return q.ep }
 
 // Info is what the peer needs to connect (paper, Table 1: qp_info_get).
 func (q *QP) Info() Info { return slices.Clone(q.info) }
@@ -193,7 +195,7 @@ func (q *QP) makeInfo() Info {
 	p := peerInfo{
 		connID: q.id, mtu: q.cfg.MTU, channels: q.cfg.Channels, gens: q.cfg.Generations, split: q.cfg.Split,
 		maxMessage: q.cfg.MaxMessage, rootKey: q.caps.RootKey, fullSeq: q.caps.FullSequence,
-		recvBurst: q.caps.RecvBurst, control: q.ctx.ctrl.Info(),
+		recvBurst: q.caps.RecvBurst, control: q.ep.ctrl.Info(),
 	}
 	if q.caps.RootKey {
 		p.rkey = q.table.Root()
@@ -206,25 +208,25 @@ func (q *QP) makeInfo() Info {
 
 // Err is why the QP failed, nil while it works.
 func (q *QP) Err() error {
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
 	return q.err
 }
 
-// progress runs what is due on the QP. It is called by the home worker.
-func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, busy bool) {
-	dirty := q.dirty.Load() || q.slots.Dirty.Load()
-	if !dirty && now < units.Instant(q.next.Load()) {
-		return units.Instant(q.next.Load()), false
+// progress runs what is due on the QP and returns when to run it again, unless it is made
+// ready before. The home worker calls it.
+func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
+	if q.state() == qpGone {
+		return units.Never
 	}
-	q.dirty.Store(false)
-	q.slots.Dirty.Store(false)
+	q.slots.Collect(now)
 
 	driverNext := units.Never
 	q.mu.Lock()
+	q.checkEngine()
 	q.checkFences(now)
-	if q.cfg.Driver != nil && q.state == qpReady {
-		driverNext = q.runDriver(now)
+	if q.cfg.Driver != nil && q.state() == qpReady {
+		driverNext = q.runDriver(now, q.events)
 	}
 	q.checkFences(now)
 	q.stepConnect(now)
@@ -235,27 +237,25 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, busy bo
 	if len(q.closing) > 0 || !flushed || q.watchDrain(now) {
 		next = q.soon(now, next) // a fence, the device's queue, or other workers
 	}
-	if usedUp || q.dirty.Load() {
-		next = now // more to send, or news for the driver
-	}
 	if w.quantum = w.quantum || usedUp; usedUp {
-		dirty = true
+		q.mark() // there is more to send
 	}
-	if q.slotAt <= now {
-		q.slotAt = units.Never
+	if q.blocked == blockedByAge && q.state() <= qpReady {
+		if next = min(next, q.slotAt); q.slotAt <= now {
+			q.blocked = notBlocked
+		}
 	}
-	next = min(next, driverNext, q.probeNext(now), q.slotAt)
+	next = min(next, driverNext, q.probeNext(now))
 	finished, leaves := q.tryFinish(), q.tryLeave()
 	q.wakeWaiters()
 	q.mu.Unlock()
 	if finished {
-		q.tellDriver()
+		q.told.Do(q.tellDriver)
 	}
 	if leaves {
 		q.leave()
 	}
-	q.next.Store(int64(next))
-	return next, dirty
+	return next
 }
 
 // soon is when to look again for what the device doesn't announce. In virtual
@@ -267,50 +267,53 @@ func (q *QP) soon(now, next units.Instant) units.Instant {
 	return now
 }
 
-// runDriver hands the events over; mu is held, but not during the call.
-func (q *QP) runDriver(now units.Instant) units.Instant {
-	ev, sent := q.takeEvents()
-	q.mu.Unlock()
-	defer q.mu.Lock()
-	q.driverMu.Lock()
-	defer q.driverMu.Unlock()
-	if q.driverTold {
-		return units.Never
+// lock takes mu for a method that users call. In Progress the QP's own driver holds it
+// already: better a clear panic than a worker that waits for itself.
+func (q *QP) lock() {
+	if q.mu.TryLock() {
+		return
 	}
-	return q.callDriver(now, ev, sent)
+	if q.driving.Load() && inDriver() {
+		panic("sdr: " + q.name + ": a method that locks was called in Driver.Progress; use the Port")
+	}
+	q.mu.Lock()
+}
+
+// runDriver calls the driver's Progress with events; mu is held, also during the call.
+func (q *QP) runDriver(now units.Instant, events []Event) (next units.Instant) {
+	q.port.Now, q.port.Events = now, events
+	q.driving.Store(true)
+	next = q.callDriver()
+	q.driving.Store(false)
+	q.port.Events = nil
+	q.events, q.arena = q.events[:0], q.arena[:0]
+	return next
 }
 
 // callDriver is on the stack of whatever a driver calls: see inDriver.
-func (q *QP) callDriver(now units.Instant, ev []Event, sent []SentTag) units.Instant {
-	return q.cfg.Driver.Progress(now, ev, sent)
-}
+func (q *QP) callDriver() units.Instant { return q.cfg.Driver.Progress(&q.port) }
 
 // failDriver is the same for the driver's last call.
 func (q *QP) failDriver(err error) { q.cfg.Driver.Failed(err) }
 
-// tellDriver reports the end of the QP once, when everything is released.
+// tellDriver reports the end of the QP, when everything is released; it is called by
+// q.told.
 func (q *QP) tellDriver() {
 	if q.cfg.Driver == nil {
 		return
 	}
-	q.driverMu.Lock()
-	defer q.driverMu.Unlock()
-	if !q.driverTold {
-		q.driverTold = true
-		// The outcomes that the peer told before the end still count: it may be
-		// that all has arrived.
-		q.mu.Lock()
-		ev, sent := q.takeEvents()
-		q.mu.Unlock()
-		ev = slices.DeleteFunc(ev, func(e Event) bool { return e.Kind != EventCompleted })
-		q.callDriver(q.ctx.Now(), ev, sent)
-		q.failDriver(q.Err())
-	}
+	q.mu.Lock()
+	// The outcomes that the peer told before the end still count: it may be
+	// that all has arrived.
+	q.runDriver(q.ep.Now(), slices.DeleteFunc(q.events, func(e Event) bool { return e.Kind != EventCompleted }))
+	err := q.err
+	q.mu.Unlock()
+	q.failDriver(err)
 }
 
 // stepControl sends the control datagrams that are due.
 func (q *QP) stepControl(now units.Instant, w *worker) units.Instant {
-	if q.sess == nil || q.state >= qpDead {
+	if q.sess == nil || q.state() >= qpDead {
 		return units.Never
 	}
 	q.sess.SetActive(now, q.pending())
@@ -320,12 +323,12 @@ func (q *QP) stepControl(now units.Instant, w *worker) units.Instant {
 			return min(next, q.deadline())
 		}
 		w.out[0] = backend.Datagram{To: q.ah, Data: b}
-		q.ctx.ctrlMu.Lock()
-		_, err := q.ctx.ctrl.PostDatagrams(now, w.out[:])
-		q.ctx.ctrlMu.Unlock()
+		q.ep.ctrlMu.Lock()
+		_, err := q.ep.ctrl.PostDatagrams(now, w.out[:])
+		q.ep.ctrlMu.Unlock()
 		if err != nil {
 			q.stats.ControlErrors++
-			q.ctx.log.Debug("control datagram", "qp", q.name, "err", err)
+			q.ep.log.Debug("control datagram", "qp", q.name, "err", err)
 		}
 	}
 	return now
@@ -333,7 +336,7 @@ func (q *QP) stepControl(now units.Instant, w *worker) units.Instant {
 
 // pending reports whether anything waits for the peer.
 func (q *QP) pending() bool {
-	return q.state == qpConnecting || q.expecting || len(q.recvs) > 0 || len(q.sends) > 0 || q.sess.Unacked() > 0
+	return q.state() == qpConnecting || q.expecting || len(q.recvs) > 0 || len(q.sends) > 0 || q.sess.Unacked() > 0
 }
 
 // deadline is when the silence of the peer will have lasted too long.
@@ -346,7 +349,7 @@ func (q *QP) deadline() units.Instant {
 
 // checkPeer ends the QP when the peer has been silent for too long.
 func (q *QP) checkPeer(now units.Instant) {
-	if q.sess == nil || q.state >= qpClosing || now < q.deadline() {
+	if q.sess == nil || q.state() >= qpClosing || now < q.deadline() {
 		return
 	}
 	q.fail(&OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
@@ -354,12 +357,19 @@ func (q *QP) checkPeer(now units.Instant) {
 		Fix:    "is its process alive, and does UDP pass in both directions?"})
 }
 
+// checkEngine ends the QP when the packet engine's device has failed; mu is held.
+func (q *QP) checkEngine() {
+	if err := q.slots.Err(); err != nil && q.state() < qpClosing {
+		q.fail(&OpError{Op: "handle packets", Object: q.name, Err: err})
+	}
+}
+
 // fail stops the QP: everything that waits gets err; mu is held. Memory stays
 // the network's until Close.
 func (q *QP) fail(err error) {
 	if q.err == nil {
 		q.err = err
-		q.ctx.log.Warn("queue pair failed", "qp", q.name, "err", err)
+		q.ep.log.Warn("queue pair failed", "qp", q.name, "err", err)
 	}
 	q.beginClose()
 }
@@ -367,6 +377,8 @@ func (q *QP) fail(err error) {
 // Fail ends the QP with a reason that only the caller can know, such as the end
 // of the out-of-band connection: err should wrap ErrPeerDead or ErrPeerClosed.
 func (q *QP) Fail(err error) {
+	q.lock()
+	defer q.mu.Unlock()
 	q.startClose(err)
 }
 
@@ -374,7 +386,7 @@ func (q *QP) Fail(err error) {
 func (q *QP) onDatagram(now units.Instant, h wire.Header, frames []byte, size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.sess == nil || q.state >= qpDead {
+	if q.sess == nil || q.state() >= qpDead {
 		return
 	}
 	r := q.sess.Receive(now, h, frames, size)
@@ -413,30 +425,14 @@ func (q *QP) onFrame(now units.Instant, f *wire.Frame) {
 	}
 }
 
-// kick asks the home worker to look at the QP; mu may be held.
+// kick asks the home worker to look at the QP, and wakes it; mu may be held.
 func (q *QP) kick() {
-	q.dirty.Store(true)
+	q.mark()
 	q.home.kick()
 }
 
-// RTT returns the smoothed round-trip time, its variation and the smallest seen;
-// all are 0 before the first sample.
-func (q *QP) RTT() (smoothed, variation, least units.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.sess == nil {
-		return 0, 0, 0
-	}
-	return q.sess.RTT()
-}
-
-// Congested is when the device was last told that packets of this QP met a queue
-// that marks, and whether it ever was. Few devices can tell.
-func (q *QP) Congested() (last units.Instant, ever bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.congested, q.stats.Congestions > 0
-}
+// mark is kick where the home worker is awake, since it is the caller, or will be woken.
+func (q *QP) mark() { q.home.ready.add(q) }
 
 // onCongestion takes word of congestion.
 func (q *QP) onCongestion(now units.Instant) {
@@ -445,6 +441,17 @@ func (q *QP) onCongestion(now units.Instant) {
 	q.congested = now
 	q.stats.Congestions++
 	q.kick()
+}
+
+// ControlStats counts what went over the control channel of one QP.
+type ControlStats struct {
+	DatagramsSent, DatagramsReceived uint64
+	BytesSent, BytesReceived         uint64
+	// Repeated counts state frames (docs/wire.md) sent again after their copies.
+	Repeated uint64
+	// Malformed counts datagrams that could not be read, Lies frames that
+	// claimed what can't be.
+	Malformed, Lies uint64
 }
 
 // QPStats counts what one QP did.
@@ -459,7 +466,7 @@ type QPStats struct {
 	// Congestions counts congestion notifications, where the device can tell.
 	Congestions uint64
 	// Control counts control datagrams.
-	Control control.Stats
+	Control ControlStats
 	// SRTT and MinRTT are round-trip times.
 	SRTT, MinRTT units.Duration
 	// InFlight is the number of packets posted and not completed.
@@ -471,11 +478,11 @@ type QPStats struct {
 
 // Stats is a snapshot of the counters.
 func (q *QP) Stats() QPStats {
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
 	s := q.stats
 	if q.sess != nil {
-		s.Control = q.sess.Stats
+		s.Control = ControlStats(q.sess.Stats)
 		s.SRTT, _, s.MinRTT = q.sess.RTT()
 	}
 	for _, ch := range q.chans {

@@ -5,6 +5,7 @@ package sdr
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/sdr-rdma/go-sdr/backend"
@@ -17,39 +18,31 @@ import (
 // A recvMsg is a posted receive until its fence is down. Its fields are guarded
 // by QP.mu; msg has rules of its own.
 type recvMsg struct {
-	q        *QP
-	seq      uint64
-	msg      *dpa.Message
-	slab     []uint64
-	mr       *MR
-	label    Label
-	length   units.Bytes // of the buffer
-	exposed  bool
-	internal bool
-	closing  bool
-	outcome  Outcome
-	epochs   []uint64 // of the workers when it was closed
-	err      error
-	imm      uint32
-	hasImm   bool
-	fenced   bool
+	q       *QP
+	seq     uint64
+	msg     dpa.Message
+	slab    []uint64
+	mr      *MR
+	label   Label
+	length  units.Bytes // of the buffer
+	stage   stage[recvState]
+	outcome Outcome            // fixed when it is completed
+	epochs  []uint64           // of the engine's threads when it was completed
+	space   [maxWorkers]uint64 // for epochs
+	err     error
+	imm     uint32
+	hasImm  bool
 }
+
+func (m *recvMsg) state() recvState { return m.stage.load() }
+
+func (m *recvMsg) enter(s recvState) { m.stage.enter(recvLife, s) }
 
 // A RecvHandle is a posted receive. It is a small value; copies mean the same
 // message. After Complete it stays valid for Done and Wait, and everything else
 // returns ErrCompleted.
 type RecvHandle struct {
 	m *recvMsg
-}
-
-// RecvOptions are optional properties of a receive, for Drivers.
-type RecvOptions struct {
-	// Label travels to the sender with the clear-to-send.
-	Label Label
-	// Arrivals, if not nil, notes the channels' progress, for all messages of
-	// a transfer together; Mark is what it calls this message, below 65536.
-	Arrivals *dpa.Arrivals
-	Mark     uint32
 }
 
 // PostRecv makes length bytes at off of mr the buffer of the next message, and
@@ -60,18 +53,14 @@ func (q *QP) PostRecv(mr *MR, off, length units.Bytes) (RecvHandle, error) {
 	if q.cfg.Driver != nil {
 		return RecvHandle{}, &OpError{Op: "post receive", Object: q.name, Err: ErrNotSupported, Detail: "the QP has a driver, which posts receives"}
 	}
+	q.lock()
+	defer q.mu.Unlock()
 	return q.postRecv(mr, off, length, RecvOptions{})
 }
 
-// PostRecvLabeled is PostRecv for a Driver.
-func (q *QP) PostRecvLabeled(mr *MR, off, length units.Bytes, o RecvOptions) (RecvHandle, error) {
-	return q.postRecv(mr, off, length, o)
-}
-
+// postRecv posts the next receive; mu is held.
 func (q *QP) postRecv(mr *MR, off, length units.Bytes, o RecvOptions) (RecvHandle, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	m, err := q.addRecv(q.ctx.Now(), mr, off, length, o)
+	m, err := q.addRecv(q.ep.Now(), mr, off, length, o)
 	if err != nil {
 		return RecvHandle{}, &OpError{Op: "post receive", Object: q.name, Err: err}
 	}
@@ -84,31 +73,34 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 	switch {
 	case q.err != nil:
 		return nil, q.err
-	case q.state != qpReady && q.state != qpConnecting:
+	case q.state() != qpReady && q.state() != qpConnecting:
 		return nil, fmt.Errorf("%w: connect the QP first", ErrClosed)
 	case length > q.cfg.MaxMessage:
 		return nil, fmt.Errorf("%w: %d bytes; the QP's largest message has %d", ErrTooLong, length, q.cfg.MaxMessage)
 	case !q.slotFree(now, q.nextRecv):
-		if q.draining {
+		if q.blocked == blockedByQueue {
 			q.kick() // progress watches, and lets whoever waits try again
 		}
 		return nil, ErrAgain
 	}
-	if err := mr.hold(q.ctx, off, length); err != nil {
+	if err := mr.hold(q.ep, off, length); err != nil {
 		return nil, err
 	}
 	m := q.newRecv(mr, length, o)
-	q.slots.Set(m.seq, m.msg)
+	if err := q.slots.Open(&m.msg); err != nil {
+		mr.release()
+		q.ep.pool.put(m.slab)
+		return nil, err
+	}
 	f := wire.Frame{Type: wire.TypeCTS, ID: m.seq, Transfer: o.Label.Transfer, Role: uint8(o.Label.Role), Index: o.Label.Index, Length: uint64(length), Total: uint64(o.Label.Total)}
 	if length > 0 {
 		rkey, va, err := q.table.Expose(m.seq, mr.region, backend.Range{Offset: off, Length: length})
 		if err != nil {
-			q.slots.Set(m.seq, nil)
+			q.unpost(m)
 			mr.release()
-			q.ctx.pool.put(m.slab)
+			q.ep.pool.put(m.slab)
 			return nil, err
 		}
-		m.exposed = true
 		if !q.caps.RootKey {
 			f.RKey, f.VA = rkey, va
 		}
@@ -123,19 +115,37 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 	return m, nil
 }
 
+// unpost takes back a message that nobody was told of. A thread that is in a batch may look at it for
+// whatever reason; it leaves the batch by itself. mu is held.
+func (q *QP) unpost(m *recvMsg) {
+	q.slots.Close(&m.msg)
+	for epochs := q.ep.engine.Epochs(nil); !q.ep.engine.Left(epochs) && q.slots.Err() == nil; {
+		runtime.Gosched()
+	}
+	q.slots.Remove(&m.msg)
+}
+
 func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 	n := q.nextRecv
 	g := bitmap.NewGeometry(length, q.cfg.MTU, int(q.cfg.Chunk/q.cfg.MTU))
-	m := &recvMsg{q: q, seq: n, mr: mr, length: length, label: o.Label, slab: q.ctx.pool.get(bitmap.TrackerWords(g))}
-	a := o.Arrivals
-	if a == nil {
-		a = dpa.NewArrivals(q.cfg.Channels)
+	words := bitmap.TrackerWords(g)
+	if !q.caps.HostPackets {
+		words = bitmap.Words(g.Chunks())
 	}
-	m.msg = &dpa.Message{
-		Seq: n, Gen: uint32(n / uint64(q.tableCfg.Slots) % uint64(q.cfg.Generations)),
-		Label: o.Mark, Start: int(n % uint64(q.cfg.Channels)), Arrivals: a,
+	m := &recvMsg{q: q, seq: n, mr: mr, length: length, label: o.Label, slab: q.ep.pool.get(words)}
+	m.msg.Seq, m.msg.Gen = n, uint32(n/uint64(q.tableCfg.Slots)%uint64(q.cfg.Generations))
+	m.msg.Label, m.msg.Start = o.Mark, int(n%uint64(q.cfg.Channels))
+	if m.msg.Arrivals = o.Arrivals; o.Arrivals == nil {
+		m.msg.Arrivals = q.unread
 	}
-	m.msg.Open(g, q.cfg.Split, m.slab)
+	if q.cfg.Driver != nil {
+		m.msg.Unit = max(1, int(o.Unit/q.cfg.MTU))
+	}
+	if q.caps.HostPackets {
+		m.msg.Open(g, q.cfg.Split, m.slab)
+	} else {
+		m.msg.OpenChunks(g, q.cfg.Split, m.slab)
+	}
 	return m
 }
 
@@ -144,7 +154,7 @@ func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 // message before with the same address is older than the MSL; and no worker's
 // queue holds a completion of that one any more.
 func (q *QP) slotFree(now units.Instant, n uint64) bool {
-	q.draining = false
+	q.blocked = notBlocked
 	s := uint64(q.tableCfg.Slots)
 	if n >= s && q.recvs[n-s] != nil {
 		return false
@@ -159,7 +169,7 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 			return false
 		}
 		if last = end.Add(q.msl()); now < last {
-			q.slotAt = last // progress then lets whoever waits try again
+			q.blocked, q.slotAt = blockedByAge, last // progress then lets whoever waits try again
 			return false
 		}
 	}
@@ -171,25 +181,28 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 func (q *QP) drained(now units.Instant, n uint64, last units.Instant) bool {
 	ok, asked := q.queues.May(now, n, last)
 	if asked {
-		for _, w := range q.ctx.workers {
+		for _, w := range q.ep.workers {
 			w.ask()
 		}
 	}
-	q.draining = !ok
+	if !ok {
+		q.blocked = blockedByQueue
+	}
 	return ok
 }
 
 // watchDrain looks again at a receive that was refused because of completions
 // that wait, and reports whether they still do; mu is held.
 func (q *QP) watchDrain(now units.Instant) bool {
-	if !q.draining || q.state > qpReady {
+	if q.blocked != blockedByQueue || q.state() > qpReady {
 		return false
 	}
 	q.slotFree(now, q.nextRecv)
-	if !q.draining {
-		q.dirty.Store(true) // the driver may try again
+	if q.blocked == blockedByQueue {
+		return true
 	}
-	return q.draining
+	q.mark() // the driver may try again
+	return false
 }
 
 func (q *QP) msl() units.Duration {
@@ -219,7 +232,7 @@ func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 	}
 	// A data message of a transfer is as long as the transfer's START makes it. An
 	// END that says less would make it whole with bytes missing.
-	if m := q.recvs[f.ID]; m != nil && !m.closing && m.label.Role != RoleData {
+	if m := q.recvs[f.ID]; m != nil && m.state() == recvPosted && m.label.Role != RoleData {
 		m.learnLength(units.Bytes(f.Length))
 	}
 	return true
@@ -234,7 +247,7 @@ func (m *recvMsg) learnLength(n units.Bytes) {
 		m.q.sess.Stats.Lies++
 		return
 	}
-	m.msg.SetLength(n)
+	m.q.slots.SetLength(&m.msg, n)
 	m.q.kick()
 }
 
@@ -247,7 +260,7 @@ func (q *QP) onStart(f *wire.Frame) bool {
 		q.sess.Stats.Lies++
 		return false
 	}
-	if m := q.recvs[f.ID]; m != nil && !m.closing {
+	if m := q.recvs[f.ID]; m != nil && m.state() == recvPosted {
 		m.learnLength(units.Bytes(f.Length))
 		m.imm, m.hasImm = f.Imm, f.HasImm
 	}
@@ -278,9 +291,9 @@ func (h RecvHandle) Seq() uint64 { return h.m.seq }
 // Done reports true. Completing again has no effect.
 func (h RecvHandle) Complete() error {
 	q := h.m.q
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
-	if !h.m.closing {
+	if h.m.state() == recvPosted {
 		h.m.complete()
 		q.kick()
 	}
@@ -289,22 +302,22 @@ func (h RecvHandle) Complete() error {
 
 // complete marks the message closed and starts the revocation; mu is held.
 func (m *recvMsg) complete() {
-	if m.closing {
+	if m.state() != recvPosted {
 		return
 	}
 	q := m.q
-	m.closing = true
+	m.enter(recvCompleted)
 	m.outcome = Abandoned
 	// A worker publishes packets before it counts their chunks, so that the owner may have seen the
 	// last packet, and be right that the message is whole, when AllSet doesn't say so yet.
-	if t := &m.msg.Tracker; t.AllSet() || t.Packets().AllSet() {
+	if t := &m.msg.Tracker; t.AllSet() || q.caps.HostPackets && t.Packets().AllSet() {
 		m.outcome = Whole
 	}
-	m.msg.Close()
-	if m.exposed {
+	q.slots.Close(&m.msg)
+	if m.length > 0 { // only then it was exposed
 		q.table.StartRevoke(m.seq)
 	}
-	m.epochs = q.ctx.epochs()
+	m.epochs = q.ep.engine.Epochs(m.space[:0])
 	q.closing = append(q.closing, m)
 }
 
@@ -312,7 +325,7 @@ func (m *recvMsg) complete() {
 // has revoked the address, and every worker that may have seen the message open
 // has left the batch that it was in.
 func (m *recvMsg) fenceDown() bool {
-	return m.q.ctx.left(m.epochs) && (!m.exposed || m.q.table.Revoked(m.seq))
+	return m.q.ep.engine.Left(m.epochs) && (m.length == 0 || m.q.table.Revoked(m.seq))
 }
 
 // checkFences finishes the receives whose fence is down; mu is held.
@@ -330,32 +343,42 @@ func (q *QP) checkFences(now units.Instant) {
 // the peer.
 func (m *recvMsg) finish(now units.Instant) {
 	q := m.q
-	m.fenced = true
-	q.slots.Set(m.seq, nil)
+	q.slots.Remove(&m.msg)
 	delete(q.recvs, m.seq)
-	q.ctx.pool.put(m.slab)
+	q.ep.pool.put(m.slab)
 	m.slab = nil
 	m.mr.release()
 	q.stats.MessagesReceived++
-	if q.state <= qpReady {
-		q.sess.Put(now, wire.Frame{Type: wire.TypeCompleted, ID: m.seq, Code: uint8(m.outcome)}, 3)
+	if q.state() <= qpReady {
+		q.sess.Put(now, wire.Frame{Type: wire.TypeCompleted, ID: m.seq, Code: uint8(m.outcome), Count: m.needed()}, 3)
 	}
-	if !m.internal {
+	m.enter(recvFenced)
+	if m.seq != 0 { // the probe's
 		q.ownEvent(Event{Kind: EventFenced, Seq: m.seq, Code: uint8(m.outcome)})
 	}
 }
 
-// Done reports whether the fence is down: the buffer is the user's.
+// needed is how many repeats it took to place the message's units, if that is counted.
+func (m *recvMsg) needed() uint64 {
+	if !m.q.caps.HostPackets {
+		return NotCounted
+	}
+	return m.msg.Needed()
+}
+
+// Done reports whether the fence is down: the buffer is the user's. It waits for
+// nothing.
 func (h RecvHandle) Done() bool {
-	h.m.q.mu.Lock()
-	defer h.m.q.mu.Unlock()
-	h.m.q.look()
-	return h.m.fenced
+	if q := h.m.q; h.m.state() != recvFenced && q.state() >= qpDead && q.mu.TryLock() {
+		q.look() // its worker may have stopped
+		q.mu.Unlock()
+	}
+	return h.m.state() == recvFenced
 }
 
 // Wait blocks until Done, after Complete. Ending ctx ends only the wait.
 func (h RecvHandle) Wait(ctx context.Context) error {
-	return h.m.q.wait(ctx, "wait for fence", func() (bool, error) { return h.m.fenced, nil })
+	return h.m.q.wait(ctx, "wait for fence", func() (bool, error) { return h.m.state() == recvFenced, nil })
 }
 
 // WaitArrived blocks until every packet of the message is in place, or the
@@ -363,25 +386,24 @@ func (h RecvHandle) Wait(ctx context.Context) error {
 func (h RecvHandle) WaitArrived(ctx context.Context) error {
 	return h.m.q.wait(ctx, "wait for message", func() (bool, error) {
 		m := h.m
+		posted := m.state() == recvPosted
 		switch {
-		case m.msg.Tracker.AllSet() && !m.closing:
+		case posted && m.msg.Tracker.AllSet():
 			return true, nil
 		case m.err != nil:
 			return false, m.err
-		case m.closing && m.outcome == Whole:
+		case !posted && m.outcome == Whole:
 			return true, nil
-		case m.closing && m.q.err != nil:
-			return false, m.q.err // a queue pair that fails completes its messages
-		case m.closing:
-			return false, ErrCompleted
+		case posted || m.q.err != nil: // a queue pair that fails completes its messages
+			return false, m.q.err
 		}
-		return false, m.q.err
+		return false, ErrCompleted
 	})
 }
 
 // Err is why the message can't arrive any more, nil while it can.
 func (h RecvHandle) Err() error {
-	h.m.q.mu.Lock()
+	h.m.q.lock()
 	defer h.m.q.mu.Unlock()
 	if h.m.err != nil {
 		return h.m.err
@@ -395,16 +417,6 @@ func (h RecvHandle) Length() (n units.Bytes, known bool) {
 	return h.m.msg.Length()
 }
 
-// SetLength tells a labelled message its length, which a Driver has learnt from
-// the transfer's START. It must not be longer than the buffer.
-func (h RecvHandle) SetLength(n units.Bytes) {
-	h.m.q.mu.Lock()
-	defer h.m.q.mu.Unlock()
-	if !h.m.closing {
-		h.m.learnLength(n)
-	}
-}
-
 // Imm returns the user immediate when all its fragments have arrived, or the
 // sender's control frame that carries it (paper, Table 1: recv_imm_get). ok is
 // false before, and for a message that has none.
@@ -415,7 +427,7 @@ func (h RecvHandle) Imm() (imm uint32, ok bool, err error) {
 	if imm, ok = h.m.msg.Imm(); ok {
 		return imm, true, nil
 	}
-	h.m.q.mu.Lock()
+	h.m.q.lock()
 	defer h.m.q.mu.Unlock()
 	return h.m.imm, h.m.hasImm, nil
 }

@@ -5,7 +5,6 @@ package sdr
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/sdr-rdma/go-sdr/internal/bitmap"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
@@ -18,34 +17,34 @@ type grant struct {
 	length units.Bytes
 	rkey   uint32
 	va     uint64
+	// completed: the peer has given the receive up.
+	completed bool
 }
 
 // A sendMsg is a message being sent. All fields are guarded by QP.mu.
 type sendMsg struct {
-	q    *QP
-	seq  uint64
-	mr   *MR
-	base units.Bytes // of the message in the MR
-	// length is the message's, or for a stream of unknown length the most
-	// that it may become, until End.
-	length    units.Bytes
-	open      bool // a stream whose length is not known yet
-	high      units.Bytes
-	g         grant
-	granted   bool
-	ended     bool // nothing more will be queued
-	done      bool
-	err       error
-	outcome   Outcome
-	closed    bool // the peer has completed it
-	announced bool
-	imm       uint32
-	hasImm    bool
-	fragments int            // zero-length fragments still to send, the last at offset Split.Fragments
-	queue     []bitmap.Range // packets to inject, in order
-	inflight  int            // packets injected and not completed
-	internal  bool           // not the user's: the connection probe
+	q     *QP
+	seq   uint64
+	mr    *MR
+	base  units.Bytes // of the message in the MR
+	stage stage[sendState]
+	// length is the message's, or for a stream the most that it may become,
+	// until it is ended: then high, the end of what was queued.
+	length, high units.Bytes
+	g            grant // of all but waiting and queued ones
+	err          error // constant once done
+	imm          uint32
+	hasImm       bool
+	fragments    int             // zero-length fragments still to send, the last at offset Split.Fragments
+	queue        []bitmap.Range  // packets to inject, in order
+	space        [1]bitmap.Range // for queue: a one-shot message needs no more
+	inflight     int             // packets injected and not completed
+	listed       bool            // in QP.sending
 }
+
+func (m *sendMsg) state() sendState { return m.stage.load() }
+
+func (m *sendMsg) enter(s sendState) { m.stage.enter(sendLife, s) }
 
 // SendOptions are optional properties of a message.
 type SendOptions struct {
@@ -76,10 +75,13 @@ func (q *QP) PostSend(mr *MR, off, length units.Bytes, o SendOptions) (SendHandl
 // Poll reports whether the message has been injected and its memory is the
 // user's again (paper, Table 1: send_poll). That says nothing about arrival:
 // SDR is unreliable by contract.
+//
+// It takes no lock, so it never waits for anything.
 func (h SendHandle) Poll() (done bool, err error) {
-	h.m.q.mu.Lock()
-	defer h.m.q.mu.Unlock()
-	return h.m.done, h.m.err
+	if h.m.state() != sendDone {
+		return false, nil
+	}
+	return true, h.m.err
 }
 
 // Seq is the message's sequence number in its direction.
@@ -87,7 +89,7 @@ func (h SendHandle) Seq() uint64 { return h.m.seq }
 
 // Wait blocks until Poll says done. Ending ctx ends only the wait.
 func (h SendHandle) Wait(ctx context.Context) error {
-	return h.m.q.wait(ctx, "wait for send", func() (bool, error) { return h.m.done, h.m.err })
+	return h.m.q.wait(ctx, "wait for send", func() (bool, error) { return h.m.state() == sendDone, h.m.err })
 }
 
 // A SendStream is a message whose chunks the user sends to any offset, in any
@@ -111,7 +113,7 @@ func (q *QP) StartStream(mr *MR, off, length units.Bytes, o SendOptions) (SendSt
 // message may end.
 func (s SendStream) Send(off, n units.Bytes) error {
 	q := s.m.q
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
 	if err := s.m.queueRange(off, n); err != nil {
 		return &OpError{Op: "send", Object: fmt.Sprintf("message %d", s.m.seq), Err: err}
@@ -124,9 +126,9 @@ func (s SendStream) Send(off, n units.Bytes) error {
 // that was queued has been injected.
 func (s SendStream) End() error {
 	q := s.m.q
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
-	s.m.end()
+	s.m.end(q.ep.Now())
 	q.kick()
 	return nil
 }
@@ -146,9 +148,9 @@ func (m *sendMsg) queueRange(off, n units.Bytes) error {
 	switch {
 	case m.err != nil:
 		return m.err
-	case m.ended:
+	case m.state().ended():
 		return fmt.Errorf("%w: the stream was ended", ErrClosed)
-	case m.closed:
+	case m.state() == sendStopped:
 		return ErrCompleted
 	case off < 0 || n <= 0 || off > m.length || n > m.length-off:
 		return fmt.Errorf("%w: [%d, %d+%d) is outside the message's %d bytes", ErrArgument, off, off, n, m.length)
@@ -161,129 +163,92 @@ func (m *sendMsg) queueRange(off, n units.Bytes) error {
 	return nil
 }
 
-// end fixes the length. mu is held.
-func (m *sendMsg) end() {
-	if m.ended {
-		return
-	}
-	m.ended = true
-	if m.open {
-		m.length, m.open = m.high, false
-		if m.granted {
+// end says that the owner adds nothing any more, which fixes the length; mu is held.
+func (m *sendMsg) end(now units.Instant) {
+	switch from := m.state(); from {
+	case sendWaiting:
+		m.length = m.high
+		m.enter(sendQueued)
+	case sendOpen, sendStopped:
+		m.length = m.high
+		m.enter(sendEnding)
+		if from == sendOpen {
 			m.queueFragments()
 		}
+		m.announce(now)
+		m.q.enlist(m)
 	}
-	m.q.enlist(m)
 }
 
 // enlist puts m on the list of messages with something to do.
 func (q *QP) enlist(m *sendMsg) {
-	if !slices.Contains(q.sending, m) {
+	if !m.listed {
+		m.listed = true
 		q.sending = append(q.sending, m)
 	}
 }
 
-func (q *QP) newSend(mr *MR, off, length units.Bytes, o SendOptions, open bool) (*sendMsg, error) {
+func (q *QP) newSend(mr *MR, off, length units.Bytes, o SendOptions, stream bool) (*sendMsg, error) {
 	if length > q.cfg.MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes; the QP's largest message has %d", ErrTooLong, length, q.cfg.MaxMessage)
 	}
-	q.mu.Lock()
+	q.lock()
 	defer q.mu.Unlock()
 	switch {
 	case q.cfg.Driver != nil:
 		return nil, fmt.Errorf("%w: the QP has a driver, which sends what the peer grants", ErrNotSupported)
 	case q.err != nil:
 		return nil, q.err
-	case q.state >= qpClosing:
+	case q.state() >= qpClosing:
 		return nil, ErrClosed
 	case len(q.sends) >= q.tableCfg.Slots:
 		return nil, ErrAgain
 	}
-	if err := mr.hold(q.ctx, off, length); err != nil {
+	if err := mr.hold(q.ep, off, length); err != nil {
 		return nil, err
 	}
-	return q.addSend(&sendMsg{q: q, mr: mr, base: off, length: length, open: open, imm: o.Imm, hasImm: o.HasImm}), nil
+	return q.addSend(&sendMsg{q: q, mr: mr, base: off, length: length, imm: o.Imm, hasImm: o.HasImm}, stream), nil
 }
 
 // addSend gives m the next sequence; mu is held.
-func (q *QP) addSend(m *sendMsg) *sendMsg {
+func (q *QP) addSend(m *sendMsg, stream bool) *sendMsg {
+	now := q.ep.Now()
 	m.seq = q.nextSend
 	q.nextSend++
 	q.sends[m.seq] = m
-	if !m.open {
+	if !stream {
 		m.high = m.length
-		m.ended = true
 		if n := q.packets(m.length); n > 0 {
-			m.queue = append(m.queue, bitmap.Range{From: 0, To: n})
+			m.queue = append(m.space[:0], bitmap.Range{From: 0, To: n})
 		}
+		m.end(now)
 	}
 	if g, ok := q.grants[m.seq]; ok {
 		delete(q.grants, m.seq)
-		m.grantedBy(g)
+		m.grantedBy(now, g)
 	}
-	q.enlist(m)
 	q.kick()
 	return m
 }
 
 func (q *QP) packets(n units.Bytes) int { return int((n + q.cfg.MTU - 1) / q.cfg.MTU) }
 
-// OpenGranted opens the message that the peer granted as seq, for a Driver. The
-// message is length bytes at off of mr; at most the granted length. Inject sends
-// its packets.
-func (q *QP) OpenGranted(seq uint64, mr *MR, off, length units.Bytes) (SendStream, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.state >= qpClosing {
-		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: q.err}
-	}
-	g, ok := q.grants[seq]
-	if !ok {
-		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: ErrCompleted, Detail: "not granted, or already used"}
-	}
-	if length > g.length {
-		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: tooLong(length, g)}
-	}
-	if err := mr.hold(q.ctx, off, length); err != nil {
-		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: err}
-	}
-	delete(q.grants, seq)
-	m := &sendMsg{q: q, seq: seq, mr: mr, base: off, length: length, high: length}
-	q.sends[seq] = m
-	m.grantedBy(g)
-	return SendStream{m}, nil
-}
-
-// EndGranted ends a grant that won't be used, empty.
-func (q *QP) EndGranted(seq uint64) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.state >= qpClosing {
-		return
-	}
-	if g, ok := q.grants[seq]; ok {
-		delete(q.grants, seq)
-		m := &sendMsg{q: q, seq: seq, internal: true, ended: true}
-		q.sends[seq] = m
-		m.grantedBy(g)
-		q.enlist(m)
-		q.kick()
-	}
-}
-
 // grantedBy starts m, or fails it when it is too long; mu is held.
-func (m *sendMsg) grantedBy(g grant) {
-	m.g, m.granted = g, true
-	q := m.q
+func (m *sendMsg) grantedBy(now units.Instant, g grant) {
+	m.g = g
+	m.q.enlist(m)
 	if m.high > g.length {
-		m.failWith(tooLong(m.high, g))
+		m.failWith(now, tooLong(m.high, g))
 		return
 	}
 	m.length = min(m.length, g.length)
-	if m.ended {
-		m.queueFragments()
+	if m.state() == sendWaiting {
+		m.enter(sendOpen)
+		return
 	}
-	q.enlist(m)
+	m.enter(sendEnding)
+	m.queueFragments()
+	m.announce(now)
 }
 
 func tooLong(n units.Bytes, g grant) error {
@@ -299,38 +264,39 @@ func (m *sendMsg) queueFragments() {
 	}
 }
 
-// announces reports whether START must tell the peer what packets can't: a length
-// that isn't the buffer's, or an immediate where there are no fragments.
-func (m *sendMsg) announces() bool {
-	return m.length != m.g.length || m.hasImm && (m.g.length == 0 || m.q.cfg.Split.Fragments() == 0)
+// announce tells the peer by START what packets can't: a length that isn't the buffer's, or an
+// immediate where there are no fragments. With a Driver that is Port.Announce's, and message 0
+// is as long as its buffer. mu is held.
+func (m *sendMsg) announce(now units.Instant) {
+	q := m.q
+	if q.cfg.Driver == nil && (m.length != m.g.length || m.hasImm && (m.g.length == 0 || q.cfg.Split.Fragments() == 0)) {
+		q.sess.Put(now, wire.Frame{Type: wire.TypeStart, ID: m.seq, Length: uint64(m.length), HasImm: m.hasImm, Imm: m.imm}, 3)
+	}
 }
 
-// failWith ends m with an error before anything more is sent; the peer is told
+// failWith ends m with an error before anything is sent; the peer is told
 // by an END and, in the raw API, an ABORT. mu is held.
-func (m *sendMsg) failWith(err error) {
-	if m.err == nil {
-		m.err = &OpError{Op: "send", Object: fmt.Sprintf("message %d", m.seq), Err: err}
-	}
-	m.queue, m.fragments, m.ended = nil, 0, true
-	if q := m.q; q.cfg.Driver == nil && !m.internal && q.sess != nil {
-		q.sess.Put(q.ctx.Now(), wire.Frame{Type: wire.TypeAbort, ID: m.seq, Code: 1}, 1)
+func (m *sendMsg) failWith(now units.Instant, err error) {
+	m.err = &OpError{Op: "send", Object: fmt.Sprintf("message %d", m.seq), Err: err}
+	m.queue = nil
+	m.enter(sendFailed)
+	if q := m.q; q.cfg.Driver == nil && m.seq != 0 {
+		q.sess.Put(now, wire.Frame{Type: wire.TypeAbort, ID: m.seq, Code: 1}, 1)
 	}
 }
 
 // finish ends m once nothing reads its memory any more; mu is held.
 func (m *sendMsg) finish(now units.Instant) {
 	q := m.q
-	m.done = true
 	delete(q.sends, m.seq)
 	if m.mr != nil {
 		m.mr.release()
 	}
-	if m.granted && q.sess != nil {
-		// One that was too long was not sent, and says nothing new of the length.
-		q.sess.Put(now, wire.Frame{Type: wire.TypeEnd, ID: m.seq, Length: uint64(min(m.length, m.g.length))}, 1)
-	}
+	// One that was too long was not sent, and says nothing new of the length.
+	q.sess.Put(now, wire.Frame{Type: wire.TypeEnd, ID: m.seq, Length: uint64(min(m.length, m.g.length))}, 1)
 	q.stats.MessagesSent++
-	q.dirty.Store(true) // whoever waits for the memory looks again
+	m.enter(sendDone)
+	q.mark() // whoever waits for the memory looks again
 }
 
 // onCTS takes a grant. It reports whether to acknowledge.
@@ -358,10 +324,10 @@ func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 		g.rkey, g.va = q.peer.rkey, q.peer.rootVA(q.tableCfg, n)
 	}
 	if m := q.sends[n]; m != nil {
-		if m.granted {
+		if m.state().granted() {
 			return true
 		}
-		m.grantedBy(g)
+		m.grantedBy(now, g)
 	} else {
 		if !q.event(Event{Kind: EventGrant, Seq: n, Label: g.label, Length: g.length}) {
 			return false
@@ -400,12 +366,18 @@ func (q *QP) onCompleted(f *wire.Frame) bool {
 		q.sess.Stats.Lies++
 		return false
 	}
-	if !q.event(Event{Kind: EventCompleted, Seq: f.ID, Code: f.Code}) {
+	if !q.event(Event{Kind: EventCompleted, Seq: f.ID, Code: f.Code, Needed: f.Count}) {
 		return false
 	}
-	if m := q.sends[f.ID]; m != nil && !m.closed {
-		m.closed, m.outcome = true, o
+	if g, ok := q.grants[f.ID]; ok {
+		g.completed = true
+		q.grants[f.ID] = g
+	}
+	if m := q.sends[f.ID]; m != nil {
 		m.queue, m.fragments = nil, 0 // nothing more can land
+		if m.state() == sendOpen {
+			m.enter(sendStopped)
+		}
 		q.enlist(m)
 	}
 	return true

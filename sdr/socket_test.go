@@ -28,10 +28,10 @@ func loopback(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(128 + pid>>14&63), byte(pid >> 7 & 127), byte(pid&127<<1 | i)})
 }
 
-// sockets is two contexts on user-space RoCEv2.
+// sockets is two endpoints on user-space RoCEv2.
 type sockets struct {
 	dev [2]*userroce.Device
-	ctx [2]*sdr.Context
+	ctx [2]*sdr.Endpoint
 }
 
 func newSockets(t testing.TB, workers int) *sockets {
@@ -50,7 +50,7 @@ func openSocketsAt(t testing.TB, workers int, port uint16) *sockets {
 		var err error
 		s.dev[i], err = userroce.Open(userroce.Config{Addr: loopback(i), Workers: workers, Port: port})
 		require.NoError(t, err)
-		s.ctx[i], err = sdr.NewContext(s.dev[i], sdr.ContextConfig{Workers: workers})
+		s.ctx[i], err = sdr.NewEndpoint(s.dev[i], sdr.EndpointConfig{Workers: workers})
 		require.NoError(t, err)
 	}
 	return s
@@ -144,7 +144,7 @@ func TestIdleQPMemory(t *testing.T) {
 	require.LessOrEqual(t, units.Bytes(each), 64*units.KiB)
 }
 
-// TestManyQPs lets 512 queue pairs of a context carry a message each, all at once; fewer
+// TestManyQPs lets 512 queue pairs of an endpoint carry a message each, all at once; fewer
 // under the race detector.
 func TestManyQPs(t *testing.T) {
 	const size = 10_000
@@ -176,11 +176,11 @@ func TestManyQPs(t *testing.T) {
 	require.Equal(t, src.Bytes(), dst.Bytes())
 }
 
-// TestSeveralContexts: four devices with a context each in one process, every one of them
+// TestSeveralEndpoints: four devices with an endpoint each in one process, every one of them
 // connected to every other.
-func TestSeveralContexts(t *testing.T) {
+func TestSeveralEndpoints(t *testing.T) {
 	const size = 50_000
-	var ctxs []*sdr.Context
+	var ctxs []*sdr.Endpoint
 	for range 2 {
 		s := openSocketsAt(t, 1, userroce.AnyPort)
 		t.Cleanup(func() { s.close(t) })
@@ -193,7 +193,7 @@ func TestSeveralContexts(t *testing.T) {
 			if i == j {
 				continue
 			}
-			s := &sockets{ctx: [2]*sdr.Context{ctxs[i], ctxs[j]}}
+			s := &sockets{ctx: [2]*sdr.Endpoint{ctxs[i], ctxs[j]}}
 			q := s.connect(t, sdr.QPConfig{})
 			src, dst := s.mr(t, 0, size), s.mr(t, 1, size)
 			_, _ = rand.NewChaCha8([32]byte{byte(i), byte(j)}).Read(src.Bytes())
@@ -208,9 +208,9 @@ func TestSeveralContexts(t *testing.T) {
 	}
 }
 
-// TestCloseUnderTraffic closes contexts while messages fly both ways, many times: each Close takes under
+// TestCloseUnderTraffic closes endpoints while messages fly both ways, many times: each Close takes under
 // a second and leaves no goroutine, no descriptor and no mapping. SDR_CLOSES in the environment says how
-// many pairs of contexts to close.
+// many pairs of endpoints to close.
 func TestCloseUnderTraffic(t *testing.T) {
 	rounds := 100
 	if testing.Short() {
@@ -233,11 +233,11 @@ func TestCloseUnderTraffic(t *testing.T) {
 	require.Equal(t, files, openFiles(t), "descriptors")
 	require.LessOrEqual(t, mappings(t), maps+bigHeap, "mappings")
 	slices.Sort(took)
-	t.Logf("%d contexts closed under traffic: median %v, longest %v; %d goroutines, %d descriptors, %d mappings more than before",
+	t.Logf("%d endpoints closed under traffic: median %v, longest %v; %d goroutines, %d descriptors, %d mappings more than before",
 		len(took), took[len(took)/2], took[len(took)-1], runtime.NumGoroutine()-goroutines, openFiles(t)-files, mappings(t)-maps)
 }
 
-// closeOnce closes two contexts under traffic and says how long each took.
+// closeOnce closes two endpoints under traffic and says how long each took.
 func closeOnce(t *testing.T) (took []time.Duration) {
 	s := openSockets(t, 1)
 	q := s.connect(t, sdr.QPConfig{})
@@ -270,7 +270,7 @@ func closeOnce(t *testing.T) (took []time.Duration) {
 	return took
 }
 
-// closeInTime is closeOnce within a second a context, the best of three: a machine that is
+// closeInTime is closeOnce within a second an endpoint, the best of three: a machine that is
 // short of processors may let a Close wait.
 func closeInTime(t *testing.T) (took []time.Duration) {
 	for range 3 {
@@ -278,7 +278,7 @@ func closeInTime(t *testing.T) (took []time.Duration) {
 			return took
 		}
 	}
-	require.Fail(t, "a context took more than a second to close, three times in a row", "%v", took)
+	require.Fail(t, "an endpoint took more than a second to close, three times in a row", "%v", took)
 	return nil
 }
 

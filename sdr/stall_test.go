@@ -24,10 +24,10 @@ func newRings(t *testing.T, workers int) (*sockets, *ringDevice) {
 		require.NoError(t, err)
 	}
 	var err error
-	s.ctx[0], err = sdr.NewContext(s.dev[0], sdr.ContextConfig{Workers: 1})
+	s.ctx[0], err = sdr.NewEndpoint(s.dev[0], sdr.EndpointConfig{Workers: 1})
 	require.NoError(t, err)
 	d.Device = s.dev[1]
-	s.ctx[1], err = sdr.NewContext(d, sdr.ContextConfig{Workers: workers})
+	s.ctx[1], err = sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: workers})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.close(t) })
 	return s, d

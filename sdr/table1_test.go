@@ -298,16 +298,16 @@ func TestStreamAnyOrder(t *testing.T) {
 	}
 }
 
-// TestLogger: what an operator should know goes to the context's logger.
+// TestLogger: what an operator should know goes to the endpoint's logger.
 func TestLogger(t *testing.T) {
 	var out bytes.Buffer
 	net, err := sim.New(link())
 	require.NoError(t, err)
-	c, err := sdr.NewContext(net.A(), sdr.ContextConfig{Workers: sdr.Manual, Logger: slog.New(slog.NewTextHandler(&out, nil))})
+	c, err := sdr.NewEndpoint(net.A(), sdr.EndpointConfig{Workers: sdr.Manual, Logger: slog.New(slog.NewTextHandler(&out, nil))})
 	require.NoError(t, err)
 	q, err := c.NewQP(small)
 	require.NoError(t, err)
-	other, err := sdr.NewContext(net.B(), sdr.ContextConfig{Workers: sdr.Manual})
+	other, err := sdr.NewEndpoint(net.B(), sdr.EndpointConfig{Workers: sdr.Manual})
 	require.NoError(t, err)
 	peer, err := other.NewQP(small)
 	require.NoError(t, err)

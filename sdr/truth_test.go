@@ -4,7 +4,6 @@ package sdr_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"time"
 
@@ -72,8 +71,8 @@ func TestMemoryOfAnotherDevice(t *testing.T) {
 	require.ErrorIs(t, err, sdr.ErrArgument)
 	require.NoError(t, there.Close(), "nothing holds it")
 
-	// Another Context on the same device may have registered it.
-	second, err := sdr.NewContext(p.ctx[0].Device(), sdr.ContextConfig{Workers: sdr.Manual})
+	// Another Endpoint on the same device may have registered it.
+	second, err := sdr.NewEndpoint(p.ctx[0].Device(), sdr.EndpointConfig{Workers: sdr.Manual})
 	require.NoError(t, err)
 	q, err := second.NewQP(small)
 	require.NoError(t, err)
@@ -105,57 +104,4 @@ func TestLengthInOneWord(t *testing.T) {
 		}
 		finish(t, r)
 	}
-}
-
-// TestPlaceOnCompletedMessage: a driver's goroutine puts packets in place while the application completes
-// the message and posts the next one, which gets the same pooled bitmap. No bit of that one may be set.
-func TestPlaceOnCompletedMessage(t *testing.T) {
-	const packets = 1 << 16
-	s := newSockets(t, 1)
-	q := s.connect(t, sdr.QPConfig{MTU: 256, Chunk: 256})
-	dst := s.mr(t, 1, packets*256)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	rounds := 200
-	if raceEnabled {
-		rounds = 40
-	}
-	begun, placed := make(chan sdr.PacketMap), make(chan struct{})
-	defer close(begun)
-	go func() {
-		for m := range begun {
-			_ = m.Place(0, packets)
-			placed <- struct{}{}
-		}
-	}()
-	for n := range rounds {
-		r, err := q[1].PostRecv(dst, 0, dst.Len())
-		require.NoError(t, err)
-		m, err := r.Packets()
-		require.NoError(t, err)
-		begun <- m
-		for range n % 8 { // somewhere in between
-			runtime.Gosched()
-		}
-		require.NoError(t, r.Complete())
-		require.NoError(t, r.Wait(ctx))
-		next, err := q[1].PostRecv(dst, 0, dst.Len())
-		require.NoError(t, err)
-		<-placed
-		m, err = next.Packets()
-		require.NoError(t, err)
-		set, err := m.Count()
-		require.NoError(t, err)
-		require.Zero(t, set, "round %d: bits of a message that was never sent", n)
-		finish(t, next)
-	}
-	r, err := q[1].PostRecv(dst, 0, 1000)
-	require.NoError(t, err)
-	m, err := r.Packets()
-	require.NoError(t, err)
-	for _, bad := range [][2]int{{-1, 1}, {0, 5}, {4, 1}, {0, -1}, {1 << 62, 1 << 62}} {
-		require.ErrorIs(t, m.Place(bad[0], bad[1]), sdr.ErrArgument)
-	}
-	require.NoError(t, m.Place(0, 4))
-	finish(t, r)
 }

@@ -7,19 +7,33 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 )
+
+// pollInstead is what a driver can do.
+const pollInstead = "poll instead, or wait in another goroutine"
 
 // lookAgain is how often a wait looks at fences that no worker may look at any more.
 const lookAgain = time.Millisecond
 
 // wait blocks until cond, called with mu held, is true or fails.
 func (q *QP) wait(ctx context.Context, op string, cond func() (bool, error)) error {
-	if q.ctx.manual {
+	if q.ep.manual {
 		return &OpError{Op: op, Object: q.name, Err: ErrNotSupported, Fix: "with Manual workers, poll and run Progress instead"}
 	}
-	ch := make(chan struct{}, 1)
-	defer q.unwait(ch)
+	if q.driving.Load() && inDriver() { // which holds mu
+		return blockingInDriver(op, q.name, pollInstead)
+	}
+	ch := wakeUps.Get().(chan struct{})
+	defer func() {
+		q.unwait(ch)
+		select {
+		case <-ch:
+		default:
+		}
+		wakeUps.Put(ch)
+	}()
 	for first := true; ; first = false {
 		q.mu.Lock()
 		fences := q.look()
@@ -31,7 +45,7 @@ func (q *QP) wait(ctx context.Context, op string, cond func() (bool, error)) err
 		q.waiters = append(q.waiters, ch)
 		q.mu.Unlock()
 		if first && inDriver() {
-			return blockingInDriver(op, q.name, "poll instead, or wait in another goroutine")
+			return blockingInDriver(op, q.name, pollInstead)
 		}
 		var again <-chan time.Time
 		if fences {
@@ -46,6 +60,9 @@ func (q *QP) wait(ctx context.Context, op string, cond func() (bool, error)) err
 		}
 	}
 }
+
+// wakeUps are channels of calls that have waited, each empty.
+var wakeUps = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
 
 // wakeWaiters makes all waiting calls look again; mu is held.
 func (q *QP) wakeWaiters() {

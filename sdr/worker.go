@@ -5,7 +5,6 @@ package sdr
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -30,7 +29,7 @@ const brokenPause = 10 * units.Millisecond
 
 // A worker polls one completion queue and runs the QPs that are at home on it.
 type worker struct {
-	ctx    *Context
+	ep     *Endpoint
 	cq     backend.CQ
 	engine dpa.Worker
 	stop   atomic.Bool
@@ -39,8 +38,11 @@ type worker struct {
 	asked atomic.Bool
 	// credits are the free entries of cq for signalled sends.
 	credits atomic.Int64
-	// homes are the QPs at home here; replaced, never changed.
-	homes atomic.Pointer[[]*QP]
+	// Of the QPs at home here: those to be looked at, those that want it later, and those that are
+	// looked at in this round.
+	ready  readyList
+	timers timers
+	round  []*QP
 
 	// quantum: a QP has injected one since the last poll.
 	quantum bool
@@ -53,11 +55,10 @@ type worker struct {
 	out   [1]backend.Datagram
 }
 
-func newWorker(c *Context, id int, cq backend.CQ) *worker {
-	w := &worker{ctx: c, cq: cq, dgram: make([]byte, 0, 8192)}
+func newWorker(c *Endpoint, id int, cq backend.CQ) *worker {
+	w := &worker{ep: c, cq: cq, dgram: make([]byte, 0, 8192)}
 	w.engine.ID = id
 	w.credits.Store(int64(c.cfg.CQEntries) / 2)
-	w.homes.Store(&[]*QP{})
 	return w
 }
 
@@ -68,16 +69,34 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 	}
 	busy = w.poll(now)
 	next = w.cq.Next()
-	for _, q := range *w.homes.Load() {
-		n, b := q.progress(now, w)
-		next = min(next, n)
-		busy = busy || b
+	if w.ep.polled {
+		w.lookForNews()
+	}
+	busy = busy || !w.ready.empty()
+	w.timers.take(now, w.ready.add)
+	w.round = w.ready.take(w.round[:0])
+	for _, q := range w.round {
+		w.timers.set(q, q.progress(now, w))
 		w.takeArrivals(now)
+	}
+	clear(w.round)
+	if next = min(next, w.timers.next()); !w.ready.empty() {
+		next = now
 	}
 	if w.broken {
 		next, busy = max(next, now.Add(brokenPause)), false
 	}
 	return next, busy
+}
+
+// lookForNews makes those QPs ready that an engine of a device has something for: it
+// tells nobody.
+func (w *worker) lookForNews() {
+	for _, ch := range w.ep.chans.All() {
+		if q := ch.qp; ch.first && q.home == w && q.slots.News() {
+			w.ready.add(q)
+		}
+	}
 }
 
 // takeArrivals polls for what has come while a QP injected a quantum, so that QPs that
@@ -95,7 +114,7 @@ func (w *worker) poll(now units.Instant) (busy bool) {
 	for range 4 {
 		w.engine.Enter()
 		n, err := w.cq.Poll(now, w.comps[:])
-		nrest := w.engine.Process(now, *w.ctx.engine.Load(), w.comps[:n], w.rest[:])
+		nrest := w.engine.Process(now, w.ep.host.Channels(), w.comps[:n], w.rest[:])
 		if n < pollBatch && err == nil {
 			w.engine.Emptied()
 		}
@@ -105,7 +124,7 @@ func (w *worker) poll(now units.Instant) (busy bool) {
 			w.other(now, &w.comps[i])
 		}
 		w.engine.Leave()
-		w.wakeOthers()
+		w.tellOwners()
 		if w.broken = err != nil; w.broken {
 			w.broke("poll for completions", err)
 		}
@@ -123,14 +142,14 @@ func (w *worker) broke(op string, err error) {
 	if errors.Is(err, backend.ErrClosed) {
 		err = fmt.Errorf("%w: %w", ErrClosed, err)
 	}
-	err = &OpError{Op: op, Object: w.ctx.caps.Backend + " device", Err: err, Fix: "close the Context and open the device again"}
+	err = &OpError{Op: op, Object: w.ep.caps.Backend + " device", Err: err, Fix: "close the Endpoint and open the device again"}
 	if !w.logged {
 		w.logged = true
-		w.ctx.log.Error("device failed", "worker", w.engine.ID, "err", err)
+		w.ep.log.Error("device failed", "worker", w.engine.ID, "err", err)
 	}
-	for _, q := range w.ctx.all() {
+	for _, q := range w.ep.all() {
 		q.mu.Lock()
-		if q.state < qpClosing {
+		if q.state() < qpClosing {
 			q.fail(err)
 		}
 		q.mu.Unlock()
@@ -141,16 +160,14 @@ func (w *worker) broke(op string, err error) {
 func (w *worker) other(now units.Instant, c *backend.Completion) {
 	switch c.Kind {
 	case backend.KindDatagram:
-		w.ctx.onDatagram(now, w.cq.Datagram(c))
+		w.ep.onDatagram(now, w.cq.Datagram(c))
 	case backend.KindSent:
-		chans := *w.ctx.chans.Load()
-		if int(c.Cookie) < len(chans) && chans[c.Cookie] != nil {
-			chans[c.Cookie].qp.onSent(chans[c.Cookie], c)
+		if ch := w.ep.chans.Get(c.Cookie); ch != nil {
+			ch.qp.onSent(ch, c)
 		}
 	case backend.KindCongestion:
-		chans := *w.ctx.chans.Load()
-		if int(c.Cookie) < len(chans) && chans[c.Cookie] != nil {
-			chans[c.Cookie].qp.onCongestion(now)
+		if ch := w.ep.chans.Get(c.Cookie); ch != nil {
+			ch.qp.onCongestion(now)
 		}
 	}
 }
@@ -158,7 +175,7 @@ func (w *worker) other(now units.Instant, c *backend.Completion) {
 // run is the worker's goroutine. It reports to placed whether it is where it
 // should be.
 func (w *worker) run(placed chan<- error) {
-	defer w.ctx.running.Done()
+	defer w.ep.running.Done()
 	leave, err := w.place()
 	placed <- err
 	if err != nil {
@@ -168,7 +185,7 @@ func (w *worker) run(placed chan<- error) {
 	var idleSince units.Instant
 	idle, polls := false, 0
 	for !w.stop.Load() {
-		now := w.ctx.dev.Now()
+		now := w.ep.dev.Now()
 		next, busy := w.progress(now)
 		if polls++; polls%yieldEvery == 0 {
 			runtime.Gosched()
@@ -184,7 +201,7 @@ func (w *worker) run(placed chan<- error) {
 		if !idle {
 			idle, idleSince = true, now
 		}
-		if now.Sub(idleSince) >= w.ctx.cfg.Spin {
+		if now.Sub(idleSince) >= w.ep.cfg.Spin {
 			w.sleep(next)
 		}
 	}
@@ -199,12 +216,13 @@ func (w *worker) sleep(next units.Instant) {
 	if w.asked.Load() {
 		return
 	}
-	for _, q := range *w.homes.Load() {
-		if q.dirty.Load() || q.slots.Dirty.Load() {
-			return
-		}
+	if w.ep.polled {
+		w.lookForNews()
 	}
-	d := min(maxSleep, next.Sub(w.ctx.dev.Now()))
+	if !w.ready.empty() {
+		return
+	}
+	d := min(w.ep.maxSleep(), next.Sub(w.ep.dev.Now()))
 	if d <= 0 {
 		return
 	}
@@ -214,10 +232,10 @@ func (w *worker) sleep(next units.Instant) {
 	}
 }
 
-// wakeOthers wakes the workers that what this one has found concerns.
-func (w *worker) wakeOthers() {
-	for v := w.engine.Wakes(); v != 0; v &= v - 1 {
-		w.ctx.workers[bits.TrailingZeros64(v)].kick()
+// tellOwners makes those QPs ready for which this worker has found something.
+func (w *worker) tellOwners() {
+	for _, q := range w.engine.Dirtied() {
+		q.(*QP).kick()
 	}
 }
 

@@ -27,7 +27,7 @@ type region struct {
 
 // A pool keeps the buffers of one direction of a connection.
 type pool struct {
-	ctx    *sdr.Context
+	ctx    *sdr.Endpoint
 	access sdr.Access
 	size   units.Bytes
 

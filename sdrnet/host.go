@@ -20,7 +20,7 @@ import (
 // for each local address, a Conn that was dialled one of its own.
 type host struct {
 	dev backend.Device
-	ctx *sdr.Context
+	ctx *sdr.Endpoint
 	// port is the UDP port that packets arrive at, 4791 on devices of the kernel.
 	port uint16
 }
@@ -46,14 +46,14 @@ func openHost(cfg *Config, near netip.Addr, ports ...uint16) (*host, error) {
 		}
 		h.dev = wrapped
 	}
-	if h.ctx, err = sdr.NewContext(h.dev, sdr.ContextConfig{Workers: workers(), Logger: cfg.Logger}); err != nil {
+	if h.ctx, err = sdr.NewEndpoint(h.dev, sdr.EndpointConfig{Workers: workers(), Logger: cfg.Logger}); err != nil {
 		_ = h.dev.Close()
 		return nil, err
 	}
 	return h, nil
 }
 
-// workers is how many goroutines poll: the default of sdr.ContextConfig, which the device's receive
+// workers is how many goroutines poll: the default of sdr.EndpointConfig, which the device's receive
 // sockets follow.
 func workers() int { return min(max(1, runtime.GOMAXPROCS(0)/2), userroce.MaxWorkers) }
 

@@ -131,6 +131,9 @@ var broken = []struct {
 			return c.Kind != backend.KindWrite || count%11 != 0
 		})
 	}},
+	{"marks what met no queue", plain, []string{"delivery"}, func(d *shim) {
+		d.poll = changed(func(c *backend.Completion) bool { c.Flags |= backend.FlagECN; return true })
+	}},
 	{"reports a completion twice", plain, []string{"delivery"}, func(d *shim) {
 		d.poll = func(cq *shimCQ, now units.Instant, dst []backend.Completion) (int, error) {
 			n, err := cq.CQ.Poll(now, dst)

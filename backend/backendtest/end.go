@@ -136,7 +136,16 @@ func (e *end) poll() (n int) {
 }
 
 func (e *end) take(cq backend.CQ, c *backend.Completion) {
+	if e.w.pair.Marks {
+		c.Flags &^= backend.FlagECN
+	} else if c.Flags != 0 {
+		e.w.Errorf("completion with flags %#x on a network that doesn't mark", c.Flags)
+	}
 	switch c.Kind {
+	case backend.KindCongestion:
+		if !e.w.pair.Marks {
+			e.w.Errorf("congestion notification on a network that doesn't mark")
+		}
 	case backend.KindWrite:
 		if c.Imm&^0xfff == chaseImm && c.Status == backend.StatusOK {
 			e.chased[c.Imm] = true

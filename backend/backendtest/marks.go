@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -21,16 +20,53 @@ func testMarks(t testing.TB, mk Maker) {
 	skipVirtual(t, mk.paced(t, Faults{}).A)
 	for workers := 1; workers <= 4; workers++ {
 		p := mk.paced(t, Faults{})
-		w := newWorkers(t, p, workers)
-		if err := w.marksAdvance(p); err != nil {
+		d := make(caller, 1)
+		w := newWorkers(t, p, workers, d)
+		if err := w.marksAdvance(p, d); err != nil {
 			t.Errorf("%d workers: %v", workers, err)
 		}
 		w.close(t)
 	}
 }
 
+// A caller is a driver that runs what it is sent.
+type caller chan func(*sdr.Port)
+
+// do runs f in the Progress of q, whose driver the caller is.
+func (c caller) do(ctx context.Context, q *sdr.QP, f func(*sdr.Port)) error {
+	done := make(chan struct{})
+	c <- func(p *sdr.Port) { f(p); close(done) }
+	q.Kick()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// post posts all of dst.
+func (c caller) post(ctx context.Context, q *sdr.QP, dst *sdr.MR, o sdr.RecvOptions) (r sdr.RecvHandle, err error) {
+	gone := c.do(ctx, q, func(p *sdr.Port) { r, err = p.PostRecv(dst, 0, dst.Len(), o) })
+	if gone != nil {
+		return sdr.RecvHandle{}, gone
+	}
+	return r, err
+}
+
+func (c caller) Progress(p *sdr.Port) units.Instant {
+	select {
+	case f := <-c:
+		f(p)
+	default:
+	}
+	return units.Never
+}
+
+func (c caller) Failed(error) {}
+
 // marksAdvance sends messages until the mark of each channel has advanced three times.
-func (w *workerPair) marksAdvance(p *Pair) error {
+func (w *workerPair) marksAdvance(p *Pair, d caller) error {
 	const times = 3
 	cfg := w.qp[0].Config()
 	// As many words of the bitmap as may be, each on the channel after that of the one before, and from
@@ -44,12 +80,12 @@ func (w *workerPair) marksAdvance(p *Pair) error {
 	if err != nil {
 		return err
 	}
-	arrivals := dpa.NewArrivals(cfg.Channels)
-	last, advanced := make([]dpa.Mark, cfg.Channels), make([]int, cfg.Channels)
+	arrivals := sdr.NewArrivals(cfg.Channels)
+	last, advanced := make([]sdr.Mark, cfg.Channels), make([]int, cfg.Channels)
 	ctx, cancel := context.WithTimeout(context.Background(), p.Patience)
 	defer cancel()
 	for label := uint32(1); label <= 100 && ctx.Err() == nil; label++ {
-		if err := w.marked(ctx, smr, dmr, sdr.RecvOptions{Arrivals: arrivals, Mark: label}); err != nil {
+		if err := w.marked(ctx, d, smr, dmr, sdr.RecvOptions{Arrivals: arrivals, Mark: label}); err != nil {
 			return err
 		}
 		least := times
@@ -68,11 +104,11 @@ func (w *workerPair) marksAdvance(p *Pair) error {
 }
 
 // marked moves one message, whole or what of it arrives in time.
-func (w *workerPair) marked(ctx context.Context, src, dst *sdr.MR, o sdr.RecvOptions) error {
-	r, err := w.qp[1].PostRecvLabeled(dst, 0, dst.Len(), o)
+func (w *workerPair) marked(ctx context.Context, d caller, src, dst *sdr.MR, o sdr.RecvOptions) error {
+	r, err := d.post(ctx, w.qp[1], dst, o)
 	for errors.Is(err, sdr.ErrAgain) && ctx.Err() == nil {
 		time.Sleep(100 * time.Microsecond)
-		r, err = w.qp[1].PostRecvLabeled(dst, 0, dst.Len(), o)
+		r, err = d.post(ctx, w.qp[1], dst, o)
 	}
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ type sdk struct {
 	pair *Pair
 	mtu  units.Bytes
 	rec  [2]*recorder
-	ctx  [2]*sdr.Context
+	ctx  [2]*sdr.Endpoint
 	qp   [2]*sdr.QP
 	mr   [2]*sdr.MR // what each end sends from
 	next [2]units.Instant
@@ -39,7 +39,7 @@ func newSDK(t testing.TB, mk Maker, cfg sdr.QPConfig) *sdk {
 	cfg.MSL = 20*units.Millisecond + 2*p.Settle
 	var err error
 	for i, d := range s.rec {
-		s.ctx[i], err = sdr.NewContext(d, sdr.ContextConfig{Workers: sdr.Manual, Rand: rand.NewChaCha8([32]byte{byte(i)})})
+		s.ctx[i], err = sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: sdr.Manual, Rand: rand.NewChaCha8([32]byte{byte(i)})})
 		require.NoError(t, err, "NewContext")
 		s.qp[i], err = s.ctx[i].NewQP(cfg)
 		require.NoError(t, err, "NewQP")

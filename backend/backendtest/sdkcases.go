@@ -150,11 +150,12 @@ func (s *sdk) dropped() uint64 {
 
 // A workerPair is two contexts with workers of their own.
 type workerPair struct {
-	ctx [2]*sdr.Context
+	ctx [2]*sdr.Endpoint
 	qp  [2]*sdr.QP
 }
 
-func newWorkers(t testing.TB, p *Pair, workers int) *workerPair {
+// newWorkers connects queue pairs of contexts with so many workers; that of end 1 has the driver.
+func newWorkers(t testing.TB, p *Pair, workers int, driver sdr.Driver) *workerPair {
 	t.Helper()
 	w := new(workerPair)
 	t.Cleanup(func() { w.close(t) }) // also when a case ends early, before the devices are closed
@@ -162,8 +163,9 @@ func newWorkers(t testing.TB, p *Pair, workers int) *workerPair {
 	cfg := smallSlots(4, 4)
 	cfg.MTU, cfg.Channels = commonMTU(p), 4
 	for i, d := range []*recorder{{Device: p.A}, {Device: p.B}} {
-		w.ctx[i], err = sdr.NewContext(d, sdr.ContextConfig{Workers: workers})
+		w.ctx[i], err = sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: workers})
 		require.NoError(t, err)
+		cfg.Driver = [2]sdr.Driver{nil, driver}[i]
 		w.qp[i], err = w.ctx[i].NewQP(cfg)
 		require.NoError(t, err)
 	}
@@ -202,7 +204,7 @@ func testWorkers(t testing.TB, mk Maker) {
 	}
 	for _, workers := range []int{1, 3} {
 		p := mk.paced(t, Faults{})
-		w := newWorkers(t, p, workers)
+		w := newWorkers(t, p, workers, nil)
 		var wg sync.WaitGroup
 		for from := range 2 {
 			wg.Go(func() { w.exchange(t, p, from) })
@@ -272,7 +274,7 @@ func testCloseContext(t testing.TB, mk Maker) {
 		before := countLeftovers()
 		p := mk.make(t, Faults{})
 		skipVirtual(t, p.A)
-		w := newWorkers(t, p, 1+round%3)
+		w := newWorkers(t, p, 1+round%3, nil)
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
 		for from := range 2 {

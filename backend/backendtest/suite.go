@@ -23,6 +23,9 @@ type Pair struct {
 	// or to replace its receives, so that now and then a packet is lost. Cases in which what is under
 	// way always fits what the receiver has posted don't put up with it; the others do.
 	Overruns bool
+	// Marks says that the network marks packets: writes may complete with backend.FlagECN, and their
+	// senders be notified. Without it neither may happen.
+	Marks bool
 	// Settle is how long a packet may be under way on a real clock, with delays and reordering; 0 for
 	// devices that are next to each other.
 	Settle units.Duration

@@ -27,7 +27,9 @@ type compQueue struct {
 
 	mu sync.Mutex // guards the rest, and what the QPs say it does
 	// +checklocks:mu
-	waiting netsim.Queue[parcel]
+	waiting *netsim.Queue // of parcels by number
+	// +checklocks:mu
+	parcels parcels
 	// +checklocks:mu
 	qps []*queuePair // by queuePair.index; nil once closed
 	// touched are the QPs that have something to pass on.
@@ -53,6 +55,28 @@ type parcel struct {
 	record uint32
 }
 
+// parcels numbers those that wait. It only grows.
+type parcels struct {
+	slab []parcel
+	free []uint32
+}
+
+func (s *parcels) put(p parcel) uint32 {
+	if n := len(s.free); n > 0 {
+		i := s.free[n-1]
+		s.free = s.free[:n-1]
+		s.slab[i] = p
+		return i
+	}
+	s.slab = append(s.slab, p)
+	return uint32(len(s.slab) - 1)
+}
+
+func (s *parcels) take(i uint32) parcel {
+	s.free = append(s.free, i)
+	return s.slab[i]
+}
+
 // maxSignals bounds the completions that the real device owes for batches
 // passed on. Its queue is made that much longer.
 const maxSignals = 256
@@ -67,7 +91,7 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &compQueue{dev: d, inner: inner}
+	q := &compQueue{dev: d, inner: inner, waiting: netsim.NewQueue()}
 	q.next.Store(int64(units.Never))
 	return q, nil
 }
@@ -121,8 +145,12 @@ func (c *compQueue) copyDatagrams(x []backend.Completion) {
 func (c *compQueue) passOn(now units.Instant) {
 	t, bytes := c.dev.time(now), units.Bytes(0)
 	for now >= c.resume && bytes < c.dev.burst && c.waiting.Next() <= t {
-		_, p := c.waiting.Pop()
+		_, i := c.waiting.Pop()
+		p := c.parcels.take(i)
 		q := c.qps[p.qp]
+		if q == nil {
+			continue // closed meanwhile
+		}
 		bytes += q.due(p.record)
 		if !q.touched {
 			q.touched = true

@@ -10,7 +10,7 @@
 //	emu, err := linkemu.Wrap(dev, linkemu.Config{
 //		RTT: 25 * units.Millisecond, Rate: units.Gbit, Drop: 1e-3, Seed: 1,
 //	})
-//	ctx, err := sdr.NewContext(emu, …)
+//	ctx, err := sdr.NewEndpoint(emu, …)
 //
 // Each end treats what it sends: it delays it by half the RTT, and loses,
 // reorders and duplicates it; so does the other end with the other direction.

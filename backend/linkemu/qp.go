@@ -92,7 +92,6 @@ func (q *queuePair) Close() error {
 	c.mu.Lock()
 	if !q.closed {
 		q.closed = true
-		c.waiting.Remove(func(p parcel) bool { return p.qp == q.index })
 		c.ready.forget(q)
 		c.forget(q)
 		c.setNext()
@@ -124,17 +123,17 @@ func (q *queuePair) room() int { return q.cfg.SendDepth - int(q.tail-q.head) }
 // schedule makes record i wait for its fate, and returns how often it will be
 // passed on.
 func (q *queuePair) schedule(i uint64, f *netsim.Fate) (copies int8) {
-	p := parcel{q.index, uint32(i)}
+	c, p := q.cq, parcel{q.index, uint32(i)}
 	if f.Outcome != netsim.Delivered {
 		// It has to leave the queue like the others before its memory is free.
-		q.cq.waiting.Push(f.Left, p)
+		c.waiting.Push(f.Left, c.parcels.put(p))
 		return 0
 	}
-	q.cq.waiting.Push(f.Arrive, p)
+	c.waiting.Push(f.Arrive, c.parcels.put(p))
 	if !f.Duplicated {
 		return 1
 	}
-	q.cq.waiting.Push(f.Again, p)
+	c.waiting.Push(f.Again, c.parcels.put(p))
 	return 2
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/internal/virtual"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -119,22 +120,11 @@ func (c *Config) validate() error {
 	return nil
 }
 
-func (c *Config) caps() backend.Caps {
-	return backend.Caps{
-		Backend:       "sim",
-		RootKey:       !c.KeyPerMessage,
-		FullSequence:  !c.NoFullSequence,
-		DeadKey:       c.DeadKey,
-		Fence:         backend.FenceProved,
-		HostPackets:   true,
-		Virtual:       true,
-		Receivers:     1,
-		NeedsReceives: c.NeedsReceives,
-		MinMTU:        1,
-		MaxMTU:        c.MaxMTU,
-		PathMTU:       c.MaxMTU,
-		MaxDatagram:   c.MaxDatagram,
-		RecvBurst:     c.RecvBurst,
-		HeaderBytes:   c.HeaderBytes,
+// habits are those of the devices.
+func (c *Config) habits() virtual.Config {
+	return virtual.Config{
+		Name: "sim", MaxMTU: c.MaxMTU, MaxDatagram: c.MaxDatagram, HeaderBytes: c.HeaderBytes, RecvBurst: c.RecvBurst,
+		KeyPerMessage: c.KeyPerMessage, NoFullSequence: c.NoFullSequence, DeadKey: c.DeadKey,
+		NeedsReceives: c.NeedsReceives, RevokeTime: c.RevokeTime, NotifyInterval: virtual.DCQCNInterval,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/internal/virtual"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -29,8 +30,8 @@ func TestSenderHearsOfMarks(t *testing.T) {
 		}
 		require.NotZero(t, p.b.dev.Marked())
 		took := units.Duration(p.net.Now())
-		require.Greater(t, told, int(took/notifyEvery)/2)
-		require.LessOrEqual(t, told, int(took/notifyEvery)+1)
+		require.Greater(t, told, int(took/virtual.DCQCNInterval)/2)
+		require.LessOrEqual(t, told, int(took/virtual.DCQCNInterval)+1)
 		for _, c := range p.b.got {
 			require.NotEqual(t, backend.KindCongestion, c.Kind)
 		}

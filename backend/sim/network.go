@@ -3,25 +3,20 @@
 package sim
 
 import (
+	"github.com/sdr-rdma/go-sdr/backend/internal/virtual"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // A Network is two devices, the links between them, and their clock.
 type Network struct {
-	cfg     Config
-	now     netsim.Time
-	dev     [2]*Device
-	events  netsim.Queue[event]
-	packets packets
-	filter  func(PacketInfo) Verdict
+	world  *virtual.World
+	dev    [2]*Device
+	events *netsim.Queue // arrivals, by number of the packet, and wakeUp
+	filter func(PacketInfo) Verdict
 }
 
-// An event is the arrival of a packet, or, for wake-ups, nothing: that time has
-// come is enough.
-type event struct{ packet uint32 }
-
-// wakeUp is the packet number of an event without a packet.
+// wakeUp is an event without a packet: that its time has come is enough.
 const wakeUp = ^uint32(0)
 
 // New makes a network at instant 0.
@@ -30,9 +25,10 @@ func New(cfg Config) (*Network, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	n := &Network{cfg: cfg}
+	n := &Network{world: virtual.NewWorld(cfg.habits()), events: netsim.NewQueue()}
+	n.world.WakeAt = func(at netsim.Time) { n.events.Push(at, wakeUp) }
 	for i, link := range []*Link{&cfg.Link, cfg.Back} {
-		n.dev[i] = newDevice(n, i, link)
+		n.dev[i] = newDevice(n, i, &cfg, link)
 	}
 	return n, nil
 }
@@ -44,7 +40,7 @@ func (n *Network) A() *Device { return n.dev[0] }
 func (n *Network) B() *Device { return n.dev[1] }
 
 // Now is the time that both devices show.
-func (n *Network) Now() units.Instant { return n.now.Instant() }
+func (n *Network) Now() units.Instant { return n.world.Instant() }
 
 // Next is when the next packet leaves a device or arrives, or an address is
 // revoked; units.Never when nothing is under way. It may be Now: what is posted
@@ -57,13 +53,13 @@ func (n *Network) Next() units.Instant {
 // the clock to to. It has no effect when to is earlier than Now.
 func (n *Network) Advance(to units.Instant) {
 	end := netsim.At(to)
-	if end < n.now {
+	if end < n.world.Now {
 		return
 	}
 	for n.step(end) {
 	}
 	if end != netsim.Never {
-		n.now = end
+		n.world.Now = end
 	}
 }
 
@@ -75,22 +71,18 @@ func (n *Network) step(end netsim.Time) bool {
 	if at > end || at == netsim.Never {
 		return false
 	}
-	n.now = at
+	n.world.Now = at
 	switch at {
 	case a:
 		n.dev[0].depart()
 	case b:
 		n.dev[1].depart()
 	default:
-		if _, e := n.events.Pop(); e.packet != wakeUp {
-			n.arrive(e.packet)
+		if _, packet := n.events.Pop(); packet != wakeUp {
+			n.world.Receive(packet)
 		}
 	}
 	return true
-}
-
-func (n *Network) arrive(i uint32) {
-	n.dev[n.packets.slab[i].to].receive(i)
 }
 
 // SetLink changes the link in one direction from the next packet on. Packets

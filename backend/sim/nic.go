@@ -4,6 +4,7 @@ package sim
 
 import (
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/internal/virtual"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -15,21 +16,11 @@ type nic struct {
 	// control is served before data: a NIC arbitrates among its queue pairs, and
 	// a datagram does not wait behind everything that has been posted. Nor does
 	// a congestion notification.
-	control, data ring[send]
+	control, data virtual.Ring[virtual.Send]
 	busy          bool
-	current       send
+	current       virtual.Send
 	done          netsim.Time // when current has left
 	sent          uint64
-}
-
-// A send is a work request that has been posted.
-type send struct {
-	qp     *queuePair // nil once its QP has been closed
-	packet uint32     // what will go out
-	region *region    // source of a write
-	offset units.Bytes
-	wrid   uint64
-	signal bool
 }
 
 // next is when the packet on the wire has left.
@@ -40,23 +31,46 @@ func (n *nic) next() netsim.Time {
 	return n.done
 }
 
-func (d *Device) enqueue(s send) {
-	if !d.nic.busy {
+// outlet is what a device posts to.
+type outlet Device
+
+// Post implements virtual.Outlet.
+func (o *outlet) Post(s virtual.Send) {
+	d := (*Device)(o)
+	switch {
+	case !d.nic.busy:
 		d.transmit(s)
-		return
-	}
-	if d.net.packets.slab[s.packet].kind != backend.KindWrite {
-		d.nic.control.push(s)
-	} else {
-		d.nic.data.push(s)
+	case d.net.world.Packet(s.Packet).Kind == backend.KindWrite:
+		d.nic.data.Push(s)
+	default:
+		d.nic.control.Push(s)
 	}
 }
 
-func (d *Device) transmit(s send) {
+// Room implements virtual.Outlet.
+func (o *outlet) Room() netsim.Time { return o.nic.next() }
+
+// Abandon implements virtual.Outlet.
+func (o *outlet) Abandon(q *virtual.QP) {
+	drop := func(s *virtual.Send) bool {
+		if s.QP != q {
+			return false
+		}
+		o.net.world.Release(s.Packet)
+		return true
+	}
+	o.nic.control.Remove(drop)
+	o.nic.data.Remove(drop)
+	if o.nic.busy && o.nic.current.QP == q {
+		o.nic.current.Cut()
+	}
+}
+
+func (d *Device) transmit(s virtual.Send) {
 	n := &d.nic
 	n.busy, n.current = true, s
-	size := units.Bytes(d.net.packets.slab[s.packet].length) + n.header
-	n.done = d.net.now.Add(netsim.Serialization(size, n.rate))
+	size := units.Bytes(d.net.world.Packet(s.Packet).Length) + n.header
+	n.done = d.net.world.Now.Add(netsim.Serialization(size, n.rate))
 }
 
 // depart ends the transmission of the current packet, whose time has come, and
@@ -64,54 +78,32 @@ func (d *Device) transmit(s send) {
 func (d *Device) depart() {
 	n := &d.nic
 	s := n.current
-	n.busy, n.current = false, send{}
+	n.busy, n.current = false, virtual.Send{}
 	switch {
-	case n.control.n > 0:
-		d.transmit(n.control.pop())
-	case n.data.n > 0:
-		d.transmit(n.data.pop())
+	case n.control.Len() > 0:
+		d.transmit(n.control.Pop())
+	case n.data.Len() > 0:
+		d.transmit(n.data.Pop())
 	}
-	if s.qp == nil {
+	if s.QP == nil {
 		// Its QP was closed while it was on the wire: cut short.
-		d.net.packets.release(s.packet)
+		d.net.world.Release(s.Packet)
 		return
 	}
-	ok := d.fetch(&s)
-	s.qp.sent(&s, ok)
-	if ok {
+	if s.Leave() {
 		d.carry(&s)
-	} else {
-		d.net.packets.release(s.packet)
 	}
-}
-
-// fetch reads the payload of a write from memory, as late as a NIC does. It
-// fails when the memory has been deregistered meanwhile.
-func (d *Device) fetch(s *send) bool {
-	if s.region == nil {
-		return true
-	}
-	if s.region.closed {
-		return false
-	}
-	if s.region.mem != nil {
-		p := &d.net.packets.slab[s.packet]
-		p.data = d.net.packets.buffer(p.length)
-		copy(p.data, s.region.mem[s.offset:])
-	}
-	return true
 }
 
 // carry hands the packet to the link.
-func (d *Device) carry(s *send) {
-	net, p := d.net, &d.net.packets.slab[s.packet]
-	d.stats.PacketsSent++
-	d.stats.BytesSent += uint64(p.length)
+func (d *Device) carry(s *virtual.Send) {
+	net := d.net
+	p := net.world.Packet(s.Packet)
 	loss := d.link.Loss()
-	if d.ownControlLoss && p.kind != backend.KindWrite {
+	if d.ownControlLoss && p.Kind != backend.KindWrite {
 		loss = &d.controlLoss
 	}
-	fate := d.link.Carry(loss, net.now, units.Bytes(p.length)+d.nic.header, s.qp.cfg.Channel)
+	fate := d.link.Carry(loss, net.world.Now, units.Bytes(p.Length)+d.nic.header, s.QP.Channel())
 	verdict := Deliver
 	if net.filter != nil {
 		verdict = net.filter(d.info(s, p))
@@ -119,49 +111,28 @@ func (d *Device) carry(s *send) {
 	d.nic.sent++
 	switch {
 	case fate.Outcome == netsim.QueueFull:
-		d.drop(backend.DropEmulatedQueue)
-		net.packets.release(s.packet)
+		net.world.Lose(s.Packet, backend.DropEmulatedQueue)
 		return
 	case fate.Outcome == netsim.Lost || verdict == Drop:
-		d.drop(backend.DropEmulatedLoss)
-		net.packets.release(s.packet)
+		net.world.Lose(s.Packet, backend.DropEmulatedLoss)
 		return
 	}
-	p.corrupted, p.marked = fate.Corrupted, fate.Marked
+	p.Corrupted, p.Marked = fate.Corrupted, fate.Marked
 	arrive := fate.Arrive
 	if verdict > 0 {
 		arrive = arrive.Add(netsim.Span(units.Duration(verdict)))
 	}
-	net.events.Push(arrive, event{s.packet})
+	net.events.Push(arrive, s.Packet)
 	if fate.Duplicated || verdict == Duplicate {
-		d.stats.Duplicated++
-		d.stats.PacketsSent++
-		d.stats.BytesSent += uint64(p.length)
-		p.refs++
-		net.events.Push(fate.Again, event{s.packet})
+		net.world.Duplicate(s.Packet)
+		net.events.Push(fate.Again, s.Packet)
 	}
 }
 
-func (d *Device) info(s *send, p *packet) PacketInfo {
+func (d *Device) info(s *virtual.Send, p *virtual.Packet) PacketInfo {
 	return PacketInfo{
-		Direction: Direction(d.index), Index: d.nic.sent, Kind: p.kind,
-		Channel: s.qp.cfg.Channel, SrcQPN: p.src, DstQPN: p.dst,
-		VA: p.va, RKey: p.rkey, Imm: p.imm, Length: p.length, Data: p.data,
-	}
-}
-
-// abandon gives up what q has posted and not sent.
-func (d *Device) abandon(q *queuePair) {
-	drop := func(s *send) bool {
-		if s.qp != q {
-			return false
-		}
-		d.net.packets.release(s.packet)
-		return true
-	}
-	d.nic.control.remove(drop)
-	d.nic.data.remove(drop)
-	if d.nic.busy && d.nic.current.qp == q {
-		d.nic.current.qp, d.nic.current.region = nil, nil
+		Direction: d.leads, Index: d.nic.sent, Kind: p.Kind,
+		Channel: s.QP.Channel(), SrcQPN: p.Src, DstQPN: p.Dst,
+		VA: p.VA, RKey: p.RKey, Imm: p.Imm, Length: p.Length, Data: p.Data,
 	}
 }

@@ -217,7 +217,7 @@ func TestOverrunOfTheCQIsAnError(t *testing.T) {
 	require.NoError(t, err)
 	q, err := p.a.dev.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: small, RecvCQ: small, MTU: 1, SendDepth: 4})
 	require.NoError(t, err)
-	require.NoError(t, q.Connect(backend.QPInfo{Addr: p.b.dev.addr, QPN: 1, MTU: 1}))
+	require.NoError(t, q.Connect(backend.QPInfo{Addr: p.b.uc.Info().Addr, QPN: 1, MTU: 1}))
 	_, err = q.PostWrites(0, []backend.Write{{Signaled: true}, {Signaled: true}})
 	require.NoError(t, err)
 	p.run()
@@ -276,7 +276,7 @@ func TestCloseGivesUpWhatIsPosted(t *testing.T) {
 	require.NoError(t, p.b.dev.Close())
 	require.NoError(t, p.b.dev.Close())
 	require.NoError(t, p.a.dev.Close())
-	require.Len(t, p.net.packets.free, len(p.net.packets.slab), "every packet is back in the pool")
+	require.True(t, p.net.world.Idle(), "every packet is back in the pool")
 	_, err := p.a.dev.NewCQ(backend.CQConfig{Entries: 1})
 	require.Equal(t, backend.ErrClosed, err)
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
@@ -22,11 +21,13 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // The tests with build tag rxe run in the VM: go run ./test/vm -suite short. They never skip.
 func TestMain(m *testing.M) {
+	fakeverbs.Init()
 	if os.Getenv("SDR_VM") == "" {
 		fmt.Fprintln(os.Stderr, "these tests make and remove network interfaces: run them in the VM, go run ./test/vm -suite short")
 		os.Exit(1)
@@ -34,6 +35,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(peerEnv) != "" {
 		if err := runPeer(); err != nil {
 			fmt.Fprintln(os.Stderr, "peer:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if os.Getenv(insideEnv) != "" {
+		if err := runInsideMLX5(); err != nil {
+			fmt.Fprintln(os.Stderr, "peer on mlx5:", err)
 			os.Exit(1)
 		}
 		return
@@ -66,21 +74,21 @@ func openDevice(t testing.TB, name string) *softroce.Device {
 	return d
 }
 
-func newContext(t testing.TB, d backend.Device) *sdr.Context {
+func newContext(t testing.TB, d backend.Device) *sdr.Endpoint {
 	t.Helper()
-	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 2})
+	c, err := sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: 2})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
 }
 
 // contexts are two, on the VM's two devices.
-func contexts(t testing.TB) [2]*sdr.Context {
+func contexts(t testing.TB) [2]*sdr.Endpoint {
 	t.Helper()
-	return [2]*sdr.Context{newContext(t, openDevice(t, "rxe0")), newContext(t, openDevice(t, "rxe1"))}
+	return [2]*sdr.Endpoint{newContext(t, openDevice(t, "rxe0")), newContext(t, openDevice(t, "rxe1"))}
 }
 
-func connect(t testing.TB, c [2]*sdr.Context, cfg sdr.QPConfig) (q [2]*sdr.QP) {
+func connect(t testing.TB, c [2]*sdr.Endpoint, cfg sdr.QPConfig) (q [2]*sdr.QP) {
 	t.Helper()
 	var err error
 	for i := range q {
@@ -96,24 +104,8 @@ func connect(t testing.TB, c [2]*sdr.Context, cfg sdr.QPConfig) (q [2]*sdr.QP) {
 	return q
 }
 
-// memory registers n bytes, random ones when seed is not 0.
-func memory(t testing.TB, c *sdr.Context, n units.Bytes, seed uint64) *sdr.MR {
-	t.Helper()
-	b, err := sdr.AllocBuffer(n)
-	require.NoError(t, err)
-	if seed != 0 {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		for i := range b {
-			b[i] = byte(rng.Uint32())
-		}
-	}
-	m, err := c.RegisterMemory(b, sdr.AccessRemoteWrite)
-	require.NoError(t, err)
-	return m
-}
-
 // newConn makes a connection with selective repeat.
-func newConn(c *sdr.Context, qp sdr.QPConfig) (*reliability.Conn, error) {
+func newConn(c *sdr.Endpoint, qp sdr.QPConfig) (*reliability.Conn, error) {
 	s, err := sr.New(sr.Config{Mode: sr.NACK})
 	if err != nil {
 		return nil, err

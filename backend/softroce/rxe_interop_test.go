@@ -9,10 +9,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,9 +22,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend/softroce"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/transfertest"
+	"github.com/sdr-rdma/go-sdr/internal/wiretest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -34,6 +39,8 @@ const (
 	peerNetdev  = "vi1"
 	interopSize = 300_001
 	rounds      = 2
+	// wireZero is a peer that sends UDP checksum 0.
+	wireZero = "wire0"
 )
 
 // TestInterop moves transfers between rxe and userroce in both directions, over a clean link and a
@@ -53,8 +60,13 @@ func TestInterop(t *testing.T) {
 }
 
 func interop(t *testing.T, rxe, user string, mtu units.Bytes, bad bool) {
+	interopWith(t, "echo", rxe, user, mtu, bad)
+}
+
+// interopWith is interop with a peer that does what, which is to return transfers.
+func interopWith(t *testing.T, what, rxe, user string, mtu units.Bytes, bad bool) {
 	link := addVeth(t, "vi0", peerNetdev, 4200)
-	p := startPeer(t, fmt.Sprintf("%s %d echo true", user, mtu))
+	p := startPeer(t, fmt.Sprintf("%s %d %s true", user, mtu, what))
 	require.NoError(t, addAddr(link, rxe))
 	d, err := softroce.Open(softroce.Config{Netdev: "vi0", Addr: netip.MustParsePrefix(rxe).Addr(), MTU: mtu, Logger: quiet()})
 	require.NoError(t, err)
@@ -67,7 +79,7 @@ func interop(t *testing.T, rxe, user string, mtu units.Bytes, bad bool) {
 	if bad {
 		impair(t, wan, "vi0")
 	}
-	src, dst := memory(t, c, interopSize, 9), memory(t, c, interopSize, 0)
+	src, dst := transfertest.Memory(t, c, interopSize, 9), transfertest.Memory(t, c, interopSize, 0)
 	for i := range rounds {
 		src.Bytes()[i] ^= 0xff
 		require.NoError(t, conn.Send(ctx, src, 0, interopSize))
@@ -75,6 +87,9 @@ func interop(t *testing.T, rxe, user string, mtu units.Bytes, bad bool) {
 		require.NoError(t, err)
 		require.EqualValues(t, interopSize, n)
 		require.True(t, bytes.Equal(src.Bytes(), dst.Bytes()), "content after the way there and back")
+		// The two have no session. Who closes as soon as it has everything can't repeat COMPLETED, which the link may have lost: the
+		// peer would wait for it until its NoProgress.
+		require.Equal(t, "sent", p.line(t))
 	}
 	require.NoError(t, conn.Close())
 	require.NoError(t, p.cmd.Wait(), "the peer")
@@ -134,7 +149,8 @@ func addAddr(link netlink.Link, addr string) error {
 
 // runPeer is the whole life of the other process, which opens userroce on an address, with or without
 // the kernel's segmentation offloads, and then either sends back the transfers that it gets, with the
-// SDK, or is one end of a cell of the matrix: "ADDRESS MTU echo|wire|wire0 OFFLOAD".
+// SDK, or is one end of a cell of the matrix: "ADDRESS MTU echo|wire|wire0 OFFLOAD". As "ADDRESS MTU mlx5 true" it is one end of
+// a cell on a fake mlx5 device (see rxe_mlx5_test.go).
 func runPeer() error {
 	var addr, what string
 	var mtu units.Bytes
@@ -156,15 +172,21 @@ func runPeer() error {
 	if err := netlink.LinkSetUp(link); err != nil {
 		return err
 	}
+	if what == "mlx5" {
+		return runMLX5Peer(addr)
+	}
 	d, err := userroce.Open(userroce.Config{Addr: netip.MustParsePrefix(addr).Addr(), Logger: quiet(), DisableGSO: !offload, DisableGRO: !offload})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	if what == "wire" || what == wireZero {
-		return serveWire(d, mtu, in, what == wireZero)
+	switch what {
+	case "wire":
+		return wiretest.Serve(d, mtu, in, os.Stdout, func() error { return nil })
+	case wireZero:
+		return wiretest.Serve(d, mtu, in, os.Stdout, dropChecksums)
 	}
-	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 1})
+	c, err := sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: 1})
 	if err != nil {
 		return err
 	}
@@ -172,8 +194,8 @@ func runPeer() error {
 	return echo(c, in, mtu)
 }
 
-// echo connects to who speaks on in, and returns each transfer.
-func echo(c *sdr.Context, in *bufio.Reader, mtu units.Bytes) error {
+// echo connects to who speaks on in, returns each transfer and says so when all of it was acknowledged.
+func echo(c *sdr.Endpoint, in *bufio.Reader, mtu units.Bytes) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	conn, err := newConn(c, interopQP(mtu))
@@ -205,6 +227,37 @@ func echo(c *sdr.Context, in *bufio.Reader, mtu units.Bytes) error {
 		if err := conn.Send(ctx, mr, 0, n); err != nil {
 			return fmt.Errorf("send: %w", err)
 		}
+		fmt.Println("sent")
+	}
+	return nil
+}
+
+// dropChecksums has all UDP sockets of this process send checksum 0.
+func dropChecksums() error {
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	changed := 0
+	for _, f := range files {
+		fd, err := strconv.Atoi(f.Name())
+		if err != nil {
+			return err
+		}
+		if proto, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || proto != unix.IPPROTO_UDP {
+			continue // ENOTSOCK, or the descriptor of /proc/self/fd, which is closed
+		}
+		level, option := unix.SOL_SOCKET, unix.SO_NO_CHECK
+		if domain, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); domain == unix.AF_INET6 {
+			level, option = unix.SOL_UDP, unix.UDP_NO_CHECK6_TX
+		}
+		if err := unix.SetsockoptInt(fd, level, option, 1); err != nil {
+			return err
+		}
+		changed++
+	}
+	if changed == 0 {
+		return errors.New("this process has no UDP socket")
 	}
 	return nil
 }

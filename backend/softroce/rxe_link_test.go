@@ -65,7 +65,7 @@ func TestDeviceRemoved(t *testing.T) {
 		d, err = softroce.Open(softroce.Config{Device: "rxe_gone", Logger: quiet()})
 		return err == nil
 	}, 5*time.Second, 10*time.Millisecond)
-	c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 1})
+	c, err := sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: 1})
 	require.NoError(t, err)
 	removed := make(chan error, 1)
 	go func() { removed <- netlink.RdmaLinkDel("rxe_gone") }()

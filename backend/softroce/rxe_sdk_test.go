@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/transfertest"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -32,7 +33,7 @@ func TestManyMessages(t *testing.T) {
 	const together, size = 16, 3000
 	c := contexts(t)
 	q := connect(t, c, smallSlots)
-	src, dst := memory(t, c[0], together*size, 3), memory(t, c[1], together*size, 0)
+	src, dst := transfertest.Memory(t, c[0], together*size, 3), transfertest.Memory(t, c[1], together*size, 0)
 	ctx := deadline(t)
 	for first := 0; first < total; first += together {
 		var r [together]sdr.RecvHandle
@@ -83,7 +84,7 @@ func TestEarlyCompletionUnderFire(t *testing.T) {
 	cfg := smallSlots
 	cfg.MTU, cfg.Chunk = 4096, 4096
 	q := connect(t, c, cfg)
-	src, dst := memory(t, c[0], size, 7), memory(t, c[1], size, 0)
+	src, dst := transfertest.Memory(t, c[0], size, 7), transfertest.Memory(t, c[1], size, 0)
 	ctx := deadline(t)
 	cut := 0
 	for round := range rounds {
@@ -141,17 +142,7 @@ func TestSelectiveRepeat(t *testing.T) {
 	require.NoError(t, <-errs)
 	require.NoError(t, <-errs)
 	impair(t, wan, "veth0", "veth1")
-	for from := range 2 {
-		src, dst := memory(t, c[from], size, uint64(from+1)), memory(t, c[1-from], size+5, 0)
-		go func() { errs <- conns[from].Send(ctx, src, 0, size) }()
-		n, err := conns[1-from].Recv(ctx, dst, 0, size+5)
-		require.NoError(t, err)
-		require.NoError(t, <-errs)
-		require.Equal(t, size, n)
-		require.True(t, bytes.Equal(src.Bytes(), dst.Bytes()[:n]), "content")
-		require.Equal(t, make([]byte, 5), dst.Bytes()[n:], "beyond the transfer")
-		t.Logf("%v: %+v", size, conns[from].Stats().Units)
-	}
+	transfertest.BothWays(ctx, t, c, conns, size)
 	for _, x := range conns {
 		require.NoError(t, x.Close())
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/softroce"
 	"github.com/sdr-rdma/go-sdr/internal/rxetest"
+	"github.com/sdr-rdma/go-sdr/internal/transfertest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
@@ -35,9 +36,9 @@ type traffic struct {
 
 const trafficSize = 64 * units.KiB
 
-func newTraffic(t testing.TB, c [2]*sdr.Context) *traffic {
+func newTraffic(t testing.TB, c [2]*sdr.Endpoint) *traffic {
 	t.Helper()
-	return &traffic{q: connect(t, c, smallSlots), src: memory(t, c[0], trafficSize, 5), dst: memory(t, c[1], trafficSize, 0)}
+	return &traffic{q: connect(t, c, smallSlots), src: transfertest.Memory(t, c[0], trafficSize, 5), dst: transfertest.Memory(t, c[1], trafficSize, 0)}
 }
 
 // run moves messages, calls moved after each, and returns why it could not go on.
@@ -118,7 +119,7 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 	cycle := func() {
 		d, err := softroce.Open(softroce.Config{Device: "rxe0", Logger: quiet()})
 		require.NoError(t, err)
-		c, err := sdr.NewContext(d, sdr.ContextConfig{Workers: 1})
+		c, err := sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: 1})
 		require.NoError(t, err)
 		q, err := c.NewQP(sdr.QPConfig{MTU: 1024, Channels: 1, Generations: 2, MSL: 5 * ms, Split: smallSlots.Split})
 		require.NoError(t, err)
@@ -157,7 +158,7 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 		}, 10*time.Second, 10*time.Millisecond)
 	})
 	d0, d1 := openDevice(t, "rxe0"), openDevice(t, "rxe1")
-	c := [2]*sdr.Context{newContext(t, d0), newContext(t, d1)}
+	c := [2]*sdr.Endpoint{newContext(t, d0), newContext(t, d1)}
 	x := newTraffic(t, c)
 	moved, failed, removed := make(chan struct{}, 1<<20), make(chan error, 1), make(chan error, 1)
 	ctx, stop := context.WithCancel(deadline(t))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend/softroce"
+	"github.com/sdr-rdma/go-sdr/internal/wiretest"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -46,29 +47,29 @@ func wireCell(t *testing.T, rxe, user string, mtu units.Bytes, offload bool, wha
 	d, err := softroce.Open(softroce.Config{Netdev: "vi0", Addr: from, MTU: mtu, Logger: quiet()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	e, err := newWireEnd(d, mtu)
+	e, err := wiretest.NewEnd(d, mtu)
 	require.NoError(t, err)
 	c := startCapture(t, link)
-	require.NoError(t, e.connect(p.line(t)))
-	p.say(t, e.describe())
+	require.NoError(t, e.Connect(p.line(t)))
+	p.say(t, e.Describe())
 	require.Equal(t, "ready", p.line(t))
 
 	t.Run("rxe to userroce", func(t *testing.T) {
-		require.NoError(t, e.send())
+		require.NoError(t, e.Send())
 		require.Equal(t, "received", p.line(t))
-		fromRXE(t, c.packets(t, from, wireTotal))
+		fromRXE(t, c.packets(t, from, wiretest.Total))
 	})
 	t.Run("userroce to rxe", func(t *testing.T) {
 		p.say(t, "go")
-		require.NoError(t, e.receive())
-		fromUserroce(t, c.packets(t, to, wireTotal), offload, what == wireZero)
+		require.NoError(t, e.Receive())
+		fromUserroce(t, c.packets(t, to, wiretest.Total), offload, what == wireZero)
 	})
 	require.NoError(t, p.cmd.Wait(), "the peer")
 }
 
 // fromRXE checks what the kernel sent: checksum 0, a source port for each channel, right ICRCs.
 func fromRXE(t *testing.T, packets []packet) {
-	require.Len(t, packets, wireTotal)
+	require.Len(t, packets, wiretest.Total)
 	logged := 0
 	for i := range packets {
 		p := &packets[i]
@@ -76,7 +77,7 @@ func fromRXE(t *testing.T, packets []packet) {
 		require.Equal(t, roce.UCWriteOnlyImm, r.Opcode)
 		require.Zero(t, p.checksum, "rxe sends UDP checksum 0")
 		require.False(t, p.train)
-		require.EqualValues(t, 0xc001+r.Imm/wireWrites, p.src.Port(), "source port of channel %d", r.Imm/wireWrites)
+		require.EqualValues(t, 0xc001+r.Imm/wiretest.Writes, p.src.Port(), "source port of channel %d", r.Imm/wiretest.Writes)
 		require.Len(t, r.Payload, int(r.DMALength))
 		if p.src.Addr().Is4() {
 			require.True(t, p.df)
@@ -90,7 +91,7 @@ func fromRXE(t *testing.T, packets []packet) {
 
 // fromUserroce checks what userroce sent to a foreign peer.
 func fromUserroce(t *testing.T, packets []packet, offload, zero bool) {
-	require.Len(t, packets, wireTotal)
+	require.Len(t, packets, wiretest.Total)
 	ports, trains := map[uint16]bool{}, 0
 	for i := range packets {
 		p := &packets[i]
@@ -107,7 +108,7 @@ func fromUserroce(t *testing.T, packets []packet, offload, zero bool) {
 		}
 	}
 	t.Logf("%d packets, %d of them in trains, source ports %v", len(packets), trains, ports)
-	require.Len(t, ports, wireChannels, "source ports of %d channels", wireChannels)
+	require.Len(t, ports, wiretest.Channels, "source ports of %d channels", wiretest.Channels)
 	if offload && !zero && packets[0].src.Addr().Is6() {
 		require.NotZero(t, trains, "segmentation offload is legal over IPv6")
 	} else {

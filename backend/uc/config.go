@@ -23,6 +23,8 @@ type Config struct {
 	Addr netip.Addr
 	// GIDIndex, when not nil, chooses the entry of the port's GID table instead of Addr.
 	GIDIndex *int
+	// KeyPerMessage registers each message under a key of its own also on devices with indirect keys.
+	KeyPerMessage bool
 	// Logger hears of what happens to the device, never of packets. Default: slog.Default().
 	Logger *slog.Logger
 	// Rand makes packet sequence numbers; crypto/rand by default. Tests set it to repeat a run.

@@ -150,8 +150,11 @@ func (c *cq) pollRing(r *ring, dst []backend.Completion) (n int, err error) {
 
 // takeAll takes completions of a ring, for which dst has room, and counts what was received.
 func (c *cq) takeAll(r *ring, wcs []verbs.WC, dst []backend.Completion) (n int) {
-	var received, bytes uint64
+	var received, bytes, completed uint64
 	for i := range wcs {
+		if !r.sends && (wcs[i].Status == verbs.WCSuccess || wcs[i].Status == verbs.WCRemoteAccessErr) {
+			completed++
+		}
 		if c.take(r, &wcs[i], &dst[n]) == 0 {
 			continue
 		}
@@ -160,6 +163,9 @@ func (c *cq) takeAll(r *ring, wcs []verbs.WC, dst []backend.Completion) (n int) 
 			bytes += uint64(dst[n].Len)
 		}
 		n++
+	}
+	if completed > 0 {
+		c.d.intake.completed.Add(completed)
 	}
 	if received > 0 {
 		c.d.counters.packetsReceived.Add(received)
@@ -200,6 +206,9 @@ func (c *cq) take(r *ring, wc *verbs.WC, out *backend.Completion) int {
 // postReceives replaces the receives that this Poll has seen consumed.
 func (c *cq) postReceives() {
 	for i, q := range c.refill {
+		if q.owed == q.depth {
+			c.d.intake.empty.Add(1)
+		}
 		q.postReceives()
 		c.refill[i] = nil
 	}

@@ -157,6 +157,9 @@ func (g *datagrams) send(qp *verbs.QP, to *address, data []byte) error {
 	wr := [1]verbs.SendWR{{WRID: silent, Opcode: verbs.OpSend,
 		Local: g.sendMR.SGE(off, len(data)),
 		UD:    verbs.UDDest{AH: to.handle.ah, QPN: to.qpn, QKey: backend.DatagramQKey}}}
+	if g.posted&(g.mask/signalParts) == 0 { // see fill
+		wr[0].Flags = verbs.SendSignaled
+	}
 	if _, err := qp.PostSend(wr[:]); err != nil {
 		return err
 	}
@@ -190,6 +193,9 @@ func (c *cq) Datagram(x *backend.Completion) []byte {
 
 // recycle posts the receives of the last Poll's datagrams again: nobody reads them any more.
 func (c *cq) recycle() {
+	if n := len(c.dgrams); n > 0 && n >= c.dgrams[0].q.depth {
+		c.d.intake.empty.Add(1)
+	}
 	for i := range c.dgrams {
 		d := &c.dgrams[i]
 		if err := d.q.dg.receive(d.q.qp, d.slot); err != nil && !errors.Is(err, verbs.ErrClosed) {

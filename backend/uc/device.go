@@ -35,6 +35,7 @@ type Device struct {
 	regions atomic.Pointer[[]*region]
 	addrs   atomic.Pointer[[]*address]
 	health  health
+	intake  *intake
 	// closing ends when Close begins.
 	closing chan struct{}
 
@@ -101,8 +102,28 @@ func (d *Device) start() error {
 	if d.pd, err = d.ctx.AllocPD(); err != nil {
 		return fmt.Errorf("uc: %w", err)
 	}
+	d.intake = joinIntake(d)
 	d.caps = makeCaps(port.ActiveMTU, d.addr.Is6(), d.ctx.DeregisterFences())
+	if d.hasRootKeys() {
+		d.caps.RootKey, d.caps.DeadKey, d.caps.Fence = true, backend.DeadKeyCompletes, backend.FenceTimed
+	}
 	return nil
+}
+
+// hasRootKeys tries whether the device makes and changes indirect keys; its firmware may refuse what its driver offers.
+func (d *Device) hasRootKeys() bool {
+	if _, ok := d.ctx.NullMkey(); !ok || !d.ctx.HasMkeys() || d.cfg.KeyPerMessage {
+		return false
+	}
+	const entries, size = verbs.MkeyGroup, 1 << 20
+	k, err := d.newRootKey(d.pd, entries, size)
+	if err == nil {
+		err = k.close()
+	}
+	if err != nil {
+		d.log.Warn("indirect memory keys don't work", "err", err, "consequence", "each message is registered, by a call to the kernel")
+	}
+	return err == nil
 }
 
 // netdev is the interface's name with a space before it, or nothing.
@@ -142,13 +163,22 @@ func (d *Device) Addr() netip.Addr { return d.addr }
 func (d *Device) GIDIndex() int { return d.gid.Index }
 
 // Stats is a snapshot of the counters. A packet counts as sent when it is posted, as received when
-// its completion is polled; drops happen in the kernel and are not counted here.
+// its completion is polled.
+//
+// Of what the kernel drops, rxe shows what it has taken from the wire and then completed nothing of. That is in
+// PacketsReceived too, without its bytes, and in Drops: as DropNoReceive when a queue pair was found without a
+// receive since the last call, else as DropLate. It is right once nothing is under way, 10 ms later,
+// and stands still while anybody outside this process has a queue pair on the device, whose packets would be
+// among it. Of several Devices that a process has on one device the first one tells it for all.
 func (d *Device) Stats() backend.Stats {
 	c := &d.counters
-	return backend.Stats{
-		PacketsSent: c.packetsSent.Load(), PacketsReceived: c.packetsReceived.Load(),
+	late, refused := d.intake.unplaced(d)
+	s := backend.Stats{
+		PacketsSent: c.packetsSent.Load(), PacketsReceived: c.packetsReceived.Load() + late + refused,
 		BytesSent: c.bytesSent.Load(), BytesReceived: c.bytesReceived.Load(),
 	}
+	s.Drops[backend.DropLate], s.Drops[backend.DropNoReceive] = late, refused
+	return s
 }
 
 // randomPSN draws the first packet sequence number of a queue pair.
@@ -171,5 +201,6 @@ func (d *Device) Close() error {
 	d.closed = true
 	d.health.close()
 	close(d.closing)
+	d.intake.leave(d)
 	return d.ctx.Close()
 }

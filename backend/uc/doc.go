@@ -4,7 +4,7 @@
 // package verbs: no cgo, no libibverbs.
 //
 //	dev, err := uc.Open(uc.Config{Device: "rxe0"})
-//	ctx, err := sdr.NewContext(dev, sdr.ContextConfig{})
+//	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 //
 // Package softroce opens Soft-RoCE devices through it, and makes them where there are none.
 //
@@ -19,7 +19,13 @@
 //
 // # Keys
 //
-// Each message has a key of its own: Expose registers its range, and revoking it is deregistering it.
+// On devices with indirect memory keys (mlx5 with DEVX) a table has one key for all its messages, and each message has its
+// address under it (Caps.RootKey). Expose and StartRevoke change the key by work requests: no call to the kernel, no page is
+// pinned. A packet that comes too late is swallowed by the device's null key and completes (backend.DeadKeyCompletes). Whether
+// the completion of such a change waits for a packet that is being written is not documented, and has not been measured:
+// Caps say backend.FenceTimed.
+//
+// Elsewhere each message has a key of its own: Expose registers its range, and revoking it is deregistering it.
 // Where verbs says that deregistration is a fence (rxe since Linux 6.0) no byte lands after
 // Table.Revoked has reported true, not even of a packet whose copy had begun; elsewhere Caps say
 // backend.FenceTimed. Registration pins the range anew, in one system call that takes some
@@ -33,10 +39,11 @@
 //
 // # Control
 //
-// Datagrams travel over one UD queue pair per sdr.Context. Their memory is the device's, 5 MiB of it.
+// Datagrams travel over one UD queue pair per sdr.Endpoint. Their memory is the device's, 5 MiB of it.
 //
 // # Limits
 //
-// The devices are those that package verbs can drive. Drops are not seen from user space, so
-// Stats().Drops is empty; the counters of the device itself are in sysfs (hw_counters).
+// The devices are those that package verbs can drive. Most drops are not seen from user space: of rxe,
+// Stats().Drops has what the device took and did not place (Device.Stats), of others nothing. The counters
+// of the device itself are in sysfs (hw_counters).
 package uc

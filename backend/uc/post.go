@@ -19,8 +19,12 @@ const postBatch = 64
 // 13 KiB for them.
 var batches = sync.Pool{New: func() any { return new([postBatch]verbs.SendWR) }}
 
-// silent is the WRID of sends that nobody waits for. They complete only when they fail.
+// silent is the WRID of sends that nobody waits for. They complete when they fail, and some of them otherwise.
 const silent = 1<<64 - 1
+
+// signalParts: in each of so many parts of a send queue a request is signalled, even if nobody waits for it. NICs free the
+// places of requests only when a later one completes; rxe does without.
+const signalParts = 4
 
 // PostWrites posts writes in batches of one doorbell each. It takes fewer than all when the send queue
 // is full. No WRID may be 2^64-1.
@@ -39,6 +43,7 @@ func (q *queuePair) PostWrites(_ units.Instant, w []backend.Write) (int, error) 
 		k, err := q.qp.PostSend(batch[:n])
 		taken += k
 		q.count(k, bytes)
+		q.noteSignals(batch[:k])
 		switch {
 		case errors.Is(err, verbs.ErrQueueFull):
 			return taken, nil
@@ -61,11 +66,16 @@ func (q *queuePair) count(packets int, bytes uint64) {
 // fill translates a batch; bad says what is wrong with the write after the last one filled.
 func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n int, bytes uint64, bad error) {
 	limit := uint32(q.mtu.Bytes())
+	unsignaled := q.unsignaled
 	for n = range w[:min(len(w), postBatch)] {
 		x, wr := &w[n], &batch[n]
 		*wr = verbs.SendWR{WRID: silent, Opcode: verbs.OpRDMAWriteWithImm, Imm: x.Imm, RKey: x.RKey, RemoteAddr: x.VA}
+		unsignaled++
+		if x.Signaled || unsignaled*signalParts > q.sendDepth {
+			wr.Flags, unsignaled = verbs.SendSignaled, 0
+		}
 		if x.Signaled {
-			wr.WRID, wr.Flags = x.WRID, verbs.SendSignaled
+			wr.WRID = x.WRID
 		}
 		if x.Length == 0 {
 			continue
@@ -81,6 +91,17 @@ func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n i
 		bytes += uint64(x.Length)
 	}
 	return min(len(w), postBatch), bytes, nil
+}
+
+// noteSignals counts the requests behind the last signalled one that was posted.
+func (q *queuePair) noteSignals(posted []verbs.SendWR) {
+	for i := len(posted) - 1; i >= 0; i-- {
+		if posted[i].Flags&verbs.SendSignaled != 0 {
+			q.unsignaled = len(posted) - 1 - i
+			return
+		}
+	}
+	q.unsignaled += len(posted)
 }
 
 // sent reports a send completion; those of sends that nobody waits for are failures.

@@ -35,6 +35,8 @@ type queuePair struct {
 	dg               *datagrams
 	// owed are receives to post again; the poller's.
 	owed int
+	// unsignaled counts the writes posted since the last that was signalled; the poster's.
+	unsignaled int
 	// failure is why no send gets out any more.
 	failure atomic.Pointer[error]
 	closing sync.Once
@@ -135,11 +137,11 @@ func (q *queuePair) domain() (*verbs.PD, error) {
 		return q.d.pd, nil
 	}
 	if q.table == nil {
-		t, err := q.d.NewTable(backend.TableConfig{Slots: 1, MaxMessage: 1})
+		t, err := q.d.newTable(backend.TableConfig{Slots: 1, Generations: 1, MaxMessage: 1}, false)
 		if err != nil {
 			return nil, err
 		}
-		q.table, q.ownTable = t.(*table), true
+		q.table, q.ownTable = t, true
 	}
 	return q.table.pd, nil
 }
@@ -161,7 +163,9 @@ func (q *queuePair) create(c backend.QPConfig) error {
 	if q.typ == backend.UD {
 		init.Type = verbs.UD
 	}
+	q.d.intake.queuePairs.Add(1)
 	if q.qp, err = pd.CreateQP(init); err != nil {
+		q.d.intake.queuePairs.Add(-1)
 		return err
 	}
 	q.d.qps.set(q.qp.Num(), q)
@@ -172,7 +176,9 @@ func (q *queuePair) create(c backend.QPConfig) error {
 	}
 	if err != nil {
 		q.d.qps.set(q.qp.Num(), nil)
-		return errors.Join(err, q.qp.Close())
+		err = errors.Join(err, q.qp.Close())
+		q.d.intake.queuePairs.Add(-1)
+		return err
 	}
 	return nil
 }
@@ -280,6 +286,7 @@ func (q *queuePair) Close() error {
 		return fmt.Errorf("uc: %w", err)
 	}
 	q.closing.Do(func() {
+		q.d.intake.queuePairs.Add(-1)
 		q.d.qps.set(q.qp.Num(), nil)
 		err = q.retire()
 		if q.dg != nil {

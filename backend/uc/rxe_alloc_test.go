@@ -54,13 +54,3 @@ func TestNoAllocation(t *testing.T) {
 	// The look at the device once a second opens a file.
 	require.Less(t, testing.AllocsPerRun(200, round), 1.0)
 }
-
-// newQP makes a UC queue pair with a completion queue of its own.
-func newQP(t testing.TB, d backend.Device, table backend.Table) (backend.QP, backend.CQ) {
-	t.Helper()
-	cq, err := d.NewCQ(backend.CQConfig{Entries: 256, Workers: 1})
-	require.NoError(t, err)
-	q, err := d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: cq, RecvCQ: cq, Table: table, MTU: 1024, SendDepth: 64, RecvDepth: 64})
-	require.NoError(t, err)
-	return q, cq
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
 )
 
@@ -40,4 +41,14 @@ func open(t testing.TB, name string) *uc.Device {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
+}
+
+// newQP makes a UC queue pair with a completion queue of its own.
+func newQP(t testing.TB, d backend.Device, table backend.Table) (backend.QP, backend.CQ) {
+	t.Helper()
+	cq, err := d.NewCQ(backend.CQConfig{Entries: 256, Workers: 1})
+	require.NoError(t, err)
+	q, err := d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: cq, RecvCQ: cq, Table: table, MTU: 1024, SendDepth: 64, RecvDepth: 64})
+	require.NoError(t, err)
+	return q, cq
 }

@@ -14,22 +14,24 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// table exposes each message by a memory region of its own. Deregistering it is what kills the key,
-// and what waits for a packet whose copy has begun.
+// table exposes messages: on devices with indirect keys by a key for the whole table (rootKey), elsewhere each by a memory
+// region of its own. Deregistering that is what kills its key, and what waits for a packet whose copy has begun.
 //
 // Each table has a protection domain of its own, so that a peer reaches nothing but what its own table
 // exposes, whatever key it tries. The sources of writes must be in it too: see local.
 type table struct {
-	d  *Device
-	pd *verbs.PD
-	// locals are the regions that were sent from, by index. Replaced under mu, never changed.
+	d   *Device
+	cfg backend.TableConfig
+	pd  *verbs.PD
+	// root is nil where each message has a key of its own.
+	root *rootKey
+	// locals are the regions that were sent from or led to by root, by index. Replaced under mu, never changed.
 	locals atomic.Pointer[[]*localMR]
 
-	mu         sync.Mutex
-	maxMessage int64
-	entries    []entry // +checklocks:mu
-	qps        int     // queue pairs with this table; +checklocks:mu
-	closed     bool    // +checklocks:mu
+	mu      sync.Mutex
+	entries []entry // +checklocks:mu
+	qps     int     // queue pairs with this table; +checklocks:mu
+	closed  bool    // +checklocks:mu
 }
 
 // localMR is a region in a table's protection domain.
@@ -41,31 +43,55 @@ type localMR struct {
 // entry is one slot.
 type entry struct {
 	seq uint64
-	// region is nil when the slot is free, mr also when the message has no bytes.
+	// region is nil when the slot is free. A message with bytes has an mr, or under a root key a key.
 	region *region
 	mr     *verbs.MR
+	key    *verbs.Mkey
 	// revoking: the message's address is no longer wanted. stuck: the kernel failed to take it back.
 	revoking, stuck bool
+	// update is the number of the root key's update that takes the address back.
+	update uint64
 }
 
-// NewTable makes an address table. It costs some 40 bytes a slot until messages are exposed.
+// NewTable makes an address table. It costs some 60 bytes a slot until messages are exposed; under a root key 16 bytes more
+// for each slot and generation, here and in the device.
 func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) {
 	if c.Slots < 1 || c.Slots&(c.Slots-1) != 0 || c.MaxMessage < 1 || c.MaxMessage&(c.MaxMessage-1) != 0 {
 		return nil, fmt.Errorf("uc: new table: %d slots, messages of up to %d bytes: want powers of two", c.Slots, c.MaxMessage)
 	}
-	if err := d.health.get(); err != nil {
-		return nil, err
-	}
-	pd, err := d.ctx.AllocPD()
+	c.Generations = max(c.Generations, 1)
+	t, err := d.newTable(c, d.caps.RootKey)
 	if err != nil {
 		return nil, fmt.Errorf("uc: new table: %w", d.judge(err))
 	}
-	t := &table{d: d, pd: pd, maxMessage: int64(c.MaxMessage), entries: make([]entry, c.Slots)}
-	t.locals.Store(&[]*localMR{})
 	return t, nil
 }
 
-// local is a region's MR for reading, nil if there is no such region. The first send from a region
+// maxEntries is how many entries a root key may have: requests that change them have 16 bits for their number.
+const maxEntries = 1 << 16
+
+func (d *Device) newTable(c backend.TableConfig, root bool) (*table, error) {
+	if err := d.health.get(); err != nil {
+		return nil, err
+	}
+	if root && c.Slots > maxEntries/c.Generations {
+		return nil, fmt.Errorf("%d slots and %d generations: memory keys have at most %d entries: choose fewer", c.Slots, c.Generations, maxEntries)
+	}
+	pd, err := d.ctx.AllocPD()
+	if err != nil {
+		return nil, err
+	}
+	t := &table{d: d, cfg: c, pd: pd, entries: make([]entry, c.Slots)}
+	t.locals.Store(&[]*localMR{})
+	if root {
+		if t.root, err = d.newRootKey(pd, c.Slots*c.Generations, int64(c.MaxMessage)); err != nil {
+			return nil, errors.Join(err, pd.Close())
+		}
+	}
+	return t, nil
+}
+
+// local is a region's MR for the device's own accesses, nil if there is no such region. The first send from a region
 // registers it.
 func (t *table) local(lkey uint32) (*localMR, error) {
 	i := int(lkey) - 1
@@ -74,6 +100,15 @@ func (t *table) local(lkey uint32) (*localMR, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return t.enter(lkey)
+}
+
+// enter registers a region, unless it is; t.mu is held.
+func (t *table) enter(lkey uint32) (*localMR, error) {
+	i := int(lkey) - 1
+	if all := *t.locals.Load(); i >= 0 && i < len(all) && all[i] != nil {
+		return all[i], nil
+	}
 	r := regionOf(*t.d.regions.Load(), lkey)
 	if r == nil || t.closed {
 		return nil, nil
@@ -109,13 +144,22 @@ func (t *table) forget(r *region) error {
 	return l.mr.Close()
 }
 
-// Root is 0: there is no key for the whole table.
-func (t *table) Root() uint32 { return 0 }
+// Root is the key of the whole table, 0 where there is none.
+func (t *table) Root() uint32 {
+	if t.root == nil {
+		return 0
+	}
+	return t.root.root.Key()
+}
+
+// rootEntry is the message's place in the root key's list.
+func (t *table) rootEntry(n uint64) int { return int(n % uint64(t.cfg.Slots*t.cfg.Generations)) }
 
 func (t *table) slot(n uint64) *entry { return &t.entries[n&uint64(len(t.entries)-1)] }
 
-// Expose registers the range under a new key. Its address at the peer is the offset of its first byte
-// within its page, so that nothing is told of where memory lies.
+// Expose leads the message's address under the root key to the range, and returns when the device does so: a key is there
+// before the peer learns of it. Without a root key it registers the range under a new one. Its address at the peer is the
+// offset of its first byte within its page then, so that nothing is told of where memory lies.
 func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint32, va uint64, err error) {
 	reg, ok := r.(*region)
 	switch {
@@ -126,8 +170,8 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	case rg.Offset < 0 || rg.Length < 0 || rg.Offset > reg.Len() || rg.Length > reg.Len()-rg.Offset:
 		return 0, 0, fmt.Errorf("uc: expose: [%d, +%d) is outside the region's %d bytes", rg.Offset, rg.Length, reg.Len())
 	}
-	if int64(rg.Length) > t.maxMessage {
-		return 0, 0, fmt.Errorf("uc: expose: %d bytes: the table's largest message has %d", rg.Length, t.maxMessage)
+	if rg.Length > t.cfg.MaxMessage {
+		return 0, 0, fmt.Errorf("uc: expose: %d bytes: the table's largest message has %d", rg.Length, t.cfg.MaxMessage)
 	}
 	if err := t.d.health.get(); err != nil {
 		return 0, 0, err
@@ -144,17 +188,43 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	if err := reg.hold(); err != nil {
 		return 0, 0, err
 	}
-	if rg.Length == 0 { // no key is needed, and none would be granted
-		*e = entry{seq: n, region: reg}
-		return 0, 0, nil
-	}
-	mr, err := t.register(reg, rg)
-	if err != nil {
+	*e = entry{seq: n, region: reg}
+	if rkey, va, err = t.open(e, n, rg); err != nil {
+		*e = entry{}
 		reg.release()
 		return 0, 0, fmt.Errorf("uc: expose message %d: %w", n, t.d.judge(err))
 	}
-	*e = entry{seq: n, mr: mr, region: reg}
-	return mr.RKey(), mr.IOVA(), nil
+	return rkey, va, nil
+}
+
+// open makes the address of an entry; t.mu is held.
+func (t *table) open(e *entry, n uint64, rg backend.Range) (rkey uint32, va uint64, err error) {
+	switch {
+	case t.root != nil:
+		rkey, va = t.Root(), backend.RootVA(t.d.caps, t.cfg, n)
+		if rg.Length > 0 {
+			e.key, err = t.lead(e.region, t.rootEntry(n), rg)
+		}
+		return rkey, va, err
+	case rg.Length == 0: // no key is needed, and none would be granted
+		return 0, 0, nil
+	}
+	if e.mr, err = t.register(e.region, rg); err != nil {
+		return 0, 0, err
+	}
+	return e.mr.RKey(), e.mr.IOVA(), nil
+}
+
+// lead has the root key lead to memory of a region.
+func (t *table) lead(r *region, entry int, rg backend.Range) (*verbs.Mkey, error) {
+	l, err := t.enter(r.LKey())
+	if err != nil {
+		return nil, err
+	}
+	if l == nil {
+		return nil, backend.ErrClosed
+	}
+	return t.root.expose(entry, l.mr, rg)
 }
 
 func (t *table) register(r *region, rg backend.Range) (*verbs.MR, error) {
@@ -162,16 +232,24 @@ func (t *table) register(r *region, rg backend.Range) (*verbs.MR, error) {
 	return t.pd.RegisterMRAt(r.mem[rg.Offset:rg.Offset+rg.Length], va, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
 }
 
-// StartRevoke notes that the address is to die. The kernel is asked in Revoked, because it may wait.
+// StartRevoke has the device take the message's address back. Without a root key it notes that the address is to die: the
+// kernel is asked in Revoked, because it may wait.
 func (t *table) StartRevoke(n uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if e := t.slot(n); e.region != nil && e.seq == n {
-		e.revoking = true
+		t.startRevoke(e)
 	}
 }
 
-// Revoked deregisters what StartRevoke has named, and reports whether it is done. The call lasts
+func (t *table) startRevoke(e *entry) {
+	if e.key != nil && !e.revoking {
+		e.update = t.root.revoke(t.rootEntry(e.seq))
+	}
+	e.revoking = true
+}
+
+// Revoked reports whether what StartRevoke has begun is done. Without a root key it deregisters, and the call lasts
 // until the kernel has finished with the packet that it may be writing: on rxe some microseconds,
 // and the time to unpin the pages.
 func (t *table) Revoked(n uint64) bool {
@@ -184,29 +262,40 @@ func (t *table) Revoked(n uint64) bool {
 	if !e.revoking || e.stuck {
 		return false
 	}
-	if err := e.revoke(); err != nil {
+	done, err := t.revoke(e)
+	if err != nil {
 		t.d.log.Error("revoke address", "message", n, "err", err, "consequence", "its memory stays registered until the device is closed")
-		return false
 	}
-	return true
+	return done
 }
 
-// revoke deregisters an entry. A failure is final: the kernel has then given up waiting for a user of
-// the region, and asking again would pull it from under that user.
-func (e *entry) revoke() error {
-	if e.mr != nil {
-		if err := e.mr.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
-			e.stuck = true
-			return err
+// revoke frees an entry when its address is dead, which it reports. A failure is final: of a region, the kernel has then
+// given up waiting for a user of it, and asking again would pull it from under that user.
+func (t *table) revoke(e *entry) (bool, error) {
+	var err error
+	switch {
+	case e.mr != nil:
+		err = e.mr.Close()
+	case e.key != nil:
+		var done bool
+		if done, err = t.root.reached(e.update); !done && err == nil {
+			return false, nil
 		}
+	}
+	if err != nil && !errors.Is(err, verbs.ErrClosed) {
+		e.stuck = true
+		return false, err
+	}
+	if e.key != nil {
+		t.root.spare = append(t.root.spare, e.key)
 	}
 	e.region.release()
 	*e = entry{}
-	return nil
+	return true, nil
 }
 
-// Close revokes all that is left. The protection domain lasts until the last queue pair with this
-// table is closed.
+// Close revokes all that is left. The protection domain, and the root key, which leads nowhere then, last until the last
+// queue pair with this table is closed.
 func (t *table) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -214,10 +303,19 @@ func (t *table) Close() error {
 		return nil
 	}
 	t.closed = true
+	for i := range t.entries {
+		if e := &t.entries[i]; e.region != nil {
+			t.startRevoke(e)
+		}
+	}
+	if t.root != nil {
+		_ = t.root.await(t.root.posted) // or it is broken, and its end does the same
+	}
 	var errs []error
 	for i := range t.entries {
 		if e := &t.entries[i]; e.region != nil && !e.stuck {
-			errs = append(errs, e.revoke())
+			_, err := t.revoke(e)
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(append(errs, t.dissolve())...)
@@ -256,6 +354,9 @@ func (t *table) dissolve() error {
 		}
 	}
 	t.locals.Store(&[]*localMR{})
+	if t.root != nil {
+		errs = append(errs, t.root.close())
+	}
 	for i := range t.entries {
 		if t.entries[i].stuck {
 			return errors.Join(errs...)

@@ -56,6 +56,38 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
+// TestMarksDoNotAllocate: nor do marked packets and their notifications.
+func TestMarksDoNotAllocate(t *testing.T) {
+	families(t, func(t *testing.T, v6 bool) {
+		a, b := newPair(t, v6, withECN)
+		a.qp.(*queuePair).peer.Load().tos = ecnCE
+		rkey, va := b.expose(0, 0, testMax)
+		w := a.message(rkey, va, 4*4096, 4096)
+		now := b.d.Now()
+		round := func() {
+			if n, err := a.qp.PostWrites(now, w); err != nil || n != len(w) {
+				t.Fatal(n, err)
+			}
+			now = now.Add(cnpInterval) // so that each round has a notification
+			for got := 0; got < len(w); {
+				n, err := b.cq.Poll(now, b.batch[:])
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += n
+			}
+			for got := 0; got < 1; {
+				n, err := a.cq.Poll(now, a.batch[:])
+				if err != nil {
+					t.Fatal(err)
+				}
+				got += n
+			}
+		}
+		require.Zero(t, testing.AllocsPerRun(50, round))
+	})
+}
+
 // TestDropsDoNotAllocate: nor does what is rejected.
 func TestDropsDoNotAllocate(t *testing.T) {
 	for _, x := range rejections {

@@ -40,7 +40,7 @@ type Config struct {
 	// Port is the UDP port to receive on; 0 stands for 4791, AnyPort for one that the kernel chooses.
 	Port uint16
 	// Workers is the number of receive sockets, 1 (the default) to MaxWorkers, and so of the workers that
-	// can receive (Caps.Receivers): a Context starts no more than that unless told to. One worker takes
+	// can receive (Caps.Receivers): an Endpoint starts no more than that unless told to. One worker takes
 	// tens of Gbit/s; more pay where each has a processor to itself, and cost where not.
 	Workers int
 	// SendSockets is the number of sockets, and so of UDP source ports, to send from: 16 by default.
@@ -54,6 +54,14 @@ type Config struct {
 	// translator that keeps the source port. Packets to such a peer still go to the announced address.
 	// Each translated packet costs a second ICRC computation.
 	AllowAnySource bool
+	// ECN makes data to peers whose Config says so too ECN-capable, ECT(0): queues that mark may mark it
+	// instead of dropping it. Marked packets are answered with congestion notifications (CNP), for each
+	// queue pair at most one each 50 µs, and those of the peer are reported as backend.KindCongestion. Set
+	// it where the sender's rate follows them; one that doesn't takes more than its share.
+	ECN bool
+	// DSCP is the DiffServ code point of data, 0 to 63. Where it or ECN is set, control datagrams and CNPs
+	// have CS6 (48).
+	DSCP uint8
 	// Wire, when set, sees each packet in both directions. It turns segmentation offload and zero copy
 	// on the sending side off.
 	Wire backend.Wire
@@ -93,6 +101,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("userroce: %d workers: choose 1 to %d", c.Workers, MaxWorkers)
 	case c.SendSockets < 1 || c.SendSockets > maxSendSockets:
 		return c, fmt.Errorf("userroce: %d send sockets: choose 1 to %d", c.SendSockets, maxSendSockets)
+	case c.DSCP > 63:
+		return c, fmt.Errorf("userroce: DSCP %d: choose 0 to 63", c.DSCP)
 	case c.RecvBuffer < 0 || c.RecvBuffer > units.GiB || c.SendBuffer < 0 || c.SendBuffer > units.GiB:
 		return c, fmt.Errorf("userroce: socket buffers of %v and %v: choose at most 1 GiB", c.RecvBuffer, c.SendBuffer)
 	}

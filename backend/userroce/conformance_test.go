@@ -5,6 +5,7 @@ package userroce_test
 import (
 	"log/slog"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,6 +30,8 @@ func TestConformance(t *testing.T) {
 		{"no offload", "127.0.0.1", userroce.Config{DisableGSO: true, DisableGRO: true}},
 		{"two sockets", "127.0.0.1", userroce.Config{Workers: 2}},
 		{"four sockets", "127.0.0.1", userroce.Config{Workers: 4}},
+		{"marks", "127.0.0.1", userroce.Config{ECN: true, DSCP: 26, Wire: new(marker)}},
+		{"marks, IPv6", "::1", userroce.Config{ECN: true, Wire: new(marker)}},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			kind.cfg.Addr = netip.MustParseAddr(kind.addr)
@@ -39,10 +42,23 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// marker marks every third packet, as a queue on its way would.
+type marker struct{ n atomic.Uint64 }
+
+func (m *marker) Outbound([]backend.WirePacket) {}
+
+func (m *marker) Inbound(batch []backend.WirePacket) {
+	for i := range batch {
+		if batch[i].TOS&3 != 0 && m.n.Add(1)%3 == 0 { // ECN-capable
+			batch[i].TOS |= 3
+		}
+	}
+}
+
 // pair opens two devices, and wraps them when a bad network is asked for.
 func pair(t testing.TB, cfg userroce.Config, ask backendtest.Faults) *backendtest.Pair {
 	t.Helper()
-	p := &backendtest.Pair{Faults: ask}
+	p := &backendtest.Pair{Faults: ask, Marks: cfg.ECN}
 	for i, d := range []*backend.Device{&p.A, &p.B} {
 		c := cfg
 		if ask.Corrupt > 0 {

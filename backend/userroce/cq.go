@@ -81,7 +81,7 @@ func (q *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 		return 0, backend.ErrClosed
 	}
 	n := q.sent.take(dst)
-	m, err := q.rx.poll(dst[n:])
+	m, err := q.rx.poll(now, dst[n:])
 	return n + m, err
 }
 

@@ -14,7 +14,7 @@ func (r *receiver) splitForWire() {
 			break
 		}
 		r.wire = append(r.wire, backend.WirePacket{
-			Src: r.flows.current.from.addrPort(r.d.ipv6), Dst: to, Data: r.batch.buf[at : at+n : at+n],
+			Src: r.flows.current.from.addrPort(r.d.ipv6), Dst: to, TOS: r.here.tos, Data: r.batch.buf[at : at+n : at+n],
 		})
 		r.origins = append(r.origins, origin32{uint32(at), int32(r.batch.current)})
 		r.advance(n)
@@ -27,6 +27,7 @@ func (r *receiver) deliverWire(dst []backend.Completion) int {
 	k := 0
 	for k < len(dst) && r.wireAt < len(r.wire) {
 		o, data := r.origins[r.wireAt], r.wire[r.wireAt].Data
+		r.here.tos = r.wire[r.wireAt].TOS
 		r.wireAt++
 		if data == nil {
 			continue

@@ -20,6 +20,8 @@ type peer struct {
 	port    uint16
 	qpn     uint32
 	foreign bool // doesn't compute the ICRC over identification 0
+	ect     bool // data to it is ECN-capable
+	tos     int32
 	nameLen uint32
 	name    sockName
 	flow    roce.Flow // ICRC of packets to it
@@ -38,6 +40,8 @@ func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
 	}
 	port := orDefault(i.Port, uint16(roce.UDPPort))
 	p := &peer{ip: keyOf(a), addr: a, port: port, qpn: i.QPN, foreign: i.Flags&backend.FlagICRCZeroID == 0}
+	p.ect = d.cfg.ECN && i.Flags&backend.FlagCNP != 0
+	p.tos = d.dataTOS(p.ect)
 	p.nameLen = p.name.put(a, port, d.scope)
 	flow, err := roce.NewFlow(netip.AddrPortFrom(d.addr, s.port), netip.AddrPortFrom(a, port))
 	if err != nil {
@@ -93,6 +97,7 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 	if err != nil {
 		return 0, err
 	}
+	p.ect, p.tos = false, d.controlTOS()
 	list := slices.Clone(*d.peers.Load())
 	h := slices.Index(list, nil)
 	if h < 0 {

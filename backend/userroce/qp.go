@@ -26,6 +26,7 @@ type queuePair struct {
 	cookie         uint32
 	mtu            uint32
 	typ            backend.QPType
+	notify, react  pace // of CNPs sent and heeded
 	closed         bool // guarded by sender.mu
 }
 
@@ -95,9 +96,13 @@ func (q *queuePair) configure(c backend.QPConfig) error {
 
 // Info is what the peer needs in order to connect.
 func (q *queuePair) Info() backend.QPInfo {
+	flags := backend.FlagICRCZeroID
+	if q.d.cfg.ECN {
+		flags |= backend.FlagCNP
+	}
 	return backend.QPInfo{
 		Addr: q.d.addr.WithZone(""), Port: q.d.port, QPN: q.qpn, PSN: uint32(q.psn), MTU: units.Bytes(q.mtu),
-		Flags: backend.FlagICRCZeroID,
+		Flags: flags,
 	}
 }
 

@@ -32,10 +32,12 @@ type receiver struct {
 	granted units.Bytes
 	traffic traffic
 	drops   dropCounters
+	ecn     ecnCounters
 	// socketDrops is the kernel's count of drops when it was read last; guarded by Device.mu.
 	socketDrops uint32
 	owner       *cq // guarded by Device.mu
 
+	now   units.Instant // of the call of Poll
 	batch recvBatch
 	flows flowCache
 	here  responder
@@ -50,7 +52,7 @@ type recvBatch struct {
 	msgs  [recvMessages]mmsghdr
 	iovs  [recvMessages]iovec
 	names [recvMessages]sockName
-	ctls  [recvMessages]cmsgSpace
+	ctls  [recvMessages][2]cmsgSpace
 	buf   []byte // recvMessages times recvSpace
 
 	count   int // messages received
@@ -96,6 +98,11 @@ func (r *receiver) setUp() (err error) {
 			return fmt.Errorf("userroce: accept zero UDP checksums: %w", err)
 		}
 	}
+	if d.cfg.ECN {
+		if err := receiveTOS(r.fd, d.ipv6); err != nil {
+			return err
+		}
+	}
 	if d.gro && unix.SetsockoptInt(r.fd, unix.SOL_UDP, unix.UDP_GRO, 1) != nil {
 		d.gro = false // before Linux 5.0
 	}
@@ -116,10 +123,11 @@ func (r *receiver) reset() {
 
 // poll handles what an earlier call has left over, or receives one batch and handles that, until dst is
 // full. One batch a call: completions of datagrams refer to its buffer.
-func (r *receiver) poll(dst []backend.Completion) (int, error) {
+func (r *receiver) poll(now units.Instant, dst []backend.Completion) (int, error) {
 	if len(dst) == 0 {
 		return 0, nil
 	}
+	r.now = now
 	if !r.pending() {
 		if err := r.fill(); err != nil {
 			return 0, err
@@ -137,7 +145,7 @@ func (r *receiver) fill() error {
 	b.count, b.current = 0, 0
 	for i := range b.msgs {
 		h := &b.msgs[i].hdr
-		h.namelen, h.controllen = uint32(len(sockName{})), uint64(unsafe.Sizeof(cmsgSpace{}))
+		h.namelen, h.controllen = uint32(len(sockName{})), uint64(unsafe.Sizeof(b.ctls[i]))
 	}
 	n, errno := recvmmsg(r.fd, b.msgs[:])
 	switch errno {
@@ -166,17 +174,26 @@ func (r *receiver) openMessage() {
 			r.drops[backend.DropTruncated].Add(1)
 			continue
 		}
-		b.offset, b.segment = 0, int(m.len)
-		// The control message is there only when the message is a train.
-		c := &b.ctls[b.current]
-		if m.hdr.controllen >= cmsgLen32 && c.level == unix.SOL_UDP && c.typ == unix.UDP_GRO && c.value > 0 {
-			b.segment = int(c.value)
-			if b.segment < int(m.len) {
+		b.offset, b.segment, r.here.tos = 0, int(m.len), 0
+		r.readControl(m, b.ctls[b.current][:])
+		r.flows.use(&b.names[b.current], r.d)
+		return
+	}
+}
+
+// readControl takes what the kernel tells of a message: the size of its packets if it is a train, and its TOS if the
+// device has asked for that. Other control messages there are none.
+func (r *receiver) readControl(m *mmsghdr, ctls []cmsgSpace) {
+	for i := range min(len(ctls), int(m.hdr.controllen/uint64(unsafe.Sizeof(ctls[0])))) {
+		c := &ctls[i]
+		if tos, ok := c.tos(); ok {
+			r.here.tos = tos
+		} else if c.level == unix.SOL_UDP && c.typ == unix.UDP_GRO && c.value > 0 {
+			r.batch.segment = int(c.value)
+			if r.batch.segment < int(m.len) {
 				r.here.trains++
 			}
 		}
-		r.flows.use(&b.names[b.current], r.d)
-		return
 	}
 }
 

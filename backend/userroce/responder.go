@@ -18,6 +18,7 @@ const maxPayload = roce.MaxPacket - roce.UCWriteImmOverhead
 type responder struct {
 	r      *receiver
 	packet roce.Packet
+	tos    uint8 // of the IP header
 
 	// What has been counted since publish.
 	packets, bytes, trains uint64
@@ -38,7 +39,9 @@ func (h *responder) handle(at, n int, c *backend.Completion) bool {
 	b := h.r.batch.buf[at : at+n : at+n]
 	reason, ok := h.execute(b, c)
 	if !ok {
-		h.r.drops[reason].Add(1)
+		if reason != noDrop {
+			h.r.drops[reason].Add(1)
+		}
 		return false
 	}
 	h.bytes += uint64(c.Len)
@@ -75,12 +78,14 @@ func (h *responder) execute(b []byte, c *backend.Completion) (reason backend.Dro
 	if !p.PKey.Matches(roce.DefaultPKey) {
 		return backend.DropPKey, false
 	}
-	c.Cookie, c.Status = q.cookie, backend.StatusOK
+	c.Cookie, c.Status, c.Flags = q.cookie, backend.StatusOK, 0
 	switch {
 	case p.Opcode == roce.UCWriteOnlyImm && q.typ == backend.UC:
 		return h.write(q, c)
 	case p.Opcode == roce.UDSendOnly && q.typ == backend.UD:
 		return h.datagram(q, c)
+	case p.Opcode == roce.CNPOpcode:
+		return h.notified(q, c)
 	}
 	return backend.DropOpcode, false
 }
@@ -137,6 +142,9 @@ func (h *responder) write(q *queuePair, c *backend.Completion) (backend.DropReas
 		place(e.mem[offset:offset+n], p.Payload)
 	}
 	c.WRID, c.Imm, c.Len, c.Kind = 0, p.Imm, uint32(len(p.Payload)), backend.KindWrite
+	if h.tos&ecnMask == ecnCE {
+		h.mark(q, peer, c)
+	}
 	return 0, true
 }
 

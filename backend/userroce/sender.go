@@ -38,13 +38,14 @@ type sender struct {
 	fd     int  // +checklocks:mu
 	closed bool // +checklocks:mu
 	batch  *sendBatch
-	stage  *stage // made when first needed; +checklocks:mu
+	stage  *stage      // made when first needed; +checklocks:mu
+	cnp    *cnpMessage // likewise; +checklocks:mu
 }
 
 // sendBatch is the argument of sendmmsg, and the memory it points to besides the payloads.
 type sendBatch struct {
 	msgs [batchPackets]mmsghdr
-	ctls [batchPackets]cmsgSpace
+	ctls [batchPackets][2]cmsgSpace // TOS, then the size of segments; either may be missing
 	// info tells what each message carries.
 	info [batchPackets]messageInfo
 	// Each packet takes two iovecs, its payload and what lies between two payloads, and each message
@@ -55,6 +56,7 @@ type sendBatch struct {
 	between [2 * batchPackets]between
 
 	nmsgs, niovs, nbetween int
+	ipv6                   bool
 
 	// firstPassed: the kernel took the first message at the last flush.
 	firstPassed bool
@@ -86,7 +88,7 @@ func openSender(d *Device, candidate int) (*sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sender{d: d, fd: fd, batch: new(sendBatch)}
+	s := &sender{d: d, fd: fd, batch: &sendBatch{ipv6: d.ipv6}}
 	if s.port, err = bindSource(fd, d.addr, d.scope, candidate); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -120,6 +122,9 @@ func (b *sendBatch) openMessage(p *peer) *mmsghdr {
 		name: uintptr(unsafe.Pointer(&p.name)), namelen: p.nameLen,
 		iov: uintptr(unsafe.Pointer(&b.iovs[b.niovs])),
 	}
+	if p.tos != noTOS {
+		b.addControl(m).setTOS(p.tos, b.ipv6)
+	}
 	return m
 }
 
@@ -129,12 +134,20 @@ func (b *sendBatch) closeMessage(firstIov, segment int) {
 	m := &b.msgs[b.nmsgs]
 	m.hdr.iovlen = uint64(b.niovs - firstIov)
 	if segment != 0 {
-		c := &b.ctls[b.nmsgs]
+		c := b.addControl(m)
 		*c = cmsgSpace{len: cmsgLen16, level: unix.SOL_UDP, typ: unix.UDP_SEGMENT}
 		*(*uint16)(unsafe.Pointer(&c.value)) = uint16(segment)
-		m.hdr.control, m.hdr.controllen = uintptr(unsafe.Pointer(c)), uint64(unsafe.Sizeof(*c))
 	}
 	b.nmsgs++
+}
+
+// addControl adds a control message to m, the message that is being made.
+func (b *sendBatch) addControl(m *mmsghdr) *cmsgSpace {
+	ctls := &b.ctls[b.nmsgs]
+	m.hdr.control = uintptr(unsafe.Pointer(ctls))
+	c := &ctls[m.hdr.controllen/uint64(unsafe.Sizeof(ctls[0]))]
+	m.hdr.controllen += uint64(unsafe.Sizeof(*c))
+	return c
 }
 
 func (b *sendBatch) addIov(base uintptr, n int) {

@@ -112,7 +112,7 @@ func (s *sender) assemble(p *peer, buf []byte, headers int, payload []byte) {
 	b.closeMessage(first, 0)
 	if s.d.cfg.Wire != nil {
 		s.stage.wire = append(s.stage.wire, backend.WirePacket{
-			Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), Data: buf[:n:n],
+			Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), TOS: uint8(max(p.tos, 0)), Data: buf[:n:n],
 		})
 	}
 }

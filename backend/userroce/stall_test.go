@@ -20,12 +20,12 @@ import (
 // buffer can be made inaccessible, and traffic goes on.
 func TestCompleteInMidCopy(t *testing.T) {
 	page := newStallingPage(t)
-	var c [2]*sdr.Context
+	var c [2]*sdr.Endpoint
 	var q [2]*sdr.QP
 	for i := range 2 {
 		d, err := Open(Config{Addr: netip.MustParseAddr("127.0.0.1"), Port: AnyPort, Workers: 2})
 		require.NoError(t, err)
-		c[i], err = sdr.NewContext(d, sdr.ContextConfig{Workers: 2})
+		c[i], err = sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: 2})
 		require.NoError(t, err)
 		defer func() {
 			require.NoError(t, c[i].Close())

@@ -67,6 +67,7 @@ func (d *Device) Stats() backend.Stats {
 		s.PacketsReceived += r.traffic.packets.Load()
 		s.BytesReceived += r.traffic.bytes.Load()
 		r.drops.addTo(&s)
+		r.ecn.addTo(&s.Congestion)
 	}
 	for _, x := range d.senders {
 		s.PacketsSent += x.traffic.packets.Load()

@@ -10,22 +10,30 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/klauspost/cpuid/v2"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 const htsimHelp = `htsim is measured beside it where --htsim names its program and folder. To get it:
     git clone https://github.com/ultraethernet/uet-htsim
+    sed -i 's|while (eventlist.doNextEvent()) {|uint64_t events = 0; & ++events;|;
+            s|"Done"|"Done, " << events << " events"|' uet-htsim/htsim/sim/datacenter/main_uec.cpp
     cmake -S uet-htsim/htsim/sim -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build
-    sdr-fabric bench --htsim build/datacenter/htsim_uec --htsim-data uet-htsim/htsim/sim/datacenter`
+    sdr-fabric bench --htsim build/datacenter/htsim_uec --htsim-data uet-htsim/htsim/sim/datacenter
+The sed line has it count its events; without it only its time and memory are known.`
 
 // htsimMessage is that of 8192 hosts, for both.
 const htsimMessage = "2000000"
@@ -37,7 +45,8 @@ type benchRow struct {
 	Events     uint64  `json:"events"` // 0: not known
 	CPUS       float64 `json:"cpu_s"`
 	EventsPerS float64 `json:"events_per_s"`
-	RSSBytes   int64   `json:"rss_bytes"` // of the process, the most so far
+	OfBare     float64 `json:"of_bare,omitempty"` // over the rate of transport bare with as many hosts
+	RSSBytes   int64   `json:"rss_bytes"`         // of the process, the most so far
 }
 
 type benchFile struct {
@@ -55,22 +64,27 @@ func newBench() *cobra.Command {
 		Use:   "bench",
 		Short: "Measure the simulator",
 		Long: `bench measures events a second of CPU time: a permutation over leaves and spines at 400 Gbit/s
-with 32, 1024 and 8192 hosts, sprayed with irn and over ECMP with gbn and DCQCN; and the bare
-event queue with as many events pending.
+with 32, 1024 and 8192 hosts: the engine with the least of transports (bare), sprayed; gbn over
+ECMP; irn sprayed, with a tolerance of 64 packets for reordering; gbn with DCQCN, marking and PFC;
+irn sprayed to the least queue, as figure strack:9 has both; and the event queue alone, with as
+many events pending.
 
 ` + htsimHelp,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := benchFile{Version: version(), Date: time.Now().UTC().Format(time.DateOnly), CPU: cpuid.CPU.BrandName, Cores: runtime.NumCPU()}
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s, %d cores, %s, %s\n%-34s %8s %10s %10s %14s %12s\n", f.CPU, f.Cores, f.Version, f.Date, "", "hosts", "M events", "CPU s", "M events/CPU s", "memory")
+			fmt.Fprintf(out, "%s, %d cores, %s, %s\n%-34s %8s %10s %10s %14s %8s %12s\n", f.CPU, f.Cores, f.Version, f.Date, "", "hosts", "M events", "CPU s", "M events/CPU s", "of bare", "memory")
 			add := func(r benchRow) {
 				f.Rows = append(f.Rows, r)
-				events, rate := "", ""
+				events, rate, share := "", "", ""
 				if r.Events > 0 {
 					events, rate = fmt.Sprintf("%.2f", float64(r.Events)/1e6), fmt.Sprintf("%.2f", r.EventsPerS/1e6)
 				}
-				fmt.Fprintf(out, "%-34s %8d %10s %10.2f %14s %12v\n", r.Name, r.Hosts, events, r.CPUS, rate, units.Bytes(r.RSSBytes))
+				if r.OfBare > 0 {
+					share = fmt.Sprintf("%.2f", r.OfBare)
+				}
+				fmt.Fprintf(out, "%-34s %8d %10s %10.2f %14s %8s %12v\n", r.Name, r.Hosts, events, r.CPUS, rate, share, units.Bytes(r.RSSBytes))
 			}
 			if err := benchAll(cmd.Context(), quick, add); err != nil {
 				return err
@@ -120,13 +134,26 @@ func benchAll(ctx context.Context, quick bool, add func(benchRow)) error {
 		s := defaultScenario()
 		s.Topo = fmt.Sprintf("leafspine:%dx%dx%d,400G,1us", n.leaves, n.side, n.side)
 		s.Load = "perm:" + n.message
+		engine := 0.0
 		for _, v := range []struct {
 			name string
 			s    scenario
-		}{{"irn, sprayed to the least queue", strackIRN(s)}, {"gbn, DCQCN, PFC, ECMP", strackRoCE(s)}} {
+		}{
+			{"bare, sprayed", with(s, "bare", "random")},
+			{"gbn, ECMP", with(s, "gbn:ack=4,window=409600", "ecmp")},
+			{"irn, sprayed", with(s, "irn:ack=4,window=409600,reorder=64", "random")},
+			{"gbn, DCQCN, PFC, ECMP", schemeRoCE.on(s)},
+			{"irn, sprayed to the least queue", schemeIRN.on(s)},
+			{"strack", schemeSTrack.on(s)},
+		} {
 			r, err := benchScenario(ctx, v.s)
 			if err != nil {
 				return err
+			}
+			if engine == 0 {
+				engine = r.EventsPerS
+			} else {
+				r.OfBare = r.EventsPerS / engine
 			}
 			r.Name, r.Hosts = v.name, hosts
 			add(r)
@@ -134,6 +161,11 @@ func benchAll(ctx context.Context, quick bool, add func(benchRow)) error {
 		add(benchQueue(n.pending, hosts))
 	}
 	return nil
+}
+
+func with(s scenario, transport, routing string) scenario {
+	s.Transport, s.Routing = transport, routing
+	return s
 }
 
 // benchScenario counts what simulating takes, without building the network.
@@ -181,15 +213,21 @@ func benchQueue(pending, hosts int) benchRow {
 	return benchRow{Name: fmt.Sprintf("bare queue, %d pending", pending), Hosts: hosts, Events: events, CPUS: cpu, EventsPerS: events / cpu, RSSBytes: peakRSS()}
 }
 
-// benchHtsim runs the same permutation of 8192 hosts in htsim. It doesn't tell how many events that
-// took: what compares is the time.
+// htsimEvents is what htsim prints where its main loop has been made to count.
+var htsimEvents = regexp.MustCompile(`Done, (\d+) events`)
+
+// benchHtsim runs the same permutation of 8192 hosts in htsim.
 func benchHtsim(ctx context.Context, program, data string) (r benchRow, err error) {
 	topology := data + "/topologies/leaf_spine_8192_400g.topo"
-	matrix, err := os.CreateTemp("", "permutation-*.cm")
+	dir, err := os.MkdirTemp("", "htsim-*") // it writes a log
 	if err != nil {
 		return r, err
 	}
-	defer os.Remove(matrix.Name()) //nolint:errcheck // nothing to do about it
+	defer os.RemoveAll(dir) //nolint:errcheck // nothing to do about it
+	matrix, err := os.Create(filepath.Join(dir, "permutation.cm"))
+	if err != nil {
+		return r, err
+	}
 	s := defaultScenario()
 	s.Topo, s.Load = "leafspine:128x64x64,400G,1us", "perm:"+htsimMessage
 	if err := writeMatrix(matrix, &s); err != nil {
@@ -198,7 +236,7 @@ func benchHtsim(ctx context.Context, program, data string) (r benchRow, err erro
 	if err := matrix.Close(); err != nil {
 		return r, err
 	}
-	cmd := exec.CommandContext(ctx, program, "-topo", topology, "-tm", matrix.Name(), "-sender_cc_only", "-end", "1000", "-paths", "128", "-linkspeed", "400000", "-mtu", "4150", "-q", "100", "-ecn", "25", "75", "-cwnd", "150")
+	cmd := exec.CommandContext(ctx, program, "-topo", topology, "-tm", matrix.Name(), "-sender_cc_only", "-o", filepath.Join(dir, "log"), "-end", "1000", "-paths", "128", "-linkspeed", "400000", "-mtu", "4150", "-q", "100", "-ecn", "25", "75", "-cwnd", "150")
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Run(); err != nil {
@@ -206,7 +244,11 @@ func benchHtsim(ctx context.Context, program, data string) (r benchRow, err erro
 		return r, fmt.Errorf("htsim: %w: %s", err, strings.ReplaceAll(tail[max(0, len(tail)-200):], "\n", " "))
 	}
 	r = benchRow{Name: "htsim_uec, sprayed", Hosts: 8192, CPUS: (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
-	if u, ok := cmd.ProcessState.SysUsage().(*unix.Rusage); ok {
+	if m := htsimEvents.FindSubmatch(out.Bytes()); m != nil {
+		r.Events, _ = strconv.ParseUint(string(m[1]), 10, 64) // of digits only
+		r.EventsPerS = float64(r.Events) / r.CPUS
+	}
+	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		r.RSSBytes = u.Maxrss << 10
 	}
 	return r, nil

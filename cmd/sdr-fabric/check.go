@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
@@ -33,10 +34,10 @@ and loads, while packets, bytes and buffers are counted, and each of them again 
 event queues: nothing may appear or vanish, every message must complete, and the hash of the
 results must stay the same. It also compares what closed forms give to the picosecond. A
 failure prints its seed; --first runs it again.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if seeds < 1 || seeds > 1e7 {
-				return usagef("--seeds %d: must be within 1 and 10000000", seeds)
+				return usage.Errorf("--seeds %d: must be within 1 and 10000000", seeds)
 			}
 			if err := checkClosedForms(); err != nil {
 				return err

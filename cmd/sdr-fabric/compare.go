@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
 func newCompare() *cobra.Command {
@@ -34,12 +36,12 @@ func newCompare() *cobra.Command {
 
 fct.txt has a line for each message: addresses of source and destination in hexadecimal, ports,
 bytes, start, completion time and that alone in nanoseconds.`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, isNS3 := strings.CutPrefix(with, "ns3:")
 			switch {
 			case with == "":
-				return usagef("--with is missing: name a run's JSON, ns3:fct.txt or paper")
+				return usage.Errorf("--with is missing: name a run's JSON, ns3:fct.txt or paper")
 			case with == "paper":
 				return comparePaper(args[0], cmd.OutOrStdout())
 			case isNS3:
@@ -55,10 +57,10 @@ bytes, start, completion time and that alone in nanoseconds.`,
 func readJSON(path string, v any) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return usageError{err}
+		return usage.Wrap(err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return usagef("%s: %w: want what --json wrote", path, err)
+		return usage.Errorf("%s: %w: want what --json wrote", path, err)
 	}
 	return nil
 }
@@ -72,7 +74,7 @@ func compareRuns(a, b string, w io.Writer) error {
 		return err
 	}
 	if x.Flows == 0 || y.Flows == 0 {
-		return usagef("%s and %s must be the JSON of runs: one has no messages", a, b)
+		return usage.Errorf("%s and %s must be the JSON of runs: one has no messages", a, b)
 	}
 	fmt.Fprintf(w, "%-28s %16s %16s %10s\n", "", "first", "second", "ratio")
 	row := func(name string, u, v float64) {
@@ -115,7 +117,7 @@ func comparePaper(path string, w io.Writer) error {
 		return err
 	}
 	if len(f.Points) == 0 {
-		return usagef("%s has no points: want the JSON of a figure", path)
+		return usage.Errorf("%s has no points: want the JSON of a figure", path)
 	}
 	fmt.Fprintf(w, "%s: %s, scale %g\n", f.Figure, f.Title, f.Scale)
 	printPoints(w, f.Points)
@@ -173,7 +175,7 @@ func compareNS3(ours, theirs string, w io.Writer) error {
 		}
 	}
 	if len(logs) == 0 {
-		return usagef("%s and %s have no message in common", ours, theirs)
+		return usage.Errorf("%s and %s have no message in common", ours, theirs)
 	}
 	fmt.Fprintf(w, "%d messages in both, of %d of ours and %d of ns-3's\n", len(logs), len(a), len(b))
 	fmt.Fprintf(w, "%-22s %10s %10s %10s %10s %10s\n", "slowdown", "messages", "ours", "ns-3", "ratio", "p99 ratio")
@@ -191,12 +193,12 @@ func compareNS3(ours, theirs string, w io.Writer) error {
 func readOurs(path string) (map[messageKey]timing, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.Wrap(err)
 	}
 	defer f.Close() //nolint:errcheck // opened for reading
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil || len(rows) == 0 || len(rows[0]) != 10 || rows[0][0] != "flow" {
-		return nil, usagef("%s: want what run --flows wrote", path)
+		return nil, usage.Errorf("%s: want what run --flows wrote", path)
 	}
 	out, nth := map[messageKey]timing{}, map[messageKey]int{}
 	for _, r := range rows[1:] {
@@ -213,7 +215,7 @@ func readOurs(path string) (map[messageKey]timing, error) {
 		t.alone, errs[4] = strconv.ParseFloat(r[8], 64)
 		for _, err := range errs {
 			if err != nil {
-				return nil, usagef("%s: message %s: %w", path, r[0], err)
+				return nil, usage.Errorf("%s: message %s: %w", path, r[0], err)
 			}
 		}
 		out[numbered(k, nth)] = t
@@ -233,7 +235,7 @@ func numbered(k messageKey, nth map[messageKey]int) messageKey {
 func readNS3FCT(path string) (map[messageKey]timing, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.Wrap(err)
 	}
 	defer f.Close() //nolint:errcheck // opened for reading
 	type entry struct {
@@ -248,7 +250,7 @@ func readNS3FCT(path string) (map[messageKey]timing, error) {
 		if len(c) == 0 {
 			continue
 		}
-		bad := usagef("%s, line %d: want addresses, ports, bytes, start, completion time and that alone: found %q", path, n, in.Text())
+		bad := usage.Errorf("%s, line %d: want addresses, ports, bytes, start, completion time and that alone: found %q", path, n, in.Text())
 		if len(c) < 8 {
 			return nil, bad
 		}

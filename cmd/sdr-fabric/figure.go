@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // A figure of a paper: what to run for it, and what to make of the results.
@@ -33,12 +35,14 @@ type figure struct {
 type figureOptions struct {
 	scale float64
 	seed  uint64
+	// largest leaves out larger messages; 0: none.
+	largest units.Bytes
 }
 
 // full reports whether the scale is the paper's, to which bounds apply.
 func (o figureOptions) full() bool { return o.scale == 1 }
 
-var allFigures = []figure{themisLH2, strack9}
+var allFigures = append([]figure{themisLH2}, strackFigures()...)
 
 func figureNames() []string {
 	var names []string
@@ -99,17 +103,24 @@ stopped. Exit status 1 where a value is out of its bounds.
 
   themis-lh:2  DCQCN between data centres that are near and far (THEMIS, figure 2); --scale is
                of the 30 ms of arrivals
-  strack:9     longest completion of a permutation over message sizes: RoCEv2 with ECMP, and
-               irn sprayed to the least queue (STrack, figure 9, but for STrack itself); --scale
-               is of the 8192 hosts, and bounds are for 1 only`,
-		Args: usageArgs(cobra.MinimumNArgs(1)),
+  strack:9     longest completion of a permutation over message sizes at 400 Gbit/s: RoCEv2 with
+               DCQCN, PFC and ECMP, STrack, STrack that sprays obliviously, and for comparison
+               irn sprayed to the least queue (STrack, figure 9); --scale is of the 8192 hosts
+  strack:10    the same at 200 Gbit/s; strack:11 at 800 Gbit/s
+  strack:12    4:1 oversubscribed; strack:13 8:1
+  strack:14    64 links of 16 leaves down; strack:15 256 (at scale 1; the same part of a leaf's
+               links at others)
+  strack:19    32 senders to one receiver
+
+The largest messages take most of the time: --largest 16MiB leaves them out.`,
+		Args: usage.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if o.scale, err = parseScale(scale); err != nil {
 				return err
 			}
 			if jobs < 1 || jobs > 1024 {
-				return usagef("--jobs %d: must be within 1 and 1024", jobs)
+				return usage.Errorf("--jobs %d: must be within 1 and 1024", jobs)
 			}
 			chosen, err := chooseFigures(args)
 			if err != nil {
@@ -131,6 +142,7 @@ stopped. Exit status 1 where a value is out of its bounds.
 	}
 	cmd.Flags().StringVarP(&dir, "out", "o", ".", "folder for the files, created if need be")
 	cmd.Flags().StringVar(&scale, "scale", "1/8", "size of the experiment: full, or a fraction such as 1/8")
+	cmd.Flags().Var(&o.largest, "largest", "leave out messages of more than this `size` (strack:*); 0: none")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "of everything that is drawn")
 	cmd.Flags().IntVar(&jobs, "jobs", runtime.GOMAXPROCS(0), "simulations at once")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
@@ -138,7 +150,7 @@ stopped. Exit status 1 where a value is out of its bounds.
 }
 
 func parseScale(s string) (float64, error) {
-	bad := usagef("--scale %q: write full, or a fraction such as 1/8", s)
+	bad := usage.Errorf("--scale %q: write full, or a fraction such as 1/8", s)
 	if s == "full" {
 		return 1, nil
 	}
@@ -161,7 +173,7 @@ func chooseFigures(args []string) (chosen []figure, err error) {
 		case a == "all":
 			chosen = append(chosen, allFigures...)
 		case i < 0:
-			return nil, usagef("no figure %q: there are %s and all", a, strings.Join(figureNames(), ", "))
+			return nil, usage.Errorf("no figure %q: there are %s and all", a, strings.Join(figureNames(), ", "))
 		default:
 			chosen = append(chosen, allFigures[i])
 		}
@@ -187,7 +199,7 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	}
 	points := f.points(o, by)
 	if len(points) == 0 {
-		return 0, usagef("--scale %g is too small for %s: nothing is left to measure", o.scale, f.name)
+		return 0, usage.Errorf("--scale %g is too small for %s: nothing is left to measure", o.scale, f.name)
 	}
 	for i := range points {
 		if points[i].judge(); !points[i].OK {

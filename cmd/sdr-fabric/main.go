@@ -26,6 +26,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -44,28 +46,11 @@ func run(args []string) int {
 		return 130
 	}
 	fmt.Fprintln(os.Stderr, "sdr-fabric:", err)
-	var usage usageError
-	if errors.As(err, &usage) {
+	var mistake usage.Error
+	if errors.As(err, &mistake) {
 		return 2
 	}
 	return 1
-}
-
-// A usageError is the user's mistake: exit status 2.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// usageArgs makes the errors of an argument check usage errors.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
-		}
-		return nil
-	}
 }
 
 func newRoot() *cobra.Command {
@@ -75,10 +60,10 @@ func newRoot() *cobra.Command {
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          usage.Args(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	usage.Flags(root)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newRun(), newFigure(), newCompare(), newCheck(), newTopo(), newBench())
 	return root

@@ -10,13 +10,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // command runs the program with arguments and returns what it printed.
@@ -76,9 +79,12 @@ func TestMistakes(t *testing.T) {
 		{"run --topo leafspine:2x2x1,fail=1x1", "so that one of 1 is left"},
 		{"run --load perm:0", "each needs at least a byte"},
 		{"run --load ns3:nowhere", "no such file"},
-		{"run --transport tcp", "choose gbn or irn"},
+		{"run --transport tcp", "choose gbn, irn, strack or bare"},
 		{"run --transport gbn:speed=3", "unknown: choose window="},
-		{"run --cc bbr9", "choose one of none, fixed, dcqcn, swift"},
+		{"run --transport strack:speed=3", "unknown: choose oblivious, paths="},
+		{"run --transport strack:paths=0x", "paths"},
+		{"run --transport strack:wmax=0.1", "must rise"},
+		{"run --cc bbr9", "choose one of none, fixed, bbr, search, dcqcn, swift"},
 		{"run --routing ecmp:crc", "choose the hash mix, murmur or symmetric"},
 		{"run --routing random:3", "random takes no option"},
 		{"run --buffer lots", "or endless"},
@@ -88,7 +94,7 @@ func TestMistakes(t *testing.T) {
 		{"run --loss 2", "must be a probability"},
 		{"run --mtu 0x", `invalid argument "0x"`},
 		{"run extra", "unknown command"},
-		{"figure dcp:99", "there are themis-lh:2, strack:9 and all"},
+		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19 and all"},
 		{"figure themis-lh:2 --scale 2", "write full, or a fraction such as 1/8"},
 		{"compare a.json", "--with is missing"},
 		{"compare nowhere --with nowhere", "no such file"},
@@ -98,8 +104,8 @@ func TestMistakes(t *testing.T) {
 		_, err := command(t, strings.Fields(tc.args)...)
 		require.ErrorContains(t, err, tc.want, tc.args)
 		require.NotContains(t, err.Error(), "\n", tc.args)
-		var usage usageError
-		require.ErrorAs(t, err, &usage, "%s: exit status 2", tc.args)
+		var mistake usage.Error
+		require.ErrorAs(t, err, &mistake, "%s: exit status 2", tc.args)
 	}
 }
 
@@ -166,6 +172,41 @@ func TestSweepResumes(t *testing.T) {
 	require.Empty(t, left, "no temporary file stays")
 }
 
+// Results, and the files of a sweep, don't depend on how many run at once or in which order.
+func TestSweepOrder(t *testing.T) {
+	var runs []sweepRun
+	var costs []float64
+	for seed := range uint64(8) {
+		s := defaultScenario()
+		s.Topo, s.Load, s.Seed = "leafspine:2x4x2", fmt.Sprintf("perm:%dkB", 50*(8-seed)), seed
+		runs, costs = append(runs, sweepRun{fmt.Sprint("run", seed), s, 1}), append(costs, 1)
+	}
+	backward := slices.Clone(runs)
+	slices.Reverse(backward)
+	var want []string
+	for _, tc := range []struct {
+		runs    []sweepRun
+		workers int
+	}{{runs, 1}, {runs, 2}, {runs, 8}, {backward, 3}} {
+		dir := t.TempDir()
+		_, err := sweep(context.Background(), dir, tc.runs, tc.workers, newMeter(nil, "", costs...))
+		require.NoError(t, err)
+		var got []string
+		for _, r := range runs {
+			var rep report
+			require.NoError(t, readJSON(pathOf(dir, r), &rep))
+			rep.WallS, rep.EventsPerS, rep.RSSBytes = 0, 0, 0 // of this run, not of its result
+			b, err := json.Marshal(rep)
+			require.NoError(t, err)
+			got = append(got, string(b))
+		}
+		if want == nil {
+			want = got
+		}
+		require.Equal(t, want, got, "%d at once", tc.workers)
+	}
+}
+
 // A sweep that is stopped leaves what has ended, whole; one that fails says why.
 func TestSweepStops(t *testing.T) {
 	dir := t.TempDir()
@@ -230,9 +271,19 @@ func TestFigure(t *testing.T) {
 	require.Contains(t, text, "118")
 }
 
+// STrack's figures on 128 hosts within their bounds: oblivious spraying is no
+// worse where messages are short, failures cost little, an incast takes what its link takes.
+func TestSTrackFigures(t *testing.T) {
+	for name, largest := range map[string]string{"strack:9": "2MiB", "strack:13": "2MiB", "strack:14": "2MiB", "strack:19": "16MiB"} {
+		out, err := command(t, "figure", name, "--scale", "1/64", "--largest", largest, "-q", "-o", t.TempDir())
+		require.NoError(t, err, out)
+		require.Contains(t, out, "RoCEv2 over STrack")
+	}
+}
+
 func TestFigureShapes(t *testing.T) {
 	for scale, want := range map[float64]string{1: "leafspine:128x64x64,400G,1us", 0.125: "leafspine:32x32x32,400G,1us", 1. / 64: "leafspine:16x8x8,400G,1us"} {
-		require.Equal(t, want, strackNetwork(figureOptions{scale: scale}).Topo, "scale %g", scale)
+		require.Equal(t, want, strackNetwork{rate: 400 * units.Gbit}.topo(figureOptions{scale: scale}), "scale %g", scale)
 		g, err := topo.Parse(want)
 		require.NoError(t, err)
 		require.Len(t, g.Hosts(), int(8192*scale))
@@ -310,7 +361,7 @@ func FuzzScenario(f *testing.F) {
 		s := defaultScenario()
 		s.Transport, s.Routing, s.Buffer, s.ECN = transport, routing, buffer, ecn
 		_, err := s.config()
-		var usage usageError
-		require.True(t, err == nil || errors.As(err, &usage))
+		var mistake usage.Error
+		require.True(t, err == nil || errors.As(err, &mistake))
 	})
 }

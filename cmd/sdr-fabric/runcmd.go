@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
 func newRun() *cobra.Command {
@@ -31,7 +33,7 @@ acknowledgement at its sender; its slowdown is that over the time it would take 
 
   What each message took, as CSV, and everything as JSON:
     sdr-fabric run --flows flows.csv --json run.json`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m := newMeter(progressTo(cmd, quiet), "run", 1)
 			o, err := simulate(cmd.Context(), &s, m.piece(0))

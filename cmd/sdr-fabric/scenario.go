@@ -12,11 +12,15 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/fabric"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/bare"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/transport/strack"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -75,7 +79,11 @@ func (s *scenario) registerNetwork(f *pflag.FlagSet) {
 
 const transportHelp = `gbn[:OPTION,...]   go-back-N, as ConnectX-5
 irn[:OPTION,...]   selective repeat and a window of one bandwidth-delay product (IRN)
-     window=SIZE ack=N rto=TIME rtolow=TIME lowflight=N nakdelay=TIME nakinterval=TIME cnp=packets`
+     window=SIZE ack=N rto=TIME rtolow=TIME lowflight=N nakdelay=TIME nakinterval=TIME cnp=packets
+     reorder=N     of irn: how many packets may arrive before a missing one is taken for lost
+strack[:OPTION,...] a path for each packet and a window of its own (STrack); wants --routing entropy and --ecn
+     oblivious paths=N ack=SIZE rto=TIME base=TIME; wmax=1.5 and w0=1 in products of rate and base, gamma=0.8
+bare               a window of 100 packets, an acknowledgement for four, no repair: the engine's own speed`
 
 const routingHelp = `ecmp[:mix|murmur|symmetric]   by a hash of the flow; murmur is ns-3's
 entropy                       by a hash of flow and packet, as the sender wishes
@@ -97,10 +105,10 @@ const ecnHelp = `none, or KMIN,KMAX,PMAX[@RATE][;...], such as "400kB,1600kB,0.2
 func (s *scenario) graph() (*topo.Graph, error) {
 	g, err := s.readGraph()
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.Wrap(err)
 	}
 	if !(s.Loss >= 0 && s.Loss <= 1) {
-		return nil, usagef("--loss %g: must be a probability from 0 to 1", s.Loss)
+		return nil, usage.Errorf("--loss %g: must be a probability from 0 to 1", s.Loss)
 	}
 	for i := range g.Links {
 		if s.Loss > 0 {
@@ -132,15 +140,25 @@ func openFile(name string) (io.ReadCloser, error) { return os.Open(name) }
 // flows makes the load for a graph.
 func (s *scenario) flows(g *topo.Graph) ([]workload.Flow, error) {
 	hosts := g.Hosts()
-	env := workload.Env{Hosts: hosts, Rate: linkOf(g, hosts[0]).Rate, Seed: s.Seed, Open: openFile}
+	env := workload.Env{Hosts: hosts, Rate: rateOf(g, hosts[0]), Seed: s.Seed, Open: openFile}
 	flows, err := workload.Parse(s.Load, env)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.Wrap(err)
 	}
 	return flows, nil
 }
 
-// linkOf is the link of a host.
+// rateOf is what the working links of a host carry together.
+func rateOf(g *topo.Graph, host int) (r units.Rate) {
+	for _, l := range g.Links {
+		if (l.A == host || l.B == host) && !l.Down {
+			r += l.Rate
+		}
+	}
+	return r
+}
+
+// linkOf is the first link of a host.
 func linkOf(g *topo.Graph, host int) topo.Link {
 	for _, l := range g.Links {
 		if (l.A == host || l.B == host) && !l.Down {
@@ -158,22 +176,19 @@ func (s *scenario) config() (c fabric.Config, err error) {
 	}
 	cc, err := congestion.Parse(s.CC)
 	if err != nil {
-		return c, usageError{err}
+		return c, usage.Wrap(err)
 	}
-	t, err := parseTransport(s.Transport)
-	if err != nil {
-		return c, usageError{err}
+	if c.Transport, err = parseTransport(s.Transport, cc); err != nil {
+		return c, usage.Wrap(err)
 	}
-	t.Congestion, t.CNPInterval = cc.New, cc.CNPInterval
-	c.Transport = t.Factory()
 	if c.Routing, err = parseRouting(s.Routing); err != nil {
-		return c, usageError{err}
+		return c, usage.Wrap(err)
 	}
 	if c.Buffer, err = parseBuffer(s.Buffer); err != nil {
-		return c, usageError{err}
+		return c, usage.Wrap(err)
 	}
 	if c.ECN, err = parseECN(s.ECN); err != nil {
-		return c, usageError{err}
+		return c, usage.Wrap(err)
 	}
 	return c, nil
 }
@@ -192,7 +207,31 @@ func options(s string) []option {
 	return out
 }
 
-func parseTransport(s string) (*rc.Config, error) {
+func parseTransport(s string, cc congestion.Spec) (transport.Factory, error) {
+	if s == "bare" {
+		if cc.Name != "none" {
+			return nil, fmt.Errorf("transport bare has no congestion control: choose --cc none")
+		}
+		return bare.Factory(100, 4), nil
+	}
+	if name, rest, _ := strings.Cut(s, ":"); name == "strack" {
+		f, err := parseSTrack(rest, cc)
+		if err != nil {
+			return nil, fmt.Errorf("transport %q: %w", s, err)
+		}
+		return f, nil
+	}
+	c, err := parseRC(s)
+	if err != nil {
+		return nil, err
+	}
+	if cc.Name != "none" { // which would be asked for each packet
+		c.Congestion, c.CNPInterval = cc.New, cc.CNPInterval
+	}
+	return c.Factory(), nil
+}
+
+func parseRC(s string) (*rc.Config, error) {
 	c := &rc.Config{}
 	name, rest, _ := strings.Cut(s, ":")
 	switch name {
@@ -200,7 +239,7 @@ func parseTransport(s string) (*rc.Config, error) {
 	case "irn":
 		c.Mode = rc.IRN
 	default:
-		return nil, fmt.Errorf("transport %q is unknown: choose gbn or irn", name)
+		return nil, fmt.Errorf("transport %q is unknown: choose gbn, irn, strack or bare", name)
 	}
 	for _, o := range options(rest) {
 		var err error
@@ -219,12 +258,14 @@ func parseTransport(s string) (*rc.Config, error) {
 			err = c.NakDelay.Set(o.value)
 		case "nakinterval":
 			err = c.NakInterval.Set(o.value)
+		case "reorder":
+			c.Reorder, err = strconv.Atoi(o.value)
 		case "cnp":
 			if c.CNPPackets = o.value == "packets"; !c.CNPPackets {
 				err = fmt.Errorf("%q: only packets can be written; without it notifications ride on acknowledgements", o.value)
 			}
 		default:
-			err = fmt.Errorf("unknown: choose window=, ack=, rto=, rtolow=, lowflight=, nakdelay=, nakinterval= or cnp=")
+			err = fmt.Errorf("unknown: choose window=, ack=, rto=, rtolow=, lowflight=, nakdelay=, nakinterval=, reorder= or cnp=")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("transport %q: %s: %w", s, o.name, err)
@@ -234,6 +275,46 @@ func parseTransport(s string) (*rc.Config, error) {
 		return nil, fmt.Errorf("transport %q: %w", s, err)
 	}
 	return c, nil
+}
+
+// parseSTrack takes STrack's own window control unless another controller is asked for.
+func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
+	var c strack.Config
+	window := congestion.STrackDefaults()
+	for _, o := range options(s) {
+		var err error
+		switch o.name {
+		case "oblivious":
+			c.Oblivious = true
+		case "paths":
+			c.Paths, err = strconv.Atoi(o.value)
+		case "ack":
+			err = c.AckBytes.Set(o.value)
+		case "rto":
+			err = c.RTO.Set(o.value)
+		case "base":
+			err = c.BaseRTT.Set(o.value)
+			window.BaseRTT = c.BaseRTT
+		case "wmax":
+			window.Max, err = strconv.ParseFloat(o.value, 64)
+		case "w0":
+			window.Initial, err = strconv.ParseFloat(o.value, 64)
+		case "gamma":
+			window.Gamma, err = strconv.ParseFloat(o.value, 64)
+		default:
+			err = fmt.Errorf("unknown: choose oblivious, paths=, ack=, rto=, base=, wmax=, w0= or gamma=")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.name, err)
+		}
+	}
+	if c.Congestion = cc.New; cc.Name == "none" {
+		var err error
+		if c.Congestion, err = congestion.STrack(window); err != nil {
+			return nil, err
+		}
+	}
+	return c.Factory()
 }
 
 func parseRouting(s string) (r fabric.Routing, err error) {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
@@ -43,10 +44,10 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 		return nil, err
 	}
 	if o.sim, err = fabric.New(o.graph, c); err != nil {
-		return nil, usageError{err}
+		return nil, usage.Wrap(err)
 	}
 	if err := o.sim.AddFlows(o.flows); err != nil {
-		return nil, usageError{err}
+		return nil, usage.Wrap(err)
 	}
 	total := 0.0
 	for _, f := range o.flows {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
@@ -63,7 +64,7 @@ round trips from its first host with the bandwidth-delay products that follow.
 
     sdr-fabric topo --topo leafspine:128x64x64,400G,1us,oversub=4,fail=16x4
     sdr-fabric topo --topo topology.txt`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			n, err := describe(&s)
 			if err != nil {
@@ -94,7 +95,7 @@ func describe(s *scenario) (*network, error) {
 	}
 	sim, err := fabric.New(g, c)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usage.Wrap(err)
 	}
 	hosts := g.Hosts()
 	n := &network{Topo: s.Topo, Hosts: len(hosts), Switches: len(g.Nodes) - len(hosts)}
@@ -106,7 +107,7 @@ func describe(s *scenario) (*network, error) {
 		flows = append(flows, workload.Flow{Src: hosts[0], Dst: h, Size: s.MTU})
 	}
 	if err := sim.AddFlows(flows); err != nil {
-		return nil, usageError{err}
+		return nil, usage.Wrap(err)
 	}
 	count := map[units.Duration]int{}
 	for i := range flows {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -72,13 +73,13 @@ tolerance and by more than the sampling error of that many iterations.
 
 The emulated rate counts headers, the model's doesn't: --headers takes them off the
 rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
-		Args: usageArgs(cobra.ExactArgs(1)),
+		Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.check(); err != nil {
 				return err
 			}
 			if !(c.tolerance >= 0 && c.tolerance <= 100) {
-				return usagef("--tolerance %g: allowed 0 to 100", c.tolerance)
+				return usage.Errorf("--tolerance %g: allowed 0 to 100", c.tolerance)
 			}
 			points, err := readPoints(cmd.InOrStdin(), args[0])
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/model"
 )
 
@@ -34,7 +35,7 @@ completion time over the ideal against drop probability, at the first size, and 
 size, at the middle of the drop probabilities, each with its lower end, 1.00 to 1.05, enlarged.`,
 		Example: `  sdr-model figure all --out figures
   sdr-model figure --rate 10gbit --rtt 80ms --drop 1e-6..1e-2 --size 1GiB`,
-		Args: usageArgs(figureArgs(linkFlags)),
+		Args: usage.Args(figureArgs(linkFlags)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := sim.check(); err != nil {
 				return err
@@ -120,7 +121,7 @@ func figureNames(args []string) ([]string, error) {
 	}
 	for _, a := range args {
 		if !slices.Contains(figures.Names(), a) {
-			return nil, usagef("no figure %q: there are %s and all", a, strings.Join(figures.Names(), ", "))
+			return nil, usage.Errorf("no figure %q: there are %s and all", a, strings.Join(figures.Names(), ", "))
 		}
 	}
 	return args, nil

@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/model"
 )
 
@@ -33,28 +34,11 @@ func run(args []string) int {
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, "sdr-model:", err)
-	var usage usageError
-	if errors.As(err, &usage) || errors.Is(err, model.ErrRange) {
+	var mistake usage.Error
+	if errors.As(err, &mistake) || errors.Is(err, model.ErrRange) {
 		return 2
 	}
 	return 1
-}
-
-// A usageError is the user's mistake: exit status 2.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
-// usageArgs makes the errors of an argument check usage errors.
-func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
-		}
-		return nil
-	}
 }
 
 func newRoot() *cobra.Command {
@@ -64,10 +48,10 @@ func newRoot() *cobra.Command {
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          usage.Args(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	usage.Flags(root)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newPlan(), newFigure(), newCompare())
 	return root
@@ -101,10 +85,10 @@ func (s *simulation) options() model.Options {
 // check refuses what the library would take as "default".
 func (s *simulation) check() error {
 	if s.samples < 1 || s.samples > model.MaxSamples {
-		return usagef("--samples %d: allowed 1 to %d", s.samples, model.MaxSamples)
+		return usage.Errorf("--samples %d: allowed 1 to %d", s.samples, model.MaxSamples)
 	}
 	if s.threads < 0 {
-		return usagef("--threads %d: allowed 0 (all cores) and more", s.threads)
+		return usage.Errorf("--threads %d: allowed 0 (all cores) and more", s.threads)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -72,7 +73,7 @@ that it lost; --rate and --rtt are needed then, nothing else knows them.`,
   sdr-model plan --rtt 25ms --rate 100gbit --chunk 4KiB --drop 1e-3 --json -
   sdr-model plan --rtt 80ms --rate 10gbit --drop 1e-6..1e-2 --plot link.svg
   sdr-perf --loopback --rtt 20ms --rate 1gbit --drop 1e-3 --size 4MiB --json - | sdr-model plan --from -`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
 	}
 	f := cmd.Flags()
@@ -144,21 +145,21 @@ func (p *plan) validate(cmd *cobra.Command) error {
 	p.thin = !given("samples")
 	switch {
 	case given("rtt") && given("distance"):
-		return usagef("--rtt and --distance exclude each other")
+		return usage.Errorf("--rtt and --distance exclude each other")
 	case given("drop") && given("chunk-drop"):
-		return usagef("--drop and --chunk-drop exclude each other")
+		return usage.Errorf("--drop and --chunk-drop exclude each other")
 	case p.burst != 0 && !(p.burst >= 1 && p.burst <= model.MaxBurst):
-		return usagef("--burst %g: allowed 1 to %g packets", p.burst, model.MaxBurst)
+		return usage.Errorf("--burst %g: allowed 1 to %g packets", p.burst, model.MaxBurst)
 	case p.burst > 1 && given("chunk-drop"):
-		return usagef("--burst needs --drop: bursts are of packets")
+		return usage.Errorf("--burst needs --drop: bursts are of packets")
 	case given("us-per-km") && !given("distance"):
-		return usagef("--us-per-km needs --distance")
+		return usage.Errorf("--us-per-km needs --distance")
 	case p.mtu < 1 || p.chunk < p.mtu || p.chunk%p.mtu != 0:
-		return usagef("--chunk %v: allowed are multiples of --mtu %v", p.chunk, p.mtu)
+		return usage.Errorf("--chunk %v: allowed are multiples of --mtu %v", p.chunk, p.mtu)
 	case p.fallback != "missing" && p.fallback != "whole":
-		return usagef("--fallback %q: allowed are missing and whole", p.fallback)
+		return usage.Errorf("--fallback %q: allowed are missing and whole", p.fallback)
 	case p.plot != "" && !slices.Contains(figures.Endings, filepath.Ext(p.plot)):
-		return usagef("--plot %s: the ending says the format: %s", p.plot, strings.Join(figures.Endings, ", "))
+		return usage.Errorf("--plot %s: the ending says the format: %s", p.plot, strings.Join(figures.Endings, ", "))
 	}
 	if given("distance") {
 		rtt, err := model.Kilometers(p.distance).RTT(model.MicrosPerKm(p.usPerKm))

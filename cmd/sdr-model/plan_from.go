@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -20,7 +21,7 @@ func (p *plan) readLink(cmd *cobra.Command, stdin io.Reader) error {
 	}
 	given := func(names ...string) bool { return slices.ContainsFunc(names, cmd.Flags().Changed) }
 	if len(points) == 0 {
-		return usagef("--from %s: no results", p.from)
+		return usage.Errorf("--from %s: no results", p.from)
 	}
 	var seen []measuredLink
 	var sizes sizeList
@@ -33,16 +34,16 @@ func (p *plan) readLink(cmd *cobra.Command, stdin io.Reader) error {
 		sizes, drops = append(sizes, point.SizeBytes), append(drops, drop)
 	}
 	if len(seen) > 1 {
-		return usagef("--from %s: results of different links, chunks or MTUs (%d): leave one of them in the file", p.from, len(seen))
+		return usage.Errorf("--from %s: results of different links, chunks or MTUs (%d): leave one of them in the file", p.from, len(seen))
 	}
 	l := seen[0]
 	switch {
 	case l.rate == 0 && !given("rate"):
-		return usagef("--from %s: its link has no rate: add --rate", p.from)
+		return usage.Errorf("--from %s: its link has no rate: add --rate", p.from)
 	case l.rtt == 0 && !given("rtt", "distance"):
-		return usagef("--from %s: its link has no RTT: add --rtt", p.from)
+		return usage.Errorf("--from %s: its link has no RTT: add --rtt", p.from)
 	case (l.mtu < 1 || l.unit < 1) && (!given("mtu") || !given("chunk")):
-		return usagef("--from %s: mtu or unit_bytes is missing: add --mtu and --chunk", p.from)
+		return usage.Errorf("--from %s: mtu or unit_bytes is missing: add --mtu and --chunk", p.from)
 	}
 	take(&p.rate, l.rate, given("rate"))
 	take(&p.rtt, l.rtt, given("rtt", "distance"))

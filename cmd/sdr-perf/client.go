@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -41,7 +42,7 @@ func (l *local) newClient(p *params, addr string, out *output, capture *capture)
 func (c *client) measure(ctx context.Context) (err error) {
 	for _, n := range c.Sizes {
 		if err := fitsMemory(n); err != nil {
-			return usageError{err}
+			return usage.Wrap(err)
 		}
 	}
 	defer func() {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
 const longHelp = `sdr-perf measures the completion time of reliable RDMA writes.
@@ -77,7 +79,7 @@ func newCommand(running *bool) *cobra.Command {
 			return err
 		}
 		if err := p.check(); err != nil {
-			return usageError{err}
+			return usage.Wrap(err)
 		}
 		if err := checkIdle(c.Flags(), &p, l.loopback, host); err != nil {
 			return err

@@ -13,9 +13,12 @@ type counters struct {
 	Late            uint64 `json:"late"`
 	Duplicate       uint64 `json:"duplicate"`
 	ICRC            uint64 `json:"icrc"`
-	// ControlSent and ControlReceived are those of Sent and Received that carried no data.
-	ControlSent     uint64 `json:"control_sent"`
-	ControlReceived uint64 `json:"control_received"`
+
+	// Of congestion notification, by mlx5's names.
+	NPMarked     uint64 `json:"np_ecn_marked_roce_packets"`
+	NPCNPSent    uint64 `json:"np_cnp_sent"`
+	RPCNPHandled uint64 `json:"rp_cnp_handled"`
+	RPCNPIgnored uint64 `json:"rp_cnp_ignored"`
 
 	UnitsSent     uint64 `json:"units_sent"`
 	Retransmitted uint64 `json:"retransmitted"`
@@ -28,7 +31,8 @@ type counters struct {
 // fields are the counters in order, to do arithmetic with.
 func (c *counters) fields() []*uint64 {
 	return []*uint64{
-		&c.Sent, &c.Received, &c.DroppedEmulated, &c.DroppedReal, &c.Late, &c.Duplicate, &c.ICRC, &c.ControlSent, &c.ControlReceived,
+		&c.Sent, &c.Received, &c.DroppedEmulated, &c.DroppedReal, &c.Late, &c.Duplicate, &c.ICRC,
+		&c.NPMarked, &c.NPCNPSent, &c.RPCNPHandled, &c.RPCNPIgnored,
 		&c.UnitsSent, &c.Retransmitted, &c.Spurious, &c.Parity, &c.Recovered, &c.Missing,
 	}
 }
@@ -57,33 +61,16 @@ func (c *counters) unseen() uint64 {
 	return c.Sent - min(c.Sent, seen)
 }
 
-// lost is how many packets didn't reach the other end's messages, for whatever reason.
-func (c *counters) lost() uint64 { return c.DroppedEmulated + c.DroppedReal + c.unseen() }
-
-// lostData is how many of the lost packets carried data, at most: copies of control datagrams, which a link
-// makes, hide as many lost ones.
-func (c *counters) lostData() uint64 {
-	lost := c.lost()
-	return lost - min(lost, c.ControlSent-min(c.ControlSent, c.ControlReceived))
-}
-
-// forNothing is how many repeats made up for no loss: those that the sender found out itself, and at least
-// those that are more than all data lost. A sender whose host was held up hears of the original and of the
-// repeat at once, and can't tell. Where neither parity nor markers are sent and the link makes no copies,
-// the latter are exactly the units that the receiver got again.
-func (c *counters) forNothing() uint64 {
-	return max(c.Spurious, c.Retransmitted-min(c.Retransmitted, c.lostData()))
-}
-
 // count reads all counters of this end.
 func (pt *point) count() counters {
 	s, conn := pt.end.ctx.Stats(), pt.conn.Stats()
-	d, u, control := &s.Device, &conn.Units, &conn.QP.Control
+	d, u := &s.Device, &conn.Units
 	c := counters{
 		Sent: d.PacketsSent, Received: d.PacketsReceived, Duplicate: s.Duplicates,
 		Late: s.Late + d.Drops[backend.DropLate], ICRC: d.Drops[backend.DropICRC],
 		DroppedEmulated: d.Drops[backend.DropEmulatedLoss] + d.Drops[backend.DropEmulatedQueue],
-		ControlSent:     control.DatagramsSent, ControlReceived: control.DatagramsReceived,
+		NPMarked:        d.Congestion.NPMarked, NPCNPSent: d.Congestion.NPCNPSent,
+		RPCNPHandled: d.Congestion.RPCNPHandled, RPCNPIgnored: d.Congestion.RPCNPIgnored,
 		UnitsSent: u.Sent, Retransmitted: u.Retransmitted, Spurious: u.Spurious, Parity: u.Parity, Recovered: u.Recovered,
 		Missing: pt.missing,
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -35,7 +36,7 @@ type endpoint struct {
 	local *local
 	own   backend.Device // the device itself
 	dev   backend.Device // with the emulated link before it, once there is one
-	ctx   *sdr.Context   // nil until start
+	ctx   *sdr.Endpoint  // nil until start
 }
 
 // A place is where an end sends and receives RDMA packets.
@@ -48,7 +49,8 @@ type place struct {
 // openEndpoint opens the device.
 func (l *local) openEndpoint(e end, at place, capture *capture) (*endpoint, error) {
 	o := devices.Options{
-		Addr: at.addr, Near: at.near, UDPPort: at.port, Port: l.ibPort, Workers: l.workers, Wire: capture.wire(), Logger: l.log,
+		Addr: at.addr, Near: at.near, UDPPort: at.port, Port: l.ibPort, Workers: l.workers, ECN: l.ecn, DSCP: l.dscp,
+		Wire: capture.wire(), Logger: l.log,
 	}
 	if l.gidIndex.given {
 		o.GIDIndex = &l.gidIndex.n
@@ -74,14 +76,14 @@ func (e *endpoint) start(p *params) error {
 		e.dev = dev
 	}
 	var err error
-	e.ctx, err = sdr.NewContext(e.dev, sdr.ContextConfig{Workers: e.local.workers, Logger: e.local.log})
+	e.ctx, err = sdr.NewEndpoint(e.dev, sdr.EndpointConfig{Workers: e.local.workers, Logger: e.local.log})
 	return err
 }
 
 // checkMTU says what to do when the device can't carry an MTU.
 func (e *endpoint) checkMTU(mtu units.Bytes) error {
 	if err := devices.CheckMTU(e.local.device, e.own, mtu); err != nil {
-		return usagef("--mtu: %w", err)
+		return usage.Errorf("--mtu: %w", err)
 	}
 	return nil
 }

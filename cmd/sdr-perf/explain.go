@@ -26,12 +26,18 @@ func (pt *point) explain(w io.Writer, r *Result) {
 		pace = fmt.Sprintf("paced at %v of user data", s.Rate)
 	}
 	say("round trip %v, least %v; %s; window %d units of %v", s.QP.SRTT, s.QP.MinRTT, pace, s.Window, s.UnitBytes)
+	if g := r.Congestion; g.RateBps != 0 {
+		say("%s found %v of user data, a round trip of %v and %v of queue (%s)", g.Name, g.RateBps, g.MinRTTNs, g.QueueNs, g.State)
+	}
 	c := r.Chunks
 	say("units: %d sent, of them %d again (%d for nothing) and %d parity; %d recovered by decoding; timers expired %d times since the start",
 		c.Sent, c.Retransmitted, c.Spurious, c.Parity, c.Recovered, s.Units.Timeouts)
 	p := r.Packets
 	say("packets, both ends: %d sent, %d received; %d lost by the emulated link, %d refused by the devices, %d lost on the way, %d late, %d twice",
 		p.Sent, p.Received, p.DroppedEmulated, p.DroppedReal, p.LostUnseen, p.LateDiscarded, p.Duplicate)
+	if p.NPMarked+p.NPCNPSent+p.RPCNPHandled+p.RPCNPIgnored > 0 {
+		say("marks: %d packets had one; %d notifications sent, %d heeded, %d ignored", p.NPMarked, p.NPCNPSent, p.RPCNPHandled, p.RPCNPIgnored)
+	}
 	if s.Units.Explain != "" {
 		say("%s chose: %s", r.Reliability, s.Units.Explain)
 	}

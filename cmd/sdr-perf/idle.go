@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
 // checkIdle refuses flags that were given and that would change nothing: whoever gives one expects that it
@@ -36,7 +38,7 @@ func checkIdle(given *pflag.FlagSet, p *params, loopback bool, host string) erro
 		{"port", ownPort && !strings.Contains(host, "::"), "the HOST has a port of its own"},
 	} {
 		if x.idle && given.Changed(x.flag) {
-			return usagef("--%s has no effect: %s, or leave it out", x.flag, x.fix)
+			return usage.Errorf("--%s has no effect: %s, or leave it out", x.flag, x.fix)
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
 // local is what concerns this process alone.
@@ -27,6 +28,8 @@ type local struct {
 	addr     netip.Addr
 	udpPort  string
 	workers  int
+	ecn      bool
+	dscp     uint8
 	json     string
 	pcap     string
 	verbose  bool
@@ -42,6 +45,8 @@ func (l *local) register(f *pflag.FlagSet) {
 	f.TextVar(&l.addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
 	f.StringVar(&l.udpPort, "udp-port", defaultUDPPort, "local UDP `PORT` for RDMA packets, or any")
 	f.IntVar(&l.workers, "workers", 0, "`number` of progress goroutines of an end, 1 to 8 (default: half of GOMAXPROCS)")
+	f.BoolVar(&l.ecn, "ecn", false, "send packets that queues may mark instead of dropping them, if the other end says so too; userroce only")
+	f.Uint8Var(&l.dscp, "dscp", 0, "DiffServ `code` point of data, 0 to 63; userroce only")
 	f.StringVar(&l.json, "json", "", "write the results to `FILE`, or - for stdout")
 	f.StringVar(&l.pcap, "pcap", "", "capture this end's packets to `FILE`; with --loopback the sender's")
 	f.BoolVarP(&l.verbose, "verbose", "v", false, "explain each result, and log what the layers below report")
@@ -85,28 +90,32 @@ func (g *gidIndex) String() string {
 // check says what is wrong with the options and fills in defaults.
 func (l *local) check(host string) error {
 	if err := devices.Check(l.device); err != nil {
-		return usageError{err}
+		return usage.Wrap(err)
 	}
 	switch {
 	case l.loopback && host != "":
-		return usagef("--loopback is both ends: leave out %q, or --loopback", host)
+		return usage.Errorf("--loopback is both ends: leave out %q, or --loopback", host)
 	case l.ibPort < 0 || l.ibPort > maxIBPort:
-		return usagef("--ib-port %d: choose 1 to %d", l.ibPort, maxIBPort)
+		return usage.Errorf("--ib-port %d: choose 1 to %d", l.ibPort, maxIBPort)
 	case (l.ibPort != 0 || l.gidIndex.given) && !devices.Kernels(l.device):
-		return usagef("--ib-port and --gid-index are for the kernel's RDMA devices, and %s is none: choose its address with --addr, or a device with --device", l.device)
+		return usage.Errorf("--ib-port and --gid-index are for the kernel's RDMA devices, and %s is none: choose its address with --addr, or a device with --device", l.device)
 	case l.gidIndex.given && l.addr.IsValid():
-		return usagef("--gid-index and --addr both choose the address: leave one out")
+		return usage.Errorf("--gid-index and --addr both choose the address: leave one out")
 	case l.pcap != "" && devices.Kernels(l.device):
-		return usagef("--pcap: packets of %s don't pass through this program: capture them with tcpdump on its network interface", l.device)
+		return usage.Errorf("--pcap: packets of %s don't pass through this program: capture them with tcpdump on its network interface", l.device)
 	case devices.Kernels(l.device) && l.udpPort != defaultUDPPort:
-		return usagef("--udp-port %s: the kernel's RDMA devices use %s only", l.udpPort, defaultUDPPort)
+		return usage.Errorf("--udp-port %s: the kernel's RDMA devices use %s only", l.udpPort, defaultUDPPort)
+	case (l.ecn || l.dscp != 0) && l.device != devices.Default:
+		return usage.Errorf("--ecn and --dscp: %s doesn't take them: an administrator sets a NIC's", l.device)
+	case l.dscp > 63:
+		return usage.Errorf("--dscp %d: choose 0 to 63", l.dscp)
 	case l.workers < 0 || l.workers > maxWorkers:
-		return usagef("--workers %d: choose 1 to %d", l.workers, maxWorkers)
+		return usage.Errorf("--workers %d: choose 1 to %d", l.workers, maxWorkers)
 	case l.json != "" && host == "" && !l.loopback:
-		return usagef("--json: the client has the results: give it there")
+		return usage.Errorf("--json: the client has the results: give it there")
 	}
 	if _, err := l.rdmaPort(); err != nil {
-		return usageError{err}
+		return usage.Wrap(err)
 	}
 	if l.workers == 0 { // package sdr's default, which the device must know too
 		l.workers = min(maxWorkers, max(1, runtime.GOMAXPROCS(0)/2))

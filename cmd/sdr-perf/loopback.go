@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/oob"
 )
 
@@ -58,7 +59,7 @@ func (l *local) openLoopback(s *server, c *client) (meet netip.Addr, err error) 
 	for run := range loopbackRuns {
 		var first, second place
 		if meet, first, second, err = l.loopbackPlaces(run); err != nil {
-			return meet, usageError{err}
+			return meet, usage.Wrap(err)
 		}
 		serverSide.addr = first.addr
 		if s.end, err = serverSide.openEndpoint(receiving, first, nil); err == nil {

@@ -32,6 +32,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
 // Exit statuses.
@@ -72,15 +74,8 @@ func run(ctx context.Context, args []string) int {
 		return exitInterrupted
 	}
 	fmt.Fprintf(os.Stderr, "sdr-perf: %v\n", err)
-	if !running || errors.As(err, new(usageError)) {
+	if !running || errors.As(err, new(usage.Error)) {
 		return exitUsage
 	}
 	return exitFailure
 }
-
-// usageError is a mistake in how the program was called.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }

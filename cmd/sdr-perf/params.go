@@ -10,6 +10,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -25,10 +26,13 @@ type params struct {
 	MTU      units.Bytes    `json:"mtu"`    // 0: the largest that both ends can
 	Unit     units.Bytes    `json:"unit"`   // 0: one packet
 	Channels int            `json:"channels"`
-	Link     link           `json:"link"`
-	Seed     uint64         `json:"seed"`
-	Timeout  units.Duration `json:"timeout"`
-	Verify   bool           `json:"verify"`
+	// Congestion is the congestion control, as congestion.Parse takes it; "" is the default, which is
+	// told the link's rate.
+	Congestion string         `json:"congestion"`
+	Link       link           `json:"link"`
+	Seed       uint64         `json:"seed"`
+	Timeout    units.Duration `json:"timeout"`
+	Verify     bool           `json:"verify"`
 }
 
 // link is the emulated link; the zero value emulates none.
@@ -60,9 +64,10 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Var(&p.Chunk, "chunk", "what one bit of the receiver's bitmap covers, a multiple of the MTU (default: 16 packets)")
 	f.Var(&p.Unit, "unit", "what is repeated at once, a multiple of the MTU (default: 1 packet)")
 	f.IntVar(&p.Channels, "channels", p.Channels, "`number` of paths that a transfer is spread over, 1 to 64")
+	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate: that of the emulated link isn't told (default: sending is paced to --rate):\n"+congestion.Help)
 	p.Scheme.Register(f)
 	f.Var(&p.Link.RTT, "rtt", "emulated link: round-trip time")
-	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; sending is paced to it")
+	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; without --congestion sending is paced to it")
 	f.Var(&p.Link.Queue, "queue", "emulated link: bytes that may wait for it before packets are dropped (default: the sender is held back)")
 	f.Float64Var(&p.Link.Drop, "drop", p.Link.Drop, "emulated link: `probability` that a packet is lost, data and control alike")
 	f.Float64Var(&p.Link.Burst, "burst", p.Link.Burst, "emulated link: mean `length` in packets of bursts of losses; with --rate they last as long as so many packets take")
@@ -111,6 +116,11 @@ func (p *params) check() error {
 	}
 	if err := p.Scheme.Check(); err != nil {
 		return err
+	}
+	if p.Congestion != "" {
+		if _, err := congestion.Parse(p.Congestion); err != nil {
+			return fmt.Errorf("--congestion: %w", err)
+		}
 	}
 	return p.Link.config(0).Validate()
 }

@@ -21,14 +21,17 @@ import (
 var contract = map[string][]string{
 	"": {
 		"version", "device", "backend", "reliability", "size_bytes", "chunk_bytes", "mtu", "channels", "workers",
-		"iterations", "warmup", "link", "completion_ns", "ideal_ns", "throughput_gbps", "packets", "chunks", "params",
+		"iterations", "warmup", "link", "congestion", "completion_ns", "ideal_ns", "throughput_gbps", "packets", "chunks", "params",
 		"incomplete", "verified", "seed", "environment",
 	},
+	"congestion":    {"name", "rate_bps", "min_rtt_ns", "queue_ns", "state"},
 	"link":          {"rtt_ns", "rate_bps", "drop", "burst", "reorder", "duplicate", "queue_bytes"},
 	"completion_ns": {"avg", "p50", "p99", "p999", "min", "max"},
-	"packets":       {"sent", "received", "dropped_emulated", "dropped_real", "lost_unseen", "late_discarded", "duplicate", "icrc_errors"},
-	"chunks":        {"unit_bytes", "sent", "retransmitted", "spurious", "parity", "recovered", "missing"},
-	"environment":   {"go", "os", "arch", "cpus", "kernel", "version"},
+	"packets": {"sent", "received", "dropped_emulated", "dropped_real", "lost_unseen", "late_discarded", "duplicate", "icrc_errors",
+		"np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored",
+	},
+	"chunks":      {"unit_bytes", "sent", "retransmitted", "spurious", "parity", "recovered", "missing"},
+	"environment": {"go", "os", "arch", "cpus", "kernel", "version"},
 }
 
 // results reads --json - and checks the names of the fields.
@@ -49,6 +52,19 @@ func results(t *testing.T, p *process) []map[string]any {
 		}
 	}
 	return all
+}
+
+// TestECN: packets that may be marked cross loopback, where nothing marks them.
+func TestECN(t *testing.T) {
+	p := start(t, "--loopback", "--addr", own(0), "-s", "1MiB", "--reliability", "sr", "--ecn", "--dscp", "26", "-n", "2", "--json", "-")
+	p.ends(t, 60*time.Second, 0)
+	packets := results(t, p)[0]["packets"].(map[string]any)
+	require.Zero(t, packets["np_ecn_marked_roce_packets"])
+	require.NotZero(t, packets["received"])
+
+	p = start(t, "--loopback", "--dscp", "64")
+	p.ends(t, 10*time.Second, 2)
+	require.Contains(t, p.stderr.String(), "choose 0 to 63")
 }
 
 func TestLoopbackEmulated(t *testing.T) {

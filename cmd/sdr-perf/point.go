@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -37,7 +39,11 @@ func (pt *point) open(mtu units.Bytes) error {
 	}
 	s, err := schemes.New(pt.scheme, pt.Scheme)
 	if err != nil {
-		return usageError{err}
+		return usage.Wrap(err)
+	}
+	rate := userRate(pt.Link.Rate, mtu, pt.end.dev.Caps().HeaderBytes)
+	if pt.Congestion != "" {
+		rate = 0
 	}
 	underWay := pt.Link.config(0).PacketsUnderWay(mtu)
 	pt.conn, err = reliability.NewConn(pt.end.ctx, sdr.QPConfig{
@@ -45,7 +51,7 @@ func (pt *point) open(mtu units.Bytes) error {
 		SendDepth: min(max(1024, underWay), 1<<20),
 	}, reliability.Config{
 		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.log,
-		Rate: userRate(pt.Link.Rate, mtu, pt.end.dev.Caps().HeaderBytes),
+		Rate: rate, Congestion: congestion.Spec{Name: pt.Congestion},
 	})
 	if err != nil {
 		return asUsage(err)
@@ -60,7 +66,7 @@ func (pt *point) open(mtu units.Bytes) error {
 // asUsage marks what package sdr says of the options.
 func asUsage(err error) error {
 	if errors.Is(err, sdr.ErrArgument) {
-		return usageError{err}
+		return usage.Wrap(err)
 	}
 	return err
 }

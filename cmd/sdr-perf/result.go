@@ -26,6 +26,8 @@ type Result struct {
 	Warmup     int `json:"warmup"`
 	// Link is null when none was emulated.
 	Link *LinkResult `json:"link"`
+	// Congestion is what the sender's congestion control had found out in the end.
+	Congestion CongestionResult `json:"congestion"`
 	// CompletionNs are times at the sender.
 	CompletionNs completion `json:"completion_ns"`
 	// IdealNs is size/rate + RTT of the emulated link, else null.
@@ -58,6 +60,15 @@ type LinkResult struct {
 	QueueBytes units.Bytes    `json:"queue_bytes"`
 }
 
+// CongestionResult is a congestion control and its model of the path; 0 where it has none.
+type CongestionResult struct {
+	Name     string         `json:"name"`
+	RateBps  units.Rate     `json:"rate_bps"` // found, of user data
+	MinRTTNs units.Duration `json:"min_rtt_ns"`
+	QueueNs  units.Duration `json:"queue_ns"` // how long packets waited
+	State    string         `json:"state"`
+}
+
 // PacketsResult counts packets.
 type PacketsResult struct {
 	Sent            uint64 `json:"sent"`
@@ -72,6 +83,11 @@ type PacketsResult struct {
 	LateDiscarded uint64 `json:"late_discarded"`
 	Duplicate     uint64 `json:"duplicate"`
 	ICRCErrors    uint64 `json:"icrc_errors"`
+	// Data packets that a queue had marked, and the notifications of it, by mlx5's names.
+	NPMarked     uint64 `json:"np_ecn_marked_roce_packets"`
+	NPCNPSent    uint64 `json:"np_cnp_sent"`
+	RPCNPHandled uint64 `json:"rp_cnp_handled"`
+	RPCNPIgnored uint64 `json:"rp_cnp_ignored"`
 }
 
 // ChunksResult counts repair units of UnitBytes.
@@ -79,7 +95,7 @@ type ChunksResult struct {
 	UnitBytes     units.Bytes `json:"unit_bytes"`
 	Sent          uint64      `json:"sent"`
 	Retransmitted uint64      `json:"retransmitted"`
-	// Spurious counts those of Retransmitted that made up for no loss.
+	// Spurious counts those of Retransmitted that weren't needed (reliability.Stats).
 	Spurious  uint64 `json:"spurious"`
 	Parity    uint64 `json:"parity"`
 	Recovered uint64 `json:"recovered"`
@@ -103,6 +119,7 @@ func (pt *point) result(m *measurement, verified *bool) *Result {
 		Packets: PacketsResult{
 			Sent: c.Sent, Received: c.Received, DroppedEmulated: c.DroppedEmulated, DroppedReal: c.DroppedReal, LostUnseen: c.unseen(),
 			LateDiscarded: c.Late, Duplicate: c.Duplicate, ICRCErrors: c.ICRC,
+			NPMarked: c.NPMarked, NPCNPSent: c.NPCNPSent, RPCNPHandled: c.RPCNPHandled, RPCNPIgnored: c.RPCNPIgnored,
 		},
 		Chunks: ChunksResult{
 			UnitBytes: cfg.Unit, Sent: c.UnitsSent, Retransmitted: c.Retransmitted,
@@ -111,9 +128,9 @@ func (pt *point) result(m *measurement, verified *bool) *Result {
 		Params:   ParamsResult{schemes.Used(pt.scheme, pt.Scheme), stats.Units.Explain},
 		Verified: verified, Seed: pt.Seed, Environment: thisEnvironment(),
 	}
-	if m.complete {
-		r.Chunks.Spurious = c.forNothing()
-	} else {
+	found := stats.Path
+	r.Congestion = CongestionResult{stats.Congestion, found.Rate, found.MinRTT, found.Queue, found.State}
+	if !m.complete {
 		r.Packets = PacketsResult{}
 	}
 	if c.Missing > 0 && verified != nil && *verified {

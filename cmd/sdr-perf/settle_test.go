@@ -69,23 +69,8 @@ func TestCleanRunLosesNothing(t *testing.T) {
 }
 
 // TestRepeatsForNothing: where nothing is lost all repeats are for nothing, whether or not the sender could
-// find out.
+// find out by itself.
 func TestRepeatsForNothing(t *testing.T) {
-	c := counters{Sent: 110, Received: 107, DroppedEmulated: 2, Retransmitted: 9, Spurious: 1}
-	require.EqualValues(t, 3, c.lost(), "one unseen")
-	require.EqualValues(t, 6, c.forNothing())
-	c.ControlSent, c.ControlReceived = 20, 18
-	require.EqualValues(t, 1, c.lostData(), "two were no data")
-	require.EqualValues(t, 8, c.forNothing())
-	c.ControlReceived = 10
-	require.EqualValues(t, 9, c.forNothing())
-	c.ControlReceived = 25
-	require.EqualValues(t, 6, c.forNothing(), "copies hide what was lost")
-	c.Spurious = 8
-	require.EqualValues(t, 8, c.forNothing())
-	c.Retransmitted, c.Spurious = 2, 0
-	require.Zero(t, c.forNothing())
-
 	p := start(t, "--loopback", "--addr", own(0), "-s", "256KiB", "-n", "20", "--warmup", "0", "--reliability", "sr,sr-nack",
 		"--alpha", "0.001", "--rtt", "4ms", "--rate", "1gbit", "--reorder", "0.3", "--json", "-")
 	p.ends(t, 60*time.Second, 0)

@@ -2,7 +2,11 @@
 
 package main
 
-import "github.com/spf13/pflag"
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+)
 
 // notZero are flags whose zero stands for "not given", and what may be given. Who writes a zero wants
 // something else than the default.
@@ -30,7 +34,7 @@ func checkZeros(given *pflag.FlagSet) error {
 	given.Visit(func(f *pflag.Flag) {
 		may, ok := notZero[f.Name]
 		if ok && err == nil && f.Value.String() == fresh.Lookup(f.Name).Value.String() {
-			err = usagef("--%s 0: %s, or leave it out", f.Name, may)
+			err = usage.Errorf("--%s 0: %s, or leave it out", f.Name, may)
 		}
 	})
 	return err

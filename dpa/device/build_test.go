@@ -74,62 +74,120 @@ func emulated(t *testing.T, extra []string, program string, args ...string) *exe
 	return exec.CommandContext(ctx, emulator(t), append(append(all, program), args...)...)
 }
 
+// An object is a compiled source file of the device, and where.
+type object string
+
 // compileHandler compiles handler.c, with old replaced by changed if old isn't empty.
-func compileHandler(t *testing.T, old, changed string) (object string) {
+func compileHandler(t *testing.T, old, changed string) object {
+	t.Helper()
+	return compile(t, "handler.c", old, changed)
+}
+
+// compile compiles a source file for the DPA.
+func compile(t *testing.T, name, old, changed string, more ...string) object {
 	t.Helper()
 	needTools(t)
-	source, err := os.ReadFile("src/handler.c")
+	source, err := os.ReadFile(filepath.Join("src", name))
 	require.NoError(t, err)
 	text := string(source)
 	if old != "" {
-		require.Equal(t, 1, strings.Count(text, old), "the mutation's text must be in handler.c once: %s", old)
+		require.Equal(t, 1, strings.Count(text, old), "the mutation's text must be in %s once: %s", name, old)
 		text = strings.Replace(text, old, changed, 1)
 	}
 	dir := t.TempDir()
-	file := filepath.Join(dir, "handler.c")
+	file := filepath.Join(dir, name)
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	object = filepath.Join(dir, "handler.o")
-	args := append([]string{"-Isrc", "-c", file, "-o", object}, target...)
+	out := strings.TrimSuffix(file, ".c") + ".o"
+	args := append(append([]string{"-Isrc", "-c", file, "-o", out}, target...), more...)
 	if old != "" {
 		args = append(args, "-Wno-error") // a variable may be left unused
 	}
 	output(t, compiler, args...)
-	return object
+	return object(out)
 }
 
-// link makes a program for qemu-user of a compiled handler.
-func link(t *testing.T, object string) (program string) {
+// link makes the program qemu.c of a compiled handler.
+func link(t *testing.T, handler object) (program string) {
 	t.Helper()
-	// The C library's ABI passes floating-point numbers in registers, the DPA has none. The handler passes
-	// none, so that only the flag in its header keeps the two from being linked.
-	elf, err := os.ReadFile(object)
-	require.NoError(t, err)
-	const flagsOffset, floatABI, floatABIDouble = 48, 0x6, 0x4 // e_flags; RISC-V ELF psABI, "File Header"
-	flags := binary.LittleEndian.Uint32(elf[flagsOffset:])
-	require.Zero(t, flags&floatABI, "the handler is compiled for a hart without floating point")
-	binary.LittleEndian.PutUint32(elf[flagsOffset:], flags|floatABIDouble)
-	linkable := object + "64d.o"
-	require.NoError(t, os.WriteFile(linkable, elf, 0o600))
-	program = filepath.Join(filepath.Dir(object), "qemu")
-	output(t, compiler, "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "src/qemu.c", linkable, "-o", program)
+	return linkWith(t, "qemu.c", handler, compile(t, "control.c", "", ""))
+}
+
+// linkWith makes a program for qemu-user of a source file and what was compiled for the DPA.
+func linkWith(t *testing.T, source string, objects ...object) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
+	args := []string{"-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-Isrc", filepath.Join("src", source), "-o", program}
+	for _, o := range objects {
+		args = append(args, o.linkable(t))
+	}
+	output(t, compiler, args...)
 	return program
 }
 
-// TestHandlerLinksTheABIOnly: what the handler needs from outside is what abi.h names.
+// linkable is the object as one that a C library can be linked with. The library's ABI passes floating-point
+// numbers in registers, the DPA has none. The object's functions pass none, so that only the flag in its header
+// keeps the two apart.
+func (o object) linkable(t *testing.T) string {
+	t.Helper()
+	elf, err := os.ReadFile(string(o))
+	require.NoError(t, err)
+	const flagsOffset, floatABI, floatABIDouble = 48, 0x6, 0x4 // e_flags; RISC-V ELF psABI, "File Header"
+	flags := binary.LittleEndian.Uint32(elf[flagsOffset:])
+	require.Zero(t, flags&floatABI, "it is compiled for a hart without floating point")
+	binary.LittleEndian.PutUint32(elf[flagsOffset:], flags|floatABIDouble)
+	out := string(o) + "64d.o"
+	require.NoError(t, os.WriteFile(out, elf, 0o600))
+	return out
+}
+
+// symbols are an object's, of the kind that an option of nm selects.
+func (o object) symbols(t *testing.T, option string) []string {
+	t.Helper()
+	return strings.Fields(output(t, nm, option, "--extern-only", "--format=just-symbols", string(o)))
+}
+
+// TestHandlerLinksTheABIOnly: what the device's code needs from outside is what abi.h names.
 func TestHandlerLinksTheABIOnly(t *testing.T) {
-	object := compileHandler(t, "", "")
-	needs := strings.Fields(strings.ReplaceAll(output(t, nm, "--undefined-only", object), " U ", " "))
-	require.Equal(t, []string{"sdr_abi_cq_arm", "sdr_abi_host_flush", "sdr_abi_host_store", "sdr_abi_reschedule"}, needs)
-	require.Empty(t, strings.Fields(output(t, nm, "--defined-only", "--extern-only", "--format=just-symbols", object))[4:],
-		"it exports four functions")
+	handler, control := compileHandler(t, "", ""), compile(t, "control.c", "", "")
+	require.Equal(t, []string{"sdr_activate", "sdr_handle", "sdr_open", "sdr_set_length"}, handler.symbols(t, "--defined-only"))
+	require.Equal(t, []string{"sdr_abi_cq_arm", "sdr_abi_reschedule", "sdr_abi_window", "sdr_abi_window_writeback"}, handler.symbols(t, "--undefined-only"))
+	require.Equal(t, []string{"sdr_control"}, control.symbols(t, "--defined-only"))
+	require.Equal(t, []string{"sdr_abi_activate", "sdr_abi_window", "sdr_abi_window_writeback", "sdr_open", "sdr_set_length"}, control.symbols(t, "--undefined-only"))
 }
 
 // TestHandlerNeedsZbs: the compiler has used the instructions that set the target apart, so a hart without
 // them traps.
 func TestHandlerNeedsZbs(t *testing.T) {
 	program := link(t, compileHandler(t, "", ""))
-	cmd := exec.Command(emulator(t), "-cpu", "rv64,zbs=false", program, "count", "128", "16", "0")
+	cmd := exec.Command(emulator(t), "-cpu", "rv64,zbs=false", program, "count", "128", "16", "64", "1", "64")
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out)+err.Error(), "llegal instruction")
+}
+
+// flexioHeaders is the folder of FlexIO's headers: those that are installed, or else testdata's declarations of what is
+// used of them.
+func flexioHeaders(name string) string {
+	for _, dir := range []string{os.Getenv("FLEXIO_INCLUDE"), "/opt/mellanox/flexio/include"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil && dir != "" {
+			return dir
+		}
+	}
+	return "testdata/flexio"
+}
+
+// TestFlexIOShim compiles the shim for the DPA against FlexIO's headers, where they are and dpacc's intrinsics with
+// them; elsewhere against declarations of ours, which prove that it is complete and no more.
+func TestFlexIOShim(t *testing.T) {
+	dir := flexioHeaders("libflexio-dev/flexio_dev.h")
+	args := []string{"-I" + dir}
+	if _, err := os.Stat(filepath.Join(dir, "dpaintrin.h")); err != nil {
+		args = append(args, "-Itestdata/flexio") // dpacc knows its intrinsics, this compiler doesn't
+	}
+	shim := compile(t, "flexio.c", "", "", args...)
+	require.Equal(t, []string{
+		"sdr_abi_activate", "sdr_abi_cq_arm", "sdr_abi_reschedule", "sdr_abi_window", "sdr_abi_window_writeback", "sdr_event", "sdr_rpc",
+	}, shim.symbols(t, "--defined-only"))
+	require.Subset(t, shim.symbols(t, "--undefined-only"), []string{"sdr_activate", "sdr_control"})
+	t.Logf("compiled against the headers in %s", dir)
 }

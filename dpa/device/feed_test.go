@@ -127,7 +127,7 @@ func (d *device) read(v any) {
 
 // verdict is what the handler says after a batch: counts modulo 2^32, 2^24 and 2^16.
 type verdict struct {
-	Taken, CQRecord, RQRecord, Armed, Epoch, Rescheduled, Unflushed, _ uint32
+	Taken, CQRecord, RQRecord, Armed, Epoch, Emptied, Rescheduled, Disordered uint32
 }
 
 func (d *device) batch(comps []cqe, budget int) (v verdict) {

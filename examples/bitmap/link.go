@@ -11,7 +11,7 @@ import (
 // A link is two connected queue pairs and the simulated network between them.
 type link struct {
 	net              *sim.Network
-	ctx              [2]*sdr.Context
+	ctx              [2]*sdr.Endpoint
 	sender, receiver *sdr.QP
 	src, dst         *sdr.MR
 	begun            units.Instant
@@ -58,7 +58,7 @@ func newLink() (*link, error) {
 // open makes one end: a context, a queue pair and a buffer.
 func (l *link) open(i int, dev *sim.Device) (*sdr.QP, *sdr.MR, error) {
 	var err error
-	if l.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{}); err != nil {
+	if l.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{}); err != nil {
 		return nil, nil, err
 	}
 	qp, err := l.ctx[i].NewQP(sdr.QPConfig{MTU: mtu, Chunk: chunk})

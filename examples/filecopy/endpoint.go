@@ -23,7 +23,7 @@ import (
 // An endpoint is everything that one end has open.
 type endpoint struct {
 	dev  backend.Device
-	ctx  *sdr.Context
+	ctx  *sdr.Endpoint
 	conn *reliability.Conn
 }
 
@@ -92,7 +92,7 @@ func (e *endpoint) open(o *options, s *oob.Conn, r role) (err error) {
 			return err
 		}
 	}
-	if e.ctx, err = sdr.NewContext(e.dev, sdr.ContextConfig{}); err != nil {
+	if e.ctx, err = sdr.NewEndpoint(e.dev, sdr.EndpointConfig{}); err != nil {
 		return err
 	}
 	return e.newConn(o)

@@ -19,7 +19,7 @@ import (
 type link struct {
 	name string
 	net  *sim.Network
-	ctx  [2]*sdr.Context
+	ctx  [2]*sdr.Endpoint
 	conn [2]*reliability.Conn
 	mr   [2]*sdr.MR
 }
@@ -38,7 +38,7 @@ func newLink(newScheme func() (scheme.Scheme, error)) (*link, error) {
 			return nil, err
 		}
 		l.name = s.Name()
-		if l.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Rand: rand.NewChaCha8([32]byte{byte(i)})}); err != nil {
+		if l.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Rand: rand.NewChaCha8([32]byte{byte(i)})}); err != nil {
 			return nil, err
 		}
 		l.conn[i], err = reliability.NewConn(l.ctx[i], sdr.QPConfig{MTU: mtu, SendDepth: 1 << 13}, reliability.Config{Scheme: s, Rate: rate})

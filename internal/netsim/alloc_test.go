@@ -16,7 +16,7 @@ func TestNoAllocation(t *testing.T) {
 	l := newLink(t, LinkConfig{
 		Rate: units.Gbit, Queue: units.MiB, Jitter: 5, Loss: Loss{Drop: 0.1, Burst: 4}, Reorder: 0.1, ReorderDelay: 9, Duplicate: 0.1, Corrupt: 0.1,
 	}, 1)
-	var q Queue[uint32]
+	q := NewQueue()
 	for i := range uint32(100) {
 		q.Push(0, i)
 	}

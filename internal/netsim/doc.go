@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package netsim holds the parts of which simulated networks are made: a queue
-// of events in integer picoseconds, and links with a rate, a queue, a delay and
-// faults drawn from seeds.
+// Package netsim holds the parts of which simulated links are made: links with a
+// rate, a queue, a delay and faults drawn from seeds, and a queue for the events
+// that come of them.
 //
-// A Queue orders plain values by (time, order of scheduling). A Link is one
+// A Queue orders numbers by (time, order of scheduling), on the event core of
+// package fabric/des. A Link is one
 // direction of a point-to-point link: told that a packet enters it now, it says
 // at once what will become of that packet (lost, late, twice, damaged, marked)
 // and when it arrives. It holds no packets and no clock, so the same code serves

@@ -5,15 +5,12 @@ package netsim
 import (
 	"math/big"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/units"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 func newLink(t testing.TB, c LinkConfig, seed uint64) *Link {
 	t.Helper()

@@ -2,102 +2,58 @@
 
 package netsim
 
-// A Queue holds events of a plain value type E in the order of their time, and
-// of scheduling among those of the same time. The zero value is empty and ready
-// for use. It allocates only when it grows beyond its largest size so far.
-//
-// It is a heap with four children a node: half as deep as a binary one, and the
-// children of a node lie side by side in memory.
-type Queue[E any] struct {
-	heap []entry[E]
-	seq  uint64
+import (
+	"math"
+
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+)
+
+// A Queue holds events, which are numbers to it, in the order of their time, and of scheduling
+// among those of one time: packets that leave a link in one instant arrive in the order in which
+// they left. It is a des.Queue whose keys count what has been scheduled. Push and Pop allocate only
+// when it grows beyond its largest size so far.
+type Queue struct {
+	q    *des.Queue
+	keys uint32 // how many have been given out
+	last Time   // of the event popped last
 }
 
-type entry[E any] struct {
-	at  Time
-	seq uint64
-	e   E
-}
-
-func (x *entry[E]) before(y *entry[E]) bool {
-	return x.at < y.at || x.at == y.at && x.seq < y.seq
-}
+// NewQueue makes an empty queue.
+func NewQueue() *Queue { return &Queue{q: des.NewQueue(des.Config{})} }
 
 // Len is the number of events scheduled.
-func (q *Queue[E]) Len() int { return len(q.heap) }
+func (q *Queue) Len() int { return q.q.Len() }
 
 // Next is the time of the earliest event, Never when there is none.
-func (q *Queue[E]) Next() Time {
-	if len(q.heap) == 0 {
-		return Never
-	}
-	return q.heap[0].at
-}
+func (q *Queue) Next() Time { return q.q.Next() }
 
-// Push schedules e.
-func (q *Queue[E]) Push(at Time, e E) {
-	x := entry[E]{at: at, seq: q.seq, e: e}
-	q.seq++
-	q.heap = append(q.heap, x)
-	i := len(q.heap) - 1
-	for i > 0 {
-		up := (i - 1) / 4
-		if !x.before(&q.heap[up]) {
-			break
-		}
-		q.heap[i] = q.heap[up]
-		i = up
+// Push schedules e. A time before that of the event popped last counts as the latter.
+func (q *Queue) Push(at Time, e uint32) {
+	if q.keys == math.MaxUint32 {
+		q.renumber()
 	}
-	q.heap[i] = x
+	q.q.Push(des.Event{T: max(at, q.last), Key: q.keys, Arg: e})
+	q.keys++
 }
 
 // Pop removes and returns the earliest event. The queue must not be empty.
-func (q *Queue[E]) Pop() (Time, E) {
-	first := q.heap[0]
-	last := len(q.heap) - 1
-	x := q.heap[last]
-	q.heap[last] = entry[E]{}
-	q.heap = q.heap[:last]
-	if last > 0 {
-		q.sink(0, x)
-	}
-	return first.at, first.e
+func (q *Queue) Pop() (Time, uint32) {
+	e, _ := q.q.Pop(Never)
+	q.last = e.T
+	return e.T, e.Arg
 }
 
-// sink puts x into the hole at i, or below.
-func (q *Queue[E]) sink(i int, x entry[E]) {
-	h := q.heap
+// renumber gives what is scheduled the first keys, in its order, so that there are keys left.
+func (q *Queue) renumber() {
+	old := q.q
+	q.q, q.keys = des.NewQueue(des.Config{}), 0
 	for {
-		child := 4*i + 1
-		if child >= len(h) {
-			break
+		e, ok := old.Pop(Never)
+		if !ok {
+			return
 		}
-		least := child
-		for c := child + 1; c < min(child+4, len(h)); c++ {
-			if h[c].before(&h[least]) {
-				least = c
-			}
-		}
-		if !h[least].before(&x) {
-			break
-		}
-		h[i] = h[least]
-		i = least
-	}
-	h[i] = x
-}
-
-// Remove takes out all events that drop says to. It looks at each.
-func (q *Queue[E]) Remove(drop func(E) bool) {
-	kept := q.heap[:0]
-	for _, x := range q.heap {
-		if !drop(x.e) {
-			kept = append(kept, x)
-		}
-	}
-	clear(q.heap[len(kept):])
-	q.heap = kept
-	for i := len(kept) - 1; i >= 0; i-- {
-		q.sink(i, kept[i])
+		e.Key = q.keys
+		q.q.Push(e)
+		q.keys++
 	}
 }

@@ -13,28 +13,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A board is a receiver's bitmap.
-type board struct {
-	has   []bool
-	marks [4]scheme.Mark
-}
-
-func (b *board) Has(u scheme.Unit) bool { return u.IsData() && b.has[u.Index()] }
-func (b *board) NextMissing(from int) int {
-	for from < len(b.has) && b.has[from] {
-		from++
-	}
-	return from
-}
-func (b *board) NextPresent(from, to int) int {
-	for from < to && !b.has[from] {
-		from++
-	}
-	return from
-}
-func (b *board) Mark(c int) scheme.Mark { return b.marks[c] }
-func (b *board) First() units.Instant   { return 0 }
-
 // In the body of a transfer nothing is allocated, neither for what arrives nor for
 // what is lost and repeated.
 func TestNothingIsAllocatedPerPacket(t *testing.T) {
@@ -97,5 +75,5 @@ func TestNothingIsAllocatedPerPacket(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(400, round))
 	require.NoError(t, err)
 	require.Positive(t, s.Stats().Retransmitted)
-	require.Less(t, s.(*sender).next, s.(*sender).roster.tail, "still the body")
+	require.Less(t, s.(*sender).loss.Next(), s.(*sender).roster.tail, "still the body")
 }

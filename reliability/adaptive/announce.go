@@ -5,6 +5,7 @@ package adaptive
 import (
 	"encoding/binary"
 
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -104,27 +105,31 @@ type entry struct {
 	rows    batch    // else
 }
 
-// parseEntry reads one entry; r.bad says that it makes no sense.
-func parseEntry(r *reader, l *limits) (e entry) {
-	if r.upTo(1) == entryRows {
+// parseEntry reads one entry; a failed r says that it makes no sense.
+func parseEntry(r *varint.Reader, l *limits) (e entry) {
+	if r.Int(1) == entryRows {
 		e.rows = batch{step: 1}
-		e.rows.group = r.upTo(l.groups - 1)
-		e.rows.row, e.rows.rows = r.upTo(maxGroup), r.upTo(maxGroup)
-		e.rows.base = r.upTo(maxParity)
-		r.bad = r.bad || l.groups == 0 || e.rows.rows == 0
+		e.rows.group = r.Int(l.groups - 1)
+		e.rows.row, e.rows.rows = r.Int(maxGroup), r.Int(maxGroup)
+		e.rows.base = r.Int(maxParity)
+		if l.groups == 0 || e.rows.rows == 0 {
+			r.Fail()
+		}
 		return e
 	}
-	n := r.upTo(mostData)
+	n := r.Int(mostData)
 	u := 0
 	for i := range n {
-		gap := r.upTo(l.units - 1 - u)
-		if r.bad || gap == 0 && i > 0 {
-			r.bad = true
+		gap := r.Int(l.units - 1 - u)
+		if r.Failed() || gap == 0 && i > 0 {
+			r.Fail()
 			return e
 		}
 		u += gap
 		e.members = append(e.members, uint32(u))
 	}
-	r.bad = r.bad || n == 0
+	if n == 0 {
+		r.Fail()
+	}
 	return e
 }

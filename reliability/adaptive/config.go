@@ -5,35 +5,38 @@ package adaptive
 import (
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
-	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // Config configures both halves of a Conn's transfers. The zero value is right
 // unless a simulation wants to know better.
 type Config struct {
-	// Repeat configures path-confirmed repeat; its Mode must be sr.NACK or not
-	// set.
-	Repeat sr.Config
+	// MinTimeout is the shortest timeout, from 1 ns to 10 s; 0 means 10 ms. It
+	// matters on links whose round trip is below a scheduler's delays.
+	MinTimeout units.Duration
 }
 
 // New returns the scheme, which keeps what transfers teach about the network for
 // the transfers after them. It is for one Conn.
 func New(c Config) (scheme.Scheme, error) {
-	c.Repeat.Mode = sr.NACK
-	repeat, err := sr.New(c.Repeat)
-	if err != nil {
+	a := &adaptive{
+		repeat: loss.Config{Rule: loss.PathProof, MinTimeout: c.MinTimeout},
+		model:  newModel(), tail: unknownTail, rows: firstRows,
+	}
+	if err := a.repeat.Check(); err != nil {
 		return nil, fmt.Errorf("adaptive: %w", err)
 	}
-	return &adaptive{repeat: repeat, model: newModel(), tail: unknownTail, rows: firstRows}, nil
+	return a, nil
 }
 
 // An adaptive is the scheme of one Conn.
 type adaptive struct {
-	repeat scheme.Scheme
-	model  model
-	rate   governor
+	repeat    loss.Config
+	estimates loss.Estimates
+	model     model
+	rate      rateController
 	// tail and rows are what the peer last wanted: how many units of tail and
 	// how many rows for a group.
 	tail, rows int
@@ -50,7 +53,7 @@ const (
 	// spareUnits is the room for new rows, beyond a share of the first ones.
 	spareUnits = 24
 	// maxUnits keeps numbers within their bits.
-	maxUnits = int(scheme.Marker) - 1
+	maxUnits = int(scheme.Probe) - 1
 )
 
 func (a *adaptive) Name() string { return "adaptive" }
@@ -71,6 +74,9 @@ func checkTransfer(t *scheme.Transfer, env *scheme.Env) error {
 	case env.MaxFrame < minFrame:
 		return fmt.Errorf("adaptive: control frames of %d bytes are too small, %d are needed", env.MaxFrame, minFrame)
 	}
+	if err := loss.CheckTransfer(t, env); err != nil {
+		return fmt.Errorf("adaptive: %w", err)
+	}
 	return nil
 }
 
@@ -78,11 +84,7 @@ func (a *adaptive) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender,
 	if err := checkTransfer(&t, env); err != nil {
 		return nil, err
 	}
-	repeat, err := a.repeat.NewSender(t, env)
-	if err != nil {
-		return nil, err
-	}
-	return newSender(&a.model, &a.rate, repeat, t, env), nil
+	return newSender(a, t, env), nil
 }
 
 func (a *adaptive) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {
@@ -93,17 +95,11 @@ func (a *adaptive) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Recei
 	if err != nil {
 		return nil, err
 	}
-	inner := t
-	inner.Params = p.repeat
-	// The repeat half writes its frame behind our section.
-	envInner := new(scheme.Env)
-	*envInner = *env
-	repeat, err := a.repeat.NewReceiver(inner, envInner)
-	if err != nil {
-		return nil, err
+	if err := a.repeat.CheckParams(p.repeat); err != nil {
+		return nil, fmt.Errorf("adaptive: %w", err)
 	}
 	a.tail, a.rows = p.wantTail, max(p.rows, 1)
-	return newReceiver(&a.totals, repeat, p, t, env, envInner), nil
+	return newReceiver(&a.totals, p, t, env), nil
 }
 
 // interval is the time between frames.
@@ -127,7 +123,7 @@ func reaction(env *scheme.Env) units.Duration {
 }
 
 // fallback is how long after its last transmission a group is given up if nothing
-// has been heard: FTO.
+// has been acknowledged: FTO.
 func fallback(env *scheme.Env) units.Duration {
 	return max(rtt(env)*5/4+4*env.RTTVar+3*interval(env), 2*units.Millisecond)
 }

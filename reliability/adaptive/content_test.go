@@ -26,10 +26,10 @@ func TestContentArrives(t *testing.T) {
 	} {
 		net, err := sim.New(sim.Config{Seed: uint64(seed), Rate: 10 * units.Gbit, Link: link})
 		require.NoError(t, err)
-		var ctx [2]*sdr.Context
+		var ctx [2]*sdr.Endpoint
 		var conn [2]*reliability.Conn
 		for i, dev := range []*sim.Device{net.A(), net.B()} {
-			ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Rand: rand.NewChaCha8([32]byte{byte(seed), byte(i)})})
+			ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Rand: rand.NewChaCha8([32]byte{byte(seed), byte(i)})})
 			require.NoError(t, err)
 			cfg := reliability.Config{Scheme: newScheme(), Rate: 9 * units.Gbit}
 			conn[i], err = reliability.NewConn(ctx[i], sdr.QPConfig{MTU: 4096, SendDepth: 1 << 12}, cfg)

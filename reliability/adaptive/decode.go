@@ -9,9 +9,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// look counts what group g lacks, and starts to decode it if its rows suffice and a
+// checkGroup counts what group g lacks, and starts to decode it if its rows suffice and a
 // job is free.
-func (r *receiver) look(v scheme.View, g int, out *scheme.Output) {
+func (r *receiver) checkGroup(v scheme.View, g int, out *scheme.Output) {
 	group := &r.groups[g]
 	missing := 0
 	for i := range r.roster.size(g) {
@@ -31,7 +31,7 @@ func (r *receiver) look(v scheme.View, g int, out *scheme.Output) {
 func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
 	id := free(r.jobs[:])
 	if id < 0 || len(out.Jobs) == cap(out.Jobs) {
-		r.lookAt = 0 // the end of a job brings us back
+		r.recheckAt = 0 // the end of a job brings us back
 		return
 	}
 	j := &r.jobs[id]
@@ -82,7 +82,7 @@ func (r *receiver) OnJob(_ units.Instant, id uint32) {
 			r.recovered = append(r.recovered, j.Data[i].Index())
 		}
 	}
-	r.lookAt = 0
+	r.recheckAt = 0
 }
 
 // losses counts the units of the tail that had to be computed, and their bursts.

@@ -7,7 +7,7 @@
 // still to be sent. So a transfer is cut in time:
 //
 //   - The body is what is sent more than a round trip before the end. It is repaired
-//     by path-confirmed repeat, package sr in NACK mode, without any parity.
+//     by path-confirmed repeat, as of sr in NACK mode, without any parity.
 //   - The tail is the rest. Its units are dealt out to groups in turn, so that a
 //     burst of losses spreads over them, and a few rows of an MDS code follow each
 //     group (tail.go).
@@ -25,10 +25,10 @@
 //
 // # How it is put together
 //
-// Both halves contain the halves of sr and speak its acknowledgements behind a
-// section of their own (frame.go). For sr, a parity unit is a marker: a packet that
-// carries none of its units but shows how far its channel has got. What sr wants to
-// repeat and a group will recover is not passed on.
+// Both halves build on reliability/internal/loss, as those of sr do, and speak its
+// acknowledgements behind a section of their own (frame.go). A parity unit is a probe there: a packet that
+// carries no data, but shows how far its channel has got. What is lost and a group will
+// recover is left to the group.
 //
 // Decisions use integers, or float64 sums and products rounded one by one, and the
 // square root: no operation that platforms fuse or compute differently. The package

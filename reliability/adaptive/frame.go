@@ -3,9 +3,11 @@
 package adaptive
 
 import (
-	"encoding/binary"
 	"errors"
+	"math"
 
+	"github.com/sdr-rdma/go-sdr/internal/varint"
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 )
 
@@ -21,7 +23,7 @@ import (
 //	groups   from, how many follow, each: gap, present, rows; and to. The groups
 //	         from ≤ g < to that aren't named are complete. Named ones lack units,
 //	         know of so many rows and have so many of them.
-//	rest     the frame of path-confirmed repeat, or nothing
+//	rest     the acknowledgement of package loss, or nothing
 //
 // The sender announces what is not in START, with entries numbered from 0 and sent
 // until known:
@@ -40,9 +42,8 @@ const (
 )
 
 const (
-	// repeatFrame is what sr needs at least, and minFrame what both do.
-	repeatFrame = 96
-	minFrame    = repeatFrame + 32
+	// minFrame is the least room for this section and an acknowledgement.
+	minFrame = loss.MinFrame + 32
 	// maxListed is how many groups a frame names.
 	maxListed = 64
 	// What a mark, the ends of the groups' section and a group take at most.
@@ -53,12 +54,12 @@ const (
 )
 
 // stateRoom is how much of a frame the section of this package may take.
-func stateRoom(maxFrame int) int { return min(maxFrame-repeatFrame, max(32, maxFrame/3)) }
+func stateRoom(maxFrame int) int { return min(maxFrame-loss.MinFrame, max(32, maxFrame/3)) }
 
 // Kinds of marks.
 const (
 	markData = iota
-	markMarker
+	markProbe
 	markParity
 )
 
@@ -69,8 +70,8 @@ type mark struct {
 
 func markOf(channel int, u scheme.Unit) mark {
 	switch {
-	case u.IsMarker():
-		return mark{channel, markMarker, u.Index()}
+	case u.IsProbe():
+		return mark{channel, markProbe, u.Index()}
 	case u.IsParity():
 		return mark{channel, markParity, u.Index()}
 	}
@@ -93,24 +94,6 @@ type state struct {
 
 var errFrame = errors.New("adaptive: malformed frame")
 
-// A reader reads varints and remembers that it failed.
-type reader struct {
-	rest []byte
-	bad  bool
-}
-
-func (r *reader) number(limit uint64) uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 || v > limit {
-		r.bad, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *reader) upTo(limit int) int { return int(r.number(uint64(max(0, limit)))) }
-
 // limits is what a frame may speak of.
 type limits struct{ units, groups, channels, entries int }
 
@@ -120,43 +103,40 @@ func (s *state) parse(frame []byte, l limits) error {
 	if len(frame) == 0 || frame[0] != frameState {
 		return errFrame
 	}
-	r := reader{rest: frame[1:]}
-	s.number = r.number(1<<64 - 1)
-	s.known = r.upTo(l.entries)
+	r := varint.NewReader(frame[1:])
+	s.number = r.Uint(math.MaxUint64)
+	s.known = r.Int(l.entries)
 	s.totals = totals{}
-	if r.upTo(1) == 1 {
-		s.totals = totals{r.number(1<<63 - 1), r.number(1<<63 - 1), r.number(1<<63 - 1)}
+	if r.Int(1) == 1 {
+		s.totals = totals{r.Uint(math.MaxInt64), r.Uint(math.MaxInt64), r.Uint(math.MaxInt64)}
 	}
-	for range r.upTo(l.channels) {
-		m := mark{channel: r.upTo(l.channels - 1)}
-		v := r.upTo(int(scheme.Parity-1)<<2 | 3)
+	for range r.Int(l.channels) {
+		m := mark{channel: r.Int(l.channels - 1)}
+		v := r.Int(int(scheme.Parity-1)<<2 | 3)
 		m.index, m.kind = v>>2, v&3
 		s.marks = append(s.marks, m)
 	}
-	s.from = r.upTo(l.groups)
+	s.from = r.Int(l.groups)
 	g := s.from
-	for range r.upTo(maxListed) {
-		g += r.upTo(l.groups - g)
-		s.groups = append(s.groups, groupReport{g, r.upTo(maxGroup), r.upTo(maxGroup)})
+	for range r.Int(maxListed) {
+		g += r.Int(l.groups - g)
+		s.groups = append(s.groups, groupReport{g, r.Int(maxGroup), r.Int(maxGroup)})
 		g++
 	}
-	s.to = g + r.upTo(l.groups-g)
-	if r.bad || g > l.groups {
+	s.to = g + r.Int(l.groups-g)
+	if r.Failed() || g > l.groups {
 		return errFrame
 	}
-	s.rest = r.rest
+	s.rest = r.Rest()
 	return nil
 }
 
-// A writer writes a frame of the receiver, up to limit.
-type writer struct {
-	b     []byte
-	limit int
-}
+// A writer writes a frame of the receiver, up to the limit.
+type writer struct{ varint.Writer }
 
-func (w *writer) number(v uint64)     { w.b = binary.AppendUvarint(w.b, v) }
-func (w *writer) fits(n int) bool     { return len(w.b)+n <= w.limit }
-func (w *writer) count(at int)        { w.b[at]++ }
-func (w *writer) placeholder() int    { w.b = append(w.b, 0); return len(w.b) - 1 }
-func (w *writer) mark(m mark)         { w.number(uint64(m.channel)); w.number(uint64(m.index<<2 | m.kind)) }
-func (w *writer) full(at, n int) bool { return int(w.b[at]) >= n }
+func (w *writer) mark(m mark) { w.Int(m.channel); w.Int(m.index<<2 | m.kind) }
+
+// reserve appends the byte of a count that starts at 0, and returns its place.
+func (w *writer) reserve() (at int)   { w.Byte(0); return len(w.B) - 1 }
+func (w *writer) increment(at int)    { w.B[at]++ }
+func (w *writer) full(at, n int) bool { return int(w.B[at]) >= n }

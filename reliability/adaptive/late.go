@@ -44,9 +44,9 @@ func (r *recentRepeats) since(t units.Instant) []uint32 {
 	return slices.Compact(members)
 }
 
-// makeLate makes groups of the body units that were repeated within the last round
+// makeLateGroups makes groups of the body units that were repeated within the last round
 // trip, once, when all data has been sent.
-func (s *sender) makeLate(now units.Instant) {
+func (s *sender) makeLateGroups(now units.Instant) {
 	if s.late || s.roster.tail == 0 {
 		return
 	}
@@ -78,7 +78,7 @@ func (s *sender) makeLate(now units.Instant) {
 		}
 		s.roster.late = append(s.roster.late, group)
 		s.groups = append(s.groups, txGroup{})
-		s.told.group(now, group)
+		s.announced.group(now, group)
 	}
 	for g := s.roster.groups; g < s.roster.count(); g++ {
 		s.addRows(now, g, rows)

@@ -31,8 +31,8 @@ type model struct {
 	quiet, noisy int
 	// congested: losses now may be the sender's own doing (rate.go).
 	congested bool
-	// heard are the totals that the peer last reported.
-	heard totals
+	// reported are the totals that the peer last reported.
+	reported totals
 }
 
 // totals are what the receiving half of a Conn counted since it began: units of
@@ -41,11 +41,11 @@ type totals struct{ units, lost, bursts uint64 }
 
 // learn takes the peer's totals, which only grow.
 func (m *model) learn(env *scheme.Env, t totals) {
-	n := totals{t.units - m.heard.units, t.lost - m.heard.lost, t.bursts - m.heard.bursts}
-	if t.units <= m.heard.units {
+	n := totals{t.units - m.reported.units, t.lost - m.reported.lost, t.bursts - m.reported.bursts}
+	if t.units <= m.reported.units {
 		return
 	}
-	m.heard = t
+	m.reported = t
 	if n.units < uint64(maxUnits) && n.lost <= n.units && n.bursts <= n.lost {
 		m.observe(env, int(n.units), int(n.lost), int(n.bursts))
 	}

@@ -173,7 +173,7 @@ func TestNewChecks(t *testing.T) {
 	_, err := New(Config{})
 	require.NoError(t, err)
 	c := Config{}
-	c.Repeat.AlphaMilli = -1
+	c.MinTimeout = -1
 	_, err = New(c)
 	require.ErrorContains(t, err, "outside")
 	a, _ := New(Config{})

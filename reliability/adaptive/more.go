@@ -56,7 +56,7 @@ func (s *sender) moreRows(now units.Instant, g, lack int) {
 	law := lossLaw{drop: s.model.drop()}
 	rows := lack + law.rowsFor(lack, 1, moreExtra, risk)
 	rows = min(rows, maxGroup-s.roster.size(g)-int(group.rows), s.env.ParityLimit-s.ledger.parity, maxParity-s.ledger.parity)
-	if rows < lack || group.rounds == maxRounds || s.told.full() {
+	if rows < lack || group.rounds == maxRounds || s.announced.full() {
 		s.abandon(g)
 		return
 	}
@@ -71,5 +71,5 @@ func (s *sender) addRows(now units.Instant, g, rows int) {
 	s.ready = append(s.ready, false)
 	group.rows += uint8(rows)
 	group.last = b.base + rows - 1
-	s.told.rows(now, &b)
+	s.announced.rows(now, &b)
 }

@@ -5,17 +5,19 @@ package adaptive
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 )
 
 // params is what START says of a transfer: a byte, five unsigned varints and what
-// path-confirmed repeat says.
+// the acknowledgements' parameters.
 //
 //	version   1
 //	tail      the first unit of the tail
 //	groups    how many groups the tail has; 0: none
 //	rows      how many rows each has at first
 //	wantTail  how many units the tail would have, given room for parity
-//	n         the length of what follows: sr's parameters
+//	n         the length of what follows: the parameters of package loss
 type params struct {
 	plan
 	repeat []byte
@@ -39,17 +41,17 @@ func parseParams(b []byte, n int) (params, error) {
 	if len(b) == 0 || b[0] != paramsVersion {
 		return params{}, errParams
 	}
-	r := reader{rest: b[1:]}
+	r := varint.NewReader(b[1:])
 	p := params{plan: plan{units: n}}
-	p.tail = r.upTo(n)
-	p.groups = r.upTo(mostGroups(n - p.tail))
-	p.rows = r.upTo(maxGroup)
-	p.wantTail = r.upTo(n)
-	size := r.upTo(len(r.rest))
-	if r.bad || size != len(r.rest) {
+	p.tail = r.Int(n)
+	p.groups = r.Int(mostGroups(n - p.tail))
+	p.rows = r.Int(maxGroup)
+	p.wantTail = r.Int(n)
+	size := r.Int(len(r.Rest()))
+	if r.Failed() || size != len(r.Rest()) {
 		return params{}, errParams
 	}
-	p.repeat = r.rest
+	p.repeat = r.Rest()
 	if p.groups == 0 {
 		if p.tail != n || p.rows != 0 {
 			return params{}, errParams

@@ -32,11 +32,11 @@ const (
 	probeRounds  = 8
 	probeStep    = 20
 	maxProbeStep = 250
-	// patientRounds is how long a restored rate is left alone.
-	patientRounds = 32
+	// settleRounds is how long a restored rate is left alone.
+	settleRounds = 32
 )
 
-// A rateState is what a governor is doing.
+// A rateState is what a rateController is doing.
 type rateState uint8
 
 const (
@@ -49,10 +49,10 @@ const (
 	keepLower
 )
 
-// A governor finds out that the paced rate is more than the path carries
+// A rateController finds out that the paced rate is more than the path carries
 // (RELIABILITY, adaptive, 7): the losses are then the sender's own doing. A Conn's
 // transfers share one.
-type governor struct {
+type rateController struct {
 	state rateState
 	// rate is the limit unless the paced rate is trusted, and spent the virtual
 	// clock of the link that has it.
@@ -70,123 +70,123 @@ type governor struct {
 	sentBefore        int
 }
 
-// limit returns how many units may be sent now, and when there will be more.
-func (g *governor) limit(now units.Instant, rtt units.Duration, each units.Bytes, budget int) (int, units.Instant) {
-	if g.state == trust {
+// budget returns how many units may be sent now, and when there will be more.
+func (c *rateController) budget(now units.Instant, rtt units.Duration, each units.Bytes, budget int) (int, units.Instant) {
+	if c.state == trust {
 		return budget, units.Never
 	}
-	per := max(g.rate.Time(each), 1)
+	per := max(c.rate.Time(each), 1)
 	// What was not used within 16 units, or what a worker may wake up late, is gone.
-	g.spent = max(g.spent, now.Add(-max(16*per, rtt/8)))
-	if g.spent > now {
-		return 0, g.spent
+	c.spent = max(c.spent, now.Add(-max(16*per, rtt/8)))
+	if c.spent > now {
+		return 0, c.spent
 	}
-	return min(budget, int(now.Sub(g.spent)/per)+1), now.Add(per)
+	return min(budget, int(now.Sub(c.spent)/per)+1), now.Add(per)
 }
 
-func (g *governor) spend(each units.Bytes, n int) {
-	g.sent += n
-	if g.state != trust {
-		g.spent = g.spent.Add(g.rate.Time(units.Bytes(n) * each))
+func (c *rateController) spend(each units.Bytes, n int) {
+	c.sent += n
+	if c.state != trust {
+		c.spent = c.spent.Add(c.rate.Time(units.Bytes(n) * each))
 	}
 }
 
-// step ends a round when its time has come.
-func (g *governor) step(now units.Instant, env *scheme.Env, each units.Bytes, m *model) {
-	if g.begun == 0 {
-		g.begun = now
+// update ends a round when its time has come.
+func (c *rateController) update(now units.Instant, env *scheme.Env, each units.Bytes, m *model) {
+	if c.begun == 0 {
+		c.begun = now
 	}
-	elapsed := now.Sub(g.begun)
+	elapsed := now.Sub(c.begun)
 	if env.Rate <= 0 || elapsed < max(rtt(env), 4*interval(env)) {
 		return
 	}
-	want := int(g.paced(env).Bytes(elapsed) / each)
-	if elapsed < 2*rtt(env) && want > 0 && g.sentBefore*1000 >= want*busyEnough {
-		g.judge(elapsed, want, env, each, m)
+	want := int(c.paced(env).Bytes(elapsed) / each)
+	if elapsed < 2*rtt(env) && want > 0 && c.sentBefore*1000 >= want*busyEnough {
+		c.judge(elapsed, want, env, each, m)
 	} else {
-		g.short = 0
+		c.short = 0
 	}
-	g.sentBefore, g.sent, g.acked, g.lost, g.begun = g.sent, 0, 0, 0, now
+	c.sentBefore, c.sent, c.acked, c.lost, c.begun = c.sent, 0, 0, 0, now
 }
 
 // paced is the rate that is sent at now.
-func (g *governor) paced(env *scheme.Env) units.Rate {
-	if g.state == trust {
+func (c *rateController) paced(env *scheme.Env) units.Rate {
+	if c.state == trust {
 		return env.Rate
 	}
-	return min(env.Rate, g.rate)
+	return min(env.Rate, c.rate)
 }
 
 // judge looks at a round that answers one in which the sender was busy. A round is
 // short when less arrived than was paced because it got lost.
-func (g *governor) judge(elapsed units.Duration, want int, env *scheme.Env, each units.Bytes, m *model) {
-	delivered := units.RateOf(units.Bytes(g.acked)*each, elapsed) / 1000 * drain
+func (c *rateController) judge(elapsed units.Duration, want int, env *scheme.Env, each units.Bytes, m *model) {
+	delivered := units.RateOf(units.Bytes(c.acked)*each, elapsed) / 1000 * drain
 	loss := int(float64(m.drop() * 1000))
-	short := g.acked*1_000_000 < want*enough*(1000-loss) &&
-		g.lost*1000 > (g.acked+g.lost)*(loss+tooLossy)
-	g.quiet = max(0, g.quiet-1)
-	switch g.state {
+	short := c.acked*1_000_000 < want*enough*(1000-loss) &&
+		c.lost*1000 > (c.acked+c.lost)*(loss+tooLossy)
+	c.quiet = max(0, c.quiet-1)
+	switch c.state {
 	case trust:
-		if g.short++; !short || g.quiet > 0 {
-			g.short = 0
+		if c.short++; !short || c.quiet > 0 {
+			c.short = 0
 		}
-		if g.short >= 2 && delivered > 0 {
-			g.test(delivered, env)
+		if c.short >= 2 && delivered > 0 {
+			c.test(delivered, env)
 		}
 	case tryLower:
 		// What was sent before the test has to be answered first.
-		if g.rounds++; g.rounds < 2 || g.sentBefore*1000 > want*1030 {
+		if c.rounds++; c.rounds < 2 || c.sentBefore*1000 > want*1030 {
 			return
 		}
-		g.short = 0
+		c.short = 0
 		if !short {
 			// As much arrives at less: the drop rate has fallen.
-			g.state, g.rounds, g.gain = keepLower, 0, probeStep
+			c.state, c.rounds, c.gain = keepLower, 0, probeStep
 		} else {
-			g.state, g.quiet = trust, patientRounds
+			c.state, c.quiet = trust, settleRounds
 		}
 	case keepLower:
-		g.probe(short, delivered, env)
+		c.probe(short, delivered, env)
 	}
 }
 
 // test begins a test of a lower rate.
-func (g *governor) test(rate units.Rate, env *scheme.Env) {
-	rate = max(rate, g.paced(env)/maxCut, env.Rate/leastShare)
-	g.state, g.rate, g.rounds, g.short = tryLower, rate, 0, 0
+func (c *rateController) test(rate units.Rate, env *scheme.Env) {
+	rate = max(rate, c.paced(env)/maxCut, env.Rate/leastShare)
+	c.state, c.rate, c.rounds, c.short = tryLower, rate, 0, 0
 }
 
 // probe raises a lowered rate slowly, and lowers it again if less arrives.
-func (g *governor) probe(short bool, delivered units.Rate, env *scheme.Env) {
-	if g.short++; !short {
-		g.short = 0
+func (c *rateController) probe(short bool, delivered units.Rate, env *scheme.Env) {
+	if c.short++; !short {
+		c.short = 0
 	}
-	if g.short >= 2 && delivered > 0 {
+	if c.short >= 2 && delivered > 0 {
 		// Less still, or the path's own loss after all: test again.
-		g.test(delivered, env)
+		c.test(delivered, env)
 		return
 	}
-	if g.rounds++; g.rounds >= probeRounds {
-		g.rounds = 0
-		g.rate = g.rate / 1000 * units.Rate(1000+g.gain)
-		g.gain = min(2*g.gain, maxProbeStep)
+	if c.rounds++; c.rounds >= probeRounds {
+		c.rounds = 0
+		c.rate = c.rate / 1000 * units.Rate(1000+c.gain)
+		c.gain = min(2*c.gain, maxProbeStep)
 	}
-	if g.rate >= env.Rate {
-		g.state, g.quiet = trust, patientRounds
+	if c.rate >= env.Rate {
+		c.state, c.quiet = trust, settleRounds
 	}
 }
 
 // congested reports whether losses now are the sender's own doing, as far as is
 // known.
-func (g *governor) congested() bool { return g.short > 0 || g.state == tryLower }
+func (c *rateController) congested() bool { return c.short > 0 || c.state == tryLower }
 
 // explain says what was done about the rate, if anything.
-func (g *governor) explain() string {
-	switch g.state {
+func (c *rateController) explain() string {
+	switch c.state {
 	case tryLower:
-		return fmt.Sprintf("; less arrives than was paced, trying %v", g.rate)
+		return fmt.Sprintf("; less arrives than was paced, trying %v", c.rate)
 	case keepLower:
-		return fmt.Sprintf("; the paced rate is more than arrives, sending at %v", g.rate)
+		return fmt.Sprintf("; the paced rate is more than arrives, sending at %v", c.rate)
 	}
 	return ""
 }

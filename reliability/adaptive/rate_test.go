@@ -11,17 +11,17 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A governed path: what rounds of a sender that always has data come to.
-type governed struct {
-	g     governor
+// A controlled path: what rounds of a sender that always has data come to.
+type controlled struct {
+	g     rateController
 	m     model
 	env   scheme.Env
 	now   units.Instant
 	owing int // units that a receiver without a processor has yet to acknowledge
 }
 
-func newGoverned() *governed {
-	return &governed{
+func newControlled() *controlled {
+	return &controlled{
 		m: newModel(), now: units.Instant(units.Second),
 		env: scheme.Env{Rate: units.Gbit, RTT: 25 * units.Millisecond, MinRTT: 25 * units.Millisecond},
 	}
@@ -29,7 +29,7 @@ func newGoverned() *governed {
 
 // round sends for a round trip at the rate allowed. Of that, path arrives at most, and
 // of what arrives permille are acknowledged in this round, the rest in the next.
-func (d *governed) round(path units.Rate, permille int) {
+func (d *controlled) round(path units.Rate, permille int) {
 	const each = 4 * units.KiB
 	rate := d.env.Rate
 	if d.g.state != trust {
@@ -43,13 +43,13 @@ func (d *governed) round(path units.Rate, permille int) {
 	now := arrived * permille / 1000
 	d.g.acked += now + d.owing
 	d.owing = arrived - now
-	d.g.step(d.now, &d.env, each, &d.m)
+	d.g.update(d.now, &d.env, each, &d.m)
 }
 
 // A host that is short of processors delivers less now and more then, and loses
 // nothing: the rate is right.
 func TestStarvedHostKeepsTheRate(t *testing.T) {
-	d := newGoverned()
+	d := newControlled()
 	for i := range 200 {
 		d.round(units.Gbit, []int{1000, 400, 300, 1000, 100, 0, 0, 900}[i%8])
 		require.Equal(t, trust, d.g.state, "round %d", i)
@@ -59,7 +59,7 @@ func TestStarvedHostKeepsTheRate(t *testing.T) {
 // A path that carries less is found out; when it carries more again, so is that, in
 // seconds.
 func TestLoweredRateComesBack(t *testing.T) {
-	d := newGoverned()
+	d := newControlled()
 	for range 40 {
 		d.round(500*units.Mbit, 1000)
 	}
@@ -76,7 +76,7 @@ func TestLoweredRateComesBack(t *testing.T) {
 // One bad round, in which this machine did next to nothing, doesn't cost a long time
 // at a crawl.
 func TestRateIsHalvedAtMost(t *testing.T) {
-	d := newGoverned()
+	d := newControlled()
 	d.round(units.Gbit, 1000)
 	for d.g.state == trust {
 		d.round(10*units.Mbit, 1000)

@@ -5,6 +5,8 @@ package adaptive
 import (
 	"slices"
 
+	"github.com/sdr-rdma/go-sdr/internal/varint"
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -35,25 +37,25 @@ func (s *rowSet) has(i int) bool { return s[i>>6]>>(i&63)&1 != 0 }
 func (s *rowSet) set(i int)      { s[i>>6] |= 1 << (i & 63) }
 
 // A receiver is the receiving half: it follows rows and decodes (this file and
-// decode.go) and puts its own section before the frames of path-confirmed repeat
+// decode.go) and puts its own section before the acknowledgements of package loss
 // (report.go).
 type receiver struct {
-	repeat      scheme.Receiver
-	t           scheme.Transfer
-	env, repEnv *scheme.Env
-	roster      roster
-	ledger      ledger
-	groups      []rxGroup
-	entries     int
-	totals      *totals
+	acks    *loss.Reporter
+	t       scheme.Transfer
+	env     *scheme.Env
+	roster  roster
+	ledger  ledger
+	groups  []rxGroup
+	entries int
+	totals  *totals
 
 	// frontier is the first parity unit that was never looked for; absent are
 	// those below it that are not in place.
 	frontier int
 	absent   []int32
-	// lookAt is when to look again for what marks have not shown.
-	lookAt units.Instant
-	looked int // the group where the last such look ended
+	// recheckAt is when to look again for what marks have not shown.
+	recheckAt units.Instant
+	rechecked int // the group where the last such look ended
 
 	marks []scheme.Mark
 	jobs  [maxJobs]job
@@ -64,26 +66,25 @@ type receiver struct {
 	rotor     int
 	markRotor int
 	ended     bool
-	inner     scheme.Output
-	view      repeatView
+	ack       []byte // scratch for the acknowledgement
 	stats     scheme.Stats
 }
 
-func newReceiver(sum *totals, repeat scheme.Receiver, p params, t scheme.Transfer, env, repEnv *scheme.Env) *receiver {
+func newReceiver(sum *totals, p params, t scheme.Transfer, env *scheme.Env) *receiver {
 	r := &receiver{
-		totals: sum, repeat: repeat, t: t, env: env, repEnv: repEnv, roster: roster{plan: p.plan}, ledger: newLedger(p.plan),
+		totals: sum, acks: loss.NewReporter(t, env), t: t, env: env, roster: roster{plan: p.plan}, ledger: newLedger(p.plan),
 		groups: make([]rxGroup, p.groups), marks: make([]scheme.Mark, env.Channels),
 	}
 	for g := range r.groups {
 		r.groups[g].rows, r.groups[g].missing = uint8(p.rows), -1
 	}
-	r.inner.Frame = make([]byte, 0, env.MaxFrame)
+	r.ack = make([]byte, 0, env.MaxFrame)
 	r.stats.K, r.stats.M = p.k(), p.rows
 	return r
 }
 
 func (r *receiver) Stats() scheme.Stats {
-	sum := r.repeat.Stats()
+	sum := r.acks.Stats()
 	sum.Add(r.stats)
 	return sum
 }
@@ -93,9 +94,9 @@ func (r *receiver) OnControl(_ units.Instant, frame []byte) error {
 	if len(frame) == 0 || frame[0] != frameAnnounce {
 		return errFrame
 	}
-	in := reader{rest: frame[1:]}
+	in := varint.NewReader(frame[1:])
 	l := limits{units: r.t.Units}
-	for number := in.upTo(maxEntries); len(in.rest) > 0; number++ {
+	for number := in.Int(maxEntries); len(in.Rest()) > 0; number++ {
 		if number > r.entries {
 			return nil // the ones before it were lost and will come again
 		}
@@ -104,21 +105,21 @@ func (r *receiver) OnControl(_ units.Instant, frame []byte) error {
 			l.groups += maxLate // an old copy may name groups that came later
 		}
 		e := parseEntry(&in, &l)
-		if in.bad {
+		if in.Failed() {
 			return errFrame
 		}
-		if number == r.entries && !r.take(&e) {
+		if number == r.entries && !r.apply(&e) {
 			return errFrame
 		}
 	}
-	if in.bad {
+	if in.Failed() {
 		return errFrame
 	}
 	return nil
 }
 
-// take takes a new announcement; false: it makes no sense.
-func (r *receiver) take(e *entry) bool {
+// apply takes a new announcement; false: it makes no sense.
+func (r *receiver) apply(e *entry) bool {
 	switch {
 	case e.members != nil:
 		if len(r.roster.late) == maxLate {
@@ -136,45 +137,26 @@ func (r *receiver) take(e *entry) bool {
 		group.rows += uint8(b.rows)
 	}
 	r.entries++
-	r.lookAt = 0
+	r.recheckAt = 0
 	return true
 }
 
 // Poll follows what has arrived, decodes, and reports.
 func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
-	if r.loadMarks(v) || now >= r.lookAt {
-		r.follow(now, v, out)
+	if r.loadMarks(v) || now >= r.recheckAt {
+		r.findRows(now, v, out)
 	}
-	*r.repEnv = *r.env
-	r.repEnv.MaxFrame -= stateRoom(r.env.MaxFrame)
-	r.inner.Reset()
-	r.view.View = v
-	next, done, err := r.repeat.Poll(now, &r.view, &r.inner)
-	if err != nil {
-		return next, done, err
-	}
-	switch {
-	case done:
+	due, next, done := r.acks.Due(now, v)
+	if done {
 		r.finish()
-	case len(r.inner.Frame) > 0:
-		r.report(out)
+	}
+	if room := min(r.env.MaxFrame, cap(out.Frame)); due && len(out.Frame) == 0 && room >= minFrame {
+		next = r.report(now, v, out, room)
 	}
 	if r.ledger.parity > 0 && r.marked() {
-		next = min(next, max(r.lookAt, now+1))
+		next = min(next, max(r.recheckAt, now+1))
 	}
 	return next, done, nil
-}
-
-// A repeatView is the bitmap as path-confirmed repeat sees it: parity units are
-// markers.
-type repeatView struct{ scheme.View }
-
-func (v *repeatView) Mark(channel int) scheme.Mark {
-	m := v.View.Mark(channel)
-	if m.Unit.IsParity() {
-		m.Unit = scheme.Marker | scheme.Unit(m.Unit.Index()%ownMarkers)
-	}
-	return m
 }
 
 // loadMarks loads all marks and reports whether one shows parity units that haven't
@@ -195,18 +177,18 @@ func (r *receiver) marked() bool {
 	return slices.ContainsFunc(r.marks, func(m scheme.Mark) bool { return m.Valid })
 }
 
-// follow looks for rows: up to the newest that a mark shows, and, once an interval,
+// findRows looks for rows: up to the newest that a mark shows, and, once an interval,
 // for those that were overtaken, or of which the mark is gone.
-func (r *receiver) follow(now units.Instant, v scheme.View, out *scheme.Output) {
+func (r *receiver) findRows(now units.Instant, v scheme.View, out *scheme.Output) {
 	to := r.frontier
 	for _, m := range r.marks {
 		if m.Valid && m.Unit.IsParity() {
 			to = max(to, m.Unit.Index()+1)
 		}
 	}
-	if now >= r.lookAt {
-		r.lookAt = now.Add(interval(r.env))
-		r.lookBack(v, out)
+	if now >= r.recheckAt {
+		r.recheckAt = now.Add(interval(r.env))
+		r.recheck(v, out)
 		for n := r.frontier; n < min(r.frontier+64, r.ledger.parity); n++ {
 			if v.Has(scheme.Parity | scheme.Unit(n)) {
 				to = max(to, n+1)
@@ -214,27 +196,27 @@ func (r *receiver) follow(now units.Instant, v scheme.View, out *scheme.Output) 
 		}
 	}
 	for to = min(to, r.ledger.parity); r.frontier < to; r.frontier++ {
-		if !r.see(v, r.frontier, out) {
+		if !r.noteRow(v, r.frontier, out) {
 			r.absent = append(r.absent, int32(r.frontier))
 		}
 	}
 }
 
-// lookBack looks for rows that were not in place, and at some of the groups that
+// recheck looks for rows that were not in place, and at some of the groups that
 // late originals may have made decodable.
-func (r *receiver) lookBack(v scheme.View, out *scheme.Output) {
+func (r *receiver) recheck(v scheme.View, out *scheme.Output) {
 	kept := r.absent[:0]
 	for _, i := range r.absent {
-		if !r.see(v, int(i), out) {
+		if !r.noteRow(v, int(i), out) {
 			kept = append(kept, i)
 		}
 	}
 	r.absent = kept
 	looks := 16
 	for range r.groups {
-		r.looked = (r.looked + 1) % len(r.groups)
-		if group := &r.groups[r.looked]; group.state == lacking && group.present > 0 {
-			r.look(v, r.looked, out)
+		r.rechecked = (r.rechecked + 1) % len(r.groups)
+		if group := &r.groups[r.rechecked]; group.state == lacking && group.present > 0 {
+			r.checkGroup(v, r.rechecked, out)
 			if looks--; looks == 0 {
 				return
 			}
@@ -242,8 +224,8 @@ func (r *receiver) lookBack(v scheme.View, out *scheme.Output) {
 	}
 }
 
-// see notes parity unit i if it is in place.
-func (r *receiver) see(v scheme.View, i int, out *scheme.Output) bool {
+// noteRow notes parity unit i if it is in place.
+func (r *receiver) noteRow(v scheme.View, i int, out *scheme.Output) bool {
 	g, row, _ := r.ledger.find(i)
 	group := &r.groups[g]
 	if group.state == complete {
@@ -257,7 +239,7 @@ func (r *receiver) see(v scheme.View, i int, out *scheme.Output) bool {
 		group.present++
 	}
 	if group.state == lacking && int16(group.present) >= group.missing {
-		r.look(v, g, out)
+		r.checkGroup(v, g, out)
 	}
 	return true
 }

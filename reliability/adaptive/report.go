@@ -3,7 +3,9 @@
 package adaptive
 
 import (
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // finish adds the transfer to what the sender will learn from the frames of later
@@ -19,50 +21,50 @@ func (r *receiver) finish() {
 	r.totals.bursts += uint64(bursts)
 }
 
-// report writes a frame: our section, then that of path-confirmed repeat.
-func (r *receiver) report(out *scheme.Output) {
-	room := min(r.env.MaxFrame, cap(out.Frame)) - len(r.inner.Frame)
-	if room < 32 || len(out.Frame) > 0 {
-		return
-	}
+// report writes a frame of at most room bytes, at least minFrame: our section, then the
+// acknowledgement, which gets what room it needs of its share. It returns when the next
+// one may be due.
+func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output, room int) (next units.Instant) {
+	r.ack, next = r.acks.AppendAck(now, r.ack[:0], room-stateRoom(room), v)
 	r.number++
-	w := writer{b: append(out.Frame[:0], frameState), limit: room}
-	w.number(r.number)
-	w.number(uint64(r.entries))
+	w := writer{varint.Writer{B: append(out.Frame[:0], frameState), Limit: room - len(r.ack)}}
+	w.Uint(r.number)
+	w.Int(r.entries)
 	r.writeTotals(&w)
 	r.writeMarks(&w)
 	r.writeGroups(&w)
-	out.Frame = append(w.b, r.inner.Frame...)
-	r.stats.FrameBytes += uint64(len(w.b))
+	r.stats.FrameBytes += uint64(len(w.B))
+	out.Frame = append(w.B, r.ack...)
+	return next
 }
 
 // writeTotals adds the totals, now and then if there is little room.
 func (r *receiver) writeTotals(w *writer) {
-	room := w.fits(roomTotals+1+roomMark+roomGroups+roomGroup) || r.number%4 == 1
-	if !room || r.totals.units == 0 || !w.fits(roomTotals+2+roomGroups) {
-		w.number(0)
+	room := w.Fits(roomTotals+1+roomMark+roomGroups+roomGroup) || r.number%4 == 1
+	if !room || r.totals.units == 0 || !w.Fits(roomTotals+2+roomGroups) {
+		w.Int(0)
 		return
 	}
-	w.number(1)
-	w.number(r.totals.units)
-	w.number(r.totals.lost)
-	w.number(r.totals.bursts)
+	w.Int(1)
+	w.Uint(r.totals.units)
+	w.Uint(r.totals.lost)
+	w.Uint(r.totals.bursts)
 }
 
 // writeMarks adds the marks, as many as fit, others each time.
 func (r *receiver) writeMarks(w *writer) {
-	at := w.placeholder()
+	at := w.reserve()
 	for range r.marks {
 		c := r.markRotor % len(r.marks)
 		if !r.marks[c].Valid {
 			r.markRotor = c + 1
 			continue
 		}
-		if !w.fits(roomMark+roomGroups) || w.full(at, 127) {
+		if !w.Fits(roomMark+roomGroups) || w.full(at, 127) {
 			return
 		}
 		w.mark(markOf(c, r.marks[c].Unit))
-		w.count(at)
+		w.increment(at)
 		r.markRotor = c + 1
 	}
 }
@@ -71,18 +73,18 @@ func (r *receiver) writeMarks(w *writer) {
 // the last frame stopped. Before any row has arrived there is nothing to say.
 func (r *receiver) writeGroups(w *writer) {
 	if r.frontier == 0 || len(r.groups) == 0 {
-		w.number(0)
-		w.number(0)
-		w.number(0)
+		w.Int(0)
+		w.Int(0)
+		w.Int(0)
 		return
 	}
 	from := r.rotor % len(r.groups)
-	w.number(uint64(from))
-	at := w.placeholder()
+	w.Int(from)
+	at := w.reserve()
 	last := from
 	for g := from; ; g++ {
 		if g == len(r.groups) {
-			w.number(uint64(g - last))
+			w.Int(g - last)
 			r.rotor = 0
 			return
 		}
@@ -90,15 +92,15 @@ func (r *receiver) writeGroups(w *writer) {
 		if group.state == complete {
 			continue
 		}
-		if !w.fits(roomGroup+3) || w.full(at, maxListed) {
-			w.number(uint64(g - last))
+		if !w.Fits(roomGroup+3) || w.full(at, maxListed) {
+			w.Int(g - last)
 			r.rotor = g
 			return
 		}
-		w.number(uint64(g - last))
-		w.number(uint64(group.present))
-		w.number(uint64(group.rows))
-		w.count(at)
+		w.Int(g - last)
+		w.Int(int(group.present))
+		w.Int(int(group.rows))
+		w.increment(at)
 		last = g + 1
 	}
 }

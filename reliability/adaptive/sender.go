@@ -3,6 +3,9 @@
 package adaptive
 
 import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -26,32 +29,31 @@ type txGroup struct {
 	complete, over bool
 }
 
-// A sender is the sending half. Path-confirmed repeat sends the data and finds what
-// is lost; what a group will recover is kept from being repeated.
+// A sender is the sending half. Package loss finds what is lost; what a group will
+// recover is left to it, the rest is repeated.
 type sender struct {
 	model  *model
-	rate   *governor
-	repeat scheme.Sender
+	rate   *rateController
+	loss   *loss.Tracker
 	t      scheme.Transfer
 	env    *scheme.Env
 	roster roster
 	ledger ledger
 	params []byte
 
-	// next is the next data unit to be sent for the first time, injected how
-	// many have been injected.
-	next, injected int
-	groups         []txGroup
-	// handed, lostAll and acked count what path-confirmed repeat handed out, of
-	// that repeats, and what was acknowledged.
-	handed, lostAll, acked int
-	// lossy are the groups with held units; held is their sum.
+	// injected is how many data units have been injected.
+	injected int
+	groups   []txGroup
+	// acked is how many acknowledged units the rateController has been announced of.
+	acked int
+	// lossy are the groups with held units.
 	lossy []int32
-	held  int
+	// taken counts what was taken for lost, whoever recovers it.
+	taken int
 	// judge: something has happened that may call for new rows.
 	judge bool
-	// giveUpAt is when a group may have to be given up, or earlier.
-	giveUpAt units.Instant
+	// expireAt is when a group may have to be given up, or earlier.
+	expireAt units.Instant
 
 	// Parity: encode is the next batch to be encoded, ready[i] that batch i has
 	// been, parity the next parity unit to send.
@@ -65,15 +67,14 @@ type sender struct {
 	// channel is where the last repeat of this package went.
 	channel int
 
-	recent recentRepeats
-	late   bool // late groups have been made, if any
-	told   announcer
+	recent    recentRepeats
+	late      bool // late groups have been made, if any
+	announced announcer
 	// body are the losses of the body, named those of the tail that were
 	// repeated by name. What decoding recovers the receiver counts.
 	body, named lossCount
-	heard       state
-	last        uint64
-	sentBuf     []scheme.Sent
+	state       state
+	lastState   uint64
 	stats       scheme.Stats
 }
 
@@ -83,21 +84,21 @@ type txPath struct {
 	// than the last parity unit; passed one more than the last that is known to
 	// have passed.
 	data, parity, passed int
-	// markers were sent behind the last parity unit, at is when anything of
-	// the kind was last sent, and covers[i] what marker i is behind.
-	markers int
-	at      units.Instant
-	covers  [scheme.Markers]int
+	// probes were sent behind the last parity unit, at is when anything of
+	// the kind was last sent, and covers[i] what probe i is behind.
+	probes int
+	at     units.Instant
+	covers [scheme.Probes]int
 }
 
-func newSender(m *model, rate *governor, repeat scheme.Sender, t scheme.Transfer, env *scheme.Env) *sender {
-	p := newPlan(m, &t, env)
+func newSender(a *adaptive, t scheme.Transfer, env *scheme.Env) *sender {
+	p := newPlan(&a.model, &t, env)
 	s := &sender{
-		model: m, rate: rate, repeat: repeat, t: t, env: env, roster: roster{plan: p}, ledger: newLedger(p),
+		model: &a.model, rate: &a.rate, loss: loss.NewTracker(a.repeat, &a.estimates, t, env), t: t, env: env, roster: roster{plan: p}, ledger: newLedger(p),
 		groups: make([]txGroup, p.groups), ready: make([]bool, p.groups), paths: make([]txPath, env.Channels),
-		giveUpAt: units.Never,
+		expireAt: units.Never,
 	}
-	start := params{p, repeat.Params()}
+	start := params{p, a.repeat.Params()}
 	s.params = start.append(nil)
 	for g := range s.groups {
 		s.groups[g].rows, s.groups[g].last = uint8(p.rows), (p.rows-1)*p.groups+g
@@ -106,129 +107,100 @@ func newSender(m *model, rate *governor, repeat scheme.Sender, t scheme.Transfer
 		s.paths[c].data = -1
 	}
 	s.named.from = p.tail
-	if r, ok := repeat.(interface{ MayDecode(first int) }); ok {
-		r.MayDecode(p.tail)
-	}
+	s.loss.MayDecode(p.tail)
 	s.stats.K, s.stats.M = p.k(), p.rows
-	s.stats.Explain = p.explain(m, env)
+	s.stats.Explain = p.explain(&a.model, env)
 	return s
 }
 
 func (s *sender) Params() []byte { return s.params }
 
+// Lost implements scheme.LossReporter.
+func (s *sender) Lost() int { return s.taken }
+
 // OnCompleted passes on that the receiver has everything.
-func (s *sender) OnCompleted(now units.Instant) {
-	if o, ok := s.repeat.(scheme.CompletionObserver); ok {
-		o.OnCompleted(now)
-	}
-}
+func (s *sender) OnCompleted(now units.Instant) { s.loss.OnCompleted(now) }
 
 // Outstanding leaves out the units that are left to decoding: they are lost.
-func (s *sender) Outstanding() int { return max(0, s.repeat.Outstanding()-s.held) }
+func (s *sender) Outstanding() int { return s.loss.Outstanding() }
 
 func (s *sender) Stats() scheme.Stats {
-	sum := s.repeat.Stats()
+	sum := s.loss.Stats()
 	sum.Add(s.stats)
 	sum.Explain += s.rate.explain()
 	return sum
 }
 
-// Poll lets path-confirmed repeat send, keeps back what decoding recovers, and
-// sends parity when all data has been sent. Parity isn't bound by the window: it
-// is a repair, and few.
+// Poll repeats what no group will recover, sends new data, and parity when all data has
+// been sent. Parity isn't bound by the window: it is a repair, and few.
 func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
-	s.rate.step(now, s.env, s.t.UnitBytes, s.model)
+	s.rate.update(now, s.env, s.t.UnitBytes, s.model)
 	s.model.congested = s.rate.congested()
 	budget, before := out.Budget, len(out.Sends)
-	allowed, more := s.rate.limit(now, s.env.MinRTT, s.t.UnitBytes, budget)
+	allowed, more := s.rate.budget(now, s.env.MinRTT, s.t.UnitBytes, budget)
 	out.Budget = before + allowed
-	next, done, err := s.poll(now, out)
+	next, done := s.poll(now, out)
 	out.Budget = budget
 	n := len(out.Sends) - before
 	s.rate.spend(s.t.UnitBytes, n)
 	if n == allowed && !done {
 		next = min(next, more)
 	}
-	return next, done, err
+	return next, done, nil
 }
 
-func (s *sender) poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
-	next, done, err := s.pollRepeat(now, out)
-	s.count()
-	if err != nil || done {
-		return next, done, err
+func (s *sender) poll(now units.Instant, out *scheme.Output) (next units.Instant, done bool) {
+	next = s.sendData(now, out)
+	s.rate.acked += s.loss.Acknowledged() - s.acked
+	s.acked = s.loss.Acknowledged()
+	if s.loss.Done() {
+		return next, true
 	}
 	s.startJobs(out)
-	next = min(next, s.giveUp(now))
+	next = min(next, s.expireGroups(now))
 	s.unblock()
 	room := min(out.Budget, cap(out.Sends)) - len(out.Sends)
 	room -= s.sendByName(out, room)
-	if s.next == s.t.Units && room > 0 {
-		s.makeLate(now)
+	if s.loss.Next() == s.t.Units && room > 0 {
+		s.makeLateGroups(now)
 		s.makeRows(now)
 		s.startJobs(out)
 		room -= s.sendParity(out, room)
-		next = min(next, s.sendMarkers(now, out, room))
+		next = min(next, s.sendProbes(now, out, room))
 	}
-	next = min(next, s.told.announce(now, s.env, out, &s.stats))
-	return next, false, nil
+	next = min(next, s.announced.announce(now, s.env, out, &s.stats))
+	return next, false
 }
 
-// count tells the governor what became of what was sent: whatever path-confirmed
-// repeat handed out is outstanding, acknowledged, or lost and so handed out again.
-func (s *sender) count() {
-	acked := s.handed - s.lostAll - s.repeat.Outstanding()
-	s.rate.acked += max(0, acked-s.acked)
-	s.acked = max(s.acked, acked)
-}
-
-// pollRepeat lets path-confirmed repeat send until it has used up the budget or has
-// nothing left: what it wants to repeat and may not costs no budget.
-func (s *sender) pollRepeat(now units.Instant, out *scheme.Output) (next units.Instant, done bool, err error) {
-	budget := out.Budget
-	for {
-		from := len(out.Sends)
-		out.Window += s.held
-		next, done, err = s.repeat.Poll(now, out)
-		out.Window -= s.held
-		all := len(out.Sends)
-		s.filter(now, out, from)
-		out.Budget = budget - len(out.Sends)
-		if err != nil || done || all == len(out.Sends) {
-			out.Budget = budget
-			return next, done, err
+// sendData repeats the lost units that no group will recover, then sends new ones, then
+// probes.
+func (s *sender) sendData(now units.Instant, out *scheme.Output) (next units.Instant) {
+	next = s.loss.Expire(now)
+	room := min(out.Budget, cap(out.Sends)) - len(out.Sends)
+	for room > 0 {
+		l, ok := s.loss.NextLost()
+		if !ok {
+			break
 		}
-	}
-}
-
-// filter follows what path-confirmed repeat sends and takes out the repeats of
-// units that a group will recover.
-func (s *sender) filter(now units.Instant, out *scheme.Output, from int) {
-	kept := out.Sends[:from]
-	for _, send := range out.Sends[from:] {
-		u := send.Unit.Index()
-		if send.Unit.IsData() {
-			s.handed++
-		}
-		switch {
-		case !send.Unit.IsData():
-		case !send.Repeat:
-			s.next = u + 1
-		default:
-			s.lostAll++
-			if !send.Unproved {
+		if !l.Copy {
+			s.taken++
+			if l.Proved {
 				s.rate.lost++
 			}
-			if s.hold(now, u) {
+			if s.leaveToGroup(now, l.Unit) {
+				s.loss.Leave(l.Unit)
 				continue
 			}
-			if !send.Unproved {
-				s.lost(u)
+			if l.Proved {
+				s.lost(l.Unit)
 			}
 		}
-		kept = append(kept, send)
+		s.loss.Repeat(l.Unit)
+		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(l.Unit), Channel: l.Channel, Repeat: true})
+		room--
 	}
-	out.Sends = kept
+	room -= s.loss.SendNew(now, out, room)
+	return min(next, s.loss.Probe(now, out, room))
 }
 
 // lost counts a lost unit that isn't left to decoding.
@@ -243,7 +215,7 @@ func (s *sender) lost(u int) {
 }
 
 // hold leaves a lost unit to its group, if there is one that will recover it.
-func (s *sender) hold(now units.Instant, u int) bool {
+func (s *sender) leaveToGroup(now units.Instant, u int) bool {
 	g := s.roster.group(u)
 	if g < 0 {
 		return false
@@ -262,29 +234,19 @@ func (s *sender) hold(now units.Instant, u int) bool {
 		s.lossy = append(s.lossy, int32(g))
 	}
 	group.held = append(group.held, uint32(u))
-	s.held++
 	s.judge = true
-	s.giveUpAt = min(s.giveUpAt, now)
+	s.expireAt = min(s.expireAt, now)
 	return true
 }
 
-// OnSent logs what was injected. For path-confirmed repeat a parity unit is a
-// marker.
+// OnSent logs what was injected.
 func (s *sender) OnSent(now units.Instant, sent []scheme.Sent) {
-	s.sentBuf = append(s.sentBuf[:0], sent...)
-	for i := range s.sentBuf {
-		r := &s.sentBuf[i]
-		if r.Completed {
-			if r.Unit.IsParity() {
-				r.Unit = scheme.Marker
-			}
-			continue
-		}
+	for i := range sent {
+		r := &sent[i]
 		p := &s.paths[r.Channel]
 		switch {
 		case r.Unit.IsParity():
 			s.onParity(now, p, r.Unit.Index())
-			r.Unit = scheme.Marker | scheme.Unit(r.Unit.Index()%ownMarkers)
 		case r.Unit.IsData():
 			if u := r.Unit.Index(); u >= s.injected {
 				s.injected = u + 1
@@ -294,40 +256,40 @@ func (s *sender) OnSent(now units.Instant, sent []scheme.Sent) {
 			}
 		}
 	}
-	s.repeat.OnSent(now, s.sentBuf)
+	s.loss.OnSent(now, sent)
 }
 
 func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 	s.stats.Sent++
 	s.stats.Parity++
-	p.parity, p.markers, p.at = i+1, 0, now
+	p.parity, p.probes, p.at = i+1, 0, now
 	g, _, _ := s.ledger.find(i)
 	group := &s.groups[g]
 	group.sent++
 	group.lastAt = now
 	if len(group.held) > 0 {
-		s.giveUpAt = min(s.giveUpAt, now)
+		s.expireAt = min(s.expireAt, now)
 	}
 }
 
 // OnControl takes a frame of the receiver.
 func (s *sender) OnControl(now units.Instant, frame []byte) error {
-	l := limits{s.t.Units, s.roster.count(), len(s.paths), len(s.told.entries)}
-	if err := s.heard.parse(frame, l); err != nil {
+	l := limits{s.t.Units, s.roster.count(), len(s.paths), len(s.announced.entries)}
+	if err := s.state.parse(frame, l); err != nil {
 		return err
 	}
-	if len(s.heard.rest) > 0 {
-		if err := s.repeat.OnControl(now, s.heard.rest); err != nil {
-			return err
+	if len(s.state.rest) > 0 {
+		if err := s.loss.OnAck(now, s.state.rest); err != nil {
+			return fmt.Errorf("adaptive: %w", err)
 		}
 	}
-	s.model.learn(s.env, s.heard.totals)
-	s.told.known = max(s.told.known, s.heard.known)
+	s.model.learn(s.env, s.state.totals)
+	s.announced.known = max(s.announced.known, s.state.known)
 	s.takeGroups()
-	if s.heard.number <= s.last {
+	if s.state.number <= s.lastState {
 		return nil
 	}
-	s.last = s.heard.number
+	s.lastState = s.state.number
 	s.takeMarks()
 	s.judge = true
 	return nil
@@ -335,8 +297,8 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 
 // takeGroups takes what the frame says of the groups: it only becomes more.
 func (s *sender) takeGroups() {
-	g := s.heard.from
-	for _, r := range s.heard.groups {
+	g := s.state.from
+	for _, r := range s.state.groups {
 		for ; g < r.group; g++ {
 			s.complete(g)
 		}
@@ -347,28 +309,25 @@ func (s *sender) takeGroups() {
 		}
 		g++
 	}
-	for ; g < s.heard.to; g++ {
+	for ; g < s.state.to; g++ {
 		s.complete(g)
 	}
 }
 
 func (s *sender) complete(g int) {
 	group := &s.groups[g]
-	if !group.complete {
-		group.complete = true
-		s.held -= len(group.held)
-		group.held = nil
-	}
+	group.complete = true
+	group.held = nil
 }
 
 func (s *sender) takeMarks() {
-	for _, m := range s.heard.marks {
+	for _, m := range s.state.marks {
 		p := &s.paths[m.channel]
 		switch m.kind {
 		case markParity:
 			p.passed = max(p.passed, min(m.index+1, p.parity))
-		case markMarker:
-			if m.index < scheme.Markers {
+		case markProbe:
+			if m.index < scheme.Probes {
 				p.passed = max(p.passed, p.covers[m.index])
 			}
 		}

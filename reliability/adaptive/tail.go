@@ -3,6 +3,7 @@
 package adaptive
 
 import (
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -10,16 +11,16 @@ import (
 const (
 	// encodeAhead is how many units before the tail its encoding may begin.
 	encodeAhead = 256
-	// ownMarkers is where the numbers of this package's markers begin. Those
-	// below are, for path-confirmed repeat, parity units.
-	ownMarkers = scheme.Markers / 2
-	// markersBehind is how many markers follow a channel's last parity unit.
-	markersBehind = 2
+	// ownProbes is where the numbers of this package's probes begin. Those
+	// below stand for parity units in the logs of package loss.
+	ownProbes = loss.ParityProbes
+	// probesBehind is how many probes follow a channel's last parity unit.
+	probesBehind = 2
 )
 
 // startJobs encodes batches: the first rows of the tail when its turn comes.
 func (s *sender) startJobs(out *scheme.Output) {
-	if s.next+encodeAhead < s.roster.tail {
+	if s.loss.Next()+encodeAhead < s.roster.tail {
 		return
 	}
 	for ; s.encode < s.roster.groups+len(s.ledger.extra); s.encode++ {
@@ -70,64 +71,63 @@ func (s *sender) sendParity(out *scheme.Output, room int) (n int) {
 	return n
 }
 
-// sendMarkers lets markers follow each channel's last parity unit, the second a
+// sendProbes lets probes follow each channel's last parity unit, the second a
 // little later, lest one burst takes both.
-func (s *sender) sendMarkers(now units.Instant, out *scheme.Output, room int) units.Instant {
+func (s *sender) sendProbes(now units.Instant, out *scheme.Output, room int) units.Instant {
 	next := units.Never
 	if s.parity < s.ledger.parity {
 		return next
 	}
 	for c := range s.paths {
 		p := &s.paths[c]
-		if p.passed == p.parity || p.markers == markersBehind {
+		if p.passed == p.parity || p.probes == probesBehind {
 			continue
 		}
 		due := p.at
-		if p.markers > 0 {
+		if p.probes > 0 {
 			due = due.Add(interval(s.env))
 		}
 		if now >= due && room > 0 {
 			room--
-			number := ownMarkers + (p.parity+p.markers)%ownMarkers
+			number := ownProbes + (p.parity+p.probes)%ownProbes
 			p.covers[number] = p.parity
-			out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Marker | scheme.Unit(number), Channel: c})
-			p.markers++
+			out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Probe | scheme.Unit(number), Channel: c})
+			p.probes++
 			p.at = now
 			due = now.Add(interval(s.env))
 		}
-		if p.markers < markersBehind {
+		if p.probes < probesBehind {
 			next = min(next, max(due, now.Add(max(interval(s.env)/8, s.env.UnitTime(&s.t)))))
 		}
 	}
 	return next
 }
 
-// sendByName repeats the units of groups that were given up. Path-confirmed repeat
-// has thought them to be on their way to Conn, and takes over.
+// sendByName repeats the units of groups that were given up.
 func (s *sender) sendByName(out *scheme.Output, room int) (n int) {
 	for n < room && len(s.byName) > 0 {
 		if s.groups[s.roster.group(int(s.byName[0]))].complete {
 			s.byName = s.byName[1:]
-			s.held--
 			continue
 		}
-		s.lost(int(s.byName[0]))
-		s.channel = (s.channel + 1) % s.env.Channels
-		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(s.byName[0]), Channel: s.channel, Repeat: true})
+		u := int(s.byName[0])
 		s.byName = s.byName[1:]
-		s.held--
+		s.lost(u)
+		s.loss.Repeat(u)
+		s.channel = (s.channel + 1) % s.env.Channels
+		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(u), Channel: s.channel, Repeat: true})
 		n++
 	}
 	return n
 }
 
-// giveUp gives up the groups of which nothing was heard for too long, and returns
+// expireGroups gives up the groups of which nothing was acknowledged for too long, and returns
 // when it next must be called.
-func (s *sender) giveUp(now units.Instant) units.Instant {
-	if now < s.giveUpAt {
-		return s.giveUpAt
+func (s *sender) expireGroups(now units.Instant) units.Instant {
+	if now < s.expireAt {
+		return s.expireAt
 	}
-	s.giveUpAt = units.Never
+	s.expireAt = units.Never
 	kept := s.lossy[:0]
 	for _, n := range s.lossy {
 		group := &s.groups[n]
@@ -141,18 +141,18 @@ func (s *sender) giveUp(now units.Instant) units.Instant {
 				s.abandon(int(n))
 				continue
 			}
-			s.giveUpAt = min(s.giveUpAt, due)
+			s.expireAt = min(s.expireAt, due)
 		}
 		kept = append(kept, n)
 	}
 	s.lossy = kept
-	return s.giveUpAt
+	return s.expireAt
 }
 
 // unblock repeats by name what is held while the receiver has no buffers for more
 // data: it may be waiting for just these units before it can post others.
 func (s *sender) unblock() {
-	if s.held == 0 || s.next == s.t.Units || s.next < s.env.DataLimit {
+	if len(s.lossy) == 0 || s.loss.Next() == s.t.Units || s.loss.Next() < s.env.DataLimit {
 		return
 	}
 	for _, n := range s.lossy {

@@ -94,7 +94,7 @@ func (e *erasureCoding) ParityUnits(n int) int {
 }
 
 // maxUnits keeps the numbers of data and parity units within their bits.
-const maxUnits = int(scheme.Marker) - MaxGroup
+const maxUnits = int(scheme.Probe) - MaxGroup
 
 func checkTransfer(t *scheme.Transfer, env *scheme.Env) error {
 	switch {

@@ -113,28 +113,28 @@ func TestLayout(t *testing.T) {
 		for n := 1; n < 40; n++ {
 			l := newLayout(params{code: code, k: 7, m: 3}, n)
 			// The order of first transmissions is that of the places.
-			want := place(-1)
+			want := position(-1)
 			count := 0
 			for g := range l.groups {
 				for i := range l.data(g) {
-					p, ok := l.place(scheme.Unit(l.first(g) + i))
+					p, ok := l.position(scheme.Unit(l.first(g) + i))
 					require.True(t, ok && p > want && l.group(p) == g)
 					want = p
 					count++
 				}
 				for row := range l.rows(g) {
-					p, ok := l.place(l.parity(g, row))
+					p, ok := l.position(l.parity(g, row))
 					require.True(t, ok && p > want && l.group(p) == g)
 					want = p
 				}
 				require.Equal(t, want, l.last(g))
 			}
 			require.Equal(t, n, count)
-			_, ok := l.place(scheme.Unit(n))
+			_, ok := l.position(scheme.Unit(n))
 			require.False(t, ok)
-			_, ok = l.place(l.parity(l.groups-1, l.rows(l.groups-1)))
+			_, ok = l.position(l.parity(l.groups-1, l.rows(l.groups-1)))
 			require.False(t, ok)
-			_, ok = l.place(scheme.Marker)
+			_, ok = l.position(scheme.Probe)
 			require.False(t, ok)
 		}
 	}

@@ -12,15 +12,15 @@ import (
 // first unit and assumes that the rate is kept; this one starts again with every
 // newer unit, so that a sender which had to pause is not taken for a loss.
 type pace struct {
-	// newest is the latest place that anything arrived from, and at is when:
+	// newest is the latest position that anything arrived from, and at is when:
 	// or START, with −1.
-	newest place
+	newest position
 	at     units.Instant
 	// paced is the time of a unit at the sender's rate, 0 if not known, and
 	// unit that time as it was found to be.
 	paced, unit units.Duration
 	// measuredFrom and measuredAt are where the current measurement began.
-	measuredFrom place
+	measuredFrom position
 	measuredAt   units.Instant
 }
 
@@ -34,8 +34,8 @@ const (
 
 func (p *pace) begin(at units.Instant) { p.at, p.measuredAt, p.measuredFrom = at, at, p.newest }
 
-// reached notes that something sent at place q has arrived.
-func (p *pace) reached(now units.Instant, q place) {
+// reached notes that something sent at position q has arrived.
+func (p *pace) reached(now units.Instant, q position) {
 	if q <= p.newest {
 		return
 	}
@@ -64,12 +64,12 @@ func (r *receiver) expected(g int) units.Instant {
 }
 
 // reach is how many units beyond the newest that has arrived may be on their way.
-func (r *receiver) reach() place {
-	few := place(2*(r.layout.k+r.layout.m) + 1024)
+func (r *receiver) reach() position {
+	few := position(2*(r.layout.k+r.layout.m) + 1024)
 	if r.pace.unit <= 0 {
 		return few
 	}
-	return few + place(min(2*rtt(r.env)/r.pace.unit, 1<<24))
+	return few + position(min(2*rtt(r.env)/r.pace.unit, 1<<24))
 }
 
 // due is when group g, which is lacking, is to be asked for.

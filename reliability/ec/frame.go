@@ -3,9 +3,11 @@
 package ec
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 )
 
 // A frame of the receiver carries state, not events, so that losing, repeating or
@@ -54,66 +56,47 @@ type state struct {
 
 var errFrame = errors.New("ec: malformed frame")
 
-// A frameReader reads varints from a frame and remembers that it failed.
-type frameReader struct {
-	rest []byte
-	bad  bool
-}
-
-// number reads a varint that is at most limit.
-func (r *frameReader) number(limit uint64) uint64 {
-	v, n := binary.Uvarint(r.rest)
-	if n <= 0 || v > limit {
-		r.bad, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-func (r *frameReader) upTo(limit int) int { return int(r.number(uint64(max(0, limit)))) }
-
 // parse reads frame, in which the peer may say anything. sent is how many groups
-// have been sent with all their data units; whoever can recover others lies.
+// have been sent with all their data units; claiming others violates the protocol.
 func (s *state) parse(frame []byte, l *layout, sent int) error {
 	s.groups, s.wants = s.groups[:0], s.wants[:0]
 	if len(frame) == 0 || frame[0] != frameState {
 		return errFrame
 	}
-	r := frameReader{rest: frame[1:]}
-	s.number = r.number(1<<64 - 1)
-	s.cum = r.upTo(l.groups)
+	r := varint.NewReader(frame[1:])
+	s.number = r.Uint(math.MaxUint64)
+	s.cum = r.Int(l.groups)
 	s.parseGroups(&r, l)
 	s.parseWants(&r, l)
-	if r.bad {
+	if r.Failed() {
 		return errFrame
 	}
 	return s.checkSent(sent)
 }
 
-func (s *state) parseGroups(r *frameReader, l *layout) {
-	s.from = s.cum + r.upTo(l.groups-s.cum)
-	for g := s.from; !r.bad; {
-		have := r.upTo(l.k + l.m + 1)
+func (s *state) parseGroups(r *varint.Reader, l *layout) {
+	s.from = s.cum + r.Int(l.groups-s.cum)
+	for g := s.from; !r.Failed(); {
+		have := r.Int(l.k + l.m + 1)
 		if have == 0 {
 			return
 		}
 		if g == l.groups {
-			r.bad = true
+			r.Fail()
 			return
 		}
-		next := g + 1 + r.upTo(l.groups-g-1)
+		next := g + 1 + r.Int(l.groups-g-1)
 		s.groups = append(s.groups, groupState{g, have - 1, next})
 		g = next
 	}
 }
 
-func (s *state) parseWants(r *frameReader, l *layout) {
-	for u := min(l.first(s.cum), l.units); len(r.rest) > 0; {
-		u += r.upTo(l.units - u)
-		n := r.upTo(l.units - u)
+func (s *state) parseWants(r *varint.Reader, l *layout) {
+	for u := min(l.first(s.cum), l.units); len(r.Rest()) > 0; {
+		u += r.Int(l.units - u)
+		n := r.Int(l.units - u)
 		if n == 0 {
-			r.bad = true
+			r.Fail()
 			return
 		}
 		s.wants = append(s.wants, span{u, u + n})
@@ -137,38 +120,35 @@ func (s *state) checkSent(sent int) error {
 
 // A frameWriter writes the two lists of a frame, each up to a limit.
 type frameWriter struct {
-	b     []byte
-	limit int
+	varint.Writer
 	// at is where the list has got to; from and to are the span of units that
 	// is still open.
 	at       int
 	from, to int
 }
 
-func (w *frameWriter) number(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
-
 // begin writes the fixed part.
 func (w *frameWriter) begin(number uint64, cum, from int) {
-	w.b = append(w.b, frameState)
-	w.number(number)
-	w.number(uint64(cum))
-	w.number(uint64(from - cum))
+	w.Byte(frameState)
+	w.Uint(number)
+	w.Int(cum)
+	w.Int(from - cum)
 }
 
-// fits reports whether one more pair fits, with the end of its list.
-func (w *frameWriter) fits() bool { return len(w.b)+maxPair+1 <= w.limit }
+// pairFits reports whether one more pair fits, with the end of its list.
+func (w *frameWriter) pairFits() bool { return w.Fits(maxPair + 1) }
 
 // group writes that a group isn't recoverable and that those behind it, up to
 // next, are.
 func (w *frameWriter) group(have, g, next int) {
-	w.number(uint64(have) + 1)
-	w.number(uint64(next - g - 1))
+	w.Int(have + 1)
+	w.Int(next - g - 1)
 }
 
 // beginWants ends the list of groups; wants are counted from unit at.
 func (w *frameWriter) beginWants(at, limit int) {
-	w.b = append(w.b, 0)
-	w.at, w.from, w.to, w.limit = at, at, at, limit
+	w.Int(0)
+	w.at, w.from, w.to, w.Limit = at, at, at, limit
 }
 
 // want asks for the units from ≤ u < to, which come after all before; false: there
@@ -179,7 +159,7 @@ func (w *frameWriter) want(from, to int) bool {
 		return true
 	}
 	w.flush()
-	if !w.fits() {
+	if !w.pairFits() {
 		return false
 	}
 	w.from, w.to = from, to
@@ -189,8 +169,8 @@ func (w *frameWriter) want(from, to int) bool {
 // flush writes the open span.
 func (w *frameWriter) flush() {
 	if w.to > w.from {
-		w.number(uint64(w.from - w.at))
-		w.number(uint64(w.to - w.from))
+		w.Int(w.from - w.at)
+		w.Int(w.to - w.from)
 		w.at, w.from = w.to, w.to
 	}
 }

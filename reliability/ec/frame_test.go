@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -22,9 +23,9 @@ func TestFramesAreRead(t *testing.T) {
 		want.cum = rng.IntN(l.groups + 1)
 		want.from = want.cum + rng.IntN(l.groups-want.cum+1)
 
-		w := frameWriter{limit: limit - (limit-minFrame/2)/2}
+		w := frameWriter{Writer: varint.Writer{Limit: limit - (limit-minFrame/2)/2}}
 		w.begin(want.number, want.cum, want.from)
-		for g := want.from; g < l.groups && w.fits(); {
+		for g := want.from; g < l.groups && w.pairFits(); {
 			s := groupState{g, rng.IntN(l.k + l.m + 1), g + 1 + rng.IntN(min(9, l.groups-g))}
 			w.group(s.have, s.group, s.next)
 			want.groups = append(want.groups, s)
@@ -45,9 +46,9 @@ func TestFramesAreRead(t *testing.T) {
 			u = to
 		}
 		w.flush()
-		require.LessOrEqual(t, len(w.b), limit, "seed %d", seed)
+		require.LessOrEqual(t, len(w.B), limit, "seed %d", seed)
 		var got state
-		require.NoError(t, got.parse(w.b, &l, l.groups), "seed %d", seed)
+		require.NoError(t, got.parse(w.B, &l, l.groups), "seed %d", seed)
 		require.Equal(t, want, got, "seed %d", seed)
 	}
 }
@@ -72,7 +73,7 @@ func FuzzFrame(f *testing.F) {
 			}
 			h.poll(20, 30)
 			require.GreaterOrEqual(t, h.s.Outstanding(), 0)
-			require.LessOrEqual(t, h.s.repeats.len(), 50)
+			require.LessOrEqual(t, h.s.repeats.Len(), 50)
 			sum := 0
 			for g := h.s.window.base; g < h.s.window.next; g++ {
 				sum += int(h.s.window.at(g).inFlight)

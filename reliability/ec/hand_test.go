@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -165,7 +166,7 @@ func (h *hand) say(cum int, groups []groupState, wants ...span) *hand {
 }
 
 func (h *hand) frame(number uint64, cum int, groups []groupState, wants ...span) []byte {
-	w := frameWriter{limit: 4096}
+	w := frameWriter{Writer: varint.Writer{Limit: 4096}}
 	w.begin(number, cum, cum)
 	for _, g := range groups {
 		w.group(g.have, g.group, g.next)
@@ -175,7 +176,7 @@ func (h *hand) frame(number uint64, cum int, groups []groupState, wants ...span)
 		w.want(s.from, s.to)
 	}
 	w.flush()
-	return w.b
+	return w.B
 }
 
 func dataUnits(from, to int) (list []scheme.Unit) {
@@ -203,7 +204,7 @@ type board struct {
 
 func (b *board) arrive(now units.Instant, u scheme.Unit) {
 	b.first = min(b.first, now)
-	if !u.IsMarker() {
+	if !u.IsProbe() {
 		b.present[u] = true
 	}
 	m := &b.marks[b.arrived%len(b.marks)]

@@ -33,27 +33,27 @@ func (l *layout) parity(g, row int) scheme.Unit {
 	return scheme.Parity | scheme.Unit(g*l.m+row)
 }
 
-// A place is where in the order of first transmissions a unit comes.
-type place int
+// A position is where in the order of first transmissions a unit comes.
+type position int
 
-// place returns the place of u, or false if the transfer has no such unit.
-func (l *layout) place(u scheme.Unit) (place, bool) {
+// position returns the position of u, or false if the transfer has no such unit.
+func (l *layout) position(u scheme.Unit) (position, bool) {
 	i := u.Index()
 	switch {
 	case u.IsData() && i < l.units:
-		return place(i/l.k*(l.k+l.m) + i%l.k), true
+		return position(i/l.k*(l.k+l.m) + i%l.k), true
 	case u.IsParity():
 		g, row := i/l.m, i%l.m
 		if g < l.groups && row < l.rows(g) {
-			return place(g*(l.k+l.m) + l.data(g) + row), true
+			return position(g*(l.k+l.m) + l.data(g) + row), true
 		}
 	}
 	return 0, false
 }
 
-// group is the group of a place and last the place of group g's last unit.
-func (l *layout) group(p place) int { return int(p) / (l.k + l.m) }
-func (l *layout) last(g int) place  { return place(g*(l.k+l.m) + l.data(g) + l.rows(g) - 1) }
+// group is the group of a position and last the position of group g's last unit.
+func (l *layout) group(p position) int { return int(p) / (l.k + l.m) }
+func (l *layout) last(g int) position  { return position(g*(l.k+l.m) + l.data(g) + l.rows(g) - 1) }
 
 // A unitSet is a set of positions in a group.
 type unitSet [(MaxGroup + 63) / 64]uint64

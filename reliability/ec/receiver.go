@@ -36,8 +36,8 @@ type rxGroup struct {
 	// due is when to ask next; for a group that hasn't passed it is only
 	// expected (fallback.go).
 	due units.Instant
-	// look is when to look at the group again, if there are many.
-	look units.Instant
+	// checkAt is when to look at the group again, if there are many.
+	checkAt units.Instant
 }
 
 // A receiver is the receiving half: it follows the groups (this file), decodes
@@ -99,7 +99,7 @@ func (r *receiver) Stats() scheme.Stats { return r.stats }
 func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
 	r.loadMarks(now, v)
 	r.have = v.NextMissing(r.have)
-	r.see(now, v)
+	r.noteSent(now, v)
 	r.scan(now, v, out)
 	out.ParityFree = r.base * r.layout.m
 	if r.base == r.layout.groups {
@@ -128,7 +128,7 @@ func (r *receiver) loadMarks(now units.Instant, v scheme.View) {
 		}
 		// The sum needs only change when something arrives.
 		arrivals += m.Count + 1
-		if p, ok := r.layout.place(m.Unit); ok && !m.Unit.IsMarker() {
+		if p, ok := r.layout.position(m.Unit); ok && !m.Unit.IsProbe() {
 			r.pace.reached(now, p)
 		}
 	}
@@ -141,9 +141,9 @@ func (r *receiver) loadMarks(now units.Instant, v scheme.View) {
 // at is the state of group g of the ring.
 func (r *receiver) at(g int) *rxGroup { return &r.groups[g&(len(r.groups)-1)] }
 
-// see opens the groups that something has arrived of or should have by now, and
+// noteSent opens the groups that something has arrived of or should have by now, and
 // marks those that have passed.
-func (r *receiver) see(now units.Instant, v scheme.View) {
+func (r *receiver) noteSent(now units.Instant, v scheme.View) {
 	r.peek(now, v)
 	to := r.base
 	if r.pace.newest >= 0 {
@@ -177,7 +177,7 @@ func (r *receiver) peek(now units.Instant, v scheme.View) {
 	from := r.seen * r.layout.k
 	to := min(from+2*r.layout.k, r.layout.units)
 	if u := v.NextPresent(from, to); u < to {
-		p, _ := r.layout.place(scheme.Unit(u))
+		p, _ := r.layout.position(scheme.Unit(u))
 		r.pace.reached(now, p)
 	}
 }
@@ -209,8 +209,8 @@ func (r *receiver) scan(now units.Instant, v scheme.View, out *scheme.Output) {
 		if group.state == lacking && r.have >= r.layout.first(g)+r.layout.data(g) {
 			group.state = complete
 		}
-		if group.state == lacking && (few || now >= group.look) {
-			r.look(now, v, g)
+		if group.state == lacking && (few || now >= group.checkAt) {
+			r.checkGroup(now, v, g)
 		}
 		if group.state == recoverable {
 			r.decode(v, g, out)
@@ -227,8 +227,8 @@ func (r *receiver) scan(now units.Instant, v scheme.View, out *scheme.Output) {
 	r.plan()
 }
 
-// look updates the state of a group from the bitmap.
-func (r *receiver) look(now units.Instant, v scheme.View, g int) {
+// checkGroup updates the state of a group from the bitmap.
+func (r *receiver) checkGroup(now units.Instant, v scheme.View, g int) {
 	group := r.at(g)
 	r.group.load(&r.layout, v, g)
 	group.have = uint8(r.group.have())
@@ -238,8 +238,8 @@ func (r *receiver) look(now units.Instant, v scheme.View, g int) {
 	case r.group.decodable():
 		group.state = recoverable
 	case group.asks > 0:
-		group.look = now.Add(rtt(r.env) / 4)
+		group.checkAt = now.Add(rtt(r.env) / 4)
 	case group.passed:
-		group.look = now.Add(interval(r.env))
+		group.checkAt = now.Add(interval(r.env))
 	}
 }

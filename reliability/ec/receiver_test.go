@@ -281,9 +281,9 @@ func TestDecodingIsBounded(t *testing.T) {
 // Marks of parity that the transfer does not have are no place in it.
 func TestStrangeMarks(t *testing.T) {
 	h := newHand(t, Config{Code: XOR, K: 4, M: 2}, 5)
-	h.arrive(parityUnits(3, 9)...).arrive(scheme.Marker | 3)
+	h.arrive(parityUnits(3, 9)...).arrive(scheme.Probe | 3)
 	h.look()
-	require.Equal(t, place(-1), h.r.pace.newest)
+	require.Equal(t, position(-1), h.r.pace.newest)
 	require.ErrorIs(t, h.r.OnControl(h.now, []byte{1}), errNoFrames)
 	h.r.OnJob(h.now, 7)
 	h.s.OnJob(h.now, 7)

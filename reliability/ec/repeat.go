@@ -15,7 +15,7 @@ func (s *sender) onWant(now units.Instant, w span) {
 	for u := max(w.from, s.layout.first(s.window.base)); u < min(w.to, s.injected); u++ {
 		g := u / s.layout.k
 		group := s.window.at(g)
-		if group.settled || now.Sub(group.sentAt) < s.patience() {
+		if group.settled || now.Sub(group.sentAt) < s.lossDelay() {
 			u = s.layout.first(g) + s.layout.data(g) - 1
 			continue
 		}
@@ -24,7 +24,7 @@ func (s *sender) onWant(now units.Instant, w span) {
 			group.round.set(i)
 			group.queued++
 			s.gone(group, 1)
-			s.repeats.push(u)
+			s.repeats.Push(uint32(u))
 		}
 	}
 }
@@ -39,7 +39,7 @@ func (s *sender) judgeRound(now units.Instant, group *txGroup) {
 	if !group.fellBack {
 		group.fellBack = true
 		s.stats.Fallbacks++
-	} else if group.queued == 0 && now.Sub(group.repeatedAt) >= s.patience() {
+	} else if group.queued == 0 && now.Sub(group.repeatedAt) >= s.lossDelay() {
 		s.gone(group, group.round.len())
 		group.round = unitSet{}
 	}
@@ -53,8 +53,8 @@ func (s *unitSet) len() (n int) {
 }
 
 func (s *sender) sendRepeats(out *scheme.Output, room int) (n int) {
-	for n < room && s.repeats.len() > 0 {
-		u := s.repeats.pop()
+	for n < room && s.repeats.Len() > 0 {
+		u := int(s.repeats.Pop())
 		g := u / s.layout.k
 		if g < s.window.base || s.window.at(g).settled {
 			continue
@@ -66,30 +66,4 @@ func (s *sender) sendRepeats(out *scheme.Output, room int) (n int) {
 		n++
 	}
 	return n
-}
-
-// A unitQueue is a first-in, first-out queue of units: a ring that grows.
-type unitQueue struct {
-	ring       []uint32
-	head, tail uint32
-}
-
-func (q *unitQueue) len() int { return int(q.tail - q.head) }
-
-func (q *unitQueue) push(u int) {
-	if q.len() == len(q.ring) {
-		bigger := make([]uint32, max(minWindow, 2*len(q.ring)))
-		for i := q.head; i != q.tail; i++ {
-			bigger[i&uint32(len(bigger)-1)] = q.ring[i&uint32(len(q.ring)-1)]
-		}
-		q.ring = bigger
-	}
-	q.ring[q.tail&uint32(len(q.ring)-1)] = uint32(u)
-	q.tail++
-}
-
-func (q *unitQueue) pop() int {
-	u := q.ring[q.head&uint32(len(q.ring)-1)]
-	q.head++
-	return int(u)
 }

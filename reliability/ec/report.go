@@ -3,6 +3,7 @@
 package ec
 
 import (
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -77,10 +78,10 @@ func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output) 
 		return false
 	}
 	r.number++
-	w := frameWriter{b: out.Frame[:0], limit: room}
+	w := frameWriter{Writer: varint.Writer{B: out.Frame[:0], Limit: room}}
 	asking := now >= r.dueAt
 	if asking {
-		w.limit = room - (room-minFrame/2)/2
+		w.Limit = room - (room-minFrame/2)/2
 	}
 	cum := r.describe(&w)
 	w.beginWants(r.layout.first(cum), room)
@@ -90,11 +91,11 @@ func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output) 
 		w.flush()
 		r.plan()
 	}
-	out.Frame = w.b
+	out.Frame = w.B
 	r.fresh, r.allSaid = false, r.allRecoverable()
 	r.repeats = min(r.repeats+1, maxSilence)
 	r.stats.Frames++
-	r.stats.FrameBytes += uint64(len(w.b))
+	r.stats.FrameBytes += uint64(len(w.B))
 	return true
 }
 
@@ -139,7 +140,7 @@ func (r *receiver) describeFrom(w *frameWriter, g int) (rotor int) {
 		if have >= 0 {
 			w.group(have, g, next)
 		}
-		if !w.fits() {
+		if !w.pairFits() {
 			return next
 		}
 		g, have = next, int(r.at(next).have)

@@ -5,6 +5,7 @@ package ec
 import (
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -34,12 +35,12 @@ type sender struct {
 	// waited for it until it was too late.
 	waits, uncoded int
 
-	repeats unitQueue
+	repeats ring.Ring[uint32]
 	// channel is where the last repeat went.
 	channel int
 
-	// heard is the frame being taken, and lastFrame the highest number taken.
-	heard     state
+	// state is the frame being taken, and lastFrame the highest number taken.
+	state     state
 	lastFrame uint64
 
 	stats scheme.Stats
@@ -125,7 +126,7 @@ func (s *sender) groupsSent() int {
 // OnSent follows the injections.
 func (s *sender) OnSent(now units.Instant, sent []scheme.Sent) {
 	for i := range sent {
-		if u := sent[i].Unit; !sent[i].Completed && !u.IsMarker() {
+		if u := sent[i].Unit; !u.IsProbe() {
 			s.onInjected(now, u)
 		}
 	}
@@ -161,26 +162,26 @@ func (s *sender) onInjected(now units.Instant, u scheme.Unit) {
 
 // OnControl takes a frame of the receiver.
 func (s *sender) OnControl(now units.Instant, frame []byte) error {
-	if err := s.heard.parse(frame, &s.layout, s.groupsSent()); err != nil {
+	if err := s.state.parse(frame, &s.layout, s.groupsSent()); err != nil {
 		return err
 	}
-	for s.window.base < s.heard.cum {
+	for s.window.base < s.state.cum {
 		s.settle(now, s.window.base)
 		s.window.slide()
 	}
-	for _, g := range s.heard.groups {
+	for _, g := range s.state.groups {
 		if err := s.onGroup(now, g); err != nil {
 			return err
 		}
 	}
 	s.window.slide()
-	if s.heard.number <= s.lastFrame {
+	if s.state.number <= s.lastFrame {
 		// What an older frame asks for is of the past.
 		return nil
 	}
-	s.lastFrame = s.heard.number
+	s.lastFrame = s.state.number
 	s.expire(now)
-	for _, w := range s.heard.wants {
+	for _, w := range s.state.wants {
 		s.onWant(now, w)
 	}
 	return nil
@@ -217,14 +218,14 @@ func (s *sender) settle(now units.Instant, g int) {
 	}
 	group.settled = true
 	s.gone(group, int(group.inFlight))
-	if group.fellBack && group.queued == 0 && now.Sub(group.repeatedAt) < s.patience() {
+	if group.fellBack && group.queued == 0 && now.Sub(group.repeatedAt) < s.lossDelay() {
 		// The repeats can't have arrived in time to be of use.
 		s.stats.Spurious += uint64(group.round.len())
 	}
 }
 
-// patience is how long after a transmission no frame can tell of its loss.
-func (s *sender) patience() units.Duration {
+// lossDelay is how long after a transmission no frame can tell of its loss.
+func (s *sender) lossDelay() units.Duration {
 	if s.env.RTT <= 0 {
 		return 2 * interval(s.env)
 	}

@@ -46,7 +46,7 @@ func (r *receiver) Stats() scheme.Stats { return r.stats }
 // Poll reports progress. It is done when all is in place, or when all was sent
 // and nothing has arrived for a while.
 func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
-	r.look(now, v)
+	r.noteArrivals(now, v)
 	if r.missing = v.NextMissing(r.missing); r.missing >= r.t.Units {
 		return units.Never, true, nil
 	}
@@ -74,8 +74,8 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	return next, false, nil
 }
 
-// look notices what has arrived.
-func (r *receiver) look(now units.Instant, v scheme.View) {
+// noteArrivals notices what has arrived.
+func (r *receiver) noteArrivals(now units.Instant, v scheme.View) {
 	var arrivals uint64
 	for c := range r.env.Channels {
 		if m := v.Mark(c); m.Valid {

@@ -34,13 +34,7 @@ func (s *sender) Outstanding() int { return s.next - s.settled }
 
 func (s *sender) Stats() scheme.Stats { return s.stats }
 
-func (s *sender) OnSent(now units.Instant, sent []scheme.Sent) {
-	for i := range sent {
-		if !sent[i].Completed {
-			s.changed = now
-		}
-	}
-}
+func (s *sender) OnSent(now units.Instant, _ []scheme.Sent) { s.changed = now }
 
 func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	top, err := parseProgress(frame, s.next)
@@ -71,13 +65,13 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 		next = min(next, now.Add(minInterval))
 	}
 	if all {
-		next = min(next, s.end(now, out))
+		next = min(next, s.sendEnd(now, out))
 	}
 	return next, all, nil
 }
 
-// end says that all has been sent, until Conn hears that the transfer is over.
-func (s *sender) end(now units.Instant, out *scheme.Output) units.Instant {
+// sendEnd says that all has been sent, until Conn hears that the transfer is over.
+func (s *sender) sendEnd(now units.Instant, out *scheme.Output) units.Instant {
 	if due := s.endDue(); s.ends > 0 && now < due {
 		return due
 	}

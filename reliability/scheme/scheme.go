@@ -29,25 +29,25 @@ type Unit uint32
 const (
 	// Parity marks the number of a parity unit.
 	Parity Unit = 1 << 31
-	// Marker marks the number of a zero-length marker packet, which only
-	// shows how far its channel has got. Marker numbers run from 0 to
-	// Markers−1 and are used again in rotation.
-	Marker Unit = 1 << 30
-	// Markers is the number of distinct marker packets.
-	Markers = 16
+	// Probe marks the number of a probe: a packet without payload, on the wire a
+	// marker packet, which only shows how far its channel has got. Probe numbers
+	// run from 0 to Probes−1 and are used again in rotation.
+	Probe Unit = 1 << 30
+	// Probes is the number of distinct probes.
+	Probes = 16
 )
 
-// IsData reports whether u is neither parity nor a marker.
-func (u Unit) IsData() bool { return u&(Parity|Marker) == 0 }
+// IsData reports whether u is neither parity nor a probe.
+func (u Unit) IsData() bool { return u&(Parity|Probe) == 0 }
 
 // IsParity reports whether u is a parity unit.
 func (u Unit) IsParity() bool { return u&Parity != 0 }
 
-// IsMarker reports whether u is a marker packet.
-func (u Unit) IsMarker() bool { return u&(Parity|Marker) == Marker }
+// IsProbe reports whether u is a probe.
+func (u Unit) IsProbe() bool { return u&(Parity|Probe) == Probe }
 
 // Index is the number without its mark.
-func (u Unit) Index() int { return int(u &^ (Parity | Marker)) }
+func (u Unit) Index() int { return int(u &^ (Parity | Probe)) }
 
 // A Transfer is what both halves know of the transfer that they serve.
 type Transfer struct {
@@ -71,11 +71,9 @@ func (t *Transfer) UnitLen(u Unit) units.Bytes {
 	return t.UnitBytes
 }
 
-// Env is the connection as Conn sees it. A core keeps the pointer; Conn updates
-// the fields between calls.
+// Env is the connection as Conn sees it. A core keeps the pointer; Conn updates the
+// fields before it calls the core, at most once in each of its rounds.
 type Env struct {
-	// Seed makes all random choices of this transfer repeatable.
-	Seed uint64
 	// Channels is the number of channels, at least 1.
 	Channels int
 	// RTT is the smoothed round-trip time and RTTVar its mean deviation;
@@ -133,8 +131,7 @@ type Sender interface {
 	// repeated and reordered, and a hostile peer may send any bytes: an error
 	// ends the transfer, so it is for frames that no loss can explain.
 	OnControl(now units.Instant, frame []byte) error
-	// OnSent reports transmissions: each once when injected, in order, and
-	// once more when the device no longer reads its memory.
+	// OnSent reports transmissions, each once, when it has been injected, in order.
 	OnSent(now units.Instant, sent []Sent)
 	// OnJob reports that a coding job is done.
 	OnJob(now units.Instant, id uint32)
@@ -153,6 +150,13 @@ type Sender interface {
 // call but Stats follows. A transfer that fails ends without it.
 type CompletionObserver interface {
 	OnCompleted(now units.Instant)
+}
+
+// A LossReporter is a Sender that says how many units it has taken for lost so far, also of those
+// that it doesn't repeat because a code will recover them. Of other Senders the repeats count. Conn
+// tells its congestion control.
+type LossReporter interface {
+	Lost() int
 }
 
 // A Receiver is the receiving half.
@@ -188,7 +192,7 @@ type View interface {
 
 // A Mark says how far a channel has got.
 type Mark struct {
-	// Unit is the unit of the last packet, or a marker.
+	// Unit is the unit of the last packet, or a probe.
 	Unit Unit
 	// Count counts the packets of this transfer on the channel. It never wraps;
 	// 0 with Valid unset means that none has arrived.
@@ -200,11 +204,6 @@ type Mark struct {
 type Sent struct {
 	Unit    Unit
 	Channel int
-	// Order counts the transmissions of this transfer on the channel from 1.
-	Order uint64
-	// Completed: the device no longer reads the unit's memory for this
-	// transmission. Otherwise it has just been injected.
-	Completed bool
 }
 
 // Output is filled by Poll. Conn owns the slices: cores append within their
@@ -242,9 +241,6 @@ type Send struct {
 	Channel int
 	// Repeat marks what is not a first transmission, for the counters.
 	Repeat bool
-	// Unproved marks a Repeat for want of an answer: that the unit was lost isn't
-	// known, and as a rule it wasn't. For schemes that run others inside.
-	Unproved bool
 }
 
 // JobKind is what a coding job does.

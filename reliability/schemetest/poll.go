@@ -22,7 +22,7 @@ func (w *world) budget(back bool) int {
 
 // spend takes one unit from the budget.
 func (w *world) spend(t *transfer, u scheme.Unit) {
-	if u.IsMarker() {
+	if u.IsProbe() {
 		return
 	}
 	p := &w.paced[index(t.back)]
@@ -46,10 +46,6 @@ func (t *transfer) pollSender(w *world) {
 		t.senderIdle = 0
 	}
 	t.touched = false
-	if len(t.released) > 0 {
-		t.sender.OnSent(w.clock(), t.released)
-		t.released = t.released[:0]
-	}
 	for t.again(w) {
 		o := &t.out
 		o.Reset()
@@ -89,11 +85,7 @@ func (t *transfer) inject(w *world) {
 		if channel == scheme.HomeChannel {
 			channel = s.Unit.Index() / w.c.Spread % w.c.Channels
 		}
-		t.orders[channel]++
-		sent := scheme.Sent{Unit: s.Unit, Channel: channel, Order: t.orders[channel]}
-		t.sentNow = append(t.sentNow, sent)
-		sent.Completed = true
-		t.released = append(t.released, sent)
+		t.sentNow = append(t.sentNow, scheme.Sent{Unit: s.Unit, Channel: channel})
 		w.spend(t, s.Unit)
 		w.launch(t, s.Unit, channel)
 	}
@@ -111,10 +103,10 @@ func (t *transfer) checkSend(w *world, s scheme.Send) (first bool) {
 	switch {
 	case s.Channel >= w.c.Channels || s.Channel < scheme.HomeChannel:
 		w.fail("unit %d sent on channel %d of %d", i, s.Channel, w.c.Channels)
-	case s.Unit.IsMarker():
-		w.result.Markers++
-		if i >= scheme.Markers || s.Channel == scheme.HomeChannel {
-			w.fail("marker %d sent on channel %d", i, s.Channel)
+	case s.Unit.IsProbe():
+		w.result.Probes++
+		if i >= scheme.Probes || s.Channel == scheme.HomeChannel {
+			w.fail("probe %d sent on channel %d", i, s.Channel)
 		}
 		return false
 	case s.Unit.IsParity():
@@ -144,7 +136,7 @@ func (w *world) launch(t *transfer, u scheme.Unit, channel int) {
 	w.digest.add(uint64(w.now), t.info.ID, uint64(u), uint64(channel))
 	// The network has a packet when its last byte has been sent.
 	departs := max(w.now, w.paced[index(t.back)])
-	at, n := w.net.arrivals(departs, packet{back: t.back, channel: channel, empty: u.IsMarker()})
+	at, n := w.net.arrivals(departs, packet{back: t.back, channel: channel, empty: u.IsProbe()})
 	for _, at := range at[:n] {
 		w.events.push(event{at: at, kind: unitArrives, transfer: int(t.info.ID), unit: u, channel: channel})
 	}

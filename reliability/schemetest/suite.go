@@ -51,6 +51,9 @@ func (s Suite) Run(t *testing.T) {
 			t.Fatal(f)
 		}
 	})
+	if !testing.Short() && !raceDetector { // it takes long
+		t.Run("beyond 2^18 packets of a channel", s.long)
+	}
 	if s.Goodput > 0 {
 		t.Run("goodput through a bottleneck", s.goodput)
 	}

@@ -28,13 +28,10 @@ type transfer struct {
 	begun, finished        units.Instant
 	done, received         bool
 
-	// At the sender: what was sent, how often on each channel, and what has
-	// left the device's hands since the last report.
-	wasSent  bitmap
-	orders   []uint64
-	sentNow  []scheme.Sent
-	released []scheme.Sent
-	codes    coder
+	// At the sender: which units were sent, and what was in this poll.
+	wasSent bitmap
+	sentNow []scheme.Sent
+	codes   coder
 
 	senderNext, receiverNext units.Instant
 	// hungry: the budget was used up, so the sender is polled again when there
@@ -58,13 +55,13 @@ func newTransfer(w *world, i int) (*transfer, error) {
 		info: scheme.Transfer{ID: uint64(i), Length: c.length(), UnitBytes: c.UnitBytes, Units: c.Units},
 		back: c.BothWays && i%2 == 1, begun: w.now, first: units.Never, senderNext: w.now, receiverNext: units.Never,
 		wasSent: newBitmap(c.Units), present: newBitmap(c.Units),
-		orders: make([]uint64, c.Channels), marks: make([]scheme.Mark, c.Channels),
+		marks: make([]scheme.Mark, c.Channels),
 	}
 	t.out.Sends = make([]scheme.Send, 0, 64)
 	t.out.Frame = make([]byte, 0, c.MaxFrame)
 	t.out.Jobs = make([]scheme.Job, 0, 8)
 	t.senderEnv = scheme.Env{
-		Seed: c.Seed + uint64(i), Channels: c.Channels, RTT: w.rtt, MinRTT: w.minRTT, Rate: c.Rate,
+		Channels: c.Channels, RTT: w.rtt, MinRTT: w.minRTT, Rate: c.Rate,
 		AckInterval: c.AckInterval, MaxFrame: c.MaxFrame, DataLimit: c.Units, ParityLimit: c.ParityPool,
 	}
 	t.receiverEnv = t.senderEnv

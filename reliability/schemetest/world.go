@@ -23,8 +23,8 @@ type Result struct {
 	Sender, Receiver scheme.Stats
 	// Missing counts the units that a receiver did not have when it was done.
 	Missing int
-	// Injected counts units as they were sent, markers apart.
-	Injected, Markers int
+	// Injected counts units as they were sent, probes apart.
+	Injected, Probes int
 	// Faults is what the network did, in order.
 	Faults []Fault
 	// Digest condenses all that the cores did and when.

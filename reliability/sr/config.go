@@ -3,9 +3,9 @@
 package sr
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -42,41 +42,30 @@ type Config struct {
 	MinTimeout units.Duration
 }
 
-func (c *Config) check() error {
-	switch {
-	case c.Mode > NACK:
-		return fmt.Errorf("sr: unknown mode %d", c.Mode)
-	case c.AlphaMilli < 0 || c.AlphaMilli > MaxAlphaMilli:
-		return fmt.Errorf("sr: alpha of %d/1000 is outside 1/1000 to %d/1000", c.AlphaMilli, MaxAlphaMilli)
-	case c.MinTimeout < 0 || c.MinTimeout > MaxMinTimeout:
-		return fmt.Errorf("sr: a minimum timeout of %v is outside 1 ns to %v", c.MinTimeout, MaxMinTimeout)
-	}
-	if c.AlphaMilli == 0 {
-		c.AlphaMilli = DefaultAlphaMilli
-	}
-	if c.MinTimeout == 0 {
-		c.MinTimeout = DefaultMinTimeout
-	}
-	return nil
-}
+// rules are the modes' rules.
+var rules = [...]loss.Rule{RTO: loss.Timeout, NACK: loss.PathProof}
 
 // New returns the scheme, which keeps what transfers teach about each channel's
 // round trip for the transfers after them. It is for one Conn.
 func New(c Config) (scheme.Scheme, error) {
-	if err := c.check(); err != nil {
-		return nil, err
+	if c.Mode > NACK {
+		return nil, fmt.Errorf("sr: unknown mode %d", c.Mode)
 	}
-	return &selectiveRepeat{config: c}, nil
+	r := &selectiveRepeat{config: loss.Config{Rule: rules[c.Mode], AlphaMilli: c.AlphaMilli, MinTimeout: c.MinTimeout}}
+	if err := r.config.Check(); err != nil {
+		return nil, fmt.Errorf("sr: %w", err)
+	}
+	return r, nil
 }
 
 type selectiveRepeat struct {
-	config Config
-	// estimates[c] is what is known of channel c, shared by all transfers.
-	estimates []*estimate
+	config loss.Config
+	// estimates are shared by all transfers.
+	estimates loss.Estimates
 }
 
 func (r *selectiveRepeat) Name() string {
-	if r.config.Mode == NACK {
+	if r.config.Rule == loss.PathProof {
 		return "sr-nack"
 	}
 	return "sr"
@@ -84,47 +73,19 @@ func (r *selectiveRepeat) Name() string {
 
 func (r *selectiveRepeat) ParityUnits(int) int { return 0 }
 
-// paramsVersion is the format of ACK frames, announced in START.
-const paramsVersion = 1
-
-func (r *selectiveRepeat) params() [2]byte { return [2]byte{paramsVersion, byte(r.config.Mode)} }
-
-// maxChannels keeps channel numbers within the 16 bits of a unit's state.
-const maxChannels = 1 << 12
-
-// maxUnits is what the numbers of data units can name.
-const maxUnits = int(scheme.Marker)
-
-func checkTransfer(t *scheme.Transfer, env *scheme.Env) error {
-	switch {
-	case t.Units < 1 || t.Units > maxUnits:
-		return fmt.Errorf("sr: a transfer of %d units is outside 1 to %d; choose larger units", t.Units, maxUnits)
-	case env.Channels < 1 || env.Channels > maxChannels:
-		return fmt.Errorf("sr: %d channels are outside 1 to %d", env.Channels, maxChannels)
-	case env.MaxFrame < minFrame:
-		return fmt.Errorf("sr: control frames of %d bytes are too small, %d are needed", env.MaxFrame, minFrame)
-	}
-	return nil
-}
-
-var errParams = errors.New("sr: the peer's parameters are not those of this version and mode of sr; configure both ends alike")
-
 func (r *selectiveRepeat) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
-	if err := checkTransfer(&t, env); err != nil {
-		return nil, err
+	if err := loss.CheckTransfer(&t, env); err != nil {
+		return nil, fmt.Errorf("sr: %w", err)
 	}
-	for len(r.estimates) < env.Channels {
-		r.estimates = append(r.estimates, new(estimate))
-	}
-	return newSender(r.config, r.params(), r.estimates[:env.Channels], t, env), nil
+	return &sender{params: r.config.Params(), minTimeout: r.config.MinTimeout, Tracker: loss.NewTracker(r.config, &r.estimates, t, env)}, nil
 }
 
 func (r *selectiveRepeat) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {
-	if err := checkTransfer(&t, env); err != nil {
-		return nil, err
+	if err := loss.CheckTransfer(&t, env); err != nil {
+		return nil, fmt.Errorf("sr: %w", err)
 	}
-	if p := r.params(); string(t.Params) != string(p[:]) {
-		return nil, errParams
+	if err := r.config.CheckParams(t.Params); err != nil {
+		return nil, fmt.Errorf("sr: %w", err)
 	}
-	return newReceiver(t, env), nil
+	return &receiver{env: env, Reporter: loss.NewReporter(t, env)}, nil
 }

@@ -3,9 +3,9 @@
 // Package sr is selective repeat: every unit is sent once, and what the network
 // lost is sent again by name.
 //
-// The receiver reports its bitmap in acknowledgements (see ack.go), paced by
-// scheme.Env.AckInterval. The sender logs each transmission by channel. The two
-// modes differ only in how they decide that a transmission is lost:
+// The receiver reports its bitmap in acknowledgements, paced by
+// scheme.Env.AckInterval. The two modes differ only in how the sender decides that a
+// transmission is lost:
 //
 //   - RTO ("sr") is the paper's scheme, section 4.1.1: a unit that has not been
 //     acknowledged RTT + α·RTT after it was sent is sent again.
@@ -16,14 +16,8 @@
 //     confirm.
 //
 // Both modes send repeats before anything else and bound first transmissions by
-// the window. Memory follows the span between the oldest unacknowledged unit and
-// the newest sent one, at about 32 bytes a unit, not the length of the transfer.
-//
-// Two things go beyond the paper. A sender that hears nothing at all stops
-// repeating its window and probes, ever more slowly down to once a second. And
-// no timer is shorter than what a channel's acknowledgements have been seen to
-// take, nor than Config.MinTimeout, because an α small enough for a network is
-// not small enough for a scheduler.
+// the window. How losses are found, and what goes beyond the paper, is in
+// reliability/internal/loss, which scheme adaptive builds on, too.
 //
 // The package does no I/O, starts no goroutine and reads no clock.
 package sr

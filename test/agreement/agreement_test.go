@@ -121,7 +121,7 @@ func measure(t *testing.T, makeScheme func() (scheme.Scheme, error), loss sim.Lo
 type world struct {
 	t    *testing.T
 	net  *sim.Network
-	ctx  [2]*sdr.Context
+	ctx  [2]*sdr.Endpoint
 	conn [2]*reliability.Conn
 }
 
@@ -131,7 +131,7 @@ func newWorld(t *testing.T, makeScheme func() (scheme.Scheme, error), loss sim.L
 	w.net, err = sim.New(sim.Config{Rate: rate, Seed: 1, Link: sim.Link{Delay: rtt / 2, Loss: loss}})
 	require.NoError(t, err)
 	for i, dev := range []*sim.Device{w.net.A(), w.net.B()} {
-		w.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Rand: rand.NewChaCha8([32]byte{byte(i)})})
+		w.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Rand: rand.NewChaCha8([32]byte{byte(i)})})
 		require.NoError(t, err)
 		s, err := makeScheme()
 		require.NoError(t, err)

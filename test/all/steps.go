@@ -50,7 +50,7 @@ func steps(root string) []step {
 			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, "./...") },
 		},
 		{
-			name: "race", budget: 11 * time.Minute, // five and a half on a quiet machine
+			name: "race", budget: 14 * time.Minute, // nine on a quiet machine
 			about: "go test -race ./...",
 			needs: []need{cCompiler, kernelHeaders},
 			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=1"}, "-race", "./...") },
@@ -82,15 +82,26 @@ func steps(root string) []step {
 			},
 		},
 		{
-			name: "dpa", budget: 2 * time.Minute, // a quarter of a minute on two cores
-			about: "the packet engine as code for BlueField's DPA, beside the one in Go, in QEMU",
+			name: "dpa", budget: 3 * time.Minute,
+			about: "the packet engine as code for BlueField's DPA, beside the one in Go, in QEMU; its loader on a fake FlexIO",
 			needs: []need{
 				{program: "riscv64-linux-gnu-gcc", packages: []string{"gcc-riscv64-linux-gnu"}},
 				{file: "/usr/riscv64-linux-gnu/lib/libc.a", packages: []string{"libc6-dev-riscv64-cross"}},
 				{program: "qemu-riscv64", packages: []string{"qemu-user"}},
+				cCompiler,
 			},
 			run: func(c *stepContext) error {
-				return c.goTest([]string{"CGO_ENABLED=0"}, "-tags=dpa", "./dpa/device")
+				return c.goTest([]string{"CGO_ENABLED=0"}, "-tags=dpa,flexio", "./dpa/device/...")
+			},
+		},
+		{
+			name: "arm64", budget: 2 * time.Minute, // a third of a minute on two cores
+			about: "results of the fabric, bit by bit the same on another architecture, in QEMU",
+			needs: []need{{program: "qemu-aarch64", packages: []string{"qemu-user"}}},
+			run: func(c *stepContext) error {
+				return c.goTest([]string{"CGO_ENABLED=0", "GOARCH=arm64"}, "-exec=qemu-aarch64",
+					"-run=^(TestSameHashWithEveryQueue|TestDCQCNBits|TestSwiftBits|TestArrivalsBits|TestOrderIsTheSameForEveryQueue)$",
+					"./fabric", "./fabric/des", "./fabric/workload", "./congestion")
 			},
 		},
 		{
@@ -171,6 +182,14 @@ func vmSteps() []step {
 		run: func(c *stepContext) error {
 			return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "smoke", "-kernel", "newest", "-timeout", "230s")
 		},
+	}, {
+		name: "vm-race", budget: 3 * time.Minute,
+		about: "what several goroutines do with Soft-RoCE devices, under the race detector, in such a VM",
+		needs: inVM,
+		prepare: func(c *stepContext) error {
+			return c.check(nil, "go", "run", "./test/vm", "-suite", "race", "-prepare")
+		},
+		run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "race") },
 	}, {
 		name: "vm-pair", budget: 5 * time.Minute,
 		about: "sdr-perf between two such VMs, over a bad link and beside ib_write_bw",

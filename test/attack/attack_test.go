@@ -43,7 +43,7 @@ type end struct {
 	host *netnstest.Host
 	addr netip.Addr
 	dev  *userroce.Device
-	ctx  *sdr.Context
+	ctx  *sdr.Endpoint
 	mr   *sdr.MR
 	// noProgress is that of its next connection; 0 is the default, 30 s.
 	noProgress units.Duration
@@ -69,7 +69,7 @@ func newEnd(t *testing.T, h *netnstest.Host, v6 bool, seed byte) *end {
 	})
 	t.Cleanup(func() { require.NoError(t, e.dev.Close()) })
 	var err error
-	e.ctx, err = sdr.NewContext(e.dev, sdr.ContextConfig{})
+	e.ctx, err = sdr.NewEndpoint(e.dev, sdr.EndpointConfig{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.ctx.Close()) })
 	b := make([]byte, size)

@@ -5,6 +5,8 @@
 package fakeverbs
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -26,6 +28,10 @@ type completionQueue struct {
 	ignoreOverrun      bool
 	armed              armState
 	armedFrom          uint32 // the consumer index of the request
+	// An event waits until there are moderateCount completions, or moderatePeriod has passed since the first; waiting is since when.
+	moderateCount  uint32
+	moderatePeriod time.Duration
+	waiting        time.Time
 	// events counts the notifications sent: a request carries their number's two low bits.
 	events uint32
 	// solicitedSince tells that a completion after armedFrom was solicited, or an error.
@@ -174,6 +180,9 @@ func (d *Device) complete(q *completionQueue, opcode byte, cqe [64]byte, data []
 			return
 		}
 	}
+	if opcode != cqeReqError && opcode != cqeRespError { // those have their syndrome there
+		be.PutUint64(cqe[48:], uint64(time.Now().UnixNano()))
+	}
 	own := opcode<<4 | byte(q.produced/q.entries&1)
 	at := q.at(q.produced)
 	switch {
@@ -186,7 +195,7 @@ func (d *Device) complete(q *completionQueue, opcode byte, cqe [64]byte, data []
 	}
 	// The byte that gives the entry away goes last.
 	if q.ctx.mem.Write(at, cqe[:63]) != nil || q.ctx.mem.Write(at+63, []byte{own}) != nil {
-		d.violation("CQ %#x: its memory is gone", q.number)
+		d.memoryGone(q.ctx, "CQ %#x: its memory is gone", q.number)
 	}
 	q.produced++
 	d.stats.Completions++
@@ -202,21 +211,58 @@ func (q *completionQueue) notify() {
 	if q.armed == armedSolicited {
 		have = q.solicited
 	}
-	if q.armed == notArmed || int32(have-q.armedFrom) <= 0 {
+	if q.armed == notArmed || int32(have-q.armedFrom) <= 0 || q.moderated(have-q.armedFrom) {
 		return
 	}
-	q.armed = notArmed
+	q.armed, q.waiting = notArmed, time.Time{}
 	q.events++
 	if q.channel != nil {
 		q.channel.pipe.send(le.AppendUint64(nil, q.userHandle))
 	}
 }
 
+// moderated tells whether an event for so many completions is to wait.
+func (q *completionQueue) moderated(n uint32) bool {
+	if n >= q.moderateCount {
+		return false
+	}
+	if q.waiting.IsZero() {
+		q.waiting = time.Now()
+	}
+	return time.Since(q.waiting) < q.moderatePeriod
+}
+
+// announce sends the events whose time has come.
+func (d *Device) announce() {
+	for _, c := range d.contexts {
+		for _, o := range c.objects {
+			if q, ok := o.(*completionQueue); ok && !q.waiting.IsZero() {
+				q.notify()
+			}
+		}
+	}
+}
+
+func (c *context) modifyCQ(r *request) unix.Errno {
+	const moderate = 1
+	in := r.in(coreIn, 16)
+	q, e := get[*completionQueue](c, le.Uint32(in))
+	if e != 0 {
+		return e
+	}
+	if le.Uint32(in[4:]) != moderate {
+		return unix.EINVAL
+	}
+	q.moderateCount, q.moderatePeriod = uint32(le.Uint16(in[8:])), time.Duration(le.Uint16(in[10:]))*time.Microsecond
+	return 0
+}
+
 // arm is the doorbell by which a program asks for an event: sn<<28 | solicited<<24 | ci, and the number.
 func (d *Device) arm(q *completionQueue, word uint32) {
 	const solicited = 1 << 24
 	var b [4]byte
-	if q.ctx.mem.Read(q.record+4, b[:]) == nil && be.Uint32(b[:]) != word {
+	// The record may be that of a later request already, of which the doorbell comes after this one.
+	if q.ctx.mem.Read(q.record+4, b[:]) == nil && int32(be.Uint32(b[:])<<8-word<<8) < 0 {
 		d.violation("CQ %#x: armed with %#x, but its record says %#x", q.number, word, be.Uint32(b[:]))
 	}
 	if word>>28&3 != q.events&3 {

@@ -5,8 +5,10 @@
 package fakeverbs
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +28,14 @@ type Device struct {
 	gid   [16]byte
 	sink  bool
 	fault func() unix.Errno
+	// noDEVX is firmware without commands for programs.
+	noDEVX  bool
+	removed bool
+	// placement is Port.Placement, and placing what is to be written.
+	placement time.Duration
+	placing   []placement
+	// port is nil on the host's own wire.
+	port *rocePort
 
 	// mu is the host's: a message changes both ends.
 	mu       *sync.Mutex
@@ -44,8 +54,10 @@ type Device struct {
 type Stats struct {
 	// Doorbells rung, work requests executed, completions written.
 	Doorbells, WorkRequests, Completions int
-	// Dropped are messages that found no memory, no receive request or no QP, of unreliable QPs.
+	// Dropped are messages that found no memory, no receive request or no QP, of unreliable QPs; on a network packets.
 	Dropped int
+	// PacketsSent and PacketsReceived are those of a port on a network; BadICRC of the latter were damaged.
+	PacketsSent, PacketsReceived, BadICRC int
 	// Violations are what a driver must not do, and hardware would not forgive.
 	Violations []string
 	// Objects are those that exist now.
@@ -53,7 +65,7 @@ type Stats struct {
 }
 
 func newDevice(h *Host, index int, p Port) *Device {
-	return &Device{host: h, index: index, name: p.Name, guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: p.Addr.As16(), sink: p.Sink, fault: p.Fault,
+	return &Device{host: h, index: index, name: p.Name, guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: p.Addr.As16(), sink: p.Sink, fault: p.Fault, noDEVX: p.NoDEVX, placement: p.Placement,
 		mu: &h.mu, contexts: map[uint64]*context{}, qps: map[uint32]*queuePair{}, keys: map[uint32]*key{}, lastNumber: 0x100,
 		stopping: make(chan struct{}), stopped: make(chan struct{})}
 }
@@ -86,6 +98,14 @@ func (d *Device) violation(format string, args ...any) {
 	}
 }
 
+// memoryGone is a violation unless the context's process has ended: a real device's memory is pinned until the kernel
+// has closed the file, so that it still finds there what was.
+func (d *Device) memoryGone(c *context, format string, args ...any) {
+	if !c.mem.Ended() {
+		d.violation(format, args...)
+	}
+}
+
 // number is a new object's.
 func (d *Device) number() uint32 {
 	d.lastNumber++
@@ -106,7 +126,9 @@ type context struct {
 	inode  uint64
 
 	// live is set by GET_CONTEXT, and released when the program has ended.
-	live    bool
+	live bool
+	// devx tells that the program may give firmware commands.
+	devx    bool
 	objects map[uint32]object
 	last    uint32
 	uars    map[uint32]*uar // by page of the file
@@ -158,6 +180,16 @@ func (d *Device) context(inode uint64) *context {
 func (d *Device) release(c *context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.destroyAll(c)
+	if c.async != nil {
+		c.async.close()
+	}
+	delete(d.contexts, c.inode)
+	c.file.Close()
+}
+
+// destroyAll destroys a context's objects, users before what they use.
+func (d *Device) destroyAll(c *context) {
 	for len(c.objects) > 0 {
 		before := len(c.objects)
 		for h, o := range c.objects {
@@ -167,14 +199,25 @@ func (d *Device) release(c *context) {
 		}
 		if len(c.objects) == before {
 			d.violation("%d objects can't be destroyed", before)
-			break
+			return
 		}
 	}
-	if c.async != nil {
-		c.async.close()
+}
+
+// Remove takes the device away from programs that have it open, as the kernel does when an adapter is unplugged or has failed for
+// good: they get the event DEVICE_FATAL, their objects are gone, and each further call fails with EIO. In sysfs it is no more, and
+// it does nothing any more.
+func (d *Device) Remove() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.removed = true
+	for _, c := range d.contexts {
+		c.event(portNumber, eventDeviceFatal)
+		d.destroyAll(c)
 	}
-	delete(d.contexts, c.inode)
-	c.file.Close()
+	class := filepath.Join(d.host.sys, "class")
+	return errors.Join(os.RemoveAll(filepath.Join(class, "infiniband", d.name)),
+		os.RemoveAll(filepath.Join(class, "infiniband_verbs", fmt.Sprintf("uverbs%d", d.index))))
 }
 
 // add gives an object a handle.
@@ -286,10 +329,13 @@ func (c *context) event(element uint64, kind uint32) {
 }
 
 // Idle waits of the hardware: at first it looks again at once, later after a pause, so that a machine with
-// two processors has one for each end.
+// two processors has one for each end. A device that nobody has open, or that has had nothing to do for long, sleeps.
 const (
 	busyRounds = 50
 	pause      = 20 * time.Microsecond
+	longRounds = 500
+	longPause  = 200 * time.Microsecond
+	sleep      = time.Millisecond
 )
 
 // run plays the hardware until stop.
@@ -306,13 +352,28 @@ func (d *Device) run() {
 			idle = 0
 			continue
 		}
-		if idle++; idle > busyRounds {
+		idle++
+		switch {
+		case !d.opened():
+			time.Sleep(sleep)
+		case idle > longRounds:
+			time.Sleep(longPause)
+		case idle > busyRounds:
 			time.Sleep(pause)
 		}
 	}
 }
 
+func (d *Device) opened() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.contexts) > 0
+}
+
 func (d *Device) stop() {
 	close(d.stopping)
 	<-d.stopped
+	if d.port != nil {
+		d.port.close()
+	}
 }

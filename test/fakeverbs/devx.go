@@ -44,6 +44,9 @@ func (c *context) devxCreate(r *request) unix.Errno {
 	if len(in) < 0x110 {
 		return unix.EINVAL
 	}
+	if !c.devx {
+		return unix.EINVAL
+	}
 	op := be.Uint16(in)
 	r.note = fmt.Sprintf(" (firmware command %#x)", op)
 	if op != opCreateMkey {
@@ -120,6 +123,8 @@ const (
 	umrFree        = 1 << 29
 
 	umrRepeatBlock = 0x400
+	// umrGroup is how many entries change at a time: 64 bytes.
+	umrGroup = 4
 )
 
 // umr changes an indirect key as a work request says: wqe is what follows the control segment.
@@ -176,6 +181,9 @@ func (k *key) relist(flags byte, octowords, offset uint16, list []byte) bool {
 	}
 	if be.Uint32(list[4:]) == umrRepeatBlock {
 		return k.stride(list)
+	}
+	if n%umrGroup != 0 || offset%umrGroup != 0 {
+		return false
 	}
 	first := 0
 	if flags&umrTranslationOffset != 0 {

@@ -20,5 +20,6 @@
 //   - receiver not ready, retries, dead keys, flushes, and overrun of a completion queue, with the device's
 //     error syndromes.
 //
-// All devices of a host are connected by a lossless wire.
+// The devices of a host are connected by a wire that loses, doubles and delays what it is told to, or each by the machine's network:
+// then UC and UD queue pairs speak RoCEv2 over UDP sockets, with whoever does.
 package fakeverbs

@@ -49,11 +49,15 @@ type message struct {
 	data      []byte
 	imm       uint32
 	solicited bool
-	// Of UD: the sender, the key of the queue, and where it goes.
+	// before is how many bytes of the message earlier packets have brought.
+	before uint32
+	// Of UD: the sender, the key of the queue, the UDP source port, and where it goes.
 	qkey  uint32
 	srcQP uint32
 	src   [16]byte
 	dst   [16]byte
+
+	sourcePort uint16
 }
 
 // execute does one request.
@@ -87,6 +91,7 @@ func (d *Device) execute(q *queuePair, w workRequest, now time.Time) verdict {
 			return synLocalQPOp
 		}
 		m.qkey, dest, m.dst = be.Uint32(body), be.Uint32(body[8:])&0xffffff, [16]byte(body[32:48])
+		m.sourcePort = be.Uint16(body[14:])
 		body = body[48:]
 	case opSendInval:
 		if q.kind != qptRC {
@@ -96,6 +101,9 @@ func (d *Device) execute(q *queuePair, w workRequest, now time.Time) verdict {
 		d.violation("QP %#x: request %d has the opcode %#x", q.number, w.index, w.opcode)
 		return synLocalQPOp
 	}
+	if d.port != nil {
+		return d.overNetwork(q, dest, &m, body)
+	}
 	peer := d.host.find(m.dst, dest)
 	switch w.opcode {
 	case opRead:
@@ -103,14 +111,33 @@ func (d *Device) execute(q *queuePair, w workRequest, now time.Time) verdict {
 	case opCompareSwap, opFetchAdd:
 		return d.settle(q, d.atomic(q, peer, m, body), now)
 	}
-	var v verdict
+	if v := d.load(q, &m, body); v != good {
+		return v
+	}
+	return d.settle(q, d.host.send(q, dest, &m, now), now)
+}
+
+// load reads a message's data.
+func (d *Device) load(q *queuePair, m *message, body []byte) (v verdict) {
 	if m.data, v = d.gather(q, body); v != good {
 		return v
 	}
 	if q.kind == qptUD && len(m.data) > 4096 || len(m.data) > maxMessage {
 		return synLocalLen
 	}
-	return d.settle(q, d.host.wire.send(q, peer, &m), now)
+	return good
+}
+
+// overNetwork sends a message of an unreliable QP in packets.
+func (d *Device) overNetwork(q *queuePair, dest uint32, m *message, body []byte) verdict {
+	if q.kind == qptRC {
+		return synRetry // a port on the network has no reliable service
+	}
+	if v := d.load(q, m, body); v != good {
+		return v
+	}
+	d.transmit(q, dest, m)
+	return good
 }
 
 // gather reads a request's data: inline, or from its pieces of memory.
@@ -243,7 +270,7 @@ func (d *Device) deliver(q *queuePair, m *message) verdict {
 		return good
 	}
 	if !write(pieces, data) {
-		d.violation("QP %#x: memory of a receive request is gone", q.number)
+		d.memoryGone(q.ctx, "QP %#x: memory of a receive request is gone", q.number)
 	}
 	d.complete(q.recvCQ, kind, c, nil, m.solicited)
 	return good
@@ -274,17 +301,50 @@ func (d *Device) deliverWrite(q *queuePair, m *message) verdict {
 			return notReady
 		}
 	}
-	if !write(pieces, m.data) {
-		d.violation("QP %#x: registered memory is gone", q.number)
+	p := placement{q: q, m: *m, pieces: pieces, counter: counter}
+	if d.placement > 0 {
+		p.due = time.Now().Add(d.placement)
+		d.placing = append(d.placing, p)
+		return good
 	}
-	if m.opcode == opWriteImm {
-		c := q.cqe(counter)
-		be.PutUint32(c[44:], uint32(len(m.data)))
-		be.PutUint32(c[40:], m.srcQP)
-		be.PutUint32(c[36:], m.imm)
-		d.complete(q.recvCQ, cqeRecvWrite, c, nil, m.solicited)
-	}
+	d.place(&p)
 	return good
+}
+
+// placement is a write whose memory the device has found.
+type placement struct {
+	q       *queuePair
+	m       message
+	pieces  []piece
+	counter uint16
+	due     time.Time
+}
+
+// place writes a packet's data and completes it.
+func (d *Device) place(p *placement) {
+	q, m := p.q, &p.m
+	if !write(p.pieces, m.data) && d.placement == 0 {
+		d.memoryGone(q.ctx, "QP %#x: registered memory is gone", q.number)
+	}
+	if m.opcode != opWriteImm || d.qps[q.number] != q {
+		return
+	}
+	c := q.cqe(p.counter)
+	be.PutUint32(c[44:], m.before+uint32(len(m.data)))
+	be.PutUint32(c[40:], m.srcQP)
+	be.PutUint32(c[36:], m.imm)
+	d.complete(q.recvCQ, cqeRecvWrite, c, nil, m.solicited)
+}
+
+// placeDue writes what has waited long enough. It reports whether there was anything.
+func (d *Device) placeDue(now time.Time) bool {
+	n := 0
+	for n < len(d.placing) && !now.Before(d.placing[n].due) {
+		d.place(&d.placing[n])
+		n++
+	}
+	d.placing = d.placing[n:]
+	return n > 0
 }
 
 // accessError is a remote access that isn't allowed. An unreliable QP drops it and lives on.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -40,8 +41,16 @@ type Port struct {
 	Name string
 	// Addr is the IPv4 address that its GID is made of.
 	Addr netip.Addr
+	// RoCE puts the port on the network: it is UDP port 4791 of Addr, which must be one of this machine's and the port free. Else
+	// the devices of a host are connected by a wire of their own.
+	RoCE bool
 	// Sink has the device complete every send request without doing it: any key and any address will do.
 	Sink bool
+	// Placement is how long after it has looked at the memory key the device writes a packet's data: one whose changes of keys are
+	// no fence.
+	Placement time.Duration
+	// NoDEVX is a device whose firmware takes no commands from programs: it has no indirect memory keys.
+	NoDEVX bool
 	// Fault, when set, is asked before each call on the device whether it fails, and how.
 	Fault func() unix.Errno
 }
@@ -54,6 +63,10 @@ type Host struct {
 	// what was stored in the register and in the record, and the blocks of the queue. Of a queue pair's first, it
 	// also has the receive queue's record and requests. Set it before the first program starts.
 	Posted func(Posted)
+
+	// Fate, when set, is asked for each message of an unreliable QP, or packet on the machine's network, what becomes of it. Set it
+	// before the first program starts.
+	Fate func() Fate
 
 	sys     string
 	mu      sync.Mutex
@@ -81,16 +94,30 @@ func NewHost(ports ...Port) (*Host, error) {
 	h := &Host{sys: sys}
 	for i, p := range ports {
 		d := newDevice(h, i, p)
-		if err := d.writeSysfs(filepath.Join(sys, "class")); err != nil {
-			os.RemoveAll(sys)
+		h.devices = append(h.devices, d)
+		err := d.writeSysfs(filepath.Join(sys, "class"))
+		if err == nil && p.RoCE {
+			d.port, err = newRocePort(p.Addr)
+		}
+		if err != nil {
+			h.undo()
 			return nil, err
 		}
-		h.devices = append(h.devices, d)
 	}
 	for _, d := range h.devices {
 		go d.run()
 	}
 	return h, nil
+}
+
+// undo releases what NewHost has made before it failed.
+func (h *Host) undo() {
+	for _, d := range h.devices {
+		if d.port != nil {
+			d.port.close()
+		}
+	}
+	os.RemoveAll(h.sys)
 }
 
 // Close stops the devices.

@@ -44,6 +44,7 @@ var methods = map[methodID]method{
 	{objSRQ, 0}: {[]uint16{0, 1, 4, 5, 6, 7, 9, 10, 11, 12, 13, uhwIn, uhwOut}, (*context).createSRQ},
 	{objSRQ, 1}: {[]uint16{0, 1}, (*context).destroySRQ},
 	{objPD, 0}:  {[]uint16{0}, destroyer[*pd](0)},
+	{objMR, 4}:  {[]uint16{0, 1, 2, 3, 4, 5, 6, 7, 8}, (*context).regDmabuf},
 	{objMR, 1}:  {[]uint16{0}, destroyer[*key](0)},
 	{objAH, 0}:  {[]uint16{0}, destroyer[*addressHandle](0)},
 
@@ -74,7 +75,10 @@ func (c *context) ioctl(call *usernotif.Call) unix.Errno {
 	for _, u := range c.uars {
 		d.look(u)
 	}
-	if d.fault != nil {
+	switch {
+	case d.removed:
+		e = unix.EIO
+	case d.fault != nil:
 		e = d.fault()
 	}
 	if e == 0 {
@@ -150,7 +154,11 @@ func (c *context) getContext(r *request) unix.Errno {
 		// Older libraries: CQEs without a user index, doorbell pages at open.
 		return unix.EOPNOTSUPP
 	}
-	c.live = true
+	c.live, c.devx = true, le.Uint32(req[8:])&flagDEVX != 0
+	if c.devx && c.device.noDEVX {
+		c.live = false
+		return unix.EINVAL
+	}
 	r.out32(0, compVectors)
 	r.out64(1, 1)
 	b := make([]byte, 72)

@@ -5,6 +5,9 @@
 package fakeverbs
 
 import (
+	"fmt"
+	"os"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/test/fakeverbs/internal/usernotif"
@@ -35,6 +38,8 @@ type key struct {
 	// Of a region: the process, and the address there of the byte at start.
 	mem  usernotif.Memory
 	addr uint64
+	// file is that of a region of a dma-buf, in which addr is an offset.
+	file *os.File
 
 	// Of an indirect key: its translation entries. size is that of each entry when all are equal (KSM).
 	entries []translation
@@ -71,6 +76,9 @@ func (k *key) destroy(d *Device) unix.Errno {
 	if k.domain != nil {
 		k.domain.users--
 	}
+	if k.file != nil {
+		k.file.Close()
+	}
 	return 0
 }
 
@@ -104,12 +112,57 @@ func (c *context) regMR(r *request) unix.Errno {
 	return 0
 }
 
+// regDmabuf is REG_DMABUF_MR. Any file that can be read and written stands for a dma-buf.
+func (c *context) regDmabuf(r *request) unix.Errno {
+	p, e := get[*pd](c, r.handle(1))
+	if e != 0 {
+		return e
+	}
+	offset, length, iova, rights := r.u64(2), r.u64(3), r.u64(4), access(r.u32(6))
+	if length == 0 || offset%4096 != iova%4096 || rights&(remoteWrite|remoteAtomic) != 0 && rights&localWrite == 0 {
+		return unix.EINVAL
+	}
+	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", r.mem.PID, r.handle(5)), os.O_RDWR, 0)
+	if err != nil {
+		return unix.EBADF
+	}
+	if st, err := file.Stat(); err != nil || uint64(st.Size()) < offset+length {
+		file.Close()
+		return unix.EINVAL
+	}
+	d := c.device
+	k := &key{value: d.number()<<8 | 0x5a, pd: p.number, rights: rights | localRead, start: iova, length: length, addr: offset, file: file, domain: p}
+	d.keys[k.value>>8] = k
+	p.users++
+	r.made(0, c.add(k))
+	r.out32(7, k.value)
+	r.out32(8, k.value)
+	return 0
+}
+
 // piece is memory of a process; one without a process swallows what is written to it and reads as zeros.
 type piece struct {
 	mem    usernotif.Memory
+	file   *os.File // in its place, when not nil
 	addr   uint64
 	length uint32
 	null   bool
+}
+
+func (p *piece) read(b []byte) error {
+	if p.file != nil {
+		_, err := p.file.ReadAt(b, int64(p.addr))
+		return err
+	}
+	return p.mem.Read(p.addr, b)
+}
+
+func (p *piece) write(b []byte) error {
+	if p.file != nil {
+		_, err := p.file.WriteAt(b, int64(p.addr))
+		return err
+	}
+	return p.mem.Write(p.addr, b)
 }
 
 // maxIndirection is how deep indirect keys may nest.
@@ -133,7 +186,7 @@ func (d *Device) translate(dst []piece, value, pd uint32, addr uint64, length ui
 	case k.strides != nil:
 		return d.translateStrided(dst, k, off, length, depth)
 	case k.entries == nil:
-		return append(dst, piece{mem: k.mem, addr: k.addr + off, length: length}), true
+		return append(dst, piece{mem: k.mem, file: k.file, addr: k.addr + off, length: length}), true
 	}
 	if depth == maxIndirection {
 		return dst, false
@@ -205,7 +258,7 @@ func read(pieces []piece, b []byte) bool {
 		b = b[p.length:]
 		if p.null {
 			clear(part)
-		} else if p.mem.Read(p.addr, part) != nil {
+		} else if p.read(part) != nil {
 			return false
 		}
 	}
@@ -217,7 +270,7 @@ func write(pieces []piece, b []byte) bool {
 	for _, p := range pieces {
 		part := b[:min(len(b), int(p.length))]
 		b = b[len(part):]
-		if !p.null && p.mem.Write(p.addr, part) != nil {
+		if !p.null && p.write(part) != nil {
 			return false
 		}
 	}

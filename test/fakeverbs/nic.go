@@ -20,13 +20,22 @@ const (
 func (d *Device) step() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.removed {
+		return false
+	}
 	busy := false
 	for _, c := range d.contexts {
 		for _, u := range c.uars {
 			busy = d.look(u) || busy
 		}
 	}
+	if d.port != nil {
+		busy = d.listen() || busy
+	}
 	now := time.Now()
+	busy = d.host.bringLate(now) || busy
+	busy = d.placeDue(now) || busy
+	d.announce()
 	for _, q := range d.qps {
 		busy = d.work(q, now) || busy
 	}
@@ -192,7 +201,7 @@ func (d *Device) fetch(q *queuePair) (workRequest, bool) {
 	w := workRequest{index: q.sqDone, blocks: 1}
 	first := d.block(q, w.index)
 	if first == nil {
-		d.violation("QP %#x: its send queue is gone", q.number)
+		d.memoryGone(q.ctx, "QP %#x: its send queue is gone", q.number)
 		return w, false
 	}
 	op, qpn := be.Uint32(first), be.Uint32(first[4:])

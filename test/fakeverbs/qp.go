@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/roce"
 )
 
 // Transport services, enum ib_uverbs_qp_type.
@@ -57,6 +59,10 @@ type queuePair struct {
 	retryAt, giveUpAt time.Time
 	rnrLeft           uint8
 	waiting           bool
+
+	// Of a port on the network.
+	nextPSN, expectedPSN roce.PSN
+	inbound              inbound
 }
 
 // Flags of struct mlx5_ib_create_qp.
@@ -227,11 +233,18 @@ func (q *queuePair) enter(s qpState) {
 		q.attrs = [112]byte{}
 		q.rqTaken, q.sqDone, q.sqPosted = 0, 0, 0
 	}
+	switch s {
+	case stateRTR:
+		q.expectedPSN, q.inbound = roce.PSN(le.Uint32(q.attrs[76:])&roce.PSNMask), inbound{}
+	case stateRTS:
+		q.nextPSN = roce.PSN(le.Uint32(q.attrs[80:]) & roce.PSNMask)
+	}
 }
 
 // What an attribute was set to.
 func (q *queuePair) destGID() [16]byte { return [16]byte(q.attrs[:16]) }
 func (q *queuePair) destQPN() uint32   { return le.Uint32(q.attrs[84:]) }
+func (q *queuePair) pathMTU() int      { return 128 << q.attrs[98] }
 func (q *queuePair) qkey() uint32      { return le.Uint32(q.attrs[72:]) }
 func (q *queuePair) rights() access    { return access(le.Uint32(q.attrs[88:])) }
 func (q *queuePair) timeout() uint8    { return q.attrs[105] }

@@ -24,6 +24,7 @@ const (
 	cmdQuerySRQ      = 34
 	cmdQueryDeviceEx = 0x80000001
 	cmdModifyQPEx    = 0x8000001a
+	cmdModifyCQEx    = 0x80000039
 )
 
 // Attributes of INVOKE_WRITE.
@@ -60,6 +61,8 @@ func (c *context) invokeWrite(r *request) unix.Errno {
 		return c.queryQP(r)
 	case cmdModifyQP, cmdModifyQPEx:
 		return c.modifyQP(r)
+	case cmdModifyCQEx:
+		return c.modifyCQ(r)
 	case cmdModifySRQ:
 		return c.modifySRQ(r)
 	case cmdQuerySRQ:
@@ -94,6 +97,9 @@ func (c *context) queryDeviceEx(r *request) {
 	b := make([]byte, 304)
 	copy(b, c.device.deviceResp())
 	le.PutUint32(b[180:], uint32(min(len(b), r.room(coreOut))))
+	// Timestamps of completions are nanoseconds.
+	le.PutUint64(b[208:], 1<<63-1)
+	le.PutUint64(b[216:], 1_000_000)
 	r.out(coreOut, b)
 	// The driver's part: nothing optional, but 128-byte completions.
 	hw := make([]byte, r.room(uhwOut))

@@ -50,7 +50,7 @@ const (
 // A pair is two connected ends on one link.
 type pair struct {
 	net  *sim.Network
-	ctx  [2]*sdr.Context
+	ctx  [2]*sdr.Endpoint
 	conn [2]*reliability.Conn
 }
 
@@ -62,7 +62,7 @@ func (p *point) connect() (*pair, error) {
 	}
 	for i, dev := range []*sim.Device{pr.net.A(), pr.net.B()} {
 		key := [32]byte{byte(p.seed), byte(i)}
-		if pr.ctx[i], err = sdr.NewContext(dev, sdr.ContextConfig{Rand: rand.NewChaCha8(key)}); err != nil {
+		if pr.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Rand: rand.NewChaCha8(key)}); err != nil {
 			return nil, err
 		}
 		s, err := newScheme(p.scheme)

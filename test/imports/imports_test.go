@@ -181,7 +181,11 @@ func TestRulesCatch(t *testing.T) {
 		{"./dpa", own("sdr"), "imports point one way"},
 		{"./sdr", own("reliability/scheme"), "imports point one way"},
 		{"./sdr", own("dpa"), ""},
-		{"./sdr", own("dpa/device"), "device code has no Go"},
+		{"./sdr", own("dpa/device"), "who loads an engine"},
+		{"./dpa", "github.com/ebitengine/purego", "who loads an engine"},
+		{"./dpa/device/internal/flexio", "github.com/ebitengine/purego", ""},
+		{"./dpa/device/internal/flexio", "unsafe", ""},
+		{"./dpa/device", "unsafe", "unsafe stays"},
 		{"./dpa/device", own("verbs"), "the SDK runs on any device"},
 		{"./dpa/device", own("dpa"), ""},
 

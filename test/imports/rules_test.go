@@ -28,6 +28,7 @@ var rules = []rule{
 	{
 		in: []string{
 			"./reliability/scheme/...", "./reliability/sr/...", "./reliability/ec/...", "./reliability/adaptive/...",
+			"./reliability/internal/loss/...",
 			"./sdr/internal/control/...", "./internal/netsim/...",
 			"./congestion/...", "./transport/...", "./switchfn/...", "./fabric/...",
 		},
@@ -78,6 +79,8 @@ var rules = []rule{
 	leaf("./roce/..."),
 	leaf("./oob/..."),
 	leaf("./internal/bitmap/..."),
+	leaf("./internal/ring"),
+	leaf("./internal/table"),
 	{
 		in:     []string{"./verbs/..."},
 		forbid: []string{"./..."},
@@ -93,14 +96,14 @@ var rules = []rule{
 	{
 		in:     []string{"./dpa/..."},
 		forbid: []string{"./..."},
-		allow:  []string{"./dpa/...", "./backend", "./internal/bitmap", "./units"},
+		allow:  []string{"./dpa/...", "./backend", "./internal/bitmap", "./internal/table", "./units"},
 		why:    "imports point one way: cmd, reliability, sdr, dpa, internal/bitmap",
 	},
 	{
 		in:     []string{"./..."},
-		notIn:  []string{"./dpa/device"},
-		forbid: []string{"./dpa/device"},
-		why:    "device code has no Go to call: its folder holds C and the tests that judge it",
+		notIn:  []string{"./dpa/device/...", "./cmd/...", "./examples/...", "./test/..."},
+		forbid: []string{"./dpa/device/...", "github.com/ebitengine/purego/..."},
+		why:    "who loads an engine onto a device is the application: nothing else needs C libraries",
 	},
 	{
 		in:     []string{"./sdr/..."},
@@ -115,9 +118,9 @@ var rules = []rule{
 	},
 	{
 		in:     []string{"./..."},
-		notIn:  []string{"./verbs/internal/...", "./backend/userroce/...", "./test/fakeverbs/internal/..."},
+		notIn:  []string{"./verbs/internal/...", "./backend/userroce/...", "./test/fakeverbs/internal/...", "./dpa/device/internal/..."},
 		forbid: []string{"unsafe"},
-		why:    "unsafe stays in the kernel ABI and in the socket layer, beside its size and offset asserts",
+		why:    "unsafe stays in the kernel ABI, in the socket layer and in the DPA's loader, beside its size and offset asserts",
 	},
 	{
 		in:     []string{"./test/fakeverbs/..."},

@@ -63,7 +63,7 @@ func (c cell) open(t *testing.T) (e *ends, dev [2]backend.Device) {
 				dev[i], err = userroce.Open(userroce.Config{Addr: addr[i], Workers: c.workers})
 			}
 			require.NoError(t, err)
-			e.ctx[i], err = sdr.NewContext(dev[i], sdr.ContextConfig{Workers: c.workers})
+			e.ctx[i], err = sdr.NewEndpoint(dev[i], sdr.EndpointConfig{Workers: c.workers})
 			require.NoError(t, err)
 			s, err := schemes[c.scheme]()
 			require.NoError(t, err)
@@ -175,10 +175,10 @@ func (s *stream) slots() int { return s.cell.depth + ahead }
 func (s *stream) allocate() (err error) {
 	s.room = map[string]units.Bytes{"4 KiB": 4 * units.KiB, "64 KiB": 64 * units.KiB, "mixed": largest}[s.cell.sizes]
 	n := units.Bytes(s.slots()) * s.room
-	if s.src, err = s.from.QP().Context().RegisterMemory(make([]byte, n), 0); err != nil {
+	if s.src, err = s.from.QP().Endpoint().RegisterMemory(make([]byte, n), 0); err != nil {
 		return err
 	}
-	s.dst, err = s.to.QP().Context().RegisterMemory(make([]byte, n), sdr.AccessRemoteWrite)
+	s.dst, err = s.to.QP().Endpoint().RegisterMemory(make([]byte, n), sdr.AccessRemoteWrite)
 	return err
 }
 

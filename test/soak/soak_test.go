@@ -103,7 +103,7 @@ func session(t *testing.T, seed uint64, count *tally) {
 
 type ends struct {
 	dev  [2]*linkemu.Device
-	ctx  [2]*sdr.Context
+	ctx  [2]*sdr.Endpoint
 	conn [2]*reliability.Conn
 }
 
@@ -121,7 +121,7 @@ func open(t *testing.T, rng *rand.Rand, newScheme func() (scheme.Scheme, error))
 			Reorder: 0.05, Duplicate: 0.01, Seed: rng.Uint64() | 1,
 		})
 		require.NoError(t, err)
-		e.ctx[i], err = sdr.NewContext(e.dev[i], sdr.ContextConfig{Workers: workers})
+		e.ctx[i], err = sdr.NewEndpoint(e.dev[i], sdr.EndpointConfig{Workers: workers})
 		require.NoError(t, err)
 		s, err := newScheme()
 		require.NoError(t, err)

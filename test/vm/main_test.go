@@ -48,6 +48,11 @@ func TestSuites(t *testing.T) {
 		assert.Equal(t, e.smoke, e.run, e.pkg)
 		assert.False(t, e.full || e.pair, e.pkg)
 	}
+	raced := selectEntries(raceSuite)
+	assert.Len(t, raced, 2, "verbs and backend/uc")
+	for _, e := range raced {
+		assert.Equal(t, e.race, e.run, e.pkg)
+	}
 	limit := 0
 	for _, e := range short {
 		assert.DirExists(t, filepath.Join("..", "..", e.pkg))

@@ -28,6 +28,8 @@ type suiteEntry struct {
 	full, bench, pair bool
 	// smoke are the tests that suite smoke runs, as go test -run takes them; empty: none.
 	smoke string
+	// race are the tests that suite race runs under the race detector; empty: none.
+	race string
 	// run limits the tests, as go test -run does; empty means all.
 	run string
 	// args are further arguments of the test binary.
@@ -66,11 +68,12 @@ var tracer = []string{"strace", "libunwind8", "liblzma5"}
 // are in no other build, so that a plain go test has nothing to skip.
 var suite = []suiteEntry{
 	{pkg: "verbs", packages: slices.Concat(rdmaCore, tracer), limitSeconds: 240, smoke: ".",
+		race:  "Transfer|Write|Group|Events|Sender|Forgotten|Close|Resources",
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
 	{pkg: "verbs", full: true, bench: true, run: "^$", args: []string{"-test.bench=UCWriteImm|SharedReceives", "-test.benchtime=1x"},
 		packages: slices.Concat(rdmaCore, perftest), limitSeconds: 100,
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
-	{pkg: "backend/uc", limitSeconds: 140, smoke: "Removal|Removed|NoAllocation"},
+	{pkg: "backend/uc", limitSeconds: 140, smoke: "Removal|Removed|NoAllocation", race: "TestConformance/(both_directions|revoke_under_fire|wait|close_queue|close_device|sdr_workers)|TestRemov"},
 	{pkg: "backend/softroce", limitSeconds: 160, smoke: "Removed|Removes|Killed|SelectiveRepeat"},
 	{pkg: "test/soak", full: true, run: "TestMatrix", args: []string{"-networks=rxe", "-matrix=whole"}, limitSeconds: 120},
 	{pkg: "test/vm/perf", pair: true, programs: []string{"cmd/sdr-perf"}, packages: slices.Concat(rdmaCore, perftest), limitSeconds: 200},
@@ -80,7 +83,12 @@ var suite = []suiteEntry{
 	{pkg: "examples/verbs-ucping", program: true, limitSeconds: 20, smoke: "."},
 }
 
-func suiteNames() []string { return []string{"short", "full", smokeSuite, benchSuite, pairSuite} }
+func suiteNames() []string {
+	return []string{"short", "full", smokeSuite, benchSuite, pairSuite, raceSuite}
+}
+
+// raceSuite runs tests under the race detector, whose programs need cgo and so a C compiler here, and the host's C library in the VM.
+const raceSuite = "race"
 
 // smokeSuite is for a kernel that nobody has seen before: what changes between kernels, removal above
 // all, and that data moves.
@@ -134,8 +142,11 @@ func selectEntries(name string) []suiteEntry {
 	var entries []suiteEntry
 	for _, e := range suite {
 		if e.belongs(name) {
-			if name == smokeSuite {
+			switch name {
+			case smokeSuite:
 				e.run = e.smoke
+			case raceSuite:
+				e.run = e.race
 			}
 			entries = append(entries, e)
 		}
@@ -149,6 +160,8 @@ func (e *suiteEntry) belongs(suite string) bool {
 		return e.pair
 	case smokeSuite:
 		return e.smoke != ""
+	case raceSuite:
+		return e.race != ""
 	case benchSuite:
 		return e.bench
 	case "full":
@@ -191,12 +204,14 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 	name := strings.ReplaceAll(e.pkg, "/", "_") + ".test"
 	bin := filepath.Join(b.dir, name)
 	progress("building tests of " + e.pkg)
-	if err := goTool(ctx, "test", "-c", "-tags", suiteTags, "-o", bin, modulePath+e.pkg); err != nil {
+	if err := b.buildTests(ctx, e.pkg, bin); err != nil {
 		return err
 	}
 	work := path.Join(workDir, e.pkg)
 	b.step(func(a *initramfs.Writer) error {
-		a.CopyFile(path.Join(vmjob.BinDir, name), bin)
+		if err := a.Program(path.Join(vmjob.BinDir, name), bin, ""); err != nil {
+			return err
+		}
 		a.Dir(work)
 		if td := filepath.Join(src, "testdata"); isDir(td) {
 			a.Tree(path.Join(work, "testdata"), td, nil)
@@ -218,6 +233,19 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 	}
 	b.jobs = append(b.jobs, vmjob.Job{Name: e.pkg, Argv: append(argv, e.args...), Dir: work, Env: environment(b.config),
 		LimitSeconds: e.limit(b.config.suite)})
+	return nil
+}
+
+// buildTests builds a package's tests.
+func (b *suiteBuild) buildTests(ctx context.Context, pkg, bin string) error {
+	if b.config.suite != raceSuite {
+		return goTool(ctx, "test", "-c", "-tags", suiteTags, "-o", bin, modulePath+pkg)
+	}
+	err := tool(ctx, []string{"CGO_ENABLED=1", "GOOS=linux", "GOARCH=amd64", "GOFLAGS="}, "go", "test", "-c", "-race", "-tags", suiteTags,
+		"-o", bin, modulePath+pkg)
+	if err != nil {
+		return fmt.Errorf("build with the race detector: %w (apt-get install gcc libc6-dev)", err)
+	}
 	return nil
 }
 

@@ -39,6 +39,9 @@ type Options struct {
 	GIDIndex *int
 	// Workers is how many workers will poll the device.
 	Workers int
+	// ECN makes data ECN-capable, and DSCP is its code point. Only userroce does either.
+	ECN  bool
+	DSCP uint8
 	// Wire, when set, sees each packet.
 	Wire backend.Wire
 	// Logger hears of what is worth telling an operator.
@@ -96,7 +99,7 @@ func openUserRoCE(o Options) (backend.Device, error) {
 		addr = o.Near
 	}
 	d, err := userroce.Open(userroce.Config{
-		Addr: addr, Port: o.UDPPort, Workers: o.Workers, Wire: o.Wire, Logger: o.Logger,
+		Addr: addr, Port: o.UDPPort, Workers: o.Workers, ECN: o.ECN, DSCP: o.DSCP, Wire: o.Wire, Logger: o.Logger,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%w (here: --udp-port any, or --addr)", err)

@@ -115,9 +115,9 @@ func appendPacket(b []byte, w *backend.WirePacket) []byte {
 	src, dst := w.Src.Addr().Unmap(), w.Dst.Addr().Unmap()
 	length := udpLen + len(w.Data)
 	if src.Is4() {
-		b = appendIPv4(b, src, dst, length)
+		b = appendIPv4(b, src, dst, w.TOS, length)
 	} else {
-		b = appendIPv6(b, src, dst, length)
+		b = appendIPv6(b, src, dst, w.TOS, length)
 	}
 	udp := len(b)
 	b = be.AppendUint16(b, w.Src.Port())
@@ -136,9 +136,9 @@ func appendPacket(b []byte, w *backend.WirePacket) []byte {
 	return b
 }
 
-func appendIPv4(b []byte, src, dst netip.Addr, length int) []byte {
+func appendIPv4(b []byte, src, dst netip.Addr, tos uint8, length int) []byte {
 	be, at := binary.BigEndian, len(b)
-	b = append(b, 0x45, 0) // version and header length, type of service
+	b = append(b, 0x45, tos) // version and header length first
 	b = be.AppendUint16(b, uint16(ipv4Len+length))
 	b = be.AppendUint16(b, 0) // identification
 	b = be.AppendUint16(b, dontFragment)
@@ -149,8 +149,8 @@ func appendIPv4(b []byte, src, dst netip.Addr, length int) []byte {
 	return b
 }
 
-func appendIPv6(b []byte, src, dst netip.Addr, length int) []byte {
-	b = append(b, 0x60, 0, 0, 0) // version, traffic class, flow label
+func appendIPv6(b []byte, src, dst netip.Addr, tos uint8, length int) []byte {
+	b = append(b, 0x60|tos>>4, tos<<4, 0, 0) // version, traffic class, flow label
 	b = binary.BigEndian.AppendUint16(b, uint16(length))
 	b = append(b, protocolUDP, hopLimit)
 	b = append(b, src.AsSlice()...)

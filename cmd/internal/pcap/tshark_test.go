@@ -15,12 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
 )
 
 // Opcodes as Wireshark has them (IBTA 9.2).
 const (
 	opUCWriteImm = 0x2b
 	opUDSend     = 0x64
+	opCNP        = 0x81
 )
 
 // fields are what is asked of the dissector, in this order.
@@ -28,6 +30,7 @@ var fields = []string{
 	"_ws.col.Protocol", "infiniband.bth.opcode", "infiniband.bth.padcnt", "infiniband.bth.p_key", "infiniband.bth.destqp",
 	"infiniband.bth.psn", "infiniband.reth.va", "infiniband.reth.r_key", "infiniband.reth.dmalen", "infiniband.immdt",
 	"infiniband.deth.q_key", "infiniband.deth.srcqp",
+	"ip.dsfield.dscp", "ip.dsfield.ecn", "ipv6.tclass.dscp", "ipv6.tclass.ecn",
 	"udp.dstport", "udp.checksum.status", "ip.checksum.status", "_ws.malformed", "_ws.expert.message",
 }
 
@@ -125,6 +128,46 @@ func (d dissected) isDatagram(t *testing.T, a, b *end, length uint32) {
 	d.equal(t, uint64(b.ud.Info().QPN), "infiniband.bth.destqp")
 	d.equal(t, uint64(backend.DatagramQKey), "infiniband.deth.q_key")
 	d.equal(t, uint64(a.ud.Info().QPN), "infiniband.deth.srcqp")
+}
+
+// marking is a capture that also marks what comes in, as a queue on its way would.
+type marking struct{ *Writer }
+
+func (m marking) Inbound(batch []backend.WirePacket) {
+	for i := range batch {
+		batch[i].TOS |= 3
+	}
+	m.Writer.Inbound(batch)
+}
+
+// TestDissectorECN: a capture at the receiver of marked data has it with CE and its DSCP, and a congestion notification
+// that goes back, not ECN-capable and with CS6.
+func TestDissectorECN(t *testing.T) {
+	families(t, func(t *testing.T, addr netip.Addr) {
+		var a, b *end
+		path := capture(t, func(w *Writer) {
+			a = newEnd(t, userroce.Config{Addr: addr, ECN: true, DSCP: 26})
+			b = newEnd(t, userroce.Config{Addr: addr, ECN: true, Port: userroce.AnyPort, Wire: marking{w}})
+			require.NoError(t, a.uc.Connect(b.uc.Info()))
+			require.NoError(t, b.uc.Connect(a.uc.Info()))
+			a.writes(b, []uint32{mtu})
+			a.poll(1) // the notification
+		})
+		got := dissect(t, path)
+		require.Len(t, got, 2)
+		tos := func(d dissected, dscp, ecn uint64) {
+			prefix := map[bool]string{true: "ip.dsfield", false: "ipv6.tclass"}[addr.Is4()]
+			d.equal(t, dscp, prefix+".dscp")
+			d.equal(t, ecn, prefix+".ecn")
+		}
+		tos(got[0], 26, 3) // sent to a port that only the ends know
+		tos(got[1], 48, 0)
+		got[1].sound(t, addr)
+		got[1].equal(t, opCNP, "infiniband.bth.opcode")
+		got[1].equal(t, uint64(a.uc.Info().QPN), "infiniband.bth.destqp")
+		got[1].equal(t, 0, "infiniband.bth.psn")
+		require.EqualValues(t, 1, a.dev.Stats().Congestion.RPCNPHandled)
+	})
 }
 
 // TestOpcodeName: the name that a person sees.

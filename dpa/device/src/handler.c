@@ -7,17 +7,20 @@
  * The target has no byte swap and no count of zeros (rv64imac_zbs), and nothing is linked but
  * what abi.h names. On the path of most packets the handler therefore compares what a completion
  * says in the order of bytes in which it is.
+ *
+ * A batch ends in three steps, each written back before the next: what came of the packets, then
+ * the marks, then the worker's status. Who has read a mark finds the packets before it in the
+ * chunk bits, and who has read an epoch finds all that was done until then.
  */
 #include "handler.h"
 
-#include "abi.h"
-
 _Static_assert(sizeof(struct sdr_cqe) == 64, "size of a completion");
 _Static_assert(offsetof(struct sdr_cqe, user) == 32, "srqn_uidx");
-_Static_assert(offsetof(struct sdr_cqe, imm) == 36, "imm_inval_pkey");
+_Static_assert(offsetof(struct sdr_cqe, imm) == 36, "imm_inval_pkey, in one 64-bit word with srqn_uidx");
 _Static_assert(offsetof(struct sdr_cqe, byte_cnt) == 44, "byte_cnt");
 _Static_assert(offsetof(struct sdr_cqe, op_own) == 63, "op_own");
 _Static_assert(sizeof(struct sdr_mark) == 64, "a line for each mark");
+_Static_assert(sizeof(struct sdr_status) == 64, "a line for each worker");
 
 #define MARKER_BASE 32
 #define NUM_MARKERS 16
@@ -30,6 +33,11 @@ static inline uint32_t be32(uint32_t v)
 static inline uint64_t load(const uint64_t *p)
 {
 	return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static inline void store(uint64_t *p, uint64_t v)
+{
+	__atomic_store_n(p, v, __ATOMIC_RELAXED);
 }
 
 /* Orders loads before all that follows; GCC 12 has a full fence for __ATOMIC_ACQUIRE. */
@@ -55,7 +63,22 @@ static uint32_t count(uint64_t v)
 
 static inline int64_t packets(const struct sdr_message *m)
 {
-	return m->last == SDR_NO_PACKET ? 0 : (int64_t)(m->last >> 32) + 1;
+	uint64_t last = load(&m->last);
+	return last == SDR_NO_PACKET ? 0 : (int64_t)(last >> 32) + 1;
+}
+
+/* Whoever tells the host: its number among the writers of a message, and where it sees the window. */
+struct teller {
+	uint32_t id;
+	uint8_t *host;
+	uint32_t *told;
+};
+
+/* Tells the host word i of a message: 0 is frags, the others are chunk bits. */
+static void tell(const struct teller *t, const struct sdr_message *m, int64_t i, uint64_t v)
+{
+	store((uint64_t *)(t->host + m->host + t->id * m->stride) + i, v);
+	(*t->told)++;
 }
 
 /* Whether packets from to to-1 are in, seen from word w on, which most likely tells. */
@@ -72,27 +95,21 @@ static int chunk_full(const struct sdr_message *m, int64_t from, int64_t to, int
 	return 1;
 }
 
-/* Sets chunk bits of word w, counts those that it turned, and tells the host of them. */
-static void set_chunks(struct sdr_worker *k, struct sdr_message *m, int64_t w, uint64_t done)
+/*
+ * Sets chunk bits of word w. Who sets one tells the host the whole word: what it has told before
+ * is in it, and what it has not is of others.
+ */
+static void set_chunks(const struct teller *t, struct sdr_message *m, int64_t w, uint64_t done)
 {
 	if ((done & ~load(&m->chunks[w])) == 0)
 		return;
-	uint64_t turned = done & ~__atomic_fetch_or(&m->chunks[w], done, __ATOMIC_SEQ_CST);
-	if (turned == 0)
-		return;
-	__atomic_fetch_add(&m->done, count(turned), __ATOMIC_RELEASE);
-	for (int64_t c = w * 64; turned != 0; turned >>= 1, c++) {
-		for (; (turned & 0xff) == 0; turned >>= 8)
-			c += 8;
-		if (turned & 1)
-			sdr_abi_host_store(&m->host[c], 1);
-	}
-	if (k != NULL)
-		k->pushed = 1;
+	uint64_t old = __atomic_fetch_or(&m->chunks[w], done, __ATOMIC_SEQ_CST);
+	if (done & ~old)
+		tell(t, m, 1 + w, old | done);
 }
 
 /* Sets the bits of the full chunks of word w, where chunks lie within a word. */
-static void chunks_within(struct sdr_worker *k, struct sdr_message *m, int64_t w, uint64_t seen)
+static void chunks_within(const struct teller *t, struct sdr_message *m, int64_t w, uint64_t seen)
 {
 	uint64_t live = below(packets(m) - w * 64);
 	uint64_t full = seen | ~live, done = 0;
@@ -108,11 +125,11 @@ static void chunks_within(struct sdr_worker *k, struct sdr_message *m, int64_t w
 		for (uint32_t i = 0; i < 64u >> shift; i++)
 			done |= (full >> (i << shift) & 1) << i;
 	int64_t first = w << (6 - shift);
-	set_chunks(k, m, first / 64, done << (first % 64));
+	set_chunks(t, m, first / 64, done << (first % 64));
 }
 
 /* The same for chunks of any other size, as far as packets touched belong to them. */
-static void chunks_across(struct sdr_worker *k, struct sdr_message *m, int64_t w, uint64_t touched)
+static void chunks_across(const struct teller *t, struct sdr_message *m, int64_t w, uint64_t touched)
 {
 	int64_t limit = packets(m), n = m->per_chunk;
 	for (int64_t c = w * 64 / n; c * n < limit && c * n < w * 64 + 64; c++) {
@@ -120,20 +137,21 @@ static void chunks_across(struct sdr_worker *k, struct sdr_message *m, int64_t w
 		if ((touched & below(to - w * 64) & ~below(from - w * 64)) == 0)
 			continue;
 		if (chunk_full(m, from, to, w))
-			set_chunks(k, m, c / 64, 1ull << (c % 64));
+			set_chunks(t, m, c / 64, 1ull << (c % 64));
 	}
 }
 
 /* Adds packets to word w of a message and returns those that had come before. */
-static uint64_t add(struct sdr_worker *k, struct sdr_message *m, int64_t w, uint64_t bits, int is_first)
+static uint64_t add(const struct teller *t, struct sdr_message *m, int64_t w, uint64_t bits, int is_first)
 {
 	uint64_t old;
 	if (is_first) {
 		old = load(&m->first[w]);
-		__atomic_store_n(&m->first[w], old | bits, __ATOMIC_RELAXED);
+		store(&m->first[w], old | bits);
 		/*
-		 * Of two workers that complete a chunk, the one that publishes last must see what the
-		 * other has published, so the store comes before all loads below.
+		 * Of two that complete a chunk, the one that publishes last must see what the other
+		 * has published, so the store comes before all loads below. One of the two may be
+		 * sdr_set_length, which publishes the end of the message.
 		 */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		old |= load(&m->repair[w]);
@@ -143,50 +161,99 @@ static uint64_t add(struct sdr_worker *k, struct sdr_message *m, int64_t w, uint
 		old |= load(&m->first[w]);
 	}
 	if (m->shift != SDR_ACROSS)
-		chunks_within(k, m, w, old | bits);
+		chunks_within(t, m, w, old | bits);
 	else
-		chunks_across(k, m, w, bits);
+		chunks_across(t, m, w, bits);
 	return old & bits;
 }
 
-static void set_mark(struct sdr_message *m, struct sdr_channel *ch, uint32_t offset, uint32_t marker, uint32_t n)
+/* Counts the packet kept aside if it is the message's last one. */
+static void take_aside(const struct teller *t, struct sdr_message *m)
 {
-	struct sdr_mark *k = &m->marks[ch->index];
-	k->count += n;
-	/* What a mark says has come is in the bitmap of whoever reads the mark first. */
-	__atomic_store_n(&k->v,
-			 1ull << 63 | (uint64_t)marker << 62 | (uint64_t)(m->label & 0xffff) << 46 |
-				 (uint64_t)offset << 16 | (k->count & 0xffff),
-			 __ATOMIC_RELEASE);
+	uint64_t aside = load(&m->aside);
+	if (aside != SDR_NO_PACKET && aside == load(&m->last))
+		add(t, m, aside >> 32 >> 6, 1ull << (aside >> 32 & 63), 0);
 }
 
-/* Publishes the run's packets, then its channel's mark, and empties it. */
-static void publish(struct sdr_worker *w)
+static inline struct teller teller_of(struct sdr_worker *w)
 {
-	struct sdr_run *r = &w->run;
+	return (struct teller){w->id, w->host, &w->told};
+}
+
+/* Publishes a run's packets, and empties it. */
+static void publish(struct sdr_worker *w, struct sdr_run *r)
+{
 	struct sdr_message *m = r->msg;
-	if (m == NULL)
-		return;
+	struct teller t = teller_of(w);
 	/* Channels take turns word by word, so that most packets of a word come on its home. */
-	int is_first = r->home && (m->start + r->index) % r->ch->slots->channels == r->ch->index;
+	int is_first = r->mark != NULL && (m->start + r->index) % r->ch->slots->channels == r->ch->index;
 	if (!is_first)
 		w->counters.repairs += r->n;
-	uint64_t dup = add(w, m, r->index, r->bits, is_first);
+	uint64_t dup = add(&t, m, r->index, r->bits, is_first);
 	w->counters.duplicates += r->n - count(r->bits & ~dup);
 	w->counters.packets += r->n;
-	if (r->home)
-		set_mark(m, r->ch, r->offset, 0, r->n);
 	r->msg = NULL;
 	r->plain = 0;
 }
 
-static void set_fragment(struct sdr_message *m, const struct sdr_slots *s, uint32_t offset, uint32_t imm)
+static void write_back(struct sdr_worker *w)
 {
+	if (w->told != 0) {
+		w->pushes += w->told;
+		w->told = 0;
+		sdr_abi_window_writeback();
+	}
+}
+
+/* Publishes all runs, then the channels' marks: what a mark says has come is in the bitmap of whoever reads it. */
+static void flush(struct sdr_worker *w)
+{
+	for (uint32_t used = w->used, i = 0; used != 0; used >>= 1, i++) {
+		if (used & 1)
+			publish(w, &w->run[i]);
+	}
+	w->used = 0;
+	write_back(w);
+	for (uint32_t i = 0; i < w->marks; i++) {
+		struct sdr_mark *k = w->marked[i];
+		k->listed = 0;
+		store((uint64_t *)(w->host + k->host), k->next | (k->count & 0xffff));
+		w->told++;
+	}
+	w->marks = 0;
+	write_back(w);
+}
+
+/* Notes the last of n packets of a channel, or a marker, to be told to the host. */
+static inline void note(struct sdr_worker *w, struct sdr_mark *k, uint64_t next, uint32_t n)
+{
+	if (!k->listed) {
+		if (w->marks == SDR_MARKS)
+			flush(w);
+		k->listed = 1;
+		w->marked[w->marks++] = k;
+	}
+	k->next = next;
+	k->count += n;
+}
+
+/* What a mark says of a message: that it is valid, and the message's label. */
+static inline uint64_t label_of(const struct sdr_message *m)
+{
+	return 1ull << 63 | (uint64_t)(m->label & 0xffff) << 46;
+}
+
+static void set_fragment(struct sdr_worker *w, struct sdr_message *m, const struct sdr_slots *s, uint32_t offset,
+			 uint32_t imm)
+{
+	struct teller t = teller_of(w);
 	uint64_t bits = 1ull << (32 + offset);
 	if (offset < s->fragments)
 		bits |= (uint64_t)(imm & ((1u << s->fragment_bits) - 1)) << (offset * s->fragment_bits);
-	if ((load(&m->frags) & bits) != bits)
-		__atomic_fetch_or(&m->frags, bits, __ATOMIC_SEQ_CST);
+	if ((load(&m->frags) & bits) != bits) {
+		uint64_t old = __atomic_fetch_or(&m->frags, bits, __ATOMIC_SEQ_CST);
+		tell(&t, m, 0, old | bits);
+	}
 }
 
 /* Handles packets without payload: fragments of the user immediate, and markers. */
@@ -195,13 +262,12 @@ static void zero_length(struct sdr_worker *w, struct sdr_channel *ch, struct sdr
 {
 	if (ch->slots->fragment_bits > 0 && offset <= ch->slots->fragments) {
 		w->counters.fragments++;
-		set_fragment(m, ch->slots, offset, imm);
+		set_fragment(w, m, ch->slots, offset, imm);
 	} else if (offset >= MARKER_BASE && offset < MARKER_BASE + NUM_MARKERS) {
 		w->counters.markers++;
-		if (ch->home == w->id) {
-			publish(w);
-			set_mark(m, ch, offset - MARKER_BASE, 1, 1);
-		}
+		if (ch->home == w->id)
+			note(w, &m->marks[ch->index],
+			     label_of(m) | 1ull << 62 | (uint64_t)(offset - MARKER_BASE) << 16, 1);
 	} else {
 		w->counters.invalid++;
 	}
@@ -210,13 +276,21 @@ static void zero_length(struct sdr_worker *w, struct sdr_channel *ch, struct sdr
 /* Whether a packet's length is what its offset calls for; counts it if not. */
 static int fits(struct sdr_worker *w, struct sdr_message *m, uint32_t offset, uint32_t length)
 {
-	uint32_t end = m->last >> 32;
-	if (m->last != SDR_NO_PACKET && offset <= end) {
-		if (length == (offset < end ? m->mtu : (uint32_t)m->last))
+	/* Read first: whoever finds the length known has the last packet that it made so. */
+	int known = __atomic_load_n(&m->known, __ATOMIC_ACQUIRE);
+	uint64_t last = load(&m->last);
+	uint32_t end = last >> 32;
+	if (last != SDR_NO_PACKET && offset <= end) {
+		if (length == (offset < end ? m->mtu : (uint32_t)last))
 			return 1;
-		if (length < m->mtu && !m->known) {
+		if (length < m->mtu && !known) {
+			struct teller t = teller_of(w);
 			w->counters.aside++;
-			__atomic_store_n(&m->aside, (uint64_t)offset << 32 | length, __ATOMIC_RELAXED);
+			store(&m->aside, (uint64_t)offset << 32 | length);
+			/* sdr_set_length may have looked before the store. */
+			__atomic_thread_fence(__ATOMIC_SEQ_CST);
+			if (__atomic_load_n(&m->known, __ATOMIC_RELAXED))
+				take_aside(&t, m);
 			return 0;
 		}
 	}
@@ -232,33 +306,44 @@ static void begin(struct sdr_run *r, struct sdr_worker *w, struct sdr_channel *c
 	r->msg = m;
 	r->ch = ch;
 	r->fragment_bits = s->fragment_bits;
-	r->mask = be32(~0u << (s->fragment_bits + 6));
-	r->key = e->imm & r->mask;
-	r->user = e->user;
+	/* The lowest byte is the first in memory: the user index is below, the immediate above. */
+	r->mask = (uint64_t)be32(~0u << (s->fragment_bits + 6)) << 32 | 0xffffffff;
+	r->key = e->names & r->mask;
 	r->byte_cnt = be32(m->mtu);
 	r->index = offset >> 6;
-	r->home = ch->home == w->id;
+	r->mark = ch->home == w->id ? &m->marks[ch->index] : NULL;
+	r->label = label_of(m);
 	r->bits = 0;
 	r->n = 0;
 	/* The last packet may be short. */
-	r->plain = below((int64_t)(m->last >> 32) - (int64_t)r->index * 64);
+	r->plain = below((int64_t)(load(&m->last) >> 32) - (int64_t)r->index * 64);
 	if (r->index == 0)
 		r->plain &= ~below(s->fragments);
 }
 
-/* Handles a completion that isn't simply the next of the run. */
-static void one(struct sdr_worker *w, const struct sdr_cqe *e)
+/*
+ * The run that a completion's word may be in. Channels that take turns have different ones, and so
+ * have most messages that do; it is a guess that only costs when it is bad.
+ */
+static inline struct sdr_run *place(struct sdr_worker *w, const struct sdr_cqe *e)
+{
+	const uint8_t *user = (const uint8_t *)&e->user, *imm = (const uint8_t *)&e->imm;
+	return &w->run[(user[3] + 3 * (imm[1] >> 6)) % SDR_RUNS];
+}
+
+/* Handles a completion that isn't simply the next of run r, its place. */
+static void one(struct sdr_worker *w, struct sdr_run *r, const struct sdr_cqe *e)
 {
 	if (e->op_own >> 4 != SDR_CQE_WRITE_IMM) {
 		w->counters.other++;
 		return;
 	}
 	uint32_t user = be32(e->user) & 0xffffff;
-	if (user >= w->channels || w->channel[user] == NULL) {
+	struct sdr_channel *ch = user < w->channels ? __atomic_load_n(&w->channel[user], __ATOMIC_ACQUIRE) : NULL;
+	if (ch == NULL) {
 		w->counters.invalid++;
 		return;
 	}
-	struct sdr_channel *ch = w->channel[user];
 	struct sdr_slots *s = ch->slots;
 	uint32_t imm = be32(e->imm), length = be32(e->byte_cnt);
 	uint32_t offset = imm >> s->fragment_bits & ((1u << s->offset_bits) - 1);
@@ -275,15 +360,17 @@ static void one(struct sdr_worker *w, const struct sdr_cqe *e)
 	if (!fits(w, m, offset, length))
 		return;
 	if (offset < s->fragments)
-		set_fragment(m, s, offset, imm);
-	struct sdr_run *r = &w->run;
+		set_fragment(w, m, s, offset, imm);
 	if (r->msg != m || r->index != offset >> 6 || r->ch != ch) {
-		publish(w);
+		if (r->msg != NULL)
+			publish(w, r);
 		begin(r, w, ch, m, e, offset);
+		w->used |= 1u << (r - w->run);
 	}
 	r->bits |= 1ull << (offset & 63);
 	r->n++;
-	r->offset = offset;
+	if (r->mark != NULL)
+		note(w, r->mark, r->label | (uint64_t)offset << 16, 1);
 }
 
 /* The completion after ci, or none: the queue is empty. */
@@ -299,12 +386,10 @@ static inline const struct sdr_cqe *next(const struct sdr_worker *w, uint32_t ci
 }
 
 /* Takes the completions that are plain packets of the run, at most budget, and returns how many. */
-static inline uint32_t sweep(struct sdr_worker *w, uint32_t ci, uint32_t budget)
+static inline uint32_t sweep(struct sdr_worker *w, struct sdr_run *r, uint32_t ci, uint32_t budget)
 {
-	struct sdr_run *r = &w->run;
-	const uint64_t plain = r->plain;
-	const uint32_t key = r->key, mask = r->mask, user = r->user, byte_cnt = r->byte_cnt;
-	const uint32_t fragment_bits = r->fragment_bits;
+	const uint64_t plain = r->plain, key = r->key, mask = r->mask;
+	const uint32_t byte_cnt = r->byte_cnt, fragment_bits = r->fragment_bits;
 	const uint32_t size = 1u << w->log_size;
 	/* No further than the ring's end, so that the owner bit is the same for all. */
 	const uint32_t at = ci & (size - 1), left = size - at;
@@ -316,73 +401,88 @@ static inline uint32_t sweep(struct sdr_worker *w, uint32_t ci, uint32_t budget)
 		if ((__atomic_load_n(&e->op_own, __ATOMIC_RELAXED) & 0xf1) != own)
 			break;
 		read_barrier();
-		if (e->user != user || e->byte_cnt != byte_cnt || (e->imm & mask) != key)
+		uint64_t names = e->names;
+		if ((names & mask) != key || e->byte_cnt != byte_cnt)
 			break;
-		/* Packet and fragment are in the two low bytes. */
-		const uint8_t *imm = (const uint8_t *)&e->imm;
-		uint64_t bit = 1ull << ((imm[2] << (8 - fragment_bits) | imm[3] >> fragment_bits) & 63);
-		if (!(plain & bit))
+		/* Packet and fragment are in the two low bytes of the immediate, which are the last. */
+		uint64_t packet = ((names >> 48 & 0xff) << (8 - fragment_bits) | names >> (56 + fragment_bits)) & 63;
+		if (!(plain >> packet & 1))
 			break;
-		bits |= bit;
+		bits |= 1ull << packet;
 	}
 	uint32_t n = e - from;
 	if (n > 0) {
 		r->bits = bits;
 		r->n += n;
-		r->offset = r->index << 6 | (be32(e[-1].imm) >> fragment_bits & 63);
+		if (r->mark != NULL) {
+			uint32_t offset = r->index << 6 | (be32(e[-1].imm) >> fragment_bits & 63);
+			note(w, r->mark, r->label | (uint64_t)offset << 16, n);
+		}
 	}
 	return n;
+}
+
+/* Leaves the batch and tells the host so: whatever was told before is there when the status is. */
+static void leave(struct sdr_worker *w)
+{
+	struct sdr_status *s = (struct sdr_status *)(w->host + w->status);
+	__atomic_store_n(&w->epoch, w->epoch + 1, __ATOMIC_RELEASE);
+	store(&s->pushes, w->pushes);
+	store(&s->emptied, w->emptied);
+	store(&s->epoch, w->epoch);
+	sdr_abi_window_writeback();
 }
 
 uint32_t sdr_handle(struct sdr_worker *w, uint32_t budget)
 {
 	uint32_t ci = w->ci, n = 0;
+	const struct sdr_run *swept = NULL; /* its plain packets were taken just now: what comes next isn't one */
 
+	w->host = sdr_abi_window(&w->window);
 	__atomic_store_n(&w->epoch, w->epoch + 1, __ATOMIC_RELAXED);
 	/* Whoever closes a message and then sees this worker outside a batch knows that it will see it closed. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	while (n < budget) {
-		if (w->run.plain != 0) {
-			n += sweep(w, ci + n, budget - n);
-			if (n == budget)
-				break;
-		}
 		const struct sdr_cqe *e = next(w, ci + n);
-		if (e == NULL)
+		if (e == NULL) {
+			w->emptied = w->epoch;
 			break;
-		one(w, e);
-		n++;
+		}
+		struct sdr_run *r = place(w, e);
+		uint32_t taken = r->plain != 0 && r != swept ? sweep(w, r, ci + n, budget - n) : 0;
+		swept = r;
+		if (taken == 0) {
+			one(w, r, e);
+			taken = 1;
+			swept = NULL;
+		}
+		n += taken;
 	}
-	publish(w);
+	flush(w);
 	w->ci = ci + n;
-	if (w->pushed) {
-		w->pushed = 0;
-		sdr_abi_host_flush();
-	}
 	/* The NIC may overwrite the completions, so they have been read. */
 	__atomic_store_n(w->cq_record, be32(w->ci & 0xffffff), __ATOMIC_RELEASE);
 	if (w->rq_record != NULL) {
 		w->rq_pi += n;
 		__atomic_store_n(w->rq_record, be32(w->rq_pi & 0xffff), __ATOMIC_RELEASE);
 	}
-	__atomic_store_n(&w->epoch, w->epoch + 1, __ATOMIC_RELEASE);
+	leave(w);
 	return n;
 }
 
-void sdr_activate(struct sdr_worker *w, uint32_t budget)
+void sdr_activate(struct sdr_worker *w)
 {
-	sdr_handle(w, budget);
+	sdr_handle(w, w->budget);
 	sdr_abi_cq_arm(w->cqn, w->ci);
 	sdr_abi_reschedule();
 }
 
-static void set_last(struct sdr_message *m, uint64_t length)
+static uint64_t last_of(const struct sdr_message *m, uint64_t length)
 {
-	m->last = SDR_NO_PACKET;
-	if (length > 0) {
-		uint64_t end = (length - 1) / m->mtu;
-		m->last = end << 32 | (length - end * m->mtu);
-	}
+	if (length == 0)
+		return SDR_NO_PACKET;
+	uint64_t end = (length - 1) / m->mtu;
+	return end << 32 | (length - end * m->mtu);
 }
 
 void sdr_open(struct sdr_message *m, uint64_t length, uint32_t mtu, uint32_t per_chunk)
@@ -398,28 +498,22 @@ void sdr_open(struct sdr_message *m, uint64_t length, uint32_t mtu, uint32_t per
 			m->heads |= 1ull << i;
 	}
 	m->aside = SDR_NO_PACKET;
-	set_last(m, length);
+	m->last = last_of(m, length);
 }
 
-void sdr_set_length(struct sdr_message *m, uint64_t length)
+void sdr_set_length(struct sdr_message *m, uint8_t *host, uint32_t workers, uint64_t length)
 {
-	int64_t before = packets(m), n = m->per_chunk;
-	set_last(m, length);
-	m->known = 1;
-	int64_t limit = packets(m), chunks = (limit + n - 1) / n;
-	for (int64_t c = chunks; c * n < before; c++) {
-		if (m->chunks[c / 64] >> (c % 64) & 1) {
-			m->chunks[c / 64] &= ~(1ull << (c % 64));
-			m->done--;
-			sdr_abi_host_store(&m->host[c], 0);
-		}
-	}
-	if (m->aside != SDR_NO_PACKET && m->aside == m->last) {
-		uint64_t p = m->aside >> 32;
-		add(NULL, m, p / 64, 1ull << (p % 64), 0);
-	}
+	uint32_t told = 0;
+	struct teller t = {workers, host, &told};
+	store(&m->last, last_of(m, length));
+	__atomic_store_n(&m->known, 1, __ATOMIC_RELEASE);
+	/* A worker either sees the new end, or has published what is looked at below. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	take_aside(&t, m);
 	/* No packet may be to come whose worker would notice that the last chunk is full. */
-	if (chunks > 0 && chunk_full(m, (chunks - 1) * n, limit, (limit - 1) / 64))
-		set_chunks(NULL, m, (chunks - 1) / 64, 1ull << ((chunks - 1) % 64));
-	sdr_abi_host_flush();
+	int64_t n = m->per_chunk, limit = packets(m), c = (limit + n - 1) / n - 1;
+	if (c >= 0 && chunk_full(m, c * n, limit, (limit - 1) / 64))
+		set_chunks(&t, m, c / 64, 1ull << (c % 64));
+	if (told != 0)
+		sdr_abi_window_writeback();
 }

@@ -144,7 +144,7 @@ func blackout(w *world) error {
 	if err := w.finish(m); err != nil {
 		return err
 	}
-	w.limit = w.net.Now().Add(patience)
+	w.limit = w.net.Now().Add(runLimit)
 	return several(w)
 }
 
@@ -278,7 +278,7 @@ func restarts(w *world) error {
 	if w.conn[other], err = reliability.NewConn(w.ctx[other], w.qp, cfg); err != nil {
 		return err
 	}
-	w.limit = w.net.Now().Add(patience)
+	w.limit = w.net.Now().Add(runLimit)
 	if err := errors.Join(w.connect(), several(w)); err != nil {
 		return err
 	}

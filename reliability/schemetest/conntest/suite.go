@@ -41,6 +41,9 @@ func (s Suite) Run(t *testing.T) {
 			}
 		})
 	}
+	if !testing.Short() && !raceDetector { // it takes long
+		t.Run("beyond 2^18 packets of a channel", s.long)
+	}
 }
 
 // Digest condenses every packet that both ends send in all scenarios of a seed, and

@@ -19,8 +19,8 @@ const (
 	mtu = units.Bytes(1024)
 	// guard is how many bytes around each buffer must not change.
 	guard = 256
-	// patience is how long a run may take in virtual time.
-	patience = 120 * units.Second
+	// runLimit is how long a run may take in virtual time.
+	runLimit = 120 * units.Second
 	// silence is after how long without a word a peer counts as dead: longer
 	// than the blackout.
 	silence = 20 * units.Second
@@ -41,7 +41,7 @@ type world struct {
 	make  func() scheme.Scheme
 	lossy bool // the scheme may leave units out
 	net   *sim.Network
-	ctx   [2]*sdr.Context
+	ctx   [2]*sdr.Endpoint
 	conn  [2]*reliability.Conn
 	limit units.Instant
 	// fate, if set, decides about packets.
@@ -51,7 +51,7 @@ type world struct {
 }
 
 func newWorld(s setup, seed uint64, rng *rand.Rand, makeScheme func() scheme.Scheme) (*world, error) {
-	w := &world{setup: s, seed: seed, rng: rng, make: makeScheme, limit: units.Instant(patience)}
+	w := &world{setup: s, seed: seed, rng: rng, make: makeScheme, limit: units.Instant(runLimit)}
 	w.setup.net.Seed = seed
 	var err error
 	if w.net, err = sim.New(w.setup.net); err != nil {
@@ -77,7 +77,7 @@ func (w *world) open(i int) (err error) {
 	w.made++
 	dev := []*sim.Device{w.net.A(), w.net.B()}[i]
 	key := [32]byte{byte(w.seed), byte(w.seed >> 8), byte(i), byte(w.made)}
-	if w.ctx[i], err = sdr.NewContext(keepOpen{dev}, sdr.ContextConfig{Rand: rand.NewChaCha8(key)}); err != nil {
+	if w.ctx[i], err = sdr.NewEndpoint(keepOpen{dev}, sdr.EndpointConfig{Rand: rand.NewChaCha8(key)}); err != nil {
 		return err
 	}
 	cfg := w.setup.conn

@@ -41,8 +41,14 @@ func (r *Reader) Next(f *Frame) (ok bool) {
 		r.bad = r.bad || len(f.Bytes) > MaxParams
 	case TypeEnd, TypeWindow:
 		f.Length = r.length()
-	case TypeAbort, TypeCompleted:
+	case TypeAbort:
 		f.Code = r.byte()
+	case TypeCompleted:
+		if f.Code = r.byte(); f.Code&counted != 0 {
+			f.Code &^= counted
+			f.Count = r.uvarint()
+			r.bad = r.bad || f.Count == 0
+		}
 	case TypeAck:
 		f.Code = r.byte()
 		f.Count = r.uvarint()

@@ -72,7 +72,7 @@ const (
 	TypeEnd
 	// TypeAbort says that a transfer failed at its sender: {transfer, code}.
 	TypeAbort
-	// TypeCompleted says how message Seq ended at its receiver: {seq, outcome}.
+	// TypeCompleted says how message Seq ended at its receiver: {seq, outcome, needed repeats}.
 	TypeCompleted
 	// TypeAck acknowledges frames of one of the types above: {type, first, count}.
 	TypeAck
@@ -118,7 +118,8 @@ type Frame struct {
 	VA   uint64
 	// Code is the abort code or outcome, or the type that an ACK is about.
 	Code uint8
-	// Count is how many consecutive IDs an ACK covers.
+	// Count is how many consecutive IDs an ACK covers, or how many repeats it took to place
+	// the units of a COMPLETED message.
 	Count uint64
 	// HasImm and Imm are the user immediate of a START.
 	HasImm bool
@@ -151,8 +152,14 @@ func (f *Frame) Append(b []byte) []byte {
 		b = appendBytes(b, f.Bytes)
 	case TypeEnd, TypeWindow:
 		b = binary.AppendUvarint(b, f.Length)
-	case TypeAbort, TypeCompleted:
+	case TypeAbort:
 		b = append(b, f.Code)
+	case TypeCompleted:
+		if f.Count == 0 {
+			return append(b, f.Code)
+		}
+		b = append(b, f.Code|counted)
+		b = binary.AppendUvarint(b, f.Count)
 	case TypeAck:
 		b = append(b, f.Code)
 		b = binary.AppendUvarint(b, f.Count)
@@ -163,6 +170,9 @@ func (f *Frame) Append(b []byte) []byte {
 	}
 	return b
 }
+
+// counted marks the outcome of a COMPLETED that goes on with a count, because most have none.
+const counted = 0x80
 
 // SchemeOverhead bounds what a SCHEME frame adds to its bytes.
 const SchemeOverhead = 1 + 10 + 1 + 10 + 3

@@ -15,6 +15,7 @@ func samples() []Frame {
 		{Type: TypeEnd, ID: 5, Length: 0},
 		{Type: TypeAbort, ID: 5, Code: 2},
 		{Type: TypeCompleted, ID: 6, Code: 1},
+		{Type: TypeCompleted, ID: 7, Code: 2, Count: 300},
 		{Type: TypeAck, ID: 100, Code: uint8(TypeCTS), Count: 12},
 		{Type: TypeWindow, Length: 4 << 20},
 		{Type: TypeScheme, ID: 8, ToSender: true, Number: 77, Bytes: []byte("ack")},

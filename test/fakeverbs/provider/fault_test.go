@@ -5,15 +5,24 @@
 package provider
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
+	"math"
+	"math/rand/v2"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/backendtest"
+	"github.com/sdr-rdma/go-sdr/backend/uc"
+	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -35,6 +44,75 @@ func writeFault(f *os.File, left int32, e unix.Errno) error {
 	return err
 }
 
+// fateSuffix ends the name of the file in which a test says what the wire does to packets: the three probabilities of
+// loss, duplication and lateness.
+const fateSuffix = ".fate"
+
+// impair has the wire lose, double and delay packets until the test ends.
+func impair(t testing.TB, f backendtest.Faults) {
+	t.Helper()
+	file, err := os.OpenFile(os.Getenv(insideEnv)+fateSuffix, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer file.Close()
+	require.NoError(t, writeFates(file, [3]float64{f.Loss, f.Duplicate, f.Reorder}))
+	t.Cleanup(func() {
+		file, err := os.OpenFile(os.Getenv(insideEnv)+fateSuffix, os.O_RDWR, 0)
+		require.NoError(t, err)
+		defer file.Close()
+		require.NoError(t, writeFates(file, [3]float64{}))
+	})
+}
+
+func writeFates(f *os.File, p [3]float64) error {
+	var b []byte
+	for _, v := range p {
+		b = binary.NativeEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	_, err := f.WriteAt(b, 0)
+	return err
+}
+
+// fates is the wire's half.
+func fates(f *os.File) func() fakeverbs.Fate {
+	rng := rand.New(rand.NewPCG(1, 2))
+	return func() fakeverbs.Fate {
+		var b [24]byte
+		if _, err := f.ReadAt(b[:], 0); err != nil {
+			return fakeverbs.Arrives
+		}
+		for i, fate := range []fakeverbs.Fate{fakeverbs.Lost, fakeverbs.Doubled, fakeverbs.Late} {
+			if p := math.Float64frombits(binary.NativeEndian.Uint64(b[8*i:])); p > 0 && rng.Float64() < p {
+				return fate
+			}
+		}
+		return fakeverbs.Arrives
+	}
+}
+
+// callsSuffix ends the name of the file in which the kernel counts the calls on devB.
+const callsSuffix = ".calls"
+
+// kernelCalls is how many calls have been made on devB.
+func kernelCalls(t testing.TB) uint32 {
+	t.Helper()
+	b, err := os.ReadFile(os.Getenv(insideEnv) + callsSuffix)
+	require.NoError(t, err)
+	require.Len(t, b, 4)
+	return binary.NativeEndian.Uint32(b)
+}
+
+// countCalls is the kernel's half.
+func countCalls(f *os.File) func() unix.Errno {
+	n := uint32(0)
+	return func() unix.Errno {
+		n++
+		if _, err := f.WriteAt(binary.NativeEndian.AppendUint32(nil, n), 0); err != nil {
+			return unix.EIO
+		}
+		return 0
+	}
+}
+
 // nextFault is the device's half.
 func nextFault(f *os.File) unix.Errno {
 	left, e := readFault(f)
@@ -50,50 +128,80 @@ func nextFault(f *os.File) unix.Errno {
 	return e
 }
 
-// TestEachCallFails has the first call of a connection's life fail, then the second, and so on. Each time there is an
-// error that says what failed and how, and nothing is left open.
+// removalSuffix ends the name of the file into which a test writes when it wants the device to be removed.
+const removalSuffix = ".removal"
+
+// removeOnDemand is the kernel's half.
+func removeOnDemand(d *fakeverbs.Device, f *os.File) {
+	for {
+		if st, err := f.Stat(); err != nil { // the tests have ended
+			return
+		} else if st.Size() > 0 {
+			_ = d.Remove()
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestEachCallFails has the first call of a life fail, then the second, and so on: of a connection, and of the backend. Each time there
+// is an error that says what failed and how, and nothing is left open.
 func TestEachCallFails(t *testing.T) {
 	f, err := os.OpenFile(os.Getenv(insideEnv)+faultSuffix, os.O_RDWR, 0)
 	require.NoError(t, err)
 	defer f.Close()
-	require.NoError(t, life())
-	keepsMemory(t, -1, func() { _ = life() })
-	for _, e := range []unix.Errno{unix.ENOMEM, unix.EIO} {
-		n, optional := int32(0), 0
-		for ; ; n++ {
-			before := len(files(t))
-			require.NoError(t, writeFault(f, n, e))
-			err := life()
-			left, _ := readFault(f)
-			require.Len(t, files(t), before, "call %d: %v", n, err)
-			if left >= 0 {
-				require.NoError(t, err)
-				break
+	for _, l := range []struct {
+		name string
+		run  func() error
+		// optional are calls that need not succeed. Modify compares the path MTU with the port's, when the port can be queried; the backend
+		// tries a root key when it is opened, and does without.
+		optional int
+	}{{"connection", life, 1}, {"backend", backendLife, 16}} {
+		t.Run(l.name, func(t *testing.T) {
+			require.NoError(t, l.run())
+			keepsMemory(t, -1, func() { _ = l.run() })
+			for _, e := range []unix.Errno{unix.ENOMEM, unix.EIO} {
+				eachCallFails(t, f, e, l.run, l.optional)
 			}
-			if err == nil {
-				optional++
-				continue
-			}
-			require.ErrorIs(t, err, e, "call %d", n)
-			require.ErrorContains(t, err, "verbs: ", "call %d", n)
-			var closing closeError
-			if !errors.As(err, &closing) { // the kernel may still use what it would not destroy
-				keepsMemory(t, n, func() { _ = writeFault(f, n, e); _ = life() })
-			}
-		}
-		assert.Greater(t, n, int32(20), "calls of a life")
-		// Modify compares the path MTU with the port's, when the port can be queried.
-		assert.LessOrEqual(t, optional, 1, "calls that need not succeed")
-		require.NoError(t, writeFault(f, -1, 0))
+		})
 	}
 }
 
-// keepsMemory fails when a function leaves a page of memory behind each time. The Go runtime maps memory, too, but not
-// in each of three attempts.
+func eachCallFails(t *testing.T, f *os.File, e unix.Errno, life func() error, mayFail int) {
+	t.Helper()
+	n, optional := int32(0), 0
+	for ; ; n++ {
+		before := len(files(t))
+		require.NoError(t, writeFault(f, n, e))
+		err := life()
+		left, _ := readFault(f)
+		require.Len(t, files(t), before, "call %d: %v", n, err)
+		if left >= 0 {
+			require.NoError(t, err)
+			break
+		}
+		if err == nil {
+			optional++
+			continue
+		}
+		require.ErrorIs(t, err, e, "call %d", n)
+		require.ErrorContains(t, err, "verbs: ", "call %d", n)
+		var closing closeError
+		if !errors.As(err, &closing) { // the kernel may still use what it would not destroy
+			keepsMemory(t, n, func() { _ = writeFault(f, n, e); _ = life() })
+		}
+	}
+	assert.Greater(t, n, int32(20), "calls of a life")
+	assert.LessOrEqual(t, optional, mayFail, "calls that need not succeed")
+	require.NoError(t, writeFault(f, -1, 0))
+}
+
+// keepsMemory fails when a function leaves a page of memory behind each time. The Go runtime maps memory, too, as its heap
+// grows, but not in each of ten attempts.
 func keepsMemory(t *testing.T, call int32, f func()) {
 	t.Helper()
 	const times = 4
-	for range 3 {
+	for range 10 {
 		before := pages(t)
 		for range times {
 			f()
@@ -150,6 +258,9 @@ func life() (err error) {
 	if err != nil {
 		return err
 	}
+	if _, err := pd.CreateMkey(verbs.MkeyAttr{Entries: verbs.MkeyGroup, Length: 1 << 16}); err != nil {
+		return err
+	}
 	g, err := ctx.QueryGID(1, 0)
 	if err != nil {
 		return err
@@ -175,4 +286,103 @@ func life() (err error) {
 		got += n
 	}
 	return nil
+}
+
+// backendLife opens the backend, makes one of each object, and exposes a message.
+func backendLife() (err error) {
+	d, err := uc.Open(uc.Config{Device: faulty, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	mem, err := verbs.AllocBuffer(1 << 16)
+	if err != nil {
+		return errors.Join(err, d.Close())
+	}
+	defer func() {
+		if closing := d.Close(); closing != nil {
+			err = errors.Join(err, closeError{closing})
+		}
+		err = errors.Join(err, verbs.FreeBuffer(mem))
+	}()
+	region, err := d.Register(mem, backend.AccessRemoteWrite)
+	if err != nil {
+		return err
+	}
+	table, err := d.NewTable(backend.TableConfig{Slots: 4, Generations: 2, MaxMessage: 1 << 16})
+	if err != nil {
+		return err
+	}
+	cq, err := d.NewCQ(backend.CQConfig{Entries: 64, Workers: 1})
+	if err != nil {
+		return err
+	}
+	qp, err := d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: cq, RecvCQ: cq, Table: table, MTU: 1024, SendDepth: 16, RecvDepth: 16})
+	if err != nil {
+		return err
+	}
+	if err := qp.Connect(qp.Info()); err != nil {
+		return err
+	}
+	if _, _, err := table.Expose(0, region, backend.Range{Length: 1000}); err != nil {
+		return err
+	}
+	if err := qp.Close(); err != nil {
+		return closeError{err}
+	}
+	if err := table.Close(); err != nil {
+		return closeError{err}
+	}
+	return nil
+}
+
+// TestRemoval: when a device is removed, waits for events end, each call says so, the backend too, whose posts are no calls, within two
+// seconds, and all can be closed.
+func TestRemoval(t *testing.T) {
+	before := len(files(t))
+	e := newEnd(t, removable, config{typ: verbs.RC, srq: true})
+	join(t, e, e)
+	d := openUC(t, removable, false)
+	mem, err := verbs.AllocBuffer(1 << 16)
+	require.NoError(t, err)
+	region, err := d.Register(mem, backend.AccessRemoteWrite)
+	require.NoError(t, err)
+	table, err := d.NewTable(backend.TableConfig{Slots: 4, Generations: 2, MaxMessage: 1 << 16})
+	require.NoError(t, err)
+	cq, err := d.NewCQ(backend.CQConfig{Entries: 64, Workers: 1})
+	require.NoError(t, err)
+	_, _, err = table.Expose(0, region, backend.Range{Length: 1 << 16})
+	require.NoError(t, err)
+
+	require.NoError(t, os.WriteFile(os.Getenv(insideEnv)+removalSuffix, []byte{1}, 0))
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	event, err := e.ctx.WaitEvent(ctx)
+	require.NoError(t, err)
+	require.Equal(t, verbs.EventDeviceFatal, event.Type)
+	_, err = e.ctx.WaitEvent(ctx)
+	require.ErrorIs(t, err, verbs.ErrRemoved)
+	_, err = e.pd.RegisterMR(e.buf, allAccess)
+	require.ErrorIs(t, err, verbs.ErrRemoved)
+	require.True(t, e.ctx.Removed())
+	n, err := e.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled}}) // nobody looks at it
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+
+	start := time.Now()
+	_, _, err = table.Expose(1, region, backend.Range{Length: 1 << 16})
+	require.ErrorIs(t, err, uc.ErrRemoved)
+	require.Less(t, time.Since(start), patience)
+	_, err = cq.Poll(d.Now(), make([]backend.Completion, 1))
+	require.ErrorIs(t, err, uc.ErrRemoved)
+	_, err = d.Register(mem, 0)
+	require.ErrorIs(t, err, uc.ErrRemoved)
+	table.StartRevoke(0)
+	require.Eventually(t, func() bool { return table.Revoked(0) }, patience, time.Millisecond, "memory of a removed device")
+	require.NoError(t, table.Close())
+	require.NoError(t, d.Close())
+	require.NoError(t, e.ctx.Close())
+	require.NoError(t, verbs.FreeBuffer(mem))
+	require.Len(t, files(t), before)
+	_, err = verbs.Open(removable)
+	require.ErrorIs(t, err, verbs.ErrNoDevice)
 }

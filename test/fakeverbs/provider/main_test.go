@@ -6,10 +6,12 @@ package provider
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -28,16 +30,30 @@ const (
 	sink = "mlx5_2"
 	// faulty fails the call that a test chose.
 	faulty = "mlx5_3"
+	// plain has firmware that takes no commands from programs.
+	plain = "mlx5_4"
+	// netA and netB are connected by the machine's network.
+	netA = "mlx5_5"
+	netB = "mlx5_6"
+	// removable is removed when a test asks for it.
+	removable = "mlx5_7"
 )
 
 // insideEnv is set in the process that runs the tests: to the file that lists the doorbells of the sink.
 const insideEnv = "SDR_FAKEVERBS_INSIDE"
+
+// longEnv has the tests run their full rounds, which take two minutes of a processor; without it they run those of -short.
+const longEnv = "SDR_FAKEVERBS_LONG"
 
 // TestMain runs the tests in another process of this program, on a host with two fake devices. They fail also when
 // the devices were treated as hardware would not forgive.
 func TestMain(m *testing.M) {
 	fakeverbs.Init()
 	if os.Getenv(insideEnv) != "" {
+		flag.Parse()
+		if os.Getenv(longEnv) == "" {
+			_ = flag.Set("test.short", "true")
+		}
 		os.Exit(m.Run())
 	}
 	if err := runInside(); err != nil {
@@ -47,26 +63,35 @@ func TestMain(m *testing.M) {
 }
 
 func runInside() error {
-	list, err := os.CreateTemp("", "doorbells")
+	dir, err := os.MkdirTemp("", "fakeverbs")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(list.Name())
-	defer list.Close()
-	faults, err := os.Create(list.Name() + faultSuffix)
-	if err != nil {
-		return err
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "doorbells")
+	files := map[string]*os.File{}
+	for _, suffix := range []string{"", faultSuffix, fateSuffix, callsSuffix, removalSuffix} {
+		f, err := os.Create(name + suffix)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		files[suffix] = f
 	}
-	defer os.Remove(faults.Name())
-	defer faults.Close()
+	list := files[""]
 	h, err := fakeverbs.NewHost(fakeverbs.Port{Name: devA, Addr: netip.MustParseAddr("192.0.2.1")},
-		fakeverbs.Port{Name: devB, Addr: netip.MustParseAddr("192.0.2.2")},
+		fakeverbs.Port{Name: devB, Addr: netip.MustParseAddr("192.0.2.2"), Fault: countCalls(files[callsSuffix])},
 		fakeverbs.Port{Name: sink, Addr: netip.MustParseAddr("192.0.2.3"), Sink: true},
-		fakeverbs.Port{Name: faulty, Addr: netip.MustParseAddr("192.0.2.4"), Fault: func() unix.Errno { return nextFault(faults) }})
+		fakeverbs.Port{Name: faulty, Addr: netip.MustParseAddr("192.0.2.4"), Fault: func() unix.Errno { return nextFault(files[faultSuffix]) }},
+		fakeverbs.Port{Name: plain, Addr: netip.MustParseAddr("192.0.2.5"), NoDEVX: true},
+		fakeverbs.Port{Name: netA, Addr: loopback(1), RoCE: true},
+		fakeverbs.Port{Name: netB, Addr: loopback(2), RoCE: true},
+		fakeverbs.Port{Name: removable, Addr: netip.MustParseAddr("192.0.2.8")})
 	if err != nil {
 		return err
 	}
 	defer h.Close()
+	h.Fate = fates(files[fateSuffix])
 	h.Posted = func(p fakeverbs.Posted) {
 		if h.Device(2).Has(p.QPN) {
 			maskQPN(&p)
@@ -82,14 +107,15 @@ func runInside() error {
 		}
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
-	cmd.Env = append(os.Environ(), insideEnv+"="+list.Name())
+	cmd.Env = append(os.Environ(), insideEnv+"="+name)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	p, err := h.Start(cmd)
 	if err != nil {
 		return err
 	}
+	go removeOnDemand(h.Device(7), files[removalSuffix])
 	err = p.Wait()
-	for i := range 4 {
+	for i := range 8 {
 		s := h.Device(i).Stats()
 		for _, v := range s.Violations {
 			err = errors.Join(err, errors.New(v))
@@ -99,6 +125,12 @@ func runInside() error {
 		}
 	}
 	return err
+}
+
+// loopback is an address of this machine that no other run of these tests uses.
+func loopback(last byte) netip.Addr {
+	pid := os.Getpid()
+	return netip.AddrFrom4([4]byte{127, 64 | byte(pid>>16&63), byte(pid >> 8), byte(pid)&^3 | last})
 }
 
 // maskQPN replaces the number of the queue pair by zeros: in the doorbell, in each request's control segment, and
@@ -193,13 +225,15 @@ func newEnd(t testing.TB, dev string, c config) *end {
 
 func connect(t testing.TB, a, b *end) {
 	t.Helper()
-	join := func(e, peer *end) {
-		t.Helper()
-		require.NoError(t, e.qp.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: peer.gid}, PathMTU: verbs.MTU4096,
-			RemoteQPN: peer.qp.Num(), LocalPSN: 1, RemotePSN: 1}))
-	}
-	join(a, b)
-	join(b, a)
+	join(t, a, b)
+	join(t, b, a)
+}
+
+// join takes an end to RTS, with a peer that may be itself.
+func join(t testing.TB, e, peer *end) {
+	t.Helper()
+	require.NoError(t, e.qp.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: peer.gid}, PathMTU: verbs.MTU4096,
+		RemoteQPN: peer.qp.Num(), LocalPSN: 1, RemotePSN: 1}))
 }
 
 func pair(t testing.TB, c config) (a, b *end) {

@@ -320,17 +320,3 @@ func TestPostAndPollDoNotAllocate(t *testing.T) {
 	}))
 	require.NoError(t, failed)
 }
-
-// TestOpenCloseLeaksNothing: no file is left in the process, and nothing on the device, which TestMain looks at.
-// TestEachCallFails looks at the memory.
-func TestOpenCloseLeaksNothing(t *testing.T) {
-	before := len(files(t))
-	for range 50 {
-		a, b := pairOnce(t)
-		require.NoError(t, a.ctx.Close())
-		require.NoError(t, b.ctx.Close())
-		require.NoError(t, verbs.FreeBuffer(a.buf))
-		require.NoError(t, verbs.FreeBuffer(b.buf))
-	}
-	assert.Len(t, files(t), before)
-}

@@ -22,6 +22,7 @@ const usage = `Runs a program on a machine with fake mlx5 devices, which are con
   go run ./test/fakeverbs/run [flags] -- PROGRAM [ARGUMENTS]
 
   go run ./test/fakeverbs/run -- ibv_devinfo -v
+  go run ./test/fakeverbs/run -roce -addr 127.1.0.1 -- sh -c 'ib_write_bw -d fake0 -x 0 -c UC & sleep 1; ib_write_bw -d fake1 -x 0 -c UC localhost'
   go run ./test/fakeverbs/run -- sh -c 'ibv_uc_pingpong -d fake0 -g 0 & sleep 1; ibv_uc_pingpong -d fake1 -g 0 localhost'
 
 The exit status is the program's.
@@ -35,14 +36,24 @@ func main() {
 		fmt.Fprint(flag.CommandLine.Output(), usage)
 		flag.PrintDefaults()
 	}
-	names := flag.String("devices", "fake0,fake1", "comma-separated `names` of the devices; the first has address 192.0.2.1")
+	names := flag.String("devices", "fake0,fake1", "comma-separated `names` of the devices")
+	addr := flag.String("addr", "192.0.2.1", "IPv4 `address` of the first device; the others have those that follow")
+	network := flag.Bool("roce", false, "connect the devices by the machine's network, RoCEv2 over UDP port 4791 of their addresses (try -addr 127.1.0.1)")
 	trace := flag.Bool("trace", false, "print each call that the program makes on a device")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	err := run(strings.Split(*names, ","), *trace, flag.Args())
+	first, err := netip.ParseAddr(*addr)
+	if err == nil {
+		var ports []fakeverbs.Port
+		for _, n := range strings.Split(*names, ",") {
+			ports = append(ports, fakeverbs.Port{Name: n, Addr: first, RoCE: *network})
+			first = first.Next()
+		}
+		err = run(ports, *trace, flag.Args())
+	}
 	var exit *exec.ExitError
 	switch {
 	case errors.As(err, &exit) && exit.Exited():
@@ -53,13 +64,7 @@ func main() {
 	}
 }
 
-func run(names []string, trace bool, argv []string) error {
-	var ports []fakeverbs.Port
-	addr := netip.MustParseAddr("192.0.2.1")
-	for _, n := range names {
-		ports = append(ports, fakeverbs.Port{Name: n, Addr: addr})
-		addr = addr.Next()
-	}
+func run(ports []fakeverbs.Port, trace bool, argv []string) error {
 	h, err := fakeverbs.NewHost(ports...)
 	if err != nil {
 		return err
@@ -79,9 +84,9 @@ func run(names []string, trace bool, argv []string) error {
 		return err
 	}
 	err = p.Wait()
-	for i := range names {
+	for i := range ports {
 		for _, v := range h.Device(i).Stats().Violations {
-			fmt.Fprintf(os.Stderr, "fakeverbs: %s: %s\n", names[i], v)
+			fmt.Fprintf(os.Stderr, "fakeverbs: %s: %s\n", ports[i].Name, v)
 			err = errors.Join(err, errors.New("the program did what hardware would not forgive"))
 		}
 	}

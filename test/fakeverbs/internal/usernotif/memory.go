@@ -6,6 +6,7 @@ package usernotif
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -24,6 +25,12 @@ func (m Memory) Read(addr uint64, b []byte) error {
 // Write writes b to an address.
 func (m Memory) Write(addr uint64, b []byte) error {
 	return m.transfer("write", unix.ProcessVMWritev, addr, b)
+}
+
+// Ended says that the process has given up its memory, as when it was killed: the kernel closes its files only
+// after that.
+func (m Memory) Ended() bool {
+	return errors.Is(m.Read(0, make([]byte, 1)), unix.ESRCH)
 }
 
 type vmCall func(pid int, local []unix.Iovec, remote []unix.RemoteIovec, flags uint) (int, error)

@@ -24,7 +24,7 @@ type ours struct {
 	options  Options
 	scheme   string
 	dev      *userroce.Device
-	ctx      *sdr.Context
+	ctx      *sdr.Endpoint
 	buf      []byte
 	mr       *sdr.MR
 	conn     *reliability.Conn
@@ -47,7 +47,7 @@ func newSDR(name string, o Options) (_ Endpoint, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if e.ctx, err = sdr.NewContext(e.dev, sdr.ContextConfig{Spin: -1}); err != nil {
+	if e.ctx, err = sdr.NewEndpoint(e.dev, sdr.EndpointConfig{Spin: -1}); err != nil {
 		return nil, err
 	}
 	if e.buf, err = sdr.AllocBuffer(units.Bytes(o.Buffer)); err != nil {

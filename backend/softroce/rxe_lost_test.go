@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build rxe
+
+package softroce_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/transfertest"
+	"github.com/sdr-rdma/go-sdr/reliability/none"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// kernelDrops is how many packets the kernel says that it had no room for, on the way between the VM's two
+// interfaces.
+func kernelDrops(t *testing.T) (n uint64) {
+	t.Helper()
+	add := func(text string, base int) {
+		v, err := strconv.ParseUint(strings.TrimSpace(text), base, 64)
+		require.NoError(t, err)
+		n += v
+	}
+	for _, dev := range []string{"veth0", "veth1"} {
+		for _, c := range []string{"rx_dropped", "tx_dropped", "rx_errors", "tx_errors"} {
+			b, err := os.ReadFile(filepath.Join("/sys/class/net", dev, "statistics", c))
+			require.NoError(t, err)
+			add(string(b), 10)
+		}
+	}
+	b, err := os.ReadFile("/proc/net/softnet_stat")
+	require.NoError(t, err)
+	for line := range strings.Lines(string(b)) {
+		add(strings.Fields(line)[1], 16) // packets that found the backlog full
+	}
+	return n
+}
+
+// quietSums are both ends' packets, once they stand still.
+func quietSums(t *testing.T, c [2]*sdr.Endpoint) (now [2]backend.Stats) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		before := now
+		now = [2]backend.Stats{c[0].Stats().Device, c[1].Stats().Device}
+		return now == before
+	}, 30*time.Second, 100*time.Millisecond)
+	return now
+}
+
+// TestCleanRunLosesNothing: on a clean path what one end sent is what the other received, but for what the
+// kernel says that it dropped, for every scheme and also when little was sent.
+func TestCleanRunLosesNothing(t *testing.T) {
+	all := schemes(t)
+	all["none"] = none.New
+	for name, newScheme := range all {
+		t.Run(name, func(t *testing.T) {
+			c := contexts(t)
+			conns := connected(t, c, newScheme)
+			const size, transfers = 64 * units.KiB, 100
+			src, dst := transfertest.Memory(t, c[0], size, 1), transfertest.Memory(t, c[1], size, 0)
+			before, dropped := quietSums(t, c), kernelDrops(t)
+			transfertest.Move(deadline(t), t, conns, src, dst, transfers)
+			now := quietSums(t, c)
+			dropped = kernelDrops(t) - dropped
+			var lost, late, refused uint64
+			for i := range now {
+				lost += now[i].PacketsSent - before[i].PacketsSent - (now[1-i].PacketsReceived - before[1-i].PacketsReceived)
+				late += now[i].Drops[backend.DropLate] - before[i].Drops[backend.DropLate]
+				refused += now[i].Drops[backend.DropNoReceive] - before[i].Drops[backend.DropNoReceive]
+			}
+			u := conns[0].Stats().Units
+			t.Logf("%d units sent, %d repeated, %d of them for nothing; %d packets late, %d found no receive, %d lost, %d dropped by the kernel",
+				u.Sent, u.Retransmitted, u.Spurious, late, refused, int64(lost), dropped)
+			require.Equal(t, dropped, lost, "lost")
+			require.Zero(t, refused)
+			for _, x := range conns {
+				require.NoError(t, x.Close())
+			}
+		})
+	}
+}
+
+// TestLatePacketsAreCounted: what comes when its message is completed was taken and is not lost, although the
+// kernel completes nothing of it.
+func TestLatePacketsAreCounted(t *testing.T) {
+	c := contexts(t)
+	q := connect(t, c, sdr.QPConfig{MTU: 1024, MSL: 50 * ms})
+	const n = 1 << 20
+	src, dst := transfertest.Memory(t, c[0], n, 1), transfertest.Memory(t, c[1], n, 0)
+	before := quietSums(t, c)
+	var late uint64
+	for range 10 {
+		r, err := q[1].PostRecv(dst, 0, n)
+		require.NoError(t, err)
+		s, err := q[0].PostSend(src, 0, n, sdr.SendOptions{})
+		require.NoError(t, err)
+		for packets, err := r.Packets(); ; {
+			require.NoError(t, err)
+			if got, err := packets.Count(); err != nil || got > 10 {
+				break
+			}
+			time.Sleep(10 * time.Microsecond)
+		}
+		require.NoError(t, r.Complete())
+		require.NoError(t, r.Wait(deadline(t)))
+		require.NoError(t, s.Wait(deadline(t)))
+		now := quietSums(t, c)
+		late = now[1].Drops[backend.DropLate] - before[1].Drops[backend.DropLate]
+		t.Logf("%d of %d packets late", late, now[0].PacketsSent-before[0].PacketsSent)
+		require.Equal(t, now[0].PacketsSent-before[0].PacketsSent, now[1].PacketsReceived-before[1].PacketsReceived)
+		require.Equal(t, now[1].PacketsSent-before[1].PacketsSent, now[0].PacketsReceived-before[0].PacketsReceived)
+	}
+	require.NotZero(t, late)
+}

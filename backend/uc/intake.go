@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// An intake accounts for what a soft device has taken from the wire and completed nothing of. rxe drops such
+// packets without a trace, but counts all that it takes, for all who use the device together: so the Devices of
+// this process on one device share an intake, and where others use it too nothing can be said.
+type intake struct {
+	// completed counts the packets that completed a receive, queuePairs those that are open, or about to be.
+	completed  atomic.Uint64
+	queuePairs atomic.Int64
+	// empty counts when a queue pair was found without a receive.
+	empty atomic.Uint64
+
+	mu     sync.Mutex
+	users  int     // +checklocks:mu
+	teller *Device // the one of them whose Stats have the counts; +checklocks:mu
+	base   uint64  // what the device had taken before; +checklocks:mu
+	counts bool    // the device counts; +checklocks:mu
+	// late and refused are what was taken and not completed, emptied what empty was then.
+	late, refused, emptied uint64 // +checklocks:mu
+}
+
+// intakes are those of the devices that are open, by name.
+var intakes = struct {
+	sync.Mutex
+	of map[string]*intake // +checklocks:Mutex
+}{of: map[string]*intake{}}
+
+// takenPackets is rxe's counter of packets that were for a queue pair of the device and intact.
+const takenPackets = "rcvd_pkts"
+
+// kernelQPs are the queue pairs that the kernel itself has on a RoCE device: the one for management.
+const kernelQPs = 1
+
+// joinIntake gives a Device the intake of its device, before it has any queue pair.
+func joinIntake(d *Device) *intake {
+	intakes.Lock()
+	defer intakes.Unlock()
+	name := d.cfg.Device
+	i := intakes.of[name]
+	if i == nil {
+		i = &intake{teller: d}
+		var err error
+		i.base, err = d.ctx.PortCounter(d.cfg.Port, takenPackets)
+		i.counts = err == nil
+		intakes.of[name] = i
+	}
+	i.users++
+	return i
+}
+
+// leave is for a Device that is closed.
+func (i *intake) leave(d *Device) {
+	intakes.Lock()
+	defer intakes.Unlock()
+	if i.users--; i.users == 0 {
+		delete(intakes.of, d.cfg.Device)
+	}
+}
+
+// unplaced is how many packets the device has taken that completed nothing: late ones, whose key was dead, and
+// those for which a queue pair had no receive. While packets are under way it may be too high by as many.
+func (i *intake) unplaced(d *Device) (late, refused uint64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.teller != d {
+		return 0, 0
+	}
+	if taken, ok := i.taken(d); ok {
+		i.settle(taken)
+	}
+	return i.late, i.refused
+}
+
+// taken is how many packets the device has taken for us, if that can be said.
+func (i *intake) taken(d *Device) (uint64, bool) {
+	if !i.counts {
+		return 0, false
+	}
+	all, err := verbs.Resources(d.cfg.Device)
+	if err != nil || int64(all["qp"]) > i.queuePairs.Load()+kernelQPs {
+		return 0, false
+	}
+	n, err := d.ctx.PortCounter(d.cfg.Port, takenPackets)
+	return n - min(n, i.base), err == nil
+}
+
+// settle works out what has become of so many packets taken.
+func (i *intake) settle(taken uint64) {
+	missing := taken - min(taken, i.completed.Load())
+	empty := i.empty.Load()
+	switch known := i.late + i.refused; {
+	case missing > known && empty == i.emptied:
+		i.late += missing - known
+	case missing > known:
+		i.refused += missing - known
+	default: // some were under way
+		over := known - missing
+		back := min(over, i.late)
+		i.late -= back
+		i.refused -= over - back
+	}
+	i.emptied = empty
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Explicit congestion notification: data packets are ECN-capable, a queue marks them instead of dropping
+// them, the receiver answers (the notification point of DCQCN, SIGCOMM 2015), and the sender hears of it
+// (the reaction point) as backend.KindCongestion. Whoever controls the rate reacts.
+
+// The two low bits of the IP header's TOS or traffic class (RFC 3168).
+const (
+	ecnMask = 3
+	ecnECT0 = 2
+	ecnCE   = 3
+)
+
+// controlDSCP is CS6, network control: what CNPs are sent with by default on NICs, and here also control
+// datagrams. They are not ECN-capable.
+const controlDSCP = 48
+
+// cnpInterval is the least time between two CNPs for a queue pair, and between two that it heeds: 50 µs, as
+// in DCQCN.
+const cnpInterval = 50 * units.Microsecond
+
+// noTOS leaves the TOS of a message to the socket.
+const noTOS = -1
+
+// dataTOS is the TOS of data to a peer.
+func (d *Device) dataTOS(ect bool) int32 {
+	tos := int32(d.cfg.DSCP) << 2
+	switch {
+	case ect:
+		return tos | ecnECT0
+	case tos == 0:
+		return noTOS
+	}
+	return tos
+}
+
+// controlTOS is the TOS of datagrams and CNPs.
+func (d *Device) controlTOS() int32 {
+	if d.cfg.ECN || d.cfg.DSCP != 0 {
+		return controlDSCP << 2
+	}
+	return noTOS
+}
+
+// setTOS makes c the control message that gives a message its TOS.
+func (c *cmsgSpace) setTOS(tos int32, ipv6 bool) {
+	*c = cmsgSpace{len: cmsgLen32, level: unix.SOL_IP, typ: unix.IP_TOS, value: tos}
+	if ipv6 {
+		c.level, c.typ = unix.SOL_IPV6, unix.IPV6_TCLASS
+	}
+}
+
+// tos returns the TOS that c tells of a received message.
+func (c *cmsgSpace) tos() (tos uint8, ok bool) {
+	switch {
+	case c.level == unix.SOL_IP && c.typ == unix.IP_TOS: // one byte
+		return *(*uint8)(unsafe.Pointer(&c.value)), true
+	case c.level == unix.SOL_IPV6 && c.typ == unix.IPV6_TCLASS:
+		return uint8(c.value), true
+	}
+	return 0, false
+}
+
+// receiveTOS has the kernel tell the TOS of each message, and so of each train: it puts together only packets
+// that have the same.
+func receiveTOS(fd int, ipv6 bool) (err error) {
+	if ipv6 {
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1)
+	} else {
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVTOS, 1)
+	}
+	if err != nil {
+		return fmt.Errorf("userroce: receive the ECN bits: %w", err)
+	}
+	return nil
+}
+
+// ecnCounters are mlx5's, of the notification point and the reaction point.
+type ecnCounters struct {
+	marked, sent, handled, ignored atomic.Uint64
+}
+
+func (e *ecnCounters) addTo(s *backend.CongestionStats) {
+	s.NPMarked += e.marked.Load()
+	s.NPCNPSent += e.sent.Load()
+	s.RPCNPHandled += e.handled.Load()
+	s.RPCNPIgnored += e.ignored.Load()
+}
+
+// A pace lets something happen at most once in cnpInterval. Any goroutine may ask.
+type pace struct{ next atomic.Int64 }
+
+func (p *pace) due(now units.Instant) bool {
+	next := p.next.Load()
+	return int64(now) >= next && p.next.CompareAndSwap(next, int64(now.Add(cnpInterval)))
+}
+
+// mark handles a write that a queue on its way has marked, as a device hears of only where ECN is configured, or a Wire
+// has done it.
+func (h *responder) mark(q *queuePair, p *peer, c *backend.Completion) {
+	c.Flags = backend.FlagECN
+	h.r.ecn.marked.Add(1)
+	if q.notify.due(h.r.now) && q.sendCNP(p) {
+		h.r.ecn.sent.Add(1)
+	}
+}
+
+// notified executes a CNP. Whoever can send from the peer's address and knows or guesses the queue pair number can
+// forge one, since nothing in it is secret; so no queue pair heeds more than one in cnpInterval, and none that
+// sends nothing ECN-capable heeds any.
+func (h *responder) notified(q *queuePair, c *backend.Completion) (backend.DropReason, bool) {
+	peer := q.peer.Load()
+	switch {
+	case q.typ != backend.UC || !h.r.d.cfg.ECN:
+		return backend.DropOpcode, false
+	case peer == nil:
+		return backend.DropUnknownQP, false
+	case peer.ip != h.r.flows.current.from.ip && !h.r.d.cfg.AllowAnySource:
+		return backend.DropSource, false
+	case !h.packet.BECN || !peer.ect || !q.react.due(h.r.now):
+		h.r.ecn.ignored.Add(1)
+		return noDrop, false
+	}
+	h.r.ecn.handled.Add(1)
+	c.WRID, c.Imm, c.Len, c.Kind = 0, 0, 0, backend.KindCongestion
+	return noDrop, true
+}
+
+// noDrop is the reason of a packet that makes no completion and isn't dropped.
+const noDrop = backend.NumDropReasons
+
+// cnpMessage is what sending one CNP needs.
+type cnpMessage struct {
+	msg    [1]mmsghdr
+	iov    iovec
+	ctl    cmsgSpace
+	packet [roce.CNPPacketSize]byte
+	wire   [1]backend.WirePacket
+}
+
+// sendCNP tells q's peer that a packet of it was marked, and reports whether the kernel took it.
+func (q *queuePair) sendCNP(p *peer) bool {
+	s := q.sender
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.closed || s.closed {
+		return false
+	}
+	if s.cnp == nil {
+		s.cnp = new(cnpMessage)
+	}
+	x, tos := s.cnp, s.d.controlTOS()
+	b := x.packet[:]
+	roce.CNP(b).Set(roce.QPN(p.qpn), roce.DefaultPKey)
+	p.flow.Seed(len(b)).Seal(b)
+	if s.d.cfg.Wire != nil {
+		x.wire[0] = backend.WirePacket{Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), TOS: uint8(tos), Data: b}
+		s.d.cfg.Wire.Outbound(x.wire[:])
+		if b = x.wire[0].Data; len(b) == 0 {
+			return true // lost on the way
+		}
+	}
+	x.iov = iovec{addressOf(x.packet[:]), uint64(min(len(b), len(x.packet)))}
+	x.ctl.setTOS(tos, s.d.ipv6)
+	x.msg[0].hdr = msghdr{
+		name: uintptr(unsafe.Pointer(&p.name)), namelen: p.nameLen, iov: uintptr(unsafe.Pointer(&x.iov)), iovlen: 1,
+		control: uintptr(unsafe.Pointer(&x.ctl)), controllen: uint64(unsafe.Sizeof(x.ctl)),
+	}
+	if n, _ := sendmmsg(s.fd, x.msg[:]); n != 1 {
+		s.drops[backend.DropQueueFull].Add(1)
+		return false
+	}
+	s.traffic.add(1, 0, 0)
+	return true
+}

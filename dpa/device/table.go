@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build flexio && linux && (amd64 || arm64)
+
+package device
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/internal/bitmap"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// table is the messages of one QP on the device. Whoever holds both locks takes its own before the engine's.
+type table struct {
+	e        *Engine
+	split    dpa.Split
+	channels int
+	object   uint64 // the device's
+
+	mu       sync.Mutex
+	attached map[uint32]uint64 // channels by cookie
+	open     []*message
+	marks    map[*dpa.Arrivals]*marks
+	seen     uint64 // pushes that have been collected
+}
+
+// message is the device's side of a dpa.Message.
+type message struct {
+	*dpa.Message
+	object, maps uint64 // of the device
+	words        int    // of maps
+	host         uint64 // its regions in the window
+	stride       int    // bytes of a region
+	chunkWords   int
+	marks        *marks
+}
+
+// marks are the channels' marks of the messages that share an Arrivals.
+type marks struct {
+	arrivals *dpa.Arrivals
+	users    int
+	object   uint64 // of the device
+	host     uint64 // lines in the window
+	read     []uint64
+}
+
+// Attach implements dpa.Table. Completions with the cookie reach the thread whose queue is CQN(cookie).
+func (t *table) Attach(cookie uint32, gen, index, _ int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
+	if int(cookie) >= t.e.cfg.Channels {
+		return fmt.Errorf("cookie %d: the engine is configured for %d channels", cookie, t.e.cfg.Channels)
+	}
+	ch, err := t.e.memory.take(t.e.size[kindChannel])
+	if err == nil {
+		_, err = t.e.do(opAttach, ch, t.e.channels, uint64(cookie), t.object, uint64(gen), uint64(index), uint64(t.e.threadOf(cookie)))
+	}
+	if err != nil {
+		return t.e.fail(err)
+	}
+	t.attached[cookie] = ch
+	return nil
+}
+
+// Detach implements dpa.Table. A thread may still look at the channel: its memory isn't used again.
+func (t *table) Detach(cookie uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.attached[cookie]; ok {
+		delete(t.attached, cookie)
+		t.do(opDetach, t.e.channels, uint64(cookie))
+	}
+}
+
+// do does a command; an error is kept.
+func (t *table) do(op uint32, object uint64, args ...uint64) {
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
+	if t.e.err() == nil {
+		_, err := t.e.do(op, object, args...)
+		_ = t.e.fail(err)
+	}
+}
+
+// Open implements dpa.Table.
+func (t *table) Open(m *dpa.Message) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
+	if err := t.e.err(); err != nil {
+		return err
+	}
+	x, err := t.newMessage(m)
+	if err == nil {
+		g := m.Tracker.Geometry()
+		_, err = t.e.do(opOpen, x.object, t.object, t.slot(m), uint64(m.Gen), uint64(m.Label), uint64(m.Start), uint64(g.Length()),
+			uint64(g.MTU()), uint64(g.PacketsPerChunk()), x.maps, uint64(x.words), x.host, uint64(x.stride), x.marks.object)
+	}
+	if err != nil {
+		return t.e.fail(err)
+	}
+	t.open = append(t.open, x)
+	return nil
+}
+
+func (t *table) slot(m *dpa.Message) uint64 { return m.Seq % uint64(t.split.Slots()) }
+
+// newMessage takes memory for a message; both locks are held.
+func (t *table) newMessage(m *dpa.Message) (*message, error) {
+	e, g := t.e, m.Tracker.Geometry()
+	x := &message{Message: m, chunkWords: bitmap.Words(g.Chunks())}
+	x.words = max(1, 2*bitmap.Words(g.Packets())+x.chunkWords)
+	x.stride = roundUp(8*(1+x.chunkWords), line)
+	var err1, err2, err3, err4 error
+	x.marks, err1 = t.useMarks(m.Arrivals)
+	x.object, err2 = e.memory.take(e.size[kindMessage])
+	x.maps, err3 = e.memory.take(8 * x.words)
+	x.host, err4 = e.host.take(t.regions(x))
+	if err := cmp.Or(err1, err2, err3, err4); err != nil {
+		return nil, err
+	}
+	e.window.Clear(x.host, uint64(t.regions(x)))
+	return x, nil
+}
+
+// regions is the size of a message's regions: one for each thread, and one for what commands tell.
+func (t *table) regions(x *message) int { return x.stride * (len(t.e.threads) + 1) }
+
+// useMarks are the marks of an Arrivals, made if it has none yet; both locks are held.
+func (t *table) useMarks(a *dpa.Arrivals) (*marks, error) {
+	if k := t.marks[a]; k != nil {
+		k.users++
+		return k, nil
+	}
+	e, k := t.e, &marks{arrivals: a, users: 1, read: make([]uint64, t.channels)}
+	var err1, err2 error
+	k.object, err1 = e.memory.take(e.size[kindMark] * t.channels)
+	k.host, err2 = e.host.take(line * t.channels)
+	if err := cmp.Or(err1, err2); err != nil {
+		return nil, err
+	}
+	e.window.Clear(k.host, uint64(line*t.channels))
+	for i := range t.channels {
+		if _, err := e.do(opMark, k.object+uint64(i*e.size[kindMark]), k.host+uint64(line*i), uint64(a.Count(i))); err != nil {
+			return nil, err
+		}
+	}
+	t.marks[a] = k
+	return k, nil
+}
+
+func (t *table) find(m *dpa.Message) *message {
+	if i := slices.IndexFunc(t.open, func(x *message) bool { return x.Message == m }); i >= 0 {
+		return t.open[i]
+	}
+	return nil
+}
+
+// SetLength implements dpa.Table.
+func (t *table) SetLength(m *dpa.Message, n units.Bytes) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	m.SetLength(n)
+	if x := t.find(m); x != nil {
+		t.do(opLength, x.object, uint64(n))
+		t.collect(x) // the command may have completed the last chunk
+	}
+}
+
+// Close implements dpa.Table.
+func (t *table) Close(m *dpa.Message) {
+	m.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if x := t.find(m); x != nil {
+		t.do(opClose, x.object)
+	}
+}
+
+// Remove implements dpa.Table.
+func (t *table) Remove(m *dpa.Message) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x := t.find(m)
+	if x == nil {
+		return
+	}
+	t.do(opRemove, t.object, t.slot(m))
+	t.open = slices.DeleteFunc(t.open, func(y *message) bool { return y == x })
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
+	t.e.memory.give(t.e.size[kindMessage], x.object)
+	t.e.memory.give(8*x.words, x.maps)
+	t.e.host.give(t.regions(x), x.host)
+	if k := x.marks; k.users > 1 {
+		k.users--
+	} else {
+		delete(t.marks, k.arrivals)
+		t.e.memory.give(t.e.size[kindMark]*t.channels, k.object)
+		t.e.host.give(line*t.channels, k.host)
+	}
+}
+
+// pushes counts what all threads have told, of any table.
+func (t *table) pushes() (n uint64) {
+	for i := range t.e.threads {
+		n += t.e.statusWord(i, statusPushes)
+	}
+	return n
+}
+
+// News implements dpa.Table. What another table's messages got is news, too.
+func (t *table) News() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.e.err() == nil && t.pushes() != t.seen
+}
+
+// Collect implements dpa.Table. Marks are read before the chunk bits, which the device has stored before them, and
+// published after.
+func (t *table) Collect(now units.Instant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.e.err() != nil || t.pushes() == t.seen {
+		return
+	}
+	t.seen = t.pushes()
+	for _, k := range t.marks {
+		for i := range k.read {
+			k.read[i] = t.e.window.Load(k.host + uint64(line*i))
+		}
+	}
+	for _, x := range t.open {
+		t.collect(x)
+	}
+	for _, k := range t.marks {
+		for i, v := range k.read {
+			if v != 0 {
+				k.arrivals.PushMark(now, i, v)
+			}
+		}
+	}
+}
+
+// collect takes the union of what each thread has told of a message; mu is held.
+func (t *table) collect(x *message) {
+	union := func(word int) (v uint64) {
+		for i := range len(t.e.threads) + 1 {
+			v |= t.e.window.Load(x.host + uint64(i*x.stride+8*word))
+		}
+		return v
+	}
+	if frags := union(0); frags != 0 {
+		x.PushFragments(frags)
+	}
+	for w := range x.chunkWords {
+		if v := union(1 + w); v != 0 {
+			x.PushChunks(w, v)
+		}
+	}
+}
+
+// Err implements dpa.Table.
+func (t *table) Err() error {
+	if err := t.e.err(); err != nil {
+		return err
+	}
+	if t.e.mu.TryLock() { // whoever holds it will notice
+		defer t.e.mu.Unlock()
+		if t.e.process == nil {
+			return t.e.fail(errors.New("the engine is closed"))
+		}
+		return t.e.fail(t.e.process.Err())
+	}
+	return nil
+}

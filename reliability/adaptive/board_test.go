@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A board is a receiver's bitmap.
+type board struct {
+	has   []bool
+	marks [4]scheme.Mark
+}
+
+func (b *board) Has(u scheme.Unit) bool { return u.IsData() && b.has[u.Index()] }
+func (b *board) NextMissing(from int) int {
+	for from < len(b.has) && b.has[from] {
+		from++
+	}
+	return from
+}
+func (b *board) NextPresent(from, to int) int {
+	for from < to && !b.has[from] {
+		from++
+	}
+	return from
+}
+func (b *board) Mark(c int) scheme.Mark { return b.marks[c] }
+func (b *board) First() units.Instant   { return 0 }

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// An incoming is the receiving half of a Conn.
+type incoming struct {
+	*link
+	parity paritySpace
+	room   room
+
+	// transfers are in the order of their IDs.
+	transfers []*recvTransfer
+	nextID    uint64
+	// messages are those whose fence is not down yet, by sequence.
+	messages map[uint64]*recvMessage
+	// gainedAt is when any transfer gained: one that waits for its turn behind others
+	// has not stopped.
+	gainedAt units.Instant
+}
+
+func (in *incoming) init(l *link) {
+	in.link = l
+	in.parity.link = l
+	in.messages = map[uint64]*recvMessage{}
+}
+
+// start begins a transfer.
+func (in *incoming) start(t *Transfer, mr *sdr.MR, off, length units.Bytes) {
+	r := &recvTransfer{
+		in: in, t: t, id: in.nextID, mr: mr, off: off, length: length,
+		arrivals: sdr.NewArrivals(in.qcfg.Channels),
+		wanted:   in.layout.messages(length), parityWanted: in.parityMessages(in.units(length)),
+	}
+	r.view = view{t: r, counts: make([]uint64, in.qcfg.Channels)}
+	r.data = make([]*recvMessage, r.wanted)
+	r.out.Frame = make([]byte, 0, 4096)
+	r.out.Jobs = make([]scheme.Job, 0, 16)
+	in.nextID++
+	in.transfers = append(in.transfers, r)
+	in.book(r)
+}
+
+func (in *incoming) find(id uint64) *recvTransfer {
+	i, ok := slices.BinarySearchFunc(in.transfers, id, func(t *recvTransfer, id uint64) int { return int(int64(t.id - id)) })
+	if !ok {
+		return nil
+	}
+	return in.transfers[i]
+}
+
+// onStart takes the announcement of a transfer.
+func (in *incoming) onStart(e *sdr.Event) {
+	if t := in.find(e.Transfer); t != nil {
+		t.onStart(e)
+	} else if e.Transfer >= in.nextID {
+		in.violations++ // nothing was granted for it
+	}
+}
+
+// onAbort hears that the sender gave a transfer up.
+func (in *incoming) onAbort(e *sdr.Event) {
+	if t := in.find(e.Transfer); t != nil {
+		t.fail(sdr.ErrAborted)
+	}
+}
+
+// onFrame gives a frame of the sending half to the receiving one.
+func (in *incoming) onFrame(e *sdr.Event) {
+	t := in.find(e.Transfer)
+	if t == nil || t.core == nil || t.state != running {
+		return
+	}
+	t.touched = true
+	if err := t.core.OnControl(in.now, e.Bytes); err != nil {
+		t.fail(err)
+	}
+}
+
+// onFenced hears that a message's buffer is ours again.
+func (in *incoming) onFenced(e *sdr.Event) {
+	m, ok := in.messages[e.Seq]
+	if !ok {
+		return
+	}
+	delete(in.messages, e.Seq)
+	in.room.changed = true
+	m.t.unfenced--
+	if m.t.state != closing || m.t.coding == 0 { // otherwise a job may read it: end frees it
+		in.freeParity(m)
+	}
+}
+
+// freeParity returns the memory of a message, if it has any.
+func (in *incoming) freeParity(m *recvMessage) {
+	if m.mem != nil {
+		in.parity.give(m.mem)
+		m.mem = nil
+		in.room.changed = true
+	}
+}
+
+// progress polls the cores in the order of their transfers, and posts messages.
+func (in *incoming) progress() units.Instant {
+	next := units.Never
+	ended := false
+	for _, t := range in.transfers {
+		next = min(next, t.progress())
+		ended = ended || t.state == over
+	}
+	if ended {
+		in.transfers = slices.DeleteFunc(in.transfers, func(t *recvTransfer) bool { return t.state == over })
+	}
+	in.postMore()
+	return next
+}
+
+// postMore posts messages, for earlier transfers first, while slots are free.
+func (in *incoming) postMore() {
+	if in.room.toPost == 0 || !in.room.changed {
+		return
+	}
+	in.room.changed = false
+	before := 0
+	for _, t := range in.transfers {
+		if t.toPost > 0 && (!t.postParity(before) || !t.postData(before)) {
+			return
+		}
+		before += t.dataToPost()
+	}
+}
+
+// failed ends all transfers: the QP is closed and every fence is down.
+func (in *incoming) failed(err error) {
+	for _, t := range in.transfers {
+		if t.state == closing && t.err == nil { // all has arrived
+			t.finish(nil)
+		} else {
+			t.finish(err)
+		}
+	}
+	in.transfers = nil
+	in.parity.close()
+}
+
+// stats adds the counters of the transfers under way.
+func (in *incoming) stats(sum *scheme.Stats) {
+	for _, t := range in.transfers {
+		if t.core != nil {
+			sum.Add(t.core.Stats())
+		}
+	}
+}

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package loss
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// These tests go through the clauses of RELIABILITY, "NACK mode: path-confirmed
+// loss". Units are spread one by one: unit u travels on channel u mod channels.
+
+// "A hole is a loss once a later packet of the same channel has arrived" – and
+// not because of later packets of other channels.
+func TestOnlyTheSameChannelConfirms(t *testing.T) {
+	h := newHand(t, PathProof, 100, 2)
+	h.env.DataLimit = 8
+	h.poll(100, 100)
+	h.arrive(1, 3, 5, 7).ack()
+	require.Empty(t, h.units(), "channel 0 has shown nothing")
+	h.arrive(2).ack()
+	require.Equal(t, []int{0}, h.units())
+}
+
+// "… iff it is its unit's latest transmission": the same hole isn't repeated
+// again by evidence about the first transmission.
+func TestOnlyTheLatestTransmissionCounts(t *testing.T) {
+	h := newHand(t, PathProof, 100, 2)
+	h.env.DataLimit = 8
+	h.poll(100, 100)
+	h.arrive(2).ack()
+	require.Equal(t, []int{0}, h.units())
+	h.arrive(4, 6).ack()
+	require.Empty(t, h.units())
+	// The repeat went out on the other channel; probes followed it there.
+	repeat := h.indexOf(0, 1)
+	require.Equal(t, 1, h.sends[repeat].Channel)
+	h.poll(100, 100)
+	h.arrive(1, 3, 5, 7, h.last(1)).ack()
+	require.Equal(t, []int{0}, h.units(), "a marker behind the repeat arrived, the repeat did not")
+}
+
+// indexOf finds the n-th transmission of a unit.
+func (h *hand) indexOf(u scheme.Unit, n int) int {
+	for i, s := range h.sends {
+		if s.Unit == u {
+			if n == 0 {
+				return i
+			}
+			n--
+		}
+	}
+	h.t.Fatalf("unit %d was not sent so often", u)
+	return 0
+}
+
+// last is the last transmission on a channel.
+func (h *hand) last(channel int) int {
+	for i := len(h.sends) - 1; ; i-- {
+		if h.sends[i].Channel == channel {
+			return i
+		}
+	}
+}
+
+// "this ACK reports the unit missing (outside its coverage means unknown)".
+func TestOutsideCoverageIsUnknown(t *testing.T) {
+	h := newHand(t, PathProof, 100, 1)
+	h.env.DataLimit = 20
+	h.poll(100, 100)
+	h.after(handRTT)
+	// Unit 9 was the last to arrive, and the frame covers units 0 to 4 only.
+	h.take([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6, 0, 0, 2, 3, 0})
+	require.Equal(t, []int{0, 1}, h.units())
+	// The next one covers 7 and 8, with the same mark.
+	h.take([]byte{frameACK, 2, 0, 1, 0, 9 << 1, 6, 7, 0, 1, 1, 0})
+	require.Equal(t, []int{7}, h.units(), "7 is missing, 8 is there, 5 and 6 are still unknown")
+}
+
+// A repeat found unnecessary, and a packet that was only overtaken, widen what a channel
+// is allowed to reorder by (RFC 8985, 6.2), which is forgotten later.
+func TestReorderingWindow(t *testing.T) {
+	h := newHand(t, PathProof, 1000, 1)
+	h.env.DataLimit = 4
+	h.poll(100, 100)
+	h.arrive(0, 2).ack()
+	require.Equal(t, []int{1}, h.units())
+	// The original was only late: it arrives before the repeat can.
+	h.after(handRTT / 4).arrive(1).take(h.frame())
+	require.EqualValues(t, 1, h.s.Stats().Spurious)
+	p := &h.s.paths[0]
+	require.Greater(t, p.reorderWindow(), handRTT/4)
+	require.Less(t, p.reorderWindow(), handRTT/2)
+
+	h.arrive(3).ack()
+	h.env.DataLimit = 8
+	sent := len(h.sends)
+	h.poll(100, 100) // 4 5 6 7
+	h.after(handRTT).arrive(sent, sent+2, sent+3).take(h.frame())
+	require.Empty(t, h.units(), "5 may be as late as 1 was")
+	h.take(h.after(handRTT / 2).arrive(h.last(0)).frame())
+	require.Equal(t, []int{5}, h.units())
+
+	for range 2 {
+		p.reordered.decay(h.after(2*maxPeriod*p.srtt).now, p.srtt)
+	}
+	require.Zero(t, p.reorderWindow())
+	require.EqualValues(t, 1, h.s.Stats().Spurious)
+}
+
+// A unit that no frame had room to tell of wasn't late.
+func TestUncoveredIsNotLate(t *testing.T) {
+	h := newHand(t, PathProof, 100, 1)
+	h.env.DataLimit = 20
+	h.poll(100, 100)
+	// Unit 9 arrived; the frame covers nothing but its place.
+	h.after(handRTT).take([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6, 9, 1, 0})
+	require.Empty(t, h.units())
+	h.after(handRTT).take([]byte{frameACK, 2, 10, 0})
+	require.Zero(t, h.s.paths[0].reorderWindow())
+}
+
+// The most of many late packets is remembered, and what one sees of a link that became
+// better takes its place.
+func TestReorderWindowPeriods(t *testing.T) {
+	e := estimate{srtt: handRTT, minRTT: handRTT, latestRTT: handRTT}
+	now := units.Instant(0)
+	late := func(n int, by units.Duration) {
+		for range n {
+			now = now.Add(handRTT)
+			e.noteReordered(now, now.Add(-handRTT-by), 0)
+		}
+	}
+	late(1, 4*units.Millisecond)
+	require.Equal(t, 5*units.Millisecond, e.reorderWindow(), "a quarter more")
+	late(periodSamples, units.Millisecond)
+	require.Equal(t, 5*units.Millisecond, e.reorderWindow())
+	late(2*periodSamples+2, units.Millisecond)
+	require.Equal(t, units.Millisecond*5/4, e.reorderWindow())
+	late(1, units.Second)
+	require.Equal(t, handRTT, e.reorderWindow(), "a round trip at most")
+}
+
+// When the receiver has everything, what was repeated a moment ago was repeated for
+// nothing, and the last frames of a short transfer, which never come, aren't needed to
+// learn that.
+func TestCompletedTransferTeaches(t *testing.T) {
+	h := newHand(t, PathProof, 4, 1)
+	h.poll(100, 100)
+	h.arrive(0, 2, 3).ack()
+	require.Equal(t, []int{1}, h.units())
+	h.s.OnCompleted(h.after(handRTT / 4).now)
+	require.EqualValues(t, 1, h.s.Stats().Spurious)
+	require.Greater(t, h.s.paths[0].reorderWindow(), handRTT/4)
+
+	h = newHand(t, PathProof, 4, 1)
+	h.poll(100, 100)
+	h.arrive(0, 2, 3).ack()
+	h.units()
+	h.s.OnCompleted(h.after(handRTT).now)
+	require.Zero(t, h.s.Stats().Spurious, "the repeat may have been what was missing")
+}
+
+// A repeat that was handed out, and not injected before an acknowledgement came, counts
+// as one, for nothing.
+func TestLateInjectionIsCounted(t *testing.T) {
+	h := newHand(t, PathProof, 100, 1)
+	h.env.DataLimit = 4
+	h.poll(100, 100)
+	h.arrive(0, 2).ack()
+	h.out.Reset()
+	h.out.Budget, h.out.Window = 10, 100
+	h.fill()
+	require.Equal(t, scheme.Unit(1), h.out.Sends[0].Unit)
+	h.arrive(1).take(h.frame())
+	h.s.OnSent(h.now, []scheme.Sent{{Unit: 1}})
+	s := h.s.Stats()
+	require.EqualValues(t, 5, s.Sent)
+	require.EqualValues(t, 1, s.Retransmitted)
+	require.EqualValues(t, 1, s.Spurious)
+}
+
+// "the sender maps a mark to the earliest unconfirmed transmission of that unit
+// on c": not to a later repeat of it on the same channel.
+func TestMarkMapsToEarliestTransmission(t *testing.T) {
+	h := newHand(t, PathProof, 100, 1)
+	h.env.DataLimit = 4
+	h.poll(100, 100)
+	h.arrive(1).ack()
+	require.Equal(t, []int{0}, h.units(), "order 1 lost, order 2 confirmed")
+	p := &h.s.paths[0]
+	require.EqualValues(t, 2, p.delivered)
+	h.take(h.frame())
+	require.EqualValues(t, 2, p.delivered, "the same mark again says nothing new")
+	h.arrive(2).ack()
+	require.EqualValues(t, 3, p.delivered)
+}
+
+// "H_c is the maximum over the marks of ACKs up to this one": a mark with an
+// older count is ignored.
+func TestMarksOnlyAdvance(t *testing.T) {
+	h := newHand(t, PathProof, 100, 1)
+	h.poll(10, 100)
+	h.after(handRTT)
+	h.take([]byte{frameACK, 1, 0, 1, 0, 5 << 1, 6})
+	h.take([]byte{frameACK, 2, 0, 1, 0, 7 << 1, 5})
+	require.EqualValues(t, 6, h.s.paths[0].delivered)
+	h.take([]byte{frameACK, 3, 0, 1, 0, 7 << 1, 7})
+	require.EqualValues(t, 8, h.s.paths[0].delivered)
+}
+
+// "Whenever a channel has nothing left to send behind an unconfirmed packet, a
+// zero-length marker follows, twice."
+func TestProbesFollowTwice(t *testing.T) {
+	h := newHand(t, PathProof, 6, 2)
+	require.Len(t, h.poll(100, 100), 6)
+	probes := map[int][]scheme.Unit{}
+	for range 50 {
+		h.after(20 * units.Microsecond)
+		for _, s := range h.poll(100, 100) {
+			require.True(t, s.Unit.IsProbe())
+			require.False(t, s.Repeat)
+			probes[s.Channel] = append(probes[s.Channel], s.Unit)
+		}
+	}
+	want := []scheme.Unit{scheme.Probe, scheme.Probe + 1}
+	require.Equal(t, map[int][]scheme.Unit{0: want, 1: want}, probes)
+	require.Equal(t, 6, h.s.Outstanding(), "probes are not outstanding units")
+}
+
+// "(end, pause of a stream, window or WQE limit)": a sender that waits for
+// buffers or the window sends probes, too, after a pause.
+func TestProbesFollowWhenBlocked(t *testing.T) {
+	for _, window := range []int{4, 100} {
+		h := newHand(t, PathProof, 100, 1)
+		if window == 100 {
+			h.env.DataLimit = 4
+		}
+		require.Len(t, h.poll(100, window), 4)
+		require.Empty(t, h.poll(100, window), "not at once: something may follow soon")
+		h.after(h.env.AckInterval)
+		sends := h.poll(100, window)
+		require.Len(t, sends, 1)
+		require.True(t, sends[0].Unit.IsProbe())
+	}
+}
+
+// A channel whose packets are all accounted for needs none.
+func TestNoProbesBehindDeliveredPackets(t *testing.T) {
+	h := newHand(t, PathProof, 6, 2)
+	h.env.DataLimit = 5
+	h.poll(100, 100)
+	h.arrive(0, 1, 2, 3, 4).ack()
+	require.Empty(t, h.poll(100, 100))
+}
+
+// "expiry resends its oldest units on other channels": a dead channel can
+// neither fill the window nor stop the transfer.
+func TestDeadChannelDoesNotStop(t *testing.T) {
+	const n, window = 20000, 40
+	h := newHand(t, PathProof, n, 4)
+	arrived, steps := 0, 0
+	for ; h.board.NextMissing(0) < n && steps < 20000; steps++ {
+		h.poll(20, window)
+		h.after(units.Millisecond)
+		for ; arrived < len(h.sends); arrived++ {
+			if h.sends[arrived].Channel != 2 {
+				h.arrive(arrived)
+			}
+		}
+		if f := h.anyFrame(); f != nil {
+			h.take(f)
+		}
+	}
+	require.Equal(t, n, h.board.NextMissing(0))
+	require.Less(t, steps, 2000, "goodput falls by what the channel carried, not to a trickle")
+	require.True(t, h.s.paths[2].presumedDead())
+	require.False(t, h.s.paths[1].presumedDead())
+	require.Zero(t, h.s.Stats().Spurious)
+	require.LessOrEqual(t, len(h.s.paths[2].log.ring), 2048, "what a dead channel carried is forgotten with time")
+	require.LessOrEqual(t, len(h.s.paths[1].log.ring), 64, "what has arrived is forgotten at once")
+}
+
+// A suspect channel is trusted again as soon as it delivers.
+func TestDeadChannelRecovers(t *testing.T) {
+	h := newHand(t, PathProof, 100, 2)
+	h.env.DataLimit = 50
+	h.poll(100, 100)
+	h.s.paths[1].timeouts = deadAfter
+	h.arrive(0, 1).ack()
+	require.False(t, h.s.paths[1].presumedDead())
+}
+
+// "loaded before it takes the bitmap snapshot of the same ACK".
+func TestMarksAreLoadedBeforeTheBitmap(t *testing.T) {
+	h := newHand(t, PathProof, 100, 3)
+	h.poll(10, 100)
+	h.arrive(0, 1, 2)
+	h.board.calls = nil
+	h.frame()
+	seen := false
+	for _, call := range h.board.calls {
+		seen = seen || call == "bitmap"
+		require.False(t, seen && call == "mark", "a mark was loaded after the bitmap")
+	}
+	require.True(t, seen)
+}
+
+// A suspected loss that no frame resolves ends, too.
+func TestSuspectedLossesEnd(t *testing.T) {
+	h := newHand(t, PathProof, 100, 1)
+	h.env.DataLimit = 20
+	h.poll(100, 100)
+	// Unit 9 arrived; the frame covers nothing but its place.
+	h.after(handRTT).take([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6})
+	require.Empty(t, h.units())
+	require.Len(t, h.s.rule.(*proofRule).suspected, 9)
+	h.out.Reset()
+	next := h.fill()
+	require.LessOrEqual(t, next.Sub(h.now), 6*handRTT)
+	h.after(6 * handRTT)
+	require.Contains(t, h.units(), 0)
+	require.Empty(t, h.s.rule.(*proofRule).suspected)
+}
+
+// What waits in back-off on one path goes at once when another path shows that
+// the network is back.
+func TestBackoffEndsOnAllPaths(t *testing.T) {
+	h := newHand(t, PathProof, 400, 2)
+	h.poll(1000, 1000)
+	for range 40 { // a long silence
+		h.after(100*units.Millisecond).poll(1000, 1000)
+	}
+	require.Greater(t, h.s.paths[0].backoff, uint(3))
+	h.after(10 * units.Millisecond)
+	require.Empty(t, h.units())
+	// The last packet on channel 1 gets through.
+	h.arrive(h.last(1)).ack()
+	require.Greater(t, len(h.units()), 200)
+}
+
+// Without the mark of the channel that a repeat took, a frame can't tell whether
+// the repeat was needed.
+func TestSpuriousNeedsTheMark(t *testing.T) {
+	for _, mark := range []bool{false, true} {
+		h := newHand(t, PathProof, 100, 2)
+		h.env.DataLimit = 8
+		h.poll(100, 100)
+		h.after(handRTT).take([]byte{frameACK, 1, 0, 2, 0, 2 << 1, 1, 1, 1 << 1, 1, 0, 0, 1, 2, 0})
+		require.Equal(t, []int{0}, h.units(), "unit 0 is repeated on channel 1")
+		frame := []byte{frameACK, 2, 3, 0}
+		if mark {
+			frame = []byte{frameACK, 2, 3, 1, 1, 1 << 1, 1}
+		}
+		h.after(handRTT).take(frame) // the repeat is old enough to have arrived
+		want := uint64(0)
+		if mark {
+			want = 1
+		}
+		require.Equal(t, want, h.s.Stats().Spurious)
+	}
+}
+
+// "zero spurious under pure reordering between channels while the spread of path
+// delays stays below that timer" is tested over whole transfers in sr_test.go.

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"log/slog"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A link is what both halves of a Conn build on. What isn't set once is guarded by the
+// Conn's lock, as everything in both halves is.
+type link struct {
+	qp   *sdr.QP
+	cfg  Config
+	qcfg sdr.QPConfig
+	log  *slog.Logger
+	layout
+	// partial: the scheme lets transfers end with units missing.
+	partial bool
+
+	// port is what the QP offers while Progress runs, nil otherwise; now is when it runs.
+	port *sdr.Port
+	now  units.Instant
+	// env is what cores see of the connection, updated once in each Progress.
+	env scheme.Env
+
+	coding coding
+	// ended are the counters of transfers that have ended.
+	ended      scheme.Stats
+	violations uint64
+}
+
+func (l *link) init() {
+	l.log = l.cfg.Logger
+	_, l.partial = l.cfg.Scheme.(scheme.Partial)
+	l.layout = newLayout(&l.cfg, l.qcfg.MTU)
+	l.coding.init(l)
+}
+
+// minAckInterval keeps acknowledgements off the fast path on short round trips.
+const minAckInterval = 100 * units.Microsecond
+
+// updateEnv tells the cores what the connection is like now.
+func (l *link) updateEnv(pace *pacer) {
+	e := &l.env
+	e.RTT, e.RTTVar, e.MinRTT = l.port.RTT()
+	e.Channels = l.qcfg.Channels
+	e.AckInterval = min(max(e.RTT/32, minAckInterval), 5*units.Millisecond)
+	if l.qp.Endpoint().Caps().Virtual {
+		e.AckInterval = max(e.RTT/32, units.Microsecond)
+	}
+	e.MaxFrame = l.port.MaxScheme() - progressSize
+	last, ever := l.port.Congested()
+	e.ECN = ever && l.now.Sub(last) <= e.RTT+e.AckInterval
+	pace.update(l.now, l)
+	e.Rate = pace.rate()
+}
+
+// A layout says how the units of a transfer lie in messages. Both ends derive the same.
+type layout struct {
+	unit, mtu, messageSize units.Bytes
+	// packetsPerUnit are of a whole unit. unitsPerMessage are of a data message, and
+	// unitsPerParity of a parity message.
+	packetsPerUnit, unitsPerMessage, unitsPerParity int
+}
+
+// maxUnitsPerParity is how many parity units share a message.
+const maxUnitsPerParity = 64
+
+func newLayout(c *Config, mtu units.Bytes) layout {
+	n := int(c.MessageSize / c.Unit)
+	return layout{
+		unit: c.Unit, mtu: mtu, messageSize: c.MessageSize,
+		packetsPerUnit: int(c.Unit / mtu), unitsPerMessage: n, unitsPerParity: min(maxUnitsPerParity, n),
+	}
+}
+
+// units is how many units n bytes take, messages how many messages, at least 1: an
+// empty transfer takes an empty message.
+func (l *layout) units(n units.Bytes) int    { return int((n + l.unit - 1) / l.unit) }
+func (l *layout) messages(n units.Bytes) int { return max(1, int((n+l.messageSize-1)/l.messageSize)) }
+
+// message is where data message i begins in a transfer of total bytes, and how long it
+// is; not positive if the transfer has no such message.
+func (l *layout) message(i int, total units.Bytes) (begin, n units.Bytes) {
+	begin = units.Bytes(i) * l.messageSize
+	return begin, min(l.messageSize, total-begin)
+}
+
+func (l *layout) parityBytes() units.Bytes { return units.Bytes(l.unitsPerParity) * l.unit }
+
+// parityRange is where a parity unit lies in the memory of its message, which begins at
+// off.
+func (l *layout) parityRange(off units.Bytes, u scheme.Unit) (from, n units.Bytes) {
+	return off + units.Bytes(u.Index()%l.unitsPerParity)*l.unit, l.unit
+}
+
+// parityMessages is how many messages carry the parity of a transfer of n units.
+func (l *link) parityMessages(n int) int {
+	return (l.cfg.Scheme.ParityUnits(n) + l.unitsPerParity - 1) / l.unitsPerParity
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// An outgoing is the sending half of a Conn.
+type outgoing struct {
+	*link
+	pace   pacer
+	parity paritySpace
+
+	// transfers are in the order of their IDs; those of started have not been met by
+	// Progress.
+	transfers []*sendTransfer
+	started   []*sendTransfer
+	nextID    uint64
+	// granted are the messages that the receiver has posted for Sends that have not
+	// begun, by transfer.
+	granted map[uint64][]grant
+	// messages are those that are open, by sequence.
+	messages map[uint64]*sendMessage
+	// waiting are grants of parity messages that found no memory to send from.
+	waiting []waitingGrant
+	// gainedAt is when any transfer gained: one that waits for its turn behind others
+	// has not stopped.
+	gainedAt units.Instant
+}
+
+func (o *outgoing) init(l *link) {
+	o.link = l
+	o.pace.controller = congestion.Fixed{}
+	o.parity.link = l
+	o.granted, o.messages = map[uint64][]grant{}, map[uint64]*sendMessage{}
+}
+
+// A grant is a message that the receiver has posted for a transfer.
+type grant struct {
+	seq    uint64
+	label  sdr.Label
+	length units.Bytes
+}
+
+// start begins a transfer.
+func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
+	s := &sendTransfer{
+		o: o, t: t, id: o.nextID, mr: mr, off: off,
+		info:    scheme.Transfer{ID: o.nextID, Length: n, UnitBytes: o.unit, Units: o.units(n)},
+		data:    make([]*sendMessage, o.layout.messages(n)),
+		counted: o.qcfg.Split.FragmentBits > 0 && !o.partial,
+	}
+	s.out.Sends = make([]scheme.Send, 0, maxBudget)
+	s.out.Frame = make([]byte, 0, 4096)
+	s.out.Jobs = make([]scheme.Job, 0, 16)
+	o.nextID++
+	o.transfers = append(o.transfers, s)
+	o.started = append(o.started, s)
+}
+
+// takeStarted gives new transfers what the receiver posted for them before they began.
+func (o *outgoing) takeStarted() {
+	for _, t := range o.started {
+		t.gainedAt = o.now
+		for _, g := range o.granted[t.id] {
+			t.onGrant(g)
+		}
+		delete(o.granted, t.id)
+	}
+	clear(o.started)
+	o.started = o.started[:0]
+}
+
+func (o *outgoing) find(id uint64) *sendTransfer {
+	i, ok := slices.BinarySearchFunc(o.transfers, id, func(t *sendTransfer, id uint64) int { return int(int64(t.id - id)) })
+	if !ok {
+		return nil
+	}
+	return o.transfers[i]
+}
+
+// onGrant takes a message that the peer has posted.
+func (o *outgoing) onGrant(e *sdr.Event) {
+	g := grant{seq: e.Seq, label: e.Label, length: e.Length}
+	id := g.label.Transfer
+	switch t := o.find(id); {
+	case t != nil:
+		t.onGrant(g)
+	case id < o.nextID:
+		// Its Send has ended. If that failed before the receiver had begun, what was
+		// said of it then made no sense to the receiver, which waits.
+		o.port.Abort(id, 1)
+		o.port.EndGranted(g.seq)
+	default:
+		o.granted[id] = append(o.granted[id], g)
+	}
+}
+
+// onCompleted hears how a message ended at the receiver.
+func (o *outgoing) onCompleted(e *sdr.Event) {
+	o.pace.onSignOfLife()
+	if m := o.messages[e.Seq]; m != nil {
+		m.t.onCompleted(m, e)
+	}
+}
+
+// progressSize bounds what Conn puts before a core's frame: the receiver's counts of
+// units in place, and of units that have arrived.
+const progressSize = 2 * binary.MaxVarintLen64
+
+// onFrame gives a frame of the receiving half to the sending one.
+func (o *outgoing) onFrame(e *sdr.Event) {
+	t := o.find(e.Transfer)
+	if t == nil || t.core == nil || t.state != running {
+		return
+	}
+	placed, n := binary.Uvarint(e.Bytes)
+	arrived, m := binary.Uvarint(e.Bytes[max(n, 0):])
+	if n <= 0 || m <= 0 || placed > uint64(t.info.Units) || arrived > uint64(t.info.Units+t.parityOpened*o.unitsPerParity) {
+		o.violations++
+		return
+	}
+	more := t.onProgress(placed, arrived)
+	o.pace.onSignOfLife()
+	err := t.core.OnControl(o.now, e.Bytes[n+m:])
+	if more > 0 {
+		o.pace.delivered(o.now, more, o.outstanding())
+	}
+	if err != nil {
+		t.fail(err)
+	}
+}
+
+// outstanding is how many units of all transfers are on their way.
+func (o *outgoing) outstanding() (n int) {
+	for _, t := range o.transfers {
+		n += t.outstanding()
+	}
+	return n
+}
+
+// progress polls the cores in the order of their transfers.
+func (o *outgoing) progress() units.Instant {
+	next := units.Never
+	outstanding, ended := o.outstanding(), false
+	for _, t := range o.transfers {
+		next = min(next, t.progress(outstanding))
+		ended = ended || t.state == over
+	}
+	if ended {
+		o.transfers = slices.DeleteFunc(o.transfers, func(t *sendTransfer) bool { return t.state == over })
+	}
+	return next
+}
+
+// failed ends all transfers: the QP is closed.
+func (o *outgoing) failed(err error) {
+	for _, t := range o.transfers {
+		if t.state == closing && t.err == nil { // the receiver has it all
+			t.finish(nil)
+		} else {
+			t.finish(err)
+		}
+	}
+	o.transfers, o.started, o.waiting = nil, nil, nil
+	o.parity.close()
+}
+
+// stats adds the counters of the transfers under way.
+func (o *outgoing) stats(sum *scheme.Stats) {
+	for _, t := range o.transfers {
+		if t.core != nil {
+			sum.Add(t.stats())
+		}
+	}
+}
+
+var errEarly = fmt.Errorf("%w: the receiver completed it early", sdr.ErrCompleted)

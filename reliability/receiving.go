@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A recvTransfer is a Recv until its end.
+type recvTransfer struct {
+	in     *incoming
+	t      *Transfer
+	id     uint64
+	mr     *sdr.MR
+	off    units.Bytes
+	length units.Bytes // of the buffer
+	state  transferState
+	// err is how it ends, once it is closing.
+	err error
+
+	arrivals *sdr.Arrivals
+	// data are the messages by index, nil: not posted; the first front of them are
+	// complete. wanted are those that the buffer, later the transfer, needs, and
+	// dataPosted of them have been posted.
+	data               []*recvMessage
+	wanted, dataPosted int
+	front              int
+	// parity are the parity messages posted, of parityWanted. The first parityBase are
+	// done with; of their units parityArrived had come.
+	parity                    []*recvMessage
+	parityWanted              int
+	parityBase, parityArrived int
+	// toPost is how many messages of both roles are still to be posted, and unfenced how
+	// many are posted and their fence is not down.
+	toPost, unfenced int
+	// coding counts the jobs that read our memory.
+	coding int
+
+	info    scheme.Transfer
+	core    scheme.Receiver
+	view    view
+	out     scheme.Output
+	touched bool
+	frames  uint64 // sent
+	frame   []byte
+
+	placed   int // units in place, at the last count
+	arrived  int // of them those that were not decoded, and of parity
+	early    int // packets in place, at the last count before the announcement
+	countAt  units.Instant
+	gainedAt units.Instant
+}
+
+// A recvMessage is a message of a recvTransfer.
+type recvMessage struct {
+	t       *recvTransfer
+	h       sdr.RecvHandle
+	packets sdr.PacketMap
+	state   recvState
+	mem     *paritySlot // of parity
+}
+
+func (m *recvMessage) to(s recvState) { move(recvMoves[:], &m.state, s) }
+
+// complete ends the message, as it is.
+func (m *recvMessage) complete() {
+	if m == nil || m.state != posted {
+		return
+	}
+	if all, _ := m.packets.AllSet(); all {
+		m.to(filled)
+	} else {
+		m.to(abandoned)
+	}
+	m.t.in.port.Complete(m.h)
+}
+
+func (t *recvTransfer) to(s transferState) { move(transferMoves[:], &t.state, s) }
+
+// inWindow are the data messages that may be posted, from front on.
+func (t *recvTransfer) inWindow() []*recvMessage {
+	return t.data[t.front:min(len(t.data), t.front+t.in.cfg.Window)]
+}
+
+// postData keeps the transfer's window of data messages posted; false: no slot.
+func (t *recvTransfer) postData(before int) bool {
+	for i := t.front; i < min(t.front+t.in.cfg.Window, t.wanted); i++ {
+		if t.data[i] != nil {
+			continue
+		}
+		if !t.in.fits(before, 1) {
+			return false
+		}
+		begin, n := t.in.message(i, t.length)
+		m, err := t.post(t.mr, t.off+begin, n, sdr.RoleData, i)
+		if err != nil {
+			t.in.postFailed(t, err)
+			return false
+		}
+		t.data[i] = m
+		t.dataPosted++
+		t.in.book(t)
+		if t.state == running {
+			t.tellLength(i)
+		}
+		if t.t.cancel != nil {
+			t.fail(t.t.cancel)
+			return true
+		}
+	}
+	return true
+}
+
+// postParity offers parity messages; false: no slot.
+func (t *recvTransfer) postParity(before int) bool {
+	for len(t.parity) < t.parityWanted {
+		if !t.in.fits(before+t.dataToPost(), 1) {
+			return true
+		}
+		mem, err := t.in.parity.take(t.mr, sdr.AccessRemoteWrite)
+		if err != nil {
+			t.fail(err)
+			return false
+		}
+		if mem == nil {
+			return true // later, when others are done with theirs
+		}
+		m, err := t.post(mem.mr, mem.off, t.in.parityBytes(), sdr.RoleParity, len(t.parity))
+		if err != nil {
+			t.in.parity.give(mem)
+			t.in.postFailed(t, err)
+			return false
+		}
+		m.mem = mem
+		t.parity = append(t.parity, m)
+		t.in.book(t)
+	}
+	return true
+}
+
+// post posts one message under its label.
+func (t *recvTransfer) post(mr *sdr.MR, off, n units.Bytes, role sdr.Role, i int) (*recvMessage, error) {
+	h, err := t.in.port.PostRecv(mr, off, n, sdr.RecvOptions{
+		Label:    sdr.Label{Transfer: t.id, Role: role, Index: uint32(i), Total: t.length},
+		Arrivals: t.arrivals, Mark: markOf(role, i), Unit: t.in.unit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &recvMessage{t: t, h: h}
+	if m.packets, err = h.Packets(); err != nil {
+		t.in.port.Complete(h)
+		return nil, err
+	}
+	t.in.messages[h.Seq()] = m
+	t.in.room.posted++
+	t.in.room.next = h.Seq() + 1
+	t.unfenced++
+	return m, nil
+}
+
+// tellLength gives message i its length, once the transfer's is known.
+func (t *recvTransfer) tellLength(i int) {
+	if _, n := t.in.message(i, t.info.Length); n >= 0 && t.data[i] != nil {
+		t.in.port.SetLength(t.data[i].h, n)
+	}
+}
+
+// onStart takes the announcement of the transfer.
+func (t *recvTransfer) onStart(e *sdr.Event) {
+	if t.state != waiting {
+		return
+	}
+	t.to(running)
+	t.gainedAt, t.countAt, t.touched = t.in.now, t.in.now, true
+	t.t.imm, t.t.hasImm = e.Imm, e.HasImm
+	if e.Length > t.length {
+		t.fail(fmt.Errorf("%w: the transfer has %d bytes and the buffer %d", sdr.ErrTooLong, e.Length, t.length))
+		return
+	}
+	t.t.length = e.Length
+	t.info = scheme.Transfer{
+		ID: t.id, Length: e.Length, UnitBytes: t.in.unit, Units: t.in.units(e.Length), Params: slices.Clone(e.Bytes),
+	}
+	t.wanted = t.in.layout.messages(e.Length)
+	for i, m := range t.data {
+		if i < t.wanted {
+			t.tellLength(i)
+		} else {
+			m.complete() // beyond the length: not needed
+		}
+	}
+	if t.info.Units == 0 {
+		t.close(nil)
+		return
+	}
+	var err error
+	if t.core, err = t.in.cfg.Scheme.NewReceiver(t.info, &t.in.env); err != nil {
+		t.fail(err)
+		return
+	}
+	t.parityWanted = t.in.parityMessages(t.info.Units) // as the sender now wants it
+	t.in.book(t)
+}
+
+// fail ends the transfer early; the sender hears of it by COMPLETED.
+func (t *recvTransfer) fail(err error) {
+	if t.state < closing {
+		t.close(failure("receive", t.id, err))
+	}
+}
+
+// close completes all messages; the transfer ends when all fences are down.
+func (t *recvTransfer) close(err error) {
+	t.to(closing)
+	t.err = err
+	t.in.book(t)
+	for _, m := range t.data {
+		m.complete()
+	}
+	for _, m := range t.parity {
+		m.complete()
+	}
+}
+
+// progress does what is due, and returns when to be called again.
+func (t *recvTransfer) progress() units.Instant {
+	if t.t.cancel != nil && t.dataPosted > 0 {
+		t.fail(t.t.cancel) // before, no COMPLETED could tell the sender
+	}
+	if t.state == closing {
+		if t.unfenced == 0 && t.coding == 0 {
+			t.end()
+		}
+		return units.Never
+	}
+	if t.state == waiting {
+		return t.awaitStart()
+	}
+	now := t.in.now
+	t.completeFilled()
+	if now >= t.countAt {
+		t.countAt = now.Add(t.in.env.AckInterval)
+		t.count()
+	}
+	gainedAt := max(t.gainedAt, t.in.gainedAt)
+	if now.Sub(gainedAt) > t.in.cfg.NoProgress {
+		t.fail(fmt.Errorf("%w: nothing new arrived for %v", sdr.ErrNoProgress, t.in.cfg.NoProgress))
+		return now
+	}
+	return min(t.poll(), gainedAt.Add(t.in.cfg.NoProgress+1))
+}
+
+// awaitStart gives up a transfer that packets have arrived for while its announcement, which is repeated
+// until acknowledged, has not. Without packets the sender may just have nothing to send yet.
+func (t *recvTransfer) awaitStart() units.Instant {
+	now := t.in.now
+	if now < t.countAt {
+		return t.countAt
+	}
+	arrived := 0
+	for _, m := range t.inWindow() {
+		if m != nil {
+			n, _ := m.packets.Count()
+			arrived += n
+		}
+	}
+	switch {
+	case arrived > t.early:
+		t.early, t.gainedAt = arrived, now
+	case arrived > 0 && now.Sub(t.gainedAt) > t.in.cfg.NoProgress:
+		t.fail(fmt.Errorf("%w: packets arrived, but nothing said for %v which transfer they are of", sdr.ErrNoProgress, t.in.cfg.NoProgress))
+		return now
+	}
+	t.countAt = now.Add(t.in.cfg.NoProgress / 4)
+	return t.countAt
+}
+
+// count looks how much is in place. It reads whole bitmaps, so it runs once for
+// each acknowledgement.
+func (t *recvTransfer) count() {
+	if placed := t.view.placed(); placed > t.placed {
+		t.placed, t.in.gainedAt = placed, t.in.now
+		t.t.gained = min(units.Bytes(placed)*t.in.unit, t.info.Length)
+	}
+	t.arrived = max(t.arrived, t.placed+t.view.placedParity()-int(t.core.Stats().Recovered))
+}
+
+// completeFilled completes the messages that are whole, so that their slots can
+// carry what comes next.
+func (t *recvTransfer) completeFilled() {
+	if t.in.partial {
+		t.completePassed()
+	}
+	for i, m := range t.inWindow() {
+		if m == nil || m.state != posted {
+			continue
+		}
+		if all, _ := m.packets.AllSet(); all {
+			t.view.wholeUnits += t.view.unitsOf(t.front + i)
+			m.complete()
+		}
+	}
+	for t.front < t.wanted && t.data[t.front] != nil && t.data[t.front].state != posted {
+		t.front++
+		t.in.room.changed = true
+	}
+}
+
+// completePassed completes messages that a partial scheme won't fill any more:
+// those that packets half a window further on have passed.
+func (t *recvTransfer) completePassed() {
+	half := t.in.cfg.Window / 2
+	for i := t.front; i+half < len(t.data); i++ {
+		m, ahead := t.data[i], t.data[i+half]
+		if ahead == nil || m == nil {
+			return
+		}
+		if n, _ := ahead.packets.Count(); n == 0 && ahead.state != filled {
+			return
+		}
+		if m.state == posted {
+			t.view.wholeUnits += t.view.present(i)
+			m.complete()
+		}
+	}
+}
+
+// poll asks the core what to say, code or finish.
+func (t *recvTransfer) poll() units.Instant {
+	now := t.in.now
+	for range maxPolls {
+		t.out.Reset()
+		next, done, err := t.core.Poll(now, &t.view, &t.out)
+		if err != nil {
+			t.fail(err)
+			return now
+		}
+		if len(t.out.Frame) > 0 {
+			t.sendFrame()
+		}
+		if err := t.startJobs(); err != nil {
+			t.fail(err)
+			return now
+		}
+		t.dropParity(t.out.ParityFree)
+		if done {
+			t.done()
+			return now
+		}
+		if len(t.out.Frame) == 0 && len(t.out.Jobs) == 0 {
+			return next
+		}
+	}
+	return now
+}
+
+// sendFrame sends the core's frame behind our counts.
+func (t *recvTransfer) sendFrame() {
+	t.frames++
+	t.frame = binary.AppendUvarint(t.frame[:0], uint64(t.placed))
+	t.frame = binary.AppendUvarint(t.frame, uint64(t.arrived))
+	t.frame = append(t.frame, t.out.Frame...)
+	t.in.port.SendScheme(t.id, true, t.frames, t.frame)
+}
+
+// done closes the transfer as its core says.
+func (t *recvTransfer) done() {
+	if t.t.missing = t.info.Units - t.view.exactly(); t.t.missing > 0 && !t.in.partial {
+		t.fail(fmt.Errorf("%w: the scheme ended with %d units missing", sdr.ErrNoProgress, t.t.missing))
+		return
+	}
+	t.t.gained = t.info.Length - min(t.info.Length, units.Bytes(t.t.missing)*t.in.unit)
+	t.close(nil)
+}
+
+// dropParity completes the parity messages that lie wholly below unit n.
+func (t *recvTransfer) dropParity(n int) {
+	for t.parityBase < len(t.parity) && (t.parityBase+1)*t.in.unitsPerParity <= n {
+		m := t.parity[t.parityBase]
+		got, _ := m.packets.Count()
+		t.parityArrived += got / t.in.packetsPerUnit
+		m.complete()
+		t.parityBase++
+	}
+}
+
+// end tells the user that the buffer is free.
+func (t *recvTransfer) end() {
+	if t.core != nil {
+		t.in.ended.Add(t.core.Stats())
+	}
+	for _, m := range t.parity {
+		t.in.freeParity(m)
+	}
+	t.in.room.posted -= t.dataPosted + len(t.parity)
+	t.in.room.changed = true
+	t.finish(t.err)
+}
+
+func (t *recvTransfer) finish(err error) {
+	t.to(over)
+	t.t.finish(t.info.Length, err)
+}

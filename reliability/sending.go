@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A sendTransfer is a Send until its end.
+type sendTransfer struct {
+	o     *outgoing
+	t     *Transfer
+	id    uint64
+	mr    *sdr.MR
+	off   units.Bytes
+	info  scheme.Transfer
+	state transferState
+	// err is how it ends, once it is closing.
+	err  error
+	core scheme.Sender
+	env  scheme.Env
+
+	// data are the messages that carry the transfer, parity those of its parity, by
+	// index; nil: not granted yet. Those below dataGranted and parityGranted are.
+	data, parity               []*sendMessage
+	dataGranted, parityGranted int
+	// wholeMessages counts the data messages that are whole, parityOpened the parity
+	// messages that were ever opened, and paritySent the parity units sent.
+	wholeMessages, parityOpened, paritySent int
+	// parityEnding are parity messages that have ended and whose memory is still ours.
+	parityEnding []*sendMessage
+	// coding counts the jobs that read our data and write our parity.
+	coding int
+
+	// injected are transmissions that the core hasn't been told of, deferred those that
+	// found no room in the device.
+	injected []scheme.Sent
+	deferred []scheme.Send
+	out      scheme.Output
+	// next is when the core asked to be polled; touched: something happened to it.
+	next    units.Instant
+	touched bool
+
+	// repeats is how often each data unit has been repeated, made when the first one is;
+	// needed how many of all those it took, by the messages that have been completed, if all
+	// were counted.
+	repeats []uint8
+	needed  uint64
+	counted bool
+
+	placed, arrived uint64 // units in place, and units that have come with parity, by the receiver's count
+	gainedAt        units.Instant
+	lost            int // units that the core has reported lost
+}
+
+// A sendMessage is a message of a sendTransfer.
+type sendMessage struct {
+	t      *sendTransfer
+	stream sdr.SendStream
+	seq    uint64
+	role   sdr.Role
+	index  int
+	state  sendState
+	mem    *paritySlot // of parity
+}
+
+func (m *sendMessage) to(s sendState) { move(sendMoves[:], &m.state, s) }
+
+// end says that nothing more is injected, because m becomes s.
+func (m *sendMessage) end(s sendState) {
+	if m.state == open {
+		m.to(s)
+		m.t.o.port.End(m.stream)
+	}
+}
+
+// isReleased reports whether the device no longer reads the memory of m.
+func (m *sendMessage) isReleased() bool {
+	if m.state == whole || m.state == ended {
+		if done, _ := m.stream.Poll(); done {
+			m.to(released)
+		}
+	}
+	return m.state == released
+}
+
+func (t *sendTransfer) to(s transferState) { move(transferMoves[:], &t.state, s) }
+
+// outstanding is the transfer's share of the window.
+func (t *sendTransfer) outstanding() int {
+	if t.core == nil || t.state != running {
+		return 0
+	}
+	return t.core.Outstanding()
+}
+
+// onGrant takes a message that the receiver has posted for the transfer.
+func (t *sendTransfer) onGrant(g grant) {
+	t.touched = true
+	if t.state >= closing || !t.open(g) {
+		t.o.port.EndGranted(g.seq)
+	}
+}
+
+// open opens a message on its grant, or keeps the grant; false: it is of no use.
+func (t *sendTransfer) open(g grant) bool {
+	i := int(g.label.Index)
+	switch g.label.Role {
+	case sdr.RoleParity:
+		return t.openParity(g)
+	case sdr.RoleData:
+	default:
+		t.o.violations++
+		return false
+	}
+	if t.info.Length > g.label.Total {
+		t.fail(fmt.Errorf("%w: the transfer has %d bytes and the receiver's buffer %d", sdr.ErrTooLong, t.info.Length, g.label.Total))
+		return false
+	}
+	if i >= len(t.data) || t.data[i] != nil {
+		return false // for a longer buffer than the transfer needs
+	}
+	begin, n := t.o.message(i, t.info.Length)
+	m, err := t.openGranted(g, t.mr, t.off+begin, n)
+	if err != nil {
+		t.fail(fmt.Errorf("message %d of the receiver: %w", i, err))
+		return false
+	}
+	t.data[i] = m
+	for t.dataGranted < len(t.data) && t.data[t.dataGranted] != nil {
+		t.dataGranted++
+	}
+	return true
+}
+
+func (t *sendTransfer) openGranted(g grant, mr *sdr.MR, off, n units.Bytes) (*sendMessage, error) {
+	s, err := t.o.port.OpenGranted(g.seq, mr, off, n)
+	if err != nil {
+		return nil, err
+	}
+	m := &sendMessage{t: t, stream: s, seq: g.seq, role: g.label.Role, index: int(g.label.Index)}
+	t.o.messages[g.seq] = m
+	return m, nil
+}
+
+// limits are the numbers of data and parity units that granted messages cover.
+func (t *sendTransfer) limits() (data, parity int) {
+	return min(t.info.Units, t.dataGranted*t.o.unitsPerMessage), t.parityGranted * t.o.unitsPerParity
+}
+
+// onProgress takes the receiver's count of units in place, and of units that have come,
+// and returns how much came since the one before.
+func (t *sendTransfer) onProgress(placed, arrived uint64) (more units.Bytes) {
+	t.touched = true
+	if arrived > t.arrived {
+		more = units.Bytes(arrived-t.arrived) * t.o.unit
+		t.arrived = arrived
+	}
+	if placed > t.placed {
+		t.placed, t.o.gainedAt = placed, t.o.now
+		t.t.gained = min(units.Bytes(placed)*t.o.unit, t.info.Length)
+	}
+	return more
+}
+
+// onCompleted hears how one of the messages ended at the receiver; with all of them whole
+// that is the final acknowledgement.
+func (t *sendTransfer) onCompleted(m *sendMessage, e *sdr.Event) {
+	t.touched = true
+	switch {
+	case m.state != open:
+	case m.role == sdr.RoleParity:
+		m.end(ended)
+		t.parityEnding = append(t.parityEnding, m)
+	case sdr.Outcome(e.Code) == sdr.Abandoned && !t.o.partial:
+		t.fail(errEarly)
+	default:
+		m.end(whole)
+		if t.counted = t.counted && e.Needed != sdr.NotCounted; t.counted {
+			t.needed += e.Needed
+		}
+		t.o.gainedAt = t.o.now
+		if t.wholeMessages++; t.wholeMessages == len(t.data) {
+			t.complete()
+		}
+	}
+}
+
+// complete ends the transfer: the receiver has everything.
+func (t *sendTransfer) complete() {
+	// The last acknowledgement was of a little earlier, if there was one.
+	t.o.pace.delivered(t.o.now, units.Bytes(uint64(t.info.Units)-t.placed)*t.o.unit, unknown)
+	t.o.pace.unreported(t.o.now, max(0, t.paritySent-int(max(t.arrived, t.placed)-t.placed)))
+	t.t.gained = t.info.Length
+	if c, ok := t.core.(scheme.CompletionObserver); ok {
+		c.OnCompleted(t.o.now)
+	}
+	t.close(nil)
+}
+
+// fail gives the transfer up and tells the receiver.
+func (t *sendTransfer) fail(err error) {
+	if t.state < closing {
+		t.o.port.Abort(t.id, 1)
+		t.close(failure("send", t.id, err))
+	}
+}
+
+// close ends all messages; the transfer ends when nothing reads its memory.
+func (t *sendTransfer) close(err error) {
+	t.to(closing)
+	t.err, t.deferred = err, nil
+	for _, ms := range [...][]*sendMessage{t.data, t.parity} {
+		for _, m := range ms {
+			if m != nil {
+				m.end(ended)
+			}
+		}
+	}
+}
+
+// isReleased reports whether nothing reads the transfer's memory any more.
+func (t *sendTransfer) isReleased() bool {
+	if t.coding > 0 {
+		return false
+	}
+	for _, ms := range [...][]*sendMessage{t.data, t.parity} {
+		for _, m := range ms {
+			if m != nil && !m.isReleased() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// progress does what is due, and returns when to be called again.
+func (t *sendTransfer) progress(outstanding int) units.Instant {
+	if t.t.cancel != nil {
+		t.fail(t.t.cancel)
+	}
+	if len(t.parityEnding) > 0 {
+		t.reclaimParity()
+	}
+	if t.state == waiting && t.dataGranted > 0 {
+		if err := t.begin(); err != nil {
+			t.fail(err)
+		}
+	}
+	if t.state == closing {
+		if t.isReleased() {
+			t.end()
+		}
+		return units.Never // a completion brings us back
+	}
+	if t.state == waiting && t.o.cfg.AwaitBuffer {
+		t.gainedAt = t.o.now
+		return units.Never
+	}
+	gainedAt := max(t.gainedAt, t.o.gainedAt)
+	if t.o.now.Sub(gainedAt) > t.o.cfg.NoProgress {
+		t.fail(t.standstill())
+		return t.o.now
+	}
+	next := gainedAt.Add(t.o.cfg.NoProgress + 1)
+	if t.core == nil {
+		return next // nothing is posted yet, or nothing is missing but the final acknowledgement
+	}
+	return min(next, t.poll(outstanding))
+}
+
+// standstill says what a transfer that stands still is waiting for.
+func (t *sendTransfer) standstill() error {
+	if t.state == waiting {
+		return fmt.Errorf("%w: the receiver has posted no buffer for %v", sdr.ErrNoProgress, t.o.cfg.NoProgress)
+	}
+	return fmt.Errorf("%w: the receiver gained nothing for %v while we sent", sdr.ErrNoProgress, t.o.cfg.NoProgress)
+}
+
+// begin makes the core and announces the transfer.
+func (t *sendTransfer) begin() error {
+	t.to(running)
+	t.gainedAt, t.touched = t.o.now, true
+	var params []byte
+	if t.info.Units > 0 {
+		t.updateEnv()
+		var err error
+		if t.core, err = t.o.cfg.Scheme.NewSender(t.info, &t.env); err != nil {
+			return err
+		}
+		params = t.core.Params()
+	}
+	t.o.port.Announce(t.id, t.info.Length, t.t.imm, t.t.hasImm, params)
+	return nil
+}
+
+// updateEnv tells the core what the connection is like, and how far it may send.
+func (t *sendTransfer) updateEnv() {
+	t.env = t.o.env
+	t.env.DataLimit, t.env.ParityLimit = t.limits()
+}
+
+// end tells the user that the memory is free.
+func (t *sendTransfer) end() {
+	if t.core != nil {
+		s := t.stats()
+		if t.needed > s.Retransmitted {
+			t.o.violations++
+		}
+		t.o.ended.Add(s)
+	}
+	for _, ms := range [...][]*sendMessage{t.data, t.parity} {
+		for _, m := range ms {
+			if m != nil {
+				delete(t.o.messages, m.seq)
+				t.o.freeParity(m)
+			}
+		}
+	}
+	t.finish(t.err)
+}
+
+func (t *sendTransfer) finish(err error) {
+	t.to(over)
+	t.t.finish(t.info.Length, err)
+}
+
+// A waitingGrant is a grant of a parity message that found no memory to send from.
+type waitingGrant struct {
+	t *sendTransfer
+	g grant
+}
+
+// maxParityMessages bounds what a peer can make us remember. It is generous: the
+// receiving half of a scheme may know better than ours how much parity it wants,
+// and it offers as much as its buffer, longer than the transfer, may need.
+func (o *outgoing) maxParityMessages(n int) int {
+	const most, spare = 16, 64
+	return max(o.parityMessages(n), most*n/o.unitsPerParity) + spare
+}
+
+// openParity opens a parity message on memory of our own; false: it is of no use.
+func (t *sendTransfer) openParity(g grant) bool {
+	i := int(g.label.Index)
+	if i >= t.o.maxParityMessages(t.info.Units) || i < len(t.parity) && t.parity[i] != nil || g.length != t.o.parityBytes() {
+		return false // for a longer buffer than the transfer needs
+	}
+	s, err := t.o.parity.take(t.mr, 0)
+	if err != nil {
+		t.fail(err)
+		return false
+	}
+	if s == nil {
+		t.o.waiting = append(t.o.waiting, waitingGrant{t, g})
+		return true
+	}
+	m, err := t.openGranted(g, s.mr, s.off, t.o.parityBytes())
+	if err != nil {
+		t.o.parity.give(s)
+		if !isCompleted(err) { // the receiver may have got on without it
+			t.fail(err)
+		}
+		return false
+	}
+	m.mem = s
+	t.parityOpened++
+	for len(t.parity) <= i {
+		t.parity = append(t.parity, nil)
+	}
+	t.parity[i] = m
+	for t.parityGranted < len(t.parity) && t.parity[t.parityGranted] != nil {
+		t.parityGranted++
+	}
+	return true
+}
+
+// reclaimParity takes back the memory of parity messages that nothing reads any more.
+func (t *sendTransfer) reclaimParity() {
+	t.parityEnding = slices.DeleteFunc(t.parityEnding, func(m *sendMessage) bool {
+		if t.coding > 0 || !m.isReleased() {
+			return false
+		}
+		t.o.freeParity(m)
+		return true
+	})
+}
+
+// freeParity returns the memory of a message, if it has any, and serves grants that wait
+// for some.
+func (o *outgoing) freeParity(m *sendMessage) {
+	if m.mem == nil {
+		return
+	}
+	o.parity.give(m.mem)
+	m.mem = nil
+	for len(o.waiting) > 0 && len(o.parity.free) > 0 {
+		w := o.waiting[0]
+		o.waiting = o.waiting[1:]
+		w.t.onGrant(w.g)
+	}
+}

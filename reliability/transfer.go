@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"context"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Transfer is a Send or Recv on its way.
+type Transfer struct {
+	conn *Conn
+	done chan struct{}
+
+	// What follows is guarded by the Conn's lock until done is closed.
+
+	// cancel is why the user gave it up.
+	cancel error
+	err    error
+	n      units.Bytes
+	imm    uint32
+	hasImm bool
+	gained units.Bytes
+	length units.Bytes
+	// missing counts units that a partial scheme left out.
+	missing int
+}
+
+func (c *Conn) newTransfer(length units.Bytes) *Transfer {
+	return &Transfer{conn: c, done: make(chan struct{}), length: length}
+}
+
+// finish ends the transfer; the Conn's lock is held.
+func (t *Transfer) finish(n units.Bytes, err error) {
+	if err != nil {
+		n = 0
+	}
+	t.n, t.err = n, err
+	close(t.done)
+}
+
+// Done is closed when the transfer has ended and its buffer is the user's again.
+func (t *Transfer) Done() <-chan struct{} { return t.done }
+
+// Err is how the transfer ended; nil before it has.
+func (t *Transfer) Err() error {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.err
+}
+
+// Length is the number of bytes transferred, after a transfer has ended well.
+func (t *Transfer) Length() units.Bytes {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.n
+}
+
+// Progress is how many bytes are in place at the receiver as far as this end
+// knows, and the transfer's length, 0 while it isn't known.
+func (t *Transfer) Progress() (placed, length units.Bytes) {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return min(t.gained, t.length), t.length
+}
+
+// Missing is how many units of a received transfer are not in place: 0 unless
+// the scheme is a scheme.Partial.
+func (t *Transfer) Missing() int {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.missing
+}
+
+// Imm returns the user immediate of a received transfer.
+func (t *Transfer) Imm() (imm uint32, ok bool) {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.imm, t.hasImm
+}
+
+// Cancel gives the transfer up: the peer's half fails. It ends, with cause,
+// when its buffer is the user's again.
+func (t *Transfer) Cancel(cause error) {
+	c := t.conn
+	c.mu.Lock()
+	if t.cancel == nil {
+		t.cancel = cause
+	}
+	c.mu.Unlock()
+	c.qp.Kick()
+}
+
+// wait blocks until the transfer has ended; ending ctx cancels it and still
+// waits for the buffer.
+func (t *Transfer) wait(ctx context.Context) (units.Bytes, error) {
+	if t.conn.manual {
+		return 0, &sdr.OpError{Op: "wait", Object: "transfer", Err: sdr.ErrNotSupported, Fix: "with a virtual clock, use StartSend and StartRecv and run Progress"}
+	}
+	select {
+	case <-t.done:
+	case <-ctx.Done():
+		t.Cancel(context.Cause(ctx))
+		<-t.done
+	}
+	return t.n, t.err
+}
+
+// Wait blocks until the transfer has ended. Ending ctx ends only the wait.
+func (t *Transfer) Wait(ctx context.Context) error {
+	select {
+	case <-t.done:
+		return t.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A Port is what a Driver does with its QP. It is valid while Driver.Progress runs, and only
+// for the goroutine that runs it: the QP's lock is held for the whole call, so that its
+// methods take none. A call at any other time panics.
+type Port struct {
+	q *QP
+	// Now is the time of the call, on the device's clock.
+	Now units.Instant
+	// Events are what has happened since the last call, in order. They are the QP's memory,
+	// and so are their Bytes.
+	Events []Event
+}
+
+// qp is the QP, locked.
+func (p *Port) qp() *QP {
+	if !p.q.driving.Load() {
+		panic("sdr: a Port was used outside Driver.Progress")
+	}
+	return p.q
+}
+
+// RecvOptions are optional properties of a receive that a Driver posts.
+type RecvOptions struct {
+	// Label travels to the sender with the clear-to-send.
+	Label Label
+	// Arrivals, if not nil, notes the channels' progress, for all messages of
+	// a transfer together; Mark is what it calls this message, below 65536.
+	Arrivals *Arrivals
+	Mark     uint32
+	// Unit is what the sender repeats at once, a multiple of the MTU. 0 means the MTU.
+	Unit units.Bytes
+}
+
+// Arrivals says how far each channel has got with the messages of a transfer: what loss
+// detection that is confirmed by path needs (docs/wire.md, "Marks"). Any goroutine may read it.
+type Arrivals = dpa.Arrivals
+
+// A Mark is the last packet of a channel that Arrivals has seen.
+type Mark = dpa.Mark
+
+// MarkCountBits is how many bits Mark.Count has: it wraps.
+const MarkCountBits = dpa.MarkCountBits
+
+// NewArrivals makes Arrivals for a number of channels, QPConfig.Channels.
+func NewArrivals(channels int) *Arrivals { return dpa.NewArrivals(channels) }
+
+// PostRecv makes length bytes at off of mr the buffer of the next message and tells the peer
+// that it is clear to send, as QP.PostRecv does, under o.Label. It fails with ErrAgain while the
+// slot is still taken; Progress is called again when it may be free.
+func (p *Port) PostRecv(mr *MR, off, length units.Bytes, o RecvOptions) (RecvHandle, error) {
+	return p.qp().postRecv(mr, off, length, o)
+}
+
+// SetLength tells a labelled message its length, which a Driver has learnt from
+// the transfer's START. It must not be longer than the buffer.
+func (p *Port) SetLength(r RecvHandle, n units.Bytes) {
+	p.qp()
+	if r.m.state() == recvPosted {
+		r.m.learnLength(n)
+	}
+}
+
+// Place sets the bits of packets [first, first+n) of a message, which the Driver has put in place itself,
+// by decoding. The bytes must be there already. It returns ErrCompleted once the message is
+// completed, by whomever.
+func (p *Port) Place(r RecvHandle, first, n int) error {
+	t := &r.m.msg.Tracker
+	switch q := p.qp(); {
+	case !q.caps.HostPackets:
+		return ErrNotSupported
+	case r.m.state() != recvPosted:
+		return ErrCompleted // its bitmap may serve another message
+	}
+	if most := t.Geometry().Packets(); first < 0 || n < 0 || first > most || n > most-first {
+		return fmt.Errorf("%w: packets [%d, %d+%d) of a message of %d", ErrArgument, first, first, n, most)
+	}
+	for i := first; i < first+n; i++ {
+		t.RepairOne(i)
+	}
+	return nil
+}
+
+// Complete ends a receive, as RecvHandle.Complete does. EventFenced tells when its buffer is
+// the user's.
+func (p *Port) Complete(r RecvHandle) {
+	if q := p.qp(); r.m.state() == recvPosted {
+		r.m.complete()
+		q.kick()
+	}
+}
+
+// OpenGranted opens the message that the peer granted as seq. The
+// message is length bytes at off of mr; at most the granted length. Inject sends
+// its packets. It fails with ErrCompleted if the peer has completed the receive meanwhile;
+// the grant still wants EndGranted.
+func (p *Port) OpenGranted(seq uint64, mr *MR, off, length units.Bytes) (SendStream, error) {
+	q := p.qp()
+	fail := func(err error, detail string) (SendStream, error) {
+		return SendStream{}, &OpError{Op: "open", Object: fmt.Sprintf("message %d", seq), Err: err, Detail: detail}
+	}
+	if q.state() >= qpClosing {
+		return fail(q.err, "")
+	}
+	g, ok := q.grants[seq]
+	switch {
+	case !ok:
+		return fail(ErrCompleted, "not granted, or already used")
+	case g.completed:
+		return fail(ErrCompleted, "the receiver has given it up")
+	}
+	if length > g.length {
+		return fail(tooLong(length, g), "")
+	}
+	if err := mr.hold(q.ep, off, length); err != nil {
+		return fail(err, "")
+	}
+	delete(q.grants, seq)
+	m := &sendMsg{q: q, seq: seq, mr: mr, base: off, length: length, high: length}
+	q.sends[seq] = m
+	m.grantedBy(p.Now, g)
+	return SendStream{m}, nil
+}
+
+// EndGranted ends a grant that won't be used, empty.
+func (p *Port) EndGranted(seq uint64) {
+	q := p.qp()
+	if q.state() >= qpClosing {
+		return
+	}
+	if g, ok := q.grants[seq]; ok {
+		delete(q.grants, seq)
+		m := &sendMsg{q: q, seq: seq}
+		q.sends[seq] = m
+		m.enter(sendQueued)
+		m.grantedBy(p.Now, g)
+		q.kick()
+	}
+}
+
+// Inject sends packets [first, first+n) of the message on a channel and returns how many were taken:
+// fewer when the channel has no room. Ask Room first, so that whole units are injected:
+// what was not taken needs a call of its own. It returns 0 also when the message
+// has ended at either end, so that nothing of it can arrive any more. Progress is called
+// when the device has completed packets and so has room again.
+func (p *Port) Inject(s SendStream, first, n, channel int) int {
+	q := p.qp()
+	if s.m.state() != sendOpen || q.state() != qpReady {
+		return 0
+	}
+	return q.inject(p.Now, s.m, first, n, channel, 0)
+}
+
+// Repeat is Inject for packets that have been sent number times before. It tells the receiver so in
+// the bits of the immediate that a raw message has for the user's, as far as they go, so that its
+// COMPLETED can say how many repeats it took (Event.Needed).
+func (p *Port) Repeat(s SendStream, number, first, n, channel int) int {
+	q := p.qp()
+	if s.m.state() != sendOpen || q.state() != qpReady {
+		return 0
+	}
+	most := 1<<q.cfg.Split.FragmentBits - 1
+	return q.inject(p.Now, s.m, first, n, channel, uint32(min(max(number, 0), most)))
+}
+
+// Marker sends a zero-length marker packet, number 0 to 15, on a channel. It reports false when
+// the channel has no room.
+func (p *Port) Marker(s SendStream, channel, number int) bool {
+	q := p.qp()
+	if s.m.state() != sendOpen || q.state() != qpReady {
+		return true
+	}
+	if !q.zeroLength(p.Now, s.m, channel, dpa.MarkerBase+number%dpa.NumMarkers) {
+		return false
+	}
+	q.stats.Markers++
+	return true
+}
+
+// End says that nothing will be injected for the message any more. s.Poll tells when its memory
+// is the user's again.
+func (p *Port) End(s SendStream) {
+	q := p.qp()
+	s.m.end(p.Now)
+	q.kick()
+}
+
+// Room is how many packets the channel would take now for message seq.
+func (p *Port) Room(seq uint64, channel int) int {
+	q := p.qp()
+	return q.room(q.channelOf(seq, channel))
+}
+
+// HomeChannel is the channel on which packets of message seq around packet count
+// as a first pass.
+func (p *Port) HomeChannel(seq uint64, packet int) int { return p.q.homeChannel(seq, packet) }
+
+// Announce sends START for a transfer until it is acknowledged, the first time
+// as three spaced copies, because a lost START costs a round trip. params are at
+// most 64 bytes.
+func (p *Port) Announce(transfer uint64, length units.Bytes, imm uint32, hasImm bool, params []byte) {
+	if q := p.qp(); q.state() == qpReady {
+		q.sess.Put(p.Now, wire.Frame{Type: wire.TypeStart, ID: transfer, Length: uint64(length), Imm: imm, HasImm: hasImm, Bytes: slices.Clone(params)}, 3)
+	}
+}
+
+// Abort sends ABORT for a transfer until it is acknowledged.
+func (p *Port) Abort(transfer uint64, code uint8) {
+	if q := p.qp(); q.state() == qpReady {
+		q.sess.Put(p.Now, wire.Frame{Type: wire.TypeAbort, ID: transfer, Code: code}, 1)
+	}
+}
+
+// SendScheme sends bytes of a reliability core once; they are copied. At most
+// MaxScheme bytes.
+func (p *Port) SendScheme(transfer uint64, toSender bool, number uint64, b []byte) {
+	if q := p.qp(); q.state() == qpReady {
+		q.sess.Scheme(transfer, toSender, number, b)
+		q.mark()
+	}
+}
+
+// MaxScheme is the most bytes that SendScheme takes.
+func (p *Port) MaxScheme() int {
+	if q := p.qp(); q.sess != nil {
+		return q.sess.MaxScheme()
+	}
+	return 0
+}
+
+// Expect says whether the driver waits for the peer. While it does, the peer's silence for
+// QPConfig.Silence fails the QP, as it does while messages are under way: between two
+// messages of a transfer there may be none.
+func (p *Port) Expect(waits bool) { p.qp().expecting = waits }
+
+// RTT returns the smoothed round-trip time, its variation and the smallest seen;
+// all are 0 before the first sample.
+func (p *Port) RTT() (smoothed, variation, least units.Duration) {
+	if q := p.qp(); q.sess != nil {
+		return q.sess.RTT()
+	}
+	return 0, 0, 0
+}
+
+// PeerWindow is how many bytes the peer takes back to back; 0: no limit known.
+func (p *Port) PeerWindow() units.Bytes { return p.qp().peerWindow() }
+
+// Congested is when the device was last told that packets of this QP met a queue
+// that marks, and whether it ever was. Few devices can tell.
+func (p *Port) Congested() (last units.Instant, ever bool) {
+	q := p.qp()
+	return q.congested, q.stats.Congestions > 0
+}
+
+// Fail ends the QP, as QP.Fail does.
+func (p *Port) Fail(err error) { p.qp().startClose(err) }

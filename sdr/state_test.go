@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// walk tries every step of a life: legal ones are taken, all others panic and change nothing. Every state is
+// reached from the first, and from every state the last.
+func walk[S state](t *testing.T, l life[S]) {
+	all := make([]S, len(l))
+	for i := range l {
+		all[i] = S(i)
+	}
+	reach := map[S][]S{}
+	for _, from := range all {
+		for todo := []S{from}; len(todo) > 0; todo = todo[1:] {
+			if !slices.Contains(reach[from], todo[0]) {
+				reach[from] = append(reach[from], todo[0])
+				todo = append(todo, l[todo[0]]...)
+			}
+		}
+		require.Contains(t, reach[from], all[len(all)-1], "from %v to the end", from)
+		for _, to := range all {
+			var s stage[S]
+			s.v.Store(uint32(from))
+			if slices.Contains(l[from], to) {
+				s.enter(l, to)
+				require.Equal(t, to, s.load())
+				require.Greater(t, to, from, "nothing becomes younger")
+				continue
+			}
+			require.Panics(t, func() { s.enter(l, to) }, "from %v to %v", from, to)
+			require.Equal(t, from, s.load())
+		}
+	}
+	require.Len(t, reach[all[0]], len(all), "states that nothing leads to")
+	names := map[string]bool{}
+	for _, s := range all {
+		names[s.String()] = true
+	}
+	require.Len(t, names, len(all))
+}
+
+func TestLives(t *testing.T) {
+	t.Run("queue pair", func(t *testing.T) { walk(t, qpLife) })
+	t.Run("send", func(t *testing.T) { walk(t, sendLife) })
+	t.Run("receive", func(t *testing.T) { walk(t, recvLife) })
+}
+
+// States of objects, for tests from outside.
+func (q *QP) StateName() string        { return q.state().String() }
+func (h SendHandle) StateName() string { return h.m.state().String() }
+func (s SendStream) StateName() string { return s.m.state().String() }
+func (h RecvHandle) StateName() string { return h.m.state().String() }

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command congestion judges a congestion controller in package bottleneck's network of one queue, in
+// virtual time, and prints the table of docs/results/congestion.md: what was measured, the goal, and
+// whether it was met.
+//
+//	go run ./test/congestion [-cc bbr] [-seed 1] [-only alone,shared,mixed,rivals,changes]
+//
+// Packets are 1500 bytes; rates, queues and losses count them whole. Receivers report as those of
+// package reliability do, every 32nd of a round trip, but 100 µs to 5 ms apart.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/internal/bottleneck"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	packet = 1500
+	ms     = units.Instant(units.Millisecond)
+	sec    = units.Instant(units.Second)
+)
+
+var (
+	rates = []units.Rate{units.Gbit, 200 * units.Mbit}
+	rtts  = []units.Duration{400 * units.Microsecond, 2 * units.Millisecond, 25 * units.Millisecond, 100 * units.Millisecond}
+)
+
+// A judge makes the controllers and prints the rows.
+type judge struct {
+	make      congestion.Factory
+	seed      uint64
+	met, rows int
+}
+
+func main() {
+	name := flag.String("cc", "bbr", "congestion control")
+	seed := flag.Uint64("seed", 1, "of the random losses")
+	only := flag.String("only", "alone,shared,mixed,rivals,changes", "parts of the table")
+	flag.Parse()
+	spec, err := congestion.Parse(*name)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	j := &judge{make: spec.New, seed: *seed}
+	parts := strings.Split(*only, ",")
+	for _, p := range []struct {
+		name string
+		run  func()
+	}{{"alone", j.alone}, {"shared", j.shared}, {"mixed", j.mixed}, {"rivals", j.rivals}, {"changes", j.changes}} {
+		if slices.Contains(parts, p.name) {
+			p.run()
+		}
+	}
+	fmt.Printf("\n%d of %d rows met their goals.\n", j.met, j.rows)
+}
+
+func (j *judge) head(title, columns string) {
+	n := strings.Count(columns, "|") + 1
+	fmt.Printf("\n### %s\n\n| %s | goals |\n|%s\n", title, columns, strings.Repeat("---|", n+1))
+}
+
+// row prints a row and what it missed.
+func (j *judge) row(missed []string, format string, args ...any) {
+	verdict := "met"
+	j.rows++
+	if len(missed) == 0 {
+		j.met++
+	} else {
+		verdict = "**missed: " + strings.Join(missed, ", ") + "**"
+	}
+	fmt.Printf("| "+format+" | %s |\n", append(args, verdict)...)
+}
+
+func unless(missed []string, met bool, what string) []string {
+	if !met {
+		missed = append(missed, what)
+	}
+	return missed
+}
+
+func (j *judge) flow(rtt units.Duration, start units.Instant) bottleneck.Flow {
+	return bottleneck.Flow{
+		Controller: j.make(congestion.Path{MTU: packet}), RTT: rtt, Start: start,
+		Report: min(max(rtt/32, 100*units.Microsecond), 5*units.Millisecond),
+	}
+}
+
+func (j *judge) link(rate units.Rate, buffer units.Bytes) bottleneck.Link {
+	return bottleneck.Link{Rate: rate, Buffer: buffer, Packet: packet, Seed: j.seed}
+}
+
+// alone: one flow, from 2 s to 8 s after its start.
+func (j *judge) alone() {
+	j.head("Alone", "link | buffer | random loss a packet | of the link less the loss | dropped by the queue | mean queue, of the buffer | of the round trip")
+	const from, end = 2 * sec, 8 * sec
+	for _, rate := range rates {
+		for _, rtt := range rtts {
+			product := rate.Bytes(rtt)
+			for i, buffer := range []units.Bytes{max(product/10, 64*units.KiB), product, 4 * product} {
+				for _, loss := range []float64{0, 1e-4, 1e-3, 1e-2} {
+					l := j.link(rate, buffer)
+					l.Loss = loss
+					b := bottleneck.New(l, j.flow(rtt, 0))
+					b.Run(end)
+					s := b.Sum(0, from, end)
+					share := float64(b.Rate(0, from, end)) / float64(rate) / (1 - loss)
+					dropped := float64(s.Dropped) / float64(s.Sent)
+					mean, _ := b.Queued(from, end)
+					wait := float64(rate.Time(mean)) / float64(rtt)
+					missed := unless(nil, share >= 0.93, "0.93")
+					missed = unless(missed, dropped < 0.01, "1 %")
+					missed = unless(missed, 2*mean < buffer, "half a buffer")
+					missed = unless(missed, i == 0 || wait < 0.5, "half a round trip")
+					j.row(missed, "%v, %v | %v | %g | %.3f | %.2f %% | %.2f | %.2f", rate, rtt, buffer, loss,
+						share, 100*dropped, float64(mean)/float64(buffer), wait)
+				}
+			}
+		}
+	}
+}
+
+// spacing is how long after another a flow starts.
+const spacing = 1200 * ms
+
+func (j *judge) share(name string, rate units.Rate, buffer units.Bytes, goal float64, rtts ...units.Duration) {
+	longest := slices.Max(rtts)
+	var flows []bottleneck.Flow
+	for i, rtt := range rtts {
+		flows = append(flows, j.flow(rtt, units.Instant(i)*spacing))
+	}
+	from := units.Instant(len(rtts)-1)*spacing + max(units.Instant(20*longest), 3*sec)
+	end := from + 6*sec
+	b := bottleneck.New(j.link(rate, buffer), flows...)
+	b.Run(end)
+	use, sent, dropped := 0.0, 0.0, 0.0
+	for i := range flows {
+		s := b.Sum(i, from, end)
+		use += float64(b.Rate(i, from, end)) / float64(rate)
+		sent, dropped = sent+float64(s.Sent), dropped+float64(s.Dropped)
+	}
+	mean, _ := b.Queued(from, end)
+	worst := b.WorstJain(from, end)
+	j.row(unless(nil, worst >= goal, fmt.Sprint(goal)), "%s | %v | %.3f | %.3f | %.2f %% | %.2f",
+		name, buffer, worst, use, 100*dropped/sent, float64(rate.Time(mean))/float64(longest))
+}
+
+const sharedColumns = "flows | buffer | worst Jain index of a second | of the link | dropped by the queue | mean queue, of the longest round trip"
+
+func (j *judge) shared() {
+	j.head("Several flows, one each 1.2 s", sharedColumns)
+	for _, rate := range rates {
+		for _, rtt := range rtts {
+			for _, n := range []int{2, 8} {
+				for _, products := range []units.Bytes{1, 4} {
+					j.share(fmt.Sprintf("%d, %v, %v", n, rate, rtt), rate, max(products*rate.Bytes(rtt), 64*units.KiB), 0.95,
+						slices.Repeat([]units.Duration{rtt}, n)...)
+				}
+			}
+		}
+	}
+}
+
+func (j *judge) mixed() {
+	j.head("Round trips of 2 and 25 ms mixed", sharedColumns)
+	for _, rate := range rates {
+		for _, n := range []int{2, 8} {
+			for _, first := range []int{1, 2} {
+				pair := []units.Duration{rtts[first], rtts[3-first]}
+				j.share(fmt.Sprintf("%d, %v, first %v", n, rate, pair[0]), rate, rate.Bytes(rtts[2]), 0.8, slices.Repeat(pair, n/2)...)
+			}
+		}
+	}
+}
+
+// rivals: one flow beside one TCP flow, over any 10 s from 5 s after the later start on.
+func (j *judge) rivals() {
+	j.head("Beside one TCP flow, one product of buffer (at least 64 KiB)", "link | rival | first | least share over 10 s, ours | the rival's | dropped by the queue")
+	const end, late, settled = 30 * sec, 2 * sec, 7 * sec
+	for _, rate := range rates {
+		for _, rtt := range rtts {
+			for _, rival := range []string{"cubic", "bbr v1"} {
+				for _, first := range []string{"ours", "the rival"} {
+					other := bottleneck.Flow{Controller: &bottleneck.Cubic{Packet: packet}, RTT: rtt}
+					if rival != "cubic" {
+						other.Controller = &bottleneck.BBRv1{Packet: packet}
+					}
+					ours := j.flow(rtt, 0)
+					if first == "ours" {
+						other.Start = late
+					} else {
+						ours.Start = late
+					}
+					b := bottleneck.New(j.link(rate, max(rate.Bytes(rtt), 64*units.KiB)), ours, other)
+					b.Run(end)
+					least := [2]float64{1, 1}
+					for from := settled; from+10*sec <= end; from += sec / 2 {
+						for i := range least {
+							least[i] = min(least[i], float64(b.Rate(i, from, from+10*sec))/float64(rate))
+						}
+					}
+					s := b.Sum(0, settled, end)
+					missed := unless(nil, least[0] >= 0.15, "0.15 for us")
+					missed = unless(missed, least[1] >= 0.15, "0.15 for the rival")
+					j.row(missed, "%v, %v | %s | %s | %.3f | %.3f | %.2f %%", rate, rtt, rival, first, least[0], least[1],
+						100*float64(s.Dropped)/float64(s.Sent))
+				}
+			}
+		}
+	}
+}
+
+// changes: the link falls to a tenth after 10 s and comes back after 20; and it is dark from 10 s to 20.
+func (j *judge) changes() {
+	j.head("The link changes, one product of buffer", "link | what | 0.9 of it in use after | goal")
+	for _, rate := range rates {
+		for _, rtt := range rtts {
+			const at, back, end = 10 * sec, 20 * sec, 30 * sec
+			run := func(low units.Rate) *bottleneck.Bed {
+				l := j.link(rate, max(rate.Bytes(rtt), 64*units.KiB))
+				l.Changes = []bottleneck.Change{{At: at, Rate: low}, {At: back, Rate: rate}}
+				b := bottleneck.New(l, j.flow(rtt, 0))
+				b.Run(end)
+				return b
+			}
+			b := run(rate / 10)
+			j.reached(b, rate/10, rtt, at, back, "falls to a tenth", 10*rtt)
+			j.reached(b, rate, rtt, back, end, "comes back", max(40*rtt, 3*units.Second))
+			b = run(0)
+			j.reached(b, rate, rtt, back, end, "dark for 10 s", 10*rtt+250*units.Millisecond)
+		}
+	}
+}
+
+// reached looks for when a tenth of a second, or two round trips, first used 0.9 of the link. What
+// is delivered is heard of a round trip later, which is not counted.
+func (j *judge) reached(b *bottleneck.Bed, rate units.Rate, rtt units.Duration, from, end units.Instant, what string, goal units.Duration) {
+	window := max(2*bottleneck.Bin, 2*rtt)
+	for t := from; t.Add(window) <= end; t = t.Add(bottleneck.Bin) {
+		heard := t.Add((rtt + bottleneck.Bin - 1) / bottleneck.Bin * bottleneck.Bin)
+		if float64(b.Rate(0, heard, heard.Add(window))) >= 0.9*float64(rate) {
+			took := t.Sub(from)
+			j.row(unless(nil, took <= goal+bottleneck.Bin, "too late"), "%v, %v | %s | %v | %v", rate, rtt, what, took, goal)
+			return
+		}
+	}
+	j.row([]string{"never"}, "%v, %v | %s | never | %v", rate, rtt, what, goal)
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package provider
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/backendtest"
+	"github.com/sdr-rdma/go-sdr/backend/uc"
+	"github.com/sdr-rdma/go-sdr/units"
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+func openUC(t testing.TB, name string, keyPerMessage bool) *uc.Device {
+	t.Helper()
+	d, err := uc.Open(uc.Config{Device: name, KeyPerMessage: keyPerMessage, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+// fenced is a device that says that its fence is proved. The fake's is: it changes keys and places packets one after the other.
+// So the attacks with late packets run on it, which is no word about an adapter.
+type fenced struct{ backend.Device }
+
+func (d fenced) Caps() backend.Caps {
+	c := d.Device.Caps()
+	c.Fence = backend.FenceProved
+	return c
+}
+
+// TestConformance runs the suite that every backend passes: through a root key on the devices' own wire and over the machine's
+// network, and with a key for each message. Corruption is left out: a damaged packet is a lost one, which the backend doesn't count.
+func TestConformance(t *testing.T) {
+	for _, c := range []struct {
+		name, a, b    string
+		keyPerMessage bool
+	}{{"root key", devA, devB, false}, {"root key over RoCEv2", netA, netB, false}, {"key per message", devA, devB, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			backendtest.Run(t, func(t testing.TB, ask backendtest.Faults) *backendtest.Pair {
+				ask.Corrupt = 0
+				impair(t, ask)
+				a, b := openUC(t, c.a, c.keyPerMessage), openUC(t, c.b, c.keyPerMessage)
+				require.Equal(t, !c.keyPerMessage, a.Caps().RootKey)
+				require.Equal(t, backend.FenceTimed, a.Caps().Fence)
+				return &backendtest.Pair{A: fenced{a}, B: fenced{b}, Faults: ask, Overruns: true, Settle: 10 * units.Millisecond, Patience: 30 * time.Second}
+			})
+		})
+	}
+}
+
+// wires are two queue pairs that write to each other's tables.
+type wires struct {
+	d      *uc.Device
+	cq     backend.CQ
+	qp     backend.QP
+	table  backend.Table
+	region backend.Region
+}
+
+const (
+	tableSlots, tableGens, tableMessage = 64, 4, 1 << 16
+	tableMTU                            = 1024
+)
+
+func newWires(t testing.TB, dev string) *wires {
+	t.Helper()
+	w := &wires{d: openUC(t, dev, false)}
+	var err error
+	w.table, err = w.d.NewTable(backend.TableConfig{Slots: tableSlots, Generations: tableGens, MaxMessage: tableMessage})
+	require.NoError(t, err)
+	w.cq, err = w.d.NewCQ(backend.CQConfig{Entries: 1024, Workers: 1})
+	require.NoError(t, err)
+	w.qp, err = w.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: w.cq, RecvCQ: w.cq, Table: w.table, MTU: tableMTU, SendDepth: 256, RecvDepth: 256})
+	require.NoError(t, err)
+	mem, err := verbs.AllocBuffer(tableSlots * tableMessage)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, verbs.FreeBuffer(mem)) })
+	w.region, err = w.d.Register(mem, backend.AccessRemoteWrite)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.d.Close()) })
+	return w
+}
+
+// write posts one write and returns whether it completed at the other end.
+func (w *wires) write(t testing.TB, to *wires, rkey uint32, va uint64, imm uint32) bool {
+	t.Helper()
+	n, err := w.qp.PostWrites(w.d.Now(), []backend.Write{{WRID: 1, Signaled: true, VA: va, RKey: rkey, LKey: w.region.LKey(), Length: 100, Imm: imm}})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	require.Equal(t, backend.KindSent, w.next(t).Kind)
+	var c [4]backend.Completion
+	n, err = to.cq.Poll(to.d.Now(), c[:]) // what has been sent has arrived, on this wire
+	require.NoError(t, err)
+	require.LessOrEqual(t, n, 1)
+	return n == 1 && c[0].Kind == backend.KindWrite && c[0].Status == backend.StatusOK && c[0].Imm == imm
+}
+
+func (w *wires) next(t testing.TB) backend.Completion {
+	t.Helper()
+	var c [1]backend.Completion
+	for end := time.Now().Add(patience); ; {
+		n, err := w.cq.Poll(w.d.Now(), c[:])
+		require.NoError(t, err)
+		if n == 1 {
+			return c[0]
+		}
+		require.True(t, time.Now().Before(end), "nothing completes")
+		time.Sleep(20 * time.Microsecond)
+	}
+}
+
+// TestRootKeyNeedsNoKernel exposes and revokes some thousands of messages, of which the kernel hears nothing, and writes through
+// each before, during and after. Before and after, the write vanishes and completes.
+func TestRootKeyNeedsNoKernel(t *testing.T) {
+	a, b := newWires(t, devA), newWires(t, devB)
+	require.NoError(t, a.qp.Connect(b.qp.Info()))
+	require.NoError(t, b.qp.Connect(a.qp.Info()))
+	fill(a.region.Bytes()[:100], 3)
+	data, zeros := a.region.Bytes()[:100], make([]byte, 100)
+	before := uint32(0)
+	rounds := uint64(4000)
+	if testing.Short() {
+		rounds = 500
+	}
+	for n := range rounds {
+		off := units.Bytes(n%tableSlots) * tableMessage
+		there := b.region.Bytes()[off:][:100]
+		clear(there)
+		va := backend.RootVA(b.d.Caps(), backend.TableConfig{Slots: tableSlots, Generations: tableGens, MaxMessage: tableMessage}, n)
+		require.True(t, a.write(t, b, b.table.Root(), va, uint32(n)), "message %d, before it is exposed", n)
+		require.Equal(t, zeros, there)
+		rkey, at, err := b.table.Expose(n, b.region, backend.Range{Offset: off, Length: 4000})
+		require.NoError(t, err)
+		require.Equal(t, [2]uint64{uint64(b.table.Root()), va}, [2]uint64{uint64(rkey), at})
+		require.True(t, a.write(t, b, rkey, va, uint32(n)))
+		require.Equal(t, data, there)
+		b.table.StartRevoke(n)
+		for end := time.Now().Add(patience); !b.table.Revoked(n); {
+			require.True(t, time.Now().Before(end), "message %d isn't revoked", n)
+			time.Sleep(20 * time.Microsecond)
+		}
+		clear(there)
+		require.True(t, a.write(t, b, rkey, va, uint32(n)), "message %d, after it was revoked", n)
+		require.Equal(t, zeros, there)
+		switch n {
+		case 0: // the first message made its key
+			before = kernelCalls(t)
+		case rounds - 1:
+			require.Equal(t, before, kernelCalls(t), "calls to the kernel for %d messages", rounds-1)
+		}
+	}
+	for what, rkey := range map[string]uint32{"another variant": b.table.Root() ^ 1, "another key": b.table.Root() ^ 1<<12, "no key": 0} {
+		require.False(t, a.write(t, b, rkey, 0, 1), "write with %s completes", what)
+	}
+}
