@@ -102,9 +102,10 @@ func (m *mlx5QP) complete(e mlx5.Completion, wc *WC) {
 		wc.Status, wc.VendorErr = status, uint32(e.Vendor())
 	}
 	if op == mlx5.Done || op == mlx5.SendError {
-		wc.WRID = m.sq.Complete(e.Counter())
+		var kind mlx5.Kind
+		wc.WRID, kind = m.sq.Complete(e.Counter())
 		if op == mlx5.Done {
-			sendCompleted(e, wc)
+			sendCompleted(e, kind, wc)
 		}
 		return
 	}
@@ -126,8 +127,8 @@ func (m *mlx5QP) complete(e mlx5.Completion, wc *WC) {
 	}
 }
 
-// sendCompleted fills in what a send request's opcode tells.
-func sendCompleted(e mlx5.Completion, wc *WC) {
+// sendCompleted fills in what a send request's opcode and kind tell.
+func sendCompleted(e mlx5.Completion, kind mlx5.Kind, wc *WC) {
 	switch e.SendOpcode() {
 	case mlx5.OpWrite, mlx5.OpWriteImm:
 		wc.Opcode = WCRDMAWrite
@@ -138,7 +139,14 @@ func sendCompleted(e mlx5.Completion, wc *WC) {
 	case mlx5.OpFetchAdd:
 		wc.Opcode, wc.ByteLen = WCFetchAdd, 8
 	case mlx5.OpUMR:
-		wc.Opcode = WCDriver1
+		switch kind {
+		case mlx5.Binding:
+			wc.Opcode = WCBindMW
+		case mlx5.Invalidation:
+			wc.Opcode = WCLocalInv
+		default:
+			wc.Opcode = WCDriver1
+		}
 	}
 }
 

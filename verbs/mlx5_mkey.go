@@ -20,13 +20,7 @@ var variants atomic.Uint32
 
 func (k *mlx5Mkey) create() error {
 	a := &k.m.attr
-	rights := uint32(mlx5.LocalRead)
-	for access, right := range map[Access]uint32{AccessLocalWrite: mlx5.LocalWrite, AccessRemoteWrite: mlx5.RemoteWrite,
-		AccessRemoteRead: mlx5.RemoteRead, AccessRemoteAtomic: mlx5.RemoteAtomic} {
-		if a.Access&access != 0 {
-			rights |= right
-		}
-	}
+	rights := mlx5.LocalRead | mlx5Rights(a.Access)
 	variant := uint8(variants.Add(1))
 	in := mlx5.CreateMkey(&mlx5.MkeyContext{PD: k.m.pd.number, Rights: rights, Entries: uint32(a.Entries), EntrySize: a.EntrySize,
 		Length: a.Length, Variant: variant})

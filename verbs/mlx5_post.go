@@ -9,7 +9,7 @@ import (
 // mlx5Opcodes are those of requests, by SendOpcode.
 var mlx5Opcodes = [...]uint8{
 	OpRDMAWrite: mlx5.OpWrite, OpRDMAWriteWithImm: mlx5.OpWriteImm, OpSend: mlx5.OpSend, OpSendWithImm: mlx5.OpSendImm, OpRDMARead: mlx5.OpRead,
-	OpCompareSwap: mlx5.OpCompareSwap, OpFetchAdd: mlx5.OpFetchAdd,
+	OpCompareSwap: mlx5.OpCompareSwap, OpFetchAdd: mlx5.OpFetchAdd, OpLocalInv: mlx5.OpUMR, OpBindMW: mlx5.OpUMR, OpSendWithInv: mlx5.OpSendInval,
 }
 
 // mlx5AtomicSize is what an atomic operation brings.
@@ -20,8 +20,8 @@ func (m *mlx5QP) postSend(wrs []SendWR) (n int, err error) {
 	for n = range wrs {
 		wr := &wrs[n]
 		bad := m.q.checkSend(wr)
-		if bad == "" && int(wr.Opcode) >= len(mlx5Opcodes) {
-			bad = "this device has no memory windows"
+		if bad == "" && (wr.Opcode == OpBindMW || wr.Opcode == OpLocalInv) {
+			bad = m.checkWindow(wr)
 		}
 		if bad != "" {
 			err = &PostError{Index: n, Err: bad}
@@ -46,11 +46,18 @@ func (m *mlx5QP) postSend(wrs []SendWR) (n int, err error) {
 func (m *mlx5QP) segments(wr *SendWR) int {
 	n := 1
 	switch {
+	case wr.Opcode == OpLocalInv:
+		return mlx5.UnbindSegments
+	case wr.Opcode == OpBindMW:
+		if wr.Bind.Length == 0 {
+			return mlx5.UnbindSegments
+		}
+		return mlx5.BindSegments
 	case m.q.typ == UD:
 		n += 3
 	case wr.Opcode == OpCompareSwap || wr.Opcode == OpFetchAdd:
 		n += 2
-	case wr.Opcode != OpSend && wr.Opcode != OpSendWithImm:
+	case wr.Opcode != OpSend && wr.Opcode != OpSendWithImm && wr.Opcode != OpSendWithInv:
 		n++
 	}
 	switch {
@@ -74,7 +81,25 @@ func (m *mlx5QP) segments(wr *SendWR) int {
 
 func (m *mlx5QP) fillSend(wr *SendWR) {
 	r := m.sq.Begin()
+	var flags uint8
+	if m.signalAll || wr.Flags&SendSignaled != 0 {
+		flags |= mlx5.Signaled
+	}
+	if wr.Flags&SendSolicited != 0 {
+		flags |= mlx5.Solicited
+	}
+	if wr.Flags&SendFence != 0 {
+		flags |= mlx5.Fence
+	}
 	switch wr.Opcode {
+	case OpBindMW:
+		m.bind(&r, wr.Bind)
+		r.End(wr.WRID, mlx5.OpUMR, flags, wr.Bind.OldRKey)
+		return
+	case OpLocalInv:
+		r.Invalidate()
+		r.End(wr.WRID, mlx5.OpUMR, flags, wr.Imm)
+		return
 	case OpRDMAWrite, OpRDMAWriteWithImm, OpRDMARead:
 		r.RDMA(wr.RemoteAddr, wr.RKey)
 	case OpCompareSwap:
@@ -101,18 +126,8 @@ func (m *mlx5QP) fillSend(wr *SendWR) {
 			addPiece(&r, &wr.SG[i], atomic)
 		}
 	}
-	var flags uint8
-	if m.signalAll || wr.Flags&SendSignaled != 0 {
-		flags |= mlx5.Signaled
-	}
-	if wr.Flags&SendSolicited != 0 {
-		flags |= mlx5.Solicited
-	}
-	if wr.Flags&SendFence != 0 {
-		flags |= mlx5.Fence
-	}
 	var imm uint32
-	if wr.Opcode == OpRDMAWriteWithImm || wr.Opcode == OpSendWithImm {
+	if wr.Opcode == OpRDMAWriteWithImm || wr.Opcode == OpSendWithImm || wr.Opcode == OpSendWithInv {
 		imm = wr.Imm
 	}
 	r.End(wr.WRID, mlx5Opcodes[wr.Opcode], flags, imm)

@@ -56,7 +56,9 @@ func (w *MW) RKey() uint32 {
 
 // BindWR makes the send request that binds the window to n bytes of mr from off, under a new key;
 // n = 0 unbinds it. The region must have been registered with AccessMWBind. Post it on a QP of the
-// same PD (RC or UC; RC alone for type 2).
+// same PD (RC or UC; RC alone for type 2). A type 2 window is then that QP's, and is bound again only after OpLocalInv,
+// or the peer's OpSendWithInv, has freed it. On mlx5 a window has at most 2 GiB, and a binding takes three blocks of 64 bytes
+// of the send queue, as much as a request with 128 bytes of inline data.
 func (w *MW) BindWR(mr *MR, off, n int, access Access) (SendWR, error) {
 	if off < 0 || n < 0 || off+n > mr.size {
 		return SendWR{}, &Error{Verb: "bind MW", Object: w.String(), Err: unix.EINVAL,
@@ -68,6 +70,7 @@ func (w *MW) BindWR(mr *MR, off, n int, access Access) (SendWR, error) {
 	old := w.rkey
 	w.rkey = old&^0xff | (old+1)&0xff
 	return SendWR{Opcode: OpBindMW, Bind: &MWBind{
+		Type:    w.kind,
 		OldRKey: old, NewRKey: w.rkey, MRLKey: mr.lkey, Addr: mr.iova + uint64(off), Length: uint64(n), Access: access,
 	}}, nil
 }

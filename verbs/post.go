@@ -44,8 +44,10 @@ func (q *QP) checkSend(wr *SendWR) string {
 		return "a datagram needs an address handle: set UD.AH"
 	case q.typ == UC && wr.Opcode >= OpRDMARead && wr.Opcode <= OpLocalInv:
 		return "a UC QP has no reads, atomics and invalidations: use RC"
-	case wr.Opcode > OpBindMW:
+	case wr.Opcode > OpSendWithInv:
 		return "unknown opcode"
+	case wr.Opcode == OpSendWithInv && q.typ != RC:
+		return "only an RC QP can invalidate its peer's keys"
 	case wr.Opcode == OpBindMW && wr.Bind == nil:
 		return "no binding: make the request with BindWR"
 	}

@@ -86,6 +86,8 @@ func (r *rxeQP) fillSend(w *rxe.SendWQE, wr *SendWR) {
 		if r.q.typ == UD {
 			w.SetUD(wr.UD.AH.part.(*rxeAH).resp.AhNum, wr.UD.QPN, wr.UD.QKey, 0)
 		}
+	case OpSendWithInv:
+		w.Ex = wr.Imm
 	case OpLocalInv:
 		w.Ex = wr.Imm
 		return

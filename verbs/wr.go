@@ -25,11 +25,13 @@ const (
 	OpFetchAdd         SendOpcode = 6
 	OpLocalInv         SendOpcode = 7
 	OpBindMW           SendOpcode = 8
+	// OpSendWithInv is a send that also invalidates a key of the receiver's, which is told of it (RC).
+	OpSendWithInv SendOpcode = 9
 )
 
 func (o SendOpcode) String() string {
 	return name(o, []string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ", "COMP_SWAP", "FETCH_ADD",
-		"LOCAL_INV", "BIND_MW"}, "SendOpcode")
+		"LOCAL_INV", "BIND_MW", "SEND_WITH_INV"}, "SendOpcode")
 }
 
 // SendFlags modify a send request (enum ibv_send_flags).
@@ -53,7 +55,7 @@ type SendWR struct {
 	WRID   uint64
 	Opcode SendOpcode
 	Flags  SendFlags
-	// Imm is the immediate data in the host's order; for OpLocalInv the key to invalidate.
+	// Imm is the immediate data in the host's order; for OpLocalInv and OpSendWithInv the key to invalidate.
 	Imm uint32
 	// RKey and RemoteAddr name the peer's memory.
 	RKey       uint32
@@ -80,6 +82,7 @@ type UDDest struct {
 
 // MWBind is the binding of a memory window; n = 0 bytes unbinds it.
 type MWBind struct {
+	Type             MWType
 	OldRKey, NewRKey uint32
 	MRLKey           uint32
 	Addr, Length     uint64

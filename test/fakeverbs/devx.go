@@ -112,10 +112,12 @@ const (
 	umrInline            = 1 << 7
 	umrCheckFree         = 1 << 5
 	umrTranslationOffset = 1 << 4
+	umrCheckQPN          = 1 << 3
 
 	umrLen         = 1 << 0
 	umrStart       = 1 << 6
 	umrKey         = 1 << 13
+	umrQPN         = 1 << 14
 	umrLocalWrite  = 1 << 18
 	umrRemoteRead  = 1 << 19
 	umrRemoteWrite = 1 << 20
@@ -128,18 +130,21 @@ const (
 )
 
 // umr changes an indirect key as a work request says: wqe is what follows the control segment.
-func (d *Device) umr(pd, value uint32, wqe []byte) bool {
+func (d *Device) umr(q *queuePair, value uint32, wqe []byte) bool {
 	if len(wqe) < 48+64 {
 		return false
 	}
 	ctrl, mkc, list := wqe[:48], wqe[48:112], wqe[112:]
 	k := d.keys[value>>8]
-	if k == nil || !k.umr || k.pd != pd {
+	if k == nil || !k.umr || k.pd != q.pd.number {
 		return false
 	}
 	flags, mask := ctrl[0], be.Uint64(ctrl[8:])
-	if flags&umrCheckFree != 0 && !k.free {
+	if flags&umrCheckFree != 0 && !k.free || flags&umrCheckQPN != 0 && k.owner != q.number {
 		return false
+	}
+	if mask&umrQPN != 0 {
+		k.owner = be.Uint32(mkc[4:]) >> 8
 	}
 	if mask&umrKey != 0 {
 		k.value = k.value&^0xff | be.Uint32(mkc[4:])&0xff

@@ -73,7 +73,7 @@ func (d *Device) execute(q *queuePair, w workRequest, now time.Time) verdict {
 		return good
 	case opUMR:
 		// Only an RC QP's requests are known to be taken: libmlx5 makes them on others for windows alone.
-		if q.kind == qptUD || !d.umr(q.pd.number, w.imm, body) {
+		if q.kind == qptUD || !d.umr(q, w.imm, body) {
 			return synMWBind
 		}
 		return good
@@ -279,7 +279,7 @@ func (d *Device) deliver(q *queuePair, m *message) verdict {
 // invalidates tells whether a peer may free a key.
 func (d *Device) invalidates(q *queuePair, value uint32) bool {
 	k := d.keys[value>>8]
-	return k != nil && k.value == value && k.pd == q.pd.number && k.remoteInvalid
+	return k != nil && k.value == value && k.pd == q.pd.number && k.remoteInvalid && !k.free && (k.window != window2 || k.owner == q.number)
 }
 
 // deliverWrite is an RDMA write, with or without immediate data.
@@ -290,7 +290,7 @@ func (d *Device) deliverWrite(q *queuePair, m *message) verdict {
 	var pieces []piece
 	if len(m.data) > 0 {
 		var ok bool
-		if pieces, ok = d.translate(nil, m.key, q.pd.number, m.addr, uint32(len(m.data)), remoteWrite, 0); !ok {
+		if pieces, ok = d.remote(q, m, uint32(len(m.data)), remoteWrite); !ok {
 			return d.accessError(q)
 		}
 	}
@@ -378,7 +378,7 @@ func (d *Device) read(q *queuePair, peer *queuePair, m message, segs []byte) ver
 	}
 	data := make([]byte, total(pieces))
 	p := peer.ctx.device
-	remote, ok := p.translate(nil, m.key, peer.pd.number, m.addr, uint32(len(data)), remoteRead, 0)
+	remote, ok := p.remote(peer, &m, uint32(len(data)), remoteRead)
 	if len(data) > 0 && (!ok || peer.rights()&remoteRead == 0 || !read(remote, data)) {
 		return p.accessError(peer)
 	}
@@ -406,7 +406,7 @@ func (d *Device) atomic(q *queuePair, peer *queuePair, m message, segs []byte) v
 	}
 	p := peer.ctx.device
 	var b [8]byte
-	remote, ok := p.translate(nil, m.key, peer.pd.number, m.addr, 8, remoteAtomic, 0)
+	remote, ok := p.remote(peer, &m, 8, remoteAtomic)
 	if !ok || peer.rights()&remoteAtomic == 0 || !read(remote, b[:]) {
 		return p.accessError(peer)
 	}

@@ -46,6 +46,7 @@ var methods = map[methodID]method{
 	{objPD, 0}:  {[]uint16{0}, destroyer[*pd](0)},
 	{objMR, 4}:  {[]uint16{0, 1, 2, 3, 4, 5, 6, 7, 8}, (*context).regDmabuf},
 	{objMR, 1}:  {[]uint16{0}, destroyer[*key](0)},
+	{objMW, 0}:  {[]uint16{0}, destroyer[*key](0)},
 	{objAH, 0}:  {[]uint16{0}, destroyer[*addressHandle](0)},
 
 	{objAsyncEvent, 0}: {[]uint16{0}, (*context).allocAsyncEvent},

@@ -21,6 +21,7 @@ const (
 	remoteWrite  access = 1 << 1
 	remoteRead   access = 1 << 2
 	remoteAtomic access = 1 << 3
+	mwBind       access = 1 << 4
 	localRead    access = 1 << 16 // always granted by REG_MR; mlx5 has a bit for it
 )
 
@@ -48,8 +49,11 @@ type key struct {
 	umr     bool // UMR may change it
 	// remoteInvalid lets a peer's SEND_WITH_INV free it.
 	remoteInvalid bool
-	domain        *pd
-	strides       *strided
+	// window is the type of a memory window, 0 of all other keys; owner the queue pair that may use it, or anyQP.
+	window  uint8
+	owner   uint32
+	domain  *pd
+	strides *strided
 }
 
 // translation is one KLM or KSM entry.
@@ -91,7 +95,7 @@ func (c *context) regMR(r *request) unix.Errno {
 		return e
 	}
 	rights := access(le.Uint32(in[36:]))
-	const known = localWrite | remoteWrite | remoteRead | remoteAtomic | 1<<20 // relaxed ordering is optional
+	const known = localWrite | remoteWrite | remoteRead | remoteAtomic | mwBind | 1<<20 // relaxed ordering is optional
 	switch {
 	case rights&^known != 0:
 		return unix.EOPNOTSUPP

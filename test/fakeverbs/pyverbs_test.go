@@ -67,7 +67,8 @@ var pyverbsModules = []struct {
 	{"test_cq", 3, []string{"test_resize_cq"}},
 	{"test_cq_events", 2, nil},
 	{"test_cqex", 4, []string{"test_xrc_traffic_cq_ex"}},
-	{"test_qpex", 16, []string{"test_qp_ex_rc_atomic_write", "test_qp_ex_rc_bind_mw", "test_qp_ex_xrc_send", "test_qp_ex_xrc_send_imm"}},
+	{"test_qpex", 17, []string{"test_qp_ex_rc_atomic_write", "test_qp_ex_xrc_send", "test_qp_ex_xrc_send_imm"}},
+	{"test_mr.MWTest", 7, nil},
 	{"test_atomic", 7, []string{"test_xrc_atomic_cmp_and_swap", "test_xrc_atomic_fetch_and_add"}},
 }
 

@@ -17,6 +17,7 @@ const (
 	cmdAllocPD       = 3
 	cmdCreateAH      = 5
 	cmdRegMR         = 9
+	cmdAllocMW       = 14
 	cmdCreateChannel = 17
 	cmdQueryQP       = 25
 	cmdModifyQP      = 26
@@ -55,6 +56,8 @@ func (c *context) invokeWrite(r *request) unix.Errno {
 		return c.createAH(r)
 	case cmdRegMR:
 		return c.regMR(r)
+	case cmdAllocMW:
+		return c.allocMW(r)
 	case cmdCreateChannel:
 		return c.createChannel(r)
 	case cmdQueryQP:
@@ -73,6 +76,9 @@ func (c *context) invokeWrite(r *request) unix.Errno {
 	return 0
 }
 
+// deviceCaps are those of enum ib_device_cap_flags that the device announces: memory windows of types 1 and 2B.
+const deviceCaps = 1<<17 | 1<<24
+
 // deviceResp is struct ib_uverbs_query_device_resp.
 func (d *Device) deviceResp() []byte {
 	b := make([]byte, 176)
@@ -82,8 +88,8 @@ func (d *Device) deviceResp() []byte {
 	le.PutUint64(b[24:], 1<<63)          // max_mr_size
 	le.PutUint64(b[32:], 0xfffffffff000) // page_size_cap
 	for off, v := range map[int]uint32{
-		40: vendorOUI, 44: pciDevice, 52: 1 << 18, 56: maxQPWR, 64: maxSGE, 68: maxSGE, 72: 1 << 24, 76: maxCQE, 80: 1 << 24,
-		84: 1 << 24, 88: maxReads, 96: 1 << 22, 100: maxReads, 108: atomicHCA, 120: 0, 144: 1 << 30, 156: 1 << 23,
+		40: vendorOUI, 44: pciDevice, 52: 1 << 18, 56: maxQPWR, 60: deviceCaps, 64: maxSGE, 68: maxSGE, 72: 1 << 24, 76: maxCQE, 80: 1 << 24,
+		84: 1 << 24, 88: maxReads, 96: 1 << 22, 100: maxReads, 108: atomicHCA, 120: 1 << 24, 144: 1 << 30, 156: 1 << 23,
 		160: maxQPWR - 1, 164: maxSGE,
 	} {
 		le.PutUint32(b[off:], v)

@@ -140,6 +140,9 @@ func maskQPN(p *fakeverbs.Posted) {
 	clear(p.Doorbell[qpn:size])
 	for b := p.Blocks; len(b) >= block; {
 		clear(b[qpn:size])
+		if b[3] == opcodeUMR && len(b) >= 2*block {
+			clear(b[block+qpn : block+size]) // the queue pair that a window is bound to
+		}
 		used := 16 * int(b[size]&0x3f)
 		if data := b[min(used, headers(b[3], p.UD)):used]; len(data) > 4 && data[0]&0x80 != 0 {
 			clear(data[4+(int(data[2])<<8|int(data[3])):])
@@ -148,6 +151,9 @@ func maskQPN(p *fakeverbs.Posted) {
 	}
 }
 
+// opcodeUMR is that of a change of a memory key.
+const opcodeUMR = 0x25
+
 // headers is the size of what a request has before its data.
 func headers(opcode byte, ud bool) int {
 	switch {
@@ -155,7 +161,7 @@ func headers(opcode byte, ud bool) int {
 		return 16 + 48
 	case opcode == 0x11 || opcode == 0x12: // atomics
 		return 16 + 32
-	case opcode == 0x0a || opcode == 0x0b: // sends
+	case opcode == 0x01 || opcode == 0x0a || opcode == 0x0b: // sends
 		return 16
 	}
 	return 16 + 16

@@ -116,8 +116,9 @@ func pieces(r *rand.Rand) []verbs.SGE {
 
 func newWorkload(r *rand.Rand, typ verbs.QPType, requests int) *workload {
 	opcodes := map[verbs.QPType][]verbs.SendOpcode{
-		verbs.UC: {verbs.OpRDMAWrite, verbs.OpRDMAWriteWithImm, verbs.OpSend, verbs.OpSendWithImm},
-		verbs.RC: {verbs.OpRDMAWrite, verbs.OpRDMAWriteWithImm, verbs.OpSend, verbs.OpSendWithImm, verbs.OpRDMARead, verbs.OpCompareSwap, verbs.OpFetchAdd},
+		verbs.UC: {verbs.OpRDMAWrite, verbs.OpRDMAWriteWithImm, verbs.OpSend, verbs.OpSendWithImm, verbs.OpBindMW},
+		verbs.RC: {verbs.OpRDMAWrite, verbs.OpRDMAWriteWithImm, verbs.OpSend, verbs.OpSendWithImm, verbs.OpRDMARead, verbs.OpCompareSwap, verbs.OpFetchAdd,
+			verbs.OpBindMW, verbs.OpLocalInv, verbs.OpSendWithInv},
 		verbs.UD: {verbs.OpSend, verbs.OpSendWithImm},
 	}[typ]
 	w := &workload{}
@@ -142,6 +143,11 @@ func randomRequest(r *rand.Rand, op verbs.SendOpcode) request {
 	atomic := op == verbs.OpCompareSwap || op == verbs.OpFetchAdd
 	if atomic {
 		q.wr.SG = []verbs.SGE{{Addr: r.Uint64(), Length: 8, LKey: r.Uint32()}}
+	}
+	if op == verbs.OpBindMW || op == verbs.OpLocalInv {
+		q.wr.SG = nil
+		q.wr.Bind = randomBinding(r)
+		return q
 	}
 	if !atomic && op != verbs.OpRDMARead && r.IntN(3) == 0 {
 		q.inline = r.IntN(maxInline + 1)
@@ -172,6 +178,7 @@ func (w *workload) run(t *testing.T, oracle string, typ verbs.QPType) (qpn uint3
 	for _, batch := range w.batches {
 		fmt.Fprintf(out, "s %d\n", len(batch))
 		for _, q := range batch {
+			q.wr = encodeBinding(q.wr)
 			fmt.Fprintf(out, "%d %d %d %d %d %d %d %d", q.wr.Opcode, q.wr.Flags, q.wr.Imm, q.wr.RemoteAddr, q.wr.RKey, q.wr.CompareAdd, q.wr.Swap, q.inline)
 			writePieces(out, q.wr.SG)
 		}

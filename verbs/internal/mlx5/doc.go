@@ -26,6 +26,7 @@ const invalidLKey = 0x100
 
 // Opcodes of send requests and of their completions.
 const (
+	OpSendInval   = 0x01
 	OpWrite       = 0x08
 	OpWriteImm    = 0x09
 	OpSend        = 0x0a
@@ -38,7 +39,8 @@ const (
 
 // Bits of a request's control segment (fm_ce_se).
 const (
-	Fence     = 4 << 5
-	Signaled  = 2 << 2
-	Solicited = 1 << 1
+	Fence      = 4 << 5
+	smallFence = 1 << 5
+	Signaled   = 2 << 2
+	Solicited  = 1 << 1
 )

@@ -26,10 +26,25 @@ type SendQueue struct {
 	work []posting
 	rung atomic.Uint32
 	last uint32 // first block of the last request
+	// fence is what the next request waits for besides what it asks for itself: the change of a memory key (fm_cache of libmlx5).
+	fence uint8
 }
 
-// posting is a request that was posted: its id, and done when it is.
-type posting struct{ id, done uint64 }
+// posting is a request that was posted: its id, done when it is, and what it was if its opcode doesn't tell.
+type posting struct {
+	id, done uint64
+	kind     Kind
+}
+
+// Kind tells requests of one opcode apart.
+type Kind uint8
+
+// Kinds of requests that change a memory key; Plain are all others.
+const (
+	Plain Kind = iota
+	Binding
+	Invalidation
+)
 
 // NewSendQueue takes the queue's memory, a power of two of blocks, for up to limit requests at a time. pair is the
 // distance of its two registers in the page, 0 when it has one.
@@ -40,6 +55,9 @@ func NewSendQueue(mem []byte, limit int, record Record, page Page, pair int) *Se
 
 // SetQPN tells the number of the queue pair, which is known after it was made.
 func (q *SendQueue) SetQPN(qpn uint32) { q.qpn = qpn }
+
+// Holds tells whether a request of so many segments fits into the queue when that is empty.
+func (q *SendQueue) Holds(segments int) bool { return q.mask+1 >= blocks(segments) }
 
 // HasRoom tells whether a request of so many segments can be posted.
 func (q *SendQueue) HasRoom(segments int) bool {
@@ -52,18 +70,18 @@ func blocks(segments int) uint32 { return uint32(segments*segment+BlockSize-1) /
 
 // Reset empties the queue of a QP that is in state RESET.
 func (q *SendQueue) Reset() {
-	q.posted, q.count, q.toggle = 0, 0, 0
+	q.posted, q.count, q.toggle, q.fence = 0, 0, 0, 0
 	q.done.Store(0)
 	store(word(q.record.mem, sendCounter), 0)
 }
 
-// Complete frees the requests up to the one at a block, and returns that one's id.
-func (q *SendQueue) Complete(counter uint16) uint64 {
+// Complete frees the requests up to the one at a block, and returns that one's id and kind.
+func (q *SendQueue) Complete(counter uint16) (id uint64, kind Kind) {
 	q.rung.Load()
 	w := &q.work[uint32(counter)&q.mask]
-	id := w.id
+	id, kind = w.id, w.kind
 	q.done.Store(w.done) // from here on the place may be taken
-	return id
+	return id, kind
 }
 
 // Request is a send request under construction in its queue. Segments are added in the order of the layout:
@@ -71,6 +89,7 @@ func (q *SendQueue) Complete(counter uint16) uint64 {
 type Request struct {
 	q    *SendQueue
 	size int // segments so far
+	kind Kind
 }
 
 // Begin begins a request, for which there must be room.
@@ -168,12 +187,19 @@ func (r *Request) End(id uint64, opcode, flags uint8, imm uint32) {
 	s := q.mem[at*BlockSize : at*BlockSize+segment]
 	be.PutUint32(s, q.posted&0xffff<<8|uint32(opcode))
 	be.PutUint32(s[4:], q.qpn<<8|uint32(r.size))
+	if flags&Fence == 0 {
+		flags |= q.fence
+	}
+	q.fence = 0
+	if opcode == OpUMR {
+		q.fence = smallFence
+	}
 	be.PutUint32(s[8:], uint32(flags))
 	be.PutUint32(s[12:], imm)
 	q.last = at
 	q.posted += blocks(r.size)
 	q.count++
-	q.work[at] = posting{id: id, done: uint64(q.posted)<<32 | uint64(q.count)}
+	q.work[at] = posting{id: id, done: uint64(q.posted)<<32 | uint64(q.count), kind: r.kind}
 }
 
 // Ring tells the device of the requests that have been ended.

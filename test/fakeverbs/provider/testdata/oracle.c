@@ -6,7 +6,8 @@
  * Lines: "r N", then N receives; "s N", then a batch of N sends, of which the last is signalled.
  * A receive: PIECES, then ADDR LENGTH LKEY of each.
  * A send: OPCODE FLAGS IMM ADDR RKEY COMPARE_ADD SWAP INLINE PIECES, and the pieces; INLINE bytes, when not
- * negative, are the beginning of a pattern. Of a UD queue pair, ADDR is the queue's key and RKEY its number.
+ * negative, are the beginning of a pattern. Of a binding, IMM is the window's old key, RKEY the new one, SWAP the length, and
+ * COMPARE_ADD has its type, its rights and the region's key in bytes 0, 1 and 4 to 7. Of a UD queue pair, ADDR is the queue's key and RKEY its number.
  */
 #include <arpa/inet.h>
 #include <infiniband/mlx5dv.h>
@@ -47,6 +48,8 @@ static void send_batch(struct ibv_qp *qp, struct ibv_ah *ah, int n)
 {
 	static struct ibv_sge s[MAX_BATCH][MAX_PIECES];
 	static struct ibv_send_wr w[MAX_BATCH], *bad;
+	static struct ibv_mw mw[MAX_BATCH];
+	static struct ibv_mr mr[MAX_BATCH];
 	struct ibv_wc wc;
 	CHECK(n <= MAX_BATCH);
 	memset(w, 0, sizeof w);
@@ -67,7 +70,17 @@ static void send_batch(struct ibv_qp *qp, struct ibv_ah *ah, int n)
 			w[i].num_sge = 1;
 			w[i].send_flags |= IBV_SEND_INLINE;
 		}
-		if (ah) {
+		if (opcode == IBV_WR_BIND_MW) {
+			mr[i].lkey = compare_add >> 32;
+			mw[i].type = compare_add & 0xff;
+			mw[i].rkey = imm;
+			w[i].bind_mw.mw = &mw[i];
+			w[i].bind_mw.rkey = rkey;
+			w[i].bind_mw.bind_info = (struct ibv_mw_bind_info){.mr = &mr[i], .addr = addr, .length = swap,
+				.mw_access_flags = compare_add >> 8 & 0xff};
+		} else if (opcode == IBV_WR_LOCAL_INV || opcode == IBV_WR_SEND_WITH_INV) {
+			w[i].invalidate_rkey = imm;
+		} else if (ah) {
 			w[i].wr.ud.ah = ah;
 			w[i].wr.ud.remote_qkey = addr;
 			w[i].wr.ud.remote_qpn = rkey & 0xffffff;
