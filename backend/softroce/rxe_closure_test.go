@@ -30,7 +30,7 @@ import (
 type sums struct {
 	sent, repeated, forNothing, parity, markers uint64
 	// missing is how many packets didn't come, less copies, and control those of them without data.
-	missing, control uint64
+	missing, control int64
 	placed, again    uint64 // set a bit, and came when it was set or when its message was completed
 }
 
@@ -49,8 +49,8 @@ func settle(t *testing.T, c [2]*sdr.Endpoint, conns [2]*reliability.Conn) (now s
 		before := now
 		now = sums{
 			sent: x.Units.Sent, repeated: x.Units.Retransmitted, forNothing: x.Units.Spurious, parity: x.Units.Parity, markers: x.QP.Markers,
-			missing: a.Device.PacketsSent - b.Device.PacketsReceived,
-			control: x.QP.Control.DatagramsSent - y.QP.Control.DatagramsReceived,
+			missing: int64(a.Device.PacketsSent) - int64(b.Device.PacketsReceived),
+			control: int64(x.QP.Control.DatagramsSent) - int64(y.QP.Control.DatagramsReceived),
 			placed:  b.Packets - b.Duplicates, again: b.Duplicates + b.Late + b.Device.Drops[backend.DropLate],
 		}
 		return now == before && a.Device.PacketsSent == x.QP.PacketsPosted+x.QP.Control.DatagramsSent
@@ -142,7 +142,7 @@ func closes(t *testing.T, c [2]*sdr.Endpoint, conns [2]*reliability.Conn, n netl
 	require.NoError(t, undo())
 	s := settle(t, c, conns).since(before)
 	data, lost := uint64(transfers*size/conns[0].Config().Unit), s.missing-s.control
-	t.Logf("%d units: %+v, %d lost less copies", data, s, int64(lost))
+	t.Logf("%d units: %+v, %d lost less copies", data, s, lost)
 	require.Equal(t, data+s.repeated+s.parity, s.sent, "units")
 	require.LessOrEqual(t, s.forNothing, s.repeated)
 	if n.Loss == 0 && n.ReorderProb == 0 {
@@ -151,7 +151,7 @@ func closes(t *testing.T, c [2]*sdr.Endpoint, conns [2]*reliability.Conn, n netl
 	if s.markers > 0 || s.parity > 0 {
 		return // which are among the packets, and not among the units of data
 	}
-	require.Equal(t, s.sent, s.placed+lost+s.again, "sent = placed + lost + not needed")
+	require.Equal(t, int64(s.sent), int64(s.placed+s.again)+lost, "sent = placed + lost + not needed")
 	require.Equal(t, data, s.placed, "each unit is placed once")
-	require.Equal(t, s.repeated, lost+s.again, "repeats = needed + for nothing")
+	require.Equal(t, int64(s.repeated), int64(s.again)+lost, "repeats = needed + for nothing")
 }
