@@ -82,15 +82,15 @@ func (o *options) dcqcn() DCQCNConfig {
 	}
 	o.preset = ""
 	o.number("g", &c.G)
-	o.quantity("alpha", &c.AlphaInterval)
-	o.quantity("decrease", &c.DecreaseInterval)
-	o.quantity("rise", &c.RiseInterval)
+	o.quantity("alpha", (*units.DurationValue)(&c.AlphaInterval))
+	o.quantity("decrease", (*units.DurationValue)(&c.DecreaseInterval))
+	o.quantity("rise", (*units.DurationValue)(&c.RiseInterval))
 	o.quantity("bytes", &c.RiseBytes)
 	o.count("fast", &c.FastSteps)
 	o.quantity("ai", &c.AI)
 	o.quantity("hai", &c.HAI)
 	o.quantity("min", &c.MinRate)
-	o.quantity("cnp", &c.CNPInterval)
+	o.quantity("cnp", (*units.DurationValue)(&c.CNPInterval))
 	o.take("clamp", func(v string) error {
 		b, err := strconv.ParseBool(v)
 		if err != nil {
@@ -104,9 +104,9 @@ func (o *options) dcqcn() DCQCNConfig {
 
 func (o *options) swift() SwiftConfig {
 	c := SwiftDefaults()
-	o.quantity("target", &c.BaseTarget)
-	o.quantity("hop", &c.HopDelay)
-	o.quantity("range", &c.FlowRange)
+	o.quantity("target", (*units.DurationValue)(&c.BaseTarget))
+	o.quantity("hop", (*units.DurationValue)(&c.HopDelay))
+	o.quantity("range", (*units.DurationValue)(&c.FlowRange))
 	o.number("flowmin", &c.FlowMin)
 	o.number("flowmax", &c.FlowMax)
 	o.number("ai", &c.AI)

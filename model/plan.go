@@ -5,6 +5,8 @@ package model
 import (
 	"fmt"
 	"slices"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // A Prediction is what a scheme does with a transfer.
@@ -99,15 +101,16 @@ func explain(predictions []Prediction, worst map[string]float64, best string) st
 	avg, p999 := most.Slowdown()
 	why := fmt.Sprintf("%s: average %.2fx and 99.9th percentile %.2fx of ideal with up to %s per transfer; ",
 		best, avg, p999, lostUnits(float64(t.Units())*float64(t.Drop)))
+	text := units.FormatDuration
 	switch inject := t.Rate.Time(t.Size); {
 	case t.Drop == 0:
 		why += "without loss all schemes but those with parity are ideal"
 	case float64(inject) > 4*float64(t.RTT):
-		why += fmt.Sprintf("injecting takes %v, long against the RTT of %v, so repeats hide behind it and parity costs its full share", inject, t.RTT)
+		why += fmt.Sprintf("injecting takes %s, long against the RTT of %s, so repeats hide behind it and parity costs its full share", text(inject), text(t.RTT))
 	case inject > t.RTT:
-		why += fmt.Sprintf("injecting takes %v, not many times the RTT of %v, so only early repeats hide behind it", inject, t.RTT)
+		why += fmt.Sprintf("injecting takes %v, not many times the RTT of %v, so only early repeats hide behind it", text(inject), text(t.RTT))
 	default:
-		why += fmt.Sprintf("injecting takes only %v against an RTT of %v, so a repeat can't hide behind it", inject, t.RTT)
+		why += fmt.Sprintf("injecting takes only %v against an RTT of %v, so a repeat can't hide behind it", text(inject), text(t.RTT))
 	}
 	if worst[best] <= Negligible {
 		return why + fmt.Sprintf("; nothing simpler is within %g %% of the best", 100*Negligible)

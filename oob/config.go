@@ -54,9 +54,9 @@ type Config struct {
 
 func (cfg Config) timeout() time.Duration {
 	if cfg.Timeout <= 0 {
-		return time.Duration(DefaultTimeout)
+		return DefaultTimeout
 	}
-	return time.Duration(cfg.Timeout)
+	return cfg.Timeout
 }
 
 func (cfg Config) deadHostLimit() units.Duration {

@@ -55,7 +55,7 @@ func guest(t *testing.T, l *Listener) {
 		require.NoError(t, err)
 	}
 	exchange(t, s, c, []byte("hello"), []byte("hello"))
-	require.Less(t, time.Since(start), time.Duration(handshakeLimit)/2)
+	require.Less(t, time.Since(start), handshakeLimit/2)
 }
 
 // TestSilentPeersDelayNobody: neither from the honest peer's own host nor from several.
@@ -76,7 +76,7 @@ func TestSilentPeerIsLetGo(t *testing.T) {
 	start := time.Now()
 	dialRaw(t, l.Addr().String())
 	require.ErrorIs(t, rejected.next(t), context.DeadlineExceeded)
-	require.Less(t, time.Since(start), time.Duration(DefaultTimeout)/2)
+	require.Less(t, time.Since(start), DefaultTimeout/2)
 }
 
 // TestWaitingPeersHoldLittle: what peers send before Accept stays with the kernel, apart from a little, and

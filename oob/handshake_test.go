@@ -105,7 +105,7 @@ func TestDialSilence(t *testing.T) {
 	_, err := Dial(context.Background(), addr, Config{Timeout: shortLimit})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "is that an sdr endpoint")
-	require.Less(t, time.Since(start), time.Duration(shortLimit)+time.Second)
+	require.Less(t, time.Since(start), shortLimit+time.Second)
 	var peer *PeerError
 	require.ErrorAs(t, <-answer, &peer)
 	require.Equal(t, CodeTimeout, peer.Code)

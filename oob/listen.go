@@ -125,7 +125,7 @@ func (l *Listener) serve(ctx context.Context, p *pendingConn) error {
 	if l.cfg.TLS != nil {
 		nc = tls.Server(nc, l.cfg.TLS)
 	}
-	limit, cancel := context.WithTimeout(ctx, min(l.cfg.timeout(), time.Duration(handshakeLimit)))
+	limit, cancel := context.WithTimeout(ctx, min(l.cfg.timeout(), handshakeLimit))
 	defer cancel()
 	c, err := handshake(limit, nc, nc.RemoteAddr().String(), l.cfg)
 	if errors.Is(context.Cause(ctx), errEvicted) {

@@ -277,9 +277,9 @@ func (t *sendTransfer) progress(outstanding int) units.Instant {
 // standstill says what a transfer that stands still is waiting for.
 func (t *sendTransfer) standstill() error {
 	if t.state == waiting {
-		return fmt.Errorf("%w: the receiver has posted no buffer for %v", sdr.ErrNoProgress, t.o.cfg.NoProgress)
+		return fmt.Errorf("%w: the receiver has posted no buffer for %v", sdr.ErrNoProgress, units.FormatDuration(t.o.cfg.NoProgress))
 	}
-	return fmt.Errorf("%w: the receiver gained nothing for %v while we sent", sdr.ErrNoProgress, t.o.cfg.NoProgress)
+	return fmt.Errorf("%w: the receiver gained nothing for %v while we sent", sdr.ErrNoProgress, units.FormatDuration(t.o.cfg.NoProgress))
 }
 
 // begin makes the core and announces the transfer.

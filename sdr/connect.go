@@ -188,15 +188,15 @@ func (q *QP) probeFailed() error {
 	e := &OpError{Op: "connect", Object: q.name, Err: ErrPeerDead}
 	switch {
 	case q.sess.Stats.DatagramsReceived == 0:
-		e.Detail = "nothing was heard from the peer within " + q.cfg.ConnectTimeout.String()
+		e.Detail = "nothing was heard from the peer within " + units.FormatDuration(q.cfg.ConnectTimeout)
 		e.Fix = "has it called Connect, and does UDP pass in both directions?"
 	case !p.recv.msg.Tracker.AllSet() && p.recv.state() != recvFenced, p.send.state() <= sendOpen:
 		e.Err = ErrMismatch
 		e.Detail = fmt.Sprintf("small packets pass, but no packet of full size did within %v: the path does not carry MTU %d (%d bytes with headers)",
-			q.cfg.ConnectTimeout, q.cfg.MTU, q.cfg.MTU+q.caps.HeaderBytes)
+			units.FormatDuration(q.cfg.ConnectTimeout), q.cfg.MTU, q.cfg.MTU+q.caps.HeaderBytes)
 		e.Fix = "raise the MTU of the interfaces on the path, or choose a smaller one at both ends"
 	default:
-		e.Detail = "the connection check did not finish within " + q.cfg.ConnectTimeout.String()
+		e.Detail = "the connection check did not finish within " + units.FormatDuration(q.cfg.ConnectTimeout)
 	}
 	return e
 }

@@ -89,7 +89,7 @@ func ExampleQPConfig() {
 	fmt.Println(errors.Is(err, sdr.ErrArgument))
 	_, _ = ctx.Close(), dev.Close()
 	// Output:
-	// 4 1024 30 s
+	// 4 1024 30s
 	// true
 }
 

@@ -353,7 +353,7 @@ func (q *QP) checkPeer(now units.Instant) {
 		return
 	}
 	q.fail(&OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
-		Detail: "nothing heard for " + q.cfg.Silence.String() + " while work was pending",
+		Detail: "nothing heard for " + units.FormatDuration(q.cfg.Silence) + " while work was pending",
 		Fix:    "is its process alive, and does UDP pass in both directions?"})
 }
 

@@ -174,7 +174,7 @@ func (r *ring) Next() units.Instant {
 func (r *ring) Wait(d units.Duration) error {
 	select {
 	case <-r.woken:
-	case <-time.After(time.Duration(d)):
+	case <-time.After(d):
 	}
 	return nil
 }

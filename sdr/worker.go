@@ -191,7 +191,7 @@ func (w *worker) run(placed chan<- error) {
 			runtime.Gosched()
 		}
 		if w.broken {
-			time.Sleep(time.Duration(brokenPause))
+			time.Sleep(brokenPause)
 			continue
 		}
 		if busy || next <= now {
@@ -228,7 +228,7 @@ func (w *worker) sleep(next units.Instant) {
 	}
 	if err := w.cq.Wait(d); err != nil {
 		w.broke("wait for completions", err)
-		time.Sleep(time.Duration(brokenPause))
+		time.Sleep(brokenPause)
 	}
 }
 

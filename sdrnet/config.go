@@ -91,7 +91,7 @@ func (c *Config) complete() (*Config, error) {
 func (c *Config) check() error {
 	switch {
 	case c.Silence < minSilence:
-		return fmt.Errorf("Config.Silence is %v: choose at least %v", c.Silence, minSilence)
+		return fmt.Errorf("Config.Silence is %v: choose at least %v", units.FormatDuration(c.Silence), units.FormatDuration(minSilence))
 	case c.Window < 1 || c.Window > maxWindow:
 		return fmt.Errorf("Config.Window is %d: choose 1 to %d", c.Window, maxWindow)
 	case c.BufferSize < minBufferSize || c.BufferSize > maxBufferSize:

@@ -127,14 +127,14 @@ func (r Rate) String() string {
 	return strconv.FormatInt(int64(r), 10) + " bit/s"
 }
 
-// String prints d with three significant digits or so, such as "25 ms".
-func (d Duration) String() string {
-	if d < 0 {
-		return "-" + (-d).String()
-	}
+// FormatDuration prints d with three significant digits or so, such as "25 ms", for tables and
+// sentences that people read. Duration's own String prints each digit.
+func FormatDuration(d Duration) string {
 	switch {
+	case d < 0:
+		return "-" + FormatDuration(-d)
 	case d >= Second:
-		return trim(d.Seconds()) + " s"
+		return trim(float64(d)/float64(Second)) + " s"
 	case d >= Millisecond:
 		return trim(float64(d)/float64(Millisecond)) + " ms"
 	case d >= Microsecond:
@@ -166,8 +166,19 @@ func (r *Rate) Set(s string) (err error) { *r, err = ParseRate(s); return }
 // Type names the kind of flag.
 func (r *Rate) Type() string { return "rate" }
 
+// A DurationValue makes a Duration usable as a command-line flag value that reads and prints times as
+// this package does: fs.Var((*units.DurationValue)(&d), "rtt", "the round trip").
+type DurationValue Duration
+
 // Set parses s into d.
-func (d *Duration) Set(s string) (err error) { *d, err = ParseDuration(s); return }
+func (d *DurationValue) Set(s string) error {
+	v, err := ParseDuration(s)
+	*d = DurationValue(v)
+	return err
+}
+
+// String prints d as FormatDuration does.
+func (d *DurationValue) String() string { return FormatDuration(Duration(*d)) }
 
 // Type names the kind of flag.
-func (d *Duration) Type() string { return "time" }
+func (d *DurationValue) Type() string { return "time" }

@@ -10,22 +10,26 @@
 // go-sdr.
 package units
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // An Instant is a point on a device's clock, in nanoseconds since an origin
 // that only that device knows. Instants of different devices can't be compared.
 type Instant int64
 
-// A Duration is a span of time in nanoseconds, the unit of time.Duration.
-type Duration int64
+// A Duration is a span of time in nanoseconds. It is time.Duration, by a name that protocol cores
+// can use without importing package time.
+type Duration = time.Duration
 
-// Durations to multiply with, as in package time.
+// Durations to multiply with, those of package time.
 const (
-	Nanosecond  Duration = 1
-	Microsecond          = 1000 * Nanosecond
-	Millisecond          = 1000 * Microsecond
-	Second               = 1000 * Millisecond
-	Minute               = 60 * Second
+	Nanosecond  = time.Nanosecond
+	Microsecond = time.Microsecond
+	Millisecond = time.Millisecond
+	Second      = time.Second
+	Minute      = time.Minute
 )
 
 // Never is later than every deadline: "no timer is running".
@@ -51,9 +55,6 @@ func (t Instant) Before(u Instant) bool { return t < u }
 
 // After reports whether t is later than u.
 func (t Instant) After(u Instant) bool { return t > u }
-
-// Seconds returns d as a floating-point number of seconds, for printing only.
-func (d Duration) Seconds() float64 { return float64(d) / 1e9 }
 
 // Bytes is a size in bytes.
 type Bytes int64

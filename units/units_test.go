@@ -53,9 +53,18 @@ func TestString(t *testing.T) {
 	require.Equal(t, "-1 KiB", Bytes(-1024).String())
 	require.Equal(t, "1 Gbit/s", Gbit.String())
 	require.Equal(t, "2.5 Gbit/s", (2500 * Mbit).String())
-	require.Equal(t, "25 ms", (25 * Millisecond).String())
-	require.Equal(t, "1.23 s", (1234 * Millisecond).String())
-	require.Equal(t, "-7 ns", Duration(-7).String())
+	require.Equal(t, "25 ms", FormatDuration(25*Millisecond))
+	require.Equal(t, "1.23 s", FormatDuration(1234*Millisecond))
+	require.Equal(t, "-7 ns", FormatDuration(-7))
+}
+
+func TestDurationFlag(t *testing.T) {
+	var d Duration
+	v := (*DurationValue)(&d)
+	require.NoError(t, v.Set("1.5ms"))
+	require.Equal(t, 1500*Microsecond, d)
+	require.Equal(t, "1.5 ms", v.String())
+	require.Error(t, v.Set("1"))
 }
 
 func TestRateArithmetic(t *testing.T) {

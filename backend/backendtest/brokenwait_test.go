@@ -25,7 +25,7 @@ var brokenWaiting = []struct {
 	{"doesn't wake", []string{"wait"}, func(d *shim) { d.wake = func(backend.CQ) {} }},
 	{"doesn't sleep", []string{"wait"}, func(d *shim) { d.wait = func(backend.CQ, units.Duration) error { return nil } }},
 	{"sleeps too well", []string{"wait"}, func(d *shim) {
-		d.wait = func(_ backend.CQ, x units.Duration) error { time.Sleep(time.Duration(x)); return nil }
+		d.wait = func(_ backend.CQ, x units.Duration) error { time.Sleep(x); return nil }
 	}},
 	{"revokes nothing under fire", []string{"revoke under fire"}, func(d *shim) {
 		d.revoked = func(t *shimTable, n uint64) bool { return true }

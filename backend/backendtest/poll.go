@@ -62,7 +62,7 @@ func testWait(t testing.TB, mk Maker) {
 	skipVirtual(t, w.b.dev)
 	w.settle()
 	cq := w.b.cqs[0]
-	long := units.Duration(w.pair.Patience / 2)
+	long := w.pair.Patience / 2
 	timed := func(d units.Duration) time.Duration {
 		start := time.Now()
 		require.NoError(t, cq.Wait(d))
@@ -82,12 +82,12 @@ func testWait(t testing.TB, mk Maker) {
 	timed(0)
 	cq.Wake()
 	cq.Wake()
-	require.Less(t, timed(long), time.Duration(long)/2, "Wait after Wake")
+	require.Less(t, timed(long), long/2, "Wait after Wake")
 	blocks("the Wake was used up")
 	for range 20 {
 		done := make(chan struct{})
 		go func() { defer close(done); time.Sleep(time.Millisecond); cq.Wake() }()
-		require.Less(t, timed(long), time.Duration(long)/2, "Wait, and Wake from another goroutine")
+		require.Less(t, timed(long), long/2, "Wait, and Wake from another goroutine")
 		<-done
 		w.b.poll()
 		require.NoError(t, cq.Wait(0))
@@ -104,7 +104,7 @@ func (w *world) waitForPackets(cq backend.CQ) {
 	tg := w.b.expose(0, 0, maxMessage)
 	posts, done := make(chan uint32), make(chan struct{})
 	go w.postSlowly(tg, posts, done)
-	long := units.Duration(w.pair.Patience / 2)
+	long := w.pair.Patience / 2
 	for i := range uint32(20) {
 		posts <- i
 		if i%2 == 1 { // it is there before Wait
@@ -114,7 +114,7 @@ func (w *world) waitForPackets(cq backend.CQ) {
 			if d := min(long, cq.Next().Sub(w.b.dev.Now())); d > 0 {
 				require.NoError(w, cq.Wait(d))
 			}
-			require.Less(w, time.Since(start), time.Duration(long)/2, "a packet did not end Wait")
+			require.Less(w, time.Since(start), long/2, "a packet did not end Wait")
 		}
 	}
 	close(posts)

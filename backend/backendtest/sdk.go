@@ -92,7 +92,7 @@ func (s *sdk) step(limit units.Instant) {
 // until runs both ends until cond holds; it fails after ten seconds of the devices' time.
 func (s *sdk) until(what string, cond func() bool) {
 	s.Helper()
-	limit := s.pair.A.Now().Add(units.Duration(s.pair.Patience))
+	limit := s.pair.A.Now().Add(s.pair.Patience)
 	for steps := 0; !cond(); steps++ {
 		if s.pair.A.Now() >= limit || s.pair.Advance != nil && steps > 10_000_000 {
 			s.Fatalf("waited in vain: %s", what)

@@ -129,7 +129,7 @@ func TestLossOverSockets(t *testing.T) {
 // Packets are never early, and some are on time.
 func TestDelayOverSockets(t *testing.T) {
 	const oneWay = 5 * time.Millisecond
-	p := newRealPair(t, Config{RTT: 2 * units.Duration(oneWay)}, 64, nil)
+	p := newRealPair(t, Config{RTT: 2 * oneWay}, 64, nil)
 	posted := make([]time.Time, 40)
 	for i := range posted {
 		posted[i] = time.Now()
@@ -157,7 +157,7 @@ func TestDelayOverSockets(t *testing.T) {
 
 func (p *realPair) sleepAtMost(t testing.TB, d time.Duration) {
 	t.Helper()
-	require.NoError(t, p.a.cq.Wait(min(units.Duration(d), 100*ms)))
+	require.NoError(t, p.a.cq.Wait(min(d, 100*ms)))
 }
 
 // A post from another goroutine reaches a worker that sleeps.
@@ -227,10 +227,10 @@ func benchmarkPace(b *testing.B, rate units.Rate) {
 	count := max(16, b.N&^15)
 	cpu, begin := cpuTime(b), time.Now()
 	p.send(b, count, testMTU)
-	elapsed := time.Since(begin) - time.Duration(cfg.RTT)/2
+	elapsed := time.Since(begin) - cfg.RTT/2
 	cpu = cpuTime(b) - cpu
 	bytes := units.Bytes(count) * (testMTU + p.a.dev.Caps().HeaderBytes)
-	got := units.RateOf(bytes, units.Duration(elapsed))
+	got := units.RateOf(bytes, elapsed)
 	b.ReportMetric(float64(got)/1e9, "Gbit/s")
 	b.ReportMetric(100*cpu.Seconds()/elapsed.Seconds(), "%cpu")
 	b.SetBytes(testMTU)

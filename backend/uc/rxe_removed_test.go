@@ -17,7 +17,6 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
-	"github.com/sdr-rdma/go-sdr/units"
 )
 
 const notStuck = 20 * time.Second
@@ -88,7 +87,7 @@ func TestRemovalIsNoticed(t *testing.T) {
 		"wait": func(t *testing.T, d *uc.Device) func() error {
 			_, cq := newQP(t, d, nil)
 			ended := make(chan error, 1)
-			go func() { ended <- cq.Wait(units.Duration(time.Hour)) }()
+			go func() { ended <- cq.Wait(time.Hour) }()
 			time.Sleep(20 * time.Millisecond) // it waits
 			return func() error {
 				select {
@@ -137,10 +136,10 @@ func TestRemovedDeviceIsQuiet(t *testing.T) {
 	_, err = cq.Poll(d.Now(), nil)
 	require.NoError(t, err)
 	begin := time.Now()
-	require.NoError(t, cq.Wait(units.Duration(50*time.Millisecond)))
+	require.NoError(t, cq.Wait(50*time.Millisecond))
 	require.GreaterOrEqual(t, time.Since(begin), 50*time.Millisecond)
 	ended := make(chan error, 1)
-	go func() { ended <- cq.Wait(units.Duration(time.Hour)) }()
+	go func() { ended <- cq.Wait(time.Hour) }()
 	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, d.Close())
 	require.ErrorIs(t, <-ended, backend.ErrClosed)

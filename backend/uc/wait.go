@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -106,7 +105,7 @@ func (w *waker) begin(d units.Duration) context.Context {
 		w.woken = false
 		return nil
 	}
-	ctx, stop := context.WithTimeout(context.Background(), time.Duration(d))
+	ctx, stop := context.WithTimeout(context.Background(), d)
 	w.stop = stop
 	return ctx
 }

@@ -281,7 +281,7 @@ func (o *outcome) writeFlows(w io.Writer) error {
 
 // print writes what a person wants to know first.
 func (r *report) print(w io.Writer) {
-	us := func(ns float64) string { return units.Duration(ns).String() }
+	us := func(ns float64) string { return units.FormatDuration(units.Duration(ns)) }
 	fmt.Fprintf(w, "%s, %s, %s, cc %s, routing %s, seed %d\n", r.Config.Topo, r.Config.Load, r.Config.Transport, r.Config.CC, r.Config.Routing, r.Seed)
 	fmt.Fprintf(w, "%d hosts, %d links; %d of %d messages complete after %s\n", r.Hosts, r.Links, r.Completed, r.Flows, us(r.SimulatedNS))
 	fmt.Fprintf(w, "%.1f M events in %.2f s: %.2f M events/s; %v at most\n\n", float64(r.Events)/1e6, r.WallS, r.EventsPerS/1e6, units.Bytes(r.RSSBytes))

@@ -61,7 +61,7 @@ func (s *scenario) register(f *pflag.FlagSet) {
 	f.StringVar(&s.Routing, "routing", s.Routing, "how switches choose among paths:\n"+routingHelp)
 	f.Var(&s.PauseSize, "pause-size", "bytes of a PFC frame")
 	f.Float64Var(&s.Loss, "loss", s.Loss, "probability that a link loses a packet, per packet and link")
-	f.Var(&s.Until, "until", "simulated time to stop at, such as 5ms; 0: when all messages are complete")
+	f.Var((*units.DurationValue)(&s.Until), "until", "simulated time to stop at, such as 5ms; 0: when all messages are complete")
 	f.Uint64Var(&s.Seed, "seed", s.Seed, "of everything that is drawn: the same seed gives the same result")
 	f.BoolVar(&s.Check, "check", s.Check, "verify while it runs that no packet and no byte appears or vanishes (slower)")
 }
@@ -74,7 +74,7 @@ func (s *scenario) registerNetwork(f *pflag.FlagSet) {
 	f.Var(&s.MTU, "mtu", "payload of a full packet")
 	f.Var(&s.Header, "header", "what a data packet takes on the wire besides")
 	f.Var(&s.AckSize, "ack-size", "bytes of acknowledgements and notifications")
-	f.Var(&s.SwitchLatency, "switch-latency", "what a switch adds to the delay of the links to it")
+	f.Var((*units.DurationValue)(&s.SwitchLatency), "switch-latency", "what a switch adds to the delay of the links to it")
 }
 
 const transportHelp = `gbn[:OPTION,...]   go-back-N, as ConnectX-5
@@ -249,15 +249,15 @@ func parseRC(s string) (*rc.Config, error) {
 		case "ack":
 			c.AckEvery, err = strconv.Atoi(o.value)
 		case "rto":
-			err = c.RTO.Set(o.value)
+			err = (*units.DurationValue)(&c.RTO).Set(o.value)
 		case "rtolow":
-			err = c.RTOLow.Set(o.value)
+			err = (*units.DurationValue)(&c.RTOLow).Set(o.value)
 		case "lowflight":
 			c.LowFlight, err = strconv.Atoi(o.value)
 		case "nakdelay":
-			err = c.NakDelay.Set(o.value)
+			err = (*units.DurationValue)(&c.NakDelay).Set(o.value)
 		case "nakinterval":
-			err = c.NakInterval.Set(o.value)
+			err = (*units.DurationValue)(&c.NakInterval).Set(o.value)
 		case "reorder":
 			c.Reorder, err = strconv.Atoi(o.value)
 		case "cnp":
@@ -291,9 +291,9 @@ func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
 		case "ack":
 			err = c.AckBytes.Set(o.value)
 		case "rto":
-			err = c.RTO.Set(o.value)
+			err = (*units.DurationValue)(&c.RTO).Set(o.value)
 		case "base":
-			err = c.BaseRTT.Set(o.value)
+			err = (*units.DurationValue)(&c.BaseRTT).Set(o.value)
 			window.BaseRTT = c.BaseRTT
 		case "wmax":
 			window.Max, err = strconv.ParseFloat(o.value, 64)
@@ -343,7 +343,7 @@ func parseRouting(s string) (r fabric.Routing, err error) {
 	case "flowlet":
 		r.Mode = fabric.Flowlet
 		if more {
-			err = r.Gap.Set(rest)
+			err = (*units.DurationValue)(&r.Gap).Set(rest)
 		}
 		more = false
 	default:

@@ -94,9 +94,9 @@ func (o *outcome) stuck(until des.Time) error {
 	}
 	left := o.sim.Flows() - o.sim.Finished()
 	if ring := o.sim.Deadlock(); len(ring) > 0 {
-		return fmt.Errorf("deadlock at %v: %d of %d messages are left, and queues pause each other: %s", duration(o.sim.Now()), left, o.sim.Flows(), strings.Join(ring, ", "))
+		return fmt.Errorf("deadlock at %s: %d of %d messages are left, and queues pause each other: %s", units.FormatDuration(duration(o.sim.Now())), left, o.sim.Flows(), strings.Join(ring, ", "))
 	}
-	return fmt.Errorf("nothing more happens after %v, but %d of %d messages are left", duration(o.sim.Now()), left, o.sim.Flows())
+	return fmt.Errorf("nothing more happens after %s, but %d of %d messages are left", units.FormatDuration(duration(o.sim.Now())), left, o.sim.Flows())
 }
 
 func duration(t des.Time) units.Duration { return units.Duration(t.Instant()) }

@@ -201,7 +201,7 @@ func (c *compare) printPoint(w io.Writer, p perfPoint, r *model.Result) bool {
 	mean := r.Mean()
 	ratio := p.CompletionNs.Avg / float64(mean.Value)
 	fmt.Fprintf(w, "%-10s %-9s %9v %9s | %9v %9v %6.3f |", p.Device, p.Reliability, p.SizeBytes, short(p.Link.Drop),
-		units.Duration(p.CompletionNs.Avg), mean.Value, ratio)
+		units.FormatDuration(units.Duration(p.CompletionNs.Avg)), units.FormatDuration(mean.Value), ratio)
 	var parts []string
 	// The predicted interval, scaled from the samples drawn to the iterations measured.
 	half := float64(mean.High-mean.Value) * math.Sqrt(float64(r.Samples())/float64(p.Iterations))

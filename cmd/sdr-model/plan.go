@@ -89,7 +89,7 @@ that it lost; --rate and --rtt are needed then, nothing else knows them.`,
 func (p *plan) registerLink(f *pflag.FlagSet) {
 	f.StringVar(&p.from, "from", "", "take what isn't given of rate, RTT, sizes, drops, bursts, MTU and chunk from this `file` that sdr-perf --json wrote, - for standard input")
 	f.Var(&p.rate, "rate", "rate of user data")
-	f.Var(&p.rtt, "rtt", "round-trip time")
+	f.Var((*units.DurationValue)(&p.rtt), "rtt", "round-trip time")
 	f.Var(&p.distance, "distance", "length of the cable, instead of --rtt")
 	f.Float64Var(&p.usPerKm, "us-per-km", float64(model.Fibre), "one-way µs per km with --distance: 5 in fibre; the paper has 3.33")
 	f.Var(&p.sizes, "size", "message sizes")

@@ -19,7 +19,7 @@ func (p *plan) figure(progress io.Writer) (*figures.Figure, error) {
 		Name: "link", Schemes: p.schemes(), Size: p.sizes[0], Drop: drops[len(drops)/2], Transfer: p.transfer,
 		Drops: dropRange(drops), Sizes: sizeRange(p.sizes, p.mtu),
 		Subtitle: fmt.Sprintf("%v, RTT %v%s, chunks of %v, packets of %v; %sdrop probabilities are per packet",
-			p.rate, p.rtt, p.distanceNote(), p.chunk, p.mtu, p.burstNote()),
+			p.rate, units.FormatDuration(p.rtt), p.distanceNote(), p.chunk, p.mtu, p.burstNote()),
 	}
 	return l.Figure(figures.Config{Samples: p.samples, Seed: p.seed, Threads: p.threads, Progress: progress})
 }

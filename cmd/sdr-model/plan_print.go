@@ -14,7 +14,7 @@ import (
 
 func (p *plan) print(w io.Writer, all []sized) {
 	fmt.Fprintf(w, "%v, RTT %v%s, chunk %v = %s of %v, %sseed %d\n",
-		p.rate, p.rtt, p.distanceNote(), p.chunk, plural(int64(p.chunk/p.mtu), "packet"), p.mtu, p.burstNote(), p.seed)
+		p.rate, units.FormatDuration(p.rtt), p.distanceNote(), p.chunk, plural(int64(p.chunk/p.mtu), "packet"), p.mtu, p.burstNote(), p.seed)
 	for _, s := range all {
 		for _, b := range s.blocks {
 			printBlock(w, b, s.name)
@@ -50,7 +50,7 @@ func (p *plan) burstNote() string {
 func printBlock(w io.Writer, b block, recommended string) {
 	t := b.transfer
 	fmt.Fprintf(w, "\n%v, drop %s per packet = %s per chunk, ideal %v, %d samples\n",
-		t.Size, short(float64(t.Control)), short(float64(t.Drop)), t.Ideal(), b.predictions[0].Result.Samples())
+		t.Size, short(float64(t.Control)), short(float64(t.Drop)), units.FormatDuration(t.Ideal()), b.predictions[0].Result.Samples())
 	fmt.Fprintf(w, "  %-10s %-19s %10s %10s %10s %10s  %-28s %10s %10s\n", "scheme", "parameters", "average", "p50", "p99", "p99.9", "average and p99.9 over ideal", "parity", "memory")
 	for _, pr := range b.predictions {
 		mark := " "
@@ -59,8 +59,9 @@ func printBlock(w io.Writer, b block, recommended string) {
 		}
 		mean := pr.Result.Mean()
 		avg, p999 := pr.Slowdown()
+		quantile := func(q float64) string { return units.FormatDuration(pr.Result.Quantile(q).Value) }
 		fmt.Fprintf(w, "%s %-10s %-19s %10v %10v %10v %10v  %6.3f ± %.3f %7.3f      %10v %10v\n", mark, pr.Scheme.Name(), parameters(pr.Scheme, t),
-			mean.Value, pr.Result.Quantile(0.5).Value, pr.Result.Quantile(0.99).Value, pr.Result.Quantile(0.999).Value,
+			units.FormatDuration(mean.Value), quantile(0.5), quantile(0.99), quantile(0.999),
 			avg, float64(mean.High-mean.Value)/float64(t.Ideal()), p999, parityOf(pr), parityMemory(parityOf(pr)))
 	}
 }

@@ -72,7 +72,7 @@ func (d *door) deliver(ctx context.Context, v visitor) {
 func (d *door) next(ctx context.Context, first bool) (visitor, error) {
 	var late <-chan time.Time
 	if !first {
-		late = time.After(time.Duration(handshakeTime))
+		late = time.After(handshakeTime)
 	}
 	select {
 	case v := <-d.visitors:

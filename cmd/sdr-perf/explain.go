@@ -5,29 +5,32 @@ package main
 import (
 	"fmt"
 	"io"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // explain prints what is behind a row: -v.
 func (pt *point) explain(w io.Writer, r *Result) {
 	say := func(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
+	text := units.FormatDuration
 	s := pt.conn.Stats()
-	say("%d transfers for warming up; times from %v to %v", r.Warmup, r.CompletionNs.Min, r.CompletionNs.Max)
+	say("%d transfers for warming up; times from %v to %v", r.Warmup, text(r.CompletionNs.Min), text(r.CompletionNs.Max))
 	switch {
 	case r.IdealNs == nil:
 	case pt.Link.Rate == 0:
-		say("ideal %v = RTT %v: no --rate, so the size takes no time", *r.IdealNs, pt.Link.RTT)
+		say("ideal %v = RTT %v: no --rate, so the size takes no time", text(*r.IdealNs), text(pt.Link.RTT))
 	default:
 		header := pt.end.dev.Caps().HeaderBytes
 		say("ideal %v = %v at %v + RTT %v, without headers (%d bytes a packet, %.1f %%)",
-			*r.IdealNs, pt.size, pt.Link.Rate, pt.Link.RTT, header, 100*float64(header)/float64(r.MTU))
+			text(*r.IdealNs), pt.size, pt.Link.Rate, text(pt.Link.RTT), header, 100*float64(header)/float64(r.MTU))
 	}
 	pace := "not paced"
 	if s.Rate != 0 {
 		pace = fmt.Sprintf("paced at %v of user data", s.Rate)
 	}
-	say("round trip %v, least %v; %s; window %d units of %v", s.QP.SRTT, s.QP.MinRTT, pace, s.Window, s.UnitBytes)
+	say("round trip %v, least %v; %s; window %d units of %v", text(s.QP.SRTT), text(s.QP.MinRTT), pace, s.Window, s.UnitBytes)
 	if g := r.Congestion; g.RateBps != 0 {
-		say("%s found %v of user data, a round trip of %v and %v of queue (%s)", g.Name, g.RateBps, g.MinRTTNs, g.QueueNs, g.State)
+		say("%s found %v of user data, a round trip of %v and %v of queue (%s)", g.Name, g.RateBps, text(g.MinRTTNs), text(g.QueueNs), g.State)
 	}
 	c := r.Chunks
 	say("units: %d sent, of them %d again (%d for nothing) and %d parity; %d recovered by decoding; timers expired %d times since the start",

@@ -22,7 +22,7 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	graced, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		select {
-		case <-time.After(time.Duration(graceTime)):
+		case <-time.After(graceTime):
 			cancel()
 		case <-graced.Done():
 		}

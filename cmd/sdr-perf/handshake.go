@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/sdr-rdma/go-sdr/oob"
@@ -92,7 +91,7 @@ func printable(text string) string {
 
 // exchange sends ours and returns the peer's message of the same type.
 func exchange[T any](ctx context.Context, s *oob.Conn, limit units.Duration, ours T) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(limit))
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var theirs T
 	b, err := json.Marshal(ours)

@@ -132,7 +132,7 @@ func enough(n, need int, d units.Duration) string {
 	if n < need {
 		return "-"
 	}
-	return d.String()
+	return units.FormatDuration(d)
 }
 
 func percent(part, of uint64) string {
@@ -164,7 +164,7 @@ func (l *link) describe() string {
 	if !l.emulated() {
 		return "no emulated link"
 	}
-	parts := []string{fmt.Sprintf("emulated link: RTT %v", l.RTT)}
+	parts := []string{fmt.Sprintf("emulated link: RTT %s", units.FormatDuration(l.RTT))}
 	add := func(set bool, format string, v ...any) {
 		if set {
 			parts = append(parts, fmt.Sprintf(format, v...))

@@ -58,7 +58,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.VarP(&p.Sizes, "size", "s", "sizes of the transfers, one or a list")
 	f.StringSliceVar(&p.Schemes, "reliability", p.Schemes, "reliability schemes, one or a `list`: "+strings.Join(schemes.Names(), ","))
 	f.IntVarP(&p.Iters, "iters", "n", p.Iters, "`number` of transfers to measure for each point (default: as many as fit into --duration)")
-	f.VarP(&p.Duration, "duration", "D", "how long to measure each point when --iters doesn't say")
+	f.VarP((*units.DurationValue)(&p.Duration), "duration", "D", "how long to measure each point when --iters doesn't say")
 	f.IntVar(&p.Warmup, "warmup", p.Warmup, "`number` of transfers before those that count; -1: 20 transfers and 100000 packets, but at most 1 s")
 	f.VarP(&p.MTU, "mtu", "m", "payload of a packet, 256 to 4096 (default: the largest that both ends can)")
 	f.Var(&p.Chunk, "chunk", "what one bit of the receiver's bitmap covers, a multiple of the MTU (default: 16 packets)")
@@ -66,7 +66,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.IntVar(&p.Channels, "channels", p.Channels, "`number` of paths that a transfer is spread over, 1 to 64")
 	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate: that of the emulated link isn't told (default: sending is paced to --rate):\n"+congestion.Help)
 	p.Scheme.Register(f)
-	f.Var(&p.Link.RTT, "rtt", "emulated link: round-trip time")
+	f.Var((*units.DurationValue)(&p.Link.RTT), "rtt", "emulated link: round-trip time")
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; without --congestion sending is paced to it")
 	f.Var(&p.Link.Queue, "queue", "emulated link: bytes that may wait for it before packets are dropped (default: the sender is held back)")
 	f.Float64Var(&p.Link.Drop, "drop", p.Link.Drop, "emulated link: `probability` that a packet is lost, data and control alike")
@@ -74,7 +74,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Float64Var(&p.Link.Reorder, "reorder", p.Link.Reorder, "emulated link: `probability` that a packet is overtaken by later ones")
 	f.Float64Var(&p.Link.Duplicate, "duplicate", p.Link.Duplicate, "emulated link: `probability` that a packet arrives twice")
 	f.Uint64Var(&p.Seed, "seed", p.Seed, "`number` that the content and the emulated link's faults depend on")
-	f.Var(&p.Timeout, "timeout", "give up when the peer is silent, or nothing arrives, for so long")
+	f.Var((*units.DurationValue)(&p.Timeout), "timeout", "give up when the peer is silent, or nothing arrives, for so long")
 	f.BoolVar(&p.Verify, "verify", p.Verify, "check every byte of every transfer")
 }
 
@@ -98,11 +98,11 @@ func (p *params) check() error {
 	case p.Iters < 0 || p.Iters > maxIters:
 		return fmt.Errorf("--iters %d: choose 1 to %d, or 0 for as many as fit into --duration", p.Iters, maxIters)
 	case p.Duration < units.Millisecond || p.Duration > maxDuration:
-		return fmt.Errorf("--duration %v: choose 1 ms to 24 hours", p.Duration)
+		return fmt.Errorf("--duration %v: choose 1 ms to 24 hours", units.FormatDuration(p.Duration))
 	case p.Warmup < autoWarmup || p.Warmup > maxIters:
 		return fmt.Errorf("--warmup %d: choose 0 to %d, or -1", p.Warmup, maxIters)
 	case p.Timeout < minTimeout || p.Timeout > maxDuration:
-		return fmt.Errorf("--timeout %v: choose 100 ms to 24 hours", p.Timeout)
+		return fmt.Errorf("--timeout %v: choose 100 ms to 24 hours", units.FormatDuration(p.Timeout))
 	case p.Channels < 1 || p.Channels > 64:
 		return fmt.Errorf("--channels %d: choose 1 to 64", p.Channels)
 	}

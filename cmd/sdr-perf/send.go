@@ -105,7 +105,7 @@ func (pt *point) sendOne(ctx context.Context) (units.Duration, error) {
 	if err := pt.await(ctx, t); err != nil {
 		return 0, err
 	}
-	return units.Duration(time.Since(begun)), nil
+	return time.Since(begun), nil
 }
 
 // next is what the next transfer is for.

@@ -35,7 +35,7 @@ func (pt *point) settle(ctx context.Context) (now tally, err error) {
 			break
 		}
 		select {
-		case <-time.After(time.Duration(pause)):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return now, ctx.Err()
 		}

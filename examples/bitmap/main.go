@@ -53,7 +53,7 @@ func run(w io.Writer) error {
 	bitmap := recv.Bitmap()
 	for arrived, quiet := 0, 0; arrived < bitmap.Len(); quiet++ {
 		l.run(tick)
-		fmt.Fprintf(w, "%6v  %s\n", units.Duration(l.net.Now()-l.begun), draw(&bitmap))
+		fmt.Fprintf(w, "%6s  %s\n", units.FormatDuration(units.Duration(l.net.Now()-l.begun)), draw(&bitmap))
 		before := arrived
 		if arrived, err = bitmap.Count(); err != nil {
 			return err

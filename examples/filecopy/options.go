@@ -47,8 +47,8 @@ func (o *options) register(f *pflag.FlagSet) {
 	f.StringVar(&o.scheme, "scheme", "adaptive", "reliability `scheme`, the same at both ends: "+schemeNames())
 	f.TextVar(&o.addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
 	f.StringVar(&o.udpPort, "udp-port", "4791", "local UDP `PORT` for RDMA packets, or any")
-	f.Var(&o.silence, "silence", "give up when the peer is silent, or nothing arrives, for so long")
-	f.Var(&o.link.RTT, "rtt", "emulated link: round-trip time, such as 25ms")
+	f.Var((*units.DurationValue)(&o.silence), "silence", "give up when the peer is silent, or nothing arrives, for so long")
+	f.Var((*units.DurationValue)(&o.link.RTT), "rtt", "emulated link: round-trip time, such as 25ms")
 	f.Var(&o.link.Rate, "rate", "emulated link: rate, such as 1gbit; sending is paced to it")
 	f.Float64Var(&o.link.Drop, "drop", 0, "emulated link: `probability` that a packet is lost, such as 1e-3")
 	f.Float64Var(&o.link.Reorder, "reorder", 0, "emulated link: `probability` that a packet is overtaken by later ones")
@@ -65,7 +65,7 @@ func (o *options) check() error {
 		return usageError{fmt.Errorf("unknown scheme %q: choose one of %s", o.scheme, schemeNames())}
 	}
 	if o.silence < 100*units.Millisecond {
-		return usageError{fmt.Errorf("--silence %v: choose at least 100 ms", o.silence)}
+		return usageError{fmt.Errorf("--silence %v: choose at least 100 ms", units.FormatDuration(o.silence))}
 	}
 	if err := o.link.Validate(); err != nil {
 		return usageError{err}

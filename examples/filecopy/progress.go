@@ -67,7 +67,7 @@ func newBar(what string, total units.Bytes) *progressbar.ProgressBar {
 // summary says on stdout what was done and what it took.
 func summary(e *endpoint, did, path string, size units.Bytes, took time.Duration) {
 	u := e.conn.Stats().Units
-	fmt.Printf("%s %s: %v in %.2f s (%v), SHA-256 agrees", did, path, size, took.Seconds(), units.RateOf(size, units.Duration(took)))
+	fmt.Printf("%s %s: %v in %.2f s (%v), SHA-256 agrees", did, path, size, took.Seconds(), units.RateOf(size, took))
 	if u.Retransmitted > 0 {
 		fmt.Printf(", %d of %d packets repeated", u.Retransmitted, u.Sent)
 	}

@@ -35,7 +35,7 @@ func main() {
 
 func run(w io.Writer) error {
 	ideal := rate.Time(size) + roundTrip
-	fmt.Fprintf(w, "%d transfers of %v, %v, %v, %g of the packets of %v lost; ideal %v\n", transfers, size, rate, roundTrip, drop, mtu, ideal)
+	fmt.Fprintf(w, "%d transfers of %v, %v, %v, %g of the packets of %v lost; ideal %v\n", transfers, size, rate, units.FormatDuration(roundTrip), drop, mtu, units.FormatDuration(ideal))
 	for _, newScheme := range []func() (scheme.Scheme, error){
 		func() (scheme.Scheme, error) { return none.New(), nil },
 		func() (scheme.Scheme, error) { return rounds{}, nil },

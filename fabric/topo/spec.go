@@ -61,7 +61,7 @@ func Parse(spec string) (*Graph, error) {
 func parseDC2(rest string) (*Graph, error) {
 	distance := 500 * units.Microsecond
 	if rest != "" {
-		if err := distance.Set(rest); err != nil {
+		if err := (*units.DurationValue)(&distance).Set(rest); err != nil {
 			return nil, err
 		}
 	}
@@ -140,7 +140,7 @@ func (p *parser) bare(s string) (name string, err error) {
 		p.down.Rate = rate
 		return "the rate", nil
 	}
-	if err := p.down.Delay.Set(s); err != nil {
+	if err := (*units.DurationValue)(&p.down.Delay).Set(s); err != nil {
 		return "", fmt.Errorf("%q is neither a rate such as 400G nor a delay such as 1us", s)
 	}
 	return "the delay", nil
@@ -155,7 +155,7 @@ func (p *parser) named(name, value string) error {
 		p.up.Rate, err = ParseRate(value)
 	case "updelay":
 		p.upDelay = true
-		err = p.up.Delay.Set(value)
+		err = (*units.DurationValue)(&p.up.Delay).Set(value)
 	case "oversub":
 		p.oversub, err = strconv.Atoi(value)
 		ok = err == nil && p.oversub >= 1

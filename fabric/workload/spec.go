@@ -140,7 +140,7 @@ func (a *arguments) incast(e Env) ([]Flow, error) {
 	var size units.Bytes
 	var jitter units.Duration
 	a.positional("N and SIZE, such as 32,16MiB", a.whole(&n), size.Set)
-	a.named(map[string]func(string) error{"to": a.whole(&to), "jitter": jitter.Set})
+	a.named(map[string]func(string) error{"to": a.whole(&to), "jitter": (*units.DurationValue)(&jitter).Set})
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -163,7 +163,7 @@ func (a *arguments) collective(c Collective, e Env) ([]Flow, error) {
 	a.positional("SIZE, such as 100MB", j.Size.Set)
 	a.named(map[string]func(string) error{
 		"ranks": a.whole(&j.Ranks), "jobs": a.whole(&j.Jobs), "active": a.whole(&j.Active),
-		"chunk": j.Chunk.Set, "jitter": j.Jitter.Set,
+		"chunk": j.Chunk.Set, "jitter": (*units.DurationValue)(&j.Jitter).Set,
 		"place": func(v string) error {
 			if v != "inorder" {
 				return fmt.Errorf("%q: only inorder can be written; without it ranks are placed at random", v)
@@ -182,7 +182,7 @@ func (a *arguments) arrivals(lognormal bool, e Env) ([]Flow, error) {
 	r := Arrivals{Rate: e.Rate}
 	a.positional("SIZES, LOAD and TIME, such as WebSearch,0.7,30ms",
 		func(v string) (err error) { r.Sizes, err = openCDF(v, e); return },
-		number(&r.Load), r.Duration.Set)
+		number(&r.Load), (*units.DurationValue)(&r.Duration).Set)
 	if lognormal {
 		r.Sigma = 2
 		a.named(map[string]func(string) error{"sigma": number(&r.Sigma)})
@@ -197,7 +197,7 @@ func (a *arguments) arrivals(lognormal bool, e Env) ([]Flow, error) {
 
 func (a *arguments) bursts(e Env) ([]Flow, error) {
 	b := Bursts{Rate: e.Rate}
-	a.positional("N, SIZE, LOAD and TIME, such as 8,32kB,0.3,30ms", a.whole(&b.Senders), b.Size.Set, number(&b.Load), b.Duration.Set)
+	a.positional("N, SIZE, LOAD and TIME, such as 8,32kB,0.3,30ms", a.whole(&b.Senders), b.Size.Set, number(&b.Load), (*units.DurationValue)(&b.Duration).Set)
 	a.named(nil)
 	if a.err != nil {
 		return nil, a.err
@@ -207,7 +207,7 @@ func (a *arguments) bursts(e Env) ([]Flow, error) {
 
 func (a *arguments) pipelines(e Env) ([]Flow, error) {
 	p := Pipelines{Stages: 2, Rate: e.Rate}
-	a.positional("SIZE, LOAD and TIME, such as 1MB,0.2,30ms", p.Size.Set, number(&p.Load), p.Duration.Set)
+	a.positional("SIZE, LOAD and TIME, such as 1MB,0.2,30ms", p.Size.Set, number(&p.Load), (*units.DurationValue)(&p.Duration).Set)
 	a.named(map[string]func(string) error{"stages": a.whole(&p.Stages)})
 	if a.err != nil {
 		return nil, a.err

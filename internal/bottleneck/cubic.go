@@ -65,7 +65,7 @@ func (c *Cubic) OnAck(now units.Instant, a *congestion.Ack) {
 			c.most = c.window
 		}
 	}
-	t := now.Sub(c.began).Seconds() + c.srtt.Seconds()
+	t := float64(now.Sub(c.began))/1e9 + float64(c.srtt)/1e9
 	d := t - c.k
 	target := cubicC*d*d*d + c.most
 	target = min(max(target, c.window), 1.5*c.window)

@@ -40,6 +40,8 @@ type judge struct {
 	met, rows int
 }
 
+var text = units.FormatDuration
+
 func main() {
 	name := flag.String("cc", "bbr", "congestion control")
 	seed := flag.Uint64("seed", 1, "of the random losses")
@@ -120,7 +122,7 @@ func (j *judge) alone() {
 					missed = unless(missed, dropped < 0.01, "1 %")
 					missed = unless(missed, 2*mean < buffer, "half a buffer")
 					missed = unless(missed, i == 0 || wait < 0.5, "half a round trip")
-					j.row(missed, "%v, %v | %v | %g | %.3f | %.2f %% | %.2f | %.2f", rate, rtt, buffer, loss,
+					j.row(missed, "%v, %s | %v | %g | %.3f | %.2f %% | %.2f | %.2f", rate, text(rtt), buffer, loss,
 						share, 100*dropped, float64(mean)/float64(buffer), wait)
 				}
 			}
@@ -161,7 +163,7 @@ func (j *judge) shared() {
 		for _, rtt := range rtts {
 			for _, n := range []int{2, 8} {
 				for _, products := range []units.Bytes{1, 4} {
-					j.share(fmt.Sprintf("%d, %v, %v", n, rate, rtt), rate, max(products*rate.Bytes(rtt), 64*units.KiB), 0.95,
+					j.share(fmt.Sprintf("%d, %v, %s", n, rate, text(rtt)), rate, max(products*rate.Bytes(rtt), 64*units.KiB), 0.95,
 						slices.Repeat([]units.Duration{rtt}, n)...)
 				}
 			}
@@ -175,7 +177,7 @@ func (j *judge) mixed() {
 		for _, n := range []int{2, 8} {
 			for _, first := range []int{1, 2} {
 				pair := []units.Duration{rtts[first], rtts[3-first]}
-				j.share(fmt.Sprintf("%d, %v, first %v", n, rate, pair[0]), rate, rate.Bytes(rtts[2]), 0.8, slices.Repeat(pair, n/2)...)
+				j.share(fmt.Sprintf("%d, %v, first %s", n, rate, text(pair[0])), rate, rate.Bytes(rtts[2]), 0.8, slices.Repeat(pair, n/2)...)
 			}
 		}
 	}
@@ -210,7 +212,7 @@ func (j *judge) rivals() {
 					s := b.Sum(0, settled, end)
 					missed := unless(nil, least[0] >= 0.15, "0.15 for us")
 					missed = unless(missed, least[1] >= 0.15, "0.15 for the rival")
-					j.row(missed, "%v, %v | %s | %s | %.3f | %.3f | %.2f %%", rate, rtt, rival, first, least[0], least[1],
+					j.row(missed, "%v, %v | %s | %s | %.3f | %.3f | %.2f %%", rate, text(rtt), rival, first, least[0], least[1],
 						100*float64(s.Dropped)/float64(s.Sent))
 				}
 			}
@@ -248,9 +250,9 @@ func (j *judge) reached(b *bottleneck.Bed, rate units.Rate, rtt units.Duration, 
 		heard := t.Add((rtt + bottleneck.Bin - 1) / bottleneck.Bin * bottleneck.Bin)
 		if float64(b.Rate(0, heard, heard.Add(window))) >= 0.9*float64(rate) {
 			took := t.Sub(from)
-			j.row(unless(nil, took <= goal+bottleneck.Bin, "too late"), "%v, %v | %s | %v | %v", rate, rtt, what, took, goal)
+			j.row(unless(nil, took <= goal+bottleneck.Bin, "too late"), "%v, %v | %s | %v | %v", rate, text(rtt), what, text(took), text(goal))
 			return
 		}
 	}
-	j.row([]string{"never"}, "%v, %v | %s | never | %v", rate, rtt, what, goal)
+	j.row([]string{"never"}, "%v, %v | %s | never | %v", rate, text(rtt), what, text(goal))
 }
