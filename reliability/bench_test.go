@@ -5,12 +5,8 @@ package reliability_test
 import (
 	"fmt"
 	"testing"
-	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
-	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -34,32 +30,5 @@ func BenchmarkUnderWay(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(s.ended), "µs/transfer")
 			})
 		}
-	}
-}
-
-// TestManyUnderWay: with so many transfers under way that they wait for slots and for parity,
-// what one takes grows with their number, as each of them is looked at, but not with its
-// square: best of three.
-func TestManyUnderWay(t *testing.T) {
-	const few, many, rounds = 8, 512, 64
-	per := func(depth int) time.Duration {
-		p := newPair(t, setup{
-			net:    sim.Config{Rate: 10 * units.Gbit, Seed: 1, Link: sim.Link{Delay: 50 * units.Microsecond}},
-			qp:     sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB},
-			conn:   reliability.Config{ParityPool: units.MiB},
-			scheme: allSchemes(t)["ec-mds"],
-		})
-		s := p.stream(0, 4096, depth)
-		begun := time.Now()
-		p.until(units.Second, func() bool { s.turn(); return s.ended >= rounds })
-		return time.Since(begun) / rounds
-	}
-	for try := 1; ; try++ {
-		a, b := per(few), per(many)
-		t.Logf("a transfer takes %v with %d under way, %v with %d", a, few, b, many)
-		if b <= 3*many/few*a {
-			return
-		}
-		require.Less(t, try, 3, "three times")
 	}
 }

@@ -196,7 +196,10 @@ func start(t *testing.T, call func(*sdr.MR, units.Bytes, units.Bytes) (*reliabil
 
 func TestManyTransfersBothWays(t *testing.T) {
 	p := newPair(t, setup{net: lossy(0.01), qp: smallQP, conn: reliability.Config{Rate: 450 * units.Mbit}, scheme: newSR(t, sr.NACK)})
-	const n, size = 64, 50_000
+	n, size := 64, units.Bytes(50_000)
+	if raceEnabled {
+		n = 16
+	}
 	var all []*reliability.Transfer
 	for e := range 2 {
 		for range n {

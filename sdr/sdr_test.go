@@ -62,7 +62,10 @@ func TestManyMessagesBothWays(t *testing.T) {
 	sc := link()
 	sc.Link.Reorder, sc.Link.ReorderDelay = 0.1, 2*ms
 	p := newPair(t, sc, small)
-	const n, size = 3000, 5000
+	n, size := 3000, units.Bytes(5000)
+	if raceEnabled {
+		n = 300
+	}
 	for e := range 2 {
 		src, dst := p.mr(e, size, true), p.mr(1-e, size*16, false)
 		posted, completed, sent := 0, 0, 0
@@ -88,7 +91,7 @@ func TestManyMessagesBothWays(t *testing.T) {
 				if all, _ := recvs[0].Bitmap().AllSet(); !all {
 					break
 				}
-				i := size * (completed % 16)
+				i := size * units.Bytes(completed%16)
 				require.Equal(t, src.Bytes(), dst.Bytes()[i:i+size])
 				clear(dst.Bytes()[i : i+size])
 				require.NoError(t, recvs[0].Complete())

@@ -73,7 +73,7 @@ func TestEveryLength(t *testing.T) {
 			})
 			e := newLengths(p)
 			stride := 1
-			if testing.Short() {
+			if testing.Short() || raceEnabled {
 				stride = 13
 			}
 			for n := 0; n <= 3*chunkBytes; n += stride * together {

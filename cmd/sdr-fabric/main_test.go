@@ -19,6 +19,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -127,14 +128,6 @@ func TestHelpIsTrue(t *testing.T) {
 	}
 }
 
-func TestTopo(t *testing.T) {
-	out, err := command(t, "topo", "--topo", "leafspine:128x64x64,400G,1us,fail=16x4")
-	require.NoError(t, err)
-	for _, want := range []string{"8192 hosts, 192 switches", "16384     400 Gbit/s         1 µs       64", "8128        8.34 µs"} {
-		require.Contains(t, out, want) // STrack's round trip is 8 µs, 8.34 with serialization
-	}
-}
-
 // A sweep that was stopped goes on: what is stored and right is not run again, anything else is.
 func TestSweepResumes(t *testing.T) {
 	dir := t.TempDir()
@@ -240,7 +233,11 @@ func TestSweepStops(t *testing.T) {
 // The whole way of a figure, small: files, points, comparison.
 func TestFigure(t *testing.T) {
 	dir := t.TempDir()
-	out, err := command(t, "figure", "themis-lh:2", "--scale", "1/60", "-q", "-o", dir)
+	scale := "1/60"
+	if race.Enabled {
+		scale = "1/600"
+	}
+	out, err := command(t, "figure", "themis-lh:2", "--scale", scale, "-q", "-o", dir)
 	if err != nil {
 		require.ErrorContains(t, err, "out of their bounds") // half a millisecond of arrivals may be
 	}
@@ -269,16 +266,6 @@ func TestFigure(t *testing.T) {
 		require.ErrorContains(t, err, "out of their bounds")
 	}
 	require.Contains(t, text, "118")
-}
-
-// STrack's figures on 128 hosts within their bounds: oblivious spraying is no
-// worse where messages are short, failures cost little, an incast takes what its link takes.
-func TestSTrackFigures(t *testing.T) {
-	for name, largest := range map[string]string{"strack:9": "2MiB", "strack:13": "2MiB", "strack:14": "2MiB", "strack:19": "16MiB"} {
-		out, err := command(t, "figure", name, "--scale", "1/64", "--largest", largest, "-q", "-o", t.TempDir())
-		require.NoError(t, err, out)
-		require.Contains(t, out, "RoCEv2 over STrack")
-	}
 }
 
 func TestFigureShapes(t *testing.T) {
