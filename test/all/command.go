@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// grace is what a command has between SIGTERM, on which it may clean up, and SIGKILL.
-const grace = 3 * time.Second
+// grace is what a command has between SIGTERM, on which it may clean up, and SIGKILL. Tests shorten it.
+var grace = 3 * time.Second
 
 // exec runs argv in the root of the module, in a process group of its own, and returns when no
 // process of it is left: when ctx ends, the group is terminated, then killed; what has
@@ -46,10 +46,16 @@ func (c *stepContext) command(dir string, env []string, argv ...string) *exec.Cm
 }
 
 func (c *stepContext) run(cmd *exec.Cmd) error {
+	c.commands.RLock()
 	err := cmd.Run()
 	if cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // ESRCH: the usual case
 	}
+	c.commands.RUnlock()
+	if !c.commands.TryLock() {
+		return err // the last of the commands that run side by side looks for orphans
+	}
+	defer c.commands.Unlock()
 	if left := killOrphans(); len(left) > 0 && c.ctx.Err() == nil {
 		c.printf("%s: ended processes that %s had left behind: %s", c.name, cmd.Args[0], strings.Join(left, ", "))
 	}

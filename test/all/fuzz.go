@@ -4,14 +4,16 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -32,56 +34,67 @@ const fuzzReserve = 15 * time.Second
 // budget doesn't give them this much, the step fails over its budget, and the budget must grow.
 const minFuzzTime = time.Second
 
-// compileFuzzTargets finds all Fuzz functions and compiles their packages.
+// compileFuzzTargets finds all Fuzz functions and compiles their packages, as many at once as there are
+// processors: "go test -c" with the fuzzer's instrumentation takes one package at a time. One that doesn't
+// compile doesn't hide what the fuzzer finds in others.
 func compileFuzzTargets(c *stepContext) error {
 	byPackage, err := c.findFuzzTargets()
 	if err != nil {
-		return fmt.Errorf("go test -list: %w", err)
+		return err
 	}
-	for _, pkg := range slices.Sorted(maps.Keys(byPackage)) {
-		binary := filepath.Join(c.tmp, "fuzz-"+strings.ReplaceAll(pkg, "/", "-"))
-		if err := c.check(nil, "go", "test", "-c", "-fuzz=.", "-o", binary, "./"+pkg); err != nil {
-			return err
+	packages := slices.Sorted(maps.Keys(byPackage))
+	errs := make([]error, len(packages))
+	next := make(chan int, len(packages))
+	for i := range packages {
+		next <- i
+	}
+	close(next)
+	var wg sync.WaitGroup
+	for range runtime.NumCPU() {
+		wg.Go(func() {
+			for i := range next {
+				errs[i] = c.check(nil, "go", "test", "-c", "-fuzz=.", "-ldflags=-w", "-o", c.fuzzBinary(packages[i]), "./"+packages[i])
+			}
+		})
+	}
+	wg.Wait()
+	for i, pkg := range packages {
+		if errs[i] != nil {
+			c.fail(pkg+" doesn't compile", errs[i].Error())
+			continue
 		}
 		for _, name := range byPackage[pkg] {
-			c.fuzzTargets = append(c.fuzzTargets, fuzzTarget{name: name, pkg: pkg, binary: binary})
+			c.fuzzTargets = append(c.fuzzTargets, fuzzTarget{name: name, pkg: pkg, binary: c.fuzzBinary(pkg)})
 		}
 	}
 	c.printf("%s: compiled %d targets in %d packages", c.name, len(c.fuzzTargets), len(byPackage))
 	return nil
 }
 
-func (c *stepContext) findFuzzTargets() (map[string][]string, error) {
-	c.printf("%s: looks for targets", c.name)
-	out, err := c.output([]string{"CGO_ENABLED=0"}, "go", "test", "-json", "-list=^Fuzz", "./...")
-	found := map[string][]string{}
-	for line := range strings.SplitSeq(out, "\n") {
-		var e testEvent
-		if json.Unmarshal([]byte(line), &e) == nil && e.Action == "output" && strings.HasPrefix(e.Output, "Fuzz") {
-			pkg := folder(e.Package)
-			found[pkg] = append(found[pkg], strings.TrimSpace(e.Output))
-		}
-	}
-	if err == nil || len(found) == 0 {
-		return found, err
-	}
-	// One package that doesn't compile should not hide what the fuzzer finds in others.
-	c.fail(fmt.Sprintf("go test -list: %v", err), buildOutput(out))
-	return found, nil
+func (c *stepContext) fuzzBinary(pkg string) string {
+	return filepath.Join(c.tmp, "fuzz-"+strings.ReplaceAll(pkg, "/", "-"))
 }
 
-// buildOutput is what a person wants to read of the output of go test -json that failed to build.
-func buildOutput(out string) string {
-	var b strings.Builder
-	for line := range strings.SplitSeq(out, "\n") {
-		var e testEvent
-		if json.Unmarshal([]byte(line), &e) != nil {
-			fmt.Fprintln(&b, line)
-		} else if e.Action == "build-output" {
-			b.WriteString(e.Output)
+// findFuzzTargets reads the test files for functions whose names begin with Fuzz, by package.
+func (c *stepContext) findFuzzTargets() (map[string][]string, error) {
+	packages, err := c.list(nil, "./...")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string][]string{}
+	for _, p := range packages {
+		err := p.parse(append(p.TestGoFiles, p.XTestGoFiles...), func(f *ast.File) {
+			for _, d := range f.Decls {
+				if d, ok := d.(*ast.FuncDecl); ok && d.Recv == nil && strings.HasPrefix(d.Name.Name, "Fuzz") {
+					found[folder(p.ImportPath)] = append(found[folder(p.ImportPath)], d.Name.Name)
+				}
+			}
+		})
+		if err != nil {
+			c.fail(folder(p.ImportPath)+" doesn't compile", err.Error())
 		}
 	}
-	return b.String()
+	return found, nil
 }
 
 // fuzz gives each target an equal part of what is left of the budget.

@@ -51,29 +51,16 @@ func TestGoTest(t *testing.T) {
 	goTest := func(pkg string) (result, string) {
 		return runIn(t, root, func(c *stepContext) error { return c.goTest(nil, "./"+pkg) })
 	}
-	r, out := goTest("good")
-	require.True(t, r.ok(), out)
-	require.Equal(t, 2, r.passed)
-
-	r, out = goTest("bad")
-	require.Equal(t, 1, r.failed, out)
-	require.Contains(t, out, "FAIL bad TestIt")
-	require.Contains(t, out, "the reason")
-	require.Contains(t, out, "the log")
-
-	r, out = goTest("skip")
-	require.True(t, r.ok(), out)
-	require.Len(t, r.skips, 1)
+	r, out := goTest("...") // one run: each costs a second
+	require.Equal(t, []int{2, 3, 1}, []int{r.passed, r.failed, len(r.skips)}, out)
+	require.False(t, r.ok())
+	for _, want := range []string{
+		"ok   good", "FAIL bad TestIt", "the reason", "the log", "FAIL panic", "at the disco", "FAIL broken", "undefined: undefined",
+	} {
+		require.Contains(t, out, want)
+	}
 	require.Equal(t, "skip", r.skips[0].pkg)
 	require.Contains(t, r.skips[0].reason, "needs hardware")
-
-	r, out = goTest("panic")
-	require.False(t, r.ok())
-	require.Contains(t, out, "at the disco")
-
-	r, out = goTest("broken")
-	require.Equal(t, 1, r.failed, out)
-	require.Contains(t, out, "undefined: undefined")
 
 	r, out = goTest("none")
 	require.True(t, r.ok(), out)
@@ -105,7 +92,7 @@ func TestReadTextOutput(t *testing.T) {
 func TestFuzzStep(t *testing.T) {
 	const fuzzer = "package p\n\nimport \"testing\"\n\nfunc FuzzIt(f *testing.F) {\n\tf.Add(uint8(0))\n" +
 		"\tf.Fuzz(func(t *testing.T, n uint8) { if n == LIMIT { t.Fatal(\"found it\") } })\n}\n"
-	broken := "package q\n\nfunc init() { undefined() }\n"
+	broken := "package q\n\nimport \"testing\"\n\nfunc FuzzIt(f *testing.F) { undefined() }\n"
 	for _, tc := range []struct {
 		limit          string
 		passed, failed int
@@ -131,6 +118,41 @@ func TestFuzzStep(t *testing.T) {
 		require.Contains(t, out, tc.want)
 		require.Contains(t, out, "undefined: undefined")
 	}
+}
+
+// TestRaced: whatever can run beside something else, or unsafely, is run under the race detector, and what
+// depends on it.
+func TestRaced(t *testing.T) {
+	test := func(header, body string) string {
+		return "package p\n\nimport \"testing\"\n" + header + "\nfunc TestIt(t *testing.T) {\n" + body + "\n}\n"
+	}
+	const module = "github.com/sdr-rdma/go-sdr/"
+	root := writeModule(t, map[string]string{
+		"alone/p.go":             "package p\n",
+		"alone/p_test.go":        test("", ""),
+		"starts/p.go":            "package p\n\nfunc F() { go F() }\n",
+		"starts/p_test.go":       test("", ""),
+		"depends/p_test.go":      test("import _ \""+module+"starts\"\n", ""),
+		"external/p.go":          "package p\n",
+		"external/p_test.go":     strings.Replace(test("", "go func() {}()"), "package p", "package p_test", 1),
+		"method/p_test.go":       test("import \"sync\"\n", "new(sync.WaitGroup).Go(func() {})"),
+		"parallel/p_test.go":     test("", "t.Parallel()"),
+		"process/p_test.go":      test("import _ \"os/exec\"\n", ""),
+		"pointers/p_test.go":     test("import _ \"unsafe\"\n", ""),
+		"notrace/p_test.go":      test("", ""),
+		"notrace/norace_test.go": "//go:build !race\n\npackage p\n\nimport _ \"unsafe\"\n",
+	})
+	runIn(t, root, func(c *stepContext) error {
+		raced, left, err := c.raced("./...")
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{module + "alone", module + "notrace"}, left)
+		var want []string
+		for _, name := range []string{"starts", "depends", "external", "method", "parallel", "process", "pointers"} {
+			want = append(want, module+name)
+		}
+		require.ElementsMatch(t, want, raced)
+		return nil
+	})
 }
 
 func TestSlowTestsAreNamed(t *testing.T) {

@@ -24,6 +24,8 @@ type session struct {
 	options options
 	tmp     string // removed at the end; TMPDIR of all commands
 	start   time.Time
+	// commands is read-locked by each command that runs. While none does, every child is an orphan.
+	commands sync.RWMutex
 
 	mu  sync.Mutex // guards out
 	out io.Writer

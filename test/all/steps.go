@@ -50,10 +50,10 @@ func steps(root string) []step {
 			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, "./...") },
 		},
 		{
-			name: "race", budget: 14 * time.Minute, // nine on a quiet machine
-			about: "go test -race ./...",
+			name: "race", budget: 10 * time.Minute, // five on a quiet machine
+			about: "go test -race, where goroutines or unsafe pointers can go wrong",
 			needs: []need{cCompiler, kernelHeaders},
-			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=1"}, "-race", "./...") },
+			run:   race,
 		},
 		{
 			name: "wire", budget: time.Minute,
