@@ -29,7 +29,7 @@ type mlx5Provider struct {
 	users atomic.Pointer[[]*mlx5QP]
 
 	mu sync.Mutex
-	// page is the doorbell page, nil until the first CQ is made.
+	// page is the doorbell page that queues share, nil until the first CQ is made.
 	page *mlx5Page
 	// records are free doorbell records, recordPages the memory of all.
 	records     []mlx5Record
@@ -40,13 +40,6 @@ func newMlx5Provider(c *Context, devx bool) provider {
 	p := &mlx5Provider{ctx: c, devx: devx}
 	p.users.Store(new([]*mlx5QP))
 	return p
-}
-
-// mlx5Page is a mapped doorbell page.
-type mlx5Page struct {
-	mem   []byte
-	index uint32
-	page  mlx5.Page
 }
 
 // mlx5Record is a doorbell record and its address.
@@ -86,7 +79,7 @@ func (p *mlx5Provider) close() error {
 	defer p.mu.Unlock()
 	var errs []error
 	if p.page != nil {
-		errs = append(errs, unix.Munmap(p.page.mem))
+		errs = append(errs, p.page.unmap())
 		p.page = nil
 	}
 	for _, m := range p.recordPages {
@@ -94,37 +87,6 @@ func (p *mlx5Provider) close() error {
 	}
 	p.records, p.recordPages = nil, nil
 	return errors.Join(errs...)
-}
-
-// doorbells returns the context's doorbell page. It is one that the processor doesn't combine writes to: a store to
-// it is whole and in order, so that all queues share it without a lock.
-func (p *mlx5Provider) doorbells() (*mlx5Page, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.page != nil {
-		return p.page, nil
-	}
-	var offset uint64
-	var length, index uint32
-	call := uapi.NewCall(&uapi.MLX5_IB_METHOD_UAR_OBJ_ALLOC)
-	call.PutNew(uapi.MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE)
-	call.PutConst(uapi.MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, uapi.MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC)
-	uapi.PutOut(call, uapi.MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &offset)
-	uapi.PutOut(call, uapi.MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &length)
-	uapi.PutOut(call, uapi.MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &index)
-	if err := p.ctx.do(call); err != nil {
-		return nil, fmt.Errorf("allocate doorbell page: %w", err)
-	}
-	if length < mlx5PageSize {
-		return nil, fmt.Errorf("%w: doorbell page of %d bytes", unix.EOPNOTSUPP, length)
-	}
-	// The kernel keeps the page until the device is closed, also when mapping it fails.
-	mem, err := unix.Mmap(p.ctx.fd, int64(offset), int(length), unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map doorbell page: %w", err)
-	}
-	p.page = &mlx5Page{mem: mem, index: index, page: mlx5.NewPage(mem)}
-	return p.page, nil
 }
 
 // The size of a page, and the distance of doorbell records: one a cache line.

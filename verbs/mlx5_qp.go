@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"errors"
 	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/verbs/internal/addr"
@@ -71,25 +72,29 @@ func (p *mlx5Provider) qp(q *QP, attr *QPInitAttr, limits *uapi.QpCap) (qpPart, 
 		limits.MaxRecvWr, limits.MaxRecvSge = receives, stride/mlx5Segment
 	}
 	var err error
-	if m.page, err = p.doorbells(); err != nil {
+	if attr.BlueFlame {
+		m.page, err = p.blueFlame()
+	} else {
+		m.page, err = p.doorbells()
+	}
+	if err != nil {
 		return nil, err
 	}
 	before := int(receives * stride)
 	if m.mlx5Memory, err = p.allocate(before + int(blocks)*mlx5.BlockSize); err != nil {
-		return nil, err
+		return nil, errors.Join(err, m.freePage())
 	}
 	if receives > 0 {
 		m.rq = mlx5.NewRecvQueue(m.mem[:before], int(stride), m.record.Record)
 	}
-	m.sq = mlx5.NewSendQueue(m.mem[before:before+int(blocks)*mlx5.BlockSize], int(limits.MaxSendWr), m.record.Record, m.page.page, 0)
+	m.sq = mlx5.NewSendQueue(m.mem[before:before+int(blocks)*mlx5.BlockSize], int(limits.MaxSendWr), m.record.Record, m.page.page, m.page.flame)
 	m.in = uapi.Mlx5CreateQp{BufAddr: addr.Of(m.mem), DbAddr: m.record.addr, SqWqeCount: blocks, RqWqeCount: receives,
 		Flags: uapi.MLX5_QP_FLAG_UAR_PAGE_INDEX, BfregIndex: m.page.index}
 	if stride > 0 {
 		m.in.RqWqeShift = uint32(bits.Len32(stride) - 1)
 	}
 	if err := p.addUser(m); err != nil {
-		_ = m.mlx5Memory.free()
-		return nil, err
+		return nil, errors.Join(err, m.mlx5Memory.free(), m.freePage())
 	}
 	m.in.Uidx = m.user
 	caps := *limits
@@ -136,7 +141,15 @@ func (m *mlx5QP) reset() {
 func (m *mlx5QP) free() error {
 	m.clean()
 	m.p.removeUser(m.user)
-	return m.mlx5Memory.free()
+	return errors.Join(m.mlx5Memory.free(), m.freePage())
+}
+
+// freePage gives a page of the queue pair's own back.
+func (m *mlx5QP) freePage() error {
+	if m.page.flame == 0 {
+		return nil
+	}
+	return m.page.free()
 }
 
 // mlx5SRQ is a shared receive queue. Its requests are freed by who polls, so that it has a lock of its own.

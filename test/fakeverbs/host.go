@@ -83,6 +83,9 @@ type Posted struct {
 	Blocks         []byte
 	ReceiveRecord  uint32
 	ReceiveEntries []byte
+	// Register is the offset in the page of the register that was written to. BlueFlame is how many bytes the doorbell of before in the
+	// page had brought along in its register, which must be the beginning of its blocks; -1 when it brought others.
+	Register, BlueFlame int
 }
 
 // NewHost makes a host with these devices. Close it after its programs have ended.

@@ -268,6 +268,9 @@ type uar struct {
 	page uint32
 	// users counts the queues that ring it.
 	users int
+	// lastRegister is that of the last doorbell whose blocks a Host's Posted was told of, and lastBlocks are those.
+	lastRegister int
+	lastBlocks   []byte
 }
 
 func (u *uar) destroy(*Device) unix.Errno {

@@ -5,6 +5,7 @@
 package fakeverbs
 
 import (
+	"bytes"
 	"time"
 )
 
@@ -57,7 +58,7 @@ func (d *Device) look(u *uar) bool {
 		}
 		busy = true
 		d.stats.Doorbells++
-		d.ring(u, b)
+		d.ring(u, off-base, b)
 	}
 	return busy
 }
@@ -92,7 +93,7 @@ func (d *Device) rearm(q *completionQueue) {
 
 // ring reads the records of the QPs that ring in this page: that of the one that the doorbell names, and of the
 // others, whose doorbells it may have overwritten before the device looked.
-func (d *Device) ring(u *uar, doorbell [8]byte) {
+func (d *Device) ring(u *uar, register int, doorbell [8]byte) {
 	number := be.Uint32(doorbell[4:]) >> 8
 	if q := d.qps[number]; q == nil || q.uar != u {
 		d.violation("doorbell page %d: QP %#x doesn't exist or rings elsewhere", u.page, number)
@@ -117,10 +118,38 @@ func (d *Device) ring(u *uar, doorbell [8]byte) {
 			continue
 		}
 		if d.host.Posted != nil && q.number == number {
-			d.host.Posted(d.posted(q, doorbell, be.Uint32(b[:])))
+			p := d.posted(q, doorbell, be.Uint32(b[:]))
+			p.Register, p.BlueFlame = register, u.burnt()
+			u.lastRegister, u.lastBlocks = register, bytes.Clone(p.Blocks)
+			d.host.Posted(p)
 		}
 		q.sqPosted = posted
 	}
+}
+
+// burnt is how many bytes the doorbell of before has left in its register, and empties it. Only that one's copying has surely ended.
+func (u *uar) burnt() int {
+	if u.lastBlocks == nil {
+		return 0
+	}
+	var left []byte
+	n := 0
+	for off := 8; off < doorbellStep; off += 8 { // the first 8 bytes were the doorbell
+		b := u.ctx.file.Take(int(u.page)*uarSize + u.lastRegister + off)
+		left = append(left, b[:]...)
+		if b != [8]byte{} {
+			n = len(left)
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	const block = 64 // what is copied at a time, which may end with zeros
+	n = (8 + n + block - 1) / block * block
+	if n > len(u.lastBlocks) || !bytes.Equal(left[:n-8], u.lastBlocks[8:n]) {
+		return -1
+	}
+	return n
 }
 
 // posted reads what a doorbell brought.

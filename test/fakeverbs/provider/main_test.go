@@ -95,7 +95,7 @@ func runInside() error {
 	h.Posted = func(p fakeverbs.Posted) {
 		if h.Device(2).Has(p.QPN) {
 			maskQPN(&p)
-			fmt.Fprintf(list, "%d %x %x %x %x %x\n", p.QPN, p.Doorbell, p.Record, p.Blocks, p.ReceiveRecord, p.ReceiveEntries)
+			fmt.Fprintf(list, "%d %x %x %x %x %x %x %d\n", p.QPN, p.Doorbell, p.Record, p.Blocks, p.ReceiveRecord, p.ReceiveEntries, p.Register, p.BlueFlame)
 		}
 	}
 	if os.Getenv("SDR_FAKEVERBS_TRACE") != "" {
@@ -187,6 +187,7 @@ type config struct {
 	depth  int
 	srq    bool
 	all    bool // signal all
+	flame  bool // BlueFlame
 	buffer int
 }
 
@@ -214,7 +215,7 @@ func newEnd(t testing.TB, dev string, c config) *end {
 	require.NoError(t, err)
 	e.rcq, err = ctx.CreateCQ(2*c.depth, e.ch)
 	require.NoError(t, err)
-	attr := verbs.QPInitAttr{Type: c.typ, SendCQ: e.scq, RecvCQ: e.rcq, SignalAll: c.all,
+	attr := verbs.QPInitAttr{Type: c.typ, SendCQ: e.scq, RecvCQ: e.rcq, SignalAll: c.all, BlueFlame: c.flame,
 		Cap: verbs.QPCap{MaxSendWR: c.depth, MaxRecvWR: c.depth, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 128}}
 	if c.srq {
 		e.srq, err = e.pd.CreateSRQ(verbs.SRQAttr{MaxWR: c.depth, MaxSGE: 4})

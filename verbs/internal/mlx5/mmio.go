@@ -18,6 +18,19 @@ import (
 //go:noescape
 func ring(record *uint32, count uint32, register *uint64, doorbell uint64)
 
+// announce writes a doorbell record before a request is copied into a register; flush pushes the copy out of the processor's
+// buffers.
+//
+//go:noescape
+func announce(record *uint32, count uint32)
+
+func flush()
+
+// copyBlock copies a block into a register, in as few stores as the processor has for it, which it may combine into one.
+//
+//go:noescape
+func copyBlock(register, block *[BlockSize]byte)
+
 // store writes a doorbell record behind all that was written to memory before.
 //
 //go:noescape
@@ -50,6 +63,11 @@ const (
 )
 
 func (p Page) register(off int) *uint64 { return (*uint64)(unsafe.Pointer(&p.mem[off : off+8][0])) }
+
+func (p Page) buffer(off int) *[BlockSize]byte { return (*[BlockSize]byte)(p.mem[off : off+BlockSize]) }
+
+// MaxFlames is the room that a page has for BlueFlame buffers, in bytes.
+const MaxFlames = pageSize - sendRegister
 
 // Record is a doorbell record: 8 bytes of pinned memory, aligned, in a cache line of its own.
 type Record struct{ mem []byte }

@@ -17,6 +17,33 @@ TEXT ·ring(SB), NOSPLIT, $0-32
 	SFENCE
 	RET
 
+// func announce(record *uint32, count uint32)
+TEXT ·announce(SB), NOSPLIT, $0-12
+	MOVQ record+0(FP), AX
+	MOVL count+8(FP), BX
+	MOVL BX, (AX)
+	SFENCE
+	RET
+
+// func flush()
+TEXT ·flush(SB), NOSPLIT, $0-0
+	SFENCE
+	RET
+
+// func copyBlock(register, block *[64]byte)
+TEXT ·copyBlock(SB), NOSPLIT, $0-16
+	MOVQ  register+0(FP), DI
+	MOVQ  block+8(FP), SI
+	MOVOU  (SI), X0
+	MOVOU  16(SI), X1
+	MOVOU  32(SI), X2
+	MOVOU  48(SI), X3
+	MOVOU  X0, (DI)
+	MOVOU  X1, 16(DI)
+	MOVOU  X2, 32(DI)
+	MOVOU  X3, 48(DI)
+	RET
+
 // func store(record *uint32, value uint32)
 TEXT ·store(SB), NOSPLIT, $0-12
 	MOVQ record+0(FP), AX

@@ -18,6 +18,28 @@ TEXT ·ring(SB), NOSPLIT, $0-32
 	DSB   $14
 	RET
 
+// func announce(record *uint32, count uint32)
+TEXT ·announce(SB), NOSPLIT, $0-12
+	MOVD  record+0(FP), R0
+	MOVWU count+8(FP), R1
+	DMB   $2
+	MOVW  R1, (R0)
+	DMB   $2
+	RET
+
+// func flush()
+TEXT ·flush(SB), NOSPLIT, $0-0
+	DSB $14
+	RET
+
+// func copyBlock(register, block *[64]byte)
+TEXT ·copyBlock(SB), NOSPLIT, $0-16
+	MOVD register+0(FP), R0
+	MOVD block+8(FP), R1
+	VLD1 (R1), [V0.B16, V1.B16, V2.B16, V3.B16]
+	VST1 [V0.B16, V1.B16, V2.B16, V3.B16], (R0)
+	RET
+
 // func store(record *uint32, value uint32)
 TEXT ·store(SB), NOSPLIT, $0-12
 	MOVD  record+0(FP), R0

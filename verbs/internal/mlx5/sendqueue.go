@@ -11,8 +11,9 @@ type SendQueue struct {
 	qpn    uint32
 	record Record
 	page   Page
-	// toggle is which of the two registers is next: the device has a pair of buffers.
-	toggle, pair int
+	// toggle is which of the two registers is next: a BlueFlame page has a pair of buffers, of flame bytes each. Other pages have one
+	// register and no buffer.
+	toggle, flame int
 
 	posted uint32 // blocks; only the lower 16 bits are the device's
 	count  uint32 // requests
@@ -26,6 +27,7 @@ type SendQueue struct {
 	work []posting
 	rung atomic.Uint32
 	last uint32 // first block of the last request
+	told uint32 // what count was when the device was last told
 	// fence is what the next request waits for besides what it asks for itself: the change of a memory key (fm_cache of libmlx5).
 	fence uint8
 }
@@ -46,11 +48,11 @@ const (
 	Invalidation
 )
 
-// NewSendQueue takes the queue's memory, a power of two of blocks, for up to limit requests at a time. pair is the
-// distance of its two registers in the page, 0 when it has one.
-func NewSendQueue(mem []byte, limit int, record Record, page Page, pair int) *SendQueue {
+// NewSendQueue takes the queue's memory, a power of two of blocks, for up to limit requests at a time. flame is the size of the page's
+// BlueFlame buffers, 0 when it has none.
+func NewSendQueue(mem []byte, limit int, record Record, page Page, flame int) *SendQueue {
 	blocks := len(mem) / BlockSize
-	return &SendQueue{mem: mem, mask: uint32(blocks - 1), limit: uint32(limit), record: record, page: page, pair: pair, work: make([]posting, blocks)}
+	return &SendQueue{mem: mem, mask: uint32(blocks - 1), limit: uint32(limit), record: record, page: page, flame: flame, work: make([]posting, blocks)}
 }
 
 // SetQPN tells the number of the queue pair, which is known after it was made.
@@ -70,7 +72,7 @@ func blocks(segments int) uint32 { return uint32(segments*segment+BlockSize-1) /
 
 // Reset empties the queue of a QP that is in state RESET.
 func (q *SendQueue) Reset() {
-	q.posted, q.count, q.toggle, q.fence = 0, 0, 0, 0
+	q.posted, q.count, q.told, q.toggle, q.fence = 0, 0, 0, 0, 0
 	q.done.Store(0)
 	store(word(q.record.mem, sendCounter), 0)
 }
@@ -202,10 +204,27 @@ func (r *Request) End(id uint64, opcode, flags uint8, imm uint32) {
 	q.work[at] = posting{id: id, done: uint64(q.posted)<<32 | uint64(q.count), kind: r.kind}
 }
 
-// Ring tells the device of the requests that have been ended.
+// Ring tells the device of the requests that have been ended. One alone goes to the device as a whole, when its page takes it: the
+// device decides whether it looks at that or at memory.
 func (q *SendQueue) Ring() {
 	q.rung.Store(q.posted)
-	first := be.Uint64(q.mem[q.last*BlockSize:])
-	ring(word(q.record.mem, sendCounter), swap32(q.posted&0xffff), q.page.register(sendRegister+q.toggle), swap64(first))
-	q.toggle ^= q.pair
+	control := q.mem[q.last*BlockSize:]
+	segments := int(be.Uint32(control[4:]) & 0x3f)
+	if q.count-q.told == 1 && segments > 1 && segments*segment <= q.flame {
+		q.burn(int(blocks(segments)))
+	} else {
+		ring(word(q.record.mem, sendCounter), swap32(q.posted&0xffff), q.page.register(sendRegister+q.toggle), swap64(be.Uint64(control)))
+	}
+	q.told = q.count
+	q.toggle ^= q.flame
+}
+
+// burn copies the last request, of n blocks, into a BlueFlame buffer (mlx5_bf_copy).
+func (q *SendQueue) burn(n int) {
+	announce(word(q.record.mem, sendCounter), swap32(q.posted&0xffff))
+	for i := range uint32(n) {
+		from := (q.last + i) & q.mask * BlockSize
+		copyBlock(q.page.buffer(sendRegister+q.toggle+int(i)*BlockSize), (*[BlockSize]byte)(q.mem[from:from+BlockSize]))
+	}
+	flush()
 }

@@ -157,6 +157,7 @@ const (
 // Doorbell pages (mlx5_user_ioctl_cmds.h).
 const (
 	MLX5_IB_OBJECT_UAR             = 0x1008
+	MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF = 0 // BlueFlame: write combining
 	MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC = 1 // not write combining
 )
 
@@ -167,12 +168,16 @@ var (
 	MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET = Attribute{ID: 0x1002, Kind: Out, Size: 8}
 	MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH = Attribute{ID: 0x1003, Kind: Out, Size: 4}
 	MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID     = Attribute{ID: 0x1004, Kind: Out, Size: 4}
+	MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE    = Attribute{ID: 0x1000, Kind: Handle}
 )
 
 // MLX5_IB_METHOD_UAR_OBJ_ALLOC makes a doorbell page.
 var MLX5_IB_METHOD_UAR_OBJ_ALLOC = Method{MLX5_IB_OBJECT_UAR, 0x1000, "UAR_OBJ_ALLOC", []Attribute{
 	MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET,
 	MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID}}
+
+// MLX5_IB_METHOD_UAR_OBJ_DESTROY gives one back.
+var MLX5_IB_METHOD_UAR_OBJ_DESTROY = Method{MLX5_IB_OBJECT_UAR, 0x1001, "UAR_OBJ_DESTROY", []Attribute{MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE}}
 
 // Objects made by firmware commands (mlx5_user_ioctl_cmds.h).
 const MLX5_IB_OBJECT_DEVX_OBJ = 0x1001
