@@ -95,7 +95,43 @@ func (q *CQ) createError(entries, vector int, err error) error {
 }
 
 // Capacity is the number of completions that the CQ can hold, at least what was asked for.
-func (q *CQ) Capacity() int { return q.cqe }
+func (q *CQ) Capacity() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.cqe
+}
+
+// Resize changes what the CQ can hold, to at least entries. Completions that wait there stay, in their order; fewer than there are is
+// EINVAL. When the CQ gets smaller while its QPs are at work, completions that come meanwhile may be too many for it: ErrCQOverflow.
+func (q *CQ) Resize(entries int) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gone {
+		return ErrClosed
+	}
+	if entries < 1 || entries > int(q.ctx.attr.MaxCQE) {
+		return q.resizeError(entries, unix.EINVAL)
+	}
+	n, err := q.part.resize(uint32(entries))
+	if err != nil {
+		return q.resizeError(entries, err)
+	}
+	q.cqe = int(n)
+	return nil
+}
+
+func (q *CQ) resizeError(entries int, err error) error {
+	e := &Error{Verb: "resize CQ", Object: fmt.Sprintf("%v, %d entries", q, entries), Err: err, Fix: fix(err)}
+	if errors.Is(err, unix.EINVAL) {
+		e.Fix = fmt.Sprintf("the device allows 1 to %d entries, and no fewer than completions wait: poll first", q.ctx.attr.MaxCQE)
+	}
+	return e
+}
+
+// resizeCall is the call that resizes the CQ; out tells what it has become.
+func (q *CQ) resizeCall(entries uint32, out *uapi.ResizeCqResp) *uapi.Call {
+	return uapi.NewWrite(uapi.IB_USER_VERBS_CMD_RESIZE_CQ, &uapi.ResizeCq{CqHandle: q.handle, Cqe: entries}, out)
+}
 
 // String names the CQ in errors and events.
 func (q *CQ) String() string { return fmt.Sprintf("CQ %d of %s", q.handle, q.ctx.info.Name) }

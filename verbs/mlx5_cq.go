@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"errors"
 	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/verbs/internal/addr"
@@ -48,6 +49,35 @@ func (c *mlx5CQ) fill(call *uapi.Call) {
 func (c *mlx5CQ) made() error {
 	c.ring.SetNumber(c.resp.Cqn)
 	return nil
+}
+
+// resize gives the device other memory, and takes along what it had written before.
+func (c *mlx5CQ) resize(entries uint32) (uint32, error) {
+	n := roundUp(entries + 1)
+	switch {
+	case n == c.ring.Size():
+		return n - 1, nil
+	case c.ring.Waiting() >= n:
+		return 0, unix.EINVAL
+	}
+	size := int(n) * mlx5.CompletionSize
+	mem, err := AllocBuffer((size + mlx5PageSize - 1) &^ (mlx5PageSize - 1))
+	if err != nil {
+		return 0, err
+	}
+	mlx5.PrepareCompletions(mem[:size])
+	var out uapi.ResizeCqResp
+	call := c.q.resizeCall(n-1, &out)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_UHW_IN, &uapi.Mlx5ResizeCq{BufAddr: addr.Of(mem), CqeSize: mlx5.CompletionSize})
+	if err := c.p.ctx.do(call); err != nil {
+		return 0, errors.Join(err, FreeBuffer(mem))
+	}
+	if !c.ring.Move(mem[:size], uint32(bits.Len32(n)-1)) {
+		c.q.overflowed.Store(true) // the device had no room to say where it has gone on
+	}
+	old := c.mem
+	c.mem = mem
+	return n - 1, FreeBuffer(old)
 }
 
 func (c *mlx5CQ) arm(solicitedOnly bool) error {

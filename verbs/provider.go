@@ -36,10 +36,12 @@ type part interface {
 // The parts with queues have more methods, which take a batch: poll, postSend and postRecv. Those are called
 // through a type switch, because by a call through an interface the caller's batch would escape to the heap.
 type (
-	// cqPart: arm has the CQ announce the next completion, or the next solicited one. The CQ's lock is held.
+	// cqPart: arm has the CQ announce the next completion, or the next solicited one; resize gives it room for so many or more, and
+	// returns how many. The CQ's lock is held.
 	cqPart interface {
 		part
 		arm(solicitedOnly bool) error
+		resize(entries uint32) (uint32, error)
 	}
 	// qpPart: reset empties the queues of a QP that is in state RESET now. Both locks of the QP are held.
 	qpPart interface {

@@ -63,6 +63,26 @@ func (c *rxeCQ) arm(solicitedOnly bool) error {
 	return write[uapi.ReqNotifyCq, uapi.None](c.q.ctx, uapi.IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, &in, nil)
 }
 
+// resize has the kernel make another ring, with what is in this one.
+func (c *rxeCQ) resize(entries uint32) (uint32, error) {
+	var out uapi.ResizeCqResp
+	var resp uapi.RxeResizeCqResp
+	call := c.q.resizeCall(entries, &out)
+	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &resp)
+	if err := c.q.ctx.do(call); err != nil {
+		return 0, err
+	}
+	ring, err := rxe.MapCompletion(c.q.ctx.fd, resp.Mi)
+	if err != nil {
+		// What comes from here on comes to the ring that can't be read.
+		c.q.overflowed.Store(true)
+		return 0, err
+	}
+	old := c.ring
+	c.ring = ring
+	return out.Cqe, old.Unmap()
+}
+
 // poll moves completions into dst. full tells that the ring was full: completions may have been lost.
 func (c *rxeCQ) poll(dst []WC) (n int, full bool) {
 	ready := c.ring.Ready()

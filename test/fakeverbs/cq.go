@@ -169,11 +169,7 @@ func (d *Device) complete(q *completionQueue, opcode byte, cqe [64]byte, data []
 		return
 	}
 	if q.produced-q.consumed >= q.entries && !q.ignoreOverrun {
-		var b [4]byte
-		if q.ctx.mem.Read(q.record, b[:]) == nil {
-			// The record has 24 bits.
-			q.consumed += (be.Uint32(b[:]) - q.consumed) & 0xffffff
-		}
+		q.consume()
 		if q.produced-q.consumed >= q.entries {
 			q.overrun = true
 			q.ctx.event(q.userHandle, eventCQError)
@@ -203,6 +199,15 @@ func (d *Device) complete(q *completionQueue, opcode byte, cqe [64]byte, data []
 		q.solicited = q.produced
 	}
 	q.notify()
+}
+
+// consume reads how far the program has read.
+func (q *completionQueue) consume() {
+	var b [4]byte
+	if q.ctx.mem.Read(q.record, b[:]) == nil {
+		// The record has 24 bits.
+		q.consumed += (be.Uint32(b[:]) - q.consumed) & 0xffffff
+	}
 }
 
 // notify sends the event of an armed CQ when there is a completion for it.

@@ -64,7 +64,7 @@ var pyverbsModules = []struct {
 	{"test_mlx5_uar", 1, nil},
 	{"test_mlx5_cq", 7, []string{"test_dv_cq_compression_flags", "test_scatter_to_cqe_control_by_qp"}},
 	{"test_mlx5_raw_wqe", 1, nil},
-	{"test_cq", 3, []string{"test_resize_cq"}},
+	{"test_cq", 4, nil},
 	{"test_cq_events", 2, nil},
 	{"test_cqex", 4, []string{"test_xrc_traffic_cq_ex"}},
 	{"test_qpex", 17, []string{"test_qp_ex_rc_atomic_write", "test_qp_ex_xrc_send", "test_qp_ex_xrc_send_imm"}},

@@ -19,6 +19,7 @@ const (
 	cmdRegMR         = 9
 	cmdAllocMW       = 14
 	cmdCreateChannel = 17
+	cmdResizeCQ      = 19
 	cmdQueryQP       = 25
 	cmdModifyQP      = 26
 	cmdModifySRQ     = 33
@@ -64,6 +65,8 @@ func (c *context) invokeWrite(r *request) unix.Errno {
 		return c.queryQP(r)
 	case cmdModifyQP, cmdModifyQPEx:
 		return c.modifyQP(r)
+	case cmdResizeCQ:
+		return c.resizeCQ(r)
 	case cmdModifyCQEx:
 		return c.modifyCQ(r)
 	case cmdModifySRQ:

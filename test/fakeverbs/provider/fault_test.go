@@ -259,8 +259,11 @@ func life() (err error) {
 	if err != nil {
 		return err
 	}
-	qp, err := pd.CreateQP(verbs.QPInitAttr{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, SRQ: srq, Cap: verbs.QPCap{MaxSendWR: 4}})
+	qp, err := pd.CreateQP(verbs.QPInitAttr{Type: verbs.RC, SendCQ: cq, RecvCQ: cq, SRQ: srq, BlueFlame: true, Cap: verbs.QPCap{MaxSendWR: 4}})
 	if err != nil {
+		return err
+	}
+	if _, err := pd.AllocMW(verbs.MWType2); err != nil {
 		return err
 	}
 	if _, err := pd.CreateMkey(verbs.MkeyAttr{Entries: verbs.MkeyGroup, Length: 1 << 16}); err != nil {
@@ -280,6 +283,9 @@ func life() (err error) {
 		return err
 	}
 	if _, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Local: mr.SGE(64, 64), Flags: verbs.SendSignaled}}); err != nil {
+		return err
+	}
+	if err := cq.Resize(200); err != nil {
 		return err
 	}
 	wcs := make([]verbs.WC, 2)

@@ -14,6 +14,7 @@ const (
 	Recv      = 2
 	RecvImm   = 3
 	RecvInval = 4
+	resized   = 5 // the queue goes on in other memory
 	SendError = 13
 	RecvError = 14
 	invalid   = 15
@@ -34,10 +35,46 @@ type CompletionQueue struct {
 
 // NewCompletionQueue takes the queue's memory: a power of two of entries, 1 << shift.
 func NewCompletionQueue(mem []byte, shift uint32, record Record, page Page) *CompletionQueue {
+	PrepareCompletions(mem)
+	return &CompletionQueue{mem: mem, mask: 1<<shift - 1, shift: shift, record: record, page: page}
+}
+
+// PrepareCompletions makes memory a queue without completions.
+func PrepareCompletions(mem []byte) {
 	for i := CompletionSize - 1; i < len(mem); i += CompletionSize {
 		mem[i] = invalid<<4 | 1
 	}
-	return &CompletionQueue{mem: mem, mask: 1<<shift - 1, shift: shift, record: record, page: page}
+}
+
+// Size is the number of entries.
+func (q *CompletionQueue) Size() uint32 { return q.mask + 1 }
+
+// Waiting is the number of completions that have not been read.
+func (q *CompletionQueue) Waiting() (n uint32) {
+	for n <= q.mask && q.ours(q.next+n) {
+		n++
+	}
+	return n
+}
+
+// Move goes on in other memory, which the device knows already: the last completion in the old memory says so. Those before it come
+// along, one place further than they were, because that one has a place, too (mlx5_cq_resize_copy_cqes). ok is false when the device
+// has left no such completion.
+func (q *CompletionQueue) Move(mem []byte, shift uint32) (ok bool) {
+	to := CompletionQueue{mem: mem, mask: 1<<shift - 1, shift: shift}
+	n := q.Waiting()
+	for i := q.next; i != q.next+n && !ok; i++ {
+		c := q.entry(i)
+		if ok = c.Opcode() == resized; !ok {
+			e := to.entry(i + 1)
+			copy(e, c)
+			e[63] = e[63]&^1 | uint8((i+1)>>shift&1)
+		}
+	}
+	q.mem, q.mask, q.shift = to.mem, to.mask, to.shift
+	q.next++
+	q.Publish()
+	return ok
 }
 
 // SetNumber tells the queue's number, which is known after it was made.

@@ -86,6 +86,15 @@ type Mlx5CreateCqResp struct {
 	Reserved uint32
 }
 
+// Mlx5ResizeCq is struct mlx5_ib_resize_cq.
+type Mlx5ResizeCq struct {
+	_         structs.HostLayout
+	BufAddr   uint64
+	CqeSize   uint16
+	Reserved0 uint16
+	Reserved1 uint32
+}
+
 // Mlx5CreateSrq is struct mlx5_ib_create_srq.
 type Mlx5CreateSrq struct {
 	_         structs.HostLayout

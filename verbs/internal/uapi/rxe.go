@@ -23,6 +23,12 @@ type RxeCreateCqResp struct {
 	Mi RxeMminfo
 }
 
+// RxeResizeCqResp is struct rxe_resize_cq_resp.
+type RxeResizeCqResp struct {
+	_  structs.HostLayout
+	Mi RxeMminfo
+}
+
 // RxeCreateQpResp is struct rxe_create_qp_resp.
 type RxeCreateQpResp struct {
 	_    structs.HostLayout

@@ -173,6 +173,21 @@ type RegMrResp struct {
 	Rkey     uint32
 }
 
+// ResizeCq is struct ib_uverbs_resize_cq.
+type ResizeCq struct {
+	_        structs.HostLayout
+	Response uint64
+	CqHandle uint32
+	Cqe      uint32
+}
+
+// ResizeCqResp is struct ib_uverbs_resize_cq_resp.
+type ResizeCqResp struct {
+	_        structs.HostLayout
+	Cqe      uint32
+	Reserved uint32
+}
+
 // AllocMw is struct ib_uverbs_alloc_mw.
 type AllocMw struct {
 	_        structs.HostLayout

@@ -145,6 +145,20 @@ int main(void)
 	FIELD(ib_uverbs_reg_mr_resp, mr_handle);
 	FIELD(ib_uverbs_reg_mr_resp, lkey);
 	FIELD(ib_uverbs_reg_mr_resp, rkey);
+	SIZE(ib_uverbs_resize_cq);
+	FIELD(ib_uverbs_resize_cq, response);
+	FIELD(ib_uverbs_resize_cq, cq_handle);
+	FIELD(ib_uverbs_resize_cq, cqe);
+	SIZE(ib_uverbs_resize_cq_resp);
+	FIELD(ib_uverbs_resize_cq_resp, cqe);
+	SIZE(mlx5_ib_resize_cq);
+	FIELD(mlx5_ib_resize_cq, buf_addr);
+	FIELD(mlx5_ib_resize_cq, cqe_size);
+	FIELD(mlx5_ib_resize_cq, reserved0);
+	FIELD(mlx5_ib_resize_cq, reserved1);
+	SIZE(rxe_resize_cq_resp);
+	FIELD(rxe_resize_cq_resp, mi);
+	NUMBER(IB_USER_VERBS_CMD_RESIZE_CQ);
 	SIZE(ib_uverbs_alloc_mw);
 	FIELD(ib_uverbs_alloc_mw, response);
 	FIELD(ib_uverbs_alloc_mw, pd_handle);
@@ -457,6 +471,7 @@ int main(void)
 	NUMBER(MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX);
 	NUMBER(MLX5_QP_FLAG_UAR_PAGE_INDEX);
 	NUMBER(MLX5_IB_OBJECT_UAR);
+	NUMBER(MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF);
 	NUMBER(MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC);
 	NUMBER(MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE);
 	NUMBER(MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE);
@@ -464,6 +479,8 @@ int main(void)
 	NUMBER(MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH);
 	NUMBER(MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID);
 	NUMBER(MLX5_IB_METHOD_UAR_OBJ_ALLOC);
+	NUMBER(MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE);
+	NUMBER(MLX5_IB_METHOD_UAR_OBJ_DESTROY);
 	NUMBER(MLX5_IB_ALLOC_UCTX_DEVX);
 	NUMBER(MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY);
 	NUMBER(MLX5_IB_OBJECT_DEVX_OBJ);

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package provider
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/verbs"
+)
+
+// TestResizeCQ makes a CQ larger and smaller while completions wait in it, and more come: none is lost, doubled or out of order.
+func TestResizeCQ(t *testing.T) {
+	a, b := pair(t, config{typ: verbs.UC, depth: 256})
+	next := 0
+	for round := range 50 {
+		waiting := 1 + round%60
+		for i := range waiting {
+			receive(t, b, verbs.RecvWR{})
+			send(t, a, writeImm(a, b, 0, 64, uint32(next+i)))
+		}
+		size := waiting + 1 + round*37%400
+		require.NoError(t, b.rcq.Resize(size))
+		require.GreaterOrEqual(t, b.rcq.Capacity(), size)
+		if round%2 == 0 {
+			receive(t, b, verbs.RecvWR{})
+			send(t, a, writeImm(a, b, 0, 64, uint32(next+waiting)))
+			waiting++
+		}
+		for _, wc := range poll(t, b.rcq, waiting) {
+			require.EqualValues(t, next, wc.Imm)
+			next++
+		}
+		n, err := b.rcq.Poll(make([]verbs.WC, 1))
+		require.NoError(t, err)
+		require.Zero(t, n)
+	}
+	// Events still come, and one that was asked for before the change.
+	require.NoError(t, b.rcq.RequestNotify(false))
+	require.NoError(t, b.rcq.Resize(1000))
+	receive(t, b, verbs.RecvWR{})
+	send(t, a, writeImm(a, b, 0, 64, 0))
+	ready, err := b.ch.Wait(t.Context())
+	require.NoError(t, err)
+	require.Same(t, b.rcq, ready)
+}
+
+// TestResizeCQUnderLoad: nothing is lost while a sender is at work.
+func TestResizeCQUnderLoad(t *testing.T) {
+	const messages, batch = 2000, 50
+	a, b := pair(t, config{typ: verbs.UC, depth: 128})
+	next := uint32(0)
+	for sent := 0; sent < messages; sent += batch {
+		wrs, recvs := make([]verbs.SendWR, batch), make([]verbs.RecvWR, batch)
+		for i := range wrs {
+			wrs[i] = writeImm(a, b, 0, 64, uint32(sent+i))
+		}
+		wrs[batch-1].Flags = verbs.SendSignaled
+		receive(t, b, recvs...)
+		n, err := a.qp.PostSend(wrs)
+		require.NoError(t, err)
+		require.Equal(t, batch, n)
+		require.NoError(t, b.rcq.Resize(2*batch<<(sent/batch%3)))
+		for _, wc := range poll(t, b.rcq, batch) {
+			require.Equal(t, next, wc.Imm)
+			next++
+		}
+		poll(t, a.scq, 1)
+	}
+}
+
+func TestResizeCQRefusals(t *testing.T) {
+	a, b := pair(t, config{typ: verbs.UC})
+	for i := range 8 {
+		receive(t, b, verbs.RecvWR{})
+		send(t, a, writeImm(a, b, 0, 64, uint32(i)))
+	}
+	attr, err := b.ctx.QueryDevice()
+	require.NoError(t, err)
+	before := b.rcq.Capacity()
+	for _, n := range []int{-1, 0, int(attr.MaxCQE) + 1, 3} {
+		require.ErrorIs(t, b.rcq.Resize(n), unix.EINVAL, "%d entries", n)
+	}
+	require.NoError(t, b.rcq.Resize(before), "the same size")
+	assert.Equal(t, before, b.rcq.Capacity())
+	for i, wc := range poll(t, b.rcq, 8) {
+		require.EqualValues(t, i, wc.Imm)
+	}
+	require.NoError(t, b.qp.Close())
+	require.NoError(t, b.rcq.Close())
+	require.ErrorIs(t, b.rcq.Resize(10), verbs.ErrClosed)
+}
