@@ -134,6 +134,9 @@ const (
 	CapMemWindowType2B DeviceCaps = 1 << 24
 	CapRCRNRNak        DeviceCaps = 1 << 12
 	CapSRQResize       DeviceCaps = 1 << 13
+	CapFlushGlobal     DeviceCaps = 1 << 38
+	CapFlushPersistent DeviceCaps = 1 << 39
+	CapAtomicWrite     DeviceCaps = 1 << 40
 )
 
 var deviceCapNames = []string{
@@ -142,6 +145,7 @@ var deviceCapNames = []string{
 	11: "SYS_IMAGE_GUID", 12: "RC_RNR_NAK_GEN", 13: "SRQ_RESIZE", 14: "N_NOTIFY_CQ", 17: "MEM_WINDOW", 18: "UD_IP_CSUM",
 	20: "XRC", 21: "MEM_MGT_EXTENSIONS", 23: "MEM_WINDOW_TYPE_2A", 24: "MEM_WINDOW_TYPE_2B", 25: "RC_IP_CSUM",
 	26: "RAW_IP_CSUM", 29: "MANAGED_FLOW_STEERING",
+	34: "RAW_SCATTER_FCS", 36: "PCI_WRITE_END_PADDING", 38: "FLUSH_GLOBAL", 39: "FLUSH_PERSISTENT", 40: "ATOMIC_WRITE",
 }
 
 func (c DeviceCaps) String() string { return flagNames(uint64(c), deviceCapNames) }

@@ -23,6 +23,9 @@ func (m *mlx5QP) postSend(wrs []SendWR) (n int, err error) {
 		if bad == "" && (wr.Opcode == OpBindMW || wr.Opcode == OpLocalInv) {
 			bad = m.checkWindow(wr)
 		}
+		if bad == "" && int(wr.Opcode) >= len(mlx5Opcodes) {
+			bad = "mlx5 has no such request"
+		}
 		if bad != "" {
 			err = &PostError{Index: n, Err: bad}
 			break

@@ -24,13 +24,17 @@ const (
 	AccessMWBind       Access = 1 << 4
 	AccessZeroBased    Access = 1 << 5
 	AccessOnDemand     Access = 1 << 6
+	// AccessFlushGlobal and AccessFlushPersistent let a peer flush; persistent memory must be what the region is of.
+	AccessFlushGlobal     Access = 1 << 8
+	AccessFlushPersistent Access = 1 << 9
 	// AccessRelaxedOrdering lets the device's writes overtake each other on their way to memory (PCIe relaxed ordering); one that can't
 	// ignores it. A completion still comes after the data that it is about.
 	AccessRelaxedOrdering Access = 1 << 20
 )
 
 func (a Access) String() string {
-	return flagNames(uint64(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED", "ON_DEMAND", 20: "RELAXED_ORDERING"})
+	return flagNames(uint64(a), []string{"LOCAL_WRITE", "REMOTE_WRITE", "REMOTE_READ", "REMOTE_ATOMIC", "MW_BIND", "ZERO_BASED", "ON_DEMAND",
+		8: "FLUSH_GLOBAL", 9: "FLUSH_PERSISTENT", 20: "RELAXED_ORDERING"})
 }
 
 // MR is a registered memory region.

@@ -44,12 +44,32 @@ func (q *QP) checkSend(wr *SendWR) string {
 		return "a datagram needs an address handle: set UD.AH"
 	case q.typ == UC && wr.Opcode >= OpRDMARead && wr.Opcode <= OpLocalInv:
 		return "a UC QP has no reads, atomics and invalidations: use RC"
+	case wr.Opcode == OpFlush || wr.Opcode == OpAtomicWrite:
+		return q.checkFlush(wr)
 	case wr.Opcode > OpSendWithInv:
 		return "unknown opcode"
 	case wr.Opcode == OpSendWithInv && q.typ != RC:
 		return "only an RC QP can invalidate its peer's keys"
 	case wr.Opcode == OpBindMW && wr.Bind == nil:
 		return "no binding: make the request with BindWR"
+	}
+	return ""
+}
+
+// checkFlush is checkSend for the requests of annex A19, which few devices know.
+func (q *QP) checkFlush(wr *SendWR) string {
+	caps := q.ctx.attr.Caps
+	switch {
+	case q.typ != RC:
+		return "only an RC QP can flush and write atomically"
+	case wr.Opcode == OpAtomicWrite && caps&CapAtomicWrite == 0:
+		return "this device has no atomic writes: rxe has them since Linux 6.2"
+	case wr.Opcode == OpAtomicWrite:
+		return ""
+	case wr.Flush.To == 0 || wr.Flush.To&^(FlushGlobal|FlushPersistent) != 0:
+		return "a flush needs FlushGlobal or FlushPersistent"
+	case wr.Flush.To&FlushGlobal != 0 && caps&CapFlushGlobal == 0 || wr.Flush.To&FlushPersistent != 0 && caps&CapFlushPersistent == 0:
+		return "this device has no such flush: rxe has them since Linux 6.2"
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"github.com/sdr-rdma/go-sdr/verbs/internal/rxe"
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
 	"golang.org/x/sys/unix"
 )
 
@@ -91,6 +92,12 @@ func (r *rxeQP) fillSend(w *rxe.SendWQE, wr *SendWR) {
 	case OpLocalInv:
 		w.Ex = wr.Imm
 		return
+	case OpFlush:
+		w.SetFlush(wr.RemoteAddr, wr.RKey, wr.Flush.Length, uint8(wr.Flush.To), wr.Flush.Region)
+		return
+	case OpAtomicWrite:
+		w.SetAtomicWrite(wr.RemoteAddr, wr.RKey, wr.Swap)
+		return
 	case OpBindMW:
 		b := wr.Bind
 		w.SetBind(b.Addr, b.Length, b.MRLKey, b.OldRKey, b.NewRKey, uint32(b.Access))
@@ -100,14 +107,19 @@ func (r *rxeQP) fillSend(w *rxe.SendWQE, wr *SendWR) {
 		w.SetInline(wr.Inline)
 		return
 	}
-	if wr.SG == nil {
-		if wr.Local.Length > 0 {
-			w.AddSGE(wr.Local.Addr, wr.Local.Length, wr.Local.LKey)
+	addPieces(&w.Dma, &wr.Local, wr.SG)
+}
+
+// addPieces adds a request's pieces of memory: of sg, or the one of local when that is nil.
+func addPieces(d *uapi.RxeDmaInfo, local *SGE, sg []SGE) {
+	if sg == nil {
+		if local.Length > 0 {
+			rxe.AddSGE(d, local.Addr, local.Length, local.LKey)
 		}
 		return
 	}
-	for _, s := range wr.SG {
-		w.AddSGE(s.Addr, s.Length, s.LKey)
+	for i := range sg {
+		rxe.AddSGE(d, sg[i].Addr, sg[i].Length, sg[i].LKey)
 	}
 }
 
@@ -152,7 +164,8 @@ func rxePostRecv(ring *rxe.WorkQueue, maxSGE int, wrs []RecvWR) (n int, err erro
 			err = ErrQueueFull
 			break
 		}
-		fillRecv(w, wr)
+		w.WrId = wr.WRID
+		addPieces(&w.Dma, &wr.Local, wr.SG)
 	}
 	if err == nil {
 		n = len(wrs)
@@ -161,17 +174,4 @@ func rxePostRecv(ring *rxe.WorkQueue, maxSGE int, wrs []RecvWR) (n int, err erro
 		ring.Publish()
 	}
 	return n, err
-}
-
-func fillRecv(w rxe.RecvWQE, wr *RecvWR) {
-	w.WrId = wr.WRID
-	if wr.SG == nil {
-		if wr.Local.Length > 0 {
-			w.AddSGE(wr.Local.Addr, wr.Local.Length, wr.Local.LKey)
-		}
-		return
-	}
-	for _, s := range wr.SG {
-		w.AddSGE(s.Addr, s.Length, s.LKey)
-	}
 }

@@ -78,6 +78,8 @@ const (
 	WCFetchAdd      WCOpcode = 4
 	WCBindMW        WCOpcode = 5
 	WCLocalInv      WCOpcode = 6
+	WCFlush         WCOpcode = 8
+	WCAtomicWrite   WCOpcode = 9
 	WCRecv          WCOpcode = 128
 	WCRecvRDMAWrite WCOpcode = 129 // with immediate
 	WCDriver1       WCOpcode = 135 // an update of an Mkey (mlx5)
@@ -92,7 +94,8 @@ func (o WCOpcode) String() string {
 	case WCDriver1:
 		return "DRIVER1"
 	}
-	return name(o, []string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV"}, "WCOpcode")
+	return name(o, []string{"SEND", "RDMA_WRITE", "RDMA_READ", "COMP_SWAP", "FETCH_ADD", "BIND_MW", "LOCAL_INV",
+		8: "FLUSH", 9: "ATOMIC_WRITE"}, "WCOpcode")
 }
 
 // WCFlags say which parts of a completion are valid (enum ibv_wc_flags).

@@ -27,11 +27,16 @@ const (
 	OpBindMW           SendOpcode = 8
 	// OpSendWithInv is a send that also invalidates a key of the receiver's, which is told of it (RC).
 	OpSendWithInv SendOpcode = 9
+	// OpFlush waits until what was written to the peer's memory before is visible there, or persistent (RC; IBTA volume 1, annex A19).
+	OpFlush SendOpcode = 14
+	// OpAtomicWrite writes 8 bytes at once, aligned, behind all that was flushed before (RC; the same annex). Both are for devices with
+	// CapFlushGlobal, CapFlushPersistent and CapAtomicWrite.
+	OpAtomicWrite SendOpcode = 15
 )
 
 func (o SendOpcode) String() string {
 	return name(o, []string{"RDMA_WRITE", "RDMA_WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "RDMA_READ", "COMP_SWAP", "FETCH_ADD",
-		"LOCAL_INV", "BIND_MW", "SEND_WITH_INV"}, "SendOpcode")
+		"LOCAL_INV", "BIND_MW", "SEND_WITH_INV", 14: "FLUSH", 15: "ATOMIC_WRITE"}, "SendOpcode")
 }
 
 // SendFlags modify a send request (enum ibv_send_flags).
@@ -68,11 +73,31 @@ type SendWR struct {
 	Inline []byte
 	// UD is the destination on a UD QP.
 	UD UDDest
-	// CompareAdd and Swap are the operands of the atomic operations.
+	// CompareAdd and Swap are the operands of the atomic operations; OpAtomicWrite writes Swap, as it lies in memory here.
 	CompareAdd, Swap uint64
+	// Flush says what OpFlush flushes.
+	Flush Flush
 	// Bind belongs to OpBindMW; (*MW).BindWR fills it in.
 	Bind *MWBind
 }
+
+// Flush is what a flush is of: Length bytes from RemoteAddr, or the whole region of RKey.
+type Flush struct {
+	Length uint32
+	To     FlushPlacement
+	Region bool
+}
+
+// FlushPlacement says how far data must have come (enum ib_placement_type).
+type FlushPlacement uint8
+
+// Placements, one or both. The region, and the QP there, must have been given AccessFlushGlobal or AccessFlushPersistent.
+const (
+	// FlushGlobal is where all processors and devices of the peer see it.
+	FlushGlobal FlushPlacement = 1 << 0
+	// FlushPersistent is where it survives a loss of power.
+	FlushPersistent FlushPlacement = 1 << 1
+)
 
 // UDDest is the destination of a datagram.
 type UDDest struct {

@@ -20,7 +20,7 @@ func TestQueuesDoNotAllocate(t *testing.T) {
 		for range 8 {
 			w, _ := q.NextSend()
 			w.SetRDMA(1, 2)
-			w.AddSGE(3, 4, 5)
+			AddSGE(&w.Dma, 3, 4, 5)
 		}
 		q.Publish()
 		kernel.ConsumerIndex = kernel.ProducerIndex

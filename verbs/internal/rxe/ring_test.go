@@ -89,8 +89,8 @@ func TestSendWQE(t *testing.T) {
 	w, ok := q.NextSend()
 	require.True(t, ok)
 	w.SetRDMA(0x1122334455667788, 0x99aabbcc)
-	w.AddSGE(0x1000, 10, 7)
-	w.AddSGE(0x2000, 20, 8)
+	AddSGE(&w.Dma, 0x1000, 10, 7)
+	AddSGE(&w.Dma, 0x2000, 20, 8)
 	e := unsafe.Slice((*byte)(q.element(0)), 256)
 	u32 := func(off int) uint32 { return *(*uint32)(unsafe.Pointer(&e[off])) }
 	u64 := func(off int) uint64 { return *(*uint64)(unsafe.Pointer(&e[off])) }
@@ -165,7 +165,7 @@ func TestRecvWQE(t *testing.T) {
 	w, ok := q.NextRecv()
 	require.True(t, ok)
 	w.WrId = 5
-	w.AddSGE(0x3000, 64, 9)
+	AddSGE(&w.Dma, 0x3000, 64, 9)
 	assert.EqualValues(t, 0x3000, *(*uint64)(unsafe.Add(q.element(0), 40)))
 	assert.EqualValues(t, 64, *(*uint32)(unsafe.Add(q.element(0), 16)))
 }

@@ -89,13 +89,21 @@ type SendWQE struct{ uapi.RxeSendWqe }
 // NextSend takes an element, cleared; ok is false when the queue is full. The element has room for as
 // many pieces, or as many inline bytes, as the queue was made for.
 func (q *WorkQueue) NextSend() (w *SendWQE, ok bool) {
-	if q.full() {
+	if w = (*SendWQE)(q.next()); w == nil {
 		return nil, false
 	}
-	w = (*SendWQE)(q.element(q.producer))
 	*w = SendWQE{}
-	q.producer = (q.producer + 1) & q.mask
 	return w, true
+}
+
+// next takes an element as it is, nil when the queue is full.
+func (q *WorkQueue) next() unsafe.Pointer {
+	if q.full() {
+		return nil
+	}
+	e := q.element(q.producer)
+	q.producer = (q.producer + 1) & q.mask
+	return e
 }
 
 // SetRDMA fills the remote address of a write or read.
@@ -121,6 +129,23 @@ func (w *SendWQE) SetAtomic(addr uint64, rkey uint32, compareAdd, swap uint64) {
 	w.Iova = addr
 }
 
+// SetFlush fills a flush of so many bytes, or of the whole region. Linux 6.2 and later know it.
+func (w *SendWQE) SetFlush(addr uint64, rkey, length uint32, placement uint8, region bool) {
+	v := (*uapi.RxeWrFlush)(unsafe.Pointer(&w.Wr))
+	v.RemoteAddr, v.Length, v.Rkey, v.Type = addr, length, rkey, placement
+	if region {
+		v.Level = uapi.IB_FLUSH_MR
+	}
+	w.Iova = addr
+	w.Dma.Length, w.Dma.Resid = length, length
+}
+
+// SetAtomicWrite fills a write of 8 bytes at once. Linux 6.2 and later know it.
+func (w *SendWQE) SetAtomicWrite(addr uint64, rkey uint32, value uint64) {
+	w.SetRDMA(addr, rkey)
+	w.SetInline((*[8]byte)(unsafe.Pointer(&value))[:])
+}
+
 // SetUD fills the destination of a datagram.
 func (w *SendWQE) SetUD(ahNum, qpn, qkey uint32, pkeyIndex uint16) {
 	v := (*uapi.RxeWrUD)(unsafe.Pointer(&w.Wr))
@@ -132,9 +157,6 @@ func (w *SendWQE) SetBind(addr, length uint64, mrLkey, mwRkey, newRkey, access u
 	v := (*uapi.RxeWrMW)(unsafe.Pointer(&w.Wr))
 	v.Addr, v.Length, v.MrLkey, v.MwRkey, v.Rkey, v.Access = addr, length, mrLkey, mwRkey, newRkey, access
 }
-
-// AddSGE appends a piece of local memory. The caller has compared the number with the queue's limit.
-func (w *SendWQE) AddSGE(addr uint64, length, lkey uint32) { addSGE(&w.Dma, addr, length, lkey) }
 
 // SetSGE makes a piece of local memory, not empty, the only one.
 func (w *SendWQE) SetSGE(addr uint64, length, lkey uint32) {
@@ -150,25 +172,21 @@ func (w *SendWQE) SetInline(data []byte) {
 	w.Dma.Length, w.Dma.Resid = uint32(len(data)), uint32(len(data))
 }
 
-// RecvWQE is a receive request under construction.
-type RecvWQE struct{ *uapi.RxeRecvWqe }
+// RecvWQE is a receive request under construction, in the queue.
+type RecvWQE struct{ uapi.RxeRecvWqe }
 
 // NextRecv takes an element, cleared; ok is false when the queue is full.
-func (q *WorkQueue) NextRecv() (w RecvWQE, ok bool) {
-	if q.full() {
-		return RecvWQE{}, false
+func (q *WorkQueue) NextRecv() (w *RecvWQE, ok bool) {
+	if w = (*RecvWQE)(q.next()); w == nil {
+		return nil, false
 	}
-	p := (*uapi.RxeRecvWqe)(q.element(q.producer))
-	*p = uapi.RxeRecvWqe{}
-	q.producer = (q.producer + 1) & q.mask
-	return RecvWQE{p}, true
+	*w = RecvWQE{}
+	return w, true
 }
 
-// AddSGE appends a piece of local memory.
-func (w RecvWQE) AddSGE(addr uint64, length, lkey uint32) { addSGE(&w.Dma, addr, length, lkey) }
-
-// addSGE writes into the elements that follow every rxe_dma_info.
-func addSGE(d *uapi.RxeDmaInfo, addr uint64, length, lkey uint32) {
+// AddSGE appends a piece of local memory to a send or a receive: it lies behind their rxe_dma_info. The caller has compared the number
+// with the queue's limit.
+func AddSGE(d *uapi.RxeDmaInfo, addr uint64, length, lkey uint32) {
 	at := unsafe.Add(unsafe.Pointer(d), unsafe.Sizeof(*d)+uintptr(d.NumSge)*unsafe.Sizeof(uapi.RxeSge{}))
 	sge := (*uapi.RxeSge)(at)
 	sge.Addr, sge.Length, sge.Lkey = addr, length, lkey

@@ -118,6 +118,19 @@ type RxeWrRdma struct {
 	Reserved   uint32
 }
 
+// RxeWrFlush is member flush of the union (Linux 6.2 and later, rdma_user_rxe.h).
+type RxeWrFlush struct {
+	_          structs.HostLayout
+	RemoteAddr uint64
+	Length     uint32
+	Rkey       uint32
+	Type       uint8
+	Level      uint8
+}
+
+// IB_FLUSH_MR is the level of a flush of a whole region; that of a range is 0 (enum ib_selectivity_level).
+const IB_FLUSH_MR = 1
+
 // RxeWrAtomic is member atomic of the union.
 type RxeWrAtomic struct {
 	_          structs.HostLayout
