@@ -62,28 +62,6 @@ func MTUFromBytes(n int) (MTU, error) {
 
 func (m MTU) String() string { return fmt.Sprint(m.Bytes()) }
 
-// PortState is the logical state of a port (enum ibv_port_state).
-type PortState uint8
-
-// States of a port. Only an active port carries data.
-const (
-	PortDown   PortState = 1
-	PortInit   PortState = 2
-	PortArmed  PortState = 3
-	PortActive PortState = 4
-)
-
-func (s PortState) String() string {
-	return name(s, []string{"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"}, "PortState")
-}
-
-// PortPhysState is the physical state of a port.
-type PortPhysState uint8
-
-func (s PortPhysState) String() string {
-	return name(s, []string{"", "SLEEP", "POLLING", "DISABLED", "PORT_CONFIGURATION_TRAINING", "LINK_UP", "LINK_ERROR_RECOVERY", "PHY_TEST"}, "PortPhysState")
-}
-
 // LinkLayer is what a port's link is made of.
 type LinkLayer uint8
 

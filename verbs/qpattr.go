@@ -67,7 +67,7 @@ func (m QPAttrMask) String() string { return flagNames(uint64(m), maskNames) }
 type QPAttr struct {
 	State, CurState  QPState
 	PathMTU          MTU
-	PathMigState     uint8
+	PathMigState     PathMigState
 	QKey             uint32
 	RQPSN, SQPSN     uint32 // 24 bits
 	DestQPN          uint32
@@ -99,7 +99,7 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 		Dest: attr.AH.dest(), AltDest: attr.AltAH.dest(), QpHandle: q.handle, AttrMask: uint32(mask), Qkey: attr.QKey,
 		RqPsn: attr.RQPSN, SqPsn: attr.SQPSN, DestQpNum: attr.DestQPN, QpAccessFlags: uint32(attr.Access),
 		PkeyIndex: attr.PKeyIndex, AltPkeyIndex: attr.AltPKeyIndex, QpState: uint8(attr.State), CurQpState: uint8(attr.CurState),
-		PathMtu: uint8(attr.PathMTU), PathMigState: attr.PathMigState, EnSqdAsyncNotify: bit(attr.EnSQDAsyncNotify),
+		PathMtu: uint8(attr.PathMTU), PathMigState: uint8(attr.PathMigState), EnSqdAsyncNotify: bit(attr.EnSQDAsyncNotify),
 		MaxRdAtomic: attr.MaxReadAtomic, MaxDestRdAtomic: attr.MaxDestReadAtom, MinRnrTimer: attr.MinRNRTimer,
 		PortNum: attr.Port, Timeout: attr.Timeout, RetryCnt: attr.RetryCount, RnrRetry: attr.RNRRetry,
 		AltPortNum: attr.AltPort, AltTimeout: attr.AltTimeout,
@@ -226,7 +226,7 @@ func (q *QP) Query(mask QPAttrMask) (QPAttr, error) {
 		q.state.Store(uint32(r.QpState))
 	}
 	return QPAttr{
-		State: QPState(r.QpState), CurState: QPState(r.CurQpState), PathMTU: MTU(r.PathMtu), PathMigState: r.PathMigState,
+		State: QPState(r.QpState), CurState: QPState(r.CurQpState), PathMTU: MTU(r.PathMtu), PathMigState: PathMigState(r.PathMigState),
 		QKey: r.Qkey, RQPSN: r.RqPsn, SQPSN: r.SqPsn, DestQPN: r.DestQpNum, Access: Access(r.QpAccessFlags),
 		Cap: q.cap,
 		AH:  ahAttr(&r.Dest), AltAH: ahAttr(&r.AltDest), PKeyIndex: r.PkeyIndex, AltPKeyIndex: r.AltPkeyIndex,

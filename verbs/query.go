@@ -40,6 +40,12 @@ type DeviceAttr struct {
 	MaxPKeys                         uint16
 	LocalCAAckDelay                  uint8
 	PhysPorts                        uint8
+	// OnDemand are the operations that work on memory which is paged in when it is used.
+	OnDemand OnDemandCaps
+	// MaxModerationCount and MaxModerationPeriod (microseconds) are the limits of CQ.Moderate; 0 where there is no moderation.
+	MaxModerationCount, MaxModerationPeriod uint16
+	// MaxDeviceMemory is how much memory of its own the device gives away, in bytes.
+	MaxDeviceMemory uint64
 	// TimestampMask has a bit for each that timestamps of completions have; 0 where there are none. HCACoreClock is the
 	// frequency of their clock in kHz.
 	TimestampMask, HCACoreClock uint64
@@ -67,7 +73,10 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 		MaxTotalMcastQPAttach: b.MaxTotalMcastQpAttach, MaxRawIPv6QP: b.MaxRawIpv6Qp, MaxRawEthernetQP: b.MaxRawEthyQp,
 		MaxEE: b.MaxEe, MaxRDD: b.MaxRdd, MaxEEReadAtomic: b.MaxEeRdAtom, MaxEEInitAtomic: b.MaxEeInitRdAtom,
 		MaxFMR: b.MaxFmr, MaxMapPerFMR: b.MaxMapPerFmr, MaxPKeys: b.MaxPkeys, LocalCAAckDelay: b.LocalCaAckDelay, PhysPorts: b.PhysPortCnt,
-		TimestampMask: r.TimestampMask, HCACoreClock: r.HcaCoreClock,
+		OnDemand: OnDemandCaps{Supported: r.OdpCaps.GeneralCaps&1 != 0, Implicit: r.OdpCaps.GeneralCaps&2 != 0,
+			RC: OnDemandOps(r.OdpCaps.RcOdpCaps), UC: OnDemandOps(r.OdpCaps.UcOdpCaps), UD: OnDemandOps(r.OdpCaps.UdOdpCaps)},
+		MaxModerationCount: r.CqModerationCaps.MaxCqModerationCount, MaxModerationPeriod: r.CqModerationCaps.MaxCqModerationPeriod,
+		MaxDeviceMemory: r.MaxDmSize, TimestampMask: r.TimestampMask, HCACoreClock: r.HcaCoreClock,
 	}, nil
 }
 
@@ -86,8 +95,8 @@ type PortAttr struct {
 	MaxMTU, ActiveMTU MTU
 	GIDTableLen       int
 	PKeyTableLen      int
-	Caps              uint32 // PortCapabilities flags of IBTA volume 1, 14.2.5.6
-	Caps2             uint16
+	Caps              PortCaps
+	Caps2             PortCaps2
 	MaxMessage        uint32 // bytes
 	BadPKeys          uint32
 	QKeyViolations    uint32
@@ -95,11 +104,14 @@ type PortAttr struct {
 	LMC, SMSL, MaxVL  uint8
 	SubnetTimeout     uint8
 	InitTypeReply     uint8
-	ActiveWidth       uint8 // 1: 1X, 2: 4X, 4: 8X, 8: 12X, 16: 2X
-	ActiveSpeed       uint8 // 1: 2.5, 2: 5, 4 and 8: 10, 16: 14, 32: 25, 64: 50 Gbit/s a lane
+	ActiveWidth       LinkWidth
+	ActiveSpeed       LinkSpeed
 	LinkLayer         LinkLayer
 	GRHRequired       bool
 }
+
+// Rate is the link's rate in Gbit/s, of all lanes; 0 when the port says something that this package doesn't know.
+func (p *PortAttr) Rate() float64 { return float64(p.ActiveWidth.Lanes()) * p.ActiveSpeed.Gbit() }
 
 // QueryPort asks for the properties of a port; ports count from 1.
 func (c *Context) QueryPort(port int) (PortAttr, error) {
@@ -111,12 +123,16 @@ func (c *Context) QueryPort(port int) (PortAttr, error) {
 		return PortAttr{}, c.portError("query port", port, err)
 	}
 	p := &r.LegacyResp
+	speed := LinkSpeed(r.ActiveSpeedEx) // all of it where the kernel says so, since the old field has 8 bits
+	if speed == 0 {
+		speed = LinkSpeed(p.ActiveSpeed)
+	}
 	return PortAttr{
 		State: PortState(p.State), PhysState: PortPhysState(p.PhysState), MaxMTU: MTU(p.MaxMtu), ActiveMTU: MTU(p.ActiveMtu),
-		GIDTableLen: int(p.GidTblLen), PKeyTableLen: int(p.PkeyTblLen), Caps: p.PortCapFlags, Caps2: r.PortCapFlags2,
+		GIDTableLen: int(p.GidTblLen), PKeyTableLen: int(p.PkeyTblLen), Caps: PortCaps(p.PortCapFlags), Caps2: PortCaps2(r.PortCapFlags2),
 		MaxMessage: p.MaxMsgSz, BadPKeys: p.BadPkeyCntr, QKeyViolations: p.QkeyViolCntr, LID: p.Lid, SMLID: p.SmLid,
 		LMC: p.Lmc, SMSL: p.SmSl, MaxVL: p.MaxVlNum, SubnetTimeout: p.SubnetTimeout, InitTypeReply: p.InitTypeReply,
-		ActiveWidth: p.ActiveWidth, ActiveSpeed: p.ActiveSpeed, LinkLayer: LinkLayer(p.LinkLayer),
+		ActiveWidth: LinkWidth(p.ActiveWidth), ActiveSpeed: speed, LinkLayer: LinkLayer(p.LinkLayer),
 		GRHRequired: p.Flags&1 != 0,
 	}, nil
 }

@@ -92,6 +92,8 @@ func (c *rxeCQ) poll(dst []WC) (n int, full bool) {
 		rxe.Read(&c.ring, i, wc)
 		if wc.Flags&WCWithImm != 0 {
 			wc.Imm = fromNetwork(wc.Imm)
+		} else if wc.Flags&rxeWithInv != 0 {
+			wc.Flags ^= rxeWithInv | WCWithInv
 		}
 	}
 	full = ready == c.ring.Capacity() || n > 0 && c.ring.Full()
@@ -100,6 +102,9 @@ func (c *rxeCQ) poll(dst []WC) (n int, full bool) {
 	}
 	return n, full
 }
+
+// rxeWithInv is WCWithInv as rxe writes it: by the kernel's own number (IB_WC_WITH_INVALIDATE) instead of that of user space.
+const rxeWithInv WCFlags = 1 << 2
 
 type rxeSRQ struct {
 	s    *SRQ

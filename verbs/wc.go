@@ -54,6 +54,8 @@ const (
 	WCFatalErr          WCStatus = 19
 	WCRespTimeoutErr    WCStatus = 20
 	WCGeneralErr        WCStatus = 21
+	WCTagMatchErr       WCStatus = 22
+	WCTagMatchPartial   WCStatus = 23
 )
 
 // String gives the words of ibv_wc_status_str.
@@ -63,7 +65,7 @@ func (s WCStatus) String() string {
 		"local access error", "remote invalid request error", "remote access error", "remote operation error",
 		"transport retry counter exceeded", "RNR retry counter exceeded", "local RDD violation error",
 		"remote invalid RD request", "aborted error", "invalid EE context number", "invalid EE context state", "fatal error",
-		"response timeout error", "general error"}, "WCStatus")
+		"response timeout error", "general error", "TM error", "TM software rendezvous"}, "WCStatus")
 }
 
 // WCOpcode tells what has completed (enum ibv_wc_opcode).

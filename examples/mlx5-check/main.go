@@ -140,7 +140,7 @@ func device(w io.Writer, name string) error {
 		if err != nil {
 			return err
 		}
-		line(w, fmt.Sprintf("port %d", port), "%v, %v, MTU %v of %v, width %d, speed %d", p.State, p.LinkLayer, p.ActiveMTU, p.MaxMTU, p.ActiveWidth, p.ActiveSpeed)
+		line(w, fmt.Sprintf("port %d", port), "%v, %v, MTU %v of %v, %v %v, %g Gbit/s", p.State, p.LinkLayer, p.ActiveMTU, p.MaxMTU, p.ActiveWidth, p.ActiveSpeed, p.Rate())
 	}
 	table, err := ctx.GIDTable()
 	if err != nil {

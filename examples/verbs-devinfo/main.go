@@ -66,8 +66,8 @@ func show(name string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("  port %d           %v, %v, path MTU %v of %v, messages up to %d bytes\n",
-			port, p.State, p.LinkLayer, p.ActiveMTU, p.MaxMTU, p.MaxMessage)
+		fmt.Printf("  port %d           %v (%v), %v, %v %v, path MTU %v of %v, messages up to %d bytes\n",
+			port, p.State, p.PhysState, p.LinkLayer, p.ActiveWidth, p.ActiveSpeed, p.ActiveMTU, p.MaxMTU, p.MaxMessage)
 	}
 	gids, err := ctx.GIDTable()
 	if err != nil {

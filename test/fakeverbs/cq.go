@@ -255,7 +255,7 @@ func (c *context) modifyCQ(r *request) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	if le.Uint32(in[4:]) != moderate {
+	if le.Uint32(in[4:]) != moderate || le.Uint16(in[10:]) > maxModerationPeriod {
 		return unix.EINVAL
 	}
 	q.moderateCount, q.moderatePeriod = uint32(le.Uint16(in[8:])), time.Duration(le.Uint16(in[10:]))*time.Microsecond

@@ -73,7 +73,7 @@ func (d *Device) newKey(in []byte) (*key, bool) {
 	flags := word(0)
 	bit := func(n int) bool { return flags>>(31-n)&1 != 0 }
 	mode := flags>>8&3 | flags>>26&7<<2
-	k := &key{value: d.number()<<8 | word(1)&0xff, pd: word(3) & 0xffffff, free: bit(1), unbounded: word(3)>>31 != 0,
+	k := &key{value: d.number()<<8 | word(1)&0xff, owner: word(1) >> 8, pd: word(3) & 0xffffff, free: bit(1), unbounded: word(3)>>31 != 0,
 		start: uint64(word(4))<<32 | uint64(word(5)), length: uint64(word(6))<<32 | uint64(word(7)), umr: bit(16), remoteInvalid: word(3)>>24&1 != 0}
 	for b, right := range map[int]access{17: remoteAtomic, 18: remoteWrite, 19: remoteRead, 20: localWrite, 21: localRead} {
 		if bit(b) {
@@ -140,7 +140,7 @@ func (d *Device) umr(q *queuePair, value uint32, wqe []byte) bool {
 		return false
 	}
 	flags, mask := ctrl[0], be.Uint64(ctrl[8:])
-	if flags&umrCheckFree != 0 && !k.free || flags&umrCheckQPN != 0 && k.owner != q.number {
+	if flags&umrCheckFree != 0 && !k.free || flags&umrCheckQPN != 0 && k.owner != anyQP && k.owner != q.number {
 		return false
 	}
 	if mask&umrQPN != 0 {

@@ -82,6 +82,12 @@ func (c *context) invokeWrite(r *request) unix.Errno {
 // deviceCaps are those of enum ib_device_cap_flags that the device announces: memory windows of types 1 and 2B.
 const deviceCaps = 1<<17 | 1<<24
 
+// The largest count, and the longest period in microseconds, of events of a CQ: as many bits as the adapter has for them.
+const (
+	maxModerationCount  = 1<<16 - 1
+	maxModerationPeriod = 1<<12 - 1
+)
+
 // deviceResp is struct ib_uverbs_query_device_resp.
 func (d *Device) deviceResp() []byte {
 	b := make([]byte, 176)
@@ -109,6 +115,8 @@ func (c *context) queryDeviceEx(r *request) {
 	// Timestamps of completions are nanoseconds.
 	le.PutUint64(b[208:], 1<<63-1)
 	le.PutUint64(b[216:], 1_000_000)
+	le.PutUint16(b[280:], maxModerationCount)
+	le.PutUint16(b[282:], maxModerationPeriod)
 	r.out(coreOut, b)
 	// The driver's part: nothing optional, but 128-byte completions.
 	hw := make([]byte, r.room(uhwOut))

@@ -90,10 +90,36 @@ type ExQueryDeviceResp struct {
 	Base             QueryDeviceResp
 	CompMask         uint32
 	ResponseLength   uint32
-	OdpCaps          [24]byte
+	OdpCaps          OdpCaps
 	TimestampMask    uint64
 	HcaCoreClock     uint64
 	DeviceCapFlagsEx uint64
+	RssCaps          [16]byte
+	MaxWqTypeRq      uint32
+	RawPacketCaps    uint32
+	TmCaps           [24]byte
+	CqModerationCaps CqModerationCaps
+	MaxDmSize        uint64
+	XrcOdpCaps       uint32
+	Reserved         uint32
+}
+
+// OdpCaps is struct ib_uverbs_odp_caps.
+type OdpCaps struct {
+	_           structs.HostLayout
+	GeneralCaps uint64
+	RcOdpCaps   uint32 `abi:"per_transport_caps.rc_odp_caps"`
+	UcOdpCaps   uint32 `abi:"per_transport_caps.uc_odp_caps"`
+	UdOdpCaps   uint32 `abi:"per_transport_caps.ud_odp_caps"`
+	Reserved    uint32
+}
+
+// CqModerationCaps is struct ib_uverbs_cq_moderation_caps.
+type CqModerationCaps struct {
+	_                     structs.HostLayout
+	MaxCqModerationCount  uint16
+	MaxCqModerationPeriod uint16
+	Reserved              uint32
 }
 
 // QueryPortResp is struct ib_uverbs_query_port_resp.
@@ -125,11 +151,13 @@ type QueryPortResp struct {
 
 // QueryPortRespEx is struct ib_uverbs_query_port_resp_ex of the kernels that this package
 // supports; newer ones append.
+// ActiveSpeedEx is of newer kernels; older ones have reserved bytes there, which are zero.
 type QueryPortRespEx struct {
 	_             structs.HostLayout
 	LegacyResp    QueryPortResp
 	PortCapFlags2 uint16
-	Reserved      [6]uint8
+	Reserved      [2]uint8
+	ActiveSpeedEx uint32
 }
 
 // GidEntry is struct ib_uverbs_gid_entry.
