@@ -29,7 +29,7 @@ func Example() {
 			float64(r.Mean().Value)/ideal, float64(r.Quantile(0.999).Value)/ideal)
 	}
 	// Output:
-	// RTT 37.5 ms ideal 40.18 ms
+	// RTT 37.5ms ideal 40.184355ms
 	// sr       average 1.8, 99.9th percentile 3.8 of ideal
 	// ec-mds   average 1.0, 99.9th percentile 1.0 of ideal
 	// adaptive average 1.0, 99.9th percentile 1.0 of ideal

@@ -50,7 +50,7 @@ func (t Transfer) Validate() error {
 	case t.Rate < MinRate || t.Rate > MaxRate:
 		return fmt.Errorf("%w: rate %v, allowed %v to %v", ErrRange, t.Rate, MinRate, MaxRate)
 	case t.RTT < MinRTT || t.RTT > MaxRTT:
-		return fmt.Errorf("%w: RTT %v, allowed %v to %v", ErrRange, t.RTT, MinRTT, MaxRTT)
+		return fmt.Errorf("%w: RTT %s, allowed %s to %s", ErrRange, units.FormatDuration(t.RTT), units.FormatDuration(MinRTT), units.FormatDuration(MaxRTT))
 	case t.Size < 1 || t.Size > MaxSize:
 		return fmt.Errorf("%w: size %v, allowed 1 B to %v", ErrRange, t.Size, MaxSize)
 	case t.Unit < 1 || t.Unit > MaxUnit:

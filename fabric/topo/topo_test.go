@@ -118,7 +118,7 @@ func TestRefusesImpossible(t *testing.T) {
 		{func() (*Graph, error) {
 			return LeafSpine(Clos{Leaves: 6, Hosts: 2, Spines: 2, Down: w, Up: w, Rails: 4})
 		}, "leaves must be a multiple"},
-		{func() (*Graph, error) { return DC2(-1) }, "its delay is -1 ns"},
+		{func() (*Graph, error) { return DC2(-1) }, "its delay is -1ns"},
 	} {
 		_, err := tc.make()
 		require.ErrorContains(t, err, tc.want)

@@ -21,9 +21,10 @@ const (
 // Defaults and limits of Config.
 const (
 	// MaxGroup is the largest k + m.
-	MaxGroup         = 255
-	DefaultBetaMilli = 500
-	MaxBetaMilli     = 64000
+	MaxGroup    = 255
+	DefaultBeta = 0.5
+	MinBeta     = 0.001
+	MaxBeta     = 64.0
 )
 
 // Config configures both halves of a Conn's transfers.
@@ -33,10 +34,10 @@ type Config struct {
 	// K is how many data units a group has and M how many parity units:
 	// 1 ≤ M ≤ K, K + M ≤ 255. The sender's choice counts.
 	K, M int
-	// BetaMilli is β in thousandths, 1 to MaxBetaMilli; 0 means the paper's
-	// 0.5. A group falls back β round trips after the expected arrival of its
-	// last unit. The receiver's choice counts.
-	BetaMilli int
+	// Beta is the paper's β, MinBeta to MaxBeta; 0 means DefaultBeta. A group
+	// falls back β round trips after the expected arrival of its last unit. The
+	// receiver's choice counts.
+	Beta float64
 	// WholeSubmessage makes the receiver ask for all data units of a group
 	// that can't be decoded, as in the paper, instead of those that decoding
 	// lacks. What is then lost again is asked for by name. The receiver's
@@ -51,11 +52,11 @@ func (c *Config) check() error {
 	if err := checkCode(c.K, c.M); err != nil {
 		return err
 	}
-	if c.BetaMilli < 0 || c.BetaMilli > MaxBetaMilli {
-		return fmt.Errorf("ec: beta of %d/1000 is outside 1/1000 to %d/1000", c.BetaMilli, MaxBetaMilli)
+	if c.Beta != 0 && !(c.Beta >= MinBeta && c.Beta <= MaxBeta) { // NaN is outside, too
+		return fmt.Errorf("ec: beta of %v is outside %v to %v", c.Beta, MinBeta, MaxBeta)
 	}
-	if c.BetaMilli == 0 {
-		c.BetaMilli = DefaultBetaMilli
+	if c.Beta == 0 {
+		c.Beta = DefaultBeta
 	}
 	return nil
 }
@@ -148,7 +149,7 @@ func rtt(env *scheme.Env) units.Duration {
 
 // fallback is FTO without the expected arrival: β·RTT (paper, 4.1.2 and 4.2.3).
 func (c *Config) fallback(env *scheme.Env) units.Duration {
-	return max(rtt(env)*units.Duration(c.BetaMilli)/1000, 4*env.RTTVar, minFallback)
+	return max(units.Duration(c.Beta*float64(rtt(env))), 4*env.RTTVar, minFallback)
 }
 
 func interval(env *scheme.Env) units.Duration { return max(env.AckInterval, minInterval) }

@@ -3,6 +3,7 @@
 package ec
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,20 +16,21 @@ import (
 // range".
 func TestBadConfigurationIsRefused(t *testing.T) {
 	for want, c := range map[string]Config{
-		"ec: unknown code 0; use ec.XOR or ec.MDS":               {K: 4, M: 2},
-		"ec: k of 0 is outside 1 to 254":                         {Code: MDS},
-		"ec: k of -1 is outside 1 to 254":                        {Code: MDS, K: -1, M: 1},
-		"ec: k of 255 is outside 1 to 254":                       {Code: XOR, K: 255, M: 1},
-		"ec: m of 0 is outside 1 to k, 32":                       {Code: XOR, K: 32},
-		"ec: m of 33 is outside 1 to k, 32":                      {Code: XOR, K: 32, M: 33},
-		"ec: k + m of 200 + 56 is above 255":                     {Code: MDS, K: 200, M: 56},
-		"ec: beta of -1/1000 is outside 1/1000 to 64000/1000":    {Code: MDS, K: 4, M: 2, BetaMilli: -1},
-		"ec: beta of 64001/1000 is outside 1/1000 to 64000/1000": {Code: MDS, K: 4, M: 2, BetaMilli: MaxBetaMilli + 1},
+		"ec: unknown code 0; use ec.XOR or ec.MDS":  {K: 4, M: 2},
+		"ec: k of 0 is outside 1 to 254":            {Code: MDS},
+		"ec: k of -1 is outside 1 to 254":           {Code: MDS, K: -1, M: 1},
+		"ec: k of 255 is outside 1 to 254":          {Code: XOR, K: 255, M: 1},
+		"ec: m of 0 is outside 1 to k, 32":          {Code: XOR, K: 32},
+		"ec: m of 33 is outside 1 to k, 32":         {Code: XOR, K: 32, M: 33},
+		"ec: k + m of 200 + 56 is above 255":        {Code: MDS, K: 200, M: 56},
+		"ec: beta of -0.001 is outside 0.001 to 64": {Code: MDS, K: 4, M: 2, Beta: -0.001},
+		"ec: beta of 64.5 is outside 0.001 to 64":   {Code: MDS, K: 4, M: 2, Beta: MaxBeta + 0.5},
+		"ec: beta of NaN is outside 0.001 to 64":    {Code: MDS, K: 4, M: 2, Beta: math.NaN()},
 	} {
 		_, err := New(c)
 		require.EqualError(t, err, want)
 	}
-	for _, c := range []Config{{Code: MDS, K: 254, M: 1}, {Code: XOR, K: 1, M: 1}, {Code: MDS, K: 128, M: 127, BetaMilli: 1}} {
+	for _, c := range []Config{{Code: MDS, K: 254, M: 1}, {Code: XOR, K: 1, M: 1}, {Code: MDS, K: 128, M: 127, Beta: MinBeta}} {
 		_, err := New(c)
 		require.NoError(t, err)
 	}

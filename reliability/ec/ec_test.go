@@ -38,7 +38,7 @@ func TestConformance(t *testing.T) {
 	}{
 		{ec.Config{Code: ec.MDS, K: 32, M: 8}, 1 << 20, 30, 0.95 * 32 / 40},
 		{ec.Config{Code: ec.XOR, K: 32, M: 8}, 1 << 20, 30, 0},
-		{ec.Config{Code: ec.MDS, K: 4, M: 2, BetaMilli: 100}, 40, 15, 0},
+		{ec.Config{Code: ec.MDS, K: 4, M: 2, Beta: 0.1}, 40, 15, 0},
 		{ec.Config{Code: ec.XOR, K: 5, M: 3, WholeSubmessage: true}, 12, 15, 0},
 		{ec.Config{Code: ec.MDS, K: 1, M: 1}, 7, 10, 0},
 		{ec.Config{Code: ec.MDS, K: 224, M: 31, WholeSubmessage: true}, 62, 10, 0},
@@ -81,7 +81,7 @@ func TestRecoveredLossCostsNoRoundTrip(t *testing.T) {
 
 // Paper, 4.2.3: when the fallback is needed, RTT·(1 + β) more passes at the sender.
 func TestFallbackCosts(t *testing.T) {
-	for _, beta := range []int{250, 500, 1000} {
+	for _, beta := range []float64{0.25, 0.5, 1} {
 		for seed := range uint64(10) {
 			k := paperLink(seed, 64, 0)
 			// The second submessage is gone, parity and all but two units.
@@ -89,8 +89,8 @@ func TestFallbackCosts(t *testing.T) {
 			for i := 42; i < 80; i++ {
 				k.Faults = append(k.Faults, schemetest.Fault{Kind: schemetest.Drop, Index: i})
 			}
-			relative, r := run(t, ec.Config{Code: ec.XOR, K: 32, M: 8, BetaMilli: beta}, k)
-			require.InDelta(t, 2+float64(beta)/1000, relative, 0.05)
+			relative, r := run(t, ec.Config{Code: ec.XOR, K: 32, M: 8, Beta: beta}, k)
+			require.InDelta(t, 2+beta, relative, 0.05)
 			require.Equal(t, uint64(1), r.Receiver.Fallbacks)
 			require.Equal(t, uint64(1), r.Sender.Fallbacks)
 			require.Equal(t, uint64(30), r.Sender.Retransmitted, "what decoding lacks")

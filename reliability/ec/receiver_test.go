@@ -105,24 +105,24 @@ func (h *hand) fallbackAfter(t *testing.T, last units.Instant) units.Duration {
 // RELIABILITY, ec: "FTO = β·RTT after the expected arrival of the submessage's last
 // unit, parity included".
 func TestFallbackTimeout(t *testing.T) {
-	for _, beta := range []int{500, 1000, 3000} {
-		fto := handRTT * units.Duration(beta) / 1000
+	for _, beta := range []float64{0.5, 1, 3} {
+		fto := units.Duration(beta * float64(handRTT))
 
 		// "from the paced rate and whichever came first, START or any unit":
 		// nothing arrives.
-		h := newHand(t, Config{Code: MDS, K: 4, M: 2, BetaMilli: beta}, 4)
+		h := newHand(t, Config{Code: MDS, K: 4, M: 2, Beta: beta}, 4)
 		begun := h.now
 		require.Equal(t, fto+6*unitTime, h.fallbackAfter(t, begun), "START: units 0 to 5 take six units' time")
 
 		// A unit was earlier than START.
-		h = newHand(t, Config{Code: MDS, K: 4, M: 2, BetaMilli: beta}, 4)
+		h = newHand(t, Config{Code: MDS, K: 4, M: 2, Beta: beta}, 4)
 		begun = h.now
 		h.arrive(0).after(units.Millisecond)
 		h.look()
 		require.Equal(t, fto+5*unitTime, h.fallbackAfter(t, begun.Add(units.Millisecond)), "unit 0, noticed now")
 
 		// The last unit arrives when it is due: β·RTT from there.
-		h = newHand(t, Config{Code: MDS, K: 4, M: 2, BetaMilli: beta}, 4)
+		h = newHand(t, Config{Code: MDS, K: 4, M: 2, Beta: beta}, 4)
 		h.look()
 		h.after(6 * unitTime).arrive(scheme.Parity | 1)
 		begun = h.now
@@ -130,7 +130,7 @@ func TestFallbackTimeout(t *testing.T) {
 		require.Equal(t, uint64(1), h.r.Stats().Fallbacks)
 
 		// It is overtaken by the next submessage.
-		h = newHand(t, Config{Code: MDS, K: 4, M: 2, BetaMilli: beta}, 8)
+		h = newHand(t, Config{Code: MDS, K: 4, M: 2, Beta: beta}, 8)
 		h.arrive(0, 1, 2).look()
 		h.after(20 * unitTime).arrive(4)
 		begun = h.now

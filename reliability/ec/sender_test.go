@@ -112,7 +112,7 @@ func TestNoRoomForParity(t *testing.T) {
 
 // Parity that coding delivers too late is not sent.
 func TestLateParityIsNotSent(t *testing.T) {
-	h := newHand(t, Config{Code: MDS, K: 4, M: 2, BetaMilli: 250}, 4)
+	h := newHand(t, Config{Code: MDS, K: 4, M: 2, Beta: 0.25}, 4)
 	require.Len(t, h.poll(100, 100), 4)
 	h.after(handRTT / 4)
 	h.code()

@@ -24,8 +24,9 @@ const (
 
 // Defaults and limits of Config.
 const (
-	DefaultAlphaMilli = 2000
-	MaxAlphaMilli     = 64000
+	DefaultAlpha      = 2.0
+	MinAlpha          = 0.001
+	MaxAlpha          = 64.0
 	DefaultMinTimeout = 10 * units.Millisecond
 	MaxMinTimeout     = 10 * units.Second
 )
@@ -33,10 +34,10 @@ const (
 // Config configures both halves of a Conn's transfers.
 type Config struct {
 	Mode Mode
-	// AlphaMilli is α in thousandths, 1 to MaxAlphaMilli; 0 means the paper's
-	// α = 2, a timeout of three round trips. In NACK mode it only covers a
-	// channel whose round trip has never been measured.
-	AlphaMilli int
+	// Alpha is the paper's α, MinAlpha to MaxAlpha; 0 means DefaultAlpha, a
+	// timeout of three round trips. In NACK mode it only covers a channel whose
+	// round trip has never been measured.
+	Alpha float64
 	// MinTimeout is the shortest timeout; 0 means DefaultMinTimeout. It
 	// matters on links whose round trip is below a scheduler's delays.
 	MinTimeout units.Duration
@@ -51,7 +52,7 @@ func New(c Config) (scheme.Scheme, error) {
 	if c.Mode > NACK {
 		return nil, fmt.Errorf("sr: unknown mode %d", c.Mode)
 	}
-	r := &selectiveRepeat{config: loss.Config{Rule: rules[c.Mode], AlphaMilli: c.AlphaMilli, MinTimeout: c.MinTimeout}}
+	r := &selectiveRepeat{config: loss.Config{Rule: rules[c.Mode], Alpha: c.Alpha, MinTimeout: c.MinTimeout}}
 	if err := r.config.Check(); err != nil {
 		return nil, fmt.Errorf("sr: %w", err)
 	}

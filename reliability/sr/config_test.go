@@ -3,6 +3,7 @@
 package sr
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,7 @@ import (
 )
 
 func TestConfig(t *testing.T) {
-	for _, c := range []Config{{Mode: 2}, {AlphaMilli: -1}, {AlphaMilli: MaxAlphaMilli + 1}, {MinTimeout: -1}, {MinTimeout: MaxMinTimeout + 1}} {
+	for _, c := range []Config{{Mode: 2}, {Alpha: -1}, {Alpha: MaxAlpha + 1}, {Alpha: math.NaN()}, {MinTimeout: -1}, {MinTimeout: MaxMinTimeout + 1}} {
 		_, err := New(c)
 		require.Error(t, err)
 	}

@@ -72,11 +72,11 @@ func TestEachDropCostsRTO(t *testing.T) {
 
 // Section 4.1.1: RTO = RTT + α·RTT.
 func TestAlpha(t *testing.T) {
-	for _, alphaMilli := range []int{500, 1000, 2000, 5000} {
-		s := schemeOf(sr.Config{AlphaMilli: alphaMilli})
+	for _, alpha := range []float64{0.5, 1, 2, 5} {
+		s := schemeOf(sr.Config{Alpha: alpha})
 		r, err := dropping(paperCase(16), 15).Run(s)
 		require.NoError(t, err)
-		want := unitTime(16) + paperRTT + paperRTT*units.Duration(alphaMilli)/1000 + paperRTT
+		want := unitTime(16) + paperRTT + units.Duration(alpha*float64(paperRTT)) + paperRTT
 		require.InEpsilon(t, int64(want), int64(r.Completion[0]), 0.001)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,13 +73,14 @@ func (p *Params) Check() error {
 	for _, x := range []struct {
 		flag  string
 		value float64
+		least float64
 		most  float64
 	}{
-		{"alpha", p.Alpha, sr.MaxAlphaMilli / 1000},
-		{"beta", p.Beta, ec.MaxBetaMilli / 1000},
+		{"alpha", p.Alpha, sr.MinAlpha, sr.MaxAlpha},
+		{"beta", p.Beta, ec.MinBeta, ec.MaxBeta},
 	} {
-		if x.value != 0 && !(x.value >= 0.001 && x.value <= x.most) {
-			return fmt.Errorf("--%s %v: choose 0.001 to %v", x.flag, x.value, x.most)
+		if x.value != 0 && !(x.value >= x.least && x.value <= x.most) {
+			return fmt.Errorf("--%s %v: choose %v to %v", x.flag, x.value, x.least, x.most)
 		}
 	}
 	if p.Code != (Code{}) {
@@ -118,26 +118,24 @@ func usedByNone(Params) Params { return Params{} }
 
 func newSR(m sr.Mode) func(Params) (scheme.Scheme, error) {
 	return func(p Params) (scheme.Scheme, error) {
-		return sr.New(sr.Config{Mode: m, AlphaMilli: milli(p.Alpha)})
+		return sr.New(sr.Config{Mode: m, Alpha: p.Alpha})
 	}
 }
 
 func usedBySR(p Params) Params {
-	return Params{Alpha: cmp.Or(p.Alpha, sr.DefaultAlphaMilli/1000.0)}
+	return Params{Alpha: cmp.Or(p.Alpha, sr.DefaultAlpha)}
 }
 
 func newEC(c ec.Code) func(Params) (scheme.Scheme, error) {
 	return func(p Params) (scheme.Scheme, error) {
 		p = usedByEC(p)
-		return ec.New(ec.Config{Code: c, K: p.K, M: p.M, BetaMilli: milli(p.Beta)})
+		return ec.New(ec.Config{Code: c, K: p.K, M: p.M, Beta: p.Beta})
 	}
 }
 
 func usedByEC(p Params) Params {
-	return Params{Beta: cmp.Or(p.Beta, ec.DefaultBetaMilli/1000.0), Code: cmp.Or(p.Code, defaultCode)}
+	return Params{Beta: cmp.Or(p.Beta, ec.DefaultBeta), Code: cmp.Or(p.Code, defaultCode)}
 }
-
-func milli(v float64) int { return int(math.Round(v * 1000)) }
 
 // Names are the known names in order.
 func Names() []string { return slices.Sorted(maps.Keys(table)) }

@@ -21,8 +21,9 @@ const (
 
 // Defaults and limits of Config, as package sr documents them.
 const (
-	defaultAlphaMilli = 2000
-	maxAlphaMilli     = 64000
+	defaultAlpha      = 2.0
+	minAlpha          = 0.001
+	maxAlpha          = 64.0
 	defaultMinTimeout = 10 * units.Millisecond
 	maxMinTimeout     = 10 * units.Second
 )
@@ -30,10 +31,10 @@ const (
 // Config configures the Tracker of a Conn's transfers.
 type Config struct {
 	Rule Rule
-	// AlphaMilli is α in thousandths, 1 to maxAlphaMilli; 0 means
-	// defaultAlphaMilli, a timeout of three round trips. With PathProof it only
-	// covers a channel whose round trip has never been measured.
-	AlphaMilli int
+	// Alpha is the paper's α, minAlpha to maxAlpha; 0 means defaultAlpha, a
+	// timeout of three round trips. With PathProof it only covers a channel
+	// whose round trip has never been measured.
+	Alpha float64
 	// MinTimeout is the shortest timeout, up to maxMinTimeout; 0 means
 	// defaultMinTimeout.
 	MinTimeout units.Duration
@@ -42,13 +43,13 @@ type Config struct {
 // Check fills in the defaults, and refuses what is out of range.
 func (c *Config) Check() error {
 	switch {
-	case c.AlphaMilli < 0 || c.AlphaMilli > maxAlphaMilli:
-		return fmt.Errorf("alpha of %d/1000 is outside 1/1000 to %d/1000", c.AlphaMilli, maxAlphaMilli)
+	case c.Alpha != 0 && !(c.Alpha >= minAlpha && c.Alpha <= maxAlpha): // NaN is outside, too
+		return fmt.Errorf("alpha of %v is outside %v to %v", c.Alpha, minAlpha, maxAlpha)
 	case c.MinTimeout < 0 || c.MinTimeout > maxMinTimeout:
 		return fmt.Errorf("a minimum timeout of %v is outside 1 ns to %v", c.MinTimeout, maxMinTimeout)
 	}
-	if c.AlphaMilli == 0 {
-		c.AlphaMilli = defaultAlphaMilli
+	if c.Alpha == 0 {
+		c.Alpha = defaultAlpha
 	}
 	if c.MinTimeout == 0 {
 		c.MinTimeout = defaultMinTimeout

@@ -106,7 +106,7 @@ func (t *Tracker) rto(p *path) units.Duration {
 	if rtt <= 0 {
 		rtt = initialRTT
 	}
-	return max(rtt+rtt*units.Duration(t.config.AlphaMilli)/1000, p.seenRTT(), t.config.MinTimeout)
+	return max(rtt+units.Duration(t.config.Alpha*float64(rtt)), p.seenRTT(), t.config.MinTimeout)
 }
 
 // ParityProbes is how many probe numbers stand for parity units. The others are their
