@@ -2,13 +2,17 @@
 
 package backend
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/sdr-rdma/go-sdr/operr"
+)
 
 // ErrBusy is returned by Region.Close while a table exposes the region.
 var ErrBusy = errors.New("memory is still exposed to the peer")
 
-// ErrClosed is returned by calls on a closed object.
-var ErrClosed = errors.New("device object is closed")
+// ErrClosed is returned by calls on a closed object. It is the one of all packages of go-sdr.
+var ErrClosed = operr.ErrClosed
 
 // DropReason says why a device did not deliver a packet.
 type DropReason uint8

@@ -184,7 +184,7 @@ func (c *Conn) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Addr: c.RemoteAddr().String(), Err: err}
+	return &Error{Op: op, Object: c.RemoteAddr().String(), Err: err}
 }
 
 // receive waits for a frame; one that is there wins over the connection's end.

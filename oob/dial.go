@@ -24,7 +24,7 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 		if errors.As(err, &op) {
 			cause = op.Err // OpError repeats the address
 		}
-		return nil, &Error{Op: "dial", Addr: addr, Err: cause, Fix: dialFix(err)}
+		return nil, &Error{Op: "dial", Object: addr, Err: cause, Fix: dialFix(err)}
 	}
 	if cfg.TLS != nil {
 		nc = tls.Client(nc, clientTLS(cfg.TLS, addr))
@@ -59,7 +59,7 @@ func handshake(ctx context.Context, nc net.Conn, addr string, cfg Config) (*Conn
 	}
 	if err != nil {
 		err = refuse(ctx, nc, err)
-		return nil, &Error{Op: "handshake with", Addr: addr, Err: err, Fix: handshakeFix(err)}
+		return nil, &Error{Op: "handshake with", Object: addr, Err: err, Fix: handshakeFix(err)}
 	}
 	return newConn(nc, cfg), nil
 }

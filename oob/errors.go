@@ -12,12 +12,14 @@ import (
 	"strings"
 	"syscall"
 	"unicode"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // How a connection ends.
 var (
-	// ErrClosed: this end called Close.
-	ErrClosed = errors.New("connection closed by this end")
+	// ErrClosed: this end called Close. All packages of go-sdr have this one.
+	ErrClosed = operr.ErrClosed
 	// ErrPeerClosed: the peer called Close.
 	ErrPeerClosed = errors.New("connection closed by the peer")
 	// ErrPeerDied: the connection broke off without a goodbye; the peer was killed or crashed,
@@ -47,23 +49,9 @@ func lost(err error) error {
 	return err
 }
 
-// An Error says what failed, with whom, why, and what to do about it.
-type Error struct {
-	Op   string // "dial", "handshake with", "exchange with", …
-	Addr string // the address asked for, or the peer's
-	Err  error
-	Fix  string // what a person can do; may be empty
-}
-
-func (e *Error) Error() string {
-	s := fmt.Sprintf("oob: %s %s: %v", e.Op, e.Addr, e.Err)
-	if e.Fix != "" {
-		s += ": " + e.Fix
-	}
-	return s
-}
-
-func (e *Error) Unwrap() error { return e.Err }
+// An Error says what failed, with whom (Object is the address asked for, or the peer's), why, and what
+// to do about it: the error of all packages of go-sdr.
+type Error = operr.Error
 
 // A VersionError says that the ends speak different versions of the protocol.
 type VersionError struct{ Ours, Theirs uint8 }

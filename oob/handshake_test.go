@@ -44,8 +44,8 @@ func TestDialNobody(t *testing.T) {
 	addr := ln.Addr().String()
 	ln.Close()
 	_, err = Dial(testContext(t), addr, Config{})
-	require.EqualError(t, err, "oob: dial "+addr+
-		": connect: connection refused: is the server running there, on that port?")
+	require.EqualError(t, err, "dial "+addr+
+		": connect: connection refused (is the server running there, on that port?)")
 }
 
 func TestDialBadAddress(t *testing.T) {
@@ -76,7 +76,7 @@ func TestDialStrangers(t *testing.T) {
 		{"SSH server", []byte("SSH-2.0-OpenSSH_9.2\r\n"), "looks like SSH", CodeForeign},
 		{"garbage", make([]byte, 100), `first bytes are "\x00\x00`, CodeForeign},
 		{"other version", appendFrameVersion(nil, 7, frame{kind: kindHello}),
-			"peer speaks version 7 of the out-of-band protocol, this end version 1: run the same release", CodeVersion},
+			"peer speaks version 7 of the out-of-band protocol, this end version 1 (run the same release", CodeVersion},
 		{"no hello", blob, "first frame is BLOB, not HELLO", CodeProtocol},
 		{"long hello", appendFrame(nil, frame{kind: kindHello, payload: []byte{0}}), "the limit is 0", CodeProtocol},
 	} {
@@ -215,5 +215,5 @@ func TestErrorsUnwrap(t *testing.T) {
 	err := c.Send(testContext(t), nil)
 	var e *Error
 	require.True(t, errors.As(err, &e))
-	require.Equal(t, c.RemoteAddr().String(), e.Addr)
+	require.Equal(t, c.RemoteAddr().String(), e.Object)
 }

@@ -37,7 +37,7 @@ func Listen(ctx context.Context, addr string, cfg Config) (*Listener, error) {
 		if errors.As(err, &op) {
 			cause = op.Err
 		}
-		return nil, &Error{Op: "listen on", Addr: addr, Err: cause, Fix: listenFix(err)}
+		return nil, &Error{Op: "listen on", Object: addr, Err: cause, Fix: listenFix(err)}
 	}
 	l := &Listener{ln: ln, cfg: cfg, good: make(chan *Conn), report: reporter{cfg: cfg}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -59,9 +59,9 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 		c.accept()
 		return c, nil
 	case <-ctx.Done():
-		return nil, &Error{Op: "accept on", Addr: l.Addr().String(), Err: ctx.Err()}
+		return nil, &Error{Op: "accept on", Object: l.Addr().String(), Err: ctx.Err()}
 	case <-l.ctx.Done():
-		return nil, &Error{Op: "accept on", Addr: l.Addr().String(), Err: ErrClosed}
+		return nil, &Error{Op: "accept on", Object: l.Addr().String(), Err: ErrClosed}
 	}
 }
 

@@ -4,14 +4,16 @@ package sdr
 
 import (
 	"errors"
-	"strings"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // Conditions that callers tell apart with errors.Is. They come wrapped in an
 // *OpError.
 var (
-	// ErrClosed: the object, or what it belongs to, was closed.
-	ErrClosed = errors.New("closed")
+	// ErrClosed: the object, or what it belongs to, was closed. All packages
+	// of go-sdr have this one.
+	ErrClosed = operr.ErrClosed
 	// ErrCompleted: the message of this handle has been completed; its slot
 	// may already serve another message.
 	ErrCompleted = errors.New("message already completed")
@@ -39,33 +41,6 @@ var (
 	ErrArgument = errors.New("invalid argument")
 )
 
-// An OpError says which operation on which object failed, why, and what to do.
-type OpError struct {
-	// Op is the call, such as "connect"; Object what it was made on, such as
-	// "qp 3" or "message 17".
-	Op, Object string
-	// Err is the cause; errors.Is sees the sentinels above through it.
-	Err error
-	// Detail and Fix are one phrase each, and may be empty.
-	Detail, Fix string
-}
-
-// Error is one line: operation, object, cause, detail and fix.
-func (e *OpError) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Op)
-	if e.Object != "" {
-		b.WriteString(" " + e.Object)
-	}
-	b.WriteString(": " + e.Err.Error())
-	if e.Detail != "" {
-		b.WriteString(": " + e.Detail)
-	}
-	if e.Fix != "" {
-		b.WriteString(" (" + e.Fix + ")")
-	}
-	return b.String()
-}
-
-// Unwrap returns the cause.
-func (e *OpError) Unwrap() error { return e.Err }
+// An OpError says which operation on which object failed, why, and what to do: the error of all
+// packages of go-sdr.
+type OpError = operr.Error

@@ -9,7 +9,7 @@ import (
 	"net"
 	"os"
 
-	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
@@ -33,7 +33,7 @@ func translate(err error, closed bool) error {
 	switch {
 	case err == nil, err == io.EOF:
 		return err
-	case closed && !errors.Is(err, net.ErrClosed), errors.Is(err, sdr.ErrClosed), errors.Is(err, oob.ErrClosed):
+	case closed && !errors.Is(err, net.ErrClosed), errors.Is(err, operr.ErrClosed):
 		return &wrapped{err, net.ErrClosed}
 	case errors.Is(err, sdr.ErrPeerClosed):
 		return io.EOF

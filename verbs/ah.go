@@ -93,7 +93,7 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	}
 	if err != nil {
 		o.detach()
-		return nil, &Error{Verb: "create AH", Object: fmt.Sprintf("%s, to %v", p.ctx.info.Name, attr.DGID), Err: err, Fix: pathFix(err)}
+		return nil, &Error{Op: "create AH", Object: fmt.Sprintf("%s, to %v", p.ctx.info.Name, attr.DGID), Err: err, Fix: pathFix(err)}
 	}
 	p.ctx.publish(ah)
 	return ah, nil

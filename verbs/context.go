@@ -59,12 +59,12 @@ func (s System) Open(name string) (*Context, error) {
 	// Before the file is opened: a device that is replaced in between counts as removed.
 	node, err := sysfsNode(s, info)
 	if err != nil {
-		return nil, &Error{Verb: "open device", Object: name, Err: err, Fix: openFix(unix.ENODEV)}
+		return nil, &Error{Op: "open device", Object: name, Err: err, Fix: openFix(unix.ENODEV)}
 	}
 	path := s.dev(info.Uverbs)
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &Error{Verb: "open device", Object: name + ", " + path, Err: err, Fix: openFix(err)}
+		return nil, &Error{Op: "open device", Object: name + ", " + path, Err: err, Fix: openFix(err)}
 	}
 	c := &Context{system: s, info: info, node: node, fd: fd, objects: map[uint64]closer{}}
 	if err := c.start(); err != nil {
@@ -114,7 +114,7 @@ func (c *Context) getContext() error {
 		}
 		return wrap("open device", c.info.Name, err)
 	}
-	return &Error{Verb: "open device", Object: c.info.Name, Err: ErrNoProvider,
+	return &Error{Op: "open device", Object: c.info.Name, Err: ErrNoProvider,
 		Fix: fmt.Sprintf("its kernel driver is %q; this package drives rxe and mlx5", c.info.Driver)}
 }
 

@@ -3,7 +3,6 @@
 package verbs
 
 import (
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -15,11 +14,11 @@ func (c *Context) PortCounter(port int, name string) (uint64, error) {
 	file := c.system.sys("class", "infiniband", c.info.Name, "ports", strconv.Itoa(port), "hw_counters", name)
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return 0, fmt.Errorf("verbs: counter of %s: %w", c.info.Name, err)
+		return 0, &Error{Op: "read counter", Object: c.info.Name, Err: err}
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("verbs: counter %s of %s: %w", name, c.info.Name, err)
+		return 0, &Error{Op: "read counter " + name, Object: c.info.Name, Err: err}
 	}
 	return n, nil
 }

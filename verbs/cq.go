@@ -82,7 +82,7 @@ func (q *CQ) create(entries int, ch *CompChannel, vector int) error {
 }
 
 func (q *CQ) createError(entries, vector int, err error) error {
-	e := &Error{Verb: "create CQ", Object: fmt.Sprintf("%s, %d entries", q.ctx.info.Name, entries), Err: err, Fix: fix(err)}
+	e := &Error{Op: "create CQ", Object: fmt.Sprintf("%s, %d entries", q.ctx.info.Name, entries), Err: err, Fix: fix(err)}
 	switch {
 	case entries < 1 || entries > int(q.ctx.attr.MaxCQE):
 		e.Fix = fmt.Sprintf("the device allows 1 to %d entries", q.ctx.attr.MaxCQE)

@@ -78,7 +78,7 @@ func (s System) Devices() ([]DeviceInfo, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("verbs: list devices: %w", err)
+		return nil, &Error{Op: "list", Object: "devices", Err: err}
 	}
 	var list []DeviceInfo
 	var bad []error
@@ -92,7 +92,7 @@ func (s System) Devices() ([]DeviceInfo, error) {
 			continue // unplugged while we looked
 		}
 		if err != nil {
-			bad = append(bad, fmt.Errorf("verbs: device %s: %w", e.Name(), err))
+			bad = append(bad, &Error{Op: "look at", Object: "device " + e.Name(), Err: err})
 			continue
 		}
 		list = append(list, d)
@@ -111,7 +111,7 @@ func (s System) Lookup(name string) (DeviceInfo, error) {
 		}
 		names = append(names, d.Name)
 	}
-	e := &Error{Verb: "open device", Object: name, Err: errors.Join(ErrNoDevice, bad)}
+	e := &Error{Op: "open device", Object: name, Err: errors.Join(ErrNoDevice, bad)}
 	switch {
 	case len(names) > 0:
 		e.Fix = "there are " + strings.Join(names, ", ")

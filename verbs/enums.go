@@ -57,7 +57,7 @@ func MTUFromBytes(n int) (MTU, error) {
 			return m, nil
 		}
 	}
-	return 0, fmt.Errorf("verbs: path MTU %d: it must be 256, 512, 1024, 2048 or 4096", n)
+	return 0, fmt.Errorf("path MTU %d: it must be 256, 512, 1024, 2048 or 4096", n)
 }
 
 func (m MTU) String() string { return fmt.Sprint(m.Bytes()) }

@@ -8,60 +8,39 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // Conditions that callers test with errors.Is.
 var (
-	// ErrClosed: the object, or the device it belongs to, has been closed.
-	ErrClosed = errors.New("verbs: closed")
+	// ErrClosed: the object, or the device it belongs to, has been closed. All packages of go-sdr have this one.
+	ErrClosed = operr.ErrClosed
 	// ErrQueueFull: the work queue has no room for the rest of the batch. Poll the CQ and post it again.
-	ErrQueueFull = errors.New("verbs: work queue is full: poll its CQ, then post the rest")
+	ErrQueueFull = errors.New("work queue is full: poll its CQ, then post the rest")
 	// ErrCQOverflow: completions were lost because the CQ was full. The CQ is of no further use.
-	ErrCQOverflow = errors.New("verbs: completion queue has overflowed: completions are lost; create it with as many " +
+	ErrCQOverflow = errors.New("completion queue has overflowed: completions are lost; create it with as many " +
 		"entries as its QPs can have requests outstanding")
 	// ErrNoDevice: there is no RDMA device, or none of that name.
-	ErrNoDevice = errors.New("verbs: no such RDMA device")
+	ErrNoDevice = errors.New("no such RDMA device")
 	// ErrRemoved: the device was removed, or has failed for good. Such errors are also EIO.
-	ErrRemoved = errors.New("verbs: the device was removed")
+	ErrRemoved = errors.New("the device was removed")
 	// ErrNoProvider: the device has no user-space driver in this package.
-	ErrNoProvider = errors.New("verbs: no provider for this device")
+	ErrNoProvider = errors.New("no provider for this device")
 	// ErrInUse: an object that depends on this one still exists. Such errors are also EBUSY.
-	ErrInUse = errors.New("verbs: still in use")
+	ErrInUse = errors.New("still in use")
 )
 
-// Error is a failed verb. It unwraps to the kernel's errno.
-type Error struct {
-	// Verb is what was tried, such as "create QP".
-	Verb string
-	// Object is what it was tried on, such as "rxe0" or "MR of 4096 bytes".
-	Object string
-	// Err is the cause, mostly an errno.
-	Err error
-	// Fix is what to do about it; it may be empty.
-	Fix string
-}
-
-func (e *Error) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "verbs: %s", e.Verb)
-	if e.Object != "" {
-		fmt.Fprintf(&b, " (%s)", e.Object)
-	}
-	fmt.Fprintf(&b, ": %v", e.Err)
-	if e.Fix != "" {
-		fmt.Fprintf(&b, ": %s", e.Fix)
-	}
-	return b.String()
-}
-
-func (e *Error) Unwrap() error { return e.Err }
+// Error is a failed verb: Op is what was tried, such as "create QP", Object what it was tried on, such as
+// "rxe0, 4096 bytes", Err mostly an errno. It is the error of all packages of go-sdr.
+type Error = operr.Error
 
 // wrap makes the Error of a verb, with the advice that its errno allows.
 func wrap(verb, object string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Verb: verb, Object: object, Err: err, Fix: fix(err)}
+	return &Error{Op: verb, Object: object, Err: err, Fix: fix(err)}
 }
 
 // fix knows the errnos that mean the same for every verb.
@@ -94,7 +73,7 @@ func inUse(verb, object string, users map[string]int) error {
 			list = append(list, fmt.Sprintf("%d %ss", n, kind))
 		}
 	}
-	return &Error{Verb: verb, Object: object, Err: errInUse{}, Fix: "close " + strings.Join(list, ", ") + " first"}
+	return &Error{Op: verb, Object: object, Err: errInUse{}, Fix: "close " + strings.Join(list, ", ") + " first"}
 }
 
 // errInUse is ErrInUse and EBUSY in one line.

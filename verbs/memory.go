@@ -14,7 +14,7 @@ import (
 func AllocBuffer(n int) ([]byte, error) {
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	if err != nil {
-		return nil, fmt.Errorf("verbs: allocate buffer of %d bytes: %w", n, err)
+		return nil, &Error{Op: "allocate", Object: fmt.Sprintf("buffer of %d bytes", n), Err: err}
 	}
 	return b, nil
 }
@@ -23,7 +23,7 @@ func AllocBuffer(n int) ([]byte, error) {
 // the whole slice that AllocBuffer returned.
 func FreeBuffer(b []byte) error {
 	if err := unix.Munmap(b); err != nil {
-		return fmt.Errorf("verbs: free buffer: %w", err)
+		return &Error{Op: "free", Object: "buffer", Err: err}
 	}
 	return nil
 }

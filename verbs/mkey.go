@@ -86,7 +86,7 @@ func (p *PD) CreateMkey(attr MkeyAttr) (*Mkey, error) {
 	m := &Mkey{object: o, pd: p, attr: attr}
 	if err := m.create(); err != nil {
 		o.detach()
-		return nil, &Error{Verb: "create Mkey", Object: fmt.Sprintf("%s, %d entries", p.ctx.info.Name, attr.Entries), Err: err, Fix: mkeyFix(&attr, err)}
+		return nil, &Error{Op: "create Mkey", Object: fmt.Sprintf("%s, %d entries", p.ctx.info.Name, attr.Entries), Err: err, Fix: mkeyFix(&attr, err)}
 	}
 	p.ctx.publish(m)
 	return m, nil
@@ -141,7 +141,7 @@ func (q *QP) UpdateMkeys(updates []MkeyUpdate) (int, error) {
 	}
 	p, ok := q.part.(*mlx5QP)
 	if !ok || q.typ != RC {
-		return 0, &Error{Verb: "update Mkeys", Object: q.String(), Err: unix.EOPNOTSUPP, Fix: "only RC queue pairs of mlx5 do that"}
+		return 0, &Error{Op: "update Mkeys", Object: q.String(), Err: unix.EOPNOTSUPP, Fix: "only RC queue pairs of mlx5 do that"}
 	}
 	return p.updateMkeys(updates)
 }

@@ -72,7 +72,7 @@ func (p *PD) RegisterMRAt(buf []byte, iova uint64, access Access) (*MR, error) {
 	var out uapi.RegMrResp
 	if err := write(p.ctx, uapi.IB_USER_VERBS_CMD_REG_MR, &in, &out); err != nil {
 		o.detach()
-		return nil, &Error{Verb: "register MR", Object: fmt.Sprintf("%s, %d bytes, %v", p.ctx.info.Name, len(buf), access),
+		return nil, &Error{Op: "register MR", Object: fmt.Sprintf("%s, %d bytes, %v", p.ctx.info.Name, len(buf), access),
 			Err: err, Fix: registerFix(&in, err)}
 	}
 	mr := &MR{object: o, handle: out.MrHandle, lkey: out.Lkey, rkey: out.Rkey, iova: iova, size: len(buf), buf: buf}
@@ -101,7 +101,7 @@ func (p *PD) RegisterDmabufMR(fd int, offset, length, iova uint64, access Access
 	uapi.PutOut(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr.rkey)
 	if err := p.ctx.do(call); err != nil {
 		o.detach()
-		e := &Error{Verb: "register dma-buf MR", Object: fmt.Sprintf("%s, %d bytes, %v", p.ctx.info.Name, length, access), Err: err, Fix: fix(err)}
+		e := &Error{Op: "register dma-buf MR", Object: fmt.Sprintf("%s, %d bytes, %v", p.ctx.info.Name, length, access), Err: err, Fix: fix(err)}
 		if page := uint64(os.Getpagesize()); errors.Is(err, unix.EINVAL) && offset%page != iova%page {
 			e.Fix = fmt.Sprintf("offset %#x and remote address %#x differ within the page", offset, iova)
 		}
@@ -113,7 +113,7 @@ func (p *PD) RegisterDmabufMR(fd int, offset, length, iova uint64, access Access
 }
 
 func emptyMR(p *PD) error {
-	return &Error{Verb: "register MR", Object: p.ctx.info.Name, Err: unix.EINVAL, Fix: "the memory is empty"}
+	return &Error{Op: "register MR", Object: p.ctx.info.Name, Err: unix.EINVAL, Fix: "the memory is empty"}
 }
 
 func registerFix(in *uapi.RegMr, err error) string {

@@ -61,7 +61,7 @@ func (w *MW) RKey() uint32 {
 // of the send queue, as much as a request with 128 bytes of inline data.
 func (w *MW) BindWR(mr *MR, off, n int, access Access) (SendWR, error) {
 	if off < 0 || n < 0 || off+n > mr.size {
-		return SendWR{}, &Error{Verb: "bind MW", Object: w.String(), Err: unix.EINVAL,
+		return SendWR{}, &Error{Op: "bind MW", Object: w.String(), Err: unix.EINVAL,
 			Fix: fmt.Sprintf("%d bytes from %d are outside the region of %d", n, off, mr.size)}
 	}
 	w.mu.Lock()

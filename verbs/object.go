@@ -39,11 +39,11 @@ func (c *Context) attach(kind string, parents ...*object) (object, error) {
 	defer c.tree.Unlock()
 	for _, p := range parents {
 		if p.ctx != c {
-			return object{}, &Error{Verb: "create " + kind, Object: c.info.Name, Err: unix.EINVAL,
+			return object{}, &Error{Op: "create " + kind, Object: c.info.Name, Err: unix.EINVAL,
 				Fix: "the " + p.kind + " given belongs to another open device"}
 		}
 		if p.closed {
-			return object{}, &Error{Verb: "create " + kind, Object: p.String(), Err: ErrClosed}
+			return object{}, &Error{Op: "create " + kind, Object: p.String(), Err: ErrClosed}
 		}
 	}
 	for _, p := range parents {
@@ -103,7 +103,7 @@ func (o *object) close(verb string, destroy func() error) error {
 		return nil
 	}
 	if len(o.users) > 0 {
-		err := inUse(verb, o.String(), o.users)
+		err := inUse(verb, o.ctx.info.Name, o.users)
 		o.ctx.tree.Unlock()
 		return err
 	}
@@ -122,5 +122,5 @@ func (o *object) close(verb string, destroy func() error) error {
 	o.ctx.tree.Lock()
 	o.closed = false
 	o.ctx.tree.Unlock()
-	return wrap(verb, o.String(), err)
+	return wrap(verb, o.ctx.info.Name, err)
 }

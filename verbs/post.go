@@ -99,7 +99,7 @@ func (q *QP) PostRecv(wrs []RecvWR) (int, error) {
 	case q.gone:
 		return 0, ErrClosed
 	case q.srq != nil:
-		return 0, &Error{Verb: "post receive", Object: q.String(), Err: errUsesSRQ}
+		return 0, &Error{Op: "post receive", Object: q.String(), Err: errUsesSRQ}
 	case q.State() == Reset:
 		return 0, stateError(q, "post receive", Reset)
 	}

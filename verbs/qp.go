@@ -68,7 +68,7 @@ var errUsesSRQ = errors.New("the QP receives from its SRQ: post there")
 // CreateQP makes a QP in state RESET. Connect takes it to RTS in one go, Modify step by step.
 func (p *PD) CreateQP(attr QPInitAttr) (*QP, error) {
 	if attr.SendCQ == nil || attr.RecvCQ == nil {
-		return nil, &Error{Verb: "create QP", Object: p.ctx.info.Name, Err: unix.EINVAL, Fix: "SendCQ and RecvCQ are needed; they may be the same"}
+		return nil, &Error{Op: "create QP", Object: p.ctx.info.Name, Err: unix.EINVAL, Fix: "SendCQ and RecvCQ are needed; they may be the same"}
 	}
 	parents := []*object{&p.object, &attr.SendCQ.object, &attr.RecvCQ.object}
 	if attr.SRQ != nil {
@@ -136,7 +136,7 @@ func (q *QP) create(p *PD, attr *QPInitAttr) error {
 
 func createQPError(c *Context, attr *QPInitAttr, err error) error {
 	d, w := &c.attr, &attr.Cap
-	e := &Error{Verb: "create QP", Object: fmt.Sprintf("%s, %v, %+v", c.info.Name, attr.Type, *w), Err: err, Fix: fix(err)}
+	e := &Error{Op: "create QP", Object: fmt.Sprintf("%s, %v, %+v", c.info.Name, attr.Type, *w), Err: err, Fix: fix(err)}
 	switch {
 	case w.MaxSendWR > int(d.MaxQPWR) || w.MaxRecvWR > int(d.MaxQPWR):
 		e.Fix = fmt.Sprintf("the device allows %d requests a queue", d.MaxQPWR)

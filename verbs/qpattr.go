@@ -115,7 +115,7 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	// Kernels compare the path MTU with the largest of the port, not with the active one, and then
 	// drop every packet that does not fit.
 	if f := q.mtuProblem(attr, mask); f != "" {
-		return &Error{Verb: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: unix.EINVAL, Fix: f}
+		return &Error{Op: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: unix.EINVAL, Fix: f}
 	}
 	err := write[uapi.ModifyQp, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_MODIFY_QP, &in, nil)
 	if err != nil {
@@ -139,7 +139,7 @@ func bit(b bool) uint8 {
 
 // modifyError says which attributes a transition lacks or must not have, or what is wrong with the path.
 func (q *QP) modifyError(attr *QPAttr, mask QPAttrMask, err error) error {
-	e := &Error{Verb: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: err, Fix: fix(err)}
+	e := &Error{Op: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: err, Fix: fix(err)}
 	if mask&MaskState != 0 {
 		e.Object = fmt.Sprintf("%v, %v to %v", q, q.State(), attr.State)
 	}
@@ -212,7 +212,7 @@ func stateError(q *QP, verb string, s QPState) error {
 	if strings.Contains(verb, "receive") {
 		need = "INIT"
 	}
-	return &Error{Verb: verb, Object: q.String(), Err: unix.EINVAL, Fix: fmt.Sprintf("the QP is in state %v: bring it to %s first", s, need)}
+	return &Error{Op: verb, Object: q.String(), Err: unix.EINVAL, Fix: fmt.Sprintf("the QP is in state %v: bring it to %s first", s, need)}
 }
 
 // Query asks for the attributes of the QP; the kernel fills in those of the mask, or more.

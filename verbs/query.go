@@ -138,7 +138,7 @@ func (c *Context) QueryPort(port int) (PortAttr, error) {
 }
 
 func (c *Context) portError(verb string, port int, err error) error {
-	e := &Error{Verb: verb, Object: fmt.Sprintf("%s port %d", c.info.Name, port), Err: err, Fix: fix(err)}
+	e := &Error{Op: verb, Object: fmt.Sprintf("%s port %d", c.info.Name, port), Err: err, Fix: fix(err)}
 	if errors.Is(err, unix.EINVAL) {
 		e.Fix = fmt.Sprintf("the device has ports 1 to %d", c.info.Ports)
 	}
@@ -171,7 +171,7 @@ func (c *Context) QueryGID(port, index int) (GIDEntry, error) {
 		case errors.Is(err, unix.EINVAL):
 			f = "no such port or index"
 		}
-		return GIDEntry{}, &Error{Verb: "query GID", Object: fmt.Sprintf("%s port %d index %d", c.info.Name, port, index), Err: err, Fix: f}
+		return GIDEntry{}, &Error{Op: "query GID", Object: fmt.Sprintf("%s port %d index %d", c.info.Name, port, index), Err: err, Fix: f}
 	}
 	return gidEntry(&e), nil
 }
@@ -217,11 +217,11 @@ func (s System) QueryPKey(device string, port, index int) (uint16, error) {
 	r := reader{dir: s.sys("class", "infiniband", device, "ports", strconv.Itoa(port), "pkeys")}
 	text := r.text(strconv.Itoa(index))
 	if r.err != nil {
-		return 0, &Error{Verb: "query P_Key", Object: fmt.Sprintf("%s port %d index %d", device, port, index), Err: r.err}
+		return 0, &Error{Op: "query P_Key", Object: fmt.Sprintf("%s port %d index %d", device, port, index), Err: r.err}
 	}
 	v, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 16)
 	if err != nil {
-		return 0, &Error{Verb: "query P_Key", Object: fmt.Sprintf("%s port %d index %d", device, port, index), Err: err}
+		return 0, &Error{Op: "query P_Key", Object: fmt.Sprintf("%s port %d index %d", device, port, index), Err: err}
 	}
 	return uint16(v), nil
 }

@@ -17,7 +17,7 @@ func Resources(name string) (map[string]uint64, error) {
 			return r.counts, nil
 		}
 	}
-	return nil, &Error{Verb: "count resources", Object: name, Err: ErrNoDevice}
+	return nil, &Error{Op: "count resources", Object: name, Err: ErrNoDevice}
 }
 
 // resources are the counts of one device.

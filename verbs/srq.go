@@ -77,7 +77,7 @@ func (s *SRQ) create(p *PD, attr SRQAttr) error {
 }
 
 func createSRQError(c *Context, attr SRQAttr, err error) error {
-	e := &Error{Verb: "create SRQ", Object: fmt.Sprintf("%s, %d receives of %d pieces", c.info.Name, attr.MaxWR, attr.MaxSGE),
+	e := &Error{Op: "create SRQ", Object: fmt.Sprintf("%s, %d receives of %d pieces", c.info.Name, attr.MaxWR, attr.MaxSGE),
 		Err: err, Fix: fix(err)}
 	if errors.Is(err, unix.EINVAL) {
 		d := &c.attr

@@ -63,12 +63,12 @@ func TestTransitionFix(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	err := wrap("create QP", "rxe0", errRemoved{})
-	assert.EqualError(t, err, "verbs: create QP (rxe0): the device was removed: close it and open it again when it is back")
+	assert.EqualError(t, err, "create QP rxe0: the device was removed (close it and open it again when it is back)")
 	assert.True(t, errors.Is(err, ErrRemoved) && errors.Is(err, unix.EIO))
 	assert.NoError(t, wrap("create QP", "rxe0", nil))
 
-	err = inUse("deallocate PD", "PD of rxe0", map[string]int{"QP": 2, "MR": 1})
-	assert.EqualError(t, err, "verbs: deallocate PD (PD of rxe0): still in use: close 2 QPs, 1 MR first")
+	err = inUse("deallocate PD", "rxe0", map[string]int{"QP": 2, "MR": 1})
+	assert.EqualError(t, err, "deallocate PD rxe0: still in use (close 2 QPs, 1 MR first)")
 	assert.True(t, errors.Is(err, ErrInUse) && errors.Is(err, unix.EBUSY))
 }
 

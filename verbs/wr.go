@@ -131,5 +131,5 @@ type PostError struct {
 }
 
 func (e *PostError) Error() string {
-	return fmt.Sprintf("verbs: work request %d of the batch: %s", e.Index, e.Err)
+	return fmt.Sprintf("work request %d of the batch: %s", e.Index, e.Err)
 }

@@ -3,8 +3,6 @@
 package fabricdev
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 
 	"github.com/sdr-rdma/go-sdr/backend"
@@ -12,6 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -50,10 +49,10 @@ type Network struct {
 // New makes a network at instant 0. The graph must not change afterwards.
 func New(g *topo.Graph, c Config) (*Network, error) {
 	if c.Fabric.Lost != nil {
-		return nil, errors.New("fabricdev: Config.Fabric.Lost is for the devices: leave it nil")
+		return nil, operr.New("new network", "fabricdev", "Config.Fabric.Lost is for the devices: leave it nil")
 	}
 	if c.Class >= fabric.Classes || c.NotifyInterval < 0 {
-		return nil, fmt.Errorf("fabricdev: class %d, notification interval of %d ns: the class must be below %d, the interval not negative", c.Class, int64(c.NotifyInterval), fabric.Classes)
+		return nil, operr.New("new network", "fabricdev", "class %d, notification interval of %d ns: the class must be below %d, the interval not negative", c.Class, int64(c.NotifyInterval), fabric.Classes)
 	}
 	habits := virtual.Config{Name: "fabricdev", MaxMTU: c.Fabric.MTU, HeaderBytes: c.Fabric.Header, NotifyInterval: c.NotifyInterval}
 	if habits.MaxMTU == 0 {
@@ -83,7 +82,7 @@ func (n *Network) Device(node int) (*Device, error) {
 		return d, nil
 	}
 	if !n.fabric.IsHost(node) {
-		return nil, fmt.Errorf("fabricdev: device on node %d, which is not a host", node)
+		return nil, operr.New("new network", "fabricdev", "device on node %d, which is not a host", node)
 	}
 	p := &port{net: n, node: node}
 	a := fabric.Address(node)

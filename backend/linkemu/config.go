@@ -3,9 +3,8 @@
 package linkemu
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -49,7 +48,7 @@ const leastReorderDelay = 100 * units.Microsecond
 
 func (c *Config) link() (*netsim.LinkConfig, error) {
 	if c.RTT < 0 || c.RTT > 3600*units.Second {
-		return nil, fmt.Errorf("linkemu: RTT of %d ns: must be between 0 and 1 hour", int64(c.RTT))
+		return nil, operr.New("wrap", "linkemu", "RTT of %d ns: must be between 0 and 1 hour", int64(c.RTT))
 	}
 	l := &netsim.LinkConfig{
 		Rate:         c.Rate,
@@ -66,7 +65,7 @@ func (c *Config) link() (*netsim.LinkConfig, error) {
 		l.ReorderDelay = max(c.RTT/8, leastReorderDelay)
 	}
 	if err := l.Validate(); err != nil {
-		return nil, fmt.Errorf("linkemu: %w", err)
+		return nil, operr.Wrap("wrap", "linkemu", err)
 	}
 	return l, nil
 }

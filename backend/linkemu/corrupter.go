@@ -3,11 +3,11 @@
 package linkemu
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // CorrupterConfig says how often packets are damaged.
@@ -53,7 +53,7 @@ const (
 // NewCorrupter makes a Corrupter.
 func NewCorrupter(c CorrupterConfig) (*Corrupter, error) {
 	if !(c.Corrupt >= 0 && c.Corrupt <= 1) || !(c.Truncate >= 0 && c.Truncate <= 1) {
-		return nil, fmt.Errorf("linkemu: corrupt probability %v, truncate %v: must be between 0 and 1", c.Corrupt, c.Truncate)
+		return nil, operr.New("wrap", "linkemu", "corrupt probability %v, truncate %v: must be between 0 and 1", c.Corrupt, c.Truncate)
 	}
 	return &Corrupter{
 		pCorrupt:  netsim.ProbOf(c.Corrupt),

@@ -4,12 +4,12 @@ package linkemu
 
 import (
 	"bytes"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -84,7 +84,7 @@ const maxSignals = 256
 // NewCQ implements backend.Device.
 func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 	if c.Entries < 1 {
-		return nil, fmt.Errorf("linkemu: completion queue of %d entries: must be at least 1", c.Entries)
+		return nil, operr.New("new completion queue", "linkemu", "completion queue of %d entries: must be at least 1", c.Entries)
 	}
 	c.Entries += maxSignals
 	inner, err := d.inner.NewCQ(c)
@@ -296,5 +296,5 @@ func ours(d *Device, x backend.CQ, what string) (*compQueue, error) {
 	if c, ok := x.(*compQueue); ok && c.dev == d {
 		return c, nil
 	}
-	return nil, fmt.Errorf("linkemu: %s must be a completion queue of this wrapped device", what)
+	return nil, operr.New("new completion queue", "linkemu", "%s must be a completion queue of this wrapped device", what)
 }

@@ -3,9 +3,8 @@
 package linkemu
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -51,7 +50,7 @@ func (q *queuePair) PostDatagrams(now units.Instant, x []backend.Datagram) (int,
 		size := units.Bytes(len(x[i].Data))
 		if size > most {
 			c.posted()
-			return i, fmt.Errorf("linkemu: datagram of %d bytes: at most %d", int64(size), int64(most))
+			return i, operr.New("post datagrams", "linkemu", "datagram of %d bytes: at most %d", int64(size), int64(most))
 		}
 		f := d.carry(t, size, q.cfg.Channel)
 		r := q.datagrams.at(q.tail)

@@ -4,13 +4,13 @@ package linkemu
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -108,7 +108,7 @@ func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, er
 func (d *Device) RegisterSize(n units.Bytes, access backend.Access) (backend.Region, error) {
 	r, ok := d.inner.(backend.SizeRegistrar)
 	if !ok {
-		return nil, fmt.Errorf("linkemu: memory without content on %s: %w", d.caps.Backend, errors.ErrUnsupported)
+		return nil, operr.New("register size", "linkemu", "memory without content on %s: %w", d.caps.Backend, errors.ErrUnsupported)
 	}
 	return r.RegisterSize(n, access)
 }

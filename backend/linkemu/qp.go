@@ -3,10 +3,9 @@
 package linkemu
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -44,7 +43,7 @@ func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 		return nil, err
 	}
 	if c.SendDepth < 0 || c.SendDepth > maxDepth {
-		return nil, fmt.Errorf("linkemu: SendDepth of %d: must be between 0 and %d", c.SendDepth, maxDepth)
+		return nil, operr.New("new queue pair", "linkemu", "SendDepth of %d: must be between 0 and %d", c.SendDepth, maxDepth)
 	}
 	q := &queuePair{cq: send, cfg: c}
 	size := 1
@@ -64,7 +63,7 @@ func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 	defer send.mu.Unlock()
 	if len(send.qps) >= maxQPs {
 		_ = q.inner.Close()
-		return nil, fmt.Errorf("linkemu: %d queue pairs have been made on this completion queue: make another one", maxQPs)
+		return nil, operr.New("new queue pair", "linkemu", "%d queue pairs have been made on this completion queue: make another one", maxQPs)
 	}
 	q.index = uint32(len(send.qps))
 	send.qps = append(send.qps, q)

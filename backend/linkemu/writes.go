@@ -3,9 +3,8 @@
 package linkemu
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -74,7 +73,7 @@ func (q *queuePair) PostWrites(now units.Instant, w []backend.Write) (int, error
 	for i := range w {
 		if units.Bytes(w[i].Length) > q.cfg.MTU {
 			c.posted()
-			return i, fmt.Errorf("linkemu: write of %d bytes exceeds the MTU of %d", w[i].Length, int64(q.cfg.MTU))
+			return i, operr.New("post", "linkemu", "write of %d bytes exceeds the MTU of %d", w[i].Length, int64(q.cfg.MTU))
 		}
 		f := d.carry(t, units.Bytes(w[i].Length), q.cfg.Channel)
 		r := q.writes.at(q.tail)
@@ -91,11 +90,11 @@ func (q *queuePair) postable(t backend.QPType) error {
 	case q.closed || q.cq.dev.closed.Load():
 		return backend.ErrClosed
 	case q.cfg.Type != t:
-		return fmt.Errorf("linkemu: writes are posted to UC and datagrams to UD queue pairs")
+		return operr.New("post", "linkemu", "writes are posted to UC and datagrams to UD queue pairs")
 	case t == backend.UC && !q.connected:
-		return fmt.Errorf("linkemu: the queue pair is not connected")
+		return operr.New("post", "linkemu", "the queue pair is not connected")
 	case q.cfg.SendDepth == 0:
-		return fmt.Errorf("linkemu: the queue pair was made with a SendDepth of 0")
+		return operr.New("post", "linkemu", "the queue pair was made with a SendDepth of 0")
 	}
 	return nil
 }

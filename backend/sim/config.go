@@ -3,11 +3,10 @@
 package sim
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/internal/virtual"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -86,35 +85,35 @@ func (c *Config) setDefaults() {
 
 func (c *Config) validate() error {
 	if c.Rate < 0 {
-		return fmt.Errorf("sim: rate %d bit/s: must not be negative (0: no limit)", int64(c.Rate))
+		return operr.New("new network", "sim", "rate %d bit/s: must not be negative (0: no limit)", int64(c.Rate))
 	}
 	if c.HeaderBytes < 0 || c.HeaderBytes > units.MiB {
-		return fmt.Errorf("sim: header of %d bytes: must be between 0 and 1 MiB", int64(c.HeaderBytes))
+		return operr.New("new network", "sim", "header of %d bytes: must be between 0 and 1 MiB", int64(c.HeaderBytes))
 	}
 	if c.MaxMTU < 1 || c.MaxMTU > largestMTU {
-		return fmt.Errorf("sim: MaxMTU of %d bytes: must be between 1 and 1 GiB", int64(c.MaxMTU))
+		return operr.New("new network", "sim", "MaxMTU of %d bytes: must be between 1 and 1 GiB", int64(c.MaxMTU))
 	}
 	if c.MaxDatagram < 1 || c.MaxDatagram > c.MaxMTU {
-		return fmt.Errorf("sim: MaxDatagram of %d bytes: must be between 1 and MaxMTU, %v", int64(c.MaxDatagram), c.MaxMTU)
+		return operr.New("new network", "sim", "MaxDatagram of %d bytes: must be between 1 and MaxMTU, %v", int64(c.MaxDatagram), c.MaxMTU)
 	}
 	if c.RecvBurst < 0 || c.RevokeTime < 0 {
-		return fmt.Errorf("sim: RecvBurst %d, RevokeTime %d: must not be negative", int64(c.RecvBurst), int64(c.RevokeTime))
+		return operr.New("new network", "sim", "RecvBurst %d, RevokeTime %d: must not be negative", int64(c.RecvBurst), int64(c.RevokeTime))
 	}
 	if c.DeadKey > backend.DeadKeyEatsReceive {
-		return fmt.Errorf("sim: DeadKey %d is not one of the backend's behaviours", c.DeadKey)
+		return operr.New("new network", "sim", "DeadKey %d is not one of the backend's behaviours", c.DeadKey)
 	}
 	if c.KeyPerMessage && c.DeadKey != backend.DeadKeySilent {
-		return fmt.Errorf("sim: with KeyPerMessage a dead key is silent: leave DeadKey at DeadKeySilent")
+		return operr.New("new network", "sim", "with KeyPerMessage a dead key is silent: leave DeadKey at DeadKeySilent")
 	}
 	if err := c.Link.Validate(); err != nil {
-		return fmt.Errorf("sim: link: %w", err)
+		return operr.New("new network", "sim", "link: %w", err)
 	}
 	if err := c.Back.Validate(); err != nil {
-		return fmt.Errorf("sim: link back: %w", err)
+		return operr.New("new network", "sim", "link back: %w", err)
 	}
 	if c.ControlLoss != nil {
 		if err := c.ControlLoss.Validate(); err != nil {
-			return fmt.Errorf("sim: control loss: %w", err)
+			return operr.New("new network", "sim", "control loss: %w", err)
 		}
 	}
 	return nil

@@ -4,20 +4,21 @@ package softroce
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // addLink makes an rxe device on a network interface, as rdma link add does. The kernel loads the
 // module by itself where it can.
 func addLink(name, netdev string) error {
 	if _, err := netlink.LinkByName(netdev); err != nil {
-		return fmt.Errorf("softroce: network interface %s: %w (see ip link)", netdev, err)
+		return operr.New("open", "softroce", "network interface %s: %w (see ip link)", netdev, err)
 	}
 	if err := netlink.RdmaLinkAdd(name, "rxe", netdev); err != nil {
-		return fmt.Errorf("softroce: make rxe device %s on %s: %w: %s", name, netdev, err, addFix(err))
+		return operr.New("open", "softroce", "make rxe device %s on %s: %w: %s", name, netdev, err, addFix(err))
 	}
 	return nil
 }
@@ -46,5 +47,5 @@ func removeLink(name string) error {
 	if _, gone := netlink.RdmaLinkByName(name); gone != nil {
 		return nil
 	}
-	return fmt.Errorf("softroce: remove rxe device %s: %w", name, err)
+	return operr.New("close", "softroce", "remove rxe device %s: %w", name, err)
 }

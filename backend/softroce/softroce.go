@@ -14,6 +14,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -80,10 +81,10 @@ const (
 func open(cfg Config, name string) (*uc.Device, error) {
 	dev, err := uc.Open(uc.Config{Device: name, Addr: cfg.Addr, GIDIndex: cfg.GIDIndex, Logger: cfg.Logger, Rand: cfg.Rand, System: cfg.System})
 	if err != nil {
-		return nil, fmt.Errorf("softroce: %w", err)
+		return nil, operr.Wrap("open", "softroce", err)
 	}
 	if have := dev.Caps().PathMTU; cfg.MTU > have {
-		err := fmt.Errorf("softroce: MTU %d: %s carries %d: %s", int64(cfg.MTU), name, int64(have), mtuFix(cfg, name))
+		err := operr.New("open", "softroce", "MTU %d: %s carries %d: %s", int64(cfg.MTU), name, int64(have), mtuFix(cfg, name))
 		return nil, errors.Join(err, dev.Close())
 	}
 	return dev, nil
@@ -142,14 +143,14 @@ func find(cfg Config) (name string, made bool, err error) {
 	case cfg.Device == "" && len(rxe) == 1:
 		return rxe[0].Name, false, nil
 	case bad != nil:
-		return "", false, fmt.Errorf("softroce: %w", bad)
+		return "", false, operr.Wrap("open", "softroce", bad)
 	}
 	return "", false, notFound(cfg.Device, rxe)
 }
 
 func notFound(want string, have []verbs.DeviceInfo) error {
 	if len(have) == 0 {
-		return fmt.Errorf("softroce: %w: no Soft-RoCE device: name a network interface to make one on, "+
+		return operr.New("open", "softroce", "%w: no Soft-RoCE device: name a network interface to make one on, "+
 			"or: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0", verbs.ErrNoDevice)
 	}
 	names := make([]string, len(have))
@@ -158,7 +159,7 @@ func notFound(want string, have []verbs.DeviceInfo) error {
 	}
 	list := strings.Join(names, ", ")
 	if want == "" {
-		return fmt.Errorf("softroce: %w: choose one of %s", verbs.ErrNoDevice, list)
+		return operr.New("open", "softroce", "%w: choose one of %s", verbs.ErrNoDevice, list)
 	}
-	return fmt.Errorf("softroce: %w named %s: there are %s", verbs.ErrNoDevice, want, list)
+	return operr.New("open", "softroce", "%w named %s: there are %s", verbs.ErrNoDevice, want, list)
 }

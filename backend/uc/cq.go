@@ -4,12 +4,12 @@ package uc
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -46,11 +46,11 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 		return nil, err
 	}
 	if c.Entries < 1 {
-		return nil, fmt.Errorf("uc: new completion queue: %d entries: want at least 1", c.Entries)
+		return nil, operr.New("new completion queue", "uc", "%d entries: want at least 1", c.Entries)
 	}
 	ch, err := d.ctx.CreateCompChannel()
 	if err != nil {
-		return nil, fmt.Errorf("uc: %w", d.judge(err))
+		return nil, operr.Wrap("new completion queue", "uc", d.judge(err))
 	}
 	q := &cq{d: d, entries: c.Entries, waker: waker{ch: ch}}
 	q.rings.Store(&[]*ring{})
@@ -61,11 +61,11 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 // addRing makes a ring of n completions; c.mu is held.
 func (c *cq) addRing(sends bool, n int) (*ring, error) {
 	if n > c.d.maxCQE {
-		return nil, fmt.Errorf("uc: a completion queue of %d entries: %s has at most %d: choose fewer CQ entries, or a smaller send depth", n, c.d.cfg.Device, c.d.maxCQE)
+		return nil, operr.New("new completion queue", "uc", "a completion queue of %d entries: %s has at most %d: choose fewer CQ entries, or a smaller send depth", n, c.d.cfg.Device, c.d.maxCQE)
 	}
 	v, err := c.d.ctx.CreateCQ(n, c.waker.ch)
 	if err != nil {
-		return nil, fmt.Errorf("uc: %w", c.d.judge(err))
+		return nil, operr.Wrap("new completion queue", "uc", c.d.judge(err))
 	}
 	r := &ring{cq: v, sends: sends, room: n}
 	all := append(slices.Clone(*c.rings.Load()), r)
@@ -186,7 +186,7 @@ func (c *cq) take(r *ring, wc *verbs.WC, out *backend.Completion) int {
 		return c.datagram(q, wc, out)
 	}
 	if wc.Status != verbs.WCSuccess && wc.Status != verbs.WCRemoteAccessErr {
-		q.fail(fmt.Errorf("uc: QP %d can't receive any more: %v: connect anew", wc.QPN, wc.Status))
+		q.fail(operr.New("receive", "uc", "QP %d can't receive any more: %v: connect anew", wc.QPN, wc.Status))
 		return 0
 	}
 	if q.owed++; q.owed == 1 {
@@ -232,7 +232,7 @@ func (c *cq) Close() error {
 	}
 	for _, r := range *c.rings.Load() {
 		if err := r.cq.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
-			return fmt.Errorf("uc: close completion queue: %w", err)
+			return operr.Wrap("close completion queue", "uc", err)
 		}
 	}
 	c.closed = true

@@ -5,7 +5,6 @@ package uc
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
@@ -59,7 +59,7 @@ func Open(cfg Config) (*Device, error) {
 	cfg = cfg.withDefaults()
 	ctx, err := cfg.System.Open(cfg.Device)
 	if err != nil {
-		return nil, fmt.Errorf("uc: %w", err)
+		return nil, operr.Wrap("open", "uc", err)
 	}
 	d := &Device{cfg: cfg, ctx: ctx, log: cfg.Logger.With("device", cfg.Device), handles: map[netip.Addr]*handle{},
 		closing: make(chan struct{})}
@@ -76,14 +76,14 @@ func Open(cfg Config) (*Device, error) {
 func (d *Device) start() error {
 	port, err := d.ctx.QueryPort(d.cfg.Port)
 	if err != nil {
-		return fmt.Errorf("uc: %w", err)
+		return operr.Wrap("open", "uc", err)
 	}
 	if port.State != verbs.PortActive {
-		return fmt.Errorf("uc: %s port %d: %w: it is %v: bring its network interface%s up", d.cfg.Device, d.cfg.Port, ErrNotReady, port.State, d.netdev())
+		return operr.New("open", "uc", "%s port %d: %w: it is %v: bring its network interface%s up", d.cfg.Device, d.cfg.Port, ErrNotReady, port.State, d.netdev())
 	}
 	table, err := d.ctx.GIDTable()
 	if err != nil {
-		return fmt.Errorf("uc: %w", err)
+		return operr.Wrap("open", "uc", err)
 	}
 	if d.cfg.GIDIndex != nil {
 		d.gid, err = gidAt(table, d.cfg.Device, d.cfg.Port, *d.cfg.GIDIndex)
@@ -96,11 +96,11 @@ func (d *Device) start() error {
 	d.addr = d.gid.GID.Addr()
 	attr, err := d.ctx.QueryDevice()
 	if err != nil {
-		return fmt.Errorf("uc: %w", err)
+		return operr.Wrap("open", "uc", err)
 	}
 	d.maxCQE = int(attr.MaxCQE)
 	if d.pd, err = d.ctx.AllocPD(); err != nil {
-		return fmt.Errorf("uc: %w", err)
+		return operr.Wrap("open", "uc", err)
 	}
 	d.intake = joinIntake(d)
 	d.caps = makeCaps(port.ActiveMTU, d.addr.Is6(), d.ctx.DeregisterFences())
@@ -185,7 +185,7 @@ func (d *Device) Stats() backend.Stats {
 func (d *Device) randomPSN() (uint32, error) {
 	var b [4]byte
 	if _, err := io.ReadFull(d.cfg.Rand, b[:]); err != nil {
-		return 0, fmt.Errorf("uc: draw a packet sequence number: %w", err)
+		return 0, operr.New("connect", "uc", "draw a packet sequence number: %w", err)
 	}
 	return binary.NativeEndian.Uint32(b[:]) & roce.PSNMask, nil
 }

@@ -4,10 +4,10 @@ package uc
 
 import (
 	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -84,6 +84,6 @@ func (d *Device) onEvent(e verbs.AsyncEvent) {
 		return
 	}
 	if q := d.qps.lookup(e.QP.Num()); q != nil {
-		q.fail(fmt.Errorf("uc: %v", e))
+		q.fail(operr.New("use", "uc", "%v", e))
 	}
 }

@@ -4,10 +4,10 @@ package uc
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -33,7 +33,7 @@ func (q *queuePair) PostWrites(_ units.Instant, w []backend.Write) (int, error) 
 		return 0, err
 	}
 	if q.dg != nil {
-		return 0, errors.New("uc: post writes: not a UC queue pair")
+		return 0, operr.New("post writes", "uc", "not a UC queue pair")
 	}
 	batch := batches.Get().(*[postBatch]verbs.SendWR)
 	defer batches.Put(batch)
@@ -48,7 +48,7 @@ func (q *queuePair) PostWrites(_ units.Instant, w []backend.Write) (int, error) 
 		case errors.Is(err, verbs.ErrQueueFull):
 			return taken, nil
 		case err != nil:
-			return taken, fmt.Errorf("uc: %w", q.d.judge(err))
+			return taken, operr.Wrap("post writes", "uc", q.d.judge(err))
 		case bad != nil:
 			return taken, bad
 		}
@@ -82,10 +82,10 @@ func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n i
 		}
 		l, err := q.table.local(x.LKey)
 		if err != nil {
-			return n, bytes, fmt.Errorf("uc: register the source of a write: %w", err)
+			return n, bytes, operr.New("post writes", "uc", "register the source of a write: %w", err)
 		}
 		if l == nil || x.Length > limit || x.Offset < 0 || x.Offset > l.region.Len() || units.Bytes(x.Length) > l.region.Len()-x.Offset {
-			return n, bytes, fmt.Errorf("uc: post writes: %d bytes at %d of region %d: no such range of registered memory, or more than the MTU %d", x.Length, x.Offset, x.LKey, limit)
+			return n, bytes, operr.New("post writes", "uc", "%d bytes at %d of region %d: no such range of registered memory, or more than the MTU %d", x.Length, x.Offset, x.LKey, limit)
 		}
 		wr.Local = verbs.SGE{Addr: l.mr.IOVA() + uint64(x.Offset), Length: x.Length, LKey: l.mr.LKey()}
 		bytes += uint64(x.Length)
@@ -129,6 +129,6 @@ func (q *queuePair) sendFailed(wc *verbs.WC) {
 		q.dg.broken.Store(true) // PostDatagrams mends it
 		return
 	}
-	q.fail(fmt.Errorf("uc: QP %d can't send any more: %v: is the network interface%s up, with its address and a route to the peer? Connect anew",
+	q.fail(operr.New("post writes", "uc", "QP %d can't send any more: %v: is the network interface%s up, with its address and a route to the peer? Connect anew",
 		wc.QPN, wc.Status, q.d.netdev()))
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
@@ -46,7 +47,7 @@ type queuePair struct {
 func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 	q, err := d.newQP(c)
 	if err != nil {
-		return nil, fmt.Errorf("uc: new queue pair: %w", d.judge(err))
+		return nil, operr.Wrap("new queue pair", "uc", d.judge(err))
 	}
 	return q, nil
 }
@@ -208,7 +209,7 @@ func (q *queuePair) postReceives() {
 		q.owed -= n
 		if err != nil {
 			if !errors.Is(err, verbs.ErrClosed) {
-				q.fail(fmt.Errorf("uc: post receives: %w", err))
+				q.fail(operr.Wrap("post receives", "uc", err))
 			}
 			q.owed = 0
 			return
@@ -238,22 +239,22 @@ func (q *queuePair) Info() backend.QPInfo {
 // Connect takes a UC queue pair to RTS. A peer with MTU 0 is taken to have the same.
 func (q *queuePair) Connect(i backend.QPInfo) error {
 	if q.typ != backend.UC {
-		return errors.New("uc: connect: only UC queue pairs are connected; use OpenAddress for UD")
+		return operr.New("connect", "uc", "only UC queue pairs are connected; use OpenAddress for UD")
 	}
 	if i.MTU != 0 && i.MTU != units.Bytes(q.mtu.Bytes()) {
-		return fmt.Errorf("uc: connect: MTU %v here and %d at the peer: choose the same at both ends", q.mtu, int64(i.MTU))
+		return operr.New("connect", "uc", "MTU %v here and %d at the peer: choose the same at both ends", q.mtu, int64(i.MTU))
 	}
 	if err := q.d.checkPeer(i); err != nil {
-		return fmt.Errorf("uc: connect: %w", err)
+		return operr.Wrap("connect", "uc", err)
 	}
 	if q.qp.State() != verbs.Init {
-		return errors.New("uc: connect: the queue pair is connected already")
+		return operr.New("connect", "uc", "the queue pair is connected already")
 	}
 	err := q.qp.Connect(verbs.ConnectConfig{
 		Port: q.d.cfg.Port, Path: q.d.path(i, q.channel), PathMTU: q.mtu, RemoteQPN: i.QPN, LocalPSN: q.psn, RemotePSN: i.PSN,
 	})
 	if err != nil {
-		return fmt.Errorf("uc: connect: %w", q.d.judge(err))
+		return operr.Wrap("connect", "uc", q.d.judge(err))
 	}
 	return nil
 }
@@ -283,7 +284,7 @@ func (d *Device) path(i backend.QPInfo, channel int) verbs.AHAttr {
 func (q *queuePair) Close() error {
 	err := q.qp.Close()
 	if err != nil && !errors.Is(err, verbs.ErrClosed) {
-		return fmt.Errorf("uc: %w", err)
+		return operr.Wrap("connect", "uc", err)
 	}
 	q.closing.Do(func() {
 		q.d.intake.queuePairs.Add(-1)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -57,12 +58,12 @@ type entry struct {
 // for each slot and generation, here and in the device.
 func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) {
 	if c.Slots < 1 || c.Slots&(c.Slots-1) != 0 || c.MaxMessage < 1 || c.MaxMessage&(c.MaxMessage-1) != 0 {
-		return nil, fmt.Errorf("uc: new table: %d slots, messages of up to %d bytes: want powers of two", c.Slots, c.MaxMessage)
+		return nil, operr.New("new table", "uc", "%d slots, messages of up to %d bytes: want powers of two", c.Slots, c.MaxMessage)
 	}
 	c.Generations = max(c.Generations, 1)
 	t, err := d.newTable(c, d.caps.RootKey)
 	if err != nil {
-		return nil, fmt.Errorf("uc: new table: %w", d.judge(err))
+		return nil, operr.Wrap("new table", "uc", d.judge(err))
 	}
 	return t, nil
 }
@@ -164,14 +165,14 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	reg, ok := r.(*region)
 	switch {
 	case !ok || reg.d != t.d:
-		return 0, 0, errors.New("uc: expose: the region is of another device")
+		return 0, 0, operr.New("expose", "uc", "the region is of another device")
 	case reg.access&backend.AccessRemoteWrite == 0:
-		return 0, 0, errors.New("uc: expose: the region was registered without AccessRemoteWrite")
+		return 0, 0, operr.New("expose", "uc", "the region was registered without AccessRemoteWrite")
 	case rg.Offset < 0 || rg.Length < 0 || rg.Offset > reg.Len() || rg.Length > reg.Len()-rg.Offset:
-		return 0, 0, fmt.Errorf("uc: expose: [%d, +%d) is outside the region's %d bytes", rg.Offset, rg.Length, reg.Len())
+		return 0, 0, operr.New("expose", "uc", "[%d, +%d) is outside the region's %d bytes", rg.Offset, rg.Length, reg.Len())
 	}
 	if rg.Length > t.cfg.MaxMessage {
-		return 0, 0, fmt.Errorf("uc: expose: %d bytes: the table's largest message has %d", rg.Length, t.cfg.MaxMessage)
+		return 0, 0, operr.New("expose", "uc", "%d bytes: the table's largest message has %d", rg.Length, t.cfg.MaxMessage)
 	}
 	if err := t.d.health.get(); err != nil {
 		return 0, 0, err
@@ -183,7 +184,7 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	case t.closed:
 		return 0, 0, backend.ErrClosed
 	case e.region != nil:
-		return 0, 0, fmt.Errorf("uc: expose message %d: its slot is still taken by message %d", n, e.seq)
+		return 0, 0, operr.New("expose", fmt.Sprintf("message %d", n), "its slot is still taken by message %d", e.seq)
 	}
 	if err := reg.hold(); err != nil {
 		return 0, 0, err
@@ -192,7 +193,7 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	if rkey, va, err = t.open(e, n, rg); err != nil {
 		*e = entry{}
 		reg.release()
-		return 0, 0, fmt.Errorf("uc: expose message %d: %w", n, t.d.judge(err))
+		return 0, 0, operr.New("expose", fmt.Sprintf("message %d", n), "%w", t.d.judge(err))
 	}
 	return rkey, va, nil
 }

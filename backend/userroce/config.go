@@ -4,12 +4,12 @@ package userroce
 
 import (
 	"crypto/rand"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -81,7 +81,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.Addr = c.Addr.Unmap()
 	if c.Addr.IsUnspecified() || c.Addr.IsMulticast() {
-		return c, fmt.Errorf("userroce: address %v: give the address of one interface, because packets carry a checksum over it", c.Addr)
+		return c, operr.New("open", "userroce", "address %v: give the address of one interface, because packets carry a checksum over it", c.Addr)
 	}
 	if c.Port == 0 {
 		c.Port = roce.UDPPort
@@ -98,13 +98,13 @@ func (c Config) withDefaults() (Config, error) {
 	c.SendBuffer = orDefault(c.SendBuffer, defaultSendBuffer)
 	switch {
 	case c.Workers < 1 || c.Workers > MaxWorkers:
-		return c, fmt.Errorf("userroce: %d workers: choose 1 to %d", c.Workers, MaxWorkers)
+		return c, operr.New("open", "userroce", "%d workers: choose 1 to %d", c.Workers, MaxWorkers)
 	case c.SendSockets < 1 || c.SendSockets > maxSendSockets:
-		return c, fmt.Errorf("userroce: %d send sockets: choose 1 to %d", c.SendSockets, maxSendSockets)
+		return c, operr.New("open", "userroce", "%d send sockets: choose 1 to %d", c.SendSockets, maxSendSockets)
 	case c.DSCP > 63:
-		return c, fmt.Errorf("userroce: DSCP %d: choose 0 to 63", c.DSCP)
+		return c, operr.New("open", "userroce", "DSCP %d: choose 0 to 63", c.DSCP)
 	case c.RecvBuffer < 0 || c.RecvBuffer > units.GiB || c.SendBuffer < 0 || c.SendBuffer > units.GiB:
-		return c, fmt.Errorf("userroce: socket buffers of %v and %v: choose at most 1 GiB", c.RecvBuffer, c.SendBuffer)
+		return c, operr.New("open", "userroce", "socket buffers of %v and %v: choose at most 1 GiB", c.RecvBuffer, c.SendBuffer)
 	}
 	return c, nil
 }

@@ -3,12 +3,12 @@
 package userroce
 
 import (
-	"fmt"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -39,9 +39,9 @@ type cq struct {
 func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 	switch {
 	case c.Worker < 0 || c.Worker > 0 && c.Worker >= c.Workers:
-		return nil, fmt.Errorf("userroce: completion queue of worker %d of %d", c.Worker, c.Workers)
+		return nil, operr.New("new completion queue", "userroce", "completion queue of worker %d of %d", c.Worker, c.Workers)
 	case c.Entries < 1 || c.Entries > maxEntries:
-		return nil, fmt.Errorf("userroce: completion queue with %d entries: choose 1 to %d", c.Entries, maxEntries)
+		return nil, operr.New("new completion queue", "userroce", "completion queue with %d entries: choose 1 to %d", c.Entries, maxEntries)
 	}
 	q := &cq{d: d, worker: c.Worker % len(d.receivers)}
 	q.sent.init(c.Entries)
@@ -132,7 +132,7 @@ func (q *cq) Wait(d units.Duration) error {
 	timeout := unix.NsecToTimespec(int64(d))
 	fds[0].Revents = 0
 	if _, err := unix.Ppoll(fds, &timeout, nil); err != nil && err != unix.EINTR {
-		return fmt.Errorf("userroce: wait for packets: %w", err)
+		return operr.Wrap("wait for packets", "userroce", err)
 	}
 	if fds[0].Revents != 0 {
 		q.wake.drain()
@@ -149,7 +149,7 @@ func (q *cq) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if q.qps > 0 {
-		return fmt.Errorf("userroce: close a completion queue with %d open queue pairs", q.qps)
+		return operr.New("close completion queue", "userroce", "it has %d open queue pairs", q.qps)
 	}
 	q.shut()
 	return nil

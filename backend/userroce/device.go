@@ -4,7 +4,6 @@ package userroce
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -172,7 +172,7 @@ func (d *Device) Addr() netip.AddrPort { return netip.AddrPortFrom(d.addr, d.por
 // that have no error to return.
 func (d *Device) fillRandom() error {
 	if _, err := io.ReadFull(d.cfg.Rand, d.random[:]); err != nil {
-		return fmt.Errorf("userroce: draw random numbers: %w", err)
+		return operr.New("open", "userroce", "draw random numbers: %w", err)
 	}
 	d.unused = d.random[:]
 	return nil

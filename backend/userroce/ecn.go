@@ -3,7 +3,6 @@
 package userroce
 
 import (
-	"fmt"
 	"net/netip"
 	"sync/atomic"
 	"unsafe"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -85,7 +85,7 @@ func receiveTOS(fd int, ipv6 bool) (err error) {
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVTOS, 1)
 	}
 	if err != nil {
-		return fmt.Errorf("userroce: receive the ECN bits: %w", err)
+		return operr.New("open", "userroce", "receive the ECN bits: %w", err)
 	}
 	return nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // A PortTakenError says that the UDP port of a device is in use. It unwraps to EADDRINUSE.
@@ -31,7 +33,7 @@ func (e *PortTakenError) Error() string {
 	} else {
 		holder = "held by " + holder
 	}
-	return fmt.Sprintf("userroce: UDP port %d of %v is taken: %s; free it, or choose another port or address at both ends",
+	return fmt.Sprintf("UDP port %d of %v is taken: %s; free it, or choose another port or address at both ends",
 		e.Addr.Port(), e.Addr.Addr(), holder)
 }
 
@@ -40,7 +42,7 @@ func (e *PortTakenError) Unwrap() error { return unix.EADDRINUSE }
 
 func portTakenError(a netip.Addr, port uint16) error {
 	at := netip.AddrPortFrom(a, port)
-	return &PortTakenError{at, portHolder("/proc", at)}
+	return operr.Wrap("open", "userroce", &PortTakenError{at, portHolder("/proc", at)})
 }
 
 // portHolder looks for a process with a UDP socket at a, or at its port of all addresses, in the proc

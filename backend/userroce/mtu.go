@@ -10,6 +10,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -24,7 +25,7 @@ type iface struct {
 func interfaceOf(a netip.Addr) (iface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
-		return iface{}, fmt.Errorf("userroce: list the network interfaces: %w", err)
+		return iface{}, operr.New("open", "userroce", "list the network interfaces: %w", err)
 	}
 	for _, i := range all {
 		addrs, err := i.Addrs()
@@ -43,7 +44,7 @@ func interfaceOf(a netip.Addr) (iface, error) {
 			}
 		}
 	}
-	return iface{}, fmt.Errorf("userroce: %v is not an address of this host (see ip addr)", a)
+	return iface{}, operr.New("open", "userroce", "%v is not an address of this host (see ip addr)", a)
 }
 
 // An MTUError says that a path MTU doesn't fit the way to the peer.
@@ -64,7 +65,7 @@ func (e *MTUError) Error() string {
 	if e.Fits == 0 {
 		fix = "raise the interface's MTU"
 	}
-	return fmt.Sprintf("userroce: MTU %d needs IP packets of %d bytes, and %s has MTU %d: %s",
+	return fmt.Sprintf("MTU %d needs IP packets of %d bytes, and %s has MTU %d: %s",
 		int64(e.MTU), int64(e.Need), e.Where, int64(e.Limit), fix)
 }
 
@@ -75,11 +76,11 @@ func (e *MTUError) Unwrap() error { return unix.EMSGSIZE }
 func checkMTU(mtu, limit units.Bytes, ipv6 bool, where string) error {
 	m, err := roce.MTUOf(mtu)
 	if err != nil {
-		return fmt.Errorf("userroce: %w", err)
+		return operr.Wrap("open", "userroce", err)
 	}
 	if need := m.InterfaceMTU(ipv6); need > limit {
 		fits, _ := roce.LargestMTU(limit, ipv6)
-		return &MTUError{mtu, where, limit, need, fits.Bytes()}
+		return operr.Wrap("new queue pair", "userroce", &MTUError{mtu, where, limit, need, fits.Bytes()})
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func checkRoute(from, to netip.Addr, scope uint32) error {
 		return err
 	}
 	if err := unix.Connect(fd, sockaddr(to, roce.UDPPort, scope)); err != nil {
-		return fmt.Errorf("userroce: no route from %v to %v: %w", from, to, err)
+		return operr.New("open", "userroce", "no route from %v to %v: %w", from, to, err)
 	}
 	return nil
 }

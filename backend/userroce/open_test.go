@@ -185,7 +185,7 @@ func TestMTUErrors(t *testing.T) {
 		v6         bool
 		want       string
 	}{
-		{4096, 1500, false, "userroce: MTU 4096 needs IP packets of 4160 bytes, and interface x has MTU 1500: use MTU 1024 or raise the interface's"},
+		{4096, 1500, false, "MTU 4096 needs IP packets of 4160 bytes, and interface x has MTU 1500: use MTU 1024 or raise the interface's"},
 		{4096, 4159, false, "MTU 4096 needs IP packets of 4160 bytes, and interface x has MTU 4159: use MTU 2048"},
 		{4096, 4160, false, ""},
 		{4096, 4179, true, "MTU 4096 needs IP packets of 4180 bytes, and interface x has MTU 4179"},

@@ -3,12 +3,12 @@
 package userroce
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -32,11 +32,11 @@ func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
 	a := i.Addr.Unmap()
 	switch {
 	case !a.IsValid() || a.Is6() != d.ipv6:
-		return nil, fmt.Errorf("userroce: peer address %v and own address %v: both must be IPv4 or both IPv6", i.Addr, d.addr)
+		return nil, operr.New("connect", "userroce", "peer address %v and own address %v: both must be IPv4 or both IPv6", i.Addr, d.addr)
 	case a.IsUnspecified() || a.IsMulticast():
-		return nil, fmt.Errorf("userroce: peer address %v is not that of one host", a)
+		return nil, operr.New("connect", "userroce", "peer address %v is not that of one host", a)
 	case i.QPN < minQPN || i.QPN >= multicastQPN:
-		return nil, fmt.Errorf("userroce: peer's queue pair number %#x is not one of a UC or UD queue pair", i.QPN)
+		return nil, operr.New("connect", "userroce", "peer's queue pair number %#x is not one of a UC or UD queue pair", i.QPN)
 	}
 	port := orDefault(i.Port, uint16(roce.UDPPort))
 	p := &peer{ip: keyOf(a), addr: a, port: port, qpn: i.QPN, foreign: i.Flags&backend.FlagICRCZeroID == 0}
@@ -45,7 +45,7 @@ func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
 	p.nameLen = p.name.put(a, port, d.scope)
 	flow, err := roce.NewFlow(netip.AddrPortFrom(d.addr, s.port), netip.AddrPortFrom(a, port))
 	if err != nil {
-		return nil, fmt.Errorf("userroce: %w", err)
+		return nil, operr.Wrap("connect", "userroce", err)
 	}
 	p.flow = flow
 	return p, nil
@@ -102,7 +102,7 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 	h := slices.Index(list, nil)
 	if h < 0 {
 		if h = len(list); h == maxHandles {
-			return 0, fmt.Errorf("userroce: all %d address handles are in use", maxHandles)
+			return 0, operr.New("connect", "userroce", "all %d address handles are in use", maxHandles)
 		}
 		list = append(list, nil)
 	}
@@ -125,7 +125,7 @@ func (d *Device) CloseAddress(h backend.AddressHandle) error {
 	defer d.mu.Unlock()
 	list := slices.Clone(*d.peers.Load())
 	if int(h) >= len(list) || list[h] == nil {
-		return errors.New("userroce: close address: no such handle")
+		return operr.New("close address", "userroce", "no such handle")
 	}
 	list[h] = nil
 	d.peers.Store(&list)

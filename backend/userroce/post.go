@@ -3,16 +3,15 @@
 package userroce
 
 import (
-	"errors"
-
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 var (
-	errNotConnected = errors.New("userroce: post: the queue pair is not connected")
-	errNotUC        = errors.New("userroce: post: RDMA writes need a UC queue pair")
-	errNotUD        = errors.New("userroce: post: datagrams need a UD queue pair")
+	errNotConnected = operr.New("post", "userroce", "the queue pair is not connected")
+	errNotUC        = operr.New("post", "userroce", "RDMA writes need a UC queue pair")
+	errNotUD        = operr.New("post", "userroce", "datagrams need a UD queue pair")
 )
 
 // PostWrites sends RDMA writes with immediate. The kernel has copied the data of those it reports taken;

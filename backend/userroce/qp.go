@@ -3,11 +3,10 @@
 package userroce
 
 import (
-	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -40,7 +39,7 @@ func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed || q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.table != nil && q.table.isClosed() {
-		return nil, fmt.Errorf("userroce: new queue pair: %w", backend.ErrClosed)
+		return nil, operr.Wrap("new queue pair", "userroce", backend.ErrClosed)
 	}
 	q.psn = roce.PSN(d.random32() & roce.PSNMask)
 	q.nextPSN = q.psn
@@ -63,7 +62,7 @@ func (q *queuePair) countAtCQs(n int) {
 func (q *queuePair) configure(c backend.QPConfig) error {
 	d := q.d
 	if c.Type != backend.UC && c.Type != backend.UD {
-		return fmt.Errorf("userroce: new queue pair: unknown type %d", c.Type)
+		return operr.New("new queue pair", "userroce", "unknown type %d", c.Type)
 	}
 	if err := checkMTU(c.MTU, d.iface.mtu, d.ipv6, "interface "+d.iface.name); err != nil {
 		return err
@@ -72,17 +71,17 @@ func (q *queuePair) configure(c backend.QPConfig) error {
 	q.sendCQ, ok1 = c.SendCQ.(*cq)
 	q.recvCQ, ok2 = c.RecvCQ.(*cq)
 	if !ok1 || !ok2 || q.sendCQ.d != d || q.recvCQ.d != d {
-		return errors.New("userroce: new queue pair: SendCQ and RecvCQ must be queues of this device")
+		return operr.New("new queue pair", "userroce", "SendCQ and RecvCQ must be queues of this device")
 	}
 	if c.Table != nil {
 		t, ok := c.Table.(*table)
 		if !ok || t.d != d {
-			return errors.New("userroce: new queue pair: the table is of another device")
+			return operr.New("new queue pair", "userroce", "the table is of another device")
 		}
 		q.table = t
 	}
 	if c.Channel < 0 {
-		return fmt.Errorf("userroce: new queue pair: channel %d is negative", c.Channel)
+		return operr.New("new queue pair", "userroce", "channel %d is negative", c.Channel)
 	}
 	q.sender = d.senders[c.Channel%len(d.senders)]
 	if c.Type == backend.UD {
@@ -111,10 +110,10 @@ func (q *queuePair) Info() backend.QPInfo {
 func (q *queuePair) Connect(i backend.QPInfo) error {
 	d := q.d
 	if q.typ != backend.UC {
-		return errors.New("userroce: connect: only UC queue pairs are connected; use OpenAddress for UD")
+		return operr.New("connect", "userroce", "only UC queue pairs are connected; use OpenAddress for UD")
 	}
 	if i.MTU != 0 && i.MTU != units.Bytes(q.mtu) {
-		return fmt.Errorf("userroce: connect: MTU %d here and %d at the peer: choose the same at both ends", q.mtu, int64(i.MTU))
+		return operr.New("connect", "userroce", "MTU %d here and %d at the peer: choose the same at both ends", q.mtu, int64(i.MTU))
 	}
 	p, err := d.newPeer(i, q.sender)
 	if err != nil {
@@ -129,7 +128,7 @@ func (q *queuePair) Connect(i backend.QPInfo) error {
 		return err
 	}
 	if !q.peer.CompareAndSwap(nil, p) {
-		return errors.New("userroce: connect: the queue pair is connected already")
+		return operr.New("connect", "userroce", "the queue pair is connected already")
 	}
 	return nil
 }

@@ -3,8 +3,9 @@
 package userroce
 
 import (
-	"fmt"
 	"sync/atomic"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // Queue pair numbers have a 16-bit index in their low bits, whose lowest bits are the worker that should
@@ -74,7 +75,7 @@ func (t *qpnTable) insert(q *queuePair, worker int, mask uint32, random func() u
 		leaf.qps[index&(qpnLeaf-1)].Store(q)
 		return nil
 	}
-	return fmt.Errorf("userroce: all %d queue pairs of worker %d are in use", (qpnIndexMask+1)/int(step), worker)
+	return operr.New("new queue pair", "userroce", "all %d queue pairs of worker %d are in use", (qpnIndexMask+1)/int(step), worker)
 }
 
 // remove takes q out. Device.mu is held.

@@ -3,12 +3,12 @@
 package userroce
 
 import (
-	"fmt"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -95,7 +95,7 @@ func (r *receiver) setUp() (err error) {
 	if d.ipv6 {
 		// Kernel rxe sends UDP checksum 0 over IPv6, which is dropped without this.
 		if err := unix.SetsockoptInt(r.fd, unix.SOL_UDP, unix.UDP_NO_CHECK6_RX, 1); err != nil {
-			return fmt.Errorf("userroce: accept zero UDP checksums: %w", err)
+			return operr.New("receive", "userroce", "accept zero UDP checksums: %w", err)
 		}
 	}
 	if d.cfg.ECN {
@@ -155,7 +155,7 @@ func (r *receiver) fill() error {
 	case unix.EBADF:
 		return backend.ErrClosed
 	default:
-		return fmt.Errorf("userroce: receive: %w", errno)
+		return operr.Wrap("receive", "userroce", errno)
 	}
 	b.count = n
 	r.openMessage()

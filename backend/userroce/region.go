@@ -3,12 +3,11 @@
 package userroce
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -44,7 +43,7 @@ func (l regionList) lookup(lkey uint32) *region {
 // Register makes mem usable in posts and tables. There is nothing to pin: the kernel copies.
 func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, error) {
 	if len(mem) == 0 {
-		return nil, errors.New("userroce: register memory: it is empty")
+		return nil, operr.New("register memory", "userroce", "it is empty")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +54,7 @@ func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, er
 	i := slices.Index(list, nil)
 	if i < 0 {
 		if len(list) == maxRegions {
-			return nil, fmt.Errorf("userroce: register memory: all %d regions are in use", maxRegions)
+			return nil, operr.New("register memory", "userroce", "all %d regions are in use", maxRegions)
 		}
 		i = len(list)
 		list = append(list, nil)

@@ -4,12 +4,13 @@ package userroce
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // Offsets in raw socket addresses: sockaddr_in and sockaddr_in6 of linux/in.h and linux/in6.h.
@@ -89,7 +90,7 @@ func sockaddr(a netip.Addr, port uint16, scope uint32) unix.Sockaddr {
 func scopeOf(a netip.Addr) (uint32, error) {
 	if a.Zone() == "" {
 		if a.Is6() && a.IsLinkLocalUnicast() {
-			return 0, fmt.Errorf("userroce: link-local address %v: say which interface, as in %v%%eth0", a, a)
+			return 0, operr.New("open", "userroce", "link-local address %v: say which interface, as in %v%%eth0", a, a)
 		}
 		return 0, nil
 	}
@@ -98,7 +99,7 @@ func scopeOf(a netip.Addr) (uint32, error) {
 	}
 	i, err := strconv.ParseUint(a.Zone(), 10, 32)
 	if err != nil {
-		return 0, fmt.Errorf("userroce: address %v: there is no interface %q", a, a.Zone())
+		return 0, operr.New("open", "userroce", "address %v: there is no interface %q", a, a.Zone())
 	}
 	return uint32(i), nil
 }

@@ -4,11 +4,11 @@ package userroce
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -22,7 +22,7 @@ func newSocket(ipv6 bool) (int, error) {
 	}
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return -1, fmt.Errorf("userroce: open a UDP socket: %w", err)
+		return -1, operr.New("open", "userroce", "open a UDP socket: %w", err)
 	}
 	// Without this a datagram that is too large would be fragmented silently, IPv6 included, and the
 	// IPv4 identification would not be 0.
@@ -34,7 +34,7 @@ func newSocket(ipv6 bool) (int, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return -1, fmt.Errorf("userroce: set up a UDP socket: %w", err)
+		return -1, operr.New("open", "userroce", "set up a UDP socket: %w", err)
 	}
 	return fd, nil
 }
@@ -56,12 +56,12 @@ var (
 func (o bufferOptions) size(fd int, n units.Bytes) (granted units.Bytes, err error) {
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, o.force, int(n)) != nil {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, o.plain, int(n)); err != nil {
-			return 0, fmt.Errorf("userroce: size a socket buffer: %w", err)
+			return 0, operr.New("open", "userroce", "size a socket buffer: %w", err)
 		}
 	}
 	v, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, o.plain)
 	if err != nil {
-		return 0, fmt.Errorf("userroce: size a socket buffer: %w", err)
+		return 0, operr.New("open", "userroce", "size a socket buffer: %w", err)
 	}
 	return units.Bytes(v), nil
 }
@@ -75,7 +75,7 @@ func boundPort(fd int) (uint16, error) {
 	case *unix.SockaddrInet6:
 		return uint16(a.Port), nil
 	}
-	return 0, fmt.Errorf("userroce: read a socket's address: %w", err)
+	return 0, operr.New("open", "userroce", "read a socket's address: %w", err)
 }
 
 // openReceiveSockets binds n sockets to one port; port 0 lets the kernel choose. More than one share it
@@ -101,7 +101,7 @@ func openReceiveSockets(a netip.Addr, port uint16, scope uint32, n int) (fds []i
 		fds = append(fds, fd)
 		if n > 1 {
 			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
-				return fds, 0, fmt.Errorf("userroce: share a UDP port: %w", err)
+				return fds, 0, operr.New("open", "userroce", "share a UDP port: %w", err)
 			}
 		}
 		if err := bind(fd, a, port, scope); err != nil {
@@ -132,9 +132,9 @@ func bind(fd int, a netip.Addr, port uint16, scope uint32) error {
 	case errors.Is(err, unix.EADDRINUSE):
 		return portTakenError(a, port)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		return fmt.Errorf("userroce: %v is not an address of this host (see ip addr): %w", a, err)
+		return operr.New("open", "userroce", "%v is not an address of this host (see ip addr): %w", a, err)
 	case err != nil:
-		return fmt.Errorf("userroce: bind %v: %w", netip.AddrPortFrom(a, port), err)
+		return operr.New("open", "userroce", "bind %v: %w", netip.AddrPortFrom(a, port), err)
 	}
 	return nil
 }

@@ -3,10 +3,10 @@
 package userroce
 
 import (
-	"fmt"
 	"net/netip"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -58,12 +58,12 @@ func (s *sender) stageDatagrams(q *queuePair, g []backend.Datagram) (taken int, 
 	for taken < len(g) && taken < stagePackets {
 		x := &g[taken]
 		if len(x.Data) > int(q.mtu) {
-			err = fmt.Errorf("userroce: datagram of %d bytes on a queue pair with MTU %d", len(x.Data), q.mtu)
+			err = operr.New("post datagrams", "userroce", "datagram of %d bytes on a queue pair with MTU %d", len(x.Data), q.mtu)
 			break
 		}
 		p := s.d.handle(x.To)
 		if p == nil {
-			err = fmt.Errorf("userroce: datagram to unknown address handle %d", x.To)
+			err = operr.New("post datagrams", "userroce", "datagram to unknown address handle %d", x.To)
 			break
 		}
 		h := roce.UDSend{

@@ -3,10 +3,11 @@
 package userroce
 
 import (
-	"fmt"
 	"math/bits"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // steerMask covers the low bits of a QPN that say which of n workers it belongs to.
@@ -25,7 +26,7 @@ func steer(fd, n int) error {
 	}
 	fprog := unix.SockFprog{Len: uint16(len(prog)), Filter: &prog[0]}
 	if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF, &fprog); err != nil {
-		return fmt.Errorf("userroce: steer packets to %d sockets: %w (set Config.Workers to 1)", n, err)
+		return operr.New("open", "userroce", "steer packets to %d sockets: %w (set Config.Workers to 1)", n, err)
 	}
 	return nil
 }

@@ -3,13 +3,13 @@
 package userroce
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // maxSlots bounds TableConfig.Slots, and so the memory of an idle table, 16 bytes a slot.
@@ -54,13 +54,13 @@ type entry struct {
 func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) {
 	switch {
 	case c.Slots < 1 || c.Slots > maxSlots || c.Slots&(c.Slots-1) != 0:
-		return nil, fmt.Errorf("userroce: table with %d slots: choose a power of two up to %d", c.Slots, maxSlots)
+		return nil, operr.New("new table", "userroce", "table with %d slots: choose a power of two up to %d", c.Slots, maxSlots)
 	case c.MaxMessage < 1 || c.MaxMessage&(c.MaxMessage-1) != 0:
-		return nil, fmt.Errorf("userroce: table for messages of %v: choose a power of two", c.MaxMessage)
+		return nil, operr.New("new table", "userroce", "table for messages of %v: choose a power of two", c.MaxMessage)
 	}
 	shift := uint(bits.TrailingZeros64(uint64(c.MaxMessage)))
 	if shift+uint(bits.TrailingZeros(uint(c.Slots))) > 64 {
-		return nil, fmt.Errorf("userroce: table with %d slots of %v exceeds the address space", c.Slots, c.MaxMessage)
+		return nil, operr.New("new table", "userroce", "table with %d slots of %v exceeds the address space", c.Slots, c.MaxMessage)
 	}
 	t := &table{
 		d: d, slotMask: uint64(c.Slots - 1), shift: shift, vaMask: uint64(c.MaxMessage) - 1,
@@ -84,13 +84,13 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	reg, ok := r.(*region)
 	switch {
 	case !ok || reg.d != t.d:
-		return 0, 0, errors.New("userroce: expose: the region is of another device")
+		return 0, 0, operr.New("expose", "userroce", "the region is of another device")
 	case reg.access&backend.AccessRemoteWrite == 0:
-		return 0, 0, errors.New("userroce: expose: the region was registered without AccessRemoteWrite")
+		return 0, 0, operr.New("expose", "userroce", "the region was registered without AccessRemoteWrite")
 	case rg.Offset < 0 || rg.Length < 0 || rg.Offset > reg.Len() || rg.Length > reg.Len()-rg.Offset:
-		return 0, 0, fmt.Errorf("userroce: expose %d bytes at %d: the region has %d", int64(rg.Length), int64(rg.Offset), int64(reg.Len()))
+		return 0, 0, operr.New("new table", "userroce", "expose %d bytes at %d: the region has %d", int64(rg.Length), int64(rg.Offset), int64(reg.Len()))
 	case uint64(rg.Length) > t.vaMask+1:
-		return 0, 0, fmt.Errorf("userroce: expose %d bytes: a message has at most %d", int64(rg.Length), t.vaMask+1)
+		return 0, 0, operr.New("new table", "userroce", "expose %d bytes: a message has at most %d", int64(rg.Length), t.vaMask+1)
 	}
 	t.d.mu.Lock()
 	defer t.d.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	s := &t.slots[n&t.slotMask]
 	t.reap(s)
 	if s.owner != nil {
-		return 0, 0, fmt.Errorf("userroce: expose message %d: its slot still belongs to message %d", n, s.owner.seq)
+		return 0, 0, operr.New("expose", fmt.Sprintf("message %d", n), "its slot still belongs to message %d", s.owner.seq)
 	}
 	e := t.newEntry()
 	e.base, e.seq, e.region = n<<t.shift, n, reg

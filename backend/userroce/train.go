@@ -3,9 +3,8 @@
 package userroce
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 )
 
@@ -64,15 +63,15 @@ func (q *queuePair) source(regions regionList, w *backend.Write) ([]byte, error)
 		return nil, nil
 	}
 	if w.Length > q.mtu {
-		return nil, fmt.Errorf("userroce: write of %d bytes on a queue pair with MTU %d", w.Length, q.mtu)
+		return nil, operr.New("post writes", "userroce", "write of %d bytes on a queue pair with MTU %d", w.Length, q.mtu)
 	}
 	r := regions.lookup(w.LKey)
 	if r == nil {
-		return nil, fmt.Errorf("userroce: write from unknown local key %#x", w.LKey)
+		return nil, operr.New("post writes", "userroce", "write from unknown local key %#x", w.LKey)
 	}
 	n := int64(len(r.mem))
 	if w.Offset < 0 || int64(w.Offset) > n || int64(w.Length) > n-int64(w.Offset) {
-		return nil, fmt.Errorf("userroce: write of %d bytes from offset %d of a region with %d", w.Length, int64(w.Offset), n)
+		return nil, operr.New("post writes", "userroce", "write of %d bytes from offset %d of a region with %d", w.Length, int64(w.Offset), n)
 	}
 	return r.mem[w.Offset : int64(w.Offset)+int64(w.Length)], nil
 }

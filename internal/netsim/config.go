@@ -77,7 +77,7 @@ func (c *LinkConfig) Validate() error {
 func (c *LinkConfig) validateTimes() error {
 	check := func(name string, d units.Duration) error {
 		if d < 0 || d > maxDelay {
-			return fmt.Errorf("%s of %d ns: must be between 0 and %v", name, int64(d), maxDelay)
+			return fmt.Errorf("%s of %d ns: must be between 0 and %v", name, int64(d), units.FormatDuration(maxDelay))
 		}
 		return nil
 	}

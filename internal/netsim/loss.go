@@ -41,9 +41,9 @@ func (l Loss) Validate() error {
 	}
 	switch {
 	case l.BurstTime < 0 || l.BurstTime > maxDelay:
-		return fmt.Errorf("mean burst of %d ns: must be between 0 (counted in packets) and %v", int64(l.BurstTime), maxDelay)
+		return fmt.Errorf("mean burst of %d ns: must be between 0 (counted in packets) and %v", int64(l.BurstTime), units.FormatDuration(maxDelay))
 	case l.BurstTime > 0 && l.Burst > 1:
-		return fmt.Errorf("mean burst of %v and of %v packets: choose one", l.BurstTime, l.Burst)
+		return fmt.Errorf("mean burst of %v and of %v packets: choose one", units.FormatDuration(l.BurstTime), l.Burst)
 	}
 	if l.BurstDrop != 0 && !(l.BurstDrop >= l.Drop && l.BurstDrop <= 1) {
 		return fmt.Errorf("drop probability within bursts %v: must be 0 (all is lost) or between the drop probability %v and 1", l.BurstDrop, l.Drop)

@@ -44,7 +44,7 @@ var rules = []rule{
 	{
 		in:     []string{"./fabric/..."},
 		forbid: []string{"./..."},
-		allow:  []string{"./fabric/...", "./switchfn/...", "./transport/...", "./congestion/...", "./internal/netsim", "./roce", "./units"},
+		allow:  []string{"./fabric/...", "./switchfn/...", "./transport/...", "./congestion/...", "./internal/netsim", "./roce", "./operr", "./units"},
 		why:    "the simulator hosts transports and switch functions, and is below the SDK and the devices",
 	},
 	{
@@ -55,13 +55,13 @@ var rules = []rule{
 	{
 		in:     []string{"./transport/..."},
 		forbid: []string{"./..."},
-		allow:  []string{"./transport/...", "./congestion/...", "./roce", "./units"},
+		allow:  []string{"./transport/...", "./congestion/...", "./roce", "./operr", "./units"},
 		why:    "a transport is the core of one NIC: it knows controllers and headers, no fabric and no device",
 	},
 	{
 		in:     []string{"./switchfn/..."},
 		forbid: []string{"./..."},
-		allow:  []string{"./switchfn/...", "./roce", "./units"},
+		allow:  []string{"./switchfn/...", "./roce", "./operr", "./units"},
 		why:    "a switch function decides about a packet from its header and what the switch tells it",
 	},
 	{
@@ -75,6 +75,7 @@ var rules = []rule{
 	leaf("./fabric/topo/..."),
 	leaf("./fabric/workload/..."),
 	leaf("./units/..."),
+	leaf("./operr"),
 	leaf("./backend"),
 	leaf("./roce/..."),
 	leaf("./oob/..."),
@@ -84,7 +85,7 @@ var rules = []rule{
 	{
 		in:     []string{"./verbs/..."},
 		forbid: []string{"./..."},
-		allow:  []string{"./verbs/...", "./units", "./roce"},
+		allow:  []string{"./verbs/...", "./operr", "./units", "./roce"},
 		why:    "verbs is of use without sdr",
 	},
 	{
@@ -96,7 +97,7 @@ var rules = []rule{
 	{
 		in:     []string{"./dpa/..."},
 		forbid: []string{"./..."},
-		allow:  []string{"./dpa/...", "./backend", "./internal/bitmap", "./internal/table", "./units"},
+		allow:  []string{"./dpa/...", "./backend", "./internal/bitmap", "./internal/table", "./operr", "./units"},
 		why:    "imports point one way: cmd, reliability, sdr, dpa, internal/bitmap",
 	},
 	{
@@ -139,8 +140,8 @@ func leaf(folder string) rule {
 	return rule{
 		in:     []string{folder},
 		forbid: []string{"./..."},
-		allow:  []string{folder, "./units"},
-		why:    "a leaf imports nothing of go-sdr but units",
+		allow:  []string{folder, "./operr", "./units"},
+		why:    "a leaf imports nothing of go-sdr but units and operr",
 	}
 }
 

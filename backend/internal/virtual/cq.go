@@ -39,7 +39,7 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 		return nil, backend.ErrClosed
 	}
 	if c.Entries < 1 {
-		return nil, d.errorf("completion queue of %d entries: must be at least 1", c.Entries)
+		return nil, d.errorf("new completion queue", "completion queue of %d entries: must be at least 1", c.Entries)
 	}
 	q := &compQueue{dev: d, entries: c.Entries, retry: netsim.Never}
 	d.cqs = append(d.cqs, q)
@@ -50,7 +50,7 @@ func (c *compQueue) push(x backend.Completion, q *QP) {
 	if c.takesEntry(&x) {
 		if c.counted == c.entries {
 			// What a NIC reports as a fatal event of the queue.
-			c.failed = c.dev.errorf("completion queue overrun: more receives and signalled sends were posted than CQConfig.Entries")
+			c.failed = c.dev.errorf("poll", "completion queue overrun: more receives and signalled sends were posted than CQConfig.Entries")
 		}
 		c.counted++
 	}
@@ -134,7 +134,7 @@ func (c *compQueue) Close() error {
 		return nil
 	}
 	if c.qps > 0 {
-		return c.dev.errorf("completion queue is in use by %d queue pairs: close them first", c.qps)
+		return c.dev.errorf("close", "completion queue is in use by %d queue pairs: close them first", c.qps)
 	}
 	c.hide()
 	c.closed = true

@@ -38,7 +38,7 @@ func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 	}
 	q := &QP{dev: d, cfg: c, qpn: firstQPN + uint32(len(d.qps))}
 	if err := q.check(); err != nil {
-		return nil, d.errorf("new queue pair: %w", err)
+		return nil, d.errorf("new queue pair", "%w", err)
 	}
 	q.sendCQ.qps++
 	q.recvCQ.qps++
@@ -87,15 +87,15 @@ func (q *QP) Connect(peer backend.QPInfo) error {
 	case q.closed:
 		return backend.ErrClosed
 	case q.cfg.Type != backend.UC:
-		return q.dev.errorf("connect: only UC queue pairs are connected; use OpenAddress")
+		return q.dev.errorf("connect", "only UC queue pairs are connected; use OpenAddress")
 	case q.peer != 0:
-		return q.dev.errorf("connect: queue pair %#x is connected already", q.qpn)
+		return q.dev.errorf("connect", "queue pair %#x is connected already", q.qpn)
 	case remote == nil:
-		return fmt.Errorf("connect: %w", q.dev.noDevice(peer.Addr))
+		return q.dev.noDevice(peer.Addr)
 	case peer.MTU != q.cfg.MTU:
-		return q.dev.errorf("connect: MTU %d here, %d at the peer: make both queue pairs with the same", int64(q.cfg.MTU), int64(peer.MTU))
+		return q.dev.errorf("connect", "MTU %d here, %d at the peer: make both queue pairs with the same", int64(q.cfg.MTU), int64(peer.MTU))
 	case peer.QPN == 0:
-		return q.dev.errorf("connect: the peer's queue pair number is 0")
+		return q.dev.errorf("connect", "the peer's queue pair number is 0")
 	}
 	q.peer, q.remote = peer.QPN, remote.index
 	return nil
@@ -139,11 +139,11 @@ func (q *QP) postable(t backend.QPType) error {
 	case q.closed:
 		return backend.ErrClosed
 	case q.cfg.Type != t:
-		return q.dev.errorf("writes are posted to UC and datagrams to UD queue pairs")
+		return q.dev.errorf("post", "writes are posted to UC and datagrams to UD queue pairs")
 	case q.cfg.SendDepth == 0:
-		return q.dev.errorf("queue pair %#x was made with a SendDepth of 0", q.qpn)
+		return q.dev.errorf("post", "queue pair %#x was made with a SendDepth of 0", q.qpn)
 	case t == backend.UC && q.peer == 0:
-		return q.dev.errorf("queue pair %#x is not connected", q.qpn)
+		return q.dev.errorf("post", "queue pair %#x is not connected", q.qpn)
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (q *QP) PostWrites(_ units.Instant, w []backend.Write) (int, error) {
 
 func (q *QP) postWrite(w *backend.Write) error {
 	if units.Bytes(w.Length) > q.cfg.MTU {
-		return q.dev.errorf("write of %d bytes exceeds the MTU of %d", w.Length, int64(q.cfg.MTU))
+		return q.dev.errorf("post", "write of %d bytes exceeds the MTU of %d", w.Length, int64(q.cfg.MTU))
 	}
 	var src *region
 	if w.Length > 0 {
@@ -193,10 +193,10 @@ func (q *QP) PostDatagrams(_ units.Instant, d []backend.Datagram) (int, error) {
 			return i, nil
 		}
 		if to := int(d[i].To); to >= len(q.dev.addresses) || !q.dev.addresses[to].open {
-			return i, q.dev.errorf("datagram to address handle %d, which is not open", to)
+			return i, q.dev.errorf("post", "datagram to address handle %d, which is not open", to)
 		}
 		if units.Bytes(len(d[i].Data)) > most {
-			return i, q.dev.errorf("datagram of %d bytes: at most %d", len(d[i].Data), int64(most))
+			return i, q.dev.errorf("post", "datagram of %d bytes: at most %d", len(d[i].Data), int64(most))
 		}
 		q.postDatagram(&d[i])
 	}

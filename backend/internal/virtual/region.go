@@ -24,7 +24,7 @@ type region struct {
 // Register implements backend.Device.
 func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, error) {
 	if len(mem) == 0 {
-		return nil, d.errorf("register memory of no bytes: give at least 1")
+		return nil, d.errorf("register memory", "no bytes: give at least 1")
 	}
 	return d.register(mem, units.Bytes(len(mem)), access)
 }
@@ -32,7 +32,7 @@ func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, er
 // RegisterSize implements backend.SizeRegistrar.
 func (d *Device) RegisterSize(n units.Bytes, access backend.Access) (backend.Region, error) {
 	if n <= 0 {
-		return nil, d.errorf("register memory of %d bytes: give at least 1", int64(n))
+		return nil, d.errorf("register memory", "%d bytes: give at least 1", int64(n))
 	}
 	return d.register(nil, n, access)
 }
@@ -76,7 +76,7 @@ func (d *Device) source(w *backend.Write) (*region, error) {
 		if w.Offset >= 0 && w.Offset <= r.size-units.Bytes(w.Length) {
 			return r, nil
 		}
-		return nil, d.errorf("write of %d bytes at offset %d exceeds its region of %v", w.Length, int64(w.Offset), r.size)
+		return nil, d.errorf("post", "write of %d bytes at offset %d exceeds its region of %v", w.Length, int64(w.Offset), r.size)
 	}
-	return nil, d.errorf("write from memory with the unknown LKey %#x", w.LKey)
+	return nil, d.errorf("post", "write from memory with the unknown LKey %#x", w.LKey)
 }

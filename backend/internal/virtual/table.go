@@ -47,7 +47,7 @@ func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) {
 		return nil, backend.ErrClosed
 	}
 	if err := checkTable(c); err != nil {
-		return nil, d.errorf("%w", err)
+		return nil, d.errorf("new table", "%w", err)
 	}
 	t := &table{dev: d, caps: d.Caps(), cfg: c, pages: make([][]entry, (c.Slots+pageEntries-1)/pageEntries)}
 	if t.caps.RootKey {
@@ -62,7 +62,7 @@ func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) {
 }
 
 func (d *Device) noKeys() error {
-	return d.errorf("out of keys: at most %d may be in use at a time", maxKeys)
+	return d.errorf("new table", "out of keys: at most %d may be in use at a time", maxKeys)
 }
 
 func checkTable(c backend.TableConfig) error {
@@ -99,13 +99,13 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (uint32, ui
 	case t.closed:
 		return 0, 0, backend.ErrClosed
 	case !ok || reg.dev != t.dev || reg.closed:
-		return 0, 0, t.dev.errorf("expose message %d: the region is not one of this device, or closed", n)
+		return 0, 0, t.dev.errorf(fmt.Sprintf("expose message %d on", n), "the region is not one of this device, or closed")
 	case reg.access&backend.AccessRemoteWrite == 0:
-		return 0, 0, t.dev.errorf("expose message %d: the region was not registered with AccessRemoteWrite", n)
+		return 0, 0, t.dev.errorf(fmt.Sprintf("expose message %d on", n), "the region was not registered with AccessRemoteWrite")
 	case rg.Offset < 0 || rg.Length < 0 || rg.Offset > reg.size-rg.Length:
-		return 0, 0, t.dev.errorf("expose message %d: range of %d bytes at %d exceeds the region of %v", n, int64(rg.Length), int64(rg.Offset), reg.size)
+		return 0, 0, t.dev.errorf(fmt.Sprintf("expose message %d on", n), "range of %d bytes at %d exceeds the region of %v", int64(rg.Length), int64(rg.Offset), reg.size)
 	case rg.Length > t.cfg.MaxMessage:
-		return 0, 0, t.dev.errorf("expose message %d: %v is more than the table's largest message, %v", n, rg.Length, t.cfg.MaxMessage)
+		return 0, 0, t.dev.errorf(fmt.Sprintf("expose message %d on", n), "%v is more than the table's largest message, %v", rg.Length, t.cfg.MaxMessage)
 	}
 	slot := t.slot(n)
 	page := &t.pages[slot/pageEntries]
@@ -114,7 +114,7 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (uint32, ui
 	}
 	e := &(*page)[slot%pageEntries]
 	if t.settle(e); e.state != free {
-		return 0, 0, t.dev.errorf("expose message %d: its slot still shows message %d: wait until that is revoked", n, e.n)
+		return 0, 0, t.dev.errorf(fmt.Sprintf("expose message %d on", n), "its slot still shows message %d: wait until that is revoked", e.n)
 	}
 	rkey, va := t.root, backend.RootVA(t.caps, t.cfg, n)
 	if !t.caps.RootKey {

@@ -4,11 +4,11 @@ package virtual
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -86,13 +86,14 @@ func (d *Device) find(addr netip.Addr) *Device {
 // noDevice says that nobody has an address, and who there is where that is one.
 func (d *Device) noDevice(addr netip.Addr) error {
 	if w := d.world; len(w.devices) == 2 {
-		return d.errorf("no device with address %v on the other end of the link (it has %v)", addr, w.devices[1-d.index].addr)
+		return d.errorf("connect", "no device with address %v on the other end of the link (it has %v)", addr, w.devices[1-d.index].addr)
 	}
-	return d.errorf("no device with address %v in this network", addr)
+	return d.errorf("connect", "no device with address %v in this network", addr)
 }
 
-func (d *Device) errorf(format string, args ...any) error {
-	return fmt.Errorf(d.world.cfg.Name+": "+format, args...)
+// errorf says which operation on the device failed, and why.
+func (d *Device) errorf(op, format string, args ...any) error {
+	return operr.New(op, d.world.cfg.Name, format, args...)
 }
 
 func (c *Config) caps() backend.Caps {
