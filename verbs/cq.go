@@ -121,7 +121,7 @@ func (q *CQ) Resize(entries int) error {
 }
 
 func (q *CQ) resizeError(entries int, err error) error {
-	e := &Error{Verb: "resize CQ", Object: fmt.Sprintf("%v, %d entries", q, entries), Err: err, Fix: fix(err)}
+	e := &Error{Op: "resize CQ", Object: fmt.Sprintf("%v, %d entries", q, entries), Err: err, Fix: fix(err)}
 	if errors.Is(err, unix.EINVAL) {
 		e.Fix = fmt.Sprintf("the device allows 1 to %d entries, and no fewer than completions wait: poll first", q.ctx.attr.MaxCQE)
 	}
