@@ -46,6 +46,9 @@ type Config struct {
 	MaxMessage units.Bytes
 	// Wrap, when set, puts middleware in front of the device, such as linkemu.Wrap.
 	Wrap func(backend.Device) (backend.Device, error)
+	// SendDepth is how many packets of a channel may be under way in the device, as in sdr.QPConfig. Default
+	// 1024, which an emulated link of a high rate and a long way may exceed (linkemu.Config.PacketsUnderWay).
+	SendDepth int
 	// Logger takes what is worth telling an operator, nothing per packet. Default: slog.Default().
 	Logger *slog.Logger
 }

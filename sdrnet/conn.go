@@ -73,7 +73,7 @@ func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
 			return err
 		}
 		c.lane[i], err = reliability.NewConn(c.host.ctx,
-			sdr.QPConfig{MTU: mtu, Silence: c.cfg.Silence},
+			sdr.QPConfig{MTU: mtu, Silence: c.cfg.Silence, SendDepth: c.cfg.SendDepth},
 			reliability.Config{Scheme: scheme, Rate: c.cfg.Rate, NoProgress: c.cfg.Silence, AwaitBuffer: true, Logger: c.cfg.Logger})
 		if err != nil {
 			return err

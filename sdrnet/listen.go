@@ -4,8 +4,10 @@ package sdrnet
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
@@ -14,8 +16,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
-// maxConnecting bounds the peers whose connections are being made, and those that wait for Accept.
-const maxConnecting = 16
+// maxConnecting bounds the peers whose connections are being made, and those that wait for Accept. When there are
+// so many, the one that has been connecting for longest leaves for the next, so that silent ones keep nobody out.
+const maxConnecting = 64
+
+var errCrowd = errors.New("too many peers connect at once, and this one has been at it for longest")
 
 // A Listener waits for peers. Its methods may be called from any goroutine.
 //
@@ -23,8 +28,8 @@ const maxConnecting = 16
 type Listener struct {
 	cfg *Config
 	oob *oob.Listener
-	// stop ends what runs in the background, which wg counts.
-	stop context.CancelFunc
+	// stop ends what runs in the background, which wg counts, for a reason.
+	stop context.CancelCauseFunc
 	wg   sync.WaitGroup
 	// ready are connections for Accept. places holds one token for each that is being made or waits.
 	ready  chan *Conn
@@ -34,6 +39,7 @@ type Listener struct {
 
 	mu     sync.Mutex
 	closed bool                 // guarded by mu
+	guests []*oob.Conn          // whose connections are being made, the oldest first; guarded by mu
 	hosts  map[netip.Addr]*host // guarded by mu
 	conns  map[*Conn]struct{}   // accepted and open, which need their host; guarded by mu
 }
@@ -44,10 +50,10 @@ func Listen(addr string, cfg *Config) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancelCause(context.Background())
 	ol, err := oob.Listen(ctx, addr, oob.Config{TLS: c.TLS, Logger: c.Logger})
 	if err != nil {
-		stop()
+		stop(err)
 		return nil, err
 	}
 	l := &Listener{
@@ -68,29 +74,83 @@ func (l *Listener) run(ctx context.Context) {
 	defer l.wg.Done()
 	defer close(l.done)
 	for {
+		s, err := l.oob.Accept(ctx)
+		if err != nil {
+			l.err = context.Cause(ctx)
+			if l.err == nil {
+				l.err = translate(err, false)
+			}
+			return
+		}
+		if !l.enter(ctx, s) {
+			_ = s.Close()
+			l.err = context.Cause(ctx)
+			return
+		}
+		l.wg.Go(func() {
+			c, err := l.connect(ctx, s)
+			place := l.leave(s)
+			if err == nil && place {
+				l.ready <- c // has room: places says so
+				return
+			}
+			switch {
+			case place:
+				<-l.places
+			case err == nil: // it had to leave in the last moment
+				_ = c.Close()
+				fallthrough
+			default:
+				err = errCrowd
+			}
+			l.cfg.Logger.Warn("turned a peer away", "peer", s.RemoteAddr().String(), "err", err)
+		})
+	}
+}
+
+// enter gives a peer a place, when all are taken that of the peer that has been connecting for longest. While all
+// are taken by connections that wait for Accept it waits; it returns false when the Listener closes meanwhile.
+func (l *Listener) enter(ctx context.Context, s *oob.Conn) bool {
+	select {
+	case l.places <- struct{}{}:
+	default:
+		if oldest := l.oldest(); oldest != nil {
+			l.wg.Go(func() { _ = oldest.CloseWithReason(errCrowd.Error()) })
+			break // its place goes to s
+		}
 		select {
 		case l.places <- struct{}{}:
 		case <-ctx.Done():
-			l.err = net.ErrClosed
-			return
+			return false
 		}
-		s, err := l.oob.Accept(ctx)
-		if err != nil {
-			l.err = translate(err, ctx.Err() != nil)
-			return
-		}
-		l.wg.Add(1)
-		go func() {
-			defer l.wg.Done()
-			c, err := l.connect(ctx, s)
-			if err != nil {
-				<-l.places
-				l.cfg.Logger.Warn("no connection with a peer", "peer", s.RemoteAddr().String(), "err", err)
-				return
-			}
-			l.ready <- c // has room: places says so
-		}()
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.guests = append(l.guests, s)
+	return true
+}
+
+// oldest takes the peer that has been connecting for longest from the guests; nil without one.
+func (l *Listener) oldest() *oob.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.guests) == 0 {
+		return nil
+	}
+	s := l.guests[0]
+	l.guests = l.guests[1:]
+	return s
+}
+
+// leave ends a peer's stay among the guests. It returns false if it had to give up its place before.
+func (l *Listener) leave(s *oob.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.Index(l.guests, s)
+	if i >= 0 {
+		l.guests = slices.Delete(l.guests, i, i+1)
+	}
+	return i >= 0
 }
 
 // connect makes a connection over s, which it closes when it fails.
@@ -98,6 +158,9 @@ func (l *Listener) connect(ctx context.Context, s *oob.Conn) (*Conn, error) {
 	h, err := l.host(ipOf(s.LocalAddr()))
 	if err != nil {
 		_ = s.CloseWithReason(err.Error())
+		if l.cfg.Addr.IsValid() { // it would be so with any peer; else the peer chose the address
+			l.stop(err)
+		}
 		return nil, err
 	}
 	theirs, err := exchangeHello(ctx, s, l.cfg, h)
@@ -158,8 +221,9 @@ func (l *Listener) closeHosts() {
 }
 
 // Accept returns the next peer's connection. Peers with which there is none, because they speak
-// something else or are configured differently, are told why and logged, and don't end Accept. It
-// fails with ctx's error, and with net.ErrClosed after Close.
+// something else, say nothing or are configured differently, are told why and logged, and don't end Accept. It
+// fails with ctx's error, with net.ErrClosed after Close, and for good when the device can't be opened at
+// Config.Addr.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case <-l.done:
@@ -180,7 +244,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 // Close stops listening and drops peers that Accept has not returned. Accepted connections stay
 // open; the device is closed with the last of them. It is idempotent.
 func (l *Listener) Close() error {
-	l.stop()
+	l.stop(net.ErrClosed)
 	err := l.oob.Close()
 	l.wg.Wait()
 	for {

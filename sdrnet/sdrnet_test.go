@@ -322,59 +322,6 @@ func TestTooLong(t *testing.T) {
 	require.Error(t, b.Send(ctx, nil))
 }
 
-func TestListener(t *testing.T) {
-	l := listen(t, nil)
-	ctx := testContext(t)
-
-	// Somebody who speaks something else is turned away.
-	nc, err := net.Dial("tcp", l.Addr().String())
-	require.NoError(t, err)
-	_, _ = nc.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
-	defer nc.Close()
-
-	// Several at a time, on one device.
-	const n = 5
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			c, err := sdrnet.Dial(ctx, l.Addr().String(), nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Close()
-			if err := c.Send(ctx, []byte{byte(i)}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	var conns []*sdrnet.Conn
-	var sum int
-	for range n {
-		c, err := l.Accept(ctx)
-		require.NoError(t, err)
-		m, err := c.Recv(ctx)
-		require.NoError(t, err)
-		sum += int(m.Bytes()[0])
-		m.Release()
-		conns = append(conns, c)
-	}
-	wg.Wait()
-	require.Equal(t, 0+1+2+3+4, sum)
-
-	waiting := make(chan error)
-	go func() { _, err := l.Accept(ctx); waiting <- err }()
-	require.NoError(t, l.Close())
-	require.ErrorIs(t, <-waiting, net.ErrClosed)
-	_, err = l.Accept(ctx)
-	require.ErrorIs(t, err, net.ErrClosed)
-	for _, c := range conns {
-		require.NoError(t, c.Close())
-	}
-	_, err = sdrnet.Dial(ctx, l.Addr().String(), nil)
-	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-}
-
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct {
 		cfg  sdrnet.Config

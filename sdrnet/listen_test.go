@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/sdrnet"
+)
+
+// TestSilentPeers: peers that say nothing, or only half of what is to be said, keep nobody out, however many they are.
+func TestSilentPeers(t *testing.T) {
+	const silent = 200 // the Listener has room for 64
+	const hello = "SDRN\x01\x00\x10\x00\x00\x04\x00\x00"
+	var log lockedBuffer
+	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	// Each is let go by itself after 10 s, which would make it 30 s in all.
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	for i := range silent {
+		s, err := oob.Dial(ctx, l.Addr().String(), oob.Config{})
+		require.NoError(t, err)
+		defer s.Close()
+		if i%2 == 0 {
+			_, err = s.Exchange(ctx, []byte(hello))
+			require.NoError(t, err)
+		}
+	}
+	c, err := sdrnet.Dial(ctx, l.Addr().String(), nil)
+	require.NoError(t, err)
+	defer c.Close()
+	a, err := l.Accept(ctx)
+	require.NoError(t, err)
+	defer a.Close()
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "too many peers connect at once") }, patience, time.Millisecond)
+}
+
+// TestPortTaken: a device that can't be opened at the address that was configured ends Accept, and the peer hears why.
+func TestPortTaken(t *testing.T) {
+	addr := netip.MustParseAddr("127.0.0.1")
+	taken, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
+	require.NoError(t, err)
+	defer taken.Close()
+	l := listen(t, &sdrnet.Config{Addr: addr, UDPPort: taken.LocalAddr().(*net.UDPAddr).AddrPort().Port()})
+	_, err = sdrnet.Dial(testContext(t), l.Addr().String(), nil)
+	require.ErrorContains(t, err, "UDP port")
+	_, err = l.Accept(testContext(t))
+	require.ErrorIs(t, err, syscall.EADDRINUSE)
+	_, err = l.Accept(testContext(t))
+	require.ErrorIs(t, err, syscall.EADDRINUSE, "for good")
+}
+
+// A lockedBuffer takes a log and shows it at any time.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func TestListener(t *testing.T) {
+	l := listen(t, nil)
+	ctx := testContext(t)
+
+	// Somebody who speaks something else is turned away.
+	nc, err := net.Dial("tcp", l.Addr().String())
+	require.NoError(t, err)
+	_, _ = nc.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
+	defer nc.Close()
+
+	// Several at a time, on one device.
+	const n = 5
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			c, err := sdrnet.Dial(ctx, l.Addr().String(), nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			if err := c.Send(ctx, []byte{byte(i)}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	var conns []*sdrnet.Conn
+	var sum int
+	for range n {
+		c, err := l.Accept(ctx)
+		require.NoError(t, err)
+		m, err := c.Recv(ctx)
+		require.NoError(t, err)
+		sum += int(m.Bytes()[0])
+		m.Release()
+		conns = append(conns, c)
+	}
+	wg.Wait()
+	require.Equal(t, 0+1+2+3+4, sum)
+
+	waiting := make(chan error)
+	go func() { _, err := l.Accept(ctx); waiting <- err }()
+	require.NoError(t, l.Close())
+	require.ErrorIs(t, <-waiting, net.ErrClosed)
+	_, err = l.Accept(ctx)
+	require.ErrorIs(t, err, net.ErrClosed)
+	for _, c := range conns {
+		require.NoError(t, c.Close())
+	}
+	_, err = sdrnet.Dial(ctx, l.Addr().String(), nil)
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
