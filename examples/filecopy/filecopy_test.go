@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/sdrnet"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -245,7 +246,7 @@ func TestPeerIsSilent(t *testing.T) {
 	onlyHolds(t, dir)
 }
 
-// TestPermissions: a copy is as private as its original, and as what it replaces.
+// TestPermissions: a copy is as private as its original, and as what it replaces, and as old.
 func TestPermissions(t *testing.T) {
 	for _, c := range []struct{ original, older, want os.FileMode }{
 		{0o600, 0, 0o600},
@@ -257,6 +258,8 @@ func TestPermissions(t *testing.T) {
 		t.Run(fmt.Sprintf("%o over %o", c.original, c.older), func(t *testing.T) {
 			src, _ := randomFile(t, 5000)
 			require.NoError(t, os.Chmod(src, c.original))
+			changed := time.Date(2001, 2, 3, 4, 5, 6, 789000, time.UTC)
+			require.NoError(t, os.Chtimes(src, changed, changed))
 			out := filepath.Join(t.TempDir(), "copy")
 			if c.older != 0 {
 				require.NoError(t, os.WriteFile(out, nil, c.older))
@@ -273,6 +276,7 @@ func TestPermissions(t *testing.T) {
 				want &^= umask()
 			}
 			require.Equal(t, want, fi.Mode().Perm())
+			require.True(t, changed.Equal(fi.ModTime()), "changed %v", fi.ModTime())
 			require.NotContains(t, s.errors()+r.errors(), "\r", "a bar is for terminals")
 		})
 	}
@@ -305,7 +309,7 @@ func TestSchemesDiffer(t *testing.T) {
 	s := start(t, "", "send", "--to", r.listening(t), src, "--scheme", "sr-nack", rdma(1))
 	s.ends(t, 10*time.Second, exitFailure)
 	require.Contains(t, s.lastLine(), "give both ends the same")
-	r.waitFor(t, "turned a sender away, waiting for the next")
+	r.waitFor(t, "turned a peer away")
 	require.Contains(t, r.errors(), "give both ends the same")
 	onlyHolds(t, dir)
 	s = start(t, "", "send", "--to", r.listening(t), src, "--scheme", "sr", rdma(1))
@@ -330,14 +334,24 @@ func TestBadVisitors(t *testing.T) {
 	require.NoError(t, visit().Close())
 	require.NoError(t, visit().Send(t.Context(), []byte(escape)))
 	_, err := visit().Exchange(t.Context(), []byte(escape))
-	require.Error(t, err)
-	c := visit()
-	require.NoError(t, c.Send(t.Context(), []byte("filecopy 1")))
-	_, err = c.Exchange(t.Context(), []byte(escape))
 	require.NoError(t, err, "the receiver's half")
+	const hello = "SDRN\x01\x00\x10\x00\x00\x04\x00\x00" // of package sdrnet
+	c := visit()
+	_, err = c.Exchange(t.Context(), []byte(hello))
+	require.NoError(t, err)
+	_, _ = c.Exchange(t.Context(), []byte(escape)) // the receiver's half may come before it knows
 	c = visit()
-	require.NoError(t, c.Send(t.Context(), []byte("filecopy 1")))
+	_, err = c.Exchange(t.Context(), []byte(hello))
+	require.NoError(t, err)
 	require.NoError(t, c.CloseWithReason(escape))
+	for _, says := range []string{escape, `{"Filecopy":1}`, "", "", "", ""} { // peers that sdrnet takes
+		peer, err := sdrnet.Dial(t.Context(), at, &sdrnet.Config{Addr: netip.MustParseAddr("127.0.0.1")})
+		require.NoError(t, err)
+		t.Cleanup(func() { peer.Close() })
+		if says != "" {
+			require.NoError(t, peer.Send(t.Context(), []byte(says)))
+		}
+	}
 	for range 2 * 64 { // silent ones
 		nc, err := net.Dial("tcp", at)
 		require.NoError(t, err)
@@ -351,7 +365,7 @@ func TestBadVisitors(t *testing.T) {
 	got, err := os.ReadFile(out)
 	require.NoError(t, err)
 	require.Equal(t, content, got)
-	require.Contains(t, r.errors(), "turned a sender away, waiting for the next")
+	require.Contains(t, r.errors(), "turned a peer away")
 	require.NotContains(t, r.errors(), "\x1b")
 	require.NotContains(t, r.errors(), "\n forged line")
 }
@@ -418,18 +432,5 @@ func TestMistakes(t *testing.T) {
 			require.Equal(t, 1, strings.Count(p.errors(), "\n"), "an error is one line:\n%s", p.errors())
 			onlyHolds(t, dir)
 		})
-	}
-}
-
-func TestSecondEnd(t *testing.T) {
-	for _, c := range []struct {
-		first, second string
-	}{
-		{"127.0.0.1", "127.0.0.2:4791"},
-		{"192.0.2.1", "192.0.2.1:65535"},
-		{"::1", "[::1]:65535"},
-	} {
-		a, p := secondEnd(netip.MustParseAddr(c.first), 4791)
-		require.Equal(t, c.second, netip.AddrPortFrom(a, p).String())
 	}
 }

@@ -6,14 +6,9 @@
 //	filecopy recv --listen 192.0.2.1:18515 --out copy.bin
 //	filecopy send --to 192.0.2.1:18515 original.bin
 //
-// The ends meet over TCP (package oob); the file then travels as RDMA writes over user-space RoCEv2
-// (backend/userroce, UDP port 4791) under the reliability scheme that both were told, and its
-// SHA-256 and its permissions behind it. The receiver writes to a file without a name and gives it the
-// final one when the hash of what is on disk agrees, so nothing incomplete ever has that name, and
-// nothing is left when the receiver is killed.
-//
-// The code in reading order: endpoint.go opens a device and connects, send.go and recv.go are the
-// two ends, message.go is how they say short things to each other.
+// Package sdrnet connects the ends and moves the content; what is left is about files. The receiver writes to a file
+// without a name and gives it the final one when the hash of what is on disk agrees, so nothing incomplete ever has
+// that name, and nothing is left when the receiver is killed. The copy is as old as the original, and as private.
 //
 // Limits: one file, one sender, no resumption, and whoever reaches the TCP port may send.
 package main
@@ -22,11 +17,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
+	"github.com/sdr-rdma/go-sdr/reliability/ec"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/sdrnet"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // Exit statuses.
@@ -34,6 +46,14 @@ const (
 	exitFailure = 1
 	exitUsage   = 2
 )
+
+// schemes are those that lose nothing.
+var schemes = map[string]func() (scheme.Scheme, error){
+	"adaptive": func() (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) },
+	"ec-mds":   func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.MDS, K: 32, M: 8}) },
+	"sr":       func() (scheme.Scheme, error) { return sr.New(sr.Config{Mode: sr.RTO}) },
+	"sr-nack":  func() (scheme.Scheme, error) { return sr.New(sr.Config{Mode: sr.NACK}) },
+}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -46,37 +66,13 @@ func main() {
 // run runs one command and returns the exit status.
 func run(ctx context.Context, args []string) int {
 	running := false // errors before that are mistakes in the call
-	root := newCommand(&running)
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
-	}
-	if ctx.Err() != nil {
-		err = fmt.Errorf("interrupted: %w", err)
-	}
-	fmt.Fprintf(os.Stderr, "filecopy: %v\n", err)
-	if !running || errors.As(err, new(usageError)) {
-		return exitUsage
-	}
-	return exitFailure
-}
-
-// usageError is a mistake in how the program was called.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
-// newCommand makes the commands, which set running when they begin.
-func newCommand(running *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "filecopy",
 		Short: "Copy a file from one process to another over sdr",
 		Long: `Copy a file from one process to another over software-defined reliable RDMA.
 
-Start the receiver, then the sender. Both may be on one host: the sender then takes another address
-(127.0.0.2) or another UDP port by itself. To see what a bad link does, give both ends the same
---rtt, --rate, --drop, …: each end emulates the link for what it sends.`,
+Start the receiver, then the sender. Both may be on one host. To see what a bad link does, give both ends the
+same --rtt, --rate, --drop, …: each end emulates the link for what it sends.`,
 		Example: `  filecopy recv --listen 127.0.0.1:18515 --out copy.bin
   filecopy send --to 127.0.0.1:18515 original.bin
 
@@ -86,46 +82,91 @@ Start the receiver, then the sender. Both may be on one host: the sender then ta
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(newSendCommand(running), newRecvCommand(running))
-	return root
+	var to, listen, out string
+	s := newCommand(&running, "send --to ADDR:PORT FILE", "Send a file", "any", 1, cobra.ExactArgs(1),
+		func(ctx context.Context, cfg *sdrnet.Config, args []string) error { return send(ctx, cfg, to, args[0]) })
+	s.Flags().StringVar(&to, "to", "", "`ADDR:PORT` that the receiver listens on")
+	r := newCommand(&running, "recv --listen ADDR:PORT --out FILE", "Receive a file", "4791", 2, cobra.NoArgs,
+		func(ctx context.Context, cfg *sdrnet.Config, _ []string) error { return recv(ctx, cfg, listen, out) })
+	r.Flags().StringVar(&listen, "listen", "", "TCP `ADDR:PORT` to wait on for a sender")
+	r.Flags().StringVar(&out, "out", "", "`FILE` to write; an existing one is replaced once the copy is complete")
+	_, _, _ = s.MarkFlagRequired("to"), r.MarkFlagRequired("listen"), r.MarkFlagRequired("out")
+	root.AddCommand(s, r)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return 0
+	case ctx.Err() != nil:
+		err = fmt.Errorf("interrupted: %w", err)
+	case errors.Is(err, syscall.EADDRINUSE) && strings.Contains(err.Error(), "UDP"):
+		err = fmt.Errorf("%w (here: --udp-port any, or --addr)", err)
+	}
+	fmt.Fprintln(os.Stderr, "filecopy:", strings.ReplaceAll(err.Error(), "\n", "; "))
+	if !running {
+		return exitUsage
+	}
+	return exitFailure
 }
 
-func newSendCommand(running *bool) *cobra.Command {
-	var o options
-	var to string
-	c := &cobra.Command{
-		Use: "send --to ADDR:PORT FILE", Short: "Send a file", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			*running = true
-			if err := o.check(); err != nil {
-				return err
+// newCommand makes a command, which sets running when its flags make sense.
+func newCommand(running *bool, use, short, port string, seed uint64, args cobra.PositionalArgs,
+	do func(context.Context, *sdrnet.Config, []string) error,
+) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: args}
+	cfg := &sdrnet.Config{Silence: 30 * units.Second, Logger: slog.Default()}
+	var link linkemu.Config
+	var name string
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVar(&name, "scheme", "adaptive", "reliability `scheme`, the same at both ends: "+schemeNames())
+	f.TextVar(&cfg.Addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
+	f.StringVar(&port, "udp-port", port, "local UDP `PORT` for RDMA packets, or any")
+	f.Var((*units.DurationValue)(&cfg.Silence), "silence", "give up when the peer is silent, or nothing arrives, for so long")
+	f.Var((*units.DurationValue)(&link.RTT), "rtt", "emulated link: round-trip time, such as 25ms")
+	f.Var(&link.Rate, "rate", "emulated link: rate, such as 1gbit; sending is paced to it")
+	f.Float64Var(&link.Drop, "drop", 0, "emulated link: `probability` that a packet is lost, such as 1e-3")
+	f.Float64Var(&link.Reorder, "reorder", 0, "emulated link: `probability` that a packet is overtaken by later ones")
+	f.Float64Var(&link.Duplicate, "duplicate", 0, "emulated link: `probability` that a packet arrives twice")
+	f.Uint64Var(&link.Seed, "seed", seed, "`number` that the emulated link's faults depend on; another one at each end")
+	f.Lookup("rtt").DefValue, f.Lookup("rate").DefValue = "", "" // not "0 ns": the help needn't say it
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if cfg.Scheme = schemes[name]; cfg.Scheme == nil {
+			return fmt.Errorf("unknown scheme %q: choose one of %s", name, schemeNames())
+		}
+		if cfg.UDPPort, err = parsePort(port); err != nil {
+			return err
+		}
+		if cfg.Silence < 100*units.Millisecond {
+			return fmt.Errorf("--silence %v: choose at least 100 ms", cfg.Silence)
+		}
+		if err := link.Validate(); err != nil {
+			return err
+		}
+		if link.RTT > 0 || link.Rate > 0 || link.Drop > 0 || link.Reorder > 0 || link.Duplicate > 0 {
+			// What the link carries of user data: each packet has headers, too.
+			const mtu = 4096
+			if link.Rate > 0 {
+				cfg.Rate = units.RateOf(mtu, link.Rate.Time(mtu+roce.IPv4WriteImmOverhead))
 			}
-			return send(c.Context(), &o, to, args[0])
-		},
+			cfg.SendDepth = max(1024, link.PacketsUnderWay(mtu))
+			cfg.Wrap = func(d backend.Device) (backend.Device, error) { return linkemu.Wrap(d, link) }
+		}
+		*running = true
+		return do(c.Context(), cfg, args)
 	}
-	c.Flags().StringVar(&to, "to", "", "`ADDR:PORT` that the receiver listens on")
-	_ = c.MarkFlagRequired("to")
-	o.register(c.Flags())
 	return c
 }
 
-func newRecvCommand(running *bool) *cobra.Command {
-	var o options
-	var listen, out string
-	c := &cobra.Command{
-		Use: "recv --listen ADDR:PORT --out FILE", Short: "Receive a file", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			*running = true
-			if err := o.check(); err != nil {
-				return err
-			}
-			return recv(c.Context(), &o, listen, out)
-		},
+func schemeNames() string { return strings.Join(slices.Sorted(maps.Keys(schemes)), ", ") }
+
+func parsePort(text string) (uint16, error) {
+	if text == "any" {
+		return userroce.AnyPort, nil
 	}
-	c.Flags().StringVar(&listen, "listen", "", "TCP `ADDR:PORT` to wait on for a sender")
-	c.Flags().StringVar(&out, "out", "", "`FILE` to write; an existing one is replaced once the copy is complete")
-	_ = c.MarkFlagRequired("listen")
-	_ = c.MarkFlagRequired("out")
-	o.register(c.Flags())
-	return c
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 || uint16(port) == userroce.AnyPort {
+		return 0, fmt.Errorf("--udp-port %q: give a number from 1 to %d, or any", text, userroce.AnyPort-1)
+	}
+	return uint16(port), nil
 }

@@ -3,25 +3,51 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// openSource opens a regular file.
+func openSource(path string) (*os.File, fs.FileInfo, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file: give one, whose size is known", path)
+	}
+	if err != nil {
+		f.Close()
+	}
+	return f, fi, err
+}
+
+// hashFile is the SHA-256 of the first size bytes of f.
+func hashFile(f io.ReaderAt, size int64) ([]byte, error) {
+	h := sha256.New()
+	n, err := io.CopyBuffer(h, io.NewSectionReader(f, 0, size), make([]byte, 1<<20))
+	if err == nil && n != size {
+		err = fmt.Errorf("the file has become shorter: %d bytes are left of %d", n, size)
+	}
+	return h.Sum(nil), err
+}
 
 // A temporary is the file that is to become the final one. It has no name meanwhile, so that nothing is
 // left of it when the process is killed. Where the file system can't do that it has one beside the final
 // one, which ends in .part. Only its owner may read it before it is complete.
 type temporary struct {
 	*os.File
-	final string
-	// part is its name, "" when it has none.
-	part      string
-	committed bool
+	final, part string // part is its name, "" while it has none
 }
 
 // newTemporary makes the file, which shows before any transfer that it can be made.
@@ -36,25 +62,20 @@ func newTemporary(final string) (*temporary, error) {
 		t.part = t.partName()
 		t.File, err = os.OpenFile(t.part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, err
 }
 
 func (t *temporary) partName() string { return fmt.Sprintf("%s.%08x.part", t.final, rand.Uint32()) }
 
-// commit gives the file its final name, and permissions, once its content is on the disk. A file that
-// is replaced hands on its permissions; a new one gets those of the original that the umask allows.
-func (t *temporary) commit(original fs.FileMode) error {
+// commit gives the file its final name, permissions and time of change, once its content is on the disk. A file
+// that is replaced hands on its permissions; a new one gets those of the original that the umask allows.
+func (t *temporary) commit(original fs.FileMode, changed time.Time) error {
 	mode := original.Perm() &^ umask()
 	if fi, err := os.Stat(t.final); err == nil {
 		mode = fi.Mode().Perm()
 	}
-	if err := t.Chmod(mode); err != nil {
-		return err
-	}
-	if err := t.Sync(); err != nil {
+	at := unix.NsecToTimeval(changed.UnixNano())
+	if err := errors.Join(t.Chmod(mode), unix.Futimes(int(t.Fd()), []unix.Timeval{at, at}), t.Sync()); err != nil {
 		return err
 	}
 	if t.part == "" {
@@ -64,18 +85,15 @@ func (t *temporary) commit(original fs.FileMode) error {
 		}
 		t.part = part
 	}
-	if err := os.Rename(t.part, t.final); err != nil {
-		return err
+	err := os.Rename(t.part, t.final)
+	if err == nil {
+		t.part = ""
 	}
-	t.committed = true
-	return t.Close()
+	return err
 }
 
-// discard removes the file, unless it has become the final one.
+// discard closes the file, and removes it unless it has become the final one.
 func (t *temporary) discard() {
-	if t.committed {
-		return
-	}
 	_ = t.Close()
 	if t.part != "" {
 		_ = os.Remove(t.part)
