@@ -35,6 +35,7 @@ type Ack struct {
 	ECN      bool        // the packet that caused it carried CE
 	Probe    bool        // answers a probe, not data
 	Path     uint16      // the path of the packet that caused it, where the sender has several
+	INT      []Hop       // what switches wrote into that packet, in its order; nil where none do
 }
 
 // A LossKind says how a loss was noticed.

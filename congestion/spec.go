@@ -18,10 +18,13 @@ type Spec struct {
 	// CNPInterval is the least time between two notifications for a flow that the receiver should
 	// keep to; 0: the controller doesn't hear them.
 	CNPInterval units.Duration
+	// Telemetry says that the controller decides by Ack.INT, which only a network that stamps packets
+	// gives: package fabric's.
+	Telemetry bool
 }
 
 // Names are the controllers that Parse knows.
-func Names() []string { return []string{"none", "fixed", "bbr", "search", "dcqcn", "swift"} }
+func Names() []string { return []string{"none", "fixed", "bbr", "search", "dcqcn", "swift", "hpcc"} }
 
 // Help describes what Parse takes, a line each.
 const Help = `none                        no limit
@@ -30,7 +33,8 @@ bbr                         finds the rate of any path, and shares it
 search                      finds the rate of a path that nobody else uses, from a round trip of 1 ms on
 dcqcn[:sigcomm15|hpcc]      DCQCN with the constants of its paper (the default) or of HPCC's evaluation; single ones
                             by g=, alpha=, decrease=, rise=, bytes=, fast=, ai=, hai=, min=, clamp=, cnp=
-swift                       Swift; constants by target=, hop=, range=, flowmin=, flowmax=, ai=, beta=, mdf=, reset=, min=, max=`
+swift                       Swift; constants by target=, hop=, range=, flowmin=, flowmax=, ai=, beta=, mdf=, reset=, min=, max=
+hpcc                        HPCC, by what switches write into packets (sdr-fabric only); constants by base=, eta=, stage=, ai=`
 
 // Parse reads a controller's name, and behind a colon its preset and constants: "dcqcn",
 // "dcqcn:hpcc", "dcqcn:hpcc,ai=100mbit", "fixed:rate=10gbit,window=1MiB", "swift:target=30us".
@@ -59,6 +63,9 @@ func Parse(s string) (Spec, error) {
 		spec.New, err = DCQCN(c)
 	case "swift":
 		spec.New, err = Swift(set.swift())
+	case "hpcc":
+		spec.Telemetry = true
+		spec.New, err = HighPrecision(set.hpcc())
 	default:
 		return spec, fmt.Errorf("congestion control %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
 	}
@@ -115,6 +122,15 @@ func (o *options) swift() SwiftConfig {
 	o.count("reset", &c.ResetAfter)
 	o.number("min", &c.MinWindow)
 	o.number("max", &c.MaxWindow)
+	return c
+}
+
+func (o *options) hpcc() HPCCConfig {
+	c := HPCCDefaults()
+	o.quantity("base", &c.BaseRTT)
+	o.number("eta", &c.Eta)
+	o.count("stage", &c.MaxStage)
+	o.quantity("ai", &c.AI)
 	return c
 }
 

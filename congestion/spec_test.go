@@ -32,6 +32,15 @@ func TestParse(t *testing.T) {
 	require.Equal(t, windowOf(64, 4096), sw.high)
 	require.Equal(t, 3, sw.resetAfter)
 
+	s, err = Parse("hpcc:base=9us,eta=0.9,stage=3,ai=1KiB")
+	require.NoError(t, err)
+	require.True(t, s.Telemetry)
+	h := s.New(path).(*hpcc)
+	require.Equal(t, 9*units.Microsecond, h.base)
+	require.InDelta(t, 0.9*(1<<loadShift), float64(h.eta), 1)
+	require.Equal(t, 3, h.maxStage)
+	require.Equal(t, window(units.KiB)<<windowShift, h.ai)
+
 	s, err = Parse("fixed:rate=10gbit,window=1MiB")
 	require.NoError(t, err)
 	require.Equal(t, Fixed{10 * units.Gbit, units.MiB}, s.New(path))
@@ -42,7 +51,7 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for in, want := range map[string]string{
-		"cubic":                   "choose one of none, fixed, bbr, search, dcqcn, swift",
+		"cubic":                   "choose one of none, fixed, bbr, search, dcqcn, swift, hpcc",
 		"":                        "choose one of",
 		"dcqcn:quick":             "choose sigcomm15 or hpcc",
 		"dcqcn:ai=1furlong":       `ai: rate "1furlong": unknown unit`,
@@ -54,6 +63,7 @@ func TestParseRefuses(t *testing.T) {
 		"swift:hpcc":              `no preset "hpcc"`,
 		"swift:rate=1gbit":        `no constant "rate"`,
 		"swift:reset=1.5":         "no whole number",
+		"hpcc:eta=2":              "must be within 0.5 and 1",
 		"none:rate=1gbit":         `no constant "rate"`,
 	} {
 		_, err := Parse(in)

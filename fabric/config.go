@@ -37,6 +37,10 @@ type Config struct {
 	Buffer  Buffer
 	// ECN marks packets; the first entry that fits a port's rate counts. Nil: no marking.
 	ECN []ECN
+	// INT has switches write telemetry into data packets and probes as they leave, the first
+	// congestion.MaxHops of a path; feedback brings it to the sender. Its bytes are not added to packets: let
+	// Header and AckSize have them.
+	INT bool
 	// MarkOnArrival draws the mark when a packet is queued, as DCTCP and HPCC do, instead of when it
 	// leaves.
 	MarkOnArrival bool
@@ -150,7 +154,7 @@ const (
 type ECN struct {
 	// Rate of the ports; 0: all.
 	Rate units.Rate
-	// KMin bytes left in all queues of a port mark nothing, more than KMax mark every packet; in
+	// KMin bytes left in the packet's queue mark nothing, more than KMax mark every packet; in
 	// between the probability rises to PMax.
 	KMin, KMax units.Bytes
 	PMax       float64

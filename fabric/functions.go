@@ -220,6 +220,9 @@ func (a *atSwitch) Emit(out int, h *switchfn.Header) {
 	}
 	i := s.alloc()
 	s.pk[i] = k
+	if s.telemetry != nil {
+		s.telemetry[i].n = 0
+	}
 	s.countSent(h.Flow, k.size)
 	port := s.route(a.node, i)
 	if out >= 0 && out < int(s.nodes[a.node].ports) {

@@ -168,6 +168,9 @@ func (s *Sim) transmit(pi uint32, p *port, h *host, fi uint32) bool {
 		sent: s.now, flow: fi, psn: x.PSN, expected: x.Expected, entropy: x.Entropy, size: size,
 		in: noPort, kind: uint8(x.Kind) | f.class<<classShift, flags: x.Flags,
 	}
+	if s.telemetry != nil {
+		s.telemetry[i].n = 0
+	}
 	s.countSent(fi, size)
 	if x.Flags&transport.Repeat != 0 {
 		s.repeated++
@@ -316,6 +319,9 @@ func (s *Sim) receive(n, i uint32) {
 		s.rxSack = s.sacks[k.psn]
 		x.Sack, x.PSN = &s.rxSack, 0
 	}
+	if s.telemetry != nil {
+		s.readTelemetry(i, x)
+	}
 	sent := k.sent
 	s.deliver(i, k)
 	if x.Kind.ToSender() {
@@ -375,6 +381,9 @@ func (s *Sim) reply(fi uint32, x *transport.Packet, sent des.Time) {
 	}
 	if x.Kind == transport.Sack {
 		k.psn = s.putSack(x.Sack)
+	}
+	if s.telemetry != nil {
+		s.telemetry[i] = s.rxStack
 	}
 	s.countSent(fi, k.size)
 	nic := s.nics[s.ends[fi].to]

@@ -45,6 +45,9 @@ func (s *Sim) alloc() uint32 {
 		return i
 	}
 	s.pk = append(s.pk, packet{})
+	if s.telemetry != nil {
+		s.telemetry = append(s.telemetry, stack{})
+	}
 	s.live++
 	return uint32(len(s.pk) - 1)
 }

@@ -211,6 +211,9 @@ func (s *Sim) start(pi uint32, p *port, i uint32, k *packet) {
 	if c := k.class(); p.occupied>>c&1 != 0 && k.flags&transport.ECT != 0 && s.queues[pi][c].bytes > s.leastMark && !s.cfg.MarkOnArrival {
 		s.mark(pi, k)
 	}
+	if s.telemetry != nil && p.flags&ofHost == 0 {
+		s.stamp(pi, p, i)
+	}
 	if s.functions != nil && p.flags&ofHost == 0 && s.depart(pi, i) {
 		return
 	}

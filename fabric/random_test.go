@@ -143,13 +143,16 @@ func randomConfig(r *rand.Rand, g *topo.Graph) Config {
 		t.NakDelay = units.Duration(r.IntN(2000))
 		t.NakInterval = units.Duration(r.IntN(20_000))
 	}
-	switch r.IntN(4) {
+	switch r.IntN(5) {
 	case 0:
 		t.Congestion = must(congestion.DCQCN(congestion.HPCC()))
 	case 1:
 		t.Congestion = must(congestion.DCQCN(congestion.SIGCOMM15()))
 	case 2:
 		t.Congestion = must(congestion.Swift(congestion.SwiftDefaults()))
+	case 3:
+		t.Congestion = must(congestion.HighPrecision(congestion.HPCCDefaults()))
+		c.INT = true
 	}
 	c.Transport = t.Factory()
 	if r.IntN(4) == 0 {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
@@ -39,6 +40,10 @@ type Sim struct {
 	// sacks are what selective acknowledgements carry beside packet, freeSack those not in use.
 	sacks    []transport.Selective
 	freeSack []uint32
+	// telemetry has what switches wrote into packets, by packet, and transmitted what ports have sent,
+	// in bytes; nil without INT.
+	telemetry   []stack
+	transmitted []uint64
 
 	ports   []port
 	queues  [][Classes]fifo // by port
@@ -86,6 +91,8 @@ type Sim struct {
 	// Scratch for calls of transports.
 	tx, rx  transport.Packet
 	rxSack  transport.Selective
+	rxStack stack // of the packet that is being received
+	rxHops  [congestion.MaxHops]congestion.Hop
 	replies transport.Replies
 }
 
@@ -124,6 +131,9 @@ func New(g *topo.Graph, c Config) (*Sim, error) {
 	s.credits = make([]credits, len(s.ports))
 	if c.PortCounters {
 		s.stats = make([]Port, len(s.ports))
+	}
+	if c.INT {
+		s.telemetry, s.transmitted = []stack{}, make([]uint64, len(s.ports))
 	}
 	s.seed()
 	s.makeRoutes()

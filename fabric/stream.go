@@ -72,6 +72,7 @@ func (s *Sim) Wake(stream int) {
 func (s *Sim) Notify(stream int, p *transport.Packet) {
 	x := *p
 	x.Kind = transport.CNP
+	s.rxStack.n = 0
 	s.reply(uint32(stream), &x, s.now)
 }
 

@@ -96,6 +96,9 @@ func (c *Config) check(q sdr.QPConfig) error {
 		_, err := congestion.Parse(c.Congestion.Name)
 		return bad("%v", err)
 	}
+	if c.Congestion.Telemetry {
+		return bad("congestion control %q decides by what switches write into packets, which devices don't tell: choose another", c.Congestion.Name)
+	}
 	switch {
 	case c.Scheme == nil:
 		return bad("no scheme: give one, such as sr.New's")

@@ -36,6 +36,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"progress limit 1 ns: want at least 1 ms":               func(c *reliability.Config) { c.NoProgress = 1 },
 		"progress limit -1 ns: want at least 1 ms":              func(c *reliability.Config) { c.NoProgress = -1 },
 		"parity pool -1: must not be negative":                  func(c *reliability.Config) { c.ParityPool = -1 },
+		"decides by what switches write into packets":           func(c *reliability.Config) { c.Congestion.Name = "hpcc" },
 	} {
 		c := good
 		spoil(&c)

@@ -2,7 +2,10 @@
 
 package transport
 
-import "github.com/sdr-rdma/go-sdr/units"
+import (
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/units"
+)
 
 // A Kind says what a packet is. Data and probes go to the receiver, the others to the sender.
 type Kind uint8
@@ -69,6 +72,9 @@ type Packet struct {
 	Flags   Flags
 	// Sack belongs to packets of that kind, and is valid as long as the packet is.
 	Sack *Selective
+	// INT, on feedback, is what switches wrote into the packet that caused it, where the network does
+	// that; a receiver leaves it alone. It is valid as long as the packet is.
+	INT []congestion.Hop
 }
 
 // A Selective is what a selective acknowledgement tells beside Packet.Expected: the fields of STrack's

@@ -85,7 +85,7 @@ func TestMistakes(t *testing.T) {
 		{"run --transport strack:speed=3", "unknown: choose oblivious, paths="},
 		{"run --transport strack:paths=0x", "paths"},
 		{"run --transport strack:wmax=0.1", "must rise"},
-		{"run --cc bbr9", "choose one of none, fixed, bbr, search, dcqcn, swift"},
+		{"run --cc bbr9", "choose one of none, fixed, bbr, search, dcqcn, swift, hpcc"},
 		{"run --routing ecmp:crc", "choose the hash mix, murmur or symmetric"},
 		{"run --routing random:3", "random takes no option"},
 		{"run --buffer lots", "or endless"},

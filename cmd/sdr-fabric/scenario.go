@@ -178,6 +178,7 @@ func (s *scenario) config() (c fabric.Config, err error) {
 	if err != nil {
 		return c, usage.Wrap(err)
 	}
+	c.INT = cc.Telemetry
 	if c.Transport, err = parseTransport(s.Transport, cc); err != nil {
 		return c, usage.Wrap(err)
 	}

@@ -118,8 +118,12 @@ func (p *params) check() error {
 		return err
 	}
 	if p.Congestion != "" {
-		if _, err := congestion.Parse(p.Congestion); err != nil {
+		s, err := congestion.Parse(p.Congestion)
+		if err != nil {
 			return fmt.Errorf("--congestion: %w", err)
+		}
+		if s.Telemetry {
+			return fmt.Errorf("--congestion %s: it decides by what switches write into packets, which only sdr-fabric has: choose another", p.Congestion)
 		}
 	}
 	return p.Link.config(0).Validate()

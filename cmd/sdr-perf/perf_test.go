@@ -350,6 +350,7 @@ func TestMistakes(t *testing.T) {
 		{"--loopback --drop nan", exitUsage, "NaN"},
 		{"--loopback --queue 1MiB", exitUsage, "ueue"},
 		{"--loopback --rate 10", exitUsage, "the unit is missing"},
+		{"--loopback --congestion hpcc", exitUsage, "which only sdr-fabric has"},
 		{"--loopback --timeout 1us", exitUsage, "choose 100 ms"},
 		{"--loopback --udp-port 0", exitUsage, "or any"},
 		{"-F", exitUsage, "--help lists all flags"},

@@ -31,7 +31,7 @@ type sender struct {
 
 	blocked bool // the controller's window forbade the last try to send
 	ack     congestion.Ack
-	_       [4]uint64 // 192 bytes: the allocator begins such a block at a cache line
+	_       [1]uint64 // 192 bytes: the allocator begins such a block at a cache line
 }
 
 func newSender(c *Config, m transport.Message) *sender {
@@ -137,7 +137,7 @@ func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
 	if s.cc != nil {
 		s.ack = congestion.Ack{
 			RTT: now.Sub(p.Sent), Acked: s.bytes(s.una + s.sacked - before), Inflight: s.bytes(s.inFlight()),
-			ECN: p.Flags&transport.Echo != 0, Path: p.Entropy,
+			ECN: p.Flags&transport.Echo != 0, Path: p.Entropy, INT: p.INT,
 		}
 		s.cc.OnAck(now, &s.ack)
 	}
