@@ -127,7 +127,7 @@ func (o *options) swift() SwiftConfig {
 
 func (o *options) hpcc() HPCCConfig {
 	c := HPCCDefaults()
-	o.quantity("base", &c.BaseRTT)
+	o.quantity("base", (*units.DurationValue)(&c.BaseRTT))
 	o.number("eta", &c.Eta)
 	o.count("stage", &c.MaxStage)
 	o.quantity("ai", &c.AI)
