@@ -24,6 +24,9 @@ type mlx5Provider struct {
 	resp uapi.Mlx5AllocUcontextResp
 	// devx tells that the context may give firmware commands.
 	devx bool
+	// outOfOrder has a bit for each QPType whose receives may be taken out of order, when order has asked.
+	outOfOrder uint8
+	order      sync.Once
 
 	// users are the QPs by their user index, which completions carry. Replaced as a whole, under mu.
 	users atomic.Pointer[[]*mlx5QP]
@@ -31,6 +34,8 @@ type mlx5Provider struct {
 	mu sync.Mutex
 	// page is the doorbell page that queues share, nil until the first CQ is made.
 	page *mlx5Page
+	// flames are the pages of queue pairs of their own.
+	flames []*mlx5Page
 	// records are free doorbell records, recordPages the memory of all.
 	records     []mlx5Record
 	recordPages [][]byte
@@ -82,6 +87,10 @@ func (p *mlx5Provider) close() error {
 		errs = append(errs, p.page.unmap())
 		p.page = nil
 	}
+	for _, f := range p.flames { // of queue pairs that the kernel wouldn't destroy
+		errs = append(errs, f.unmap())
+	}
+	p.flames = nil
 	for _, m := range p.recordPages {
 		errs = append(errs, FreeBuffer(m))
 	}

@@ -188,5 +188,8 @@ func (m *mlx5QP) received(e mlx5.Completion) uint64 {
 	if m.rq == nil {
 		return 0 // the device made it up
 	}
+	if m.outOfOrder {
+		return m.rq.CompleteAt(e.Counter())
+	}
 	return m.rq.Complete()
 }

@@ -5,6 +5,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/sdr-rdma/go-sdr/verbs/internal/mlx5"
 	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
@@ -50,7 +51,21 @@ func (p *mlx5Provider) blueFlame() (*mlx5Page, error) {
 		return nil, err
 	}
 	page.flame = int(p.resp.BfRegSize / 2)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.flames = append(p.flames, page)
 	return page, nil
+}
+
+// freeBlueFlame gives a page of blueFlame back; the context's own stays.
+func (p *mlx5Provider) freeBlueFlame(page *mlx5Page) error {
+	if page.flame == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	p.flames = slices.DeleteFunc(p.flames, func(f *mlx5Page) bool { return f == page })
+	p.mu.Unlock()
+	return page.free()
 }
 
 func (p *mlx5Provider) newPage(kind uint64) (*mlx5Page, error) {

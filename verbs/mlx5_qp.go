@@ -26,6 +26,7 @@ type mlx5QP struct {
 	resp         uapi.Mlx5CreateQpResp
 	limits, caps *uapi.QpCap
 	signalAll    bool
+	outOfOrder   bool
 }
 
 // mlx5Segment is the unit in which requests are measured.
@@ -61,15 +62,27 @@ func (p *mlx5Provider) qp(q *QP, attr *QPInitAttr, limits *uapi.QpCap) (qpPart, 
 	room := perRequest*mlx5.BlockSize - over*mlx5Segment
 	limits.MaxSendSge = min(uint32(room/mlx5Segment), p.ctx.attr.MaxSGE)
 	limits.MaxInlineData = uint32(room - 4)
-	m := &mlx5QP{q: q, limits: limits, signalAll: attr.SignalAll, sendCQ: attr.SendCQ, recv: attr.RecvCQ}
+	if attr.OutOfOrder && (p.maxOutOfOrder(attr.Type) == 0 || int(limits.MaxRecvWr) > p.maxOutOfOrder(attr.Type)) {
+		return nil, unix.EOPNOTSUPP
+	}
+	m := &mlx5QP{q: q, limits: limits, outOfOrder: attr.OutOfOrder, signalAll: attr.SignalAll, sendCQ: attr.SendCQ, recv: attr.RecvCQ}
 	stride, receives := uint32(0), uint32(0)
 	if attr.SRQ != nil {
 		m.srq = attr.SRQ.part.(*mlx5SRQ)
 		limits.MaxRecvWr, limits.MaxRecvSge = 0, 0
 	} else if limits.MaxRecvWr > 0 {
+		places := limits.MaxRecvWr
+		if m.outOfOrder && places > 1 {
+			places *= 2
+		}
 		stride = mlx5Segment * roundUp(limits.MaxRecvSge)
-		receives = max(roundUp(limits.MaxRecvWr), mlx5.BlockSize/stride)
-		limits.MaxRecvWr, limits.MaxRecvSge = receives, stride/mlx5Segment
+		receives = max(roundUp(places), mlx5.BlockSize/stride)
+		limits.MaxRecvSge = stride / mlx5Segment
+		if places == limits.MaxRecvWr {
+			limits.MaxRecvWr = receives
+		} else {
+			limits.MaxRecvWr = receives / 2
+		}
 	}
 	var err error
 	if attr.BlueFlame {
@@ -82,10 +95,10 @@ func (p *mlx5Provider) qp(q *QP, attr *QPInitAttr, limits *uapi.QpCap) (qpPart, 
 	}
 	before := int(receives * stride)
 	if m.mlx5Memory, err = p.allocate(before + int(blocks)*mlx5.BlockSize); err != nil {
-		return nil, errors.Join(err, m.freePage())
+		return nil, errors.Join(err, p.freeBlueFlame(m.page))
 	}
 	if receives > 0 {
-		m.rq = mlx5.NewRecvQueue(m.mem[:before], int(stride), m.record.Record)
+		m.rq = mlx5.NewRecvQueue(m.mem[:before], int(stride), int(limits.MaxRecvWr), m.record.Record)
 	}
 	m.sq = mlx5.NewSendQueue(m.mem[before:before+int(blocks)*mlx5.BlockSize], int(limits.MaxSendWr), m.record.Record, m.page.page, m.page.flame)
 	m.in = uapi.Mlx5CreateQp{BufAddr: addr.Of(m.mem), DbAddr: m.record.addr, SqWqeCount: blocks, RqWqeCount: receives,
@@ -94,7 +107,7 @@ func (p *mlx5Provider) qp(q *QP, attr *QPInitAttr, limits *uapi.QpCap) (qpPart, 
 		m.in.RqWqeShift = uint32(bits.Len32(stride) - 1)
 	}
 	if err := p.addUser(m); err != nil {
-		return nil, errors.Join(err, m.mlx5Memory.free(), m.freePage())
+		return nil, errors.Join(err, m.mlx5Memory.free(), p.freeBlueFlame(m.page))
 	}
 	m.in.Uidx = m.user
 	caps := *limits
@@ -141,15 +154,7 @@ func (m *mlx5QP) reset() {
 func (m *mlx5QP) free() error {
 	m.clean()
 	m.p.removeUser(m.user)
-	return errors.Join(m.mlx5Memory.free(), m.freePage())
-}
-
-// freePage gives a page of the queue pair's own back.
-func (m *mlx5QP) freePage() error {
-	if m.page.flame == 0 {
-		return nil
-	}
-	return m.page.free()
+	return errors.Join(m.mlx5Memory.free(), m.p.freeBlueFlame(m.page))
 }
 
 // mlx5SRQ is a shared receive queue. Its requests are freed by who polls, so that it has a lock of its own.

@@ -43,9 +43,11 @@ type (
 		arm(solicitedOnly bool) error
 		resize(entries uint32) (uint32, error)
 	}
-	// qpPart: reset empties the queues of a QP that is in state RESET now. Both locks of the QP are held.
+	// qpPart: modify is the call that changes attributes; reset empties the queues of a QP that is in state RESET now. Both locks of the QP
+	// are held.
 	qpPart interface {
 		part
+		modify(in *uapi.ModifyQp) *uapi.Call
 		reset()
 	}
 	// srqPart: room is the number of receives that can be posted. The SRQ's lock is held.

@@ -45,6 +45,10 @@ type QPInitAttr struct {
 	// read it from memory: a lower latency for a longer post. On mlx5 it takes a page of doorbells for each QP, of which a device has a
 	// thousand or so; where there are none, and on other devices, it changes nothing.
 	BlueFlame bool
+	// OutOfOrder lets the device take receives in any order, and both ends' devices and the network between them deliver messages in any.
+	// The peer must be made so, too. A device has it for a type of QP when Context.MaxOutOfOrder isn't 0, and for no more receives than
+	// that; it changes nothing about those of an SRQ.
+	OutOfOrder bool
 }
 
 // QP is a queue pair.
@@ -144,6 +148,8 @@ func createQPError(c *Context, attr *QPInitAttr, err error) error {
 		e.Fix = fmt.Sprintf("the device allows %d pieces a request", d.MaxSGE)
 	case attr.Type != RC && attr.Type != UC && attr.Type != UD:
 		e.Fix = "the type must be RC, UC or UD"
+	case attr.OutOfOrder && errors.Is(err, unix.EOPNOTSUPP):
+		e.Fix = fmt.Sprintf("out of order, the device takes up to %d receives of a %v QP", c.MaxOutOfOrder(attr.Type), attr.Type)
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EAGAIN):
 		e.Fix = fmt.Sprintf("out of memory, or of the device's %d QPs", d.MaxQP)
 	case errors.Is(err, unix.EINVAL):

@@ -117,8 +117,7 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	if f := q.mtuProblem(attr, mask); f != "" {
 		return &Error{Op: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: unix.EINVAL, Fix: f}
 	}
-	err := write[uapi.ModifyQp, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_MODIFY_QP, &in, nil)
-	if err != nil {
+	if err := q.ctx.do(q.part.modify(&in)); err != nil {
 		return q.modifyError(attr, mask, err)
 	}
 	if mask&MaskState != 0 {

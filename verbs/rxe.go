@@ -22,7 +22,10 @@ func (*rxeProvider) pd(*PD, *uapi.Call) {}
 func (p *rxeProvider) ah(*AH, *AHAttr) (part, error)           { return &rxeAH{}, nil }
 func (p *rxeProvider) cq(q *CQ, _ *uint32) (cqPart, error)     { return &rxeCQ{q: q}, nil }
 func (p *rxeProvider) srq(s *SRQ, _ *SRQAttr) (srqPart, error) { return &rxeSRQ{s: s}, nil }
-func (p *rxeProvider) qp(q *QP, _ *QPInitAttr, _ *uapi.QpCap) (qpPart, error) {
+func (p *rxeProvider) qp(q *QP, attr *QPInitAttr, _ *uapi.QpCap) (qpPart, error) {
+	if attr.OutOfOrder {
+		return nil, unix.EOPNOTSUPP
+	}
 	return &rxeQP{q: q}, nil
 }
 
@@ -153,6 +156,13 @@ func (r *rxeQP) free() error {
 		r.doorbell.Free()
 	}
 	return errors.Join(r.sq.Unmap(), r.rq.Unmap())
+}
+
+func (*rxeQP) modify(in *uapi.ModifyQp) *uapi.Call { return modifyQP(in) }
+
+// modifyQP is the call that changes a QP's attributes, without a driver's part.
+func modifyQP(in *uapi.ModifyQp) *uapi.Call {
+	return uapi.NewWrite[uapi.ModifyQp, uapi.None](uapi.IB_USER_VERBS_CMD_MODIFY_QP, in, nil)
 }
 
 func (r *rxeQP) reset() {

@@ -16,8 +16,8 @@ const (
 	opCreateMkey  = 0x200
 )
 
-// devxOther is a firmware command that makes no object: QUERY_HCA_CAP. The capabilities are all absent, which
-// is what a library must live with.
+// devxOther is a firmware command that makes no object: QUERY_HCA_CAP. The capabilities are all absent but receives out of order,
+// which is what a library must live with.
 func (c *context) devxOther(r *request) unix.Errno {
 	in := r.data(0x1000)
 	if len(in) < 16 {
@@ -28,7 +28,12 @@ func (c *context) devxOther(r *request) unix.Errno {
 	if op != opQueryHCACap {
 		return unix.EINVAL
 	}
-	r.out(0x1001, make([]byte, r.room(0x1001)))
+	answer := make([]byte, r.room(0x1001))
+	const general = 0 // the upper bits of the kind of capabilities
+	if be.Uint16(in[6:])>>1 == general {
+		capsOutOfOrder(answer)
+	}
+	r.out(0x1001, answer)
 	return 0
 }
 

@@ -315,12 +315,14 @@ func (d *Device) flush(q *queuePair) bool {
 	if q.srq != nil {
 		return busy
 	}
-	for q.received() > 0 {
-		d.errorCQE(q, q.recvCQ, cqeRespError, q.rqTaken, 0, synFlush)
-		q.rqTaken++
+	for {
+		counter, ok := q.nextReceive()
+		if !ok {
+			return busy
+		}
+		d.errorCQE(q, q.recvCQ, cqeRespError, counter, 0, synFlush)
 		busy = true
 	}
-	return busy
 }
 
 // received is the number of receive requests that are posted and not taken.
@@ -337,15 +339,13 @@ func (q *queuePair) receive() (counter uint16, wqe []byte, ok bool) {
 	if q.srq != nil {
 		return q.srq.take()
 	}
-	if q.received() == 0 {
+	if counter, ok = q.nextReceive(); !ok {
 		return 0, nil, false
 	}
 	wqe = make([]byte, 1<<q.rqShift)
-	if q.ctx.mem.Read(q.buf+uint64(uint32(q.rqTaken)&(q.rqEntries-1))<<q.rqShift, wqe) != nil {
+	if q.ctx.mem.Read(q.buf+uint64(uint32(counter)&(q.rqEntries-1))<<q.rqShift, wqe) != nil {
 		return 0, nil, false
 	}
-	counter = q.rqTaken
-	q.rqTaken++
 	return counter, wqe, true
 }
 

@@ -54,6 +54,10 @@ type queuePair struct {
 	attrs            [112]byte // struct ib_uverbs_modify_qp, what has been set so far
 	rqTaken          uint16
 	sqDone, sqPosted uint16
+	// outOfOrder has the device take receive requests in another order than they were posted in: every other time the second oldest, and
+	// then the oldest, which skipped is.
+	outOfOrder bool
+	skipped    *uint16
 
 	// What a request of the send queue waits for: another attempt at a time, and when it is given up.
 	retryAt, giveUpAt time.Time
@@ -215,6 +219,9 @@ func (c *context) modifyQP(r *request) unix.Errno {
 		mask&maskPathMTU != 0 && (in[98] < 1 || in[98] > mtu4096) || mask&maskAV != 0 && (in[28+2] == 0 || in[24] != 0) {
 		return unix.EINVAL
 	}
+	if e := q.setOrder(r, to); e != 0 {
+		return e
+	}
 	for m, f := range fields {
 		if mask&m != 0 {
 			copy(q.attrs[f[0]:f[1]], in[f[0]:f[1]])
@@ -232,6 +239,7 @@ func (q *queuePair) enter(s qpState) {
 	if s == stateReset {
 		q.attrs = [112]byte{}
 		q.rqTaken, q.sqDone, q.sqPosted = 0, 0, 0
+		q.outOfOrder, q.skipped = false, nil
 	}
 	switch s {
 	case stateRTR:

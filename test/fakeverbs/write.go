@@ -118,14 +118,14 @@ func (c *context) queryDeviceEx(r *request) {
 	le.PutUint16(b[280:], maxModerationCount)
 	le.PutUint16(b[282:], maxModerationPeriod)
 	r.out(coreOut, b)
-	// The driver's part: nothing optional, but 128-byte completions.
+	// The driver's part: nothing optional, but 128-byte completions and receives out of order.
 	hw := make([]byte, r.room(uhwOut))
 	if len(hw) >= 8 {
 		le.PutUint32(hw[4:], uint32(len(hw)))
 	}
-	const flags, pad128 = 60, 1 << 1
+	const flags, pad128, outOfOrder = 60, 1 << 1, 1 << 4
 	if len(hw) >= flags+4 {
-		le.PutUint32(hw[flags:], pad128)
+		le.PutUint32(hw[flags:], pad128|outOfOrder)
 	}
 	r.out(uhwOut, hw)
 }

@@ -9,6 +9,7 @@ type RecvQueue struct {
 	mem    []byte
 	mask   uint32
 	stride uint32
+	limit  uint32 // of requests posted and not completed
 	record Record
 	head   uint32
 	tail   atomic.Uint32 // written by who polls
@@ -17,14 +18,14 @@ type RecvQueue struct {
 	published atomic.Uint32
 }
 
-// NewRecvQueue takes the queue's memory: a power of two of requests, each of stride bytes.
-func NewRecvQueue(mem []byte, stride int, record Record) *RecvQueue {
+// NewRecvQueue takes the queue's memory: a power of two of requests, each of stride bytes, of which limit may be posted at a time.
+func NewRecvQueue(mem []byte, stride, limit int, record Record) *RecvQueue {
 	n := len(mem) / stride
-	return &RecvQueue{mem: mem, mask: uint32(n - 1), stride: uint32(stride), record: record, ids: make([]uint64, n)}
+	return &RecvQueue{mem: mem, mask: uint32(n - 1), stride: uint32(stride), limit: uint32(limit), record: record, ids: make([]uint64, n)}
 }
 
 // Room is the number of requests that can be posted.
-func (q *RecvQueue) Room() int { return int(q.mask+1) - int(q.head-q.tail.Load()) }
+func (q *RecvQueue) Room() int { return int(q.limit) - int(q.head-q.tail.Load()) }
 
 // Reset empties the queue of a QP that is in state RESET.
 func (q *RecvQueue) Reset() {
@@ -34,11 +35,15 @@ func (q *RecvQueue) Reset() {
 }
 
 // Complete frees the oldest request and returns its id.
-func (q *RecvQueue) Complete() uint64 {
+func (q *RecvQueue) Complete() uint64 { return q.complete(q.tail.Load()) }
+
+// CompleteAt frees the request of that counter, of a queue whose requests are taken out of order, and returns its id.
+func (q *RecvQueue) CompleteAt(counter uint16) uint64 { return q.complete(uint32(counter)) }
+
+func (q *RecvQueue) complete(at uint32) uint64 {
 	q.published.Load()
-	t := q.tail.Load()
-	id := q.ids[t&q.mask]
-	q.tail.Store(t + 1) // from here on the place may be taken
+	id := q.ids[at&q.mask]
+	q.tail.Add(1) // from here on the place may be taken
 	return id
 }
 

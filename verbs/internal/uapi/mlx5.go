@@ -132,6 +132,30 @@ type Mlx5CreateQp struct {
 // MLX5_QP_FLAG_UAR_PAGE_INDEX says that BfregIndex is the index of a doorbell page.
 const MLX5_QP_FLAG_UAR_PAGE_INDEX = 1 << 10
 
+// Mlx5QueryDeviceResp is struct mlx5_ib_query_device_resp up to the last member that this package reads.
+type Mlx5QueryDeviceResp struct {
+	_              structs.HostLayout
+	CompMask       uint32
+	ResponseLength uint32
+	_              [52]uint8
+	Flags          uint32
+}
+
+// MLX5_IB_QUERY_DEV_RESP_FLAGS_OOO_DP, in Flags, says that receives may be taken out of order. It is of newer kernels, as is
+// MLX5_IB_MODIFY_QP_OOO_DP in Mlx5ModifyQp's CompMask.
+const (
+	MLX5_IB_QUERY_DEV_RESP_FLAGS_OOO_DP = 1 << 4
+	MLX5_IB_MODIFY_QP_OOO_DP            = 1 << 0
+)
+
+// Mlx5ModifyQp is struct mlx5_ib_modify_qp.
+type Mlx5ModifyQp struct {
+	_          structs.HostLayout
+	CompMask   uint32
+	BurstInfo  [8]uint8
+	EceOptions uint32
+}
+
 // Mlx5CreateQpResp is struct mlx5_ib_create_qp_resp.
 type Mlx5CreateQpResp struct {
 	_          structs.HostLayout
@@ -187,6 +211,19 @@ var MLX5_IB_METHOD_UAR_OBJ_ALLOC = Method{MLX5_IB_OBJECT_UAR, 0x1000, "UAR_OBJ_A
 
 // MLX5_IB_METHOD_UAR_OBJ_DESTROY gives one back.
 var MLX5_IB_METHOD_UAR_OBJ_DESTROY = Method{MLX5_IB_OBJECT_UAR, 0x1001, "UAR_OBJ_DESTROY", []Attribute{MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE}}
+
+// Firmware commands that make no object.
+const MLX5_IB_OBJECT_DEVX = 0x1000
+
+// Attributes of such a command.
+var (
+	MLX5_IB_ATTR_DEVX_OTHER_CMD_IN  = Attribute{ID: 0x1000, Kind: In}
+	MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT = Attribute{ID: 0x1001, Kind: Out}
+)
+
+// MLX5_IB_METHOD_DEVX_OTHER gives such a command.
+var MLX5_IB_METHOD_DEVX_OTHER = Method{MLX5_IB_OBJECT_DEVX, 0x1000, "DEVX_OTHER", []Attribute{
+	MLX5_IB_ATTR_DEVX_OTHER_CMD_IN, MLX5_IB_ATTR_DEVX_OTHER_CMD_OUT}}
 
 // Objects made by firmware commands (mlx5_user_ioctl_cmds.h).
 const MLX5_IB_OBJECT_DEVX_OBJ = 0x1001

@@ -316,6 +316,21 @@ type ModifyQp struct {
 	Reserved         [2]uint8
 }
 
+// ExModifyQp is struct ib_uverbs_ex_modify_qp.
+type ExModifyQp struct {
+	_         structs.HostLayout
+	Base      ModifyQp
+	RateLimit uint32
+	Reserved  uint32
+}
+
+// ExModifyQpResp is struct ib_uverbs_ex_modify_qp_resp.
+type ExModifyQpResp struct {
+	_              structs.HostLayout
+	CompMask       uint32
+	ResponseLength uint32
+}
+
 // QueryQp is struct ib_uverbs_query_qp.
 type QueryQp struct {
 	_        structs.HostLayout
