@@ -71,18 +71,7 @@ func (p *mlx5Provider) qp(q *QP, attr *QPInitAttr, limits *uapi.QpCap) (qpPart, 
 		m.srq = attr.SRQ.part.(*mlx5SRQ)
 		limits.MaxRecvWr, limits.MaxRecvSge = 0, 0
 	} else if limits.MaxRecvWr > 0 {
-		places := limits.MaxRecvWr
-		if m.outOfOrder && places > 1 {
-			places *= 2
-		}
-		stride = mlx5Segment * roundUp(limits.MaxRecvSge)
-		receives = max(roundUp(places), mlx5.BlockSize/stride)
-		limits.MaxRecvSge = stride / mlx5Segment
-		if places == limits.MaxRecvWr {
-			limits.MaxRecvWr = receives
-		} else {
-			limits.MaxRecvWr = receives / 2
-		}
+		stride, receives = m.receives()
 	}
 	var err error
 	if attr.BlueFlame {
@@ -113,6 +102,20 @@ func (p *mlx5Provider) qp(q *QP, attr *QPInitAttr, limits *uapi.QpCap) (qpPart, 
 	caps := *limits
 	m.caps = &caps
 	return m, nil
+}
+
+// receives is the size of the receive queue's places, in bytes, and their number; the limits become what these hold.
+func (m *mlx5QP) receives() (stride, places uint32) {
+	l := m.limits
+	stride = mlx5Segment * roundUp(l.MaxRecvSge)
+	l.MaxRecvSge = stride / mlx5Segment
+	share := uint32(1) // of the places that may be in use
+	if m.outOfOrder && l.MaxRecvWr > 1 {
+		share = 2
+	}
+	places = max(roundUp(l.MaxRecvWr*share), mlx5.BlockSize/stride)
+	l.MaxRecvWr = places / share
+	return stride, places
 }
 
 func (m *mlx5QP) fill(call *uapi.Call) {
