@@ -22,12 +22,12 @@ import (
 
 // TestSilentPeers: peers that say nothing, or only half of what is to be said, keep nobody out, however many they are.
 func TestSilentPeers(t *testing.T) {
-	const silent = 200 // the Listener has room for 64
+	const silent = 150 // the Listener has room for 64
 	const hello = "SDRN\x01\x00\x10\x00\x00\x04\x00\x00"
 	var log lockedBuffer
 	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	// Each is let go by itself after 10 s, which would make it 30 s in all.
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	// Each is let go by itself after 10 s, which would make it 20 s in all.
+	ctx, cancel := context.WithTimeout(t.Context(), 19*time.Second)
 	defer cancel()
 	for i := range silent {
 		s, err := oob.Dial(ctx, l.Addr().String(), oob.Config{})

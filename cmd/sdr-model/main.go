@@ -53,7 +53,7 @@ func newRoot() *cobra.Command {
 	}
 	usage.Flags(root)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPlan(), newFigure(), newCompare())
+	root.AddCommand(newPlan(), newFigure(), newPeers(), newCompare())
 	return root
 }
 
