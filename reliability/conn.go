@@ -106,36 +106,39 @@ func (c *Conn) onEvent(e *sdr.Event) {
 	}
 }
 
-// SendOptions are optional properties of a transfer.
-type SendOptions struct {
-	// Imm travels with the transfer, reliably.
+// SendOptions are optional properties of a transfer, those of a message of sdr:
+// an immediate that travels with it, reliably.
+type SendOptions = sdr.SendOptions
+
+// A RecvResult is what has arrived.
+type RecvResult struct {
+	// Length is the transfer's length.
+	Length units.Bytes
+	// Imm is the sender's immediate, if HasImm.
 	Imm    uint32
 	HasImm bool
+	// Missing is how many units are not in place: 0 unless the scheme is a
+	// scheme.Partial.
+	Missing int
 }
 
 // Send sends n bytes at off of mr as the next transfer and returns when the
 // receiver has them all. Ending ctx aborts the transfer; Send returns when the
 // memory is the caller's again.
-func (c *Conn) Send(ctx context.Context, mr *sdr.MR, off, n units.Bytes) error {
-	t, err := c.StartSend(mr, off, n)
+func (c *Conn) Send(ctx context.Context, mr *sdr.MR, off, n units.Bytes, o SendOptions) error {
+	t, err := c.StartSend(mr, off, n, o)
 	if err != nil {
 		return err
 	}
-	_, err = t.wait(ctx)
-	return err
-}
-
-// StartSend begins the next transfer and returns. The memory must not change
-// until the transfer has ended.
-func (c *Conn) StartSend(mr *sdr.MR, off, n units.Bytes) (*Transfer, error) {
-	return c.StartSendImm(mr, off, n, SendOptions{})
+	return t.wait(ctx)
 }
 
 // maxTransfer keeps the numbers of units within their bits.
 const maxTransfer = 1 << 30
 
-// StartSendImm is StartSend with options.
-func (c *Conn) StartSendImm(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transfer, error) {
+// StartSend begins the next transfer and returns. The memory must not change
+// until the transfer has ended.
+func (c *Conn) StartSend(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transfer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.usable(mr, off, n); err != nil {
@@ -152,14 +155,17 @@ func (c *Conn) StartSendImm(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Tra
 }
 
 // Recv receives the next transfer into length bytes at off of mr and returns its
-// length. Ending ctx completes it early; Recv returns when the memory is the
-// caller's again.
-func (c *Conn) Recv(ctx context.Context, mr *sdr.MR, off, length units.Bytes) (units.Bytes, error) {
+// length and immediate. Ending ctx completes it early; Recv returns when the
+// memory is the caller's again.
+func (c *Conn) Recv(ctx context.Context, mr *sdr.MR, off, length units.Bytes) (RecvResult, error) {
 	t, err := c.StartRecv(mr, off, length)
 	if err != nil {
-		return 0, err
+		return RecvResult{}, err
 	}
-	return t.wait(ctx)
+	if err := t.wait(ctx); err != nil {
+		return RecvResult{}, err
+	}
+	return t.Result(), nil
 }
 
 // StartRecv begins to receive the next transfer into length bytes at off of mr,

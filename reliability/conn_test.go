@@ -32,7 +32,7 @@ func (p *pair) one(n, buffer units.Bytes) {
 	src, dst := p.mr(0, n, 3), p.mr(1, buffer, 0)
 	r, err := p.conn[1].StartRecv(dst, 0, buffer)
 	require.NoError(p.t, err)
-	s, err := p.conn[0].StartSend(src, 0, n)
+	s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
 	require.NoError(p.t, err)
 	p.until(300*units.Second, func() bool { return ended(r) && ended(s) })
 	require.NoError(p.t, s.Err())
@@ -87,7 +87,7 @@ func TestNone(t *testing.T) {
 		src, dst := p.mr(0, n, 3), p.mr(1, n, 0)
 		r, err := p.conn[1].StartRecv(dst, 0, n)
 		require.NoError(t, err)
-		s, err := p.conn[0].StartSend(src, 0, n)
+		s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
 		require.NoError(t, err)
 		p.until(10*units.Second, func() bool { return ended(r) && ended(s) })
 		require.NoError(t, r.Err())
@@ -99,7 +99,7 @@ func TestNone(t *testing.T) {
 				wrong++
 			}
 		}
-		require.Equal(t, wrong, r.Missing())
+		require.Equal(t, wrong, r.Result().Missing)
 		require.Equal(t, drop > 0, wrong > 0)
 	}
 }
@@ -109,7 +109,7 @@ func TestTooLong(t *testing.T) {
 	src, dst := p.mr(0, 5000, 1), p.mr(1, 5000, 0)
 	r, err := p.conn[1].StartRecv(dst, 0, 4000)
 	require.NoError(t, err)
-	s, err := p.conn[0].StartSend(src, 0, 5000)
+	s, err := p.conn[0].StartSend(src, 0, 5000, reliability.SendOptions{})
 	require.NoError(t, err)
 	p.until(units.Second, func() bool { return ended(r) && ended(s) })
 	require.ErrorIs(t, s.Err(), sdr.ErrTooLong)
@@ -126,7 +126,7 @@ func TestCancel(t *testing.T) {
 		src, dst := p.mr(0, units.MiB, 1), p.mr(1, units.MiB, 0)
 		r, err := p.conn[1].StartRecv(dst, 0, units.MiB)
 		require.NoError(t, err)
-		s, err := p.conn[0].StartSend(src, 0, units.MiB)
+		s, err := p.conn[0].StartSend(src, 0, units.MiB, reliability.SendOptions{})
 		require.NoError(t, err)
 		p.run(40 * ms)
 		if who == "sender" {
@@ -160,7 +160,11 @@ func TestCancelEarly(t *testing.T) {
 		t.Run(fmt.Sprintf("%s after %v", who, c.when), func(t *testing.T) {
 			p := newPair(t, setup{net: lossy(0.01), qp: smallQP, scheme: newSR(t, sr.RTO)})
 			src, dst := p.mr(0, 5000, 1), p.mr(1, 5000, 0)
-			send := func() *reliability.Transfer { return start(t, p.conn[0].StartSend, src) }
+			send := func() *reliability.Transfer {
+				s, err := p.conn[0].StartSend(src, 0, src.Len(), reliability.SendOptions{})
+				require.NoError(t, err)
+				return s
+			}
 			recv := func() *reliability.Transfer { return start(t, p.conn[1].StartRecv, dst) }
 			first, second, want := send, recv, sdr.ErrAborted
 			if who == "receiver" {
@@ -205,7 +209,7 @@ func TestManyTransfersBothWays(t *testing.T) {
 		for range n {
 			r, err := p.conn[1-e].StartRecv(p.mr(1-e, size, 0), 0, size)
 			require.NoError(t, err)
-			s, err := p.conn[e].StartSend(p.mr(e, size, 5), 0, size)
+			s, err := p.conn[e].StartSend(p.mr(e, size, 5), 0, size, reliability.SendOptions{})
 			require.NoError(t, err)
 			all = append(all, r, s)
 		}
@@ -230,7 +234,7 @@ func TestPeerSilence(t *testing.T) {
 	src, dst := p.mr(0, units.MiB, 1), p.mr(1, units.MiB, 0)
 	r, err := p.conn[1].StartRecv(dst, 0, units.MiB)
 	require.NoError(t, err)
-	s, err := p.conn[0].StartSend(src, 0, units.MiB)
+	s, err := p.conn[0].StartSend(src, 0, units.MiB, reliability.SendOptions{})
 	require.NoError(t, err)
 	p.run(5 * ms)
 	p.net.SetFilter(func(sim.PacketInfo) sim.Verdict { return sim.Drop })

@@ -50,7 +50,7 @@ func TestDefaultsWithEightProcessors(t *testing.T) {
 			go func() { _, err := e.conn[1].Recv(ctx, dst, 0, n); done <- err }()
 			time.Sleep(30 * time.Millisecond) // the clear-to-send is there
 			begun := time.Now()
-			require.NoError(t, e.conn[0].Send(ctx, src, 0, n))
+			require.NoError(t, e.conn[0].Send(ctx, src, 0, n, reliability.SendOptions{}))
 			took += time.Since(begun)
 			require.NoError(t, <-done)
 			cancel()

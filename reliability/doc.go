@@ -11,8 +11,8 @@
 //	conn, err := reliability.NewConn(ctx, sdr.QPConfig{}, reliability.Config{Scheme: s})
 //	// exchange conn.Info() out of band
 //	err = conn.Connect(ctx, peerInfo)
-//	err = conn.Send(ctx, mr, 0, n)        // at one end
-//	n, err := conn.Recv(ctx, mr, 0, max)  // at the other
+//	err = conn.Send(ctx, mr, 0, n, reliability.SendOptions{}) // at one end
+//	got, err := conn.Recv(ctx, mr, 0, max)                    // at the other: got.Length bytes
 //
 // A Conn runs on the workers of its sdr.Endpoint, or, with Manual workers, in the
 // caller's goroutine; then the blocking calls are refused and StartSend and

@@ -57,7 +57,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := conns[0].Send(ctx, memory[0], 0, memory[0].Len()); err != nil {
+	if err := conns[0].Send(ctx, memory[0], 0, memory[0].Len(), reliability.SendOptions{}); err != nil {
 		log.Fatal(err)
 	}
 	if err := receive.Wait(ctx); err != nil {

@@ -164,7 +164,7 @@ func newHostile(t testing.TB, s func() scheme.Scheme) *hostile {
 
 func (h *hostile) send(n units.Bytes) {
 	if len(h.sends) < 8 {
-		if s, err := h.conn[0].StartSend(h.src, 0, min(n, hostileSize)); err == nil {
+		if s, err := h.conn[0].StartSend(h.src, 0, min(n, hostileSize), reliability.SendOptions{}); err == nil {
 			h.sends = append(h.sends, s)
 		}
 	}

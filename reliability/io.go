@@ -81,7 +81,7 @@ func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size units.Bytes, pr
 	defer p.close()
 	binary.BigEndian.PutUint64(p.buf, uint64(size))
 	binary.BigEndian.PutUint64(p.buf[8:], uint64(p.size))
-	if err := c.Send(ctx, p.mr, 0, headerSize); err != nil {
+	if err := c.Send(ctx, p.mr, 0, headerSize, SendOptions{}); err != nil {
 		return err
 	}
 	return c.pipeline(ctx, p, p.count(size), size, progress,
@@ -90,7 +90,7 @@ func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size units.Bytes, pr
 			if err := readFull(r, p.bytes(i, n), int64(i)*int64(p.size)); err != nil {
 				return nil, err
 			}
-			return c.StartSend(p.mr, p.off(i), n)
+			return c.StartSend(p.mr, p.off(i), n, SendOptions{})
 		},
 		func(int) error { return nil })
 }
@@ -133,12 +133,12 @@ func (c *Conn) recvHeader(ctx context.Context) (total, size units.Bytes, err err
 		return 0, 0, err
 	}
 	defer p.close()
-	n, err := c.Recv(ctx, p.mr, 0, headerSize)
+	got, err := c.Recv(ctx, p.mr, 0, headerSize)
 	if err != nil {
 		return 0, 0, err
 	}
 	total, size = units.Bytes(binary.BigEndian.Uint64(p.buf)), units.Bytes(binary.BigEndian.Uint64(p.buf[8:]))
-	if n != headerSize || total < 0 || total > maxStream || size <= 0 || size > maxPiece {
+	if got.Length != headerSize || total < 0 || total > maxStream || size <= 0 || size > maxPiece {
 		return 0, 0, &sdr.OpError{Op: "receive", Object: "stream", Err: sdr.ErrMismatch, Detail: "this is not the header of a stream: the peer must use SendFrom"}
 	}
 	return total, size, nil

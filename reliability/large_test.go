@@ -30,7 +30,7 @@ func TestThreeGiB(t *testing.T) {
 	require.NoError(t, err)
 	r, err := p.conn[1].StartRecv(dst, 0, n)
 	require.NoError(t, err)
-	s, err := p.conn[0].StartSend(src, 0, n)
+	s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
 	require.NoError(t, err)
 	before := p.net.Now()
 	p.until(10*units.Second, func() bool { return ended(r) && ended(s) })

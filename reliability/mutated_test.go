@@ -83,7 +83,7 @@ func TestMutatedControl(t *testing.T) {
 					for range 4 {
 						r, err := p.conn[1].StartRecv(p.mr(1, size, 0), 0, size)
 						require.NoError(t, err)
-						s, err := p.conn[0].StartSend(p.mr(0, size, 1), 0, size)
+						s, err := p.conn[0].StartSend(p.mr(0, size, 1), 0, size, reliability.SendOptions{})
 						require.NoError(t, err)
 						all = append(all, r, s)
 					}
@@ -108,7 +108,7 @@ func TestNoBuffer(t *testing.T) {
 	// The second waits for 1.6 s, but never for a second without a change.
 	var sends []*reliability.Transfer
 	for _, n := range []units.Bytes{size, 0} {
-		s, err := p.conn[0].StartSend(src, 0, n)
+		s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
 		require.NoError(t, err)
 		sends = append(sends, s)
 	}
@@ -120,7 +120,7 @@ func TestNoBuffer(t *testing.T) {
 		p.until(100*ms, func() bool { return ended(s) })
 		require.NoError(t, s.Err())
 	}
-	s, err := p.conn[0].StartSend(src, 0, size)
+	s, err := p.conn[0].StartSend(src, 0, size, reliability.SendOptions{})
 	require.NoError(t, err)
 	p.until(1100*ms, func() bool { return ended(s) })
 	require.ErrorIs(t, s.Err(), sdr.ErrNoProgress)

@@ -149,7 +149,7 @@ func (p *pair) timed(n units.Bytes) units.Duration {
 	require.NoError(p.t, err)
 	p.run(50 * ms)
 	begun := p.net.Now()
-	s, err := p.conn[0].StartSend(src, 0, n)
+	s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
 	require.NoError(p.t, err)
 	p.until(200*units.Second, func() bool { return ended(s) })
 	took := p.net.Now().Sub(begun)

@@ -73,7 +73,7 @@ func (m *recvMessage) complete() {
 	if m == nil || m.state != posted {
 		return
 	}
-	if all, _ := m.packets.AllSet(); all {
+	if m.packets.AllSet() {
 		m.to(filled)
 	} else {
 		m.to(abandoned)
@@ -267,7 +267,7 @@ func (t *recvTransfer) awaitStart() units.Instant {
 	arrived := 0
 	for _, m := range t.inWindow() {
 		if m != nil {
-			n, _ := m.packets.Count()
+			n := m.packets.Count()
 			arrived += n
 		}
 	}
@@ -302,7 +302,7 @@ func (t *recvTransfer) completeFilled() {
 		if m == nil || m.state != posted {
 			continue
 		}
-		if all, _ := m.packets.AllSet(); all {
+		if m.packets.AllSet() {
 			t.view.wholeUnits += t.view.unitsOf(t.front + i)
 			m.complete()
 		}
@@ -322,7 +322,7 @@ func (t *recvTransfer) completePassed() {
 		if ahead == nil || m == nil {
 			return
 		}
-		if n, _ := ahead.packets.Count(); n == 0 && ahead.state != filled {
+		if n := ahead.packets.Count(); n == 0 && ahead.state != filled {
 			return
 		}
 		if m.state == posted {
@@ -384,7 +384,7 @@ func (t *recvTransfer) done() {
 func (t *recvTransfer) dropParity(n int) {
 	for t.parityBase < len(t.parity) && (t.parityBase+1)*t.in.unitsPerParity <= n {
 		m := t.parity[t.parityBase]
-		got, _ := m.packets.Count()
+		got := m.packets.Count()
 		t.parityArrived += got / t.in.packetsPerUnit
 		m.complete()
 		t.parityBase++

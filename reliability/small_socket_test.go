@@ -31,7 +31,7 @@ func (e *ends) perThird(t testing.TB, from int, n units.Bytes, depth int, d time
 		for len(sends) < depth && after < d {
 			r, err := e.conn[1-from].StartRecv(dst, 0, n)
 			require.NoError(t, err)
-			s, err := e.conn[from].StartSend(src, 0, n)
+			s, err := e.conn[from].StartSend(src, 0, n, reliability.SendOptions{})
 			require.NoError(t, err)
 			sends, recvs = append(sends, s), append(recvs, r)
 		}

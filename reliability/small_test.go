@@ -54,7 +54,7 @@ func (p *pair) stream(from int, size units.Bytes, depth int) *stream {
 func (s *stream) start() {
 	r, err := s.p.conn[1-s.from].StartRecv(s.dst, 0, s.size)
 	require.NoError(s.p.t, err)
-	t, err := s.p.conn[s.from].StartSend(s.src, 0, s.size)
+	t, err := s.p.conn[s.from].StartSend(s.src, 0, s.size, reliability.SendOptions{})
 	require.NoError(s.p.t, err)
 	s.send, s.recv = append(s.send, t), append(s.recv, r)
 }

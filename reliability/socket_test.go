@@ -97,9 +97,11 @@ func (e *ends) move(t testing.TB, src, dst *sdr.MR, n units.Bytes) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { _, err := e.conn[1].Recv(ctx, dst, 0, n); done <- err }()
-	require.NoError(t, e.conn[0].Send(ctx, src, 0, n))
+	var got reliability.RecvResult
+	go func() { var err error; got, err = e.conn[1].Recv(ctx, dst, 0, n); done <- err }()
+	require.NoError(t, e.conn[0].Send(ctx, src, 0, n, reliability.SendOptions{Imm: 7, HasImm: true}))
 	require.NoError(t, <-done)
+	require.Equal(t, reliability.RecvResult{Length: n, Imm: 7, HasImm: true}, got)
 }
 
 // emulated is a link of 1 Gbit/s and 4 ms that reorders and duplicates.

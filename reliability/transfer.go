@@ -66,19 +66,11 @@ func (t *Transfer) Progress() (placed, length units.Bytes) {
 	return min(t.gained, t.length), t.length
 }
 
-// Missing is how many units of a received transfer are not in place: 0 unless
-// the scheme is a scheme.Partial.
-func (t *Transfer) Missing() int {
+// Result is what a receive has got, after it has ended well.
+func (t *Transfer) Result() RecvResult {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
-	return t.missing
-}
-
-// Imm returns the user immediate of a received transfer.
-func (t *Transfer) Imm() (imm uint32, ok bool) {
-	t.conn.mu.Lock()
-	defer t.conn.mu.Unlock()
-	return t.imm, t.hasImm
+	return RecvResult{Length: t.n, Imm: t.imm, HasImm: t.hasImm, Missing: t.missing}
 }
 
 // Cancel gives the transfer up: the peer's half fails. It ends, with cause,
@@ -95,9 +87,9 @@ func (t *Transfer) Cancel(cause error) {
 
 // wait blocks until the transfer has ended; ending ctx cancels it and still
 // waits for the buffer.
-func (t *Transfer) wait(ctx context.Context) (units.Bytes, error) {
+func (t *Transfer) wait(ctx context.Context) error {
 	if t.conn.manual {
-		return 0, &sdr.OpError{Op: "wait", Object: "transfer", Err: sdr.ErrNotSupported, Fix: "with a virtual clock, use StartSend and StartRecv and run Progress"}
+		return &sdr.OpError{Op: "wait", Object: "transfer", Err: sdr.ErrNotSupported, Fix: "with a virtual clock, use StartSend and StartRecv and run Progress"}
 	}
 	select {
 	case <-t.done:
@@ -105,7 +97,7 @@ func (t *Transfer) wait(ctx context.Context) (units.Bytes, error) {
 		t.Cancel(context.Cause(ctx))
 		<-t.done
 	}
-	return t.n, t.err
+	return t.err
 }
 
 // Wait blocks until the transfer has ended. Ending ctx ends only the wait.

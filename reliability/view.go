@@ -31,7 +31,7 @@ func (v *view) placed() int {
 	n, ppu := v.wholeUnits, v.packets()
 	for i, p := range v.t.inWindow() {
 		if p != nil && p.state == posted {
-			got, _ := p.packets.Count()
+			got := p.packets.Count()
 			if got == p.packets.Len() && got > 0 {
 				n += v.unitsOf(v.t.front + i)
 			} else {
@@ -47,7 +47,7 @@ func (v *view) placedParity() int {
 	n := v.t.parityArrived
 	for _, p := range v.t.parity[v.t.parityBase:] {
 		if p.state == posted {
-			got, _ := p.packets.Count()
+			got := p.packets.Count()
 			n += got / v.packets()
 		}
 	}
@@ -73,7 +73,7 @@ func (v *view) exactly() int {
 		if p == nil || p.state != posted {
 			continue
 		}
-		if all, _ := p.packets.AllSet(); all {
+		if p.packets.AllSet() {
 			n += v.unitsOf(i)
 		} else {
 			n += v.present(i)
@@ -112,11 +112,10 @@ func (v *view) message(m int) *recvMessage {
 func hasPackets(p *recvMessage, first, n int) bool {
 	end := min(first+n, p.packets.Len())
 	if n == 1 {
-		ok, err := p.packets.Has(first)
-		return ok && err == nil
+		return p.packets.Has(first) && p.packets.Err() == nil
 	}
-	missing, err := p.packets.NextMissing(first)
-	return err == nil && first < end && missing >= end
+	missing := p.packets.NextMissing(first)
+	return first < end && missing >= end && p.packets.Err() == nil
 }
 
 // hasParity reports whether parity unit i is in place.
@@ -143,8 +142,8 @@ func (v *view) NextMissing(from int) int {
 			i = end
 			continue
 		}
-		pkt, err := p.packets.NextMissing(i % per * ppu)
-		if err != nil {
+		pkt := p.packets.NextMissing(i % per * ppu)
+		if p.packets.Err() != nil {
 			return i
 		}
 		if pkt < p.packets.Len() {
@@ -170,8 +169,8 @@ func (v *view) NextPresent(from, to int) int {
 		if p.state == filled {
 			return i
 		}
-		pkt, err := p.packets.NextSet(i % per * ppu)
-		if err != nil || pkt >= p.packets.Len() {
+		pkt := p.packets.NextSet(i % per * ppu)
+		if p.packets.Err() != nil || pkt >= p.packets.Len() {
 			i = end
 			continue
 		}

@@ -9,8 +9,11 @@ import (
 
 // A Bitmap is a live, read-only view of the chunks of a message that is being
 // received (paper, 3.1.1; Table 1: recv_bitmap_get). Reading it costs atomic
-// loads and no system call. Once the message is completed every method returns
-// ErrCompleted; it never shows another message's bits.
+// loads and no system call.
+//
+// Once the message is completed its memory may serve another message, and what
+// the methods return means nothing. Err tells: ask it after what was read, once
+// for as many reads as you like.
 type Bitmap struct {
 	m *dpa.Message
 }
@@ -18,8 +21,9 @@ type Bitmap struct {
 // Bitmap returns the view.
 func (h RecvHandle) Bitmap() Bitmap { return Bitmap{&h.m.msg} }
 
-// check runs after each read: memory of a completed message may be in use again.
-func (b Bitmap) check() error {
+// Err is ErrCompleted once the message is completed. While it is nil, all that
+// was read before was of this message.
+func (b Bitmap) Err() error {
 	if b.m.Closed() {
 		return ErrCompleted
 	}
@@ -31,34 +35,19 @@ func (b Bitmap) check() error {
 func (b Bitmap) Len() int { return b.m.Tracker.Geometry().Chunks() }
 
 // Has reports whether all bytes of chunk i are in place.
-func (b Bitmap) Has(i int) (bool, error) {
-	v := b.m.Tracker.Chunks().Has(i)
-	return v, b.check()
-}
+func (b Bitmap) Has(i int) bool { return b.m.Tracker.Chunks().Has(i) }
 
 // Count is how many chunks are in place.
-func (b Bitmap) Count() (int, error) {
-	v := b.m.Tracker.ChunksDone()
-	return v, b.check()
-}
+func (b Bitmap) Count() int { return b.m.Tracker.ChunksDone() }
 
 // AllSet reports whether the whole message is in place.
-func (b Bitmap) AllSet() (bool, error) {
-	v := b.m.Tracker.AllSet()
-	return v, b.check()
-}
+func (b Bitmap) AllSet() bool { return b.m.Tracker.AllSet() }
 
 // NextMissing is the first chunk at or after from that isn't in place, or Len.
-func (b Bitmap) NextMissing(from int) (int, error) {
-	v := b.m.Tracker.Chunks().NextMissing(from)
-	return v, b.check()
-}
+func (b Bitmap) NextMissing(from int) int { return b.m.Tracker.Chunks().NextMissing(from) }
 
 // Word is the 64 chunks from 64·i on, the first in the lowest bit.
-func (b Bitmap) Word(i int) (uint64, error) {
-	v := b.m.Tracker.Chunks().Word(i)
-	return v, b.check()
-}
+func (b Bitmap) Word(i int) uint64 { return b.m.Tracker.Chunks().Word(i) }
 
 // Range returns the bytes [offset, offset+n) that chunk i covers.
 func (b Bitmap) Range(i int) (offset, n units.Bytes) {
@@ -79,34 +68,25 @@ func (h RecvHandle) Packets() (PacketMap, error) {
 	return PacketMap(h), nil
 }
 
+// Err is that of Bitmap.
+func (p PacketMap) Err() error { return p.chunks().Err() }
+
 // Len is the number of packets.
 func (p PacketMap) Len() int { return p.m.msg.Tracker.Geometry().Packets() }
 
 // Has reports whether packet i is in place.
-func (p PacketMap) Has(i int) (bool, error) {
-	v := p.m.msg.Tracker.Packets().Has(i)
-	return v, p.chunks().check()
-}
+func (p PacketMap) Has(i int) bool { return p.m.msg.Tracker.Packets().Has(i) }
 
 // NextMissing is the first packet at or after from that isn't in place, or Len.
-func (p PacketMap) NextMissing(from int) (int, error) {
-	v := p.m.msg.Tracker.Packets().NextMissing(from)
-	return v, p.chunks().check()
-}
+func (p PacketMap) NextMissing(from int) int { return p.m.msg.Tracker.Packets().NextMissing(from) }
 
 // NextSet is the first packet at or after from that is in place, or Len.
-func (p PacketMap) NextSet(from int) (int, error) {
-	v := p.m.msg.Tracker.Packets().NextSet(from)
-	return v, p.chunks().check()
-}
+func (p PacketMap) NextSet(from int) int { return p.m.msg.Tracker.Packets().NextSet(from) }
 
 // AllSet reports whether the whole message is in place.
-func (p PacketMap) AllSet() (bool, error) { return p.chunks().AllSet() }
+func (p PacketMap) AllSet() bool { return p.chunks().AllSet() }
 
 // Count is how many packets are in place. It reads the whole map.
-func (p PacketMap) Count() (int, error) {
-	v := p.m.msg.Tracker.PacketsDone()
-	return v, p.chunks().check()
-}
+func (p PacketMap) Count() int { return p.m.msg.Tracker.PacketsDone() }
 
 func (p PacketMap) chunks() Bitmap { return Bitmap{&p.m.msg} }

@@ -64,7 +64,7 @@ func lostBothWays(t *testing.T, size units.Bytes) float64 {
 	for e := range 2 {
 		p, err := recvs[e].Packets()
 		require.NoError(t, err)
-		n, err := p.Count()
+		n, err := p.Count(), p.Err()
 		require.NoError(t, err)
 		total, arrived = total+p.Len(), arrived+n
 		overflows += s.dev[e].Stats().Drops[backend.DropSocketFull]

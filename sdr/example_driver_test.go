@@ -69,7 +69,7 @@ func (r *taker) Progress(p *sdr.Port) units.Instant {
 		r.posted = true
 	}
 	r.done = r.done || has(p.Events, sdr.EventFenced)
-	if all, err := r.recv.Bitmap().AllSet(); all && err == nil {
+	if b := r.recv.Bitmap(); b.AllSet() && b.Err() == nil {
 		p.Complete(r.recv)
 	}
 	return units.Never

@@ -84,7 +84,7 @@ func Example() {
 	if err := recv.WaitArrived(ctx); err != nil {
 		log.Fatal(err)
 	}
-	chunks, _ := recv.Bitmap().Count()
+	chunks := recv.Bitmap().Count()
 	imm, _, _ := recv.Imm()
 	fmt.Printf("%d of %d chunks, immediate %d\n", chunks, recv.Bitmap().Len(), imm)
 
@@ -123,7 +123,7 @@ func ExampleSendStream() {
 	if err := recv.WaitArrived(ctx); err != nil {
 		log.Fatal(err)
 	}
-	all, _ := recv.Bitmap().AllSet()
+	all := recv.Bitmap().AllSet()
 	fmt.Println(all)
 	// Output: true
 }
@@ -143,15 +143,14 @@ func ExampleRecvHandle_Complete() {
 	bitmap := recv.Bitmap()
 	n := 0
 	for n == 0 { // counts a chunk just after its bit shows
-		n, _ = bitmap.Count()
+		n = bitmap.Count()
 	}
-	missing, _ := bitmap.NextMissing(0)
+	missing := bitmap.NextMissing(0)
 	fmt.Printf("%d of %d chunks, first missing %d\n", n, bitmap.Len(), missing)
 
 	_ = recv.Complete()
 	_ = recv.Wait(ctx)
-	_, err := bitmap.Count()
-	fmt.Println(err)
+	fmt.Println(bitmap.Err())
 	// Output:
 	// 1 of 4 chunks, first missing 0
 	// message already completed

@@ -166,11 +166,11 @@ func ExampleBitmap() {
 	stream, _ := a.StartStream(src, 0, 16384, sdr.SendOptions{})
 	_, _ = stream.Send(0, 4096), stream.Send(8192, 4096)
 	m := recv.Bitmap()
-	for n := 0; n < 2; n, _ = m.Count() {
+	for n := 0; n < 2; n = m.Count() {
 	}
 	for c := range m.Len() {
 		off, n := m.Range(c)
-		has, _ := m.Has(c)
+		has := m.Has(c)
 		fmt.Println(int(off), n, has)
 	}
 	// Output:
@@ -192,10 +192,10 @@ func ExamplePacketMap() {
 	if err != nil {
 		log.Fatal(err) // the device keeps it to itself
 	}
-	for n := 0; n < 1; n, _ = p.Count() {
+	for n := 0; n < 1; n = p.Count() {
 	}
-	set, _ := p.NextSet(0)
-	missing, _ := p.NextMissing(set)
+	set := p.NextSet(0)
+	missing := p.NextMissing(set)
 	fmt.Println(p.Len(), set, missing)
 	// Output: 4 2 3
 }

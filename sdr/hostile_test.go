@@ -138,7 +138,7 @@ func (h *hostile) check() {
 	for i, r := range h.recvs {
 		m := r.Bitmap()
 		for c := range m.Len() {
-			if has, _ := m.Has(c); has {
+			if m.Has(c) {
 				off, n := m.Range(c)
 				got := h.dst.Bytes()[h.at[i]+off : h.at[i]+off+n]
 				require.True(h.t, bytes.Equal(h.src.Bytes()[off:off+n], got), "message %d, chunk %d", r.Seq(), c)
@@ -230,7 +230,7 @@ func TestLiesChangeNothing(t *testing.T) {
 		require.NoError(t, err)
 		lies()
 		h.until(units.Second, func() bool {
-			all, err := h.recvs[0].Bitmap().AllSet()
+			all, err := h.recvs[0].Bitmap().AllSet(), h.recvs[0].Bitmap().Err()
 			require.NoError(t, err)
 			return all
 		})

@@ -94,18 +94,18 @@ func latePacket(t *testing.T, kind func(*sim.Config), distance, packet int, arri
 		}
 		_, err := p.qp[0].PostSend(other, 0, lateSize, sdr.SendOptions{})
 		require.NoError(t, err)
-		p.until(units.Second, func() bool { all, _ := r.Bitmap().AllSet(); return all })
+		p.until(units.Second, func() bool { return r.Bitmap().AllSet() })
 		copy(want[lateSize:], other.Bytes())
 	}
 	p.run(max(0, start.Add(hold+20*ms).Sub(p.net.Now())))
 	require.True(t, bytes.Equal(want, buf), "packet %d changed a buffer %d rounds later", packet, distance)
-	n, err := r.Bitmap().Count()
+	n, err := r.Bitmap().Count(), r.Bitmap().Err()
 	require.NoError(t, err)
 	if !arrived {
 		require.Zero(t, n)
 		pm, err := r.Packets()
 		require.NoError(t, err)
-		missing, err := pm.NextSet(0)
+		missing, err := pm.NextSet(0), pm.Err()
 		require.NoError(t, err)
 		require.Equal(t, latePackets, missing, "packet %d set a bit %d rounds later", packet, distance)
 	}
@@ -134,7 +134,7 @@ func (p *pair) message(t *testing.T, src, dst *sdr.MR, early bool) {
 		p.until(units.Second, func() bool { done, _ := s.Poll(); return done })
 		p.run(5 * ms)
 	} else {
-		p.until(units.Second, func() bool { all, _ := r.Bitmap().AllSet(); return all })
+		p.until(units.Second, func() bool { return r.Bitmap().AllSet() })
 	}
 	require.NoError(t, r.Complete())
 	p.until(units.Second, r.Done)

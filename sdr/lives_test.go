@@ -47,7 +47,7 @@ func TestLifeOfAStream(t *testing.T) {
 	require.ErrorIs(t, s.Send(0, 1024), sdr.ErrClosed)
 	r := post(4096)
 	becomes(s, "done")
-	p.until(units.Second, func() bool { all, _ := r.Bitmap().AllSet(); return all })
+	p.until(units.Second, func() bool { return r.Bitmap().AllSet() })
 	take(r)
 
 	// Ended after it, and then not again.

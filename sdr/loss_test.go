@@ -72,7 +72,7 @@ func exchange(t *testing.T, p *pair) {
 		sends = append(sends, s)
 	}
 	for i, n := range lengths {
-		p.until(30*units.Second, func() bool { all, _ := recvs[i].Bitmap().AllSet(); return all })
+		p.until(30*units.Second, func() bool { return recvs[i].Bitmap().AllSet() })
 		got, known := recvs[i].Length()
 		require.Equal(t, n, got)
 		require.True(t, known || n == buffer)
@@ -117,10 +117,10 @@ func TestEarlyCompletion(t *testing.T) {
 	require.NoError(t, s.Send(4096, 4096))
 	require.NoError(t, s.Send(0, 1024))
 	p.run(50 * ms)
-	has, err := r.Bitmap().Has(1)
+	has, err := r.Bitmap().Has(1), r.Bitmap().Err()
 	require.NoError(t, err)
 	require.True(t, has)
-	has, err = r.Bitmap().Has(0)
+	has, err = r.Bitmap().Has(0), r.Bitmap().Err()
 	require.NoError(t, err)
 	require.False(t, has)
 	require.Equal(t, src.Bytes()[4096:8192], dst.Bytes()[4096:8192])

@@ -110,7 +110,7 @@ func TestPortIsForProgressOnly(t *testing.T) {
 		}
 		for name, f := range map[string]func(){
 			"QP.Kick": q[1].Kick, "QP.Config": func() { q[1].Config() }, "RecvHandle.Done": func() { r.Done() },
-			"Bitmap.AllSet": func() { _, _ = r.Bitmap().AllSet() }, "another QP's Stats": func() { q[0].Stats() },
+			"Bitmap.AllSet": func() { _ = r.Bitmap().AllSet() }, "another QP's Stats": func() { q[0].Stats() },
 		} {
 			require.NotPanics(t, f, name)
 		}
@@ -156,11 +156,11 @@ func TestPlaceOnCompletedMessage(t *testing.T) {
 		next := post(dst.Len())
 		m, err := next.Packets()
 		require.NoError(t, err)
-		set, err := m.Count()
+		set, err := m.Count(), m.Err()
 		require.NoError(t, err)
 		require.Zero(t, set, "round %d: bits of a message that was never sent", n)
 		require.True(t, c.do(q[1], func(p *sdr.Port) { require.ErrorIs(t, p.Place(r, 0, packets), sdr.ErrCompleted) }))
-		set, err = m.Count()
+		set, err = m.Count(), m.Err()
 		require.NoError(t, err)
 		require.Zero(t, set, "round %d", n)
 		finish(t, next)

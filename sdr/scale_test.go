@@ -61,7 +61,7 @@ func message(t testing.TB, q [2]*sdr.QP, src, dst *sdr.MR) {
 		h, err = q[0].PostSend(src, 0, src.Len(), sdr.SendOptions{})
 	}
 	for done, began := false, time.Now(); !done; runtime.Gosched() {
-		done, _ = r.Bitmap().AllSet()
+		done = r.Bitmap().AllSet()
 		if !done && time.Since(began) > 10*time.Second {
 			t.Fatal("the message does not arrive")
 		}
@@ -200,7 +200,7 @@ func TestPollsDontWaitForTheDevice(t *testing.T) {
 		if done || err != nil || open.Done() {
 			t.Errorf("done: %t, %v, %t", done, err, open.Done())
 		}
-		if set, err := open.Bitmap().AllSet(); set || err != nil {
+		if set, err := open.Bitmap().AllSet(), open.Bitmap().Err(); set || err != nil {
 			t.Errorf("all set: %t, %v", set, err)
 		}
 	}()

@@ -126,7 +126,7 @@ func (e *lengths) exchange(n, stride int) {
 	for i, r := range recvs {
 		length := min(n+i*stride, 3*chunkBytes)
 		e.until(10*units.Second, func() bool {
-			all, err := r.Bitmap().AllSet()
+			all, err := r.Bitmap().AllSet(), r.Bitmap().Err()
 			require.NoError(t, err)
 			_, known := r.Length()
 			imm, ok, _ := r.Imm()
@@ -194,7 +194,7 @@ func TestSplits(t *testing.T) {
 				s, err := p.qp[0].PostSend(src, 0, length, sdr.SendOptions{Imm: 0xcafe0000 + uint32(n), HasImm: true})
 				require.NoError(t, err)
 				p.until(units.Second, func() bool {
-					all, _ := r.Bitmap().AllSet()
+					all := r.Bitmap().AllSet()
 					imm, ok, _ := r.Imm()
 					return all && ok && imm == 0xcafe0000+uint32(n)
 				})
@@ -233,7 +233,7 @@ func TestFullTable(t *testing.T) {
 	}
 	for e := range 2 {
 		for i, r := range recvs[e] {
-			p.until(10*units.Second, func() bool { all, _ := r.Bitmap().AllSet(); return all })
+			p.until(10*units.Second, func() bool { return r.Bitmap().AllSet() })
 			require.True(t, bytes.Equal(src[1-e].Bytes()[i:i+size], dst[e].Bytes()[i*size:(i+1)*size]), "message %d to end %d", i, e)
 			require.NoError(t, r.Complete())
 		}
@@ -283,7 +283,7 @@ func TestStreamAnyOrder(t *testing.T) {
 		m, err := r.Packets()
 		require.NoError(t, err)
 		for i := range sent[:m.Len()] {
-			has, err := m.Has(i)
+			has, err := m.Has(i), m.Err()
 			require.NoError(t, err)
 			require.Equal(t, sent[i], has, "packet %d, seed %d, round %d", i, seed, round)
 			from, to := i*1024, min((i+1)*1024, size)

@@ -26,7 +26,7 @@ func TestImmediateOrNone(t *testing.T) {
 			require.NoError(t, err)
 			s, err := p.qp[0].PostSend(src, 0, c.message, o)
 			require.NoError(t, err)
-			p.until(units.Second, func() bool { all, _ := r.Bitmap().AllSet(); return all })
+			p.until(units.Second, func() bool { return r.Bitmap().AllSet() })
 			p.run(100 * ms)
 			imm, ok, err := r.Imm()
 			require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestTooLongIsNoLie(t *testing.T) {
 	_, err = s.Poll()
 	require.ErrorIs(t, err, sdr.ErrTooLong)
 	require.ErrorIs(t, r.Err(), sdr.ErrAborted)
-	all, err := r.Bitmap().AllSet()
+	all, err := r.Bitmap().AllSet(), r.Bitmap().Err()
 	require.NoError(t, err)
 	require.False(t, all, "nothing of it has arrived")
 	for i := range 2 {

@@ -65,14 +65,14 @@ func (m *Memory) Close() error {
 // must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns when the
 // memory is the caller's again.
 func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int) error {
-	return c.sendError(c.lane[memoryLane].Send(ctx, m.mr, units.Bytes(off), units.Bytes(n)))
+	return c.sendError(c.lane[memoryLane].Send(ctx, m.mr, units.Bytes(off), units.Bytes(n), reliability.SendOptions{}))
 }
 
 // RecvMemory receives what the peer's SendMemory sends into n bytes at off of m and returns how many
 // bytes came. A longer transfer fails at both ends. Ending ctx as for SendMemory.
 func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (int, error) {
 	got, err := c.lane[memoryLane].Recv(ctx, m.mr, units.Bytes(off), units.Bytes(n))
-	return int(got), c.recvError(err)
+	return int(got.Length), c.recvError(err)
 }
 
 // Progress is told how far a SendFile or RecvFile has got, in bytes. It is called from the caller's

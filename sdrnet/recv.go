@@ -161,7 +161,8 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 		in.partial, in.wanted = nil, 0 // the peer gave this message up
 		return nil, in.postOn(r.b)
 	}
-	p, err := parsePiece(r.t.Imm())
+	got := r.t.Result()
+	p, err := parsePiece(got.Imm, got.HasImm)
 	if err == nil {
 		err = in.fits(p)
 	}

@@ -42,7 +42,7 @@ func (o *outgoing) give(b *buffer) {
 
 // start begins the transfer of the first n bytes of b.
 func (o *outgoing) start(b *buffer, n units.Bytes, p piece) (*reliability.Transfer, error) {
-	return o.c.lane[messageLane].StartSendImm(b.region.mr, b.off, n, reliability.SendOptions{Imm: p.imm(), HasImm: true})
+	return o.c.lane[messageLane].StartSend(b.region.mr, b.off, n, reliability.SendOptions{Imm: p.imm(), HasImm: true})
 }
 
 // A sending is a piece under way.

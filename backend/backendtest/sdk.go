@@ -177,7 +177,7 @@ func (s *sdk) stream(end int, off, n units.Bytes, o sdr.SendOptions) (st sdr.Sen
 // arrive runs until all of a message is in place; packets that the network loses are sent again.
 func (s *sdk) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
 	s.Helper()
-	all := func() bool { ok, err := h.Bitmap().AllSet(); require.NoError(s, err); return ok }
+	all := func() bool { ok, err := h.Bitmap().AllSet(), h.Bitmap().Err(); require.NoError(s, err); return ok }
 	if !s.pair.Faults.loses() {
 		s.until("the message", all)
 		return
@@ -188,9 +188,9 @@ func (s *sdk) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
 			s.Fatal("waited in vain: the message, with all that was lost sent again")
 		}
 		for m := h.Bitmap(); !all(); {
-			c, err := m.NextMissing(0)
+			c, err := m.NextMissing(0), m.Err()
 			require.NoError(s, err)
-			for ; c < m.Len(); c, err = m.NextMissing(c + 1) {
+			for ; c < m.Len(); c, err = m.NextMissing(c+1), m.Err() {
 				require.NoError(s, err)
 				off, length := m.Range(c)
 				require.NoError(s, st.Send(off, min(length, n-off)))

@@ -75,7 +75,7 @@ func testEarlyCompletion(t testing.TB, mk Maker) {
 			s.step(units.Never)
 		}
 		require.NoError(t, h.Complete())
-		_, err := h.Bitmap().Count()
+		err := h.Bitmap().Err()
 		require.ErrorIs(t, err, sdr.ErrCompleted, "bitmap of a completed message")
 		s.until("Done", h.Done)
 		copy(b.want[canary:canary+n], b.mem[canary:canary+n])
@@ -128,13 +128,13 @@ func testLatePackets(t testing.TB, mk Maker) {
 // packetsSet returns the first packet, or without a packet map the first chunk, that is set, or -1.
 func packetsSet(h sdr.RecvHandle) (int, error) {
 	if p, err := h.Packets(); err == nil {
-		i, err := p.NextSet(0)
+		i, err := p.NextSet(0), p.Err()
 		if i == p.Len() {
 			i = -1
 		}
 		return i, err
 	}
-	n, err := h.Bitmap().Count()
+	n, err := h.Bitmap().Count(), h.Bitmap().Err()
 	return n - 1, err
 }
 

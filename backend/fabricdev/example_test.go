@@ -85,7 +85,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	send, err := conn[0].StartSend(src, 0, src.Len())
+	send, err := conn[0].StartSend(src, 0, src.Len(), reliability.SendOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

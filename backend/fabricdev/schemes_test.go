@@ -131,7 +131,7 @@ func (c *crossing) carry(from int, n units.Bytes, seed uint64) {
 	require.NoError(c, err)
 	r, err := c.conn[1-from].StartRecv(dmr, 0, n)
 	require.NoError(c, err)
-	s, err := c.conn[from].StartSend(smr, 0, n)
+	s, err := c.conn[from].StartSend(smr, 0, n, reliability.SendOptions{})
 	require.NoError(c, err)
 	c.until("transfer", func() bool { return isDone(r) && isDone(s) })
 	require.NoError(c, s.Err())

@@ -82,10 +82,10 @@ func interopWith(t *testing.T, what, rxe, user string, mtu units.Bytes, bad bool
 	src, dst := transfertest.Memory(t, c, interopSize, 9), transfertest.Memory(t, c, interopSize, 0)
 	for i := range rounds {
 		src.Bytes()[i] ^= 0xff
-		require.NoError(t, conn.Send(ctx, src, 0, interopSize))
-		n, err := conn.Recv(ctx, dst, 0, interopSize)
+		require.NoError(t, conn.Send(ctx, src, 0, interopSize, sdr.SendOptions{}))
+		got, err := conn.Recv(ctx, dst, 0, interopSize)
 		require.NoError(t, err)
-		require.EqualValues(t, interopSize, n)
+		require.EqualValues(t, interopSize, got.Length)
 		require.True(t, bytes.Equal(src.Bytes(), dst.Bytes()), "content after the way there and back")
 		// The two have no session. Who closes as soon as it has everything can't repeat COMPLETED, which the link may have lost: the
 		// peer would wait for it until its NoProgress.
@@ -220,11 +220,11 @@ func echo(c *sdr.Endpoint, in *bufio.Reader, mtu units.Bytes) error {
 		return err
 	}
 	for range rounds {
-		n, err := conn.Recv(ctx, mr, 0, interopSize)
+		got, err := conn.Recv(ctx, mr, 0, interopSize)
 		if err != nil {
 			return fmt.Errorf("receive: %w", err)
 		}
-		if err := conn.Send(ctx, mr, 0, n); err != nil {
+		if err := conn.Send(ctx, mr, 0, got.Length, sdr.SendOptions{}); err != nil {
 			return fmt.Errorf("send: %w", err)
 		}
 		fmt.Println("sent")

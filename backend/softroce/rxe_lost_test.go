@@ -105,7 +105,7 @@ func TestLatePacketsAreCounted(t *testing.T) {
 		require.NoError(t, err)
 		for packets, err := r.Packets(); ; {
 			require.NoError(t, err)
-			if got, err := packets.Count(); err != nil || got > 10 {
+			if got, err := packets.Count(), packets.Err(); err != nil || got > 10 {
 				break
 			}
 			time.Sleep(10 * time.Microsecond)

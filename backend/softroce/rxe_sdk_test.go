@@ -92,7 +92,7 @@ func TestEarlyCompletionUnderFire(t *testing.T) {
 		s, err := q[0].PostSend(src, 0, size, sdr.SendOptions{})
 		require.NoError(t, err)
 		for n := 0; n <= round%32; { // let some packets come
-			n, err = r.Bitmap().Count()
+			n, err = r.Bitmap().Count(), r.Bitmap().Err()
 			require.NoError(t, err)
 			runtime.Gosched()
 		}

@@ -98,7 +98,7 @@ func (pt *point) sum(r *measurement, theirs *turn, err error) error {
 // sendOne sends one transfer and returns its completion time.
 func (pt *point) sendOne(ctx context.Context) (units.Duration, error) {
 	begun := time.Now()
-	t, err := pt.conn.StartSend(pt.mr, 0, pt.size)
+	t, err := pt.conn.StartSend(pt.mr, 0, pt.size, sdr.SendOptions{})
 	if err != nil {
 		return 0, err
 	}

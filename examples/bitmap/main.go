@@ -55,7 +55,7 @@ func run(w io.Writer) error {
 		l.run(tick)
 		fmt.Fprintf(w, "%6s  %s\n", units.FormatDuration(units.Duration(l.net.Now()-l.begun)), draw(&bitmap))
 		before := arrived
-		if arrived, err = bitmap.Count(); err != nil {
+		if arrived, err = bitmap.Count(), bitmap.Err(); err != nil {
 			return err
 		}
 		if arrived > before {
@@ -78,7 +78,7 @@ func run(w io.Writer) error {
 // which chunks it lacks; package reliability has schemes that do.
 func sendMissing(s sdr.SendStream, b *sdr.Bitmap) error {
 	for i := range b.Len() {
-		if there, _ := b.Has(i); there {
+		if b.Has(i) {
 			continue
 		}
 		if err := s.Send(b.Range(i)); err != nil {
@@ -92,7 +92,7 @@ func sendMissing(s sdr.SendStream, b *sdr.Bitmap) error {
 func draw(b *sdr.Bitmap) string {
 	var s strings.Builder
 	for i := range b.Len() {
-		if there, _ := b.Has(i); there {
+		if b.Has(i) {
 			s.WriteByte('#')
 		} else {
 			s.WriteByte('.')

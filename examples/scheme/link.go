@@ -85,7 +85,7 @@ func (l *link) move(n units.Bytes) (took units.Duration, missing int, err error)
 		l.step()
 	}
 	begun := l.net.Now()
-	send, err := l.conn[0].StartSend(l.mr[0], 0, n)
+	send, err := l.conn[0].StartSend(l.mr[0], 0, n, reliability.SendOptions{})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -96,7 +96,7 @@ func (l *link) move(n units.Bytes) (took units.Duration, missing int, err error)
 	for !ended(recv) {
 		l.step()
 	}
-	missing = recv.Missing()
+	missing = recv.Result().Missing
 	if missing == 0 && !bytes.Equal(l.mr[0].Bytes()[:n], l.mr[1].Bytes()[:n]) {
 		err = errors.New("what arrived is not what was sent")
 	}

@@ -38,11 +38,11 @@ func Move(ctx context.Context, t testing.TB, conns [2]*reliability.Conn, src, ds
 	t.Helper()
 	errs := make(chan error, 1)
 	for range n {
-		go func() { errs <- conns[0].Send(ctx, src, 0, src.Len()) }()
+		go func() { errs <- conns[0].Send(ctx, src, 0, src.Len(), reliability.SendOptions{}) }()
 		got, err := conns[1].Recv(ctx, dst, 0, dst.Len())
 		require.NoError(t, err)
 		require.NoError(t, <-errs)
-		require.Equal(t, src.Len(), got)
+		require.Equal(t, src.Len(), got.Length)
 	}
 }
 

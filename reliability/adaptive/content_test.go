@@ -63,7 +63,7 @@ func TestContentArrives(t *testing.T) {
 			require.NoError(t, err)
 			r, err := conn[1].StartRecv(to, 0, units.Bytes(n))
 			require.NoError(t, err)
-			s, err := conn[0].StartSend(from, 0, units.Bytes(n))
+			s, err := conn[0].StartSend(from, 0, units.Bytes(n), reliability.SendOptions{})
 			require.NoError(t, err)
 			run(func() bool { return ended(r) && ended(s) })
 			require.NoError(t, r.Err())

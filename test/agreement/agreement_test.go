@@ -101,7 +101,7 @@ func measure(t *testing.T, makeScheme func() (scheme.Scheme, error), loss sim.Lo
 		require.NoError(t, err)
 		w.until(w.net.Now().Add(rtt), func() bool { return false })
 		begun := w.net.Now()
-		s, err := w.conn[0].StartSend(src, 0, size)
+		s, err := w.conn[0].StartSend(src, 0, size, reliability.SendOptions{})
 		require.NoError(t, err)
 		w.until(units.Never, func() bool { return ended(s) })
 		d := w.net.Now().Sub(begun).Seconds()

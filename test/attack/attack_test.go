@@ -136,7 +136,7 @@ func move(t *testing.T, a, b *end, ca, cb *reliability.Conn, trouble func()) {
 	clear(b.mr.Bytes())
 	r, err := cb.StartRecv(b.mr, 0, size)
 	require.NoError(t, err)
-	s, err := ca.StartSend(a.mr, 0, size)
+	s, err := ca.StartSend(a.mr, 0, size, reliability.SendOptions{})
 	require.NoError(t, err)
 	if trouble != nil {
 		begun(t, r)
@@ -235,7 +235,7 @@ func TestMTUStaysLow(t *testing.T) {
 	ca, cb := connect(t, a, b)
 	r, err := cb.StartRecv(b.mr, 0, size)
 	require.NoError(t, err)
-	s, err := ca.StartSend(a.mr, 0, size)
+	s, err := ca.StartSend(a.mr, 0, size, reliability.SendOptions{})
 	require.NoError(t, err)
 	begun(t, r)
 	a.host.SetMTU(1500)

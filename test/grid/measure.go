@@ -252,7 +252,7 @@ func (m *mover) move(n units.Bytes) (units.Duration, error) {
 	}
 	m.run(m.settle) // until its CTS has arrived
 	begun := m.net.Now()
-	s, err := m.conn[0].StartSend(m.src, 0, n)
+	s, err := m.conn[0].StartSend(m.src, 0, n, reliability.SendOptions{})
 	if err != nil {
 		return 0, err
 	}

@@ -190,7 +190,7 @@ func (s *stream) send() error {
 	}
 	slot := s.out % s.slots()
 	stamp(s.content(s.src, slot, n), uint64(s.out))
-	t, err := s.from.StartSend(s.src, units.Bytes(slot)*s.room, n)
+	t, err := s.from.StartSend(s.src, units.Bytes(slot)*s.room, n, reliability.SendOptions{})
 	s.sends = append(s.sends, outgoing{t, n, slot})
 	s.out++
 	return err

@@ -179,7 +179,7 @@ func (e *ends) traffic(t *testing.T, dir int, rng *rand.Rand, stop time.Time, co
 		if err != nil {
 			return errors.Is(err, sdr.ErrClosed)
 		}
-		s, err := e.conn[dir].StartSend(src, 0, units.Bytes(n))
+		s, err := e.conn[dir].StartSend(src, 0, units.Bytes(n), reliability.SendOptions{})
 		if err != nil {
 			return errors.Is(err, sdr.ErrClosed)
 		}

@@ -70,7 +70,7 @@ func (s Suite) moveLong(mtu units.Bytes) (ratio float64, err error) {
 	if err := errors.Join(m.send.Err(), m.recv.Err()); err != nil {
 		return 0, err
 	}
-	if got, missing := m.recv.Length(), m.recv.Missing(); got != n*mtu || missing > 0 && !w.lossy {
+	if got, missing := m.recv.Length(), m.recv.Result().Missing; got != n*mtu || missing > 0 && !w.lossy {
 		return 0, fmt.Errorf("%d bytes were received of %d, with %d units missing", int64(got), int64(n*mtu), missing)
 	}
 	return float64(w.net.Now().Sub(begun)) / float64(ideal), nil

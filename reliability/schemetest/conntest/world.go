@@ -180,7 +180,7 @@ func (m *move) post(end int) (err error) {
 }
 
 func (m *move) start(end int) (err error) {
-	m.send, err = m.w.conn[end].StartSend(m.from, 0, units.Bytes(m.n))
+	m.send, err = m.w.conn[end].StartSend(m.from, 0, units.Bytes(m.n), reliability.SendOptions{})
 	return err
 }
 
@@ -240,8 +240,8 @@ func (m *move) content() error {
 			missing++
 		}
 	}
-	if missing != m.recv.Missing() || missing > 0 && !m.w.lossy {
-		return fmt.Errorf("%d units are not what was sent, %d are said to be missing", missing, m.recv.Missing())
+	if missing != m.recv.Result().Missing || missing > 0 && !m.w.lossy {
+		return fmt.Errorf("%d units are not what was sent, %d are said to be missing", missing, m.recv.Result().Missing)
 	}
 	return m.untouched()
 }

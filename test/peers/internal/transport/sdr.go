@@ -113,7 +113,7 @@ func (e *ours) Receive(ctx context.Context, n int) error {
 
 func (e *ours) Send(ctx context.Context, n int) (time.Duration, error) {
 	begun := time.Now()
-	t, err := e.conn.StartSend(e.mr, 0, units.Bytes(n))
+	t, err := e.conn.StartSend(e.mr, 0, units.Bytes(n), reliability.SendOptions{})
 	if err == nil {
 		err = t.Wait(ctx)
 	}
