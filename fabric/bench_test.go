@@ -5,14 +5,11 @@ package fabric
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/transport"
@@ -58,68 +55,6 @@ func BenchmarkFabric(b *testing.B) {
 			})
 		}
 	}
-}
-
-// BenchmarkHalves is the most that one run on two cores could gain: a fabric of 8192 hosts on one core beside
-// two halves of it on two, which exchange nothing and wait for nobody. "gain" is the sum of the halves' rates
-// over the whole's, in events a second of CPU time; "crossing" is the part of the whole's events that a half
-// would have had to pass to the other, with leaves and spines dealt evenly; "window" is how many events there
-// are in the delay of a link, after which they would meet.
-func BenchmarkHalves(b *testing.B) {
-	half := func(leaves int) *Sim {
-		g := leafSpine(leaves, 64, 64, 400*units.Gbit, 400*units.Gbit, units.Microsecond)
-		return build(b, g, Config{
-			Transport: (&rc.Config{Mode: rc.IRN, AckEvery: 4, Window: 100 * 4096, Reorder: 64}).Factory(), Routing: Routing{Mode: Random},
-		}, permutation(leaves*64, 2*units.MiB, 1))
-	}
-	rate := func(s *Sim) float64 {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		start := threadTime(b)
-		for !s.Done() {
-			s.Step(1 << 20)
-		}
-		return float64(s.Events()) / (threadTime(b) - start).Seconds()
-	}
-	for b.Loop() {
-		whole := half(128)
-		one := rate(whole)
-		window := float64(whole.Events()) * float64(micro) / float64(whole.Now())
-		halves := [2]*Sim{half(64), half(64)}
-		var rates [2]float64
-		var wg sync.WaitGroup
-		for i, s := range halves {
-			wg.Go(func() { rates[i] = rate(s) })
-		}
-		wg.Wait()
-		b.ReportMetric((rates[0]+rates[1])/one, "gain")
-		b.ReportMetric(one/1e6, "Mevents/s")
-		b.ReportMetric(window, "window")
-		b.ReportMetric(crossing(b), "crossing")
-	}
-}
-
-// crossing counts arrivals over links between a leaf and a spine of different halves.
-func crossing(b *testing.B) float64 {
-	g := leafSpine(16, 16, 16, 400*units.Gbit, 400*units.Gbit, units.Microsecond)
-	s := build(b, g, Config{
-		Transport: (&rc.Config{Mode: rc.IRN, AckEvery: 4, Window: 100 * 4096, Reorder: 64}).Factory(), Routing: Routing{Mode: Random}, PortCounters: true,
-	}, permutation(256, 2*units.MiB, 1))
-	s.Run(des.Never)
-	var over uint64
-	for pi, w := range s.wires {
-		if from, to := s.owner(uint32(pi)), w.node; s.nodes[from].sw != none && s.nodes[to].sw != none && (from^to)&1 != 0 {
-			over += s.stats[pi].Packets
-		}
-	}
-	return float64(over) / float64(s.Events())
-}
-
-// threadTime is what the calling thread has used.
-func threadTime(b *testing.B) time.Duration {
-	var t unix.Timespec
-	require.NoError(b, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
-	return time.Duration(t.Nano())
 }
 
 // maxRSS is the most memory that the process has had, in MB: of the largest run so far.

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -66,8 +68,9 @@ func newBench() *cobra.Command {
 		Long: `bench measures events a second of CPU time: a permutation over leaves and spines at 400 Gbit/s
 with 32, 1024 and 8192 hosts: the engine with the least of transports (bare), sprayed; gbn over
 ECMP; irn sprayed, with a tolerance of 64 packets for reordering; gbn with DCQCN, marking and PFC;
-irn sprayed to the least queue, as figure strack:9 has both; and the event queue alone, with as
-many events pending.
+irn sprayed to the least queue and strack, as figure strack:9 has them; the event queue alone, with
+as many events pending; and two halves of the largest on two cores, which is the most that one run on
+two cores could have.
 
 ` + htsimHelp,
 		Args: usage.Args(cobra.NoArgs),
@@ -141,7 +144,7 @@ func benchAll(ctx context.Context, quick bool, add func(benchRow)) error {
 		}{
 			{"bare, sprayed", with(s, "bare", "random")},
 			{"gbn, ECMP", with(s, "gbn:ack=4,window=409600", "ecmp")},
-			{"irn, sprayed", with(s, "irn:ack=4,window=409600,reorder=64", "random")},
+			{"irn, sprayed", with(s, benchIRN, "random")},
 			{"gbn, DCQCN, PFC, ECMP", schemeRoCE.on(s)},
 			{"irn, sprayed to the least queue", schemeIRN.on(s)},
 			{"strack", schemeSTrack.on(s)},
@@ -160,8 +163,59 @@ func benchAll(ctx context.Context, quick bool, add func(benchRow)) error {
 		}
 		add(benchQueue(n.pending, hosts))
 	}
-	return nil
+	if quick {
+		return nil
+	}
+	r, err := benchHalves(ctx)
+	if err == nil {
+		add(r)
+	}
+	return err
 }
+
+// benchHalves runs two halves of the fabric of 8192 hosts on a core each. They exchange nothing: their rate
+// together is the most that one run on two cores could have.
+func benchHalves(ctx context.Context) (r benchRow, err error) {
+	var rates [2]float64
+	var events [2]uint64
+	var errs [2]error
+	var wg sync.WaitGroup
+	for i := range rates {
+		wg.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			s := defaultScenario()
+			s.Topo, s.Load, s.Seed = "leafspine:64x64x64,400G,1us", "perm:"+htsimMessage, uint64(i)
+			half := with(s, benchIRN, "random")
+			began, o := -1.0, (*outcome)(nil)
+			if o, errs[i] = simulate(ctx, &half, func(float64) {
+				if began < 0 { // as benchScenario has it
+					began = threadSeconds()
+				}
+			}); errs[i] == nil {
+				events[i] = o.result.Events - slice
+				rates[i] = float64(events[i]) / (threadSeconds() - began)
+			}
+		})
+	}
+	wg.Wait()
+	rate, n := rates[0]+rates[1], events[0]+events[1]
+	return benchRow{
+		Name: "two halves at once, irn, sprayed", Hosts: 4096, Events: n, CPUS: 2 * float64(n) / rate, EventsPerS: rate, RSSBytes: peakRSS(),
+	}, errors.Join(errs[:]...)
+}
+
+// threadSeconds is the CPU time of the calling thread.
+func threadSeconds() float64 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return float64(t.Nano()) / 1e9
+}
+
+// benchIRN has as many packets in flight as the others.
+const benchIRN = "irn:ack=4,window=409600,reorder=64"
 
 func with(s scenario, transport, routing string) scenario {
 	s.Transport, s.Routing = transport, routing
