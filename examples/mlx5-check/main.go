@@ -77,7 +77,7 @@ func check(w io.Writer, c config) error {
 		name string
 		run  func(io.Writer, *pair, config) error
 	}{
-		{"writes with immediate", writes}, {"late packets", latePackets}, {"fence", fence}, {"keys", keys}, {"rate", rate},
+		{"writes with immediate", writes}, {"late packets", latePackets}, {"fence", fence}, {"keys", keys}, {"latency", latency}, {"rate", rate},
 	} {
 		fmt.Fprintf(w, "\n%s\n", s.name)
 		if err := s.run(w, p, c); err != nil {
@@ -135,6 +135,7 @@ func device(w io.Writer, name string) error {
 	line(w, "capabilities", "%v", a.Caps)
 	_, null := ctx.NullMkey()
 	line(w, "DEVX, null key", "%v, %v", ctx.HasMkeys(), null)
+	line(w, "receives out of order", "RC %d, UC %d, UD %d", ctx.MaxOutOfOrder(verbs.RC), ctx.MaxOutOfOrder(verbs.UC), ctx.MaxOutOfOrder(verbs.UD))
 	for port := 1; port <= int(a.PhysPorts); port++ {
 		p, err := ctx.QueryPort(port)
 		if err != nil {

@@ -69,6 +69,7 @@ func TestCheck(t *testing.T) {
 		"write to a revoked message   completes at the receiver: true; the queue pair goes on: true",
 		"write with an unknown key    completes at the receiver: false; the queue pair goes on: true",
 		"with packets after it        0, the latest after 0s", "one key: expose", "registration: revoke", "64 bytes a packet", "no step failed",
+		"RC 16384, UC 16384, UD 16384", "by BlueFlame",
 	} {
 		assert.Contains(t, out, want)
 	}
