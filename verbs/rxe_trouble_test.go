@@ -202,7 +202,7 @@ func goneAtOnce(t *testing.T, e, other *end, ch *verbs.CompChannel) {
 	assert.ErrorIs(t, e.scq.RequestNotify(false), verbs.ErrRemoved)
 	_, err = e.ctx.QueryPort(1)
 	assert.ErrorIs(t, err, verbs.ErrRemoved)
-	assert.ErrorContains(t, err, "the device was removed: close it and open it again when it is back")
+	assert.ErrorContains(t, err, "the device was removed (close it and open it again when it is back)")
 	assert.NoError(t, e.qp.Close(), "it has gone with its device")
 
 	require.NoError(t, netlink.RdmaLinkAdd("rxe8", "rxe", "veth8"))
