@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -149,7 +150,7 @@ func (mk Maker) paced(t testing.TB, ask Faults) *Pair {
 
 // rounds is how often a case repeats something: fewer times with -short or under the race detector.
 func rounds(full int) int {
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		return max(1, full/16)
 	}
 	return full

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/schemetest/internal/seeds"
 )
@@ -47,11 +48,11 @@ func (s Suite) Run(t *testing.T) {
 		})
 	}
 	t.Run("every pattern of few packets", func(t *testing.T) {
-		if f := s.patterns(testing.Short() || raceDetector); f != nil {
+		if f := s.patterns(testing.Short() || race.Enabled); f != nil {
 			t.Fatal(f)
 		}
 	})
-	if !testing.Short() && !raceDetector { // it takes long
+	if !testing.Short() && !race.Enabled { // it takes long
 		t.Run("beyond 2^18 packets of a channel", s.long)
 	}
 	if s.Goodput > 0 {
@@ -66,7 +67,7 @@ func (s *Suite) seeds(t *testing.T) (first uint64) {
 	if s.Seeds == 0 {
 		s.Seeds = defaultSeeds
 	}
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		s.Seeds = max(1, s.Seeds/10)
 	}
 	first, s.Seeds = seeds.Choose(t, s.Seeds)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
 	"github.com/sdr-rdma/go-sdr/reliability/none"
@@ -26,6 +27,10 @@ var schemes = map[string]func() (scheme.Scheme, error){
 }
 
 func suite(t *testing.T, name string) conntest.Suite {
+	seeds := 10
+	if race.Enabled { // it slows everything, and there is one goroutine to watch
+		seeds = 1
+	}
 	return conntest.Suite{Seeds: seeds, New: func() scheme.Scheme {
 		s, err := schemes[name]()
 		require.NoError(t, err)

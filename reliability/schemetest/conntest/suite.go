@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/schemetest/internal/seeds"
 )
@@ -41,7 +42,7 @@ func (s Suite) Run(t *testing.T) {
 			}
 		})
 	}
-	if !testing.Short() && !raceDetector { // it takes long
+	if !testing.Short() && !race.Enabled { // it takes long
 		t.Run("beyond 2^18 packets of a channel", s.long)
 	}
 }
