@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // explain prints what is behind a row: -v.
-func (pt *point) explain(w io.Writer, r *Result) {
+func (pt *point) explain(w io.Writer, r *result.Result) {
 	say := func(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
 	text := units.FormatDuration
 	s := pt.conn.Stats()

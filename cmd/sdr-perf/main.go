@@ -18,7 +18,7 @@
 //
 // # JSON
 //
-// --json writes an array with one object for each point; type Result says what the fields mean.
+// --json writes an array with one object for each point; internal/result says what the fields mean.
 //
 // The exit status is 0 when all was measured and every content was right, 2 for mistakes in the
 // call, 130 after an interrupt (Ctrl-C), 1 for anything else. What was measured before a failure or an

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -20,13 +21,13 @@ type output struct {
 	verbose bool
 	headed  bool
 	json    io.WriteCloser // nil: none
-	results []*Result
+	results []*result.Result
 }
 
 // newOutput opens the JSON file, so that one that can't be written shows before anything is measured.
 // The table makes room for JSON on stdout.
 func (l *local) newOutput(stdout io.Writer) (*output, error) {
-	o := &output{table: stdout, verbose: l.verbose, results: []*Result{}}
+	o := &output{table: stdout, verbose: l.verbose, results: []*result.Result{}}
 	switch l.json {
 	case "":
 	case "-":
@@ -97,14 +98,14 @@ func (o *output) add(pt *point, m *measurement, failed error) error {
 	r := pt.result(m, verified)
 	r.Incomplete = failed != nil
 	o.results = append(o.results, r)
-	_, err := io.WriteString(o.table, r.row())
+	_, err := io.WriteString(o.table, row(r))
 	if o.verbose {
 		pt.explain(o.table, r)
 	}
 	return err
 }
 
-func (r *Result) row() string {
+func row(r *result.Result) string {
 	c, n := r.CompletionNs, r.Iterations
 	ideal := "-"
 	if r.IdealNs != nil && *r.IdealNs > 0 && n > 0 {
@@ -113,18 +114,18 @@ func (r *Result) row() string {
 	return fmt.Sprintf(rowFormat, r.Reliability, r.SizeBytes, fmt.Sprint(n), enough(n, 1, c.Avg), ideal,
 		enough(n, 1, c.P50), enough(n, 100, c.P99), enough(n, 1000, c.P999), fmt.Sprintf("%.3f", r.ThroughputGbps),
 		percent(r.Chunks.Retransmitted, r.Chunks.Sent), percent(r.Chunks.Spurious, r.Chunks.Sent),
-		r.lost(), r.content())
+		lost(r), content(r))
 }
 
-// lost is how many packets didn't reach the other end's messages, for whatever reason.
-func (p *PacketsResult) lost() uint64 { return p.DroppedEmulated + p.DroppedReal + p.LostUnseen }
+// lostPackets is how many didn't reach the other end's messages, for whatever reason.
+func lostPackets(p *result.Packets) uint64 { return p.DroppedEmulated + p.DroppedReal + p.LostUnseen }
 
 // lost is unknown when the receiver didn't come to say what it got.
-func (r *Result) lost() string {
+func lost(r *result.Result) string {
 	if r.Packets.Sent == 0 {
 		return "-"
 	}
-	return percent(r.Packets.lost(), r.Packets.Sent)
+	return percent(lostPackets(&r.Packets), r.Packets.Sent)
 }
 
 // enough leaves out a percentile that n samples don't have.
@@ -142,7 +143,7 @@ func percent(part, of uint64) string {
 	return fmt.Sprintf("%.3f%%", 100*float64(part)/float64(max(of, 1)))
 }
 
-func (r *Result) content() string {
+func content(r *result.Result) string {
 	switch {
 	case r.Incomplete && r.Verified == nil:
 		return "unknown, incomplete"

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/internal/result"
 )
 
 // The contract of --json: other programs read these fields.
@@ -414,7 +416,7 @@ func TestResultsSurviveFailure(t *testing.T) {
 	c.ends(t, 10*time.Second, exitFailure) // it may be connecting, which has a limit of 5 s
 	b, err := os.ReadFile(file)
 	require.NoError(t, err)
-	var all []Result
+	var all []result.Result
 	require.NoError(t, json.Unmarshal(b, &all))
 	require.Len(t, all, 1, "the point that was complete")
 }

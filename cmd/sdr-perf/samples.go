@@ -5,27 +5,18 @@ package main
 import (
 	"slices"
 
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// completion summarises completion times.
-type completion struct {
-	Avg  units.Duration `json:"avg"`
-	P50  units.Duration `json:"p50"`
-	P99  units.Duration `json:"p99"`
-	P999 units.Duration `json:"p999"`
-	Min  units.Duration `json:"min"`
-	Max  units.Duration `json:"max"`
-}
-
 // summarise sorts times, of which there is at least one.
-func summarise(times []units.Duration) completion {
+func summarise(times []units.Duration) result.Completion {
 	slices.Sort(times)
 	var sum units.Duration
 	for _, t := range times {
 		sum += t
 	}
-	return completion{
+	return result.Completion{
 		Avg: sum / units.Duration(len(times)),
 		P50: quantile(times, 500), P99: quantile(times, 990), P999: quantile(times, 999),
 		Min: times[0], Max: times[len(times)-1],

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -57,11 +58,11 @@ func TestQuantile(t *testing.T) {
 		times[len(times)-1-i] = units.Duration(i + 1)
 	}
 	c := summarise(times)
-	require.Equal(t, completion{Avg: 500, P50: 500, P99: 990, P999: 999, Min: 1, Max: 1000}, c)
+	require.Equal(t, result.Completion{Avg: 500, P50: 500, P99: 990, P999: 999, Min: 1, Max: 1000}, c)
 	c = summarise([]units.Duration{7, 3, 5})
-	require.Equal(t, completion{Avg: 5, P50: 5, P99: 7, P999: 7, Min: 3, Max: 7}, c)
+	require.Equal(t, result.Completion{Avg: 5, P50: 5, P99: 7, P999: 7, Min: 3, Max: 7}, c)
 	c = summarise([]units.Duration{4})
-	require.Equal(t, completion{Avg: 4, P50: 4, P99: 4, P999: 4, Min: 4, Max: 4}, c)
+	require.Equal(t, result.Completion{Avg: 4, P50: 4, P99: 4, P999: 4, Min: 4, Max: 4}, c)
 }
 
 func TestSizes(t *testing.T) {

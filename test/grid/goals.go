@@ -12,7 +12,7 @@ import (
 type goal struct{ avg, p99, p999 float64 }
 
 // goalOf are the goals that the project set itself for the two grids.
-func goalOf(r *result) goal {
+func goalOf(r *gridResult) goal {
 	switch {
 	case r.Grid == "B" && r.Link.Burst > 1:
 		return goal{avg: 1.05, p99: 1.15}
@@ -38,7 +38,7 @@ func (g goal) String() string {
 }
 
 // met reports whether r reaches its goal.
-func (g goal) met(r *result) bool {
+func (g goal) met(r *gridResult) bool {
 	o := r.OverIdeal
 	return o.Avg <= g.avg && (g.p99 == 0 || o.P99 <= g.p99) && (g.p999 == 0 || o.P999 <= g.p999)
 }
@@ -48,6 +48,6 @@ const tolerance = 1.02
 
 // notWorse reports whether r is not more than 2 % worse than other, as far as their
 // 95 % confidence intervals can tell.
-func notWorse(r, other *result) bool {
+func notWorse(r, other *gridResult) bool {
 	return r.OverIdeal.Avg-r.OverIdeal.CI95 <= tolerance*(other.OverIdeal.Avg+other.OverIdeal.CI95)
 }

@@ -93,7 +93,7 @@ func run() error {
 }
 
 // results measures, or reads what was measured.
-func (o *options) results() ([]*result, error) {
+func (o *options) results() ([]*gridResult, error) {
 	if o.from != "" {
 		return readJSON(strings.Split(o.from, ","))
 	}
@@ -110,8 +110,8 @@ func (o *options) results() ([]*result, error) {
 
 // measureAll measures the points, the most expensive ones first, and returns the
 // results in the order of the points.
-func measureAll(points []point, jobs int) ([]*result, error) {
-	results := make([]*result, len(points))
+func measureAll(points []point, jobs int) ([]*gridResult, error) {
+	results := make([]*gridResult, len(points))
 	queue := make(chan int, len(points))
 	for _, i := range byCost(points) {
 		queue <- i

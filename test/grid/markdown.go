@@ -17,14 +17,14 @@ import (
 
 // writeMarkdown writes the tables of each grid to a file, in the place that its marks
 // show; other text of the file stays. A new file has the tables only.
-func writeMarkdown(path string, results []*result) error {
+func writeMarkdown(path string, results []*gridResult) error {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	text := string(data)
 	for _, name := range []string{"A", "B"} {
-		var mine []*result
+		var mine []*gridResult
 		for _, r := range results {
 			if r.Grid == name {
 				mine = append(mine, r)
@@ -54,14 +54,14 @@ type spot struct {
 	size        units.Bytes
 }
 
-func spotOf(r *result) spot { return spot{r.Link.Burst, r.Link.Drop, r.SizeBytes} }
+func spotOf(r *gridResult) spot { return spot{r.Link.Burst, r.Link.Drop, r.SizeBytes} }
 
 // tables makes the tables of one grid: all schemes, then adaptive against its goals.
-func tables(results []*result) string {
+func tables(results []*gridResult) string {
 	var schemes []string
 	var spots []spot
-	at := map[spot]map[string]*result{}
-	var cold []*result
+	at := map[spot]map[string]*gridResult{}
+	var cold []*gridResult
 	for _, r := range results {
 		if r.Warmup == 0 {
 			cold = append(cold, r)
@@ -72,7 +72,7 @@ func tables(results []*result) string {
 		}
 		s := spotOf(r)
 		if at[s] == nil {
-			at[s] = map[string]*result{}
+			at[s] = map[string]*gridResult{}
 			spots = append(spots, s)
 		}
 		at[s][r.Reliability] = r
@@ -87,7 +87,7 @@ func tables(results []*result) string {
 	return out.String()
 }
 
-func sideBySide(w *bytes.Buffer, schemes []string, spots []spot, at map[spot]map[string]*result) {
+func sideBySide(w *bytes.Buffer, schemes []string, spots []spot, at map[spot]map[string]*gridResult) {
 	fmt.Fprint(w, "\nAverage and, in brackets, 99th percentile of completion times over the ideal.\n\n| drop rate, burst | size |")
 	for _, s := range schemes {
 		fmt.Fprintf(w, " %s |", s)
@@ -116,7 +116,7 @@ func lossText(s spot) string {
 // others are the schemes that adaptive must not be worse than.
 var others = []string{"sr-nack", "ec-mds", "ec-xor"}
 
-func againstGoals(w *bytes.Buffer, spots []spot, at map[spot]map[string]*result) {
+func againstGoals(w *bytes.Buffer, spots []spot, at map[spot]map[string]*gridResult) {
 	var rows bytes.Buffer
 	points, met := 0, 0
 	for _, s := range spots {
@@ -145,8 +145,8 @@ func againstGoals(w *bytes.Buffer, spots []spot, at map[spot]map[string]*result)
 	w.Write(rows.Bytes())
 }
 
-func compared(r *result, here map[string]*result) string {
-	var best *result
+func compared(r *gridResult, here map[string]*gridResult) string {
+	var best *gridResult
 	for _, name := range others {
 		if o := here[name]; o != nil && (best == nil || o.OverIdeal.Avg < best.OverIdeal.Avg) {
 			best = o
@@ -162,7 +162,7 @@ func compared(r *result, here map[string]*result) string {
 	return fmt.Sprintf("%s %.4f: %s", best.Reliability, best.OverIdeal.Avg, verdict)
 }
 
-func coldStarts(w *bytes.Buffer, cold []*result) {
+func coldStarts(w *bytes.Buffer, cold []*gridResult) {
 	if len(cold) == 0 {
 		return
 	}
@@ -176,7 +176,7 @@ func coldStarts(w *bytes.Buffer, cold []*result) {
 }
 
 // p999 is the 99.9th percentile, which takes 5000 samples to say.
-func (r *result) p999() string {
+func (r *gridResult) p999() string {
 	if r.Iterations < 5000 {
 		return "–"
 	}

@@ -136,7 +136,7 @@ func (pr *pair) finish(t *reliability.Transfer) error {
 }
 
 // measure runs the transfers of a point, over one connection or, cold, one each.
-func (p *point) measure() (*result, error) {
+func (p *point) measure() (*gridResult, error) {
 	if p.cold {
 		return p.measureCold()
 	}
@@ -166,7 +166,7 @@ func (p *point) measure() (*result, error) {
 }
 
 // measureCold connects anew for each transfer, to another network each time.
-func (p *point) measureCold() (*result, error) {
+func (p *point) measureCold() (*gridResult, error) {
 	times := make([]units.Duration, p.transfers)
 	var sum counts
 	for i := range times {

@@ -8,92 +8,19 @@ import (
 	"io"
 	"math"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A result is a point in sdr-perf's JSON format, version 1, and what the table adds.
-type result struct {
-	Version        int            `json:"version"`
-	Device         string         `json:"device"`
-	Backend        string         `json:"backend"`
-	Reliability    string         `json:"reliability"`
-	SizeBytes      units.Bytes    `json:"size_bytes"`
-	ChunkBytes     units.Bytes    `json:"chunk_bytes"`
-	MTU            units.Bytes    `json:"mtu"`
-	Channels       int            `json:"channels"`
-	Workers        int            `json:"workers"`
-	Iterations     int            `json:"iterations"`
-	Warmup         int            `json:"warmup"`
-	Link           link           `json:"link"`
-	CompletionNs   completion     `json:"completion_ns"`
-	IdealNs        units.Duration `json:"ideal_ns"`
-	ThroughputGbps float64        `json:"throughput_gbps"`
-	Packets        packets        `json:"packets"`
-	Chunks         chunks         `json:"chunks"`
-	Params         choices        `json:"params"`
-	Verified       *bool          `json:"verified"` // there is no content to check
-	Seed           uint64         `json:"seed"`
-	Environment    environment    `json:"environment"`
-	// Grid names the grid, OverIdeal holds the times over the ideal and CI95
-	// half the width of the 95 % confidence interval of their average.
+// A gridResult is a point as sdr-perf writes it, and what the table adds: the grid's name, and the times over the
+// ideal, with half the width of the 95 % confidence interval of their average. There is no content to verify.
+type gridResult struct {
+	result.Result
 	Grid      string    `json:"grid"`
 	OverIdeal overIdeal `json:"over_ideal"`
-}
-
-type link struct {
-	RTTNs       units.Duration `json:"rtt_ns"`
-	RateBps     units.Rate     `json:"rate_bps"` // headers included
-	HeaderBytes units.Bytes    `json:"header_bytes"`
-	Drop        float64        `json:"drop"` // per packet
-	Burst       float64        `json:"burst"`
-}
-
-type completion struct {
-	Avg  units.Duration `json:"avg"`
-	P50  units.Duration `json:"p50"`
-	P99  units.Duration `json:"p99"`
-	P999 units.Duration `json:"p999"`
-	Min  units.Duration `json:"min"`
-	Max  units.Duration `json:"max"`
-}
-
-type packets struct {
-	Sent            uint64 `json:"sent"`
-	Received        uint64 `json:"received"`
-	DroppedEmulated uint64 `json:"dropped_emulated"`
-	LateDiscarded   uint64 `json:"late_discarded"`
-	Duplicate       uint64 `json:"duplicate"`
-	ICRCErrors      uint64 `json:"icrc_errors"`
-}
-
-type chunks struct {
-	UnitBytes     units.Bytes `json:"unit_bytes"`
-	Sent          uint64      `json:"sent"`
-	Retransmitted uint64      `json:"retransmitted"`
-	Spurious      uint64      `json:"spurious"`
-	Parity        uint64      `json:"parity"`
-	Recovered     uint64      `json:"recovered"`
-	Timeouts      uint64      `json:"timeouts"`
-	Fallbacks     uint64      `json:"fallbacks"`
-}
-
-type choices struct {
-	Alpha   float64 `json:"alpha,omitempty"`
-	Beta    float64 `json:"beta,omitempty"`
-	K       int     `json:"k,omitempty"`
-	M       int     `json:"m,omitempty"`
-	Explain string  `json:"explain,omitempty"`
-}
-
-type environment struct {
-	Go   string `json:"go"`
-	OS   string `json:"os"`
-	Arch string `json:"arch"`
-	CPUs int    `json:"cpus"`
 }
 
 type overIdeal struct {
@@ -106,20 +33,23 @@ type overIdeal struct {
 }
 
 // result sums a point up: the times, and what was counted meanwhile.
-func (p *point) result(times []units.Duration, c counts) *result {
+func (p *point) result(times []units.Duration, c counts) *gridResult {
 	slices.Sort(times)
-	out := &result{
-		Version: 1, Device: "sim", Backend: "sim", Reliability: p.scheme, SizeBytes: p.size, ChunkBytes: p.chunk,
+	ideal := p.ideal()
+	out := &gridResult{Grid: p.grid, Result: result.Result{
+		Version: result.Version, Device: "sim", Backend: "sim", Reliability: p.scheme, SizeBytes: p.size, ChunkBytes: p.chunk,
 		MTU: p.mtu, Channels: c.channels, Iterations: len(times), Warmup: warmTransfers,
-		Link:    link{p.rtt, p.rate, p.headers, p.drop, p.burst},
-		IdealNs: p.ideal(), Seed: p.seed, Grid: p.grid,
-		Environment: environment{runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()},
-		Chunks:      chunks{p.mtu, c.sent, c.repeated, c.spurious, c.parity, c.recovered, c.timeouts, c.fallbacks},
-	}
+		Link:    &result.Link{RTTNs: p.rtt, RateBps: p.rate, HeaderBytes: p.headers, Drop: p.drop, Burst: p.burst},
+		IdealNs: &ideal, Seed: p.seed, Environment: result.Here("(devel)"),
+		Chunks: result.Chunks{
+			UnitBytes: p.mtu, Sent: c.sent, Retransmitted: c.repeated, Spurious: c.spurious, Parity: c.parity,
+			Recovered: c.recovered, Timeouts: c.timeouts, Fallbacks: c.fallbacks,
+		},
+		Params: result.Params{K: c.k, M: c.m, Explain: c.explain},
+	}}
 	if p.cold {
 		out.Warmup = 0
 	}
-	out.Params = choices{K: c.k, M: c.m, Explain: c.explain}
 	switch p.scheme {
 	case "sr", "sr-nack":
 		out.Params.Alpha = 2
@@ -131,7 +61,7 @@ func (p *point) result(times []units.Duration, c counts) *result {
 }
 
 // summarise fills in the times, which are sorted.
-func (r *result) summarise(times []units.Duration) {
+func (r *gridResult) summarise(times []units.Duration) {
 	at := func(q float64) units.Duration {
 		return times[min(len(times)-1, max(0, int(math.Ceil(q*float64(len(times))))-1))]
 	}
@@ -146,8 +76,10 @@ func (r *result) summarise(times []units.Duration) {
 		squares += (float64(t) - avg) * (float64(t) - avg)
 	}
 	deviation := math.Sqrt(squares / max(1, n-1))
-	r.CompletionNs = completion{units.Duration(avg), at(0.5), at(0.99), at(0.999), times[0], times[len(times)-1]}
-	ideal := float64(r.IdealNs)
+	r.CompletionNs = result.Completion{
+		Avg: units.Duration(avg), P50: at(0.5), P99: at(0.99), P999: at(0.999), Min: times[0], Max: times[len(times)-1],
+	}
+	ideal := float64(*r.IdealNs)
 	r.OverIdeal = overIdeal{
 		avg / ideal, 1.96 * deviation / math.Sqrt(n) / ideal, float64(at(0.5)) / ideal,
 		float64(at(0.99)) / ideal, float64(at(0.999)) / ideal, float64(times[len(times)-1]) / ideal,
@@ -155,7 +87,7 @@ func (r *result) summarise(times []units.Duration) {
 	r.ThroughputGbps = float64(r.SizeBytes) * 8 / avg
 }
 
-func printTable(w io.Writer, results []*result) {
+func printTable(w io.Writer, results []*gridResult) {
 	fmt.Fprintf(w, "%-9s %9s %7s %5s %10s | %7s %7s %7s %7s %7s | %9s %8s %8s %6s\n",
 		"scheme", "size", "drop", "burst", "n", "avg", "±", "p50", "p99", "p99.9", "repeated", "parity", "spurious", "k,m")
 	for _, r := range results {
@@ -170,14 +102,14 @@ func printTable(w io.Writer, results []*result) {
 }
 
 // transfers says how many were measured, and whether on new connections.
-func (r *result) transfers() string {
+func (r *gridResult) transfers() string {
 	if r.Warmup == 0 {
 		return fmt.Sprintf("%d cold", r.Iterations)
 	}
 	return strconv.Itoa(r.Iterations)
 }
 
-func writeJSON(path string, results []*result) error {
+func writeJSON(path string, results []*gridResult) error {
 	data, err := json.MarshalIndent(results, "", "  ")
 	if err != nil {
 		return err
@@ -191,13 +123,13 @@ func writeJSON(path string, results []*result) error {
 }
 
 // readJSON reads what writeJSON wrote, from several files.
-func readJSON(paths []string) (all []*result, err error) {
+func readJSON(paths []string) (all []*gridResult, err error) {
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		var some []*result
+		var some []*gridResult
 		if err := json.Unmarshal(data, &some); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
