@@ -39,6 +39,13 @@ type Caps struct {
 	// RootKey: one key for each table, and addresses by RootVA. Otherwise
 	// each message has a key of its own, sent with the clear-to-send.
 	RootKey bool
+	// Reliable: the device repeats what the network loses and keeps the order of each queue pair's writes, for those
+	// of type UC are reliable connections (RC); nothing is dropped between two that are connected. A write that finds no
+	// receive posted waits (RNR). A connection is lost when the peer is gone or can't be reached for about two seconds, or when
+	// a write is to an address that isn't open, in the peer's eyes. Then posts return an error, sends complete
+	// with another status than StatusOK, and the queue pair is of no more use. To an address that was open and is
+	// revoked, DeadKey says what happens; the connection lasts.
+	Reliable bool
 	// FullSequence: the device checks a message's whole 64-bit sequence, so
 	// protection against late packets doesn't depend on time. Otherwise a
 	// packet must be gone after the maximum segment lifetime (MSL).

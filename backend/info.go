@@ -34,6 +34,9 @@ const FlagICRCZeroID uint32 = 1 << 0
 // between two such ends is ECN-capable.
 const FlagCNP uint32 = 1 << 1
 
+// FlagRC announces a queue pair of type UC that is a reliable connection (Caps.Reliable). Both ends are, or neither.
+const FlagRC uint32 = 1 << 2
+
 // QPInfoSize is the length of an encoded QPInfo in bytes.
 const QPInfoSize = 36
 

@@ -12,11 +12,56 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// dead posts writes that must not land on queue pair q of a, and one behind them that does. It checks
-// that the dead ones change nothing and complete as Caps.DeadKey says.
+// dead posts writes on queue pair q of a whose address has never been open, or whose table is closed. They change
+// nothing, and complete as those to a revoked one. A reliable device may lose the connection by each of them instead.
 func (w *world) dead(what string, q int, ws ...backend.Write) {
 	w.Helper()
-	if w.pair.Faults.repeats() {
+	if !w.caps.Reliable {
+		w.late(what, q, ws...)
+		return
+	}
+	for _, x := range ws {
+		w.refused(what, q, x)
+	}
+}
+
+// refused posts a write on queue pair q of a that the peer refuses. Both ends lose the connection and are connected anew. Where a
+// dead address completes, that is as good.
+func (w *world) refused(what string, q int, x backend.Write) {
+	w.Helper()
+	sent, written := len(w.a.sent), len(w.b.writes)
+	x.WRID, x.Signaled = 0xdead, true
+	w.a.post(q, x)
+	w.until("the end of a refused write", func() bool { return len(w.a.sent) > sent })
+	w.settle()
+	w.b.check(what)
+	status := w.a.sent[sent].Status
+	require.Len(w, w.a.sent, sent+1, what)
+	w.a.sent = w.a.sent[:sent]
+	if status == backend.StatusOK && w.caps.DeadKey == backend.DeadKeyCompletes {
+		return
+	}
+	require.Equal(w, backend.StatusError, status, "%s: KindSent of a write that the peer refuses", what)
+	for _, c := range w.b.writes[written:] {
+		require.NotEqual(w, backend.StatusOK, c.Status, "%s: a completion of a write that was refused", what)
+	}
+	n, err := w.a.qps[q].PostWrites(w.now(), []backend.Write{x})
+	require.Error(w, err, "%s: post on a connection that was lost", what)
+	require.Zero(w, n)
+	for _, e := range []*end{w.a, w.b} {
+		require.NoError(w, e.qps[q].Close())
+		e.qps[q] = e.newUC(q, e.table)
+	}
+	require.NoError(w, w.a.qps[q].Connect(w.b.qps[q].Info()), "connect anew")
+	require.NoError(w, w.b.qps[q].Connect(w.a.qps[q].Info()), "connect anew")
+	w.flush(w.a, 0)
+}
+
+// late posts writes on queue pair q of a to an address that was open, and one behind them that lands. It checks
+// that the late ones change nothing and complete as Caps.DeadKey says.
+func (w *world) late(what string, q int, ws ...backend.Write) {
+	w.Helper()
+	if w.ofWrites().repeats() {
 		w.settle() // late copies of earlier writes are not meant
 	}
 	mark := len(w.b.writes)
@@ -31,12 +76,12 @@ func (w *world) dead(what string, q int, ws ...backend.Write) {
 	case backend.DeadKeySilent:
 		require.Empty(w, got, "%s: a dead address is silent (Caps.DeadKey), and this completed", what)
 	case backend.DeadKeyCompletes:
-		if w.pair.Faults.inOrder() {
+		if w.ofWrites().inOrder() {
 			require.Len(w, got, len(ws), "%s: a dead address completes (Caps.DeadKey)", what)
 		}
 		for i, c := range got {
 			require.Equal(w, backend.StatusOK, c.Status, what)
-			if w.pair.Faults.inOrder() {
+			if w.ofWrites().inOrder() {
 				require.Equal(w, ws[i].Imm, c.Imm, what)
 			}
 		}
@@ -68,7 +113,7 @@ func testBadKey(t testing.TB, mk Maker) {
 	closed, err := w.b.dev.NewQP(c)
 	require.NoError(t, err)
 	from := w.a.newUC(3, nil)
-	w.a.qps = append(w.a.qps, from)
+	w.a.qps, w.b.qps = append(w.a.qps, from), append(w.b.qps, closed)
 	require.NoError(t, from.Connect(closed.Info()))
 	require.NoError(t, closed.Connect(from.Info()))
 	w.dead("write to a queue pair without a table", 3, tg.write(0, 100, 4))
@@ -146,7 +191,7 @@ func testNullEntry(t testing.TB, mk Maker) {
 		}
 	}
 	w.b.revoke(1)
-	w.dead("write to a message that was revoked", 0, tg.write(0, 100, 1), tg.write(maxMessage-w.mtu, int(w.mtu), 2))
+	w.late("write to a message that was revoked", 0, tg.write(0, 100, 1), tg.write(maxMessage-w.mtu, int(w.mtu), 2))
 }
 
 // testLateSequence: a packet for a message whose slot has been posted again changes nothing, however many
@@ -164,7 +209,7 @@ func testLateSequence(t testing.TB, mk Maker) {
 		n := slot + round*slots
 		tg := w.b.expose(n, 0, maxMessage)
 		if w.caps.FullSequence || !w.caps.RootKey || round%generations != 0 {
-			w.dead("late packet", 0, late.write(0, 1, 2), late.write(8, 1000, 3), late.write(maxMessage-w.mtu, int(w.mtu), 4))
+			w.late("late packet", 0, late.write(0, 1, 2), late.write(8, 1000, 3), late.write(maxMessage-w.mtu, int(w.mtu), 4))
 		}
 		x := tg.write(units.Bytes(round)*64, 500, 5)
 		tg.lands(x)
@@ -181,7 +226,7 @@ func testLateSequence(t testing.TB, mk Maker) {
 		early := tg
 		early.va = backend.RootVA(w.caps, tableConfig(), n)
 		if early.va != tg.va {
-			w.dead("packet of another sequence", 0, early.write(0, 700, 6))
+			w.late("packet of another sequence", 0, early.write(0, 700, 6))
 		}
 	}
 }
@@ -203,9 +248,9 @@ func testZeroLength(t testing.TB, mk Maker) {
 	if !w.caps.RootKey {
 		return
 	}
-	w.dead("write without payload to a dead address", 0, tg.write(0, 0, 9))
+	w.late("write without payload to a dead address", 0, tg.write(0, 0, 9))
 	w.b.expose(1+slots, 0, 5000)
-	w.dead("late write without payload", 0, tg.write(0, 0, 10))
+	w.late("late write without payload", 0, tg.write(0, 0, 10))
 }
 
 // testUnpostedReceive: where writes use up receives, those that find none are lost, and nothing else is.
@@ -232,7 +277,10 @@ func testUnpostedReceive(t testing.TB, mk Maker) {
 	require.Greater(t, posted, depth, "the sender was held up by the receiver")
 	require.LessOrEqual(t, len(w.b.writes), posted)
 	require.GreaterOrEqual(t, len(w.b.writes), depth, "writes that found a receive")
-	if !w.pair.Faults.repeats() {
+	switch {
+	case w.caps.Reliable:
+		require.Len(t, w.b.writes, posted, "writes that waited for a receive")
+	case !w.pair.Faults.repeats():
 		require.NotZero(t, w.b.dev.Stats().Drops[backend.DropNoReceive], "drops counted as %v", backend.DropNoReceive)
 	}
 	x := tg.write(0, 1000, 1<<20)

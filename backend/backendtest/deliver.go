@@ -54,9 +54,9 @@ func testBothDirections(t testing.TB, mk Maker) {
 	w.b.post(0, ws[0]...)
 	w.deliver(w.a, 0, ws[1]...)
 	w.until("the writes of the other direction", func() bool {
-		return w.pair.Faults.loses() || len(w.a.writes) >= n
+		return w.ofWrites().loses() || len(w.a.writes) >= n
 	})
-	if w.pair.Faults.loses() {
+	if w.ofWrites().loses() {
 		w.deliver(w.b, 0, ws[0]...)
 	}
 	w.a.check("writes of both ends at the same time")
@@ -67,7 +67,7 @@ func testBothDirections(t testing.TB, mk Maker) {
 // posts: what path-confirmed loss detection relies on.
 func testOrder(t testing.TB, mk Maker) {
 	w := on(t, mk.paced(t, Faults{}), shape{})
-	if !w.pair.Faults.inOrder() {
+	if !w.ofWrites().inOrder() {
 		t.Skip("the network of this Pair changes the order (Pair.Faults)")
 	}
 	tg := w.b.expose(0, 0, maxMessage)
@@ -117,7 +117,7 @@ func testQueuePairs(t testing.TB, mk Maker) {
 		got[q] = append(got[q], c.Imm)
 	}
 	for q := range qps {
-		if !w.pair.Faults.repeats() {
+		if !w.ofWrites().repeats() {
 			require.Len(t, got[q], each, "completions of queue pair %d", q)
 		}
 		w.deliver(w.a, q, ws[q]...) // again, alone: what was lost before is there now
@@ -141,7 +141,7 @@ func testTooLarge(t testing.TB, mk Maker) {
 	for _, c := range w.b.writes {
 		require.EqualValues(t, 1, c.Imm, "a write that was not taken arrived")
 	}
-	if w.pair.Faults.loses() {
+	if w.ofWrites().loses() {
 		w.deliver(w.a, 0, good)
 	} else {
 		require.NotEmpty(t, w.b.writes, "the write that was taken")

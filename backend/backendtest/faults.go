@@ -50,6 +50,13 @@ func testFaults(t testing.TB, mk Maker, ask Faults) (w *world, order []uint32) {
 	w.b.check("writes on a bad network")
 	require.NotEmpty(t, order, "nothing arrived")
 	w.checkCounters()
+	if w.caps.Reliable {
+		all := make([]uint32, faultWrites)
+		for i := range all {
+			all[i] = uint32(i)
+		}
+		require.Equal(t, all, order, "what has arrived over reliable connections")
+	}
 	return w, order
 }
 
@@ -84,7 +91,10 @@ func distinct(order []uint32) int {
 func testLoss(t testing.TB, mk Maker) {
 	ask := Faults{Loss: 0.1}
 	skipFault(t, mk, ask, "loss", func(f Faults) bool { return f.Loss > 0 })
-	_, order := testFaults(t, mk, ask)
+	w, order := testFaults(t, mk, ask)
+	if w.caps.Reliable {
+		return // it has mended it all
+	}
 	require.Less(t, distinct(order), faultWrites, "nothing was lost")
 }
 
@@ -92,7 +102,10 @@ func testLoss(t testing.TB, mk Maker) {
 func testDuplication(t testing.TB, mk Maker) {
 	ask := Faults{Duplicate: 0.1}
 	skipFault(t, mk, ask, "duplicates", func(f Faults) bool { return f.Duplicate > 0 })
-	_, order := testFaults(t, mk, ask)
+	w, order := testFaults(t, mk, ask)
+	if w.caps.Reliable {
+		return
+	}
 	require.Less(t, distinct(order), len(order), "nothing came twice")
 }
 
@@ -101,6 +114,9 @@ func testReordering(t testing.TB, mk Maker) {
 	ask := Faults{Reorder: 0.1}
 	skipFault(t, mk, ask, "disorder", func(f Faults) bool { return f.Reorder > 0 })
 	w, order := testFaults(t, mk, ask)
+	if w.caps.Reliable {
+		return
+	}
 	require.False(t, slices.IsSorted(order), "all came in order")
 	if !w.pair.Faults.loses() {
 		require.Equal(t, faultWrites, distinct(order), "reordering lost something")
@@ -112,6 +128,9 @@ func testCorruption(t testing.TB, mk Maker) {
 	ask := Faults{Corrupt: 0.2}
 	skipFault(t, mk, ask, "corruption", func(f Faults) bool { return f.Corrupt > 0 })
 	w, order := testFaults(t, mk, ask)
+	if w.caps.Reliable {
+		return
+	}
 	require.Less(t, distinct(order), faultWrites, "nothing was damaged")
 	require.NotZero(t, w.b.dev.Stats().Drops[backend.DropICRC], "drops counted as %v", backend.DropICRC)
 }

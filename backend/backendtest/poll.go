@@ -98,7 +98,7 @@ func testWait(t testing.TB, mk Maker) {
 // waitForPackets sleeps whenever there is nothing to do, and is woken by each packet. The other end runs
 // in a goroutine. What a network loses wakes nobody, so that is left out.
 func (w *world) waitForPackets(cq backend.CQ) {
-	if w.pair.Faults.loses() {
+	if w.ofWrites().loses() {
 		return
 	}
 	tg := w.b.expose(0, 0, maxMessage)

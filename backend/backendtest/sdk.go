@@ -73,6 +73,9 @@ func newSDK(t testing.TB, mk Maker, cfg sdr.QPConfig) *sdk {
 	return s
 }
 
+// loses tells whether a packet of a message may fail to arrive.
+func (s *sdk) loses() bool { return s.pair.Faults.loses() && !s.pair.A.Caps().Reliable }
+
 // step runs both ends once and lets time pass.
 func (s *sdk) step(limit units.Instant) {
 	now := s.pair.A.Now()
@@ -178,7 +181,7 @@ func (s *sdk) stream(end int, off, n units.Bytes, o sdr.SendOptions) (st sdr.Sen
 func (s *sdk) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
 	s.Helper()
 	all := func() bool { ok, err := h.Bitmap().AllSet(), h.Bitmap().Err(); require.NoError(s, err); return ok }
-	if !s.pair.Faults.loses() {
+	if !s.loses() {
 		s.until("the message", all)
 		return
 	}
@@ -224,7 +227,7 @@ func (s *sdk) message(from int, b *buffer, off, n units.Bytes) {
 	copy(b.want[b.off:], s.mr[from].Bytes()[off:off+n])
 	b.check(s, "message")
 	s.end(st) // fragments of the immediate that find no packet follow the end
-	if n > 0 && !s.pair.Faults.loses() {
+	if n > 0 && !s.loses() {
 		s.until("the user immediate", func() bool { _, ok, err := h.Imm(); require.NoError(s, err); return ok })
 		imm, _, _ := h.Imm()
 		require.Equal(s, uint32(n)*2654435761, imm, "user immediate")

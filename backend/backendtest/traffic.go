@@ -53,7 +53,7 @@ func (w *world) deliver(from *end, q int, ws ...backend.Write) (order []uint32) 
 	}
 	require.Len(w, byImm, len(ws), "the case needs different immediates")
 	for imm := range byImm {
-		if to.past[imm] && w.pair.Faults.repeats() {
+		if to.past[imm] && w.ofWrites().repeats() {
 			w.settle() // what was sent before with one of these must not be mistaken for them
 			break
 		}
@@ -64,7 +64,7 @@ func (w *world) deliver(from *end, q int, ws ...backend.Write) (order []uint32) 
 		for ; at < len(to.writes); at++ {
 			c := &to.writes[at]
 			x, ok := byImm[c.Imm]
-			if !ok && to.past[c.Imm] && w.pair.Faults.repeats() {
+			if !ok && to.past[c.Imm] && w.ofWrites().repeats() {
 				continue
 			}
 			if !ok {
@@ -73,7 +73,7 @@ func (w *world) deliver(from *end, q int, ws ...backend.Write) (order []uint32) 
 			require.Equal(w, backend.Completion{
 				Kind: backend.KindWrite, Status: backend.StatusOK, Cookie: uint32(cookieUC + q), Imm: x.Imm, Len: x.Length, WRID: c.WRID,
 			}, *c)
-			if seen[c.Imm] && !w.pair.Faults.repeats() {
+			if seen[c.Imm] && !w.ofWrites().repeats() {
 				w.Fatalf("two completions for the write with immediate %#x", c.Imm)
 			}
 			if !seen[c.Imm] {
@@ -85,14 +85,14 @@ func (w *world) deliver(from *end, q int, ws ...backend.Write) (order []uint32) 
 	}
 	for left, tries := ws, 0; ; tries++ {
 		from.post(q, left...)
-		if w.arrives(take) {
+		if w.land(take) {
 			for imm := range byImm {
 				to.past[imm] = true
 			}
 			return order
 		}
 		left = missing(ws, seen)
-		if !w.pair.Faults.loses() || tries > 1000 {
+		if !w.ofWrites().loses() || tries > 1000 {
 			w.Fatalf("%d of %d writes did not complete at the receiver, the first with immediate %#x", len(left), len(ws), left[0].Imm)
 		}
 	}
@@ -110,6 +110,14 @@ func (w *world) arrives(cond func() bool) bool {
 		}
 	}
 	return true
+}
+
+// land is arrives for writes, which reliable connections don't lose.
+func (w *world) land(cond func() bool) bool {
+	if w.caps.Reliable {
+		return w.comes(cond)
+	}
+	return w.arrives(cond)
 }
 
 func missing(ws []backend.Write, seen map[uint32]bool) (left []backend.Write) {
@@ -134,14 +142,14 @@ func (w *world) flush(from *end, q int) {
 		x.Offset = 0
 		to.want[chaseOffset] = from.src[0]
 		from.post(q, x)
-		if w.arrives(func() bool { return to.chased[imm] }) {
+		if w.land(func() bool { return to.chased[imm] }) {
 			break
 		}
-		if !w.pair.Faults.loses() || tries > 1000 {
+		if !w.ofWrites().loses() || tries > 1000 {
 			w.Fatal("a write after the others did not arrive: the queue pair no longer works")
 		}
 	}
-	if !w.pair.Faults.inOrder() {
+	if !w.ofWrites().inOrder() {
 		w.settle()
 	}
 }

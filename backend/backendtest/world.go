@@ -77,6 +77,14 @@ func commonMTU(p *Pair) units.Bytes {
 	return mtu
 }
 
+// ofWrites are the faults of the network that writes meet. A reliable device mends them; datagrams meet them all.
+func (w *world) ofWrites() Faults {
+	if w.caps.Reliable {
+		return Faults{}
+	}
+	return w.pair.Faults
+}
+
 func (w *world) peer(e *end) *end {
 	if e == w.a {
 		return w.b

@@ -33,7 +33,7 @@ const maxIdleHandles = 256
 // OpenAddress makes a handle with which datagrams reach a peer's UD queue pair.
 func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 	if err := d.checkPeer(i); err != nil {
-		return 0, operr.Wrap("open address", "uc", err)
+		return 0, operr.Wrap("open address", d.name(), err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -45,7 +45,7 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 	if h == nil {
 		ah, err := d.pd.CreateAH(d.path(i, 0))
 		if err != nil {
-			return 0, operr.Wrap("open address", "uc", d.judge(err))
+			return 0, operr.Wrap("open address", d.name(), d.judge(err))
 		}
 		h = &handle{ah: ah}
 		d.handles[peer] = h
@@ -108,7 +108,7 @@ func (d *Device) dropIdle() error {
 	h := d.handles[oldest]
 	delete(d.handles, oldest)
 	if err := h.ah.Close(); err != nil {
-		return operr.Wrap("close address", "uc", err)
+		return operr.Wrap("close address", d.name(), err)
 	}
 	return nil
 }

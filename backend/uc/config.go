@@ -25,6 +25,9 @@ type Config struct {
 	GIDIndex *int
 	// KeyPerMessage registers each message under a key of its own also on devices with indirect keys.
 	KeyPerMessage bool
+	// Service is the transport service of the queue pairs that data travels over: verbs.UC, which is the default, or
+	// verbs.RC. With the latter the device is what package rc says of its own.
+	Service verbs.QPType
 	// Logger hears of what happens to the device, never of packets. Default: slog.Default().
 	Logger *slog.Logger
 	// Rand makes packet sequence numbers; crypto/rand by default. Tests set it to repeat a run.
@@ -37,6 +40,9 @@ func (c Config) withDefaults() Config {
 	if c.Port == 0 {
 		c.Port = 1
 	}
+	if c.Service == 0 {
+		c.Service = verbs.UC
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -44,6 +50,14 @@ func (c Config) withDefaults() Config {
 		c.Rand = rand.Reader
 	}
 	return c
+}
+
+// name is the backend's name, for errors.
+func (c Config) name() string {
+	if c.Service == verbs.RC {
+		return "rc"
+	}
+	return "uc"
 }
 
 const (

@@ -33,6 +33,7 @@ type cq struct {
 	// The rest is the poller's.
 	wcs     [pollBatch]verbs.WC
 	refill  []*queuePair // with receives to post again
+	owing   []*queuePair // with answers to recalls to post
 	dgrams  []dgram      // of the last Poll
 	first   int          // the ring to begin with
 	told    error        // the last one that was reported
@@ -46,11 +47,11 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 		return nil, err
 	}
 	if c.Entries < 1 {
-		return nil, operr.New("new completion queue", "uc", "%d entries: want at least 1", c.Entries)
+		return nil, operr.New("new completion queue", d.name(), "%d entries: want at least 1", c.Entries)
 	}
 	ch, err := d.ctx.CreateCompChannel()
 	if err != nil {
-		return nil, operr.Wrap("new completion queue", "uc", d.judge(err))
+		return nil, operr.Wrap("new completion queue", d.name(), d.judge(err))
 	}
 	q := &cq{d: d, entries: c.Entries, waker: waker{ch: ch}}
 	q.rings.Store(&[]*ring{})
@@ -61,11 +62,11 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 // addRing makes a ring of n completions; c.mu is held.
 func (c *cq) addRing(sends bool, n int) (*ring, error) {
 	if n > c.d.maxCQE {
-		return nil, operr.New("new completion queue", "uc", "a completion queue of %d entries: %s has at most %d: choose fewer CQ entries, or a smaller send depth", n, c.d.cfg.Device, c.d.maxCQE)
+		return nil, operr.New("new completion queue", c.d.name(), "a completion queue of %d entries: %s has at most %d: choose fewer CQ entries, or a smaller send depth", n, c.d.cfg.Device, c.d.maxCQE)
 	}
 	v, err := c.d.ctx.CreateCQ(n, c.waker.ch)
 	if err != nil {
-		return nil, operr.Wrap("new completion queue", "uc", c.d.judge(err))
+		return nil, operr.Wrap("new completion queue", c.d.name(), c.d.judge(err))
 	}
 	r := &ring{cq: v, sends: sends, room: n}
 	all := append(slices.Clone(*c.rings.Load()), r)
@@ -111,6 +112,7 @@ func (c *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 	}
 	c.first++
 	c.postReceives()
+	c.owing = slices.DeleteFunc(c.owing, func(q *queuePair) bool { return !q.speak() })
 	if end := c.d.health.get(); end != nil {
 		failed = end
 	}
@@ -185,14 +187,19 @@ func (c *cq) take(r *ring, wc *verbs.WC, out *backend.Completion) int {
 	case q.dg != nil:
 		return c.datagram(q, wc, out)
 	}
-	if wc.Status != verbs.WCSuccess && wc.Status != verbs.WCRemoteAccessErr {
-		q.fail(operr.New("receive", "uc", "QP %d can't receive any more: %v: connect anew", wc.QPN, wc.Status))
+	if wc.Status != verbs.WCSuccess && (wc.Status != verbs.WCRemoteAccessErr || q.talk != nil) {
+		q.failStatus(wc.Status, operr.New("receive", c.d.name(), "QP %d can't receive any more: %v: connect anew", wc.QPN, wc.Status))
 		return 0
 	}
 	if q.owed++; q.owed == 1 {
 		c.refill = append(c.refill, q)
 	}
 	switch {
+	case wc.Opcode == verbs.WCRecv && q.talk != nil && wc.Flags&verbs.WCWithImm != 0:
+		if q.hear(wc.Imm) && !slices.Contains(c.owing, q) {
+			c.owing = append(c.owing, q)
+		}
+		return 0
 	case wc.Status == verbs.WCRemoteAccessErr:
 		*out = backend.Completion{Cookie: q.cookie, Kind: backend.KindWrite, Status: backend.StatusRemoteAccess}
 		return 1
@@ -220,6 +227,9 @@ func (c *cq) Next() units.Instant {
 	if c.d.health.get() != nil {
 		return units.Never
 	}
+	if len(c.owing) > 0 {
+		return 0
+	}
 	return units.Instant(c.d.health.next.Load())
 }
 
@@ -232,7 +242,7 @@ func (c *cq) Close() error {
 	}
 	for _, r := range *c.rings.Load() {
 		if err := r.cq.Close(); err != nil && !errors.Is(err, verbs.ErrClosed) {
-			return operr.Wrap("close completion queue", "uc", err)
+			return operr.Wrap("close completion queue", c.d.name(), err)
 		}
 	}
 	c.closed = true

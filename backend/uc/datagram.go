@@ -105,7 +105,7 @@ func (c *cq) mendAll() {
 		}
 		if err := q.mend(); err != nil && !errors.Is(err, verbs.ErrClosed) {
 			q.dg.broken.Store(false)
-			q.fail(operr.Wrap("new control queue pair", "uc", q.d.judge(err)))
+			q.fail(operr.Wrap("new control queue pair", c.d.name(), q.d.judge(err)))
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (q *queuePair) PostDatagrams(_ units.Instant, d []backend.Datagram) (int, e
 	}
 	g := q.dg
 	if g == nil {
-		return 0, operr.New("post datagrams", "uc", "not a UD queue pair")
+		return 0, operr.New("post datagrams", q.d.name(), "not a UD queue pair")
 	}
 	if g.broken.Load() {
 		return len(d), nil // lost, until the poller has mended it
@@ -137,13 +137,13 @@ func (q *queuePair) PostDatagrams(_ units.Instant, d []backend.Datagram) (int, e
 	for i := range d {
 		to := addressOf(addrs, d[i].To)
 		if to == nil || len(d[i].Data) > g.size {
-			return i, operr.New("post datagrams", "uc", "%d bytes to address %d: no such address, or more than the MTU %d", len(d[i].Data), d[i].To, g.size)
+			return i, operr.New("post datagrams", q.d.name(), "%d bytes to address %d: no such address, or more than the MTU %d", len(d[i].Data), d[i].To, g.size)
 		}
 		if err := g.send(q.qp, to, d[i].Data); err != nil {
 			if errors.Is(err, verbs.ErrQueueFull) {
 				return i, nil
 			}
-			return i, operr.Wrap("post datagrams", "uc", q.d.judge(err))
+			return i, operr.Wrap("post datagrams", q.d.name(), q.d.judge(err))
 		}
 		q.count(1, uint64(len(d[i].Data)))
 	}
@@ -199,7 +199,7 @@ func (c *cq) recycle() {
 	for i := range c.dgrams {
 		d := &c.dgrams[i]
 		if err := d.q.dg.receive(d.q.qp, d.slot); err != nil && !errors.Is(err, verbs.ErrClosed) {
-			d.q.fail(operr.Wrap("post receives", "uc", err))
+			d.q.fail(operr.Wrap("post receives", c.d.name(), err))
 		}
 		d.q = nil
 	}

@@ -41,6 +41,8 @@ type Device struct {
 
 	counters struct {
 		packetsSent, packetsReceived, bytesSent, bytesReceived atomic.Uint64
+		// recalled are writes that were not sent because the peer had recalled their key.
+		recalled atomic.Uint64
 	}
 
 	mu      sync.Mutex
@@ -59,7 +61,7 @@ func Open(cfg Config) (*Device, error) {
 	cfg = cfg.withDefaults()
 	ctx, err := cfg.System.Open(cfg.Device)
 	if err != nil {
-		return nil, operr.Wrap("open", "uc", err)
+		return nil, operr.Wrap("open", cfg.name(), err)
 	}
 	d := &Device{cfg: cfg, ctx: ctx, log: cfg.Logger.With("device", cfg.Device), handles: map[netip.Addr]*handle{},
 		closing: make(chan struct{})}
@@ -76,14 +78,14 @@ func Open(cfg Config) (*Device, error) {
 func (d *Device) start() error {
 	port, err := d.ctx.QueryPort(d.cfg.Port)
 	if err != nil {
-		return operr.Wrap("open", "uc", err)
+		return operr.Wrap("open", d.name(), err)
 	}
 	if port.State != verbs.PortActive {
-		return operr.New("open", "uc", "%s port %d: %w: it is %v: bring its network interface%s up", d.cfg.Device, d.cfg.Port, ErrNotReady, port.State, d.netdev())
+		return operr.New("open", d.name(), "%s port %d: %w: it is %v: bring its network interface%s up", d.cfg.Device, d.cfg.Port, ErrNotReady, port.State, d.netdev())
 	}
 	table, err := d.ctx.GIDTable()
 	if err != nil {
-		return operr.Wrap("open", "uc", err)
+		return operr.Wrap("open", d.name(), err)
 	}
 	if d.cfg.GIDIndex != nil {
 		d.gid, err = gidAt(table, d.cfg.Device, d.cfg.Port, *d.cfg.GIDIndex)
@@ -91,19 +93,20 @@ func (d *Device) start() error {
 		d.gid, err = chooseGID(table, d.cfg.Device, d.cfg.Port, d.cfg.Addr)
 	}
 	if err != nil {
-		return err
+		return operr.Wrap("open", d.name(), err)
 	}
 	d.addr = d.gid.GID.Addr()
 	attr, err := d.ctx.QueryDevice()
 	if err != nil {
-		return operr.Wrap("open", "uc", err)
+		return operr.Wrap("open", d.name(), err)
 	}
 	d.maxCQE = int(attr.MaxCQE)
 	if d.pd, err = d.ctx.AllocPD(); err != nil {
-		return operr.Wrap("open", "uc", err)
+		return operr.Wrap("open", d.name(), err)
 	}
 	d.intake = joinIntake(d)
 	d.caps = makeCaps(port.ActiveMTU, d.addr.Is6(), d.ctx.DeregisterFences())
+	d.caps.Backend, d.caps.Reliable = d.cfg.name(), d.reliable()
 	if d.hasRootKeys() {
 		d.caps.RootKey, d.caps.DeadKey, d.caps.Fence = true, backend.DeadKeyCompletes, backend.FenceTimed
 	}
@@ -126,6 +129,12 @@ func (d *Device) hasRootKeys() bool {
 	return err == nil
 }
 
+// reliable says that data travels over RC queue pairs.
+func (d *Device) reliable() bool { return d.cfg.Service == verbs.RC }
+
+// name is the backend's name, for errors.
+func (d *Device) name() string { return d.cfg.name() }
+
 // netdev is the interface's name with a space before it, or nothing.
 func (d *Device) netdev() string {
 	if n := d.ctx.Info().Netdev; n != "" {
@@ -136,7 +145,7 @@ func (d *Device) netdev() string {
 
 func makeCaps(mtu verbs.MTU, ipv6, fence bool) backend.Caps {
 	c := backend.Caps{
-		Backend: "uc", DeadKey: backend.DeadKeySilent, Fence: backend.FenceTimed, HostPackets: true, NeedsReceives: true,
+		DeadKey: backend.DeadKeySilent, Fence: backend.FenceTimed, HostPackets: true, NeedsReceives: true,
 		MinMTU: roce.MTU256.Bytes(), MaxMTU: roce.MTU4096.Bytes(), PathMTU: units.Bytes(mtu.Bytes()),
 		MaxDatagram: units.Bytes(mtu.Bytes()), RecvBurst: burstPackets * units.Bytes(mtu.Bytes()),
 		HeaderBytes: roce.IPv4WriteImmOverhead,
@@ -177,6 +186,7 @@ func (d *Device) Stats() backend.Stats {
 		PacketsSent: c.packetsSent.Load(), PacketsReceived: c.packetsReceived.Load() + late + refused,
 		BytesSent: c.bytesSent.Load(), BytesReceived: c.bytesReceived.Load(),
 	}
+	late += c.recalled.Load()
 	s.Drops[backend.DropLate], s.Drops[backend.DropNoReceive] = late, refused
 	return s
 }
@@ -185,7 +195,7 @@ func (d *Device) Stats() backend.Stats {
 func (d *Device) randomPSN() (uint32, error) {
 	var b [4]byte
 	if _, err := io.ReadFull(d.cfg.Rand, b[:]); err != nil {
-		return 0, operr.New("connect", "uc", "draw a packet sequence number: %w", err)
+		return 0, operr.New("connect", d.name(), "draw a packet sequence number: %w", err)
 	}
 	return binary.NativeEndian.Uint32(b[:]) & roce.PSNMask, nil
 }

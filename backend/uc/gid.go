@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -42,9 +41,9 @@ func chooseGID(table []verbs.GIDEntry, device string, port int, want netip.Addr)
 	case rank > 0:
 		return best, nil
 	case len(have) == 0:
-		return best, operr.New("open", "uc", "%s port %d: %w: it has no RoCEv2 GID: bring its network interface up and give it an address (ip link set dev IFACE up; ip addr add ADDRESS dev IFACE)", device, port, ErrNotReady)
+		return best, fmt.Errorf("%s port %d: %w: it has no RoCEv2 GID: bring its network interface up and give it an address (ip link set dev IFACE up; ip addr add ADDRESS dev IFACE)", device, port, ErrNotReady)
 	}
-	return best, operr.New("open", "uc", "%s port %d: %w: it has no GID for address %v: it has %s", device, port, ErrNotReady, want, strings.Join(have, ", "))
+	return best, fmt.Errorf("%s port %d: %w: it has no GID for address %v: it has %s", device, port, ErrNotReady, want, strings.Join(have, ", "))
 }
 
 // gidAt is the entry of a GID table with an index. It must be a RoCEv2 one.
@@ -63,7 +62,7 @@ func gidAt(table []verbs.GIDEntry, device string, port, index int) (verbs.GIDEnt
 	if list == "" {
 		list = "none yet: give its network interface an address"
 	}
-	return verbs.GIDEntry{}, operr.New("open", "uc", "%s port %d has no RoCEv2 GID at index %d: it has %s", device, port, index, list)
+	return verbs.GIDEntry{}, fmt.Errorf("%s port %d has no RoCEv2 GID at index %d: it has %s", device, port, index, list)
 }
 
 // rankAddr orders addresses by how likely peers can reach them.

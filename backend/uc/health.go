@@ -84,6 +84,6 @@ func (d *Device) onEvent(e verbs.AsyncEvent) {
 		return
 	}
 	if q := d.qps.lookup(e.QP.Num()); q != nil {
-		q.fail(operr.New("use", "uc", "%v", e))
+		q.fail(operr.New("use", d.name(), "%v", e))
 	}
 }

@@ -44,25 +44,28 @@ const kernelQPs = 1
 func joinIntake(d *Device) *intake {
 	intakes.Lock()
 	defer intakes.Unlock()
-	name := d.cfg.Device
+	name := d.intakeName()
 	i := intakes.of[name]
 	if i == nil {
 		i = &intake{teller: d}
 		var err error
 		i.base, err = d.ctx.PortCounter(d.cfg.Port, takenPackets)
-		i.counts = err == nil
+		i.counts = err == nil && !d.reliable() // their acknowledgements would be among it
 		intakes.of[name] = i
 	}
 	i.users++
 	return i
 }
 
+// intakeName keeps reliable connections apart: to the others they are traffic that isn't theirs.
+func (d *Device) intakeName() string { return d.cfg.name() + " " + d.cfg.Device }
+
 // leave is for a Device that is closed.
 func (i *intake) leave(d *Device) {
 	intakes.Lock()
 	defer intakes.Unlock()
 	if i.users--; i.users == 0 {
-		delete(intakes.of, d.cfg.Device)
+		delete(intakes.of, d.intakeName())
 	}
 }
 

@@ -27,28 +27,26 @@ const silent = 1<<64 - 1
 const signalParts = 4
 
 // PostWrites posts writes in batches of one doorbell each. It takes fewer than all when the send queue
-// is full. No WRID may be 2^64-1.
+// is full. No WRID may be 2^64-2 or 2^64-1.
 func (q *queuePair) PostWrites(_ units.Instant, w []backend.Write) (int, error) {
 	if err := q.usable(); err != nil {
 		return 0, err
 	}
 	if q.dg != nil {
-		return 0, operr.New("post writes", "uc", "not a UC queue pair")
+		return 0, operr.New("post writes", q.d.name(), "not a UC queue pair")
 	}
 	batch := batches.Get().(*[postBatch]verbs.SendWR)
 	defer batches.Put(batch)
 	taken := 0
 	for taken < len(w) {
-		n, bytes, bad := q.fill(batch, w[taken:])
-		k, err := q.qp.PostSend(batch[:n])
+		k, bad, err := q.postBatch(batch, w[taken:])
 		taken += k
-		q.count(k, bytes)
 		q.noteSignals(batch[:k])
 		switch {
 		case errors.Is(err, verbs.ErrQueueFull):
 			return taken, nil
 		case err != nil:
-			return taken, operr.Wrap("post writes", "uc", q.d.judge(err))
+			return taken, operr.Wrap("post writes", q.d.name(), q.d.judge(err))
 		case bad != nil:
 			return taken, bad
 		}
@@ -63,7 +61,35 @@ func (q *queuePair) count(packets int, bytes uint64) {
 	}
 }
 
-// fill translates a batch; bad says what is wrong with the write after the last one filled.
+// postBatch posts the first writes of w and returns how many the device took; bad says what is wrong with the one after these.
+func (q *queuePair) postBatch(batch *[postBatch]verbs.SendWR, w []backend.Write) (taken int, bad, err error) {
+	if q.talk != nil {
+		q.talk.mu.Lock()
+		defer q.talk.mu.Unlock()
+	}
+	n, bytes, bad := q.fill(batch, w)
+	taken, err = q.qp.PostSend(batch[:n])
+	late := 0
+	if q.talk != nil {
+		late = countEmpty(batch[:taken])
+	}
+	q.d.counters.recalled.Add(uint64(late))
+	q.count(taken-late, bytes)
+	return taken, bad, err
+}
+
+// countEmpty counts the requests that stand for writes through recalled keys.
+func countEmpty(posted []verbs.SendWR) (n int) {
+	for i := range posted {
+		if posted[i].Opcode == verbs.OpRDMAWrite {
+			n++
+		}
+	}
+	return n
+}
+
+// fill translates a batch; bad says what is wrong with the write after the last one filled. A write through a key that the peer has
+// recalled becomes one of nothing to nowhere, which keeps its place among the completions.
 func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n int, bytes uint64, bad error) {
 	limit := uint32(q.mtu.Bytes())
 	unsignaled := q.unsignaled
@@ -77,15 +103,19 @@ func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n i
 		if x.Signaled {
 			wr.WRID = x.WRID
 		}
+		if q.talk != nil && q.talk.gone.has(x.RKey) {
+			wr.Opcode, wr.Imm, wr.RKey, wr.RemoteAddr = verbs.OpRDMAWrite, 0, 0, 0
+			continue
+		}
 		if x.Length == 0 {
 			continue
 		}
 		l, err := q.table.local(x.LKey)
 		if err != nil {
-			return n, bytes, operr.New("post writes", "uc", "register the source of a write: %w", err)
+			return n, bytes, operr.New("post writes", q.d.name(), "register the source of a write: %w", err)
 		}
 		if l == nil || x.Length > limit || x.Offset < 0 || x.Offset > l.region.Len() || units.Bytes(x.Length) > l.region.Len()-x.Offset {
-			return n, bytes, operr.New("post writes", "uc", "%d bytes at %d of region %d: no such range of registered memory, or more than the MTU %d", x.Length, x.Offset, x.LKey, limit)
+			return n, bytes, operr.New("post writes", q.d.name(), "%d bytes at %d of region %d: no such range of registered memory, or more than the MTU %d", x.Length, x.Offset, x.LKey, limit)
 		}
 		wr.Local = verbs.SGE{Addr: l.mr.IOVA() + uint64(x.Offset), Length: x.Length, LKey: l.mr.LKey()}
 		bytes += uint64(x.Length)
@@ -116,7 +146,11 @@ func (q *queuePair) sent(wc *verbs.WC, out *backend.Completion) int {
 		status = backend.StatusError
 		q.sendFailed(wc)
 	}
-	if wc.WRID == silent {
+	switch wc.WRID {
+	case silent:
+		return 0
+	case spoken:
+		q.talk.flying.Add(-1)
 		return 0
 	}
 	*out = backend.Completion{WRID: wc.WRID, Cookie: q.cookie, Kind: backend.KindSent, Status: status}
@@ -129,6 +163,6 @@ func (q *queuePair) sendFailed(wc *verbs.WC) {
 		q.dg.broken.Store(true) // PostDatagrams mends it
 		return
 	}
-	q.fail(operr.New("post writes", "uc", "QP %d can't send any more: %v: is the network interface%s up, with its address and a route to the peer? Connect anew",
+	q.failStatus(wc.Status, operr.New("post writes", q.d.name(), "QP %d can't send any more: %v: is the network interface%s up, with its address and a route to the peer? Connect anew",
 		wc.QPN, wc.Status, q.d.netdev()))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// queuePair is a UC or UD queue pair.
+// queuePair is a queue pair for data, UC or RC, or a UD one.
 type queuePair struct {
 	d              *Device
 	qp             *verbs.QP
@@ -24,6 +24,8 @@ type queuePair struct {
 	// sendRing and recvRing have room for sendDepth and depth completions.
 	sendRing, recvRing *ring
 	typ                backend.QPType
+	// talk is nil but on reliable connections.
+	talk *talk
 	// table is where the peer may write, and the domain of what is sent. A queue pair that was made
 	// without one has an empty one of its own.
 	table            *table
@@ -39,7 +41,7 @@ type queuePair struct {
 	// unsignaled counts the writes posted since the last that was signalled; the poster's.
 	unsignaled int
 	// failure is why no send gets out any more.
-	failure atomic.Pointer[error]
+	failure atomic.Pointer[failure]
 	closing sync.Once
 }
 
@@ -47,7 +49,7 @@ type queuePair struct {
 func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 	q, err := d.newQP(c)
 	if err != nil {
-		return nil, operr.Wrap("new queue pair", "uc", d.judge(err))
+		return nil, operr.Wrap("new queue pair", d.name(), d.judge(err))
 	}
 	return q, nil
 }
@@ -60,6 +62,9 @@ func (d *Device) newQP(c backend.QPConfig) (*queuePair, error) {
 	if c.Type == backend.UD {
 		q.sendDepth, q.depth = datagramSlots(c.SendDepth)-1, max(c.RecvDepth, 1)
 	}
+	if c.Type == backend.UC && d.reliable() {
+		q.talk = new(talk)
+	}
 	if err := q.configure(c); err != nil {
 		return nil, err
 	}
@@ -67,11 +72,11 @@ func (d *Device) newQP(c backend.QPConfig) (*queuePair, error) {
 	if q.psn, err = d.randomPSN(); err != nil {
 		return nil, err
 	}
-	if q.sendRing, err = q.sendCQ.reserve(true, q.sendDepth); err != nil {
+	if q.sendRing, err = q.sendCQ.reserve(true, q.sends()); err != nil {
 		return nil, err
 	}
 	if q.recvRing, err = q.recvCQ.reserve(false, q.depth); err != nil {
-		q.sendRing.retire(q.sendDepth)
+		q.sendRing.retire(q.sends())
 		return nil, err
 	}
 	if err := q.create(c); err != nil {
@@ -80,9 +85,17 @@ func (d *Device) newQP(c backend.QPConfig) (*queuePair, error) {
 	return q, nil
 }
 
+// sends is how many requests may be in the send queue: the user's, and those of recalls.
+func (q *queuePair) sends() int {
+	if q.talk != nil {
+		return q.sendDepth + talkDepth
+	}
+	return q.sendDepth
+}
+
 // retire gives back what the queue pair had besides the kernel's object.
 func (q *queuePair) retire() error {
-	q.sendRing.retire(q.sendDepth)
+	q.sendRing.retire(q.sends())
 	q.recvRing.retire(q.depth)
 	if q.table == nil {
 		return nil
@@ -159,8 +172,8 @@ func (q *queuePair) create(c backend.QPConfig) error {
 			return err
 		}
 	}
-	init := verbs.QPInitAttr{Type: verbs.UC, SendCQ: q.sendRing.cq, RecvCQ: q.recvRing.cq,
-		Cap: verbs.QPCap{MaxSendWR: q.sendDepth, MaxRecvWR: q.depth, MaxSendSGE: 1, MaxRecvSGE: 1}}
+	init := verbs.QPInitAttr{Type: q.d.cfg.Service, SendCQ: q.sendRing.cq, RecvCQ: q.recvRing.cq,
+		Cap: verbs.QPCap{MaxSendWR: q.sends(), MaxRecvWR: q.depth, MaxSendSGE: 1, MaxRecvSGE: 1}}
 	if q.typ == backend.UD {
 		init.Type = verbs.UD
 	}
@@ -184,7 +197,7 @@ func (q *queuePair) create(c backend.QPConfig) error {
 	return nil
 }
 
-// init takes a UC queue pair to INIT, where it can hold receives, and posts them: they are there when
+// init takes a queue pair for data to INIT, where it can hold receives, and posts them: they are there when
 // the peer's first packet comes.
 func (q *queuePair) init(writable bool) error {
 	attr := verbs.QPAttr{State: verbs.Init, Port: uint8(q.d.cfg.Port)}
@@ -209,7 +222,7 @@ func (q *queuePair) postReceives() {
 		q.owed -= n
 		if err != nil {
 			if !errors.Is(err, verbs.ErrClosed) {
-				q.fail(operr.Wrap("post receives", "uc", err))
+				q.fail(operr.Wrap("post receives", q.d.name(), err))
 			}
 			q.owed = 0
 			return
@@ -217,47 +230,85 @@ func (q *queuePair) postReceives() {
 	}
 }
 
-// fail makes later posts return err; the first reason stays.
-func (q *queuePair) fail(err error) { q.failure.CompareAndSwap(nil, &err) }
+// failure is why a queue pair is of no more use.
+type failure struct {
+	err error
+	// flushed: all that is known is that requests were flushed, which follows from another reason.
+	flushed bool
+}
+
+// fail makes later posts return err. The first reason stays that is more than a flush.
+func (q *queuePair) fail(err error) {
+	for f := (&failure{err: err}); ; {
+		old := q.failure.Load()
+		if old != nil && !old.flushed || q.failure.CompareAndSwap(old, f) {
+			return
+		}
+	}
+}
+
+// failStatus is fail for the status of a completion.
+func (q *queuePair) failStatus(status verbs.WCStatus, err error) {
+	if status == verbs.WCFlushErr {
+		q.failure.CompareAndSwap(nil, &failure{err: err, flushed: true})
+		return
+	}
+	q.fail(err)
+}
 
 // usable is why nothing can be posted, or nil.
 func (q *queuePair) usable() error {
 	if err := q.d.health.get(); err != nil {
 		return err
 	}
-	if p := q.failure.Load(); p != nil {
-		return *p
+	if f := q.failure.Load(); f != nil {
+		return f.err
 	}
 	return nil
 }
 
 // Info is what the peer needs in order to connect.
 func (q *queuePair) Info() backend.QPInfo {
-	return backend.QPInfo{Addr: q.d.addr, Port: roce.UDPPort, QPN: q.qp.Num(), PSN: q.psn, MTU: units.Bytes(q.mtu.Bytes())}
+	i := backend.QPInfo{Addr: q.d.addr, Port: roce.UDPPort, QPN: q.qp.Num(), PSN: q.psn, MTU: units.Bytes(q.mtu.Bytes())}
+	if q.talk != nil {
+		i.Flags = backend.FlagRC
+	}
+	return i
 }
 
-// Connect takes a UC queue pair to RTS. A peer with MTU 0 is taken to have the same.
+// Connect takes a queue pair for data to RTS. A peer with MTU 0 is taken to have the same.
 func (q *queuePair) Connect(i backend.QPInfo) error {
 	if q.typ != backend.UC {
-		return operr.New("connect", "uc", "only UC queue pairs are connected; use OpenAddress for UD")
+		return operr.New("connect", q.d.name(), "only UC queue pairs are connected; use OpenAddress for UD")
 	}
 	if i.MTU != 0 && i.MTU != units.Bytes(q.mtu.Bytes()) {
-		return operr.New("connect", "uc", "MTU %v here and %d at the peer: choose the same at both ends", q.mtu, int64(i.MTU))
+		return operr.New("connect", q.d.name(), "MTU %v here and %d at the peer: choose the same at both ends", q.mtu, int64(i.MTU))
 	}
 	if err := q.d.checkPeer(i); err != nil {
-		return operr.Wrap("connect", "uc", err)
+		return operr.Wrap("connect", q.d.name(), err)
+	}
+	if theirs := i.Flags&backend.FlagRC != 0; theirs != q.d.reliable() {
+		return operr.New("connect", q.d.name(), "one end has reliable connections and the other has not: open the devices of both ends "+
+			"with package rc, or neither (sdr-perf: -d rc:NAME at both)")
 	}
 	if q.qp.State() != verbs.Init {
-		return operr.New("connect", "uc", "the queue pair is connected already")
+		return operr.New("connect", q.d.name(), "the queue pair is connected already")
 	}
 	err := q.qp.Connect(verbs.ConnectConfig{
-		Port: q.d.cfg.Port, Path: q.d.path(i, q.channel), PathMTU: q.mtu, RemoteQPN: i.QPN, LocalPSN: q.psn, RemotePSN: i.PSN,
+		Port: q.d.cfg.Port, Path: q.d.path(i, q.channel), PathMTU: q.mtu, RemoteQPN: i.QPN, LocalPSN: q.psn, RemotePSN: i.PSN, RC: &reliably,
 	})
 	if err != nil {
-		return operr.Wrap("connect", "uc", q.d.judge(err))
+		return operr.Wrap("connect", q.d.name(), q.d.judge(err))
+	}
+	if q.talk != nil {
+		q.table.recalls.enter(q)
 	}
 	return nil
 }
+
+// reliably is how reliable connections try again: 0.27 s after what wasn't acknowledged, six times, since rxe takes seven for ever;
+// and 0.64 ms after what found no receive, for ever. A peer may be connected that much later.
+var reliably = verbs.RCConfig{MinRNRTimer: 12, Timeout: 16, RetryCount: 6, RNRRetry: 7, MaxReadAtomic: 1, MaxDestReadAtomic: 1}
 
 // checkPeer finds what is wrong with a peer's address before the kernel does.
 func (d *Device) checkPeer(i backend.QPInfo) error {
@@ -284,11 +335,14 @@ func (d *Device) path(i backend.QPInfo, channel int) verbs.AHAttr {
 func (q *queuePair) Close() error {
 	err := q.qp.Close()
 	if err != nil && !errors.Is(err, verbs.ErrClosed) {
-		return operr.Wrap("connect", "uc", err)
+		return operr.Wrap("connect", q.d.name(), err)
 	}
 	q.closing.Do(func() {
 		q.d.intake.queuePairs.Add(-1)
 		q.d.qps.set(q.qp.Num(), nil)
+		if q.talk != nil {
+			q.table.recalls.leave(q)
+		}
 		err = q.retire()
 		if q.dg != nil {
 			q.recvCQ.setUD(q, false)

@@ -42,7 +42,7 @@ func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, er
 	}
 	mr, err := d.pd.RegisterMR(mem, verbs.AccessLocalWrite)
 	if err != nil {
-		return nil, operr.Wrap("register memory", "uc", d.judge(err))
+		return nil, operr.Wrap("register memory", d.name(), d.judge(err))
 	}
 	r := &region{d: d, mr: mr, mem: mem, access: access, users: map[*table]struct{}{}}
 	d.mu.Lock()
@@ -86,7 +86,7 @@ func (r *region) Close() error {
 	}
 	errs = append(errs, r.mr.Close())
 	if err := errors.Join(errs...); err != nil {
-		return operr.Wrap("register memory", "uc", err)
+		return operr.Wrap("register memory", d.name(), err)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (r *region) end() []*table {
 func (r *region) hold() error {
 	if r.exposed.Add(1) <= 0 {
 		r.exposed.Add(-1)
-		return operr.Wrap("use memory region", "uc", backend.ErrClosed)
+		return operr.Wrap("use memory region", r.d.name(), backend.ErrClosed)
 	}
 	return nil
 }

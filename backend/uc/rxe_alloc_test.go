@@ -7,50 +7,8 @@ package uc_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
-	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/internal/kerneltest"
+	"github.com/sdr-rdma/go-sdr/backend/uc"
 )
 
-// TestNoAllocation: posting a batch and polling its completions at both ends allocates nothing.
-func TestNoAllocation(t *testing.T) {
-	const size, batch = 1024, 32
-	a, b := open(t, devA), open(t, devB)
-	table, err := b.NewTable(backend.TableConfig{Slots: 1, Generations: 1, MaxMessage: size})
-	require.NoError(t, err)
-	dst, err := b.Register(make([]byte, size), backend.AccessRemoteWrite)
-	require.NoError(t, err)
-	src, err := a.Register(make([]byte, size), 0)
-	require.NoError(t, err)
-	rkey, va, err := table.Expose(0, dst, backend.Range{Length: size})
-	require.NoError(t, err)
-	from, sent := newQP(t, a, nil)
-	to, received := newQP(t, b, table)
-	require.NoError(t, from.Connect(to.Info()))
-	require.NoError(t, to.Connect(from.Info()))
-	var w [batch]backend.Write
-	for i := range w {
-		w[i] = backend.Write{VA: va, RKey: rkey, LKey: src.LKey(), Length: size, Imm: uint32(i), Signaled: i == batch-1}
-	}
-	var dstc [batch]backend.Completion
-	poll := func(d backend.Device, cq backend.CQ, n int) {
-		for n > 0 {
-			k, err := cq.Poll(d.Now(), dstc[:])
-			if err != nil {
-				t.Fatal(err)
-			}
-			n -= k
-		}
-	}
-	round := func() {
-		n, err := from.PostWrites(a.Now(), w[:])
-		if err != nil || n != batch {
-			t.Fatalf("took %d writes: %v", n, err)
-		}
-		poll(a, sent, 1)
-		poll(b, received, batch)
-	}
-	round() // registers the source
-	// The look at the device once a second opens a file.
-	require.Less(t, testing.AllocsPerRun(200, round), 1.0)
-}
+func TestNoAllocation(t *testing.T) { kerneltest.NoAllocation(t, uc.Open) }

@@ -16,6 +16,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/internal/kerneltest"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
 )
 
@@ -60,7 +61,7 @@ func addDevice(t *testing.T) *uc.Device {
 func TestRemovalIsNoticed(t *testing.T) {
 	for name, next := range map[string]func(t *testing.T, d *uc.Device) func() error{
 		"post": func(t *testing.T, d *uc.Device) func() error {
-			q, _ := newQP(t, d, nil)
+			q, _ := kerneltest.NewQP(t, d, nil)
 			peer := q.Info()
 			peer.Addr = nobody
 			require.NoError(t, q.Connect(peer))
@@ -85,7 +86,7 @@ func TestRemovalIsNoticed(t *testing.T) {
 			return func() error { _, err := d.NewCQ(backend.CQConfig{Entries: 8, Workers: 1}); return err }
 		},
 		"wait": func(t *testing.T, d *uc.Device) func() error {
-			_, cq := newQP(t, d, nil)
+			_, cq := kerneltest.NewQP(t, d, nil)
 			ended := make(chan error, 1)
 			go func() { ended <- cq.Wait(time.Hour) }()
 			time.Sleep(20 * time.Millisecond) // it waits
@@ -127,7 +128,7 @@ func TestRemovalIsNoticed(t *testing.T) {
 // TestRemovedDeviceIsQuiet: Poll tells of the end once, and waits are waits again, until Close ends them.
 func TestRemovedDeviceIsQuiet(t *testing.T) {
 	d := addDevice(t)
-	_, cq := newQP(t, d, nil)
+	_, cq := kerneltest.NewQP(t, d, nil)
 	removed := make(chan error, 1)
 	go func() { removed <- netlink.RdmaLinkDel("rxe8") }()
 	var err error

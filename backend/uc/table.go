@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/operr"
@@ -26,6 +27,8 @@ type table struct {
 	pd  *verbs.PD
 	// root is nil where each message has a key of its own.
 	root *rootKey
+	// recalls are for reliable connections, where messages have keys of their own.
+	recalls recalls
 	// locals are the regions that were sent from or led to by root, by index. Replaced under mu, never changed.
 	locals atomic.Pointer[[]*localMR]
 
@@ -50,20 +53,22 @@ type entry struct {
 	key    *verbs.Mkey
 	// revoking: the message's address is no longer wanted. stuck: the kernel failed to take it back.
 	revoking, stuck bool
-	// update is the number of the root key's update that takes the address back.
+	// update is the number of the root key's update that takes the address back, or of the recall of the key, which was made at
+	// since.
 	update uint64
+	since  time.Time
 }
 
 // NewTable makes an address table. It costs some 60 bytes a slot until messages are exposed; under a root key 16 bytes more
 // for each slot and generation, here and in the device.
 func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) {
 	if c.Slots < 1 || c.Slots&(c.Slots-1) != 0 || c.MaxMessage < 1 || c.MaxMessage&(c.MaxMessage-1) != 0 {
-		return nil, operr.New("new table", "uc", "%d slots, messages of up to %d bytes: want powers of two", c.Slots, c.MaxMessage)
+		return nil, operr.New("new table", d.name(), "%d slots, messages of up to %d bytes: want powers of two", c.Slots, c.MaxMessage)
 	}
 	c.Generations = max(c.Generations, 1)
 	t, err := d.newTable(c, d.caps.RootKey)
 	if err != nil {
-		return nil, operr.Wrap("new table", "uc", d.judge(err))
+		return nil, operr.Wrap("new table", d.name(), d.judge(err))
 	}
 	return t, nil
 }
@@ -77,6 +82,9 @@ func (d *Device) newTable(c backend.TableConfig, root bool) (*table, error) {
 	}
 	if root && c.Slots > maxEntries/c.Generations {
 		return nil, fmt.Errorf("%d slots and %d generations: memory keys have at most %d entries: choose fewer", c.Slots, c.Generations, maxEntries)
+	}
+	if !root && d.reliable() && c.Slots > maxReliableSlots {
+		return nil, fmt.Errorf("%d slots: reliable connections have at most %d: choose fewer", c.Slots, maxReliableSlots)
 	}
 	pd, err := d.ctx.AllocPD()
 	if err != nil {
@@ -165,14 +173,14 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	reg, ok := r.(*region)
 	switch {
 	case !ok || reg.d != t.d:
-		return 0, 0, operr.New("expose", "uc", "the region is of another device")
+		return 0, 0, operr.New("expose", t.d.name(), "the region is of another device")
 	case reg.access&backend.AccessRemoteWrite == 0:
-		return 0, 0, operr.New("expose", "uc", "the region was registered without AccessRemoteWrite")
+		return 0, 0, operr.New("expose", t.d.name(), "the region was registered without AccessRemoteWrite")
 	case rg.Offset < 0 || rg.Length < 0 || rg.Offset > reg.Len() || rg.Length > reg.Len()-rg.Offset:
-		return 0, 0, operr.New("expose", "uc", "[%d, +%d) is outside the region's %d bytes", rg.Offset, rg.Length, reg.Len())
+		return 0, 0, operr.New("expose", t.d.name(), "[%d, +%d) is outside the region's %d bytes", rg.Offset, rg.Length, reg.Len())
 	}
 	if rg.Length > t.cfg.MaxMessage {
-		return 0, 0, operr.New("expose", "uc", "%d bytes: the table's largest message has %d", rg.Length, t.cfg.MaxMessage)
+		return 0, 0, operr.New("expose", t.d.name(), "%d bytes: the table's largest message has %d", rg.Length, t.cfg.MaxMessage)
 	}
 	if err := t.d.health.get(); err != nil {
 		return 0, 0, err
@@ -228,32 +236,54 @@ func (t *table) lead(r *region, entry int, rg backend.Range) (*verbs.Mkey, error
 	return t.root.expose(entry, l.mr, rg)
 }
 
+// register registers a range under a key that the peer doesn't take for one that was recalled.
 func (t *table) register(r *region, rg backend.Range) (*verbs.MR, error) {
 	va := (r.mr.IOVA() + uint64(rg.Offset)) % uint64(os.Getpagesize())
-	return t.pd.RegisterMRAt(r.mem[rg.Offset:rg.Offset+rg.Length], va, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
+	var mistakable []*verbs.MR
+	for {
+		mr, err := t.pd.RegisterMRAt(r.mem[rg.Offset:rg.Offset+rg.Length], va, verbs.AccessLocalWrite|verbs.AccessRemoteWrite)
+		if err == nil && t.recalls.remembered(mr.RKey()) {
+			mistakable = append(mistakable, mr)
+			continue
+		}
+		for _, m := range mistakable {
+			err = errors.Join(err, m.Close())
+		}
+		return mr, err
+	}
 }
 
 // StartRevoke has the device take the message's address back. Without a root key it notes that the address is to die: the
 // kernel is asked in Revoked, because it may wait.
 func (t *table) StartRevoke(n uint64) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if e := t.slot(n); e.region != nil && e.seq == n {
 		t.startRevoke(e)
 	}
+	t.mu.Unlock()
+	t.recalls.ask() // without the lock, which a post may need
 }
 
 func (t *table) startRevoke(e *entry) {
-	if e.key != nil && !e.revoking {
+	switch {
+	case e.revoking:
+	case e.key != nil:
 		e.update = t.root.revoke(t.rootEntry(e.seq))
+	case e.mr != nil && t.d.reliable():
+		e.update, e.since = t.recalls.add(e.mr.RKey()), time.Now()
 	}
 	e.revoking = true
 }
 
 // Revoked reports whether what StartRevoke has begun is done. Without a root key it deregisters, and the call lasts
 // until the kernel has finished with the packet that it may be writing: on rxe some microseconds,
-// and the time to unpin the pages.
+// and the time to unpin the pages. On reliable connections the peers have answered a recall of the key before, or five seconds
+// have passed.
 func (t *table) Revoked(n uint64) bool {
+	if t.recalled(n) {
+		t.recalls.ask()
+		return false
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.slot(n)
@@ -268,6 +298,15 @@ func (t *table) Revoked(n uint64) bool {
 		t.d.log.Error("revoke address", "message", n, "err", err, "consequence", "its memory stays registered until the device is closed")
 	}
 	return done
+}
+
+// recalled tells whether the recall of a message's key waits for answers.
+func (t *table) recalled(n uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.slot(n)
+	return e.region != nil && e.seq == n && e.mr != nil && e.revoking && !e.since.IsZero() &&
+		!t.recalls.heeded(e.update) && time.Since(e.since) < answerWithin
 }
 
 // revoke frees an entry when its address is dead, which it reports. A failure is final: of a region, the kernel has then

@@ -22,7 +22,8 @@ sockets on 127.0.0.1 and 127.0.0.2. Nothing needs to be installed, and no privil
 
 Packets are RoCEv2. Device userroce makes them itself; softroce is the kernel's Soft-RoCE device, if
 there is one; and each RDMA device of the kernel has its own name (-d). The ends may have different
-ones. The client says what is measured; the server takes only what concerns its own end: -d, -i, -x,
+ones. With rc: before its name, an RDMA device carries data over reliable connections (RC), which repeat
+losses by themselves: at both ends, as a baseline, or where it has no UC; --reliability none suits. The client says what is measured; the server takes only what concerns its own end: -d, -i, -x,
 --addr, --udp-port, -p, --workers, --pcap, -v.
 
 A time runs from the post at the sender to the final acknowledgement at the sender. With --rtt
@@ -45,6 +46,10 @@ const examples = `  # Both ends here, over a transatlantic link that loses one p
   # The same on an RDMA device of the kernel; GIDs and ports as perftest's -x and -i
   hostb$ sdr-perf -d rxe0 -x 1
   hosta$ sdr-perf -d rxe0 -x 1 -m 4096 -s 1MiB hostb
+
+  # What the adapter's own reliability makes of it
+  hostb$ sdr-perf -d rc:rxe0
+  hosta$ sdr-perf -d rc:rxe0 --reliability none -s 1MiB hostb
 
   # What goes over the wire, for Wireshark
   sdr-perf --loopback -s 64KiB -n 1 --warmup 0 --pcap sdr.pcap`

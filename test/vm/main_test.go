@@ -49,7 +49,7 @@ func TestSuites(t *testing.T) {
 		assert.False(t, e.full || e.pair, e.pkg)
 	}
 	raced := selectEntries(raceSuite)
-	assert.Len(t, raced, 2, "verbs and backend/uc")
+	assert.Len(t, raced, 3, "verbs, backend/uc and backend/rc")
 	for _, e := range raced {
 		assert.Equal(t, e.race, e.run, e.pkg)
 	}

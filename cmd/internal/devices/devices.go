@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/rc"
+	"github.com/sdr-rdma/go-sdr/backend/uc"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -56,12 +58,15 @@ var openers = map[string]opener{
 	"userroce": openUserRoCE,
 }
 
-// Names are the known names in order: the kinds of devices, then the RDMA devices of this machine.
+// reliably stands before the name of an RDMA device that is to carry data over reliable connections (package rc).
+const reliably = "rc:"
+
+// Names are the known names in order: the kinds of devices, then the RDMA devices of this machine, each also with reliable connections.
 func Names() []string {
 	names := slices.Sorted(maps.Keys(openers))
 	found, _ := verbs.Devices() // those that can't be read are of no use here
 	for _, d := range found {
-		names = append(names, d.Name)
+		names = append(names, d.Name, reliably+d.Name)
 	}
 	return names
 }
@@ -71,7 +76,10 @@ func find(name string) opener {
 	if o := openers[name]; o != nil || !slices.Contains(Names(), name) {
 		return o
 	}
-	return func(o Options) (backend.Device, error) { return openVerbs(name, o) }
+	if name, ok := strings.CutPrefix(name, reliably); ok {
+		return func(o Options) (backend.Device, error) { return openVerbs(rc.Open, name, o) }
+	}
+	return func(o Options) (backend.Device, error) { return openVerbs(uc.Open, name, o) }
 }
 
 // Check says whether there is such a device, and which there are if not.

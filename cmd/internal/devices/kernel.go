@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/softroce"
@@ -50,12 +51,12 @@ func openSoftRoCE(o Options) (backend.Device, error) {
 	})
 }
 
-func openVerbs(name string, o Options) (backend.Device, error) {
+func openVerbs(open func(uc.Config) (*uc.Device, error), name string, o Options) (backend.Device, error) {
 	if err := kernelsOwn(o); err != nil {
 		return nil, err
 	}
 	return openNear(o, func(addr netip.Addr) (kernelDevice, error) {
-		return uc.Open(uc.Config{Device: name, Port: o.Port, Addr: addr, GIDIndex: o.GIDIndex, Logger: o.Logger})
+		return open(uc.Config{Device: name, Port: o.Port, Addr: addr, GIDIndex: o.GIDIndex, Logger: o.Logger})
 	})
 }
 
@@ -104,7 +105,7 @@ func CheckMTU(name string, d backend.Device, want units.Bytes) error {
 		if d, ok := d.(interface{ Name() string }); ok {
 			name = d.Name() // of Soft-RoCE's only device
 		}
-		if info, err := (verbs.System{}).Lookup(name); err == nil {
+		if info, err := (verbs.System{}).Lookup(strings.TrimPrefix(name, reliably)); err == nil {
 			if info.Driver != "rxe" {
 				need = want + kernelHeaders
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/backendtest"
+	"github.com/sdr-rdma/go-sdr/backend/rc"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
 	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -21,7 +22,13 @@ import (
 
 func openUC(t testing.TB, name string, keyPerMessage bool) *uc.Device {
 	t.Helper()
-	d, err := uc.Open(uc.Config{Device: name, KeyPerMessage: keyPerMessage, Logger: slog.New(slog.DiscardHandler)})
+	return openWith(t, uc.Open, name, keyPerMessage)
+}
+
+// openWith opens a device until the test ends, with Open of package uc or rc.
+func openWith(t testing.TB, open func(uc.Config) (*uc.Device, error), name string, keyPerMessage bool) *uc.Device {
+	t.Helper()
+	d, err := open(uc.Config{Device: name, KeyPerMessage: keyPerMessage, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
@@ -38,21 +45,29 @@ func (d fenced) Caps() backend.Caps {
 }
 
 // TestConformance runs the suite that every backend passes: through a root key on the devices' own wire and over the machine's
-// network, and with a key for each message. Corruption is left out: a damaged packet is a lost one, which the backend doesn't count.
+// network, and with a key for each message; over reliable connections with both kinds of keys. Corruption is left out: a damaged packet
+// is a lost one, which the backend doesn't count.
 func TestConformance(t *testing.T) {
 	kinds := []struct {
 		name, a, b    string
+		open          func(uc.Config) (*uc.Device, error)
 		keyPerMessage bool
-	}{{"root key", devA, devB, false}, {"root key over RoCEv2", netA, netB, false}, {"key per message", devA, devB, true}}
-	if race.Enabled { // the second runs all that the first does
-		kinds = kinds[1:]
+	}{
+		{"root key", devA, devB, uc.Open, false},
+		{"reliable, root key", devA, devB, rc.Open, false},
+		{"root key over RoCEv2", netA, netB, uc.Open, false},
+		{"key per message", devA, devB, uc.Open, true},
+		{"reliable, key per message", devA, devB, rc.Open, true},
+	}
+	if race.Enabled { // the others run all that these do
+		kinds = kinds[2:]
 	}
 	for _, c := range kinds {
 		t.Run(c.name, func(t *testing.T) {
 			backendtest.Run(t, func(t testing.TB, ask backendtest.Faults) *backendtest.Pair {
 				ask.Corrupt = 0
 				impair(t, ask)
-				a, b := openUC(t, c.a, c.keyPerMessage), openUC(t, c.b, c.keyPerMessage)
+				a, b := openWith(t, c.open, c.a, c.keyPerMessage), openWith(t, c.open, c.b, c.keyPerMessage)
 				require.Equal(t, !c.keyPerMessage, a.Caps().RootKey)
 				require.Equal(t, backend.FenceTimed, a.Caps().Fence)
 				return &backendtest.Pair{A: fenced{a}, B: fenced{b}, Faults: ask, Overruns: true, Settle: 10 * units.Millisecond, Patience: 30 * time.Second}

@@ -24,14 +24,16 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestOneDevice: both ends on one device, in one process.
+// TestOneDevice: both ends on one device, in one process; also over reliable connections.
 func TestOneDevice(t *testing.T) {
 	if here.server {
 		return // the first VM is enough
 	}
-	all := results(t, start(t, "sdr-perf", "--loopback", "-d", "rxe0", "-s", "4KiB,256KiB", "-n", "3", "--warmup", "0", "--json", "-").finish(t))
-	require.Len(t, all, 2)
-	require.Equal(t, "rxe0", all[0].Device)
+	for device, scheme := range map[string]string{"rxe0": "sr", "rc:rxe0": "none"} {
+		all := results(t, start(t, "sdr-perf", "--loopback", "-d", device, "--reliability", scheme, "-s", "4KiB,256KiB", "-n", "3", "--warmup", "0", "--json", "-").finish(t))
+		require.Len(t, all, 2)
+		require.Equal(t, device, all[0].Device)
+	}
 }
 
 // TestMistakes: one line each, at once, that says what there is.

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package uc
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestGoneKeys compares with a list, while keys push others out, come again, and share a hash.
+func TestGoneKeys(t *testing.T) {
+	var g goneKeys
+	require.False(t, g.has(7))
+	var list []uint32
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range 3 * keptRecalls {
+		key := 1 + rng.Uint32N(2*keptRecalls)
+		g.add(key)
+		if !slices.Contains(list, key) {
+			list = append(list, key)
+			list = list[max(0, len(list)-keptRecalls):]
+		}
+		probe := rng.Uint32N(2*keptRecalls + 1)
+		for range 2 { // the second is answered from memory
+			require.Equal(t, slices.Contains(list, probe), g.has(probe), "key %d, seed %d", probe, seed)
+		}
+		require.True(t, g.has(key))
+	}
+	require.Len(t, list, keptRecalls)
+}
+
+// TestRecallsNumbered: a queue pair hears of recalls in order, from those made after it was connected on, and of the last
+// keptRecalls if it has heard none of many.
+func TestRecallsNumbered(t *testing.T) {
+	var r recalls
+	require.Equal(t, uint64(1), r.add(100))
+	require.Equal(t, uint64(2), r.add(101))
+	for n, want := range []uint32{100, 101} {
+		key, number, ok := r.after(uint64(n))
+		require.True(t, ok)
+		require.Equal(t, want, key)
+		require.Equal(t, uint64(n)+1, number)
+	}
+	_, _, ok := r.after(2)
+	require.False(t, ok)
+	for key := range uint32(3 * ownRecalls) {
+		r.add(1000 + key)
+	}
+	last := r.made
+	key, number, ok := r.after(0)
+	require.True(t, ok)
+	require.Equal(t, last-keptRecalls+1, number)
+	require.EqualValues(t, 1000+3*ownRecalls-keptRecalls, key)
+	require.True(t, r.remembered(1000+2*ownRecalls))
+	require.False(t, r.remembered(1000+2*ownRecalls-1))
+	q := &queuePair{talk: new(talk)}
+	r.enter(q)
+	require.True(t, r.heeded(last), "what was recalled before it was connected is no affair of its")
+}
