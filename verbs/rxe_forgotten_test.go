@@ -47,14 +47,14 @@ func forget(t *testing.T, a *end) (addr uint64, rkey uint32) {
 	require.NoError(t, err)
 	g, err := c.QueryGID(1, 0)
 	require.NoError(t, err)
-	connect(t, a, &end{ctx: c, pd: pd, mr: mr, qp: qp, gid: g.GID}, verbs.MTU4096)
+	connect(t, a, &end{Ctx: c, PD: pd, MR: mr, QP: qp, GID: g.GID}, verbs.MTU4096)
 	return mr.IOVA(), mr.RKey()
 }
 
 func writeToForgotten(t *testing.T) {
-	a := newEnd(t, devA, endConfig{typ: verbs.UC, buffer: forgottenSize})
-	for i := range a.buf {
-		a.buf[i] = 0xa5
+	a := newEnd(t, devA, endConfig{Type: verbs.UC, Buffer: forgottenSize})
+	for i := range a.Buf {
+		a.Buf[i] = 0xa5
 	}
 	addr, rkey := forget(t, a)
 	var fresh [48][]byte // enough to come to every freed place of this size
@@ -64,11 +64,11 @@ func writeToForgotten(t *testing.T) {
 		}
 		fresh[i] = make([]byte, forgottenSize)
 	}
-	wr := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.mr.SGE(0, forgottenSize), RemoteAddr: addr, RKey: rkey}
+	wr := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.MR.SGE(0, forgottenSize), RemoteAddr: addr, RKey: rkey}
 	for range 5 { // a packet may be lost
 		require.Equal(t, verbs.WCSuccess, send(t, a, wr).Status)
 	}
-	quiet(t, a.rcq, "a completion that nobody asked for")
+	quiet(t, a.RCQ, "a completion that nobody asked for")
 	for i, b := range fresh {
 		n := len(b) - bytes.Count(b, []byte{0})
 		assert.Zero(t, n, "bytes that the peer has written into allocation %d of the collected memory", i)

@@ -21,16 +21,16 @@ const multicastQPN = 0xffffff
 func TestMulticast(t *testing.T) {
 	const qkey = 0x22222222
 	group := verbs.GIDFromAddr(netip.MustParseAddr("ff12::4711"))
-	a, b := newEnd(t, devA, endConfig{typ: verbs.UD}), newEnd(t, devB, endConfig{typ: verbs.UD})
-	require.NoError(t, a.qp.Activate(1, qkey, 1))
-	require.NoError(t, b.qp.Activate(1, qkey, 2))
-	ah, err := a.pd.CreateAH(verbs.AHAttr{DGID: group, Port: 1})
+	a, b := newEnd(t, devA, endConfig{Type: verbs.UD}), newEnd(t, devB, endConfig{Type: verbs.UD})
+	require.NoError(t, a.QP.Activate(1, qkey, 1))
+	require.NoError(t, b.QP.Activate(1, qkey, 2))
+	ah, err := a.PD.CreateAH(verbs.AHAttr{DGID: group, Port: 1})
 	require.NoError(t, err)
-	receive := []verbs.RecvWR{{WRID: 3, Local: b.mr.SGE(0, 1024)}}
-	_, err = b.qp.PostRecv(receive)
+	receive := []verbs.RecvWR{{WRID: 3, Local: b.MR.SGE(0, 1024)}}
+	_, err = b.QP.PostRecv(receive)
 	require.NoError(t, err)
-	copy(a.buf, "to all")
-	wr := verbs.SendWR{Opcode: verbs.OpSend, Local: a.mr.SGE(0, 6), UD: verbs.UDDest{AH: ah, QPN: multicastQPN, QKey: qkey}}
+	copy(a.Buf, "to all")
+	wr := verbs.SendWR{Opcode: verbs.OpSend, Local: a.MR.SGE(0, 6), UD: verbs.UDDest{AH: ah, QPN: multicastQPN, QKey: qkey}}
 
 	// The IP layer has to let the group's packets in.
 	veth1, err := net.InterfaceByName("veth1")
@@ -38,34 +38,34 @@ func TestMulticast(t *testing.T) {
 	member, err := net.ListenMulticastUDP("udp6", veth1, &net.UDPAddr{IP: group.Addr().AsSlice(), Port: 4711})
 	require.NoError(t, err)
 	defer member.Close()
-	require.NoError(t, b.qp.AttachMulticast(group, 0))
-	t.Cleanup(func() { _ = b.qp.DetachMulticast(group, 0) })
-	err = b.qp.Close()
+	require.NoError(t, b.QP.AttachMulticast(group, 0))
+	t.Cleanup(func() { _ = b.QP.DetachMulticast(group, 0) })
+	err = b.QP.Close()
 	assert.ErrorContains(t, err, "detach it from its multicast groups first")
 	send(t, a, wr)
-	wc := poll(t, b.rcq, 1)[0]
+	wc := poll(t, b.RCQ, 1)[0]
 	assert.EqualValues(t, 3, wc.WRID)
-	assert.Equal(t, "to all", string(b.buf[40:46]))
+	assert.Equal(t, "to all", string(b.Buf[40:46]))
 
-	require.NoError(t, b.qp.DetachMulticast(group, 0))
-	_, err = b.qp.PostRecv(receive)
+	require.NoError(t, b.QP.DetachMulticast(group, 0))
+	_, err = b.QP.PostRecv(receive)
 	require.NoError(t, err)
 	send(t, a, wr)
-	quiet(t, b.rcq, "datagram to a group that was left")
+	quiet(t, b.RCQ, "datagram to a group that was left")
 }
 
 // TestWindowType2: bound to one RC QP, and freed by a local invalidation.
 func TestWindowType2(t *testing.T) {
-	a, b := pair(t, endConfig{typ: verbs.RC, access: allAccess | verbs.AccessMWBind})
-	mw, err := b.pd.AllocMW(verbs.MWType2)
+	a, b := pair(t, endConfig{Type: verbs.RC, Access: allAccess | verbs.AccessMWBind})
+	mw, err := b.PD.AllocMW(verbs.MWType2)
 	require.NoError(t, err)
-	wr, err := mw.BindWR(b.mr, 0, 4096, verbs.AccessRemoteWrite)
+	wr, err := mw.BindWR(b.MR, 0, 4096, verbs.AccessRemoteWrite)
 	require.NoError(t, err)
 	require.Equal(t, verbs.WCSuccess, send(t, b, wr).Status)
-	fill(a.buf[:64], 1)
-	write := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.mr.SGE(0, 64), RemoteAddr: b.mr.IOVA(), RKey: mw.RKey()}
+	fill(a.Buf[:64], 1)
+	write := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.MR.SGE(0, 64), RemoteAddr: b.MR.IOVA(), RKey: mw.RKey()}
 	require.Equal(t, verbs.WCSuccess, send(t, a, write).Status)
-	assert.Equal(t, a.buf[:64], b.buf[:64])
+	assert.Equal(t, a.Buf[:64], b.Buf[:64])
 
 	require.Equal(t, verbs.WCSuccess, send(t, b, verbs.SendWR{Opcode: verbs.OpLocalInv, Imm: mw.RKey()}).Status)
 	assert.Equal(t, verbs.WCRemoteAccessErr, send(t, a, write).Status)

@@ -69,7 +69,7 @@ func (p *peer) kill() {
 func startPeer(t testing.TB, e *end, mode string, messages, size, batch int) *peer {
 	t.Helper()
 	p := launch(t, devB, mode, messages, size, batch)
-	require.NoError(t, e.qp.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: p.gid}, PathMTU: verbs.MTU4096,
+	require.NoError(t, e.QP.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: p.gid}, PathMTU: verbs.MTU4096,
 		RemoteQPN: p.qpn, LocalPSN: peerPSN, RemotePSN: peerPSN}))
 	return p
 }
@@ -77,7 +77,7 @@ func startPeer(t testing.TB, e *end, mode string, messages, size, batch int) *pe
 // tell sends our end's addresses, upon which the peer connects and starts.
 func (p *peer) tell(t testing.TB, e *end) {
 	t.Helper()
-	p.tellEnd(t, e.qp.Num(), e.mr.RKey(), e.mr.IOVA(), e.gid)
+	p.tellEnd(t, e.QP.Num(), e.MR.RKey(), e.MR.IOVA(), e.GID)
 }
 
 func (p *peer) tellEnd(t testing.TB, qpn, rkey uint32, addr uint64, gid verbs.GID) {
@@ -94,18 +94,18 @@ func (p *peer) scan(t testing.TB, dst ...any) {
 
 func TestLibibverbsWritesIntoOurMemory(t *testing.T) {
 	const messages, size, batch = 500, 4096, 16
-	a := newEnd(t, devA, endConfig{typ: verbs.UC, depth: 512, buffer: size * batch})
+	a := newEnd(t, devA, endConfig{Type: verbs.UC, Depth: 512, Buffer: size * batch})
 	p := startPeer(t, a, "send", messages, size, batch)
 	postRecvs(t, a, messages)
 	p.tell(t, a)
-	for i, wc := range poll(t, a.rcq, messages) {
+	for i, wc := range poll(t, a.RCQ, messages) {
 		require.Equal(t, verbs.WCSuccess, wc.Status)
 		require.EqualValues(t, i, wc.Imm)
 		require.EqualValues(t, size, wc.ByteLen)
 	}
 	for slot := range batch {
 		last := messages - 1 - (messages-1-slot)%batch
-		assert.Equal(t, bytes.Repeat([]byte{byte(last)}, size), a.buf[slot*size:(slot+1)*size], "slot %d", slot)
+		assert.Equal(t, bytes.Repeat([]byte{byte(last)}, size), a.Buf[slot*size:(slot+1)*size], "slot %d", slot)
 	}
 	var ns int64
 	p.scan(t, &ns)
@@ -115,7 +115,7 @@ func TestLibibverbsWritesIntoOurMemory(t *testing.T) {
 
 func TestWeWriteIntoLibibverbsMemory(t *testing.T) {
 	const messages, size, batch = 480, 4096, 16
-	a := newEnd(t, devA, endConfig{typ: verbs.UC, buffer: size * batch})
+	a := newEnd(t, devA, endConfig{Type: verbs.UC, Buffer: size * batch})
 	p := startPeer(t, a, "recv", messages, size, batch)
 	p.tell(t, a)
 	var ready string
@@ -123,21 +123,21 @@ func TestWeWriteIntoLibibverbsMemory(t *testing.T) {
 	require.Equal(t, "ready", ready)
 	wrs := make([]verbs.SendWR, batch)
 	for sent := 0; sent < messages; sent += batch {
-		fill(a.buf, uint64(sent))
+		fill(a.Buf, uint64(sent))
 		for i := range wrs {
 			wrs[i] = verbs.SendWR{Opcode: verbs.OpRDMAWriteWithImm, Imm: uint32(sent + i), Flags: verbs.SendSignaled,
-				Local: a.mr.SGE(i*size, size), RemoteAddr: p.addr + uint64(i*size), RKey: p.rkey}
+				Local: a.MR.SGE(i*size, size), RemoteAddr: p.addr + uint64(i*size), RKey: p.rkey}
 		}
-		n, err := a.qp.PostSend(wrs)
+		n, err := a.QP.PostSend(wrs)
 		require.NoError(t, err)
 		require.Equal(t, batch, n)
-		poll(t, a.scq, batch)
+		poll(t, a.SCQ, batch)
 	}
 	var sum, hash uint64
 	p.scan(t, &sum, &hash)
 	require.NoError(t, p.cmd.Wait())
 	assert.EqualValues(t, messages*(messages-1)/2, sum)
 	h := fnv.New64a()
-	h.Write(a.buf)
+	h.Write(a.Buf)
 	assert.Equal(t, h.Sum64(), hash, "memory of the peer")
 }

@@ -32,19 +32,19 @@ const fanInBatch = 32
 
 func newFanIn(tb testing.TB, srq bool) *fanIn {
 	const depth = fanInQPs * fanInBatch
-	c := endConfig{typ: verbs.UC, depth: depth}
+	c := endConfig{Type: verbs.UC, Depth: depth}
 	f := &fanIn{a: newEnd(tb, devA, c), index: map[uint32]int{}, wcs: make([]verbs.WC, fanInBatch), wrs: make([]verbs.RecvWR, depth)}
-	c.srq = srq
+	c.SRQ = srq
 	f.b = newEnd(tb, devB, c)
 	f.refill = make([]int, fanInQPs)
 	for i := range fanInQPs {
 		a, b := *f.a, *f.b
 		if i > 0 {
-			a.qp, b.qp = another(tb, f.a), another(tb, f.b)
+			a.QP, b.QP = another(tb, f.a), another(tb, f.b)
 		}
 		connect(tb, &a, &b, verbs.MTU4096)
-		f.from, f.to = append(f.from, a.qp), append(f.to, b.qp)
-		f.index[b.qp.Num()] = i
+		f.from, f.to = append(f.from, a.QP), append(f.to, b.QP)
+		f.index[b.QP.Num()] = i
 		f.refill[i] = 2 * fanInBatch
 	}
 	f.post(tb, depth)
@@ -53,20 +53,20 @@ func newFanIn(tb testing.TB, srq bool) *fanIn {
 
 // another makes a QP beside that of an end.
 func another(tb testing.TB, e *end) *verbs.QP {
-	init := verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.scq, RecvCQ: e.rcq, SRQ: e.srq,
+	init := verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.SCQ, RecvCQ: e.RCQ, SRQ: e.SRQ,
 		Cap: verbs.QPCap{MaxSendWR: fanInBatch, MaxSendSGE: 1}}
-	if e.srq == nil {
+	if e.SRQ == nil {
 		init.Cap.MaxRecvWR = 2 * fanInBatch
 	}
-	qp, err := e.pd.CreateQP(init)
+	qp, err := e.PD.CreateQP(init)
 	require.NoError(tb, err)
 	return qp
 }
 
 // post gives n receives back: to the SRQ, or to the QPs that have used them.
 func (f *fanIn) post(tb testing.TB, n int) {
-	if f.b.srq != nil {
-		_, err := f.b.srq.PostRecv(f.wrs[:n])
+	if f.b.SRQ != nil {
+		_, err := f.b.SRQ.PostRecv(f.wrs[:n])
 		require.NoError(tb, err)
 		return
 	}
@@ -90,16 +90,16 @@ func (f *fanIn) move(tb testing.TB, messages int) (receiving time.Duration) {
 	for sent := 0; sent < messages; sent += fanInBatch {
 		_, err := f.from[sent/fanInBatch%fanInQPs].PostSend(batch)
 		require.NoError(tb, err)
-		poll(tb, f.a.scq, 1)
+		poll(tb, f.a.SCQ, 1)
 		for left, end := fanInBatch, time.Now().Add(patience); left > 0; {
 			begun := time.Now()
-			n, err := f.b.rcq.Poll(f.wcs)
+			n, err := f.b.RCQ.Poll(f.wcs)
 			require.NoError(tb, err)
 			if n == 0 {
 				require.True(tb, begun.Before(end), "a message is missing")
 				continue
 			}
-			if f.b.srq == nil {
+			if f.b.SRQ == nil {
 				for _, wc := range f.wcs[:n] {
 					f.refill[f.index[wc.QPN]]++
 				}

@@ -62,7 +62,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 // load sends batches, for ever when n is negative, and says "loaded" after the first.
 func load(t *testing.T, n int) {
 	const batch = 16
-	a, b := pair(t, endConfig{typ: verbs.UC})
+	a, b := pair(t, endConfig{Type: verbs.UC})
 	sends, recvs := make([]verbs.SendWR, batch), make([]verbs.RecvWR, batch)
 	wcs := make([]verbs.WC, batch)
 	for i := range sends {
@@ -76,15 +76,15 @@ func load(t *testing.T, n int) {
 			fmt.Println("loaded")
 			_ = unix.Access("/traffic-begins", 0) // a mark for strace
 		}
-		_, err := b.qp.PostRecv(recvs)
+		_, err := b.QP.PostRecv(recvs)
 		require.NoError(t, err)
-		_, err = a.qp.PostSend(sends)
+		_, err = a.QP.PostSend(sends)
 		require.NoError(t, err)
 		for sent, got := 0, 0; sent < 1 || got < batch; {
-			k, err := a.scq.Poll(wcs)
+			k, err := a.SCQ.Poll(wcs)
 			require.NoError(t, err)
 			sent += k
-			k, err = b.rcq.Poll(wcs)
+			k, err = b.RCQ.Poll(wcs)
 			require.NoError(t, err)
 			got += k
 		}
@@ -157,12 +157,12 @@ func addLink(t *testing.T, veth, peer, rdma string) netlink.Link {
 func TestDeviceRemoved(t *testing.T) {
 	addLink(t, "veth8", "veth9", "rxe8")
 	e, other := newEndWithoutGID(t, "rxe8"), newEndWithoutGID(t, "rxe8")
-	ch, err := e.ctx.CreateCompChannel()
+	ch, err := e.Ctx.CreateCompChannel()
 	require.NoError(t, err)
-	assert.False(t, e.ctx.Removed())
+	assert.False(t, e.Ctx.Removed())
 	removed := make(chan error, 1)
 	go func() { removed <- netlink.RdmaLinkDel("rxe8") }()
-	require.Eventually(t, e.ctx.Removed, patience, time.Millisecond)
+	require.Eventually(t, e.Ctx.Removed, patience, time.Millisecond)
 	_, err = verbs.Open("rxe8")
 	assert.ErrorIs(t, err, verbs.ErrNoDevice)
 	select {
@@ -171,14 +171,14 @@ func TestDeviceRemoved(t *testing.T) {
 		goneAtOnce(t, e, other, ch)
 	case <-time.After(500 * time.Millisecond):
 		t.Log("this kernel's rxe waits for its users")
-		_, err = e.ctx.QueryPort(1)
+		_, err = e.Ctx.QueryPort(1)
 		require.NoError(t, err, "until then it works")
-		require.NoError(t, other.ctx.Close())
-		require.NoError(t, e.ctx.Close())
+		require.NoError(t, other.Ctx.Close())
+		require.NoError(t, e.Ctx.Close())
 		require.NoError(t, <-removed)
 	}
-	require.NoError(t, other.ctx.Close())
-	require.NoError(t, e.ctx.Close())
+	require.NoError(t, other.Ctx.Close())
+	require.NoError(t, e.Ctx.Close())
 	_, maps := rxetest.Held(t)
 	assert.Zero(t, maps)
 }
@@ -189,7 +189,7 @@ func goneAtOnce(t *testing.T, e, other *end, ch *verbs.CompChannel) {
 	defer cancel()
 	var last verbs.AsyncEvent
 	for {
-		event, err := e.ctx.WaitEvent(ctx)
+		event, err := e.Ctx.WaitEvent(ctx)
 		if err != nil {
 			assert.ErrorIs(t, err, verbs.ErrRemoved)
 			break
@@ -199,17 +199,17 @@ func goneAtOnce(t *testing.T, e, other *end, ch *verbs.CompChannel) {
 	assert.Equal(t, verbs.EventDeviceFatal, last.Type)
 	_, err := ch.Wait(ctx)
 	assert.ErrorIs(t, err, verbs.ErrRemoved)
-	assert.ErrorIs(t, e.scq.RequestNotify(false), verbs.ErrRemoved)
-	_, err = e.ctx.QueryPort(1)
+	assert.ErrorIs(t, e.SCQ.RequestNotify(false), verbs.ErrRemoved)
+	_, err = e.Ctx.QueryPort(1)
 	assert.ErrorIs(t, err, verbs.ErrRemoved)
 	assert.ErrorContains(t, err, "the device was removed (close it and open it again when it is back)")
-	assert.NoError(t, e.qp.Close(), "it has gone with its device")
+	assert.NoError(t, e.QP.Close(), "it has gone with its device")
 
 	require.NoError(t, netlink.RdmaLinkAdd("rxe8", "rxe", "veth8"))
 	again, err := verbs.Open("rxe8")
 	require.NoError(t, err)
-	assert.Equal(t, other.ctx.Info().Uverbs, again.Info().Uverbs, "the new device has the old one's number, or this proves nothing")
-	assert.True(t, other.ctx.Removed(), "nobody has asked before")
+	assert.Equal(t, other.Ctx.Info().Uverbs, again.Info().Uverbs, "the new device has the old one's number, or this proves nothing")
+	assert.True(t, other.Ctx.Removed(), "nobody has asked before")
 	assert.False(t, again.Removed())
 	require.NoError(t, again.Close())
 }
@@ -247,12 +247,12 @@ func newEndWithoutGID(t *testing.T, dev string) *end {
 	ctx, err := verbs.Open(dev)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = ctx.Close() })
-	e := &end{ctx: ctx}
-	e.pd, err = ctx.AllocPD()
+	e := &end{Ctx: ctx}
+	e.PD, err = ctx.AllocPD()
 	require.NoError(t, err)
-	e.scq, err = ctx.CreateCQ(16, nil)
+	e.SCQ, err = ctx.CreateCQ(16, nil)
 	require.NoError(t, err)
-	e.qp, err = e.pd.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.scq, RecvCQ: e.scq, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4}})
+	e.QP, err = e.PD.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.SCQ, RecvCQ: e.SCQ, Cap: verbs.QPCap{MaxSendWR: 4, MaxRecvWR: 4}})
 	require.NoError(t, err)
 	return e
 }
@@ -263,10 +263,10 @@ func newEndWithoutGID(t *testing.T, dev string) *end {
 func TestImpairedLink(t *testing.T) {
 	const size, batch, rounds = 4096, 32, 20
 	const total = batch * rounds
-	a, b := pair(t, endConfig{typ: verbs.UC, depth: 2048, buffer: total * size})
+	a, b := pair(t, endConfig{Type: verbs.UC, Depth: 2048, Buffer: total * size})
 	undo := rxetest.Impair(t, netlink.NetemQdiscAttrs{Latency: 2000, Loss: 5, Duplicate: 3, ReorderProb: 10, Gap: 5, CorruptProb: 2}, "veth0", "veth1")
 	t.Cleanup(func() { require.NoError(t, undo()) })
-	fill(a.buf, 77)
+	fill(a.Buf, 77)
 	postRecvs(t, b, 2*total) // twice as many as needed, for the doubles
 	for round := range rounds {
 		sends := make([]verbs.SendWR, batch)
@@ -275,15 +275,15 @@ func TestImpairedLink(t *testing.T) {
 			sends[i] = writeImm(a, b, n*size, size, uint32(n))
 		}
 		sends[batch-1].Flags = verbs.SendSignaled
-		n, err := a.qp.PostSend(sends)
+		n, err := a.QP.PostSend(sends)
 		require.NoError(t, err)
 		require.Equal(t, batch, n)
-		poll(t, a.scq, 1)
+		poll(t, a.SCQ, 1)
 	}
 	seen := map[uint32]bool{}
 	wcs := make([]verbs.WC, 64)
 	for last := time.Now(); time.Since(last) < 500*time.Millisecond; {
-		k, err := b.rcq.Poll(wcs)
+		k, err := b.RCQ.Poll(wcs)
 		require.NoError(t, err)
 		for _, wc := range wcs[:k] {
 			last = time.Now()
@@ -291,7 +291,7 @@ func TestImpairedLink(t *testing.T) {
 			require.Less(t, wc.Imm, uint32(total))
 			seen[wc.Imm] = true
 			at := int(wc.Imm) * size
-			require.True(t, bytes.Equal(a.buf[at:at+size], b.buf[at:at+size]), "message %d", wc.Imm)
+			require.True(t, bytes.Equal(a.Buf[at:at+size], b.Buf[at:at+size]), "message %d", wc.Imm)
 		}
 	}
 	t.Logf("%d of %d messages arrived", len(seen), total)

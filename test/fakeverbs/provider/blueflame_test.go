@@ -47,21 +47,21 @@ func compareBlueFlame(t *testing.T, w *workload, typ verbs.QPType, blocks int, t
 
 // TestBlueFlame moves messages by requests that go into the device, alone, in batches that don't, around the queue several times.
 func TestBlueFlame(t *testing.T) {
-	a, b := pair(t, config{typ: verbs.UC, flame: true, depth: 8})
+	a, b := pair(t, config{Type: verbs.UC, BlueFlame: true, Depth: 8})
 	n := 0
 	for round := range 100 {
 		wrs := make([]verbs.SendWR, 1+round%3)
 		for i := range wrs {
 			wrs[i] = verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: pattern(1 + (round*5+i)%120)}
-			receive(t, b, verbs.RecvWR{WRID: uint64(n + i), Local: b.mr.SGE(128*i, 128)})
+			receive(t, b, verbs.RecvWR{WRID: uint64(n + i), Local: b.MR.SGE(128*i, 128)})
 		}
-		posted, err := a.qp.PostSend(wrs)
+		posted, err := a.QP.PostSend(wrs)
 		require.NoError(t, err)
 		require.Len(t, wrs, posted)
-		poll(t, a.scq, len(wrs))
-		for i, wc := range poll(t, b.rcq, len(wrs)) {
-			require.Equal(t, verbs.WC{WRID: uint64(n + i), Opcode: verbs.WCRecv, ByteLen: uint32(len(wrs[i].Inline)), QPN: b.qp.Num(), SrcQP: a.qp.Num()}, wc)
-			require.Equal(t, wrs[i].Inline, b.buf[128*i:128*i+len(wrs[i].Inline)])
+		poll(t, a.SCQ, len(wrs))
+		for i, wc := range poll(t, b.RCQ, len(wrs)) {
+			require.Equal(t, verbs.WC{WRID: uint64(n + i), Opcode: verbs.WCRecv, ByteLen: uint32(len(wrs[i].Inline)), QPN: b.QP.Num(), SrcQP: a.QP.Num()}, wc)
+			require.Equal(t, wrs[i].Inline, b.Buf[128*i:128*i+len(wrs[i].Inline)])
 		}
 		n += len(wrs)
 	}
@@ -85,14 +85,14 @@ func pagesMapped(t *testing.T) (n int) {
 
 // TestBlueFlamePagesAreGivenBack: each queue pair has a page of its own, and more of them come and go than the device has.
 func TestBlueFlamePagesAreGivenBack(t *testing.T) {
-	e := newEnd(t, devA, config{typ: verbs.UC})
-	attr := verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.scq, RecvCQ: e.rcq, BlueFlame: true, Cap: verbs.QPCap{MaxSendWR: 1}}
+	e := newEnd(t, devA, config{Type: verbs.UC})
+	attr := verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.SCQ, RecvCQ: e.RCQ, BlueFlame: true, Cap: verbs.QPCap{MaxSendWR: 1}}
 	const atOnce, pages = 200, 1 << 10
 	before := pagesMapped(t)
 	for range pages/atOnce + 1 {
 		var qps []*verbs.QP
 		for range atOnce {
-			qp, err := e.pd.CreateQP(attr)
+			qp, err := e.PD.CreateQP(attr)
 			require.NoError(t, err)
 			qps = append(qps, qp)
 		}

@@ -17,55 +17,55 @@ import (
 
 // TestDmabuf writes into the memory of a file, which stands for that of a GPU, and reads it back.
 func TestDmabuf(t *testing.T) {
-	a, b := pair(t, config{typ: verbs.RC})
+	a, b := pair(t, config{Type: verbs.RC})
 	fd, err := unix.MemfdCreate("gpu", unix.MFD_CLOEXEC)
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	require.NoError(t, unix.Ftruncate(fd, 1<<16))
-	mr, err := b.pd.RegisterDmabufMR(fd, 8192, 4096, 0x7000, allAccess)
+	mr, err := b.PD.RegisterDmabufMR(fd, 8192, 4096, 0x7000, allAccess)
 	require.NoError(t, err)
 	require.Nil(t, mr.Bytes())
-	fill(a.buf[:4096], 9)
-	wr := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.mr.SGE(0, 4096), RemoteAddr: mr.IOVA(), RKey: mr.RKey()}
+	fill(a.Buf[:4096], 9)
+	wr := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.MR.SGE(0, 4096), RemoteAddr: mr.IOVA(), RKey: mr.RKey()}
 	require.Equal(t, verbs.WCSuccess, send(t, a, wr).Status)
 	got := make([]byte, 4096)
 	_, err = unix.Pread(fd, got, 8192)
 	require.NoError(t, err)
-	require.Equal(t, a.buf[:4096], got)
-	receive(t, a, verbs.RecvWR{Local: a.mr.SGE(8192, 100)})
+	require.Equal(t, a.Buf[:4096], got)
+	receive(t, a, verbs.RecvWR{Local: a.MR.SGE(8192, 100)})
 	require.Equal(t, verbs.WCSuccess, send(t, b, verbs.SendWR{Opcode: verbs.OpSend, Local: mr.SGE(1000, 100)}).Status)
-	poll(t, a.rcq, 1)
-	require.Equal(t, got[1000:1100], a.buf[8192:8292])
+	poll(t, a.RCQ, 1)
+	require.Equal(t, got[1000:1100], a.Buf[8192:8292])
 	require.Panics(t, func() { mr.SGE(4000, 97) })
-	wr.Local = a.mr.SGE(0, 4097)
+	wr.Local = a.MR.SGE(0, 4097)
 	require.Equal(t, verbs.WCRemoteAccessErr, send(t, a, wr).Status, "beyond the region")
 	for _, bad := range []struct {
 		fd                   int
 		offset, length, iova uint64
 	}{{fd, 8192, 0, 0}, {fd, 8192, 4096, 1}, {fd, 61440, 8192, 0}, {-1, 0, 4096, 0}} {
-		_, err := b.pd.RegisterDmabufMR(bad.fd, bad.offset, bad.length, bad.iova, allAccess)
+		_, err := b.PD.RegisterDmabufMR(bad.fd, bad.offset, bad.length, bad.iova, allAccess)
 		require.Error(t, err, "%+v", bad)
 	}
 }
 
 func TestRelaxedOrdering(t *testing.T) {
-	a, b := pair(t, config{typ: verbs.RC})
-	mr, err := b.pd.RegisterMR(b.buf[:4096], allAccess|verbs.AccessRelaxedOrdering)
+	a, b := pair(t, config{Type: verbs.RC})
+	mr, err := b.PD.RegisterMR(b.Buf[:4096], allAccess|verbs.AccessRelaxedOrdering)
 	require.NoError(t, err)
-	wr := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.mr.SGE(0, 4096), RemoteAddr: mr.IOVA(), RKey: mr.RKey()}
+	wr := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.MR.SGE(0, 4096), RemoteAddr: mr.IOVA(), RKey: mr.RKey()}
 	require.Equal(t, verbs.WCSuccess, send(t, a, wr).Status)
 }
 
 // TestModeration: an event comes with the fourth completion, or 4 ms after the first.
 func TestModeration(t *testing.T) {
-	a, b := pair(t, config{typ: verbs.UC})
+	a, b := pair(t, config{Type: verbs.UC})
 	const period = 4 * time.Millisecond
-	require.NoError(t, b.rcq.Moderate(4, uint16(period/time.Microsecond)))
+	require.NoError(t, b.RCQ.Moderate(4, uint16(period/time.Microsecond)))
 	announced := func(wait time.Duration) bool {
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		defer cancel()
-		cq, err := b.ch.Wait(ctx)
-		return err == nil && cq == b.rcq
+		cq, err := b.Ch.Wait(ctx)
+		return err == nil && cq == b.RCQ
 	}
 	arrive := func(n int) {
 		for range n {
@@ -73,22 +73,22 @@ func TestModeration(t *testing.T) {
 			send(t, a, writeImm(a, b, 0, 64, 1))
 		}
 	}
-	require.NoError(t, b.rcq.RequestNotify(false))
+	require.NoError(t, b.RCQ.RequestNotify(false))
 	arrive(4)
 	require.True(t, announced(patience))
-	poll(t, b.rcq, 4)
-	require.NoError(t, b.rcq.RequestNotify(false))
+	poll(t, b.RCQ, 4)
+	require.NoError(t, b.RCQ.RequestNotify(false))
 	start := time.Now()
 	arrive(1)
 	require.True(t, announced(patience))
 	require.GreaterOrEqual(t, time.Since(start), period)
-	poll(t, b.rcq, 1)
+	poll(t, b.RCQ, 1)
 }
 
 // TestTimestamps: completions come with the device's clock, which on the fake is ours.
 func TestTimestamps(t *testing.T) {
-	a, b := pair(t, config{typ: verbs.UC})
-	attr, err := b.ctx.QueryDevice()
+	a, b := pair(t, config{Type: verbs.UC})
+	attr, err := b.Ctx.QueryDevice()
 	require.NoError(t, err)
 	require.EqualValues(t, 1_000_000, attr.HCACoreClock)
 	times, wcs := make([]uint64, 2), make([]verbs.WC, 4)
@@ -97,7 +97,7 @@ func TestTimestamps(t *testing.T) {
 	send(t, a, writeImm(a, b, 0, 64, 1))
 	between := uint64(time.Now().UnixNano())
 	send(t, a, writeImm(a, b, 0, 64, 2))
-	n, err := b.rcq.PollTimestamps(wcs, times)
+	n, err := b.RCQ.PollTimestamps(wcs, times)
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 	require.Less(t, before, times[0])

@@ -23,6 +23,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/backendtest"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
 	"github.com/sdr-rdma/go-sdr/internal/race"
+	"github.com/sdr-rdma/go-sdr/internal/verbstest"
 	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -351,8 +352,8 @@ func backendLife() (err error) {
 // seconds, and all can be closed.
 func TestRemoval(t *testing.T) {
 	before := len(files(t))
-	e := newEnd(t, removable, config{typ: verbs.RC, srq: true})
-	join(t, e, e)
+	e := newEnd(t, removable, config{Type: verbs.RC, SRQ: true})
+	verbstest.ConnectToItself(t, e, verbs.MTU4096)
 	d := openUC(t, removable, false)
 	mem, err := verbs.AllocBuffer(1 << 16)
 	require.NoError(t, err)
@@ -368,15 +369,15 @@ func TestRemoval(t *testing.T) {
 	require.NoError(t, os.WriteFile(os.Getenv(insideEnv)+removalSuffix, []byte{1}, 0))
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	event, err := e.ctx.WaitEvent(ctx)
+	event, err := e.Ctx.WaitEvent(ctx)
 	require.NoError(t, err)
 	require.Equal(t, verbs.EventDeviceFatal, event.Type)
-	_, err = e.ctx.WaitEvent(ctx)
+	_, err = e.Ctx.WaitEvent(ctx)
 	require.ErrorIs(t, err, verbs.ErrRemoved)
-	_, err = e.pd.RegisterMR(e.buf, allAccess)
+	_, err = e.PD.RegisterMR(e.Buf, allAccess)
 	require.ErrorIs(t, err, verbs.ErrRemoved)
-	require.True(t, e.ctx.Removed())
-	n, err := e.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled}}) // nobody looks at it
+	require.True(t, e.Ctx.Removed())
+	n, err := e.QP.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled}}) // nobody looks at it
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 
@@ -392,7 +393,7 @@ func TestRemoval(t *testing.T) {
 	require.Eventually(t, func() bool { return table.Revoked(0) }, patience, time.Millisecond, "memory of a removed device")
 	require.NoError(t, table.Close())
 	require.NoError(t, d.Close())
-	require.NoError(t, e.ctx.Close())
+	require.NoError(t, e.Ctx.Close())
 	require.NoError(t, verbs.FreeBuffer(mem))
 	require.Len(t, files(t), before)
 	_, err = verbs.Open(removable)

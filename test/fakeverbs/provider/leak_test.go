@@ -38,10 +38,10 @@ func pages(t *testing.T) (n int) {
 // pairOnce is a connection that has carried a message.
 func pairOnce(t *testing.T) (a, b *end) {
 	t.Helper()
-	a, b = pair(t, config{typ: verbs.UC, srq: true})
+	a, b = pair(t, config{Type: verbs.UC, SRQ: true})
 	receive(t, b, verbs.RecvWR{})
 	send(t, a, writeImm(a, b, 0, 4096, 1))
-	poll(t, b.rcq, 1)
+	poll(t, b.RCQ, 1)
 	return a, b
 }
 
@@ -56,10 +56,10 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 	before := len(files(t))
 	once := func() {
 		a, b := pairOnce(t)
-		require.NoError(t, a.ctx.Close())
-		require.NoError(t, b.ctx.Close())
-		require.NoError(t, verbs.FreeBuffer(a.buf))
-		require.NoError(t, verbs.FreeBuffer(b.buf))
+		require.NoError(t, a.Ctx.Close())
+		require.NoError(t, b.Ctx.Close())
+		require.NoError(t, verbs.FreeBuffer(a.Buf))
+		require.NoError(t, verbs.FreeBuffer(b.Buf))
 	}
 	for range opens / 2 {
 		once()

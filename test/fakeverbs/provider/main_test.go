@@ -14,11 +14,10 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/internal/verbstest"
 	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -167,130 +166,40 @@ func headers(opcode byte, ud bool) int {
 	return 16 + 16
 }
 
-const allAccess = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
+// What the tests of all providers share, under short names.
+type (
+	end    = verbstest.End
+	config = verbstest.Config
+)
 
-// end is one end of a connection.
-type end struct {
-	ctx      *verbs.Context
-	pd       *verbs.PD
-	mr       *verbs.MR
-	scq, rcq *verbs.CQ
-	ch       *verbs.CompChannel
-	srq      *verbs.SRQ
-	qp       *verbs.QP
-	buf      []byte
-	gid      verbs.GID
-}
+const (
+	allAccess = verbstest.AllAccess
+	patience  = verbstest.Patience
+)
 
-type config struct {
-	typ    verbs.QPType
-	depth  int
-	srq    bool
-	all    bool // signal all
-	flame  bool // BlueFlame
-	buffer int
-}
-
-func newEnd(t testing.TB, dev string, c config) *end {
-	t.Helper()
-	if c.depth == 0 {
-		c.depth = 64
-	}
-	if c.buffer == 0 {
-		c.buffer = 1 << 20
-	}
-	ctx, err := verbs.Open(dev)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, ctx.Close()) })
-	e := &end{ctx: ctx}
-	e.pd, err = ctx.AllocPD()
-	require.NoError(t, err)
-	e.buf, err = verbs.AllocBuffer(c.buffer)
-	require.NoError(t, err)
-	e.mr, err = e.pd.RegisterMR(e.buf, allAccess)
-	require.NoError(t, err)
-	e.ch, err = ctx.CreateCompChannel()
-	require.NoError(t, err)
-	e.scq, err = ctx.CreateCQ(2*c.depth, nil)
-	require.NoError(t, err)
-	e.rcq, err = ctx.CreateCQ(2*c.depth, e.ch)
-	require.NoError(t, err)
-	attr := verbs.QPInitAttr{Type: c.typ, SendCQ: e.scq, RecvCQ: e.rcq, SignalAll: c.all, BlueFlame: c.flame,
-		Cap: verbs.QPCap{MaxSendWR: c.depth, MaxRecvWR: c.depth, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: 128}}
-	if c.srq {
-		e.srq, err = e.pd.CreateSRQ(verbs.SRQAttr{MaxWR: c.depth, MaxSGE: 4})
-		require.NoError(t, err)
-		attr.SRQ, attr.Cap.MaxRecvWR = e.srq, 0
-	}
-	e.qp, err = e.pd.CreateQP(attr)
-	require.NoError(t, err)
-	g, err := ctx.QueryGID(1, 0)
-	require.NoError(t, err)
-	e.gid = g.GID
-	return e
-}
+var (
+	newEnd   = verbstest.NewEnd
+	poll     = verbstest.Poll
+	send     = verbstest.Send
+	receive  = verbstest.Receive
+	writeImm = verbstest.WriteImm
+	fill     = verbstest.Fill
+)
 
 func connect(t testing.TB, a, b *end) {
 	t.Helper()
-	join(t, a, b)
-	join(t, b, a)
-}
-
-// join takes an end to RTS, with a peer that may be itself.
-func join(t testing.TB, e, peer *end) {
-	t.Helper()
-	require.NoError(t, e.qp.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: peer.gid}, PathMTU: verbs.MTU4096,
-		RemoteQPN: peer.qp.Num(), LocalPSN: 1, RemotePSN: 1}))
+	verbstest.Connect(t, a, b, verbs.MTU4096)
 }
 
 func pair(t testing.TB, c config) (a, b *end) {
 	t.Helper()
-	a, b = newEnd(t, devA, c), newEnd(t, devB, c)
-	connect(t, a, b)
-	return a, b
+	return verbstest.Pair(t, devA, devB, c)
 }
 
-const patience = 20 * time.Second
+// mlx5 keeps the places of requests that aren't signalled until a later one completes, and takes the completions of a QP out of its CQs
+// when it is closed.
+var mlx5 = verbstest.Provider{A: devA, B: devB, Received: verbstest.Received{SrcQP: true}, VendorErr: true, PlacesWait: true,
+	CloseTakesCompletions: true, CQEntries: 4, LocalKey: []verbs.WCStatus{verbs.WCLocalProtErr}, ShortReceive: []verbs.WCStatus{verbs.WCRemoteInvalReqErr}}
 
-// poll waits for n completions.
-func poll(t testing.TB, cq *verbs.CQ, n int) []verbs.WC {
-	t.Helper()
-	wcs := make([]verbs.WC, n)
-	got := 0
-	for end := time.Now().Add(patience); got < n; {
-		k, err := cq.Poll(wcs[got:])
-		require.NoError(t, err)
-		if got += k; k == 0 {
-			require.True(t, time.Now().Before(end), "%d of %d completions came", got, n)
-			time.Sleep(20 * time.Microsecond)
-		}
-	}
-	return wcs
-}
-
-// send posts one signalled request and returns its completion.
-func send(t testing.TB, e *end, wr verbs.SendWR) verbs.WC {
-	t.Helper()
-	wr.Flags |= verbs.SendSignaled
-	n, err := e.qp.PostSend([]verbs.SendWR{wr})
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	return poll(t, e.scq, 1)[0]
-}
-
-func receive(t testing.TB, e *end, wrs ...verbs.RecvWR) {
-	t.Helper()
-	post := e.qp.PostRecv
-	if e.srq != nil {
-		post = e.srq.PostRecv
-	}
-	n, err := post(wrs)
-	require.NoError(t, err)
-	require.Len(t, wrs, n)
-}
-
-// writeImm is an RDMA write with immediate of n bytes from offset off.
-func writeImm(from, to *end, off, n int, imm uint32) verbs.SendWR {
-	return verbs.SendWR{Opcode: verbs.OpRDMAWriteWithImm, WRID: uint64(imm), Imm: imm, Local: from.mr.SGE(off, n),
-		RemoteAddr: to.mr.IOVA() + uint64(off), RKey: to.mr.RKey()}
-}
+// TestProvider runs the cases that each provider must pass.
+func TestProvider(t *testing.T) { mlx5.Run(t) }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/internal/verbstest"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -19,60 +20,60 @@ import (
 func update(t testing.TB, e *end, u verbs.MkeyUpdate) verbs.WC {
 	t.Helper()
 	u.Signaled = true
-	n, err := e.qp.UpdateMkeys([]verbs.MkeyUpdate{u})
+	n, err := e.QP.UpdateMkeys([]verbs.MkeyUpdate{u})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
-	return poll(t, e.scq, 1)[0]
+	return poll(t, e.SCQ, 1)[0]
 }
 
 // TestMkey writes through a key whose list has two pieces of memory and a piece of nothing: over their borders, before the key
 // may be used, and beyond its end.
 func TestMkey(t *testing.T) {
-	a, b := pair(t, config{typ: verbs.RC})
-	null, ok := b.ctx.NullMkey()
+	a, b := pair(t, config{Type: verbs.RC})
+	null, ok := b.Ctx.NullMkey()
 	require.True(t, ok)
-	m, err := b.pd.CreateMkey(verbs.MkeyAttr{Entries: verbs.MkeyGroup, Length: 3000, Access: verbs.AccessLocalWrite | verbs.AccessRemoteWrite})
+	m, err := b.PD.CreateMkey(verbs.MkeyAttr{Entries: verbs.MkeyGroup, Length: 3000, Access: verbs.AccessLocalWrite | verbs.AccessRemoteWrite})
 	require.NoError(t, err)
-	fill(a.buf[:3000], 5)
+	fill(a.Buf[:3000], 5)
 	wc := update(t, b, verbs.MkeyUpdate{WRID: 7, Mkey: m, Enable: true, Entries: []verbs.MkeyEntry{
-		{Addr: b.mr.IOVA() + 50_000, Length: 1000, Key: b.mr.LKey()}, {Length: 500, Key: null}, {Addr: b.mr.IOVA() + 100, Length: 1500, Key: b.mr.LKey()}, {}}})
-	require.Equal(t, verbs.WC{WRID: 7, Opcode: verbs.WCDriver1, QPN: b.qp.Num()}, wc)
-	write := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.mr.SGE(0, 3000), RKey: m.Key()}
+		{Addr: b.MR.IOVA() + 50_000, Length: 1000, Key: b.MR.LKey()}, {Length: 500, Key: null}, {Addr: b.MR.IOVA() + 100, Length: 1500, Key: b.MR.LKey()}, {}}})
+	require.Equal(t, verbs.WC{WRID: 7, Opcode: verbs.WCDriver1, QPN: b.QP.Num()}, wc)
+	write := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.MR.SGE(0, 3000), RKey: m.Key()}
 	require.Equal(t, verbs.WCSuccess, send(t, a, write).Status)
-	want := make([]byte, len(b.buf))
-	copy(want[50_000:], a.buf[:1000])
-	copy(want[100:], a.buf[1500:3000])
-	require.True(t, bytes.Equal(want, b.buf), "the pieces, and nothing else")
-	write.RemoteAddr, write.Local = 2950, a.mr.SGE(0, 51)
+	want := make([]byte, len(b.Buf))
+	copy(want[50_000:], a.Buf[:1000])
+	copy(want[100:], a.Buf[1500:3000])
+	require.True(t, bytes.Equal(want, b.Buf), "the pieces, and nothing else")
+	write.RemoteAddr, write.Local = 2950, a.MR.SGE(0, 51)
 	require.Equal(t, verbs.WCRemoteAccessErr, send(t, a, write).Status, "beyond the end")
 }
 
 // TestMkeyIsOffAtFirst: until an update enables a key, nothing goes through it, as nothing does after it was closed.
 func TestMkeyIsOffAtFirst(t *testing.T) {
-	a, b := pair(t, config{typ: verbs.UC})
-	up := newEnd(t, devB, config{typ: verbs.RC})
-	join(t, up, up)
-	m, err := up.pd.CreateMkey(verbs.MkeyAttr{Entries: 8, EntrySize: 1 << 12, Length: 8 << 12, Access: verbs.AccessLocalWrite | verbs.AccessRemoteWrite})
+	a, b := pair(t, config{Type: verbs.UC})
+	up := newEnd(t, devB, config{Type: verbs.RC})
+	verbstest.ConnectToItself(t, up, verbs.MTU4096)
+	m, err := up.PD.CreateMkey(verbs.MkeyAttr{Entries: 8, EntrySize: 1 << 12, Length: 8 << 12, Access: verbs.AccessLocalWrite | verbs.AccessRemoteWrite})
 	require.NoError(t, err)
-	target, err := up.pd.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: up.scq, RecvCQ: up.rcq, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 8}})
+	target, err := up.PD.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: up.SCQ, RecvCQ: up.RCQ, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 8}})
 	require.NoError(t, err)
-	from, err := a.pd.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: a.scq, RecvCQ: a.rcq, Cap: verbs.QPCap{MaxSendWR: 8}})
+	from, err := a.PD.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: a.SCQ, RecvCQ: a.RCQ, Cap: verbs.QPCap{MaxSendWR: 8}})
 	require.NoError(t, err)
 	to := func(gid verbs.GID, qpn uint32) verbs.ConnectConfig {
 		return verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: gid}, PathMTU: verbs.MTU1024, RemoteQPN: qpn}
 	}
-	require.NoError(t, target.Connect(to(a.gid, from.Num())))
-	require.NoError(t, from.Connect(to(b.gid, target.Num())))
-	fill(a.buf[:64], 6)
+	require.NoError(t, target.Connect(to(a.GID, from.Num())))
+	require.NoError(t, from.Connect(to(b.GID, target.Num())))
+	fill(a.Buf[:64], 6)
 	lands := func() bool {
-		clear(up.buf[:64])
-		_, err := from.PostSend([]verbs.SendWR{{Opcode: verbs.OpRDMAWrite, Flags: verbs.SendSignaled, Local: a.mr.SGE(0, 64), RemoteAddr: 5 << 12, RKey: m.Key()}})
+		clear(up.Buf[:64])
+		_, err := from.PostSend([]verbs.SendWR{{Opcode: verbs.OpRDMAWrite, Flags: verbs.SendSignaled, Local: a.MR.SGE(0, 64), RemoteAddr: 5 << 12, RKey: m.Key()}})
 		require.NoError(t, err)
-		poll(t, a.scq, 1)
-		return bytes.Equal(up.buf[:64], a.buf[:64])
+		poll(t, a.SCQ, 1)
+		return bytes.Equal(up.Buf[:64], a.Buf[:64])
 	}
 	group := make([]verbs.MkeyEntry, 4)
-	group[1] = verbs.MkeyEntry{Addr: up.mr.IOVA(), Key: up.mr.LKey()}
+	group[1] = verbs.MkeyEntry{Addr: up.MR.IOVA(), Key: up.MR.LKey()}
 	require.False(t, lands(), "a new key")
 	update(t, up, verbs.MkeyUpdate{Mkey: m, First: 4, Entries: group})
 	require.False(t, lands(), "a key with entries, not enabled")
@@ -83,34 +84,34 @@ func TestMkeyIsOffAtFirst(t *testing.T) {
 }
 
 func TestMkeyRefusals(t *testing.T) {
-	_, b := pair(t, config{typ: verbs.RC})
+	_, b := pair(t, config{Type: verbs.RC})
 	for _, attr := range []verbs.MkeyAttr{{}, {Entries: 3}, {Entries: 4, EntrySize: 3000}} {
-		_, err := b.pd.CreateMkey(attr)
+		_, err := b.PD.CreateMkey(attr)
 		require.ErrorIs(t, err, unix.EINVAL, "%+v", attr)
 	}
-	m, err := b.pd.CreateMkey(verbs.MkeyAttr{Entries: 8, Length: 1 << 20})
+	m, err := b.PD.CreateMkey(verbs.MkeyAttr{Entries: 8, Length: 1 << 20})
 	require.NoError(t, err)
 	entries := make([]verbs.MkeyEntry, 64)
 	for _, u := range []verbs.MkeyUpdate{
 		{Entries: entries[:4]}, {Mkey: m}, {Mkey: m, Entries: entries[:3]}, {Mkey: m, First: 2, Entries: entries[:4]},
 		{Mkey: m, First: 8, Entries: entries[:4]}, {Mkey: m, First: -4, Entries: entries[:4]}, {Mkey: m, Entries: entries},
 	} {
-		n, err := b.qp.UpdateMkeys([]verbs.MkeyUpdate{u})
+		n, err := b.QP.UpdateMkeys([]verbs.MkeyUpdate{u})
 		var bad *verbs.PostError
 		require.ErrorAs(t, err, &bad, "%+v", u)
 		require.Zero(t, n)
 	}
-	require.ErrorIs(t, b.pd.Close(), verbs.ErrInUse)
-	_, uc := pair(t, config{typ: verbs.UC})
-	_, err = uc.qp.UpdateMkeys(nil)
+	require.ErrorIs(t, b.PD.Close(), verbs.ErrInUse)
+	_, uc := pair(t, config{Type: verbs.UC})
+	_, err = uc.QP.UpdateMkeys(nil)
 	require.ErrorIs(t, err, unix.EOPNOTSUPP, "UC")
 }
 
 // TestWithoutDEVX: firmware that takes no commands has no indirect keys, and all else works.
 func TestWithoutDEVX(t *testing.T) {
-	e := newEnd(t, plain, config{typ: verbs.RC})
-	require.False(t, e.ctx.HasMkeys())
-	_, err := e.pd.CreateMkey(verbs.MkeyAttr{Entries: 4, Length: 1})
+	e := newEnd(t, plain, config{Type: verbs.RC})
+	require.False(t, e.Ctx.HasMkeys())
+	_, err := e.PD.CreateMkey(verbs.MkeyAttr{Entries: 4, Length: 1})
 	require.ErrorIs(t, err, unix.EOPNOTSUPP)
 	d := openUC(t, plain, false)
 	assert.False(t, d.Caps().RootKey)

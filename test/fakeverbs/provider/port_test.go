@@ -16,16 +16,16 @@ import (
 
 // TestPortAndDevice: the link's rate, and what the device says beside its limits.
 func TestPortAndDevice(t *testing.T) {
-	e := newEnd(t, devA, config{typ: verbs.UC})
-	p, err := e.ctx.QueryPort(1)
+	e := newEnd(t, devA, config{Type: verbs.UC})
+	p, err := e.Ctx.QueryPort(1)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"4X", "EDR", "LINK_UP", "CM|IP_BASED_GIDS"},
 		[]string{p.ActiveWidth.String(), p.ActiveSpeed.String(), p.PhysState.String(), p.Caps.String()})
 	assert.InDelta(t, 100, p.Rate(), 0)
-	d, err := e.ctx.QueryDevice()
+	d, err := e.Ctx.QueryDevice()
 	require.NoError(t, err)
 	assert.False(t, d.OnDemand.Supported)
 	assert.Equal(t, verbs.CapMemWindow|verbs.CapMemWindowType2B, d.Caps)
-	require.NoError(t, e.rcq.Moderate(d.MaxModerationCount, d.MaxModerationPeriod))
-	require.ErrorIs(t, e.rcq.Moderate(1, d.MaxModerationPeriod+1), unix.EINVAL)
+	require.NoError(t, e.RCQ.Moderate(d.MaxModerationCount, d.MaxModerationPeriod))
+	require.ErrorIs(t, e.RCQ.Moderate(1, d.MaxModerationPeriod+1), unix.EINVAL)
 }

@@ -16,7 +16,7 @@ import (
 
 // TestResizeCQ makes a CQ larger and smaller while completions wait in it, and more come: none is lost, doubled or out of order.
 func TestResizeCQ(t *testing.T) {
-	a, b := pair(t, config{typ: verbs.UC, depth: 256})
+	a, b := pair(t, config{Type: verbs.UC, Depth: 256})
 	next := 0
 	for round := range 50 {
 		waiting := 1 + round%60
@@ -25,35 +25,35 @@ func TestResizeCQ(t *testing.T) {
 			send(t, a, writeImm(a, b, 0, 64, uint32(next+i)))
 		}
 		size := waiting + 1 + round*37%400
-		require.NoError(t, b.rcq.Resize(size))
-		require.GreaterOrEqual(t, b.rcq.Capacity(), size)
+		require.NoError(t, b.RCQ.Resize(size))
+		require.GreaterOrEqual(t, b.RCQ.Capacity(), size)
 		if round%2 == 0 {
 			receive(t, b, verbs.RecvWR{})
 			send(t, a, writeImm(a, b, 0, 64, uint32(next+waiting)))
 			waiting++
 		}
-		for _, wc := range poll(t, b.rcq, waiting) {
+		for _, wc := range poll(t, b.RCQ, waiting) {
 			require.EqualValues(t, next, wc.Imm)
 			next++
 		}
-		n, err := b.rcq.Poll(make([]verbs.WC, 1))
+		n, err := b.RCQ.Poll(make([]verbs.WC, 1))
 		require.NoError(t, err)
 		require.Zero(t, n)
 	}
 	// Events still come, and one that was asked for before the change.
-	require.NoError(t, b.rcq.RequestNotify(false))
-	require.NoError(t, b.rcq.Resize(1000))
+	require.NoError(t, b.RCQ.RequestNotify(false))
+	require.NoError(t, b.RCQ.Resize(1000))
 	receive(t, b, verbs.RecvWR{})
 	send(t, a, writeImm(a, b, 0, 64, 0))
-	ready, err := b.ch.Wait(t.Context())
+	ready, err := b.Ch.Wait(t.Context())
 	require.NoError(t, err)
-	require.Same(t, b.rcq, ready)
+	require.Same(t, b.RCQ, ready)
 }
 
 // TestResizeCQUnderLoad: nothing is lost while a sender is at work.
 func TestResizeCQUnderLoad(t *testing.T) {
 	const messages, batch = 2000, 50
-	a, b := pair(t, config{typ: verbs.UC, depth: 128})
+	a, b := pair(t, config{Type: verbs.UC, Depth: 128})
 	next := uint32(0)
 	for sent := 0; sent < messages; sent += batch {
 		wrs, recvs := make([]verbs.SendWR, batch), make([]verbs.RecvWR, batch)
@@ -62,36 +62,36 @@ func TestResizeCQUnderLoad(t *testing.T) {
 		}
 		wrs[batch-1].Flags = verbs.SendSignaled
 		receive(t, b, recvs...)
-		n, err := a.qp.PostSend(wrs)
+		n, err := a.QP.PostSend(wrs)
 		require.NoError(t, err)
 		require.Equal(t, batch, n)
-		require.NoError(t, b.rcq.Resize(2*batch<<(sent/batch%3)))
-		for _, wc := range poll(t, b.rcq, batch) {
+		require.NoError(t, b.RCQ.Resize(2*batch<<(sent/batch%3)))
+		for _, wc := range poll(t, b.RCQ, batch) {
 			require.Equal(t, next, wc.Imm)
 			next++
 		}
-		poll(t, a.scq, 1)
+		poll(t, a.SCQ, 1)
 	}
 }
 
 func TestResizeCQRefusals(t *testing.T) {
-	a, b := pair(t, config{typ: verbs.UC})
+	a, b := pair(t, config{Type: verbs.UC})
 	for i := range 8 {
 		receive(t, b, verbs.RecvWR{})
 		send(t, a, writeImm(a, b, 0, 64, uint32(i)))
 	}
-	attr, err := b.ctx.QueryDevice()
+	attr, err := b.Ctx.QueryDevice()
 	require.NoError(t, err)
-	before := b.rcq.Capacity()
+	before := b.RCQ.Capacity()
 	for _, n := range []int{-1, 0, int(attr.MaxCQE) + 1, 3} {
-		require.ErrorIs(t, b.rcq.Resize(n), unix.EINVAL, "%d entries", n)
+		require.ErrorIs(t, b.RCQ.Resize(n), unix.EINVAL, "%d entries", n)
 	}
-	require.NoError(t, b.rcq.Resize(before), "the same size")
-	assert.Equal(t, before, b.rcq.Capacity())
-	for i, wc := range poll(t, b.rcq, 8) {
+	require.NoError(t, b.RCQ.Resize(before), "the same size")
+	assert.Equal(t, before, b.RCQ.Capacity())
+	for i, wc := range poll(t, b.RCQ, 8) {
 		require.EqualValues(t, i, wc.Imm)
 	}
-	require.NoError(t, b.qp.Close())
-	require.NoError(t, b.rcq.Close())
-	require.ErrorIs(t, b.rcq.Resize(10), verbs.ErrClosed)
+	require.NoError(t, b.QP.Close())
+	require.NoError(t, b.RCQ.Close())
+	require.ErrorIs(t, b.RCQ.Resize(10), verbs.ErrClosed)
 }

@@ -46,11 +46,11 @@ func bind(t *testing.T, e *end, w *verbs.MW, mr *verbs.MR, off, n int, access ve
 // windowEnds are two connected ends, the second with a window and a region that it may be bound to.
 func windowEnds(t *testing.T, typ verbs.QPType, kind verbs.MWType) (a, b *end, w *verbs.MW, mr *verbs.MR) {
 	t.Helper()
-	a, b = pair(t, config{typ: typ})
+	a, b = pair(t, config{Type: typ})
 	var err error
-	mr, err = b.pd.RegisterMR(b.buf, allAccess|verbs.AccessMWBind)
+	mr, err = b.PD.RegisterMR(b.Buf, allAccess|verbs.AccessMWBind)
 	require.NoError(t, err)
-	w, err = b.pd.AllocMW(kind)
+	w, err = b.PD.AllocMW(kind)
 	require.NoError(t, err)
 	return a, b, w, mr
 }
@@ -58,16 +58,16 @@ func windowEnds(t *testing.T, typ verbs.QPType, kind verbs.MWType) (a, b *end, w
 // writes tells how a write of n bytes to the window's byte off ends.
 func writes(t *testing.T, a *end, mr *verbs.MR, key uint32, off, n int) verbs.WCStatus {
 	t.Helper()
-	return send(t, a, verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.mr.SGE(0, n), RemoteAddr: mr.IOVA() + uint64(off), RKey: key}).Status
+	return send(t, a, verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.MR.SGE(0, n), RemoteAddr: mr.IOVA() + uint64(off), RKey: key}).Status
 }
 
 // TestWindow1: a window of its PD gives what it is bound to, no byte more, under the last of its keys only.
 func TestWindow1(t *testing.T) {
 	a, b, w, mr := windowEnds(t, verbs.RC, verbs.MWType1)
-	fill(a.buf[:4096], 3)
-	require.Equal(t, verbs.WC{Opcode: verbs.WCBindMW, QPN: b.qp.Num()}, bind(t, b, w, mr, 1000, 3000, verbs.AccessRemoteWrite))
+	fill(a.Buf[:4096], 3)
+	require.Equal(t, verbs.WC{Opcode: verbs.WCBindMW, QPN: b.QP.Num()}, bind(t, b, w, mr, 1000, 3000, verbs.AccessRemoteWrite))
 	require.Equal(t, verbs.WCSuccess, writes(t, a, mr, w.RKey(), 1000, 3000))
-	require.Equal(t, a.buf[:3000], b.buf[1000:4000])
+	require.Equal(t, a.Buf[:3000], b.Buf[1000:4000])
 	old := w.RKey()
 	require.Equal(t, verbs.WCSuccess, bind(t, b, w, mr, 8192, 64, verbs.AccessRemoteWrite).Status, "bound again without being unbound")
 	require.Equal(t, verbs.WCSuccess, writes(t, a, mr, w.RKey(), 8192, 64))
@@ -82,14 +82,14 @@ func TestWindow1(t *testing.T) {
 	}
 	require.Equal(t, verbs.WCSuccess, bind(t, b, w, mr, 0, 0, 0).Status)
 	require.Equal(t, verbs.WCRemoteAccessErr, writes(t, a, mr, w.RKey(), 8192, 64), "unbound")
-	require.ErrorIs(t, b.pd.Close(), verbs.ErrInUse)
+	require.ErrorIs(t, b.PD.Close(), verbs.ErrInUse)
 }
 
 // again connects ends anew after an error.
 func again(t *testing.T, a, b *end) {
 	t.Helper()
 	for _, e := range []*end{a, b} {
-		require.NoError(t, e.qp.Modify(&verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
+		require.NoError(t, e.QP.Modify(&verbs.QPAttr{State: verbs.Reset}, verbs.MaskState))
 	}
 	connect(t, a, b)
 }
@@ -98,7 +98,7 @@ func again(t *testing.T, a, b *end) {
 func TestWindowRights(t *testing.T) {
 	a, b, w, mr := windowEnds(t, verbs.RC, verbs.MWType1)
 	require.Equal(t, verbs.WCSuccess, bind(t, b, w, mr, 0, 4096, verbs.AccessRemoteRead).Status)
-	read := verbs.SendWR{Opcode: verbs.OpRDMARead, Local: a.mr.SGE(0, 64), RemoteAddr: mr.IOVA(), RKey: w.RKey()}
+	read := verbs.SendWR{Opcode: verbs.OpRDMARead, Local: a.MR.SGE(0, 64), RemoteAddr: mr.IOVA(), RKey: w.RKey()}
 	require.Equal(t, verbs.WCSuccess, send(t, a, read).Status)
 	require.Equal(t, verbs.WCRemoteAccessErr, writes(t, a, mr, w.RKey(), 0, 64))
 }
@@ -109,13 +109,13 @@ func TestWindow2(t *testing.T) {
 	require.Equal(t, verbs.WCSuccess, bind(t, b, w, mr, 0, 4096, verbs.AccessRemoteWrite).Status)
 	require.Equal(t, verbs.WCSuccess, writes(t, a, mr, w.RKey(), 0, 64))
 	wc := send(t, b, verbs.SendWR{Opcode: verbs.OpLocalInv, Imm: w.RKey()})
-	require.Equal(t, verbs.WC{Opcode: verbs.WCLocalInv, QPN: b.qp.Num()}, wc)
+	require.Equal(t, verbs.WC{Opcode: verbs.WCLocalInv, QPN: b.QP.Num()}, wc)
 	require.Equal(t, verbs.WCRemoteAccessErr, writes(t, a, mr, w.RKey(), 0, 64), "invalidated")
 	again(t, a, b)
 	require.Equal(t, verbs.WCSuccess, bind(t, b, w, mr, 0, 4096, verbs.AccessRemoteWrite).Status, "bound again")
 	receive(t, b, verbs.RecvWR{WRID: 4})
 	require.Equal(t, verbs.WCSuccess, send(t, a, verbs.SendWR{Opcode: verbs.OpSendWithInv, Imm: w.RKey()}).Status)
-	wc = poll(t, b.rcq, 1)[0]
+	wc = poll(t, b.RCQ, 1)[0]
 	require.Equal(t, verbs.WCWithInv, wc.Flags)
 	require.Equal(t, w.RKey(), wc.Imm)
 	require.Equal(t, verbs.WCRemoteAccessErr, writes(t, a, mr, w.RKey(), 0, 64), "invalidated by the peer")
@@ -129,10 +129,10 @@ func TestWindow2IsItsQueuePairs(t *testing.T) {
 	a, b, w, mr := windowEnds(t, verbs.RC, verbs.MWType2)
 	require.Equal(t, verbs.WCSuccess, bind(t, b, w, mr, 0, 4096, verbs.AccessRemoteWrite).Status)
 	second := func(e *end) *end {
-		qp, err := e.pd.CreateQP(verbs.QPInitAttr{Type: verbs.RC, SendCQ: e.scq, RecvCQ: e.rcq, Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 8}})
+		qp, err := e.PD.CreateQP(verbs.QPInitAttr{Type: verbs.RC, SendCQ: e.SCQ, RecvCQ: e.RCQ, Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 8}})
 		require.NoError(t, err)
 		s := *e
-		s.qp = qp
+		s.QP = qp
 		return &s
 	}
 	a2, b2 := second(a), second(b)
@@ -146,23 +146,23 @@ func TestWindow2IsItsQueuePairs(t *testing.T) {
 // TestWindowRefusals: what PostSend refuses itself, because the device would do something else.
 func TestWindowRefusals(t *testing.T) {
 	_, b, w, mr := windowEnds(t, verbs.RC, verbs.MWType1)
-	_, err := w.BindWR(mr, 0, len(b.buf)+1, verbs.AccessRemoteWrite)
+	_, err := w.BindWR(mr, 0, len(b.Buf)+1, verbs.AccessRemoteWrite)
 	require.Error(t, err)
-	small, err := b.pd.CreateQP(verbs.QPInitAttr{Type: verbs.RC, SendCQ: b.scq, RecvCQ: b.rcq, Cap: verbs.QPCap{MaxSendWR: 2}})
+	small, err := b.PD.CreateQP(verbs.QPInitAttr{Type: verbs.RC, SendCQ: b.SCQ, RecvCQ: b.RCQ, Cap: verbs.QPCap{MaxSendWR: 2}})
 	require.NoError(t, err)
-	require.NoError(t, small.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: b.gid}, PathMTU: verbs.MTU1024, RemoteQPN: 1}))
+	require.NoError(t, small.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: b.GID}, PathMTU: verbs.MTU1024, RemoteQPN: 1}))
 	wr, err := w.BindWR(mr, 0, 64, verbs.AccessRemoteWrite)
 	require.NoError(t, err)
 	long := wr
 	long.Bind = &verbs.MWBind{Type: verbs.MWType1, Length: 1<<31 + 1}
-	_, uc := pair(t, config{typ: verbs.UC})
+	_, uc := pair(t, config{Type: verbs.UC})
 	for _, tc := range []struct {
 		name string
 		qp   *verbs.QP
 		wr   verbs.SendWR
-	}{{"a queue that is too small", small, wr}, {"more than 2 GiB", b.qp, long}, {"no binding", b.qp, verbs.SendWR{Opcode: verbs.OpBindMW}},
-		{"an invalidation on UC", uc.qp, verbs.SendWR{Opcode: verbs.OpLocalInv}},
-		{"a peer's invalidation on UC", uc.qp, verbs.SendWR{Opcode: verbs.OpSendWithInv}}} {
+	}{{"a queue that is too small", small, wr}, {"more than 2 GiB", b.QP, long}, {"no binding", b.QP, verbs.SendWR{Opcode: verbs.OpBindMW}},
+		{"an invalidation on UC", uc.QP, verbs.SendWR{Opcode: verbs.OpLocalInv}},
+		{"a peer's invalidation on UC", uc.QP, verbs.SendWR{Opcode: verbs.OpSendWithInv}}} {
 		n, err := tc.qp.PostSend([]verbs.SendWR{tc.wr})
 		var bad *verbs.PostError
 		require.ErrorAs(t, err, &bad, tc.name)

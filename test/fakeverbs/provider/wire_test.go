@@ -180,12 +180,12 @@ func TestSourcePorts(t *testing.T) {
 		require.EqualValues(t, 0xc001+channel, port)
 		require.Equal(t, []uint32{uint32(channel), 0x123456, 0x77, q.Info().PSN}, []uint32{p.Imm, uint32(p.DestQP), p.RKey, uint32(p.PSN)})
 	}
-	e := newEnd(t, netA, config{typ: verbs.UD})
-	require.NoError(t, e.qp.Activate(1, 0x1111, 3))
+	e := newEnd(t, netA, config{Type: verbs.UD})
+	require.NoError(t, e.QP.Activate(1, 0x1111, 3))
 	const label = 0x2cafe
-	ah, err := e.pd.CreateAH(verbs.AHAttr{DGID: verbs.GIDFromAddr(there.Addr()), Port: 1, FlowLabel: label})
+	ah, err := e.PD.CreateAH(verbs.AHAttr{DGID: verbs.GIDFromAddr(there.Addr()), Port: 1, FlowLabel: label})
 	require.NoError(t, err)
-	send(t, e, verbs.SendWR{Opcode: verbs.OpSend, Local: e.mr.SGE(0, 100), UD: verbs.UDDest{AH: ah, QPN: 9, QKey: 0x1111}})
+	send(t, e, verbs.SendWR{Opcode: verbs.OpSend, Local: e.MR.SGE(0, 100), UD: verbs.UDDest{AH: ah, QPN: 9, QKey: 0x1111}})
 	p, port := packet()
 	require.EqualValues(t, 0xc000|label&0x3fff^label>>14, port)
 	require.Equal(t, roce.UDSendOnly, p.Opcode)
