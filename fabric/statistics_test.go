@@ -3,6 +3,7 @@
 package fabric
 
 import (
+	"flag"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -96,10 +97,12 @@ func (k *sink) standardError(mean float64) float64 {
 	return math.Sqrt(squares / (n - 1) / n)
 }
 
+var md1Packets = flag.Int("md1-packets", 4_000_000, "how many packets TestMD1 sends at a load of 0.95")
+
 // TestMD1: packets of one size that arrive at random wait, each of them, as Lindley's recursion says, and
 // ρ/(2(1−ρ)) packet times in the mean (Pollaczek and Khinchin). The NIC is a thousand times as fast as the
 // port where they wait; of servers in a row with constant times only the slowest adds to the sum of waits.
-// At ρ = 0.95 a mean within 1 % would take 30 million packets; there the standard error is the measure.
+// At ρ = 0.95 a mean within 1 % takes 60 million packets (-md1-packets); with fewer the standard error is the measure.
 func TestMD1(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this takes some seconds")
@@ -108,7 +111,7 @@ func TestMD1(t *testing.T) {
 	for _, tc := range []struct {
 		rho     float64
 		packets int
-	}{{.5, 1_000_000}, {.8, 4_000_000}, {.95, 4_000_000}} {
+	}{{.5, 1_000_000}, {.8, 4_000_000}, {.95, *md1Packets}} {
 		if underRace && tc.rho > .5 {
 			break
 		}
@@ -129,7 +132,7 @@ func TestMD1(t *testing.T) {
 		require.Equal(t, tc.packets, in.n)
 		require.LessOrEqual(t, in.off, 2.0, "ns: starts are at whole ones")
 		require.InDelta(t, want, wait, 3*se)
-		if tc.rho < .9 {
+		if tc.rho < .9 || tc.packets >= 60_000_000 {
 			require.InEpsilon(t, want, wait, 0.01)
 		}
 	}
