@@ -26,6 +26,7 @@ var byteSuffixes = []suffix{
 var rateSuffixes = []suffix{
 	{"tbit", 1e12}, {"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1},
 	{"tbps", 1e12}, {"gbps", 1e9}, {"mbps", 1e6}, {"kbps", 1e3}, {"bps", 1},
+	{"t", 1e12}, {"g", 1e9}, {"m", 1e6}, {"k", 1e3}, // as iperf3's
 }
 
 var durationSuffixes = []suffix{

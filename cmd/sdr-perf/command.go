@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
@@ -54,50 +55,92 @@ const examples = `  # Both ends here, over a transatlantic link that loses one p
   # What goes over the wire, for Wireshark
   sdr-perf --loopback -s 64KiB -n 1 --warmup 0 --pcap sdr.pcap`
 
-// newCommand makes the command, which sets running when it begins.
-func newCommand(running *bool) *cobra.Command {
-	p, l := defaultParams(), &local{}
+// A call is what a command line asks for.
+type call struct {
+	params
+	local
+	host  string         // "" at a server and with --loopback
+	given *pflag.FlagSet // which flags were given
+}
+
+// newCommand makes the command, which sets running when it begins, and calls start once all that was asked for
+// has been checked.
+func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.Command {
+	a, met := &call{params: defaultParams()}, &strangers{}
 	c := &cobra.Command{
 		Use:   "sdr-perf [flags] [HOST]",
 		Short: "Measure the completion time of reliable RDMA writes",
 		Long:  longHelp, Example: examples,
-		Args:          cobra.MaximumNArgs(1),
+		Args:          checkArgs(met),
 		Version:       version(),
 		SilenceErrors: true, SilenceUsage: true,
 	}
-	p.register(c.Flags())
-	l.register(c.Flags())
-	c.Flags().SortFlags = false
-	c.Flags().VisitAll(hideZero)
+	a.given = c.Flags()
+	a.given.SetNormalizeFunc(withHyphens)
+	a.params.register(a.given)
+	a.local.register(a.given)
+	met.register(a.given)
+	a.given.SortFlags = false
+	a.given.VisitAll(hideZero)
 	c.SetVersionTemplate("sdr-perf {{.Version}}\n")
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	c.RunE = func(c *cobra.Command, args []string) error {
 		*running = true
-		host := ""
 		if len(args) == 1 {
-			host = args[0]
+			a.host = args[0]
 		}
-		if err := checkZeros(c.Flags()); err != nil {
+		if err := a.check(); err != nil {
 			return err
 		}
-		if err := l.check(host); err != nil {
-			return err
+		for _, said := range met.accepted {
+			fmt.Fprintln(c.ErrOrStderr(), "sdr-perf:", said)
 		}
-		if err := p.check(); err != nil {
-			return usage.Wrap(err)
-		}
-		if err := checkIdle(c.Flags(), &p, l.loopback, host); err != nil {
-			return err
-		}
-		return l.run(c, &p, host)
+		return start(a, c)
 	}
+	c.AddCommand(versionCommand(), devicesCommand())
 	return c
+}
+
+// check says what is wrong with a call.
+func (a *call) check() error {
+	if err := checkZeros(a.given); err != nil {
+		return err
+	}
+	if err := a.local.check(a.host); err != nil {
+		return err
+	}
+	if err := a.params.check(); err != nil {
+		return usage.Wrap(err)
+	}
+	return a.checkIdle()
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: usage.Args(cobra.NoArgs),
+		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "sdr-perf", version()) },
+	}
+}
+
+func devicesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "devices", Short: "List the devices that -d takes", Args: usage.Args(cobra.NoArgs),
+		Run: func(c *cobra.Command, _ []string) {
+			for _, name := range devices.Names() {
+				fmt.Fprintln(c.OutOrStdout(), name)
+			}
+		},
+	}
 }
 
 // flagError says in a person's words what pflag found wrong.
 func flagError(err error) error {
 	var number *strconv.NumError
 	switch {
+	case err.Error() == "flag needs an argument: 's' in -s":
+		return fmt.Errorf("%w: -s SIZE is the size of a transfer; sdr-perf without a HOST is the server", err)
+	case err.Error() == "flag needs an argument: --json":
+		return fmt.Errorf("%w: --json FILE, or --json - for stdout", err)
 	case strings.HasPrefix(err.Error(), "unknown"):
 		return fmt.Errorf("%w: sdr-perf --help lists all flags", err)
 	case errors.As(err, &number):

@@ -76,7 +76,7 @@ func (e *endpoint) start(p *params) error {
 		e.dev = dev
 	}
 	var err error
-	e.ctx, err = sdr.NewEndpoint(e.dev, sdr.EndpointConfig{Workers: e.local.workers, Logger: e.local.log})
+	e.ctx, err = sdr.NewEndpoint(e.dev, sdr.EndpointConfig{Workers: e.local.workers, Spin: e.local.spin, Logger: e.local.log})
 	return err
 }
 

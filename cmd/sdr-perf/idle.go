@@ -6,14 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
 // checkIdle refuses flags that were given and that would change nothing: whoever gives one expects that it
 // does. A server hears from its client what is measured, so that it can't tell.
-func checkIdle(given *pflag.FlagSet, p *params, loopback bool, host string) error {
+func (a *call) checkIdle() error {
+	p, host, loopback, given := &a.params, a.host, a.loopback, a.given
 	if host == "" && !loopback {
 		return nil
 	}

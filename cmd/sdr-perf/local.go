@@ -16,6 +16,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // local is what concerns this process alone.
@@ -28,6 +29,7 @@ type local struct {
 	addr     netip.Addr
 	udpPort  string
 	workers  int
+	spin     units.Duration
 	ecn      bool
 	dscp     uint8
 	json     string
@@ -43,8 +45,10 @@ func (l *local) register(f *pflag.FlagSet) {
 	f.VarP(&l.gidIndex, "gid-index", "x", "entry of the port's GID table, a kernel's RDMA device only (default: that of --addr)")
 	f.Uint16VarP(&l.port, "port", "p", 18515, "TCP `port` at which the ends meet")
 	f.TextVar(&l.addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
-	f.StringVar(&l.udpPort, "udp-port", defaultUDPPort, "local UDP `PORT` for RDMA packets, or any")
+	f.StringVar(&l.udpPort, "udp-port", "", "local UDP `PORT` for RDMA packets, or any (default: 4791; with --loopback any if that is taken)")
 	f.IntVar(&l.workers, "workers", 0, "`number` of progress goroutines of an end, 1 to 8 (default: half of GOMAXPROCS)")
+	l.spin = 50 * units.Microsecond // package sdr's default
+	f.Var((*units.DurationValue)(&l.spin), "spin", "how long an idle worker polls before it sleeps: a wake-up takes tens of microseconds, polling a processor; 0: it sleeps at once")
 	f.BoolVar(&l.ecn, "ecn", false, "send packets that queues may mark instead of dropping them, if the other end says so too; userroce only")
 	f.Uint8Var(&l.dscp, "dscp", 0, "DiffServ `code` point of data, 0 to 63; userroce only")
 	f.StringVar(&l.json, "json", "", "write the results to `FILE`, or - for stdout")
@@ -98,17 +102,19 @@ func (l *local) check(host string) error {
 	case l.ibPort < 0 || l.ibPort > maxIBPort:
 		return usage.Errorf("--ib-port %d: choose 1 to %d", l.ibPort, maxIBPort)
 	case (l.ibPort != 0 || l.gidIndex.given) && !devices.Kernels(l.device):
-		return usage.Errorf("--ib-port and --gid-index are for the kernel's RDMA devices, and %s is none: choose its address with --addr, or a device with --device", l.device)
+		return usage.Errorf("--ib-port and --gid-index are for the kernel's RDMA devices, and %s is none: choose its address with --addr, or a device with --device; sdr-perf devices lists them (iperf3's -i SECONDS: each point is shown when it is done)", l.device)
 	case l.gidIndex.given && l.addr.IsValid():
 		return usage.Errorf("--gid-index and --addr both choose the address: leave one out")
 	case l.pcap != "" && devices.Kernels(l.device):
 		return usage.Errorf("--pcap: packets of %s don't pass through this program: capture them with tcpdump on its network interface", l.device)
-	case devices.Kernels(l.device) && l.udpPort != defaultUDPPort:
+	case devices.Kernels(l.device) && l.udpPort != "" && l.udpPort != defaultUDPPort:
 		return usage.Errorf("--udp-port %s: the kernel's RDMA devices use %s only", l.udpPort, defaultUDPPort)
 	case (l.ecn || l.dscp != 0) && l.device != devices.Default:
 		return usage.Errorf("--ecn and --dscp: %s doesn't take them: an administrator sets a NIC's", l.device)
 	case l.dscp > 63:
 		return usage.Errorf("--dscp %d: choose 0 to 63", l.dscp)
+	case l.spin > units.Second:
+		return usage.Errorf("--spin %v: choose 0 to 1 s", units.FormatDuration(l.spin))
 	case l.workers < 0 || l.workers > maxWorkers:
 		return usage.Errorf("--workers %d: choose 1 to %d", l.workers, maxWorkers)
 	case l.json != "" && host == "" && !l.loopback:
@@ -120,6 +126,9 @@ func (l *local) check(host string) error {
 	if l.workers == 0 { // package sdr's default, which the device must know too
 		l.workers = min(maxWorkers, max(1, runtime.GOMAXPROCS(0)/2))
 	}
+	if l.spin == 0 {
+		l.spin = -1
+	}
 	level := slog.LevelWarn
 	if l.verbose {
 		level = slog.LevelInfo
@@ -130,7 +139,10 @@ func (l *local) check(host string) error {
 
 // rdmaPort is --udp-port as devices wants it.
 func (l *local) rdmaPort() (uint16, error) {
-	if l.udpPort == "any" {
+	switch l.udpPort {
+	case "":
+		return 0, nil // devices' default
+	case "any":
 		return devices.AnyPort, nil
 	}
 	port, err := strconv.ParseUint(l.udpPort, 10, 16)
@@ -141,7 +153,8 @@ func (l *local) rdmaPort() (uint16, error) {
 }
 
 // run is the program, once all options have been checked.
-func (l *local) run(c *cobra.Command, p *params, host string) (err error) {
+func (a *call) run(c *cobra.Command) (err error) {
+	l, p := &a.local, &a.params
 	out, err := l.newOutput(c.OutOrStdout())
 	if err != nil {
 		return err
@@ -158,9 +171,9 @@ func (l *local) run(c *cobra.Command, p *params, host string) (err error) {
 	switch {
 	case l.loopback:
 		return l.runLoopback(c.Context(), p, out, capture)
-	case host == "":
+	case a.host == "":
 		return l.runServer(c.Context(), p, c.Flags(), capture)
 	default:
-		return l.runClient(c.Context(), p, host, out, capture)
+		return l.runClient(c.Context(), p, a.host, out, capture)
 	}
 }

@@ -48,15 +48,15 @@ func (l *local) runLoopback(ctx context.Context, p *params, out *output, capture
 	return err
 }
 
-// loopbackRuns is how many runs may be on one host without being told apart.
-const loopbackRuns = 100
+// loopbackRuns is how many runs may be on one host with RoCEv2's port each: further ones take any port.
+const loopbackRuns = 8
 
-// openLoopback opens the device of both ends. A run that isn't told where leaves the addresses that another
-// has taken alone.
+// openLoopback opens the device of both ends. A run that isn't told where leaves the addresses and ports that
+// another has taken alone.
 func (l *local) openLoopback(s *server, c *client) (meet netip.Addr, err error) {
 	serverSide := *l
 	s.local = &serverSide
-	for run := range loopbackRuns {
+	for run := range loopbackRuns + 1 {
 		var first, second place
 		if meet, first, second, err = l.loopbackPlaces(run); err != nil {
 			return meet, usage.Wrap(err)
@@ -68,8 +68,7 @@ func (l *local) openLoopback(s *server, c *client) (meet netip.Addr, err error) 
 			}
 			s.close()
 		}
-		told := l.addr.IsValid() || devices.Kernels(l.device)
-		if told || !errors.Is(err, syscall.EADDRINUSE) {
+		if l.udpPort != "" || devices.Kernels(l.device) || !errors.Is(err, syscall.EADDRINUSE) {
 			break
 		}
 	}
@@ -83,6 +82,9 @@ func (l *local) loopbackPlaces(run int) (meet netip.Addr, first, second place, e
 	port, err := l.rdmaPort()
 	if err != nil {
 		return meet, first, second, err
+	}
+	if l.udpPort == "" && (run == loopbackRuns || run > 0 && l.addr.IsValid()) {
+		port = devices.AnyPort
 	}
 	first = place{addr: l.addr, port: port}
 	if devices.Kernels(l.device) {

@@ -54,13 +54,8 @@ func main() {
 // run runs the program and returns its exit status.
 func run(ctx context.Context, args []string) int {
 	running := false // errors before that are mistakes in the call
-	c := newCommand(&running)
-	for i, a := range args {
-		if a == "-help" { // as Go's and perftest's users write it
-			args[i] = "--help"
-		}
-	}
-	c.SetArgs(args)
+	c := newCommand(&running, (*call).run)
+	c.SetArgs(translate(args))
 	err := c.ExecuteContext(ctx)
 	if err == nil {
 		return 0
