@@ -40,8 +40,12 @@ func (l *local) newClient(p *params, addr string, out *output, capture *capture)
 
 // measure runs point after point and writes the results, also when one fails.
 func (c *client) measure(ctx context.Context) (err error) {
-	for _, n := range c.Sizes {
-		if err := fitsMemory(n); err != nil {
+	tasks, err := c.tasks(&c.local.sweep)
+	if err != nil {
+		return usage.Wrap(err)
+	}
+	for _, t := range tasks {
+		if err := fitsMemory(t.params.memoryOf(t.size)); err != nil {
 			return usage.Wrap(err)
 		}
 	}
@@ -51,13 +55,9 @@ func (c *client) measure(ctx context.Context) (err error) {
 			err = werr
 		}
 	}()
-	left := len(c.Schemes) * len(c.Sizes)
-	for _, scheme := range c.Schemes {
-		for _, size := range c.Sizes {
-			left--
-			if err := c.point(ctx, scheme, size, left == 0); err != nil {
-				return err
-			}
+	for i, t := range tasks {
+		if err := c.point(ctx, t, i == len(tasks)-1); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -71,14 +71,18 @@ func (c *client) close() {
 }
 
 // point measures one point and writes its result.
-func (c *client) point(ctx context.Context, scheme string, size units.Bytes, last bool) error {
+func (c *client) point(ctx context.Context, t task, last bool) error {
 	s, err := oob.Dial(ctx, c.addr, oob.Config{Timeout: c.Timeout})
 	if err != nil {
 		return err
 	}
-	pt := &point{params: c.params, scheme: scheme, size: size, oob: s}
+	pt := &point{params: t.params, scheme: t.scheme, size: t.size, oob: s}
 	defer pt.close()
-	if err := c.open(s); err != nil {
+	err = c.open(s)
+	if err == nil {
+		err = c.end.start(pt.params)
+	}
+	if err != nil {
 		_ = s.CloseWithReason(err.Error())
 		return err
 	}
@@ -87,10 +91,10 @@ func (c *client) point(ctx context.Context, scheme string, size units.Bytes, las
 		return err
 	}
 	c.out.begin(pt)
-	c.meter.point(scheme + " " + size.String())
+	c.meter.point(t.scheme + " " + t.size.String())
 	m, err := pt.send(ctx, c.meter)
 	c.meter.clear()
-	if err != nil && len(m.times) == 0 {
+	if err != nil && m.times.n == 0 {
 		return err
 	}
 	return errors.Join(err, c.out.add(pt, m, err))
@@ -109,17 +113,15 @@ func (c *client) open(s *oob.Conn) error {
 }
 
 func (c *client) openAt(at place) (err error) {
-	if c.end, err = c.local.openEndpoint(sending, at, c.capture); err != nil {
-		return err
-	}
-	return c.end.start(c.params)
+	c.end, err = c.local.openEndpoint(sending, at, c.capture)
+	return err
 }
 
 // connect agrees with the server on the point.
 func (c *client) connect(ctx context.Context, pt *point, last bool) error {
 	ours := hello{
 		Version: protocolVersion, Run: c.run, PathMTU: c.end.dev.Caps().PathMTU,
-		Plan: c.params, Scheme: pt.scheme, Size: pt.size, Last: last,
+		Plan: pt.params, Scheme: pt.scheme, Size: pt.size, Last: last,
 	}
 	theirs, err := exchange(ctx, pt.oob, c.Timeout, ours)
 	if err == nil {
@@ -128,7 +130,7 @@ func (c *client) connect(ctx context.Context, pt *point, last bool) error {
 	if err != nil {
 		return err
 	}
-	return pt.connect(ctx, c.Timeout, pt.open(c.mtu(ours.PathMTU, theirs.PathMTU)))
+	return pt.connect(ctx, c.Timeout, pt.open(pt.mtu(ours.PathMTU, theirs.PathMTU)))
 }
 
 // mtu is what was asked for, or what both ends can.

@@ -106,10 +106,16 @@ func (a *call) check() error {
 	if err := checkZeros(a.given); err != nil {
 		return err
 	}
+	if a.all {
+		a.Sizes = allSizes()
+	}
 	if err := a.local.check(a.host); err != nil {
 		return err
 	}
 	if err := a.params.check(); err != nil {
+		return usage.Wrap(err)
+	}
+	if _, err := a.tasks(&a.sweep); err != nil {
 		return usage.Wrap(err)
 	}
 	return a.checkIdle()

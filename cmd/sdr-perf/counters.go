@@ -63,16 +63,22 @@ func (c *counters) unseen() uint64 {
 
 // count reads all counters of this end.
 func (pt *point) count() counters {
-	s, conn := pt.end.ctx.Stats(), pt.conn.Stats()
-	d, u := &s.Device, &conn.Units
+	s := pt.end.ctx.Stats()
+	d := &s.Device
 	c := counters{
 		Sent: d.PacketsSent, Received: d.PacketsReceived, Duplicate: s.Duplicates,
 		Late: s.Late + d.Drops[backend.DropLate], ICRC: d.Drops[backend.DropICRC],
 		DroppedEmulated: d.Drops[backend.DropEmulatedLoss] + d.Drops[backend.DropEmulatedQueue],
 		NPMarked:        d.Congestion.NPMarked, NPCNPSent: d.Congestion.NPCNPSent,
 		RPCNPHandled: d.Congestion.RPCNPHandled, RPCNPIgnored: d.Congestion.RPCNPIgnored,
-		UnitsSent: u.Sent, Retransmitted: u.Retransmitted, Spurious: u.Spurious, Parity: u.Parity, Recovered: u.Recovered,
 		Missing: pt.missing,
+	}
+	for _, conn := range pt.stats() {
+		u := &conn.Units
+		c = c.plus(counters{UnitsSent: u.Sent, Retransmitted: u.Retransmitted, Spurious: u.Spurious, Parity: u.Parity, Recovered: u.Recovered})
+	}
+	for _, l := range pt.lanes {
+		c.Missing += l.missing
 	}
 	for r, n := range d.Drops {
 		switch backend.DropReason(r) {

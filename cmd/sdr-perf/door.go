@@ -165,7 +165,7 @@ func (d *door) greet(ctx context.Context, c *oob.Conn) (hello, error) {
 	d.mu.Lock()
 	err := d.server.open(c, d.run != 0)
 	if err == nil {
-		ours.PathMTU = d.server.end.own.Caps().PathMTU
+		ours.PathMTU = d.server.end.pathMTU()
 	} else if l := d.server.local; l.addr.IsValid() || devices.Kernels(l.device) {
 		err = deviceError{err}
 	}

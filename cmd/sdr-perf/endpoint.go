@@ -5,6 +5,7 @@ package main
 import (
 	"net"
 	"net/netip"
+	"sync"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
@@ -32,11 +33,16 @@ func (e end) peer() string {
 
 // An endpoint is the device and the context of one end, for all points of a run.
 type endpoint struct {
-	end   end
-	local *local
-	own   backend.Device // the device itself
-	dev   backend.Device // with the emulated link before it, once there is one
-	ctx   *sdr.Endpoint  // nil until start
+	end     end
+	local   *local
+	at      place
+	capture *capture
+	link    link // the emulated link, once there is one
+
+	mu  sync.Mutex     // guards own against visitors
+	own backend.Device // the device itself
+	dev backend.Device // with the emulated link before it, once there is one
+	ctx *sdr.Endpoint  // nil until start
 }
 
 // A place is where an end sends and receives RDMA packets.
@@ -59,15 +65,22 @@ func (l *local) openEndpoint(e end, at place, capture *capture) (*endpoint, erro
 	if err != nil {
 		return nil, err
 	}
-	return &endpoint{end: e, local: l, own: dev, dev: dev}, nil
+	return &endpoint{end: e, local: l, at: at, capture: capture, own: dev, dev: dev}, nil
 }
 
 // start puts the device behind the emulated link and makes the context. The device must be known to
-// fit before, because a link that doesn't fit is the client's mistake.
+// fit before, because a link that doesn't fit is the client's mistake. For another link than before it
+// begins anew.
 func (e *endpoint) start(p *params) error {
 	if e.ctx != nil {
-		return nil
+		if e.link == p.Link {
+			return nil
+		}
+		if err := e.reopen(); err != nil {
+			return err
+		}
 	}
+	e.link = p.Link
 	if p.Link.emulated() {
 		dev, err := linkemu.Wrap(e.dev, p.Link.config(2*p.Seed+uint64(e.end)))
 		if err != nil {
@@ -78,6 +91,25 @@ func (e *endpoint) start(p *params) error {
 	var err error
 	e.ctx, err = sdr.NewEndpoint(e.dev, sdr.EndpointConfig{Workers: e.local.workers, Spin: e.local.spin, Logger: e.local.log})
 	return err
+}
+
+// reopen closes the device and opens it again.
+func (e *endpoint) reopen() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.close()
+	fresh, err := e.local.openEndpoint(e.end, e.at, e.capture)
+	if err == nil {
+		e.own, e.dev, e.ctx = fresh.own, fresh.dev, nil
+	}
+	return err
+}
+
+// pathMTU is the largest payload that the device's interface carries.
+func (e *endpoint) pathMTU() units.Bytes {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.own.Caps().PathMTU
 }
 
 // checkMTU says what to do when the device can't carry an MTU.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -19,7 +20,7 @@ import (
 // Before the first transfer that counts, and after the last one, the ends compare their counters.
 
 // protocolVersion changes when the meaning of these messages does.
-const protocolVersion = 2
+const protocolVersion = 3
 
 // A hello is what each end says first.
 type hello struct {
@@ -52,6 +53,8 @@ type turn struct {
 	Wrong bool   `json:"wrong,omitempty"`
 	// Counters, from the receiver, are those since the first counted transfer.
 	Counters *counters `json:"counters,omitempty"`
+	// CPU is what this end has spent since then.
+	CPU result.CPUTime `json:"cpu"`
 }
 
 // An op is what the next transfer is for.
@@ -136,6 +139,6 @@ func checkPlan(h *hello) error {
 	if err := h.Plan.check(); err != nil {
 		return err
 	}
-	point := params{Sizes: sizes{h.Size}, Schemes: []string{h.Scheme}, Channels: 1, Duration: units.Second, Timeout: units.Second}
+	point := params{Inflight: 1, QPs: 1, Sizes: sizes{h.Size}, Schemes: []string{h.Scheme}, Channels: 1, Duration: units.Second, Timeout: units.Second}
 	return point.check()
 }

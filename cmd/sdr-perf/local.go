@@ -35,6 +35,11 @@ type local struct {
 	json     string
 	pcap     string
 	verbose  bool
+	wide     bool
+	sweep    sweep
+	all      bool
+	csv      string
+	plot     string
 	log      *slog.Logger
 }
 
@@ -53,6 +58,11 @@ func (l *local) register(f *pflag.FlagSet) {
 	f.Uint8Var(&l.dscp, "dscp", 0, "DiffServ `code` point of data, 0 to 63; userroce only")
 	f.StringVar(&l.json, "json", "", "write the results to `FILE`, or - for stdout")
 	f.StringVar(&l.pcap, "pcap", "", "capture this end's packets to `FILE`; with --loopback the sender's")
+	f.BoolVar(&l.wide, "wide", false, "show all columns, more than 80 characters: p50, p99.9, repeats, processor time")
+	f.BoolVarP(&l.all, "all", "a", false, "measure all sizes from 2 bytes to 8 MiB")
+	f.Var(&l.sweep, "sweep", "measure points with different values of one of "+strings.Join(sweepKeys(), ", ")+": drop=1e-6..1e-2, size=4k..64m/8 for eight of them, or inflight=1,4,16")
+	f.StringVar(&l.csv, "csv", "", "write the results to `FILE` as a table for other programs, or - for stdout")
+	f.StringVar(&l.plot, "plot", "", "draw completion time, or bandwidth, against what was swept to `FILE`.svg or .png")
 	f.BoolVarP(&l.verbose, "verbose", "v", false, "explain each result, and log what the layers below report")
 }
 
@@ -117,8 +127,12 @@ func (l *local) check(host string) error {
 		return usage.Errorf("--spin %v: choose 0 to 1 s", units.FormatDuration(l.spin))
 	case l.workers < 0 || l.workers > maxWorkers:
 		return usage.Errorf("--workers %d: choose 1 to %d", l.workers, maxWorkers)
-	case l.json != "" && host == "" && !l.loopback:
-		return usage.Errorf("--json: the client has the results: give it there")
+	case host == "" && !l.loopback && (l.json != "" || l.csv != "" || l.plot != "" || l.sweep.key != "" || l.all):
+		return usage.Errorf("--json, --csv, --plot, --sweep and --all: the client has the results and says what is measured: give it there")
+	case l.plot != "" && !strings.HasSuffix(l.plot, ".svg") && !strings.HasSuffix(l.plot, ".png"):
+		return usage.Errorf("--plot %s: choose a name that ends in .svg or .png", l.plot)
+	case l.csv == "-" && l.json == "-":
+		return usage.Errorf("--csv - and --json -: only one of them can have stdout")
 	}
 	if _, err := l.rdmaPort(); err != nil {
 		return usage.Wrap(err)
@@ -155,7 +169,7 @@ func (l *local) rdmaPort() (uint16, error) {
 // run is the program, once all options have been checked.
 func (a *call) run(c *cobra.Command) (err error) {
 	l, p := &a.local, &a.params
-	out, err := l.newOutput(c.OutOrStdout())
+	out, err := l.newOutput(c.OutOrStdout(), p.Latency)
 	if err != nil {
 		return err
 	}

@@ -18,28 +18,48 @@ import (
 // An output takes the results: a table as they come, and JSON at the end.
 type output struct {
 	table   io.Writer
+	columns []column
 	verbose bool
 	headed  bool
 	json    io.WriteCloser // nil: none
+	csv     io.WriteCloser // nil: none
+	plot    string         // "": none
+	sweep   *sweep
 	results []*result.Result
 }
 
 // newOutput opens the JSON file, so that one that can't be written shows before anything is measured.
 // The table makes room for JSON on stdout.
-func (l *local) newOutput(stdout io.Writer) (*output, error) {
-	o := &output{table: stdout, verbose: l.verbose, results: []*result.Result{}}
-	switch l.json {
-	case "":
-	case "-":
-		o.table, o.json = os.Stderr, keepOpen{stdout}
-	default:
-		f, err := os.Create(l.json)
-		if err != nil {
-			return nil, err
-		}
-		o.json = f
+func (l *local) newOutput(stdout io.Writer, latency bool) (*output, error) {
+	o := &output{table: stdout, columns: narrow, verbose: l.verbose, results: []*result.Result{}}
+	switch {
+	case l.wide:
+		o.columns = wide
+	case latency:
+		o.columns = ofLatency
 	}
-	return o, nil
+	o.columns = l.sweep.columns(o.columns)
+	o.plot, o.sweep = l.plot, &l.sweep
+	if l.json == "-" || l.csv == "-" {
+		o.table = os.Stderr
+	}
+	var err error
+	if o.json, err = create(l.json, stdout); err == nil {
+		o.csv, err = create(l.csv, stdout)
+	}
+	return o, err
+}
+
+// create opens a file to write, stdout for "-", and nothing for "".
+func create(name string, stdout io.Writer) (io.WriteCloser, error) {
+	switch name {
+	case "":
+		return nil, nil
+	case "-":
+		return keepOpen{stdout}, nil
+	default:
+		return os.Create(name)
+	}
 }
 
 // keepOpen is a writer that isn't ours to close.
@@ -47,8 +67,16 @@ type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }
 
-// end writes the JSON.
+// end writes the files.
 func (o *output) end() error {
+	err := errors.Join(o.writeJSON(), o.writeCSV())
+	if o.plot != "" && err == nil {
+		err = plotResults(o.plot, o.sweep, o.results)
+	}
+	return err
+}
+
+func (o *output) writeJSON() error {
 	if o.json == nil {
 		return nil
 	}
@@ -58,6 +86,17 @@ func (o *output) end() error {
 	}
 	_, err = o.json.Write(append(b, '\n'))
 	if cerr := o.json.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func (o *output) writeCSV() error {
+	if o.csv == nil {
+		return nil
+	}
+	err := writeCSV(o.csv, o.results)
+	if cerr := o.csv.Close(); err == nil {
 		err = cerr
 	}
 	return err
@@ -73,9 +112,24 @@ func (o *output) begin(pt *point) {
 	if devices.Kernels(device) {
 		device += " at " + devices.Describe(pt.end.own)
 	}
-	fmt.Fprintf(o.table, "%s, MTU %d, chunk %v, %s, %s an end; %s\n", device, qp.MTU, qp.Chunk,
-		plural(qp.Channels, "channel"), plural(pt.end.local.workers, "worker"), pt.Link.describe())
-	fmt.Fprintf(o.table, rowFormat, "scheme", "size", "n", "avg", "T/ideal", "p50", "p99", "p99.9", "Gbit/s", "repeated", "spurious", "lost", "content")
+	fmt.Fprintf(o.table, "%s, MTU %d, chunk %v, %s, %s an end\n%s; %s\n", device, qp.MTU, qp.Chunk,
+		plural(qp.Channels, "channel"), plural(pt.end.local.workers, "worker"), o.sweep.describe(&pt.Link), pt.underWay())
+	_ = writeRow(o.table, o.columns, func(c column) string { return c.head }) // the first row would fail too
+}
+
+// underWay says in words how many transfers overlap.
+func (p *params) underWay() string {
+	if p.Latency {
+		return "round trips of one transfer each way"
+	}
+	if !p.streams() {
+		return "one transfer at a time"
+	}
+	text := fmt.Sprintf("%s under way on %s", plural(p.Inflight, "transfer"), plural(p.QPs, "connection"))
+	if p.Both {
+		text += ", both directions"
+	}
+	return text
 }
 
 func plural(n int, what string) string {
@@ -85,39 +139,25 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-const rowFormat = "%-8s %9s %6s %10s %8s %10s %10s %10s %8s %9s %9s %8s  %s\n"
-
 // add prints a point's row and keeps its result. failed is why the point ended before its time.
 func (o *output) add(pt *point, m *measurement, failed error) error {
 	var verified *bool
 	var told *peerError
-	wrong := errors.As(failed, &told) && told.wrong
+	wrong := errors.As(failed, &told) && told.wrong || errors.As(failed, new(*contentError))
 	if right := !wrong; pt.Verify && (m.complete || wrong) {
 		verified = &right
 	}
 	r := pt.result(m, verified)
 	r.Incomplete = failed != nil
 	o.results = append(o.results, r)
-	_, err := io.WriteString(o.table, row(r))
+	err := writeRow(o.table, o.columns, func(c column) string { return c.text(r) })
 	if o.verbose {
 		pt.explain(o.table, r)
 	}
 	return err
 }
 
-func row(r *result.Result) string {
-	c, n := r.CompletionNs, r.Iterations
-	ideal := "-"
-	if r.IdealNs != nil && *r.IdealNs > 0 && n > 0 {
-		ideal = fmt.Sprintf("%.3f", float64(c.Avg)/float64(*r.IdealNs))
-	}
-	return fmt.Sprintf(rowFormat, r.Reliability, r.SizeBytes, fmt.Sprint(n), enough(n, 1, c.Avg), ideal,
-		enough(n, 1, c.P50), enough(n, 100, c.P99), enough(n, 1000, c.P999), fmt.Sprintf("%.3f", r.ThroughputGbps),
-		percent(r.Chunks.Retransmitted, r.Chunks.Sent), percent(r.Chunks.Spurious, r.Chunks.Sent),
-		lost(r), content(r))
-}
-
-// lostPackets is how many didn't reach the other end's messages, for whatever reason.
+// lostPackets is how many packets didn't reach the other end's messages, for whatever reason.
 func lostPackets(p *result.Packets) uint64 { return p.DroppedEmulated + p.DroppedReal + p.LostUnseen }
 
 // lost is unknown when the receiver didn't come to say what it got.
@@ -140,7 +180,11 @@ func percent(part, of uint64) string {
 	if part == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%.3f%%", 100*float64(part)/float64(max(of, 1)))
+	p := 100 * float64(part) / float64(max(of, 1))
+	if p >= 10 {
+		return fmt.Sprintf("%.2f%%", p)
+	}
+	return fmt.Sprintf("%.3f%%", p)
 }
 
 func content(r *result.Result) string {

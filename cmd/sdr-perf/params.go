@@ -21,11 +21,16 @@ type params struct {
 	Scheme   schemes.Params `json:"scheme"`
 	Iters    int            `json:"iters"` // 0: as many as fit into Duration
 	Duration units.Duration `json:"duration"`
-	Warmup   int            `json:"warmup"` // -1: the program decides
-	Chunk    units.Bytes    `json:"chunk"`  // 0: 16 packets
-	MTU      units.Bytes    `json:"mtu"`    // 0: the largest that both ends can
-	Unit     units.Bytes    `json:"unit"`   // 0: one packet
-	Channels int            `json:"channels"`
+	// Inflight is how many transfers are under way on each of QPs connections, in each direction.
+	Inflight int         `json:"inflight"`
+	QPs      int         `json:"qps"`
+	Both     bool        `json:"both"`
+	Latency  bool        `json:"latency"`
+	Warmup   int         `json:"warmup"` // -1: the program decides
+	Chunk    units.Bytes `json:"chunk"`  // 0: 16 packets
+	MTU      units.Bytes `json:"mtu"`    // 0: the largest that both ends can
+	Unit     units.Bytes `json:"unit"`   // 0: one packet
+	Channels int         `json:"channels"`
 	// Congestion is the congestion control, as congestion.Parse takes it; "" is the default, which is
 	// told the link's rate.
 	Congestion string         `json:"congestion"`
@@ -49,7 +54,7 @@ type link struct {
 func defaultParams() params {
 	return params{
 		Sizes: sizes{64 * units.MiB}, Schemes: []string{"adaptive"}, Duration: 5 * units.Second, Warmup: autoWarmup,
-		Channels: 4, Seed: 1, Timeout: 30 * units.Second, Verify: true,
+		Inflight: 1, QPs: 1, Channels: 4, Seed: 1, Timeout: 30 * units.Second, Verify: true,
 	}
 }
 
@@ -59,6 +64,10 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&p.Schemes, "reliability", p.Schemes, "reliability schemes, one or a `list`: "+strings.Join(schemes.Names(), ","))
 	f.IntVarP(&p.Iters, "iters", "n", p.Iters, "`number` of transfers to measure for each point (default: as many as fit into --duration)")
 	f.VarP(seconds{&p.Duration}, "duration", "D", "how long to measure each point when --iters doesn't say")
+	f.IntVarP(&p.Inflight, "inflight", "t", p.Inflight, "`number` of transfers under way on each connection, as perftest's tx-depth")
+	f.IntVarP(&p.QPs, "qps", "q", p.QPs, "`number` of connections")
+	f.BoolVarP(&p.Both, "bidirectional", "b", false, "send in both directions at once; Gbit/s and msg/s are those of both")
+	f.BoolVar(&p.Latency, "latency", false, "play ping-pong: times are of round trips, with a transfer of the size in each direction")
 	f.IntVar(&p.Warmup, "warmup", p.Warmup, "`number` of transfers before those that count; -1: 20 transfers and 100000 packets, but at most 1 s")
 	f.VarP(&p.MTU, "mtu", "m", "payload of a packet, 256 to 4096 (default: the largest that both ends can)")
 	f.Var(&p.Chunk, "chunk", "what one bit of the receiver's bitmap covers, a multiple of the MTU (default: 16 packets)")
@@ -75,7 +84,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Var(probability{&p.Link.Duplicate}, "duplicate", "emulated link: probability that a packet arrives twice")
 	f.Uint64Var(&p.Seed, "seed", p.Seed, "`number` that the content and the emulated link's faults depend on")
 	f.Var(seconds{&p.Timeout}, "timeout", "give up when the peer is silent, or nothing arrives, for so long")
-	f.BoolVar(&p.Verify, "verify", p.Verify, "check every byte of every transfer")
+	f.BoolVar(&p.Verify, "verify", p.Verify, "check every byte of every transfer; of those that overlap (-t, -q, -b) a word of each page, and all of the last ones")
 }
 
 // Limits of what a client may ask for.
@@ -83,6 +92,8 @@ const (
 	autoWarmup  = -1
 	maxIters    = 10_000_000
 	maxPoints   = 1000
+	maxInflight = 256 // a queue pair has 1024 slots for messages, and some are posted ahead
+	maxQPs      = 256
 	maxDuration = 24 * 3600 * units.Second
 	minTimeout  = 100 * units.Millisecond
 )
@@ -103,6 +114,12 @@ func (p *params) check() error {
 		return fmt.Errorf("--warmup %d: choose 0 to %d, or -1", p.Warmup, maxIters)
 	case p.Timeout < minTimeout || p.Timeout > maxDuration:
 		return fmt.Errorf("--timeout %v: choose 100 ms to 24 hours", units.FormatDuration(p.Timeout))
+	case p.Latency && (p.Inflight != 1 || p.QPs != 1 || p.Both):
+		return fmt.Errorf("--latency has one transfer under way on one connection: leave out --inflight, --qps and --bidirectional")
+	case p.Inflight < 1 || p.Inflight > maxInflight:
+		return fmt.Errorf("--inflight %d: choose 1 to %d", p.Inflight, maxInflight)
+	case p.QPs < 1 || p.QPs > maxQPs:
+		return fmt.Errorf("--qps %d: choose 1 to %d", p.QPs, maxQPs)
 	case p.Channels < 1 || p.Channels > 64:
 		return fmt.Errorf("--channels %d: choose 1 to 64", p.Channels)
 	}

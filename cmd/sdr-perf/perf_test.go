@@ -23,12 +23,14 @@ import (
 var contract = map[string][]string{
 	"": {
 		"version", "device", "backend", "reliability", "size_bytes", "chunk_bytes", "mtu", "channels", "workers",
-		"iterations", "warmup", "link", "congestion", "completion_ns", "ideal_ns", "throughput_gbps", "packets", "chunks", "params",
+		"iterations", "warmup", "inflight", "qps", "bidirectional", "link", "congestion", "completion_ns", "histogram", "ideal_ns", "elapsed_ns",
+		"t_over_ideal", "throughput_gbps", "message_rate", "latency", "bare_udp_ns", "cpu", "packets", "chunks", "params",
 		"incomplete", "verified", "seed", "environment",
 	},
 	"congestion":    {"name", "rate_bps", "min_rtt_ns", "queue_ns", "state"},
 	"link":          {"rtt_ns", "rate_bps", "drop", "burst", "reorder", "duplicate", "queue_bytes"},
-	"completion_ns": {"avg", "p50", "p99", "p999", "min", "max"},
+	"completion_ns": {"avg", "stddev", "p50", "p90", "p99", "p999", "p9999", "min", "max"},
+	"cpu":           {"sender", "receiver", "ns_per_packet", "load"},
 	"packets": {"sent", "received", "dropped_emulated", "dropped_real", "lost_unseen", "late_discarded", "duplicate", "icrc_errors",
 		"np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored",
 	},

@@ -24,37 +24,28 @@ type point struct {
 	conn   *reliability.Conn
 	buf    []byte
 	mr     *sdr.MR
-	begun  tally // when counting began
+	lanes  []*lane // where several transfers are under way; then buf and mr are none
+	begun  tally   // when counting began
+	cpu    cpuMeter
 	// missing counts units that an unreliable scheme didn't bring; receiver only.
 	missing uint64
 }
 
 // open makes the connection, unconnected, and its memory. mtu is what both ends can.
 func (pt *point) open(mtu units.Bytes) error {
-	if err := fitsMemory(pt.size); err != nil {
+	if err := fitsMemory(pt.memory()); err != nil {
 		return err
 	}
 	if err := pt.end.checkMTU(mtu); err != nil {
 		return err
 	}
-	s, err := schemes.New(pt.scheme, pt.Scheme)
-	if err != nil {
-		return usage.Wrap(err)
+	newConn := func() (*reliability.Conn, error) { return pt.newConn(mtu) }
+	var err error
+	if pt.conn, err = newConn(); err != nil {
+		return err
 	}
-	rate := userRate(pt.Link.Rate, mtu, pt.end.dev.Caps().HeaderBytes)
-	if pt.Congestion != "" {
-		rate = 0
-	}
-	underWay := pt.Link.config(0).PacketsUnderWay(mtu)
-	pt.conn, err = reliability.NewConn(pt.end.ctx, sdr.QPConfig{
-		MTU: mtu, Chunk: pt.Chunk, Channels: pt.Channels, Silence: pt.Timeout,
-		SendDepth: min(max(1024, underWay), 1<<20),
-	}, reliability.Config{
-		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.log,
-		Rate: rate, Congestion: congestion.Spec{Name: pt.Congestion},
-	})
-	if err != nil {
-		return asUsage(err)
+	if pt.streams() {
+		return pt.openLanes(newConn)
 	}
 	if pt.buf, err = sdr.AllocBuffer(max(pt.size, 1)); err != nil {
 		return err
@@ -62,6 +53,41 @@ func (pt *point) open(mtu units.Bytes) error {
 	pt.mr, err = pt.end.ctx.RegisterMemory(pt.buf, sdr.AccessRemoteWrite)
 	return err
 }
+
+// newConn makes a connection, which has its part of the link's rate.
+func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
+	s, err := schemes.New(pt.scheme, pt.Scheme)
+	if err != nil {
+		return nil, usage.Wrap(err)
+	}
+	rate := userRate(pt.Link.Rate, mtu, pt.end.dev.Caps().HeaderBytes) / units.Rate(pt.QPs)
+	if pt.Congestion != "" {
+		rate = 0
+	}
+	underWay := pt.Link.config(0).PacketsUnderWay(mtu)
+	conn, err := reliability.NewConn(pt.end.ctx, sdr.QPConfig{
+		MTU: mtu, Chunk: pt.Chunk, Channels: pt.Channels, Silence: pt.Timeout,
+		SendDepth: min(max(1024, underWay), 1<<20),
+	}, reliability.Config{
+		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.log,
+		Rate: rate, Congestion: congestion.Spec{Name: pt.Congestion},
+	})
+	return conn, asUsage(err)
+}
+
+// memory is what the buffers of an end take at most.
+func (p *params) memoryOf(size units.Bytes) units.Bytes {
+	slots := units.Bytes(1)
+	if p.streams() {
+		slots = units.Bytes(p.QPs * (2*p.Inflight + aheadSmall))
+	}
+	if size > maxSize/slots {
+		return maxSize
+	}
+	return size * slots
+}
+
+func (pt *point) memory() units.Bytes { return pt.memoryOf(pt.size) }
 
 // asUsage marks what package sdr says of the options.
 func asUsage(err error) error {
@@ -88,7 +114,13 @@ func (pt *point) connect(ctx context.Context, limit units.Duration, opened error
 	case theirs.Err != "":
 		return &peerError{who: pt.end.end.peer(), text: theirs.Err}
 	}
-	return pt.conn.ConnectOver(ctx, pt.oob)
+	if err := pt.conn.ConnectOver(ctx, pt.oob); err != nil {
+		return err
+	}
+	if pt.streams() {
+		return pt.connectLanes(ctx, limit)
+	}
+	return nil
 }
 
 // turn exchanges turns with the peer, which may still be busy with the content.
@@ -119,6 +151,11 @@ func (pt *point) await(ctx context.Context, t *reliability.Transfer) error {
 
 // close closes the connection, which ends its transfers, and frees the memory.
 func (pt *point) close() {
+	for _, l := range pt.lanes {
+		if l.conn != nil {
+			l.close()
+		}
+	}
 	if pt.conn != nil {
 		_ = pt.conn.Close()
 	}

@@ -30,6 +30,10 @@ func (pt *point) ahead() int {
 
 // receive is the receiver's half of a point. Ending ctx makes the transfer under way the last one.
 func (pt *point) receive(ctx context.Context) error {
+	if pt.streams() {
+		_, err := pt.runStream(ctx, nil)
+		return err
+	}
 	graced, cancel := withGrace(ctx)
 	defer cancel()
 	var posted []*reliability.Transfer
@@ -46,7 +50,7 @@ func (pt *point) receive(ctx context.Context) error {
 			failed = errInterrupted
 		}
 		now := pt.count().since(pt.begun.ours)
-		theirs, err := pt.turn(graced, turn{Err: text(failed), Wrong: errors.As(failed, new(*contentError)), Counters: &now})
+		theirs, err := pt.turn(graced, turn{Err: text(failed), Wrong: errors.As(failed, new(*contentError)), Counters: &now, CPU: pt.ownCPU(pt.cpu.spent())})
 		switch {
 		case failed != nil:
 			return failed
@@ -60,6 +64,7 @@ func (pt *point) receive(ctx context.Context) error {
 			if pt.begun, err = pt.settle(graced); err != nil {
 				return err
 			}
+			pt.cpu.begin()
 		}
 		failed = pt.receiveOne(graced, posted[0], i)
 		posted = posted[1:]
@@ -74,14 +79,17 @@ func (pt *point) receiveOne(ctx context.Context, t *reliability.Transfer, i uint
 	if n := t.Length(); n != pt.size {
 		return fmt.Errorf("transfer %d has %d bytes, not %d", i, n, pt.size)
 	}
-	switch {
-	case !pt.Verify:
-		return nil
-	case schemes.Reliable(pt.scheme):
-		return check(pt.buf[:pt.size], pt.Seed, i)
-	default:
-		return pt.checkParts(i)
-	}
+	var err error
+	pt.cpu.apart(func() {
+		switch {
+		case !pt.Verify:
+		case schemes.Reliable(pt.scheme):
+			err = check(pt.buf[:pt.size], pt.Seed, i)
+		default:
+			err = pt.checkParts(i)
+		}
+	})
+	return err
 }
 
 // checkParts checks the content of a transfer of which packets may be missing, counts those units,

@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
 	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // result makes the JSON object of a point that was measured.
@@ -13,7 +14,8 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 	r := &result.Result{
 		Version: result.Version, Device: pt.end.local.device, Backend: pt.end.dev.Caps().Backend,
 		Reliability: pt.scheme, SizeBytes: pt.size, ChunkBytes: qp.Chunk, MTU: qp.MTU, Channels: qp.Channels,
-		Workers: pt.end.local.workers, Iterations: len(m.times), Warmup: m.warmups,
+		Workers: pt.end.local.workers, Iterations: m.times.n, Warmup: m.warmups,
+		Inflight: pt.Inflight, QPs: pt.QPs, Bidirectional: pt.Both,
 		Packets: result.Packets{
 			Sent: c.Sent, Received: c.Received, DroppedEmulated: c.DroppedEmulated, DroppedReal: c.DroppedReal, LostUnseen: c.unseen(),
 			LateDiscarded: c.Late, Duplicate: c.Duplicate, ICRCErrors: c.ICRC,
@@ -43,12 +45,64 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 		r.Link = &result.Link{
 			RTTNs: l.RTT, RateBps: l.Rate, Drop: l.Drop, Burst: max(l.Burst, 1), Reorder: l.Reorder, Duplicate: l.Duplicate, QueueBytes: l.Queue,
 		}
-		ideal := l.Rate.Time(pt.size) + l.RTT
+		ideal := l.Rate.Time(pt.size*units.Bytes(pt.batch(m))) + l.RTT
+		if pt.Latency { // one after another, each way on its own
+			ideal = units.Duration(max(1, m.times.n)) * (2*l.Rate.Time(pt.size) + l.RTT)
+		}
 		r.IdealNs = &ideal
 	}
-	if len(m.times) > 0 {
-		r.CompletionNs = summarise(m.times)
-		r.ThroughputGbps = float64(pt.size) * 8 / float64(max(r.CompletionNs.Avg, 1))
+	r.CompletionNs, r.Histogram = m.times.summary(), m.times.filled()
+	for _, d := range []direction{pt.forth(m), m.back} {
+		if d.n > 0 {
+			rate := float64(d.n) / float64(max(d.elapsed, 1))
+			r.MessageRate += 1e9 * rate
+			r.ThroughputGbps += 8 * float64(pt.size) * rate
+		}
+	}
+	r.ElapsedNs = pt.forth(m).elapsed
+	if r.IdealNs != nil && *r.IdealNs > 0 && r.Iterations > 0 {
+		all := float64(r.ElapsedNs)
+		if !pt.streams() {
+			all /= float64(r.Iterations)
+		}
+		over := all / float64(*r.IdealNs)
+		r.TOverIdeal = &over
+	}
+	if r.Latency = pt.Latency; m.bare != nil {
+		bare := m.bare.summary()
+		r.BareUDPNs = &bare
+	}
+	r.CPU = pt.cpuResult(m)
+	return r
+}
+
+// batch is how many transfers the ideal is of: one, or all that overlapped.
+func (pt *point) batch(m *measurement) int {
+	if pt.streams() {
+		return max(1, m.times.n)
+	}
+	return 1
+}
+
+// forth is what this end sent: transfers that don't overlap take the sum of their times.
+func (pt *point) forth(m *measurement) direction {
+	if pt.streams() {
+		return direction{m.times.n, m.took}
+	}
+	return direction{m.times.n, m.times.summary().Avg * units.Duration(m.times.n)}
+}
+
+func (pt *point) cpuResult(m *measurement) result.CPU {
+	r := result.CPU{Sender: m.cpu, Receiver: &m.peerCPU}
+	if pt.end.local.loopback {
+		r.Sender, r.Receiver = m.cpu.Plus(m.peerCPU), nil
+	}
+	all := m.cpu.Plus(m.peerCPU).Total()
+	if sent := m.counters.Sent; m.complete && sent > 0 {
+		r.NsPerPacket = float64(all) / float64(sent)
+	}
+	if d := pt.forth(m); d.elapsed > 0 {
+		r.Load = float64(all) / float64(d.elapsed)
 	}
 	return r
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -24,20 +25,43 @@ const leastIters = 3
 
 // A measurement is what the sender's half of a point finds.
 type measurement struct {
-	times    []units.Duration
+	began time.Time
+	// times are those of single transfers, of this end.
+	times *histogram
+	// took is how long all of them took together, where several were under way, and back what the other end
+	// sent meanwhile.
+	took     units.Duration
+	back     direction
 	warmups  int
 	mtu      units.Bytes
 	counters counters
+	// bare are the times of the bare ping-pong beside --latency, nil for none.
+	bare *histogram
+	// cpu is what this end has spent, peerCPU the other.
+	cpu, peerCPU result.CPUTime
 	// complete: counters are those of both ends, and the receiver found every content right.
 	complete bool
+}
+
+// A direction is what an end has sent.
+type direction struct {
+	n       int
+	elapsed units.Duration
+}
+
+func newMeasurement(pt *point) *measurement {
+	return &measurement{began: time.Now(), times: newHistogram(), mtu: pt.conn.QP().Config().MTU}
 }
 
 // send is the sender's half of a point. It reports to m how far it has got. With an error it returns
 // what was measured before. Ending ctx makes the transfer under way the last one.
 func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
+	if pt.streams() {
+		return pt.runStream(ctx, m)
+	}
 	graced, cancel := withGrace(ctx)
 	defer cancel()
-	r := &measurement{mtu: pt.conn.QP().Config().MTU}
+	r := newMeasurement(pt)
 	var warming, counting units.Duration // time spent
 	for i := uint64(0); ; i++ {
 		next, ours := pt.next(r, warming, counting), turn{}
@@ -46,19 +70,21 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 		}
 		ours.Op = next
 		if next != opEnd && pt.Verify {
-			fill(pt.buf[:pt.size], pt.Seed, i)
+			pt.cpu.apart(func() { fill(pt.buf[:pt.size], pt.Seed, i) })
 		}
 		theirs, err := pt.turn(graced, ours)
+		r.cpu, r.peerCPU = pt.cpu.spent(), theirs.CPU
 		switch {
 		case err != nil || ours.Err != "":
 			return r, errors.Join(ctx.Err(), pt.sum(r, &theirs, err))
 		case next == opEnd:
 			return r, pt.sumSettled(graced, r)
 		}
-		if next == opCount && len(r.times) == 0 {
+		if next == opCount && r.times.n == 0 {
 			if pt.begun, err = pt.settle(graced); err != nil {
 				return r, err
 			}
+			pt.cpu.begin()
 		}
 		took, err := pt.sendOne(graced)
 		if err != nil {
@@ -68,10 +94,10 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 			r.warmups++
 			warming += took
 		} else {
-			r.times = append(r.times, took)
+			r.times.add(took)
 			counting += took
 		}
-		m.show(pt.done(len(r.times), counting))
+		m.show(pt.done(r.times.n, counting))
 	}
 }
 
@@ -88,7 +114,7 @@ func (pt *point) sumSettled(ctx context.Context, r *measurement) error {
 // every content, also when it was interrupted itself.
 func (pt *point) sum(r *measurement, theirs *turn, err error) error {
 	var told *peerError
-	if len(r.times) > 0 && theirs.Counters != nil && (err == nil || errors.As(err, &told) && !told.wrong) {
+	if r.times.n > 0 && theirs.Counters != nil && (err == nil || errors.As(err, &told) && !told.wrong) {
 		r.counters = pt.count().since(pt.begun.ours).plus(*theirs.Counters)
 		r.complete = true
 	}
@@ -111,11 +137,11 @@ func (pt *point) sendOne(ctx context.Context) (units.Duration, error) {
 // next is what the next transfer is for.
 func (pt *point) next(r *measurement, warming, counting units.Duration) op {
 	switch {
-	case len(r.times) == 0 && pt.warmsUp(r, warming):
+	case r.times.n == 0 && pt.warmsUp(r, warming):
 		return opWarmup
-	case pt.Iters > 0 && len(r.times) < pt.Iters:
+	case pt.Iters > 0 && r.times.n < pt.Iters:
 		return opCount
-	case pt.Iters == 0 && (len(r.times) < leastIters || counting < pt.Duration && len(r.times) < maxIters):
+	case pt.Iters == 0 && (r.times.n < leastIters || counting < pt.Duration && r.times.n < maxIters):
 		return opCount
 	default:
 		return opEnd

@@ -52,17 +52,54 @@ func TestPatternDiffers(t *testing.T) {
 	require.Error(t, checkAt(b[8:], 16, 1, 0))
 }
 
-func TestQuantile(t *testing.T) {
-	times := make([]units.Duration, 1000)
-	for i := range times {
-		times[len(times)-1-i] = units.Duration(i + 1)
+func TestHistogram(t *testing.T) {
+	h := newHistogram()
+	require.Equal(t, result.Completion{}, h.summary())
+	for i := range 1000 {
+		h.add(units.Duration(1000 - i))
 	}
-	c := summarise(times)
-	require.Equal(t, result.Completion{Avg: 500, P50: 500, P99: 990, P999: 999, Min: 1, Max: 1000}, c)
-	c = summarise([]units.Duration{7, 3, 5})
-	require.Equal(t, result.Completion{Avg: 5, P50: 5, P99: 7, P999: 7, Min: 3, Max: 7}, c)
-	c = summarise([]units.Duration{4})
-	require.Equal(t, result.Completion{Avg: 4, P50: 4, P99: 4, P999: 4, Min: 4, Max: 4}, c)
+	require.Equal(t, result.Completion{Avg: 500, Stddev: 288, P50: 500, P90: 900, P99: 990, P999: 999, P9999: 1000, Min: 1, Max: 1000}, h.summary())
+	require.Len(t, h.filled(), 1000)
+
+	few, other := newHistogram(), newHistogram()
+	few.add(7)
+	other.add(3)
+	other.add(5_000_000_001)
+	few.merge(other)
+	c := few.summary()
+	require.Equal(t, units.Duration(3), c.Min)
+	require.Equal(t, units.Duration(5_000_000_001), c.Max, "exactly")
+	require.Equal(t, units.Duration(7), c.P50)
+	require.Equal(t, c.Max, c.P99)
+	b, err := json.Marshal(few.filled()[:2])
+	require.NoError(t, err)
+	require.Equal(t, "[[3,1],[7,1]]", string(b))
+	var back []result.Bucket
+	require.NoError(t, json.Unmarshal(b, &back))
+	require.Equal(t, few.filled()[:2], back)
+	require.Error(t, json.Unmarshal([]byte("[[1,2,3]]"), &back))
+	require.Error(t, json.Unmarshal([]byte("[[1,-2]]"), &back))
+}
+
+// TestStamps: what another transfer, another place or another slot left doesn't pass.
+func TestStamps(t *testing.T) {
+	const slots = 4
+	for _, n := range []int{0, 1, 7, 8, 9, 4096, 4100, 3*4096 + 5} {
+		b := make([]byte, n)
+		fill(b, 1, 2)
+		for _, i := range []uint64{2, 6, 10} {
+			stamp(b, 1, i)
+			require.NoError(t, checkStamped(b, 1, i, slots))
+			if n == 0 {
+				continue
+			}
+			require.Error(t, checkStamps(b, 1, i+slots), "%d bytes", n)
+			require.Error(t, checkStamps(b, 2, i), "%d bytes", n)
+			b[n-1] ^= 1
+			require.Error(t, checkStamped(b, 1, i, slots), "%d bytes", n)
+			b[n-1] ^= 1
+		}
+	}
 }
 
 func TestSizes(t *testing.T) {

@@ -5,6 +5,8 @@
 package result
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"runtime"
 	"strings"
@@ -33,12 +35,33 @@ type Result struct {
 	Link *Link `json:"link"`
 	// Congestion is what the sender's congestion control had found out in the end.
 	Congestion Congestion `json:"congestion"`
-	// CompletionNs are times at the sender.
+	// Inflight is how many transfers were under way on each of QPs connections, Bidirectional whether in both
+	// directions.
+	Inflight      int  `json:"inflight"`
+	QPs           int  `json:"qps"`
+	Bidirectional bool `json:"bidirectional"`
+	// CompletionNs are times at the sender, of single transfers; Histogram has the same as pairs of an upper bound
+	// in nanoseconds and how many were at most so long, and longer than the pair before.
 	CompletionNs Completion `json:"completion_ns"`
-	// IdealNs is size/rate + RTT of the emulated link, else null.
+	Histogram    []Bucket   `json:"histogram"`
+	// IdealNs is size/rate + RTT of the emulated link, else null. Of transfers that overlap it is that of all of
+	// them together.
 	IdealNs *units.Duration `json:"ideal_ns"`
-	// ThroughputGbps is user data over the average completion time, in 1e9 bit/s.
+	// ElapsedNs is how long all transfers took: the sum of their times, or from the first post to the last
+	// completion where they overlap. TOverIdeal is that, or the average time, over IdealNs.
+	ElapsedNs  units.Duration `json:"elapsed_ns"`
+	TOverIdeal *float64       `json:"t_over_ideal"`
+	// ThroughputGbps is user data over the time that it took, in 1e9 bit/s, and MessageRate how many transfers
+	// were completed a second: with one under way that time is the average completion time. Those of two
+	// directions are added.
 	ThroughputGbps float64 `json:"throughput_gbps"`
+	MessageRate    float64 `json:"message_rate"`
+	// Latency says that times are of round trips, and BareUDPNs are those of the same bytes in plain datagrams on
+	// blocking sockets, measured right after; null if there was no such ping-pong.
+	Latency   bool        `json:"latency"`
+	BareUDPNs *Completion `json:"bare_udp_ns"`
+	// CPU is what moving the data took of processors' time.
+	CPU CPU `json:"cpu"`
 	// Packets counts both ends and all kinds of packets, during the measured transfers.
 	Packets Packets `json:"packets"`
 	// Chunks counts repair units, during the measured transfers.
@@ -126,13 +149,72 @@ type Params struct {
 
 // Completion summarises completion times.
 type Completion struct {
-	Avg  units.Duration `json:"avg"`
-	P50  units.Duration `json:"p50"`
-	P99  units.Duration `json:"p99"`
-	P999 units.Duration `json:"p999"`
-	Min  units.Duration `json:"min"`
-	Max  units.Duration `json:"max"`
+	Avg    units.Duration `json:"avg"`
+	Stddev units.Duration `json:"stddev"` // of a sample
+	P50    units.Duration `json:"p50"`
+	P90    units.Duration `json:"p90"`
+	P99    units.Duration `json:"p99"`
+	P999   units.Duration `json:"p999"`
+	P9999  units.Duration `json:"p9999"`
+	Min    units.Duration `json:"min"`
+	Max    units.Duration `json:"max"`
 }
+
+// A Bucket is how many times were at most UpTo and longer than the bucket before.
+type Bucket struct {
+	UpTo  units.Duration
+	Count int64
+}
+
+// MarshalJSON writes a bucket as a pair, because there are many.
+func (b Bucket) MarshalJSON() ([]byte, error) { return json.Marshal([2]int64{int64(b.UpTo), b.Count}) }
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (b *Bucket) UnmarshalJSON(text []byte) error {
+	var pair []int64
+	if err := json.Unmarshal(text, &pair); err != nil {
+		return err
+	}
+	if len(pair) != 2 || pair[0] < 0 || pair[1] < 0 {
+		return errors.New("a bucket of a histogram is a pair of a time in nanoseconds and a count")
+	}
+	*b = Bucket{units.Duration(pair[0]), pair[1]}
+	return nil
+}
+
+// CPU is processors' time, without that for making and checking content. Receiver is null when both ends are one
+// process: then Sender has both.
+type CPU struct {
+	Sender   CPUTime  `json:"sender"`
+	Receiver *CPUTime `json:"receiver"`
+	// NsPerPacket is that of both ends over the packets that both sent.
+	NsPerPacket float64 `json:"ns_per_packet"`
+	// Load is how many processors were busy, of both ends together.
+	Load float64 `json:"load"`
+}
+
+// Both is what both ends spent.
+func (c *CPU) Both() CPUTime {
+	if c.Receiver == nil {
+		return c.Sender
+	}
+	return c.Sender.Plus(*c.Receiver)
+}
+
+// CPUTime is what a process has spent of processors' time.
+type CPUTime struct {
+	User units.Duration `json:"user_ns"`
+	Sys  units.Duration `json:"sys_ns"`
+}
+
+// Since is what was spent after o.
+func (c CPUTime) Since(o CPUTime) CPUTime { return CPUTime{c.User - o.User, c.Sys - o.Sys} }
+
+// Plus adds what another spent.
+func (c CPUTime) Plus(o CPUTime) CPUTime { return CPUTime{c.User + o.User, c.Sys + o.Sys} }
+
+// Total is user and system time together.
+func (c CPUTime) Total() units.Duration { return c.User + c.Sys }
 
 // Environment is where a result comes from. Nothing in it names the machine.
 type Environment struct {

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// processTime is that of this process, with all its threads, so far.
+func processTime() result.CPUTime {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // it can't fail with these arguments
+	return result.CPUTime{User: units.Duration(unix.TimevalToNsec(u.Utime)), Sys: units.Duration(unix.TimevalToNsec(u.Stime))}
+}
+
+// A cpuMeter measures what an end spends on moving data: making and checking content, which are not part of that,
+// keep one processor busy for as long as they take, and are taken off.
+type cpuMeter struct {
+	begun   result.CPUTime
+	content units.Duration
+}
+
+// begin starts to measure.
+func (m *cpuMeter) begin() { *m = cpuMeter{begun: processTime()} }
+
+// apart runs what isn't to be measured.
+func (m *cpuMeter) apart(f func()) {
+	begun := time.Now()
+	f()
+	m.content += units.Duration(time.Since(begun))
+}
+
+// ownCPU is what this end tells the other of c. Both ends of a loopback are one process, which the sender counts:
+// the receiver says what is to be taken off.
+func (pt *point) ownCPU(c result.CPUTime) result.CPUTime {
+	if pt.end.local.loopback {
+		return result.CPUTime{User: -pt.cpu.content}
+	}
+	return c
+}
+
+// spent is what was spent since begin.
+func (m *cpuMeter) spent() result.CPUTime {
+	s := processTime().Since(m.begun)
+	s.User = max(0, s.User-m.content)
+	return s
+}

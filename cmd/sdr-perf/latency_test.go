@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestLatency: two processes play ping-pong, on a bare path and on one with a delay.
+func TestLatency(t *testing.T) {
+	for _, more := range [][]string{nil, {"--rtt", "3ms"}} {
+		s, to := startServer(t)
+		p := start(t, append(append(to, "--latency", "-s", "64,10000", "-n", "60", "--warmup", "3", "--reliability", "sr", "--json", "-"), more...)...)
+		p.ends(t, 30*time.Second, 0)
+		s.ends(t, 5*time.Second, 0)
+		all := results(t, p)
+		require.Len(t, all, 2)
+		for _, r := range all {
+			c := r["completion_ns"].(map[string]any)
+			require.EqualValues(t, 60, r["iterations"])
+			require.Equal(t, true, r["latency"])
+			require.Equal(t, true, r["verified"])
+			require.LessOrEqual(t, c["p50"], c["p9999"])
+			bare, _ := r["bare_udp_ns"].(map[string]any)
+			if more != nil {
+				require.Greater(t, c["min"], 3e6)
+				require.Nil(t, bare, "nothing to compare an emulated link with")
+				continue
+			}
+			require.Positive(t, bare["p50"])
+			require.Less(t, bare["min"], c["p50"], "no stack is faster than the bare sockets")
+		}
+	}
+	p := start(t, "--loopback", "--latency", "-t", "2")
+	p.ends(t, 10*time.Second, exitUsage)
+	require.Contains(t, p.errors(), "--latency has one transfer under way")
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A point with several transfers under way at a time is measured as perftest measures bandwidth: the ends don't
+// meet between transfers, but before and after two phases, of which the first warms up.
+
+// streams says whether the point is measured so.
+func (p *params) streams() bool { return p.Inflight > 1 || p.QPs > 1 || p.Both || p.Latency }
+
+func (pt *point) sends() bool    { return pt.end.end == sending || pt.Both || pt.Latency }
+func (pt *point) receives() bool { return pt.end.end == receiving || pt.Both || pt.Latency }
+
+// posts is how many receives of a lane are posted: more than are under way, so that the clear-to-send of the
+// next is at the sender when it posts.
+func (pt *point) posts() int { return pt.Inflight + min(pt.Inflight, aheadSmall) }
+
+// openLanes makes the connections beside the first, and all memory.
+func (pt *point) openLanes(more func() (*reliability.Conn, error)) error {
+	for i := range pt.QPs {
+		l := &lane{pt: pt, conn: pt.conn}
+		if i > 0 {
+			var err error
+			if l.conn, err = more(); err != nil {
+				return err
+			}
+		}
+		pt.lanes = append(pt.lanes, l)
+		if err := l.open(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An introduction is what the ends must know of each other's further connections.
+type introduction struct {
+	Infos [][]byte `json:"infos"`
+}
+
+// connectLanes connects the connections beside the first.
+func (pt *point) connectLanes(ctx context.Context, limit units.Duration) error {
+	if pt.QPs == 1 {
+		return nil
+	}
+	rest := pt.lanes[1:]
+	var ours introduction
+	for _, l := range rest {
+		ours.Infos = append(ours.Infos, l.conn.Info())
+	}
+	theirs, err := exchange(ctx, pt.oob, limit, ours)
+	if err != nil {
+		return err
+	}
+	if len(theirs.Infos) != len(rest) {
+		return errors.New("the peer makes another number of connections")
+	}
+	errs := make([]error, len(rest))
+	var wg sync.WaitGroup
+	for i, l := range rest {
+		wg.Go(func() { errs[i] = l.conn.Connect(ctx, theirs.Infos[i]) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// A phaseEnd is said by both ends when they have sent all of a phase.
+type phaseEnd struct {
+	// Sent is how many transfers each lane has sent since the beginning.
+	Sent []uint64 `json:"sent"`
+	// N and Elapsed are those of this phase, of all lanes.
+	N       int            `json:"n"`
+	Elapsed units.Duration `json:"elapsed_ns"`
+	// Err says why this end gives up.
+	Err string `json:"err,omitempty"`
+}
+
+// runStream is either end's part of a point. Ending asked makes the transfers under way the last ones.
+func (pt *point) runStream(asked context.Context, m *meter) (*measurement, error) {
+	ctx, cancel := withGrace(asked)
+	defer cancel()
+	r := newMeasurement(pt)
+	for _, phase := range []op{opWarmup, opCount} {
+		if phase == opWarmup && pt.Warmup == 0 {
+			continue
+		}
+		if err := pt.beginPhase(ctx, phase, r); err != nil {
+			return r, err
+		}
+		ours, theirs, err := pt.phase(ctx, asked, phase, m)
+		if phase == opWarmup {
+			r.warmups = ours.times.n
+		} else {
+			r.times, r.took = ours.times, ours.elapsed()
+			r.back = direction{theirs.N, theirs.Elapsed}
+		}
+		if err == nil && phase == opCount {
+			err = pt.endStream(ctx, r)
+		}
+		if err == nil && asked.Err() != nil {
+			err = asked.Err()
+		}
+		if err == nil && theirs.Err != "" {
+			err = &peerError{who: pt.end.end.peer(), text: theirs.Err}
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// beginPhase posts the receives and meets the other end.
+func (pt *point) beginPhase(ctx context.Context, phase op, r *measurement) error {
+	var failed error
+	for _, l := range pt.lanes {
+		if pt.receives() && failed == nil {
+			failed = l.post()
+		}
+	}
+	_, err := pt.turn(ctx, turn{Op: phase, Err: text(failed)})
+	if err = errors.Join(failed, err); err != nil || phase != opCount {
+		return err
+	}
+	if pt.begun, err = pt.settle(ctx); err == nil {
+		pt.cpu.begin()
+	}
+	return err
+}
+
+// phase sends and receives until both ends have all of it.
+func (pt *point) phase(ctx, asked context.Context, phase op, m *meter) (*flow, phaseEnd, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var senders, receivers sync.WaitGroup
+	known := make(chan struct{})
+	flows := make([]*flow, len(pt.lanes))
+	for i, l := range pt.lanes {
+		receive, send := l.parts(ctx, asked, known, phase)
+		if receive != nil {
+			receivers.Go(func() {
+				if err := receive(); err != nil {
+					cancel(err)
+				}
+			})
+		}
+		if send != nil {
+			senders.Go(func() {
+				var err error
+				if flows[i], err = send(pt.limit(phase, i == 0, m)); err != nil {
+					cancel(err)
+				}
+			})
+		}
+	}
+	senders.Wait()
+	all := &flow{times: newHistogram()}
+	for _, f := range flows {
+		if f != nil {
+			all.merge(f)
+		}
+	}
+	theirs, err := pt.endPhase(ctx, asked, all)
+	if err == nil {
+		close(known)
+	} else {
+		cancel(err)
+	}
+	receivers.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause // the first, of which the others follow
+	}
+	return all, theirs, err
+}
+
+// parts are what a lane does in a phase, nil for nothing.
+func (l *lane) parts(ctx, asked context.Context, known <-chan struct{}, phase op) (receive func() error, send func(func(int, units.Duration) bool) (*flow, error)) {
+	pt := l.pt
+	switch {
+	case pt.Latency && pt.end.end == receiving:
+		return func() error { return l.pong(ctx, known) }, nil
+	case pt.Latency:
+		return nil, func(enough func(int, units.Duration) bool) (*flow, error) { return l.ping(ctx, asked, enough) }
+	}
+	if pt.receives() {
+		receive = func() error { return l.receive(ctx, known, phase == opWarmup) }
+	}
+	if pt.sends() {
+		send = func(enough func(int, units.Duration) bool) (*flow, error) { return l.send(ctx, asked, enough) }
+	}
+	return receive, send
+}
+
+// endPhase tells the peer how many transfers there were, and the lanes how many are to come. An end that only
+// receives waits here for as long as the phase takes.
+func (pt *point) endPhase(ctx, asked context.Context, all *flow) (phaseEnd, error) {
+	ours := phaseEnd{N: all.times.n, Elapsed: all.elapsed()}
+	if pt.sends() && !(pt.Latency && pt.end.end == receiving) {
+		ours.Err = text(asked.Err())
+	} else {
+		var stop context.CancelFunc
+		if ctx, stop = context.WithCancel(ctx); asked.Err() == nil {
+			defer context.AfterFunc(asked, stop)()
+		}
+		defer stop()
+	}
+	for _, l := range pt.lanes {
+		ours.Sent = append(ours.Sent, l.sent)
+	}
+	theirs, err := exchange(ctx, pt.oob, maxDuration, ours)
+	switch {
+	case err != nil && asked.Err() != nil:
+		return theirs, errors.Join(asked.Err(), err)
+	case err != nil:
+		return theirs, err
+	case len(theirs.Sent) != len(pt.lanes):
+		return theirs, errors.New("the peer has another number of connections")
+	}
+	for i, l := range pt.lanes {
+		if pt.receives() && !(pt.Latency && pt.end.end == sending) {
+			l.until = theirs.Sent[i]
+		}
+	}
+	return theirs, nil
+}
+
+// endStream counts at both ends and has the content that is still in memory checked.
+func (pt *point) endStream(ctx context.Context, r *measurement) error {
+	ours := pt.cpu.spent()
+	end, err := pt.settle(ctx)
+	if err != nil {
+		return err
+	}
+	var wrong error
+	for _, l := range pt.lanes {
+		if wrong == nil {
+			wrong = l.checkLast()
+		}
+	}
+	theirs, err := pt.turn(ctx, turn{Op: opEnd, Err: text(wrong), Wrong: wrong != nil, CPU: pt.ownCPU(ours)})
+	if err == nil && wrong == nil && pt.Latency && !pt.Link.emulated() {
+		r.bare, err = pt.bare(ctx)
+	}
+	r.counters, r.cpu, r.peerCPU, r.complete = end.both.since(pt.begun.both), ours, theirs.CPU, true
+	return errors.Join(wrong, err)
+}
+
+// showEvery is how often progress is looked at, in transfers.
+const showEvery = 256
+
+// limit says when a lane has sent enough of a phase.
+func (pt *point) limit(phase op, first bool, m *meter) func(n int, spent units.Duration) bool {
+	if phase == opWarmup {
+		r := *newMeasurement(pt)
+		return func(n int, spent units.Duration) bool {
+			r.warmups = n
+			return !pt.warmsUp(&r, spent)
+		}
+	}
+	return func(n int, spent units.Duration) bool {
+		if first && m != nil && n%showEvery == 0 {
+			m.show(pt.done(n, spent))
+		}
+		if pt.Iters > 0 {
+			return n >= pt.Iters
+		}
+		return n >= maxIters || n >= leastIters && spent >= pt.Duration
+	}
+}
+
+// unitCounters are those of all connections.
+func (pt *point) stats() []reliability.Stats {
+	if len(pt.lanes) == 0 {
+		return []reliability.Stats{pt.conn.Stats()}
+	}
+	return slices.Collect(func(yield func(reliability.Stats) bool) {
+		for _, l := range pt.lanes {
+			if !yield(l.conn.Stats()) {
+				return
+			}
+		}
+	})
+}

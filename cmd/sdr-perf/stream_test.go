@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// TestManyUnderWay: two processes, with several transfers under way on several connections, in both directions
+// and in one, over a link that loses packets.
+func TestManyUnderWay(t *testing.T) {
+	for _, c := range []struct {
+		more []string
+		both bool
+	}{
+		{[]string{"-b", "--reliability", "sr,adaptive"}, true},
+		{[]string{"--reliability", "none,ec-mds", "--warmup", "0"}, false},
+	} {
+		s, to := startServer(t)
+		p := start(t, append(append(to, "-s", "4096,100000", "-t", "4", "-q", "2", "-n", "50", "--rtt", "2ms", "--rate", "200mbit", "--drop", "1%", "--json", "-"), c.more...)...)
+		p.ends(t, 60*time.Second, 0)
+		s.ends(t, 5*time.Second, 0)
+		all := results(t, p)
+		require.Len(t, all, 4)
+		for _, r := range all {
+			require.EqualValues(t, 100, r["iterations"], "50 on each connection")
+			require.EqualValues(t, 4, r["inflight"])
+			require.EqualValues(t, 2, r["qps"])
+			require.Equal(t, c.both, r["bidirectional"])
+			n, took := 100*r["size_bytes"].(float64), r["elapsed_ns"].(float64)
+			require.InEpsilon(t, (n*8/0.2+2e6)*r["t_over_ideal"].(float64), took, 1e-6)
+			if c.both {
+				require.Greater(t, r["throughput_gbps"], n*8/took, "that of both directions")
+			} else {
+				require.InEpsilon(t, n*8/took, r["throughput_gbps"], 1e-9)
+				require.InEpsilon(t, 100*1e9/took, r["message_rate"], 1e-9)
+			}
+			require.Less(t, took, 100*r["completion_ns"].(map[string]any)["avg"].(float64), "they overlap")
+			missing := r["chunks"].(map[string]any)["missing"].(float64)
+			if missing == 0 {
+				require.Equal(t, true, r["verified"])
+			} else {
+				require.Equal(t, "none", r["reliability"])
+				require.Nil(t, r["verified"])
+			}
+			cpu := r["cpu"].(map[string]any)
+			for _, end := range []string{"sender", "receiver"} {
+				spent := cpu[end].(map[string]any)
+				require.Positive(t, spent["user_ns"].(float64)+spent["sys_ns"].(float64))
+			}
+			require.Positive(t, cpu["ns_per_packet"])
+		}
+	}
+}
+
+// TestWrongContentUnderWay: the sender stamps other content than the receiver checks for.
+func TestWrongContentUnderWay(t *testing.T) {
+	p := defaultParams()
+	p.Sizes, p.Iters, p.Warmup, p.Inflight = sizes{64 * units.KiB}, 8, 0, 4
+	out := &output{columns: narrow, table: &onWrite{func() { p.Seed++ }}} // once the server has the plan, and lanes their seeds
+	l := testLocal(0)
+	l.loopback = true
+	err := l.runLoopback(t.Context(), &p, out, &capture{})
+	require.NoError(t, err, "lanes keep the seed that they began with")
+	require.True(t, *out.results[0].Verified)
+
+	spoil := &lane{pt: &point{params: &p, scheme: "sr"}, seedIn: 1, received: 1, in: slots{n: 4, size: 16, buf: make([]byte, 64)}}
+	require.ErrorAs(t, spoil.checkLast(), new(*contentError))
+}
+
+// An interrupt ends the transfers that overlap after those under way.
+func TestInterruptUnderWay(t *testing.T) {
+	s, to := startServer(t)
+	c := start(t, append(to, "-s", "64KiB", "-t", "4", "-n", "1000000", "--warmup", "0", "--rate", "200mbit", "--json", "-")...)
+	require.Eventually(t, func() bool { return len(c.errors()) > 0 }, 10*time.Second, 5*time.Millisecond, "nothing runs")
+	time.Sleep(300 * time.Millisecond)
+	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+	c.ends(t, 5*time.Second, exitInterrupted)
+	s.ends(t, 5*time.Second, exitFailure)
+	require.Contains(t, s.lastLine(), "the client: ")
+	all := results(t, c)
+	require.Len(t, all, 1)
+	require.Equal(t, true, all[0]["incomplete"])
+	require.Equal(t, true, all[0]["verified"])
+	require.Positive(t, all[0]["iterations"])
+}
+
+// TestKilledUnderWay: neither end waits for one that is gone.
+func TestKilledUnderWay(t *testing.T) {
+	for _, who := range []string{"client", "server"} {
+		s, c := underWay(t, "-s", "1MiB", "-t", "4", "-q", "2", "-n", "1000", "--rate", "100mbit", "--timeout", "5s")
+		killed, left := c, s
+		if who == "server" {
+			killed, left = s, c
+		}
+		require.NoError(t, killed.cmd.Process.Kill())
+		left.ends(t, 4*time.Second, exitFailure)
+	}
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A sweep is a parameter that each point has another value of. The zero value is none.
+type sweep struct {
+	key    string
+	values []string // as the key's flag takes them
+}
+
+// A sweepable parameter.
+type sweepable struct {
+	// step is what each value is larger by than the one before, if the user doesn't say how many there are.
+	step float64
+	// number reads a value, and text writes one that number has read.
+	number func(text string) (float64, error)
+	text   func(v float64) string
+	// set is the key's flag, and get its value of a result.
+	set func(p *params, text string) error
+	get func(r *result.Result) float64
+	// shown is a value for people, and label an axis of values.
+	shown func(v float64) string
+	label string
+}
+
+var (
+	halfDecade = math.Sqrt(10)
+	plainText  = func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+	wholeText  = func(v float64) string { return strconv.Itoa(int(math.Round(v))) }
+)
+
+func bytesText(v float64) string { return units.Bytes(v).String() }
+
+func bytesNumber(text string) (float64, error) {
+	n, err := units.ParseBytes(text)
+	return float64(n), err
+}
+
+func wholeNumber(text string) (float64, error) {
+	n, err := strconv.Atoi(text)
+	return float64(n), err
+}
+
+// sweepables are the keys that --sweep takes.
+var sweepables = map[string]*sweepable{
+	"drop": {halfDecade, func(text string) (p float64, err error) { return p, probability{&p}.Set(text) }, plainText,
+		func(p *params, text string) error { return probability{&p.Link.Drop}.Set(text) },
+		func(r *result.Result) float64 { return linkOf(r).Drop }, plainText, "drop probability of a packet"},
+	"size": {2, bytesNumber, wholeText,
+		func(p *params, text string) error { return p.Sizes.Set(text) },
+		func(r *result.Result) float64 { return float64(r.SizeBytes) }, bytesText, "size of a transfer"},
+	"unit": {2, bytesNumber, wholeText,
+		func(p *params, text string) error { return p.Unit.Set(text) },
+		func(r *result.Result) float64 { return float64(r.Chunks.UnitBytes) }, bytesText, "repair unit"},
+	"channels": {2, wholeNumber, wholeText,
+		func(p *params, text string) (err error) { p.Channels, err = strconv.Atoi(text); return err },
+		func(r *result.Result) float64 { return float64(r.Channels) }, wholeText, "channels"},
+	"inflight": {2, wholeNumber, wholeText,
+		func(p *params, text string) (err error) { p.Inflight, err = strconv.Atoi(text); return err },
+		func(r *result.Result) float64 { return float64(r.Inflight) }, wholeText, "transfers under way"},
+	"rtt": {2, func(text string) (float64, error) { d, err := units.ParseDuration(text); return float64(d), err },
+		func(v float64) string { return wholeText(v) + "ns" },
+		func(p *params, text string) (err error) { p.Link.RTT, err = units.ParseDuration(text); return err },
+		func(r *result.Result) float64 { return float64(linkOf(r).RTTNs) }, func(v float64) string { return units.FormatDuration(units.Duration(v)) }, "round-trip time"},
+	"rate": {2, func(text string) (float64, error) { v, err := units.ParseRate(text); return float64(v), err },
+		func(v float64) string { return wholeText(v) + "bit" },
+		func(p *params, text string) error { return p.Link.Rate.Set(text) },
+		func(r *result.Result) float64 { return float64(linkOf(r).RateBps) }, func(v float64) string { return units.Rate(v).String() }, "rate of the link"},
+}
+
+// link is the emulated link, one without properties if there is none.
+func linkOf(r *result.Result) result.Link {
+	if r.Link == nil {
+		return result.Link{}
+	}
+	return *r.Link
+}
+
+// Set reads "drop=1e-6..1e-2", "drop=1e-6..1e-2/5" or "drop=0,1e-4,1e-2".
+func (s *sweep) Set(text string) error {
+	key, list, ok := strings.Cut(text, "=")
+	key = strings.TrimSpace(key)
+	k := sweepables[key]
+	if !ok || k == nil {
+		return fmt.Errorf("%q: want KEY=FROM..TO, KEY=FROM..TO/NUMBER or KEY=A,B,C with one of the keys %s", text, strings.Join(sweepKeys(), ", "))
+	}
+	values := strings.Split(list, ",")
+	if from, to, ranged := strings.Cut(list, ".."); ranged {
+		var err error
+		if values, err = k.between(from, to); err != nil {
+			return fmt.Errorf("%q: %w", text, err)
+		}
+	}
+	for _, v := range values {
+		if _, err := k.number(v); err != nil {
+			return fmt.Errorf("%q: %w", text, err)
+		}
+	}
+	*s = sweep{key, values}
+	return nil
+}
+
+// Type names the kind of flag.
+func (s *sweep) Type() string { return "KEY=A..B" }
+
+func (s *sweep) String() string {
+	if s.key == "" {
+		return ""
+	}
+	return s.key + "=" + strings.Join(s.values, ",")
+}
+
+func sweepKeys() []string {
+	var keys []string
+	for k := range sweepables {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// between are values from one to another, of which each is the same times larger than the one before.
+func (k *sweepable) between(from, to string) ([]string, error) {
+	to, count, counted := strings.Cut(to, "/")
+	a, err := k.number(from)
+	if err != nil {
+		return nil, err
+	}
+	b, err := k.number(to)
+	if err != nil {
+		return nil, err
+	}
+	if !(a > 0 && b > a) {
+		return nil, fmt.Errorf("a range goes from more than zero to something larger: write single values like 0,%s", to)
+	}
+	n := int(math.Floor(math.Log(b/a)/math.Log(k.step)+1e-9)) + 1
+	step := k.step
+	if counted {
+		if n, err = strconv.Atoi(count); err != nil || n < 2 || n > maxPoints {
+			return nil, fmt.Errorf("/%s: want 2 to %d values", count, maxPoints)
+		}
+		step = math.Pow(b/a, 1/float64(n-1))
+	}
+	var values []string
+	for i := range n {
+		values = append(values, k.text(a*math.Pow(step, float64(i))))
+	}
+	if last := k.text(b); values[n-1] != last {
+		values = append(values, last)
+	}
+	return slices.Compact(values), nil
+}
+
+// describe says what link is emulated at all points.
+func (s *sweep) describe(l *link) string {
+	shown := *l
+	if s != nil {
+		switch s.key {
+		case "drop":
+			shown.Drop = 0
+		case "rate":
+			shown.Rate = 0
+		}
+	}
+	text := shown.describe()
+	if s != nil && s.key != "" {
+		text += ", " + s.key + " as below"
+	}
+	return text
+}
+
+// A task is what a point measures.
+type task struct {
+	params *params
+	scheme string
+	size   units.Bytes
+}
+
+// tasks are all points of a run in order.
+func (p *params) tasks(s *sweep) ([]task, error) {
+	plans := []*params{p}
+	if s.key != "" {
+		plans = nil
+		for _, v := range s.values {
+			q := *p
+			if err := sweepables[s.key].set(&q, v); err != nil {
+				return nil, fmt.Errorf("--sweep %s=%s: %w", s.key, v, err)
+			}
+			if err := q.check(); err != nil {
+				return nil, fmt.Errorf("--sweep %s=%s: %w", s.key, v, err)
+			}
+			plans = append(plans, &q)
+		}
+	}
+	if n := len(plans) * len(p.Schemes) * len(p.Sizes); n > maxPoints {
+		return nil, fmt.Errorf("%d points: at most %d can be measured in one run", n, maxPoints)
+	}
+	var all []task
+	for _, scheme := range p.Schemes {
+		for _, plan := range plans {
+			for _, size := range plan.Sizes {
+				all = append(all, task{plan, scheme, size})
+			}
+		}
+	}
+	return all, nil
+}
+
+// allSizes are those of perftest's -a.
+func allSizes() sizes {
+	var all sizes
+	for n := units.Bytes(2); n <= 8*units.MiB; n *= 2 {
+		all = append(all, n)
+	}
+	return all
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A column of the table. A width below zero puts the text to the left.
+type column struct {
+	head  string
+	width int
+	text  func(*result.Result) string
+}
+
+var (
+	columnScheme = column{"scheme", -8, func(r *result.Result) string { return r.Reliability }}
+	columnSize   = column{"size", 8, func(r *result.Result) string { return r.SizeBytes.String() }}
+	columnN      = column{"n", 7, func(r *result.Result) string { return fmt.Sprint(r.Iterations) }}
+	columnAvg    = column{"avg", 8, func(r *result.Result) string { return enough(r.Iterations, 1, r.CompletionNs.Avg) }}
+	columnP50    = column{"p50", 8, func(r *result.Result) string { return enough(r.Iterations, 1, r.CompletionNs.P50) }}
+	columnP99    = column{"p99", 8, func(r *result.Result) string { return enough(r.Iterations, 100, r.CompletionNs.P99) }}
+	columnP999   = column{"p99.9", 8, func(r *result.Result) string { return enough(r.Iterations, 1000, r.CompletionNs.P999) }}
+	columnIdeal  = column{"T/ideal", 7, func(r *result.Result) string { return ratio(r.TOverIdeal) }}
+	columnGbps   = column{"Gbit/s", 7, func(r *result.Result) string { return fmt.Sprintf("%.3f", r.ThroughputGbps) }}
+	columnRate   = column{"msg/s", 7, func(r *result.Result) string { return threeDigits(r.MessageRate) }}
+	columnLost   = column{"lost", 6, lost}
+	columnEnd    = column{"data", -1, content}
+
+	// narrow fits into 80 columns, wide has everything.
+	narrow = []column{columnScheme, columnSize, columnN, columnAvg, columnP99, columnIdeal, columnGbps, columnRate, columnLost, columnEnd}
+	// ofLatency is that of --latency.
+	ofLatency = []column{
+		columnScheme, columnSize, columnN, columnP50, columnP99, columnP999,
+		{"p99.99", 8, func(r *result.Result) string { return enough(r.Iterations, 10000, r.CompletionNs.P9999) }},
+		{"UDP p50", 8, func(r *result.Result) string {
+			if r.BareUDPNs == nil {
+				return "-"
+			}
+			return units.FormatDuration(r.BareUDPNs.P50)
+		}},
+		{"CPUs", 4, func(r *result.Result) string { return fmt.Sprintf("%.2f", r.CPU.Load) }},
+		columnEnd,
+	}
+	wide = []column{
+		columnScheme, columnSize, columnN, columnAvg, columnIdeal, columnP50, columnP99, columnP999, columnGbps, columnRate,
+		{"repeated", 8, func(r *result.Result) string { return percent(r.Chunks.Retransmitted, r.Chunks.Sent) }},
+		{"spurious", 8, func(r *result.Result) string { return percent(r.Chunks.Spurious, r.Chunks.Sent) }},
+		columnLost,
+		{"user", 9, func(r *result.Result) string { return units.FormatDuration(r.CPU.Both().User) }},
+		{"sys", 9, func(r *result.Result) string { return units.FormatDuration(r.CPU.Both().Sys) }},
+		{"ns/pkt", 7, func(r *result.Result) string { return threeDigits(r.CPU.NsPerPacket) }},
+		columnEnd,
+	}
+)
+
+// swept is the column of what each point has another value of, at n's place: sizes have theirs.
+func (s *sweep) columns(all []column) []column {
+	if s.key == "" || s.key == "size" {
+		return all
+	}
+	of := sweepables[s.key]
+	replaced := slices.Clone(all)
+	for i, c := range replaced {
+		if c.head == columnN.head {
+			replaced[i] = column{s.key, 8, func(r *result.Result) string { return of.shown(of.get(r)) }}
+		}
+	}
+	return replaced
+}
+
+// writeRow writes one text for each column.
+func writeRow(w io.Writer, columns []column, text func(column) string) error {
+	var b strings.Builder
+	for i, c := range columns {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		t := text(c)
+		pad := strings.Repeat(" ", max(0, max(c.width, -c.width)-utf8.RuneCountInString(t)))
+		if c.width > 0 {
+			t = pad + t
+		} else if i < len(columns)-1 {
+			t += pad
+		}
+		b.WriteString(t)
+	}
+	_, err := io.WriteString(w, b.String()+"\n")
+	return err
+}
+
+// ratio is a part of the ideal, if there is one.
+func ratio(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", *v)
+}
+
+// threeDigits has all digits of what is above a hundred, and three of what is below.
+func threeDigits(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}

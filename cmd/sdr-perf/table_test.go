@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// sampleResults are results with round and with awkward numbers.
+func sampleResults() []*result.Result {
+	ideal, over, yes := 25*units.Millisecond, 1.0337, true
+	return []*result.Result{
+		{
+			Version: result.Version, Device: "userroce", Reliability: "adaptive", SizeBytes: 64 * units.MiB, Iterations: 1200, Inflight: 1, QPs: 1,
+			CompletionNs: result.Completion{Avg: 25_842_500, Stddev: 1_000_000, P50: 25_800_000, P90: 26_000_000, P99: 27_123_456, P999: 30_000_001, Max: 31_000_000, Min: 25_700_000},
+			Histogram:    []result.Bucket{{UpTo: 25_800_000, Count: 700}, {UpTo: 31_000_000, Count: 500}}, IdealNs: &ideal, TOverIdeal: &over, ThroughputGbps: 20.775, MessageRate: 38.7,
+			Link:    &result.Link{RTTNs: 20 * units.Millisecond, RateBps: 100 * units.Gbit, Drop: 1e-3, Burst: 1},
+			Packets: result.Packets{Sent: 100_000, Received: 99_900, DroppedEmulated: 100}, Chunks: result.Chunks{UnitBytes: 4096, Sent: 20_000, Retransmitted: 20},
+			CPU: result.CPU{Sender: result.CPUTime{User: units.Second, Sys: units.Millisecond}, Receiver: &result.CPUTime{User: units.Second}, NsPerPacket: 20_010, Load: 0.8}, Verified: &yes,
+		},
+		{
+			Version: result.Version, Device: "userroce", Reliability: "sr-nack", SizeBytes: 4096, Iterations: 999_999, Inflight: 16, QPs: 2, Bidirectional: true,
+			CompletionNs: result.Completion{Avg: 12_345_678_901, P50: 999_999, P99: 123_456_789}, ThroughputGbps: 123.4567, MessageRate: 234_567.8,
+			Packets: result.Packets{Sent: 1000, Received: 800, LostUnseen: 200}, Histogram: []result.Bucket{}, Verified: &yes,
+		},
+		{Version: result.Version, Device: "rxe0", Reliability: "none", SizeBytes: 0, Histogram: []result.Bucket{}, Incomplete: true},
+	}
+}
+
+func compare(t *testing.T, name, have string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(file, []byte(have), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), have, "go test -update writes it anew")
+}
+
+func TestTables(t *testing.T) {
+	for name, columns := range map[string][]column{"narrow.txt": narrow, "wide.txt": wide} {
+		var b strings.Builder
+		require.NoError(t, writeRow(&b, columns, func(c column) string { return c.head }))
+		for _, r := range sampleResults() {
+			require.NoError(t, writeRow(&b, columns, func(c column) string { return c.text(r) }))
+		}
+		compare(t, name, b.String())
+		if name == "narrow.txt" {
+			for line := range strings.Lines(b.String()) {
+				if strings.HasSuffix(line, " ok\n") || strings.HasSuffix(line, " data\n") {
+					require.LessOrEqual(t, utf8.RuneCountInString(line), 81, "%s and a line feed", line)
+				}
+			}
+		}
+	}
+}
+
+func TestCSV(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, writeCSV(&b, sampleResults()))
+	compare(t, "results.csv", b.String())
+}
+
+func TestJSON(t *testing.T) {
+	var b strings.Builder
+	o := &output{json: keepOpen{&b}, results: sampleResults()}
+	require.NoError(t, o.end())
+	compare(t, "results.json", b.String())
+}
