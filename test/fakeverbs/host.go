@@ -61,7 +61,7 @@ type Host struct {
 	Log func(format string, args ...any)
 	// Posted, when set, is told of each doorbell that brought send requests, while the program may go on:
 	// what was stored in the register and in the record, and the blocks of the queue. Of a queue pair's first, it
-	// also has the receive queue's record and requests. Set it before the first program starts.
+	// also has the receive queue's record and requests, or the whole shared receive queue. Set it before the first program starts.
 	Posted func(Posted)
 
 	// Fate, when set, is asked for each message of an unreliable QP, or packet on the machine's network, what becomes of it. Set it

@@ -159,6 +159,16 @@ func (d *Device) posted(q *queuePair, doorbell [8]byte, record uint32) Posted {
 		p.Blocks = append(p.Blocks, d.block(q, i)...)
 	}
 	var b [4]byte
+	if s := q.srq; s != nil {
+		if q.sqPosted == 0 && q.ctx.mem.Read(s.record, b[:]) == nil {
+			p.ReceiveRecord = be.Uint32(b[:])
+			p.ReceiveEntries = make([]byte, s.entries*s.stride)
+			if q.ctx.mem.Read(s.buf, p.ReceiveEntries) != nil {
+				p.ReceiveEntries = nil
+			}
+		}
+		return p
+	}
 	if q.sqPosted == 0 && q.ctx.mem.Read(q.record, b[:]) == nil {
 		p.ReceiveRecord = be.Uint32(b[:])
 		p.ReceiveEntries = make([]byte, min(p.ReceiveRecord, q.rqEntries)<<q.rqShift)

@@ -166,7 +166,7 @@ func writePieces(w *bufio.Writer, list []verbs.SGE) {
 }
 
 // run has the oracle post the workload. It returns the number of its queue pair and the size of the send queue.
-func (w *workload) run(t *testing.T, oracle string, typ verbs.QPType) (qpn uint32, blocks int) {
+func (w *workload) run(t *testing.T, oracle string, typ verbs.QPType, more ...string) (qpn uint32, blocks int) {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "requests"))
 	require.NoError(t, err)
@@ -187,7 +187,7 @@ func (w *workload) run(t *testing.T, oracle string, typ verbs.QPType) (qpn uint3
 	require.NoError(t, out.Flush())
 	_, err = file.Seek(0, 0)
 	require.NoError(t, err)
-	cmd := exec.Command(oracle, sink, strings.ToLower(typ.String()), strconv.Itoa(depth))
+	cmd := exec.Command(oracle, append([]string{sink, strings.ToLower(typ.String()), strconv.Itoa(depth)}, more...)...)
 	cmd.Stdin = file
 	text, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", text)
@@ -271,7 +271,7 @@ func compare(t *testing.T, theirs, ours []string, batches int) {
 	for i := range theirs {
 		if theirs[i] != ours[i] {
 			at := 0
-			for theirs[i][at] == ours[i][at] {
+			for at < min(len(theirs[i]), len(ours[i])) && theirs[i][at] == ours[i][at] {
 				at++
 			}
 			from := max(0, at-200)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Posts the requests that it reads to a queue pair of libmlx5, and waits for the completion of each batch. It writes
- * the queue pair's number and the blocks of its send queue first. Usage: oracle DEVICE rc|uc|ud DEPTH
+ * the queue pair's number and the blocks of its send queue first. Usage: oracle DEVICE rc|uc|ud DEPTH [srq]
  *
  * Lines: "r N", then N receives; "s N", then a batch of N sends, of which the last is signalled.
  * A receive: PIECES, then ADDR LENGTH LKEY of each.
@@ -36,12 +36,12 @@ static int read_pieces(struct ibv_sge *s)
 	return n;
 }
 
-static void receive(struct ibv_qp *qp)
+static void receive(struct ibv_qp *qp, struct ibv_srq *srq)
 {
 	struct ibv_sge s[MAX_PIECES];
 	struct ibv_recv_wr w = {.sg_list = s}, *bad;
 	w.num_sge = read_pieces(s);
-	CHECK(!ibv_post_recv(qp, &w, &bad));
+	CHECK(!(srq ? ibv_post_srq_recv(srq, &w, &bad) : ibv_post_recv(qp, &w, &bad)));
 }
 
 static void send_batch(struct ibv_qp *qp, struct ibv_ah *ah, int n)
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 {
 	int count, n, ud, rc;
 	char kind;
-	CHECK(argc == 4);
+	CHECK(argc == 4 || (argc == 5 && !strcmp(argv[4], "srq")));
 	ud = !strcmp(argv[2], "ud");
 	rc = !strcmp(argv[2], "rc");
 	for (int i = 0; i < PATTERN; i++)
@@ -120,6 +120,13 @@ int main(int argc, char **argv)
 	CHECK(pd && cq);
 	struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .qp_type = ud ? IBV_QPT_UD : rc ? IBV_QPT_RC : IBV_QPT_UC,
 		.cap = {.max_send_wr = atoi(argv[3]), .max_recv_wr = 64, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 128}};
+	struct ibv_srq_init_attr shared = {.attr = {.max_wr = atoi(argv[3]), .max_sge = 4}};
+	struct ibv_srq *srq = NULL;
+	if (argc == 5) {
+		CHECK(srq = ibv_create_srq(pd, &shared));
+		init.srq = srq;
+		init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
+	}
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 	CHECK(qp);
 	struct mlx5dv_qp dv = {0};
@@ -145,7 +152,7 @@ int main(int argc, char **argv)
 			send_batch(qp, ah, n);
 		else
 			for (int i = 0; i < n; i++)
-				receive(qp);
+				receive(qp, srq);
 	}
 	printf("done\n");
 	return 0;
