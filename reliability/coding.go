@@ -54,7 +54,7 @@ func (c *coding) init(l *link) {
 	c.scratch.New = func() any { b := make([]byte, l.unit); return &b }
 }
 
-// start runs or queues a job; the Conn's lock is held.
+// start runs or queues a job.
 func (c *coding) start(j *codingJob) {
 	j.coding = c
 	if c.inline {
@@ -93,7 +93,7 @@ func (c *coding) stop() {
 }
 
 // collect reports the finished jobs to their cores and returns when the next
-// will be; the Conn's lock is held.
+// will be.
 func (c *coding) collect() (next units.Instant) {
 	c.mu.Lock()
 	jobs := c.done

@@ -32,7 +32,7 @@ func (c *Conn) newTransfer(length units.Bytes) *Transfer {
 	return &Transfer{conn: c, done: make(chan struct{}), length: length}
 }
 
-// finish ends the transfer; the Conn's lock is held.
+// finish ends the transfer.
 func (t *Transfer) finish(n units.Bytes, err error) {
 	if err != nil {
 		n = 0

@@ -168,7 +168,7 @@ func (q *QP) probeNext(now units.Instant) units.Instant {
 	}
 }
 
-// repeatProbe sends the probe again, each time on another channel.
+// repeatProbe sends the probe again, each time on another channel; mu is held.
 func (q *QP) repeatProbe(now units.Instant) {
 	p := q.probe
 	switch {

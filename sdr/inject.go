@@ -76,7 +76,7 @@ func (q *QP) stepSends(now units.Instant) (usedUp bool) {
 	return left == 0
 }
 
-// stepSend injects at most n packets of m and returns how many of n are left.
+// stepSend injects at most n packets of m and returns how many of n are left; mu is held.
 func (q *QP) stepSend(now units.Instant, m *sendMsg, n int) (left int) {
 	if m.state().granted() {
 		n = q.drain(now, m, n)
@@ -92,7 +92,7 @@ func (q *QP) stepSend(now units.Instant, m *sendMsg, n int) (left int) {
 
 // drain injects at most so many queued packets while channels have room, and returns
 // how many more it might have; fragments first, so that
-// the immediate is there when the message is, where packets keep their order.
+// the immediate is there when the message is, where packets keep their order; mu is held.
 func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
 	for m.fragments > 0 {
 		i := 1 + q.cfg.Split.Fragments() - m.fragments
@@ -145,7 +145,7 @@ func (q *QP) inject(now units.Instant, m *sendMsg, first, n, channel int, repeat
 	return n
 }
 
-// zeroLength injects a packet without payload at a reserved or fragment offset.
+// zeroLength injects a packet without payload at a reserved or fragment offset; mu is held.
 func (q *QP) zeroLength(now units.Instant, m *sendMsg, channel, offset int) bool {
 	ch := q.channelOf(m.seq, channel)
 	if q.room(ch) <= 0 || len(ch.batch) == cap(ch.batch) && !q.flush(now, ch) {
@@ -178,7 +178,7 @@ func (q *QP) list(ch *channel) {
 	}
 }
 
-// flushAll posts what is gathered on all channels; false when some is left.
+// flushAll posts what is gathered on all channels; false when some is left. mu is held.
 func (q *QP) flushAll(now units.Instant) bool {
 	kept := q.pendFlush[:0]
 	for _, ch := range q.pendFlush {
@@ -193,7 +193,7 @@ func (q *QP) flushAll(now units.Instant) bool {
 }
 
 // flush posts the channel's batch, its last write signalled. It reports whether
-// the batch is empty.
+// the batch is empty; mu is held.
 func (q *QP) flush(now units.Instant, ch *channel) bool {
 	if cap(ch.batch) == 0 {
 		ch.batch = make([]backend.Write, 0, postBatch)

@@ -12,8 +12,8 @@ import (
 )
 
 // A Port is what a Driver does with its QP. It is valid while Driver.Progress runs, and only
-// for the goroutine that runs it: the QP's lock is held for the whole call, so that its
-// methods take none. A call at any other time panics.
+// for the goroutine that runs it: QP.mu is held for the whole call, so that its methods
+// take none. A call at any other time panics.
 type Port struct {
 	q *QP
 	// Now is the time of the call, on the device's clock.

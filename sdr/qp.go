@@ -150,7 +150,7 @@ func (c *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
 	return q, nil
 }
 
-// open makes the table and the queue pairs; ctx.mu is held.
+// open makes the table and the queue pairs; Endpoint.mu is held.
 func (q *QP) open() (err error) {
 	q.slots, err = q.ep.engine.NewTable(dpa.TableConfig{Split: q.cfg.Split, Channels: q.cfg.Channels, Home: q.home.engine.ID, Owner: q})
 	if err != nil {
@@ -347,7 +347,7 @@ func (q *QP) deadline() units.Instant {
 	return q.sess.LastHeard().Add(q.cfg.Silence)
 }
 
-// checkPeer ends the QP when the peer has been silent for too long.
+// checkPeer ends the QP when the peer has been silent for too long; mu is held.
 func (q *QP) checkPeer(now units.Instant) {
 	if q.sess == nil || q.state() >= qpClosing || now < q.deadline() {
 		return
@@ -402,7 +402,7 @@ func (q *QP) onDatagram(now units.Instant, h wire.Header, frames []byte, size in
 	q.kick()
 }
 
-// onFrame handles a frame that concerns messages or transfers.
+// onFrame handles a frame that concerns messages or transfers; mu is held.
 func (q *QP) onFrame(now units.Instant, f *wire.Frame) {
 	ok := true
 	switch f.Type {

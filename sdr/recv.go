@@ -251,7 +251,7 @@ func (m *recvMsg) learnLength(n units.Bytes) {
 	m.q.kick()
 }
 
-// onStart hears of a transfer; in the raw API a transfer is a message.
+// onStart hears of a transfer; in the raw API a transfer is a message; mu is held.
 func (q *QP) onStart(f *wire.Frame) bool {
 	if q.cfg.Driver != nil {
 		return q.event(Event{Kind: EventStart, Transfer: f.ID, Length: units.Bytes(f.Length), HasImm: f.HasImm, Imm: f.Imm, Bytes: f.Bytes})
@@ -267,7 +267,7 @@ func (q *QP) onStart(f *wire.Frame) bool {
 	return true
 }
 
-// onAbort hears that a transfer, in the raw API a message, failed at its sender.
+// onAbort hears that a transfer, in the raw API a message, failed at its sender; mu is held.
 func (q *QP) onAbort(f *wire.Frame) bool {
 	if q.cfg.Driver != nil {
 		return q.event(Event{Kind: EventAbort, Transfer: f.ID, Code: f.Code})
@@ -300,7 +300,7 @@ func (h RecvHandle) Complete() error {
 	return nil
 }
 
-// complete marks the message closed and starts the revocation; mu is held.
+// complete marks the message closed and starts the revocation; QP.mu is held.
 func (m *recvMsg) complete() {
 	if m.state() != recvPosted {
 		return
@@ -340,7 +340,7 @@ func (q *QP) checkFences(now units.Instant) {
 }
 
 // finish returns the bitmap to its pool and the buffer to the user, and tells
-// the peer.
+// the peer; QP.mu is held.
 func (m *recvMsg) finish(now units.Instant) {
 	q := m.q
 	q.slots.Remove(&m.msg)

@@ -163,7 +163,7 @@ func (m *sendMsg) queueRange(off, n units.Bytes) error {
 	return nil
 }
 
-// end says that the owner adds nothing any more, which fixes the length; mu is held.
+// end says that the owner adds nothing any more, which fixes the length; QP.mu is held.
 func (m *sendMsg) end(now units.Instant) {
 	switch from := m.state(); from {
 	case sendWaiting:
@@ -233,7 +233,7 @@ func (q *QP) addSend(m *sendMsg, stream bool) *sendMsg {
 
 func (q *QP) packets(n units.Bytes) int { return int((n + q.cfg.MTU - 1) / q.cfg.MTU) }
 
-// grantedBy starts m, or fails it when it is too long; mu is held.
+// grantedBy starts m, or fails it when it is too long; QP.mu is held.
 func (m *sendMsg) grantedBy(now units.Instant, g grant) {
 	m.g = g
 	m.q.enlist(m)
@@ -266,7 +266,7 @@ func (m *sendMsg) queueFragments() {
 
 // announce tells the peer by START what packets can't: a length that isn't the buffer's, or an
 // immediate where there are no fragments. With a Driver that is Port.Announce's, and message 0
-// is as long as its buffer. mu is held.
+// is as long as its buffer. QP.mu is held.
 func (m *sendMsg) announce(now units.Instant) {
 	q := m.q
 	if q.cfg.Driver == nil && (m.length != m.g.length || m.hasImm && (m.g.length == 0 || q.cfg.Split.Fragments() == 0)) {
@@ -275,7 +275,7 @@ func (m *sendMsg) announce(now units.Instant) {
 }
 
 // failWith ends m with an error before anything is sent; the peer is told
-// by an END and, in the raw API, an ABORT. mu is held.
+// by an END and, in the raw API, an ABORT. QP.mu is held.
 func (m *sendMsg) failWith(now units.Instant, err error) {
 	m.err = &OpError{Op: "send", Object: fmt.Sprintf("message %d", m.seq), Err: err}
 	m.queue = nil
@@ -285,7 +285,7 @@ func (m *sendMsg) failWith(now units.Instant, err error) {
 	}
 }
 
-// finish ends m once nothing reads its memory any more; mu is held.
+// finish ends m once nothing reads its memory any more; QP.mu is held.
 func (m *sendMsg) finish(now units.Instant) {
 	q := m.q
 	delete(q.sends, m.seq)
@@ -299,7 +299,7 @@ func (m *sendMsg) finish(now units.Instant) {
 	q.mark() // whoever waits for the memory looks again
 }
 
-// onCTS takes a grant. It reports whether to acknowledge.
+// onCTS takes a grant. It reports whether to acknowledge; mu is held.
 func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 	n := f.ID
 	if n < q.granted {
@@ -353,7 +353,7 @@ func (q *QP) overdue() bool {
 	return len(q.grants) >= 2*slots || told >= 4*slots
 }
 
-// onCompleted hears how the peer's receive ended.
+// onCompleted hears how the peer's receive ended; mu is held.
 func (q *QP) onCompleted(f *wire.Frame) bool {
 	if f.ID >= q.granted {
 		if _, ok := q.beyond[f.ID]; !ok {

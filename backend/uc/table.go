@@ -224,7 +224,7 @@ func (t *table) open(e *entry, n uint64, rg backend.Range) (rkey uint32, va uint
 	return e.mr.RKey(), e.mr.IOVA(), nil
 }
 
-// lead has the root key lead to memory of a region.
+// lead has the root key lead to memory of a region; mu is held.
 func (t *table) lead(r *region, entry int, rg backend.Range) (*verbs.Mkey, error) {
 	l, err := t.enter(r.LKey())
 	if err != nil {

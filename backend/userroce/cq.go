@@ -155,7 +155,7 @@ func (q *cq) Close() error {
 	return nil
 }
 
-// shut closes q when no Poll or Wait is under way any more. d.mu is held.
+// shut closes q when no Poll or Wait is under way any more. Device.mu is held.
 func (q *cq) shut() {
 	if q.closed.Swap(true) {
 		return

@@ -83,7 +83,9 @@ func Open(cfg Config) (*Device, error) {
 		return nil, err
 	}
 	if err := d.openSockets(); err != nil {
+		d.mu.Lock()
 		d.closeSockets()
+		d.mu.Unlock()
 		return nil, err
 	}
 	d.caps = d.makeCaps()
@@ -127,6 +129,7 @@ func (d *Device) openSockets() error {
 	return nil
 }
 
+// closeSockets closes what openSockets has opened, as far as that came; mu is held.
 func (d *Device) closeSockets() {
 	for _, r := range d.receivers {
 		r.countSocketDrops()
@@ -178,7 +181,7 @@ func (d *Device) fillRandom() error {
 	return nil
 }
 
-// random32 returns a random number. d.mu is held. A source that worked at Open and fails later is not a
+// random32 returns a random number. Device.mu is held. A source that worked at Open and fails later is not a
 // condition to go on in: keys would become predictable.
 func (d *Device) random32() uint32 {
 	if len(d.unused) < 4 {

@@ -50,7 +50,7 @@ func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 	return q, nil
 }
 
-// countAtCQs keeps the number of queue pairs of each completion queue. d.mu is held.
+// countAtCQs keeps the number of queue pairs of each completion queue. Device.mu is held.
 func (q *queuePair) countAtCQs(n int) {
 	q.sendCQ.qps += n
 	if q.recvCQ != q.sendCQ {
@@ -142,7 +142,7 @@ func (q *queuePair) Close() error {
 }
 
 // closeQP destroys q: no packet finds it any more, no post of it reads memory, and its completions are
-// dropped. d.mu is held.
+// dropped. Device.mu is held.
 func (d *Device) closeQP(q *queuePair) {
 	if d.qps.lookup(q.qpn) != q {
 		return

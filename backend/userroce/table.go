@@ -183,7 +183,7 @@ func (t *table) Close() error {
 	return nil
 }
 
-// closeLocked is Close with Device.mu held.
+// closeLocked is Close where Device.mu is held.
 func (t *table) closeLocked() {
 	t.mu.Lock()
 	if !t.closed {
@@ -198,7 +198,7 @@ func (t *table) closeLocked() {
 	t.d.reapTable(t)
 }
 
-// reapTable frees what it can of t, and forgets t when it is closed and nothing is left. d.mu is held.
+// reapTable frees what it can of t, and forgets t when it is closed and nothing is left. Device.mu is held.
 func (d *Device) reapTable(t *table) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -27,7 +27,8 @@ func buildLinter(c *stepContext) error {
 func lint(c *stepContext) error {
 	// Tag rxe brings in the tests that only the VM runs; step build vets without it.
 	vet := c.check([]string{"CGO_ENABLED=0"}, "go", "vet", "-tags=rxe,wire,grid", "./...")
-	return errors.Join(c.gofmt(), vet, c.golangci())
+	held := c.check([]string{"CGO_ENABLED=0"}, "go", "test", "-count=1", "./test/held")
+	return errors.Join(c.gofmt(), vet, held, c.golangci())
 }
 
 func (c *stepContext) gofmt() error {

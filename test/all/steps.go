@@ -28,7 +28,7 @@ func steps(root string) []step {
 	all := []step{
 		{
 			name: "lint", budget: 2 * time.Minute,
-			about:   "gofmt, go vet, golangci-lint (.golangci.yml)",
+			about:   "gofmt, go vet, golangci-lint (.golangci.yml), mutexes that comments say are held",
 			prepare: buildLinter,
 			run:     lint,
 		},
