@@ -84,7 +84,7 @@ func (c *Corrupter) Stats() CorrupterStats {
 	return c.counts
 }
 
-// +checklocks:c.mu
+// c.mu is held.
 func (c *Corrupter) damage(p *backend.WirePacket) {
 	corrupt, truncate := c.corrupt.Hit(c.pCorrupt), c.truncate.Hit(c.pTruncate)
 	where, what := c.where.Uint64(), c.what.Uint64()

@@ -141,7 +141,7 @@ func (c *compQueue) copyDatagrams(x []backend.Completion) {
 // worker that the scheduler kept waiting would cause losses that nobody asked
 // for.
 //
-// +checklocks:c.mu
+// c.mu is held.
 func (c *compQueue) passOn(now units.Instant) {
 	t, bytes := c.dev.time(now), units.Bytes(0)
 	for now >= c.resume && bytes < c.dev.burst && c.waiting.Next() <= t {
@@ -195,7 +195,7 @@ func (c *compQueue) finish(x []backend.Completion) int {
 // reported notes that the real device no longer reads the memory of a write and
 // of those before it.
 //
-// +checklocks:c.mu
+// c.mu is held.
 func (c *compQueue) reported(x *backend.Completion) {
 	index, order, signaled := unpackWRID(x.WRID)
 	q := c.qps[index]
@@ -226,7 +226,7 @@ func (c *compQueue) takeReady(dst []backend.Completion) int {
 // setNext works out when there is something to do, for Next to read without the
 // lock.
 //
-// +checklocks:c.mu
+// c.mu is held.
 func (c *compQueue) setNext() {
 	next := units.Never
 	if t := c.waiting.Next(); t != netsim.Never {
@@ -274,7 +274,7 @@ func (c *compQueue) Close() error { return c.inner.Close() }
 
 // posted is called after packets have been added: a sleeper must know.
 //
-// +checklocks:c.mu
+// c.mu is held.
 func (c *compQueue) posted() {
 	before := c.next.Load()
 	c.setNext()
@@ -285,7 +285,7 @@ func (c *compQueue) posted() {
 
 // roomMade is called when a QP can take posts again.
 //
-// +checklocks:c.mu
+// c.mu is held.
 func (c *compQueue) roomMade() {
 	if c.refused {
 		c.refused, c.news = false, true

@@ -154,7 +154,7 @@ func (d *Device) time(now units.Instant) netsim.Time { return netsim.Span(max(0,
 
 // carry draws the fate of a packet.
 //
-// +checklocks:d.mu
+// d.mu is held.
 func (d *Device) carry(now netsim.Time, payload units.Bytes, channel int) netsim.Fate {
 	// Each poster has read the clock for itself.
 	d.last = max(d.last, now)
@@ -170,7 +170,7 @@ func (d *Device) carry(now netsim.Time, payload units.Bytes, channel int) netsim
 	return f
 }
 
-// +checklocks:d.mu
+// d.mu is held.
 func (d *Device) countDrop(r backend.DropReason, payload units.Bytes) {
 	d.own.Drops[r]++
 	d.own.PacketsSent++

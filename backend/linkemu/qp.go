@@ -101,7 +101,7 @@ func (q *queuePair) Close() error {
 
 // forget drops what c holds of q.
 //
-// +checklocks:c.mu
+// c.mu is held.
 func (c *compQueue) forget(q *queuePair) {
 	c.qps[q.index] = nil
 	c.signals -= q.signals
@@ -120,7 +120,7 @@ func (c *compQueue) forget(q *queuePair) {
 func (q *queuePair) room() int { return q.cfg.SendDepth - int(q.tail-q.head) }
 
 // schedule makes record i wait for its fate, and returns how often it will be
-// passed on.
+// passed on; compQueue.mu is held.
 func (q *queuePair) schedule(i uint64, f *netsim.Fate) (copies int8) {
 	c, p := q.cq, parcel{q.index, uint32(i)}
 	if f.Outcome != netsim.Delivered {
@@ -145,7 +145,7 @@ func (q *queuePair) due(i uint32) units.Bytes {
 	return q.datagrams.due(i)
 }
 
-// flush passes on what is due as far as the real device has room.
+// flush passes on what is due as far as the real device has room; compQueue.mu is held.
 func (q *queuePair) flush(now units.Instant) {
 	if q.cfg.Type == backend.UC {
 		q.flushWrites(now)
@@ -158,7 +158,7 @@ func (q *queuePair) flush(now units.Instant) {
 // left is how many packets are due and could not be passed on.
 func (q *queuePair) left() int { return len(q.writes.out) + len(q.datagrams.out) }
 
-// settle ends the records that nobody needs any more, in order.
+// settle ends the records that nobody needs any more, in order; compQueue.mu is held.
 func (q *queuePair) settle() {
 	before := q.head
 	if q.cfg.Type == backend.UC {

@@ -112,7 +112,7 @@ func (s *writeState) due(i uint32) units.Bytes {
 
 // flushWrites passes writes on in batches of at most half the queue pair's depth,
 // the last of each signalled: where the real device frees its queue by reported
-// sends only, one is then always to come.
+// sends only, one is then always to come. compQueue.mu is held.
 func (q *queuePair) flushWrites(now units.Instant) {
 	s, batch := &q.writes, max(1, q.cfg.SendDepth/2)
 	passed := 0
@@ -166,6 +166,7 @@ func (q *queuePair) failed(order uint64, status backend.Status) {
 	}
 }
 
+// settleWrites does so for writes; compQueue.mu is held.
 func (q *queuePair) settleWrites() {
 	for ; q.head < q.tail; q.head++ {
 		r := q.writes.at(q.head)

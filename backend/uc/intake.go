@@ -20,7 +20,7 @@ type intake struct {
 	empty atomic.Uint64
 
 	mu     sync.Mutex
-	users  int     // +checklocks:mu
+	users  int     // guarded by intakes
 	teller *Device // the one of them whose Stats have the counts; +checklocks:mu
 	base   uint64  // what the device had taken before; +checklocks:mu
 	counts bool    // the device counts; +checklocks:mu
@@ -31,7 +31,7 @@ type intake struct {
 // intakes are those of the devices that are open, by name.
 var intakes = struct {
 	sync.Mutex
-	of map[string]*intake // +checklocks:Mutex
+	of map[string]*intake
 }{of: map[string]*intake{}}
 
 // takenPackets is rxe's counter of packets that were for a queue pair of the device and intact.
@@ -83,7 +83,7 @@ func (i *intake) unplaced(d *Device) (late, refused uint64) {
 	return i.late, i.refused
 }
 
-// taken is how many packets the device has taken for us, if that can be said.
+// taken is how many packets the device has taken for us, if that can be said; mu is held.
 func (i *intake) taken(d *Device) (uint64, bool) {
 	if !i.counts {
 		return 0, false
@@ -96,7 +96,7 @@ func (i *intake) taken(d *Device) (uint64, bool) {
 	return n - min(n, i.base), err == nil
 }
 
-// settle works out what has become of so many packets taken.
+// settle works out what has become of so many packets taken; mu is held.
 func (i *intake) settle(taken uint64) {
 	missing := taken - min(taken, i.completed.Load())
 	empty := i.empty.Load()

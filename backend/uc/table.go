@@ -164,6 +164,7 @@ func (t *table) Root() uint32 {
 // rootEntry is the message's place in the root key's list.
 func (t *table) rootEntry(n uint64) int { return int(n % uint64(t.cfg.Slots*t.cfg.Generations)) }
 
+// slot is the entry of message n; mu is held.
 func (t *table) slot(n uint64) *entry { return &t.entries[n&uint64(len(t.entries)-1)] }
 
 // Expose leads the message's address under the root key to the range, and returns when the device does so: a key is there

@@ -73,7 +73,10 @@ func Open(cfg Config) (*Device, error) {
 	}
 	d.regions.Store(new(regionList))
 	d.peers.Store(new(handleList))
-	if err := d.fillRandom(); err != nil {
+	d.mu.Lock()
+	err = d.fillRandom()
+	d.mu.Unlock()
+	if err != nil {
 		return nil, err
 	}
 	if d.scope, err = scopeOf(cfg.Addr); err != nil {
@@ -122,7 +125,10 @@ func (d *Device) openSockets() error {
 		candidate = max(candidate, int(s.port)) + 1
 	}
 	// The value is a default for the socket, which each message may overrule: 0 changes nothing.
-	probe := unix.SetsockoptInt(d.senders[0].fd, unix.SOL_UDP, unix.UDP_SEGMENT, 0)
+	first := d.senders[0]
+	first.mu.Lock()
+	probe := unix.SetsockoptInt(first.fd, unix.SOL_UDP, unix.UDP_SEGMENT, 0)
+	first.mu.Unlock()
 	if probe != nil || d.cfg.DisableGSO || d.cfg.Wire != nil {
 		d.gso.disable()
 	}
@@ -172,7 +178,7 @@ func (d *Device) Now() units.Instant { return units.Instant(time.Since(origin)) 
 func (d *Device) Addr() netip.AddrPort { return netip.AddrPortFrom(d.addr, d.port) }
 
 // fillRandom draws from Config.Rand. Many numbers are drawn at a time because some are needed in calls
-// that have no error to return.
+// that have no error to return. mu is held.
 func (d *Device) fillRandom() error {
 	if _, err := io.ReadFull(d.cfg.Rand, d.random[:]); err != nil {
 		return operr.New("open", "userroce", "draw random numbers: %w", err)

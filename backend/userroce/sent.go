@@ -29,6 +29,8 @@ type sentEntry struct {
 }
 
 func (s *sentQueue) init(entries int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.ring = make([]sentEntry, 1<<bits.Len(uint(entries-1)))
 }
 

@@ -51,7 +51,7 @@ func (q *queuePair) PostDatagrams(now units.Instant, g []backend.Datagram) (post
 	return posted, nil
 }
 
-// stageDatagrams assembles the first of g and makes a message of each.
+// stageDatagrams assembles the first of g and makes a message of each; mu is held.
 func (s *sender) stageDatagrams(q *queuePair, g []backend.Datagram) (taken int, err error) {
 	s.batch.reset()
 	s.stage.wire = s.stage.wire[:0]
@@ -79,7 +79,7 @@ func (s *sender) stageDatagrams(q *queuePair, g []backend.Datagram) (taken int, 
 	return taken, err
 }
 
-// stageWrites is gather for a device with a Wire.
+// stageWrites is gather for a device with a Wire; mu is held.
 func (s *sender) stageWrites(q *queuePair, p *peer, w []backend.Write) (taken int, err error) {
 	s.batch.reset()
 	s.stage.wire = s.stage.wire[:0]
@@ -99,7 +99,7 @@ func (s *sender) stageWrites(q *queuePair, p *peer, w []backend.Write) (taken in
 	return taken, err
 }
 
-// assemble completes the packet in buf, whose headers are there, and makes a message of it.
+// assemble completes the packet in buf, whose headers are there, and makes a message of it; mu is held.
 func (s *sender) assemble(p *peer, buf []byte, headers int, payload []byte) {
 	b := s.batch
 	n := headers + copy(buf[headers:], payload)
@@ -117,7 +117,7 @@ func (s *sender) assemble(p *peer, buf []byte, headers int, payload []byte) {
 	}
 }
 
-// outbound shows the staged packets to Config.Wire, and removes from the batch what it drops.
+// outbound shows the staged packets to Config.Wire, and removes from the batch what it drops; mu is held.
 func (s *sender) outbound() {
 	if s.d.cfg.Wire == nil || len(s.stage.wire) == 0 {
 		return

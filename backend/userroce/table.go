@@ -117,6 +117,7 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	return t.rkey, e.base, nil
 }
 
+// newEntry takes an entry that was used before, if there is one; mu is held.
 func (t *table) newEntry() *entry {
 	if k := len(t.free); k > 0 {
 		e := t.free[k-1]

@@ -74,7 +74,7 @@ func (w *waker) wakeSleeper() {
 	}
 }
 
-// +checklocks:w.mu
+// signal writes to the descriptor unless it is closed; mu is held.
 func (w *waker) signal() {
 	if !w.closed {
 		one := [8]byte{1} // any value but zero, in any byte order

@@ -24,24 +24,29 @@ type checker struct {
 	pkg   *types.Package
 	needs map[types.Object]lock // what functions say
 	takes map[types.Object]lock // functions that lock for their callers
+	under map[types.Object]lock // fields that a mutex guards
+	fresh map[types.Object]bool // variables whose object nobody else has yet
 	found []string
 	said  int
 }
 
 var (
-	says  = regexp.MustCompile(`\b(?:(\w+)\.)?(\w*[mM]u) is held\b`)
-	locks = regexp.MustCompile(`\btakes (?:(\w+)\.)?(\w*[mM]u)\b`)
+	says   = regexp.MustCompile(`\b(?:(\w+)\.)?(\w*[mM]u) is held\b`)
+	guards = regexp.MustCompile(`\+checklocks:(\w+)`)
+	locks  = regexp.MustCompile(`\btakes (?:(\w+)\.)?(\w*[mM]u)\b`)
 )
 
 // check reads the comments of a package, then its function bodies.
 func (c *checker) check(files []*ast.File) {
 	c.needs, c.takes = map[types.Object]lock{}, map[types.Object]lock{}
+	c.under, c.fresh = map[types.Object]lock{}, map[types.Object]bool{}
 	whole := map[string]lock{} // what types say
 	for _, f := range files {
 		for _, d := range f.Decls {
 			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.TYPE {
 				for _, s := range g.Specs {
 					t := s.(*ast.TypeSpec)
+					c.fields(t)
 					if l, ok := c.annotation(says, g.Doc, t.Name.Name, nil); ok {
 						whole[t.Name.Name] = l
 					}
@@ -104,6 +109,55 @@ func (c *checker) annotation(form *regexp.Regexp, doc *ast.CommentGroup, owner s
 		c.report(doc.Pos(), "there is no mutex %v: say whose it is", l)
 	}
 	return l, true
+}
+
+// fields notes which fields of a struct say "+checklocks:mu".
+func (c *checker) fields(t *ast.TypeSpec) {
+	s, ok := t.Type.(*ast.StructType)
+	if !ok {
+		return
+	}
+	for _, f := range s.Fields.List {
+		m := guards.FindStringSubmatch(f.Doc.Text() + f.Comment.Text())
+		if m == nil {
+			continue
+		}
+		c.said++
+		l := lock{t.Name.Name, m[1]}
+		if !c.exists(l) {
+			c.report(f.Pos(), "there is no mutex %v", l)
+		}
+		for _, n := range f.Names {
+			c.under[c.info.Defs[n]] = l
+		}
+	}
+}
+
+// field compares where a guarded field is used with what is held.
+func (c *checker) field(s *ast.SelectorExpr, held set) {
+	l, ok := c.under[c.info.Uses[s.Sel]]
+	if !ok || held[l] {
+		return
+	}
+	if id, ok := s.X.(*ast.Ident); ok && c.fresh[c.info.Uses[id]] {
+		return
+	}
+	c.report(s.Pos(), "%s is used without %v, which guards it", s.Sel.Name, l)
+}
+
+// makes notes variables that a statement defines as new objects of struct types.
+func (c *checker) makes(s *ast.AssignStmt) {
+	for i, r := range s.Rhs {
+		if u, ok := r.(*ast.UnaryExpr); ok {
+			r = u.X
+		}
+		if _, ok := r.(*ast.CompositeLit); !ok || i >= len(s.Lhs) {
+			continue
+		}
+		if id, ok := s.Lhs[i].(*ast.Ident); ok {
+			c.fresh[c.info.ObjectOf(id)] = true
+		}
+	}
 }
 
 // parameter is the type of the parameter name in list, or name.
@@ -281,6 +335,10 @@ func (c *checker) clauses(body *ast.BlockStmt, held set) {
 func (c *checker) expr(n ast.Node, held set) {
 	ast.Inspect(n, func(n ast.Node) bool {
 		switch n := n.(type) {
+		case *ast.AssignStmt:
+			c.makes(n)
+		case *ast.SelectorExpr:
+			c.field(n, held)
 		case *ast.FuncLit:
 			c.literal(n, held)
 			return false

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package held holds one test: that functions whose comment says "mu is held" are called with that
-// mutex held. It is a lint step of its own:
+// mutex held. It is a lint step of its own, and fields that say
+// "+checklocks:mu" are used with it held, but in the function that makes the struct:
 //
 //	go test ./test/held
 //

@@ -88,7 +88,11 @@ func TestMutexesAreHeld(t *testing.T) {
 func TestFindsWhatIsWrong(t *testing.T) {
 	const source = `package x
 import "sync"
-type A struct { mu sync.Mutex; n int }
+type A struct { mu sync.Mutex; n int
+// +checklocks:mu
+g1 int
+g2 int // +checklocks:mu
+}
 type B struct { a *A }
 // f needs it; mu is held.
 func (a *A) f() bool { return a.g() }
@@ -114,6 +118,8 @@ func (a *A) lock() { a.mu.Lock() }
 func wrapper(a *A) { a.lock(); defer a.mu.Unlock(); a.f() }
 func twice(a *A) { a.lock(); a.mu.Lock() /*bad*/; a.lock() /*bad*/ }
 func later(a *A) func() { a.lock(); defer a.mu.Unlock(); return func() { a.mu.Lock(); a.f(); a.mu.Unlock(); a.f() /*bad*/ } }
+func field(a *A) { a.g1 = 1 /*bad*/; a.mu.Lock(); a.g2++; a.mu.Unlock(); if a.g2 > 0 /*bad*/ { return } }
+func fresh() *A { a := &A{}; a.g1 = 1; return a }
 func loop(a *A) { for a.mu.Lock(); a.f(); { a.n++ }; a.f() }
 func choose(a *A) { switch a.mu.Lock(); a.n { case 1: a.mu.Unlock(); case 2: return }; a.f() /*bad*/ }
 `

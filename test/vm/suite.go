@@ -325,7 +325,7 @@ func (b *suiteBuild) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	case status != 0:
-		progress("FAILED on kernel " + b.prepared.kernel.Release + ": " + strings.Join(failed.jobs, ", "))
+		progress("FAILED on kernel " + b.prepared.kernel.Release + ": " + failed.String())
 		return exitError(1)
 	}
 	progress(fmt.Sprintf("suite %s passed on kernel %s: %d packages", b.config.suite, b.prepared.kernel.Release, len(b.jobs)))
@@ -336,6 +336,13 @@ func (b *suiteBuild) run(ctx context.Context) error {
 type failures struct {
 	mu   sync.Mutex
 	jobs []string // +checklocks:mu
+}
+
+// String is a list of them.
+func (f *failures) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return strings.Join(f.jobs, ", ")
 }
 
 func (f *failures) event(e vmjob.Event) {
