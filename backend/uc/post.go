@@ -89,7 +89,7 @@ func countEmpty(posted []verbs.SendWR) (n int) {
 }
 
 // fill translates a batch; bad says what is wrong with the write after the last one filled. A write through a key that the peer has
-// recalled becomes one of nothing to nowhere, which keeps its place among the completions.
+// recalled becomes one of nothing to nowhere, which keeps its place among the completions. talk.mu is held, if there is one.
 func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n int, bytes uint64, bad error) {
 	limit := uint32(q.mtu.Bytes())
 	unsignaled := q.unsignaled

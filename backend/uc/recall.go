@@ -81,6 +81,8 @@ func (r *recalls) remembered(key uint32) bool {
 
 // enter is for a queue pair that was connected. Its peer is asked what is recalled from now on.
 func (r *recalls) enter(q *queuePair) {
+	q.talk.mu.Lock() // before r.mu, as in speak
+	defer q.talk.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	q.talk.asked = r.made

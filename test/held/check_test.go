@@ -263,6 +263,19 @@ func (c *checker) stmt(s ast.Stmt, held set) (ends bool) {
 				break
 			}
 		}
+		if t := c.notNil(s.Cond); t != "" && s.Else == nil {
+			// Without the object there is nothing to guard.
+			body := maps.Clone(held)
+			if !c.block(s.Body.List, body) {
+				maps.DeleteFunc(held, func(l lock, _ bool) bool { return !body[l] })
+				for l := range body {
+					if l.owner == t {
+						held[l] = true
+					}
+				}
+			}
+			break
+		}
 		blocks := [][]ast.Stmt{s.Body.List}
 		if s.Else != nil {
 			blocks = append(blocks, []ast.Stmt{s.Else})
@@ -303,6 +316,18 @@ func (c *checker) stmt(s ast.Stmt, held set) (ends bool) {
 		c.expr(s, held)
 	}
 	return false
+}
+
+// notNil is the type of what a condition compares with nil, as in "x != nil".
+func (c *checker) notNil(cond ast.Expr) string {
+	b, ok := cond.(*ast.BinaryExpr)
+	if !ok || b.Op != token.NEQ {
+		return ""
+	}
+	if y, ok := b.Y.(*ast.Ident); !ok || y.Name != "nil" {
+		return ""
+	}
+	return named(c.info.TypeOf(b.X))
 }
 
 func post(s *ast.ForStmt) []ast.Stmt {

@@ -111,6 +111,7 @@ func maybe(a *A) { if a.n > 0 { a.mu.Lock() }; a.f() /*bad*/ }
 func given(a *A) { a.mu.Lock(); if a.n > 0 { a.mu.Unlock() }; a.f() /*bad*/ }
 func try(a *A) { if !a.mu.TryLock() { return }; a.f() }
 func tried(a *A) { if a.mu.TryLock() { a.f(); a.mu.Unlock() }; a.f() /*bad*/ }
+func there(b *B) { if b.a != nil { b.a.mu.Lock(); defer b.a.mu.Unlock() }; b.a.f() }
 func other(b *B) { b.h() /*bad*/ }
 func literal(a *A) { a.mu.Lock(); func() { a.f() }(); go func() { a.f() /*bad*/ }(); a.mu.Unlock() }
 // lock takes mu.
