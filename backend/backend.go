@@ -112,7 +112,7 @@ type Table interface {
 	// idempotent, and harmless for a sequence that isn't exposed.
 	StartRevoke(n uint64)
 	// Revoked reports whether no byte can be written through n any more: the
-	// device's part of the fence (PROTOCOL.md, "Life of a slot").
+	// device's part of the fence, beside the workers' (docs/architecture.md).
 	Revoked(n uint64) bool
 	// Close revokes all that is left. No byte lands through the table after
 	// every Revoked of its sequences has reported true.

@@ -26,7 +26,7 @@ type QPInfo struct {
 
 // FlagICRCZeroID announces a sender that computes the ICRC over an IPv4
 // identification of zero whatever the kernel puts on the wire, and a receiver
-// that checks it so (PROTOCOL.md, "Wire format of userroce").
+// that checks it so (docs/wire.md).
 const FlagICRCZeroID uint32 = 1 << 0
 
 // FlagCNP announces an end that answers packets which were marked (ECN) with

@@ -29,7 +29,7 @@ func TestParityIsMinimal(t *testing.T) {
 		}
 	}
 	_, k, m := a.parity(2, lossLaw{drop: 1e-2})
-	require.Equal(t, [2]int64{2, 2}, [2]int64{k, m}, "RELIABILITY: two units need m = 2 at 1e-2")
+	require.Equal(t, [2]int64{2, 2}, [2]int64{k, m}, "two units need m = 2 at 1e-2")
 	groups, k, m := a.parity(20000, lossLaw{drop: 0.5})
 	require.Equal(t, [3]int64{105, 191, 64}, [3]int64{groups, k, m}, "out of reach: the largest groups, all parity")
 }
@@ -49,7 +49,7 @@ func TestTailLastsOneReaction(t *testing.T) {
 	require.EqualValues(t, 0, c.Body, "a message shorter than an RTT is all tail")
 }
 
-// RELIABILITY's reference model of points 1 to 6: over the lossless ideal at 400 Gbit/s, 25 ms,
+// What a reference model of adaptive gives, run apart from this one: times over the lossless ideal at 400 Gbit/s, 25 ms,
 // 64 KiB units, for 128 KiB to 8 GiB, control frames lost like units.
 func TestAdaptiveReferenceNumbers(t *testing.T) {
 	for _, c := range []struct {

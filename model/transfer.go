@@ -33,7 +33,7 @@ type Transfer struct {
 	Drop UnitDrop       // of a unit, first transmission, repeat and parity alike
 
 	// Control is the drop probability of a control frame. 0 is the paper's model. Otherwise START
-	// and the final acknowledgement are sent as PROTOCOL rules: three spaced copies, then once
+	// and the final acknowledgement are sent as docs/wire.md says: three spaced copies, then once
 	// per RTT.
 	Control PacketDrop
 

@@ -66,7 +66,7 @@ func TestRecvHonoursItsContext(t *testing.T) {
 }
 
 // What was sent before Close arrives, and the last exchange is whole at both ends, whoever closes
-// first: PROTOCOL "Close exchanges outstanding outcomes".
+// first: the outcomes that were outstanding are exchanged.
 func TestCloseDeliversWhatWasSent(t *testing.T) {
 	for i := range 30 {
 		s, c := pair(t, Config{}, Config{})

@@ -36,7 +36,7 @@ func (w witnessed) Poll(now units.Instant, out *scheme.Output) (units.Instant, b
 	return w.Sender.Poll(now, out)
 }
 
-// RELIABILITY, adaptive, 3: what comes with ECN marks teaches nothing, so the cores must
+// What comes with ECN marks teaches nothing, so the cores must
 // hear of them, and hear no more of them a round trip later.
 func TestCoresHearOfECN(t *testing.T) {
 	var seen []bool

@@ -24,7 +24,7 @@ func TestNoAllocationPerPacket(t *testing.T) {
 	}
 }
 
-// An idle QP costs little whatever its limits: PROTOCOL.md allows 64 KiB.
+// An idle QP costs less than 64 KiB whatever its limits.
 func TestIdleTableIsSmall(t *testing.T) {
 	n, err := New(Config{})
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 
 // TestWireMatrix lets rxe and userroce write into each other's memory without the SDK: UC writes with
 // immediate of one packet each. Every packet is captured on rxe's interface and checked: its ICRC,
-// with the headers as they were, and what each side owes the other (PROTOCOL.md, ICRC rules). rxe sends UDP
+// with the headers as they were, and what each side owes the other (docs/wire.md). rxe sends UDP
 // checksum 0; userroce sends real ones, unless it is made to send 0.
 func TestWireMatrix(t *testing.T) {
 	for _, family := range []struct{ name, rxe, user string }{

@@ -12,7 +12,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// How long an automatic warm-up is (RELIABILITY: the state of a scheme has settled by then), unless
+// How long an automatic warm-up is, by which the state of a scheme has settled, unless
 // that takes longer than autoWarmupTime.
 const (
 	autoWarmupTransfers = 20

@@ -54,7 +54,7 @@ func bottleneck(rate units.Rate, queue int, p schemetest.PPM) schemetest.Case {
 	}
 }
 
-// RELIABILITY, adaptive, 7: a configured rate that the path doesn't carry is found
+// A configured rate that the path doesn't carry is found
 // out and left, so that not half of what is sent is lost.
 func TestWrongRateIsLeft(t *testing.T) {
 	for _, queue := range []int{16, 64} {

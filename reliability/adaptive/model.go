@@ -89,7 +89,7 @@ func queueing(env *scheme.Env) bool {
 	return env.ECN || env.MinRTT > 0 && env.RTT > env.MinRTT+env.MinRTT/8+2*env.RTTVar
 }
 
-// drop is p_quiet, the upper bound of the drop rate (RELIABILITY, adaptive, 3). It is
+// drop is p_quiet, the upper bound of the drop rate while nothing queues. It is
 // bursts that are independent of each other, so the bound is that of their number.
 func (m *model) drop() float64 {
 	burst := m.meanBurst()

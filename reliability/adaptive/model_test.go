@@ -56,7 +56,7 @@ func TestLawIsExact(t *testing.T) {
 	require.Equal(t, uint64(goldenDrop), math.Float64bits(m.drop()))
 }
 
-// RELIABILITY, adaptive, 4: "A transfer of two units needs m = 2 at 1e-2".
+// A transfer of two units needs m = 2 at 1e-2.
 func TestRowsOfTheSpecification(t *testing.T) {
 	require.Equal(t, 2, lossLaw{drop: 0.01}.rowsFor(2, 1, 3, risk))
 	require.Equal(t, 3, lossLaw{drop: 0.4}.rowsFor(2, 1, 3, risk), "the limit")
@@ -97,7 +97,7 @@ func TestModelFollowsAStep(t *testing.T) {
 	require.Less(t, m.drop(), 0.01)
 }
 
-// RELIABILITY, adaptive, 3: p_quiet comes only from rounds without rising delay or
+// p_quiet comes only from rounds without rising delay or
 // ECN marks.
 func TestQueueingTeachesNothing(t *testing.T) {
 	m := newModel()
@@ -151,7 +151,7 @@ func TestPlansAreValid(t *testing.T) {
 	}
 }
 
-// RELIABILITY, adaptive, 2: each group is spread over the channels.
+// Each group is spread over the channels.
 func TestGroupsAreSpreadOverChannels(t *testing.T) {
 	for channels := 1; channels <= 64; channels++ {
 		m, env := newModel(), testEnv()

@@ -49,9 +49,8 @@ const (
 	keepLower
 )
 
-// A rateController finds out that the paced rate is more than the path carries
-// (RELIABILITY, adaptive, 7): the losses are then the sender's own doing. A Conn's
-// transfers share one.
+// A rateController finds out that the paced rate is more than the path carries:
+// the losses are then the sender's own doing. A Conn's transfers share one.
 type rateController struct {
 	state rateState
 	// rate is the limit unless the paced rate is trusted, and spent the virtual

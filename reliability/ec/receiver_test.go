@@ -12,7 +12,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// RELIABILITY, ec: "Without loss the receiver never waits for parity."
+// Without loss the receiver never waits for parity.
 func TestNoLossNoParityNeeded(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 4, M: 2}, 10)
 	h.look()
@@ -102,8 +102,8 @@ func (h *hand) fallbackAfter(t *testing.T, last units.Instant) units.Duration {
 	return h.now.Sub(last)
 }
 
-// RELIABILITY, ec: "FTO = β·RTT after the expected arrival of the submessage's last
-// unit, parity included".
+// The fallback timeout is β·RTT after the expected arrival of the submessage's last
+// unit, parity included.
 func TestFallbackTimeout(t *testing.T) {
 	for _, beta := range []float64{0.5, 1, 3} {
 		fto := units.Duration(beta * float64(handRTT))

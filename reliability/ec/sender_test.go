@@ -82,8 +82,7 @@ func TestShortLastSubmessage(t *testing.T) {
 	}
 }
 
-// RELIABILITY, transfers: "nothing ever waits for memory that only decoding would
-// free".
+// Nothing ever waits for memory that only decoding would free.
 func TestNoRoomForParity(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 4, M: 2}, 12)
 	h.env.ParityLimit = 3

@@ -129,7 +129,7 @@ func TestTimerBacksUpMarkers(t *testing.T) {
 	require.Less(t, r.Completion[0], 3*paperRTT)
 }
 
-// RELIABILITY: "any single ACK may be lost".
+// Any single acknowledgement may be lost.
 func TestAnyAcknowledgementMayBeLost(t *testing.T) {
 	const n = 300
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Some points of grid A with few transfers: averages within the goals of issue 6, and
+// Some points of grid A with few transfers: averages within the goals (goals.go), and
 // the same numbers each time.
 func TestAdaptiveIsNearTheIdeal(t *testing.T) {
 	points, err := pointsOf(options{grid: "A", schemes: "adaptive", sizes: "128KiB,128MiB", drops: "0,1e-2", seed: 3}, 1.0/250)

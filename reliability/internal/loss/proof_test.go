@@ -11,8 +11,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// These tests go through the clauses of RELIABILITY, "NACK mode: path-confirmed
-// loss". Units are spread one by one: unit u travels on channel u mod channels.
+// These tests go through the clauses of loss that is confirmed by the path. Units are spread one by one: unit u
+// travels on channel u mod channels.
 
 // "A hole is a loss once a later packet of the same channel has arrived" – and
 // not because of later packets of other channels.

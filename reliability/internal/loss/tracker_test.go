@@ -11,7 +11,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// PROTOCOL, Pacing and windows: first transmissions stay within the window and
+// First transmissions stay within the window and
 // the receiver's buffers; the window never blocks a retransmission.
 func TestWindowAndLimit(t *testing.T) {
 	h := newHand(t, Timeout, 100, 1)
@@ -64,8 +64,7 @@ func TestDone(t *testing.T) {
 	require.Zero(t, h.s.Outstanding())
 }
 
-// RELIABILITY, sr: "ACKs are numbered: an older one may set bits but declares no
-// loss."
+// Acknowledgements are numbered: an older one may set bits but declares no loss.
 func TestOlderFrameSetsBitsOnly(t *testing.T) {
 	h := newHand(t, PathProof, 12, 1)
 	h.env.DataLimit = 10

@@ -2,7 +2,7 @@
 
 // Package control is the protocol core of the sdr control channel: what is told
 // to the peer, how often, and what the round trip is. It has no I/O, no
-// goroutine and no clock. PROTOCOL rules and encodings are in docs/wire.md.
+// goroutine and no clock. Its rules and encodings are in docs/wire.md.
 //
 // State frames (CTS, START, END, ABORT, COMPLETED) are put into the session once
 // and repeated until acknowledged: some of them first as spaced copies, because
