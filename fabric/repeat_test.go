@@ -49,6 +49,12 @@ var goldens = []struct {
 			Buffer: Buffer{QueueLimit: 200 * units.KB}, Seed: 11, Queue: q,
 		}, 3
 	}},
+	{"irn with hpcc over ecmp", 0x8a0d7f1a5d92ed3c, func(q des.Config) (*topo.Graph, Config, uint64) {
+		return leafSpine(4, 4, 2, 100*units.Gbit, 100*units.Gbit, units.Microsecond), Config{
+			Transport: (&rc.Config{Mode: rc.IRN, Reorder: 16, Congestion: must(congestion.HighPrecision(congestion.HPCCDefaults()))}).Factory(),
+			INT:       true, Buffer: Buffer{QueueLimit: 100 * units.KB}, Seed: 13, Queue: q,
+		}, 4
+	}},
 }
 
 // TestSameHashWithEveryQueue compares each golden run with every kind of event queue and number of
