@@ -60,7 +60,7 @@ func (c *client) measure(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return nil
+	return c.local.bars.met(c.out.results)
 }
 
 func (c *client) close() {
@@ -97,7 +97,11 @@ func (c *client) point(ctx context.Context, t task, last bool) error {
 	if err != nil && m.times.n == 0 {
 		return err
 	}
-	return errors.Join(err, c.out.add(pt, m, err))
+	err = errors.Join(err, c.out.add(pt, m, err))
+	if err == nil && !c.local.loopback {
+		_, err = exchange(ctx, pt.oob, reportTime, report{c.out.results[len(c.out.results)-1]})
+	}
+	return err
 }
 
 // open opens the device for the first point.

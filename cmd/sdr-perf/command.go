@@ -17,7 +17,7 @@ import (
 
 const longHelp = `sdr-perf measures the completion time of reliable RDMA writes.
 
-Without a HOST it is the server, which receives: it serves one client and exits. With one it is
+Without a HOST it is the server, which receives: it serves one client and exits (--keep: many). With one it is
 the client, which sends and says what is to be measured. With --loopback it is both, over real
 sockets on 127.0.0.1 and 127.0.0.2. Nothing needs to be installed, and no privilege is needed.
 
@@ -25,7 +25,7 @@ Packets are RoCEv2. Device userroce makes them itself; softroce is the kernel's 
 there is one; and each RDMA device of the kernel has its own name (-d). The ends may have different
 ones. With rc: before its name, an RDMA device carries data over reliable connections (RC), which repeat
 losses by themselves: at both ends, as a baseline, or where it has no UC; --reliability none suits. The client says what is measured; the server takes only what concerns its own end: -d, -i, -x,
---addr, --udp-port, -p, --workers, --pcap, -v.
+--addr, --udp-port, -p, --workers, --spin, --keep, --pcap, -v.
 
 A time runs from the post at the sender to the final acknowledgement at the sender. With --rtt
 and the other options of the emulated link the ends emulate one, each for what it sends, and

@@ -40,6 +40,8 @@ type local struct {
 	all      bool
 	csv      string
 	plot     string
+	bars     bars
+	keep     bool
 	log      *slog.Logger
 }
 
@@ -63,6 +65,8 @@ func (l *local) register(f *pflag.FlagSet) {
 	f.Var(&l.sweep, "sweep", "measure points with different values of one of "+strings.Join(sweepKeys(), ", ")+": drop=1e-6..1e-2, size=4k..64m/8 for eight of them, or inflight=1,4,16")
 	f.StringVar(&l.csv, "csv", "", "write the results to `FILE` as a table for other programs, or - for stdout")
 	f.StringVar(&l.plot, "plot", "", "draw completion time, or bandwidth, against what was swept to `FILE`.svg or .png")
+	l.bars.register(f)
+	f.BoolVar(&l.keep, "keep", false, "at the server: serve one client after another, until an interrupt")
 	f.BoolVarP(&l.verbose, "verbose", "v", false, "explain each result, and log what the layers below report")
 }
 
@@ -127,12 +131,18 @@ func (l *local) check(host string) error {
 		return usage.Errorf("--spin %v: choose 0 to 1 s", units.FormatDuration(l.spin))
 	case l.workers < 0 || l.workers > maxWorkers:
 		return usage.Errorf("--workers %d: choose 1 to %d", l.workers, maxWorkers)
-	case host == "" && !l.loopback && (l.json != "" || l.csv != "" || l.plot != "" || l.sweep.key != "" || l.all):
-		return usage.Errorf("--json, --csv, --plot, --sweep and --all: the client has the results and says what is measured: give it there")
+	case host == "" && !l.loopback && (l.json != "" || l.csv != "" || l.plot != "" || l.bars != (bars{}) || l.sweep.key != "" || l.all):
+		return usage.Errorf("--json, --csv, --plot, --sweep, --all and what is asked of results (--min-gbps …): the client has the results and says what is measured: give it there")
 	case l.plot != "" && !strings.HasSuffix(l.plot, ".svg") && !strings.HasSuffix(l.plot, ".png"):
 		return usage.Errorf("--plot %s: choose a name that ends in .svg or .png", l.plot)
 	case l.csv == "-" && l.json == "-":
 		return usage.Errorf("--csv - and --json -: only one of them can have stdout")
+	}
+	if l.keep && (host != "" || l.loopback) {
+		return usage.Errorf("--keep is the server's: start sdr-perf --keep without a HOST there")
+	}
+	if err := l.bars.check(); err != nil {
+		return err
 	}
 	if _, err := l.rdmaPort(); err != nil {
 		return usage.Wrap(err)

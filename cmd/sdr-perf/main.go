@@ -21,7 +21,7 @@
 // --json writes an array with one object for each point; internal/result says what the fields mean.
 //
 // The exit status is 0 when all was measured and every content was right, 2 for mistakes in the
-// call, 130 after an interrupt (Ctrl-C), 1 for anything else. What was measured before a failure or an
+// call, 3 when a point fell short of what --min-gbps, --max-p99 and the like ask for, 130 after an interrupt (Ctrl-C), 1 for anything else. What was measured before a failure or an
 // interrupt is printed and written.
 package main
 
@@ -39,6 +39,7 @@ import (
 // Exit statuses.
 const (
 	exitFailure     = 1
+	exitShort       = 3
 	exitUsage       = 2
 	exitInterrupted = 130
 )
@@ -71,6 +72,9 @@ func run(ctx context.Context, args []string) int {
 	fmt.Fprintf(os.Stderr, "sdr-perf: %v\n", err)
 	if !running || errors.As(err, new(usage.Error)) {
 		return exitUsage
+	}
+	if isShort(err) {
+		return exitShort
 	}
 	return exitFailure
 }

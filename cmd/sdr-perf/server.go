@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -41,6 +43,9 @@ type server struct {
 	// it until a client is let in.
 	end *endpoint
 	at  place
+	// says is where the server tells what goes on, nil for nowhere.
+	says io.Writer
+	rows int
 }
 
 // A turnedAway is why a client isn't served.
@@ -62,7 +67,15 @@ func (l *local) runServer(ctx context.Context, p *params, set *pflag.FlagSet, ca
 	}
 	defer listener.Close()
 	fmt.Fprintf(os.Stderr, "waiting for a client on %v\n", listener.Addr())
-	return (&server{own: p, set: set, local: l, capture: capture, patient: true}).serve(ctx, listener)
+	for {
+		err := (&server{own: p, set: set, local: l, capture: capture, patient: true, says: os.Stdout}).serve(ctx, listener)
+		if !l.keep || ctx.Err() != nil {
+			return err
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "sdr-perf: %v\n", err)
+		}
+	}
 }
 
 // tryDevice shows mistakes about a kernel's device before a client comes. Others can be opened only
@@ -127,7 +140,40 @@ func (s *server) point(ctx context.Context, v visitor) (last bool, err error) {
 	if err := s.connect(ctx, pt, &v.hello); err != nil {
 		return true, turnedAway{err}
 	}
-	return v.hello.Last, pt.receive(ctx)
+	if s.says == nil {
+		return v.hello.Last, pt.receive(ctx)
+	}
+	if s.rows == 0 {
+		fmt.Fprintf(s.says, "client %v; %s; %s\n", v.conn.RemoteAddr(), pt.Link.describe(), pt.underWay())
+	}
+	if err = pt.receive(ctx); err == nil {
+		err = s.show(ctx, pt)
+	}
+	return v.hello.Last, err
+}
+
+// reportTime is how long the server waits for the client's view of a point.
+const reportTime = 2 * units.Second
+
+// A report is a result as the client tells it.
+type report struct {
+	Result *result.Result `json:"result,omitempty"`
+}
+
+// show prints what the client has measured.
+func (s *server) show(ctx context.Context, pt *point) error {
+	theirs, err := exchange(ctx, pt.oob, reportTime, report{})
+	if err != nil || theirs.Result == nil {
+		return err
+	}
+	columns := narrow
+	if pt.Latency {
+		columns = ofLatency
+	}
+	if s.rows++; s.rows == 1 {
+		err = writeRow(s.says, columns, func(c column) string { return c.head })
+	}
+	return errors.Join(err, writeRow(s.says, columns, func(c column) string { return printable(c.text(theirs.Result)) }))
 }
 
 // connect checks what the client wants and connects.

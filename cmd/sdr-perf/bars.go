@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// bars are what a script asks of each point; zero values ask nothing.
+type bars struct {
+	minGbps, minRate, maxIdeal, maxNsPerPacket float64
+	maxAvg, maxP99                             units.Duration
+}
+
+func (b *bars) register(f *pflag.FlagSet) {
+	f.Float64Var(&b.minGbps, "min-gbps", 0, "exit with status 3 if a point has less than so many `Gbit/s`")
+	f.Float64Var(&b.minRate, "min-rate", 0, "exit with status 3 if a point has fewer `transfers` a second")
+	f.Var((*units.DurationValue)(&b.maxAvg), "max-avg", "exit with status 3 if a point's average time is longer")
+	f.Var((*units.DurationValue)(&b.maxP99), "max-p99", "exit with status 3 if a point's 99th percentile is longer, or has too few transfers to know")
+	f.Float64Var(&b.maxIdeal, "max-ideal", 0, "exit with status 3 if a point's T/ideal is `larger`, or there is no ideal")
+	f.Float64Var(&b.maxNsPerPacket, "max-ns-per-packet", 0, "exit with status 3 if a point takes more processor `time` a packet, in nanoseconds, of both ends")
+}
+
+// barFlags are those that register adds.
+var barFlags = []string{"min-gbps", "min-rate", "max-avg", "max-p99", "max-ideal", "max-ns-per-packet"}
+
+// check says what can't be asked.
+func (b *bars) check() error {
+	for i, v := range []float64{b.minGbps, b.minRate, float64(b.maxAvg), float64(b.maxP99), b.maxIdeal, b.maxNsPerPacket} {
+		if !(v >= 0) {
+			return usage.Errorf("--%s: choose more than zero", barFlags[i])
+		}
+	}
+	return nil
+}
+
+// A fellShort is the points that don't reach the bars.
+type fellShort struct{ lines []string }
+
+func (e *fellShort) Error() string {
+	return "fell short: " + strings.Join(e.lines, "; ")
+}
+
+// met says which points don't reach the bars, and by what.
+func (b *bars) met(results []*result.Result) error {
+	e := &fellShort{}
+	for _, r := range results {
+		e.lines = append(e.lines, b.misses(r)...)
+	}
+	if len(e.lines) == 0 {
+		return nil
+	}
+	return e
+}
+
+func (b *bars) misses(r *result.Result) (lines []string) {
+	miss := func(asked, reached bool, format string, args ...any) {
+		if asked && !reached {
+			lines = append(lines, fmt.Sprintf("%s %v: ", r.Reliability, r.SizeBytes)+fmt.Sprintf(format, args...))
+		}
+	}
+	text, c := units.FormatDuration, r.CompletionNs
+	miss(b.minGbps > 0, r.ThroughputGbps >= b.minGbps, "%.3f Gbit/s, at least %g asked for", r.ThroughputGbps, b.minGbps)
+	miss(b.minRate > 0, r.MessageRate >= b.minRate, "%s transfers/s, at least %g asked for", threeDigits(r.MessageRate), b.minRate)
+	miss(b.maxAvg > 0, r.Iterations > 0 && c.Avg <= b.maxAvg, "average %s, at most %s asked for", text(c.Avg), text(b.maxAvg))
+	miss(b.maxP99 > 0 && r.Iterations < 100, false, "%d transfers have no p99: measure 100 or more", r.Iterations)
+	miss(b.maxP99 > 0 && r.Iterations >= 100, c.P99 <= b.maxP99, "p99 %s, at most %s asked for", text(c.P99), text(b.maxP99))
+	miss(b.maxIdeal > 0, r.TOverIdeal != nil && *r.TOverIdeal <= b.maxIdeal, "T/ideal %s, at most %g asked for", ratio(r.TOverIdeal), b.maxIdeal)
+	miss(b.maxNsPerPacket > 0, r.CPU.NsPerPacket > 0 && r.CPU.NsPerPacket <= b.maxNsPerPacket, "%.0f ns a packet, at most %g asked for", r.CPU.NsPerPacket, b.maxNsPerPacket)
+	return lines
+}
+
+// isShort says whether points were measured and fell short, and nothing else went wrong.
+func isShort(err error) bool { return errors.As(err, new(*fellShort)) }

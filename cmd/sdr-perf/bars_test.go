@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+func TestBars(t *testing.T) {
+	r := sampleResults()[0] // 20.775 Gbit/s, 38.7 a second, 25.84 ms, p99 27.12 ms, 1.0337, 20010 ns
+	for _, b := range []bars{
+		{}, {minGbps: 20.775}, {minRate: 38}, {maxAvg: 26 * units.Millisecond}, {maxP99: 28 * units.Millisecond}, {maxIdeal: 1.04}, {maxNsPerPacket: 20_010},
+	} {
+		require.Empty(t, b.misses(r), "%+v", b)
+	}
+	for want, b := range map[string]bars{
+		"20.775 Gbit/s, at least 21 asked for":       {minGbps: 21},
+		"38.7 transfers/s, at least 39 asked for":    {minRate: 39},
+		"average 25.84 ms, at most 25 ms asked for":  {maxAvg: 25 * units.Millisecond},
+		"p99 27.12 ms, at most 27 ms asked for":      {maxP99: 27 * units.Millisecond},
+		"T/ideal 1.034, at most 1.03 asked for":      {maxIdeal: 1.03},
+		"20010 ns a packet, at most 20000 asked for": {maxNsPerPacket: 20_000},
+	} {
+		require.Equal(t, []string{"adaptive 64 MiB: " + want}, b.misses(r))
+	}
+	few := *r
+	few.Iterations, few.TOverIdeal = 99, nil
+	require.Equal(t, []string{"adaptive 64 MiB: 99 transfers have no p99: measure 100 or more"}, (&bars{maxP99: units.Second}).misses(&few))
+	require.Equal(t, []string{"adaptive 64 MiB: T/ideal -, at most 2 asked for"}, (&bars{maxIdeal: 2}).misses(&few))
+}
+
+// TestExitThree: a point that falls short is shown, written, and ends with status 3.
+func TestExitThree(t *testing.T) {
+	for bar, status := range map[string]int{"--min-gbps=1000": 3, "--min-gbps=0.000001": 0} {
+		p := start(t, "--loopback", "--addr", own(0), "-s", "64KiB", "-n", "2", "--warmup", "0", bar, "--json", "-")
+		p.ends(t, 20*time.Second, status)
+		require.Len(t, results(t, p), 1)
+		if status == 3 {
+			require.Regexp(t, `^sdr-perf: fell short: adaptive 64 KiB: [0-9.]+ Gbit/s, at least 1000 asked for$`, p.lastLine())
+		}
+	}
+}

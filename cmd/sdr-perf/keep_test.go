@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestKeep: a server that stays serves one client after another, also after one that fails, and shows what each
+// measured.
+func TestKeep(t *testing.T) {
+	s, to := startServer(t, "--keep")
+	for i := range 3 {
+		args := append(to[:len(to):len(to)], "-s", "4KiB,64KiB", "-n", "3", "--warmup", "0")
+		if i == 1 {
+			c := start(t, append(args, "-s", "64MiB", "--rate", "20mbit")...)
+			require.Eventually(t, func() bool { return strings.Count(s.stdout.String(), "client ") == 2 }, 10*time.Second, 5*time.Millisecond)
+			require.NoError(t, c.cmd.Process.Kill())
+			continue
+		}
+		c := start(t, args...)
+		c.ends(t, 20*time.Second, 0)
+	}
+	require.Eventually(t, func() bool { return strings.Count(s.stdout.String(), " ok\n") == 4 }, 5*time.Second, 5*time.Millisecond, "%s", s.stdout.String())
+	require.Equal(t, 3, strings.Count(s.stdout.String(), "client "))
+	require.Equal(t, 2, strings.Count(s.stdout.String(), "T/ideal"))
+	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
+	s.ends(t, 5*time.Second, exitInterrupted)
+}
