@@ -115,7 +115,7 @@ func ExampleQPStats() {
 	// true
 }
 
-func wellBehaved(c sdr.ControlStats) bool { return c.Malformed+c.Lies == 0 }
+func wellBehaved(c sdr.ControlStats) bool { return c.Malformed+c.Violations == 0 }
 
 // Memory is registered once and used for many messages.
 func ExampleMR() {

@@ -220,7 +220,7 @@ func TestLiesChangeNothing(t *testing.T) {
 			} {
 				h.lie(end, f.Append(nil))
 				told[end]++
-				require.Equal(t, told[end], q.Stats().Control.Lies, "%v %d", f.Type, f.ID)
+				require.Equal(t, told[end], q.Stats().Control.Violations, "%v %d", f.Type, f.ID)
 			}
 		}
 	}

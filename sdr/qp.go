@@ -449,9 +449,9 @@ type ControlStats struct {
 	BytesSent, BytesReceived         uint64
 	// Repeated counts state frames (docs/wire.md) sent again after their copies.
 	Repeated uint64
-	// Malformed counts datagrams that could not be read, Lies frames that
+	// Malformed counts datagrams that could not be read, Violations frames that
 	// claimed what can't be.
-	Malformed, Lies uint64
+	Malformed, Violations uint64
 }
 
 // QPStats counts what one QP did.

@@ -220,7 +220,7 @@ func (q *QP) msl() units.Duration {
 // onEnd hears that message f.ID is over at its sender, and how long it was.
 func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 	if f.ID >= q.nextRecv {
-		q.sess.Stats.Lies++
+		q.sess.Stats.Violations++
 		return false
 	}
 	// An END that is heard again must not count for the newer message with
@@ -244,7 +244,7 @@ func (m *recvMsg) learnLength(n units.Bytes) {
 		return
 	}
 	if n < 0 || n > m.length {
-		m.q.sess.Stats.Lies++
+		m.q.sess.Stats.Violations++
 		return
 	}
 	m.q.slots.SetLength(&m.msg, n)
@@ -257,7 +257,7 @@ func (q *QP) onStart(f *wire.Frame) bool {
 		return q.event(Event{Kind: EventStart, Transfer: f.ID, Length: units.Bytes(f.Length), HasImm: f.HasImm, Imm: f.Imm, Bytes: f.Bytes})
 	}
 	if f.ID >= q.nextRecv {
-		q.sess.Stats.Lies++
+		q.sess.Stats.Violations++
 		return false
 	}
 	if m := q.recvs[f.ID]; m != nil && m.state() == recvPosted {
@@ -273,7 +273,7 @@ func (q *QP) onAbort(f *wire.Frame) bool {
 		return q.event(Event{Kind: EventAbort, Transfer: f.ID, Code: f.Code})
 	}
 	if f.ID >= q.nextRecv {
-		q.sess.Stats.Lies++
+		q.sess.Stats.Violations++
 		return false
 	}
 	if m := q.recvs[f.ID]; m != nil && m.err == nil {

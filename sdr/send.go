@@ -310,7 +310,7 @@ func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 	}
 	limit := uint64(2 * q.tableCfg.Slots)
 	if n-q.granted >= limit || units.Bytes(f.Length) > q.cfg.MaxMessage {
-		q.sess.Stats.Lies++
+		q.sess.Stats.Violations++
 		return false
 	}
 	if q.overdue() {
@@ -357,13 +357,13 @@ func (q *QP) overdue() bool {
 func (q *QP) onCompleted(f *wire.Frame) bool {
 	if f.ID >= q.granted {
 		if _, ok := q.beyond[f.ID]; !ok {
-			q.sess.Stats.Lies++
+			q.sess.Stats.Violations++
 			return false
 		}
 	}
 	o := Outcome(f.Code)
 	if o != Whole && o != Abandoned {
-		q.sess.Stats.Lies++
+		q.sess.Stats.Violations++
 		return false
 	}
 	if !q.event(Event{Kind: EventCompleted, Seq: f.ID, Code: f.Code, Needed: f.Count}) {

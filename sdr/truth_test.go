@@ -54,7 +54,7 @@ func TestTooLongIsNoLie(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, all, "nothing of it has arrived")
 	for i := range 2 {
-		require.Zero(t, p.qp[i].Stats().Control.Lies, "end %d", i)
+		require.Zero(t, p.qp[i].Stats().Control.Violations, "end %d", i)
 	}
 }
 

@@ -56,8 +56,8 @@ const (
 	fillEntries  = 52
 	// maxSpan is the largest number of addresses of a message: entries have 32 bits for it.
 	maxSpan = 1 << 31
-	// patience is how long the device may take for an update before it counts as broken; it needs microseconds.
-	patience = time.Second
+	// updateLimit is how long the device may take for an update before it counts as broken; it needs microseconds.
+	updateLimit = time.Second
 )
 
 // newRootKey makes the key of a table of so many entries. Its error is final: the caller closes what there is.
@@ -188,7 +188,7 @@ func (k *rootKey) suspect() {
 		k.fail(err)
 	case k.suspectedAt != k.done || k.suspectedSince.IsZero():
 		k.suspectedAt, k.suspectedSince = k.done, now
-	case now.Sub(k.suspectedSince) > patience:
+	case now.Sub(k.suspectedSince) > updateLimit:
 		k.fail(k.silence())
 	}
 }
@@ -208,7 +208,7 @@ func (k *rootKey) post(n int) error {
 		case !errors.Is(err, verbs.ErrQueueFull):
 			k.fail(err)
 		case end.IsZero():
-			end = time.Now().Add(patience)
+			end = time.Now().Add(updateLimit)
 		case time.Now().After(end):
 			k.fail(k.silence())
 		}
@@ -217,7 +217,7 @@ func (k *rootKey) post(n int) error {
 	return k.broken
 }
 
-var errNoUpdate = fmt.Errorf("the device does not change memory keys (no completion in %v)", patience)
+var errNoUpdate = fmt.Errorf("the device does not change memory keys (no completion in %v)", updateLimit)
 
 // silence is why the device does no updates: posting them is no call, so that nobody has said that it was removed.
 func (k *rootKey) silence() error {
@@ -237,7 +237,7 @@ func (k *rootKey) await(update uint64) error {
 		case i < spins:
 			runtime.Gosched()
 		case end.IsZero():
-			end = time.Now().Add(patience)
+			end = time.Now().Add(updateLimit)
 		case time.Now().After(end):
 			k.fail(k.silence())
 		default:

@@ -38,8 +38,8 @@ func newScheme(name string) (scheme.Scheme, error) {
 const (
 	warmTransfers = 20
 	warmUnits     = 100_000
-	// patience is how long in virtual time one step may take.
-	patience = 600 * units.Second
+	// stepLimit is how long in virtual time one step may take.
+	stepLimit = 600 * units.Second
 	// settleRTTs is how long a receive is posted before its send, in round
 	// trips: its CTS, which may be lost, is repeated after 1, 3 and 7.
 	settleRTTs = 8
@@ -101,7 +101,7 @@ func (pr *pair) step(limit units.Instant) {
 }
 
 func (pr *pair) until(done func() (bool, error)) error {
-	limit := pr.net.Now().Add(patience)
+	limit := pr.net.Now().Add(stepLimit)
 	for stuck := 0; ; {
 		ok, err := done()
 		if ok || err != nil {
@@ -113,7 +113,7 @@ func (pr *pair) until(done func() (bool, error)) error {
 			stuck = 0
 		}
 		if stuck > maxStuck || pr.net.Now() >= limit {
-			return fmt.Errorf("no end after %v of virtual time", patience)
+			return fmt.Errorf("no end after %s of virtual time", units.FormatDuration(stepLimit))
 		}
 	}
 }

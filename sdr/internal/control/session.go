@@ -58,9 +58,9 @@ type Stats struct {
 	BytesSent, BytesReceived         uint64
 	// Repeated counts state frames sent again after their copies.
 	Repeated uint64
-	// Malformed counts datagrams that could not be read, Lies frames that
+	// Malformed counts datagrams that could not be read, Violations frames that
 	// claimed what can't be.
-	Malformed, Lies uint64
+	Malformed, Violations uint64
 }
 
 // Session is one end of a connection's control channel.
@@ -194,7 +194,7 @@ func (s *Session) Handle(now units.Instant, h wire.Header, f *wire.Frame) bool {
 		if t := wire.Type(f.Code); t >= wire.TypeCTS && t <= wire.TypeCompleted {
 			s.boxes[t].ack(f.ID, f.Count)
 		} else {
-			s.Stats.Lies++
+			s.Stats.Violations++
 		}
 	case wire.TypePing:
 		if len(s.pong) < maxPings {
