@@ -17,10 +17,6 @@ import (
 // pollBatch is how many completions a worker takes at once.
 const pollBatch = 256
 
-// yieldEvery is how many polls without a yield are safe: a goroutine that spins
-// on raw system calls would otherwise hold up the garbage collector for seconds.
-const yieldEvery = 64
-
 // maxSleep bounds a sleep, so that a lost wake-up costs time and no more.
 const maxSleep = 100 * units.Millisecond
 
@@ -183,13 +179,13 @@ func (w *worker) run(placed chan<- error) {
 	}
 	defer leave()
 	var idleSince units.Instant
-	idle, polls := false, 0
+	idle := false
 	for !w.stop.Load() {
 		now := w.ep.dev.Now()
 		next, busy := w.progress(now)
-		if polls++; polls%yieldEvery == 0 {
-			runtime.Gosched()
-		}
+		// Whoever this round woke, or another worker, may have no other processor to run on; and a
+		// goroutine that spins on raw system calls would hold up the garbage collector.
+		runtime.Gosched()
 		if w.broken {
 			time.Sleep(brokenPause)
 			continue
