@@ -75,7 +75,8 @@ type Table interface {
 	Remove(m *Message)
 	// News reports whether there is something to collect. It costs a few loads.
 	News() bool
-	// Collect makes what was pushed until now visible: a message's chunk bits before the marks that rest on them.
+	// Collect makes what was pushed until now visible: a message's chunk bits before the marks that rest on them, and
+	// how many repeats were needed (Message.Needed), which Remove makes final.
 	// The QP's home worker calls it.
 	Collect(now units.Instant)
 	// Err is why the device failed, if it has.
@@ -115,6 +116,13 @@ func (m *Message) PushChunks(w int, chunks uint64) { m.Tracker.Push(w, chunks) }
 func (m *Message) PushFragments(frags uint64) {
 	if m.frags.Load() != frags {
 		m.frags.Or(frags)
+	}
+}
+
+// PushNeeded takes what a device has counted as Needed. It may have counted less when it told what is pushed later.
+func (m *Message) PushNeeded(n uint64) {
+	if n > m.needed.Load() {
+		m.needed.Store(n)
 	}
 }
 

@@ -47,8 +47,8 @@ type sendTransfer struct {
 	touched bool
 
 	// repeats is how often each data unit has been repeated, made when the first one is;
-	// needed how many of all those it took, by the messages that have been completed, if all
-	// were counted.
+	// needed how many of all those it took, by the messages that have been completed. counted: the
+	// field that counts them has bits.
 	repeats []uint8
 	needed  uint64
 	counted bool
@@ -181,9 +181,7 @@ func (t *sendTransfer) onCompleted(m *sendMessage, e *sdr.Event) {
 		t.fail(errEarly)
 	default:
 		m.end(whole)
-		if t.counted = t.counted && e.Needed != sdr.NotCounted; t.counted {
-			t.needed += e.Needed
-		}
+		t.needed += e.Needed
 		t.o.gainedAt = t.o.now
 		if t.wholeMessages++; t.wholeMessages == len(t.data) {
 			t.complete()

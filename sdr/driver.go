@@ -3,8 +3,6 @@
 package sdr
 
 import (
-	"math"
-
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -77,15 +75,11 @@ type Event struct {
 	ToSender bool
 	Number   uint64
 	// Needed counts the repeats (Port.Repeat) that it took to place a message's units: of
-	// each those up to the one that made it whole. NotCounted where the peer's device keeps
-	// the packet bits.
+	// each those up to the one that made it whole.
 	Needed uint64
 	// Bytes are valid until Progress returns.
 	Bytes []byte
 }
-
-// NotCounted is what Event.Needed is where nobody counts.
-const NotCounted = math.MaxUint64
 
 // Role says what a labelled message carries.
 type Role uint8

@@ -350,20 +350,12 @@ func (m *recvMsg) finish(now units.Instant) {
 	m.mr.release()
 	q.stats.MessagesReceived++
 	if q.state() <= qpReady {
-		q.sess.Put(now, wire.Frame{Type: wire.TypeCompleted, ID: m.seq, Code: uint8(m.outcome), Count: m.needed()}, 3)
+		q.sess.Put(now, wire.Frame{Type: wire.TypeCompleted, ID: m.seq, Code: uint8(m.outcome), Count: m.msg.Needed()}, 3)
 	}
 	m.enter(recvFenced)
 	if m.seq != 0 { // the probe's
 		q.ownEvent(Event{Kind: EventFenced, Seq: m.seq, Code: uint8(m.outcome)})
 	}
-}
-
-// needed is how many repeats it took to place the message's units, if that is counted.
-func (m *recvMsg) needed() uint64 {
-	if !m.q.caps.HostPackets {
-		return NotCounted
-	}
-	return m.msg.Needed()
 }
 
 // Done reports whether the fence is down: the buffer is the user's. It waits for

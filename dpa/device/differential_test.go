@@ -29,13 +29,16 @@ var (
 func TestHandlerEqualsEngine(t *testing.T) {
 	program := link(t, compileHandler(t, "", ""))
 	var all deviceCounters
+	needed := uint64(0)
 	done, s := 0, *seed
 	for ; done < *completions; s++ {
-		n, c, err := compare(t, program, s, min(*completions-done, max(10_000, *completions/100)))
+		n, c, repeats, err := compare(t, program, s, min(*completions-done, max(10_000, *completions/100)))
 		require.NoError(t, err, "-seed=%d -completions=%d", s, *completions)
 		done += n
 		all.add(c)
+		needed += repeats
 	}
+	require.NotZero(t, needed, "repeats that were needed have come")
 	t.Logf("%d completions, seeds %d to %d: %+v", done, *seed, s-1, all)
 	for _, n := range all.each() {
 		require.NotZero(t, *n, "every kind of completion has come: %+v", all)
@@ -60,6 +63,8 @@ const (
 var (
 	splits = []dpa.Split{dpa.DefaultSplit, {SlotBits: 4, OffsetBits: 20, FragmentBits: 8}, {SlotBits: 8, OffsetBits: 24}, {SlotBits: 16, OffsetBits: 8, FragmentBits: 8}, {SlotBits: 6, OffsetBits: 24, FragmentBits: 2}}
 	chunks = []int{1, 2, 16, 48, 64, 100, 128, 256}
+	// unitSizes are the packets that the sender repeats at once; 0 has the user immediate in the fragments.
+	unitSizes = []int{0, 0, 1, 4, 48, 100}
 )
 
 // A pair is both engines, and what they have been given.
@@ -81,6 +86,7 @@ type pair struct {
 	from           uint32 // the first completion's number
 	pending        []cqe  // in the ring, not handled
 	open           []*opened
+	needed         uint64 // repeats, summed at each look
 }
 
 // opened is a message that is in a slot; next is the packet that the sender sends next.
@@ -114,8 +120,8 @@ func newPair(t *testing.T, program string, seed uint64) *pair {
 	return p
 }
 
-// compare runs both engines on at least n completions, and returns how many, by what became of them.
-func compare(t *testing.T, program string, seed uint64, n int) (int, deviceCounters, error) {
+// compare runs both engines on at least n completions, and returns how many, by what became of them, and the repeats that were needed.
+func compare(t *testing.T, program string, seed uint64, n int) (int, deviceCounters, uint64, error) {
 	p := newPair(t, program, seed)
 	err := p.run(n)
 	if stopped := p.d.stop(); stopped != nil {
@@ -125,7 +131,7 @@ func compare(t *testing.T, program string, seed uint64, n int) (int, deviceCount
 		err = fmt.Errorf("split %v, %d channels, %d generations, ring 2^%d, %d completions: %w",
 			p.split, p.channels, p.gens, p.ring, p.taken, err)
 	}
-	return int(p.taken), countersOf(&p.worker, p.other), err
+	return int(p.taken), countersOf(&p.worker, p.other), p.needed, err
 }
 
 func (p *pair) run(n int) error {
@@ -183,10 +189,11 @@ func (p *pair) openOne() {
 	m := &opened{slot: slot, length: length, Message: &dpa.Message{
 		Gen: uint32(p.r.IntN(p.gens)), Label: p.r.Uint32N(1 << 17), Start: p.r.IntN(p.channels), Arrivals: dpa.NewArrivals(p.channels),
 	}}
+	m.Unit = unitSizes[p.r.IntN(len(unitSizes))]
 	m.Open(g, p.split, make([]uint64, bitmap.TrackerWords(g)))
 	p.slots.Set(uint64(slot), m.Message)
 	p.open = append(p.open, m)
-	p.d.command(openMessage, uint32(slot), m.Gen, m.Label, uint32(m.Start), uint32(length), mtu, uint32(perChunk))
+	p.d.command(openMessage, uint32(slot), m.Gen, m.Label, uint32(m.Start), uint32(length), mtu|uint32(m.Unit)<<16, uint32(perChunk))
 }
 
 // drop compares a message and takes it from its slot; completions of it may be waiting.
@@ -325,7 +332,11 @@ func (p *pair) packet(m *opened) cqe {
 	if p.r.IntN(500) == 0 {
 		user |= p.r.Uint32() << 24 // bits that belong to no index
 	}
-	e := newCQE(int(opcode), user, p.split.Imm(m.slot, offset, p.r.Uint32()), uint32(length))
+	fragment := p.r.Uint32()
+	if m.Unit > 0 && p.r.IntN(8) > 0 { // most are no repeats
+		fragment = 0
+	}
+	e := newCQE(int(opcode), user, p.split.Imm(m.slot, offset, fragment), uint32(length))
 	e[63] |= byte(p.r.IntN(2)) << 1 // solicited
 	return e
 }
@@ -334,7 +345,8 @@ func (p *pair) compareState(m *opened) error {
 	g := bitmap.NewGeometry(m.length, mtu, m.Tracker.Geometry().PacketsPerChunk())
 	first, repair := make([]uint64, bitmap.Words(g.Packets())), make([]uint64, bitmap.Words(g.Packets()))
 	chunkBits := make([]uint64, bitmap.Words(g.Chunks()))
-	told := make([]uint64, (workers+1)*(1+len(chunkBits)))
+	const toldFrags, toldNeeded, toldChunks = 0, 1, 2 // enum sdr_told
+	told := make([]uint64, (workers+1)*(toldChunks+len(chunkBits)))
 	marks := make([]uint64, p.channels)
 	p.d.command(state, uint32(m.slot), uint32(m.length))
 	for _, v := range []any{first, repair, chunkBits, told, marks} {
@@ -343,10 +355,14 @@ func (p *pair) compareState(m *opened) error {
 	if p.d.err != nil {
 		return nil // stop says it
 	}
-	host := make([]uint64, 1+len(chunkBits)) // the union of what each has told
+	host := make([]uint64, toldChunks+len(chunkBits)) // the union of what each has told
+	needed := uint64(0)
 	what := fmt.Sprintf("message of %d bytes in slot %d", m.length, m.slot)
 	for i, v := range told {
 		host[i%len(host)] |= v
+		if i%len(host) == toldNeeded {
+			needed = max(needed, v)
+		}
 		if i < len(host) && v != 0 {
 			return fmt.Errorf("%s: word %d of a worker that has seen nothing is %#x", what, i, v)
 		}
@@ -370,10 +386,14 @@ func (p *pair) compareState(m *opened) error {
 	if err := equal("chunk", chunkBits, m.Tracker.Chunks(), m.Tracker.Chunks().Len()); err != nil {
 		return err
 	}
-	if err := equal("host", host[1:], m.Tracker.Chunks(), m.Tracker.Chunks().Len()); err != nil {
+	if err := equal("host", host[toldChunks:], m.Tracker.Chunks(), m.Tracker.Chunks().Len()); err != nil {
 		return err
 	}
-	return p.compareImmAndMarks(m, what, host[0], marks)
+	if needed != m.Needed() {
+		return fmt.Errorf("%s: %d repeats were needed, the engine counts %d", what, needed, m.Needed())
+	}
+	p.needed += needed
+	return p.compareImmAndMarks(m, what, host[toldFrags], marks)
 }
 
 func (p *pair) compareImmAndMarks(m *opened, what string, frags uint64, marks []uint64) error {

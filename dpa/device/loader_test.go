@@ -197,3 +197,40 @@ func TestDeviceDies(t *testing.T) {
 	require.Error(t, o.process.Close())
 	o.process = nil
 }
+
+// TestNeededReachesTheHost: how many repeats it took to place units, on whatever thread they were counted.
+func TestNeededReachesTheHost(t *testing.T) {
+	o := openOffload(t, compileHandler(t, "", ""), Config{Threads: 2, LogEntries: 6})
+	table, err := o.NewTable(dpa.TableConfig{Split: dpa.DefaultSplit, Channels: 2})
+	require.NoError(t, err)
+	for cookie := range uint32(2) {
+		require.NoError(t, table.Attach(cookie, 0, int(cookie), 0))
+	}
+	require.NotEqual(t, o.CQN(0), o.CQN(1))
+	g := bitmap.NewGeometry(130*mtu, mtu, 2)
+	m := &dpa.Message{Seq: 3, Unit: 2, Arrivals: dpa.NewArrivals(2)}
+	m.OpenChunks(g, dpa.DefaultSplit, make([]uint64, bitmap.Words(g.Chunks())))
+	require.NoError(t, table.Open(m))
+	deliver := func(offset int, repeats uint32) {
+		cookie := uint32(offset / 64 % 2)
+		e := newCQE(opcodeWriteImm, cookie, dpa.DefaultSplit.Imm(3, offset, repeats), mtu)
+		require.NoError(t, o.deliver(&e, cookie))
+	}
+	deliver(0, 0)
+	deliver(1, 2) // makes the first unit whole
+	deliver(0, 5) // for nothing
+	deliver(2, 1) // its unit stays in pieces
+	require.NoError(t, o.caughtUp())
+	table.Collect(0)
+	require.EqualValues(t, 2, m.Needed())
+	deliver(64, 1)
+	deliver(65, 3) // on the other thread
+	require.NoError(t, o.caughtUp())
+	table.Close(m)
+	epochs := o.Epochs(nil)
+	require.Eventually(t, func() bool { return o.Left(epochs) }, 20*time.Second, time.Millisecond)
+	table.Remove(m)
+	require.EqualValues(t, 2+3, m.Needed(), "also what nobody has collected")
+	_, ok := m.Imm()
+	require.False(t, ok)
+}

@@ -33,11 +33,11 @@ func TestWrongHandlerIsCaught(t *testing.T) {
 		{"duplicates", "count(r->bits & ~dup)", "count(r->bits)"},
 		{"short last chunk", "seen | ~live", "seen"},
 		{"chunk of several words", "if (++w == end)\n\t\t\tw = begin;", "if (++w == end)\n\t\t\tbreak;"},
-		{"host told", "tell(t, m, 1 + w, old | done)", "(void)t"},
-		{"host told all", "tell(t, m, 1 + w, old | done)", "tell(t, m, 1 + w, done)"},
+		{"host told", "tell(t, m, SDR_TOLD_CHUNKS + w, old | done)", "(void)t"},
+		{"host told all", "tell(t, m, SDR_TOLD_CHUNKS + w, old | done)", "tell(t, m, SDR_TOLD_CHUNKS + w, done)"},
 		{"place of each teller", "m->host + t->id * m->stride", "m->host"},
-		{"immediate told", "tell(&t, m, 0, old | bits)", "tell(&t, m, 0, bits)"},
-		{"marks after their packets", "\tw->used = 0;\n\twrite_back(w);", "\tw->used = 0;"},
+		{"immediate told", "tell(&t, m, SDR_TOLD_FRAGS, old | bits)", "tell(&t, m, SDR_TOLD_FRAGS, bits)"},
+		{"marks after their packets", "\tpublish_all(w);\n\twrite_back(w);", "\tpublish_all(w);"},
 		{"marks before the status", "\tw->marks = 0;\n\twrite_back(w);", "\tw->marks = 0;"},
 		{"count of a mark", "k->count += n;", "k->count++;"},
 		{"mark of the last packet", "be32(e[-1].imm)", "be32(e[-n].imm)"},
@@ -46,6 +46,15 @@ func TestWrongHandlerIsCaught(t *testing.T) {
 		{"last chunk of a length learnt late", "if (c >= 0 && chunk_full", "if (0 && chunk_full"},
 		{"empty queue", "w->emptied = w->epoch;", "(void)0;"},
 		{"end of the ring", "budget < left ? budget : left", "budget"},
+		{"repeats within a run", "m->unit > 0 ? ~(63u << s->fragment_bits) : ", ""},
+		{"immediate and repeats", "m->unit == 0 && offset < s->fragments", "offset < s->fragments"},
+		{"repeat behind what came before", "\tpublish_all(w);\n\tw->counters.packets++;", "\tw->counters.packets++;"},
+		{"repeat of what had come", "\telse\n\t\tplaced(&t, m, offset, repeats);", "\tplaced(&t, m, offset, repeats);"},
+		{"unit that isn't whole", "m->unit > 1 && !chunk_full", "0 && !chunk_full"},
+		{"shorter unit at the end", "to < limit ? to : limit, packet / 64", "to, packet / 64"},
+		{"repeats of the packet kept", "aside >> REPEAT_SHIFT & 0xff);", "0);"},
+		{"repeats told all", "__atomic_add_fetch(&m->needed, repeats, __ATOMIC_RELAXED)", "repeats"},
+		{"mark of a repeat", "\tif (home)\n\t\tnote(w, &m->marks", "\tif (0)\n\t\tnote(w, &m->marks"},
 		{"consumer record", "be32(w->ci & 0xffffff)", "be32(w->ci)"},
 	} {
 		t.Run(m.name, func(t *testing.T) {
@@ -53,7 +62,7 @@ func TestWrongHandlerIsCaught(t *testing.T) {
 			program := link(t, compileHandler(t, m.old, m.changed))
 			var err error
 			for seed := uint64(1); err == nil && seed <= 20; seed++ {
-				_, _, err = compare(t, program, seed, 5_000)
+				_, _, _, err = compare(t, program, seed, 5_000)
 			}
 			require.Error(t, err, "the handler is wrong, and nothing has noticed")
 			t.Log(err)

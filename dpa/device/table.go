@@ -41,6 +41,13 @@ type message struct {
 	marks        *marks
 }
 
+// Words of a message's region (enum sdr_told).
+const (
+	toldFrags = iota
+	toldNeeded
+	toldChunks
+)
+
 // marks are the channels' marks of the messages that share an Arrivals.
 type marks struct {
 	arrivals *dpa.Arrivals
@@ -103,7 +110,7 @@ func (t *table) Open(m *dpa.Message) error {
 	if err == nil {
 		g := m.Tracker.Geometry()
 		_, err = t.e.do(opOpen, x.object, t.object, t.slot(m), uint64(m.Gen), uint64(m.Label), uint64(m.Start), uint64(g.Length()),
-			uint64(g.MTU()), uint64(g.PacketsPerChunk()), x.maps, uint64(x.words), x.host, uint64(x.stride), x.marks.object)
+			uint64(g.MTU()), uint64(g.PacketsPerChunk()), x.maps, uint64(x.words), x.host, uint64(x.stride), x.marks.object, uint64(m.Unit))
 	}
 	if err != nil {
 		return t.e.fail(err)
@@ -119,7 +126,7 @@ func (t *table) newMessage(m *dpa.Message) (*message, error) {
 	e, g := t.e, m.Tracker.Geometry()
 	x := &message{Message: m, chunkWords: bitmap.Words(g.Chunks())}
 	x.words = max(1, 2*bitmap.Words(g.Packets())+x.chunkWords)
-	x.stride = roundUp(8*(1+x.chunkWords), line)
+	x.stride = roundUp(8*(toldChunks+x.chunkWords), line)
 	var err1, err2, err3, err4 error
 	x.marks, err1 = t.useMarks(m.Arrivals)
 	x.object, err2 = e.memory.take(e.size[kindMessage])
@@ -194,6 +201,7 @@ func (t *table) Remove(m *dpa.Message) {
 	if x == nil {
 		return
 	}
+	t.collect(x) // what was counted last
 	t.do(opRemove, t.object, t.slot(m))
 	t.open = slices.DeleteFunc(t.open, func(y *message) bool { return y == x })
 	t.e.mu.Lock()
@@ -259,11 +267,14 @@ func (t *table) collect(x *message) {
 		}
 		return v
 	}
-	if frags := union(0); frags != 0 {
+	if frags := union(toldFrags); frags != 0 {
 		x.PushFragments(frags)
 	}
+	for i := range len(t.e.threads) + 1 { // the last to count knows all that was counted
+		x.PushNeeded(t.e.window.Load(x.host + uint64(i*x.stride+8*toldNeeded)))
+	}
 	for w := range x.chunkWords {
-		if v := union(1 + w); v != 0 {
+		if v := union(toldChunks + w); v != 0 {
 			x.PushChunks(w, v)
 		}
 	}

@@ -74,7 +74,7 @@ struct teller {
 	uint32_t *told;
 };
 
-/* Tells the host word i of a message: 0 is frags, the others are chunk bits. */
+/* Tells the host word i of a message (enum sdr_told). */
 static void tell(const struct teller *t, const struct sdr_message *m, int64_t i, uint64_t v)
 {
 	store((uint64_t *)(t->host + m->host + t->id * m->stride) + i, v);
@@ -105,7 +105,7 @@ static void set_chunks(const struct teller *t, struct sdr_message *m, int64_t w,
 		return;
 	uint64_t old = __atomic_fetch_or(&m->chunks[w], done, __ATOMIC_SEQ_CST);
 	if (done & ~old)
-		tell(t, m, 1 + w, old | done);
+		tell(t, m, SDR_TOLD_CHUNKS + w, old | done);
 }
 
 /* Sets the bits of the full chunks of word w, where chunks lie within a word. */
@@ -167,12 +167,33 @@ static uint64_t add(const struct teller *t, struct sdr_message *m, int64_t w, ui
 	return old & bits;
 }
 
+/*
+ * Counts, after a packet whose unit had been sent so often before has set its bit, the repeats that
+ * it took to place the unit, if that has become whole.
+ */
+static void placed(const struct teller *t, struct sdr_message *m, uint32_t packet, uint32_t repeats)
+{
+	if (repeats == 0 || m->unit == 0)
+		return;
+	int64_t from = packet - packet % m->unit, to = from + m->unit, limit = packets(m);
+	if (m->unit > 1 && !chunk_full(m, from, to < limit ? to : limit, packet / 64))
+		return;
+	/* Of what the writers tell, the largest is the sum. */
+	tell(t, m, SDR_TOLD_NEEDED, __atomic_add_fetch(&m->needed, repeats, __ATOMIC_RELAXED));
+}
+
+/* Where aside has the number of a packet's repeat: packets are shorter than 2^24 bytes. */
+#define REPEAT_SHIFT 24
+
 /* Counts the packet kept aside if it is the message's last one. */
 static void take_aside(const struct teller *t, struct sdr_message *m)
 {
-	uint64_t aside = load(&m->aside);
-	if (aside != SDR_NO_PACKET && aside == load(&m->last))
-		add(t, m, aside >> 32 >> 6, 1ull << (aside >> 32 & 63), 0);
+	uint64_t aside = load(&m->aside), last = aside & ~(0xffull << REPEAT_SHIFT);
+	if (aside == SDR_NO_PACKET || last != load(&m->last))
+		return;
+	uint32_t packet = aside >> 32;
+	if (add(t, m, packet >> 6, 1ull << (packet & 63), 0) == 0)
+		placed(t, m, packet, aside >> REPEAT_SHIFT & 0xff);
 }
 
 static inline struct teller teller_of(struct sdr_worker *w)
@@ -205,14 +226,20 @@ static void write_back(struct sdr_worker *w)
 	}
 }
 
-/* Publishes all runs, then the channels' marks: what a mark says has come is in the bitmap of whoever reads it. */
-static void flush(struct sdr_worker *w)
+/* Publishes all runs. */
+static void publish_all(struct sdr_worker *w)
 {
 	for (uint32_t used = w->used, i = 0; used != 0; used >>= 1, i++) {
 		if (used & 1)
 			publish(w, &w->run[i]);
 	}
 	w->used = 0;
+}
+
+/* Publishes all runs, then the channels' marks: what a mark says has come is in the bitmap of whoever reads it. */
+static void flush(struct sdr_worker *w)
+{
+	publish_all(w);
 	write_back(w);
 	for (uint32_t i = 0; i < w->marks; i++) {
 		struct sdr_mark *k = w->marked[i];
@@ -252,7 +279,7 @@ static void set_fragment(struct sdr_worker *w, struct sdr_message *m, const stru
 		bits |= (uint64_t)(imm & ((1u << s->fragment_bits) - 1)) << (offset * s->fragment_bits);
 	if ((load(&m->frags) & bits) != bits) {
 		uint64_t old = __atomic_fetch_or(&m->frags, bits, __ATOMIC_SEQ_CST);
-		tell(&t, m, 0, old | bits);
+		tell(&t, m, SDR_TOLD_FRAGS, old | bits);
 	}
 }
 
@@ -274,7 +301,7 @@ static void zero_length(struct sdr_worker *w, struct sdr_channel *ch, struct sdr
 }
 
 /* Whether a packet's length is what its offset calls for; counts it if not. */
-static int fits(struct sdr_worker *w, struct sdr_message *m, uint32_t offset, uint32_t length)
+static int fits(struct sdr_worker *w, struct sdr_message *m, uint32_t offset, uint32_t length, uint32_t repeats)
 {
 	/* Read first: whoever finds the length known has the last packet that it made so. */
 	int known = __atomic_load_n(&m->known, __ATOMIC_ACQUIRE);
@@ -286,7 +313,7 @@ static int fits(struct sdr_worker *w, struct sdr_message *m, uint32_t offset, ui
 		if (length < m->mtu && !known) {
 			struct teller t = teller_of(w);
 			w->counters.aside++;
-			store(&m->aside, (uint64_t)offset << 32 | length);
+			store(&m->aside, (uint64_t)offset << 32 | (uint64_t)repeats << REPEAT_SHIFT | length);
 			/* sdr_set_length may have looked before the store. */
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
 			if (__atomic_load_n(&m->known, __ATOMIC_RELAXED))
@@ -306,8 +333,12 @@ static void begin(struct sdr_run *r, struct sdr_worker *w, struct sdr_channel *c
 	r->msg = m;
 	r->ch = ch;
 	r->fragment_bits = s->fragment_bits;
-	/* The lowest byte is the first in memory: the user index is below, the immediate above. */
-	r->mask = (uint64_t)be32(~0u << (s->fragment_bits + 6)) << 32 | 0xffffffff;
+	/*
+	 * The lowest byte is the first in memory: the user index is below, the immediate above. With units, the
+	 * packets of a run are no repeats.
+	 */
+	uint32_t fixed = m->unit > 0 ? ~(63u << s->fragment_bits) : ~0u << (s->fragment_bits + 6);
+	r->mask = (uint64_t)be32(fixed) << 32 | 0xffffffff;
 	r->key = e->names & r->mask;
 	r->byte_cnt = be32(m->mtu);
 	r->index = offset >> 6;
@@ -319,6 +350,27 @@ static void begin(struct sdr_run *r, struct sdr_worker *w, struct sdr_channel *c
 	r->plain = below((int64_t)(load(&m->last) >> 32) - (int64_t)r->index * 64);
 	if (r->index == 0)
 		r->plain &= ~below(s->fragments);
+}
+
+/*
+ * Publishes a packet whose unit had been sent so often before, behind all that this batch has
+ * gathered, which came before it.
+ */
+static void repeat(struct sdr_worker *w, struct sdr_channel *ch, struct sdr_message *m, uint32_t offset,
+		   uint32_t repeats)
+{
+	struct teller t = teller_of(w);
+	int home = ch->home == w->id;
+	int is_first = home && (m->start + (offset >> 6)) % ch->slots->channels == ch->index;
+	publish_all(w);
+	w->counters.packets++;
+	w->counters.repairs += !is_first;
+	if (add(&t, m, offset >> 6, 1ull << (offset & 63), is_first) != 0)
+		w->counters.duplicates++;
+	else
+		placed(&t, m, offset, repeats);
+	if (home)
+		note(w, &m->marks[ch->index], label_of(m) | (uint64_t)offset << 16, 1);
 }
 
 /*
@@ -357,9 +409,14 @@ static void one(struct sdr_worker *w, struct sdr_run *r, const struct sdr_cqe *e
 		zero_length(w, ch, m, offset, imm);
 		return;
 	}
-	if (!fits(w, m, offset, length))
+	uint32_t repeats = m->unit > 0 ? imm & ((1u << s->fragment_bits) - 1) : 0;
+	if (!fits(w, m, offset, length, repeats))
 		return;
-	if (offset < s->fragments)
+	if (repeats > 0) {
+		repeat(w, ch, m, offset, repeats);
+		return;
+	}
+	if (m->unit == 0 && offset < s->fragments)
 		set_fragment(w, m, s, offset, imm);
 	if (r->msg != m || r->index != offset >> 6 || r->ch != ch) {
 		if (r->msg != NULL)

@@ -57,12 +57,20 @@ struct sdr_mark {
 
 /*
  * What the host sees of a message: for each worker, and then for the host's own thread here, a
- * region of stride bytes: the fragments of the user immediate as in sdr_message, and chunk bits.
+ * region of stride bytes: words as in enum sdr_told. The host takes the union of what the writers have told, and of
+ * needed the largest.
  */
+enum sdr_told {
+	SDR_TOLD_FRAGS,	 /* the fragments of the user immediate, as in sdr_message */
+	SDR_TOLD_NEEDED, /* needed, as in sdr_message */
+	SDR_TOLD_CHUNKS, /* chunk bits, from here on */
+};
+
 struct sdr_message {
 	uint32_t gen, label, start; /* start is the home channel of word 0 */
 	uint32_t mtu;		    /* bytes */
 	uint32_t per_chunk;	    /* packets */
+	uint32_t unit;		    /* packets that the sender repeats at once; 0: fragments are the user immediate's */
 	uint8_t shift;		    /* log2(per_chunk) where chunks lie within a word, or SDR_ACROSS */
 	uint64_t heads;		    /* the first packet of each chunk that lies within a word */
 	uint64_t *first, *repair;   /* shared: packet bits; a word of first has one writer */
@@ -72,7 +80,8 @@ struct sdr_message {
 	uint32_t closed;	    /* shared */
 	uint32_t known;		    /* shared: whether the length is that of the message, not of the buffer */
 	uint64_t last;		    /* shared: index of the last packet, length in the low half; or SDR_NO_PACKET */
-	uint64_t aside;		    /* shared: a short packet that came before the length, as last */
+	uint64_t aside;		    /* shared: a short packet that came before the length, as last; its repeats in bits 24 to 31 */
+	uint64_t needed;	    /* shared: how many repeats it took to place the units that are whole */
 	uint64_t frags;		    /* shared: user immediate below, which fragments are in above */
 };
 
@@ -168,7 +177,7 @@ void sdr_activate(struct sdr_worker *w);
 void sdr_set_length(struct sdr_message *m, uint8_t *host, uint32_t workers, uint64_t length);
 
 /*
- * Makes m, zeroed, with its maps zeroed and its pointers, gen, label and start set, ready for a
+ * Makes m, zeroed, with its maps zeroed and its pointers, gen, label, start and unit set, ready for a
  * buffer of length bytes. It must not be in a slot.
  */
 void sdr_open(struct sdr_message *m, uint64_t length, uint32_t mtu, uint32_t per_chunk);

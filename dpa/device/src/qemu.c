@@ -226,18 +226,19 @@ static uint32_t take_region(size_t bytes)
 }
 
 static struct sdr_message *new_message(uint32_t gen, uint32_t label, uint32_t start, uint64_t bytes, uint32_t mtu,
-				       uint32_t per_chunk)
+				       uint32_t per_chunk, uint32_t unit)
 {
 	struct sdr_message *m = zeroed(1, sizeof *m);
 	size_t words = (packets_of(bytes, mtu) + 63) / 64;
 	m->gen = gen;
 	m->label = label;
 	m->start = start;
+	m->unit = unit;
 	sdr_open(m, bytes, mtu, per_chunk);
 	m->first = zeroed(words, 8);
 	m->repair = zeroed(words, 8);
 	m->chunks = zeroed(chunk_words(m, bytes), 8);
-	m->stride = ((1 + chunk_words(m, bytes)) * 8 + 63) / 64 * 64;
+	m->stride = ((SDR_TOLD_CHUNKS + chunk_words(m, bytes)) * 8 + 63) / 64 * 64;
 	uint32_t r = take_region(m->stride * (workers + 1));
 	m->host = arena.region[r].words - (uint8_t *)&arena;
 	m->marks = aligned_alloc(64, slots.channels * sizeof *m->marks);
@@ -304,7 +305,7 @@ static void state(const struct sdr_message *m, uint64_t bytes)
 	put(m->repair, words * 8);
 	put(m->chunks, chunks * 8);
 	for (uint32_t t = 0; t <= workers; t++) {
-		for (size_t i = 0; i <= chunks; i++) {
+		for (size_t i = 0; i < SDR_TOLD_CHUNKS + chunks; i++) {
 			uint64_t v = told(m, t, i);
 			put(&v, 8);
 		}
@@ -331,9 +332,9 @@ static int feed(void)
 			for (uint32_t i = 0; i < 1u << k.f; i++)
 				w->ring[i].op_own = SDR_CQE_INVALID << 4 | ((pi >> k.f & 1) ^ 1);
 			break;
-		case OPEN: /* slot, generation, label, start, bytes, mtu, packets per chunk */
+		case OPEN: /* slot, generation, label, start, bytes, MTU with packets of a unit in its high half, packets per chunk */
 			free_message(*slot);
-			*slot = new_message(k.b, k.c, k.d, k.e, k.f, k.g);
+			*slot = new_message(k.b, k.c, k.d, k.e, k.f & 0xffff, k.g, k.f >> 16);
 			break;
 		case CLOSE:
 			__atomic_store_n(&(*slot)->closed, 1, __ATOMIC_SEQ_CST);
@@ -412,7 +413,7 @@ static void judge(void)
 	for (uint64_t c = 0; c < chunks; c++) {
 		uint64_t host = 0;
 		for (uint32_t t = 0; t <= workers; t++)
-			host |= told(m, t, 1 + c / 64);
+			host |= told(m, t, SDR_TOLD_CHUNKS + c / 64);
 		race.lost += (host & m->chunks[c / 64] & 1ull << (c % 64)) == 0;
 	}
 }
@@ -420,7 +421,7 @@ static void judge(void)
 static void renew(uint32_t round)
 {
 	free_message(race.m);
-	race.m = new_message(0, 1, round % slots.channels, race_length() << race.late, RACE_MTU, race.per_chunk);
+	race.m = new_message(0, 1, round % slots.channels, race_length() << race.late, RACE_MTU, race.per_chunk, 0);
 	__atomic_store_n(&slots.messages[0], race.m, __ATOMIC_RELEASE);
 }
 
@@ -505,7 +506,7 @@ static int run_count(uint32_t n, uint32_t per_chunk, uint32_t run, uint32_t apar
 	struct sdr_cqe e;
 	set_up(10, 18, 4, 4 * apart, 1, 1);
 	struct sdr_worker *w = new_worker(0, 10);
-	slots.messages[0] = new_message(0, 1, 0, (uint64_t)n * 4096, 4096, per_chunk);
+	slots.messages[0] = new_message(0, 1, 0, (uint64_t)n * 4096, 4096, per_chunk, 0);
 	for (uint32_t p = 0, pi = 0; p < n;) {
 		for (uint32_t i = 0; i < per_batch && p < n; i++, p++) {
 			packet(&e, p / run % 4 * apart, p, 4096);
@@ -515,7 +516,7 @@ static int run_count(uint32_t n, uint32_t per_chunk, uint32_t run, uint32_t apar
 	}
 	uint64_t chunks = 0;
 	for (size_t i = 0; i < chunk_words(slots.messages[0], (uint64_t)n * 4096); i++)
-		chunks += __builtin_popcountll(told(slots.messages[0], 0, 1 + i));
+		chunks += __builtin_popcountll(told(slots.messages[0], 0, SDR_TOLD_CHUNKS + i));
 	printf("packets %lu chunks %lu\n", w->counters.packets, chunks);
 	return 0;
 }
