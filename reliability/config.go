@@ -32,7 +32,8 @@ type Config struct {
 	// Congestion may choose less. 0: it alone decides.
 	Rate units.Rate
 	// Congestion is the congestion control of all sends of the Conn: its Name, as
-	// congestion.Parse takes it, or its New. Default: search.
+	// congestion.Parse takes it, or its New, which may be the user's own as in
+	// examples/controller. Default: search.
 	Congestion congestion.Spec
 	// NoProgress is how long a transfer may stand still. A send's time runs
 	// from StartSend on, or from the end of the one before, so it also bounds the
