@@ -21,6 +21,7 @@ func TestKeep(t *testing.T) {
 			c := start(t, append(args, "-s", "64MiB", "--rate", "20mbit")...)
 			require.Eventually(t, func() bool { return strings.Count(s.stdout.String(), "client ") == 2 }, 10*time.Second, 5*time.Millisecond)
 			require.NoError(t, c.cmd.Process.Kill())
+			require.Eventually(t, func() bool { return strings.Contains(s.errors(), "sdr-perf: ") }, 10*time.Second, 5*time.Millisecond, "it has not noticed")
 			continue
 		}
 		c := start(t, args...)

@@ -205,7 +205,8 @@ func (l *lane) parts(ctx, asked context.Context, known <-chan struct{}, phase op
 // receives waits here for as long as the phase takes.
 func (pt *point) endPhase(ctx, asked context.Context, all *flow) (phaseEnd, error) {
 	ours := phaseEnd{N: all.times.n, Elapsed: all.elapsed()}
-	if pt.sends() && !(pt.Latency && pt.end.end == receiving) {
+	answers := pt.Latency && pt.end.end == receiving // until it knows how many come
+	if pt.sends() && !answers {
 		ours.Err = text(asked.Err())
 	} else {
 		var stop context.CancelFunc
@@ -215,7 +216,11 @@ func (pt *point) endPhase(ctx, asked context.Context, all *flow) (phaseEnd, erro
 		defer stop()
 	}
 	for _, l := range pt.lanes {
-		ours.Sent = append(ours.Sent, l.sent)
+		sent := uint64(0)
+		if !answers { // else it is still counting, and nobody asks
+			sent = l.sent
+		}
+		ours.Sent = append(ours.Sent, sent)
 	}
 	theirs, err := exchange(ctx, pt.oob, maxDuration, ours)
 	switch {
