@@ -19,7 +19,7 @@
 //     that. Nothing connects anew by itself. The peer must be connected within this time, too.
 //   - Since a late packet would end the connection, the key of a message is recalled before it dies: the peer
 //     is asked, in line with the data, to write through it no more, and what its user posts through it afterwards is dropped there
-//     (Stats().Drops, backend.DropLate). Table.Revoked waits for the answer, a round trip, and five seconds at most. On devices
+//     (Stats().Drops, backend.DropLate). Table.Revoked waits for the answer, a round trip; half a second of silence, or five seconds, end the wait. On devices
 //     with indirect keys (mlx5) the null key swallows late packets, and nobody is asked. Both ends must be of this package.
 //
 // Tested on rxe and on the fake mlx5 of test/fakeverbs; no adapter was used.

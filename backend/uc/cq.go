@@ -217,6 +217,9 @@ func (c *cq) postReceives() {
 			c.d.intake.empty.Add(1)
 		}
 		q.postReceives()
+		if q.talk != nil {
+			q.talk.signs.Add(1)
+		}
 		c.refill[i] = nil
 	}
 	c.refill = c.refill[:0]

@@ -28,9 +28,10 @@ const (
 	ownRecalls = 2 * keptRecalls
 	// maxReliableSlots are the slots that this is enough for.
 	maxReliableSlots = keptRecalls / 2
-	// answerWithin is how long a key waits for the answers, which come behind all that a peer has in its send queues. A
-	// connection whose peer is gone is lost before.
+	// answerWithin is how long a key waits for the answers, which come behind all that a peer has in its send queues, and
+	// silence how long while nothing comes on the connections that haven't answered: nobody is there, or nobody polls.
 	answerWithin = 5 * time.Second
+	silence      = 500 * time.Millisecond
 	// talkDepth is how many SENDs of recalls a queue pair has under way.
 	talkDepth = 32
 	// spoken is the WRID of these.
@@ -110,14 +111,16 @@ func (r *recalls) ask() {
 	}
 }
 
-// heeded tells whether all peers that can have answered the recall.
-func (r *recalls) heeded(number uint64) bool {
+// heeded tells whether all peers that can have answered the recall; signs counts the signs of life of those that haven't.
+func (r *recalls) heeded(number uint64) (all bool, signs uint64) {
+	all = true
 	for _, q := range r.connected() {
 		if q.talk.answered.Load() < number && q.usable() == nil {
-			return false
+			all = false
+			signs += q.talk.signs.Load()
 		}
 	}
-	return true
+	return all, signs
 }
 
 // talk is what a queue pair of a reliable connection has besides a UC one.
@@ -126,6 +129,8 @@ type talk struct {
 	answered atomic.Uint64
 	// flying are the SENDs under way.
 	flying atomic.Int32
+	// signs counts the polls in which something has come from the peer.
+	signs atomic.Uint64
 
 	// mu keeps a write from being posted between the look at gone and the answer that says that it won't be.
 	mu    sync.Mutex

@@ -59,5 +59,6 @@ func TestRecallsNumbered(t *testing.T) {
 	require.False(t, r.remembered(1000+2*ownRecalls-1))
 	q := &queuePair{talk: new(talk)}
 	r.enter(q)
-	require.True(t, r.heeded(last), "what was recalled before it was connected is no affair of its")
+	all, _ := r.heeded(last)
+	require.True(t, all, "what was recalled before it was connected is no affair of its")
 }

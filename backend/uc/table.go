@@ -57,6 +57,9 @@ type entry struct {
 	// since.
 	update uint64
 	since  time.Time
+	// signs are those of peers that haven't answered the recall, heard when they were last counted anew.
+	signs uint64
+	heard time.Time
 }
 
 // NewTable makes an address table. It costs some 60 bytes a slot until messages are exposed; under a root key 16 bytes more
@@ -272,14 +275,15 @@ func (t *table) startRevoke(e *entry) {
 		e.update = t.root.revoke(t.rootEntry(e.seq))
 	case e.mr != nil && t.d.reliable():
 		e.update, e.since = t.recalls.add(e.mr.RKey()), time.Now()
+		e.heard = e.since
 	}
 	e.revoking = true
 }
 
 // Revoked reports whether what StartRevoke has begun is done. Without a root key it deregisters, and the call lasts
 // until the kernel has finished with the packet that it may be writing: on rxe some microseconds,
-// and the time to unpin the pages. On reliable connections the peers have answered a recall of the key before, or five seconds
-// have passed.
+// and the time to unpin the pages. On reliable connections the peers have answered a recall of the key before; half a second of
+// silence, or five seconds, are as good.
 func (t *table) Revoked(n uint64) bool {
 	if t.recalled(n) {
 		t.recalls.ask()
@@ -306,8 +310,15 @@ func (t *table) recalled(n uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.slot(n)
-	return e.region != nil && e.seq == n && e.mr != nil && e.revoking && !e.since.IsZero() &&
-		!t.recalls.heeded(e.update) && time.Since(e.since) < answerWithin
+	if e.region == nil || e.seq != n || e.mr == nil || !e.revoking || e.since.IsZero() {
+		return false
+	}
+	all, signs := t.recalls.heeded(e.update)
+	now := time.Now()
+	if signs != e.signs {
+		e.signs, e.heard = signs, now
+	}
+	return !all && now.Sub(e.since) < answerWithin && now.Sub(e.heard) < silence
 }
 
 // revoke frees an entry when its address is dead, which it reports. A failure is final: of a region, the kernel has then
