@@ -117,7 +117,7 @@ type flow struct {
 	begun, ended time.Time
 }
 
-func (f *flow) elapsed() units.Duration { return units.Duration(f.ended.Sub(f.begun)) }
+func (f *flow) elapsed() units.Duration { return f.ended.Sub(f.begun) }
 
 // merge adds another lane's.
 func (f *flow) merge(o *flow) {
@@ -142,7 +142,7 @@ func (l *lane) send(ctx, asked context.Context, limit func(n int, spent units.Du
 	f.ended = f.begun
 	begun, ended := 0, 0
 	for {
-		for begun-ended < len(ring) && asked.Err() == nil && !limit(begun, units.Duration(f.ended.Sub(f.begun))) {
+		for begun-ended < len(ring) && asked.Err() == nil && !limit(begun, f.ended.Sub(f.begun)) {
 			x := &ring[begun%len(ring)]
 			x.begun = time.Now()
 			var err error
@@ -160,7 +160,7 @@ func (l *lane) send(ctx, asked context.Context, limit func(n int, spent units.Du
 		}
 		ended++
 		f.ended = time.Now()
-		f.times.add(units.Duration(f.ended.Sub(x.begun)))
+		f.times.add(f.ended.Sub(x.begun))
 	}
 }
 

@@ -32,7 +32,7 @@ func (l *lane) ping(ctx, asked context.Context, limit func(n int, spent units.Du
 			return f, err
 		}
 		f.ended = time.Now()
-		f.times.add(units.Duration(f.ended.Sub(begun)))
+		f.times.add(f.ended.Sub(begun))
 		if err := l.take(reply, false); err != nil {
 			return f, err
 		}
@@ -188,13 +188,13 @@ func (s *bareSocket) receive(b []byte, n, mtu int) error {
 func (s *bareSocket) ping(n, mtu int) {
 	s.times = newHistogram()
 	b, begun, lost := make([]byte, mtu), time.Now(), 0
-	for i := 0; i < bareRounds && lost < bareRate && time.Since(begun) < time.Duration(bareTime); i++ {
+	for i := 0; i < bareRounds && lost < bareRate && time.Since(begun) < bareTime; i++ {
 		at := time.Now()
 		if s.send(b, n, mtu) != nil || s.receive(b, n, mtu) != nil {
 			lost++
 			continue
 		}
-		s.times.add(units.Duration(time.Since(at)))
+		s.times.add(time.Since(at))
 	}
 }
 

@@ -232,7 +232,7 @@ func (pt *point) endPhase(ctx, asked context.Context, all *flow) (phaseEnd, erro
 		return theirs, errors.New("the peer has another number of connections")
 	}
 	for i, l := range pt.lanes {
-		if pt.receives() && !(pt.Latency && pt.end.end == sending) {
+		if pt.receives() && (!pt.Latency || pt.end.end != sending) {
 			l.until = theirs.Sent[i]
 		}
 	}
