@@ -24,6 +24,8 @@ type client struct {
 	out     *output
 	meter   *meter
 	capture *capture
+	// alone: the server is in this process, and has nobody to show results to.
+	alone bool
 }
 
 func (l *local) runClient(ctx context.Context, p *params, host string, out *output, capture *capture) error {
@@ -98,7 +100,7 @@ func (c *client) point(ctx context.Context, t task, last bool) error {
 		return err
 	}
 	err = errors.Join(err, c.out.add(pt, m, err))
-	if err == nil && !c.local.loopback {
+	if err == nil && !c.alone {
 		_, err = exchange(ctx, pt.oob, reportTime, report{c.out.results[len(c.out.results)-1]})
 	}
 	return err

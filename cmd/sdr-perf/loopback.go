@@ -20,6 +20,7 @@ import (
 func (l *local) runLoopback(ctx context.Context, p *params, out *output, capture *capture) error {
 	s := &server{own: p, set: pflag.NewFlagSet("", pflag.ContinueOnError)}
 	c := l.newClient(p, "", out, capture)
+	c.alone = true
 	meet, err := l.openLoopback(s, c)
 	if err != nil {
 		return err
