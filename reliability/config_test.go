@@ -33,8 +33,8 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"window of -1 messages: want 1 to 512":                  func(c *reliability.Config) { c.Window = -1 },
 		"window of 513 messages: want 1 to 512":                 func(c *reliability.Config) { c.Window = 513 },
 		"rate -1: must not be negative":                         func(c *reliability.Config) { c.Rate = -1 },
-		"progress limit 1 ns: want at least 1 ms":               func(c *reliability.Config) { c.NoProgress = 1 },
-		"progress limit -1 ns: want at least 1 ms":              func(c *reliability.Config) { c.NoProgress = -1 },
+		"progress limit 1ns: want at least 1 ms":                func(c *reliability.Config) { c.NoProgress = 1 },
+		"progress limit -1ns: want at least 1 ms":               func(c *reliability.Config) { c.NoProgress = -1 },
 		"parity pool -1: must not be negative":                  func(c *reliability.Config) { c.ParityPool = -1 },
 		"decides by what switches write into packets":           func(c *reliability.Config) { c.Congestion.Name = "hpcc" },
 	} {

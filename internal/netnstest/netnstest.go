@@ -48,18 +48,31 @@ func Pair(t testing.TB, mtu int) (a, b *Host) {
 	})
 	a.setUp(b)
 	b.setUp(a)
-	a.awaitCarrier()
-	b.awaitCarrier()
+	a.awaitReady()
+	b.awaitReady()
 	return a, b
 }
 
-// awaitCarrier waits until the interface passes packets. The kernel looks at new interfaces once a second
-// at most when there are many, and drops what is sent before.
-func (h *Host) awaitCarrier() {
+// awaitReady waits until the interface passes packets and the host knows its addresses as its own. The kernel
+// looks at new interfaces once a second at most when there are many, and drops what is sent before; it takes
+// in an IPv6 address in the background (addrconf_dad_work), one host after another, and drops what comes
+// for it before.
+func (h *Host) awaitReady() {
 	h.t.Helper()
-	for start := time.Now(); h.link().Attrs().OperState != netlink.OperUp; time.Sleep(time.Millisecond) {
+	for start := time.Now(); !h.ready(); time.Sleep(time.Millisecond) {
 		require.Less(h.t, time.Since(start), 10*time.Second, "%s did not come up", h.Link)
 	}
+}
+
+func (h *Host) ready() (ready bool) {
+	ready = h.link().Attrs().OperState == netlink.OperUp
+	h.Do(func() {
+		for _, own := range []netip.Addr{h.V4, h.V6} {
+			routes, err := netlink.RouteGet(own.AsSlice())
+			ready = ready && err == nil && len(routes) == 1 && routes[0].Type == unix.RTN_LOCAL
+		}
+	})
+	return ready
 }
 
 func newHost(t testing.TB, v4, v6 string) *Host {
