@@ -44,13 +44,13 @@ func steps(root string) []step {
 			run:   crossBuild,
 		},
 		{
-			name: "unit", budget: 5 * time.Minute, // two minutes on a quiet machine
+			name: "unit", budget: 8 * time.Minute, // four on a quiet machine
 			about: "go test ./... without cgo",
 			needs: []need{cCompiler, kernelHeaders},
 			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, "./...") },
 		},
 		{
-			name: "race", budget: 10 * time.Minute, // five on a quiet machine
+			name: "race", budget: 14 * time.Minute, // six on a quiet machine
 			about: "go test -race, where goroutines or unsafe pointers can go wrong",
 			needs: []need{cCompiler, kernelHeaders},
 			run:   race,
@@ -67,7 +67,7 @@ func steps(root string) []step {
 			},
 		},
 		{
-			name: "fakeverbs", budget: 2 * time.Minute,
+			name: "fakeverbs", budget: 3 * time.Minute,
 			about: "a fake mlx5 device, judged by Debian's unmodified libmlx5",
 			needs: []need{
 				{program: "ibv_srq_pingpong", packages: []string{"ibverbs-utils"}},
@@ -82,7 +82,7 @@ func steps(root string) []step {
 			},
 		},
 		{
-			name: "dpa", budget: 3 * time.Minute,
+			name: "dpa", budget: 6 * time.Minute,
 			about: "the packet engine as code for BlueField's DPA, beside the one in Go, in QEMU; its loader on a fake FlexIO",
 			needs: []need{
 				{program: "riscv64-linux-gnu-gcc", packages: []string{"gcc-riscv64-linux-gnu"}},
@@ -183,7 +183,7 @@ func vmSteps() []step {
 			return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "smoke", "-kernel", "newest", "-timeout", "230s")
 		},
 	}, {
-		name: "vm-race", budget: 3 * time.Minute,
+		name: "vm-race", budget: 4 * time.Minute,
 		about: "what several goroutines do with Soft-RoCE devices, under the race detector, in such a VM",
 		needs: inVM,
 		prepare: func(c *stepContext) error {
