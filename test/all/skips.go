@@ -17,7 +17,6 @@ type allowedSkip struct {
 // allowedSkips is short on purpose. A skip elsewhere is an install step that is missing.
 var allowedSkips = []allowedSkip{
 	{"unit", "fabric", "TestReplay", noLists},
-	{"race", "fabric", "TestReplay", noLists},
 }
 
 // noLists: nothing that could be installed would help.
