@@ -3,7 +3,6 @@
 package sdrnet_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/watched"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 )
@@ -24,7 +24,7 @@ import (
 func TestSilentPeers(t *testing.T) {
 	const silent = 150 // the Listener has room for 64
 	const hello = "SDRN\x01\x00\x10\x00\x00\x04\x00\x00"
-	var log lockedBuffer
+	var log watched.Buffer
 	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	// Each is let go by itself after 10 s, which would make it 20 s in all.
 	ctx, cancel := context.WithTimeout(t.Context(), 19*time.Second)
@@ -60,24 +60,6 @@ func TestPortTaken(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 	_, err = l.Accept(testContext(t))
 	require.ErrorIs(t, err, syscall.EADDRINUSE, "for good")
-}
-
-// A lockedBuffer takes a log and shows it at any time.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 func TestListener(t *testing.T) {

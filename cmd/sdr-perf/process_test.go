@@ -3,18 +3,18 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/internal/watched"
 )
 
 // The test binary is sdr-perf itself when this is set, so that the ends can be real processes.
@@ -30,27 +30,9 @@ func TestMain(m *testing.M) {
 // A process is a running sdr-perf.
 type process struct {
 	cmd            *exec.Cmd
-	stdout, stderr stream
+	stdout, stderr watched.Buffer
 	done           chan struct{}
 	exit           int // after done
-}
-
-// A stream collects output and shows it at any time.
-type stream struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
-}
-
-func (s *stream) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.Write(b)
-}
-
-func (s *stream) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.buf.String()
 }
 
 // start runs sdr-perf; the test ends it.

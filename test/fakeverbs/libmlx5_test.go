@@ -5,7 +5,6 @@
 package fakeverbs
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"net/netip"
@@ -19,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/internal/watched"
 )
 
 func TestMain(m *testing.M) {
@@ -84,26 +85,8 @@ func needProgram(t *testing.T, names ...string) {
 // program is one that runs on a host, and what it says.
 type program struct {
 	*Program
-	out  *output
+	out  *watched.Buffer
 	name string
-}
-
-// output is what a program has written so far.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
 
 func start(t *testing.T, h *Host, name string, args ...string) *program {
@@ -115,7 +98,7 @@ func start(t *testing.T, h *Host, name string, args ...string) *program {
 
 func startCommand(t *testing.T, h *Host, cmd *exec.Cmd) *program {
 	t.Helper()
-	p := &program{out: &output{}, name: strings.Join(cmd.Args, " ")}
+	p := &program{out: &watched.Buffer{}, name: strings.Join(cmd.Args, " ")}
 	cmd.Stdout, cmd.Stderr = p.out, p.out
 	var err error
 	p.Program, err = h.Start(cmd)

@@ -8,37 +8,20 @@ import (
 	"bytes"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/internal/watched"
 )
 
 // A command is a running program.
 type command struct {
 	cmd    *exec.Cmd
 	stdout bytes.Buffer // to be read after finish
-	stderr watched
+	stderr watched.Buffer
 	done   chan error
-}
-
-// watched is output that can be read while the program runs.
-type watched struct {
-	mu  sync.Mutex
-	buf bytes.Buffer // +checklocks:mu
-}
-
-func (w *watched) Write(b []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(b)
-}
-
-func (w *watched) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
 }
 
 // start runs a program of the VM; the test ends it.
