@@ -24,11 +24,11 @@ const (
 
 // Defaults and limits of Config.
 const (
-	DefaultAlpha      = 2.0
-	MinAlpha          = 0.001
-	MaxAlpha          = 64.0
-	DefaultMinTimeout = 10 * units.Millisecond
-	MaxMinTimeout     = 10 * units.Second
+	DefaultAlpha      = loss.DefaultAlpha      // 2
+	MinAlpha          = loss.MinAlpha          // 0.001
+	MaxAlpha          = loss.MaxAlpha          // 64
+	DefaultMinTimeout = loss.DefaultMinTimeout // 10 ms
+	MaxMinTimeout     = loss.MaxMinTimeout     // 10 s
 )
 
 // Config configures both halves of a Conn's transfers.

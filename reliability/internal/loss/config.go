@@ -21,38 +21,38 @@ const (
 
 // Defaults and limits of Config, as package sr documents them.
 const (
-	defaultAlpha      = 2.0
-	minAlpha          = 0.001
-	maxAlpha          = 64.0
-	defaultMinTimeout = 10 * units.Millisecond
-	maxMinTimeout     = 10 * units.Second
+	DefaultAlpha      = 2.0
+	MinAlpha          = 0.001
+	MaxAlpha          = 64.0
+	DefaultMinTimeout = 10 * units.Millisecond
+	MaxMinTimeout     = 10 * units.Second
 )
 
 // Config configures the Tracker of a Conn's transfers.
 type Config struct {
 	Rule Rule
-	// Alpha is the paper's α, minAlpha to maxAlpha; 0 means defaultAlpha, a
+	// Alpha is the paper's α, MinAlpha to MaxAlpha; 0 means DefaultAlpha, a
 	// timeout of three round trips. With PathProof it only covers a channel
 	// whose round trip has never been measured.
 	Alpha float64
-	// MinTimeout is the shortest timeout, up to maxMinTimeout; 0 means
-	// defaultMinTimeout.
+	// MinTimeout is the shortest timeout, up to MaxMinTimeout; 0 means
+	// DefaultMinTimeout.
 	MinTimeout units.Duration
 }
 
 // Check fills in the defaults, and refuses what is out of range.
 func (c *Config) Check() error {
 	switch {
-	case c.Alpha != 0 && !(c.Alpha >= minAlpha && c.Alpha <= maxAlpha): // NaN is outside, too
-		return fmt.Errorf("alpha of %v is outside %v to %v", c.Alpha, minAlpha, maxAlpha)
-	case c.MinTimeout < 0 || c.MinTimeout > maxMinTimeout:
-		return fmt.Errorf("a minimum timeout of %v is outside 1 ns to %v", c.MinTimeout, maxMinTimeout)
+	case c.Alpha != 0 && !(c.Alpha >= MinAlpha && c.Alpha <= MaxAlpha): // NaN is outside, too
+		return fmt.Errorf("alpha of %v is outside %v to %v", c.Alpha, MinAlpha, MaxAlpha)
+	case c.MinTimeout < 0 || c.MinTimeout > MaxMinTimeout:
+		return fmt.Errorf("a minimum timeout of %v is outside 1 ns to %v", c.MinTimeout, MaxMinTimeout)
 	}
 	if c.Alpha == 0 {
-		c.Alpha = defaultAlpha
+		c.Alpha = DefaultAlpha
 	}
 	if c.MinTimeout == 0 {
-		c.MinTimeout = defaultMinTimeout
+		c.MinTimeout = DefaultMinTimeout
 	}
 	return nil
 }

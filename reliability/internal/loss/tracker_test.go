@@ -124,7 +124,7 @@ func TestSilence(t *testing.T) {
 			h.out.Budget = 1000
 			next := h.fill()
 			if len(h.out.Sends) > 0 { // their timers don't run yet
-				next = min(next, h.now.Add(defaultMinTimeout))
+				next = min(next, h.now.Add(DefaultMinTimeout))
 			}
 			for _, s := range h.out.Sends {
 				if s.Unit.IsData() {
