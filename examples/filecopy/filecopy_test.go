@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/sdr-rdma/go-sdr/internal/watched"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -47,9 +47,27 @@ func TestMain(m *testing.M) {
 // A process is a running filecopy.
 type process struct {
 	cmd    *exec.Cmd
-	stderr watched.Buffer
+	stderr stream
 	done   chan struct{}
 	exit   int // after done
+}
+
+// A stream collects output and shows it at any time.
+type stream struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (s *stream) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.Write(b)
+}
+
+func (s *stream) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.String()
 }
 
 // start runs filecopy; the test ends it.
