@@ -272,8 +272,16 @@ var htsimEvents = regexp.MustCompile(`Done, (\d+) events`)
 
 // benchHtsim runs the same permutation of 8192 hosts in htsim.
 func benchHtsim(ctx context.Context, program, data string) (r benchRow, err error) {
-	topology := data + "/topologies/leaf_spine_8192_400g.topo"
-	dir, err := os.MkdirTemp("", "htsim-*") // it writes a log
+	topology, err := filepath.Abs(filepath.Join(data, "topologies", "leaf_spine_8192_400g.topo"))
+	if err != nil {
+		return r, err
+	}
+	if strings.ContainsRune(program, filepath.Separator) { // what isn't found by PATH
+		if program, err = filepath.Abs(program); err != nil {
+			return r, err
+		}
+	}
+	dir, err := os.MkdirTemp("", "htsim-*") // it writes a log, and a map of its objects where it stands
 	if err != nil {
 		return r, err
 	}
@@ -292,7 +300,7 @@ func benchHtsim(ctx context.Context, program, data string) (r benchRow, err erro
 	}
 	cmd := exec.CommandContext(ctx, program, "-topo", topology, "-tm", matrix.Name(), "-sender_cc_only", "-o", filepath.Join(dir, "log"), "-end", "1000", "-paths", "128", "-linkspeed", "400000", "-mtu", "4150", "-q", "100", "-ecn", "25", "75", "-cwnd", "150")
 	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout, cmd.Stderr, cmd.Dir = &out, &out, dir
 	if err := cmd.Run(); err != nil {
 		tail := out.String()
 		return r, fmt.Errorf("htsim: %w: %s", err, strings.ReplaceAll(tail[max(0, len(tail)-200):], "\n", " "))
