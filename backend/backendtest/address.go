@@ -255,7 +255,7 @@ func testZeroLength(t testing.TB, mk Maker) {
 
 // testUnpostedReceive: where writes use up receives, those that find none are lost, and nothing else is.
 func testUnpostedReceive(t testing.TB, mk Maker) {
-	p := mk.make(t, Faults{})
+	p := mk.Pair(t, Faults{})
 	if c := p.B.Caps(); !c.NeedsReceives {
 		t.Skipf("writes of %s use up no receives (Caps.NeedsReceives)", c.Backend)
 	}

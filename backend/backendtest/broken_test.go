@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backendtest_test
 
 import (
 	"errors"
@@ -13,27 +13,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/backendtest"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // simMaker makes pairs of simulated devices, spoilt by spoil, which gets each of them.
-func simMaker(cfg sim.Config, spoil func(d *shim)) Maker {
-	return func(t testing.TB, ask Faults) *Pair {
+func simMaker(cfg sim.Config, spoil func(d *shim)) backendtest.Maker {
+	return func(t testing.TB, ask backendtest.Faults) *backendtest.Pair {
 		cfg := cfg
 		cfg.Link.Loss.Drop, cfg.Link.Duplicate, cfg.Link.Reorder, cfg.Link.Corrupt = ask.Loss, ask.Duplicate, ask.Reorder, ask.Corrupt
 		cfg.Link.ReorderDelay = 10 * units.Microsecond
 		n, err := sim.New(cfg)
 		require.NoError(t, err)
 		a, b := spoilt(n.A(), n.B(), spoil)
-		return &Pair{A: a, B: b, Advance: n.Advance, Next: n.Next, Faults: ask}
+		return &backendtest.Pair{A: a, B: b, Advance: n.Advance, Next: n.Next, Faults: ask}
 	}
 }
 
 // realMaker is simMaker on sockets.
-func realMaker(spoil func(d *shim)) Maker {
-	return func(t testing.TB, _ Faults) *Pair {
+func realMaker(spoil func(d *shim)) backendtest.Maker {
+	return func(t testing.TB, _ backendtest.Faults) *backendtest.Pair {
 		var dev [2]backend.Device
 		for i := range dev {
 			d, err := userroce.Open(userroce.Config{
@@ -43,7 +44,7 @@ func realMaker(spoil func(d *shim)) Maker {
 			dev[i] = d
 		}
 		a, b := spoilt(dev[0], dev[1], spoil)
-		p := &Pair{A: a, B: b}
+		p := &backendtest.Pair{A: a, B: b}
 		if spoil != nil {
 			p.Patience = 500 * time.Millisecond
 		}
@@ -68,14 +69,14 @@ var (
 
 // The suite finds nothing wrong with devices behind a shim that does nothing.
 func TestGoodDevicesPass(t *testing.T) {
-	for name, mk := range map[string]Maker{"sim": simMaker(timed, nil), "userroce": realMaker(nil)} {
-		for _, c := range cases {
-			if name == "userroce" && c.name == "many messages" {
+	for name, mk := range map[string]backendtest.Maker{"sim": simMaker(timed, nil), "userroce": realMaker(nil)} {
+		for _, c := range allCases() {
+			if name == "userroce" && c.Name == "many messages" {
 				continue // takes its time, and is run elsewhere
 			}
-			f := &fakeTB{name: c.name}
+			f := &fakeTB{name: c.Name}
 			f.run(c, mk)
-			require.False(t, f.failed, "%s: %s: %s", name, c.name, f.text())
+			require.False(t, f.failed, "%s: %s: %s", name, c.Name, f.text())
 		}
 	}
 }
@@ -291,7 +292,7 @@ var broken = []struct {
 		d.poll = func(cq *shimCQ, now units.Instant, dst []backend.Completion) (int, error) {
 			n, err := cq.CQ.Poll(now, dst)
 			if n > 0 && n < len(dst) && dst[0].Kind == backend.KindSent {
-				dst[n] = backend.Completion{Kind: backend.KindSent, Cookie: cookieUC}
+				dst[n] = backend.Completion{Kind: backend.KindSent, Cookie: backendtest.CookieUC}
 				n++
 			}
 			return n, err
@@ -406,7 +407,7 @@ func TestBrokenDevicesFail(t *testing.T) {
 	}
 }
 
-func mustFail(t *testing.T, name string, mk Maker) {
+func mustFail(t *testing.T, name string, mk backendtest.Maker) {
 	t.Helper()
 	f := &fakeTB{name: name}
 	f.run(findCase(t, name), mk)

@@ -2,7 +2,7 @@
 
 //go:build !race
 
-package backendtest
+package backendtest_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/backendtest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -32,7 +33,7 @@ var brokenWaiting = []struct {
 		d.poll = func(cq *shimCQ, now units.Instant, dst []backend.Completion) (int, error) {
 			if t := cq.d.tables; len(t) > 0 {
 				b := t[0].d.registered()[0].Bytes()
-				b[guard+100]++
+				b[backendtest.Guard+100]++
 			}
 			return cq.CQ.Poll(now, dst)
 		}

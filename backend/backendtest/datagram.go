@@ -56,7 +56,7 @@ func testDatagrams(t testing.TB, mk Maker) {
 				return false
 			}
 			for tries := 0; !has(); tries++ {
-				if tries > 0 && !w.pair.Faults.loses() || tries > 1000 {
+				if tries > 0 && !w.pair.Faults.Lose() || tries > 1000 {
 					t.Fatalf("a datagram of %d bytes did not arrive", size)
 				}
 				b := bytes.Clone(want)
@@ -106,7 +106,7 @@ func (w *world) validUntilPoll() {
 		return k
 	})
 	w.arrives(func() bool { return len(seen) == n })
-	if !w.pair.Faults.loses() {
+	if !w.pair.Faults.Lose() {
 		require.Len(w, seen, n, "datagrams received")
 	}
 }

@@ -54,9 +54,9 @@ func testBothDirections(t testing.TB, mk Maker) {
 	w.b.post(0, ws[0]...)
 	w.deliver(w.a, 0, ws[1]...)
 	w.until("the writes of the other direction", func() bool {
-		return w.ofWrites().loses() || len(w.a.writes) >= n
+		return w.ofWrites().Lose() || len(w.a.writes) >= n
 	})
-	if w.ofWrites().loses() {
+	if w.ofWrites().Lose() {
 		w.deliver(w.b, 0, ws[0]...)
 	}
 	w.a.check("writes of both ends at the same time")
@@ -66,7 +66,7 @@ func testBothDirections(t testing.TB, mk Maker) {
 // testOrder: on a network that keeps the order, the packets of a queue pair arrive in the order of their
 // posts: what path-confirmed loss detection relies on.
 func testOrder(t testing.TB, mk Maker) {
-	w := on(t, mk.paced(t, Faults{}), shape{})
+	w := on(t, mk.PacedPair(t, Faults{}), shape{})
 	if !w.ofWrites().inOrder() {
 		t.Skip("the network of this Pair changes the order (Pair.Faults)")
 	}
@@ -141,7 +141,7 @@ func testTooLarge(t testing.TB, mk Maker) {
 	for _, c := range w.b.writes {
 		require.EqualValues(t, 1, c.Imm, "a write that was not taken arrived")
 	}
-	if w.ofWrites().loses() {
+	if w.ofWrites().Lose() {
 		w.deliver(w.a, 0, good)
 	} else {
 		require.NotEmpty(t, w.b.writes, "the write that was taken")

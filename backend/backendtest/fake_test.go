@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package backendtest_test
 
 import (
 	"fmt"
@@ -8,6 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/sdr-rdma/go-sdr/backend/backendtest"
+	"github.com/sdr-rdma/go-sdr/sdr/sdrtest"
 )
 
 // A fakeTB is a test that may fail without anybody minding.
@@ -23,8 +26,8 @@ type fakeTB struct {
 }
 
 // run runs a case as a test of its own and returns how it ended.
-func (f *fakeTB) run(c testCase, mk Maker) {
-	f.protect(func() { c.run(f, mk) })
+func (f *fakeTB) run(c backendtest.Case, mk backendtest.Maker) {
+	f.protect(func() { c.Run(f, mk) })
 	for len(f.cleanups) > 0 {
 		last := f.cleanups[len(f.cleanups)-1]
 		f.cleanups = f.cleanups[:len(f.cleanups)-1]
@@ -90,13 +93,16 @@ func (f *fakeTB) Skip(args ...any) { f.Skipf("%s", fmt.Sprint(args...)) }
 
 func (f *fakeTB) text() string { return strings.Join(f.log, "\n") }
 
-func findCase(t *testing.T, name string) testCase {
+// allCases are those of every device, and those of package sdr.
+func allCases() []backendtest.Case { return append(backendtest.Cases(), sdrtest.Cases()...) }
+
+func findCase(t *testing.T, name string) backendtest.Case {
 	t.Helper()
-	for _, c := range cases {
-		if c.name == name {
+	for _, c := range allCases() {
+		if c.Name == name {
 			return c
 		}
 	}
 	t.Fatalf("no case %q", name)
-	return testCase{}
+	return backendtest.Case{}
 }

@@ -78,7 +78,7 @@ func (w *world) checkCounters() {
 // skipFault skips a case when the network can't be made that bad.
 func skipFault(t testing.TB, mk Maker, ask Faults, what string, has func(Faults) bool) {
 	t.Helper()
-	if p := mk.make(t, ask); !has(p.Faults) {
+	if p := mk.Pair(t, ask); !has(p.Faults) {
 		t.Skipf("the Maker of this Pair can't make %s (Pair.Faults)", what)
 	}
 }
@@ -118,7 +118,7 @@ func testReordering(t testing.TB, mk Maker) {
 		return
 	}
 	require.False(t, slices.IsSorted(order), "all came in order")
-	if !w.pair.Faults.loses() {
+	if !w.pair.Faults.Lose() {
 		require.Equal(t, faultWrites, distinct(order), "reordering lost something")
 	}
 }

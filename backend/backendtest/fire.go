@@ -129,13 +129,13 @@ func (f *fire) waitFor(what string, cond func() bool) {
 // buffer after Revoked, which comes soon.
 func testRevokeUnderFire(t testing.TB, mk Maker) {
 	w := newWorld(t, mk, Faults{}, shape{})
-	skipVirtual(t, w.b.dev)
+	SkipVirtual(t, w.b.dev)
 	if w.caps.Fence != backend.FenceProved {
 		t.Skipf("the fence of %s is not proved (Caps.Fence): packets may land for a while", w.caps.Backend)
 	}
 	tg := w.b.expose(0, 0, maxMessage)
 	f := w.open(tg)
-	for round := range uint64(rounds(48)) {
+	for round := range uint64(Rounds(48)) {
 		before := f.landed.Load()
 		f.waitFor("writes that land", func() bool { return f.landed.Load() > before+20 })
 		n := round * slots
@@ -164,10 +164,10 @@ func testRevokeUnderFire(t testing.TB, mk Maker) {
 // testCloseUnderFire: devices are closed while traffic is in flight. Calls under way return, later ones
 // say ErrClosed, no byte changes afterwards, and no goroutine or descriptor is left.
 func testCloseUnderFire(t testing.TB, mk Maker) {
-	for round := range rounds(16) {
-		before := countLeftovers()
+	for round := range Rounds(16) {
+		leftNothing := Leftovers(t)
 		w := newWorld(t, mk, Faults{}, shape{})
-		skipVirtual(t, w.b.dev)
+		SkipVirtual(t, w.b.dev)
 		tg := w.b.expose(0, 0, maxMessage)
 		f := w.open(tg)
 		f.waitFor("writes that land", func() bool { return f.landed.Load() > 50 })
@@ -184,6 +184,6 @@ func testCloseUnderFire(t testing.TB, mk Maker) {
 		f.ends()
 		require.True(t, bytes.Equal(after, w.b.mem), "memory changed after Close")
 		w.b.closed()
-		noLeftovers(t, before)
+		leftNothing()
 	}
 }

@@ -58,8 +58,8 @@ func testPoll(t testing.TB, mk Maker) {
 
 // testWait: Wait returns for a packet, for Wake, also one that came before, and after its time.
 func testWait(t testing.TB, mk Maker) {
-	w := on(t, mk.paced(t, Faults{}), shape{})
-	skipVirtual(t, w.b.dev)
+	w := on(t, mk.PacedPair(t, Faults{}), shape{})
+	SkipVirtual(t, w.b.dev)
 	w.settle()
 	cq := w.b.cqs[0]
 	long := w.pair.Patience / 2
@@ -98,7 +98,7 @@ func testWait(t testing.TB, mk Maker) {
 // waitForPackets sleeps whenever there is nothing to do, and is woken by each packet. The other end runs
 // in a goroutine. What a network loses wakes nobody, so that is left out.
 func (w *world) waitForPackets(cq backend.CQ) {
-	if w.ofWrites().loses() {
+	if w.ofWrites().Lose() {
 		return
 	}
 	tg := w.b.expose(0, 0, maxMessage)

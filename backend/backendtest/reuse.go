@@ -21,7 +21,7 @@ func testManyMessages(t testing.TB, mk Maker) {
 	w := newWorld(t, mk, Faults{}, shape{})
 	const window = slots - 1 // one slot is that of chasers
 	rng := newRand(9)
-	total := uint64(rounds(many))
+	total := uint64(Rounds(many))
 	if w.pair.Settle > 0 {
 		total /= 16 // each round trip takes its time
 	}

@@ -73,7 +73,7 @@ func testRevoke(t testing.TB, mk Maker) {
 	w := newWorld(t, mk, Faults{}, shape{})
 	rng := newRand(5)
 	imm := uint32(0)
-	n := rounds(100)
+	n := Rounds(100)
 	if w.pair.Advance == nil {
 		n = (n + 3) / 4 // each settles in real time
 	}

@@ -71,7 +71,7 @@ func testSentFreesMemory(t testing.TB, mk Maker) {
 		}
 	}
 	w.flush(w.a, 0)
-	if !w.ofWrites().loses() {
+	if !w.ofWrites().Lose() {
 		w.b.check("memory used again after KindSent")
 		return
 	}

@@ -13,7 +13,7 @@ import (
 
 // testCaps: the capabilities are constant and make sense, and the clock goes forward.
 func testCaps(t testing.TB, mk Maker) {
-	p := mk.make(t, Faults{})
+	p := mk.Pair(t, Faults{})
 	for _, d := range []backend.Device{p.A, p.B} {
 		c := d.Caps()
 		require.NotEmpty(t, c.Backend, "Caps.Backend")

@@ -3,6 +3,7 @@
 package backendtest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -46,23 +47,23 @@ type Faults struct {
 // overrun is the loss that a case without pacing must reckon with when Pair.Overruns is set.
 const overrun = 1e-6
 
-// loses tells whether a packet may fail to arrive.
-func (f Faults) loses() bool { return f.Loss > 0 || f.Corrupt > 0 }
+// Lose tells whether a packet may fail to arrive.
+func (f Faults) Lose() bool { return f.Loss > 0 || f.Corrupt > 0 }
 
 // repeats tells whether a packet may arrive twice: the network's doing, or ours after a loss.
-func (f Faults) repeats() bool { return f.Duplicate > 0 || f.loses() }
+func (f Faults) repeats() bool { return f.Duplicate > 0 || f.Lose() }
 
 // inOrder tells whether packets of one queue pair arrive in the order in which they were posted. A packet
 // that we repeat comes late.
 func (f Faults) inOrder() bool { return f == Faults{} }
 
-// A testCase is one part of the contract.
-type testCase struct {
-	name string
-	run  func(t testing.TB, mk Maker)
+// A Case is one part of a contract.
+type Case struct {
+	Name string
+	Run  func(t testing.TB, mk Maker)
 }
 
-var cases = []testCase{
+var cases = []Case{
 	{"caps", testCaps},
 	{"objects", testObjects},
 	{"MTU", testMTU},
@@ -99,34 +100,27 @@ var cases = []testCase{
 	{"close queue pair", testCloseQP},
 	{"close device", testCloseDevice},
 	{"close under fire", testCloseUnderFire},
-	{"sdr messages", testMessages},
-	{"sdr wrap", testWrap},
-	{"sdr early completion", testEarlyCompletion},
-	{"sdr late packets", testLatePackets},
-	{"sdr workers", testWorkers},
-	{"sdr marks", testMarks},
-	{"sdr close under fire", testCloseContext},
 }
 
-// Run runs every case as a subtest on devices of its own.
-func Run(t *testing.T, mk Maker) {
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { c.run(t, mk) })
+// Run runs every case as a subtest on devices of its own, and then more: what a layer above promises on every device.
+func Run(t *testing.T, mk Maker, more ...Case) {
+	for _, c := range slices.Concat(cases, more) {
+		t.Run(c.Name, func(t *testing.T) { c.Run(t, mk) })
 	}
 }
 
-// make calls the Maker and checks what it gives, for a case that may send more than the receiver takes.
-func (mk Maker) make(t testing.TB, ask Faults) *Pair {
+// Pair calls the Maker and checks what it gives, for a case that may send more than the receiver takes.
+func (mk Maker) Pair(t testing.TB, ask Faults) *Pair {
 	t.Helper()
-	p := mk.paced(t, ask)
+	p := mk.PacedPair(t, ask)
 	if p.Overruns {
 		p.Faults.Loss = max(p.Faults.Loss, overrun)
 	}
 	return p
 }
 
-// paced is make for a case that never does.
-func (mk Maker) paced(t testing.TB, ask Faults) *Pair {
+// PacedPair is Pair for a case that never does.
+func (mk Maker) PacedPair(t testing.TB, ask Faults) *Pair {
 	t.Helper()
 	p := mk(t, ask)
 	if p == nil || p.A == nil || p.B == nil {
@@ -148,16 +142,16 @@ func (mk Maker) paced(t testing.TB, ask Faults) *Pair {
 	return p
 }
 
-// rounds is how often a case repeats something: fewer times with -short or under the race detector.
-func rounds(full int) int {
+// Rounds is how often a case repeats something: fewer times with -short or under the race detector.
+func Rounds(full int) int {
 	if testing.Short() || race.Enabled {
 		return max(1, full/16)
 	}
 	return full
 }
 
-// skipVirtual skips what needs several goroutines or a clock that runs.
-func skipVirtual(t testing.TB, d backend.Device) {
+// SkipVirtual skips what needs several goroutines or a clock that runs.
+func SkipVirtual(t testing.TB, d backend.Device) {
 	t.Helper()
 	if c := d.Caps(); c.Virtual {
 		t.Skipf("%s has a virtual clock (Caps.Virtual): one goroutine uses it, and nothing blocks", c.Backend)

@@ -16,30 +16,26 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// leftovers are what a device may leave behind.
-type leftovers struct{ goroutines, descriptors int }
-
-func countLeftovers() leftovers {
-	l := leftovers{goroutines: runtime.NumGoroutine()}
-	if d, err := os.ReadDir("/proc/self/fd"); err == nil {
-		l.descriptors = len(d)
+// Leftovers counts goroutines and file descriptors. The function that it returns waits until there are no more of them than
+// now, up to a second, and fails t if there are.
+func Leftovers(t testing.TB) (check func()) {
+	count := func() (goroutines, descriptors int) {
+		entries, _ := os.ReadDir("/proc/self/fd") // without /proc none are counted
+		return runtime.NumGoroutine(), len(entries)
 	}
-	return l
-}
-
-// noLeftovers waits until no more is there than before.
-func noLeftovers(t testing.TB, before leftovers) {
-	t.Helper()
-	var now leftovers
-	for range 200 {
-		now = countLeftovers()
-		if now.goroutines <= before.goroutines && now.descriptors <= before.descriptors {
-			return
+	goroutines, descriptors := count()
+	return func() {
+		t.Helper()
+		var g, d int
+		for range 200 {
+			if g, d = count(); g <= goroutines && d <= descriptors {
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
 		}
-		time.Sleep(5 * time.Millisecond)
+		require.LessOrEqual(t, d, descriptors, "file descriptors")
+		require.LessOrEqual(t, g, goroutines, "goroutines")
 	}
-	require.LessOrEqual(t, now.descriptors, before.descriptors, "file descriptors after Close")
-	require.LessOrEqual(t, now.goroutines, before.goroutines, "goroutines after Close")
 }
 
 // closed checks what the objects of a closed device say.
@@ -72,8 +68,8 @@ func (e *end) closed() {
 
 // testCloseDevice: closing a device with packets under way in both directions harms nobody.
 func testCloseDevice(t testing.TB, mk Maker) {
-	for round := range rounds(32) {
-		before := countLeftovers()
+	for round := range Rounds(32) {
+		leftNothing := Leftovers(t)
 		w := newWorld(t, mk, Faults{}, shape{qps: 2, cqs: 2})
 		for _, e := range []*end{w.a, w.b} {
 			tg := e.expose(0, 0, maxMessage)
@@ -109,7 +105,7 @@ func testCloseDevice(t testing.TB, mk Maker) {
 		require.True(t, bytes.Equal(after, gone.mem), "memory changed after Close")
 		gone.closed()
 		require.NoError(t, other.dev.Close(), "Close of the other device")
-		noLeftovers(t, before)
+		leftNothing()
 	}
 }
 

@@ -92,7 +92,7 @@ func (w *world) deliver(from *end, q int, ws ...backend.Write) (order []uint32) 
 			return order
 		}
 		left = missing(ws, seen)
-		if !w.ofWrites().loses() || tries > 1000 {
+		if !w.ofWrites().Lose() || tries > 1000 {
 			w.Fatalf("%d of %d writes did not complete at the receiver, the first with immediate %#x", len(left), len(ws), left[0].Imm)
 		}
 	}
@@ -100,7 +100,7 @@ func (w *world) deliver(from *end, q int, ws ...backend.Write) (order []uint32) 
 
 // arrives steps until cond holds; on a network that loses packets it gives up early.
 func (w *world) arrives(cond func() bool) bool {
-	if !w.pair.Faults.loses() {
+	if !w.pair.Faults.Lose() {
 		return w.comes(cond)
 	}
 	w.stuck, w.last = 0, w.now()
@@ -145,7 +145,7 @@ func (w *world) flush(from *end, q int) {
 		if w.land(func() bool { return to.chased[imm] }) {
 			break
 		}
-		if !w.ofWrites().loses() || tries > 1000 {
+		if !w.ofWrites().Lose() || tries > 1000 {
 			w.Fatal("a write after the others did not arrive: the queue pair no longer works")
 		}
 	}

@@ -49,14 +49,14 @@ type shape struct{ qps, cqs int }
 // newWorld makes devices with the faults asked for, or whatever faults the Maker insists on.
 func newWorld(t testing.TB, mk Maker, ask Faults, s shape) *world {
 	t.Helper()
-	return on(t, mk.make(t, ask), s)
+	return on(t, mk.Pair(t, ask), s)
 }
 
 // on makes what a case needs on a pair of devices.
 func on(t testing.TB, p *Pair, s shape) *world {
 	t.Helper()
 	w := &world{TB: t, pair: p, caps: p.A.Caps()}
-	w.mtu = commonMTU(p)
+	w.mtu = p.MTU()
 	require.GreaterOrEqual(t, w.mtu, units.Bytes(256), "the MTU that both devices have")
 	w.a, w.b = newEnd(w, p.A, s, 100_003), newEnd(w, p.B, s, 200_003)
 	for _, e := range []*end{w.a, w.b} {
@@ -66,8 +66,8 @@ func on(t testing.TB, p *Pair, s shape) *world {
 	return w
 }
 
-// commonMTU is the largest power of two up to 4096 that fits both devices.
-func commonMTU(p *Pair) units.Bytes {
+// MTU is the largest power of two up to 4096 that fits both devices.
+func (p *Pair) MTU() units.Bytes {
 	mtu := units.Bytes(4096)
 	for _, d := range []backend.Device{p.A, p.B} {
 		for c := d.Caps(); mtu > c.PathMTU || mtu > c.MaxMTU; {

@@ -13,6 +13,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/sdr/sdrtest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -48,7 +49,7 @@ func TestConformance(t *testing.T) {
 					p.Faults.Reorder = 0.5
 				}
 				return p
-			})
+			}, sdrtest.Cases()...)
 		})
 	}
 }

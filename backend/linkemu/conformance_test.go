@@ -14,6 +14,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/sdr/sdrtest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -41,7 +42,7 @@ func TestConformance(t *testing.T) {
 				p := kind.inner(t, max(kind.corrupt, ask.Corrupt))
 				wrap(t, p, kind.cfg, ask)
 				return p
-			})
+			}, sdrtest.Cases()...)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/backendtest"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/sdr/sdrtest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -34,7 +35,7 @@ func TestConformance(t *testing.T) {
 		}},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
-			backendtest.Run(t, func(t testing.TB, ask backendtest.Faults) *backendtest.Pair { return pair(t, kind.cfg, ask) })
+			backendtest.Run(t, func(t testing.TB, ask backendtest.Faults) *backendtest.Pair { return pair(t, kind.cfg, ask) }, sdrtest.Cases()...)
 		})
 	}
 }

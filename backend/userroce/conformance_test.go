@@ -14,6 +14,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/backendtest"
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/sdr/sdrtest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -37,7 +38,7 @@ func TestConformance(t *testing.T) {
 			kind.cfg.Addr = netip.MustParseAddr(kind.addr)
 			kind.cfg.Port = userroce.AnyPort
 			kind.cfg.Logger = slog.New(slog.DiscardHandler)
-			backendtest.Run(t, func(t testing.TB, ask backendtest.Faults) *backendtest.Pair { return pair(t, kind.cfg, ask) })
+			backendtest.Run(t, func(t testing.TB, ask backendtest.Faults) *backendtest.Pair { return pair(t, kind.cfg, ask) }, sdrtest.Cases()...)
 		})
 	}
 }

@@ -191,6 +191,10 @@ func TestRulesCatch(t *testing.T) {
 
 		{"./reliability", own("cmd/internal/devices"), "programs and tests are at the top"},
 		{"./cmd/sdr-perf", own("cmd/internal/devices"), ""},
+		{"./backend/backendtest", own("sdr"), "a backend is below"},
+		{"./sdr/sdrtest", own("backend/backendtest"), ""},
+		{"./sdr/sdrtest", own("backend/userroce"), "the SDK runs on any device"},
+
 		{"./backend/backendtest", own("test/vm"), "programs and tests are at the top"},
 
 		{"./verbs/internal/uapi", "unsafe", ""},

@@ -59,8 +59,8 @@ func NewQP(t testing.TB, d backend.Device, table backend.Table) (backend.QP, bac
 
 // Conformance runs the suite that every backend passes. The faults that a case
 // asks for are netem's. Corruption is left out: rxe drops what fails its checksum without counting
-// it, which the case wants; TestImpairedLink of package verbs has it.
-func Conformance(t *testing.T, open Opener) {
+// it, which the case wants; TestImpairedLink of package verbs has it. More cases are those of layers above.
+func Conformance(t *testing.T, open Opener, more ...backendtest.Case) {
 	backendtest.Run(t, func(t testing.TB, ask backendtest.Faults) *backendtest.Pair {
 		ask.Corrupt = 0
 		if ask != (backendtest.Faults{}) {
@@ -69,7 +69,7 @@ func Conformance(t *testing.T, open Opener) {
 		return &backendtest.Pair{
 			A: Open(t, open, DevA), B: Open(t, open, DevB), Faults: ask, Overruns: true, Settle: 50 * units.Millisecond, Patience: 30 * time.Second,
 		}
-	})
+	}, more...)
 }
 
 // impair sets netem on both ends of the link and takes it away after the test.

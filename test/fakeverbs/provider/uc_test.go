@@ -16,6 +16,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/rc"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
 	"github.com/sdr-rdma/go-sdr/internal/race"
+	"github.com/sdr-rdma/go-sdr/sdr/sdrtest"
 	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -71,7 +72,7 @@ func TestConformance(t *testing.T) {
 				require.Equal(t, !c.keyPerMessage, a.Caps().RootKey)
 				require.Equal(t, backend.FenceTimed, a.Caps().Fence)
 				return &backendtest.Pair{A: fenced{a}, B: fenced{b}, Faults: ask, Overruns: true, Settle: 10 * units.Millisecond, Patience: 30 * time.Second}
-			})
+			}, sdrtest.Cases()...)
 		})
 	}
 }

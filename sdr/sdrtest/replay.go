@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package sdrtest
 
 import (
 	"github.com/sdr-rdma/go-sdr/backend"

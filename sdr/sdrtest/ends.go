@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package sdrtest
 
 import (
 	"bytes"
@@ -12,14 +12,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend/backendtest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// An sdk is a pair of sdr queue pairs on the devices, driven by one goroutine.
-type sdk struct {
+// An ends is a pair of sdr queue pairs on the devices, driven by one goroutine.
+type ends struct {
 	testing.TB
-	pair *Pair
+	pair *backendtest.Pair
 	mtu  units.Bytes
 	rec  [2]*recorder
 	ctx  [2]*sdr.Endpoint
@@ -28,12 +29,12 @@ type sdk struct {
 	next [2]units.Instant
 }
 
-const sdkSource = 256 * units.KiB
+const sourceSize = 256 * units.KiB
 
-func newSDK(t testing.TB, mk Maker, cfg sdr.QPConfig) *sdk {
+func newEnds(t testing.TB, mk backendtest.Maker, cfg sdr.QPConfig) *ends {
 	t.Helper()
-	p := mk.make(t, Faults{})
-	s := &sdk{TB: t, pair: p, mtu: commonMTU(p)}
+	p := mk.Pair(t, backendtest.Faults{})
+	s := &ends{TB: t, pair: p, mtu: p.MTU()}
 	s.rec = [2]*recorder{{Device: p.A}, {Device: p.B}}
 	cfg.MTU = s.mtu
 	cfg.MSL = 20*units.Millisecond + 2*p.Settle
@@ -43,7 +44,7 @@ func newSDK(t testing.TB, mk Maker, cfg sdr.QPConfig) *sdk {
 		require.NoError(t, err, "NewContext")
 		s.qp[i], err = s.ctx[i].NewQP(cfg)
 		require.NoError(t, err, "NewQP")
-		src := make([]byte, sdkSource)
+		src := make([]byte, sourceSize)
 		rng := newRand(uint64(i))
 		for k := range src {
 			src[k] = byte(rng.Uint32())
@@ -73,11 +74,11 @@ func newSDK(t testing.TB, mk Maker, cfg sdr.QPConfig) *sdk {
 	return s
 }
 
-// loses tells whether a packet of a message may fail to arrive.
-func (s *sdk) loses() bool { return s.pair.Faults.loses() && !s.pair.A.Caps().Reliable }
+// lose tells whether a packet of a message may fail to arrive.
+func (s *ends) lose() bool { return s.pair.Faults.Lose() && !s.pair.A.Caps().Reliable }
 
 // step runs both ends once and lets time pass.
-func (s *sdk) step(limit units.Instant) {
+func (s *ends) step(limit units.Instant) {
 	now := s.pair.A.Now()
 	for i, c := range s.ctx {
 		s.next[i] = c.Progress(now)
@@ -93,7 +94,7 @@ func (s *sdk) step(limit units.Instant) {
 }
 
 // until runs both ends until cond holds; it fails after ten seconds of the devices' time.
-func (s *sdk) until(what string, cond func() bool) {
+func (s *ends) until(what string, cond func() bool) {
 	s.Helper()
 	limit := s.pair.A.Now().Add(s.pair.Patience)
 	for steps := 0; !cond(); steps++ {
@@ -105,8 +106,8 @@ func (s *sdk) until(what string, cond func() bool) {
 }
 
 // run lets what is under way arrive.
-func (s *sdk) run() {
-	d := 2*s.pair.Settle + quiet
+func (s *ends) run() {
+	d := 2*s.pair.Settle + 5*units.Millisecond
 	limit := s.pair.A.Now().Add(d)
 	for s.pair.A.Now() < limit {
 		s.step(limit)
@@ -123,7 +124,7 @@ type buffer struct {
 
 const canary = units.Bytes(512)
 
-func (s *sdk) buffer(end int, n units.Bytes) *buffer {
+func (s *ends) buffer(end int, n units.Bytes) *buffer {
 	b := &buffer{mem: make([]byte, n+2*canary), off: canary}
 	for i := range b.mem {
 		b.mem[i] = 0xc5 ^ byte(i*7)
@@ -147,7 +148,7 @@ func (b *buffer) check(t testing.TB, what string) {
 }
 
 // recv posts a receive at an end, when its slot is free.
-func (s *sdk) recv(end int, b *buffer, n units.Bytes) (h sdr.RecvHandle) {
+func (s *ends) recv(end int, b *buffer, n units.Bytes) (h sdr.RecvHandle) {
 	s.Helper()
 	s.until("room for a receive", func() bool {
 		var err error
@@ -161,7 +162,7 @@ func (s *sdk) recv(end int, b *buffer, n units.Bytes) (h sdr.RecvHandle) {
 }
 
 // stream starts to send n bytes from off of an end's source.
-func (s *sdk) stream(end int, off, n units.Bytes, o sdr.SendOptions) (st sdr.SendStream) {
+func (s *ends) stream(end int, off, n units.Bytes, o sdr.SendOptions) (st sdr.SendStream) {
 	s.Helper()
 	s.until("room for a send", func() bool {
 		var err error
@@ -178,10 +179,10 @@ func (s *sdk) stream(end int, off, n units.Bytes, o sdr.SendOptions) (st sdr.Sen
 }
 
 // arrive runs until all of a message is in place; packets that the network loses are sent again.
-func (s *sdk) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
+func (s *ends) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
 	s.Helper()
 	all := func() bool { ok, err := h.Bitmap().AllSet(), h.Bitmap().Err(); require.NoError(s, err); return ok }
-	if !s.loses() {
+	if !s.lose() {
 		s.until("the message", all)
 		return
 	}
@@ -204,7 +205,7 @@ func (s *sdk) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
 }
 
 // finish ends a message at both ends.
-func (s *sdk) finish(st sdr.SendStream, h sdr.RecvHandle) {
+func (s *ends) finish(st sdr.SendStream, h sdr.RecvHandle) {
 	s.Helper()
 	s.end(st)
 	require.NoError(s, h.Complete())
@@ -212,14 +213,14 @@ func (s *sdk) finish(st sdr.SendStream, h sdr.RecvHandle) {
 }
 
 // end ends a stream and waits until all of it has left.
-func (s *sdk) end(st sdr.SendStream) {
+func (s *ends) end(st sdr.SendStream) {
 	s.Helper()
 	require.NoError(s, st.End())
 	s.until("the end of the send", func() bool { done, err := st.Poll(); require.NoError(s, err); return done })
 }
 
 // message sends n bytes from an end to the other, into a buffer, and checks them.
-func (s *sdk) message(from int, b *buffer, off, n units.Bytes) {
+func (s *ends) message(from int, b *buffer, off, n units.Bytes) {
 	s.Helper()
 	h := s.recv(1-from, b, n)
 	st := s.stream(from, off, n, sdr.SendOptions{Imm: uint32(n) * 2654435761, HasImm: true})
@@ -227,7 +228,7 @@ func (s *sdk) message(from int, b *buffer, off, n units.Bytes) {
 	copy(b.want[b.off:], s.mr[from].Bytes()[off:off+n])
 	b.check(s, "message")
 	s.end(st) // fragments of the immediate that find no packet follow the end
-	if n > 0 && !s.loses() {
+	if n > 0 && !s.lose() {
 		s.until("the user immediate", func() bool { _, ok, err := h.Imm(); require.NoError(s, err); return ok })
 		imm, _, _ := h.Imm()
 		require.Equal(s, uint32(n)*2654435761, imm, "user immediate")

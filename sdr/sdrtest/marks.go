@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package sdrtest
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sdr-rdma/go-sdr/backend/backendtest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -16,10 +17,10 @@ import (
 // testMarks: with every number of workers, also more than the device has places to receive at, the mark
 // of every channel advances. A channel at home at a worker that doesn't receive its packets has no mark,
 // and then nothing proves that a packet of it is lost.
-func testMarks(t testing.TB, mk Maker) {
-	skipVirtual(t, mk.paced(t, Faults{}).A)
+func testMarks(t testing.TB, mk backendtest.Maker) {
+	backendtest.SkipVirtual(t, mk.PacedPair(t, backendtest.Faults{}).A)
 	for workers := 1; workers <= 4; workers++ {
-		p := mk.paced(t, Faults{})
+		p := mk.PacedPair(t, backendtest.Faults{})
 		d := make(caller, 1)
 		w := newWorkers(t, p, workers, d)
 		if err := w.marksAdvance(p, d); err != nil {
@@ -66,7 +67,7 @@ func (c caller) Progress(p *sdr.Port) units.Instant {
 func (c caller) Failed(error) {}
 
 // marksAdvance sends messages until the mark of each channel has advanced three times.
-func (w *workerPair) marksAdvance(p *Pair, d caller) error {
+func (w *workerPair) marksAdvance(p *backendtest.Pair, d caller) error {
 	const times = 3
 	cfg := w.qp[0].Config()
 	// As many words of the bitmap as may be, each on the channel after that of the one before, and from

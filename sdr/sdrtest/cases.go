@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package backendtest
+package sdrtest
 
 import (
 	"context"
@@ -12,14 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/backendtest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // testMessages: messages of all lengths, both ways, find their bytes, and nothing around them changes.
-func testMessages(t testing.TB, mk Maker) {
-	s := newSDK(t, mk, smallSlots(4, 4))
-	b := [2]*buffer{s.buffer(1, sdkSource), s.buffer(0, sdkSource)}
+func testMessages(t testing.TB, mk backendtest.Maker) {
+	s := newEnds(t, mk, smallSlots(4, 4))
+	b := [2]*buffer{s.buffer(1, sourceSize), s.buffer(0, sourceSize)}
 	for i, n := range []units.Bytes{
 		0, 1, s.mtu - 1, s.mtu, s.mtu + 1, 7*s.mtu + 5, 8*s.mtu - 1, 16 * s.mtu, 16*s.mtu + 1, 40*s.mtu + 3,
 	} {
@@ -29,15 +30,15 @@ func testMessages(t testing.TB, mk Maker) {
 }
 
 // testWrap: more messages than slots and generations together, several at a time.
-func testWrap(t testing.TB, mk Maker) {
-	s := newSDK(t, mk, smallSlots(2, 4))
+func testWrap(t testing.TB, mk backendtest.Maker) {
+	s := newEnds(t, mk, smallSlots(2, 4))
 	rng := newRand(31)
 	const together = 3 // and the slot of the queue pair's own message
 	var bufs [together]*buffer
 	for i := range bufs {
 		bufs[i] = s.buffer(1, 8*s.mtu)
 	}
-	for range max(6, rounds(40)) {
+	for range max(6, backendtest.Rounds(40)) {
 		var hs [together]sdr.RecvHandle
 		var sts [together]sdr.SendStream
 		var ns, offs [together]units.Bytes
@@ -64,12 +65,12 @@ func testWrap(t testing.TB, mk Maker) {
 
 // testEarlyCompletion: a receiver completes while packets are under way. When Done says so its buffer
 // doesn't change any more, although the sender goes on.
-func testEarlyCompletion(t testing.TB, mk Maker) {
-	s := newSDK(t, mk, smallSlots(3, 4))
+func testEarlyCompletion(t testing.TB, mk backendtest.Maker) {
+	s := newEnds(t, mk, smallSlots(3, 4))
 	rng := newRand(37)
 	const n = 64 * units.KiB
 	b := s.buffer(1, n)
-	for range max(5, rounds(40)) {
+	for range max(5, backendtest.Rounds(40)) {
 		h := s.recv(1, b, n)
 		st := s.stream(0, units.Bytes(rng.IntN(1<<16)), n, sdr.SendOptions{})
 		for range rng.IntN(12) {
@@ -92,9 +93,9 @@ func testEarlyCompletion(t testing.TB, mk Maker) {
 // testLatePackets: packets of a message come again when later messages have its slot. Neither a byte nor a
 // bit of those changes: the device's sequence check, its table, and the generation filter of the packet
 // engine see to it, each where the others don't.
-func testLatePackets(t testing.TB, mk Maker) {
+func testLatePackets(t testing.TB, mk backendtest.Maker) {
 	const slotBits, gens = 1, 2
-	s := newSDK(t, mk, smallSlots(slotBits, gens))
+	s := newEnds(t, mk, smallSlots(slotBits, gens))
 	caps := s.ctx[1].Caps()
 	n := 4*s.mtu - 3
 	b := s.buffer(1, n)
@@ -140,7 +141,7 @@ func packetsSet(h sdr.RecvHandle) (int, error) {
 }
 
 // dropped is what the receiving device and its packet engine have refused. Reliable devices don't send what would be.
-func (s *sdk) dropped() uint64 {
+func (s *ends) dropped() uint64 {
 	st := s.ctx[1].Stats()
 	sum := st.Late + st.Invalid + st.BadLength
 	if s.pair.A.Caps().Reliable {
@@ -159,13 +160,13 @@ type workerPair struct {
 }
 
 // newWorkers connects queue pairs of contexts with so many workers; that of end 1 has the driver.
-func newWorkers(t testing.TB, p *Pair, workers int, driver sdr.Driver) *workerPair {
+func newWorkers(t testing.TB, p *backendtest.Pair, workers int, driver sdr.Driver) *workerPair {
 	t.Helper()
 	w := new(workerPair)
 	t.Cleanup(func() { w.close(t) }) // also when a case ends early, before the devices are closed
 	var err error
 	cfg := smallSlots(4, 4)
-	cfg.MTU, cfg.Channels = commonMTU(p), 4
+	cfg.MTU, cfg.Channels = p.MTU(), 4
 	for i, d := range []*recorder{{Device: p.A}, {Device: p.B}} {
 		w.ctx[i], err = sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: workers})
 		require.NoError(t, err)
@@ -200,14 +201,14 @@ func (w *workerPair) close(t testing.TB) {
 }
 
 // testWorkers: contexts with one and with several workers, blocking calls, both directions at once.
-func testWorkers(t testing.TB, mk Maker) {
-	p := mk.paced(t, Faults{}) // one message at a time
-	skipVirtual(t, p.A)
-	if p.Faults.loses() && !p.A.Caps().Reliable {
+func testWorkers(t testing.TB, mk backendtest.Maker) {
+	p := mk.PacedPair(t, backendtest.Faults{}) // one message at a time
+	backendtest.SkipVirtual(t, p.A)
+	if p.Faults.Lose() && !p.A.Caps().Reliable {
 		t.Skip("raw messages don't survive the losses of this Pair (Pair.Faults)")
 	}
 	for _, workers := range []int{1, 3} {
-		p := mk.paced(t, Faults{})
+		p := mk.PacedPair(t, backendtest.Faults{})
 		w := newWorkers(t, p, workers, nil)
 		var wg sync.WaitGroup
 		for from := range 2 {
@@ -219,10 +220,10 @@ func testWorkers(t testing.TB, mk Maker) {
 }
 
 // exchange sends messages from an end to the other, as an application does.
-func (w *workerPair) exchange(t testing.TB, p *Pair, from int) {
+func (w *workerPair) exchange(t testing.TB, p *backendtest.Pair, from int) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.Patience)
 	defer cancel()
-	if err := w.messages(ctx, from, max(8, rounds(60))); err != nil {
+	if err := w.messages(ctx, from, max(8, backendtest.Rounds(60))); err != nil {
 		t.Errorf("messages from end %d: %v", from, err)
 	}
 }
@@ -273,11 +274,11 @@ func (w *workerPair) messages(ctx context.Context, from, count int) error {
 
 // testCloseContext: contexts and devices are closed while messages flow both ways. It takes less than a
 // second, and leaves nothing.
-func testCloseContext(t testing.TB, mk Maker) {
-	for round := range max(2, rounds(16)) {
-		before := countLeftovers()
-		p := mk.make(t, Faults{})
-		skipVirtual(t, p.A)
+func testCloseContext(t testing.TB, mk backendtest.Maker) {
+	for round := range max(2, backendtest.Rounds(16)) {
+		leftNothing := backendtest.Leftovers(t)
+		p := mk.Pair(t, backendtest.Faults{})
+		backendtest.SkipVirtual(t, p.A)
 		w := newWorkers(t, p, 1+round%3, nil)
 		ctx, cancel := context.WithCancel(context.Background())
 		var wg sync.WaitGroup
@@ -294,6 +295,6 @@ func testCloseContext(t testing.TB, mk Maker) {
 		require.NoError(t, p.B.Close())
 		cancel()
 		wg.Wait()
-		noLeftovers(t, before)
+		leftNothing()
 	}
 }
