@@ -6,9 +6,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// PPM is a probability in millionths: losses are drawn as integers, so that all
-// platforms draw the same.
+// PPM is a probability in millionths.
 type PPM int
+
+// share is p as a fraction of 1.
+func (p PPM) share() float64 { return float64(p) / 1e6 }
 
 // A Case is one run: transfers over one connection.
 type Case struct {
@@ -87,7 +89,8 @@ type Link struct {
 	// more is lost of those from the receiving half.
 	ControlLoss, ControlReorder, AckLoss PPM
 	// Reorder delays single units by up to ReorderBy, inside their channel;
-	// it delays control frames, too. Duplicate repeats both.
+	// it delays control frames, too. Duplicate repeats both; the copy keeps its
+	// place where the packet itself is delayed.
 	Reorder   PPM
 	ReorderBy units.Duration
 	Duplicate PPM

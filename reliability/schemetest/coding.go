@@ -48,7 +48,7 @@ func (t *transfer) startJobs(w *world, sender bool) {
 			return
 		}
 		running[j.ID] = j
-		w.events.push(event{at: w.now.Add(w.c.Coding), kind: jobDone, transfer: int(t.info.ID), sender: sender, job: j.ID})
+		w.events.push(w.now.Add(w.c.Coding), event{kind: jobDone, transfer: int(t.info.ID), sender: sender, job: j.ID})
 	}
 }
 

@@ -17,7 +17,7 @@
 // together with the seed. SCHEMETEST_SEED=n in the environment runs that seed
 // alone, SCHEMETEST_SEEDS=n so many of each scenario.
 //
-// The model of the network is at the level of repair units: each is sent, lost,
+// The network is made of links of internal/netsim, at the level of repair units: each is sent, lost,
 // delayed or repeated as a whole. Package conntest has the other half: the same
 // network under a Conn, packet by packet and with content.
 //

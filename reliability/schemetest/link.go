@@ -3,29 +3,58 @@
 package schemetest
 
 import (
-	"math/rand/v2"
+	"slices"
 
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A network decides the fate of each packet and records what it did.
+// A network decides the fate of each packet, as links of package netsim do, and records what it did.
 type network struct {
 	c     *Case
-	rng   *rand.Rand
 	ways  [2]way
 	did   []Fault
 	given map[faultKey][]Fault
 }
 
-// A way is one direction.
+// A way is one direction: units and control frames have links of their own.
 type way struct {
-	unitsSent, framesSent int
-	bad                   bool          // in a burst of losses
-	free                  units.Instant // when the bottleneck has sent what it has
+	units, frames stream
+	// acks lose, besides, what the receiving half sends.
+	acks netsim.LossProcess
+}
+
+// A stream is a link, how it is configured at present, and how many packets it was given.
+type stream struct {
+	*netsim.Link
+	cfg  netsim.LinkConfig
+	sent int
 }
 
 func newNetwork(c *Case) *network {
-	n := &network{c: c, rng: rand.New(rand.NewPCG(c.Seed, 0x5d7))}
+	n := &network{c: c}
+	l := &c.Link
+	for i := range n.ways {
+		w := &n.ways[i]
+		seed := netsim.Mix(c.Seed*4 + uint64(2*i))
+		w.units.cfg = netsim.LinkConfig{
+			Rate: l.Bottleneck, ChannelDelay: l.Extra, Reorder: l.Reorder.share(), ReorderDelay: c.reorderBy(), Duplicate: l.Duplicate.share(),
+		}
+		if l.Bottleneck > 0 {
+			w.units.cfg.Queue = units.Bytes(l.Queue) * c.UnitBytes
+		}
+		w.frames.cfg = netsim.LinkConfig{
+			Loss: netsim.Loss{Drop: l.ControlLoss.share()}, Reorder: max(l.Reorder, l.ControlReorder).share(),
+			ReorderDelay: c.reorderBy(), Duplicate: l.Duplicate.share(),
+		}
+		w.acks = netsim.NewLossProcess(netsim.Loss{Drop: 1 - (1-l.ControlLoss.share())*(1-l.AckLoss.share())}, seed)
+		for k, s := range []*stream{&w.units, &w.frames} {
+			if c.Replay {
+				s.cfg.Loss, s.cfg.Reorder, s.cfg.Duplicate = netsim.Loss{}, 0, 0
+			}
+			s.Link = netsim.NewLink(&s.cfg, seed+uint64(k))
+		}
+	}
 	if c.Replay {
 		n.given = map[faultKey][]Fault{}
 		for _, f := range c.Faults {
@@ -34,6 +63,9 @@ func newNetwork(c *Case) *network {
 	}
 	return n
 }
+
+// reorderBy is how late packets may come that are reordered.
+func (c *Case) reorderBy() units.Duration { return max(c.Link.ReorderBy, c.AckInterval) }
 
 // A packet is what the network sees of a unit or a frame. channel is -1 for
 // frames, and ack says that the receiving half sent it.
@@ -45,33 +77,66 @@ type packet struct {
 // arrivals returns when the packet arrives: never, once or twice.
 func (n *network) arrivals(now units.Instant, p packet) (at [2]units.Instant, count int) {
 	w := &n.ways[index(p.back)]
-	f := Fault{Control: p.control, Back: p.back, Index: w.unitsSent}
+	s, loss, size := &w.units, netsim.Loss{}, n.c.UnitBytes
 	if p.control {
-		f.Index = w.framesSent
-		w.framesSent++
-	} else {
-		w.unitsSent++
+		s, loss = &w.frames, w.frames.cfg.Loss
+	} else if !n.c.Replay {
+		loss = n.loss(now)
 	}
-	base := now.Add(n.delay(now, p.channel))
-	if !p.control && n.c.Link.Bottleneck > 0 {
-		wait, dropped := n.queue(now, w, p.empty)
-		if dropped {
-			return at, 0
-		}
-		base = base.Add(wait)
+	if d := n.delay(now); d != s.cfg.Delay || loss != s.cfg.Loss {
+		s.cfg.Delay, s.cfg.Loss = d, loss
+		s.Configure(&s.cfg)
 	}
-	for _, f := range n.faults(now, f, &p, w) {
+	process := s.Loss()
+	if p.ack && !n.c.Replay {
+		process = &w.acks
+	}
+	if p.empty {
+		size = 0
+	}
+	fate := s.Carry(process, netsim.At(now), size, max(p.channel, 0))
+	f := Fault{Control: p.control, Back: p.back, Index: s.sent}
+	s.sent++
+	if fate.Outcome == netsim.QueueFull {
+		return at, 0
+	}
+	arrives, copied := fate.Again.Instant(), fate.Again.Instant()
+	faults := n.given[f.key()]
+	if !n.c.Replay {
+		faults = n.record(f, fate, n.blackedOut(now, p.control, p.channel))
+	}
+	for _, f := range faults {
 		switch f.Kind {
 		case Drop:
 			return at, 0
 		case Delay:
-			base = base.Add(f.By)
+			arrives = arrives.Add(f.By)
 		case Duplicate:
-			at[1], count = base.Add(f.By), 1
+			at[1], count = copied, 1
 		}
 	}
-	at[0] = base
+	at[0] = arrives
 	return at, count + 1
+}
+
+// record notes what a link without faults would not have done to a packet.
+func (n *network) record(f Fault, fate netsim.Fate, blackout bool) []Fault {
+	from := len(n.did)
+	add := func(k FaultKind, by units.Duration) {
+		f.Kind, f.By = k, by
+		n.did = append(n.did, f)
+	}
+	if fate.Outcome == netsim.Lost || blackout {
+		add(Drop, 0)
+		return n.did[from:]
+	}
+	if late := fate.Arrive - fate.Again; late > 0 {
+		add(Delay, units.Duration(late.Instant()))
+	}
+	if fate.Duplicated {
+		add(Duplicate, 0)
+	}
+	return n.did[from:]
 }
 
 func index(back bool) int {
@@ -81,86 +146,24 @@ func index(back bool) int {
 	return 0
 }
 
-func (n *network) delay(now units.Instant, channel int) units.Duration {
-	l := &n.c.Link
-	d := l.Delay
-	for _, j := range l.Jumps {
+// delay is the one-way delay at a time, but for what channels add.
+func (n *network) delay(now units.Instant) units.Duration {
+	d := n.c.Link.Delay
+	for _, j := range n.c.Link.Jumps {
 		if now >= j.At {
 			d = j.Delay
 		}
 	}
-	if channel >= 0 && channel < len(l.Extra) {
-		d += l.Extra[channel]
-	}
 	return d
 }
 
-// queue passes a unit through the bottleneck. An empty packet waits its turn but
-// takes no time.
-func (n *network) queue(now units.Instant, w *way, empty bool) (wait units.Duration, dropped bool) {
-	each := n.c.Link.Bottleneck.Time(n.c.UnitBytes)
-	w.free = max(w.free, now)
-	if empty {
-		return w.free.Sub(now), false
-	}
-	if w.free.Sub(now) > each*units.Duration(n.c.Link.Queue) {
-		return 0, true
-	}
-	w.free = w.free.Add(each)
-	return w.free.Sub(now), false
-}
-
-// faults draws what happens to the packet of f, or looks it up in a replay.
-func (n *network) faults(now units.Instant, f Fault, p *packet, w *way) []Fault {
-	if n.c.Replay {
-		return n.given[f.key()]
-	}
-	from := len(n.did)
-	add := func(k FaultKind, by units.Duration) {
-		f.Kind, f.By = k, by
-		n.did = append(n.did, f)
-	}
+// loss is how units are lost at a time.
+func (n *network) loss(now units.Instant) netsim.Loss {
 	l := &n.c.Link
-	if n.lost(now, p, w) || n.blackedOut(now, p.control, p.channel) {
-		add(Drop, 0)
-		return n.did[from:]
-	}
-	reorder := l.Reorder
-	if f.Control {
-		reorder = max(reorder, l.ControlReorder)
-	}
-	by := max(l.ReorderBy, n.c.AckInterval)
-	if n.draw(reorder) {
-		add(Delay, 1+units.Duration(n.rng.Int64N(int64(by))))
-	}
-	if n.draw(l.Duplicate) {
-		add(Duplicate, units.Duration(n.rng.Int64N(int64(by))))
-	}
-	return n.did[from:]
-}
-
-func (n *network) draw(p PPM) bool { return p > 0 && n.rng.IntN(1e6) < int(p) }
-
-// lost draws single losses, or the states of a Gilbert–Elliott channel: within a
-// burst everything is lost, and the rates of entering and leaving give the mean
-// length and the overall loss that were asked for.
-func (n *network) lost(now units.Instant, p *packet, w *way) bool {
-	l := &n.c.Link
-	if p.control {
-		return n.draw(l.ControlLoss) || p.ack && n.draw(l.AckLoss)
-	}
 	if now < l.LossFrom || l.LossTo > 0 && now >= l.LossTo {
-		return false
+		return netsim.Loss{}
 	}
-	if l.Mean <= 1 {
-		return n.draw(l.Loss)
-	}
-	if w.bad {
-		w.bad = n.rng.IntN(l.Mean) != 0
-	} else if l.Loss > 0 {
-		w.bad = n.rng.Int64N(int64(l.Mean)*(1e6-int64(l.Loss))) < int64(l.Loss)
-	}
-	return w.bad
+	return netsim.Loss{Drop: l.Loss.share(), Burst: float64(max(l.Mean, 1))}
 }
 
 func (n *network) blackedOut(now units.Instant, control bool, channel int) bool {
@@ -168,13 +171,8 @@ func (n *network) blackedOut(now units.Instant, control bool, channel int) bool 
 		if now < b.From || now >= b.To || control && b.DataOnly || !control && b.ControlOnly {
 			continue
 		}
-		if len(b.Channels) == 0 {
+		if len(b.Channels) == 0 || slices.Contains(b.Channels, channel) {
 			return true
-		}
-		for _, c := range b.Channels {
-			if c == channel {
-				return true
-			}
 		}
 	}
 	return false

@@ -9,15 +9,13 @@ import (
 
 // hasBudgetAt is when the pacer of a direction will next let a unit go.
 func (w *world) hasBudgetAt(back bool) units.Instant {
-	each := w.c.Rate.Time(w.c.UnitBytes)
-	return max(w.now, w.paced[index(back)]-units.Instant(each)*units.Instant(w.c.Burst-1))
+	return max(w.now, w.paced[index(back)]-units.Instant(w.each)*units.Instant(w.c.Burst-1))
 }
 
 // budget is how many units may go now.
 func (w *world) budget(back bool) int {
-	each := w.c.Rate.Time(w.c.UnitBytes)
 	ahead := max(0, w.paced[index(back)].Sub(w.now))
-	return max(0, w.c.Burst-int((ahead+each-1)/each))
+	return max(0, w.c.Burst-int((ahead+w.each-1)/w.each))
 }
 
 // spend takes one unit from the budget.
@@ -138,7 +136,7 @@ func (w *world) launch(t *transfer, u scheme.Unit, channel int) {
 	departs := max(w.now, w.paced[index(t.back)])
 	at, n := w.net.arrivals(departs, packet{back: t.back, channel: channel, empty: u.IsProbe()})
 	for _, at := range at[:n] {
-		w.events.push(event{at: at, kind: unitArrives, transfer: int(t.info.ID), unit: u, channel: channel})
+		w.events.push(at, event{kind: unitArrives, transfer: int(t.info.ID), unit: u, channel: channel})
 	}
 }
 
@@ -170,7 +168,7 @@ func (t *transfer) pollReceiver(w *world) {
 		if done {
 			t.received = true
 			w.result.Missing += t.info.Units - t.have()
-			w.events.push(event{at: w.now.Add(w.net.delay(w.now, -1)), kind: transferDone, transfer: int(t.info.ID)})
+			w.events.push(w.now.Add(w.net.delay(w.now)), event{kind: transferDone, transfer: int(t.info.ID)})
 			return
 		}
 		if len(o.Frame) == 0 {
@@ -199,15 +197,15 @@ func (t *transfer) checkNext(w *world, next units.Instant, idle *int) {
 
 // grant tells the sender of buffers that have become free.
 func (t *transfer) grant(w *world) {
-	at := w.now.Add(w.net.delay(w.now, -1))
+	at := w.now.Add(w.net.delay(w.now))
 	if w.c.Slots > 0 {
 		if to := min(t.NextMissing(0)+w.c.Slots, t.info.Units); to > t.grantedTo {
 			t.grantedTo = to
-			w.events.push(event{at: at, kind: dataGranted, transfer: int(t.info.ID), order: uint64(to)})
+			w.events.push(at, event{kind: dataGranted, transfer: int(t.info.ID), order: uint64(to)})
 		}
 	}
 	if t.out.ParityFree > t.parityFreed {
 		t.parityFreed = t.out.ParityFree
-		w.events.push(event{at: at, kind: parityGranted, transfer: int(t.info.ID), order: uint64(t.parityFreed + w.c.ParityPool)})
+		w.events.push(at, event{kind: parityGranted, transfer: int(t.info.ID), order: uint64(t.parityFreed + w.c.ParityPool)})
 	}
 }

@@ -3,6 +3,7 @@
 package schemetest
 
 import (
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -22,10 +23,8 @@ const (
 	parityGranted
 )
 
-// An event happens to a transfer at a time; seq orders those of one time.
+// An event happens to a transfer.
 type event struct {
-	at       units.Instant
-	seq      uint64
 	kind     eventKind
 	transfer int
 	unit     scheme.Unit
@@ -36,56 +35,30 @@ type event struct {
 	frame    []byte
 }
 
-// An eventQueue is a binary heap of values.
+// An eventQueue holds events in the order of their times, and of scheduling among those of one time.
 type eventQueue struct {
-	heap []event
-	seq  uint64
+	queue *netsim.Queue
+	slab  []event
+	free  []uint32
 }
 
-func (q *eventQueue) less(i, j int) bool {
-	a, b := &q.heap[i], &q.heap[j]
-	return a.at < b.at || a.at == b.at && a.seq < b.seq
-}
-
-func (q *eventQueue) push(e event) {
-	q.seq++
-	e.seq = q.seq
-	q.heap = append(q.heap, e)
-	for i := len(q.heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !q.less(i, up) {
-			return
-		}
-		q.heap[i], q.heap[up] = q.heap[up], q.heap[i]
-		i = up
+func (q *eventQueue) push(at units.Instant, e event) {
+	i := uint32(len(q.slab))
+	if n := len(q.free); n > 0 {
+		i, q.free = q.free[n-1], q.free[:n-1]
+		q.slab[i] = e
+	} else {
+		q.slab = append(q.slab, e)
 	}
+	q.queue.Push(netsim.At(at), i)
 }
 
-func (q *eventQueue) next() units.Instant {
-	if len(q.heap) == 0 {
-		return units.Never
-	}
-	return q.heap[0].at
-}
+func (q *eventQueue) next() units.Instant { return q.queue.Next().Instant() }
 
 func (q *eventQueue) pop() event {
-	top := q.heap[0]
-	last := len(q.heap) - 1
-	q.heap[0] = q.heap[last]
-	q.heap[last] = event{}
-	q.heap = q.heap[:last]
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= last {
-			return top
-		}
-		if down+1 < last && q.less(down+1, down) {
-			down++
-		}
-		if !q.less(down, i) {
-			return top
-		}
-		q.heap[i], q.heap[down] = q.heap[down], q.heap[i]
-		i = down
-	}
+	_, i := q.queue.Pop()
+	q.free = append(q.free, i)
+	e := q.slab[i]
+	q.slab[i] = event{} // the frame of one that has been handled is garbage
+	return e
 }

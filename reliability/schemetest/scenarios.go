@@ -116,7 +116,7 @@ var scenarios = []scenario{
 	}},
 	{"reordering and duplicates", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)
-		c.Link.Reorder, c.Link.Duplicate = 100_000, 10_000
+		c.Link.Reorder, c.Link.Duplicate = 100_000, 100_000 // of 100 packets 10 come late, and one of those twice
 		c.Link.ControlReorder = 300_000
 		c.Link.ReorderBy = pick(rng, c.Link.Delay/10, c.Link.Delay, 4*c.Link.Delay)
 	}},

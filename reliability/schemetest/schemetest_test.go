@@ -356,7 +356,7 @@ func TestDrawsArePortable(t *testing.T) {
 	for _, f := range r.Faults[:5] {
 		index = append(index, f.Index)
 	}
-	require.Equal(t, []int{59, 135, 154, 155, 156}, index)
+	require.Equal(t, []int{376, 377, 378, 450, 451}, index)
 }
 
 // The network loses what it was asked to lose.

@@ -13,8 +13,8 @@ import (
 // maxShrinkRuns bounds how long Shrink may take.
 const maxShrinkRuns = 1000
 
-// fewFaults is what needs no narrow window to be understood.
-const fewFaults = 2
+// few is how many units and faults need no narrow window to be understood.
+const few = 2
 
 // A shrinker looks for a smaller case that fails, too.
 type shrinker struct {
@@ -49,7 +49,7 @@ func shrink(c Case, run func(Case) (Result, error)) (Case, error) {
 		s.advance()
 		s.shrinkUnits()
 		s.simplify()
-		if narrow := s.best; len(narrow.Faults) > fewFaults {
+		if narrow := s.best; max(narrow.Units, len(narrow.Faults)) > few {
 			narrow.Window = 1 // in which one packet counts for many
 			s.try(narrow)
 		}
@@ -153,7 +153,8 @@ func (s *shrinker) advance() {
 }
 
 // earlier moves the faults of units, and the transfers' ends, or the faults of
-// frames by step towards the start, and reports whether it could.
+// frames by step towards the start, but those that would pass it, and reports whether
+// anything moved.
 func (c *Case) earlier(step int, control bool) bool {
 	if !control {
 		if c.Units <= step {
@@ -164,10 +165,7 @@ func (c *Case) earlier(step int, control bool) bool {
 	moved := !control
 	c.Faults = slices.Clone(c.Faults)
 	for i := range c.Faults {
-		if f := &c.Faults[i]; f.Control == control {
-			if f.Index < step {
-				return false
-			}
+		if f := &c.Faults[i]; f.Control == control && f.Index >= step {
 			f.Index, moved = f.Index-step, true
 		}
 	}

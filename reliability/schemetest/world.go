@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -43,9 +44,10 @@ type world struct {
 	transfers []*transfer
 	started   int
 	finished  int
-	// paced is, for each direction, when the pacer has sent all it was given,
-	// and turn which transfer is polled first.
+	// paced is, for each direction, when the pacer has sent all it was given, a
+	// unit in each, and turn which transfer is polled first.
 	paced [2]units.Instant
+	each  units.Duration
 	turn  int
 
 	rtt, minRTT units.Duration
@@ -59,7 +61,8 @@ func (c Case) Run(makeScheme func() scheme.Scheme) (Result, error) {
 	c = c.withDefaults()
 	w := &world{
 		c: c, ends: [2]scheme.Scheme{makeScheme(), makeScheme()},
-		rng: rand.New(rand.NewPCG(c.Seed, 0xc0de)), rtt: max(c.RTTAtStart, 0), minRTT: max(c.RTTAtStart, 0),
+		rng: rand.New(rand.NewPCG(c.Seed, 0xc0de)), events: eventQueue{queue: netsim.NewQueue()},
+		each: c.Rate.Time(c.UnitBytes), rtt: max(c.RTTAtStart, 0), minRTT: max(c.RTTAtStart, 0),
 	}
 	w.net = newNetwork(&w.c)
 	w.run()
@@ -86,7 +89,7 @@ func (w *world) run() {
 	for w.started < w.c.Transfers && (w.started == 0 || w.c.Together) {
 		w.start()
 	}
-	w.events.push(event{at: w.now.Add(w.c.RTT()), kind: pingReturns})
+	w.events.push(w.now.Add(w.c.RTT()), event{kind: pingReturns})
 	for w.err == nil && w.finished < w.c.Transfers {
 		next := w.events.next()
 		for _, t := range w.transfers {
@@ -131,9 +134,9 @@ func (w *world) start() {
 		return
 	}
 	w.transfers = append(w.transfers, t)
-	w.events.push(event{at: w.now.Add(w.net.delay(w.now, -1)), kind: startArrives, transfer: i})
+	w.events.push(w.now.Add(w.net.delay(w.now)), event{kind: startArrives, transfer: i})
 	for _, g := range w.c.Buffers {
-		w.events.push(event{at: max(w.now, g.At), kind: dataGranted, transfer: i, order: uint64(g.Units)})
+		w.events.push(max(w.now, g.At), event{kind: dataGranted, transfer: i, order: uint64(g.Units)})
 	}
 }
 
@@ -199,7 +202,7 @@ func (w *world) check(t *transfer, err error) {
 func (w *world) ping() {
 	every := w.c.RTT()
 	if !w.net.blackedOut(w.now, true, -1) {
-		every = 2 * w.net.delay(w.now, -1)
+		every = 2 * w.net.delay(w.now)
 		if w.rtt == 0 {
 			w.rtt, w.minRTT = every, every
 		}
@@ -211,7 +214,7 @@ func (w *world) ping() {
 			env.RTT, env.MinRTT = w.rtt, w.minRTT
 		}
 	}
-	w.events.push(event{at: w.now.Add(every), kind: pingReturns})
+	w.events.push(w.now.Add(every), event{kind: pingReturns})
 }
 
 // control sends a frame.
@@ -224,11 +227,11 @@ func (w *world) control(t *transfer, frame []byte, toSender bool) {
 	w.digest.bytes(frame)
 	at, n := w.net.arrivals(w.now, packet{control: true, back: t.back != toSender, ack: toSender, channel: -1})
 	for _, at := range at[:n] {
-		e := event{at: at, kind: kind, transfer: int(t.info.ID), frame: append([]byte(nil), frame...)}
+		e := event{kind: kind, transfer: int(t.info.ID), frame: append([]byte(nil), frame...)}
 		if w.c.Garbage {
 			w.garble(&e)
 		}
-		w.events.push(e)
+		w.events.push(at, e)
 	}
 }
 
