@@ -7,9 +7,12 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net"
+	"os"
 	"strconv"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -26,6 +29,8 @@ type client struct {
 	capture *capture
 	// alone: the server is in this process, and has nobody to show results to.
 	alone bool
+	// name is this host's, server what the command line calls the other end.
+	name, server string
 }
 
 func (l *local) runClient(ctx context.Context, p *params, host string, out *output, capture *capture) error {
@@ -33,11 +38,14 @@ func (l *local) runClient(ctx context.Context, p *params, host string, out *outp
 	if _, _, err := net.SplitHostPort(host); err == nil {
 		addr = host // with a port of its own
 	}
-	return l.newClient(p, addr, out, capture).measure(ctx)
+	c := l.newClient(p, addr, out, capture)
+	c.server = host
+	return c.measure(ctx)
 }
 
 func (l *local) newClient(p *params, addr string, out *output, capture *capture) *client {
-	return &client{params: p, local: l, run: rand.Uint64(), addr: addr, out: out, meter: newMeter(), capture: capture}
+	name, _ := os.Hostname() // "" is as good as any where there is none
+	return &client{params: p, local: l, run: rand.Uint64(), addr: addr, out: out, meter: newMeter(os.Stderr), capture: capture, name: name, server: name}
 }
 
 // measure runs point after point and writes the results, also when one fails.
@@ -78,7 +86,7 @@ func (c *client) point(ctx context.Context, t task, last bool) error {
 	if err != nil {
 		return err
 	}
-	pt := &point{params: t.params, scheme: t.scheme, size: t.size, oob: s}
+	pt := &point{params: t.params, scheme: t.scheme, size: t.size, oob: s, run: c.about(s)}
 	defer pt.close()
 	err = c.open(s)
 	if err == nil {
@@ -101,9 +109,17 @@ func (c *client) point(ctx context.Context, t task, last bool) error {
 	}
 	err = errors.Join(err, c.out.add(pt, m, err))
 	if err == nil && !c.alone {
-		_, err = exchange(ctx, pt.oob, reportTime, report{c.out.results[len(c.out.results)-1]})
+		_, err = exchange(ctx, pt.oob, reportTime, reportOf(c.out.results[len(c.out.results)-1]))
 	}
 	return err
+}
+
+// about says which run a point that begins now is of.
+func (c *client) about(s *oob.Conn) *result.Run {
+	return &result.Run{
+		Start: time.Now().UTC(), Command: os.Args, Client: c.name, Server: c.server,
+		ClientAddr: s.LocalAddr().String(), ServerAddr: s.RemoteAddr().String(),
+	}
 }
 
 // open opens the device for the first point.

@@ -97,7 +97,7 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 		}
 		return start(a, c)
 	}
-	c.AddCommand(versionCommand(), devicesCommand(), doctorCommand())
+	c.AddCommand(versionCommand(), devicesCommand(), doctorCommand(), compareCommand(running))
 	return c
 }
 

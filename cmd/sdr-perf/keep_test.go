@@ -19,7 +19,7 @@ func TestKeep(t *testing.T) {
 		args := append(to[:len(to):len(to)], "-s", "4KiB,64KiB", "-n", "3", "--warmup", "0")
 		if i == 1 {
 			c := start(t, append(args, "-s", "64MiB", "--rate", "20mbit")...)
-			require.Eventually(t, func() bool { return strings.Count(s.stdout.String(), "client ") == 2 }, 10*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return strings.Count(s.stdout.String(), "one transfer at a time") == 2 }, 10*time.Second, 5*time.Millisecond)
 			require.NoError(t, c.cmd.Process.Kill())
 			require.Eventually(t, func() bool { return strings.Contains(s.errors(), "sdr-perf: ") }, 10*time.Second, 5*time.Millisecond, "it has not noticed")
 			continue
@@ -28,8 +28,12 @@ func TestKeep(t *testing.T) {
 		c.ends(t, 20*time.Second, 0)
 	}
 	require.Eventually(t, func() bool { return strings.Count(s.stdout.String(), " ok\n") == 4 }, 5*time.Second, 5*time.Millisecond, "%s", s.stdout.String())
-	require.Equal(t, 3, strings.Count(s.stdout.String(), "client "))
+	require.Equal(t, 3, strings.Count(s.stdout.String(), "one transfer at a time"))
 	require.Equal(t, 2, strings.Count(s.stdout.String(), "T/ideal"))
+	done := func() bool { return strings.Count(s.stdout.String(), " done: 2 points, 6 transfers, 204 KiB in ") == 2 }
+	require.Eventually(t, done, 5*time.Second, 5*time.Millisecond, "%s", s.stdout.String())
+	require.Equal(t, 1, strings.Count(s.stdout.String(), " broke off: "))
 	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
 	s.ends(t, 5*time.Second, exitInterrupted)
+	require.Regexp(t, `(?m)^served 3 clients \(1 broke off\): [456] points, `, s.stdout.String())
 }

@@ -21,8 +21,9 @@
 // --json writes an array with one object for each point; internal/result says what the fields mean.
 //
 // The exit status is 0 when all was measured and every content was right, 2 for mistakes in the
-// call, 3 when a point fell short of what --min-gbps, --max-p99 and the like ask for, 130 after an interrupt (Ctrl-C), 1 for anything else. What was measured before a failure or an
-// interrupt is printed and written.
+// call, 3 when a point fell short of what --min-gbps, --max-p99 and the like ask for or compare found one slower, 130
+// after an interrupt (Ctrl-C), 1 for anything else. What was measured before a failure or an interrupt is printed and
+// written.
 package main
 
 import (
@@ -52,6 +53,9 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
+// isUsage says whether an error is a mistake in the call.
+func isUsage(err error) bool { return errors.As(err, new(usage.Error)) }
+
 // run runs the program and returns its exit status.
 func run(ctx context.Context, args []string) int {
 	running := false // errors before that are mistakes in the call
@@ -70,7 +74,7 @@ func run(ctx context.Context, args []string) int {
 		return exitInterrupted
 	}
 	fmt.Fprintf(os.Stderr, "sdr-perf: %v\n", err)
-	if !running || errors.As(err, new(usage.Error)) {
+	if !running || isUsage(err) {
 		return exitUsage
 	}
 	if isShort(err) {

@@ -32,9 +32,10 @@ type meter struct {
 	last     time.Time                // of the last line, elsewhere
 }
 
-func newMeter() *meter {
-	_, err := unix.IoctlGetTermios(int(os.Stderr.Fd()), unix.TCGETS)
-	return &meter{begun: time.Now(), out: os.Stderr, terminal: err == nil && os.Getenv("TERM") != "dumb"}
+// newMeter makes a meter that draws on a terminal and writes lines elsewhere. It has no colours (no-color.org).
+func newMeter(out *os.File) *meter {
+	_, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS)
+	return &meter{begun: time.Now(), out: out, terminal: err == nil && os.Getenv("TERM") != "dumb"}
 }
 
 // Write passes on what the bar draws once it is time to show it.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,20 +75,7 @@ func (o *output) end() error {
 	return err
 }
 
-func (o *output) writeJSON() error {
-	if o.json == nil {
-		return nil
-	}
-	b, err := json.MarshalIndent(o.results, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = o.json.Write(append(b, '\n'))
-	if cerr := o.json.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
+func (o *output) writeJSON() error { return writeIndented(o.json, o.results) }
 
 func (o *output) writeCSV() error {
 	if o.csv == nil {

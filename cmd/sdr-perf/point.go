@@ -5,9 +5,11 @@ package main
 import (
 	"context"
 	"errors"
+
 	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -22,6 +24,7 @@ type point struct {
 	end    *endpoint
 	oob    *oob.Conn
 	conn   *reliability.Conn
+	run    *result.Run // at the client
 	buf    []byte
 	mr     *sdr.MR
 	lanes  []*lane // where several transfers are under way; then buf and mr are none

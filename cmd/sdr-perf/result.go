@@ -26,7 +26,7 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 			Spurious: c.Spurious, Parity: c.Parity, Recovered: c.Recovered, Missing: c.Missing,
 		},
 		Params:   parameters(schemes.Used(pt.scheme, pt.Scheme), stats.Units.Explain),
-		Verified: verified, Seed: pt.Seed, Environment: result.Here(version()),
+		Verified: verified, Seed: pt.Seed, Environment: result.Here(version()), Run: pt.run,
 	}
 	found := stats.Path
 	r.Congestion = result.Congestion{

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -44,8 +45,8 @@ type server struct {
 	end *endpoint
 	at  place
 	// says is where the server tells what goes on, nil for nowhere.
-	says io.Writer
-	rows int
+	says  io.Writer
+	visit visit
 }
 
 // A turnedAway is why a client isn't served.
@@ -67,8 +68,15 @@ func (l *local) runServer(ctx context.Context, p *params, set *pflag.FlagSet, ca
 	}
 	defer listener.Close()
 	fmt.Fprintf(os.Stderr, "waiting for a client on %v\n", listener.Addr())
+	book := ledger{begun: time.Now()}
 	for {
-		err := (&server{own: p, set: set, local: l, capture: capture, patient: true, says: os.Stdout}).serve(ctx, listener)
+		s := &server{own: p, set: set, local: l, capture: capture, patient: true, says: os.Stdout}
+		err := s.serve(ctx, listener)
+		s.visit.conclude(s.says, err)
+		book.enter(&s.visit, err)
+		if l.keep && ctx.Err() != nil {
+			book.conclude(s.says)
+		}
 		if !l.keep || ctx.Err() != nil {
 			return err
 		}
@@ -143,7 +151,8 @@ func (s *server) point(ctx context.Context, v visitor) (last bool, err error) {
 	if s.says == nil {
 		return v.hello.Last, pt.receive(ctx)
 	}
-	if s.rows == 0 {
+	if s.visit.points == 0 {
+		s.visit.begin(v.conn.RemoteAddr())
 		fmt.Fprintf(s.says, "client %v; %s; %s\n", v.conn.RemoteAddr(), pt.Link.describe(), pt.underWay())
 	}
 	if err = pt.receive(ctx); err == nil {
@@ -160,6 +169,13 @@ type report struct {
 	Result *result.Result `json:"result,omitempty"`
 }
 
+// reportOf is what a client tells of a result: its command line is nobody else's business.
+func reportOf(r *result.Result) report {
+	told := *r
+	told.Run = nil
+	return report{&told}
+}
+
 // show prints what the client has measured.
 func (s *server) show(ctx context.Context, pt *point) error {
 	theirs, err := exchange(ctx, pt.oob, reportTime, report{})
@@ -170,7 +186,7 @@ func (s *server) show(ctx context.Context, pt *point) error {
 	if pt.Latency {
 		columns = ofLatency
 	}
-	if s.rows++; s.rows == 1 {
+	if s.visit.add(theirs.Result, pt.size); s.visit.points == 1 {
 		err = writeRow(s.says, columns, func(c column) string { return c.head })
 	}
 	return errors.Join(err, writeRow(s.says, columns, func(c column) string { return printable(c.text(theirs.Result)) }))

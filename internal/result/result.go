@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -75,6 +76,22 @@ type Result struct {
 	Verified    *bool       `json:"verified"`
 	Seed        uint64      `json:"seed"`
 	Environment Environment `json:"environment"`
+	// Run says which run this is of, nil where nothing was run (test/grid).
+	Run *Run `json:"run,omitempty"`
+}
+
+// Run is when, where and by which call a point was measured. It names machines: leave it out of what is published.
+type Run struct {
+	// Start is when the point began, by the client's clock.
+	Start time.Time `json:"start"`
+	// Command is the client's command line, with its program's name.
+	Command []string `json:"command"`
+	// Client is the name of the client's host, Server what it calls the server's: the HOST of the command line, its
+	// own name where both ends are one process. ClientAddr and ServerAddr are where their TCP connection ended.
+	Client     string `json:"client"`
+	Server     string `json:"server"`
+	ClientAddr string `json:"client_addr"`
+	ServerAddr string `json:"server_addr"`
 }
 
 // Link is the emulated link.
@@ -216,7 +233,7 @@ func (c CPUTime) Plus(o CPUTime) CPUTime { return CPUTime{c.User + o.User, c.Sys
 // Total is user and system time together.
 func (c CPUTime) Total() units.Duration { return c.User + c.Sys }
 
-// Environment is where a result comes from. Nothing in it names the machine.
+// Environment is what a result was measured on. Nothing in it names the machine: Run does.
 type Environment struct {
 	Go      string `json:"go"`
 	OS      string `json:"os"`

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// openTerminal makes a pseudo-terminal and returns both ends.
+func openTerminal(t *testing.T) (master, terminal *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { master.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	terminal, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { terminal.Close() })
+	return master, terminal
+}
+
+// played is what a meter writes to out during a long point.
+func played(t *testing.T, out, read *os.File) string {
+	t.Helper()
+	m := newMeter(out)
+	m.begun = m.begun.Add(-2 * showAfter)
+	m.point("adaptive 64 MiB")
+	m.last = m.last.Add(-2 * logEvery)
+	for part := 0.1; part < 1; part += 0.3 {
+		time.Sleep(drawEvery + drawEvery/4) // it draws no more often
+		m.show(part)
+	}
+	m.clear()
+	b := make([]byte, 1<<16)
+	require.NoError(t, read.SetReadDeadline(time.Now().Add(10*time.Second)))
+	n, err := read.Read(b)
+	require.NoError(t, err)
+	return string(b[:n])
+}
+
+// TestProgressOnTerminal: a bar is drawn over itself, in no colour, whatever NO_COLOR says (no-color.org).
+func TestProgressOnTerminal(t *testing.T) {
+	t.Setenv("TERM", "xterm-256color")
+	for _, no := range []string{"", "1"} {
+		t.Setenv("NO_COLOR", no)
+		master, terminal := openTerminal(t)
+		text := played(t, terminal, master)
+		require.Contains(t, text, "adaptive 64 MiB", "NO_COLOR=%q", no)
+		require.Contains(t, text, "\r")
+		require.NotContains(t, text, "\x1b[", "no colour and no cursor")
+	}
+}
+
+// TestNoAnimationInPipe: what isn't a terminal gets whole lines, and few.
+func TestNoAnimationInPipe(t *testing.T) {
+	lines := func(text string) {
+		require.NotContains(t, text, "\r")
+		require.NotContains(t, text, "\x1b")
+		require.Equal(t, "sdr-perf: adaptive 64 MiB: 10 % done\n", text)
+	}
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	defer w.Close()
+	lines(played(t, w, r))
+	t.Setenv("TERM", "dumb")
+	master, terminal := openTerminal(t)
+	lines(strings.ReplaceAll(played(t, terminal, master), "\r\n", "\n")) // the terminal's own line ends
+}
+
+// TestOutputIntoPipes: neither end of a run writes anything but lines of letters to pipes.
+func TestOutputIntoPipes(t *testing.T) {
+	s, to := startServer(t)
+	c := start(t, append(to, "-s", "256KiB", "-n", "30", "--warmup", "0", "--rate", "25mbit")...) // 2.5 s
+	c.ends(t, 30*time.Second, 0)
+	s.ends(t, 5*time.Second, 0)
+	for _, text := range []string{c.stdout.String(), c.errors(), s.stdout.String(), s.errors()} {
+		require.NotContains(t, text, "\r")
+		require.NotContains(t, text, "\x1b")
+	}
+}
