@@ -175,7 +175,7 @@ var bthMask = func() (t [256]uint32) {
 // the ICRC. Sum panics if b is too short for a BTH.
 func (s Seed) Sum(b []byte) uint32 {
 	_ = b[BTHSize-1]
-	return crc32.Update(uint32(s)^bthMask[b[bthECN]], crc32.IEEETable, b)
+	return crcUpdate(uint32(s)^bthMask[b[bthECN]], b)
 }
 
 // zeros is the pad of Sum2. A local array would escape into hash/crc32.
@@ -187,10 +187,10 @@ var zeros [3]byte
 func (s Seed) Sum2(headers, payload []byte) uint32 {
 	r := s.Sum(headers)
 	if len(payload) != 0 {
-		r = crc32.Update(r, crc32.IEEETable, payload)
+		r = crcUpdate(r, payload)
 	}
 	if pad := PadCount(len(headers) + len(payload)); pad != 0 {
-		r = crc32.Update(r, crc32.IEEETable, zeros[:pad])
+		r = crcUpdate(r, zeros[:pad])
 	}
 	return r
 }

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !amd64
+
+package roce
+
+import "hash/crc32"
+
+// crcUpdate is crc32.Update of Ethernet's polynomial.
+func crcUpdate(crc uint32, p []byte) uint32 { return crc32.Update(crc, crc32.IEEETable, p) }
