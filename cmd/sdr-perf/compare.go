@@ -391,12 +391,13 @@ func student(degrees float64) float64 {
 	case degrees < 2.5:
 		return 4.303
 	}
-	z := normal
-	z3, z5, z7, z9 := math.Pow(z, 3), math.Pow(z, 5), math.Pow(z, 7), math.Pow(z, 9)
-	return z + (z3+z)/4/degrees +
-		(5*z5+16*z3+3*z)/96/math.Pow(degrees, 2) +
-		(3*z7+19*z5+17*z3-15*z)/384/math.Pow(degrees, 3) +
-		(79*z9+776*z7+1482*z5-1920*z3-945*z)/92160/math.Pow(degrees, 4)
+	// Polynomials in z and 1/degrees, by Horner's rule.
+	z, w, x := normal, normal*normal, 1/degrees
+	first := (w + 1) / 4
+	second := ((5*w+16)*w + 3) / 96
+	third := (((3*w+19)*w+17)*w - 15) / 384
+	fourth := ((((79*w+776)*w+1482)*w-1920)*w - 945) / 92160
+	return z * (1 + x*(first+x*(second+x*(third+x*fourth))))
 }
 
 // beyond is how many times must be longer than a quantile for its interval to have an upper end.
