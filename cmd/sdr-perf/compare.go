@@ -196,7 +196,7 @@ func byKey(list []*result.Result, name string) (map[pointKey]*result.Result, err
 			return nil, usage.Errorf("%s: %v is incomplete: measure it to its end", name, k)
 		case r.Verified != nil && !*r.Verified:
 			return nil, usage.Errorf("%s: the content of %v is wrong: its times are of nothing", name, k)
-		case r.Iterations < 2:
+		case r.Iterations < 2 || r.CompletionNs.Avg <= 0:
 			return nil, usage.Errorf("%s: %v has %s, which have no spread: measure more (-n, -D)", name, k, plural(r.Iterations, "transfer"))
 		}
 		found[k] = r
@@ -277,6 +277,13 @@ type interval struct {
 	High  float64 `json:"high"`
 }
 
+func intervalOf(value, low, high float64) *interval {
+	return &interval{rounded(value), rounded(low), rounded(high)}
+}
+
+// rounded leaves the digits that mean something, which are the same on every architecture.
+func rounded(v float64) float64 { return math.Round(1e6*v) / 1e6 }
+
 func (i *interval) text() string {
 	if i == nil {
 		return "-"
@@ -319,7 +326,7 @@ func relative(a, b float64) *float64 {
 	if a == 0 || b == 0 {
 		return nil
 	}
-	v := b/a - 1
+	v := rounded(b/a - 1)
 	return &v
 }
 
@@ -366,9 +373,6 @@ func momentsOf(r *result.Result) moments {
 // of Student's problem when several different population variances are involved", Biometrika 34 (1947). The first
 // average is taken for exact where it divides, so that intervals of large spreads are a little short.
 func averages(a, b moments) *interval {
-	if a.avg <= 0 {
-		return &interval{Low: math.Inf(-1), High: math.Inf(1)}
-	}
 	va, vb := a.sdev*a.sdev/a.n, b.sdev*b.sdev/b.n
 	half := 0.0
 	if va+vb > 0 {
@@ -376,7 +380,7 @@ func averages(a, b moments) *interval {
 		half = student(degrees) * math.Sqrt(va+vb)
 	}
 	d := b.avg - a.avg
-	return &interval{d / a.avg, (d - half) / a.avg, (d + half) / a.avg}
+	return intervalOf(d/a.avg, (d-half)/a.avg, (d+half)/a.avg)
 }
 
 // normal is the 97.5th percentile of the normal distribution.
@@ -415,7 +419,7 @@ func quantiles(a, b *result.Result, q float64) *interval {
 	d := y.Value - x.Value
 	low := d - math.Hypot(y.Value-y.Low, x.High-x.Value)
 	high := d + math.Hypot(y.High-y.Value, x.Value-x.Low)
-	return &interval{math.Expm1(d), math.Expm1(low), math.Expm1(high)}
+	return intervalOf(math.Expm1(d), math.Expm1(low), math.Expm1(high))
 }
 
 // orderStatistics is the logarithm of a quantile and its interval, from the histogram.
