@@ -31,6 +31,10 @@ type Pair struct {
 	// Settle is how long a packet may be under way on a real clock, with delays and reordering; 0 for
 	// devices that are next to each other.
 	Settle units.Duration
+	// Idle, when set, tells whether the devices have done all that they were asked to and nothing is under way between
+	// them. Devices that are other threads of the machine need it: while these don't get a processor, silence says nothing.
+	// Without it nothing is said to be under way once nothing has come for a little more than Settle.
+	Idle func() bool
 	// Patience is how long a case waits on a real clock for what must come; 0: 10 s.
 	Patience time.Duration
 	// Advance moves a virtual clock to an instant, and Next says when the network has something to do,

@@ -108,6 +108,7 @@ func (w *world) arrives(cond func() bool) bool {
 		if !w.step() {
 			return cond()
 		}
+		w.restless()
 	}
 	return true
 }

@@ -95,10 +95,10 @@ func (w *world) peer(e *end) *end {
 func (w *world) now() units.Instant { return w.pair.A.Now() }
 
 // step polls everything once and, if nothing came, lets time pass. It reports whether anything may yet
-// happen by itself; with a real clock that is a guess, quiet after the last sign of life.
+// happen by itself; with a real clock and devices that don't say so (Pair.Idle) that is a guess, quiet after the last
+// sign of life.
 func (w *world) step() bool {
-	if w.poll() > 0 {
-		w.stuck, w.last = 0, w.now()
+	if w.polled() {
 		return true
 	}
 	w.stuck++
@@ -110,7 +110,23 @@ func (w *world) step() bool {
 	} else {
 		time.Sleep(50 * time.Microsecond)
 	}
-	return w.stuck < 20 || w.now().Sub(w.last) < w.pair.Settle+quiet
+	switch {
+	case w.stuck < 20:
+		return true
+	case w.pair.Idle == nil:
+		return w.now().Sub(w.last) < w.pair.Settle+quiet
+	}
+	// What was completed before the devices came to rest may have come after the poll above.
+	return !w.pair.Idle() || w.polled()
+}
+
+// polled polls everything once and reports whether anything came.
+func (w *world) polled() bool {
+	if w.poll() == 0 {
+		return false
+	}
+	w.stuck, w.last = 0, w.now()
+	return true
 }
 
 // advance moves a virtual clock to the next event.
@@ -166,8 +182,18 @@ func (w *world) listen(f func() int) {
 
 // settle steps until nothing is under way any more.
 func (w *world) settle() {
+	w.Helper()
 	w.stuck, w.last = 0, w.now()
 	for w.step() {
+		w.restless()
+	}
+}
+
+// restless fails when devices that say that they have something to do bring nothing.
+func (w *world) restless() {
+	w.Helper()
+	if w.pair.Idle != nil && w.now().Sub(w.last) > w.pair.Patience {
+		w.Fatalf("the devices have had something to do for %v (Pair.Idle), of which nothing came", w.pair.Patience)
 	}
 }
 

@@ -21,6 +21,11 @@ const (
 func (d *Device) step() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.advance()
+}
+
+// advance is step with mu held.
+func (d *Device) advance() bool {
 	if d.removed {
 		return false
 	}

@@ -23,6 +23,8 @@ type rocePort struct {
 	senders map[uint16]int // sockets by source port
 	buf     []byte
 	late    []latePacket
+	// sentInside and takenInside count the packets sent to, and taken from, ports of the same host.
+	sentInside, takenInside int
 }
 
 // latePacket is one that the network keeps for a while.
@@ -148,17 +150,26 @@ func (d *Device) put(fd int, b []byte, to *unix.SockaddrInet4) {
 		return
 	}
 	for range copies {
-		if unix.Sendto(fd, b, unix.MSG_DONTWAIT, to) != nil {
-			d.stats.Dropped++
-		}
+		d.sendTo(fd, b, to)
+	}
+}
+
+// sendTo gives the network a packet.
+func (d *Device) sendTo(fd int, b []byte, to *unix.SockaddrInet4) {
+	switch {
+	case unix.Sendto(fd, b, unix.MSG_DONTWAIT, to) != nil:
+		d.stats.Dropped++
+	case d.host.inside(netip.AddrFrom4(to.Addr)):
+		d.port.sentInside++
 	}
 }
 
 // putLate sends the late packets that are due.
-func (n *rocePort) putLate(now time.Time) {
+func (d *Device) putLate(now time.Time) {
+	n := d.port
 	for len(n.late) > 0 && !now.Before(n.late[0].due) {
 		p := &n.late[0]
-		_ = unix.Sendto(p.fd, p.b, unix.MSG_DONTWAIT, p.to)
+		d.sendTo(p.fd, p.b, p.to)
 		n.late = n.late[1:]
 	}
 }
@@ -221,7 +232,7 @@ func packets(q *queuePair, dest uint32, m *message) []roce.Packet {
 func (d *Device) listen() bool {
 	n := d.port
 	if len(n.late) > 0 {
-		n.putLate(time.Now())
+		d.putLate(time.Now())
 	}
 	for i := range roceBurst {
 		size, from, err := unix.Recvfrom(n.receive, n.buf, 0)
@@ -229,6 +240,9 @@ func (d *Device) listen() bool {
 			return i > 0
 		}
 		d.stats.PacketsReceived++
+		if sa, ok := from.(*unix.SockaddrInet4); ok && d.host.inside(netip.AddrFrom4(sa.Addr)) {
+			n.takenInside++
+		}
 		if v := d.arrive(n.buf[:size], from); v != good {
 			d.stats.Dropped++
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -90,6 +91,12 @@ func runInside() error {
 		return err
 	}
 	defer h.Close()
+	idle, err := net.Listen("unix", name+idleSuffix)
+	if err != nil {
+		return err
+	}
+	defer idle.Close()
+	go answerIdle(idle, h)
 	h.Fate = fates(files[fateSuffix])
 	h.Posted = func(p fakeverbs.Posted) {
 		if h.Device(2).Has(p.QPN) {

@@ -63,6 +63,7 @@ func TestConformance(t *testing.T) {
 	if race.Enabled { // the others run all that these do
 		kinds = kinds[2:]
 	}
+	rest := idle(t)
 	for _, c := range kinds {
 		t.Run(c.name, func(t *testing.T) {
 			backendtest.Run(t, func(t testing.TB, ask backendtest.Faults) *backendtest.Pair {
@@ -71,7 +72,8 @@ func TestConformance(t *testing.T) {
 				a, b := openWith(t, c.open, c.a, c.keyPerMessage), openWith(t, c.open, c.b, c.keyPerMessage)
 				require.Equal(t, !c.keyPerMessage, a.Caps().RootKey)
 				require.Equal(t, backend.FenceTimed, a.Caps().Fence)
-				return &backendtest.Pair{A: fenced{a}, B: fenced{b}, Faults: ask, Overruns: true, Settle: 10 * units.Millisecond, Patience: 30 * time.Second}
+				return &backendtest.Pair{A: fenced{a}, B: fenced{b}, Faults: ask, Overruns: true, Settle: 10 * units.Millisecond, Idle: rest,
+					Patience: 30 * time.Second}
 			}, sdrtest.Cases()...)
 		})
 	}
