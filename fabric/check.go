@@ -14,6 +14,7 @@ type counters struct {
 	sent, delivered, trimmed, marked, markedArrived, repeated, notified uint64
 	sentBytes, deliveredBytes, droppedBytes, trimmedBytes               uint64
 	queueFull, bufferFull, linkDown, lostOnWire, noRoute, functionDrop  uint64
+	forcedDrop, headersLost                                             uint64
 	pauses, resumes                                                     uint64
 	pauseTime                                                           des.Time
 
@@ -23,7 +24,7 @@ type counters struct {
 }
 
 func (c *counters) dropped() uint64 {
-	return c.queueFull + c.bufferFull + c.linkDown + c.lostOnWire + c.noRoute + c.functionDrop
+	return c.queueFull + c.bufferFull + c.linkDown + c.lostOnWire + c.noRoute + c.functionDrop + c.forcedDrop
 }
 
 // ledger is the conservation of one flow.

@@ -9,6 +9,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/switchfn"
+	"github.com/sdr-rdma/go-sdr/switchfn/trim"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -46,6 +47,11 @@ type Config struct {
 	MarkOnArrival bool
 	// Weights are those of classes 1 to 3; 0: 1. Class 0 has none.
 	Weights [Classes]int
+	// Trim has switches cut data to their headers where they would drop them; nil: none.
+	Trim *Trim
+	// Forced is the probability with which each switch loses a data packet although it has room: trims it with
+	// Trim, else drops it.
+	Forced float64
 	// Faults are those of links, beside the drop rates that the graph gives.
 	Faults []Fault
 	// Function makes the function of a switch; nil, or a nil result: none.
@@ -196,6 +202,11 @@ func (c *Config) setDefaults() {
 	orDefault(&c.Buffer.Shift, defaultShift)
 	orDefault(&c.Buffer.Reserve, defaultReserve)
 	c.Buffer.Reserve = max(c.Buffer.Reserve, 0)
+	if c.Trim != nil {
+		t := *c.Trim
+		orDefault(&t.Header, trim.HeaderSize)
+		c.Trim = &t
+	}
 	orDefault(&c.Buffer.Resume, defaultResume)
 	orDefault(&c.Buffer.Lossless, 1)
 	orDefault(&c.Buffer.Alpha, defaultAlpha)
@@ -236,6 +247,12 @@ func (c *Config) validate() error {
 		if e.KMin < 0 || e.KMax < e.KMin || e.KMax > units.GiB || !(e.PMax >= 0 && e.PMax <= 1) {
 			return fmt.Errorf("ECN from %d to %d bytes up to %v: needs 0 <= KMin <= KMax <= 1 GiB and a probability", int64(e.KMin), int64(e.KMax), e.PMax)
 		}
+	}
+	if !(c.Forced >= 0 && c.Forced <= 1) {
+		return fmt.Errorf("a forced loss of %v: must be a probability", c.Forced)
+	}
+	if err := c.Trim.validate(c); err != nil {
+		return err
 	}
 	if err := c.Queue.Validate(); err != nil {
 		return err

@@ -70,6 +70,8 @@ func (s *Sim) header(h *switchfn.Header, i uint32) {
 		h.Opcode, h.PSN, h.Nak = roce.RCAcknowledge, roce.PSN(k.expected), k.what() == transport.Nak
 	case transport.CNP:
 		h.Opcode, h.BECN = roce.CNPOpcode, true
+	case transport.Returned:
+		h.Returned = true
 	}
 }
 

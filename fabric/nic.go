@@ -379,6 +379,9 @@ func (s *Sim) reply(fi uint32, x *transport.Packet, sent des.Time) {
 		sent: sent, flow: fi, psn: x.PSN, expected: x.Expected, entropy: x.Entropy, size: uint16(s.cfg.AckSize),
 		in: noPort, kind: uint8(x.Kind), flags: x.Flags,
 	}
+	if s.cfg.Trim != nil {
+		s.classify(fi, k)
+	}
 	if x.Kind == transport.Sack {
 		k.psn = s.putSack(x.Sack)
 	}

@@ -236,6 +236,9 @@ func (s *Sim) drop(i uint32, reason *uint64) {
 	*reason++
 	s.tellLost(i, reason == &s.queueFull || reason == &s.bufferFull)
 	s.droppedBytes += uint64(k.size)
+	if k.flags&transport.Trimmed != 0 {
+		s.headersLost++
+	}
 	if s.perFlow != nil && k.kind != pause {
 		s.perFlow[k.flow].dropped++
 		s.perFlow[k.flow].droppedBytes += uint64(k.size)

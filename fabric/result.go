@@ -31,17 +31,19 @@ type Result struct {
 type Packets struct {
 	Sent, Delivered, Dropped, Trimmed, Marked, Retransmitted uint64
 	SentBytes, DeliveredBytes                                uint64
+	// Headers are header-only packets that were dropped: what no answer tells a sender of.
+	Headers uint64
 }
 
 // Drops tells why packets were dropped.
 type Drops struct {
-	Queue, Buffer, LinkDown, Wire, NoRoute, Function uint64
+	Queue, Buffer, LinkDown, Wire, NoRoute, Function, Forced uint64
 }
 
 // Port counts what a port has sent and refused. See Config.PortCounters.
 type Port struct {
-	Packets, Drops, Marks uint64
-	Bytes                 units.Bytes
+	Packets, Drops, Marks, Trims uint64
+	Bytes                        units.Bytes
 }
 
 // Flow tells about one flow.
@@ -92,9 +94,9 @@ func (s *Sim) Result() Result {
 		Events: s.events, Now: s.now, Flows: len(s.ends), Done: s.finished,
 		Packets: Packets{
 			Sent: s.sent, Delivered: s.delivered, Dropped: s.dropped(), Trimmed: s.trimmed, Marked: s.marked, Retransmitted: s.repeated,
-			SentBytes: s.sentBytes, DeliveredBytes: s.deliveredBytes,
+			SentBytes: s.sentBytes, DeliveredBytes: s.deliveredBytes, Headers: s.headersLost,
 		},
-		Drops: Drops{Queue: s.queueFull, Buffer: s.bufferFull, LinkDown: s.linkDown, Wire: s.lostOnWire, NoRoute: s.noRoute, Function: s.functionDrop},
+		Drops: Drops{Queue: s.queueFull, Buffer: s.bufferFull, LinkDown: s.linkDown, Wire: s.lostOnWire, NoRoute: s.noRoute, Function: s.functionDrop, Forced: s.forcedDrop},
 		CNPs:  s.notified, Pauses: s.pauses, Resumes: s.resumes, PauseTime: s.pauseTime, MostHeadroom: s.mostHeadroom,
 	}
 	r.Hash = s.hashResult(&r)

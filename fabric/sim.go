@@ -71,7 +71,8 @@ type Sim struct {
 	freeTimer []uint32
 
 	queueLimit int64
-	leastMark  int32 // the smallest KMin
+	forced     []forced // by switch; nil without Config.Forced
+	leastMark  int32    // the smallest KMin
 	quantum    [Classes]int32
 	flowletGap des.Time
 	hashSeeds  []uint64
@@ -128,6 +129,7 @@ func New(g *topo.Graph, c Config) (*Sim, error) {
 	for i, w := range c.Weights {
 		s.quantum[i] = int32(w) * int32(c.MTU+c.Header)
 	}
+	s.makeTrim()
 	s.credits = make([]credits, len(s.ports))
 	if c.PortCounters {
 		s.stats = make([]Port, len(s.ports))

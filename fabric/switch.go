@@ -51,6 +51,14 @@ func (s *Sim) admit(n, out, i uint32) {
 		}
 		k = &s.pk[i]
 	}
+	if s.forced != nil && !s.force(n, out, k) {
+		s.dropAt(out, i, &s.forcedDrop)
+		return
+	}
+	if s.cfg.Trim != nil && k.class() != 0 {
+		s.admitTrim(n, out, i, k)
+		return
+	}
 	c := k.class()
 	if c != 0 && p.occupied>>c&1 != 0 && s.full(n, out, c, int64(k.size)) {
 		s.dropAt(out, i, &s.queueFull)

@@ -18,9 +18,11 @@ const (
 	Nak  // reports a gap (IBTA 9.7.5.2.8, PSN sequence error), or with IRN any packet out of order
 	CNP  // congestion notification (IBTA annex A17.9.3)
 	Sack // acknowledges selectively: Packet.Sack tells what
+	// Returned is a trimmed packet that its receiver has sent back, with the numbers of that packet.
+	Returned
 )
 
-var kinds = [...]string{"data", "probe", "ack", "nak", "cnp", "sack"}
+var kinds = [...]string{"data", "probe", "ack", "nak", "cnp", "sack", "returned"}
 
 // String is the kind's name.
 func (k Kind) String() string {
@@ -62,7 +64,8 @@ type Packet struct {
 	// PSN is the number of a data packet within its message, from 0. On feedback it is that of the
 	// packet that caused it.
 	PSN uint32
-	// Expected, on feedback: all packets before it have been received.
+	// Expected, on feedback: all packets before it have been received. On data, and on what is Returned,
+	// it is the transport's own.
 	Expected uint32
 	// Payload is in bytes; at most 65535 with all headers.
 	Payload uint16
