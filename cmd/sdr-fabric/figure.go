@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -217,7 +218,7 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	if err := writeWhole(base+".points.csv", pointsCSV(points)); err != nil {
 		return 0, err
 	}
-	file := figureFile{Version: version(), Figure: f.name, Title: f.title, Scale: o.scale, Seed: o.seed, Points: points, Runs: files}
+	file := figureFile{Version: release.Version(), Figure: f.name, Title: f.title, Scale: o.scale, Seed: o.seed, Points: points, Runs: files}
 	if err := writeJSON(base+".json", file, nil); err != nil {
 		return 0, err
 	}

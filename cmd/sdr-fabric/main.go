@@ -23,10 +23,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
@@ -57,7 +57,6 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sdr-fabric",
 		Short:         "Simulate data-centre networks packet by packet",
-		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usage.Args(cobra.NoArgs),
@@ -66,29 +65,6 @@ func newRoot() *cobra.Command {
 	usage.Flags(root)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newRun(), newFigure(), newCompare(), newCheck(), newTopo(), newBench())
+	release.Register(root)
 	return root
-}
-
-// version is the module's, with the commit where the binary was built in a checkout.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "(devel)"
-	}
-	v, commit, changed := info.Main.Version, "", ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision" && len(s.Value) >= 12:
-			commit = s.Value[:12]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = "+changes"
-		}
-	}
-	if v == "" || v == "(devel)" {
-		v = "(devel)"
-		if commit != "" {
-			v += " " + commit + changed
-		}
-	}
-	return v
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -122,7 +123,7 @@ func nanoseconds(t des.Time) float64 { return float64(t) / 1000 }
 func (o *outcome) report(s *scenario) *report {
 	r, p := o.result, o.result.Packets
 	rep := &report{
-		Version: version(), Config: *s, Seed: s.Seed, Hosts: len(o.graph.Hosts()), Links: len(o.graph.Links), Flows: r.Flows, Completed: r.Done,
+		Version: release.Version(), Config: *s, Seed: s.Seed, Hosts: len(o.graph.Hosts()), Links: len(o.graph.Links), Flows: r.Flows, Completed: r.Done,
 		SimulatedNS: nanoseconds(r.Now), Events: r.Events, WallS: o.wall.Seconds(), RSSBytes: peakRSS(),
 		Packets: packetCounts{p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted},
 		Drops: map[string]uint64{

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 )
 
 // A run of a sweep. Runs with the same scenario have the same name.
@@ -90,7 +92,7 @@ func stored(path string, s *scenario) (*report, error) {
 		return nil, err
 	}
 	var rep report
-	if json.Unmarshal(b, &rep) != nil || rep.Config != *s || rep.Version != version() {
+	if json.Unmarshal(b, &rep) != nil || rep.Config != *s || rep.Version != release.Version() {
 		return nil, nil // of another sweep: it is written anew
 	}
 	return &rep, nil

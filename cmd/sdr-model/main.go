@@ -16,10 +16,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/model"
 )
@@ -45,7 +45,6 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "sdr-model",
 		Short:         "Predict how long reliable RDMA writes take over long, lossy links",
-		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          usage.Args(cobra.NoArgs),
@@ -54,15 +53,8 @@ func newRoot() *cobra.Command {
 	usage.Flags(root)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(newPlan(), newFigure(), newPeers(), newCompare())
+	release.Register(root)
 	return root
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(devel)"
-	}
-	return info.Main.Version
 }
 
 // simulation are the flags of everything that draws samples.

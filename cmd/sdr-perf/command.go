@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
@@ -72,7 +73,6 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 		Short: "Measure the completion time of reliable RDMA writes",
 		Long:  longHelp, Example: examples,
 		Args:          checkArgs(met),
-		Version:       version(),
 		SilenceErrors: true, SilenceUsage: true,
 	}
 	a.given = c.Flags()
@@ -82,7 +82,6 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 	met.register(a.given)
 	a.given.SortFlags = false
 	a.given.VisitAll(hideZero)
-	c.SetVersionTemplate("sdr-perf {{.Version}}\n")
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	c.RunE = func(c *cobra.Command, args []string) error {
 		*running = true
@@ -97,7 +96,8 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 		}
 		return start(a, c)
 	}
-	c.AddCommand(versionCommand(), devicesCommand(), doctorCommand(), compareCommand(running))
+	c.AddCommand(devicesCommand(), doctorCommand(), compareCommand(running))
+	release.Register(c)
 	return c
 }
 
@@ -119,13 +119,6 @@ func (a *call) check() error {
 		return usage.Wrap(err)
 	}
 	return a.checkIdle()
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version", Args: usage.Args(cobra.NoArgs),
-		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), "sdr-perf", version()) },
-	}
 }
 
 func devicesCommand() *cobra.Command {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -26,7 +27,7 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 			Spurious: c.Spurious, Parity: c.Parity, Recovered: c.Recovered, Missing: c.Missing,
 		},
 		Params:   parameters(schemes.Used(pt.scheme, pt.Scheme), stats.Units.Explain),
-		Verified: verified, Seed: pt.Seed, Environment: result.Here(version()), Run: pt.run,
+		Verified: verified, Seed: pt.Seed, Environment: result.Here(release.Version()), Run: pt.run,
 	}
 	found := stats.Path
 	r.Congestion = result.Congestion{

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package release is what all commands have because they are released: a version, and a manual page that follows
+// from their own flags and help, as cobra's completions do.
+package release
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+)
+
+// next is the release that is being worked on.
+const next = "0.1.0"
+
+// Version is the release's, such as "0.1.0", of a program that was built from its tag; else "0.1.0-dev", with the
+// commit as a semantic version's build metadata where it is known.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return next + "-dev"
+	}
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) string {
+	commit, modified := "", false
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value[:min(len(s.Value), 12)]
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	// Go makes v0.0.0-TIME-COMMIT of a commit without a tag.
+	v, isTag := strings.CutPrefix(info.Main.Version, "v")
+	if isTag && !modified && !strings.ContainsAny(v, "-+") {
+		return v
+	}
+	switch {
+	case commit == "":
+		return next + "-dev"
+	case modified:
+		return next + "-dev+" + commit + ".modified"
+	}
+	return next + "-dev+" + commit
+}
+
+// Register gives a program its version, the command that prints it, and the hidden one that packagers call.
+func Register(root *cobra.Command) {
+	root.Version = Version()
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.AddCommand(&cobra.Command{
+		Use: "version", Short: "Print the version", Args: usage.Args(cobra.NoArgs),
+		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), root.Name(), root.Version) },
+	}, &cobra.Command{
+		Use: "manual", Short: "Print the manual page in troff's language", Hidden: true, Args: usage.Args(cobra.NoArgs),
+		RunE: func(c *cobra.Command, _ []string) error { return WriteManual(c.OutOrStdout(), root) },
+	})
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Packaging builds what a release consists of: static binaries for amd64 and arm64 with completions and manual
+// pages, which the binaries themselves write, in an archive for each architecture, and their checksums.
+//
+//	go run ./packaging             # into dist
+//	go run ./packaging -out /tmp/release
+//
+// The same commit and the same Go release give the same bytes, wherever and whenever they are built: paths are
+// trimmed, nothing is linked that the host has, and the archive's times are the commit's. Who doubts a published
+// archive checks the tag out, runs this, and compares SHA256SUMS. A version is 0.1.0 only when the commit has the
+// tag v0.1.0 and nothing is changed.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// programs are what is released; architectures what for.
+var (
+	programs      = []string{"sdr-perf", "sdr-model", "sdr-fabric"}
+	architectures = []string{"amd64", "arm64"}
+	documents     = []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md"}
+)
+
+func main() {
+	out := flag.String("out", "dist", "`folder` for the archives")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "packaging: %q: there are no arguments, only -out FOLDER\n", flag.Args())
+		os.Exit(2)
+	}
+	if err := run(".", *out); err != nil {
+		fmt.Fprintln(os.Stderr, "packaging:", err)
+		os.Exit(1)
+	}
+}
+
+// run packages the module at source.
+func run(source, out string) error {
+	at, err := commitTime(source)
+	if err != nil {
+		return err
+	}
+	stage, err := os.MkdirTemp("", "sdr-packaging-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(stage)
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return err
+	}
+	shared, version, err := writtenByPrograms(source, filepath.Join(stage, "native"))
+	if err != nil {
+		return err
+	}
+	for _, name := range documents {
+		if shared[name], err = os.ReadFile(filepath.Join(source, name)); err != nil {
+			return err
+		}
+	}
+	var sums strings.Builder
+	for _, arch := range architectures {
+		files := map[string][]byte{}
+		for name, content := range shared {
+			files[name] = content
+		}
+		if err := build(source, filepath.Join(stage, arch), arch, files); err != nil {
+			return err
+		}
+		name := fmt.Sprintf("sdr-%s-linux-%s", version, arch)
+		b, err := archive(name, files, at)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(out, name+".tar.gz"), b, 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s.tar.gz\n", sha256.Sum256(b), name)
+	}
+	fmt.Print(sums.String())
+	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644)
+}
+
+// commitTime is that of the commit that is checked out.
+func commitTime(source string) (time.Time, error) {
+	b, err := output(source, nil, "git", "log", "-1", "--format=%ct")
+	if err != nil {
+		return time.Time{}, err
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	return time.Unix(n, 0).UTC(), err
+}
+
+// output runs a program in a folder and returns what it prints.
+func output(dir string, env []string, name string, args ...string) ([]byte, error) {
+	c := exec.Command(name, args...)
+	var says bytes.Buffer
+	c.Dir, c.Env, c.Stderr = dir, append(os.Environ(), env...), &says
+	b, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, says.Bytes())
+	}
+	return b, nil
+}
+
+// compile builds one program, static, and the same for everybody.
+func compile(source, to, arch, program string) error {
+	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off"}
+	_, err := output(source, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", to, "./cmd/"+program)
+	return err
+}
+
+// build compiles all programs for one architecture into files.
+func build(source, stage, arch string, files map[string][]byte) error {
+	for _, program := range programs {
+		to := filepath.Join(stage, program)
+		if err := compile(source, to, arch, program); err != nil {
+			return err
+		}
+		b, err := os.ReadFile(to)
+		if err != nil {
+			return err
+		}
+		files["bin/"+program] = b
+	}
+	return nil
+}
+
+// writtenByPrograms are the completions and manual pages that the programs write, built for this host, and their version.
+func writtenByPrograms(source, stage string) (files map[string][]byte, version string, err error) {
+	files = map[string][]byte{}
+	for _, program := range programs {
+		binary := filepath.Join(stage, program)
+		if err := compile(source, binary, runtime.GOARCH, program); err != nil {
+			return nil, "", err
+		}
+		for name, args := range map[string][]string{
+			"share/man/man1/" + program + ".1":                     {"manual"},
+			"share/bash-completion/completions/" + program:         {"completion", "bash"},
+			"share/zsh/site-functions/_" + program:                 {"completion", "zsh"},
+			"share/fish/vendor_completions.d/" + program + ".fish": {"completion", "fish"},
+		} {
+			if files[name], err = output(source, nil, binary, args...); err != nil {
+				return nil, "", err
+			}
+		}
+		b, err := output(source, nil, binary, "version")
+		if err != nil {
+			return nil, "", err
+		}
+		_, version, _ = strings.Cut(strings.TrimSpace(string(b)), " ")
+	}
+	return files, version, nil
+}
+
+// archive packs files under a folder, in order, with one time and no owner.
+func archive(folder string, files map[string][]byte, at time.Time) ([]byte, error) {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	t := tar.NewWriter(z)
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		mode := int64(0o644)
+		if path.Dir(name) == "bin" {
+			mode = 0o755
+		}
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(folder, name), Size: int64(len(files[name])), Mode: mode, ModTime: at, Format: tar.FormatUSTAR}
+		if err := t.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := t.Write(files[name]); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.Close(); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

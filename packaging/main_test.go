@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// program stands for those that are released: a main that says where it was compiled, which must not differ.
+const program = `package main
+
+import (
+	"os"
+	"runtime"
+)
+
+func main() {
+	_, file, _, _ := runtime.Caller(0)
+	println(file)
+	os.Stdout.WriteString("prog 1.2.3\n")
+}
+`
+
+// fixture is a module of the released programs' names in a repository of its own.
+func fixture(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		name = filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
+	}
+	write("go.mod", "module example.org/fixture\n\ngo 1.26\n")
+	for _, p := range programs {
+		write("cmd/"+p+"/main.go", program)
+	}
+	for _, d := range documents {
+		write(d, d+"\n")
+	}
+	env := []string{
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000",
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org",
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"commit", "-q", "-m", "all"}} {
+		_, err := output(dir, env, "git", args...)
+		require.NoError(t, err)
+	}
+	return dir
+}
+
+// TestReproducible: two checkouts of one commit, in different folders, give the same archive, to the byte.
+func TestReproducible(t *testing.T) {
+	all, two := architectures, programs
+	t.Cleanup(func() { architectures, programs = all, two })
+	architectures, programs = []string{runtime.GOARCH}, programs[:1] // the others take the same way
+	outs := []string{t.TempDir(), t.TempDir()}
+	name := "sdr-1.2.3-linux-" + runtime.GOARCH
+	for _, out := range outs {
+		require.NoError(t, run(fixture(t), out))
+		b, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
+		require.NoError(t, err)
+		require.Regexp(t, "^[0-9a-f]{64}  "+name+`\.tar\.gz\n$`, string(b))
+	}
+	first, err := os.ReadFile(filepath.Join(outs[0], name+".tar.gz"))
+	require.NoError(t, err)
+	second, err := os.ReadFile(filepath.Join(outs[1], name+".tar.gz"))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(first, second), "the archives differ")
+
+	files := unpack(t, first)
+	require.Len(t, files, len(documents)+5)
+	binary := files[name+"/bin/sdr-perf"]
+	require.EqualValues(t, 0o755, binary.header.Mode)
+	require.Equal(t, time.Unix(1_700_000_000, 0), binary.header.ModTime)
+	require.NotContains(t, string(binary.content), outs[0][:strings.LastIndex(outs[0], "/")], "a path of the host")
+	require.Contains(t, string(binary.content), "vcs.revision=", "it says which commit it is of")
+	require.Equal(t, "prog 1.2.3\n", string(files[name+"/share/man/man1/sdr-perf.1"].content))
+}
+
+type unpacked struct {
+	header  *tar.Header
+	content []byte
+}
+
+func unpack(t *testing.T, archive []byte) map[string]unpacked {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(archive))
+	require.NoError(t, err)
+	files := map[string]unpacked{}
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return files
+		}
+		require.NoError(t, err)
+		b, err := io.ReadAll(r)
+		require.NoError(t, err)
+		require.Zero(t, h.Uid+h.Gid)
+		files[h.Name] = unpacked{h, b}
+	}
+}
+
+// TestProgramsAreThere: what is released exists.
+func TestProgramsAreThere(t *testing.T) {
+	for _, p := range programs {
+		require.FileExists(t, filepath.Join("..", "cmd", p, "main.go"))
+	}
+	for _, d := range documents {
+		require.FileExists(t, filepath.Join("..", d))
+	}
+}
