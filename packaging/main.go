@@ -92,7 +92,9 @@ func run(source, out string) error {
 		}
 		fmt.Fprintf(&sums, "%x  %s.tar.gz\n", sha256.Sum256(b), name)
 	}
-	fmt.Print(sums.String())
+	if _, err := os.Stdout.WriteString(sums.String()); err != nil {
+		return err
+	}
 	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644)
 }
 
