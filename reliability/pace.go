@@ -228,21 +228,23 @@ func (p *pacer) unreported(now units.Instant, n int) {
 // window is how many units may be sent and not yet reported received or lost.
 // Paced, it covers the round trip, the timeout of three more that detects a
 // loss, and reporting; otherwise what the receiver takes back to back. The
-// controller may allow less.
+// controller may allow less, with a rate or without one.
 func (p *pacer) window() int {
-	const unlimited = 1 << 30
+	w := p.needed()
+	if p.allowed != 0 && (w > p.allowed || p.found != 0 && p.configured == 0) {
+		return max(1, int(p.allowed/p.unit))
+	}
+	return max(2, int(w/p.unit))
+}
+
+// needed is the window that keeps the link busy, or that the receiver takes.
+func (p *pacer) needed() units.Bytes {
+	const unlimited = units.Bytes(1) << 30
 	if r := p.rate(); r != 0 {
-		w := p.allowed
-		if rtt := max(p.rtt, 100*units.Microsecond); p.configured != 0 || w == 0 {
-			w = max(16*p.unit, r.Bytes(5*rtt+2*units.Millisecond))
-			if p.allowed != 0 {
-				w = min(w, p.allowed)
-			}
-		}
-		return max(1, int(w/p.unit))
+		return max(16*p.unit, r.Bytes(5*max(p.rtt, 100*units.Microsecond)+2*units.Millisecond))
 	}
 	if p.peerWindow == 0 {
-		return unlimited
+		return unlimited * p.unit
 	}
-	return max(2, int(p.peerWindow/p.unit))
+	return p.peerWindow
 }
