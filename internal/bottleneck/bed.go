@@ -37,6 +37,9 @@ type Flow struct {
 	Start, Stop units.Instant  // Stop 0: never
 	// Report is how often the receiver reports; 0: at once, for each packet.
 	Report units.Duration
+	// Sender and Receiver are the ends' processors. A sender that was stalled catches up with at
+	// most catchUp of what its rate allowed meanwhile.
+	Sender, Receiver Stalls
 }
 
 // Bin is how long each of a flow's records is.

@@ -12,6 +12,8 @@ const (
 	silence = 250 * units.Millisecond
 	// firstTimeout holds before anything was heard (RFC 6298, 2.1).
 	firstTimeout = units.Second
+	// catchUp is how much of its pace a sender that was stalled makes up for.
+	catchUp = 3 * units.Millisecond
 )
 
 // A sender is a flow at work.
@@ -25,6 +27,10 @@ type sender struct {
 	deadline units.Instant // of the timeout
 	dark     bool          // timed out, and nothing was heard since
 	srtt     units.Duration
+
+	here, there host
+	resumes     units.Instant // the end of a stall of the sender's
+	limited     bool          // by its rate, the last time, and may catch up with what a stall cost
 
 	sentAt []units.Instant // of the packets from una on; a ring
 	state  []fate
@@ -55,6 +61,7 @@ type ack struct {
 
 func newSender(b *Bed, i int, f Flow) *sender {
 	s := &sender{Flow: f, bed: b, index: i, sendAt: f.Start, paced: f.Start, deadline: units.Never}
+	s.here, s.there = newHost(f.Sender, b.link.Seed, uint64(2*i+1)), newHost(f.Receiver, b.link.Seed, uint64(2*i+2))
 	s.sentAt, s.state = make([]units.Instant, 1<<10), make([]fate, 1<<10)
 	s.acks = make([]ack, 1<<10)
 	return s
@@ -68,8 +75,18 @@ func (s *sender) record(now units.Instant) *Record {
 	return &s.records[i]
 }
 
+// stalled reports whether the sender's host lets it wait, until resumes.
+func (s *sender) stalled(now units.Instant) bool {
+	s.resumes = s.here.runsAt(now)
+	return s.resumes > now
+}
+
 // send sends one packet if the limits allow it.
 func (s *sender) send(now units.Instant) {
+	if s.stalled(now) {
+		s.sendAt = s.resumes
+		return
+	}
 	size := s.bed.link.Packet
 	if s.Stop != 0 && now >= s.Stop {
 		s.sendAt = units.Never
@@ -80,8 +97,8 @@ func (s *sender) send(now units.Instant) {
 		window = size
 	}
 	if window != 0 && units.Bytes(s.flight+1)*size > max(window, size) {
-		s.sendAt = units.Never
-		if next := s.Controller.Next(); s.flight == 0 && next != units.Never {
+		s.sendAt, s.limited = units.Never, false
+		if next := s.Controller.Next(); next != units.Never {
 			s.sendAt = max(next, now+1)
 		}
 		return
@@ -90,8 +107,13 @@ func (s *sender) send(now units.Instant) {
 	if rate == 0 || rate > most {
 		rate = most
 	}
-	s.paced = max(s.paced, now).Add(rate.Time(size))
-	s.sendAt = s.paced
+	behind := units.Duration(0)
+	if s.limited {
+		behind = catchUp
+	}
+	s.limited = s.here.Every > 0
+	s.paced = max(s.paced, now.Add(-behind)).Add(rate.Time(size))
+	s.sendAt = max(s.paced, now)
 	if s.next-s.una == uint64(len(s.sentAt)) {
 		s.grow()
 	}
@@ -129,7 +151,7 @@ func (s *sender) arm(now units.Instant) {
 
 // arrived hears that a packet left the link, on its way to the receiver and back.
 func (s *sender) arrived(now units.Instant, w waiting) {
-	at := now.Add(s.RTT)
+	at := s.there.runsAt(now.Add(s.RTT))
 	if s.Report > 0 {
 		at = units.Instant((int64(at) + int64(s.Report) - 1) / int64(s.Report) * int64(s.Report))
 	}
@@ -148,11 +170,14 @@ func (s *sender) feedbackAt() units.Instant {
 	if s.ackCount == 0 {
 		return units.Never
 	}
-	return s.acks[s.ackHead].at
+	return max(s.acks[s.ackHead].at, s.resumes)
 }
 
 // feedback takes all that arrives at now.
 func (s *sender) feedback(now units.Instant) {
+	if s.stalled(now) {
+		return
+	}
 	size := s.bed.link.Packet
 	acked, lost := 0, 0
 	var rtt units.Duration

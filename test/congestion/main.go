@@ -4,10 +4,12 @@
 // virtual time, and prints the table of docs/results/congestion.md: what was measured, the goal, and
 // whether it was met.
 //
-//	go run ./test/congestion [-cc bbr] [-seed 1] [-only alone,shared,mixed,rivals,changes]
+//	go run ./test/congestion [-cc bbr] [-seed 1] [-busy] [-only alone,shared,mixed,rivals,changes]
 //
 // Packets are 1500 bytes; rates, queues and losses count them whole. Receivers report as those of
-// package reliability do, every 32nd of a round trip, but 100 µs to 5 ms apart.
+// package reliability do, every 32nd of a round trip, but 100 µs to 5 ms apart. With -busy both hosts
+// of each of our flows stall now and then, as they do where they share processors; the goals are those
+// of hosts that don't, and show what is left of them.
 package main
 
 import (
@@ -38,12 +40,14 @@ type judge struct {
 	make      congestion.Factory
 	seed      uint64
 	met, rows int
+	stalls    bottleneck.Stalls
 }
 
 var text = units.FormatDuration
 
 func main() {
 	name := flag.String("cc", "bbr", "congestion control")
+	jitter := flag.Bool("busy", false, "let the ends' hosts stall as busy ones do")
 	seed := flag.Uint64("seed", 1, "of the random losses")
 	only := flag.String("only", "alone,shared,mixed,rivals,changes", "parts of the table")
 	flag.Parse()
@@ -53,6 +57,9 @@ func main() {
 		os.Exit(2)
 	}
 	j := &judge{make: spec.New, seed: *seed}
+	if *jitter {
+		j.stalls = bottleneck.BusyHost
+	}
 	parts := strings.Split(*only, ",")
 	for _, p := range []struct {
 		name string
@@ -92,7 +99,7 @@ func unless(missed []string, met bool, what string) []string {
 func (j *judge) flow(rtt units.Duration, start units.Instant) bottleneck.Flow {
 	return bottleneck.Flow{
 		Controller: j.make(congestion.Path{MTU: packet}), RTT: rtt, Start: start,
-		Report: min(max(rtt/32, 100*units.Microsecond), 5*units.Millisecond),
+		Report: min(max(rtt/32, 100*units.Microsecond), 5*units.Millisecond), Sender: j.stalls, Receiver: j.stalls,
 	}
 }
 
