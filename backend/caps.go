@@ -71,6 +71,8 @@ type Caps struct {
 	// ECN: data to peers that can take it is ECN-capable; marks are reported as
 	// FlagECN and KindCongestion.
 	ECN bool
+	// Trims: switches may cut data to its headers, to peers that can take it; what they cut is reported as KindTrimmed.
+	Trims bool
 	// RecvBurst is how many payload bytes may arrive back to back without
 	// loss at the receiver (socket buffer, posted receives); 0: no limit.
 	RecvBurst units.Bytes

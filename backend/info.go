@@ -37,6 +37,10 @@ const FlagCNP uint32 = 1 << 1
 // FlagRC announces a queue pair of type UC that is a reliable connection (Caps.Reliable). Both ends are, or neither.
 const FlagRC uint32 = 1 << 2
 
+// FlagTrim announces an end that sends the headers of a write that a switch has cut back to its sender, and takes
+// those that come back to it. Between two such ends data carries what makes switches cut it (docs/wire.md).
+const FlagTrim uint32 = 1 << 3
+
 // QPInfoSize is the length of an encoded QPInfo in bytes.
 const QPInfoSize = 36
 

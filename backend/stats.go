@@ -86,6 +86,8 @@ type Stats struct {
 	Drops [NumDropReasons]uint64
 	// Congestion counts marked packets and congestion notifications.
 	Congestion CongestionStats
+	// Trim counts packets that switches have cut to their headers.
+	Trim TrimStats
 }
 
 // CongestionStats are counters of explicit congestion notification. Their names
@@ -108,6 +110,15 @@ func (c *CongestionStats) All(yield func(name string, n uint64) bool) {
 		yield("rp_cnp_handled", c.RPCNPHandled) && yield("rp_cnp_ignored", c.RPCNPIgnored)
 }
 
+// TrimStats count header-only packets: what switches have left of writes. Those that are nothing to send back or to
+// report are among the drops.
+type TrimStats struct {
+	// Seen counts those that came here for an address that is open, SentBack those of them that were sent back.
+	Seen, SentBack uint64
+	// Reported counts those that came back, and were reported as KindTrimmed.
+	Reported uint64
+}
+
 // Add adds o to s: middleware reports its device's counters with its own.
 func (s *Stats) Add(o *Stats) {
 	s.PacketsSent += o.PacketsSent
@@ -119,6 +130,9 @@ func (s *Stats) Add(o *Stats) {
 	s.Congestion.NPCNPSent += o.Congestion.NPCNPSent
 	s.Congestion.RPCNPHandled += o.Congestion.RPCNPHandled
 	s.Congestion.RPCNPIgnored += o.Congestion.RPCNPIgnored
+	s.Trim.Seen += o.Trim.Seen
+	s.Trim.SentBack += o.Trim.SentBack
+	s.Trim.Reported += o.Trim.Reported
 	for i := range s.Drops {
 		s.Drops[i] += o.Drops[i]
 	}

@@ -15,6 +15,9 @@ type UCWriteImm struct {
 	PKey      PKey // usually DefaultPKey
 	Solicited bool
 	MigReq    bool
+	// Returned is set on the headers of a trimmed packet that its receiver has sent back (ParseTrimmed): BECN
+	// in the BTH, which the ICRC doesn't cover and which data has no use for.
+	Returned bool
 }
 
 // Encode writes UCWriteImmHeaders bytes to b, which must be that long, or Encode panics. Of DestQP and
@@ -26,6 +29,9 @@ func (w *UCWriteImm) Encode(b []byte) {
 	h.SetFlags(w.Solicited, w.MigReq, PadCount(int(w.Length)))
 	h.SetPKey(w.PKey)
 	h.SetDestQP(w.DestQP)
+	if w.Returned {
+		h.SetECN(false, true)
+	}
 	h.SetPSN(w.PSN, false)
 	RETH(b[BTHSize:BTHSize+RETHSize]).Set(w.VA, w.RKey, w.Length)
 	ImmDt(b[BTHSize+RETHSize:]).Set(w.Imm)

@@ -62,6 +62,14 @@ type Config struct {
 	// DSCP is the DiffServ code point of data, 0 to 63. Where it or ECN is set, control datagrams and CNPs
 	// have CS6 (48).
 	DSCP uint8
+	// Trim makes data to peers whose Config says so too trimmable: a switch may cut a packet to its headers instead of
+	// dropping it (docs/wire.md, "Trimmed packets"). The receiver sends the headers back, and the sender hears of
+	// the write as backend.KindTrimmed. Without TrimDSCP the two low bits of the DSCP are the tag that
+	// tells data and what is left of it apart, and DSCP must be a multiple of 4.
+	Trim bool
+	// TrimDSCP is the code point with which the switches mark what they have cut, 1 to 63, where they are configured so
+	// and know no tag, as today's are. Data has DSCP then, as it is. 0: the tag.
+	TrimDSCP uint8
 	// Wire, when set, sees each packet in both directions. It turns segmentation offload and zero copy
 	// on the sending side off.
 	Wire backend.Wire
@@ -103,6 +111,12 @@ func (c Config) withDefaults() (Config, error) {
 		return c, operr.New("open", "userroce", "%d send sockets: choose 1 to %d", c.SendSockets, maxSendSockets)
 	case c.DSCP > 63:
 		return c, operr.New("open", "userroce", "DSCP %d: choose 0 to 63", c.DSCP)
+	case c.TrimDSCP > 63:
+		return c, operr.New("open", "userroce", "TrimDSCP %d: choose 1 to 63, or 0 for the tag", c.TrimDSCP)
+	case c.TrimDSCP != 0 && (!c.Trim || c.TrimDSCP == c.DSCP || c.TrimDSCP == controlDSCP):
+		return c, operr.New("open", "userroce", "TrimDSCP %d: set Trim, too, and choose another than DSCP, %d, and that of control, %d", c.TrimDSCP, c.DSCP, controlDSCP)
+	case c.Trim && c.TrimDSCP == 0 && c.DSCP%4 != 0:
+		return c, operr.New("open", "userroce", "DSCP %d: choose a multiple of 4, because with Trim its two low bits are the tag", c.DSCP)
 	case c.RecvBuffer < 0 || c.RecvBuffer > units.GiB || c.SendBuffer < 0 || c.SendBuffer > units.GiB:
 		return c, operr.New("open", "userroce", "socket buffers of %v and %v: choose at most 1 GiB", c.RecvBuffer, c.SendBuffer)
 	}

@@ -149,7 +149,7 @@ func (d *Device) closeSockets() {
 func (d *Device) makeCaps() backend.Caps {
 	c := backend.Caps{
 		Backend: "userroce", RootKey: true, FullSequence: true,
-		DeadKey: backend.DeadKeySilent, Fence: backend.FenceProved, HostPackets: true, ECN: d.cfg.ECN, Receivers: len(d.receivers),
+		DeadKey: backend.DeadKeySilent, Fence: backend.FenceProved, HostPackets: true, ECN: d.cfg.ECN, Trims: d.cfg.Trim, Receivers: len(d.receivers),
 		MinMTU: roce.MTU256.Bytes(), MaxMTU: roce.MTU4096.Bytes(), MaxDatagram: roce.MTU4096.Bytes(),
 		RecvBurst: recvBurst(d.receivers[0].granted), HeaderBytes: roce.IPv4WriteImmOverhead,
 	}

@@ -3,7 +3,6 @@
 package userroce
 
 import (
-	"net/netip"
 	"sync/atomic"
 	"unsafe"
 
@@ -37,9 +36,12 @@ const cnpInterval = 50 * units.Microsecond
 // noTOS leaves the TOS of a message to the socket.
 const noTOS = -1
 
-// dataTOS is the TOS of data to a peer.
-func (d *Device) dataTOS(ect bool) int32 {
+// dataTOS is the TOS of data to a peer: whether it is ECN-capable, and trimmable.
+func (d *Device) dataTOS(ect, trims bool) int32 {
 	tos := int32(d.cfg.DSCP) << 2
+	if trims && d.cfg.TrimDSCP == 0 {
+		tos |= tagData
+	}
 	switch {
 	case ect:
 		return tos | ecnECT0
@@ -51,7 +53,7 @@ func (d *Device) dataTOS(ect bool) int32 {
 
 // controlTOS is the TOS of datagrams and CNPs.
 func (d *Device) controlTOS() int32 {
-	if d.cfg.ECN || d.cfg.DSCP != 0 {
+	if d.cfg.ECN || d.cfg.DSCP != 0 || d.cfg.Trim {
 		return controlDSCP << 2
 	}
 	return noTOS
@@ -85,7 +87,7 @@ func receiveTOS(fd int, ipv6 bool) (err error) {
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_RECVTOS, 1)
 	}
 	if err != nil {
-		return operr.New("open", "userroce", "receive the ECN bits: %w", err)
+		return operr.New("open", "userroce", "receive the TOS: %w", err)
 	}
 	return nil
 }
@@ -144,47 +146,16 @@ func (h *responder) notified(q *queuePair, c *backend.Completion) (backend.DropR
 // noDrop is the reason of a packet that makes no completion and isn't dropped.
 const noDrop = backend.NumDropReasons
 
-// cnpMessage is what sending one CNP needs.
-type cnpMessage struct {
-	msg    [1]mmsghdr
-	iov    iovec
-	ctl    cmsgSpace
-	packet [roce.CNPPacketSize]byte
-	wire   [1]backend.WirePacket
-}
-
 // sendCNP tells q's peer that a packet of it was marked, and reports whether the kernel took it.
 func (q *queuePair) sendCNP(p *peer) bool {
 	s := q.sender
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.closed || s.closed {
+	x := s.answerFor(q)
+	if x == nil {
 		return false
 	}
-	if s.cnp == nil {
-		s.cnp = new(cnpMessage)
-	}
-	x, tos := s.cnp, s.d.controlTOS()
-	b := x.packet[:]
+	b := x.packet[:roce.CNPPacketSize]
 	roce.CNP(b).Set(roce.QPN(p.qpn), roce.DefaultPKey)
-	p.flow.Seed(len(b)).Seal(b)
-	if s.d.cfg.Wire != nil {
-		x.wire[0] = backend.WirePacket{Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), TOS: uint8(tos), Data: b}
-		s.d.cfg.Wire.Outbound(x.wire[:])
-		if b = x.wire[0].Data; len(b) == 0 {
-			return true // lost on the way
-		}
-	}
-	x.iov = iovec{addressOf(x.packet[:]), uint64(min(len(b), len(x.packet)))}
-	x.ctl.setTOS(tos, s.d.ipv6)
-	x.msg[0].hdr = msghdr{
-		name: uintptr(unsafe.Pointer(&p.name)), namelen: p.nameLen, iov: uintptr(unsafe.Pointer(&x.iov)), iovlen: 1,
-		control: uintptr(unsafe.Pointer(&x.ctl)), controllen: uint64(unsafe.Sizeof(x.ctl)),
-	}
-	if n, _ := sendmmsg(s.fd, x.msg[:]); n != 1 {
-		s.drops[backend.DropQueueFull].Add(1)
-		return false
-	}
-	s.traffic.add(1, 0, 0)
-	return true
+	return s.sendAnswer(x, p, b, s.d.controlTOS())
 }

@@ -41,8 +41,8 @@ const (
 // fuzzMessages are those posted at first.
 var fuzzMessages = [3]fuzzMessage{{3, 256, 1000, true}, {4, 2048, 4096, true}, {1<<50 + 5, 8192, 0, true}}
 
-func newFuzzTarget(t testing.TB) *fuzzTarget {
-	a, b := newPair(t, false, func(a, b *endConfig) { a.mtu, b.mtu = fuzzMTU, fuzzMTU })
+func newFuzzTarget(t testing.TB, change ...func(a, b *endConfig)) *fuzzTarget {
+	a, b := newPair(t, false, append(change, func(a, b *endConfig) { a.mtu, b.mtu = fuzzMTU, fuzzMTU })...)
 	f := &fuzzTarget{end: b, r: b.d.receivers[0], ud: b.newUD(), rkey: b.table.Root()}
 	f.mem = f.mem[:fuzzMemory]
 	fill(f.mem, 9)

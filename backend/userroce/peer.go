@@ -21,6 +21,7 @@ type peer struct {
 	qpn     uint32
 	foreign bool // doesn't compute the ICRC over identification 0
 	ect     bool // data to it is ECN-capable
+	trims   bool // and trimmable
 	tos     int32
 	nameLen uint32
 	name    sockName
@@ -41,7 +42,8 @@ func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
 	port := orDefault(i.Port, uint16(roce.UDPPort))
 	p := &peer{ip: keyOf(a), addr: a, port: port, qpn: i.QPN, foreign: i.Flags&backend.FlagICRCZeroID == 0}
 	p.ect = d.cfg.ECN && i.Flags&backend.FlagCNP != 0
-	p.tos = d.dataTOS(p.ect)
+	p.trims = d.cfg.Trim && i.Flags&backend.FlagTrim != 0
+	p.tos = d.dataTOS(p.ect, p.trims)
 	p.nameLen = p.name.put(a, port, d.scope)
 	flow, err := roce.NewFlow(netip.AddrPortFrom(d.addr, s.port), netip.AddrPortFrom(a, port))
 	if err != nil {
@@ -97,7 +99,7 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 	if err != nil {
 		return 0, err
 	}
-	p.ect, p.tos = false, d.controlTOS()
+	p.ect, p.trims, p.tos = false, false, d.controlTOS()
 	list := slices.Clone(*d.peers.Load())
 	h := slices.Index(list, nil)
 	if h < 0 {

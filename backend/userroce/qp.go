@@ -99,6 +99,9 @@ func (q *queuePair) Info() backend.QPInfo {
 	if q.d.cfg.ECN {
 		flags |= backend.FlagCNP
 	}
+	if q.d.cfg.Trim {
+		flags |= backend.FlagTrim
+	}
 	return backend.QPInfo{
 		Addr: q.d.addr.WithZone(""), Port: q.d.port, QPN: q.qpn, PSN: uint32(q.psn), MTU: units.Bytes(q.mtu),
 		Flags: flags,

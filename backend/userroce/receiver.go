@@ -33,6 +33,7 @@ type receiver struct {
 	traffic traffic
 	drops   dropCounters
 	ecn     ecnCounters
+	trim    trimCounters
 	// socketDrops is the kernel's count of drops when it was read last; guarded by Device.mu.
 	socketDrops uint32
 	owner       *cq // guarded by Device.mu
@@ -98,7 +99,7 @@ func (r *receiver) setUp() (err error) {
 			return operr.New("receive", "userroce", "accept zero UDP checksums: %w", err)
 		}
 	}
-	if d.cfg.ECN {
+	if d.cfg.ECN || d.cfg.Trim {
 		if err := receiveTOS(r.fd, d.ipv6); err != nil {
 			return err
 		}

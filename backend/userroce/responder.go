@@ -57,6 +57,11 @@ func (h *responder) execute(b []byte, c *backend.Completion) (reason backend.Dro
 	if len(b) < roce.MinPacket {
 		return backend.DropMalformed, false
 	}
+	if h.r.d.trimmedTOS(h.tos) {
+		if w, err := roce.ParseTrimmed(b); err == nil && !w.Returned {
+			return h.trimmed(&w, c)
+		}
+	}
 	end := len(b) - roce.ICRCSize
 	sum := h.r.flows.current.seedFor(len(b)).Sum(b[:end])
 	if diff := sum ^ binary.LittleEndian.Uint32(b[end:]); diff != 0 && !h.r.acceptICRC(b, diff) {
@@ -64,6 +69,9 @@ func (h *responder) execute(b []byte, c *backend.Completion) (reason backend.Dro
 	}
 	p := &h.packet
 	if !h.parseWrite(b) {
+		if w, err := roce.ParseTrimmed(b); err == nil && w.Returned && h.r.d.cfg.Trim {
+			return h.trimmed(&w, c)
+		}
 		if err := p.Parse(b); err != nil {
 			if err == roce.ErrOpcode {
 				return backend.DropOpcode, false

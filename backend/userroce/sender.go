@@ -38,8 +38,8 @@ type sender struct {
 	fd     int  // +checklocks:mu
 	closed bool // +checklocks:mu
 	batch  *sendBatch
-	stage  *stage      // made when first needed; +checklocks:mu
-	cnp    *cnpMessage // likewise; +checklocks:mu
+	stage  *stage  // made when first needed; +checklocks:mu
+	answer *answer // likewise; +checklocks:mu
 }
 
 // sendBatch is the argument of sendmmsg, and the memory it points to besides the payloads.

@@ -68,6 +68,7 @@ func (d *Device) Stats() backend.Stats {
 		s.BytesReceived += r.traffic.bytes.Load()
 		r.drops.addTo(&s)
 		r.ecn.addTo(&s.Congestion)
+		r.trim.addTo(&s.Trim)
 	}
 	for _, x := range d.senders {
 		s.PacketsSent += x.traffic.packets.Load()
