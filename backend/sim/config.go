@@ -11,7 +11,7 @@ import (
 )
 
 // Link describes one direction of the link between the devices: Rate (a
-// bottleneck behind the sender's NIC), Queue and MarkAbove of that bottleneck,
+// bottleneck behind the sender's NIC), Queue, MarkAbove and TrimAbove of that bottleneck, Trim,
 // Delay, ChannelDelay, Jitter, Loss, Reorder and ReorderDelay, Duplicate,
 // Corrupt. The zero value is a perfect link.
 type Link = netsim.LinkConfig
@@ -125,5 +125,6 @@ func (c *Config) habits() virtual.Config {
 		Name: "sim", MaxMTU: c.MaxMTU, MaxDatagram: c.MaxDatagram, HeaderBytes: c.HeaderBytes, RecvBurst: c.RecvBurst,
 		KeyPerMessage: c.KeyPerMessage, NoFullSequence: c.NoFullSequence, DeadKey: c.DeadKey,
 		NeedsReceives: c.NeedsReceives, RevokeTime: c.RevokeTime, NotifyInterval: virtual.DCQCNInterval,
+		Trims: true,
 	}
 }

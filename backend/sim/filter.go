@@ -29,8 +29,8 @@ type PacketInfo struct {
 	Direction Direction
 	// Index counts the packets of this direction from 0.
 	Index uint64
-	// Kind is backend.KindWrite, backend.KindDatagram, or
-	// backend.KindCongestion: a notification, which the device itself sends.
+	// Kind is backend.KindWrite, backend.KindDatagram, or what the device itself sends:
+	// backend.KindCongestion, a notification, or backend.KindTrimmed, the headers of a trimmed write on their way back.
 	Kind backend.Kind
 	// Channel is that of the sending QP, SrcQPN and DstQPN the two ends.
 	Channel        int

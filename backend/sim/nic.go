@@ -15,7 +15,7 @@ type nic struct {
 	header units.Bytes
 	// control is served before data: a NIC arbitrates among its queue pairs, and
 	// a datagram does not wait behind everything that has been posted. Nor does
-	// a congestion notification.
+	// a congestion notification, nor what goes back of a trimmed packet.
 	control, data virtual.Ring[virtual.Send]
 	busy          bool
 	current       virtual.Send
@@ -103,7 +103,13 @@ func (d *Device) carry(s *virtual.Send) {
 	if d.ownControlLoss && p.Kind != backend.KindWrite {
 		loss = &d.controlLoss
 	}
-	fate := d.link.Carry(loss, net.world.Now, units.Bytes(p.Length)+d.nic.header, s.QP.Channel())
+	size := units.Bytes(p.Length) + d.nic.header
+	var fate netsim.Fate
+	if p.Kind == backend.KindWrite {
+		fate = d.link.CarryData(loss, net.world.Now, size, d.nic.header, s.QP.Channel())
+	} else {
+		fate = d.link.Carry(loss, net.world.Now, size, s.QP.Channel())
+	}
 	verdict := Deliver
 	if net.filter != nil {
 		verdict = net.filter(d.info(s, p))
@@ -117,7 +123,7 @@ func (d *Device) carry(s *virtual.Send) {
 		net.world.Lose(s.Packet, backend.DropEmulatedLoss)
 		return
 	}
-	p.Corrupted, p.Marked = fate.Corrupted, fate.Marked
+	p.Corrupted, p.Marked, p.Trimmed = fate.Corrupted, fate.Marked, fate.Trimmed
 	arrive := fate.Arrive
 	if verdict > 0 {
 		arrive = arrive.Add(netsim.Span(units.Duration(verdict)))

@@ -21,6 +21,11 @@ type LinkConfig struct {
 	// MarkAbove marks a packet as having met congestion (ECN) when it finds
 	// more than so many bytes waiting; 0: never.
 	MarkAbove units.Bytes
+	// TrimAbove cuts a packet that can be cut to its headers when it finds more than so many bytes waiting; 0: never. The
+	// headers overtake what waits, and no Queue is too full for them. Trim is the probability with which that happens to
+	// any packet.
+	TrimAbove units.Bytes
+	Trim      float64
 	// Delay is the time from leaving the queue to arrival.
 	Delay units.Duration
 	// ChannelDelay is added to Delay, by channel modulo its length: channels
@@ -48,11 +53,11 @@ func (c *LinkConfig) Validate() error {
 	if c.Rate < 0 {
 		return fmt.Errorf("link rate %d bit/s: must not be negative (0: no limit)", int64(c.Rate))
 	}
-	if c.Queue < 0 || c.MarkAbove < 0 {
-		return fmt.Errorf("link queue of %d bytes, marking above %d: must not be negative (0: no limit)", int64(c.Queue), int64(c.MarkAbove))
+	if c.Queue < 0 || c.MarkAbove < 0 || c.TrimAbove < 0 {
+		return fmt.Errorf("link queue of %d bytes, marking above %d, trimming above %d: must not be negative (0: no limit)", int64(c.Queue), int64(c.MarkAbove), int64(c.TrimAbove))
 	}
-	if c.Rate == 0 && (c.Queue != 0 || c.MarkAbove != 0) {
-		return fmt.Errorf("link queue of %v without a rate: set a rate, since nothing queues on an unlimited link", max(c.Queue, c.MarkAbove))
+	if most := max(c.Queue, c.MarkAbove, c.TrimAbove); c.Rate == 0 && most != 0 {
+		return fmt.Errorf("link queue of %v without a rate: set a rate, since nothing queues on an unlimited link", most)
 	}
 	if err := c.validateTimes(); err != nil {
 		return err
@@ -63,7 +68,7 @@ func (c *LinkConfig) Validate() error {
 	for _, p := range []struct {
 		name string
 		v    float64
-	}{{"reorder", c.Reorder}, {"duplicate", c.Duplicate}, {"corrupt", c.Corrupt}} {
+	}{{"reorder", c.Reorder}, {"duplicate", c.Duplicate}, {"corrupt", c.Corrupt}, {"trim", c.Trim}} {
 		if !(p.v >= 0 && p.v <= 1) {
 			return fmt.Errorf("%s probability %v: must be between 0 and 1", p.name, p.v)
 		}

@@ -40,6 +40,7 @@ const (
 	forJitter
 	forDuplicate
 	forCorrupt
+	forTrim
 )
 
 // A Stream is a generator for one purpose.

@@ -25,8 +25,8 @@ type Fate struct {
 	// Arrive is when it arrives, and Again when its copy does, which stays in
 	// the order of its channel.
 	Arrive, Again Time
-	// Duplicated, Corrupted and Marked tell which of these happened.
-	Duplicated, Corrupted, Marked bool
+	// Duplicated, Corrupted, Marked and Trimmed tell which of these happened.
+	Duplicated, Corrupted, Marked, Trimmed bool
 }
 
 // A Link is one direction of a point-to-point link.
@@ -37,9 +37,11 @@ type Link struct {
 	last  []Time // arrival of the last packet in order, by the same
 
 	jitter, reorderBy               Time
+	trimAbove                       Time // of the backlog; Never: not at all
 	pReorder, pDuplicate, pCorrupt  Prob
+	pTrim                           Prob
 	reorder, reorderDelay, jitterBy Stream
-	duplicate, corrupt              Stream
+	duplicate, corrupt, trim        Stream
 }
 
 // NewLink makes a link whose faults are drawn from seed. c must be valid.
@@ -51,6 +53,7 @@ func NewLink(c *LinkConfig, seed uint64) *Link {
 		jitterBy:     newStream(seed, forJitter),
 		duplicate:    newStream(seed, forDuplicate),
 		corrupt:      newStream(seed, forCorrupt),
+		trim:         newStream(seed, forTrim),
 	}
 	l.Configure(c)
 	return l
@@ -60,6 +63,10 @@ func NewLink(c *LinkConfig, seed uint64) *Link {
 // their fate, and the draws go on where they are. c must be valid.
 func (l *Link) Configure(c *LinkConfig) {
 	l.port.Configure(c.Rate, c.Queue, c.MarkAbove)
+	l.trimAbove, l.pTrim = Never, ProbOf(c.Trim)
+	if c.TrimAbove > 0 {
+		l.trimAbove = Serialization(c.TrimAbove, c.Rate)
+	}
 	l.loss.Configure(c.Loss)
 	l.jitter, l.reorderBy = Span(c.Jitter), Span(c.ReorderDelay)
 	l.pReorder, l.pDuplicate, l.pCorrupt = ProbOf(c.Reorder), ProbOf(c.Duplicate), ProbOf(c.Corrupt)
@@ -81,6 +88,15 @@ func (l *Link) Configure(c *LinkConfig) {
 // decides whether the packet is lost: Loss, or the process of a class of packets
 // that is lost by a rule of its own.
 func (l *Link) Carry(loss *LossProcess, now Time, n units.Bytes, channel int) Fate {
+	return l.carry(loss, now, n, n, channel)
+}
+
+// CarryData is Carry for a packet of which the link may leave only so many bytes of headers (TrimAbove, Trim).
+func (l *Link) CarryData(loss *LossProcess, now Time, n, headers units.Bytes, channel int) Fate {
+	return l.carry(loss, now, n, headers, channel)
+}
+
+func (l *Link) carry(loss *LossProcess, now Time, n, headers units.Bytes, channel int) Fate {
 	// All draws come first, so that none depends on another's outcome.
 	lost := loss.Lost()
 	extra := l.drawReorder()
@@ -88,7 +104,13 @@ func (l *Link) Carry(loss *LossProcess, now Time, n units.Bytes, channel int) Fa
 	duplicated := l.pDuplicate != 0 && l.duplicate.Hit(l.pDuplicate)
 	corrupted := l.pCorrupt != 0 && l.corrupt.Hit(l.pCorrupt)
 
-	left, marked, ok := l.port.Take(now, n)
+	trimmed := headers < n && (l.pTrim != 0 && l.trim.Hit(l.pTrim) || l.port.Backlog(now) > l.trimAbove)
+	left, marked, ok := Time(0), false, true
+	if trimmed {
+		left = l.port.TakeFirst(now, headers)
+	} else {
+		left, marked, ok = l.port.Take(now, n)
+	}
 	if !ok {
 		return Fate{Outcome: QueueFull, Left: now}
 	}
@@ -97,13 +119,13 @@ func (l *Link) Carry(loss *LossProcess, now Time, n units.Bytes, channel int) Fa
 	}
 	path := uint(channel) % uint(len(l.delay))
 	inOrder := left + l.delay[path] + jitter
-	if l.jitter > 0 {
+	if l.jitter > 0 && !trimmed {
 		inOrder = max(inOrder, l.last[path])
 		l.last[path] = inOrder
 	}
 	return Fate{
 		Left: left, Arrive: inOrder + extra, Again: inOrder,
-		Duplicated: duplicated, Corrupted: corrupted, Marked: marked,
+		Duplicated: duplicated, Corrupted: corrupted, Marked: marked, Trimmed: trimmed,
 	}
 }
 

@@ -197,3 +197,39 @@ func BenchmarkLink(b *testing.B) {
 		carry(l, now, 4096, 0)
 	}
 }
+
+// What can be cut is, above the threshold or by chance, overtakes what waits, and takes its headers' share of the rate;
+// nothing else is.
+func TestTrimming(t *testing.T) {
+	c := LinkConfig{Rate: 8 * units.Gbit, TrimAbove: 3000, Queue: 4000, Delay: 10 * units.Microsecond} // a byte takes 1 ns
+	l := NewLink(&c, 1)
+	var fates []Fate
+	for range 8 {
+		fates = append(fates, l.CarryData(l.Loss(), 0, 1000, 74, 0))
+	}
+	for i, f := range fates {
+		require.Equal(t, Delivered, f.Outcome)
+		require.Equal(t, i >= 4, f.Trimmed, "packet %d", i)
+		if f.Trimmed {
+			require.Equal(t, Serialization(74, c.Rate), f.Left, "in front of what waits")
+			continue
+		}
+		require.Equal(t, Serialization(units.Bytes(i+1)*1000, c.Rate), f.Left)
+	}
+	require.Equal(t, Serialization(4*1000+4*74, c.Rate), l.Backlog(0))
+	require.Equal(t, QueueFull, l.Carry(l.Loss(), 0, 1000, 0).Outcome, "control is never cut")
+	require.False(t, l.CarryData(l.Loss(), 0, 74, 74, 0).Trimmed, "there is nothing to cut")
+
+	c = LinkConfig{Trim: 0.25}
+	l = NewLink(&c, 2)
+	cut := 0
+	for range 10_000 {
+		if l.CarryData(l.Loss(), 0, 1000, 74, 0).Trimmed {
+			cut++
+		}
+		require.False(t, l.Carry(l.Loss(), 0, 1000, 0).Trimmed)
+	}
+	require.InDelta(t, 2500, cut, 150)
+	require.Error(t, (&LinkConfig{TrimAbove: 1}).Validate())
+	require.Error(t, (&LinkConfig{Trim: 1.5}).Validate())
+}

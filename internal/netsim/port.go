@@ -36,5 +36,13 @@ func (p *Port) Take(now Time, n units.Bytes) (left Time, marked, ok bool) {
 	return p.idle, backlog > p.mark, true
 }
 
+// TakeFirst accepts n bytes at now that overtake all that waits, whatever the limits, and returns when they have left: they
+// take their time from what waits.
+func (p *Port) TakeFirst(now Time, n units.Bytes) (left Time) {
+	took := Serialization(n, p.rate)
+	p.idle = max(p.idle, now).Add(took)
+	return now.Add(took)
+}
+
 // Backlog is how long what has been taken still occupies the port.
 func (p *Port) Backlog(now Time) Time { return max(0, p.idle-now) }

@@ -54,7 +54,7 @@ func (c *compQueue) push(x backend.Completion, q *QP) {
 		}
 		c.counted++
 	}
-	if x.Kind != backend.KindSent {
+	if x.Kind != backend.KindSent && x.Kind != backend.KindTrimmed {
 		c.bytes += units.Bytes(x.Len)
 	}
 	c.waiting.Push(completion{x, q})
@@ -62,7 +62,7 @@ func (c *compQueue) push(x backend.Completion, q *QP) {
 }
 
 func (c *compQueue) takesEntry(x *backend.Completion) bool {
-	return x.Kind == backend.KindSent || c.dev.world.cfg.NeedsReceives && x.Kind != backend.KindCongestion
+	return x.Kind == backend.KindSent || c.dev.world.cfg.NeedsReceives && !ownKind(x.Kind)
 }
 
 // Poll returns what has come about; it advances nothing.
@@ -95,7 +95,7 @@ func (c *compQueue) settle(x *completion) {
 		c.counted--
 	}
 	switch x.Kind {
-	case backend.KindSent:
+	case backend.KindSent, backend.KindTrimmed:
 	case backend.KindCongestion:
 		x.qp.notified = false
 	default:

@@ -10,9 +10,9 @@ import (
 
 // A Packet is under way from one device to another, or a datagram that waits to be polled.
 type Packet struct {
-	Kind backend.Kind // KindWrite, KindDatagram or KindCongestion
-	// Corrupted, Truncated and Marked are set by the network.
-	Corrupted, Truncated, Marked bool
+	Kind backend.Kind // KindWrite, KindDatagram, KindCongestion or KindTrimmed
+	// Corrupted, Truncated, Marked and Trimmed are set by the network. A trimmed write has lost its payload.
+	Corrupted, Truncated, Marked, Trimmed bool
 
 	refs      int32  // arrivals still to come, and completions that show Data
 	From, To  uint32 // numbers of the devices
@@ -20,6 +20,7 @@ type Packet struct {
 	VA        uint64
 	RKey, Imm uint32
 	Length    uint32
+	Cut       uint32 // of KindTrimmed: the length of the write
 	Data      []byte // from the pool; nil before Leave, and when the source has only a size
 }
 

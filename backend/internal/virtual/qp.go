@@ -217,16 +217,19 @@ func (q *QP) postDatagram(d *backend.Datagram) {
 func (q *QP) newPacket(k backend.Kind, device, qpn, length uint32) uint32 {
 	i := q.dev.world.get()
 	q.dev.world.slab[i] = Packet{Kind: k, From: q.dev.index, To: device, refs: 1, Src: q.qpn, Dst: qpn, Length: length}
-	if k != backend.KindCongestion {
+	if !ownKind(k) {
 		q.inFlight++
 	}
 	return i
 }
 
+// ownKind reports whether packets of kind k are sent by devices themselves: nobody has posted them.
+func ownKind(k backend.Kind) bool { return k == backend.KindCongestion || k == backend.KindTrimmed }
+
 // sent takes note that a send is out, or has failed.
 func (q *QP) sent(s *Send, ok bool) {
-	if q.dev.world.slab[s.Packet].Kind == backend.KindCongestion {
-		return // nobody posted it
+	if ownKind(q.dev.world.slab[s.Packet].Kind) {
+		return
 	}
 	q.inFlight--
 	if !s.signal && ok {

@@ -28,12 +28,23 @@ func (w *World) Duplicate(i uint32) {
 func (d *Device) receive(i uint32) {
 	p := &d.world.slab[i]
 	d.stats.PacketsReceived++
-	d.stats.BytesReceived += uint64(p.Length)
+	if !p.Trimmed {
+		d.stats.BytesReceived += uint64(p.Length)
+	}
 	if p.Marked {
 		d.marked++
 	}
-	if p.Kind == backend.KindCongestion {
+	switch {
+	case p.Kind == backend.KindCongestion:
 		d.hear(p)
+		d.world.Release(i)
+		return
+	case p.Kind == backend.KindTrimmed:
+		d.cameBack(p)
+		d.world.Release(i)
+		return
+	case p.Trimmed:
+		d.sendBack(p)
 		d.world.Release(i)
 		return
 	}
@@ -81,7 +92,7 @@ func (d *Device) accept(p *Packet) (*QP, backend.DropReason, bool) {
 		}
 	}
 	cfg := &d.world.cfg
-	if p.Kind == backend.KindCongestion {
+	if p.Kind == backend.KindCongestion || p.Kind == backend.KindTrimmed || p.Trimmed {
 		return q, 0, true // it takes no receive and no buffer
 	}
 	if cfg.NeedsReceives && q.unpolled >= q.cfg.RecvDepth {

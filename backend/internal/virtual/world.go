@@ -31,6 +31,8 @@ type Config struct {
 	RevokeTime units.Duration
 	// NotifyInterval is the least time between two congestion notifications of a queue pair.
 	NotifyInterval units.Duration
+	// Trims: the network cuts packets to their headers.
+	Trims bool
 }
 
 // A World is devices that share a clock and packets.
@@ -113,5 +115,6 @@ func (c *Config) caps() backend.Caps {
 		MaxDatagram:   c.MaxDatagram,
 		RecvBurst:     c.RecvBurst,
 		HeaderBytes:   c.HeaderBytes,
+		Trims:         c.Trims,
 	}
 }
