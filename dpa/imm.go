@@ -53,6 +53,12 @@ func (s Split) Imm(slot, offset int, fragment uint32) uint32 {
 	return uint32(slot)<<(s.OffsetBits+s.FragmentBits) | uint32(offset)<<s.FragmentBits | fragment&(1<<s.FragmentBits-1)
 }
 
+// Parse is the inverse of Imm.
+func (s Split) Parse(imm uint32) (slot, offset int, fragment uint32) {
+	fragment = imm & (1<<s.FragmentBits - 1)
+	return int(imm >> (s.OffsetBits + s.FragmentBits)), int(imm >> s.FragmentBits & (1<<s.OffsetBits - 1)), fragment
+}
+
 // Fragment is the part of the user immediate that packet offset carries.
 func (s Split) Fragment(imm uint32, offset int) uint32 {
 	if offset >= s.Fragments() {

@@ -97,6 +97,8 @@ func (c *Conn) onEvent(e *sdr.Event) {
 		c.in.onAbort(e)
 	case sdr.EventFenced:
 		c.in.onFenced(e)
+	case sdr.EventTrimmed:
+		c.out.onTrimmed(e)
 	case sdr.EventScheme:
 		if e.ToSender {
 			c.out.onFrame(e)

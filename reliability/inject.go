@@ -82,7 +82,9 @@ func (t *sendTransfer) newLosses() (n int) {
 			n++
 		}
 	}
-	return n
+	told := min(n, t.trimmed)
+	t.trimmed -= told
+	return n - told
 }
 
 // count is how many of the sends are of parity, and how many of probes.

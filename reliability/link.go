@@ -26,6 +26,8 @@ type link struct {
 	now  units.Instant
 	// env is what cores see of the connection, updated once in each Progress.
 	env scheme.Env
+	// trims: a switch has trimmed packets of ours.
+	trims bool
 
 	coding coding
 	// ended are the counters of transfers that have ended.
@@ -55,6 +57,7 @@ func (l *link) updateEnv(pace *pacer) {
 	e.MaxFrame = l.port.MaxScheme() - progressSize
 	last, ever := l.port.Congested()
 	e.ECN = ever && l.now.Sub(last) <= e.RTT+e.AckInterval
+	e.Trims = l.trims
 	pace.update(l.now, l)
 	e.Rate = pace.rate()
 }

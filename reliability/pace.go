@@ -20,6 +20,7 @@ type pacer struct {
 	sent       sentLog
 	reportedAt units.Instant // when the receiver last reported
 	markedAt   units.Instant // when the device last told of a queue that marks
+	cutAt      units.Instant // and of one that trims
 
 	rtt, minRTT units.Duration
 	peerWindow  units.Bytes

@@ -56,6 +56,7 @@ type sendTransfer struct {
 	placed, arrived uint64 // units in place, and units that have come with parity, by the receiver's count
 	gainedAt        units.Instant
 	lost            int // units that the core has reported lost
+	trimmed         int // units that were trimmed, and whose repeats are no other loss
 }
 
 // A sendMessage is a message of a sendTransfer.

@@ -49,6 +49,10 @@ const (
 	EventCompleted
 	// EventFenced: receive Seq's fence is down: its buffer is the user's.
 	EventFenced
+	// EventTrimmed: a switch has cut packet Packet of message Seq, which was sent on Channel as its Number-th
+	// repeat (Port.Repeat), to its headers: it will not arrive. It may be told more than once, and
+	// by anybody who can send from the peer's address.
+	EventTrimmed
 )
 
 // Outcome says how a message ended at its receiver.
@@ -74,6 +78,8 @@ type Event struct {
 	Imm      uint32
 	ToSender bool
 	Number   uint64
+	// Packet and Channel are of an EventTrimmed.
+	Packet, Channel int
 	// Needed counts the repeats (Port.Repeat) that it took to place a message's units: of
 	// each those up to the one that made it whole.
 	Needed uint64

@@ -92,7 +92,8 @@ func (q *QP) enter(s qpState) { q.stage.enter(qpLife, s) }
 
 // A channel is one UC queue pair: one path of one generation.
 type channel struct {
-	Index int  // in its generation
+	Index int // in its generation
+	gen   int
 	first bool // of its QP
 	qp    *QP
 	dev   backend.QP
@@ -163,7 +164,7 @@ func (q *QP) open() (err error) {
 	for gen := range q.cfg.Generations {
 		for i := range q.cfg.Channels {
 			w := receivers[i%len(receivers)]
-			ch := &channel{Index: i, qp: q, first: len(q.chans) == 0}
+			ch := &channel{Index: i, gen: gen, qp: q, first: len(q.chans) == 0}
 			cookie := q.ep.cookie(ch)
 			q.cookies = append(q.cookies, cookie)
 			q.chans = append(q.chans, ch)
@@ -465,6 +466,8 @@ type QPStats struct {
 	ControlErrors uint64
 	// Congestions counts congestion notifications, where the device can tell.
 	Congestions uint64
+	// Trimmed counts packets of open messages that switches have cut to their headers, where the device can tell.
+	Trimmed uint64
 	// Control counts control datagrams.
 	Control ControlStats
 	// SRTT and MinRTT are round-trip times.

@@ -165,6 +165,10 @@ func (w *worker) other(now units.Instant, c *backend.Completion) {
 		if ch := w.ep.chans.Get(c.Cookie); ch != nil {
 			ch.qp.onCongestion(now)
 		}
+	case backend.KindTrimmed:
+		if ch := w.ep.chans.Get(c.Cookie); ch != nil {
+			ch.qp.onTrimmed(ch, c)
+		}
 	}
 }
 

@@ -33,6 +33,9 @@ type model struct {
 	congested bool
 	// reported are the totals that the peer last reported.
 	reported totals
+	// trimmed are losses that the peer will report, or has, and that were none of the kind that parity is for: units that
+	// a switch trimmed and that were left to decoding.
+	trimmed totals
 }
 
 // totals are what the receiving half of a Conn counted since it began: units of
@@ -46,6 +49,7 @@ func (m *model) learn(env *scheme.Env, t totals) {
 		return
 	}
 	m.reported = t
+	m.excuse(&n)
 	if n.units < uint64(maxUnits) && n.lost <= n.units && n.bursts <= n.lost {
 		m.observe(env, int(n.units), int(n.lost), int(n.bursts))
 	}
@@ -55,7 +59,7 @@ func newModel() model { return model{sent: 1000 * fraction, lost: fraction, burs
 
 // observe takes how many of sent units were lost, in how many bursts.
 func (m *model) observe(env *scheme.Env, sent, lost, bursts int) {
-	if m.congested || queueing(env) {
+	if !env.Trims && (m.congested || queueing(env)) {
 		m.noisy++
 		return
 	}

@@ -26,15 +26,20 @@ func (s *sender) dataOver() bool {
 // makeRows makes new rows for the groups whose proved losses exceed what their rows
 // can recover: all of them, or those that have arrived once all have passed.
 func (s *sender) makeRows(now units.Instant) {
-	if !s.judge {
+	if !s.judge && now < s.settles {
 		return
 	}
 	s.judge = false
 	over := s.dataOver()
+	s.settles = units.Never
 	for _, n := range s.lossy {
 		g := int(n)
 		group := &s.groups[g]
 		if group.complete || group.over {
+			continue
+		}
+		if now < group.settles {
+			s.settles = min(s.settles, group.settles)
 			continue
 		}
 		lack := 0

@@ -27,6 +27,8 @@ type txGroup struct {
 	rounds         uint8
 	// complete: the receiver has it all. over: given up.
 	complete, over bool
+	// settles is when its rows that were trimmed, and repeated, will have arrived.
+	settles units.Instant
 }
 
 // A sender is the sending half. Package loss finds what is lost; what a group will
@@ -41,9 +43,11 @@ type sender struct {
 	ledger ledger
 	params []byte
 
-	// injected is how many data units have been injected.
-	injected int
-	groups   []txGroup
+	// injected is how many data units have been injected, and rowsInjected how many parity units.
+	injected, rowsInjected int
+	// trimmed are parity units that a switch has trimmed.
+	trimmed []int
+	groups  []txGroup
 	// acked is how many acknowledged units the rateController has been announced of.
 	acked int
 	// lossy are the groups with held units.
@@ -52,6 +56,8 @@ type sender struct {
 	taken int
 	// judge: something has happened that may call for new rows.
 	judge bool
+	// settles is when a group whose rows were repeated is to be judged.
+	settles units.Instant
 	// expireAt is when a group may have to be given up, or earlier.
 	expireAt units.Instant
 
@@ -96,7 +102,7 @@ func newSender(a *adaptive, t scheme.Transfer, env *scheme.Env) *sender {
 	s := &sender{
 		model: &a.model, rate: &a.rate, loss: loss.NewTracker(a.repeat, &a.estimates, t, env), t: t, env: env, roster: roster{plan: p}, ledger: newLedger(p),
 		groups: make([]txGroup, p.groups), ready: make([]bool, p.groups), paths: make([]txPath, env.Channels),
-		expireAt: units.Never,
+		expireAt: units.Never, settles: units.Never,
 	}
 	start := params{p, a.repeat.Params()}
 	s.params = start.append(nil)
@@ -160,13 +166,14 @@ func (s *sender) poll(now units.Instant, out *scheme.Output) (next units.Instant
 	next = min(next, s.expireGroups(now))
 	s.unblock()
 	room := min(out.Budget, cap(out.Sends)) - len(out.Sends)
+	room -= s.repeatRows(now, out, room)
 	room -= s.sendByName(out, room)
 	if s.loss.Next() == s.t.Units && room > 0 {
 		s.makeLateGroups(now)
 		s.makeRows(now)
 		s.startJobs(out)
 		room -= s.sendParity(out, room)
-		next = min(next, s.sendProbes(now, out, room))
+		next = min(next, s.sendProbes(now, out, room), s.settles)
 	}
 	next = min(next, s.announced.announce(now, s.env, out, &s.stats))
 	return next, false
@@ -182,7 +189,11 @@ func (s *sender) sendData(now units.Instant, out *scheme.Output) (next units.Ins
 		if !ok {
 			break
 		}
-		if !l.Copy {
+		if l.Trimmed {
+			if s.leaveTrimmed(now, l.Unit) {
+				continue
+			}
+		} else if !l.Copy {
 			s.taken++
 			if l.Proved {
 				s.rate.lost++
@@ -262,11 +273,17 @@ func (s *sender) OnSent(now units.Instant, sent []scheme.Sent) {
 func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 	s.stats.Sent++
 	s.stats.Parity++
-	p.parity, p.probes, p.at = i+1, 0, now
+	p.parity, p.probes, p.at = max(p.parity, i+1), 0, now
 	g, _, _ := s.ledger.find(i)
 	group := &s.groups[g]
-	group.sent++
 	group.lastAt = now
+	if i >= s.rowsInjected {
+		s.rowsInjected = i + 1
+		group.sent++
+	} else { // it was trimmed
+		group.settles = now.Add(reaction(s.env))
+		s.judge = true
+	}
 	if len(group.held) > 0 {
 		s.expireAt = min(s.expireAt, now)
 	}

@@ -94,6 +94,9 @@ type Env struct {
 	// ECN says that within the last round trip the sender was told that packets
 	// met a queue that marks. Sender only, and only on devices that can tell.
 	ECN bool
+	// Trims says that a switch on the path is known to trim: it has done so on this connection. What gets lost without that
+	// was lost to something else than congestion. Sender only, and only on devices that can tell.
+	Trims bool
 }
 
 // UnitTime is how long a full unit takes at the paced rate, 0 when not paced.
@@ -150,6 +153,15 @@ type Sender interface {
 // call but Stats follows. A transfer that fails ends without it.
 type CompletionObserver interface {
 	OnCompleted(now units.Instant)
+}
+
+// A TrimAware is a Sender that wants to know of units that a switch has trimmed: cut to their headers, because its queue was
+// full. They are lost for certain, long before any other sign of it, and to congestion, of which Conn tells its congestion
+// control. So they are to be repeated at once, and teach nothing about the drop rate that parity is for.
+type TrimAware interface {
+	// OnTrimmed tells of the latest transmission of a unit, on a channel. The word comes from the network, and may come
+	// twice or be forged: it may cost a repeat of a unit that is outstanding, and no more.
+	OnTrimmed(now units.Instant, u Unit, channel int)
 }
 
 // A LossReporter is a Sender that says how many units it has taken for lost so far, also of those

@@ -287,7 +287,7 @@ func (t *Tracker) pending(c int, order uint64) (u int, ok bool) {
 // declareLost declares the latest transmission of u lost: proved, or for want of an answer.
 func (t *Tracker) declareLost(u int, proved bool) {
 	state := t.window.at(u)
-	state.fate, state.blamed, state.proved = lost, state.channel, proved
+	state.fate, state.blamed, state.proved, state.trimmed = lost, state.channel, proved, false
 	t.outstanding--
 	for range t.copies(state) {
 		t.lost.Push(uint32(u))
@@ -332,6 +332,8 @@ type Lost struct {
 	// Proved: later packets of its channel have arrived. Otherwise there was no
 	// answer in time, and as a rule it isn't lost.
 	Proved bool
+	// Trimmed: a switch has cut it to its headers. It is lost, and to congestion.
+	Trimmed bool
 	// Copy: the unit has been handed out for this loss already, and goes out once more, lest both
 	// get lost. It is no other loss.
 	Copy bool
@@ -347,7 +349,7 @@ func (t *Tracker) NextLost() (l Lost, ok bool) {
 		}
 		switch state := t.window.at(u); state.fate {
 		case lost:
-			return Lost{Unit: u, Channel: t.repeatChannel(int(state.blamed)), Proved: state.proved}, true
+			return Lost{Unit: u, Channel: t.repeatChannel(int(state.blamed)), Proved: state.proved, Trimmed: state.trimmed}, true
 		case left:
 		default:
 			return Lost{Unit: u, Channel: t.nextChannel(int(state.blamed)), Copy: true}, true
@@ -363,7 +365,7 @@ func (t *Tracker) Repeat(u int) {
 		return
 	}
 	if state := t.window.at(u); state.fate == lost || state.fate == left {
-		state.fate = handed
+		state.fate, state.trimmed = handed, false
 		t.outstanding++
 	}
 }

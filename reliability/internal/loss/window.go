@@ -30,6 +30,8 @@ type unitState struct {
 	// proved: later packets of its channel had arrived when it was declared
 	// lost. Otherwise no answer had come in time.
 	proved bool
+	// trimmed: a switch has said so.
+	trimmed bool
 }
 
 // A window holds the states of the units base ≤ u < next and which of them have

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adaptive
+
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// What a switch has trimmed is lost to congestion: the rate controller counts it, the model of the drop rate, by which parity
+// is sized, doesn't. Where a switch is known to trim, silence is corruption, and the model learns from it whatever
+// queues (scheme.Env.Trims).
+
+// maxTrimmedRows is how many trimmed parity units wait to be repeated, beyond which groups recover as from other losses.
+const maxTrimmedRows = 1024
+
+// OnTrimmed implements scheme.TrimAware.
+func (s *sender) OnTrimmed(now units.Instant, u scheme.Unit, channel int) {
+	switch i := u.Index(); {
+	case u.IsData():
+		s.loss.OnTrimmed(now, u, channel)
+	case u.IsParity() && i < s.rowsInjected && len(s.trimmed) < maxTrimmedRows:
+		if g, _, _ := s.ledger.find(i); !s.groups[g].complete && !s.groups[g].over {
+			s.trimmed = append(s.trimmed, i)
+		}
+	}
+}
+
+// leaveTrimmed leaves a trimmed unit to its group where parity of it is under way, as much as recovers all that is left to
+// it: that comes before a repeat could, which would be for nothing. All others are repeated at once.
+func (s *sender) leaveTrimmed(now units.Instant, u int) bool {
+	s.rate.lost++
+	g := s.roster.group(u)
+	if g < 0 {
+		return false
+	}
+	if group := &s.groups[g]; len(group.held) >= int(group.sent) || !s.leaveToGroup(now, u) {
+		// What is left to the group waits for this one, too.
+		group.lastAt = max(group.lastAt, now)
+		return false
+	}
+	s.loss.Leave(u)
+	s.model.trimmed.lost++
+	if u == 0 || !s.loss.Trimmed(u-1) {
+		s.model.trimmed.bursts++
+	}
+	return true
+}
+
+// excuse takes out of what the peer reports what was trimmed.
+func (m *model) excuse(n *totals) {
+	lost, bursts := min(n.lost, m.trimmed.lost), min(n.bursts, m.trimmed.bursts)
+	n.lost -= lost
+	n.bursts = min(n.bursts-bursts, n.lost)
+	if n.lost > 0 {
+		n.bursts = max(n.bursts, 1)
+	}
+	m.trimmed.lost -= lost
+	m.trimmed.bursts -= bursts
+}
+
+// repeatRows repeats parity units that were trimmed.
+func (s *sender) repeatRows(now units.Instant, out *scheme.Output, room int) (n int) {
+	for n < room && len(s.trimmed) > 0 {
+		i := s.trimmed[0]
+		s.trimmed = s.trimmed[:copy(s.trimmed, s.trimmed[1:])]
+		g, _, _ := s.ledger.find(i)
+		if group := &s.groups[g]; group.complete || group.over {
+			continue
+		}
+		s.channel = (s.channel + 1) % s.env.Channels
+		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Parity | scheme.Unit(i), Channel: s.channel, Repeat: true})
+		n++
+	}
+	return n
+}

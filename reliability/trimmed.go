@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// onTrimmed takes word that a switch has cut a packet to its headers.
+func (o *outgoing) onTrimmed(e *sdr.Event) {
+	m := o.messages[e.Seq]
+	if m == nil || m.state != open || !m.t.onTrimmed(m, e) {
+		return
+	}
+	o.trims = true
+	o.pace.onSignOfLife()
+	o.pace.trimmed(o.now)
+}
+
+// onTrimmed tells the core, if it wants to know, and reports whether it was of the latest transmission of a unit.
+func (t *sendTransfer) onTrimmed(m *sendMessage, e *sdr.Event) bool {
+	if t.core == nil || t.state != running {
+		return false
+	}
+	l := &t.o.layout
+	u := scheme.Unit(e.Packet / l.packetsPerUnit)
+	switch {
+	case m.role == sdr.RoleParity:
+		u = scheme.Parity | u + scheme.Unit(m.index*l.unitsPerParity)
+	case int(e.Number) != t.latest(m.index*l.unitsPerMessage+int(u)):
+		return false // it has been repeated since
+	default:
+		u += scheme.Unit(m.index * l.unitsPerMessage)
+	}
+	if c, ok := t.core.(scheme.TrimAware); ok {
+		t.reportInjected() // the core must know what was sent before it hears what became of it
+		c.OnTrimmed(t.o.now, u, e.Channel)
+		t.trimmed++
+	}
+	t.touched = true
+	return true
+}
+
+// latest is the number that the latest transmission of a data unit bears.
+func (t *sendTransfer) latest(u int) int {
+	if t.repeats == nil || u >= len(t.repeats) {
+		return 0
+	}
+	return min(int(t.repeats[u]), 1<<t.o.qcfg.Split.FragmentBits-1)
+}
+
+// trimmed tells the controller that a queue was full, of each unit, and as a congestion notification.
+func (p *pacer) trimmed(now units.Instant) {
+	p.controller.OnLoss(now, congestion.Loss{Bytes: p.unit, Kind: congestion.LossTrim})
+	if p.cutAt != now {
+		p.cutAt = now
+		p.controller.OnCNP(now)
+	}
+}

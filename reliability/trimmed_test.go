@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/internal/race"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// trimAware are the schemes that repeat what was trimmed.
+func trimAware(t testing.TB) map[string]func() scheme.Scheme {
+	return map[string]func() scheme.Scheme{
+		"sr": newSR(t, sr.RTO), "sr-nack": newSR(t, sr.NACK), "adaptive": func() scheme.Scheme {
+			s, err := adaptive.New(adaptive.Config{})
+			require.NoError(t, err)
+			return s
+		},
+	}
+}
+
+// With 1 % of the packets trimmed at random each scheme repeats exactly those, and no timer expires: on a short round trip and
+// a long one, paced and, where that makes sense, not.
+func TestTrimmedAreRepeatedOnce(t *testing.T) {
+	for name, newScheme := range trimAware(t) {
+		for _, c := range []struct {
+			delay     units.Duration
+			rate      units.Rate
+			transfers int
+		}{{50 * units.Microsecond, 0, 20}, {50 * units.Microsecond, 900 * units.Mbit, 4}, {5 * ms, 900 * units.Mbit, 12}} {
+			if race.Enabled {
+				c.transfers = 2
+			}
+			t.Run(fmt.Sprintf("%s/%v/%v", name, units.FormatDuration(2*c.delay), c.rate), func(t *testing.T) {
+				p := newPair(t, setup{
+					net:    sim.Config{Rate: units.Gbit, HeaderBytes: 64, Seed: 7, Link: sim.Link{Delay: c.delay, Trim: 0.01}},
+					qp:     sdr.QPConfig{MTU: 1024, Channels: 4},
+					conn:   reliability.Config{Rate: c.rate, Unit: 1024},
+					scheme: newScheme,
+				})
+				for range c.transfers {
+					p.one(4*units.MiB, 4*units.MiB)
+				}
+				s, seen := p.conn[0].Stats(), p.net.B().Stats().Trim
+				require.NotZero(t, seen.Seen)
+				t.Logf("%d trimmed, %d back, %d repeats, %d spurious, %d timers, %d parity units, %d recovered", seen.Seen, p.net.A().Stats().Trim.Reported,
+					s.Units.Retransmitted, s.Units.Spurious, s.Units.Timeouts, s.Units.Parity, p.conn[1].Stats().Units.Recovered)
+				require.Zero(t, s.Units.Timeouts)
+				// A repeat may be trimmed, too, when parity is under way that then recovers the unit: it counts as one for nothing.
+				recovered := p.conn[1].Stats().Units.Recovered
+				require.LessOrEqual(t, s.Units.Spurious, recovered/50)
+				require.Equal(t, seen.Seen, s.QP.Trimmed)
+				if name != "adaptive" {
+					require.Equal(t, seen.Seen, s.Units.Retransmitted, "each trimmed packet is one repeat")
+				}
+			})
+		}
+	}
+}
+
+// Where switches trim, parity is for what gets lost otherwise: with 1 % trimmed and 1e-3 lost without a word the adaptive
+// scheme has hardly more parity than with 1e-3 lost and nothing trimmed, and far less than with as much lost.
+func TestTrimsTeachNoParity(t *testing.T) {
+	transfers := 12
+	if race.Enabled {
+		transfers = 4
+	}
+	parity := func(drop, trim float64) uint64 {
+		p := newPair(t, setup{
+			net:    sim.Config{Rate: units.Gbit, HeaderBytes: 64, Seed: 9, Link: sim.Link{Delay: 5 * ms, Loss: sim.Loss{Drop: drop}, Trim: trim}},
+			qp:     sdr.QPConfig{MTU: 1024, Channels: 4},
+			conn:   reliability.Config{Rate: 900 * units.Mbit, Unit: 1024},
+			scheme: trimAware(t)["adaptive"],
+		})
+		for range transfers {
+			p.one(8*units.MiB, 8*units.MiB)
+		}
+		return p.conn[0].Stats().Units.Parity
+	}
+	quiet, trimmed, lossy := parity(1e-3, 0), parity(1e-3, 0.01), parity(0.011, 0)
+	t.Logf("parity units: %d with 1e-3 lost, %d with 1e-2 trimmed as well, %d with 1.1e-2 lost", quiet, trimmed, lossy)
+	require.Less(t, float64(trimmed), 1.35*float64(quiet))
+	require.Less(t, 2*trimmed, lossy)
+}
+
+// A queue that trims what doesn't fit: all arrives, each trimmed packet is repeated once, and the rate comes down to what
+// the queue carries.
+func TestTrimmingQueue(t *testing.T) {
+	for name, newScheme := range trimAware(t) {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, setup{
+				net: sim.Config{Rate: units.Gbit, HeaderBytes: 64, Seed: 5, Link: sim.Link{
+					Delay: 500 * units.Microsecond, Rate: 300 * units.Mbit, TrimAbove: 64 * units.KiB,
+				}},
+				qp:     sdr.QPConfig{MTU: 1024, Channels: 4},
+				conn:   reliability.Config{Unit: 1024},
+				scheme: newScheme,
+			})
+			const n = 8 * units.MiB
+			p.one(n, n)
+			before, begun := p.conn[0].Stats(), p.net.Now()
+			p.one(n, n)
+			took := p.net.Now().Sub(begun)
+			s, seen := p.conn[0].Stats(), p.net.B().Stats().Trim
+			t.Logf("%d trimmed of %d, %d repeats, %d timers, second transfer at %v, %d trimmed in it", seen.Seen, s.QP.PacketsPosted,
+				s.Units.Retransmitted, s.Units.Timeouts, units.RateOf(n, took), s.QP.Trimmed-before.QP.Trimmed)
+			require.NotZero(t, seen.Seen)
+			require.Zero(t, s.Units.Spurious)
+			require.Zero(t, s.Units.Timeouts)
+			require.Greater(t, units.RateOf(n, took), 200*units.Mbit)
+		})
+	}
+}
+
+// A gossip is a device that repeats each word of a trimmed packet, and spreads false ones of packets that it has sent.
+type gossip struct {
+	backend.Device
+	rnd    *rand.Rand
+	writes []gossiped
+}
+
+type gossiped struct {
+	cookie uint32
+	write  backend.Write
+}
+
+type gossipCQ struct {
+	backend.CQ
+	d *gossip
+}
+
+type gossipQP struct {
+	backend.QP
+	d      *gossip
+	cookie uint32
+}
+
+func (d *gossip) NewCQ(c backend.CQConfig) (backend.CQ, error) {
+	q, err := d.Device.NewCQ(c)
+	return &gossipCQ{q, d}, err
+}
+
+func (d *gossip) NewQP(c backend.QPConfig) (backend.QP, error) {
+	c.SendCQ, c.RecvCQ = c.SendCQ.(*gossipCQ).CQ, c.RecvCQ.(*gossipCQ).CQ
+	q, err := d.Device.NewQP(c)
+	return &gossipQP{q, d, c.Cookie}, err
+}
+
+func (q *gossipQP) PostWrites(now units.Instant, w []backend.Write) (int, error) {
+	n, err := q.QP.PostWrites(now, w)
+	for _, x := range w[:n] {
+		q.d.writes = append(q.d.writes, gossiped{q.cookie, x})
+	}
+	q.d.writes = q.d.writes[max(0, len(q.d.writes)-2000):]
+	return n, err
+}
+
+func (c *gossipCQ) Poll(now units.Instant, dst []backend.Completion) (int, error) {
+	n, err := c.CQ.Poll(now, dst[:len(dst)/2])
+	for i := range n {
+		if dst[i].Kind == backend.KindTrimmed {
+			dst[n] = dst[i]
+			n++
+		}
+	}
+	for k := 0; k < 3 && len(c.d.writes) > 0 && n < len(dst); k++ {
+		x := c.d.writes[c.d.rnd.IntN(len(c.d.writes))]
+		dst[n] = backend.Completion{WRID: x.write.VA, Cookie: x.cookie, Imm: x.write.Imm, Len: x.write.Length, Kind: backend.KindTrimmed}
+		switch c.d.rnd.IntN(4) {
+		case 0:
+			dst[n].Imm = c.d.rnd.Uint32()
+		case 1:
+			dst[n].WRID += uint64(c.d.rnd.IntN(1 << 20))
+		case 2:
+			dst[n].Cookie = c.d.rnd.Uint32N(40)
+		}
+		n++
+	}
+	return n, err
+}
+
+// False and repeated word of trimmed packets costs at most a repeat each, and nothing else: what was in place stays so, and
+// all transfers arrive.
+func TestForgedTrims(t *testing.T) {
+	for name, newScheme := range trimAware(t) {
+		for seed := range uint64(4) {
+			rate := units.Rate(seed%2) * 900 * units.Mbit
+			p := newPair(t, setup{
+				net: sim.Config{Rate: units.Gbit, HeaderBytes: 64, Seed: seed, Link: sim.Link{
+					Delay: ms, Trim: 0.01, Loss: sim.Loss{Drop: 0.002}, Duplicate: 0.01,
+				}},
+				qp:     smallQP,
+				conn:   reliability.Config{Rate: rate},
+				scheme: newScheme,
+				wrap: func(end int, d backend.Device) backend.Device {
+					if end == 1 {
+						return d
+					}
+					return &gossip{Device: d, rnd: rand.New(rand.NewPCG(seed, 1))}
+				},
+			})
+			for range 3 {
+				p.one(units.MiB+17, 2*units.MiB)
+			}
+			s := p.conn[0].Stats()
+			require.NotZero(t, s.QP.Trimmed, "%s, seed %d", name, seed)
+			lost := p.net.A().Stats().Drops[backend.DropEmulatedLoss]
+			require.LessOrEqual(t, s.Units.Retransmitted, s.QP.Trimmed+4*lost+3*s.Units.Timeouts+64, "%s, seed %d", name, seed)
+		}
+	}
+}
