@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dcp
+
+import (
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Factory returns what makes the ends of each message of package fabric: a queue pair of its own, with the message
+// split into as many of DCP's as it takes. c must be valid and not change any more. Packet.PSN counts from the
+// beginning; Packet.Expected of data and returned headers is the MSN and, in its lowest byte, the round; of an
+// acknowledgement it is the MSN of the first message that is not whole. Headers carry no check: simulated links lose
+// packets and don't damage them.
+func (c *Config) Factory() transport.Factory {
+	base := *c
+	return func(m transport.Message) (transport.Sender, transport.Receiver) {
+		d := base.Complete(m.BaseRTT)
+		f := flow{total: m.Packets(), per: uint32(d.Message), mtu: uint16(m.MTU)}
+		f.last = m.Payload(f.total - 1)
+		path := congestion.Path{LineRate: m.LineRate, BaseRTT: m.BaseRTT, MTU: m.MTU, Hops: m.Hops}
+		return &sender{flow: f, req: NewRequester(d, path, 0, 0)}, &receiver{flow: f, rsp: NewResponder(d, 0), cfg: d}
+	}
+}
+
+// flow is the division of a message of the fabric into messages of DCP.
+type flow struct {
+	total, per uint32 // packets
+	mtu, last  uint16
+}
+
+// packets is how many message msn has.
+func (f *flow) packets(msn uint32) uint32 { return min(f.per, f.total-msn*f.per) }
+
+// messages is how many there are.
+func (f *flow) messages() uint32 { return (f.total + f.per - 1) / f.per }
+
+type sender struct {
+	flow
+	req    *Requester
+	posted uint32 // messages
+	h      Header
+}
+
+func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
+	for s.posted < s.messages() {
+		if _, err := s.req.Post(int(s.packets(s.posted))); err != nil {
+			break
+		}
+		s.posted++
+	}
+	index, repeat, ok := s.req.Transmit(now, &s.h)
+	if !ok {
+		return false
+	}
+	*p = transport.Packet{
+		Sent: now, PSN: s.h.MSN*s.per + index, Expected: s.h.MSN<<8 | uint32(s.h.Round), Payload: s.mtu, Kind: transport.Data, Flags: transport.ECT,
+	}
+	if repeat {
+		p.Flags |= transport.Repeat
+	}
+	if p.PSN == s.total-1 {
+		p.Flags |= transport.Last
+		p.Payload = s.last
+	}
+	return true
+}
+
+func (s *sender) Pace(now units.Instant) units.Rate {
+	if s.req.cc == nil {
+		return 0
+	}
+	rate, _ := s.req.cc.Limits(now)
+	return rate
+}
+
+func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
+	switch p.Kind {
+	case transport.CNP:
+		if s.req.cc != nil {
+			s.req.cc.OnCNP(now)
+		}
+	case transport.Ack:
+		s.req.OnAck(now, p.Expected)
+	case transport.Returned:
+		h := Header{MSN: p.Expected >> 8, PSN: p.PSN & mask24, Round: uint8(p.Expected), Returned: true}
+		s.req.OnReturned(now, &h)
+	}
+}
+
+func (s *sender) OnTimer(now units.Instant) {
+	s.req.blocked = false
+	s.req.OnTimer(now)
+}
+
+// Next is the timeout, or a change by the controller when its window is what stops the sender.
+func (s *sender) Next() units.Instant {
+	next := s.req.Next()
+	if s.req.blocked {
+		next = min(next, s.req.cc.Next())
+	}
+	return next
+}
+
+func (s *sender) Done() bool { return s.posted == s.messages() && s.req.Outstanding() == 0 }
+
+type receiver struct {
+	flow
+	rsp   *Responder
+	cfg   *Config
+	cnpAt units.Instant // when the next notification may be sent
+}
+
+func (r *receiver) OnPacket(now units.Instant, p *transport.Packet, out *transport.Replies) {
+	msn := p.Expected >> 8
+	if p.Kind != transport.Data || msn >= r.messages() {
+		return
+	}
+	h := Header{MSN: msn, PSN: p.PSN & mask24, Round: uint8(p.Expected)}
+	if p.Flags&transport.CE != 0 && now >= r.cnpAt {
+		r.cnpAt = now.Add(r.cfg.CNPInterval)
+		*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Kind: transport.CNP}
+	}
+	var a Answer
+	if p.Flags&transport.Trimmed != 0 {
+		if r.cfg.Published {
+			h.Round = 0 // it has not survived
+		}
+		a = r.rsp.OnHeader(now, &h)
+	} else {
+		a = r.rsp.OnData(now, &h, p.PSN-msn*r.per, r.packets(msn))
+	}
+	if a.Return {
+		*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Expected: msn<<8 | uint32(h.Round), Kind: transport.Returned}
+	}
+	if a.Ack {
+		*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Expected: a.Expected, Kind: transport.Ack}
+	}
+}
+
+func (r *receiver) Complete() bool { return r.rsp.Expected() == r.messages()&mask24 }
