@@ -8,8 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/sdrnet"
@@ -17,7 +21,7 @@ import (
 )
 
 const (
-	version = 2
+	version = 3
 	// offerTime is how long a guest may take to make an offer: anybody can reach the receiver's port.
 	offerTime = 5 * time.Second
 	// maxGuests is how many may be taking their time.
@@ -29,7 +33,8 @@ const (
 // An offer is what a sender says first. The file follows, then its hash. The receiver answers once, with why it has no
 // copy, or with nothing.
 type offer struct {
-	Filecopy int // version
+	Filecopy int    // version
+	Name     string // "" of what comes from stdin
 	Mode     fs.FileMode
 	Changed  time.Time
 }
@@ -40,7 +45,11 @@ func send(ctx context.Context, cfg *sdrnet.Config, to, path string) error {
 		return err
 	}
 	defer f.Close()
-	c, err := sdrnet.Dial(ctx, to, cfg)
+	name := filepath.Base(path)
+	if path == stdio {
+		name = ""
+	}
+	c, err := sdrnet.Dial(ctx, withPort(to), cfg)
 	if err != nil {
 		return err
 	}
@@ -49,7 +58,7 @@ func send(ctx context.Context, cfg *sdrnet.Config, to, path string) error {
 	verdict := make(chan error, 1)
 	go func() { verdict <- hearVerdict(c) }() // ends with c
 	patience := ctx
-	if err = sendContent(ctx, c, f, fi); err != nil { // the receiver may know better why
+	if err = sendContent(ctx, c, f, fi, name); err != nil { // the receiver may know better why
 		var cancel context.CancelFunc
 		patience, cancel = context.WithTimeout(ctx, verdictTime)
 		defer cancel()
@@ -63,13 +72,13 @@ func send(ctx context.Context, cfg *sdrnet.Config, to, path string) error {
 		err = errors.Join(err, ctx.Err())
 	}
 	if err == nil {
-		summary(c, "sent", path, fi.Size(), time.Since(begun))
+		summary(os.Stdout, c, "sent", path, fi.Size(), time.Since(begun))
 	}
 	return err
 }
 
-func sendContent(ctx context.Context, c *sdrnet.Conn, f *os.File, fi fs.FileInfo) error {
-	b, err := json.Marshal(offer{version, fi.Mode().Perm(), fi.ModTime()})
+func sendContent(ctx context.Context, c *sdrnet.Conn, f *os.File, fi fs.FileInfo, name string) error {
+	b, err := json.Marshal(offer{version, name, fi.Mode().Perm(), fi.ModTime()})
 	if err != nil {
 		return err
 	}
@@ -90,6 +99,17 @@ func sendContent(ctx context.Context, c *sdrnet.Conn, f *os.File, fi fs.FileInfo
 		return err
 	}
 	return c.Send(ctx, sum)
+}
+
+// defaultPort is where a receiver waits unless told otherwise.
+const defaultPort = "18515"
+
+// withPort adds the default port to an address without one.
+func withPort(addr string) string {
+	if _, _, err := net.SplitHostPort(addr); err == nil {
+		return addr
+	}
+	return net.JoinHostPort(strings.Trim(addr, "[]"), defaultPort)
 }
 
 // A refusal is why the receiver has no copy, in its words.
@@ -135,13 +155,20 @@ func recv(ctx context.Context, cfg *sdrnet.Config, listen, out string) error {
 	size, err := recvContent(ctx, g, f)
 	tellVerdict(g.Conn, err)
 	if err == nil {
-		summary(g.Conn, "received", out, size, time.Since(begun))
+		to := os.Stdout
+		if out == stdio {
+			to = os.Stderr
+		}
+		summary(to, g.Conn, "received", f.final, size, time.Since(begun))
 	}
 	return err
 }
 
 // recvContent receives the file and its hash, compares that with what is on disk, and gives the file its name.
 func recvContent(ctx context.Context, g *guest, f *temporary) (int64, error) {
+	if err := f.called(g.Name); err != nil {
+		return 0, err
+	}
 	p := meter{what: "receiving"}
 	size, err := g.RecvFile(ctx, f, p.update)
 	p.end()
@@ -160,7 +187,7 @@ func recvContent(ctx context.Context, g *guest, f *temporary) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return size, f.commit(g.Mode, g.Changed)
+	return size, f.deliver(&g.offer)
 }
 
 // A guest is a connection, and what it offers.
@@ -172,7 +199,7 @@ type guest struct {
 // waitForSender returns the first connection that makes an offer. Whoever else comes is turned away and reported, by
 // sdrnet or here, and delays nobody.
 func waitForSender(ctx context.Context, cfg *sdrnet.Config, listen string) (*guest, error) {
-	l, err := sdrnet.Listen(listen, cfg)
+	l, err := sdrnet.Listen(withPort(listen), cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -229,10 +256,10 @@ func (g *guest) greet(ctx context.Context) error {
 	return nil
 }
 
-// summary says on stdout what was done and what it took.
-func summary(c *sdrnet.Conn, did, path string, size int64, took time.Duration) {
+// summary says what was done and what it took.
+func summary(w io.Writer, c *sdrnet.Conn, did, path string, size int64, took time.Duration) {
 	n := units.Bytes(size)
 	_, file := c.Stats()
-	fmt.Printf("%s %s: %v in %.2f s (%v), SHA-256 agrees, %d of %d packets repeated\n",
+	fmt.Fprintf(w, "%s %s: %v in %.2f s (%v), SHA-256 agrees, %d of %d packets repeated\n",
 		did, path, n, took.Seconds(), units.RateOf(n, took), file.Units.Retransmitted, file.Units.Sent)
 }

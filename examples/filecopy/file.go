@@ -11,14 +11,30 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
 
-// openSource opens a regular file.
+// stdio names stdin at the sender and stdout at the receiver.
+const stdio = "-"
+
+// openSource opens a regular file, or for "-" one without a name that holds what stdin had to its end: the
+// receiver wants to know how much comes.
 func openSource(path string) (*os.File, fs.FileInfo, error) {
-	f, err := os.Open(path)
+	var f *os.File
+	var err error
+	if path == stdio {
+		if f, err = unnamed(os.TempDir()); err == nil {
+			if _, err = io.Copy(f, os.Stdin); err != nil {
+				f.Close()
+			}
+		}
+	} else {
+		f, err = os.Open(path)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,17 +63,25 @@ func hashFile(f io.ReaderAt, size int64) ([]byte, error) {
 // one, which ends in .part. Only its owner may read it before it is complete.
 type temporary struct {
 	*os.File
-	final, part string // part is its name, "" while it has none
+	folder string
+	final  string // "" until the sender has named it
+	part   string // its name, "" while it has none
 }
 
-// newTemporary makes the file, which shows before any transfer that it can be made.
-func newTemporary(final string) (*temporary, error) {
-	if fi, err := os.Stat(final); err == nil && !fi.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file: name the file to write", final)
+// newTemporary makes the file, which shows before any transfer that it can be made: the final one's name, or a folder,
+// where the sender names it, or stdio.
+func newTemporary(out string) (*temporary, error) {
+	t := &temporary{final: out, folder: filepath.Dir(out)}
+	switch fi, err := os.Stat(out); {
+	case out == stdio:
+		t.folder = os.TempDir()
+	case err == nil && fi.IsDir():
+		t.final, t.folder = "", out
+	case err == nil && !fi.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file: name the file to write, or a folder", out)
 	}
-	t := &temporary{final: final}
 	var err error
-	t.File, err = os.OpenFile(filepath.Dir(final), os.O_RDWR|unix.O_TMPFILE, 0o600)
+	t.File, err = os.OpenFile(t.folder, os.O_RDWR|unix.O_TMPFILE, 0o600)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) {
 		t.part = t.partName()
 		t.File, err = os.OpenFile(t.part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -65,7 +89,56 @@ func newTemporary(final string) (*temporary, error) {
 	return t, err
 }
 
-func (t *temporary) partName() string { return fmt.Sprintf("%s.%08x.part", t.final, rand.Uint32()) }
+// unnamed makes a file that is gone when it is closed.
+func unnamed(folder string) (*os.File, error) {
+	f, err := os.CreateTemp(folder, "filecopy-*")
+	if err == nil {
+		err = os.Remove(f.Name())
+	}
+	return f, err
+}
+
+// maxName is the longest name of a file (NAME_MAX).
+const maxName = 255
+
+// called gives the file the sender's name for it, if it has no final one yet: a name in the folder, and none that
+// hides, leads elsewhere, or is taken.
+func (t *temporary) called(name string) error {
+	if t.final != "" {
+		return nil
+	}
+	unfit := func(r rune) bool {
+		return r == filepath.Separator || r == unicode.ReplacementChar || !unicode.IsPrint(r)
+	}
+	switch {
+	case name == "":
+		return errors.New("what is sent has no name: start the receiver with --out FILE")
+	case len(name) > maxName || name[0] == '.' || strings.ContainsFunc(name, unfit):
+		return fmt.Errorf("the name %.300q isn't one of a file that may be made: start the receiver with --out FILE", name)
+	}
+	final := filepath.Join(t.folder, name)
+	if _, err := os.Lstat(final); err == nil {
+		return fmt.Errorf("there is a file %q already: start the receiver with --out FILE to replace it", name)
+	}
+	t.final = final
+	return nil
+}
+
+// deliver writes the file to stdout, or gives it its name.
+func (t *temporary) deliver(o *offer) error {
+	if t.final != stdio {
+		return t.commit(o.Mode, o.Changed)
+	}
+	if _, err := t.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.Copy(os.Stdout, t)
+	return err
+}
+
+func (t *temporary) partName() string {
+	return filepath.Join(t.folder, fmt.Sprintf("%s.%08x.part", filepath.Base(t.final), rand.Uint32()))
+}
 
 // commit gives the file its final name, permissions and time of change, once its content is on the disk. A file
 // that is replaced hands on its permissions; a new one gets those of the original that the umask allows.

@@ -73,9 +73,23 @@ func (s *stream) String() string {
 // start runs filecopy; the test ends it.
 func start(t *testing.T, env string, args ...string) *process {
 	t.Helper()
+	p := prepare(t, args...)
+	p.cmd.Env = append(p.cmd.Env, env)
+	p.begin(t)
+	return p
+}
+
+// prepare makes a filecopy that begin starts.
+func prepare(t *testing.T, args ...string) *process {
+	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], args...), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), asFilecopy+"=1", env)
+	p.cmd.Env = append(os.Environ(), asFilecopy+"=1")
 	p.cmd.Stderr = &p.stderr
+	return p
+}
+
+func (p *process) begin(t *testing.T) {
+	t.Helper()
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait()
@@ -86,7 +100,6 @@ func start(t *testing.T, env string, args ...string) *process {
 		_ = p.cmd.Process.Kill()
 		<-p.done
 	})
-	return p
 }
 
 func (p *process) errors() string { return p.stderr.String() }
@@ -408,7 +421,6 @@ func TestMistakes(t *testing.T) {
 		{[]string{"sned"}, exitUsage, "unknown command"},
 		{[]string{"send", src}, exitUsage, `required flag(s) "to"`},
 		{[]string{"send", "--to", refused}, exitUsage, "accepts 1 arg(s)"},
-		{[]string{"recv", "--listen", refused}, exitUsage, `required flag(s) "out"`},
 		{[]string{"send", "--to", refused, "--rtt", "25", src}, exitUsage, "the unit is missing"},
 		{[]string{"send", "--to", refused, "--rate", "-1gbit", src}, exitUsage, "must not be negative"},
 		{[]string{"send", "--to", refused, "--drop", "1.5", src}, exitUsage, "1.5"},
@@ -417,11 +429,11 @@ func TestMistakes(t *testing.T) {
 		{[]string{"send", "--to", refused, "--silence", "1ms", src}, exitUsage, "at least 100 ms"},
 		{[]string{"send", "--to", refused, src}, exitFailure, "is the server running there"},
 		{[]string{"send", "--to", "host.invalid:1", src}, exitFailure, "host.invalid"},
-		{[]string{"send", "--to", "nonsense", src}, exitFailure, "missing port"},
+		{[]string{"send", "--to", "nonsense.invalid", src}, exitFailure, "nonsense.invalid"},
 		{[]string{"send", "--to", refused, src + ".none"}, exitFailure, "no such file"},
 		{[]string{"send", "--to", refused, dir}, exitFailure, "not a regular file"},
 		{[]string{"recv", "--listen", taken, "--out", out}, exitFailure, "choose another port"},
-		{[]string{"recv", "--listen", refused, "--out", dir}, exitFailure, "not a regular file"},
+		{[]string{"recv", "--listen", refused, "--out", "/dev/null"}, exitFailure, "not a regular file"},
 		{[]string{"recv", "--listen", refused, "--out", dir + "/none/copy"}, exitFailure, "no such file"},
 		{[]string{"recv", "--listen", "203.0.113.1:1", "--out", out}, exitFailure, "no interface of this host"},
 	} {

@@ -3,12 +3,15 @@
 // Filecopy copies a file from one process to another over sdr, as an application that links the
 // SDK would: it uses public packages only.
 //
-//	filecopy recv --listen 192.0.2.1:18515 --out copy.bin
-//	filecopy send --to 192.0.2.1:18515 original.bin
+//	filecopy recv
+//	filecopy send --to 192.0.2.1 original.bin
+//	tar c folder | filecopy send --to 192.0.2.1 -
 //
 // Package sdrnet connects the ends and moves the content; what is left is about files. The receiver writes to a file
 // without a name and gives it the final one when the hash of what is on disk agrees, so nothing incomplete ever has
-// that name, and nothing is left when the receiver is killed. The copy is as old as the original, and as private.
+// that name, and nothing is left when the receiver is killed. The copy is as old as the original, and as private, and has
+// its name unless --out says another; then it replaces nothing. "-" is stdin at the sender and stdout at the receiver,
+// which spool to a file: the one must know how much comes, the other passes on only what is whole.
 //
 // Limits: one file, one sender, no resumption, and whoever reaches the TCP port may send.
 package main
@@ -73,24 +76,27 @@ func run(ctx context.Context, args []string) int {
 
 Start the receiver, then the sender. Both may be on one host. To see what a bad link does, give both ends the
 same --rtt, --rate, --drop, …: each end emulates the link for what it sends.`,
-		Example: `  filecopy recv --listen 127.0.0.1:18515 --out copy.bin
-  filecopy send --to 127.0.0.1:18515 original.bin
+		Example: `  filecopy recv                       # into this folder, under the sender's name
+  filecopy send --to HOST original.bin
 
-  # 1 Gbit/s, 25 ms, 1 % loss
-  filecopy recv --listen 127.0.0.1:18515 --out copy.bin --rtt 25ms --rate 1gbit --drop 0.01
-  filecopy send --to 127.0.0.1:18515 original.bin       --rtt 25ms --rate 1gbit --drop 0.01`,
+  filecopy recv --out - | tar x       # "-" is stdin at the sender, stdout at the receiver
+  tar c folder | filecopy send --to HOST -
+
+  # 1 Gbit/s, 25 ms, 1 % loss, on one host
+  filecopy recv --listen 127.0.0.1 --out copy.bin --rtt 25ms --rate 1gbit --drop 0.01
+  filecopy send --to 127.0.0.1 original.bin       --rtt 25ms --rate 1gbit --drop 0.01`,
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true,
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	var to, listen, out string
-	s := newCommand(&running, "send --to ADDR:PORT FILE", "Send a file", "any", 1, cobra.ExactArgs(1),
+	s := newCommand(&running, "send --to HOST[:PORT] FILE", "Send a file", "any", 1, cobra.ExactArgs(1),
 		func(ctx context.Context, cfg *sdrnet.Config, args []string) error { return send(ctx, cfg, to, args[0]) })
-	s.Flags().StringVar(&to, "to", "", "`ADDR:PORT` that the receiver listens on")
-	r := newCommand(&running, "recv --listen ADDR:PORT --out FILE", "Receive a file", "4791", 2, cobra.NoArgs,
+	s.Flags().StringVar(&to, "to", "", "`HOST[:PORT]` where the receiver listens, port "+defaultPort+" unless given")
+	r := newCommand(&running, "recv", "Receive a file", "4791", 2, cobra.NoArgs,
 		func(ctx context.Context, cfg *sdrnet.Config, _ []string) error { return recv(ctx, cfg, listen, out) })
-	r.Flags().StringVar(&listen, "listen", "", "TCP `ADDR:PORT` to wait on for a sender")
-	r.Flags().StringVar(&out, "out", "", "`FILE` to write; an existing one is replaced once the copy is complete")
-	_, _, _ = s.MarkFlagRequired("to"), r.MarkFlagRequired("listen"), r.MarkFlagRequired("out")
+	r.Flags().StringVar(&listen, "listen", ":"+defaultPort, "TCP `ADDR[:PORT]` to wait on for a sender")
+	r.Flags().StringVar(&out, "out", ".", "`FILE` to write, an existing one is replaced once the copy is complete; a folder, where it gets the original's name if that is free; or - for stdout")
+	_ = s.MarkFlagRequired("to")
 	root.AddCommand(s, r)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
