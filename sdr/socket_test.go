@@ -90,15 +90,18 @@ func (s *sockets) mr(t testing.TB, i int, n units.Bytes) *sdr.MR {
 }
 
 // TestWorkers sends messages both ways with each number of workers, over several
-// QPs, small enough not to overrun the sockets.
+// QPs, small enough not to overrun the sockets. Each packet arrives once. Only the connection
+// check repeats its packet, when a busy machine answers too late.
 func TestWorkers(t *testing.T) {
 	for _, workers := range []int{1, 2, 3, 8} {
 		t.Run(fmt.Sprint(workers), func(t *testing.T) {
 			s := newSockets(t, workers)
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
+			duplicates := func() uint64 { return s.ctx[0].Stats().Duplicates + s.ctx[1].Stats().Duplicates }
 			for range 3 {
 				q := s.connect(t, sdr.QPConfig{MTU: 1024, Channels: 8})
+				before := duplicates()
 				for e := range 2 {
 					src, dst := s.mr(t, e, 50_000), s.mr(t, 1-e, 50_000)
 					for i := range src.Bytes() {
@@ -117,8 +120,8 @@ func TestWorkers(t *testing.T) {
 						require.NoError(t, r.Wait(ctx))
 					}
 				}
+				require.Equal(t, before, duplicates())
 			}
-			require.Zero(t, s.ctx[0].Stats().Duplicates+s.ctx[1].Stats().Duplicates)
 		})
 	}
 }
