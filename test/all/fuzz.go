@@ -31,8 +31,8 @@ const fuzzOverhead = 1500 * time.Millisecond
 const fuzzReserve = 15 * time.Second
 
 // minFuzzTime is the least that is worth starting a target for. With so many targets that the
-// budget doesn't give them this much, the step fails over its budget, and the budget must grow.
-const minFuzzTime = time.Second
+// budget doesn't give them this much, the step fails over its budget, and the budget must grow. Tests shorten it.
+var minFuzzTime = time.Second
 
 // compileFuzzTargets finds all Fuzz functions and compiles their packages, as many at once as there are
 // processors: "go test -c" with the fuzzer's instrumentation takes one package at a time. One that doesn't

@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,31 +36,34 @@ func runIn(t *testing.T, root string, f func(*stepContext) error) (result, strin
 	return r, out.String()
 }
 
-// The real go command on tests that pass, fail, skip, panic, hang and don't compile.
+// The real go command on tests that pass, fail, skip, panic and don't compile. Each package that is linked costs a second, so
+// what can be beside something else in one is.
 func TestGoTest(t *testing.T) {
-	test := func(body string) string {
-		return "package p\n\nimport \"testing\"\n\nfunc TestIt(t *testing.T) {\n" + body + "\n}\n"
+	test := func(bodies ...string) string {
+		text := "package p\n\nimport \"testing\"\n"
+		for i, body := range bodies {
+			text += fmt.Sprintf("\nfunc Test%d(t *testing.T) {\n%s\n}\n", i, body)
+		}
+		return text
 	}
 	root := writeModule(t, map[string]string{
-		"good/p_test.go":   test(`t.Run("sub", func(t *testing.T) {})`),
-		"bad/p_test.go":    test(`t.Log("the log"); t.Fatal("the reason")`),
-		"skip/p_test.go":   test(`t.Skip("needs hardware")`),
-		"panic/p_test.go":  test(`panic("at the disco")`),
+		"mixed/p_test.go": test(`t.Run("sub", func(t *testing.T) {})`, `t.Log("the log"); t.Fatal("the reason")`, `t.Skip("needs hardware")`,
+			`panic("at the disco")`),
 		"broken/p_test.go": test(`undefined()`),
 		"none/p.go":        "package p\n",
 	})
 	goTest := func(pkg string) (result, string) {
 		return runIn(t, root, func(c *stepContext) error { return c.goTest(nil, "./"+pkg) })
 	}
-	r, out := goTest("...") // one run: each costs a second
+	r, out := goTest("...")
 	require.Equal(t, []int{2, 3, 1}, []int{r.passed, r.failed, len(r.skips)}, out)
 	require.False(t, r.ok())
 	for _, want := range []string{
-		"ok   good", "FAIL bad TestIt", "the reason", "the log", "FAIL panic", "at the disco", "FAIL broken", "undefined: undefined",
+		"FAIL mixed Test1", "the reason", "the log", "FAIL mixed Test3", "at the disco", "FAIL broken", "undefined: undefined",
 	} {
 		require.Contains(t, out, want)
 	}
-	require.Equal(t, "skip", r.skips[0].pkg)
+	require.Equal(t, "mixed", r.skips[0].pkg)
 	require.Contains(t, r.skips[0].reason, "needs hardware")
 
 	r, out = goTest("none")
@@ -77,8 +81,8 @@ func TestReadTextOutput(t *testing.T) {
 		skips          int
 		ok             bool
 	}{
-		{`echo "=== RUN   TestA"; echo "--- PASS: TestA (0.1s)"; echo PASS`, 1, 0, 0, true},
-		{`echo "=== RUN   TestA"; echo "    a_test.go:1: no NIC"; echo "--- SKIP: TestA (0.1s)"; echo PASS`, 0, 0, 1, true},
+		{`echo "=== RUN   TestA"; echo "--- PASS: TestA (0.1s)"
+		  echo "=== RUN   TestB"; echo "    b_test.go:1: no NIC"; echo "--- SKIP: TestB (0.1s)"; echo PASS`, 1, 0, 1, true},
 		{`echo "=== RUN   TestA"; echo "--- FAIL: TestA (0.1s)"; echo FAIL; exit 1`, 0, 1, 0, false},
 		{`echo "=== RUN   TestA"; echo "kernel panic"; exit 1`, 0, 1, 0, false},
 		{`echo nothing at all`, 0, 0, 0, false},
@@ -89,34 +93,30 @@ func TestReadTextOutput(t *testing.T) {
 	}
 }
 
+// TestFuzzStep: one target that finds nothing, one that does, and a package that doesn't compile.
 func TestFuzzStep(t *testing.T) {
-	const fuzzer = "package p\n\nimport \"testing\"\n\nfunc FuzzIt(f *testing.F) {\n\tf.Add(uint8(0))\n" +
-		"\tf.Fuzz(func(t *testing.T, n uint8) { if n == LIMIT { t.Fatal(\"found it\") } })\n}\n"
-	broken := "package q\n\nimport \"testing\"\n\nfunc FuzzIt(f *testing.F) { undefined() }\n"
-	for _, tc := range []struct {
-		limit          string
-		passed, failed int
-		want           string
-	}{
-		{"1 && n != 1", 1, 1, "inputs"}, // never; the one failure is package q
-		{"0", 0, 2, "found it"},
-	} {
-		root := writeModule(t, map[string]string{
-			"p/p_test.go": strings.Replace(fuzzer, "LIMIT", tc.limit, 1),
-			"q/q_test.go": broken,
-		})
-		r, out := runIn(t, root, func(c *stepContext) error {
-			if err := compileFuzzTargets(c); err != nil {
-				return err
-			}
-			var cancel context.CancelFunc
-			c.ctx, cancel = context.WithTimeout(c.ctx, fuzzReserve+fuzzOverhead+minFuzzTime)
-			defer cancel()
-			return fuzz(c)
-		})
-		require.Equal(t, [2]int{tc.passed, tc.failed}, [2]int{r.passed, r.failed}, out)
-		require.Contains(t, out, tc.want)
-		require.Contains(t, out, "undefined: undefined")
+	fuzzer := func(name, body string) string {
+		return "\nfunc Fuzz" + name + "(f *testing.F) {\n\tf.Add(uint8(0))\n\tf.Fuzz(func(t *testing.T, n uint8) { " + body + " })\n}\n"
+	}
+	const header = "package p\n\nimport \"testing\"\n"
+	root := writeModule(t, map[string]string{
+		"p/p_test.go": header + fuzzer("Nothing", "") + fuzzer("Zero", `if n == 0 { t.Fatal("found it") }`),
+		"q/q_test.go": header + fuzzer("Broken", "undefined()"),
+	})
+	defer func(d time.Duration) { minFuzzTime = d }(minFuzzTime)
+	minFuzzTime = 200 * time.Millisecond
+	r, out := runIn(t, root, func(c *stepContext) error {
+		if err := compileFuzzTargets(c); err != nil {
+			return err
+		}
+		var cancel context.CancelFunc
+		c.ctx, cancel = context.WithTimeout(c.ctx, fuzzReserve+fuzzOverhead+minFuzzTime)
+		defer cancel()
+		return fuzz(c)
+	})
+	require.Equal(t, [2]int{1, 2}, [2]int{r.passed, r.failed}, out)
+	for _, want := range []string{"ok   p FuzzNothing", "inputs", "FAIL p FuzzZero", "found it", "FAIL q", "undefined: undefined"} {
+		require.Contains(t, out, want)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestSlowTestsAreNamed(t *testing.T) {
 		echo '{"Action":"pass","Package":"p","Test":"TestQuick"}'
 		echo '{"Action":"run","Package":"p","Test":"TestSlow"}'
 		sleep 60`
-	status, out := runFake(t, context.Background(), options{}, step{name: "unit", budget: 500 * time.Millisecond,
+	status, out := runFake(t, context.Background(), options{}, step{name: "unit", budget: 300 * time.Millisecond,
 		run: func(c *stepContext) error { return c.readTests(nil, "sh", "-c", script) }})
 	require.Equal(t, statusFailed, status)
 	require.Regexp(t, "was still running after [01]s: p TestSlow", out)

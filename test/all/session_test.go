@@ -164,7 +164,7 @@ sh -c 'echo $$ > ` + dir + `/child; while :; do sleep 0.1; done' &
 echo $$ > ` + dir + `/leader
 while :; do sleep 0.1; done`
 	defer func(d time.Duration) { grace = d }(grace)
-	grace = 300 * time.Millisecond
+	grace = 100 * time.Millisecond
 	start := time.Now()
 	status, out := runFake(t, context.Background(), options{}, step{name: "slow", budget: 500 * time.Millisecond,
 		run: func(c *stepContext) error { return c.check(nil, "sh", "-c", script) }})
@@ -177,7 +177,14 @@ while :; do sleep 0.1; done`
 func TestInterruptKillsAndSkipsTheRest(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(300*time.Millisecond, cancel)
+	go func() {
+		for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			if b, err := os.ReadFile(dir + "/leader"); err == nil && len(b) > 0 {
+				cancel()
+			}
+		}
+	}()
+	defer cancel()
 	status, out := runFake(t, ctx, options{},
 		step{name: "first", budget: time.Minute, run: func(c *stepContext) error {
 			return c.check(nil, "sh", "-c", "echo $$ > "+dir+"/leader; sleep 60")
