@@ -107,7 +107,7 @@ func (c *Conn) Err() error {
 // Exchange sends blob to the peer and returns the blob that the peer passed to its own Exchange;
 // the n-th call at one end meets the n-th at the other. Without a deadline in ctx the wait ends after
 // Config.Timeout. An Exchange that fails after it has begun ends the connection, because the ends
-// no longer agree how many exchanges there have been; the peer is told why.
+// no longer agree how many exchanges there have been; the peer is told why, with the cause of ctx.
 func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
 	ctx, cancel := c.cfg.bound(ctx)
 	defer cancel()
@@ -193,7 +193,7 @@ func receive(ctx context.Context, c *Conn, from <-chan frame) (frame, error) {
 	case f := <-from:
 		return f, nil
 	case <-ctx.Done():
-		return frame{}, silent(ctx.Err())
+		return frame{}, silent(context.Cause(ctx))
 	case <-c.closed:
 	}
 	select {

@@ -5,6 +5,7 @@ package oob
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -63,6 +64,17 @@ func TestRecvHonoursItsContext(t *testing.T) {
 	_, err := c.Recv(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, c.Err())
+}
+
+// TestGivenUpExchangeTellsItsCause: the peer is told why an exchange was given up.
+func TestGivenUpExchangeTellsItsCause(t *testing.T) {
+	s, c := pair(t, Config{}, Config{})
+	ctx, cancel := context.WithCancelCause(testContext(t))
+	time.AfterFunc(20*time.Millisecond, func() { cancel(errors.New("tea time")) })
+	_, err := c.Exchange(ctx, nil)
+	require.ErrorContains(t, err, "given up (tea time)")
+	_, err = s.Recv(testContext(t))
+	require.ErrorContains(t, err, "tea time")
 }
 
 // What was sent before Close arrives, and the last exchange is whole at both ends, whoever closes

@@ -104,6 +104,7 @@ func (c *client) point(ctx context.Context, t task, last bool) error {
 	c.meter.point(t.scheme + " " + t.size.String())
 	m, err := pt.send(ctx, c.meter)
 	c.meter.clear()
+	pt.giveUp(ctx, err)
 	if err != nil && m.times.n == 0 {
 		return err
 	}

@@ -145,6 +145,7 @@ func (s *server) close() {
 func (s *server) point(ctx context.Context, v visitor) (last bool, err error) {
 	pt := &point{oob: v.conn, end: s.end, params: v.hello.Plan, scheme: v.hello.Scheme, size: v.hello.Size}
 	defer pt.close()
+	defer func() { pt.giveUp(ctx, err) }()
 	if err := s.connect(ctx, pt, &v.hello); err != nil {
 		return true, turnedAway{err}
 	}
