@@ -3,13 +3,11 @@
 package backend
 
 import (
-	"errors"
-
 	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // ErrBusy is returned by Region.Close while a table exposes the region.
-var ErrBusy = errors.New("memory is still exposed to the peer")
+var ErrBusy = operr.ErrBusy
 
 // ErrClosed is returned by calls on a closed object. It is the one of all packages of go-sdr.
 var ErrClosed = operr.ErrClosed

@@ -3,8 +3,7 @@
 package congestion
 
 import (
-	"fmt"
-
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -66,22 +65,22 @@ func DCQCN(c DCQCNConfig) (Factory, error) {
 		v    units.Duration
 	}{{"α interval", c.AlphaInterval}, {"decrease interval", c.DecreaseInterval}, {"rise interval", c.RiseInterval}} {
 		if d.v <= 0 {
-			return nil, fmt.Errorf("dcqcn: the %s is %v: must be above 0", d.name, d.v)
+			return nil, operr.New("configure", "dcqcn", "the %s is %v: must be above 0", d.name, d.v)
 		}
 	}
 	switch {
 	case !(c.G > 0 && c.G < 1):
-		return nil, fmt.Errorf("dcqcn: g is %g: must be above 0 and below 1", c.G)
+		return nil, operr.New("configure", "dcqcn", "g is %g: must be above 0 and below 1", c.G)
 	case c.RiseBytes < 0 || c.RiseBytes > units.TiB:
-		return nil, fmt.Errorf("dcqcn: the byte counter is %v: must be within 0 and %v", c.RiseBytes, units.TiB)
+		return nil, operr.New("configure", "dcqcn", "the byte counter is %v: must be within 0 and %v", c.RiseBytes, units.TiB)
 	case c.FastSteps < 0 || c.FastSteps > maxFastSteps:
-		return nil, fmt.Errorf("dcqcn: %d fast steps: must be within 0 and %d", c.FastSteps, maxFastSteps)
+		return nil, operr.New("configure", "dcqcn", "%d fast steps: must be within 0 and %d", c.FastSteps, maxFastSteps)
 	case c.CNPInterval < 0:
-		return nil, fmt.Errorf("dcqcn: the CNP interval is %v: must not be negative", c.CNPInterval)
+		return nil, operr.New("configure", "dcqcn", "the CNP interval is %v: must not be negative", c.CNPInterval)
 	case c.AI < minStep || c.HAI < minStep:
-		return nil, fmt.Errorf("dcqcn: increases of %v and %v: each must be at least %v", c.AI, c.HAI, minStep)
+		return nil, operr.New("configure", "dcqcn", "increases of %v and %v: each must be at least %v", c.AI, c.HAI, minStep)
 	case c.MinRate <= 0:
-		return nil, fmt.Errorf("dcqcn: the least rate is %v: must be above 0", c.MinRate)
+		return nil, operr.New("configure", "dcqcn", "the least rate is %v: must be above 0", c.MinRate)
 	}
 	g := fractionOf(c.G)
 	shared := &dcqcnConst{DCQCNConfig: c, g: g, decay: powersOf(whole - g)}

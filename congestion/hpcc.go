@@ -3,10 +3,10 @@
 package congestion
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -53,13 +53,13 @@ const hpccRange = 1000
 func HighPrecision(c HPCCConfig) (Factory, error) {
 	switch {
 	case c.BaseRTT < 0 || c.BaseRTT > units.Second:
-		return nil, fmt.Errorf("hpcc: a base round trip of %v: must be within 0 (the path's) and 1 s", c.BaseRTT)
+		return nil, operr.New("configure", "hpcc", "a base round trip of %v: must be within 0 (the path's) and 1 s", c.BaseRTT)
 	case !(c.Eta >= 0.5 && c.Eta <= 1):
-		return nil, fmt.Errorf("hpcc: η %g: must be within 0.5 and 1", c.Eta)
+		return nil, operr.New("configure", "hpcc", "η %g: must be within 0.5 and 1", c.Eta)
 	case c.MaxStage < 0 || c.MaxStage > 1000:
-		return nil, fmt.Errorf("hpcc: %d additive steps: must be within 0 and 1000", c.MaxStage)
+		return nil, operr.New("configure", "hpcc", "%d additive steps: must be within 0 and 1000", c.MaxStage)
 	case c.AI < 0 || c.AI > units.MiB:
-		return nil, fmt.Errorf("hpcc: an increase of %d bytes: must be within 0 and 1 MiB", int64(c.AI))
+		return nil, operr.New("configure", "hpcc", "an increase of %d bytes: must be within 0 and 1 MiB", int64(c.AI))
 	}
 	return func(p Path) Controller { return newHPCC(&c, p) }, nil
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -43,7 +44,7 @@ func Parse(s string) (Spec, error) {
 	name, options, _ := strings.Cut(s, ":")
 	set, err := splitOptions(options)
 	if err != nil {
-		return spec, fmt.Errorf("congestion control %q: %w", s, err)
+		return spec, operr.New("parse", fmt.Sprintf("congestion control %q", s), "%w", err)
 	}
 	switch name {
 	case "none":
@@ -67,13 +68,13 @@ func Parse(s string) (Spec, error) {
 		spec.Telemetry = true
 		spec.New, err = HighPrecision(set.hpcc())
 	default:
-		return spec, fmt.Errorf("congestion control %q is unknown: choose one of %s", name, strings.Join(Names(), ", "))
+		return spec, operr.New("parse", fmt.Sprintf("congestion control %q", name), "it is unknown: choose one of %s", strings.Join(Names(), ", "))
 	}
 	if e := set.leftover(); e != nil {
 		err = e // what was written wrong explains more than what it led to
 	}
 	if err != nil {
-		return spec, fmt.Errorf("congestion control %q: %w", s, err)
+		return spec, operr.New("parse", fmt.Sprintf("congestion control %q", s), "%w", err)
 	}
 	return spec, nil
 }

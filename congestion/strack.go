@@ -3,9 +3,9 @@
 package congestion
 
 import (
-	"fmt"
 	"math/bits"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -47,11 +47,11 @@ func STrack(c STrackConfig) (Factory, error) {
 	fits := func(v, low, high float64) bool { return v >= low && v <= high } // false for NaN
 	switch {
 	case c.BaseRTT < 0 || c.BaseRTT > units.Second:
-		return nil, fmt.Errorf("strack: a base round trip of %v: must be within 0 (the path's) and 1 s", c.BaseRTT)
+		return nil, operr.New("configure", "strack", "a base round trip of %v: must be within 0 (the path's) and 1 s", c.BaseRTT)
 	case !fits(c.Initial, 0.001, 100) || !fits(c.Max, c.Initial, 100):
-		return nil, fmt.Errorf("strack: an initial window of %g and a largest one of %g products: must rise, within 0.001 and 100", c.Initial, c.Max)
+		return nil, operr.New("configure", "strack", "an initial window of %g and a largest one of %g products: must rise, within 0.001 and 100", c.Initial, c.Max)
 	case !fits(c.Gamma, 0, 1):
-		return nil, fmt.Errorf("strack: γ %g: must be within 0 and 1", c.Gamma)
+		return nil, operr.New("configure", "strack", "γ %g: must be within 0 and 1", c.Gamma)
 	}
 	return func(p Path) Controller { return newSTrack(&c, p) }, nil
 }

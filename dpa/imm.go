@@ -2,7 +2,11 @@
 
 package dpa
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/operr"
+)
 
 // Split is how the 32-bit immediate is divided: message slot, packet offset,
 // fragment of the user immediate, from the highest bits down (paper, 3.2.4).
@@ -17,13 +21,13 @@ var DefaultSplit = Split{10, 18, 4}
 func (s Split) Check() error {
 	switch {
 	case int(s.SlotBits)+int(s.OffsetBits)+int(s.FragmentBits) != 32:
-		return fmt.Errorf("immediate split %v: the bits must sum to 32", s)
+		return operr.New("check", "immediate split", "%v: the bits must sum to 32", s)
 	case s.SlotBits < 1 || s.SlotBits > 16:
-		return fmt.Errorf("immediate split %v: 1 to 16 slot bits", s)
+		return operr.New("check", "immediate split", "%v: 1 to 16 slot bits", s)
 	case s.OffsetBits < 8 || s.OffsetBits > 30:
-		return fmt.Errorf("immediate split %v: 8 to 30 offset bits", s)
+		return operr.New("check", "immediate split", "%v: 8 to 30 offset bits", s)
 	case s.FragmentBits != 0 && 32%s.FragmentBits != 0 || s.FragmentBits > 8 || s.FragmentBits == 1:
-		return fmt.Errorf("immediate split %v: fragments of 0, 2, 4 or 8 bits", s)
+		return operr.New("check", "immediate split", "%v: fragments of 0, 2, 4 or 8 bits", s)
 	}
 	return nil
 }

@@ -3,9 +3,8 @@
 package fabric
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -66,13 +65,13 @@ func (s *Sim) makeBuffers() error {
 	}
 	for _, n := range b.Deep {
 		if n < 0 || n >= len(s.nodes) || s.nodes[n].sw == none {
-			return fmt.Errorf("deep buffer at node %d: it is no switch", n)
+			return operr.New("configure", "fabric", "deep buffer at node %d: it is no switch", n)
 		}
 		s.buffers[s.nodes[n].sw].deep = true
 	}
 	for n := range s.nodes {
 		if sw := s.nodes[n].sw; sw != none && !s.buffers[sw].deep && s.buffers[sw].size <= 0 {
-			return fmt.Errorf("switch %s: %v of memory is less than its reserves and %v of headroom: give it more, or make it a deep one", s.name(uint32(n)), b.Size, units.Bytes(s.buffers[sw].headroom))
+			return operr.New("configure", "fabric", "switch %s: %v of memory is less than its reserves and %v of headroom: give it more, or make it a deep one", s.name(uint32(n)), b.Size, units.Bytes(s.buffers[sw].headroom))
 		}
 	}
 	return nil

@@ -3,11 +3,11 @@
 package fabric
 
 import (
-	"fmt"
 	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/switchfn"
 	"github.com/sdr-rdma/go-sdr/switchfn/trim"
 	"github.com/sdr-rdma/go-sdr/transport"
@@ -226,30 +226,30 @@ func (c *Config) validate() error {
 		v    units.Bytes
 	}{{"MTU", c.MTU}, {"header", c.Header}, {"ACK", c.AckSize}, {"PFC frame", c.PauseSize}} {
 		if s.v < 1 || s.v > largestPacket {
-			return fmt.Errorf("%s of %d bytes: must be between 1 and %d", s.name, int64(s.v), largestPacket)
+			return operr.New("configure", "fabric", "%s of %d bytes: must be between 1 and %d", s.name, int64(s.v), largestPacket)
 		}
 	}
 	if c.MTU+c.Header > largestPacket {
-		return fmt.Errorf("MTU %d with a header of %d: a packet has at most %d bytes", int64(c.MTU), int64(c.Header), largestPacket)
+		return operr.New("configure", "fabric", "MTU %d with a header of %d: a packet has at most %d bytes", int64(c.MTU), int64(c.Header), largestPacket)
 	}
 	if c.Latency < 0 || c.Latency > units.Second {
-		return fmt.Errorf("switch latency of %d ns: must be between 0 and 1 s", int64(c.Latency))
+		return operr.New("configure", "fabric", "switch latency of %d ns: must be between 0 and 1 s", int64(c.Latency))
 	}
 	for i, w := range c.Weights {
 		if w < 1 || w > 1000 {
-			return fmt.Errorf("weight %d of class %d: must be between 1 and 1000", w, i)
+			return operr.New("configure", "fabric", "weight %d of class %d: must be between 1 and 1000", w, i)
 		}
 	}
 	if c.Routing.Mode > Flowlet || c.Routing.Hash > Symmetric || c.Routing.Choices < 0 || c.Routing.Gap < 0 {
-		return fmt.Errorf("routing %+v: unknown mode or hash, or a negative number", c.Routing)
+		return operr.New("configure", "fabric", "routing %+v: unknown mode or hash, or a negative number", c.Routing)
 	}
 	for _, e := range c.ECN {
 		if e.KMin < 0 || e.KMax < e.KMin || e.KMax > units.GiB || !(e.PMax >= 0 && e.PMax <= 1) {
-			return fmt.Errorf("ECN from %d to %d bytes up to %v: needs 0 <= KMin <= KMax <= 1 GiB and a probability", int64(e.KMin), int64(e.KMax), e.PMax)
+			return operr.New("configure", "fabric", "ECN from %d to %d bytes up to %v: needs 0 <= KMin <= KMax <= 1 GiB and a probability", int64(e.KMin), int64(e.KMax), e.PMax)
 		}
 	}
 	if !(c.Forced >= 0 && c.Forced <= 1) {
-		return fmt.Errorf("a forced loss of %v: must be a probability", c.Forced)
+		return operr.New("configure", "fabric", "a forced loss of %v: must be a probability", c.Forced)
 	}
 	if err := c.Trim.validate(c); err != nil {
 		return err
@@ -262,16 +262,16 @@ func (c *Config) validate() error {
 
 func (b *Buffer) validate() error {
 	if b.PFC && b.Size == 0 {
-		return fmt.Errorf("PFC with an endless buffer never pauses: set a buffer size")
+		return operr.New("configure", "fabric", "PFC with an endless buffer never pauses: set a buffer size")
 	}
 	if b.Size < 0 || b.Size > largestBuffer || b.QueueLimit < 0 || b.QueueLimit > units.GiB || b.Resume < 0 || b.HeadroomLess < 0 {
-		return fmt.Errorf("buffer of %d bytes, queue limit %d, resume %d: must be between 0 and %v, 0 and 1 GiB, not negative", int64(b.Size), int64(b.QueueLimit), int64(b.Resume), largestBuffer)
+		return operr.New("configure", "fabric", "buffer of %d bytes, queue limit %d, resume %d: must be between 0 and %v, 0 and 1 GiB, not negative", int64(b.Size), int64(b.QueueLimit), int64(b.Resume), largestBuffer)
 	}
 	if b.Shift < 1 || b.Shift > 20 || b.Alpha < 1 || b.Alpha > 8000 {
-		return fmt.Errorf("buffer shift %d, alpha %d/8: must be between 1 and 20, and 1 and 8000", b.Shift, b.Alpha)
+		return operr.New("configure", "fabric", "buffer shift %d, alpha %d/8: must be between 1 and 20, and 1 and 8000", b.Shift, b.Alpha)
 	}
 	if b.Lossless < 1 || b.Lossless >= Classes {
-		return fmt.Errorf("%d lossless classes: must be between 1 and %d", b.Lossless, Classes-1)
+		return operr.New("configure", "fabric", "%d lossless classes: must be between 1 and %d", b.Lossless, Classes-1)
 	}
 	return nil
 }

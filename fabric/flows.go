@@ -3,11 +3,11 @@
 package fabric
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -25,11 +25,11 @@ const (
 // the last of those it waits for has been received. On an error nothing is added.
 func (s *Sim) AddFlows(add []workload.Flow) error {
 	if len(s.ends)+len(add) >= mostFlows {
-		return fmt.Errorf("fabric: %d flows: at most %d", len(s.ends)+len(add), mostFlows-1)
+		return operr.New("add", "flows", "%d flows: at most %d", len(s.ends)+len(add), mostFlows-1)
 	}
 	waiting, err := s.checkFlows(add)
 	if err != nil {
-		return fmt.Errorf("fabric: %w", err)
+		return operr.Wrap("add", "flows", err)
 	}
 	first := uint32(len(s.ends))
 	if len(s.records) > 0 {
@@ -63,16 +63,16 @@ func (s *Sim) checkFlows(add []workload.Flow) (waiting []uint32, err error) {
 	for i := range add {
 		f := &add[i]
 		if f.Size/s.cfg.MTU >= math.MaxInt32 {
-			return nil, fmt.Errorf("flow %d of %v: at most 2^31 packets of %d bytes", i, f.Size, int64(s.cfg.MTU))
+			return nil, operr.New("add", "flows", "flow %d of %v: at most 2^31 packets of %d bytes", i, f.Size, int64(s.cfg.MTU))
 		}
 		if f.Class >= Classes {
-			return nil, fmt.Errorf("flow %d in class %d: must be between 1 and %d (0: %d)", i, f.Class, Classes-1, DataClass)
+			return nil, operr.New("add", "flows", "flow %d in class %d: must be between 1 and %d (0: %d)", i, f.Class, Classes-1, DataClass)
 		}
 		if len(f.After) == 0 && des.At(f.Start) < s.now {
-			return nil, fmt.Errorf("flow %d starts at %d ns: that is past", i, int64(f.Start))
+			return nil, operr.New("add", "flows", "flow %d starts at %d ns: that is past", i, int64(f.Start))
 		}
 		if _, _, ok := s.rail(uint32(f.Src), uint32(f.Dst), 0); !ok {
-			return nil, fmt.Errorf("flow %d: no way from %s to %s", i, s.name(uint32(f.Src)), s.name(uint32(f.Dst)))
+			return nil, operr.New("add", "flows", "flow %d: no way from %s to %s", i, s.name(uint32(f.Src)), s.name(uint32(f.Dst)))
 		}
 		for _, d := range f.After {
 			waiting[d]++

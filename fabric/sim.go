@@ -11,6 +11,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -114,16 +115,16 @@ func (f *fault) lost() bool {
 func New(g *topo.Graph, c Config) (*Sim, error) {
 	c.setDefaults()
 	if err := c.validate(); err != nil {
-		return nil, fmt.Errorf("fabric: %w", err)
+		return nil, operr.Wrap("new", "fabric", err)
 	}
 	if err := g.Validate(); err != nil {
-		return nil, fmt.Errorf("fabric: %w", err)
+		return nil, operr.Wrap("new", "fabric", err)
 	}
 	s := &Sim{q: des.NewQueue(c.Queue), free: nilPacket, graph: g, cfg: c, queueLimit: int64(c.Buffer.QueueLimit), flowletGap: des.Span(c.Routing.Gap)}
 	s.makeNodes()
 	for _, build := range []func() error{s.makeLinks, s.makeFaults, s.makeBuffers, s.makeECN, s.makeFunctions} {
 		if err := build(); err != nil {
-			return nil, fmt.Errorf("fabric: %w", err)
+			return nil, operr.Wrap("new", "fabric", err)
 		}
 	}
 	for i, w := range c.Weights {
@@ -160,7 +161,7 @@ func (s *Sim) makeLinks() error {
 	degree := make([]int, len(s.nodes))
 	for i, l := range s.graph.Links {
 		if l.Rate < units.Mbit {
-			return fmt.Errorf("link %d with %d bit/s: the simulator takes 1 Mbit/s and more", i, int64(l.Rate))
+			return operr.New("configure", "fabric", "link %d with %d bit/s: the simulator takes 1 Mbit/s and more", i, int64(l.Rate))
 		}
 		degree[l.A]++
 		degree[l.B]++
@@ -168,7 +169,7 @@ func (s *Sim) makeLinks() error {
 	first := 0
 	for i := range s.nodes {
 		if degree[i] >= int(noPort) {
-			return fmt.Errorf("node %d has %d links: at most %d", i, degree[i], noPort-1)
+			return operr.New("configure", "fabric", "node %d has %d links: at most %d", i, degree[i], noPort-1)
 		}
 		s.nodes[i].firstPort, s.nodes[i].ports = uint32(first), uint16(degree[i])
 		if s.nodes[i].host != none {
@@ -247,7 +248,7 @@ func (s *Sim) makeFaults() error {
 	}
 	for _, f := range s.cfg.Faults {
 		if f.Link < 0 || f.Link >= len(s.graph.Links) {
-			return fmt.Errorf("fault of link %d: there are %d", f.Link, len(s.graph.Links))
+			return operr.New("configure", "fabric", "fault of link %d: there are %d", f.Link, len(s.graph.Links))
 		}
 		a, b := s.linkPorts(f.Link)
 		dirs := []uint32{a, b}

@@ -3,9 +3,8 @@
 package fabric
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/transport"
 )
 
@@ -32,15 +31,15 @@ func (s *Sim) AddStream(st Stream, snd transport.Sender, rcv transport.Receiver)
 	fi := len(s.ends)
 	switch {
 	case fi+1 >= mostFlows:
-		return 0, fmt.Errorf("fabric: %d flows: at most %d", fi+1, mostFlows-1)
+		return 0, operr.New("add", "stream", "%d flows: at most %d", fi+1, mostFlows-1)
 	case !s.IsHost(st.Src) || !s.IsHost(st.Dst) || st.Src == st.Dst:
-		return 0, fmt.Errorf("fabric: stream from node %d to node %d: both must be hosts, and not the same", st.Src, st.Dst)
+		return 0, operr.New("add", "stream", "from node %d to node %d: both must be hosts, and not the same", st.Src, st.Dst)
 	case st.Class >= Classes:
-		return 0, fmt.Errorf("fabric: stream in class %d: must be below %d", st.Class, Classes)
+		return 0, operr.New("add", "stream", "in class %d: must be below %d", st.Class, Classes)
 	}
 	from, to, ok := s.rail(uint32(st.Src), uint32(st.Dst), 0)
 	if !ok {
-		return 0, fmt.Errorf("fabric: no way from %s to %s", s.name(uint32(st.Src)), s.name(uint32(st.Dst)))
+		return 0, operr.New("add", "stream", "no way from %s to %s", s.name(uint32(st.Src)), s.name(uint32(st.Dst)))
 	}
 	s.ends = append(s.ends, endpoints{src: uint32(st.Src), dst: uint32(st.Dst), from: from, to: to, srcPort: st.SrcPort, dstPort: st.DstPort})
 	s.flows = append(s.flows, flow{

@@ -3,10 +3,10 @@
 package fabric
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/switchfn"
 	"github.com/sdr-rdma/go-sdr/switchfn/trim"
 	"github.com/sdr-rdma/go-sdr/transport"
@@ -36,16 +36,16 @@ func (t *Trim) validate(c *Config) error {
 		return nil
 	}
 	if t.Header < 1 || t.Header >= c.MTU+c.Header {
-		return fmt.Errorf("trimming to %d bytes: must be at least 1, and less than a full packet's %d", int64(t.Header), int64(c.MTU+c.Header))
+		return operr.New("configure", "fabric", "trimming to %d bytes: must be at least 1, and less than a full packet's %d", int64(t.Header), int64(c.MTU+c.Header))
 	}
 	if t.Threshold < 0 || t.Threshold > units.GiB || t.ControlLimit < 0 || t.ControlLimit > units.GiB {
-		return fmt.Errorf("trimming from %d bytes, a control queue of %d: must be between 0 and 1 GiB", int64(t.Threshold), int64(t.ControlLimit))
+		return operr.New("configure", "fabric", "trimming from %d bytes, a control queue of %d: must be between 0 and 1 GiB", int64(t.Threshold), int64(t.ControlLimit))
 	}
 	if !(t.Weight >= 0.01 && t.Weight <= 1000) {
-		return fmt.Errorf("weight %v of the control queue: must be between 0.01 and 1000", t.Weight)
+		return operr.New("configure", "fabric", "weight %v of the control queue: must be between 0.01 and 1000", t.Weight)
 	}
 	if c.Buffer.PFC {
-		return fmt.Errorf("trimming with PFC: switches pause or trim, not both")
+		return operr.New("configure", "fabric", "trimming with PFC: switches pause or trim, not both")
 	}
 	return nil
 }

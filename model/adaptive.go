@@ -3,8 +3,9 @@
 package model
 
 import (
-	"fmt"
 	"math"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // Adaptive is go-sdr's adaptive scheme. Parity is worth its bandwidth only where a repeat can't
@@ -35,10 +36,10 @@ func (Adaptive) Name() string { return "adaptive" }
 func (a Adaptive) check(Transfer) error {
 	a = a.defaults()
 	if !(a.Epsilon >= 1e-12 && a.Epsilon <= 0.5) {
-		return fmt.Errorf("%w: epsilon %g, allowed 1e-12 to 0.5", ErrRange, a.Epsilon)
+		return operr.New("predict", "completion time", "%w: epsilon %g, allowed 1e-12 to 0.5", ErrRange, a.Epsilon)
 	}
 	if !(a.AckInterval > 0 && a.AckInterval <= 1) {
-		return fmt.Errorf("%w: ack interval %g RTT, allowed above 0 to 1", ErrRange, a.AckInterval)
+		return operr.New("predict", "completion time", "%w: ack interval %g RTT, allowed above 0 to 1", ErrRange, a.AckInterval)
 	}
 	return nil
 }

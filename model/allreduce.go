@@ -3,8 +3,7 @@
 package model
 
 import (
-	"fmt"
-
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -37,7 +36,7 @@ type Ring struct {
 
 func (r Ring) segment(t Transfer) (Transfer, error) {
 	if r.Datacenters < 2 || r.Datacenters > MaxDatacenters {
-		return t, fmt.Errorf("%w: %d datacenters, allowed 2 to %d", ErrRange, r.Datacenters, MaxDatacenters)
+		return t, operr.New("predict", "completion time", "%w: %d datacenters, allowed 2 to %d", ErrRange, r.Datacenters, MaxDatacenters)
 	}
 	n := units.Bytes(r.Datacenters)
 	t.Size = (t.Size + n - 1) / n

@@ -3,9 +3,10 @@
 package model
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // Bursts of losses are those of a Gilbert–Elliott chain in time (Gilbert 1960, Elliott 1963), as the
@@ -58,9 +59,9 @@ func (t Transfer) packets() int64 { return max(1, t.Packets) }
 func (t Transfer) checkBursts() error {
 	switch {
 	case t.Burst != 0 && !(t.Burst >= 1 && t.Burst <= MaxBurst):
-		return fmt.Errorf("%w: mean burst of %g packets, allowed 0 (independent losses) and 1 to %g", ErrRange, t.Burst, MaxBurst)
+		return operr.New("predict", "completion time", "%w: mean burst of %g packets, allowed 0 (independent losses) and 1 to %g", ErrRange, t.Burst, MaxBurst)
 	case t.Packets < 0 || t.Packets > int64(t.Unit):
-		return fmt.Errorf("%w: %d packets in a unit of %v, allowed 0 (one) to one a byte", ErrRange, t.Packets, t.Unit)
+		return operr.New("predict", "completion time", "%w: %d packets in a unit of %v, allowed 0 (one) to one a byte", ErrRange, t.Packets, t.Unit)
 	}
 	return nil
 }

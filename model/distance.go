@@ -3,9 +3,9 @@
 package model
 
 import (
-	"fmt"
 	"math"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -27,10 +27,10 @@ const (
 // outside [3, 100] µs/km.
 func (d Kilometers) RTT(v MicrosPerKm) (units.Duration, error) {
 	if !(d > 0 && d <= 1e6) {
-		return 0, fmt.Errorf("%w: distance %g km, allowed above 0 to 1000000 km", ErrRange, float64(d))
+		return 0, operr.New("predict", "completion time", "%w: distance %g km, allowed above 0 to 1000000 km", ErrRange, float64(d))
 	}
 	if !(v >= 3 && v <= 100) {
-		return 0, fmt.Errorf("%w: %g µs/km, allowed 3 to 100 (vacuum 3.33, fibre 5)", ErrRange, float64(v))
+		return 0, operr.New("predict", "completion time", "%w: %g µs/km, allowed 3 to 100 (vacuum 3.33, fibre 5)", ErrRange, float64(v))
 	}
 	return units.Duration(math.Round(2 * float64(d) * float64(v) * float64(units.Microsecond))), nil
 }

@@ -3,8 +3,9 @@
 package model
 
 import (
-	"fmt"
 	"math"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // A PacketDrop is the probability that one packet is lost, from 0 to [MaxDrop].
@@ -33,7 +34,7 @@ func (q UnitDrop) Packet(packets int64) PacketDrop {
 
 func checkDrop(what string, p float64) error {
 	if !(p >= 0 && p <= MaxDrop) { // also refuses NaN
-		return fmt.Errorf("%w: %s drop probability %g, allowed 0 to %g", ErrRange, what, p, MaxDrop)
+		return operr.New("predict", "completion time", "%w: %s drop probability %g, allowed 0 to %g", ErrRange, what, p, MaxDrop)
 	}
 	return nil
 }

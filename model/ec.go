@@ -2,7 +2,9 @@
 
 package model
 
-import "fmt"
+import (
+	"github.com/sdr-rdma/go-sdr/operr"
+)
 
 // MaxGroup bounds K+M of an erasure code: Reed-Solomon over GF(2^8).
 const MaxGroup = 255
@@ -42,7 +44,7 @@ func (e EC) Name() string {
 
 func (e EC) check(Transfer) error {
 	if e.K < 1 || e.M < 1 || e.M > e.K || e.K+e.M > MaxGroup {
-		return fmt.Errorf("%w: k=%d, m=%d, allowed 1 ≤ m ≤ k and k+m ≤ %d", ErrRange, e.K, e.M, MaxGroup)
+		return operr.New("predict", "completion time", "%w: k=%d, m=%d, allowed 1 ≤ m ≤ k and k+m ≤ %d", ErrRange, e.K, e.M, MaxGroup)
 	}
 	if err := checkTimeout("alpha", e.Alpha); err != nil {
 		return err

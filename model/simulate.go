@@ -3,13 +3,13 @@
 package model
 
 import (
-	"fmt"
 	"math"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -98,7 +98,7 @@ func validateMean(s Scheme, t Transfer) error {
 		return err
 	}
 	if t.bursty() {
-		return fmt.Errorf("%w: bursts of mean %g packets have no closed form: use Simulate", ErrRange, t.Burst)
+		return operr.New("predict", "completion time", "%w: bursts of mean %g packets have no closed form: use Simulate", ErrRange, t.Burst)
 	}
 	return nil
 }
@@ -111,13 +111,13 @@ func (o *Options) validate(drops float64) error {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
 	if o.Samples < 1 || o.Samples > MaxSamples {
-		return fmt.Errorf("%w: %d samples, allowed 1 to %d", ErrRange, o.Samples, MaxSamples)
+		return operr.New("predict", "completion time", "%w: %d samples, allowed 1 to %d", ErrRange, o.Samples, MaxSamples)
 	}
 	if o.Threads < 1 {
-		return fmt.Errorf("%w: %d threads, allowed 1 and more", ErrRange, o.Threads)
+		return operr.New("predict", "completion time", "%w: %d threads, allowed 1 and more", ErrRange, o.Threads)
 	}
 	if drops*float64(o.Samples) > maxWork {
-		return fmt.Errorf("%w: %d samples of %.3g drops each would take hours, allowed %.3g drops in all", ErrRange, o.Samples, drops, maxWork)
+		return operr.New("predict", "completion time", "%w: %d samples of %.3g drops each would take hours, allowed %.3g drops in all", ErrRange, o.Samples, drops, maxWork)
 	}
 	return nil
 }

@@ -2,7 +2,9 @@
 
 package model
 
-import "fmt"
+import (
+	"github.com/sdr-rdma/go-sdr/operr"
+)
 
 // MaxAlpha bounds the timeouts [SR.Alpha] and [EC.Beta], in RTTs.
 const MaxAlpha = 1000
@@ -35,7 +37,7 @@ func (s SR) check(Transfer) error { return checkTimeout("alpha", s.Alpha) }
 
 func checkTimeout(name string, v float64) error {
 	if !(v >= 0 && v <= MaxAlpha) {
-		return fmt.Errorf("%w: %s %g, allowed 0 to %d", ErrRange, name, v, MaxAlpha)
+		return operr.New("predict", "completion time", "%w: %s %g, allowed 0 to %d", ErrRange, name, v, MaxAlpha)
 	}
 	return nil
 }

@@ -4,8 +4,8 @@ package model
 
 import (
 	"errors"
-	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -48,15 +48,15 @@ type Transfer struct {
 func (t Transfer) Validate() error {
 	switch {
 	case t.Rate < MinRate || t.Rate > MaxRate:
-		return fmt.Errorf("%w: rate %v, allowed %v to %v", ErrRange, t.Rate, MinRate, MaxRate)
+		return operr.New("predict", "completion time", "%w: rate %v, allowed %v to %v", ErrRange, t.Rate, MinRate, MaxRate)
 	case t.RTT < MinRTT || t.RTT > MaxRTT:
-		return fmt.Errorf("%w: RTT %s, allowed %s to %s", ErrRange, units.FormatDuration(t.RTT), units.FormatDuration(MinRTT), units.FormatDuration(MaxRTT))
+		return operr.New("predict", "completion time", "%w: RTT %s, allowed %s to %s", ErrRange, units.FormatDuration(t.RTT), units.FormatDuration(MinRTT), units.FormatDuration(MaxRTT))
 	case t.Size < 1 || t.Size > MaxSize:
-		return fmt.Errorf("%w: size %v, allowed 1 B to %v", ErrRange, t.Size, MaxSize)
+		return operr.New("predict", "completion time", "%w: size %v, allowed 1 B to %v", ErrRange, t.Size, MaxSize)
 	case t.Unit < 1 || t.Unit > MaxUnit:
-		return fmt.Errorf("%w: unit %v, allowed 1 B to %v", ErrRange, t.Unit, MaxUnit)
+		return operr.New("predict", "completion time", "%w: unit %v, allowed 1 B to %v", ErrRange, t.Unit, MaxUnit)
 	case t.Units() > MaxUnits:
-		return fmt.Errorf("%w: %d units of %v, allowed %d: use larger units", ErrRange, t.Units(), t.Unit, int64(MaxUnits))
+		return operr.New("predict", "completion time", "%w: %d units of %v, allowed %d: use larger units", ErrRange, t.Units(), t.Unit, int64(MaxUnits))
 	}
 	if err := t.checkBursts(); err != nil {
 		return err

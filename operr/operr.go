@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package operr holds the error that all packages of go-sdr return: which operation on which object
-// failed, why, and what to do about it; and the one condition that all of them share.
+// failed, why, and what to do about it; and the conditions that they share.
 //
-// sdr.OpError, verbs.Error and oob.Error are names for Error, and each package's ErrClosed is the one
-// here, so one errors.As and one errors.Is are enough:
+// sdr.OpError, verbs.Error and oob.Error are names for Error, and each package's ErrClosed and ErrBusy are
+// those here, so one errors.As and one errors.Is are enough:
 //
 //	var e *operr.Error
 //	if errors.As(err, &e) && e.Fix != "" {
@@ -20,8 +20,13 @@ import (
 	"strings"
 )
 
-// ErrClosed: the object, or what it belongs to, was closed by this end.
-var ErrClosed = errors.New("closed")
+// Conditions that several packages have.
+var (
+	// ErrClosed: the object, or what it belongs to, was closed by this end.
+	ErrClosed = errors.New("closed")
+	// ErrBusy: the memory is still exposed to the peer, or in use by posted work.
+	ErrBusy = errors.New("still in use")
+)
 
 // An Error says which operation on which object failed, why, and what to do.
 type Error struct {

@@ -34,7 +34,7 @@ var (
 	// ErrTooLong: a message is longer than what it must fit.
 	ErrTooLong = errors.New("too long")
 	// ErrBusy: memory is still in use by posted work.
-	ErrBusy = errors.New("still in use")
+	ErrBusy = operr.ErrBusy
 	// ErrAborted: the sender gave the message up.
 	ErrAborted = errors.New("aborted by the sender")
 	// ErrArgument: a parameter is outside its range.

@@ -60,19 +60,25 @@ func (m *Memory) Close() error {
 	return sdr.FreeBuffer(b)
 }
 
+// SendOptions and RecvResult are those of package reliability: an immediate, 32 bits that arrive with the bytes.
+type (
+	SendOptions = reliability.SendOptions
+	RecvResult  = reliability.RecvResult
+)
+
 // SendMemory sends n bytes at off of m to the peer's RecvMemory and returns when the peer has them. The
 // n-th call meets the peer's n-th; it waits for that without limit while the peer lives. The memory
 // must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns when the
 // memory is the caller's again.
-func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int) error {
-	return c.sendError(c.lane[memoryLane].Send(ctx, m.mr, units.Bytes(off), units.Bytes(n), reliability.SendOptions{}))
+func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int, o SendOptions) error {
+	return c.sendError(c.lane[memoryLane].Send(ctx, m.mr, units.Bytes(off), units.Bytes(n), o))
 }
 
 // RecvMemory receives what the peer's SendMemory sends into n bytes at off of m and returns how many
-// bytes came. A longer transfer fails at both ends. Ending ctx as for SendMemory.
-func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (int, error) {
+// bytes came, and their immediate. A longer transfer fails at both ends. Ending ctx as for SendMemory.
+func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (RecvResult, error) {
 	got, err := c.lane[memoryLane].Recv(ctx, m.mr, units.Bytes(off), units.Bytes(n))
-	return int(got.Length), c.recvError(err)
+	return got, c.recvError(err)
 }
 
 // Progress is told how far a SendFile or RecvFile has got, in bytes. It is called from the caller's

@@ -247,7 +247,7 @@ func TestCloseUnderWay(t *testing.T) {
 		func() error { return a.Send(ctx, []byte("waits")) },
 		func() error { return a.Send(ctx, []byte("waits for its turn")) },
 		func() error { _, err := a.Recv(ctx); return err },
-		func() error { return a.SendMemory(ctx, mem, 0, 4096) },
+		func() error { return a.SendMemory(ctx, mem, 0, 4096, sdrnet.SendOptions{}) },
 	} {
 		go func() { errs <- call() }()
 	}
@@ -269,18 +269,18 @@ func TestMemory(t *testing.T) {
 		out.Bytes()[i] = byte(i * 7 >> 3)
 	}
 	errs := make(chan error, 2)
-	go func() { errs <- a.SendMemory(ctx, out, 0, n) }()
+	go func() { errs <- a.SendMemory(ctx, out, 0, n, sdrnet.SendOptions{Imm: 7, HasImm: true}) }()
 	go func() { errs <- a.Send(ctx, []byte("beside it")) }()
 	m, err := b.Recv(ctx)
 	require.NoError(t, err)
 	m.Release()
 	got, err := b.RecvMemory(ctx, in, 0, n)
 	require.NoError(t, err)
-	require.Equal(t, n, got)
+	require.Equal(t, sdrnet.RecvResult{Length: n, Imm: 7, HasImm: true}, got)
 	require.True(t, bytes.Equal(out.Bytes(), in.Bytes()))
 	require.NoError(t, <-errs)
 	require.NoError(t, <-errs)
-	require.ErrorIs(t, a.SendMemory(ctx, out, 1, n), sdr.ErrArgument)
+	require.ErrorIs(t, a.SendMemory(ctx, out, 1, n, sdrnet.SendOptions{}), sdr.ErrArgument)
 	require.NoError(t, out.Close())
 	require.NoError(t, in.Close())
 }

@@ -5,6 +5,7 @@ package sim
 import (
 	"github.com/sdr-rdma/go-sdr/backend/internal/virtual"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -89,7 +90,7 @@ func (n *Network) step(end netsim.Time) bool {
 // under way keep their fate, and the random draws go on where they are.
 func (n *Network) SetLink(d Direction, l Link) error {
 	if err := l.Validate(); err != nil {
-		return err
+		return operr.Wrap("set link", "sim", err)
 	}
 	n.dev[d].link.Configure(&l)
 	return nil
@@ -103,7 +104,7 @@ func (n *Network) SetControlLoss(d Direction, l *Loss) error {
 		return nil
 	}
 	if err := l.Validate(); err != nil {
-		return err
+		return operr.Wrap("set control loss", "sim", err)
 	}
 	n.dev[d].ownControlLoss = true
 	n.dev[d].controlLoss.Configure(*l)

@@ -227,7 +227,7 @@ func TestSweepStops(t *testing.T) {
 	bad := small
 	bad.CC = "luck"
 	_, err = sweep(context.Background(), dir, []sweepRun{{"bad", bad, 1}}, 1, newMeter(nil, "", 1))
-	require.ErrorContains(t, err, `"luck" is unknown`)
+	require.ErrorContains(t, err, `"luck": it is unknown`)
 }
 
 // The whole way of a figure, small: files, points, comparison.

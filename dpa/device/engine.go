@@ -13,6 +13,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/dpa/device/internal/flexio"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -98,12 +99,12 @@ type Engine struct {
 // Open loads the handler onto a DPA and starts its threads.
 func Open(cfg Config) (_ *Engine, err error) {
 	if err = cfg.fill(); err != nil {
-		return nil, fmt.Errorf("open packet engine: %w", err)
+		return nil, operr.Wrap("open", "packet engine", err)
 	}
 	e := &Engine{cfg: cfg}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("open packet engine: %w", err), e.Close())
+			err = errors.Join(operr.Wrap("open", "packet engine", err), e.Close())
 		}
 	}()
 	if e.window, err = flexio.NewWindow(int(cfg.Memory)); err != nil {

@@ -3,9 +3,10 @@
 package des
 
 import (
-	"fmt"
 	"math/bits"
 	"slices"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // Config says how a Queue works inside. It changes no result, only the speed; the zero value adapts
@@ -99,10 +100,10 @@ func (q *Queue) makeRing(logn uint) {
 // Validate says what is wrong with c, if anything.
 func (c Config) Validate() error {
 	if c.Shift > MaxShift {
-		return fmt.Errorf("bucket width of 2^%d ps: the exponent must be between 1 and %d (0: chosen)", c.Shift, MaxShift)
+		return operr.New("configure", "event queue", "bucket width of 2^%d ps: the exponent must be between 1 and %d (0: chosen)", c.Shift, MaxShift)
 	}
 	if c.LogBuckets != 0 && (c.LogBuckets < 6 || c.LogBuckets > 20) {
-		return fmt.Errorf("2^%d buckets: the exponent must be between 6 and 20 (0: chosen)", c.LogBuckets)
+		return operr.New("configure", "event queue", "2^%d buckets: the exponent must be between 6 and 20 (0: chosen)", c.LogBuckets)
 	}
 	return nil
 }

@@ -3,8 +3,7 @@
 package topo
 
 import (
-	"fmt"
-
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -45,13 +44,13 @@ type Clos struct {
 func LeafSpine(c Clos) (*Graph, error) {
 	switch {
 	case c.Leaves < 1 || c.Hosts < 1 || c.Spines < 1:
-		return nil, fmt.Errorf("leafspine: %d leaves of %d hosts and %d spines: each must be at least 1", c.Leaves, c.Hosts, c.Spines)
+		return nil, operr.New("build", "leafspine", "%d leaves of %d hosts and %d spines: each must be at least 1", c.Leaves, c.Hosts, c.Spines)
 	case c.FailLeaves < 0 || c.FailLeaves > c.Leaves:
-		return nil, fmt.Errorf("leafspine: failures at %d leaves: must be within 0 and %d, all there are", c.FailLeaves, c.Leaves)
+		return nil, operr.New("build", "leafspine", "failures at %d leaves: must be within 0 and %d, all there are", c.FailLeaves, c.Leaves)
 	case c.FailLinks < 0 || c.FailLinks >= c.Spines && c.FailLeaves > 0:
-		return nil, fmt.Errorf("leafspine: %d failed links of a leaf: must be within 0 and %d, so that one of %d is left", c.FailLinks, c.Spines-1, c.Spines)
+		return nil, operr.New("build", "leafspine", "%d failed links of a leaf: must be within 0 and %d, so that one of %d is left", c.FailLinks, c.Spines-1, c.Spines)
 	case c.Rails < 0 || c.Rails > 1 && c.Leaves%c.Rails != 0:
-		return nil, fmt.Errorf("leafspine: %d leaves for hosts with %d NICs: leaves must be a multiple", c.Leaves, c.Rails)
+		return nil, operr.New("build", "leafspine", "%d leaves for hosts with %d NICs: leaves must be a multiple", c.Leaves, c.Rails)
 	case c.Leaves > MaxNodes || c.Hosts > MaxNodes || c.Spines > MaxNodes:
 		return nil, sized("leafspine", MaxNodes+1, 0)
 	}
@@ -90,7 +89,7 @@ func LeafSpine(c Clos) (*Graph, error) {
 // edge, aggregation and core switches, pod by pod.
 func FatTree(k int, w Wire) (*Graph, error) {
 	if k < 2 || k%2 != 0 || k > 128 {
-		return nil, fmt.Errorf("fattree: switches of %d ports: must be an even number from 2 to 128", k)
+		return nil, operr.New("build", "fattree", "switches of %d ports: must be an even number from 2 to 128", k)
 	}
 	half := k / 2
 	if err := sized("fattree", k*half*half+k*k+half*half, 3*k*half*half); err != nil {
@@ -149,7 +148,7 @@ func DC2(distance units.Duration) (*Graph, error) {
 
 func sized(kind string, nodes, links int) error {
 	if nodes > MaxNodes || links > MaxLinks {
-		return fmt.Errorf("%s: more than %d nodes or %d links: choose smaller numbers", kind, MaxNodes, MaxLinks)
+		return operr.New("build", kind, "more than %d nodes or %d links: choose smaller numbers", MaxNodes, MaxLinks)
 	}
 	return nil
 }

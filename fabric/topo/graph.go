@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -67,12 +68,12 @@ func (g *Graph) Hosts() []int {
 // with a negative delay; hosts without a working link; hosts that can't reach each other.
 func (g *Graph) Validate() error {
 	if len(g.Nodes) > MaxNodes || len(g.Links) > MaxLinks {
-		return fmt.Errorf("topology: %d nodes and %d links: at most %d and %d fit", len(g.Nodes), len(g.Links), MaxNodes, MaxLinks)
+		return operr.New("validate", "topology", "%d nodes and %d links: at most %d and %d fit", len(g.Nodes), len(g.Links), MaxNodes, MaxLinks)
 	}
 	working := make([]int, len(g.Nodes))
 	for i, l := range g.Links {
 		if err := g.checkLink(l); err != nil {
-			return fmt.Errorf("topology: link %d: %w", i, err)
+			return operr.New("validate", "topology", "link %d: %w", i, err)
 		}
 		if !l.Down && l.A != l.B {
 			working[l.A]++
@@ -83,16 +84,16 @@ func (g *Graph) Validate() error {
 	for i, n := range g.Nodes {
 		switch {
 		case n.Kind > Switch:
-			return fmt.Errorf("topology: node %s is neither host nor switch", g.name(i))
+			return operr.New("validate", "topology", "node %s is neither host nor switch", g.name(i))
 		case n.Kind == Switch:
 		case working[i] == 0:
-			return fmt.Errorf("topology: host %s has no working link", g.name(i))
+			return operr.New("validate", "topology", "host %s has no working link", g.name(i))
 		default:
 			hosts++
 		}
 	}
 	if hosts < 2 {
-		return fmt.Errorf("topology: %d hosts: at least two are needed", hosts)
+		return operr.New("validate", "topology", "%d hosts: at least two are needed", hosts)
 	}
 	return g.checkConnected()
 }
@@ -137,7 +138,7 @@ func (g *Graph) checkConnected() error {
 	}
 	for i, n := range g.Nodes {
 		if n.Kind == Host && !seen[i] {
-			return fmt.Errorf("topology: no working path from host %s to host %s: let fewer links be down", g.name(first), g.name(i))
+			return operr.New("validate", "topology", "no working path from host %s to host %s: let fewer links be down", g.name(first), g.name(i))
 		}
 	}
 	return nil

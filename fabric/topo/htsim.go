@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -29,12 +30,12 @@ func ReadHtsim(r io.Reader) (*Graph, error) {
 			err = h.line(f)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("topology file, line %d: %w", in.n, err)
+			return nil, operr.New("read", fmt.Sprintf("topology file, line %d", in.n), "%w", err)
 		}
 	}
 	g, err := h.build()
 	if err != nil {
-		return nil, fmt.Errorf("topology file: %w", err)
+		return nil, operr.New("read", "topology file", "%w", err)
 	}
 	return g, g.Validate()
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -26,7 +27,7 @@ func ReadNS3(r io.Reader) (*Graph, error) {
 	in.s.Buffer(nil, 1<<20) // the line of the switches may be long
 	g, err := readNS3(in)
 	if err != nil {
-		return nil, fmt.Errorf("topology file, line %d: %w", in.n, err)
+		return nil, operr.New("read", fmt.Sprintf("topology file, line %d", in.n), "%w", err)
 	}
 	return g, g.Validate()
 }

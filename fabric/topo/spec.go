@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -50,10 +51,10 @@ func Parse(spec string) (*Graph, error) {
 	case "dc2":
 		g, err = parseDC2(rest)
 	default:
-		return nil, fmt.Errorf("topology %q: unknown kind %q: choose star, leafspine, fattree or dc2, or name a file", spec, kind)
+		return nil, operr.New("parse", fmt.Sprintf("topology %q", spec), "unknown kind %q: choose star, leafspine, fattree or dc2, or name a file", kind)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("topology %q: %w", spec, err)
+		return nil, operr.New("parse", fmt.Sprintf("topology %q", spec), "%w", err)
 	}
 	return g, nil
 }
@@ -85,7 +86,7 @@ func (p *parser) shape(kind, s string, n int) []int {
 	out, ok := numbers(s, n)
 	if !ok {
 		example := map[string]string{"star": "star:16", "fattree": "fattree:8", "leafspine": "leafspine:16x8x8"}[kind]
-		p.err = fmt.Errorf("topology %s: %q is no size: write it like %s", kind, s, example)
+		p.err = operr.New("parse", "topology "+kind, "%q is no size: write it like %s", s, example)
 	}
 	return out
 }
@@ -127,7 +128,7 @@ func (p *parser) options(kind, s string, named bool) error {
 			err = fmt.Errorf("%s is given twice", name)
 		}
 		if err != nil {
-			p.err = fmt.Errorf("topology %s: %w", kind, err)
+			p.err = operr.New("parse", "topology "+kind, "%w", err)
 		}
 		seen[name] = true
 	}
@@ -199,7 +200,7 @@ func (p *parser) leafSpine(n []int) (*Graph, error) {
 	}
 	if p.oversub > 1 {
 		if c.Spines%p.oversub != 0 {
-			return nil, fmt.Errorf("leafspine: oversub=%d doesn't divide %d spines: choose a divisor, or give fewer spines instead", p.oversub, c.Spines)
+			return nil, operr.New("build", "leafspine", "oversub=%d doesn't divide %d spines: choose a divisor, or give fewer spines instead", p.oversub, c.Spines)
 		}
 		c.Spines /= p.oversub
 	}

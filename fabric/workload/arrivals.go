@@ -3,9 +3,9 @@
 package workload
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -26,16 +26,16 @@ type Arrivals struct {
 func (a Arrivals) Flows(hosts []int, seed uint64) ([]Flow, error) {
 	switch {
 	case len(hosts) < 2:
-		return nil, fmt.Errorf("arrivals at %d hosts: at least two are needed", len(hosts))
+		return nil, operr.New("make", "arrivals", "%d hosts: at least two are needed", len(hosts))
 	case !(a.Sigma >= 0 && a.Sigma <= 5):
-		return nil, fmt.Errorf("gaps with a sigma of %g: must be within 0 and 5", a.Sigma)
+		return nil, operr.New("make", "arrivals", "gaps with a sigma of %g: must be within 0 and 5", a.Sigma)
 	}
 	gap, err := gapOf(a.Sizes.Mean(), a.Load, a.Rate, a.Duration)
 	if err != nil {
 		return nil, err
 	}
 	if float64(a.Duration)/gap*float64(len(hosts)) > MaxFlows/2 {
-		return nil, fmt.Errorf("this makes more than %d flows: choose less load, time or hosts", MaxFlows/2)
+		return nil, operr.New("make", "arrivals", "this makes more than %d flows: choose less load, time or hosts", MaxFlows/2)
 	}
 	var flows []Flow
 	for i, h := range hosts {
@@ -58,7 +58,7 @@ func (a Arrivals) Flows(hosts []int, seed uint64) ([]Flow, error) {
 		}
 	}
 	if len(flows) == 0 {
-		return nil, fmt.Errorf("no message arrives within %v: choose more load or time", a.Duration)
+		return nil, operr.New("make", "arrivals", "no message arrives within %v: choose more load or time", a.Duration)
 	}
 	slices.SortStableFunc(flows, func(x, y Flow) int { return int(x.Start - y.Start) })
 	return flows, nil

@@ -3,9 +3,9 @@
 package workload
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -24,16 +24,16 @@ type Bursts struct {
 func (b Bursts) Flows(hosts []int, seed uint64) ([]Flow, error) {
 	switch {
 	case b.Senders < 1 || b.Senders >= len(hosts):
-		return nil, fmt.Errorf("bursts of %d: must be within 1 and %d, one less than there are hosts", b.Senders, len(hosts)-1)
+		return nil, operr.New("make", "bursts", "%d senders: must be within 1 and %d, one less than there are hosts", b.Senders, len(hosts)-1)
 	case b.Size <= 0 || b.Size > MaxSize:
-		return nil, fmt.Errorf("bursts of %d bytes a sender: must be within 1 and %v", int64(b.Size), MaxSize)
+		return nil, operr.New("make", "bursts", "%d bytes a sender: must be within 1 and %v", int64(b.Size), MaxSize)
 	}
 	gap, err := gapOf(float64(b.Size)*float64(b.Senders), b.Load, b.Rate, b.Duration)
 	if err != nil {
 		return nil, err
 	}
 	if float64(b.Duration)/gap*float64(len(hosts)*b.Senders) > MaxFlows/2 {
-		return nil, fmt.Errorf("this makes more than %d flows: choose less load, time or hosts, or larger messages", MaxFlows/2)
+		return nil, operr.New("make", "bursts", "this makes more than %d flows: choose less load, time or hosts, or larger messages", MaxFlows/2)
 	}
 	var flows []Flow
 	others := make([]int, len(hosts)-1)
@@ -50,7 +50,7 @@ func (b Bursts) Flows(hosts []int, seed uint64) ([]Flow, error) {
 		}
 	}
 	if len(flows) == 0 {
-		return nil, fmt.Errorf("no burst arrives within %v: choose more load or time", b.Duration)
+		return nil, operr.New("make", "bursts", "no burst arrives within %v: choose more load or time", b.Duration)
 	}
 	slices.SortStableFunc(flows, func(x, y Flow) int { return int(x.Start - y.Start) })
 	return flows, nil
@@ -60,9 +60,9 @@ func (b Bursts) Flows(hosts []int, seed uint64) ([]Flow, error) {
 func gapOf(bytes, load float64, rate units.Rate, d units.Duration) (float64, error) {
 	switch {
 	case !(load > 0 && load <= 10):
-		return 0, fmt.Errorf("a load of %g: must be above 0, as a share of the link, and at most 10", load)
+		return 0, operr.New("make", "arrivals", "a load of %g: must be above 0, as a share of the link, and at most 10", load)
 	case rate <= 0 || d <= 0 || d > units.Duration(maxStart):
-		return 0, fmt.Errorf("arrivals for %v at %v: both must be above 0, and the time at most a minute", d, rate)
+		return 0, operr.New("make", "arrivals", "%v at %v: both must be above 0, and the time at most a minute", d, rate)
 	}
 	return bytes * 8e9 / (load * float64(rate)), nil
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -35,14 +36,14 @@ func ReadCDF(r io.Reader) (*CDF, error) {
 			continue
 		}
 		if len(c.points) == maxCDFPoints {
-			return nil, fmt.Errorf("distribution, line %d: more than %d points", n, maxCDFPoints)
+			return nil, operr.New("read", fmt.Sprintf("distribution, line %d", n), "more than %d points", maxCDFPoints)
 		}
 		if err := c.add(f); err != nil {
-			return nil, fmt.Errorf("distribution, line %d: %w", n, err)
+			return nil, operr.New("read", fmt.Sprintf("distribution, line %d", n), "%w", err)
 		}
 	}
 	if err := in.Err(); err != nil {
-		return nil, fmt.Errorf("distribution: %w", err)
+		return nil, operr.New("read", "distribution", "%w", err)
 	}
 	return c, c.check()
 }
@@ -68,10 +69,10 @@ func (c *CDF) add(f []string) error {
 func (c *CDF) check() error {
 	n := len(c.points)
 	if n < 2 || c.points[0].share != 0 || c.points[n-1].share != 1 {
-		return fmt.Errorf("distribution: it must begin with 0 %% and end with 100 %%")
+		return operr.New("read", "distribution", "it must begin with 0 %% and end with 100 %%")
 	}
 	if c.points[n-1].size < 1 {
-		return fmt.Errorf("distribution: its largest size must be above 0")
+		return operr.New("read", "distribution", "its largest size must be above 0")
 	}
 	return nil
 }

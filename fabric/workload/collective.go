@@ -3,9 +3,9 @@
 package workload
 
 import (
-	"fmt"
 	"math/bits"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -46,7 +46,7 @@ const (
 // Flows returns the flows of all jobs; those of job i are of group i.
 func (j Jobs) Flows(hosts []int, seed uint64) ([]Flow, error) {
 	if j.Jobs < 1 || j.Jobs > len(hosts) || j.Jobs > 1<<16 {
-		return nil, fmt.Errorf("%d jobs on %d hosts: must be at least 1, and no more than hosts", j.Jobs, len(hosts))
+		return nil, operr.New("make", "collectives", "%d jobs on %d hosts: must be at least 1, and no more than hosts", j.Jobs, len(hosts))
 	}
 	if j.Ranks == 0 {
 		j.Ranks = len(hosts) / j.Jobs
@@ -96,15 +96,15 @@ func (j *Jobs) check(hosts int) error {
 	}
 	switch {
 	case j.Collective > AllToAllCollective:
-		return fmt.Errorf("unknown collective %d", j.Collective)
+		return operr.New("make", "collectives", "unknown collective %d", j.Collective)
 	case j.Ranks < 2 || j.Ranks > hosts/j.Jobs:
-		return fmt.Errorf("%d jobs of %d ranks: at least 2 ranks, and no more than %d hosts in all", j.Jobs, j.Ranks, hosts)
+		return operr.New("make", "collectives", "%d jobs of %d ranks: at least 2 ranks, and no more than %d hosts in all", j.Jobs, j.Ranks, hosts)
 	case j.Collective == HalvingDoubling && j.Ranks&(j.Ranks-1) != 0:
-		return fmt.Errorf("halving-doubling of %d ranks: must be a power of two, such as %d", j.Ranks, 1<<(bits.Len(uint(j.Ranks))-1))
+		return operr.New("make", "collectives", "halving-doubling of %d ranks: must be a power of two, such as %d", j.Ranks, 1<<(bits.Len(uint(j.Ranks))-1))
 	case j.Size < units.Bytes(2*j.Ranks) || j.Size > MaxSize:
-		return fmt.Errorf("a collective of %v over %d ranks: must be within %d bytes and %v", j.Size, j.Ranks, 2*j.Ranks, MaxSize)
+		return operr.New("make", "collectives", "a collective of %v over %d ranks: must be within %d bytes and %v", j.Size, j.Ranks, 2*j.Ranks, MaxSize)
 	case j.Chunk < 64 || j.Active < 1:
-		return fmt.Errorf("chunks of %v, %d active: must be at least 64 bytes, and 1", j.Chunk, j.Active)
+		return operr.New("make", "collectives", "chunks of %v, %d active: must be at least 64 bytes, and 1", j.Chunk, j.Active)
 	}
 	n := units.Bytes(j.Ranks)
 	flows := n * n
@@ -115,7 +115,7 @@ func (j *Jobs) check(hosts int) error {
 		flows = 2 * n * units.Bytes(bits.Len(uint(n)))
 	}
 	if flows*units.Bytes(j.Jobs) > MaxFlows {
-		return fmt.Errorf("this makes more than %d flows: choose larger chunks, less data or fewer ranks", MaxFlows)
+		return operr.New("make", "collectives", "this makes more than %d flows: choose larger chunks, less data or fewer ranks", MaxFlows)
 	}
 	return nil
 }

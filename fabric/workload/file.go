@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -52,7 +53,7 @@ func ReadNS3(r io.Reader) ([]Flow, error) {
 	in := &lines{s: bufio.NewScanner(r)}
 	flows, err := readNS3(in)
 	if err != nil {
-		return nil, fmt.Errorf("flow list, line %d: %w", in.n, err)
+		return nil, operr.New("read", fmt.Sprintf("flow list, line %d", in.n), "%w", err)
 	}
 	return flows, nil
 }
@@ -145,12 +146,12 @@ func ReadHtsim(r io.Reader) ([]Flow, error) {
 			err = m.line(f)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("connection matrix, line %d: %w", in.n, err)
+			return nil, operr.New("read", fmt.Sprintf("connection matrix, line %d", in.n), "%w", err)
 		}
 	}
 	flows, err := m.resolve()
 	if err != nil {
-		return nil, fmt.Errorf("connection matrix: %w", err)
+		return nil, operr.New("read", "connection matrix", "%w", err)
 	}
 	return flows, nil
 }

@@ -3,8 +3,7 @@
 package workload
 
 import (
-	"fmt"
-
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -35,22 +34,22 @@ const (
 // waits for itself, directly or by others. host reports whether a node is a host.
 func Validate(flows []Flow, host func(int) bool) error {
 	if len(flows) > MaxFlows {
-		return fmt.Errorf("%d flows: at most %d fit", len(flows), MaxFlows)
+		return operr.New("validate", "flows", "%d flows: at most %d fit", len(flows), MaxFlows)
 	}
 	for i, f := range flows {
 		switch {
 		case !host(f.Src) || !host(f.Dst):
-			return fmt.Errorf("flow %d goes from node %d to node %d: both must be hosts of the topology", i, f.Src, f.Dst)
+			return operr.New("validate", "flows", "flow %d goes from node %d to node %d: both must be hosts of the topology", i, f.Src, f.Dst)
 		case f.Src == f.Dst:
-			return fmt.Errorf("flow %d goes from host %d to itself", i, f.Src)
+			return operr.New("validate", "flows", "flow %d goes from host %d to itself", i, f.Src)
 		case f.Size <= 0 || f.Size > MaxSize:
-			return fmt.Errorf("flow %d has %d bytes: must be within 1 and %v", i, f.Size, MaxSize)
+			return operr.New("validate", "flows", "flow %d has %d bytes: must be within 1 and %v", i, f.Size, MaxSize)
 		case f.Start < 0 || f.Start > maxStart:
-			return fmt.Errorf("flow %d starts at %d ns: must be within 0 and %d, a minute", i, f.Start, maxStart)
+			return operr.New("validate", "flows", "flow %d starts at %d ns: must be within 0 and %d, a minute", i, f.Start, maxStart)
 		}
 		for _, a := range f.After {
 			if a < 0 || int(a) >= len(flows) {
-				return fmt.Errorf("flow %d waits for flow %d: there are flows 0 to %d", i, a, len(flows)-1)
+				return operr.New("validate", "flows", "flow %d waits for flow %d: there are flows 0 to %d", i, a, len(flows)-1)
 			}
 		}
 	}
@@ -98,7 +97,7 @@ func checkOrder(flows []Flow) error {
 	}
 	for i, w := range waits {
 		if w > 0 {
-			return fmt.Errorf("flow %d can never start: what it waits for waits for it, or for others in a circle", i)
+			return operr.New("validate", "flows", "flow %d can never start: what it waits for waits for it, or for others in a circle", i)
 		}
 	}
 	return nil

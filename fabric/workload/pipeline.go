@@ -3,9 +3,9 @@
 package workload
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -27,9 +27,9 @@ type Pipelines struct {
 func (p Pipelines) Flows(hosts []int, seed uint64) ([]Flow, error) {
 	switch {
 	case p.Stages < 2 || p.Stages > len(hosts):
-		return nil, fmt.Errorf("pipelines of %d stages: must be within 2 and %d, the hosts", p.Stages, len(hosts))
+		return nil, operr.New("make", "pipelines", "%d stages: must be within 2 and %d, the hosts", p.Stages, len(hosts))
 	case p.Size <= 0 || p.Size > MaxSize:
-		return nil, fmt.Errorf("pipelines with %d bytes a micro-batch: must be within 1 and %v", int64(p.Size), MaxSize)
+		return nil, operr.New("make", "pipelines", "%d bytes a micro-batch: must be within 1 and %v", int64(p.Size), MaxSize)
 	}
 	gap, err := gapOf(float64(p.Size), p.Load, p.Rate, p.Duration)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p Pipelines) Flows(hosts []int, seed uint64) ([]Flow, error) {
 	}
 	pipelines := len(hosts) / p.Stages
 	if float64(p.Duration)/gap*float64(2*pipelines*p.Stages) > MaxFlows/2 {
-		return nil, fmt.Errorf("this makes more than %d flows: choose less load, time or hosts, or larger messages", MaxFlows/2)
+		return nil, operr.New("make", "pipelines", "this makes more than %d flows: choose less load, time or hosts, or larger messages", MaxFlows/2)
 	}
 	var flows []Flow
 	for i := range pipelines {
@@ -62,7 +62,7 @@ func (p Pipelines) Flows(hosts []int, seed uint64) ([]Flow, error) {
 		}
 	}
 	if len(flows) == 0 {
-		return nil, fmt.Errorf("no micro-batch enters within %v: choose more load or time", p.Duration)
+		return nil, operr.New("make", "pipelines", "no micro-batch enters within %v: choose more load or time", p.Duration)
 	}
 	return flows, nil
 }

@@ -3,8 +3,7 @@
 package workload
 
 import (
-	"fmt"
-
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -12,10 +11,10 @@ import (
 // Each starts at a time drawn from 0 to jitter.
 func Incast(hosts []int, n, to int, size units.Bytes, jitter units.Duration, seed uint64) ([]Flow, error) {
 	if to < 0 || to >= len(hosts) {
-		return nil, fmt.Errorf("incast to host %d: hosts are 0 to %d", to, len(hosts)-1)
+		return nil, operr.New("make", "incast", "to host %d: hosts are 0 to %d", to, len(hosts)-1)
 	}
 	if n < 1 || n >= len(hosts) {
-		return nil, fmt.Errorf("incast of %d: must be within 1 and %d, one less than there are hosts", n, len(hosts)-1)
+		return nil, operr.New("make", "incast", "of %d: must be within 1 and %d, one less than there are hosts", n, len(hosts)-1)
 	}
 	draw := newSource(seed, forJitter, 0)
 	flows := make([]Flow, 0, n)
@@ -32,11 +31,11 @@ func Incast(hosts []int, n, to int, size units.Bytes, jitter units.Duration, see
 func Permutation(hosts []int, size units.Bytes, perPair int, seed uint64) ([]Flow, error) {
 	switch {
 	case len(hosts) < 2:
-		return nil, fmt.Errorf("permutation of %d hosts: at least two are needed", len(hosts))
+		return nil, operr.New("make", "permutation", "of %d hosts: at least two are needed", len(hosts))
 	case perPair < 1 || perPair > MaxFlows/len(hosts):
-		return nil, fmt.Errorf("permutation with %d flows a pair: must be within 1 and %d", perPair, MaxFlows/len(hosts))
+		return nil, operr.New("make", "permutation", "with %d flows a pair: must be within 1 and %d", perPair, MaxFlows/len(hosts))
 	case size < units.Bytes(perPair):
-		return nil, fmt.Errorf("permutation of %v over %d flows: each needs at least a byte", size, perPair)
+		return nil, operr.New("make", "permutation", "of %v over %d flows: each needs at least a byte", size, perPair)
 	}
 	order := newSource(seed, forPlaces, 0).Perm(len(hosts))
 	to := make([]int, len(hosts))

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -50,7 +51,7 @@ func Parse(spec string, e Env) ([]Flow, error) {
 		err = Validate(flows, func(n int) bool { return hosts[n] })
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load %q: %w", spec, err)
+		return nil, operr.New("parse", fmt.Sprintf("load %q", spec), "%w", err)
 	}
 	return flows, nil
 }

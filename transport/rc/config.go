@@ -3,10 +3,10 @@
 package rc
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -74,20 +74,20 @@ const (
 // Validate says what is wrong with c, if anything.
 func (c *Config) Validate() error {
 	if c.Mode > IRN {
-		return fmt.Errorf("transport %d: choose gbn or irn", c.Mode)
+		return operr.New("configure", "transport", "mode %d: choose gbn or irn", c.Mode)
 	}
 	if c.Window < 0 || c.AckEvery < 0 || c.LowFlight < 0 || c.Reorder < 0 {
-		return fmt.Errorf("window of %d bytes, an ACK every %d packets, low flight %d, reordering %d: must not be negative (0: the default)", int64(c.Window), c.AckEvery, c.LowFlight, c.Reorder)
+		return operr.New("configure", "transport", "window of %d bytes, an ACK every %d packets, low flight %d, reordering %d: must not be negative (0: the default)", int64(c.Window), c.AckEvery, c.LowFlight, c.Reorder)
 	}
 	if c.AckEvery > math.MaxUint16 {
-		return fmt.Errorf("an ACK every %d packets: must be at most %d", c.AckEvery, math.MaxUint16)
+		return operr.New("configure", "transport", "an ACK every %d packets: must be at most %d", c.AckEvery, math.MaxUint16)
 	}
 	for _, d := range []struct {
 		name string
 		v    units.Duration
 	}{{"NAK interval", c.NakInterval}, {"NAK delay", c.NakDelay}, {"RTO", c.RTO}, {"low RTO", c.RTOLow}, {"CNP interval", c.CNPInterval}} {
 		if d.v < 0 || d.v > 60*units.Second {
-			return fmt.Errorf("%s of %d ns: must be between 0 and 60 s", d.name, int64(d.v))
+			return operr.New("configure", "transport", "%s of %d ns: must be between 0 and 60 s", d.name, int64(d.v))
 		}
 	}
 	return nil

@@ -3,10 +3,9 @@
 package strack
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/congestion/spray"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -48,14 +47,14 @@ const (
 // Validate says what is wrong with c, if anything.
 func (c *Config) Validate() error {
 	if c.Paths < 0 || c.Paths > spray.MaxPaths {
-		return fmt.Errorf("strack over %d paths: must be between 1 and %d (0: all)", c.Paths, spray.MaxPaths)
+		return operr.New("configure", "strack", "over %d paths: must be between 1 and %d (0: all)", c.Paths, spray.MaxPaths)
 	}
 	if c.AckBytes < 0 || c.AckBytes > units.GiB {
-		return fmt.Errorf("strack: an acknowledgement after %d bytes: must be between 0 (16 KiB) and 1 GiB", int64(c.AckBytes))
+		return operr.New("configure", "strack", "an acknowledgement after %d bytes: must be between 0 (16 KiB) and 1 GiB", int64(c.AckBytes))
 	}
 	for _, d := range []units.Duration{c.BaseRTT, c.RTO} {
 		if d < 0 || d > units.Second {
-			return fmt.Errorf("strack: base round trip of %v, RTO of %v: must be between 0 (the default) and 1 s", c.BaseRTT, c.RTO)
+			return operr.New("configure", "strack", "base round trip of %v, RTO of %v: must be between 0 (the default) and 1 s", c.BaseRTT, c.RTO)
 		}
 	}
 	return nil
