@@ -113,6 +113,17 @@ func Run(t *testing.T, mk Maker, more ...Case) {
 	}
 }
 
+// RunSome is Run of the cases with these names: for devices that share most of their code with others, on which all were run.
+func RunSome(t *testing.T, mk Maker, names []string, more ...Case) {
+	some := slices.DeleteFunc(slices.Concat(cases, more), func(c Case) bool { return !slices.Contains(names, c.Name) })
+	if len(some) != len(names) {
+		t.Fatalf("of the cases %q there are %d", names, len(some))
+	}
+	for _, c := range some {
+		t.Run(c.Name, func(t *testing.T) { c.Run(t, mk) })
+	}
+}
+
 // Pair calls the Maker and checks what it gives, for a case that may send more than the receiver takes.
 func (mk Maker) Pair(t testing.TB, ask Faults) *Pair {
 	t.Helper()

@@ -54,6 +54,7 @@ func (q *queuePair) startDatagrams() (err error) {
 		return errors.Join(err, g.sendMR.Close())
 	}
 	q.dg = g
+	q.d.qps.set(q.qp.Num(), q) // datagrams may come while receives are still being posted
 	if err := q.activate(); err != nil {
 		return errors.Join(err, g.close())
 	}

@@ -160,7 +160,8 @@ func (q *queuePair) domain() (*verbs.PD, error) {
 	return q.table.pd, nil
 }
 
-// create makes the kernel's queue pair, enters it in the table of numbers and posts its receives.
+// create makes the kernel's queue pair, posts its receives and enters it in the table of numbers: there whoever polls finds it, and all that
+// was written to it before.
 func (q *queuePair) create(c backend.QPConfig) error {
 	pd, err := q.domain()
 	if err != nil {
@@ -182,7 +183,6 @@ func (q *queuePair) create(c backend.QPConfig) error {
 		q.d.intake.queuePairs.Add(-1)
 		return err
 	}
-	q.d.qps.set(q.qp.Num(), q)
 	if q.typ == backend.UD {
 		err = q.startDatagrams()
 	} else {
@@ -209,6 +209,7 @@ func (q *queuePair) init(writable bool) error {
 	}
 	q.owed = q.depth
 	q.postReceives()
+	q.d.qps.set(q.qp.Num(), q) // nothing completes before Connect
 	return q.usable()
 }
 

@@ -10,7 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,15 +96,31 @@ func compile(t *testing.T, name, old, changed string, more ...string) object {
 		require.Equal(t, 1, strings.Count(text, old), "the mutation's text must be in %s once: %s", name, old)
 		text = strings.Replace(text, old, changed, 1)
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, name)
-	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
-	out := strings.TrimSuffix(file, ".c") + ".o"
-	args := append(append([]string{"-Isrc", "-c", file, "-o", out}, target...), more...)
+	args := slices.Concat(target, more)
 	if old != "" {
 		args = append(args, "-Wno-error") // a variable may be left unused
 	}
-	output(t, compiler, args...)
+	return build(t, name, text, args...)
+}
+
+// built has the objects that were compiled, by their text and how: most tests want the same.
+var built sync.Map
+
+// build compiles a text, or finds what was made of it before.
+func build(t *testing.T, name, text string, args ...string) object {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(name, ".c")+".o")
+	key := strings.Join(append(args, text), "\x00")
+	if elf, ok := built.Load(key); ok {
+		require.NoError(t, os.WriteFile(out, elf.([]byte), 0o600))
+		return object(out)
+	}
+	file := filepath.Join(t.TempDir(), name)
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	output(t, compiler, append([]string{"-Isrc", "-c", file, "-o", out}, args...)...)
+	elf, err := os.ReadFile(out)
+	require.NoError(t, err)
+	built.Store(key, elf)
 	return object(out)
 }
 
@@ -116,7 +134,10 @@ func link(t *testing.T, handler object) (program string) {
 func linkWith(t *testing.T, source string, objects ...object) (program string) {
 	t.Helper()
 	program = filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
-	args := []string{"-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-static", "-pthread", "-Isrc", filepath.Join("src", source), "-o", program}
+	text, err := os.ReadFile(filepath.Join("src", source))
+	require.NoError(t, err)
+	main := build(t, source, string(text), "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread")
+	args := []string{"-static", "-pthread", string(main), "-o", program}
 	for _, o := range objects {
 		args = append(args, o.linkable(t))
 	}

@@ -114,7 +114,7 @@ func (r text) executed(t *testing.T, want string, args ...string) (n int) {
 	require.NoError(t, cmd.Start())
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "Trace ") {
+		if bytes.HasPrefix(lines.Bytes(), []byte("Trace ")) {
 			n++
 		}
 	}

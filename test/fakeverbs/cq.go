@@ -5,6 +5,7 @@
 package fakeverbs
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -124,6 +125,7 @@ func (q *completionQueue) destroy(*Device) unix.Errno {
 	if q.channel != nil {
 		q.channel.users--
 	}
+	q.armed, q.waiting = notArmed, time.Time{}
 	return 0
 }
 
@@ -233,19 +235,20 @@ func (q *completionQueue) moderated(n uint32) bool {
 	}
 	if q.waiting.IsZero() {
 		q.waiting = time.Now()
+		q.ctx.device.moderated = append(q.ctx.device.moderated, q)
 	}
 	return time.Since(q.waiting) < q.moderatePeriod
 }
 
 // announce sends the events whose time has come.
 func (d *Device) announce() {
-	for _, c := range d.contexts {
-		for _, o := range c.objects {
-			if q, ok := o.(*completionQueue); ok && !q.waiting.IsZero() {
-				q.notify()
-			}
-		}
+	if len(d.moderated) == 0 {
+		return
 	}
+	for _, q := range d.moderated {
+		q.notify()
+	}
+	d.moderated = slices.DeleteFunc(d.moderated, func(q *completionQueue) bool { return q.waiting.IsZero() })
 }
 
 func (c *context) modifyCQ(r *request) unix.Errno {

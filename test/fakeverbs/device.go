@@ -42,6 +42,12 @@ type Device struct {
 	contexts map[uint64]*context // by the inode of their file
 	qps      map[uint32]*queuePair
 	keys     map[uint32]*key // by index, the upper 24 bits of a key
+	// doorbells and pairs are the pages of all contexts and the queue pairs, in any order, if listed.
+	doorbells []*uar
+	pairs     []*queuePair
+	listed    bool
+	// moderated are the CQs that may have an event that waits.
+	moderated []*completionQueue
 	// lastNumber is the last one that an object got: of a QP, a CQ, a key. They never repeat.
 	lastNumber uint32
 	stats      Stats
@@ -155,6 +161,7 @@ func (d *Device) open(pid int) (*context, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.contexts[c.inode] = c
+	d.listed = false
 	return c, nil
 }
 
@@ -185,6 +192,7 @@ func (d *Device) release(c *context) {
 		c.async.close()
 	}
 	delete(d.contexts, c.inode)
+	d.listed = false
 	c.file.Close()
 }
 

@@ -278,6 +278,7 @@ func (u *uar) destroy(*Device) unix.Errno {
 		return unix.EBUSY
 	}
 	delete(u.ctx.uars, u.page)
+	u.ctx.device.listed = false
 	return 0
 }
 
@@ -290,6 +291,7 @@ func (c *context) allocUAR(r *request) unix.Errno {
 		if c.uars[page] == nil {
 			u := &uar{ctx: c, page: page}
 			c.uars[page] = u
+			c.device.listed = false
 			r.made(0x1000, c.add(u))
 			r.out64(0x1002, uint64(page)*uarSize)
 			r.out32(0x1003, uarSize)

@@ -30,10 +30,9 @@ func (d *Device) advance() bool {
 		return false
 	}
 	busy := false
-	for _, c := range d.contexts {
-		for _, u := range c.uars {
-			busy = d.look(u) || busy
-		}
+	d.list()
+	for _, u := range d.doorbells {
+		busy = d.look(u) || busy
 	}
 	if d.port != nil {
 		busy = d.listen() || busy
@@ -42,10 +41,27 @@ func (d *Device) advance() bool {
 	busy = d.host.bringLate(now) || busy
 	busy = d.placeDue(now) || busy
 	d.announce()
-	for _, q := range d.qps {
+	for _, q := range d.pairs {
 		busy = d.work(q, now) || busy
 	}
 	return busy
+}
+
+// list makes the lists of what the device looks at in each step, which is most of what it does, from the maps that have changed.
+func (d *Device) list() {
+	if d.listed {
+		return
+	}
+	d.listed = true
+	d.doorbells, d.pairs = d.doorbells[:0], d.pairs[:0]
+	for _, c := range d.contexts {
+		for _, u := range c.uars {
+			d.doorbells = append(d.doorbells, u)
+		}
+	}
+	for _, q := range d.qps {
+		d.pairs = append(d.pairs, q)
+	}
 }
 
 // look takes what was written to a doorbell page.

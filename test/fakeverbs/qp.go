@@ -122,6 +122,7 @@ func (c *context) createQP(r *request) unix.Errno {
 	}
 	q.number = d.number()
 	d.qps[q.number] = q
+	d.listed = false
 	q.use(1)
 	r.made(0, c.add(q))
 	r.out(13, q.caps)
@@ -145,6 +146,7 @@ func (q *queuePair) use(n int) {
 func (q *queuePair) destroy(d *Device) unix.Errno {
 	q.use(-1)
 	delete(d.qps, q.number)
+	d.listed = false
 	return 0
 }
 

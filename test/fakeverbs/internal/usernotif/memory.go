@@ -75,11 +75,12 @@ func (m Memory) path(addr uint64) string {
 
 // Shared is memory that a program maps, too: a file in memory.
 type Shared struct {
-	mem []byte
-	fd  int
+	mem   []byte
+	words []uint64 // the same memory
+	fd    int
 }
 
-// NewShared makes shared memory of size bytes.
+// NewShared makes shared memory of size bytes, a multiple of 8.
 func NewShared(name string, size int) (*Shared, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -94,7 +95,7 @@ func NewShared(name string, size int) (*Shared, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	return &Shared{mem: mem, fd: fd}, nil
+	return &Shared{mem: mem, words: unsafe.Slice((*uint64)(unsafe.Pointer(&mem[0])), size/8), fd: fd}, nil
 }
 
 // FD is the file that the program is to be given.
@@ -109,7 +110,7 @@ func (s *Shared) Inode() (uint64, error) {
 
 // Take returns the 8 bytes at off, as they lie there, and leaves zeros. off is a multiple of 8.
 func (s *Shared) Take(off int) (b [8]byte) {
-	p := (*uint64)(unsafe.Pointer(&s.mem[off]))
+	p := &s.words[off/8]
 	if atomic.LoadUint64(p) == 0 {
 		return b
 	}
