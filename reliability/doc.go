@@ -8,11 +8,17 @@
 // messages as its receiver has slots for. Conn owns buffers, messages, pacing and
 // windows; the Scheme decides what is sent, repeated and coded (package scheme).
 //
-//	conn, err := reliability.NewConn(ctx, sdr.QPConfig{}, reliability.Config{Scheme: s})
-//	// exchange conn.Info() out of band
-//	err = conn.Connect(ctx, peerInfo)
-//	err = conn.Send(ctx, mr, 0, n, reliability.SendOptions{}) // at one end
-//	got, err := conn.Recv(ctx, mr, 0, max)                    // at the other: got.Length bytes
+//	dev, err := userroce.Open(userroce.Config{Addr: own})          // or another backend
+//	ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
+//	s, err := adaptive.New(adaptive.Config{})                      // a Scheme of its own for each Conn, of the same kind at both ends
+//	conn, err := reliability.NewConn(ep, sdr.QPConfig{}, reliability.Config{Scheme: s})
+//	session, err := oob.Dial(ctx, addr, oob.Config{})              // at the other end Listen and Accept
+//	err = conn.ConnectOver(ctx, session)
+//	mr, err := ep.RegisterMemory(buf, sdr.AccessRemoteWrite)
+//	err = conn.Send(ctx, mr, 0, n, reliability.SendOptions{})      // at one end
+//	got, err := conn.Recv(ctx, mr, 0, mr.Len())                    // at the other: got.Length bytes
+//
+// The Conn is closed first, then memory, Endpoint and device. Package sdrnet does all of this by itself.
 //
 // A Conn runs on the workers of its sdr.Endpoint, or, with Manual workers, in the
 // caller's goroutine; then the blocking calls are refused and StartSend and

@@ -4,7 +4,7 @@
 
 // Command guest is PID 1 of the test VM. It mounts what programs expect, loads the kernel
 // modules, makes the links and rxe devices of the manifest, runs its jobs one after another and
-// powers off. What it does is reported as vmjob.Events on a serial port of their own.
+// powers off. What it does is reported as events (vmjob.Event) on a serial port of their own.
 package main
 
 import (
