@@ -23,6 +23,7 @@ type peer struct {
 	ect     bool // data to it is ECN-capable
 	trims   bool // and trimmable
 	tos     int32
+	bareTOS int32 // of writes without payload, which are as short as what a switch leaves of others
 	nameLen uint32
 	name    sockName
 	flow    roce.Flow // ICRC of packets to it
@@ -44,6 +45,10 @@ func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
 	p.ect = d.cfg.ECN && i.Flags&backend.FlagCNP != 0
 	p.trims = d.cfg.Trim && i.Flags&backend.FlagTrim != 0
 	p.tos = d.dataTOS(p.ect, p.trims)
+	p.bareTOS = p.tos
+	if p.trims && d.cfg.TrimDSCP == 0 {
+		p.bareTOS = d.headerTOS()
+	}
 	p.nameLen = p.name.put(a, port, d.scope)
 	flow, err := roce.NewFlow(netip.AddrPortFrom(d.addr, s.port), netip.AddrPortFrom(a, port))
 	if err != nil {
@@ -51,6 +56,14 @@ func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
 	}
 	p.flow = flow
 	return p, nil
+}
+
+// tosOf is the TOS of a packet of size wire bytes.
+func (p *peer) tosOf(size int) int32 {
+	if size == roce.UCWriteImmOverhead {
+		return p.bareTOS
+	}
+	return p.tos
 }
 
 // to returns where packets for p go.
@@ -100,6 +113,7 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 		return 0, err
 	}
 	p.ect, p.trims, p.tos = false, false, d.controlTOS()
+	p.bareTOS = p.tos
 	list := slices.Clone(*d.peers.Load())
 	h := slices.Index(list, nil)
 	if h < 0 {

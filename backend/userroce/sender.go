@@ -114,16 +114,16 @@ func (s *sender) close() {
 
 func (b *sendBatch) reset() { b.nmsgs, b.niovs, b.nbetween = 0, 0, 0 }
 
-// openMessage starts a message to p.
-func (b *sendBatch) openMessage(p *peer) *mmsghdr {
+// openMessage starts a message to p, of packets of size wire bytes.
+func (b *sendBatch) openMessage(p *peer, size int) *mmsghdr {
 	m := &b.msgs[b.nmsgs]
 	b.info[b.nmsgs] = messageInfo{}
 	m.hdr = msghdr{
 		name: uintptr(unsafe.Pointer(&p.name)), namelen: p.nameLen,
 		iov: uintptr(unsafe.Pointer(&b.iovs[b.niovs])),
 	}
-	if p.tos != noTOS {
-		b.addControl(m).setTOS(p.tos, b.ipv6)
+	if tos := p.tosOf(size); tos != noTOS {
+		b.addControl(m).setTOS(tos, b.ipv6)
 	}
 	return m
 }

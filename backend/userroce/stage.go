@@ -106,13 +106,13 @@ func (s *sender) assemble(p *peer, buf []byte, headers int, payload []byte) {
 	n += roce.PutTrailer(buf[n:], len(payload), 0)
 	p.flow.Seed(n).Seal(buf[:n])
 	first := b.niovs
-	b.openMessage(p)
+	b.openMessage(p, n)
 	b.addIov(addressOf(buf), n)
 	b.info[b.nmsgs] = messageInfo{1, uint32(len(payload))}
 	b.closeMessage(first, 0)
 	if s.d.cfg.Wire != nil {
 		s.stage.wire = append(s.stage.wire, backend.WirePacket{
-			Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), TOS: uint8(max(p.tos, 0)), Data: buf[:n:n],
+			Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), TOS: uint8(max(p.tosOf(n), 0)), Data: buf[:n:n],
 		})
 	}
 }

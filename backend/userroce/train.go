@@ -44,7 +44,7 @@ func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool) (
 			return taken, err
 		}
 		size := roce.PacketSize(roce.UCWriteImmHeaders, len(payload))
-		if t.packets != 0 && !t.fits(size, limit) {
+		if t.packets != 0 && (!t.fits(size, limit) || p.tosOf(size) != p.tosOf(t.segment)) {
 			t.close()
 		}
 		if t.packets == 0 {
@@ -86,7 +86,7 @@ func (q *queuePair) header(p *peer, w *backend.Write, i int) roce.UCWriteImm {
 
 func (t *trainBuilder) open(p *peer, size int) {
 	t.firstIov, t.segment, t.bytes, t.packets, t.ended = t.b.niovs, size, 0, 0, false
-	t.b.openMessage(p)
+	t.b.openMessage(p, size)
 }
 
 // add appends one packet. The iovecs of a train are: headers, payload, trailer and headers, payload, …,
