@@ -20,12 +20,18 @@ type counters struct {
 	RPCNPHandled uint64 `json:"rp_cnp_handled"`
 	RPCNPIgnored uint64 `json:"rp_cnp_ignored"`
 
+	// Of what switches have trimmed (backend.TrimStats).
+	TrimmedSeen     uint64 `json:"trimmed_seen"`
+	TrimmedSentBack uint64 `json:"trimmed_sent_back"`
+	TrimmedReported uint64 `json:"trimmed_reported"`
+
 	UnitsSent     uint64 `json:"units_sent"`
 	Retransmitted uint64 `json:"retransmitted"`
 	Spurious      uint64 `json:"spurious"`
 	Parity        uint64 `json:"parity"`
 	Recovered     uint64 `json:"recovered"`
 	Missing       uint64 `json:"missing"`
+	Timeouts      uint64 `json:"timeouts"`
 }
 
 // fields are the counters in order, to do arithmetic with.
@@ -33,7 +39,8 @@ func (c *counters) fields() []*uint64 {
 	return []*uint64{
 		&c.Sent, &c.Received, &c.DroppedEmulated, &c.DroppedReal, &c.Late, &c.Duplicate, &c.ICRC,
 		&c.NPMarked, &c.NPCNPSent, &c.RPCNPHandled, &c.RPCNPIgnored,
-		&c.UnitsSent, &c.Retransmitted, &c.Spurious, &c.Parity, &c.Recovered, &c.Missing,
+		&c.TrimmedSeen, &c.TrimmedSentBack, &c.TrimmedReported,
+		&c.UnitsSent, &c.Retransmitted, &c.Spurious, &c.Parity, &c.Recovered, &c.Missing, &c.Timeouts,
 	}
 }
 
@@ -71,11 +78,12 @@ func (pt *point) count() counters {
 		DroppedEmulated: d.Drops[backend.DropEmulatedLoss] + d.Drops[backend.DropEmulatedQueue],
 		NPMarked:        d.Congestion.NPMarked, NPCNPSent: d.Congestion.NPCNPSent,
 		RPCNPHandled: d.Congestion.RPCNPHandled, RPCNPIgnored: d.Congestion.RPCNPIgnored,
+		TrimmedSeen: d.Trim.Seen, TrimmedSentBack: d.Trim.SentBack, TrimmedReported: d.Trim.Reported,
 		Missing: pt.missing,
 	}
 	for _, conn := range pt.stats() {
 		u := &conn.Units
-		c = c.plus(counters{UnitsSent: u.Sent, Retransmitted: u.Retransmitted, Spurious: u.Spurious, Parity: u.Parity, Recovered: u.Recovered})
+		c = c.plus(counters{UnitsSent: u.Sent, Retransmitted: u.Retransmitted, Spurious: u.Spurious, Parity: u.Parity, Recovered: u.Recovered, Timeouts: u.Timeouts})
 	}
 	for _, l := range pt.lanes {
 		c.Missing += l.missing

@@ -56,6 +56,7 @@ type place struct {
 func (l *local) openEndpoint(e end, at place, capture *capture) (*endpoint, error) {
 	o := devices.Options{
 		Addr: at.addr, Near: at.near, UDPPort: at.port, Port: l.ibPort, Workers: l.workers, ECN: l.ecn, DSCP: l.dscp,
+		Trim: l.trim, TrimDSCP: l.trimDSCP,
 		Wire: capture.wire(), Logger: l.log,
 	}
 	if l.gidIndex.given {

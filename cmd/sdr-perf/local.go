@@ -32,6 +32,8 @@ type local struct {
 	spin     units.Duration
 	ecn      bool
 	dscp     uint8
+	trim     bool
+	trimDSCP uint8
 	json     string
 	pcap     string
 	verbose  bool
@@ -58,6 +60,8 @@ func (l *local) register(f *pflag.FlagSet) {
 	f.Var((*units.DurationValue)(&l.spin), "spin", "how long an idle worker polls before it sleeps: a wake-up takes tens of microseconds, polling a processor; 0: it sleeps at once")
 	f.BoolVar(&l.ecn, "ecn", false, "send packets that queues may mark instead of dropping them, if the other end says so too; userroce only")
 	f.Uint8Var(&l.dscp, "dscp", 0, "DiffServ `code` point of data, 0 to 63; userroce only")
+	f.BoolVar(&l.trim, "trim", false, "send packets that switches may cut to their headers instead of dropping them (DCP's tag), if the other end says so too; userroce only")
+	f.Uint8Var(&l.trimDSCP, "trim-dscp", 0, "with --trim: `code` point with which switches mark what they have cut, where they know no tag, 1 to 63")
 	f.StringVar(&l.json, "json", "", "write the results to `FILE`, or - for stdout")
 	f.StringVar(&l.pcap, "pcap", "", "capture this end's packets to `FILE`; with --loopback the sender's")
 	f.BoolVar(&l.wide, "wide", false, "show all columns, more than 80 characters: p50, p99.9, repeats, processor time")
@@ -123,8 +127,10 @@ func (l *local) check(host string) error {
 		return usage.Errorf("--pcap: packets of %s don't pass through this program: capture them with tcpdump on its network interface", l.device)
 	case devices.Kernels(l.device) && l.udpPort != "" && l.udpPort != defaultUDPPort:
 		return usage.Errorf("--udp-port %s: the kernel's RDMA devices use %s only", l.udpPort, defaultUDPPort)
-	case (l.ecn || l.dscp != 0) && l.device != devices.Default:
-		return usage.Errorf("--ecn and --dscp: %s doesn't take them: an administrator sets a NIC's", l.device)
+	case (l.ecn || l.dscp != 0 || l.trim) && l.device != devices.Default:
+		return usage.Errorf("--ecn, --dscp and --trim: %s doesn't take them: an administrator sets a NIC's", l.device)
+	case l.trimDSCP > 63 || l.trimDSCP != 0 && !l.trim:
+		return usage.Errorf("--trim-dscp %d: choose 1 to 63, and give --trim", l.trimDSCP)
 	case l.dscp > 63:
 		return usage.Errorf("--dscp %d: choose 0 to 63", l.dscp)
 	case l.spin > units.Second:

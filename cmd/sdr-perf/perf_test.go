@@ -35,7 +35,7 @@ var contract = map[string][]string{
 	"packets": {"sent", "received", "dropped_emulated", "dropped_real", "lost_unseen", "late_discarded", "duplicate", "icrc_errors",
 		"np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored",
 	},
-	"chunks":      {"unit_bytes", "sent", "retransmitted", "spurious", "parity", "recovered", "missing"},
+	"chunks":      {"unit_bytes", "sent", "retransmitted", "spurious", "parity", "recovered", "missing", "timeouts"},
 	"environment": {"go", "os", "arch", "cpus", "kernel", "version"},
 }
 

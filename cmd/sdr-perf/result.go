@@ -21,10 +21,11 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 			Sent: c.Sent, Received: c.Received, DroppedEmulated: c.DroppedEmulated, DroppedReal: c.DroppedReal, LostUnseen: c.unseen(),
 			LateDiscarded: c.Late, Duplicate: c.Duplicate, ICRCErrors: c.ICRC,
 			NPMarked: c.NPMarked, NPCNPSent: c.NPCNPSent, RPCNPHandled: c.RPCNPHandled, RPCNPIgnored: c.RPCNPIgnored,
+			TrimmedSeen: c.TrimmedSeen, TrimmedSentBack: c.TrimmedSentBack, TrimmedReported: c.TrimmedReported,
 		},
 		Chunks: result.Chunks{
 			UnitBytes: cfg.Unit, Sent: c.UnitsSent, Retransmitted: c.Retransmitted,
-			Spurious: c.Spurious, Parity: c.Parity, Recovered: c.Recovered, Missing: c.Missing,
+			Spurious: c.Spurious, Parity: c.Parity, Recovered: c.Recovered, Missing: c.Missing, Timeouts: c.Timeouts,
 		},
 		Params:   parameters(schemes.Used(pt.scheme, pt.Scheme), stats.Units.Explain),
 		Verified: verified, Seed: pt.Seed, Environment: result.Here(release.Version()), Run: pt.run,

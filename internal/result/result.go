@@ -135,6 +135,11 @@ type Packets struct {
 	NPCNPSent    uint64 `json:"np_cnp_sent"`
 	RPCNPHandled uint64 `json:"rp_cnp_handled"`
 	RPCNPIgnored uint64 `json:"rp_cnp_ignored"`
+	// Header-only packets that switches had left of data: those that came in, were sent back to the sender, and were
+	// reported there.
+	TrimmedSeen     uint64 `json:"trimmed_seen,omitempty"`
+	TrimmedSentBack uint64 `json:"trimmed_sent_back,omitempty"`
+	TrimmedReported uint64 `json:"trimmed_reported,omitempty"`
 }
 
 // Chunks counts repair units of UnitBytes.
@@ -148,8 +153,8 @@ type Chunks struct {
 	Recovered uint64 `json:"recovered"`
 	// Missing were lost for good, which only an unreliable scheme allows.
 	Missing uint64 `json:"missing"`
-	// Timeouts and Fallbacks are what made the sender repeat (test/grid).
-	Timeouts  uint64 `json:"timeouts,omitempty"`
+	// Timeouts counts expired timers, Fallbacks what a code could not recover in time (test/grid).
+	Timeouts  uint64 `json:"timeouts"`
 	Fallbacks uint64 `json:"fallbacks,omitempty"`
 }
 

@@ -44,6 +44,9 @@ type Options struct {
 	// ECN makes data ECN-capable, and DSCP is its code point. Only userroce does either.
 	ECN  bool
 	DSCP uint8
+	// Trim makes data trimmable, and TrimDSCP is what marks what has been cut where that isn't the tag. Only userroce does it.
+	Trim     bool
+	TrimDSCP uint8
 	// Wire, when set, sees each packet.
 	Wire backend.Wire
 	// Logger hears of what is worth telling an operator.
@@ -107,7 +110,8 @@ func openUserRoCE(o Options) (backend.Device, error) {
 		addr = o.Near
 	}
 	d, err := userroce.Open(userroce.Config{
-		Addr: addr, Port: o.UDPPort, Workers: o.Workers, ECN: o.ECN, DSCP: o.DSCP, Wire: o.Wire, Logger: o.Logger,
+		Addr: addr, Port: o.UDPPort, Workers: o.Workers, ECN: o.ECN, DSCP: o.DSCP, Trim: o.Trim, TrimDSCP: o.TrimDSCP,
+		Wire: o.Wire, Logger: o.Logger,
 	})
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%w (here: --udp-port any, or --addr)", err)
