@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// A lab is two hosts and a switch between them: network namespaces without names, joined by veth pairs, which end with the
+// process or with close.
+type lab struct {
+	sw    *netns
+	hosts [2]*host
+	// ports are the indices of the switch's interfaces, in the order of hosts.
+	ports [2]int
+}
+
+// A host is at one end of the switch.
+type host struct {
+	ns   *netns
+	addr netip.Addr
+	link string
+}
+
+// A netns is a network namespace.
+type netns struct{ file *os.File }
+
+// newNetns makes a network namespace.
+func newNetns() (*netns, error) {
+	n := new(netns)
+	err := onThread(func() (err error) {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("make a network namespace (it takes root, or user namespaces that users may make): %w", err)
+		}
+		n.file, err = os.Open("/proc/thread-self/ns/net")
+		return err
+	})
+	return n, err
+}
+
+// do calls f in the namespace: sockets that it opens and programs that it starts are there.
+func (n *netns) do(f func() error) error {
+	return onThread(func() error {
+		if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("enter a network namespace: %w", err)
+		}
+		return f()
+	})
+}
+
+// onThread calls f on a thread of its own, which ends with it.
+func onThread(f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		done <- f()
+	}()
+	return <-done
+}
+
+// newLab makes a lab whose cables carry IP packets of mtu bytes.
+func newLab(mtu int) (l *lab, err error) {
+	l = new(lab)
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if l.sw, err = newNetns(); err != nil {
+		return l, err
+	}
+	for i := range l.hosts {
+		h := &host{addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), link: "host"} // TEST-NET-1 of RFC 5737
+		l.hosts[i] = h
+		if h.ns, err = newNetns(); err != nil {
+			return l, err
+		}
+		if l.ports[i], err = h.connect(l.sw, fmt.Sprintf("port%d", i), mtu); err != nil {
+			return l, fmt.Errorf("connect host %d: %w", i, err)
+		}
+	}
+	return l, nil
+}
+
+// connect makes a cable from h to the switch, and returns the index of its other end.
+func (h *host) connect(sw *netns, port string, mtu int) (index int, err error) {
+	err = h.ns.do(func() error {
+		err := netlink.LinkAdd(&netlink.Veth{
+			LinkAttrs: netlink.LinkAttrs{Name: h.link, MTU: mtu}, PeerName: port, PeerMTU: uint32(mtu), PeerNamespace: netlink.NsFd(sw.file.Fd()),
+		})
+		if err != nil {
+			return fmt.Errorf("make a veth pair: %w", err)
+		}
+		link, err := netlink.LinkByName(h.link)
+		if err != nil {
+			return err
+		}
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		addr, err := netlink.ParseAddr(h.addr.String() + "/24")
+		if err != nil {
+			return err
+		}
+		// A switch has packets, not what offloads make of them.
+		return errors.Join(
+			netlink.LinkSetGSOMaxSegs(link, 1), netlink.AddrAdd(link, addr), netlink.LinkSetUp(lo), netlink.LinkSetUp(link),
+		)
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = sw.do(func() error {
+		link, err := netlink.LinkByName(port)
+		if err != nil {
+			return err
+		}
+		index = link.Attrs().Index
+		return netlink.LinkSetUp(link)
+	})
+	return index, err
+}
+
+// command prepares a program that will run at a host; start it with start.
+func (h *host) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	return c
+}
+
+// start starts a program at the host.
+func (h *host) start(c *exec.Cmd) error { return h.ns.do(c.Start) }
+
+func (l *lab) close() {
+	for _, h := range l.hosts {
+		if h != nil && h.ns != nil && h.ns.file != nil {
+			h.ns.file.Close()
+		}
+	}
+	if l.sw != nil && l.sw.file != nil {
+		l.sw.file.Close()
+	}
+}

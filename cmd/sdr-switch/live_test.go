@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/dataplane/softswitch"
+)
+
+// perfProgram builds sdr-perf.
+func perfProgram(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sdr-perf")
+	out, err := exec.Command("go", "build", "-o", path, "../sdr-perf").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+// needNetworks skips where nobody may make network namespaces.
+func needNetworks(t *testing.T) {
+	t.Helper()
+	l, err := newLab(1500)
+	if err != nil {
+		t.Skip("no right to make network namespaces: ", err)
+	}
+	l.close()
+}
+
+// sdr-perf's packets go through a switch that cuts each 50th, and through one with a slow line: all transfers arrive whole,
+// each header-only packet that the receiver saw came back to the sender, and was repeated. Beside it, one that drops.
+func TestLiveTrim(t *testing.T) {
+	needNetworks(t)
+	perf, file := perfProgram(t), filepath.Join(t.TempDir(), "results.json")
+	for _, args := range [][]string{
+		{"--rate", "0", "--each", "50"}, {"--rate", "100mbit", "--offered", "1.5", "--scheme", "adaptive"},
+	} {
+		args = append([]string{"live", "trim", "--sdr-perf", perf, "--json", file, "-s", "256KiB", "-n", "4"}, args...)
+		require.Zero(t, run(args))
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var rows []row
+		require.NoError(t, json.Unmarshal(b, &rows))
+		require.Len(t, rows, 2)
+		for _, r := range rows {
+			require.True(t, *r.Perf.Verified)
+			require.Equal(t, 4, r.Perf.Iterations)
+			p := &r.Perf.Packets
+			require.Equal(t, r.Trim, p.TrimmedSeen > 0)
+			require.LessOrEqual(t, p.TrimmedSeen, r.Switch.Trimmed)
+			require.LessOrEqual(t, p.TrimmedReported, p.TrimmedSeen)
+			require.Equal(t, r.Trim, p.TrimmedReported > 0)
+			require.Zero(t, r.Switch.TooLong)
+			if !r.Trim {
+				require.NotZero(t, r.Switch.Dropped)
+			}
+		}
+		require.GreaterOrEqual(t, rows[0].Perf.Chunks.Retransmitted+rows[0].Perf.Chunks.Recovered, rows[0].Perf.Packets.TrimmedReported*9/10)
+	}
+}
+
+// What makes no sense is status 2, and says what to do.
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"live", "trim", "--mtu", "1000"}, {"live", "trim", "--offered", "-1"}, {"live", "trim", "--scheme", "best"}, {"live", "trim", "--rate", "1kbit"},
+		{"live", "trim", "--each", "-1"}, {"live", "trim", "--congestion", "hope"}, {"live", "trim", "--nothing"}, {"live", "nothing"},
+	} {
+		require.Equal(t, 2, run(args), "%v", args)
+	}
+	require.Zero(t, run([]string{"live", "trim", "--help"}))
+}
+
+// The switch moves frames of other protocols, too, both ways, and its ports count them.
+func TestSwitchPassesOthers(t *testing.T) {
+	needNetworks(t)
+	l, err := newLab(1500)
+	require.NoError(t, err)
+	defer l.close()
+	var sw *softswitch.Switch
+	require.NoError(t, l.sw.do(func() (err error) {
+		sw, err = softswitch.Open(l.ports, [2]softswitch.Config{})
+		return err
+	}))
+	defer sw.Close()
+	done := make(chan error, 1)
+	go func() { done <- sw.Run() }()
+	require.NoError(t, pingPong(l))
+	sw.Stop()
+	require.NoError(t, <-done)
+	for i := range 2 {
+		require.NotZero(t, sw.Counters(i).Sent)
+		require.Zero(t, sw.Counters(i).Dropped)
+	}
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/dataplane/softswitch"
+	"github.com/sdr-rdma/go-sdr/fabric"
+	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/switchfn/trim"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const trimHelp = `Run sdr-perf between two hosts through a switch with a slow port, once with a switch that trims and once with
+one that drops at the tail, and show both in one table.
+
+The hosts and the switch are network namespaces of this machine, joined by veth pairs; they end with the
+command. It needs no right where users may make user namespaces.
+
+A switch that trims cuts a packet to 74 bytes of headers when its queue is full, and sends those on in a queue
+of their own. The receiver returns them, and the sender repeats just what was cut, at once. Columns:
+
+  goodput    user data that arrived in the time that all transfers took
+  of line    that over what the line could carry beside the headers and what was cut
+  p99        of the transfers' completion times
+  cut        packets that the switch has cut, seen: header-only packets at the receiver, back: those that the sender
+             was told of; they should be equal
+  dropped    packets that the switch has dropped
+  repeats    packets sent again; spurious: of them those that were not needed; timers: that expired
+
+By default data is sent at 1.5 times the rate of the line whatever comes of it, which no sender should do: it
+shows the mechanism. --congestion search shows what a controller makes of it.`
+
+// An experiment is what live trim is asked for.
+type experiment struct {
+	rate       units.Rate
+	offered    float64
+	queue      units.Bytes
+	every      int
+	mtu        units.Bytes
+	size       units.Bytes
+	iters      int
+	scheme     string
+	congestion string
+	perf       string
+	json       string
+	inner      bool
+}
+
+func newTrim() *cobra.Command {
+	e := &experiment{rate: 200 * units.Mbit, offered: 1.5, queue: 64 * units.KiB, mtu: 1024, size: units.MiB, iters: 16, scheme: "sr-nack"}
+	c := &cobra.Command{
+		Use: "trim", Short: "A switch that trims, beside one that drops", Long: trimHelp,
+		Example: "  sdr-switch live trim\n  sdr-switch live trim --congestion search\n  sdr-switch live trim --rate 0 --each 100 -s 4MiB -n 20   # 1 % cut, no queue",
+		Args:    usage.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := c.Flags()
+	f.Var(&e.rate, "rate", "rate of the switch's ports, for Ethernet frames without preamble; 0: no limit")
+	f.Float64Var(&e.offered, "offered", e.offered, "what is sent, as a multiple of --rate; 0: as much as the sender can")
+	f.Var(&e.queue, "queue", "bytes that wait for a port before packets are cut or dropped")
+	f.IntVar(&e.every, "each", 0, "cut, or drop, each `n`-th packet of data whatever waits")
+	f.VarP(&e.mtu, "mtu", "m", "payload of a packet, 256 to 4096")
+	f.VarP(&e.size, "size", "s", "size of each transfer")
+	f.IntVarP(&e.iters, "iters", "n", e.iters, "`number` of transfers")
+	f.StringVar(&e.scheme, "scheme", e.scheme, "reliability scheme")
+	f.StringVar(&e.congestion, "congestion", "", "congestion control (default: fixed, at --offered times the line)")
+	f.StringVar(&e.perf, "sdr-perf", "", "the sdr-perf `program` (default: beside this one, or in $PATH)")
+	f.StringVar(&e.json, "json", "", "write the results to `FILE`, or - for stdout")
+	f.BoolVar(&e.inner, "inner", false, "")
+	_ = f.MarkHidden("inner")
+	return c
+}
+
+// check says what is wrong with the options, and finds sdr-perf.
+func (e *experiment) check() error {
+	if _, err := schemes.New(e.scheme, schemes.Params{}); err != nil {
+		return usage.Wrap(err)
+	}
+	if e.congestion != "" {
+		if _, err := congestion.Parse(e.congestion); err != nil {
+			return usage.Wrap(err)
+		}
+	}
+	if _, err := roce.MTUOf(e.mtu); err != nil {
+		return usage.Errorf("--mtu %d: choose 256, 512, 1024, 2048 or 4096", int64(e.mtu))
+	}
+	switch {
+	case e.rate < 0 || e.rate != 0 && e.rate < units.Mbit:
+		return usage.Errorf("--rate %v: choose 1 Mbit/s or more, or 0 for no limit", e.rate)
+	case !(e.offered >= 0 && e.offered <= 100):
+		return usage.Errorf("--offered %v: choose 0 to 100", e.offered)
+	case e.queue < 1 || e.queue > units.GiB:
+		return usage.Errorf("--queue %v: choose 1 byte to 1 GiB", e.queue)
+	case e.every < 0:
+		return usage.Errorf("--each %d: choose 0 or more", e.every)
+	case e.iters < 1 || e.size < 1:
+		return usage.Errorf("--iters %d, --size %d: choose at least 1", e.iters, int64(e.size))
+	}
+	if e.perf != "" {
+		return nil
+	}
+	if own, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(own), "sdr-perf")
+		if _, err := os.Stat(beside); err == nil {
+			e.perf = beside
+			return nil
+		}
+	}
+	path, err := exec.LookPath("sdr-perf")
+	if err != nil {
+		return usage.Errorf("no sdr-perf beside this program or in $PATH: go install ./cmd/sdr-perf, or say where it is with --sdr-perf")
+	}
+	e.perf = path
+	return nil
+}
+
+func (e *experiment) run(ctx context.Context, out, log io.Writer) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	if os.Geteuid() != 0 && !e.inner {
+		return again(ctx, out, log)
+	}
+	var rows []row
+	for _, trims := range []bool{true, false} {
+		r, err := e.measure(ctx, trims, log)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, r)
+	}
+	if e.json != "-" {
+		e.table(out, rows)
+	}
+	return e.write(out, rows)
+}
+
+// again runs this program in a user namespace of its own, in which it may make networks.
+func again(ctx context.Context, out, log io.Writer) error {
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	c := exec.CommandContext(ctx, own, append(os.Args[1:], "--inner")...)
+	c.Stdout, c.Stderr = out, log
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	if err := c.Run(); err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return errors.New("it did not work as this user; see above, or run it as root")
+		}
+		return fmt.Errorf("make a user namespace: %w; allow users to (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces), or run it as root", err)
+	}
+	return nil
+}
+
+// A row is one switch's.
+type row struct {
+	Trim       bool                `json:"trim"`
+	GoodputBps float64             `json:"goodput_bps"`
+	OfLine     float64             `json:"of_line"` // 0: the line has no limit
+	Switch     softswitch.Counters `json:"switch"`
+	PacketRate float64             `json:"switch_packets_per_s"`
+	Perf       result.Result       `json:"sdr_perf"`
+}
+
+// header is what a packet has beside its payload in an Ethernet frame, and cut what is left of one.
+const (
+	header = 14 + roce.IPv4WriteImmOverhead
+	cut    = 14 + roce.IPv4HeaderSize + roce.UDPHeaderSize + roce.TrimmedSize
+)
+
+// measure runs sdr-perf through one switch.
+func (e *experiment) measure(ctx context.Context, trims bool, log io.Writer) (row, error) {
+	l, err := newLab(int(e.mtu) + 200)
+	if err != nil {
+		return row{}, err
+	}
+	defer l.close()
+	port := softswitch.Config{Rate: e.rate, Queue: e.queue, Every: e.every}
+	if trims {
+		w, err := trim.Weight(2, trim.NS3.Ratio(e.mtu+header, cut))
+		if err != nil {
+			return row{}, usage.Wrap(err)
+		}
+		port.Trim = &fabric.Trim{Weight: w}
+	}
+	back := softswitch.Config{Rate: e.rate, Queue: e.queue, Trim: port.Trim}
+	var sw *softswitch.Switch
+	err = l.sw.do(func() (err error) {
+		sw, err = softswitch.Open(l.ports, [2]softswitch.Config{back, port})
+		return err
+	})
+	if err != nil {
+		return row{}, err
+	}
+	defer sw.Close()
+	done := make(chan error, 1)
+	begun := time.Now()
+	go func() { done <- sw.Run() }()
+	r, err := e.perfThrough(ctx, l, log)
+	sw.Stop()
+	if failed := <-done; failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return row{}, err
+	}
+	c := sw.Counters(1)
+	x := row{Trim: trims, Switch: c, Perf: r, PacketRate: float64(c.Frames+sw.Counters(0).Frames) / time.Since(begun).Seconds()}
+	x.GoodputBps = 8e9 * float64(r.SizeBytes) * float64(r.Iterations) / float64(max(r.ElapsedNs, 1))
+	if e.rate > 0 {
+		// Of each packet that arrived the line has carried what was cut of it before, too.
+		cuts := float64(r.Packets.TrimmedSeen) / (float64(r.SizeBytes) * float64(r.Iterations) / float64(e.mtu))
+		most := float64(e.rate) * float64(e.mtu) / (float64(e.mtu+header) + cuts*cut)
+		x.OfLine = x.GoodputBps / most
+	}
+	return x, nil
+}
+
+// perfThrough runs both ends of sdr-perf, and returns the client's result.
+func (e *experiment) perfThrough(ctx context.Context, l *lab, log io.Writer) (r result.Result, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	client, server := l.hosts[0], l.hosts[1]
+	s := server.command(ctx, e.perf, "--trim", "--addr", server.addr.String())
+	var said bytes.Buffer
+	s.Stdout, s.Stderr = &said, &said
+	if err := server.start(s); err != nil {
+		return r, fmt.Errorf("start %s: %w", e.perf, err)
+	}
+	defer func() {
+		cancel()
+		_ = s.Wait()
+	}()
+	args := []string{
+		"--trim", "--addr", client.addr.String(), "-s", strconv.FormatInt(int64(e.size), 10), "-n", strconv.Itoa(e.iters),
+		"-m", strconv.FormatInt(int64(e.mtu), 10), "--reliability", e.scheme, "--congestion", e.controller(), "--json", "-", server.addr.String(),
+	}
+	if e.congestion == "" {
+		args = append([]string{"--warmup", "0"}, args...) // nothing is learnt, and so all is counted at both ends
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		c := client.command(ctx, e.perf, args...)
+		var out, problems bytes.Buffer
+		c.Stdout, c.Stderr = &out, &problems
+		if err := client.start(c); err != nil {
+			return r, fmt.Errorf("start %s: %w", e.perf, err)
+		}
+		err := c.Wait()
+		if err == nil {
+			if r, err = last(out.Bytes()); err != nil {
+				return r, fmt.Errorf("read what sdr-perf says: %w", err)
+			}
+			return r, nil
+		}
+		if ctx.Err() != nil {
+			return r, errors.New("interrupted")
+		}
+		if !strings.Contains(problems.String(), "refused") || time.Now().After(deadline) {
+			fmt.Fprintln(log, strings.TrimSpace(problems.String()))
+			fmt.Fprintln(log, strings.TrimSpace(said.String()))
+			return r, fmt.Errorf("sdr-perf: %w", err)
+		}
+	}
+}
+
+// controller is what sdr-perf is told.
+func (e *experiment) controller() string {
+	switch {
+	case e.congestion == "fixed" || e.congestion == "" && e.rate > 0 && e.offered > 0:
+		wire := e.offered * float64(e.rate)
+		return fmt.Sprintf("fixed:rate=%dkbit", int64(wire*float64(e.mtu)/float64(e.mtu+header)/1000))
+	case e.congestion == "":
+		return "none"
+	}
+	return e.congestion
+}
+
+// last reads the last result of sdr-perf's JSON.
+func last(b []byte) (r result.Result, err error) {
+	var all []result.Result
+	if err := json.Unmarshal(b, &all); err != nil {
+		return r, err
+	}
+	if len(all) != 1 {
+		return r, fmt.Errorf("%d results", len(all))
+	}
+	return all[0], nil
+}
+
+func (e *experiment) table(out io.Writer, rows []row) {
+	fmt.Fprintf(out, "%d transfers of %v by %s, line %v, queue %v, congestion control %s\n", e.iters, e.size, e.scheme, e.rate, e.queue, e.controller())
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "switch\tgoodput\tof line\tp99\tcut\tseen\tback\tdropped\trepeats\tspurious\ttimers\tcontent\t")
+	for _, r := range rows {
+		name, line, content := "drops", "-", "-"
+		if r.Trim {
+			name = "trims"
+		}
+		if r.OfLine > 0 {
+			line = fmt.Sprintf("%.3f", r.OfLine)
+		}
+		if v := r.Perf.Verified; v != nil {
+			content = map[bool]string{true: "ok", false: "WRONG"}[*v]
+		}
+		p, u := &r.Perf.Packets, &r.Perf.Chunks
+		fmt.Fprintf(w, "%s\t%.1f Mbit/s\t%s\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", name, r.GoodputBps/1e6, line, units.FormatDuration(r.Perf.CompletionNs.P99),
+			r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Dropped, u.Retransmitted, u.Spurious, u.Timeouts, content)
+	}
+	_ = w.Flush()
+}
+
+func (e *experiment) write(out io.Writer, rows []row) error {
+	if e.json == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(rows, "", "  ")
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if e.json == "-" {
+		_, err = out.Write(b)
+		return err
+	}
+	return os.WriteFile(e.json, b, 0o644)
+}
