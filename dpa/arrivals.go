@@ -20,13 +20,14 @@ type Arrivals struct {
 // the mark older than it might be. The line is its own, so that channels of
 // different workers don't share one.
 type mark struct {
-	v atomic.Uint64
-	// The writer's: what v will be but for the count, the count, and whether
+	v      atomic.Uint64
+	marked atomic.Uint32 // of the packets, how many met a queue that marks
+	// The writer's: what v will be but for the count, the count, that of marked packets, and whether
 	// it is about to be published.
 	next   uint64
-	n      uint32
+	n, ecn uint32
 	listed bool
-	_      [40]byte
+	_      [32]byte
 }
 
 // NewArrivals makes Arrivals for a number of channels.
@@ -37,10 +38,12 @@ func NewArrivals(channels int) *Arrivals {
 }
 
 // A Mark is the last packet of a channel: label and offset, or the number of a
-// marker, and a count of the channel's packets modulo 2^MarkCountBits.
+// marker, and a count of the channel's packets modulo 2^MarkCountBits. Marked counts those of them that
+// met a queue that marks (backend.FlagECN), modulo 2^32; it stays 0 where an engine or a device can't tell.
 type Mark struct {
 	Label  uint32
 	Offset uint32
+	Marked uint32
 	Count  uint16
 	Marker bool
 	Valid  bool
@@ -66,6 +69,9 @@ func (k *mark) set(label, offset uint32, marker bool, packets uint32) {
 
 // publish shows readers what was set last.
 func (k *mark) publish() {
+	if k.marked.Load() != k.ecn {
+		k.marked.Store(k.ecn) // before v: who sees a packet sees its mark
+	}
 	k.v.Store(k.next | uint64(k.n&(1<<MarkCountBits-1)))
 	k.listed = false
 }
@@ -83,6 +89,7 @@ func (a *Arrivals) Mark(channel int) Mark {
 	return Mark{
 		Label:  uint32(v >> 46 & (maxLabel - 1)),
 		Offset: uint32(v >> 16 & (1<<30 - 1)),
+		Marked: a.marks[channel].marked.Load(),
 		Count:  uint16(v),
 		Marker: v>>62&1 != 0,
 		Valid:  v>>63 != 0,

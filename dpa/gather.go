@@ -76,8 +76,8 @@ func (g *gather) place(c *backend.Completion) uint32 {
 
 // sweep takes the completions at the start of comps that are plain packets of
 // the word, and returns how many, the offset of the last one, and how many had
-// come before.
-func (e *word) sweep(comps []backend.Completion) (n int, offset uint32, dup uint64) {
+// come before, and how many met a queue that marks.
+func (e *word) sweep(comps []backend.Completion) (n int, offset uint32, dup uint64, ecn uint32) {
 	set := e.bits
 	for n < len(comps) {
 		c := &comps[n]
@@ -90,6 +90,7 @@ func (e *word) sweep(comps []backend.Completion) (n int, offset uint32, dup uint
 			dup++
 		}
 		set |= bit
+		ecn += uint32(c.Flags & backend.FlagECN)
 		n++
 	}
 	if n > 0 {
@@ -97,14 +98,14 @@ func (e *word) sweep(comps []backend.Completion) (n int, offset uint32, dup uint
 		e.bits = set
 		e.n += uint32(n)
 	}
-	return n, offset, dup
+	return n, offset, dup, ecn
 }
 
 // add gathers one packet that has been checked.
 func (w *Worker) add(now units.Instant, ch *Channel, m *Message, c *backend.Completion, offset uint32) {
 	g, sp := &w.gather, ch.Slots.Split
 	if g.alone {
-		w.addAlone(now, ch, m, offset)
+		w.addAlone(now, ch, m, c, offset)
 		return
 	}
 	g.packets++
@@ -128,7 +129,7 @@ func (w *Worker) add(now units.Instant, ch *Channel, m *Message, c *backend.Comp
 	e.bits |= bit
 	e.n++
 	if e.mark != nil {
-		w.note(now, m, e.mark, ch.Slots, offset, 1)
+		w.note(now, m, e.mark, ch.Slots, offset, 1, uint32(c.Flags&backend.FlagECN))
 	}
 }
 
@@ -151,22 +152,23 @@ func (w *Worker) publishOne(ch *Channel, m *Message, offset uint32) (dup bool) {
 
 // repeat publishes one packet of a unit that had been sent so often before, behind
 // all that this batch has gathered, which came before it.
-func (w *Worker) repeat(now units.Instant, ch *Channel, m *Message, offset, repeats uint32) {
+func (w *Worker) repeat(now units.Instant, ch *Channel, m *Message, c *backend.Completion, offset, repeats uint32) {
 	w.publishAll()
 	if !w.publishOne(ch, m, offset) {
 		m.placed(int(offset), repeats)
 	}
 	if ch.Home == w.ID {
-		w.note(now, m, &m.Arrivals.marks[ch.Index], ch.Slots, offset, 1)
+		w.note(now, m, &m.Arrivals.marks[ch.Index], ch.Slots, offset, 1, uint32(c.Flags&backend.FlagECN))
 	}
 }
 
 // addAlone publishes one packet that has been checked, and its mark.
-func (w *Worker) addAlone(now units.Instant, ch *Channel, m *Message, offset uint32) {
+func (w *Worker) addAlone(now units.Instant, ch *Channel, m *Message, c *backend.Completion, offset uint32) {
 	w.publishOne(ch, m, offset)
 	if ch.Home == w.ID { // nothing is gathered, so the mark needn't wait
 		k := &m.Arrivals.marks[ch.Index]
 		k.set(m.Label, offset, false, 1)
+		k.ecn += uint32(c.Flags & backend.FlagECN)
 		k.publish()
 		m.Arrivals.noticed(now)
 		w.setDirty(ch.Slots)
@@ -202,9 +204,10 @@ func (e *word) expect(sp Split) {
 }
 
 // note remembers that n packets of m, the last at offset, have come on the
-// channel of mark k.
-func (w *Worker) note(now units.Instant, m *Message, k *mark, s *Slots, offset, n uint32) {
+// channel of mark k, ecn of them marked.
+func (w *Worker) note(now units.Instant, m *Message, k *mark, s *Slots, offset, n, ecn uint32) {
 	k.set(m.Label, offset, false, n)
+	k.ecn += ecn
 	if !k.listed {
 		w.list(now, m.Arrivals, k, s)
 	}

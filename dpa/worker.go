@@ -145,11 +145,11 @@ func (w *Worker) Process(now units.Instant, channels *Channels, comps []backend.
 	for i := 0; i < len(comps); {
 		c := &comps[i]
 		e := &w.gather.words[w.gather.place(c)]
-		if n, offset, dup := e.sweep(comps[i:]); n > 0 {
+		if n, offset, dup, ecn := e.sweep(comps[i:]); n > 0 {
 			w.pending.dup += dup
 			w.gather.packets += uint32(n)
 			if e.mark != nil {
-				w.note(now, e.msg, e.mark, e.ch.Slots, offset, uint32(n))
+				w.note(now, e.msg, e.mark, e.ch.Slots, offset, uint32(n), ecn)
 			}
 			i += n
 			continue
@@ -205,7 +205,7 @@ func (w *Worker) one(now units.Instant, ch *Channel, m *Message, c *backend.Comp
 	}
 	switch {
 	case repeats > 0:
-		w.repeat(now, ch, m, offset, repeats)
+		w.repeat(now, ch, m, c, offset, repeats)
 		return
 	case m.Unit == 0 && offset < uint32(sp.Fragments()):
 		m.setFragment(sp, offset, fragment)

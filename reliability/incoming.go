@@ -39,7 +39,7 @@ func (in *incoming) start(t *Transfer, mr *sdr.MR, off, length units.Bytes) {
 		arrivals: sdr.NewArrivals(in.qcfg.Channels),
 		wanted:   in.layout.messages(length), parityWanted: in.parityMessages(in.units(length)),
 	}
-	r.view = view{t: r, counts: make([]uint64, in.qcfg.Channels)}
+	r.view = view{t: r, counts: make([]uint64, in.qcfg.Channels), marked: make([]uint64, in.qcfg.Channels)}
 	r.data = make([]*recvMessage, r.wanted)
 	r.out.Frame = make([]byte, 0, 4096)
 	r.out.Jobs = make([]scheme.Job, 0, 16)

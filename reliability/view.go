@@ -13,8 +13,9 @@ type view struct {
 	t *recvTransfer
 	// wholeUnits counts the units of messages that were completed whole.
 	wholeUnits int
-	// counts are the counts of the channels' marks, which wrap, made whole.
-	counts []uint64
+	// counts are the counts of the channels' marks, which wrap, made whole, and marked those of packets
+	// that met a queue that marks.
+	counts, marked []uint64
 }
 
 func (v *view) perMessage() int { return v.t.in.unitsPerMessage }
@@ -195,7 +196,9 @@ func (v *view) Mark(channel int) scheme.Mark {
 	}
 	n := &v.counts[channel]
 	*n += (uint64(m.Count) - *n) & (1<<sdr.MarkCountBits - 1)
-	out := scheme.Mark{Count: *n, Valid: true}
+	ecn := &v.marked[channel]
+	*ecn += uint64(m.Marked - uint32(*ecn))
+	out := scheme.Mark{Count: *n, Marked: *ecn, Valid: true}
 	if m.Marker {
 		out.Unit = scheme.Probe | scheme.Unit(m.Offset)
 		return out

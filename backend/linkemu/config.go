@@ -33,6 +33,10 @@ type Config struct {
 	// ChannelDelay is the additional one-way delay of each channel, used in
 	// rotation: channels become paths of different length.
 	ChannelDelay []units.Duration
+	// ChannelRate, instead of Rate, gives each channel a rate of its own, in rotation, and a Queue: channels become
+	// paths of different width. ChannelEnd is when a channel dies, from Wrap on, in rotation; 0: never.
+	ChannelRate []units.Rate
+	ChannelEnd  []units.Duration
 	// Reorder is the probability, 0 to 1, with which a packet is delayed by up
 	// to ReorderDelay more, so that later ones overtake it. ReorderDelay 0
 	// stands for RTT/8, or 100 µs if that is more.
@@ -55,6 +59,8 @@ func (c *Config) link() (*netsim.LinkConfig, error) {
 		Queue:        c.Queue,
 		Delay:        c.RTT / 2,
 		ChannelDelay: c.ChannelDelay,
+		ChannelRate:  c.ChannelRate,
+		ChannelEnd:   c.ChannelEnd,
 		Jitter:       c.Jitter,
 		Loss:         netsim.Loss{Drop: c.Drop, Burst: c.Burst, BurstDrop: c.BurstDrop},
 		Reorder:      c.Reorder,
@@ -80,11 +86,27 @@ func (c Config) Validate() error {
 // the link holds: what the SendDepth of the QPs that send must add up to for the
 // rate to be reached. It is 0 without a rate.
 func (c Config) PacketsUnderWay(mtu units.Bytes) int {
-	if c.Rate <= 0 || mtu <= 0 {
+	rate := c.TotalRate()
+	if rate <= 0 || mtu <= 0 {
 		return 0
 	}
 	delay := c.RTT/2 + c.Jitter + coalescing(c.RTT/2)
-	return int((c.Rate.Bytes(delay) + mtu - 1) / mtu)
+	return int((rate.Bytes(delay) + mtu - 1) / mtu)
+}
+
+// TotalRate is the rate of the link, of all channels together where they have rates of their own; 0: no limit.
+func (c Config) TotalRate() units.Rate {
+	if len(c.ChannelRate) == 0 {
+		return c.Rate
+	}
+	var sum units.Rate
+	for _, r := range c.ChannelRate {
+		if r == 0 {
+			return 0
+		}
+		sum += r
+	}
+	return sum
 }
 
 // How long a packet that is due may wait for others to fall due too, where at

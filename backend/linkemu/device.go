@@ -51,12 +51,12 @@ func Wrap(dev backend.Device, cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	link.Loss = burstInTime(link.Loss, cfg.Rate, dev.Caps())
+	link.Loss = burstInTime(link.Loss, cfg.TotalRate(), dev.Caps())
 	d := &Device{inner: dev, caps: dev.Caps(), base: dev.Now(), link: netsim.NewLink(link, cfg.Seed)}
-	if delays := cfg.RTT != 0 || cfg.Rate != 0 || cfg.Jitter != 0 || cfg.ChannelDelay != nil; delays && !d.caps.Virtual {
+	if delays := cfg.RTT != 0 || cfg.Rate != 0 || cfg.Jitter != 0 || cfg.ChannelDelay != nil || cfg.ChannelRate != nil; delays && !d.caps.Virtual {
 		d.slack = coalescing(link.Delay)
 	}
-	d.limitBursts(cfg.Rate)
+	d.limitBursts(cfg.TotalRate())
 	return d, nil
 }
 

@@ -14,6 +14,12 @@ type LinkConfig struct {
 	// Rate is how fast the link takes packets, counted in the bytes that the
 	// caller says a packet has; 0: no limit.
 	Rate units.Rate
+	// ChannelRate, instead of Rate, gives each channel a rate and a queue of its own, by channel modulo its length; 0:
+	// no limit.
+	ChannelRate []units.Rate
+	// ChannelEnd is when each channel dies, by channel modulo its length, as an instant of the clock that Carry is given;
+	// what it is given from then on is lost. 0: never.
+	ChannelEnd []units.Duration
 	// Queue is how many bytes may wait for the link, that which is being sent
 	// included, when a packet arrives and is still taken; 0: no limit. An
 	// idle link takes a packet of any size.
@@ -56,7 +62,12 @@ func (c *LinkConfig) Validate() error {
 	if c.Queue < 0 || c.MarkAbove < 0 || c.TrimAbove < 0 {
 		return fmt.Errorf("link queue of %d bytes, marking above %d, trimming above %d: must not be negative (0: no limit)", int64(c.Queue), int64(c.MarkAbove), int64(c.TrimAbove))
 	}
-	if most := max(c.Queue, c.MarkAbove, c.TrimAbove); c.Rate == 0 && most != 0 {
+	for _, r := range c.ChannelRate {
+		if r < 0 || r > 0 && (c.Rate != 0 || c.TrimAbove != 0) {
+			return fmt.Errorf("link rate %d bit/s of a channel: must not be negative, and the link can't have one beside it (%v), or trim", int64(r), c.Rate)
+		}
+	}
+	if most := max(c.Queue, c.MarkAbove, c.TrimAbove); c.Rate == 0 && len(c.ChannelRate) == 0 && most != 0 {
 		return fmt.Errorf("link queue of %v without a rate: set a rate, since nothing queues on an unlimited link", most)
 	}
 	if err := c.validateTimes(); err != nil {
@@ -97,6 +108,11 @@ func (c *LinkConfig) validateTimes() error {
 	}
 	for _, d := range c.ChannelDelay {
 		if err := check("channel delay", d); err != nil {
+			return err
+		}
+	}
+	for _, d := range c.ChannelEnd {
+		if err := check("channel end", d); err != nil {
 			return err
 		}
 	}

@@ -31,9 +31,10 @@ type Fate struct {
 
 // A Link is one direction of a point-to-point link.
 type Link struct {
-	port  Port
+	ports []Port // by channel modulo length
 	loss  LossProcess
 	delay []Time // by channel modulo length
+	end   []Time // by the same: when it dies; nil: none does
 	last  []Time // arrival of the last packet in order, by the same
 
 	jitter, reorderBy               Time
@@ -62,10 +63,29 @@ func NewLink(c *LinkConfig, seed uint64) *Link {
 // Configure changes the link from the next packet on: packets under way keep
 // their fate, and the draws go on where they are. c must be valid.
 func (l *Link) Configure(c *LinkConfig) {
-	l.port.Configure(c.Rate, c.Queue, c.MarkAbove)
 	l.trimAbove, l.pTrim = Never, ProbOf(c.Trim)
 	if c.TrimAbove > 0 {
 		l.trimAbove = Serialization(c.TrimAbove, c.Rate)
+	}
+	if n := max(1, len(c.ChannelRate)); len(l.ports) != n {
+		l.ports = make([]Port, n)
+	}
+	for i := range l.ports {
+		rate, queue, mark := c.Rate, c.Queue, c.MarkAbove
+		if i < len(c.ChannelRate) {
+			if rate = c.ChannelRate[i]; rate == 0 {
+				queue, mark = 0, 0
+			}
+		}
+		l.ports[i].Configure(rate, queue, mark)
+	}
+	l.end = l.end[:0]
+	for _, d := range c.ChannelEnd {
+		at := Never
+		if d > 0 {
+			at = Span(d)
+		}
+		l.end = append(l.end, at)
 	}
 	l.loss.Configure(c.Loss)
 	l.jitter, l.reorderBy = Span(c.Jitter), Span(c.ReorderDelay)
@@ -104,17 +124,18 @@ func (l *Link) carry(loss *LossProcess, now Time, n, headers units.Bytes, channe
 	duplicated := l.pDuplicate != 0 && l.duplicate.Hit(l.pDuplicate)
 	corrupted := l.pCorrupt != 0 && l.corrupt.Hit(l.pCorrupt)
 
-	trimmed := headers < n && (l.pTrim != 0 && l.trim.Hit(l.pTrim) || l.port.Backlog(now) > l.trimAbove)
+	port := &l.ports[uint(channel)%uint(len(l.ports))]
+	trimmed := headers < n && (l.pTrim != 0 && l.trim.Hit(l.pTrim) || port.Backlog(now) > l.trimAbove)
 	left, marked, ok := Time(0), false, true
 	if trimmed {
-		left = l.port.TakeFirst(now, headers)
+		left = port.TakeFirst(now, headers)
 	} else {
-		left, marked, ok = l.port.Take(now, n)
+		left, marked, ok = port.Take(now, n)
 	}
 	if !ok {
 		return Fate{Outcome: QueueFull, Left: now}
 	}
-	if lost && loss.badAt(left) {
+	if lost && loss.badAt(left) || l.isDead(now, channel) {
 		return Fate{Outcome: Lost, Left: left}
 	}
 	path := uint(channel) % uint(len(l.delay))
@@ -129,8 +150,17 @@ func (l *Link) carry(loss *LossProcess, now Time, n, headers units.Bytes, channe
 	}
 }
 
-// Backlog is how long what waits in the queue still takes at now.
-func (l *Link) Backlog(now Time) Time { return l.port.Backlog(now) }
+func (l *Link) isDead(now Time, channel int) bool {
+	return len(l.end) > 0 && now >= l.end[uint(channel)%uint(len(l.end))]
+}
+
+// Backlog is how long what waits in the longest queue still takes at now.
+func (l *Link) Backlog(now Time) (longest Time) {
+	for i := range l.ports {
+		longest = max(longest, l.ports[i].Backlog(now))
+	}
+	return longest
+}
 
 func (l *Link) drawReorder() Time {
 	if l.pReorder == 0 {

@@ -209,7 +209,9 @@ type Mark struct {
 	// Count counts the packets of this transfer on the channel. It never wraps;
 	// 0 with Valid unset means that none has arrived.
 	Count uint64
-	Valid bool
+	// Marked counts those of them that met a queue that marks (ECN), on devices that can tell.
+	Marked uint64
+	Valid  bool
 }
 
 // Sent reports one transmission.
@@ -249,7 +251,8 @@ const HomeChannel = -1
 // A Send is one transmission of a unit.
 type Send struct {
 	Unit Unit
-	// Channel is HomeChannel for first transmissions, else a channel.
+	// Channel is HomeChannel, or a channel. First transmissions cost the receiver least on their home
+	// channel; a scheme that chooses paths may send them on any.
 	Channel int
 	// Repeat marks what is not a first transmission, for the counters.
 	Repeat bool
