@@ -28,6 +28,9 @@ type Config struct {
 	// RTO is how long the expected packet may stay the same; 0: 200 µs. The paper says hundreds of
 	// microseconds, at least tens.
 	RTO units.Duration
+	// Span is how many packets from the expected one on both ends keep track of, a multiple of 64 up to 2^20; 0: what
+	// the path asks for.
+	Span uint32
 }
 
 const (
@@ -39,9 +42,11 @@ const (
 	probeRTTs, probeDelay = 3, 2
 	// leastBeyond is the paper's min_threshold.
 	leastBeyond = 5
-	// leastSpan and mostSpan bound how many packets from the expected one on either end keeps track
+	// leastSpan and MaxSpan bound how many packets from the expected one on either end keeps track
 	// of: eight windows in between.
-	leastSpan, mostSpan = 1 << 10, 1 << 20
+	leastSpan = 1 << 10
+	// MaxSpan is the most for Config.Span.
+	MaxSpan = 1 << 20
 )
 
 // Validate says what is wrong with c, if anything.
@@ -51,6 +56,9 @@ func (c *Config) Validate() error {
 	}
 	if c.AckBytes < 0 || c.AckBytes > units.GiB {
 		return operr.New("configure", "strack", "an acknowledgement after %d bytes: must be between 0 (16 KiB) and 1 GiB", int64(c.AckBytes))
+	}
+	if c.Span&63 != 0 || c.Span > MaxSpan {
+		return operr.New("configure", "strack", "a span of %d packets: must be a multiple of 64 up to %d (0: what the path asks for)", c.Span, MaxSpan)
 	}
 	for _, d := range []units.Duration{c.BaseRTT, c.RTO} {
 		if d < 0 || d > units.Second {
@@ -62,6 +70,17 @@ func (c *Config) Validate() error {
 
 // Factory returns what makes the ends of each message. c must be valid and not change any more.
 func (c *Config) Factory() (transport.Factory, error) {
+	d, err := c.filled()
+	if err != nil {
+		return nil, err
+	}
+	return func(m transport.Message) (transport.Sender, transport.Receiver) {
+		return newSender(d, m, d.chooser()), newReceiver(d, &m)
+	}, nil
+}
+
+// filled is c with its defaults, if it is valid.
+func (c *Config) filled() (*Config, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -80,9 +99,48 @@ func (c *Config) Factory() (transport.Factory, error) {
 			return nil, err
 		}
 	}
-	return func(m transport.Message) (transport.Sender, transport.Receiver) {
-		return newSender(&d, m), newReceiver(&d, &m)
-	}, nil
+	return &d, nil
+}
+
+// Paths chooses the path of each packet, and hears which packets are repeated: each before the path of its
+// repeat is chosen.
+type Paths interface {
+	spray.Chooser
+	Lost(psn uint32)
+}
+
+// deaf is a chooser that doesn't want to hear of losses.
+type deaf struct{ spray.Chooser }
+
+func (deaf) Lost(uint32) {}
+
+func (c *Config) chooser() Paths {
+	if c.Oblivious {
+		return deaf{spray.NewOblivious(c.Paths)}
+	}
+	return deaf{spray.NewBitmap(c.Paths)}
+}
+
+// NewSender makes the sending end alone, for a driver that carries packets by itself. paths may be nil: those of
+// the configuration.
+func (c *Config) NewSender(m transport.Message, paths Paths) (*Sender, error) {
+	d, err := c.filled()
+	if err != nil {
+		return nil, err
+	}
+	if paths == nil {
+		paths = d.chooser()
+	}
+	return newSender(d, m, paths), nil
+}
+
+// NewReceiver makes the receiving end alone.
+func (c *Config) NewReceiver(m transport.Message) (*Receiver, error) {
+	d, err := c.filled()
+	if err != nil {
+		return nil, err
+	}
+	return newReceiver(d, &m), nil
 }
 
 func (c *Config) ackBytes(mtu units.Bytes) units.Bytes {
@@ -102,8 +160,11 @@ func (c *Config) netRTT(m *transport.Message) units.Duration {
 
 // span is how many packets from the expected one on may be under way: a multiple of 64.
 func (c *Config) span(m *transport.Message) uint32 {
+	if c.Span != 0 {
+		return c.Span
+	}
 	window := uint64(m.LineRate.Bytes(c.netRTT(m))/m.MTU + 1)
-	n := min(max(16*window, leastSpan), mostSpan, uint64(m.Packets())+64)
+	n := min(max(16*window, leastSpan), MaxSpan, uint64(m.Packets())+64)
 	return uint32(n+63) &^ 63
 }
 

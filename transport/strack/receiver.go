@@ -10,8 +10,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// receiver is the receiving end of one message (section 3.3.1).
-type receiver struct {
+// A Receiver is the receiving end of one message (section 3.3.1).
+type Receiver struct {
 	total    uint32
 	span     uint32
 	expected uint32
@@ -23,13 +23,13 @@ type receiver struct {
 	ackBytes units.Bytes
 }
 
-func newReceiver(c *Config, m *transport.Message) *receiver {
+func newReceiver(c *Config, m *transport.Message) *Receiver {
 	span := c.span(m)
-	return &receiver{total: m.Packets(), span: span, lowest: math.MaxUint32, have: bitmap(span), ackBytes: c.ackBytes(m.MTU)}
+	return &Receiver{total: m.Packets(), span: span, lowest: math.MaxUint32, have: bitmap(span), ackBytes: c.ackBytes(m.MTU)}
 }
 
 // OnPacket answers data and probes. A trimmed packet tells nothing but that it is missing.
-func (r *receiver) OnPacket(_ units.Instant, p *transport.Packet, out *transport.Replies) {
+func (r *Receiver) OnPacket(_ units.Instant, p *transport.Packet, out *transport.Replies) {
 	switch {
 	case p.Kind == transport.Probe:
 		r.answer(p, p.PSN, out)
@@ -49,7 +49,7 @@ func (r *receiver) OnPacket(_ units.Instant, p *transport.Packet, out *transport
 
 // take places a packet and reports whether it must be answered at once: a duplicate, or one that closes a
 // gap.
-func (r *receiver) take(p *transport.Packet) (now bool) {
+func (r *Receiver) take(p *transport.Packet) (now bool) {
 	switch {
 	case p.PSN < r.expected:
 		return true
@@ -72,14 +72,22 @@ func (r *receiver) take(p *transport.Packet) (now bool) {
 	return gap
 }
 
+// Answer acknowledges p, which OnPacket has taken, where that did not: for a driver that doesn't let packets wait for others.
+func (r *Receiver) Answer(_ units.Instant, p *transport.Packet, out *transport.Replies) {
+	r.answer(p, max(r.expected, r.lowest), out)
+}
+
 // answer acknowledges with the segment that holds packet base.
-func (r *receiver) answer(p *transport.Packet, base uint32, out *transport.Replies) {
+func (r *Receiver) answer(p *transport.Packet, base uint32, out *transport.Replies) {
 	a := out.AddSack()
 	a.Sent, a.PSN, a.Expected, a.Entropy = p.Sent, p.PSN, r.expected, p.Entropy
 	if p.Flags&transport.CE != 0 {
 		a.Flags |= transport.Echo
 	}
 	s := a.Sack
+	if base == math.MaxUint32 {
+		base = r.expected
+	}
 	s.Base, s.Beyond, s.Received, s.Probe = base&^63, r.beyond, r.received, p.Kind == transport.Probe
 	if s.Base+64 > r.expected && s.Base < r.expected+r.span {
 		s.Bitmap = *r.have.Word(s.Base)
@@ -90,5 +98,13 @@ func (r *receiver) answer(p *transport.Packet, base uint32, out *transport.Repli
 	}
 }
 
+// Expected is the first packet that has not arrived.
+func (r *Receiver) Expected() uint32 { return r.expected }
+
+// Has reports whether packet n has arrived, or lies beyond what the receiver keeps track of.
+func (r *Receiver) Has(n uint32) bool {
+	return n < r.expected || n-r.expected >= r.span || r.have.Has(n)
+}
+
 // Complete reports whether all of the message has arrived.
-func (r *receiver) Complete() bool { return r.expected == r.total }
+func (r *Receiver) Complete() bool { return r.expected == r.total }

@@ -6,7 +6,6 @@ import (
 	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
-	"github.com/sdr-rdma/go-sdr/congestion/spray"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -16,11 +15,13 @@ import (
 type Sender struct {
 	cfg    *Config
 	cc     congestion.Controller
-	paths  spray.Chooser
+	paths  Paths
 	msg    transport.Message
 	netRTT units.Duration
+	rto    units.Duration
 
 	total, span uint32
+	limit       uint32       // packets from here on may not be sent yet
 	una         uint32       // the receiver's expected packet, as far as is known
 	next        uint32       // the next to send for the first time
 	highest     uint32       // one past the highest that is known to have arrived
@@ -45,7 +46,7 @@ type Sender struct {
 	rtoAt    units.Instant
 	ack      congestion.Ack
 
-	violations uint64
+	violations, timeouts uint64
 }
 
 type probeState uint8
@@ -56,26 +57,50 @@ const (
 	probed              // sent, and no acknowledgement of data since
 )
 
-func newSender(c *Config, m transport.Message) *Sender {
+func newSender(c *Config, m transport.Message, paths Paths) *Sender {
 	span := c.span(&m)
 	s := &Sender{
-		cfg: c, msg: m, netRTT: c.netRTT(&m), total: m.Packets(), span: span,
+		cfg: c, msg: m, netRTT: c.netRTT(&m), total: m.Packets(), limit: m.Packets(), span: span, paths: paths, rto: c.RTO,
 		have: bitmap(span), resent: bitmap(span), baseRTT: m.BaseRTT, probeAt: units.Never, rtoAt: units.Never,
 	}
 	if s.baseRTT <= 0 {
 		s.baseRTT = s.netRTT
 	}
 	s.cc = c.Congestion(congestion.Path{LineRate: m.LineRate, BaseRTT: m.BaseRTT, MTU: m.MTU, Hops: m.Hops})
-	if c.Oblivious {
-		s.paths = spray.NewOblivious(c.Paths)
-	} else {
-		s.paths = spray.NewBitmap(c.Paths)
-	}
 	return s
 }
 
-// Inflight is the payload that is on its way as far as is known.
-func (s *Sender) inflight() units.Bytes { return s.sent - s.received - s.claimed }
+// Inflight is the payload that is on its way as far as is known: sent, repeats included, and neither received
+// nor taken for lost.
+func (s *Sender) Inflight() units.Bytes { return s.sent - s.received - s.claimed }
+
+// Limit has packets from n on wait: the receiver has no buffer for them, or somebody else's window is full. At
+// first there is no limit.
+func (s *Sender) Limit(n uint32) { s.limit = min(n, s.total) }
+
+// SetTimeout changes for how long the expected packet may stay the same, from the next that is awaited on.
+func (s *Sender) SetTimeout(d units.Duration) { s.rto = max(d, 1) }
+
+// Expected is the first packet that is not known to have arrived, Sent the first that has not been sent.
+func (s *Sender) Expected() uint32 { return s.una }
+
+// Sent is the first packet that has not been sent.
+func (s *Sender) Sent() uint32 { return s.next }
+
+// Span is how many packets from the expected one on may be under way.
+func (s *Sender) Span() uint32 { return s.span }
+
+// Has reports whether packet n is known to have arrived.
+func (s *Sender) Has(n uint32) bool { return n < s.una || s.have.Has(n) }
+
+// Lost takes all that has not arrived before end for lost: a driver whose paths keep their order knows before
+// the packets beyond are more than a window.
+func (s *Sender) Lost(now units.Instant, end uint32) {
+	s.recover(now, min(end, s.next), congestion.LossDetected)
+}
+
+// Timeouts counts how often the expected packet stayed the same for too long.
+func (s *Sender) Timeouts() uint64 { return s.timeouts }
 
 // Violations counts acknowledgements that can't be: of packets that were not sent, of paths that there
 // are not. They change nothing.
@@ -94,12 +119,15 @@ func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 		*p = transport.Packet{Sent: now, PSN: s.una, Entropy: s.paths.Choose(packets), Kind: transport.Probe, Flags: transport.ECT}
 		return true
 	}
-	if s.inflight()+s.msg.MTU > max(window, s.msg.MTU) {
+	if s.Inflight()+s.msg.MTU > max(window, s.msg.MTU) {
 		return false
 	}
 	psn, flags, ok := s.pick()
 	if !ok {
 		return false
+	}
+	if flags&transport.Repeat != 0 {
+		s.paths.Lost(psn)
 	}
 	n := s.msg.Payload(psn)
 	*p = transport.Packet{Sent: now, PSN: psn, Payload: n, Entropy: s.paths.Choose(packets), Kind: transport.Data, Flags: flags | transport.ECT}
@@ -107,12 +135,12 @@ func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 		p.Flags |= transport.Last
 	}
 	s.sent += units.Bytes(n)
-	s.cc.OnSent(now, units.Bytes(n), s.inflight())
+	s.cc.OnSent(now, units.Bytes(n), s.Inflight())
 	if s.probeAt == units.Never {
 		s.probeAt = now.Add(probeRTTs * s.netRTT)
 	}
 	if s.rtoAt == units.Never {
-		s.rtoAt = now.Add(s.cfg.RTO)
+		s.rtoAt = now.Add(s.rto)
 	}
 	return true
 }
@@ -126,7 +154,7 @@ func (s *Sender) pick() (psn uint32, flags transport.Flags, ok bool) {
 			return n, transport.Repeat, true
 		}
 	}
-	if s.next == s.total || s.next-s.una >= s.span {
+	if s.next >= s.limit || s.next-s.una >= s.span {
 		return 0, 0, false
 	}
 	s.next++
@@ -151,14 +179,17 @@ func (s *Sender) OnPacket(now units.Instant, p *transport.Packet) {
 	if ecn || !a.Probe {
 		s.paths.Feedback(p.Entropy, ecn)
 	}
-	rtt := max(now.Sub(p.Sent), 1)
-	s.baseRTT = min(s.baseRTT, rtt)
+	rtt := units.Duration(0)
+	if p.Sent != units.Never {
+		rtt = max(now.Sub(p.Sent), 1)
+		s.baseRTT = min(s.baseRTT, rtt)
+	}
 	acked := max(a.Received-s.received, 0)
 	s.received += acked
 	s.claimed = min(s.claimed, s.sent-s.received)
 	s.merge(now, p)
 	s.probeAt = now.Add(probeRTTs * s.netRTT)
-	if a.Probe && s.probe == probed && rtt-s.baseRTT < probeDelay*s.netRTT && s.achieved == 0 {
+	if a.Probe && s.probe == probed && rtt > 0 && rtt-s.baseRTT < probeDelay*s.netRTT && s.achieved == 0 {
 		s.recover(now, s.probeEnd, congestion.LossProbe)
 	}
 	if !a.Probe {
@@ -168,7 +199,7 @@ func (s *Sender) OnPacket(now units.Instant, p *transport.Packet) {
 	if now.Sub(s.counted) > s.baseRTT+s.netRTT {
 		s.achieved, s.arrived, s.counted = s.arrived, 0, now
 	}
-	s.ack = congestion.Ack{RTT: rtt, Acked: acked, Inflight: s.inflight(), ECN: ecn, Probe: a.Probe, Path: p.Entropy, INT: p.INT}
+	s.ack = congestion.Ack{RTT: rtt, Acked: acked, Inflight: s.Inflight(), ECN: ecn, Probe: a.Probe, Path: p.Entropy, INT: p.INT}
 	s.cc.OnAck(now, &s.ack)
 	_, window := s.cc.Limits(now)
 	if s.una >= s.recoverEnd && units.Bytes(a.Beyond) > max(window/s.msg.MTU, leastBeyond) && s.highest > s.una {
@@ -179,13 +210,16 @@ func (s *Sender) OnPacket(now units.Instant, p *transport.Packet) {
 // plausible reports whether an honest receiver can have sent p.
 func (s *Sender) plausible(p *transport.Packet) bool {
 	a := p.Sack
-	if a == nil || p.Expected > s.next || a.Beyond > s.span || a.Received > s.sent || a.Received < 0 ||
+	if a == nil || p.Expected > s.next || a.Beyond > s.next-p.Expected || a.Received > s.upTo(s.next) || a.Received < s.upTo(p.Expected) ||
 		int(p.Entropy) >= s.cfg.Paths || a.Base&63 != 0 || a.Base >= s.total+64 {
 		return false
 	}
 	// No packet that has not been sent, and none beyond the span.
 	return a.Bitmap == 0 || a.Base+uint32(63-bits.LeadingZeros64(a.Bitmap)) < s.next
 }
+
+// upTo is the payload of the packets before n.
+func (s *Sender) upTo(n uint32) units.Bytes { return min(s.msg.Size, units.Bytes(n)*s.msg.MTU) }
 
 // merge takes over what the receiver has.
 func (s *Sender) merge(now units.Instant, p *transport.Packet) {
@@ -195,7 +229,7 @@ func (s *Sender) merge(now units.Instant, p *transport.Packet) {
 		s.una = p.Expected
 		s.repeat = max(s.repeat, s.una)
 		s.highest = max(s.highest, s.una)
-		s.rtoAt = now.Add(s.cfg.RTO)
+		s.rtoAt = now.Add(s.rto)
 	}
 	if s.una == s.next {
 		// A packet that counted as lost and came after all leaves its repeat, which the receiver doesn't
@@ -237,7 +271,8 @@ func (s *Sender) OnTimer(now units.Instant) {
 		return
 	}
 	if now >= s.rtoAt {
-		s.rtoAt = now.Add(s.cfg.RTO)
+		s.timeouts++
+		s.rtoAt = now.Add(s.rto)
 		s.recover(now, s.next, congestion.LossTimeout)
 	}
 	if now >= s.probeAt {
@@ -262,3 +297,8 @@ func (s *Sender) Next() units.Instant {
 
 // Done reports whether all has been acknowledged.
 func (s *Sender) Done() bool { return s.una == s.total }
+
+// Rebase begins anew with another base round trip: the path has changed. The controller is its owner's to tell.
+func (s *Sender) Rebase(base units.Duration) {
+	s.netRTT, s.baseRTT = max(base, 1), max(base, 1)
+}

@@ -24,12 +24,12 @@ func message(n int) transport.Message {
 	return transport.Message{Size: units.Bytes(n)*mtu - 1, MTU: mtu, LineRate: 400 * units.Gbit, BaseRTT: 8 * us, Hops: 4}
 }
 
-func ends(t testing.TB, c Config, n int) (*Sender, *receiver) {
+func ends(t testing.TB, c Config, n int) (*Sender, *Receiver) {
 	t.Helper()
 	f, err := c.Factory()
 	require.NoError(t, err)
 	s, r := f(message(n))
-	return s.(*Sender), r.(*receiver)
+	return s.(*Sender), r.(*Receiver)
 }
 
 // windowOf is a controller that never changes.
@@ -48,7 +48,7 @@ func sendAll(s *Sender, now units.Instant) (psns []uint32, all []transport.Packe
 	return psns, all
 }
 
-func give(r *receiver, p transport.Packet) []transport.Packet {
+func give(r *Receiver, p transport.Packet) []transport.Packet {
 	var out transport.Replies
 	r.OnPacket(0, &p, &out)
 	var got []transport.Packet
@@ -227,7 +227,9 @@ func TestImpossibleAcknowledgements(t *testing.T) {
 		func(p *transport.Packet) { p.Entropy = 16 },
 		func(p *transport.Packet) { p.Sack.Received = 10*mtu + 1 },
 		func(p *transport.Packet) { p.Sack.Received = -1 },
+		func(p *transport.Packet) { p.Sack.Received = mtu - 1 },
 		func(p *transport.Packet) { p.Sack.Beyond = 1 << 30 },
+		func(p *transport.Packet) { p.Sack.Beyond = 10 },
 		func(p *transport.Packet) { p.Sack.Bitmap = 1 << 10 },
 		func(p *transport.Packet) { p.Sack.Base = 1 },
 		func(p *transport.Packet) { p.Sack.Base, p.Sack.Bitmap = 1<<31, 1 },
@@ -279,7 +281,7 @@ func TestAnyChannel(t *testing.T) {
 				put(event{p: p})
 				free = now.Add(83)
 			}
-			require.GreaterOrEqual(t, s.inflight(), units.Bytes(0), "seed %d", seed)
+			require.GreaterOrEqual(t, s.Inflight(), units.Bytes(0), "seed %d", seed)
 			require.GreaterOrEqual(t, s.claimed, units.Bytes(0), "seed %d", seed)
 			require.LessOrEqual(t, s.next-s.una, s.span, "seed %d", seed)
 			next := s.Next()
@@ -362,9 +364,9 @@ func TestHostileAcknowledgements(t *testing.T) {
 		s, _ := ends(t, Config{Congestion: windowOf(window), Paths: 64}, n)
 		now, counted := units.Instant(0), uint64(0)
 		for range 400 {
-			before := s.inflight()
+			before := s.Inflight()
 			psns, _ := sendAll(s, now)
-			require.LessOrEqual(t, s.inflight(), max(before, window*mtu), "seed %d", seed)
+			require.LessOrEqual(t, s.Inflight(), max(before, window*mtu), "seed %d", seed)
 			for _, psn := range psns {
 				require.Less(t, psn, s.una+s.span, "seed %d", seed)
 				require.Less(t, psn, s.total, "seed %d", seed)
@@ -390,7 +392,7 @@ func TestHostileAcknowledgements(t *testing.T) {
 				require.Equal(t, una, s.una)
 				counted++
 			}
-			require.GreaterOrEqual(t, s.inflight(), units.Bytes(0), "seed %d", seed)
+			require.GreaterOrEqual(t, s.Inflight(), units.Bytes(0), "seed %d", seed)
 			require.GreaterOrEqual(t, s.claimed, units.Bytes(0), "seed %d", seed)
 			require.LessOrEqual(t, s.una, s.next, "seed %d", seed)
 			require.LessOrEqual(t, s.highest, s.next, "seed %d", seed)
