@@ -135,6 +135,7 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 		o.pace.delivered(o.now, more, o.outstanding())
 	}
 	if err != nil {
+		o.violations++
 		t.fail(err)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/reliability/strack"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -38,6 +39,7 @@ var schemes = []struct {
 	{"ec-xor", func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.XOR, K: 32, M: 8}) }},
 	{"ec-mds", func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.MDS, K: 32, M: 8}) }},
 	{"adaptive", func() (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) }},
+	{"strack", func() (scheme.Scheme, error) { return strack.New(strack.Config{}) }},
 }
 
 const (

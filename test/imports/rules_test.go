@@ -33,7 +33,7 @@ var rules = []rule{
 	},
 	{
 		in: []string{
-			"./reliability/scheme/...", "./reliability/sr/...", "./reliability/ec/...", "./reliability/adaptive/...",
+			"./reliability/scheme/...", "./reliability/sr/...", "./reliability/strack/...", "./reliability/ec/...", "./reliability/adaptive/...",
 			"./reliability/internal/loss/...",
 			"./sdr/internal/control/...", "./internal/netsim/...",
 			"./congestion/...", "./transport/...", "./switchfn/...", "./fabric/...",
@@ -73,7 +73,7 @@ var rules = []rule{
 	{
 		in:     []string{"./reliability/..."},
 		forbid: []string{"./transport/..."},
-		allow:  []string{"./transport/strack/..."},
+		allow:  []string{"./transport", "./transport/strack/..."},
 		why:    "of the transports only STrack's core also drives the real stack",
 	},
 	leaf("./congestion/..."),

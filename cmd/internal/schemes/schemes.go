@@ -19,6 +19,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability/none"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/reliability/strack"
 )
 
 // Params are what schemes can be told. Zero values stand for a scheme's own default.
@@ -107,8 +108,12 @@ var table = map[string]entry{
 	"ec-xor":  {new: newEC(ec.XOR), used: usedByEC},
 	"ec-mds":  {new: newEC(ec.MDS), used: usedByEC},
 
-	"adaptive": {new: newAdaptive, used: usedByNone}, // it chooses for itself
+	// These choose for themselves.
+	"adaptive": {new: newAdaptive, used: usedByNone},
+	"strack":   {new: newSTrack, used: usedByNone},
 }
+
+func newSTrack(Params) (scheme.Scheme, error) { return strack.New(strack.Config{}) }
 
 func newAdaptive(Params) (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) }
 

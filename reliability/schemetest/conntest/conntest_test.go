@@ -14,6 +14,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/schemetest/conntest"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/reliability/strack"
 )
 
 // schemes are those that come with the module.
@@ -24,6 +25,7 @@ var schemes = map[string]func() (scheme.Scheme, error){
 	"ec-xor":   func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.XOR, K: 32, M: 8}) },
 	"ec-mds":   func() (scheme.Scheme, error) { return ec.New(ec.Config{Code: ec.MDS, K: 32, M: 8}) },
 	"adaptive": func() (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) },
+	"strack":   func() (scheme.Scheme, error) { return strack.New(strack.Config{}) },
 }
 
 func suite(t *testing.T, name string) conntest.Suite {

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strack
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const testRTT = 10 * units.Millisecond
+
+// sending is a sender over four channels that has sent n units of 100 000 at once, one of them twice, and two probes.
+func sending(t testing.TB, n int) (*sender, units.Instant) {
+	t.Helper()
+	env := &scheme.Env{Channels: 4, RTT: testRTT, MinRTT: testRTT, Rate: 10 * units.Gbit, MaxFrame: 1024, DataLimit: 100_000}
+	s, err := New(Config{})
+	require.NoError(t, err)
+	x, err := s.NewSender(scheme.Transfer{Length: 100_000 * 4096, UnitBytes: 4096, Units: 100_000}, env)
+	require.NoError(t, err)
+	snd := x.(*sender)
+	poll(t, snd, 1000, n)
+	return snd, 1000
+}
+
+func poll(t testing.TB, s *sender, now units.Instant, n int) []scheme.Send {
+	t.Helper()
+	out := scheme.Output{Budget: n, Window: 1 << 20, Sends: make([]scheme.Send, 0, n), Frame: make([]byte, 0, 1024)}
+	_, _, err := s.Poll(now, &out)
+	require.NoError(t, err)
+	sent := make([]scheme.Sent, 0, n)
+	for _, x := range out.Sends {
+		sent = append(sent, scheme.Sent{Unit: x.Unit, Channel: x.Channel})
+	}
+	s.OnSent(now, sent)
+	return out.Sends
+}
+
+func frameOf(acks []ack, channels []delivered) []byte {
+	b := []byte{version, byte(len(acks))}
+	for i := range acks {
+		b = acks[i].append(b)
+	}
+	b = append(b, byte(len(channels)))
+	for i := range channels {
+		b = channels[i].append(b)
+	}
+	return b
+}
+
+// What the receiver's half writes the sender's reads.
+func TestFrameRoundTrip(t *testing.T) {
+	acks := []ack{{^uint64(0), 1 << 50, 77, -1, 3, 9, 64, flagECN}, {1, 0, 15, 255, 1 << 29, 1 << 29, 1<<29 - 64, flagProbe}}
+	channels := []delivered{{0, 1, 0}, {255, 1 << 61, 1 << 60}}
+	var r report
+	require.NoError(t, r.parse(frameOf(acks, channels), 256))
+	require.Equal(t, acks, r.acks[:r.nacks])
+	require.Equal(t, channels, r.channels[:r.n])
+}
+
+// A hostile acknowledgement is an error, which Conn counts as a violation of the peer, and moves no window: of units that were
+// not sent, of paths that there are not, counts that can't be.
+func TestHostileAcknowledgements(t *testing.T) {
+	good := ack{unit: 3, channel: 1, expected: 4, received: 4 * 4096}
+	window := func(s *sender) units.Bytes { _, n := s.window.Limits(2000); return n }
+	for name, spoil := range map[string]func(*ack) []byte{
+		"unit not sent":              func(a *ack) []byte { a.unit = 100; return nil },
+		"channel that isn't":         func(a *ack) []byte { a.channel = 4; return nil },
+		"expected not sent":          func(a *ack) []byte { a.expected = 101; return nil },
+		"more received than sent":    func(a *ack) []byte { a.received = 100*4096 + 1; return nil },
+		"less received than before":  func(a *ack) []byte { a.received = 4*4096 - 1; return nil },
+		"beyond what was sent":       func(a *ack) []byte { a.beyond = 97; return nil },
+		"bits of units not sent":     func(a *ack) []byte { a.base, a.bitmap = 64, 1<<36; return nil },
+		"a bitmap beyond the end":    func(a *ack) []byte { a.base = 1 << 20; return nil },
+		"flags that mean nothing":    func(a *ack) []byte { a.flags = 4; return nil },
+		"more marked than delivered": func(a *ack) []byte { return frameOf(nil, []delivered{{0, 5, 6}}) },
+		"delivered by no channel":    func(a *ack) []byte { return frameOf(nil, []delivered{{4, 5, 5}}) },
+		"cut":                        func(a *ack) []byte { f := frameOf([]ack{*a}, nil); return f[:len(f)-1] },
+		"too long":                   func(a *ack) []byte { return append(frameOf([]ack{*a}, nil), 0) },
+		"of another version":         func(a *ack) []byte { return []byte{version + 1, 0, 0} },
+		"empty":                      func(*ack) []byte { return []byte{} },
+	} {
+		s, _ := sending(t, 100)
+		before := window(s)
+		a := good
+		f := spoil(&a)
+		if f == nil {
+			f = frameOf([]ack{a}, nil)
+		}
+		require.Error(t, s.OnControl(2000, f), name)
+		require.Equal(t, before, window(s), name)
+		require.Equal(t, 100, s.Outstanding(), name)
+	}
+	s, _ := sending(t, 100)
+	require.NoError(t, s.OnControl(2000, frameOf([]ack{good}, nil)))
+	require.Equal(t, 96, s.Outstanding())
+}
+
+// No frame, however made, moves the window beyond its bounds, or what is under way below nothing.
+func FuzzOnControl(f *testing.F) {
+	f.Add(frameOf([]ack{{unit: 3, channel: 1, expected: 4, received: 4 * 4096}}, []delivered{{1, 4, 1}}), uint32(20_000_000))
+	f.Add(frameOf([]ack{{unit: 1, flags: flagProbe, channel: -1}, {unit: 99, channel: 0, beyond: 1, received: 4096, base: 64, bitmap: 1 << 35}}, nil), uint32(1))
+	f.Add([]byte{version, 127}, uint32(0))
+	f.Add([]byte{}, uint32(9))
+	f.Fuzz(func(t *testing.T, frame []byte, after uint32) {
+		s, now := sending(t, 100)
+		for range 3 {
+			now = now.Add(units.Duration(after))
+			_ = s.OnControl(now, frame)
+			bdp := (10 * units.Gbit).Bytes(testRTT)
+			if _, n := s.window.Limits(now); n < s.msg.MTU || n > bdp*3/2 {
+				t.Fatalf("window of %d bytes", n)
+			}
+			if n := s.Outstanding(); n < 0 || n > 100+1000 {
+				t.Fatalf("%d outstanding", n)
+			}
+			poll(t, s, now, 300)
+		}
+	})
+}
+
+// Parameters come from the network.
+func FuzzParams(f *testing.F) {
+	f.Add((&params{64, 4}).append(nil))
+	f.Add([]byte{version, 0xff, 0xff, 0xff, 0xff, 1, 4})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p, err := parseParams(b); err == nil && (p.span < 64 || p.span > 1<<20 || p.ackUnits < 1 || p.ackUnits > maxAckUnits) {
+			t.Fatalf("%+v", p)
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	for _, c := range []Config{
+		{LineRate: -1}, {BaseRTT: -1}, {BaseRTT: 2 * units.Second}, {MinTimeout: -1}, {AckUnits: -1}, {AckUnits: 1025}, {AckDelay: -2},
+	} {
+		_, err := New(c)
+		require.Error(t, err, "%+v", c)
+	}
+	s, err := New(Config{})
+	require.NoError(t, err)
+	require.Equal(t, "strack", s.Name())
+	ok := scheme.Env{Channels: 1, MaxFrame: minFrame}
+	tr := scheme.Transfer{Units: 1, Length: 1, UnitBytes: 1}
+	_, err = s.NewReceiver(tr, &ok)
+	require.ErrorIs(t, err, errParams)
+	for _, e := range []scheme.Env{{Channels: 0, MaxFrame: minFrame}, {Channels: 257, MaxFrame: minFrame}, {Channels: 1, MaxFrame: minFrame - 1}} {
+		_, err = s.NewSender(tr, &e)
+		require.Error(t, err)
+	}
+}
+
+// Units larger than a packet of the core count like others.
+func TestLargeUnits(t *testing.T) {
+	for _, unit := range []units.Bytes{1, 4096, 32 * units.KiB, 64 * units.KiB, 65_537, units.MiB + 1} {
+		tr := scheme.Transfer{Length: 10*unit + 1, UnitBytes: unit, Units: 11}
+		m := messageOf(&tr, units.Gbit, testRTT)
+		require.EqualValues(t, 11, m.Packets(), "%d", unit)
+		require.LessOrEqual(t, m.MTU, units.Bytes(maxPayload))
+		if unit >= 4096 {
+			require.InEpsilon(t, float64(units.Gbit.Bytes(testRTT))/float64(unit), float64(m.LineRate.Bytes(testRTT))/float64(m.MTU), 0.01, "%d", unit)
+		}
+	}
+}
+
+// Neither half allocates once it runs.
+func TestAllocatesNothing(t *testing.T) {
+	s, now := sending(t, 100)
+	out := scheme.Output{Budget: 16, Window: 1 << 20, Sends: make([]scheme.Send, 0, 64), Frame: make([]byte, 0, 1024)}
+	acks, channels, frame := make([]ack, 1), make([]delivered, 1), make([]byte, 0, 256)
+	n := uint32(0)
+	require.Zero(t, testing.AllocsPerRun(500, func() {
+		n += 4
+		now += 10_000
+		acks[0] = ack{unit: n - 1, channel: 0, expected: n, received: uint64(n) * 4096}
+		channels[0] = delivered{0, uint64(n), 0}
+		frame = append(frame[:0], version, 1)
+		frame = acks[0].append(frame)
+		frame = append(frame, 1)
+		frame = channels[0].append(frame)
+		if err := s.OnControl(now, frame); err != nil {
+			panic(err)
+		}
+		out.Reset()
+		if _, _, err := s.Poll(now, &out); err != nil {
+			panic(err)
+		}
+	}))
+}

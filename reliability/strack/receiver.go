@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strack
+
+import (
+	"errors"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/transport"
+	core "github.com/sdr-rdma/go-sdr/transport/strack"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A receiver gives the core's receiver the packets that the bitmap shows, and sends what that answers.
+type receiver struct {
+	core  *core.Receiver
+	msg   transport.Message
+	env   *scheme.Env
+	total int
+	span  int
+	delay units.Duration // Config.AckDelay
+
+	// marks is how far each channel has got, seen how far it had at the last poll, and told what the sender has been
+	// told of that. news are the channels that have got further since that poll.
+	marks, seen, told []scheme.Mark
+	news              []int
+	rotor             int
+
+	// acks wait for a frame. lone is when what was received since the last acknowledgement will be acknowledged,
+	// and latest the packet that came last.
+	acks    []ack
+	lone    units.Instant
+	latest  transport.Packet
+	replies transport.Replies
+	probe   uint32 // the number of the probe that is being answered
+	stats   scheme.Stats
+}
+
+// notKnown is the entropy of a packet whose channel isn't known: another of its channel came between it and the poll.
+const notKnown = 1<<16 - 1
+
+func newReceiver(c *Config, t scheme.Transfer, env *scheme.Env, p params) (*receiver, error) {
+	msg := messageOf(&t, defaultLineRate, leastBaseRTT)
+	cfg := core.Config{Paths: env.Channels, Span: p.span, AckBytes: units.Bytes(p.ackUnits) * msg.MTU}
+	r, err := cfg.NewReceiver(msg)
+	if err != nil {
+		return nil, err
+	}
+	return &receiver{
+		core: r, msg: msg, env: env, total: t.Units, span: int(p.span), delay: c.AckDelay,
+		marks: make([]scheme.Mark, env.Channels), seen: make([]scheme.Mark, env.Channels), told: make([]scheme.Mark, env.Channels), news: make([]int, 0, env.Channels),
+		acks: make([]ack, 0, maxAcks), lone: units.Never,
+	}, nil
+}
+
+var errNoFrames = errors.New("strack: the sender's half sends no frames")
+
+func (r *receiver) OnControl(units.Instant, []byte) error { return errNoFrames }
+
+func (r *receiver) OnJob(units.Instant, uint32) {}
+
+func (r *receiver) Stats() scheme.Stats { return r.stats }
+
+// Poll takes what has arrived, and acknowledges.
+func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
+	if packets := r.look(v); packets > 0 {
+		r.take(now, v, packets)
+	}
+	if v.NextMissing(int(r.core.Expected())) >= r.total {
+		return units.Never, true, nil
+	}
+	if now >= r.lone {
+		r.answerLatest(now)
+	}
+	if len(r.acks) > 0 && len(out.Frame) == 0 {
+		r.frame(out)
+	}
+	return r.lone, false, nil
+}
+
+// look notes which channels have got further, and returns by how many packets in all. Marks are loaded before the
+// bitmap is looked at: what they show is there.
+func (r *receiver) look(v scheme.View) (packets uint64) {
+	r.news = r.news[:0]
+	for c := range r.seen {
+		if m := v.Mark(c); m.Valid && m.Count != r.seen[c].Count {
+			packets += m.Count - r.seen[c].Count
+			r.marks[c] = m
+			r.news = append(r.news, c)
+		}
+	}
+	return packets
+}
+
+// take gives the core what has come, in the order of units where more than one packet has.
+func (r *receiver) take(now units.Instant, v scheme.View, packets uint64) {
+	if packets == 1 {
+		r.takeLast(now)
+		return
+	}
+	to := min(int(r.core.Expected())+r.span, r.total)
+	for u := v.NextPresent(int(r.core.Expected()), to); u < to; {
+		end := min(v.NextMissing(u), to)
+		for ; u < end; u++ {
+			if !r.core.Has(uint32(u)) && !r.isLast(u) {
+				r.give(now, scheme.Unit(u), notKnown, false)
+			}
+		}
+		u = v.NextPresent(u, to)
+	}
+	r.takeLast(now)
+}
+
+// isLast reports whether unit u is the last packet of a channel, which takeLast gives.
+func (r *receiver) isLast(u int) bool {
+	for _, c := range r.news {
+		if r.marks[c].Unit == scheme.Unit(u) {
+			return true
+		}
+	}
+	return false
+}
+
+// takeLast gives the core the last packet of each channel that has got further: those whose path is known.
+func (r *receiver) takeLast(now units.Instant) {
+	for _, c := range r.news {
+		m := r.marks[c]
+		marked := m.Marked != r.seen[c].Marked
+		r.seen[c] = m
+		r.give(now, m.Unit, uint16(c), marked)
+	}
+}
+
+// give gives the core one packet, and keeps what it answers.
+func (r *receiver) give(now units.Instant, u scheme.Unit, path uint16, marked bool) {
+	p := transport.Packet{Kind: transport.Data, PSN: uint32(u), Entropy: path}
+	if marked {
+		p.Flags = transport.CE
+	}
+	switch {
+	case u.IsProbe():
+		p.Kind, p.PSN, r.probe = transport.Probe, r.core.Expected(), uint32(u.Index())
+	case u.Index() >= r.total:
+		return
+	default:
+		p.Payload = r.msg.Payload(p.PSN)
+		r.latest = p
+		if r.lone == units.Never && r.delay >= 0 {
+			r.lone = now.Add(max(r.delay, 1))
+			if r.delay == 0 {
+				r.lone = now.Add(max(r.env.AckInterval, minDelay))
+			}
+		}
+	}
+	r.replies.Reset()
+	r.core.OnPacket(now, &p, &r.replies)
+	for i := range r.replies.Len() {
+		r.keep(r.replies.At(i))
+	}
+}
+
+// minDelay keeps a connection without an interval from answering each packet.
+const minDelay = 10 * units.Microsecond
+
+// answerLatest acknowledges what has come since the last acknowledgement.
+func (r *receiver) answerLatest(now units.Instant) {
+	r.replies.Reset()
+	r.core.Answer(now, &r.latest, &r.replies)
+	r.keep(r.replies.At(0))
+}
+
+// keep keeps an acknowledgement for the next frame. Where there are too many the oldest goes: all that matters of
+// it is in those after it.
+func (r *receiver) keep(p *transport.Packet) {
+	a := ack{
+		unit: p.PSN, channel: int(p.Entropy), expected: p.Expected, beyond: p.Sack.Beyond,
+		received: uint64(p.Sack.Received), base: p.Sack.Base, bitmap: p.Sack.Bitmap,
+	}
+	if p.Entropy == notKnown {
+		a.channel = -1
+	}
+	if p.Flags&transport.Echo != 0 {
+		a.flags |= flagECN
+	}
+	if p.Sack.Probe {
+		a.flags |= flagProbe
+		a.unit = r.probe
+	} else {
+		r.lone = units.Never
+	}
+	if len(r.acks) == maxAcks {
+		r.acks = r.acks[:copy(r.acks, r.acks[1:])]
+	}
+	r.acks = append(r.acks, a)
+}
+
+// frame puts as many acknowledgements into a frame as it has room for, and what channels have delivered.
+func (r *receiver) frame(out *scheme.Output) {
+	room := min(r.env.MaxFrame, cap(out.Frame))
+	if room < minFrame {
+		return
+	}
+	n := min(len(r.acks), (room-4-maxDelivered)/maxAck)
+	b := append(out.Frame[:0], version, byte(n))
+	for i := range r.acks[:n] {
+		b = r.acks[i].append(b)
+	}
+	r.acks = r.acks[:copy(r.acks, r.acks[n:])]
+	out.Frame = r.appendDelivered(b, room)
+	r.stats.Frames++
+	r.stats.FrameBytes += uint64(len(out.Frame))
+}
+
+// appendDelivered tells about the channels that have delivered more than was told, as far as there is room.
+func (r *receiver) appendDelivered(b []byte, room int) []byte {
+	at, n := len(b), 0
+	b = append(b, 0, 0) // how many: up to 256, in two bytes
+	for range r.seen {
+		if len(b)+maxDelivered > room {
+			break
+		}
+		c := r.rotor
+		r.rotor = (r.rotor + 1) % len(r.seen)
+		if m := r.seen[c]; m.Count != r.told[c].Count {
+			r.told[c] = m
+			d := delivered{c, m.Count, m.Marked}
+			b = d.append(b)
+			n++
+		}
+	}
+	b[at], b[at+1] = byte(n)|0x80, byte(n>>7)
+	return b
+}
