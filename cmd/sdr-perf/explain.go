@@ -18,12 +18,12 @@ func (pt *point) explain(w io.Writer, r *result.Result) {
 	say("%d transfers for warming up; times from %v to %v", r.Warmup, text(r.CompletionNs.Min), text(r.CompletionNs.Max))
 	switch {
 	case r.IdealNs == nil:
-	case pt.Link.Rate == 0:
+	case pt.Link.total() == 0:
 		say("ideal %v = RTT %v: no --rate, so the size takes no time", text(*r.IdealNs), text(pt.Link.RTT))
 	default:
 		header := pt.end.dev.Caps().HeaderBytes
 		say("ideal %v = %v at %v + RTT %v, without headers (%d bytes a packet, %.1f %%)",
-			text(*r.IdealNs), pt.size, pt.Link.Rate, text(pt.Link.RTT), header, 100*float64(header)/float64(r.MTU))
+			text(*r.IdealNs), pt.size, pt.Link.total(), text(pt.Link.RTT), header, 100*float64(header)/float64(r.MTU))
 	}
 	pace := "not paced"
 	if s.Rate != 0 {

@@ -202,6 +202,7 @@ func (l *link) describe() string {
 		}
 	}
 	add(l.Rate != 0, "%v", l.Rate)
+	add(l.Paths != "", "paths %s", l.Paths)
 	add(l.Queue != 0, "queue %v", l.Queue)
 	add(l.Drop != 0, "drop %g per packet", l.Drop)
 	add(l.Burst > 1, "in bursts of %g", l.Burst)

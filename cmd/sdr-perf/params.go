@@ -44,6 +44,7 @@ type params struct {
 type link struct {
 	RTT       units.Duration `json:"rtt"`
 	Rate      units.Rate     `json:"rate"`
+	Paths     paths          `json:"paths,omitempty"`
 	Queue     units.Bytes    `json:"queue"`
 	Drop      float64        `json:"drop"`
 	Burst     float64        `json:"burst"`
@@ -77,6 +78,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	p.Scheme.Register(f)
 	f.Var((*units.DurationValue)(&p.Link.RTT), "rtt", "emulated link: round-trip time")
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; without --congestion sending is paced to it")
+	f.Var(&p.Link.Paths, "paths", "emulated link: instead of --rate, the rate of each path that channels take in turn, and when it\ndies: 100mbit,100mbit,10mbit,100mbit@2s; sending is paced to their sum")
 	f.Var(&p.Link.Queue, "queue", "emulated link: bytes that may wait for it before packets are dropped (default: the sender is held back)")
 	f.Var(probability{&p.Link.Drop}, "drop", "emulated link: probability that a packet is lost, data and control alike")
 	f.Float64Var(&p.Link.Burst, "burst", p.Link.Burst, "emulated link: mean `length` in packets of bursts of losses; with --rate they last as long as so many packets take")
@@ -134,6 +136,9 @@ func (p *params) check() error {
 	if err := p.Scheme.Check(); err != nil {
 		return err
 	}
+	if err := p.checkPaths(); err != nil {
+		return err
+	}
 	if p.Congestion != "" {
 		s, err := congestion.Parse(p.Congestion)
 		if err != nil {
@@ -171,8 +176,9 @@ func (l *link) emulated() bool { return *l != link{} }
 // config is the link as linkemu at one end wants it. The ends have different seeds, so that the
 // directions have different faults.
 func (l *link) config(seed uint64) linkemu.Config {
+	rates, ends, _ := l.Paths.split() // checkPaths says what is wrong with them
 	return linkemu.Config{
-		RTT: l.RTT, Rate: l.Rate, Queue: l.Queue, Drop: l.Drop, Burst: l.Burst,
+		RTT: l.RTT, Rate: l.Rate, ChannelRate: rates, ChannelEnd: ends, Queue: l.Queue, Drop: l.Drop, Burst: l.Burst,
 		Reorder: l.Reorder, Duplicate: l.Duplicate, Seed: seed,
 	}
 }

@@ -63,7 +63,7 @@ func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
 	if err != nil {
 		return nil, usage.Wrap(err)
 	}
-	rate := userRate(pt.Link.Rate, mtu, pt.end.dev.Caps().HeaderBytes) / units.Rate(pt.QPs)
+	rate := userRate(pt.Link.total(), mtu, pt.end.dev.Caps().HeaderBytes) / units.Rate(pt.QPs)
 	if pt.Congestion != "" {
 		rate = 0
 	}

@@ -45,11 +45,11 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 	}
 	if l := pt.Link; l.emulated() {
 		r.Link = &result.Link{
-			RTTNs: l.RTT, RateBps: l.Rate, Drop: l.Drop, Burst: max(l.Burst, 1), Reorder: l.Reorder, Duplicate: l.Duplicate, QueueBytes: l.Queue,
+			RTTNs: l.RTT, RateBps: l.total(), Drop: l.Drop, Burst: max(l.Burst, 1), Reorder: l.Reorder, Duplicate: l.Duplicate, QueueBytes: l.Queue,
 		}
-		ideal := l.Rate.Time(pt.size*units.Bytes(pt.batch(m))) + l.RTT
+		ideal := l.total().Time(pt.size*units.Bytes(pt.batch(m))) + l.RTT
 		if pt.Latency { // one after another, each way on its own
-			ideal = units.Duration(max(1, m.times.n)) * (2*l.Rate.Time(pt.size) + l.RTT)
+			ideal = units.Duration(max(1, m.times.n)) * (2*l.total().Time(pt.size) + l.RTT)
 		}
 		r.IdealNs = &ideal
 	}
