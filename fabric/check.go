@@ -14,6 +14,7 @@ type counters struct {
 	sent, delivered, trimmed, marked, markedArrived, repeated, notified uint64
 	sentBytes, deliveredBytes, droppedBytes, trimmedBytes               uint64
 	queueFull, bufferFull, linkDown, lostOnWire, noRoute, functionDrop  uint64
+	timeouts                                                            uint64 // of messages that are done
 	forcedDrop, headersLost                                             uint64
 	pauses, resumes                                                     uint64
 	pauseTime                                                           des.Time

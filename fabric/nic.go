@@ -47,9 +47,10 @@ type record struct {
 	arrived des.Time // Never until all has been received
 	done    des.Time // Never until all has been acknowledged
 	size    units.Bytes
-	delay   des.Time // between the end of the last dependency and the start
-	waits   int32    // dependencies that have not been received
-	before  uint32   // where in Sim.after the flows that wait for this one begin
+	delay   des.Time         // between the end of the last dependency and the start
+	waits   int32            // dependencies that have not been received
+	before  uint32           // where in Sim.after the flows that wait for this one begin
+	counts  transport.Counts // when done
 }
 
 // nicAt is the scheduler of the NIC that a port is.
@@ -363,12 +364,22 @@ func (s *Sim) feedback(fi uint32, f *flow, now units.Instant, x *transport.Packe
 	f.snd.OnPacket(now, x)
 	if f.snd.Done() {
 		s.records[fi].done = s.now
+		s.count(fi, f)
 		s.finished++
 		f.snd, f.rcv = nil, nil // copies of packets that still arrive are not answered
 		return
 	}
 	s.arm(fi, f)
 	s.attend(fi)
+}
+
+// count takes over what a sender has counted.
+func (s *Sim) count(fi uint32, f *flow) {
+	if c, ok := f.snd.(transport.Counter); ok {
+		n := c.Counts()
+		s.records[fi].counts = n
+		s.timeouts += uint64(n.Timeouts)
+	}
 }
 
 // reply queues feedback at the NIC at which the flow arrives.

@@ -17,6 +17,8 @@ type Result struct {
 	Drops   Drops
 	// CNPs counts congestion notifications that senders got, alone or on an ACK.
 	CNPs uint64
+	// Timeouts are those of messages that are done.
+	Timeouts uint64
 	// Pauses and Resumes count PFC frames; PauseTime is how long ingresses were pausing, summed over
 	// all, those that still do not counted.
 	Pauses, Resumes uint64
@@ -54,6 +56,8 @@ type Flow struct {
 	// receiver, FCT how long it took from Start to the last acknowledgement at the sender; both
 	// are des.Never until then.
 	Start, Received, FCT des.Time
+	// Repeated packets and Timeouts, when it is done.
+	Repeated, Timeouts uint32
 }
 
 // Flow returns flow i, in the order of AddFlows.
@@ -63,7 +67,7 @@ func (s *Sim) Flow(i int) Flow {
 	if f.done != des.Never {
 		fct = f.done - f.started
 	}
-	return Flow{Src: int(e.src), Dst: int(e.dst), Size: f.size, Start: f.started, Received: f.arrived, FCT: fct}
+	return Flow{Src: int(e.src), Dst: int(e.dst), Size: f.size, Start: f.started, Received: f.arrived, FCT: fct, Repeated: f.counts.Repeated, Timeouts: f.counts.Timeouts}
 }
 
 // Flows is how many there are.
@@ -96,8 +100,9 @@ func (s *Sim) Result() Result {
 			Sent: s.sent, Delivered: s.delivered, Dropped: s.dropped(), Trimmed: s.trimmed, Marked: s.marked, Retransmitted: s.repeated,
 			SentBytes: s.sentBytes, DeliveredBytes: s.deliveredBytes, Headers: s.headersLost,
 		},
-		Drops: Drops{Queue: s.queueFull, Buffer: s.bufferFull, LinkDown: s.linkDown, Wire: s.lostOnWire, NoRoute: s.noRoute, Function: s.functionDrop, Forced: s.forcedDrop},
-		CNPs:  s.notified, Pauses: s.pauses, Resumes: s.resumes, PauseTime: s.pauseTime, MostHeadroom: s.mostHeadroom,
+		Drops:    Drops{Queue: s.queueFull, Buffer: s.bufferFull, LinkDown: s.linkDown, Wire: s.lostOnWire, NoRoute: s.noRoute, Function: s.functionDrop, Forced: s.forcedDrop},
+		Timeouts: s.timeouts,
+		CNPs:     s.notified, Pauses: s.pauses, Resumes: s.resumes, PauseTime: s.pauseTime, MostHeadroom: s.mostHeadroom,
 	}
 	r.Hash = s.hashResult(&r)
 	return r

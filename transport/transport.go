@@ -146,6 +146,12 @@ type Sender interface {
 	Done() bool
 }
 
+// Counts are what a sender has done beside sending each packet once.
+type Counts struct{ Repeated, Timeouts uint32 }
+
+// A Counter is a Sender that counts.
+type Counter interface{ Counts() Counts }
+
 // A Receiver is the receiving end of one message.
 type Receiver interface {
 	// OnPacket takes a packet and adds the answers to out.

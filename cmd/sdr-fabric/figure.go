@@ -43,11 +43,11 @@ type figureOptions struct {
 // full reports whether the scale is the paper's, to which bounds apply.
 func (o figureOptions) full() bool { return o.scale == 1 }
 
-var allFigures = append([]figure{themisLH2}, strackFigures()...)
+var allFigures = slices.Concat([]figure{themisLH2}, strackFigures(), dcpFigures())
 
-func figureNames() []string {
+func names(all []figure) []string {
 	var names []string
-	for _, f := range allFigures {
+	for _, f := range all {
 		names = append(names, f.name)
 	}
 	return names
@@ -112,6 +112,12 @@ stopped. Exit status 1 where a value is out of its bounds.
   strack:14    64 links of 16 leaves down; strack:15 256 (at scale 1; the same part of a leaf's
                links at others)
   strack:19    32 senders to one receiver
+  dcp:1        spurious repeats, WebSearch at 0.3 (DCP, figure 1); --scale is of the 20 ms of arrivals
+  dcp:2        timeouts with incasts of 128
+  dcp:10       one flow through a switch that loses: DCP and ConnectX-5's go-back-N
+  dcp:13       slowdowns, WebSearch at 0.3 and 0.5: DCP, IRN, PFC
+  dcp:16       the same with incasts, with and without DCQCN
+  dcp:17       one flow through a switch that loses: DCP, IRN, timeouts only
 
 The largest messages take most of the time: --largest 16MiB leaves them out.`,
 		Args: usage.Args(cobra.MinimumNArgs(1)),
@@ -123,22 +129,11 @@ The largest messages take most of the time: --largest 16MiB leaves them out.`,
 			if jobs < 1 || jobs > 1024 {
 				return usage.Errorf("--jobs %d: must be within 1 and 1024", jobs)
 			}
-			chosen, err := chooseFigures(args)
+			chosen, err := choose("figure", allFigures, args)
 			if err != nil {
 				return err
 			}
-			bad := 0
-			for _, f := range chosen {
-				n, err := f.make(cmd, dir, o, jobs, progressTo(cmd, quiet))
-				if err != nil {
-					return err
-				}
-				bad += n
-			}
-			if bad > 0 {
-				return fmt.Errorf("%d values are out of their bounds", bad)
-			}
-			return nil
+			return makeAll(cmd, chosen, dir, o, jobs, progressTo(cmd, quiet))
 		},
 	}
 	cmd.Flags().StringVarP(&dir, "out", "o", ".", "folder for the files, created if need be")
@@ -167,19 +162,82 @@ func parseScale(s string) (float64, error) {
 	return x / y, nil
 }
 
-func chooseFigures(args []string) (chosen []figure, err error) {
+func choose(what string, all []figure, args []string) (chosen []figure, err error) {
 	for _, a := range args {
-		i := slices.IndexFunc(allFigures, func(f figure) bool { return f.name == a })
+		i := slices.IndexFunc(all, func(f figure) bool { return f.name == a })
 		switch {
 		case a == "all":
-			chosen = append(chosen, allFigures...)
+			chosen = append(chosen, all...)
 		case i < 0:
-			return nil, usage.Errorf("no figure %q: there are %s and all", a, strings.Join(figureNames(), ", "))
+			return nil, usage.Errorf("no %s %q: there are %s and all", what, a, strings.Join(names(all), ", "))
 		default:
-			chosen = append(chosen, allFigures[i])
+			chosen = append(chosen, all[i])
 		}
 	}
 	return chosen, nil
+}
+
+func makeAll(cmd *cobra.Command, chosen []figure, dir string, o figureOptions, jobs int, progress io.Writer) error {
+	bad := 0
+	for _, f := range chosen {
+		n, err := f.make(cmd, dir, o, jobs, progress)
+		if err != nil {
+			return err
+		}
+		bad += n
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d values are out of their bounds", bad)
+	}
+	return nil
+}
+
+func newTable() *cobra.Command {
+	var dir, scale string
+	var o figureOptions
+	var jobs int
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "table NAME|all",
+		Short: "Compute a table of a paper beside the paper's values",
+		Long: `table is figure for what is not drawn: it writes CSV and JSON. Exit status 1 where a value is
+out of its bounds.
+
+  dcp:1  how far links may be with PFC (DCP, table 1): a formula
+  dcp:3  what receivers keep per queue pair
+  dcp:5  header-only packets lost in incasts of 128 and 255, with weights for radix 22 and 16;
+         --scale is of the 20 ms of traffic beside them`,
+		Args: usage.Args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if o.scale, err = parseScale(scale); err != nil {
+				return err
+			}
+			if jobs < 1 || jobs > 1024 {
+				return usage.Errorf("--jobs %d: must be within 1 and 1024", jobs)
+			}
+			chosen, err := choose("table", allTables, args)
+			if err != nil {
+				return err
+			}
+			return makeAll(cmd, chosen, dir, o, jobs, progressTo(cmd, quiet))
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "out", "o", ".", "folder for the files, created if need be")
+	cmd.Flags().StringVar(&scale, "scale", "1/8", "size of the experiment: full, or a fraction such as 1/8")
+	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "of everything that is drawn")
+	cmd.Flags().IntVar(&jobs, "jobs", runtime.GOMAXPROCS(0), "simulations at once")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+	return cmd
+}
+
+// file is the name of its files.
+func (f figure) file() string {
+	paper, number, _ := strings.Cut(f.name, ":")
+	if f.chart == nil {
+		number = "table" + number
+	}
+	return paper + "-" + number
 }
 
 // make runs what is missing, writes the files and returns how many values are out of their bounds.
@@ -207,14 +265,16 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 			bad++
 		}
 	}
-	chart := f.chart(o, points)
-	chart.Name = strings.ReplaceAll(f.name, ":", "-")
-	paths, err := chart.Figure().Write(dir)
-	if err != nil {
-		return 0, err
+	name, paths := f.file(), []string(nil)
+	if f.chart != nil {
+		chart := f.chart(o, points)
+		chart.Name = name
+		if paths, err = chart.Figure().Write(dir); err != nil {
+			return 0, err
+		}
 	}
 	// The drawing's own CSV has what is drawn; points.csv has what is claimed.
-	base := filepath.Join(dir, chart.Name)
+	base := filepath.Join(dir, name)
 	if err := writeWhole(base+".points.csv", pointsCSV(points)); err != nil {
 		return 0, err
 	}

@@ -5,6 +5,7 @@
 //	sdr-fabric run --topo leafspine:128x64x64,400G,1us --load perm:16MiB --transport irn --routing leastqueue
 //	sdr-fabric run --topo dc2 --load poisson:WebSearch,0.7,30ms --cc dcqcn:hpcc --json out.json
 //	sdr-fabric figure themis-lh:2 --out results
+//	sdr-fabric table dcp:1
 //	sdr-fabric compare out.json --with other.json
 //	sdr-fabric check
 //	sdr-fabric topo --topo fattree:8
@@ -64,7 +65,7 @@ func newRoot() *cobra.Command {
 	}
 	usage.Flags(root)
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRun(), newFigure(), newCompare(), newCheck(), newTopo(), newBench())
+	root.AddCommand(newRun(), newFigure(), newTable(), newCompare(), newCheck(), newTopo(), newBench())
 	release.Register(root)
 	return root
 }

@@ -80,9 +80,17 @@ func TestMistakes(t *testing.T) {
 		{"run --topo leafspine:2x2x1,fail=1x1", "so that one of 1 is left"},
 		{"run --load perm:0", "each needs at least a byte"},
 		{"run --load ns3:nowhere", "no such file"},
-		{"run --transport tcp", "choose gbn, irn, strack or bare"},
+		{"run --transport tcp", "choose gbn, irn, timeout, dcp, strack or bare"},
 		{"run --transport gbn:speed=3", "unknown: choose window="},
 		{"run --transport strack:speed=3", "unknown: choose oblivious, paths="},
+		{"run --transport dcp:speed=3", "unknown: choose track="},
+		{"run --transport dcp:track=none", "choose counter or bitmap"},
+		{"run --transport dcp:ho=58", "choose 60, or 57"},
+		{"run --trim much", "write the size of headers first"},
+		{"run --trim 60", "say the weight of headers"},
+		{"run --trim 60,n=90", "unless r > N-1"},
+		{"run --trim 60,x=1", "unknown: choose n="},
+		{"run --forced 2", "must be a probability"},
 		{"run --transport strack:paths=0x", "paths"},
 		{"run --transport strack:wmax=0.1", "must rise"},
 		{"run --cc bbr9", "choose one of none, fixed, bbr, search, dcqcn, swift, hpcc"},
@@ -95,7 +103,7 @@ func TestMistakes(t *testing.T) {
 		{"run --loss 2", "must be a probability"},
 		{"run --mtu 0x", `invalid argument "0x"`},
 		{"run extra", "unknown command"},
-		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19 and all"},
+		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19, dcp:1, dcp:2, dcp:10, dcp:13, dcp:16, dcp:17 and all"},
 		{"figure themis-lh:2 --scale 2", "write full, or a fraction such as 1/8"},
 		{"compare a.json", "--with is missing"},
 		{"compare nowhere --with nowhere", "no such file"},
@@ -114,6 +122,8 @@ func TestMistakes(t *testing.T) {
 func TestHelpIsTrue(t *testing.T) {
 	for _, args := range []string{
 		"--transport gbn:window=64KiB,ack=2,rto=1ms,nakdelay=1us,nakinterval=10us,cnp=packets", "--transport irn:rtolow=50us,lowflight=2",
+		"--transport dcp:track=bitmap,ho=60,message=100,batch=8,rto=1ms,retries=3 --trim 60,n=16,threshold=100kB,control=1MB --forced 0.01",
+		"--transport dcp:ho=57,track=counter --trim 57,w=1.5", "--transport timeout:rto=1ms",
 		"--routing entropy", "--routing leastqueue:2", "--routing flowlet:10us", "--routing ecmp:symmetric",
 		"--buffer 16MiB,pfc,headroom=ns3,shift=2,reserve=1KiB,resume=2KiB", "--buffer 1MiB,queue=200kB,alpha=1,deep=8", "--ecn 20kB,80kB,0.2@100G;30kB,90kB,1",
 		"--load incast:3,100kB,to=2,jitter=1us", "--load dbt:100kB,chunk=10kB", "--load poisson:AliStorage,0.3,100us", "--cc swift", "--until 5us", "--switch-latency 500ns",
@@ -121,7 +131,7 @@ func TestHelpIsTrue(t *testing.T) {
 		_, err := command(t, append([]string{"run", "--topo", "leafspine:2x4x2", "-q"}, strings.Fields(args)...)...)
 		require.NoError(t, err, args)
 	}
-	for _, sub := range []string{"run", "figure", "compare", "check", "topo", "bench"} {
+	for _, sub := range []string{"run", "figure", "table", "compare", "check", "topo", "bench"} {
 		out, err := command(t, sub, "--help")
 		require.NoError(t, err)
 		require.Greater(t, len(out), 300, sub)
@@ -266,6 +276,28 @@ func TestFigure(t *testing.T) {
 		require.ErrorContains(t, err, "out of their bounds")
 	}
 	require.Contains(t, text, "118")
+}
+
+// DCP's figures that are exact at any scale: what recovers from losses, and that nothing is repeated without one.
+func TestFigureDCP(t *testing.T) {
+	dir := t.TempDir()
+	tables := []string{"table", "dcp:1", "dcp:3"}
+	drawn := []string{"figure", "dcp:1", "dcp:10", "dcp:17"}
+	if race.Enabled {
+		drawn = []string{"figure", "dcp:17"}
+	}
+	for _, args := range [][]string{tables, drawn} {
+		out, err := command(t, append(args, "--scale", "1/64", "-q", "-o", dir)...)
+		require.NoError(t, err, out)
+		require.NotContains(t, out, "OUT")
+	}
+	for _, name := range []string{"dcp-table1.json", "dcp-table3.points.csv", "dcp-17.svg"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.Greater(t, info.Size(), int64(100), name)
+	}
+	_, err := command(t, "table", "dcp:99")
+	require.ErrorContains(t, err, `no table "dcp:99"`)
 }
 
 func TestFigureShapes(t *testing.T) {

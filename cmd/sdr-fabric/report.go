@@ -36,6 +36,7 @@ type report struct {
 	Packets      packetCounts        `json:"packets"`
 	Drops        map[string]uint64   `json:"drops"`
 	CNPs         uint64              `json:"cnps"`
+	Timeouts     uint64              `json:"timeouts"`
 	Pauses       uint64              `json:"pauses"`
 	PauseNS      float64             `json:"pause_ns"`
 	PayloadBytes units.Bytes         `json:"payload_bytes"` // of completed messages
@@ -54,6 +55,9 @@ type packetCounts struct {
 	Trimmed       uint64 `json:"trimmed"`
 	Marked        uint64 `json:"marked"`
 	Retransmitted uint64 `json:"retransmitted"`
+	HeadersLost   uint64 `json:"headers_lost"`
+	// Repeating is the share of messages of which something was sent again.
+	Repeating float64 `json:"messages_repeating"`
 }
 
 type distribution struct {
@@ -69,6 +73,7 @@ type distribution struct {
 type slowdowns struct {
 	Avg     float64              `json:"avg"`
 	P50     float64              `json:"p50"`
+	P95     float64              `json:"p95"`
 	P99     float64              `json:"p99"`
 	Max     float64              `json:"max"`
 	ByClass map[string]classSlow `json:"by_class"`
@@ -125,18 +130,19 @@ func (o *outcome) report(s *scenario) *report {
 	rep := &report{
 		Version: release.Version(), Config: *s, Seed: s.Seed, Hosts: len(o.graph.Hosts()), Links: len(o.graph.Links), Flows: r.Flows, Completed: r.Done,
 		SimulatedNS: nanoseconds(r.Now), Events: r.Events, WallS: o.wall.Seconds(), RSSBytes: peakRSS(),
-		Packets: packetCounts{p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted},
+		Packets: packetCounts{p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted, p.Headers, 0},
 		Drops: map[string]uint64{
 			"queue": r.Drops.Queue, "buffer": r.Drops.Buffer, "link_down": r.Drops.LinkDown, "wire": r.Drops.Wire,
-			"no_route": r.Drops.NoRoute, "function": r.Drops.Function,
+			"no_route": r.Drops.NoRoute, "function": r.Drops.Function, "forced": r.Drops.Forced,
 		},
-		CNPs: r.CNPs, Pauses: r.Pauses, PauseNS: nanoseconds(r.PauseTime), Hash: fmt.Sprintf("%016x", r.Hash),
+		CNPs: r.CNPs, Timeouts: r.Timeouts, Pauses: r.Pauses, PauseNS: nanoseconds(r.PauseTime), Hash: fmt.Sprintf("%016x", r.Hash),
 	}
 	if o.wall > 0 {
 		rep.EventsPerS = float64(r.Events) / o.wall.Seconds()
 	}
 	sites := sites(o.graph)
 	var fct, slow []float64
+	repeating := 0
 	by := map[string][]float64{}
 	sum, squares, last := 0.0, 0.0, 0.0
 	groups := map[string]groupFCT{}
@@ -158,6 +164,9 @@ func (o *outcome) report(s *scenario) *report {
 			by[where] = append(by[where], x)
 			by[where+" "+class] = append(by[where+" "+class], x)
 		}
+		if f.Repeated > 0 {
+			repeating++
+		}
 		rate := float64(f.Size) * 8 / t
 		sum, squares, last = sum+rate, squares+rate*rate, max(last, nanoseconds(f.Start)+t)
 		rep.PayloadBytes += f.Size
@@ -166,6 +175,7 @@ func (o *outcome) report(s *scenario) *report {
 		groups[name] = groupFCT{g.Flows + 1, max(g.LastNS, nanoseconds(f.Received))}
 	}
 	if len(fct) > 0 {
+		rep.Packets.Repeating = float64(repeating) / float64(len(fct))
 		rep.Jain = sum * sum / squares / float64(len(fct))
 		rep.GoodputGbps = float64(rep.PayloadBytes) * 8 / last
 	}
@@ -174,7 +184,7 @@ func (o *outcome) report(s *scenario) *report {
 	}
 	rep.FCT = distribute(fct)
 	d := distribute(slow)
-	rep.Slowdown = slowdowns{Avg: d.Avg, P50: d.P50, P99: d.P99, Max: d.Max, ByClass: map[string]classSlow{}}
+	rep.Slowdown = slowdowns{Avg: d.Avg, P50: d.P50, P95: d.P95, P99: d.P99, Max: d.Max, ByClass: map[string]classSlow{}}
 	for c, v := range by {
 		d := distribute(v)
 		rep.Slowdown.ByClass[c] = classSlow{len(v), d.Avg, d.P99}
@@ -295,6 +305,6 @@ func (r *report) print(w io.Writer) {
 		fmt.Fprintf(w, "  %-20s %12.3f %12s %12.3f   (%d messages)\n", c, s.Avg, "", s.P99, s.Flows)
 	}
 	p := r.Packets
-	fmt.Fprintf(w, "\npackets: %d sent, %d delivered, %d dropped, %d trimmed, %d marked, %d sent again\n", p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted)
-	fmt.Fprintf(w, "%d notifications, %d pauses for %s in all; goodput %.1f Gbit/s; Jain %.3f; hash %s\n", r.CNPs, r.Pauses, us(r.PauseNS), r.GoodputGbps, r.Jain, r.Hash)
+	fmt.Fprintf(w, "\npackets: %d sent, %d delivered, %d dropped, %d trimmed, %d marked, %d sent again, by %.1f %% of messages\n", p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted, 100*p.Repeating)
+	fmt.Fprintf(w, "%d timeouts, %d headers lost, %d notifications, %d pauses for %s in all; goodput %.1f Gbit/s; Jain %.3f; hash %s\n", r.Timeouts, p.HeadersLost, r.CNPs, r.Pauses, us(r.PauseNS), r.GoodputGbps, r.Jain, r.Hash)
 }

@@ -39,6 +39,8 @@ type scenario struct {
 	PauseSize     units.Bytes    `json:"pause_bytes"`
 	SwitchLatency units.Duration `json:"switch_latency_ns"`
 	Loss          float64        `json:"loss_per_packet"`
+	Trim          string         `json:"trim,omitempty"`
+	Forced        float64        `json:"forced_per_packet,omitempty"`
 	Until         units.Duration `json:"until_ns"`
 	Seed          uint64         `json:"seed"`
 	// Check verifies conservation while the run goes on. It changes no result.
@@ -61,6 +63,8 @@ func (s *scenario) register(f *pflag.FlagSet) {
 	f.StringVar(&s.Routing, "routing", s.Routing, "how switches choose among paths:\n"+routingHelp)
 	f.Var(&s.PauseSize, "pause-size", "bytes of a PFC frame")
 	f.Float64Var(&s.Loss, "loss", s.Loss, "probability that a link loses a packet, per packet and link")
+	f.StringVar(&s.Trim, "trim", s.Trim, "switches cut data to their headers instead of dropping them; default: they don't:\n"+trimHelp)
+	f.Float64Var(&s.Forced, "forced", s.Forced, "probability that a switch loses a data packet although it has room, per packet and switch: trims it with --trim, else drops it")
 	f.Var((*units.DurationValue)(&s.Until), "until", "simulated time to stop at, such as 5ms; 0: when all messages are complete")
 	f.Uint64Var(&s.Seed, "seed", s.Seed, "of everything that is drawn: the same seed gives the same result")
 	f.BoolVar(&s.Check, "check", s.Check, "verify while it runs that no packet and no byte appears or vanishes (slower)")
@@ -81,6 +85,9 @@ const transportHelp = `gbn[:OPTION,...]   go-back-N, as ConnectX-5
 irn[:OPTION,...]   selective repeat and a window of one bandwidth-delay product (IRN)
      window=SIZE ack=N rto=TIME rtolow=TIME lowflight=N nakdelay=TIME nakinterval=TIME cnp=packets
      reorder=N     of irn: how many packets may arrive before a missing one is taken for lost
+timeout[:OPTION,...] packets in any order; only a timeout tells of a loss (options of gbn)
+dcp[:OPTION,...]   headers that switches have cut off come back and are repeated (DCP); wants --trim
+     track=bitmap ho=57 message=PACKETS batch=N rto=TIME retries=N
 strack[:OPTION,...] a path for each packet and a window of its own (STrack); wants --routing entropy and --ecn
      oblivious paths=N ack=SIZE rto=TIME base=TIME; wmax=1.5 and w0=1 in products of rate and base, gamma=0.8
 bare               a window of 100 packets, an acknowledgement for four, no repair: the engine's own speed`
@@ -191,6 +198,10 @@ func (s *scenario) config() (c fabric.Config, err error) {
 	if c.ECN, err = parseECN(s.ECN); err != nil {
 		return c, usage.Wrap(err)
 	}
+	if c.Trim, err = parseTrim(s.Trim, s.MTU+s.Header); err != nil {
+		return c, usage.Wrap(err)
+	}
+	c.Forced = s.Forced
 	return c, nil
 }
 
@@ -222,6 +233,13 @@ func parseTransport(s string, cc congestion.Spec) (transport.Factory, error) {
 		}
 		return f, nil
 	}
+	if name, rest, _ := strings.Cut(s, ":"); name == "dcp" {
+		f, err := parseDCP(rest, cc)
+		if err != nil {
+			return nil, fmt.Errorf("transport %q: %w", s, err)
+		}
+		return f, nil
+	}
 	c, err := parseRC(s)
 	if err != nil {
 		return nil, err
@@ -239,8 +257,10 @@ func parseRC(s string) (*rc.Config, error) {
 	case "gbn":
 	case "irn":
 		c.Mode = rc.IRN
+	case "timeout":
+		c.Mode = rc.Timeout
 	default:
-		return nil, fmt.Errorf("transport %q is unknown: choose gbn, irn, strack or bare", name)
+		return nil, fmt.Errorf("transport %q is unknown: choose gbn, irn, timeout, dcp, strack or bare", name)
 	}
 	for _, o := range options(rest) {
 		var err error

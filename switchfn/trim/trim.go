@@ -3,8 +3,7 @@
 package trim
 
 import (
-	"fmt"
-
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/switchfn"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -52,7 +51,7 @@ func (l *Layout) tagIf(ok bool) Tag {
 func Weight(radix int, r float64) (float64, error) {
 	n := float64(radix - 1)
 	if radix < 2 || !(r > n) {
-		return 0, fmt.Errorf("radix %d, data %.4g times as large as headers: no weight makes the control queue lossless unless r > N-1 and N > 1", radix, r)
+		return 0, operr.New("weigh", "trim", "radix %d, data %.4g times as large as headers: no weight makes the control queue lossless unless r > N-1 and N > 1", radix, r)
 	}
 	return n / (r - n), nil
 }

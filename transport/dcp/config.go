@@ -3,9 +3,8 @@
 package dcp
 
 import (
-	"fmt"
-
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -55,14 +54,14 @@ const (
 // Validate says what is wrong with c, if anything.
 func (c *Config) Validate() error {
 	if c.Track > Bitmap {
-		return fmt.Errorf("tracking %d: choose counter or bitmap", c.Track)
+		return operr.New("configure", "dcp", "tracking %d: choose counter or bitmap", c.Track)
 	}
 	if c.Retries < 0 || c.Retries > 255 || c.Batch < 0 || c.Batch > MostPackets || c.Message < 0 || c.Message > MostPackets {
-		return fmt.Errorf("%d retries, batches of %d, messages of %d packets: must be within 0 and 255, %d and %d (0: the default)", c.Retries, c.Batch, c.Message, MostPackets, MostPackets)
+		return operr.New("configure", "dcp", "%d retries, batches of %d, messages of %d packets: must be within 0 and 255, %d and %d (0: the default)", c.Retries, c.Batch, c.Message, MostPackets, MostPackets)
 	}
 	for _, d := range []units.Duration{c.RTO, c.CNPInterval, c.AckInterval} {
 		if d < 0 || d > 60*units.Second {
-			return fmt.Errorf("time of %d ns: must be between 0 and 60 s", int64(d))
+			return operr.New("configure", "dcp", "time of %d ns: must be between 0 and 60 s", int64(d))
 		}
 	}
 	return nil

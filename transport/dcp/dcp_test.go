@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/switchfn/trim"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -158,7 +159,7 @@ func spoil(r *rand.Rand, h *Header) {
 }
 
 func seeds() uint64 {
-	if testing.Short() {
+	if testing.Short() || race.Enabled {
 		return 100
 	}
 	return 1000
@@ -317,6 +318,8 @@ func TestLies(t *testing.T) {
 	require.Equal(t, Answer{}, rsp.OnData(0, &Header{MSN: 5}, 0, MostPackets+1))
 	require.True(t, rsp.OnData(0, &Header{MSN: 5}, 0, 10).Place)
 	require.Equal(t, Answer{}, rsp.OnData(0, &Header{MSN: 5}, 1, 11), "another length than before")
+	require.True(t, rsp.OnData(0, &Header{MSN: 6}, 0, 1).Place)
+	require.Equal(t, Answer{}, rsp.OnData(0, &Header{MSN: 6, Round: 1}, 0, 1), "whole, though not yet its turn")
 	require.EqualValues(t, 7, rsp.Ahead)
 	for _, n := range []int{0, -1, MostPackets + 1} {
 		_, err := req.Post(n)
@@ -389,7 +392,7 @@ func FuzzHeader(f *testing.F) {
 
 // Bar 14: what a queue pair costs its receiver.
 func TestSizes(t *testing.T) {
-	require.EqualValues(t, 48, unsafe.Sizeof(tracker{}))
+	require.EqualValues(t, StateBytes, unsafe.Sizeof(tracker{}))
 	require.LessOrEqual(t, unsafe.Sizeof(entry{}), uintptr(12))
 }
 

@@ -103,6 +103,11 @@ func (s *sender) Next() units.Instant {
 	return next
 }
 
+// Counts implements transport.Counter.
+func (s *sender) Counts() transport.Counts {
+	return transport.Counts{Repeated: uint32(s.req.Repeated), Timeouts: uint32(s.req.Timeouts)}
+}
+
 func (s *sender) Done() bool { return s.posted == s.messages() && s.req.Outstanding() == 0 }
 
 type receiver struct {

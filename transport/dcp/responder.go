@@ -4,7 +4,10 @@ package dcp
 
 import "github.com/sdr-rdma/go-sdr/units"
 
-// tracker is what the receiver keeps of eight messages (section 4.5): 48 bytes. The two upper bits of a count
+// StateBytes is what a Responder keeps of the messages of a queue pair, in bytes.
+const StateBytes = 48
+
+// tracker is what the receiver keeps of eight messages (section 4.5): StateBytes. The two upper bits of a count
 // say that the message is whole, and that it wants a completion.
 type tracker struct {
 	count    [InFlight]uint16

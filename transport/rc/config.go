@@ -18,14 +18,12 @@ type Mode uint8
 const (
 	GBN Mode = iota
 	IRN
+	Timeout
 )
 
 // String is the mode's name in lower case.
 func (m Mode) String() string {
-	if m == IRN {
-		return "irn"
-	}
-	return "gbn"
+	return [...]string{"gbn", "irn", "timeout"}[min(m, Timeout)]
 }
 
 // Config is what both ends of all flows have in common. The zero value is GBN without congestion
@@ -35,7 +33,7 @@ type Config struct {
 	// Congestion makes the controller of each flow; nil: none.
 	Congestion congestion.Factory
 	// Window bounds what is in flight, in bytes of payload. 0: with IRN one bandwidth-delay
-	// product (line rate times base round trip, plus one packet), with GBN no limit.
+	// product (line rate times base round trip, plus one packet), otherwise no limit.
 	Window units.Bytes
 	// AckEvery is how many packets in order one ACK answers, at most 65535; 0: 1. The last packet of a message, a
 	// duplicate and a gap are answered at once.
@@ -45,7 +43,7 @@ type Config struct {
 	NakInterval units.Duration
 	// NakDelay is how long GBN's sender takes from a NAK to the first repeated packet.
 	NakDelay units.Duration
-	// RTO is the timeout without progress; 0: GBN 4 ms, IRN 320 µs.
+	// RTO is the timeout without progress; 0: IRN 320 µs, the others 4 ms.
 	RTO units.Duration
 	// RTOLow is IRN's timeout while fewer than LowFlight packets are in flight; 0: 100 µs and 3.
 	RTOLow    units.Duration
@@ -73,8 +71,8 @@ const (
 
 // Validate says what is wrong with c, if anything.
 func (c *Config) Validate() error {
-	if c.Mode > IRN {
-		return operr.New("configure", "transport", "mode %d: choose gbn or irn", c.Mode)
+	if c.Mode > Timeout {
+		return operr.New("configure", "transport", "mode %d: choose gbn, irn or timeout", c.Mode)
 	}
 	if c.Window < 0 || c.AckEvery < 0 || c.LowFlight < 0 || c.Reorder < 0 {
 		return operr.New("configure", "transport", "window of %d bytes, an ACK every %d packets, low flight %d, reordering %d: must not be negative (0: the default)", int64(c.Window), c.AckEvery, c.LowFlight, c.Reorder)
@@ -122,6 +120,9 @@ func (c *Config) window(m *transport.Message) uint32 {
 	if w == 0 {
 		if c.Mode == GBN {
 			return m.Packets()
+		}
+		if c.Mode == Timeout {
+			return min(m.Packets(), maxWindow)
 		}
 		w = m.LineRate.Bytes(m.BaseRTT) + m.MTU
 	}

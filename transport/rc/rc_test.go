@@ -265,7 +265,36 @@ func TestBadChannel(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	require.NoError(t, (&Config{}).Validate())
-	require.ErrorContains(t, (&Config{Mode: 9}).Validate(), "choose gbn or irn")
+	require.ErrorContains(t, (&Config{Mode: 9}).Validate(), "choose gbn, irn or timeout")
 	require.ErrorContains(t, (&Config{RTO: -1}).Validate(), "RTO of -1 ns: must be between 0 and 60 s")
 	require.ErrorContains(t, (&Config{Window: -1}).Validate(), "must not be negative")
+}
+
+// Timeout: packets in any order are taken and answered without a NAK; only the timer repeats, from the first that
+// is missing on.
+func TestTimeoutMode(t *testing.T) {
+	s, r := ends(Config{Mode: Timeout, RTO: units.Millisecond}, 10)
+	sent := send(t, s, 0, 10)
+	var out transport.Replies
+	for _, i := range []int{3, 1, 0, 2, 9, 8, 7, 6, 5} { // 4 is lost
+		out.Reset()
+		r.OnPacket(1, &sent[i], &out)
+		for j := range out.Len() {
+			require.Equal(t, transport.Ack, out.At(j).Kind)
+			s.OnPacket(2, out.At(j))
+		}
+	}
+	require.EqualValues(t, 4, s.una)
+	var p transport.Packet
+	require.False(t, s.Transmit(3, &p), "reordering repeats nothing")
+	s.OnTimer(s.Next())
+	require.Equal(t, transport.Counts{Timeouts: 1}, s.Counts())
+	require.True(t, s.Transmit(s.Next(), &p))
+	require.EqualValues(t, 4, p.PSN)
+	out.Reset()
+	r.OnPacket(4, &p, &out)
+	require.True(t, r.Complete())
+	s.OnPacket(5, out.At(0))
+	require.True(t, s.Done())
+	require.EqualValues(t, 1, s.Counts().Repeated)
 }

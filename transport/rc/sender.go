@@ -31,7 +31,7 @@ type sender struct {
 
 	blocked bool // the controller's window forbade the last try to send
 	ack     congestion.Ack
-	_       [1]uint64 // 192 bytes: the allocator begins such a block at a cache line
+	counts  transport.Counts // 192 bytes: the allocator begins such a block at a cache line
 }
 
 func newSender(c *Config, m transport.Message) *sender {
@@ -67,6 +67,7 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	*p = transport.Packet{Sent: now, PSN: psn, Payload: s.mtu, Kind: transport.Data, Flags: transport.ECT}
 	if psn < s.high {
 		p.Flags |= transport.Repeat
+		s.counts.Repeated++
 	} else {
 		s.high = psn + 1
 	}
@@ -86,7 +87,7 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 // nextRepeat finds the next lost packet of an IRN recovery that has not been repeated in it: one with
 // a later packet that has arrived.
 func (s *sender) nextRepeat() (psn uint32, ok bool) {
-	if s.cfg.Mode == GBN {
+	if s.cfg.Mode != IRN {
 		return 0, false
 	}
 	psn = s.have.FirstClear(max(s.repeat, s.una), s.lost)
@@ -208,7 +209,8 @@ func (s *sender) OnTimer(now units.Instant) {
 		return
 	}
 	s.deadline = now.Add(s.rto())
-	if s.cfg.Mode == GBN {
+	s.counts.Timeouts++
+	if s.cfg.Mode != IRN {
 		s.goBack(now, congestion.LossTimeout)
 		return
 	}
@@ -235,6 +237,9 @@ func (s *sender) Next() units.Instant {
 	}
 	return next
 }
+
+// Counts implements transport.Counter.
+func (s *sender) Counts() transport.Counts { return s.counts }
 
 // Done reports whether all has been acknowledged.
 func (s *sender) Done() bool { return s.una == s.total }

@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
+	"github.com/sdr-rdma/go-sdr/transport/dcp"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// The figures and tables of DCP (Li et al., SIGCOMM 2025). The paper gives no threshold of its queues, no timeouts and
+// no sizes of incasts: what stands for them here is in docs/results/dcp.md, the same for all figures.
+
+// dcpNetwork is the packets and the memory of the paper's simulations (section 6.2), with headers as its simulator counts
+// them: r = 1048/48.
+func dcpNetwork(o figureOptions) scenario {
+	s := defaultScenario()
+	s.Topo, s.MTU, s.Header, s.AckSize, s.Buffer, s.Seed = "leafspine:16x16x16,100G,1us", 1000, 48, 60, "32MiB", o.seed
+	return s
+}
+
+// A dcpScheme is what the paper compares.
+type dcpScheme struct {
+	key, name string
+	set       func(s *scenario)
+}
+
+const dcpTrim = "48,n=22"
+
+var (
+	schemeDCP     = dcpScheme{"dcp", "DCP", func(s *scenario) { s.Transport, s.Routing, s.Trim = "dcp", "leastqueue", dcpTrim }}
+	schemeIRNAR   = dcpScheme{"irn-ar", "IRN, adaptive routing", func(s *scenario) { s.Transport, s.Routing = "irn", "leastqueue" }}
+	schemeIRNECMP = dcpScheme{"irn-ecmp", "IRN, ECMP", func(s *scenario) { s.Transport, s.Routing = "irn", "ecmp" }}
+	schemePFC     = dcpScheme{"pfc", "PFC, ECMP", func(s *scenario) { s.Transport, s.Routing, s.Buffer = "gbn", "ecmp", "32MiB,pfc" }}
+	schemeTimeout = dcpScheme{"timeout", "timeouts only", func(s *scenario) { s.Transport, s.Routing = "timeout", "leastqueue" }}
+)
+
+// withDCQCN adds the congestion control of section 6.3, with the marks of conweave-ns3.
+func (c dcpScheme) withDCQCN() dcpScheme {
+	set := c.set
+	return dcpScheme{c.key + "-cc", c.name + ", DCQCN", func(s *scenario) {
+		set(s)
+		s.CC, s.ECN = "dcqcn:hpcc", "100kB,400kB,0.2"
+	}}
+}
+
+// A dcpRun is a scenario of a figure by its name.
+type dcpRun struct {
+	name string
+	s    scenario
+	cost float64
+}
+
+// A dcpFigure is a figure, or with no chart a table.
+type dcpFigure struct {
+	name, title string
+	runs        func(o figureOptions) []dcpRun
+	points      func(o figureOptions, r map[string]*report) []point
+	// x, y and class of the drawing.
+	x, y  figures.ChartAxis
+	class string
+}
+
+func (f dcpFigure) figure() figure {
+	id := func(o figureOptions, run string) string {
+		kind := ""
+		if f.class == "" {
+			kind = "table"
+		}
+		return fmt.Sprintf("dcp-%s%s.scale%.4g.seed%d.%s", kind, f.name, o.scale, o.seed, run)
+	}
+	out := figure{
+		name: "dcp:" + f.name, title: f.title,
+		runs: func(o figureOptions) (all []sweepRun) {
+			if f.runs == nil {
+				return nil
+			}
+			for _, r := range f.runs(o) {
+				all = append(all, sweepRun{id(o, r.name), r.s, r.cost})
+			}
+			return all
+		},
+		points: func(o figureOptions, by map[string]*report) []point {
+			r := map[string]*report{}
+			if f.runs != nil {
+				for _, run := range f.runs(o) {
+					r[run.name] = by[id(o, run.name)]
+				}
+			}
+			return f.points(o, r)
+		},
+	}
+	if f.class != "" {
+		out.chart = func(o figureOptions, points []point) figures.Chart {
+			return figures.Chart{
+				Title: "DCP, figure " + f.name + ": " + f.title, Subtitle: fmt.Sprintf("scale %.4g, seed %d; dotted: what the paper's text says", o.scale, o.seed),
+				Panels: []figures.ChartPanel{{Title: f.title, X: f.x, Y: f.y, Lines: lines(points, f.class)}},
+			}
+		}
+	}
+	return out
+}
+
+var dcpLosses = []float64{1e-4, 1e-3, 5e-3, 1e-2, 2e-2, 5e-2}
+
+var lossAxis = figures.ChartAxis{Label: "loss rate per packet", Quantity: "loss", Ticks: []float64{1e-4, 1e-3, 1e-2, 5e-2}, Format: func(v float64) string { return fmt.Sprintf("%g %%", 100*v) }}
+
+// dcpLongFlow is the size of a long flow, in bytes: 200 MB in full, and an eighth at least, for its losses to count.
+func dcpLongFlow(o figureOptions) float64 { return 200e6 * max(o.scale, 1./8) }
+
+// oneFlow is a long flow through one switch that loses packets.
+func oneFlow(o figureOptions, c dcpScheme, loss float64) scenario {
+	s := dcpNetwork(o)
+	c.set(&s)
+	s.Topo, s.Load, s.Routing, s.Forced = "star:2,100G,1us", fmt.Sprintf("incast:1,%d", units.Bytes(dcpLongFlow(o))), "ecmp", loss
+	return s
+}
+
+// goodput is the share of the line that payload and its headers take.
+func goodput(r *report) float64 { return r.GoodputGbps * 1.048 / 100 }
+
+// cx5Delay is what ConnectX-5 takes from a NAK to the first repeat, so that go-back-N wastes as many packets per loss as the paper's ratio of 72
+// at 5 % implies: 119 µs (1349 packets with the round trip).
+const cx5Delay = 109 * units.Microsecond
+
+func lossFigure(name, title string, schemes []dcpScheme, judge func(o figureOptions, loss float64, good map[string]float64) []point) dcpFigure {
+	run := func(c dcpScheme, loss float64) string { return fmt.Sprintf("%s.%g", c.key, loss) }
+	return dcpFigure{
+		name: name, title: title, class: "goodput", x: lossAxis,
+		y: figures.ChartAxis{Label: "goodput, share of the line", Quantity: "goodput", Linear: true, Ticks: []float64{0, 0.25, 0.5, 0.75, 1}},
+		runs: func(o figureOptions) (runs []dcpRun) {
+			for _, loss := range dcpLosses {
+				for _, c := range schemes {
+					runs = append(runs, dcpRun{run(c, loss), oneFlow(o, c, loss), 1})
+				}
+			}
+			return runs
+		},
+		points: func(o figureOptions, r map[string]*report) (points []point) {
+			for _, loss := range dcpLosses {
+				good := map[string]float64{}
+				for _, c := range schemes {
+					good[c.key] = goodput(r[run(c, loss)])
+					p := point{Name: c.name, Class: "goodput", X: loss, Ours: good[c.key]}
+					if c.key == schemeDCP.key {
+						p = p.within((1-loss)*0.98, (1-loss)*1.02)
+					}
+					points = append(points, p)
+				}
+				points = append(points, judge(o, loss, good)...)
+			}
+			return points
+		},
+	}
+}
+
+var dcp10 = lossFigure("10", "loss recovery of one flow, DCP and go-back-N", []dcpScheme{
+	schemeDCP,
+	{"gbn", "go-back-N with ConnectX-5's delay", func(s *scenario) {
+		s.Transport = fmt.Sprintf("gbn:nakdelay=%dns,nakinterval=4us", cx5Delay)
+	}},
+}, func(o figureOptions, loss float64, good map[string]float64) []point {
+	// What follows a lost packet until its repeat is wasted: W packets.
+	wire := 1048 * 8. / 100e9
+	waste := (float64(cx5Delay) + 4400 + 2000) * 1e-9 / wire // delay, round trip, and half an interval of NAKs
+	formula := 1 / (1 + loss*waste/(1-loss))
+	ratio := point{Name: "DCP over go-back-N", Class: "ratio", X: loss, Ours: good["dcp"] / good["gbn"]}
+	switch loss {
+	case 1e-4:
+		ratio.Paper = number(1.6)
+	case 5e-2:
+		ratio.Paper = number(72)
+		ratio = ratio.within(40, 100)
+	}
+	exact := point{Name: "go-back-N over its formula", Class: "ratio", X: loss, Ours: good["gbn"] / formula}
+	if loss*dcpLongFlow(o)/1000 > 150 { // losses enough
+		exact = exact.within(0.9, 1.1)
+	}
+	return []point{ratio, exact}
+})
+
+var dcp17 = lossFigure("17", "loss recovery of one flow", []dcpScheme{schemeDCP, schemeIRNECMP, schemeTimeout}, func(_ figureOptions, loss float64, good map[string]float64) []point {
+	irn := point{Name: "IRN over DCP", Class: "ratio", X: loss, Ours: good["irn-ecmp"] / good["dcp"]}
+	to := point{Name: "timeouts only over DCP", Class: "ratio", X: loss, Ours: good["timeout"] / good["dcp"]}
+	if loss >= 1e-3 {
+		irn, to = irn.within(0, 1), to.within(0, irn.Ours)
+	}
+	if loss == 5e-2 {
+		irn, to = irn.within(0, 0.5), to.within(0, 0.5)
+	}
+	return []point{irn, to}
+})
+
+// webSearch is the general workload of section 6.2 for 20 ms in full.
+func webSearch(o figureOptions, load float64) string {
+	return fmt.Sprintf("poisson:WebSearch,%g,%dns", load, arrivalTime(o))
+}
+
+func arrivalTime(o figureOptions) int64 {
+	return int64(float64(20*units.Millisecond) * o.scale)
+}
+
+// compared makes the runs of schemes on one load.
+func compared(o figureOptions, name, load string, schemes ...dcpScheme) (runs []dcpRun) {
+	for _, c := range schemes {
+		s := dcpNetwork(o)
+		s.Load = load
+		c.set(&s)
+		runs = append(runs, dcpRun{name + c.key, s, 1})
+	}
+	return runs
+}
+
+// noAxis is that of figures which compare schemes at one point.
+var noAxis = figures.ChartAxis{Label: "one load", Quantity: "point", Linear: true, Ticks: []float64{0, 1}}
+
+var dcp1 = dcpFigure{
+	name: "1", title: "spurious retransmissions, WebSearch at 0.3", class: "messages that repeat, %", x: noAxis,
+	y: figures.ChartAxis{Label: "messages that repeat, %", Quantity: "percent", Linear: true, Ticks: []float64{0, 25, 50, 75, 100}},
+	runs: func(o figureOptions) []dcpRun {
+		return compared(o, "", webSearch(o, 0.3), schemeDCP, schemeIRNAR)
+	},
+	points: func(_ figureOptions, r map[string]*report) (points []point) {
+		for _, c := range []dcpScheme{schemeDCP, schemeIRNAR} {
+			rep := r[c.key]
+			sent := point{Name: c.name, Class: "packets repeated, %", Ours: 100 * float64(rep.Packets.Retransmitted) / float64(rep.Packets.Sent)}
+			flows := point{Name: c.name, Class: "messages that repeat, %", Ours: 100 * rep.Packets.Repeating}
+			lost := point{Name: c.name, Class: "packets lost or trimmed", Ours: float64(rep.Packets.Dropped + rep.Packets.Trimmed)}.within(0, 0)
+			if c.key == schemeDCP.key {
+				sent, flows = sent.within(0, 0), flows.within(0, 0)
+				sent.Paper, flows.Paper = number(0), number(0)
+			} else {
+				flows = flows.within(35, 95) // 50 % of small, 80 % of medium, 90 % of large ones
+			}
+			points = append(points, sent, flows, lost)
+		}
+		return points
+	},
+}
+
+// incastSize is of each of the senders of an incast: the paper gives none. severeSize is that of table 5, so that the
+// incast doesn't fit the memory of a switch.
+const (
+	incastSize = "64KiB"
+	severeSize = "1MiB"
+)
+
+var dcp2 = dcpFigure{
+	name: "2", title: "timeouts, WebSearch at 0.3 and incasts of 128 at 0.1", class: "timeouts", x: noAxis,
+	y: figures.ChartAxis{Label: "timeouts", Quantity: "timeouts", Linear: true, Ticks: []float64{0, 100, 1000, 10000}},
+	runs: func(o figureOptions) []dcpRun {
+		load := fmt.Sprintf("%s;burst:128,%s,0.1,%dns", webSearch(o, 0.3), incastSize, arrivalTime(o))
+		return compared(o, "", load, schemeDCP, schemeIRNECMP, schemeIRNAR)
+	},
+	points: func(_ figureOptions, r map[string]*report) []point {
+		p := func(c dcpScheme) point {
+			return point{Name: c.name, Class: "timeouts", Ours: float64(r[c.key].Timeouts)}
+		}
+		none, ecmp, ar := p(schemeDCP).within(0, 0), p(schemeIRNECMP), p(schemeIRNAR)
+		none.Paper = number(0)
+		return []point{none, ecmp, ar}
+	},
+}
+
+var dcp13 = dcpFigure{
+	name: "13", title: "WebSearch, slowdown", class: "P95 slowdown",
+	x: figures.ChartAxis{Label: "load of hosts' links", Quantity: "load", Linear: true, Ticks: []float64{0.3, 0.5}},
+	y: figures.ChartAxis{Label: "P95 of the slowdown", Quantity: "slowdown", Ticks: []float64{1, 2, 5, 10, 20, 50}},
+	runs: func(o figureOptions) (runs []dcpRun) {
+		for _, load := range []float64{0.3, 0.5} {
+			runs = append(runs, compared(o, fmt.Sprintf("load%g.", load), webSearch(o, load), schemeDCP, schemeIRNAR, schemeIRNECMP, schemePFC)...)
+		}
+		return runs
+	},
+	points: func(o figureOptions, r map[string]*report) (points []point) {
+		paper := map[float64]float64{0.3: -5, 0.5: -10}
+		for _, load := range []float64{0.3, 0.5} {
+			of := func(c dcpScheme) slowdowns { return r[fmt.Sprintf("load%g.%s", load, c.key)].Slowdown }
+			for _, c := range []dcpScheme{schemeDCP, schemeIRNAR, schemeIRNECMP, schemePFC} {
+				points = append(points, point{Name: c.name, Class: "P50 slowdown", X: load, Ours: of(c).P50}, point{Name: c.name, Class: "P95 slowdown", X: load, Ours: of(c).P95})
+			}
+			less := func(c dcpScheme) point {
+				return point{Name: "DCP against " + c.name + ", P95 %", Class: "change", X: load, Ours: 100 * (of(schemeDCP).P95/of(c).P95 - 1)}
+			}
+			irn, pfc := less(schemeIRNAR), less(schemePFC)
+			irn.Paper = number(paper[load])
+			if o.full() {
+				irn, pfc = irn.within(paper[load]-15, 1), pfc.within(-100, 0)
+			}
+			points = append(points, irn, pfc)
+		}
+		return points
+	},
+}
+
+var dcp16 = dcpFigure{
+	name: "16", title: "WebSearch at 0.5 and incasts of 128 at 0.05, with and without DCQCN", class: "P99 slowdown", x: noAxis,
+	y: figures.ChartAxis{Label: "P99 of the slowdown", Quantity: "slowdown", Ticks: []float64{1, 2, 5, 10, 20, 50, 100}},
+	runs: func(o figureOptions) []dcpRun {
+		load := fmt.Sprintf("%s;burst:128,%s,0.05,%dns", webSearch(o, 0.5), incastSize, arrivalTime(o))
+		return compared(o, "", load, schemeDCP, schemeIRNAR, schemeDCP.withDCQCN(), schemeIRNAR.withDCQCN())
+	},
+	points: func(o figureOptions, r map[string]*report) (points []point) {
+		for _, c := range []dcpScheme{schemeDCP, schemeIRNAR, schemeDCP.withDCQCN(), schemeIRNAR.withDCQCN()} {
+			s := r[c.key].Slowdown
+			points = append(points, point{Name: c.name, Class: "P50 slowdown", Ours: s.P50}, point{Name: c.name, Class: "P99 slowdown", Ours: s.P99})
+		}
+		change := func(name, a, b string) point {
+			return point{Name: name, Class: "change", Ours: 100 * (r[a].Slowdown.P99/r[b].Slowdown.P99 - 1)}
+		}
+		without, with := change("DCP against IRN without, P99 %", "dcp", "irn-ar"), change("DCP against IRN with DCQCN, P99 %", "dcp-cc", "irn-ar-cc")
+		with.Paper = number(-29)
+		if o.full() {
+			without, with = without.within(0, 1000), with.within(-45, -14)
+		}
+		return append(points, without, with)
+	},
+}
+
+// dcpTable1 is equation 1 with a hop's delay of 5 µs a km, for the paper's buffer per port of 100 Gbit/s. Its values follow with megabytes
+// of 1024·1000 bytes.
+var dcpTable1 = dcpFigure{
+	name: "1", title: "longest distance with PFC, km",
+	points: func(figureOptions, map[string]*report) (points []point) {
+		for _, c := range []struct {
+			name        string
+			mb, km, km8 float64
+		}{
+			{"Tomahawk 3", 0.5, 4.1, 0.512}, {"Tomahawk 5", 0.32, 2.62, 0.327}, {"Tofino 1", 0.62, 5.08, 0.634},
+			{"Tofino 2", 0.5, 4.1, 0.512}, {"Spectrum", 0.5, 4.1, 0.512}, {"Spectrum-4", 160. / 512, 2.56, 0.320},
+		} {
+			km := c.mb * 1024 * 1000 * 8 / (100e9 * 5e-6 * 2)
+			of := func(queues, paper float64) point {
+				return point{Name: c.name, Class: fmt.Sprintf("%g queues", queues), X: queues, Ours: km / queues, Paper: number(paper)}.within(0.97*paper, 1.03*paper)
+			}
+			points = append(points, of(1, c.km), of(8, c.km8))
+		}
+		return points
+	},
+}
+
+// dcpTable3 is what receivers keep per queue pair at 400 Gbit/s and 10 µs: the paper's row of bitmaps is five of a
+// product each, as IRN has.
+var dcpTable3 = dcpFigure{
+	name: "3", title: "bytes of state per queue pair to track packets",
+	points: func(figureOptions, map[string]*report) []point {
+		const bits = 400e9 * 10e-6 / 8 / 1000
+		bitmaps := 5 * bits / 8.
+		return []point{
+			point{Name: "five bitmaps of one product", Class: "bytes", Ours: bitmaps, Paper: number(320)}.within(0.97*320, 1.03*320),
+			point{Name: "DCP, 8 messages", Class: "bytes", Ours: dcp.StateBytes, Paper: number(32)}.within(0, 64),
+		}
+	},
+}
+
+var dcpTable5 = dcpFigure{
+	name: "5", title: "header-only packets lost in incasts, %",
+	runs: func(o figureOptions) (runs []dcpRun) {
+		for _, n := range []int{22, 16} {
+			for _, senders := range []int{128, 255} {
+				for _, cc := range []string{"", "-cc"} {
+					s := dcpNetwork(o)
+					c := schemeDCP
+					if cc != "" {
+						c = c.withDCQCN()
+					}
+					c.set(&s)
+					s.Trim = fmt.Sprintf("48,n=%d", n)
+					s.Load = fmt.Sprintf("%s;incast:%d,%s", webSearch(o, 0.3), senders, severeSize)
+					runs = append(runs, dcpRun{fmt.Sprintf("n%d.%d%s", n, senders, cc), s, 1})
+				}
+			}
+		}
+		return runs
+	},
+	points: func(o figureOptions, r map[string]*report) (points []point) {
+		for _, n := range []int{22, 16} {
+			for _, senders := range []int{128, 255} {
+				for _, cc := range []string{"", "-cc"} {
+					rep := r[fmt.Sprintf("n%d.%d%s", n, senders, cc)]
+					name := fmt.Sprintf("N = %d, %d to 1", n, senders)
+					if cc != "" {
+						name += ", DCQCN"
+					}
+					lost := point{Name: name, Class: "headers lost, %", X: float64(senders), Ours: 100 * float64(rep.Packets.HeadersLost) / float64(max(rep.Packets.Trimmed, 1)), Paper: number(0)}
+					if n == 16 && senders == 255 && cc == "" {
+						lost.Paper = number(0.16)
+						if o.full() {
+							lost = lost.within(0, 1)
+						}
+					} else {
+						lost = lost.within(0, 0)
+					}
+					points = append(points, lost, point{Name: name, Class: "headers", X: float64(senders), Ours: float64(rep.Packets.Trimmed)})
+				}
+			}
+		}
+		return points
+	},
+}
+
+func dcpFigures() (all []figure) {
+	for _, f := range []dcpFigure{dcp1, dcp2, dcp10, dcp13, dcp16, dcp17} {
+		all = append(all, f.figure())
+	}
+	return all
+}
+
+var allTables = []figure{dcpTable1.figure(), dcpTable3.figure(), dcpTable5.figure()}
