@@ -99,6 +99,8 @@ func (c *Conn) onEvent(e *sdr.Event) {
 		c.in.onFenced(e)
 	case sdr.EventTrimmed:
 		c.out.onTrimmed(e)
+	case sdr.EventReliable:
+		c.in.onReliable(e)
 	case sdr.EventScheme:
 		if e.ToSender {
 			c.out.onFrame(e)

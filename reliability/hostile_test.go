@@ -30,6 +30,9 @@ const (
 	frameAck
 	_
 	frameScheme
+	_
+	_
+	frameReliable
 )
 
 // A forger sends control datagrams that look like the peer's: it knows the connection id.
@@ -95,7 +98,7 @@ func (p *program) number() uint64 {
 
 // frame is any frame; data says whether it can make the other end send or decode wrong bytes.
 func (p *program) frame() (b []byte, data bool) {
-	kind := p.byte() % 9
+	kind := p.byte() % 12
 	b = binary.AppendUvarint([]byte{kind}, p.number())
 	add := func(v uint64) { b = binary.AppendUvarint(b, v) }
 	switch kind {
@@ -122,8 +125,12 @@ func (p *program) frame() (b []byte, data bool) {
 		b = append(b, p.byte()&1)
 		add(p.number())
 		b = append(b, p.bytes(100)...)
+	case frameReliable:
+		add(p.number() & 7)
+		b = append(b, p.byte()&1)
+		b = append(b, p.bytes(100)...)
 	}
-	return b, kind == frameCTS || kind == frameStart || kind == frameScheme
+	return b, kind == frameCTS || kind == frameStart || kind == frameScheme || kind == frameReliable
 }
 
 // bytes are up to most bytes behind their length.
@@ -262,7 +269,7 @@ func FuzzConn(f *testing.F) {
 		f.Add(byte(seed), append([]byte{5, 5, 0xfc, 0xfc}, b...))
 	}
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
-		h := newHostile(t, [](func() scheme.Scheme){newSR(t, sr.RTO), newSR(t, sr.NACK), newEC(t, scheme.MDS, 8, 2)}[kind%3])
+		h := newHostile(t, [](func() scheme.Scheme){newSR(t, sr.RTO), newSR(t, sr.NACK), newEC(t, scheme.MDS, 8, 2), newAdaptive(t)}[kind%4])
 		h.play(b[:min(len(b), 1500)])
 		h.finish()
 	})
@@ -316,4 +323,50 @@ func TestUnknownRole(t *testing.T) {
 	h.rest(5 * ms)
 	require.Equal(t, uint64(1), h.conn[0].Stats().Violations)
 	require.Zero(t, h.conn[0].Held().SendRefs)
+}
+
+// reliable is frame number n of the other end that must arrive.
+func reliable(n, transfer uint64, toSender byte, bytes ...byte) []byte {
+	b := binary.AppendUvarint([]byte{frameReliable}, n)
+	b = append(binary.AppendUvarint(b, transfer), toSender)
+	return append(binary.AppendUvarint(b, uint64(len(bytes))), bytes...)
+}
+
+// TestReliableFrames: one of no transfer, of one that hasn't begun, to a sending half or to a scheme that takes none is
+// counted; one that makes no sense ends its transfer.
+func TestReliableFrames(t *testing.T) {
+	for name, s := range map[string]func() scheme.Scheme{"sr": newSR(t, sr.RTO), "adaptive": newAdaptive(t)} {
+		h := newHostile(t, s)
+		violations := func() uint64 { return h.conn[1].Stats().Violations }
+		n := uint64(0)
+		say := func(transfer uint64, toSender byte, bytes ...byte) {
+			h.forgers[1].say(reliable(n, transfer, toSender, bytes...))
+			n++
+			h.rest(ms)
+		}
+		say(0, 0, 1)
+		require.Equal(t, uint64(1), violations(), "%s: nothing was granted for it", name)
+		h.recv()
+		h.rest(5 * ms)
+		say(0, 0, 1)
+		require.Equal(t, uint64(2), violations(), "%s: it has not begun", name)
+		half, err := s().NewSender(scheme.Transfer{Length: 100, UnitBytes: 1024, Units: 1}, &scheme.Env{Channels: 2, MaxFrame: 500})
+		require.NoError(t, err)
+		params := half.Params()
+		h.forgers[1].say(append([]byte{frameStart, 0, 100, 0, 0, 0, 0, 0, byte(len(params))}, params...))
+		h.rest(ms)
+		say(0, 1, 1)
+		require.Equal(t, uint64(3), violations(), "%s: no receiving half sends any", name)
+		require.False(t, ended(h.recvs[0]), "%s: %v", name, h.recvs[0].Err())
+		say(0, 0, 0xff, 0xff)
+		if name == "sr" {
+			require.Equal(t, uint64(4), violations())
+			require.False(t, ended(h.recvs[0]))
+			continue
+		}
+		h.until(units.Second, func() bool { return ended(h.recvs[0]) })
+		require.ErrorContains(t, h.recvs[0].Err(), "malformed")
+		say(0, 0, 0xff)
+		require.Equal(t, uint64(3), violations(), "of one that has ended")
+	}
 }

@@ -84,6 +84,27 @@ func (in *incoming) onFrame(e *sdr.Event) {
 	}
 }
 
+// onReliable gives a frame of the sending half that must arrive to the receiving one.
+func (in *incoming) onReliable(e *sdr.Event) {
+	t := in.find(e.Transfer)
+	switch {
+	case e.ToSender, t == nil && e.Transfer >= in.nextID, t != nil && t.state == waiting:
+		in.violations++ // our receiving half sends none; a sending half begins with START
+		return
+	case t == nil || t.core == nil || t.state != running:
+		return // it has ended
+	}
+	core, ok := t.core.(scheme.ReliableReceiver)
+	if !ok {
+		in.violations++
+		return
+	}
+	t.touched = true
+	if err := core.OnReliable(in.now, e.Bytes); err != nil {
+		t.fail(err)
+	}
+}
+
 // onFenced hears that a message's buffer is ours again.
 func (in *incoming) onFenced(e *sdr.Event) {
 	m, ok := in.messages[e.Seq]

@@ -21,6 +21,9 @@ const (
 func (t *sendTransfer) poll(outstanding int) units.Instant {
 	o, now := t.o, t.o.now
 	t.updateEnv()
+	if len(t.reliable) > 0 {
+		t.sendReliable()
+	}
 	if len(t.deferred) > 0 && !t.sendDeferred() {
 		return units.Never // the device is full; a completion brings us back
 	}
@@ -33,7 +36,7 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 	for range maxPolls {
 		t.reportInjected()
 		t.out.Reset()
-		t.out.Budget = budget
+		t.out.Budget, t.out.ReliableBusy = budget, len(t.reliable) > 0
 		mine := t.core.Outstanding()
 		t.out.Window = max(0, o.pace.window()-(outstanding-mine))
 		var err error
@@ -51,13 +54,17 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 		if len(t.out.Frame) > 0 {
 			o.port.SendScheme(t.id, false, 0, t.out.Frame)
 		}
+		if len(t.out.Reliable) > 0 {
+			t.reliable = append(t.reliable[:0], t.out.Reliable...)
+			t.sendReliable()
+		}
 		full := !t.send(t.out.Sends)
 		parity, probes := count(t.out.Sends)
 		o.pace.lost(now, t.newLosses())
 		o.pace.spend(now, sends, parity, probes, outstanding)
 		t.paritySent += parity
 		budget -= sends
-		if full || budget <= 0 || sends == 0 && len(t.out.Frame) == 0 && len(t.out.Jobs) == 0 {
+		if full || budget <= 0 || sends == 0 && len(t.out.Frame) == 0 && len(t.out.Reliable) == 0 && len(t.out.Jobs) == 0 {
 			break
 		}
 	}
@@ -68,6 +75,18 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 		next = min(next, o.pace.next(now))
 	}
 	return next
+}
+
+// sendReliable gives the frame that must arrive to the control session. While that has no room, its
+// next acknowledgement brings us back.
+func (t *sendTransfer) sendReliable() {
+	err := t.o.port.SendReliable(t.id, false, t.reliable)
+	switch {
+	case err == nil:
+		t.reliable, t.touched = t.reliable[:0], true
+	case !errors.Is(err, sdr.ErrAgain):
+		t.fail(err)
+	}
 }
 
 // newLosses is how many units the core has taken for lost since it was last asked. Of one that

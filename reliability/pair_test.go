@@ -11,6 +11,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -39,6 +40,14 @@ type setup struct {
 func newSR(t testing.TB, mode sr.Mode) func() scheme.Scheme {
 	return func() scheme.Scheme {
 		s, err := sr.New(sr.Config{Mode: mode})
+		require.NoError(t, err)
+		return s
+	}
+}
+
+func newAdaptive(t testing.TB) func() scheme.Scheme {
+	return func() scheme.Scheme {
+		s, err := adaptive.New(adaptive.Config{})
 		require.NoError(t, err)
 		return s
 	}

@@ -42,6 +42,8 @@ type sendTransfer struct {
 	injected []scheme.Sent
 	deferred []scheme.Send
 	out      scheme.Output
+	// reliable is a frame that must arrive and that the control session has yet to take.
+	reliable []byte
 	// next is when the core asked to be polled; touched: something happened to it.
 	next    units.Instant
 	touched bool

@@ -47,6 +47,9 @@ const (
 	// EventCompleted: the peer completed message Seq; Code is the outcome, Needed how many
 	// repeats it took.
 	EventCompleted
+	// EventReliable: a frame of the peer's reliability core that Port.SendReliable sent: Transfer,
+	// ToSender, Bytes. Each comes once, in the order in which they were sent.
+	EventReliable
 	// EventFenced: receive Seq's fence is down: its buffer is the user's.
 	EventFenced
 	// EventTrimmed: a switch has cut packet Packet of message Seq, which was sent on Channel as its Number-th

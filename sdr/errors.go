@@ -29,8 +29,9 @@ var (
 	ErrMismatch = errors.New("the two ends do not match")
 	// ErrNotSupported: the device can't do it.
 	ErrNotSupported = errors.New("not supported by this device")
-	// ErrAgain: no slot is free now. Wait for a completion and try again.
-	ErrAgain = errors.New("no message slot is free")
+	// ErrAgain: no slot, or of Port.SendReliable no room, is free now. Wait for a completion, or an
+	// acknowledgement, and try again.
+	ErrAgain = errors.New("no slot is free now")
 	// ErrTooLong: a message is longer than what it must fit.
 	ErrTooLong = errors.New("too long")
 	// ErrBusy: memory is still in use by posted work.

@@ -5,6 +5,7 @@ package sdr
 import (
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/sdr/internal/control"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 )
 
@@ -13,6 +14,8 @@ type Held struct {
 	Grants, Beyond, Sends, Recvs, Events, Arena int
 	// Told counts STARTs, ENDs and ABORTs that the peer has not acknowledged.
 	CTS, Completed, Told int
+	// Reliable and ReliableBytes are frames of the driver's that the peer has not acknowledged.
+	Reliable, ReliableBytes int
 }
 
 // Held looks at q.
@@ -23,7 +26,8 @@ func (q *QP) Held() Held {
 		Grants: len(q.grants), Beyond: len(q.beyond), Sends: len(q.sends), Recvs: len(q.recvs),
 		Events: len(q.events), Arena: len(q.arena),
 		CTS: q.sess.UnackedOf(wire.TypeCTS), Completed: q.sess.UnackedOf(wire.TypeCompleted),
-		Told: q.sess.UnackedOf(wire.TypeStart) + q.sess.UnackedOf(wire.TypeEnd) + q.sess.UnackedOf(wire.TypeAbort),
+		Told:     q.sess.UnackedOf(wire.TypeStart) + q.sess.UnackedOf(wire.TypeEnd) + q.sess.UnackedOf(wire.TypeAbort),
+		Reliable: q.sess.UnackedOf(wire.TypeReliable), ReliableBytes: q.sess.ReliableBytes(),
 	}
 }
 
@@ -31,6 +35,9 @@ func (q *QP) Held() Held {
 const (
 	MaxEvents = maxEvents
 	MaxArena  = maxArena
+
+	MaxReliable      = control.MaxReliable
+	MaxReliableBytes = control.MaxReliableBytes
 )
 
 // Frontier is the next sequence to post, and the first not granted.

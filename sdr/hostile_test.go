@@ -54,7 +54,7 @@ func (p *program) frame(near uint64) wire.Frame {
 	case wire.TypeStart, wire.TypeEnd, wire.TypeWindow:
 		f.Length, f.HasImm, f.Imm = p.number(2000), p.byte()&1 == 1, 0xbad
 		f.Bytes = make([]byte, p.byte()%80)
-	case wire.TypeScheme:
+	case wire.TypeScheme, wire.TypeReliable:
 		f.Number, f.Bytes = p.number(0), make([]byte, 4*int(p.byte()))
 	case wire.TypeAbort, wire.TypeCompleted:
 		f.Code = p.byte() % 4
@@ -250,7 +250,7 @@ func TestMalformedIsCounted(t *testing.T) {
 	h := newHostile(t)
 	var b []byte
 	ends := map[int]bool{0: true}
-	for _, ty := range []wire.Type{wire.TypeCTS, wire.TypeEnd, wire.TypeScheme, wire.TypePing} {
+	for _, ty := range []wire.Type{wire.TypeCTS, wire.TypeEnd, wire.TypeScheme, wire.TypeReliable, wire.TypePing} {
 		f := wire.Frame{Type: ty, ID: 1 << 30, Bytes: []byte("bytes")}
 		b = f.Append(b)
 		ends[len(b)] = true

@@ -231,7 +231,30 @@ func (p *Port) SendScheme(transfer uint64, toSender bool, number uint64, b []byt
 	}
 }
 
-// MaxScheme is the most bytes that SendScheme takes.
+// SendReliable sends bytes of a reliability core until the peer has acknowledged them; they are copied.
+// The peer's driver gets each frame once, as an EventReliable, and those of a connection in the order in
+// which they were sent. At most MaxScheme bytes.
+//
+// It fails with ErrAgain while 64 frames, or 64 KiB, are unacknowledged and, for the receiving half of a
+// transfer, while the transfer's START (Announce) is. Progress is called when an acknowledgement has come.
+func (p *Port) SendReliable(transfer uint64, toSender bool, b []byte) error {
+	q := p.qp()
+	fail := func(err error) error {
+		return &OpError{Op: "send frame", Object: fmt.Sprintf("transfer %d", transfer), Err: err}
+	}
+	switch {
+	case q.state() != qpReady:
+		return fail(q.err)
+	case len(b) > q.sess.MaxScheme():
+		return fail(fmt.Errorf("%w: %d bytes, and a datagram carries %d", ErrTooLong, len(b), q.sess.MaxScheme()))
+	case !q.sess.SendReliable(p.Now, transfer, toSender, b):
+		return fail(ErrAgain)
+	}
+	q.mark()
+	return nil
+}
+
+// MaxScheme is the most bytes that SendScheme and SendReliable take.
 func (p *Port) MaxScheme() int {
 	if q := p.qp(); q.sess != nil {
 		return q.sess.MaxScheme()

@@ -420,10 +420,26 @@ func (q *QP) onFrame(now units.Instant, f *wire.Frame) {
 	case wire.TypeScheme:
 		q.event(Event{Kind: EventScheme, Transfer: f.ID, ToSender: f.ToSender, Number: f.Number, Bytes: f.Bytes})
 		return
+	case wire.TypeReliable:
+		ok = q.onReliable(f)
 	}
 	if ok {
 		q.sess.Ack(f.Type, f.ID)
 	}
+}
+
+// onReliable takes a frame of the peer's reliability core, if it is the next one and the driver's
+// queue has room. It reports whether to acknowledge it; mu is held.
+func (q *QP) onReliable(f *wire.Frame) bool {
+	isNext, wasTaken := q.sess.CheckReliable(f.ID)
+	if !isNext {
+		return wasTaken
+	}
+	if !q.event(Event{Kind: EventReliable, Transfer: f.Transfer, ToSender: f.ToSender, Bytes: f.Bytes}) {
+		return false
+	}
+	q.sess.TakeReliable()
+	return true
 }
 
 // kick asks the home worker to look at the QP, and wakes it; mu may be held.
@@ -453,6 +469,8 @@ type ControlStats struct {
 	// Malformed counts datagrams that could not be read, Violations frames that
 	// claimed what can't be.
 	Malformed, Violations uint64
+	// Duplicates counts frames that must arrive (Port.SendReliable) and had arrived before.
+	Duplicates uint64
 }
 
 // QPStats counts what one QP did.

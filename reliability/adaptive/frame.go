@@ -3,6 +3,7 @@
 package adaptive
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 
@@ -11,12 +12,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 )
 
-// Frames carry state, not events, so that losing, repeating or reordering them only
-// costs time. All numbers are unsigned varints. The receiver sends:
+// All numbers are unsigned varints. The receiver's frames carry state, not events, so
+// that losing, repeating or reordering them only costs time:
 //
 //	byte     frameState
 //	number   counts the frames of a transfer from 1
-//	known    how many announcements of the sender are known
 //	totals   0, or 1 and what the tails of all earlier transfers came to: units,
 //	         lost ones, bursts
 //	marks    how many follow, each: channel, index·4 + kind
@@ -25,17 +25,13 @@ import (
 //	         know of so many rows and have so many of them.
 //	rest     the acknowledgement of package loss, or nothing
 //
-// The sender announces what is not in START, with entries numbered from 0 and sent
-// until known:
+// What isn't in START the sender tells in frames that arrive, each once and in order
+// (scheme.ReliableReceiver). They are entries of two kinds, up to the end of the frame:
 //
-//	byte     frameAnnounce
-//	first    the number of the first entry
-//	entries  of two kinds up to the end of the frame:
-//	         entryGroup: how many units, the first one, gaps between the others
-//	         entryRows: group, first row, how many, first parity unit
+//	entryGroup  how many units, the first one, gaps between the others
+//	entryRows   group, first row, how many, first parity unit
 const (
-	frameState    = 1
-	frameAnnounce = 2
+	frameState = 1
 
 	entryGroup = 0
 	entryRows  = 1
@@ -84,7 +80,6 @@ type groupReport struct{ group, present, rows int }
 // A state is a parsed frame of the receiver. Its slices are used again.
 type state struct {
 	number   uint64
-	known    int
 	totals   totals
 	marks    []mark
 	from, to int
@@ -95,7 +90,7 @@ type state struct {
 var errFrame = errors.New("adaptive: malformed frame")
 
 // limits is what a frame may speak of.
-type limits struct{ units, groups, channels, entries int }
+type limits struct{ units, groups, channels int }
 
 // parse reads frame, in which the peer may say anything.
 func (s *state) parse(frame []byte, l limits) error {
@@ -105,7 +100,6 @@ func (s *state) parse(frame []byte, l limits) error {
 	}
 	r := varint.NewReader(frame[1:])
 	s.number = r.Uint(math.MaxUint64)
-	s.known = r.Int(l.entries)
 	s.totals = totals{}
 	if r.Int(1) == 1 {
 		s.totals = totals{r.Uint(math.MaxInt64), r.Uint(math.MaxInt64), r.Uint(math.MaxInt64)}
@@ -140,3 +134,58 @@ func (w *writer) mark(m mark) { w.Int(m.channel); w.Int(m.index<<2 | m.kind) }
 func (w *writer) reserve() (at int)   { w.Byte(0); return len(w.B) - 1 }
 func (w *writer) increment(at int)    { w.B[at]++ }
 func (w *writer) full(at, n int) bool { return int(w.B[at]) >= n }
+
+// appendGroup appends the entry of a late group.
+func appendGroup(b []byte, members []uint32) []byte {
+	b = binary.AppendUvarint(append(b, entryGroup), uint64(len(members)))
+	last := uint32(0)
+	for _, u := range members {
+		b = binary.AppendUvarint(b, uint64(u-last))
+		last = u
+	}
+	return b
+}
+
+// appendRows appends the entry of a batch of rows.
+func appendRows(b []byte, r *batch) []byte {
+	b = append(b, entryRows)
+	for _, v := range [...]int{r.group, r.row, r.rows, r.base} {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	return b
+}
+
+// An entry is one as the receiver reads it.
+type entry struct {
+	members []uint32 // of a late group
+	rows    batch    // else
+}
+
+// parseEntry reads one entry; a failed r says that it makes no sense.
+func parseEntry(r *varint.Reader, l *limits) (e entry) {
+	if r.Int(1) == entryRows {
+		e.rows = batch{step: 1}
+		e.rows.group = r.Int(l.groups - 1)
+		e.rows.row, e.rows.rows = r.Int(maxGroup), r.Int(maxGroup)
+		e.rows.base = r.Int(maxParity)
+		if l.groups == 0 || e.rows.rows == 0 {
+			r.Fail()
+		}
+		return e
+	}
+	n := r.Int(mostData)
+	u := 0
+	for i := range n {
+		gap := r.Int(l.units - 1 - u)
+		if r.Failed() || gap == 0 && i > 0 {
+			r.Fail()
+			return e
+		}
+		u += gap
+		e.members = append(e.members, uint32(u))
+	}
+	if n == 0 {
+		r.Fail()
+	}
+	return e
+}

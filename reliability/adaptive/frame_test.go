@@ -3,7 +3,6 @@
 package adaptive
 
 import (
-	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,7 +57,7 @@ func TestStateRoundTrip(t *testing.T) {
 			r.report(0, &board{has: make([]bool, 1000)}, &out, room)
 			require.LessOrEqual(t, len(out.Frame), room)
 			var s state
-			require.NoError(t, s.parse(out.Frame, limits{1000, len(r.groups), 4, 0}))
+			require.NoError(t, s.parse(out.Frame, limits{1000, len(r.groups), 4}))
 			require.Equal(t, r.ack, s.rest)
 			for _, m := range s.marks {
 				require.Equal(t, mark{m.channel, markParity, m.channel + 2}, m)
@@ -77,9 +76,9 @@ func TestStateRoundTrip(t *testing.T) {
 }
 
 func FuzzState(f *testing.F) {
-	f.Add([]byte{frameState, 1, 0, 0, 1, 0, 2, 0, 1, 0, 3, 4, 2, 9})
-	f.Add([]byte{frameState, 2, 1, 1, 100, 3, 2, 0, 0, 0, 0})
-	l := limits{units: 1000, groups: 7, channels: 4, entries: 3}
+	f.Add([]byte{frameState, 1, 0, 1, 0, 2, 0, 1, 0, 3, 4, 2, 9})
+	f.Add([]byte{frameState, 2, 1, 100, 3, 2, 0, 0, 0, 0})
+	l := limits{units: 1000, groups: 7, channels: 4}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s state
 		if s.parse(b, l) != nil {
@@ -92,7 +91,7 @@ func FuzzState(f *testing.F) {
 			}
 			last = g.group
 		}
-		if s.from > l.groups || s.to > l.groups || s.known > l.entries || len(s.marks) > l.channels {
+		if s.from > l.groups || s.to > l.groups || len(s.marks) > l.channels {
 			t.Fatalf("out of range: %+v", s)
 		}
 	})
@@ -116,15 +115,14 @@ func FuzzParams(f *testing.F) {
 	})
 }
 
-// FuzzAnnounce gives a receiver any frames: it refuses or stays within its bounds.
-func FuzzAnnounce(f *testing.F) {
-	entry := binary.AppendUvarint([]byte{frameAnnounce, 0, entryGroup, 2, 5}, 3)
-	f.Add(entry)
-	f.Add([]byte{frameAnnounce, 0, entryRows, 0, 2, 3, 10})
+// FuzzEntries gives a receiver any groups and rows: it refuses or stays within its bounds.
+func FuzzEntries(f *testing.F) {
+	f.Add(appendGroup(nil, []uint32{5, 8}))
+	f.Add(appendRows(nil, &batch{group: 0, row: 2, rows: 3, base: 10, step: 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := testReceiver(t, 500)
 		for range 3 {
-			_ = r.OnControl(1, b)
+			_ = r.OnReliable(1, b)
 		}
 		if len(r.groups) != r.roster.count() || len(r.roster.late) > maxLate {
 			t.Fatalf("%d groups, %d late", len(r.groups), len(r.roster.late))
@@ -149,8 +147,49 @@ func TestParamsFit(t *testing.T) {
 }
 
 func TestBadParams(t *testing.T) {
-	for _, b := range [][]byte{nil, {0}, {2, 0, 1, 1, 1, 0}, {1}, {1, 0, 9, 3, 10, 0}, {1, 0, 1, 0, 10, 0}, {1, 5, 0, 0, 10, 0}, {1, 0, 1, 1, 10, 3, 1}} {
+	for _, b := range [][]byte{nil, {0}, {1, 0, 1, 1, 1, 0}, {2}, {2, 0, 9, 3, 10, 0}, {2, 0, 1, 0, 10, 0}, {2, 5, 0, 0, 10, 0}, {2, 0, 1, 1, 10, 3, 1}} {
 		_, err := parseParams(b, 10)
 		require.Error(t, err, "%v", b)
+	}
+}
+
+// What a sender tells of groups and rows its receiver knows afterwards, in however many frames it goes; while
+// the connection takes none, nothing is lost.
+func TestEntriesRoundTrip(t *testing.T) {
+	a, err := New(Config{})
+	require.NoError(t, err)
+	env := testEnv()
+	made, err := a.NewSender(testTransfer(1000), env)
+	require.NoError(t, err)
+	s, r := made.(*sender), testReceiver(t, 1000)
+	require.Positive(t, s.roster.count())
+	late := []uint32{3, 7, 200}
+	s.roster.late = append(s.roster.late, late)
+	s.groups = append(s.groups, txGroup{})
+	s.entries = append(s.entries, appendGroup(nil, late))
+	s.addRows(s.roster.count()-1, 3)
+	for g := range s.roster.groups {
+		s.addRows(g, 1+g%4)
+	}
+	env.MaxFrame = minFrame
+	busy, frames := 0, 0
+	for len(s.entries) > 0 {
+		out := scheme.Output{ReliableBusy: frames > busy}
+		before := len(s.entries)
+		if s.sendEntries(&out); out.ReliableBusy {
+			require.Empty(t, out.Reliable)
+			require.Len(t, s.entries, before)
+			busy++
+			continue
+		}
+		frames++
+		require.LessOrEqual(t, len(out.Reliable), minFrame)
+		require.NoError(t, r.OnReliable(1, out.Reliable))
+	}
+	require.Greater(t, frames, 0)
+	require.Equal(t, s.roster.late, r.roster.late)
+	require.Equal(t, s.ledger, r.ledger)
+	for g := range s.groups {
+		require.Equal(t, s.groups[g].rows, r.groups[g].rows)
 	}
 }

@@ -11,10 +11,10 @@ import (
 const (
 	// maxJobs is how many coding jobs a half has running.
 	maxJobs = 8
-	// maxLate is how many late groups a transfer may have, and maxEntries how
-	// many announcements.
+	// maxLate is how many late groups a transfer may have, and maxBatches how many
+	// batches of rows beside the first ones.
 	maxLate    = 32
-	maxEntries = 1 << 14
+	maxBatches = 1 << 14
 	// maxParity bounds the numbers of parity units.
 	maxParity = 1 << 24
 )
@@ -89,6 +89,8 @@ func (l *ledger) add(group, row, rows, base int) batch {
 	l.parity = base + rows
 	return b
 }
+
+func (l *ledger) full() bool { return len(l.extra) >= maxBatches }
 
 // find returns the group and row of a parity unit, and its number among the
 // batches: first rows count as one for each group.

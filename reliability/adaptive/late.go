@@ -78,10 +78,10 @@ func (s *sender) makeLateGroups(now units.Instant) {
 		}
 		s.roster.late = append(s.roster.late, group)
 		s.groups = append(s.groups, txGroup{})
-		s.announced.group(now, group)
+		s.entries = append(s.entries, appendGroup(nil, group))
 	}
 	for g := s.roster.groups; g < s.roster.count(); g++ {
-		s.addRows(now, g, rows)
+		s.addRows(g, rows)
 	}
 }
 

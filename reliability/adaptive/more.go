@@ -2,7 +2,10 @@
 
 package adaptive
 
-import "github.com/sdr-rdma/go-sdr/units"
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
 
 const (
 	// maxRounds is how often a group gets new rows.
@@ -50,31 +53,46 @@ func (s *sender) makeRows(now units.Instant) {
 			lack = len(group.held) - int(group.rows)
 		}
 		if lack > 0 {
-			s.moreRows(now, g, lack)
+			s.moreRows(g, lack)
 		}
 	}
 }
 
 // moreRows makes lack new rows and some for their own losses, or gives the group up.
-func (s *sender) moreRows(now units.Instant, g, lack int) {
+func (s *sender) moreRows(g, lack int) {
 	group := &s.groups[g]
 	law := lossLaw{drop: s.model.drop()}
 	rows := lack + law.rowsFor(lack, 1, moreExtra, risk)
 	rows = min(rows, maxGroup-s.roster.size(g)-int(group.rows), s.env.ParityLimit-s.ledger.parity, maxParity-s.ledger.parity)
-	if rows < lack || group.rounds == maxRounds || s.announced.full() {
+	if rows < lack || group.rounds == maxRounds || s.ledger.full() {
 		s.abandon(g)
 		return
 	}
 	group.rounds++
-	s.addRows(now, g, rows)
+	s.addRows(g, rows)
 }
 
-// addRows makes a batch for group g and announces it.
-func (s *sender) addRows(now units.Instant, g, rows int) {
+// addRows makes a batch for group g and tells the receiver of it.
+func (s *sender) addRows(g, rows int) {
 	group := &s.groups[g]
 	b := s.ledger.add(g, int(group.rows), rows, s.ledger.parity)
 	s.ready = append(s.ready, false)
 	group.rows += uint8(rows)
 	group.last = b.base + rows - 1
-	s.announced.rows(now, &b)
+	s.entries = append(s.entries, appendRows(nil, &b))
+}
+
+// sendEntries tells the receiver of the groups and rows that are new, as many as one frame holds.
+func (s *sender) sendEntries(out *scheme.Output) {
+	if out.ReliableBusy || len(s.entries) == 0 {
+		return
+	}
+	b, n := out.Reliable[:0], 0
+	for n < len(s.entries) && len(b)+len(s.entries[n]) <= s.env.MaxFrame {
+		b = append(b, s.entries[n]...)
+		n++
+	}
+	out.Reliable, s.entries = b, s.entries[n:]
+	s.stats.Frames++
+	s.stats.FrameBytes += uint64(len(b))
 }

@@ -3,6 +3,7 @@
 package adaptive
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/sdr-rdma/go-sdr/internal/varint"
@@ -40,14 +41,13 @@ func (s *rowSet) set(i int)      { s[i>>6] |= 1 << (i & 63) }
 // decode.go) and puts its own section before the acknowledgements of package loss
 // (report.go).
 type receiver struct {
-	acks    *loss.Reporter
-	t       scheme.Transfer
-	env     *scheme.Env
-	roster  roster
-	ledger  ledger
-	groups  []rxGroup
-	entries int
-	totals  *totals
+	acks   *loss.Reporter
+	t      scheme.Transfer
+	env    *scheme.Env
+	roster roster
+	ledger ledger
+	groups []rxGroup
+	totals *totals
 
 	// frontier is the first parity unit that was never looked for; absent are
 	// those below it that are not in place.
@@ -89,36 +89,23 @@ func (r *receiver) Stats() scheme.Stats {
 	return sum
 }
 
-// OnControl takes announcements, in order.
-func (r *receiver) OnControl(_ units.Instant, frame []byte) error {
-	if len(frame) == 0 || frame[0] != frameAnnounce {
-		return errFrame
-	}
-	in := varint.NewReader(frame[1:])
-	l := limits{units: r.t.Units}
-	for number := in.Int(maxEntries); len(in.Rest()) > 0; number++ {
-		if number > r.entries {
-			return nil // the ones before it were lost and will come again
-		}
-		l.groups = r.roster.count()
-		if number < r.entries {
-			l.groups += maxLate // an old copy may name groups that came later
-		}
-		e := parseEntry(&in, &l)
-		if in.Failed() {
+var errNoFrames = errors.New("adaptive: the sender's half sends no frames that may get lost")
+
+func (r *receiver) OnControl(units.Instant, []byte) error { return errNoFrames }
+
+// OnReliable takes what the sender says of groups and rows.
+func (r *receiver) OnReliable(_ units.Instant, frame []byte) error {
+	in := varint.NewReader(frame)
+	for len(in.Rest()) > 0 {
+		e := parseEntry(&in, &limits{units: r.t.Units, groups: r.roster.count()})
+		if in.Failed() || !r.apply(&e) {
 			return errFrame
 		}
-		if number == r.entries && !r.apply(&e) {
-			return errFrame
-		}
-	}
-	if in.Failed() {
-		return errFrame
 	}
 	return nil
 }
 
-// apply takes a new announcement; false: it makes no sense.
+// apply takes a new group or batch; false: it makes no sense.
 func (r *receiver) apply(e *entry) bool {
 	switch {
 	case e.members != nil:
@@ -130,13 +117,12 @@ func (r *receiver) apply(e *entry) bool {
 	default:
 		b := &e.rows
 		group := &r.groups[b.group]
-		if b.row != int(group.rows) || b.base != r.ledger.parity || r.roster.size(b.group)+b.row+b.rows > maxGroup {
+		if b.row != int(group.rows) || b.base != r.ledger.parity || r.roster.size(b.group)+b.row+b.rows > maxGroup || r.ledger.full() {
 			return false
 		}
 		r.ledger.add(b.group, b.row, b.rows, b.base)
 		group.rows += uint8(b.rows)
 	}
-	r.entries++
 	r.recheckAt = 0
 	return true
 }

@@ -29,7 +29,6 @@ func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output, 
 	r.number++
 	w := writer{varint.Writer{B: append(out.Frame[:0], frameState), Limit: room - len(r.ack)}}
 	w.Uint(r.number)
-	w.Int(r.entries)
 	r.writeTotals(&w)
 	r.writeMarks(&w)
 	r.writeGroups(&w)

@@ -73,9 +73,10 @@ type sender struct {
 	// channel is where the last repeat of this package went.
 	channel int
 
-	recent    recentRepeats
-	late      bool // late groups have been made, if any
-	announced announcer
+	recent recentRepeats
+	late   bool // late groups have been made, if any
+	// entries are what the receiver has to be told of groups and rows.
+	entries [][]byte
 	// body are the losses of the body, named those of the tail that were
 	// repeated by name. What decoding recovers the receiver counts.
 	body, named lossCount
@@ -175,7 +176,7 @@ func (s *sender) poll(now units.Instant, out *scheme.Output) (next units.Instant
 		room -= s.sendParity(out, room)
 		next = min(next, s.sendProbes(now, out, room), s.settles)
 	}
-	next = min(next, s.announced.announce(now, s.env, out, &s.stats))
+	s.sendEntries(out)
 	return next, false
 }
 
@@ -291,7 +292,7 @@ func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 
 // OnControl takes a frame of the receiver.
 func (s *sender) OnControl(now units.Instant, frame []byte) error {
-	l := limits{s.t.Units, s.roster.count(), len(s.paths), len(s.announced.entries)}
+	l := limits{s.t.Units, s.roster.count(), len(s.paths)}
 	if err := s.state.parse(frame, l); err != nil {
 		return err
 	}
@@ -301,7 +302,6 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 		}
 	}
 	s.model.learn(s.env, s.state.totals)
-	s.announced.known = max(s.announced.known, s.state.known)
 	s.takeGroups()
 	if s.state.number <= s.lastState {
 		return nil

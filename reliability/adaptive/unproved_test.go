@@ -18,7 +18,7 @@ func TestUnprovedRepeatsTeachNothing(t *testing.T) {
 	for name, frame := range map[string][]byte{
 		"no answer": nil,
 		// An acknowledgement behind an empty section: all but the last are missing.
-		"proved": {frameState, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, (sent - 1) << 1, sent, 0, 0, sent - 1, 1, 0},
+		"proved": {frameState, 1, 0, 0, 0, 0, 0, 1, 1, 0, 1, 0, (sent - 1) << 1, sent, 0, 0, sent - 1, 1, 0},
 	} {
 		a, err := New(Config{})
 		require.NoError(t, err)

@@ -182,6 +182,14 @@ type Receiver interface {
 	Stats() Stats
 }
 
+// A ReliableReceiver is a Receiver whose sending half has frames that must arrive (Output.Reliable).
+type ReliableReceiver interface {
+	Receiver
+	// OnReliable takes such a frame: each once, in the order in which they were sent. A hostile
+	// peer may send any bytes: an error ends the transfer.
+	OnReliable(now units.Instant, frame []byte) error
+}
+
 // A View is the receiver's live bitmap over the whole transfer.
 type View interface {
 	// Has reports whether all bytes of unit u, data or parity, are in place.
@@ -230,8 +238,16 @@ type Output struct {
 	// Sends are the transmissions, in order.
 	Sends []Send
 	// Frame is one control frame for the peer's half, if not empty; Conn
-	// polls again for the next.
+	// polls again for the next. It may get lost.
 	Frame []byte
+	// Reliable, from a sending half, is a frame that must arrive, if not empty, of at most
+	// Env.MaxFrame bytes; Conn polls again for the next. The receiving half is then a
+	// ReliableReceiver.
+	Reliable []byte
+	// ReliableBusy says that the frame before is still waiting: the peer has yet to acknowledge
+	// as much as is kept, or the transfer's START. None is taken now; Conn polls again when
+	// one is.
+	ReliableBusy bool
 	// Jobs are coding jobs to start.
 	Jobs []Job
 	// ParityFree, at the receiver, says that parity units below it are not
@@ -241,7 +257,7 @@ type Output struct {
 
 // Reset empties o for the next Poll, keeping its memory.
 func (o *Output) Reset() {
-	o.Sends, o.Frame, o.Jobs, o.ParityFree = o.Sends[:0], o.Frame[:0], o.Jobs[:0], 0
+	o.Sends, o.Frame, o.Reliable, o.Jobs, o.ParityFree = o.Sends[:0], o.Frame[:0], o.Reliable[:0], o.Jobs[:0], 0
 }
 
 // HomeChannel asks Conn to use the channel on which the receiver counts a

@@ -47,7 +47,7 @@ func (t *transfer) pollSender(w *world) {
 	for t.again(w) {
 		o := &t.out
 		o.Reset()
-		o.Budget, o.Window = w.budget(t.back), w.c.Window
+		o.Budget, o.Window, o.ReliableBusy = w.budget(t.back), w.c.Window, t.offered != nil
 		next, _, err := t.sender.Poll(w.clock(), o)
 		if err != nil {
 			w.check(t, err)
@@ -56,12 +56,17 @@ func (t *transfer) pollSender(w *world) {
 		t.senderNext, t.hungry = own(next), len(o.Sends) >= o.Budget
 		t.inject(w)
 		t.startJobs(w, true)
-		if len(o.Frame) == 0 {
+		if len(o.Frame) == 0 && len(o.Reliable) == 0 {
 			t.checkNext(w, next, &t.senderIdle)
 			return
 		}
 		t.senderIdle = 0
-		t.emit(w, false)
+		if len(o.Reliable) > 0 {
+			t.offer(w)
+		}
+		if len(o.Frame) > 0 {
+			t.emit(w, false)
+		}
 	}
 }
 

@@ -21,6 +21,10 @@ const (
 	transferDone
 	dataGranted
 	parityGranted
+	startAcked
+	reliableDue
+	reliableArrives
+	reliableAcked
 )
 
 // An event happens to a transfer.

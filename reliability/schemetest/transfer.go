@@ -41,6 +41,11 @@ type transfer struct {
 	senderIdle, receiverIdle         int
 	polledAt                         units.Instant
 
+	// offered is a frame that must arrive and waits for room, or for START, which is known to have
+	// arrived from startAcked on.
+	offered    []byte
+	startAcked units.Instant
+
 	// At the receiver.
 	present, parity bitmap
 	marks           []scheme.Mark
@@ -53,7 +58,7 @@ func newTransfer(w *world, i int) (*transfer, error) {
 	c := &w.c
 	t := &transfer{
 		info: scheme.Transfer{ID: uint64(i), Length: c.length(), UnitBytes: c.UnitBytes, Units: c.Units},
-		back: c.BothWays && i%2 == 1, begun: w.now, first: units.Never, senderNext: w.now, receiverNext: units.Never,
+		back: c.BothWays && i%2 == 1, begun: w.now, first: units.Never, senderNext: w.now, receiverNext: units.Never, startAcked: units.Never,
 		wasSent: newBitmap(c.Units), present: newBitmap(c.Units),
 		marks: make([]scheme.Mark, c.Channels),
 	}
@@ -82,6 +87,9 @@ func (t *transfer) begin(w *world) (err error) {
 	info.Params = append([]byte(nil), t.sender.Params()...)
 	t.receiver, err = w.ends[1-index(t.back)].NewReceiver(info, &t.receiverEnv)
 	t.receiverTouched = true
+	if t.startAcked = w.now.Add(w.net.delay(w.now)); t.offered != nil {
+		w.events.push(t.startAcked, event{kind: startAcked, transfer: int(t.info.ID)})
+	}
 	return err
 }
 

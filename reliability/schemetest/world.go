@@ -34,12 +34,14 @@ type Result struct {
 
 // A world is a run in progress.
 type world struct {
-	c      Case
-	ends   [2]scheme.Scheme
-	net    *network
-	rng    *rand.Rand
-	events eventQueue
-	now    units.Instant
+	c    Case
+	ends [2]scheme.Scheme
+	net  *network
+	// sessions are the control sessions of the two directions.
+	sessions [2]session
+	rng      *rand.Rand
+	events   eventQueue
+	now      units.Instant
 
 	transfers []*transfer
 	started   int
@@ -179,6 +181,14 @@ func (w *world) handle(e *event) {
 	case parityGranted:
 		t.touched = true
 		t.senderEnv.ParityLimit = max(t.senderEnv.ParityLimit, int(e.order))
+	case startAcked:
+		t.sendOffered(w)
+	case reliableDue:
+		w.sendReliable(t.back, int(e.order))
+	case reliableArrives:
+		w.onReliable(t, e)
+	case reliableAcked:
+		w.onReliableAck(t.back, int(e.order))
 	case jobDone:
 		t.jobDone(w, e)
 	case transferDone:

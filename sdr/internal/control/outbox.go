@@ -20,7 +20,7 @@ type item struct {
 // urgent reports whether a transfer waits for the frame.
 func (it *item) urgent() bool {
 	switch it.frame.Type {
-	case wire.TypeStart, wire.TypeCompleted, wire.TypeCTS:
+	case wire.TypeStart, wire.TypeCompleted, wire.TypeCTS, wire.TypeReliable:
 		return true
 	}
 	return false

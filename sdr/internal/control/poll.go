@@ -8,7 +8,7 @@ import (
 )
 
 // order of the state frames in a datagram: what unblocks the peer first.
-var order = [...]wire.Type{wire.TypeStart, wire.TypeCompleted, wire.TypeCTS, wire.TypeAbort, wire.TypeEnd}
+var order = [...]wire.Type{wire.TypeStart, wire.TypeCompleted, wire.TypeCTS, wire.TypeReliable, wire.TypeAbort, wire.TypeEnd}
 
 // Poll writes the next datagram into b[:0], whose capacity must be at least the
 // session's maximum, and returns it, empty when there is nothing to send now.
@@ -48,9 +48,9 @@ func (s *Session) due(now units.Instant) bool {
 
 func (s *Session) next() units.Instant {
 	next := units.Never
-	for i := range s.boxes {
-		if s.boxes[i].live > 0 {
-			next = min(next, s.boxes[i].next)
+	for _, t := range order {
+		if s.boxes[t].live > 0 {
+			next = min(next, s.boxes[t].next)
 		}
 	}
 	if s.active {
@@ -103,9 +103,13 @@ func (s *Session) appendScheme(b []byte) []byte {
 }
 
 // Outstanding appends every unacknowledged state frame, whatever its length: for
-// a reliable connection that is about to end.
+// a reliable connection that is about to end. What a core has left to say is of no
+// use to a peer whose other half goes.
 func (s *Session) Outstanding(b []byte) []byte {
 	for _, t := range order {
+		if t == wire.TypeReliable {
+			continue
+		}
 		for i := range s.boxes[t].items {
 			if it := &s.boxes[t].items[i]; !it.acked {
 				b = it.frame.Append(b)

@@ -4,7 +4,7 @@
 // to the peer, how often, and what the round trip is. It has no I/O, no
 // goroutine and no clock. Its rules and encodings are in docs/wire.md.
 //
-// State frames (CTS, START, END, ABORT, COMPLETED) are put into the session once
+// State frames (CTS, START, END, ABORT, COMPLETED, RELIABLE) are put into the session once
 // and repeated until acknowledged: some of them first as spaced copies, because
 // losing them would cost a round trip. An acknowledgement lists just what was
 // received, so the receiver of a frame need not remember what it acknowledged.
@@ -61,25 +61,28 @@ type Stats struct {
 	// Malformed counts datagrams that could not be read, Violations frames that
 	// claimed what can't be.
 	Malformed, Violations uint64
+	// Duplicates counts frames that must arrive and had arrived before.
+	Duplicates uint64
 }
 
 // Session is one end of a connection's control channel.
 type Session struct {
-	peerID  uint64
-	number  uint32
-	maxLen  int
-	boxes   [wire.TypeCompleted + 1]outbox
-	acks    []ackRange
-	queued  [][]byte
-	spare   [][]byte
-	pings   [maxPings]ping
-	pingNo  uint64
-	pong    []uint64
-	window  uint64
-	peerWin uint64
-	peerNum uint32
-	hasWin  bool
-	time    timing
+	peerID   uint64
+	number   uint32
+	maxLen   int
+	boxes    [wire.TypeReliable + 1]outbox // by type, those of state
+	reliable sequence
+	acks     []ackRange
+	queued   [][]byte
+	spare    [][]byte
+	pings    [maxPings]ping
+	pingNo   uint64
+	pong     []uint64
+	window   uint64
+	peerWin  uint64
+	peerNum  uint32
+	hasWin   bool
+	time     timing
 
 	nextPing  units.Instant
 	pingPause units.Duration
@@ -108,8 +111,8 @@ func (s *Session) Pending(t wire.Type, id uint64) bool { return s.boxes[t].has(i
 
 // Unacked is the number of unacknowledged state frames.
 func (s *Session) Unacked() (n int) {
-	for i := range s.boxes {
-		n += s.boxes[i].live
+	for _, t := range order {
+		n += s.boxes[t].live
 	}
 	return n
 }
@@ -191,7 +194,7 @@ func (s *Session) Receive(now units.Instant, h wire.Header, frames []byte, size 
 func (s *Session) Handle(now units.Instant, h wire.Header, f *wire.Frame) bool {
 	switch f.Type {
 	case wire.TypeAck:
-		if t := wire.Type(f.Code); t >= wire.TypeCTS && t <= wire.TypeCompleted {
+		if t := wire.Type(f.Code); t.IsState() {
 			s.boxes[t].ack(f.ID, f.Count)
 		} else {
 			s.Stats.Violations++

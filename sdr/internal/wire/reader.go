@@ -56,6 +56,10 @@ func (r *Reader) Next(f *Frame) (ok bool) {
 		f.ToSender = r.flag()
 		f.Number = r.uvarint()
 		f.Bytes = r.bytes()
+	case TypeReliable:
+		f.Transfer = r.uvarint()
+		f.ToSender = r.flag()
+		f.Bytes = r.bytes()
 	case TypePing, TypePong:
 	default:
 		r.bad = true

@@ -84,10 +84,13 @@ const (
 	TypePing
 	// TypePong answers: {number}.
 	TypePong
+	// TypeReliable carries bytes of a reliability core that must arrive, in the order of their
+	// numbers, which count them in a direction of the connection: {number, transfer, to-sender, bytes}.
+	TypeReliable
 	numTypes
 )
 
-var typeNames = [numTypes]string{"?", "CTS", "START", "END", "ABORT", "COMPLETED", "ACK", "WINDOW", "SCHEME", "PING", "PONG"}
+var typeNames = [numTypes]string{"?", "CTS", "START", "END", "ABORT", "COMPLETED", "ACK", "WINDOW", "SCHEME", "PING", "PONG", "RELIABLE"}
 
 // String is the frame's name as in docs/wire.md.
 func (t Type) String() string {
@@ -97,6 +100,9 @@ func (t Type) String() string {
 	return "?"
 }
 
+// IsState reports whether frames of the type are repeated until acknowledged.
+func (t Type) IsState() bool { return t >= TypeCTS && t <= TypeCompleted || t == TypeReliable }
+
 // MaxParams is the most scheme parameter bytes in a START.
 const MaxParams = 64
 
@@ -104,9 +110,9 @@ const MaxParams = 64
 type Frame struct {
 	Type Type
 	// ID is the message sequence (CTS, END, COMPLETED), the transfer (START,
-	// ABORT, SCHEME), the number (PING, PONG), or the first acknowledged ID.
+	// ABORT, SCHEME), the number (PING, PONG, RELIABLE), or the first acknowledged ID.
 	ID uint64
-	// Transfer, Role and Index are the label of a CTS.
+	// Transfer, Role and Index are the label of a CTS. Transfer is also that of a RELIABLE.
 	Transfer uint64
 	Role     uint8
 	Index    uint32
@@ -128,7 +134,7 @@ type Frame struct {
 	ToSender bool
 	// Number orders the SCHEME frames of a transfer and direction.
 	Number uint64
-	// Bytes are the parameters of a START or the bytes of a SCHEME.
+	// Bytes are the parameters of a START or the bytes of a SCHEME or RELIABLE.
 	Bytes []byte
 }
 
@@ -167,6 +173,10 @@ func (f *Frame) Append(b []byte) []byte {
 		b = append(b, flag(f.ToSender))
 		b = binary.AppendUvarint(b, f.Number)
 		b = appendBytes(b, f.Bytes)
+	case TypeReliable:
+		b = binary.AppendUvarint(b, f.Transfer)
+		b = append(b, flag(f.ToSender))
+		b = appendBytes(b, f.Bytes)
 	}
 	return b
 }
@@ -174,7 +184,7 @@ func (f *Frame) Append(b []byte) []byte {
 // counted marks the outcome of a COMPLETED that goes on with a count, because most have none.
 const counted = 0x80
 
-// SchemeOverhead bounds what a SCHEME frame adds to its bytes.
+// SchemeOverhead bounds what a SCHEME or RELIABLE frame adds to its bytes.
 const SchemeOverhead = 1 + 10 + 1 + 10 + 3
 
 func flag(v bool) byte {

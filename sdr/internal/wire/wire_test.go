@@ -21,6 +21,7 @@ func samples() []Frame {
 		{Type: TypeScheme, ID: 8, ToSender: true, Number: 77, Bytes: []byte("ack")},
 		{Type: TypePing, ID: 42},
 		{Type: TypePong, ID: 42},
+		{Type: TypeReliable, ID: 1 << 50, Transfer: 300, ToSender: true, Bytes: []byte("rows")},
 	}
 }
 
@@ -58,6 +59,8 @@ func TestRefused(t *testing.T) {
 		"endless varint":    {byte(TypePing), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 		"flag of two":       {byte(TypeScheme), 1, 2, 0, 0},
 		"bytes beyond end":  {byte(TypeScheme), 1, 1, 0, 9, 1},
+		"cut before bytes":  {byte(TypeReliable), 1, 1, 0},
+		"flag of three":     {byte(TypeReliable), 1, 1, 3, 0},
 		"length above 2^63": {byte(TypeEnd), 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1},
 		"long parameters":   big.Append(nil),
 	} {
@@ -98,7 +101,8 @@ func FuzzReader(f *testing.F) {
 		var fr, again Frame
 		for r.Next(&fr) {
 			r2 := NewReader(fr.Append(nil))
-			if !r2.Next(&again) || again.ID != fr.ID || again.Length != fr.Length || again.Total != fr.Total || string(again.Bytes) != string(fr.Bytes) {
+			if !r2.Next(&again) || again.ID != fr.ID || again.Length != fr.Length || again.Total != fr.Total ||
+				again.Transfer != fr.Transfer || again.ToSender != fr.ToSender || string(again.Bytes) != string(fr.Bytes) {
 				t.Fatalf("%+v read again as %+v", fr, again)
 			}
 		}
