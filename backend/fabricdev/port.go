@@ -81,7 +81,7 @@ func (p *port) Abandon(q *virtual.QP) {
 	for _, list := range [][]*stream{p.writes, p.frames} {
 		for _, st := range list {
 			if st != nil {
-				st.queue.Remove(drop)
+				st.queue.DeleteFunc(drop)
 			}
 		}
 	}

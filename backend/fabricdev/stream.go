@@ -4,6 +4,7 @@ package fabricdev
 
 import (
 	"github.com/sdr-rdma/go-sdr/backend/internal/virtual"
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -15,7 +16,7 @@ type stream struct {
 	entropy uint16
 	flags   transport.Flags
 	qp      *virtual.QP // of writes; nil for datagrams
-	queue   virtual.Ring[virtual.Send]
+	queue   ring.Ring[virtual.Send]
 }
 
 // Transmit is called when the wire of the sender's NIC is free.

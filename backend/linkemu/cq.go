@@ -9,6 +9,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -37,7 +38,7 @@ type compQueue struct {
 	touched []*queuePair
 	// ready are completions of sends that are to be reported.
 	// +checklocks:mu
-	ready sentRing
+	ready ring.Ring[sentEntry]
 	// signals is how many sends the real device has yet to report.
 	// +checklocks:mu
 	signals int
@@ -101,7 +102,7 @@ func (c *compQueue) Poll(now units.Instant, dst []backend.Completion) (n int, er
 	c.mu.Lock()
 	c.news = false
 	c.passOn(now)
-	n = c.ready.take(dst)
+	n = c.popReady(dst)
 	c.mu.Unlock()
 	if n == len(dst) {
 		c.finish(nil)
@@ -218,7 +219,7 @@ func (c *compQueue) reported(x *backend.Completion) {
 func (c *compQueue) takeReady(dst []backend.Completion) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := c.ready.take(dst)
+	n := c.popReady(dst)
 	c.setNext()
 	return n
 }
@@ -236,7 +237,7 @@ func (c *compQueue) setNext() {
 		}
 		next = max(next, c.resume)
 	}
-	if c.news || !c.ready.empty() {
+	if c.news || c.ready.Len() > 0 {
 		next = c.dev.base // long ago
 	}
 	c.next.Store(int64(next))
@@ -297,4 +298,19 @@ func ours(d *Device, x backend.CQ, what string) (*compQueue, error) {
 		return c, nil
 	}
 	return nil, operr.New("new completion queue", "linkemu", "%s must be a completion queue of this wrapped device", what)
+}
+
+// A sentEntry is the completion of a send that is to be reported.
+type sentEntry struct {
+	backend.Completion
+	qp *queuePair
+}
+
+// popReady moves completions of sends to dst; mu is held.
+func (c *compQueue) popReady(dst []backend.Completion) int {
+	n := min(len(dst), c.ready.Len())
+	for i := range n {
+		dst[i] = c.ready.Pop().Completion
+	}
+	return n
 }

@@ -91,7 +91,7 @@ func (q *queuePair) Close() error {
 	c.mu.Lock()
 	if !q.closed {
 		q.closed = true
-		c.ready.forget(q)
+		c.ready.DeleteFunc(func(e *sentEntry) bool { return e.qp == q })
 		c.forget(q)
 		c.setNext()
 	}

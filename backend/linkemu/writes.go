@@ -174,7 +174,7 @@ func (q *queuePair) settleWrites() {
 			return
 		}
 		if r.w.Signaled || r.status != backend.StatusOK {
-			q.cq.ready.put(sentEntry{backend.Completion{
+			q.cq.ready.Push(sentEntry{backend.Completion{
 				WRID: r.w.WRID, Cookie: q.cfg.Cookie, Len: r.w.Length, Kind: backend.KindSent, Status: r.status,
 			}, q})
 		}

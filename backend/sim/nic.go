@@ -6,6 +6,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/internal/virtual"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -16,7 +17,7 @@ type nic struct {
 	// control is served before data: a NIC arbitrates among its queue pairs, and
 	// a datagram does not wait behind everything that has been posted. Nor does
 	// a congestion notification, nor what goes back of a trimmed packet.
-	control, data virtual.Ring[virtual.Send]
+	control, data ring.Ring[virtual.Send]
 	busy          bool
 	current       virtual.Send
 	done          netsim.Time // when current has left
@@ -59,8 +60,8 @@ func (o *outlet) Abandon(q *virtual.QP) {
 		o.net.world.Release(s.Packet)
 		return true
 	}
-	o.nic.control.Remove(drop)
-	o.nic.data.Remove(drop)
+	o.nic.control.DeleteFunc(drop)
+	o.nic.data.DeleteFunc(drop)
 	if o.nic.busy && o.nic.current.QP == q {
 		o.nic.current.Cut()
 	}

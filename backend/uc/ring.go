@@ -8,7 +8,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// ring is one completion queue of the kernel, for sends or for receives: of a failed completion the
+// ring is one completion queue of the kernel, for sends or for receives (it holds no entries, as ring.Ring does, but
+// counts the kernel's): of a failed completion the
 // kernel does not say which it was. A CQ has as many as its queue pairs need: what is posted never
 // exceeds what fits, for rxe loses what doesn't, and a queue pair that fails completes all it has.
 type ring struct {

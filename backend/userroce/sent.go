@@ -3,11 +3,11 @@
 package userroce
 
 import (
-	"math/bits"
 	"sync"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 )
 
 // sentQueue holds completions of signalled sends. Posters put them in, the worker takes them out.
@@ -15,13 +15,12 @@ type sentQueue struct {
 	count atomic.Int64 // entries; lets an idle worker look without the lock
 
 	mu       sync.Mutex
-	ring     []sentEntry // a power of two; +checklocks:mu
-	head     uint64      // next to take; +checklocks:mu
-	tail     uint64      // next to put; +checklocks:mu
-	reserved int         // room promised to posts under way; +checklocks:mu
+	entries  ring.Ring[sentEntry] // +checklocks:mu
+	limit    int                  // of entries; +checklocks:mu
+	reserved int                  // room promised to posts under way; +checklocks:mu
 }
 
-// sentEntry is one completion. qpn 0 marks one whose queue pair has been closed.
+// sentEntry is one completion.
 type sentEntry struct {
 	wrid   uint64
 	cookie uint32
@@ -31,7 +30,8 @@ type sentEntry struct {
 func (s *sentQueue) init(entries int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ring = make([]sentEntry, 1<<bits.Len(uint(entries-1)))
+	s.limit = entries
+	s.entries.Reserve(entries)
 }
 
 // waiting reports whether there is something to take.
@@ -41,7 +41,7 @@ func (s *sentQueue) waiting() bool { return s.count.Load() != 0 }
 func (s *sentQueue) reserve(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n = min(n, len(s.ring)-int(s.tail-s.head)-s.reserved)
+	n = min(n, s.limit-s.entries.Len()-s.reserved)
 	s.reserved += n
 	return n
 }
@@ -52,14 +52,12 @@ func (s *sentQueue) put(w []backend.Write, cookie, qpn uint32, reserved int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reserved -= reserved
-	mask := uint64(len(s.ring) - 1)
 	for i := range w {
 		if w[i].Signaled {
-			s.ring[s.tail&mask] = sentEntry{w[i].WRID, cookie, qpn}
-			s.tail++
+			s.entries.Push(sentEntry{w[i].WRID, cookie, qpn})
 		}
 	}
-	s.count.Store(int64(s.tail - s.head))
+	s.count.Store(int64(s.entries.Len()))
 }
 
 // take moves completions to dst.
@@ -69,17 +67,12 @@ func (s *sentQueue) take(dst []backend.Completion) int {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mask := uint64(len(s.ring) - 1)
-	n := 0
-	for n < len(dst) && s.head != s.tail {
-		e := &s.ring[s.head&mask]
-		s.head++
-		if e.qpn != 0 {
-			dst[n] = backend.Completion{WRID: e.wrid, Cookie: e.cookie, Kind: backend.KindSent}
-			n++
-		}
+	n := min(len(dst), s.entries.Len())
+	for i := range n {
+		e := s.entries.Pop()
+		dst[i] = backend.Completion{WRID: e.wrid, Cookie: e.cookie, Kind: backend.KindSent}
 	}
-	s.count.Store(int64(s.tail - s.head))
+	s.count.Store(int64(s.entries.Len()))
 	return n
 }
 
@@ -87,10 +80,6 @@ func (s *sentQueue) take(dst []backend.Completion) int {
 func (s *sentQueue) purge(qpn uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	mask := uint64(len(s.ring) - 1)
-	for i := s.head; i != s.tail; i++ {
-		if e := &s.ring[i&mask]; e.qpn == qpn {
-			e.qpn = 0
-		}
-	}
+	s.entries.DeleteFunc(func(e *sentEntry) bool { return e.qpn == qpn })
+	s.count.Store(int64(s.entries.Len()))
 }

@@ -3,6 +3,8 @@
 // Package ring is a first-in, first-out queue in memory that is used again.
 package ring
 
+import "math/bits"
+
 // minLen is the length of the first memory.
 const minLen = 16
 
@@ -19,14 +21,22 @@ func (r *Ring[E]) Len() int { return int(r.tail - r.head) }
 // Push puts e at the end.
 func (r *Ring[E]) Push(e E) {
 	if r.Len() == len(r.buf) {
-		r.grow()
+		r.grow(max(minLen, 2*len(r.buf)))
 	}
 	r.buf[r.tail&uint64(len(r.buf)-1)] = e
 	r.tail++
 }
 
-func (r *Ring[E]) grow() {
-	bigger := make([]E, max(minLen, 2*len(r.buf)))
+// Reserve makes memory for n values at once, so that as many need no more of it.
+func (r *Ring[E]) Reserve(n int) {
+	if n > len(r.buf) {
+		r.grow(1 << bits.Len(uint(n-1)))
+	}
+}
+
+// grow makes the memory n long, a power of two.
+func (r *Ring[E]) grow(n int) {
+	bigger := make([]E, n)
 	for i := r.head; i != r.tail; i++ {
 		bigger[i&uint64(len(bigger)-1)] = r.buf[i&uint64(len(r.buf)-1)]
 	}

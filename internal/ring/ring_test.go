@@ -59,4 +59,15 @@ func TestNoAllocation(t *testing.T) {
 		r.Push(1)
 	}
 	require.Zero(t, testing.AllocsPerRun(100, func() { r.Pop(); r.Push(2) }))
+	n := 0
+	r.Reset()
+	require.Equal(t, 1.0, testing.AllocsPerRun(1, func() {
+		r.Reset()
+		for r.Reserve(1000); n < 1000; n++ {
+			r.Push(n)
+		}
+		n = 0
+	}), "Reserve makes room for so many")
+	require.Equal(t, 1000, r.Len())
+	require.Equal(t, 999, *r.At(999))
 }

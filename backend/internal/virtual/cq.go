@@ -7,13 +7,14 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 type compQueue struct {
 	dev     *Device
 	entries int
-	waiting Ring[completion]
+	waiting ring.Ring[completion]
 	bytes   units.Bytes // of payload that waits
 	// counted is how many of those that wait take an entry: sends, and writes
 	// and datagrams when they use up receives.
@@ -145,7 +146,7 @@ func (c *compQueue) Close() error {
 
 // forget takes out the completions of a queue pair that is being closed.
 func (c *compQueue) forget(q *QP) {
-	c.waiting.Remove(func(x *completion) bool {
+	c.waiting.DeleteFunc(func(x *completion) bool {
 		if x.qp != q {
 			return false
 		}

@@ -2,6 +2,8 @@
 
 package virtual
 
+import "github.com/sdr-rdma/go-sdr/internal/ring"
+
 // A keyUse says what an rkey opens: message n of a table, or all of it.
 type keyUse struct {
 	table *table // nil: nothing
@@ -15,7 +17,7 @@ type keyUse struct {
 type keys struct {
 	uses    []keyUse
 	variant []uint8
-	free    Ring[uint32]
+	free    ring.Ring[uint32]
 }
 
 // maxKeys is what fits beside the variant.

@@ -20,7 +20,8 @@ import (
 
 const headerSize = unsafe.Sizeof(uapi.RxeQueueBuf{})
 
-// ring is one mapped queue. The kernel masks the indices that it stores, and so does this side.
+// ring is one mapped queue. It is no ring.Ring: its memory, the size of its elements and its indices are the
+// kernel's, which works on them at the same time. The kernel masks the indices that it stores, and so does this side.
 type ring struct {
 	mem  []byte
 	head *uapi.RxeQueueBuf
