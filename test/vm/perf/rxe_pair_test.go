@@ -93,3 +93,34 @@ func twoVMs(t *testing.T, family int, bad bool, port string) {
 		require.Positive(t, again)
 	}
 }
+
+// TestOptions runs between two VMs what says how is measured: transfers under way on several connections, both
+// directions, round trips, a sweep, and an emulated link on top of the real one.
+func TestOptions(t *testing.T) {
+	require.True(t, here.pair, "this test needs two VMs")
+	x := gidIndex(t, "rxe0", here.own[0])
+	port := 18650
+	for _, o := range []struct {
+		points int
+		args   []string
+	}{
+		{1, []string{"-s", "16KiB", "-t", "4", "-q", "2", "-b", "-n", "5"}},
+		{1, []string{"-s", "1KiB", "--latency", "-n", "10"}},
+		{2, []string{"-s", "16KiB", "-n", "3", "--sweep", "inflight=1,4", "--wide"}},
+		{2, []string{"-s", "64KiB,128KiB", "-n", "3", "--rtt", "20ms", "--drop", "2%", "--burst", "2"}},
+	} {
+		port++
+		p := fmt.Sprint(port)
+		client := append([]string{"sdr-perf", "-d", "rxe0", "-x", x, "-m", "4096", "-p", p, "--warmup", "1", "--reliability", "sr", "--json", "-"}, o.args...)
+		text := both(t, p, []string{"sdr-perf", "-d", "rxe0", "-x", x, "-p", p}, append(client, here.peer[0]))
+		if here.server {
+			continue
+		}
+		all := results(t, text)
+		require.Len(t, all, o.points, "%v", o.args)
+		for _, r := range all {
+			require.Positive(t, r.Iterations)
+			t.Logf("%v: %d transfers of %d bytes, median %.1f ms", o.args, r.Iterations, r.Size, r.Completion.P50/1e6)
+		}
+	}
+}
