@@ -55,17 +55,6 @@ func run(args []string) int {
 }
 
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "sdr-fabric",
-		Short:         "Simulate data-centre networks packet by packet",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          usage.Args(cobra.NoArgs),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	usage.Flags(root)
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newRun(), newFigure(), newTable(), newCompare(), newCheck(), newTopo(), newBench())
-	release.Register(root)
-	return root
+	return release.Root("sdr-fabric", "Simulate data-centre networks packet by packet",
+		newRun(), newFigure(), newTable(), newCompare(), newCheck(), newTopo(), newBench())
 }

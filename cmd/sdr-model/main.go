@@ -42,19 +42,7 @@ func run(args []string) int {
 }
 
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "sdr-model",
-		Short:         "Predict how long reliable RDMA writes take over long, lossy links",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          usage.Args(cobra.NoArgs),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	usage.Flags(root)
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newPlan(), newFigure(), newPeers(), newCompare())
-	release.Register(root)
-	return root
+	return release.Root("sdr-model", "Predict how long reliable RDMA writes take over long, lossy links", newPlan(), newFigure(), newPeers(), newCompare())
 }
 
 // simulation are the flags of everything that draws samples.

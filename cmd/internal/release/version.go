@@ -63,3 +63,17 @@ func Register(root *cobra.Command) {
 		RunE: func(c *cobra.Command, _ []string) error { return WriteManual(c.OutOrStdout(), root) },
 	})
 }
+
+// Root makes the command of a program that consists of subcommands: without one it shows its help.
+func Root(name, short string, sub ...*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use: name, Short: short, SilenceUsage: true, SilenceErrors: true,
+		Args: usage.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	usage.Flags(root)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(sub...)
+	Register(root)
+	return root
+}

@@ -189,12 +189,8 @@ func (d *Doorbell) RingBriefly() unix.Errno {
 // Free releases the memory that the kernel was shown.
 func (d *Doorbell) Free() { d.call.pin.Unpin() }
 
-// Write is INVOKE_WRITE of one write command: in goes to the kernel, out comes back; out may be nil.
-func Write[I, O any](fd int, driver uint32, cmd uint32, in *I, out *O) error {
-	return NewWrite(cmd, in, out).Do(fd, driver)
-}
-
-// NewWrite prepares INVOKE_WRITE, so that a provider's attributes can be added.
+// NewWrite prepares INVOKE_WRITE of one write command: in goes to the kernel, out comes back; out may be nil. A provider's
+// attributes can be added.
 func NewWrite[I, O any](cmd uint32, in *I, out *O) *Call {
 	c := NewCall(&UVERBS_METHOD_INVOKE_WRITE)
 	c.PutConst(UVERBS_ATTR_WRITE_CMD, uint64(cmd))
