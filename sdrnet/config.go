@@ -18,7 +18,8 @@ import (
 // scheme adaptive, a rate that is found.
 type Config struct {
 	// Device is "" for user-space RoCEv2, which needs nothing, or the name of an RDMA device of the
-	// kernel, such as "rxe0". The ends may differ in it.
+	// kernel, such as "rxe0". The ends may differ in it. With "rc:" before its name the device carries data over reliable
+	// connections (package backend/rc), which both ends must have; it repeats what is lost, so that scheme none suits.
 	Device string
 	// Scheme makes the reliability scheme of a connection. Both ends must use the same. Default:
 	// adaptive.New(adaptive.Config{}).

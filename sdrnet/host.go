@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"strings"
 	"syscall"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/rc"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/roce"
@@ -82,24 +84,22 @@ func (h *host) openUserRoCE(cfg *Config, near netip.Addr, ports []uint16) error 
 
 // openKernels takes the near address if the device has it, and lets it choose if not.
 func openKernels(cfg *Config, near netip.Addr) (backend.Device, error) {
-	c := uc.Config{Device: cfg.Device, Addr: cfg.Addr, Logger: cfg.Logger}
-	if cfg.Addr.IsValid() {
-		return open(c)
+	name, reliable := strings.CutPrefix(cfg.Device, rc.Prefix)
+	open := uc.Open
+	if reliable {
+		open = rc.Open
 	}
-	c.Addr = near
+	c := uc.Config{Device: name, Addr: cfg.Addr, Logger: cfg.Logger}
+	if !c.Addr.IsValid() {
+		c.Addr = near
+	}
 	d, err := open(c)
-	if errors.Is(err, uc.ErrNotReady) {
+	if errors.Is(err, uc.ErrNotReady) && !cfg.Addr.IsValid() {
 		c.Addr = netip.Addr{}
 		d, err = open(c)
 	}
-	return d, err
-}
-
-// open keeps a nil *uc.Device from becoming an interface that isn't nil.
-func open(c uc.Config) (backend.Device, error) {
-	d, err := uc.Open(c)
 	if err != nil {
-		return nil, err
+		return nil, err // not d, a nil *uc.Device, which would be an interface that isn't nil
 	}
 	return d, nil
 }

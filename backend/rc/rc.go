@@ -30,6 +30,10 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
+// Prefix stands before the name of a device where a name says all: in sdrnet.Config.Device and after sdr-perf's --device, "rc:rxe0" is rxe0
+// opened by this package, and "rxe0" is it opened by package uc.
+const Prefix = "rc:"
+
 // Open opens a device. What its Config says of the service is not heeded.
 func Open(cfg uc.Config) (*uc.Device, error) {
 	cfg.Service = verbs.RC

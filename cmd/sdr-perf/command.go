@@ -25,7 +25,8 @@ sockets on 127.0.0.1 and 127.0.0.2. Nothing needs to be installed, and no privil
 Packets are RoCEv2. Device userroce makes them itself; softroce is the kernel's Soft-RoCE device, if
 there is one; and each RDMA device of the kernel has its own name (-d). The ends may have different
 ones. With rc: before its name, an RDMA device carries data over reliable connections (RC), which repeat
-losses by themselves: at both ends, as a baseline, or where it has no UC; --reliability none suits. The client says what is measured; the server takes only what concerns its own end: -d, -i, -x,
+losses by themselves: at both ends, as a baseline, or where it has no UC; --reliability none suits.
+The client says what is measured; the server takes only what concerns its own end: -d, -i, -x,
 --addr, --udp-port, -p, --workers, --spin, --keep, --pcap, -v.
 
 A time runs from the post at the sender to the final acknowledgement at the sender. With --rtt

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/backend/rc"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -139,7 +140,7 @@ func (p patient) rdma() []finding {
 	found, err := verbs.Devices()
 	devs := finding{"softroce", "RDMA devices", "", ""}
 	for _, d := range found {
-		devs.state += d.Name + " "
+		devs.state += d.Name + " " + rc.Prefix + d.Name + " " // as -d takes them
 	}
 	if devs.state == "" {
 		devs.state = "none"

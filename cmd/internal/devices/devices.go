@@ -61,15 +61,12 @@ var openers = map[string]opener{
 	"userroce": openUserRoCE,
 }
 
-// reliably stands before the name of an RDMA device that is to carry data over reliable connections (package rc).
-const reliably = "rc:"
-
 // Names are the known names in order: the kinds of devices, then the RDMA devices of this machine, each also with reliable connections.
 func Names() []string {
 	names := slices.Sorted(maps.Keys(openers))
 	found, _ := verbs.Devices() // those that can't be read are of no use here
 	for _, d := range found {
-		names = append(names, d.Name, reliably+d.Name)
+		names = append(names, d.Name, rc.Prefix+d.Name)
 	}
 	return names
 }
@@ -79,7 +76,7 @@ func find(name string) opener {
 	if o := openers[name]; o != nil || !slices.Contains(Names(), name) {
 		return o
 	}
-	if name, ok := strings.CutPrefix(name, reliably); ok {
+	if name, ok := strings.CutPrefix(name, rc.Prefix); ok {
 		return func(o Options) (backend.Device, error) { return openVerbs(rc.Open, name, o) }
 	}
 	return func(o Options) (backend.Device, error) { return openVerbs(uc.Open, name, o) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/rc"
 	"github.com/sdr-rdma/go-sdr/backend/softroce"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
 	"github.com/sdr-rdma/go-sdr/roce"
@@ -105,7 +106,7 @@ func CheckMTU(name string, d backend.Device, want units.Bytes) error {
 		if d, ok := d.(interface{ Name() string }); ok {
 			name = d.Name() // of Soft-RoCE's only device
 		}
-		if info, err := (verbs.System{}).Lookup(strings.TrimPrefix(name, reliably)); err == nil {
+		if info, err := (verbs.System{}).Lookup(strings.TrimPrefix(name, rc.Prefix)); err == nil {
 			if info.Driver != "rxe" {
 				need = want + kernelHeaders
 			}
