@@ -70,6 +70,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"live", "trim", "--mtu", "1000"}, {"live", "trim", "--offered", "-1"}, {"live", "trim", "--scheme", "best"}, {"live", "trim", "--rate", "1kbit"},
 		{"live", "trim", "--each", "-1"}, {"live", "trim", "--congestion", "hope"}, {"live", "trim", "--nothing"}, {"live", "nothing"},
+		{"attach", "trim"}, {"attach", "trim", "--dev", "no such"}, {"attach", "trim", "--dev", "lo"}, {"attach", "trim", "--dev", "lo", "--rate", "1gbit", "--interval", "1ms"},
 	} {
 		require.Equal(t, 2, run(args), "%v", args)
 	}

@@ -5,8 +5,9 @@
 //
 //	sdr-switch live trim
 //	sdr-switch live trim --rate 200mbit --offered 1.5 --scheme adaptive --json results.json
+//	sdr-switch attach trim --dev eth1 --rate 10gbit
 //
-// live builds a network of two hosts and a switch in namespaces of its own on this machine, as root or as any user who may
+// attach puts the trimmer on an interface of this machine as an XDP program. live builds a network of two hosts and a switch in namespaces of its own on this machine, as root or as any user who may
 // make user namespaces, and runs sdr-perf through it. Exit status: 0, 1 for a failure, 2 for usage.
 package main
 
@@ -60,7 +61,13 @@ func newRoot() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	live.AddCommand(newTrim())
-	root.AddCommand(live)
+	attach := &cobra.Command{
+		Use: "attach", Short: "Put a switch function on an interface",
+		Args: usage.Args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	attach.AddCommand(newAttachTrim())
+	root.AddCommand(live, attach)
 	release.Register(root)
 	return root
 }

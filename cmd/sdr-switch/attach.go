@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/dataplane/ebpf"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const attachHelp = `Put a trimmer on an interface of this host or switch, as an XDP program, and show what it does until an interrupt.
+Then it is taken off again, and nothing is left.
+
+It looks at packets that come in through --dev on their way to a slower link: where they would find more than
+--queue bytes before them at --rate, data packets that say so (sdr-perf --trim) are cut to their headers, and all others but
+header-only packets are dropped. Its queue is virtual: it polices, and keeps nothing waiting. Where packets
+should wait, put HTB on the slower link, with a burst of 16 KiB or more.
+
+It takes Linux 5.8 and CAP_BPF with CAP_NET_ADMIN, or root.`
+
+// An attachment is what attach trim is asked for.
+type attachment struct {
+	dev string
+	ebpf.Config
+	every units.Duration
+}
+
+func newAttachTrim() *cobra.Command {
+	a := &attachment{Config: ebpf.Config{Queue: 64 * units.KiB}, every: units.Second}
+	c := &cobra.Command{
+		Use: "trim", Short: "A trimmer as an XDP program", Long: attachHelp,
+		Example: "  sdr-switch attach trim --dev eth1 --rate 10gbit\n  sdr-switch attach trim --dev eth1 --rate 25gbit --queue 256KiB --keep 256",
+		Args:    usage.Args(cobra.NoArgs),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	f := c.Flags()
+	f.StringVar(&a.dev, "dev", "", "the `interface` at which packets come in")
+	f.Var(&a.Rate, "rate", "rate of the link that they go on to, for Ethernet frames without preamble")
+	f.Var(&a.Queue, "queue", "bytes of backlog from which on packets are cut or dropped")
+	f.Var(&a.Keep, "keep", "bytes that stay of a packet's frame, up to 512 (default: its headers)")
+	f.Var(&a.Overhead, "overhead", "bytes that each frame takes besides: 24 with FCS, preamble and gap")
+	f.Var((*units.DurationValue)(&a.every), "interval", "how often to show what it does")
+	return c
+}
+
+func (a *attachment) run(ctx context.Context, out io.Writer) error {
+	if a.dev == "" {
+		return usage.Errorf("--dev: say at which interface packets come in (ip link lists them)")
+	}
+	if a.Rate == 0 {
+		return usage.Errorf("--rate: say how fast the link is that packets go on to, such as 10gbit")
+	}
+	if a.every < 10*units.Millisecond {
+		return usage.Errorf("--interval %v: choose 10 ms or more", units.FormatDuration(a.every))
+	}
+	dev, err := net.InterfaceByName(a.dev)
+	if err != nil {
+		return usage.Errorf("there is no interface %q (ip link lists them)", a.dev)
+	}
+	t, err := ebpf.Attach(dev.Index, a.Config)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	fmt.Fprintf(out, "trimming what comes in through %s for a link of %v, until an interrupt\n", a.dev, a.Rate)
+	tick := time.NewTicker(a.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return a.show(out, t)
+		}
+		if err := a.show(out, t); err != nil {
+			return err
+		}
+	}
+}
+
+// show prints the counters.
+func (a *attachment) show(out io.Writer, t *ebpf.Trimmer) error {
+	m, err := t.Meter()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "data %d, cut %d, header-only %d, acknowledgements %d, other %d, dropped %d; most backlog %v\n",
+		m.Data, m.Trimmed, m.HeaderOnly, m.Ack, m.Other, m.Dropped, units.FormatDuration(units.Duration(m.MostBacklog)))
+	return err
+}
