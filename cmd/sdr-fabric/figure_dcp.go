@@ -225,16 +225,18 @@ var dcp1 = dcpFigure{
 	points: func(_ figureOptions, r map[string]*report) (points []point) {
 		for _, c := range []dcpScheme{schemeDCP, schemeIRNAR} {
 			rep := r[c.key]
-			sent := point{Name: c.name, Class: "packets repeated, %", Ours: 100 * float64(rep.Packets.Retransmitted) / float64(rep.Packets.Sent)}
+			lost := rep.Packets.Dropped + rep.Packets.Trimmed
+			spurious := point{Name: c.name, Class: "packets repeated that were not lost, %", Ours: 100 * (float64(rep.Packets.Retransmitted) - float64(lost)) / float64(rep.Packets.Sent)}
 			flows := point{Name: c.name, Class: "messages that repeat, %", Ours: 100 * rep.Packets.Repeating}
-			lost := point{Name: c.name, Class: "packets lost or trimmed", Ours: float64(rep.Packets.Dropped + rep.Packets.Trimmed)}.within(0, 0)
+			gone := point{Name: c.name, Class: "packets lost or trimmed", Ours: float64(lost)}
 			if c.key == schemeDCP.key {
-				sent, flows = sent.within(0, 0), flows.within(0, 0)
-				sent.Paper, flows.Paper = number(0), number(0)
+				spurious = spurious.within(0, 0)
+				spurious.Paper, flows.Paper = number(0), number(0)
 			} else {
 				flows = flows.within(35, 95) // 50 % of small, 80 % of medium, 90 % of large ones
+				gone = gone.within(0, 0)
 			}
-			points = append(points, sent, flows, lost)
+			points = append(points, spurious, flows, gone)
 		}
 		return points
 	},
