@@ -33,7 +33,7 @@ func (p paths) split() (rates []units.Rate, ends []units.Duration, err error) {
 				return nil, nil, fmt.Errorf("%q: want a time behind @, such as 2s", text)
 			}
 		}
-		rates, ends = append(rates, r), append(ends, units.Duration(d))
+		rates, ends = append(rates, r), append(ends, d)
 	}
 	if len(rates) > maxPaths {
 		return nil, nil, fmt.Errorf("%d paths: give at most %d", len(rates), maxPaths)

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strack
+
+import (
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A baseRound finds out that the base round trip is longer than thought: delay that many samples at a small
+// window don't end.
+type baseRound struct {
+	samples int
+	least   units.Duration
+}
+
+const (
+	// smallWindow packets don't fill a queue, and so many samples in a row are no accident.
+	smallWindow, enoughSamples = 8, 8
+)
+
+func (r *baseRound) reset() { *r = baseRound{least: units.Duration(units.Never)} }
+
+// add returns the new base, or 0.
+func (r *baseRound) add(rtt, base units.Duration, window int) units.Duration {
+	if window > smallWindow || rtt < 2*base {
+		r.reset()
+		return 0
+	}
+	r.least = min(r.least, rtt)
+	if r.samples++; r.samples < enoughSamples {
+		return 0
+	}
+	least := r.least
+	r.reset()
+	return least
+}
+
+// A watchedWindow is the core's controller, which can begin anew on a path of another round trip. The paper's takes no
+// loss for a sign, because its switches hold more than the target delay asks for. Queues of other links may not: where
+// more than a few packets of a window were lost it is cut by their share, once a round trip, and grows back by an eighth for each window.
+type watchedWindow struct {
+	congestion.Controller
+	path congestion.Path
+	// most is what losses allow, 0: they allow anything. cutAt is when they did so last.
+	most  units.Bytes
+	cutAt units.Instant
+	paper bool // losses are no sign
+}
+
+const (
+	// A window that loses less than a 32nd is not cut, and one that is keeps at least half.
+	fewLost, mostCut = 32, 2
+	growBack         = 8
+)
+
+// make is a congestion.Factory.
+func (w *watchedWindow) make(p congestion.Path) congestion.Controller {
+	w.path, w.most = p, 0
+	f, err := congestion.STrack(congestion.STrackDefaults())
+	if err != nil {
+		panic(err) // of the defaults
+	}
+	w.Controller = f(p)
+	return w
+}
+
+// restart begins anew.
+func (w *watchedWindow) restart(m transport.Message) {
+	p := w.path
+	p.BaseRTT = m.BaseRTT
+	w.make(p)
+}
+
+func (w *watchedWindow) Limits(now units.Instant) (units.Rate, units.Bytes) {
+	r, n := w.Controller.Limits(now)
+	if w.most != 0 {
+		n = min(n, w.most)
+	}
+	return r, n
+}
+
+func (w *watchedWindow) OnAck(now units.Instant, a *congestion.Ack) {
+	w.Controller.OnAck(now, a)
+	if w.most != 0 {
+		w.most += a.Acked / growBack
+		if _, n := w.Controller.Limits(now); w.most >= n {
+			w.most = 0
+		}
+	}
+}
+
+func (w *watchedWindow) OnLoss(now units.Instant, l congestion.Loss) {
+	w.Controller.OnLoss(now, l)
+	_, n := w.Limits(now)
+	if w.paper || l.Kind != congestion.LossDetected || l.Bytes < n/fewLost || now.Sub(w.cutAt) < w.path.BaseRTT {
+		return
+	}
+	w.most, w.cutAt = max(n-min(l.Bytes, n/mostCut), w.path.MTU), now
+}
+
+// packets is the window.
+func (w *watchedWindow) packets(now units.Instant, mtu units.Bytes) int {
+	_, n := w.Limits(now)
+	return int(n / mtu)
+}
