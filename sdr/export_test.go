@@ -40,6 +40,12 @@ const (
 	MaxReliableBytes = control.MaxReliableBytes
 )
 
+// Batch brings the QP's home worker into a batch, and Leave out of it.
+func (q *QP) Batch() (leave func()) {
+	q.home.engine.Enter()
+	return q.home.engine.Leave
+}
+
 // Frontier is the next sequence to post, and the first not granted.
 func (q *QP) Frontier() (nextRecv, granted uint64) {
 	q.mu.Lock()

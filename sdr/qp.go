@@ -67,11 +67,14 @@ type QP struct {
 	recvs    map[uint64]*recvMsg
 	closing  []*recvMsg
 	nextRecv uint64
-	unread   *Arrivals       // of messages whose arrivals nobody reads
-	endTimes []units.Instant // by sequence modulo slots·generations; nil where not needed
-	blocked  slotBlock
-	slotAt   units.Instant // when the MSL lets a receive that is blocked by age be posted
-	queues   *dpa.Drain
+	// unposted is a message that could not be posted and that threads of the engine may still look at.
+	unposted       *recvMsg
+	unpostedEpochs []uint64
+	unread         *Arrivals       // of messages whose arrivals nobody reads
+	endTimes       []units.Instant // by sequence modulo slots·generations; nil where not needed
+	blocked        slotBlock
+	slotAt         units.Instant // when the MSL lets a receive that is blocked by age be posted
+	queues         *dpa.Drain
 
 	// For the driver. port is what it gets, arena holds the bytes of events.
 	port   Port
@@ -226,6 +229,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
 	q.mu.Lock()
 	q.checkEngine()
 	q.checkFences(now)
+	q.finishUnpost()
 	if q.cfg.Driver != nil && q.state() == qpReady {
 		driverNext = q.runDriver(now, q.events)
 	}
@@ -235,7 +239,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
 	flushed := q.flushAll(now)
 	next = q.stepControl(now, w)
 	q.checkPeer(now)
-	if len(q.closing) > 0 || !flushed || q.watchDrain(now) {
+	if len(q.closing) > 0 || !flushed || q.watchDrain(now) || q.unposted != nil {
 		next = q.soon(now, next) // a fence, the device's queue, or other workers
 	}
 	if w.quantum = w.quantum || usedUp; usedUp {

@@ -5,7 +5,6 @@ package sdr
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/sdr-rdma/go-sdr/backend"
@@ -77,6 +76,8 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 		return nil, fmt.Errorf("%w: connect the QP first", ErrClosed)
 	case length > q.cfg.MaxMessage:
 		return nil, fmt.Errorf("%w: %d bytes; the QP's largest message has %d", ErrTooLong, length, q.cfg.MaxMessage)
+	case !q.finishUnpost():
+		return nil, ErrAgain
 	case !q.slotFree(now, q.nextRecv):
 		if q.blocked == blockedByQueue {
 			q.kick() // progress watches, and lets whoever waits try again
@@ -96,9 +97,8 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 	if length > 0 {
 		rkey, va, err := q.table.Expose(m.seq, mr.region, backend.Range{Offset: off, Length: length})
 		if err != nil {
-			q.unpost(m)
 			mr.release()
-			q.ep.pool.put(m.slab)
+			q.unpost(m)
 			return nil, err
 		}
 		if !q.caps.RootKey {
@@ -115,14 +115,31 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 	return m, nil
 }
 
-// unpost takes back a message that nobody was told of. A thread that is in a batch may look at it for
-// whatever reason; it leaves the batch by itself. mu is held.
+// unpost takes back a message that the peer doesn't know of. A thread that is in a batch may look at it for
+// whatever reason, and may wait for mu there: so it is not waited for, but finishUnpost looks whether it has left.
+// Until then the message keeps its bitmap and its slot, and nothing else is posted. mu is held.
 func (q *QP) unpost(m *recvMsg) {
 	q.slots.Close(&m.msg)
-	for epochs := q.ep.engine.Epochs(nil); !q.ep.engine.Left(epochs) && q.slots.Err() == nil; {
-		runtime.Gosched()
+	q.unposted, q.unpostedEpochs = m, q.ep.engine.Epochs(q.unpostedEpochs[:0])
+	if !q.finishUnpost() {
+		q.kick()
+	}
+}
+
+// finishUnpost ends unpost when every thread has left the batch that it was in, and reports whether there is
+// nothing left to take back; mu is held.
+func (q *QP) finishUnpost() bool {
+	m := q.unposted
+	if m == nil {
+		return true
+	}
+	if !q.ep.engine.Left(q.unpostedEpochs) && q.slots.Err() == nil {
+		return false
 	}
 	q.slots.Remove(&m.msg)
+	q.ep.pool.put(m.slab)
+	q.unposted = nil
+	return true
 }
 
 func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
