@@ -75,5 +75,5 @@ func TestNothingIsAllocatedPerPacket(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(400, round))
 	require.NoError(t, err)
 	require.Positive(t, s.Stats().Retransmitted)
-	require.Less(t, s.(*sender).loss.Next(), s.(*sender).roster.tail, "still the body")
+	require.Less(t, s.(*sender).loss.Next(), s.(*sender).groupMap.tail, "still the body")
 }

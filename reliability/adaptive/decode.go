@@ -14,8 +14,8 @@ import (
 func (r *receiver) checkGroup(v scheme.View, g int, out *scheme.Output) {
 	group := &r.groups[g]
 	missing := 0
-	for i := range r.roster.size(g) {
-		if !v.Has(scheme.Unit(r.roster.unit(g, i))) {
+	for i := range r.groupMap.size(g) {
+		if !v.Has(scheme.Unit(r.groupMap.unit(g, i))) {
 			missing++
 		}
 	}
@@ -35,7 +35,7 @@ func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
 		return
 	}
 	j := &r.jobs[id]
-	j.begin(id, g, scheme.Decode, &r.roster, g)
+	j.begin(id, g, scheme.Decode, &r.groupMap, g)
 	for i, u := range j.Data {
 		if !v.Has(u) {
 			j.Missing = append(j.Missing, i)
@@ -57,14 +57,14 @@ func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
 
 // parityOf is the parity unit of a row.
 func (r *receiver) parityOf(g, row int) int {
-	if g < r.roster.groups && row < r.roster.rows {
-		first := r.ledger.firstRows(g)
+	if g < r.groupMap.groups && row < r.groupMap.rows {
+		first := r.parityMap.firstRows(g)
 		return first.parity(row)
 	}
-	i := slices.IndexFunc(r.ledger.extra, func(b batch) bool {
+	i := slices.IndexFunc(r.parityMap.extra, func(b batch) bool {
 		return b.group == g && b.row <= row && row < b.row+b.rows
 	})
-	b := &r.ledger.extra[i]
+	b := &r.parityMap.extra[i]
 	return b.parity(row - b.row)
 }
 
@@ -77,7 +77,7 @@ func (r *receiver) OnJob(_ units.Instant, id uint32) {
 	j.running = false
 	r.groups[j.what].state = complete
 	r.stats.Recovered += uint64(len(j.Missing))
-	if j.what < r.roster.groups {
+	if j.what < r.groupMap.groups {
 		for _, i := range j.Missing {
 			r.recovered = append(r.recovered, j.Data[i].Index())
 		}

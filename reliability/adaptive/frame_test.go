@@ -64,7 +64,7 @@ func TestStateRoundTrip(t *testing.T) {
 				marked[m.channel] = true
 			}
 			for _, g := range s.groups {
-				require.Equal(t, groupReport{g.group, g.group, r.roster.rows}, g)
+				require.Equal(t, groupReport{g.group, g.group, r.groupMap.rows}, g)
 				incomplete[g.group] = true
 			}
 			learnt = learnt || s.totals == *r.totals
@@ -124,16 +124,16 @@ func FuzzEntries(f *testing.F) {
 		for range 3 {
 			_ = r.OnReliable(1, b)
 		}
-		if len(r.groups) != r.roster.count() || len(r.roster.late) > maxLate {
-			t.Fatalf("%d groups, %d late", len(r.groups), len(r.roster.late))
+		if len(r.groups) != r.groupMap.count() || len(r.groupMap.late) > maxLate {
+			t.Fatalf("%d groups, %d late", len(r.groups), len(r.groupMap.late))
 		}
 		for g := range r.groups {
-			if r.roster.size(g)+int(r.groups[g].rows) > maxGroup {
-				t.Fatalf("group %d has %d units and %d rows", g, r.roster.size(g), r.groups[g].rows)
+			if r.groupMap.size(g)+int(r.groups[g].rows) > maxGroup {
+				t.Fatalf("group %d has %d units and %d rows", g, r.groupMap.size(g), r.groups[g].rows)
 			}
 		}
-		for i := range r.ledger.parity {
-			g, row, _ := r.ledger.find(i)
+		for i := range r.parityMap.parity {
+			g, row, _ := r.parityMap.find(i)
 			if r.parityOf(g, row) != i {
 				t.Fatalf("parity %d is row %d of group %d, which is parity %d", i, row, g, r.parityOf(g, row))
 			}
@@ -162,13 +162,13 @@ func TestEntriesRoundTrip(t *testing.T) {
 	made, err := a.NewSender(testTransfer(1000), env)
 	require.NoError(t, err)
 	s, r := made.(*sender), testReceiver(t, 1000)
-	require.Positive(t, s.roster.count())
+	require.Positive(t, s.groupMap.count())
 	late := []uint32{3, 7, 200}
-	s.roster.late = append(s.roster.late, late)
+	s.groupMap.late = append(s.groupMap.late, late)
 	s.groups = append(s.groups, txGroup{})
 	s.entries = append(s.entries, appendGroup(nil, late))
-	s.addRows(s.roster.count()-1, 3)
-	for g := range s.roster.groups {
+	s.addRows(s.groupMap.count()-1, 3)
+	for g := range s.groupMap.groups {
 		s.addRows(g, 1+g%4)
 	}
 	env.MaxFrame = minFrame
@@ -187,8 +187,8 @@ func TestEntriesRoundTrip(t *testing.T) {
 		require.NoError(t, r.OnReliable(1, out.Reliable))
 	}
 	require.Greater(t, frames, 0)
-	require.Equal(t, s.roster.late, r.roster.late)
-	require.Equal(t, s.ledger, r.ledger)
+	require.Equal(t, s.groupMap.late, r.groupMap.late)
+	require.Equal(t, s.parityMap, r.parityMap)
 	for g := range s.groups {
 		require.Equal(t, s.groups[g].rows, r.groups[g].rows)
 	}

@@ -19,17 +19,17 @@ const (
 	maxParity = 1 << 24
 )
 
-// A roster says which units belong to which group: those of the tail, by the plan,
+// A groupMap says which units belong to which group: those of the tail, by the plan,
 // then the late ones, by name.
-type roster struct {
+type groupMap struct {
 	plan
 	late [][]uint32
 }
 
-func (r *roster) count() int { return r.groups + len(r.late) }
+func (r *groupMap) count() int { return r.groups + len(r.late) }
 
 // size is how many units group g has.
-func (r *roster) size(g int) int {
+func (r *groupMap) size(g int) int {
 	if g < r.groups {
 		return r.plan.size(g)
 	}
@@ -37,7 +37,7 @@ func (r *roster) size(g int) int {
 }
 
 // unit is the i-th unit of group g.
-func (r *roster) unit(g, i int) int {
+func (r *groupMap) unit(g, i int) int {
 	if g < r.groups {
 		return r.plan.unit(g, i)
 	}
@@ -45,7 +45,7 @@ func (r *roster) unit(g, i int) int {
 }
 
 // group is the group of unit u, or −1.
-func (r *roster) group(u int) int {
+func (r *groupMap) group(u int) int {
 	if u >= r.tail {
 		return r.plan.group(u)
 	}
@@ -67,34 +67,34 @@ type batch struct {
 
 func (b *batch) parity(i int) int { return b.base + i*b.step }
 
-// A ledger says which parity unit is which row: the first rows of the tail, then
+// A parityMap says which parity unit is which row: the first rows of the tail, then
 // batches in the order in which they were made.
-type ledger struct {
+type parityMap struct {
 	first  plan
 	extra  []batch
 	parity int // units in use
 }
 
-func newLedger(p plan) ledger { return ledger{first: p, parity: p.parity()} }
+func newParityMap(p plan) parityMap { return parityMap{first: p, parity: p.parity()} }
 
 // firstRows is the batch of the first rows of tail group g.
-func (l *ledger) firstRows(g int) batch {
+func (l *parityMap) firstRows(g int) batch {
 	return batch{group: g, rows: l.first.rows, base: g, step: l.first.groups}
 }
 
 // add makes a batch, behind all parity units in use.
-func (l *ledger) add(group, row, rows, base int) batch {
+func (l *parityMap) add(group, row, rows, base int) batch {
 	b := batch{group, row, rows, base, 1}
 	l.extra = append(l.extra, b)
 	l.parity = base + rows
 	return b
 }
 
-func (l *ledger) full() bool { return len(l.extra) >= maxBatches }
+func (l *parityMap) full() bool { return len(l.extra) >= maxBatches }
 
 // find returns the group and row of a parity unit, and its number among the
 // batches: first rows count as one for each group.
-func (l *ledger) find(i int) (group, row, number int) {
+func (l *parityMap) find(i int) (group, row, number int) {
 	if i < l.first.parity() {
 		return i % l.first.groups, i / l.first.groups, i % l.first.groups
 	}
@@ -119,7 +119,7 @@ func free(jobs []job) int {
 }
 
 // begin fills in what all jobs of group g have.
-func (j *job) begin(id, what int, kind scheme.JobKind, r *roster, g int) {
+func (j *job) begin(id, what int, kind scheme.JobKind, r *groupMap, g int) {
 	j.running, j.what = true, what
 	j.ID, j.Kind, j.Code = uint32(id), kind, scheme.MDS
 	j.Data, j.Rows, j.Parity, j.Missing = j.Data[:0], j.Rows[:0], j.Parity[:0], j.Missing[:0]

@@ -47,14 +47,14 @@ func (r *recentRepeats) since(t units.Instant) []uint32 {
 // makeLateGroups makes groups of the body units that were repeated within the last round
 // trip, once, when all data has been sent.
 func (s *sender) makeLateGroups(now units.Instant) {
-	if s.late || s.roster.tail == 0 {
+	if s.late || s.groupMap.tail == 0 {
 		return
 	}
 	if s.injected < s.t.Units {
 		return // what was handed out last isn't in the log yet
 	}
 	s.late = true
-	s.model.observe(s.env, s.roster.tail, s.body.lost, s.body.bursts)
+	s.model.observe(s.env, s.groupMap.tail, s.body.lost, s.body.bursts)
 	if s.env.UnitTime(&s.t) <= 0 {
 		return
 	}
@@ -68,7 +68,7 @@ func (s *sender) makeLateGroups(now units.Instant) {
 		perFrame = (s.env.MaxFrame - 32) / 5
 	}
 	n, rows := s.model.lateGroups(len(members), min(mostData, perFrame), s.t.Units)
-	if n > maxLate || s.ledger.parity+n*rows > s.env.ParityLimit {
+	if n > maxLate || s.parityMap.parity+n*rows > s.env.ParityLimit {
 		return
 	}
 	for i := range n {
@@ -76,11 +76,11 @@ func (s *sender) makeLateGroups(now units.Instant) {
 		for j := i; j < len(members); j += n {
 			group = append(group, members[j])
 		}
-		s.roster.late = append(s.roster.late, group)
+		s.groupMap.late = append(s.groupMap.late, group)
 		s.groups = append(s.groups, txGroup{})
 		s.entries = append(s.entries, appendGroup(nil, group))
 	}
-	for g := s.roster.groups; g < s.roster.count(); g++ {
+	for g := s.groupMap.groups; g < s.groupMap.count(); g++ {
 		s.addRows(g, rows)
 	}
 }

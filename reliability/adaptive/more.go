@@ -19,7 +19,7 @@ const (
 // is too small.
 func (s *sender) dataOver() bool {
 	for c := range s.paths {
-		if p := &s.paths[c]; p.data >= s.roster.tail && p.passed == 0 {
+		if p := &s.paths[c]; p.data >= s.groupMap.tail && p.passed == 0 {
 			return false
 		}
 	}
@@ -63,8 +63,8 @@ func (s *sender) moreRows(g, lack int) {
 	group := &s.groups[g]
 	law := lossLaw{drop: s.model.drop()}
 	rows := lack + law.rowsFor(lack, 1, moreExtra, risk)
-	rows = min(rows, maxGroup-s.roster.size(g)-int(group.rows), s.env.ParityLimit-s.ledger.parity, maxParity-s.ledger.parity)
-	if rows < lack || group.rounds == maxRounds || s.ledger.full() {
+	rows = min(rows, maxGroup-s.groupMap.size(g)-int(group.rows), s.env.ParityLimit-s.parityMap.parity, maxParity-s.parityMap.parity)
+	if rows < lack || group.rounds == maxRounds || s.parityMap.full() {
 		s.abandon(g)
 		return
 	}
@@ -75,7 +75,7 @@ func (s *sender) moreRows(g, lack int) {
 // addRows makes a batch for group g and tells the receiver of it.
 func (s *sender) addRows(g, rows int) {
 	group := &s.groups[g]
-	b := s.ledger.add(g, int(group.rows), rows, s.ledger.parity)
+	b := s.parityMap.add(g, int(group.rows), rows, s.parityMap.parity)
 	s.ready = append(s.ready, false)
 	group.rows += uint8(rows)
 	group.last = b.base + rows - 1

@@ -41,13 +41,13 @@ func (s *rowSet) set(i int)      { s[i>>6] |= 1 << (i & 63) }
 // decode.go) and puts its own section before the acknowledgements of package loss
 // (report.go).
 type receiver struct {
-	acks   *loss.Reporter
-	t      scheme.Transfer
-	env    *scheme.Env
-	roster roster
-	ledger ledger
-	groups []rxGroup
-	totals *totals
+	acks      *loss.Reporter
+	t         scheme.Transfer
+	env       *scheme.Env
+	groupMap  groupMap
+	parityMap parityMap
+	groups    []rxGroup
+	totals    *totals
 
 	// frontier is the first parity unit that was never looked for; absent are
 	// those below it that are not in place.
@@ -72,7 +72,7 @@ type receiver struct {
 
 func newReceiver(sum *totals, p params, t scheme.Transfer, env *scheme.Env) *receiver {
 	r := &receiver{
-		totals: sum, acks: loss.NewReporter(t, env), t: t, env: env, roster: roster{plan: p.plan}, ledger: newLedger(p.plan),
+		totals: sum, acks: loss.NewReporter(t, env), t: t, env: env, groupMap: groupMap{plan: p.plan}, parityMap: newParityMap(p.plan),
 		groups: make([]rxGroup, p.groups), marks: make([]scheme.Mark, env.Channels),
 	}
 	for g := range r.groups {
@@ -97,7 +97,7 @@ func (r *receiver) OnControl(units.Instant, []byte) error { return errNoFrames }
 func (r *receiver) OnReliable(_ units.Instant, frame []byte) error {
 	in := varint.NewReader(frame)
 	for len(in.Rest()) > 0 {
-		e := parseEntry(&in, &limits{units: r.t.Units, groups: r.roster.count()})
+		e := parseEntry(&in, &limits{units: r.t.Units, groups: r.groupMap.count()})
 		if in.Failed() || !r.apply(&e) {
 			return errFrame
 		}
@@ -109,18 +109,18 @@ func (r *receiver) OnReliable(_ units.Instant, frame []byte) error {
 func (r *receiver) apply(e *entry) bool {
 	switch {
 	case e.members != nil:
-		if len(r.roster.late) == maxLate {
+		if len(r.groupMap.late) == maxLate {
 			return false
 		}
-		r.roster.late = append(r.roster.late, e.members)
+		r.groupMap.late = append(r.groupMap.late, e.members)
 		r.groups = append(r.groups, rxGroup{missing: -1})
 	default:
 		b := &e.rows
 		group := &r.groups[b.group]
-		if b.row != int(group.rows) || b.base != r.ledger.parity || r.roster.size(b.group)+b.row+b.rows > maxGroup || r.ledger.full() {
+		if b.row != int(group.rows) || b.base != r.parityMap.parity || r.groupMap.size(b.group)+b.row+b.rows > maxGroup || r.parityMap.full() {
 			return false
 		}
-		r.ledger.add(b.group, b.row, b.rows, b.base)
+		r.parityMap.add(b.group, b.row, b.rows, b.base)
 		group.rows += uint8(b.rows)
 	}
 	r.recheckAt = 0
@@ -139,7 +139,7 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	if room := min(r.env.MaxFrame, cap(out.Frame)); due && len(out.Frame) == 0 && room >= minFrame {
 		next = r.report(now, v, out, room)
 	}
-	if r.ledger.parity > 0 && r.marked() {
+	if r.parityMap.parity > 0 && r.marked() {
 		next = min(next, max(r.recheckAt, now+1))
 	}
 	return next, done, nil
@@ -151,7 +151,7 @@ func (r *receiver) loadMarks(v scheme.View) (news bool) {
 	for c := range r.marks {
 		m := v.Mark(c)
 		r.marks[c] = m
-		if m.Valid && m.Unit.IsParity() && m.Unit.Index() >= r.frontier && r.frontier < r.ledger.parity {
+		if m.Valid && m.Unit.IsParity() && m.Unit.Index() >= r.frontier && r.frontier < r.parityMap.parity {
 			news = true
 		}
 	}
@@ -175,13 +175,13 @@ func (r *receiver) findRows(now units.Instant, v scheme.View, out *scheme.Output
 	if now >= r.recheckAt {
 		r.recheckAt = now.Add(interval(r.env))
 		r.recheck(v, out)
-		for n := r.frontier; n < min(r.frontier+64, r.ledger.parity); n++ {
+		for n := r.frontier; n < min(r.frontier+64, r.parityMap.parity); n++ {
 			if v.Has(scheme.Parity | scheme.Unit(n)) {
 				to = max(to, n+1)
 			}
 		}
 	}
-	for to = min(to, r.ledger.parity); r.frontier < to; r.frontier++ {
+	for to = min(to, r.parityMap.parity); r.frontier < to; r.frontier++ {
 		if !r.noteRow(v, r.frontier, out) {
 			r.absent = append(r.absent, int32(r.frontier))
 		}
@@ -212,7 +212,7 @@ func (r *receiver) recheck(v scheme.View, out *scheme.Output) {
 
 // noteRow notes parity unit i if it is in place.
 func (r *receiver) noteRow(v scheme.View, i int, out *scheme.Output) bool {
-	g, row, _ := r.ledger.find(i)
+	g, row, _ := r.parityMap.find(i)
 	group := &r.groups[g]
 	if group.state == complete {
 		return true // of no use any more

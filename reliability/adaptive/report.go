@@ -11,12 +11,12 @@ import (
 // finish adds the transfer to what the sender will learn from the frames of later
 // ones: it doesn't listen to this one's any more.
 func (r *receiver) finish() {
-	if r.ended || r.roster.groups == 0 {
+	if r.ended || r.groupMap.groups == 0 {
 		return
 	}
 	r.ended = true
 	lost, bursts := r.losses()
-	r.totals.units += uint64(r.t.Units - r.roster.tail)
+	r.totals.units += uint64(r.t.Units - r.groupMap.tail)
 	r.totals.lost += uint64(lost)
 	r.totals.bursts += uint64(bursts)
 }

@@ -34,14 +34,14 @@ type txGroup struct {
 // A sender is the sending half. Package loss finds what is lost; what a group will
 // recover is left to it, the rest is repeated.
 type sender struct {
-	model  *model
-	rate   *rateController
-	loss   *loss.Tracker
-	t      scheme.Transfer
-	env    *scheme.Env
-	roster roster
-	ledger ledger
-	params []byte
+	model     *model
+	rate      *rateController
+	loss      *loss.Tracker
+	t         scheme.Transfer
+	env       *scheme.Env
+	groupMap  groupMap
+	parityMap parityMap
+	params    []byte
 
 	// injected is how many data units have been injected, and rowsInjected how many parity units.
 	injected, rowsInjected int
@@ -101,7 +101,7 @@ type txPath struct {
 func newSender(a *adaptive, t scheme.Transfer, env *scheme.Env) *sender {
 	p := newPlan(&a.model, &t, env)
 	s := &sender{
-		model: &a.model, rate: &a.rate, loss: loss.NewTracker(a.repeat, &a.estimates, t, env), t: t, env: env, roster: roster{plan: p}, ledger: newLedger(p),
+		model: &a.model, rate: &a.rate, loss: loss.NewTracker(a.repeat, &a.estimates, t, env), t: t, env: env, groupMap: groupMap{plan: p}, parityMap: newParityMap(p),
 		groups: make([]txGroup, p.groups), ready: make([]bool, p.groups), paths: make([]txPath, env.Channels),
 		expireAt: units.Never, settles: units.Never,
 	}
@@ -217,7 +217,7 @@ func (s *sender) sendData(now units.Instant, out *scheme.Output) (next units.Ins
 
 // lost counts a lost unit that isn't left to decoding.
 func (s *sender) lost(u int) {
-	if u < s.roster.tail {
+	if u < s.groupMap.tail {
 		s.body.lose(u)
 		return
 	}
@@ -228,7 +228,7 @@ func (s *sender) lost(u int) {
 
 // hold leaves a lost unit to its group, if there is one that will recover it.
 func (s *sender) leaveToGroup(now units.Instant, u int) bool {
-	g := s.roster.group(u)
+	g := s.groupMap.group(u)
 	if g < 0 {
 		return false
 	}
@@ -263,7 +263,7 @@ func (s *sender) OnSent(now units.Instant, sent []scheme.Sent) {
 			if u := r.Unit.Index(); u >= s.injected {
 				s.injected = u + 1
 				p.data = u
-			} else if u < s.roster.tail && !s.late {
+			} else if u < s.groupMap.tail && !s.late {
 				s.recent.add(now, u, reaction(s.env))
 			}
 		}
@@ -275,7 +275,7 @@ func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 	s.stats.Sent++
 	s.stats.Parity++
 	p.parity, p.probes, p.at = max(p.parity, i+1), 0, now
-	g, _, _ := s.ledger.find(i)
+	g, _, _ := s.parityMap.find(i)
 	group := &s.groups[g]
 	group.lastAt = now
 	if i >= s.rowsInjected {
@@ -292,7 +292,7 @@ func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 
 // OnControl takes a frame of the receiver.
 func (s *sender) OnControl(now units.Instant, frame []byte) error {
-	l := limits{s.t.Units, s.roster.count(), len(s.paths)}
+	l := limits{s.t.Units, s.groupMap.count(), len(s.paths)}
 	if err := s.state.parse(frame, l); err != nil {
 		return err
 	}

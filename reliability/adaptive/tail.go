@@ -20,17 +20,17 @@ const (
 
 // startJobs encodes batches: the first rows of the tail when its turn comes.
 func (s *sender) startJobs(out *scheme.Output) {
-	if s.loss.Next()+encodeAhead < s.roster.tail {
+	if s.loss.Next()+encodeAhead < s.groupMap.tail {
 		return
 	}
-	for ; s.encode < s.roster.groups+len(s.ledger.extra); s.encode++ {
+	for ; s.encode < s.groupMap.groups+len(s.parityMap.extra); s.encode++ {
 		i := free(s.jobs[:])
 		if i < 0 || len(out.Jobs) == cap(out.Jobs) {
 			return
 		}
 		b := s.batch(s.encode)
 		j := &s.jobs[i]
-		j.begin(i, s.encode, scheme.Encode, &s.roster, b.group)
+		j.begin(i, s.encode, scheme.Encode, &s.groupMap, b.group)
 		for row := range b.rows {
 			j.addRow(b.row+row, b.parity(row))
 		}
@@ -39,10 +39,10 @@ func (s *sender) startJobs(out *scheme.Output) {
 }
 
 func (s *sender) batch(i int) batch {
-	if i < s.roster.groups {
-		return s.ledger.firstRows(i)
+	if i < s.groupMap.groups {
+		return s.parityMap.firstRows(i)
 	}
-	return s.ledger.extra[i-s.roster.groups]
+	return s.parityMap.extra[i-s.groupMap.groups]
 }
 
 // OnJob takes the end of an encoding job.
@@ -55,8 +55,8 @@ func (s *sender) OnJob(_ units.Instant, id uint32) {
 
 // sendParity sends parity units in order, those that are ready and still of use.
 func (s *sender) sendParity(out *scheme.Output, room int) (n int) {
-	for n < room && s.parity < s.ledger.parity {
-		g, _, number := s.ledger.find(s.parity)
+	for n < room && s.parity < s.parityMap.parity {
+		g, _, number := s.parityMap.find(s.parity)
 		if !s.ready[number] {
 			break
 		}
@@ -75,7 +75,7 @@ func (s *sender) sendParity(out *scheme.Output, room int) (n int) {
 // little later, lest one burst takes both.
 func (s *sender) sendProbes(now units.Instant, out *scheme.Output, room int) units.Instant {
 	next := units.Never
-	if s.parity < s.ledger.parity {
+	if s.parity < s.parityMap.parity {
 		return next
 	}
 	for c := range s.paths {
@@ -106,7 +106,7 @@ func (s *sender) sendProbes(now units.Instant, out *scheme.Output, room int) uni
 // sendByName repeats the units of groups that were given up.
 func (s *sender) sendByName(out *scheme.Output, room int) (n int) {
 	for n < room && len(s.byName) > 0 {
-		if s.groups[s.roster.group(int(s.byName[0]))].complete {
+		if s.groups[s.groupMap.group(int(s.byName[0]))].complete {
 			s.byName = s.byName[1:]
 			continue
 		}

@@ -20,7 +20,7 @@ func (s *sender) OnTrimmed(now units.Instant, u scheme.Unit, channel int) {
 	case u.IsData():
 		s.loss.OnTrimmed(now, u, channel)
 	case u.IsParity() && i < s.rowsInjected && len(s.trimmed) < maxTrimmedRows:
-		if g, _, _ := s.ledger.find(i); !s.groups[g].complete && !s.groups[g].over {
+		if g, _, _ := s.parityMap.find(i); !s.groups[g].complete && !s.groups[g].over {
 			s.trimmed = append(s.trimmed, i)
 		}
 	}
@@ -30,7 +30,7 @@ func (s *sender) OnTrimmed(now units.Instant, u scheme.Unit, channel int) {
 // it: that comes before a repeat could, which would be for nothing. All others are repeated at once.
 func (s *sender) leaveTrimmed(now units.Instant, u int) bool {
 	s.rate.lost++
-	g := s.roster.group(u)
+	g := s.groupMap.group(u)
 	if g < 0 {
 		return false
 	}
@@ -64,7 +64,7 @@ func (s *sender) repeatRows(now units.Instant, out *scheme.Output, room int) (n 
 	for n < room && len(s.trimmed) > 0 {
 		i := s.trimmed[0]
 		s.trimmed = s.trimmed[:copy(s.trimmed, s.trimmed[1:])]
-		g, _, _ := s.ledger.find(i)
+		g, _, _ := s.parityMap.find(i)
 		if group := &s.groups[g]; group.complete || group.over {
 			continue
 		}

@@ -27,7 +27,7 @@ func TestUnprovedRepeatsTeachNothing(t *testing.T) {
 		made, err := a.NewSender(info, env)
 		require.NoError(t, err)
 		s := made.(*sender)
-		require.Greater(t, s.roster.tail, sent)
+		require.Greater(t, s.groupMap.tail, sent)
 		now := units.Instant(units.Second)
 		out := &scheme.Output{Sends: make([]scheme.Send, 0, 256), Frame: make([]byte, 0, 1024)}
 		poll := func() (repeats int) {
