@@ -45,7 +45,7 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 	if h == nil {
 		ah, err := d.pd.CreateAH(d.path(i, 0))
 		if err != nil {
-			return 0, operr.Wrap("open address", d.name(), d.judge(err))
+			return 0, operr.Wrap("open address", d.name(), d.translate(err))
 		}
 		h = &handle{ah: ah}
 		d.handles[peer] = h

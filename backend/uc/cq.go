@@ -51,7 +51,7 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 	}
 	ch, err := d.ctx.CreateCompChannel()
 	if err != nil {
-		return nil, operr.Wrap("new completion queue", d.name(), d.judge(err))
+		return nil, operr.Wrap("new completion queue", d.name(), d.translate(err))
 	}
 	q := &cq{d: d, entries: c.Entries, waker: waker{ch: ch}}
 	q.rings.Store(&[]*ring{})
@@ -66,7 +66,7 @@ func (c *cq) addRing(sends bool, n int) (*ring, error) {
 	}
 	v, err := c.d.ctx.CreateCQ(n, c.waker.ch)
 	if err != nil {
-		return nil, operr.Wrap("new completion queue", c.d.name(), c.d.judge(err))
+		return nil, operr.Wrap("new completion queue", c.d.name(), c.d.translate(err))
 	}
 	r := &ring{cq: v, sends: sends, room: n}
 	all := append(slices.Clone(*c.rings.Load()), r)
@@ -122,7 +122,7 @@ func (c *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 // tell reports an error of the device once, for it is final, and Poll is called again and again; that
 // the device was closed, each time.
 func (c *cq) tell(err error) error {
-	err = c.d.judge(err)
+	err = c.d.translate(err)
 	if err == nil || errors.Is(err, backend.ErrClosed) {
 		return err
 	}

@@ -106,7 +106,7 @@ func (c *cq) mendAll() {
 		}
 		if err := q.mend(); err != nil && !errors.Is(err, verbs.ErrClosed) {
 			q.dg.broken.Store(false)
-			q.fail(operr.Wrap("new control queue pair", c.d.name(), q.d.judge(err)))
+			q.fail(operr.Wrap("new control queue pair", c.d.name(), q.d.translate(err)))
 		}
 	}
 }
@@ -144,7 +144,7 @@ func (q *queuePair) PostDatagrams(_ units.Instant, d []backend.Datagram) (int, e
 			if errors.Is(err, verbs.ErrQueueFull) {
 				return i, nil
 			}
-			return i, operr.Wrap("post datagrams", q.d.name(), q.d.judge(err))
+			return i, operr.Wrap("post datagrams", q.d.name(), q.d.translate(err))
 		}
 		q.count(1, uint64(len(d[i].Data)))
 	}

@@ -39,9 +39,9 @@ func (h *health) get() error {
 	return nil
 }
 
-// judge replaces the verbs package's words for a closed object and for a removed device by ours, and
+// translate replaces the verbs package's words for a closed object and for a removed device by ours, and
 // ends the device with the latter: real NICs, and rxe since Linux 7, refuse all calls at once.
-func (d *Device) judge(err error) error {
+func (d *Device) translate(err error) error {
 	switch {
 	case errors.Is(err, verbs.ErrClosed):
 		return backend.ErrClosed

@@ -46,7 +46,7 @@ func (q *queuePair) PostWrites(_ units.Instant, w []backend.Write) (int, error) 
 		case errors.Is(err, verbs.ErrQueueFull):
 			return taken, nil
 		case err != nil:
-			return taken, operr.Wrap("post writes", q.d.name(), q.d.judge(err))
+			return taken, operr.Wrap("post writes", q.d.name(), q.d.translate(err))
 		case bad != nil:
 			return taken, bad
 		}

@@ -49,7 +49,7 @@ type queuePair struct {
 func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 	q, err := d.newQP(c)
 	if err != nil {
-		return nil, operr.Wrap("new queue pair", d.name(), d.judge(err))
+		return nil, operr.Wrap("new queue pair", d.name(), d.translate(err))
 	}
 	return q, nil
 }
@@ -299,7 +299,7 @@ func (q *queuePair) Connect(i backend.QPInfo) error {
 		Port: q.d.cfg.Port, Path: q.d.path(i, q.channel), PathMTU: q.mtu, RemoteQPN: i.QPN, LocalPSN: q.psn, RemotePSN: i.PSN, RC: &reliably,
 	})
 	if err != nil {
-		return operr.Wrap("connect", q.d.name(), q.d.judge(err))
+		return operr.Wrap("connect", q.d.name(), q.d.translate(err))
 	}
 	if q.talk != nil {
 		q.table.recalls.enter(q)
@@ -351,5 +351,5 @@ func (q *queuePair) Close() error {
 		}
 		q.fail(backend.ErrClosed)
 	})
-	return q.d.judge(err)
+	return q.d.translate(err)
 }

@@ -42,7 +42,7 @@ func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, er
 	}
 	mr, err := d.pd.RegisterMR(mem, verbs.AccessLocalWrite)
 	if err != nil {
-		return nil, operr.Wrap("register memory", d.name(), d.judge(err))
+		return nil, operr.Wrap("register memory", d.name(), d.translate(err))
 	}
 	r := &region{d: d, mr: mr, mem: mem, access: access, users: map[*table]struct{}{}}
 	d.mu.Lock()

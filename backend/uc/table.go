@@ -71,7 +71,7 @@ func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) {
 	c.Generations = max(c.Generations, 1)
 	t, err := d.newTable(c, d.caps.RootKey)
 	if err != nil {
-		return nil, operr.Wrap("new table", d.name(), d.judge(err))
+		return nil, operr.Wrap("new table", d.name(), d.translate(err))
 	}
 	return t, nil
 }
@@ -127,7 +127,7 @@ func (t *table) enter(lkey uint32) (*localMR, error) {
 	}
 	mr, err := t.pd.RegisterMR(r.mem, verbs.AccessLocalWrite)
 	if err != nil {
-		return nil, t.d.judge(err)
+		return nil, t.d.translate(err)
 	}
 	l := &localMR{region: r, mr: mr}
 	all := slices.Clone(*t.locals.Load())
@@ -205,7 +205,7 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	if rkey, va, err = t.open(e, n, rg); err != nil {
 		*e = entry{}
 		reg.release()
-		return 0, 0, operr.New("expose", fmt.Sprintf("message %d", n), "%w", t.d.judge(err))
+		return 0, 0, operr.New("expose", fmt.Sprintf("message %d", n), "%w", t.d.translate(err))
 	}
 	return rkey, va, nil
 }

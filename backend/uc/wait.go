@@ -42,7 +42,7 @@ func (c *cq) Wait(d units.Duration) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}
-	if err = c.d.judge(err); errors.Is(err, ErrRemoved) {
+	if err = c.d.translate(err); errors.Is(err, ErrRemoved) {
 		return nil // there is something to poll: this error
 	}
 	return err

@@ -29,10 +29,10 @@ func (s *sender) dataOver() bool {
 // makeRows makes new rows for the groups whose proved losses exceed what their rows
 // can recover: all of them, or those that have arrived once all have passed.
 func (s *sender) makeRows(now units.Instant) {
-	if !s.judge && now < s.settles {
+	if !s.rowsDue && now < s.settles {
 		return
 	}
-	s.judge = false
+	s.rowsDue = false
 	over := s.dataOver()
 	s.settles = units.Never
 	for _, n := range s.lossy {

@@ -101,7 +101,7 @@ func (c *rateController) update(now units.Instant, env *scheme.Env, each units.B
 	}
 	want := int(c.paced(env).Bytes(elapsed) / each)
 	if elapsed < 2*rtt(env) && want > 0 && c.sentBefore*1000 >= want*busyEnough {
-		c.judge(elapsed, want, env, each, m)
+		c.evaluateRound(elapsed, want, env, each, m)
 	} else {
 		c.short = 0
 	}
@@ -116,9 +116,9 @@ func (c *rateController) paced(env *scheme.Env) units.Rate {
 	return min(env.Rate, c.rate)
 }
 
-// judge looks at a round that answers one in which the sender was busy. A round is
+// evaluateRound looks at a round that answers one in which the sender was busy. A round is
 // short when less arrived than was paced because it got lost.
-func (c *rateController) judge(elapsed units.Duration, want int, env *scheme.Env, each units.Bytes, m *model) {
+func (c *rateController) evaluateRound(elapsed units.Duration, want int, env *scheme.Env, each units.Bytes, m *model) {
 	delivered := units.RateOf(units.Bytes(c.acked)*each, elapsed) / 1000 * drain
 	loss := int(float64(m.drop() * 1000))
 	short := c.acked*1_000_000 < want*enough*(1000-loss) &&

@@ -54,8 +54,8 @@ type sender struct {
 	lossy []int32
 	// taken counts what was taken for lost, whoever recovers it.
 	taken int
-	// judge: something has happened that may call for new rows.
-	judge bool
+	// rowsDue: something has happened that may call for new rows.
+	rowsDue bool
 	// settles is when a group whose rows were repeated is to be judged.
 	settles units.Instant
 	// expireAt is when a group may have to be given up, or earlier.
@@ -246,7 +246,7 @@ func (s *sender) leaveToGroup(now units.Instant, u int) bool {
 		s.lossy = append(s.lossy, int32(g))
 	}
 	group.held = append(group.held, uint32(u))
-	s.judge = true
+	s.rowsDue = true
 	s.expireAt = min(s.expireAt, now)
 	return true
 }
@@ -283,7 +283,7 @@ func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 		group.sent++
 	} else { // it was trimmed
 		group.settles = now.Add(reaction(s.env))
-		s.judge = true
+		s.rowsDue = true
 	}
 	if len(group.held) > 0 {
 		s.expireAt = min(s.expireAt, now)
@@ -308,7 +308,7 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	}
 	s.lastState = s.state.number
 	s.takeMarks()
-	s.judge = true
+	s.rowsDue = true
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (r *proofRule) onAck(now units.Instant) {
 		switch {
 		case !r.unresolved(&l):
 			r.learn(now, &l)
-		case !r.judge(now, &l):
+		case !r.declareIfLost(now, &l):
 			kept = append(kept, l)
 		}
 	}
@@ -72,7 +72,7 @@ func (r *proofRule) onAck(now units.Instant) {
 				continue
 			}
 			l := suspectedLoss{at: p.log.at(p.head).at, order: p.head, unit: uint32(u), channel: uint16(c)}
-			if !r.judge(now, &l) {
+			if !r.declareIfLost(now, &l) {
 				r.suspected = append(r.suspected, l)
 				r.suspectedDue = min(r.suspectedDue, r.deadline(&l))
 			}
@@ -89,8 +89,8 @@ func (r *proofRule) unresolved(l *suspectedLoss) bool {
 	return state.fate == inFlight && state.order == l.order && state.channel == l.channel
 }
 
-// judge declares l lost if the frame and the time allow it.
-func (r *proofRule) judge(now units.Instant, l *suspectedLoss) bool {
+// declareIfLost declares l lost if the frame and the time allow it.
+func (r *proofRule) declareIfLost(now units.Instant, l *suspectedLoss) bool {
 	if !r.t.ack.covers(int(l.unit)) {
 		return false
 	}
