@@ -101,9 +101,9 @@ func (t *sendTransfer) newLosses() (n int) {
 			n++
 		}
 	}
-	told := min(n, t.trimmed)
-	t.trimmed -= told
-	return n - told
+	trimmed := min(n, t.trimmed)
+	t.trimmed -= trimmed
+	return n - trimmed
 }
 
 // count is how many of the sends are of parity, and how many of probes.

@@ -107,7 +107,7 @@ func (t *recvTransfer) postData(before int) bool {
 		t.dataPosted++
 		t.in.book(t)
 		if t.state == running {
-			t.tellLength(i)
+			t.setLength(i)
 		}
 		if t.t.cancel != nil {
 			t.fail(t.t.cancel)
@@ -165,8 +165,8 @@ func (t *recvTransfer) post(mr *sdr.MR, off, n units.Bytes, role sdr.Role, i int
 	return m, nil
 }
 
-// tellLength gives message i its length, once the transfer's is known.
-func (t *recvTransfer) tellLength(i int) {
+// setLength gives message i its length, once the transfer's is known.
+func (t *recvTransfer) setLength(i int) {
 	if _, n := t.in.message(i, t.info.Length); n >= 0 && t.data[i] != nil {
 		t.in.port.SetLength(t.data[i].h, n)
 	}
@@ -191,7 +191,7 @@ func (t *recvTransfer) onStart(e *sdr.Event) {
 	t.wanted = t.in.layout.messages(e.Length)
 	for i, m := range t.data {
 		if i < t.wanted {
-			t.tellLength(i)
+			t.setLength(i)
 		} else {
 			m.complete() // beyond the length: not needed
 		}

@@ -65,7 +65,7 @@ func (q *QP) closeBy(deadline time.Time) error {
 	if leaves {
 		q.leave()
 	}
-	q.told.Do(q.tellDriver)
+	q.notified.Do(q.notifyDriver)
 	return err
 }
 

@@ -12,8 +12,8 @@ import (
 // Held is how much a QP remembers that its peer has a say in.
 type Held struct {
 	Grants, Beyond, Sends, Recvs, Events, Arena int
-	// Told counts STARTs, ENDs and ABORTs that the peer has not acknowledged.
-	CTS, Completed, Told int
+	// Unacked counts STARTs, ENDs and ABORTs that the peer has not acknowledged.
+	CTS, Completed, Unacked int
 	// Reliable and ReliableBytes are frames of the driver's that the peer has not acknowledged.
 	Reliable, ReliableBytes int
 }
@@ -26,7 +26,7 @@ func (q *QP) Held() Held {
 		Grants: len(q.grants), Beyond: len(q.beyond), Sends: len(q.sends), Recvs: len(q.recvs),
 		Events: len(q.events), Arena: len(q.arena),
 		CTS: q.sess.UnackedOf(wire.TypeCTS), Completed: q.sess.UnackedOf(wire.TypeCompleted),
-		Told:     q.sess.UnackedOf(wire.TypeStart) + q.sess.UnackedOf(wire.TypeEnd) + q.sess.UnackedOf(wire.TypeAbort),
+		Unacked:  q.sess.UnackedOf(wire.TypeStart) + q.sess.UnackedOf(wire.TypeEnd) + q.sess.UnackedOf(wire.TypeAbort),
 		Reliable: q.sess.UnackedOf(wire.TypeReliable), ReliableBytes: q.sess.ReliableBytes(),
 	}
 }

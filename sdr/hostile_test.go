@@ -128,7 +128,7 @@ func (h *hostile) check() {
 		require.LessOrEqual(h.t, n.Recvs, slots)
 		require.LessOrEqual(h.t, n.CTS, 2*slots)
 		require.LessOrEqual(h.t, n.Completed, 3*slots)
-		require.LessOrEqual(h.t, n.Told, 4*slots+3*slots)
+		require.LessOrEqual(h.t, n.Unacked, 4*slots+3*slots)
 		require.Zero(h.t, n.Events+n.Arena, "nobody takes them")
 		if err := q.Err(); err != nil {
 			var op *sdr.OpError
@@ -198,11 +198,11 @@ func FuzzControl(f *testing.F) {
 	})
 }
 
-// TestLiesChangeNothing: what can be told to be false is counted and has no other effect.
+// TestLiesChangeNothing: what can be said to be false is counted and has no other effect.
 func TestLiesChangeNothing(t *testing.T) {
 	const far = 1 << 40
 	h := newHostile(t)
-	var told [2]uint64
+	var said [2]uint64
 	lies := func() {
 		for end, q := range h.qp {
 			nextRecv, granted := q.Frontier()
@@ -219,8 +219,8 @@ func TestLiesChangeNothing(t *testing.T) {
 				{Type: wire.TypeAck, ID: 0, Code: 99, Count: math.MaxUint64},
 			} {
 				h.lie(end, f.Append(nil))
-				told[end]++
-				require.Equal(t, told[end], q.Stats().Control.Violations, "%v %d", f.Type, f.ID)
+				said[end]++
+				require.Equal(t, said[end], q.Stats().Control.Violations, "%v %d", f.Type, f.ID)
 			}
 		}
 	}
@@ -284,7 +284,7 @@ func TestGrantWithoutEnd(t *testing.T) {
 	more := wire.Frame{Type: wire.TypeCTS, ID: granted + 32, Length: 4096}
 	h.lie(0, more.Append(nil))
 	require.Zero(t, h.qp[0].Held().Grants, "a START and an END of each message wait to be acknowledged")
-	require.Equal(t, 4*small.Split.Slots(), h.qp[0].Held().Told)
+	require.Equal(t, 4*small.Split.Slots(), h.qp[0].Held().Unacked)
 	for _, ty := range []wire.Type{wire.TypeStart, wire.TypeEnd} {
 		f := wire.Frame{Type: wire.TypeAck, Code: uint8(ty), Count: 1 << 20}
 		h.lie(0, f.Append(nil))

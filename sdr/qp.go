@@ -77,10 +77,10 @@ type QP struct {
 	queues         *dpa.Drain
 
 	// For the driver. port is what it gets, arena holds the bytes of events.
-	port   Port
-	events []Event
-	arena  []byte
-	told   sync.Once // of the end
+	port     Port
+	events   []Event
+	arena    []byte
+	notified sync.Once // of the end
 
 	waiters   []chan struct{}
 	stats     QPStats
@@ -255,7 +255,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
 	q.wakeWaiters()
 	q.mu.Unlock()
 	if finished {
-		q.told.Do(q.tellDriver)
+		q.notified.Do(q.notifyDriver)
 	}
 	if leaves {
 		q.leave()
@@ -301,9 +301,9 @@ func (q *QP) callDriver() units.Instant { return q.cfg.Driver.Progress(&q.port) 
 // failDriver is the same for the driver's last call.
 func (q *QP) failDriver(err error) { q.cfg.Driver.Failed(err) }
 
-// tellDriver reports the end of the QP, when everything is released; it is called by
-// q.told.
-func (q *QP) tellDriver() {
+// notifyDriver reports the end of the QP, when everything is released; it is called by
+// q.notified.
+func (q *QP) notifyDriver() {
 	if q.cfg.Driver == nil {
 		return
 	}
@@ -349,7 +349,7 @@ func (q *QP) deadline() units.Instant {
 	if !q.pending() {
 		return units.Never
 	}
-	return q.sess.LastHeard().Add(q.cfg.Silence)
+	return q.sess.LastReceived().Add(q.cfg.Silence)
 }
 
 // checkPeer ends the QP when the peer has been silent for too long; mu is held.

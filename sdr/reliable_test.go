@@ -153,7 +153,7 @@ func TestReliableFramesFollowStart(t *testing.T) {
 	h.rest(300 * ms)
 	require.Len(t, d[1].heard, 0, "the datagrams that carry them have START in them, too")
 	lost = false
-	h.until(10*units.Second, func() bool { return len(d[1].heard) == 3 && h.qp[0].Held().Told == 0 })
+	h.until(10*units.Second, func() bool { return len(d[1].heard) == 3 && h.qp[0].Held().Unacked == 0 })
 	d[0].do = func(p *sdr.Port) { require.NoError(t, p.SendReliable(7, false, []byte("rows"))) }
 	h.qp[0].Kick()
 	h.until(units.Second, func() bool { return len(d[1].heard) == 4 })

@@ -349,8 +349,8 @@ func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 // repeats them. So it can't make us remember more.
 func (q *QP) overdue() bool {
 	slots := q.tableCfg.Slots
-	told := q.sess.UnackedOf(wire.TypeStart) + q.sess.UnackedOf(wire.TypeEnd) + q.sess.UnackedOf(wire.TypeAbort)
-	return len(q.grants) >= 2*slots || told >= 4*slots
+	unacked := q.sess.UnackedOf(wire.TypeStart) + q.sess.UnackedOf(wire.TypeEnd) + q.sess.UnackedOf(wire.TypeAbort)
+	return len(q.grants) >= 2*slots || unacked >= 4*slots
 }
 
 // onCompleted hears how the peer's receive ended; mu is held.

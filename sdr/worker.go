@@ -120,7 +120,7 @@ func (w *worker) poll(now units.Instant) (busy bool) {
 			w.other(now, &w.comps[i])
 		}
 		w.engine.Leave()
-		w.tellOwners()
+		w.wakeOwners()
 		if w.broken = err != nil; w.broken {
 			w.broke("poll for completions", err)
 		}
@@ -232,8 +232,8 @@ func (w *worker) sleep(next units.Instant) {
 	}
 }
 
-// tellOwners makes those QPs ready for which this worker has found something.
-func (w *worker) tellOwners() {
+// wakeOwners makes those QPs ready for which this worker has found something.
+func (w *worker) wakeOwners() {
 	for _, q := range w.engine.Dirtied() {
 		q.(*QP).kick()
 	}

@@ -84,17 +84,17 @@ type Session struct {
 	hasWin   bool
 	time     timing
 
-	nextPing  units.Instant
-	pingPause units.Duration
-	active    bool
-	lastHeard units.Instant
-	Stats     Stats
+	nextPing     units.Instant
+	pingPause    units.Duration
+	active       bool
+	lastReceived units.Instant
+	Stats        Stats
 }
 
 // NewSession makes a session that writes peerID, the number that the peer chose,
 // into its datagrams, and keeps them within maxLen bytes.
 func NewSession(now units.Instant, peerID uint64, maxLen int) *Session {
-	return &Session{peerID: peerID, maxLen: maxLen, lastHeard: now, nextPing: now}
+	return &Session{peerID: peerID, maxLen: maxLen, lastReceived: now, nextPing: now}
 }
 
 // MaxScheme is the longest SCHEME payload that fits a datagram.
@@ -161,15 +161,15 @@ func (s *Session) PeerWindow() (n uint64, ok bool) { return s.peerWin, s.hasWin 
 // SetActive says whether work is pending: then the peer is asked for signs of life.
 func (s *Session) SetActive(now units.Instant, active bool) {
 	if active && !s.active {
-		s.lastHeard = now
+		s.lastReceived = now
 		s.nextPing = now
 		s.pingPause = 0
 	}
 	s.active = active
 }
 
-// LastHeard is when the peer's last datagram arrived, or the session became active.
-func (s *Session) LastHeard() units.Instant { return s.lastHeard }
+// LastReceived is when the peer's last datagram arrived, or the session became active.
+func (s *Session) LastReceived() units.Instant { return s.lastReceived }
 
 // RTT returns the smoothed round trip, its variation and the smallest seen, all
 // 0 before the first sample.
@@ -180,7 +180,7 @@ func (s *Session) RTT() (smoothed, variation, least units.Duration) {
 // Receive reads the header of a datagram for this session. The frames are read
 // with the returned reader, and each given to Handle first.
 func (s *Session) Receive(now units.Instant, h wire.Header, frames []byte, size int) wire.Reader {
-	s.lastHeard = now
+	s.lastReceived = now
 	s.Stats.DatagramsReceived++
 	s.Stats.BytesReceived += uint64(size)
 	if int32(h.Number-s.peerNum) > 0 || !s.hasWin {
