@@ -33,7 +33,7 @@ func (h *Host) Idle() bool {
 	return h.arrived()
 }
 
-// pending tells whether a device waits for a time; mu is held.
+// pending tells whether a device waits for a time; Host.mu is held.
 func (d *Device) pending() bool {
 	if d.removed {
 		return false
