@@ -423,8 +423,10 @@ func manyForged(t testing.TB, f *fuzzTarget, seed uint64, count int) {
 		f.feedHeader(t, b, tos)
 	}
 	s := f.d.Stats()
-	require.NotZero(t, s.Trim.Seen)
-	require.NotZero(t, s.Trim.Reported)
+	if count > 1000 {
+		require.NotZero(t, s.Trim.Seen)
+		require.NotZero(t, s.Trim.Reported)
+	}
 	require.LessOrEqual(t, s.PacketsSent, s.Trim.Seen)
 }
 

@@ -57,13 +57,15 @@ func steps(root string) []step {
 		},
 		{
 			name: "wire", budget: time.Minute,
-			about: "captures of ours in Wireshark's dissector, checksums against scapy",
+			about: "captures of ours in Wireshark's dissector, checksums against scapy, eBPF objects against their source",
 			needs: []need{
 				{program: "tshark", packages: []string{"tshark"}},
 				{file: "/usr/lib/python3/dist-packages/scapy/contrib/roce.py", packages: []string{"python3-scapy"}},
+				{program: "clang-14", packages: []string{"clang-14"}},
+				{file: "/usr/include/bpf/bpf_helpers.h", packages: []string{"libbpf-dev"}},
 			},
 			run: func(c *stepContext) error {
-				return c.goTest([]string{"CGO_ENABLED=0"}, "-tags=wire", "./cmd/internal/pcap")
+				return c.goTest([]string{"CGO_ENABLED=0"}, "-tags=wire,clang", "./cmd/internal/pcap", "./dataplane/ebpf")
 			},
 		},
 		{
