@@ -48,6 +48,33 @@ func TestDCPIncast(t *testing.T) {
 	}
 }
 
+// The receivers of two incasts send, too, and acknowledgements to them meet queues that trim: dropped as published, they cost timeouts; with the
+// headers they don't.
+func TestDCPSafeAcks(t *testing.T) {
+	for _, safe := range []bool{false, true} {
+		c := dcpConfig(t, dcp.Config{Message: 100})
+		c.Trim.Threshold, c.Trim.SafeAcks = 20*units.KB, safe
+		var flows []workload.Flow
+		for i := range 6 {
+			flows = append(flows, workload.Flow{Src: 2 + i, Dst: 0, Size: 500 * units.KB}, workload.Flow{Src: 8 + i, Dst: 1, Size: 500 * units.KB})
+		}
+		flows = append(flows, workload.Flow{Src: 0, Dst: 14, Size: 2 * units.MB}, workload.Flow{Src: 1, Dst: 15, Size: 2 * units.MB})
+		s := build(t, star(16, 100*units.Gbit, units.Microsecond), c, flows)
+		s.Step(2e7)
+		require.True(t, s.Done())
+		r := s.Result()
+		require.Zero(t, r.Packets.Headers, "no header is lost")
+		if safe {
+			require.Zero(t, r.Drops.Queue)
+			require.Zero(t, r.Timeouts)
+			require.Equal(t, r.Packets.Trimmed, r.Packets.Retransmitted)
+			continue
+		}
+		require.Positive(t, r.Drops.Queue, "acknowledgements")
+		require.Positive(t, r.Timeouts)
+	}
+}
+
 // Spraying alone: not one packet is repeated, where a transport that takes reordering for loss repeats many.
 func TestDCPSpray(t *testing.T) {
 	g := leafSpine(4, 8, 8, 100*units.Gbit, 100*units.Gbit, units.Microsecond)

@@ -18,7 +18,7 @@ import (
 const ControlClass = Classes - 1
 
 // Trim describes switches that cut data to their headers (DCP, section 4.2; package switchfn/trim).
-// Acknowledgements of kind Ack then go with the data, and are dropped where those are trimmed.
+// Acknowledgements of kind Ack then go with the data, and are dropped where those are trimmed, unless SafeAcks is set.
 type Trim struct {
 	// Header is what is left of a packet on the wire; 0: trim.HeaderSize.
 	Header units.Bytes
@@ -29,6 +29,8 @@ type Trim struct {
 	Weight float64
 	// ControlLimit bounds the header-only packets that wait for a port; 0: only the memory of the switch does.
 	ControlLimit units.Bytes
+	// SafeAcks has acknowledgements go with the headers instead, so that congestion doesn't drop them.
+	SafeAcks bool
 }
 
 func (t *Trim) validate(c *Config) error {
@@ -93,6 +95,8 @@ func tagOf(k *packet) trim.Tag {
 		return trim.HeaderOnly
 	case k.what() == transport.Data:
 		return trim.Data
+	case k.what() == transport.Ack && k.class() == ControlClass:
+		return trim.HeaderOnly
 	case k.what() == transport.Ack:
 		return trim.Ack
 	}
@@ -167,6 +171,9 @@ func (s *Sim) classify(fi uint32, k *packet) {
 	switch k.what() {
 	case transport.Ack:
 		k.setClass(s.flows[fi].class)
+		if s.cfg.Trim.SafeAcks {
+			k.setClass(ControlClass)
+		}
 	case transport.Returned:
 		k.size = uint16(s.cfg.Trim.Header)
 		k.flags |= transport.Trimmed

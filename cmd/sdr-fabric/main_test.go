@@ -122,7 +122,7 @@ func TestMistakes(t *testing.T) {
 func TestHelpIsTrue(t *testing.T) {
 	for _, args := range []string{
 		"--transport gbn:window=64KiB,ack=2,rto=1ms,nakdelay=1us,nakinterval=10us,cnp=packets", "--transport irn:rtolow=50us,lowflight=2",
-		"--transport dcp:track=bitmap,ho=60,message=100,batch=8,rto=1ms,retries=3 --trim 60,n=16,threshold=100kB,control=1MB --forced 0.01",
+		"--transport dcp:track=bitmap,ho=60,message=100,batch=8,rto=1ms,retries=3 --trim 60,n=16,acks=safe,threshold=100kB,control=1MB --forced 0.01",
 		"--transport dcp:ho=57,track=counter --trim 57,w=1.5", "--transport timeout:rto=1ms",
 		"--routing entropy", "--routing leastqueue:2", "--routing flowlet:10us", "--routing ecmp:symmetric",
 		"--buffer 16MiB,pfc,headroom=ns3,shift=2,reserve=1KiB,resume=2KiB", "--buffer 1MiB,queue=200kB,alpha=1,deep=8", "--ecn 20kB,80kB,0.2@100G;30kB,90kB,1",

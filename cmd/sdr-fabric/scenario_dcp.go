@@ -17,6 +17,7 @@ import (
 
 const trimHelp = `SIZE,n=N[,OPTION...]          headers of SIZE on the wire; a weight that N-1 ports to one can't overload (DCP)
      w=1.5                    instead of n: the weight itself, in bytes, over that of data
+     acks=safe                acknowledgements go with the headers, not with the data
      threshold=SIZE control=SIZE  of data from which on it trims, and of headers; default: what --buffer allows`
 
 func parseDCP(s string, cc congestion.Spec) (transport.Factory, error) {
@@ -80,10 +81,14 @@ func parseTrim(s string, full units.Bytes) (*fabric.Trim, error) {
 			t.Weight, err = strconv.ParseFloat(o.value, 64)
 		case "threshold":
 			err = t.Threshold.Set(o.value)
+		case "acks":
+			if t.SafeAcks = o.value == "safe"; !t.SafeAcks {
+				err = fmt.Errorf("%q: only safe can be written; without it they are dropped where data are trimmed", o.value)
+			}
 		case "control":
 			err = t.ControlLimit.Set(o.value)
 		default:
-			err = fmt.Errorf("unknown: choose n=, w=, threshold= or control=")
+			err = fmt.Errorf("unknown: choose n=, w=, acks=, threshold= or control=")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("trim %q: %s: %w", s, o.name, err)
