@@ -62,8 +62,8 @@ func ExampleEndpointStats() {
 	defer closeAll()
 	move(a, b, 8192)
 	s := b.Endpoint().Stats()
-	fmt.Println(s.QPs, s.Packets, s.Duplicates, s.Foreign) // 8 packets and the connection check's
-	// Output: 1 9 0 0
+	fmt.Println(s.QPs, s.Packets-s.Duplicates, s.Foreign) // 8 packets and the connection check's, which may be repeated
+	// Output: 1 9 0
 }
 
 // A queue pair with short messages, which needs fewer offset bits, and more slots.
