@@ -35,10 +35,10 @@ type QP struct {
 	cookies  []uint32
 
 	// In the home worker's lists (ready.go).
-	listed atomic.Bool
-	older  *QP // the next one of the ready list, while listed
-	due    units.Instant
-	place  int // in the timers, from 1 on; 0 for not there
+	listed    atomic.Bool
+	older     *QP // the next one of the ready list, while listed
+	due       units.Instant
+	heapIndex int // in the timers, from 1 on; 0 for not there
 
 	// driving is set while the driver's Progress runs, with mu held.
 	driving atomic.Bool

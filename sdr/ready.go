@@ -29,9 +29,9 @@ func (l *readyList) add(q *QP) {
 
 func (l *readyList) empty() bool { return l.newest.Load() == nil }
 
-// take appends the list to qps, the oldest first, and empties it. From then on what is added
+// takeAll appends the list to qps, the oldest first, and empties it. From then on what is added
 // will be taken the next time.
-func (l *readyList) take(qps []*QP) []*QP {
+func (l *readyList) takeAll(qps []*QP) []*QP {
 	first := len(qps)
 	for q := l.newest.Swap(nil); q != nil; {
 		older := q.older
@@ -45,7 +45,7 @@ func (l *readyList) take(qps []*QP) []*QP {
 }
 
 // timers are the QPs at home at a worker that want to be looked at some time, a heap with the
-// soonest first. They are the worker's alone, and so are QP.due and QP.place.
+// soonest first. They are the worker's alone, and so are QP.due and QP.heapIndex.
 type timers []*QP
 
 // next is when the first is due.
@@ -59,22 +59,22 @@ func (t timers) next() units.Instant {
 // set makes q due at an instant, units.Never for not at all.
 func (t *timers) set(q *QP, due units.Instant) {
 	switch {
-	case q.place == 0 && due == units.Never:
+	case q.heapIndex == 0 && due == units.Never:
 		return
-	case q.place == 0:
+	case q.heapIndex == 0:
 		q.due = due
 		*t = append(*t, q)
 		t.up(len(*t) - 1)
 	case due == units.Never:
-		t.remove(q.place - 1)
+		t.remove(q.heapIndex - 1)
 	default:
 		q.due = due
-		t.down(t.up(q.place - 1))
+		t.down(t.up(q.heapIndex - 1))
 	}
 }
 
-// take takes out those that are due at now, and gives them to f.
-func (t *timers) take(now units.Instant, f func(*QP)) {
+// popDue takes out those that are due at now, and gives them to f.
+func (t *timers) popDue(now units.Instant, f func(*QP)) {
 	for len(*t) > 0 && (*t)[0].due <= now {
 		q := (*t)[0]
 		t.remove(0)
@@ -85,7 +85,7 @@ func (t *timers) take(now units.Instant, f func(*QP)) {
 func (t *timers) remove(i int) {
 	h := *t
 	last := len(h) - 1
-	h[i].place = 0
+	h[i].heapIndex = 0
 	h[i], h[last] = h[last], nil
 	*t = h[:last]
 	if i < last {
@@ -99,11 +99,11 @@ func (t *timers) up(i int) int {
 	q := h[i]
 	for i > 0 && q.due < h[(i-1)/2].due {
 		h[i] = h[(i-1)/2]
-		h[i].place = i + 1
+		h[i].heapIndex = i + 1
 		i = (i - 1) / 2
 	}
 	h[i] = q
-	q.place = i + 1
+	q.heapIndex = i + 1
 	return i
 }
 
@@ -120,9 +120,9 @@ func (t *timers) down(i int) {
 			break
 		}
 		h[i] = h[c]
-		h[i].place = i + 1
+		h[i].heapIndex = i + 1
 		i = c
 	}
 	h[i] = q
-	q.place = i + 1
+	q.heapIndex = i + 1
 }

@@ -37,7 +37,7 @@ func TestTimers(t *testing.T) {
 		}
 		require.Equal(t, soonest, h.next())
 		last := units.Instant(0)
-		h.take(now, func(q *QP) {
+		h.popDue(now, func(q *QP) {
 			require.Equal(t, want[q], q.due)
 			require.GreaterOrEqual(t, q.due, last)
 			last = q.due
@@ -46,7 +46,7 @@ func TestTimers(t *testing.T) {
 		require.Len(t, h, len(want))
 		require.Greater(t, h.next(), now)
 		for i, q := range h {
-			require.Equal(t, i+1, q.place)
+			require.Equal(t, i+1, q.heapIndex)
 		}
 	}
 }
@@ -60,8 +60,8 @@ func TestReadyList(t *testing.T) {
 	for _, i := range []int{2, 0, 2, 1, 0} {
 		l.add(&qps[i])
 	}
-	require.Equal(t, []*QP{nil, &qps[2], &qps[0], &qps[1]}, l.take([]*QP{nil}), "oldest first, behind what was there")
-	require.Empty(t, l.take(nil))
+	require.Equal(t, []*QP{nil, &qps[2], &qps[0], &qps[1]}, l.takeAll([]*QP{nil}), "oldest first, behind what was there")
+	require.Empty(t, l.takeAll(nil))
 
 	const adders, each = 4, 20_000
 	var wg sync.WaitGroup
@@ -84,7 +84,7 @@ func TestReadyList(t *testing.T) {
 	go func() { wg.Wait(); close(added) }()
 	seen := 0
 	for last := false; ; {
-		for _, q := range l.take(nil) {
+		for _, q := range l.takeAll(nil) {
 			for i := range qps {
 				for a := range adders {
 					if x := &news[i][a]; q == &qps[i] {

@@ -69,8 +69,8 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 		w.lookForNews()
 	}
 	busy = busy || !w.ready.empty()
-	w.timers.take(now, w.ready.add)
-	w.round = w.ready.take(w.round[:0])
+	w.timers.popDue(now, w.ready.add)
+	w.round = w.ready.takeAll(w.round[:0])
 	for _, q := range w.round {
 		w.timers.set(q, q.progress(now, w))
 		w.takeArrivals(now)
@@ -176,7 +176,7 @@ func (w *worker) other(now units.Instant, c *backend.Completion) {
 // should be.
 func (w *worker) run(placed chan<- error) {
 	defer w.ep.running.Done()
-	leave, err := w.place()
+	leave, err := w.bindToCPU()
 	placed <- err
 	if err != nil {
 		return

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place ties the calling goroutine to the worker's processor, if it has one.
+// bindToCPU ties the calling goroutine to the worker's processor, if it has one.
 // leave gives the thread back as it was.
-func (w *worker) place() (leave func(), err error) {
+func (w *worker) bindToCPU() (leave func(), err error) {
 	cpus := w.ep.cfg.CPUs
 	if len(cpus) == 0 {
 		return func() {}, nil
