@@ -32,7 +32,7 @@ import (
 
 // programs are what is released; architectures what for.
 var (
-	programs      = []string{"sdr-perf", "sdr-model", "sdr-fabric"}
+	programs      = []string{"sdr-perf", "sdr-model", "sdr-fabric", "sdr-switch"}
 	architectures = []string{"amd64", "arm64"}
 	documents     = []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md"}
 )

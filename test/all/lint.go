@@ -20,13 +20,13 @@ func tool(name string, args ...string) []string {
 func buildLinter(c *stepContext) error {
 	c.printf("%s: builds golangci-lint and what it reads", c.name)
 	// On a fresh machine the linter would compile every dependency first, tests' included.
-	export := []string{"go", "list", "-export", "-deps", "-test", "-tags=rxe,wire,grid", "-f={{if .Error}}{{.Error}}{{end}}", "./..."}
+	export := []string{"go", "list", "-export", "-deps", "-test", "-tags=rxe,wire,grid,clang", "-f={{if .Error}}{{.Error}}{{end}}", "./..."}
 	return errors.Join(c.check(nil, tool("golangci-lint", "version")...), c.check([]string{"CGO_ENABLED=0"}, export...))
 }
 
 func lint(c *stepContext) error {
 	// Tag rxe brings in the tests that only the VM runs; step build vets without it.
-	vet := c.check([]string{"CGO_ENABLED=0"}, "go", "vet", "-tags=rxe,wire,grid", "./...")
+	vet := c.check([]string{"CGO_ENABLED=0"}, "go", "vet", "-tags=rxe,wire,grid,clang", "./...")
 	held := c.check([]string{"CGO_ENABLED=0"}, "go", "test", "-count=1", "./test/held")
 	return errors.Join(c.gofmt(), vet, held, c.golangci())
 }
