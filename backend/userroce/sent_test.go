@@ -68,7 +68,7 @@ func TestFailedPost(t *testing.T) {
 	rkey, va := b.expose(0, 0, 10)
 	for range 5000 { // more than the queue has entries: reserved room is given back
 		n, err := a.qp.PostWrites(0, []backend.Write{
-			{VA: va, RKey: rkey, WRID: 1, Signaled: true}, {VA: va, RKey: rkey, LKey: 1, Length: 1, Signaled: true},
+			{VA: va, RKey: rkey, WRID: 1, Signaled: true}, {VA: va, RKey: rkey, LKey: a.mr.LKey() ^ 1, Length: 1, Signaled: true},
 		})
 		require.ErrorContains(t, err, "unknown local key")
 		require.Equal(t, 1, n)

@@ -142,7 +142,7 @@ func TestRegionKeys(t *testing.T) {
 	require.Len(t, b.poll(2), 2)
 
 	// What precedes a faulty write is sent.
-	n, err := a.qp.PostWrites(0, []backend.Write{{VA: va, RKey: rkey}, {VA: va, RKey: rkey}, {VA: va, RKey: rkey, LKey: 1, Length: 1}})
+	n, err := a.qp.PostWrites(0, []backend.Write{{VA: va, RKey: rkey}, {VA: va, RKey: rkey}, {VA: va, RKey: rkey, LKey: r2.LKey() ^ 1, Length: 1}})
 	require.ErrorContains(t, err, "unknown local key")
 	require.Equal(t, 2, n)
 	require.Len(t, b.poll(2), 2)
