@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 
 	"github.com/sdr-rdma/go-sdr/switchfn/trim"
@@ -67,7 +68,11 @@ func Attach(index int, c Config) (*Trimmer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := load(&m, uint32(c.Keep), false)
+	spec, err := loadTrim()
+	if err != nil {
+		return nil, err
+	}
+	t, err := load(spec, &m, uint32(c.Keep), false)
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +82,8 @@ func Attach(index int, c Config) (*Trimmer, error) {
 	return t, nil
 }
 
-// load loads the program; with ownClock it takes the time from a variable.
-func load(m *trim.Meter, keep uint32, ownClock bool) (*Trimmer, error) {
-	spec, err := loadTrim()
-	if err != nil {
-		return nil, err
-	}
+// load loads the program of an object; with ownClock it takes the time from a variable.
+func load(spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32, ownClock bool) (*Trimmer, error) {
 	own := uint8(0)
 	if ownClock {
 		own = 1

@@ -30,10 +30,10 @@ func TestLayout(t *testing.T) {
 }
 
 // loadForTest loads the program, or skips where the kernel lets nobody.
-func loadForTest(t testing.TB, m *trim.Meter, keep uint32) *Trimmer {
+func loadForTest(t testing.TB, spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32) *Trimmer {
 	t.Helper()
 	_ = rlimit.RemoveMemlock()
-	x, err := load(m, keep, true)
+	x, err := load(spec, m, keep, true)
 	if errors.Is(err, os.ErrPermission) {
 		t.Skip("no right to load eBPF programs: ", err)
 	}
@@ -78,9 +78,16 @@ func random(rnd *rand.Rand, src *rand.ChaCha8) []byte {
 	return b
 }
 
-// equal runs the program and Meter.Frame on n packets, and says at which they differ first; −1: none.
-func equal(t testing.TB, seed uint64, n int, keep uint32, start trim.Meter, change func(m *trim.Meter)) int {
-	x := loadForTest(t, &start, keep)
+// committed is the object that is linked.
+func committed(t testing.TB) *ebpf.CollectionSpec {
+	spec, err := loadTrim()
+	require.NoError(t, err)
+	return spec
+}
+
+// equal runs an object's program and Meter.Frame on n packets, and says at which they differ first; −1: none.
+func equal(t testing.TB, spec *ebpf.CollectionSpec, seed uint64, n int, keep uint32, start trim.Meter, change func(m *trim.Meter)) int {
+	x := loadForTest(t, spec, &start, keep)
 	want := start
 	rnd, src := rand.New(rand.NewPCG(seed, uint64(keep))), rand.NewChaCha8([32]byte{byte(seed)})
 	now := uint64(1000)
@@ -132,10 +139,10 @@ func TestConformance(t *testing.T) {
 	}{{0, 0}, {0, 7}, {256, 0}, {301, 11}} {
 		m := start
 		m.Every = c.every
-		require.Equal(t, -1, equal(t, uint64(seed), n, c.keep, m, nil), "first packet that differs, seed %d, keep %d", seed, c.keep)
+		require.Equal(t, -1, equal(t, committed(t), uint64(seed), n, c.keep, m, nil), "first packet that differs, seed %d, keep %d", seed, c.keep)
 	}
-	require.NotEqual(t, -1, equal(t, 9, 2000, 0, start, func(m *trim.Meter) { m.Overhead = 25 }), "a byte more of overhead goes unnoticed")
-	require.NotEqual(t, -1, equal(t, 9, 2000, 0, start, func(m *trim.Meter) { m.Limit = 61_000 }), "a longer queue goes unnoticed")
+	require.NotEqual(t, -1, equal(t, committed(t), 9, 2000, 0, start, func(m *trim.Meter) { m.Overhead = 25 }), "a byte more of overhead goes unnoticed")
+	require.NotEqual(t, -1, equal(t, committed(t), 9, 2000, 0, start, func(m *trim.Meter) { m.Limit = 61_000 }), "a longer queue goes unnoticed")
 }
 
 func TestConfig(t *testing.T) {
@@ -152,7 +159,7 @@ func TestConfig(t *testing.T) {
 
 // BenchmarkTrim is what a packet costs in the kernel.
 func BenchmarkTrim(b *testing.B) {
-	x := loadForTest(b, &trim.Meter{PSPerByte: 1, Limit: 1 << 60}, 0)
+	x := loadForTest(b, committed(b), &trim.Meter{PSPerByte: 1, Limit: 1 << 60}, 0)
 	frame := random(rand.New(rand.NewPCG(3, 3)), rand.NewChaCha8([32]byte{3}))
 	ret, took, err := x.objects.Trim.Benchmark(frame, b.N, b.ResetTimer)
 	require.NoError(b, err)

@@ -36,6 +36,9 @@ const (
 	lacking = "this CPU has no "
 )
 
+// Nor can the right to load eBPF programs, which some containers keep from root, too.
+const noBPF = "no right to load eBPF programs"
+
 // What judges test/fakeverbs is rdma-core, which its own step installs.
 const (
 	fakeverbs    = "test/fakeverbs"
@@ -46,7 +49,7 @@ func findAllowed(allowed []allowedSkip, step string, s skip) (why string, ok boo
 	if strings.HasPrefix(s.test, conformance) && declared.MatchString(s.reason) {
 		return "the device declares it: " + s.reason, true
 	}
-	if s.pkg == kernels && strings.Contains(s.reason, lacking) {
+	if s.pkg == kernels && strings.Contains(s.reason, lacking) || strings.Contains(s.reason, noBPF) {
 		return "nothing to install would help: " + s.reason, true
 	}
 	if strings.HasPrefix(s.pkg+"/", fakeverbs+"/") && step != "fakeverbs" && strings.Contains(s.reason, notInstalled) {

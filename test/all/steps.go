@@ -61,7 +61,8 @@ func steps(root string) []step {
 			needs: []need{
 				{program: "tshark", packages: []string{"tshark"}},
 				{file: "/usr/lib/python3/dist-packages/scapy/contrib/roce.py", packages: []string{"python3-scapy"}},
-				{program: "clang-14", packages: []string{"clang-14"}},
+				{program: "clang", packages: []string{"clang"}},
+				cCompiler,
 				{file: "/usr/include/bpf/bpf_helpers.h", packages: []string{"libbpf-dev"}},
 			},
 			run: func(c *stepContext) error {
