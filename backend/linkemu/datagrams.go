@@ -43,7 +43,7 @@ func (q *queuePair) PostDatagrams(now units.Instant, x []backend.Datagram) (int,
 	if room < len(x) {
 		x, c.refused = x[:room], true
 	}
-	t, most := d.time(now), min(q.cfg.MTU, d.caps.MaxDatagram)
+	t, most := d.entry(now), min(q.cfg.MTU, d.caps.MaxDatagram)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range x {

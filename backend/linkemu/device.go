@@ -152,6 +152,10 @@ func (d *Device) instant(t netsim.Time) units.Instant {
 // time converts an instant of the device to the link's time.
 func (d *Device) time(now units.Instant) netsim.Time { return netsim.Span(max(0, now.Sub(d.base))) }
 
+// entry is when posted packets enter the link: not when their poster last looked at the clock, which may be before its
+// program asked for them. They would arrive sooner than the link's delay allows.
+func (d *Device) entry(now units.Instant) netsim.Time { return d.time(max(now, d.inner.Now())) }
+
 // carry draws the fate of a packet.
 //
 // d.mu is held.

@@ -162,6 +162,20 @@ func TestChannelDelay(t *testing.T) {
 	require.Equal(t, []units.Instant{units.Instant(ms), units.Instant(6 * ms)}, p.b.times)
 }
 
+// Packets of a poster that looked at the clock some time ago aren't there before the link's delay is over.
+func TestDelayCountsFromThePost(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{}, Config{RTT: 2 * ms}, 8)
+	p.net.Advance(units.Instant(10 * ms))
+	w := backend.Write{VA: p.b.va, RKey: p.b.rkey, LKey: p.a.mem.LKey(), Length: 1}
+	n, err := p.a.uc.PostWrites(units.Instant(9500*units.Microsecond), []backend.Write{w})
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	p.runUntil(units.Instant(11*ms) - 1)
+	require.Empty(t, p.b.imms())
+	p.run()
+	require.Len(t, p.b.imms(), 1)
+}
+
 // A real device with little room delays packets, and loses none.
 func TestInnerDeviceWithLittleRoom(t *testing.T) {
 	p := newVirtualPair(t, sim.Config{Rate: 100 * units.Mbit}, Config{RTT: ms}, 8)

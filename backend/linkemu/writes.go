@@ -67,7 +67,7 @@ func (q *queuePair) PostWrites(now units.Instant, w []backend.Write) (int, error
 	if room < len(w) {
 		w, c.refused = w[:room], true
 	}
-	t := d.time(now)
+	t := d.entry(now)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range w {
