@@ -26,8 +26,7 @@ func TestLatency(t *testing.T) {
 			require.LessOrEqual(t, c["p50"], c["p9999"])
 			bare, _ := r["bare_udp_ns"].(map[string]any)
 			if more != nil {
-				// The delay counts from when a worker's round began: one that the scheduler stops in it can be early.
-				require.Greater(t, c["p50"], 3e6)
+				require.Greater(t, c["min"], 3e6)
 				require.Nil(t, bare, "nothing to compare an emulated link with")
 				continue
 			}
