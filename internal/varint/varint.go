@@ -32,6 +32,28 @@ func (r *Reader) Uint(limit uint64) uint64 {
 // Int reads a number from 0 to limit. A negative limit counts as 0.
 func (r *Reader) Int(limit int) int { return int(r.Uint(uint64(max(0, limit)))) }
 
+// Byte reads one byte as it is. It returns 0, and the reader fails, if the frame ends before.
+func (r *Reader) Byte() byte {
+	if len(r.rest) == 0 {
+		r.Fail()
+		return 0
+	}
+	b := r.rest[0]
+	r.rest = r.rest[1:]
+	return b
+}
+
+// Uint64 reads 8 bytes, big endian. It returns 0, and the reader fails, if the frame ends before.
+func (r *Reader) Uint64() uint64 {
+	if len(r.rest) < 8 {
+		r.Fail()
+		return 0
+	}
+	v := binary.BigEndian.Uint64(r.rest)
+	r.rest = r.rest[8:]
+	return v
+}
+
 // Fail makes the reader one that failed, for what its caller finds to make no sense.
 func (r *Reader) Fail() { r.failed, r.rest = true, nil }
 

@@ -21,6 +21,11 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, 300, r.Int(300))
 	require.Empty(t, r.Rest())
 	require.False(t, r.Failed())
+
+	r = NewReader([]byte{0x83, 1, 2, 3, 4, 5, 6, 7, 8})
+	require.Equal(t, byte(0x83), r.Byte())
+	require.Equal(t, uint64(0x0102030405060708), r.Uint64())
+	require.False(t, r.Failed())
 }
 
 // A reader that failed once reads nothing more, whatever follows.
@@ -32,6 +37,8 @@ func TestFailureStays(t *testing.T) {
 			*r = NewReader([]byte{255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1, 1})
 			r.Uint(1)
 		},
+		"no byte": func(r *Reader) { *r = NewReader(nil); r.Byte() },
+		"7 of 8":  func(r *Reader) { *r = NewReader(make([]byte, 7)); r.Uint64() },
 		"cut":     func(r *Reader) { *r = NewReader([]byte{0x80}); r.Uint(math.MaxUint64) },
 		"refused": func(r *Reader) { r.Fail() },
 	} {

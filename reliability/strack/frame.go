@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/sdr-rdma/go-sdr/congestion/spray"
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 )
 
 // A frame is of the receiver's half: a version, the number of acknowledgements and these, the number of
@@ -68,54 +69,25 @@ func (d *delivered) append(b []byte) []byte {
 	return binary.AppendUvarint(b, d.marked)
 }
 
-// A reader takes a frame, which comes from the network, apart. The first thing that doesn't fit makes it bad.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
+func readAck(r *varint.Reader, channels int) (a ack) {
+	a.flags = r.Byte()
+	a.unit = uint32(r.Int(maxUnits))
+	a.channel = r.Int(channels) - 1
+	a.expected = uint32(r.Int(maxUnits))
+	a.beyond = uint32(r.Int(maxUnits))
+	a.received = r.Uint(1 << 62)
+	a.base = uint32(r.Int(maxUnits/64)) * 64
+	a.bitmap = r.Uint64()
+	if a.flags&^allFlags != 0 {
+		r.Fail()
 	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-// uint reads a number of at most most.
-func (r *reader) uint(most uint64) uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 || v > most {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) ack(channels int) (a ack) {
-	a.flags = r.byte()
-	a.unit = uint32(r.uint(uint64(maxUnits)))
-	a.channel = int(r.uint(uint64(channels))) - 1
-	a.expected = uint32(r.uint(uint64(maxUnits)))
-	a.beyond = uint32(r.uint(uint64(maxUnits)))
-	a.received = r.uint(1 << 62)
-	a.base = uint32(r.uint(uint64(maxUnits/64))) * 64
-	if len(r.b) < 8 || a.flags&^allFlags != 0 {
-		r.bad = true
-		return a
-	}
-	a.bitmap = binary.BigEndian.Uint64(r.b)
-	r.b = r.b[8:]
 	return a
 }
 
-func (r *reader) delivered(channels int) (d delivered) {
-	d.channel = int(r.uint(uint64(channels - 1)))
-	d.packets = r.uint(1 << 62)
-	d.marked = r.uint(d.packets)
+func readDelivered(r *varint.Reader, channels int) (d delivered) {
+	d.channel = r.Int(channels - 1)
+	d.packets = r.Uint(1 << 62)
+	d.marked = r.Uint(d.packets)
 	return d
 }
 
@@ -128,19 +100,19 @@ type report struct {
 
 // parse reads a frame to a sender with so many channels.
 func (p *report) parse(frame []byte, channels int) error {
-	r := reader{b: frame}
-	if r.byte() != version {
+	r := varint.NewReader(frame)
+	if r.Byte() != version {
 		return errFrame
 	}
-	p.nacks = int(r.uint(maxAcks))
-	for i := 0; i < p.nacks && !r.bad; i++ {
-		p.acks[i] = r.ack(channels)
+	p.nacks = r.Int(maxAcks)
+	for i := 0; i < p.nacks && !r.Failed(); i++ {
+		p.acks[i] = readAck(&r, channels)
 	}
-	p.n = int(r.uint(uint64(channels)))
-	for i := 0; i < p.n && !r.bad; i++ {
-		p.channels[i] = r.delivered(channels)
+	p.n = r.Int(channels)
+	for i := 0; i < p.n && !r.Failed(); i++ {
+		p.channels[i] = readDelivered(&r, channels)
 	}
-	if r.bad || len(r.b) > 0 {
+	if r.Failed() || len(r.Rest()) > 0 {
 		return errFrame
 	}
 	return nil
