@@ -7,8 +7,9 @@
 //	sdr-switch live trim --rate 200mbit --offered 1.5 --scheme adaptive --json results.json
 //	sdr-switch attach trim --dev eth1 --rate 10gbit
 //
-// attach puts the trimmer on an interface of this machine as an XDP program. live builds a network of two hosts and a switch in namespaces of its own on this machine, as root or as any user who may
-// make user namespaces, and runs sdr-perf through it. Exit status: 0, 1 for a failure, 2 for usage.
+// live builds a network of two hosts and a switch in namespaces of its own on this machine, as root or as any user who may
+// make user namespaces, and runs sdr-perf through it. attach puts the trimmer on an interface of this machine as an XDP
+// program. Exit status: 0, 1 for a failure, 2 for usage.
 package main
 
 import (
@@ -45,29 +46,18 @@ func run(args []string) int {
 }
 
 func newRoot() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "sdr-switch",
-		Short:         "Run a switch that trims packets instead of dropping them",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          usage.Args(cobra.NoArgs),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	usage.Flags(root)
-	root.CompletionOptions.HiddenDefaultCmd = true
-	live := &cobra.Command{
-		Use: "live", Short: "Run sdr-perf through a switch on this machine",
+	return release.Root("sdr-switch", "Run a switch that trims packets instead of dropping them",
+		group("live", "Run sdr-perf through a switch on this machine", newTrim()),
+		group("attach", "Put a switch function on an interface", newAttachTrim()))
+}
+
+// group is a command that only holds others.
+func group(name, short string, sub *cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name, Short: short,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	live.AddCommand(newTrim())
-	attach := &cobra.Command{
-		Use: "attach", Short: "Put a switch function on an interface",
-		Args: usage.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	attach.AddCommand(newAttachTrim())
-	root.AddCommand(live, attach)
-	release.Register(root)
-	return root
+	cmd.AddCommand(sub)
+	return cmd
 }
