@@ -90,14 +90,10 @@ type figureFile struct {
 }
 
 func newFigure() *cobra.Command {
-	var dir, scale string
 	var o figureOptions
-	var jobs int
-	var quiet bool
-	cmd := &cobra.Command{
-		Use:   "figure NAME|all",
-		Short: "Run a figure of a paper and draw ours beside the paper's",
-		Long: `figure runs the simulations of a figure, several at once, and writes it as SVG, PNG, CSV and
+	cmd := newMaker("figure", allFigures, &o)
+	cmd.Short = "Run a figure of a paper and draw ours beside the paper's"
+	cmd.Long = `figure runs the simulations of a figure, several at once, and writes it as SVG, PNG, CSV and
 JSON, with the paper's values where its text or its authors' data give some. Each run is
 stored in the folder "runs" as soon as it ends: the same command goes on where it was
 stopped. Exit status 1 where a value is out of its bounds.
@@ -119,7 +115,18 @@ stopped. Exit status 1 where a value is out of its bounds.
   dcp:16       the same with incasts, with and without DCQCN
   dcp:17       one flow through a switch that loses: DCP, IRN, timeouts only
 
-The largest messages take most of the time: --largest 16MiB leaves them out.`,
+The largest messages take most of the time: --largest 16MiB leaves them out.`
+	cmd.Flags().Var(&o.largest, "largest", "leave out messages of more than this `size` (strack:*); 0: none")
+	return cmd
+}
+
+// newMaker is the command that makes some or all of what is computed beside a paper: its arguments and flags.
+func newMaker(what string, all []figure, o *figureOptions) *cobra.Command {
+	var dir, scale string
+	var jobs int
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:  what + " NAME|all",
 		Args: usage.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
@@ -129,16 +136,15 @@ The largest messages take most of the time: --largest 16MiB leaves them out.`,
 			if jobs < 1 || jobs > 1024 {
 				return usage.Errorf("--jobs %d: must be within 1 and 1024", jobs)
 			}
-			chosen, err := choose("figure", allFigures, args)
+			chosen, err := choose(what, all, args)
 			if err != nil {
 				return err
 			}
-			return makeAll(cmd, chosen, dir, o, jobs, progressTo(cmd, quiet))
+			return makeAll(cmd, chosen, dir, *o, jobs, progressTo(cmd, quiet))
 		},
 	}
 	cmd.Flags().StringVarP(&dir, "out", "o", ".", "folder for the files, created if need be")
 	cmd.Flags().StringVar(&scale, "scale", "1/8", "size of the experiment: full, or a fraction such as 1/8")
-	cmd.Flags().Var(&o.largest, "largest", "leave out messages of more than this `size` (strack:*); 0: none")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "of everything that is drawn")
 	cmd.Flags().IntVar(&jobs, "jobs", runtime.GOMAXPROCS(0), "simulations at once")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
@@ -193,41 +199,15 @@ func makeAll(cmd *cobra.Command, chosen []figure, dir string, o figureOptions, j
 }
 
 func newTable() *cobra.Command {
-	var dir, scale string
-	var o figureOptions
-	var jobs int
-	var quiet bool
-	cmd := &cobra.Command{
-		Use:   "table NAME|all",
-		Short: "Compute a table of a paper beside the paper's values",
-		Long: `table is figure for what is not drawn: it writes CSV and JSON. Exit status 1 where a value is
+	cmd := newMaker("table", allTables, new(figureOptions))
+	cmd.Short = "Compute a table of a paper beside the paper's values"
+	cmd.Long = `table is figure for what is not drawn: it writes CSV and JSON. Exit status 1 where a value is
 out of its bounds.
 
   dcp:1  how far links may be with PFC (DCP, table 1): a formula
   dcp:3  what receivers keep per queue pair
   dcp:5  header-only packets lost in incasts of 128 and 255, with weights for radix 22 and 16;
-         --scale is of the 20 ms of traffic beside them`,
-		Args: usage.Args(cobra.MinimumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
-			if o.scale, err = parseScale(scale); err != nil {
-				return err
-			}
-			if jobs < 1 || jobs > 1024 {
-				return usage.Errorf("--jobs %d: must be within 1 and 1024", jobs)
-			}
-			chosen, err := choose("table", allTables, args)
-			if err != nil {
-				return err
-			}
-			return makeAll(cmd, chosen, dir, o, jobs, progressTo(cmd, quiet))
-		},
-	}
-	cmd.Flags().StringVarP(&dir, "out", "o", ".", "folder for the files, created if need be")
-	cmd.Flags().StringVar(&scale, "scale", "1/8", "size of the experiment: full, or a fraction such as 1/8")
-	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "of everything that is drawn")
-	cmd.Flags().IntVar(&jobs, "jobs", runtime.GOMAXPROCS(0), "simulations at once")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
+         --scale is of the 20 ms of traffic beside them`
 	return cmd
 }
 
