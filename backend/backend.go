@@ -178,7 +178,7 @@ const (
 	KindSent
 	// KindCongestion says that writes of this QP met a queue that marks (a
 	// RoCEv2 congestion notification came back). It takes no entry of the CQ,
-	// and one stands for all until it is polled. A device that isn't told, as
+	// and one stands for all until it is polled. A device that isn't notified, as
 	// one behind the kernel's verbs, reports none.
 	KindCongestion
 	// KindTrimmed says that a switch on the way has cut a write of this QP to its headers, and that the peer has sent

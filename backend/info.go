@@ -10,11 +10,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// QPInfo is how a queue pair is reached: what the two ends exchange out of band.
+// QPInfo is how a queue pair is reached: what the two sides exchange out of band.
 type QPInfo struct {
 	// Addr is the IP address behind the GID (IPv4 as IPv4).
 	Addr netip.Addr
-	// Port is the UDP destination port: 4791 unless both ends agree otherwise.
+	// Port is the UDP destination port: 4791 unless both sides agree otherwise.
 	Port uint16
 	// QPN and PSN are 24-bit numbers.
 	QPN, PSN uint32
@@ -34,7 +34,7 @@ const FlagICRCZeroID uint32 = 1 << 0
 // between two such ends is ECN-capable.
 const FlagCNP uint32 = 1 << 1
 
-// FlagRC announces a queue pair of type UC that is a reliable connection (Caps.Reliable). Both ends are, or neither.
+// FlagRC announces a queue pair of type UC that is a reliable connection (Caps.Reliable). Both sides are, or neither.
 const FlagRC uint32 = 1 << 2
 
 // FlagTrim announces an end that sends the headers of a write that a switch has cut back to its sender, and takes

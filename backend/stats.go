@@ -74,7 +74,7 @@ type Stats struct {
 	// PacketsSent and PacketsReceived count packets of all kinds handed to
 	// and taken from the wire; Bytes count their payloads. What an emulated
 	// link loses, and the copies that it makes, count as sent, so that once
-	// nothing is under way one end's PacketsSent less its emulated drops is
+	// nothing is in flight one side's PacketsSent less its emulated drops is
 	// the other's PacketsReceived, unless the real network loses packets.
 	PacketsSent, PacketsReceived uint64
 	BytesSent, BytesReceived     uint64

@@ -26,7 +26,7 @@ type mark struct {
 	// it is about to be published.
 	next   uint64
 	n, ecn uint32
-	listed bool
+	queued bool
 	_      [32]byte
 }
 
@@ -38,14 +38,14 @@ func NewArrivals(channels int) *Arrivals {
 }
 
 // A Mark is the last packet of a channel: label and offset, or the number of a
-// marker, and a count of the channel's packets modulo 2^MarkCountBits. Marked counts those of them that
+// probe, and a count of the channel's packets modulo 2^MarkCountBits. Marked counts those of them that
 // met a queue that marks (backend.FlagECN), modulo 2^32; it stays 0 where an engine or a device can't tell.
 type Mark struct {
 	Label  uint32
 	Offset uint32
 	Marked uint32
 	Count  uint16
-	Marker bool
+	Probe  bool
 	Valid  bool
 }
 
@@ -54,13 +54,13 @@ type Mark struct {
 // have come on the channel.
 const MarkCountBits = 16
 
-// The word: valid 1, marker 1, label 16, offset 30, count MarkCountBits.
+// The word: valid 1, probe 1, label 16, offset 30, count MarkCountBits.
 const maxLabel = 1 << 16
 
-// set notes the last of so many packets, to be published.
-func (k *mark) set(label, offset uint32, marker bool, packets uint32) {
+// set records the last of so many packets, for publish to show.
+func (k *mark) set(label, offset uint32, probe bool, packets uint32) {
 	v := uint64(1)<<63 | uint64(label%maxLabel)<<46 | uint64(offset)<<16
-	if marker {
+	if probe {
 		v |= 1 << 62
 	}
 	k.next = v
@@ -73,10 +73,10 @@ func (k *mark) publish() {
 		k.marked.Store(k.ecn) // before v: who sees a packet sees its mark
 	}
 	k.v.Store(k.next | uint64(k.n&(1<<MarkCountBits-1)))
-	k.listed = false
+	k.queued = false
 }
 
-// noticed notes that packets have come.
+// noticed records when the first packets came.
 func (a *Arrivals) noticed(now units.Instant) {
 	if a.first.Load() == int64(units.Never) {
 		a.first.Store(int64(now))
@@ -91,7 +91,7 @@ func (a *Arrivals) Mark(channel int) Mark {
 		Offset: uint32(v >> 16 & (1<<30 - 1)),
 		Marked: a.marks[channel].marked.Load(),
 		Count:  uint16(v),
-		Marker: v>>62&1 != 0,
+		Probe:  v>>62&1 != 0,
 		Valid:  v>>63 != 0,
 	}
 }

@@ -33,7 +33,7 @@ const (
 type pattern struct {
 	name string
 	// run is how many packets of a message come before the next message's turn, when they come in
-	// order. Package sdr sends runs of 64, which several channels mix on the way.
+	// order. Package sdr sends runs of 64, which several channels mix in the network.
 	run           int
 	shuffled      bool
 	duplicates    float64
@@ -58,7 +58,7 @@ var patterns = []pattern{
 // An arrival is a completion to be.
 type arrival struct{ message, packet, gen int }
 
-// arrivals lists what comes, in order.
+// arrivals returns what arrives, in order.
 func (p pattern) arrivals(rng *rand.Rand) []arrival {
 	per := benchPackets / p.messages
 	run := min(p.run, per)
@@ -177,7 +177,7 @@ var rings = []struct {
 	{"mlx5", func(n int) cqRing { return newMlx5Ring(n) }},
 }
 
-// BenchmarkEngine is the way of a completion from the ring to the bitmap. One op is one completion; the
+// BenchmarkEngine follows a completion from the ring to the bitmap. One op is one completion; the
 // time to open the messages again after each round is part of it.
 func BenchmarkEngine(b *testing.B) {
 	for _, r := range rings {

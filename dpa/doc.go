@@ -10,7 +10,7 @@
 // immediate, checks generation, kind and length, and sets the packet's bit. It
 // gathers the bits of up to 64 bitmap words, since paths and messages arrive
 // interleaved, and publishes each with one atomic store when the batch ends or
-// its place is needed; then come the channels' marks. The worker knows nothing
+// its bucket is needed; then come the channels' marks. The worker knows nothing
 // of queue pairs, buffers or control; package sdr owns those, opens and closes
 // Messages, and runs the fence with the worker's Epoch.
 //

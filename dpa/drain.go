@@ -13,7 +13,7 @@ import (
 // through all generations would be taken for one of the newer message: the fence says that nothing more
 // can land, not that what has landed was looked at.
 //
-// One round after the other, a Drain notes where each thread is, and waits until each has found its
+// One round after the other, a Drain records where each thread is, and waits until each has found its
 // queue empty in a batch that it began afterwards. Completions of messages whose fence was down when
 // the round began are then gone.
 //
@@ -28,7 +28,7 @@ type Drain struct {
 	handled uint64
 	since   units.Instant
 
-	// The round under way.
+	// The present round.
 	asking bool
 	below  uint64
 	begun  units.Instant
@@ -71,7 +71,7 @@ func (d *Drain) ask(now units.Instant, fenced uint64) {
 	d.engine.Prompt()
 }
 
-// look ends the round if every thread has answered.
+// look finishes the round if every thread has answered.
 func (d *Drain) look() {
 	if !d.asking || !d.engine.Emptied(d.epochs) {
 		return

@@ -21,13 +21,13 @@ import (
 type Engine interface {
 	// NewTable makes the message table of one QP.
 	NewTable(TableConfig) (Table, error)
-	// Epochs notes where each thread is, behind what is in the slice already. It may wait for the device.
+	// Epochs appends where each thread is to the slice. It may wait for the device.
 	Epochs(into []uint64) []uint64
-	// Left reports whether every thread that was in a batch when the epochs were noted has left it, and the host
+	// Left reports whether every thread that was in a batch when the epochs were read has left it, and the host
 	// sees all that it did there: that a fence is down. It doesn't wait.
 	Left(epochs []uint64) bool
 	// Emptied reports whether every thread has found its queue empty in a batch that it began after the epochs
-	// were noted. It doesn't wait. Prompt makes that happen soon.
+	// were read. It doesn't wait. Prompt makes that happen soon.
 	Emptied(epochs []uint64) bool
 	// Prompt has all threads of a device look at their queues. With Host, whoever polls does it.
 	Prompt()
@@ -66,7 +66,7 @@ type Table interface {
 	// Open puts m, which Message.Open or Message.OpenChunks has made ready, into its slot: the message of any earlier
 	// sequence has been removed from it. From now on its packets count.
 	Open(m *Message) error
-	// SetLength tells a message that isn't closed its real length, at most that of its buffer, once.
+	// SetLength gives a message that isn't closed its real length, at most that of its buffer, once.
 	SetLength(m *Message, n units.Bytes)
 	// Close calls m.Close, and has the packets of m that are handled from now on thrown away; until a fence is
 	// down some may still count.
@@ -85,7 +85,7 @@ type Table interface {
 
 // Counts are Counters at one moment.
 type Counts struct {
-	Packets, Duplicates, Stale, Length, Aside, Fragments, Markers, Invalid, Repairs uint64
+	Packets, Duplicates, Stale, Length, Aside, Fragments, Probes, Invalid, Repairs uint64
 }
 
 // Add adds up.
@@ -96,7 +96,7 @@ func (c *Counts) Add(d Counts) {
 	c.Length += d.Length
 	c.Aside += d.Aside
 	c.Fragments += d.Fragments
-	c.Markers += d.Markers
+	c.Probes += d.Probes
 	c.Invalid += d.Invalid
 	c.Repairs += d.Repairs
 }
@@ -111,7 +111,7 @@ func (m *Message) OpenChunks(g bitmap.Geometry, s Split, mem []uint64) {
 // PushChunks sets chunk bits of word w that a device has found full.
 func (m *Message) PushChunks(w int, chunks uint64) { m.Tracker.Push(w, chunks) }
 
-// PushFragments takes the user immediate as far as a device knows it, in the form in which Split cuts it: its bits
+// PushFragments sets the user immediate as far as a device knows it, in the form in which Split cuts it: its bits
 // below, and above which fragments are in.
 func (m *Message) PushFragments(frags uint64) {
 	if m.frags.Load() != frags {
@@ -119,14 +119,14 @@ func (m *Message) PushFragments(frags uint64) {
 	}
 }
 
-// PushNeeded takes what a device has counted as Needed. It may have counted less when it told what is pushed later.
+// PushNeeded sets Needed to what a device has counted. It may have counted less when it reported what is pushed later.
 func (m *Message) PushNeeded(n uint64) {
 	if n > m.needed.Load() {
 		m.needed.Store(n)
 	}
 }
 
-// PushMark takes a channel's mark in the form of its word: valid 1, marker 1, label 16, offset 30, count 16 bits. It
+// PushMark sets a channel's mark, in the form of its word: valid 1, probe 1, label 16, offset 30, count 16 bits. It
 // reports whether the word was new.
 func (a *Arrivals) PushMark(now units.Instant, channel int, v uint64) bool {
 	k := &a.marks[channel]

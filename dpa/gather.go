@@ -17,7 +17,7 @@ type gather struct {
 	words [gatherWords]word
 	used  uint64 // a bit for each of words that has a message
 	// Shifts to the word and to the slot, of the split seen last. They are a
-	// guess: only a word's place depends on them.
+	// guess: only a word's bucket depends on them.
 	wordShift, slotShift uint8
 
 	// Where hardly any word gets a second packet in a batch, gathering costs
@@ -37,7 +37,7 @@ func (g *gather) enter() {
 	g.packets, g.begun = 0, 0
 }
 
-// leave ends a batch.
+// leave follows the last packet of a batch.
 func (g *gather) leave() {
 	if !g.alone && g.packets > 0 {
 		g.sparse = g.packets < 2*g.begun
@@ -68,9 +68,9 @@ type word struct {
 	mark   *mark // nil when the channel isn't this worker's
 }
 
-// place is where the word of a completion is kept. Messages that advance side by
-// side, and the words of one message, each on its channel, have different places.
-func (g *gather) place(c *backend.Completion) uint32 {
+// bucket is where the word of a completion is kept. Messages that advance side by
+// side, and the words of one message, each on its channel, have different buckets.
+func (g *gather) bucket(c *backend.Completion) uint32 {
 	return (c.Imm>>(g.slotShift&31) + c.Imm>>(g.wordShift&31) + c.Cookie<<4) % gatherWords
 }
 
@@ -110,7 +110,7 @@ func (w *Worker) add(now units.Instant, ch *Channel, m *Message, c *backend.Comp
 	}
 	g.packets++
 	g.wordShift, g.slotShift = sp.FragmentBits+6, sp.FragmentBits+sp.OffsetBits
-	i := g.place(c)
+	i := g.bucket(c)
 	e := &g.words[i]
 	if e.msg != m || e.index != offset>>6 || e.ch != ch {
 		if e.msg != nil {
@@ -129,7 +129,7 @@ func (w *Worker) add(now units.Instant, ch *Channel, m *Message, c *backend.Comp
 	e.bits |= bit
 	e.n++
 	if e.mark != nil {
-		w.note(now, m, e.mark, ch.Slots, offset, 1, uint32(c.Flags&backend.FlagECN))
+		w.recordMark(now, m, e.mark, ch.Slots, offset, 1, uint32(c.Flags&backend.FlagECN))
 	}
 }
 
@@ -155,10 +155,10 @@ func (w *Worker) publishOne(ch *Channel, m *Message, offset uint32) (dup bool) {
 func (w *Worker) repeat(now units.Instant, ch *Channel, m *Message, c *backend.Completion, offset, repeats uint32) {
 	w.publishAll()
 	if !w.publishOne(ch, m, offset) {
-		m.placed(int(offset), repeats)
+		m.countNeeded(int(offset), repeats)
 	}
 	if ch.Home == w.ID {
-		w.note(now, m, &m.Arrivals.marks[ch.Index], ch.Slots, offset, 1, uint32(c.Flags&backend.FlagECN))
+		w.recordMark(now, m, &m.Arrivals.marks[ch.Index], ch.Slots, offset, 1, uint32(c.Flags&backend.FlagECN))
 	}
 }
 
@@ -196,30 +196,30 @@ func (e *word) expect(sp Split) {
 	if last == none {
 		return
 	}
-	end, from := last>>32, uint64(e.index)<<6 // the last packet may be short
-	e.plain = 1<<(end-min(end, from)) - 1
+	lastIndex, from := last>>32, uint64(e.index)<<6 // the last packet may be short
+	e.plain = 1<<(lastIndex-min(lastIndex, from)) - 1
 	if e.index == 0 {
 		e.plain &^= 1<<sp.Fragments() - 1
 	}
 }
 
-// note remembers that n packets of m, the last at offset, have come on the
+// recordMark records that n packets of m, the last at offset, have come on the
 // channel of mark k, ecn of them marked.
-func (w *Worker) note(now units.Instant, m *Message, k *mark, s *Slots, offset, n, ecn uint32) {
+func (w *Worker) recordMark(now units.Instant, m *Message, k *mark, s *Slots, offset, n, ecn uint32) {
 	k.set(m.Label, offset, false, n)
 	k.ecn += ecn
-	if !k.listed {
-		w.list(now, m.Arrivals, k, s)
+	if !k.queued {
+		w.queueMark(now, m.Arrivals, k, s)
 	}
 }
 
-// list has a mark published when the bits of all packets before it are.
-func (w *Worker) list(now units.Instant, a *Arrivals, k *mark, s *Slots) {
+// queueMark has a mark published when the bits of all packets before it are.
+func (w *Worker) queueMark(now units.Instant, a *Arrivals, k *mark, s *Slots) {
 	if w.marks == len(w.marked) {
 		w.flush(now)
 	}
-	k.listed = true
-	w.marked[w.marks] = listedMark{a, k, s}
+	k.queued = true
+	w.marked[w.marks] = queuedMark{a, k, s}
 	w.marks++
 }
 
@@ -256,7 +256,7 @@ func (w *Worker) flush(now units.Instant) {
 		l.mark.publish()
 		l.arrivals.noticed(now)
 		w.setDirty(l.slots)
-		*l = listedMark{}
+		*l = queuedMark{}
 	}
 	w.marks = 0
 }

@@ -69,7 +69,7 @@ func newModelQP(rng *rand.Rand, split Split, first, channels, messages int) *mod
 	return q
 }
 
-// packet makes a completion, and notes what must come of it.
+// packet makes a completion, and records what must come of it.
 func (q *modelQP) packet(rng *rand.Rand, inOrder bool) (c backend.Completion, dup, repair uint64) {
 	x := q.msgs[rng.IntN(len(q.msgs))]
 	g := x.m.Tracker.Geometry()
@@ -213,7 +213,7 @@ func watchMarks(t *testing.T, msgs []*Message, done <-chan struct{}) {
 	}
 }
 
-// Where gathering doesn't pay the worker stops it, and takes it up again when it does.
+// Where gathering doesn't pay the worker stops it, and resumes it when it does.
 func TestGatherAdapts(t *testing.T) {
 	rng := newRand(t)
 	s := NewSlots(DefaultSplit, 1)

@@ -80,7 +80,7 @@ func (h *Host) Counts() (sum Counts, err error) {
 		n := &w.Counters
 		sum.Add(Counts{
 			n.Packets.Load(), n.Duplicates.Load(), n.Stale.Load(), n.Length.Load(), n.Aside.Load(),
-			n.Fragments.Load(), n.Markers.Load(), n.Invalid.Load(), n.Repairs.Load(),
+			n.Fragments.Load(), n.Probes.Load(), n.Invalid.Load(), n.Repairs.Load(),
 		})
 	}
 	return sum, nil

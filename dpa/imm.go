@@ -71,10 +71,10 @@ func (s Split) Fragment(imm uint32, offset int) uint32 {
 	return imm >> (uint(offset) * uint(s.FragmentBits)) & (1<<s.FragmentBits - 1)
 }
 
-// Markers: a zero-length packet whose offset is at or above MarkerBase is a
-// marker. Fragments, the other zero-length packets, have offsets below: at most
+// Probes: a zero-length packet whose offset is at or above ProbeBase is a
+// probe, which only moves its channel's mark. Fragments, the other zero-length packets, have offsets below: at most
 // 16 and the one that says that there is an immediate.
 const (
-	MarkerBase = 32
-	NumMarkers = 16
+	ProbeBase = 32
+	NumProbes = 16
 )

@@ -15,7 +15,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/internal/bitmap"
 )
 
-// A slot's life, run in every order of its steps: two workers (take a batch, load the slot's pointer,
+// A slot's life, run in every order of its actions: two workers (take a batch, load the slot's pointer,
 // check and gather, set bits, leave the batch), an application that uses one slot and one bitmap's
 // memory for message after message (post, complete at any time, look at the fence), and a network
 // that delivers each packet whenever the device still accepts it, so that its completion waits in a
@@ -50,7 +50,7 @@ func lifeCopies(k, p int) int {
 // packetOf is a packet of the k-th message in the slot.
 type packetOf struct{ k, packet int }
 
-// lifeWorker is a worker between two of its steps.
+// lifeWorker is a worker between two of its actions.
 type lifeWorker struct {
 	Worker
 	cq    []packetOf
@@ -95,7 +95,7 @@ func (x *lifeWorker) gathered() (*Message, uint64) {
 	return e.msg, e.bits
 }
 
-// lifeWorld is everything. It is rebuilt and run again for each order of steps.
+// lifeWorld is everything. It is rebuilt and run again for each order of actions.
 type lifeWorld struct {
 	rounds  int
 	drain   *Drain // nil: the application posts without asking
@@ -137,43 +137,43 @@ func newLifeWorld(rounds int, drained bool, sends lifeSends) *lifeWorld {
 
 func lifeGeometry() bitmap.Geometry { return bitmap.NewGeometry(lifePackets*mtu, mtu, 1) }
 
-// Steps: the application's with messages and with queue pairs, the device's report of a send, one of each
+// Actions: the application's with messages and with queue pairs, the device's report of a send, one of each
 // worker, the beginning of a batch that leaves something in the worker's queue, the arrival of each packet.
 const (
-	stepApp = iota
-	stepCookie
-	stepSent
-	stepWorker
-	stepPart   = stepWorker + 2
-	stepArrive = stepPart + 2
+	actionApp = iota
+	actionCookie
+	actionSent
+	actionWorker
+	actionPart   = actionWorker + 2
+	actionArrive = actionPart + 2
 )
 
-// enabled lists the steps that can be done now.
-func (w *lifeWorld) enabled() (steps []int) {
+// enabled returns the actions that can be done now.
+func (w *lifeWorld) enabled() (actions []int) {
 	if w.appCan() {
-		steps = append(steps, stepApp)
+		actions = append(actions, actionApp)
 	}
 	if w.sends != noSends && (w.owner >= 0 || w.owners < lifeOwners && w.left(w.closedAt)) {
-		steps = append(steps, stepCookie)
+		actions = append(actions, actionCookie)
 	}
 	if w.owner >= 0 && !w.reported {
-		steps = append(steps, stepSent)
+		actions = append(actions, actionSent)
 	}
 	for i := range w.workers {
 		x := &w.workers[i]
 		if x.state != outside || len(x.cq)+len(x.cqSent) > 0 || w.asked(i) {
-			steps = append(steps, stepWorker+i)
+			actions = append(actions, actionWorker+i)
 		}
 		if x.state == outside && len(x.cq) > 1 {
-			steps = append(steps, stepPart+i)
+			actions = append(actions, actionPart+i)
 		}
 	}
 	for p := range lifePackets {
 		if at := w.exposed*lifePackets + p; w.exposed >= 0 && w.landed[at] < lifeCopies(w.exposed, p) {
-			steps = append(steps, stepArrive+at)
+			actions = append(actions, actionArrive+at)
 		}
 	}
-	return steps
+	return actions
 }
 
 func (w *lifeWorld) appCan() bool {
@@ -220,21 +220,21 @@ func (w *lifeWorld) left(epochs [2]uint64) bool {
 	return true
 }
 
-func (w *lifeWorld) do(step int) {
+func (w *lifeWorld) do(action int) {
 	switch {
-	case step == stepApp:
+	case action == actionApp:
 		w.app()
-	case step == stepCookie:
+	case action == actionCookie:
 		w.cookie()
-	case step == stepSent:
+	case action == actionSent:
 		w.workers[0].cqSent = append(w.workers[0].cqSent, w.owner)
 		w.reported = true
-	case step < stepPart:
-		w.work(&w.workers[step-stepWorker])
-	case step < stepArrive:
-		w.workers[step-stepPart].begin(1)
+	case action < actionPart:
+		w.work(&w.workers[action-actionWorker])
+	case action < actionArrive:
+		w.workers[action-actionPart].begin(1)
 	default:
-		at := step - stepArrive
+		at := action - actionArrive
 		a := packetOf{at / lifePackets, at % lifePackets}
 		w.landed[at]++
 		x := &w.workers[a.packet%2] // packet 1 goes out on the other channel, as a repair
@@ -396,7 +396,7 @@ func (w *lifeWorld) answers(i int) (v byte) {
 	return v
 }
 
-// explore runs every order of steps that leads to a state not seen before, until one is wrong.
+// explore runs every order of actions that leads to a state not seen before, until one is wrong.
 func explore(rounds int, drained bool, sends lifeSends) (states int, wrong string) {
 	seen := map[string]bool{}
 	replay := func(path []int) *lifeWorld {
@@ -416,13 +416,13 @@ func explore(rounds int, drained bool, sends lifeSends) (states int, wrong strin
 			return ""
 		}
 		seen[key] = true
-		steps := w.enabled()
-		if len(steps) == 0 && (len(w.msgs) < rounds || w.phase != fenced) {
+		actions := w.enabled()
+		if len(actions) == 0 && (len(w.msgs) < rounds || w.phase != fenced) {
 			return fmt.Sprintf("nothing can happen any more, after the steps %v", path)
 		}
-		for i, s := range steps {
+		for i, s := range actions {
 			if i > 0 {
-				w = replay(path) // the step before has changed it
+				w = replay(path) // the action before has changed it
 			}
 			w.do(s)
 			if what := visit(w, append(path[:len(path):len(path)], s)); what != "" {
@@ -435,7 +435,7 @@ func explore(rounds int, drained bool, sends lifeSends) (states int, wrong strin
 	return len(seen), what
 }
 
-// TestEveryInterleaving: no order of steps lets an older completion set a bit of a newer message, or
+// TestEveryInterleaving: no order of actions lets an older completion set a bit of a newer message, or
 // anything change a bitmap whose fence is down, and none ends in a deadlock.
 func TestEveryInterleaving(t *testing.T) {
 	states, wrong := explore(lifeGens+2, true, noSends)
@@ -449,7 +449,7 @@ func TestEveryInterleaving(t *testing.T) {
 }
 
 // TestCompletionThatWaitsTooLong: the Drain is needed, since an immediate names only the slot and a
-// queue pair only the generation: without it, one order of steps does harm as soon as the slot has gone
+// queue pair only the generation: without it, one order of actions does harm as soon as the slot has gone
 // through all generations, and none before.
 func TestCompletionThatWaitsTooLong(t *testing.T) {
 	_, wrong := explore(lifeGens, false, noSends)

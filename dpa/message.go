@@ -85,7 +85,7 @@ func (m *Message) Close() { m.closed.Store(true) }
 // Closed reports whether Close was called.
 func (m *Message) Closed() bool { return m.closed.Load() }
 
-// Length is the length of the message, and known whether SetLength has told it;
+// Length is the length of the message, and known whether SetLength has set it;
 // until then n is that of the buffer.
 func (m *Message) Length() (n units.Bytes, known bool) {
 	v := m.length.Load()
@@ -101,16 +101,16 @@ func (m *Message) SetLength(n units.Bytes) {
 	m.setLast(g)
 	m.Tracker.Shrink(g)
 	m.length.Store(2*int64(n) + 1)
-	m.takeAside()
+	m.countAside()
 }
 
-// takeAside counts the packet kept aside if it is the message's last one.
-func (m *Message) takeAside() {
+// countAside counts the packet kept aside if it is the message's last one.
+func (m *Message) countAside() {
 	a := m.aside.Load()
 	if last := a &^ (0xff << repeatShift); a != none && last == m.last.Load() {
 		i := int(a >> 32)
 		if !m.Tracker.RepairOne(i) {
-			m.placed(i, uint32(a>>repeatShift&0xff))
+			m.countNeeded(i, uint32(a>>repeatShift&0xff))
 		}
 	}
 }
@@ -119,9 +119,9 @@ func (m *Message) takeAside() {
 // 2^24 bytes, and the fragment field has at most 8 bits.
 const repeatShift = 24
 
-// placed counts, after a packet that had been sent so often before has set its bit, the
+// countNeeded counts, after a packet that had been sent so often before has set its bit, the
 // repeats that it took to place its unit, if that has become whole.
-func (m *Message) placed(packet int, repeats uint32) {
+func (m *Message) countNeeded(packet int, repeats uint32) {
 	if repeats == 0 || m.Unit == 0 {
 		return
 	}
@@ -152,9 +152,9 @@ const (
 // unit had been sent before.
 func (m *Message) check(offset, length, repeats uint32) verdict {
 	last := m.last.Load()
-	if end := uint32(last >> 32); last == none || offset > end {
+	if lastIndex := uint32(last >> 32); last == none || offset > lastIndex {
 		return wrongLength
-	} else if offset < end && length == m.mtu || offset == end && length == uint32(last) {
+	} else if offset < lastIndex && length == m.mtu || offset == lastIndex && length == uint32(last) {
 		return fits
 	}
 	if length >= m.mtu || m.lengthKnown() {
@@ -162,7 +162,7 @@ func (m *Message) check(offset, length, repeats uint32) verdict {
 	}
 	m.aside.Store(uint64(offset)<<32 | uint64(repeats)<<repeatShift | uint64(length))
 	if m.lengthKnown() { // SetLength may have looked before the store
-		m.takeAside()
+		m.countAside()
 	}
 	return keptAside
 }

@@ -24,7 +24,7 @@ func TestDirtied(t *testing.T) {
 	r.feed(data(0, 0, 64, mtu), data(1, 0, 65, mtu))
 	require.Equal(t, []any{owner}, r.w.Dirtied())
 	require.Empty(t, r.w.Dirtied(), "told once")
-	for _, n := range []int{MarkerBase, 0} { // a marker and a fragment
+	for _, n := range []int{ProbeBase, 0} { // a probe and a fragment
 		r.slots.Dirty.Store(false)
 		r.feed(data(0, 0, n, 0))
 		require.Equal(t, []any{owner}, r.w.Dirtied())
@@ -36,7 +36,7 @@ func TestDirtied(t *testing.T) {
 }
 
 // TestMarkAfterLook: the home looks between the time when bits are set and the time when the mark of
-// their channel is published. It must be told to look again, or it learns of the mark with the next packet.
+// their channel is published. Without a wake-up it would learn of the mark with the next packet.
 func TestMarkAfterLook(t *testing.T) {
 	r := newRig()
 	m := r.open(0, 0, 200*mtu, 1)

@@ -66,8 +66,8 @@ type Counters struct {
 	// Length counts packets whose length doesn't fit their offset, Aside
 	// those kept until the length is known.
 	Length, Aside atomic.Uint64
-	// Fragments and Markers count zero-length packets.
-	Fragments, Markers atomic.Uint64
+	// Fragments and Probes count zero-length packets.
+	Fragments, Probes atomic.Uint64
 	// Invalid counts completions that name nothing: unknown cookie or offset.
 	Invalid atomic.Uint64
 	// Repairs counts packets that took the repair map.
@@ -82,14 +82,14 @@ type Worker struct {
 	emptied  atomic.Uint64 // the epoch of the last batch that emptied the queue
 
 	gather  gather
-	marked  [64]listedMark // marks to be published
+	marked  [64]queuedMark // marks to be published
 	marks   int            // how many there are
 	dirtied []any          // what Dirtied returns
 	pending tally
 }
 
 // listedMark is a mark of arrivals, and who looks at them.
-type listedMark struct {
+type queuedMark struct {
 	arrivals *Arrivals
 	mark     *mark
 	slots    *Slots
@@ -97,7 +97,7 @@ type listedMark struct {
 
 // tally gathers counts of a batch, so that atomics are touched once.
 type tally struct {
-	packets, dup, stale, length, aside, frags, markers, invalid, repairs uint64
+	packets, dup, stale, length, aside, frags, probes, invalid, repairs uint64
 }
 
 // Enter begins a batch: from here to Leave the worker may set bits of messages
@@ -108,11 +108,11 @@ func (w *Worker) Enter() { w.epoch.Add(1) }
 // completions that there were: the poll that took them could have taken more.
 func (w *Worker) Emptied() { w.emptied.Store(w.epoch.Load()) }
 
-// Leave ends the batch.
+// Leave follows the last completion of the batch.
 func (w *Worker) Leave() { w.epoch.Add(1) }
 
 // Dirtied returns the owners of the tables that this worker has made dirty, and forgets
-// them. Whoever called Process tells them, or they find out when they next look by
+// them. Whoever called Process wakes them, or they find out when they next look by
 // themselves. The slice is the worker's, and lasts until Process is called again.
 func (w *Worker) Dirtied() []any {
 	all := w.dirtied
@@ -144,12 +144,12 @@ func (w *Worker) Process(now units.Instant, channels *Channels, comps []backend.
 	nrest := 0
 	for i := 0; i < len(comps); {
 		c := &comps[i]
-		e := &w.gather.words[w.gather.place(c)]
+		e := &w.gather.words[w.gather.bucket(c)]
 		if n, offset, dup, ecn := e.sweep(comps[i:]); n > 0 {
 			w.pending.dup += dup
 			w.gather.packets += uint32(n)
 			if e.mark != nil {
-				w.note(now, e.msg, e.mark, e.ch.Slots, offset, uint32(n), ecn)
+				w.recordMark(now, e.msg, e.mark, e.ch.Slots, offset, uint32(n), ecn)
 			}
 			i += n
 			continue
@@ -213,7 +213,7 @@ func (w *Worker) one(now units.Instant, ch *Channel, m *Message, c *backend.Comp
 	w.add(now, ch, m, c, offset)
 }
 
-// zeroLength handles fragments of the user immediate and markers.
+// zeroLength handles fragments of the user immediate and probes.
 func (w *Worker) zeroLength(now units.Instant, ch *Channel, m *Message, offset, imm uint32) {
 	sp := ch.Slots.Split
 	switch {
@@ -221,13 +221,13 @@ func (w *Worker) zeroLength(now units.Instant, ch *Channel, m *Message, offset, 
 		w.pending.frags++
 		m.setFragment(sp, offset, imm&(1<<sp.FragmentBits-1))
 		w.setDirty(ch.Slots)
-	case offset >= MarkerBase && offset < MarkerBase+NumMarkers:
-		w.pending.markers++
+	case offset >= ProbeBase && offset < ProbeBase+NumProbes:
+		w.pending.probes++
 		if ch.Home == w.ID {
 			k := &m.Arrivals.marks[ch.Index]
-			k.set(m.Label, offset-MarkerBase, true, 1)
-			if !k.listed {
-				w.list(now, m.Arrivals, k, ch.Slots)
+			k.set(m.Label, offset-ProbeBase, true, 1)
+			if !k.queued {
+				w.queueMark(now, m.Arrivals, k, ch.Slots)
 			}
 		}
 		w.setDirty(ch.Slots)
@@ -236,8 +236,8 @@ func (w *Worker) zeroLength(now units.Instant, ch *Channel, m *Message, offset, 
 	}
 }
 
-// setDirty says that there is something to look at. Who finds it said already need
-// tell nobody: whoever said it does.
+// setDirty says that there is something to look at. A worker that finds it said already need
+// wake nobody: the one that said it does.
 func (w *Worker) setDirty(s *Slots) {
 	if !s.Dirty.Load() {
 		s.Dirty.Store(true)
@@ -255,7 +255,7 @@ func (w *Worker) count() {
 	add(&c.Length, t.length)
 	add(&c.Aside, t.aside)
 	add(&c.Fragments, t.frags)
-	add(&c.Markers, t.markers)
+	add(&c.Probes, t.probes)
 	add(&c.Invalid, t.invalid)
 	add(&c.Repairs, t.repairs)
 	*t = tally{}

@@ -129,8 +129,8 @@ func TestMarks(t *testing.T) {
 	r.feed(data(0, 0, 3, mtu), data(0, 0, 9, mtu))
 	require.Equal(t, Mark{Label: 5, Offset: 9, Count: 2, Valid: true}, m.Arrivals.Mark(0))
 	require.Equal(t, units.Instant(5), m.Arrivals.First())
-	r.feed(data(0, 0, MarkerBase+3, 0))
-	require.Equal(t, Mark{Label: 5, Offset: 3, Count: 3, Marker: true, Valid: true}, m.Arrivals.Mark(0))
+	r.feed(data(0, 0, ProbeBase+3, 0))
+	require.Equal(t, Mark{Label: 5, Offset: 3, Count: 3, Probe: true, Valid: true}, m.Arrivals.Mark(0))
 }
 
 func TestRandomOrderCompletes(t *testing.T) {

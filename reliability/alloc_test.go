@@ -29,7 +29,7 @@ func mallocs(f func()) uint64 {
 }
 
 // TestNoAllocationPerPacket compares a short and a long transfer, so that what a
-// transfer costs once cancels out. Both ends run in this process.
+// transfer costs once cancels out. Both sides run in this process.
 func TestNoAllocationPerPacket(t *testing.T) {
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
 		e := overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, newSR(t, mode))

@@ -11,9 +11,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// BenchmarkUnderWay moves transfers of one packet, so many of them under way: what a
+// BenchmarkInFlight moves transfers of one packet, so many of them at a time: what a
 // Conn does for one should not depend much on how many others there are.
-func BenchmarkUnderWay(b *testing.B) {
+func BenchmarkInFlight(b *testing.B) {
 	for _, name := range []string{"sr-nack", "ec-mds"} {
 		for _, depth := range []int{1, 64, 1000} {
 			b.Run(fmt.Sprintf("%s/%d", name, depth), func(b *testing.B) {
@@ -24,10 +24,10 @@ func BenchmarkUnderWay(b *testing.B) {
 				})
 				s := p.stream(0, 4096, depth)
 				for b.Loop() {
-					from := s.ended
-					p.until(units.Second, func() bool { s.turn(); return s.ended > from })
+					from := s.finished
+					p.until(units.Second, func() bool { s.turn(); return s.finished > from })
 				}
-				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(s.ended), "µs/transfer")
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(s.finished), "µs/transfer")
 			})
 		}
 	}

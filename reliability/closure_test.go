@@ -20,7 +20,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// TestClosure: under each combination of faults, both ends' counters add up. What one end sent and the link
+// TestClosure: under each combination of faults, both sides' counters add up. What one side sent and the link
 // didn't drop, the other received; what was sent are the units, repeats and parity; and of the repeats
 // those are for nothing that make up for no loss.
 func TestClosure(t *testing.T) {
@@ -45,7 +45,7 @@ func TestClosure(t *testing.T) {
 						wrap: receiver(watch),
 					})
 					rng := rand.New(rand.NewPCG(uint64(faults), 3))
-					// arrives says of each place that was written whether a write to it gets through.
+					// arrives says of each line that was written whether a write to it gets through.
 					arrives := map[uint64]bool{}
 					var repeats, forNothing uint64
 					p.net.SetFilter(func(x sim.PacketInfo) sim.Verdict {
@@ -75,8 +75,8 @@ func TestClosure(t *testing.T) {
 						transfers = 5
 					}
 					s := p.stream(0, size, 2)
-					p.until(100*units.Second, func() bool { s.turn(); return s.ended >= transfers })
-					p.until(100*units.Second, func() bool { return ended(s.send[1]) && ended(s.recv[1]) })
+					p.until(100*units.Second, func() bool { s.turn(); return s.finished >= transfers })
+					p.until(100*units.Second, func() bool { return finished(s.send[1]) && finished(s.recv[1]) })
 					drop, reorder, duplicate = 0, 0, 0
 					p.run(100 * ms)
 
@@ -85,7 +85,7 @@ func TestClosure(t *testing.T) {
 					require.Equal(t, b.PacketsSent-b.Drops[backend.DropEmulatedLoss], a.PacketsReceived)
 					u := p.conn[0].Stats().Units
 					t.Logf("%d sent, %d repeated, %d for nothing, %d parity; %d were repeated, %d for nothing", u.Sent, u.Retransmitted, u.Spurious, u.Parity, repeats, forNothing)
-					data := uint64(s.ended+2) * uint64(size/4096)
+					data := uint64(s.finished+2) * uint64(size/4096)
 					require.Equal(t, data+u.Retransmitted+u.Parity, u.Sent)
 					require.Equal(t, repeats, u.Retransmitted)
 					recovered := p.conn[1].Stats().Units.Recovered
@@ -99,10 +99,10 @@ func TestClosure(t *testing.T) {
 	}
 }
 
-// receiver makes a watch see what end 1 receives.
-func receiver(w *arrivals.Watch) func(end int, d backend.Device) backend.Device {
-	return func(end int, d backend.Device) backend.Device {
-		if end == 0 {
+// receiver makes a watch see what side 1 receives.
+func receiver(w *arrivals.Watch) func(side int, d backend.Device) backend.Device {
+	return func(side int, d backend.Device) backend.Device {
+		if side == 0 {
 			return d
 		}
 		return w.Wrap(d)
@@ -124,7 +124,7 @@ func requireNeeded(t *testing.T, w *arrivals.Watch, u *scheme.Stats, recovered u
 }
 
 // TestClosureOverSockets is TestClosure where the kernel and the scheduler have their say. Nobody sees
-// there which packet makes up for which, but both ends together know the sums: a data packet that was
+// there which packet makes up for which, but both sides together know the sums: a data packet that was
 // sent set a bit, found it set, came too late or was lost, and a repeat made up for a loss or for nothing.
 func TestClosureOverSockets(t *testing.T) {
 	for name, newScheme := range allSchemes(t) {
@@ -152,19 +152,19 @@ func TestClosureOverSockets(t *testing.T) {
 	}
 }
 
-// sums are counters of both ends that have to do with data from end 0 to end 1, in packets, which are
+// sums are counters of both sides that have to do with data from side 0 to side 1, in packets, which are
 // units here.
 type sums struct {
 	sent, repeated, forNothing, parity uint64
-	posted, markers                    uint64 // markers are posted, too
-	control, dropped, copied           uint64 // of what end 0 sent, control datagrams aside from those that came
+	posted, probes                     uint64 // probes are posted, too
+	control, dropped, copied           uint64 // of what side 0 sent, control datagrams aside from those that came
 	placed, again                      uint64 // set a bit, and came when it was set or too late
 	recovered                          uint64
 }
 
-// settle waits until nothing is under way, and then returns the counters: what the ends handed over, and the
+// settle waits until nothing is in flight, and then returns the counters: what the ends handed over, and the
 // copies, has been sent, and what was sent and not dropped has been received.
-func (e *ends) settle(t *testing.T) (now sums) {
+func (e *sides) settle(t *testing.T) (now sums) {
 	t.Helper()
 	var a, b backend.Stats
 	var c, d reliability.Stats
@@ -173,7 +173,7 @@ func (e *ends) settle(t *testing.T) (now sums) {
 		got, before := e.ctx[1].Stats(), now
 		now = sums{
 			sent: c.Units.Sent, repeated: c.Units.Retransmitted, forNothing: c.Units.Spurious, parity: c.Units.Parity,
-			posted: c.QP.PacketsPosted, markers: c.QP.Markers,
+			posted: c.QP.PacketsPosted, probes: c.QP.Probes,
 			control: c.QP.Control.DatagramsSent - d.QP.Control.DatagramsReceived,
 			dropped: a.Drops[backend.DropEmulatedLoss], copied: a.Duplicated,
 			placed: got.Packets - got.Duplicates, again: got.Duplicates + got.Late + b.Drops[backend.DropLate],
@@ -194,7 +194,7 @@ func allSent(d *backend.Stats, c *reliability.Stats) bool {
 func (s sums) since(o sums) sums {
 	return sums{
 		s.sent - o.sent, s.repeated - o.repeated, s.forNothing - o.forNothing, s.parity - o.parity,
-		s.posted - o.posted, s.markers - o.markers, s.control - o.control, s.dropped - o.dropped, s.copied - o.copied,
+		s.posted - o.posted, s.probes - o.probes, s.control - o.control, s.dropped - o.dropped, s.copied - o.copied,
 		s.placed - o.placed, s.again - o.again, s.recovered - o.recovered,
 	}
 }
@@ -206,14 +206,14 @@ func (s sums) close(t *testing.T, data uint64, whole bool) {
 	lost := s.dropped - s.copied - s.control
 	t.Logf("%d units: %+v, %d lost less copies", data, s, int64(lost))
 	require.Equal(t, data+s.repeated+s.parity, s.sent, "units")
-	require.Equal(t, s.sent, s.posted-s.markers, "packets of units")
+	require.Equal(t, s.sent, s.posted-s.probes, "packets of units")
 	require.LessOrEqual(t, s.forNothing, s.repeated)
 	if whole && s.parity == 0 {
 		require.Equal(t, data, s.placed, "each unit is placed once")
 	}
-	if s.markers > 0 {
-		// A marker that is lost, late or doubled isn't told from a unit.
-		require.InDelta(t, int64(s.sent), int64(s.placed+lost+s.again), float64(s.markers), "sent = placed + lost + not needed")
+	if s.probes > 0 {
+		// A probe that is lost, late or doubled isn't distinguished from a unit.
+		require.InDelta(t, int64(s.sent), int64(s.placed+lost+s.again), float64(s.probes), "sent = placed + lost + not needed")
 		return
 	}
 	require.Equal(t, s.sent, s.placed+lost+s.again, "sent = placed + lost + not needed")

@@ -51,7 +51,7 @@ func codersOf(c *sdr.Endpoint) *coders {
 	return k
 }
 
-// release ends the goroutines if nobody else uses them. The caller's jobs have all run.
+// release stops the goroutines if nobody else uses them. The caller's jobs have all run.
 func (k *coders) release() {
 	all := &allCoders
 	all.mu.Lock()

@@ -74,7 +74,7 @@ func (c *coding) start(j *codingJob) {
 	}
 }
 
-// finish takes a job that a coder has run.
+// finish handles a job that a coder has run.
 func (c *coding) finish(j *codingJob) {
 	c.mu.Lock()
 	c.done = append(c.done, j)
@@ -202,7 +202,7 @@ func (t *sendTransfer) encodeJob(job *scheme.Job) (*codingJob, error) {
 	return j, nil
 }
 
-// encoded takes parity that is ready to send.
+// encoded passes on that parity is ready to send.
 func (t *sendTransfer) encoded(j *codingJob) {
 	t.coding--
 	t.touched = true

@@ -12,7 +12,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// Config configures a Conn. Both ends must agree on the scheme's name, Unit and
+// Config configures a Conn. Both sides must agree on the scheme's name, Unit and
 // MessageSize; Connect says so when they don't.
 type Config struct {
 	// Scheme is the reliability scheme, for this Conn alone.
@@ -44,15 +44,15 @@ type Config struct {
 	// no buffer, as seven RNR retries do. It suits applications that push back by
 	// not receiving.
 	AwaitBuffer bool
-	// ParityPool bounds the memory for parity at each end, for each direction; it is taken
+	// ParityPool bounds the memory for parity on each side, for each direction; it is allocated
 	// 64 MiB at a time when it is needed. Default 512 MiB: a quarter of what 400 Gbit/s have
-	// under way for 25 ms, and as much again for repairs. A scheme that had less room than it
+	// in flight for 25 ms, and as much again for repairs. A scheme that had less room than it
 	// wanted says so in Stats.Units.Explain.
 	ParityPool units.Bytes
 	// CodingTime is how long a coding job takes in virtual time, where it
 	// runs at once. Only simulations set it.
 	CodingTime units.Duration
-	// Logger takes what is worth telling an operator. Default: nothing.
+	// Logger gets what an operator should know. Default: nothing is logged.
 	Logger *slog.Logger
 }
 

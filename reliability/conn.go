@@ -61,7 +61,7 @@ func (d *driver) Progress(p *sdr.Port) units.Instant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.port, c.now = p, p.Now
-	c.out.takeStarted()
+	c.out.serveStarted()
 	for i := range p.Events {
 		c.onEvent(&p.Events[i])
 	}

@@ -26,7 +26,7 @@ func lossy(p float64) sim.Config {
 	}}
 }
 
-// one moves n bytes from end 0 to end 1 and checks them.
+// one moves n bytes from side 0 to side 1 and checks them.
 func (p *pair) one(n, buffer units.Bytes) {
 	p.t.Helper()
 	src, dst := p.mr(0, n, 3), p.mr(1, buffer, 0)
@@ -34,7 +34,7 @@ func (p *pair) one(n, buffer units.Bytes) {
 	require.NoError(p.t, err)
 	s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
 	require.NoError(p.t, err)
-	p.until(300*units.Second, func() bool { return ended(r) && ended(s) })
+	p.until(300*units.Second, func() bool { return finished(r) && finished(s) })
 	require.NoError(p.t, s.Err())
 	require.NoError(p.t, r.Err())
 	require.Equal(p.t, n, r.Length())
@@ -89,7 +89,7 @@ func TestNone(t *testing.T) {
 		require.NoError(t, err)
 		s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
 		require.NoError(t, err)
-		p.until(10*units.Second, func() bool { return ended(r) && ended(s) })
+		p.until(10*units.Second, func() bool { return finished(r) && finished(s) })
 		require.NoError(t, r.Err())
 		require.NoError(t, s.Err())
 		wrong := 0
@@ -111,7 +111,7 @@ func TestTooLong(t *testing.T) {
 	require.NoError(t, err)
 	s, err := p.conn[0].StartSend(src, 0, 5000, reliability.SendOptions{})
 	require.NoError(t, err)
-	p.until(units.Second, func() bool { return ended(r) && ended(s) })
+	p.until(units.Second, func() bool { return finished(r) && finished(s) })
 	require.ErrorIs(t, s.Err(), sdr.ErrTooLong)
 	require.ErrorContains(t, s.Err(), "5000")
 	require.ErrorContains(t, s.Err(), "4000")
@@ -134,7 +134,7 @@ func TestCancel(t *testing.T) {
 		} else {
 			r.Cancel(cause)
 		}
-		p.until(units.Second, func() bool { return ended(r) && ended(s) })
+		p.until(units.Second, func() bool { return finished(r) && finished(s) })
 		if who == "sender" {
 			require.ErrorIs(t, s.Err(), cause)
 			require.ErrorIs(t, r.Err(), sdr.ErrAborted)
@@ -148,7 +148,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestCancelEarly: one end gives its half up before the other has begun its own, which must end, too. At once means before a worker
+// TestCancelEarly: one side gives its half up before the other has begun its own, which must end, too. At once means before a worker
 // has seen that it began.
 func TestCancelEarly(t *testing.T) {
 	cause := errors.New("enough")
@@ -176,12 +176,12 @@ func TestCancelEarly(t *testing.T) {
 					p.run(c.when)
 				}
 				early.Cancel(cause)
-				p.until(units.Second, func() bool { return ended(early) })
+				p.until(units.Second, func() bool { return finished(early) })
 				require.ErrorIs(t, early.Err(), cause)
 			}
 			for range 3 {
 				late := second()
-				p.until(units.Second, func() bool { return ended(late) })
+				p.until(units.Second, func() bool { return finished(late) })
 				require.ErrorIs(t, late.Err(), want)
 			}
 			require.NoError(t, dst.Close(), "the buffer is the user's")
@@ -198,7 +198,7 @@ func start(t *testing.T, call func(*sdr.MR, units.Bytes, units.Bytes) (*reliabil
 	return transfer
 }
 
-func TestManyTransfersBothWays(t *testing.T) {
+func TestManyTransfersBidirectional(t *testing.T) {
 	p := newPair(t, setup{net: lossy(0.01), qp: smallQP, conn: reliability.Config{Rate: 450 * units.Mbit}, scheme: newSR(t, sr.NACK)})
 	n, size := 64, units.Bytes(50_000)
 	if raceEnabled {
@@ -216,7 +216,7 @@ func TestManyTransfersBothWays(t *testing.T) {
 	}
 	p.until(60*units.Second, func() bool {
 		for _, x := range all {
-			if !ended(x) {
+			if !finished(x) {
 				return false
 			}
 		}
@@ -239,7 +239,7 @@ func TestPeerSilence(t *testing.T) {
 	p.run(5 * ms)
 	p.net.SetFilter(func(sim.PacketInfo) sim.Verdict { return sim.Drop })
 	before := p.net.Now()
-	p.until(2*units.Second, func() bool { return ended(r) && ended(s) })
+	p.until(2*units.Second, func() bool { return finished(r) && finished(s) })
 	require.Less(t, p.net.Now().Sub(before), 600*ms)
 	require.ErrorIs(t, s.Err(), sdr.ErrPeerDead)
 	require.ErrorIs(t, r.Err(), sdr.ErrPeerDead)

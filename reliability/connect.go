@@ -20,7 +20,7 @@ const (
 )
 
 // Info is what the peer needs to connect: an opaque blob to be exchanged out of
-// band. It says which scheme, unit and message size this end uses, and holds the
+// band. It says which scheme, unit and message size this side uses, and holds the
 // QP's info.
 func (c *Conn) Info() []byte {
 	b := binary.BigEndian.AppendUint32(nil, infoMagic)
@@ -67,7 +67,7 @@ type schemeName string
 func (n schemeName) String() string { return strconv.Quote(string(n)) }
 
 // Connect connects to the peer that info came from, and returns when full-size
-// packets have passed in both directions. Both ends must call it.
+// packets have passed in both directions. Both sides must call it.
 func (c *Conn) Connect(ctx context.Context, info []byte) error {
 	q, err := c.parse(info)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *Conn) Connect(ctx context.Context, info []byte) error {
 	return c.qp.Connect(ctx, q)
 }
 
-// StartConnect begins to connect and returns; Connected tells when it is done.
+// StartConnect begins to connect and returns; Connected reports when it is done.
 func (c *Conn) StartConnect(info []byte) error {
 	q, err := c.parse(info)
 	if err != nil {
@@ -88,17 +88,17 @@ func (c *Conn) StartConnect(info []byte) error {
 // Connected reports whether the connection is ready.
 func (c *Conn) Connected() (bool, error) { return c.qp.Connected() }
 
-// Fail ends the connection with a reason that only the caller can know, such as
-// the end of the out-of-band connection: err should wrap sdr.ErrPeerDead or
+// Fail fails the connection with a reason that only the caller can know, such as
+// the loss of the out-of-band connection: err should wrap sdr.ErrPeerDead or
 // sdr.ErrPeerClosed.
 func (c *Conn) Fail(err error) { c.qp.Fail(err) }
 
-// farewellTime bounds what Close spends on telling the peer how its transfers ended.
+// farewellTime bounds the time that Close spends on sending the peer the outcomes of its transfers.
 const farewellTime = 300 * time.Millisecond
 
-// Close ends the connection: transfers on their way fail with sdr.ErrClosed when
+// Close ends the connection: unfinished transfers fail with sdr.ErrClosed when
 // their memory is the user's again. What was delivered, but not acknowledged yet,
-// is told to the peer over the session, if there is one. Close is idempotent and
+// is sent to the peer over the session, if there is one. Close is idempotent and
 // takes under a second.
 func (c *Conn) Close() error {
 	c.mu.Lock()

@@ -10,12 +10,12 @@
 //
 //	dev, err := userroce.Open(userroce.Config{Addr: own})          // or another backend
 //	ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
-//	s, err := adaptive.New(adaptive.Config{})                      // a Scheme of its own for each Conn, of the same kind at both ends
+//	s, err := adaptive.New(adaptive.Config{})                      // a Scheme of its own for each Conn, of the same kind on both sides
 //	conn, err := reliability.NewConn(ep, sdr.QPConfig{}, reliability.Config{Scheme: s})
-//	session, err := oob.Dial(ctx, addr, oob.Config{})              // at the other end Listen and Accept
+//	session, err := oob.Dial(ctx, addr, oob.Config{})              // on the other side Listen and Accept
 //	err = conn.ConnectOver(ctx, session)
 //	mr, err := ep.RegisterMemory(buf, sdr.AccessRemoteWrite)
-//	err = conn.Send(ctx, mr, 0, n, reliability.SendOptions{})      // at one end
+//	err = conn.Send(ctx, mr, 0, n, reliability.SendOptions{})      // on one side
 //	got, err := conn.Recv(ctx, mr, 0, mr.Len())                    // at the other: got.Length bytes
 //
 // The Conn is closed first, then memory, Endpoint and device. Package sdrnet does all of this by itself.

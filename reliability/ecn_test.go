@@ -14,7 +14,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A witness notes what its sender's half is told of congestion.
+// A witness records what Env reports of congestion to its sending half.
 type witness struct {
 	scheme.Scheme
 	seen *[]bool
@@ -37,8 +37,8 @@ func (w witnessed) Poll(now units.Instant, out *scheme.Output) (units.Instant, b
 }
 
 // What comes with ECN marks teaches nothing, so the cores must
-// hear of them, and hear no more of them a round trip later.
-func TestCoresHearOfECN(t *testing.T) {
+// see them in Env.ECN, and no longer a round trip later.
+func TestCoresSeeECN(t *testing.T) {
 	var seen []bool
 	p := newPair(t, setup{
 		net: sim.Config{Rate: units.Gbit, Seed: 1, Link: sim.Link{

@@ -13,7 +13,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
-// Both ends in one process, on two devices over loopback. Two programs would exchange
+// Both sides in one process, on two devices over loopback. Two programs would exchange
 // Info over a connection of their own, or call ConnectOver with one of package oob.
 func Example() {
 	ctx := context.Background()

@@ -96,7 +96,7 @@ func (p *program) number() uint64 {
 	return math.MaxUint64 - v
 }
 
-// frame is any frame; data says whether it can make the other end send or decode wrong bytes.
+// frame is any frame; data says whether it can make the peer send or decode wrong bytes.
 func (p *program) frame() (b []byte, data bool) {
 	kind := p.byte() % 12
 	b = binary.AppendUvarint([]byte{kind}, p.number())
@@ -141,7 +141,7 @@ func (p *program) bytes(most int) []byte {
 	return b
 }
 
-// A hostile is a pair with transfers from end 0 to end 1 while both hear lies.
+// A hostile is a pair with transfers from side 0 to side 1 while both receive forged frames.
 type hostile struct {
 	*pair
 	forgers      [2]*forger
@@ -188,9 +188,9 @@ func (h *hostile) recv() {
 // rest lets d pass; time must not stand still.
 func (h *hostile) rest(d units.Duration) {
 	limit := h.net.Now().Add(d)
-	for steps := 0; h.net.Now() < limit; steps++ {
+	for rounds := 0; h.net.Now() < limit; rounds++ {
 		h.step(limit)
-		require.Less(h.t, steps, 200_000, "no time passes")
+		require.Less(h.t, rounds, 200_000, "no time passes")
 	}
 }
 
@@ -209,7 +209,7 @@ func (h *hostile) check() {
 		return
 	}
 	for i, r := range h.recvs {
-		if ended(r) && r.Err() == nil {
+		if finished(r) && r.Err() == nil {
 			at := units.Bytes(i) * hostileSize
 			require.True(h.t, bytes.Equal(h.src.Bytes()[:r.Length()], h.dst.Bytes()[at:at+r.Length()]), "transfer %d", i)
 		}
@@ -244,7 +244,7 @@ func (h *hostile) play(p program) {
 	}
 }
 
-// finish closes both ends: every transfer ends then, and its memory is free.
+// finish closes both sides: every transfer ends then, and its memory is free.
 func (h *hostile) finish() {
 	h.rest(100 * ms)
 	h.check()
@@ -252,15 +252,15 @@ func (h *hostile) finish() {
 		require.NoError(h.t, c.Close())
 	}
 	for _, x := range append(h.sends, h.recvs...) {
-		require.True(h.t, ended(x))
+		require.True(h.t, finished(x))
 	}
 	require.NoError(h.t, h.src.Close())
 	require.NoError(h.t, h.dst.Close())
 }
 
-// FuzzConn lies to both ends of a Conn in the middle of transfers: grants, starts and frames of
+// FuzzConn sends forged frames to both sides of a Conn in the middle of transfers: grants, starts and frames of
 // schemes that make no sense, with the right connection id. Nothing may panic or grow, no time may
-// stand still, a transfer that ends well has the right bytes unless the lie was about them, and
+// stand still, a transfer that ends well has the right bytes unless the forged frame was about them, and
 // closing ends everything and frees the memory.
 func FuzzConn(f *testing.F) {
 	for seed := range uint64(9) {
@@ -290,7 +290,7 @@ func TestShortGrant(t *testing.T) {
 	h := newHostile(t, newSR(t, sr.RTO))
 	h.send(hostileSize)
 	h.forgers[0].say(cts(1, sdr.RoleData, 0, 100))
-	h.until(units.Second, func() bool { return ended(h.sends[0]) })
+	h.until(units.Second, func() bool { return finished(h.sends[0]) })
 	require.ErrorIs(t, h.sends[0].Err(), sdr.ErrTooLong)
 	require.ErrorContains(t, h.sends[0].Err(), "8192 bytes and the peer's buffer 100")
 	require.NoError(t, h.src.Close())
@@ -325,14 +325,14 @@ func TestUnknownRole(t *testing.T) {
 	require.Zero(t, h.conn[0].Held().SendRefs)
 }
 
-// reliable is frame number n of the other end that must arrive.
+// reliable is frame number n of the peer that must arrive.
 func reliable(n, transfer uint64, toSender byte, bytes ...byte) []byte {
 	b := binary.AppendUvarint([]byte{frameReliable}, n)
 	b = append(binary.AppendUvarint(b, transfer), toSender)
 	return append(binary.AppendUvarint(b, uint64(len(bytes))), bytes...)
 }
 
-// TestReliableFrames: one of no transfer, of one that hasn't begun, to a sending half or to a scheme that takes none is
+// TestReliableFrames: one of no transfer, of one that hasn't begun, to a sending half or to a scheme that handles none is
 // counted; one that makes no sense ends its transfer.
 func TestReliableFrames(t *testing.T) {
 	for name, s := range map[string]func() scheme.Scheme{"sr": newSR(t, sr.RTO), "adaptive": newAdaptive(t)} {
@@ -357,14 +357,14 @@ func TestReliableFrames(t *testing.T) {
 		h.rest(ms)
 		say(0, 1, 1)
 		require.Equal(t, uint64(3), violations(), "%s: no receiving half sends any", name)
-		require.False(t, ended(h.recvs[0]), "%s: %v", name, h.recvs[0].Err())
+		require.False(t, finished(h.recvs[0]), "%s: %v", name, h.recvs[0].Err())
 		say(0, 0, 0xff, 0xff)
 		if name == "sr" {
 			require.Equal(t, uint64(4), violations())
-			require.False(t, ended(h.recvs[0]))
+			require.False(t, finished(h.recvs[0]))
 			continue
 		}
-		h.until(units.Second, func() bool { return ended(h.recvs[0]) })
+		h.until(units.Second, func() bool { return finished(h.recvs[0]) })
 		require.ErrorContains(t, h.recvs[0].Err(), "malformed")
 		say(0, 0, 0xff)
 		require.Equal(t, uint64(3), violations(), "of one that has ended")

@@ -56,7 +56,7 @@ func (in *incoming) find(id uint64) *recvTransfer {
 	return in.transfers[i]
 }
 
-// onStart takes the announcement of a transfer.
+// onStart handles START, the announcement of a transfer.
 func (in *incoming) onStart(e *sdr.Event) {
 	if t := in.find(e.Transfer); t != nil {
 		t.onStart(e)
@@ -65,7 +65,7 @@ func (in *incoming) onStart(e *sdr.Event) {
 	}
 }
 
-// onAbort hears that the sender gave a transfer up.
+// onAbort handles ABORT: the sender gave a transfer up.
 func (in *incoming) onAbort(e *sdr.Event) {
 	if t := in.find(e.Transfer); t != nil {
 		t.fail(sdr.ErrAborted)
@@ -105,7 +105,7 @@ func (in *incoming) onReliable(e *sdr.Event) {
 	}
 }
 
-// onFenced hears that a message's buffer is ours again.
+// onFenced handles that the fence of a message is down: its buffer is ours again.
 func (in *incoming) onFenced(e *sdr.Event) {
 	m, ok := in.messages[e.Seq]
 	if !ok {
@@ -114,7 +114,7 @@ func (in *incoming) onFenced(e *sdr.Event) {
 	delete(in.messages, e.Seq)
 	in.room.changed = true
 	m.t.unfenced--
-	if m.t.state != closing || m.t.coding == 0 { // otherwise a job may read it: end frees it
+	if m.t.state != closing || m.t.coding == 0 { // otherwise a job may read it: release frees it
 		in.freeParity(m)
 	}
 }
@@ -122,7 +122,7 @@ func (in *incoming) onFenced(e *sdr.Event) {
 // freeParity returns the memory of a message, if it has any.
 func (in *incoming) freeParity(m *recvMessage) {
 	if m.mem != nil {
-		in.parity.give(m.mem)
+		in.parity.release(m.mem)
 		m.mem = nil
 		in.room.changed = true
 	}
@@ -131,12 +131,12 @@ func (in *incoming) freeParity(m *recvMessage) {
 // progress polls the cores in the order of their transfers, and posts messages.
 func (in *incoming) progress() units.Instant {
 	next := units.Never
-	ended := false
+	anyOver := false
 	for _, t := range in.transfers {
 		next = min(next, t.progress())
-		ended = ended || t.state == over
+		anyOver = anyOver || t.state == over
 	}
-	if ended {
+	if anyOver {
 		in.transfers = slices.DeleteFunc(in.transfers, func(t *recvTransfer) bool { return t.state == over })
 	}
 	in.postMore()
@@ -158,7 +158,7 @@ func (in *incoming) postMore() {
 	}
 }
 
-// failed ends all transfers: the QP is closed and every fence is down.
+// failed finishes all transfers: the QP is closed and every fence is down.
 func (in *incoming) failed(err error) {
 	for _, t := range in.transfers {
 		if t.state == closing && t.err == nil { // all has arrived
@@ -171,7 +171,7 @@ func (in *incoming) failed(err error) {
 	in.parity.close()
 }
 
-// stats adds the counters of the transfers under way.
+// stats adds the counters of the unfinished transfers.
 func (in *incoming) stats(sum *scheme.Stats) {
 	for _, t := range in.transfers {
 		if t.core != nil {

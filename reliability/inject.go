@@ -89,7 +89,7 @@ func (t *sendTransfer) sendReliable() {
 	}
 }
 
-// newLosses is how many units the core has taken for lost since it was last asked. Of one that
+// newLosses is how many units the core has declared lost since it was last asked. Of one that
 // doesn't say, the repeats count.
 func (t *sendTransfer) newLosses() (n int) {
 	if r, ok := t.core.(scheme.LossReporter); ok {
@@ -119,7 +119,7 @@ func count(sends []scheme.Send) (parity, probes int) {
 	return parity, probes
 }
 
-// reportInjected tells the core what was injected since the last time.
+// reportInjected reports to the core what was injected since the last time.
 func (t *sendTransfer) reportInjected() {
 	if len(t.injected) > 0 {
 		t.core.OnSent(t.o.now, t.injected)
@@ -165,7 +165,7 @@ func (t *sendTransfer) inject(s scheme.Send) bool {
 	if port.Room(m.seq, ch) < n {
 		return false
 	}
-	port.Repeat(m.stream, t.countRepeat(s), first, n, ch) // of a message that has ended nothing goes: as if lost
+	port.Repeat(m.stream, t.countRepeat(s), first, n, ch) // of a message that is no longer open nothing is sent: as if lost
 	t.injected = append(t.injected, scheme.Sent{Unit: s.Unit, Channel: ch})
 	return true
 }
@@ -183,12 +183,12 @@ func (t *sendTransfer) countRepeat(s scheme.Send) int {
 	return int(*n)
 }
 
-// injectProbe sends a probe, a marker packet, in any message that is still open.
+// injectProbe sends a probe, a packet without payload, in any message that is still open.
 func (t *sendTransfer) injectProbe(s scheme.Send) bool {
 	for i := t.dataGranted - 1; i >= 0; i-- {
 		if m := t.data[i]; m.state == open {
 			ch := max(0, s.Channel)
-			if !t.o.port.Marker(m.stream, ch, s.Unit.Index()) {
+			if !t.o.port.Probe(m.stream, ch, s.Unit.Index()) {
 				return false
 			}
 			t.injected = append(t.injected, scheme.Sent{Unit: s.Unit, Channel: ch})

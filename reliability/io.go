@@ -13,7 +13,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// Progress is told how far a SendFrom or RecvTo has got. It is called from the
+// Progress is called with how far a SendFrom or RecvTo has got. It is called from the
 // caller's goroutine, first with done 0, then after each piece, and may be nil.
 type Progress func(done, total units.Bytes)
 
@@ -144,10 +144,10 @@ func (c *Conn) recvHeader(ctx context.Context) (total, size units.Bytes, err err
 	return total, size, nil
 }
 
-// pipeline keeps up to p.n transfers under way: start begins piece i, and end
-// takes it when it has arrived. On an error it waits for what is under way.
+// pipeline keeps up to p.n transfers unfinished at a time: start begins piece i, and finish
+// handles it when it has arrived. On an error it waits for those that it has started.
 func (c *Conn) pipeline(ctx context.Context, p *pieces, n int, total units.Bytes, progress Progress,
-	start func(int) (*Transfer, error), end func(int) error) (err error) {
+	start func(int) (*Transfer, error), finish func(int) error) (err error) {
 	var under []*Transfer
 	defer func() {
 		for _, t := range under {
@@ -160,8 +160,8 @@ func (c *Conn) pipeline(ctx context.Context, p *pieces, n int, total units.Bytes
 	if progress != nil {
 		progress(0, total)
 	}
-	for started, ended := 0, 0; ended < n; ended++ {
-		for ; started < min(n, ended+p.n); started++ {
+	for started, finished := 0, 0; finished < n; finished++ {
+		for ; started < min(n, finished+p.n); started++ {
 			t, err := start(started)
 			if err != nil {
 				return err
@@ -172,11 +172,11 @@ func (c *Conn) pipeline(ctx context.Context, p *pieces, n int, total units.Bytes
 			return err
 		}
 		under = under[1:]
-		if err = end(ended); err != nil {
+		if err = finish(finished); err != nil {
 			return err
 		}
 		if progress != nil {
-			progress(min(total, units.Bytes(ended+1)*p.size), total)
+			progress(min(total, units.Bytes(finished+1)*p.size), total)
 		}
 	}
 	return nil

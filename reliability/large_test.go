@@ -33,7 +33,7 @@ func TestThreeGiB(t *testing.T) {
 	s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
 	require.NoError(t, err)
 	before := p.net.Now()
-	p.until(10*units.Second, func() bool { return ended(r) && ended(s) })
+	p.until(10*units.Second, func() bool { return finished(r) && finished(s) })
 	require.NoError(t, s.Err())
 	require.Equal(t, n, r.Length())
 	ideal := (100 * units.Gbit).Time(n) + 4*ms

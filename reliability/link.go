@@ -30,8 +30,8 @@ type link struct {
 	trims bool
 
 	coding coding
-	// ended are the counters of transfers that have ended.
-	ended      scheme.Stats
+	// finished are the counters of transfers that have ended.
+	finished   scheme.Stats
 	violations uint64
 }
 
@@ -45,7 +45,7 @@ func (l *link) init() {
 // minAckInterval keeps acknowledgements off the fast path on short round trips.
 const minAckInterval = 100 * units.Microsecond
 
-// updateEnv tells the cores what the connection is like now.
+// updateEnv updates what the cores see of the connection.
 func (l *link) updateEnv(pace *pacer) {
 	e := &l.env
 	e.RTT, e.RTTVar, e.MinRTT = l.port.RTT()
@@ -62,7 +62,7 @@ func (l *link) updateEnv(pace *pacer) {
 	e.Rate = pace.rate()
 }
 
-// A layout says how the units of a transfer lie in messages. Both ends derive the same.
+// A layout says how the units of a transfer lie in messages. Both sides derive the same.
 type layout struct {
 	unit, mtu, messageSize units.Bytes
 	// packetsPerUnit are of a whole unit. unitsPerMessage are of a data message, and

@@ -32,7 +32,7 @@ func lockCalls() map[string]uint64 {
 	return calls
 }
 
-// TestLockOperations says how many times a mutex is locked for a unit sent, over user-space RoCEv2, both ends
+// TestLockOperations says how many times a mutex is locked for a unit sent, over user-space RoCEv2, both sides
 // together. It needs the sync package of test/bench/locks, whose command runs it.
 func TestLockOperations(t *testing.T) {
 	e := overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, newSR(t, sr.RTO))

@@ -14,9 +14,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// TestBurstAtTheEnd: a burst of losses that is counted in packets, and takes the last one of a transfer, must
-// not last for as many round trips, when a unit and some markers are all that is sent in each.
-func TestBurstAtTheEnd(t *testing.T) {
+// TestBurstInTheLastPackets: a burst of losses that is counted in packets, and takes the last one of a transfer, must
+// not last for as many round trips, when a unit and some probes are all that is sent in each.
+func TestBurstInTheLastPackets(t *testing.T) {
 	all := allSchemes(t)
 	for _, name := range []string{"sr-nack", "adaptive"} {
 		t.Run(name, func(t *testing.T) {

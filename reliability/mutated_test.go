@@ -60,18 +60,18 @@ func TestMutatedControl(t *testing.T) {
 		size       = 200_000
 		noProgress = units.Second
 	)
-	for _, end := range []int{0, 1} {
+	for _, side := range []int{0, 1} {
 		for _, share := range []float64{0.5, 1} {
 			for seed := range uint64(9) {
-				t.Run(fmt.Sprintf("%s, share %v, seed %d", []string{"sender", "receiver"}[end], share, seed), func(t *testing.T) {
-					m := &mutant{rng: rand.New(rand.NewPCG(seed, uint64(end))), share: share}
+				t.Run(fmt.Sprintf("%s, share %v, seed %d", []string{"sender", "receiver"}[side], share, seed), func(t *testing.T) {
+					m := &mutant{rng: rand.New(rand.NewPCG(seed, uint64(side))), share: share}
 					p := newPair(t, setup{
 						net:    sim.Config{Rate: units.Gbit, Seed: seed, Link: sim.Link{Delay: ms}},
 						qp:     smallQP,
 						conn:   reliability.Config{NoProgress: noProgress},
 						scheme: newSR(t, sr.NACK),
 						wrap: func(i int, d backend.Device) backend.Device {
-							if i != end {
+							if i != side {
 								return d
 							}
 							m.Device = d
@@ -94,7 +94,7 @@ func TestMutatedControl(t *testing.T) {
 	}
 }
 
-func pending(t *reliability.Transfer) bool { return !ended(t) }
+func pending(t *reliability.Transfer) bool { return !finished(t) }
 
 // TestNoBuffer: a sender doesn't wait longer than NoProgress for a receiver that lives and posts no buffer,
 // and one that comes earlier is not too late.
@@ -114,20 +114,20 @@ func TestNoBuffer(t *testing.T) {
 	}
 	for _, s := range sends {
 		p.run(800 * ms)
-		require.False(t, ended(s))
+		require.False(t, finished(s))
 		_, err := p.conn[1].StartRecv(dst, 0, size)
 		require.NoError(t, err)
-		p.until(100*ms, func() bool { return ended(s) })
+		p.until(100*ms, func() bool { return finished(s) })
 		require.NoError(t, s.Err())
 	}
 	s, err := p.conn[0].StartSend(src, 0, size, reliability.SendOptions{})
 	require.NoError(t, err)
-	p.until(1100*ms, func() bool { return ended(s) })
+	p.until(1100*ms, func() bool { return finished(s) })
 	require.ErrorIs(t, s.Err(), sdr.ErrNoProgress)
 	require.ErrorContains(t, s.Err(), "the receiver has posted no buffer")
 	// A receiver whose sender has not begun waits without a limit.
 	r, err := p.conn[0].StartRecv(p.mr(0, size, 0), 0, size)
 	require.NoError(t, err)
 	p.run(10 * units.Second)
-	require.False(t, ended(r))
+	require.False(t, finished(r))
 }

@@ -66,8 +66,8 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 	o.started = append(o.started, s)
 }
 
-// takeStarted gives new transfers what the receiver posted for them before they began.
-func (o *outgoing) takeStarted() {
+// serveStarted gives new transfers what the receiver posted for them before they began.
+func (o *outgoing) serveStarted() {
 	for _, t := range o.started {
 		t.gainedAt = o.now
 		for _, g := range o.granted[t.id] {
@@ -87,7 +87,7 @@ func (o *outgoing) find(id uint64) *sendTransfer {
 	return o.transfers[i]
 }
 
-// onGrant takes a message that the peer has posted.
+// onGrant handles a clear-to-send: a message that the peer has posted.
 func (o *outgoing) onGrant(e *sdr.Event) {
 	g := grant{seq: e.Seq, label: e.Label, length: e.Length}
 	id := g.label.Transfer
@@ -104,7 +104,7 @@ func (o *outgoing) onGrant(e *sdr.Event) {
 	}
 }
 
-// onCompleted hears how a message ended at the receiver.
+// onCompleted handles COMPLETED, the outcome of a message at the receiver.
 func (o *outgoing) onCompleted(e *sdr.Event) {
 	o.pace.onSignOfLife()
 	if m := o.messages[e.Seq]; m != nil {
@@ -140,7 +140,7 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 	}
 }
 
-// outstanding is how many units of all transfers are on their way.
+// outstanding is how many units of all transfers are outstanding.
 func (o *outgoing) outstanding() (n int) {
 	for _, t := range o.transfers {
 		n += t.outstanding()
@@ -151,18 +151,18 @@ func (o *outgoing) outstanding() (n int) {
 // progress polls the cores in the order of their transfers.
 func (o *outgoing) progress() units.Instant {
 	next := units.Never
-	outstanding, ended := o.outstanding(), false
+	outstanding, anyOver := o.outstanding(), false
 	for _, t := range o.transfers {
 		next = min(next, t.progress(outstanding))
-		ended = ended || t.state == over
+		anyOver = anyOver || t.state == over
 	}
-	if ended {
+	if anyOver {
 		o.transfers = slices.DeleteFunc(o.transfers, func(t *sendTransfer) bool { return t.state == over })
 	}
 	return next
 }
 
-// failed ends all transfers: the QP is closed.
+// failed finishes all transfers: the QP is closed.
 func (o *outgoing) failed(err error) {
 	for _, t := range o.transfers {
 		if t.state == closing && t.err == nil { // the receiver has it all
@@ -175,7 +175,7 @@ func (o *outgoing) failed(err error) {
 	o.parity.close()
 }
 
-// stats adds the counters of the transfers under way.
+// stats adds the counters of the unfinished transfers.
 func (o *outgoing) stats(sum *scheme.Stats) {
 	for _, t := range o.transfers {
 		if t.core != nil {

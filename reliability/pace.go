@@ -19,7 +19,7 @@ type pacer struct {
 	ack        congestion.Ack
 	sent       sentLog
 	reportedAt units.Instant // when the receiver last reported
-	markedAt   units.Instant // when the device last told of a queue that marks
+	markedAt   units.Instant // when the device last reported a queue that marks
 	cutAt      units.Instant // and of one that trims
 
 	rtt, minRTT units.Duration
@@ -74,7 +74,7 @@ func (p *pacer) init(c Config) {
 	p.controller = c.Congestion.New(congestion.Path{LineRate: c.Rate, MTU: c.Unit})
 }
 
-// update takes what the connection has learnt.
+// update gets what the connection has learnt.
 func (p *pacer) update(now units.Instant, c *link) {
 	p.rtt, p.minRTT = c.env.RTT, c.env.MinRTT
 	p.peerWindow = c.port.PeerWindow()
@@ -152,19 +152,19 @@ func (p *pacer) unpaced(now units.Instant) int {
 	return min(max(left, 0), maxBudget)
 }
 
-// onSignOfLife takes a sign of life of the receiver: a frame of its core, or that it has
+// onSignOfLife handles a sign of life of the receiver: a frame of its core, or that it has
 // completed a message, which is all that one says who gets a small transfer whole.
 func (p *pacer) onSignOfLife() { p.unanswered = 0 }
 
-// spend books n units sent at now, among them parity, and markers, of whose arrival nobody tells;
-// inflight units of data are then on their way.
-func (p *pacer) spend(now units.Instant, n, parity, markers, inflight int) {
+// spend books n units sent at now, among them parity, and probes, whose arrival nobody reports;
+// inflight units of data are then outstanding.
+func (p *pacer) spend(now units.Instant, n, parity, probes, inflight int) {
 	if n == 0 {
 		return
 	}
-	if n > markers {
-		p.sent.add(now, units.Bytes(n-markers-parity)*p.unit, max(p.rtt, p.minRTT))
-		p.controller.OnSent(now, units.Bytes(n-markers)*p.unit, units.Bytes(inflight)*p.unit)
+	if n > probes {
+		p.sent.add(now, units.Bytes(n-probes-parity)*p.unit, max(p.rtt, p.minRTT))
+		p.controller.OnSent(now, units.Bytes(n-probes)*p.unit, units.Bytes(inflight)*p.unit)
 	}
 	if p.unanswered += n; p.unanswered >= p.window() {
 		p.trickleAt = now.Add(trickleEvery)
@@ -185,17 +185,17 @@ func (p *pacer) next(now units.Instant) units.Instant {
 	return max(now, p.due())
 }
 
-// unknown is how much is on its way when a transfer has ended, parity perhaps among it.
+// unknown is how much is outstanding when a transfer has ended, parity perhaps among it.
 const unknown = -1
 
 // delivered books n bytes that the receiver reported in place, and that so many units of data are
-// still on their way.
+// still outstanding.
 func (p *pacer) delivered(now units.Instant, n units.Bytes, inflight int) {
 	p.reportedAt = now
 	left := units.Bytes(max(inflight, 0)) * p.unit
 	p.ack = congestion.Ack{Acked: n, Inflight: left}
 	if inflight != unknown {
-		// What was taken for lost too early makes it look shorter than the path is.
+		// What was declared lost too early makes it look shorter than the path is.
 		if rtt := p.sent.since(now, left); rtt >= p.minRTT {
 			p.ack.RTT = rtt
 		}
@@ -203,7 +203,7 @@ func (p *pacer) delivered(now units.Instant, n units.Bytes, inflight int) {
 	p.controller.OnAck(now, &p.ack)
 }
 
-// lost books n units that are taken for lost.
+// lost books n units that were declared lost.
 func (p *pacer) lost(now units.Instant, n int) {
 	if n <= 0 {
 		return

@@ -17,7 +17,7 @@ import (
 )
 
 // TestRateIsFound: without a configured rate, on a round trip of 25 ms, the rate
-// of the bottleneck is found, whatever is lost on the way.
+// of the bottleneck is found, whatever is lost in the network.
 func TestRateIsFound(t *testing.T) {
 	for _, drop := range []float64{0, 1e-3, 1e-2} {
 		p := newPair(t, setup{

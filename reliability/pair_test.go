@@ -34,7 +34,7 @@ type setup struct {
 	qp     sdr.QPConfig
 	conn   reliability.Config
 	scheme func() scheme.Scheme
-	wrap   func(end int, d backend.Device) backend.Device // may be nil
+	wrap   func(side int, d backend.Device) backend.Device // may be nil
 }
 
 func newSR(t testing.TB, mode sr.Mode) func() scheme.Scheme {
@@ -89,7 +89,7 @@ func newPair(t testing.TB, s setup) *pair {
 	return p
 }
 
-// step runs both ends and moves the clock to the next event.
+// step runs both sides and moves the clock to the next event.
 func (p *pair) step(limit units.Instant) {
 	now := p.net.Now()
 	soonest := limit
@@ -126,7 +126,7 @@ func (p *pair) run(d units.Duration) {
 	}
 }
 
-// mr registers n bytes at end i, filled with random bytes when seed isn't 0.
+// mr registers n bytes on side i, filled with random bytes when seed isn't 0.
 func (p *pair) mr(i int, n units.Bytes, seed uint64) *sdr.MR {
 	p.t.Helper()
 	b := make([]byte, max(n, 1))
@@ -138,7 +138,7 @@ func (p *pair) mr(i int, n units.Bytes, seed uint64) *sdr.MR {
 	return m
 }
 
-func ended(t *reliability.Transfer) bool {
+func finished(t *reliability.Transfer) bool {
 	select {
 	case <-t.Done():
 		return true
@@ -160,9 +160,9 @@ func (p *pair) timed(n units.Bytes) units.Duration {
 	begun := p.net.Now()
 	s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
 	require.NoError(p.t, err)
-	p.until(200*units.Second, func() bool { return ended(s) })
+	p.until(200*units.Second, func() bool { return finished(s) })
 	took := p.net.Now().Sub(begun)
-	p.until(units.Second, func() bool { return ended(r) })
+	p.until(units.Second, func() bool { return finished(r) })
 	require.NoError(p.t, s.Err())
 	require.NoError(p.t, r.Err())
 	return took

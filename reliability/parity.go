@@ -32,8 +32,8 @@ type paritySlot struct {
 // parityPieceBytes is by how much the memory grows, or a slot if that is more.
 const parityPieceBytes = 64 * units.MiB
 
-// take returns a free slot, nil if there is none. like tells whether memory has content.
-func (p *paritySpace) take(like *sdr.MR, access sdr.Access) (*paritySlot, error) {
+// acquire returns a free slot, nil if there is none. like shows whether memory has content.
+func (p *paritySpace) acquire(like *sdr.MR, access sdr.Access) (*paritySlot, error) {
 	if len(p.free) == 0 {
 		if err := p.grow(like, access); err != nil {
 			return nil, err
@@ -48,8 +48,8 @@ func (p *paritySpace) take(like *sdr.MR, access sdr.Access) (*paritySlot, error)
 	return s, nil
 }
 
-// give takes a slot back.
-func (p *paritySpace) give(s *paritySlot) { p.free = append(p.free, s) }
+// release returns a slot.
+func (p *paritySpace) release(s *paritySlot) { p.free = append(p.free, s) }
 
 func (p *paritySpace) grow(like *sdr.MR, access sdr.Access) (err error) {
 	each := p.parityBytes()

@@ -68,7 +68,7 @@ type recvMessage struct {
 
 func (m *recvMessage) to(s recvState) { move(recvMoves[:], &m.state, s) }
 
-// complete ends the message, as it is.
+// complete completes the message, as it is.
 func (m *recvMessage) complete() {
 	if m == nil || m.state != posted {
 		return
@@ -123,7 +123,7 @@ func (t *recvTransfer) postParity(before int) bool {
 		if !t.in.fits(before+t.dataToPost(), 1) {
 			return true
 		}
-		mem, err := t.in.parity.take(t.mr, sdr.AccessRemoteWrite)
+		mem, err := t.in.parity.acquire(t.mr, sdr.AccessRemoteWrite)
 		if err != nil {
 			t.fail(err)
 			return false
@@ -133,7 +133,7 @@ func (t *recvTransfer) postParity(before int) bool {
 		}
 		m, err := t.post(mem.mr, mem.off, t.in.parityBytes(), sdr.RoleParity, len(t.parity))
 		if err != nil {
-			t.in.parity.give(mem)
+			t.in.parity.release(mem)
 			t.in.postFailed(t, err)
 			return false
 		}
@@ -172,7 +172,7 @@ func (t *recvTransfer) setLength(i int) {
 	}
 }
 
-// onStart takes the announcement of the transfer.
+// onStart handles START, the announcement of the transfer.
 func (t *recvTransfer) onStart(e *sdr.Event) {
 	if t.state != waiting {
 		return
@@ -209,7 +209,7 @@ func (t *recvTransfer) onStart(e *sdr.Event) {
 	t.in.book(t)
 }
 
-// fail ends the transfer early; the sender hears of it by COMPLETED.
+// fail gives the transfer up; the sender learns of it by COMPLETED.
 func (t *recvTransfer) fail(err error) {
 	if t.state < closing {
 		t.close(failure("receive", t.id, err))
@@ -232,11 +232,11 @@ func (t *recvTransfer) close(err error) {
 // progress does what is due, and returns when to be called again.
 func (t *recvTransfer) progress() units.Instant {
 	if t.t.cancel != nil && t.dataPosted > 0 {
-		t.fail(t.t.cancel) // before, no COMPLETED could tell the sender
+		t.fail(t.t.cancel) // before, no COMPLETED could reach the sender
 	}
 	if t.state == closing {
 		if t.unfenced == 0 && t.coding == 0 {
-			t.end()
+			t.release()
 		}
 		return units.Never
 	}
@@ -380,7 +380,7 @@ func (t *recvTransfer) done() {
 	t.close(nil)
 }
 
-// dropParity completes the parity messages that lie wholly below unit n.
+// dropParity completes the parity messages that are wholly below unit n.
 func (t *recvTransfer) dropParity(n int) {
 	for t.parityBase < len(t.parity) && (t.parityBase+1)*t.in.unitsPerParity <= n {
 		m := t.parity[t.parityBase]
@@ -391,10 +391,10 @@ func (t *recvTransfer) dropParity(n int) {
 	}
 }
 
-// end tells the user that the buffer is free.
-func (t *recvTransfer) end() {
+// release finishes the transfer: the buffer is the user's again.
+func (t *recvTransfer) release() {
 	if t.core != nil {
-		t.in.ended.Add(t.core.Stats())
+		t.in.finished.Add(t.core.Stats())
 	}
 	for _, m := range t.parity {
 		t.in.freeParity(m)

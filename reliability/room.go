@@ -33,7 +33,7 @@ func (t *recvTransfer) dataToPost() int {
 	return max(0, t.wanted-t.dataPosted)
 }
 
-// book notes how many messages of t are still to be posted.
+// book records how many messages of t are still to be posted.
 func (in *incoming) book(t *recvTransfer) {
 	n := 0
 	if t.state < closing {

@@ -32,17 +32,17 @@ type sendTransfer struct {
 	// wholeMessages counts the data messages that are whole, parityOpened the parity
 	// messages that were ever opened, and paritySent the parity units sent.
 	wholeMessages, parityOpened, paritySent int
-	// parityEnding are parity messages that have ended and whose memory is still ours.
-	parityEnding []*sendMessage
+	// parityToReclaim are parity messages that are no longer open and whose memory is still to be returned.
+	parityToReclaim []*sendMessage
 	// coding counts the jobs that read our data and write our parity.
 	coding int
 
-	// injected are transmissions that the core hasn't been told of, deferred those that
+	// injected are transmissions that have not been reported to the core, deferred those that
 	// found no room in the device.
 	injected []scheme.Sent
 	deferred []scheme.Send
 	out      scheme.Output
-	// reliable is a frame that must arrive and that the control session has yet to take.
+	// reliable is a frame that must arrive and that the control session has yet to accept.
 	reliable []byte
 	// next is when the core asked to be polled; touched: something happened to it.
 	next    units.Instant
@@ -84,7 +84,7 @@ func (m *sendMessage) end(s sendState) {
 
 // isReleased reports whether the device no longer reads the memory of m.
 func (m *sendMessage) isReleased() bool {
-	if m.state == whole || m.state == ended {
+	if m.state == whole || m.state == withdrawn {
 		if done, _ := m.stream.Poll(); done {
 			m.to(released)
 		}
@@ -102,7 +102,7 @@ func (t *sendTransfer) outstanding() int {
 	return t.core.Outstanding()
 }
 
-// onGrant takes a message that the receiver has posted for the transfer.
+// onGrant handles a clear-to-send: a message that the receiver has posted for the transfer.
 func (t *sendTransfer) onGrant(g grant) {
 	t.touched = true
 	if t.state >= closing || !t.open(g) {
@@ -156,7 +156,7 @@ func (t *sendTransfer) limits() (data, parity int) {
 	return min(t.info.Units, t.dataGranted*t.o.unitsPerMessage), t.parityGranted * t.o.unitsPerParity
 }
 
-// onProgress takes the receiver's count of units in place, and of units that have come,
+// onProgress handles the receiver's count of units in place, and of units that have come,
 // and returns how much came since the one before.
 func (t *sendTransfer) onProgress(placed, arrived uint64) (more units.Bytes) {
 	t.touched = true
@@ -171,15 +171,15 @@ func (t *sendTransfer) onProgress(placed, arrived uint64) (more units.Bytes) {
 	return more
 }
 
-// onCompleted hears how one of the messages ended at the receiver; with all of them whole
+// onCompleted handles COMPLETED, the outcome of one of the messages at the receiver; with all of them whole
 // that is the final acknowledgement.
 func (t *sendTransfer) onCompleted(m *sendMessage, e *sdr.Event) {
 	t.touched = true
 	switch {
 	case m.state != open:
 	case m.role == sdr.RoleParity:
-		m.end(ended)
-		t.parityEnding = append(t.parityEnding, m)
+		m.end(withdrawn)
+		t.parityToReclaim = append(t.parityToReclaim, m)
 	case sdr.Outcome(e.Code) == sdr.Abandoned && !t.o.partial:
 		t.fail(errEarly)
 	default:
@@ -192,7 +192,7 @@ func (t *sendTransfer) onCompleted(m *sendMessage, e *sdr.Event) {
 	}
 }
 
-// complete ends the transfer: the receiver has everything.
+// complete closes the transfer: the receiver has everything.
 func (t *sendTransfer) complete() {
 	// The last acknowledgement was of a little earlier, if there was one.
 	t.o.pace.delivered(t.o.now, units.Bytes(uint64(t.info.Units)-t.placed)*t.o.unit, unknown)
@@ -204,7 +204,7 @@ func (t *sendTransfer) complete() {
 	t.close(nil)
 }
 
-// fail gives the transfer up and tells the receiver.
+// fail gives the transfer up and sends ABORT to the receiver.
 func (t *sendTransfer) fail(err error) {
 	if t.state < closing {
 		t.o.port.Abort(t.id, 1)
@@ -212,14 +212,14 @@ func (t *sendTransfer) fail(err error) {
 	}
 }
 
-// close ends all messages; the transfer ends when nothing reads its memory.
+// close ends all messages; the transfer is released when nothing reads its memory.
 func (t *sendTransfer) close(err error) {
 	t.to(closing)
 	t.err, t.deferred = err, nil
 	for _, ms := range [...][]*sendMessage{t.data, t.parity} {
 		for _, m := range ms {
 			if m != nil {
-				m.end(ended)
+				m.end(withdrawn)
 			}
 		}
 	}
@@ -245,7 +245,7 @@ func (t *sendTransfer) progress(outstanding int) units.Instant {
 	if t.t.cancel != nil {
 		t.fail(t.t.cancel)
 	}
-	if len(t.parityEnding) > 0 {
+	if len(t.parityToReclaim) > 0 {
 		t.reclaimParity()
 	}
 	if t.state == waiting && t.dataGranted > 0 {
@@ -255,7 +255,7 @@ func (t *sendTransfer) progress(outstanding int) units.Instant {
 	}
 	if t.state == closing {
 		if t.isReleased() {
-			t.end()
+			t.release()
 		}
 		return units.Never // a completion brings us back
 	}
@@ -300,20 +300,20 @@ func (t *sendTransfer) begin() error {
 	return nil
 }
 
-// updateEnv tells the core what the connection is like, and how far it may send.
+// updateEnv updates what the core sees of the connection, and how far it may send.
 func (t *sendTransfer) updateEnv() {
 	t.env = t.o.env
 	t.env.DataLimit, t.env.ParityLimit = t.limits()
 }
 
-// end tells the user that the memory is free.
-func (t *sendTransfer) end() {
+// release finishes the transfer: the memory is the user's again.
+func (t *sendTransfer) release() {
 	if t.core != nil {
 		s := t.stats()
 		if t.needed > s.Retransmitted {
 			t.o.violations++
 		}
-		t.o.ended.Add(s)
+		t.o.finished.Add(s)
 	}
 	for _, ms := range [...][]*sendMessage{t.data, t.parity} {
 		for _, m := range ms {
@@ -351,7 +351,7 @@ func (t *sendTransfer) openParity(g grant) bool {
 	if i >= t.o.maxParityMessages(t.info.Units) || i < len(t.parity) && t.parity[i] != nil || g.length != t.o.parityBytes() {
 		return false // for a longer buffer than the transfer needs
 	}
-	s, err := t.o.parity.take(t.mr, 0)
+	s, err := t.o.parity.acquire(t.mr, 0)
 	if err != nil {
 		t.fail(err)
 		return false
@@ -362,7 +362,7 @@ func (t *sendTransfer) openParity(g grant) bool {
 	}
 	m, err := t.openGranted(g, s.mr, s.off, t.o.parityBytes())
 	if err != nil {
-		t.o.parity.give(s)
+		t.o.parity.release(s)
 		if !isCompleted(err) { // the receiver may have got on without it
 			t.fail(err)
 		}
@@ -382,7 +382,7 @@ func (t *sendTransfer) openParity(g grant) bool {
 
 // reclaimParity takes back the memory of parity messages that nothing reads any more.
 func (t *sendTransfer) reclaimParity() {
-	t.parityEnding = slices.DeleteFunc(t.parityEnding, func(m *sendMessage) bool {
+	t.parityToReclaim = slices.DeleteFunc(t.parityToReclaim, func(m *sendMessage) bool {
 		if t.coding > 0 || !m.isReleased() {
 			return false
 		}
@@ -397,7 +397,7 @@ func (o *outgoing) freeParity(m *sendMessage) {
 	if m.mem == nil {
 		return
 	}
-	o.parity.give(m.mem)
+	o.parity.release(m.mem)
 	m.mem = nil
 	for len(o.waiting) > 0 && len(o.parity.free) > 0 {
 		w := o.waiting[0]

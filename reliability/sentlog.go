@@ -5,7 +5,7 @@ package reliability
 import "github.com/sdr-rdma/go-sdr/units"
 
 // A sentLog remembers when which byte of all that a Conn sent left, for the last few round trips:
-// what is acknowledged tells then how long the way there and back took, as every packet is sent
+// what is acknowledged then gives the round-trip time, as every packet is sent
 // after those before it. It keeps a few entries a round trip.
 type sentLog struct {
 	entries [256]sentEntry

@@ -10,16 +10,16 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// What is acknowledged tells how long it was on its way, to a fraction of the round trip, for as
-// long as the log reaches back; whoever asks later hears that it isn't known, never a wrong time.
+// What is acknowledged gives the time since it was sent, to a fraction of the round trip, for as
+// long as the log reaches back; later the answer is that it isn't known, never a wrong time.
 func TestSentLog(t *testing.T) {
-	const rtt, step = 6400 * units.Microsecond, 10 * units.Microsecond
+	const rtt, spacing = 6400 * units.Microsecond, 10 * units.Microsecond
 	var l sentLog
 	require.Zero(t, l.since(1, 0), "nothing was sent")
 	now, sentAt := units.Instant(units.Second), []units.Instant{}
 	send := func(n int) {
 		for range n {
-			now = now.Add(step)
+			now = now.Add(spacing)
 			l.add(now, 1000, rtt)
 			sentAt = append(sentAt, now)
 		}
@@ -33,6 +33,6 @@ func TestSentLog(t *testing.T) {
 	for range 3 { // the ring is used many times over
 		send(40_000)
 		require.Zero(t, l.since(now, 39_999_000), "forgotten")
-		require.InDelta(t, float64(640*step), float64(l.since(now, 640_000)), float64(rtt/entriesPerRTT))
+		require.InDelta(t, float64(640*spacing), float64(l.since(now, 640_000)), float64(rtt/entriesPerRTT))
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // A Session is the out-of-band connection that two Conns were introduced over,
-// kept open so that each end notices at once when the other is gone. *oob.Conn
+// kept open so that each side notices at once when the other is gone. *oob.Conn
 // is one.
 type Session interface {
 	// Exchange sends blob and returns what the peer's Exchange sent.
@@ -23,18 +23,18 @@ type Session interface {
 	Close() error
 }
 
-// A limitedSession can be told how long the peer's host may be silent before the session ends. *oob.Conn is
+// A limitedSession has a limit for how long the peer's host may be silent before the session fails. *oob.Conn is
 // one. It gets QPConfig.Silence, so that both layers give up at the same time.
 type limitedSession interface {
 	SetDeadHostLimit(d units.Duration) error
 }
 
-// minDeadHostLimit is the least that a session is told: TCP takes its time to repeat what was lost.
+// minDeadHostLimit is the least limit that a session is given: TCP needs seconds to repeat what was lost.
 const minDeadHostLimit = 10 * units.Second
 
-// ConnectOver exchanges what both ends must know over s and connects. Once that
+// ConnectOver exchanges what both sides must know over s and connects. Once that
 // exchange has succeeded s belongs to the Conn, whether it connects or not: when
-// the peer's end of s dies, the Conn fails with sdr.ErrPeerDead, when the peer
+// the peer's side of s dies, the Conn fails with sdr.ErrPeerDead, when the peer
 // closes its Conn, or s with a reason, with sdr.ErrPeerClosed, and Close closes it. An outage of the
 // network ends neither sooner than QPConfig.Silence.
 func (c *Conn) ConnectOver(ctx context.Context, s Session) error {
@@ -67,7 +67,7 @@ type watcher struct {
 
 func (w *watcher) run(ctx context.Context) {
 	defer close(w.done)
-	end := sdr.ErrPeerDead
+	cause := sdr.ErrPeerDead
 	for {
 		b, err := w.s.Recv(ctx)
 		switch {
@@ -76,19 +76,19 @@ func (w *watcher) run(ctx context.Context) {
 		case err != nil:
 			var r interface{ Rejected() bool } // *oob.PeerError is one
 			if errors.As(err, &r) && r.Rejected() {
-				end = sdr.ErrPeerClosed // and it says why
+				cause = sdr.ErrPeerClosed // and it says why
 			}
-			w.c.Fail(fmt.Errorf("%w: %w", end, err))
+			w.c.Fail(fmt.Errorf("%w: %w", cause, err))
 			return
 		}
 		w.c.qp.Deliver(b)
-		end = sdr.ErrPeerClosed // that was its farewell
+		cause = sdr.ErrPeerClosed // that was its farewell
 	}
 }
 
-// farewell tells the peer, over TCP, the outcomes and ends that it hasn't
+// farewell sends the peer, over TCP, the frames, such as COMPLETED and END, that it hasn't
 // acknowledged, so that a delivered transfer never turns into an error because
-// its receiver left. Then it ends the session.
+// its receiver left. Then it closes the session.
 func (w *watcher) farewell(ctx context.Context) error {
 	err := w.s.Send(ctx, w.c.qp.Outstanding())
 	w.stop()
@@ -97,7 +97,7 @@ func (w *watcher) farewell(ctx context.Context) error {
 	}
 	<-w.done
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil // the peer is dead: there is nobody to tell
+		return nil // the peer is dead: nobody reads the farewell
 	}
 	return err
 }

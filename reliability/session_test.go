@@ -17,7 +17,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// introduced connects two Conns over TCP, and returns them with the TCP connection of end 0.
+// introduced connects two Conns over TCP, and returns them with the TCP connection of side 0.
 func introduced(t *testing.T) (conn [2]*reliability.Conn, tcp *oob.Conn) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -17,9 +17,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// perThird moves transfers of n bytes one after the other from end from to the other,
-// depth of them under way, and returns how many ended in each third of d.
-func (e *ends) perThird(t testing.TB, from int, n units.Bytes, depth int, d time.Duration) (count [3]int) {
+// perThird moves transfers of n bytes one after the other from side from to the other,
+// depth of them at a time, and returns how many finished in each third of d.
+func (e *sides) perThird(t testing.TB, from int, n units.Bytes, depth int, d time.Duration) (count [3]int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -33,14 +33,14 @@ func allSchemes(t testing.TB) map[string]func() scheme.Scheme {
 	}
 }
 
-// A stream keeps transfers of one size under way in one direction.
+// A stream keeps a number of unfinished transfers of one size in one direction.
 type stream struct {
 	p          *pair
 	from       int
 	size       units.Bytes
 	src, dst   *sdr.MR
 	send, recv []*reliability.Transfer // in order, the oldest first
-	ended      int
+	finished   int
 }
 
 func (p *pair) stream(from int, size units.Bytes, depth int) *stream {
@@ -61,11 +61,11 @@ func (s *stream) start() {
 
 // turn replaces transfers that have ended.
 func (s *stream) turn() {
-	for len(s.send) > 0 && ended(s.send[0]) && ended(s.recv[0]) {
+	for len(s.send) > 0 && finished(s.send[0]) && finished(s.recv[0]) {
 		require.NoError(s.p.t, s.send[0].Err())
 		require.NoError(s.p.t, s.recv[0].Err())
 		s.send, s.recv = s.send[1:], s.recv[1:]
-		s.ended++
+		s.finished++
 		s.start()
 	}
 }
@@ -82,25 +82,25 @@ func TestSmallTransfersStayFast(t *testing.T) {
 	for name, newScheme := range allSchemes(t) {
 		for _, size := range sizes {
 			for _, depth := range depths {
-				for _, ways := range directions {
-					t.Run(fmt.Sprintf("%s, %v, %d under way, %d ways", name, size, depth, ways), func(t *testing.T) {
+				for _, n := range directions {
+					t.Run(fmt.Sprintf("%s, %v, %d at a time, %d directions", name, size, depth, n), func(t *testing.T) {
 						p := newPair(t, setup{
 							net: sim.Config{Rate: 10 * units.Gbit, Seed: 1, RecvBurst: window, Link: sim.Link{Delay: 25 * units.Microsecond}},
 							qp:  sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB}, scheme: newScheme,
 						})
 						var streams []*stream
-						for i := range ways {
+						for i := range n {
 							streams = append(streams, p.stream(i, size, depth))
 						}
-						// turns moves so many more transfers each way.
+						// turns moves so many more transfers in each direction.
 						turns := func(n int) units.Duration {
 							begun := p.net.Now()
-							from := streams[0].ended
+							from := streams[0].finished
 							p.until(100*units.Second, func() bool {
 								done := true
 								for _, s := range streams {
 									s.turn()
-									done = done && s.ended >= from+n
+									done = done && s.finished >= from+n
 								}
 								return done
 							})

@@ -28,31 +28,31 @@ func loopback(i int) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(64 + pid>>14&63), byte(pid >> 7 & 127), byte(pid&127<<1 | i)})
 }
 
-// ends is a pair of Conns over real sockets.
-type ends struct {
+// sides is a pair of Conns over real sockets.
+type sides struct {
 	dev  [2]backend.Device
 	ctx  [2]*sdr.Endpoint
 	conn [2]*reliability.Conn
 }
 
 // close releases everything; it may be called again.
-func (e *ends) close(t testing.TB) {
+func (e *sides) close(t testing.TB) {
 	for i := range 2 {
 		require.NoError(t, e.ctx[i].Close())
 		require.NoError(t, e.dev[i].Close())
 	}
 }
 
-func overSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme) *ends {
+func overSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme) *sides {
 	t.Helper()
 	return overWatchedSockets(t, link, q, cfg, s, func(_ int, d backend.Device) backend.Device { return d })
 }
 
 // overWatchedSockets is overSockets with devices wrapped.
 func overWatchedSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme,
-	wrap func(end int, d backend.Device) backend.Device) *ends {
+	wrap func(side int, d backend.Device) backend.Device) *sides {
 	t.Helper()
-	e := &ends{}
+	e := &sides{}
 	for i := range 2 {
 		var dev backend.Device
 		dev, err := userroce.Open(userroce.Config{Addr: loopback(i)})
@@ -82,8 +82,8 @@ func overWatchedSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg r
 	return e
 }
 
-// alloc registers n bytes at end i in memory outside the heap.
-func (e *ends) alloc(t testing.TB, i int, n units.Bytes) *sdr.MR {
+// alloc registers n bytes on side i in memory outside the heap.
+func (e *sides) alloc(t testing.TB, i int, n units.Bytes) *sdr.MR {
 	t.Helper()
 	b, err := sdr.AllocBuffer(n)
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func (e *ends) alloc(t testing.TB, i int, n units.Bytes) *sdr.MR {
 	return m
 }
 
-func (e *ends) move(t testing.TB, src, dst *sdr.MR, n units.Bytes) {
+func (e *sides) move(t testing.TB, src, dst *sdr.MR, n units.Bytes) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

@@ -18,7 +18,7 @@ const (
 	running
 	// closing: how it ends is known; it waits for its memory.
 	closing
-	// over: its Transfer has been told.
+	// over: its Transfer has been finished, with Done closed.
 	over
 )
 
@@ -41,18 +41,18 @@ const (
 	open sendState = iota
 	// whole: the receiver has completed it, and has all of it.
 	whole
-	// ended: nothing more is injected, for another reason: the receiver is done with
+	// withdrawn: END was sent although the receiver may lack units of it: it is done with
 	// parity, or the transfer is closing.
-	ended
+	withdrawn
 	// released: the device no longer reads its memory.
 	released
 )
 
 var sendMoves = [...][]sendState{
-	open:     {whole, ended},
-	whole:    {released},
-	ended:    {released},
-	released: {},
+	open:      {whole, withdrawn},
+	whole:     {released},
+	withdrawn: {released},
+	released:  {},
 }
 
 // A recvState is how far a message of a Recv is, from when it is posted. When its fence
@@ -79,7 +79,7 @@ func (s transferState) String() string {
 }
 
 func (s sendState) String() string {
-	return [...]string{"open", "whole", "ended", "released"}[s]
+	return [...]string{"open", "whole", "withdrawn", "released"}[s]
 }
 
 func (s recvState) String() string {

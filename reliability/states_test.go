@@ -10,12 +10,12 @@ import (
 )
 
 // walk takes every pair of states: those in the table are moved between, all others
-// panic. From the first state every other is reached, and from every state an end.
+// panic. From the first state every other is reached, and from every state a final one.
 func walk[S interface {
 	~uint8
 	fmt.Stringer
 }](t *testing.T, moves [][]S) {
-	reached, ends := map[S]bool{0: true}, 0
+	reached, finals := map[S]bool{0: true}, 0
 	for from := range moves {
 		legal := map[S]bool{}
 		for _, to := range moves[from] {
@@ -23,7 +23,7 @@ func walk[S interface {
 			require.Greater(t, int(to), from, "%v to %v: nothing goes back, so that everything ends", S(from), to)
 		}
 		if len(legal) == 0 {
-			ends++
+			finals++
 		}
 		for to := range moves {
 			state := S(from)
@@ -37,7 +37,7 @@ func walk[S interface {
 		}
 	}
 	require.Len(t, reached, len(moves), "every state is reached")
-	require.Positive(t, ends)
+	require.Positive(t, finals)
 }
 
 func TestStates(t *testing.T) {

@@ -16,7 +16,7 @@ type Stats struct {
 	// less those that it took, which the receiver counts. Of a unit it took the repeats up to
 	// the one that the receiver had whole first; of one that the first transmission or
 	// decoding placed, none. So a repeat that overtook what it repeats was needed, and one
-	// that got lost after its unit was in place was not. Of transfers under way, failed or of a
+	// that got lost after its unit was in place was not. Of unfinished transfers, failed ones or those of a
 	// scheme.Partial, with an immediate split without fragment bits, and to a peer whose
 	// device keeps the packet bits, it counts what the sender found out by itself, which may be
 	// less. A unit that is repeated more often than
@@ -31,17 +31,17 @@ type Stats struct {
 	Rate   units.Rate
 	Window int
 	// Congestion is the name of the congestion control, and Path what it has found out,
-	// where it tells.
+	// where it reports them.
 	Congestion string
 	Path       congestion.Model
 	// Violations counts what the peer said that no loss, repetition or reordering can
 	// explain.
 	Violations uint64
-	// Sends and Recvs are transfers on their way.
+	// Sends and Recvs are unfinished transfers.
 	Sends, Recvs int
 }
 
-// stats are the core's counters and, once the receiver has told how many repeats it took, how many it
+// stats are the core's counters and, once the receiver has reported how many repeats were needed, how many
 // did not take.
 func (t *sendTransfer) stats() scheme.Stats {
 	s := t.core.Stats()
@@ -55,7 +55,7 @@ func (t *sendTransfer) stats() scheme.Stats {
 func (c *Conn) Stats() Stats {
 	c.mu.Lock()
 	s := Stats{
-		Units: c.ended, UnitBytes: c.cfg.Unit, Rate: c.out.pace.rate(), Window: c.out.pace.window(),
+		Units: c.finished, UnitBytes: c.cfg.Unit, Rate: c.out.pace.rate(), Window: c.out.pace.window(),
 		Violations: c.violations, Sends: len(c.out.transfers), Recvs: len(c.in.transfers),
 	}
 	c.out.stats(&s.Units)

@@ -9,7 +9,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A Transfer is a Send or Recv on its way.
+// A Transfer is a Send or Recv that was started.
 type Transfer struct {
 	conn *Conn
 	done chan struct{}
@@ -58,7 +58,7 @@ func (t *Transfer) Length() units.Bytes {
 	return t.n
 }
 
-// Progress is how many bytes are in place at the receiver as far as this end
+// Progress is how many bytes are in place at the receiver as far as this side
 // knows, and the transfer's length, 0 while it isn't known.
 func (t *Transfer) Progress() (placed, length units.Bytes) {
 	t.conn.mu.Lock()

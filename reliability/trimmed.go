@@ -9,7 +9,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// onTrimmed takes word that a switch has cut a packet to its headers.
+// onTrimmed handles the report that a switch has cut a packet to its headers.
 func (o *outgoing) onTrimmed(e *sdr.Event) {
 	m := o.messages[e.Seq]
 	if m == nil || m.state != open || !m.t.onTrimmed(m, e) {
@@ -20,7 +20,7 @@ func (o *outgoing) onTrimmed(e *sdr.Event) {
 	o.pace.trimmed(o.now)
 }
 
-// onTrimmed tells the core, if it wants to know, and reports whether it was of the latest transmission of a unit.
+// onTrimmed reports it to the core, if it wants to know, and says whether it was of the latest transmission of a unit.
 func (t *sendTransfer) onTrimmed(m *sendMessage, e *sdr.Event) bool {
 	if t.core == nil || t.state != running {
 		return false
@@ -36,7 +36,7 @@ func (t *sendTransfer) onTrimmed(m *sendMessage, e *sdr.Event) bool {
 		u += scheme.Unit(m.index * l.unitsPerMessage)
 	}
 	if c, ok := t.core.(scheme.TrimAware); ok {
-		t.reportInjected() // the core must know what was sent before it hears what became of it
+		t.reportInjected() // the core must know what was sent before what became of it
 		c.OnTrimmed(t.o.now, u, e.Channel)
 		t.trimmed++
 	}
@@ -52,7 +52,7 @@ func (t *sendTransfer) latest(u int) int {
 	return min(int(t.repeats[u]), 1<<t.o.qcfg.Split.FragmentBits-1)
 }
 
-// trimmed tells the controller that a queue was full, of each unit, and as a congestion notification.
+// trimmed informs the controller that a queue was full, of each unit, and as a congestion notification.
 func (p *pacer) trimmed(now units.Instant) {
 	p.controller.OnLoss(now, congestion.Loss{Bytes: p.unit, Kind: congestion.LossTrim})
 	if p.cutAt != now {

@@ -58,7 +58,7 @@ func TestTrimmedAreRepeatedOnce(t *testing.T) {
 				t.Logf("%d trimmed, %d back, %d repeats, %d spurious, %d timers, %d parity units, %d recovered", seen.Seen, p.net.A().Stats().Trim.Reported,
 					s.Units.Retransmitted, s.Units.Spurious, s.Units.Timeouts, s.Units.Parity, p.conn[1].Stats().Units.Recovered)
 				require.Zero(t, s.Units.Timeouts)
-				// A repeat may be trimmed, too, when parity is under way that then recovers the unit: it counts as one for nothing.
+				// A repeat may be trimmed, too, when parity is in flight that then recovers the unit: it counts as one for nothing.
 				recovered := p.conn[1].Stats().Units.Recovered
 				require.LessOrEqual(t, s.Units.Spurious, recovered/50)
 				require.Equal(t, seen.Seen, s.QP.Trimmed)
@@ -166,7 +166,7 @@ func (c *gossipCQ) Poll(now units.Instant, dst []backend.Completion) (int, error
 	return n, err
 }
 
-// False and repeated word of trimmed packets costs at most a repeat each, and nothing else: what was in place stays so, and
+// False and repeated reports of trimmed packets costs at most a repeat each, and nothing else: what was in place stays so, and
 // all transfers arrive.
 func TestForgedTrims(t *testing.T) {
 	for name, newScheme := range trimAware(t) {
@@ -179,8 +179,8 @@ func TestForgedTrims(t *testing.T) {
 				qp:     smallQP,
 				conn:   reliability.Config{Rate: rate},
 				scheme: newScheme,
-				wrap: func(end int, d backend.Device) backend.Device {
-					if end == 1 {
+				wrap: func(side int, d backend.Device) backend.Device {
+					if side == 1 {
 						return d
 					}
 					return &gossip{Device: d, rnd: rand.New(rand.NewPCG(seed, 1))}

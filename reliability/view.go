@@ -199,7 +199,7 @@ func (v *view) Mark(channel int) scheme.Mark {
 	ecn := &v.marked[channel]
 	*ecn += uint64(m.Marked - uint32(*ecn))
 	out := scheme.Mark{Count: *n, Marked: *ecn, Valid: true}
-	if m.Marker {
+	if m.Probe {
 		out.Unit = scheme.Probe | scheme.Unit(m.Offset)
 		return out
 	}

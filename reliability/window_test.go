@@ -14,7 +14,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A watchedWindow allows a window and notes the most that was ever on its way.
+// A watchedWindow allows a window and records the most that was ever outstanding.
 type watchedWindow struct {
 	congestion.Fixed
 	most units.Bytes
@@ -25,18 +25,18 @@ func (w *watchedWindow) OnSent(_ units.Instant, _, inflight units.Bytes) {
 }
 
 // A controller that limits by a window alone is obeyed, and so is one that limits by both, with a
-// rate told and without.
+// configured rate and without.
 func TestWindowOfControllerHolds(t *testing.T) {
 	for _, c := range []struct {
-		name             string
-		told, controller units.Rate
-	}{{"window alone", 0, 0}, {"with a rate told", units.Gbit, 0}, {"with a rate of its own", 0, units.Gbit}} {
+		name                   string
+		configured, controller units.Rate
+	}{{"window alone", 0, 0}, {"with a configured rate", units.Gbit, 0}, {"with a rate of its own", 0, units.Gbit}} {
 		w := &watchedWindow{Fixed: congestion.Fixed{Rate: c.controller, Window: 64 * units.KiB}}
 		p := newPair(t, setup{
 			net:    sim.Config{Rate: 10 * units.Gbit, Seed: 4, Link: sim.Link{Rate: units.Gbit, Queue: 3 * units.MiB, Delay: 5 * ms}},
 			qp:     smallQP,
 			scheme: newSR(t, sr.NACK),
-			conn: reliability.Config{Rate: c.told, Congestion: congestion.Spec{
+			conn: reliability.Config{Rate: c.configured, Congestion: congestion.Spec{
 				Name: "watched", New: func(congestion.Path) congestion.Controller { return w },
 			}},
 		})

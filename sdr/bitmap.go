@@ -12,7 +12,7 @@ import (
 // loads and no system call.
 //
 // Once the message is completed its memory may serve another message, and what
-// the methods return means nothing. Err tells: ask it after what was read, once
+// the methods return means nothing. Err says so: ask it after what was read, once
 // for as many reads as you like.
 type Bitmap struct {
 	m *dpa.Message

@@ -65,7 +65,7 @@ func TestChurn(t *testing.T) {
 
 const messagesAtOnce = 6
 
-// live is the life of a pair of queue pairs that use one region at each end.
+// live is the life of a pair of queue pairs that use one region on each side.
 func (s *sockets) live(rng *rand.Rand, mr [2]*sdr.MR) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -117,7 +117,7 @@ func (s *sockets) live(rng *rand.Rand, mr [2]*sdr.MR) error {
 	return nil
 }
 
-// traffic posts messages of all lengths both ways and lets some of them pass.
+// traffic posts messages of all lengths in both directions and lets some of them pass.
 func (s *sockets) traffic(rng *rand.Rand, q [2]*sdr.QP, mr [2]*sdr.MR) error {
 	for range 1 + rng.IntN(messagesAtOnce-1) {
 		for e := range 2 {

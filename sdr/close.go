@@ -76,8 +76,8 @@ func (q *QP) tryLeave() bool {
 		return false
 	}
 	q.enter(qpGone)
-	if q.probe != nil {
-		q.endProbe()
+	if q.connCheck != nil {
+		q.releaseConnCheck()
 	}
 	return true
 }
@@ -92,7 +92,7 @@ func (q *QP) look() (left bool) {
 	return len(q.closing) > 0
 }
 
-// tryFinish ends a closing QP once its fences are down; mu is held.
+// tryFinish destroys the queue pairs of a closing QP once its fences are down; mu is held.
 func (q *QP) tryFinish() bool {
 	if q.state() != qpClosing || len(q.closing) > 0 {
 		return false
@@ -140,8 +140,8 @@ func (q *QP) finishClose() {
 	}
 	clear(q.sends)
 	q.sending, q.pendFlush = nil, nil
-	if q.probe != nil && len(q.closing) == 0 {
-		q.endProbe()
+	if q.connCheck != nil && len(q.closing) == 0 {
+		q.releaseConnCheck()
 	}
 }
 
@@ -177,7 +177,7 @@ func (q *QP) leave() {
 	q.kick() // so that it isn't in the timers any more
 }
 
-// Outstanding encodes what the peer has not acknowledged: outcomes, ends and the
+// Outstanding encodes the frames that the peer has not acknowledged: COMPLETED, END and the
 // like. Whoever holds a reliable connection to the peer passes it to the peer's
 // Deliver before closing.
 func (q *QP) Outstanding() []byte {
@@ -189,7 +189,7 @@ func (q *QP) Outstanding() []byte {
 	return q.sess.Outstanding(nil)
 }
 
-// Deliver takes what the peer's Outstanding encoded.
+// Deliver handles the frames that the peer's Outstanding encoded.
 func (q *QP) Deliver(b []byte) {
 	q.lock()
 	defer q.mu.Unlock()

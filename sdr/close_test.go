@@ -47,7 +47,7 @@ func (d *stuckDevice) NewQP(c backend.QPConfig) (backend.QP, error) {
 
 func (t *stuckTable) Revoked(n uint64) bool { return !t.dev.stuck.Load() && t.Table.Revoked(n) }
 
-// newStuck is newSockets, but that end 1 has a stuckDevice.
+// newStuck is newSockets, but that side 1 has a stuckDevice.
 func newStuck(t *testing.T, workers int) (*sockets, *stuckDevice) {
 	t.Helper()
 	s, d := &sockets{}, &stuckDevice{}
@@ -223,13 +223,13 @@ type blocker struct {
 }
 
 func (b *blocker) Progress(*sdr.Port) units.Instant {
-	b.note(b.progress)
+	b.report(b.progress)
 	return units.Never
 }
 
-func (b *blocker) Failed(error) { b.note(b.failed) }
+func (b *blocker) Failed(error) { b.report(b.failed) }
 
-func (b *blocker) note(c chan error) {
+func (b *blocker) report(c chan error) {
 	select {
 	case c <- func() error { return b.call() }(): // not the only frame on the stack
 	default:
@@ -237,7 +237,7 @@ func (b *blocker) note(c chan error) {
 }
 
 // TestBlockingCallsInDriver: a driver that makes a blocking call would stall the worker that the call
-// waits for. It is told so, in Progress and in Failed, and another goroutine isn't.
+// waits for. It gets an error, in Progress and in Failed, and another goroutine doesn't.
 func TestBlockingCallsInDriver(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -32,7 +32,7 @@ type EndpointConfig struct {
 	CPUs []int
 	// CQEntries is the size of each worker's completion queue. Default 16384.
 	CQEntries int
-	// Logger takes what is worth telling an operator. Default: nothing.
+	// Logger gets what an operator should know. Default: nothing is logged.
 	Logger *slog.Logger
 	// Rand is the source of connection ids; only tests and simulations set
 	// it. Default crypto/rand.
@@ -79,7 +79,7 @@ type QPConfig struct {
 	// Default 5 s.
 	ConnectTimeout units.Duration
 	// MSL is how long a packet may live in the network; it matters only on
-	// devices that can't tell a message's full sequence. Default 250 ms + 4 RTT.
+	// devices that can't distinguish messages by their full sequence. Default 250 ms + 4 RTT.
 	MSL units.Duration
 	// Driver, if not nil, is the reliability layer that runs on the QP.
 	Driver Driver

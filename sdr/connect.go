@@ -11,10 +11,10 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A probe is message 0 of each direction: one packet of full size, which shows
+// A connCheck is message 0 of each direction: one packet of full size, which shows
 // that the path carries the MTU, and that keys and checksums agree, before any
 // user's data depends on it.
-type probe struct {
+type connCheck struct {
 	buf      []byte
 	mr       *MR
 	recv     *recvMsg
@@ -24,12 +24,12 @@ type probe struct {
 	tries    int
 }
 
-// probePause is the least time between two packets of the probe.
-const probePause = 10 * units.Millisecond
+// connCheckPause is the least time between two packets of the connection check.
+const connCheckPause = 10 * units.Millisecond
 
 // Connect connects the QP to the peer that info came from (paper, Table 1:
 // qp_connect) and returns when full-size packets have passed in both directions.
-// Both ends must call it. Ending ctx closes nothing; the QP should be closed then.
+// Both sides must call it. Ending ctx closes nothing; the QP should be closed then.
 func (q *QP) Connect(ctx context.Context, info Info) error {
 	if inDriver() {
 		return blockingInDriver("connect", q.name, "use StartConnect")
@@ -88,7 +88,7 @@ func (q *QP) StartConnect(info Info) error {
 		}
 	}
 	q.enter(qpConnecting)
-	if err := q.startProbe(now); err != nil {
+	if err := q.startConnCheck(now); err != nil {
 		q.fail(err)
 		return fail(err)
 	}
@@ -101,9 +101,9 @@ func (p *peerInfo) rootVA(t backend.TableConfig, n uint64) uint64 {
 	return backend.RootVA(backend.Caps{FullSequence: p.fullSeq}, t, n)
 }
 
-// startProbe posts message 0 in both directions; mu is held.
-func (q *QP) startProbe(now units.Instant) error {
-	p := &probe{deadline: now.Add(q.cfg.ConnectTimeout), again: units.Never}
+// startConnCheck posts message 0 in both directions; mu is held.
+func (q *QP) startConnCheck(now units.Instant) error {
+	p := &connCheck{deadline: now.Add(q.cfg.ConnectTimeout), again: units.Never}
 	var err error
 	if p.buf, err = AllocBuffer(2 * q.cfg.MTU); err != nil {
 		return err
@@ -111,7 +111,7 @@ func (q *QP) startProbe(now units.Instant) error {
 	if p.mr, err = q.ep.RegisterMemory(p.buf, AccessRemoteWrite); err != nil {
 		return err
 	}
-	q.probe = p
+	q.connCheck = p
 	if p.recv, err = q.addRecv(now, p.mr, 0, q.cfg.MTU, RecvOptions{}); err != nil {
 		return err
 	}
@@ -122,9 +122,9 @@ func (q *QP) startProbe(now units.Instant) error {
 	return nil
 }
 
-// stepConnect drives the probe; mu is held.
-func (q *QP) stepConnect(now units.Instant) {
-	p := q.probe
+// progressConnect drives the connection check; mu is held.
+func (q *QP) progressConnect(now units.Instant) {
+	p := q.connCheck
 	if p == nil || q.state() > qpReady {
 		return
 	}
@@ -139,7 +139,7 @@ func (q *QP) stepConnect(now units.Instant) {
 		return
 	}
 	if p.recv.state() == recvFenced && p.send.state() == sendDone {
-		q.endProbe()
+		q.releaseConnCheck()
 		if q.state() == qpConnecting {
 			q.enter(qpReady)
 			q.ep.log.Debug("connected", "qp", q.name, "mtu", q.cfg.MTU, "channels", q.cfg.Channels)
@@ -148,15 +148,15 @@ func (q *QP) stepConnect(now units.Instant) {
 		return
 	}
 	if now >= p.deadline {
-		q.fail(q.probeFailed())
+		q.fail(q.connCheckFailed())
 		return
 	}
-	q.repeatProbe(now)
+	q.repeatConnCheck(now)
 }
 
-// probeNext is when stepConnect has something to do again.
-func (q *QP) probeNext(now units.Instant) units.Instant {
-	switch p := q.probe; {
+// nextConnCheck is when progressConnect has something to do again.
+func (q *QP) nextConnCheck(now units.Instant) units.Instant {
+	switch p := q.connCheck; {
 	case p == nil || q.state() > qpReady:
 		return units.Never
 	case p.recv.state() == recvFenced && p.send.state() == sendDone:
@@ -168,27 +168,27 @@ func (q *QP) probeNext(now units.Instant) units.Instant {
 	}
 }
 
-// repeatProbe sends the probe again, each time on another channel; mu is held.
-func (q *QP) repeatProbe(now units.Instant) {
-	p := q.probe
+// repeatConnCheck sends the packet again, each time on another channel; mu is held.
+func (q *QP) repeatConnCheck(now units.Instant) {
+	p := q.connCheck
 	switch {
 	case p.send.state() != sendOpen:
 	case p.again == units.Never:
-		p.again = now.Add(probePause)
+		p.again = now.Add(connCheckPause)
 	case now >= p.again:
 		rtt, _, _ := q.sess.RTT()
 		p.tries++
-		p.again = now.Add(max(probePause, rtt))
+		p.again = now.Add(max(connCheckPause, rtt))
 		q.inject(now, p.send, 0, 1, p.tries%q.cfg.Channels, 0)
 	}
 }
 
-func (q *QP) probeFailed() error {
-	p := q.probe
+func (q *QP) connCheckFailed() error {
+	p := q.connCheck
 	e := &OpError{Op: "connect", Object: q.name, Err: ErrPeerDead}
 	switch {
 	case q.sess.Stats.DatagramsReceived == 0:
-		e.Detail = "nothing was heard from the peer within " + units.FormatDuration(q.cfg.ConnectTimeout)
+		e.Detail = "nothing arrived from the peer within " + units.FormatDuration(q.cfg.ConnectTimeout)
 		e.Fix = "has it called Connect, and does UDP pass in both directions?"
 	case !p.recv.msg.Tracker.AllSet() && p.recv.state() != recvFenced, p.send.state() <= sendOpen:
 		e.Err = ErrMismatch
@@ -201,12 +201,12 @@ func (q *QP) probeFailed() error {
 	return e
 }
 
-// endProbe releases the probe's memory; its fence is down and its sends are done.
-func (q *QP) endProbe() {
-	p := q.probe
-	q.probe = nil
+// releaseConnCheck releases the connection check's memory; its fence is down and its sends are done.
+func (q *QP) releaseConnCheck() {
+	p := q.connCheck
+	q.connCheck = nil
 	if err := p.mr.Close(); err != nil {
-		q.ep.log.Warn("probe memory", "qp", q.name, "err", err)
+		q.ep.log.Warn("memory of the connection check", "qp", q.name, "err", err)
 		return
 	}
 	_ = FreeBuffer(p.buf)

@@ -6,18 +6,18 @@
 // that one, or sdrnet.
 //
 // An Endpoint runs a device: its workers poll completion queues, turn packets into bits with package dpa,
-// and look after the QPs. A QP is a connection to one peer that carries messages both ways. Each is a number of
+// and look after the QPs. A QP is a connection to one peer that carries messages in both directions. Each is a number of
 // unreliable queue pairs of the device, one a path and generation, and a control channel over datagrams that no
 // loss can break. An MR is memory that messages are sent from and land in.
 //
 // # A message
 //
-// The n-th receive that one end posts (QP.PostRecv) is the buffer of the n-th send of the other (QP.PostSend, or
+// The n-th receive that one side posts (QP.PostRecv) is the buffer of the n-th send of the other (QP.PostSend, or
 // QP.StartStream for ranges in any order). Posting exposes the buffer's address and tells the peer that it is clear
 // to send. Packets carry slot and offset in their immediate; as they land, RecvHandle.Bitmap shows whole
 // chunks, and RecvHandle.Packets single packets. The receiver completes a message when it likes
 // (RecvHandle.Complete); when the fence is down (Done, Wait) no packet, however late, can change the buffer, which is then
-// its owner's again, or a bit of any newer message. SendHandle.Poll tells when the sender's memory is
+// its owner's again, or a bit of any newer message. SendHandle.Poll reports when the sender's memory is
 // its owner's again, which says nothing of arrival.
 //
 // # Reliability on a QP

@@ -53,7 +53,7 @@ const (
 	// EventFenced: receive Seq's fence is down: its buffer is the user's.
 	EventFenced
 	// EventTrimmed: a switch has cut packet Packet of message Seq, which was sent on Channel as its Number-th
-	// repeat (Port.Repeat), to its headers: it will not arrive. It may be told more than once, and
+	// repeat (Port.Repeat), to its headers: it will not arrive. It may be reported more than once, and
 	// by anybody who can send from the peer's address.
 	EventTrimmed
 )
@@ -137,7 +137,7 @@ func (q *QP) peerWindow() units.Bytes {
 }
 
 // event queues what the peer said for the driver, its bytes copied into memory
-// that lives until the events are taken; mu is held. It reports false when full.
+// that lives until Progress has returned; mu is held. It reports false when full.
 func (q *QP) event(e Event) bool {
 	if q.cfg.Driver == nil {
 		return true

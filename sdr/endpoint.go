@@ -134,18 +134,18 @@ func (c *Endpoint) maxSleep() units.Duration {
 	return maxSleep
 }
 
-// start starts the workers' goroutines and returns when each is on its processor.
+// start starts the workers' goroutines and returns when each is bound to its processor.
 func (c *Endpoint) start() (err error) {
 	if c.manual {
 		return nil
 	}
-	placed := make(chan error, len(c.workers))
+	bound := make(chan error, len(c.workers))
 	for _, w := range c.workers {
 		c.running.Add(1)
-		go w.run(placed)
+		go w.run(bound)
 	}
 	for range c.workers {
-		err = cmp.Or(err, <-placed)
+		err = cmp.Or(err, <-bound)
 	}
 	return err
 }
@@ -267,7 +267,7 @@ func (c *Endpoint) drop(q *QP) {
 	c.retired = append(c.retired, retired{q.cookies, c.engine.Epochs(nil)})
 }
 
-// onDatagram takes a control datagram that any worker received.
+// onDatagram handles a control datagram that any worker received.
 func (c *Endpoint) onDatagram(now units.Instant, b []byte) {
 	h, frames, err := wire.ParseHeader(b)
 	if err != nil {

@@ -17,15 +17,15 @@ var (
 	// ErrCompleted: the message of this handle has been completed; its slot
 	// may already serve another message.
 	ErrCompleted = errors.New("message already completed")
-	// ErrPeerDead: nothing was heard from the peer for the silence limit
+	// ErrPeerDead: nothing arrived from the peer for the silence limit
 	// while work was pending, or its process went away.
 	ErrPeerDead = errors.New("peer is dead")
-	// ErrPeerClosed: the peer closed its end of the connection and said so.
+	// ErrPeerClosed: the peer closed the connection and said so.
 	ErrPeerClosed = errors.New("the peer closed the connection")
 	// ErrNoProgress: the peer lives, but a transfer has not advanced for the
 	// stated time.
 	ErrNoProgress = errors.New("no progress")
-	// ErrMismatch: the two ends were configured differently.
+	// ErrMismatch: the two sides were configured differently.
 	ErrMismatch = errors.New("the two ends do not match")
 	// ErrNotSupported: the device can't do it.
 	ErrNotSupported = errors.New("not supported by this device")

@@ -20,7 +20,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// objects is one of each kind of object at end 1, and what else a call may need.
+// objects is one of each kind of object on side 1, and what else a call may need.
 type objects struct {
 	s      *sockets
 	dev    *stuckDevice
@@ -163,12 +163,12 @@ func (o *objects) argument(t *testing.T, rng *rand.Rand, typ reflect.Type) refle
 	return reflect.Value{}
 }
 
-// ending are the methods that bring their object into another state; they are called last.
-var ending = []string{"*sdr.Port.Fail", "*sdr.Port.End", "*sdr.Port.Complete", "*sdr.Endpoint.Close", "*sdr.QP.Close", "*sdr.QP.Fail", "*sdr.MR.Close", "sdr.RecvHandle.Complete", "sdr.SendStream.End"}
+// closers are the methods that bring their object into another state; they are called last.
+var closers = []string{"*sdr.Port.Fail", "*sdr.Port.End", "*sdr.Port.Complete", "*sdr.Endpoint.Close", "*sdr.QP.Close", "*sdr.QP.Fail", "*sdr.MR.Close", "sdr.RecvHandle.Complete", "sdr.SendStream.End"}
 
 // forTests are methods of export_test.go.
 var forTests = []string{
-	"*sdr.QP.Held", "*sdr.QP.Frontier", "*sdr.QP.HomeChannel", "*sdr.QP.StateName", "sdr.SendHandle.StateName", "sdr.SendStream.StateName", "sdr.RecvHandle.StateName", "*sdr.QP.Hear", "*sdr.QP.Check", "*sdr.Endpoint.CheckIdle", "*sdr.Endpoint.Slabs",
+	"*sdr.QP.Held", "*sdr.QP.Frontier", "*sdr.QP.HomeChannel", "*sdr.QP.StateName", "sdr.SendHandle.StateName", "sdr.SendStream.StateName", "sdr.RecvHandle.StateName", "*sdr.QP.ReceiveFrames", "*sdr.QP.Check", "*sdr.Endpoint.CheckIdle", "*sdr.Endpoint.Slabs",
 	"*sdr.MR.Refs", "sdr.RecvHandle.PublishPackets", "sdr.RecvHandle.Outcome",
 }
 
@@ -191,13 +191,13 @@ func (o *objects) inProgress(t *testing.T, m reflect.Method) reflect.Value {
 	})
 }
 
-// callAll calls every exported method of every object a few times, the ending ones at last.
+// callAll calls every exported method of every object a few times, those in closers at last.
 func (o *objects) callAll(t *testing.T, rng *rand.Rand) (called int) {
 	type call struct {
 		name string
 		f    reflect.Value
 	}
-	var calls, ends []call
+	var calls, closing []call
 	for _, x := range o.all() {
 		v := reflect.ValueOf(x)
 		for i := range v.NumMethod() {
@@ -205,8 +205,8 @@ func (o *objects) callAll(t *testing.T, rng *rand.Rand) (called int) {
 			if slices.Contains(forTests, c.name) {
 				continue
 			}
-			if slices.Contains(ending, c.name) {
-				ends = append(ends, c)
+			if slices.Contains(closers, c.name) {
+				closing = append(closing, c)
 				continue
 			}
 			for range 3 {
@@ -218,16 +218,16 @@ func (o *objects) callAll(t *testing.T, rng *rand.Rand) (called int) {
 		typ := reflect.TypeFor[*sdr.Port]()
 		for i := range typ.NumMethod() {
 			c := call{typ.String() + "." + typ.Method(i).Name, o.inProgress(t, typ.Method(i))}
-			if slices.Contains(ending, c.name) {
-				ends = append(ends, c)
+			if slices.Contains(closers, c.name) {
+				closing = append(closing, c)
 			} else {
 				calls = append(calls, c, c, c)
 			}
 		}
 	}
 	rng.Shuffle(len(calls), func(i, j int) { calls[i], calls[j] = calls[j], calls[i] })
-	rng.Shuffle(len(ends), func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
-	for _, c := range append(append(calls, ends...), calls...) {
+	rng.Shuffle(len(closing), func(i, j int) { closing[i], closing[j] = closing[j], closing[i] })
+	for _, c := range append(append(calls, closing...), calls...) {
 		var args []reflect.Value
 		for i := range c.f.Type().NumIn() {
 			args = append(args, o.argument(t, rng, c.f.Type().In(i)))

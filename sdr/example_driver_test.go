@@ -32,7 +32,7 @@ func (s *filler) Progress(p *sdr.Port) units.Instant {
 			s.open = e.Seq
 			packets := int(e.Length / s.qp.Config().MTU)
 			p.Inject(s.stream, 0, packets, 0)
-		case sdr.EventCompleted: // told more than once, in case it is lost
+		case sdr.EventCompleted: // sent more than once, in case it is lost
 			if s.open > 0 && e.Seq == s.open && !s.done {
 				s.done = true
 				fmt.Println("completed, whole:", sdr.Outcome(e.Code) == sdr.Whole)
@@ -50,8 +50,8 @@ func (s *filler) Progress(p *sdr.Port) units.Instant {
 
 func (s *filler) Failed(error) {}
 
-// A taker is a Driver that posts one receive and completes it when all of it is there.
-type taker struct {
+// A reader is a Driver that posts one receive and completes it when all of it is there.
+type reader struct {
 	dst      *sdr.MR
 	recv     sdr.RecvHandle
 	arrivals *sdr.Arrivals
@@ -59,7 +59,7 @@ type taker struct {
 	done     bool
 }
 
-func (r *taker) Progress(p *sdr.Port) units.Instant {
+func (r *reader) Progress(p *sdr.Port) units.Instant {
 	if !r.posted {
 		label := sdr.Label{Transfer: 5, Role: sdr.RoleData, Total: r.dst.Len()}
 		var err error
@@ -75,7 +75,7 @@ func (r *taker) Progress(p *sdr.Port) units.Instant {
 	return units.Never
 }
 
-func (r *taker) Failed(error) {}
+func (r *reader) Failed(error) {}
 
 func has(events []sdr.Event, kind sdr.EventKind) bool {
 	return slices.ContainsFunc(events, func(e sdr.Event) bool { return e.Kind == kind })
@@ -90,7 +90,7 @@ func ExampleDriver() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	s, r := new(filler), &taker{arrivals: sdr.NewArrivals(4)}
+	s, r := new(filler), &reader{arrivals: sdr.NewArrivals(4)}
 	var ctx [2]*sdr.Endpoint
 	var qp [2]*sdr.QP
 	for i, dev := range []*sim.Device{net.A(), net.B()} {

@@ -236,7 +236,7 @@ func ExampleSendOptions() {
 	// Output: c0ffee
 }
 
-// A receive knows its message's length when the sender has told it.
+// A receive knows its message's length when the sender has announced it.
 func ExampleRecvHandle() {
 	a, b, closeAll := connected()
 	defer closeAll()

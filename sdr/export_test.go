@@ -56,8 +56,8 @@ func (q *QP) Frontier() (nextRecv, granted uint64) {
 // HomeChannel is Port.HomeChannel, from anywhere.
 func (q *QP) HomeChannel(seq uint64, packet int) int { return q.homeChannel(seq, packet) }
 
-// Hear gives q a datagram of control frames as if its peer had sent it.
-func (q *QP) Hear(number uint32, frames []byte) {
+// ReceiveFrames gives q a datagram of control frames as if its peer had sent it.
+func (q *QP) ReceiveFrames(number uint32, frames []byte) {
 	b := wire.AppendHeader(nil, wire.Header{ConnID: q.id, Number: number})
 	q.ep.onDatagram(q.ep.Now(), append(b, frames...))
 }
@@ -85,9 +85,9 @@ func (q *QP) Check() error {
 			return fmt.Errorf("%s is closed: %d packets in flight", q.name, inFlight)
 		}
 	}
-	if held := len(q.sends) + len(q.recvs) + len(q.closing) + len(q.sending) + len(q.waiters) + signals; q.state() == qpGone && (held > 0 || q.probe != nil) {
+	if held := len(q.sends) + len(q.recvs) + len(q.closing) + len(q.sending) + len(q.waiters) + signals; q.state() == qpGone && (held > 0 || q.connCheck != nil) {
 		return fmt.Errorf("%s is closed: %d sends, %d receives, %d fences, %d to inject, %d waiting, %d signals, probe %t", q.name,
-			len(q.sends), len(q.recvs), len(q.closing), len(q.sending), len(q.waiters), signals, q.probe != nil)
+			len(q.sends), len(q.recvs), len(q.closing), len(q.sending), len(q.waiters), signals, q.connCheck != nil)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (c *countedCQ) Wake() {
 
 // TestPacketsWakeHome: packets of a channel that another worker receives wake the worker at which their
 // queue pair is at home. Else it finds out when something else wakes it, or up to 100 ms later. The
-// messages are streams without an end, so that no control frame follows them.
+// messages are streams that never call End, so that no control frame follows them.
 func TestPacketsWakeHome(t *testing.T) {
 	s := &sockets{}
 	d := &wakeCounter{}
@@ -91,8 +91,8 @@ func TestPacketsWakeHome(t *testing.T) {
 	require.Greater(t, woken[1], each/2)
 }
 
-// TestDefaultWorkers: an Endpoint that isn't told a number starts no worker that can't receive, whatever the
-// number of processors. One that is told finds the channels at home at workers that receive.
+// TestDefaultWorkers: an Endpoint without a configured number starts no worker that can't receive, whatever the
+// number of processors. With one, the channels are at home at workers that receive.
 func TestDefaultWorkers(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	for sockets, want := range map[int]int{0: 1, 1: 1, 2: 2, 4: 4, 8: 4} {

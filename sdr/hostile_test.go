@@ -64,7 +64,7 @@ func (p *program) frame(near uint64) wire.Frame {
 	return f
 }
 
-// A hostile is a pair in which end 0 sends to end 1 while both hear lies.
+// A hostile is a pair in which side 0 sends to side 1 while both receive forged frames.
 type hostile struct {
 	*pair
 	src, dst *sdr.MR
@@ -84,10 +84,10 @@ func newHostile(t testing.TB) *hostile {
 	return h
 }
 
-// lie makes an end hear frames.
-func (h *hostile) lie(end int, frames []byte) {
+// forge gives a side frames as if its peer had sent them.
+func (h *hostile) forge(side int, frames []byte) {
 	h.number += 1000
-	h.qp[end].Hear(h.number, frames)
+	h.qp[side].ReceiveFrames(h.number, frames)
 }
 
 func (h *hostile) postRecv() {
@@ -111,9 +111,9 @@ func (h *hostile) complete(i int) {
 // rest lets d pass; time must not stand still.
 func (h *hostile) rest(d units.Duration) {
 	limit := h.net.Now().Add(d)
-	for steps := 0; h.net.Now() < limit; steps++ {
+	for rounds := 0; h.net.Now() < limit; rounds++ {
 		h.step(limit)
-		require.Less(h.t, steps, 100_000, "no time passes")
+		require.Less(h.t, rounds, 100_000, "no time passes")
 	}
 }
 
@@ -152,8 +152,8 @@ func (h *hostile) play(p program) {
 	for len(p) > 0 {
 		switch op := p.byte(); op % 8 {
 		case 0, 1, 2:
-			end := int(op >> 3 & 1)
-			nextRecv, granted := h.qp[end].Frontier()
+			side := int(op >> 3 & 1)
+			nextRecv, granted := h.qp[side].Frontier()
 			var b []byte
 			for range 1 + op>>6 {
 				f := p.frame(nextRecv)
@@ -165,7 +165,7 @@ func (h *hostile) play(p program) {
 			if op>>4&3 == 3 {
 				b = append(b, p[:min(len(p), int(op>>6))]...) // garbage behind it
 			}
-			h.lie(end, b)
+			h.forge(side, b)
 		case 3, 4:
 			h.postRecv()
 		case 5:
@@ -179,7 +179,7 @@ func (h *hostile) play(p program) {
 	}
 }
 
-// FuzzControl tells both ends of a connection lies in the middle of traffic, with the right
+// FuzzControl gives both sides of a connection forged frames in the middle of traffic, with the right
 // connection id. Nothing may panic or grow, and a bit that is set must be true; messages that were
 // lied about may stay incomplete. Whatever was said, closing brings all fences down.
 func FuzzControl(f *testing.F) {
@@ -198,13 +198,13 @@ func FuzzControl(f *testing.F) {
 	})
 }
 
-// TestLiesChangeNothing: what can be said to be false is counted and has no other effect.
-func TestLiesChangeNothing(t *testing.T) {
+// TestViolationsChangeNothing: frames that no honest peer sends are counted and have no other effect.
+func TestViolationsChangeNothing(t *testing.T) {
 	const far = 1 << 40
 	h := newHostile(t)
 	var said [2]uint64
-	lies := func() {
-		for end, q := range h.qp {
+	violations := func() {
+		for side, q := range h.qp {
 			nextRecv, granted := q.Frontier()
 			for _, f := range []wire.Frame{
 				{Type: wire.TypeCTS, ID: granted + 32, Length: 4096},
@@ -218,9 +218,9 @@ func TestLiesChangeNothing(t *testing.T) {
 				{Type: wire.TypeCompleted, ID: 0, Code: 77},
 				{Type: wire.TypeAck, ID: 0, Code: 99, Count: math.MaxUint64},
 			} {
-				h.lie(end, f.Append(nil))
-				said[end]++
-				require.Equal(t, said[end], q.Stats().Control.Violations, "%v %d", f.Type, f.ID)
+				h.forge(side, f.Append(nil))
+				said[side]++
+				require.Equal(t, said[side], q.Stats().Control.Violations, "%v %d", f.Type, f.ID)
 			}
 		}
 	}
@@ -228,13 +228,13 @@ func TestLiesChangeNothing(t *testing.T) {
 		h.postRecv()
 		s, err := h.qp[0].PostSend(h.src, 0, hostileBuffer-units.Bytes(n), sdr.SendOptions{})
 		require.NoError(t, err)
-		lies()
+		violations()
 		h.until(units.Second, func() bool {
 			all, err := h.recvs[0].Bitmap().AllSet(), h.recvs[0].Bitmap().Err()
 			require.NoError(t, err)
 			return all
 		})
-		lies()
+		violations()
 		h.check()
 		r := h.recvs[0]
 		h.complete(0)
@@ -245,20 +245,20 @@ func TestLiesChangeNothing(t *testing.T) {
 	require.NoError(t, h.qp[1].Err())
 }
 
-// TestMalformedIsCounted cuts a datagram at every place.
+// TestMalformedIsCounted cuts a datagram at every byte.
 func TestMalformedIsCounted(t *testing.T) {
 	h := newHostile(t)
 	var b []byte
-	ends := map[int]bool{0: true}
+	boundaries := map[int]bool{0: true}
 	for _, ty := range []wire.Type{wire.TypeCTS, wire.TypeEnd, wire.TypeScheme, wire.TypeReliable, wire.TypePing} {
 		f := wire.Frame{Type: ty, ID: 1 << 30, Bytes: []byte("bytes")}
 		b = f.Append(b)
-		ends[len(b)] = true
+		boundaries[len(b)] = true
 	}
 	want := uint64(0)
 	for n := range len(b) + 1 {
-		h.lie(0, b[:n])
-		if !ends[n] {
+		h.forge(0, b[:n])
+		if !boundaries[n] {
 			want++
 		}
 		require.Equal(t, want, h.qp[0].Stats().Control.Malformed, "%d bytes", n)
@@ -272,7 +272,7 @@ func TestGrantWithoutEnd(t *testing.T) {
 	_, granted := h.qp[0].Frontier()
 	for n := range uint64(1000) {
 		f := wire.Frame{Type: wire.TypeCTS, ID: granted + n, Length: 4096}
-		h.lie(0, f.Append(nil))
+		h.forge(0, f.Append(nil))
 	}
 	h.check()
 	require.Equal(t, 2*small.Split.Slots(), h.qp[0].Held().Grants)
@@ -282,28 +282,28 @@ func TestGrantWithoutEnd(t *testing.T) {
 		h.rest(100 * units.Microsecond)
 	}
 	more := wire.Frame{Type: wire.TypeCTS, ID: granted + 32, Length: 4096}
-	h.lie(0, more.Append(nil))
+	h.forge(0, more.Append(nil))
 	require.Zero(t, h.qp[0].Held().Grants, "a START and an END of each message wait to be acknowledged")
 	require.Equal(t, 4*small.Split.Slots(), h.qp[0].Held().Unacked)
 	for _, ty := range []wire.Type{wire.TypeStart, wire.TypeEnd} {
 		f := wire.Frame{Type: wire.TypeAck, Code: uint8(ty), Count: 1 << 20}
-		h.lie(0, f.Append(nil))
+		h.forge(0, f.Append(nil))
 	}
-	h.lie(0, more.Append(nil))
+	h.forge(0, more.Append(nil))
 	require.Equal(t, 1, h.qp[0].Held().Grants)
 }
 
-// TestSchemeWithoutDriver: frames that nobody takes are not kept.
+// TestSchemeWithoutDriver: frames for a QP without a driver are not kept.
 func TestSchemeWithoutDriver(t *testing.T) {
 	h := newHostile(t)
 	f := wire.Frame{Type: wire.TypeScheme, Bytes: make([]byte, 1000)}
 	for range 100 {
-		h.lie(0, f.Append(nil))
+		h.forge(0, f.Append(nil))
 	}
 	require.Zero(t, h.qp[0].Held().Arena)
 }
 
-// deaf is a driver that counts fences and takes nothing else.
+// deaf is a driver that counts fences and ignores everything else.
 type deaf struct {
 	fenced, events, bytes int
 	post                  *sdr.MR // memory to be posted
@@ -327,7 +327,7 @@ func (d *deaf) Progress(p *sdr.Port) units.Instant {
 
 func (d *deaf) Failed(error) {}
 
-// TestFloodLosesNoFence: frames beyond what a driver's queue holds are dropped, the end of a fence
+// TestFloodLosesNoFence: frames beyond what a driver's queue holds are dropped, an EventFenced
 // is not.
 func TestFloodLosesNoFence(t *testing.T) {
 	d := new(deaf)
@@ -342,11 +342,11 @@ func TestFloodLosesNoFence(t *testing.T) {
 	require.NoError(t, r.Complete())
 	small, large := wire.Frame{Type: wire.TypeScheme}, wire.Frame{Type: wire.TypeScheme, Bytes: make([]byte, 3000)}
 	for range sdr.MaxEvents / 2 {
-		h.lie(0, large.Append(nil))
+		h.forge(0, large.Append(nil))
 	}
 	require.LessOrEqual(t, h.qp[0].Held().Arena, sdr.MaxArena)
 	for range sdr.MaxEvents {
-		h.lie(0, small.Append(nil))
+		h.forge(0, small.Append(nil))
 	}
 	require.Equal(t, sdr.MaxEvents, h.qp[0].Held().Events)
 	h.rest(ms)

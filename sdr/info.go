@@ -99,7 +99,7 @@ func parseInfo(b Info) (*peerInfo, error) {
 	return p, nil
 }
 
-// matches compares what both ends must have in common.
+// matches compares what both sides must have in common.
 func (p *peerInfo) matches(c *QPConfig) error {
 	for _, x := range []struct {
 		what       string

@@ -17,9 +17,9 @@ const wordPackets = 64
 
 // rec remembers an injection until the device has completed it.
 type rec struct {
-	m   *sendMsg
-	end uint64 // the channel's posted count after it
-	n   int32
+	m    *sendMsg
+	upTo uint64 // the channel's posted count after it: the least WRID whose completion covers it
+	n    int32
 }
 
 // channelOf is the channel of a message's generation with this index.
@@ -53,22 +53,22 @@ func (q *QP) quantum() int {
 	return maxQuantum
 }
 
-// stepSends injects a quantum of what is queued and ends what is done. It reports
+// progressSends injects a quantum of what is queued and finishes what is done. It reports
 // whether the quantum was used up; mu is held.
-func (q *QP) stepSends(now units.Instant) (usedUp bool) {
+func (q *QP) progressSends(now units.Instant) (usedUp bool) {
 	if q.state() != qpReady && q.state() != qpConnecting {
 		return false
 	}
 	keep, left := q.sending[:0], q.quantum()
 	for _, m := range q.sending {
-		if m.seq == 0 || q.state() == qpReady { // 0 is the probe
-			left = q.stepSend(now, m, left)
+		if m.seq == 0 || q.state() == qpReady { // 0 is the connection check
+			left = q.progressSend(now, m, left)
 		}
 		// Keep what still has packets to inject; a grant and completions enlist the rest.
 		if len(m.queue) > 0 || m.fragments > 0 {
 			keep = append(keep, m)
 		} else {
-			m.listed = false
+			m.enlisted = false
 		}
 	}
 	clear(q.sending[len(keep):])
@@ -76,8 +76,8 @@ func (q *QP) stepSends(now units.Instant) (usedUp bool) {
 	return left == 0
 }
 
-// stepSend injects at most n packets of m and returns how many of n are left; mu is held.
-func (q *QP) stepSend(now units.Instant, m *sendMsg, n int) (left int) {
+// progressSend injects at most n packets of m and returns how many of n are left; mu is held.
+func (q *QP) progressSend(now units.Instant, m *sendMsg, n int) (left int) {
 	if m.state().granted() {
 		n = q.drain(now, m, n)
 	}
@@ -139,7 +139,7 @@ func (q *QP) inject(now units.Instant, m *sendMsg, first, n, channel int, repeat
 			VA: m.g.va + uint64(off), RKey: m.g.rkey, LKey: lkey, Offset: m.base + off,
 			Length: uint32(min(mtu, m.length-off)), Imm: split.Imm(slot, i, split.Fragment(m.imm, i)|repeats),
 		})
-		q.list(ch)
+		q.queueFlush(ch)
 	}
 	q.record(m, ch, n)
 	return n
@@ -155,7 +155,7 @@ func (q *QP) zeroLength(now units.Instant, m *sendMsg, channel, offset int) bool
 		VA: m.g.va, RKey: m.g.rkey,
 		Imm: q.cfg.Split.Imm(int(m.seq&uint64(q.tableCfg.Slots-1)), offset, q.cfg.Split.Fragment(m.imm, offset)),
 	})
-	q.list(ch)
+	q.queueFlush(ch)
 	q.record(m, ch, 1)
 	return true
 }
@@ -167,13 +167,13 @@ func (q *QP) record(m *sendMsg, ch *channel, n int) {
 	ch.posted += uint64(n)
 	m.inflight += n
 	q.stats.PacketsPosted += uint64(n)
-	ch.recs.Push(rec{m: m, end: ch.posted, n: int32(n)})
+	ch.recs.Push(rec{m: m, upTo: ch.posted, n: int32(n)})
 }
 
-// list remembers that ch has something to flush.
-func (q *QP) list(ch *channel) {
-	if !ch.listed {
-		ch.listed = true
+// queueFlush remembers that ch has something to flush.
+func (q *QP) queueFlush(ch *channel) {
+	if !ch.flushQueued {
+		ch.flushQueued = true
 		q.pendFlush = append(q.pendFlush, ch)
 	}
 }
@@ -183,7 +183,7 @@ func (q *QP) flushAll(now units.Instant) bool {
 	kept := q.pendFlush[:0]
 	for _, ch := range q.pendFlush {
 		if q.flush(now, ch) {
-			ch.listed = false
+			ch.flushQueued = false
 		} else {
 			kept = append(kept, ch)
 		}
@@ -225,7 +225,7 @@ func (q *QP) flush(now units.Instant, ch *channel) bool {
 	return len(ch.batch) == 0
 }
 
-// onSent takes a send completion: everything up to WRID is done.
+// onSent handles a send completion: everything up to WRID is done.
 func (q *QP) onSent(ch *channel, c *backend.Completion) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -238,7 +238,7 @@ func (q *QP) onSent(ch *channel, c *backend.Completion) {
 		return
 	}
 	ch.done = max(ch.done, c.WRID)
-	for r := &ch.recs; r.Len() > 0 && r.Front().end <= c.WRID; {
+	for r := &ch.recs; r.Len() > 0 && r.Front().upTo <= c.WRID; {
 		x := r.Pop()
 		q.injectionDone(&x)
 	}
@@ -253,7 +253,7 @@ func (q *QP) injectionDone(x *rec) {
 	}
 }
 
-// queuePacket queues one packet again: the connection probe repeats itself so.
+// queuePacket queues one packet again: the connection check repeats itself so.
 func (m *sendMsg) queuePacket(i int) {
 	m.queue = append(m.queue, bitmap.Range{From: i, To: i + 1})
 	m.q.enlist(m)

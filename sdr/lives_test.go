@@ -11,7 +11,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// TestLifeOfAStream takes streams through every state of a send, by each way that there is.
+// TestLifeOfAStream brings streams into every state of a send, by each transition that there is.
 func TestLifeOfAStream(t *testing.T) {
 	p := newPair(t, link(), small)
 	src, dst := p.mr(0, 4096, true), p.mr(1, 4096, false)
@@ -31,7 +31,7 @@ func TestLifeOfAStream(t *testing.T) {
 		t.Helper()
 		p.until(units.Second, func() bool { return s.StateName() == want })
 	}
-	take := func(r sdr.RecvHandle) {
+	complete := func(r sdr.RecvHandle) {
 		t.Helper()
 		require.NoError(t, r.Complete())
 		require.Equal(t, "completed", r.StateName())
@@ -48,7 +48,7 @@ func TestLifeOfAStream(t *testing.T) {
 	r := post(4096)
 	becomes(s, "done")
 	p.until(units.Second, func() bool { return r.Bitmap().AllSet() })
-	take(r)
+	complete(r)
 
 	// Ended after it, and then not again.
 	r, s = post(4096), stream(4096)
@@ -58,12 +58,12 @@ func TestLifeOfAStream(t *testing.T) {
 	require.Equal(t, "ending", s.StateName())
 	require.NoError(t, s.End())
 	becomes(s, "done")
-	take(r)
+	complete(r)
 
 	// Completed by the receiver before its owner ends it.
 	r, s = post(4096), stream(4096)
 	becomes(s, "open")
-	take(r)
+	complete(r)
 	becomes(s, "stopped")
 	require.ErrorIs(t, s.Send(0, 1024), sdr.ErrCompleted)
 	require.NoError(t, s.End())
@@ -77,13 +77,13 @@ func TestLifeOfAStream(t *testing.T) {
 	p.until(units.Second, func() bool { done, err := s.Poll(); return done && err != nil })
 	require.NoError(t, s.End())
 	require.Equal(t, "done", s.StateName())
-	take(r)
+	complete(r)
 	h, err := p.qp[0].PostSend(src, 0, 4096, sdr.SendOptions{})
 	require.NoError(t, err)
 	require.Equal(t, "queued", h.StateName())
 	r = post(1024)
 	p.until(units.Second, func() bool { done, err := h.Poll(); return done && err != nil })
-	take(r)
+	complete(r)
 
 	// The queue pair ends in the middle of each.
 	waiting, queued := stream(1024), stream(1024)

@@ -90,7 +90,7 @@ func exchange(t *testing.T, p *pair) {
 	p.tooLong(t)
 }
 
-// tooLong sends 2000 bytes into a buffer of 1000: both ends hear of it.
+// tooLong sends 2000 bytes into a buffer of 1000: both sides are notified.
 func (p *pair) tooLong(t *testing.T) {
 	src, dst := p.mr(0, 2000, true), p.mr(1, 1000, false)
 	r, err := p.qp[1].PostRecv(dst, 0, 1000)
@@ -190,5 +190,5 @@ func TestSilentPeer(t *testing.T) {
 	require.NoError(t, p.qp[0].StartConnect(p.qp[1].Info()))
 	p.until(units.Second, func() bool { return p.qp[0].Err() != nil })
 	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
-	require.ErrorContains(t, p.qp[0].Err(), "nothing was heard")
+	require.ErrorContains(t, p.qp[0].Err(), "nothing arrived from the peer")
 }

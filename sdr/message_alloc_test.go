@@ -12,7 +12,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
-// TestAllocationsPerMessage: a message of the raw API costs one object at each end.
+// TestAllocationsPerMessage: a message of the raw API costs one object on each side.
 func TestAllocationsPerMessage(t *testing.T) {
 	s := newSockets(t, 1)
 	q := s.connect(t, sdr.QPConfig{})

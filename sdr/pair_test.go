@@ -62,7 +62,7 @@ func newUnconnected(t testing.TB, sc sim.Config, qc sdr.QPConfig) *pair {
 	return p
 }
 
-// step runs both ends and moves the clock to the next event.
+// step runs both sides and moves the clock to the next event.
 func (p *pair) step(limit units.Instant) {
 	now := p.net.Now()
 	soonest := p.net.Next()
@@ -102,7 +102,7 @@ func (p *pair) run(d units.Duration) {
 	}
 }
 
-// mr registers n bytes at end i, filled with a pattern when it is a source.
+// mr registers n bytes on side i, filled with a pattern when it is a source.
 func (p *pair) mr(i int, n units.Bytes, source bool) *sdr.MR {
 	p.t.Helper()
 	b := make([]byte, n)

@@ -35,7 +35,7 @@ func (p *Port) qp() *QP {
 type RecvOptions struct {
 	// Label travels to the sender with the clear-to-send.
 	Label Label
-	// Arrivals, if not nil, notes the channels' progress, for all messages of
+	// Arrivals, if not nil, records the channels' progress, for all messages of
 	// a transfer together; Mark is what it calls this message, below 65536.
 	Arrivals *Arrivals
 	Mark     uint32
@@ -63,7 +63,7 @@ func (p *Port) PostRecv(mr *MR, off, length units.Bytes, o RecvOptions) (RecvHan
 	return p.qp().postRecv(mr, off, length, o)
 }
 
-// SetLength tells a labelled message its length, which a Driver has learnt from
+// SetLength gives a labelled message its length, which a Driver has learnt from
 // the transfer's START. It must not be longer than the buffer.
 func (p *Port) SetLength(r RecvHandle, n units.Bytes) {
 	p.qp()
@@ -92,7 +92,7 @@ func (p *Port) Place(r RecvHandle, first, n int) error {
 	return nil
 }
 
-// Complete ends a receive, as RecvHandle.Complete does. EventFenced tells when its buffer is
+// Complete ends a receive, as RecvHandle.Complete does. EventFenced says when its buffer is
 // the user's.
 func (p *Port) Complete(r RecvHandle) {
 	if q := p.qp(); r.m.state() == recvPosted {
@@ -149,10 +149,10 @@ func (p *Port) EndGranted(seq uint64) {
 	}
 }
 
-// Inject sends packets [first, first+n) of the message on a channel and returns how many were taken:
+// Inject sends packets [first, first+n) of the message on a channel and returns how many were injected:
 // fewer when the channel has no room. Ask Room first, so that whole units are injected:
-// what was not taken needs a call of its own. It returns 0 also when the message
-// has ended at either end, so that nothing of it can arrive any more. Progress is called
+// what was not injected needs a call of its own. It returns 0 also when the message
+// was ended by the Driver or completed by the peer, so that nothing of it can arrive any more. Progress is called
 // when the device has completed packets and so has room again.
 func (p *Port) Inject(s SendStream, first, n, channel int) int {
 	q := p.qp()
@@ -162,7 +162,7 @@ func (p *Port) Inject(s SendStream, first, n, channel int) int {
 	return q.inject(p.Now, s.m, first, n, channel, 0)
 }
 
-// Repeat is Inject for packets that have been sent number times before. It tells the receiver so in
+// Repeat is Inject for packets that have been sent number times before. It encodes the number in
 // the bits of the immediate that a raw message has for the user's, as far as they go, so that its
 // COMPLETED can say how many repeats it took (Event.Needed).
 func (p *Port) Repeat(s SendStream, number, first, n, channel int) int {
@@ -174,21 +174,22 @@ func (p *Port) Repeat(s SendStream, number, first, n, channel int) int {
 	return q.inject(p.Now, s.m, first, n, channel, uint32(min(max(number, 0), most)))
 }
 
-// Marker sends a zero-length marker packet, number 0 to 15, on a channel. It reports false when
+// Probe sends a probe, a packet without payload, with number 0 to 15, on a channel: a tail-loss probe (RFC 8985, 7),
+// which only moves the mark of its channel (docs/wire.md, "Marks"). It reports false when
 // the channel has no room.
-func (p *Port) Marker(s SendStream, channel, number int) bool {
+func (p *Port) Probe(s SendStream, channel, number int) bool {
 	q := p.qp()
 	if s.m.state() != sendOpen || q.state() != qpReady {
 		return true
 	}
-	if !q.zeroLength(p.Now, s.m, channel, dpa.MarkerBase+number%dpa.NumMarkers) {
+	if !q.zeroLength(p.Now, s.m, channel, dpa.ProbeBase+number%dpa.NumProbes) {
 		return false
 	}
-	q.stats.Markers++
+	q.stats.Probes++
 	return true
 }
 
-// End says that nothing will be injected for the message any more. s.Poll tells when its memory
+// End says that nothing will be injected for the message any more. s.Poll reports when its memory
 // is the user's again.
 func (p *Port) End(s SendStream) {
 	q := p.qp()
@@ -263,7 +264,7 @@ func (p *Port) MaxScheme() int {
 }
 
 // Expect says whether the driver waits for the peer. While it does, the peer's silence for
-// QPConfig.Silence fails the QP, as it does while messages are under way: between two
+// QPConfig.Silence fails the QP, as it does while messages are in flight: between two
 // messages of a transfer there may be none.
 func (p *Port) Expect(waits bool) { p.qp().expecting = waits }
 
@@ -279,8 +280,8 @@ func (p *Port) RTT() (smoothed, variation, least units.Duration) {
 // PeerWindow is how many bytes the peer takes back to back; 0: no limit known.
 func (p *Port) PeerWindow() units.Bytes { return p.qp().peerWindow() }
 
-// Congested is when the device was last told that packets of this QP met a queue
-// that marks, and whether it ever was. Few devices can tell.
+// Congested is when the device was last notified that packets of this QP met a queue
+// that marks, and whether it ever was. Few devices can report that.
 func (p *Port) Congested() (last units.Instant, ever bool) {
 	q := p.qp()
 	return q.congested, q.stats.Congestions > 0

@@ -34,7 +34,7 @@ func (c *caller) Progress(p *sdr.Port) units.Instant {
 
 func (c *caller) Failed(error) {}
 
-// do runs f in the Progress of q, whose driver c is. It reports false when q has ended.
+// do runs f in the Progress of q, whose driver c is. It reports false when q has failed or was closed.
 func (c *caller) do(q *sdr.QP, f func(*sdr.Port)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *caller) do(q *sdr.QP, f func(*sdr.Port)) bool {
 	}
 }
 
-// withCaller connects two queue pairs, of which that of end 1 has the driver.
+// withCaller connects two queue pairs, of which that of side 1 has the driver.
 func (s *sockets) withCaller(t *testing.T, cfg sdr.QPConfig) (q [2]*sdr.QP, c *caller) {
 	t.Helper()
 	c = newCaller()

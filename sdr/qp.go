@@ -34,9 +34,9 @@ type QP struct {
 	chans    []*channel // generation-major
 	cookies  []uint32
 
-	// In the home worker's lists (ready.go).
-	listed    atomic.Bool
-	older     *QP // the next one of the ready list, while listed
+	// For the home worker's ready list and timers (ready.go).
+	inReady   atomic.Bool
+	older     *QP // the next one of the ready list, while inReady
 	due       units.Instant
 	heapIndex int // in the timers, from 1 on; 0 for not there
 
@@ -52,7 +52,7 @@ type QP struct {
 	peer      *peerInfo
 	ah        backend.AddressHandle
 	sess      *control.Session
-	probe     *probe
+	connCheck *connCheck
 
 	// Sending (send.go, inject.go).
 	grants    map[uint64]grant
@@ -80,11 +80,11 @@ type QP struct {
 	port     Port
 	events   []Event
 	arena    []byte
-	notified sync.Once // of the end
+	notified sync.Once // notifyDriver was called
 
 	waiters   []chan struct{}
 	stats     QPStats
-	congested units.Instant // last word of it
+	congested units.Instant // when the device last reported congestion
 }
 
 // state is how far the QP has got.
@@ -105,7 +105,7 @@ type channel struct {
 	// posted, flushed and done count packets: recorded as injected, taken by
 	// the device, completed by it.
 	posted, flushed, done uint64
-	listed                bool // in QP.pendFlush
+	flushQueued           bool // in QP.pendFlush
 	signals               int  // signalled sends whose completion is still to come
 }
 
@@ -234,10 +234,10 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
 		driverNext = q.runDriver(now, q.events)
 	}
 	q.checkFences(now)
-	q.stepConnect(now)
-	usedUp := q.stepSends(now)
+	q.progressConnect(now)
+	usedUp := q.progressSends(now)
 	flushed := q.flushAll(now)
-	next = q.stepControl(now, w)
+	next = q.progressControl(now, w)
 	q.checkPeer(now)
 	if len(q.closing) > 0 || !flushed || q.watchDrain(now) || q.unposted != nil {
 		next = q.soon(now, next) // a fence, the device's queue, or other workers
@@ -250,7 +250,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
 			q.blocked = notBlocked
 		}
 	}
-	next = min(next, driverNext, q.probeNext(now))
+	next = min(next, driverNext, q.nextConnCheck(now))
 	finished, leaves := q.tryFinish(), q.tryLeave()
 	q.wakeWaiters()
 	q.mu.Unlock()
@@ -301,14 +301,14 @@ func (q *QP) callDriver() units.Instant { return q.cfg.Driver.Progress(&q.port) 
 // failDriver is the same for the driver's last call.
 func (q *QP) failDriver(err error) { q.cfg.Driver.Failed(err) }
 
-// notifyDriver reports the end of the QP, when everything is released; it is called by
+// notifyDriver reports to the driver that the QP has failed or was closed, when everything is released; it is called by
 // q.notified.
 func (q *QP) notifyDriver() {
 	if q.cfg.Driver == nil {
 		return
 	}
 	q.mu.Lock()
-	// The outcomes that the peer told before the end still count: it may be
+	// The outcomes that the peer reported before that still count: it may be
 	// that all has arrived.
 	q.runDriver(q.ep.Now(), slices.DeleteFunc(q.events, func(e Event) bool { return e.Kind != EventCompleted }))
 	err := q.err
@@ -316,8 +316,8 @@ func (q *QP) notifyDriver() {
 	q.failDriver(err)
 }
 
-// stepControl sends the control datagrams that are due.
-func (q *QP) stepControl(now units.Instant, w *worker) units.Instant {
+// progressControl sends the control datagrams that are due.
+func (q *QP) progressControl(now units.Instant, w *worker) units.Instant {
 	if q.sess == nil || q.state() >= qpDead {
 		return units.Never
 	}
@@ -352,17 +352,17 @@ func (q *QP) deadline() units.Instant {
 	return q.sess.LastReceived().Add(q.cfg.Silence)
 }
 
-// checkPeer ends the QP when the peer has been silent for too long; mu is held.
+// checkPeer fails the QP when the peer has been silent for too long; mu is held.
 func (q *QP) checkPeer(now units.Instant) {
 	if q.sess == nil || q.state() >= qpClosing || now < q.deadline() {
 		return
 	}
 	q.fail(&OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
-		Detail: "nothing heard for " + units.FormatDuration(q.cfg.Silence) + " while work was pending",
+		Detail: "nothing arrived for " + units.FormatDuration(q.cfg.Silence) + " while work was pending",
 		Fix:    "is its process alive, and does UDP pass in both directions?"})
 }
 
-// checkEngine ends the QP when the packet engine's device has failed; mu is held.
+// checkEngine fails the QP when the packet engine's device has failed; mu is held.
 func (q *QP) checkEngine() {
 	if err := q.slots.Err(); err != nil && q.state() < qpClosing {
 		q.fail(&OpError{Op: "handle packets", Object: q.name, Err: err})
@@ -379,7 +379,7 @@ func (q *QP) fail(err error) {
 	q.beginClose()
 }
 
-// Fail ends the QP with a reason that only the caller can know, such as the end
+// Fail fails the QP with a reason that only the caller can know, such as the end
 // of the out-of-band connection: err should wrap ErrPeerDead or ErrPeerClosed.
 func (q *QP) Fail(err error) {
 	q.lock()
@@ -432,17 +432,17 @@ func (q *QP) onFrame(now units.Instant, f *wire.Frame) {
 	}
 }
 
-// onReliable takes a frame of the peer's reliability core, if it is the next one and the driver's
+// onReliable accepts a frame of the peer's reliability core, if it is the next one and the driver's
 // queue has room. It reports whether to acknowledge it; mu is held.
 func (q *QP) onReliable(f *wire.Frame) bool {
-	isNext, wasTaken := q.sess.CheckReliable(f.ID)
+	isNext, wasAccepted := q.sess.CheckReliable(f.ID)
 	if !isNext {
-		return wasTaken
+		return wasAccepted
 	}
 	if !q.event(Event{Kind: EventReliable, Transfer: f.Transfer, ToSender: f.ToSender, Bytes: f.Bytes}) {
 		return false
 	}
-	q.sess.TakeReliable()
+	q.sess.AcceptReliable()
 	return true
 }
 
@@ -455,7 +455,7 @@ func (q *QP) kick() {
 // mark is kick where the home worker is awake, since it is the caller, or will be woken.
 func (q *QP) mark() { q.home.ready.add(q) }
 
-// onCongestion takes word of congestion.
+// onCongestion handles a congestion notification.
 func (q *QP) onCongestion(now units.Instant) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -479,16 +479,16 @@ type ControlStats struct {
 
 // QPStats counts what one QP did.
 type QPStats struct {
-	// PacketsPosted counts data packets handed to the device, Markers and
+	// PacketsPosted counts data packets handed to the device, Probes and
 	// Fragments zero-length ones.
-	PacketsPosted, Markers, Fragments uint64
-	// MessagesSent and MessagesReceived count messages ended and completed.
+	PacketsPosted, Probes, Fragments uint64
+	// MessagesSent counts messages whose END was sent, MessagesReceived those whose fence is down.
 	MessagesSent, MessagesReceived uint64
 	// ControlErrors counts control datagrams that the device refused.
 	ControlErrors uint64
-	// Congestions counts congestion notifications, where the device can tell.
+	// Congestions counts congestion notifications, where the device reports them.
 	Congestions uint64
-	// Trimmed counts packets of open messages that switches have cut to their headers, where the device can tell.
+	// Trimmed counts packets of open messages that switches have cut to their headers, where the device reports them.
 	Trimmed uint64
 	// Control counts control datagrams.
 	Control ControlStats

@@ -10,13 +10,13 @@ import (
 )
 
 // A readyList is the QPs that their home worker should look at. Anyone may add one; the worker
-// takes them all. So a QP that has nothing to do costs nothing.
+// pops them all. So a QP that has nothing to do costs nothing.
 type readyList struct{ newest atomic.Pointer[QP] }
 
 // add puts q on the list unless it is there already. What made it ready must have been
 // stored before.
 func (l *readyList) add(q *QP) {
-	if q.listed.Load() || q.listed.Swap(true) {
+	if q.inReady.Load() || q.inReady.Swap(true) {
 		return
 	}
 	for {
@@ -29,14 +29,14 @@ func (l *readyList) add(q *QP) {
 
 func (l *readyList) empty() bool { return l.newest.Load() == nil }
 
-// takeAll appends the list to qps, the oldest first, and empties it. From then on what is added
-// will be taken the next time.
-func (l *readyList) takeAll(qps []*QP) []*QP {
+// popAll appends the list to qps, the oldest first, and empties it. From then on what is added
+// will be popped the next time.
+func (l *readyList) popAll(qps []*QP) []*QP {
 	first := len(qps)
 	for q := l.newest.Swap(nil); q != nil; {
 		older := q.older
 		q.older = nil
-		q.listed.Store(false)
+		q.inReady.Store(false)
 		qps = append(qps, q)
 		q = older
 	}
@@ -73,7 +73,7 @@ func (t *timers) set(q *QP, due units.Instant) {
 	}
 }
 
-// popDue takes out those that are due at now, and gives them to f.
+// popDue removes those that are due at now, and gives them to f.
 func (t *timers) popDue(now units.Instant, f func(*QP)) {
 	for len(*t) > 0 && (*t)[0].due <= now {
 		q := (*t)[0]
@@ -107,7 +107,7 @@ func (t *timers) up(i int) int {
 	return i
 }
 
-// down is the same towards the end.
+// down is the same towards the last.
 func (t *timers) down(i int) {
 	h := *t
 	q := h[i]

@@ -60,8 +60,8 @@ func TestReadyList(t *testing.T) {
 	for _, i := range []int{2, 0, 2, 1, 0} {
 		l.add(&qps[i])
 	}
-	require.Equal(t, []*QP{nil, &qps[2], &qps[0], &qps[1]}, l.takeAll([]*QP{nil}), "oldest first, behind what was there")
-	require.Empty(t, l.takeAll(nil))
+	require.Equal(t, []*QP{nil, &qps[2], &qps[0], &qps[1]}, l.popAll([]*QP{nil}), "oldest first, behind what was there")
+	require.Empty(t, l.popAll(nil))
 
 	const adders, each = 4, 20_000
 	var wg sync.WaitGroup
@@ -84,7 +84,7 @@ func TestReadyList(t *testing.T) {
 	go func() { wg.Wait(); close(added) }()
 	seen := 0
 	for last := false; ; {
-		for _, q := range l.takeAll(nil) {
+		for _, q := range l.popAll(nil) {
 			for i := range qps {
 				for a := range adders {
 					if x := &news[i][a]; q == &qps[i] {

@@ -167,7 +167,7 @@ func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 }
 
 // slotFree applies rule 1 of a slot's life (docs/wire.md): the fence of the
-// message before is down; where late packets can't be told apart, the END of the
+// message before is down; where late packets can't be distinguished, the END of the
 // message before with the same address is older than the MSL; and no worker's
 // queue holds a completion of that one any more.
 func (q *QP) slotFree(now units.Instant, n uint64) bool {
@@ -177,7 +177,7 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 		return false
 	}
 	if most := 2 * q.tableCfg.Slots; q.sess.UnackedOf(wire.TypeCompleted) >= most || q.sess.UnackedOf(wire.TypeCTS) >= most {
-		return false // the peer must hear of some first
+		return false // the peer must acknowledge some first
 	}
 	last := dpa.LongAgo
 	if round := uint64(len(q.endTimes)); round > 0 && n >= round {
@@ -234,13 +234,13 @@ func (q *QP) msl() units.Duration {
 	return d
 }
 
-// onEnd hears that message f.ID is over at its sender, and how long it was.
+// onEnd handles END: the sender of message f.ID sends no more of it, and says how long it was.
 func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 	if f.ID >= q.nextRecv {
 		q.sess.Stats.Violations++
 		return false
 	}
-	// An END that is heard again must not count for the newer message with
+	// An END that arrives again must not count for the newer message with
 	// the same address.
 	if round := uint64(len(q.endTimes)); round > 0 && f.ID+round >= q.nextRecv {
 		if e := &q.endTimes[f.ID%round]; *e == units.Never {
@@ -255,7 +255,7 @@ func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 	return true
 }
 
-// learnLength takes the message's length from the peer, once.
+// learnLength sets the message's length, as the peer has announced it, once.
 func (m *recvMsg) learnLength(n units.Bytes) {
 	if _, known := m.msg.Length(); known {
 		return
@@ -268,7 +268,7 @@ func (m *recvMsg) learnLength(n units.Bytes) {
 	m.q.kick()
 }
 
-// onStart hears of a transfer; in the raw API a transfer is a message; mu is held.
+// onStart handles START, which announces a transfer; in the raw API a transfer is a message; mu is held.
 func (q *QP) onStart(f *wire.Frame) bool {
 	if q.cfg.Driver != nil {
 		return q.event(Event{Kind: EventStart, Transfer: f.ID, Length: units.Bytes(f.Length), HasImm: f.HasImm, Imm: f.Imm, Bytes: f.Bytes})
@@ -284,7 +284,7 @@ func (q *QP) onStart(f *wire.Frame) bool {
 	return true
 }
 
-// onAbort hears that a transfer, in the raw API a message, failed at its sender; mu is held.
+// onAbort handles ABORT: a transfer, in the raw API a message, failed at its sender; mu is held.
 func (q *QP) onAbort(f *wire.Frame) bool {
 	if q.cfg.Driver != nil {
 		return q.event(Event{Kind: EventAbort, Transfer: f.ID, Code: f.Code})
@@ -356,8 +356,8 @@ func (q *QP) checkFences(now units.Instant) {
 	})
 }
 
-// finish returns the bitmap to its pool and the buffer to the user, and tells
-// the peer; QP.mu is held.
+// finish returns the bitmap to its pool and the buffer to the user, and sends
+// COMPLETED; QP.mu is held.
 func (m *recvMsg) finish(now units.Instant) {
 	q := m.q
 	q.slots.Remove(&m.msg)
@@ -370,7 +370,7 @@ func (m *recvMsg) finish(now units.Instant) {
 		q.sess.Put(now, wire.Frame{Type: wire.TypeCompleted, ID: m.seq, Code: uint8(m.outcome), Count: m.msg.Needed()}, 3)
 	}
 	m.enter(recvFenced)
-	if m.seq != 0 { // the probe's
+	if m.seq != 0 { // 0 is the connection check
 		q.ownEvent(Event{Kind: EventFenced, Seq: m.seq, Code: uint8(m.outcome)})
 	}
 }
@@ -420,7 +420,7 @@ func (h RecvHandle) Err() error {
 	return h.m.q.err
 }
 
-// Length is the message's length once the sender has told it; until then known
+// Length is the message's length once the sender has announced it; until then known
 // is false and n is the buffer's length.
 func (h RecvHandle) Length() (n units.Bytes, known bool) {
 	return h.m.msg.Length()

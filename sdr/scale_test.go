@@ -27,7 +27,7 @@ func allocated(f func()) (objects, bytes uint64) {
 	return after.Mallocs - before.Mallocs, after.TotalAlloc - before.TotalAlloc
 }
 
-// addIdle makes n queue pairs at each end, connected where connect says so.
+// addIdle makes n queue pairs on each side, connected where connect says so.
 func (s *sockets) addIdle(t testing.TB, n int, connect bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -46,7 +46,7 @@ func (s *sockets) addIdle(t testing.TB, n int, connect bool) {
 	}
 }
 
-// message moves one message and waits until the memory of both ends is free.
+// message moves one message and waits until the memory of both sides is free.
 func message(t testing.TB, q [2]*sdr.QP, src, dst *sdr.MR) {
 	r, err := q[1].PostRecv(dst, 0, dst.Len())
 	for err != nil {

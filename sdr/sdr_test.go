@@ -58,7 +58,7 @@ func TestSendWaitsForReceive(t *testing.T) {
 	require.Equal(t, src.Bytes(), dst.Bytes())
 }
 
-func TestManyMessagesBothWays(t *testing.T) {
+func TestManyMessagesBidirectional(t *testing.T) {
 	sc := link()
 	sc.Link.Reorder, sc.Link.ReorderDelay = 0.1, 2*ms
 	p := newPair(t, sc, small)

@@ -29,7 +29,7 @@ type sendMsg struct {
 	base  units.Bytes // of the message in the MR
 	stage stage[sendState]
 	// length is the message's, or for a stream the most that it may become,
-	// until it is ended: then high, the end of what was queued.
+	// until End: then high, how far what was queued reaches.
 	length, high units.Bytes
 	g            grant // of all but waiting and queued ones
 	err          error // constant once done
@@ -39,7 +39,7 @@ type sendMsg struct {
 	queue        []bitmap.Range  // packets to inject, in order
 	space        [1]bitmap.Range // for queue: a one-shot message needs no more
 	inflight     int             // packets injected and not completed
-	listed       bool            // in QP.sending
+	enlisted     bool            // in QP.sending
 }
 
 func (m *sendMsg) state() sendState { return m.stage.load() }
@@ -122,7 +122,7 @@ func (s SendStream) Send(off, n units.Bytes) error {
 	return nil
 }
 
-// End says that nothing will be added (send_stream_end). Poll tells when all
+// End says that nothing will be added (send_stream_end). Poll reports when all
 // that was queued has been injected.
 func (s SendStream) End() error {
 	q := s.m.q
@@ -182,8 +182,8 @@ func (m *sendMsg) end(now units.Instant) {
 
 // enlist puts m on the list of messages with something to do.
 func (q *QP) enlist(m *sendMsg) {
-	if !m.listed {
-		m.listed = true
+	if !m.enlisted {
+		m.enlisted = true
 		q.sending = append(q.sending, m)
 	}
 }
@@ -264,7 +264,7 @@ func (m *sendMsg) queueFragments() {
 	}
 }
 
-// announce tells the peer by START what packets can't: a length that isn't the buffer's, or an
+// announce sends START with what packets can't carry: a length that isn't the buffer's, or an
 // immediate where there are no fragments. With a Driver that is Port.Announce's, and message 0
 // is as long as its buffer. QP.mu is held.
 func (m *sendMsg) announce(now units.Instant) {
@@ -274,8 +274,8 @@ func (m *sendMsg) announce(now units.Instant) {
 	}
 }
 
-// failWith ends m with an error before anything is sent; the peer is told
-// by an END and, in the raw API, an ABORT. QP.mu is held.
+// failWith fails m before anything is sent; the peer gets
+// an END and, in the raw API, an ABORT. QP.mu is held.
 func (m *sendMsg) failWith(now units.Instant, err error) {
 	m.err = &OpError{Op: "send", Object: fmt.Sprintf("message %d", m.seq), Err: err}
 	m.queue = nil
@@ -285,7 +285,7 @@ func (m *sendMsg) failWith(now units.Instant, err error) {
 	}
 }
 
-// finish ends m once nothing reads its memory any more; QP.mu is held.
+// finish sends END for m once nothing reads its memory any more; QP.mu is held.
 func (m *sendMsg) finish(now units.Instant) {
 	q := m.q
 	delete(q.sends, m.seq)
@@ -299,7 +299,7 @@ func (m *sendMsg) finish(now units.Instant) {
 	q.mark() // whoever waits for the memory looks again
 }
 
-// onCTS takes a grant. It reports whether to acknowledge; mu is held.
+// onCTS handles a grant. It reports whether to acknowledge; mu is held.
 func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 	n := f.ID
 	if n < q.granted {
@@ -344,8 +344,8 @@ func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 	}
 }
 
-// overdue reports whether the peer owes us so much that no grant is taken before
-// it has used grants up, or acknowledged what we told it of earlier ones: it then
+// overdue reports whether the peer owes us so much that no grant is accepted before
+// it has used grants up, or acknowledged what we sent it about earlier ones: it then
 // repeats them. So it can't make us remember more.
 func (q *QP) overdue() bool {
 	slots := q.tableCfg.Slots
@@ -353,7 +353,7 @@ func (q *QP) overdue() bool {
 	return len(q.grants) >= 2*slots || unacked >= 4*slots
 }
 
-// onCompleted hears how the peer's receive ended; mu is held.
+// onCompleted handles COMPLETED, the outcome of the peer's receive; mu is held.
 func (q *QP) onCompleted(f *wire.Frame) bool {
 	if f.ID >= q.granted {
 		if _, ok := q.beyond[f.ID]; !ok {

@@ -63,7 +63,7 @@ func (s *sockets) close(t testing.TB) {
 	}
 }
 
-// connect makes a QP at each end and connects them.
+// connect makes a QP on each side and connects them.
 func (s *sockets) connect(t testing.TB, cfg sdr.QPConfig) (q [2]*sdr.QP) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -89,7 +89,7 @@ func (s *sockets) mr(t testing.TB, i int, n units.Bytes) *sdr.MR {
 	return m
 }
 
-// TestWorkers sends messages both ways with each number of workers, over several
+// TestWorkers sends messages in both directions with each number of workers, over several
 // QPs, small enough not to overrun the sockets. Each packet arrives once. Only the connection
 // check repeats its packet, when a busy machine answers too late.
 func TestWorkers(t *testing.T) {
@@ -211,7 +211,7 @@ func TestSeveralEndpoints(t *testing.T) {
 	}
 }
 
-// TestCloseUnderTraffic closes endpoints while messages fly both ways, many times: each Close takes under
+// TestCloseUnderTraffic closes endpoints while messages fly in both directions, many times: each Close takes under
 // a second and leaves no goroutine, no descriptor and no mapping. SDR_CLOSES in the environment says how
 // many pairs of endpoints to close.
 func TestCloseUnderTraffic(t *testing.T) {

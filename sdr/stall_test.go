@@ -14,7 +14,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
-// newRings is newSockets, but that end 1 has a device like hardware.
+// newRings is newSockets, but that side 1 has a device like hardware.
 func newRings(t *testing.T, workers int) (*sockets, *ringDevice) {
 	t.Helper()
 	s, d := &sockets{}, new(ringDevice)

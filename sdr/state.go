@@ -117,6 +117,6 @@ type slotBlock uint8
 
 const (
 	notBlocked     slotBlock = iota
-	blockedByAge             // packets of the message before with its address may be under way, until QP.slotAt
+	blockedByAge             // packets of the message before with its address may be in flight, until QP.slotAt
 	blockedByQueue           // a worker's queue may hold completions of that message
 )

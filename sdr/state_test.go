@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// walk tries every step of a life: legal ones are taken, all others panic and change nothing. Every state is
+// walk tries every transition of a life: legal ones are made, all others panic and change nothing. Every state is
 // reached from the first, and from every state the last.
 func walk[S state](t *testing.T, l life[S]) {
 	all := make([]S, len(l))

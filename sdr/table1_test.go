@@ -145,7 +145,7 @@ func (e *lengths) exchange(n, stride int) {
 }
 
 // TestAbortOfEveryLength sends messages into buffers that are a byte too short, while the first ABORT of
-// each is lost. Both ends hear of it, nothing is written, and the messages after it are well.
+// each is lost. Both sides are notified, nothing is written, and the messages after it are well.
 func TestAbortOfEveryLength(t *testing.T) {
 	p := newPair(t, sim.Config{Rate: units.Gbit, Link: sim.Link{Delay: ms / 10}, Seed: 1}, everyLength)
 	p.net.SetFilter(dropFirst(wire.TypeAbort))
@@ -173,7 +173,7 @@ func TestAbortOfEveryLength(t *testing.T) {
 	}
 }
 
-// TestSplits sends messages with every way to divide the immediate that may be of use.
+// TestSplits sends messages with every split the immediate that may be of use.
 func TestSplits(t *testing.T) {
 	for _, bits := range [][3]uint8{{10, 18, 4}, {8, 22, 2}, {8, 16, 8}, {14, 18, 0}, {12, 18, 2}, {1, 23, 8}, {16, 8, 8}, {2, 26, 4}} {
 		split := sdr.Split{SlotBits: bits[0], OffsetBits: bits[1], FragmentBits: bits[2]}

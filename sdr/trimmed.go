@@ -7,7 +7,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// onTrimmed takes word that a packet which was sent on ch has been cut to its headers. They come from the network, so
+// onTrimmed handles the report that a packet which was sent on ch has been cut to its headers. They come from the network, so
 // what they say must be so of a message that is open.
 func (q *QP) onTrimmed(ch *channel, c *backend.Completion) {
 	q.mu.Lock()

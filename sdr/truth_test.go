@@ -14,7 +14,7 @@ import (
 )
 
 // TestImmediateOrNone: a message's immediate arrives whatever its length, and one that has none can be
-// told from one whose immediate is 0.
+// distinguished from one whose immediate is 0.
 func TestImmediateOrNone(t *testing.T) {
 	p := newPair(t, link(), small)
 	src, dst := p.mr(0, 20_000, true), p.mr(1, 20_000, false)
@@ -37,8 +37,8 @@ func TestImmediateOrNone(t *testing.T) {
 	}
 }
 
-// TestTooLongIsNoLie: a send that is too long for the peer's buffer is a mistake of two honest ends.
-func TestTooLongIsNoLie(t *testing.T) {
+// TestTooLongIsNoViolation: a send that is too long for the peer's buffer is a mistake of two honest sides.
+func TestTooLongIsNoViolation(t *testing.T) {
 	p := newPair(t, link(), small)
 	src, dst := p.mr(0, 2000, true), p.mr(1, 2000, false)
 	r, err := p.qp[1].PostRecv(dst, 0, 1000)

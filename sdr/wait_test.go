@@ -14,9 +14,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// Whoever waits for a message when its queue pair fails is told why that failed, and not
+// Whoever waits for a message when its queue pair fails gets the cause of the failure, and not
 // that the message was completed: nobody completed it.
-func TestWaitersAreToldWhyTheQueuePairFailed(t *testing.T) {
+func TestWaitersGetTheCauseOfTheFailure(t *testing.T) {
 	s := newSockets(t, 1)
 	q := s.connect(t, sdr.QPConfig{})
 	buf, err := sdr.AllocBuffer(64 * units.KiB)

@@ -70,10 +70,10 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 	}
 	busy = busy || !w.ready.empty()
 	w.timers.popDue(now, w.ready.add)
-	w.round = w.ready.takeAll(w.round[:0])
+	w.round = w.ready.popAll(w.round[:0])
 	for _, q := range w.round {
 		w.timers.set(q, q.progress(now, w))
-		w.takeArrivals(now)
+		w.pollArrivals(now)
 	}
 	clear(w.round)
 	if next = min(next, w.timers.next()); !w.ready.empty() {
@@ -86,7 +86,7 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 }
 
 // lookForNews makes those QPs ready that an engine of a device has something for: it
-// tells nobody.
+// wakes nobody.
 func (w *worker) lookForNews() {
 	for _, ch := range w.ep.chans.All() {
 		if q := ch.qp; ch.first && q.home == w && q.slots.News() {
@@ -95,9 +95,9 @@ func (w *worker) lookForNews() {
 	}
 }
 
-// takeArrivals polls for what has come while a QP injected a quantum, so that QPs that
+// pollArrivals polls for what has come while a QP injected a quantum, so that QPs that
 // send as fast as they can don't keep their worker from receiving.
-func (w *worker) takeArrivals(now units.Instant) {
+func (w *worker) pollArrivals(now units.Instant) {
 	for i := 0; w.quantum && i < maxQuantum/8 && w.poll(now); i++ {
 		continue
 	}
@@ -172,12 +172,12 @@ func (w *worker) other(now units.Instant, c *backend.Completion) {
 	}
 }
 
-// run is the worker's goroutine. It reports to placed whether it is where it
-// should be.
-func (w *worker) run(placed chan<- error) {
+// run is the worker's goroutine. It reports to bound whether its thread runs on the
+// processor that EndpointConfig.CPUs names.
+func (w *worker) run(bound chan<- error) {
 	defer w.ep.running.Done()
 	leave, err := w.bindToCPU()
-	placed <- err
+	bound <- err
 	if err != nil {
 		return
 	}

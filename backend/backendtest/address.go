@@ -25,7 +25,7 @@ func (w *world) dead(what string, q int, ws ...backend.Write) {
 	}
 }
 
-// refused posts a write on queue pair q of a that the peer refuses. Both ends lose the connection and are connected anew. Where a
+// refused posts a write on queue pair q of a that the peer refuses. Both sides lose the connection and are connected anew. Where a
 // dead address completes, that is as good.
 func (w *world) refused(what string, q int, x backend.Write) {
 	w.Helper()
@@ -48,7 +48,7 @@ func (w *world) refused(what string, q int, x backend.Write) {
 	n, err := w.a.qps[q].PostWrites(w.now(), []backend.Write{x})
 	require.Error(w, err, "%s: post on a connection that was lost", what)
 	require.Zero(w, n)
-	for _, e := range []*end{w.a, w.b} {
+	for _, e := range []*side{w.a, w.b} {
 		require.NoError(w, e.qps[q].Close())
 		e.qps[q] = e.newUC(q, e.table)
 	}

@@ -46,7 +46,7 @@ func realMaker(spoil func(d *shim)) backendtest.Maker {
 		a, b := spoilt(dev[0], dev[1], spoil)
 		p := &backendtest.Pair{A: a, B: b}
 		if spoil != nil {
-			p.Patience = 500 * time.Millisecond
+			p.Timeout = 500 * time.Millisecond
 		}
 		return p
 	}

@@ -18,7 +18,7 @@ func (w *world) maxDatagram() units.Bytes {
 }
 
 // post sends one datagram, waiting for room.
-func (e *end) datagram(data []byte) {
+func (e *side) datagram(data []byte) {
 	e.w.Helper()
 	d := []backend.Datagram{{To: e.to, Data: data}}
 	e.w.until("room for a datagram", func() bool {
@@ -28,7 +28,7 @@ func (e *end) datagram(data []byte) {
 	})
 }
 
-// numbered is a datagram whose first bytes, as many as there are, tell its number.
+// numbered is a datagram whose first bytes, as many as there are, hold its number.
 func numbered(i, size int) []byte {
 	b := make([]byte, size)
 	for k := range b {
@@ -43,7 +43,7 @@ func testDatagrams(t testing.TB, mk Maker) {
 	w := newWorld(t, mk, Faults{}, shape{})
 	most := int(w.maxDatagram())
 	sizes := []int{0, 1, 2, 3, 4, 5, 64, 255, 256, 257, most - 1, most}
-	for _, from := range []*end{w.a, w.b} {
+	for _, from := range []*side{w.a, w.b} {
 		to := w.peer(from)
 		for i, size := range sizes {
 			want := numbered(i, size)

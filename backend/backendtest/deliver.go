@@ -38,12 +38,12 @@ func testDelivery(t testing.TB, mk Maker) {
 	w.a.check("the sender's memory")
 }
 
-// testBothDirections: both ends write at the same time.
+// testBothDirections: both sides write at the same time.
 func testBothDirections(t testing.TB, mk Maker) {
 	w := newWorld(t, mk, Faults{}, shape{})
 	const n = 64
 	var ws [2][]backend.Write
-	for i, e := range []*end{w.a, w.b} {
+	for i, e := range []*side{w.a, w.b} {
 		tg := e.expose(5, 0, maxMessage)
 		for k := range n {
 			x := tg.write(units.Bytes(k)*1000, 1000, uint32(k))
@@ -149,7 +149,7 @@ func testTooLarge(t testing.TB, mk Maker) {
 	w.b.check("a write that is too large")
 }
 
-// testFullQueue: a sender that polls nothing is told to wait, and can go on when it has polled.
+// testFullQueue: posts of a sender that polls nothing are refused, and succeed again when it has polled.
 func testFullQueue(t testing.TB, mk Maker) {
 	w := newWorld(t, mk, Faults{}, shape{})
 	tg := w.b.expose(0, 0, maxMessage)

@@ -60,7 +60,7 @@ func testFaults(t testing.TB, mk Maker, ask Faults) (w *world, order []uint32) {
 	return w, order
 }
 
-// checkCounters compares what each end has sent with what the other received, when nothing is under way.
+// checkCounters compares what each side has sent with what the other received, when nothing is in flight.
 // It leaves out a network whose faults nobody counts: one that isn't emulated, and corruption, which
 // kernels drop without a word.
 func (w *world) checkCounters() {
@@ -68,7 +68,7 @@ func (w *world) checkCounters() {
 	if w.pair.Faults.Corrupt > 0 || w.pair.Overruns && w.pair.Faults != (Faults{}) {
 		return
 	}
-	for _, from := range []*end{w.a, w.b} {
+	for _, from := range []*side{w.a, w.b} {
 		s, r := from.dev.Stats(), w.peer(from).dev.Stats()
 		lost := s.Drops[backend.DropEmulatedLoss] + s.Drops[backend.DropEmulatedQueue]
 		require.Equal(w, s.PacketsSent-lost, r.PacketsReceived, "Stats.PacketsReceived, of %d sent", s.PacketsSent)

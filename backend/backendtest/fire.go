@@ -58,7 +58,7 @@ func (f *fire) shoot() {
 	}
 }
 
-func (f *fire) poll(e *end, count *atomic.Int64) {
+func (f *fire) poll(e *side, count *atomic.Int64) {
 	dst := make([]backend.Completion, 64)
 	for !f.stop.Load() {
 		n, err := e.cqs[0].Poll(e.dev.Now(), dst)
@@ -78,7 +78,7 @@ func (f *fire) poll(e *end, count *atomic.Int64) {
 	}
 }
 
-// failed ends a goroutine: quietly when its device was closed.
+// failed reports whether a goroutine must stop, and keeps err unless its device was closed.
 func (f *fire) failed(err error) bool {
 	lost := f.closing.Load() && f.w.caps.Reliable
 	if err != nil && !lost && !errors.Is(err, backend.ErrClosed) {
@@ -99,14 +99,14 @@ func (f *fire) cease() {
 	}
 }
 
-// ends waits for the goroutines to end by themselves: their devices are closed, and calls say so.
-func (f *fire) ends() {
+// awaitEnd waits for the goroutines to end by themselves: their devices are closed, and calls say so.
+func (f *fire) awaitEnd() {
 	f.w.Helper()
 	done := make(chan struct{})
 	go func() { f.wg.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(f.w.pair.Patience):
+	case <-time.After(f.w.pair.Timeout):
 		f.cease()
 		f.w.Fatal("calls on a closed device go on as if nothing had happened; they must return ErrClosed")
 	}
@@ -117,7 +117,7 @@ func (f *fire) ends() {
 func (f *fire) waitFor(what string, cond func() bool) {
 	f.w.Helper()
 	for start := time.Now(); !cond(); {
-		if time.Since(start) > f.w.pair.Patience {
+		if time.Since(start) > f.w.pair.Timeout {
 			f.cease()
 			f.w.Fatalf("waited in vain: %s", what)
 		}
@@ -179,9 +179,9 @@ func testCloseUnderFire(t testing.TB, mk Maker) {
 		start := time.Now()
 		require.NoError(t, first.dev.Close(), "Close under fire")
 		require.NoError(t, second.dev.Close(), "Close under fire")
-		require.Less(t, time.Since(start), w.pair.Patience, "Close took long")
+		require.Less(t, time.Since(start), w.pair.Timeout, "Close took long")
 		after := bytes.Clone(w.b.mem)
-		f.ends()
+		f.awaitEnd()
 		require.True(t, bytes.Equal(after, w.b.mem), "memory changed after Close")
 		w.b.closed()
 		leftNothing()

@@ -62,7 +62,7 @@ func testWait(t testing.TB, mk Maker) {
 	SkipVirtual(t, w.b.dev)
 	w.settle()
 	cq := w.b.cqs[0]
-	long := w.pair.Patience / 2
+	long := w.pair.Timeout / 2
 	timed := func(d units.Duration) time.Duration {
 		start := time.Now()
 		require.NoError(t, cq.Wait(d))
@@ -95,7 +95,7 @@ func testWait(t testing.TB, mk Maker) {
 	w.waitForPackets(cq)
 }
 
-// waitForPackets sleeps whenever there is nothing to do, and is woken by each packet. The other end runs
+// waitForPackets sleeps whenever there is nothing to do, and is woken by each packet. The other side runs
 // in a goroutine. What a network loses wakes nobody, so that is left out.
 func (w *world) waitForPackets(cq backend.CQ) {
 	if w.ofWrites().Lose() {
@@ -104,7 +104,7 @@ func (w *world) waitForPackets(cq backend.CQ) {
 	tg := w.b.expose(0, 0, maxMessage)
 	posts, done := make(chan uint32), make(chan struct{})
 	go w.postSlowly(tg, posts, done)
-	long := w.pair.Patience / 2
+	long := w.pair.Timeout / 2
 	for i := range uint32(20) {
 		posts <- i
 		if i%2 == 1 { // it is there before Wait

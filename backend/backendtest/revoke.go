@@ -67,7 +67,7 @@ func testExpose(t testing.TB, mk Maker) {
 	w.dead("write to an entry of no bytes", 0, empty.write(0, 1, 3))
 }
 
-// testRevoke: while packets are under way, a message is revoked. When Revoked says so nothing changes its
+// testRevoke: while packets are in flight, a message is revoked. When Revoked says so nothing changes its
 // buffer any more, nor that of the slot's next message.
 func testRevoke(t testing.TB, mk Maker) {
 	w := newWorld(t, mk, Faults{}, shape{})

@@ -84,7 +84,7 @@ func testSentFreesMemory(t testing.TB, mk Maker) {
 
 // checkSome checks count pieces of a target's memory: those that have arrived are as wanted. It wants the
 // others as they are.
-func (e *end) checkSome(what string, tg target, size units.Bytes, count int, arrived map[uint32]bool) {
+func (e *side) checkSome(what string, tg target, size units.Bytes, count int, arrived map[uint32]bool) {
 	e.w.Helper()
 	for i := range count {
 		if at := tg.offset + units.Bytes(i)*size; !arrived[uint32(i)] {

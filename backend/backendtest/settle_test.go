@@ -24,17 +24,17 @@ func (c clock) Now() units.Instant { return units.Instant(time.Since(c.start)) }
 // is taken.
 func TestSettleWaitsForIdleDevices(t *testing.T) {
 	busyUntil := time.Now().Add(3 * quiet)
-	brought, taken := false, false
+	brought, fetched := false, false
 	idle := func() bool { brought = time.Now().After(busyUntil); return brought }
-	w := &world{TB: t, pair: &Pair{A: clock{start: time.Now()}, Idle: idle, Patience: time.Minute}}
+	w := &world{TB: t, pair: &Pair{A: clock{start: time.Now()}, Idle: idle, Timeout: time.Minute}}
 	w.poll = func() int {
-		if !brought || taken {
+		if !brought || fetched {
 			return 0
 		}
-		taken = true
+		fetched = true
 		return 1
 	}
 	w.settle()
 	require.True(t, brought, "settled while the devices had something to do")
-	require.True(t, taken, "settled before what the devices had brought last was taken")
+	require.True(t, fetched, "settled before what the devices had brought last was polled")
 }

@@ -74,7 +74,7 @@ func testObjects(t testing.TB, mk Maker) {
 	require.Error(t, w.a.qps[0].Connect(w.b.qps[0].Info()), "a second Connect")
 }
 
-// testMTU: the MTUs that Caps promise work, and both ends must have the same.
+// testMTU: the MTUs that Caps promise work, and both sides must have the same.
 func testMTU(t testing.TB, mk Maker) {
 	w := newWorld(t, mk, Faults{}, shape{})
 	for _, mtu := range []units.Bytes{w.caps.PathMTU, w.mtu, max(256, w.caps.MinMTU)} {
@@ -100,7 +100,7 @@ func testMTU(t testing.TB, mk Maker) {
 // testInfo: what Info says survives its encoding, and names one queue pair only.
 func testInfo(t testing.TB, mk Maker) {
 	w := newWorld(t, mk, Faults{}, shape{qps: 8, cqs: 2})
-	for _, e := range []*end{w.a, w.b} {
+	for _, e := range []*side{w.a, w.b} {
 		numbers := map[uint32]bool{}
 		for _, q := range append(e.qps, e.ud) {
 			i := q.Info()

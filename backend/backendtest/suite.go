@@ -28,15 +28,15 @@ type Pair struct {
 	// Marks says that the network marks packets: writes may complete with backend.FlagECN, and their
 	// senders be notified. Without it neither may happen.
 	Marks bool
-	// Settle is how long a packet may be under way on a real clock, with delays and reordering; 0 for
+	// Settle is how long a packet may be in flight on a real clock, with delays and reordering; 0 for
 	// devices that are next to each other.
 	Settle units.Duration
-	// Idle, when set, tells whether the devices have done all that they were asked to and nothing is under way between
+	// Idle, when set, reports whether the devices have done all that they were asked to and nothing is in flight between
 	// them. Devices that are other threads of the machine need it: while these don't get a processor, silence says nothing.
-	// Without it nothing is said to be under way once nothing has come for a little more than Settle.
+	// Without it nothing is taken to be in flight once nothing has come for a little more than Settle.
 	Idle func() bool
-	// Patience is how long a case waits on a real clock for what must come; 0: 10 s.
-	Patience time.Duration
+	// Timeout is how long a case waits on a real clock for what must come; 0: 10 s.
+	Timeout time.Duration
 	// Advance moves a virtual clock to an instant, and Next says when the network has something to do,
 	// units.Never for nothing. Both are needed when Caps.Virtual is set, and not used otherwise.
 	Advance func(to units.Instant)
@@ -51,13 +51,13 @@ type Faults struct {
 // overrun is the loss that a case without pacing must reckon with when Pair.Overruns is set.
 const overrun = 1e-6
 
-// Lose tells whether a packet may fail to arrive.
+// Lose reports whether a packet may fail to arrive.
 func (f Faults) Lose() bool { return f.Loss > 0 || f.Corrupt > 0 }
 
-// repeats tells whether a packet may arrive twice: the network's doing, or ours after a loss.
+// repeats reports whether a packet may arrive twice: the network's doing, or ours after a loss.
 func (f Faults) repeats() bool { return f.Duplicate > 0 || f.Lose() }
 
-// inOrder tells whether packets of one queue pair arrive in the order in which they were posted. A packet
+// inOrder reports whether packets of one queue pair arrive in the order in which they were posted. A packet
 // that we repeat comes late.
 func (f Faults) inOrder() bool { return f == Faults{} }
 
@@ -144,8 +144,8 @@ func (mk Maker) PacedPair(t testing.TB, ask Faults) *Pair {
 	if p.A.Caps().Virtual && (p.Advance == nil || p.Next == nil) {
 		t.Fatal("the devices' clock is virtual: the Maker must set Pair.Advance and Pair.Next")
 	}
-	if p.Patience == 0 {
-		p.Patience = 10 * time.Second
+	if p.Timeout == 0 {
+		p.Timeout = 10 * time.Second
 	}
 	t.Cleanup(func() {
 		for _, d := range []backend.Device{p.A, p.B} {

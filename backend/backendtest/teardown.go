@@ -39,7 +39,7 @@ func Leftovers(t testing.TB) (check func()) {
 }
 
 // closed checks what the objects of a closed device say.
-func (e *end) closed() {
+func (e *side) closed() {
 	t := e.w
 	t.Helper()
 	require.NoError(t, e.dev.Close(), "Close again")
@@ -66,12 +66,12 @@ func (e *end) closed() {
 	require.NoError(t, e.table.Close(), "Table.Close on a closed device")
 }
 
-// testCloseDevice: closing a device with packets under way in both directions harms nobody.
+// testCloseDevice: closing a device with packets in flight in both directions harms nobody.
 func testCloseDevice(t testing.TB, mk Maker) {
 	for round := range Rounds(32) {
 		leftNothing := Leftovers(t)
 		w := newWorld(t, mk, Faults{}, shape{qps: 2, cqs: 2})
-		for _, e := range []*end{w.a, w.b} {
+		for _, e := range []*side{w.a, w.b} {
 			tg := e.expose(0, 0, maxMessage)
 			for i := range uint32(60) {
 				x := tg.write(0, 2000, i)
@@ -90,7 +90,7 @@ func testCloseDevice(t testing.TB, mk Maker) {
 		}
 		require.NoError(t, gone.dev.Close(), "Close with packets under way")
 		after := bytes.Clone(gone.mem)
-		// The other end goes on, into the void.
+		// The other side goes on posting to a device that is closed.
 		for i := range 50 {
 			_, err := other.qps[0].PostWrites(w.now(), []backend.Write{{LKey: other.source.LKey(), Length: 100, Imm: uint32(i)}})
 			if w.caps.Reliable && err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // post posts all of ws on queue pair q of e, no faster than the peer can take them.
-func (e *end) post(q int, ws ...backend.Write) {
+func (e *side) post(q int, ws ...backend.Write) {
 	e.w.Helper()
 	for tries := 0; len(ws) > 0; {
 		n, err := e.qps[q].PostWrites(e.dev.Now(), ws[:e.w.burst(ws)])
@@ -44,7 +44,7 @@ func (w *world) burst(ws []backend.Write) int {
 // deliver posts writes, which have different immediates, on queue pair q of from, and returns when the
 // peer has reported each; what a bad network has lost is posted again. Every completion must be that of a
 // write. It returns the immediates in the order in which they came first.
-func (w *world) deliver(from *end, q int, ws ...backend.Write) (order []uint32) {
+func (w *world) deliver(from *side, q int, ws ...backend.Write) (order []uint32) {
 	w.Helper()
 	to := w.peer(from)
 	byImm := map[uint32]backend.Write{}
@@ -60,7 +60,7 @@ func (w *world) deliver(from *end, q int, ws ...backend.Write) (order []uint32) 
 	}
 	seen := map[uint32]bool{}
 	at := len(to.writes)
-	take := func() bool {
+	collect := func() bool {
 		for ; at < len(to.writes); at++ {
 			c := &to.writes[at]
 			x, ok := byImm[c.Imm]
@@ -85,7 +85,7 @@ func (w *world) deliver(from *end, q int, ws ...backend.Write) (order []uint32) 
 	}
 	for left, tries := ws, 0; ; tries++ {
 		from.post(q, left...)
-		if w.land(take) {
+		if w.land(collect) {
 			for imm := range byImm {
 				to.past[imm] = true
 			}
@@ -132,7 +132,7 @@ func missing(ws []backend.Write, seen map[uint32]bool) (left []backend.Write) {
 
 // flush returns when everything that from has posted on queue pair q has reached the peer or is lost: it
 // sends a chaser after it.
-func (w *world) flush(from *end, q int) {
+func (w *world) flush(from *side, q int) {
 	w.Helper()
 	to := w.peer(from)
 	for tries := 0; ; tries++ {

@@ -34,9 +34,9 @@ type world struct {
 	pair *Pair
 	caps backend.Caps
 	mtu  units.Bytes
-	a, b *end
+	a, b *side
 
-	poll    func() int    // polls both ends; cases that poll by themselves replace it
+	poll    func() int    // polls both sides; cases that poll by themselves replace it
 	deaf    bool          // nobody polls b
 	stuck   int           // steps since time or anything else moved
 	last    units.Instant // when something was polled
@@ -58,8 +58,8 @@ func on(t testing.TB, p *Pair, s shape) *world {
 	w := &world{TB: t, pair: p, caps: p.A.Caps()}
 	w.mtu = p.MTU()
 	require.GreaterOrEqual(t, w.mtu, units.Bytes(256), "the MTU that both devices have")
-	w.a, w.b = newEnd(w, p.A, s, 100_003), newEnd(w, p.B, s, 200_003)
-	for _, e := range []*end{w.a, w.b} {
+	w.a, w.b = newSide(w, p.A, s, 100_003), newSide(w, p.B, s, 200_003)
+	for _, e := range []*side{w.a, w.b} {
 		e.connect(w.peer(e))
 	}
 	w.poll = func() int { return w.a.poll() + w.b.poll() }
@@ -85,7 +85,7 @@ func (w *world) ofWrites() Faults {
 	return w.pair.Faults
 }
 
-func (w *world) peer(e *end) *end {
+func (w *world) peer(e *side) *side {
 	if e == w.a {
 		return w.b
 	}
@@ -157,7 +157,7 @@ func (w *world) until(what string, cond func() bool) {
 }
 
 // comes steps until cond holds, and reports false when nothing more happens, with a real clock when
-// patience is at an end.
+// Pair.Timeout has passed.
 func (w *world) comes(cond func() bool) bool {
 	start := time.Now()
 	for !cond() {
@@ -165,7 +165,7 @@ func (w *world) comes(cond func() bool) bool {
 		if cond() {
 			return true
 		}
-		if w.pair.Advance != nil && !alive || w.pair.Advance == nil && time.Since(start) > w.pair.Patience {
+		if w.pair.Advance != nil && !alive || w.pair.Advance == nil && time.Since(start) > w.pair.Timeout {
 			return false
 		}
 	}
@@ -180,7 +180,7 @@ func (w *world) listen(f func() int) {
 	w.poll, w.deaf = func() int { return w.a.poll() + f() }, false
 }
 
-// settle steps until nothing is under way any more.
+// settle steps until nothing is in flight any more.
 func (w *world) settle() {
 	w.Helper()
 	w.stuck, w.last = 0, w.now()
@@ -192,8 +192,8 @@ func (w *world) settle() {
 // restless fails when devices that say that they have something to do bring nothing.
 func (w *world) restless() {
 	w.Helper()
-	if w.pair.Idle != nil && w.now().Sub(w.last) > w.pair.Patience {
-		w.Fatalf("the devices have had something to do for %v (Pair.Idle), of which nothing came", w.pair.Patience)
+	if w.pair.Idle != nil && w.now().Sub(w.last) > w.pair.Timeout {
+		w.Fatalf("the devices have had something to do for %v (Pair.Idle), of which nothing came", w.pair.Timeout)
 	}
 }
 

@@ -60,7 +60,7 @@ func Example() {
 			log.Fatal(err)
 		}
 	}
-	// Both ends have their turn whenever something has come about for one of them, or a timer is due.
+	// Both sides have their turn whenever something has come about for one of them, or a timer is due.
 	until := func(done func() bool) {
 		for !done() {
 			now := net.Now()

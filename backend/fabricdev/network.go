@@ -41,7 +41,7 @@ type Network struct {
 	byNode map[int]*Device
 	// streams are by number in the fabric: nil for its own flows.
 	streams []*stream
-	// tags tell what is under way as packet i of world; 0: nothing. serial is the last one given.
+	// tags identify what is in flight as packet i of world; 0: nothing. serial is the last one given.
 	tags   []uint32
 	serial uint32
 }
@@ -102,22 +102,22 @@ func (n *Network) Next() units.Instant { return n.fabric.Next().Instant() }
 // Advance lets everything happen that is due up to and including to, and sets the clock to to. It has
 // no effect when to is earlier than Now.
 func (n *Network) Advance(to units.Instant) {
-	end := des.At(to)
-	if end < n.world.Now {
+	until := des.At(to)
+	if until < n.world.Now {
 		return
 	}
-	n.fabric.Advance(end)
+	n.fabric.Advance(until)
 	n.world.Now = n.fabric.Now()
 }
 
 // Run is Advance, but ends sooner when something has come about that a Poll or a post of one of the
 // devices would notice; the clock then shows when. It also ends when nothing more will happen.
 func (n *Network) Run(to units.Instant) {
-	end := des.At(to)
+	until := des.At(to)
 	n.world.News()
 	for !n.world.News() {
 		next := n.fabric.Next()
-		if next == des.Never || next > end {
+		if next == des.Never || next > until {
 			n.Advance(to)
 			return
 		}
@@ -140,8 +140,8 @@ func (n *Network) send(i uint32, k transport.Kind) transport.Packet {
 	}
 }
 
-// take finds the packet that x is, once; false for a packet that a switch has made.
-func (n *Network) take(x *transport.Packet) (i uint32, ok bool) {
+// identify finds the packet that x is, once; false for a packet that a switch has made.
+func (n *Network) identify(x *transport.Packet) (i uint32, ok bool) {
 	i = x.PSN
 	if int(i) >= len(n.tags) || x.Expected == 0 || n.tags[i] != x.Expected {
 		return 0, false
@@ -155,7 +155,7 @@ func (n *Network) lost(flow int, x *transport.Packet, full bool) {
 	if n.stream(flow) == nil {
 		return
 	}
-	i, ok := n.take(x)
+	i, ok := n.identify(x)
 	if !ok {
 		return
 	}

@@ -34,20 +34,20 @@ func (p *port) Post(s virtual.Send) {
 		p.notify(&s, k)
 		return
 	}
-	list, at := &p.frames, int(k.To)
+	streams, at := &p.frames, int(k.To)
 	st := fabric.Stream{Src: p.node, Dst: p.net.ports[k.To].node, SrcPort: firstSrcPort, DstPort: roceUDPPort}
 	if k.Kind == backend.KindWrite {
-		list, at = &p.writes, s.QP.Number()
+		streams, at = &p.writes, s.QP.Number()
 		st.SrcPort |= uint16(s.QP.Number()*31+s.QP.Channel()) & (firstSrcPort - 1)
 		st.Class = p.net.class
 	}
-	for at >= len(*list) {
-		*list = append(*list, nil)
+	for at >= len(*streams) {
+		*streams = append(*streams, nil)
 	}
-	to := (*list)[at]
+	to := (*streams)[at]
 	if to == nil {
 		to = p.net.open(st, s.QP)
-		(*list)[at] = to
+		(*streams)[at] = to
 	}
 	to.queue.Push(s)
 	p.net.fabric.Wake(to.number)
@@ -66,7 +66,7 @@ func (p *port) notify(s *virtual.Send, k *virtual.Packet) {
 	}
 }
 
-// Room implements virtual.Outlet: only the fabric knows, so stream.Transmit tells.
+// Room implements virtual.Outlet: only the fabric knows, so stream.Transmit calls MadeRoom.
 func (p *port) Room() netsim.Time { return netsim.Never }
 
 // Abandon implements virtual.Outlet.
@@ -78,8 +78,8 @@ func (p *port) Abandon(q *virtual.QP) {
 		p.net.world.Release(s.Packet)
 		return true
 	}
-	for _, list := range [][]*stream{p.writes, p.frames} {
-		for _, st := range list {
+	for _, streams := range [][]*stream{p.writes, p.frames} {
+		for _, st := range streams {
 			if st != nil {
 				st.queue.DeleteFunc(drop)
 			}
@@ -95,7 +95,7 @@ func (n *Network) open(s fabric.Stream, q *virtual.QP) *stream {
 	}
 	var err error
 	if st.number, err = n.fabric.AddStream(s, st, arrivals{n}); err != nil {
-		// Both ends are hosts of a graph in which all hosts reach each other.
+		// Both sides are hosts of a graph in which all hosts reach each other.
 		panic(fmt.Sprintf("fabricdev: %v", err))
 	}
 	for st.number >= len(n.streams) {

@@ -47,7 +47,7 @@ const (
 	crossTime = 60 * units.Millisecond // longer than the transfers, and simulated no longer than they
 )
 
-// crossing is two connected ends on hosts of different leaves among sixteen, with traffic of all.
+// crossing is two connected QPs on hosts of different leaves among sixteen, with traffic of all.
 type crossing struct {
 	testing.TB
 	net  *fabricdev.Network
@@ -102,7 +102,7 @@ func newCrossing(t testing.TB, mk func() (scheme.Scheme, error), cfg reliability
 	return c
 }
 
-// until runs both ends until cond holds, at most a second of virtual time.
+// until runs both sides until cond holds, at most a second of virtual time.
 func (c *crossing) until(what string, cond func() bool) {
 	c.Helper()
 	limit := c.net.Now().Add(units.Second)
@@ -122,7 +122,7 @@ func (c *crossing) until(what string, cond func() bool) {
 	}
 }
 
-// carry sends n random bytes from one end to the other and compares them.
+// carry sends n random bytes from one side to the other and compares them.
 func (c *crossing) carry(from int, n units.Bytes, seed uint64) {
 	c.Helper()
 	src, dst := make([]byte, n), make([]byte, n)
@@ -144,8 +144,8 @@ func (c *crossing) carry(from int, n units.Bytes, seed uint64) {
 	require.NoError(c, dmr.Close())
 }
 
-// Every scheme carries its transfers, both ways, through a leaf–spine at 50 % load of others, with losses in
-// queues and on a link, and hears of the marks that its packets got.
+// Every scheme carries its transfers, in both directions, through a leaf–spine at 50 % load of others, with losses in
+// queues and on a link, and is notified of the marks that its packets got.
 func TestSchemesCrossTheFabric(t *testing.T) {
 	for i, s := range schemes {
 		t.Run(s.name, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestSchemesCrossTheFabric(t *testing.T) {
 	}
 }
 
-// watched is a controller and what it was told.
+// watched is a controller and what was reported to it.
 type watched struct {
 	congestion.Controller
 	seen *watch
@@ -215,11 +215,11 @@ func TestMarksReachTheController(t *testing.T) {
 	for i := range 4 {
 		c.carry(0, 2*units.MiB, uint64(i))
 	}
-	heard := c.conn[0].Stats().QP.Congestions
-	require.NotZero(t, heard, "seed 7")
+	notifications := c.conn[0].Stats().QP.Congestions
+	require.NotZero(t, notifications, "seed 7")
 	require.NotZero(t, seen[0].notified, "seed 7")
-	require.LessOrEqual(t, uint64(seen[0].notified), heard, "notifications of several channels at one instant are one")
+	require.LessOrEqual(t, uint64(seen[0].notified), notifications, "notifications of several channels at one instant are one")
 	require.Less(t, seen[0].least, line/2, "the rate falls")
 	require.Equal(t, line, seen[1].least, "the receiver sends next to nothing")
-	t.Logf("%d notifications, %d told, least rate %v", heard, seen[0].notified, seen[0].least)
+	t.Logf("%d notifications, %d told, least rate %v", notifications, seen[0].notified, seen[0].least)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// stream is the sending end of a fabric.Stream: what waits to be sent. It has no timer and no end.
+// stream is the sending end of a fabric.Stream: what waits to be sent. It has no timer and is never done.
 type stream struct {
 	net     *Network
 	number  int
@@ -37,14 +37,14 @@ func (s *stream) Transmit(_ units.Instant, p *transport.Packet) bool {
 	return false
 }
 
-// OnPacket takes what comes back to the sender: notifications, also those that a switch has made.
+// OnPacket handles what comes back to the sender: notifications, also those that a switch has made.
 func (s *stream) OnPacket(_ units.Instant, p *transport.Packet) {
 	n := s.net
 	n.world.Now = n.fabric.Now()
 	if p.Kind != transport.CNP {
 		return
 	}
-	if i, ok := n.take(p); ok {
+	if i, ok := n.identify(p); ok {
 		n.world.Receive(i)
 	} else if s.qp != nil {
 		s.qp.Congested()
@@ -70,7 +70,7 @@ type arrivals struct{ net *Network }
 func (a arrivals) OnPacket(_ units.Instant, p *transport.Packet, _ *transport.Replies) {
 	n := a.net
 	n.world.Now = n.fabric.Now()
-	i, ok := n.take(p)
+	i, ok := n.identify(p)
 	if !ok {
 		return // made by a switch
 	}

@@ -34,7 +34,7 @@ func TestNoAllocation(t *testing.T) {
 		}
 		for next := p.next(); next != units.Never; next = p.next() {
 			p.net.Advance(max(next, p.net.Now()))
-			for _, e := range []*end{p.a, p.b} {
+			for _, e := range []*side{p.a, p.b} {
 				if _, err := e.cq.Poll(p.net.Now(), dst); err != nil {
 					t.Fatal(err)
 				}

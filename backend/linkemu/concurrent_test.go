@@ -52,7 +52,7 @@ func TestConcurrentPosters(t *testing.T) {
 }
 
 // post posts signalled writes, numbered, until count or, to be closed, half.
-func post(t *testing.T, e *end, q backend.QP, count int, closeIt bool) {
+func post(t *testing.T, e *side, q backend.QP, count int, closeIt bool) {
 	for i := 0; i < count; {
 		w := [2]backend.Write{
 			{WRID: uint64(i), LKey: e.mem.LKey(), Length: 64, Signaled: true},

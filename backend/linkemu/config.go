@@ -8,7 +8,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// Config describes the link as one end sees it. The zero value changes nothing.
+// Config describes the link as one side sees it. The zero value changes nothing.
 type Config struct {
 	// RTT is the round-trip time to add, 0 to 1 hour: half of it to what this
 	// end sends.
@@ -34,9 +34,9 @@ type Config struct {
 	// rotation: channels become paths of different length.
 	ChannelDelay []units.Duration
 	// ChannelRate, instead of Rate, gives each channel a rate of its own, in rotation, and a Queue: channels become
-	// paths of different width. ChannelEnd is when a channel dies, from Wrap on, in rotation; 0: never.
-	ChannelRate []units.Rate
-	ChannelEnd  []units.Duration
+	// paths of different width. ChannelDownAt is when a channel goes down, from Wrap on, in rotation; 0: never.
+	ChannelRate   []units.Rate
+	ChannelDownAt []units.Duration
 	// Reorder is the probability, 0 to 1, with which a packet is delayed by up
 	// to ReorderDelay more, so that later ones overtake it. ReorderDelay 0
 	// stands for RTT/8, or 100 µs if that is more.
@@ -44,7 +44,7 @@ type Config struct {
 	ReorderDelay units.Duration
 	// Duplicate is the probability, 0 to 1, with which a packet is sent twice.
 	Duplicate float64
-	// Seed makes the faults repeatable. Give the two ends different seeds.
+	// Seed makes the faults repeatable. Give the two sides different seeds.
 	Seed uint64
 }
 
@@ -55,17 +55,17 @@ func (c *Config) link() (*netsim.LinkConfig, error) {
 		return nil, operr.New("wrap", "linkemu", "RTT of %d ns: must be between 0 and 1 hour", int64(c.RTT))
 	}
 	l := &netsim.LinkConfig{
-		Rate:         c.Rate,
-		Queue:        c.Queue,
-		Delay:        c.RTT / 2,
-		ChannelDelay: c.ChannelDelay,
-		ChannelRate:  c.ChannelRate,
-		ChannelEnd:   c.ChannelEnd,
-		Jitter:       c.Jitter,
-		Loss:         netsim.Loss{Drop: c.Drop, Burst: c.Burst, BurstDrop: c.BurstDrop},
-		Reorder:      c.Reorder,
-		ReorderDelay: c.ReorderDelay,
-		Duplicate:    c.Duplicate,
+		Rate:          c.Rate,
+		Queue:         c.Queue,
+		Delay:         c.RTT / 2,
+		ChannelDelay:  c.ChannelDelay,
+		ChannelRate:   c.ChannelRate,
+		ChannelDownAt: c.ChannelDownAt,
+		Jitter:        c.Jitter,
+		Loss:          netsim.Loss{Drop: c.Drop, Burst: c.Burst, BurstDrop: c.BurstDrop},
+		Reorder:       c.Reorder,
+		ReorderDelay:  c.ReorderDelay,
+		Duplicate:     c.Duplicate,
 	}
 	if l.ReorderDelay == 0 {
 		l.ReorderDelay = max(c.RTT/8, leastReorderDelay)
@@ -82,10 +82,10 @@ func (c Config) Validate() error {
 	return err
 }
 
-// PacketsUnderWay is how many packets of mtu bytes of payload one direction of
+// PacketsInFlight is how many packets of mtu bytes of payload one direction of
 // the link holds: what the SendDepth of the QPs that send must add up to for the
 // rate to be reached. It is 0 without a rate.
-func (c Config) PacketsUnderWay(mtu units.Bytes) int {
+func (c Config) PacketsInFlight(mtu units.Bytes) int {
 	rate := c.TotalRate()
 	if rate <= 0 || mtu <= 0 {
 		return 0
@@ -110,7 +110,7 @@ func (c Config) TotalRate() units.Rate {
 }
 
 // How long a packet that is due may wait for others to fall due too, where at
-// least busy packets are under way on a CQ. A packet that is alone is not kept
+// least busy packets are in flight on a CQ. A packet that is alone is not kept
 // waiting, so that round-trip times are measured as asked.
 const (
 	leastCoalescing = 50 * units.Microsecond

@@ -16,7 +16,7 @@ type CorrupterConfig struct {
 	// bytes of a packet are changed; Truncate that with which its end is cut
 	// off, all but its first byte at most.
 	Corrupt, Truncate float64
-	// Seed makes the damage repeatable. Give the two ends different seeds.
+	// Seed makes the damage repeatable. Give the two sides different seeds.
 	Seed uint64
 }
 
@@ -74,7 +74,7 @@ func (c *Corrupter) Outbound(batch []backend.WirePacket) {
 	}
 }
 
-// Inbound implements backend.Wire; the other end has done the damage.
+// Inbound implements backend.Wire; the other side has done the damage.
 func (c *Corrupter) Inbound([]backend.WirePacket) {}
 
 // Stats returns the counts so far.

@@ -73,7 +73,7 @@ func (s *parcels) put(p parcel) uint32 {
 	return uint32(len(s.slab) - 1)
 }
 
-func (s *parcels) take(i uint32) parcel {
+func (s *parcels) remove(i uint32) parcel {
 	s.free = append(s.free, i)
 	return s.slab[i]
 }
@@ -120,7 +120,7 @@ func (c *compQueue) Poll(now units.Instant, dst []backend.Completion) (n int, er
 		}
 	}
 	if n < len(dst) {
-		n += c.takeReady(dst[n:])
+		n += c.pollReady(dst[n:])
 	}
 	return n, err
 }
@@ -147,7 +147,7 @@ func (c *compQueue) passOn(now units.Instant) {
 	t, bytes := c.dev.time(now), units.Bytes(0)
 	for now >= c.resume && bytes < c.dev.burst && c.waiting.Next() <= t {
 		_, i := c.waiting.Pop()
-		p := c.parcels.take(i)
+		p := c.parcels.remove(i)
 		q := c.qps[p.qp]
 		if q == nil {
 			continue // closed meanwhile
@@ -193,7 +193,7 @@ func (c *compQueue) finish(x []backend.Completion) int {
 	return n
 }
 
-// reported notes that the real device no longer reads the memory of a write and
+// reported records that the real device no longer reads the memory of a write and
 // of those before it.
 //
 // c.mu is held.
@@ -201,7 +201,7 @@ func (c *compQueue) reported(x *backend.Completion) {
 	index, order, signaled := unpackWRID(x.WRID)
 	q := c.qps[index]
 	if q == nil {
-		return // closed while this Poll was under way
+		return // closed during this Poll
 	}
 	if signaled {
 		c.signals--
@@ -216,7 +216,7 @@ func (c *compQueue) reported(x *backend.Completion) {
 	q.settle()
 }
 
-func (c *compQueue) takeReady(dst []backend.Completion) int {
+func (c *compQueue) pollReady(dst []backend.Completion) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := c.popReady(dst)

@@ -3,7 +3,7 @@
 // Package linkemu emulates a bad long-haul link on any device, so that an
 // application can be tested against one without leaving the machine.
 //
-// Wrap a device before giving it to package sdr, at both ends, in one process or
+// Wrap a device before giving it to package sdr, on both sides, in one process or
 // in two:
 //
 //	dev, err := userroce.Open(…)
@@ -12,14 +12,14 @@
 //	})
 //	ctx, err := sdr.NewEndpoint(emu, …)
 //
-// Each end treats what it sends: it delays it by half the RTT, and loses,
-// reorders and duplicates it; so does the other end with the other direction.
+// Each side treats what it sends: it delays it by half the RTT, and loses,
+// reorders and duplicates it; so does the other side with the other direction.
 //
 // # How it works
 //
 // Posted packets wait in the wrapped device, and are passed to the real one when
 // they are due, by Poll of the CQ that their QP sends to: there is no goroutine.
-// CQ.Next tells when, and CQ.Wait wakes up for it. While many packets are under
+// CQ.Next says when, and CQ.Wait wakes up for it. While many packets are under
 // way a sleeping worker is woken once for what falls due within 1/32 of the delay
 // (50 to 250 µs), so that pacing costs few wake-ups. Packets are late by at most
 // that and what the scheduler adds, never early; the rate is exact, since times
@@ -29,13 +29,13 @@
 // receiver can take them (Caps.RecvBurst), so that it adds no loss of its own.
 //
 // A write reads its memory when it is passed on, so KindSent comes only then:
-// SendDepth must cover what is under way (Config.PacketsUnderWay), or it limits
+// SendDepth must cover what is in flight (Config.PacketsInFlight), or it limits
 // the rate.
 //
 // # Repeatability
 //
 // Whether the i-th packet of an end is lost, late or doubled depends on the seed
-// alone. The same seed loses the same numbers, so give both ends different ones.
+// alone. The same seed loses the same numbers, so give both sides different ones.
 //
 // # Damage
 //

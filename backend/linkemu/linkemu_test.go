@@ -52,15 +52,15 @@ func TestRate(t *testing.T) {
 	require.Equal(t, units.Instant(1000*8800).Add(ms), p.net.Now())
 }
 
-func TestPacketsUnderWay(t *testing.T) {
+func TestPacketsInFlight(t *testing.T) {
 	c := Config{Rate: units.Gbit, RTT: 25 * ms}
-	n := c.PacketsUnderWay(1024)
+	n := c.PacketsInFlight(1024)
 	require.InDelta(t, 12.5e6/8/1024, n, 32)
 	p := newVirtualPair(t, sim.Config{}, c, n)
 	p.write(4*n, 1024)
 	p.run()
 	require.InEpsilon(t, 4*float64(n)*1024*8+12.5e6, float64(p.net.Now()), 0.01, "this depth suffices")
-	require.Zero(t, Config{RTT: ms}.PacketsUnderWay(1024))
+	require.Zero(t, Config{RTT: ms}.PacketsInFlight(1024))
 }
 
 func TestQueue(t *testing.T) {
@@ -149,7 +149,7 @@ func TestChannelDelay(t *testing.T) {
 	n, err := sim.New(sim.Config{})
 	require.NoError(t, err)
 	c := Config{RTT: 2 * ms, ChannelDelay: []units.Duration{0, 5 * ms}}
-	p := &virtualPair{t: t, net: n, a: newEnd(t, n.A(), c, 16), b: newEnd(t, n.B(), Config{}, 16)}
+	p := &virtualPair{t: t, net: n, a: newSide(t, n.A(), c, 16), b: newSide(t, n.B(), Config{}, 16)}
 	connect(t, p.a, p.b)
 	connect(t, p.b, p.a)
 	slow, err := p.a.dev.NewQP(backend.QPConfig{Type: backend.UD, SendCQ: p.a.cq, RecvCQ: p.a.cq, MTU: testMTU, Channel: 3, SendDepth: 4})

@@ -14,7 +14,7 @@ import (
 
 // An end is a wrapped device with a connected UC queue pair, a UD queue pair, one
 // CQ for all, and memory of which the peer may write all as message 0.
-type end struct {
+type side struct {
 	dev    *Device
 	cq     backend.CQ
 	uc, ud backend.QP
@@ -33,9 +33,9 @@ const (
 	testSize = units.MiB
 )
 
-func newEnd(t testing.TB, dev backend.Device, cfg Config, depth int) *end {
+func newSide(t testing.TB, dev backend.Device, cfg Config, depth int) *side {
 	t.Helper()
-	e := new(end)
+	e := new(side)
 	var err error
 	e.dev, err = Wrap(dev, cfg)
 	require.NoError(t, err)
@@ -59,7 +59,7 @@ func newEnd(t testing.TB, dev backend.Device, cfg Config, depth int) *end {
 	return e
 }
 
-func connect(t testing.TB, e, other *end) {
+func connect(t testing.TB, e, other *side) {
 	t.Helper()
 	require.NoError(t, e.uc.Connect(other.uc.Info()))
 	var err error
@@ -68,7 +68,7 @@ func connect(t testing.TB, e, other *end) {
 }
 
 // poll collects what the end's CQ reports at now.
-func (e *end) poll(t testing.TB, now units.Instant) {
+func (e *side) poll(t testing.TB, now units.Instant) {
 	t.Helper()
 	n, err := e.cq.Poll(now, e.dst[:])
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func (e *end) poll(t testing.TB, now units.Instant) {
 	}
 }
 
-func (e *end) imms() (v []uint32) {
+func (e *side) imms() (v []uint32) {
 	for _, c := range e.got {
 		if c.Kind == backend.KindWrite {
 			v = append(v, c.Imm)
@@ -90,7 +90,7 @@ func (e *end) imms() (v []uint32) {
 	return v
 }
 
-func (e *end) sent() (v []uint64) {
+func (e *side) sent() (v []uint64) {
 	for _, c := range e.got {
 		if c.Kind == backend.KindSent {
 			v = append(v, c.WRID)
@@ -99,20 +99,20 @@ func (e *end) sent() (v []uint64) {
 	return v
 }
 
-// A virtualPair is two ends over backend/sim.
+// A virtualPair is two sides over backend/sim.
 type virtualPair struct {
 	t    testing.TB
 	net  *sim.Network
-	a, b *end
+	a, b *side
 }
 
 func newVirtualPair(t testing.TB, s sim.Config, cfg Config, depth int) *virtualPair {
 	t.Helper()
 	n, err := sim.New(s)
 	require.NoError(t, err)
-	p := &virtualPair{t: t, net: n, a: newEnd(t, n.A(), cfg, depth)}
+	p := &virtualPair{t: t, net: n, a: newSide(t, n.A(), cfg, depth)}
 	cfg.Seed++
-	p.b = newEnd(t, n.B(), cfg, depth)
+	p.b = newSide(t, n.B(), cfg, depth)
 	connect(t, p.a, p.b)
 	connect(t, p.b, p.a)
 	return p
@@ -125,11 +125,11 @@ func (p *virtualPair) next() units.Instant {
 // run goes on until nothing is left to happen.
 func (p *virtualPair) run() { p.runUntil(units.Never) }
 
-func (p *virtualPair) runUntil(end units.Instant) {
+func (p *virtualPair) runUntil(until units.Instant) {
 	p.t.Helper()
 	for {
 		next := p.next()
-		if next == units.Never || next > end {
+		if next == units.Never || next > until {
 			break
 		}
 		p.net.Advance(max(next, p.net.Now()))

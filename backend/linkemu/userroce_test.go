@@ -17,10 +17,10 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A realPair is two ends over sockets: a sends on this goroutine, b receives on
+// A realPair is two sides over sockets: a sends on this goroutine, b receives on
 // one of its own until stop is called.
 type realPair struct {
-	a, b     *end
+	a, b     *side
 	depth    int
 	arrived  atomic.Int64 // writes at b
 	frames   atomic.Int64 // datagrams at b
@@ -38,7 +38,7 @@ func newRealPair(t testing.TB, cfg Config, depth int, wire backend.Wire) *realPa
 		return d
 	}
 	p := &realPair{
-		a: newEnd(t, open("127.0.0.1"), cfg, depth), b: newEnd(t, open("127.0.0.2"), Config{}, depth),
+		a: newSide(t, open("127.0.0.1"), cfg, depth), b: newSide(t, open("127.0.0.2"), Config{}, depth),
 		depth: depth, finished: make(chan error, 1),
 	}
 	connect(t, p.a, p.b)
@@ -205,7 +205,7 @@ func TestCorruptionOverSockets(t *testing.T) {
 }
 
 // BenchmarkPace shows how close to the asked rate the link is, and the share of
-// one CPU that both ends together need. The rate may never be exceeded.
+// one CPU that both sides together need. The rate may never be exceeded.
 func BenchmarkPace(b *testing.B) {
 	for _, rate := range []units.Rate{units.Gbit, 10 * units.Gbit, 0} {
 		name := "unlimited"
@@ -221,7 +221,7 @@ func benchmarkPace(b *testing.B, rate units.Rate) {
 	depth := 16384
 	if rate > 0 {
 		// And 20 ms of them, for when this goroutine does not get a CPU.
-		depth = cfg.PacketsUnderWay(testMTU) + int(rate.Bytes(20*ms)/testMTU)
+		depth = cfg.PacketsInFlight(testMTU) + int(rate.Bytes(20*ms)/testMTU)
 	}
 	p := newRealPair(b, cfg, depth, nil)
 	count := max(16, b.N&^15)

@@ -22,7 +22,7 @@ type writeRecord struct {
 	// copies the real device has yet to take.
 	visits, pending int8
 	lost            bool
-	taken           bool
+	accepted        bool
 	status          backend.Status
 	// order is the number of the last copy among QP.posted.
 	order uint64
@@ -36,7 +36,7 @@ func (s *writeState) init(size int) {
 
 func (s *writeState) at(i uint64) *writeRecord { return &s.records[i&uint64(len(s.records)-1)] }
 
-// A WRID of the real device tells the QP, the order among its writes, and
+// A WRID of the real device holds the QP, the order among its writes, and
 // whether the write was signalled, since failed ones complete in any case.
 const (
 	orderBits = 39
@@ -123,7 +123,7 @@ func (q *queuePair) flushWrites(now units.Instant) {
 			w[i].WRID = packWRID(q.index, q.posted+uint64(i), w[i].Signaled)
 		}
 		n, err := q.inner.PostWrites(now, w)
-		q.taken(s.numbers[passed : passed+n])
+		q.onAccepted(s.numbers[passed : passed+n])
 		passed += n
 		if n == len(w) {
 			q.cq.signals++
@@ -140,26 +140,26 @@ func (q *queuePair) flushWrites(now units.Instant) {
 	s.numbers = s.numbers[:copy(s.numbers, s.numbers[passed:])]
 }
 
-// taken notes that the real device has accepted copies of these records.
-func (q *queuePair) taken(numbers []uint32) {
+// onAccepted records that the real device has accepted copies of these records.
+func (q *queuePair) onAccepted(numbers []uint32) {
 	for _, i := range numbers {
 		r := q.writes.at(uint64(i))
 		r.pending--
-		r.taken, r.order = true, q.posted
+		r.accepted, r.order = true, q.posted
 		q.posted++
 	}
 }
 
-// refuse notes that the real device reported an error for a copy of r.
+// refuse records that the real device reported an error for a copy of r.
 func (r *writeRecord) refuse() {
 	r.pending--
 	r.status = backend.StatusError
 }
 
-// failed notes the outcome of the write that was the order-th to be passed on.
+// failed records the outcome of the write that was the order-th to be passed on.
 func (q *queuePair) failed(order uint64, status backend.Status) {
 	for i := q.head; i < q.tail; i++ {
-		if r := q.writes.at(i); r.taken && r.order == order {
+		if r := q.writes.at(i); r.accepted && r.order == order {
 			r.status = status
 			return
 		}
@@ -170,7 +170,7 @@ func (q *queuePair) failed(order uint64, status backend.Status) {
 func (q *queuePair) settleWrites() {
 	for ; q.head < q.tail; q.head++ {
 		r := q.writes.at(q.head)
-		if r.visits > 0 || r.pending > 0 || r.taken && r.order >= q.done {
+		if r.visits > 0 || r.pending > 0 || r.accepted && r.order >= q.done {
 			return
 		}
 		if r.w.Signaled || r.status != backend.StatusOK {

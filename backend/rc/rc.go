@@ -11,7 +11,7 @@
 //   - The device repeats what the network loses and keeps the order of each queue pair's writes (Caps.Reliable). No drop
 //     is seen, since none is left over; what a loss costs is time, of all that was posted behind it. The scheme that suits is none;
 //     others work, and repeat nothing unless an acknowledgement of theirs is late.
-//   - A write is sent when the peer has acknowledged it (backend.KindSent): the send queue holds what is under way, so that
+//   - A write is sent when the peer has acknowledged it (backend.KindSent): the send queue holds what is in flight, so that
 //     a long link needs a deep one.
 //   - A write that finds no receive posted waits, with what is behind it, and is tried again after 0.64 ms (RNR).
 //   - A connection is lost when the peer doesn't answer for two seconds, in seven tries, or when the peer's device refuses a write: its
@@ -20,7 +20,7 @@
 //   - Since a late packet would end the connection, the key of a message is recalled before it dies: the peer
 //     is asked, in line with the data, to write through it no more, and what its user posts through it afterwards is dropped there
 //     (Stats().Drops, backend.DropLate). Table.Revoked waits for the answer, a round trip; half a second of silence, or five seconds, end the wait. On devices
-//     with indirect keys (mlx5) the null key swallows late packets, and nobody is asked. Both ends must be of this package.
+//     with indirect keys (mlx5) the null key swallows late packets, and nobody is asked. Both sides must be of this package.
 //
 // Tested on rxe and on the fake mlx5 of test/fakeverbs; no adapter was used.
 package rc

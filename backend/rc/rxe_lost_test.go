@@ -19,7 +19,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/internal/rxetest"
 )
 
-const patience = 20 * time.Second
+const timeout = 20 * time.Second
 
 // link is a connected pair of queue pairs, with memory of the second that is exposed as message 0.
 type link struct {
@@ -59,7 +59,7 @@ func (l *link) connect(t *testing.T) {
 func next(t *testing.T, d backend.Device, cq backend.CQ) backend.Completion {
 	t.Helper()
 	var c [1]backend.Completion
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(50 * time.Microsecond) {
+	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Microsecond) {
 		n, err := cq.Poll(d.Now(), c[:])
 		require.NoError(t, err)
 		if n == 1 {
@@ -120,8 +120,8 @@ func TestUnansweredRecall(t *testing.T) {
 	require.Equal(t, backend.KindWrite, next(t, l.b, l.at).Kind)
 	begin := time.Now()
 	l.table.StartRevoke(0)
-	for !l.table.Revoked(0) { // nobody polls at the other end
-		require.Less(t, time.Since(begin), patience)
+	for !l.table.Revoked(0) { // nobody polls on the other side
+		require.Less(t, time.Since(begin), timeout)
 		time.Sleep(time.Millisecond)
 	}
 	require.Greater(t, time.Since(begin), 400*time.Millisecond, "it did not wait for the answer")

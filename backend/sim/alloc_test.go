@@ -17,7 +17,7 @@ func TestNoAllocationPerPacket(t *testing.T) {
 	const delay = 50 * units.Microsecond
 	for _, sizeOnly := range []bool{true, false} {
 		// What a run of n packets allocates does not depend on n once pools
-		// have grown to what is under way.
+		// have grown to what is in flight.
 		few := testing.AllocsPerRun(1, func() { stream(t, 50_000, sizeOnly, delay) })
 		many := testing.AllocsPerRun(1, func() { stream(t, 200_000, sizeOnly, delay) })
 		require.InDelta(t, few, many, 100)
@@ -32,7 +32,7 @@ func TestIdleTableIsSmall(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range count {
-		newEnd(t, n.A(), 1<<16, 1<<16)
+		newSide(t, n.A(), 1<<16, 1<<16)
 	}
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(count*(testMax+64*units.KiB)))

@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkStream sends 4 KiB packets at 400 Gbit/s over 5 ms with loss and
-// reordering, 31 000 of them under way at a time: one packet is two events, its departure and its arrival. The goal
+// reordering, 31 000 of them in flight at a time: one packet is two events, its departure and its arrival. The goal
 // is 2 million events a second.
 func BenchmarkStream(b *testing.B) {
 	for name, sizeOnly := range map[string]bool{"sizes": true, "content": false} {
@@ -32,10 +32,10 @@ func stream(b testing.TB, packets int, sizeOnly bool, delay units.Duration) {
 		Link: Link{Delay: delay, Loss: Loss{Drop: 1e-3}, Reorder: 1e-2, ReorderDelay: delay / 8},
 	})
 	require.NoError(b, err)
-	p := &pair{t: b, net: n, a: newEnd(b, n.A(), 256, 0), b: newEnd(b, n.B(), 256, 0)}
+	p := &pair{t: b, net: n, a: newSide(b, n.A(), 256, 0), b: newSide(b, n.B(), 256, 0)}
 	connect(b, p.a, p.b)
 	if sizeOnly {
-		for _, e := range []*end{p.a, p.b} {
+		for _, e := range []*side{p.a, p.b} {
 			e.mem, err = e.dev.RegisterSize(testMax, backend.AccessRemoteWrite)
 			require.NoError(b, err)
 		}
@@ -46,7 +46,7 @@ func stream(b testing.TB, packets int, sizeOnly bool, delay units.Duration) {
 		batch[i] = backend.Write{VA: va, RKey: rkey, LKey: p.a.mem.LKey(), Length: testMTU, Signaled: i == len(batch)-1}
 	}
 	dst := make([]backend.Completion, 256)
-	poll := func(e *end) {
+	poll := func(e *side) {
 		for {
 			if k, err := e.cq.Poll(n.Now(), dst); err != nil || k < len(dst) {
 				require.NoError(b, err)

@@ -12,26 +12,26 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// The sender of marked writes is told, a round trip later, at most once each 50 µs
+// The sender of marked writes is notified, a round trip later, at most once each 50 µs
 // and as its own queue pair; nobody else is, and without marks nobody at all.
-func TestSenderHearsOfMarks(t *testing.T) {
+func TestSenderIsNotifiedOfMarks(t *testing.T) {
 	for _, needs := range []bool{false, true} {
 		p := newPair(t, Config{
 			Rate: 10 * units.Gbit, NeedsReceives: needs,
 			Link: Link{Rate: 9 * units.Gbit, MarkAbove: 10 * units.KiB, Delay: 20 * units.Microsecond},
 		})
 		p.stream(2000, 1000)
-		told := 0
+		notifications := 0
 		for _, c := range p.a.got {
 			if c.Kind == backend.KindCongestion {
 				require.Equal(t, backend.Completion{Kind: backend.KindCongestion, Cookie: p.a.got[0].Cookie}, c)
-				told++
+				notifications++
 			}
 		}
 		require.NotZero(t, p.b.dev.Marked())
 		took := units.Duration(p.net.Now())
-		require.Greater(t, told, int(took/virtual.DCQCNInterval)/2)
-		require.LessOrEqual(t, told, int(took/virtual.DCQCNInterval)+1)
+		require.Greater(t, notifications, int(took/virtual.DCQCNInterval)/2)
+		require.LessOrEqual(t, notifications, int(took/virtual.DCQCNInterval)+1)
 		for _, c := range p.b.got {
 			require.NotEqual(t, backend.KindCongestion, c.Kind)
 		}

@@ -13,13 +13,13 @@
 //	…
 //	for !done {
 //		net.Advance(min(net.Next(), nextTimer))
-//		… // progress of both ends at net.Now()
+//		… // progress of both sides at net.Now()
 //	}
 //
 // # Time
 //
 // Nothing happens by itself. Posts take effect at Network.Now; Network.Advance
-// moves the clock, and on the way sends, carries and places packets; CQ.Poll
+// moves the clock, and meanwhile sends, carries and places packets; CQ.Poll
 // then returns the completions. Network.Next says when the next packet leaves
 // or arrives. Completions that wait to be polled, or timers of the protocol, are
 // not events of the network.

@@ -32,7 +32,7 @@ type PacketInfo struct {
 	// Kind is backend.KindWrite, backend.KindDatagram, or what the device itself sends:
 	// backend.KindCongestion, a notification, or backend.KindTrimmed, the headers of a trimmed write on their way back.
 	Kind backend.Kind
-	// Channel is that of the sending QP, SrcQPN and DstQPN the two ends.
+	// Channel is that of the sending QP, SrcQPN and DstQPN the two sides.
 	Channel        int
 	SrcQPN, DstQPN uint32
 	// VA, RKey and Imm are those of a write.

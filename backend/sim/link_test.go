@@ -57,7 +57,7 @@ func TestLineRate(t *testing.T) {
 // Reordering between channels whatever the depth, and none within one.
 func TestChannelsWithDifferentDelays(t *testing.T) {
 	p := newPair(t, Config{Rate: units.Gbit, Link: Link{ChannelDelay: []units.Duration{10 * units.Millisecond, 0}}})
-	second := func(e *end) backend.QP {
+	second := func(e *side) backend.QP {
 		q, err := e.dev.NewQP(backend.QPConfig{
 			Type: backend.UC, SendCQ: e.cq, RecvCQ: e.cq, Table: e.table, MTU: testMTU, Channel: 1, SendDepth: 64,
 		})

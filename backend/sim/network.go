@@ -44,7 +44,7 @@ func (n *Network) B() *Device { return n.dev[1] }
 func (n *Network) Now() units.Instant { return n.world.Instant() }
 
 // Next is when the next packet leaves a device or arrives, or an address is
-// revoked; units.Never when nothing is under way. It may be Now: what is posted
+// revoked; units.Never when nothing is in flight. It may be Now: what is posted
 // on an unlimited link happens at once, but not before Advance is called.
 func (n *Network) Next() units.Instant {
 	return min(n.dev[0].nic.next(), n.dev[1].nic.next(), n.events.Next()).Instant()
@@ -53,23 +53,23 @@ func (n *Network) Next() units.Instant {
 // Advance lets everything happen that is due up to and including to, and sets
 // the clock to to. It has no effect when to is earlier than Now.
 func (n *Network) Advance(to units.Instant) {
-	end := netsim.At(to)
-	if end < n.world.Now {
+	until := netsim.At(to)
+	if until < n.world.Now {
 		return
 	}
-	for n.step(end) {
+	for n.step(until) {
 	}
-	if end != netsim.Never {
-		n.world.Now = end
+	if until != netsim.Never {
+		n.world.Now = until
 	}
 }
 
 // step lets the next thing happen if it is due by end. Of things at one time a
 // departure comes first, A's before B's.
-func (n *Network) step(end netsim.Time) bool {
+func (n *Network) step(until netsim.Time) bool {
 	a, b, q := n.dev[0].nic.next(), n.dev[1].nic.next(), n.events.Next()
 	at := min(a, b, q)
-	if at > end || at == netsim.Never {
+	if at > until || at == netsim.Never {
 		return false
 	}
 	n.world.Now = at
@@ -87,7 +87,7 @@ func (n *Network) step(end netsim.Time) bool {
 }
 
 // SetLink changes the link in one direction from the next packet on. Packets
-// under way keep their fate, and the random draws go on where they are.
+// in flight keep their fate, and the random draws go on where they are.
 func (n *Network) SetLink(d Direction, l Link) error {
 	if err := l.Validate(); err != nil {
 		return operr.Wrap("set link", "sim", err)

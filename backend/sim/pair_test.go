@@ -13,13 +13,13 @@ import (
 
 // An end is one device with a connected UC queue pair, a UD queue pair, one CQ
 // for all, and memory.
-type end struct {
+type side struct {
 	dev    *Device
 	cq     backend.CQ
 	uc, ud backend.QP
 	table  backend.Table
 	mem    backend.Region
-	to     backend.AddressHandle // the other end's UD queue pair
+	to     backend.AddressHandle // the other side's UD queue pair
 	got    []backend.Completion
 	frames []string
 }
@@ -27,7 +27,7 @@ type end struct {
 type pair struct {
 	t    testing.TB
 	net  *Network
-	a, b *end
+	a, b *side
 }
 
 const (
@@ -42,15 +42,15 @@ func newPairDepth(t testing.TB, cfg Config, send, recv int) *pair {
 	t.Helper()
 	n, err := New(cfg)
 	require.NoError(t, err)
-	p := &pair{t: t, net: n, a: newEnd(t, n.A(), send, recv), b: newEnd(t, n.B(), send, recv)}
+	p := &pair{t: t, net: n, a: newSide(t, n.A(), send, recv), b: newSide(t, n.B(), send, recv)}
 	connect(t, p.a, p.b)
 	connect(t, p.b, p.a)
 	return p
 }
 
-func newEnd(t testing.TB, d *Device, send, recv int) *end {
+func newSide(t testing.TB, d *Device, send, recv int) *side {
 	t.Helper()
-	e := &end{dev: d}
+	e := &side{dev: d}
 	var err error
 	e.cq, err = d.NewCQ(backend.CQConfig{Entries: 1024, Workers: 1})
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func newEnd(t testing.TB, d *Device, send, recv int) *end {
 	return e
 }
 
-func connect(t testing.TB, e, other *end) {
+func connect(t testing.TB, e, other *side) {
 	t.Helper()
 	require.NoError(t, e.uc.Connect(other.uc.Info()))
 	var err error
@@ -78,7 +78,7 @@ func connect(t testing.TB, e, other *end) {
 	require.NoError(t, err)
 }
 
-// run advances until nothing is under way, polling both ends after each step.
+// run advances until nothing is in flight, polling both sides after each step.
 func (p *pair) run() {
 	p.t.Helper()
 	for p.net.Next() != units.Never {
@@ -88,7 +88,7 @@ func (p *pair) run() {
 	}
 }
 
-func (p *pair) poll(e *end) {
+func (p *pair) poll(e *side) {
 	p.t.Helper()
 	var dst [8]backend.Completion
 	for {
@@ -107,7 +107,7 @@ func (p *pair) poll(e *end) {
 }
 
 // expose lets the peer write message n into all of e's memory.
-func (e *end) expose(t testing.TB, n uint64) (rkey uint32, va uint64) {
+func (e *side) expose(t testing.TB, n uint64) (rkey uint32, va uint64) {
 	t.Helper()
 	rkey, va, err := e.table.Expose(n, e.mem, backend.Range{Length: testMax})
 	require.NoError(t, err)
@@ -115,14 +115,14 @@ func (e *end) expose(t testing.TB, n uint64) (rkey uint32, va uint64) {
 }
 
 // post posts writes and requires that all are taken.
-func (p *pair) post(e *end, w ...backend.Write) {
+func (p *pair) post(e *side, w ...backend.Write) {
 	p.t.Helper()
 	n, err := e.uc.PostWrites(p.net.Now(), w)
 	require.NoError(p.t, err)
 	require.Equal(p.t, len(w), n)
 }
 
-func (p *pair) send(e *end, s string) {
+func (p *pair) send(e *side, s string) {
 	p.t.Helper()
 	n, err := e.ud.PostDatagrams(p.net.Now(), []backend.Datagram{{To: e.to, Data: []byte(s)}})
 	require.NoError(p.t, err)
@@ -130,7 +130,7 @@ func (p *pair) send(e *end, s string) {
 }
 
 // imms are the immediates of the writes that e has received.
-func (e *end) imms() []uint32 {
+func (e *side) imms() []uint32 {
 	var v []uint32
 	for _, c := range e.got {
 		if c.Kind == backend.KindWrite {

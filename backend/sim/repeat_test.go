@@ -34,7 +34,7 @@ func trace(t *testing.T, cfg Config, sizeOnly bool) uint64 {
 	t.Helper()
 	p := newPair(t, cfg)
 	if sizeOnly {
-		for _, e := range []*end{p.a, p.b} {
+		for _, e := range []*side{p.a, p.b} {
 			var err error
 			require.NoError(t, e.mem.Close())
 			e.mem, err = e.dev.RegisterSize(testMax, backend.AccessRemoteWrite)
@@ -44,7 +44,7 @@ func trace(t *testing.T, cfg Config, sizeOnly bool) uint64 {
 	}
 	rnd := rand.New(rand.NewPCG(1, 2)) // of the workload: the same each time
 	sum := fnv.New64a()
-	note := func(v ...uint64) {
+	record := func(v ...uint64) {
 		for _, v := range v {
 			var b [8]byte
 			for i := range b {
@@ -53,14 +53,14 @@ func trace(t *testing.T, cfg Config, sizeOnly bool) uint64 {
 			sum.Write(b[:])
 		}
 	}
-	keys := map[*end]uint32{}
-	vas := map[*end]uint64{}
-	for _, e := range []*end{p.a, p.b} {
+	keys := map[*side]uint32{}
+	vas := map[*side]uint64{}
+	for _, e := range []*side{p.a, p.b} {
 		keys[e], vas[e] = e.expose(t, 0)
 	}
 	for round := range 400 {
-		for i, e := range []*end{p.a, p.b} {
-			other := []*end{p.b, p.a}[i]
+		for i, e := range []*side{p.a, p.b} {
+			other := []*side{p.b, p.a}[i]
 			if round == 200 {
 				other.table.StartRevoke(0) // late packets from now on
 			}
@@ -73,21 +73,21 @@ func trace(t *testing.T, cfg Config, sizeOnly bool) uint64 {
 			p.send(e, "datagram"[:rnd.IntN(8)])
 		}
 		p.net.Advance(p.net.Now().Add(units.Duration(rnd.IntN(6_000))))
-		for _, e := range []*end{p.a, p.b} {
+		for _, e := range []*side{p.a, p.b} {
 			before := len(e.got)
 			p.poll(e)
 			for _, c := range e.got[before:] {
 				if c.Kind == backend.KindDatagram {
 					c.WRID = 0 // the device's own
 				}
-				note(uint64(p.net.Now()), c.WRID, uint64(c.Cookie), uint64(c.Imm), uint64(c.Len), uint64(c.Kind))
+				record(uint64(p.net.Now()), c.WRID, uint64(c.Cookie), uint64(c.Imm), uint64(c.Len), uint64(c.Kind))
 			}
 		}
 	}
-	for _, e := range []*end{p.a, p.b} {
+	for _, e := range []*side{p.a, p.b} {
 		s := e.dev.Stats()
-		note(s.PacketsSent, s.PacketsReceived, s.BytesSent, s.BytesReceived, s.Duplicated, e.dev.Marked())
-		note(s.Drops[:]...)
+		record(s.PacketsSent, s.PacketsReceived, s.BytesSent, s.BytesReceived, s.Duplicated, e.dev.Marked())
+		record(s.Drops[:]...)
 		for _, r := range []backend.DropReason{backend.DropEmulatedLoss, backend.DropEmulatedQueue, backend.DropICRC, backend.DropLate} {
 			require.NotZero(t, s.Drops[r], "the run should see %v", r)
 		}

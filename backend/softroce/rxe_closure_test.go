@@ -25,7 +25,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// sums are counters of both ends that have to do with data from end 0 to end 1, in packets, which are
+// sums are counters of both sides that have to do with data from end 0 to end 1, in packets, which are
 // units here.
 type sums struct {
 	sent, repeated, forNothing, parity, markers uint64
@@ -41,14 +41,14 @@ func (s sums) since(o sums) sums {
 	}
 }
 
-// settle waits until nothing is under way, and then returns the counters.
+// settle waits until nothing is in flight, and then returns the counters.
 func settle(t *testing.T, c [2]*sdr.Endpoint, conns [2]*reliability.Conn) (now sums) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		a, b, x, y := c[0].Stats(), c[1].Stats(), conns[0].Stats(), conns[1].Stats()
 		before := now
 		now = sums{
-			sent: x.Units.Sent, repeated: x.Units.Retransmitted, forNothing: x.Units.Spurious, parity: x.Units.Parity, markers: x.QP.Markers,
+			sent: x.Units.Sent, repeated: x.Units.Retransmitted, forNothing: x.Units.Spurious, parity: x.Units.Parity, markers: x.QP.Probes,
 			missing: int64(a.Device.PacketsSent) - int64(b.Device.PacketsReceived),
 			control: int64(x.QP.Control.DatagramsSent) - int64(y.QP.Control.DatagramsReceived),
 			placed:  b.Packets - b.Duplicates, again: b.Duplicates + b.Late + b.Device.Drops[backend.DropLate],
@@ -70,7 +70,7 @@ func schemes(t *testing.T) map[string]func() scheme.Scheme {
 	}
 }
 
-// TestClosure: for each scheme that repeats, under each combination of faults, the counters of both ends add
+// TestClosure: for each scheme that repeats, under each combination of faults, the counters of both sides add
 // up: a data packet that was sent set a bit, found it set, came too late or was lost, and a repeat made up for a
 // loss or for nothing.
 func TestClosure(t *testing.T) {

@@ -32,7 +32,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// The kernel's rxe is at one end of a veth pair, userroce at the other, in a process and a network
+// The kernel's rxe is on one side of a veth pair, userroce at the other, in a process and a network
 // namespace of its own: where an rxe device is, it owns UDP port 4791.
 const (
 	peerEnv     = "SDR_SOFTROCE_PEER" // what the other process does: see runPeer
@@ -149,7 +149,7 @@ func addAddr(link netlink.Link, addr string) error {
 
 // runPeer is the whole life of the other process, which opens userroce on an address, with or without
 // the kernel's segmentation offloads, and then either sends back the transfers that it gets, with the
-// SDK, or is one end of a cell of the matrix: "ADDRESS MTU echo|wire|wire0 OFFLOAD". As "ADDRESS MTU mlx5 true" it is one end of
+// SDK, or is one side of a cell of the matrix: "ADDRESS MTU echo|wire|wire0 OFFLOAD". As "ADDRESS MTU mlx5 true" it is one side of
 // a cell on a fake mlx5 device (see rxe_mlx5_test.go).
 func runPeer() error {
 	var addr, what string

@@ -45,7 +45,7 @@ func kernelDrops(t *testing.T) (n uint64) {
 	return n
 }
 
-// quietSums are both ends' packets, once they stand still.
+// quietSums are both sides' packets, once they stand still.
 func quietSums(t *testing.T, c [2]*sdr.Endpoint) (now [2]backend.Stats) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -56,12 +56,12 @@ func quietSums(t *testing.T, c [2]*sdr.Endpoint) (now [2]backend.Stats) {
 	return now
 }
 
-// allReceived waits until each end has received as many packets as the other has sent since before. While the kernel's threads get no
+// allReceived waits until each side has received as many packets as the other has sent since before. While the kernel's threads get no
 // processor, counters stand still that have yet to move.
 func allReceived(t *testing.T, c [2]*sdr.Endpoint, before [2]backend.Stats) (now [2]backend.Stats) {
 	t.Helper()
 	var sent, received [2]uint64
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		now = quietSums(t, c)
 		for i := range now {
 			sent[i] = now[i].PacketsSent - before[i].PacketsSent
@@ -70,11 +70,11 @@ func allReceived(t *testing.T, c [2]*sdr.Endpoint, before [2]backend.Stats) (now
 		if sent == [2]uint64{received[1], received[0]} {
 			return now
 		}
-		require.True(t, time.Now().Before(end), "the ends have sent %d packets, and received %d", sent, received)
+		require.True(t, time.Now().Before(limit), "the ends have sent %d packets, and received %d", sent, received)
 	}
 }
 
-// TestCleanRunLosesNothing: on a clean path what one end sent is what the other received, but for what the
+// TestCleanRunLosesNothing: on a clean path what one side sent is what the other received, but for what the
 // kernel says that it dropped, for every scheme and also when little was sent.
 func TestCleanRunLosesNothing(t *testing.T) {
 	all := schemes(t)

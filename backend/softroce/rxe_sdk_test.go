@@ -142,7 +142,7 @@ func TestSelectiveRepeat(t *testing.T) {
 	require.NoError(t, <-errs)
 	require.NoError(t, <-errs)
 	impair(t, wan, "veth0", "veth1")
-	transfertest.BothWays(ctx, t, c, conns, size)
+	transfertest.Bidirectional(ctx, t, c, conns, size)
 	for _, x := range conns {
 		require.NoError(t, x.Close())
 	}

@@ -59,10 +59,10 @@ func (x *traffic) run(ctx context.Context, moved func()) error {
 		if err != nil {
 			return err
 		}
-		for _, step := range []func() error{
+		for _, call := range []func() error{
 			func() error { return r.WaitArrived(ctx) }, func() error { return s.Wait(ctx) }, r.Complete, func() error { return r.Wait(ctx) },
 		} {
-			err := step()
+			err := call()
 			if errors.Is(err, sdr.ErrCompleted) { // by the end of its connection, which Err explains
 				err = r.Err()
 			}
@@ -141,7 +141,7 @@ func TestOpenCloseLeaksNothing(t *testing.T) {
 	assert.Equal(t, fds, nowFDs, "descriptors")
 	assert.Equal(t, maps, nowMaps, "mapped queues")
 	assert.Equal(t, before, rxetest.Resources(t, "rxe0"))
-	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines && time.Now().Before(end); {
+	for limit := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines && time.Now().Before(limit); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	assert.LessOrEqual(t, runtime.NumGoroutine(), goroutines, "goroutines")
@@ -173,10 +173,10 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 	t.Logf("after %d more messages: %v", len(moved), err)
 	require.ErrorContains(t, err, "the RDMA device was removed")
 	require.NotContains(t, err.Error(), "\n")
-	stop() // the other end hears nothing any more, and would wait for the time after which a peer is dead
+	stop() // the other side receives nothing any more, and would wait for the time after which a peer is dead
 	require.Error(t, <-failed)
-	for _, end := range []interface{ Close() error }{x.q[0], x.src, c[0], d0} {
-		require.NoError(t, end.Close())
+	for _, closer := range []interface{ Close() error }{x.q[0], x.src, c[0], d0} {
+		require.NoError(t, closer.Close())
 	}
 	select {
 	case err := <-removed:
@@ -186,8 +186,8 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 	}
 	_, err = verbs.System{}.Lookup("rxe0")
 	require.ErrorIs(t, err, verbs.ErrNoDevice)
-	for _, end := range []interface{ Close() error }{x.q[1], x.dst, c[1], d1} {
-		require.NoError(t, end.Close())
+	for _, closer := range []interface{ Close() error }{x.q[1], x.dst, c[1], d1} {
+		require.NoError(t, closer.Close())
 	}
 	nowFDs, nowMaps := rxetest.Held(t)
 	assert.LessOrEqual(t, nowFDs, fds+1, "descriptors (one of netlink's may be new)")

@@ -157,9 +157,9 @@ func notFound(want string, have []verbs.DeviceInfo) error {
 	for i, d := range have {
 		names[i] = d.Name + " on " + d.Netdev
 	}
-	list := strings.Join(names, ", ")
+	known := strings.Join(names, ", ")
 	if want == "" {
-		return operr.New("open", "softroce", "%w: choose one of %s", verbs.ErrNoDevice, list)
+		return operr.New("open", "softroce", "%w: choose one of %s", verbs.ErrNoDevice, known)
 	}
-	return operr.New("open", "softroce", "%w named %s: there are %s", verbs.ErrNoDevice, want, list)
+	return operr.New("open", "softroce", "%w named %s: there are %s", verbs.ErrNoDevice, want, known)
 }

@@ -28,7 +28,7 @@ type Config struct {
 	// Service is the transport service of the queue pairs that data travels over: verbs.UC, which is the default, or
 	// verbs.RC. With the latter the device is what package rc says of its own.
 	Service verbs.QPType
-	// Logger hears of what happens to the device, never of packets. Default: slog.Default().
+	// Logger gets what happens to the device, never single packets. Default: slog.Default().
 	Logger *slog.Logger
 	// Rand makes packet sequence numbers; crypto/rand by default. Tests set it to repeat a run.
 	Rand io.Reader

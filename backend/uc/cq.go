@@ -31,14 +31,14 @@ type cq struct {
 	closed bool // +checklocks:mu
 
 	// The rest is the poller's.
-	wcs     [pollBatch]verbs.WC
-	refill  []*queuePair // with receives to post again
-	owing   []*queuePair // with answers to recalls to post
-	dgrams  []dgram      // of the last Poll
-	first   int          // the ring to begin with
-	told    error        // the last one that was reported
-	held    [1]verbs.WC  // what Wait found when it armed
-	holding *ring        // whose held[0] is; nil: none
+	wcs      [pollBatch]verbs.WC
+	refill   []*queuePair // with receives to post again
+	owing    []*queuePair // with answers to recalls to post
+	dgrams   []dgram      // of the last Poll
+	first    int          // the ring to begin with
+	reported error        // the last one that was reported
+	held     [1]verbs.WC  // what Wait found when it armed
+	holding  *ring        // whose held[0] is; nil: none
 }
 
 // NewCQ makes a completion queue.
@@ -113,23 +113,23 @@ func (c *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 	c.first++
 	c.postReceives()
 	c.owing = slices.DeleteFunc(c.owing, func(q *queuePair) bool { return !q.speak() })
-	if end := c.d.health.get(); end != nil {
-		failed = end
+	if cause := c.d.health.get(); cause != nil {
+		failed = cause
 	}
-	return n, c.tell(failed)
+	return n, c.reportOnce(failed)
 }
 
-// tell reports an error of the device once, for it is final, and Poll is called again and again; that
+// reportOnce reports an error of the device once, for it is final, and Poll is called again and again; that
 // the device was closed, each time.
-func (c *cq) tell(err error) error {
+func (c *cq) reportOnce(err error) error {
 	err = c.d.translate(err)
 	if err == nil || errors.Is(err, backend.ErrClosed) {
 		return err
 	}
-	if errors.Is(err, c.told) {
+	if errors.Is(err, c.reported) {
 		return nil
 	}
-	c.told = err
+	c.reported = err
 	return err
 }
 
@@ -137,12 +137,12 @@ func (c *cq) tell(err error) error {
 func (c *cq) pollRing(r *ring, dst []backend.Completion) (n int, err error) {
 	if c.holding == r && len(dst) > 0 {
 		c.holding = nil
-		n += c.takeAll(r, c.held[:], dst)
+		n += c.convertAll(r, c.held[:], dst)
 	}
 	for n < len(dst) {
 		want := min(len(dst)-n, len(c.wcs))
 		k, e := r.poll(c.wcs[:want])
-		n += c.takeAll(r, c.wcs[:k], dst[n:])
+		n += c.convertAll(r, c.wcs[:k], dst[n:])
 		if err = e; err != nil || k < want {
 			break
 		}
@@ -150,14 +150,14 @@ func (c *cq) pollRing(r *ring, dst []backend.Completion) (n int, err error) {
 	return n, err
 }
 
-// takeAll takes completions of a ring, for which dst has room, and counts what was received.
-func (c *cq) takeAll(r *ring, wcs []verbs.WC, dst []backend.Completion) (n int) {
+// convertAll converts completions of a ring, for which dst has room, and counts what was received.
+func (c *cq) convertAll(r *ring, wcs []verbs.WC, dst []backend.Completion) (n int) {
 	var received, bytes, completed uint64
 	for i := range wcs {
 		if !r.sends && (wcs[i].Status == verbs.WCSuccess || wcs[i].Status == verbs.WCRemoteAccessErr) {
 			completed++
 		}
-		if c.take(r, &wcs[i], &dst[n]) == 0 {
+		if c.convert(r, &wcs[i], &dst[n]) == 0 {
 			continue
 		}
 		if dst[n].Kind != backend.KindSent {
@@ -176,8 +176,8 @@ func (c *cq) takeAll(r *ring, wcs []verbs.WC, dst []backend.Completion) (n int) 
 	return n
 }
 
-// take turns a completion of the kernel into one of ours; 0 when there is nothing to report.
-func (c *cq) take(r *ring, wc *verbs.WC, out *backend.Completion) int {
+// convert turns a completion of the kernel into one of ours; 0 when there is nothing to report.
+func (c *cq) convert(r *ring, wc *verbs.WC, out *backend.Completion) int {
 	q := c.d.qps.lookup(wc.QPN)
 	switch {
 	case q == nil: // closed since
@@ -196,7 +196,7 @@ func (c *cq) take(r *ring, wc *verbs.WC, out *backend.Completion) int {
 	}
 	switch {
 	case wc.Opcode == verbs.WCRecv && q.talk != nil && wc.Flags&verbs.WCWithImm != 0:
-		if q.hear(wc.Imm) && !slices.Contains(c.owing, q) {
+		if q.onMessage(wc.Imm) && !slices.Contains(c.owing, q) {
 			c.owing = append(c.owing, q)
 		}
 		return 0

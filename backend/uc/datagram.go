@@ -26,7 +26,7 @@ type datagrams struct {
 	posted         uint64 // sends so far; the poster's
 	// broken: a send failed, and the queue pair is in its error state.
 	broken atomic.Bool
-	// round counts how often the queue pair was mended; it tells completions of receives from before
+	// round counts how often the queue pair was mended; it distinguishes completions of receives from before
 	// apart. The poller's.
 	round uint32
 }
@@ -86,7 +86,7 @@ func (g *datagrams) receive(qp *verbs.QP, slot uint32) error {
 }
 
 // mend brings a queue pair back that a failed send has taken to its error state: one peer that can't
-// be reached must not silence the others. Datagrams on their way are lost, as datagrams may be. The
+// be reached must not silence the others. Datagrams in flight are lost, as datagrams may be. The
 // poller of the receiving CQ does it, because the receives are its own.
 func (q *queuePair) mend() error {
 	if err := q.qp.Modify(&verbs.QPAttr{State: verbs.Reset}, verbs.MaskState); err != nil {

@@ -36,7 +36,7 @@ type Device struct {
 	addrs   atomic.Pointer[[]*address]
 	health  health
 	intake  *intake
-	// closing ends when Close begins.
+	// closing is closed when Close begins.
 	closing chan struct{}
 
 	counters struct {
@@ -176,9 +176,9 @@ func (d *Device) GIDIndex() int { return d.gid.Index }
 //
 // Of what the kernel drops, rxe shows what it has taken from the wire and then completed nothing of. That is in
 // PacketsReceived too, without its bytes, and in Drops: as DropNoReceive when a queue pair was found without a
-// receive since the last call, else as DropLate. It is right once nothing is under way, 10 ms later,
+// receive since the last call, else as DropLate. It is right once nothing is in flight, 10 ms later,
 // and stands still while anybody outside this process has a queue pair on the device, whose packets would be
-// among it. Of several Devices that a process has on one device the first one tells it for all.
+// among it. Of several Devices that a process has on one device the first one counts it for all.
 func (d *Device) Stats() backend.Stats {
 	c := &d.counters
 	late, refused := d.intake.unplaced(d)

@@ -58,11 +58,11 @@ func gidAt(table []verbs.GIDEntry, device string, port, index int) (verbs.GIDEnt
 			have = append(have, fmt.Sprintf("%d (%v)", e.Index, e.GID.Addr()))
 		}
 	}
-	list := strings.Join(have, ", ")
-	if list == "" {
-		list = "none yet: give its network interface an address"
+	known := strings.Join(have, ", ")
+	if known == "" {
+		known = "none yet: give its network interface an address"
 	}
-	return verbs.GIDEntry{}, fmt.Errorf("%s port %d has no RoCEv2 GID at index %d: it has %s", device, port, index, list)
+	return verbs.GIDEntry{}, fmt.Errorf("%s port %d has no RoCEv2 GID at index %d: it has %s", device, port, index, known)
 }
 
 // rankAddr orders addresses by how likely peers can reach them.

@@ -22,8 +22,8 @@ type health struct {
 	err  atomic.Pointer[error]
 }
 
-// end makes every later call fail with err, unless there is a reason already; it tells which.
-func (h *health) end(err error) (first bool) { return h.err.CompareAndSwap(nil, &err) }
+// fail makes every later call fail with err, unless there is a reason already; it reports whether this is the first.
+func (h *health) fail(err error) (first bool) { return h.err.CompareAndSwap(nil, &err) }
 
 // close makes every later call fail with ErrClosed, whatever was wrong before.
 func (h *health) close() {
@@ -53,7 +53,7 @@ func (d *Device) translate(err error) error {
 }
 
 func (d *Device) removed() {
-	if d.health.end(ErrRemoved) {
+	if d.health.fail(ErrRemoved) {
 		d.log.Error("RDMA device removed")
 	}
 }

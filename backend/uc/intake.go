@@ -34,8 +34,8 @@ var intakes = struct {
 	of map[string]*intake
 }{of: map[string]*intake{}}
 
-// takenPackets is rxe's counter of packets that were for a queue pair of the device and intact.
-const takenPackets = "rcvd_pkts"
+// receivedPackets is rxe's counter of packets that were for a queue pair of the device and intact.
+const receivedPackets = "rcvd_pkts"
 
 // kernelQPs are the queue pairs that the kernel itself has on a RoCE device: the one for management.
 const kernelQPs = 1
@@ -49,7 +49,7 @@ func joinIntake(d *Device) *intake {
 	if i == nil {
 		i = &intake{teller: d}
 		var err error
-		i.base, err = d.ctx.PortCounter(d.cfg.Port, takenPackets)
+		i.base, err = d.ctx.PortCounter(d.cfg.Port, receivedPackets)
 		i.counts = err == nil && !d.reliable() // their acknowledgements would be among it
 		intakes.of[name] = i
 	}
@@ -70,21 +70,21 @@ func (i *intake) leave(d *Device) {
 }
 
 // unplaced is how many packets the device has taken that completed nothing: late ones, whose key was dead, and
-// those for which a queue pair had no receive. While packets are under way it may be too high by as many.
+// those for which a queue pair had no receive. While packets are in flight it may be too high by as many.
 func (i *intake) unplaced(d *Device) (late, refused uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.teller != d {
 		return 0, 0
 	}
-	if taken, ok := i.taken(d); ok {
-		i.settle(taken)
+	if received, ok := i.received(d); ok {
+		i.settle(received)
 	}
 	return i.late, i.refused
 }
 
-// taken is how many packets the device has taken for us, if that can be said; mu is held.
-func (i *intake) taken(d *Device) (uint64, bool) {
+// received is how many packets the device has received for us, if that can be said; mu is held.
+func (i *intake) received(d *Device) (uint64, bool) {
 	if !i.counts {
 		return 0, false
 	}
@@ -92,20 +92,20 @@ func (i *intake) taken(d *Device) (uint64, bool) {
 	if err != nil || int64(all["qp"]) > i.queuePairs.Load()+kernelQPs {
 		return 0, false
 	}
-	n, err := d.ctx.PortCounter(d.cfg.Port, takenPackets)
+	n, err := d.ctx.PortCounter(d.cfg.Port, receivedPackets)
 	return n - min(n, i.base), err == nil
 }
 
-// settle works out what has become of so many packets taken; mu is held.
-func (i *intake) settle(taken uint64) {
-	missing := taken - min(taken, i.completed.Load())
+// settle works out what has become of so many packets received; mu is held.
+func (i *intake) settle(received uint64) {
+	missing := received - min(received, i.completed.Load())
 	empty := i.empty.Load()
 	switch known := i.late + i.refused; {
 	case missing > known && empty == i.emptied:
 		i.late += missing - known
 	case missing > known:
 		i.refused += missing - known
-	default: // some were under way
+	default: // some were in flight
 		over := known - missing
 		back := min(over, i.late)
 		i.late -= back

@@ -37,21 +37,21 @@ func (q *queuePair) PostWrites(_ units.Instant, w []backend.Write) (int, error) 
 	}
 	batch := batches.Get().(*[postBatch]verbs.SendWR)
 	defer batches.Put(batch)
-	taken := 0
-	for taken < len(w) {
-		k, bad, err := q.postBatch(batch, w[taken:])
-		taken += k
-		q.noteSignals(batch[:k])
+	accepted := 0
+	for accepted < len(w) {
+		k, bad, err := q.postBatch(batch, w[accepted:])
+		accepted += k
+		q.recordSignals(batch[:k])
 		switch {
 		case errors.Is(err, verbs.ErrQueueFull):
-			return taken, nil
+			return accepted, nil
 		case err != nil:
-			return taken, operr.Wrap("post writes", q.d.name(), q.d.translate(err))
+			return accepted, operr.Wrap("post writes", q.d.name(), q.d.translate(err))
 		case bad != nil:
-			return taken, bad
+			return accepted, bad
 		}
 	}
-	return taken, nil
+	return accepted, nil
 }
 
 func (q *queuePair) count(packets int, bytes uint64) {
@@ -62,20 +62,20 @@ func (q *queuePair) count(packets int, bytes uint64) {
 }
 
 // postBatch posts the first writes of w and returns how many the device took; bad says what is wrong with the one after these.
-func (q *queuePair) postBatch(batch *[postBatch]verbs.SendWR, w []backend.Write) (taken int, bad, err error) {
+func (q *queuePair) postBatch(batch *[postBatch]verbs.SendWR, w []backend.Write) (accepted int, bad, err error) {
 	if q.talk != nil {
 		q.talk.mu.Lock()
 		defer q.talk.mu.Unlock()
 	}
 	n, bytes, bad := q.fill(batch, w)
-	taken, err = q.qp.PostSend(batch[:n])
+	accepted, err = q.qp.PostSend(batch[:n])
 	late := 0
 	if q.talk != nil {
-		late = countEmpty(batch[:taken])
+		late = countEmpty(batch[:accepted])
 	}
 	q.d.counters.recalled.Add(uint64(late))
-	q.count(taken-late, bytes)
-	return taken, bad, err
+	q.count(accepted-late, bytes)
+	return accepted, bad, err
 }
 
 // countEmpty counts the requests that stand for writes through recalled keys.
@@ -124,7 +124,7 @@ func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n i
 }
 
 // noteSignals counts the requests behind the last signalled one that was posted.
-func (q *queuePair) noteSignals(posted []verbs.SendWR) {
+func (q *queuePair) recordSignals(posted []verbs.SendWR) {
 	for i := len(posted) - 1; i >= 0; i-- {
 		if posted[i].Flags&verbs.SendSignaled != 0 {
 			q.unsignaled = len(posted) - 1 - i
@@ -157,7 +157,7 @@ func (q *queuePair) sent(wc *verbs.WC, out *backend.Completion) int {
 	return 1
 }
 
-// sendFailed notes a failure, which has taken the queue pair to its error state.
+// sendFailed records a failure, which has taken the queue pair to its error state.
 func (q *queuePair) sendFailed(wc *verbs.WC) {
 	if q.dg != nil {
 		q.dg.broken.Store(true) // PostDatagrams mends it

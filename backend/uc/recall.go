@@ -24,7 +24,7 @@ const (
 	// heard that its message was completed, of which package sdr has at most two for each slot on their way.
 	keptRecalls = 4096
 	// ownRecalls is how many the end remembers that recalled them. The kernel's choice of a new key must be none that the
-	// peer remembers, which may have heard of keptRecalls fewer.
+	// peer remembers, which may have received keptRecalls fewer.
 	ownRecalls = 2 * keptRecalls
 	// maxReliableSlots are the slots that this is enough for.
 	maxReliableSlots = keptRecalls / 2
@@ -32,7 +32,7 @@ const (
 	// silence how long while nothing comes on the connections that haven't answered: nobody is there, or nobody polls.
 	answerWithin = 5 * time.Second
 	silence      = 500 * time.Millisecond
-	// talkDepth is how many SENDs of recalls a queue pair has under way.
+	// talkDepth is how many SENDs of recalls a queue pair has in flight.
 	talkDepth = 32
 	// spoken is the WRID of these.
 	spoken = silent - 1
@@ -61,7 +61,7 @@ func (r *recalls) add(key uint32) uint64 {
 	return r.made
 }
 
-// after is the key of the first recall behind number n that a peer should still hear of, with its own number; ok is false if there
+// after is the key of the first recall behind number n that a peer should still be sent, with its own number; ok is false if there
 // is none.
 func (r *recalls) after(n uint64) (key uint32, number uint64, ok bool) {
 	r.mu.Lock()
@@ -73,7 +73,7 @@ func (r *recalls) after(n uint64) (key uint32, number uint64, ok bool) {
 	return r.keys[number%ownRecalls], number, true
 }
 
-// remembered tells whether a peer may still take the key for one that was recalled.
+// remembered reports whether a peer may still take the key for one that was recalled.
 func (r *recalls) remembered(key uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *recalls) ask() {
 	}
 }
 
-// heeded tells whether all peers that can have answered the recall; signs counts the signs of life of those that haven't.
+// heeded reports whether all peers that can have answered the recall; signs counts the signs of life of those that haven't.
 func (r *recalls) heeded(number uint64) (all bool, signs uint64) {
 	all = true
 	for _, q := range r.connected() {
@@ -127,7 +127,7 @@ func (r *recalls) heeded(number uint64) (all bool, signs uint64) {
 type talk struct {
 	// answered is the last recall that the peer has answered.
 	answered atomic.Uint64
-	// flying are the SENDs under way.
+	// flying are the SENDs in flight.
 	flying atomic.Int32
 	// signs counts the polls in which something has come from the peer.
 	signs atomic.Uint64
@@ -168,8 +168,8 @@ func (q *queuePair) say(imm uint32) bool {
 	return n == 1
 }
 
-// hear takes what the peer has said. It reports whether an answer is left to post.
-func (q *queuePair) hear(imm uint32) (owes bool) {
+// onMessage handles a recall of the peer, or its answer to one. It reports whether an answer is left to post.
+func (q *queuePair) onMessage(imm uint32) (owes bool) {
 	t := q.talk
 	t.mu.Lock()
 	if imm == answer {

@@ -14,27 +14,27 @@ import (
 func TestGoneKeys(t *testing.T) {
 	var g goneKeys
 	require.False(t, g.has(7))
-	var list []uint32
+	var kept []uint32
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))
 	for range 3 * keptRecalls {
 		key := 1 + rng.Uint32N(2*keptRecalls)
 		g.add(key)
-		if !slices.Contains(list, key) {
-			list = append(list, key)
-			list = list[max(0, len(list)-keptRecalls):]
+		if !slices.Contains(kept, key) {
+			kept = append(kept, key)
+			kept = kept[max(0, len(kept)-keptRecalls):]
 		}
 		probe := rng.Uint32N(2*keptRecalls + 1)
 		for range 2 { // the second is answered from memory
-			require.Equal(t, slices.Contains(list, probe), g.has(probe), "key %d, seed %d", probe, seed)
+			require.Equal(t, slices.Contains(kept, probe), g.has(probe), "key %d, seed %d", probe, seed)
 		}
 		require.True(t, g.has(key))
 	}
-	require.Len(t, list, keptRecalls)
+	require.Len(t, kept, keptRecalls)
 }
 
-// TestRecallsNumbered: a queue pair hears of recalls in order, from those made after it was connected on, and of the last
-// keptRecalls if it has heard none of many.
+// TestRecallsNumbered: a queue pair is sent recalls in order, from those made after it was connected on, and of the last
+// keptRecalls if it was sent none of many.
 func TestRecallsNumbered(t *testing.T) {
 	var r recalls
 	require.Equal(t, uint64(1), r.add(100))

@@ -81,7 +81,7 @@ func (r *region) Close() error {
 	d.regions.Store(&all)
 	d.mu.Unlock()
 	var errs []error
-	for _, t := range r.end() {
+	for _, t := range r.closeUsers() {
 		errs = append(errs, t.forget(r))
 	}
 	errs = append(errs, r.mr.Close())
@@ -107,8 +107,8 @@ func (r *region) unuse(t *table) {
 	delete(r.users, t)
 }
 
-// end closes the list of users and returns it.
-func (r *region) end() []*table {
+// closeUsers closes the set of users and returns it.
+func (r *region) closeUsers() []*table {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true

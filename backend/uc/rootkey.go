@@ -17,8 +17,8 @@ import (
 // bring, or to the key of the message that is exposed there. The keys of messages are indirect, too: the first addresses
 // are the message's memory, the rest is the null key's.
 //
-// The lists are changed by work requests on a queue pair that is connected to itself; no call to the kernel is made, except
-// for a message's key when more messages are exposed at once than ever before. An entry of the list changes as a whole, since
+// The entries are changed by work requests on a queue pair that is connected to itself; no call to the kernel is made, except
+// for a message's key when more messages are exposed at once than ever before. An entry changes as a whole, since
 // the device copies 64 bytes at a time, and its neighbours are written as they are. The key of a message is changed only while
 // nothing leads to it. Table.mu guards it all.
 type rootKey struct {
@@ -29,8 +29,8 @@ type rootKey struct {
 	root *verbs.Mkey
 	null verbs.MkeyEntry
 	size int64 // MaxMessage
-	// list is what the device has, or will have when it has done what was posted.
-	list []verbs.MkeyEntry
+	// entries are what the device has, or will have when it has done what was posted.
+	entries []verbs.MkeyEntry
 	// spare are keys of messages that nothing leads to. The one that has been unused for longest is taken first.
 	spare []*verbs.Mkey
 	// made are all keys of messages.
@@ -49,7 +49,7 @@ type rootKey struct {
 }
 
 const (
-	// updateDepth is how many updates may be under way.
+	// updateDepth is how many updates may be outstanding.
 	updateDepth = 64
 	// updateInline has room for an update of one group of entries; fillEntries is how many the first updates have.
 	updateInline = 140
@@ -92,12 +92,12 @@ func (k *rootKey) make(entries int) (err error) {
 	if err != nil {
 		return err
 	}
-	k.list = make([]verbs.MkeyEntry, entries)
-	for i := range k.list {
-		k.list[i] = k.null
+	k.entries = make([]verbs.MkeyEntry, entries)
+	for i := range k.entries {
+		k.entries[i] = k.null
 	}
 	for first := 0; first < entries; first += fillEntries {
-		u := verbs.MkeyUpdate{Mkey: k.root, First: first, Entries: k.list[first:min(entries, first+fillEntries)]}
+		u := verbs.MkeyUpdate{Mkey: k.root, First: first, Entries: k.entries[first:min(entries, first+fillEntries)]}
 		u.Enable = first+fillEntries >= entries
 		k.updates[0] = u
 		if err := k.post(1); err != nil {
@@ -122,7 +122,7 @@ func (k *rootKey) expose(entry int, mr *verbs.MR, rg backend.Range) (*verbs.Mkey
 		k.pieces[1] = verbs.MkeyEntry{Length: uint32(rest), Key: k.null.Key}
 	}
 	k.updates[0] = verbs.MkeyUpdate{Mkey: key, Entries: k.pieces[:], Enable: true}
-	k.list[entry] = verbs.MkeyEntry{Length: uint32(k.size), Key: key.Key()}
+	k.entries[entry] = verbs.MkeyEntry{Length: uint32(k.size), Key: key.Key()}
 	k.updates[1] = k.group(entry)
 	if err = k.post(2); err == nil {
 		err = k.await(k.posted)
@@ -148,15 +148,15 @@ func (k *rootKey) messageKey() (*verbs.Mkey, error) {
 	return key, nil
 }
 
-// group is the update by which an entry of the root's list changes.
+// group is the update by which an entry of the root key changes.
 func (k *rootKey) group(entry int) verbs.MkeyUpdate {
 	first := entry &^ (verbs.MkeyGroup - 1)
-	return verbs.MkeyUpdate{Mkey: k.root, First: first, Entries: k.list[first : first+verbs.MkeyGroup]}
+	return verbs.MkeyUpdate{Mkey: k.root, First: first, Entries: k.entries[first : first+verbs.MkeyGroup]}
 }
 
 // revoke begins to lead an entry to the null key. It returns the number of the update that does, for reached.
 func (k *rootKey) revoke(entry int) uint64 {
-	k.list[entry] = k.null
+	k.entries[entry] = k.null
 	k.updates[0] = k.group(entry)
 	if k.post(1) != nil {
 		return k.posted + 1 // never: reached looks at broken
@@ -164,7 +164,7 @@ func (k *rootKey) revoke(entry int) uint64 {
 	return k.posted
 }
 
-// reached tells whether an update is done, so that no packet that arrives from now on is led to the memory that it took
+// reached reports whether an update is done, so that no packet that arrives from now on is led to the memory that it took
 // away. When the device doesn't do updates any more the root key is destroyed, which does the same for all entries.
 func (k *rootKey) reached(update uint64) (bool, error) {
 	k.reap()
@@ -195,21 +195,21 @@ func (k *rootKey) suspect() {
 
 // post posts the first n of updates, waiting for room.
 func (k *rootKey) post(n int) error {
-	var end time.Time
+	var deadline time.Time
 	for left := k.updates[:n]; k.broken == nil; {
 		for i := range left {
 			left[i].WRID = k.posted + uint64(i) + 1
 		}
-		taken, err := k.qp.UpdateMkeys(left)
-		k.posted += uint64(taken)
-		switch left = left[taken:]; {
+		accepted, err := k.qp.UpdateMkeys(left)
+		k.posted += uint64(accepted)
+		switch left = left[accepted:]; {
 		case err == nil:
 			return nil
 		case !errors.Is(err, verbs.ErrQueueFull):
 			k.fail(err)
-		case end.IsZero():
-			end = time.Now().Add(updateLimit)
-		case time.Now().After(end):
+		case deadline.IsZero():
+			deadline = time.Now().Add(updateLimit)
+		case time.Now().After(deadline):
 			k.fail(k.silence())
 		}
 		k.reap()
@@ -230,15 +230,15 @@ func (k *rootKey) silence() error {
 // await waits until an update is done, which takes the device some microseconds.
 func (k *rootKey) await(update uint64) error {
 	const spins = 200
-	var end time.Time
+	var deadline time.Time
 	for i := 0; k.done < update && k.broken == nil; i++ {
 		k.reap()
 		switch {
 		case i < spins:
 			runtime.Gosched()
-		case end.IsZero():
-			end = time.Now().Add(updateLimit)
-		case time.Now().After(end):
+		case deadline.IsZero():
+			deadline = time.Now().Add(updateLimit)
+		case time.Now().After(deadline):
 			k.fail(k.silence())
 		default:
 			time.Sleep(20 * time.Microsecond)

@@ -56,7 +56,7 @@ func addDevice(t *testing.T) *uc.Device {
 }
 
 // TestRemovalIsNoticed: where the removal of a device doesn't wait for its users (rxe since Linux 7,
-// real NICs) the next call of any kind says so, and a wait that is under way ends; no look at the device
+// real NICs) the next call of any kind says so, and a wait that has begun returns; no look at the device
 // once a second is needed, which only Poll takes. Where it waits, that look finds it.
 func TestRemovalIsNoticed(t *testing.T) {
 	for name, next := range map[string]func(t *testing.T, d *uc.Device) func() error{
@@ -87,12 +87,12 @@ func TestRemovalIsNoticed(t *testing.T) {
 		},
 		"wait": func(t *testing.T, d *uc.Device) func() error {
 			_, cq := kerneltest.NewQP(t, d, nil)
-			ended := make(chan error, 1)
-			go func() { ended <- cq.Wait(time.Hour) }()
+			returned := make(chan error, 1)
+			go func() { returned <- cq.Wait(time.Hour) }()
 			time.Sleep(20 * time.Millisecond) // it waits
 			return func() error {
 				select {
-				case err := <-ended:
+				case err := <-returned:
 					require.NoError(t, err)
 				case <-time.After(notStuck):
 					t.Fatal("the wait goes on")
@@ -125,7 +125,7 @@ func TestRemovalIsNoticed(t *testing.T) {
 	}
 }
 
-// TestRemovedDeviceIsQuiet: Poll tells of the end once, and waits are waits again, until Close ends them.
+// TestRemovedDeviceIsQuiet: Poll reports the removal once, and waits are waits again, until Close ends them.
 func TestRemovedDeviceIsQuiet(t *testing.T) {
 	d := addDevice(t)
 	_, cq := kerneltest.NewQP(t, d, nil)
@@ -139,11 +139,11 @@ func TestRemovedDeviceIsQuiet(t *testing.T) {
 	begin := time.Now()
 	require.NoError(t, cq.Wait(50*time.Millisecond))
 	require.GreaterOrEqual(t, time.Since(begin), 50*time.Millisecond)
-	ended := make(chan error, 1)
-	go func() { ended <- cq.Wait(time.Hour) }()
+	returned := make(chan error, 1)
+	go func() { returned <- cq.Wait(time.Hour) }()
 	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, d.Close())
-	require.ErrorIs(t, <-ended, backend.ErrClosed)
+	require.ErrorIs(t, <-returned, backend.ErrClosed)
 	_, err = cq.Poll(d.Now(), nil)
 	require.ErrorIs(t, err, backend.ErrClosed)
 	require.NoError(t, <-removed)

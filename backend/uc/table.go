@@ -57,9 +57,9 @@ type entry struct {
 	// since.
 	update uint64
 	since  time.Time
-	// signs are those of peers that haven't answered the recall, heard when they were last counted anew.
-	signs uint64
-	heard time.Time
+	// signs counts the signs of life of peers that haven't answered the recall, progressAt is when it last grew.
+	signs      uint64
+	progressAt time.Time
 }
 
 // NewTable makes an address table. It costs some 60 bytes a slot until messages are exposed; under a root key 16 bytes more
@@ -172,7 +172,7 @@ func (t *table) slot(n uint64) *entry { return &t.entries[n&uint64(len(t.entries
 
 // Expose leads the message's address under the root key to the range, and returns when the device does so: a key is there
 // before the peer learns of it. Without a root key it registers the range under a new one. Its address at the peer is the
-// offset of its first byte within its page then, so that nothing is told of where memory lies.
+// offset of its first byte within its page then, so that nothing is revealed of where memory lies.
 func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint32, va uint64, err error) {
 	reg, ok := r.(*region)
 	switch {
@@ -275,7 +275,7 @@ func (t *table) startRevoke(e *entry) {
 		e.update = t.root.revoke(t.rootEntry(e.seq))
 	case e.mr != nil && t.d.reliable():
 		e.update, e.since = t.recalls.add(e.mr.RKey()), time.Now()
-		e.heard = e.since
+		e.progressAt = e.since
 	}
 	e.revoking = true
 }
@@ -305,7 +305,7 @@ func (t *table) Revoked(n uint64) bool {
 	return done
 }
 
-// recalled tells whether the recall of a message's key waits for answers.
+// recalled reports whether the recall of a message's key waits for answers.
 func (t *table) recalled(n uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -316,9 +316,9 @@ func (t *table) recalled(n uint64) bool {
 	all, signs := t.recalls.heeded(e.update)
 	now := time.Now()
 	if signs != e.signs {
-		e.signs, e.heard = signs, now
+		e.signs, e.progressAt = signs, now
 	}
-	return !all && now.Sub(e.since) < answerWithin && now.Sub(e.heard) < silence
+	return !all && now.Sub(e.since) < answerWithin && now.Sub(e.progressAt) < silence
 }
 
 // revoke frees an entry when its address is dead, which it reports. A failure is final: of a region, the kernel has then

@@ -60,7 +60,7 @@ func TestPeer(t *testing.T) {
 	require.ErrorContains(t, d.checkPeer(port), "UDP port 5000, and RDMA devices send to 4791 only")
 	require.ErrorContains(t, d.checkPeer(family), "choose addresses of one family")
 	require.Error(t, d.checkPeer(none))
-	d.health.end(ErrRemoved)
+	d.health.fail(ErrRemoved)
 	require.ErrorIs(t, d.checkPeer(good), ErrRemoved)
 }
 

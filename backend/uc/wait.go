@@ -18,7 +18,7 @@ type waker struct {
 
 	mu    sync.Mutex
 	woken bool               // +checklocks:mu
-	stop  context.CancelFunc // of the wait under way; +checklocks:mu
+	stop  context.CancelFunc // of the present wait; +checklocks:mu
 }
 
 // Wait blocks until a ring announces a completion. Arming says nothing about completions that were
@@ -27,12 +27,12 @@ func (c *cq) Wait(d units.Duration) error {
 	if err := c.d.health.get(); errors.Is(err, backend.ErrClosed) {
 		return err
 	}
-	ctx := c.waker.begin(d)
+	ctx := c.waker.beginWait(d)
 	if ctx == nil {
 		return nil
 	}
-	defer c.waker.end()
-	if end := c.d.health.get(); end != nil && errors.Is(c.told, end) {
+	defer c.waker.endWait()
+	if cause := c.d.health.get(); cause != nil && errors.Is(c.reported, cause) {
 		return c.rest(ctx)
 	}
 	ready, err := c.arm()
@@ -97,8 +97,8 @@ func (c *cq) Wake() {
 	}
 }
 
-// begin starts a wait; nil when it was woken already.
-func (w *waker) begin(d units.Duration) context.Context {
+// beginWait starts a wait; nil when it was woken already.
+func (w *waker) beginWait(d units.Duration) context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.woken {
@@ -110,7 +110,7 @@ func (w *waker) begin(d units.Duration) context.Context {
 	return ctx
 }
 
-func (w *waker) end() {
+func (w *waker) endWait() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stop()

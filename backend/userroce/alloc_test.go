@@ -16,7 +16,7 @@ import (
 func TestNoAllocations(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
 		for _, plain := range []bool{false, true} {
-			a, b := newPair(t, v6, func(a, _ *endConfig) { a.DisableGSO = plain })
+			a, b := newPair(t, v6, func(a, _ *sideConfig) { a.DisableGSO = plain })
 			rkey, va := b.expose(0, 0, testMax)
 			w := a.message(rkey, va, 40*4096+5, 4096)
 			w[3].Signaled = true
@@ -92,7 +92,7 @@ func TestMarksDoNotAllocate(t *testing.T) {
 func TestDropsDoNotAllocate(t *testing.T) {
 	for _, x := range rejections {
 		t.Run(x.name, func(t *testing.T) { // closes the pair before the next one opens
-			a, b := newPair(t, false, func(a, b *endConfig) { a.mtu, b.mtu = 1024, 1024 })
+			a, b := newPair(t, false, func(a, b *sideConfig) { a.mtu, b.mtu = 1024, 1024 })
 			rkey, va := b.expose(openSeq, 4096, openLength)
 			s := newStranger(t, a.d.addr, b.d)
 			packet := x.packet(b, rkey, va)

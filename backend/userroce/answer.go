@@ -41,7 +41,7 @@ func (s *sender) sendAnswer(x *answer, p *peer, b []byte, tos int32) bool {
 		x.wire[0] = backend.WirePacket{Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), TOS: uint8(max(tos, 0)), Data: b}
 		s.d.cfg.Wire.Outbound(x.wire[:])
 		if b = x.wire[0].Data; len(b) == 0 {
-			return true // lost on the way
+			return true // lost in the network
 		}
 	}
 	x.iov = iovec{addressOf(x.packet[:]), uint64(min(len(b), len(x.packet)))}

@@ -25,7 +25,7 @@ func BenchmarkLoopback(b *testing.B) {
 	for _, mtu := range []units.Bytes{1024, 4096} {
 		for _, mode := range []string{"offload", "plain"} {
 			b.Run(fmt.Sprintf("%d/%s", mtu, mode), func(b *testing.B) {
-				x, y := newPair(b, false, func(p, q *endConfig) {
+				x, y := newPair(b, false, func(p, q *sideConfig) {
 					p.mtu, q.mtu = mtu, mtu
 					p.memory, q.memory = 2*benchMessage, 2*benchMessage
 					p.DisableGSO, q.DisableGRO = mode == "plain", mode == "plain"
@@ -36,7 +36,7 @@ func BenchmarkLoopback(b *testing.B) {
 	}
 }
 
-func benchmarkPair(b *testing.B, from, to *end, mtu units.Bytes) {
+func benchmarkPair(b *testing.B, from, to *side, mtu units.Bytes) {
 	const window, burst = 512, 60
 	fill(from.mem, 1)
 	fill(to.mem, 2) // so that no page is new
@@ -76,7 +76,7 @@ func benchmarkPair(b *testing.B, from, to *end, mtu units.Bytes) {
 	to.table.StartRevoke(0)
 }
 
-// waitForRoom waits until at most window of the sent packets are under way. Those that haven't come
+// waitForRoom waits until at most window of the sent packets are in flight. Those that haven't come
 // after a second without progress are lost; it returns how many.
 func waitForRoom(received *atomic.Int64, sent, window int) (lost int) {
 	before, last := received.Load(), time.Now()
@@ -103,7 +103,7 @@ func BenchmarkOneCore(b *testing.B) {
 		b.Run(fmt.Sprint(mtu), func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
-			from, to := newPair(b, false, func(p, q *endConfig) { p.mtu, q.mtu = mtu, mtu })
+			from, to := newPair(b, false, func(p, q *sideConfig) { p.mtu, q.mtu = mtu, mtu })
 			rkey, va := to.expose(0, 0, testMax)
 			w := from.message(rkey, va, testMax, mtu)
 			b.SetBytes(int64(mtu))

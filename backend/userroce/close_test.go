@@ -52,13 +52,13 @@ func TestCloseUnderTraffic(t *testing.T) {
 }
 
 func closeUnderTraffic(t *testing.T, workers int) {
-	a, b := newPair(t, false, func(a, b *endConfig) { a.Workers, b.Workers = workers, workers })
+	a, b := newPair(t, false, func(a, b *sideConfig) { a.Workers, b.Workers = workers, workers })
 	rkeyA, _ := a.expose(0, 0, testMax)
 	rkeyB, _ := b.expose(0, 0, testMax)
 	var busy sync.WaitGroup
 	var received atomic.Int64
 	for _, x := range []struct {
-		e    *end
+		e    *side
 		rkey uint32
 	}{{a, rkeyB}, {b, rkeyA}} {
 		busy.Go(func() { postForever(t, x.e, x.rkey) })
@@ -96,7 +96,7 @@ func closeUnderTraffic(t *testing.T, workers int) {
 	require.ErrorIs(t, err, backend.ErrClosed)
 }
 
-func postForever(t *testing.T, e *end, rkey uint32) {
+func postForever(t *testing.T, e *side, rkey uint32) {
 	w := make([]backend.Write, 20)
 	for i := range w {
 		w[i] = backend.Write{RKey: rkey, LKey: e.mr.LKey(), Length: 4096, Signaled: i == 10}
@@ -112,7 +112,7 @@ func postForever(t *testing.T, e *end, rkey uint32) {
 	}
 }
 
-func pollForever(t *testing.T, e *end, received *atomic.Int64) {
+func pollForever(t *testing.T, e *side, received *atomic.Int64) {
 	for {
 		n, err := e.cq.Poll(e.d.Now(), e.batch[:])
 		received.Add(int64(n))
@@ -143,7 +143,7 @@ func TestOpenFailureLeaksNothing(t *testing.T) {
 
 // TestCloseWaitsForPoll: a CQ is not closed under a worker that is inside Poll.
 func TestCloseWaitsForPoll(t *testing.T) {
-	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	e := newSide(t, sideConfig{Config: testConfig(t, false)})
 	rx := e.cq.(*cq).rx
 	rx.epoch.enter()
 	closed := make(chan error)
@@ -166,7 +166,7 @@ func TestReceiverHandedOver(t *testing.T) {
 }
 
 func handOver(t *testing.T, wire backend.Wire) {
-	a, b := newPair(t, false, func(_, b *endConfig) { b.Wire = wire })
+	a, b := newPair(t, false, func(_, b *sideConfig) { b.Wire = wire })
 	rkey, va := b.expose(0, 0, 10)
 	a.post(backend.Write{VA: va, RKey: rkey}, backend.Write{VA: va, RKey: rkey, Imm: 1})
 	n, err := b.cq.Poll(0, b.batch[:1]) // leaves the second

@@ -40,7 +40,7 @@ type Config struct {
 	// Port is the UDP port to receive on; 0 stands for 4791, AnyPort for one that the kernel chooses.
 	Port uint16
 	// Workers is the number of receive sockets, 1 (the default) to MaxWorkers, and so of the workers that
-	// can receive (Caps.Receivers): an Endpoint starts no more than that unless told to. One worker takes
+	// can receive (Caps.Receivers): an Endpoint starts no more than that unless configured to. One worker takes
 	// tens of Gbit/s; more pay where each has a processor to itself, and cost where not.
 	Workers int
 	// SendSockets is the number of sockets, and so of UDP source ports, to send from: 16 by default.
@@ -63,7 +63,7 @@ type Config struct {
 	// have CS6 (48).
 	DSCP uint8
 	// Trim makes data to peers whose Config says so too trimmable: a switch may cut a packet to its headers instead of
-	// dropping it (docs/wire.md, "Trimmed packets"). The receiver sends the headers back, and the sender hears of
+	// dropping it (docs/wire.md, "Trimmed packets"). The receiver sends the headers back, and the sender is notified of
 	// the write as backend.KindTrimmed. Without TrimDSCP the two low bits of the DSCP are the tag that
 	// tells data and what is left of it apart, and DSCP must be a multiple of 4.
 	Trim bool

@@ -31,8 +31,8 @@ func TestConformance(t *testing.T) {
 		{"no offload", "127.0.0.1", userroce.Config{DisableGSO: true, DisableGRO: true}},
 		{"two sockets", "127.0.0.1", userroce.Config{Workers: 2}},
 		{"four sockets", "127.0.0.1", userroce.Config{Workers: 4}},
-		{"marks", "127.0.0.1", userroce.Config{ECN: true, DSCP: 26, Wire: new(marker)}},
-		{"marks, IPv6", "::1", userroce.Config{ECN: true, Wire: new(marker)}},
+		{"marks", "127.0.0.1", userroce.Config{ECN: true, DSCP: 26, Wire: new(ceMarker)}},
+		{"marks, IPv6", "::1", userroce.Config{ECN: true, Wire: new(ceMarker)}},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			kind.cfg.Addr = netip.MustParseAddr(kind.addr)
@@ -43,12 +43,12 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// marker marks every third packet, as a queue on its way would.
-type marker struct{ n atomic.Uint64 }
+// ceMarker marks every third packet with CE, as a queue in the network would.
+type ceMarker struct{ n atomic.Uint64 }
 
-func (m *marker) Outbound([]backend.WirePacket) {}
+func (m *ceMarker) Outbound([]backend.WirePacket) {}
 
-func (m *marker) Inbound(batch []backend.WirePacket) {
+func (m *ceMarker) Inbound(batch []backend.WirePacket) {
 	for i := range batch {
 		if batch[i].TOS&3 != 0 && m.n.Add(1)%3 == 0 { // ECN-capable
 			batch[i].TOS |= 3

@@ -72,7 +72,7 @@ func (q *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 		if q.closed.Load() {
 			return 0, backend.ErrClosed
 		}
-		return q.sent.take(dst), nil
+		return q.sent.pop(dst), nil
 	}
 	q.rx.epoch.enter()
 	defer q.rx.epoch.leave()
@@ -80,7 +80,7 @@ func (q *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 	if q.closed.Load() {
 		return 0, backend.ErrClosed
 	}
-	n := q.sent.take(dst)
+	n := q.sent.pop(dst)
 	m, err := q.rx.poll(now, dst[n:])
 	return n + m, err
 }
@@ -155,7 +155,7 @@ func (q *cq) Close() error {
 	return nil
 }
 
-// shut closes q when no Poll or Wait is under way any more. Device.mu is held.
+// shut closes q when no Poll or Wait is running any more. Device.mu is held.
 func (q *cq) shut() {
 	if q.closed.Swap(true) {
 		return

@@ -13,7 +13,7 @@ import (
 )
 
 // newUD makes a UD queue pair on e.
-func (e *end) newUD() backend.QP {
+func (e *side) newUD() backend.QP {
 	e.t.Helper()
 	q, err := e.d.NewQP(backend.QPConfig{
 		Type: backend.UD, SendCQ: e.cq, RecvCQ: e.cq, Cookie: 9, MTU: 4096, Channel: 3,

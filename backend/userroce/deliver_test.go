@@ -18,7 +18,7 @@ import (
 )
 
 // message makes the writes that carry length bytes from offset 0 of e's memory to va, one a packet.
-func (e *end) message(rkey uint32, va uint64, length, mtu units.Bytes) []backend.Write {
+func (e *side) message(rkey uint32, va uint64, length, mtu units.Bytes) []backend.Write {
 	var w []backend.Write
 	for off := units.Bytes(0); off < length; off += mtu {
 		w = append(w, backend.Write{
@@ -29,7 +29,7 @@ func (e *end) message(rkey uint32, va uint64, length, mtu units.Bytes) []backend
 	return w
 }
 
-func testDelivery(t *testing.T, a, b *end, mtu units.Bytes) {
+func testDelivery(t *testing.T, a, b *side, mtu units.Bytes) {
 	fill(a.mem, 1)
 	for i, length := range []units.Bytes{1, 3, 4, mtu - 1, mtu, mtu + 1, 3*mtu + 5, 14 * mtu, 15*mtu + 1, 40*mtu + 2, 200 * mtu} {
 		n, at := uint64(i), units.Bytes(i)*8
@@ -65,7 +65,7 @@ func testDelivery(t *testing.T, a, b *end, mtu units.Bytes) {
 func TestDelivery(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
 		for _, mtu := range []units.Bytes{256, 1024, 4096} {
-			a, b := newPair(t, v6, func(a, b *endConfig) { a.mtu, b.mtu = mtu, mtu })
+			a, b := newPair(t, v6, func(a, b *sideConfig) { a.mtu, b.mtu = mtu, mtu })
 			testDelivery(t, a, b, mtu)
 			require.True(t, a.d.WireStats().SegmentationOffload, "this kernel has UDP_SEGMENT")
 			require.NotZero(t, a.d.WireStats().SendTrains)
@@ -76,10 +76,10 @@ func TestDelivery(t *testing.T) {
 
 func TestDeliveryWithoutOffload(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
-		for _, off := range []func(a, b *endConfig){
-			func(a, b *endConfig) { a.DisableGSO = true },
-			func(a, b *endConfig) { b.DisableGRO = true },
-			func(a, b *endConfig) { a.DisableGSO, b.DisableGRO = true, true },
+		for _, off := range []func(a, b *sideConfig){
+			func(a, b *sideConfig) { a.DisableGSO = true },
+			func(a, b *sideConfig) { b.DisableGRO = true },
+			func(a, b *sideConfig) { a.DisableGSO, b.DisableGRO = true, true },
 		} {
 			a, b := newPair(t, v6, off)
 			testDelivery(t, a, b, 4096)
@@ -138,7 +138,7 @@ func TestMixedSizes(t *testing.T) {
 // device notices at the first train, and nothing is lost. A socket without checksums is such a way.
 func TestSegmentationRefused(t *testing.T) {
 	var log bytes.Buffer
-	a, b := newPair(t, false, func(a, _ *endConfig) { a.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	a, b := newPair(t, false, func(a, _ *sideConfig) { a.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	require.NoError(t, unix.SetsockoptInt(a.d.senders[0].fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
 	log.Reset()
 	testDelivery(t, a, b, 4096)

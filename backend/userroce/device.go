@@ -201,7 +201,7 @@ func (d *Device) random32() uint32 {
 	return v
 }
 
-// Close releases everything. It waits for calls of Poll, Wait and the post methods that are under way,
+// Close releases everything. It waits for calls of Poll, Wait and the post methods that have begun,
 // none of which takes long; later ones return backend.ErrClosed.
 func (d *Device) Close() error {
 	d.mu.Lock()

@@ -8,7 +8,7 @@
 //
 // It speaks what kernel Soft-RoCE (rdma_rxe) and RoCE NICs speak: BTH, RETH, immediate and ICRC on UDP
 // port 4791, UC queue pairs for data and UD queue pairs for datagrams, with the responder rules of the
-// IBTA specification, so that one of those can be the other end. Data travels as UC RDMA WRITE Only
+// IBTA specification, so that one of those can be the other side. Data travels as UC RDMA WRITE Only
 // with Immediate, one message a packet, and datagrams as UD SEND Only. All other opcodes are dropped
 // and counted.
 //
@@ -40,7 +40,7 @@
 // # The identification of IPv4 packets
 //
 // The ICRC covers the IPv4 identification, which a UDP socket can neither choose nor see. Between two
-// userroce devices both ends compute it with identification 0 whatever is on the wire, and say so in
+// userroce devices both sides compute it with identification 0 whatever is on the wire, and say so in
 // QPInfo (backend.FlagICRCZeroID). To any other IPv4 peer a device sends unsegmented, unconnected
 // datagrams that may not be fragmented, which Linux sends with identification 0. From such a peer it
 // requires identification 0 or, when that fails, solves for the one that makes the ICRC right, which

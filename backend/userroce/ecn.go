@@ -15,7 +15,7 @@ import (
 )
 
 // Explicit congestion notification: data packets are ECN-capable, a queue marks them instead of dropping
-// them, the receiver answers (the notification point of DCQCN, SIGCOMM 2015), and the sender hears of it
+// them, the receiver answers (the notification point of DCQCN, SIGCOMM 2015), and the sender is notified
 // (the reaction point) as backend.KindCongestion. Whoever controls the rate reacts.
 
 // The two low bits of the IP header's TOS or traffic class (RFC 3168).
@@ -67,7 +67,7 @@ func (c *cmsgSpace) setTOS(tos int32, ipv6 bool) {
 	}
 }
 
-// tos returns the TOS that c tells of a received message.
+// tos returns the TOS that c has of a received message.
 func (c *cmsgSpace) tos() (tos uint8, ok bool) {
 	switch {
 	case c.level == unix.SOL_IP && c.typ == unix.IP_TOS: // one byte
@@ -78,7 +78,7 @@ func (c *cmsgSpace) tos() (tos uint8, ok bool) {
 	return 0, false
 }
 
-// receiveTOS has the kernel tell the TOS of each message, and so of each train: it puts together only packets
+// receiveTOS has the kernel report the TOS of each message, and so of each train: it puts together only packets
 // that have the same.
 func receiveTOS(fd int, ipv6 bool) (err error) {
 	if ipv6 {
@@ -112,7 +112,7 @@ func (p *pace) due(now units.Instant) bool {
 	return int64(now) >= next && p.next.CompareAndSwap(next, int64(now.Add(cnpInterval)))
 }
 
-// mark handles a write that a queue on its way has marked, as a device hears of only where ECN is configured, or a Wire
+// mark handles a write that a queue in the network has marked, which a device sees only where ECN is configured, or a Wire
 // has done it.
 func (h *responder) mark(q *queuePair, p *peer, c *backend.Completion) {
 	c.Flags = backend.FlagECN
@@ -146,7 +146,7 @@ func (h *responder) notified(q *queuePair, c *backend.Completion) (backend.DropR
 // noDrop is the reason of a packet that makes no completion and isn't dropped.
 const noDrop = backend.NumDropReasons
 
-// sendCNP tells q's peer that a packet of it was marked, and reports whether the kernel took it.
+// sendCNP notifies q's peer that a packet of it was marked, and reports whether the kernel accepted the notification.
 func (q *queuePair) sendCNP(p *peer) bool {
 	s := q.sender
 	s.mu.Lock()

@@ -15,15 +15,15 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// withECN configures both ends.
-func withECN(a, b *endConfig) { a.ECN, b.ECN = true, true }
+// withECN configures both sides.
+func withECN(a, b *sideConfig) { a.ECN, b.ECN = true, true }
 
 // tosOf counts the packets that pass inbound by their TOS.
 func tosOf(seen map[uint8]int) *testWire {
 	return &testWire{in: func(p *backend.WirePacket) { seen[p.TOS]++ }}
 }
 
-// TestECNCapableWhenBothSay: data is ECT(0) between two ends that both say so, in trains and packet by packet, and
+// TestECNCapableWhenBothSay: data is ECT(0) between two sides that both say so, in trains and packet by packet, and
 // nowhere else. The TOS is what the receiver's kernel has read.
 func TestECNCapableWhenBothSay(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
@@ -40,7 +40,7 @@ func TestECNCapableWhenBothSay(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 				seen := map[uint8]int{}
-				a, b := newPair(t, v6, func(a, b *endConfig) {
+				a, b := newPair(t, v6, func(a, b *sideConfig) {
 					a.ECN, a.DSCP, a.DisableGSO = c.sender, c.dscp, c.plain
 					b.ECN, b.Wire = c.receiver, tosOf(seen)
 				})
@@ -61,7 +61,7 @@ func TestNotECNCapableToOthers(t *testing.T) {
 	wire := new(testWire)
 	var seen []uint8
 	wire.out = func(p *backend.WirePacket) { seen = append(seen, p.TOS) }
-	a, b := newPair(t, false, func(a, b *endConfig) { a.ECN, a.DSCP, a.Wire = true, 5, wire })
+	a, b := newPair(t, false, func(a, b *sideConfig) { a.ECN, a.DSCP, a.Wire = true, 5, wire })
 	rkey, va := b.expose(0, 0, testMax)
 	a.post(a.message(rkey, va, 3*4096, 4096)...)
 	require.Len(t, b.poll(3), 3)
@@ -73,7 +73,7 @@ func TestControlIsNotECNCapable(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
 		for _, on := range []bool{false, true} {
 			seen := map[uint8]int{}
-			a, b := newPair(t, v6, func(a, b *endConfig) { a.ECN, b.ECN, b.Wire = on, true, tosOf(seen) })
+			a, b := newPair(t, v6, func(a, b *sideConfig) { a.ECN, b.ECN, b.Wire = on, true, tosOf(seen) })
 			h, err := a.d.OpenAddress(b.newUD().Info())
 			require.NoError(t, err)
 			n, err := a.newUD().PostDatagrams(0, []backend.Datagram{{To: h, Data: make([]byte, 10)}})
@@ -86,7 +86,7 @@ func TestControlIsNotECNCapable(t *testing.T) {
 }
 
 // pollAt polls once at an instant that the test chooses, when something has come.
-func (e *end) pollAt(now units.Instant) []backend.Completion {
+func (e *side) pollAt(now units.Instant) []backend.Completion {
 	e.t.Helper()
 	require.NoError(e.t, e.cq.Wait(units.Second))
 	n, err := e.cq.Poll(now, e.batch[:])
@@ -98,7 +98,7 @@ func (e *end) pollAt(now units.Instant) []backend.Completion {
 func TestMarksOfTheKernel(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
 		for _, plain := range []bool{false, true} {
-			a, b := newPair(t, v6, withECN, func(a, b *endConfig) { a.DisableGSO = plain })
+			a, b := newPair(t, v6, withECN, func(a, b *sideConfig) { a.DisableGSO = plain })
 			rkey, va := b.expose(0, 0, testMax)
 			w := a.message(rkey, va, 64*4096, 4096)
 			p := a.qp.(*queuePair).peer.Load()
@@ -137,7 +137,7 @@ func TestNotificationPoint(t *testing.T) {
 		wire.out = func(p *backend.WirePacket) {
 			cnps = append(cnps, backend.WirePacket{Src: p.Src, Dst: p.Dst, TOS: p.TOS, Data: append([]byte(nil), p.Data...)})
 		}
-		a, b := newPair(t, v6, withECN, func(_, b *endConfig) { b.Wire = wire })
+		a, b := newPair(t, v6, withECN, func(_, b *sideConfig) { b.Wire = wire })
 		rkey, va := b.expose(0, 0, testMax)
 		w := a.message(rkey, va, 4*4096, 4096)
 		const start = units.Instant(units.Second)
@@ -167,7 +167,7 @@ func TestNotificationPoint(t *testing.T) {
 		s := b.d.Stats().Congestion
 		require.Equal(t, backend.CongestionStats{NPMarked: 28, NPCNPSent: 4}, s)
 
-		// The sender is told once for all that came together.
+		// The sender is notified once for all that came together.
 		require.Len(t, a.poll(1), 1)
 		require.Equal(t, backend.CongestionStats{RPCNPHandled: 1, RPCNPIgnored: 3}, a.d.Stats().Congestion)
 
@@ -212,7 +212,7 @@ func TestForgedCNPs(t *testing.T) {
 
 		// A flood: 40 at each of 25 instants 10 µs apart.
 		const rounds, each = 25, 40
-		var heard int
+		var notifications int
 		for i := range rounds {
 			for range each {
 				s.seal(cnp(a.qp.Info().QPN))
@@ -220,16 +220,16 @@ func TestForgedCNPs(t *testing.T) {
 			for a.d.Stats().PacketsReceived < s.sent {
 				for _, c := range a.pollAt(units.Instant(units.Second).Add(units.Duration(i) * 10 * units.Microsecond)) {
 					require.Equal(t, backend.Completion{Kind: backend.KindCongestion, Cookie: testCookie}, c)
-					heard++
+					notifications++
 				}
 			}
 		}
-		require.Equal(t, 5, heard, "one each 50 µs in 250")
+		require.Equal(t, 5, notifications, "one each 50 µs in 250")
 		require.Equal(t, backend.CongestionStats{RPCNPHandled: 5, RPCNPIgnored: rounds*each - 5 + 1}, a.d.Stats().Congestion)
 	})
 }
 
-// TestForgedCNPFromElsewhere: only the peer's address is heard, and only where data is ECN-capable.
+// TestForgedCNPFromElsewhere: notifications count from the peer's address alone, and only where data is ECN-capable.
 func TestForgedCNPFromElsewhere(t *testing.T) {
 	a, _ := newPair(t, false, withECN)
 	s := newStranger(t, loopback(), a.d)
@@ -240,7 +240,7 @@ func TestForgedCNPFromElsewhere(t *testing.T) {
 	require.Equal(t, map[string]uint64{"source": 1}, drops(a.d))
 
 	// A peer that doesn't say that it answers marks gets nothing that could be marked.
-	a, b := newPair(t, false, func(a, _ *endConfig) { a.ECN = true })
+	a, b := newPair(t, false, func(a, _ *sideConfig) { a.ECN = true })
 	s = newStranger(t, b.d.addr, a.d)
 	roce.CNP(p).Set(roce.QPN(a.qp.Info().QPN), roce.DefaultPKey)
 	s.seal(p)
@@ -291,7 +291,7 @@ func TestMarksBetweenHosts(t *testing.T) {
 		return
 	}
 	families(t, func(t *testing.T, v6 bool) {
-		_, _, a, b := hostPair(t, v6, withECN, func(a, _ *endConfig) { a.DisableGSO = true })
+		_, _, a, b := hostPair(t, v6, withECN, func(a, _ *sideConfig) { a.DisableGSO = true })
 		rkey, va := b.expose(0, 0, testMax)
 		w := a.message(rkey, va, 100*1024, 1024)
 		q := a.qp.(*queuePair)

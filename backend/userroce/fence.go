@@ -4,7 +4,7 @@ package userroce
 
 import "sync/atomic"
 
-// epoch tells others whether a worker is inside the part of Poll that looks entries up and writes user
+// epoch shows others whether a worker is inside the part of Poll that looks entries up and writes user
 // memory: it is odd inside. Its owner changes it twice for each Poll.
 //
 // A worker that finds an entry has entered before it looked; a revoker hides the entry before it reads

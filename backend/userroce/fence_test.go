@@ -92,7 +92,7 @@ func TestFenceUnderTraffic(t *testing.T) {
 }
 
 func testFenceUnderTraffic(t *testing.T, workers int) {
-	a, b := newPair(t, false, func(_, b *endConfig) { b.Workers = workers })
+	a, b := newPair(t, false, func(_, b *sideConfig) { b.Workers = workers })
 	const size = 16 << 10
 	mem, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func testFenceUnderTraffic(t *testing.T, workers int) {
 
 	var current atomic.Uint64
 	var stop atomic.Bool
-	ended := make(chan error, workers+1)
+	returned := make(chan error, workers+1)
 	pollers := []backend.CQ{b.cq}
 	for i := 1; i < workers; i++ {
 		q, err := b.d.NewCQ(backend.CQConfig{Entries: 16, Worker: i, Workers: workers})
@@ -111,9 +111,9 @@ func testFenceUnderTraffic(t *testing.T, workers int) {
 	}
 	var placed atomic.Int64
 	for _, q := range pollers {
-		go func() { ended <- pollUntil(q, &stop, &placed) }()
+		go func() { returned <- pollUntil(q, &stop, &placed) }()
 	}
-	go func() { ended <- postUntil(a, b.table.Root(), &current, &stop, size) }()
+	go func() { returned <- postUntil(a, b.table.Root(), &current, &stop, size) }()
 
 	// As many messages as there is time for, up to a number.
 	n := uint64(0)
@@ -134,8 +134,8 @@ func testFenceUnderTraffic(t *testing.T, workers int) {
 		runtime.Gosched()
 	}
 	stop.Store(true)
-	for range cap(ended) {
-		require.NoError(t, <-ended)
+	for range cap(returned) {
+		require.NoError(t, <-returned)
 	}
 	require.Positive(t, placed.Load())
 	require.NotZero(t, b.d.Stats().Drops[backend.DropLate])
@@ -164,7 +164,7 @@ func pollUntil(q backend.CQ, stop *atomic.Bool, placed *atomic.Int64) (err error
 }
 
 // postUntil keeps writing to the current message.
-func postUntil(e *end, rkey uint32, current *atomic.Uint64, stop *atomic.Bool, size uint32) error {
+func postUntil(e *side, rkey uint32, current *atomic.Uint64, stop *atomic.Bool, size uint32) error {
 	for !stop.Load() {
 		va := current.Load() * uint64(testMax)
 		var w [8]backend.Write

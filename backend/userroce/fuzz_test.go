@@ -18,7 +18,7 @@ import (
 // fuzzTarget is a device with a connected queue pair, a UD queue pair and three posted messages, into
 // whose receive path packets are fed without a socket.
 type fuzzTarget struct {
-	*end
+	*side
 	r      *receiver
 	ud     backend.QP
 	rkey   uint32
@@ -41,9 +41,9 @@ const (
 // fuzzMessages are those posted at first.
 var fuzzMessages = [3]fuzzMessage{{3, 256, 1000, true}, {4, 2048, 4096, true}, {1<<50 + 5, 8192, 0, true}}
 
-func newFuzzTarget(t testing.TB, change ...func(a, b *endConfig)) *fuzzTarget {
-	a, b := newPair(t, false, append(change, func(a, b *endConfig) { a.mtu, b.mtu = fuzzMTU, fuzzMTU })...)
-	f := &fuzzTarget{end: b, r: b.d.receivers[0], ud: b.newUD(), rkey: b.table.Root()}
+func newFuzzTarget(t testing.TB, change ...func(a, b *sideConfig)) *fuzzTarget {
+	a, b := newPair(t, false, append(change, func(a, b *sideConfig) { a.mtu, b.mtu = fuzzMTU, fuzzMTU })...)
+	f := &fuzzTarget{side: b, r: b.d.receivers[0], ud: b.newUD(), rkey: b.table.Root()}
 	f.mem = f.mem[:fuzzMemory]
 	fill(f.mem, 9)
 	f.canary = bytes.Clone(f.mem)

@@ -98,7 +98,7 @@ func TestLinkLocal(t *testing.T) {
 		a.Flags = unix.IFA_F_NODAD
 		require.NoError(t, netlink.AddrAdd(l, a))
 	}
-	a, b := newPair(t, false, func(a, b *endConfig) {
+	a, b := newPair(t, false, func(a, b *sideConfig) {
 		a.Addr, b.Addr = netip.MustParseAddr("fe80::a%wire0"), netip.MustParseAddr("fe80::b%nowhere0")
 	})
 	require.EqualValues(t, 4096, a.d.Caps().PathMTU)
@@ -117,7 +117,7 @@ func TestRealMTU(t *testing.T) {
 		require.NoError(t, netlink.LinkSetMTU(link, 3000))
 		c := testConfig(t, false)
 		c.Addr = netip.MustParseAddr(x.own)
-		e := newEnd(t, endConfig{Config: c, mtu: 2048})
+		e := newSide(t, sideConfig{Config: c, mtu: 2048})
 		require.EqualValues(t, 2048, e.d.Caps().PathMTU)
 		_, err := e.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: e.cq, RecvCQ: e.cq, MTU: 4096})
 		var mtuError *MTUError
@@ -174,8 +174,8 @@ func TestIPv4ID(t *testing.T) {
 	defer unix.Close(sniffer)
 	require.NoError(t, unix.SetsockoptTimeval(sniffer, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 200_000}))
 
-	a := newEnd(t, endConfig{Config: testConfig(t, false)})
-	b := newEnd(t, endConfig{Config: testConfig(t, false)})
+	a := newSide(t, sideConfig{Config: testConfig(t, false)})
+	b := newSide(t, sideConfig{Config: testConfig(t, false)})
 	info := b.qp.Info()
 	info.Flags = 0
 	require.NoError(t, a.qp.Connect(info))
@@ -208,7 +208,7 @@ func TestFullSendBuffer(t *testing.T) {
 	for _, x := range []struct{ own, silent string }{{"192.0.2.1", "192.0.2.10"}, {"fd00::1", "fd00::10"}} {
 		c := testConfig(t, false)
 		c.Addr, c.SendBuffer = netip.MustParseAddr(x.own), 64*units.KiB
-		e := newEnd(t, endConfig{Config: c})
+		e := newSide(t, sideConfig{Config: c})
 		require.NoError(t, e.qp.Connect(backend.QPInfo{Addr: netip.MustParseAddr(x.silent), QPN: 2}))
 		require.Equal(t, units.Never, e.cq.Next())
 		w := e.message(1, 0, 100*4096, 4096)

@@ -64,7 +64,7 @@ func TestCaps(t *testing.T) {
 // doesn't poll meanwhile.
 func TestRecvBurst(t *testing.T) {
 	for _, mtu := range []units.Bytes{256, 1024, 4096} {
-		a, b := newPair(t, false, func(a, b *endConfig) {
+		a, b := newPair(t, false, func(a, b *sideConfig) {
 			a.DisableGSO, b.RecvBuffer, a.mtu, b.mtu = true, 106496, mtu, mtu
 		})
 		burst := b.d.Caps().RecvBurst
@@ -112,10 +112,10 @@ func TestPortTaken(t *testing.T) {
 				c.Workers = again
 				_, err := Open(c)
 				require.ErrorIs(t, err, unix.EADDRINUSE)
-				var taken *PortTakenError
-				require.True(t, errors.As(err, &taken))
-				require.Equal(t, first.Addr(), taken.Addr)
-				require.Contains(t, taken.Holder, fmt.Sprintf("(pid %d)", os.Getpid()))
+				var portTaken *PortTakenError
+				require.True(t, errors.As(err, &portTaken))
+				require.Equal(t, first.Addr(), portTaken.Addr)
+				require.Contains(t, portTaken.Holder, fmt.Sprintf("(pid %d)", os.Getpid()))
 				require.ErrorContains(t, err, fmt.Sprintf("UDP port %d of %v is taken: held by ", c.Port, c.Addr))
 				require.ErrorContains(t, err, "choose another port")
 			}
@@ -201,7 +201,7 @@ func TestMTUErrors(t *testing.T) {
 		require.ErrorIs(t, err, unix.EMSGSIZE)
 	}
 	// Through the device, with an interface that is smaller than it is.
-	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	e := newSide(t, sideConfig{Config: testConfig(t, false)})
 	e.d.iface = iface{"eth9", 1500}
 	_, err := e.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: e.cq, RecvCQ: e.cq, MTU: 2048})
 	require.ErrorContains(t, err, "MTU 2048 needs IP packets of 2112 bytes, and interface eth9 has MTU 1500")

@@ -49,8 +49,8 @@ func openTest(t testing.TB, c Config) *Device {
 	return d
 }
 
-// end is one side of a test: a device with one of everything.
-type end struct {
+// side is one side of a test: a device with one of everything.
+type side struct {
 	t     testing.TB
 	d     *Device
 	cq    backend.CQ
@@ -61,19 +61,19 @@ type end struct {
 	batch [256]backend.Completion
 }
 
-type endConfig struct {
+type sideConfig struct {
 	Config
 	mtu    units.Bytes
 	memory units.Bytes // in which a message of half the size fits; default testMemory, and testMax
 }
 
-func newEnd(t testing.TB, c endConfig) *end {
+func newSide(t testing.TB, c sideConfig) *side {
 	t.Helper()
 	longest := c.memory / 2
 	if c.memory == 0 {
 		c.memory, longest = testMemory, testMax
 	}
-	e := &end{t: t, d: openTest(t, c.Config), mem: make([]byte, c.memory)}
+	e := &side{t: t, d: openTest(t, c.Config), mem: make([]byte, c.memory)}
 	if c.mtu == 0 {
 		c.mtu = 4096
 	}
@@ -91,14 +91,14 @@ func newEnd(t testing.TB, c endConfig) *end {
 	return e
 }
 
-// newPair makes two ends whose queue pairs are connected. change may alter b's configuration, or both.
-func newPair(t testing.TB, v6 bool, change ...func(a, b *endConfig)) (a, b *end) {
+// newPair makes two sides whose queue pairs are connected. change may alter b's configuration, or both.
+func newPair(t testing.TB, v6 bool, change ...func(a, b *sideConfig)) (a, b *side) {
 	t.Helper()
-	ca, cb := endConfig{Config: testConfig(t, v6)}, endConfig{Config: testConfig(t, v6)}
+	ca, cb := sideConfig{Config: testConfig(t, v6)}, sideConfig{Config: testConfig(t, v6)}
 	for _, f := range change {
 		f(&ca, &cb)
 	}
-	a, b = newEnd(t, ca), newEnd(t, cb)
+	a, b = newSide(t, ca), newSide(t, cb)
 	require.NoError(t, a.qp.Connect(b.qp.Info()))
 	require.NoError(t, b.qp.Connect(a.qp.Info()))
 	return a, b
@@ -111,11 +111,11 @@ func families(t *testing.T, f func(t *testing.T, v6 bool)) {
 }
 
 // poll polls until n completions have come or nothing has for a while.
-func (e *end) poll(n int) []backend.Completion {
+func (e *side) poll(n int) []backend.Completion {
 	e.t.Helper()
 	var out []backend.Completion
-	const patience = 10 * time.Second
-	for last := time.Now(); len(out) < n && time.Since(last) < patience; {
+	const timeout = 10 * time.Second
+	for last := time.Now(); len(out) < n && time.Since(last) < timeout; {
 		k, err := e.cq.Poll(e.d.Now(), e.batch[:])
 		require.NoError(e.t, err)
 		if k > 0 {
@@ -128,7 +128,7 @@ func (e *end) poll(n int) []backend.Completion {
 }
 
 // nothing polls until the device has received packets packets, and requires that none completed.
-func (e *end) nothing(packets uint64) {
+func (e *side) nothing(packets uint64) {
 	e.t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
 	for e.d.Stats().PacketsReceived < packets && time.Now().Before(deadline) {
@@ -140,7 +140,7 @@ func (e *end) nothing(packets uint64) {
 }
 
 // expose posts message n at offset off of the memory.
-func (e *end) expose(n uint64, off, length units.Bytes) (rkey uint32, va uint64) {
+func (e *side) expose(n uint64, off, length units.Bytes) (rkey uint32, va uint64) {
 	e.t.Helper()
 	rkey, va, err := e.table.Expose(n, e.mr, backend.Range{Offset: off, Length: length})
 	require.NoError(e.t, err)
@@ -148,7 +148,7 @@ func (e *end) expose(n uint64, off, length units.Bytes) (rkey uint32, va uint64)
 }
 
 // post posts all of w, waiting where the device has no room.
-func (e *end) post(w ...backend.Write) {
+func (e *side) post(w ...backend.Write) {
 	e.t.Helper()
 	for len(w) > 0 {
 		n, err := e.qp.PostWrites(e.d.Now(), w)

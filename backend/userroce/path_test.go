@@ -20,11 +20,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// hostPair makes two ends on two hosts, connected.
-func hostPair(t *testing.T, v6 bool, change ...func(a, b *endConfig)) (ha, hb *netnstest.Host, a, b *end) {
+// hostPair makes two sides on two hosts, connected.
+func hostPair(t *testing.T, v6 bool, change ...func(a, b *sideConfig)) (ha, hb *netnstest.Host, a, b *side) {
 	t.Helper()
 	ha, hb = netnstest.Pair(t, 9000)
-	ca, cb := endConfig{Config: testConfig(t, false)}, endConfig{Config: testConfig(t, false)}
+	ca, cb := sideConfig{Config: testConfig(t, false)}, sideConfig{Config: testConfig(t, false)}
 	ca.Addr, cb.Addr = ha.V4, hb.V4
 	if v6 {
 		ca.Addr, cb.Addr = ha.V6, hb.V6
@@ -32,15 +32,15 @@ func hostPair(t *testing.T, v6 bool, change ...func(a, b *endConfig)) (ha, hb *n
 	for _, f := range change {
 		f(&ca, &cb)
 	}
-	ha.Do(func() { a = newEnd(t, ca) })
-	hb.Do(func() { b = newEnd(t, cb) })
+	ha.Do(func() { a = newSide(t, ca) })
+	hb.Do(func() { b = newSide(t, cb) })
 	ha.Do(func() { require.NoError(t, a.qp.Connect(b.qp.Info())) })
 	hb.Do(func() { require.NoError(t, b.qp.Connect(a.qp.Info())) })
 	return ha, hb, a, b
 }
 
 // arrive sends n packets of 4 KiB from a to b and requires that all arrive.
-func arrive(t *testing.T, a, b *end, message uint64, n int) {
+func arrive(t *testing.T, a, b *side, message uint64, n int) {
 	t.Helper()
 	rkey, va := b.expose(message, 0, testMax)
 	a.post(a.message(rkey, va, units.Bytes(n)*4096, 4096)...)
@@ -87,7 +87,7 @@ func TestForgedTooBig(t *testing.T) {
 		arrive(t, a, b, 1, 20)
 		require.Zero(t, a.d.WireStats().TooLarge)
 		ha.Do(func() {
-			again := newEnd(t, endConfig{Config: Config{Addr: a.d.addr, Port: AnyPort, Logger: slog.New(slog.DiscardHandler)}})
+			again := newSide(t, sideConfig{Config: Config{Addr: a.d.addr, Port: AnyPort, Logger: slog.New(slog.DiscardHandler)}})
 			require.NoError(t, again.qp.Connect(b.qp.Info()), "a new connection")
 		})
 	})
@@ -126,7 +126,7 @@ func TestMTUDrop(t *testing.T) {
 	}
 	families(t, func(t *testing.T, v6 bool) {
 		var log bytes.Buffer
-		ha, _, a, b := hostPair(t, v6, func(a, _ *endConfig) { a.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		ha, _, a, b := hostPair(t, v6, func(a, _ *sideConfig) { a.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		arrive(t, a, b, 0, 20)
 		ha.SetMTU(1500)
 		for range 2 {
@@ -149,7 +149,7 @@ func TestBlackholeRoute(t *testing.T) {
 	}
 	families(t, func(t *testing.T, v6 bool) {
 		var log bytes.Buffer
-		ha, _, a, b := hostPair(t, v6, func(a, _ *endConfig) { a.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+		ha, _, a, b := hostPair(t, v6, func(a, _ *sideConfig) { a.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		arrive(t, a, b, 0, 20)
 		trains := a.d.WireStats().SendTrains
 		require.NotZero(t, trains)

@@ -71,15 +71,15 @@ func (q *queuePair) sendWrites(now units.Instant, p *peer, w []backend.Write) (p
 	}
 	trains, refused := p.trains(s.d, now), false
 	for posted < len(w) {
-		var taken int
+		var staged int
 		if s.d.cfg.Wire != nil {
-			taken, err = s.stageWrites(q, p, w[posted:])
+			staged, err = s.stageWrites(q, p, w[posted:])
 		} else {
-			taken, err = s.gather(q, p, w[posted:], trains)
+			staged, err = s.gather(q, p, w[posted:], trains)
 		}
 		sent, o := s.flush()
 		if s.d.cfg.Wire != nil {
-			sent, o = s.lossyStage(sent, taken, o)
+			sent, o = s.lossyStage(sent, staged, o)
 		}
 		posted += sent
 		q.nextPSN = q.nextPSN.Add(sent)

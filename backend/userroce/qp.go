@@ -151,7 +151,7 @@ func (d *Device) closeQP(q *queuePair) {
 		return
 	}
 	d.qps.remove(q)
-	q.sender.mu.Lock() // waits for a post under way
+	q.sender.mu.Lock() // waits for a post that is running
 	q.closed = true
 	q.sender.mu.Unlock()
 	q.sendCQ.sent.purge(q.qpn)

@@ -17,8 +17,8 @@ import (
 )
 
 func TestNewQPErrors(t *testing.T) {
-	e := newEnd(t, endConfig{Config: testConfig(t, false)})
-	other := newEnd(t, endConfig{Config: testConfig(t, false)})
+	e := newSide(t, sideConfig{Config: testConfig(t, false)})
+	other := newSide(t, sideConfig{Config: testConfig(t, false)})
 	ok := backend.QPConfig{Type: backend.UC, SendCQ: e.cq, RecvCQ: e.cq, Table: e.table, MTU: 1024}
 	for _, x := range []struct {
 		change func(*backend.QPConfig)
@@ -43,8 +43,8 @@ func TestNewQPErrors(t *testing.T) {
 }
 
 func TestConnectErrors(t *testing.T) {
-	a := newEnd(t, endConfig{Config: testConfig(t, false)})
-	b := newEnd(t, endConfig{Config: testConfig(t, false), mtu: 1024})
+	a := newSide(t, sideConfig{Config: testConfig(t, false)})
+	b := newSide(t, sideConfig{Config: testConfig(t, false), mtu: 1024})
 	good := withMTU(b.qp.Info(), 4096)
 	for _, x := range []struct {
 		change func(*backend.QPInfo)
@@ -78,7 +78,7 @@ func TestConnectErrors(t *testing.T) {
 // repeatable, and by default differ from run to run.
 func TestInfo(t *testing.T) {
 	info := func(c Config) (backend.QPInfo, uint32) {
-		e := newEnd(t, endConfig{Config: c})
+		e := newSide(t, sideConfig{Config: c})
 		i := e.qp.Info()
 		require.Equal(t, c.Addr, i.Addr)
 		require.Equal(t, e.d.Addr().Port(), i.Port)
@@ -148,7 +148,7 @@ func TestQPNumbers(t *testing.T) {
 // TestIdleQPMemory: an sdr QP may have 16 UC queue pairs, and a process 512 of them.
 func TestIdleQPMemory(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(queuePair{}), uintptr(256))
-	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	e := newSide(t, sideConfig{Config: testConfig(t, false)})
 	const count = 512 * 16
 	c := backend.QPConfig{Type: backend.UC, SendCQ: e.cq, RecvCQ: e.cq, Table: e.table, MTU: 4096}
 	var before, after runtime.MemStats
@@ -170,8 +170,8 @@ func TestIdleQPMemory(t *testing.T) {
 func TestForeignPeer(t *testing.T) {
 	foreign := func(i backend.QPInfo) backend.QPInfo { i.Flags = 0; return i }
 	families(t, func(t *testing.T, v6 bool) {
-		a := newEnd(t, endConfig{Config: testConfig(t, v6)})
-		b := newEnd(t, endConfig{Config: testConfig(t, v6)})
+		a := newSide(t, sideConfig{Config: testConfig(t, v6)})
+		b := newSide(t, sideConfig{Config: testConfig(t, v6)})
 		require.NoError(t, a.qp.Connect(foreign(b.qp.Info())))
 		require.NoError(t, b.qp.Connect(foreign(a.qp.Info())))
 		testDelivery(t, a, b, 4096)

@@ -50,10 +50,10 @@ func (t *qpnTable) lookup(qpn uint32) *queuePair {
 // insert gives q a number whose bits under mask are worker, and publishes it. It goes round all indices
 // before it uses one again. Device.mu is held.
 func (t *qpnTable) insert(q *queuePair, worker int, mask uint32, random func() uint32) error {
-	step := mask + 1
-	for range (qpnIndexMask + 1) / int(step) {
+	stride := mask + 1
+	for range (qpnIndexMask + 1) / int(stride) {
 		index := t.next[worker]&qpnIndexMask | uint32(worker)
-		t.next[worker] = index + step
+		t.next[worker] = index + stride
 		slot := &t.leaves[index>>qpnLeafBits]
 		leaf := slot.Load()
 		if leaf == nil {
@@ -75,7 +75,7 @@ func (t *qpnTable) insert(q *queuePair, worker int, mask uint32, random func() u
 		leaf.qps[index&(qpnLeaf-1)].Store(q)
 		return nil
 	}
-	return operr.New("new queue pair", "userroce", "all %d queue pairs of worker %d are in use", (qpnIndexMask+1)/int(step), worker)
+	return operr.New("new queue pair", "userroce", "all %d queue pairs of worker %d are in use", (qpnIndexMask+1)/int(stride), worker)
 }
 
 // remove takes q out. Device.mu is held.

@@ -15,7 +15,7 @@ import (
 const (
 	// recvMessages is how many datagrams or trains one Poll takes: enough to share the cost of the
 	// system call, few enough that the first is still in the cache when the last has been copied, and
-	// that the sender hears of them soon. 2 and 16 are a few per cent slower.
+	// that the sender is answered soon. 2 and 16 are a few per cent slower.
 	recvMessages = 8
 	// recvSpace holds the largest UDP payload, and so the largest train: a shorter buffer would lose
 	// the tail of one.
@@ -182,7 +182,7 @@ func (r *receiver) openMessage() {
 	}
 }
 
-// readControl takes what the kernel tells of a message: the size of its packets if it is a train, and its TOS if the
+// readControl reads what the kernel reports of a message: the size of its packets if it is a train, and its TOS if the
 // device has asked for that. Other control messages there are none.
 func (r *receiver) readControl(m *mmsghdr, ctls []cmsgSpace) {
 	for i := range min(len(ctls), int(m.hdr.controllen/uint64(unsafe.Sizeof(ctls[0])))) {

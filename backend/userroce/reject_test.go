@@ -65,7 +65,7 @@ var rejections = []rejection{
 
 func TestReject(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
-		a, b := newPair(t, v6, func(a, b *endConfig) { a.mtu, b.mtu = 1024, 1024 })
+		a, b := newPair(t, v6, func(a, b *sideConfig) { a.mtu, b.mtu = 1024, 1024 })
 		s := newStranger(t, a.d.addr, b.d)
 		fill(b.mem, 3)
 		before := append([]byte(nil), b.mem...)
@@ -76,7 +76,7 @@ func TestReject(t *testing.T) {
 }
 
 // packet makes the packet to be rejected by b, where a write to rkey and va would be accepted.
-func (x rejection) packet(b *end, rkey uint32, va uint64) []byte {
+func (x rejection) packet(b *side, rkey uint32, va uint64) []byte {
 	n := 64
 	p := b.validWrite(rkey, va, n)
 	if x.change != nil {
@@ -92,7 +92,7 @@ func (x rejection) packet(b *end, rkey uint32, va uint64) []byte {
 	return packet
 }
 
-func testRejection(t *testing.T, b *end, s *stranger, before []byte, x rejection) {
+func testRejection(t *testing.T, b *side, s *stranger, before []byte, x rejection) {
 	rkey, va := b.expose(openSeq, 4096, openLength)
 	want := b.d.Stats().Drops
 	want[x.want]++
@@ -173,7 +173,7 @@ func TestSource(t *testing.T) {
 }
 
 func TestAllowAnySource(t *testing.T) {
-	a, b := newPair(t, false, func(_, b *endConfig) { b.AllowAnySource = true })
+	a, b := newPair(t, false, func(_, b *sideConfig) { b.AllowAnySource = true })
 	rkey, va := b.expose(openSeq, 0, openLength)
 	s := newStranger(t, loopback(), b.d)
 	s.seal(encode(t, b.validWrite(rkey, va, 32), 32))
@@ -194,8 +194,8 @@ func TestAllowAnySource(t *testing.T) {
 
 // TestUnconnected sends to a queue pair that has no peer yet, has no table, and is closed.
 func TestUnconnected(t *testing.T) {
-	a := newEnd(t, endConfig{Config: testConfig(t, false)})
-	b := newEnd(t, endConfig{Config: testConfig(t, false)})
+	a := newSide(t, sideConfig{Config: testConfig(t, false)})
+	b := newSide(t, sideConfig{Config: testConfig(t, false)})
 	rkey, va := b.expose(openSeq, 0, openLength)
 	s := newStranger(t, a.d.addr, b.d)
 	packet := encode(t, b.validWrite(rkey, va, 32), 32)

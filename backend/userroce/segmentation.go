@@ -48,7 +48,7 @@ func (g *segmentation) refuse(now units.Instant) {
 	}
 }
 
-// passed notes that a train has been taken.
+// passed records that the kernel has accepted a train.
 func (g *segmentation) passed() {
 	if g.refusals.Load() != 0 {
 		g.refusals.Store(0)

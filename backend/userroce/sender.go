@@ -46,7 +46,7 @@ type sender struct {
 type sendBatch struct {
 	msgs [batchPackets]mmsghdr
 	ctls [batchPackets][2]cmsgSpace // TOS, then the size of segments; either may be missing
-	// info tells what each message carries.
+	// info says what each message carries.
 	info [batchPackets]messageInfo
 	// Each packet takes two iovecs, its payload and what lies between two payloads, and each message
 	// one more for the trailer at its end.
@@ -128,7 +128,7 @@ func (b *sendBatch) openMessage(p *peer, size int) *mmsghdr {
 	return m
 }
 
-// closeMessage ends the message that openMessage started; segment is the size of its packets, 0 when it
+// closeMessage completes the message that openMessage started; segment is the size of its packets, 0 when it
 // has only one.
 func (b *sendBatch) closeMessage(firstIov, segment int) {
 	m := &b.msgs[b.nmsgs]

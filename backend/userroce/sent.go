@@ -10,14 +10,14 @@ import (
 	"github.com/sdr-rdma/go-sdr/internal/ring"
 )
 
-// sentQueue holds completions of signalled sends. Posters put them in, the worker takes them out.
+// sentQueue holds completions of signalled sends. Posters put them in, the worker pops them.
 type sentQueue struct {
 	count atomic.Int64 // entries; lets an idle worker look without the lock
 
 	mu       sync.Mutex
 	entries  ring.Ring[sentEntry] // +checklocks:mu
 	limit    int                  // of entries; +checklocks:mu
-	reserved int                  // room promised to posts under way; +checklocks:mu
+	reserved int                  // room promised to posts that are running; +checklocks:mu
 }
 
 // sentEntry is one completion.
@@ -34,7 +34,7 @@ func (s *sentQueue) init(entries int) {
 	s.entries.Reserve(entries)
 }
 
-// waiting reports whether there is something to take.
+// waiting reports whether there is something to pop.
 func (s *sentQueue) waiting() bool { return s.count.Load() != 0 }
 
 // reserve promises room for up to n completions and returns for how many.
@@ -60,8 +60,8 @@ func (s *sentQueue) put(w []backend.Write, cookie, qpn uint32, reserved int) {
 	s.count.Store(int64(s.entries.Len()))
 }
 
-// take moves completions to dst.
-func (s *sentQueue) take(dst []backend.Completion) int {
+// pop moves completions to dst.
+func (s *sentQueue) pop(dst []backend.Completion) int {
 	if s.count.Load() == 0 {
 		return 0
 	}

@@ -126,7 +126,7 @@ func TestConcurrentPosts(t *testing.T) {
 }
 
 // pollOnce is one Poll after a short Wait.
-func (e *end) pollOnce() []backend.Completion {
+func (e *side) pollOnce() []backend.Completion {
 	e.t.Helper()
 	require.NoError(e.t, e.cq.Wait(100*units.Microsecond))
 	n, err := e.cq.Poll(e.d.Now(), e.batch[:])

@@ -33,10 +33,10 @@ func (q *queuePair) PostDatagrams(now units.Instant, g []backend.Datagram) (post
 		return 0, backend.ErrClosed
 	}
 	for posted < len(g) {
-		taken, err := s.stageDatagrams(q, g[posted:])
+		staged, err := s.stageDatagrams(q, g[posted:])
 		sent, o := s.flush()
 		if s.d.cfg.Wire != nil {
-			sent, o = s.lossyStage(sent, taken, o)
+			sent, o = s.lossyStage(sent, staged, o)
 		}
 		posted += sent
 		q.nextPSN = q.nextPSN.Add(sent)
@@ -52,11 +52,11 @@ func (q *queuePair) PostDatagrams(now units.Instant, g []backend.Datagram) (post
 }
 
 // stageDatagrams assembles the first of g and makes a message of each; mu is held.
-func (s *sender) stageDatagrams(q *queuePair, g []backend.Datagram) (taken int, err error) {
+func (s *sender) stageDatagrams(q *queuePair, g []backend.Datagram) (staged int, err error) {
 	s.batch.reset()
 	s.stage.wire = s.stage.wire[:0]
-	for taken < len(g) && taken < stagePackets {
-		x := &g[taken]
+	for staged < len(g) && staged < stagePackets {
+		x := &g[staged]
 		if len(x.Data) > int(q.mtu) {
 			err = operr.New("post datagrams", "userroce", "datagram of %d bytes on a queue pair with MTU %d", len(x.Data), q.mtu)
 			break
@@ -67,36 +67,36 @@ func (s *sender) stageDatagrams(q *queuePair, g []backend.Datagram) (taken int, 
 			break
 		}
 		h := roce.UDSend{
-			Length: uint32(len(x.Data)), DestQP: roce.QPN(p.qpn), SrcQP: roce.QPN(q.qpn), PSN: q.nextPSN.Add(taken),
+			Length: uint32(len(x.Data)), DestQP: roce.QPN(p.qpn), SrcQP: roce.QPN(q.qpn), PSN: q.nextPSN.Add(staged),
 			QKey: roce.QKey(backend.DatagramQKey), PKey: roce.DefaultPKey,
 		}
-		buf := s.stage.packets[taken][:]
+		buf := s.stage.packets[staged][:]
 		h.Encode(buf)
 		s.assemble(p, buf, roce.UDSendHeaders, x.Data)
-		taken++
+		staged++
 	}
 	s.outbound()
-	return taken, err
+	return staged, err
 }
 
 // stageWrites is gather for a device with a Wire; mu is held.
-func (s *sender) stageWrites(q *queuePair, p *peer, w []backend.Write) (taken int, err error) {
+func (s *sender) stageWrites(q *queuePair, p *peer, w []backend.Write) (staged int, err error) {
 	s.batch.reset()
 	s.stage.wire = s.stage.wire[:0]
 	regions := *s.d.regions.Load()
-	for taken < len(w) && taken < stagePackets {
+	for staged < len(w) && staged < stagePackets {
 		var payload []byte
-		if payload, err = q.source(regions, &w[taken]); err != nil {
+		if payload, err = q.source(regions, &w[staged]); err != nil {
 			break
 		}
-		buf := s.stage.packets[taken][:]
-		h := q.header(p, &w[taken], taken)
+		buf := s.stage.packets[staged][:]
+		h := q.header(p, &w[staged], staged)
 		h.Encode(buf)
 		s.assemble(p, buf, roce.UCWriteImmHeaders, payload)
-		taken++
+		staged++
 	}
 	s.outbound()
-	return taken, err
+	return staged, err
 }
 
 // assemble completes the packet in buf, whose headers are there, and makes a message of it; mu is held.
@@ -139,9 +139,9 @@ func (s *sender) outbound() {
 // lossyStage returns how many packets a post has taken when there is a Wire: all of them. Offering one
 // to the Wire again would count it twice, so what the socket has no room for is lost, as in a network
 // interface's queue.
-func (s *sender) lossyStage(sent, taken int, o outcome) (int, outcome) {
+func (s *sender) lossyStage(sent, staged int, o outcome) (int, outcome) {
 	if o == sentFull {
 		s.drops[backend.DropQueueFull].Add(uint64(s.batch.nmsgs - sent))
 	}
-	return taken, sentAll
+	return staged, sentAll
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// WireStats tells how the device uses the kernel's sockets.
+// WireStats shows how the device uses the kernel's sockets.
 type WireStats struct {
 	// SolvedIDs counts packets from IPv4 peers other than userroce whose ICRC was right only with a
 	// non-zero IPv4 identification, and which therefore passed a check of 16 bits, not 32.

@@ -68,7 +68,7 @@ func encode(t testing.TB, p roce.Packet, n int) []byte {
 }
 
 // validWrite returns the headers of a write of n bytes that the device of e accepts.
-func (e *end) validWrite(rkey uint32, va uint64, n int) roce.Packet {
+func (e *side) validWrite(rkey uint32, va uint64, n int) roce.Packet {
 	return roce.Packet{
 		Opcode: roce.UCWriteOnlyImm, DestQP: roce.QPN(e.qp.Info().QPN), PSN: 7, PKey: roce.DefaultPKey,
 		VA: va, RKey: rkey, DMALength: uint32(n), Imm: 0x01020304,

@@ -137,7 +137,7 @@ func (t *table) StartRevoke(n uint64) {
 	}
 }
 
-// revoke hides the owner of s from workers, and notes which of them may have seen it. t.mu is held.
+// revoke hides the owner of s from workers, and records which of them may have seen it. t.mu is held.
 func (t *table) revoke(s *slot) {
 	if s.owner.revoked {
 		return

@@ -12,7 +12,7 @@ import (
 )
 
 func TestTableErrors(t *testing.T) {
-	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	e := newSide(t, sideConfig{Config: testConfig(t, false)})
 	for _, x := range []struct {
 		c    backend.TableConfig
 		want string
@@ -34,7 +34,7 @@ func TestTableErrors(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = e.table.Expose(0, local, backend.Range{Length: 1})
 	require.ErrorContains(t, err, "AccessRemoteWrite")
-	other := newEnd(t, endConfig{Config: testConfig(t, false)})
+	other := newSide(t, sideConfig{Config: testConfig(t, false)})
 	_, _, err = e.table.Expose(0, other.mr, backend.Range{Length: 1})
 	require.ErrorContains(t, err, "another device")
 	for _, r := range []backend.Range{
@@ -52,7 +52,7 @@ func TestTableErrors(t *testing.T) {
 
 // TestSlotLife: a slot belongs to one message until its revocation is complete, and so does its region.
 func TestSlotLife(t *testing.T) {
-	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	e := newSide(t, sideConfig{Config: testConfig(t, false)})
 	r, err := e.d.Register(make([]byte, 4096), backend.AccessRemoteWrite)
 	require.NoError(t, err)
 	all := backend.Range{Length: 4096}
@@ -97,7 +97,7 @@ func TestSlotLife(t *testing.T) {
 
 // TestTableMemory: entries are reused, and an idle table is small.
 func TestTableMemory(t *testing.T) {
-	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	e := newSide(t, sideConfig{Config: testConfig(t, false)})
 	for n := range uint64(10 * testSlots) {
 		e.expose(n, 0, 10)
 		e.table.StartRevoke(n)

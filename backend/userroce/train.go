@@ -16,17 +16,17 @@ type trainBuilder struct {
 	segment  int // wire size of the first packet, and so of all but the last
 	bytes    int
 	packets  int
-	ended    bool // a shorter packet has been added
+	hasShort bool // a shorter packet has been added
 }
 
 // fits reports whether a packet of size wire bytes may join the train.
 func (t *trainBuilder) fits(size, limit int) bool {
-	return !t.ended && t.packets < limit && size <= t.segment && t.bytes+size <= maxTrainBytes
+	return !t.hasShort && t.packets < limit && size <= t.segment && t.bytes+size <= maxTrainBytes
 }
 
 // gather builds a batch from the first of w, in trains or packet by packet, and returns how many it took:
 // all that have room. On an error those before the faulty write are in the batch. s.mu is held.
-func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool) (taken int, err error) {
+func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool) (gathered int, err error) {
 	b := s.batch
 	b.reset()
 	limit := 1
@@ -36,12 +36,12 @@ func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool) (
 	regions := *s.d.regions.Load()
 	var t trainBuilder
 	t.b = b
-	for taken < len(w) && taken < batchPackets {
-		x := &w[taken]
+	for gathered < len(w) && gathered < batchPackets {
+		x := &w[gathered]
 		payload, err := q.source(regions, x)
 		if err != nil {
 			t.close()
-			return taken, err
+			return gathered, err
 		}
 		size := roce.PacketSize(roce.UCWriteImmHeaders, len(payload))
 		if t.packets != 0 && (!t.fits(size, limit) || p.tosOf(size) != p.tosOf(t.segment)) {
@@ -50,11 +50,11 @@ func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool) (
 		if t.packets == 0 {
 			t.open(p, size)
 		}
-		t.add(q.header(p, x, taken), p.flow.Seed(size), payload, size)
-		taken++
+		t.add(q.header(p, x, gathered), p.flow.Seed(size), payload, size)
+		gathered++
 	}
 	t.close()
-	return taken, nil
+	return gathered, nil
 }
 
 // source returns the memory that w reads, or what is wrong with w.
@@ -85,7 +85,7 @@ func (q *queuePair) header(p *peer, w *backend.Write, i int) roce.UCWriteImm {
 }
 
 func (t *trainBuilder) open(p *peer, size int) {
-	t.firstIov, t.segment, t.bytes, t.packets, t.ended = t.b.niovs, size, 0, 0, false
+	t.firstIov, t.segment, t.bytes, t.packets, t.hasShort = t.b.niovs, size, 0, 0, false
 	t.b.openMessage(p, size)
 }
 
@@ -112,12 +112,12 @@ func (t *trainBuilder) add(h roce.UCWriteImm, seed roce.Seed, payload []byte, si
 	b.addIov(addressOf(next.trailer[start:]), pad+roce.ICRCSize)
 	t.packets++
 	t.bytes += size
-	t.ended = size < t.segment
+	t.hasShort = size < t.segment
 	b.info[b.nmsgs].packets++
 	b.info[b.nmsgs].bytes += uint32(len(payload))
 }
 
-// close ends the train, if there is one.
+// close completes the train, if there is one.
 func (t *trainBuilder) close() {
 	if t.packets == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 )
 
 // Trimming (DCP, SIGCOMM 2025): a switch whose queue is full cuts a write to its headers, which hardly take any room, instead
-// of dropping it. The receiver of such a header-only packet sends it back to the sender of the write, which so hears
+// of dropping it. The receiver of such a header-only packet sends it back to the sender of the write, which so learns
 // within a round trip exactly what is missing. Nothing is placed and nothing completes at the receiver.
 
 // The tag is in the two low bits of the DSCP (DCP, section 4.2), where they are in the TOS.

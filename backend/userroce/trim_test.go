@@ -19,8 +19,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// withTrim configures both ends.
-func withTrim(a, b *endConfig) { a.Trim, b.Trim = true, true }
+// withTrim configures both sides.
+func withTrim(a, b *sideConfig) { a.Trim, b.Trim = true, true }
 
 // cutter is a wire that cuts every n-th packet of data to keep bytes of UDP payload, as a switch does.
 func cutter(every, keep int, tos uint8) *testWire {
@@ -54,7 +54,7 @@ func TestTrimmed(t *testing.T) {
 				returns := &testWire{in: func(p *backend.WirePacket) {
 					back = append(back, backend.WirePacket{Src: p.Src, Dst: p.Dst, TOS: p.TOS, Data: bytes.Clone(p.Data)})
 				}}
-				a, b := newPair(t, v6, withTrim, func(a, b *endConfig) {
+				a, b := newPair(t, v6, withTrim, func(a, b *sideConfig) {
 					a.mtu, b.mtu = 1024, 1024
 					a.DSCP, b.DSCP, a.TrimDSCP, b.TrimDSCP = c.dscp, c.dscp, c.trimDSCP, c.trimDSCP
 					a.Wire, b.Wire = returns, cut
@@ -102,7 +102,7 @@ func TestTrimmedByTheKernelsTOS(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
 		a, b := newPair(t, v6, withTrim, withECN)
 		const n = 40
-		for _, x := range [][2]*end{{a, b}, {b, a}} {
+		for _, x := range [][2]*side{{a, b}, {b, a}} {
 			from, to := x[0], x[1]
 			rkey, va := to.expose(0, 0, testMax)
 			s := newStranger(t, from.d.addr, to.d)
@@ -115,7 +115,7 @@ func TestTrimmedByTheKernelsTOS(t *testing.T) {
 		}
 		deadline := time.Now().Add(10 * time.Second)
 		for got := 0; got < 2*n && time.Now().Before(deadline); {
-			for _, e := range []*end{a, b} {
+			for _, e := range []*side{a, b} {
 				k, err := e.cq.Poll(e.d.Now(), e.batch[:])
 				require.NoError(t, err)
 				for _, x := range e.batch[:k] {
@@ -222,7 +222,7 @@ func TestForgedTrimmed(t *testing.T) {
 // TestForgedReturns: headers on their way back need a right ICRC and the peer's address, and are reported once each.
 func TestForgedReturns(t *testing.T) {
 	a, b := newPair(t, false, withTrim)
-	back := func(e *end, change func(w *roce.UCWriteImm)) []byte {
+	back := func(e *side, change func(w *roce.UCWriteImm)) []byte {
 		w := roce.UCWriteImm{VA: 1 << 40, RKey: 7, Imm: 5, Length: 1024, DestQP: roce.QPN(e.qp.Info().QPN), PKey: roce.DefaultPKey, Returned: true}
 		if change != nil {
 			change(&w)
@@ -264,7 +264,7 @@ func TestForgedReturns(t *testing.T) {
 // from it is nothing.
 func TestTrimNeedsBoth(t *testing.T) {
 	seen := map[uint8]int{}
-	a, b := newPair(t, false, func(a, b *endConfig) { a.Trim, b.ECN, b.Wire = true, true, tosOf(seen) })
+	a, b := newPair(t, false, func(a, b *sideConfig) { a.Trim, b.ECN, b.Wire = true, true, tosOf(seen) })
 	require.Equal(t, backend.FlagTrim, a.qp.Info().Flags&backend.FlagTrim)
 	require.Zero(t, b.qp.Info().Flags&backend.FlagTrim)
 	require.True(t, a.d.Caps().Trims)
@@ -432,7 +432,7 @@ func manyForged(t testing.TB, f *fuzzTarget, seed uint64, count int) {
 
 // TestTrimmedWhereTheMTUIsSmall: a header of more than the queue pair's MTU is none of ours.
 func TestTrimmedWhereTheMTUIsSmall(t *testing.T) {
-	a, b := newPair(t, false, withTrim, func(a, b *endConfig) { a.mtu, b.mtu = 256, 256 })
+	a, b := newPair(t, false, withTrim, func(a, b *sideConfig) { a.mtu, b.mtu = 256, 256 })
 	rkey, va := b.expose(0, 0, testMax)
 	s := newStranger(t, a.d.addr, b.d)
 	s.setTOS(tagHO, false)
@@ -442,13 +442,13 @@ func TestTrimmedWhereTheMTUIsSmall(t *testing.T) {
 	require.Equal(t, units.Bytes(256), b.qp.Info().MTU)
 }
 
-// TestTagsOfWrites: data says that it may be cut; a write without payload, a marker, is as short as what a switch would leave
+// TestTagsOfWrites: data says that it may be cut; a write without payload, a probe, is as short as what a switch would leave
 // and says so, and is taken as what it is. A train is of one kind.
 func TestTagsOfWrites(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
 		for _, plain := range []bool{false, true} {
 			seen := map[uint8]int{}
-			a, b := newPair(t, v6, withTrim, withECN, func(a, b *endConfig) { a.DisableGSO, b.Wire = plain, tosOf(seen) })
+			a, b := newPair(t, v6, withTrim, withECN, func(a, b *sideConfig) { a.DisableGSO, b.Wire = plain, tosOf(seen) })
 			rkey, va := b.expose(0, 0, testMax)
 			var w []backend.Write
 			for range 4 {

@@ -82,7 +82,7 @@ func (w *waker) signal() {
 	}
 }
 
-// close ends a wait that is under way, waits until it has returned, and closes the descriptor. The
+// close makes a Wait that has begun return, waits until it has, and closes the descriptor. The
 // owner refuses later ones.
 func (w *waker) close() {
 	for i := 0; ; i++ {

@@ -14,7 +14,7 @@ import (
 )
 
 // waitTime runs one Wait of ten seconds and returns how long it took.
-func (e *end) waitTime() time.Duration {
+func (e *side) waitTime() time.Duration {
 	e.t.Helper()
 	start := time.Now()
 	require.NoError(e.t, e.cq.Wait(10*units.Second))
@@ -60,7 +60,7 @@ func TestWait(t *testing.T) {
 
 // TestWakeNeverLost: as many waits as wakes, each of which must end.
 func TestWakeNeverLost(t *testing.T) {
-	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	e := newSide(t, sideConfig{Config: testConfig(t, false)})
 	turn := make(chan struct{})
 	go func() {
 		for range turn {
@@ -82,7 +82,7 @@ func TestWakeNeverLost(t *testing.T) {
 }
 
 func TestWakeConcurrent(t *testing.T) {
-	e := newEnd(t, endConfig{Config: testConfig(t, false)})
+	e := newSide(t, sideConfig{Config: testConfig(t, false)})
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
@@ -109,16 +109,16 @@ func TestCloseWhileWaiting(t *testing.T) {
 		d := openTest(t, testConfig(t, false))
 		q, err := d.NewCQ(backend.CQConfig{Entries: 1})
 		require.NoError(t, err)
-		ended := make(chan time.Duration)
+		returned := make(chan time.Duration)
 		go func() {
 			start := time.Now()
 			for q.Wait(10*units.Second) == nil {
 			}
-			ended <- time.Since(start)
+			returned <- time.Since(start)
 		}()
 		time.Sleep(time.Millisecond)
 		require.NoError(t, d.Close())
-		require.Less(t, <-ended, 5*time.Second)
+		require.Less(t, <-returned, 5*time.Second)
 		q.Wake()
 		_, err = q.Poll(0, make([]backend.Completion, 1))
 		require.ErrorIs(t, err, backend.ErrClosed)

@@ -44,13 +44,13 @@ func TestWireSeesPackets(t *testing.T) {
 			require.True(t, f.Seed(len(p.Data)).Verify(p.Data), "%v", p)
 		}
 		wire.in, wire.out = check, check
-		a, b := newPair(t, v6, func(a, b *endConfig) { a.Wire = wire })
+		a, b := newPair(t, v6, func(a, b *sideConfig) { a.Wire = wire })
 		testDelivery(t, a, b, 1024)
 		sent := int(a.d.Stats().PacketsSent)
 		require.Equal(t, [2]int{sent, 0}, wire.packets)
 
 		wire2 := &testWire{in: check}
-		a, b = newPair(t, v6, func(a, b *endConfig) { b.Wire = wire2 })
+		a, b = newPair(t, v6, func(a, b *sideConfig) { b.Wire = wire2 })
 		testDelivery(t, a, b, 1024)
 		require.Equal(t, [2]int{0, sent}, wire2.packets)
 		require.NotZero(t, b.d.WireStats().RecvTrains)
@@ -72,7 +72,7 @@ func TestWireDamage(t *testing.T) {
 			}
 		}
 		wire := new(testWire)
-		a, b := newPair(t, false, func(a, b *endConfig) {
+		a, b := newPair(t, false, func(a, b *sideConfig) {
 			if inbound {
 				b.Wire, wire.in = wire, damage
 			} else {

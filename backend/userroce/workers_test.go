@@ -27,7 +27,7 @@ func TestWorkers(t *testing.T) {
 
 func testWorkers(t *testing.T, v6 bool, workers int) {
 	const qpsPerWorker, packets = 3, 200
-	a, b := newPair(t, v6, func(a, b *endConfig) { b.Workers = workers; a.mtu, b.mtu = 256, 256 })
+	a, b := newPair(t, v6, func(a, b *sideConfig) { b.Workers = workers; a.mtu, b.mtu = 256, 256 })
 	cqs := []backend.CQ{b.cq}
 	for i := 1; i < workers; i++ {
 		q, err := b.d.NewCQ(backend.CQConfig{Entries: 16, Worker: i, Workers: workers})
@@ -97,7 +97,7 @@ func testWorkers(t *testing.T, v6 bool, workers int) {
 
 // TestWrongWorker: what the kernel gives to another worker's socket is delivered there.
 func TestWrongWorker(t *testing.T) {
-	a, b := newPair(t, false, func(_, b *endConfig) { b.Workers = 2 })
+	a, b := newPair(t, false, func(_, b *sideConfig) { b.Workers = 2 })
 	second, err := b.d.NewCQ(backend.CQConfig{Entries: 16, Worker: 1, Workers: 2})
 	require.NoError(t, err)
 	// Without the program the kernel chooses by a hash of the addresses and ports.

@@ -169,7 +169,7 @@ func FuzzPlan(f *testing.F) {
 		_ = set.Parse([]string{"--mtu", "1024"})
 		_ = server.differences(set, h.Plan)
 		pt := point{params: h.Plan, size: h.Size}
-		if pt.contentTime() < 0 || h.Plan.Link.config(1).PacketsUnderWay(256) < 0 {
+		if pt.contentTime() < 0 || h.Plan.Link.config(1).PacketsInFlight(256) < 0 {
 			t.Fatalf("overflow by %s", b)
 		}
 	})

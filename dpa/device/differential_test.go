@@ -81,12 +81,12 @@ type pair struct {
 	other                uint64
 	rest                 []int
 
-	taken, batches uint32 // completions and batches handled
-	emptied        uint32 // the epoch of the last batch that emptied the ring
-	from           uint32 // the first completion's number
-	pending        []cqe  // in the ring, not handled
-	open           []*opened
-	needed         uint64 // repeats, summed at each look
+	handled, batches uint32 // completions and batches handled
+	emptied          uint32 // the epoch of the last batch that emptied the ring
+	from             uint32 // the first completion's number
+	pending          []cqe  // in the ring, not handled
+	open             []*opened
+	needed           uint64 // repeats, summed at each look
 }
 
 // opened is a message that is in a slot; next is the packet that the sender sends next.
@@ -129,13 +129,13 @@ func compare(t *testing.T, program string, seed uint64, n int) (int, deviceCount
 	}
 	if err != nil {
 		err = fmt.Errorf("split %v, %d channels, %d generations, ring 2^%d, %d completions: %w",
-			p.split, p.channels, p.gens, p.ring, p.taken, err)
+			p.split, p.channels, p.gens, p.ring, p.handled, err)
 	}
-	return int(p.taken), countersOf(&p.worker, p.other), p.needed, err
+	return int(p.handled), countersOf(&p.worker, p.other), p.needed, err
 }
 
 func (p *pair) run(n int) error {
-	for int(p.taken) < n && p.d.err == nil {
+	for int(p.handled) < n && p.d.err == nil {
 		switch k := p.r.IntN(40); {
 		case len(p.open) == 0 || k == 0 && len(p.open) < 5:
 			p.openOne()
@@ -239,15 +239,15 @@ func (p *pair) batch() error {
 	p.other += uint64(p.worker.Process(1, p.byCookie, decoded, p.rest))
 	p.worker.Leave()
 	p.pending = p.pending[n:]
-	p.taken += uint32(n)
+	p.handled += uint32(n)
 	p.batches++
 
-	ci := p.from + p.taken
+	ci := p.from + p.handled
 	if len(p.pending) == 0 && n < budget {
 		p.emptied = 2*p.batches - 1
 	}
 	want := verdict{
-		Taken: ci, CQRecord: ci & 0xffffff, RQRecord: p.taken & 0xffff, Armed: ci,
+		Handled: ci, CQRecord: ci & 0xffffff, RQRecord: p.handled & 0xffff, Armed: ci,
 		Epoch: 2 * p.batches, Emptied: p.emptied, Rescheduled: 1,
 	}
 	if got := p.d.batch(comps, budget); p.d.err == nil && got != want {
@@ -319,7 +319,7 @@ func (p *pair) packet(m *opened) cqe {
 		}
 		m.kept = units.Bytes(offset)*mtu + length
 	case 6:
-		length, offset = 0, p.r.IntN(dpa.MarkerBase+dpa.NumMarkers+2)
+		length, offset = 0, p.r.IntN(dpa.ProbeBase+dpa.NumProbes+2)
 	case 7:
 		length, offset = 0, p.split.Fragments()
 	case 8:
@@ -345,22 +345,22 @@ func (p *pair) compareState(m *opened) error {
 	g := bitmap.NewGeometry(m.length, mtu, m.Tracker.Geometry().PacketsPerChunk())
 	first, repair := make([]uint64, bitmap.Words(g.Packets())), make([]uint64, bitmap.Words(g.Packets()))
 	chunkBits := make([]uint64, bitmap.Words(g.Chunks()))
-	const toldFrags, toldNeeded, toldChunks = 0, 1, 2 // enum sdr_told
-	told := make([]uint64, (workers+1)*(toldChunks+len(chunkBits)))
+	const reportedFrags, reportedNeeded, reportedChunks = 0, 1, 2 // enum sdr_told
+	reported := make([]uint64, (workers+1)*(reportedChunks+len(chunkBits)))
 	marks := make([]uint64, p.channels)
 	p.d.command(state, uint32(m.slot), uint32(m.length))
-	for _, v := range []any{first, repair, chunkBits, told, marks} {
+	for _, v := range []any{first, repair, chunkBits, reported, marks} {
 		p.d.read(v)
 	}
 	if p.d.err != nil {
 		return nil // stop says it
 	}
-	host := make([]uint64, toldChunks+len(chunkBits)) // the union of what each has told
+	host := make([]uint64, reportedChunks+len(chunkBits)) // the union of what each has reported
 	needed := uint64(0)
 	what := fmt.Sprintf("message of %d bytes in slot %d", m.length, m.slot)
-	for i, v := range told {
+	for i, v := range reported {
 		host[i%len(host)] |= v
-		if i%len(host) == toldNeeded {
+		if i%len(host) == reportedNeeded {
 			needed = max(needed, v)
 		}
 		if i < len(host) && v != 0 {
@@ -386,14 +386,14 @@ func (p *pair) compareState(m *opened) error {
 	if err := equal("chunk", chunkBits, m.Tracker.Chunks(), m.Tracker.Chunks().Len()); err != nil {
 		return err
 	}
-	if err := equal("host", host[toldChunks:], m.Tracker.Chunks(), m.Tracker.Chunks().Len()); err != nil {
+	if err := equal("host", host[reportedChunks:], m.Tracker.Chunks(), m.Tracker.Chunks().Len()); err != nil {
 		return err
 	}
 	if needed != m.Needed() {
 		return fmt.Errorf("%s: %d repeats were needed, the engine counts %d", what, needed, m.Needed())
 	}
 	p.needed += needed
-	return p.compareImmAndMarks(m, what, host[toldFrags], marks)
+	return p.compareImmAndMarks(m, what, host[reportedFrags], marks)
 }
 
 func (p *pair) compareImmAndMarks(m *opened, what string, frags uint64, marks []uint64) error {
@@ -404,7 +404,7 @@ func (p *pair) compareImmAndMarks(m *opened, what string, frags uint64, marks []
 	for c, v := range marks {
 		got := dpa.Mark{
 			Label: uint32(v >> 46 & 0xffff), Offset: uint32(v >> 16 & (1<<30 - 1)), Count: uint16(v),
-			Marker: v>>62&1 != 0, Valid: v>>63 != 0,
+			Probe: v>>62&1 != 0, Valid: v>>63 != 0,
 		}
 		if want := m.Arrivals.Mark(c); got != want {
 			return fmt.Errorf("%s: mark of channel %d is %+v, the engine has %+v", what, c, got, want)

@@ -130,18 +130,18 @@ func Open(cfg Config) (_ *Engine, err error) {
 	return e, nil
 }
 
-// moreHost takes from the end of what the window has left.
+// moreHost allocates behind what has been allocated of the window.
 func (e *Engine) moreHost(n int) (uint64, error) {
-	begin := e.host.end
+	begin := e.host.allocated
 	if begin+uint64(n) > uint64(e.cfg.Memory) {
 		return 0, fmt.Errorf("the window's %d bytes are used up", e.cfg.Memory)
 	}
-	e.host.end += uint64(n)
+	e.host.allocated += uint64(n)
 	return begin, nil
 }
 
 func (e *Engine) setUp() (err error) {
-	if e.command, err = e.memory.take(commandSize); err != nil {
+	if e.command, err = e.memory.get(commandSize); err != nil {
 		return err
 	}
 	for k := range kinds {
@@ -151,16 +151,16 @@ func (e *Engine) setUp() (err error) {
 		}
 		e.size[k] = int(n)
 	}
-	if e.reply, err = e.host.take(maxThreads * 8); err != nil {
+	if e.reply, err = e.host.get(maxThreads * 8); err != nil {
 		return err
 	}
-	if e.status, err = e.host.take(line * e.cfg.Threads); err != nil {
+	if e.status, err = e.host.get(line * e.cfg.Threads); err != nil {
 		return err
 	}
-	if e.control, err = e.memory.take(e.size[kindControl]); err != nil {
+	if e.control, err = e.memory.get(e.size[kindControl]); err != nil {
 		return err
 	}
-	if e.channels, err = e.memory.take(8 * e.cfg.Channels); err != nil {
+	if e.channels, err = e.memory.get(8 * e.cfg.Channels); err != nil {
 		return err
 	}
 	if err = e.process.Write(e.channels, make([]byte, 8*e.cfg.Channels)); err != nil {
@@ -175,7 +175,7 @@ func (e *Engine) startThreads() error {
 		var at [3]uint64 // ring, record, worker
 		for k, n := range []int{cqeBytes << e.cfg.LogEntries, line, e.size[kindWorker]} {
 			var err error
-			if at[k], err = e.memory.take(n); err != nil {
+			if at[k], err = e.memory.get(n); err != nil {
 				return err
 			}
 		}
@@ -259,9 +259,9 @@ func (e *Engine) NewTable(c dpa.TableConfig) (dpa.Table, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := &table{e: e, split: c.Split, channels: c.Channels, attached: map[uint32]uint64{}, marks: map[*dpa.Arrivals]*marks{}}
-	slots, err := e.memory.take(8 * c.Split.Slots())
+	slots, err := e.memory.get(8 * c.Split.Slots())
 	if err == nil {
-		t.object, err = e.memory.take(e.size[kindTable])
+		t.object, err = e.memory.get(e.size[kindTable])
 	}
 	if err == nil {
 		_, err = e.do(opTable, t.object, uint64(c.Split.OffsetBits), uint64(c.Split.FragmentBits), uint64(c.Channels), slots)
@@ -287,7 +287,7 @@ func (e *Engine) Epochs(into []uint64) []uint64 {
 	return into
 }
 
-// Left implements dpa.Engine. A thread that is in a batch tells its epoch when it leaves it; none is left of an
+// Left implements dpa.Engine. A thread that is in a batch reports its epoch when it leaves it; none is left of an
 // engine that was closed.
 func (e *Engine) Left(epochs []uint64) bool {
 	if e.closed.Load() {
@@ -339,7 +339,7 @@ func (e *Engine) Counts() (sum dpa.Counts, err error) {
 		n := func(i int) uint64 { return e.window.Load(e.reply + uint64(8*i)) }
 		sum.Add(dpa.Counts{
 			Packets: n(0), Duplicates: n(1), Stale: n(2), Length: n(3), Aside: n(4),
-			Fragments: n(5), Markers: n(6), Invalid: n(7), Repairs: n(8),
+			Fragments: n(5), Probes: n(6), Invalid: n(7), Repairs: n(8),
 		})
 	}
 	return sum, nil

@@ -127,7 +127,7 @@ func (d *device) read(v any) {
 
 // verdict is what the handler says after a batch: counts modulo 2^32, 2^24 and 2^16.
 type verdict struct {
-	Taken, CQRecord, RQRecord, Armed, Epoch, Emptied, Rescheduled, Disordered uint32
+	Handled, CQRecord, RQRecord, Armed, Epoch, Emptied, Rescheduled, Disordered uint32
 }
 
 func (d *device) batch(comps []cqe, budget int) (v verdict) {
@@ -149,6 +149,6 @@ func countersOf(w *dpa.Worker, other uint64) deviceCounters {
 	c := &w.Counters
 	return deviceCounters{
 		c.Packets.Load(), c.Duplicates.Load(), c.Stale.Load(), c.Length.Load(), c.Aside.Load(),
-		c.Fragments.Load(), c.Markers.Load(), c.Invalid.Load(), c.Repairs.Load(), other,
+		c.Fragments.Load(), c.Probes.Load(), c.Invalid.Load(), c.Repairs.Load(), other,
 	}
 }

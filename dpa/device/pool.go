@@ -7,15 +7,15 @@ package device
 // A pool hands out pieces of memory that aren't the Go heap's, in whole lines, and keeps those that come back for the
 // next of their size.
 type pool struct {
-	free map[int][]uint64 // by size
-	more func(n int) (uint64, error)
-	end  uint64 // of what more has given, where it comes from one piece
+	free      map[int][]uint64 // by size
+	more      func(n int) (uint64, error)
+	allocated uint64 // of what more has given, where it comes from one piece
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// take returns a piece of n bytes; what is in it is anything.
-func (p *pool) take(n int) (uint64, error) {
+// get returns a piece of n bytes; what is in it is anything.
+func (p *pool) get(n int) (uint64, error) {
 	n = roundUp(n, line)
 	if f := p.free[n]; len(f) > 0 {
 		p.free[n] = f[:len(f)-1]
@@ -24,8 +24,8 @@ func (p *pool) take(n int) (uint64, error) {
 	return p.more(n)
 }
 
-// give takes a piece of n bytes back, which nobody uses any more.
-func (p *pool) give(n int, at uint64) {
+// put returns a piece of n bytes, which nobody uses any more, to the pool.
+func (p *pool) put(n int, at uint64) {
 	n = roundUp(n, line)
 	p.free[n] = append(p.free[n], at)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // A shape is threads that share a message, and its packets and packets per chunk. Chunks lie within words, across
-// them, and are several words long; the length is known or told meanwhile.
+// them, and are several words long; the length is known or becomes known meanwhile.
 type shape struct {
 	threads, packets, perChunk, late int
 }
@@ -37,7 +37,7 @@ func race(t *testing.T, program string, s shape, rounds int) error {
 	return nil
 }
 
-// TestThreadsCompleteChunks: threads that complete a chunk together set its bit and tell the host.
+// TestThreadsCompleteChunks: threads that complete a chunk together set its bit and report it to the host.
 func TestThreadsCompleteChunks(t *testing.T) {
 	program := link(t, compileHandler(t, "", ""))
 	for _, s := range shapes {

@@ -43,9 +43,9 @@ type message struct {
 
 // Words of a message's region (enum sdr_told).
 const (
-	toldFrags = iota
-	toldNeeded
-	toldChunks
+	reportedFrags = iota
+	reportedNeeded
+	reportedChunks
 )
 
 // marks are the channels' marks of the messages that share an Arrivals.
@@ -66,7 +66,7 @@ func (t *table) Attach(cookie uint32, gen, index, _ int) error {
 	if int(cookie) >= t.e.cfg.Channels {
 		return fmt.Errorf("cookie %d: the engine is configured for %d channels", cookie, t.e.cfg.Channels)
 	}
-	ch, err := t.e.memory.take(t.e.size[kindChannel])
+	ch, err := t.e.memory.get(t.e.size[kindChannel])
 	if err == nil {
 		_, err = t.e.do(opAttach, ch, t.e.channels, uint64(cookie), t.object, uint64(gen), uint64(index), uint64(t.e.threadOf(cookie)))
 	}
@@ -121,17 +121,17 @@ func (t *table) Open(m *dpa.Message) error {
 
 func (t *table) slot(m *dpa.Message) uint64 { return m.Seq % uint64(t.split.Slots()) }
 
-// newMessage takes memory for a message; both locks are held.
+// newMessage allocates memory for a message; both locks are held.
 func (t *table) newMessage(m *dpa.Message) (*message, error) {
 	e, g := t.e, m.Tracker.Geometry()
 	x := &message{Message: m, chunkWords: bitmap.Words(g.Chunks())}
 	x.words = max(1, 2*bitmap.Words(g.Packets())+x.chunkWords)
-	x.stride = roundUp(8*(toldChunks+x.chunkWords), line)
+	x.stride = roundUp(8*(reportedChunks+x.chunkWords), line)
 	var err1, err2, err3, err4 error
 	x.marks, err1 = t.useMarks(m.Arrivals)
-	x.object, err2 = e.memory.take(e.size[kindMessage])
-	x.maps, err3 = e.memory.take(8 * x.words)
-	x.host, err4 = e.host.take(t.regions(x))
+	x.object, err2 = e.memory.get(e.size[kindMessage])
+	x.maps, err3 = e.memory.get(8 * x.words)
+	x.host, err4 = e.host.get(t.regions(x))
 	if err := cmp.Or(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (t *table) newMessage(m *dpa.Message) (*message, error) {
 	return x, nil
 }
 
-// regions is the size of a message's regions: one for each thread, and one for what commands tell.
+// regions is the size of a message's regions: one for each thread, and one for what commands report.
 func (t *table) regions(x *message) int { return x.stride * (len(t.e.threads) + 1) }
 
 // useMarks are the marks of an Arrivals, made if it has none yet; both locks are held.
@@ -150,8 +150,8 @@ func (t *table) useMarks(a *dpa.Arrivals) (*marks, error) {
 	}
 	e, k := t.e, &marks{arrivals: a, users: 1, read: make([]uint64, t.channels)}
 	var err1, err2 error
-	k.object, err1 = e.memory.take(e.size[kindMark] * t.channels)
-	k.host, err2 = e.host.take(line * t.channels)
+	k.object, err1 = e.memory.get(e.size[kindMark] * t.channels)
+	k.host, err2 = e.host.get(line * t.channels)
 	if err := cmp.Or(err1, err2); err != nil {
 		return nil, err
 	}
@@ -206,19 +206,19 @@ func (t *table) Remove(m *dpa.Message) {
 	t.open = slices.DeleteFunc(t.open, func(y *message) bool { return y == x })
 	t.e.mu.Lock()
 	defer t.e.mu.Unlock()
-	t.e.memory.give(t.e.size[kindMessage], x.object)
-	t.e.memory.give(8*x.words, x.maps)
-	t.e.host.give(t.regions(x), x.host)
+	t.e.memory.put(t.e.size[kindMessage], x.object)
+	t.e.memory.put(8*x.words, x.maps)
+	t.e.host.put(t.regions(x), x.host)
 	if k := x.marks; k.users > 1 {
 		k.users--
 	} else {
 		delete(t.marks, k.arrivals)
-		t.e.memory.give(t.e.size[kindMark]*t.channels, k.object)
-		t.e.host.give(line*t.channels, k.host)
+		t.e.memory.put(t.e.size[kindMark]*t.channels, k.object)
+		t.e.host.put(line*t.channels, k.host)
 	}
 }
 
-// pushes counts what all threads have told, of any table.
+// pushes counts what all threads have reported, of any table.
 func (t *table) pushes() (n uint64) {
 	for i := range t.e.threads {
 		n += t.e.statusWord(i, statusPushes)
@@ -259,7 +259,7 @@ func (t *table) Collect(now units.Instant) {
 	}
 }
 
-// collect takes the union of what each thread has told of a message; mu is held.
+// collect forms the union of what each thread has reported of a message; mu is held.
 func (t *table) collect(x *message) {
 	union := func(word int) (v uint64) {
 		for i := range len(t.e.threads) + 1 {
@@ -267,14 +267,14 @@ func (t *table) collect(x *message) {
 		}
 		return v
 	}
-	if frags := union(toldFrags); frags != 0 {
+	if frags := union(reportedFrags); frags != 0 {
 		x.PushFragments(frags)
 	}
 	for i := range len(t.e.threads) + 1 { // the last to count knows all that was counted
-		x.PushNeeded(t.e.window.Load(x.host + uint64(i*x.stride+8*toldNeeded)))
+		x.PushNeeded(t.e.window.Load(x.host + uint64(i*x.stride+8*reportedNeeded)))
 	}
 	for w := range x.chunkWords {
-		if v := union(toldChunks + w); v != 0 {
+		if v := union(reportedChunks + w); v != 0 {
 			x.PushChunks(w, v)
 		}
 	}

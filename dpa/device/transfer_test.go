@@ -47,9 +47,9 @@ func newBeside(o *offload) *beside {
 	return b
 }
 
-// inStep keeps completions back, until what it returns is called, and waits for the device to have handled those that
+// holdCompletions keeps completions back, until what it returns is called, and waits for the device to have handled those that
 // it has: what is done meanwhile comes between the same completions for both engines.
-func (b *beside) inStep() (goOn func()) {
+func (b *beside) holdCompletions() (goOn func()) {
 	b.mu.Lock()
 	if err := b.caughtUp(); err != nil && b.err == nil {
 		b.err = err
@@ -83,13 +83,13 @@ func (t *besideTable) Attach(cookie uint32, gen, index, home int) error {
 }
 
 func (t *besideTable) Detach(cookie uint32) {
-	defer t.b.inStep()()
+	defer t.b.holdCompletions()()
 	t.host.Detach(cookie)
 	t.Table.Detach(cookie)
 }
 
 func (t *besideTable) Open(m *dpa.Message) error {
-	defer t.b.inStep()()
+	defer t.b.holdCompletions()()
 	a := t.b.arrivals[m.Arrivals]
 	if a == nil {
 		a = dpa.NewArrivals(t.channels)
@@ -106,13 +106,13 @@ func (t *besideTable) Open(m *dpa.Message) error {
 }
 
 func (t *besideTable) SetLength(m *dpa.Message, n units.Bytes) {
-	defer t.b.inStep()()
+	defer t.b.holdCompletions()()
 	t.host.SetLength(t.twins[m], n)
 	t.Table.SetLength(m, n)
 }
 
 func (t *besideTable) Close(m *dpa.Message) {
-	defer t.b.inStep()()
+	defer t.b.holdCompletions()()
 	t.host.Close(t.twins[m])
 	t.Table.Close(m)
 }
@@ -120,7 +120,7 @@ func (t *besideTable) Close(m *dpa.Message) {
 // Remove compares. The fence is down: nothing of either changes any more.
 func (t *besideTable) Remove(m *dpa.Message) {
 	t.Collect(0)
-	defer t.b.inStep()()
+	defer t.b.holdCompletions()()
 	twin := t.twins[m]
 	delete(t.twins, m)
 	t.host.Remove(twin)

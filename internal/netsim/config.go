@@ -17,9 +17,9 @@ type LinkConfig struct {
 	// ChannelRate, instead of Rate, gives each channel a rate and a queue of its own, by channel modulo its length; 0:
 	// no limit.
 	ChannelRate []units.Rate
-	// ChannelEnd is when each channel dies, by channel modulo its length, as an instant of the clock that Carry is given;
+	// ChannelDownAt is when each channel goes down, by channel modulo its length, as an instant of the clock that Carry is given;
 	// what it is given from then on is lost. 0: never.
-	ChannelEnd []units.Duration
+	ChannelDownAt []units.Duration
 	// Queue is how many bytes may wait for the link, that which is being sent
 	// included, when a packet arrives and is still taken; 0: no limit. An
 	// idle link takes a packet of any size.
@@ -111,7 +111,7 @@ func (c *LinkConfig) validateTimes() error {
 			return err
 		}
 	}
-	for _, d := range c.ChannelEnd {
+	for _, d := range c.ChannelDownAt {
 		if err := check("channel end", d); err != nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func (l *Link) Configure(c *LinkConfig) {
 		l.ports[i].Configure(rate, queue, mark)
 	}
 	l.end = l.end[:0]
-	for _, d := range c.ChannelEnd {
+	for _, d := range c.ChannelDownAt {
 		at := Never
 		if d > 0 {
 			at = Span(d)

@@ -84,7 +84,7 @@ func TestChannelsAreSeparatePaths(t *testing.T) {
 
 // Channels with rates of their own queue apart, are marked apart, and die at their times.
 func TestChannelsHaveTheirOwnRates(t *testing.T) {
-	l := newLink(t, LinkConfig{ChannelRate: []units.Rate{8 * units.Gbit, 800 * units.Mbit, 0}, ChannelEnd: []units.Duration{0, 2500}, Queue: 250, MarkAbove: 150, Delay: 7}, 1)
+	l := newLink(t, LinkConfig{ChannelRate: []units.Rate{8 * units.Gbit, 800 * units.Mbit, 0}, ChannelDownAt: []units.Duration{0, 2500}, Queue: 250, MarkAbove: 150, Delay: 7}, 1)
 	const ns = 1000
 	require.Equal(t, Time(107*ns), carry(l, 0, 100, 0).Arrive)
 	require.Equal(t, Time(1007*ns), carry(l, 0, 100, 1).Arrive)
@@ -96,7 +96,7 @@ func TestChannelsHaveTheirOwnRates(t *testing.T) {
 	require.Equal(t, Lost, carry(l, 2500*ns, 100, 1).Outcome)
 	require.Equal(t, Delivered, carry(l, 2500*ns, 100, 0).Outcome)
 	for _, c := range []LinkConfig{
-		{Rate: 1, ChannelRate: []units.Rate{1}}, {ChannelRate: []units.Rate{-1}}, {ChannelEnd: []units.Duration{-1}},
+		{Rate: 1, ChannelRate: []units.Rate{1}}, {ChannelRate: []units.Rate{-1}}, {ChannelDownAt: []units.Duration{-1}},
 	} {
 		require.Error(t, c.Validate(), "%+v", c)
 	}

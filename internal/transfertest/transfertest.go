@@ -46,8 +46,8 @@ func Move(ctx context.Context, t testing.TB, conns [2]*reliability.Conn, src, ds
 	}
 }
 
-// BothWays sends size bytes each way and compares them, and what lies behind them.
-func BothWays(ctx context.Context, t testing.TB, eps [2]*sdr.Endpoint, conns [2]*reliability.Conn, size units.Bytes) {
+// Bidirectional sends size bytes in each direction and compares them, and what lies behind them.
+func Bidirectional(ctx context.Context, t testing.TB, eps [2]*sdr.Endpoint, conns [2]*reliability.Conn, size units.Bytes) {
 	t.Helper()
 	for from := range 2 {
 		src, dst := Memory(t, eps[from], size, uint64(from+1)), Memory(t, eps[1-from], size+5, 0)

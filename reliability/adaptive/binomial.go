@@ -31,14 +31,14 @@ func (l lossLaw) tooMany(n, m int) float64 {
 	p := l.none(n, a, b)
 	within := p
 	for j := range m {
-		p = float64(p * (float64(float64(n-j)*l.step(a, j)) / float64(float64(j+1)*l.step(b, n-j-1))))
+		p = float64(p * (float64(float64(n-j)*l.weight(a, j)) / float64(float64(j+1)*l.weight(b, n-j-1))))
 		within += p
 	}
 	return max(0, 1-within)
 }
 
-// step is the weight of a colour that was drawn j times.
-func (l lossLaw) step(c float64, j int) float64 {
+// weight is that of a colour that was drawn j times.
+func (l lossLaw) weight(c float64, j int) float64 {
 	if l.correlation > 0 {
 		return c + float64(j)
 	}

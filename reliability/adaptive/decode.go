@@ -31,7 +31,7 @@ func (r *receiver) checkGroup(v scheme.View, g int, out *scheme.Output) {
 func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
 	id := free(r.jobs[:])
 	if id < 0 || len(out.Jobs) == cap(out.Jobs) {
-		r.recheckAt = 0 // the end of a job brings us back
+		r.recheckAt = 0 // the worker is woken when a job is done
 		return
 	}
 	j := &r.jobs[id]
@@ -68,7 +68,7 @@ func (r *receiver) parityOf(g, row int) int {
 	return b.parity(row - b.row)
 }
 
-// OnJob takes the end of a decoding job: the units are in place.
+// OnJob handles the completion of a decoding job: the units are in place.
 func (r *receiver) OnJob(_ units.Instant, id uint32) {
 	if int(id) >= len(r.jobs) || !r.jobs[id].running {
 		return

@@ -12,7 +12,7 @@
 //     burst of losses spreads over them, and a few rows of an MDS code follow each
 //     group (tail.go).
 //   - Body units that were repeated within the last round trip are a late group:
-//     they get rows, too, and a frame tells the receiver who they are (late.go).
+//     they get rows, too, and a frame names them to the receiver (late.go).
 //
 // A group that has lost more than its rows recover gets new rows, as many as it
 // lacks and some for their own losses (more.go). A group that rows don't settle is

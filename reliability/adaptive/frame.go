@@ -25,7 +25,7 @@ import (
 //	         know of so many rows and have so many of them.
 //	rest     the acknowledgement of package loss, or nothing
 //
-// What isn't in START the sender tells in frames that arrive, each once and in order
+// What isn't in START the sender says in frames that arrive, each once and in order
 // (scheme.ReliableReceiver). They are entries of two kinds, up to the end of the frame:
 //
 //	entryGroup  how many units, the first one, gaps between the others
@@ -41,7 +41,7 @@ const (
 	// minFrame is the least room for this section and an acknowledgement.
 	minFrame = loss.MinFrame + 32
 	// maxListed is how many groups a frame names.
-	maxListed = 64
+	maxReported = 64
 	// What a mark, the ends of the groups' section and a group take at most.
 	roomTotals = 3 * 6
 	roomMark   = 2 + 5
@@ -112,7 +112,7 @@ func (s *state) parse(frame []byte, l limits) error {
 	}
 	s.from = r.Int(l.groups)
 	g := s.from
-	for range r.Int(maxListed) {
+	for range r.Int(maxReported) {
 		g += r.Int(l.groups - g)
 		s.groups = append(s.groups, groupReport{g, r.Int(maxGroup), r.Int(maxGroup)})
 		g++
@@ -164,7 +164,7 @@ type entry struct {
 // parseEntry reads one entry; a failed r says that it makes no sense.
 func parseEntry(r *varint.Reader, l *limits) (e entry) {
 	if r.Int(1) == entryRows {
-		e.rows = batch{step: 1}
+		e.rows = batch{stride: 1}
 		e.rows.group = r.Int(l.groups - 1)
 		e.rows.row, e.rows.rows = r.Int(maxGroup), r.Int(maxGroup)
 		e.rows.base = r.Int(maxParity)

@@ -118,7 +118,7 @@ func FuzzParams(f *testing.F) {
 // FuzzEntries gives a receiver any groups and rows: it refuses or stays within its bounds.
 func FuzzEntries(f *testing.F) {
 	f.Add(appendGroup(nil, []uint32{5, 8}))
-	f.Add(appendRows(nil, &batch{group: 0, row: 2, rows: 3, base: 10, step: 1}))
+	f.Add(appendRows(nil, &batch{group: 0, row: 2, rows: 3, base: 10, stride: 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := testReceiver(t, 500)
 		for range 3 {
@@ -153,8 +153,8 @@ func TestBadParams(t *testing.T) {
 	}
 }
 
-// What a sender tells of groups and rows its receiver knows afterwards, in however many frames it goes; while
-// the connection takes none, nothing is lost.
+// What a sender says of groups and rows its receiver knows afterwards, in however many frames it goes; while
+// the connection accepts none, nothing is lost.
 func TestEntriesRoundTrip(t *testing.T) {
 	a, err := New(Config{})
 	require.NoError(t, err)

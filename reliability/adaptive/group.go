@@ -59,13 +59,13 @@ func (r *groupMap) group(u int) int {
 
 // A batch is rows of one group, in parity units of which the first is base. The
 // first rows of a tail group g are in turn with those of the others: base is g and
-// the step groups.
+// the stride groups.
 type batch struct {
 	group, row, rows int
-	base, step       int
+	base, stride     int
 }
 
-func (b *batch) parity(i int) int { return b.base + i*b.step }
+func (b *batch) parity(i int) int { return b.base + i*b.stride }
 
 // A parityMap says which parity unit is which row: the first rows of the tail, then
 // batches in the order in which they were made.
@@ -79,7 +79,7 @@ func newParityMap(p plan) parityMap { return parityMap{first: p, parity: p.parit
 
 // firstRows is the batch of the first rows of tail group g.
 func (l *parityMap) firstRows(g int) batch {
-	return batch{group: g, rows: l.first.rows, base: g, step: l.first.groups}
+	return batch{group: g, rows: l.first.rows, base: g, stride: l.first.groups}
 }
 
 // add makes a batch, behind all parity units in use.

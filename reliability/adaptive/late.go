@@ -18,7 +18,7 @@ type recentRepeats struct {
 	unit []uint32
 }
 
-// add notes a repeat of u; what is older than keep need not be kept.
+// add records a repeat of u; what is older than keep need not be kept.
 func (r *recentRepeats) add(now units.Instant, u int, keep units.Duration) {
 	if len(r.at) == cap(r.at) {
 		r.forget(now.Add(-keep))

@@ -42,7 +42,7 @@ type model struct {
 // tails, those that decoding had to compute, and the bursts that they were in.
 type totals struct{ units, lost, bursts uint64 }
 
-// learn takes the peer's totals, which only grow.
+// learn learns from the peer's totals, which only grow.
 func (m *model) learn(env *scheme.Env, t totals) {
 	n := totals{t.units - m.reported.units, t.lost - m.reported.lost, t.bursts - m.reported.bursts}
 	if t.units <= m.reported.units {
@@ -57,7 +57,7 @@ func (m *model) learn(env *scheme.Env, t totals) {
 
 func newModel() model { return model{sent: 1000 * fraction, lost: fraction, bursts: fraction} }
 
-// observe takes how many of sent units were lost, in how many bursts.
+// observe learns how many of sent units were lost, in how many bursts.
 func (m *model) observe(env *scheme.Env, sent, lost, bursts int) {
 	if !env.Trims && (m.congested || queueing(env)) {
 		m.noisy++

@@ -12,7 +12,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// binomialTail is P[X > m] by the definition, in another way.
+// binomialTail is P[X > m], computed from the definition.
 func binomialTail(n, m int, p float64) float64 {
 	sum := 0.0
 	for j := m + 1; j <= n; j++ {
@@ -81,7 +81,7 @@ func TestModelLearns(t *testing.T) {
 	}
 }
 
-func TestModelFollowsAStep(t *testing.T) {
+func TestModelFollowsAChange(t *testing.T) {
 	m := newModel()
 	for range 40 {
 		m.observe(testEnv(), 5000, 5, 5)

@@ -72,7 +72,7 @@ func (s *sender) moreRows(g, lack int) {
 	s.addRows(g, rows)
 }
 
-// addRows makes a batch for group g and tells the receiver of it.
+// addRows makes a batch for group g and announces it to the receiver.
 func (s *sender) addRows(g, rows int) {
 	group := &s.groups[g]
 	b := s.parityMap.add(g, int(group.rows), rows, s.parityMap.parity)
@@ -82,7 +82,7 @@ func (s *sender) addRows(g, rows int) {
 	s.entries = append(s.entries, appendRows(nil, &b))
 }
 
-// sendEntries tells the receiver of the groups and rows that are new, as many as one frame holds.
+// sendEntries announces to the receiver the groups and rows that are new, as many as one frame holds.
 func (s *sender) sendEntries(out *scheme.Output) {
 	if out.ReliableBusy || len(s.entries) == 0 {
 		return

@@ -27,11 +27,11 @@ const (
 	// drain is what is sent of what is delivered, so that a queue empties.
 	drain = 980
 	// probeRounds is after how many good rounds a lowered rate is raised, by
-	// probeStep at first and twice as much each time that went well, up to
-	// maxProbeStep.
+	// probeGain at first and twice as much each time that went well, up to
+	// maxProbeGain.
 	probeRounds  = 8
-	probeStep    = 20
-	maxProbeStep = 250
+	probeGain    = 20
+	maxProbeGain = 250
 	// settleRounds is how long a restored rate is left alone.
 	settleRounds = 32
 )
@@ -90,7 +90,7 @@ func (c *rateController) spend(each units.Bytes, n int) {
 	}
 }
 
-// update ends a round when its time has come.
+// update closes a round when its time has come.
 func (c *rateController) update(now units.Instant, env *scheme.Env, each units.Bytes, m *model) {
 	if c.begun == 0 {
 		c.begun = now
@@ -140,7 +140,7 @@ func (c *rateController) evaluateRound(elapsed units.Duration, want int, env *sc
 		c.short = 0
 		if !short {
 			// As much arrives at less: the drop rate has fallen.
-			c.state, c.rounds, c.gain = keepLower, 0, probeStep
+			c.state, c.rounds, c.gain = keepLower, 0, probeGain
 		} else {
 			c.state, c.quiet = trust, settleRounds
 		}
@@ -168,7 +168,7 @@ func (c *rateController) probe(short bool, delivered units.Rate, env *scheme.Env
 	if c.rounds++; c.rounds >= probeRounds {
 		c.rounds = 0
 		c.rate = c.rate / 1000 * units.Rate(1000+c.gain)
-		c.gain = min(2*c.gain, maxProbeStep)
+		c.gain = min(2*c.gain, maxProbeGain)
 	}
 	if c.rate >= env.Rate {
 		c.state, c.quiet = trust, settleRounds

@@ -65,7 +65,7 @@ type receiver struct {
 	number    uint64
 	rotor     int
 	markRotor int
-	ended     bool
+	totalled  bool
 	ack       []byte // scratch for the acknowledgement
 	stats     scheme.Stats
 }
@@ -93,7 +93,7 @@ var errNoFrames = errors.New("adaptive: the sender's half sends no frames that m
 
 func (r *receiver) OnControl(units.Instant, []byte) error { return errNoFrames }
 
-// OnReliable takes what the sender says of groups and rows.
+// OnReliable handles what the sender says of groups and rows.
 func (r *receiver) OnReliable(_ units.Instant, frame []byte) error {
 	in := varint.NewReader(frame)
 	for len(in.Rest()) > 0 {
@@ -105,7 +105,7 @@ func (r *receiver) OnReliable(_ units.Instant, frame []byte) error {
 	return nil
 }
 
-// apply takes a new group or batch; false: it makes no sense.
+// apply adds a new group or batch; false: it makes no sense.
 func (r *receiver) apply(e *entry) bool {
 	switch {
 	case e.members != nil:
@@ -182,7 +182,7 @@ func (r *receiver) findRows(now units.Instant, v scheme.View, out *scheme.Output
 		}
 	}
 	for to = min(to, r.parityMap.parity); r.frontier < to; r.frontier++ {
-		if !r.noteRow(v, r.frontier, out) {
+		if !r.recordRow(v, r.frontier, out) {
 			r.absent = append(r.absent, int32(r.frontier))
 		}
 	}
@@ -193,7 +193,7 @@ func (r *receiver) findRows(now units.Instant, v scheme.View, out *scheme.Output
 func (r *receiver) recheck(v scheme.View, out *scheme.Output) {
 	kept := r.absent[:0]
 	for _, i := range r.absent {
-		if !r.noteRow(v, int(i), out) {
+		if !r.recordRow(v, int(i), out) {
 			kept = append(kept, i)
 		}
 	}
@@ -210,8 +210,8 @@ func (r *receiver) recheck(v scheme.View, out *scheme.Output) {
 	}
 }
 
-// noteRow notes parity unit i if it is in place.
-func (r *receiver) noteRow(v scheme.View, i int, out *scheme.Output) bool {
+// recordRow records that parity unit i is in place, if it is, and reports whether nothing more is to be learnt of it.
+func (r *receiver) recordRow(v scheme.View, i int, out *scheme.Output) bool {
 	g, row, _ := r.parityMap.find(i)
 	group := &r.groups[g]
 	if group.state == complete {

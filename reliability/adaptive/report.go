@@ -11,10 +11,10 @@ import (
 // finish adds the transfer to what the sender will learn from the frames of later
 // ones: it doesn't listen to this one's any more.
 func (r *receiver) finish() {
-	if r.ended || r.groupMap.groups == 0 {
+	if r.totalled || r.groupMap.groups == 0 {
 		return
 	}
-	r.ended = true
+	r.totalled = true
 	lost, bursts := r.losses()
 	r.totals.units += uint64(r.t.Units - r.groupMap.tail)
 	r.totals.lost += uint64(lost)
@@ -91,7 +91,7 @@ func (r *receiver) writeGroups(w *writer) {
 		if group.state == complete {
 			continue
 		}
-		if !w.Fits(roomGroup+3) || w.full(at, maxListed) {
+		if !w.Fits(roomGroup+3) || w.full(at, maxReported) {
 			w.Int(g - last)
 			r.rotor = g
 			return

@@ -52,8 +52,8 @@ type sender struct {
 	acked int
 	// lossy are the groups with held units.
 	lossy []int32
-	// taken counts what was taken for lost, whoever recovers it.
-	taken int
+	// lostUnits counts the units declared lost, whoever recovers them.
+	lostUnits int
 	// rowsDue: something has happened that may call for new rows.
 	rowsDue bool
 	// settles is when a group whose rows were repeated is to be judged.
@@ -75,7 +75,7 @@ type sender struct {
 
 	recent recentRepeats
 	late   bool // late groups have been made, if any
-	// entries are what the receiver has to be told of groups and rows.
+	// entries are the groups and rows that have to be announced to the receiver.
 	entries [][]byte
 	// body are the losses of the body, named those of the tail that were
 	// repeated by name. What decoding recovers the receiver counts.
@@ -123,7 +123,7 @@ func newSender(a *adaptive, t scheme.Transfer, env *scheme.Env) *sender {
 func (s *sender) Params() []byte { return s.params }
 
 // Lost implements scheme.LossReporter.
-func (s *sender) Lost() int { return s.taken }
+func (s *sender) Lost() int { return s.lostUnits }
 
 // OnCompleted passes on that the receiver has everything.
 func (s *sender) OnCompleted(now units.Instant) { s.loss.OnCompleted(now) }
@@ -195,7 +195,7 @@ func (s *sender) sendData(now units.Instant, out *scheme.Output) (next units.Ins
 				continue
 			}
 		} else if !l.Copy {
-			s.taken++
+			s.lostUnits++
 			if l.Proved {
 				s.rate.lost++
 			}
@@ -290,7 +290,7 @@ func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 	}
 }
 
-// OnControl takes a frame of the receiver.
+// OnControl handles a frame of the receiver.
 func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	l := limits{s.t.Units, s.groupMap.count(), len(s.paths)}
 	if err := s.state.parse(frame, l); err != nil {
@@ -302,18 +302,18 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 		}
 	}
 	s.model.learn(s.env, s.state.totals)
-	s.takeGroups()
+	s.onGroups()
 	if s.state.number <= s.lastState {
 		return nil
 	}
 	s.lastState = s.state.number
-	s.takeMarks()
+	s.onMarks()
 	s.rowsDue = true
 	return nil
 }
 
-// takeGroups takes what the frame says of the groups: it only becomes more.
-func (s *sender) takeGroups() {
+// onGroups handles what the frame says of the groups: it only becomes more.
+func (s *sender) onGroups() {
 	g := s.state.from
 	for _, r := range s.state.groups {
 		for ; g < r.group; g++ {
@@ -337,7 +337,7 @@ func (s *sender) complete(g int) {
 	group.held = nil
 }
 
-func (s *sender) takeMarks() {
+func (s *sender) onMarks() {
 	for _, m := range s.state.marks {
 		p := &s.paths[m.channel]
 		switch m.kind {

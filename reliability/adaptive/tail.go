@@ -45,7 +45,7 @@ func (s *sender) batch(i int) batch {
 	return s.parityMap.extra[i-s.groupMap.groups]
 }
 
-// OnJob takes the end of an encoding job.
+// OnJob handles the completion of an encoding job.
 func (s *sender) OnJob(_ units.Instant, id uint32) {
 	if int(id) < len(s.jobs) && s.jobs[id].running {
 		s.jobs[id].running = false

@@ -26,7 +26,7 @@ func (s *sender) OnTrimmed(now units.Instant, u scheme.Unit, channel int) {
 	}
 }
 
-// leaveTrimmed leaves a trimmed unit to its group where parity of it is under way, as much as recovers all that is left to
+// leaveTrimmed leaves a trimmed unit to its group where parity of it is in flight, as much as recovers all that is left to
 // it: that comes before a repeat could, which would be for nothing. All others are repeated at once.
 func (s *sender) leaveTrimmed(now units.Instant, u int) bool {
 	s.rate.lost++
@@ -47,7 +47,7 @@ func (s *sender) leaveTrimmed(now units.Instant, u int) bool {
 	return true
 }
 
-// excuse takes out of what the peer reports what was trimmed.
+// excuse subtracts what was trimmed from what the peer reports.
 func (m *model) excuse(n *totals) {
 	lost, bursts := min(n.lost, m.trimmed.lost), min(n.bursts, m.trimmed.bursts)
 	n.lost -= lost

@@ -49,7 +49,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		b := &flatBoard{total: n, lost: 2*k + 1}
 		sent := make([]scheme.Sent, 0, 4096)
 		out := &h.out
-		step := func() {
+		round := func() {
 			h.now = h.now.Add(16 * unitTime)
 			out.Reset()
 			out.Budget, out.Window = 16, 1<<20
@@ -79,9 +79,9 @@ func TestNothingIsAllocated(t *testing.T) {
 			}
 		}
 		for range 2000 {
-			step()
+			round()
 		}
-		require.Zero(t, testing.AllocsPerRun(2000, step))
+		require.Zero(t, testing.AllocsPerRun(2000, round))
 		require.Greater(t, h.r.stats.Recovered, uint64(500))
 	}
 }

@@ -121,7 +121,7 @@ func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
 	out.Jobs = append(out.Jobs, j.Job)
 }
 
-// OnJob takes the end of a decoding job: the units are in place.
+// OnJob handles the completion of a decoding job: the units are in place.
 func (r *receiver) OnJob(_ units.Instant, id uint32) {
 	j := findJob(r.jobs[:], id)
 	if j == nil {

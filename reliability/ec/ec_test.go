@@ -134,10 +134,10 @@ func TestRecoveryAfterBlackout(t *testing.T) {
 	for _, channels := range []int{1, 4} {
 		for _, units64k := range []int{20, 5000} {
 			k := schemetest.Case{Seed: 3, Units: units64k, Channels: channels}
-			end := units.Instant(10006 * units.Millisecond)
-			k.Link.Blackouts = []schemetest.Blackout{{From: units.Instant(6 * units.Millisecond), To: end}}
+			restored := units.Instant(10006 * units.Millisecond)
+			k.Link.Blackouts = []schemetest.Blackout{{From: units.Instant(6 * units.Millisecond), To: restored}}
 			_, r := run(t, ec.Config{Code: ec.MDS, K: 32, M: 8}, k)
-			most := units.Duration(end) + units.Second + 3*k.Ideal()
+			most := units.Duration(restored) + units.Second + 3*k.Ideal()
 			require.Less(t, r.Completion[0], most, "%d channels, %d units", channels, units64k)
 			require.Less(t, r.Sender.Retransmitted, uint64(1000))
 		}

@@ -34,7 +34,7 @@ const (
 
 func (p *pace) begin(at units.Instant) { p.at, p.measuredAt, p.measuredFrom = at, at, p.newest }
 
-// reached notes that something sent at position q has arrived.
+// reached records that something sent at position q has arrived.
 func (p *pace) reached(now units.Instant, q position) {
 	if q <= p.newest {
 		return
@@ -63,7 +63,7 @@ func (r *receiver) expected(g int) units.Instant {
 	return r.pace.at.Add(wait)
 }
 
-// reach is how many units beyond the newest that has arrived may be on their way.
+// reach is how many units beyond the newest that has arrived may be in flight.
 func (r *receiver) reach() position {
 	few := position(2*(r.layout.k+r.layout.m) + 1024)
 	if r.pace.unit <= 0 {
@@ -120,7 +120,7 @@ func (r *receiver) silence(n int) units.Duration {
 	return r.pause(n - steadyAsks)
 }
 
-// asked notes that group g has been asked for.
+// asked records that group g has been asked for.
 func (r *receiver) asked(now units.Instant, g int) {
 	group := r.at(g)
 	if group.asks == 0 {

@@ -145,7 +145,7 @@ func (w *frameWriter) group(have, g, next int) {
 	w.Int(next - g - 1)
 }
 
-// beginWants ends the list of groups; wants are counted from unit at.
+// beginWants closes the list of groups; wants are counted from unit at.
 func (w *frameWriter) beginWants(at, limit int) {
 	w.Int(0)
 	w.at, w.from, w.to, w.Limit = at, at, at, limit

@@ -31,7 +31,7 @@ type hand struct {
 	done  bool
 	board board
 	r     *receiver
-	// jobs are those started and not yet ended.
+	// jobs are those started and not yet done.
 	jobs []scheme.Job
 	// parityFree is the receiver's word of the last poll.
 	parityFree int
@@ -79,21 +79,21 @@ func (h *hand) poll(budget, window int) []scheme.Send {
 	return append([]scheme.Send(nil), h.out.Sends...)
 }
 
-// send polls without limits and ends coding jobs at once; it returns the units.
-func (h *hand) send() (list []scheme.Unit) {
+// send polls without limits and completes coding jobs at once; it returns the units.
+func (h *hand) send() (us []scheme.Unit) {
 	for {
 		sends := h.poll(1<<20, 1<<20)
 		for _, s := range sends {
-			list = append(list, s.Unit)
+			us = append(us, s.Unit)
 		}
 		if len(sends) == 0 && len(h.jobs) == 0 {
-			return list
+			return us
 		}
 		h.code()
 	}
 }
 
-// code ends the running jobs.
+// code completes the running jobs.
 func (h *hand) code() {
 	for _, j := range h.jobs {
 		if j.Kind == scheme.Encode {
@@ -109,8 +109,8 @@ func (h *hand) code() {
 }
 
 // arrive places units on the board, one after the other.
-func (h *hand) arrive(list ...scheme.Unit) *hand {
-	for _, u := range list {
+func (h *hand) arrive(us ...scheme.Unit) *hand {
+	for _, u := range us {
 		h.board.arrive(h.now, u)
 	}
 	return h
@@ -128,8 +128,8 @@ func (h *hand) look() []byte {
 	return append([]byte(nil), h.out.Frame...)
 }
 
-// heard is what the receiver says when asked now, or nil.
-func (h *hand) heard() *state {
+// reported is the frame that the receiver sends when polled now, or nil.
+func (h *hand) reported() *state {
 	frame := h.look()
 	if len(frame) == 0 {
 		return nil
@@ -145,24 +145,24 @@ func (h *hand) parse(frame []byte) *state {
 
 // asks lets time pass until the receiver asks for units.
 func (h *hand) asks(within units.Duration) []span {
-	for end := h.now.Add(within); h.now < end; {
-		if s := h.heard(); s != nil && len(s.wants) > 0 {
+	for deadline := h.now.Add(within); h.now < deadline; {
+		if s := h.reported(); s != nil && len(s.wants) > 0 {
 			return s.wants
 		}
-		h.now = min(h.next, end)
+		h.now = min(h.next, deadline)
 	}
 	return nil
 }
 
-// take gives a frame to the sender.
-func (h *hand) take(frame []byte) *hand {
+// onFrame gives a frame to the sender.
+func (h *hand) onFrame(frame []byte) *hand {
 	require.NoError(h.t, h.s.OnControl(h.now, frame))
 	return h
 }
 
-// say makes a frame, newer than all before, that the sender takes.
+// say makes a frame, newer than all before, and gives it to the sender.
 func (h *hand) say(cum int, groups []groupState, wants ...span) *hand {
-	return h.take(h.frame(h.s.lastFrame+1, cum, groups, wants...))
+	return h.onFrame(h.frame(h.s.lastFrame+1, cum, groups, wants...))
 }
 
 func (h *hand) frame(number uint64, cum int, groups []groupState, wants ...span) []byte {
@@ -179,18 +179,18 @@ func (h *hand) frame(number uint64, cum int, groups []groupState, wants ...span)
 	return w.B
 }
 
-func dataUnits(from, to int) (list []scheme.Unit) {
+func dataUnits(from, to int) (us []scheme.Unit) {
 	for u := from; u < to; u++ {
-		list = append(list, scheme.Unit(u))
+		us = append(us, scheme.Unit(u))
 	}
-	return list
+	return us
 }
 
-func parityUnits(from, to int) (list []scheme.Unit) {
+func parityUnits(from, to int) (us []scheme.Unit) {
 	for u := from; u < to; u++ {
-		list = append(list, scheme.Parity|scheme.Unit(u))
+		us = append(us, scheme.Parity|scheme.Unit(u))
 	}
-	return list
+	return us
 }
 
 // A board is a View that tests write on.

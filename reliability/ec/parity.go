@@ -96,7 +96,7 @@ func (s *sender) deadline(g int) units.Instant {
 	return s.window.at(g).sentAt.Add(s.config.fallback(s.env))
 }
 
-// OnJob takes the end of an encoding job.
+// OnJob handles the completion of an encoding job.
 func (s *sender) OnJob(_ units.Instant, id uint32) {
 	j := findJob(s.jobs[:], id)
 	if j == nil {

@@ -99,7 +99,7 @@ func (r *receiver) Stats() scheme.Stats { return r.stats }
 func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
 	r.loadMarks(now, v)
 	r.have = v.NextMissing(r.have)
-	r.noteSent(now, v)
+	r.followSender(now, v)
 	r.scan(now, v, out)
 	out.ParityFree = r.base * r.layout.m
 	if r.base == r.layout.groups {
@@ -141,9 +141,9 @@ func (r *receiver) loadMarks(now units.Instant, v scheme.View) {
 // at is the state of group g of the ring.
 func (r *receiver) at(g int) *rxGroup { return &r.groups[g&(len(r.groups)-1)] }
 
-// noteSent opens the groups that something has arrived of or should have by now, and
+// followSender opens the groups that something has arrived of or should have by now, and
 // marks those that have passed.
-func (r *receiver) noteSent(now units.Instant, v scheme.View) {
+func (r *receiver) followSender(now units.Instant, v scheme.View) {
 	r.peek(now, v)
 	to := r.base
 	if r.pace.newest >= 0 {

@@ -57,9 +57,9 @@ func TestPositiveACKWhenRecoverable(t *testing.T) {
 	h.arrive(0, 1, 2, 3, 4, 5).look()
 	h.after(units.Microsecond).arrive(parityUnits(2, 3)...).look()
 	h.after(50 * units.Microsecond)
-	require.Nil(t, h.heard(), "not in the interval")
+	require.Nil(t, h.reported(), "not in the interval")
 	h.arrive(parityUnits(3, 4)...)
-	s := h.heard()
+	s := h.reported()
 	require.NotNil(t, s, "at once")
 	require.Equal(t, 2, s.cum)
 	require.False(t, h.done, "decoding isn't over")
@@ -81,7 +81,7 @@ func TestProgressIsReported(t *testing.T) {
 			h.arrive(scheme.Unit(i))
 		}
 		h.after(unitTime)
-		if s := h.heard(); s != nil {
+		if s := h.reported(); s != nil {
 			frames++
 			require.Equal(t, uint64(frames), s.number)
 			if i < 13 {
@@ -179,7 +179,7 @@ func TestNACKNamesWhatIsLacking(t *testing.T) {
 }
 
 // The paper's receiver asks for whole submessages; what is then lost again is
-// named, or else a short queue on the way could drop the same units each time.
+// named, or else a short queue in the network could drop the same units each time.
 func TestWholeSubmessageOnlyOnce(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 6, M: 2, WholeSubmessage: true}, 6)
 	h.arrive(0, 1)
@@ -227,8 +227,8 @@ func TestManyGroupsLacking(t *testing.T) {
 	}
 	asked := map[int]bool{}
 	described := map[int]bool{}
-	for end := h.now.Add(10 * units.Second); h.now < end && (len(asked) < 1000 || len(described) < 500); h.now = h.next {
-		s := h.heard()
+	for deadline := h.now.Add(10 * units.Second); h.now < deadline && (len(asked) < 1000 || len(described) < 500); h.now = h.next {
+		s := h.reported()
 		if s == nil {
 			continue
 		}
@@ -265,7 +265,7 @@ func TestDecodingIsBounded(t *testing.T) {
 		h.arrive(scheme.Unit(2*g), scheme.Parity|scheme.Unit(g))
 	}
 	h.after(units.Millisecond)
-	s := h.heard()
+	s := h.reported()
 	require.Len(t, h.jobs, maxJobs)
 	require.Equal(t, maxJobs+5, s.cum)
 	// A late original saves the decoding of a group that waits.

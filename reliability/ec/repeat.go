@@ -29,7 +29,7 @@ func (s *sender) onWant(now units.Instant, w span) {
 	}
 }
 
-// judgeRound begins a new round of repeats if a frame could tell of those of the
+// judgeRound begins a new round of repeats if a frame could report those of the
 // last one: whatever is still asked for was lost again.
 func (s *sender) judgeRound(now units.Instant, group *txGroup) {
 	if group.frame == s.lastFrame {

@@ -39,7 +39,7 @@ type sender struct {
 	// channel is where the last repeat went.
 	channel int
 
-	// state is the frame being taken, and lastFrame the highest number taken.
+	// state is the frame being handled, and lastFrame the highest number handled.
 	state     state
 	lastFrame uint64
 
@@ -105,7 +105,7 @@ func (s *sender) handed(group *txGroup) {
 	s.outstanding++
 }
 
-// gone takes n units of a group, but not more than there are, out of the count.
+// gone subtracts n units of a group, but not more than there are, from the count.
 func (s *sender) gone(group *txGroup, n int) {
 	n = min(n, int(group.inFlight))
 	group.inFlight -= uint16(n)
@@ -160,7 +160,7 @@ func (s *sender) onInjected(now units.Instant, u scheme.Unit) {
 	group.repeatedAt = now
 }
 
-// OnControl takes a frame of the receiver.
+// OnControl handles a frame of the receiver.
 func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	if err := s.state.parse(frame, &s.layout, s.groupsSent()); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (s *sender) onGroup(now units.Instant, g groupState) error {
 	return nil
 }
 
-// settle ends the care for a group that the receiver has or can recover.
+// settle frees the state of a group that the receiver has or can recover.
 func (s *sender) settle(now units.Instant, g int) {
 	group := s.window.at(g)
 	if group.settled {
@@ -224,7 +224,7 @@ func (s *sender) settle(now units.Instant, g int) {
 	}
 }
 
-// lossDelay is how long after a transmission no frame can tell of its loss.
+// lossDelay is how long after a transmission no frame can report its loss.
 func (s *sender) lossDelay() units.Duration {
 	if s.env.RTT <= 0 {
 		return 2 * interval(s.env)
@@ -232,8 +232,8 @@ func (s *sender) lossDelay() units.Duration {
 	return s.env.RTT - s.env.RTT/8
 }
 
-// expire declares lost what a frame should have told of by now: it no longer
-// counts as in flight. Only frames move time on here, so that a sender which hears
+// expire declares lost what a frame should have reported by now: it no longer
+// counts as in flight. Only frames move time on here, so that a sender which receives
 // nothing stops when its window is full.
 func (s *sender) expire(now units.Instant) {
 	old := rtt(s.env)

@@ -151,7 +151,7 @@ func TestProgressFreesTheWindow(t *testing.T) {
 	require.True(t, h.done)
 }
 
-// What should have been reported by now no longer counts, but only frames tell.
+// What should have been reported by now no longer counts, but only when a frame has come.
 func TestLossFreesTheWindow(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 10, M: 2}, 100)
 	h.poll(1000, 1000)
@@ -210,7 +210,7 @@ func TestRepeatsComeFirst(t *testing.T) {
 	require.Len(t, h.poll(10, 0), 4)
 }
 
-// What is on its way, or has not been sent, is not repeated.
+// What is in flight, or has not been sent, is not repeated.
 func TestPrematureAsksAreIgnored(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 4, M: 1}, 100)
 	h.poll(6, 100)
@@ -226,14 +226,14 @@ func TestOldFrames(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 4, M: 1}, 12)
 	h.send()
 	old := h.frame(3, 1, []groupState{{1, 2, 3}}, span{4, 6})
-	h.after(2 * handRTT).take(h.frame(4, 0, []groupState{{0, 4, 1}, {1, 2, 2}}))
-	h.take(old)
+	h.after(2 * handRTT).onFrame(h.frame(4, 0, []groupState{{0, 4, 1}, {1, 2, 2}}))
+	h.onFrame(old)
 	require.Empty(t, h.send())
 	require.Equal(t, 1, h.s.window.base)
 	require.True(t, h.s.window.at(2).settled)
 }
 
-func TestLiesEndTheTransfer(t *testing.T) {
+func TestViolationsFailTheTransfer(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 4, M: 1}, 12)
 	h.poll(6, 100)
 	for name, frame := range map[string][]byte{

@@ -38,10 +38,10 @@ const (
 )
 
 // Frames: a kind, and for progress the number of units below which all have
-// arrived, are on their way or are lost.
+// arrived, are in flight or are lost.
 const (
 	frameProgress = 1 // of the receiver
-	frameEnd      = 2 // of the sender: all units have been sent
+	frameAllSent  = 2 // of the sender: all units have been sent
 )
 
 var errFrame = errors.New("none: malformed frame")

@@ -50,7 +50,7 @@ func TestCompletionTime(t *testing.T) {
 }
 
 // A sender that pauses is not taken for one that is done.
-func TestPauseIsNotTheEnd(t *testing.T) {
+func TestPauseIsNotAllSent(t *testing.T) {
 	c := schemetest.Case{Seed: 1, Units: 100, Buffers: []schemetest.Grant{{At: 0, Units: 50}, {At: units.Instant(5 * units.Second), Units: 100}}}
 	r, err := c.Run(New)
 	require.NoError(t, err)
@@ -75,12 +75,12 @@ func TestBadFrames(t *testing.T) {
 	require.Zero(t, sch.ParityUnits(10))
 	s, err := sch.NewSender(scheme.Transfer{Units: 10}, env)
 	require.NoError(t, err)
-	for _, frame := range [][]byte{{}, {frameProgress}, {frameProgress, 1}, {frameProgress, 0x80}, {frameProgress, 0, 0}, {frameEnd}, {9, 0}} {
+	for _, frame := range [][]byte{{}, {frameProgress}, {frameProgress, 1}, {frameProgress, 0x80}, {frameProgress, 0, 0}, {frameAllSent}, {9, 0}} {
 		require.Error(t, s.OnControl(0, frame), "%v: nothing has been sent", frame)
 	}
 	r, err := sch.NewReceiver(scheme.Transfer{Units: 10, Params: s.Params()}, env)
 	require.NoError(t, err)
-	for _, frame := range [][]byte{{}, {frameProgress, 0}, {frameEnd, 0}} {
+	for _, frame := range [][]byte{{}, {frameProgress, 0}, {frameAllSent, 0}} {
 		require.Error(t, r.OnControl(0, frame))
 	}
 	_, err = sch.NewReceiver(scheme.Transfer{Units: 10}, env)

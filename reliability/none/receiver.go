@@ -21,20 +21,20 @@ type receiver struct {
 	arrivals uint64 // changes when a packet arrives
 	reported int
 	reportAt units.Instant
-	// ended: the sender has sent all. changed is when it said so or the last
+	// allSent: the sender has sent all. changed is when it said so or the last
 	// packet arrived.
-	ended   bool
+	allSent bool
 	changed units.Instant
 	missing int
 	stats   scheme.Stats
 }
 
 func (r *receiver) OnControl(now units.Instant, frame []byte) error {
-	if len(frame) != 1 || frame[0] != frameEnd {
+	if len(frame) != 1 || frame[0] != frameAllSent {
 		return errFrame
 	}
-	if !r.ended {
-		r.ended, r.changed = true, now
+	if !r.allSent {
+		r.allSent, r.changed = true, now
 	}
 	return nil
 }
@@ -46,12 +46,12 @@ func (r *receiver) Stats() scheme.Stats { return r.stats }
 // Poll reports progress. It is done when all is in place, or when all was sent
 // and nothing has arrived for a while.
 func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
-	r.noteArrivals(now, v)
+	r.updateArrivals(now, v)
 	if r.missing = v.NextMissing(r.missing); r.missing >= r.t.Units {
 		return units.Never, true, nil
 	}
 	next := units.Never
-	if r.ended {
+	if r.allSent {
 		next = r.changed.Add(quiet(r.env))
 		if now >= next {
 			return units.Never, true, nil
@@ -74,8 +74,8 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	return next, false, nil
 }
 
-// noteArrivals notices what has arrived.
-func (r *receiver) noteArrivals(now units.Instant, v scheme.View) {
+// updateArrivals looks for what has arrived.
+func (r *receiver) updateArrivals(now units.Instant, v scheme.View) {
 	var arrivals uint64
 	for c := range r.env.Channels {
 		if m := v.Mark(c); m.Valid {

@@ -7,9 +7,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// endCopies is how many copies of frameEnd follow each other closely: one that
+// allSentCopies is how many copies of frameAllSent follow each other closely: one that
 // is lost would cost a round trip.
-const endCopies = 3
+const allSentCopies = 3
 
 // A sender sends each unit once.
 type sender struct {
@@ -20,10 +20,10 @@ type sender struct {
 	next, settled int
 	// changed is when anything was last sent or settled.
 	changed units.Instant
-	// ends counts the copies of frameEnd, the last made at endAt.
-	ends  int
-	endAt units.Instant
-	stats scheme.Stats
+	// copies counts the copies of frameAllSent, the last made at copiedAt.
+	copies   int
+	copiedAt units.Instant
+	stats    scheme.Stats
 }
 
 func (s *sender) Params() []byte { return []byte{version} }
@@ -65,29 +65,29 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 		next = min(next, now.Add(minInterval))
 	}
 	if all {
-		next = min(next, s.sendEnd(now, out))
+		next = min(next, s.announceAllSent(now, out))
 	}
 	return next, all, nil
 }
 
-// sendEnd says that all has been sent, until Conn hears that the transfer is over.
-func (s *sender) sendEnd(now units.Instant, out *scheme.Output) units.Instant {
-	if due := s.endDue(); s.ends > 0 && now < due {
+// announceAllSent says that all has been sent, again and again until Conn learns that the transfer is over.
+func (s *sender) announceAllSent(now units.Instant, out *scheme.Output) units.Instant {
+	if due := s.allSentDue(); s.copies > 0 && now < due {
 		return due
 	}
 	if cap(out.Frame) >= maxFrame {
-		out.Frame = append(out.Frame[:0], frameEnd)
-		s.ends++
-		s.endAt = now
+		out.Frame = append(out.Frame[:0], frameAllSent)
+		s.copies++
+		s.copiedAt = now
 		s.stats.Frames++
 		s.stats.FrameBytes++
 	}
-	return max(s.endDue(), now.Add(minInterval))
+	return max(s.allSentDue(), now.Add(minInterval))
 }
 
-func (s *sender) endDue() units.Instant {
-	if s.ends < endCopies {
-		return s.endAt.Add(max(rtt(s.env)/64, minInterval))
+func (s *sender) allSentDue() units.Instant {
+	if s.copies < allSentCopies {
+		return s.copiedAt.Add(max(rtt(s.env)/64, minInterval))
 	}
-	return s.endAt.Add(max(rtt(s.env), minInterval))
+	return s.copiedAt.Add(max(rtt(s.env), minInterval))
 }

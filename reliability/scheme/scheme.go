@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package scheme defines what a reliability scheme is: two state machines, one
-// at each end of a transfer, with an explicit clock and no I/O.
+// on each side of a transfer, with an explicit clock and no I/O.
 //
-// A scheme handles the numbers of repair units, never their bytes. It is told
+// A scheme handles the numbers of repair units, never their bytes. It is given
 // what was sent, what the bitmap shows and what the peer's half said, and
-// answers with what to send, what to tell the peer, what to code and when to be
+// answers with what to send, what to send the peer, what to code and when to be
 // called again. reliability.Conn drives it over an sdr.QP, in real time and,
 // over backend/sim, in virtual time: the same code, the same decisions.
 //
@@ -30,7 +30,7 @@ const (
 	// Parity marks the number of a parity unit.
 	Parity Unit = 1 << 31
 	// Probe marks the number of a probe: a packet without payload, on the wire a
-	// marker packet, which only shows how far its channel has got. Probe numbers
+	// packet without payload, which only shows how far its channel has got. Probe numbers
 	// run from 0 to Probes−1 and are used again in rotation.
 	Probe Unit = 1 << 30
 	// Probes is the number of distinct probes.
@@ -91,11 +91,11 @@ type Env struct {
 	// ParityLimit is the same for parity units, counted from 0 over the
 	// transfer. Sender only.
 	ParityLimit int
-	// ECN says that within the last round trip the sender was told that packets
-	// met a queue that marks. Sender only, and only on devices that can tell.
+	// ECN says that within the last round trip the sender was notified that packets
+	// met a queue that marks. Sender only, and only on devices that report it.
 	ECN bool
 	// Trims says that a switch on the path is known to trim: it has done so on this connection. What gets lost without that
-	// was lost to something else than congestion. Sender only, and only on devices that can tell.
+	// was lost to something else than congestion. Sender only, and only on devices that report it.
 	Trims bool
 }
 
@@ -106,7 +106,7 @@ func (e *Env) UnitTime(t *Transfer) units.Duration { return e.Rate.Time(t.UnitBy
 // for the Conn, what earlier transfers taught; it is used by that Conn only.
 type Scheme interface {
 	// Name is the scheme's name: none, sr, sr-nack, ec-xor, ec-mds, adaptive
-	// or the user's own. Both ends must use the same.
+	// or the user's own. Both sides must use the same.
 	Name() string
 	// ParityUnits is how many parity units Recv should offer buffers for
 	// before it knows a transfer's length, when its buffer has n data units.
@@ -130,7 +130,7 @@ type Sender interface {
 	// Params is what the receiving half must know; it travels in START and
 	// must not change. At most 64 bytes.
 	Params() []byte
-	// OnControl takes a frame of the receiving half. Frames may be lost,
+	// OnControl handles a frame of the receiving half. Frames may be lost,
 	// repeated and reordered, and a hostile peer may send any bytes: an error
 	// ends the transfer, so it is for frames that no loss can explain.
 	OnControl(now units.Instant, frame []byte) error
@@ -148,7 +148,7 @@ type Sender interface {
 	Stats() Stats
 }
 
-// A CompletionObserver is a Sender that wants to know when the receiver has told that
+// A CompletionObserver is a Sender that wants to know when the receiver has reported that
 // every unit is in place. It may do so before its half has reported the last ones; no
 // call but Stats follows. A transfer that fails ends without it.
 type CompletionObserver interface {
@@ -156,17 +156,17 @@ type CompletionObserver interface {
 }
 
 // A TrimAware is a Sender that wants to know of units that a switch has trimmed: cut to their headers, because its queue was
-// full. They are lost for certain, long before any other sign of it, and to congestion, of which Conn tells its congestion
+// full. They are lost for certain, long before any other sign of it, and to congestion, of which Conn informs its congestion
 // control. So they are to be repeated at once, and teach nothing about the drop rate that parity is for.
 type TrimAware interface {
-	// OnTrimmed tells of the latest transmission of a unit, on a channel. The word comes from the network, and may come
+	// OnTrimmed reports the latest transmission of a unit, on a channel. The report comes from the network, and may come
 	// twice or be forged: it may cost a repeat of a unit that is outstanding, and no more.
 	OnTrimmed(now units.Instant, u Unit, channel int)
 }
 
-// A LossReporter is a Sender that says how many units it has taken for lost so far, also of those
+// A LossReporter is a Sender that says how many units it has declared lost so far, also of those
 // that it doesn't repeat because a code will recover them. Of other Senders the repeats count. Conn
-// tells its congestion control.
+// informs its congestion control.
 type LossReporter interface {
 	Lost() int
 }
@@ -176,7 +176,7 @@ type Receiver interface {
 	OnControl(now units.Instant, frame []byte) error
 	OnJob(now units.Instant, id uint32)
 	// Poll asks what to do. done: every data unit is in place. Conn then
-	// completes the messages and tells the sender; the core is not called
+	// completes the messages, of which the sender gets COMPLETED; the core is not called
 	// again.
 	Poll(now units.Instant, v View, out *Output) (next units.Instant, done bool, err error)
 	Stats() Stats
@@ -185,7 +185,7 @@ type Receiver interface {
 // A ReliableReceiver is a Receiver whose sending half has frames that must arrive (Output.Reliable).
 type ReliableReceiver interface {
 	Receiver
-	// OnReliable takes such a frame: each once, in the order in which they were sent. A hostile
+	// OnReliable handles such a frame: each once, in the order in which they were sent. A hostile
 	// peer may send any bytes: an error ends the transfer.
 	OnReliable(now units.Instant, frame []byte) error
 }
@@ -217,7 +217,7 @@ type Mark struct {
 	// Count counts the packets of this transfer on the channel. It never wraps;
 	// 0 with Valid unset means that none has arrived.
 	Count uint64
-	// Marked counts those of them that met a queue that marks (ECN), on devices that can tell.
+	// Marked counts those of them that met a queue that marks (ECN), on devices that report it.
 	Marked uint64
 	Valid  bool
 }

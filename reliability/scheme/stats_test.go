@@ -19,7 +19,7 @@ func TestAddTakesChoices(t *testing.T) {
 	require.Equal(t, Stats{Sent: 3, Explain: "no code"}, s)
 
 	s = Stats{}
-	s.Add(Stats{K: 32, M: 8}) // a scheme that was told
+	s.Add(Stats{K: 32, M: 8}) // a scheme that was configured
 	s.Add(Stats{Sent: 5})
 	require.Equal(t, Stats{Sent: 5, K: 32, M: 8}, s)
 }

@@ -23,9 +23,9 @@ type Case struct {
 	ShortTail bool
 	// Transfers is how many transfers the connection carries (default 1), one
 	// after the other, or all at once if Together is set. Odd ones go the
-	// other way if BothWays is set.
-	Transfers          int
-	Together, BothWays bool
+	// other direction if Bidirectional is set.
+	Transfers               int
+	Together, Bidirectional bool
 
 	// Channels and Spread: units are spread over the channels (default 4) in
 	// runs of Spread units (default 4).

@@ -29,15 +29,15 @@
 //	any loss pattern                    any pattern of loss, every pattern of few packets, independent loss
 //	control loss up to 50 %             half of the control frames lost, only control frames lost, small window
 //	bursts of mean 1/4/16/64            bursts of mean 1 … 64, which lose equally much
-//	lossy ACK path only                 only the way back is lossy
+//	lossy ACK path only                 only the reverse direction is lossy
 //	a step in p                         loss sets in, loss ends
 //	delay jumps                         delay jumps
 //	blackout of 10 s and recovery       blackout of 10 s, short blackout, a channel dies
 //	duplicate and reordered control     reordering and duplicates
 //	peer restart                        conntest: a peer restarts
-//	early close                         conntest: the receiver gives up, the sender gives up, an end closes
-//	both directions at once             64 transfers both ways at once, transfers one by one
-//	64 concurrent transfers             64 transfers both ways at once
+//	early close                         conntest: the receiver gives up, the sender gives up, a side closes
+//	both directions at once             64 transfers in both directions at once, transfers one by one
+//	64 concurrent transfers             64 transfers in both directions at once
 //	buffers posted late                 buffers come late
 //	transfers that span slots           slots
 //	a bottleneck 10 % below the rate    bottleneck, goodput through a bottleneck

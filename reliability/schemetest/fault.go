@@ -23,7 +23,7 @@ const (
 type Fault struct {
 	Kind    FaultKind
 	Control bool
-	// Back: from the end that the even transfers go to.
+	// Back: from the side that the even transfers go to.
 	Back  bool
 	Index int
 	// By is for how long a packet, or its duplicate, was held back.
@@ -32,20 +32,20 @@ type Fault struct {
 
 // String prints f as a line of a trace.
 func (f Fault) String() string {
-	what, way := "unit", "forward"
+	what, direction := "unit", "forward"
 	if f.Control {
 		what = "frame"
 	}
 	if f.Back {
-		way = "back"
+		direction = "back"
 	}
 	switch f.Kind {
 	case Drop:
-		return fmt.Sprintf("drop %s %d %s", what, f.Index, way)
+		return fmt.Sprintf("drop %s %d %s", what, f.Index, direction)
 	case Delay:
-		return fmt.Sprintf("delay %s %d %s by %v", what, f.Index, way, f.By)
+		return fmt.Sprintf("delay %s %d %s by %v", what, f.Index, direction, f.By)
 	}
-	return fmt.Sprintf("duplicate %s %d %s after %v", what, f.Index, way, f.By)
+	return fmt.Sprintf("duplicate %s %d %s after %v", what, f.Index, direction, f.By)
 }
 
 // key names the packet of f.

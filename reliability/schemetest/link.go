@@ -11,14 +11,14 @@ import (
 
 // A network decides the fate of each packet, as links of package netsim do, and records what it did.
 type network struct {
-	c     *Case
-	ways  [2]way
-	did   []Fault
-	given map[faultKey][]Fault
+	c          *Case
+	directions [2]direction
+	did        []Fault
+	given      map[faultKey][]Fault
 }
 
-// A way is one direction: units and control frames have links of their own.
-type way struct {
+// A direction is from one side to the other: units and control frames have links of their own.
+type direction struct {
 	units, frames stream
 	// acks lose, besides, what the receiving half sends.
 	acks netsim.LossProcess
@@ -34,8 +34,8 @@ type stream struct {
 func newNetwork(c *Case) *network {
 	n := &network{c: c}
 	l := &c.Link
-	for i := range n.ways {
-		w := &n.ways[i]
+	for i := range n.directions {
+		w := &n.directions[i]
 		seed := netsim.Mix(c.Seed*4 + uint64(2*i))
 		w.units.cfg = netsim.LinkConfig{
 			Rate: l.Bottleneck, ChannelDelay: l.Extra, Reorder: l.Reorder.share(), ReorderDelay: c.reorderBy(), Duplicate: l.Duplicate.share(),
@@ -76,7 +76,7 @@ type packet struct {
 
 // arrivals returns when the packet arrives: never, once or twice.
 func (n *network) arrivals(now units.Instant, p packet) (at [2]units.Instant, count int) {
-	w := &n.ways[index(p.back)]
+	w := &n.directions[index(p.back)]
 	s, loss, size := &w.units, netsim.Loss{}, n.c.UnitBytes
 	if p.control {
 		s, loss = &w.frames, w.frames.cfg.Loss
@@ -119,7 +119,7 @@ func (n *network) arrivals(now units.Instant, p packet) (at [2]units.Instant, co
 	return at, count + 1
 }
 
-// record notes what a link without faults would not have done to a packet.
+// record keeps what a link without faults would not have done to a packet.
 func (n *network) record(f Fault, fate netsim.Fate, blackout bool) []Fault {
 	from := len(n.did)
 	add := func(k FaultKind, by units.Duration) {

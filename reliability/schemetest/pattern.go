@@ -19,12 +19,12 @@ const (
 // patterns loses every subset of the first packets of tiny transfers, or some of
 // them.
 func (s Suite) patterns(some bool) *Failure {
-	step := 1
+	stride := 1
 	if some {
-		step = 17 // no power of two, so that each packet's fate still varies
+		stride = 17 // no power of two, so that each packet's fate still varies
 	}
 	for n := 1; n <= 3; n++ {
-		for mask := 0; mask < 1<<(fewPackets+fewFrames); mask += step {
+		for mask := 0; mask < 1<<(fewPackets+fewFrames); mask += stride {
 			c := Case{Seed: uint64(mask), Units: n, Channels: 2, Spread: 1, ParityPool: s.ParityPool, Replay: true}
 			for i := range fewPackets + fewFrames {
 				switch {

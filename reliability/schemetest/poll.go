@@ -200,7 +200,7 @@ func (t *transfer) checkNext(w *world, next units.Instant, idle *int) {
 	}
 }
 
-// grant tells the sender of buffers that have become free.
+// grant informs the sender of buffers that have become free.
 func (t *transfer) grant(w *world) {
 	at := w.now.Add(w.net.delay(w.now))
 	if w.c.Slots > 0 {

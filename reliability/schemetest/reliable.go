@@ -20,10 +20,10 @@ const (
 )
 
 // A session is what the control session of one direction does with frames that must arrive: each is
-// repeated until it is acknowledged, and they are taken in order, over all transfers.
+// repeated until it is acknowledged, and they are handled in order, over all transfers.
 type session struct {
 	sent     []reliableFrame // by number
-	expected int             // the number of the next to be taken
+	expected int             // the number of the next to be handled
 	// unacked and bytes are what has not been acknowledged.
 	unacked, bytes int
 }
@@ -42,7 +42,7 @@ func (s *session) hasRoom(n int) bool {
 	return s.unacked < maxReliable && s.bytes+n <= maxReliableBytes
 }
 
-// offer takes the frame that the sending half has made, now or when there is room for it.
+// offer sends the frame that the sending half has made, now or when there is room for it.
 func (t *transfer) offer(w *world) {
 	switch {
 	case t.offered != nil:
@@ -116,7 +116,7 @@ func (w *world) onReliable(t *transfer, e *event) {
 		s.expected++
 		if t.receiver != nil && !t.received {
 			t.receiverTouched = true
-			w.takeReliable(t, e.frame)
+			w.handReliable(t, e.frame)
 		}
 	}
 	at, copies := w.net.arrivals(w.now, packet{control: true, back: !t.back, channel: -1})
@@ -125,11 +125,11 @@ func (w *world) onReliable(t *transfer, e *event) {
 	}
 }
 
-// takeReliable gives a frame to the receiving half.
-func (w *world) takeReliable(t *transfer, frame []byte) {
+// handReliable gives a frame to the receiving half.
+func (w *world) handReliable(t *transfer, frame []byte) {
 	r, ok := t.receiver.(scheme.ReliableReceiver)
 	if !ok {
-		w.fail("transfer %d: a frame that must arrive, and a receiving half that takes none", t.info.ID)
+		w.fail("transfer %d: a frame that must arrive, and a receiving half that handles none", t.info.ID)
 		return
 	}
 	w.check(t, r.OnReliable(w.clock(), frame))

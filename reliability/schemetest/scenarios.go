@@ -169,12 +169,12 @@ var scenarios = []scenario{
 		vary(c, rng)
 		c.Units = 1 + rng.IntN(20)
 		c.Transfers = 20
-		c.BothWays = rng.IntN(2) == 0
+		c.Bidirectional = rng.IntN(2) == 0
 	}},
 	{"64 transfers both ways at once", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)
 		c.Units = 1 + rng.IntN(20)
-		c.Transfers, c.Together, c.BothWays = 64, true, true
+		c.Transfers, c.Together, c.Bidirectional = 64, true, true
 	}},
 	{"hostile frames", func(c *Case, rng *rand.Rand) {
 		vary(c, rng)

@@ -90,7 +90,7 @@ func without(o *scheme.Output, bad func(scheme.Send) bool) {
 	o.Sends = kept
 }
 
-// doneEarly takes the last unit for all.
+// doneEarly is done when the last unit has arrived.
 func doneEarly() scheme.Scheme {
 	return broken{Scheme: good(), receiver: func(r scheme.Receiver, t scheme.Transfer) scheme.Receiver {
 		return pollReceiver{r, func(now units.Instant, v scheme.View, o *scheme.Output) (units.Instant, bool, error) {
@@ -131,7 +131,7 @@ func reportingOnce() scheme.Scheme {
 	}}
 }
 
-// strict takes only the frame after the one before.
+// strict accepts only the frame after the one before.
 func strict() scheme.Scheme {
 	return broken{Scheme: good(), sender: func(s scheme.Sender, _ *scheme.Env) scheme.Sender { return &strictSender{Sender: s} }}
 }

@@ -88,7 +88,7 @@ func (s *shrinker) simplify() {
 	for _, simpler := range []func(*Case){
 		func(c *Case) { c.Transfers = 1 },
 		func(c *Case) { c.Transfers = min(c.Transfers, 2) },
-		func(c *Case) { c.BothWays = false },
+		func(c *Case) { c.Bidirectional = false },
 		func(c *Case) { c.Channels = 1 },
 		func(c *Case) { c.Garbage = false },
 		func(c *Case) { c.ShortTail = false },
@@ -112,10 +112,10 @@ func (s *shrinker) simplify() {
 
 // shrinkUnits makes the transfers shorter.
 func (s *shrinker) shrinkUnits() {
-	for step := s.best.Units / 2; step > 0; step /= 2 {
-		for s.best.Units > step {
+	for by := s.best.Units / 2; by > 0; by /= 2 {
+		for s.best.Units > by {
 			c := s.best
-			c.Units -= step
+			c.Units -= by
 			if !s.try(c) {
 				break
 			}
@@ -141,10 +141,10 @@ func (s *shrinker) shrinkFaults() {
 // the faults.
 func (s *shrinker) advance() {
 	for _, control := range []bool{false, true} {
-		for step := s.best.Units / 2; step > 0; step /= 2 {
+		for by := s.best.Units / 2; by > 0; by /= 2 {
 			for {
 				c := s.best
-				if !c.earlier(step, control) || !s.try(c) {
+				if !c.earlier(by, control) || !s.try(c) {
 					break
 				}
 			}
@@ -153,20 +153,20 @@ func (s *shrinker) advance() {
 }
 
 // earlier moves the faults of units, and the transfers' ends, or the faults of
-// frames by step towards the start, but those that would pass it, and reports whether
+// frames by so many towards the start, but those that would pass it, and reports whether
 // anything moved.
-func (c *Case) earlier(step int, control bool) bool {
+func (c *Case) earlier(by int, control bool) bool {
 	if !control {
-		if c.Units <= step {
+		if c.Units <= by {
 			return false
 		}
-		c.Units -= step
+		c.Units -= by
 	}
 	moved := !control
 	c.Faults = slices.Clone(c.Faults)
 	for i := range c.Faults {
-		if f := &c.Faults[i]; f.Control == control && f.Index >= step {
-			f.Index, moved = f.Index-step, true
+		if f := &c.Faults[i]; f.Control == control && f.Index >= by {
+			f.Index, moved = f.Index-by, true
 		}
 	}
 	return moved

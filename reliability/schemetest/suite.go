@@ -14,7 +14,7 @@ import (
 
 // A Suite is the conformance test of a scheme.
 type Suite struct {
-	// New makes the scheme of one end of a connection.
+	// New makes the scheme of one side of a connection.
 	New func() scheme.Scheme
 	// Seeds is how many seeds each scenario runs with: 60 by default, a tenth
 	// of that with -short and under the race detector.

@@ -58,7 +58,7 @@ func newTransfer(w *world, i int) (*transfer, error) {
 	c := &w.c
 	t := &transfer{
 		info: scheme.Transfer{ID: uint64(i), Length: c.length(), UnitBytes: c.UnitBytes, Units: c.Units},
-		back: c.BothWays && i%2 == 1, begun: w.now, first: units.Never, senderNext: w.now, receiverNext: units.Never, startAcked: units.Never,
+		back: c.Bidirectional && i%2 == 1, begun: w.now, first: units.Never, senderNext: w.now, receiverNext: units.Never, startAcked: units.Never,
 		wasSent: newBitmap(c.Units), present: newBitmap(c.Units),
 		marks: make([]scheme.Mark, c.Channels),
 	}
@@ -77,7 +77,7 @@ func newTransfer(w *world, i int) (*transfer, error) {
 	}
 	t.grantedTo = t.senderEnv.DataLimit
 	var err error
-	t.sender, err = w.ends[index(t.back)].NewSender(t.info, &t.senderEnv)
+	t.sender, err = w.schemes[index(t.back)].NewSender(t.info, &t.senderEnv)
 	return t, err
 }
 
@@ -85,7 +85,7 @@ func newTransfer(w *world, i int) (*transfer, error) {
 func (t *transfer) begin(w *world) (err error) {
 	info := t.info
 	info.Params = append([]byte(nil), t.sender.Params()...)
-	t.receiver, err = w.ends[1-index(t.back)].NewReceiver(info, &t.receiverEnv)
+	t.receiver, err = w.schemes[1-index(t.back)].NewReceiver(info, &t.receiverEnv)
 	t.receiverTouched = true
 	if t.startAcked = w.now.Add(w.net.delay(w.now)); t.offered != nil {
 		w.events.push(t.startAcked, event{kind: startAcked, transfer: int(t.info.ID)})

@@ -34,9 +34,9 @@ type Result struct {
 
 // A world is a run in progress.
 type world struct {
-	c    Case
-	ends [2]scheme.Scheme
-	net  *network
+	c       Case
+	schemes [2]scheme.Scheme
+	net     *network
 	// sessions are the control sessions of the two directions.
 	sessions [2]session
 	rng      *rand.Rand
@@ -58,11 +58,11 @@ type world struct {
 	err         error
 }
 
-// Run runs the case with the schemes of two ends.
+// Run runs the case with the schemes of two sides.
 func (c Case) Run(makeScheme func() scheme.Scheme) (Result, error) {
 	c = c.withDefaults()
 	w := &world{
-		c: c, ends: [2]scheme.Scheme{makeScheme(), makeScheme()},
+		c: c, schemes: [2]scheme.Scheme{makeScheme(), makeScheme()},
 		rng: rand.New(rand.NewPCG(c.Seed, 0xc0de)), events: eventQueue{queue: netsim.NewQueue()},
 		each: c.Rate.Time(c.UnitBytes), rtt: max(c.RTTAtStart, 0), minRTT: max(c.RTTAtStart, 0),
 	}
@@ -196,7 +196,7 @@ func (w *world) handle(e *event) {
 	}
 }
 
-// check takes an error of a core, which garbage may cause.
+// check handles an error of a core, which garbage may cause.
 func (w *world) check(t *transfer, err error) {
 	if err == nil {
 		return

@@ -94,7 +94,7 @@ func TestEarlyDropIsHidden(t *testing.T) {
 }
 
 // Section 5.2.1: "the sender can initiate retransmission in 1 RTT". The frame
-// that tells is at most one interval late, and the marker behind the last packet
+// that shows it is at most one interval late, and the probe behind the last packet
 // of a channel makes the tail no worse.
 func TestDropCostsOneRoundTripWithNACK(t *testing.T) {
 	const n = 16
@@ -110,7 +110,7 @@ func TestDropCostsOneRoundTripWithNACK(t *testing.T) {
 // Whatever is lost once more costs one more round trip.
 func TestRepeatsAreConfirmedToo(t *testing.T) {
 	const n = 16
-	// 16 units, 4 channels with 2 markers each, then the repeat.
+	// 16 units, 4 channels with 2 probes each, then the repeat.
 	took, r := run(t, sr.NACK, dropping(paperCase(n), 7, n+8))
 	most := unitTime(n+2) + 2*(paperRTT+paperRTT/32) + paperRTT
 	require.LessOrEqual(t, took, most)
@@ -118,7 +118,7 @@ func TestRepeatsAreConfirmedToo(t *testing.T) {
 	require.Zero(t, r.Sender.Timeouts)
 }
 
-// A burst that takes a channel's last packets and both markers is what the
+// A burst that takes a channel's last packets and both probes is what the
 // channel's timer is for.
 func TestTimerBacksUpMarkers(t *testing.T) {
 	c := paperCase(16)

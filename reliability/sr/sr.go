@@ -22,7 +22,7 @@ func (s *sender) Params() []byte { return s.params }
 
 func (s *sender) OnJob(units.Instant, uint32) {}
 
-// OnControl takes an acknowledgement.
+// OnControl handles an acknowledgement.
 func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	if err := s.OnAck(now, frame); err != nil {
 		return fmt.Errorf("sr: %w", err)

@@ -104,10 +104,10 @@ func TestRecoveryAfterBlackout(t *testing.T) {
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
 		for _, channels := range []int{1, 4} {
 			c := schemetest.Case{Seed: 3, Units: 5000, Channels: channels}
-			end := units.Instant(10050 * units.Millisecond)
-			c.Link.Blackouts = []schemetest.Blackout{{From: units.Instant(50 * units.Millisecond), To: end}}
+			restored := units.Instant(10050 * units.Millisecond)
+			c.Link.Blackouts = []schemetest.Blackout{{From: units.Instant(50 * units.Millisecond), To: restored}}
 			took, r := run(t, mode, c)
-			most := units.Duration(end) + units.Second + 2*c.Ideal()
+			most := units.Duration(restored) + units.Second + 2*c.Ideal()
 			require.Less(t, took, most, "mode %d, %d channels", mode, channels)
 			require.Less(t, r.Sender.Retransmitted, uint64(3000), "mode %d, %d channels", mode, channels)
 		}
@@ -118,7 +118,7 @@ func TestRecoveryAfterBlackout(t *testing.T) {
 // frame before it was lost, and its marks come with the first one after it. Timers
 // must not become as long as the blackout.
 func TestTimersAreNotAsLongAsBlackout(t *testing.T) {
-	end := units.Instant(10 * units.Second)
+	restored := units.Instant(10 * units.Second)
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
 		for seed := range uint64(40) {
 			rng := rand.New(rand.NewPCG(seed, 9))
@@ -126,11 +126,11 @@ func TestTimersAreNotAsLongAsBlackout(t *testing.T) {
 				Seed: seed, Units: 1 + rng.IntN(100), Channels: 1 + rng.IntN(8), Spread: 4, Burst: 4, MaxFrame: 128,
 				Link: schemetest.Link{Delay: units.Millisecond, Loss: 30_000},
 			}
-			c.Link.Blackouts = []schemetest.Blackout{{From: units.Instant(rng.Int64N(int64(c.Ideal()))), To: end}}
+			c.Link.Blackouts = []schemetest.Blackout{{From: units.Instant(rng.Int64N(int64(c.Ideal()))), To: restored}}
 			took, _ := run(t, mode, c)
 			// A second until the next packet that finds out, another if it is
 			// lost, and its repairs.
-			require.Less(t, took, units.Duration(end)+3*units.Second, "mode %d, seed %d", mode, seed)
+			require.Less(t, took, units.Duration(restored)+3*units.Second, "mode %d, seed %d", mode, seed)
 		}
 	}
 }

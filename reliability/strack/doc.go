@@ -10,11 +10,11 @@
 //
 // What differs from the paper, because channels are not the paths of one data centre:
 //
-//   - A frame also tells how many packets each channel has delivered, and how many of them were marked
+//   - A frame also says how many packets each channel has delivered, and how many of them were marked
 //     (backend.FlagECN). Paths are chosen by that, see spray.Balanced: a path at a tenth of the others' rate gets a tenth of the
 //     packets, and one that is dead gets probes. Config.Bitmap is the paper's Algorithm 2 instead.
 //   - A channel keeps the order of its packets, so that a later one of the same channel proves a loss. The
-//     paper's ways, packets beyond the expected one, probes and the timeout, find what that doesn't.
+//     paper's means, packets beyond the expected one, probes and the timeout, find what that doesn't.
 //   - Losses of more than a few packets in a hundred cut the window, by their share: queues may be shorter than
 //     those of the paper's switches.
 //   - Round trips need no timestamp in packets: the acknowledgement names a unit, and the sender knows when that left,
@@ -22,11 +22,11 @@
 //     channel that the acknowledgement names.
 //   - What is received and doesn't call for an acknowledgement is acknowledged after Env.AckInterval, since a
 //     window may be smaller than what the paper acknowledges at once.
-//   - The timeout follows the round trip, and backs off while nothing is heard.
+//   - The timeout follows the round trip, and backs off while nothing arrives.
 //   - The base round trip is Conn's. Where it was wrong, because the path has changed, a window of a few packets
 //     shows it: delay that such a window doesn't end is the path's.
 //
-// A frame that can't be ends the transfer and counts as a violation of the peer.
+// A frame that can't be fails the transfer and counts as a violation of the peer.
 //
 // The package does no I/O, starts no goroutine and reads no clock.
 package strack

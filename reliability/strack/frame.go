@@ -11,7 +11,7 @@ import (
 )
 
 // A frame is of the receiver's half: a version, the number of acknowledgements and these, the number of
-// channels that it tells about, and these. Numbers are unsigned varints but for an acknowledgement's flags, a byte, and its
+// channels that it describes, and these. Numbers are unsigned varints but for an acknowledgement's flags, a byte, and its
 // bitmap, 8 bytes, big endian.
 //
 //	acknowledgement   flags | unit or probe | channel+1, 0: not known | expected | beyond | received | base/64 | bitmap

@@ -99,7 +99,7 @@ func TestHostileAcknowledgements(t *testing.T) {
 	require.Equal(t, 96, s.Outstanding())
 }
 
-// No frame, however made, moves the window beyond its bounds, or what is under way below nothing.
+// No frame, however made, moves the window beyond its bounds, or what is in flight below nothing.
 func FuzzOnControl(f *testing.F) {
 	f.Add(frameOf([]ack{{unit: 3, channel: 1, expected: 4, received: 4 * 4096}}, []delivered{{1, 4, 1}}), uint32(20_000_000))
 	f.Add(frameOf([]ack{{unit: 1, flags: flagProbe, channel: -1}, {unit: 99, channel: 0, beyond: 1, received: 4096, base: 64, bitmap: 1 << 35}}, nil), uint32(1))

@@ -30,7 +30,7 @@ type pair struct {
 	conn [2]*reliability.Conn
 }
 
-// newPair connects two ends. wrap, which may be nil, puts something before the second one's device.
+// newPair connects two sides. wrap, which may be nil, puts something before the second one's device.
 func newPair(t testing.TB, link sim.Config, qp sdr.QPConfig, cfg reliability.Config, mk [2]func() scheme.Scheme, wrap func(backend.Device) backend.Device) *pair {
 	t.Helper()
 	p := &pair{TB: t}
@@ -66,7 +66,7 @@ func newPair(t testing.TB, link sim.Config, qp sdr.QPConfig, cfg reliability.Con
 	return p
 }
 
-// until runs both ends until cond holds; it fails after d of virtual time.
+// until runs both sides until cond holds; it fails after d of virtual time.
 func (p *pair) until(d units.Duration, cond func() bool) {
 	p.Helper()
 	limit := p.net.Now().Add(d)
@@ -86,14 +86,14 @@ func (p *pair) until(d units.Duration, cond func() bool) {
 	}
 }
 
-// register makes memory at an end, of random content or none.
-func (p *pair) register(end int, n units.Bytes, seed uint64) ([]byte, *sdr.MR) {
+// register makes memory on a side, of random content or none.
+func (p *pair) register(side int, n units.Bytes, seed uint64) ([]byte, *sdr.MR) {
 	p.Helper()
 	b := make([]byte, n)
 	if seed != 0 {
 		_, _ = rand.NewChaCha8([32]byte{byte(seed)}).Read(b)
 	}
-	mr, err := p.ctx[end].RegisterMemory(b, sdr.AccessRemoteWrite)
+	mr, err := p.ctx[side].RegisterMemory(b, sdr.AccessRemoteWrite)
 	require.NoError(p, err)
 	return b, mr
 }

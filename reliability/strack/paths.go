@@ -51,7 +51,7 @@ func (p *paths) Feedback(channel uint16, ecn bool) {
 	}
 }
 
-// Lost hears that a unit is to be repeated.
+// Lost implements the core's interface: a unit is to be repeated.
 func (p *paths) Lost(unit uint32) {
 	if p.balanced != nil {
 		c := p.s.at(unit).channel
@@ -68,7 +68,7 @@ func (p *paths) sent(channel uint16) uint32 {
 	return p.balanced.Sent(channel)
 }
 
-// passed takes that a packet has arrived.
+// passed records that a packet has arrived.
 func (p *paths) passed(x *transmission) {
 	if p.balanced == nil {
 		return
@@ -91,7 +91,7 @@ func (p *paths) proves(x *transmission, due units.Instant) bool {
 	return x.at < due || int32(p.state[x.channel].arrived-x.order) > reordering
 }
 
-// delivered takes what a channel has delivered since it was last told about.
+// delivered handles what a channel has delivered since the last report about it.
 func (p *paths) delivered(channel uint16, packets, marked uint64) {
 	if p.balanced != nil {
 		const most = 1 << 20
@@ -99,7 +99,7 @@ func (p *paths) delivered(channel uint16, packets, marked uint64) {
 	}
 }
 
-// measured takes a round trip of a channel.
+// measured handles a round-trip sample of a channel.
 func (p *paths) measured(channel uint16, rtt units.Duration) {
 	st := &p.state[channel]
 	if st.least == 0 || rtt < st.least {

@@ -44,7 +44,7 @@ func overUnequalPaths(t *testing.T, mk func() scheme.Scheme, rtt units.Duration,
 	// Connecting takes a few round trips.
 	half := user(all).Time(size / 2)
 	dies := 10*rtt + half
-	link.ChannelEnd = []units.Duration{0, dies, 0, 0}
+	link.ChannelDownAt = []units.Duration{0, dies, 0, 0}
 	p := newPair(t, sim.Config{HeaderBytes: header, MaxMTU: 4096, Link: link, Back: &sim.Link{Delay: rtt / 2}, Seed: 1},
 		sdr.QPConfig{MTU: 4096, Channels: 4},
 		reliability.Config{Rate: user(all), Congestion: congestion.Spec{Name: "none"}},

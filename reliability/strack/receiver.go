@@ -20,11 +20,11 @@ type receiver struct {
 	span  int
 	delay units.Duration // Config.AckDelay
 
-	// marks is how far each channel has got, seen how far it had at the last poll, and told what the sender has been
-	// told of that. news are the channels that have got further since that poll.
-	marks, seen, told []scheme.Mark
-	news              []int
-	rotor             int
+	// marks is how far each channel has got, seen how far it had at the last poll, and reported what the sender has been
+	// sent of that. news are the channels that have got further since that poll.
+	marks, seen, reported []scheme.Mark
+	news                  []int
+	rotor                 int
 
 	// acks wait for a frame. lone is when what was received since the last acknowledgement will be acknowledged,
 	// and latest the packet that came last.
@@ -48,7 +48,7 @@ func newReceiver(c *Config, t scheme.Transfer, env *scheme.Env, p params) (*rece
 	}
 	return &receiver{
 		core: r, msg: msg, env: env, total: t.Units, span: int(p.span), delay: c.AckDelay,
-		marks: make([]scheme.Mark, env.Channels), seen: make([]scheme.Mark, env.Channels), told: make([]scheme.Mark, env.Channels), news: make([]int, 0, env.Channels),
+		marks: make([]scheme.Mark, env.Channels), seen: make([]scheme.Mark, env.Channels), reported: make([]scheme.Mark, env.Channels), news: make([]int, 0, env.Channels),
 		acks: make([]ack, 0, maxAcks), lone: units.Never,
 	}, nil
 }
@@ -61,10 +61,10 @@ func (r *receiver) OnJob(units.Instant, uint32) {}
 
 func (r *receiver) Stats() scheme.Stats { return r.stats }
 
-// Poll takes what has arrived, and acknowledges.
+// Poll handles what has arrived, and acknowledges.
 func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
 	if packets := r.look(v); packets > 0 {
-		r.take(now, v, packets)
+		r.giveAll(now, v, packets)
 	}
 	if v.NextMissing(int(r.core.Expected())) >= r.total {
 		return units.Never, true, nil
@@ -78,7 +78,7 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	return r.lone, false, nil
 }
 
-// look notes which channels have got further, and returns by how many packets in all. Marks are loaded before the
+// look finds which channels have got further, and returns by how many packets in all. Marks are loaded before the
 // bitmap is looked at: what they show is there.
 func (r *receiver) look(v scheme.View) (packets uint64) {
 	r.news = r.news[:0]
@@ -92,10 +92,10 @@ func (r *receiver) look(v scheme.View) (packets uint64) {
 	return packets
 }
 
-// take gives the core what has come, in the order of units where more than one packet has.
-func (r *receiver) take(now units.Instant, v scheme.View, packets uint64) {
+// giveAll gives the core what has come, in the order of units where more than one packet has.
+func (r *receiver) giveAll(now units.Instant, v scheme.View, packets uint64) {
 	if packets == 1 {
-		r.takeLast(now)
+		r.giveLast(now)
 		return
 	}
 	to := min(int(r.core.Expected())+r.span, r.total)
@@ -108,10 +108,10 @@ func (r *receiver) take(now units.Instant, v scheme.View, packets uint64) {
 		}
 		u = v.NextPresent(u, to)
 	}
-	r.takeLast(now)
+	r.giveLast(now)
 }
 
-// isLast reports whether unit u is the last packet of a channel, which takeLast gives.
+// isLast reports whether unit u is the last packet of a channel, which giveLast gives.
 func (r *receiver) isLast(u int) bool {
 	for _, c := range r.news {
 		if r.marks[c].Unit == scheme.Unit(u) {
@@ -121,8 +121,8 @@ func (r *receiver) isLast(u int) bool {
 	return false
 }
 
-// takeLast gives the core the last packet of each channel that has got further: those whose path is known.
-func (r *receiver) takeLast(now units.Instant) {
+// giveLast gives the core the last packet of each channel that has got further: those whose path is known.
+func (r *receiver) giveLast(now units.Instant) {
 	for _, c := range r.news {
 		m := r.marks[c]
 		marked := m.Marked != r.seen[c].Marked
@@ -211,7 +211,7 @@ func (r *receiver) frame(out *scheme.Output) {
 	r.stats.FrameBytes += uint64(len(out.Frame))
 }
 
-// appendDelivered tells about the channels that have delivered more than was told, as far as there is room.
+// appendDelivered reports the channels that have delivered more than was reported, as far as there is room.
 func (r *receiver) appendDelivered(b []byte, room int) []byte {
 	at, n := len(b), 0
 	b = append(b, 0, 0) // how many: up to 256, in two bytes
@@ -221,8 +221,8 @@ func (r *receiver) appendDelivered(b []byte, room int) []byte {
 		}
 		c := r.rotor
 		r.rotor = (r.rotor + 1) % len(r.seen)
-		if m := r.seen[c]; m.Count != r.told[c].Count {
-			r.told[c] = m
+		if m := r.seen[c]; m.Count != r.reported[c].Count {
+			r.reported[c] = m
 			d := delivered{c, m.Count, m.Marked}
 			b = d.append(b)
 			n++

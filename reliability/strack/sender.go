@@ -26,11 +26,11 @@ type sender struct {
 	probes [scheme.Probes]transmission
 	probe  uint32 // the next one's number
 
-	heard   []scheme.Mark  // how much each channel has delivered, by the peer
-	srtt    units.Duration // of all channels, by what they deliver
-	backoff uint
-	nextRef units.Instant // when dead channels are probed next
-	round   baseRound
+	delivered []scheme.Mark  // how much each channel has delivered, by the peer
+	srtt      units.Duration // of all channels, by what they deliver
+	backoff   uint
+	nextRef   units.Instant // when dead channels are probed next
+	round     baseRound
 
 	report report
 	ack    transport.Packet
@@ -61,7 +61,7 @@ func newSender(c *Config, t scheme.Transfer, env *scheme.Env) (*sender, error) {
 			base = min(max(env.MinRTT, leastBaseRTT), units.Second)
 		}
 	}
-	s := &sender{cfg: c, transfer: t, env: env, msg: messageOf(&t, rate, base), heard: make([]scheme.Mark, env.Channels)}
+	s := &sender{cfg: c, transfer: t, env: env, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels)}
 	s.round.reset()
 	s.window.paper = c.Bitmap
 	s.paths.init(s, c.Bitmap, env.Channels)
@@ -144,7 +144,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 		refused = !s.send(now, out)
 	}
 	if !refused {
-		// The budget has ended before the core had: Conn comes back when there is more.
+		// The budget was used up before the core was done: Conn comes back when there is more.
 		next = min(next, now.Add(s.msg.BaseRTT))
 	}
 	return max(min(next, s.core.Next()), now+1), s.core.Done(), nil
@@ -211,9 +211,9 @@ func (s *sender) probeDead(now units.Instant, out *scheme.Output, room int) unit
 
 var errClaims = errors.New("strack: the peer acknowledges what can't be")
 
-// OnControl takes a frame of the receiver.
+// OnControl handles a frame of the receiver.
 func (s *sender) OnControl(now units.Instant, frame []byte) error {
-	if err := s.report.parse(frame, len(s.heard)); err != nil {
+	if err := s.report.parse(frame, len(s.delivered)); err != nil {
 		return err
 	}
 	for i := range s.report.channels[:s.report.n] {
@@ -230,18 +230,18 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	return nil
 }
 
-// prove finds losses while something is heard. Packets of a channel keep their order, so that one is lost when some that
+// prove finds losses when a frame has arrived. Packets of a channel keep their order, so that one is lost when some that
 // were sent after it on the same channel have arrived. And one that is overdue, because its channel is slow or dead, counts
 // as lost: another brings it sooner. The paper's paths are many for each packet, and prove nothing.
 func (s *sender) prove(now units.Instant) {
 	una := s.core.Expected()
-	patience := overdueRTTs * s.srtt
+	overdue := overdueRTTs * s.srtt
 	if s.core.Sent() == uint32(s.transfer.Units) {
 		// Nothing else is left for the quicker channels to do.
 		q := s.paths.quickest()
-		patience = min(patience, q+q/4)
+		overdue = min(overdue, q+q/4)
 	}
-	due := now.Add(-max(patience, s.cfg.MinTimeout))
+	due := now.Add(-max(overdue, s.cfg.MinTimeout))
 	if una >= s.core.Sent() || s.at(una).lost || !s.paths.proves(s.at(una), due) {
 		return
 	}
@@ -259,9 +259,9 @@ func (s *sender) prove(now units.Instant) {
 	s.core.Lost(now, end)
 }
 
-// onDelivered takes what a channel has delivered by now. Frames overtake each other.
+// onDelivered handles what a channel has delivered by now. Frames overtake each other.
 func (s *sender) onDelivered(d *delivered) {
-	h := &s.heard[d.channel]
+	h := &s.delivered[d.channel]
 	if d.packets <= h.Count {
 		return
 	}
@@ -320,7 +320,7 @@ func (s *sender) sentAt(now units.Instant, a *ack, x *transmission) units.Instan
 	return x.at
 }
 
-// measured takes a round trip of a channel.
+// measured handles a round-trip sample of a channel.
 func (s *sender) measured(now units.Instant, rtt units.Duration, channel uint16) {
 	if s.srtt == 0 {
 		s.srtt = rtt

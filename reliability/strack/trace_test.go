@@ -47,7 +47,7 @@ func sendLine(unit uint32, path int, repeat, probe bool) string {
 	return fmt.Sprintf("send %d on path %d, repeat %v, probe %v", unit, path, repeat, probe)
 }
 
-// fabricSender and fabricReceiver are the core's ends in the fabric.
+// fabricSender and fabricReceiver are the core's two halves in the fabric.
 type fabricSender struct {
 	transport.Sender
 	lines *[]string

@@ -17,9 +17,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// testMessages: messages of all lengths, both ways, find their bytes, and nothing around them changes.
+// testMessages: messages of all lengths, in both directions, find their bytes, and nothing around them changes.
 func testMessages(t testing.TB, mk backendtest.Maker) {
-	s := newEnds(t, mk, smallSlots(4, 4))
+	s := newSides(t, mk, smallSlots(4, 4))
 	b := [2]*buffer{s.buffer(1, sourceSize), s.buffer(0, sourceSize)}
 	for i, n := range []units.Bytes{
 		0, 1, s.mtu - 1, s.mtu, s.mtu + 1, 7*s.mtu + 5, 8*s.mtu - 1, 16 * s.mtu, 16*s.mtu + 1, 40*s.mtu + 3,
@@ -31,7 +31,7 @@ func testMessages(t testing.TB, mk backendtest.Maker) {
 
 // testWrap: more messages than slots and generations together, several at a time.
 func testWrap(t testing.TB, mk backendtest.Maker) {
-	s := newEnds(t, mk, smallSlots(2, 4))
+	s := newSides(t, mk, smallSlots(2, 4))
 	rng := newRand(31)
 	const together = 3 // and the slot of the queue pair's own message
 	var bufs [together]*buffer
@@ -63,10 +63,10 @@ func testWrap(t testing.TB, mk backendtest.Maker) {
 	}
 }
 
-// testEarlyCompletion: a receiver completes while packets are under way. When Done says so its buffer
+// testEarlyCompletion: a receiver completes while packets are in flight. When Done says so its buffer
 // doesn't change any more, although the sender goes on.
 func testEarlyCompletion(t testing.TB, mk backendtest.Maker) {
-	s := newEnds(t, mk, smallSlots(3, 4))
+	s := newSides(t, mk, smallSlots(3, 4))
 	rng := newRand(37)
 	const n = 64 * units.KiB
 	b := s.buffer(1, n)
@@ -95,7 +95,7 @@ func testEarlyCompletion(t testing.TB, mk backendtest.Maker) {
 // engine see to it, each where the others don't.
 func testLatePackets(t testing.TB, mk backendtest.Maker) {
 	const slotBits, gens = 1, 2
-	s := newEnds(t, mk, smallSlots(slotBits, gens))
+	s := newSides(t, mk, smallSlots(slotBits, gens))
 	caps := s.ctx[1].Caps()
 	n := 4*s.mtu - 3
 	b := s.buffer(1, n)
@@ -141,7 +141,7 @@ func packetsSet(h sdr.RecvHandle) (int, error) {
 }
 
 // dropped is what the receiving device and its packet engine have refused. Reliable devices don't send what would be.
-func (s *ends) dropped() uint64 {
+func (s *sides) dropped() uint64 {
 	st := s.ctx[1].Stats()
 	sum := st.Late + st.Invalid + st.BadLength
 	if s.pair.A.Caps().Reliable {
@@ -159,11 +159,11 @@ type workerPair struct {
 	qp  [2]*sdr.QP
 }
 
-// newWorkers connects queue pairs of contexts with so many workers; that of end 1 has the driver.
+// newWorkers connects queue pairs of contexts with so many workers; that of side 1 has the driver.
 func newWorkers(t testing.TB, p *backendtest.Pair, workers int, driver sdr.Driver) *workerPair {
 	t.Helper()
 	w := new(workerPair)
-	t.Cleanup(func() { w.close(t) }) // also when a case ends early, before the devices are closed
+	t.Cleanup(func() { w.close(t) }) // also when a case fails early, before the devices are closed
 	var err error
 	cfg := smallSlots(4, 4)
 	cfg.MTU, cfg.Channels = p.MTU(), 4
@@ -174,7 +174,7 @@ func newWorkers(t testing.TB, p *backendtest.Pair, workers int, driver sdr.Drive
 		w.qp[i], err = w.ctx[i].NewQP(cfg)
 		require.NoError(t, err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
 	defer cancel()
 	var wg sync.WaitGroup
 	for i := range 2 {
@@ -219,9 +219,9 @@ func testWorkers(t testing.TB, mk backendtest.Maker) {
 	}
 }
 
-// exchange sends messages from an end to the other, as an application does.
+// exchange sends messages from one side to the other, as an application does.
 func (w *workerPair) exchange(t testing.TB, p *backendtest.Pair, from int) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
 	defer cancel()
 	if err := w.messages(ctx, from, max(8, backendtest.Rounds(60))); err != nil {
 		t.Errorf("messages from end %d: %v", from, err)
@@ -272,7 +272,7 @@ func (w *workerPair) messages(ctx context.Context, from, count int) error {
 	return nil
 }
 
-// testCloseContext: contexts and devices are closed while messages flow both ways. It takes less than a
+// testCloseContext: contexts and devices are closed while messages flow in both directions. It takes less than a
 // second, and leaves nothing.
 func testCloseContext(t testing.TB, mk backendtest.Maker) {
 	for round := range max(2, backendtest.Rounds(16)) {

@@ -83,7 +83,7 @@ func (w *workerPair) marksAdvance(p *backendtest.Pair, d caller) error {
 	}
 	arrivals := sdr.NewArrivals(cfg.Channels)
 	last, advanced := make([]sdr.Mark, cfg.Channels), make([]int, cfg.Channels)
-	ctx, cancel := context.WithTimeout(context.Background(), p.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
 	defer cancel()
 	for label := uint32(1); label <= 100 && ctx.Err() == nil; label++ {
 		if err := w.marked(ctx, d, smr, dmr, sdr.RecvOptions{Arrivals: arrivals, Mark: label}); err != nil {

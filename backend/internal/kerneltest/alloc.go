@@ -10,7 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend"
 )
 
-// NoAllocation tests that posting a batch and polling its completions at both ends allocates nothing. It is not for the race detector.
+// NoAllocation tests that posting a batch and polling its completions on both sides allocates nothing. It is not for the race detector.
 func NoAllocation(t testing.TB, open Opener) {
 	const size, batch = 1024, 32
 	a, b := Open(t, open, DevA), Open(t, open, DevB)

@@ -67,12 +67,12 @@ func Conformance(t *testing.T, open Opener, more ...backendtest.Case) {
 			impair(t, ask)
 		}
 		return &backendtest.Pair{
-			A: Open(t, open, DevA), B: Open(t, open, DevB), Faults: ask, Overruns: true, Settle: 50 * units.Millisecond, Patience: 30 * time.Second,
+			A: Open(t, open, DevA), B: Open(t, open, DevB), Faults: ask, Overruns: true, Settle: 50 * units.Millisecond, Timeout: 30 * time.Second,
 		}
 	}, more...)
 }
 
-// impair sets netem on both ends of the link and takes it away after the test.
+// impair sets netem on both sides of the link and takes it away after the test.
 func impair(t testing.TB, f backendtest.Faults) {
 	t.Helper()
 	percent := func(p float64) float32 { return float32(100 * p) }

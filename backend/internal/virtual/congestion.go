@@ -16,7 +16,7 @@ const DCQCNInterval = 50 * units.Microsecond
 
 // tellPeer answers a marked write with a congestion notification, unless one has
 // just been sent.
-func (q *QP) tellPeer() {
+func (q *QP) notifyPeer() {
 	now := q.dev.world.Now
 	if now < q.notify {
 		return
@@ -25,8 +25,8 @@ func (q *QP) tellPeer() {
 	q.dev.out.Post(Send{QP: q, Packet: q.newPacket(backend.KindCongestion, q.remote, q.peer, notificationBytes)})
 }
 
-// hear takes a congestion notification.
-func (d *Device) hear(p *Packet) {
+// onCNP handles a congestion notification.
+func (d *Device) onCNP(p *Packet) {
 	q, why, ok := d.accept(p)
 	switch {
 	case !ok:

@@ -48,7 +48,7 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 }
 
 func (c *compQueue) push(x backend.Completion, q *QP) {
-	if c.takesEntry(&x) {
+	if c.needsEntry(&x) {
 		if c.counted == c.entries {
 			// What a NIC reports as a fatal event of the queue.
 			c.failed = c.dev.errorf("poll", "completion queue overrun: more receives and signalled sends were posted than CQConfig.Entries")
@@ -62,7 +62,7 @@ func (c *compQueue) push(x backend.Completion, q *QP) {
 	c.dev.world.news = true
 }
 
-func (c *compQueue) takesEntry(x *backend.Completion) bool {
+func (c *compQueue) needsEntry(x *backend.Completion) bool {
 	return x.Kind == backend.KindSent || c.dev.world.cfg.NeedsReceives && !ownKind(x.Kind)
 }
 
@@ -92,7 +92,7 @@ func (c *compQueue) Poll(_ units.Instant, dst []backend.Completion) (int, error)
 
 // settle undoes what push has counted.
 func (c *compQueue) settle(x *completion) {
-	if c.takesEntry(&x.Completion) {
+	if c.needsEntry(&x.Completion) {
 		c.counted--
 	}
 	switch x.Kind {
@@ -117,7 +117,7 @@ func (c *compQueue) Datagram(x *backend.Completion) []byte {
 	return c.dev.world.slab[uint32(x.WRID)].Data
 }
 
-// Next is the present while completions wait, and when a refused post may succeed; packets under way
+// Next is the present while completions wait, and when a refused post may succeed; packets in flight
 // are the affair of the network.
 func (c *compQueue) Next() units.Instant {
 	if c.waiting.Len() > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend"
 )
 
-// A Packet is under way from one device to another, or a datagram that waits to be polled.
+// A Packet is in flight from one device to another, or a datagram that waits to be polled.
 type Packet struct {
 	Kind backend.Kind // KindWrite, KindDatagram, KindCongestion or KindTrimmed
 	// Corrupted, Truncated, Marked and Trimmed are set by the network. A trimmed write has lost its payload.
@@ -71,12 +71,12 @@ func (p *packets) Release(i uint32) {
 
 func (p *packets) buffer(n uint32) []byte {
 	class := bits.Len32(n - 1)
-	list := p.pool[class]
-	if len(list) == 0 {
+	buffers := p.pool[class]
+	if len(buffers) == 0 {
 		return make([]byte, n, 1<<class)
 	}
-	b := list[len(list)-1]
-	p.pool[class] = list[:len(list)-1]
+	b := buffers[len(buffers)-1]
+	p.pool[class] = buffers[:len(buffers)-1]
 	return b[:n]
 }
 

@@ -22,7 +22,7 @@ type QP struct {
 	inFlight       int    // sends posted and not out
 	unpolled       int    // receives used up by completions that wait
 	closed         bool
-	// notify is when the peer may be told again that its writes are marked, and
+	// notify is when the peer may be notified again that its writes are marked, and
 	// notified says that such word for us waits to be polled.
 	notify   netsim.Time
 	notified bool
@@ -226,7 +226,7 @@ func (q *QP) newPacket(k backend.Kind, device, qpn, length uint32) uint32 {
 // ownKind reports whether packets of kind k are sent by devices themselves: nobody has posted them.
 func ownKind(k backend.Kind) bool { return k == backend.KindCongestion || k == backend.KindTrimmed }
 
-// sent takes note that a send is out, or has failed.
+// sent records that a send is out, or has failed.
 func (q *QP) sent(s *Send, ok bool) {
 	if ownKind(q.dev.world.slab[s.Packet].Kind) {
 		return

@@ -36,7 +36,7 @@ func (d *Device) receive(i uint32) {
 	}
 	switch {
 	case p.Kind == backend.KindCongestion:
-		d.hear(p)
+		d.onCNP(p)
 		d.world.Release(i)
 		return
 	case p.Kind == backend.KindTrimmed:
@@ -60,7 +60,7 @@ func (d *Device) receive(i uint32) {
 		marked := p.Marked
 		q.place(p)
 		if marked {
-			q.tellPeer()
+			q.notifyPeer()
 		}
 	}
 	d.world.Release(i)

@@ -30,17 +30,17 @@ func randomBoard(rng *rand.Rand, n, run, channels int) *board {
 
 // What a frame says is true, and frames together say everything: within a few
 // frames the rotating section has passed over the whole bitmap.
-func TestFramesTellTheBitmap(t *testing.T) {
+func TestFramesCoverTheBitmap(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		n := 1 + rng.IntN(5000)
 		env := &scheme.Env{Channels: 1 + rng.IntN(20), MaxFrame: MinFrame + rng.IntN(1000), AckInterval: 1}
 		b := randomBoard(rng, n, 1+rng.IntN(20), env.Channels)
 		r := NewReporter(scheme.Transfer{Units: n}, env)
-		heard := make([]bool, n)
+		reported := make([]bool, n)
 		var a ack
 		frames := 0
-		for now := units.Instant(0); frames < 200 && slices.Contains(heard, false); now += 2 * units.Instant(units.Second) {
+		for now := units.Instant(0); frames < 200 && slices.Contains(reported, false); now += 2 * units.Instant(units.Second) {
 			due, _, _ := r.Due(now, b)
 			if !due {
 				break // nothing has arrived at all
@@ -49,23 +49,23 @@ func TestFramesTellTheBitmap(t *testing.T) {
 			frames++
 			require.LessOrEqual(t, len(frame), env.MaxFrame)
 			require.NoError(t, a.parse(frame, n, n, env.Channels), "seed %d", seed)
-			checkFrame(t, &a, b, heard)
+			checkFrame(t, &a, b, reported)
 		}
 		if b.NextPresent(0, n) == n {
 			continue
 		}
-		if u := slices.Index(heard, false); u >= 0 {
+		if u := slices.Index(reported, false); u >= 0 {
 			t.Fatalf("seed %d: nothing is ever said of unit %d of %d", seed, u, n)
 		}
 	}
 }
 
 // checkFrame checks that a frame says of each unit what is true or nothing.
-func checkFrame(t *testing.T, a *ack, b *board, heard []bool) {
+func checkFrame(t *testing.T, a *ack, b *board, reported []bool) {
 	t.Helper()
-	said := make([]bool, len(heard))
+	said := make([]bool, len(reported))
 	for u := range a.cum {
-		said[u], heard[u] = true, true
+		said[u], reported[u] = true, true
 	}
 	for _, s := range a.present {
 		for u := s.from; u < s.to; u++ {
@@ -75,9 +75,9 @@ func checkFrame(t *testing.T, a *ack, b *board, heard []bool) {
 			}
 		}
 	}
-	for u := range heard {
+	for u := range reported {
 		if a.covers(u) || u < a.cum {
-			heard[u] = true
+			reported[u] = true
 			if b.Has(scheme.Unit(u)) != said[u] {
 				t.Fatalf("unit %d: the frame says %t", u, said[u])
 			}

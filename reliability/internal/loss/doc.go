@@ -20,7 +20,7 @@
 // A parity unit is a probe for this package: it carries no unit of the transfer's data,
 // but shows how far its channel has got.
 //
-// Two things go beyond the paper. A sender that hears nothing at all stops repeating its
+// Two things go beyond the paper. A sender that receives nothing at all stops repeating its
 // window and probes, ever more rarely, down to once a second. And no timer is shorter
 // than what a channel's acknowledgements have been seen to take, nor than
 // Config.MinTimeout, because an α small enough for a network is not small enough for a

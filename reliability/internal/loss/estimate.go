@@ -40,7 +40,7 @@ type estimate struct {
 	reordered reordering
 }
 
-// sample takes a round-trip time, of which there is one every so often. The
+// sample adds a round-trip time, of which there is one every so often. The
 // deviation rises as in RFC 6298, but falls as if there were one sample a round
 // trip (RFC 7323, appendix G): with a frame every 32nd of it, what a host did that
 // was late once would be forgotten before it is late again, and each time the
@@ -83,9 +83,9 @@ func (e *estimate) lossDelay() units.Duration {
 	return e.minRTT
 }
 
-// noteReordered takes that a packet sent at an instant arrived behind later ones of its
+// sampleReordering learns that a packet sent at an instant arrived behind later ones of its
 // channel, and was reported now, by frames with a pause of every between them.
-func (e *estimate) noteReordered(now, sent units.Instant, every units.Duration) {
+func (e *estimate) sampleReordering(now, sent units.Instant, every units.Duration) {
 	if e.srtt > 0 {
 		e.reordered.sample(now, max(now.Sub(sent)-max(e.latestRTT, e.minRTT), 0)+every, e.srtt)
 	}
@@ -108,7 +108,7 @@ type reordering struct {
 	begun            units.Instant // when this period began
 }
 
-// sample takes how late a packet was.
+// sample learns how late a packet was.
 func (r *reordering) sample(now units.Instant, late, srtt units.Duration) {
 	past := now.Sub(r.begun)
 	switch {

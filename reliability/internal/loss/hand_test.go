@@ -85,13 +85,13 @@ func (h *hand) poll(budget, window int) []scheme.Send {
 }
 
 // units are the data units among the sends of a poll without limits.
-func (h *hand) units() (list []int) {
+func (h *hand) units() (us []int) {
 	for _, s := range h.poll(1000, 1000) {
 		if s.Unit.IsData() {
-			list = append(list, s.Unit.Index())
+			us = append(us, s.Unit.Index())
 		}
 	}
-	return list
+	return us
 }
 
 // arrive places the i-th transmissions on the board.
@@ -134,14 +134,14 @@ func (h *hand) anyFrame() []byte {
 	return append([]byte(nil), h.out.Frame...)
 }
 
-// take gives a frame to the sender.
-func (h *hand) take(frame []byte) *hand {
+// onFrame gives a frame to the sender.
+func (h *hand) onFrame(frame []byte) *hand {
 	require.NoError(h.t, h.s.OnAck(h.now, frame))
 	return h
 }
 
 // ack is a round trip.
-func (h *hand) ack() *hand { return h.take(h.after(handRTT).frame()) }
+func (h *hand) ack() *hand { return h.onFrame(h.after(handRTT).frame()) }
 
 // A board is a View that tests write on.
 type board struct {

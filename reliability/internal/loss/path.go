@@ -12,7 +12,7 @@ type path struct {
 	*estimate
 	log txLog
 	// delivered is the order of the newest transmission that has arrived, as far as
-	// marks tell; 0 means none. deliveredSentAt is when it was sent.
+	// marks show; 0 means none. deliveredSentAt is when it was sent.
 	delivered       uint64
 	deliveredSentAt units.Instant
 	// head is the first order that has yet to be judged: whatever is below it is
@@ -35,11 +35,11 @@ type path struct {
 	probesReused bool
 
 	// backoff is how many rounds of repeats the timer began since anything
-	// arrived, roundEnd when the next may begin, and quota what is left to
+	// arrived, nextRound when the next may begin, and quota what is left to
 	// repeat in this one.
-	backoff  uint
-	roundEnd units.Instant
-	quota    int
+	backoff   uint
+	nextRound units.Instant
+	quota     int
 	// timeouts counts the consecutive timeouts while other channels carried packets.
 	// A path with deadAfter of them is presumed dead until something arrives.
 	timeouts int
@@ -50,7 +50,7 @@ const deadAfter = 2
 
 func (p *path) presumedDead() bool { return p.timeouts >= deadAfter }
 
-// confirm takes a mark: unit was the last packet to arrive on this path, as the
+// confirm handles a mark: unit was the last packet to arrive on this path, as the
 // count-th. It reports whether the path is now known to have got further.
 //
 // The mark belongs to a transmission behind the delivered one, because its count
@@ -86,11 +86,11 @@ func (p *path) confirm(now units.Instant, m channelMark, least, most, every unit
 		p.sample(min(rtt, 4*most), every)
 	}
 	p.timeouts = 0
-	p.endBackoff()
+	p.resetBackoff()
 	return true
 }
 
-// sampleAmbiguous takes an answer to one of several transmissions of a unit, from order
+// sampleAmbiguous learns from an answer to one of several transmissions of a unit, from order
 // on. It doesn't say how long it took (Karn and Partridge, 1987): taken for one to the
 // first, it would make timers as long as a blackout, and where much is lost
 // each would make the next longer. But it took no less than since the
@@ -111,8 +111,8 @@ func (p *path) sampleAmbiguous(now units.Instant, unit scheme.Unit, order uint64
 	}
 }
 
-// endBackoff lets the timer begin anew: the network carries packets again.
-func (p *path) endBackoff() { p.backoff, p.roundEnd = 0, 0 }
+// resetBackoff lets the timer begin anew: the network carries packets again.
+func (p *path) resetBackoff() { p.backoff, p.nextRound = 0, 0 }
 
 // trim forgets the part of the log that no mark and no timer can ask for: what
 // has been judged and is delivered, or so old that its mark will not come.

@@ -108,14 +108,14 @@ func (r *proofRule) declareIfLost(now units.Instant, l *suspectedLoss) bool {
 	return true
 }
 
-// learn takes a suspected loss that wasn't one: if a frame had said that its unit was
+// learn learns from a suspected loss that wasn't one: if a frame had said that its unit was
 // missing, it came late. Of one that no frame has covered meanwhile nobody knows when it
 // came.
 func (r *proofRule) learn(now units.Instant, l *suspectedLoss) {
 	// The state stays where it was until units are sent.
 	state := r.t.window.at(int(l.unit))
 	if l.missing && int(l.unit) < r.t.decodable && state.sends == 1 && state.order == l.order && state.channel == l.channel {
-		r.t.paths[l.channel].noteReordered(now, l.at, r.t.env.AckInterval)
+		r.t.paths[l.channel].sampleReordering(now, l.at, r.t.env.AckInterval)
 	}
 }
 
@@ -126,7 +126,7 @@ func (r *proofRule) onSpurious(now units.Instant, unit int) {
 	}
 	for i := range r.proved {
 		if l := &r.proved[i]; int(l.unit) == unit {
-			r.t.paths[l.channel].noteReordered(now, l.at, r.t.env.AckInterval)
+			r.t.paths[l.channel].sampleReordering(now, l.at, r.t.env.AckInterval)
 			return
 		}
 	}
@@ -182,7 +182,7 @@ func (r *proofRule) expire(now units.Instant) units.Instant {
 				break
 			}
 			if !r.mayRepeat(now, c, timeout) {
-				next = min(next, p.roundEnd)
+				next = min(next, p.nextRound)
 				break
 			}
 			r.t.declareLost(int(head.unit), false)
@@ -198,7 +198,7 @@ func (r *proofRule) expire(now units.Instant) units.Instant {
 // round, and rounds become longer until something arrives.
 func (r *proofRule) mayRepeat(now units.Instant, c int, timeout units.Duration) bool {
 	p := &r.t.paths[c]
-	if now >= p.roundEnd {
+	if now >= p.nextRound {
 		r.t.stats.Timeouts++
 		p.quota = firstQuota
 		if p.backoff > 0 {
@@ -209,7 +209,7 @@ func (r *proofRule) mayRepeat(now units.Instant, c int, timeout units.Duration) 
 			p.timeouts++
 		}
 		p.backoff = min(p.backoff+1, maxBackoff)
-		p.roundEnd = now.Add(min(timeout<<p.backoff, max(timeout, maxTimeout)))
+		p.nextRound = now.Add(min(timeout<<p.backoff, max(timeout, maxTimeout)))
 	}
 	if p.quota == 0 {
 		return false

@@ -74,10 +74,10 @@ func TestOutsideCoverageIsUnknown(t *testing.T) {
 	h.poll(100, 100)
 	h.after(handRTT)
 	// Unit 9 was the last to arrive, and the frame covers units 0 to 4 only.
-	h.take([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6, 0, 0, 2, 3, 0})
+	h.onFrame([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6, 0, 0, 2, 3, 0})
 	require.Equal(t, []int{0, 1}, h.units())
 	// The next one covers 7 and 8, with the same mark.
-	h.take([]byte{frameACK, 2, 0, 1, 0, 9 << 1, 6, 7, 0, 1, 1, 0})
+	h.onFrame([]byte{frameACK, 2, 0, 1, 0, 9 << 1, 6, 7, 0, 1, 1, 0})
 	require.Equal(t, []int{7}, h.units(), "7 is missing, 8 is there, 5 and 6 are still unknown")
 }
 
@@ -90,7 +90,7 @@ func TestReorderingWindow(t *testing.T) {
 	h.arrive(0, 2).ack()
 	require.Equal(t, []int{1}, h.units())
 	// The original was only late: it arrives before the repeat can.
-	h.after(handRTT / 4).arrive(1).take(h.frame())
+	h.after(handRTT / 4).arrive(1).onFrame(h.frame())
 	require.EqualValues(t, 1, h.s.Stats().Spurious)
 	p := &h.s.paths[0]
 	require.Greater(t, p.reorderWindow(), handRTT/4)
@@ -100,9 +100,9 @@ func TestReorderingWindow(t *testing.T) {
 	h.env.DataLimit = 8
 	sent := len(h.sends)
 	h.poll(100, 100) // 4 5 6 7
-	h.after(handRTT).arrive(sent, sent+2, sent+3).take(h.frame())
+	h.after(handRTT).arrive(sent, sent+2, sent+3).onFrame(h.frame())
 	require.Empty(t, h.units(), "5 may be as late as 1 was")
-	h.take(h.after(handRTT / 2).arrive(h.last(0)).frame())
+	h.onFrame(h.after(handRTT / 2).arrive(h.last(0)).frame())
 	require.Equal(t, []int{5}, h.units())
 
 	for range 2 {
@@ -112,15 +112,15 @@ func TestReorderingWindow(t *testing.T) {
 	require.EqualValues(t, 1, h.s.Stats().Spurious)
 }
 
-// A unit that no frame had room to tell of wasn't late.
+// A unit that no frame had room to report wasn't late.
 func TestUncoveredIsNotLate(t *testing.T) {
 	h := newHand(t, PathProof, 100, 1)
 	h.env.DataLimit = 20
 	h.poll(100, 100)
 	// Unit 9 arrived; the frame covers nothing but its place.
-	h.after(handRTT).take([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6, 9, 1, 0})
+	h.after(handRTT).onFrame([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6, 9, 1, 0})
 	require.Empty(t, h.units())
-	h.after(handRTT).take([]byte{frameACK, 2, 10, 0})
+	h.after(handRTT).onFrame([]byte{frameACK, 2, 10, 0})
 	require.Zero(t, h.s.paths[0].reorderWindow())
 }
 
@@ -132,7 +132,7 @@ func TestReorderWindowPeriods(t *testing.T) {
 	late := func(n int, by units.Duration) {
 		for range n {
 			now = now.Add(handRTT)
-			e.noteReordered(now, now.Add(-handRTT-by), 0)
+			e.sampleReordering(now, now.Add(-handRTT-by), 0)
 		}
 	}
 	late(1, 4*units.Millisecond)
@@ -176,7 +176,7 @@ func TestLateInjectionIsCounted(t *testing.T) {
 	h.out.Budget, h.out.Window = 10, 100
 	h.fill()
 	require.Equal(t, scheme.Unit(1), h.out.Sends[0].Unit)
-	h.arrive(1).take(h.frame())
+	h.arrive(1).onFrame(h.frame())
 	h.s.OnSent(h.now, []scheme.Sent{{Unit: 1}})
 	s := h.s.Stats()
 	require.EqualValues(t, 5, s.Sent)
@@ -194,7 +194,7 @@ func TestMarkMapsToEarliestTransmission(t *testing.T) {
 	require.Equal(t, []int{0}, h.units(), "order 1 lost, order 2 confirmed")
 	p := &h.s.paths[0]
 	require.EqualValues(t, 2, p.delivered)
-	h.take(h.frame())
+	h.onFrame(h.frame())
 	require.EqualValues(t, 2, p.delivered, "the same mark again says nothing new")
 	h.arrive(2).ack()
 	require.EqualValues(t, 3, p.delivered)
@@ -206,15 +206,15 @@ func TestMarksOnlyAdvance(t *testing.T) {
 	h := newHand(t, PathProof, 100, 1)
 	h.poll(10, 100)
 	h.after(handRTT)
-	h.take([]byte{frameACK, 1, 0, 1, 0, 5 << 1, 6})
-	h.take([]byte{frameACK, 2, 0, 1, 0, 7 << 1, 5})
+	h.onFrame([]byte{frameACK, 1, 0, 1, 0, 5 << 1, 6})
+	h.onFrame([]byte{frameACK, 2, 0, 1, 0, 7 << 1, 5})
 	require.EqualValues(t, 6, h.s.paths[0].delivered)
-	h.take([]byte{frameACK, 3, 0, 1, 0, 7 << 1, 7})
+	h.onFrame([]byte{frameACK, 3, 0, 1, 0, 7 << 1, 7})
 	require.EqualValues(t, 8, h.s.paths[0].delivered)
 }
 
 // "Whenever a channel has nothing left to send behind an unconfirmed packet, a
-// zero-length marker follows, twice."
+// zero-length probe follows, twice."
 func TestProbesFollowTwice(t *testing.T) {
 	h := newHand(t, PathProof, 6, 2)
 	require.Len(t, h.poll(100, 100), 6)
@@ -263,8 +263,8 @@ func TestNoProbesBehindDeliveredPackets(t *testing.T) {
 func TestDeadChannelDoesNotStop(t *testing.T) {
 	const n, window = 20000, 40
 	h := newHand(t, PathProof, n, 4)
-	arrived, steps := 0, 0
-	for ; h.board.NextMissing(0) < n && steps < 20000; steps++ {
+	arrived, polls := 0, 0
+	for ; h.board.NextMissing(0) < n && polls < 20000; polls++ {
 		h.poll(20, window)
 		h.after(units.Millisecond)
 		for ; arrived < len(h.sends); arrived++ {
@@ -273,11 +273,11 @@ func TestDeadChannelDoesNotStop(t *testing.T) {
 			}
 		}
 		if f := h.anyFrame(); f != nil {
-			h.take(f)
+			h.onFrame(f)
 		}
 	}
 	require.Equal(t, n, h.board.NextMissing(0))
-	require.Less(t, steps, 2000, "goodput falls by what the channel carried, not to a trickle")
+	require.Less(t, polls, 2000, "goodput falls by what the channel carried, not to a trickle")
 	require.True(t, h.s.paths[2].presumedDead())
 	require.False(t, h.s.paths[1].presumedDead())
 	require.Zero(t, h.s.Stats().Spurious)
@@ -310,13 +310,13 @@ func TestMarksAreLoadedBeforeTheBitmap(t *testing.T) {
 	require.True(t, seen)
 }
 
-// A suspected loss that no frame resolves ends, too.
-func TestSuspectedLossesEnd(t *testing.T) {
+// A suspected loss that no frame resolves times out, too.
+func TestSuspectedLossesExpire(t *testing.T) {
 	h := newHand(t, PathProof, 100, 1)
 	h.env.DataLimit = 20
 	h.poll(100, 100)
 	// Unit 9 arrived; the frame covers nothing but its place.
-	h.after(handRTT).take([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6})
+	h.after(handRTT).onFrame([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6})
 	require.Empty(t, h.units())
 	require.Len(t, h.s.rule.(*proofRule).suspected, 9)
 	h.out.Reset()
@@ -329,7 +329,7 @@ func TestSuspectedLossesEnd(t *testing.T) {
 
 // What waits in back-off on one path goes at once when another path shows that
 // the network is back.
-func TestBackoffEndsOnAllPaths(t *testing.T) {
+func TestBackoffIsResetOnAllPaths(t *testing.T) {
 	h := newHand(t, PathProof, 400, 2)
 	h.poll(1000, 1000)
 	for range 40 { // a long silence
@@ -343,20 +343,20 @@ func TestBackoffEndsOnAllPaths(t *testing.T) {
 	require.Greater(t, len(h.units()), 200)
 }
 
-// Without the mark of the channel that a repeat took, a frame can't tell whether
+// Without the mark of the channel that a repeat took, a frame doesn't show whether
 // the repeat was needed.
 func TestSpuriousNeedsTheMark(t *testing.T) {
 	for _, mark := range []bool{false, true} {
 		h := newHand(t, PathProof, 100, 2)
 		h.env.DataLimit = 8
 		h.poll(100, 100)
-		h.after(handRTT).take([]byte{frameACK, 1, 0, 2, 0, 2 << 1, 1, 1, 1 << 1, 1, 0, 0, 1, 2, 0})
+		h.after(handRTT).onFrame([]byte{frameACK, 1, 0, 2, 0, 2 << 1, 1, 1, 1 << 1, 1, 0, 0, 1, 2, 0})
 		require.Equal(t, []int{0}, h.units(), "unit 0 is repeated on channel 1")
 		frame := []byte{frameACK, 2, 3, 0}
 		if mark {
 			frame = []byte{frameACK, 2, 3, 1, 1, 1 << 1, 1}
 		}
-		h.after(handRTT).take(frame) // the repeat is old enough to have arrived
+		h.after(handRTT).onFrame(frame) // the repeat is old enough to have arrived
 		want := uint64(0)
 		if mark {
 			want = 1

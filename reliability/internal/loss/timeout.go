@@ -20,7 +20,7 @@ const (
 // A timeoutRule declares a unit lost when its timeout has passed (paper, 4.1.1).
 type timeoutRule struct {
 	t *Tracker
-	// While nothing is heard, interval is the time between probes, which are
+	// While nothing arrives, interval is the time between probes, which are
 	// repeats here, nextProbe when the next may go and quota how many units it may
 	// still repeat.
 	interval  units.Duration

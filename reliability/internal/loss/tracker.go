@@ -10,7 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A Tracker is the sending half: it knows of each unit whether it is under way,
+// A Tracker is the sending half: it knows of each unit whether it is outstanding,
 // acknowledged or lost.
 type Tracker struct {
 	config   Config
@@ -27,7 +27,7 @@ type Tracker struct {
 	// acknowledged counts the units that are in place at the receiver.
 	acknowledged int
 
-	// ack is the frame being taken, and lastAck the highest number taken.
+	// ack is the frame being handled, and lastAck the highest number handled.
 	ack     ack
 	lastAck uint64
 	// progress is when a unit was last acknowledged, or when sending began.
@@ -83,7 +83,7 @@ func NewTracker(c Config, known *Estimates, transfer scheme.Transfer, env *schem
 // of them arrives teaches nothing about reordering.
 func (t *Tracker) MayDecode(first int) { t.decodable = first }
 
-// Outstanding is the number of units under way: sent, or handed out by NextLost and
+// Outstanding is the number of outstanding units: sent, or handed out by NextLost and
 // Repeat or SendNew, and neither acknowledged nor lost.
 func (t *Tracker) Outstanding() int { return t.outstanding }
 
@@ -157,7 +157,7 @@ func (t *Tracker) injected(now units.Instant, sent *scheme.Sent) {
 	t.rule.onSent(u, sent.Channel)
 }
 
-// OnAck takes an acknowledgement, which comes from the network. An error is for what no
+// OnAck handles an acknowledgement, which comes from the network. An error is for what no
 // loss or reordering of frames can explain; nothing of such a frame counts.
 func (t *Tracker) OnAck(now units.Instant, frame []byte) error {
 	if err := t.ack.parse(frame, t.window.next, t.transfer.Units, len(t.paths)); err != nil {
@@ -168,7 +168,7 @@ func (t *Tracker) OnAck(now units.Instant, frame []byte) error {
 	fresh := t.ack.number > t.lastAck
 	if fresh {
 		t.lastAck = t.ack.number
-		t.takeMarks(now)
+		t.onMarks(now)
 	}
 	t.acked(now, span{0, t.ack.cum})
 	for _, r := range t.ack.present {
@@ -181,7 +181,7 @@ func (t *Tracker) OnAck(now units.Instant, frame []byte) error {
 	return nil
 }
 
-func (t *Tracker) takeMarks(now units.Instant) {
+func (t *Tracker) onMarks(now units.Instant) {
 	advanced := false
 	for _, m := range t.ack.marks {
 		p := &t.paths[m.channel]
@@ -198,12 +198,12 @@ func (t *Tracker) takeMarks(now units.Instant) {
 	}
 	for c := range t.paths {
 		if p := &t.paths[c]; !p.presumedDead() {
-			p.endBackoff()
+			p.resetBackoff()
 		}
 	}
 }
 
-// acked notes that the units of r are in place.
+// acked records that the units of r are in place.
 func (t *Tracker) acked(now units.Instant, r span) {
 	for u := max(r.from, t.window.base); u < r.to; {
 		fresh, n := t.window.ack(u, r.to)
@@ -217,7 +217,7 @@ func (t *Tracker) acked(now units.Instant, r span) {
 	}
 }
 
-// settle ends the care for a unit that is in place.
+// settle frees the state of a unit that is in place.
 func (t *Tracker) settle(now units.Instant, u int) {
 	t.acknowledged++
 	state := t.window.at(u)
@@ -254,7 +254,7 @@ func (t *Tracker) tooYoung(now units.Instant, state *unitState) bool {
 	return state.order >= p.log.first && now.Sub(p.log.at(state.order).at) < p.minRTT*7/8
 }
 
-// OnCompleted takes the news that the receiver has everything, which comes before it
+// OnCompleted handles that the receiver has everything, which comes before it
 // could report the last units.
 func (t *Tracker) OnCompleted(now units.Instant) {
 	t.rule.onCompleted(now)
@@ -339,7 +339,7 @@ type Lost struct {
 	Copy bool
 }
 
-// NextLost takes the next lost unit. The caller must call Repeat or Leave for it at once, Repeat for
+// NextLost pops the next lost unit. The caller must call Repeat or Leave for it at once, Repeat for
 // a copy.
 func (t *Tracker) NextLost() (l Lost, ok bool) {
 	for t.lost.Len() > 0 {
@@ -358,7 +358,7 @@ func (t *Tracker) NextLost() (l Lost, ok bool) {
 	return Lost{}, false
 }
 
-// Repeat takes that unit u, lost or left, is handed to Conn to be sent again: it is
+// Repeat records that unit u, lost or left, is handed to Conn to be sent again: it is
 // outstanding, if it wasn't before.
 func (t *Tracker) Repeat(u int) {
 	if t.window.isAcked(u) {

@@ -58,7 +58,7 @@ func TestOutstanding(t *testing.T) {
 func TestDone(t *testing.T) {
 	h := newHand(t, Timeout, 3, 1)
 	h.poll(10, 10)
-	h.take([]byte{frameACK, 1, 3, 0})
+	h.onFrame([]byte{frameACK, 1, 3, 0})
 	require.True(t, h.s.Done())
 	require.Equal(t, 3, h.s.Acknowledged())
 	require.Zero(t, h.s.Outstanding())
@@ -71,14 +71,14 @@ func TestOlderFrameSetsBitsOnly(t *testing.T) {
 	h.poll(100, 100)
 	h.after(handRTT)
 	old := h.arrive(0, 2).frame()
-	h.take(h.arrive(1).frame()).take(old)
+	h.onFrame(h.arrive(1).frame()).onFrame(old)
 	require.Empty(t, h.units(), "unit 1 has arrived, whatever the old frame says")
 
 	old = h.arrive(5).frame()
 	fresh := binaryACK(100, 3)
-	h.take(fresh)
+	h.onFrame(fresh)
 	require.Equal(t, 7, h.s.Outstanding())
-	h.take(old)
+	h.onFrame(old)
 	require.Equal(t, 6, h.s.Outstanding(), "the old frame still acknowledges unit 5")
 	require.Empty(t, h.units())
 }
@@ -113,13 +113,13 @@ func TestProtocolViolationsAreErrors(t *testing.T) {
 	require.Zero(t, h.s.Outstanding())
 }
 
-// A sender that hears nothing doesn't repeat its window for ever.
+// A sender that receives nothing doesn't repeat its window for ever.
 func TestSilence(t *testing.T) {
 	for _, rule := range []Rule{Timeout, PathProof} {
 		h := newHand(t, rule, 1000, 4)
 		h.poll(1000, 1000)
 		var polls, repeats int
-		for end := h.now.Add(10 * units.Second); h.now < end; polls++ {
+		for deadline := h.now.Add(10 * units.Second); h.now < deadline; polls++ {
 			h.out.Reset()
 			h.out.Budget = 1000
 			next := h.fill()
@@ -133,7 +133,7 @@ func TestSilence(t *testing.T) {
 				h.s.OnSent(h.now, []scheme.Sent{{Unit: s.Unit, Channel: max(s.Channel, 0)}})
 			}
 			require.Greater(t, next, h.now)
-			h.now = min(next, end)
+			h.now = min(next, deadline)
 		}
 		require.Less(t, repeats, 5000, "rule %d", rule)
 		require.Greater(t, repeats, 100, "rule %d", rule)
@@ -147,7 +147,7 @@ func TestTimeoutIsNoShorterThanSeen(t *testing.T) {
 	h := newHand(t, Timeout, 100, 1)
 	h.env.RTT, h.env.MinRTT = units.Microsecond, 0
 	h.poll(1, 100)
-	h.after(5 * handRTT).arrive(0).take(h.frame())
+	h.after(5 * handRTT).arrive(0).onFrame(h.frame())
 	h.poll(1, 100)
 	h.after(5 * handRTT)
 	require.Empty(t, h.poll(10, 0), "the channel is known to take as long")
@@ -178,7 +178,7 @@ func TestLossIsProvedOrNot(t *testing.T) {
 	}
 }
 
-// A unit that is left to another repair is neither under way nor lost until it is
+// A unit that is left to another repair is neither outstanding nor lost until it is
 // acknowledged or repeated after all.
 func TestLeftUnits(t *testing.T) {
 	h := newHand(t, PathProof, 100, 1)

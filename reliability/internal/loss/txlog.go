@@ -50,7 +50,7 @@ func (l *txLog) grow() {
 	l.ring = bigger.ring
 }
 
-// sentAgain notes that the unit of a transmission was sent once more, if the log
+// sentAgain records that the unit of a transmission was sent once more, if the log
 // still has it.
 func (l *txLog) sentAgain(order uint64) {
 	if order >= l.first && order < l.end {

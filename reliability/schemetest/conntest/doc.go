@@ -4,7 +4,7 @@
 // reliability.Conn, over a simulated network that loses, repeats, delays and
 // damages packets, and checks every byte: the half of the conformance tests that
 // package schemetest, which drives cores by hand, can't have. Peers that restart,
-// and ends that give up or close, are here.
+// and sides that give up or close, are here.
 //
 //	func TestConn(t *testing.T) {
 //		conntest.Suite{New: func() scheme.Scheme { return myscheme.New() }}.Run(t)

@@ -64,7 +64,7 @@ func (s Suite) moveLong(mtu units.Bytes) (ratio float64, err error) {
 	if err := m.start(0); err != nil {
 		return 0, err
 	}
-	if err := w.until(func() (bool, error) { return m.ended(), nil }); err != nil {
+	if err := w.until(func() (bool, error) { return m.finished(), nil }); err != nil {
 		return 0, err
 	}
 	if err := errors.Join(m.send.Err(), m.recv.Err()); err != nil {

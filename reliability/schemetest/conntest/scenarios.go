@@ -186,7 +186,7 @@ func late(w *world) error {
 // outcome waits until both halves of m have ended and checks that each ended well or
 // with one of the errors.
 func (w *world) outcome(m *move, send, recv []error) error {
-	err := w.until(func() (bool, error) { return m.ended(), nil })
+	err := w.until(func() (bool, error) { return m.finished(), nil })
 	if err != nil {
 		return err
 	}
@@ -227,23 +227,23 @@ func (w *world) giveUp(sender bool) error {
 	return errors.Join(err, m.from.Close(), m.to.Close(), several(w))
 }
 
-// closes closes one end in the middle of a transfer; the other learns it from the
+// closes closes one side in the middle of a transfer; the other learns it from the
 // silence.
 func closes(w *world) error {
 	m, _, err := w.underway()
 	if err != nil {
 		return err
 	}
-	end := w.rng.IntN(2)
-	if err := w.ctx[end].Close(); err != nil {
+	side := w.rng.IntN(2)
+	if err := w.ctx[side].Close(); err != nil {
 		return err
 	}
 	gone := []error{sdr.ErrClosed, sdr.ErrPeerDead, sdr.ErrNoProgress}
 	return w.outcome(m, gone, gone)
 }
 
-// restarts replaces one end. The other's transfer fails in time, both connect again,
-// and what is still under way for the dead end changes nothing.
+// restarts replaces one side. The other's transfer fails in time, both connect again,
+// and what is still in flight to the replaced side changes nothing.
 func restarts(w *world) error {
 	m, _, err := w.underway()
 	if err != nil {
@@ -259,8 +259,8 @@ func restarts(w *world) error {
 	}
 	w.run(2 * ms)
 	w.fate = nil
-	end := w.rng.IntN(2)
-	if err := w.ctx[end].Close(); err != nil {
+	side := w.rng.IntN(2)
+	if err := w.ctx[side].Close(); err != nil {
 		return err
 	}
 	gone := []error{sdr.ErrClosed, sdr.ErrPeerDead, sdr.ErrNoProgress}
@@ -268,11 +268,11 @@ func restarts(w *world) error {
 		return err
 	}
 	before := string(m.dst)
-	if err := w.open(end); err != nil {
+	if err := w.open(side); err != nil {
 		return err
 	}
-	// The end that stayed makes a new connection on its context.
-	other := 1 - end
+	// The side that stayed makes a new connection on its context.
+	other := 1 - side
 	cfg := w.setup.conn
 	cfg.Scheme = w.make()
 	if w.conn[other], err = reliability.NewConn(w.ctx[other], w.qp, cfg); err != nil {

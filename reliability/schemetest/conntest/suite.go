@@ -15,7 +15,7 @@ import (
 
 // A Suite tests a scheme under a Conn.
 type Suite struct {
-	// New makes the scheme of one end of a connection. A scheme.Partial may
+	// New makes the scheme of one side of a connection. A scheme.Partial may
 	// leave units out, and must say how many.
 	New func() scheme.Scheme
 	// Seeds is how many seeds each scenario runs with: 10 by default, 1 with
@@ -47,7 +47,7 @@ func (s Suite) Run(t *testing.T) {
 	}
 }
 
-// Digest condenses every packet that both ends send in all scenarios of a seed, and
+// Digest condenses every packet that both sides send in all scenarios of a seed, and
 // when. It is the same in every run and on every architecture.
 func (s Suite) Digest(seed uint64) (uint64, error) {
 	var d digest

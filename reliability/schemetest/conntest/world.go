@@ -33,7 +33,7 @@ type setup struct {
 	conn reliability.Config
 }
 
-// A world is two ends and the network between them.
+// A world is two sides and the network between them.
 type world struct {
 	setup
 	seed  uint64
@@ -72,7 +72,7 @@ func newWorld(s setup, seed uint64, rng *rand.Rand, makeScheme func() scheme.Sch
 	return w, w.connect()
 }
 
-// open makes end i, or makes it anew.
+// open makes side i, or makes it anew.
 func (w *world) open(i int) (err error) {
 	w.made++
 	dev := []*sim.Device{w.net.A(), w.net.B()}[i]
@@ -109,10 +109,10 @@ func (w *world) close() error {
 	return errors.Join(w.ctx[0].Close(), w.ctx[1].Close())
 }
 
-// step runs both ends and moves the clock to the next event, at most to limit.
+// step runs both sides and moves the clock to the next event, at most to limit.
 func (w *world) step(limit units.Instant) { w.net.Advance(w.progress(limit)) }
 
-// progress runs both ends and returns when the next event is, at most limit.
+// progress runs both sides and returns when the next event is, at most limit.
 func (w *world) progress(limit units.Instant) units.Instant {
 	now := w.net.Now()
 	next := min(limit, w.ctx[0].Progress(now), w.ctx[1].Progress(now), w.net.Next())
@@ -129,7 +129,7 @@ func (w *world) until(done func() (bool, error)) error {
 		before := w.net.Now()
 		next := w.progress(w.limit)
 		if ok, err := done(); ok || err != nil {
-			return err // with nothing more to come: the clock must not run to its end
+			return err // with nothing more to come: the clock must not run to Never
 		}
 		w.net.Advance(next)
 		if w.net.Now() > before {
@@ -157,45 +157,45 @@ type move struct {
 	send, recv *reliability.Transfer
 }
 
-// prepare makes the buffers of a transfer of n bytes from an end.
-func (w *world) prepare(end, n, buffer int) (*move, error) {
+// prepare makes the buffers of a transfer of n bytes from a side.
+func (w *world) prepare(side, n, buffer int) (*move, error) {
 	m := &move{w: w, n: n, buffer: buffer, src: make([]byte, n+1), dst: bytes.Repeat([]byte{0xa5}, buffer+2*guard)}
-	_, _ = rand.NewChaCha8([32]byte{byte(w.seed), byte(n), byte(n >> 8), byte(end)}).Read(m.src)
+	_, _ = rand.NewChaCha8([32]byte{byte(w.seed), byte(n), byte(n >> 8), byte(side)}).Read(m.src)
 	for i, b := range m.src {
 		if b == 0xa5 {
 			m.src[i] = 0 // so that what never arrived differs
 		}
 	}
 	var err error
-	if m.from, err = w.ctx[end].RegisterMemory(m.src, 0); err != nil {
+	if m.from, err = w.ctx[side].RegisterMemory(m.src, 0); err != nil {
 		return nil, err
 	}
-	m.to, err = w.ctx[1-end].RegisterMemory(m.dst, sdr.AccessRemoteWrite)
+	m.to, err = w.ctx[1-side].RegisterMemory(m.dst, sdr.AccessRemoteWrite)
 	return m, err
 }
 
-func (m *move) post(end int) (err error) {
-	m.recv, err = m.w.conn[1-end].StartRecv(m.to, guard, units.Bytes(m.buffer))
+func (m *move) post(side int) (err error) {
+	m.recv, err = m.w.conn[1-side].StartRecv(m.to, guard, units.Bytes(m.buffer))
 	return err
 }
 
-func (m *move) start(end int) (err error) {
-	m.send, err = m.w.conn[end].StartSend(m.from, 0, units.Bytes(m.n), reliability.SendOptions{})
+func (m *move) start(side int) (err error) {
+	m.send, err = m.w.conn[side].StartSend(m.from, 0, units.Bytes(m.n), reliability.SendOptions{})
 	return err
 }
 
 // begin posts and starts a transfer.
-func (w *world) begin(end, n, buffer int) (*move, error) {
-	m, err := w.prepare(end, n, buffer)
+func (w *world) begin(side, n, buffer int) (*move, error) {
+	m, err := w.prepare(side, n, buffer)
 	if err != nil {
 		return nil, err
 	}
-	return m, errors.Join(m.post(end), m.start(end))
+	return m, errors.Join(m.post(side), m.start(side))
 }
 
-func (m *move) ended() bool { return ended(m.send) && ended(m.recv) }
+func (m *move) finished() bool { return finished(m.send) && finished(m.recv) }
 
-func ended(t *reliability.Transfer) bool {
+func finished(t *reliability.Transfer) bool {
 	select {
 	case <-t.Done():
 		return true
@@ -208,7 +208,7 @@ func ended(t *reliability.Transfer) bool {
 func (w *world) finish(moves ...*move) error {
 	err := w.until(func() (bool, error) {
 		for _, m := range moves {
-			if !m.ended() {
+			if !m.finished() {
 				return false, nil
 			}
 		}

@@ -88,7 +88,7 @@ func (o *outbox) has(id uint64) bool {
 	return false
 }
 
-// collect appends the frames that are due to b while they fit max. more tells
+// collect appends the frames that are due to b while they fit max. more says
 // that some did not fit.
 func (o *outbox) collect(now units.Instant, t *timing, b []byte, maxLen int) (out []byte, more bool) {
 	if o.live == 0 || now < o.next {

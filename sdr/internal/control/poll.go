@@ -103,7 +103,7 @@ func (s *Session) appendScheme(b []byte) []byte {
 }
 
 // Outstanding appends every unacknowledged state frame, whatever its length: for
-// a reliable connection that is about to end. What a core has left to say is of no
+// a reliable connection that is about to close. What a core has left to say is of no
 // use to a peer whose other half goes.
 func (s *Session) Outstanding(b []byte) []byte {
 	for _, t := range order {

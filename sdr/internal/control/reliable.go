@@ -20,12 +20,12 @@ const (
 // be here, as START does.
 const reliableCopies = 3
 
-// sequence numbers the RELIABLE frames of both directions. They are taken in the order of their
+// sequence numbers the RELIABLE frames of both directions. They are accepted in the order of their
 // numbers: one that comes too early is not acknowledged, and so comes again behind the one that it
 // overtook. That costs nothing while its copies are close, and nothing has to be kept.
 type sequence struct {
 	sent     uint64 // the number of the next to be sent
-	expected uint64 // the number of the next to be taken
+	expected uint64 // the number of the next to be accepted
 }
 
 // ReliableRoom is how many bytes the next RELIABLE frame may have, at most MaxScheme. It is 0 while as much
@@ -58,10 +58,10 @@ func (s *Session) SendReliable(now units.Instant, transfer uint64, toSender bool
 	return true
 }
 
-// CheckReliable looks at a received RELIABLE frame, number id: whether it is the next to be taken, and if it
-// isn't whether it was taken before, and so is to be acknowledged again. Of others that a peer
+// CheckReliable looks at a received RELIABLE frame, number id: whether it is the next to be accepted, and if it
+// isn't whether it was accepted before, and so is to be acknowledged again. Of others that a peer
 // can send one before them is missing, and they will come again.
-func (s *Session) CheckReliable(id uint64) (isNext, wasTaken bool) {
+func (s *Session) CheckReliable(id uint64) (isNext, wasAccepted bool) {
 	switch r := &s.reliable; {
 	case id < r.expected:
 		s.Stats.Duplicates++
@@ -72,5 +72,5 @@ func (s *Session) CheckReliable(id uint64) (isNext, wasTaken bool) {
 	return id == s.reliable.expected, false
 }
 
-// TakeReliable goes on to the next frame.
-func (s *Session) TakeReliable() { s.reliable.expected++ }
+// AcceptReliable goes on to the next frame.
+func (s *Session) AcceptReliable() { s.reliable.expected++ }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package control is the protocol core of the sdr control channel: what is told
+// Package control is the protocol core of the sdr control channel: what is said
 // to the peer, how often, and what the round trip is. It has no I/O, no
 // goroutine and no clock. Its rules and encodings are in docs/wire.md.
 //
@@ -65,7 +65,7 @@ type Stats struct {
 	Duplicates uint64
 }
 
-// Session is one end of a connection's control channel.
+// Session is one side of a connection's control channel.
 type Session struct {
 	peerID   uint64
 	number   uint32
@@ -189,7 +189,7 @@ func (s *Session) Receive(now units.Instant, h wire.Header, frames []byte, size 
 	return wire.NewReader(frames)
 }
 
-// Handle takes the frames that concern only the session. It reports false for
+// Handle handles the frames that concern only the session. It reports false for
 // those that the caller must handle, and acknowledge with Ack.
 func (s *Session) Handle(now units.Instant, h wire.Header, f *wire.Frame) bool {
 	switch f.Type {

@@ -16,8 +16,8 @@ type Reader struct {
 // NewReader reads frames from b.
 func NewReader(b []byte) Reader { return Reader{b: b} }
 
-// Next reads a frame into f. ok is false at the end and at the first malformed
-// frame, which Err tells apart.
+// Next reads a frame into f. ok is false behind the last frame and at the first malformed
+// frame, which Err distinguishes.
 func (r *Reader) Next(f *Frame) (ok bool) {
 	if len(r.b) == 0 || r.bad {
 		return false

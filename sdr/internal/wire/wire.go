@@ -72,7 +72,7 @@ const (
 	TypeEnd
 	// TypeAbort says that a transfer failed at its sender: {transfer, code}.
 	TypeAbort
-	// TypeCompleted says how message Seq ended at its receiver: {seq, outcome, needed repeats}.
+	// TypeCompleted says with what outcome message Seq was completed at its receiver: {seq, outcome, needed repeats}.
 	TypeCompleted
 	// TypeAck acknowledges frames of one of the types above: {type, first, count}.
 	TypeAck
@@ -130,7 +130,7 @@ type Frame struct {
 	// HasImm and Imm are the user immediate of a START.
 	HasImm bool
 	Imm    uint32
-	// ToSender tells the two halves of a scheme apart.
+	// ToSender distinguishes the two halves of a scheme.
 	ToSender bool
 	// Number orders the SCHEME frames of a transfer and direction.
 	Number uint64

@@ -90,7 +90,7 @@ func TestConformance(t *testing.T) {
 			require.Equal(t, !c.keyPerMessage, a.Caps().RootKey)
 			require.Equal(t, backend.FenceTimed, a.Caps().Fence)
 			return &backendtest.Pair{A: fenced{a}, B: fenced{b}, Faults: ask, Overruns: true, Settle: 10 * units.Millisecond, Idle: rest,
-				Patience: 30 * time.Second}
+				Timeout: 30 * time.Second}
 		}
 		t.Run(c.name, func(t *testing.T) {
 			if race.Enabled && len(c.raced) > 0 {

@@ -139,7 +139,7 @@ func repeat(t *testing.T, a, b backend.Device, size units.Bytes) (again uint64) 
 	}
 	require.NoError(t, <-errs)
 	require.NoError(t, <-errs)
-	transfertest.BothWays(ctx, t, c, conns, size)
+	transfertest.Bidirectional(ctx, t, c, conns, size)
 	for _, x := range conns {
 		again += x.Stats().Units.Retransmitted
 		require.NoError(t, x.Close())

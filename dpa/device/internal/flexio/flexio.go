@@ -70,7 +70,7 @@ type (
 // library is the functions that are called, under the names that they have there.
 type library struct {
 	ibv_get_device_list  func(n *int32) uintptr
-	ibv_free_device_list func(list uintptr)
+	ibv_free_device_list func(devices uintptr)
 	ibv_get_device_name  func(device uintptr) string
 	ibv_open_device      func(device uintptr) uintptr
 	ibv_close_device     func(context uintptr) int32
@@ -206,13 +206,13 @@ func Open(c Config) (_ *Process, err error) {
 
 func (p *Process) openDevice(name string) error {
 	var n int32
-	list := p.l.ibv_get_device_list(&n)
-	if list == 0 {
+	devices := p.l.ibv_get_device_list(&n)
+	if devices == 0 {
 		return errors.New("ibv_get_device_list failed")
 	}
-	defer p.l.ibv_free_device_list(list)
+	defer p.l.ibv_free_device_list(devices)
 	var have []string
-	for _, d := range unsafe.Slice((*uintptr)(pointer(list)), n) {
+	for _, d := range unsafe.Slice((*uintptr)(pointer(devices)), n) {
 		have = append(have, p.l.ibv_get_device_name(d))
 		if name != "" && name != have[len(have)-1] {
 			continue

@@ -10,7 +10,9 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/reliability"
-	"github.com/sdr-rdma/go-sdr/reliability/schemes"
+	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -65,7 +67,7 @@ func (e *ours) Connect(ctx context.Context) error {
 	if err := e.hangUp(); err != nil {
 		return err
 	}
-	s, err := schemes.New(e.scheme, schemes.Params{})
+	s, err := newScheme(e.scheme)
 	if err != nil {
 		return err
 	}
@@ -82,6 +84,13 @@ func (e *ours) Connect(ctx context.Context) error {
 		return err
 	}
 	return e.conn.Connect(ctx, theirs)
+}
+
+func newScheme(name string) (scheme.Scheme, error) {
+	if name == "sr-nack" {
+		return sr.New(sr.Config{Mode: sr.NACK})
+	}
+	return adaptive.New(adaptive.Config{})
 }
 
 func (e *ours) Expect(n int) error {

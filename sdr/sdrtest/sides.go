@@ -17,24 +17,24 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// An ends is a pair of sdr queue pairs on the devices, driven by one goroutine.
-type ends struct {
+// A sides is a pair of sdr queue pairs on the devices, driven by one goroutine.
+type sides struct {
 	testing.TB
 	pair *backendtest.Pair
 	mtu  units.Bytes
 	rec  [2]*recorder
 	ctx  [2]*sdr.Endpoint
 	qp   [2]*sdr.QP
-	mr   [2]*sdr.MR // what each end sends from
+	mr   [2]*sdr.MR // what each side sends from
 	next [2]units.Instant
 }
 
 const sourceSize = 256 * units.KiB
 
-func newEnds(t testing.TB, mk backendtest.Maker, cfg sdr.QPConfig) *ends {
+func newSides(t testing.TB, mk backendtest.Maker, cfg sdr.QPConfig) *sides {
 	t.Helper()
 	p := mk.Pair(t, backendtest.Faults{})
-	s := &ends{TB: t, pair: p, mtu: p.MTU()}
+	s := &sides{TB: t, pair: p, mtu: p.MTU()}
 	s.rec = [2]*recorder{{Device: p.A}, {Device: p.B}}
 	cfg.MTU = s.mtu
 	cfg.MSL = 20*units.Millisecond + 2*p.Settle
@@ -74,11 +74,11 @@ func newEnds(t testing.TB, mk backendtest.Maker, cfg sdr.QPConfig) *ends {
 	return s
 }
 
-// lose tells whether a packet of a message may fail to arrive.
-func (s *ends) lose() bool { return s.pair.Faults.Lose() && !s.pair.A.Caps().Reliable }
+// lose reports whether a packet of a message may fail to arrive.
+func (s *sides) lose() bool { return s.pair.Faults.Lose() && !s.pair.A.Caps().Reliable }
 
-// step runs both ends once and lets time pass.
-func (s *ends) step(limit units.Instant) {
+// step runs both sides once and lets time pass.
+func (s *sides) step(limit units.Instant) {
 	now := s.pair.A.Now()
 	for i, c := range s.ctx {
 		s.next[i] = c.Progress(now)
@@ -93,20 +93,20 @@ func (s *ends) step(limit units.Instant) {
 	}
 }
 
-// until runs both ends until cond holds; it fails after ten seconds of the devices' time.
-func (s *ends) until(what string, cond func() bool) {
+// until runs both sides until cond holds; it fails after ten seconds of the devices' time.
+func (s *sides) until(what string, cond func() bool) {
 	s.Helper()
-	limit := s.pair.A.Now().Add(s.pair.Patience)
-	for steps := 0; !cond(); steps++ {
-		if s.pair.A.Now() >= limit || s.pair.Advance != nil && steps > 10_000_000 {
+	limit := s.pair.A.Now().Add(s.pair.Timeout)
+	for rounds := 0; !cond(); rounds++ {
+		if s.pair.A.Now() >= limit || s.pair.Advance != nil && rounds > 10_000_000 {
 			s.Fatalf("waited in vain: %s", what)
 		}
 		s.step(limit)
 	}
 }
 
-// run lets what is under way arrive.
-func (s *ends) run() {
+// run lets what is in flight arrive.
+func (s *sides) run() {
 	d := 2*s.pair.Settle + 5*units.Millisecond
 	limit := s.pair.A.Now().Add(d)
 	for s.pair.A.Now() < limit {
@@ -124,14 +124,14 @@ type buffer struct {
 
 const canary = units.Bytes(512)
 
-func (s *ends) buffer(end int, n units.Bytes) *buffer {
+func (s *sides) buffer(side int, n units.Bytes) *buffer {
 	b := &buffer{mem: make([]byte, n+2*canary), off: canary}
 	for i := range b.mem {
 		b.mem[i] = 0xc5 ^ byte(i*7)
 	}
 	b.want = bytes.Clone(b.mem)
 	var err error
-	b.mr, err = s.ctx[end].RegisterMemory(b.mem, sdr.AccessRemoteWrite)
+	b.mr, err = s.ctx[side].RegisterMemory(b.mem, sdr.AccessRemoteWrite)
 	require.NoError(s, err)
 	return b
 }
@@ -147,12 +147,12 @@ func (b *buffer) check(t testing.TB, what string) {
 	}
 }
 
-// recv posts a receive at an end, when its slot is free.
-func (s *ends) recv(end int, b *buffer, n units.Bytes) (h sdr.RecvHandle) {
+// recv posts a receive on a side, when its slot is free.
+func (s *sides) recv(side int, b *buffer, n units.Bytes) (h sdr.RecvHandle) {
 	s.Helper()
 	s.until("room for a receive", func() bool {
 		var err error
-		if h, err = s.qp[end].PostRecv(b.mr, b.off, n); !errors.Is(err, sdr.ErrAgain) {
+		if h, err = s.qp[side].PostRecv(b.mr, b.off, n); !errors.Is(err, sdr.ErrAgain) {
 			require.NoError(s, err, "PostRecv")
 			return true
 		}
@@ -161,12 +161,12 @@ func (s *ends) recv(end int, b *buffer, n units.Bytes) (h sdr.RecvHandle) {
 	return h
 }
 
-// stream starts to send n bytes from off of an end's source.
-func (s *ends) stream(end int, off, n units.Bytes, o sdr.SendOptions) (st sdr.SendStream) {
+// stream starts to send n bytes from off of a side's source.
+func (s *sides) stream(side int, off, n units.Bytes, o sdr.SendOptions) (st sdr.SendStream) {
 	s.Helper()
 	s.until("room for a send", func() bool {
 		var err error
-		if st, err = s.qp[end].StartStream(s.mr[end], off, n, o); !errors.Is(err, sdr.ErrAgain) {
+		if st, err = s.qp[side].StartStream(s.mr[side], off, n, o); !errors.Is(err, sdr.ErrAgain) {
 			require.NoError(s, err, "StartStream")
 			return true
 		}
@@ -179,14 +179,14 @@ func (s *ends) stream(end int, off, n units.Bytes, o sdr.SendOptions) (st sdr.Se
 }
 
 // arrive runs until all of a message is in place; packets that the network loses are sent again.
-func (s *ends) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
+func (s *sides) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
 	s.Helper()
 	all := func() bool { ok, err := h.Bitmap().AllSet(), h.Bitmap().Err(); require.NoError(s, err); return ok }
 	if !s.lose() {
 		s.until("the message", all)
 		return
 	}
-	for deadline := time.Now().Add(s.pair.Patience); !all(); {
+	for deadline := time.Now().Add(s.pair.Timeout); !all(); {
 		s.run()
 		if time.Now().After(deadline) {
 			s.Fatal("waited in vain: the message, with all that was lost sent again")
@@ -204,8 +204,8 @@ func (s *ends) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
 	}
 }
 
-// finish ends a message at both ends.
-func (s *ends) finish(st sdr.SendStream, h sdr.RecvHandle) {
+// finish ends a message at the sender and completes it at the receiver.
+func (s *sides) finish(st sdr.SendStream, h sdr.RecvHandle) {
 	s.Helper()
 	s.end(st)
 	require.NoError(s, h.Complete())
@@ -213,14 +213,14 @@ func (s *ends) finish(st sdr.SendStream, h sdr.RecvHandle) {
 }
 
 // end ends a stream and waits until all of it has left.
-func (s *ends) end(st sdr.SendStream) {
+func (s *sides) end(st sdr.SendStream) {
 	s.Helper()
 	require.NoError(s, st.End())
 	s.until("the end of the send", func() bool { done, err := st.Poll(); require.NoError(s, err); return done })
 }
 
-// message sends n bytes from an end to the other, into a buffer, and checks them.
-func (s *ends) message(from int, b *buffer, off, n units.Bytes) {
+// message sends n bytes from one side to the other, into a buffer, and checks them.
+func (s *sides) message(from int, b *buffer, off, n units.Bytes) {
 	s.Helper()
 	h := s.recv(1-from, b, n)
 	st := s.stream(from, off, n, sdr.SendOptions{Imm: uint32(n) * 2654435761, HasImm: true})

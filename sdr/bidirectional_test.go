@@ -14,24 +14,24 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// TestRawBothWays sends long raw messages both ways at once on a clean path. Nothing holds a raw sender
+// TestRawBidirectional sends long raw messages in both directions at once on a clean path. Nothing holds a raw sender
 // up; but it takes what has arrived between its bursts, so that what is lost is what the machine was too
 // slow for, and what is lost is counted. Before, a worker sent 16 MiB between two polls, 77 % of the packets
 // were lost, and every counter said 0.
-func TestRawBothWays(t *testing.T) {
+func TestRawBidirectional(t *testing.T) {
 	size := 128 * units.MiB
 	if raceEnabled {
 		size = 16 * units.MiB // the race detector slows the receiver more than the kernel
 	}
 	lost := 1.0
 	for try := 0; try < 3 && lost > 0.3; try++ {
-		lost = min(lost, lostBothWays(t, size))
+		lost = min(lost, lostBidirectional(t, size))
 	}
 	require.LessOrEqual(t, lost, 0.3, "of the packets are lost, three times in a row")
 }
 
-// lostBothWays returns the fraction of the packets that didn't arrive.
-func lostBothWays(t *testing.T, size units.Bytes) float64 {
+// lostBidirectional returns the fraction of the packets that didn't arrive.
+func lostBidirectional(t *testing.T, size units.Bytes) float64 {
 	s := openSockets(t, 1)
 	defer s.close(t)
 	q := s.connect(t, sdr.QPConfig{})
@@ -59,7 +59,7 @@ func lostBothWays(t *testing.T, size units.Bytes) float64 {
 	for e := range 2 {
 		require.NoError(t, sends[e].Wait(ctx))
 	}
-	time.Sleep(50 * time.Millisecond) // what is under way
+	time.Sleep(50 * time.Millisecond) // what is in flight
 	var overflows uint64
 	for e := range 2 {
 		p, err := recvs[e].Packets()

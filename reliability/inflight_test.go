@@ -16,9 +16,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// TestManyUnderWay: with so many transfers under way that they wait for slots and for parity,
+// TestManyInFlight: with so many unfinished transfers that they wait for slots and for parity,
 // what one takes grows with their number, as each of them is looked at, but not with its
-func TestManyUnderWay(t *testing.T) {
+func TestManyInFlight(t *testing.T) {
 	const few, many, rounds = 8, 512, 64
 	per := func(depth int) time.Duration {
 		p := newPair(t, setup{
@@ -29,7 +29,7 @@ func TestManyUnderWay(t *testing.T) {
 		})
 		s := p.stream(0, 4096, depth)
 		begun := time.Now()
-		p.until(units.Second, func() bool { s.turn(); return s.ended >= rounds })
+		p.until(units.Second, func() bool { s.turn(); return s.finished >= rounds })
 		return time.Since(begun) / rounds
 	}
 	for try := 1; ; try++ {

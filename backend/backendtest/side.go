@@ -12,9 +12,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// An end is one device with completion queues, connected UC queue pairs, a UD queue pair, an address
+// A side is one of the two devices of a case, with completion queues, connected UC queue pairs, a UD queue pair, an address
 // table, memory that the peer may write, and memory to send from.
-type end struct {
+type side struct {
 	w     *world
 	dev   backend.Device
 	cqs   []backend.CQ
@@ -33,7 +33,7 @@ type end struct {
 	writes, sent []backend.Completion
 	frames       []frame
 	chased       map[uint32]bool
-	// past has the immediates of writes that were delivered to this end, which may come again.
+	// past has the immediates of writes that were delivered to this side, which may come again.
 	past map[uint32]bool
 	dst  [64]backend.Completion
 }
@@ -44,7 +44,7 @@ type frame struct {
 	data   []byte
 }
 
-// Cookies of an end's queue pairs.
+// Cookies of a side's queue pairs.
 const (
 	cookieUC = 0x100 // plus the index
 	cookieUD = 0x700
@@ -54,7 +54,7 @@ func tableConfig() backend.TableConfig {
 	return backend.TableConfig{Slots: slots, Generations: generations, MaxMessage: maxMessage}
 }
 
-// noise is what memory is filled with at first. Ends take different parts.
+// noise is what memory is filled with at first. The two sides have different parts of it.
 var noise = sync.OnceValue(func() []byte {
 	b := make([]byte, 2*memorySize)
 	rng := newRand(1)
@@ -64,9 +64,9 @@ var noise = sync.OnceValue(func() []byte {
 	return b
 })
 
-func newEnd(w *world, d backend.Device, s shape, seed int) *end {
+func newSide(w *world, d backend.Device, s shape, seed int) *side {
 	w.Helper()
-	e := &end{w: w, dev: d, chased: map[uint32]bool{}, past: map[uint32]bool{}}
+	e := &side{w: w, dev: d, chased: map[uint32]bool{}, past: map[uint32]bool{}}
 	noise := noise()
 	e.mem, e.want, e.src = bytes.Clone(noise[:memorySize]), bytes.Clone(noise[:memorySize]), bytes.Clone(noise[seed:][:memorySize])
 	var err error
@@ -90,14 +90,14 @@ func newEnd(w *world, d backend.Device, s shape, seed int) *end {
 	return e
 }
 
-func (e *end) newCQ(worker, workers int) backend.CQ {
+func (e *side) newCQ(worker, workers int) backend.CQ {
 	e.w.Helper()
 	cq, err := e.dev.NewCQ(backend.CQConfig{Entries: 1 << 14, Worker: worker, Workers: workers})
 	require.NoError(e.w, err, "make a completion queue")
 	return cq
 }
 
-func (e *end) ucConfig(i int, t backend.Table) backend.QPConfig {
+func (e *side) ucConfig(i int, t backend.Table) backend.QPConfig {
 	cq := e.cqs[i%len(e.cqs)]
 	return backend.QPConfig{
 		Type: backend.UC, SendCQ: cq, RecvCQ: cq, Table: t, Cookie: uint32(cookieUC + i), MTU: e.w.mtu, Channel: i,
@@ -105,14 +105,14 @@ func (e *end) ucConfig(i int, t backend.Table) backend.QPConfig {
 	}
 }
 
-func (e *end) newUC(i int, t backend.Table) backend.QP {
+func (e *side) newUC(i int, t backend.Table) backend.QP {
 	e.w.Helper()
 	q, err := e.dev.NewQP(e.ucConfig(i, t))
 	require.NoError(e.w, err, "make a UC queue pair")
 	return q
 }
 
-func (e *end) connect(other *end) {
+func (e *side) connect(other *side) {
 	e.w.Helper()
 	for i, q := range e.qps {
 		require.NoError(e.w, q.Connect(other.qps[i].Info()), "connect")
@@ -123,19 +123,19 @@ func (e *end) connect(other *end) {
 }
 
 // poll polls each queue once and sorts what it returns.
-func (e *end) poll() (n int) {
+func (e *side) poll() (n int) {
 	for _, cq := range e.cqs {
 		k, err := cq.Poll(e.dev.Now(), e.dst[:])
 		require.NoError(e.w, err, "poll")
 		for i := range e.dst[:k] {
-			e.take(cq, &e.dst[i])
+			e.record(cq, &e.dst[i])
 		}
 		n += k
 	}
 	return n
 }
 
-func (e *end) take(cq backend.CQ, c *backend.Completion) {
+func (e *side) record(cq backend.CQ, c *backend.Completion) {
 	if e.w.pair.Marks {
 		c.Flags &^= backend.FlagECN
 	} else if c.Flags != 0 {
@@ -161,7 +161,7 @@ func (e *end) take(cq backend.CQ, c *backend.Completion) {
 	}
 }
 
-func (e *end) next() units.Instant {
+func (e *side) next() units.Instant {
 	next := units.Never
 	for _, cq := range e.cqs {
 		next = min(next, cq.Next())
@@ -170,7 +170,7 @@ func (e *end) next() units.Instant {
 }
 
 // check compares all memory with what it should hold.
-func (e *end) check(what string) {
+func (e *side) check(what string) {
 	e.w.Helper()
 	if bytes.Equal(e.mem, e.want) {
 		return
@@ -190,7 +190,7 @@ func (e *end) check(what string) {
 
 // A target is where a message may be written.
 type target struct {
-	e      *end
+	e      *side
 	n      uint64
 	rkey   uint32
 	va     uint64
@@ -199,7 +199,7 @@ type target struct {
 }
 
 // expose opens length bytes, off behind the start of its slot's buffer, to message n.
-func (e *end) expose(n uint64, off, length units.Bytes) target {
+func (e *side) expose(n uint64, off, length units.Bytes) target {
 	e.w.Helper()
 	t := target{e: e, n: n, offset: guard + units.Bytes(n%slots)*maxMessage + off, length: length}
 	var err error
@@ -212,8 +212,8 @@ func (e *end) expose(n uint64, off, length units.Bytes) target {
 	return t
 }
 
-// revoke ends message n and waits for the device's fence.
-func (e *end) revoke(n uint64) {
+// revoke revokes the address of message n and waits for the device's fence.
+func (e *side) revoke(n uint64) {
 	e.w.Helper()
 	e.table.StartRevoke(n)
 	e.w.until("Revoked", func() bool { return e.table.Revoked(n) })
@@ -228,7 +228,7 @@ func (t target) write(off units.Bytes, length int, imm uint32) backend.Write {
 	}
 }
 
-// lands notes that a write made for t will be in its memory.
+// lands records that a write made for t will be in its memory.
 func (t target) lands(w backend.Write) {
 	at := t.offset + units.Bytes(w.VA-t.va)
 	copy(t.e.want[at:], t.e.w.peer(t.e).src[w.Offset:w.Offset+units.Bytes(w.Length)])
