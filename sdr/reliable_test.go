@@ -62,7 +62,7 @@ func newTalkers(t *testing.T, seed uint64) (*hostile, [2]*talker) {
 	d := [2]*talker{{}, {}}
 	for i := range 2 {
 		cfg := small
-		cfg.Driver = d[i]
+		cfg.MTU, cfg.Driver = 4096, d[i]
 		var err error
 		p.qp[i], err = p.ctx[i].NewQP(cfg)
 		require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestReliableFrames(t *testing.T) {
 	for side := range 2 {
 		for n := range 300 {
 			b := binary.AppendUvarint(nil, uint64(n))
-			b = append(b, make([]byte, rng.IntN(900))...)
+			b = append(b, make([]byte, rng.IntN(3000))...)
 			want[1-side] = append(want[1-side], b)
 		}
 		d[side].toSend = want[1-side]
@@ -160,8 +160,7 @@ func TestReliableFramesFollowStart(t *testing.T) {
 	require.Equal(t, "rows", string(d[1].received[3]))
 }
 
-// A peer that acknowledges nothing makes us keep no more than the bound; one that repeats, skips or invents
-// numbers is not believed, and counted.
+// A peer that repeats, skips or invents numbers is not believed, and counted.
 func TestHostileReliableFrames(t *testing.T) {
 	h, d := newTalkers(t, 1)
 	receive := func(id uint64) {
@@ -186,22 +185,30 @@ func TestHostileReliableFrames(t *testing.T) {
 		require.Equal(t, uint64(n+1), h.qp[1].Stats().Control.Violations)
 	}
 	require.Len(t, d[1].received, 2)
-	h.rest(20 * ms) // acknowledgements are in flight
+}
 
-	h.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
-		if i.Kind == backend.KindDatagram && i.Direction == sim.BtoA {
-			return sim.Drop
+// A peer that acknowledges nothing makes us keep 64 small frames, or 64 KiB of large ones, and no more.
+func TestReliableFramesAreBounded(t *testing.T) {
+	for _, c := range []struct{ size, kept int }{{100, 64}, {3000, 65536 / 3000}} {
+		h, d := newTalkers(t, 1)
+		h.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+			if i.Kind == backend.KindDatagram && i.Direction == sim.BtoA {
+				return sim.Drop
+			}
+			return sim.Deliver
+		})
+		for range 1000 {
+			d[0].toSend = append(d[0].toSend, make([]byte, c.size))
 		}
-		return sim.Deliver
-	})
-	for range 1000 {
-		d[0].toSend = append(d[0].toSend, make([]byte, 100))
+		h.qp[0].Kick()
+		h.rest(units.Second)
+		held := h.qp[0].Held()
+		require.Equal(t, c.kept, held.Reliable, "of %d bytes each", c.size)
+		require.Equal(t, c.kept*c.size, held.ReliableBytes)
+		require.Equal(t, 1000-c.kept, len(d[0].toSend))
+		require.Positive(t, d[0].refused)
+		require.NoError(t, d[0].err)
 	}
-	h.qp[0].Kick()
-	h.rest(units.Second)
-	require.Equal(t, sdr.MaxReliable, h.qp[0].Held().Reliable)
-	require.Equal(t, 1000-sdr.MaxReliable, len(d[0].toSend))
-	require.Positive(t, d[0].refused)
 }
 
 // A frame that finds the driver's queue full is not acknowledged, so it comes again.

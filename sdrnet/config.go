@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 
-	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -45,11 +45,11 @@ type Config struct {
 	// MaxMessage is the longest message that Recv accepts: a peer that sends a longer one loses the
 	// connection. Default 64 MiB, at least BufferSize.
 	MaxMessage units.Bytes
-	// Wrap, when set, puts middleware in front of the device, such as linkemu.Wrap.
-	Wrap func(backend.Device) (backend.Device, error)
-	// SendDepth is how many packets of a channel may be under way in the device, as in sdr.QPConfig. Default
-	// 1024, which an emulated link of a high rate and a long way may exceed (linkemu.Config.PacketsInFlight).
-	SendDepth int
+	// Link, if it changes anything, is emulated for what this end sends, and sending is paced to its rate.
+	Link linkemu.Config
+	// PrivateData is what the peer is told while the two connect, as RDMA CM's private data, at most 4 KiB: what it
+	// needs to know to decide whether it wants this connection (Conn.PeerPrivateData).
+	PrivateData []byte
 	// Logger takes what is worth telling an operator, nothing per packet. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -63,7 +63,14 @@ const (
 	minBufferSize     = 4 * units.KiB
 	maxBufferSize     = 16 * units.MiB
 	defaultMaxMessage = 64 * units.MiB
+	maxPrivateData    = 4 * units.KiB
 )
+
+// Validate says what is wrong with c, if anything, naming the allowed range. Listen and Dial ask it, too.
+func (c *Config) Validate() error {
+	_, err := c.complete()
+	return err
+}
 
 // complete returns a copy with the defaults filled in.
 func (c *Config) complete() (*Config, error) {
@@ -106,6 +113,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("Config.Rate is %v: it can't be negative", c.Rate)
 	case c.Device != "" && c.UDPPort != 0:
 		return fmt.Errorf("Config.UDPPort is %d: %s is a device of the kernel, which uses port 4791 only; leave it 0", c.UDPPort, c.Device)
+	case units.Bytes(len(c.PrivateData)) > maxPrivateData:
+		return fmt.Errorf("Config.PrivateData has %d bytes: at most %v can be told", len(c.PrivateData), maxPrivateData)
 	}
-	return nil
+	return c.Link.Validate()
 }

@@ -20,6 +20,8 @@ type Conn struct {
 	lane [lanes]*reliability.Conn
 	// local and remote are the ends of the TCP connection.
 	local, remote net.Addr
+	session       *session
+	peerPrivate   []byte
 	// release gives up what the Conn has besides: its host, or its place in a Listener.
 	release func() error
 
@@ -31,9 +33,13 @@ type Conn struct {
 	closing   chan struct{} // closed when Close begins
 }
 
+// leastSendDepth is how many packets of a channel may be under way in the device; an emulated link of a high rate and
+// a long way takes more.
+const leastSendDepth = 1024
+
 // exchangeHello says what this end is and returns what the peer is.
 func exchangeHello(ctx context.Context, s *oob.Conn, cfg *Config, h *host) (hello, error) {
-	ours := hello{kernel: cfg.Device != "", mtu: h.ctx.Caps().PathMTU, buffer: cfg.BufferSize}
+	ours := hello{kernel: cfg.Device != "", mtu: h.ctx.Caps().PathMTU, buffer: cfg.BufferSize, private: cfg.PrivateData}
 	b, err := s.Exchange(ctx, ours.encode())
 	if err != nil {
 		return hello{}, err
@@ -45,7 +51,7 @@ func exchangeHello(ctx context.Context, s *oob.Conn, cfg *Config, h *host) (hell
 func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hello) (*Conn, error) {
 	c := &Conn{
 		cfg: cfg, host: h, closing: make(chan struct{}),
-		local: s.LocalAddr(), remote: s.RemoteAddr(),
+		local: s.LocalAddr(), remote: s.RemoteAddr(), peerPrivate: theirs.private,
 		release: func() error { return nil },
 	}
 	if err := c.connect(ctx, s, theirs); err != nil {
@@ -66,6 +72,10 @@ func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hell
 
 func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
 	mtu := min(c.host.ctx.Caps().PathMTU, theirs.mtu)
+	rate := c.cfg.Link.UserRate(mtu, c.host.ctx.Caps().HeaderBytes)
+	if c.cfg.Rate > 0 && (rate == 0 || rate > c.cfg.Rate) {
+		rate = c.cfg.Rate
+	}
 	var infos [lanes][]byte
 	for i := range c.lane {
 		scheme, err := c.cfg.Scheme()
@@ -73,8 +83,8 @@ func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
 			return err
 		}
 		c.lane[i], err = reliability.NewConn(c.host.ctx,
-			sdr.QPConfig{MTU: mtu, Silence: c.cfg.Silence, SendDepth: c.cfg.SendDepth},
-			reliability.Config{Scheme: scheme, Rate: c.cfg.Rate, NoProgress: c.cfg.Silence, AwaitBuffer: true, Logger: c.cfg.Logger})
+			sdr.QPConfig{MTU: mtu, Silence: c.cfg.Silence, SendDepth: max(leastSendDepth, c.cfg.Link.PacketsInFlight(mtu))},
+			reliability.Config{Scheme: scheme, Rate: rate, NoProgress: c.cfg.Silence, AwaitBuffer: true, Logger: c.cfg.Logger})
 		if err != nil {
 			return err
 		}
@@ -88,6 +98,7 @@ func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
 		return err
 	}
 	m := newSession(s, infos)
+	c.session = m
 	errs := make(chan error, lanes)
 	for i := range c.lane {
 		go func() { errs <- c.lane[i].ConnectOver(ctx, &m.lane[i]) }()
@@ -104,6 +115,9 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 
 // RemoteAddr is the peer's end of it.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// PeerPrivateData is the peer's Config.PrivateData, whatever it may have put there.
+func (c *Conn) PeerPrivateData() []byte { return c.peerPrivate }
 
 // Stats are the counters of the messages and of the memory transfers.
 func (c *Conn) Stats() (messages, memory reliability.Stats) {
@@ -128,6 +142,13 @@ func (c *Conn) Close() error {
 		c.closeErr = errors.Join(c.closeErr, c.release())
 	})
 	return c.closeErr
+}
+
+// CloseWithReason is Close for an end that refuses what the peer wants, or can't do it: the peer's calls fail with
+// an error that wraps sdr.ErrPeerClosed and an *oob.PeerError with the reason, one line of at most 512 bytes.
+func (c *Conn) CloseWithReason(reason string) error {
+	c.session.giveReason(reason)
+	return c.Close()
 }
 
 // closed says whether this end has begun to close.

@@ -32,5 +32,5 @@
 // Errors wrap what programs written for package net ask for: net.ErrClosed when this end has closed
 // the Conn or Listener, os.ErrDeadlineExceeded after a deadline, the context's error when that ended
 // a call, and io.EOF from Recv and Read when the peer has closed in order. A peer that died is
-// sdr.ErrPeerDead.
+// sdr.ErrPeerDead. One that closed with a reason, in words of its own, is an *oob.PeerError.
 package sdrnet

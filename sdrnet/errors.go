@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 
+	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
@@ -28,6 +29,11 @@ func (w *wrapped) Timeout() bool { return w.means == os.ErrDeadlineExceeded }
 // Temporary is part of net.Error. It says the same as Timeout, as the errors of package net do.
 func (w *wrapped) Temporary() bool { return w.Timeout() }
 
+// leftInOrder says whether the peer has closed the connection, and not given a reason.
+func leftInOrder(err error) bool {
+	return errors.Is(err, sdr.ErrPeerClosed) && !errors.As(err, new(*oob.PeerError))
+}
+
 // translate adds that meaning. closed says whether this end has closed the connection.
 func translate(err error, closed bool) error {
 	switch {
@@ -35,7 +41,7 @@ func translate(err error, closed bool) error {
 		return err
 	case closed && !errors.Is(err, net.ErrClosed), errors.Is(err, operr.ErrClosed):
 		return &wrapped{err, net.ErrClosed}
-	case errors.Is(err, sdr.ErrPeerClosed):
+	case leftInOrder(err):
 		return io.EOF
 	case errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded):
 		return &wrapped{err, os.ErrDeadlineExceeded}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/rc"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
@@ -40,8 +41,8 @@ func openHost(cfg *Config, near netip.Addr, ports ...uint16) (*host, error) {
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Wrap != nil {
-		wrapped, err := cfg.Wrap(h.dev)
+	if !cfg.Link.ChangesNothing() {
+		wrapped, err := linkemu.Wrap(h.dev, cfg.Link)
 		if err != nil {
 			_ = h.dev.Close()
 			return nil, err

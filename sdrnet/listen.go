@@ -250,7 +250,7 @@ func (l *Listener) Close() error {
 	for {
 		select {
 		case c := <-l.ready:
-			_ = c.Close()
+			_ = c.CloseWithReason("the listener has closed")
 			continue
 		default:
 		}

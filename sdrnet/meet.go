@@ -18,7 +18,7 @@ import (
 // before queue pairs are made, and the connection infos of both lanes. From then on the oob connection
 // carries what each lane has to say at its end.
 //
-//	hello  "SDRN" | version 1 | flags 1 | MTU 2 | buffer size 4        network byte order
+//	hello  "SDRN" | version 1 | flags 1 | MTU 2 | buffer size 4 | private data        network byte order
 //	infos  length 4 | info of lane 0 | info of lane 1
 const (
 	helloMagic   = 0x5344524e // "SDRN"
@@ -34,17 +34,20 @@ type hello struct {
 	kernel bool
 	mtu    units.Bytes
 	buffer units.Bytes
+	// private is the application's.
+	private []byte
 }
 
 func (h hello) encode() []byte {
-	b := binary.BigEndian.AppendUint32(make([]byte, 0, helloSize), helloMagic)
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, helloSize+len(h.private)), helloMagic)
 	flags := byte(0)
 	if h.kernel {
 		flags |= flagKernel
 	}
 	b = append(b, helloVersion, flags)
 	b = binary.BigEndian.AppendUint16(b, uint16(h.mtu))
-	return binary.BigEndian.AppendUint32(b, uint32(h.buffer))
+	b = binary.BigEndian.AppendUint32(b, uint32(h.buffer))
+	return append(b, h.private...)
 }
 
 var errNoHello = fmt.Errorf("%w: the peer speaks sdr, but not sdrnet: both ends must use this package", sdr.ErrMismatch)
@@ -58,9 +61,13 @@ func decodeHello(b []byte) (hello, error) {
 			sdr.ErrMismatch, b[4], helloVersion)
 	}
 	h := hello{
-		kernel: b[5]&flagKernel != 0,
-		mtu:    units.Bytes(binary.BigEndian.Uint16(b[6:])),
-		buffer: units.Bytes(binary.BigEndian.Uint32(b[8:])),
+		kernel:  b[5]&flagKernel != 0,
+		mtu:     units.Bytes(binary.BigEndian.Uint16(b[6:])),
+		buffer:  units.Bytes(binary.BigEndian.Uint32(b[8:])),
+		private: b[helloSize:],
+	}
+	if n := units.Bytes(len(h.private)); n > maxPrivateData {
+		return hello{}, fmt.Errorf("%w: the peer has %v of private data, and %v are allowed", sdr.ErrMismatch, n, maxPrivateData)
 	}
 	// Devices have 256 to 4096, powers of two; connecting with anything else would fail without a reason.
 	if h.mtu < 256 || h.mtu&(h.mtu-1) != 0 || h.buffer < minBufferSize || h.buffer > maxBufferSize {
@@ -98,10 +105,11 @@ type session struct {
 	s    *oob.Conn
 	lane [lanes]laneSession
 
-	mu   sync.Mutex
-	open int   // lanes that have not closed; guarded by mu
-	err  error // why s ended; set before done is closed
-	done chan struct{}
+	mu     sync.Mutex
+	open   int    // lanes that have not closed; guarded by mu
+	reason string // what the peer is told when the last one closes; guarded by mu
+	err    error  // why s ended; set before done is closed
+	done   chan struct{}
 }
 
 // A laneSession is a lane's part of a session: a reliability.Session.
@@ -181,6 +189,13 @@ func (l *laneSession) Recv(ctx context.Context) ([]byte, error) {
 	}
 }
 
+// giveReason says what the peer is to be told when the session ends.
+func (m *session) giveReason(reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reason = reason
+}
+
 // Close ends the session with the last lane.
 func (l *laneSession) Close() error {
 	m := l.session
@@ -190,11 +205,17 @@ func (l *laneSession) Close() error {
 		l.closed = true
 		m.open--
 	}
+	reason := m.reason
 	m.mu.Unlock()
-	if !last {
+	var err error
+	switch {
+	case !last:
 		return nil
+	case reason != "":
+		err = m.s.CloseWithReason(reason)
+	default:
+		err = m.s.Close()
 	}
-	err := m.s.Close()
 	<-m.done
 	return err
 }

@@ -107,7 +107,7 @@ func (c *Conn) Recv(ctx context.Context) (*Message, error) {
 
 // recvError is translate for calls that receive: to them, a peer that has closed is the end.
 func (c *Conn) recvError(err error) error {
-	if !c.closed() && errors.Is(err, sdr.ErrPeerClosed) {
+	if !c.closed() && leftInOrder(err) {
 		return io.EOF
 	}
 	return c.translate(err)

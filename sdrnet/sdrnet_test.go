@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -20,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -39,10 +40,8 @@ func testContext(t testing.TB) context.Context {
 }
 
 // badLink is a link that loses, reorders and repeats.
-func badLink(seed uint64) func(backend.Device) (backend.Device, error) {
-	return func(d backend.Device) (backend.Device, error) {
-		return linkemu.Wrap(d, linkemu.Config{Seed: seed, RTT: 4 * units.Millisecond, Rate: 2 * units.Gbit, Drop: 0.01, Reorder: 0.02, Duplicate: 0.01})
-	}
+func badLink(seed uint64) linkemu.Config {
+	return linkemu.Config{Seed: seed, RTT: 4 * units.Millisecond, Rate: 2 * units.Gbit, Drop: 0.01, Reorder: 0.02, Duplicate: 0.01}
 }
 
 func listen(t testing.TB, cfg *sdrnet.Config) *sdrnet.Listener {
@@ -71,7 +70,7 @@ func pair(t testing.TB, cfg *sdrnet.Config) (dialled, accepted *sdrnet.Conn) {
 func TestMessages(t *testing.T) {
 	for name, cfg := range map[string]*sdrnet.Config{
 		"defaults":      nil,
-		"bad link":      {Wrap: badLink(1)},
+		"bad link":      {Link: badLink(1)},
 		"small buffers": {BufferSize: 4 * units.KiB, Window: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +113,7 @@ func TestMessages(t *testing.T) {
 // TestOrder: messages of several goroutines arrive whole, and those of each in its order.
 func TestOrder(t *testing.T) {
 	const senders, each = 4, 50
-	a, b := pair(t, &sdrnet.Config{BufferSize: 4 * units.KiB, Window: 8, Wrap: badLink(2)})
+	a, b := pair(t, &sdrnet.Config{BufferSize: 4 * units.KiB, Window: 8, Link: badLink(2)})
 	ctx := testContext(t)
 	var wg sync.WaitGroup
 	for s := range senders {
@@ -229,6 +228,45 @@ func TestPeerCloses(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
+// TestCloseWithReason: the peer of an end that closes with a reason learns it in every call, under way and later.
+func TestCloseWithReason(t *testing.T) {
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	waits := make(chan error)
+	go func() { waits <- b.SendFile(ctx, strings.NewReader("never taken"), 11, nil) }()
+	require.NoError(t, a.Send(ctx, []byte("the last")))
+	require.NoError(t, a.CloseWithReason("the disk\nis full"))
+	m, err := b.Recv(ctx)
+	require.NoError(t, err, "it came before")
+	m.Release()
+	_, err = b.Recv(ctx)
+	for i, err := range []error{<-waits, err, b.Send(ctx, nil), func() error { _, err := b.RecvFile(ctx, nil, nil); return err }()} {
+		var said *oob.PeerError
+		require.ErrorAs(t, err, &said, "call %d", i)
+		require.Equal(t, "the disk?is full", said.Reason)
+		require.ErrorIs(t, err, sdr.ErrPeerClosed)
+		require.NotErrorIs(t, err, io.EOF)
+	}
+	_, err = a.Recv(ctx)
+	require.ErrorIs(t, err, net.ErrClosed)
+}
+
+// TestPrivateData: each end has what the other was configured to tell; one that tells too much is turned away.
+func TestPrivateData(t *testing.T) {
+	l := listen(t, &sdrnet.Config{PrivateData: []byte("from the listener")})
+	big := make([]byte, 4096)
+	a, b := connect(t, l, &sdrnet.Config{PrivateData: big})
+	require.Equal(t, "from the listener", string(a.PeerPrivateData()))
+	require.Equal(t, big, b.PeerPrivateData())
+	ctx := testContext(t)
+	s, err := oob.Dial(ctx, l.Addr().String(), oob.Config{})
+	require.NoError(t, err)
+	defer s.Close()
+	_, _ = s.Exchange(ctx, append([]byte("SDRN\x01\x00\x10\x00\x00\x04\x00\x00"), make([]byte, 4097)...))
+	_, err = s.Recv(ctx)
+	require.ErrorContains(t, err, "private data")
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -262,7 +300,7 @@ func TestCloseUnderWay(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	const n = 3*1024*1024 + 5
-	a, b := pair(t, &sdrnet.Config{Wrap: badLink(3)})
+	a, b := pair(t, &sdrnet.Config{Link: badLink(3)})
 	ctx := testContext(t)
 	out, in := must(a.Alloc(n)), must(b.Alloc(n))
 	for i := range out.Bytes() {
@@ -333,7 +371,10 @@ func TestMistakes(t *testing.T) {
 		{sdrnet.Config{Silence: 1}, "choose at least 100 ms"},
 		{sdrnet.Config{Rate: -1}, "can't be negative"},
 		{sdrnet.Config{Device: "rxe0", UDPPort: 5000}, "uses port 4791 only"},
+		{sdrnet.Config{PrivateData: make([]byte, 4097)}, "Config.PrivateData has 4097 bytes: at most 4 KiB"},
+		{sdrnet.Config{Link: linkemu.Config{Drop: 2}}, "2"},
 	} {
+		require.ErrorContains(t, c.cfg.Validate(), c.says)
 		_, err := sdrnet.Listen("127.0.0.1:0", &c.cfg)
 		require.ErrorContains(t, err, c.says)
 		_, err = sdrnet.Dial(context.Background(), "127.0.0.1:1", &c.cfg)

@@ -29,7 +29,7 @@ func TestStreamIsANetConn(t *testing.T) {
 }
 
 func TestStream(t *testing.T) {
-	a, b := pair(t, &sdrnet.Config{Wrap: badLink(4)})
+	a, b := pair(t, &sdrnet.Config{Link: badLink(4)})
 	c, s := a.Stream(), b.Stream()
 	go func() { // an echo
 		_, _ = io.Copy(s, s)

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
-	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -18,7 +18,7 @@ import (
 type params struct {
 	Sizes    sizes          `json:"sizes"`
 	Schemes  []string       `json:"schemes"`
-	Scheme   schemes.Params `json:"scheme"`
+	Scheme   schemeParams   `json:"scheme"`
 	Iters    int            `json:"iters"` // 0: as many as fit into Duration
 	Duration units.Duration `json:"duration"`
 	// Inflight is how many transfers are under way on each of QPs connections, in each direction.
@@ -75,7 +75,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Var(&p.Unit, "unit", "what is repeated at once, a multiple of the MTU (default: 1 packet)")
 	f.IntVar(&p.Channels, "channels", p.Channels, "`number` of paths that a transfer is spread over, 1 to 64")
 	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate: that of the emulated link isn't told (default: sending is paced to --rate):\n"+congestion.Help)
-	p.Scheme.Register(f)
+	p.Scheme.register(f)
 	f.Var((*units.DurationValue)(&p.Link.RTT), "rtt", "emulated link: round-trip time")
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; without --congestion sending is paced to it")
 	f.Var(&p.Link.Paths, "paths", "emulated link: instead of --rate, the rate of each path that channels take in turn, and when it\ndies: 100mbit,100mbit,10mbit,100mbit@2s; sending is paced to their sum")
@@ -133,7 +133,7 @@ func (p *params) check() error {
 			return err
 		}
 	}
-	if err := p.Scheme.Check(); err != nil {
+	if err := p.Scheme.check(); err != nil {
 		return err
 	}
 	if err := p.checkPaths(); err != nil {

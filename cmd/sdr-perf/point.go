@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 
-	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -59,18 +59,18 @@ func (pt *point) open(mtu units.Bytes) error {
 
 // newConn makes a connection, which has its part of the link's rate.
 func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
-	s, err := schemes.New(pt.scheme, pt.Scheme)
+	s, err := schemes.New(pt.scheme, pt.Scheme.Params)
 	if err != nil {
 		return nil, usage.Wrap(err)
 	}
-	rate := userRate(pt.Link.total(), mtu, pt.end.dev.Caps().HeaderBytes) / units.Rate(pt.QPs)
+	link := pt.Link.config(0)
+	rate := link.UserRate(mtu, pt.end.dev.Caps().HeaderBytes) / units.Rate(pt.QPs)
 	if pt.Congestion != "" {
 		rate = 0
 	}
-	underWay := pt.Link.config(0).PacketsInFlight(mtu)
 	conn, err := reliability.NewConn(pt.end.ctx, sdr.QPConfig{
 		MTU: mtu, Chunk: pt.Chunk, Channels: pt.Channels, Silence: pt.Timeout,
-		SendDepth: min(max(1024, underWay), 1<<20),
+		SendDepth: min(max(1024, link.PacketsInFlight(mtu)), 1<<20),
 	}, reliability.Config{
 		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.log,
 		Rate: rate, Congestion: congestion.Spec{Name: pt.Congestion},
@@ -98,11 +98,6 @@ func asUsage(err error) error {
 		return usage.Wrap(err)
 	}
 	return err
-}
-
-// userRate is what a link of rate wire carries of user data: each packet has headers too.
-func userRate(wire units.Rate, mtu, header units.Bytes) units.Rate {
-	return units.RateOf(mtu, wire.Time(mtu+header))
 }
 
 // connect tells the peer how open went and connects. The session belongs to the connection then;

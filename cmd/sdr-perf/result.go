@@ -4,8 +4,8 @@ package main
 
 import (
 	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
-	"github.com/sdr-rdma/go-sdr/cmd/internal/schemes"
 	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -27,7 +27,7 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 			UnitBytes: cfg.Unit, Sent: c.UnitsSent, Retransmitted: c.Retransmitted,
 			Spurious: c.Spurious, Parity: c.Parity, Recovered: c.Recovered, Missing: c.Missing, Timeouts: c.Timeouts,
 		},
-		Params:   parameters(schemes.Used(pt.scheme, pt.Scheme), stats.Units.Explain),
+		Params:   parameters(schemes.Used(pt.scheme, pt.Scheme.Params), stats.Units.Explain),
 		Verified: verified, Seed: pt.Seed, Environment: result.Here(release.Version()), Run: pt.run,
 	}
 	found := stats.Path

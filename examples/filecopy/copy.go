@@ -16,22 +16,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 const (
-	version = 3
-	// offerTime is how long a guest may take to make an offer: anybody can reach the receiver's port.
-	offerTime = 5 * time.Second
-	// maxGuests is how many may be taking their time.
-	maxGuests = 64
-	// verdictTime is how long the ends wait to tell, or hear, why the receiver has no file.
+	version     = 4
+	defaultPort = "18515"
+	// verdictTime is how long a sender that has failed waits to hear why the receiver has.
 	verdictTime = 2 * time.Second
 )
 
-// An offer is what a sender says first. The file follows, then its hash. The receiver answers once, with why it has no
-// copy, or with nothing.
+// An offer is what a sender says while it connects. The file follows, then its hash. The receiver answers with an empty
+// message when it has a copy, or closes with the reason why it hasn't.
 type offer struct {
 	Filecopy int    // version
 	Name     string // "" of what comes from stdin
@@ -40,14 +38,19 @@ type offer struct {
 }
 
 func send(ctx context.Context, cfg *sdrnet.Config, to, path string) error {
-	f, fi, err := openSource(path)
+	f, fi, err := openOriginal(path)
+	if f != nil {
+		defer f.discard()
+	}
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	name := filepath.Base(path)
+	o := offer{version, filepath.Base(path), fi.Mode().Perm(), fi.ModTime()}
 	if path == stdio {
-		name = ""
+		o.Name = ""
+	}
+	if cfg.PrivateData, err = json.Marshal(o); err != nil {
+		return err
 	}
 	c, err := sdrnet.Dial(ctx, withPort(to), cfg)
 	if err != nil {
@@ -55,54 +58,96 @@ func send(ctx context.Context, cfg *sdrnet.Config, to, path string) error {
 	}
 	defer c.Close()
 	begun := time.Now()
-	verdict := make(chan error, 1)
-	go func() { verdict <- hearVerdict(c) }() // ends with c
-	patience := ctx
-	if err = sendContent(ctx, c, f, fi, name); err != nil { // the receiver may know better why
+	if err = c.SendFile(ctx, f, fi.Size(), progress("sending")); err == nil {
+		var sum []byte
+		if sum, err = hashFile(f, fi.Size()); err == nil {
+			err = c.Send(ctx, sum)
+		}
+	}
+	if err != nil { // the receiver may know better why
 		var cancel context.CancelFunc
-		patience, cancel = context.WithTimeout(ctx, verdictTime)
+		ctx, cancel = context.WithTimeout(ctx, verdictTime)
 		defer cancel()
 	}
-	select {
-	case v := <-verdict:
-		if err == nil || errors.As(v, new(refusal)) {
-			err = errors.Join(v, err)
-		}
-	case <-patience.Done():
-		err = errors.Join(err, ctx.Err())
+	_, verdict := c.Recv(ctx)
+	if said := (*oob.PeerError)(nil); errors.As(verdict, &said) {
+		return fmt.Errorf("the receiver failed: %s", said.Reason)
 	}
 	if err == nil {
-		summary(os.Stdout, c, "sent", path, fi.Size(), time.Since(begun))
+		err = verdict
+	}
+	if err == nil {
+		summary(os.Stdout, c, "sent", path, fi.Size(), begun)
 	}
 	return err
 }
 
-func sendContent(ctx context.Context, c *sdrnet.Conn, f *os.File, fi fs.FileInfo, name string) error {
-	b, err := json.Marshal(offer{version, name, fi.Mode().Perm(), fi.ModTime()})
+func recv(ctx context.Context, cfg *sdrnet.Config, listen, out string) error {
+	f, err := newCopy(out)
 	if err != nil {
 		return err
 	}
-	if err := c.Send(ctx, b); err != nil {
+	defer f.discard()
+	cfg.Link.Seed++ // so that the directions have different faults
+	c, o, err := waitForSender(ctx, cfg, listen)
+	if err != nil {
 		return err
 	}
-	var sum []byte
-	hashed := make(chan error, 1)
-	go func() {
-		var err error
-		sum, err = hashFile(f, fi.Size())
-		hashed <- err
-	}()
-	m := meter{what: "sending"}
-	err = c.SendFile(ctx, f, fi.Size(), m.update)
-	m.end()
-	if err = errors.Join(err, <-hashed); err != nil {
+	begun := time.Now()
+	size, err := recvContent(ctx, c, o, f)
+	if err != nil {
+		_ = c.CloseWithReason(err.Error())
 		return err
 	}
-	return c.Send(ctx, sum)
+	to := os.Stdout
+	if out == stdio {
+		to = os.Stderr
+	}
+	summary(to, c, "received", f.final, size, begun)
+	_ = c.Send(ctx, nil) // a sender that is gone needn't be told
+	return c.Close()
 }
 
-// defaultPort is where a receiver waits unless told otherwise.
-const defaultPort = "18515"
+// waitForSender returns the first connection that makes an offer. Whoever else comes is turned away, by sdrnet or here.
+func waitForSender(ctx context.Context, cfg *sdrnet.Config, listen string) (c *sdrnet.Conn, o offer, err error) {
+	l, err := sdrnet.Listen(withPort(listen), cfg)
+	if err != nil {
+		return nil, o, err
+	}
+	defer l.Close()
+	fmt.Fprintf(os.Stderr, "waiting for a sender on %v\n", l.Addr())
+	for {
+		o = offer{}
+		if c, err = l.Accept(ctx); err != nil || json.Unmarshal(c.PeerPrivateData(), &o) == nil && o.Filecopy == version {
+			return c, o, err
+		}
+		fmt.Fprintf(os.Stderr, "turned a peer away: %v, which makes no offer\n", c.RemoteAddr())
+		_ = c.CloseWithReason("this is a filecopy receiver, which expects a sender of the same release")
+	}
+}
+
+// recvContent receives the file and its hash, compares that with what is on disk, and gives the file its name.
+func recvContent(ctx context.Context, c *sdrnet.Conn, o offer, f *file) (size int64, err error) {
+	if err = f.called(o.Name); err != nil {
+		return 0, err
+	}
+	if size, err = c.RecvFile(ctx, f, progress("receiving")); err != nil {
+		return 0, err
+	}
+	m, err := c.Recv(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer m.Release()
+	sum, err := hashFile(f, size)
+	if err == nil && !bytes.Equal(sum, m.Bytes()) {
+		err = errors.New("the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")
+	}
+	if err != nil {
+		return 0, err
+	}
+	return size, f.deliver(o.Mode, o.Changed)
+}
 
 // withPort adds the default port to an address without one.
 func withPort(addr string) string {
@@ -112,153 +157,20 @@ func withPort(addr string) string {
 	return net.JoinHostPort(strings.Trim(addr, "[]"), defaultPort)
 }
 
-// A refusal is why the receiver has no copy, in its words.
-type refusal string
-
-func (r refusal) Error() string { return fmt.Sprintf("the receiver failed: %q", string(r)) }
-
-func hearVerdict(c *sdrnet.Conn) error {
-	m, err := c.Recv(context.Background())
-	if err != nil {
-		return err
-	}
-	defer m.Release()
-	if len(m.Bytes()) > 0 {
-		return refusal(m.Bytes())
-	}
-	return nil
-}
-
-// tellVerdict tells the sender why there is no copy, unless err is nil. One that is gone needn't be told.
-func tellVerdict(c *sdrnet.Conn, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), verdictTime)
-	defer cancel()
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	_ = c.Send(ctx, []byte(text))
-}
-
-func recv(ctx context.Context, cfg *sdrnet.Config, listen, out string) error {
-	f, err := newTemporary(out)
-	if err != nil {
-		return err
-	}
-	defer f.discard()
-	g, err := waitForSender(ctx, cfg, listen)
-	if err != nil {
-		return err
-	}
-	defer g.Close()
-	begun := time.Now()
-	size, err := recvContent(ctx, g, f)
-	tellVerdict(g.Conn, err)
-	if err == nil {
-		to := os.Stdout
-		if out == stdio {
-			to = os.Stderr
+// progress says now and then how far a file has got.
+func progress(doing string) sdrnet.Progress {
+	var last time.Time
+	return func(done, total units.Bytes) {
+		if time.Since(last) >= 2*time.Second {
+			last = time.Now()
+			fmt.Fprintf(os.Stderr, "filecopy: %s: %v of %v\n", doing, done, total)
 		}
-		summary(to, g.Conn, "received", f.final, size, time.Since(begun))
 	}
-	return err
-}
-
-// recvContent receives the file and its hash, compares that with what is on disk, and gives the file its name.
-func recvContent(ctx context.Context, g *guest, f *temporary) (int64, error) {
-	if err := f.called(g.Name); err != nil {
-		return 0, err
-	}
-	p := meter{what: "receiving"}
-	size, err := g.RecvFile(ctx, f, p.update)
-	p.end()
-	if err != nil {
-		return 0, err
-	}
-	m, err := g.Recv(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer m.Release()
-	ours, err := hashFile(f, size)
-	if err == nil && !bytes.Equal(ours, m.Bytes()) {
-		err = errors.New("the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")
-	}
-	if err != nil {
-		return 0, err
-	}
-	return size, f.deliver(&g.offer)
-}
-
-// A guest is a connection, and what it offers.
-type guest struct {
-	*sdrnet.Conn
-	offer
-}
-
-// waitForSender returns the first connection that makes an offer. Whoever else comes is turned away and reported, by
-// sdrnet or here, and delays nobody.
-func waitForSender(ctx context.Context, cfg *sdrnet.Config, listen string) (*guest, error) {
-	l, err := sdrnet.Listen(withPort(listen), cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	fmt.Fprintf(os.Stderr, "waiting for a sender on %v\n", l.Addr())
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	guests, places := make(chan *guest), make(chan struct{}, maxGuests)
-	go func() {
-		for {
-			places <- struct{}{}
-			c, err := l.Accept(ctx)
-			if err != nil {
-				cancel(err)
-				return
-			}
-			go func() {
-				g := &guest{Conn: c}
-				err := g.greet(ctx)
-				if err == nil {
-					select {
-					case guests <- g:
-						return
-					case <-ctx.Done():
-						err = errors.New("the receiver has another sender")
-					}
-				}
-				cfg.Logger.Warn("turned a peer away", "peer", c.RemoteAddr(), "err", err)
-				tellVerdict(c, err)
-				_ = c.Close()
-				<-places
-			}()
-		}
-	}()
-	select {
-	case g := <-guests:
-		return g, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-func (g *guest) greet(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, offerTime)
-	defer cancel()
-	m, err := g.Recv(ctx)
-	if err != nil {
-		return err
-	}
-	defer m.Release()
-	if json.Unmarshal(m.Bytes(), &g.offer) != nil || g.Filecopy != version {
-		return errors.New("this is a filecopy receiver, which expects a sender of the same release")
-	}
-	return nil
 }
 
 // summary says what was done and what it took.
-func summary(w io.Writer, c *sdrnet.Conn, did, path string, size int64, took time.Duration) {
-	n := units.Bytes(size)
+func summary(w io.Writer, c *sdrnet.Conn, did, path string, size int64, begun time.Time) {
+	n, took := units.Bytes(size), time.Since(begun)
 	_, file := c.Stats()
 	fmt.Fprintf(w, "%s %s: %v in %.2f s (%v), SHA-256 agrees, %d of %d packets repeated\n",
 		did, path, n, took.Seconds(), units.RateOf(n, took), file.Units.Retransmitted, file.Units.Sent)

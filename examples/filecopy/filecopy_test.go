@@ -358,12 +358,9 @@ func TestBadVisitors(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, c.CloseWithReason(escape))
 	for _, says := range []string{escape, `{"Filecopy":1}`, "", "", "", ""} { // peers that sdrnet takes
-		peer, err := sdrnet.Dial(t.Context(), at, &sdrnet.Config{Addr: netip.MustParseAddr("127.0.0.1")})
+		peer, err := sdrnet.Dial(t.Context(), at, &sdrnet.Config{Addr: netip.MustParseAddr("127.0.0.1"), PrivateData: []byte(says)})
 		require.NoError(t, err)
 		t.Cleanup(func() { peer.Close() })
-		if says != "" {
-			require.NoError(t, peer.Send(t.Context(), []byte(says)))
-		}
 	}
 	for range 2 * 64 { // silent ones
 		nc, err := net.Dial("tcp", at)
@@ -390,12 +387,12 @@ func TestUDPPortTaken(t *testing.T) {
 	defer c.Close()
 	src, _ := randomFile(t, 1)
 	dir := t.TempDir()
-	r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", filepath.Join(dir, "copy"), rdma(0))
+	r := start(t, "", "recv", "--listen", "127.0.0.1:0", "--out", filepath.Join(dir, "copy"), rdma(0), "--udp-port", "4791")
 	s := start(t, "", "send", "--to", r.listening(t), src, rdma(1))
 	r.ends(t, 10*time.Second, exitFailure)
 	s.ends(t, 10*time.Second, exitFailure)
 	require.Contains(t, r.lastLine(), "UDP port 4791")
-	require.Contains(t, r.lastLine(), "--udp-port any")
+	require.Contains(t, r.lastLine(), "choose another port")
 	require.Contains(t, s.lastLine(), "UDP port 4791", "the sender should hear why")
 	onlyHolds(t, dir)
 }
@@ -424,7 +421,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"send", "--to", refused, "--rtt", "25", src}, exitUsage, "the unit is missing"},
 		{[]string{"send", "--to", refused, "--rate", "-1gbit", src}, exitUsage, "must not be negative"},
 		{[]string{"send", "--to", refused, "--drop", "1.5", src}, exitUsage, "1.5"},
-		{[]string{"send", "--to", refused, "--scheme", "tcp", src}, exitUsage, "choose one of adaptive, ec-mds, sr"},
+		{[]string{"send", "--to", refused, "--scheme", "tcp", src}, exitUsage, "choose among adaptive, ec-mds"},
 		{[]string{"send", "--to", refused, "--udp-port", "70000", src}, exitUsage, "give a number from 1 to 65534, or any"},
 		{[]string{"send", "--to", refused, "--silence", "1ms", src}, exitUsage, "at least 100 ms"},
 		{[]string{"send", "--to", refused, src}, exitFailure, "is the server running there"},

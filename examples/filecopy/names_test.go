@@ -36,12 +36,12 @@ func TestNameFromSender(t *testing.T) {
 func TestUnfitNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"", ".", "..", "../x", "/etc/x", "a/b", ".bashrc", "a\x1b[2J", "a\n", "\xff", strings.Repeat("x", 256)} {
-		f, err := newTemporary(dir)
+		f, err := newCopy(dir)
 		require.NoError(t, err)
 		require.Error(t, f.called(name), "%q", name)
 		f.discard()
 	}
-	f, err := newTemporary(dir)
+	f, err := newCopy(dir)
 	require.NoError(t, err)
 	defer f.discard()
 	require.NoError(t, f.called("übung 1.tar"))

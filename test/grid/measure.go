@@ -8,32 +8,10 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/reliability"
-	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
-	"github.com/sdr-rdma/go-sdr/reliability/ec"
-	"github.com/sdr-rdma/go-sdr/reliability/scheme"
-	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
-
-// The paper's code.
-const codeK, codeM = 32, 8
-
-func newScheme(name string) (scheme.Scheme, error) {
-	switch name {
-	case "sr":
-		return sr.New(sr.Config{Mode: sr.RTO})
-	case "sr-nack":
-		return sr.New(sr.Config{Mode: sr.NACK})
-	case "ec-xor":
-		return ec.New(ec.Config{Code: ec.XOR, K: codeK, M: codeM})
-	case "ec-mds":
-		return ec.New(ec.Config{Code: ec.MDS, K: codeK, M: codeM})
-	case "adaptive":
-		return adaptive.New(adaptive.Config{})
-	}
-	return nil, fmt.Errorf("unknown scheme %q: want sr, sr-nack, ec-xor, ec-mds or adaptive", name)
-}
 
 const (
 	warmTransfers = 20
@@ -65,7 +43,7 @@ func (p *point) connect() (*pair, error) {
 		if pr.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Rand: rand.NewChaCha8(key)}); err != nil {
 			return nil, err
 		}
-		s, err := newScheme(p.scheme)
+		s, err := schemes.New(p.scheme, schemes.Params{})
 		if err != nil {
 			return nil, err
 		}

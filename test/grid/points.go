@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -138,7 +139,7 @@ func pointsOf(o options, scale float64) (points []point, err error) {
 		return nil, fmt.Errorf("-drops: %w", err)
 	}
 	for _, scheme := range strings.Split(o.schemes, ",") {
-		if _, err := newScheme(scheme); err != nil {
+		if err := schemes.Known(scheme); err != nil {
 			return nil, err
 		}
 		for _, size := range g.sizes {

@@ -10,9 +10,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/reliability"
-	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
-	"github.com/sdr-rdma/go-sdr/reliability/scheme"
-	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -67,7 +65,7 @@ func (e *ours) Connect(ctx context.Context) error {
 	if err := e.hangUp(); err != nil {
 		return err
 	}
-	s, err := newScheme(e.scheme)
+	s, err := schemes.New(e.scheme, schemes.Params{})
 	if err != nil {
 		return err
 	}
@@ -84,13 +82,6 @@ func (e *ours) Connect(ctx context.Context) error {
 		return err
 	}
 	return e.conn.Connect(ctx, theirs)
-}
-
-func newScheme(name string) (scheme.Scheme, error) {
-	if name == "sr-nack" {
-		return sr.New(sr.Config{Mode: sr.NACK})
-	}
-	return adaptive.New(adaptive.Config{})
 }
 
 func (e *ours) Expect(n int) error {

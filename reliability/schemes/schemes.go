@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schemes maps the names that commands give to reliability schemes to what makes them, and
-// holds the flags that they take.
+// Package schemes makes reliability schemes by name, for programs that are told which one to use.
 package schemes
 
 import (
@@ -11,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/pflag"
 
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
@@ -61,36 +58,6 @@ func (c *Code) String() string {
 
 // defaultCode is the paper's.
 var defaultCode = Code{32, 8}
-
-// Register adds the flags of all schemes.
-func (p *Params) Register(f *pflag.FlagSet) {
-	f.Float64Var(&p.Alpha, "alpha", p.Alpha, "sr: timeout RTT + `alpha`·RTT (default 2)")
-	f.Float64Var(&p.Beta, "beta", p.Beta, "ec: repeats are asked for `beta`·RTT after a group should be there (default 0.5)")
-	f.Var(&p.Code, "ec", "ec: data and parity units of a group (default 32,8)")
-}
-
-// Check says which value is out of range.
-func (p *Params) Check() error {
-	for _, x := range []struct {
-		flag  string
-		value float64
-		least float64
-		most  float64
-	}{
-		{"alpha", p.Alpha, sr.MinAlpha, sr.MaxAlpha},
-		{"beta", p.Beta, ec.MinBeta, ec.MaxBeta},
-	} {
-		if x.value != 0 && !(x.value >= x.least && x.value <= x.most) {
-			return fmt.Errorf("--%s %v: choose %v to %v", x.flag, x.value, x.least, x.most)
-		}
-	}
-	if p.Code != (Code{}) {
-		if _, err := ec.New(ec.Config{Code: ec.MDS, K: p.K, M: p.M}); err != nil {
-			return fmt.Errorf("--ec %v: %w", &p.Code, err)
-		}
-	}
-	return nil
-}
 
 // An entry is one scheme.
 type entry struct {
