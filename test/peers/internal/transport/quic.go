@@ -38,17 +38,38 @@ func quicConfig() *quic.Config {
 
 // newQUIC is quic-go with one stream on a connection.
 func newQUIC(o Options) (Endpoint, error) {
-	s := &stream{buf: make([]byte, o.Buffer), release: func() error { return nil }, version: "quic-go " + moduleVersion("github.com/quic-go/quic-go")}
+	s := &stream{buf: make([]byte, o.Buffer), release: func() error { return nil }, version: VersionQUIC()}
 	if o.Side == Sending {
-		s.open = func(ctx context.Context) (io.ReadWriteCloser, error) { return dialQUIC(ctx, o) }
+		s.open = func(ctx context.Context) (io.ReadWriteCloser, error) {
+			return DialQUIC(ctx, o.Local, netip.AddrPortFrom(o.Remote, port))
+		}
 		return s, nil
 	}
+	l, err := ListenQUIC(netip.AddrPortFrom(o.Local, port))
+	if err != nil {
+		return nil, err
+	}
+	s.release, s.open = l.Close, l.Accept
+	return s, nil
+}
+
+// VersionQUIC is that of quic-go.
+func VersionQUIC() string { return "quic-go " + moduleVersion("github.com/quic-go/quic-go") }
+
+// A QUICListener accepts connections of one stream each.
+type QUICListener struct {
+	listener *quic.Listener
+	socket   *net.UDPConn
+}
+
+// ListenQUIC listens at an address; port 0 is any.
+func ListenQUIC(at netip.AddrPort) (*QUICListener, error) {
 	certificate, err := selfSigned()
 	if err != nil {
 		return nil, err
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{protocol}, MinVersion: tls.VersionTLS13}
-	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(o.Local, port)))
+	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +77,14 @@ func newQUIC(o Options) (Endpoint, error) {
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
-	s.release = func() error { return errors.Join(listener.Close(), socket.Close()) }
-	s.open = func(ctx context.Context) (io.ReadWriteCloser, error) { return acceptQUIC(ctx, listener) }
-	return s, nil
+	return &QUICListener{listener, socket}, nil
 }
+
+// Addr is where it listens.
+func (l *QUICListener) Addr() netip.AddrPort { return l.socket.LocalAddr().(*net.UDPAddr).AddrPort() }
+
+// Close ends it and its connections.
+func (l *QUICListener) Close() error { return errors.Join(l.listener.Close(), l.socket.Close()) }
 
 // protocol is negotiated by TLS.
 const protocol = "peers"
@@ -80,16 +105,16 @@ func (s *quicStream) Close() error {
 	return err
 }
 
-// dialQUIC uses a socket of its own for each connection, and opens the stream by a
+// DialQUIC uses a socket of its own for each connection, and opens the stream by a
 // byte, because the peer doesn't see an unused one.
-func dialQUIC(ctx context.Context, o Options) (io.ReadWriteCloser, error) {
-	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(o.Local, 0)))
+func DialQUIC(ctx context.Context, local netip.Addr, remote netip.AddrPort) (io.ReadWriteCloser, error) {
+	socket, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(local, 0)))
 	if err != nil {
 		return nil, err
 	}
 	// The certificate is made up; nobody else is on this link.
 	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{protocol}, MinVersion: tls.VersionTLS13} //nolint:gosec
-	conn, err := quic.Dial(ctx, socket, net.UDPAddrFromAddrPort(netip.AddrPortFrom(o.Remote, port)), config, quicConfig())
+	conn, err := quic.Dial(ctx, socket, net.UDPAddrFromAddrPort(remote), config, quicConfig())
 	if err != nil {
 		return nil, errors.Join(err, socket.Close())
 	}
@@ -100,8 +125,9 @@ func dialQUIC(ctx context.Context, o Options) (io.ReadWriteCloser, error) {
 	return &quicStream{stream, conn, socket}, err
 }
 
-func acceptQUIC(ctx context.Context, l *quic.Listener) (io.ReadWriteCloser, error) {
-	conn, err := l.Accept(ctx)
+// Accept waits for a connection and its stream.
+func (l *QUICListener) Accept(ctx context.Context) (io.ReadWriteCloser, error) {
+	conn, err := l.listener.Accept(ctx)
 	if err != nil {
 		return nil, err
 	}
