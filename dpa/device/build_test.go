@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/dpa/device/internal/headers"
 )
 
 const (
@@ -186,29 +188,27 @@ func TestHandlerNeedsZbs(t *testing.T) {
 	require.Contains(t, string(out)+err.Error(), "llegal instruction")
 }
 
-// flexioHeaders is the folder of FlexIO's headers: those that are installed, or else testdata's declarations of what is
-// used of them.
-func flexioHeaders(name string) string {
-	for _, dir := range []string{os.Getenv("FLEXIO_INCLUDE"), "/opt/mellanox/flexio/include"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil && dir != "" {
-			return dir
-		}
+// flexioHeaders says by which option a compiler finds FlexIO's header name: in the folder FLEXIO_INCLUDE, which must have it, or
+// where it is installed, or else in testdata, among our declarations of what is used of it.
+func flexioHeaders(t *testing.T, name string) (option string) {
+	t.Helper()
+	dir, err := headers.Find(name, "testdata/flexio")
+	require.NoError(t, err)
+	if dir == "testdata/flexio" {
+		t.Logf("compiled against declarations of ours: no FlexIO in %s; set %s to the folder that has %s", headers.Installed, headers.Variable, name)
+		return "-I" + dir
 	}
-	return "testdata/flexio"
+	t.Logf("compiled against FlexIO's %s in %s", name, dir)
+	return "-isystem" + dir // what they are warned of is not ours to mend
 }
 
 // TestFlexIOShim compiles the shim for the DPA against FlexIO's headers, where they are and dpacc's intrinsics with
 // them; elsewhere against declarations of ours, which prove that it is complete and no more.
 func TestFlexIOShim(t *testing.T) {
-	dir := flexioHeaders("libflexio-dev/flexio_dev.h")
-	args := []string{"-I" + dir}
-	if _, err := os.Stat(filepath.Join(dir, "dpaintrin.h")); err != nil {
-		args = append(args, "-Itestdata/flexio") // dpacc knows its intrinsics, this compiler doesn't
-	}
-	shim := compile(t, "flexio.c", "", "", args...)
+	// dpacc knows its intrinsics, this compiler doesn't: ours stand in for them unless there are others.
+	shim := compile(t, "flexio.c", "", "", flexioHeaders(t, "libflexio-dev/flexio_dev.h"), "-idirafter", "testdata/flexio")
 	require.Equal(t, []string{
 		"sdr_abi_activate", "sdr_abi_cq_arm", "sdr_abi_reschedule", "sdr_abi_window", "sdr_abi_window_writeback", "sdr_event", "sdr_rpc",
 	}, shim.symbols(t, "--defined-only"))
 	require.Subset(t, shim.symbols(t, "--undefined-only"), []string{"sdr_activate", "sdr_control"})
-	t.Logf("compiled against the headers in %s", dir)
 }

@@ -32,7 +32,7 @@ func fakeLibrary(t *testing.T) (file string) {
 	needTools(t)
 	file = filepath.Join(t.TempDir(), "libfakeflexio.so")
 	output(t, "cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread",
-		"-I"+flexioHeaders("libflexio/flexio.h"), "-Isrc", "testdata/fakeflexio.c", "-o", file)
+		flexioHeaders(t, "libflexio/flexio.h"), "-Isrc", "testdata/fakeflexio.c", "-o", file)
 	t.Setenv("FAKE_FLEXIO_EMULATOR", emulator(t))
 	t.Setenv("FAKE_FLEXIO_DIR", t.TempDir())
 	return file

@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/dpa/device/internal/headers"
 )
 
 // TestLayout: the structures are where a C compiler puts those of FlexIO's header, or of the declarations that stand
@@ -56,12 +58,8 @@ func TestLayout(t *testing.T) {
 		"FLEXIO_MEMTYPE_DPA":                                      0,
 		"IBV_ACCESS_LOCAL_WRITE":                                  1,
 	}
-	include := "../../testdata/flexio"
-	for _, dir := range []string{os.Getenv("FLEXIO_INCLUDE"), "/opt/mellanox/flexio/include"} {
-		if _, err := os.Stat(filepath.Join(dir, "libflexio/flexio.h")); err == nil && dir != "" {
-			include = dir
-		}
-	}
+	include, err := headers.Find("libflexio/flexio.h", "../../testdata/flexio")
+	require.NoError(t, err)
 	var src strings.Builder
 	src.WriteString("#include <libflexio/flexio.h>\n#include <stddef.h>\n#include <stdio.h>\nint main(void) {\n")
 	for what := range want {
