@@ -19,7 +19,9 @@ type Config struct {
 	Scheme scheme.Scheme
 	// Unit is what is repaired at once: a multiple of the MTU. Default: one
 	// packet. With packet drop rate p, a unit of N packets is lost with
-	// probability 1−(1−p)^N.
+	// probability 1−(1−p)^N. With a packet engine that keeps packet bits on its
+	// device (sdr.EndpointConfig.Engine) it is a multiple of the QP's chunk, at
+	// both ends, and the scheme is one without parity.
 	Unit units.Bytes
 	// MessageSize is the length of the messages that carry a long transfer, a
 	// multiple of Unit. Default: 64 MiB or the QP's largest message.
@@ -115,6 +117,19 @@ func (c *Config) check(q sdr.QPConfig) error {
 		return bad("progress limit %v: want at least 1 ms", c.NoProgress)
 	case c.ParityPool < 0:
 		return bad("parity pool %d: must not be negative", c.ParityPool)
+	}
+	return nil
+}
+
+// checkWithoutPackets refuses what needs packet bits, where a packet engine keeps them to itself.
+func (c *Config) checkWithoutPackets(q sdr.QPConfig) error {
+	switch {
+	case c.Unit%q.Chunk != 0:
+		return fmt.Errorf("%w: repair unit %d: the packet engine keeps packet bits to itself: give both ends a Unit that is a multiple of the chunk %d",
+			sdr.ErrArgument, c.Unit, q.Chunk)
+	case c.Scheme.ParityUnits(int(c.MessageSize/c.Unit)) > 0:
+		return fmt.Errorf("%w: scheme %s decodes, and the packet engine keeps the bits that say so to itself: choose a scheme that repeats",
+			sdr.ErrNotSupported, c.Scheme.Name())
 	}
 	return nil
 }

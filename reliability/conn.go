@@ -37,7 +37,11 @@ func NewConn(c *sdr.Endpoint, q sdr.QPConfig, cfg Config) (*Conn, error) {
 	}
 	conn.qp, conn.qcfg, conn.cfg = qp, qp.Config(), cfg
 	conn.cfg.fill(conn.qcfg)
-	if err := conn.cfg.check(conn.qcfg); err != nil {
+	err = conn.cfg.check(conn.qcfg)
+	if err == nil && !c.Caps().HostPackets {
+		err = conn.cfg.checkWithoutPackets(conn.qcfg)
+	}
+	if err != nil {
 		_ = qp.Close()
 		return nil, &sdr.OpError{Op: "create", Object: "connection", Err: err}
 	}

@@ -59,11 +59,32 @@ type recvTransfer struct {
 
 // A recvMessage is a message of a recvTransfer.
 type recvMessage struct {
-	t       *recvTransfer
-	h       sdr.RecvHandle
-	packets sdr.PacketMap
-	state   recvState
-	mem     *paritySlot // of parity
+	t      *recvTransfer
+	h      sdr.RecvHandle
+	places placeMap
+	state  recvState
+	mem    *paritySlot // of parity
+}
+
+// A placeMap says which places of a message are in place: its packets or, where a packet engine keeps those to itself, its
+// chunks. layout.placesPerUnit of them are a unit's.
+type placeMap interface {
+	Len() int
+	Has(i int) bool
+	Count() int
+	AllSet() bool
+	NextMissing(from int) int
+	NextSet(from int) int
+	// Err is sdr.ErrCompleted once the message is completed, and nil while all that was read was of it.
+	Err() error
+}
+
+// placesOf is the finest map that there is of a message.
+func (in *incoming) placesOf(h sdr.RecvHandle) (placeMap, error) {
+	if !in.qp.Endpoint().Caps().HostPackets {
+		return h.Bitmap(), nil
+	}
+	return h.Packets()
 }
 
 func (m *recvMessage) to(s recvState) { move(recvMoves[:], &m.state, s) }
@@ -73,7 +94,7 @@ func (m *recvMessage) complete() {
 	if m == nil || m.state != posted {
 		return
 	}
-	if m.packets.AllSet() {
+	if m.places.AllSet() {
 		m.to(filled)
 	} else {
 		m.to(abandoned)
@@ -154,7 +175,7 @@ func (t *recvTransfer) post(mr *sdr.MR, off, n units.Bytes, role sdr.Role, i int
 		return nil, err
 	}
 	m := &recvMessage{t: t, h: h}
-	if m.packets, err = h.Packets(); err != nil {
+	if m.places, err = t.in.placesOf(h); err != nil {
 		t.in.port.Complete(h)
 		return nil, err
 	}
@@ -267,7 +288,7 @@ func (t *recvTransfer) awaitStart() units.Instant {
 	arrived := 0
 	for _, m := range t.inWindow() {
 		if m != nil {
-			n := m.packets.Count()
+			n := m.places.Count()
 			arrived += n
 		}
 	}
@@ -302,7 +323,7 @@ func (t *recvTransfer) completeFilled() {
 		if m == nil || m.state != posted {
 			continue
 		}
-		if m.packets.AllSet() {
+		if m.places.AllSet() {
 			t.view.wholeUnits += t.view.unitsOf(t.front + i)
 			m.complete()
 		}
@@ -322,7 +343,7 @@ func (t *recvTransfer) completePassed() {
 		if ahead == nil || m == nil {
 			return
 		}
-		if n := ahead.packets.Count(); n == 0 && ahead.state != filled {
+		if n := ahead.places.Count(); n == 0 && ahead.state != filled {
 			return
 		}
 		if m.state == posted {
@@ -384,8 +405,8 @@ func (t *recvTransfer) done() {
 func (t *recvTransfer) dropParity(n int) {
 	for t.parityBase < len(t.parity) && (t.parityBase+1)*t.in.unitsPerParity <= n {
 		m := t.parity[t.parityBase]
-		got := m.packets.Count()
-		t.parityArrived += got / t.in.packetsPerUnit
+		got := m.places.Count()
+		t.parityArrived += got / t.in.placesPerUnit
 		m.complete()
 		t.parityBase++
 	}

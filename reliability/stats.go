@@ -17,9 +17,8 @@ type Stats struct {
 	// the one that the receiver had whole first; of one that the first transmission or
 	// decoding placed, none. So a repeat that overtook what it repeats was needed, and one
 	// that got lost after its unit was in place was not. Of unfinished transfers, failed ones or those of a
-	// scheme.Partial, with an immediate split without fragment bits, and to a peer whose
-	// device keeps the packet bits, it counts what the sender found out by itself, which may be
-	// less. A unit that is repeated more often than
+	// scheme.Partial, and with an immediate split without fragment bits, it counts what the sender
+	// found out by itself, which may be less. A unit that is repeated more often than
 	// the fragment field has numbers for (15 times by default) counts as if it was in place
 	// after so many.
 	Units     scheme.Stats

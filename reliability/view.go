@@ -19,7 +19,7 @@ type view struct {
 }
 
 func (v *view) perMessage() int { return v.t.in.unitsPerMessage }
-func (v *view) packets() int    { return v.t.in.packetsPerUnit }
+func (v *view) places() int     { return v.t.in.placesPerUnit }
 
 // unitsOf is how many units of the transfer message i carries.
 func (v *view) unitsOf(i int) int {
@@ -29,14 +29,14 @@ func (v *view) unitsOf(i int) int {
 
 // placed counts the units in place.
 func (v *view) placed() int {
-	n, ppu := v.wholeUnits, v.packets()
+	n, each := v.wholeUnits, v.places()
 	for i, p := range v.t.inWindow() {
 		if p != nil && p.state == posted {
-			got := p.packets.Count()
-			if got == p.packets.Len() && got > 0 {
+			got := p.places.Count()
+			if got == p.places.Len() && got > 0 {
 				n += v.unitsOf(v.t.front + i)
 			} else {
-				n += got / ppu
+				n += got / each
 			}
 		}
 	}
@@ -48,8 +48,8 @@ func (v *view) placedParity() int {
 	n := v.t.parityArrived
 	for _, p := range v.t.parity[v.t.parityBase:] {
 		if p.state == posted {
-			got := p.packets.Count()
-			n += got / v.packets()
+			got := p.places.Count()
+			n += got / v.places()
 		}
 	}
 	return n
@@ -59,7 +59,7 @@ func (v *view) placedParity() int {
 func (v *view) present(i int) (n int) {
 	p := v.message(i)
 	for u := range v.unitsOf(i) {
-		if hasPackets(p, u*v.packets(), v.packets()) {
+		if hasPlaces(p, u*v.places(), v.places()) {
 			n++
 		}
 	}
@@ -74,7 +74,7 @@ func (v *view) exactly() int {
 		if p == nil || p.state != posted {
 			continue
 		}
-		if p.packets.AllSet() {
+		if p.places.AllSet() {
 			n += v.unitsOf(i)
 		} else {
 			n += v.present(i)
@@ -97,7 +97,7 @@ func (v *view) Has(u scheme.Unit) bool {
 	if p == nil {
 		return false
 	}
-	return p.state == filled || hasPackets(p, i%v.perMessage()*v.packets(), v.packets())
+	return p.state == filled || hasPlaces(p, i%v.perMessage()*v.places(), v.places())
 }
 
 // message is data message m, nil while it isn't posted.
@@ -108,15 +108,15 @@ func (v *view) message(m int) *recvMessage {
 	return v.t.data[m]
 }
 
-// hasPackets reports whether packets [first, first+n), as far as the message
+// hasPlaces reports whether places [first, first+n), as far as the message
 // has them, are in place.
-func hasPackets(p *recvMessage, first, n int) bool {
-	end := min(first+n, p.packets.Len())
+func hasPlaces(p *recvMessage, first, n int) bool {
+	end := min(first+n, p.places.Len())
 	if n == 1 {
-		return p.packets.Has(first) && p.packets.Err() == nil
+		return p.places.Has(first) && p.places.Err() == nil
 	}
-	missing := p.packets.NextMissing(first)
-	return first < end && missing >= end && p.packets.Err() == nil
+	missing := p.places.NextMissing(first)
+	return first < end && missing >= end && p.places.Err() == nil
 }
 
 // hasParity reports whether parity unit i is in place.
@@ -126,12 +126,12 @@ func (v *view) hasParity(i int) bool {
 		return false
 	}
 	p := v.t.parity[i/per]
-	return p.state == posted && hasPackets(p, i%per*v.packets(), v.packets())
+	return p.state == posted && hasPlaces(p, i%per*v.places(), v.places())
 }
 
 // NextMissing implements scheme.View.
 func (v *view) NextMissing(from int) int {
-	total, per, ppu := v.t.info.Units, v.perMessage(), v.packets()
+	total, per, each := v.t.info.Units, v.perMessage(), v.places()
 	for i := from; i < total; {
 		m := i / per
 		p := v.message(m)
@@ -143,12 +143,12 @@ func (v *view) NextMissing(from int) int {
 			i = end
 			continue
 		}
-		pkt := p.packets.NextMissing(i % per * ppu)
-		if p.packets.Err() != nil {
+		at := p.places.NextMissing(i % per * each)
+		if p.places.Err() != nil {
 			return i
 		}
-		if pkt < p.packets.Len() {
-			return max(i, m*per+pkt/ppu)
+		if at < p.places.Len() {
+			return max(i, m*per+at/each)
 		}
 		i = end
 	}
@@ -158,7 +158,7 @@ func (v *view) NextMissing(from int) int {
 // NextPresent implements scheme.View.
 func (v *view) NextPresent(from, to int) int {
 	to = min(to, v.t.info.Units)
-	per, ppu := v.perMessage(), v.packets()
+	per, each := v.perMessage(), v.places()
 	for i := from; i < to; {
 		m := i / per
 		p := v.message(m)
@@ -170,14 +170,14 @@ func (v *view) NextPresent(from, to int) int {
 		if p.state == filled {
 			return i
 		}
-		pkt := p.packets.NextSet(i % per * ppu)
-		if p.packets.Err() != nil || pkt >= p.packets.Len() {
+		at := p.places.NextSet(i % per * each)
+		if p.places.Err() != nil || at >= p.places.Len() {
 			i = end
 			continue
 		}
-		u := max(i, m*per+pkt/ppu)
+		u := max(i, m*per+at/each)
 		for ; u < end; u++ {
-			if hasPackets(p, u%per*ppu, ppu) {
+			if hasPlaces(p, u%per*each, each) {
 				return u
 			}
 		}
@@ -203,7 +203,7 @@ func (v *view) Mark(channel int) scheme.Mark {
 		out.Unit = scheme.Probe | scheme.Unit(m.Offset)
 		return out
 	}
-	unit := int(m.Offset) / v.packets()
+	unit := int(m.Offset) / v.t.in.packetsPerUnit
 	role, low := roleOfMark(m.Label)
 	if role == sdr.RoleParity {
 		out.Unit = scheme.Parity | scheme.Unit(v.unwrap(low, v.t.parityBase)*v.t.in.unitsPerParity+unit)

@@ -46,6 +46,9 @@ func (b Bitmap) AllSet() bool { return b.m.Tracker.AllSet() }
 // NextMissing is the first chunk at or after from that isn't in place, or Len.
 func (b Bitmap) NextMissing(from int) int { return b.m.Tracker.Chunks().NextMissing(from) }
 
+// NextSet is the first chunk at or after from that is in place, or Len.
+func (b Bitmap) NextSet(from int) int { return b.m.Tracker.Chunks().NextSet(from) }
+
 // Word is the 64 chunks from 64·i on, the first in the lowest bit.
 func (b Bitmap) Word(i int) uint64 { return b.m.Tracker.Chunks().Word(i) }
 

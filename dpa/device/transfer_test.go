@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/internal/bitmap"
@@ -38,7 +39,8 @@ type beside struct {
 	compared int // messages
 	chunks   int // of them that were there
 	missing  int
-	err      error // what differs first
+	needed   uint64 // repeats that it took to place what was there
+	err      error  // what differs first
 }
 
 func newBeside(o *offload) *beside {
@@ -95,7 +97,7 @@ func (t *besideTable) Open(m *dpa.Message) error {
 		a = dpa.NewArrivals(t.channels)
 		t.b.arrivals[m.Arrivals] = a
 	}
-	twin := &dpa.Message{Seq: m.Seq, Gen: m.Gen, Label: m.Label, Start: m.Start, Arrivals: a}
+	twin := &dpa.Message{Seq: m.Seq, Gen: m.Gen, Label: m.Label, Start: m.Start, Unit: m.Unit, Arrivals: a}
 	g := m.Tracker.Geometry()
 	twin.Open(g, t.split, make([]uint64, bitmap.TrackerWords(g)))
 	t.twins[m] = twin
@@ -131,6 +133,10 @@ func (t *besideTable) Remove(m *dpa.Message) {
 	t.b.chunks += m.Tracker.ChunksDone()
 	t.b.missing += m.Tracker.Chunks().Len() - m.Tracker.ChunksDone()
 	t.Table.Remove(m)
+	// Of packets of a unit that come on several threads it isn't sure which makes it whole.
+	if t.b.needed += m.Needed(); len(t.b.threads) == 1 && m.Needed() != twin.Needed() && t.b.err == nil {
+		t.b.err = fmt.Errorf("message %d took %d repeats, by the engine on the host %d", m.Seq, m.Needed(), twin.Needed())
+	}
 }
 
 func (t *besideTable) compare(m, twin *dpa.Message) error {
@@ -316,7 +322,8 @@ type transfer struct {
 	data [2][]byte
 }
 
-func newTransfer(t *testing.T, b *beside, seed uint64) *transfer {
+// openEnds makes two Endpoints with memory on loopback, over an emulated link if one has a seed.
+func openEnds(t *testing.T, b *beside, seed uint64, link linkemu.Config) *transfer {
 	x := &transfer{}
 	const buffer = 600 * mtu
 	for i := range 2 {
@@ -324,6 +331,11 @@ func newTransfer(t *testing.T, b *beside, seed uint64) *transfer {
 		x.dev[i], err = userroce.Open(userroce.Config{Addr: netip.AddrFrom4([4]byte{127, 93, 0, byte(1 + i)}), Port: userroce.AnyPort})
 		require.NoError(t, err)
 		var dev backend.Device = x.dev[i]
+		if link.Seed != 0 {
+			link.Seed++
+			dev, err = linkemu.Wrap(dev, link)
+			require.NoError(t, err)
+		}
 		cfg := sdr.EndpointConfig{Workers: 1}
 		if i == 1 {
 			x.nic = &nic{Device: dev, b: b, r: rand.New(rand.NewPCG(seed, 7))}
@@ -336,7 +348,23 @@ func newTransfer(t *testing.T, b *beside, seed uint64) *transfer {
 		require.NoError(t, err)
 		x.mr[i], err = x.ctx[i].RegisterMemory(x.data[i], sdr.AccessRemoteWrite)
 		require.NoError(t, err)
-		x.qp[i], err = x.ctx[i].NewQP(sdr.QPConfig{MTU: mtu, Chunk: 4 * mtu, Split: dpa.Split{SlotBits: 4, OffsetBits: 24, FragmentBits: 4}, MaxMessage: 1 << 20})
+	}
+	for i := range x.data[0] {
+		x.data[0][i] = byte(x.nic.r.Uint32())
+	}
+	return x
+}
+
+// qpConfig is of messages with chunks of four packets.
+func qpConfig() sdr.QPConfig {
+	return sdr.QPConfig{MTU: mtu, Chunk: 4 * mtu, Split: dpa.Split{SlotBits: 4, OffsetBits: 24, FragmentBits: 4}, MaxMessage: 1 << 20}
+}
+
+func newTransfer(t *testing.T, b *beside, seed uint64) *transfer {
+	x := openEnds(t, b, seed, linkemu.Config{})
+	for i := range 2 {
+		var err error
+		x.qp[i], err = x.ctx[i].NewQP(qpConfig())
 		require.NoError(t, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -345,9 +373,6 @@ func newTransfer(t *testing.T, b *beside, seed uint64) *transfer {
 	go func() { done <- x.qp[1].Connect(ctx, x.qp[0].Info()) }()
 	require.NoError(t, x.qp[0].Connect(ctx, x.qp[1].Info()))
 	require.NoError(t, <-done)
-	for i := range x.data[0] {
-		x.data[0][i] = byte(x.nic.r.Uint32())
-	}
 	return x
 }
 
