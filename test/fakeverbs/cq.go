@@ -27,6 +27,7 @@ type completionQueue struct {
 	produced, consumed uint32
 	overrun            bool
 	ignoreOverrun      bool
+	byCommand          bool // made by a firmware command: the kernel tells nobody of its events
 	armed              armState
 	armedFrom          uint32 // the consumer index of the request
 	// An event waits until there are moderateCount completions, or moderatePeriod has passed since the first; waiting is since when.
@@ -174,7 +175,9 @@ func (d *Device) complete(q *completionQueue, opcode byte, cqe [64]byte, data []
 		q.consume()
 		if q.produced-q.consumed >= q.entries {
 			q.overrun = true
-			q.ctx.event(q.userHandle, eventCQError)
+			if !q.byCommand {
+				q.ctx.event(q.userHandle, eventCQError)
+			}
 			return
 		}
 	}

@@ -16,8 +16,8 @@ const (
 	opCreateMkey  = 0x200
 )
 
-// devxOther is a firmware command that makes no object: QUERY_HCA_CAP. The capabilities are all absent but receives out of order,
-// which is what a library must live with.
+// devxOther is a firmware command that makes no object: QUERY_HCA_CAP. The capabilities are all absent but one Ethernet port and
+// receives out of order, which is what a library must live with.
 func (c *context) devxOther(r *request) unix.Errno {
 	in := r.data(0x1000)
 	if len(in) < 16 {
@@ -32,6 +32,10 @@ func (c *context) devxOther(r *request) unix.Errno {
 	const general = 0 // the upper bits of the kind of capabilities
 	if be.Uint16(in[6:])>>1 == general {
 		capsOutOfOrder(answer)
+		const portType, ports, ethernet = 70, 71, 1
+		if len(answer) > ports {
+			answer[portType], answer[ports] = ethernet, 1
+		}
 	}
 	r.out(0x1001, answer)
 	return 0
@@ -43,7 +47,7 @@ const (
 	accessKSM = 3
 )
 
-// devxCreate makes an object by a firmware command: an indirect memory key.
+// devxCreate makes an object by a firmware command: an indirect memory key, a CQ, a QP.
 func (c *context) devxCreate(r *request) unix.Errno {
 	in := r.data(0x1001)
 	if len(in) < 0x110 {
@@ -54,20 +58,32 @@ func (c *context) devxCreate(r *request) unix.Errno {
 	}
 	op := be.Uint16(in)
 	r.note = fmt.Sprintf(" (firmware command %#x)", op)
-	if op != opCreateMkey {
+	var o object
+	var number uint32
+	var s status
+	switch op {
+	case opCreateMkey:
+		k, ok := c.device.newKey(in)
+		if o = k; !ok {
+			s = statusBadParam
+		} else {
+			number = k.value >> 8
+		}
+	case opCreateCQ:
+		o, number, s = c.newDEVXCQ(in)
+	case opCreateQP:
+		o, number, s = c.newDEVXQP(in)
+	default:
 		return unix.EOPNOTSUPP
 	}
-	k, ok := c.device.newKey(in)
 	out := make([]byte, max(16, r.room(0x1002)))
-	if !ok {
-		const badParam = 3
-		out[0] = badParam
-		r.out(0x1002, out)
+	out[0] = byte(s)
+	be.PutUint32(out[8:], number)
+	r.out(0x1002, out)
+	if s != statusOK {
 		return unix.EREMOTEIO
 	}
-	be.PutUint32(out[8:], k.value>>8)
-	r.out(0x1002, out)
-	r.made(0x1000, c.add(k))
+	r.made(0x1000, c.add(o))
 	return 0
 }
 

@@ -351,7 +351,9 @@ func (d *Device) placeDue(now time.Time) bool {
 func (d *Device) accessError(q *queuePair) verdict {
 	if q.kind == qptRC {
 		q.enter(stateError)
-		q.ctx.event(q.userHandle, eventQPAccess)
+		if !q.byCommand {
+			q.ctx.event(q.userHandle, eventQPAccess)
+		}
 	}
 	return synRemoteAcc
 }

@@ -54,8 +54,12 @@ var methods = map[methodID]method{
 	{objUAR, 0x1000}:        {[]uint16{0x1000, 0x1001, 0x1002, 0x1003, 0x1004}, (*context).allocUAR},
 	{objUAR, 0x1001}:        {[]uint16{0x1000}, destroyer[*uar](0x1000)},
 	{objDEVX, 0x1000}:       {[]uint16{0x1000, 0x1001}, (*context).devxOther},
+	{objDEVX, 0x1002}:       {[]uint16{0x1000, 0x1001}, (*context).queryEQN},
 	{objDEVXObject, 0x1000}: {[]uint16{0x1000, 0x1001, 0x1002}, (*context).devxCreate},
-	{objDEVXObject, 0x1001}: {[]uint16{0x1000}, destroyer[*key](0x1000)},
+	{objDEVXObject, 0x1001}: {[]uint16{0x1000}, (*context).destroyDEVX},
+	{objDEVXObject, 0x1002}: {[]uint16{0x1000, 0x1001, 0x1002}, (*context).devxModify},
+	{objUMEM, 0x1000}:       {[]uint16{0x1000, 0x1001, 0x1002, 0x1003, 0x1004, 0x1005}, (*context).regUMEM},
+	{objUMEM, 0x1001}:       {[]uint16{0x1000}, destroyer[*umem](0x1000)},
 }
 
 // destroyer destroys the object that an attribute names.

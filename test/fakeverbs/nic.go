@@ -87,6 +87,9 @@ func (d *Device) look(u *uar) bool {
 func (d *Device) armByNumber(u *uar, word, number uint32) {
 	found := false
 	for _, o := range u.ctx.objects {
+		if made, ok := o.(devxQueue); ok {
+			o = made.object
+		}
 		q, ok := o.(*completionQueue)
 		if !ok {
 			continue

@@ -53,14 +53,14 @@ func unpackPyverbs(t *testing.T) string {
 var outcome = regexp.MustCompile(`(?m)^(test_\w+) \(tests\.[^)]*\)(?:\n.*)? \.\.\. (ok|FAIL|ERROR|skipped .*)$`)
 
 // pyverbsModules are the modules of rdma-core's tests that run, with how many tests of each must pass, and those
-// that are skipped because they ask for what the device doesn't announce. Not run is test_mlx5_devx: it makes its
-// queues by DEVX, without asking for a capability.
+// that are skipped because they ask for what the device doesn't announce.
 var pyverbsModules = []struct {
 	module  string
 	pass    int
 	skipped []string
 }{
 	{"test_mlx5_mkey", 6, []string{"test_mkey_sig_crc", "test_mkey_sig_err", "test_mkey_sig_pipelining_bad", "test_mkey_sig_pipelining_good", "test_mkey_sig_t10dif"}},
+	{"test_mlx5_devx", 1, nil},
 	{"test_mlx5_uar", 1, nil},
 	{"test_mlx5_cq", 7, []string{"test_dv_cq_compression_flags", "test_scatter_to_cqe_control_by_qp"}},
 	{"test_mlx5_raw_wqe", 1, nil},

@@ -48,6 +48,8 @@ type queuePair struct {
 	rqEntries        uint32 // a power of two, or none
 	rqShift          uint32
 	scatterCQE       bool
+	byCommand        bool   // made by a firmware command: the kernel tells nobody of its events
+	sport            uint16 // the UDP source port that a firmware command gave, or 0
 	signalAll        bool
 	caps             []byte // struct ib_uverbs_qp_cap as asked for
 	state            qpState
@@ -120,16 +122,21 @@ func (c *context) createQP(r *request) unix.Errno {
 	if size == 0 || c.mem.Read(q.buf, make([]byte, 1)) != nil || c.mem.Read(q.buf+size-1, make([]byte, 1)) != nil || c.mem.Read(q.record, make([]byte, 8)) != nil {
 		return unix.EFAULT
 	}
-	q.number = d.number()
-	d.qps[q.number] = q
-	d.listed = false
-	q.use(1)
+	d.join(q)
 	r.made(0, c.add(q))
 	r.out(13, q.caps)
 	r.out32(14, q.number)
 	out := make([]byte, 40)
 	r.out(uhwOut, out)
 	return 0
+}
+
+// join makes a new QP one of the device's.
+func (d *Device) join(q *queuePair) {
+	q.number = d.number()
+	d.qps[q.number] = q
+	d.listed = false
+	q.use(1)
 }
 
 // use counts the QP among the users of what it is made of.
