@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	if os.Getenv(peerEnv) != "" {
-		if err := runPeer(); err != nil {
+		if err := beThePeer(); err != nil {
 			fmt.Fprintln(os.Stderr, "peer:", err)
 			os.Exit(1)
 		}
