@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -27,6 +28,13 @@ type pair struct {
 func newPair(t testing.TB, sc sim.Config, qc sdr.QPConfig) *pair {
 	t.Helper()
 	p := newUnconnected(t, sc, qc)
+	p.connect()
+	return p
+}
+
+func (p *pair) connect() {
+	t := p.t
+	t.Helper()
 	for i := range 2 {
 		require.NoError(t, p.qp[i].StartConnect(p.qp[1-i].Info()))
 	}
@@ -37,10 +45,15 @@ func newPair(t testing.TB, sc sim.Config, qc sdr.QPConfig) *pair {
 		require.NoError(t, errB)
 		return a && b
 	})
-	return p
 }
 
 func newUnconnected(t testing.TB, sc sim.Config, qc sdr.QPConfig) *pair {
+	t.Helper()
+	return newWrapped(t, sc, qc, func(_ int, d backend.Device) backend.Device { return d })
+}
+
+// newWrapped is newUnconnected on devices that are wrapped.
+func newWrapped(t testing.TB, sc sim.Config, qc sdr.QPConfig, wrap func(end int, d backend.Device) backend.Device) *pair {
 	t.Helper()
 	net, err := sim.New(sc)
 	require.NoError(t, err)
@@ -49,7 +62,7 @@ func newUnconnected(t testing.TB, sc sim.Config, qc sdr.QPConfig) *pair {
 	key[0] = byte(sc.Seed)
 	for i, dev := range []*sim.Device{net.A(), net.B()} {
 		key[1] = byte(i)
-		p.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: sdr.Manual, Rand: rand.NewChaCha8(key)})
+		p.ctx[i], err = sdr.NewEndpoint(wrap(i, dev), sdr.EndpointConfig{Workers: sdr.Manual, Rand: rand.NewChaCha8(key)})
 		require.NoError(t, err)
 		p.qp[i], err = p.ctx[i].NewQP(qc)
 		require.NoError(t, err)

@@ -329,10 +329,12 @@ func (q *QP) progressControl(now units.Instant, w *worker) units.Instant {
 		}
 		w.out[0] = backend.Datagram{To: q.ah, Data: b}
 		q.ep.ctrlMu.Lock()
-		_, err := q.ep.ctrl.PostDatagrams(now, w.out[:])
+		taken, err := q.ep.ctrl.PostDatagrams(now, w.out[:])
 		q.ep.ctrlMu.Unlock()
-		if err != nil {
+		if taken == 0 { // the queue is full, or err
 			q.stats.ControlErrors++
+		}
+		if err != nil {
 			q.ep.log.Debug("control datagram", "qp", q.name, "err", err)
 		}
 	}
@@ -484,7 +486,8 @@ type QPStats struct {
 	PacketsPosted, Probes, Fragments uint64
 	// MessagesSent counts messages whose END was sent, MessagesReceived those whose fence is down.
 	MessagesSent, MessagesReceived uint64
-	// ControlErrors counts control datagrams that the device refused.
+	// ControlErrors counts control datagrams that the device refused, as when its queue was full: of Control.DatagramsSent
+	// those that were not sent.
 	ControlErrors uint64
 	// Congestions counts congestion notifications, where the device reports them.
 	Congestions uint64

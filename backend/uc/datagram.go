@@ -132,7 +132,7 @@ func (q *queuePair) PostDatagrams(_ units.Instant, d []backend.Datagram) (int, e
 		return 0, operr.New("post datagrams", q.d.name(), "not a UD queue pair")
 	}
 	if g.broken.Load() {
-		return len(d), nil // lost, until the poller has mended it
+		return 0, nil // until the poller has mended it
 	}
 	addrs := *q.d.addrs.Load()
 	for i := range d {
