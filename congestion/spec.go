@@ -25,7 +25,9 @@ type Spec struct {
 }
 
 // Names are the controllers that Parse knows.
-func Names() []string { return []string{"none", "fixed", "bbr", "search", "dcqcn", "swift", "hpcc"} }
+func Names() []string {
+	return []string{"none", "fixed", "bbr", "search", "dcqcn", "swift", "nscc", "hpcc"}
+}
 
 // Help describes what Parse takes, a line each.
 const Help = `none                        no limit
@@ -35,6 +37,7 @@ search                      finds the rate of a path that nobody else uses, from
 dcqcn[:sigcomm15|hpcc]      DCQCN with the constants of its paper (the default) or of HPCC's evaluation; single ones
                             by g=, alpha=, decrease=, rise=, bytes=, fast=, ai=, hai=, min=, clamp=, cnp=
 swift                       Swift; constants by target=, hop=, range=, flowmin=, flowmax=, ai=, beta=, mdf=, reset=, min=, max=
+nscc                        Ultra Ethernet's NSCC; constants by base=, target=, w0= and wmax= (products of rate and round trip), gamma=
 hpcc                        HPCC, by what switches write into packets (sdr-fabric only); constants by base=, eta=, stage=, ai=`
 
 // Parse reads a controller's name, and behind a colon its preset and constants: "dcqcn",
@@ -64,6 +67,8 @@ func Parse(s string) (Spec, error) {
 		spec.New, err = DCQCN(c)
 	case "swift":
 		spec.New, err = Swift(set.swift())
+	case "nscc":
+		spec.New, err = NSCC(set.nscc())
 	case "hpcc":
 		spec.Telemetry = true
 		spec.New, err = HighPrecision(set.hpcc())
@@ -123,6 +128,16 @@ func (o *options) swift() SwiftConfig {
 	o.count("reset", &c.ResetAfter)
 	o.number("min", &c.MinWindow)
 	o.number("max", &c.MaxWindow)
+	return c
+}
+
+func (o *options) nscc() NSCCConfig {
+	c := NSCCDefaults()
+	o.quantity("base", (*units.DurationValue)(&c.BaseRTT))
+	o.quantity("target", (*units.DurationValue)(&c.Target))
+	o.number("w0", &c.Initial)
+	o.number("wmax", &c.Max)
+	o.number("gamma", &c.Gamma)
 	return c
 }
 

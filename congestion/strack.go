@@ -87,26 +87,27 @@ func newSTrack(c *STrackConfig, p Path) *strack {
 	}
 	mtu := min(max(p.MTU, 1), maxMTU)
 	bdp := min(max(p.LineRate.Bytes(net), mtu), maxPackets/8*mtu)
-	// scaled is bytes · 2^windowShift of n packets times the product in units of Table 1's.
-	scaled := func(n, of int64) window {
-		hi, lo := bits.Mul64(uint64(n)*uint64(mtu)<<windowShift, uint64(bdp))
-		q, _ := bits.Div64(hi, lo, uint64(of)*strackUnitBDP)
-		return window(q)
-	}
 	s := &strack{
 		netRTT: net, baseRTT: base, low: windowOf(1, mtu), gamma: fractionOf(c.Gamma),
-		beta: scaled(strackBetaPackets, 1), eta: scaled(15, 100),
+		beta: scaledWindow(strackBetaPackets, 1, mtu, bdp), eta: scaledWindow(15, 100, mtu, bdp),
 	}
 	s.high = max(s.low, windowOf(c.Max, bdp))
 	s.window = min(max(windowOf(c.Initial, bdp), s.low), s.high)
 	s.alpha = s.high // more would have no more effect
-	hi, lo := bits.Mul64(uint64(scaled(strackAlphaFactor, 1)), uint64(net))
+	hi, lo := bits.Mul64(uint64(scaledWindow(strackAlphaFactor, 1, mtu, bdp)), uint64(net))
 	if hi < uint64(strackUnitRTT) {
 		q, _ := bits.Div64(hi, lo, uint64(strackUnitRTT)) // delay_sf
 		s.alpha = window(min(q, uint64(s.high)))
 	}
 	s.beta, s.eta = min(s.beta, s.high), min(s.eta, s.high)
 	return s
+}
+
+// scaledWindow is n/of packets times bdp in units of Table 1's product, that of 100 Gbit/s and 12 µs.
+func scaledWindow(n, of int64, mtu, bdp units.Bytes) window {
+	hi, lo := bits.Mul64(uint64(n)*uint64(mtu)<<windowShift, uint64(bdp))
+	q, _ := bits.Div64(hi, lo, uint64(of)*strackUnitBDP)
+	return window(q)
 }
 
 // OnSent does nothing: the window is enforced by whoever asks for Limits.

@@ -14,6 +14,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
 	"github.com/sdr-rdma/go-sdr/transport/strack"
+	"github.com/sdr-rdma/go-sdr/transport/uet"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -26,6 +27,7 @@ func TestNoAllocationPerPacket(t *testing.T) {
 		"irn":    (&rc.Config{Mode: rc.IRN, Congestion: dcqcn, CNPInterval: 5 * units.Microsecond, Window: 400 * units.KB}).Factory(),
 		"hpcc":   (&rc.Config{Mode: rc.IRN, Congestion: hpcc}).Factory(),
 		"strack": must((&strack.Config{}).Factory()),
+		"uet":    must((&uet.Config{}).Factory()),
 	} {
 		s := build(t, leafSpine(4, 8, 4, 100*units.Gbit, 100*units.Gbit, units.Microsecond), Config{
 			Transport: f, Routing: Routing{Mode: Entropy},

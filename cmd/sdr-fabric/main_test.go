@@ -80,7 +80,7 @@ func TestMistakes(t *testing.T) {
 		{"run --topo leafspine:2x2x1,fail=1x1", "so that one of 1 is left"},
 		{"run --load perm:0", "each needs at least a byte"},
 		{"run --load ns3:nowhere", "no such file"},
-		{"run --transport tcp", "choose gbn, irn, timeout, dcp, strack or bare"},
+		{"run --transport tcp", "choose gbn, irn, timeout, dcp, strack, uet or bare"},
 		{"run --transport gbn:speed=3", "unknown: choose window="},
 		{"run --transport strack:speed=3", "unknown: choose oblivious, paths="},
 		{"run --transport dcp:speed=3", "unknown: choose track="},
@@ -93,7 +93,7 @@ func TestMistakes(t *testing.T) {
 		{"run --forced 2", "must be a probability"},
 		{"run --transport strack:paths=0x", "paths"},
 		{"run --transport strack:wmax=0.1", "must rise"},
-		{"run --cc bbr9", "choose one of none, fixed, bbr, search, dcqcn, swift, hpcc"},
+		{"run --cc bbr9", "choose one of none, fixed, bbr, search, dcqcn, swift, nscc, hpcc"},
 		{"run --routing ecmp:crc", "choose the hash mix, murmur or symmetric"},
 		{"run --routing random:3", "random takes no option"},
 		{"run --buffer lots", "or endless"},
@@ -103,7 +103,7 @@ func TestMistakes(t *testing.T) {
 		{"run --loss 2", "must be a probability"},
 		{"run --mtu 0x", `invalid argument "0x"`},
 		{"run extra", "unknown command"},
-		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19, dcp:1, dcp:2, dcp:10, dcp:13, dcp:16, dcp:17 and all"},
+		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19, strack:3, strack:4, strack:8, strack:17, strack:18, strack:1, strack:21, strack:22, strack:23, strack:24, strack:25, strack:26, strack:27, strack:28, nscc:400g, nscc:400g-4to1, nscc:400g-8to1, nscc:400g-slow, nscc:200g, nscc:800g, dcp:1, dcp:2, dcp:10, dcp:13, dcp:16, dcp:17 and all"},
 		{"figure themis-lh:2 --scale 2", "write full, or a fraction such as 1/8"},
 		{"compare a.json", "--with is missing"},
 		{"compare nowhere --with nowhere", "no such file"},
@@ -310,6 +310,83 @@ func TestFigureShapes(t *testing.T) {
 }
 
 // Messages of ns-3 are found among ours by hosts, size and order.
+// An incast as its samples have it: the last hop is full and has a queue, hosts send what it carries, and the first flow's
+// sender hears a mark before its round trip grows.
+func TestSamples(t *testing.T) {
+	out, err := command(t, "run", "--topo", "star:9,400G,1us", "--load", "incast:8,4MB", "--transport", "strack:base=4us,ack=1", "--routing", "entropy",
+		"--ecn", "50kB,150kB,1", "--sample", "20us", "--json", "-", "--check")
+	require.NoError(t, err)
+	var r report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	s := r.Samples
+	steps := len(s.QueueNS)
+	require.InDelta(t, r.SimulatedNS/20_000, steps, 1)
+	require.Len(t, s.FlowGbps, 8)
+	sum, arrived, queue := 0.0, 0.0, 0.0
+	for i := 2; i < steps-4; i++ {
+		arrived, queue = arrived+s.ArrivalGbps[i]/float64(steps-6), queue+s.QueueNS[i]/float64(steps-6)
+		require.Equal(t, s.QueueNS[i], s.LastHopNS[i])
+		for _, f := range s.FlowGbps {
+			sum += f[i] / float64(steps-6)
+		}
+	}
+	require.InDelta(t, 400, sum, 20)
+	require.InDelta(t, 400, arrived, 20)
+	require.InDelta(t, 4000, queue, 2000, "the target is a round trip")
+	marked, grown := -1, -1
+	for i, g := range s.Signals {
+		if g.ECN && marked < 0 {
+			marked = i
+		}
+		if g.RTTNS > 2*s.Signals[0].RTTNS && grown < 0 {
+			grown = i
+		}
+	}
+	require.GreaterOrEqual(t, marked, 0)
+	require.Greater(t, grown, marked)
+}
+
+// Of several seeds a value is the mean, and bounds hold for each.
+func TestSeeds(t *testing.T) {
+	at := func(v float64) []point {
+		return []point{point{Name: "a", X: 1, Ours: v}.within(1, 3), {Name: "only here", X: v, Ours: 1}}
+	}
+	for _, c := range []struct {
+		values []float64
+		ok     bool
+	}{{[]float64{1, 2, 3}, true}, {[]float64{2, 2, 3.5}, false}, {[]float64{0.5, 2, 2}, false}} {
+		var all [][]point
+		for _, v := range c.values {
+			all = append(all, at(v))
+		}
+		points := overSeeds(all)
+		require.Len(t, points, 1, "what only one seed has is left out")
+		points[0].judge()
+		require.Equal(t, c.ok, points[0].OK)
+		require.InDelta(t, (c.values[0]+c.values[1]+c.values[2])/3, points[0].Ours, 1e-9)
+		require.Equal(t, slices.Min(c.values), *points[0].Min)
+		require.Equal(t, slices.Max(c.values), *points[0].Max)
+	}
+}
+
+// The figures over time and of collectives, small: their runs make points and drawings of all kinds.
+func TestFiguresOverTime(t *testing.T) {
+	for name, want := range map[string]string{
+		"strack:1": "1 QP over 4", "strack:3": "longest delay of a last hop", "strack:4": "first mark heard", "strack:21": "RoCEv2, 4 QPs, over STrack, most",
+		"strack:25": "STrack: last over first - 1", "nscc:400g": "over the nearer one",
+	} {
+		dir := t.TempDir()
+		out, err := command(t, "figure", name, "--scale", "1/64", "--largest", "1MB", "--seeds", "2", "--jobs", "1", "-q", "-o", dir)
+		if err != nil { // values of so small a scale may be out of bounds: that is not this test's business
+			require.ErrorContains(t, err, "out of their bounds", name)
+		}
+		require.Contains(t, out, want)
+		drawn, err := filepath.Glob(filepath.Join(dir, "*.svg"))
+		require.NoError(t, err)
+		require.Len(t, drawn, 1)
+	}
+}
+
 func TestCompareNS3(t *testing.T) {
 	dir := t.TempDir()
 	list, flows, fct := filepath.Join(dir, "flow.txt"), filepath.Join(dir, "flows.csv"), filepath.Join(dir, "fct.txt")

@@ -45,6 +45,7 @@ type report struct {
 	FCT          distribution        `json:"fct_ns"`
 	Slowdown     slowdowns           `json:"slowdown"`
 	Groups       map[string]groupFCT `json:"groups,omitempty"` // jobs, where there are several
+	Samples      *samples            `json:"samples,omitempty"`
 	Hash         string              `json:"hash"`
 }
 
@@ -135,7 +136,7 @@ func (o *outcome) report(s *scenario) *report {
 			"queue": r.Drops.Queue, "buffer": r.Drops.Buffer, "link_down": r.Drops.LinkDown, "wire": r.Drops.Wire,
 			"no_route": r.Drops.NoRoute, "function": r.Drops.Function, "forced": r.Drops.Forced,
 		},
-		CNPs: r.CNPs, Timeouts: r.Timeouts, Pauses: r.Pauses, PauseNS: nanoseconds(r.PauseTime), Hash: fmt.Sprintf("%016x", r.Hash),
+		CNPs: r.CNPs, Timeouts: r.Timeouts, Pauses: r.Pauses, PauseNS: nanoseconds(r.PauseTime), Samples: o.seen, Hash: fmt.Sprintf("%016x", r.Hash),
 	}
 	if o.wall > 0 {
 		rep.EventsPerS = float64(r.Events) / o.wall.Seconds()

@@ -43,6 +43,8 @@ type scenario struct {
 	Forced        float64        `json:"forced_per_packet,omitempty"`
 	Until         units.Duration `json:"until_ns"`
 	Seed          uint64         `json:"seed"`
+	// Sample is how often queues and rates are looked at; 0: never.
+	Sample units.Duration `json:"sample_ns,omitempty"`
 	// Check verifies conservation while the run goes on. It changes no result.
 	Check bool `json:"-"`
 }
@@ -66,6 +68,7 @@ func (s *scenario) register(f *pflag.FlagSet) {
 	f.StringVar(&s.Trim, "trim", s.Trim, "switches cut data to their headers instead of dropping them; default: they don't:\n"+trimHelp)
 	f.Float64Var(&s.Forced, "forced", s.Forced, "probability that a switch loses a data packet although it has room, per packet and switch: trims it with --trim, else drops it")
 	f.Var((*units.DurationValue)(&s.Until), "until", "simulated time to stop at, such as 5ms; 0: when all messages are complete")
+	f.Var((*units.DurationValue)(&s.Sample), "sample", "how often queues and rates are looked at, for the report's \"samples\"; 0: never")
 	f.Uint64Var(&s.Seed, "seed", s.Seed, "of everything that is drawn: the same seed gives the same result")
 	f.BoolVar(&s.Check, "check", s.Check, "verify while it runs that no packet and no byte appears or vanishes (slower)")
 }
@@ -90,6 +93,8 @@ dcp[:OPTION,...]   headers that switches have cut off come back and are repeated
      track=bitmap ho=57 message=PACKETS batch=N rto=TIME retries=N
 strack[:OPTION,...] a path for each packet and a window of its own (STrack); wants --routing entropy and --ecn
      oblivious paths=N ack=SIZE rto=TIME base=TIME; wmax=1.5 and w0=1 in products of rate and base, gamma=0.8
+uet[:OPTION,...]   a path for each packet, headers of trimmed ones are reported (Ultra Ethernet); wants --routing entropy, --ecn and --trim
+     oblivious paths=N ack=SIZE rto=TIME base=TIME; --cc nscc is the default
 bare               a window of 100 packets, an acknowledgement for four, no repair: the engine's own speed`
 
 const routingHelp = `ecmp[:mix|murmur|symmetric]   by a hash of the flow; murmur is ns-3's
@@ -233,6 +238,13 @@ func parseTransport(s string, cc congestion.Spec) (transport.Factory, error) {
 		}
 		return f, nil
 	}
+	if name, rest, _ := strings.Cut(s, ":"); name == "uet" {
+		f, err := parseUET(rest, cc)
+		if err != nil {
+			return nil, fmt.Errorf("transport %q: %w", s, err)
+		}
+		return f, nil
+	}
 	if name, rest, _ := strings.Cut(s, ":"); name == "dcp" {
 		f, err := parseDCP(rest, cc)
 		if err != nil {
@@ -260,7 +272,7 @@ func parseRC(s string) (*rc.Config, error) {
 	case "timeout":
 		c.Mode = rc.Timeout
 	default:
-		return nil, fmt.Errorf("transport %q is unknown: choose gbn, irn, timeout, dcp, strack or bare", name)
+		return nil, fmt.Errorf("transport %q is unknown: choose gbn, irn, timeout, dcp, strack, uet or bare", name)
 	}
 	for _, o := range options(rest) {
 		var err error

@@ -28,6 +28,7 @@ type outcome struct {
 	sim    *fabric.Sim
 	result fabric.Result
 	wall   time.Duration
+	seen   *samples // nil: nobody asked for them
 }
 
 // simulate runs a scenario. progress, which may be nil, is told now and then which part is done.
@@ -43,6 +44,11 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 	if err != nil {
 		return nil, err
 	}
+	var trace tracer
+	if s.Sample > 0 {
+		c.PortCounters = true
+		c.Transport = trace.wrap(c.Transport)
+	}
 	if o.sim, err = fabric.New(o.graph, c); err != nil {
 		return nil, usage.Wrap(err)
 	}
@@ -57,13 +63,7 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 	if s.Until > 0 {
 		until = des.Span(s.Until)
 	}
-	for !o.sim.Done() && o.sim.Now() < until {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if o.advance(until) == 0 {
-			break
-		}
+	tell := func() {
 		if progress != nil {
 			part := float64(o.sim.Result().Packets.DeliveredBytes) / total
 			if until != des.Never {
@@ -71,6 +71,22 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 			}
 			progress(min(part, 1))
 		}
+	}
+	if s.Sample > 0 {
+		look := newSampler(s.Sample, o.graph, o.sim, &trace)
+		if err := look.run(ctx, until, tell); err != nil {
+			return nil, err
+		}
+		o.seen = &look.out
+	}
+	for !o.sim.Done() && o.sim.Now() < until {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if o.advance(until) == 0 {
+			break
+		}
+		tell()
 	}
 	o.wall, o.result = time.Since(begun), o.sim.Result()
 	return o, o.stuck(until)

@@ -37,6 +37,8 @@ type Clos struct {
 	Rails int
 	// FailLeaves leaves, spread evenly, have FailLinks links to spines that are down.
 	FailLeaves, FailLinks int
+	// SlowSpines spines have links of 1/SlowBy of the rate of Up; 0: none.
+	SlowSpines, SlowBy int
 }
 
 // LeafSpine builds a two-tier network: hosts first, those of a leaf in a row, then leaves, then
@@ -49,6 +51,8 @@ func LeafSpine(c Clos) (*Graph, error) {
 		return nil, operr.New("build", "leafspine", "failures at %d leaves: must be within 0 and %d, all there are", c.FailLeaves, c.Leaves)
 	case c.FailLinks < 0 || c.FailLinks >= c.Spines && c.FailLeaves > 0:
 		return nil, operr.New("build", "leafspine", "%d failed links of a leaf: must be within 0 and %d, so that one of %d is left", c.FailLinks, c.Spines-1, c.Spines)
+	case c.SlowSpines < 0 || c.SlowSpines > c.Spines || c.SlowSpines > 0 && (c.SlowBy < 1 || c.SlowBy > 1000):
+		return nil, operr.New("build", "leafspine", "%d spines slower by %d: must be within 0 and %d, all there are, and 1 and 1000", c.SlowSpines, c.SlowBy, c.Spines)
 	case c.Rails < 0 || c.Rails > 1 && c.Leaves%c.Rails != 0:
 		return nil, operr.New("build", "leafspine", "%d leaves for hosts with %d NICs: leaves must be a multiple", c.Leaves, c.Rails)
 	case c.Leaves > MaxNodes || c.Hosts > MaxNodes || c.Spines > MaxNodes:
@@ -69,7 +73,11 @@ func LeafSpine(c Clos) (*Graph, error) {
 	}
 	for l := range c.Leaves {
 		for s := range c.Spines {
-			g.link(leaves+l, spines+s, c.Up.Rate, c.Up.Delay)
+			rate := c.Up.Rate
+			if s < c.SlowSpines {
+				rate /= units.Rate(c.SlowBy)
+			}
+			g.link(leaves+l, spines+s, rate, c.Up.Delay)
 		}
 	}
 	for i := range c.FailLeaves {

@@ -18,6 +18,7 @@ leafspine:LxHxS[,RATE][,DELAY][,OPTION...] L leaves of H hosts each, S spines
      updelay=DELAY    of links to spines
      oversub=4        a quarter of the spines, so that leaves have 4 times less up than down
      fail=16x4        4 links up of each of 16 leaves are down
+     slow=1x4         the links of 1 spine have a quarter of the rate
      rails=4          hosts have 4 NICs, one at each of 4 leaves in a row, which share H hosts
 fattree:K[,RATE][,DELAY]                   three tiers of switches with K ports, K*K*K/4 hosts
 dc2[:DELAY]                                two data centres of 16 hosts, DELAY apart (THEMIS, figure 1)
@@ -78,6 +79,8 @@ type parser struct {
 	rails      int
 	failLeaves int
 	failLinks  int
+	slowSpines int
+	slowBy     int
 	err        error
 }
 
@@ -166,15 +169,20 @@ func (p *parser) named(name, value string) error {
 		if n, ok = numbers(value, 2); ok {
 			p.failLeaves, p.failLinks = n[0], n[1]
 		}
+	case "slow":
+		var n []int
+		if n, ok = numbers(value, 2); ok {
+			p.slowSpines, p.slowBy = n[0], n[1]
+		}
 	case "rails":
 		p.rails, err = strconv.Atoi(value)
 		ok = err == nil && p.rails >= 1
 		err = nil
 	default:
-		return fmt.Errorf("unknown option %q: choose up=, updelay=, oversub=, rails= or fail=", name)
+		return fmt.Errorf("unknown option %q: choose up=, updelay=, oversub=, rails=, slow= or fail=", name)
 	}
 	if !ok {
-		return fmt.Errorf("%s=%s: write it like oversub=4 or rails=4 (whole numbers) or fail=16x4 (leaves x links)", name, value)
+		return fmt.Errorf("%s=%s: write it like oversub=4 or rails=4 (whole numbers) fail=16x4 (leaves x links) or slow=1x4 (spines x how much slower)", name, value)
 	}
 	return err
 }
@@ -191,6 +199,7 @@ func (p *parser) leafSpine(n []int) (*Graph, error) {
 	c := Clos{
 		Leaves: n[0], Hosts: n[1], Spines: n[2], Down: p.down, Up: p.down,
 		Rails: p.rails, FailLeaves: p.failLeaves, FailLinks: p.failLinks,
+		SlowSpines: p.slowSpines, SlowBy: p.slowBy,
 	}
 	if p.upRate {
 		c.Up.Rate = p.up.Rate

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 func TestParseRefuses(t *testing.T) {
@@ -24,7 +26,9 @@ func TestParseRefuses(t *testing.T) {
 		"leafspine:4x4x4,fail=4":              "fail=16x4 (leaves x links)",
 		"leafspine:4x4x4,fail=5x1":            "within 0 and 4",
 		"leafspine:4x4x4,fail=1x4":            "so that one of 4 is left",
-		"leafspine:4x4x4,speed=3":             "choose up=, updelay=, oversub=, rails= or fail=",
+		"leafspine:4x4x4,slow=5x4":            "5 spines slower by 4",
+		"leafspine:4x4x4,slow=2":              "slow=1x4 (spines x how much slower)",
+		"leafspine:4x4x4,speed=3":             "choose up=, updelay=, oversub=, rails=, slow= or fail=",
 		"leafspine:99999x99999x1":             "choose smaller numbers",
 		"fattree:8,up=400G":                   "it takes a rate and a delay",
 		"fattree:7":                           "even number from 2 to 128",
@@ -66,4 +70,15 @@ func FuzzParse(f *testing.F) {
 		}
 		require.NoError(t, g.Validate())
 	})
+}
+
+// A slow spine's links have a part of the rate, the others all of it.
+func TestSlowSpine(t *testing.T) {
+	g, err := Parse("leafspine:4x2x8,400G,slow=1x4")
+	require.NoError(t, err)
+	rates := map[units.Rate]int{}
+	for _, l := range g.Links {
+		rates[l.Rate]++
+	}
+	require.Equal(t, map[units.Rate]int{400 * units.Gbit: 4*2 + 4*7, 100 * units.Gbit: 4}, rates)
 }

@@ -34,6 +34,7 @@ type Jobs struct {
 	Chunk      units.Bytes    // of rings and trees; 0: 128 KiB
 	Active     int            // chunks under way on an edge of rings and trees, or messages of a rank of an all-to-all each way; 0: 4 and all
 	Jitter     units.Duration // of a job's start
+	QPs        int            // flows that share each message; 0: 1
 	// InOrder places ranks on hosts in their order, instead of in one that the seed draws.
 	InOrder bool
 }
@@ -80,7 +81,29 @@ func (j Jobs) Flows(hosts []int, seed uint64) ([]Flow, error) {
 			b.allToAll(j.Size, j.Active)
 		}
 	}
-	return b.flows, nil
+	return share(b.flows, j.QPs), nil
+}
+
+// share splits each flow into n that share its size; who waited for it waits for all of them.
+func share(flows []Flow, n int) []Flow {
+	if n == 1 {
+		return flows
+	}
+	out := make([]Flow, 0, len(flows)*n)
+	for _, f := range flows {
+		after := make([]int32, 0, len(f.After)*n)
+		for _, a := range f.After {
+			for q := range n {
+				after = append(after, a*int32(n)+int32(q))
+			}
+		}
+		for q := range n {
+			g := f
+			g.Size, g.After = part(f.Size, n, q), after
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 // check fills in defaults and reports what can't be.
@@ -94,6 +117,9 @@ func (j *Jobs) check(hosts int) error {
 			j.Active = j.Ranks
 		}
 	}
+	if j.QPs == 0 {
+		j.QPs = 1
+	}
 	switch {
 	case j.Collective > AllToAllCollective:
 		return operr.New("make", "collectives", "unknown collective %d", j.Collective)
@@ -105,6 +131,8 @@ func (j *Jobs) check(hosts int) error {
 		return operr.New("make", "collectives", "a collective of %v over %d ranks: must be within %d bytes and %v", j.Size, j.Ranks, 2*j.Ranks, MaxSize)
 	case j.Chunk < 64 || j.Active < 1:
 		return operr.New("make", "collectives", "chunks of %v, %d active: must be at least 64 bytes, and 1", j.Chunk, j.Active)
+	case j.QPs < 1 || j.QPs > 64 || j.Size < units.Bytes(2*j.Ranks*j.QPs):
+		return operr.New("make", "collectives", "messages over %d flows: must be within 1 and 64, and have a byte for each", j.QPs)
 	}
 	n := units.Bytes(j.Ranks)
 	flows := n * n
@@ -114,7 +142,7 @@ func (j *Jobs) check(hosts int) error {
 	case HalvingDoubling:
 		flows = 2 * n * units.Bytes(bits.Len(uint(n)))
 	}
-	if flows*units.Bytes(j.Jobs) > MaxFlows {
+	if flows*units.Bytes(j.Jobs*j.QPs) > MaxFlows {
 		return operr.New("make", "collectives", "this makes more than %d flows: choose larger chunks, less data or fewer ranks", MaxFlows)
 	}
 	return nil

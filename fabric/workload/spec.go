@@ -30,6 +30,7 @@ ring|hd|dbt|a2a:SIZE[,OPTION...]           allreduce as ring, halving-doubling o
      ranks=N jobs=N                        of a job; how many run at once, on hosts drawn from the seed
      chunk=SIZE active=N                   of rings and trees; chunks on an edge, or messages of a rank, under way at once
      jitter=TIME place=inorder             of a job's start; ranks on hosts in their order
+     qps=N                                 flows that share each message
 poisson:SIZES,LOAD,TIME                    messages arrive for TIME and fill LOAD (such as 0.7) of the hosts' links
 lognormal:SIZES,LOAD,TIME[,sigma=2]        the same in bursts
      SIZES is WebSearch, FbHdp, AliStorage or a file with a size and a percentage a line
@@ -163,7 +164,7 @@ func (a *arguments) collective(c Collective, e Env) ([]Flow, error) {
 	j := Jobs{Collective: c, Jobs: 1}
 	a.positional("SIZE, such as 100MB", j.Size.Set)
 	a.named(map[string]func(string) error{
-		"ranks": a.whole(&j.Ranks), "jobs": a.whole(&j.Jobs), "active": a.whole(&j.Active),
+		"ranks": a.whole(&j.Ranks), "jobs": a.whole(&j.Jobs), "active": a.whole(&j.Active), "qps": a.whole(&j.QPs),
 		"chunk": j.Chunk.Set, "jitter": (*units.DurationValue)(&j.Jitter).Set,
 		"place": func(v string) error {
 			if v != "inorder" {

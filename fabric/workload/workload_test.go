@@ -229,9 +229,38 @@ func TestJobs(t *testing.T) {
 		{Collective: Ring, Jobs: 0, Size: 1 << 20}, {Collective: Ring, Jobs: 40, Size: 1 << 20}, {Collective: HalvingDoubling, Jobs: 1, Ranks: 12, Size: 1 << 20},
 		{Collective: Ring, Jobs: 2, Ranks: 33, Size: 1 << 20}, {Collective: Ring, Jobs: 1, Size: 10}, {Collective: Ring, Jobs: 1, Size: 1 << 40, Chunk: 64},
 		{Collective: Ring, Jobs: 1, Size: 1 << 20, Chunk: 1}, {Collective: 9, Jobs: 1, Size: 1 << 20},
+		{Collective: Ring, Jobs: 1, Size: 1 << 20, QPs: 65}, {Collective: Ring, Jobs: 1, Size: 200, QPs: 2},
 	} {
 		_, err := bad.Flows(h, 1)
 		require.Error(t, err, "%+v", bad)
+	}
+}
+
+// Flows that share a message have its bytes, its ends and its dependencies; who waits for it waits for all.
+func TestQPsOfCollectives(t *testing.T) {
+	h := hosts(8)
+	for c := range AllToAllCollective + 1 {
+		j := Jobs{Collective: c, Jobs: 1, Size: 1<<20 + 7, Chunk: 100_001, Active: 3}
+		one, err := j.Flows(h, 5)
+		require.NoError(t, err)
+		j.QPs = 4
+		four, err := j.Flows(h, 5)
+		require.NoError(t, err)
+		valid(t, four, h)
+		require.Len(t, four, 4*len(one))
+		for i, f := range one {
+			var size units.Bytes
+			for q := range 4 {
+				g := four[4*i+q]
+				require.Equal(t, [2]int{f.Src, f.Dst}, [2]int{g.Src, g.Dst})
+				require.Len(t, g.After, 4*len(f.After))
+				for k, a := range g.After {
+					require.Equal(t, 4*f.After[k/4]+int32(k%4), a)
+				}
+				size += g.Size
+			}
+			require.Equal(t, f.Size, size)
+		}
 	}
 }
 

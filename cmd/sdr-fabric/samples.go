@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"github.com/sdr-rdma/go-sdr/fabric"
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/topo"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// samples are what a run has looked at while it went on, each scenario.Sample.
+type samples struct {
+	StepNS float64 `json:"step_ns"`
+	// QueueNS is the longest delay of a switch's queue, LastHopNS that of one to a host.
+	QueueNS   []float64 `json:"queue_ns"`
+	LastHopNS []float64 `json:"last_hop_ns"`
+	// ArrivalGbps is the highest rate in a step at which bytes came to a queue to a host: what left it, and by how
+	// much it grew.
+	ArrivalGbps []float64 `json:"arrival_gbps"`
+	// FlowGbps is at what rate the hosts that send the first flows sent in each step.
+	FlowGbps [][]float64 `json:"flow_gbps"`
+	// Signals are the first acknowledgements of the first flow.
+	Signals []heardSignal `json:"signals"`
+}
+
+// A heardSignal is what an acknowledgement tells a sender of congestion.
+type heardSignal struct {
+	AtNS  float64 `json:"at_ns"` // since the flow's start
+	RTTNS float64 `json:"rtt_ns"`
+	ECN   bool    `json:"ecn"`
+}
+
+const (
+	sampledFlows   = 8
+	sampledSignals = 400
+)
+
+// A sampler looks at a simulation.
+type sampler struct {
+	out   samples
+	step  des.Time
+	sim   *fabric.Sim
+	ports []sampledPort
+	flows []int // the hosts of the first ones
+	sent  []units.Bytes
+	trace *tracer
+}
+
+// A sampledPort is one of a switch.
+type sampledPort struct {
+	node, port int
+	rate       units.Rate
+	toHost     bool
+	left, held units.Bytes
+}
+
+func newSampler(step units.Duration, g *topo.Graph, sim *fabric.Sim, trace *tracer) *sampler {
+	s := &sampler{step: des.Span(step), sim: sim, trace: trace}
+	s.out.StepNS = float64(step)
+	used := make([]int, len(g.Nodes))
+	for _, l := range g.Links {
+		for _, end := range [2][2]int{{l.A, l.B}, {l.B, l.A}} {
+			from, to := end[0], end[1]
+			if g.Nodes[from].Kind == topo.Switch && !l.Down {
+				s.ports = append(s.ports, sampledPort{node: from, port: used[from], rate: l.Rate, toHost: g.Nodes[to].Kind != topo.Switch})
+			}
+			used[from]++
+		}
+	}
+	for i := range min(sampledFlows, sim.Flows()) {
+		s.flows = append(s.flows, sim.Flow(i).Src)
+	}
+	s.sent, s.out.FlowGbps = make([]units.Bytes, len(s.flows)), make([][]float64, len(s.flows))
+	return s
+}
+
+// run runs the simulation to its end and looks at it each step.
+func (s *sampler) run(ctx context.Context, until des.Time, progress func()) error {
+	for at := s.step; !s.sim.Done() && s.sim.Now() < until; at += s.step {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		before := s.sim.Events()
+		s.sim.Run(min(at, until))
+		if s.sim.Events() == before && s.sim.Next() == des.Never {
+			break
+		}
+		s.look()
+		progress()
+	}
+	if s.trace != nil {
+		s.out.Signals = s.trace.signals
+	}
+	return nil
+}
+
+func (s *sampler) look() {
+	gbps := func(n units.Bytes) float64 { return float64(n) * 8000 / float64(s.step) }
+	most, last, arrived := 0.0, 0.0, 0.0
+	for i := range s.ports {
+		p := &s.ports[i]
+		held := s.sim.Queued(p.node, p.port)
+		delay := nanoseconds(des.Serialization(held, p.rate))
+		most = max(most, delay)
+		if !p.toHost {
+			continue
+		}
+		last = max(last, delay)
+		left := s.sim.Port(p.node, p.port).Bytes
+		arrived = max(arrived, gbps(left-p.left+held-p.held))
+		p.left, p.held = left, held
+	}
+	s.out.QueueNS, s.out.LastHopNS, s.out.ArrivalGbps = append(s.out.QueueNS, most), append(s.out.LastHopNS, last), append(s.out.ArrivalGbps, arrived)
+	for i, h := range s.flows {
+		n := s.sim.Port(h, 0).Bytes
+		s.out.FlowGbps[i] = append(s.out.FlowGbps[i], gbps(n-s.sent[i]))
+		s.sent[i] = n
+	}
+}
+
+// A tracer writes down what the first flow's sender hears.
+type tracer struct {
+	transport.Sender
+	made    bool
+	begun   units.Instant
+	signals []heardSignal
+}
+
+// wrap has the first sender of a factory traced.
+func (t *tracer) wrap(f transport.Factory) transport.Factory {
+	return func(m transport.Message) (transport.Sender, transport.Receiver) {
+		s, r := f(m)
+		if t.made {
+			return s, r
+		}
+		t.made, t.Sender, t.begun = true, s, -1
+		return t, r
+	}
+}
+
+// Transmit notes when the flow began.
+func (t *tracer) Transmit(now units.Instant, p *transport.Packet) bool {
+	if t.begun < 0 {
+		t.begun = now
+	}
+	return t.Sender.Transmit(now, p)
+}
+
+// OnPacket notes what the packet says.
+func (t *tracer) OnPacket(now units.Instant, p *transport.Packet) {
+	if (p.Kind == transport.Sack || p.Kind == transport.Ack) && len(t.signals) < sampledSignals {
+		t.signals = append(t.signals, heardSignal{float64(now.Sub(t.begun)), float64(now.Sub(p.Sent)), p.Flags&(transport.Echo|transport.Notify) != 0})
+	}
+	t.Sender.OnPacket(now, p)
+}

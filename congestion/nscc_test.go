@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// nsccPath is that of uet-htsim's runs: packets of 4150 bytes with 64 of header, 400 Gbit/s, four links of 1 µs each way.
+var nsccPath = Path{LineRate: 400 * units.Gbit, BaseRTT: 8337, MTU: 4086}
+
+func testNSCC(t testing.TB, change func(*NSCCConfig)) *nscc {
+	t.Helper()
+	c := NSCCDefaults()
+	if change != nil {
+		change(&c)
+	}
+	f, err := NSCC(c)
+	require.NoError(t, err)
+	return f(nsccPath).(*nscc)
+}
+
+func bytesOf(w window) float64 { return float64(w) / (1 << windowShift) }
+
+// The constants of section 3.6.13 at 400 Gbit/s and 8.337 µs: a product of 416 850 bytes, 2.779 times that of 100 Gbit/s and
+// 12 µs.
+func TestNSCCConstants(t *testing.T) {
+	n := testNSCC(t, nil)
+	const scale = 416850.0 / 150000
+	require.InDelta(t, 5*scale*4086, bytesOf(n.fair), 1)
+	require.InDelta(t, 0.15*scale*4086, bytesOf(n.eta), 1)
+	require.Equal(t, units.Duration(6252), n.target, "three quarters")
+	require.InDelta(t, 4*scale*4086*6252/12000, bytesOf(n.alpha), 2, "α times the target")
+	require.InDelta(t, scale/4, float64(n.fast)/(1<<16), 1e-4)
+	require.InDelta(t, 1.5*416850, bytesOf(n.window), 1)
+	require.Equal(t, n.window, n.high)
+	require.Equal(t, windowOf(1, 4086), n.low)
+}
+
+// One acknowledgement of 40 000 bytes, which is enough for increases to take effect, from a window of 300 kB.
+func TestNSCCQuadrants(t *testing.T) {
+	const (
+		at    = units.Instant(100 * micro)
+		acked = 40e3
+		w0    = 300e3
+		scale = 416850.0 / 150000
+		fair  = 5 * scale * 4086
+		alpha = 4 * scale * 4086 * 6252 / 12000
+		base  = 8337
+	)
+	for _, c := range []struct {
+		name       string
+		ecn        bool
+		delay, avg units.Duration
+		quiet      units.Bytes
+		want       float64
+	}{
+		{"no mark, half the target: α by half", false, 3126, 0, 0, w0 + alpha/2*acked/w0},
+		{"no mark, no delay: α", false, 0, 0, 0, w0 + alpha*acked/w0},
+		{"no delay for a window: fast", false, 0, 0, w0, w0 + scale/4*acked},
+		{"no mark, above the target: fair", false, 10 * micro, 0, 0, w0 + fair*acked/w0},
+		{"a mark below the target: another path is enough", true, 3 * micro, 20 * micro, 0, w0},
+		{"a mark above the target, but not on average", true, 7 * micro, 0, 0, w0},
+		{"a mark above the target: cut by the excess of the average", true, 10 * micro, 10 * micro, 0, w0 * (1 - 0.8*3748/10000)},
+		{"by half at most", true, 24 * micro, 100 * micro, 0, w0 * 0.5},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := testNSCC(t, nil)
+			n.now, n.lastAdjust, n.period = at, at, units.Never // no constant, no quick adaptation
+			n.window, n.quiet = window(w0)<<windowShift, c.quiet
+			n.delay = int64(c.avg) << strackDelayShift
+			n.OnAck(at, &Ack{RTT: base + c.delay, Acked: acked, ECN: c.ecn})
+			require.InDelta(t, c.want, bytesOf(n.window), 600) // the sample moves the average by an 80th
+		})
+	}
+}
+
+// Trimming takes off what was trimmed; when little was achieved in a period with trims the window becomes that, and marks
+// of packets that were in flight then mean nothing.
+func TestNSCCTrims(t *testing.T) {
+	n := testNSCC(t, nil)
+	at := units.Instant(100 * micro)
+	n.now, n.period = at, at.Add(10*micro)
+	before := n.window
+	n.OnLoss(at, Loss{Bytes: 4086, Kind: LossTrim})
+	require.Equal(t, before-window(4086)<<windowShift, n.window)
+
+	n.OnAck(at, &Ack{RTT: 30 * micro, Acked: 20_000, Inflight: 500_000, ECN: true})
+	n.OnLoss(at.Add(11*micro), Loss{Bytes: 4086, Kind: LossTrim})
+	require.Equal(t, units.Bytes(20_000), n.bytes(), "what was achieved")
+	require.Equal(t, units.Bytes(500_000), n.ignore)
+	n.OnAck(at.Add(12*micro), &Ack{RTT: 40 * micro, Acked: 20_000, Inflight: 480_000, ECN: true})
+	require.Equal(t, units.Bytes(20_000), n.bytes(), "a mark from before")
+}
+
+// Whatever a peer says, the window stays within its bounds.
+func TestNSCCBounds(t *testing.T) {
+	const seed = 7
+	r := rand.New(rand.NewPCG(seed, 1))
+	for range 200 {
+		c := NSCCDefaults()
+		c.Max = math.Exp(r.Float64() * 4)
+		c.Initial = c.Max * r.Float64()
+		c.Initial = max(c.Initial, 0.001)
+		f, err := NSCC(c)
+		require.NoError(t, err)
+		n := f(Path{LineRate: units.Rate(r.Int64N(1 << 50)), BaseRTT: units.Duration(r.Int64N(1 << 36)), MTU: units.Bytes(r.Int64N(1 << 20))}).(*nscc)
+		now := units.Instant(0)
+		for range 300 {
+			now += units.Instant(r.Int64N(1 << r.IntN(40)))
+			switch r.IntN(4) {
+			case 0:
+				n.OnLoss(now, Loss{Bytes: units.Bytes(r.Int64() - 1<<62), Kind: LossKind(r.IntN(6))})
+			case 1:
+				n.OnSent(now, 1, units.Bytes(r.Int64()-1<<62))
+			default:
+				n.OnAck(now, &Ack{RTT: units.Duration(r.Int64() - 1<<62), Acked: units.Bytes(r.Int64() - 1<<62), Inflight: units.Bytes(r.Int64() - 1<<62), ECN: r.IntN(2) == 0})
+			}
+			require.GreaterOrEqual(t, n.window, n.low, "seed %d", seed)
+			require.LessOrEqual(t, n.window, n.high, "seed %d", seed)
+			require.LessOrEqual(t, n.high, windowOf(100, maxPackets/8*maxMTU))
+		}
+	}
+}
+
+func TestNSCCRefuses(t *testing.T) {
+	for _, change := range []func(*NSCCConfig){
+		func(c *NSCCConfig) { c.BaseRTT = -1 },
+		func(c *NSCCConfig) { c.Target = 2 * units.Second },
+		func(c *NSCCConfig) { c.Max = 1 },
+		func(c *NSCCConfig) { c.Gamma = math.NaN() },
+	} {
+		c := NSCCDefaults()
+		change(&c)
+		_, err := NSCC(c)
+		require.ErrorContains(t, err, "configure nscc")
+	}
+}
+
+func TestNSCCDoesNotAllocate(t *testing.T) {
+	n := testNSCC(t, nil)
+	a, now := Ack{RTT: 9 * micro, Acked: 16384, Inflight: 400_000}, units.Instant(0)
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		now += 100
+		a.ECN = !a.ECN
+		n.OnSent(now, 4086, 400_000)
+		n.OnAck(now, &a)
+		n.OnLoss(now, Loss{Bytes: 4086, Kind: LossTrim})
+		n.Limits(now)
+	}))
+}
