@@ -20,7 +20,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/bare"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
-	"github.com/sdr-rdma/go-sdr/transport/strack"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -308,46 +307,6 @@ func parseRC(s string) (*rc.Config, error) {
 		return nil, fmt.Errorf("transport %q: %w", s, err)
 	}
 	return c, nil
-}
-
-// parseSTrack takes STrack's own window control unless another controller is asked for.
-func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
-	var c strack.Config
-	window := congestion.STrackDefaults()
-	for _, o := range options(s) {
-		var err error
-		switch o.name {
-		case "oblivious":
-			c.Oblivious = true
-		case "paths":
-			c.Paths, err = strconv.Atoi(o.value)
-		case "ack":
-			err = c.AckBytes.Set(o.value)
-		case "rto":
-			err = (*units.DurationValue)(&c.RTO).Set(o.value)
-		case "base":
-			err = (*units.DurationValue)(&c.BaseRTT).Set(o.value)
-			window.BaseRTT = c.BaseRTT
-		case "wmax":
-			window.Max, err = strconv.ParseFloat(o.value, 64)
-		case "w0":
-			window.Initial, err = strconv.ParseFloat(o.value, 64)
-		case "gamma":
-			window.Gamma, err = strconv.ParseFloat(o.value, 64)
-		default:
-			err = fmt.Errorf("unknown: choose oblivious, paths=, ack=, rto=, base=, wmax=, w0= or gamma=")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.name, err)
-		}
-	}
-	if c.Congestion = cc.New; cc.Name == "none" {
-		var err error
-		if c.Congestion, err = congestion.STrack(window); err != nil {
-			return nil, err
-		}
-	}
-	return c.Factory()
 }
 
 func parseRouting(s string) (r fabric.Routing, err error) {

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An incast as its samples have it: the last hop is full and has a queue, hosts send what it carries, and the first flow's
+// sender hears a mark before its round trip grows.
+func TestSamples(t *testing.T) {
+	out, err := command(t, "run", "--topo", "star:9,400G,1us", "--load", "incast:8,4MB", "--transport", "strack:base=4us,ack=1", "--routing", "entropy",
+		"--ecn", "50kB,150kB,1", "--sample", "20us", "--json", "-", "--check")
+	require.NoError(t, err)
+	var r report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	s := r.Samples
+	steps := len(s.QueueNS)
+	require.InDelta(t, r.SimulatedNS/20_000, steps, 1)
+	require.Len(t, s.FlowGbps, 8)
+	sum, arrived, queue := 0.0, 0.0, 0.0
+	for i := 2; i < steps-4; i++ {
+		arrived, queue = arrived+s.ArrivalGbps[i]/float64(steps-6), queue+s.QueueNS[i]/float64(steps-6)
+		require.Equal(t, s.QueueNS[i], s.LastHopNS[i])
+		for _, f := range s.FlowGbps {
+			sum += f[i] / float64(steps-6)
+		}
+	}
+	require.InDelta(t, 400, sum, 20)
+	require.InDelta(t, 400, arrived, 20)
+	require.InDelta(t, 4000, queue, 2000, "the target is a round trip")
+	marked, grown := -1, -1
+	for i, g := range s.Signals {
+		if g.ECN && marked < 0 {
+			marked = i
+		}
+		if g.RTTNS > 2*s.Signals[0].RTTNS && grown < 0 {
+			grown = i
+		}
+	}
+	require.GreaterOrEqual(t, marked, 0)
+	require.Greater(t, grown, marked)
+}
+
+// Of several seeds a value is the mean, and bounds hold for each.
+func TestSeeds(t *testing.T) {
+	at := func(v float64) []point {
+		return []point{point{Name: "a", X: 1, Ours: v}.within(1, 3), {Name: "only here", X: v, Ours: 1}}
+	}
+	for _, c := range []struct {
+		values []float64
+		ok     bool
+	}{{[]float64{1, 2, 3}, true}, {[]float64{2, 2, 3.5}, false}, {[]float64{0.5, 2, 2}, false}} {
+		var all [][]point
+		for _, v := range c.values {
+			all = append(all, at(v))
+		}
+		points := overSeeds(all)
+		require.Len(t, points, 1, "what only one seed has is left out")
+		points[0].judge()
+		require.Equal(t, c.ok, points[0].OK)
+		require.InDelta(t, (c.values[0]+c.values[1]+c.values[2])/3, points[0].Ours, 1e-9)
+		require.Equal(t, slices.Min(c.values), *points[0].Min)
+		require.Equal(t, slices.Max(c.values), *points[0].Max)
+	}
+}
+
+// The figures over time and of collectives, small: their runs make points and drawings of all kinds.
+func TestFiguresOverTime(t *testing.T) {
+	for name, want := range map[string]string{
+		"strack:1": "1 QP over 4", "strack:3": "longest delay of a last hop", "strack:4": "first mark heard", "strack:21": "RoCEv2, 4 QPs, over STrack, most",
+		"strack:25": "STrack: last over first - 1", "nscc:400g": "over the nearer one",
+	} {
+		dir := t.TempDir()
+		out, err := command(t, "figure", name, "--scale", "1/64", "--largest", "1MB", "--seeds", "2", "--jobs", "1", "-q", "-o", dir)
+		if err != nil { // values of so small a scale may be out of bounds: that is not this test's business
+			require.ErrorContains(t, err, "out of their bounds", name)
+		}
+		require.Contains(t, out, want)
+		drawn, err := filepath.Glob(filepath.Join(dir, "*.svg"))
+		require.NoError(t, err)
+		require.Len(t, drawn, 1)
+	}
+}
