@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -67,23 +66,5 @@ func TestSeeds(t *testing.T) {
 		require.InDelta(t, (c.values[0]+c.values[1]+c.values[2])/3, points[0].Ours, 1e-9)
 		require.Equal(t, slices.Min(c.values), *points[0].Min)
 		require.Equal(t, slices.Max(c.values), *points[0].Max)
-	}
-}
-
-// The figures over time and of collectives, small: their runs make points and drawings of all kinds.
-func TestFiguresOverTime(t *testing.T) {
-	for name, want := range map[string]string{
-		"strack:1": "1 QP over 4", "strack:3": "longest delay of a last hop", "strack:4": "first mark heard", "strack:21": "RoCEv2, 4 QPs, over STrack, most",
-		"strack:25": "STrack: last over first - 1", "nscc:400g": "over the nearer one",
-	} {
-		dir := t.TempDir()
-		out, err := command(t, "figure", name, "--scale", "1/64", "--largest", "1MB", "--seeds", "2", "--jobs", "1", "-q", "-o", dir)
-		if err != nil { // values of so small a scale may be out of bounds: that is not this test's business
-			require.ErrorContains(t, err, "out of their bounds", name)
-		}
-		require.Contains(t, out, want)
-		drawn, err := filepath.Glob(filepath.Join(dir, "*.svg"))
-		require.NoError(t, err)
-		require.Len(t, drawn, 1)
 	}
 }

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,5 +26,23 @@ func TestSTrackFigures(t *testing.T) {
 		out, err := command(t, "figure", name, "--scale", "1/64", "--largest", largest, "-q", "-o", t.TempDir())
 		require.NoError(t, err, out)
 		require.Contains(t, out, "RoCEv2 over STrack")
+	}
+}
+
+// The figures over time and of collectives, small: their runs make points and drawings of all kinds.
+func TestFiguresOverTime(t *testing.T) {
+	for name, want := range map[string]string{
+		"strack:1": "1 QP over 4", "strack:3": "longest delay of a last hop", "strack:4": "first mark heard", "strack:21": "RoCEv2, 4 QPs, over STrack, most",
+		"strack:25": "STrack: last over first - 1", "nscc:400g": "over the nearer one",
+	} {
+		dir := t.TempDir()
+		out, err := command(t, "figure", name, "--scale", "1/64", "--largest", "1MB", "--seeds", "2", "--jobs", "1", "-q", "-o", dir)
+		if err != nil { // values of so small a scale may be out of bounds: that is not this test's business
+			require.ErrorContains(t, err, "out of their bounds", name)
+		}
+		require.Contains(t, out, want)
+		drawn, err := filepath.Glob(filepath.Join(dir, "*.svg"))
+		require.NoError(t, err)
+		require.Len(t, drawn, 1)
 	}
 }

@@ -126,7 +126,7 @@ func TestTimeout(t *testing.T) {
 func TestRandomNetworks(t *testing.T) {
 	const seed = 3
 	r := rand.New(rand.NewPCG(seed, 1))
-	for run := range 200 {
+	for run := range 60 {
 		n := 1 + r.IntN(600)
 		s, rcv := ends(t, Config{Oblivious: r.IntN(2) == 0}, n)
 		type flying struct {
