@@ -45,7 +45,7 @@ type figureOptions struct {
 // full reports whether the scale is the paper's, to which bounds apply.
 func (o figureOptions) full() bool { return o.scale == 1 }
 
-var allFigures = slices.Concat([]figure{themisLH2}, strackFigures(), timeFigures(), collectiveFigures(), nsccFigures(), dcpFigures())
+var allFigures = slices.Concat([]figure{themisLH2}, strackFigures(), timeFigures(), collectiveFigures(), []figure{beyondFigure()}, nsccFigures(), dcpFigures())
 
 func names(all []figure) []string {
 	var names []string
@@ -167,6 +167,7 @@ stopped. Exit status 1 where a value is out of its bounds.
   strack:21    64 allreduces at once, on 2048 hosts: ring, halving-doubling, double binary tree
   strack:22    64 all-to-alls; strack:23 and strack:24 the same with 4:1 oversubscribed leaves
   strack:25    when the trees of 21 end; strack:26 all-to-alls of 22; strack:27 and strack:28 those of 23 and 24
+  strack:beyond  parity for short messages where links corrupt packets, and failed links with long ones
   nscc:400g    longest completion of a permutation with Ultra Ethernet's NSCC beside the stored results of its
                simulator; nscc:400g-4to1, nscc:400g-8to1 oversubscribed, nscc:400g-slow with a slow spine,
                nscc:200g, nscc:800g

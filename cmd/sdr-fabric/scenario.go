@@ -92,6 +92,7 @@ dcp[:OPTION,...]   headers that switches have cut off come back and are repeated
      track=bitmap ho=57 message=PACKETS batch=N rto=TIME retries=N
 strack[:OPTION,...] a path for each packet and a window of its own (STrack); wants --routing entropy and --ecn
      oblivious paths=N ack=SIZE rto=TIME base=TIME; wmax=1.5 and w0=1 in products of rate and base, gamma=0.8
+     corruption=P  parity for messages of a window, against losses at that rate on the way (beyond the paper)
 uet[:OPTION,...]   a path for each packet, headers of trimmed ones are reported (Ultra Ethernet); wants --routing entropy, --ecn and --trim
      oblivious paths=N ack=SIZE rto=TIME base=TIME; --cc nscc is the default
 bare               a window of 100 packets, an acknowledgement for four, no repair: the engine's own speed`

@@ -30,6 +30,8 @@ func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
 		case "base":
 			err = (*units.DurationValue)(&c.BaseRTT).Set(o.value)
 			window.BaseRTT = c.BaseRTT
+		case "corruption":
+			c.Corruption, err = strconv.ParseFloat(o.value, 64)
 		case "wmax":
 			window.Max, err = strconv.ParseFloat(o.value, 64)
 		case "w0":
@@ -37,7 +39,7 @@ func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
 		case "gamma":
 			window.Gamma, err = strconv.ParseFloat(o.value, 64)
 		default:
-			err = fmt.Errorf("unknown: choose oblivious, paths=, ack=, rto=, base=, wmax=, w0= or gamma=")
+			err = fmt.Errorf("unknown: choose oblivious, paths=, ack=, rto=, base=, corruption=, wmax=, w0= or gamma=")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.name, err)

@@ -28,6 +28,10 @@ type Config struct {
 	// RTO is how long the expected packet may stay the same; 0: 200 µs. The paper says hundreds of
 	// microseconds, at least tens.
 	RTO units.Duration
+	// Corruption is which share of packets is lost on links for other reasons than queues, below a tenth. Messages that fit
+	// into the first window get parity for it, since it takes a probe or the timeout to find their losses; later packets show
+	// those of longer ones, which get none. 0: no parity.
+	Corruption float64
 	// Span is how many packets from the expected one on both ends keep track of, a multiple of 64 up to 2^20; 0: what
 	// the path asks for.
 	Span uint32
@@ -60,6 +64,9 @@ func (c *Config) Validate() error {
 	if c.Span&63 != 0 || c.Span > MaxSpan {
 		return operr.New("configure", "strack", "a span of %d packets: must be a multiple of 64 up to %d (0: what the path asks for)", c.Span, MaxSpan)
 	}
+	if !(c.Corruption >= 0 && c.Corruption < mostCorruption) {
+		return operr.New("configure", "strack", "a corruption of %g: must be at least 0 and below %g", c.Corruption, mostCorruption)
+	}
 	for _, d := range []units.Duration{c.BaseRTT, c.RTO} {
 		if d < 0 || d > units.Second {
 			return operr.New("configure", "strack", "base round trip of %v, RTO of %v: must be between 0 (the default) and 1 s", c.BaseRTT, c.RTO)
@@ -74,8 +81,10 @@ func (c *Config) Factory() (transport.Factory, error) {
 	if err != nil {
 		return nil, err
 	}
+	plan := planFor(d.Corruption)
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
-		return newSender(d, m, d.chooser()), newReceiver(d, &m)
+		parity := plan.parity(&m, d.netRTT(&m))
+		return newSender(d, m, parity, d.chooser()), newReceiver(d, &m, parity)
 	}, nil
 }
 
@@ -121,7 +130,7 @@ func (c *Config) chooser() Paths {
 	return deaf{spray.NewBitmap(c.Paths)}
 }
 
-// NewSender makes the sending end alone, for a driver that carries packets by itself. paths may be nil: those of
+// NewSender makes the sending end alone, without parity, for a driver that carries packets by itself. paths may be nil: those of
 // the configuration.
 func (c *Config) NewSender(m transport.Message, paths Paths) (*Sender, error) {
 	d, err := c.filled()
@@ -131,16 +140,16 @@ func (c *Config) NewSender(m transport.Message, paths Paths) (*Sender, error) {
 	if paths == nil {
 		paths = d.chooser()
 	}
-	return newSender(d, m, paths), nil
+	return newSender(d, m, 0, paths), nil
 }
 
-// NewReceiver makes the receiving end alone.
+// NewReceiver makes the receiving end alone, without parity.
 func (c *Config) NewReceiver(m transport.Message) (*Receiver, error) {
 	d, err := c.filled()
 	if err != nil {
 		return nil, err
 	}
-	return newReceiver(d, &m), nil
+	return newReceiver(d, &m, 0), nil
 }
 
 func (c *Config) ackBytes(mtu units.Bytes) units.Bytes {

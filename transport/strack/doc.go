@@ -22,4 +22,6 @@
 //     had only been late stays in flight, since duplicates don't count as received; at a window of a
 //     packet or two the sender then waits for ever.
 //   - Each recovery repeats a packet once.
+//
+// Parity for short messages (Config.Corruption) is beyond the paper.
 package strack

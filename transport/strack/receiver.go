@@ -12,6 +12,7 @@ import (
 
 // A Receiver is the receiving end of one message (section 3.3.1).
 type Receiver struct {
+	msg      coded
 	total    uint32
 	span     uint32
 	expected uint32
@@ -23,9 +24,10 @@ type Receiver struct {
 	ackBytes units.Bytes
 }
 
-func newReceiver(c *Config, m *transport.Message) *Receiver {
+func newReceiver(c *Config, m *transport.Message, parity uint32) *Receiver {
 	span := c.span(m)
-	return &Receiver{total: m.Packets(), span: span, lowest: math.MaxUint32, have: bitmap(span), ackBytes: c.ackBytes(m.MTU)}
+	msg := codedOf(*m, parity)
+	return &Receiver{msg: msg, total: msg.total, span: span, lowest: math.MaxUint32, have: bitmap(span), ackBytes: c.ackBytes(m.MTU)}
 }
 
 // OnPacket answers data and probes. A trimmed packet tells nothing but that it is missing.
@@ -40,6 +42,9 @@ func (r *Receiver) OnPacket(_ units.Instant, p *transport.Packet, out *transport
 		return // of a sender that keeps track of more: it will come again
 	}
 	now := r.take(p)
+	if r.expected < r.total && r.expected+r.beyond >= r.msg.data && r.total > r.msg.data {
+		r.decode()
+	}
 	r.lowest = min(r.lowest, p.PSN)
 	r.unacked += units.Bytes(p.Payload)
 	if now || r.unacked >= r.ackBytes || r.Complete() {
@@ -70,6 +75,12 @@ func (r *Receiver) take(p *transport.Packet) (now bool) {
 		r.beyond--
 	}
 	return gap
+}
+
+// decode makes the message whole: as many packets as it has data have come.
+func (r *Receiver) decode() {
+	r.have.TakeAll(r.expected, r.total)
+	r.expected, r.beyond, r.received = r.total, 0, r.msg.upTo(r.total)
 }
 
 // Answer acknowledges p, which OnPacket has taken, where that did not: for a driver that doesn't let packets wait for others.

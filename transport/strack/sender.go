@@ -16,7 +16,7 @@ type Sender struct {
 	cfg    *Config
 	cc     congestion.Controller
 	paths  Paths
-	msg    transport.Message
+	msg    coded
 	netRTT units.Duration
 	rto    units.Duration
 
@@ -57,10 +57,11 @@ const (
 	probed              // sent, and no acknowledgement of data since
 )
 
-func newSender(c *Config, m transport.Message, paths Paths) *Sender {
-	span := c.span(&m)
+func newSender(c *Config, message transport.Message, parity uint32, paths Paths) *Sender {
+	m := codedOf(message, parity)
+	span := c.span(&message)
 	s := &Sender{
-		cfg: c, msg: m, netRTT: c.netRTT(&m), total: m.Packets(), limit: m.Packets(), span: span, paths: paths, rto: c.RTO,
+		cfg: c, msg: m, netRTT: c.netRTT(&message), total: m.total, limit: m.total, span: span, paths: paths, rto: c.RTO,
 		have: bitmap(span), resent: bitmap(span), baseRTT: m.BaseRTT, probeAt: units.Never, rtoAt: units.Never,
 	}
 	if s.baseRTT <= 0 {
@@ -129,7 +130,7 @@ func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	if flags&transport.Repeat != 0 {
 		s.paths.Lost(psn)
 	}
-	n := s.msg.Payload(psn)
+	n := s.msg.payload(psn)
 	*p = transport.Packet{Sent: now, PSN: psn, Payload: n, Entropy: s.paths.Choose(packets), Kind: transport.Data, Flags: flags | transport.ECT}
 	if psn+1 == s.total {
 		p.Flags |= transport.Last
@@ -210,16 +211,16 @@ func (s *Sender) OnPacket(now units.Instant, p *transport.Packet) {
 // plausible reports whether an honest receiver can have sent p.
 func (s *Sender) plausible(p *transport.Packet) bool {
 	a := p.Sack
-	if a == nil || p.Expected > s.next || a.Beyond > s.next-p.Expected || a.Received > s.upTo(s.next) || a.Received < s.upTo(p.Expected) ||
+	if a != nil && p.Expected == s.total && s.next >= s.msg.data && a.Received == s.msg.upTo(s.total) && a.Beyond == 0 && a.Bitmap == 0 && int(p.Entropy) < s.cfg.Paths {
+		return true // whole by parity, of which not all need have been sent
+	}
+	if a == nil || p.Expected > s.next || a.Beyond > s.next-p.Expected || a.Received > s.msg.upTo(s.next) || a.Received < s.msg.upTo(p.Expected) ||
 		int(p.Entropy) >= s.cfg.Paths || a.Base&63 != 0 || a.Base >= s.total+64 {
 		return false
 	}
 	// No packet that has not been sent, and none beyond the span.
 	return a.Bitmap == 0 || a.Base+uint32(63-bits.LeadingZeros64(a.Bitmap)) < s.next
 }
-
-// upTo is the payload of the packets before n.
-func (s *Sender) upTo(n uint32) units.Bytes { return min(s.msg.Size, units.Bytes(n)*s.msg.MTU) }
 
 // merge takes over what the receiver has.
 func (s *Sender) merge(now units.Instant, p *transport.Packet) {
@@ -258,7 +259,7 @@ func (s *Sender) recover(now units.Instant, end uint32, kind congestion.LossKind
 	var later units.Bytes
 	for n := end; n < s.next; n++ {
 		if !s.have.Has(n) {
-			later += units.Bytes(s.msg.Payload(n))
+			later += units.Bytes(s.msg.payload(n))
 		}
 	}
 	s.claimed = max(s.sent-s.received-later, 0)
