@@ -69,6 +69,8 @@ type point struct {
 	// Ours is the mean of several seeds, which were within these.
 	Min *float64 `json:"min,omitempty"`
 	Max *float64 `json:"max,omitempty"`
+	// series: of a line over time, which is drawn for one seed only.
+	series bool
 }
 
 func number(v float64) *float64 { return &v }
@@ -113,8 +115,8 @@ func overSeeds(all [][]point) []point {
 	var out []point
 	for _, p := range all[0] {
 		v := values[key{p.Name, p.Class, p.X}]
-		if len(v) != len(all) {
-			continue // a time series, or a distribution
+		if p.series || len(v) != len(all) {
+			continue
 		}
 		sum := 0.0
 		for _, x := range v {
@@ -325,7 +327,11 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	}
 	name, paths := f.file(), []string(nil)
 	if f.chart != nil {
-		chart := f.chart(o, points)
+		drawn := points
+		if o.seeds > 1 {
+			drawn = all[0] // series over time are of one seed
+		}
+		chart := f.chart(o, drawn)
 		chart.Name = name
 		if paths, err = chart.Figure().Write(dir); err != nil {
 			return 0, err

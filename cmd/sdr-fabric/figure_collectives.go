@@ -160,7 +160,7 @@ func (f collectiveFigure) chart(o figureOptions, points []point) figures.Chart {
 		Subtitle: fmt.Sprintf("%s, %v a rank, seed %d", collectiveScenario(o, f.oversub, f.what[0], schemeSTrack).Topo, o.collectiveBytes(collectiveSize), o.seed),
 		Panels: []figures.ChartPanel{
 			{Title: "(a) the last job ends", X: categories(f.what), Lines: lines(points, "µs"), Y: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{100, 1000, 10_000, 100_000}}},
-			{Title: "(b) ratios", X: categories(f.what), Lines: lines(points, "ratio"), Y: figures.ChartAxis{Label: "ratio", Quantity: "ratio", Linear: true, Ticks: []float64{0, 1, 2, 3, 4, 5, 6}}},
+			{Title: "(b) ratios", X: categories(f.what), Lines: lines(points, "ratio"), Y: figures.ChartAxis{Label: "ratio", Quantity: "ratio", Linear: true, Ticks: []float64{0, 1, 2, 4, 6, 8, 10}}},
 		},
 	}
 }
@@ -186,7 +186,7 @@ func (f spreadFigure) points(o figureOptions, r map[string]*report) (points []po
 	for _, s := range collectiveSchemes {
 		all := ends(r[collectiveRun(o, f.oversub, f.what, s)])
 		for i, v := range all {
-			points = append(points, point{Name: s.name, Class: "cdf", X: v, Ours: float64(i+1) / float64(len(all))})
+			points = append(points, point{Name: s.name, Class: "cdf", X: v, Ours: float64(i+1) / float64(len(all)), series: true})
 		}
 		spread[s.key], ended[s.key] = all[len(all)-1]/all[0]-1, all
 	}

@@ -25,7 +25,24 @@ func (f timeFigure) id(o figureOptions, key string) string {
 	return fmt.Sprintf("strack-%d.scale%.4g.seed%d.%s", f.number, o.scale, o.seed, key)
 }
 
-var timeAxis = figures.ChartAxis{Label: "µs", Quantity: "time_us", Linear: true, Ticks: []float64{0, 100, 200, 400, 800, 1600, 3200, 6400, 12_800}}
+// timeAxis has about five ticks, of one, two or five times a power of ten, up to the last point of a class.
+func timeAxis(points []point, class string) figures.ChartAxis {
+	last := 1.0
+	for _, p := range points {
+		if p.Class == class {
+			last = max(last, p.X)
+		}
+	}
+	step := 1.0
+	for i := 0; last/step > 5; i++ {
+		step *= []float64{2, 2.5, 2}[i%3]
+	}
+	a := figures.ChartAxis{Label: "µs", Quantity: "time_us", Linear: true}
+	for t := 0.0; t <= last; t += step {
+		a.Ticks = append(a.Ticks, t)
+	}
+	return a
+}
 
 func (f timeFigure) figure() figure {
 	return figure{
@@ -48,7 +65,7 @@ func (f timeFigure) figure() figure {
 		chart: func(o figureOptions, points []point) figures.Chart {
 			c := figures.Chart{Title: fmt.Sprintf("STrack, figure %d: %s", f.number, f.title), Subtitle: fmt.Sprintf("scale %.4g, seed %d", o.scale, o.seed)}
 			for _, class := range f.classes {
-				c.Panels = append(c.Panels, figures.ChartPanel{Title: class, X: timeAxis, Y: f.y, Lines: lines(points, class)})
+				c.Panels = append(c.Panels, figures.ChartPanel{Title: class, X: timeAxis(points, class), Y: f.y, Lines: lines(points, class)})
 			}
 			return c
 		},
@@ -67,7 +84,7 @@ func sampled(o figureOptions, c strackScheme, load string, step, until units.Dur
 // series are the points of a line over time, which begins with the first step.
 func series(name, class string, step float64, v []float64) (points []point) {
 	for i, y := range v {
-		points = append(points, point{Name: name, Class: class, X: step * float64(i+1), Ours: y})
+		points = append(points, point{Name: name, Class: class, X: step * float64(i+1), Ours: y, series: true})
 	}
 	return points
 }
@@ -88,15 +105,18 @@ func most(v []float64) (m float64) {
 	return m
 }
 
-// jainAfter is the mean over steps of Jain's index of the flows' rates, from a time on until nine tenths of the
-// run.
+// jainAfter is the mean over steps of Jain's index of the flows' rates, from a time on until the first flow ends.
 func jainAfter(s *samples, fromNS float64) float64 {
-	sum, n := 0.0, 0
-	for i := range s.FlowGbps[0] {
-		at := s.StepNS * float64(i+1)
-		if at < fromNS || float64(i) > 0.9*float64(len(s.FlowGbps[0])) {
-			continue
+	end := len(s.FlowGbps[0])
+	for _, f := range s.FlowGbps {
+		last := len(f) - 1
+		for last > 0 && f[last] == 0 {
+			last--
 		}
+		end = min(end, last)
+	}
+	sum, n := 0.0, 0
+	for i := int(fromNS / s.StepNS); i < end; i++ {
 		a, b := 0.0, 0.0
 		for _, f := range s.FlowGbps {
 			a, b = a+f[i], b+f[i]*f[i]
@@ -144,7 +164,7 @@ func timeFigures() (all []figure) {
 				ecn, rises := never, never
 				signals := r[schemeSTrack.key].Samples.Signals
 				for _, g := range signals {
-					points = append(points, point{Name: "first flow", Class: "round trip", X: g.AtNS * us, Ours: g.RTTNS * us})
+					points = append(points, point{Name: "first flow", Class: "round trip", X: g.AtNS * us, Ours: g.RTTNS * us, series: true})
 					if g.ECN {
 						ecn = min(ecn, g.AtNS*us)
 					}
