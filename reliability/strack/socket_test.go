@@ -55,7 +55,7 @@ func (q *phantom) Inbound(batch []backend.WirePacket) {
 			q.paths[w.Src.Port()] = p
 		}
 		p.packets++
-		p.queue = max(p.queue-q.rate().Bytes(units.Duration(now.Sub(p.at)))*9/10, 0) + units.Bytes(len(w.Data))
+		p.queue = max(p.queue-q.rate().Bytes(now.Sub(p.at))*9/10, 0) + units.Bytes(len(w.Data))
 		p.at = now
 		if p.queue > q.mark {
 			w.TOS |= 3
