@@ -90,8 +90,8 @@ func Example() {
 		log.Fatal(err)
 	}
 	until(func() bool { return isDone(send) && isDone(recv) })
-	fmt.Println(send.Err(), recv.Length(), "marks heard:", conn[0].Stats().QP.Congestions > 0)
-	// Output: <nil> 1 MiB marks heard: true
+	fmt.Println(send.Err(), recv.Length(), "marks seen:", conn[0].Stats().QP.Congestions > 0)
+	// Output: <nil> 1 MiB marks seen: true
 }
 
 func isDone(t *reliability.Transfer) bool {

@@ -28,7 +28,7 @@ import (
 // sums are counters of both sides that have to do with data from end 0 to end 1, in packets, which are
 // units here.
 type sums struct {
-	sent, repeated, forNothing, parity, markers uint64
+	sent, repeated, forNothing, parity, probes uint64
 	// missing is how many packets didn't come, less copies, and control those of them without data.
 	missing, control int64
 	placed, again    uint64 // set a bit, and came when it was set or when its message was completed
@@ -36,7 +36,7 @@ type sums struct {
 
 func (s sums) since(o sums) sums {
 	return sums{
-		s.sent - o.sent, s.repeated - o.repeated, s.forNothing - o.forNothing, s.parity - o.parity, s.markers - o.markers,
+		s.sent - o.sent, s.repeated - o.repeated, s.forNothing - o.forNothing, s.parity - o.parity, s.probes - o.probes,
 		s.missing - o.missing, s.control - o.control, s.placed - o.placed, s.again - o.again,
 	}
 }
@@ -51,7 +51,7 @@ func settle(t *testing.T, c [2]*sdr.Endpoint, conns [2]*reliability.Conn) (now s
 		a, b, x, y = c[0].Stats(), c[1].Stats(), conns[0].Stats(), conns[1].Stats()
 		before := now
 		now = sums{
-			sent: x.Units.Sent, repeated: x.Units.Retransmitted, forNothing: x.Units.Spurious, parity: x.Units.Parity, markers: x.QP.Probes,
+			sent: x.Units.Sent, repeated: x.Units.Retransmitted, forNothing: x.Units.Spurious, parity: x.Units.Parity, probes: x.QP.Probes,
 			missing: int64(a.Device.PacketsSent) - int64(b.Device.PacketsReceived),
 			control: int64(x.QP.Control.DatagramsSent-x.QP.ControlErrors) - int64(y.QP.Control.DatagramsReceived),
 			placed:  b.Packets - b.Duplicates, again: b.Duplicates + b.Late + b.Device.Drops[backend.DropLate],
@@ -152,7 +152,7 @@ func closes(t *testing.T, c [2]*sdr.Endpoint, conns [2]*reliability.Conn, watch 
 	if conns[1].Stats().Units.Recovered == recovered {
 		require.Equal(t, s.repeated, s.forNothing+needed, "repeats = for nothing + those up to the first to come")
 	}
-	if s.markers > 0 || s.parity > 0 {
+	if s.probes > 0 || s.parity > 0 {
 		return // which are among the packets, and not among the units of data
 	}
 	require.Equal(t, int64(s.sent), int64(s.placed+s.again)+lost, "sent = placed + lost + not needed")

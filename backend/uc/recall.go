@@ -21,7 +21,7 @@ import (
 
 const (
 	// keptRecalls is how many recalled keys an end remembers that must not write through them. Its user goes on until it has
-	// heard that its message was completed, of which package sdr has at most two for each slot on their way.
+	// learnt that its message was completed, of which package sdr has at most two for each slot in flight.
 	keptRecalls = 4096
 	// ownRecalls is how many the end remembers that recalled them. The kernel's choice of a new key must be none that the
 	// peer remembers, which may have received keptRecalls fewer.

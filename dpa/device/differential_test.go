@@ -46,7 +46,7 @@ func TestHandlerEqualsEngine(t *testing.T) {
 }
 
 func (c *deviceCounters) each() []*uint64 {
-	return []*uint64{&c.Packets, &c.Duplicates, &c.Stale, &c.Length, &c.Aside, &c.Fragments, &c.Markers, &c.Invalid, &c.Repairs, &c.Other}
+	return []*uint64{&c.Packets, &c.Duplicates, &c.Stale, &c.Length, &c.Aside, &c.Fragments, &c.Probes, &c.Invalid, &c.Repairs, &c.Other}
 }
 
 func (c *deviceCounters) add(d deviceCounters) {
@@ -345,7 +345,7 @@ func (p *pair) compareState(m *opened) error {
 	g := bitmap.NewGeometry(m.length, mtu, m.Tracker.Geometry().PacketsPerChunk())
 	first, repair := make([]uint64, bitmap.Words(g.Packets())), make([]uint64, bitmap.Words(g.Packets()))
 	chunkBits := make([]uint64, bitmap.Words(g.Chunks()))
-	const reportedFrags, reportedNeeded, reportedChunks = 0, 1, 2 // enum sdr_told
+	const reportedFrags, reportedNeeded, reportedChunks = 0, 1, 2 // enum sdr_report
 	reported := make([]uint64, (workers+1)*(reportedChunks+len(chunkBits)))
 	marks := make([]uint64, p.channels)
 	p.d.command(state, uint32(m.slot), uint32(m.length))

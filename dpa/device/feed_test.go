@@ -142,7 +142,7 @@ func (d *device) batch(comps []cqe, budget int) (v verdict) {
 
 // deviceCounters is struct sdr_counters.
 type deviceCounters struct {
-	Packets, Duplicates, Stale, Length, Aside, Fragments, Markers, Invalid, Repairs, Other uint64
+	Packets, Duplicates, Stale, Length, Aside, Fragments, Probes, Invalid, Repairs, Other uint64
 }
 
 func countersOf(w *dpa.Worker, other uint64) deviceCounters {

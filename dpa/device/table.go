@@ -41,7 +41,7 @@ type message struct {
 	marks        *marks
 }
 
-// Words of a message's region (enum sdr_told).
+// Words of a message's region (enum sdr_report).
 const (
 	reportedFrags = iota
 	reportedNeeded

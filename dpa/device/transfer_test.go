@@ -302,13 +302,13 @@ func send(t *testing.T, handler object, threads, whole, troubled int) *beside {
 	t.Helper()
 	b := newBeside(openOffload(t, handler, Config{LogEntries: 8, Threads: threads}))
 	seed := *seed
-	ends := newTransfer(t, b, seed)
+	run := newTransfer(t, b, seed)
 	for i := range whole + troubled {
-		ends.nic.trouble.Store(i >= whole)
-		n := units.Bytes(1 + ends.nic.r.IntN(600*mtu))
-		require.NoError(t, ends.send(t, b, n, i < whole), "message %d, -seed=%d", i, seed)
+		run.nic.trouble.Store(i >= whole)
+		n := units.Bytes(1 + run.nic.r.IntN(600*mtu))
+		require.NoError(t, run.send(t, b, n, i < whole), "message %d, -seed=%d", i, seed)
 	}
-	ends.close(t)
+	run.close(t)
 	return b
 }
 

@@ -23,7 +23,7 @@ type Link struct {
 	Seed             uint64
 }
 
-// A Change is a new rate of the link. 0: it is dark, and what arrives is lost.
+// A Change is a new rate of the link. 0: it carries nothing, and what arrives is lost.
 type Change struct {
 	At   units.Instant
 	Rate units.Rate

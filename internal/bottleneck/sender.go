@@ -25,7 +25,7 @@ type sender struct {
 	sendAt   units.Instant // when the next packet may go; Never while the window is full
 	paced    units.Instant // the pacer's clock
 	deadline units.Instant // of the timeout
-	dark     bool          // timed out, and nothing was heard since
+	timedOut bool          // and nothing has arrived since
 	srtt     units.Duration
 
 	here, there host
@@ -93,7 +93,7 @@ func (s *sender) send(now units.Instant) {
 		return
 	}
 	rate, window := s.Controller.Limits(now)
-	if s.dark {
+	if s.timedOut {
 		window = size
 	}
 	if window != 0 && units.Bytes(s.flight+1)*size > max(window, size) {
@@ -143,7 +143,7 @@ func (s *sender) arm(now units.Instant) {
 	if s.srtt > 0 {
 		wait = max(2*s.srtt+s.Report, silence)
 	}
-	if s.dark {
+	if s.timedOut {
 		wait = silence
 	}
 	s.deadline = now.Add(wait)
@@ -206,7 +206,7 @@ func (s *sender) feedback(now units.Instant) {
 		s.Controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(lost) * size})
 	}
 	if acked > 0 {
-		s.dark = false
+		s.timedOut = false
 		if s.srtt == 0 {
 			s.srtt = rtt
 		}
@@ -231,7 +231,7 @@ func (s *sender) timeout(now units.Instant) {
 	}
 	s.una = s.next
 	lost := s.flight
-	s.flight, s.dark, s.deadline = 0, true, units.Never
+	s.flight, s.timedOut, s.deadline = 0, true, units.Never
 	s.Controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(lost) * s.bed.link.Packet, Kind: congestion.LossTimeout})
 	s.sendAt = now
 }

@@ -65,7 +65,7 @@ func TestContentArrives(t *testing.T) {
 			require.NoError(t, err)
 			s, err := conn[0].StartSend(from, 0, units.Bytes(n), reliability.SendOptions{})
 			require.NoError(t, err)
-			run(func() bool { return ended(r) && ended(s) })
+			run(func() bool { return finished(r) && finished(s) })
 			require.NoError(t, r.Err())
 			require.NoError(t, s.Err())
 			require.True(t, bytes.Equal(src, dst), "link %d, %d bytes", seed, n)
@@ -79,7 +79,7 @@ func TestContentArrives(t *testing.T) {
 	}
 }
 
-func ended(t *reliability.Transfer) bool {
+func finished(t *reliability.Transfer) bool {
 	select {
 	case <-t.Done():
 		return true

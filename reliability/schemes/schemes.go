@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schemes makes reliability schemes by name, for programs that are told which one to use.
+// Package schemes makes reliability schemes by name, for programs whose user names one.
 package schemes
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability/strack"
 )
 
-// Params are what schemes can be told. Zero values stand for a scheme's own default.
+// Params are what can be configured of schemes. Zero values stand for a scheme's own default.
 type Params struct {
 	// Alpha is the α of sr's timeout RTT + α·RTT.
 	Alpha float64 `json:"alpha,omitempty"`

@@ -67,21 +67,21 @@ static inline int64_t packets(const struct sdr_message *m)
 	return last == SDR_NO_PACKET ? 0 : (int64_t)(last >> 32) + 1;
 }
 
-/* Whoever tells the host: its number among the writers of a message, and where it sees the window. */
-struct teller {
+/* Who reports to the host: its number among the writers of a message, and where it sees the window. */
+struct reporter {
 	uint32_t id;
 	uint8_t *host;
-	uint32_t *told;
+	uint32_t *reported;
 };
 
-/* Tells the host word i of a message (enum sdr_told). */
-static void tell(const struct teller *t, const struct sdr_message *m, int64_t i, uint64_t v)
+/* Reports word i of a message to the host (enum sdr_report). */
+static void report(const struct reporter *t, const struct sdr_message *m, int64_t i, uint64_t v)
 {
 	store((uint64_t *)(t->host + m->host + t->id * m->stride) + i, v);
-	(*t->told)++;
+	(*t->reported)++;
 }
 
-/* Whether packets from to to-1 are in, seen from word w on, which most likely tells. */
+/* Whether packets from to to-1 are in, seen from word w on, which most likely decides it. */
 static int chunk_full(const struct sdr_message *m, int64_t from, int64_t to, int64_t w)
 {
 	int64_t begin = from / 64, end = (to + 63) / 64;
@@ -96,20 +96,20 @@ static int chunk_full(const struct sdr_message *m, int64_t from, int64_t to, int
 }
 
 /*
- * Sets chunk bits of word w. Who sets one tells the host the whole word: what it has told before
+ * Sets chunk bits of word w. Who sets one reports the whole word to the host: what it has reported before
  * is in it, and what it has not is of others.
  */
-static void set_chunks(const struct teller *t, struct sdr_message *m, int64_t w, uint64_t done)
+static void set_chunks(const struct reporter *t, struct sdr_message *m, int64_t w, uint64_t done)
 {
 	if ((done & ~load(&m->chunks[w])) == 0)
 		return;
 	uint64_t old = __atomic_fetch_or(&m->chunks[w], done, __ATOMIC_SEQ_CST);
 	if (done & ~old)
-		tell(t, m, SDR_TOLD_CHUNKS + w, old | done);
+		report(t, m, SDR_REPORT_CHUNKS + w, old | done);
 }
 
 /* Sets the bits of the full chunks of word w, where chunks lie within a word. */
-static void chunks_within(const struct teller *t, struct sdr_message *m, int64_t w, uint64_t seen)
+static void chunks_within(const struct reporter *t, struct sdr_message *m, int64_t w, uint64_t seen)
 {
 	uint64_t live = below(packets(m) - w * 64);
 	uint64_t full = seen | ~live, done = 0;
@@ -129,7 +129,7 @@ static void chunks_within(const struct teller *t, struct sdr_message *m, int64_t
 }
 
 /* The same for chunks of any other size, as far as packets touched belong to them. */
-static void chunks_across(const struct teller *t, struct sdr_message *m, int64_t w, uint64_t touched)
+static void chunks_across(const struct reporter *t, struct sdr_message *m, int64_t w, uint64_t touched)
 {
 	int64_t limit = packets(m), n = m->per_chunk;
 	for (int64_t c = w * 64 / n; c * n < limit && c * n < w * 64 + 64; c++) {
@@ -142,7 +142,7 @@ static void chunks_across(const struct teller *t, struct sdr_message *m, int64_t
 }
 
 /* Adds packets to word w of a message and returns those that had come before. */
-static uint64_t add(const struct teller *t, struct sdr_message *m, int64_t w, uint64_t bits, int is_first)
+static uint64_t add(const struct reporter *t, struct sdr_message *m, int64_t w, uint64_t bits, int is_first)
 {
 	uint64_t old;
 	if (is_first) {
@@ -171,41 +171,41 @@ static uint64_t add(const struct teller *t, struct sdr_message *m, int64_t w, ui
  * Counts, after a packet whose unit had been sent so often before has set its bit, the repeats that
  * it took to place the unit, if that has become whole.
  */
-static void placed(const struct teller *t, struct sdr_message *m, uint32_t packet, uint32_t repeats)
+static void count_needed(const struct reporter *t, struct sdr_message *m, uint32_t packet, uint32_t repeats)
 {
 	if (repeats == 0 || m->unit == 0)
 		return;
 	int64_t from = packet - packet % m->unit, to = from + m->unit, limit = packets(m);
 	if (m->unit > 1 && !chunk_full(m, from, to < limit ? to : limit, packet / 64))
 		return;
-	/* Of what the writers tell, the largest is the sum. */
-	tell(t, m, SDR_TOLD_NEEDED, __atomic_add_fetch(&m->needed, repeats, __ATOMIC_RELAXED));
+	/* Of what the writers report, the largest is the sum. */
+	report(t, m, SDR_REPORT_NEEDED, __atomic_add_fetch(&m->needed, repeats, __ATOMIC_RELAXED));
 }
 
 /* Where aside has the number of a packet's repeat: packets are shorter than 2^24 bytes. */
 #define REPEAT_SHIFT 24
 
 /* Counts the packet kept aside if it is the message's last one. */
-static void take_aside(const struct teller *t, struct sdr_message *m)
+static void count_aside(const struct reporter *t, struct sdr_message *m)
 {
 	uint64_t aside = load(&m->aside), last = aside & ~(0xffull << REPEAT_SHIFT);
 	if (aside == SDR_NO_PACKET || last != load(&m->last))
 		return;
 	uint32_t packet = aside >> 32;
 	if (add(t, m, packet >> 6, 1ull << (packet & 63), 0) == 0)
-		placed(t, m, packet, aside >> REPEAT_SHIFT & 0xff);
+		count_needed(t, m, packet, aside >> REPEAT_SHIFT & 0xff);
 }
 
-static inline struct teller teller_of(struct sdr_worker *w)
+static inline struct reporter reporter_of(struct sdr_worker *w)
 {
-	return (struct teller){w->id, w->host, &w->told};
+	return (struct reporter){w->id, w->host, &w->reported};
 }
 
 /* Publishes a run's packets, and empties it. */
 static void publish(struct sdr_worker *w, struct sdr_run *r)
 {
 	struct sdr_message *m = r->msg;
-	struct teller t = teller_of(w);
+	struct reporter t = reporter_of(w);
 	/* Channels take turns word by word, so that most packets of a word come on its home. */
 	int is_first = r->mark != NULL && (m->start + r->index) % r->ch->slots->channels == r->ch->index;
 	if (!is_first)
@@ -219,9 +219,9 @@ static void publish(struct sdr_worker *w, struct sdr_run *r)
 
 static void write_back(struct sdr_worker *w)
 {
-	if (w->told != 0) {
-		w->pushes += w->told;
-		w->told = 0;
+	if (w->reported != 0) {
+		w->pushes += w->reported;
+		w->reported = 0;
 		sdr_abi_window_writeback();
 	}
 }
@@ -243,21 +243,21 @@ static void flush(struct sdr_worker *w)
 	write_back(w);
 	for (uint32_t i = 0; i < w->marks; i++) {
 		struct sdr_mark *k = w->marked[i];
-		k->listed = 0;
+		k->queued = 0;
 		store((uint64_t *)(w->host + k->host), k->next | (k->count & 0xffff));
-		w->told++;
+		w->reported++;
 	}
 	w->marks = 0;
 	write_back(w);
 }
 
-/* Notes the last of n packets of a channel, or a marker, to be told to the host. */
-static inline void note(struct sdr_worker *w, struct sdr_mark *k, uint64_t next, uint32_t n)
+/* Records the last of n packets of a channel, or a probe, to be reported to the host. */
+static inline void record_mark(struct sdr_worker *w, struct sdr_mark *k, uint64_t next, uint32_t n)
 {
-	if (!k->listed) {
+	if (!k->queued) {
 		if (w->marks == SDR_MARKS)
 			flush(w);
-		k->listed = 1;
+		k->queued = 1;
 		w->marked[w->marks++] = k;
 	}
 	k->next = next;
@@ -273,17 +273,17 @@ static inline uint64_t label_of(const struct sdr_message *m)
 static void set_fragment(struct sdr_worker *w, struct sdr_message *m, const struct sdr_slots *s, uint32_t offset,
 			 uint32_t imm)
 {
-	struct teller t = teller_of(w);
+	struct reporter t = reporter_of(w);
 	uint64_t bits = 1ull << (32 + offset);
 	if (offset < s->fragments)
 		bits |= (uint64_t)(imm & ((1u << s->fragment_bits) - 1)) << (offset * s->fragment_bits);
 	if ((load(&m->frags) & bits) != bits) {
 		uint64_t old = __atomic_fetch_or(&m->frags, bits, __ATOMIC_SEQ_CST);
-		tell(&t, m, SDR_TOLD_FRAGS, old | bits);
+		report(&t, m, SDR_REPORT_FRAGS, old | bits);
 	}
 }
 
-/* Handles packets without payload: fragments of the user immediate, and markers. */
+/* Handles packets without payload: fragments of the user immediate, and probes. */
 static void zero_length(struct sdr_worker *w, struct sdr_channel *ch, struct sdr_message *m, uint32_t offset,
 			uint32_t imm)
 {
@@ -291,9 +291,9 @@ static void zero_length(struct sdr_worker *w, struct sdr_channel *ch, struct sdr
 		w->counters.fragments++;
 		set_fragment(w, m, ch->slots, offset, imm);
 	} else if (offset >= MARKER_BASE && offset < MARKER_BASE + NUM_MARKERS) {
-		w->counters.markers++;
+		w->counters.probes++;
 		if (ch->home == w->id)
-			note(w, &m->marks[ch->index],
+			record_mark(w, &m->marks[ch->index],
 			     label_of(m) | 1ull << 62 | (uint64_t)(offset - MARKER_BASE) << 16, 1);
 	} else {
 		w->counters.invalid++;
@@ -311,13 +311,13 @@ static int fits(struct sdr_worker *w, struct sdr_message *m, uint32_t offset, ui
 		if (length == (offset < end ? m->mtu : (uint32_t)last))
 			return 1;
 		if (length < m->mtu && !known) {
-			struct teller t = teller_of(w);
+			struct reporter t = reporter_of(w);
 			w->counters.aside++;
 			store(&m->aside, (uint64_t)offset << 32 | (uint64_t)repeats << REPEAT_SHIFT | length);
 			/* sdr_set_length may have looked before the store. */
 			__atomic_thread_fence(__ATOMIC_SEQ_CST);
 			if (__atomic_load_n(&m->known, __ATOMIC_RELAXED))
-				take_aside(&t, m);
+				count_aside(&t, m);
 			return 0;
 		}
 	}
@@ -359,7 +359,7 @@ static void begin(struct sdr_run *r, struct sdr_worker *w, struct sdr_channel *c
 static void repeat(struct sdr_worker *w, struct sdr_channel *ch, struct sdr_message *m, uint32_t offset,
 		   uint32_t repeats)
 {
-	struct teller t = teller_of(w);
+	struct reporter t = reporter_of(w);
 	int home = ch->home == w->id;
 	int is_first = home && (m->start + (offset >> 6)) % ch->slots->channels == ch->index;
 	publish_all(w);
@@ -368,9 +368,9 @@ static void repeat(struct sdr_worker *w, struct sdr_channel *ch, struct sdr_mess
 	if (add(&t, m, offset >> 6, 1ull << (offset & 63), is_first) != 0)
 		w->counters.duplicates++;
 	else
-		placed(&t, m, offset, repeats);
+		count_needed(&t, m, offset, repeats);
 	if (home)
-		note(w, &m->marks[ch->index], label_of(m) | (uint64_t)offset << 16, 1);
+		record_mark(w, &m->marks[ch->index], label_of(m) | (uint64_t)offset << 16, 1);
 }
 
 /*
@@ -427,7 +427,7 @@ static void one(struct sdr_worker *w, struct sdr_run *r, const struct sdr_cqe *e
 	r->bits |= 1ull << (offset & 63);
 	r->n++;
 	if (r->mark != NULL)
-		note(w, r->mark, r->label | (uint64_t)offset << 16, 1);
+		record_mark(w, r->mark, r->label | (uint64_t)offset << 16, 1);
 }
 
 /* The completion after ci, or none: the queue is empty. */
@@ -473,13 +473,13 @@ static inline uint32_t sweep(struct sdr_worker *w, struct sdr_run *r, uint32_t c
 		r->n += n;
 		if (r->mark != NULL) {
 			uint32_t offset = r->index << 6 | (be32(e[-1].imm) >> fragment_bits & 63);
-			note(w, r->mark, r->label | (uint64_t)offset << 16, n);
+			record_mark(w, r->mark, r->label | (uint64_t)offset << 16, n);
 		}
 	}
 	return n;
 }
 
-/* Leaves the batch and tells the host so: whatever was told before is there when the status is. */
+/* Leaves the batch and reports so to the host: whatever was reported before is there when the status is. */
 static void leave(struct sdr_worker *w)
 {
 	struct sdr_status *s = (struct sdr_status *)(w->host + w->status);
@@ -560,17 +560,17 @@ void sdr_open(struct sdr_message *m, uint64_t length, uint32_t mtu, uint32_t per
 
 void sdr_set_length(struct sdr_message *m, uint8_t *host, uint32_t workers, uint64_t length)
 {
-	uint32_t told = 0;
-	struct teller t = {workers, host, &told};
+	uint32_t reported = 0;
+	struct reporter t = {workers, host, &reported};
 	store(&m->last, last_of(m, length));
 	__atomic_store_n(&m->known, 1, __ATOMIC_RELEASE);
 	/* A worker either sees the new end, or has published what is looked at below. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	take_aside(&t, m);
+	count_aside(&t, m);
 	/* No packet may be to come whose worker would notice that the last chunk is full. */
 	int64_t n = m->per_chunk, limit = packets(m), c = (limit + n - 1) / n - 1;
 	if (c >= 0 && chunk_full(m, c * n, limit, (limit - 1) / 64))
 		set_chunks(&t, m, c / 64, 1ull << (c % 64));
-	if (told != 0)
+	if (reported != 0)
 		sdr_abi_window_writeback();
 }

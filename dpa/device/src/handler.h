@@ -7,7 +7,7 @@
  * Packet bits stay here. The host gets, in its own memory, one bit for each chunk, how far each
  * channel has got (marks), and where each worker is (status). Of each of these words only one
  * thread is the writer, and a line of 64 bytes has one writer too: what several threads find out
- * is told by each in a place of its own, and the host takes the union.
+ * is reported by each in words of its own, and the host takes the union.
  */
 #ifndef SDR_HANDLER_H
 #define SDR_HANDLER_H
@@ -46,10 +46,10 @@ enum {
  * the channel's home. The host's word is next with the low 16 bits of count in it.
  */
 struct sdr_mark {
-	uint64_t next; /* valid 1, marker 1, label 16, offset 30, 0 */
+	uint64_t next; /* valid 1, probe 1, label 16, offset 30, 0 */
 	uint64_t host; /* where the word is, from the window's start */
 	uint32_t count;
-	uint32_t listed; /* whether it is about to be told to the host */
+	uint32_t queued; /* whether it is about to be reported to the host */
 	uint8_t pad[40];
 };
 
@@ -57,13 +57,13 @@ struct sdr_mark {
 
 /*
  * What the host sees of a message: for each worker, and then for the host's own thread here, a
- * region of stride bytes: words as in enum sdr_told. The host takes the union of what the writers have told, and of
+ * region of stride bytes: words as in enum sdr_report. The host takes the union of what the writers have reported, and of
  * needed the largest.
  */
-enum sdr_told {
-	SDR_TOLD_FRAGS,	 /* the fragments of the user immediate, as in sdr_message */
-	SDR_TOLD_NEEDED, /* needed, as in sdr_message */
-	SDR_TOLD_CHUNKS, /* chunk bits, from here on */
+enum sdr_report {
+	SDR_REPORT_FRAGS,  /* the fragments of the user immediate, as in sdr_message */
+	SDR_REPORT_NEEDED, /* needed, as in sdr_message */
+	SDR_REPORT_CHUNKS, /* chunk bits, from here on */
 };
 
 struct sdr_message {
@@ -103,7 +103,7 @@ struct sdr_channel {
 };
 
 struct sdr_counters {
-	uint64_t packets, duplicates, stale, length, aside, fragments, markers, invalid, repairs;
+	uint64_t packets, duplicates, stale, length, aside, fragments, probes, invalid, repairs;
 	uint64_t other; /* completions that are no RDMA write with immediate, errors among them */
 };
 
@@ -111,7 +111,7 @@ struct sdr_counters {
 struct sdr_status {
 	uint64_t epoch;	  /* after the last batch; all that came of it was written before */
 	uint64_t emptied; /* the epoch within the last batch that found the queue empty at its end */
-	uint64_t pushes;  /* grows when a word of a message or a mark has been told */
+	uint64_t pushes;  /* grows when a word of a message or a mark has been reported */
 	uint8_t pad[40];
 };
 
@@ -155,7 +155,7 @@ struct sdr_worker {
 	struct sdr_window window;
 	uint64_t status; /* where the host's sdr_status is, from the window's start */
 	uint8_t *host;	 /* the window, in a batch */
-	uint32_t told;	 /* words of the host written in this batch and not yet written back */
+	uint32_t reported; /* words of the host written in this batch and not yet written back */
 	uint32_t used;	 /* a bit for each run that has a message */
 	uint32_t marks;	 /* how many are in marked */
 	struct sdr_run run[SDR_RUNS];

@@ -4,7 +4,7 @@
  *
  *	qemu feed	reads commands from standard input, answers on standard output (struct command)
  *	qemu race T R P C L	T threads share the packets of a message of P packets in chunks of C, R times; with L = 1
- *			the message is half its buffer, and another thread tells its length meanwhile
+ *			the message is half its buffer, and another thread sets its length meanwhile
  *	qemu count P C R A B	hands the handler P packets in chunks of C, B at a time, for a count of instructions;
  *			after each R packets comes another of 4 channels, whose user indices are A apart
  *	qemu open P C	opens and closes a message of P packets in chunks of C, likewise
@@ -200,8 +200,8 @@ static uint32_t region_of(const struct sdr_message *m)
 	return (m->host - ((uint8_t *)arena.region - (uint8_t *)&arena)) / REGION_SIZE;
 }
 
-/* Word i of what writer t has told of a message. */
-static uint64_t told(const struct sdr_message *m, uint32_t t, size_t i)
+/* Word i of what writer t has reported of a message. */
+static uint64_t reported(const struct sdr_message *m, uint32_t t, size_t i)
 {
 	return __atomic_load_n((uint64_t *)((uint8_t *)&arena + m->host + t * m->stride) + i, __ATOMIC_RELAXED);
 }
@@ -238,7 +238,7 @@ static struct sdr_message *new_message(uint32_t gen, uint32_t label, uint32_t st
 	m->first = zeroed(words, 8);
 	m->repair = zeroed(words, 8);
 	m->chunks = zeroed(chunk_words(m, bytes), 8);
-	m->stride = ((SDR_TOLD_CHUNKS + chunk_words(m, bytes)) * 8 + 63) / 64 * 64;
+	m->stride = ((SDR_REPORT_CHUNKS + chunk_words(m, bytes)) * 8 + 63) / 64 * 64;
 	uint32_t r = take_region(m->stride * (workers + 1));
 	m->host = arena.region[r].words - (uint8_t *)&arena;
 	m->marks = aligned_alloc(64, slots.channels * sizeof *m->marks);
@@ -297,7 +297,7 @@ static void batch(struct sdr_worker *w, uint32_t *pi, const struct command *k)
 	put(says, sizeof says);
 }
 
-/* Packet and chunk bits, then what each writer has told, then the marks that the host sees. */
+/* Packet and chunk bits, then what each writer has reported, then the marks that the host sees. */
 static void state(const struct sdr_message *m, uint64_t bytes)
 {
 	size_t words = (packets_of(bytes, m->mtu) + 63) / 64, chunks = chunk_words(m, bytes);
@@ -305,8 +305,8 @@ static void state(const struct sdr_message *m, uint64_t bytes)
 	put(m->repair, words * 8);
 	put(m->chunks, chunks * 8);
 	for (uint32_t t = 0; t <= workers; t++) {
-		for (size_t i = 0; i < SDR_TOLD_CHUNKS + chunks; i++) {
-			uint64_t v = told(m, t, i);
+		for (size_t i = 0; i < SDR_REPORT_CHUNKS + chunks; i++) {
+			uint64_t v = reported(m, t, i);
 			put(&v, 8);
 		}
 	}
@@ -404,7 +404,7 @@ static void packet(struct sdr_cqe *e, uint32_t user, uint32_t offset, uint32_t l
 	e->op_own = SDR_CQE_WRITE_IMM << 4;
 }
 
-/* Every chunk is set, and the host has been told of it. */
+/* Every chunk is set, and has been reported to the host. */
 static void judge(void)
 {
 	struct sdr_message *m = race.m;
@@ -413,7 +413,7 @@ static void judge(void)
 	for (uint64_t c = 0; c < chunks; c++) {
 		uint64_t host = 0;
 		for (uint32_t t = 0; t <= workers; t++)
-			host |= told(m, t, SDR_TOLD_CHUNKS + c / 64);
+			host |= reported(m, t, SDR_REPORT_CHUNKS + c / 64);
 		race.lost += (host & m->chunks[c / 64] & 1ull << (c % 64)) == 0;
 	}
 }
@@ -516,7 +516,7 @@ static int run_count(uint32_t n, uint32_t per_chunk, uint32_t run, uint32_t apar
 	}
 	uint64_t chunks = 0;
 	for (size_t i = 0; i < chunk_words(slots.messages[0], (uint64_t)n * 4096); i++)
-		chunks += __builtin_popcountll(told(slots.messages[0], 0, SDR_TOLD_CHUNKS + i));
+		chunks += __builtin_popcountll(reported(slots.messages[0], 0, SDR_REPORT_CHUNKS + i));
 	printf("packets %lu chunks %lu\n", w->counters.packets, chunks);
 	return 0;
 }
