@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Point 4: the fewest parity units whose probability of failing is within epsilon.
+// The plan has the fewest parity units whose probability of failing is within epsilon.
 func TestParityIsMinimal(t *testing.T) {
 	a := Adaptive{}.defaults()
 	for _, n := range []int64{1, 2, 10, 100, 224, 225, 2048, 20000} {
@@ -34,7 +34,7 @@ func TestParityIsMinimal(t *testing.T) {
 	require.Equal(t, [3]int64{105, 191, 64}, [3]int64{groups, k, m}, "out of reach: the largest groups, all parity")
 }
 
-// Point 1: the tail, its parity and the repeats in it last as long as it takes to repeat a unit.
+// The tail, its parity and the repeats in it last as long as it takes to repeat a unit.
 func TestTailLastsOneReaction(t *testing.T) {
 	for _, p := range []UnitDrop{0, 1e-3, 1e-2, 1e-1} {
 		tr := paperLink(8*units.GiB, p)

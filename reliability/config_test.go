@@ -14,7 +14,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// Issue 6: "Bad configuration … is refused with the allowed range."
+// A bad configuration is refused, with an error that names the allowed range.
 func TestBadConfigurationIsRefused(t *testing.T) {
 	net, err := sim.New(sim.Config{})
 	require.NoError(t, err)

@@ -166,7 +166,7 @@ func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 	return m
 }
 
-// slotFree applies rule 1 of a slot's life (docs/wire.md): the fence of the
+// slotFree reports whether the slot of message n may be used: the fence of the
 // message before is down; where late packets can't be distinguished, the END of the
 // message before with the same address is older than the MSL; and no worker's
 // queue holds a completion of that one any more.

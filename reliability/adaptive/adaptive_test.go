@@ -32,8 +32,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Issue 6, point 6: "a bottleneck 10 % below the configured rate (goodput at
-// least 0.95 of bottleneck·(1−p))".
+// Behind a bottleneck 10 % below the configured rate, with a drop rate of p per packet, goodput is at
+// least 0.95 of bottleneck·(1−p).
 func TestGoodputThroughBottleneck(t *testing.T) {
 	for _, p := range []schemetest.PPM{0, 1000, 10_000} {
 		for _, queue := range []int{16, 256, 4096} {

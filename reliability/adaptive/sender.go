@@ -226,7 +226,7 @@ func (s *sender) lost(u int) {
 	s.model.observe(s.env, 0, s.named.lost-before.lost, s.named.bursts-before.bursts)
 }
 
-// hold leaves a lost unit to its group, if there is one that will recover it.
+// leaveToGroup leaves a lost unit to its group, if there is one that will recover it, and reports whether it did.
 func (s *sender) leaveToGroup(now units.Instant, u int) bool {
 	g := s.groupMap.group(u)
 	if g < 0 {

@@ -12,8 +12,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// Issue 6: "Bad configuration (k+m too large, m > k …) is refused with the allowed
-// range".
+// A bad configuration (k+m too large, m > k, …) is refused, with an error that names the allowed range.
 func TestBadConfigurationIsRefused(t *testing.T) {
 	for want, c := range map[string]Config{
 		"ec: unknown code 0; use ec.XOR or ec.MDS":  {K: 4, M: 2},

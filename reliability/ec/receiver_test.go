@@ -22,7 +22,7 @@ func TestNoLossNoParityNeeded(t *testing.T) {
 	require.Empty(t, h.jobs)
 }
 
-// "Groups decode as they become decodable, not at the end."
+// A group is decoded as soon as it can be, and not when the transfer ends.
 func TestGroupsAreDecodedAtOnce(t *testing.T) {
 	for _, code := range []Code{XOR, MDS} {
 		h := newHand(t, Config{Code: code, K: 6, M: 3}, 18)
@@ -68,7 +68,7 @@ func TestPositiveACKWhenRecoverable(t *testing.T) {
 	require.True(t, h.done)
 }
 
-// "Progress ACKs as in sr": numbered states, one for each interval in which
+// The receiver reports its progress as that of sr does: numbered states, one for each interval in which
 // something arrived, rarer and rarer in silence.
 func TestProgressIsReported(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 4, M: 2}, 4000)
@@ -108,8 +108,8 @@ func TestFallbackTimeout(t *testing.T) {
 	for _, beta := range []float64{0.5, 1, 3} {
 		fto := units.Duration(beta * float64(handRTT))
 
-		// "from the paced rate and whichever came first, START or any unit":
-		// nothing arrives.
+		// The expected arrival follows from the paced rate and from whichever came first, START or a unit.
+		// Here nothing but START arrives.
 		h := newHand(t, Config{Code: MDS, K: 4, M: 2, Beta: beta}, 4)
 		begun := h.now
 		require.Equal(t, fto+6*unitTime, h.fallbackAfter(t, begun), "START: units 0 to 5 take six units' time")
@@ -152,7 +152,7 @@ func TestExpectationFollowsTheSender(t *testing.T) {
 	require.True(t, h.done)
 }
 
-// "The NACK names exactly the units that decoding lacks".
+// What the receiver asks for are exactly the units that decoding lacks.
 func TestNACKNamesWhatIsLacking(t *testing.T) {
 	for name, tc := range map[string]struct {
 		config  Config
@@ -216,7 +216,7 @@ func TestAskingIsRepeated(t *testing.T) {
 	require.Equal(t, uint64(1), h.r.Stats().Fallbacks)
 }
 
-// "bounded by Env.MaxFrame": what one frame has no room for comes in the next.
+// A frame is not longer than Env.MaxFrame. What one has no room for comes in the next.
 func TestManyGroupsLacking(t *testing.T) {
 	h := newHand(t, Config{Code: XOR, K: 10, M: 1}, 5000)
 	h.env.MaxFrame = minFrame

@@ -28,7 +28,7 @@ func TestParityFollowsItsSubmessage(t *testing.T) {
 	require.Equal(t, scheme.Stats{Sent: 16, Parity: 6, K: 4, M: 2}, h.s.Stats())
 }
 
-// "Encoding can proceed asynchronously … during data transmission".
+// Encoding doesn't hold data up: it goes on while data is sent (paper, 4.1.2).
 func TestDataDoesNotWaitForEncoding(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 4, M: 2}, 12)
 	require.Len(t, h.poll(100, 100), 12)

@@ -120,7 +120,7 @@ func TestRepeatsAreConfirmedToo(t *testing.T) {
 
 // A burst that takes a channel's last packets and both probes is what the
 // channel's timer is for.
-func TestTimerBacksUpMarkers(t *testing.T) {
+func TestTimerBacksUpProbes(t *testing.T) {
 	c := paperCase(16)
 	c.Channels = 1
 	_, r := run(t, sr.NACK, dropping(c, 14, 15, 16, 17))

@@ -47,8 +47,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Issue 6: spurious retransmissions are "zero under pure reordering between channels,
-// whatever its depth, while the spread of path delays stays under the RTO": three
+// No repeat is spurious while packets are only reordered between channels, however much,
+// and the delays of paths differ by less than the RTO: three
 // round trips, in both modes, because nothing is known of the channels at first. The
 // depth is how many units are overtaken, here up to 340.
 func TestNoSpuriousRepeatUnderReordering(t *testing.T) {

@@ -91,8 +91,9 @@ func overUnequalPaths(t *testing.T, mk func() scheme.Scheme, rtt units.Duration,
 	return u
 }
 
-// The issue of unequal paths: one at a tenth of the rate, one that dies in the middle. No stall of more than
-// five round trips, nine tenths of what the living paths carry, and the content; schemes that spread packets evenly beside it.
+// Of four unequal paths one has a tenth of the rate, and one goes down in the middle. No stall is longer than
+// five round trips, goodput is nine tenths of what the living paths carry, and the content is right. Schemes that spread
+// packets evenly are measured beside it.
 func TestUnequalPaths(t *testing.T) {
 	must := func(s scheme.Scheme, err error) scheme.Scheme { require.NoError(t, err); return s }
 	for _, c := range []struct {

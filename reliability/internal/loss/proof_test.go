@@ -14,7 +14,7 @@ import (
 // These tests go through the clauses of loss that is confirmed by the path. Units are spread one by one: unit u
 // travels on channel u mod channels.
 
-// "A hole is a loss once a later packet of the same channel has arrived" – and
+// A missing unit is lost once a later packet of the same channel has arrived, and
 // not because of later packets of other channels.
 func TestOnlyTheSameChannelConfirms(t *testing.T) {
 	h := newHand(t, PathProof, 100, 2)
@@ -26,8 +26,8 @@ func TestOnlyTheSameChannelConfirms(t *testing.T) {
 	require.Equal(t, []int{0}, h.units())
 }
 
-// "… iff it is its unit's latest transmission": the same hole isn't repeated
-// again by evidence about the first transmission.
+// Only a unit's latest transmission can be proved lost: the same unit isn't repeated
+// again by evidence about the first one.
 func TestOnlyTheLatestTransmissionCounts(t *testing.T) {
 	h := newHand(t, PathProof, 100, 2)
 	h.env.DataLimit = 8
@@ -67,7 +67,7 @@ func (h *hand) last(channel int) int {
 	}
 }
 
-// "this ACK reports the unit missing (outside its coverage means unknown)".
+// A loss is proved by an acknowledgement that reports the unit missing. What a frame doesn't cover is unknown.
 func TestOutsideCoverageIsUnknown(t *testing.T) {
 	h := newHand(t, PathProof, 100, 1)
 	h.env.DataLimit = 20
@@ -184,8 +184,8 @@ func TestLateInjectionIsCounted(t *testing.T) {
 	require.EqualValues(t, 1, s.Spurious)
 }
 
-// "the sender maps a mark to the earliest unconfirmed transmission of that unit
-// on c": not to a later repeat of it on the same channel.
+// A mark is of the earliest unconfirmed transmission of its unit on the channel,
+// not of a later repeat of it on the same channel.
 func TestMarkMapsToEarliestTransmission(t *testing.T) {
 	h := newHand(t, PathProof, 100, 1)
 	h.env.DataLimit = 4
@@ -200,7 +200,7 @@ func TestMarkMapsToEarliestTransmission(t *testing.T) {
 	require.EqualValues(t, 3, p.delivered)
 }
 
-// "H_c is the maximum over the marks of ACKs up to this one": a mark with an
+// The newest mark of a channel counts, of all frames so far: one with an
 // older count is ignored.
 func TestMarksOnlyAdvance(t *testing.T) {
 	h := newHand(t, PathProof, 100, 1)
@@ -213,8 +213,7 @@ func TestMarksOnlyAdvance(t *testing.T) {
 	require.EqualValues(t, 8, h.s.paths[0].delivered)
 }
 
-// "Whenever a channel has nothing left to send behind an unconfirmed packet, a
-// zero-length probe follows, twice."
+// When a channel has nothing left to send behind an unconfirmed packet, two probes follow it.
 func TestProbesFollowTwice(t *testing.T) {
 	h := newHand(t, PathProof, 6, 2)
 	require.Len(t, h.poll(100, 100), 6)
@@ -232,8 +231,7 @@ func TestProbesFollowTwice(t *testing.T) {
 	require.Equal(t, 6, h.s.Outstanding(), "probes are not outstanding units")
 }
 
-// "(end, pause of a stream, window or WQE limit)": a sender that waits for
-// buffers or the window sends probes, too, after a pause.
+// A sender that waits for buffers or the window sends probes, too, after a pause.
 func TestProbesFollowWhenBlocked(t *testing.T) {
 	for _, window := range []int{4, 100} {
 		h := newHand(t, PathProof, 100, 1)
@@ -258,7 +256,7 @@ func TestNoProbesBehindDeliveredPackets(t *testing.T) {
 	require.Empty(t, h.poll(100, 100))
 }
 
-// "expiry resends its oldest units on other channels": a dead channel can
+// When a path's probe timeout expires, its oldest units are sent on other channels: a dead channel can
 // neither fill the window nor stop the transfer.
 func TestDeadChannelDoesNotStop(t *testing.T) {
 	const n, window = 20000, 40
@@ -295,7 +293,7 @@ func TestDeadChannelRecovers(t *testing.T) {
 	require.False(t, h.s.paths[1].presumedDead())
 }
 
-// "loaded before it takes the bitmap snapshot of the same ACK".
+// The marks of an acknowledgement are loaded before its bitmap is read.
 func TestMarksAreLoadedBeforeTheBitmap(t *testing.T) {
 	h := newHand(t, PathProof, 100, 3)
 	h.poll(10, 100)
@@ -365,5 +363,5 @@ func TestSpuriousNeedsTheMark(t *testing.T) {
 	}
 }
 
-// "zero spurious under pure reordering between channels while the spread of path
-// delays stays below that timer" is tested over whole transfers in sr_test.go.
+// That no repeat is spurious while packets are only reordered between channels, and the delays of paths
+// differ by less than the probe timeout, is tested over whole transfers in sr_test.go.
