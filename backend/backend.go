@@ -181,7 +181,7 @@ const (
 	// and one stands for all until it is polled. A device that isn't notified, as
 	// one behind the kernel's verbs, reports none.
 	KindCongestion
-	// KindTrimmed says that a switch on the way has cut a write of this QP to its headers, and that the peer has sent
+	// KindTrimmed says that a switch of the network has cut a write of this QP to its headers, and that the peer has sent
 	// them back: nothing of it was placed. Imm, Len and WRID are the write's immediate, length and address.
 	// Nothing in it is secret, so whoever can send from the peer's address can forge one: take it for a reason to
 	// repeat what is outstanding, once, and for nothing else. It takes no entry of the CQ.

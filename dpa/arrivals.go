@@ -17,7 +17,7 @@ type Arrivals struct {
 
 // mark is the last packet of a channel. It has one writer, the channel's home
 // worker: a packet that another worker picked up is not marked, which only makes
-// the mark older than it might be. The line is its own, so that channels of
+// the mark older than it might be. It fills a cache line, so that channels of
 // different workers don't share one.
 type mark struct {
 	v      atomic.Uint64

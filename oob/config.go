@@ -25,7 +25,7 @@ const minDeadHostLimit = units.Second
 // DefaultMaxBlob is the longest blob or message accepted when Config.MaxBlob is zero.
 const DefaultMaxBlob = units.Bytes(1 << 20)
 
-// maxMaxBlob keeps a frame's length far inside its 32 bits, and a mistake from costing gigabytes.
+// maxMaxBlob keeps a frame's length far inside its 32 bits, and bounds what a mistake in Config.MaxBlob can cost.
 const maxMaxBlob = units.Bytes(64 << 20)
 
 // Config holds the options of one end. The zero value is ready for use.
@@ -44,7 +44,7 @@ type Config struct {
 	// MaxBlob is the longest blob or message that this end accepts and sends, at most 64 MiB.
 	// Zero is DefaultMaxBlob.
 	MaxBlob units.Bytes
-	// Logger hears of peers that a Listener turned away, at level Warn: ten at once and one a second
+	// Logger gets the peers that a Listener turned away, at level Warn: ten at once and one a second
 	// in the long run, however many there are. Nil logs nothing.
 	Logger *slog.Logger
 	// OnReject, when not nil, is called with each peer that a Listener turned away, from

@@ -20,8 +20,8 @@ const (
 	// back instead would stop the reader and so hide the peer's death.
 	maxQueued      = 64
 	maxQueuedBlobs = 4
-	// An end can be one exchange ahead of the other, whose application may not yet have taken the
-	// blob of the one before.
+	// An end can be one exchange ahead of the other, whose application may not yet have received the
+	// blob of the exchange before.
 	maxQueuedExchanges = 2
 )
 
@@ -253,7 +253,7 @@ func (c *Conn) end(err error, last []byte) {
 			}
 		}
 		if c.writeErr != nil || closeWrite(c.nc) != nil {
-			_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // the peer can't know that it should go
+			_ = c.nc.SetReadDeadline(time.Unix(1, 0)) // no last frame was sent, so the peer can't know that it should close
 		}
 	})
 }

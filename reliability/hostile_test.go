@@ -45,7 +45,7 @@ type forger struct {
 	number uint32
 }
 
-// newForger lies to the QP whose info this is, from the device of its peer.
+// newForger sends forged frames to the QP whose info this is, from the device of its peer.
 func newForger(t testing.TB, net *sim.Network, from *sim.Device, info sdr.Info) *forger {
 	const atID, atControl = 16, 64 // docs/wire.md, "Introductions"
 	control, err := backend.ParseQPInfo(info[atControl:])

@@ -156,7 +156,7 @@ func (t *sendTransfer) inject(s scheme.Send) bool {
 	}
 	m, first, n := t.locate(s.Unit)
 	if m == nil || m.state != open {
-		return true // its message is over: as if lost
+		return true // its message is no longer open: the unit is dropped, as if lost
 	}
 	port, ch := t.o.port, s.Channel
 	if ch == scheme.HomeChannel {

@@ -95,8 +95,8 @@ func (o *outgoing) onGrant(e *sdr.Event) {
 	case t != nil:
 		t.onGrant(g)
 	case id < o.nextID:
-		// Its Send has ended. If that failed before the receiver had begun, what was
-		// said of it then made no sense to the receiver, which waits.
+		// Its Send has ended. If it failed before the receiver had begun, the receiver has ignored
+		// the ABORT as one of an unknown transfer, and waits: so it is sent again.
 		o.port.Abort(id, 1)
 		o.port.EndGranted(g.seq)
 	default:

@@ -20,11 +20,11 @@ type pacer struct {
 	sent       sentLog
 	reportedAt units.Instant // when the receiver last reported
 	markedAt   units.Instant // when the device last reported a queue that marks
-	cutAt      units.Instant // and of one that trims
+	cutAt      units.Instant // when the device last reported a packet that was trimmed
 
 	rtt, minRTT units.Duration
 	peerWindow  units.Bytes
-	// next is when the unit after the last one sent may go: the virtual
+	// nextAt is when the unit after the last one sent may go: the virtual
 	// clock of the paced link.
 	nextAt units.Instant
 	// lead is how far ahead of that clock units may go, and grain how much of it
@@ -104,7 +104,7 @@ func (p *pacer) ahead() {
 	p.lead = min(p.minRTT/leads, r.Time(maxLead))
 	p.grain = min(p.minRTT/grains, maxGrain, p.lead)
 	if p.configured == 0 {
-		p.lead = p.grain // the search looks for queues
+		p.lead = p.grain // a lead would look like a queue to the controller that searches for the rate
 	}
 }
 

@@ -50,7 +50,7 @@ type sendTransfer struct {
 
 	// repeats is how often each data unit has been repeated, made when the first one is;
 	// needed how many of all those it took, by the messages that have been completed. counted: the
-	// field that counts them has bits.
+	// fragment field of the immediate has bits for a repeat's number.
 	repeats []uint8
 	needed  uint64
 	counted bool

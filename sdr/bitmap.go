@@ -57,7 +57,7 @@ func (b Bitmap) Range(i int) (offset, n units.Bytes) {
 	return b.m.Tracker.Geometry().ChunkBytes(i)
 }
 
-// A PacketMap is the same for packets: what a repair by packet needs.
+// A PacketMap is a view of single packets, as Bitmap is of chunks: what a repair by packet needs.
 type PacketMap struct {
 	m *recvMsg
 }
@@ -71,7 +71,7 @@ func (h RecvHandle) Packets() (PacketMap, error) {
 	return PacketMap(h), nil
 }
 
-// Err is that of Bitmap.
+// Err is ErrCompleted once the message is completed, as Bitmap.Err is.
 func (p PacketMap) Err() error { return p.chunks().Err() }
 
 // Len is the number of packets.

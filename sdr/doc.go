@@ -13,8 +13,8 @@
 // # A message
 //
 // The n-th receive that one side posts (QP.PostRecv) is the buffer of the n-th send of the other (QP.PostSend, or
-// QP.StartStream for ranges in any order). Posting exposes the buffer's address and tells the peer that it is clear
-// to send. Packets carry slot and offset in their immediate; as they land, RecvHandle.Bitmap shows whole
+// QP.StartStream for ranges in any order). Posting exposes the buffer's address and sends the peer a
+// clear-to-send. Packets carry slot and offset in their immediate; as they land, RecvHandle.Bitmap shows whole
 // chunks, and RecvHandle.Packets single packets. The receiver completes a message when it likes
 // (RecvHandle.Complete); when the fence is down (Done, Wait) no packet, however late, can change the buffer, which is then
 // its owner's again, or a bit of any newer message. SendHandle.Poll reports when the sender's memory is

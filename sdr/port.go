@@ -56,8 +56,8 @@ const MarkCountBits = dpa.MarkCountBits
 // NewArrivals makes Arrivals for a number of channels, QPConfig.Channels.
 func NewArrivals(channels int) *Arrivals { return dpa.NewArrivals(channels) }
 
-// PostRecv makes length bytes at off of mr the buffer of the next message and tells the peer
-// that it is clear to send, as QP.PostRecv does, under o.Label. It fails with ErrAgain while the
+// PostRecv makes length bytes at off of mr the buffer of the next message and sends the peer
+// a clear-to-send, as QP.PostRecv does, under o.Label. It fails with ErrAgain while the
 // slot is still taken; Progress is called again when it may be free.
 func (p *Port) PostRecv(mr *MR, off, length units.Bytes, o RecvOptions) (RecvHandle, error) {
 	return p.qp().postRecv(mr, off, length, o)
@@ -133,7 +133,7 @@ func (p *Port) OpenGranted(seq uint64, mr *MR, off, length units.Bytes) (SendStr
 	return SendStream{m}, nil
 }
 
-// EndGranted ends a grant that won't be used, empty.
+// EndGranted uses up a grant that no message will be sent for: the peer gets an END with length 0.
 func (p *Port) EndGranted(seq uint64) {
 	q := p.qp()
 	if q.state() >= qpClosing {

@@ -298,7 +298,7 @@ func (q *QP) runDriver(now units.Instant, events []Event) (next units.Instant) {
 // callDriver is on the stack of whatever a driver calls: see inDriver.
 func (q *QP) callDriver() units.Instant { return q.cfg.Driver.Progress(&q.port) }
 
-// failDriver is the same for the driver's last call.
+// failDriver makes the driver's last call, Failed. It is on the stack of that as callDriver is of Progress.
 func (q *QP) failDriver(err error) { q.cfg.Driver.Failed(err) }
 
 // notifyDriver reports to the driver that the QP has failed or was closed, when everything is released; it is called by
@@ -454,7 +454,7 @@ func (q *QP) kick() {
 	q.home.kick()
 }
 
-// mark is kick where the home worker is awake, since it is the caller, or will be woken.
+// mark puts the QP on the home worker's ready list without a wake-up: the worker is the caller, or is woken otherwise.
 func (q *QP) mark() { q.home.ready.add(q) }
 
 // onCongestion handles a congestion notification.

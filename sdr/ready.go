@@ -107,7 +107,7 @@ func (t *timers) up(i int) int {
 	return i
 }
 
-// down is the same towards the last.
+// down moves the QP at i away from the front as far as it must.
 func (t *timers) down(i int) {
 	h := *t
 	q := h[i]

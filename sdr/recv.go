@@ -45,7 +45,7 @@ type RecvHandle struct {
 }
 
 // PostRecv makes length bytes at off of mr the buffer of the next message, and
-// tells the peer that it is clear to send (paper, Table 1: recv_post). The
+// sends the peer a clear-to-send (paper, Table 1: recv_post). The
 // buffer belongs to the network until Complete's fence is down. It fails with
 // ErrAgain while the slot is still taken.
 func (q *QP) PostRecv(mr *MR, off, length units.Bytes) (RecvHandle, error) {

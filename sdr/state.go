@@ -112,7 +112,7 @@ var recvLife = life[recvState]{
 func (s recvState) String() string { return [...]string{"posted", "completed", "fenced"}[s] }
 
 // A slotBlock is why the next receive could not be posted, where nothing that happens to
-// this QP tells that it now can.
+// this QP shows that it now can be.
 type slotBlock uint8
 
 const (

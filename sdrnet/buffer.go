@@ -17,7 +17,7 @@ type buffer struct {
 	off    units.Bytes
 }
 
-// A region is what was allocated and registered at once. Its memory outlives the connection while a
+// A region is memory that was allocated and registered at once. Its memory outlives the connection while a
 // Message that the application holds lies in it.
 type region struct {
 	mem []byte
@@ -100,7 +100,7 @@ func (p *pool) close() {
 	p.free, p.regions = nil, nil
 }
 
-// close frees the memory, unless the device could not be had to let it go: then it stays.
+// close frees the memory, unless the device failed to deregister it: then it stays allocated.
 func (r *region) close() {
 	if r.mr.Close() == nil {
 		_ = sdr.FreeBuffer(r.mem)

@@ -28,7 +28,7 @@ type Config struct {
 	Rate units.Rate
 	// TLS protects the meeting over TCP. A server needs a certificate. The data is not encrypted.
 	TLS *tls.Config
-	// Addr is the local address of RDMA packets. Default: where the TCP connection ends.
+	// Addr is the local address of RDMA packets. Default: the local address of the TCP connection.
 	Addr netip.Addr
 	// UDPPort is the local port of RDMA packets on user-space RoCEv2. Default: RoCEv2's 4791 for a
 	// Listener and for peers on a device of the kernel, which know no other, or else a free one.
@@ -47,10 +47,10 @@ type Config struct {
 	MaxMessage units.Bytes
 	// Link, if it changes anything, is emulated for what this end sends, and sending is paced to its rate.
 	Link linkemu.Config
-	// PrivateData is what the peer is told while the two connect, as RDMA CM's private data, at most 4 KiB: what it
+	// PrivateData is what the peer gets while the two connect, as RDMA CM's private data, at most 4 KiB: what it
 	// needs to know to decide whether it wants this connection (Conn.PeerPrivateData).
 	PrivateData []byte
-	// Logger takes what is worth telling an operator, nothing per packet. Default: slog.Default().
+	// Logger gets what an operator should know, nothing per packet. Default: slog.Default().
 	Logger *slog.Logger
 }
 

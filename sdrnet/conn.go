@@ -22,7 +22,7 @@ type Conn struct {
 	local, remote net.Addr
 	session       *session
 	peerPrivate   []byte
-	// release gives up what the Conn has besides: its host, or its place in a Listener.
+	// release gives up what else the Conn holds: its own host, or its entry in a Listener.
 	release func() error
 
 	out outgoing

@@ -23,7 +23,7 @@ type wrapped struct {
 
 func (w *wrapped) Unwrap() []error { return []error{w.error, w.means} }
 
-// Timeout makes a net.Error of it.
+// Timeout makes wrapped a net.Error.
 func (w *wrapped) Timeout() bool { return w.means == os.ErrDeadlineExceeded }
 
 // Temporary is part of net.Error. It says the same as Timeout, as the errors of package net do.
@@ -34,7 +34,7 @@ func leftInOrder(err error) bool {
 	return errors.Is(err, sdr.ErrPeerClosed) && !errors.As(err, new(*oob.PeerError))
 }
 
-// translate adds that meaning. closed says whether this end has closed the connection.
+// translate gives err the meaning that package net's callers look for, by wrapped. closed says whether this end has closed the connection.
 func translate(err error, closed bool) error {
 	switch {
 	case err == nil, err == io.EOF:

@@ -97,7 +97,7 @@ func (l *Listener) run(ctx context.Context) {
 			switch {
 			case place:
 				<-l.places
-			case err == nil: // it had to leave in the last moment
+			case err == nil: // another peer got its token before it was connected
 				_ = c.Close()
 				fallthrough
 			default:
@@ -158,7 +158,7 @@ func (l *Listener) connect(ctx context.Context, s *oob.Conn) (*Conn, error) {
 	h, err := l.host(ipOf(s.LocalAddr()))
 	if err != nil {
 		_ = s.CloseWithReason(err.Error())
-		if l.cfg.Addr.IsValid() { // it would be so with any peer; else the peer chose the address
+		if l.cfg.Addr.IsValid() { // opening fails for every peer; without Config.Addr it may be the address that this peer dialled
 			l.stop(err)
 		}
 		return nil, err

@@ -16,7 +16,7 @@ import (
 
 // Two ends meet over an oob connection in two exchanges: a hello each, which says what must be known
 // before queue pairs are made, and the connection infos of both lanes. From then on the oob connection
-// carries what each lane has to say at its end.
+// carries the last message of each lane when it closes.
 //
 //	hello  "SDRN" | version 1 | flags 1 | MTU 2 | buffer size 4 | private data        network byte order
 //	infos  length 4 | info of lane 0 | info of lane 1
@@ -34,7 +34,7 @@ type hello struct {
 	kernel bool
 	mtu    units.Bytes
 	buffer units.Bytes
-	// private is the application's.
+	// private is Config.PrivateData.
 	private []byte
 }
 
@@ -145,7 +145,7 @@ func (m *session) run() {
 		}
 		select {
 		case m.lane[b[0]].in <- b[1:]:
-		default: // more than a lane ever says: the peer has lost its way, and its connection will tell
+		default: // more messages than a lane ever sends: the peer is broken, and its lanes will fail
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (l *laneSession) Send(ctx context.Context, b []byte) error {
 	return l.session.s.Send(ctx, append([]byte{l.number}, b...))
 }
 
-// Recv returns the next message, also when the connection has ended behind it.
+// Recv returns the next message, also when the connection has ended since it arrived.
 func (l *laneSession) Recv(ctx context.Context) ([]byte, error) {
 	select {
 	case b := <-l.in:

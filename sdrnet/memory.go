@@ -75,13 +75,13 @@ func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int, o SendOpti
 }
 
 // RecvMemory receives what the peer's SendMemory sends into n bytes at off of m and returns how many
-// bytes came, and their immediate. A longer transfer fails at both ends. Ending ctx as for SendMemory.
+// bytes came, and their immediate. A longer transfer fails at both ends. Ending ctx gives the transfer up, as for SendMemory.
 func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (RecvResult, error) {
 	got, err := c.lane[memoryLane].Recv(ctx, m.mr, units.Bytes(off), units.Bytes(n))
 	return got, c.recvError(err)
 }
 
-// Progress is told how far a SendFile or RecvFile has got, in bytes. It is called from the caller's
+// Progress gets how far a SendFile or RecvFile has got, in bytes. It is called from the caller's
 // goroutine and may be nil.
 type Progress = reliability.Progress
 

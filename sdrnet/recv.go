@@ -37,7 +37,7 @@ func (m *Message) Release() {
 // incoming is the receiving half of a Conn's messages.
 type incoming struct {
 	c    *Conn
-	turn turn // who takes messages; guards what is below
+	turn turn // held by the Recv that returns the next message; guards what is below
 	pool pool
 	// posted are the receives under way, of which the first is the next to be taken.
 	posted []receiving
@@ -154,7 +154,7 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 	}
 	err := r.t.Err()
 	if err != nil && !errors.Is(err, sdr.ErrAborted) {
-		return nil, err // of the connection: it stays, for the next call
+		return nil, err // the connection has failed: the receive stays, and fails the next call, too
 	}
 	in.posted = in.posted[1:]
 	if err != nil {

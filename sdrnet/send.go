@@ -45,13 +45,13 @@ func (o *outgoing) start(b *buffer, n units.Bytes, p piece) (*reliability.Transf
 	return o.c.lane[messageLane].StartSend(b.region.mr, b.off, n, reliability.SendOptions{Imm: p.imm(), HasImm: true})
 }
 
-// A sending is a piece under way.
+// A sending is a piece that is being sent.
 type sending struct {
 	t *reliability.Transfer
 	b *buffer
 }
 
-// A message under way.
+// A message that is being sent.
 type outMessage struct {
 	o     *outgoing
 	under []sending

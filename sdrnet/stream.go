@@ -64,7 +64,7 @@ func (c *Conn) Stream() *Stream {
 	return s
 }
 
-// LocalAddr is Conn.LocalAddr.
+// LocalAddr is the Conn's local address.
 func (s *Stream) LocalAddr() net.Addr { return s.c.LocalAddr() }
 
 // RemoteAddr is Conn.RemoteAddr.

@@ -96,7 +96,7 @@ func changed(change func(*backend.Completion) bool) func(*shimCQ, units.Instant,
 	}
 }
 
-// posting is a post hook that changes each write on the way.
+// posting is a post hook that changes each write before it is posted.
 func posting(change func(q *shimQP, w *backend.Write)) func(*shimQP, units.Instant, []backend.Write) (int, error) {
 	return func(q *shimQP, now units.Instant, w []backend.Write) (int, error) {
 		w = append([]backend.Write(nil), w...)

@@ -37,7 +37,7 @@ func numbered(i, size int) []byte {
 	return b
 }
 
-// testDatagrams: datagrams of all sizes arrive whole, both ways; posting copies them; all datagrams of one
+// testDatagrams: datagrams of all sizes arrive whole, in both directions; posting copies them; all datagrams of one
 // Poll are valid until the next.
 func testDatagrams(t testing.TB, mk Maker) {
 	w := newWorld(t, mk, Faults{}, shape{})

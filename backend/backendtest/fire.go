@@ -161,7 +161,7 @@ func testRevokeUnderFire(t testing.TB, mk Maker) {
 	f.cease()
 }
 
-// testCloseUnderFire: devices are closed while traffic is in flight. Calls under way return, later ones
+// testCloseUnderFire: devices are closed while traffic is in flight. Calls that have begun return, later ones
 // say ErrClosed, no byte changes afterwards, and no goroutine or descriptor is left.
 func testCloseUnderFire(t testing.TB, mk Maker) {
 	for round := range Rounds(16) {

@@ -14,7 +14,7 @@
 // The writes of a UC queue pair are a stream of the fabric (fabric.Stream) with ECT set. Its NIC shares the wire
 // among streams and flows, packet by packet; switches queue, mark, pause and drop its packets as they do
 // those of flows. Datagrams go in class 0 and are not ECN-capable, as userroce's are with DSCP 48.
-// Which way packets take is the affair of fabric.Config.Routing: with ECMP each queue pair has a
+// Which path packets take is chosen by fabric.Config.Routing: with ECMP each queue pair has a
 // path, with Entropy each channel.
 //
 // A write that arrives with a mark completes with backend.FlagECN, and is answered by a congestion notification

@@ -20,7 +20,7 @@ type Config struct {
 	// Fabric is everything about the network. Its MTU is the largest of a queue pair, its Header what
 	// each packet takes on the wire besides its payload. Lost must be nil.
 	Fabric fabric.Config
-	// Class is that of writes, 1 to 3; 0: fabric.DataClass.
+	// Class is the traffic class of writes, 1 to 3; 0: fabric.DataClass.
 	Class uint8
 	// NotifyInterval is the least time between two congestion notifications of a queue pair; 0: 50 µs.
 	NotifyInterval units.Duration

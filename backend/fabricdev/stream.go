@@ -66,7 +66,7 @@ func (s *stream) Done() bool { return false }
 // arrivals is the receiving end of all streams.
 type arrivals struct{ net *Network }
 
-// OnPacket hands a packet to the device that it is for. What that answers goes its own way.
+// OnPacket hands a packet to the device that it is for. What that device answers is sent by itself.
 func (a arrivals) OnPacket(_ units.Instant, p *transport.Packet, _ *transport.Replies) {
 	n := a.net
 	n.world.Now = n.fabric.Now()

@@ -166,7 +166,7 @@ func (q *queuePair) failed(order uint64, status backend.Status) {
 	}
 }
 
-// settleWrites does so for writes; compQueue.mu is held.
+// settleWrites frees the records of writes that are done, in order, and reports the signalled ones; compQueue.mu is held.
 func (q *queuePair) settleWrites() {
 	for ; q.head < q.tail; q.head++ {
 		r := q.writes.at(q.head)

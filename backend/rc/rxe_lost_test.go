@@ -81,7 +81,7 @@ func (l *link) post(t *testing.T, writes int) {
 }
 
 // TestLostConnection: when the peer can't be reached any more every write that was signalled completes, the first as failed and the
-// others as given up, and posts say why. Another connection, made when the way is there again, works.
+// others as given up, and posts say why. Another connection, made when the path works again, works.
 func TestLostConnection(t *testing.T) {
 	l := newLink(t)
 	l.post(t, 1)

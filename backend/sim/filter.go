@@ -7,7 +7,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// Direction says which way a packet goes.
+// Direction says from which device to which a packet goes.
 type Direction uint8
 
 // Directions.
@@ -30,9 +30,9 @@ type PacketInfo struct {
 	// Index counts the packets of this direction from 0.
 	Index uint64
 	// Kind is backend.KindWrite, backend.KindDatagram, or what the device itself sends:
-	// backend.KindCongestion, a notification, or backend.KindTrimmed, the headers of a trimmed write on their way back.
+	// backend.KindCongestion, a notification, or backend.KindTrimmed, the headers of a trimmed write that are sent back.
 	Kind backend.Kind
-	// Channel is that of the sending QP, SrcQPN and DstQPN the two sides.
+	// Channel is the channel of the sending QP, SrcQPN and DstQPN are the numbers of both QPs.
 	Channel        int
 	SrcQPN, DstQPN uint32
 	// VA, RKey and Imm are those of a write.

@@ -28,7 +28,7 @@ func everything() Config {
 	}
 }
 
-// trace runs a fixed workload, both ways, on a network and returns a digest of
+// trace runs a fixed workload, in both directions, on a network and returns a digest of
 // every completion with its time, and of the counters.
 func trace(t *testing.T, cfg Config, sizeOnly bool) uint64 {
 	t.Helper()

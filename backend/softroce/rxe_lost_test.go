@@ -21,7 +21,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// kernelDrops is how many packets the kernel says that it had no room for, on the way between the VM's two
+// kernelDrops is how many packets the kernel says that it had no room for, between the VM's two
 // interfaces.
 func kernelDrops(t *testing.T) (n uint64) {
 	t.Helper()

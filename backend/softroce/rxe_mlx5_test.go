@@ -27,7 +27,7 @@ import (
 const insideEnv = "SDR_SOFTROCE_MLX5"
 
 // TestMLX5 connects the kernel's rxe with a fake mlx5 device whose port is on the network, in a process and a namespace of its own:
-// both write into each other's memory, under rxe's key for a message and mlx5's root key, and then transfers go both ways with the SDK
+// both write into each other's memory, under rxe's key for a message and mlx5's root key, and then transfers go in both directions with the SDK
 // over a bad link.
 func TestMLX5(t *testing.T) {
 	const rxe, fake = "10.9.0.1/24", "10.9.0.2/24"

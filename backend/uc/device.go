@@ -201,7 +201,7 @@ func (d *Device) randomPSN() (uint32, error) {
 }
 
 // Close destroys everything that is still open, in an order that the kernel allows, and closes the
-// device. Calls that are under way, and later ones, return backend.ErrClosed.
+// device. Calls that have begun, and later ones, return backend.ErrClosed.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uc is a backend.Device on the UC queue pairs of an RDMA device of the kernel, by way of
+// Package uc is a backend.Device on the UC queue pairs of an RDMA device of the kernel, through
 // package verbs: no cgo, no libibverbs.
 //
 //	dev, err := uc.Open(uc.Config{Device: "rxe0"})

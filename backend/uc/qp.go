@@ -322,7 +322,7 @@ func (d *Device) checkPeer(i backend.QPInfo) error {
 	return d.health.get()
 }
 
-// path is the way to a peer. The flow label chooses the UDP source port, 0xc000 and the channel's
+// path is the network path to a peer. The flow label chooses the UDP source port, 0xc000 and the channel's
 // number from 1; label 0 would leave it to the device.
 func (d *Device) path(i backend.QPInfo, channel int) verbs.AHAttr {
 	const ports = 1 << 14

@@ -23,7 +23,7 @@ type cq struct {
 	d    *Device
 	rx   *receiver
 	sent sentQueue
-	// worker is that of QPs whose RecvCQ this is.
+	// worker is the worker of QPs whose RecvCQ this is.
 	worker int
 	qps    int // guarded by Device.mu
 	// retry is when a poster that met a full socket buffer should try again, 0 for none.

@@ -134,8 +134,8 @@ func TestMixedSizes(t *testing.T) {
 	})
 }
 
-// TestSegmentationRefused: where the kernel has UDP_SEGMENT and the way to the peer can't do it, the
-// device notices at the first train, and nothing is lost. A socket without checksums is such a way.
+// TestSegmentationRefused: where the kernel has UDP_SEGMENT and the path to the peer can't do it, the
+// device notices at the first train, and nothing is lost. A socket without checksums is such a path.
 func TestSegmentationRefused(t *testing.T) {
 	var log bytes.Buffer
 	a, b := newPair(t, false, func(a, _ *sideConfig) { a.Logger = slog.New(slog.NewTextHandler(&log, nil)) })

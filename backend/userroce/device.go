@@ -49,8 +49,8 @@ type Device struct {
 	unused []byte              // rest of random; +checklocks:mu
 	tables map[*table]struct{} // +checklocks:mu
 	cqs    map[*cq]struct{}    // +checklocks:mu
-	// routes remembers the largest MTU that was found to fit the way to a peer, and never that one
-	// didn't: the way may have become wider.
+	// routes remembers the largest MTU that was found to fit the path to a peer, and never that one
+	// didn't: the path's MTU may have grown.
 	routes map[netip.Addr]units.Bytes // +checklocks:mu
 }
 

@@ -25,7 +25,7 @@ type PortTakenError struct {
 	Holder string
 }
 
-// Error names the holder and the way out.
+// Error names the holder and what to do.
 func (e *PortTakenError) Error() string {
 	holder := e.Holder
 	if holder == "" {

@@ -47,7 +47,7 @@ func interfaceOf(a netip.Addr) (iface, error) {
 	return iface{}, operr.New("open", "userroce", "%v is not an address of this host (see ip addr)", a)
 }
 
-// An MTUError says that a path MTU doesn't fit the way to the peer.
+// An MTUError says that a path MTU doesn't fit the path to the peer.
 type MTUError struct {
 	// MTU is what was asked for, in bytes of payload.
 	MTU units.Bytes
@@ -59,7 +59,7 @@ type MTUError struct {
 	Fits units.Bytes
 }
 
-// Error names both sizes and the way out.
+// Error names both sizes and what to do.
 func (e *MTUError) Error() string {
 	fix := fmt.Sprintf("use MTU %d or raise the interface's", int64(e.Fits))
 	if e.Fits == 0 {
@@ -85,7 +85,7 @@ func checkMTU(mtu, limit units.Bytes, ipv6 bool, where string) error {
 	return nil
 }
 
-// routeMTU is the largest IP packet on the way to a peer, as the administrator of this host has set it: the
+// routeMTU is the largest IP packet on the path to a peer, as the administrator of this host has set it: the
 // MTU of the interface, and that of the route if it has one. What path MTU discovery has found out is left
 // aside, because anybody can make it up. 0 means that there is no telling.
 func routeMTU(from, to netip.Addr, scope uint32) (units.Bytes, error) {

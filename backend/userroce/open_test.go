@@ -90,7 +90,7 @@ func TestBufferWarning(t *testing.T) {
 	require.Contains(t, log.String(), "addr="+c.Addr.String())
 }
 
-// openClamped repeats the set-up of a receiver the way it goes without privilege.
+// openClamped repeats the set-up of a receiver as it goes without privilege.
 func openClamped(t *testing.T, d *Device, log *bytes.Buffer) {
 	force := recvBufferOptions.force
 	recvBufferOptions.force = -1 // an option that doesn't exist

@@ -65,7 +65,7 @@ func cachedMTU(t *testing.T, from, to netip.Addr) int {
 	return mtu
 }
 
-// TestForgedTooBig: a message of a third host that packets are too big for the path, which nobody can tell
+// TestForgedTooBig: a message of a third host that packets are too big for the path, which nobody can distinguish
 // from a router's, harms neither a queue pair nor the next one.
 func TestForgedTooBig(t *testing.T) {
 	if !requireNamespace(t) {

@@ -75,7 +75,7 @@ func (p *peer) trains(d *Device, now units.Instant) bool {
 	return (!p.foreign || d.ipv6) && d.gso.usable(now)
 }
 
-// checkPath makes sure that packets with MTU mtu fit the way to a, as far as this host knows. d.mu is
+// checkPath makes sure that packets with MTU mtu fit the path to a, as far as this host knows. d.mu is
 // held.
 func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) error {
 	if fits, known := d.routes[a]; known && mtu <= fits {

@@ -219,7 +219,7 @@ func TestForgedTrimmed(t *testing.T) {
 	})
 }
 
-// TestForgedReturns: headers on their way back need a right ICRC and the peer's address, and are reported once each.
+// TestForgedReturns: headers that are sent back need a right ICRC and the peer's address, and are reported once each.
 func TestForgedReturns(t *testing.T) {
 	a, b := newPair(t, false, withTrim)
 	back := func(e *side, change func(w *roce.UCWriteImm)) []byte {
@@ -298,8 +298,8 @@ func TestTrimConfig(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// header makes a header-only packet from fuzz input: a right one, cut or on its way back, to which the input is added from a
-// position on. The ICRC of one on its way back is right unless the mode says not to.
+// header makes a header-only packet from fuzz input: a right one, cut or sent back, to which the input is added from a
+// position on. The ICRC of one that is sent back is right unless the mode says not to.
 func (f *fuzzTarget) header(t testing.TB, in []byte) (b []byte, tos uint8) {
 	if len(in) < 4 {
 		return in, tagHO

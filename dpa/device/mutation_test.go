@@ -70,7 +70,7 @@ func TestWrongHandlerIsCaught(t *testing.T) {
 	}
 }
 
-// TestRacyHandlerIsCaught does the same with atomics that aren't, which take their time, and with threads. A fence that is missing
+// TestRacyHandlerIsCaught compiles handlers whose atomic operations are not atomic, and take some time, and runs them in threads. A fence that is missing
 // doesn't show on this emulator (docs/dpa.md).
 func TestRacyHandlerIsCaught(t *testing.T) {
 	for _, m := range []struct {

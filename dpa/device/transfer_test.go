@@ -28,7 +28,7 @@ import (
 )
 
 // beside is the device's engine with one of the host's beside it, which gets the same messages and the same
-// completions. When a message is removed both must have the same of it.
+// completions. When a message is removed both engines must have the same bits and counts of it.
 type beside struct {
 	*offload
 	host   *dpa.Host
@@ -275,7 +275,7 @@ func TestTransfer(t *testing.T) {
 	t.Logf("%d messages, %d chunks there, %d missing; %+v", b.compared, b.chunks, b.missing, counts)
 }
 
-// TestTransferManyThreads does the same with a queue and a thread for each of the message's channels and more.
+// TestTransferManyThreads is TestTransfer with a queue and a thread for each of the message's channels and more.
 func TestTransferManyThreads(t *testing.T) {
 	const whole, troubled = 12, 60
 	b := send(t, compileHandler(t, "", ""), 8, whole, troubled)

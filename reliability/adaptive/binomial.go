@@ -37,7 +37,7 @@ func (l lossLaw) tooMany(n, m int) float64 {
 	return max(0, 1-within)
 }
 
-// weight is that of a colour that was drawn j times.
+// weight is the weight of a colour that was drawn j times, and was c at first.
 func (l lossLaw) weight(c float64, j int) float64 {
 	if l.correlation > 0 {
 		return c + float64(j)

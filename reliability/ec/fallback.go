@@ -93,7 +93,7 @@ const (
 	maxAsks = asksTogether * (maxBackoff + 1)
 	// steadyAsks is how many frames follow each other closely when a round has brought
 	// nothing, before the pauses grow: a burst of losses goes on from frame to frame
-	// where nothing else comes their way. maxSilence is how far they are counted.
+	// where no other packets go in that direction. maxSilence is how far they are counted.
 	steadyAsks = 256
 	maxSilence = steadyAsks + maxAsks
 )

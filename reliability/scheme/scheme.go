@@ -88,7 +88,7 @@ type Env struct {
 	// DataLimit is the number of data units, from 0 on, that the receiver has
 	// given buffers for: first transmissions stay below it. Sender only.
 	DataLimit int
-	// ParityLimit is the same for parity units, counted from 0 over the
+	// ParityLimit is such a limit for parity units, counted from 0 over the
 	// transfer. Sender only.
 	ParityLimit int
 	// ECN says that within the last round trip the sender was notified that packets

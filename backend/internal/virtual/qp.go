@@ -128,7 +128,7 @@ func (q *QP) Number() int { return int(q.qpn - firstQPN) }
 // NumberOf is what QP.Number is for a queue pair number.
 func NumberOf(qpn uint32) int { return int(qpn) - firstQPN }
 
-// Channel is that of the QPConfig.
+// Channel is QPConfig.Channel.
 func (q *QP) Channel() int { return q.cfg.Channel }
 
 // Device is the device of q.

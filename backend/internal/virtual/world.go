@@ -14,7 +14,7 @@ import (
 
 // Config is the habits of all devices of a World.
 type Config struct {
-	// Name is that of the backend in Caps and errors.
+	// Name is the name of the backend in Caps and errors.
 	Name string
 	// MaxMTU bounds the MTU, MaxDatagram datagrams. HeaderBytes is what a packet takes on the wire besides
 	// its payload. RecvBurst is how many payload bytes may wait to be polled on one CQ before more

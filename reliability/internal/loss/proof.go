@@ -48,7 +48,7 @@ type proofRule struct {
 	proofs int
 }
 
-// provedKept is how many of them are kept.
+// provedKept is how many transmissions proofRule.proved keeps.
 const provedKept = 256
 
 // onAck judges what the marks have confirmed since the last frame, and the losses

@@ -14,7 +14,7 @@ const (
 	minAckInterval = 10 * units.Microsecond
 	// steadyRepeats is how many frames repeat the same state at the usual interval: for as
 	// long as the answer to the first takes, and a burst of losses may, which goes on
-	// from frame to frame where nothing else comes their way.
+	// from frame to frame where no other packets go in that direction.
 	steadyRepeats = 256
 	// maxAckRepeat is how rarely a silent receiver repeats its state.
 	maxAckRepeat = units.Second
