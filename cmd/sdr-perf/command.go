@@ -14,39 +14,45 @@ import (
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/congestion"
 )
 
 const longHelp = `sdr-perf measures the completion time of reliable RDMA writes.
 
-Without a HOST it is the server, which receives: it serves one client and exits (--keep: many). With one it is
-the client, which sends and says what is to be measured. With --loopback it is both, over real
-sockets on 127.0.0.1 and 127.0.0.2. Nothing needs to be installed, and no privilege is needed.
+Without a HOST it is the server, which receives: it serves one client and exits
+(--keep: many). With one it is the client, which sends and says what is to be
+measured. With --loopback it is both, over real sockets on 127.0.0.1 and
+127.0.0.2. Nothing needs to be installed, and no privilege is needed.
 
-Packets are RoCEv2. Device userroce makes them itself; softroce is the kernel's Soft-RoCE device, if
-there is one; and each RDMA device of the kernel has its own name (-d). The ends may have different
-ones. With rc: before its name, an RDMA device carries data over reliable connections (RC), which repeat
-losses by themselves: at both ends, as a baseline, or where it has no UC; --reliability none suits.
-The client says what is measured; the server takes only what concerns its own end: -d, -i, -x,
---addr, --udp-port, -p, --workers, --spin, --keep, --pcap, -v.
+Packets are RoCEv2. Device userroce makes them itself; softroce is the kernel's
+Soft-RoCE device, if there is one; and each RDMA device of the kernel has its
+own name (-d). The ends may have different ones. With rc: before its name, an
+RDMA device carries data over reliable connections (RC), which repeat losses by
+themselves: at both ends, as a baseline, or where it has no UC; --reliability
+none suits. The client says what is measured; the server takes only what
+concerns its own end: -d, -i, -x, --addr, --udp-port, -p, --workers, --spin,
+--keep, --pcap, -v.
 
-A time runs from the post at the sender to the final acknowledgement at the sender. With --rtt
-and the other options of the emulated link the ends emulate one, each for what it sends, and
-T/ideal is the average over size/rate + RTT: 1 is what no reliability scheme can beat.
+A time runs from the post at the sender to the final acknowledgement at the
+sender. With --rtt and the other options of the emulated link the ends emulate
+one, each for what it sends, and T/ideal is the average over size/rate + RTT: 1
+is what no reliability scheme can beat.
 
-Sizes and rates have units: 4096, 64KiB, 1GiB (a bare k, m, g is binary); 100mbit, 1gbit; 20us, 25ms.`
+Sizes and rates have units: 4096, 64KiB, 1GiB (a bare k, m, g is binary);
+100mbit, 1gbit; 20us, 25ms.`
 
-const examples = `  # Both ends here, over a transatlantic link that loses one packet in a thousand
+const examples = `  # Both ends here, over a transatlantic link that loses a packet in a thousand
   sdr-perf --loopback -s 64MiB --rtt 90ms --rate 1gbit --drop 1e-3
 
-  # Two schemes, three sizes, losses in bursts of 8 packets; results for a program
-  sdr-perf --loopback --reliability sr,sr-nack -s 128KiB,1MiB,8MiB --rtt 25ms --rate 1gbit \
-           --drop 1e-3 --burst 8 --json results.json
+  # Two schemes, three sizes, losses in bursts of 8 packets; JSON for a program
+  sdr-perf --loopback --reliability sr,sr-nack -s 128KiB,1MiB,8MiB \
+           --rtt 25ms --rate 1gbit --drop 1e-3 --burst 8 --json results.json
 
   # Between two hosts
   hostb$ sdr-perf
   hosta$ sdr-perf -s 1GiB hostb
 
-  # The same on an RDMA device of the kernel; GIDs and ports as perftest's -x and -i
+  # On an RDMA device of the kernel; GIDs and ports as perftest's -x and -i
   hostb$ sdr-perf -d rxe0 -x 1
   hosta$ sdr-perf -d rxe0 -x 1 -m 4096 -s 1MiB hostb
 
@@ -97,7 +103,8 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 		}
 		return start(a, c)
 	}
-	c.AddCommand(devicesCommand(), doctorCommand(), compareCommand(running))
+	c.AddCommand(devicesCommand(), congestionCommand(), doctorCommand(), compareCommand(running))
+	usage.Narrow(c)
 	release.Register(c)
 	return c
 }
@@ -133,11 +140,18 @@ func devicesCommand() *cobra.Command {
 	}
 }
 
+func congestionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "congestion", Short: "List the controls that --congestion takes, and their constants", Args: usage.Args(cobra.NoArgs),
+		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), congestion.Help) },
+	}
+}
+
 // flagError says in a person's words what pflag found wrong.
 func flagError(err error) error {
 	var number *strconv.NumError
 	switch {
-	case err.Error() == "flag needs an argument: 's' in -s":
+	case err.Error() == "flag needs an argument: 's' in -s", strings.HasPrefix(err.Error(), `invalid argument "-`) && strings.Contains(err.Error(), `"-s, --size"`):
 		return fmt.Errorf("%w: -s SIZE is the size of a transfer; sdr-perf without a HOST is the server", err)
 	case err.Error() == "flag needs an argument: --json":
 		return fmt.Errorf("%w: --json FILE, or --json - for stdout", err)

@@ -18,17 +18,21 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-const compareHelp = `compare puts the points of two files of --json beside each other: what was measured with the same scheme
-and size, over the same link and with as many transfers under way. avg, p50 and p99 are how much longer the
-second file's times are, with an interval that holds the difference with 95 % probability (avg: Welch's;
-p50, p99: by order statistics), as far as the transfers of a run are independent of each other: they are
-not of what else the machine did, so repeat runs before you believe a small difference.
+const compareHelp = `compare puts the points of two files of --json beside each other: what was
+measured with the same scheme and size, over the same link and with as many
+transfers under way. avg, p50 and p99 are how much longer the second file's
+times are, with an interval that holds the difference with 95 % probability
+(avg: Welch's; p50, p99: by order statistics), as far as the transfers of a
+run are independent of each other: they are not of what else the machine did,
+so repeat runs before you believe a small difference.
 
-Files that measured different things are refused, with what differs. Device, MTU, chunks, channels, workers,
-congestion control, kernel, release and the like may differ, which is said.
+Files that measured different things are refused, with what differs. Device,
+MTU, chunks, channels, workers, congestion control, kernel, release and the
+like may differ, which is said.
 
-Status 0: nothing is slower; 3: a point's average time is longer by more than --tolerance, and so is all of
-its interval; 2: the files can't be compared; 1: a file can't be read.`
+Status 0: nothing is slower; 3: a point's average time is longer by more than
+--tolerance, and so is all of its interval; 2: the files can't be compared; 1:
+a file can't be read.`
 
 // compareCommand compares two runs.
 func compareCommand(running *bool) *cobra.Command {

@@ -36,7 +36,7 @@ var csvFields = []struct {
 	{"p999_ns", func(r *result.Result) any { return int64(r.CompletionNs.P999) }},
 	{"p9999_ns", func(r *result.Result) any { return int64(r.CompletionNs.P9999) }},
 	{"max_ns", func(r *result.Result) any { return int64(r.CompletionNs.Max) }},
-	{"ideal_ns", func(r *result.Result) any { return orEmpty(r.IdealNs) }},
+	{"ideal_ns", func(r *result.Result) any { return orEmpty((*int64)(r.IdealNs)) }},
 	{"t_over_ideal", func(r *result.Result) any { return orEmpty(r.TOverIdeal) }},
 	{"throughput_gbps", func(r *result.Result) any { return r.ThroughputGbps }},
 	{"message_rate", func(r *result.Result) any { return r.MessageRate }},

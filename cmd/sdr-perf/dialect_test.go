@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -75,6 +76,8 @@ func TestDialects(t *testing.T) {
 		{"-x 3 hostb", "", "choose its address with --addr"},
 		// iperf3
 		{"-s", "", "sdr-perf without a HOST is the server"},
+		{"-s -D", "", "sdr-perf without a HOST is the server"},
+		{"-s -1 -p 5201", "", "sdr-perf without a HOST is the server"},
 		{"-c hostb", "", "sdr-perf hostb"},
 		{"-c hostb -t 30 -P 8", "", "-t SECONDS is -D, -P is -q"},
 		{"--client", "", "-q N makes N connections"},
@@ -106,6 +109,7 @@ func TestDialects(t *testing.T) {
 		{"--loopback --ib_port 1", "", "userroce is none"},
 		{"hostb 4096", "", "4096 is no HOST"},
 		{"--loopback --burst 8", "", "add --drop"},
+		{"--loopback --drop 2", "", "the emulated link: drop probability 2: must be between 0 and 1"},
 		{"--loopback -s 1G -D 2.5", "duration=2.5 s loopback=true size=1GiB", ""},
 	} {
 		t.Run(c.args, func(t *testing.T) {
@@ -124,10 +128,22 @@ func TestDialects(t *testing.T) {
 
 // TestWords: these are no hosts.
 func TestWords(t *testing.T) {
-	for word, says := range map[string]string{"help": "Usage:", "version": "sdr-perf ", "devices": "userroce\n"} {
+	for word, says := range map[string]string{"help": "Usage:", "version": "sdr-perf ", "devices": "userroce\n", "congestion": "\nbbr "} {
 		_, said, err := asked(word)
 		require.NoError(t, err)
 		require.Contains(t, said, says)
+	}
+}
+
+// TestHelpFits: the help of each command fits 80 columns.
+func TestHelpFits(t *testing.T) {
+	for _, command := range []string{"", "compare ", "doctor ", "devices "} {
+		_, said, err := asked(command + "--help")
+		require.NoError(t, err)
+		require.Contains(t, said, "Usage:")
+		for line := range strings.Lines(said) {
+			require.LessOrEqual(t, utf8.RuneCountInString(line), 81, "%s and a line feed", line)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -62,7 +64,7 @@ func defaultParams() params {
 // register adds the flags. What p holds are the defaults.
 func (p *params) register(f *pflag.FlagSet) {
 	f.VarP(&p.Sizes, "size", "s", "sizes of the transfers, one or a list")
-	f.StringSliceVar(&p.Schemes, "reliability", p.Schemes, "reliability schemes, one or a `list`: "+strings.Join(schemes.Names(), ","))
+	f.StringSliceVar(&p.Schemes, "reliability", p.Schemes, "reliability schemes, one or a `list`: "+strings.Join(schemes.Names(), ", "))
 	f.IntVarP(&p.Iters, "iters", "n", p.Iters, "`number` of transfers to measure for each point (default: as many as fit into --duration)")
 	f.VarP(seconds{&p.Duration}, "duration", "D", "how long to measure each point when --iters doesn't say")
 	f.IntVarP(&p.Inflight, "inflight", "t", p.Inflight, "`number` of transfers under way on each connection, as perftest's tx-depth")
@@ -74,7 +76,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Var(&p.Chunk, "chunk", "what one bit of the receiver's bitmap covers, a multiple of the MTU (default: 16 packets)")
 	f.Var(&p.Unit, "unit", "what is repeated at once, a multiple of the MTU (default: 1 packet)")
 	f.IntVar(&p.Channels, "channels", p.Channels, "`number` of paths that a transfer is spread over, 1 to 64")
-	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate: that of the emulated link isn't told (default: sending is paced to --rate):\n"+congestion.Help)
+	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate, as that of the emulated link isn't told: none, fixed, bbr, search, dcqcn, swift; sdr-perf congestion tells which is what (default: sending is paced to --rate)")
 	p.Scheme.register(f)
 	f.Var((*units.DurationValue)(&p.Link.RTT), "rtt", "emulated link: round-trip time")
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; without --congestion sending is paced to it")
@@ -148,7 +150,13 @@ func (p *params) check() error {
 			return fmt.Errorf("--congestion %s: it decides by what switches write into packets, which only sdr-fabric has: choose another", p.Congestion)
 		}
 	}
-	return p.Link.config(0).Validate()
+	err := p.Link.config(0).Validate()
+	if e := new(operr.Error); errors.As(err, &e) {
+		named := *e
+		named.Op, named.Object = "the emulated link", "" // who typed a flag knows no package
+		return &named
+	}
+	return err
 }
 
 func (p *params) checkPackets() error {

@@ -37,6 +37,7 @@ type sweepable struct {
 var (
 	halfDecade = math.Sqrt(10)
 	plainText  = func(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+	shortText  = func(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) } // fits a column
 	wholeText  = func(v float64) string { return strconv.Itoa(int(math.Round(v))) }
 )
 
@@ -56,7 +57,7 @@ func wholeNumber(text string) (float64, error) {
 var sweepables = map[string]*sweepable{
 	"drop": {halfDecade, func(text string) (p float64, err error) { return p, probability{&p}.Set(text) }, plainText,
 		func(p *params, text string) error { return probability{&p.Link.Drop}.Set(text) },
-		func(r *result.Result) float64 { return linkOf(r).Drop }, plainText, "drop probability of a packet"},
+		func(r *result.Result) float64 { return linkOf(r).Drop }, shortText, "drop probability of a packet"},
 	"size": {2, bytesNumber, wholeText,
 		func(p *params, text string) error { return p.Sizes.Set(text) },
 		func(r *result.Result) float64 { return float64(r.SizeBytes) }, bytesText, "size of a transfer"},

@@ -6,6 +6,7 @@ package usage
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -35,4 +36,12 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 // Flags makes the errors of a command's flags, and of those of its subcommands, mistakes in the call.
 func Flags(root *cobra.Command) {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Error{err} })
+}
+
+// columns is how wide help is: as terminals are without being asked.
+const columns = "80"
+
+// Narrow keeps the flags in the help of a command, and of its subcommands, within 80 columns.
+func Narrow(root *cobra.Command) {
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped "+columns+" "))
 }
