@@ -19,7 +19,7 @@ func TestParityPlan(t *testing.T) {
 	plan, r := planFor(p), rand.New(rand.NewPCG(seed, 1))
 	for _, k := range []int{1, 4, 16, 32, 64} {
 		failed := func(m int) float64 {
-			const messages = 200_000
+			const messages = 20_000
 			n := 0
 			for range messages {
 				lost := 0
