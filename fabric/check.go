@@ -45,8 +45,12 @@ func (s *Sim) Check() error {
 	}
 	var found, bytes uint64
 	sacks := 0
-	see := func(i uint32) {
+	var see func(i uint32)
+	see = func(i uint32) {
 		k := &s.pk[i]
+		if s.hold != nil {
+			s.each(*s.hold.load(i), see)
+		}
 		found++
 		if k.what() == transport.Sack {
 			sacks++

@@ -303,8 +303,15 @@ func (s *Sim) onTimer(fi uint32) {
 	s.arm(fi, f)
 }
 
-// receive hands packet i to the flow's end at host node n, and sends what that answers.
+// receive hands packet i, and those that it carries, to the flow's end at host node n.
 func (s *Sim) receive(n, i uint32) {
+	l := s.unload(i)
+	s.take(n, i)
+	s.each(l, func(j uint32) { s.take(n, j) })
+}
+
+// take hands one packet to its end, and sends what that answers.
+func (s *Sim) take(n, i uint32) {
 	k := &s.pk[i]
 	fi := k.flow
 	e := &s.ends[fi]
@@ -401,6 +408,9 @@ func (s *Sim) reply(fi uint32, x *transport.Packet, sent des.Time) {
 	}
 	s.countSent(fi, k.size)
 	nic := s.nics[s.ends[fi].to]
+	if s.join(0, nic, i, k) { // a NIC has no memory to account for
+		return
+	}
 	p := &s.ports[nic]
 	s.push(nic, p, i, k)
 	s.kick(nic, p)

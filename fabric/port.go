@@ -87,6 +87,9 @@ func (s *Sim) push(pi uint32, p *port, i uint32, k *packet) {
 	f.tail = i
 	f.bytes += int32(k.size)
 	p.egress += int32(k.size)
+	if s.hold != nil {
+		s.hold.queued(pi, i, k)
+	}
 }
 
 // pushPause puts a PFC frame before everything else, but behind other PFC frames: what was said last
@@ -123,6 +126,9 @@ func (s *Sim) pop(pi uint32, p *port, c uint8) uint32 {
 	}
 	f.bytes -= int32(k.size)
 	p.egress -= int32(k.size)
+	if s.hold != nil {
+		s.hold.leaves(pi, i, k)
+	}
 	return i
 }
 
@@ -230,8 +236,10 @@ func (s *Sim) start(pi uint32, p *port, i uint32, k *packet) {
 	s.q.Push(des.Event{T: p.busy + v.prop, Key: evArrive | pi, Arg: i})
 }
 
-// drop ends a packet.
+// drop ends a packet, and those that it carries.
 func (s *Sim) drop(i uint32, reason *uint64) {
+	l := s.unload(i)
+	s.each(l, func(j uint32) { s.drop(j, reason) })
 	k := &s.pk[i]
 	*reason++
 	s.tellLost(i, reason == &s.queueFull || reason == &s.bufferFull)

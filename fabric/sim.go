@@ -44,6 +44,7 @@ type Sim struct {
 	// telemetry has what switches wrote into packets, by packet, and transmitted what ports have sent,
 	// in bytes; nil without INT.
 	telemetry   []stack
+	hold        *hold // nil: header-only packets carry their own PSN
 	transmitted []uint64
 
 	ports   []port

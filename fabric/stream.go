@@ -25,7 +25,7 @@ func (s *Sim) IsHost(node int) bool {
 }
 
 // AddStream adds a stream between two ends, and returns its number, which it has from the same count as
-// flows. Ends are called at Now; they may call Wake and Notify, no other method of s. Neither Done,
+// flows. Ends are called at Now; they may call Wake, Notify and Return, no other method of s. Neither Done,
 // Run nor Step wait for streams: move the clock by Advance.
 func (s *Sim) AddStream(st Stream, snd transport.Sender, rcv transport.Receiver) (int, error) {
 	fi := len(s.ends)
@@ -71,6 +71,14 @@ func (s *Sim) Wake(stream int) {
 func (s *Sim) Notify(stream int, p *transport.Packet) {
 	x := *p
 	x.Kind = transport.CNP
+	s.rxStack.n = 0
+	s.reply(uint32(stream), &x, s.now)
+}
+
+// Return sends what is left of a trimmed packet of a stream from its destination to its sender, with the numbers that p has.
+func (s *Sim) Return(stream int, p *transport.Packet) {
+	x := *p
+	x.Kind = transport.Returned
 	s.rxStack.n = 0
 	s.reply(uint32(stream), &x, s.now)
 }

@@ -29,6 +29,9 @@ type Trim struct {
 	Weight float64
 	// ControlLimit bounds the header-only packets that wait for a port; 0: only the memory of the switch does.
 	ControlLimit units.Bytes
+	// Carry is how many PSNs a header-only packet carries at most, PSNSize bytes for each but its own: while one waits, those of
+	// other packets of its message are added to it. 0 or 1: its own; at most MostPSNs.
+	Carry int
 	// SafeAcks has acknowledgements go with the headers instead, so that congestion doesn't drop them.
 	SafeAcks bool
 }
@@ -46,6 +49,9 @@ func (t *Trim) validate(c *Config) error {
 	if !(t.Weight >= 0.01 && t.Weight <= 1000) {
 		return operr.New("configure", "fabric", "weight %v of the control queue: must be between 0.01 and 1000", t.Weight)
 	}
+	if t.Carry < 0 || t.Carry > MostPSNs || t.Carry > 1 && t.Header < PSNSize {
+		return operr.New("configure", "fabric", "header-only packets of %d bytes with %d PSNs: must be between 0 and %d, and %d bytes at least", int64(t.Header), t.Carry, MostPSNs, int64(PSNSize))
+	}
 	if c.Buffer.PFC {
 		return operr.New("configure", "fabric", "trimming with PFC: switches pause or trim, not both")
 	}
@@ -61,6 +67,9 @@ func (s *Sim) makeTrim() {
 		full := s.cfg.MTU + s.cfg.Header
 		s.quantum[DataClass] = int32(full)
 		s.quantum[ControlClass] = max(1, int32(t.Weight*float64(full)))
+		if t.Carry > 1 {
+			s.hold = newHold(t.Carry, len(s.ports))
+		}
 	}
 	if s.cfg.Forced == 0 {
 		return
@@ -88,9 +97,11 @@ func (s *Sim) force(n, out uint32, k *packet) bool {
 	return true
 }
 
-// tagOf is what a switch reads of the packet's DSCP.
-func tagOf(k *packet) trim.Tag {
+// tagOf is what a switch reads of the packet's DSCP. Data without payload is as short as what trimming leaves, and says so.
+func (s *Sim) tagOf(k *packet) trim.Tag {
 	switch {
+	case k.what() == transport.Data && units.Bytes(k.size) <= s.cfg.Header:
+		return trim.HeaderOnly
 	case k.flags&transport.Trimmed != 0 || k.what() == transport.Returned:
 		return trim.HeaderOnly
 	case k.what() == transport.Data:
@@ -106,7 +117,7 @@ func tagOf(k *packet) trim.Tag {
 // admitTrim queues packet i, which is k and not of class 0, at port out of a switch that trims, or drops it.
 func (s *Sim) admitTrim(n, out, i uint32, k *packet) {
 	canCut := units.Bytes(k.size) > s.cfg.Trim.Header
-	switch trim.Admit(tagOf(k), canCut, s.waiting(out, k.class()), s.threshold(n)) {
+	switch trim.Admit(s.tagOf(k), canCut, s.waiting(out, k.class()), s.threshold(n)) {
 	case switchfn.Drop:
 		s.dropAt(out, i, &s.queueFull)
 		return
@@ -116,6 +127,9 @@ func (s *Sim) admitTrim(n, out, i uint32, k *packet) {
 		k.setClass(ControlClass)
 	}
 	for {
+		if s.join(n, out, i, k) {
+			return
+		}
 		if limit := s.cfg.Trim.ControlLimit; limit > 0 && k.class() == ControlClass && s.waiting(out, ControlClass)+units.Bytes(k.size) > limit {
 			s.dropAt(out, i, &s.queueFull)
 			return
@@ -125,7 +139,7 @@ func (s *Sim) admitTrim(n, out, i uint32, k *packet) {
 			return
 		}
 		// The memory is full of what other ports have queued.
-		if tagOf(k) != trim.Data || !canCut {
+		if s.tagOf(k) != trim.Data || !canCut {
 			s.dropAt(out, i, &s.bufferFull)
 			return
 		}

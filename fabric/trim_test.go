@@ -61,12 +61,19 @@ func runIncast(t *testing.T, n, radix int, control units.Bytes) (goodput, lost f
 	t.Helper()
 	w, err := trim.Weight(radix, float64(trimMTU+trimHeaders)/trimKept)
 	require.NoError(t, err)
+	return incast(t, n, w, 2*units.Millisecond, Trim{Header: trimKept, ControlLimit: control})
+}
+
+// incast is runIncast with a weight, what else a switch has, and a time.
+func incast(t *testing.T, n int, weight float64, long units.Duration, c Trim) (goodput, lost float64, s *Sim) {
+	t.Helper()
+	c.Weight, c.Threshold = weight, 100*units.KB
 	var whole, header int
-	const warm, long = units.Instant(200 * units.Microsecond), 2 * units.Millisecond
+	warm := units.Instant(min(200*units.Microsecond, long))
 	from := warm
-	s, err = New(star(n+1, 100*units.Gbit, units.Microsecond), Config{
+	s, err := New(star(n+1, 100*units.Gbit, units.Microsecond), Config{
 		MTU: trimMTU, Header: trimHeaders, CheckEvery: 20_000,
-		Trim: &Trim{Header: trimKept, Threshold: 100 * units.KB, Weight: w, ControlLimit: control},
+		Trim: &c,
 	})
 	require.NoError(t, err)
 	for i := range n {
@@ -138,9 +145,10 @@ func TestTrimClasses(t *testing.T) {
 		{transport.Data, 0, trim.Data}, {transport.Data, transport.Trimmed, trim.HeaderOnly},
 		{transport.Returned, transport.Trimmed, trim.HeaderOnly}, {transport.Ack, 0, trim.Ack}, {transport.CNP, 0, trim.Other},
 	} {
-		k := packet{kind: uint8(tc.kind), flags: tc.flags}
-		require.Equal(t, tc.tag, tagOf(&k), "%v", tc.kind)
+		k := packet{kind: uint8(tc.kind), flags: tc.flags, size: 1000}
+		require.Equal(t, tc.tag, s.tagOf(&k), "%v", tc.kind)
 	}
+	require.Equal(t, trim.HeaderOnly, s.tagOf(&packet{kind: uint8(transport.Data), size: 64}), "without payload")
 	require.EqualValues(t, 60, s.cfg.Trim.Header)
 	require.NoError(t, s.AddFlows(permutation(3, 100, 1)))
 	k := packet{kind: uint8(transport.Returned), size: 64}
