@@ -30,8 +30,9 @@
 //
 // Memory, tables, queue pairs and completions are those of backend/sim. Payloads cross the network
 // unharmed, or don't arrive: packets that the fabric drops are counted by their sender, as
-// backend.DropEmulatedQueue where a queue or a buffer was full and backend.DropEmulatedLoss else. A packet that a
-// switch has trimmed counts as backend.DropTruncated where it arrives.
+// backend.DropEmulatedQueue where a queue or a buffer was full and backend.DropEmulatedLoss else. Where the
+// fabric trims (fabric.Config.Trim) the headers of a write go back to its sender, which reports backend.KindTrimmed. What a
+// switch function has trimmed elsewhere counts as backend.DropTruncated where it arrives.
 //
 // A Network and everything made from it belong to one goroutine.
 package fabricdev

@@ -37,6 +37,7 @@ type Network struct {
 	fabric *fabric.Sim
 	world  *virtual.World
 	class  uint8
+	trims  bool    // switches cut writes to their headers
 	ports  []*port // by number of the device
 	byNode map[int]*Device
 	// streams are by number in the fabric: nil for its own flows.
@@ -54,7 +55,7 @@ func New(g *topo.Graph, c Config) (*Network, error) {
 	if c.Class >= fabric.Classes || c.NotifyInterval < 0 {
 		return nil, operr.New("new network", "fabricdev", "class %d, notification interval of %d ns: the class must be below %d, the interval not negative", c.Class, int64(c.NotifyInterval), fabric.Classes)
 	}
-	habits := virtual.Config{Name: "fabricdev", MaxMTU: c.Fabric.MTU, HeaderBytes: c.Fabric.Header, NotifyInterval: c.NotifyInterval}
+	habits := virtual.Config{Name: "fabricdev", MaxMTU: c.Fabric.MTU, HeaderBytes: c.Fabric.Header, NotifyInterval: c.NotifyInterval, Trims: c.Fabric.Trim != nil}
 	if habits.MaxMTU == 0 {
 		habits.MaxMTU = defaultMTU
 	}
@@ -65,7 +66,7 @@ func New(g *topo.Graph, c Config) (*Network, error) {
 		habits.NotifyInterval = virtual.DCQCNInterval
 	}
 	habits.MaxDatagram = min(maxDatagram, habits.MaxMTU)
-	n := &Network{world: virtual.NewWorld(habits), class: max(c.Class, fabric.DataClass), byNode: make(map[int]*Device)}
+	n := &Network{world: virtual.NewWorld(habits), class: max(c.Class, fabric.DataClass), trims: habits.Trims, byNode: make(map[int]*Device)}
 	c.Fabric.Lost = n.lost
 	var err error
 	n.fabric, err = fabric.New(g, c.Fabric)

@@ -30,8 +30,8 @@ const (
 // Post implements virtual.Outlet.
 func (p *port) Post(s virtual.Send) {
 	k := p.net.world.Packet(s.Packet)
-	if k.Kind == backend.KindCongestion {
-		p.notify(&s, k)
+	if k.Kind == backend.KindCongestion || k.Kind == backend.KindTrimmed {
+		p.answer(&s, k)
 		return
 	}
 	streams, at := &p.frames, int(k.To)
@@ -53,16 +53,22 @@ func (p *port) Post(s virtual.Send) {
 	p.net.fabric.Wake(to.number)
 }
 
-// notify sends a congestion notification for the writes of the peer of s.QP.
-func (p *port) notify(s *virtual.Send, k *virtual.Packet) {
+// answer sends a congestion notification for the writes of the peer of s.QP, or gives one that was trimmed back.
+func (p *port) answer(s *virtual.Send, k *virtual.Packet) {
 	writes, at := p.net.ports[k.To].writes, virtual.NumberOf(k.Dst)
 	if at >= len(writes) || writes[at] == nil {
-		p.net.world.Release(s.Packet) // the marked write was not of that queue pair
+		p.net.world.Release(s.Packet) // the write was not of that queue pair
 		return
 	}
-	if s.Leave() {
+	to, trimmed := writes[at].number, k.Kind == backend.KindTrimmed
+	switch {
+	case !s.Leave():
+	case trimmed:
+		x := p.net.send(s.Packet, transport.Returned)
+		p.net.fabric.Return(to, &x)
+	default:
 		x := p.net.send(s.Packet, transport.CNP)
-		p.net.fabric.Notify(writes[at].number, &x)
+		p.net.fabric.Notify(to, &x)
 	}
 }
 

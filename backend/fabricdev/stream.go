@@ -37,16 +37,17 @@ func (s *stream) Transmit(_ units.Instant, p *transport.Packet) bool {
 	return false
 }
 
-// OnPacket handles what comes back to the sender: notifications, also those that a switch has made.
+// OnPacket handles what comes back to the sender: notifications, also those that a switch has made, and headers of what was
+// trimmed.
 func (s *stream) OnPacket(_ units.Instant, p *transport.Packet) {
 	n := s.net
 	n.world.Now = n.fabric.Now()
-	if p.Kind != transport.CNP {
+	if p.Kind != transport.CNP && p.Kind != transport.Returned {
 		return
 	}
 	if i, ok := n.identify(p); ok {
 		n.world.Receive(i)
-	} else if s.qp != nil {
+	} else if s.qp != nil && p.Kind == transport.CNP {
 		s.qp.Congested()
 	}
 }
@@ -76,7 +77,8 @@ func (a arrivals) OnPacket(_ units.Instant, p *transport.Packet, _ *transport.Re
 	}
 	k := n.world.Packet(i)
 	k.Marked = p.Flags&transport.CE != 0
-	k.Truncated = p.Flags&transport.Trimmed != 0
+	cut := p.Flags&transport.Trimmed != 0
+	k.Trimmed, k.Truncated = cut && n.trims, cut && !n.trims
 	n.world.Receive(i)
 }
 
