@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -37,6 +38,10 @@ type Config struct {
 	// congestion.Parse takes it, or its New, which may be the user's own as in
 	// examples/controller. Default: search.
 	Congestion congestion.Spec
+	// Trims says that all switches on the path trim what they would drop. What gets lost without word of it is then no
+	// congestion, and adaptive sends parity for that from the beginning; without Trims a Conn knows it once a switch has trimmed a packet.
+	// The device must send data that may be trimmed (backend.Caps.Trims).
+	Trims bool
 	// NoProgress is how long a transfer may stand still. A send's time runs
 	// from StartSend on, or from the end of the one before, so it also bounds the
 	// wait for a receiver that posts no buffer, as the RNR retries of an RC queue
@@ -91,7 +96,7 @@ func (c *Config) fill(q sdr.QPConfig) {
 	}
 }
 
-func (c *Config) check(q sdr.QPConfig) error {
+func (c *Config) check(q sdr.QPConfig, caps backend.Caps) error {
 	bad := func(format string, a ...any) error {
 		return fmt.Errorf("%w: %s", sdr.ErrArgument, fmt.Sprintf(format, a...))
 	}
@@ -111,6 +116,8 @@ func (c *Config) check(q sdr.QPConfig) error {
 		return bad("message size %d: want a multiple of the unit %d of at most %d", c.MessageSize, c.Unit, q.MaxMessage)
 	case c.Window < 1 || c.Window > q.Split.Slots()/2:
 		return bad("window of %d messages: want 1 to %d", c.Window, q.Split.Slots()/2)
+	case c.Trims && !caps.Trims:
+		return bad("a path whose switches trim, and a device whose data they may not trim: configure the device, or leave Trims out")
 	case c.Rate < 0:
 		return bad("rate %d: must not be negative", c.Rate)
 	case c.NoProgress < units.Millisecond:

@@ -37,7 +37,7 @@ func NewConn(c *sdr.Endpoint, q sdr.QPConfig, cfg Config) (*Conn, error) {
 	}
 	conn.qp, conn.qcfg, conn.cfg = qp, qp.Config(), cfg
 	conn.cfg.fill(conn.qcfg)
-	err = conn.cfg.check(conn.qcfg)
+	err = conn.cfg.check(conn.qcfg, c.Caps())
 	if err == nil && !c.Caps().HostPackets {
 		err = conn.cfg.checkWithoutPackets(conn.qcfg)
 	}

@@ -26,7 +26,7 @@ type link struct {
 	now  units.Instant
 	// env is what cores see of the connection, updated once in each Progress.
 	env scheme.Env
-	// trims: a switch has trimmed packets of ours.
+	// trims: a switch has trimmed packets of ours, or it was configured that they do.
 	trims bool
 
 	coding coding
@@ -36,7 +36,7 @@ type link struct {
 }
 
 func (l *link) init() {
-	l.log = l.cfg.Logger
+	l.log, l.trims = l.cfg.Logger, l.cfg.Trims
 	_, l.partial = l.cfg.Scheme.(scheme.Partial)
 	l.layout = newLayout(&l.cfg, l.qcfg.MTU)
 	if !l.qp.Endpoint().Caps().HostPackets {

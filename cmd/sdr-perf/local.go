@@ -34,6 +34,7 @@ type local struct {
 	dscp     uint8
 	trim     bool
 	trimDSCP uint8
+	trimPath bool
 	json     string
 	pcap     string
 	verbose  bool
@@ -62,6 +63,7 @@ func (l *local) register(f *pflag.FlagSet) {
 	f.Uint8Var(&l.dscp, "dscp", 0, "DiffServ `code` point of data, 0 to 63; userroce only")
 	f.BoolVar(&l.trim, "trim", false, "send packets that switches may cut to their headers instead of dropping them (DCP's tag), if the other end says so too; userroce only")
 	f.Uint8Var(&l.trimDSCP, "trim-dscp", 0, "with --trim: `code` point with which switches mark what they have cut, where they know no tag, 1 to 63")
+	f.BoolVar(&l.trimPath, "trim-path", false, "with --trim: all switches on the path cut what they would drop, so that what gets lost otherwise is no congestion (scheme adaptive)")
 	f.StringVar(&l.json, "json", "", "write the results to `FILE`, or - for stdout")
 	f.StringVar(&l.pcap, "pcap", "", "capture this end's packets to `FILE`; with --loopback the sender's")
 	f.BoolVar(&l.wide, "wide", false, "show all columns, more than 80 characters: p50, p99.9, repeats, processor time")
@@ -131,6 +133,8 @@ func (l *local) check(host string) error {
 		return usage.Errorf("--ecn, --dscp and --trim: %s doesn't take them: an administrator sets a NIC's", l.device)
 	case l.trimDSCP > 63 || l.trimDSCP != 0 && !l.trim:
 		return usage.Errorf("--trim-dscp %d: choose 1 to 63, and give --trim", l.trimDSCP)
+	case l.trimPath && !l.trim:
+		return usage.Errorf("--trim-path: give --trim, or packets say that they may not be cut")
 	case l.dscp > 63:
 		return usage.Errorf("--dscp %d: choose 0 to 63", l.dscp)
 	case l.spin > units.Second:

@@ -73,7 +73,7 @@ func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
 		SendDepth: min(max(1024, link.PacketsInFlight(mtu)), 1<<20),
 	}, reliability.Config{
 		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.log,
-		Rate: rate, Congestion: congestion.Spec{Name: pt.Congestion},
+		Rate: rate, Congestion: congestion.Spec{Name: pt.Congestion}, Trims: pt.end.local.trimPath,
 	})
 	return conn, asUsage(err)
 }

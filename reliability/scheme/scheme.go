@@ -94,8 +94,8 @@ type Env struct {
 	// ECN says that within the last round trip the sender was notified that packets
 	// met a queue that marks. Sender only, and only on devices that report it.
 	ECN bool
-	// Trims says that a switch on the path is known to trim: it has done so on this connection. What gets lost without that
-	// was lost to something else than congestion. Sender only, and only on devices that report it.
+	// Trims says that a switch on the path is known to trim: it has done so on this connection, or all were configured to. What gets
+	// lost without that was lost to something else than congestion. Sender only, and only on devices that report it.
 	Trims bool
 }
 

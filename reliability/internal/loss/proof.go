@@ -95,7 +95,7 @@ func (r *proofRule) declareIfLost(now units.Instant, l *suspectedLoss) bool {
 		return false
 	}
 	l.missing = true
-	if now.Sub(l.at) < r.t.paths[l.channel].lossDelay() {
+	if now.Sub(l.at) < r.lossDelay(&r.t.paths[l.channel]) {
 		return false
 	}
 	r.t.declareLost(int(l.unit), true)
@@ -106,6 +106,15 @@ func (r *proofRule) declareIfLost(now units.Instant, l *suspectedLoss) bool {
 	}
 	r.proofs++
 	return true
+}
+
+// lossDelay is that of p. Where switches trim, a probe doesn't wait where data do, but passes them with the headers: what a
+// channel carries then waits as long as its data have been seen to.
+func (r *proofRule) lossDelay(p *path) units.Duration {
+	if r.t.env.Trims {
+		return max(p.lossDelay(), p.seenRTT()+p.reorderWindow())
+	}
+	return p.lossDelay()
 }
 
 // learn learns from a suspected loss that wasn't one: if a frame had said that its unit was
@@ -164,7 +173,7 @@ func (r *proofRule) probeTimeout(p *path) units.Duration {
 	if p.srtt == 0 {
 		return r.t.rto(p)
 	}
-	return max(p.srtt+max(4*p.rttvar, p.srtt/4, p.reorderWindow())+r.t.env.AckInterval, r.t.config.MinTimeout)
+	return r.t.atLeast(p.srtt, p.srtt+max(4*p.rttvar, p.srtt/4, p.reorderWindow())+r.t.env.AckInterval)
 }
 
 func (r *proofRule) expire(now units.Instant) units.Instant {

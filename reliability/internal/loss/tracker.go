@@ -96,6 +96,14 @@ func (t *Tracker) Done() bool { return t.window.base == t.transfer.Units }
 // Stats are the tracker's counters.
 func (t *Tracker) Stats() scheme.Stats { return t.stats }
 
+const (
+	// Where switches trim, queues tell at once what they had no room for. A timer is for what was corrupted there, hardly ever, and
+	// what it repeats for nothing is trimmed in its turn: it is as coarse as DCP's (eight round trips), and longer than hosts
+	// are late.
+	coarseRTTs     = 8
+	coarseTimeouts = 10 // of MinTimeout
+)
+
 // rto is the paper's timeout for units on p, RTT + α·RTT (section 4.1.1), no
 // shorter than what p has been seen to take.
 func (t *Tracker) rto(p *path) units.Duration {
@@ -106,7 +114,15 @@ func (t *Tracker) rto(p *path) units.Duration {
 	if rtt <= 0 {
 		rtt = initialRTT
 	}
-	return max(rtt+units.Duration(t.config.Alpha*float64(rtt)), p.seenRTT(), t.config.MinTimeout)
+	return t.atLeast(rtt, max(rtt+units.Duration(t.config.Alpha*float64(rtt)), p.seenRTT()))
+}
+
+// atLeast keeps a timeout from being shorter than hosts may be late, and coarse where switches trim.
+func (t *Tracker) atLeast(rtt, timeout units.Duration) units.Duration {
+	if t.env.Trims {
+		return max(timeout, coarseRTTs*rtt, coarseTimeouts*t.config.MinTimeout)
+	}
+	return max(timeout, t.config.MinTimeout)
 }
 
 // ParityProbes is how many probe numbers stand for parity units. The others are their

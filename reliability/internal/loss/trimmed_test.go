@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package loss
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Where switches trim, silence of less than eight round trips and of 100 ms repeats nothing; elsewhere three round trips do, or
+// with path proof a little more than one.
+func TestTimersAreCoarseWhereSwitchesTrim(t *testing.T) {
+	for _, rule := range []Rule{Timeout, PathProof} {
+		for _, trims := range []bool{false, true} {
+			h := newHand(t, rule, 8, 1)
+			h.env.Trims = trims
+			require.Len(t, h.units(), 8)
+			h.arrive(0, 1, 2, 3).after(handRTT).onFrame(h.frame())
+			again := h.after(3 * handRTT).units()
+			if !trims {
+				require.Equal(t, []int{4, 5, 6, 7}, again)
+				continue
+			}
+			require.Empty(t, again)
+			require.Empty(t, h.after(5*handRTT).units())
+			require.Equal(t, []int{4, 5, 6, 7}, h.after(2*handRTT).units())
+		}
+	}
+}
+
+// A probe that has passed the data of its channel with the headers proves nothing before they have had their time.
+func TestProbesPassDataWhereSwitchesTrim(t *testing.T) {
+	for _, trims := range []bool{false, true} {
+		h := newHand(t, PathProof, 3, 1)
+		h.env.Trims = trims
+		*h.s.paths[0].estimate = estimate{srtt: 15 * units.Millisecond, rttvar: 5 * units.Millisecond, minRTT: handRTT, latestRTT: handRTT}
+		h.poll(1000, 1000)
+		h.after(minAckInterval).poll(1000, 1000)
+		last := len(h.sends) - 1
+		require.True(t, h.sends[last].Unit.IsProbe())
+		h.arrive(last).after(handRTT).onFrame(h.frame())
+		if !trims {
+			require.Equal(t, []int{0, 1, 2}, h.units())
+			continue
+		}
+		require.Empty(t, h.units())
+		h.arrive(last).after(15 * units.Millisecond).onFrame(h.frame())
+		require.Equal(t, []int{0, 1, 2}, h.units())
+	}
+}
