@@ -51,7 +51,7 @@ func (d *Device) dataTOS(ect, trims bool) int32 {
 	return tos
 }
 
-// controlTOS is the TOS of datagrams and CNPs.
+// controlTOS is the TOS of datagrams and CNPs, but for datagrams to a peer that takes trimmed packets (OpenAddress).
 func (d *Device) controlTOS() int32 {
 	if d.cfg.ECN || d.cfg.DSCP != 0 || d.cfg.Trim {
 		return controlDSCP << 2

@@ -112,8 +112,12 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 	if err != nil {
 		return 0, err
 	}
-	p.ect, p.trims, p.tos = false, false, d.controlTOS()
-	p.bareTOS = p.tos
+	p.tos = d.controlTOS()
+	if p.trims && d.cfg.TrimDSCP == 0 {
+		// A switch that trims drops what it can't cut. Datagrams are few, and go with the headers.
+		p.tos |= tagHO
+	}
+	p.ect, p.trims, p.bareTOS = false, false, p.tos
 	list := slices.Clone(*d.peers.Load())
 	h := slices.Index(list, nil)
 	if h < 0 {

@@ -441,23 +441,3 @@ func TestTrimmedWhereTheMTUIsSmall(t *testing.T) {
 	require.Equal(t, map[string]uint64{"malformed": 1}, drops(b.d))
 	require.Equal(t, units.Bytes(256), b.qp.Info().MTU)
 }
-
-// TestTagsOfWrites: data says that it may be cut; a write without payload, a probe, is as short as what a switch would leave
-// and says so, and is taken as what it is. A train is of one kind.
-func TestTagsOfWrites(t *testing.T) {
-	families(t, func(t *testing.T, v6 bool) {
-		for _, plain := range []bool{false, true} {
-			seen := map[uint8]int{}
-			a, b := newPair(t, v6, withTrim, withECN, func(a, b *sideConfig) { a.DisableGSO, b.Wire = plain, tosOf(seen) })
-			rkey, va := b.expose(0, 0, testMax)
-			var w []backend.Write
-			for range 4 {
-				w = append(append(w, a.message(rkey, va, 5*4096, 4096)...), backend.Write{VA: va, RKey: rkey}, backend.Write{VA: va, RKey: rkey})
-			}
-			a.post(w...)
-			require.Len(t, b.poll(28), 28)
-			require.Equal(t, map[uint8]int{tagData | ecnECT0: 20, tagHO: 8}, seen)
-			require.Empty(t, drops(b.d))
-		}
-	})
-}
