@@ -4,14 +4,17 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"github.com/cilium/ebpf/link"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/dataplane/softswitch"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // perfProgram builds sdr-perf.
@@ -65,10 +68,45 @@ func TestLiveTrim(t *testing.T) {
 	}
 }
 
+// The kernel's switches do the same: an XDP program that trims, and HTB behind it.
+func TestLiveTrimInTheKernel(t *testing.T) {
+	needNetworks(t)
+	probe, err := newLab(1500)
+	require.NoError(t, err)
+	e := &experiment{rate: 100 * units.Mbit, queue: 64 * units.KiB, mtu: 1024}
+	sw, err := e.open(probe, xdpHTB)
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, link.ErrNotSupported) {
+		probe.close()
+		t.Skip("no right to load eBPF programs: ", err)
+	}
+	require.NoError(t, err)
+	_, _, err = sw.stop()
+	require.NoError(t, err)
+	probe.close()
+	file := filepath.Join(t.TempDir(), "results.json")
+	require.Zero(t, run([]string{
+		"live", "trim", "--sdr-perf", perfProgram(t), "--json", file, "-s", "256KiB", "-n", "4", "--rate", "100mbit", "--switch", "xdp,xdp+htb",
+	}))
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var rows []row
+	require.NoError(t, json.Unmarshal(b, &rows))
+	require.Len(t, rows, 2)
+	for i, r := range rows {
+		p := &r.Perf.Packets
+		require.Equal(t, []kind{xdp, xdpHTB}[i], r.Kind)
+		require.True(t, r.Trim && *r.Perf.Verified)
+		require.NotZero(t, p.TrimmedReported)
+		require.LessOrEqual(t, p.TrimmedSeen, r.Switch.Trimmed)
+		require.LessOrEqual(t, p.TrimmedReported, p.TrimmedSeen)
+	}
+}
+
 // What makes no sense is status 2, and says what to do.
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"live", "trim", "--mtu", "1000"}, {"live", "trim", "--offered", "-1"}, {"live", "trim", "--scheme", "best"}, {"live", "trim", "--rate", "1kbit"},
+		{"live", "trim", "--switch", "best"}, {"live", "trim", "--switch", ""}, {"live", "trim", "--switch", "xdp", "--rate", "0"},
 		{"live", "trim", "--each", "-1"}, {"live", "trim", "--congestion", "hope"}, {"live", "trim", "--nothing"}, {"live", "nothing"},
 		{"attach", "trim"}, {"attach", "trim", "--dev", "no such"}, {"attach", "trim", "--dev", "lo"}, {"attach", "trim", "--dev", "lo", "--rate", "1gbit", "--interval", "1ms"},
 	} {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,22 +24,26 @@ import (
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/dataplane/softswitch"
-	"github.com/sdr-rdma/go-sdr/fabric"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/roce"
-	"github.com/sdr-rdma/go-sdr/switchfn/trim"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-const trimHelp = `Run sdr-perf between two hosts through a switch with a slow port, once with a switch that trims and once with
-one that drops at the tail, and show both in one table.
+const trimHelp = `Run sdr-perf between two hosts through a switch with a slow port, and show in one table what comes of it with each
+switch and each congestion control.
 
 The hosts and the switch are network namespaces of this machine, joined by veth pairs; they end with the
-command. It needs no right where users may make user namespaces.
+command. Switches (--switch):
 
-A switch that trims cuts a packet to 74 bytes of headers when its queue is full, and sends those on in a queue
-of their own. The receiver returns them, and the sender repeats just what was cut, at once. Columns:
+  soft     a program that trims, with a queue of its own; it needs no right where users may make user namespaces
+  drop     the same with a queue that drops at its tail
+  xdp      a bridge of the kernel that trims where packets come in, by an XDP program with a virtual queue: nothing
+           waits, so what is let pass leaves at once. It takes root, as the next does
+  xdp+htb  the same, and behind it HTB at the rate of the line, which keeps what was let pass waiting
+
+A switch that trims cuts a packet to 74 bytes of headers when its queue is full, and sends those on. The receiver
+returns them, and the sender repeats just what was cut, at once. Columns:
 
   goodput    user data that arrived in the time that all transfers took
   of line    that over what the line could carry beside the headers and what was cut
@@ -48,45 +53,48 @@ of their own. The receiver returns them, and the sender repeats just what was cu
   dropped    packets that the switch has dropped
   repeats    packets sent again; spurious: of them those that were not needed; timers: that expired
 
-By default data is sent at 1.5 times the rate of the line whatever comes of it, which no sender should do: it
-shows the mechanism. --congestion search shows what a controller makes of it.`
+With --congestion fixed data is sent at --offered times the rate of the line whatever comes of it, which no sender should
+do: it shows the mechanism. search and bbr show what a controller makes of it.`
 
 // An experiment is what live trim is asked for.
 type experiment struct {
-	rate       units.Rate
-	offered    float64
-	queue      units.Bytes
-	every      int
-	mtu        units.Bytes
-	size       units.Bytes
-	iters      int
-	scheme     string
-	congestion string
-	perf       string
-	json       string
-	inner      bool
+	rate        units.Rate
+	offered     float64
+	queue       units.Bytes
+	every       int
+	mtu         units.Bytes
+	size        units.Bytes
+	iters       int
+	scheme      string
+	switches    []string
+	congestions []string
+	perf        string
+	json        string
+	inner       bool
 }
 
 func newTrim() *cobra.Command {
-	e := &experiment{rate: 200 * units.Mbit, offered: 1.5, queue: 64 * units.KiB, mtu: 1024, size: units.MiB, iters: 16, scheme: "sr-nack"}
+	e := &experiment{rate: 200 * units.Mbit, offered: 1.5, queue: 64 * units.KiB, mtu: 1024, size: units.MiB, iters: 16, scheme: "sr"}
 	c := &cobra.Command{
 		Use: "trim", Short: "A switch that trims, beside one that drops", Long: trimHelp,
-		Example: "  sdr-switch live trim\n  sdr-switch live trim --congestion search\n  sdr-switch live trim --rate 0 --each 100 -s 4MiB -n 20   # 1 % cut, no queue",
-		Args:    usage.Args(cobra.NoArgs),
+		Example: "  sdr-switch live trim\n  sdr-switch live trim --switch soft,drop,xdp,xdp+htb --congestion fixed --congestion search\n" +
+			"  sdr-switch live trim --rate 0 --each 100 -s 4MiB -n 20   # 1 % cut, no queue",
+		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := c.Flags()
 	f.Var(&e.rate, "rate", "rate of the switch's ports, for Ethernet frames without preamble; 0: no limit")
-	f.Float64Var(&e.offered, "offered", e.offered, "what is sent, as a multiple of --rate; 0: as much as the sender can")
+	f.Float64Var(&e.offered, "offered", e.offered, "what is sent by a fixed rate, as a multiple of --rate; 0: as much as the sender can")
 	f.Var(&e.queue, "queue", "bytes that wait for a port before packets are cut or dropped")
 	f.IntVar(&e.every, "each", 0, "cut, or drop, each `n`-th packet of data whatever waits")
 	f.VarP(&e.mtu, "mtu", "m", "payload of a packet, 256 to 4096")
 	f.VarP(&e.size, "size", "s", "size of each transfer")
 	f.IntVarP(&e.iters, "iters", "n", e.iters, "`number` of transfers")
 	f.StringVar(&e.scheme, "scheme", e.scheme, "reliability scheme")
-	f.StringVar(&e.congestion, "congestion", "", "congestion control (default: fixed, at --offered times the line)")
+	f.StringSliceVar(&e.switches, "switch", []string{string(soft), string(drop)}, "switches, one or a `list`: "+kindNames())
+	f.StringArrayVar(&e.congestions, "congestion", []string{"fixed"}, "congestion `control`; give it again for more rows")
 	f.StringVar(&e.perf, "sdr-perf", "", "the sdr-perf `program` (default: beside this one, or in $PATH)")
 	f.StringVar(&e.json, "json", "", "write the results to `FILE`, or - for stdout")
 	f.BoolVar(&e.inner, "inner", false, "")
@@ -99,10 +107,8 @@ func (e *experiment) check() error {
 	if _, err := schemes.New(e.scheme, schemes.Params{}); err != nil {
 		return usage.Wrap(err)
 	}
-	if e.congestion != "" {
-		if _, err := congestion.Parse(e.congestion); err != nil {
-			return usage.Wrap(err)
-		}
+	if err := e.checkRows(); err != nil {
+		return err
 	}
 	if _, err := roce.MTUOf(e.mtu); err != nil {
 		return usage.Errorf("--mtu %d: choose 256, 512, 1024, 2048 or 4096", int64(e.mtu))
@@ -137,6 +143,30 @@ func (e *experiment) check() error {
 	return nil
 }
 
+// checkRows says what is wrong with the switches and the congestion controls.
+func (e *experiment) checkRows() error {
+	if len(e.switches) == 0 || len(e.congestions) == 0 {
+		return usage.Errorf("--switch, --congestion: choose at least one of each")
+	}
+	for _, c := range e.congestions {
+		if _, err := congestion.Parse(c); err != nil {
+			return usage.Wrap(err)
+		}
+	}
+	for _, name := range e.switches {
+		k := kind(name)
+		switch {
+		case !slices.Contains(kinds, k):
+			return usage.Errorf("--switch %q: choose one or more of %s", name, kindNames())
+		case k.kernel() && os.Geteuid() != 0 || k.kernel() && e.inner:
+			return usage.Errorf("--switch %s: eBPF programs take root", name)
+		case k.kernel() && (e.rate == 0 || e.every > 0):
+			return usage.Errorf("--switch %s: give it a --rate, and no --each", name)
+		}
+	}
+	return nil
+}
+
 func (e *experiment) run(ctx context.Context, out, log io.Writer) error {
 	if err := e.check(); err != nil {
 		return err
@@ -145,12 +175,14 @@ func (e *experiment) run(ctx context.Context, out, log io.Writer) error {
 		return again(ctx, out, log)
 	}
 	var rows []row
-	for _, trims := range []bool{true, false} {
-		r, err := e.measure(ctx, trims, log)
-		if err != nil {
-			return err
+	for _, c := range e.congestions {
+		for _, k := range e.switches {
+			r, err := e.measure(ctx, kind(k), c, log)
+			if err != nil {
+				return fmt.Errorf("switch %s, congestion control %s: %w", k, c, err)
+			}
+			rows = append(rows, r)
 		}
-		rows = append(rows, r)
 	}
 	if e.json != "-" {
 		e.table(out, rows)
@@ -182,8 +214,10 @@ func again(ctx context.Context, out, log io.Writer) error {
 	return nil
 }
 
-// A row is one switch's.
+// A row is one switch's, with one congestion control.
 type row struct {
+	Kind       kind                `json:"kind"`
+	Congestion string              `json:"congestion"`
 	Trim       bool                `json:"trim"`
 	GoodputBps float64             `json:"goodput_bps"`
 	OfLine     float64             `json:"of_line"` // 0: the line has no limit
@@ -199,43 +233,27 @@ const (
 )
 
 // measure runs sdr-perf through one switch.
-func (e *experiment) measure(ctx context.Context, trims bool, log io.Writer) (row, error) {
+func (e *experiment) measure(ctx context.Context, k kind, congestion string, log io.Writer) (row, error) {
 	l, err := newLab(int(e.mtu) + 200)
 	if err != nil {
 		return row{}, err
 	}
 	defer l.close()
-	port := softswitch.Config{Rate: e.rate, Queue: e.queue, Every: e.every}
-	if trims {
-		w, err := trim.Weight(2, trim.NS3.Ratio(e.mtu+header, cut))
-		if err != nil {
-			return row{}, usage.Wrap(err)
-		}
-		port.Trim = &fabric.Trim{Weight: w}
-	}
-	back := softswitch.Config{Rate: e.rate, Queue: e.queue, Trim: port.Trim}
-	var sw *softswitch.Switch
-	err = l.sw.do(func() (err error) {
-		sw, err = softswitch.Open(l.ports, [2]softswitch.Config{back, port})
-		return err
-	})
+	sw, err := e.open(l, k)
 	if err != nil {
 		return row{}, err
 	}
-	defer sw.Close()
-	done := make(chan error, 1)
 	begun := time.Now()
-	go func() { done <- sw.Run() }()
-	r, err := e.perfThrough(ctx, l, log)
-	sw.Stop()
-	if failed := <-done; failed != nil {
-		err = failed
+	r, err := e.perfThrough(ctx, l, k, congestion, log)
+	took := time.Since(begun)
+	there, back, stopped := sw.stop()
+	if err == nil {
+		err = stopped
 	}
 	if err != nil {
 		return row{}, err
 	}
-	c := sw.Counters(1)
-	x := row{Trim: trims, Switch: c, Perf: r, PacketRate: float64(c.Frames+sw.Counters(0).Frames) / time.Since(begun).Seconds()}
+	x := row{Kind: k, Congestion: congestion, Trim: k != drop, Switch: there, Perf: r, PacketRate: float64(there.Frames+back.Frames) / took.Seconds()}
 	x.GoodputBps = 8e9 * float64(r.SizeBytes) * float64(r.Iterations) / float64(max(r.ElapsedNs, 1))
 	if e.rate > 0 {
 		// Of each packet that arrived the line has carried what was cut of it before, too.
@@ -247,7 +265,7 @@ func (e *experiment) measure(ctx context.Context, trims bool, log io.Writer) (ro
 }
 
 // perfThrough runs both ends of sdr-perf, and returns the client's result.
-func (e *experiment) perfThrough(ctx context.Context, l *lab, log io.Writer) (r result.Result, err error) {
+func (e *experiment) perfThrough(ctx context.Context, l *lab, k kind, congestion string, log io.Writer) (r result.Result, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	client, server := l.hosts[0], l.hosts[1]
@@ -262,10 +280,10 @@ func (e *experiment) perfThrough(ctx context.Context, l *lab, log io.Writer) (r 
 		_ = s.Wait()
 	}()
 	args := []string{
-		"--trim", "--addr", client.addr.String(), "-s", strconv.FormatInt(int64(e.size), 10), "-n", strconv.Itoa(e.iters),
-		"-m", strconv.FormatInt(int64(e.mtu), 10), "--reliability", e.scheme, "--congestion", e.controller(), "--json", "-", server.addr.String(),
+		"--trim", "--trim-path=" + strconv.FormatBool(k != drop), "--addr", client.addr.String(), "-s", strconv.FormatInt(int64(e.size), 10), "-n", strconv.Itoa(e.iters),
+		"-m", strconv.FormatInt(int64(e.mtu), 10), "--reliability", e.scheme, "--congestion", e.controller(congestion), "--json", "-", server.addr.String(),
 	}
-	if e.congestion == "" {
+	if congestion == "fixed" {
 		args = append([]string{"--warmup", "0"}, args...) // nothing is learnt, and so all is counted at both ends
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
@@ -294,15 +312,15 @@ func (e *experiment) perfThrough(ctx context.Context, l *lab, log io.Writer) (r 
 }
 
 // controller is what sdr-perf is told.
-func (e *experiment) controller() string {
+func (e *experiment) controller(congestion string) string {
 	switch {
-	case e.congestion == "fixed" || e.congestion == "" && e.rate > 0 && e.offered > 0:
+	case congestion != "fixed":
+		return congestion
+	case e.rate > 0 && e.offered > 0:
 		wire := e.offered * float64(e.rate)
 		return fmt.Sprintf("fixed:rate=%dkbit", int64(wire*float64(e.mtu)/float64(e.mtu+header)/1000))
-	case e.congestion == "":
-		return "none"
 	}
-	return e.congestion
+	return "none"
 }
 
 // last reads the last result of sdr-perf's JSON.
@@ -318,14 +336,11 @@ func last(b []byte) (r result.Result, err error) {
 }
 
 func (e *experiment) table(out io.Writer, rows []row) {
-	fmt.Fprintf(out, "%d transfers of %v by %s, line %v, queue %v, congestion control %s\n", e.iters, e.size, e.scheme, e.rate, e.queue, e.controller())
+	fmt.Fprintf(out, "%d transfers of %v by %s, line %v, queue %v; fixed: %s\n", e.iters, e.size, e.scheme, e.rate, e.queue, e.controller("fixed"))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "switch\tgoodput\tof line\tp99\tcut\tseen\tback\tdropped\trepeats\tspurious\ttimers\tcontent\t")
+	fmt.Fprintln(w, "switch\tcontrol\tgoodput\tof line\tp99\tcut\tseen\tback\tdropped\trepeats\tspurious\ttimers\tcontent\t")
 	for _, r := range rows {
-		name, line, content := "drops", "-", "-"
-		if r.Trim {
-			name = "trims"
-		}
+		line, content := "-", "-"
 		if r.OfLine > 0 {
 			line = fmt.Sprintf("%.3f", r.OfLine)
 		}
@@ -333,8 +348,9 @@ func (e *experiment) table(out io.Writer, rows []row) {
 			content = map[bool]string{true: "ok", false: "WRONG"}[*v]
 		}
 		p, u := &r.Perf.Packets, &r.Perf.Chunks
-		fmt.Fprintf(w, "%s\t%.1f Mbit/s\t%s\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", name, r.GoodputBps/1e6, line, units.FormatDuration(r.Perf.CompletionNs.P99),
-			r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Dropped, u.Retransmitted, u.Spurious, u.Timeouts, content)
+		fmt.Fprintf(w, "%s\t%s\t%.1f Mbit/s\t%s\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t\n", r.Kind, r.Congestion, r.GoodputBps/1e6, line,
+			units.FormatDuration(r.Perf.CompletionNs.P99), r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Dropped,
+			u.Retransmitted, u.Spurious, u.Timeouts, content)
 	}
 	_ = w.Flush()
 }

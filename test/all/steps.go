@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,13 +61,16 @@ func steps(root string) []step {
 			about: "captures of ours in Wireshark's dissector, checksums against scapy, eBPF objects against their source",
 			needs: []need{
 				{program: "tshark", packages: []string{"tshark"}},
+				{program: "dumpcap", packages: []string{"wireshark-common"}},
 				{file: "/usr/lib/python3/dist-packages/scapy/contrib/roce.py", packages: []string{"python3-scapy"}},
 				{program: "clang", packages: []string{"clang"}},
 				cCompiler,
 				{file: "/usr/include/bpf/bpf_helpers.h", packages: []string{"libbpf-dev"}},
 			},
 			run: func(c *stepContext) error {
-				return c.goTest([]string{"CGO_ENABLED=0"}, "-tags=wire,clang", "./cmd/internal/pcap", "./dataplane/ebpf")
+				return errors.Join(
+					c.goTest([]string{"CGO_ENABLED=0"}, "-tags=wire,clang", "./cmd/internal/pcap", "./dataplane/ebpf"),
+					c.goTest([]string{"CGO_ENABLED=0"}, "-tags=wire", "-run=^TestTshark", "./cmd/sdr-switch"))
 			},
 		},
 		{
