@@ -8,8 +8,8 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
-	"sync/atomic"
 
+	"github.com/sdr-rdma/go-sdr/internal/table"
 	"github.com/sdr-rdma/go-sdr/verbs/internal/addr"
 	"github.com/sdr-rdma/go-sdr/verbs/internal/mlx5"
 	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
@@ -28,8 +28,8 @@ type mlx5Provider struct {
 	outOfOrder uint8
 	order      sync.Once
 
-	// users are the QPs by their user index, which completions carry. Replaced as a whole, under mu.
-	users atomic.Pointer[[]*mlx5QP]
+	// users are the QPs by their user index, which completions carry. Changed under mu.
+	users table.Table[mlx5QP]
 
 	mu sync.Mutex
 	// page is the doorbell page that queues share, nil until the first CQ is made.
@@ -42,9 +42,7 @@ type mlx5Provider struct {
 }
 
 func newMlx5Provider(c *Context, devx bool) provider {
-	p := &mlx5Provider{ctx: c, devx: devx}
-	p.users.Store(new([]*mlx5QP))
-	return p
+	return &mlx5Provider{ctx: c, devx: devx}
 }
 
 // mlx5Record is a doorbell record and its address.
@@ -139,36 +137,23 @@ const maxMlx5Users = 1<<24 - 1
 func (p *mlx5Provider) addUser(q *mlx5QP) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	users := slices.Clone(*p.users.Load())
-	i := slices.Index(users, nil)
-	if i < 0 {
-		if i = len(users); i == maxMlx5Users {
-			return unix.ENOMEM
-		}
-		users = append(users, nil)
+	i := p.users.Free()
+	if i == maxMlx5Users {
+		return unix.ENOMEM
 	}
-	users[i] = q
-	q.user = uint32(i)
-	p.users.Store(&users)
+	q.user = i
+	p.users.Set(i, q)
 	return nil
 }
 
 func (p *mlx5Provider) removeUser(i uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	users := slices.Clone(*p.users.Load())
-	users[i] = nil
-	p.users.Store(&users)
+	p.users.Set(i, nil)
 }
 
 // user finds the QP of a completion, nil when it is gone.
-func (p *mlx5Provider) user(i uint32) *mlx5QP {
-	users := *p.users.Load()
-	if int(i) >= len(users) {
-		return nil
-	}
-	return users[i]
-}
+func (p *mlx5Provider) user(i uint32) *mlx5QP { return p.users.Get(i) }
 
 // roundUp is the next power of two, n itself when it is one.
 func roundUp(n uint32) uint32 {

@@ -4,7 +4,6 @@ package uc
 
 import (
 	"net/netip"
-	"slices"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/operr"
@@ -51,36 +50,23 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 		d.handles[peer] = h
 	}
 	h.users++
-	all := slices.Clone(*d.addrs.Load())
-	k := slices.Index(all, nil)
-	if k < 0 {
-		k = len(all)
-		all = append(all, nil)
-	}
-	all[k] = &address{handle: h, qpn: i.QPN}
-	d.addrs.Store(&all)
+	k := d.addrs.Free()
+	d.addrs.Set(k, &address{handle: h, qpn: i.QPN})
 	return backend.AddressHandle(k + 1), nil
 }
 
 // addressOf finds an open address, nil if there is none.
-func addressOf(all []*address, h backend.AddressHandle) *address {
-	if i := int(h) - 1; i >= 0 && i < len(all) {
-		return all[i]
-	}
-	return nil
-}
+func (d *Device) addressOf(h backend.AddressHandle) *address { return d.addrs.Get(uint32(h) - 1) }
 
 // CloseAddress releases a handle.
 func (d *Device) CloseAddress(a backend.AddressHandle) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := slices.Clone(*d.addrs.Load())
-	x := addressOf(all, a)
+	x := d.addressOf(a)
 	if x == nil {
 		return nil
 	}
-	all[a-1] = nil
-	d.addrs.Store(&all)
+	d.addrs.Set(uint32(a)-1, nil)
 	h := x.handle
 	if h.users--; h.users > 0 || d.closed {
 		return nil

@@ -134,9 +134,8 @@ func (q *queuePair) PostDatagrams(_ units.Instant, d []backend.Datagram) (int, e
 	if g.broken.Load() {
 		return 0, nil // until the poller has mended it
 	}
-	addrs := *q.d.addrs.Load()
 	for i := range d {
-		to := addressOf(addrs, d[i].To)
+		to := q.d.addressOf(d[i].To)
 		if to == nil || len(d[i].Data) > g.size {
 			return i, operr.New("post datagrams", q.d.name(), "%d bytes to address %d: no such address, or more than the MTU %d", len(d[i].Data), d[i].To, g.size)
 		}

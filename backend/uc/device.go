@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	tables "github.com/sdr-rdma/go-sdr/internal/table"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -32,8 +33,8 @@ type Device struct {
 	maxCQE int
 
 	qps     qpnTable
-	regions atomic.Pointer[[]*region]
-	addrs   atomic.Pointer[[]*address]
+	regions tables.Table[region]  // by index; changed under mu
+	addrs   tables.Table[address] // by handle less one; changed under mu
 	health  health
 	intake  *intake
 	// closing is closed when Close begins.
@@ -65,8 +66,6 @@ func Open(cfg Config) (*Device, error) {
 	}
 	d := &Device{cfg: cfg, ctx: ctx, log: cfg.Logger.With("device", cfg.Device), handles: map[netip.Addr]*handle{},
 		closing: make(chan struct{})}
-	d.regions.Store(&[]*region{})
-	d.addrs.Store(&[]*address{})
 	d.health.next.Store(int64(d.Now().Add(checkEvery)))
 	if err := d.start(); err != nil {
 		return nil, errors.Join(err, ctx.Close())

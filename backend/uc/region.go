@@ -24,7 +24,7 @@ type region struct {
 	mem    []byte
 	access backend.Access
 	// index is the region's place in Device.regions, and LKey one more.
-	index int
+	index uint32
 	// exposed counts table entries; closedRegion once closed.
 	exposed atomic.Int64
 
@@ -47,18 +47,13 @@ func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, er
 	r := &region{d: d, mr: mr, mem: mem, access: access, users: map[*table]struct{}{}}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := slices.Clone(*d.regions.Load())
-	if r.index = slices.Index(all, nil); r.index < 0 {
-		r.index = len(all)
-		all = append(all, nil)
-	}
-	all[r.index] = r
-	d.regions.Store(&all)
+	r.index = d.regions.Free()
+	d.regions.Set(r.index, r)
 	return r, nil
 }
 
 // LKey names the region in writes to this device; it is no key of the hardware's.
-func (r *region) LKey() uint32 { return uint32(r.index) + 1 }
+func (r *region) LKey() uint32 { return r.index + 1 }
 
 // Len is the region's length.
 func (r *region) Len() units.Bytes { return units.Bytes(len(r.mem)) }
@@ -76,9 +71,7 @@ func (r *region) Close() error {
 	}
 	d := r.d
 	d.mu.Lock()
-	all := slices.Clone(*d.regions.Load())
-	all[r.index] = nil
-	d.regions.Store(&all)
+	d.regions.Set(r.index, nil)
 	d.mu.Unlock()
 	var errs []error
 	for _, t := range r.closeUsers() {
@@ -127,9 +120,4 @@ func (r *region) hold() error {
 func (r *region) release() { r.exposed.Add(-1) }
 
 // regionOf finds the region of a write, nil if there is none.
-func regionOf(all []*region, lkey uint32) *region {
-	if i := int(lkey) - 1; i >= 0 && i < len(all) {
-		return all[i]
-	}
-	return nil
-}
+func (d *Device) regionOf(lkey uint32) *region { return d.regions.Get(lkey - 1) }

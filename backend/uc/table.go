@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	tables "github.com/sdr-rdma/go-sdr/internal/table"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -29,8 +28,8 @@ type table struct {
 	root *rootKey
 	// recalls are for reliable connections, where messages have keys of their own.
 	recalls recalls
-	// locals are the regions that were sent from or led to by root, by index. Replaced under mu, never changed.
-	locals atomic.Pointer[[]*localMR]
+	// locals are the regions that were sent from or led to by root, by index. Changed under mu.
+	locals tables.Table[localMR]
 
 	mu      sync.Mutex
 	entries []entry // +checklocks:mu
@@ -94,7 +93,6 @@ func (d *Device) newTable(c backend.TableConfig, root bool) (*table, error) {
 		return nil, err
 	}
 	t := &table{d: d, cfg: c, pd: pd, entries: make([]entry, c.Slots)}
-	t.locals.Store(&[]*localMR{})
 	if root {
 		if t.root, err = d.newRootKey(pd, c.Slots*c.Generations, int64(c.MaxMessage)); err != nil {
 			return nil, errors.Join(err, pd.Close())
@@ -106,9 +104,8 @@ func (d *Device) newTable(c backend.TableConfig, root bool) (*table, error) {
 // local is a region's MR for the device's own accesses, nil if there is no such region. The first send from a region
 // registers it.
 func (t *table) local(lkey uint32) (*localMR, error) {
-	i := int(lkey) - 1
-	if all := *t.locals.Load(); i >= 0 && i < len(all) && all[i] != nil {
-		return all[i], nil
+	if l := t.locals.Get(lkey - 1); l != nil {
+		return l, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,11 +114,10 @@ func (t *table) local(lkey uint32) (*localMR, error) {
 
 // enter registers a region, unless it is; t.mu is held.
 func (t *table) enter(lkey uint32) (*localMR, error) {
-	i := int(lkey) - 1
-	if all := *t.locals.Load(); i >= 0 && i < len(all) && all[i] != nil {
-		return all[i], nil
+	if l := t.locals.Get(lkey - 1); l != nil {
+		return l, nil
 	}
-	r := regionOf(*t.d.regions.Load(), lkey)
+	r := t.d.regionOf(lkey)
 	if r == nil || t.closed {
 		return nil, nil
 	}
@@ -130,15 +126,10 @@ func (t *table) enter(lkey uint32) (*localMR, error) {
 		return nil, t.d.translate(err)
 	}
 	l := &localMR{region: r, mr: mr}
-	all := slices.Clone(*t.locals.Load())
-	for len(all) <= i {
-		all = append(all, nil)
-	}
-	all[i] = l
 	if !r.use(t) {
 		return nil, mr.Close() // closed meanwhile
 	}
-	t.locals.Store(&all)
+	t.locals.Set(lkey-1, l)
 	return l, nil
 }
 
@@ -146,13 +137,11 @@ func (t *table) enter(lkey uint32) (*localMR, error) {
 func (t *table) forget(r *region) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := slices.Clone(*t.locals.Load())
-	if r.index >= len(all) || all[r.index] == nil {
+	l := t.locals.Get(r.index)
+	if l == nil {
 		return nil
 	}
-	l := all[r.index]
-	all[r.index] = nil
-	t.locals.Store(&all)
+	t.locals.Set(r.index, nil)
 	return l.mr.Close()
 }
 
@@ -399,13 +388,11 @@ func (t *table) dissolve() error {
 		return nil
 	}
 	var errs []error
-	for _, l := range *t.locals.Load() {
-		if l != nil {
-			l.region.unuse(t)
-			errs = append(errs, l.mr.Close())
-		}
+	for i, l := range t.locals.All() {
+		l.region.unuse(t)
+		errs = append(errs, l.mr.Close())
+		t.locals.Set(i, nil)
 	}
-	t.locals.Store(&[]*localMR{})
 	if t.root != nil {
 		errs = append(errs, t.root.close())
 	}

@@ -34,12 +34,13 @@ func TestQPNTable(t *testing.T) {
 
 func TestRegionOf(t *testing.T) {
 	r := new(region)
-	all := []*region{nil, r}
-	require.Nil(t, regionOf(all, 0))
-	require.Nil(t, regionOf(all, 1), "closed")
-	require.Same(t, r, regionOf(all, 2))
-	require.Nil(t, regionOf(all, 3))
-	require.Nil(t, regionOf(all, 1<<32-1))
+	var d Device
+	d.regions.Set(1, r)
+	require.Nil(t, d.regionOf(0))
+	require.Nil(t, d.regionOf(1), "closed")
+	require.Same(t, r, d.regionOf(2))
+	require.Nil(t, d.regionOf(3))
+	require.Nil(t, d.regionOf(1<<32-1))
 }
 
 // TestDatagramSlots: the kernel's queue has one entry less than a power of two, and so has a free slot.

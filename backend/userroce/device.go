@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	tables "github.com/sdr-rdma/go-sdr/internal/table"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -38,8 +39,8 @@ type Device struct {
 	workers   uint32 // mask of the QPN bits that say which worker
 
 	qps     qpnTable
-	regions atomic.Pointer[regionList]
-	peers   atomic.Pointer[handleList]
+	regions tables.Table[region] // by lkey>>lkeyTagBits; changed under mu
+	peers   tables.Table[peer]   // by address handle; changed under mu
 	wire    wireCounters
 	warned  [numWarnings][maxErrno]atomic.Bool
 
@@ -71,8 +72,6 @@ func Open(cfg Config) (*Device, error) {
 		workers: steerMask(cfg.Workers), tables: map[*table]struct{}{}, cqs: map[*cq]struct{}{},
 		routes: map[netip.Addr]units.Bytes{},
 	}
-	d.regions.Store(new(regionList))
-	d.peers.Store(new(handleList))
 	d.mu.Lock()
 	err = d.fillRandom()
 	d.mu.Unlock()

@@ -5,7 +5,6 @@ package userroce
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/operr"
@@ -94,9 +93,6 @@ func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) error {
 	return nil
 }
 
-// handleList is indexed by address handle. A published list is never changed.
-type handleList []*peer
-
 // maxHandles bounds the address handles of a device.
 const maxHandles = 1 << 16
 
@@ -118,36 +114,24 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 		p.tos |= tagHO
 	}
 	p.ect, p.trims, p.bareTOS = false, false, p.tos
-	list := slices.Clone(*d.peers.Load())
-	h := slices.Index(list, nil)
-	if h < 0 {
-		if h = len(list); h == maxHandles {
-			return 0, operr.New("connect", "userroce", "all %d address handles are in use", maxHandles)
-		}
-		list = append(list, nil)
+	h := d.peers.Free()
+	if h == maxHandles {
+		return 0, operr.New("connect", "userroce", "all %d address handles are in use", maxHandles)
 	}
-	list[h] = p
-	d.peers.Store(&list)
+	d.peers.Set(h, p)
 	return backend.AddressHandle(h), nil
 }
 
 // handle returns the peer that h stands for, or nil.
-func (d *Device) handle(h backend.AddressHandle) *peer {
-	if list := *d.peers.Load(); int(h) < len(list) {
-		return list[h]
-	}
-	return nil
-}
+func (d *Device) handle(h backend.AddressHandle) *peer { return d.peers.Get(uint32(h)) }
 
 // CloseAddress releases a handle.
 func (d *Device) CloseAddress(h backend.AddressHandle) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	list := slices.Clone(*d.peers.Load())
-	if int(h) >= len(list) || list[h] == nil {
+	if d.handle(h) == nil {
 		return operr.New("close address", "userroce", "no such handle")
 	}
-	list[h] = nil
-	d.peers.Store(&list)
+	d.peers.Set(uint32(h), nil)
 	return nil
 }

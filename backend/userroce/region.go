@@ -3,7 +3,6 @@
 package userroce
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
@@ -29,15 +28,12 @@ type region struct {
 	exposed atomic.Int64
 }
 
-// regionList is indexed by lkey>>lkeyTagBits. A published list is never changed.
-type regionList []*region
-
-func (l regionList) lookup(lkey uint32) *region {
-	i := int(lkey >> lkeyTagBits)
-	if i >= len(l) || l[i] == nil || l[i].lkey != lkey {
-		return nil
+// region finds a region by its key, nil if there is none.
+func (d *Device) region(lkey uint32) *region {
+	if r := d.regions.Get(lkey >> lkeyTagBits); r != nil && r.lkey == lkey {
+		return r
 	}
-	return l[i]
+	return nil
 }
 
 // Register makes mem usable in posts and tables. There is nothing to pin: the kernel copies.
@@ -50,18 +46,12 @@ func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, er
 	if d.closed {
 		return nil, backend.ErrClosed
 	}
-	list := slices.Clone(*d.regions.Load())
-	i := slices.Index(list, nil)
-	if i < 0 {
-		if len(list) == maxRegions {
-			return nil, operr.New("register memory", "userroce", "all %d regions are in use", maxRegions)
-		}
-		i = len(list)
-		list = append(list, nil)
+	i := d.regions.Free()
+	if i == maxRegions {
+		return nil, operr.New("register memory", "userroce", "all %d regions are in use", maxRegions)
 	}
-	r := &region{d: d, mem: mem, access: access, lkey: uint32(i)<<lkeyTagBits | d.random32()&(1<<lkeyTagBits-1)}
-	list[i] = r
-	d.regions.Store(&list)
+	r := &region{d: d, mem: mem, access: access, lkey: i<<lkeyTagBits | d.random32()&(1<<lkeyTagBits-1)}
+	d.regions.Set(i, r)
 	return r, nil
 }
 
@@ -93,8 +83,6 @@ func (r *region) Close() error {
 		return backend.ErrBusy
 	}
 	r.closed = true
-	list := slices.Clone(*d.regions.Load())
-	list[r.lkey>>lkeyTagBits] = nil
-	d.regions.Store(&list)
+	d.regions.Set(r.lkey>>lkeyTagBits, nil)
 	return nil
 }

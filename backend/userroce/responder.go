@@ -220,8 +220,8 @@ func (d *Device) claimedPeer(b []byte) *peer {
 		return nil
 	}
 	src := uint32(roce.DETH(b[roce.BTHSize:]).SrcQP())
-	for _, p := range *d.peers.Load() {
-		if p != nil && p.qpn == src {
+	for _, p := range d.peers.All() {
+		if p.qpn == src {
 			return p
 		}
 	}

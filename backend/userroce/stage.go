@@ -83,10 +83,9 @@ func (s *sender) stageDatagrams(q *queuePair, g []backend.Datagram) (staged int,
 func (s *sender) stageWrites(q *queuePair, p *peer, w []backend.Write) (staged int, err error) {
 	s.batch.reset()
 	s.stage.wire = s.stage.wire[:0]
-	regions := *s.d.regions.Load()
 	for staged < len(w) && staged < stagePackets {
 		var payload []byte
-		if payload, err = q.source(regions, &w[staged]); err != nil {
+		if payload, err = q.source(&w[staged]); err != nil {
 			break
 		}
 		buf := s.stage.packets[staged][:]

@@ -33,12 +33,11 @@ func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool) (
 	if trains {
 		limit = maxTrain
 	}
-	regions := *s.d.regions.Load()
 	var t trainBuilder
 	t.b = b
 	for gathered < len(w) && gathered < batchPackets {
 		x := &w[gathered]
-		payload, err := q.source(regions, x)
+		payload, err := q.source(x)
 		if err != nil {
 			t.close()
 			return gathered, err
@@ -58,14 +57,14 @@ func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool) (
 }
 
 // source returns the memory that w reads, or what is wrong with w.
-func (q *queuePair) source(regions regionList, w *backend.Write) ([]byte, error) {
+func (q *queuePair) source(w *backend.Write) ([]byte, error) {
 	if w.Length == 0 {
 		return nil, nil
 	}
 	if w.Length > q.mtu {
 		return nil, operr.New("post writes", "userroce", "write of %d bytes on a queue pair with MTU %d", w.Length, q.mtu)
 	}
-	r := regions.lookup(w.LKey)
+	r := q.d.region(w.LKey)
 	if r == nil {
 		return nil, operr.New("post writes", "userroce", "write from unknown local key %#x", w.LKey)
 	}

@@ -24,6 +24,20 @@ func (t *Table[T]) Get(i uint32) *T {
 	return nil
 }
 
+// Free is the lowest number without an entry.
+func (t *Table[T]) Free() uint32 {
+	p := t.entries.Load()
+	if p == nil {
+		return 0
+	}
+	for i := range *p {
+		if (*p)[i].Load() == nil {
+			return uint32(i)
+		}
+	}
+	return uint32(len(*p))
+}
+
 // Set makes v entry i; nil removes it. A reader that has begun before may miss it.
 func (t *Table[T]) Set(i uint32, v *T) {
 	p := t.entries.Load()

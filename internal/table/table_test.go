@@ -90,3 +90,17 @@ func TestMemoryIsLinear(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(5*8*n))
 	runtime.KeepAlive(&tab)
 }
+
+func TestFree(t *testing.T) {
+	var s Table[int]
+	n := 1
+	for i := range uint32(40) {
+		require.Equal(t, i, s.Free())
+		s.Set(i, &n)
+	}
+	s.Set(7, nil)
+	s.Set(31, nil)
+	require.Equal(t, uint32(7), s.Free())
+	s.Set(7, &n)
+	require.Equal(t, uint32(31), s.Free())
+}

@@ -61,7 +61,7 @@ var rules = []rule{
 	{
 		in:     []string{"./transport/..."},
 		forbid: []string{"./..."},
-		allow:  []string{"./transport/...", "./congestion/...", "./roce", "./operr", "./units"},
+		allow:  []string{"./transport/...", "./congestion/...", "./internal/ring", "./roce", "./operr", "./units"},
 		why:    "a transport is the core of one NIC: it knows controllers and headers, no fabric and no device",
 	},
 	{
@@ -91,7 +91,7 @@ var rules = []rule{
 	{
 		in:     []string{"./verbs/..."},
 		forbid: []string{"./..."},
-		allow:  []string{"./verbs/...", "./operr", "./units", "./roce"},
+		allow:  []string{"./verbs/...", "./internal/table", "./operr", "./units", "./roce"},
 		why:    "verbs is of use without sdr",
 	},
 	{
