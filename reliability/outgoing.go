@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -122,15 +123,16 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 	if t == nil || t.core == nil || t.state != running {
 		return
 	}
-	placed, n := binary.Uvarint(e.Bytes)
-	arrived, m := binary.Uvarint(e.Bytes[max(n, 0):])
-	if n <= 0 || m <= 0 || placed > uint64(t.info.Units) || arrived > uint64(t.info.Units+t.parityOpened*o.unitsPerParity) {
+	r := varint.NewReader(e.Bytes)
+	placed := r.Uint(uint64(t.info.Units))
+	arrived := r.Uint(uint64(t.info.Units + t.parityOpened*o.unitsPerParity))
+	if r.Failed() {
 		o.violations++
 		return
 	}
 	more := t.onProgress(placed, arrived)
 	o.pace.onSignOfLife()
-	err := t.core.OnControl(o.now, e.Bytes[n+m:])
+	err := t.core.OnControl(o.now, r.Rest())
 	if more > 0 {
 		o.pace.delivered(o.now, more, o.outstanding())
 	}

@@ -3,10 +3,10 @@
 package ec
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -32,8 +32,9 @@ const (
 )
 
 func (p *params) append(b []byte) []byte {
-	b = append(b, paramsVersion, byte(p.code), layoutGroups, byte(p.k), byte(p.m))
-	return binary.AppendUvarint(b, uint64(p.unitTime))
+	w := varint.Writer{B: append(b, paramsVersion, byte(p.code), layoutGroups, byte(p.k), byte(p.m))}
+	w.Uint(uint64(p.unitTime))
+	return w.B
 }
 
 var errParams = errors.New("ec: the peer's parameters are not those of this version and code; configure both ends alike")
@@ -47,10 +48,10 @@ func parseParams(b []byte, code Code) (params, error) {
 	if err := checkCode(p.k, p.m); err != nil {
 		return params{}, fmt.Errorf("%w (the peer's choice)", err)
 	}
-	t, n := binary.Uvarint(b[5:])
-	if n != len(b)-5 || t > uint64(maxUnitTime) {
+	r := varint.NewReader(b[5:])
+	p.unitTime = units.Duration(r.Uint(uint64(maxUnitTime)))
+	if r.Failed() || len(r.Rest()) > 0 {
 		return params{}, errParams
 	}
-	p.unitTime = units.Duration(t)
 	return p, nil
 }

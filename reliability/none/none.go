@@ -15,10 +15,11 @@
 package none
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -95,11 +96,9 @@ func rtt(env *scheme.Env) units.Duration {
 func quiet(env *scheme.Env) units.Duration { return max(rtt(env), minQuiet) }
 
 func parseProgress(frame []byte, sent int) (int, error) {
-	if len(frame) == 0 || frame[0] != frameProgress {
-		return 0, errFrame
-	}
-	top, n := binary.Uvarint(frame[1:])
-	if n <= 0 || n != len(frame)-1 {
+	r := varint.NewReader(frame)
+	kind, top := r.Byte(), r.Uint(math.MaxUint64)
+	if r.Failed() || kind != frameProgress || len(r.Rest()) > 0 {
 		return 0, errFrame
 	}
 	if top > uint64(sent) {

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 )
 
 // MinReport is the least room for a report.
@@ -37,18 +39,16 @@ var ErrReport = errors.New("scheme: malformed report")
 // the units below sent have been sent. It calls arrived for each unit from from on
 // that is in place, and returns the first missing one.
 func ParseReport(frame []byte, from, sent int, arrived func(Unit)) (front int, err error) {
-	first, n := binary.Uvarint(frame)
-	if n <= 0 || first > uint64(sent) {
-		return 0, ErrReport
-	}
-	front = int(first)
-	if last := len(frame) - 1; last >= n && front+8*(last-n)+bits.Len8(frame[last]) > sent {
+	r := varint.NewReader(frame)
+	front = r.Int(sent)
+	bitmap := r.Rest()
+	if last := len(bitmap) - 1; r.Failed() || last >= 0 && front+8*last+bits.Len8(bitmap[last]) > sent {
 		return 0, ErrReport
 	}
 	for u := from; u < front; u++ {
 		arrived(Unit(u))
 	}
-	for i, b := range frame[n:] {
+	for i, b := range bitmap {
 		for ; b != 0; b &= b - 1 {
 			if u := front + 8*i + bits.TrailingZeros8(b); u >= from {
 				arrived(Unit(u))

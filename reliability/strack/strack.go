@@ -3,11 +3,11 @@
 package strack
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/congestion/spray"
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	core "github.com/sdr-rdma/go-sdr/transport/strack"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -113,9 +113,10 @@ type params struct {
 }
 
 func (p *params) append(b []byte) []byte {
-	b = append(b, version)
-	b = binary.AppendUvarint(b, uint64(p.span/64))
-	return binary.AppendUvarint(b, uint64(p.ackUnits))
+	w := varint.Writer{B: append(b, version)}
+	w.Uint(uint64(p.span / 64))
+	w.Int(p.ackUnits)
+	return w.B
 }
 
 var errParams = errors.New("strack: the peer's parameters are not those of this version; install the same on both ends")
@@ -125,13 +126,10 @@ func parseParams(b []byte) (p params, err error) {
 	if len(b) < 1 || b[0] != version {
 		return p, errParams
 	}
-	words, n := binary.Uvarint(b[1:])
-	if n <= 0 || words < 1 || words > core.MaxSpan/64 {
+	r := varint.NewReader(b[1:])
+	words, acks := r.Uint(core.MaxSpan/64), r.Int(maxAckUnits)
+	if r.Failed() || len(r.Rest()) > 0 || words < 1 || acks < 1 {
 		return p, errParams
 	}
-	acks, m := binary.Uvarint(b[1+n:])
-	if m <= 0 || 1+n+m != len(b) || acks < 1 || acks > maxAckUnits {
-		return p, errParams
-	}
-	return params{uint32(words) * 64, int(acks)}, nil
+	return params{uint32(words) * 64, acks}, nil
 }
