@@ -78,7 +78,7 @@ type key struct {
 }
 
 func (w *world) key(s *scope) key {
-	k := key{packets: w.packets, acks: w.acks, una: uint8(w.req.una), expected: uint8(w.rsp.expected), losses: w.losses, timeouts: w.timeouts, queued: uint8(w.req.retrans.len())}
+	k := key{packets: w.packets, acks: w.acks, una: uint8(w.req.una), expected: uint8(w.rsp.expected), losses: w.losses, timeouts: w.timeouts, queued: uint8(w.req.retrans.Len())}
 	for m := range s.messages {
 		k.next[m], k.round[m] = uint8(w.req.wqes[m].next), w.req.wqes[m].round
 		k.count[m], k.slotRound[m] = w.rsp.count[m], w.rsp.round[m]
@@ -89,9 +89,8 @@ func (w *world) key(s *scope) key {
 			slices.SortFunc(k.packets[m][:], compareFates)
 		}
 	}
-	q := w.req.retrans
-	for i := range min(q.len(), len(k.queue)) {
-		k.queue[i] = q.pop()
+	for i := range min(w.req.retrans.Len(), len(k.queue)) {
+		k.queue[i] = *w.req.retrans.At(i)
 	}
 	return k
 }
@@ -113,7 +112,10 @@ func compareFates(a, b fate) int { return int(int64(a.word()) - int64(b.word()))
 // clone copies a world; the ends are values but for their slices.
 func (w *world) clone() *world {
 	c := *w
-	c.req.retrans.ring = slices.Clone(w.req.retrans.ring)
+	c.req.retrans.Reset()
+	for i := range w.req.retrans.Len() {
+		c.req.retrans.Push(*w.req.retrans.At(i))
+	}
 	for i := range c.rsp.bitmap {
 		c.rsp.bitmap[i] = slices.Clone(w.rsp.bitmap[i])
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -50,7 +51,7 @@ type Requester struct {
 	una, next uint32 // MSN: the oldest without acknowledgement, and the next to be posted
 	psn       uint32 // of the next packet to be numbered
 	wqes      [InFlight]wqe
-	retrans   queue
+	retrans   ring.Ring[entry]
 	flight    uint32 // packets sent and neither returned nor acknowledged
 
 	// What is left of this scheduling round: entries fetched from the retransmission queue, and packets.
@@ -112,7 +113,7 @@ func (r *Requester) Transmit(now units.Instant, h *Header) (index uint32, repeat
 	}
 	for r.batch > 0 {
 		r.batch--
-		if e := r.retrans.pop(); r.current(&e) {
+		if e := r.retrans.Pop(); r.current(&e) {
 			r.stamp(now, h, e.msn, e.psn)
 			r.Repeated++
 			return (e.psn - r.wqe(e.msn).first) & mask24, true, true
@@ -135,7 +136,7 @@ func (r *Requester) Transmit(now units.Instant, h *Header) (index uint32, repeat
 		return index, repeat, true
 	}
 	r.quota = 0 // nothing new: the next round begins with what has been returned by then
-	if r.retrans.len() == 0 {
+	if r.retrans.Len() == 0 {
 		return 0, false, false
 	}
 	return r.Transmit(now, h)
@@ -145,7 +146,7 @@ func (r *Requester) Transmit(now units.Instant, h *Header) (index uint32, repeat
 // are fetched together, and new packets fill the rest of its quota.
 func (r *Requester) schedule(now units.Instant) {
 	r.quota = r.cfg.Batch
-	r.batch = min(r.quota, r.retrans.len())
+	r.batch = min(r.quota, r.retrans.Len())
 	if w, limited := r.awin(now); limited {
 		r.batch = min(r.batch, max(1, int(w)))
 	}
@@ -201,13 +202,13 @@ func (r *Requester) OnReturned(now units.Instant, h *Header) {
 		r.Stale++
 		return
 	}
-	if r.retrans.len() >= queueMost {
+	if r.retrans.Len() >= queueMost {
 		r.Overflows++ // the timer's business
 		return
 	}
 	r.Trims++
 	r.flight -= min(r.flight, 1)
-	r.retrans.push(e)
+	r.retrans.Push(e)
 	if e.msn == r.una {
 		r.deadline = now.Add(r.rto)
 	}
@@ -271,31 +272,3 @@ func (r *Requester) OnTimer(now units.Instant) {
 
 // Next is when OnTimer is due; units.Never while nothing is under way.
 func (r *Requester) Next() units.Instant { return r.deadline }
-
-// queue is a ring that grows to what it had to hold.
-type queue struct {
-	ring []entry
-	head uint32
-	n    int
-}
-
-func (q *queue) len() int { return q.n }
-
-func (q *queue) push(e entry) {
-	if q.n == len(q.ring) {
-		ring := make([]entry, max(16, 2*len(q.ring)))
-		for i := range q.n {
-			ring[i] = q.ring[(q.head+uint32(i))&uint32(len(q.ring)-1)]
-		}
-		q.ring, q.head = ring, 0
-	}
-	q.ring[(q.head+uint32(q.n))&uint32(len(q.ring)-1)] = e
-	q.n++
-}
-
-func (q *queue) pop() entry {
-	e := q.ring[q.head]
-	q.head = (q.head + 1) & uint32(len(q.ring)-1)
-	q.n--
-	return e
-}
