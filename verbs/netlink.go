@@ -6,48 +6,17 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// LinkInfo is what the kernel's netlink interface tells about an RDMA device. It lists devices that
-// have no uverbs file, too, because ib_uverbs isn't loaded, and those that this network namespace may
-// use and no others.
-type LinkInfo struct {
-	// Index is the kernel's number for the device, which its renaming doesn't change.
-	Index uint32
-	// Name of the RDMA device, such as rxe0.
-	Name string
-	// Firmware version; empty for soft devices.
-	Firmware string
-	// NodeGUID and SysImageGUID as set by the driver.
-	NodeGUID, SysImageGUID GUID
-	// Ports is the number of ports.
-	Ports int
-}
-
-// Links lists the RDMA devices by netlink (RDMA_NLDEV_CMD_GET), by name. It needs no privilege. Without
-// RDMA in the kernel the list is empty.
-func Links() ([]LinkInfo, error) {
-	list, err := dump(nldevGet, parseLink)
-	slices.SortFunc(list, func(x, y LinkInfo) int { return strings.Compare(x.Name, y.Name) })
-	return list, wrap("list devices", "netlink", err)
-}
-
 // Numbers of rdma_netlink.h.
 const (
 	rdmaNLDev       = 5
 	nldevTypeShift  = 10
-	nldevGet        = 1
 	nldevResGet     = 9
-	nldevIndex      = 1
 	nldevName       = 2
-	nldevPort       = 3 // of a device: the number of its last port
-	nldevFirmware   = 5
-	nldevNodeGUID   = 6
-	nldevSysGUID    = 7
 	nldevSummary    = 15 // nested: entries
 	nldevEntry      = 16 // nested: a name and a number, and more in later kernels
 	nldevEntryName  = 17
@@ -167,45 +136,6 @@ func attributes(b []byte, set func(kind uint16, value []byte) error) error {
 		if err := set(kind, value); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// parseLink reads the attributes of one device.
-func parseLink(b []byte) (l LinkInfo, err error) {
-	if err := attributes(b, l.set); err != nil {
-		return l, err
-	}
-	if l.Name == "" {
-		return l, fmt.Errorf("%w: a device without a name", errNetlink)
-	}
-	return l, nil
-}
-
-func (l *LinkInfo) set(kind uint16, v []byte) error {
-	want := 0
-	switch kind {
-	case nldevIndex, nldevPort:
-		want = 4
-	case nldevNodeGUID, nldevSysGUID:
-		want = 8
-	}
-	if len(v) < want {
-		return shortAttribute(kind, v, want)
-	}
-	switch kind {
-	case nldevIndex:
-		l.Index = binary.NativeEndian.Uint32(v)
-	case nldevName:
-		l.Name = text(v)
-	case nldevPort:
-		l.Ports = int(binary.NativeEndian.Uint32(v))
-	case nldevFirmware:
-		l.Firmware = text(v)
-	case nldevNodeGUID: // numbers in the host's order
-		binary.BigEndian.PutUint64(l.NodeGUID[:], binary.NativeEndian.Uint64(v))
-	case nldevSysGUID:
-		binary.BigEndian.PutUint64(l.SysImageGUID[:], binary.NativeEndian.Uint64(v))
 	}
 	return nil
 }

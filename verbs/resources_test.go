@@ -26,14 +26,14 @@ func resourceMessage(name string, limits bool) []byte {
 		}
 		return attribute(nldevEntry, b)
 	}
-	return message(resGetMessage, slices.Concat(attribute(nldevIndex, []byte{1, 0, 0, 0}), attribute(nldevName, append([]byte(name), 0)),
+	return message(resGetMessage, slices.Concat(attribute(1, []byte{1, 0, 0, 0}), attribute(nldevName, append([]byte(name), 0)),
 		attribute(nldevSummary, slices.Concat(entry("qp", 1), entry("cq", 3)))))
 }
 
 func TestParseResources(t *testing.T) {
 	for _, limits := range []bool{false, true} { // Linux 6, 7
-		b := slices.Concat(resourceMessage("rxe0", limits), linkMessage("no answer to this"), message(unix.NLMSG_DONE, make([]byte, 4)))
-		list, err := parseAll(b, resGetMessage, parseResources)
+		b := slices.Concat(resourceMessage("rxe0", limits), otherMessage(), message(unix.NLMSG_DONE, make([]byte, 4)))
+		list, err := parseAllResources(b)
 		require.NoError(t, err)
 		assert.Equal(t, []resources{{device: "rxe0", counts: map[string]uint64{"qp": 1, "cq": 3}}}, list)
 	}
@@ -52,8 +52,10 @@ func TestMalformedResources(t *testing.T) {
 
 func FuzzParseResources(f *testing.F) {
 	f.Add(resourceMessage("rxe0", true))
+	f.Add(message(unix.NLMSG_DONE, make([]byte, 4)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		list, err := parseAll(b, resGetMessage, parseResources)
+		ended(b)
+		list, err := parseAllResources(b)
 		if err != nil {
 			assert.Empty(t, list)
 		}

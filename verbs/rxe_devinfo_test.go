@@ -6,13 +6,16 @@ package verbs_test
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -122,15 +125,20 @@ func TestDeviceList(t *testing.T) {
 	assert.Equal(t, "rxe", list[0].Driver)
 	assert.Equal(t, "veth0", list[0].Netdev)
 	assert.Equal(t, 1, list[0].Ports)
-	links, err := verbs.Links()
+	links, err := netlink.RdmaLinkList()
 	require.NoError(t, err)
 	require.Len(t, links, 2, "netlink knows the same devices as sysfs")
+	slices.SortFunc(links, func(x, y *netlink.RdmaLink) int { return strings.Compare(x.Attrs.Name, y.Attrs.Name) })
+	backwards := func(g verbs.GUID) string { // as the library prints it
+		slices.Reverse(g[:])
+		return net.HardwareAddr(g[:]).String()
+	}
 	for i, l := range links {
 		d := list[i]
-		assert.Equal(t, verbs.LinkInfo{Index: l.Index, Name: d.Name, Firmware: d.Firmware, NodeGUID: d.NodeGUID,
-			SysImageGUID: d.SysImageGUID, Ports: d.Ports}, l)
+		assert.Equal(t, netlink.RdmaLinkAttrs{Index: l.Attrs.Index, Name: d.Name, FirmwareVersion: d.Firmware, NodeGuid: backwards(d.NodeGUID),
+			SysImageGuid: backwards(d.SysImageGUID), NumPorts: uint32(d.Ports)}, l.Attrs)
 	}
-	assert.NotEqual(t, links[0].Index, links[1].Index)
+	assert.NotEqual(t, links[0].Attrs.Index, links[1].Attrs.Index)
 	_, err = verbs.Open("rxe7")
 	assert.ErrorIs(t, err, verbs.ErrNoDevice)
 	assert.ErrorContains(t, err, "there are rxe0, rxe1")
