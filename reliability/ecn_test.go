@@ -31,7 +31,7 @@ type witnessed struct {
 	seen *[]bool
 }
 
-func (w witnessed) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
+func (w witnessed) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
 	*w.seen = append(*w.seen, w.env.ECN)
 	return w.Sender.Poll(now, out)
 }

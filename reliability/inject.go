@@ -40,7 +40,7 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 		mine := t.core.Outstanding()
 		t.out.Window = max(0, o.pace.window()-(outstanding-mine))
 		var err error
-		if next, _, err = t.core.Poll(now, &t.out); err != nil {
+		if next, err = t.core.Poll(now, &t.out); err != nil {
 			t.fail(err)
 			return now
 		}

@@ -62,7 +62,7 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	return err
 }
 
-func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
+func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
 	least := s.env.RTT + 4*s.env.RTTVar + 4*s.env.AckInterval + 10*units.Millisecond
 	s.wait = max(s.wait, least)
 	if s.cursor == s.next && now >= s.changed.Add(s.wait) {
@@ -87,9 +87,9 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 		room--
 	}
 	if s.Outstanding() == 0 {
-		return units.Never, s.next == s.t.Units, nil
+		return units.Never, nil
 	}
-	return max(s.changed.Add(s.wait), now.Add(units.Millisecond)), false, nil
+	return max(s.changed.Add(s.wait), now.Add(units.Millisecond)), nil
 }
 
 type receiver struct {

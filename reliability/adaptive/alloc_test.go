@@ -36,7 +36,7 @@ func TestNothingIsAllocatedPerPacket(t *testing.T) {
 		now = now.Add(units.Millisecond)
 		sOut.Reset()
 		sOut.Budget, sOut.Window = batch, 1<<15
-		_, _, err = s.Poll(now, &sOut)
+		_, err = s.Poll(now, &sOut)
 		sent = sent[:0]
 		for _, x := range sOut.Sends {
 			c := max(x.Channel, 0)

@@ -140,7 +140,7 @@ func (s *sender) Stats() scheme.Stats {
 
 // Poll repeats what no group will recover, sends new data, and parity when all data has
 // been sent. Parity isn't bound by the window: it is a repair, and few.
-func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
+func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
 	s.rate.update(now, s.env, s.t.UnitBytes, s.model)
 	s.model.congested = s.rate.congested()
 	budget, before := out.Budget, len(out.Sends)
@@ -153,7 +153,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 	if n == allowed && !done {
 		next = min(next, more)
 	}
-	return next, done, nil
+	return next, nil
 }
 
 func (s *sender) poll(now units.Instant, out *scheme.Output) (next units.Instant, done bool) {

@@ -33,7 +33,7 @@ func TestUnprovedRepeatsTeachNothing(t *testing.T) {
 		poll := func() (repeats int) {
 			out.Reset()
 			out.Budget, out.Window = 200, 200
-			_, _, err := s.Poll(now, out)
+			_, err := s.Poll(now, out)
 			require.NoError(t, err)
 			var injected []scheme.Sent
 			for _, x := range out.Sends {

@@ -53,7 +53,7 @@ func TestNothingIsAllocated(t *testing.T) {
 			h.now = h.now.Add(16 * unitTime)
 			out.Reset()
 			out.Budget, out.Window = 16, 1<<20
-			_, _, err := h.s.Poll(h.now, out)
+			_, err := h.s.Poll(h.now, out)
 			require.NoError(t, err)
 			sent = sent[:0]
 			for _, s := range out.Sends {

@@ -68,7 +68,7 @@ func (h *hand) poll(budget, window int) []scheme.Send {
 	h.out.Reset()
 	h.out.Budget, h.out.Window = budget, window
 	var err error
-	h.next, h.done, err = h.s.Poll(h.now, &h.out)
+	h.next, err = h.s.Poll(h.now, &h.out)
 	require.NoError(h.t, err)
 	sent := make([]scheme.Sent, len(h.out.Sends))
 	for i, s := range h.out.Sends {

@@ -67,7 +67,7 @@ func (s *sender) Stats() scheme.Stats {
 }
 
 // Poll sends repeats, then parity that is ready, then new data.
-func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
+func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
 	room := min(out.Budget, cap(out.Sends)-len(out.Sends))
 	room -= s.sendRepeats(out, room)
 	for sent := true; sent; {
@@ -78,7 +78,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 		room -= n + d
 		sent = n+d > 0
 	}
-	return s.wake(), s.window.base == s.layout.groups, nil
+	return s.wake(), nil
 }
 
 // sendData sends new units, up to the end of a group.

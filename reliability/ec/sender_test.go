@@ -148,7 +148,7 @@ func TestProgressFreesTheWindow(t *testing.T) {
 	h.say(3, nil)
 	require.Zero(t, h.s.Outstanding())
 	h.send()
-	require.True(t, h.done)
+	require.Equal(t, h.s.layout.groups, h.s.window.base, "every group is done with")
 }
 
 // What should have been reported by now no longer counts, but only when a frame has come.

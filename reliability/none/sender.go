@@ -44,7 +44,7 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	return err
 }
 
-func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
+func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
 	next := units.Never
 	// What this poll hands out has yet to be sent.
 	all := s.next == s.t.Units
@@ -67,7 +67,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 	if all {
 		next = min(next, s.announceAllSent(now, out))
 	}
-	return next, all, nil
+	return next, nil
 }
 
 // announceAllSent says that all has been sent, again and again until Conn learns that the transfer is over.

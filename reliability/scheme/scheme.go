@@ -139,9 +139,8 @@ type Sender interface {
 	// OnJob reports that a coding job is done.
 	OnJob(now units.Instant, id uint32)
 	// Poll asks what to do. next is when to call again at the latest; Conn
-	// also calls after every event. done: nothing is left to send unless the
-	// peer asks.
-	Poll(now units.Instant, out *Output) (next units.Instant, done bool, err error)
+	// also calls after every event.
+	Poll(now units.Instant, out *Output) (next units.Instant, err error)
 	// Outstanding is the number of data and parity units sent and neither
 	// reported received nor declared lost: what the window limits.
 	Outstanding() int

@@ -48,7 +48,7 @@ func (t *transfer) pollSender(w *world) {
 		o := &t.out
 		o.Reset()
 		o.Budget, o.Window, o.ReliableBusy = w.budget(t.back), w.c.Window, t.offered != nil
-		next, _, err := t.sender.Poll(w.clock(), o)
+		next, err := t.sender.Poll(w.clock(), o)
 		if err != nil {
 			w.check(t, err)
 			return

@@ -42,10 +42,10 @@ func (b broken) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver
 // pollSender is a sender whose Poll is another.
 type pollSender struct {
 	scheme.Sender
-	poll func(now units.Instant, o *scheme.Output) (units.Instant, bool, error)
+	poll func(now units.Instant, o *scheme.Output) (units.Instant, error)
 }
 
-func (s pollSender) Poll(now units.Instant, o *scheme.Output) (units.Instant, bool, error) {
+func (s pollSender) Poll(now units.Instant, o *scheme.Output) (units.Instant, error) {
 	return s.poll(now, o)
 }
 
@@ -70,10 +70,10 @@ func good() scheme.Scheme {
 func spoil(change func(env *scheme.Env, o *scheme.Output)) func() scheme.Scheme {
 	return func() scheme.Scheme {
 		return broken{Scheme: good(), sender: func(s scheme.Sender, env *scheme.Env) scheme.Sender {
-			return pollSender{s, func(now units.Instant, o *scheme.Output) (units.Instant, bool, error) {
-				next, done, err := s.Poll(now, o)
+			return pollSender{s, func(now units.Instant, o *scheme.Output) (units.Instant, error) {
+				next, err := s.Poll(now, o)
 				change(env, o)
-				return next, done, err
+				return next, err
 			}}
 		}}
 	}
@@ -163,7 +163,7 @@ func TestBrokenSchemesAreFound(t *testing.T) {
 		}), "not done after", false},
 		"ignores the window": {func() scheme.Scheme {
 			return broken{Scheme: good(), sender: func(s scheme.Sender, _ *scheme.Env) scheme.Sender {
-				return pollSender{s, func(now units.Instant, o *scheme.Output) (units.Instant, bool, error) {
+				return pollSender{s, func(now units.Instant, o *scheme.Output) (units.Instant, error) {
 					o.Window = 1000
 					return s.Poll(now, o)
 				}}
@@ -207,9 +207,9 @@ func TestBrokenSchemesAreFound(t *testing.T) {
 		}, "a frame of", false},
 		"always wants to be called at once": {func() scheme.Scheme {
 			return broken{Scheme: good(), sender: func(s scheme.Sender, _ *scheme.Env) scheme.Sender {
-				return pollSender{s, func(now units.Instant, o *scheme.Output) (units.Instant, bool, error) {
-					_, done, err := s.Poll(now, o)
-					return now, done, err
+				return pollSender{s, func(now units.Instant, o *scheme.Output) (units.Instant, error) {
+					_, err := s.Poll(now, o)
+					return now, err
 				}}
 			}}
 		}, "livelock", false},
@@ -223,9 +223,9 @@ func TestBrokenSchemesAreFound(t *testing.T) {
 		}, "busy loop", false},
 		"sets no timer": {func() scheme.Scheme {
 			return broken{Scheme: good(), sender: func(s scheme.Sender, _ *scheme.Env) scheme.Sender {
-				return pollSender{s, func(now units.Instant, o *scheme.Output) (units.Instant, bool, error) {
-					_, done, err := s.Poll(now, o)
-					return units.Never, done, err
+				return pollSender{s, func(now units.Instant, o *scheme.Output) (units.Instant, error) {
+					_, err := s.Poll(now, o)
+					return units.Never, err
 				}}
 			}}
 		}, "not done after", true},

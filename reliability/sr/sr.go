@@ -31,7 +31,7 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 }
 
 // Poll sends repeats, then new units, then probes.
-func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
+func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
 	next := s.Expire(now)
 	before := len(out.Sends)
 	room := min(out.Budget, cap(out.Sends)-before)
@@ -49,7 +49,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 		// The timers of what was handed out don't run yet, but none is shorter.
 		next = min(next, now.Add(s.minTimeout))
 	}
-	return next, s.Done(), nil
+	return next, nil
 }
 
 // A receiver reports the bitmap.

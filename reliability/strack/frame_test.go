@@ -29,7 +29,7 @@ func sending(t testing.TB, n int) (*sender, units.Instant) {
 func poll(t testing.TB, s *sender, now units.Instant, n int) []scheme.Send {
 	t.Helper()
 	out := scheme.Output{Budget: n, Window: 1 << 20, Sends: make([]scheme.Send, 0, n), Frame: make([]byte, 0, 1024)}
-	_, _, err := s.Poll(now, &out)
+	_, err := s.Poll(now, &out)
 	require.NoError(t, err)
 	sent := make([]scheme.Sent, 0, n)
 	for _, x := range out.Sends {
@@ -185,7 +185,7 @@ func TestAllocatesNothing(t *testing.T) {
 			panic(err)
 		}
 		out.Reset()
-		if _, _, err := s.Poll(now, &out); err != nil {
+		if _, err := s.Poll(now, &out); err != nil {
 			panic(err)
 		}
 	}))

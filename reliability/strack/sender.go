@@ -135,7 +135,7 @@ const (
 )
 
 // Poll sends what the core wants to send.
-func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
+func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
 	s.onTimer(now)
 	room := min(out.Budget, cap(out.Sends))
 	next := s.probeDead(now, out, room)
@@ -147,7 +147,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, boo
 		// The budget was used up before the core was done: Conn comes back when there is more.
 		next = min(next, now.Add(s.msg.BaseRTT))
 	}
-	return max(min(next, s.core.Next()), now+1), s.core.Done(), nil
+	return max(min(next, s.core.Next()), now+1), nil
 }
 
 func (s *sender) onTimer(now units.Instant) {

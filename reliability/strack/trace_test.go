@@ -120,12 +120,12 @@ func (s tracedSender) OnControl(now units.Instant, frame []byte) error {
 	return s.Sender.OnControl(now, frame)
 }
 
-func (s tracedSender) Poll(now units.Instant, out *scheme.Output) (units.Instant, bool, error) {
-	next, done, err := s.Sender.Poll(now, out)
+func (s tracedSender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
+	next, err := s.Sender.Poll(now, out)
 	for _, x := range out.Sends {
 		*s.lines = append(*s.lines, sendLine(uint32(x.Unit.Index()), x.Channel, x.Repeat, x.Unit.IsProbe()))
 	}
-	return next, done, err
+	return next, err
 }
 
 // marking is a device that finds chosen packets marked.
