@@ -154,58 +154,29 @@ func steps(root string) []step {
 
 // vmSteps are the steps in virtual machines.
 func vmSteps() []step {
-	inVM := []need{
+	needs := []need{
 		{program: "qemu-system-x86_64", packages: []string{"qemu-system-x86"}},
 		{program: "xz", packages: []string{"xz-utils"}},
 		{program: "zstd", packages: []string{"zstd"}},
 		cCompiler, kernelHeaders,
 	}
-	return []step{{
-		name: "vm", budget: 10 * time.Minute,
-		about: "tests on a stock Debian kernel with Soft-RoCE, in QEMU",
-		needs: inVM,
-		// Fetches kernels and packages, and compiles.
-		prepare: func(c *stepContext) error {
-			return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-prepare")
-		},
-		run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short") },
-	}, {
-		name: "vm-newer", budget: 8 * time.Minute,
-		about: "the same on the newer of the kernels that the VM has",
-		needs: inVM,
-		prepare: func(c *stepContext) error {
-			return c.check(nil, "go", "run", "./test/vm", "-suite", "short", "-kernel", newerKernel, "-prepare")
-		},
-		run: func(c *stepContext) error {
-			return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "short", "-kernel", newerKernel)
-		},
-	}, {
-		name: "vm-newest", budget: 4 * time.Minute, // one and a half on a quiet machine
-		about: "removal of devices, and what else changes between kernels, on the newest kernel that Debian has",
-		needs: inVM,
-		prepare: func(c *stepContext) error {
-			return c.check(nil, "go", "run", "./test/vm", "-suite", "smoke", "-kernel", "newest", "-prepare")
-		},
-		run: func(c *stepContext) error {
-			return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "smoke", "-kernel", "newest", "-timeout", "230s")
-		},
-	}, {
-		name: "vm-race", budget: 4 * time.Minute,
-		about: "what several goroutines do with Soft-RoCE devices, under the race detector, in such a VM",
-		needs: inVM,
-		prepare: func(c *stepContext) error {
-			return c.check(nil, "go", "run", "./test/vm", "-suite", "race", "-prepare")
-		},
-		run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "race") },
-	}, {
-		name: "vm-pair", budget: 5 * time.Minute,
-		about: "sdr-perf between two such VMs, over a bad link and beside ib_write_bw",
-		needs: inVM,
-		prepare: func(c *stepContext) error {
-			return c.check(nil, "go", "run", "./test/vm", "-suite", "pair", "-prepare")
-		},
-		run: func(c *stepContext) error { return c.textTests("test/vm", "go", "run", "./test/vm", "-suite", "pair") },
-	}}
+	// inVM is a step that runs a suite of test/vm. Its preparation fetches kernels and packages, and compiles.
+	inVM := func(name string, budget time.Duration, about, suite string, flags ...string) step {
+		vm := append([]string{"go", "run", "./test/vm", "-suite", suite}, flags...)
+		return step{
+			name: name, about: about, budget: budget, needs: needs,
+			prepare: func(c *stepContext) error { return c.check(nil, append(slices.Clone(vm), "-prepare")...) },
+			run:     func(c *stepContext) error { return c.textTests("test/vm", vm...) },
+		}
+	}
+	return []step{
+		inVM("vm", 10*time.Minute, "tests on a stock Debian kernel with Soft-RoCE, in QEMU", "short"),
+		inVM("vm-newer", 8*time.Minute, "the same on the newer of the kernels that the VM has", "short", "-kernel", newerKernel),
+		inVM("vm-newest", 4*time.Minute, // one and a half on a quiet machine
+			"removal of devices, and what else changes between kernels, on the newest kernel that Debian has", "smoke", "-kernel", "newest", "-timeout", "230s"),
+		inVM("vm-race", 4*time.Minute, "what several goroutines do with Soft-RoCE devices, under the race detector, in such a VM", "race"),
+		inVM("vm-pair", 5*time.Minute, "sdr-perf between two such VMs, over a bad link and beside ib_write_bw", "pair"),
+	}
 }
 
 // newerKernel is a line of kernels (test/vm -kernel) beside the VM's default, 6.1.
