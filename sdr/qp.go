@@ -54,7 +54,22 @@ type QP struct {
 	sess      *control.Session
 	connCheck *connCheck
 
-	// Sending (send.go, inject.go).
+	outgoing
+	incoming
+
+	// For the driver. port is what it gets, arena holds the bytes of events.
+	port     Port
+	events   []Event
+	arena    []byte
+	notified sync.Once // notifyDriver was called
+
+	waiters   []chan struct{}
+	stats     QPStats
+	congested units.Instant // when the device last reported congestion
+}
+
+// outgoing is the sending half of a QP (send.go, inject.go). QP.mu guards it.
+type outgoing struct {
 	grants    map[uint64]grant
 	granted   uint64 // all grants below have been seen
 	beyond    map[uint64]struct{}
@@ -62,8 +77,10 @@ type QP struct {
 	sending   []*sendMsg // with something to inject
 	nextSend  uint64
 	pendFlush []*channel
+}
 
-	// Receiving (recv.go).
+// incoming is the receiving half of a QP (recv.go). QP.mu guards it.
+type incoming struct {
 	recvs    map[uint64]*recvMsg
 	closing  []*recvMsg
 	nextRecv uint64
@@ -75,16 +92,6 @@ type QP struct {
 	blocked        slotBlock
 	slotAt         units.Instant // when the MSL lets a receive that is blocked by age be posted
 	queues         *dpa.Drain
-
-	// For the driver. port is what it gets, arena holds the bytes of events.
-	port     Port
-	events   []Event
-	arena    []byte
-	notified sync.Once // notifyDriver was called
-
-	waiters   []chan struct{}
-	stats     QPStats
-	congested units.Instant // when the device last reported congestion
 }
 
 // state is how far the QP has got.
@@ -134,8 +141,10 @@ func (c *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
 		tableCfg: backend.TableConfig{
 			Slots: cfg.Split.Slots(), Generations: cfg.Generations, MaxMessage: cfg.MaxMessage,
 		},
-		grants: map[uint64]grant{}, beyond: map[uint64]struct{}{},
-		sends: map[uint64]*sendMsg{}, recvs: map[uint64]*recvMsg{}, nextSend: 1, // 0 is the probe's
+		outgoing: outgoing{
+			grants: map[uint64]grant{}, beyond: map[uint64]struct{}{}, sends: map[uint64]*sendMsg{}, nextSend: 1, // 0 is the probe's
+		},
+		incoming: incoming{recvs: map[uint64]*recvMsg{}},
 	}
 	q.port.q, q.unread = q, dpa.NewArrivals(cfg.Channels)
 	q.queues = dpa.NewDrain(c.engine, q.tableCfg.Slots, q.tableCfg.Generations)
