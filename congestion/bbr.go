@@ -172,8 +172,25 @@ func newBBR(p Path) *bbr {
 	b := &bbr{path: p, minRTT: max(p.BaseRTT, 0)}
 	b.seenAt, b.scale, b.calm = -1, fullScale, fullScale
 	b.window = firstPackets * p.MTU
+	if p.Found.Rate > 0 && p.Found.MinRTT > 0 {
+		b.recall(p.Found)
+	}
 	b.decide()
 	return b
+}
+
+// recall begins with what another has found out: no start that doubles is needed then. The first
+// round trip measured takes the place of that one.
+func (b *bbr) recall(f Model) {
+	r := min(max(f.Rate, minBBR), maxBBR)
+	for i := range b.rates {
+		b.rates[i] = r
+	}
+	b.best, b.peak = r, r
+	b.minRTT = min(f.MinRTT, maxRTT)
+	b.window = max(b.window, b.bdp())
+	b.leaveStartup()
+	b.enter(refill)
 }
 
 func (b *bbr) advance(now units.Instant) units.Instant {
@@ -224,8 +241,9 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 		b.round.marked += acked
 	}
 	if b.phase == startup {
-		b.window += acked
-		b.window = min(b.window, maxBBR.Bytes(b.rtt()))
+		if b.inflight+acked >= b.window/2 { // otherwise it was want of data that held back (RFC 7661)
+			b.window = min(b.window+acked, maxBBR.Bytes(b.rtt()))
+		}
 		b.leaveStartupEarly()
 	}
 	if b.joins(now, a.RTT) {
@@ -247,7 +265,7 @@ func (b *bbr) OnCNP(now units.Instant) {
 }
 
 // OnLoss takes losses. What was trimmed or refused was lost to a queue or by order, and is counted
-// with the others: the rule of losses is about how many.
+// with the others: the rule of losses is about how many. What was trimmed is marked, too.
 func (b *bbr) OnLoss(now units.Instant, l Loss) {
 	b.advance(now)
 	if l.Bytes <= 0 || l.Kind == LossUnheard {
@@ -261,6 +279,9 @@ func (b *bbr) OnLoss(now units.Instant, l Loss) {
 		return
 	}
 	b.round.lost += n
+	if l.Kind == LossTrim {
+		b.round.marked += n
+	}
 }
 
 // Limits are the pacing rate and the window.

@@ -109,7 +109,10 @@ func TestBBRBoundsLies(t *testing.T) {
 		wild := func() int64 {
 			return []int64{0, 1, -1, 1500, 1 << 20, 1 << 40, 1<<63 - 1, -1 << 63, rng.Int64(), int64(rng.IntN(1 << 24))}[rng.IntN(10)]
 		}
-		c := congestion.BBR()(congestion.Path{MTU: units.Bytes(wild()), BaseRTT: units.Duration(wild())})
+		c := congestion.BBR()(congestion.Path{
+			MTU: units.Bytes(wild()), BaseRTT: units.Duration(wild()), Found: congestion.Model{Rate: units.Rate(wild()), MinRTT: units.Duration(wild())},
+		})
+		auto := congestion.Auto()(congestion.Path{MTU: units.Bytes(wild()), LineRate: units.Rate(max(wild(), 0))})
 		now := units.Instant(rng.IntN(1000))
 		for range 2000 {
 			if rng.IntN(50) == 0 {
@@ -118,15 +121,28 @@ func TestBBRBoundsLies(t *testing.T) {
 			now += units.Instant(rng.IntN(int(10 * units.Millisecond)))
 			switch rng.IntN(5) {
 			case 0, 1:
-				c.OnSent(now, units.Bytes(wild()), units.Bytes(wild()))
+				n, inflight := units.Bytes(wild()), units.Bytes(wild())
+				c.OnSent(now, n, inflight)
+				auto.OnSent(now, n, inflight)
 			case 2:
-				c.OnAck(now, &congestion.Ack{RTT: units.Duration(wild()), Acked: units.Bytes(wild()), Inflight: units.Bytes(wild()), ECN: rng.IntN(2) == 0})
+				a := &congestion.Ack{
+					RTT: units.Duration(wild()), Least: units.Duration(wild()), Acked: units.Bytes(wild()), Inflight: units.Bytes(wild()), ECN: rng.IntN(200) == 0,
+				}
+				c.OnAck(now, a)
+				auto.OnAck(now, a)
 			case 3:
-				c.OnLoss(now, congestion.Loss{Bytes: units.Bytes(wild()), Kind: congestion.LossKind(rng.IntN(8))})
+				l := congestion.Loss{Bytes: units.Bytes(wild()), Kind: congestion.LossKind(rng.IntN(8))}
+				c.OnLoss(now, l)
+				auto.OnLoss(now, l)
 			case 4:
 				c.OnCNP(now)
+				if rng.IntN(100) == 0 {
+					auto.OnCNP(now)
+				}
 			}
-			rate, window := c.Limits(now)
+			rate, window := auto.Limits(now)
+			require.True(t, rate >= 0 && rate <= 10*units.Tbit && window >= 0, "auto, seed %d: %d, %d", seed, rate, window)
+			rate, window = c.Limits(now)
 			require.Positive(t, rate, "seed %d", seed)
 			require.LessOrEqual(t, rate, 10*units.Tbit, "seed %d", seed)
 			require.Positive(t, window, "seed %d", seed)
@@ -147,15 +163,17 @@ func TestBBRRepeats(t *testing.T) {
 
 // No call allocates.
 func TestBBRAllocatesNothing(t *testing.T) {
-	c := congestion.BBR()(congestion.Path{MTU: packet})
-	now, ack := units.Instant(0), congestion.Ack{RTT: units.Millisecond, Acked: packet, Inflight: 10 * packet}
-	require.Zero(t, testing.AllocsPerRun(20_000, func() {
-		now = now.Add(20 * units.Microsecond)
-		c.OnSent(now, packet, 10*packet)
-		c.OnAck(now, &ack)
-		c.OnLoss(now, congestion.Loss{Bytes: packet})
-		c.Limits(now)
-	}))
+	for _, f := range []congestion.Factory{congestion.BBR(), congestion.Auto()} {
+		c := f(congestion.Path{MTU: packet})
+		now, ack := units.Instant(0), congestion.Ack{RTT: units.Millisecond, Acked: packet, Inflight: 10 * packet}
+		require.Zero(t, testing.AllocsPerRun(20_000, func() {
+			now = now.Add(20 * units.Microsecond)
+			c.OnSent(now, packet, 10*packet)
+			c.OnAck(now, &ack)
+			c.OnLoss(now, congestion.Loss{Bytes: packet})
+			c.Limits(now)
+		}))
+	}
 }
 
 func BenchmarkBBR(b *testing.B) {

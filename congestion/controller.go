@@ -56,9 +56,12 @@ const (
 	// LossUnheard: neither lost nor known to have arrived, because the transfer ended before the
 	// receiver could say. It is taken out of what was sent last.
 	LossUnheard
+	// LossGuessed: a timer ran out, of a transport that waits for proof otherwise. Where hosts share
+	// their processors most of these are none.
+	LossGuessed
 )
 
-var lossKinds = [...]string{"detected", "timeout", "probe", "trim", "nack", "unheard"}
+var lossKinds = [...]string{"detected", "timeout", "probe", "trim", "nack", "unheard", "guessed"}
 
 // String is the kind's name in one word.
 func (k LossKind) String() string {
@@ -80,6 +83,7 @@ type Path struct {
 	BaseRTT  units.Duration // without queues; 0: not known
 	MTU      units.Bytes    // the largest packet
 	Hops     int            // links from sender to receiver; 0: not known
+	Found    Model          // what another sender has found out on the same way lately; its Rate 0: nothing
 }
 
 // BDP is the product of line rate and base round trip, at least one MTU.

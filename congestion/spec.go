@@ -26,11 +26,12 @@ type Spec struct {
 
 // Names are the controllers that Parse knows.
 func Names() []string {
-	return []string{"none", "fixed", "bbr", "search", "dcqcn", "swift", "nscc", "hpcc"}
+	return []string{"auto", "none", "fixed", "bbr", "search", "dcqcn", "swift", "nscc", "hpcc"}
 }
 
 // Help describes what Parse takes, a line each.
-const Help = `none                        no limit
+const Help = `auto                        bbr; on round trips below 1 ms or at a line rate that is known only once a queue was full
+none                        no limit
 fixed:rate=25gbit           keeps to a rate, a window (window=64KiB) or both
 bbr                         finds the rate of any path, and shares it
 search                      finds the rate of a path that nobody else uses, from a round trip of 1 ms on
@@ -50,6 +51,8 @@ func Parse(s string) (Spec, error) {
 		return spec, operr.New("parse", fmt.Sprintf("congestion control %q", s), "%w", err)
 	}
 	switch name {
+	case "auto":
+		spec.New = Auto()
 	case "none":
 		spec.New = func(Path) Controller { return Fixed{} }
 	case "fixed":

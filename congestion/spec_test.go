@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for in, want := range map[string]string{
-		"cubic":                   "choose one of none, fixed, bbr, search, dcqcn, swift, nscc, hpcc",
+		"cubic":                   "choose one of auto, none, fixed, bbr, search, dcqcn, swift, nscc, hpcc",
 		"":                        "choose one of",
 		"dcqcn:quick":             "choose sigcomm15 or hpcc",
 		"dcqcn:ai=1furlong":       `ai: rate "1furlong": unknown unit`,

@@ -93,7 +93,7 @@ func TestMistakes(t *testing.T) {
 		{"run --forced 2", "must be a probability"},
 		{"run --transport strack:paths=0x", "paths"},
 		{"run --transport strack:wmax=0.1", "must rise"},
-		{"run --cc bbr9", "choose one of none, fixed, bbr, search, dcqcn, swift, nscc, hpcc"},
+		{"run --cc bbr9", "choose one of auto, none, fixed, bbr, search, dcqcn, swift, nscc, hpcc"},
 		{"run --routing ecmp:crc", "choose the hash mix, murmur or symmetric"},
 		{"run --routing random:3", "random takes no option"},
 		{"run --buffer lots", "or endless"},

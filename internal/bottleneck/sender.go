@@ -27,6 +27,7 @@ type sender struct {
 	deadline units.Instant // of the timeout
 	timedOut bool          // and nothing has arrived since
 	srtt     units.Duration
+	least    units.Duration
 
 	here, there host
 	resumes     units.Instant // the end of a stall of the sender's
@@ -211,8 +212,11 @@ func (s *sender) feedback(now units.Instant) {
 			s.srtt = rtt
 		}
 		s.srtt += (rtt - s.srtt) / 8
+		if s.least == 0 || rtt < s.least {
+			s.least = rtt
+		}
 		s.record(now).Delivered += units.Bytes(acked) * size
-		s.told = congestion.Ack{RTT: rtt, Acked: units.Bytes(acked) * size, Inflight: units.Bytes(s.flight) * size, ECN: ce}
+		s.told = congestion.Ack{RTT: rtt, Smoothed: s.srtt, Least: s.least, Acked: units.Bytes(acked) * size, Inflight: units.Bytes(s.flight) * size, ECN: ce}
 		s.Controller.OnAck(now, &s.told)
 	}
 	s.deadline = units.Never
