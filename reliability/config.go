@@ -36,7 +36,7 @@ type Config struct {
 	Rate units.Rate
 	// Congestion is the congestion control of all sends of the Conn: its Name, as
 	// congestion.Parse takes it, or its New, which may be the user's own as in
-	// examples/controller. Default: search.
+	// examples/controller. Default: auto.
 	Congestion congestion.Spec
 	// Trims says that all switches on the path trim what they would drop. What gets lost without word of it is then no
 	// congestion, and adaptive sends parity for that from the beginning; without Trims a Conn knows it once a switch has trimmed a packet.
@@ -64,7 +64,7 @@ type Config struct {
 }
 
 // defaultCongestion is the controller of a Conn that names none.
-const defaultCongestion = "search"
+const defaultCongestion = "auto"
 
 func (c *Config) fill(q sdr.QPConfig) {
 	if c.Unit == 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -46,7 +47,7 @@ func NewConn(c *sdr.Endpoint, q sdr.QPConfig, cfg Config) (*Conn, error) {
 		return nil, &sdr.OpError{Op: "create", Object: "connection", Err: err}
 	}
 	conn.init()
-	conn.out.pace.init(conn.cfg)
+	conn.out.pace.begin(conn.cfg, congestion.Model{})
 	return conn, nil
 }
 

@@ -60,7 +60,7 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 		}
 		full := !t.send(t.out.Sends)
 		parity, probes := count(t.out.Sends)
-		o.pace.lost(now, t.newLosses())
+		o.pace.lost(now, t.newLosses(), t.newGuesses())
 		o.pace.spend(now, sends, parity, probes, outstanding)
 		t.paritySent += parity
 		budget -= sends
@@ -71,8 +71,11 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 	t.reportInjected()
 	t.next = next
 	o.pace.limited = limited
-	if limited {
+	switch {
+	case limited:
 		next = min(next, o.pace.next(now))
+	case outstanding >= o.pace.window():
+		next = min(next, o.pace.changes(now))
 	}
 	return next
 }
@@ -104,6 +107,14 @@ func (t *sendTransfer) newLosses() (n int) {
 	trimmed := min(n, t.trimmed)
 	t.trimmed -= trimmed
 	return n - trimmed
+}
+
+// newGuesses is how many of the losses since it was last asked were no more than guessed.
+func (t *sendTransfer) newGuesses() (n int) {
+	if g, ok := t.core.(scheme.Guesser); ok {
+		n, t.guessed = g.Guessed()-t.guessed, g.Guessed()
+	}
+	return n
 }
 
 // count is how many of the sends are of parity, and how many of probes.

@@ -68,10 +68,10 @@ func (p *pacer) rate() units.Rate {
 	return p.configured
 }
 
-// init makes the controller.
-func (p *pacer) init(c Config) {
+// begin makes the controller, with what is known of the path already.
+func (p *pacer) begin(c Config, found congestion.Model) {
 	p.unit, p.configured = c.Unit, c.Rate
-	p.controller = c.Congestion.New(congestion.Path{LineRate: c.Rate, MTU: c.Unit})
+	p.controller = c.Congestion.New(congestion.Path{LineRate: c.Rate, MTU: c.Unit, Found: found})
 }
 
 // update gets what the connection has learnt.
@@ -174,16 +174,20 @@ func (p *pacer) spend(now units.Instant, n, parity, probes, inflight int) {
 	}
 }
 
-// next is when budget will be positive.
+// next is when budget will be positive, or the controller may allow more.
 func (p *pacer) next(now units.Instant) units.Instant {
 	if p.rate() == 0 {
 		if p.unanswered >= p.window() {
-			return max(now, p.trickleAt)
+			return min(max(now, p.trickleAt), p.changes(now))
 		}
 		return now
 	}
-	return max(now, p.due())
+	return min(max(now, p.due()), p.changes(now))
 }
+
+// changes is when the controller's limits next change by themselves. One that says no later than now would
+// keep a virtual clock from moving.
+func (p *pacer) changes(now units.Instant) units.Instant { return max(p.controller.Next(), now+1) }
 
 // unknown is how much is outstanding when a transfer has ended, parity perhaps among it.
 const unknown = -1
@@ -203,16 +207,22 @@ func (p *pacer) delivered(now units.Instant, n units.Bytes, inflight int) {
 	p.controller.OnAck(now, &p.ack)
 }
 
-// lost books n units that were declared lost.
-func (p *pacer) lost(now units.Instant, n int) {
+// lost books n units that were declared lost, so many of them without a proof.
+func (p *pacer) lost(now units.Instant, n, guessed int) {
 	if n <= 0 {
 		return
 	}
-	kind := congestion.LossDetected
+	guessed = min(max(guessed, 0), n)
 	if now.Sub(p.reportedAt) > max(silentRTTs*p.rtt, silentTime) {
-		kind = congestion.LossTimeout
+		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n) * p.unit, Kind: congestion.LossTimeout})
+		return
 	}
-	p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n) * p.unit, Kind: kind})
+	if n > guessed {
+		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n-guessed) * p.unit, Kind: congestion.LossDetected})
+	}
+	if guessed > 0 {
+		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(guessed) * p.unit, Kind: congestion.LossGuessed})
+	}
 }
 
 // The path is thought silent when nothing was reported for so many round trips, and so long.
@@ -233,7 +243,12 @@ func (p *pacer) unreported(now units.Instant, n int) {
 func (p *pacer) window() int {
 	w := p.needed()
 	if p.allowed != 0 && (w > p.allowed || p.found != 0 && p.configured == 0) {
-		return max(1, int(p.allowed/p.unit))
+		w = p.allowed
+		if p.found != 0 && p.peerWindow != 0 {
+			// What isn't on the path waits at the receiver, if it isn't running.
+			w = min(w, p.found.Bytes(p.minRTT)+p.peerWindow)
+		}
+		return max(1, int(w/p.unit))
 	}
 	return max(2, int(w/p.unit))
 }

@@ -58,6 +58,7 @@ type sendTransfer struct {
 	placed, arrived uint64 // units in place, and units that have come with parity, by the receiver's count
 	gainedAt        units.Instant
 	lost            int // units that the core has reported lost
+	guessed         int // of them those that it had no proof of
 	trimmed         int // units that were trimmed, and whose repeats are no other loss
 }
 

@@ -94,7 +94,8 @@ func TestTrimmingQueue(t *testing.T) {
 			require.NotZero(t, seen.Seen)
 			require.Zero(t, s.Units.Spurious)
 			require.Zero(t, s.Units.Timeouts)
-			require.Greater(t, units.RateOf(n, took), 200*units.Mbit)
+			require.Greater(t, units.RateOf(n, took), 240*units.Mbit)
+			require.Less(t, float64(s.QP.Trimmed-before.QP.Trimmed), 0.01*float64(n/1024))
 		})
 	}
 }

@@ -125,6 +125,9 @@ func (s *sender) Params() []byte { return s.params }
 // Lost implements scheme.LossReporter.
 func (s *sender) Lost() int { return s.lostUnits }
 
+// Guessed implements scheme.Guesser.
+func (s *sender) Guessed() int { return s.loss.Guessed() }
+
 // OnCompleted passes on that the receiver has everything.
 func (s *sender) OnCompleted(now units.Instant) { s.loss.OnCompleted(now) }
 

@@ -170,6 +170,13 @@ type LossReporter interface {
 	Lost() int
 }
 
+// A Guesser is a Sender that waits for proof that a unit is lost, packets that were sent behind it and have
+// arrived, and says of how many it had none in time. They count as losses, too, but where hosts are
+// busy most of them are none, so they are no sign of a full queue.
+type Guesser interface {
+	Guessed() int
+}
+
 // A Receiver is the receiving half.
 type Receiver interface {
 	OnControl(now units.Instant, frame []byte) error

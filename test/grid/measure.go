@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -48,7 +49,8 @@ func (p *point) connect() (*pair, error) {
 			return nil, err
 		}
 		qp := sdr.QPConfig{MTU: p.mtu, Chunk: p.chunk, Channels: p.channels}
-		cfg := reliability.Config{Scheme: s, Rate: p.paced()}
+		// The figures recorded are the search's, whatever the default is.
+		cfg := reliability.Config{Scheme: s, Rate: p.paced(), Congestion: congestion.Spec{Name: "search"}}
 		if pr.conn[i], err = reliability.NewConn(pr.ctx[i], qp, cfg); err != nil {
 			return nil, err
 		}

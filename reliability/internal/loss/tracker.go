@@ -40,7 +40,9 @@ type Tracker struct {
 	// channel for a repeat that must avoid it.
 	current, rotor int
 
-	stats scheme.Stats
+	// guessed counts the units handed out as lost without a proof, where there are proofs.
+	guessed int
+	stats   scheme.Stats
 }
 
 // A rule decides what is lost.
@@ -365,6 +367,9 @@ func (t *Tracker) NextLost() (l Lost, ok bool) {
 		}
 		switch state := t.window.at(u); state.fate {
 		case lost:
+			if !state.proved && !state.trimmed && t.config.Rule == PathProof {
+				t.guessed++
+			}
 			return Lost{Unit: u, Channel: t.repeatChannel(int(state.blamed)), Proved: state.proved, Trimmed: state.trimmed}, true
 		case left:
 		default:
@@ -373,6 +378,9 @@ func (t *Tracker) NextLost() (l Lost, ok bool) {
 	}
 	return Lost{}, false
 }
+
+// Guessed implements scheme.Guesser.
+func (t *Tracker) Guessed() int { return t.guessed }
 
 // Repeat records that unit u, lost or left, is handed to Conn to be sent again: it is
 // outstanding, if it wasn't before.

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A changing controller's limits change by themselves at an instant.
+type changing struct {
+	congestion.Fixed
+	at units.Instant
+}
+
+func (c changing) Next() units.Instant { return c.at }
+
+// A sender that waits for its turn, or for room in the window, looks again when its controller may allow
+// more, and never at the same instant again: a virtual clock would stand still.
+func TestPacerWakesForItsController(t *testing.T) {
+	const ms = units.Instant(units.Millisecond)
+	p := pacer{unit: units.KiB, found: units.Mbit, nextAt: 100 * ms, controller: changing{at: 7 * ms}}
+	require.Equal(t, 7*ms, p.next(ms))
+	p.controller = changing{at: 0}
+	require.Equal(t, ms+1, p.next(ms))
+	p.controller = changing{at: units.Never}
+	require.Equal(t, 100*ms, p.next(ms))
+	full := pacer{unit: units.KiB, allowed: units.KiB, unanswered: 1, trickleAt: 9 * ms, controller: changing{at: 3 * ms}}
+	require.Equal(t, 3*ms, full.next(ms))
+}
+
+// Of what a found rate and window allow no more is on its way than the path and the receiver hold: one
+// that isn't running would lose the rest.
+func TestFoundWindowFitsTheReceiver(t *testing.T) {
+	p := pacer{unit: units.KiB, found: 8 * units.Gbit, allowed: 64 * units.MiB, minRTT: units.Millisecond}
+	require.Equal(t, 64*1024, p.window())
+	p.peerWindow = units.MiB
+	require.InDelta(t, 1024+1000_000/1024, p.window(), 1)
+	p.allowed = 100 * units.KiB
+	require.Equal(t, 100, p.window())
+}
