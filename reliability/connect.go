@@ -58,7 +58,15 @@ func (c *Conn) parse(b []byte) (sdr.Info, error) {
 			return nil, fmt.Errorf("%w: the %s is %v here and %v at the peer: give both ends the same", sdr.ErrMismatch, x.what, x.ours, x.peer)
 		}
 	}
-	return sdr.Info(rest[16:]), nil
+	i := sdr.Info(rest[16:])
+	addr, err := i.Addr()
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.out.peer = addr
+	c.mu.Unlock()
+	return i, nil
 }
 
 // A schemeName may come from the network, and goes to a terminal.

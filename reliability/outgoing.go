@@ -5,6 +5,7 @@ package reliability
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -32,6 +33,10 @@ type outgoing struct {
 	messages map[uint64]*sendMessage
 	// waiting are grants of parity messages that found no memory to send from.
 	waiting []waitingGrant
+	// peer is the address of the peer's device, and paths where what is found out of the way there is
+	// shared; nil before the first Send and after the last.
+	peer  netip.Addr
+	paths *paths
 	// gainedAt is when any transfer gained: one that waits for its turn behind others
 	// has not stopped.
 	gainedAt units.Instant
@@ -69,6 +74,9 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 
 // serveStarted gives new transfers what the receiver posted for them before they began.
 func (o *outgoing) serveStarted() {
+	if len(o.started) > 0 {
+		o.joinPath()
+	}
 	for _, t := range o.started {
 		t.gainedAt = o.now
 		for _, g := range o.granted[t.id] {
@@ -173,6 +181,7 @@ func (o *outgoing) failed(err error) {
 			t.finish(err)
 		}
 	}
+	o.leavePath()
 	o.transfers, o.started, o.waiting = nil, nil, nil
 	o.parity.close()
 }

@@ -71,22 +71,27 @@ func newPair(t testing.TB, s setup) *pair {
 		p.conn[i], err = reliability.NewConn(p.ctx[i], s.qp, cfg)
 		require.NoError(t, err)
 	}
-	for i := range 2 {
-		require.NoError(t, p.conn[i].StartConnect(p.conn[1-i].Info()))
-	}
-	p.until(10*units.Second, func() bool {
-		a, errA := p.conn[0].Connected()
-		b, errB := p.conn[1].Connected()
-		require.NoError(t, errA)
-		require.NoError(t, errB)
-		return a && b
-	})
+	p.connect()
 	t.Cleanup(func() {
 		for i := range 2 {
 			require.NoError(t, p.ctx[i].Close())
 		}
 	})
 	return p
+}
+
+// connect connects both sides.
+func (p *pair) connect() {
+	for i := range 2 {
+		require.NoError(p.t, p.conn[i].StartConnect(p.conn[1-i].Info()))
+	}
+	p.until(10*units.Second, func() bool {
+		a, errA := p.conn[0].Connected()
+		b, errB := p.conn[1].Connected()
+		require.NoError(p.t, errA)
+		require.NoError(p.t, errB)
+		return a && b
+	})
 }
 
 // step runs both sides and moves the clock to the next event.

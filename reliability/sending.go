@@ -315,6 +315,7 @@ func (t *sendTransfer) release() {
 			t.o.violations++
 		}
 		t.o.finished.Add(s)
+		t.o.recordPath()
 	}
 	for _, ms := range [...][]*sendMessage{t.data, t.parity} {
 		for _, m := range ms {

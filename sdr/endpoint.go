@@ -63,6 +63,9 @@ type Endpoint struct {
 	ctrlMu sync.Mutex // one poster at a time
 	ctrl   backend.QP
 	pool   slabPool
+
+	valuesMu sync.Mutex
+	values   map[any]any // of layers above
 }
 
 // retired are cookies of a closed QP. A worker may be in a batch with completions
@@ -81,7 +84,7 @@ const controlCookie = 0
 // NewEndpoint makes an Endpoint on a device. The device must outlive it, and isn't
 // closed with it.
 func NewEndpoint(dev backend.Device, cfg EndpointConfig) (*Endpoint, error) {
-	c := &Endpoint{dev: dev, caps: dev.Caps(), cfg: cfg, qps: map[uint64]*QP{}, byConn: map[uint64]*QP{}}
+	c := &Endpoint{dev: dev, caps: dev.Caps(), cfg: cfg, qps: map[uint64]*QP{}, byConn: map[uint64]*QP{}, values: map[any]any{}}
 	fail := func(err error) (*Endpoint, error) {
 		c.teardown()
 		return nil, &OpError{Op: "create", Object: "endpoint", Err: err}
@@ -213,6 +216,19 @@ func (c *Endpoint) Manual() bool { return c.manual }
 
 // Now reads the device's clock.
 func (c *Endpoint) Now() units.Instant { return c.dev.Now() }
+
+// Value returns what a layer above keeps for as long as the Endpoint is in use, under a key of a type of its
+// own, as with context.Context. make makes it at the first call for that key; calls wait for each other.
+func (c *Endpoint) Value(key any, make func() any) any {
+	c.valuesMu.Lock()
+	defer c.valuesMu.Unlock()
+	v, ok := c.values[key]
+	if !ok {
+		v = make()
+		c.values[key] = v
+	}
+	return v
+}
 
 // Progress runs everything that is due at now and returns when to call it again
 // at the latest. It is for Manual workers; an Endpoint with workers of its own has

@@ -5,6 +5,7 @@ package sdr
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -34,6 +35,15 @@ type peerInfo struct {
 	recvBurst  units.Bytes
 	control    backend.QPInfo
 	chans      []backend.QPInfo // generation-major
+}
+
+// Addr is the address of the peer's device.
+func (i Info) Addr() (netip.Addr, error) {
+	p, err := parseInfo(i)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	return p.control.Addr, nil
 }
 
 // encode lays the blob out as docs/wire.md says.

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability
+
+import (
+	"net/netip"
+	"sync"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// paths is what the Conns of an Endpoint have learnt of the ways to their peers, by the address of the
+// peer's device, so that a new Conn starts with it (RFC 9040, temporal sharing). What is known of a
+// path is worth half after every halfLife without a word of it, and of maxPaths paths at most
+// something is known.
+type paths struct {
+	mu sync.Mutex
+	to map[netip.Addr]*path
+}
+
+const (
+	halfLife = 10 * units.Second
+	maxPaths = 1024
+)
+
+// A path is what is known of one.
+type path struct {
+	found congestion.Model
+	at    units.Instant // when it was recorded
+	conns int           // that send there
+}
+
+type pathsKey struct{}
+
+func pathsOf(e *sdr.Endpoint) *paths {
+	return e.Value(pathsKey{}, func() any { return &paths{to: map[netip.Addr]*path{}} }).(*paths)
+}
+
+// join adds a Conn to those that send to a peer, and returns what it may begin with: its share of
+// what another has found, which was for that other alone.
+func (p *paths) join(peer netip.Addr, now units.Instant) congestion.Model {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := p.to[peer]
+	if x == nil {
+		if len(p.to) >= maxPaths && !p.forget() {
+			return congestion.Model{}
+		}
+		x = new(path)
+		p.to[peer] = x
+	}
+	x.conns++
+	m := x.found
+	m.Rate /= units.Rate(x.conns)
+	m.Rate >>= uint(min(max(now.Sub(x.at), 0)/halfLife, 63))
+	return m
+}
+
+// forget makes room by what is known for longest of those to whom nobody sends; false: all are sent to.
+func (p *paths) forget() bool {
+	var oldest netip.Addr
+	at := units.Never
+	for a, x := range p.to {
+		if x.conns == 0 && x.at < at {
+			oldest, at = a, x.at
+		}
+	}
+	delete(p.to, oldest)
+	return at != units.Never
+}
+
+// record keeps what a Conn has found, if it has found a rate.
+func (p *paths) record(peer netip.Addr, now units.Instant, m congestion.Model) {
+	if m.Rate <= 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x := p.to[peer]; x != nil {
+		x.found, x.at = m, now
+	}
+}
+
+// leave takes a Conn out that has joined.
+func (p *paths) leave(peer netip.Addr) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x := p.to[peer]; x != nil {
+		x.conns--
+	}
+}
+
+// joinPath lets the first Send of a Conn begin with what others have found out about the path.
+func (o *outgoing) joinPath() {
+	if o.paths != nil || !o.peer.IsValid() {
+		return
+	}
+	o.paths = pathsOf(o.qp.Endpoint())
+	if found := o.paths.join(o.peer, o.now); found.Rate > 0 {
+		o.pace.begin(o.cfg, found)
+	}
+}
+
+// recordPath shares what has been found out.
+func (o *outgoing) recordPath() {
+	if o.paths == nil {
+		return
+	}
+	if m, ok := o.pace.controller.(congestion.Modeler); ok {
+		o.paths.record(o.peer, o.now, m.Model())
+	}
+}
+
+// leavePath ends the Conn's part in it.
+func (o *outgoing) leavePath() {
+	if o.paths != nil {
+		o.paths.leave(o.peer)
+		o.paths, o.peer = nil, netip.Addr{}
+	}
+}
