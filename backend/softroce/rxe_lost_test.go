@@ -85,15 +85,21 @@ func TestCleanRunLosesNothing(t *testing.T) {
 			conns := connected(t, c, newScheme)
 			const size, transfers = 64 * units.KiB, 100
 			src, dst := transfertest.Memory(t, c[0], size, 1), transfertest.Memory(t, c[1], size, 0)
-			before, dropped := quietSums(t, c), kernelDrops(t)
+			before, droppedBefore := quietSums(t, c), kernelDrops(t)
 			transfertest.Move(deadline(t), t, conns, src, dst, transfers)
-			now := quietSums(t, c)
-			dropped = kernelDrops(t) - dropped
-			var lost, late, refused uint64
-			for i := range now {
-				lost += now[i].PacketsSent - before[i].PacketsSent - (now[1-i].PacketsReceived - before[1-i].PacketsReceived)
-				late += now[i].Drops[backend.DropLate] - before[i].Drops[backend.DropLate]
-				refused += now[i].Drops[backend.DropNoReceive] - before[i].Drops[backend.DropNoReceive]
+			var dropped, lost, late, refused uint64
+			// As in allReceived, what stands still may have yet to move.
+			for limit := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+				now := quietSums(t, c)
+				dropped, lost, late, refused = kernelDrops(t)-droppedBefore, 0, 0, 0
+				for i := range now {
+					lost += now[i].PacketsSent - before[i].PacketsSent - (now[1-i].PacketsReceived - before[1-i].PacketsReceived)
+					late += now[i].Drops[backend.DropLate] - before[i].Drops[backend.DropLate]
+					refused += now[i].Drops[backend.DropNoReceive] - before[i].Drops[backend.DropNoReceive]
+				}
+				if lost == dropped || time.Now().After(limit) {
+					break
+				}
 			}
 			u := conns[0].Stats().Units
 			t.Logf("%d units sent, %d repeated, %d of them for nothing; %d packets late, %d found no receive, %d lost, %d dropped by the kernel",
