@@ -278,6 +278,14 @@ type QP interface {
 	Close() error
 }
 
+// A Carrier is a UC QP that can take a datagram along with its writes, so that a small message and what there is to say
+// about it cost the device little more than the message.
+type Carrier interface {
+	// PostWritesWith is PostWrites, and then posts d on ud, a UD QP of the same device, if it has taken all of the
+	// writes. It reports whether it has: a device that can't send the two together has not.
+	PostWritesWith(now units.Instant, w []Write, ud QP, d Datagram) (n int, carried bool, err error)
+}
+
 // A Write is one RDMA write with immediate.
 type Write struct {
 	// WRID comes back in the KindSent completion when Signaled is set.

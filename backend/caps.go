@@ -61,6 +61,9 @@ type Caps struct {
 	// with this number and above (CQConfig.Worker) report sends only. 0: those
 	// of all workers receive.
 	Receivers int
+	// Inline: PostWrites copies what it takes, as IBV_SEND_INLINE asks a device to, so that the memory is the poster's
+	// again when it returns: no write needs a completion. Those that are signalled have one all the same.
+	Inline bool
 	// NeedsReceives: a write with immediate consumes a posted receive.
 	NeedsReceives bool
 	// MinMTU and MaxMTU bound QPConfig.MTU; IBTA: 256 to 4096, powers of two.

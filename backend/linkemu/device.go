@@ -53,6 +53,7 @@ func Wrap(dev backend.Device, cfg Config) (*Device, error) {
 	}
 	link.Loss = burstInTime(link.Loss, cfg.TotalRate(), dev.Caps())
 	d := &Device{inner: dev, caps: dev.Caps(), base: dev.Now(), link: netsim.NewLink(link, cfg.Seed)}
+	d.caps.Inline = false // what is delayed is read when it leaves
 	if delays := cfg.RTT != 0 || cfg.Rate != 0 || cfg.Jitter != 0 || cfg.ChannelDelay != nil || cfg.ChannelRate != nil; delays && !d.caps.Virtual {
 		d.slack = coalescing(link.Delay)
 	}

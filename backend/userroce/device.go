@@ -120,6 +120,7 @@ func (d *Device) openSockets() error {
 		if err != nil {
 			return err
 		}
+		s.number = len(d.senders)
 		d.senders = append(d.senders, s)
 		candidate = max(candidate, int(s.port)) + 1
 	}
@@ -150,6 +151,7 @@ func (d *Device) makeCaps() backend.Caps {
 		Backend: "userroce", RootKey: true, FullSequence: true,
 		DeadKey: backend.DeadKeySilent, Fence: backend.FenceProved, HostPackets: true, ECN: d.cfg.ECN, Trims: d.cfg.Trim, Receivers: len(d.receivers),
 		MinMTU: roce.MTU256.Bytes(), MaxMTU: roce.MTU4096.Bytes(), MaxDatagram: roce.MTU4096.Bytes(),
+		Inline:    true,
 		RecvBurst: recvBurst(d.receivers[0].granted), HeaderBytes: roce.IPv4WriteImmOverhead,
 	}
 	if d.ipv6 {

@@ -25,7 +25,8 @@ type peer struct {
 	bareTOS int32 // of writes without payload, which are as short as what a switch leaves of others
 	nameLen uint32
 	name    sockName
-	flow    roce.Flow // ICRC of packets to it
+	flow    roce.Flow   // ICRC of packets to it
+	flows   []roce.Flow // of datagrams, from each send socket
 }
 
 // newPeer checks a peer's information and prepares what sending to it needs.
@@ -97,7 +98,7 @@ func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) error {
 const maxHandles = 1 << 16
 
 // OpenAddress makes a handle for datagrams to the UD queue pair i. Datagrams leave from the first send
-// socket whatever their queue pair's channel.
+// socket whatever their queue pair's channel, but for those that writes take along.
 func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,6 +115,13 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 		p.tos |= tagHO
 	}
 	p.ect, p.trims, p.bareTOS = false, false, p.tos
+	for _, s := range d.senders {
+		f, err := roce.NewFlow(netip.AddrPortFrom(d.addr, s.port), p.to())
+		if err != nil {
+			return 0, operr.Wrap("connect", "userroce", err)
+		}
+		p.flows = append(p.flows, f)
+	}
 	h := d.peers.Free()
 	if h == maxHandles {
 		return 0, operr.New("connect", "userroce", "all %d address handles are in use", maxHandles)

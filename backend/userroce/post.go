@@ -75,7 +75,7 @@ func (q *queuePair) sendWrites(now units.Instant, p *peer, w []backend.Write) (p
 		if s.d.cfg.Wire != nil {
 			staged, err = s.stageWrites(q, p, w[posted:])
 		} else {
-			staged, err = s.gather(q, p, w[posted:], trains)
+			staged, err = s.gather(q, p, w[posted:], trains, nil)
 		}
 		sent, o := s.flush()
 		if s.d.cfg.Wire != nil {

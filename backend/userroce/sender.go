@@ -30,6 +30,7 @@ const (
 // sender is one send socket: a UDP source port. Queue pairs share it, so posting takes its lock.
 type sender struct {
 	d       *Device
+	number  int // in Device.senders
 	port    uint16
 	traffic traffic
 	drops   dropCounters

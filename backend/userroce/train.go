@@ -25,8 +25,9 @@ func (t *trainBuilder) fits(size, limit int) bool {
 }
 
 // gather builds a batch from the first of w, in trains or packet by packet, and returns how many it took:
-// all that have room. On an error those before the faulty write are in the batch. s.mu is held.
-func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool) (gathered int, err error) {
+// all that have room. On an error those before the faulty write are in the batch. A datagram may go along with the last
+// of w; nil for none. s.mu is held.
+func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool, along *passenger) (gathered int, err error) {
 	b := s.batch
 	b.reset()
 	limit := 1
@@ -51,6 +52,9 @@ func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool) (
 		}
 		t.add(q.header(p, x, gathered), p.flow.Seed(size), payload, size)
 		gathered++
+	}
+	if along != nil && gathered == len(w) {
+		s.seat(along, p, &t, limit)
 	}
 	t.close()
 	return gathered, nil

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import (
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/roce"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A passenger is a datagram that goes along with writes to the same UDP port: as the last packet of their train where it is
+// no longer than they are, else in the same system call. To the peer it is a datagram like any other.
+type passenger struct {
+	to   *peer
+	psn  roce.PSN
+	from *queuePair
+	data []byte
+}
+
+// mostCarriers is how many writes a datagram goes along with at most: those of a small message. For more, a system call
+// doesn't matter, and the datagram should not wait for all of them.
+const mostCarriers = 8
+
+// PostWritesWith sends writes and, behind them, a datagram to the same host.
+func (q *queuePair) PostWritesWith(now units.Instant, w []backend.Write, ud backend.QP, g backend.Datagram) (int, bool, error) {
+	along, ok := q.passenger(now, len(w), ud, g)
+	if !ok {
+		n, err := q.PostWrites(now, w)
+		return n, false, err
+	}
+	head, reserved := q.reserve(w)
+	posted, carried, err := 0, false, error(nil)
+	if len(head) == len(w) {
+		posted, carried, err = q.sendWith(now, w, &along)
+	}
+	if reserved != 0 {
+		q.sendCQ.sent.put(w[:posted], q.cookie, q.qpn, reserved)
+		q.sendCQ.wake.wakeSleeper()
+	}
+	return posted, carried, err
+}
+
+// passenger makes one of g, if it may go along with n writes of q.
+func (q *queuePair) passenger(now units.Instant, n int, ud backend.QP, g backend.Datagram) (along passenger, ok bool) {
+	d, p := q.d, q.peer.Load()
+	u, _ := ud.(*queuePair)
+	to := d.handle(g.To)
+	if u == nil || u.d != d || u.typ != backend.UD || p == nil || to == nil || d.cfg.Wire != nil || n == 0 || n > mostCarriers || len(g.Data) > int(u.mtu) {
+		return along, false
+	}
+	if to.addr != p.addr || to.port != p.port || !p.trains(d, now) {
+		return along, false
+	}
+	u.sender.mu.Lock()
+	defer u.sender.mu.Unlock()
+	along = passenger{to: to, psn: u.nextPSN, from: u, data: g.Data}
+	u.nextPSN = u.nextPSN.Add(1)
+	return along, !u.closed
+}
+
+// sendWith sends w and a passenger. Where the kernel doesn't take all at once, what is left is for the caller to
+// post again.
+func (q *queuePair) sendWith(now units.Instant, w []backend.Write, along *passenger) (posted int, carried bool, err error) {
+	s := q.sender
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q.closed || s.closed {
+		return 0, false, backend.ErrClosed
+	}
+	if s.stage == nil {
+		s.stage = &stage{}
+	}
+	p, taken, sent, o := q.peer.Load(), 0, 0, sentAll
+	for _, trains := range [...]bool{true, false} {
+		taken, err = s.gather(q, p, w, trains, along)
+		sent, o = s.flush()
+		if !trains {
+			s.judgeRefusal(now)
+		}
+		if o != sentRefused || sent > 0 {
+			break
+		}
+	}
+	if o == sentFull {
+		q.sendCQ.retryLater(now)
+	}
+	posted = min(sent, taken)
+	q.nextPSN = q.nextPSN.Add(posted)
+	return posted, sent > taken, err
+}
+
+// seat puts a passenger behind the packets of the train, or into a message of its own. mu is held.
+func (s *sender) seat(x *passenger, p *peer, t *trainBuilder, limit int) {
+	buf := s.stage.packets[0][:]
+	h := roce.UDSend{
+		Length: uint32(len(x.data)), DestQP: roce.QPN(x.to.qpn), SrcQP: roce.QPN(x.from.qpn), PSN: x.psn,
+		QKey: roce.QKey(backend.DatagramQKey), PKey: roce.DefaultPKey,
+	}
+	h.Encode(buf)
+	n := roce.UDSendHeaders + copy(buf[roce.UDSendHeaders:], x.data)
+	n += roce.PutTrailer(buf[n:], len(x.data), 0)
+	x.to.flows[s.number].Seed(n).Seal(buf[:n])
+	b := s.batch
+	if t.packets == 0 || !t.fits(n, limit) || x.to.tos != p.tosOf(t.segment) {
+		t.close()
+		first := b.niovs
+		b.openMessage(x.to, n)
+		b.addIov(addressOf(buf), n)
+		b.info[b.nmsgs] = messageInfo{1, uint32(len(x.data))}
+		b.closeMessage(first, 0)
+		return
+	}
+	b.addIov(addressOf(buf), n)
+	t.packets++
+	t.bytes += n
+	b.info[b.nmsgs].packets++
+	b.info[b.nmsgs].bytes += uint32(len(x.data))
+}
