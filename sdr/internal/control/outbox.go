@@ -15,6 +15,8 @@ type item struct {
 	copies  int8  // spaced copies still to go before repetition begins
 	train   int16 // frames of this train still to go
 	acked   bool
+	// waits: it goes with the next datagram that something else has to be said in, or when it is due.
+	waits bool
 }
 
 // urgent reports whether a transfer waits for the frame.
@@ -32,12 +34,17 @@ type outbox struct {
 	items []item
 	live  int
 	next  units.Instant // no item falls due earlier
+	// waits: there may be items that wait for a datagram.
+	waits bool
 }
 
-// put adds f, or replaces the frame with its ID.
-func (o *outbox) put(now units.Instant, f wire.Frame, copies int) {
-	it := item{frame: f, due: now, copies: int8(copies - 1)}
-	o.next = now
+// put adds f, due at an instant, or replaces the frame with its ID. waits says that it may go before.
+func (o *outbox) put(due units.Instant, f wire.Frame, copies int, waits bool) {
+	it := item{frame: f, due: due, copies: int8(copies - 1), waits: waits}
+	if o.live == 0 {
+		o.next = due
+	}
+	o.next, o.waits = min(o.next, due), o.waits || waits
 	for i := range o.items {
 		if !o.items[i].acked && o.items[i].frame.ID == f.ID {
 			o.items[i] = it
@@ -91,21 +98,23 @@ func (o *outbox) has(id uint64) bool {
 // collect appends the frames that are due to b while they fit max. more says
 // that some did not fit.
 func (o *outbox) collect(now units.Instant, t *timing, b []byte, maxLen int) (out []byte, more bool) {
-	if o.live == 0 || now < o.next {
+	if o.live == 0 || now < o.next && !o.waits {
 		return b, false
 	}
 	next := units.Never
+	o.waits = false
 	for i := range o.items {
 		it := &o.items[i]
 		if it.acked {
 			continue
 		}
-		if it.due <= now {
+		if it.due <= now || it.waits {
 			n := len(b)
 			if b = it.frame.Append(b); len(b) > maxLen {
-				o.next = now
+				o.next, o.waits = now, true
 				return b[:n], true
 			}
+			it.waits = false
 			t.reschedule(now, it)
 		}
 		next = min(next, it.due)

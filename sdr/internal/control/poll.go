@@ -43,11 +43,14 @@ func (s *Session) finish(b []byte) []byte {
 
 // due reports whether there is anything to send at now.
 func (s *Session) due(now units.Instant) bool {
-	return len(s.acks) > 0 || len(s.queued) > 0 || len(s.pong) > 0 || s.next() <= now
+	return len(s.queued) > 0 || len(s.pong) > 0 || s.next() <= now
 }
 
 func (s *Session) next() units.Instant {
 	next := units.Never
+	if len(s.acks) > 0 {
+		next = s.ackAt
+	}
 	for _, t := range order {
 		if s.boxes[t].live > 0 {
 			next = min(next, s.boxes[t].next)

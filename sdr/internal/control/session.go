@@ -40,6 +40,7 @@ const (
 	minTrainSpacing = 100 * units.Microsecond
 	// minCopySpacing is the least pause between spaced copies.
 	minCopySpacing = 20 * units.Microsecond
+	maxCopySpacing = 500 * units.Microsecond
 )
 
 type ackRange struct {
@@ -73,6 +74,7 @@ type Session struct {
 	boxes    [wire.TypeReliable + 1]outbox // by type, those of state
 	reliable sequence
 	acks     []ackRange
+	ackAt    units.Instant // when they go at the latest
 	queued   [][]byte
 	spare    [][]byte
 	pings    [maxPings]ping
@@ -103,8 +105,17 @@ func (s *Session) MaxScheme() int { return s.maxLen - wire.HeaderSize - wire.Sch
 // Put makes f known to the peer: copies times at a short distance, then at
 // growing intervals until acknowledged.
 func (s *Session) Put(now units.Instant, f wire.Frame, copies int) {
-	s.boxes[f.Type].put(now, f, copies)
+	s.boxes[f.Type].put(now, f, copies, false)
 }
+
+// PutSoon is Put for what nobody waits for: it goes with the next datagram, and the first time at the latest when the
+// session's time to hold back is over.
+func (s *Session) PutSoon(now units.Instant, f wire.Frame, copies int) {
+	s.boxes[f.Type].put(now.Add(s.time.hold), f, copies, s.time.hold > 0)
+}
+
+// HoldBack makes acknowledgements and what is PutSoon wait so long for something that they can travel with.
+func (s *Session) HoldBack(d units.Duration) { s.time.hold = d }
 
 // Pending reports whether the frame is still unacknowledged.
 func (s *Session) Pending(t wire.Type, id uint64) bool { return s.boxes[t].has(id) }
@@ -120,8 +131,15 @@ func (s *Session) Unacked() (n int) {
 // UnackedOf is the number of unacknowledged frames of a type.
 func (s *Session) UnackedOf(t wire.Type) int { return s.boxes[t].live }
 
-// Ack acknowledges a received state frame with the next datagram.
+// Ack acknowledges a received state frame with the next datagram. Only of RELIABLE frames is there a bounded
+// number that may be unacknowledged, so it doesn't wait for one.
 func (s *Session) Ack(t wire.Type, id uint64) {
+	switch {
+	case t == wire.TypeReliable:
+		s.ackAt = s.lastReceived
+	case len(s.acks) == 0:
+		s.ackAt = s.lastReceived.Add(s.time.hold)
+	}
 	if n := len(s.acks); n > 0 {
 		last := &s.acks[n-1]
 		if last.t == t && id-last.first <= last.count {

@@ -72,6 +72,38 @@ func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 	require.Equal(t, units.Never, next)
 }
 
+// TestHeldBack: acknowledgements and what is put soon wait for something that must be said, and not for ever; a frame whose
+// acknowledgement may be held back is not copied before it can be here.
+func TestHeldBack(t *testing.T) {
+	const hold = 200 * units.Microsecond
+	s := NewSession(0, 7, 1024)
+	s.HoldBack(hold)
+	s.time.sample(40 * units.Microsecond)
+	hear := func(now units.Instant) {
+		s.Receive(now, wire.Header{}, nil, 0)
+		s.Ack(wire.TypeCompleted, 5)
+		s.PutSoon(now, wire.Frame{Type: wire.TypeEnd, ID: 3}, 1)
+	}
+	hear(1000)
+	frames, next := drain(t, s, 1000)
+	require.Empty(t, frames)
+	require.Equal(t, units.Instant(1000).Add(hold), next)
+
+	s.Put(2000, wire.Frame{Type: wire.TypeStart, ID: 4}, 3)
+	frames, next = drain(t, s, 2000)
+	require.Len(t, frames, 3, "the three go together")
+	require.Greater(t, next.Sub(2000), 40*units.Microsecond+hold, "the copy of START")
+
+	hear(3000)
+	frames, _ = drain(t, s, units.Instant(3000).Add(hold))
+	require.Len(t, frames, 2, "alone, in the end")
+
+	s.Receive(9000, wire.Header{}, nil, 0)
+	s.Ack(wire.TypeReliable, 0)
+	frames, _ = drain(t, s, 9000)
+	require.Len(t, frames, 1, "the peer may wait for it")
+}
+
 // What nothing waits for is repeated by single frames.
 func TestEndIsRepeatedSingly(t *testing.T) {
 	s := NewSession(0, 7, 1024)

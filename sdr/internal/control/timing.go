@@ -7,6 +7,8 @@ import "github.com/sdr-rdma/go-sdr/units"
 // timing estimates the round trip (RFC 6298's smoothing) and spaces repetitions.
 type timing struct {
 	srtt, rttvar, min units.Duration
+	// hold is how long what nobody waits for is held back, here and at the peer.
+	hold units.Duration
 }
 
 func (t *timing) sample(r units.Duration) {
@@ -32,8 +34,15 @@ func (t *timing) rtt() units.Duration {
 	return t.srtt
 }
 
-// copySpacing is RTT/64, at least 20 µs.
-func (t *timing) copySpacing() units.Duration { return max(t.rtt()/64, minCopySpacing) }
+// copySpacing is RTT/64, at least 20 µs. Where an acknowledgement can be back within maxCopySpacing, held back as it
+// may be, it comes before the copies.
+func (t *timing) copySpacing() units.Duration {
+	least := minCopySpacing
+	if t.hold > 0 {
+		least = min(t.rtt()+4*t.rttvar+t.hold, maxCopySpacing)
+	}
+	return max(t.rtt()/64, least)
+}
 
 // repeatAfter is the first pause before a repetition: an answer takes a round
 // trip, and the peer may answer late by its own scheduling.
