@@ -55,19 +55,29 @@ func lostBidirectional(t *testing.T, size units.Bytes) float64 {
 		sends[e], err = q[e].PostSend(src, 0, size, sdr.SendOptions{})
 		require.NoError(t, err)
 	}
-	total, arrived := 0, 0
 	for e := range 2 {
 		require.NoError(t, sends[e].Wait(ctx))
 	}
-	time.Sleep(50 * time.Millisecond) // what is in flight
+	var total, arrived int
 	var overflows uint64
-	for e := range 2 {
-		p, err := recvs[e].Packets()
-		require.NoError(t, err)
-		n, err := p.Count(), p.Err()
-		require.NoError(t, err)
-		total, arrived = total+p.Len(), arrived+n
-		overflows += s.dev[e].Stats().Drops[backend.DropSocketFull]
+	count := func() {
+		total, arrived, overflows = 0, 0, 0
+		for e := range 2 {
+			p, err := recvs[e].Packets()
+			require.NoError(t, err)
+			n, err := p.Count(), p.Err()
+			require.NoError(t, err)
+			total, arrived = total+p.Len(), arrived+n
+			overflows += s.dev[e].Stats().Drops[backend.DropSocketFull]
+		}
+	}
+	// Take what is under way: until all has arrived, or nothing more does and the sockets say why.
+	for before, deadline := -1, time.Now().Add(5*time.Second); time.Now().Before(deadline); before = arrived {
+		count()
+		if arrived == total || arrived == before && overflows > 0 {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
 	}
 	lost := float64(total-arrived) / float64(total)
 	t.Logf("%.2f %% of %d packets lost, %d drops counted at the sockets", 100*lost, total, overflows)

@@ -80,6 +80,9 @@ func (q *QP) StartConnect(info Info) error {
 	now := q.ep.Now()
 	q.peer = p
 	q.sess = control.NewSession(now, p.connID, int(min(q.cfg.MTU, q.ep.controlMTU())))
+	if !q.caps.Virtual {
+		q.sess.HoldBack(holdBack)
+	}
 	q.sess.SetWindow(uint64(q.caps.RecvBurst))
 	if !q.caps.FullSequence {
 		q.endTimes = make([]units.Instant, q.tableCfg.Slots*q.tableCfg.Generations)

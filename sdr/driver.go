@@ -3,6 +3,8 @@
 package sdr
 
 import (
+	"context"
+
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -123,6 +125,36 @@ const (
 // Kick makes the QP's worker call Driver.Progress soon. It takes no lock, so it may be called from
 // anywhere.
 func (q *QP) Kick() { q.kick() }
+
+// Step is Kick, for a caller who holds no lock that the Driver wants: if nobody runs the QP's worker the caller
+// does, for a round.
+func (q *QP) Step() {
+	q.mark()
+	q.home.step()
+}
+
+// Mark is Kick for what may wait for a caller's next Step or Await, if one is expected within tens of microseconds.
+func (q *QP) Mark() {
+	q.mark()
+	if w := q.home; w.turn.runner() != runNobody || !w.turn.expectsBack() {
+		w.kick()
+	}
+}
+
+// Await blocks until done is closed, by the Driver as a rule, or ctx has ended. If nobody else waits for something on the QP's
+// worker, the calling goroutine runs it meanwhile: it takes what arrives from the device and calls
+// Driver.Progress, which saves handing that over. So it must hold no lock that the Driver wants. It returns
+// context.Cause(ctx), or nil if done is closed.
+func (q *QP) Await(ctx context.Context, done <-chan struct{}) error {
+	if q.driving.Load() && inDriver() {
+		return blockingInDriver("wait", q.name, pollInstead)
+	}
+	q.home.await(ctx, done)
+	if isClosed(done) {
+		return nil
+	}
+	return context.Cause(ctx)
+}
 
 // peerWindow is how many bytes the peer takes back to back, 0 while no limit is known; mu
 // is held.

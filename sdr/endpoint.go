@@ -313,6 +313,8 @@ type EndpointStats struct {
 	Repairs, Invalid uint64
 	// Foreign counts control datagrams of no connection of ours.
 	Foreign uint64
+	// Lent counts the turns of callers who ran a worker, while they waited (QP.Await) or to post (QP.Step).
+	Lent uint64
 	// QPs is the number of open QPs.
 	QPs int
 }
@@ -323,6 +325,9 @@ func (c *Endpoint) Stats() EndpointStats {
 	if n, err := c.engine.Counts(); err == nil {
 		s.Packets, s.Duplicates, s.Late, s.BadLength = n.Packets, n.Duplicates, n.Stale, n.Length
 		s.Repairs, s.Invalid = n.Repairs, n.Invalid
+	}
+	for _, w := range c.workers {
+		s.Lent += w.turn.visits.Load()
 	}
 	c.mu.Lock()
 	s.QPs = len(c.qps)
@@ -381,8 +386,12 @@ func (c *Endpoint) teardown() {
 	for _, w := range c.workers {
 		w.stop.Store(true)
 		w.cq.Wake()
+		nudge(w.turn.recall)
 	}
 	c.running.Wait()
+	for _, w := range c.workers {
+		w.retire()
+	}
 	if c.ctrl != nil {
 		_ = c.ctrl.Close()
 	}

@@ -134,6 +134,10 @@ func (o *objects) argument(t *testing.T, rng *rand.Rand, typ reflect.Type) refle
 		return pick(o.mr, (*sdr.MR)(nil))
 	case reflect.TypeFor[error]():
 		return reflect.ValueOf(sdr.ErrPeerDead)
+	case reflect.TypeFor[<-chan struct{}]():
+		never, ended := make(chan struct{}), make(chan struct{})
+		close(ended)
+		return pick((<-chan struct{})(never), (<-chan struct{})(ended), (<-chan struct{})(nil))
 	case reflect.TypeFor[units.Instant]():
 		return reflect.ValueOf(o.s.dev[1].Now())
 	case reflect.TypeFor[sdr.RecvHandle]():

@@ -192,6 +192,34 @@ func (q *QP) flushAll(now units.Instant) bool {
 	return len(kept) == 0
 }
 
+// mostTogether is how many packets a control datagram goes along with at most.
+const mostTogether = 8
+
+// flushTogether posts a small message and the control datagram that is due as one, if the device can, and if nothing
+// else is to be posted; mu is held.
+func (q *QP) flushTogether(now units.Instant, w *worker) {
+	if len(q.pendFlush) != 1 || q.sess == nil {
+		return
+	}
+	ch := q.pendFlush[0]
+	if ch.carrier == nil || len(ch.batch) == 0 || len(ch.batch) > mostTogether || q.home.credits.Load() <= 0 {
+		return
+	}
+	q.sess.SetActive(now, q.pending())
+	b, _ := q.sess.Poll(now, w.dgram)
+	if len(b) == 0 {
+		return
+	}
+	q.signalLast(ch)
+	q.ep.ctrlMu.Lock()
+	n, carried, err := ch.carrier.PostWritesWith(now, ch.batch, q.ep.ctrl, backend.Datagram{To: q.ah, Data: b})
+	q.ep.ctrlMu.Unlock()
+	q.wasPosted(ch, n, err)
+	if !carried {
+		q.postControl(now, w, b)
+	}
+}
+
 // flush posts the channel's batch, its last write signalled. It reports whether
 // the batch is empty; mu is held.
 func (q *QP) flush(now units.Instant, ch *channel) bool {
@@ -205,23 +233,42 @@ func (q *QP) flush(now units.Instant, ch *channel) bool {
 	if q.home.credits.Load() <= 0 {
 		return false
 	}
+	q.signalLast(ch)
+	n, err := ch.dev.PostWrites(now, ch.batch)
+	return q.wasPosted(ch, n, err)
+}
+
+// signalLast asks for a completion of the channel's batch, if the device reads memory after it has taken it.
+func (q *QP) signalLast(ch *channel) {
+	if q.caps.Inline {
+		return
+	}
 	last := &ch.batch[len(ch.batch)-1]
 	last.Signaled = true
 	last.WRID = ch.flushed + uint64(len(ch.batch))
-	n, err := ch.dev.PostWrites(now, ch.batch)
+}
+
+// wasPosted takes the first n writes of the channel's batch, which the device has taken, out of it, and reports whether it is
+// empty; mu is held.
+func (q *QP) wasPosted(ch *channel, n int, err error) bool {
 	if err != nil {
 		q.fail(&OpError{Op: "post writes", Object: q.name, Err: err})
 		ch.batch = ch.batch[:0]
 		return true
 	}
-	if n == len(ch.batch) {
+	switch {
+	case q.caps.Inline:
+	case n == len(ch.batch):
 		q.home.credits.Add(-1)
 		ch.signals++
-	} else {
-		last.Signaled = false // it may not be the last next time
+	default:
+		ch.batch[len(ch.batch)-1].Signaled = false // it may not be the last next time
 	}
 	ch.flushed += uint64(n)
 	ch.batch = ch.batch[:copy(ch.batch, ch.batch[n:])]
+	if q.caps.Inline && (q.wasSent(ch, ch.flushed) || n == postBatch) {
+		q.mark() // a message may have ended, or there is more where this came from
+	}
 	return len(ch.batch) == 0
 }
 
@@ -237,20 +284,24 @@ func (q *QP) onSent(ch *channel, c *backend.Completion) {
 		q.fail(&OpError{Op: "send", Object: q.name, Err: ErrClosed, Detail: "the device reports a failed send", Fix: "is its port still up?"})
 		return
 	}
-	ch.done = max(ch.done, c.WRID)
-	for r := &ch.recs; r.Len() > 0 && r.Front().upTo <= c.WRID; {
-		x := r.Pop()
-		q.injectionDone(&x)
-	}
+	q.wasSent(ch, c.WRID)
 	q.mark()
 }
 
-func (q *QP) injectionDone(x *rec) {
-	m := x.m
-	m.inflight -= int(x.n)
-	if m.inflight == 0 && m.state() == sendEnding {
-		q.enlist(m)
+// wasSent notes that the channel's first n packets don't read memory any more, and reports whether a message may have ended
+// with them; mu is held.
+func (q *QP) wasSent(ch *channel, n uint64) (ended bool) {
+	ch.done = max(ch.done, n)
+	for r := &ch.recs; r.Len() > 0 && r.Front().upTo <= n; {
+		x := r.Pop()
+		m := x.m
+		m.inflight -= int(x.n)
+		if m.inflight == 0 && m.state() == sendEnding {
+			q.enlist(m)
+			ended = true
+		}
 	}
+	return ended
 }
 
 // queuePacket queues one packet again: the connection check repeats itself so.

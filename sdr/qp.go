@@ -40,6 +40,9 @@ type QP struct {
 	due       units.Instant
 	heapIndex int // in the timers, from 1 on; 0 for not there
 
+	// deferred is in how many rounds in a row a control datagram has waited for the next.
+	deferred int
+
 	// driving is set while the driver's Progress runs, with mu held.
 	driving atomic.Bool
 
@@ -107,8 +110,10 @@ type channel struct {
 	first bool // of its QP
 	qp    *QP
 	dev   backend.QP
-	batch []backend.Write
-	recs  ring.Ring[rec] // injections in flight
+	// carrier is dev, if it can send a datagram along with writes.
+	carrier backend.Carrier
+	batch   []backend.Write
+	recs    ring.Ring[rec] // injections in flight
 	// posted, flushed and done count packets: recorded as injected, taken by
 	// the device, completed by it.
 	posted, flushed, done uint64
@@ -190,6 +195,7 @@ func (q *QP) open() (err error) {
 			if err != nil {
 				return err
 			}
+			ch.carrier, _ = ch.dev.(backend.Carrier)
 		}
 	}
 	return nil
@@ -243,10 +249,23 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
 		driverNext = q.runDriver(now, q.events)
 	}
 	q.checkFences(now)
+	if w.turn.awaited != nil && len(q.events) > 0 { // let who waits not wait for the next round
+		driverNext = q.runDriver(now, q.events)
+	}
 	q.progressConnect(now)
 	usedUp := q.progressSends(now)
+	q.flushTogether(now, w)
 	flushed := q.flushAll(now)
-	next = q.progressControl(now, w)
+	switch {
+	case w.turn.isServed():
+		next = now.Add(holdBack)
+	case w.turn.awaited != nil && q.inReady.Load() && !usedUp && q.deferred < mostDeferred:
+		q.deferred++ // what the next round has to say goes with it
+		next = now
+	default:
+		q.deferred = 0
+		next = q.progressControl(now, w)
+	}
 	q.checkPeer(now)
 	if len(q.closing) > 0 || !flushed || q.watchDrain(now) || q.unposted != nil {
 		next = q.soon(now, next) // a fence, the device's queue, or other workers
@@ -323,44 +342,6 @@ func (q *QP) notifyDriver() {
 	err := q.err
 	q.mu.Unlock()
 	q.failDriver(err)
-}
-
-// progressControl sends the control datagrams that are due.
-func (q *QP) progressControl(now units.Instant, w *worker) units.Instant {
-	if q.sess == nil || q.state() >= qpDead {
-		return units.Never
-	}
-	q.sess.SetActive(now, q.pending())
-	for range 64 {
-		b, next := q.sess.Poll(now, w.dgram)
-		if len(b) == 0 {
-			return min(next, q.deadline())
-		}
-		w.out[0] = backend.Datagram{To: q.ah, Data: b}
-		q.ep.ctrlMu.Lock()
-		taken, err := q.ep.ctrl.PostDatagrams(now, w.out[:])
-		q.ep.ctrlMu.Unlock()
-		if taken == 0 { // the queue is full, or err
-			q.stats.ControlErrors++
-		}
-		if err != nil {
-			q.ep.log.Debug("control datagram", "qp", q.name, "err", err)
-		}
-	}
-	return now
-}
-
-// pending reports whether anything waits for the peer.
-func (q *QP) pending() bool {
-	return q.state() == qpConnecting || q.expecting || len(q.recvs) > 0 || len(q.sends) > 0 || q.sess.Unacked() > 0
-}
-
-// deadline is when the silence of the peer will have lasted too long.
-func (q *QP) deadline() units.Instant {
-	if !q.pending() {
-		return units.Never
-	}
-	return q.sess.LastReceived().Add(q.cfg.Silence)
 }
 
 // checkPeer fails the QP when the peer has been silent for too long; mu is held.

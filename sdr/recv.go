@@ -105,12 +105,17 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 			f.RKey, f.VA = rkey, va
 		}
 	}
+	ahead := len(q.recvs) > len(q.closing) // the peer has something to go on with
 	q.recvs[m.seq] = m
 	if round := uint64(len(q.endTimes)); round > 0 {
 		q.endTimes[m.seq%round] = units.Never // its own END counts from here on
 	}
 	q.nextRecv++
-	q.sess.Put(now, f, 1)
+	if ahead {
+		q.sess.PutSoon(now, f, 1)
+	} else {
+		q.sess.Put(now, f, 1)
+	}
 	q.kick()
 	return m, nil
 }

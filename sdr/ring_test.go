@@ -21,6 +21,13 @@ type ringDevice struct {
 	rings []*ring // by worker
 }
 
+// Caps: posted writes complete, as those of a device that reads memory after it has taken them.
+func (d *ringDevice) Caps() backend.Caps {
+	c := d.Device.Caps()
+	c.Inline = false
+	return c
+}
+
 func (d *ringDevice) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 	inner, err := d.Device.NewCQ(c)
 	if err != nil {

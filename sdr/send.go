@@ -293,7 +293,12 @@ func (m *sendMsg) finish(now units.Instant) {
 		m.mr.release()
 	}
 	// One that was too long was not sent, and says nothing new of the length.
-	q.sess.Put(now, wire.Frame{Type: wire.TypeEnd, ID: m.seq, Length: uint64(min(m.length, m.g.length))}, 1)
+	end := wire.Frame{Type: wire.TypeEnd, ID: m.seq, Length: uint64(min(m.length, m.g.length))}
+	if q.cfg.Driver != nil {
+		q.sess.PutSoon(now, end, 1) // to the peer its driver has told the length
+	} else {
+		q.sess.Put(now, end, 1)
+	}
 	q.stats.MessagesSent++
 	m.enter(sendDone)
 	q.mark() // whoever waits for the memory looks again

@@ -29,6 +29,7 @@ type worker struct {
 	cq     backend.CQ
 	engine dpa.Worker
 	stop   atomic.Bool
+	turn   turn // whose it is to run the worker; what follows is his, where nothing else is said
 	asleep atomic.Bool
 	// asked is set when a QP waits for a poll of this worker's queue.
 	asked atomic.Bool
@@ -53,6 +54,7 @@ type worker struct {
 
 func newWorker(c *Endpoint, id int, cq backend.CQ) *worker {
 	w := &worker{ep: c, cq: cq, dgram: make([]byte, 0, 8192)}
+	w.turn.init()
 	w.engine.ID = id
 	w.credits.Store(int64(c.cfg.CQEntries) / 2)
 	return w
@@ -64,11 +66,20 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 		w.asked.Store(false) // whoever asks later waits for another poll
 	}
 	busy = w.poll(now)
-	next = w.cq.Next()
 	if w.ep.polled {
 		w.lookForNews()
 	}
 	busy = busy || !w.ready.empty()
+	next = w.runReady(now)
+	if w.broken {
+		next, busy = max(next, now.Add(brokenPause)), false
+	}
+	return next, busy
+}
+
+// runReady runs the QPs that have something to do, and returns when to call progress again.
+func (w *worker) runReady(now units.Instant) (next units.Instant) {
+	next = w.cq.Next()
 	w.timers.popDue(now, w.ready.add)
 	w.round = w.ready.popAll(w.round[:0])
 	for _, q := range w.round {
@@ -79,10 +90,7 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 	if next = min(next, w.timers.next()); !w.ready.empty() {
 		next = now
 	}
-	if w.broken {
-		next, busy = max(next, now.Add(brokenPause)), false
-	}
-	return next, busy
+	return next
 }
 
 // lookForNews makes those QPs ready that an engine of a device has something for: it
@@ -185,6 +193,11 @@ func (w *worker) run(bound chan<- error) {
 	var idleSince units.Instant
 	idle := false
 	for !w.stop.Load() {
+		if w.turn.callers.Load() == 1 && w.lends() && !w.broken {
+			w.stepAside()
+			idle = false
+			continue
+		}
 		now := w.ep.dev.Now()
 		next, busy := w.progress(now)
 		// Whoever this round woke, or another worker, may have no other processor to run on; and a
@@ -213,7 +226,7 @@ func (w *worker) run(bound chan<- error) {
 func (w *worker) sleep(next units.Instant) {
 	w.asleep.Store(true)
 	defer w.asleep.Store(false)
-	if w.asked.Load() {
+	if w.asked.Load() || w.turn.callers.Load() == 1 && w.turn.runner() == runOwn && w.lends() {
 		return
 	}
 	if w.ep.polled {
@@ -249,5 +262,7 @@ func (w *worker) ask() {
 func (w *worker) kick() {
 	if w.asleep.Load() {
 		w.cq.Wake()
+	} else if w.turn.runner() == runNobody {
+		nudge(w.turn.recall)
 	}
 }

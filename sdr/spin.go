@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// A spinner decides whether a caller who runs a worker and has nothing to do polls on for a while or sleeps at once. Polling saves a
+// wake-up where each end has a processor. Where they have to share one, it keeps the peer from answering. The difference shows: what
+// is polled for comes, or it doesn't. So a spinner goes by how the last spins ended. While they don't pay it tries some in a row once
+// in a while: one alone shows nothing, since the peer may sleep for the same reason.
+type spinner struct {
+	credit  int
+	skipped int
+}
+
+const (
+	mostCredit  = 16
+	inVainCosts = 2
+	// tryAfter is after how many sleeps spins are tried again.
+	tryAfter = 64
+)
+
+func newSpinner() spinner { return spinner{credit: mostCredit} }
+
+// pays reports whether to spin.
+func (s *spinner) pays() bool { return s.credit > 0 }
+
+// until is until when to poll on, at most for so long.
+func (s *spinner) until(now units.Instant, most units.Duration) units.Instant {
+	if !s.pays() {
+		if s.skipped++; s.skipped < tryAfter {
+			return now
+		}
+		s.credit, s.skipped = mostCredit, 0
+	}
+	return now.Add(max(most, 0))
+}
+
+// found notes that something came during a spin, inVain that nothing did.
+func (s *spinner) found()  { s.credit = min(s.credit+1, mostCredit) }
+func (s *spinner) inVain() { s.credit = max(s.credit-inVainCosts, 0) }

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// TestSpinner: spins go on while they pay, stop when they don't, and are tried again some in a row.
+func TestSpinner(t *testing.T) {
+	const most = 50 * units.Microsecond
+	spins := func(s *spinner) bool { return s.until(100, most) > 100 }
+	s := newSpinner()
+	for range 1000 {
+		require.True(t, spins(&s))
+		s.found()
+	}
+	for range mostCredit / inVainCosts {
+		require.True(t, spins(&s))
+		s.inVain()
+	}
+	for range tryAfter - 1 {
+		require.False(t, spins(&s), "they don't pay")
+	}
+	for range mostCredit / inVainCosts {
+		require.True(t, spins(&s), "another try")
+		s.inVain()
+	}
+	require.False(t, spins(&s))
+	s = newSpinner()
+	require.Equal(t, units.Instant(100), s.until(100, -1), "never, if the configuration says so")
+}
+
+// TestTurn: one runs the worker at a time, and who comes back soon, some times in a row, is expected back.
+func TestTurn(t *testing.T) {
+	var x turn
+	x.init()
+	require.False(t, x.take(runCaller), "it is the goroutine's")
+	x.drop(0)
+	for i := range leastPrompt {
+		require.False(t, x.expectsBack(), "after %d times", i)
+		x.come(units.Instant(i) * units.Instant(backSoon))
+		require.True(t, x.take(runCaller))
+		require.False(t, x.take(runCaller))
+		require.False(t, x.take(runOwn))
+		x.drop(units.Instant(i) * units.Instant(backSoon))
+	}
+	require.True(t, x.expectsBack())
+	x.come(units.Instant(units.Second))
+	require.False(t, x.expectsBack(), "it took too long")
+	require.EqualValues(t, leastPrompt, x.visits.Load())
+}
