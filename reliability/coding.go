@@ -168,8 +168,8 @@ func (l *layout) parityBytesOf(s *paritySlot, u scheme.Unit) []byte {
 
 // startJobs starts the jobs that the core asks for.
 func (t *sendTransfer) startJobs() error {
-	for i := range t.out.Jobs {
-		j, err := t.encodeJob(&t.out.Jobs[i])
+	for i := range t.o.out.Jobs {
+		j, err := t.encodeJob(&t.o.out.Jobs[i])
 		if err != nil {
 			return fmt.Errorf("coding job: %w", err)
 		}
@@ -217,8 +217,8 @@ func (t *sendTransfer) encoded(j *codingJob) {
 
 // startJobs starts the jobs that the core asks for.
 func (t *recvTransfer) startJobs() error {
-	for i := range t.out.Jobs {
-		j, err := t.decodeJob(&t.out.Jobs[i])
+	for i := range t.in.out.Jobs {
+		j, err := t.decodeJob(&t.in.out.Jobs[i])
 		if err != nil {
 			return fmt.Errorf("coding job: %w", err)
 		}

@@ -148,6 +148,14 @@ const maxTransfer = 1 << 30
 // StartSend begins the next transfer and returns. The memory must not change
 // until the transfer has ended.
 func (c *Conn) StartSend(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transfer, error) {
+	t, err := c.addSend(mr, off, n, o)
+	if err == nil {
+		c.qp.Step()
+	}
+	return t, err
+}
+
+func (c *Conn) addSend(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transfer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.usable(mr, off, n); err != nil {
@@ -159,7 +167,6 @@ func (c *Conn) StartSend(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transf
 	t := c.newTransfer(n)
 	t.imm, t.hasImm = o.Imm, o.HasImm
 	c.out.start(t, mr, off, n)
-	c.qp.Kick()
 	return t, nil
 }
 
@@ -180,6 +187,14 @@ func (c *Conn) Recv(ctx context.Context, mr *sdr.MR, off, length units.Bytes) (R
 // StartRecv begins to receive the next transfer into length bytes at off of mr,
 // and returns. The memory belongs to the network until the transfer has ended.
 func (c *Conn) StartRecv(mr *sdr.MR, off, length units.Bytes) (*Transfer, error) {
+	t, err := c.addRecv(mr, off, length)
+	if err == nil {
+		c.qp.Mark() // Progress posts its messages
+	}
+	return t, err
+}
+
+func (c *Conn) addRecv(mr *sdr.MR, off, length units.Bytes) (*Transfer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.usable(mr, off, length); err != nil {
@@ -187,7 +202,6 @@ func (c *Conn) StartRecv(mr *sdr.MR, off, length units.Bytes) (*Transfer, error)
 	}
 	t := c.newTransfer(length)
 	c.in.start(t, mr, off, length)
-	c.qp.Kick() // Progress posts its messages
 	return t, nil
 }
 

@@ -15,6 +15,8 @@ type incoming struct {
 	*link
 	parity paritySpace
 	room   room
+	// out is what a core is polled with.
+	out scheme.Output
 
 	// transfers are in the order of their IDs.
 	transfers []*recvTransfer
@@ -29,6 +31,8 @@ type incoming struct {
 func (in *incoming) init(l *link) {
 	in.link = l
 	in.parity.link = l
+	in.out.Frame = make([]byte, 0, 4096)
+	in.out.Jobs = make([]scheme.Job, 0, 16)
 	in.messages = map[uint64]*recvMessage{}
 }
 
@@ -41,8 +45,6 @@ func (in *incoming) start(t *Transfer, mr *sdr.MR, off, length units.Bytes) {
 	}
 	r.view = view{t: r, counts: make([]uint64, in.qcfg.Channels), marked: make([]uint64, in.qcfg.Channels)}
 	r.data = make([]*recvMessage, r.wanted)
-	r.out.Frame = make([]byte, 0, 4096)
-	r.out.Jobs = make([]scheme.Job, 0, 16)
 	in.nextID++
 	in.transfers = append(in.transfers, r)
 	in.book(r)

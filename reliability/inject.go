@@ -35,36 +35,36 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 	next, limited := units.Never, false
 	for range maxPolls {
 		t.reportInjected()
-		t.out.Reset()
-		t.out.Budget, t.out.ReliableBusy = budget, len(t.reliable) > 0
+		t.o.out.Reset()
+		t.o.out.Budget, t.o.out.ReliableBusy = budget, len(t.reliable) > 0
 		mine := t.core.Outstanding()
-		t.out.Window = max(0, o.pace.window()-(outstanding-mine))
+		t.o.out.Window = max(0, o.pace.window()-(outstanding-mine))
 		var err error
-		if next, err = t.core.Poll(now, &t.out); err != nil {
+		if next, err = t.core.Poll(now, &t.o.out); err != nil {
 			t.fail(err)
 			return now
 		}
 		outstanding += t.core.Outstanding() - mine
-		sends := len(t.out.Sends)
+		sends := len(t.o.out.Sends)
 		limited = sends == budget
 		if err := t.startJobs(); err != nil {
 			t.fail(err)
 			return now
 		}
-		if len(t.out.Frame) > 0 {
-			o.port.SendScheme(t.id, false, 0, t.out.Frame)
+		if len(t.o.out.Frame) > 0 {
+			o.port.SendScheme(t.id, false, 0, t.o.out.Frame)
 		}
-		if len(t.out.Reliable) > 0 {
-			t.reliable = append(t.reliable[:0], t.out.Reliable...)
+		if len(t.o.out.Reliable) > 0 {
+			t.reliable = append(t.reliable[:0], t.o.out.Reliable...)
 			t.sendReliable()
 		}
-		full := !t.send(t.out.Sends)
-		parity, probes := count(t.out.Sends)
+		full := !t.send(t.o.out.Sends)
+		parity, probes := count(t.o.out.Sends)
 		o.pace.lost(now, t.newLosses(), t.newGuesses())
 		o.pace.spend(now, sends, parity, probes, outstanding)
 		t.paritySent += parity
 		budget -= sends
-		if full || budget <= 0 || sends == 0 && len(t.out.Frame) == 0 && len(t.out.Reliable) == 0 && len(t.out.Jobs) == 0 {
+		if full || budget <= 0 || sends == 0 && len(t.o.out.Frame) == 0 && len(t.o.out.Reliable) == 0 && len(t.o.out.Jobs) == 0 {
 			break
 		}
 	}
@@ -99,8 +99,8 @@ func (t *sendTransfer) newLosses() (n int) {
 		n, t.lost = r.Lost()-t.lost, r.Lost()
 		return n
 	}
-	for i := range t.out.Sends {
-		if t.out.Sends[i].Repeat {
+	for i := range t.o.out.Sends {
+		if t.o.out.Sends[i].Repeat {
 			n++
 		}
 	}

@@ -20,6 +20,8 @@ type outgoing struct {
 	*link
 	pace   pacer
 	parity paritySpace
+	// out is what a core is polled with.
+	out scheme.Output
 
 	// transfers are in the order of their IDs; those of started have not been met by
 	// Progress.
@@ -46,6 +48,9 @@ func (o *outgoing) init(l *link) {
 	o.link = l
 	o.pace.controller = congestion.Fixed{}
 	o.parity.link = l
+	o.out.Sends = make([]scheme.Send, 0, maxBudget)
+	o.out.Frame = make([]byte, 0, 4096)
+	o.out.Jobs = make([]scheme.Job, 0, 16)
 	o.granted, o.messages = map[uint64][]grant{}, map[uint64]*sendMessage{}
 }
 
@@ -64,9 +69,6 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 		data:    make([]*sendMessage, o.layout.messages(n)),
 		counted: o.qcfg.Split.FragmentBits > 0 && !o.partial,
 	}
-	s.out.Sends = make([]scheme.Send, 0, maxBudget)
-	s.out.Frame = make([]byte, 0, 4096)
-	s.out.Jobs = make([]scheme.Job, 0, 16)
 	o.nextID++
 	o.transfers = append(o.transfers, s)
 	o.started = append(o.started, s)

@@ -45,7 +45,6 @@ type recvTransfer struct {
 	info    scheme.Transfer
 	core    scheme.Receiver
 	view    view
-	out     scheme.Output
 	touched bool
 	frames  uint64 // sent
 	frame   []byte
@@ -357,25 +356,25 @@ func (t *recvTransfer) completePassed() {
 func (t *recvTransfer) poll() units.Instant {
 	now := t.in.now
 	for range maxPolls {
-		t.out.Reset()
-		next, done, err := t.core.Poll(now, &t.view, &t.out)
+		t.in.out.Reset()
+		next, done, err := t.core.Poll(now, &t.view, &t.in.out)
 		if err != nil {
 			t.fail(err)
 			return now
 		}
-		if len(t.out.Frame) > 0 {
+		if len(t.in.out.Frame) > 0 {
 			t.sendFrame()
 		}
 		if err := t.startJobs(); err != nil {
 			t.fail(err)
 			return now
 		}
-		t.dropParity(t.out.ParityFree)
+		t.dropParity(t.in.out.ParityFree)
 		if done {
 			t.done()
 			return now
 		}
-		if len(t.out.Frame) == 0 && len(t.out.Jobs) == 0 {
+		if len(t.in.out.Frame) == 0 && len(t.in.out.Jobs) == 0 {
 			return next
 		}
 	}
@@ -387,7 +386,7 @@ func (t *recvTransfer) sendFrame() {
 	t.frames++
 	t.frame = binary.AppendUvarint(t.frame[:0], uint64(t.placed))
 	t.frame = binary.AppendUvarint(t.frame, uint64(t.arrived))
-	t.frame = append(t.frame, t.out.Frame...)
+	t.frame = append(t.frame, t.in.out.Frame...)
 	t.in.port.SendScheme(t.id, true, t.frames, t.frame)
 }
 

@@ -41,7 +41,6 @@ type sendTransfer struct {
 	// found no room in the device.
 	injected []scheme.Sent
 	deferred []scheme.Send
-	out      scheme.Output
 	// reliable is a frame that must arrive and that the control session has yet to accept.
 	reliable []byte
 	// next is when the core asked to be polled; touched: something happened to it.

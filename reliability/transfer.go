@@ -91,21 +91,17 @@ func (t *Transfer) wait(ctx context.Context) error {
 	if t.conn.manual {
 		return &sdr.OpError{Op: "wait", Object: "transfer", Err: sdr.ErrNotSupported, Fix: "with a virtual clock, use StartSend and StartRecv and run Progress"}
 	}
-	select {
-	case <-t.done:
-	case <-ctx.Done():
+	if t.conn.qp.Await(ctx, t.done) != nil {
 		t.Cancel(context.Cause(ctx))
-		<-t.done
+		_ = t.conn.qp.Await(context.Background(), t.done)
 	}
 	return t.err
 }
 
 // Wait blocks until the transfer has ended. Ending ctx ends only the wait.
 func (t *Transfer) Wait(ctx context.Context) error {
-	select {
-	case <-t.done:
-		return t.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := t.conn.qp.Await(ctx, t.done); err != nil {
+		return err
 	}
+	return t.err
 }
