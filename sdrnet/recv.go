@@ -143,16 +143,13 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 		return nil, sdr.ErrClosed
 	}
 	r := in.posted[0]
+	err := r.t.Wait(ctx)
 	select {
 	case <-r.t.Done():
+		err = r.t.Err()
 	default:
-		select {
-		case <-r.t.Done():
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+		return nil, err
 	}
-	err := r.t.Err()
 	if err != nil && !errors.Is(err, sdr.ErrAborted) {
 		return nil, err // the connection has failed: the receive stays, and fails the next call, too
 	}

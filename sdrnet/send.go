@@ -140,10 +140,11 @@ func (m *outMessage) place(ctx context.Context) error {
 // end waits for the oldest piece.
 func (m *outMessage) end(ctx context.Context) error {
 	s := m.under[0]
+	err := s.t.Wait(ctx)
 	select {
 	case <-s.t.Done():
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	default:
+		return err
 	}
 	m.under = m.under[1:]
 	m.o.give(s.b)

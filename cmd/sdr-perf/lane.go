@@ -164,25 +164,37 @@ func (l *lane) send(ctx, asked context.Context, limit func(n int, spent units.Du
 	}
 }
 
-// receive takes what comes until as many have come as the peer, in the end, says that it has sent: known is closed
-// when until is set. whole says to check every byte.
-func (l *lane) receive(ctx context.Context, known <-chan struct{}, whole bool) error {
+// receive takes what comes until as many have come as the peer, in the end, says that it has sent: known ends, before
+// ctx, when until is set. whole says to check every byte.
+func (l *lane) receive(ctx, known context.Context, whole bool) error {
 	for {
-		if known == nil && l.received >= l.until {
-			return nil
+		t, err := l.next(ctx, known)
+		if t == nil || err != nil {
+			return err
 		}
-		t := l.posted[0]
-		select {
-		case <-t.Done():
-			if err := l.take(t, whole); err != nil {
-				return err
-			}
-		case <-known:
-			known = nil
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := l.take(t, whole); err != nil {
+			return err
 		}
 	}
+}
+
+// next waits for the next transfer, and returns nil if there is none.
+func (l *lane) next(ctx, known context.Context) (*reliability.Transfer, error) {
+	t := l.posted[0]
+	_ = t.Wait(known)
+	select {
+	case <-t.Done():
+		return t, nil
+	default:
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if l.received >= l.until {
+		return nil, nil
+	}
+	_ = t.Wait(ctx)
+	return t, ctx.Err()
 }
 
 // take checks a transfer that has come and posts the next.

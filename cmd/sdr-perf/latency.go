@@ -44,34 +44,26 @@ func (l *lane) ping(ctx, asked context.Context, limit func(n int, spent units.Du
 }
 
 // pong answers each transfer until as many have come as the peer says that it has sent.
-func (l *lane) pong(ctx context.Context, known <-chan struct{}) error {
+func (l *lane) pong(ctx, known context.Context) error {
 	var last *reliability.Transfer
 	for {
-		if known == nil && l.received >= l.until {
-			if last == nil {
-				return nil
-			}
-			return l.pt.await(ctx, last)
+		t, err := l.next(ctx, known)
+		if err != nil {
+			return err
 		}
-		t := l.posted[0]
-		select {
-		case <-t.Done():
-			if last != nil { // it has been answered, and its memory is the next's
-				if err := l.pt.await(ctx, last); err != nil {
-					return err
-				}
-			}
-			var err error
-			if last, err = l.start(); err != nil {
+		if last != nil { // it has been answered, and its memory is the next's
+			if err := l.pt.await(ctx, last); err != nil {
 				return err
 			}
-			if err := l.take(t, false); err != nil {
-				return err
-			}
-		case <-known:
-			known = nil
-		case <-ctx.Done():
-			return ctx.Err()
+		}
+		if t == nil {
+			return nil
+		}
+		if last, err = l.start(); err != nil {
+			return err
+		}
+		if err := l.take(t, false); err != nil {
+			return err
 		}
 	}
 }

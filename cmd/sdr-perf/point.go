@@ -137,15 +137,8 @@ func (pt *point) turnWithin(ctx context.Context, limit units.Duration, ours turn
 // contentTime is more than making or checking the content of a transfer takes.
 func (pt *point) contentTime() units.Duration { return (100 * units.Mbit).Time(pt.size) }
 
-// await waits for a transfer; ending ctx cancels it.
-func (pt *point) await(ctx context.Context, t *reliability.Transfer) error {
-	select {
-	case <-t.Done():
-		return t.Err()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+// await waits for a transfer.
+func (pt *point) await(ctx context.Context, t *reliability.Transfer) error { return t.Wait(ctx) }
 
 // close closes the connection, which ends its transfers, and frees the memory.
 func (pt *point) close() {

@@ -143,7 +143,8 @@ func (pt *point) phase(ctx, asked context.Context, phase op, m *meter) (*flow, p
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var senders, receivers sync.WaitGroup
-	known := make(chan struct{})
+	known, tell := context.WithCancel(ctx)
+	defer tell()
 	flows := make([]*flow, len(pt.lanes))
 	for i, l := range pt.lanes {
 		receive, send := l.parts(ctx, asked, known, phase)
@@ -172,7 +173,7 @@ func (pt *point) phase(ctx, asked context.Context, phase op, m *meter) (*flow, p
 	}
 	theirs, err := pt.endPhase(ctx, asked, all)
 	if err == nil {
-		close(known)
+		tell()
 	} else {
 		cancel(err)
 	}
@@ -184,7 +185,7 @@ func (pt *point) phase(ctx, asked context.Context, phase op, m *meter) (*flow, p
 }
 
 // parts are what a lane does in a phase, nil for nothing.
-func (l *lane) parts(ctx, asked context.Context, known <-chan struct{}, phase op) (receive func() error, send func(func(int, units.Duration) bool) (*flow, error)) {
+func (l *lane) parts(ctx, asked, known context.Context, phase op) (receive func() error, send func(func(int, units.Duration) bool) (*flow, error)) {
 	pt := l.pt
 	switch {
 	case pt.Latency && pt.end.end == receiving:
