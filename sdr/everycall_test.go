@@ -134,6 +134,10 @@ func (o *objects) argument(t *testing.T, rng *rand.Rand, typ reflect.Type) refle
 		return pick(o.mr, (*sdr.MR)(nil))
 	case reflect.TypeFor[error]():
 		return reflect.ValueOf(sdr.ErrPeerDead)
+	case reflect.TypeFor[any]():
+		return pick("one", "another")
+	case reflect.TypeFor[func() any]():
+		return reflect.ValueOf(func() any { return new(int) })
 	case reflect.TypeFor[<-chan struct{}]():
 		never, ended := make(chan struct{}), make(chan struct{})
 		close(ended)
