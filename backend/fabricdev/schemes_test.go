@@ -44,7 +44,7 @@ var schemes = []struct {
 
 const (
 	crossLoad = 0.5
-	crossTime = 60 * units.Millisecond // longer than the transfers, and simulated no longer than they
+	crossTime = 100 * units.Millisecond // longer than the transfers, and simulated no longer than they
 )
 
 // crossing is two connected QPs on hosts of different leaves among sixteen, with traffic of all.
@@ -70,7 +70,7 @@ func newCrossing(t testing.TB, mk func() (scheme.Scheme, error), cfg reliability
 		Transport: others.Factory(),
 		Buffer:    fabric.Buffer{Size: 4 * units.MiB},
 		ECN:       []fabric.ECN{{KMin: 50_000, KMax: 200_000, PMax: 0.2}},
-		Faults:    []fabric.Fault{{Link: linkOf(g, hosts[0]), Loss: netsim.Loss{Drop: 1e-3}}},
+		Faults:    []fabric.Fault{{Link: linkOf(g, hosts[0]), Loss: netsim.Loss{Drop: 2e-3}}}, // four packets of a run
 		Seed:      seed, CheckEvery: 100_003,
 	}})
 	require.NoError(t, err)
