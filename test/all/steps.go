@@ -75,17 +75,18 @@ func steps(root string) []step {
 		},
 		{
 			name: "fakeverbs", budget: 3 * time.Minute,
-			about: "a fake mlx5 device, judged by Debian's unmodified libmlx5",
+			about: "fake mlx5 and rxe devices, judged by Debian's unmodified libmlx5 and librxe",
 			needs: []need{
 				{program: "ibv_srq_pingpong", packages: []string{"ibverbs-utils"}},
 				{program: "ib_atomic_bw", packages: []string{"perftest"}},
 				{file: "/etc/libibverbs.d/mlx5.driver", packages: []string{"ibverbs-providers"}},
+				{file: "/etc/libibverbs.d/rxe.driver", packages: []string{"ibverbs-providers"}},
 				{file: "/usr/include/infiniband/mlx5dv.h", packages: []string{"libibverbs-dev"}},
 				cCompiler,
 				{file: "/usr/share/doc/rdma-core/tests/run_tests.py", packages: []string{"python3-pyverbs"}},
 			},
 			run: func(c *stepContext) error {
-				return c.goTest([]string{"CGO_ENABLED=0"}, "-run=LibMLX5", "./test/fakeverbs/...")
+				return c.goTest([]string{"CGO_ENABLED=0"}, "-run=LibMLX5|LibRXE", "./test/fakeverbs/...")
 			},
 		},
 		{

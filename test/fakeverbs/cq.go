@@ -11,17 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// completionQueue is a CQ in a program's memory.
+// completionQueue is a CQ.
 type completionQueue struct {
-	ctx         *context
-	number      uint32
-	userHandle  uint64
-	channel     *channel
+	ctx        *context
+	number     uint32
+	userHandle uint64
+	channel    *channel
+	entries    uint32
+	users      int
+
+	// Of mlx5, in the program's memory: entries is a power of two.
 	uar         *uar
 	buf, record uint64
-	entries     uint32 // a power of two
 	entrySize   uint32 // 64 or 128
-	users       int
+	// Of rxe.
+	ring *ring
 
 	// produced counts the completions written, consumed what the program's record last said.
 	produced, consumed uint32
@@ -60,12 +64,34 @@ const (
 )
 
 func (c *context) createCQ(r *request) unix.Errno {
-	cqe, hw := r.u32(1), r.in(uhwIn, 32)
-	q := &completionQueue{ctx: c, userHandle: r.u64(2), buf: le.Uint64(hw), record: le.Uint64(hw[8:]), entrySize: le.Uint32(hw[16:]), entries: cqe + 1}
+	cqe := r.u32(1)
+	q := &completionQueue{ctx: c, userHandle: r.u64(2), entries: cqe + 1, number: c.device.number()}
+	if r.u32(4) >= compVectors || cqe == 0 || cqe > maxCQE {
+		return unix.EINVAL
+	}
+	if a := r.find(3); a != nil {
+		if q.channel = c.channel(r, uint32(a.data)); q.channel == nil {
+			return unix.EBADF
+		}
+	}
+	if e := c.device.driver.cq(q, r); e != 0 {
+		return e
+	}
+	if q.channel != nil {
+		q.channel.users++
+	}
+	r.made(0, c.add(q))
+	r.out32(6, cqe)
+	return 0
+}
+
+func (mlx5) cq(q *completionQueue, r *request) unix.Errno {
+	c, hw := q.ctx, r.in(uhwIn, 32)
+	q.buf, q.record, q.entrySize = le.Uint64(hw), le.Uint64(hw[8:]), le.Uint32(hw[16:])
 	q.ignoreOverrun = r.u32(5)&cqIgnoreOverrun != 0
 	flags, page := le.Uint16(hw[22:]), uint32(le.Uint16(hw[24:]))
 	switch {
-	case r.u32(4) >= compVectors, r.u32(5)&^(cqIgnoreOverrun|cqTimestamps) != 0, cqe > maxCQE, q.entries&(q.entries-1) != 0, q.entries < minCQEntries:
+	case r.u32(5)&^(cqIgnoreOverrun|cqTimestamps) != 0, q.entries&(q.entries-1) != 0, q.entries < minCQEntries:
 		return unix.EINVAL
 	case q.entrySize != 64 && q.entrySize != 128, hw[20] != 0:
 		return unix.EINVAL
@@ -77,24 +103,13 @@ func (c *context) createCQ(r *request) unix.Errno {
 	if q.uar = c.uars[page]; q.uar == nil {
 		return unix.EINVAL
 	}
-	if a := r.find(3); a != nil {
-		if q.channel = c.channel(r, uint32(a.data)); q.channel == nil {
-			return unix.EBADF
-		}
-	}
 	if e := q.checkMemory(); e != 0 {
 		return e
 	}
 	if c.mem.Read(q.record, make([]byte, 8)) != nil {
 		return unix.EFAULT
 	}
-	q.number = c.device.number()
 	q.uar.users++
-	if q.channel != nil {
-		q.channel.users++
-	}
-	r.made(0, c.add(q))
-	r.out32(6, cqe)
 	r.out64(uhwOut, uint64(q.number))
 	return 0
 }
@@ -122,7 +137,10 @@ func (q *completionQueue) destroy(*Device) unix.Errno {
 	if q.users > 0 {
 		return unix.EBUSY
 	}
-	q.uar.users--
+	if q.uar != nil {
+		q.uar.users--
+	}
+	q.ring.free()
 	if q.channel != nil {
 		q.channel.users--
 	}
@@ -166,13 +184,28 @@ const (
 	inlineScatter64 = 1 << 3
 )
 
-// complete writes a completion; data, if any, goes before its fields (scatter to CQE).
-func (d *Device) complete(q *completionQueue, opcode byte, cqe [64]byte, data []byte, solicited bool) {
+// completion is one before a driver has written it, in the engine's form, which is mlx5's.
+type completion struct {
+	q    *queuePair // nil of a resize
+	kind byte       // cqeRequest …
+	// id is that of the request.
+	id       uint64
+	opcode   byte // of the request, of a send queue
+	syndrome verdict
+	// bytes are those of the message, srcQP and imm what it said.
+	bytes, srcQP, imm uint32
+	grh, solicited    bool
+	// data, if any, goes before the completion's fields (scatter to CQE).
+	data []byte
+}
+
+// complete brings a completion into its queue.
+func (d *Device) complete(q *completionQueue, c completion) {
 	if q.overrun {
 		return
 	}
 	if q.produced-q.consumed >= q.entries && !q.ignoreOverrun {
-		q.consume()
+		d.driver.consume(q)
 		if q.produced-q.consumed >= q.entries {
 			q.overrun = true
 			if !q.byCommand {
@@ -181,33 +214,55 @@ func (d *Device) complete(q *completionQueue, opcode byte, cqe [64]byte, data []
 			return
 		}
 	}
-	if opcode != cqeReqError && opcode != cqeRespError { // those have their syndrome there
-		be.PutUint64(cqe[48:], uint64(time.Now().UnixNano()))
-	}
-	own := opcode<<4 | byte(q.produced/q.entries&1)
-	at := q.at(q.produced)
-	switch {
-	case len(data) > 32:
-		_ = q.ctx.mem.Write(at-64, data)
-		own |= inlineScatter64
-	case len(data) > 0:
-		copy(cqe[:32], data)
-		own |= inlineScatter32
-	}
-	// The byte that gives the entry away goes last.
-	if q.ctx.mem.Write(at, cqe[:63]) != nil || q.ctx.mem.Write(at+63, []byte{own}) != nil {
+	if !d.driver.write(q, &c) {
 		d.memoryGone(q.ctx, "CQ %#x: its memory is gone", q.number)
 	}
 	q.produced++
 	d.stats.Completions++
-	if solicited {
+	if c.solicited {
 		q.solicited = q.produced
 	}
 	q.notify()
 }
 
-// consume reads how far the program has read.
-func (q *completionQueue) consume() {
+// vendorSyndrome is some code of the device.
+const vendorSyndrome = 0x68
+
+// write writes to the program's memory.
+func (mlx5) write(q *completionQueue, c *completion) bool {
+	var cqe [64]byte
+	if c.q != nil {
+		be.PutUint32(cqe[32:], c.q.userIndex)
+		be.PutUint32(cqe[56:], c.q.number)
+	}
+	be.PutUint32(cqe[36:], c.imm)
+	be.PutUint32(cqe[40:], c.srcQP)
+	if c.grh {
+		cqe[40] |= 1 << 4
+	}
+	be.PutUint32(cqe[44:], c.bytes)
+	if c.kind == cqeReqError || c.kind == cqeRespError {
+		cqe[54], cqe[55] = vendorSyndrome, byte(c.syndrome)
+	} else {
+		be.PutUint64(cqe[48:], uint64(time.Now().UnixNano()))
+	}
+	cqe[56] = c.opcode
+	be.PutUint16(cqe[60:], uint16(c.id))
+	own := c.kind<<4 | byte(q.produced/q.entries&1)
+	at := q.at(q.produced)
+	switch {
+	case len(c.data) > 32:
+		_ = q.ctx.mem.Write(at-64, c.data)
+		own |= inlineScatter64
+	case len(c.data) > 0:
+		copy(cqe[:32], c.data)
+		own |= inlineScatter32
+	}
+	// The byte that gives the entry away goes last.
+	return q.ctx.mem.Write(at, cqe[:63]) == nil && q.ctx.mem.Write(at+63, []byte{own}) == nil
+}
+
+func (mlx5) consume(q *completionQueue) {
 	var b [4]byte
 	if q.ctx.mem.Read(q.record, b[:]) == nil {
 		// The record has 24 bits.

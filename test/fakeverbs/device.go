@@ -21,13 +21,14 @@ import (
 // Device is one adapter with one RoCEv2 port. The goroutine run plays the hardware; the kernel's part runs
 // in the goroutines that answer programs. Both hold mu.
 type Device struct {
-	host  *Host
-	index int
-	name  string
-	guid  uint64
-	gid   [16]byte
-	sink  bool
-	fault func() unix.Errno
+	host   *Host
+	driver driver
+	index  int
+	name   string
+	guid   uint64
+	gid    [16]byte
+	sink   bool
+	fault  func() unix.Errno
 	// noDEVX is firmware without commands for programs.
 	noDEVX  bool
 	removed bool
@@ -39,7 +40,7 @@ type Device struct {
 
 	// mu is the host's: a message changes both ends.
 	mu       *sync.Mutex
-	contexts map[uint64]*context // by the inode of their file
+	contexts map[usernotif.FileID]*context // by their file
 	qps      map[uint32]*queuePair
 	keys     map[uint32]*key // by index, the upper 24 bits of a key
 	// doorbells and pairs are the pages of all contexts and the queue pairs, in any order, if listed.
@@ -71,8 +72,8 @@ type Stats struct {
 }
 
 func newDevice(h *Host, index int, p Port) *Device {
-	return &Device{host: h, index: index, name: p.Name, guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: p.Addr.As16(), sink: p.Sink, fault: p.Fault, noDEVX: p.NoDEVX, placement: p.Placement,
-		mu: &h.mu, contexts: map[uint64]*context{}, qps: map[uint32]*queuePair{}, keys: map[uint32]*key{}, lastNumber: 0x100,
+	return &Device{host: h, driver: drivers[p.Driver], index: index, name: p.Name, guid: 0x5054_00ff_fe12_3400 + uint64(index), gid: p.Addr.As16(), sink: p.Sink, fault: p.Fault, noDEVX: p.NoDEVX, placement: p.Placement,
+		mu: &h.mu, contexts: map[usernotif.FileID]*context{}, qps: map[uint32]*queuePair{}, keys: map[uint32]*key{}, lastNumber: 0x100,
 		stopping: make(chan struct{}), stopped: make(chan struct{})}
 }
 
@@ -118,27 +119,25 @@ func (d *Device) number() uint32 {
 	return d.lastNumber
 }
 
-// Limits of the device file: its first page is no UAR, the others are, as far as they were allocated.
-const (
-	uarSize = 4096
-	maxUARs = 1 << 10
-)
-
 // context is one open file of the device.
 type context struct {
 	device *Device
 	mem    usernotif.Memory
 	file   *usernotif.Shared
-	inode  uint64
+	id     usernotif.FileID
 
 	// live is set by GET_CONTEXT, and released when the program has ended.
-	live bool
-	// devx tells that the program may give firmware commands.
-	devx    bool
+	live    bool
 	objects map[uint32]object
 	last    uint32
-	uars    map[uint32]*uar // by page of the file
 	async   *pipe
+
+	// Of mlx5: doorbell pages by their place in the file, and whether the program may give firmware commands.
+	uars map[uint32]*uar
+	devx bool
+	// Of rxe: where in the file the next ring begins, and rings that were freed, by size.
+	rings int
+	freed map[int][]int
 }
 
 // object is what a handle names.
@@ -149,18 +148,18 @@ type object interface {
 
 // open makes the context of a new file. pid may be that of any thread.
 func (d *Device) open(pid int) (*context, error) {
-	file, err := usernotif.NewShared(d.name, (1+maxUARs)*uarSize)
+	file, err := usernotif.NewShared(d.name, d.driver.identity().file)
 	if err != nil {
 		return nil, err
 	}
-	c := &context{device: d, mem: usernotif.Memory{PID: process(pid)}, file: file, objects: map[uint32]object{}, uars: map[uint32]*uar{}}
-	if c.inode, err = file.Inode(); err != nil {
+	c := &context{device: d, mem: usernotif.Memory{PID: process(pid)}, file: file, objects: map[uint32]object{}, uars: map[uint32]*uar{}, freed: map[int][]int{}}
+	if c.id, err = file.ID(); err != nil {
 		file.Close()
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.contexts[c.inode] = c
+	d.contexts[c.id] = c
 	d.listed = false
 	return c, nil
 }
@@ -177,10 +176,10 @@ func process(tid int) int {
 	return tid
 }
 
-func (d *Device) context(inode uint64) *context {
+func (d *Device) context(id usernotif.FileID) *context {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.contexts[inode]
+	return d.contexts[id]
 }
 
 // release destroys what a context still has, as the kernel does when the file is closed.
@@ -191,7 +190,7 @@ func (d *Device) release(c *context) {
 	if c.async != nil {
 		c.async.close()
 	}
-	delete(d.contexts, c.inode)
+	delete(d.contexts, c.id)
 	d.listed = false
 	c.file.Close()
 }

@@ -15,7 +15,7 @@ import (
 
 // commandContext is a context with a doorbell page, a protection domain and memory for queues, for firmware commands only.
 func commandContext() (c *context, memory *umem) {
-	d := &Device{mu: &sync.Mutex{}, qps: map[uint32]*queuePair{}, keys: map[uint32]*key{}, lastNumber: 0x100}
+	d := &Device{driver: mlx5{}, mu: &sync.Mutex{}, qps: map[uint32]*queuePair{}, keys: map[uint32]*key{}, lastNumber: 0x100}
 	c = &context{device: d, devx: true, objects: map[uint32]object{}, uars: map[uint32]*uar{}}
 	c.uars[3] = &uar{ctx: c, page: 3}
 	c.add(&pd{number: 7})

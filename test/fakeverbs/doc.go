@@ -2,12 +2,16 @@
 
 //go:build linux && (amd64 || arm64)
 
-// Package fakeverbs runs programs against an RDMA device that doesn't exist: a model of a ConnectX adapter
+// Package fakeverbs runs programs against an RDMA device that doesn't exist: a model of a ConnectX adapter, or of Soft-RoCE,
 // behind a model of its kernel driver. The programs are unmodified and need no privilege and no RDMA in the
 // kernel: their calls on the device file are answered here, and the pages by which they ring doorbells are
 // shared memory that the model looks at (see internal/usernotif).
 //
-// So NVIDIA's own user-space library, libmlx5, judges the model: what works here with libmlx5 on one end has
+// What a driver of rdma-core has of its own is behind one interface (driver.go): the device's identity, the driver's part of calls, and
+// where and how requests and completions lie in memory. One engine executes the requests of all, so that devices of different drivers
+// write into each other's memory. mlx5 and rxe are there; of rxe, memory windows, invalidations and resizing are not.
+//
+// So rdma-core's own libraries, NVIDIA's libmlx5 and librxe, judge the model: what works here with libmlx5 on one end has
 // the layouts that libmlx5 has. What it can't judge is what libmlx5 does not see: the order in which an
 // adapter observes memory, its timing, and what firmware and kernel refuse.
 //

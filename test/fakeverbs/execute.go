@@ -98,7 +98,7 @@ func (d *Device) execute(q *queuePair, w workRequest, now time.Time) verdict {
 			return synLocalQPOp
 		}
 	default:
-		d.violation("QP %#x: request %d has the opcode %#x", q.number, w.index, w.opcode)
+		d.violation("QP %#x: request %d has the opcode %#x", q.number, w.id, w.opcode)
 		return synLocalQPOp
 	}
 	if d.port != nil {
@@ -229,7 +229,7 @@ func (d *Device) deliver(q *queuePair, m *message) verdict {
 	if m.opcode == opSendInval && !d.invalidates(q, m.imm) {
 		return d.accessError(q)
 	}
-	counter, wqe, ok := q.receive()
+	id, wqe, ok := d.driver.receive(q)
 	if !ok {
 		return notReady
 	}
@@ -240,39 +240,31 @@ func (d *Device) deliver(q *queuePair, m *message) verdict {
 	}
 	switch {
 	case !ok:
-		d.errorCQE(q, q.recvCQ, cqeRespError, counter, 0, synLocalProt)
+		d.errorCQE(q, q.recvCQ, cqeRespError, id, 0, synLocalProt)
 		q.enter(stateError)
 		return synRemoteInv
 	case len(data) > total(pieces):
-		d.errorCQE(q, q.recvCQ, cqeRespError, counter, 0, synLocalLen)
+		d.errorCQE(q, q.recvCQ, cqeRespError, id, 0, synLocalLen)
 		q.enter(stateError)
 		return synRemoteInv
 	}
-	c := q.cqe(counter)
-	be.PutUint32(c[44:], uint32(len(data)))
-	be.PutUint32(c[40:], m.srcQP)
-	kind := byte(cqeRecv)
+	c := completion{q: q, kind: cqeRecv, id: id, bytes: uint32(len(data)), srcQP: m.srcQP, grh: q.kind == qptUD, solicited: m.solicited}
 	switch m.opcode {
 	case opSendImm:
-		kind = cqeRecvImm
-		be.PutUint32(c[36:], m.imm)
+		c.kind, c.imm = cqeRecvImm, m.imm
 	case opSendInval:
-		kind = cqeRecvInval
+		c.kind, c.imm = cqeRecvInval, m.imm
 		d.keys[m.imm>>8].free = true
-		be.PutUint32(c[36:], m.imm)
-	}
-	if q.kind == qptUD {
-		const withGRH = 1 << 28
-		be.PutUint32(c[40:], withGRH|m.srcQP)
 	}
 	if q.kind != qptUD && q.scatterCQE && len(data) > 0 && len(data) <= int(q.recvCQ.entrySize)/2 {
-		d.complete(q.recvCQ, kind, c, data, m.solicited)
+		c.data = data
+		d.complete(q.recvCQ, c)
 		return good
 	}
 	if !write(pieces, data) {
 		d.memoryGone(q.ctx, "QP %#x: memory of a receive request is gone", q.number)
 	}
-	d.complete(q.recvCQ, kind, c, nil, m.solicited)
+	d.complete(q.recvCQ, c)
 	return good
 }
 
@@ -294,14 +286,14 @@ func (d *Device) deliverWrite(q *queuePair, m *message) verdict {
 			return d.accessError(q)
 		}
 	}
-	var counter uint16
+	var id uint64
 	if m.opcode == opWriteImm {
 		var ok bool
-		if counter, _, ok = q.receive(); !ok {
+		if id, _, ok = d.driver.receive(q); !ok {
 			return notReady
 		}
 	}
-	p := placement{q: q, m: *m, pieces: pieces, counter: counter}
+	p := placement{q: q, m: *m, pieces: pieces, id: id}
 	if d.placement > 0 {
 		p.due = time.Now().Add(d.placement)
 		d.placing = append(d.placing, p)
@@ -313,11 +305,11 @@ func (d *Device) deliverWrite(q *queuePair, m *message) verdict {
 
 // placement is a write whose memory the device has found.
 type placement struct {
-	q       *queuePair
-	m       message
-	pieces  []piece
-	counter uint16
-	due     time.Time
+	q      *queuePair
+	m      message
+	pieces []piece
+	id     uint64 // of the receive request
+	due    time.Time
 }
 
 // place writes a packet's data and completes it.
@@ -329,11 +321,8 @@ func (d *Device) place(p *placement) {
 	if m.opcode != opWriteImm || d.qps[q.number] != q {
 		return
 	}
-	c := q.cqe(p.counter)
-	be.PutUint32(c[44:], m.before+uint32(len(m.data)))
-	be.PutUint32(c[40:], m.srcQP)
-	be.PutUint32(c[36:], m.imm)
-	d.complete(q.recvCQ, cqeRecvWrite, c, nil, m.solicited)
+	d.complete(q.recvCQ, completion{q: q, kind: cqeRecvWrite, id: p.id, bytes: m.before + uint32(len(m.data)), srcQP: m.srcQP, imm: m.imm,
+		solicited: m.solicited})
 }
 
 // placeDue writes what has waited long enough. It reports whether there was anything.

@@ -37,8 +37,10 @@ const (
 
 // Port describes a device, which has one port.
 type Port struct {
-	// Name is the device's, such as fake0.
+	// Name is the device's, such as fake0; librxe knows its own by names that begin with "rxe".
 	Name string
+	// Driver is whose device it is; the zero value is MLX5.
+	Driver Driver
 	// Addr is the IPv4 address that its GID is made of.
 	Addr netip.Addr
 	// RoCE puts the port on the network: it is UDP port 4791 of Addr, which must be one of this machine's and the port free. Else
@@ -198,6 +200,8 @@ func (h *Host) serve(l *usernotif.Listener) error {
 			answered = h.stat(call)
 		case usernotif.Ioctl:
 			answered = h.ioctl(call)
+		case usernotif.Write:
+			answered = h.write(call)
 		}
 		if answered != nil {
 			h.logf("%s", answered)
@@ -271,7 +275,7 @@ func (h *Host) context(call *usernotif.Call) *context {
 		return nil
 	}
 	for _, d := range h.devices {
-		if c := d.context(st.Ino); c != nil {
+		if c := d.context(usernotif.FileID{Dev: st.Dev, Ino: st.Ino}); c != nil {
 			return c
 		}
 	}
@@ -289,4 +293,15 @@ func (h *Host) ioctl(call *usernotif.Call) error {
 		return call.Fail(e)
 	}
 	return call.Return()
+}
+
+func (h *Host) write(call *usernotif.Call) error {
+	c := h.context(call)
+	if c == nil {
+		return call.Continue()
+	}
+	if e := c.write(call); e != 0 {
+		return call.Fail(e)
+	}
+	return call.Written()
 }

@@ -10,13 +10,10 @@ import (
 	"github.com/sdr-rdma/go-sdr/test/fakeverbs/internal/usernotif"
 )
 
-// Numbers of ib_user_ioctl_cmds.h and mlx5_user_ioctl_cmds.h.
+// Numbers of ib_user_ioctl_cmds.h.
 const (
-	driverMLX5 = 1
-
 	objDevice, objPD, objCompChannel, objCQ, objQP, objSRQ, objAH, objMR, objMW = 0, 1, 2, 3, 4, 5, 6, 7, 8
 	objAsyncEvent                                                               = 16
-	objDEVX, objDEVXObject, objUMEM, objUAR                                     = 0x1000, 0x1001, 0x1002, 0x1008
 
 	uhwIn, uhwOut = 0x1000, 0x1001
 )
@@ -30,6 +27,7 @@ type method struct {
 	run   func(*context, *request) unix.Errno
 }
 
+// methods are those of all drivers.
 var methods = map[methodID]method{
 	{objDevice, 0}: {[]uint16{0, 1, 2, uhwIn, uhwOut}, (*context).invokeWrite},
 	{objDevice, 2}: {[]uint16{0, 1}, (*context).queryPort},
@@ -50,16 +48,6 @@ var methods = map[methodID]method{
 	{objAH, 0}:  {[]uint16{0}, destroyer[*addressHandle](0)},
 
 	{objAsyncEvent, 0}: {[]uint16{0}, (*context).allocAsyncEvent},
-
-	{objUAR, 0x1000}:        {[]uint16{0x1000, 0x1001, 0x1002, 0x1003, 0x1004}, (*context).allocUAR},
-	{objUAR, 0x1001}:        {[]uint16{0x1000}, destroyer[*uar](0x1000)},
-	{objDEVX, 0x1000}:       {[]uint16{0x1000, 0x1001}, (*context).devxOther},
-	{objDEVX, 0x1002}:       {[]uint16{0x1000, 0x1001}, (*context).queryEQN},
-	{objDEVXObject, 0x1000}: {[]uint16{0x1000, 0x1001, 0x1002}, (*context).devxCreate},
-	{objDEVXObject, 0x1001}: {[]uint16{0x1000}, (*context).destroyDEVX},
-	{objDEVXObject, 0x1002}: {[]uint16{0x1000, 0x1001, 0x1002}, (*context).devxModify},
-	{objUMEM, 0x1000}:       {[]uint16{0x1000, 0x1001, 0x1002, 0x1003, 0x1004, 0x1005}, (*context).regUMEM},
-	{objUMEM, 0x1001}:       {[]uint16{0x1000}, destroyer[*umem](0x1000)},
 }
 
 // destroyer destroys the object that an attribute names.
@@ -73,6 +61,27 @@ func (c *context) ioctl(call *usernotif.Call) unix.Errno {
 	if e != 0 {
 		return e
 	}
+	return c.answer(r, c.dispatch)
+}
+
+// write is write() on a device file: a write command as kernels had them before ioctl, by which some libraries still ring.
+func (c *context) write(call *usernotif.Call) unix.Errno {
+	const header = 8 // struct ib_uverbs_cmd_hdr
+	var b [header + 8]byte
+	if call.Memory.Read(call.Arg, b[:]) != nil {
+		return unix.EFAULT
+	}
+	in, out := 4*le.Uint16(b[4:]), 4*le.Uint16(b[6:])
+	if int(in) != usernotif.WriteSize {
+		return unix.EINVAL
+	}
+	r := &request{call: call, mem: call.Memory, object: objDevice, attrs: []attr{{id: writeCmd, len: 8, data: uint64(le.Uint32(b[:]))},
+		{id: coreIn, len: in - header, data: call.Arg + header}, {id: coreOut, len: out, data: le.Uint64(b[header:])}}}
+	return c.answer(r, c.invokeWrite)
+}
+
+// answer runs a call.
+func (c *context) answer(r *request, run func(*request) unix.Errno) (e unix.Errno) {
 	d := c.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -87,7 +96,10 @@ func (c *context) ioctl(call *usernotif.Call) unix.Errno {
 		e = d.fault()
 	}
 	if e == 0 {
-		e = c.dispatch(r)
+		e = run(r)
+	}
+	if e == 0 {
+		e = r.err
 	}
 	d.host.logf("%s: %v%s: %v", d.name, r, r.note, errnoText(e))
 	return e
@@ -101,12 +113,16 @@ func errnoText(e unix.Errno) string {
 }
 
 func (c *context) dispatch(r *request) unix.Errno {
-	m, ok := methods[methodID{r.object, r.method}]
+	id, own := methodID{r.object, r.method}, c.device.driver.identity()
+	m, ok := methods[id]
+	if !ok {
+		m, ok = own.methods[id]
+	}
 	if !ok {
 		return unix.EPROTONOSUPPORT
 	}
 	r.only(m.attrs...)
-	if r.driver != driverMLX5 {
+	if r.driver != own.id {
 		return unix.EINVAL
 	}
 	if !c.live && (r.object != objDevice || r.method != 3 && r.method != 0) {
@@ -115,11 +131,7 @@ func (c *context) dispatch(r *request) unix.Errno {
 	if r.err != 0 {
 		return r.err
 	}
-	e := m.run(c, r)
-	if e == 0 {
-		e = r.err
-	}
-	return e
+	return m.run(c, r)
 }
 
 // Limits that the device announces.
@@ -135,58 +147,20 @@ const (
 	stateActive = 4
 	mtu4096     = 5
 	linkEth     = 2
-	bfRegSize   = 512
-	dumpFillKey = 0x700
 	maxReads    = 16
 )
 
-// getContext is MLX5's ALLOC_UCONTEXT (mlx5_ib_alloc_ucontext).
+// getContext is ALLOC_UCONTEXT.
 func (c *context) getContext(r *request) unix.Errno {
 	if c.live {
 		return unix.EINVAL
 	}
-	switch r.find(uhwIn).size() {
-	case 8, 16, 24, 32:
-	default:
-		return unix.EINVAL
+	if e := c.device.driver.alloc(c, r); e != 0 {
+		return e
 	}
-	req := r.in(uhwIn, 32)
-	const flagDEVX, dynUAR = 1, 1 << 1
-	if le.Uint32(req[8:])&^flagDEVX != 0 || le.Uint32(req[12:]) != 0 {
-		return unix.EINVAL
-	}
-	if req[16] < 1 || le.Uint64(req[24:])&dynUAR == 0 {
-		// Older libraries: CQEs without a user index, doorbell pages at open.
-		return unix.EOPNOTSUPP
-	}
-	c.live, c.devx = true, le.Uint32(req[8:])&flagDEVX != 0
-	if c.devx && c.device.noDEVX {
-		c.live = false
-		return unix.EINVAL
-	}
+	c.live = true
 	r.out32(0, compVectors)
 	r.out64(1, 1)
-	b := make([]byte, 72)
-	put := func(off int, v uint32) { le.PutUint32(b[off:], v) }
-	put(0, 1<<18) // qp_tab_size
-	put(4, bfRegSize)
-	put(12, 64) // cache_line_size
-	le.PutUint16(b[16:], maxSQDesc)
-	le.PutUint16(b[18:], maxRQDesc)
-	put(20, maxQPWR) // max_send_wqebb
-	put(24, maxQPWR)
-	put(28, maxQPWR) // max_srq_recv_wr
-	le.PutUint16(b[32:], portNumber)
-	put(36, 1<<1) // dump_fill_mkey is valid
-	put(40, uint32(len(b)))
-	b[44] = 1 // cqe_version
-	b[45] = 3 // QUERY_DEVICE and CREATE_AH have a driver's part
-	b[46] = 1 // no inline header
-	put(56, 12)
-	put(60, 1)
-	put(64, maxUARs)
-	put(68, dumpFillKey)
-	r.out(uhwOut, b)
 	return 0
 }
 
@@ -266,46 +240,6 @@ func (c *context) queryGIDTable(r *request) unix.Errno {
 	return 0
 }
 
-// uar is a doorbell page of a context.
-type uar struct {
-	ctx  *context
-	page uint32
-	// users counts the queues that ring it.
-	users int
-	// lastRegister is that of the last doorbell whose blocks a Host's Posted was told of, and lastBlocks are those.
-	lastRegister int
-	lastBlocks   []byte
-}
-
-func (u *uar) destroy(*Device) unix.Errno {
-	if u.users > 0 {
-		return unix.EBUSY
-	}
-	delete(u.ctx.uars, u.page)
-	u.ctx.device.listed = false
-	return 0
-}
-
-func (c *context) allocUAR(r *request) unix.Errno {
-	const blueFlame, nonCached = 0, 1
-	if t := r.u64(0x1001); t != blueFlame && t != nonCached {
-		return unix.EOPNOTSUPP
-	}
-	for page := uint32(1); page <= maxUARs; page++ {
-		if c.uars[page] == nil {
-			u := &uar{ctx: c, page: page}
-			c.uars[page] = u
-			c.device.listed = false
-			r.made(0x1000, c.add(u))
-			r.out64(0x1002, uint64(page)*uarSize)
-			r.out32(0x1003, uarSize)
-			r.out32(0x1004, page)
-			return 0
-		}
-	}
-	return unix.ENOMEM
-}
-
 // pd is a protection domain.
 type pd struct {
 	number uint32
@@ -333,8 +267,12 @@ func (ch *channel) destroy(*Device) unix.Errno {
 	return 0
 }
 
-// addressHandle is where a UD request goes; mlx5 has no object for it.
-type addressHandle struct{ pd *pd }
+// addressHandle is where a UD request goes.
+type addressHandle struct {
+	pd    *pd
+	gid   [16]byte
+	label uint32 // of the flow
+}
 
 func (a *addressHandle) destroy(*Device) unix.Errno {
 	a.pd.users--

@@ -175,7 +175,7 @@ const maxIndirection = 4
 // translate finds the memory behind a range of a key. It fails when the key is dead, of another protection
 // domain, has not the rights, or the range is outside.
 func (d *Device) translate(dst []piece, value, pd uint32, addr uint64, length uint32, need access, depth int) ([]piece, bool) {
-	if value == dumpFillKey {
+	if null := d.driver.identity().nullKey; null != 0 && value == null {
 		return append(dst, piece{null: true, length: length}), true
 	}
 	k := d.keys[value>>8]

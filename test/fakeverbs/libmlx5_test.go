@@ -70,10 +70,16 @@ func newHost(t *testing.T, devices ...Port) *Host {
 // needProgram skips where a program of rdma-core, or its provider for mlx5, isn't installed.
 func needProgram(t *testing.T, names ...string) {
 	t.Helper()
-	found, err := filepath.Glob("/usr/lib/*/libibverbs/libmlx5-rdmav*.so")
+	needLibrary(t, "libmlx5", names...)
+}
+
+// needLibrary skips where a program of rdma-core, or one of its providers, isn't installed.
+func needLibrary(t *testing.T, library string, names ...string) {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/*/libibverbs/" + library + "-rdmav*.so")
 	require.NoError(t, err)
 	if len(found) == 0 {
-		t.Skip("libmlx5 isn't installed: apt-get install ibverbs-providers")
+		t.Skip(library + " isn't installed: apt-get install ibverbs-providers")
 	}
 	for _, name := range names {
 		if _, err := exec.LookPath(name); err != nil {
@@ -127,14 +133,14 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// pair runs a server on fake0 and its client on fake1; both take -p for the port, and the client the
+// pair runs a server on the host's first device and its client on the second; both take -p for the port, and the client the
 // server's name. It returns what they said.
 func pair(t *testing.T, h *Host, name string, args ...string) (server, client string) {
 	t.Helper()
 	port := freePort(t)
-	s := start(t, h, name, append([]string{"-p", port, "-d", "fake0"}, args...)...)
+	s := start(t, h, name, append([]string{"-p", port, "-d", h.devices[0].name}, args...)...)
 	waitListening(t, port, s)
-	c := start(t, h, name, append(append([]string{"-p", port, "-d", "fake1"}, args...), "127.0.0.1")...)
+	c := start(t, h, name, append(append([]string{"-p", port, "-d", h.devices[1].name}, args...), "127.0.0.1")...)
 	client = c.wait(t)
 	return s.wait(t), client
 }

@@ -32,30 +32,34 @@ const (
 	stateError
 )
 
-// queuePair is a QP. Its receive queue lies before its send queue in one buffer of the program.
+// queuePair is a QP.
 type queuePair struct {
 	ctx              *context
 	number           uint32
 	userHandle       uint64
-	userIndex        uint32
 	kind             uint32
 	pd               *pd
 	sendCQ, recvCQ   *completionQueue
 	srq              *sharedQueue
-	uar              *uar
-	buf, record      uint64
-	sqBlocks         uint32 // of 64 bytes, a power of two
-	rqEntries        uint32 // a power of two, or none
-	rqShift          uint32
-	scatterCQE       bool
-	byCommand        bool   // made by a firmware command: the kernel tells nobody of its events
-	sport            uint16 // the UDP source port that a firmware command gave, or 0
 	signalAll        bool
-	caps             []byte // struct ib_uverbs_qp_cap as asked for
+	caps             []byte // struct ib_uverbs_qp_cap, as asked for and then as made
 	state            qpState
 	attrs            [112]byte // struct ib_uverbs_modify_qp, what has been set so far
-	rqTaken          uint16
 	sqDone, sqPosted uint16
+
+	// Of mlx5: the receive queue lies before the send queue in one buffer of the program.
+	uar         *uar
+	buf, record uint64
+	userIndex   uint32
+	sqBlocks    uint32 // of 64 bytes, a power of two
+	rqEntries   uint32 // a power of two, or none
+	rqShift     uint32
+	rqTaken     uint16
+	scatterCQE  bool
+	byCommand   bool   // made by a firmware command: the kernel tells nobody of its events
+	sport       uint16 // the UDP source port that a firmware command gave, or 0
+	// Of rxe; rq is nil with a shared queue.
+	sq, rq *ring
 	// outOfOrder has the device take receive requests in another order than they were posted in: every other time the second oldest, and
 	// then the oldest, which skipped is.
 	outOfOrder bool
@@ -82,23 +86,9 @@ const qpSignalAll = 1 << 12
 
 func (c *context) createQP(r *request) unix.Errno {
 	d := c.device
-	hw := r.in(uhwIn, 56)
-	flags := le.Uint32(hw[28:])
-	q := &queuePair{ctx: c, userHandle: r.u64(7), kind: uint32(r.u64(9)), caps: r.in(8, 20), buf: le.Uint64(hw), record: le.Uint64(hw[8:]),
-		sqBlocks: le.Uint32(hw[16:]), rqEntries: le.Uint32(hw[20:]), rqShift: le.Uint32(hw[24:]), userIndex: le.Uint32(hw[32:]),
-		scatterCQE: flags&qpScatterCQE != 0}
-	q.signalAll = r.u32(10)&qpSignalAll != 0
-	switch {
-	case q.kind != qptRC && q.kind != qptUC && q.kind != qptUD:
+	q := &queuePair{ctx: c, userHandle: r.u64(7), kind: uint32(r.u64(9)), caps: r.in(8, 20), signalAll: r.u32(10)&qpSignalAll != 0}
+	if q.kind != qptRC && q.kind != qptUC && q.kind != qptUD || r.u32(10)&^qpSignalAll != 0 {
 		return unix.EOPNOTSUPP
-	case flags&^(qpScatterCQE|qpUARIndex) != 0, flags&qpUARIndex == 0, r.u32(10)&^qpSignalAll != 0:
-		return unix.EOPNOTSUPP
-	case q.sqBlocks&(q.sqBlocks-1) != 0 || q.rqEntries&(q.rqEntries-1) != 0 || q.sqBlocks > maxQPWR || q.rqEntries > maxQPWR:
-		return unix.EINVAL
-	case q.rqEntries != 0 && (q.rqShift < 4 || q.rqShift > 9), q.buf%4096 != 0, q.record%8 != 0, q.userIndex > 0xffffff:
-		return unix.EINVAL
-	case le.Uint32(q.caps) > q.sqBlocks:
-		return unix.EINVAL
 	}
 	var e unix.Errno
 	if q.pd, e = get[*pd](c, r.handle(2)); e != 0 {
@@ -115,6 +105,31 @@ func (c *context) createQP(r *request) unix.Errno {
 			return e
 		}
 	}
+	if e = d.driver.qp(q, r); e != 0 {
+		return e
+	}
+	d.join(q)
+	r.made(0, c.add(q))
+	r.out(13, q.caps)
+	r.out32(14, q.number)
+	return 0
+}
+
+func (mlx5) qp(q *queuePair, r *request) unix.Errno {
+	c, hw := q.ctx, r.in(uhwIn, 56)
+	flags := le.Uint32(hw[28:])
+	q.buf, q.record, q.userIndex, q.scatterCQE = le.Uint64(hw), le.Uint64(hw[8:]), le.Uint32(hw[32:]), flags&qpScatterCQE != 0
+	q.sqBlocks, q.rqEntries, q.rqShift = le.Uint32(hw[16:]), le.Uint32(hw[20:]), le.Uint32(hw[24:])
+	switch {
+	case flags&^(qpScatterCQE|qpUARIndex) != 0, flags&qpUARIndex == 0:
+		return unix.EOPNOTSUPP
+	case q.sqBlocks&(q.sqBlocks-1) != 0 || q.rqEntries&(q.rqEntries-1) != 0 || q.sqBlocks > maxQPWR || q.rqEntries > maxQPWR:
+		return unix.EINVAL
+	case q.rqEntries != 0 && (q.rqShift < 4 || q.rqShift > 9), q.buf%4096 != 0, q.record%8 != 0, q.userIndex > 0xffffff:
+		return unix.EINVAL
+	case le.Uint32(q.caps) > q.sqBlocks:
+		return unix.EINVAL
+	}
 	if q.uar = c.uars[le.Uint32(hw[36:])]; q.uar == nil {
 		return unix.EINVAL
 	}
@@ -122,12 +137,7 @@ func (c *context) createQP(r *request) unix.Errno {
 	if size == 0 || c.mem.Read(q.buf, make([]byte, 1)) != nil || c.mem.Read(q.buf+size-1, make([]byte, 1)) != nil || c.mem.Read(q.record, make([]byte, 8)) != nil {
 		return unix.EFAULT
 	}
-	d.join(q)
-	r.made(0, c.add(q))
-	r.out(13, q.caps)
-	r.out32(14, q.number)
-	out := make([]byte, 40)
-	r.out(uhwOut, out)
+	r.out(uhwOut, make([]byte, 40))
 	return 0
 }
 
@@ -144,7 +154,9 @@ func (q *queuePair) use(n int) {
 	q.pd.users += n
 	q.sendCQ.users += n
 	q.recvCQ.users += n
-	q.uar.users += n
+	if q.uar != nil {
+		q.uar.users += n
+	}
 	if q.srq != nil {
 		q.srq.users += n
 	}
@@ -152,6 +164,8 @@ func (q *queuePair) use(n int) {
 
 func (q *queuePair) destroy(d *Device) unix.Errno {
 	q.use(-1)
+	q.sq.free()
+	q.rq.free()
 	delete(d.qps, q.number)
 	d.listed = false
 	return 0
@@ -247,8 +261,7 @@ func (q *queuePair) enter(s qpState) {
 	q.waiting = false
 	if s == stateReset {
 		q.attrs = [112]byte{}
-		q.rqTaken, q.sqDone, q.sqPosted = 0, 0, 0
-		q.outOfOrder, q.skipped = false, nil
+		q.ctx.device.driver.reset(q)
 	}
 	switch s {
 	case stateRTR:
@@ -275,11 +288,7 @@ func (c *context) queryQP(r *request) unix.Errno {
 	}
 	b := make([]byte, 128)
 	copy(b, q.attrs[:32])
-	// The kernel knows a program's receive queue only; its library adds the rest.
-	le.PutUint32(b[68:], q.rqEntries)
-	if q.rqEntries > 0 {
-		le.PutUint32(b[76:], 1<<(q.rqShift-4))
-	}
+	copy(b[64:84], c.device.driver.caps(q))
 	copy(b[84:104], q.attrs[72:92]) // qkey … qp_access_flags
 	copy(b[104:108], q.attrs[92:96])
 	b[108], b[109] = byte(q.state), byte(q.state)
@@ -290,4 +299,21 @@ func (c *context) queryQP(r *request) unix.Errno {
 	}
 	r.out(coreOut, b)
 	return 0
+}
+
+// caps: the kernel knows a program's receive queue only; its library adds the rest.
+func (mlx5) caps(q *queuePair) []byte {
+	b := make([]byte, 20)
+	le.PutUint32(b[4:], q.rqEntries)
+	if q.rqEntries > 0 {
+		le.PutUint32(b[12:], 1<<(q.rqShift-4))
+	}
+	return b
+}
+
+func (mlx5) taken(*queuePair) {}
+
+func (mlx5) reset(q *queuePair) {
+	q.rqTaken, q.sqDone, q.sqPosted = 0, 0, 0
+	q.outOfOrder, q.skipped = false, nil
 }

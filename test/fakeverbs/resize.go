@@ -26,11 +26,11 @@ func (c *context) resizeCQ(r *request) unix.Errno {
 	if e := to.checkMemory(); e != 0 {
 		return e
 	}
-	q.consume()
+	mlx5{}.consume(q)
 	if waiting := q.produced + 1 - q.consumed; waiting > q.entries || waiting > to.entries {
 		return unix.EINVAL
 	}
-	c.device.complete(q, cqeResize, [64]byte{}, nil, false)
+	c.device.complete(q, completion{kind: cqeResize})
 	q.buf, q.entries = to.buf, to.entries
 	r.out64(coreOut, uint64(cqe))
 	return 0

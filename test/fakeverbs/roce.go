@@ -95,13 +95,16 @@ func (n *rocePort) sender(port uint16) (int, uint16, error) {
 
 // sourcePort is what the driver makes of a flow label (rdma_flow_label_to_udp_sport); without one the device chooses.
 func (q *queuePair) sourcePort() uint16 {
-	const first, low, high = 0xc000, 0x03fff, 0xfc000
 	if q.sport != 0 {
 		return q.sport
 	}
-	label := le.Uint32(q.attrs[16:])
+	return labelPort(le.Uint32(q.attrs[16:]), q.number)
+}
+
+func labelPort(label, qpn uint32) uint16 {
+	const first, low, high = 0xc000, 0x03fff, 0xfc000
 	if label == 0 {
-		return uint16(first | q.number&low)
+		return uint16(first | qpn&low)
 	}
 	return uint16(first | label&low ^ label&high>>14)
 }

@@ -10,46 +10,59 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedQueue is an SRQ: a list of receive requests, linked by their indices.
+// sharedQueue is an SRQ.
 type sharedQueue struct {
-	ctx         *context
-	number      uint32
-	userHandle  uint64
-	pd          *pd
+	ctx        *context
+	number     uint32
+	userHandle uint64
+	pd         *pd
+	wr, sge    uint32 // of the program's requests, at most
+	users      int
+	limit      uint32
+	// Of rxe.
+	ring *ring
+	// Of mlx5: a list of requests, linked by their indices.
 	buf, record uint64
 	entries     uint32
 	stride      uint32
-	users       int
-	limit       uint32
-
 	// head is the index of the request to take next, taken counts them.
 	head  uint16
 	taken uint16
 }
 
-// createSRQ: the kernel derives the queue's size from max_wr and the stride from max_sge, as the library does.
 func (c *context) createSRQ(r *request) unix.Errno {
 	const basic = 0
 	p, e := get[*pd](c, r.handle(1))
 	if e != 0 {
 		return e
 	}
-	hw := r.in(uhwIn, 32)
-	maxWR, maxSGEs := r.u32(5), r.u32(6)
-	if r.u64(9) != basic || maxWR == 0 || maxWR >= maxQPWR || maxSGEs > maxSGE || le.Uint32(hw[16:]) != 0 {
+	q := &sharedQueue{ctx: c, userHandle: r.u64(4), pd: p, number: c.device.number(), wr: r.u32(5), sge: r.u32(6), limit: r.u32(7)}
+	if r.u64(9) != basic || q.wr == 0 || q.wr >= maxQPWR || q.sge > maxSGE {
 		return unix.EINVAL
 	}
-	q := &sharedQueue{ctx: c, userHandle: r.u64(4), pd: p, buf: le.Uint64(hw), record: le.Uint64(hw[8:]),
-		entries: powerOfTwo(maxWR + 1), stride: max(32, powerOfTwo(16+16*maxSGEs)), limit: r.u32(7)}
+	if e := c.device.driver.srq(q, r); e != 0 {
+		return e
+	}
+	p.users++
+	r.made(0, c.add(q))
+	r.out32(11, q.wr)
+	r.out32(12, q.sge)
+	r.out32(13, q.number)
+	return 0
+}
+
+// srq: the kernel derives the queue's size from max_wr and the stride from max_sge, as the library does.
+func (mlx5) srq(q *sharedQueue, r *request) unix.Errno {
+	c, hw := q.ctx, r.in(uhwIn, 32)
+	if le.Uint32(hw[16:]) != 0 {
+		return unix.EINVAL
+	}
+	q.buf, q.record = le.Uint64(hw), le.Uint64(hw[8:])
+	q.entries, q.stride = powerOfTwo(q.wr+1), max(32, powerOfTwo(16+16*q.sge))
+	q.wr, q.sge = q.entries-1, q.stride/16-1
 	if q.record%8 != 0 || c.mem.Read(q.buf, make([]byte, 1)) != nil || c.mem.Read(q.buf+uint64(q.entries*q.stride)-1, make([]byte, 1)) != nil {
 		return unix.EFAULT
 	}
-	q.number = c.device.number()
-	p.users++
-	r.made(0, c.add(q))
-	r.out32(11, q.entries-1)
-	r.out32(12, q.stride/16-1)
-	r.out32(13, q.number)
 	r.out64(uhwOut, uint64(q.number))
 	return 0
 }
@@ -61,6 +74,7 @@ func (q *sharedQueue) destroy(*Device) unix.Errno {
 		return unix.EBUSY
 	}
 	q.pd.users--
+	q.ring.free()
 	return 0
 }
 
@@ -77,7 +91,7 @@ func (c *context) modifySRQ(r *request) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	if le.Uint32(in[4:]) != limit || le.Uint32(in[12:]) >= q.entries {
+	if le.Uint32(in[4:]) != limit || le.Uint32(in[12:]) > q.wr {
 		return unix.EINVAL
 	}
 	q.limit = le.Uint32(in[12:])
@@ -89,8 +103,8 @@ func (c *context) querySRQ(r *request) unix.Errno {
 	if e != 0 {
 		return e
 	}
-	b := le.AppendUint32(nil, q.entries-1)
-	b = le.AppendUint32(b, q.stride/16-1)
+	b := le.AppendUint32(nil, q.wr)
+	b = le.AppendUint32(b, q.sge)
 	b = le.AppendUint32(b, q.limit)
 	r.out(coreOut, append(b, 0, 0, 0, 0))
 	return 0
@@ -106,21 +120,26 @@ func (q *sharedQueue) posted() uint16 {
 }
 
 // take takes the next request: its number for the completion, and its memory.
-func (q *sharedQueue) take() (index uint16, wqe []byte, ok bool) {
+func (q *sharedQueue) take() (id uint64, wqe []byte, ok bool) {
 	n := q.posted()
 	if n == 0 {
 		return 0, nil, false
 	}
 	wqe = make([]byte, q.stride)
-	index = q.head
+	index := q.head
 	if q.ctx.mem.Read(q.buf+uint64(uint32(index)&(q.entries-1))*uint64(q.stride), wqe) != nil {
 		return 0, nil, false
 	}
 	q.head = be.Uint16(wqe[2:])
 	q.taken++
-	if q.limit > 0 && uint32(n-1) < q.limit {
+	q.left(uint32(n - 1))
+	return uint64(index), wqe[16:], true
+}
+
+// left sends the event of a limit when fewer requests are left.
+func (q *sharedQueue) left(n uint32) {
+	if q.limit > 0 && n < q.limit {
 		q.limit = 0
 		q.ctx.event(q.userHandle, eventSRQLimit)
 	}
-	return index, wqe[16:], true
 }

@@ -10,16 +10,8 @@ import (
 	"path/filepath"
 )
 
-// What the device says it is: a ConnectX-5. The vendor's number is that of its PCI function in sysfs, its
-// OUI in QUERY_DEVICE.
 const (
-	pciVendor  = 0x15b3
-	pciDevice  = 0x1017
-	vendorOUI  = 0x02c9
-	firmware   = "16.35.1012"
-	fwVersion  = 16<<32 | 35<<16 | 1012
 	uverbsABI  = 6
-	mlx5ABI    = 1
 	portNumber = 1
 )
 
@@ -28,31 +20,24 @@ func (d *Device) writeSysfs(class string) error {
 	uverbs := fmt.Sprintf("uverbs%d", d.index)
 	guid := fmt.Sprintf("%04x:%04x:%04x:%04x", d.guid>>48, d.guid>>32&0xffff, d.guid>>16&0xffff, d.guid&0xffff)
 	ib, port := "infiniband/"+d.name+"/", "infiniband/"+d.name+"/ports/1/"
-	for path, text := range map[string]string{
-		"infiniband_verbs/abi_version":                        fmt.Sprint(uverbsABI),
-		"infiniband_verbs/" + uverbs + "/abi_version":         fmt.Sprint(mlx5ABI),
-		"infiniband_verbs/" + uverbs + "/ibdev":               d.name,
-		"infiniband_verbs/" + uverbs + "/dev":                 fmt.Sprintf("%d:%d", uverbsMajor, uverbsMinor+d.index),
-		"infiniband_verbs/" + uverbs + "/device/modalias":     modalias,
-		"infiniband_verbs/" + uverbs + "/device/vendor":       fmt.Sprintf("%#04x", pciVendor),
-		"infiniband_verbs/" + uverbs + "/device/device":       fmt.Sprintf("%#04x", pciDevice),
-		"infiniband_verbs/" + uverbs + "/device/infiniband/x": "",
-		ib + "device/modalias":                                modalias,
-		ib + "device/vendor":                                  fmt.Sprintf("%#04x", pciVendor),
-		ib + "device/device":                                  fmt.Sprintf("%#04x", pciDevice),
-		ib + "fw_ver":                                         firmware,
-		ib + "node_type":                                      "1: CA",
-		ib + "node_guid":                                      guid,
-		ib + "sys_image_guid":                                 guid,
-		ib + "hca_type":                                       "MT4119",
-		port + "state":                                        "4: ACTIVE",
-		port + "link_layer":                                   "Ethernet",
-		port + "lid":                                          "0x0",
-		port + "rate":                                         "100 Gb/sec (4X EDR)",
-		port + "gids/0":                                       gidText(d.gid),
-		port + "gid_attrs/types/0":                            "RoCE v2",
-		port + "pkeys/0":                                      "0xffff",
-	} {
+	entries := map[string]string{
+		"infiniband_verbs/abi_version":                fmt.Sprint(uverbsABI),
+		"infiniband_verbs/" + uverbs + "/abi_version": fmt.Sprint(d.driver.identity().abi),
+		"infiniband_verbs/" + uverbs + "/ibdev":       d.name,
+		"infiniband_verbs/" + uverbs + "/dev":         fmt.Sprintf("%d:%d", uverbsMajor, uverbsMinor+d.index),
+		ib + "node_type":                              "1: CA",
+		ib + "node_guid":                              guid,
+		ib + "sys_image_guid":                         guid,
+		port + "state":                                "4: ACTIVE",
+		port + "link_layer":                           "Ethernet",
+		port + "lid":                                  "0x0",
+		port + "rate":                                 "100 Gb/sec (4X EDR)",
+		port + "gids/0":                               gidText(d.gid),
+		port + "gid_attrs/types/0":                    "RoCE v2",
+		port + "pkeys/0":                              "0xffff",
+	}
+	links := d.driver.sysfs(entries, "infiniband_verbs/"+uverbs+"/", ib)
+	for path, text := range entries {
 		path = filepath.Join(class, path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
@@ -61,11 +46,13 @@ func (d *Device) writeSysfs(class string) error {
 			return err
 		}
 	}
-	return os.Symlink("../../../bus/pci/drivers/mlx5_core", filepath.Join(class, ib, "device/driver"))
+	for path, to := range links {
+		if err := os.Symlink(to, filepath.Join(class, path)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
-
-// modalias is by what libibverbs finds the driver.
-var modalias = fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd00000020bc02sc00i00", pciVendor, pciDevice, pciVendor)
 
 func gidText(g [16]byte) string {
 	s := ""

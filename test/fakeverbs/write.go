@@ -20,8 +20,10 @@ const (
 	cmdAllocMW       = 14
 	cmdCreateChannel = 17
 	cmdResizeCQ      = 19
+	cmdReqNotifyCQ   = 23
 	cmdQueryQP       = 25
 	cmdModifyQP      = 26
+	cmdPostSend      = 28
 	cmdModifySRQ     = 33
 	cmdQuerySRQ      = 34
 	cmdQueryDeviceEx = 0x80000001
@@ -57,30 +59,21 @@ func (c *context) invokeWrite(r *request) unix.Errno {
 		return c.createAH(r)
 	case cmdRegMR:
 		return c.regMR(r)
-	case cmdAllocMW:
-		return c.allocMW(r)
 	case cmdCreateChannel:
 		return c.createChannel(r)
 	case cmdQueryQP:
 		return c.queryQP(r)
 	case cmdModifyQP, cmdModifyQPEx:
 		return c.modifyQP(r)
-	case cmdResizeCQ:
-		return c.resizeCQ(r)
-	case cmdModifyCQEx:
-		return c.modifyCQ(r)
 	case cmdModifySRQ:
 		return c.modifySRQ(r)
 	case cmdQuerySRQ:
 		return c.querySRQ(r)
 	default:
-		return unix.EOPNOTSUPP
+		return c.device.driver.command(c, r, cmd)
 	}
 	return 0
 }
-
-// deviceCaps are those of enum ib_device_cap_flags that the device announces: memory windows of types 1 and 2B.
-const deviceCaps = 1<<17 | 1<<24
 
 // The largest count, and the longest period in microseconds, of events of a CQ: as many bits as the adapter has for them.
 const (
@@ -90,15 +83,15 @@ const (
 
 // deviceResp is struct ib_uverbs_query_device_resp.
 func (d *Device) deviceResp() []byte {
-	b := make([]byte, 176)
-	le.PutUint64(b[0:], fwVersion)
+	b, id := make([]byte, 176), d.driver.identity()
+	le.PutUint64(b[0:], id.firmware)
 	be.PutUint64(b[8:], d.guid)
 	be.PutUint64(b[16:], d.guid)
 	le.PutUint64(b[24:], 1<<63)          // max_mr_size
 	le.PutUint64(b[32:], 0xfffffffff000) // page_size_cap
 	for off, v := range map[int]uint32{
-		40: vendorOUI, 44: pciDevice, 52: 1 << 18, 56: maxQPWR, 60: deviceCaps, 64: maxSGE, 68: maxSGE, 72: 1 << 24, 76: maxCQE, 80: 1 << 24,
-		84: 1 << 24, 88: maxReads, 96: 1 << 22, 100: maxReads, 108: atomicHCA, 120: 1 << 24, 144: 1 << 30, 156: 1 << 23,
+		40: id.vendor, 44: id.part, 52: 1 << 18, 56: maxQPWR, 60: id.caps, 64: maxSGE, 68: maxSGE, 72: 1 << 24, 76: maxCQE, 80: 1 << 24,
+		84: 1 << 24, 88: maxReads, 96: 1 << 22, 100: maxReads, 108: id.atomics, 120: 1 << 24, 144: 1 << 30, 156: 1 << 23,
 		160: maxQPWR - 1, 164: maxSGE,
 	} {
 		le.PutUint32(b[off:], v)
@@ -112,12 +105,16 @@ func (c *context) queryDeviceEx(r *request) {
 	b := make([]byte, 304)
 	copy(b, c.device.deviceResp())
 	le.PutUint32(b[180:], uint32(min(len(b), r.room(coreOut))))
+	c.device.driver.queryDeviceEx(b, r)
+	r.out(coreOut, b)
+}
+
+func (mlx5) queryDeviceEx(b []byte, r *request) {
 	// Timestamps of completions are nanoseconds.
 	le.PutUint64(b[208:], 1<<63-1)
 	le.PutUint64(b[216:], 1_000_000)
 	le.PutUint16(b[280:], maxModerationCount)
 	le.PutUint16(b[282:], maxModerationPeriod)
-	r.out(coreOut, b)
 	// The driver's part: nothing optional, but 128-byte completions and receives out of order.
 	hw := make([]byte, r.room(uhwOut))
 	if len(hw) >= 8 {
@@ -155,9 +152,6 @@ func (c *context) channel(r *request, fd uint32) *channel {
 	return nil
 }
 
-// mac is what the fake port's neighbour table knows of a GID.
-func mac(gid []byte) []byte { return append([]byte{2, 0}, gid[12:16]...) }
-
 func (c *context) createAH(r *request) unix.Errno {
 	in := r.in(coreIn, 56)
 	p, e := get[*pd](c, le.Uint32(in[16:]))
@@ -170,10 +164,9 @@ func (c *context) createAH(r *request) unix.Errno {
 		return unix.EINVAL
 	}
 	p.users++
-	r.out32(coreOut, c.add(&addressHandle{pd: p}))
-	hw := make([]byte, 16)
-	le.PutUint32(hw, uint32(len(hw)))
-	copy(hw[4:], mac(attr[:16]))
-	r.out(uhwOut, hw)
+	a := &addressHandle{pd: p, gid: [16]byte(attr), label: le.Uint32(attr[16:])}
+	handle := c.add(a)
+	r.out32(coreOut, handle)
+	c.device.driver.ah(a, handle, r)
 	return 0
 }

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package provider tests the mlx5 provider of package verbs on fake devices.
+// Package provider tests the mlx5 and rxe providers of package verbs on fake devices.
 package provider

@@ -37,6 +37,9 @@ const (
 	netB = "mlx5_6"
 	// removable is removed when a test asks for it.
 	removable = "mlx5_7"
+	// rxeA and rxeB are Soft-RoCE devices.
+	rxeA = "rxe0"
+	rxeB = "rxe1"
 )
 
 // insideEnv is set in the process that runs the tests: to the file that lists the doorbells of the sink.
@@ -86,7 +89,9 @@ func runInside() error {
 		fakeverbs.Port{Name: plain, Addr: netip.MustParseAddr("192.0.2.5"), NoDEVX: true},
 		fakeverbs.Port{Name: netA, Addr: loopback(1), RoCE: true},
 		fakeverbs.Port{Name: netB, Addr: loopback(2), RoCE: true},
-		fakeverbs.Port{Name: removable, Addr: netip.MustParseAddr("192.0.2.8")})
+		fakeverbs.Port{Name: removable, Addr: netip.MustParseAddr("192.0.2.8")},
+		fakeverbs.Port{Name: rxeA, Addr: netip.MustParseAddr("192.0.2.9"), Driver: fakeverbs.RXE},
+		fakeverbs.Port{Name: rxeB, Addr: netip.MustParseAddr("192.0.2.10"), Driver: fakeverbs.RXE})
 	if err != nil {
 		return err
 	}
@@ -121,7 +126,7 @@ func runInside() error {
 	}
 	go removeOnDemand(h.Device(7), files[removalSuffix])
 	err = p.Wait()
-	for i := range 8 {
+	for i := range 10 {
 		s := h.Device(i).Stats()
 		for _, v := range s.Violations {
 			err = errors.Join(err, errors.New(v))

@@ -2,7 +2,7 @@
 
 //go:build linux && (amd64 || arm64)
 
-// Command run runs a program on fake mlx5 devices: see package fakeverbs.
+// Command run runs a program on fake mlx5 and rxe devices: see package fakeverbs.
 package main
 
 import (
@@ -17,11 +17,12 @@ import (
 	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
 )
 
-const usage = `Runs a program on a machine with fake mlx5 devices, which are connected.
+const usage = `Runs a program on a machine with fake mlx5 and rxe devices, which are connected.
 
   go run ./test/fakeverbs/run [flags] -- PROGRAM [ARGUMENTS]
 
   go run ./test/fakeverbs/run -- ibv_devinfo -v
+  go run ./test/fakeverbs/run -devices rxe0,rxe1 -- sh -c 'ibv_rc_pingpong -d rxe0 -g 0 & sleep 1; ibv_rc_pingpong -d rxe1 -g 0 localhost'
   go run ./test/fakeverbs/run -roce -addr 127.1.0.1 -- sh -c 'ib_write_bw -d fake0 -x 0 -c UC & sleep 1; ib_write_bw -d fake1 -x 0 -c UC localhost'
   go run ./test/fakeverbs/run -- sh -c 'ibv_uc_pingpong -d fake0 -g 0 & sleep 1; ibv_uc_pingpong -d fake1 -g 0 localhost'
 
@@ -36,7 +37,7 @@ func main() {
 		fmt.Fprint(flag.CommandLine.Output(), usage)
 		flag.PrintDefaults()
 	}
-	names := flag.String("devices", "fake0,fake1", "comma-separated `names` of the devices")
+	names := flag.String("devices", "fake0,fake1", "comma-separated `names` of the devices; those that begin with rxe are for librxe, the others for libmlx5")
 	addr := flag.String("addr", "192.0.2.1", "IPv4 `address` of the first device; the others have those that follow")
 	network := flag.Bool("roce", false, "connect the devices by the machine's network, RoCEv2 over UDP port 4791 of their addresses (try -addr 127.1.0.1)")
 	trace := flag.Bool("trace", false, "print each call that the program makes on a device")
@@ -49,7 +50,11 @@ func main() {
 	if err == nil {
 		var ports []fakeverbs.Port
 		for _, n := range strings.Split(*names, ",") {
-			ports = append(ports, fakeverbs.Port{Name: n, Addr: first, RoCE: *network})
+			p := fakeverbs.Port{Name: n, Addr: first, RoCE: *network}
+			if strings.HasPrefix(n, "rxe") {
+				p.Driver = fakeverbs.RXE
+			}
+			ports = append(ports, p)
 			first = first.Next()
 		}
 		err = run(ports, *trace, flag.Args())

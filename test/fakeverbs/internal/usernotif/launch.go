@@ -56,7 +56,7 @@ func become(path string, argv []string) error {
 	return unix.Exec(path, argv, os.Environ())
 }
 
-// filter is the program over struct seccomp_data: nr at 0, arch at 4, the low half of args[1] at 24.
+// filter is the program over struct seccomp_data: nr at 0, arch at 4, the low halves of args[1] at 24 and of args[2] at 32.
 func filter() []unix.SockFilter {
 	load := func(off uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: off}
@@ -67,14 +67,17 @@ func filter() []unix.SockFilter {
 	ret := func(k uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k} }
 	return []unix.SockFilter{
 		load(4),
-		jeq(auditArch, 0, 7),
+		jeq(auditArch, 0, 10),
 		load(0),
-		jeq(unix.SYS_OPENAT, 6, 0),
-		jeq(sysFstatat, 5, 0),
-		jeq(unix.SYS_FSTAT, 4, 0),
-		jeq(unix.SYS_IOCTL, 0, 2),
+		jeq(unix.SYS_OPENAT, 9, 0),
+		jeq(sysFstatat, 8, 0),
+		jeq(unix.SYS_FSTAT, 7, 0),
+		jeq(unix.SYS_WRITE, 3, 0),
+		jeq(unix.SYS_IOCTL, 0, 4),
 		load(24),
-		jeq(rdmaIoctl, 1, 0),
+		jeq(rdmaIoctl, 3, 2),
+		load(32),
+		jeq(WriteSize, 1, 0),
 		ret(seccompRetAllow),
 		ret(seccompRetUserNotif),
 	}

@@ -31,9 +31,14 @@ const (
 	Open Operation = iota
 	Stat
 	Ioctl
+	Write
 )
 
-// Call is a system call of the program, which waits for one of Continue, Return, Fail, GiveFile and
+// WriteSize is the size of the only writes that are trapped: of a doorbell on a device file (struct ib_uverbs_post_send with its
+// header). Others that have it go on.
+const WriteSize = 32
+
+// Call is a system call of the program, which waits for one of Continue, Return, Written, Fail, GiveFile and
 // GiveStat.
 type Call struct {
 	l *Listener
@@ -44,9 +49,9 @@ type Call struct {
 	Memory Memory
 	// Path of Open and Stat; empty where the call names a file by its descriptor alone.
 	Path string
-	// FD is the file descriptor of Ioctl, and of Stat when Path is empty.
+	// FD is the file descriptor of Ioctl and Write, and of Stat when Path is empty.
 	FD int
-	// Arg is the third argument of ioctl.
+	// Arg is the third argument of ioctl, and where what is written lies.
 	Arg  uint64
 	stat uint64
 }
@@ -95,6 +100,8 @@ func (c *Call) decode() {
 		c.Op, c.FD, c.Path, c.stat = Stat, int(int32(a[0])), c.Memory.path(a[1]), a[2]
 	case unix.SYS_FSTAT:
 		c.Op, c.FD, c.stat = Stat, int(int32(a[0])), a[1]
+	case unix.SYS_WRITE:
+		c.Op, c.FD, c.Arg = Write, int(int32(a[0])), a[1]
 	default:
 		c.Op, c.FD, c.Arg = Ioctl, int(int32(a[0])), a[2]
 	}
@@ -115,8 +122,11 @@ func (c *Call) send(r seccompNotifResp) error {
 // Continue has the kernel do the call.
 func (c *Call) Continue() error { return c.send(seccompNotifResp{Flags: seccompUserNotifFlagContinue}) }
 
-// Return ends the call with 0, Fail with an errno.
+// Return ends the call with 0.
 func (c *Call) Return() error { return c.send(seccompNotifResp{}) }
+
+// Written ends Write: all was taken.
+func (c *Call) Written() error { return c.send(seccompNotifResp{Val: WriteSize}) }
 
 // Fail ends the call with an errno.
 func (c *Call) Fail(e unix.Errno) error { return c.send(seccompNotifResp{Error: -int32(e)}) }

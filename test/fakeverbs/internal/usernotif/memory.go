@@ -101,11 +101,14 @@ func NewShared(name string, size int) (*Shared, error) {
 // FD is the file that the program is to be given.
 func (s *Shared) FD() int { return s.fd }
 
-// Inode is the file's number, by which it is known in any process that has it.
-func (s *Shared) Inode() (uint64, error) {
+// FileID is a file's number and that of its file system, by which it is known in any process that has it.
+type FileID struct{ Dev, Ino uint64 }
+
+// ID is the file's.
+func (s *Shared) ID() (FileID, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(s.fd, &st)
-	return st.Ino, err
+	return FileID{st.Dev, st.Ino}, err
 }
 
 // Take returns the 8 bytes at off, as they lie there, and leaves zeros. off is a multiple of 8.
@@ -117,6 +120,17 @@ func (s *Shared) Take(off int) (b [8]byte) {
 	v := atomic.SwapUint64(p, 0)
 	return *(*[8]byte)(unsafe.Pointer(&v))
 }
+
+// Bytes is a part of the memory.
+func (s *Shared) Bytes(off, n int) []byte { return s.mem[off : off+n : off+n] }
+
+// Load32 and Store32 read and write a word that the program may look at meanwhile; off is a multiple of 4.
+func (s *Shared) Load32(off int) uint32 { return atomic.LoadUint32(s.word(off)) }
+
+// Store32 is Load32's counterpart.
+func (s *Shared) Store32(off int, v uint32) { atomic.StoreUint32(s.word(off), v) }
+
+func (s *Shared) word(off int) *uint32 { return (*uint32)(unsafe.Pointer(&s.mem[off])) }
 
 // Close unmaps the memory here; a program that has it keeps it.
 func (s *Shared) Close() {
