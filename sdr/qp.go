@@ -233,10 +233,10 @@ func (q *QP) Err() error {
 }
 
 // progress runs what is due on the QP and returns when to run it again, unless it is made
-// ready before. The home worker calls it.
-func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
+// ready before, and whether it has used up its quantum. The home worker calls it.
+func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, usedUp bool) {
 	if q.state() == qpGone {
-		return units.Never
+		return units.Never, false
 	}
 	q.slots.Collect(now)
 
@@ -253,7 +253,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
 		driverNext = q.runDriver(now, q.events)
 	}
 	q.progressConnect(now)
-	usedUp := q.progressSends(now)
+	usedUp = q.progressSends(now)
 	q.flushTogether(now, w)
 	flushed := q.flushAll(now)
 	switch {
@@ -270,7 +270,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
 	if len(q.closing) > 0 || !flushed || q.watchDrain(now) || q.unposted != nil {
 		next = q.soon(now, next) // a fence, the device's queue, or other workers
 	}
-	if w.quantum = w.quantum || usedUp; usedUp {
+	if usedUp {
 		q.mark() // there is more to send
 	}
 	if q.blocked == blockedByAge && q.state() <= qpReady {
@@ -288,7 +288,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant) {
 	if leaves {
 		q.leave()
 	}
-	return next
+	return next, usedUp
 }
 
 // soon is when to look again for what the device doesn't announce. In virtual

@@ -41,8 +41,6 @@ type worker struct {
 	timers timers
 	round  []*QP
 
-	// quantum: a QP has injected one since the last poll.
-	quantum bool
 	// broken: the last poll failed; logged: so has one before.
 	broken, logged bool
 
@@ -83,8 +81,11 @@ func (w *worker) runReady(now units.Instant) (next units.Instant) {
 	w.timers.popDue(now, w.ready.add)
 	w.round = w.ready.popAll(w.round[:0])
 	for _, q := range w.round {
-		w.timers.set(q, q.progress(now, w))
-		w.pollArrivals(now)
+		again, usedUp := q.progress(now, w)
+		w.timers.set(q, again)
+		if usedUp {
+			w.pollArrivals(now)
+		}
 	}
 	clear(w.round)
 	if next = min(next, w.timers.next()); !w.ready.empty() {
@@ -106,10 +107,9 @@ func (w *worker) lookForNews() {
 // pollArrivals polls for what has come while a QP injected a quantum, so that QPs that
 // send as fast as they can don't keep their worker from receiving.
 func (w *worker) pollArrivals(now units.Instant) {
-	for i := 0; w.quantum && i < maxQuantum/8 && w.poll(now); i++ {
+	for i := 0; i < maxQuantum/8 && w.poll(now); i++ {
 		continue
 	}
-	w.quantum = false
 }
 
 // poll takes completions until a batch isn't full, at most a few batches, so that
