@@ -276,5 +276,5 @@ func (t *recvTransfer) place(u scheme.Unit) {
 		return // it has become whole by itself
 	}
 	first := u.Index() % per * packets
-	_ = t.in.port.Place(m.h, first, min(packets, m.places.Len()-first))
+	_ = t.in.port.Place(m.h, first, min(packets, m.positions.Len()-first))
 }

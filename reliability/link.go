@@ -40,7 +40,7 @@ func (l *link) init() {
 	_, l.partial = l.cfg.Scheme.(scheme.Partial)
 	l.layout = newLayout(&l.cfg, l.qcfg.MTU)
 	if !l.qp.Endpoint().Caps().HostPackets {
-		l.placesPerUnit = int(l.cfg.Unit / l.qcfg.Chunk)
+		l.positionsPerUnit = int(l.cfg.Unit / l.qcfg.Chunk)
 	}
 	l.coding.init(l)
 }
@@ -71,8 +71,8 @@ type layout struct {
 	// packetsPerUnit are of a whole unit. unitsPerMessage are of a data message, and
 	// unitsPerParity of a parity message.
 	packetsPerUnit, unitsPerMessage, unitsPerParity int
-	// placesPerUnit is how many places of a message's map a whole unit has: see placeMap.
-	placesPerUnit int
+	// positionsPerUnit is how many positions of a message's map a whole unit has: see positionMap.
+	positionsPerUnit int
 }
 
 // maxUnitsPerParity is how many parity units share a message.
@@ -83,7 +83,7 @@ func newLayout(c *Config, mtu units.Bytes) layout {
 	return layout{
 		unit: c.Unit, mtu: mtu, messageSize: c.MessageSize,
 		packetsPerUnit: int(c.Unit / mtu), unitsPerMessage: n, unitsPerParity: min(maxUnitsPerParity, n),
-		placesPerUnit: int(c.Unit / mtu),
+		positionsPerUnit: int(c.Unit / mtu),
 	}
 }
 

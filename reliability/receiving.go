@@ -58,16 +58,16 @@ type recvTransfer struct {
 
 // A recvMessage is a message of a recvTransfer.
 type recvMessage struct {
-	t      *recvTransfer
-	h      sdr.RecvHandle
-	places placeMap
-	state  recvState
-	mem    *paritySlot // of parity
+	t         *recvTransfer
+	h         sdr.RecvHandle
+	positions positionMap
+	state     recvState
+	mem       *paritySlot // of parity
 }
 
-// A placeMap says which places of a message are in place: its packets or, where a packet engine keeps those to itself, its
-// chunks. layout.placesPerUnit of them are a unit's.
-type placeMap interface {
+// A positionMap says which positions of a message are in place: its packets or, where a packet engine keeps those to itself, its
+// chunks. layout.positionsPerUnit of them are a unit's.
+type positionMap interface {
 	Len() int
 	Has(i int) bool
 	Count() int
@@ -78,8 +78,8 @@ type placeMap interface {
 	Err() error
 }
 
-// placesOf is the finest map that there is of a message.
-func (in *incoming) placesOf(h sdr.RecvHandle) (placeMap, error) {
+// positionsOf is the finest map that there is of a message.
+func (in *incoming) positionsOf(h sdr.RecvHandle) (positionMap, error) {
 	if !in.qp.Endpoint().Caps().HostPackets {
 		return h.Bitmap(), nil
 	}
@@ -93,7 +93,7 @@ func (m *recvMessage) complete() {
 	if m == nil || m.state != posted {
 		return
 	}
-	if m.places.AllSet() {
+	if m.positions.AllSet() {
 		m.to(filled)
 	} else {
 		m.to(abandoned)
@@ -174,7 +174,7 @@ func (t *recvTransfer) post(mr *sdr.MR, off, n units.Bytes, role sdr.Role, i int
 		return nil, err
 	}
 	m := &recvMessage{t: t, h: h}
-	if m.places, err = t.in.placesOf(h); err != nil {
+	if m.positions, err = t.in.positionsOf(h); err != nil {
 		t.in.port.Complete(h)
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func (t *recvTransfer) awaitStart() units.Instant {
 	arrived := 0
 	for _, m := range t.inWindow() {
 		if m != nil {
-			n := m.places.Count()
+			n := m.positions.Count()
 			arrived += n
 		}
 	}
@@ -322,7 +322,7 @@ func (t *recvTransfer) completeFilled() {
 		if m == nil || m.state != posted {
 			continue
 		}
-		if m.places.AllSet() {
+		if m.positions.AllSet() {
 			t.view.wholeUnits += t.view.unitsOf(t.front + i)
 			m.complete()
 		}
@@ -342,7 +342,7 @@ func (t *recvTransfer) completePassed() {
 		if ahead == nil || m == nil {
 			return
 		}
-		if n := ahead.places.Count(); n == 0 && ahead.state != filled {
+		if n := ahead.positions.Count(); n == 0 && ahead.state != filled {
 			return
 		}
 		if m.state == posted {
@@ -404,8 +404,8 @@ func (t *recvTransfer) done() {
 func (t *recvTransfer) dropParity(n int) {
 	for t.parityBase < len(t.parity) && (t.parityBase+1)*t.in.unitsPerParity <= n {
 		m := t.parity[t.parityBase]
-		got := m.places.Count()
-		t.parityArrived += got / t.in.placesPerUnit
+		got := m.positions.Count()
+		t.parityArrived += got / t.in.positionsPerUnit
 		m.complete()
 		t.parityBase++
 	}

@@ -19,7 +19,7 @@ type view struct {
 }
 
 func (v *view) perMessage() int { return v.t.in.unitsPerMessage }
-func (v *view) places() int     { return v.t.in.placesPerUnit }
+func (v *view) positions() int  { return v.t.in.positionsPerUnit }
 
 // unitsOf is how many units of the transfer message i carries.
 func (v *view) unitsOf(i int) int {
@@ -29,11 +29,11 @@ func (v *view) unitsOf(i int) int {
 
 // placed counts the units in place.
 func (v *view) placed() int {
-	n, each := v.wholeUnits, v.places()
+	n, each := v.wholeUnits, v.positions()
 	for i, p := range v.t.inWindow() {
 		if p != nil && p.state == posted {
-			got := p.places.Count()
-			if got == p.places.Len() && got > 0 {
+			got := p.positions.Count()
+			if got == p.positions.Len() && got > 0 {
 				n += v.unitsOf(v.t.front + i)
 			} else {
 				n += got / each
@@ -48,8 +48,8 @@ func (v *view) placedParity() int {
 	n := v.t.parityArrived
 	for _, p := range v.t.parity[v.t.parityBase:] {
 		if p.state == posted {
-			got := p.places.Count()
-			n += got / v.places()
+			got := p.positions.Count()
+			n += got / v.positions()
 		}
 	}
 	return n
@@ -59,7 +59,7 @@ func (v *view) placedParity() int {
 func (v *view) present(i int) (n int) {
 	p := v.message(i)
 	for u := range v.unitsOf(i) {
-		if hasPlaces(p, u*v.places(), v.places()) {
+		if hasPositions(p, u*v.positions(), v.positions()) {
 			n++
 		}
 	}
@@ -74,7 +74,7 @@ func (v *view) exactly() int {
 		if p == nil || p.state != posted {
 			continue
 		}
-		if p.places.AllSet() {
+		if p.positions.AllSet() {
 			n += v.unitsOf(i)
 		} else {
 			n += v.present(i)
@@ -97,7 +97,7 @@ func (v *view) Has(u scheme.Unit) bool {
 	if p == nil {
 		return false
 	}
-	return p.state == filled || hasPlaces(p, i%v.perMessage()*v.places(), v.places())
+	return p.state == filled || hasPositions(p, i%v.perMessage()*v.positions(), v.positions())
 }
 
 // message is data message m, nil while it isn't posted.
@@ -108,15 +108,15 @@ func (v *view) message(m int) *recvMessage {
 	return v.t.data[m]
 }
 
-// hasPlaces reports whether places [first, first+n), as far as the message
+// hasPositions reports whether positions [first, first+n), as far as the message
 // has them, are in place.
-func hasPlaces(p *recvMessage, first, n int) bool {
-	end := min(first+n, p.places.Len())
+func hasPositions(p *recvMessage, first, n int) bool {
+	end := min(first+n, p.positions.Len())
 	if n == 1 {
-		return p.places.Has(first) && p.places.Err() == nil
+		return p.positions.Has(first) && p.positions.Err() == nil
 	}
-	missing := p.places.NextMissing(first)
-	return first < end && missing >= end && p.places.Err() == nil
+	missing := p.positions.NextMissing(first)
+	return first < end && missing >= end && p.positions.Err() == nil
 }
 
 // hasParity reports whether parity unit i is in place.
@@ -126,12 +126,12 @@ func (v *view) hasParity(i int) bool {
 		return false
 	}
 	p := v.t.parity[i/per]
-	return p.state == posted && hasPlaces(p, i%per*v.places(), v.places())
+	return p.state == posted && hasPositions(p, i%per*v.positions(), v.positions())
 }
 
 // NextMissing implements scheme.View.
 func (v *view) NextMissing(from int) int {
-	total, per, each := v.t.info.Units, v.perMessage(), v.places()
+	total, per, each := v.t.info.Units, v.perMessage(), v.positions()
 	for i := from; i < total; {
 		m := i / per
 		p := v.message(m)
@@ -143,11 +143,11 @@ func (v *view) NextMissing(from int) int {
 			i = end
 			continue
 		}
-		at := p.places.NextMissing(i % per * each)
-		if p.places.Err() != nil {
+		at := p.positions.NextMissing(i % per * each)
+		if p.positions.Err() != nil {
 			return i
 		}
-		if at < p.places.Len() {
+		if at < p.positions.Len() {
 			return max(i, m*per+at/each)
 		}
 		i = end
@@ -158,7 +158,7 @@ func (v *view) NextMissing(from int) int {
 // NextPresent implements scheme.View.
 func (v *view) NextPresent(from, to int) int {
 	to = min(to, v.t.info.Units)
-	per, each := v.perMessage(), v.places()
+	per, each := v.perMessage(), v.positions()
 	for i := from; i < to; {
 		m := i / per
 		p := v.message(m)
@@ -170,14 +170,14 @@ func (v *view) NextPresent(from, to int) int {
 		if p.state == filled {
 			return i
 		}
-		at := p.places.NextSet(i % per * each)
-		if p.places.Err() != nil || at >= p.places.Len() {
+		at := p.positions.NextSet(i % per * each)
+		if p.positions.Err() != nil || at >= p.positions.Len() {
 			i = end
 			continue
 		}
 		u := max(i, m*per+at/each)
 		for ; u < end; u++ {
-			if hasPlaces(p, u%per*each, each) {
+			if hasPositions(p, u%per*each, each) {
 				return u
 			}
 		}
