@@ -70,7 +70,7 @@ func TestAutoWaitsForASign(t *testing.T) {
 				l.pass(1, 0, short)
 			}
 		}, false},
-		"nobody will ever know":           {unknown, short, func(l *lane) { l.c.OnLoss(l.now, Loss{1 << 20, LossUnheard}); l.pass(20, 0, short) }, false},
+		"nobody will ever know":           {unknown, short, func(l *lane) { l.c.OnLoss(l.now, Loss{1 << 20, LossUnacknowledged}); l.pass(20, 0, short) }, false},
 		"long, then short after all":      {unknown, long, func(l *lane) { l.pass(20, 100, long); l.pass(20, 0, short) }, false},
 		"another's queue was full, short": {Path{MTU: autoMTU, Found: Model{Rate: units.Gbit, MinRTT: short}}, short, func(l *lane) { l.pass(20, 0, short) }, true},
 	} {

@@ -268,7 +268,7 @@ func (b *bbr) OnCNP(now units.Instant) {
 // with the others: the rule of losses is about how many. What was trimmed is marked, too.
 func (b *bbr) OnLoss(now units.Instant, l Loss) {
 	b.advance(now)
-	if l.Bytes <= 0 || l.Kind == LossUnheard {
+	if l.Bytes <= 0 || l.Kind == LossUnacknowledged {
 		return
 	}
 	n := min(l.Bytes, b.sent)

@@ -53,9 +53,9 @@ const (
 	LossTrim
 	// LossNack: the receiver refused a packet out of sequence (IBTA 9.7.5.2.8, a PSN sequence error).
 	LossNack
-	// LossUnheard: neither lost nor known to have arrived, because the transfer ended before the
+	// LossUnacknowledged: neither lost nor known to have arrived, because the transfer ended before the
 	// receiver could say. It is taken out of what was sent last.
-	LossUnheard
+	LossUnacknowledged
 	// LossGuessed: a timer ran out, of a transport that waits for proof otherwise. Where hosts share
 	// their processors most of these are none.
 	LossGuessed

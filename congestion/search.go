@@ -269,7 +269,7 @@ func (s *search) OnCNP(units.Instant) {}
 
 // OnLoss takes back what nobody will hear of. What is lost is known by what is delivered.
 func (s *search) OnLoss(_ units.Instant, l Loss) {
-	if l.Kind == LossUnheard {
+	if l.Kind == LossUnacknowledged {
 		s.untold(max(l.Bytes, 0))
 	}
 }

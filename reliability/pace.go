@@ -233,7 +233,7 @@ const (
 
 // unreported books n units, of those sent last, of which nothing will be reported.
 func (p *pacer) unreported(now units.Instant, n int) {
-	p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n) * p.unit, Kind: congestion.LossUnheard})
+	p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n) * p.unit, Kind: congestion.LossUnacknowledged})
 }
 
 // window is how many units may be sent and not yet reported received or lost.

@@ -38,7 +38,7 @@ func (a *aimd) OnAck(_ units.Instant, ack *congestion.Ack) {
 func (a *aimd) OnCNP(now units.Instant) { a.halve(now) }
 
 func (a *aimd) OnLoss(now units.Instant, l congestion.Loss) {
-	if l.Kind != congestion.LossUnheard { // that only says that nobody will tell
+	if l.Kind != congestion.LossUnacknowledged { // that only says that nobody will tell
 		a.halve(now)
 	}
 }
