@@ -32,7 +32,10 @@ const (
 	FenceTimed
 )
 
-// Caps states what differs between devices.
+// Caps states what differs between devices. sdr and reliability decide by most of it. DeadKey, NeedsReceives and ECN
+// are statements about a device that they needn't ask for, because they cope with each case at all times; the conformance suite
+// (package backendtest) holds a device to them, and who reads a device's counters, or writes a scheme, learns from
+// them what to expect.
 type Caps struct {
 	// Backend is the backend's name, such as "userroce".
 	Backend string
@@ -50,8 +53,10 @@ type Caps struct {
 	// protection against late packets doesn't depend on time. Otherwise a
 	// packet must be gone after the maximum segment lifetime (MSL).
 	FullSequence bool
-	DeadKey      DeadKey
-	Fence        Fence
+	// DeadKey is what a late write comes to. Each behaviour costs something else: nothing, a completion that
+	// the engine drops by its generation, or a posted receive.
+	DeadKey DeadKey
+	Fence   Fence
 	// HostPackets: the packet bitmap is in host memory.
 	HostPackets bool
 	// Virtual: the clock is virtual and everything runs in one goroutine;
@@ -64,7 +69,8 @@ type Caps struct {
 	// Inline: PostWrites copies what it takes, as IBV_SEND_INLINE asks a device to, so that the memory is the poster's
 	// again when it returns: no write needs a completion. Those that are signalled have one all the same.
 	Inline bool
-	// NeedsReceives: a write with immediate consumes a posted receive.
+	// NeedsReceives: a write with immediate consumes a posted receive. The device posts them itself, QPConfig.RecvDepth
+	// of them, and RecvBurst says what that comes to.
 	NeedsReceives bool
 	// MinMTU and MaxMTU bound QPConfig.MTU; IBTA: 256 to 4096, powers of two.
 	// PathMTU is the largest that the local interface lets through.
@@ -72,7 +78,7 @@ type Caps struct {
 	// MaxDatagram is the largest datagram payload when the MTU allows it.
 	MaxDatagram units.Bytes
 	// ECN: data to peers that can take it is ECN-capable; marks are reported as
-	// FlagECN and KindCongestion.
+	// FlagECN and KindCongestion. Without it there are neither, and a scheme or controller has only delay and loss to go by.
 	ECN bool
 	// Trims: switches may cut data to its headers, to peers that can take it; what they cut is reported as KindTrimmed.
 	Trims bool

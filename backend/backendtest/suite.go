@@ -141,6 +141,9 @@ func (mk Maker) PacedPair(t testing.TB, ask Faults) *Pair {
 	if p == nil || p.A == nil || p.B == nil {
 		t.Fatal("the Maker gave no pair of devices")
 	}
+	if p.Marks && (!p.A.Caps().ECN || !p.B.Caps().ECN) {
+		t.Fatal("the network marks, and a device says that it tells of no marks (Caps.ECN)")
+	}
 	if p.A.Caps().Virtual && (p.Advance == nil || p.Next == nil) {
 		t.Fatal("the devices' clock is virtual: the Maker must set Pair.Advance and Pair.Next")
 	}

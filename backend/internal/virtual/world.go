@@ -115,6 +115,7 @@ func (c *Config) caps() backend.Caps {
 		MaxDatagram:   c.MaxDatagram,
 		RecvBurst:     c.RecvBurst,
 		HeaderBytes:   c.HeaderBytes,
+		ECN:           true,
 		Trims:         c.Trims,
 	}
 }
