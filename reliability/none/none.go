@@ -11,6 +11,12 @@
 // A transfer of more messages than the receiver keeps posted stops behind a lost
 // unit, because its message is never complete: Conn's progress limit ends it.
 //
+// That a device has read what was sent moves nothing here: cores aren't told, and neither half is asked again because of it. It says
+// only that the packets have left, and a window that opened with that would be the device's and not the
+// receiver's. The sender acts when the receiver reports, when a message is granted, when the pacer lets it, and at times of its
+// own: minInterval after it has handed out its last units, and after four quiet times without any report. While the device has no
+// room, Conn keeps what was handed out, and asks again once it has been sent.
+//
 // The package does no I/O, starts no goroutine and reads no clock.
 package none
 
