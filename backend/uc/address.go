@@ -22,7 +22,7 @@ type address struct {
 type handle struct {
 	ah    *verbs.AH
 	users int
-	// age orders idle handles by when they became so.
+	// age orders idle handles by the time at which they became idle.
 	age uint64
 }
 
@@ -55,7 +55,7 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 	return backend.AddressHandle(k + 1), nil
 }
 
-// addressOf finds an open address, nil if there is none.
+// addressOf returns the open address that a handle stands for, or nil if there is none.
 func (d *Device) addressOf(h backend.AddressHandle) *address { return d.addrs.Get(uint32(h) - 1) }
 
 // CloseAddress releases a handle.

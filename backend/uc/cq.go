@@ -30,15 +30,15 @@ type cq struct {
 	mu     sync.Mutex
 	closed bool // +checklocks:mu
 
-	// The rest is the poller's.
+	// The fields below belong to the goroutine that polls.
 	wcs      [pollBatch]verbs.WC
-	refill   []*queuePair // with receives to post again
-	owing    []*queuePair // with answers to recalls to post
-	dgrams   []dgram      // of the last Poll
+	refill   []*queuePair // the queue pairs that have receives to post again
+	owing    []*queuePair // the queue pairs that have answers to recalls to post
+	dgrams   []dgram      // the datagrams that the last Poll returned
 	first    int          // the ring to begin with
 	reported error        // the last one that was reported
 	held     [1]verbs.WC  // what Wait found when it armed
-	holding  *ring        // whose held[0] is; nil: none
+	holding  *ring        // the ring that held[0] came from; nil while nothing is held
 }
 
 // NewCQ makes a completion queue.
@@ -119,8 +119,8 @@ func (c *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 	return n, c.reportOnce(failed)
 }
 
-// reportOnce reports an error of the device once, for it is final, and Poll is called again and again; that
-// the device was closed, each time.
+// reportOnce returns an error of the device the first time only: it is final, and Poll is called again and again.
+// That the device was closed is returned each time.
 func (c *cq) reportOnce(err error) error {
 	err = c.d.translate(err)
 	if err == nil || errors.Is(err, backend.ErrClosed) {
@@ -133,7 +133,7 @@ func (c *cq) reportOnce(err error) error {
 	return err
 }
 
-// pollRing takes completions until the ring is empty or dst full.
+// pollRing takes completions until the ring is empty or dst is full.
 func (c *cq) pollRing(r *ring, dst []backend.Completion) (n int, err error) {
 	if c.holding == r && len(dst) > 0 {
 		c.holding = nil
@@ -176,11 +176,11 @@ func (c *cq) convertAll(r *ring, wcs []verbs.WC, dst []backend.Completion) (n in
 	return n
 }
 
-// convert turns a completion of the kernel into one of ours; 0 when there is nothing to report.
+// convert turns a completion of the kernel into one of package backend's. It returns 0 when there is nothing to report.
 func (c *cq) convert(r *ring, wc *verbs.WC, out *backend.Completion) int {
 	q := c.d.qps.lookup(wc.QPN)
 	switch {
-	case q == nil: // closed since
+	case q == nil: // the queue pair has been closed since the request was posted
 		return 0
 	case r.sends:
 		return q.sent(wc, out)
@@ -210,7 +210,7 @@ func (c *cq) convert(r *ring, wc *verbs.WC, out *backend.Completion) int {
 	return 1
 }
 
-// postReceives replaces the receives that this Poll has seen consumed.
+// postReceives posts new receives for those that, as this Poll has seen, were consumed.
 func (c *cq) postReceives() {
 	for i, q := range c.refill {
 		if q.owed == q.depth {

@@ -17,17 +17,17 @@ import (
 // grhSize is the room before each datagram that the device fills with a global route header.
 const grhSize = 40
 
-// datagrams is what a UD queue pair has besides a UC one: memory.
+// datagrams is what a UD queue pair has and a UC one doesn't: memory for datagrams.
 type datagrams struct {
-	size           int // of a slot's payload
+	size           int // of the payload that fits a slot
 	sends, recvs   []byte
 	sendMR, recvMR *verbs.MR
-	mask           uint64 // of send slots
-	posted         uint64 // sends so far; the poster's
+	mask           uint64 // from a count of sends to the number of a send slot
+	posted         uint64 // how many sends have been posted; the posting goroutine's
 	// broken: a send failed, and the queue pair is in its error state.
 	broken atomic.Bool
-	// round counts how often the queue pair was mended; it distinguishes completions of receives from before
-	// apart. The poller's.
+	// round counts how often the queue pair was mended. It tells completions of receives that were posted before the last time
+	// from those that were posted since. It belongs to the goroutine that polls.
 	round uint32
 }
 
@@ -98,7 +98,7 @@ func (q *queuePair) mend() error {
 	return q.activate()
 }
 
-// mendAll mends what is broken.
+// mendAll mends the UD queue pairs that are broken.
 func (c *cq) mendAll() {
 	for _, q := range *c.uds.Load() {
 		if !q.dg.broken.Load() {
@@ -170,7 +170,7 @@ func (g *datagrams) send(qp *verbs.QP, to *address, data []byte) error {
 // datagram reports a datagram received.
 func (c *cq) datagram(q *queuePair, wc *verbs.WC, out *backend.Completion) int {
 	if wc.Status != verbs.WCSuccess || uint32(wc.WRID>>32) != q.dg.round {
-		return 0 // flushed, or of before it was mended, which posted it again
+		return 0 // it was flushed, or is from before the queue pair was mended, and mending has posted its receive again
 	}
 	n := int(wc.ByteLen) - grhSize
 	c.dgrams = append(c.dgrams, dgram{q: q, slot: uint32(wc.WRID), n: n})

@@ -29,12 +29,12 @@ type Device struct {
 	gid  verbs.GIDEntry
 	addr netip.Addr
 	caps backend.Caps
-	// maxCQE is the size of the largest completion queue.
+	// maxCQE is how many entries the largest completion queue has.
 	maxCQE int
 
 	qps     qpnTable
-	regions tables.Table[region]  // by index; changed under mu
-	addrs   tables.Table[address] // by handle less one; changed under mu
+	regions tables.Table[region]  // by index; changed while mu is held
+	addrs   tables.Table[address] // by one less than the handle; changed while mu is held
 	health  health
 	intake  *intake
 	// closing is closed when Close begins.
@@ -173,11 +173,11 @@ func (d *Device) GIDIndex() int { return d.gid.Index }
 // Stats is a snapshot of the counters. A packet counts as sent when it is posted, as received when
 // its completion is polled.
 //
-// Of what the kernel drops, rxe shows what it has taken from the wire and then completed nothing of. That is in
-// PacketsReceived too, without its bytes, and in Drops: as DropNoReceive when a queue pair was found without a
-// receive since the last call, else as DropLate. It is right once nothing is in flight, 10 ms later,
-// and stands still while anybody outside this process has a queue pair on the device, whose packets would be
-// among it. Of several Devices that a process has on one device the first one counts it for all.
+// Most of what the kernel drops is not seen. Only rxe shows how many packets it has taken from the wire, and so how many of them
+// completed nothing. Those are counted in PacketsReceived too, without their bytes, and in Drops: as DropNoReceive when a
+// queue pair was found without a receive since the last call, else as DropLate. These counts are right 10 ms after the last
+// packet was in flight. They stand still while anybody outside this process has a queue pair on the device, because that one's
+// packets could not be told from ours. When a process has opened several Devices on one device, the first one counts for all.
 func (d *Device) Stats() backend.Stats {
 	c := &d.counters
 	late, refused := d.intake.unplaced(d)

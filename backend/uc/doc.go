@@ -34,8 +34,8 @@
 //
 // A write through a dead key is dropped without a trace. Keys are reused only after hundreds of
 // thousands of others, but they are 32 bits and no secret: all queue pairs of a device are in one
-// protection domain, so a peer that guesses a key can write to what is exposed to another peer, as is
-// so with any RDMA service in one domain. Open a Device for each tenant that must not.
+// protection domain, so a peer that guesses a key can write to what is exposed to another peer, as with
+// any RDMA service in one domain. Open a Device of its own for each tenant that must not be able to do that to another.
 //
 // # Control
 //
@@ -43,7 +43,7 @@
 //
 // # Limits
 //
-// The devices are those that package verbs can drive. Most drops are not seen from user space: of rxe,
-// Stats().Drops has what the device took and did not place (Device.Stats), of others nothing. The counters
+// The devices are those that package verbs can drive. Most drops are not seen from user space: on rxe,
+// Stats().Drops counts what the device took and did not place (Device.Stats), and on other devices nothing. The counters
 // of the device itself are in sysfs (hw_counters).
 package uc

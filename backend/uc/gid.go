@@ -46,7 +46,7 @@ func chooseGID(table []verbs.GIDEntry, device string, port int, want netip.Addr)
 	return best, fmt.Errorf("%s port %d: %w: it has no GID for address %v: it has %s", device, port, ErrNotReady, want, strings.Join(have, ", "))
 }
 
-// gidAt is the entry of a GID table with an index. It must be a RoCEv2 one.
+// gidAt returns the entry with an index of a GID table. The entry must be for RoCEv2.
 func gidAt(table []verbs.GIDEntry, device string, port, index int) (verbs.GIDEntry, error) {
 	var have []string
 	for _, e := range table {
@@ -65,7 +65,7 @@ func gidAt(table []verbs.GIDEntry, device string, port, index int) (verbs.GIDEnt
 	return verbs.GIDEntry{}, fmt.Errorf("%s port %d has no RoCEv2 GID at index %d: it has %s", device, port, index, known)
 }
 
-// rankAddr orders addresses by how likely peers can reach them.
+// rankAddr orders addresses by how likely it is that peers can reach them.
 func rankAddr(a netip.Addr) int {
 	switch {
 	case a.Is4():

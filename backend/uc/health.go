@@ -13,7 +13,7 @@ import (
 )
 
 // ErrRemoved is what a device returns that was taken away (rdma link del, unplugged) or has failed for
-// good. Of some drivers the kernel lets the removal wait until the device is closed.
+// good. With some drivers the kernel lets the removal wait until the device is closed.
 var ErrRemoved = errors.New("the RDMA device was removed: close it, and open it again when it is back")
 
 // health says whether the device can still be used.
@@ -39,8 +39,8 @@ func (h *health) get() error {
 	return nil
 }
 
-// translate replaces the verbs package's words for a closed object and for a removed device by ours, and
-// ends the device with the latter: real NICs, and rxe since Linux 7, refuse all calls at once.
+// translate replaces package verbs' errors for a closed object and for a removed device by those of this package. The
+// latter end the device: real NICs, and rxe since Linux 7, refuse all calls at once.
 func (d *Device) translate(err error) error {
 	switch {
 	case errors.Is(err, verbs.ErrClosed):

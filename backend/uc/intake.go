@@ -9,22 +9,22 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// An intake accounts for what a soft device has taken from the wire and completed nothing of. rxe drops such
-// packets without a trace, but counts all that it takes, for all who use the device together: so the Devices of
-// this process on one device share an intake, and where others use it too nothing can be said.
+// An intake accounts for the packets that a soft device has taken from the wire and that completed nothing. rxe drops them
+// without a trace, but it counts all packets that it takes, in one counter for everybody who uses the device. So the Devices that
+// this process has on one device share an intake, and while other processes use the device nothing can be said.
 type intake struct {
-	// completed counts the packets that completed a receive, queuePairs those that are open, or about to be.
+	// completed counts the packets that completed a receive, and queuePairs the queue pairs that are open or about to be.
 	completed  atomic.Uint64
 	queuePairs atomic.Int64
-	// empty counts when a queue pair was found without a receive.
+	// empty counts how often a queue pair was found without a receive.
 	empty atomic.Uint64
 
 	mu     sync.Mutex
 	users  int     // guarded by intakes
-	teller *Device // the one of them whose Stats have the counts; +checklocks:mu
-	base   uint64  // what the device had taken before; +checklocks:mu
-	counts bool    // the device counts; +checklocks:mu
-	// late and refused are what was taken and not completed, emptied what empty was then.
+	teller *Device // the Device whose Stats include the counts; +checklocks:mu
+	base   uint64  // how many packets the device had taken before; +checklocks:mu
+	counts bool    // whether the device has such a counter; +checklocks:mu
+	// late and refused count the packets that were taken and completed nothing; emptied is what empty was when they were counted.
 	late, refused, emptied uint64 // +checklocks:mu
 }
 
@@ -50,17 +50,17 @@ func joinIntake(d *Device) *intake {
 		i = &intake{teller: d}
 		var err error
 		i.base, err = d.ctx.PortCounter(d.cfg.Port, receivedPackets)
-		i.counts = err == nil && !d.reliable() // their acknowledgements would be among it
+		i.counts = err == nil && !d.reliable() // the acknowledgements of reliable connections would be counted too
 		intakes.of[name] = i
 	}
 	i.users++
 	return i
 }
 
-// intakeName keeps reliable connections apart: to the others they are traffic that isn't theirs.
+// intakeName gives reliable connections an intake of their own: to the other queue pairs their packets are somebody else's.
 func (d *Device) intakeName() string { return d.cfg.name() + " " + d.cfg.Device }
 
-// leave is for a Device that is closed.
+// leave takes a Device out that is being closed.
 func (i *intake) leave(d *Device) {
 	intakes.Lock()
 	defer intakes.Unlock()
@@ -83,7 +83,7 @@ func (i *intake) unplaced(d *Device) (late, refused uint64) {
 	return i.late, i.refused
 }
 
-// received is how many packets the device has received for us, if that can be said; mu is held.
+// received returns how many packets the device has received for this process, if that can be said; mu is held.
 func (i *intake) received(d *Device) (uint64, bool) {
 	if !i.counts {
 		return 0, false
@@ -96,7 +96,7 @@ func (i *intake) received(d *Device) (uint64, bool) {
 	return n - min(n, i.base), err == nil
 }
 
-// settle works out what has become of so many packets received; mu is held.
+// settle works out how many of the packets received were late or refused; mu is held.
 func (i *intake) settle(received uint64) {
 	missing := received - min(received, i.completed.Load())
 	empty := i.empty.Load()
@@ -105,7 +105,7 @@ func (i *intake) settle(received uint64) {
 		i.late += missing - known
 	case missing > known:
 		i.refused += missing - known
-	default: // some were in flight
+	default: // some packets that had been taken for lost were in flight
 		over := known - missing
 		back := min(over, i.late)
 		i.late -= back

@@ -15,15 +15,15 @@ import (
 // postBatch is how many writes go to the kernel by one doorbell.
 const postBatch = 64
 
-// batches lends out the requests that a post fills in: a queue pair of its own would have to keep
+// batches lends out the requests that a post fills in. If each queue pair had its own, it would have to keep
 // 13 KiB for them.
 var batches = sync.Pool{New: func() any { return new([postBatch]verbs.SendWR) }}
 
-// silent is the WRID of sends that nobody waits for. They complete when they fail, and some of them otherwise.
+// silent is the WRID of sends that nobody waits for. They complete when they fail; some complete in any case (signalParts).
 const silent = 1<<64 - 1
 
 // signalParts: in each of so many parts of a send queue a request is signalled, even if nobody waits for it. NICs free the
-// places of requests only when a later one completes; rxe does without.
+// places of requests only when a later one completes; rxe doesn't need that.
 const signalParts = 4
 
 // PostWrites posts writes in batches of one doorbell each. It takes fewer than all when the send queue
@@ -123,7 +123,7 @@ func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n i
 	return min(len(w), postBatch), bytes, nil
 }
 
-// noteSignals counts the requests behind the last signalled one that was posted.
+// noteSignals counts the requests that were posted after the last signalled one.
 func (q *queuePair) recordSignals(posted []verbs.SendWR) {
 	for i := len(posted) - 1; i >= 0; i-- {
 		if posted[i].Flags&verbs.SendSignaled != 0 {
@@ -134,7 +134,7 @@ func (q *queuePair) recordSignals(posted []verbs.SendWR) {
 	q.unsignaled += len(posted)
 }
 
-// sent reports a send completion; those of sends that nobody waits for are failures.
+// sent reports a send completion. Sends that nobody waits for are reported only when they have failed.
 func (q *queuePair) sent(wc *verbs.WC, out *backend.Completion) int {
 	status := backend.StatusOK
 	switch wc.Status {

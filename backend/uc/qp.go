@@ -24,10 +24,10 @@ type queuePair struct {
 	// sendRing and recvRing have room for sendDepth and depth completions.
 	sendRing, recvRing *ring
 	typ                backend.QPType
-	// talk is nil but on reliable connections.
+	// talk is nil except on reliable connections.
 	talk *talk
-	// table is where the peer may write, and the domain of what is sent. A queue pair that was made
-	// without one has an empty one of its own.
+	// table says where the peer may write, and its protection domain is that of what is sent. A queue pair that was made
+	// without a table has an empty one of its own.
 	table            *table
 	ownTable         bool
 	cookie           uint32
@@ -36,11 +36,11 @@ type queuePair struct {
 	channel          int
 	sendDepth, depth int
 	dg               *datagrams
-	// owed are receives to post again; the poller's.
+	// owed counts receives to post again; it belongs to the goroutine that polls.
 	owed int
-	// unsignaled counts the writes posted since the last that was signalled; the poster's.
+	// unsignaled counts the writes posted since the last one that was signalled; it belongs to the goroutine that posts.
 	unsignaled int
-	// failure is why no send gets out any more.
+	// failure is why no send leaves any more.
 	failure atomic.Pointer[failure]
 	closing sync.Once
 }
@@ -93,7 +93,7 @@ func (q *queuePair) sends() int {
 	return q.sendDepth
 }
 
-// retire gives back what the queue pair had besides the kernel's object.
+// retire gives back what the queue pair held in addition to the kernel's object.
 func (q *queuePair) retire() error {
 	q.sendRing.retire(q.sends())
 	q.recvRing.retire(q.depth)
@@ -107,7 +107,7 @@ func (q *queuePair) retire() error {
 	return err
 }
 
-// configure checks what the caller gave.
+// configure checks the caller's configuration.
 func (q *queuePair) configure(c backend.QPConfig) (err error) {
 	d := q.d
 	if err := d.health.get(); err != nil {
@@ -145,7 +145,7 @@ func (q *queuePair) configure(c backend.QPConfig) (err error) {
 // interfaceOverhead is what rxe wants of an interface's MTU besides the payload.
 const interfaceOverhead = 80
 
-// domain is the protection domain for the queue pair: its table's, and for datagrams the device's.
+// domain returns the protection domain for the queue pair: that of its table, or for datagrams that of the device.
 func (q *queuePair) domain() (*verbs.PD, error) {
 	if q.typ == backend.UD {
 		return q.d.pd, nil
@@ -160,8 +160,8 @@ func (q *queuePair) domain() (*verbs.PD, error) {
 	return q.table.pd, nil
 }
 
-// create makes the kernel's queue pair, posts its receives and enters it in the table of numbers: there whoever polls finds it, and all that
-// was written to it before.
+// create makes the kernel's queue pair, posts its receives and enters it in the table of numbers, where whoever polls finds it
+// with all fields that were written before.
 func (q *queuePair) create(c backend.QPConfig) error {
 	pd, err := q.domain()
 	if err != nil {
@@ -216,7 +216,7 @@ func (q *queuePair) init(writable bool) error {
 // noMemory are receives without memory, for writes with immediate. Nobody changes them.
 var noMemory [pollBatch]verbs.RecvWR
 
-// postReceives posts what is owed.
+// postReceives posts the receives that are owed.
 func (q *queuePair) postReceives() {
 	for q.owed > 0 {
 		n, err := q.qp.PostRecv(noMemory[:min(q.owed, len(noMemory))])
@@ -234,11 +234,11 @@ func (q *queuePair) postReceives() {
 // failure is why a queue pair is of no more use.
 type failure struct {
 	err error
-	// flushed: all that is known is that requests were flushed, which follows from another reason.
+	// flushed says that all that is known is that requests were flushed, which is the consequence of some other failure.
 	flushed bool
 }
 
-// fail makes later posts return err. The first reason stays that is more than a flush.
+// fail makes later posts return err. The first reason that says more than that requests were flushed stays.
 func (q *queuePair) fail(err error) {
 	for f := (&failure{err: err}); ; {
 		old := q.failure.Load()
@@ -248,7 +248,7 @@ func (q *queuePair) fail(err error) {
 	}
 }
 
-// failStatus is fail for the status of a completion.
+// failStatus calls fail with the reason that the status of a completion gives.
 func (q *queuePair) failStatus(status verbs.WCStatus, err error) {
 	if status == verbs.WCFlushErr {
 		q.failure.CompareAndSwap(nil, &failure{err: err, flushed: true})
@@ -257,7 +257,7 @@ func (q *queuePair) failStatus(status verbs.WCStatus, err error) {
 	q.fail(err)
 }
 
-// usable is why nothing can be posted, or nil.
+// usable returns why nothing can be posted, or nil.
 func (q *queuePair) usable() error {
 	if err := q.d.health.get(); err != nil {
 		return err

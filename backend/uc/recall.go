@@ -12,21 +12,21 @@ import (
 )
 
 // A reliable connection ends when a write meets a dead key (IBTA, 9.7.5.2.4: NAK-Remote Access Error). So a key that dies is
-// recalled before: the peer is asked to write through it no more. It is asked on each connection of the table, by a SEND without
+// recalled first: the peer is asked to write through it no more. It is asked on each connection of the table, by a SEND without
 // payload whose immediate is the key, and answers on the same one with an immediate of 0, which is no key, behind all that it has
 // posted through the key. What its user posts later through that key it doesn't send.
 //
-// A recall is a courtesy, and no fence: that is the kernel's, when the key dies. A peer that doesn't answer in time loses at most
-// its own connections. Neither end need make recalls: devices with indirect keys don't, since their late packets harm no connection.
+// A recall is a courtesy, and no fence: the fence is the kernel's, when the key dies. A peer that doesn't answer in time loses at most
+// its own connections. No end is obliged to make recalls: devices with indirect keys make none, since late packets harm no connection of theirs.
 
 const (
-	// keptRecalls is how many recalled keys an end remembers that must not write through them. Its user goes on until it has
-	// learnt that its message was completed, of which package sdr has at most two for each slot in flight.
+	// keptRecalls is how many recalled keys are remembered by the end that must not write through them. Its user goes on writing
+	// until it has learnt that its message was completed, and package sdr has at most two such messages in flight for each slot.
 	keptRecalls = 4096
-	// ownRecalls is how many the end remembers that recalled them. The kernel's choice of a new key must be none that the
-	// peer remembers, which may have received keptRecalls fewer.
+	// ownRecalls is how many recalled keys are remembered by the end that recalled them. A new key, which the kernel chooses, must be
+	// none that the peer remembers, and the peer may have received keptRecalls recalls fewer than were made.
 	ownRecalls = 2 * keptRecalls
-	// maxReliableSlots are the slots that this is enough for.
+	// maxReliableSlots is how many slots these numbers are enough for.
 	maxReliableSlots = keptRecalls / 2
 	// answerWithin is how long a key waits for the answers, which come behind all that a peer has in its send queues, and
 	// silence how long while nothing comes on the connections that haven't answered: nobody is there, or nobody polls.
@@ -34,16 +34,16 @@ const (
 	silence      = 500 * time.Millisecond
 	// talkDepth is how many SENDs of recalls a queue pair has in flight.
 	talkDepth = 32
-	// spoken is the WRID of these.
+	// spoken is the WRID of these SENDs.
 	spoken = silent - 1
 	// answer is the immediate that answers a recall.
 	answer = 0
 )
 
-// recalls are those of a table's keys. They are numbered from 1.
+// recalls are the recalls of a table's keys. They are numbered from 1.
 type recalls struct {
 	mu sync.Mutex
-	// keys are the last keys, that of recall n at n modulo ownRecalls; nil before the first.
+	// keys are the keys recalled last, with that of recall n at n modulo ownRecalls; nil before the first recall.
 	keys []uint32     // +checklocks:mu
 	made uint64       // +checklocks:mu
 	qps  []*queuePair // that are connected; +checklocks:mu
@@ -80,7 +80,7 @@ func (r *recalls) remembered(key uint32) bool {
 	return slices.Contains(r.keys, key)
 }
 
-// enter is for a queue pair that was connected. Its peer is asked what is recalled from now on.
+// enter adds a queue pair that has been connected. Its peer is asked for all recalls from now on.
 func (r *recalls) enter(q *queuePair) {
 	q.talk.mu.Lock() // before r.mu, as in speak
 	defer q.talk.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *recalls) ask() {
 	}
 }
 
-// heeded reports whether all peers that can have answered the recall; signs counts the signs of life of those that haven't.
+// heeded reports whether all peers that can still answer have answered the recall. signs counts the signs of life of those that haven't.
 func (r *recalls) heeded(number uint64) (all bool, signs uint64) {
 	all = true
 	for _, q := range r.connected() {
@@ -123,13 +123,13 @@ func (r *recalls) heeded(number uint64) (all bool, signs uint64) {
 	return all, signs
 }
 
-// talk is what a queue pair of a reliable connection has besides a UC one.
+// talk is what a queue pair of a reliable connection has and a UC one doesn't.
 type talk struct {
 	// answered is the last recall that the peer has answered.
 	answered atomic.Uint64
-	// flying are the SENDs in flight.
+	// flying counts the SENDs in flight.
 	flying atomic.Int32
-	// signs counts the polls in which something has come from the peer.
+	// signs counts the polls in which something came from the peer.
 	signs atomic.Uint64
 
 	// mu keeps a write from being posted between the look at gone and the answer that says that it won't be.
@@ -160,7 +160,7 @@ func (q *queuePair) speak() (owes bool) {
 	return t.owed > 0 && q.usable() == nil
 }
 
-// say posts one SEND; false if there is no room, or never will be.
+// say posts one SEND. It returns false if there is no room, also where there never will be any.
 func (q *queuePair) say(imm uint32) bool {
 	wr := [1]verbs.SendWR{{WRID: spoken, Opcode: verbs.OpSendWithImm, Flags: verbs.SendSignaled, Imm: imm}}
 	n, _ := q.qp.PostSend(wr[:])
@@ -189,7 +189,7 @@ type goneKeys struct {
 	// first and after chain the places in keys, from 1, of keys with the same hash.
 	first [1 << goneBits]uint16
 	after []uint16
-	// asked is what has was last asked, and was what it said.
+	// asked is the key that has was last called with, and was what it returned.
 	asked uint32
 	was   bool
 }
@@ -198,7 +198,7 @@ const goneBits = 10
 
 func hashKey(key uint32) uint32 { return key * 0x9e3779b1 >> (32 - goneBits) }
 
-// has is asked for each write of a batch, most of which have the key of the one before.
+// has reports whether a key was recalled. It is called for each write of a batch, and most have the same key as the one before.
 func (g *goneKeys) has(key uint32) bool {
 	if key != g.asked {
 		g.asked, g.was = key, g.find(key) != nil
@@ -206,7 +206,7 @@ func (g *goneKeys) has(key uint32) bool {
 	return g.was
 }
 
-// find returns the link to the key's place, nil if there is none.
+// find returns the link that leads to the key's place, or nil if the key isn't there.
 func (g *goneKeys) find(key uint32) *uint16 {
 	for p := &g.first[hashKey(key)]; *p != 0; p = &g.after[*p-1] {
 		if g.keys[*p-1] == key {
@@ -218,7 +218,7 @@ func (g *goneKeys) find(key uint32) *uint16 {
 
 // add enters a key in place of the oldest.
 func (g *goneKeys) add(key uint32) {
-	g.asked = 0 // which is no key
+	g.asked = 0 // 0 is no key
 	g.was = false
 	if g.find(key) != nil {
 		return

@@ -15,17 +15,17 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// region is registered memory. Its MR keeps it pinned, and shows at once whether that is allowed. It
-// is in the device's own protection domain; tables register what they send from, and each message
-// that they expose, in theirs.
+// region is registered memory. Its MR keeps it pinned, and making that shows at once whether pinning is allowed. The MR
+// is in the device's own protection domain; tables register in their own domains what they send from and each message
+// that they expose.
 type region struct {
 	d      *Device
 	mr     *verbs.MR
 	mem    []byte
 	access backend.Access
-	// index is the region's place in Device.regions, and LKey one more.
+	// index is the region's place in Device.regions. LKey returns one more than that.
 	index uint32
-	// exposed counts table entries; closedRegion once closed.
+	// exposed counts the table entries that refer to the region; it is closedRegion once the region is closed.
 	exposed atomic.Int64
 
 	mu     sync.Mutex
@@ -52,7 +52,7 @@ func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, er
 	return r, nil
 }
 
-// LKey names the region in writes to this device; it is no key of the hardware's.
+// LKey names the region in writes to this device. It is not a key of the hardware.
 func (r *region) LKey() uint32 { return r.index + 1 }
 
 // Len is the region's length.
@@ -61,7 +61,7 @@ func (r *region) Len() units.Bytes { return units.Bytes(len(r.mem)) }
 // Bytes is the memory.
 func (r *region) Bytes() []byte { return r.mem }
 
-// Close deregisters the memory. The closing of its device has done so already.
+// Close deregisters the memory. If its device has been closed, that has happened already.
 func (r *region) Close() error {
 	if r.exposed.Load() < 0 || errors.Is(r.d.health.get(), backend.ErrClosed) {
 		return nil
@@ -84,7 +84,7 @@ func (r *region) Close() error {
 	return nil
 }
 
-// use enters a table that sends from the region; false once the region is closed.
+// use enters a table that sends from the region. It returns false once the region is closed.
 func (r *region) use(t *table) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,5 +119,5 @@ func (r *region) hold() error {
 
 func (r *region) release() { r.exposed.Add(-1) }
 
-// regionOf finds the region of a write, nil if there is none.
+// regionOf returns the region that a write names, or nil if there is none.
 func (d *Device) regionOf(lkey uint32) *region { return d.regions.Get(lkey - 1) }

@@ -8,16 +8,16 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// ring is one completion queue of the kernel, for sends or for receives (it holds no entries, as ring.Ring does, but
-// counts the kernel's): of a failed completion the
-// kernel does not say which it was. A CQ has as many as its queue pairs need: what is posted never
-// exceeds what fits, for rxe loses what doesn't, and a queue pair that fails completes all it has.
+// ring is one completion queue of the kernel. It is for sends or for receives only, because the kernel does not say of which kind
+// a failed completion is. Unlike a ring.Ring it holds no entries, but counts those of the kernel. A CQ has as many rings as its
+// queue pairs need, so that no more is posted than there is room for: rxe loses completions that find no room, and a queue
+// pair that fails completes all that it has.
 type ring struct {
 	cq    *verbs.CQ
 	sends bool
 
 	mu sync.Mutex
-	// room is how many more requests may be posted that complete here.
+	// room is how many more requests that complete here may be posted.
 	room int // +checklocks:mu
 	// retired are requests of closed queue pairs whose completions may still lie in the ring; they
 	// become room when it has been polled empty.
@@ -35,7 +35,7 @@ func (r *ring) reserve(n int) bool {
 	return true
 }
 
-// retire gives back what a closed queue pair had reserved, once no completion of it is left.
+// retire gives back the room that a closed queue pair had reserved, once none of its completions is left in the ring.
 func (r *ring) retire(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

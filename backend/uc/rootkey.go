@@ -20,7 +20,7 @@ import (
 // The entries are changed by work requests on a queue pair that is connected to itself; no call to the kernel is made, except
 // for a message's key when more messages are exposed at once than ever before. An entry changes as a whole, since
 // the device copies 64 bytes at a time, and its neighbours are written as they are. The key of a message is changed only while
-// nothing leads to it. Table.mu guards it all.
+// nothing leads to it. Table.mu guards all fields.
 type rootKey struct {
 	d    *Device
 	pd   *verbs.PD
@@ -35,12 +35,12 @@ type rootKey struct {
 	spare []*verbs.Mkey
 	// made are all keys of messages.
 	made []*verbs.Mkey
-	// posted counts updates, done those that have completed.
+	// posted counts the updates that were posted, and done those that have completed.
 	posted, done uint64
-	// suspectedSince is when an update was first waited for while suspectedAt were done.
+	// suspectedSince is when somebody first waited for an update while done was suspectedAt.
 	suspectedSince time.Time
 	suspectedAt    uint64
-	// broken is why the device does no updates any more.
+	// broken is the reason why the device makes no updates any more.
 	broken error
 
 	updates [2]verbs.MkeyUpdate
@@ -51,7 +51,7 @@ type rootKey struct {
 const (
 	// updateDepth is how many updates may be outstanding.
 	updateDepth = 64
-	// updateInline has room for an update of one group of entries; fillEntries is how many the first updates have.
+	// updateInline is the room for an update of one group of entries; fillEntries is how many entries each of the first updates has.
 	updateInline = 140
 	fillEntries  = 52
 	// maxSpan is the largest number of addresses of a message: entries have 32 bits for it.
@@ -60,7 +60,7 @@ const (
 	updateLimit = time.Second
 )
 
-// newRootKey makes the key of a table of so many entries. Its error is final: the caller closes what there is.
+// newRootKey makes the key of a table of so many entries. After an error the caller closes what has been made.
 func (d *Device) newRootKey(pd *verbs.PD, entries int, size int64) (*rootKey, error) {
 	null, _ := d.ctx.NullMkey()
 	k := &rootKey{d: d, pd: pd, size: size, null: verbs.MkeyEntry{Key: null, Length: uint32(size)}}
@@ -159,7 +159,7 @@ func (k *rootKey) revoke(entry int) uint64 {
 	k.entries[entry] = k.null
 	k.updates[0] = k.group(entry)
 	if k.post(1) != nil {
-		return k.posted + 1 // never: reached looks at broken
+		return k.posted + 1 // that update is never made, but reached looks at broken first
 	}
 	return k.posted
 }
@@ -180,7 +180,7 @@ func (k *rootKey) reached(update uint64) (bool, error) {
 	return true, nil
 }
 
-// suspect gives the device up that was removed, or has not done an update for long.
+// suspect gives the device up if it was removed, or if it has made no update for a long time.
 func (k *rootKey) suspect() {
 	now := time.Now()
 	switch err := k.d.health.get(); {
@@ -219,7 +219,7 @@ func (k *rootKey) post(n int) error {
 
 var errNoUpdate = fmt.Errorf("the device does not change memory keys (no completion in %v)", updateLimit)
 
-// silence is why the device does no updates: posting them is no call, so that nobody has said that it was removed.
+// silence returns why the device makes no updates. Posting them is no call to the kernel, so nobody has reported that the device was removed.
 func (k *rootKey) silence() error {
 	if k.d.ctx.Removed() {
 		return verbs.ErrRemoved

@@ -24,11 +24,11 @@ type table struct {
 	d   *Device
 	cfg backend.TableConfig
 	pd  *verbs.PD
-	// root is nil where each message has a key of its own.
+	// root is nil when each message has a key of its own.
 	root *rootKey
-	// recalls are for reliable connections, where messages have keys of their own.
+	// recalls are used on reliable connections when messages have keys of their own.
 	recalls recalls
-	// locals are the regions that were sent from or led to by root, by index. Changed under mu.
+	// locals are, by index, the regions that writes have been sent from or that root has led to. It is changed while mu is held.
 	locals tables.Table[localMR]
 
 	mu      sync.Mutex
@@ -50,7 +50,7 @@ type entry struct {
 	region *region
 	mr     *verbs.MR
 	key    *verbs.Mkey
-	// revoking: the message's address is no longer wanted. stuck: the kernel failed to take it back.
+	// revoking says that the message's address is no longer wanted, and stuck that the kernel failed to take it back.
 	revoking, stuck bool
 	// update is the number of the root key's update that takes the address back, or of the recall of the key, which was made at
 	// since.
@@ -101,7 +101,7 @@ func (d *Device) newTable(c backend.TableConfig, root bool) (*table, error) {
 	return t, nil
 }
 
-// local is a region's MR for the device's own accesses, nil if there is no such region. The first send from a region
+// local returns a region's MR for the device's own accesses, or nil if there is no such region. The first send from a region
 // registers it.
 func (t *table) local(lkey uint32) (*localMR, error) {
 	if l := t.locals.Get(lkey - 1); l != nil {
@@ -112,7 +112,7 @@ func (t *table) local(lkey uint32) (*localMR, error) {
 	return t.enter(lkey)
 }
 
-// enter registers a region, unless it is; t.mu is held.
+// enter registers a region, unless it is registered already; t.mu is held.
 func (t *table) enter(lkey uint32) (*localMR, error) {
 	if l := t.locals.Get(lkey - 1); l != nil {
 		return l, nil
@@ -127,7 +127,7 @@ func (t *table) enter(lkey uint32) (*localMR, error) {
 	}
 	l := &localMR{region: r, mr: mr}
 	if !r.use(t) {
-		return nil, mr.Close() // closed meanwhile
+		return nil, mr.Close() // the region was closed meanwhile
 	}
 	t.locals.Set(lkey-1, l)
 	return l, nil
@@ -145,7 +145,7 @@ func (t *table) forget(r *region) error {
 	return l.mr.Close()
 }
 
-// Root is the key of the whole table, 0 where there is none.
+// Root returns the key of the whole table, or 0 where there is none.
 func (t *table) Root() uint32 {
 	if t.root == nil {
 		return 0
@@ -208,7 +208,7 @@ func (t *table) open(e *entry, n uint64, rg backend.Range) (rkey uint32, va uint
 			e.key, err = t.lead(e.region, t.rootEntry(n), rg)
 		}
 		return rkey, va, err
-	case rg.Length == 0: // no key is needed, and none would be granted
+	case rg.Length == 0: // a message of no bytes needs no key, and the kernel would grant none
 		return 0, 0, nil
 	}
 	if e.mr, err = t.register(e.region, rg); err != nil {
@@ -217,7 +217,7 @@ func (t *table) open(e *entry, n uint64, rg backend.Range) (rkey uint32, va uint
 	return e.mr.RKey(), e.mr.IOVA(), nil
 }
 
-// lead has the root key lead to memory of a region; mu is held.
+// lead makes the root key lead to memory of a region; mu is held.
 func (t *table) lead(r *region, entry int, rg backend.Range) (*verbs.Mkey, error) {
 	l, err := t.enter(r.LKey())
 	if err != nil {
@@ -271,8 +271,8 @@ func (t *table) startRevoke(e *entry) {
 
 // Revoked reports whether what StartRevoke has begun is done. Without a root key it deregisters, and the call lasts
 // until the kernel has finished with the packet that it may be writing: on rxe some microseconds,
-// and the time to unpin the pages. On reliable connections the peers have answered a recall of the key before; half a second of
-// silence, or five seconds, are as good.
+// and the time to unpin the pages. On reliable connections it doesn't deregister before the peers have answered a recall of the key,
+// or have given no sign of life for half a second, or have had five seconds.
 func (t *table) Revoked(n uint64) bool {
 	if t.recalled(n) {
 		t.recalls.ask()
@@ -310,8 +310,8 @@ func (t *table) recalled(n uint64) bool {
 	return !all && now.Sub(e.since) < answerWithin && now.Sub(e.progressAt) < silence
 }
 
-// revoke frees an entry when its address is dead, which it reports. A failure is final: of a region, the kernel has then
-// given up waiting for a user of it, and asking again would pull it from under that user.
+// revoke frees an entry when its address is dead, which it reports. A failure is final: the kernel has then
+// given up waiting for a user of the region, and asking again would take the memory from under that user.
 func (t *table) revoke(e *entry) (bool, error) {
 	var err error
 	switch {
@@ -350,7 +350,7 @@ func (t *table) Close() error {
 		}
 	}
 	if t.root != nil {
-		_ = t.root.await(t.root.posted) // or it is broken, and its end does the same
+		_ = t.root.await(t.root.posted) // if the root key is broken, destroying it below has the same effect
 	}
 	var errs []error
 	for i := range t.entries {

@@ -43,12 +43,12 @@ func (c *cq) Wait(d units.Duration) error {
 		return nil
 	}
 	if err = c.d.translate(err); errors.Is(err, ErrRemoved) {
-		return nil // there is something to poll: this error
+		return nil // Poll returns this error
 	}
 	return err
 }
 
-// rest waits without the device, whose channels wait no more when it has been removed.
+// rest waits without the device: when that has been removed its completion channels don't wait any more.
 func (c *cq) rest(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -63,7 +63,7 @@ func (c *cq) arm() (ready bool, err error) {
 	if c.holding != nil {
 		return true, nil
 	}
-	for { // announcements from before say nothing new
+	for { // announcements from before this call say nothing new
 		if cq, err := c.waker.ch.Poll(); err != nil {
 			return false, err
 		} else if cq == nil {

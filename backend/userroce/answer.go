@@ -10,7 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/roce"
 )
 
-// maxAnswer is the length of the longest packet that a device sends by itself, without its ICRC a write's headers.
+// maxAnswer is the length, without ICRC, of the longest packet that a device sends by itself: the headers of a write.
 const maxAnswer = roce.UCWriteImmHeaders + roce.ICRCSize
 
 // answer is what sending one packet needs that nobody has posted: a CNP, or headers that go back.
@@ -41,7 +41,7 @@ func (s *sender) sendAnswer(x *answer, p *peer, b []byte, tos int32) bool {
 		x.wire[0] = backend.WirePacket{Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), TOS: uint8(max(tos, 0)), Data: b}
 		s.d.cfg.Wire.Outbound(x.wire[:])
 		if b = x.wire[0].Data; len(b) == 0 {
-			return true // lost in the network
+			return true // the kernel took it, and it counts as lost in the network
 		}
 	}
 	x.iov = iovec{addressOf(x.packet[:]), uint64(min(len(b), len(x.packet)))}

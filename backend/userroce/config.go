@@ -41,7 +41,7 @@ type Config struct {
 	Port uint16
 	// Workers is the number of receive sockets, 1 (the default) to MaxWorkers, and so of the workers that
 	// can receive (Caps.Receivers): an Endpoint starts no more than that unless configured to. One worker takes
-	// tens of Gbit/s; more pay where each has a processor to itself, and cost where not.
+	// tens of Gbit/s. More of them are faster where each has a processor to itself, and slower elsewhere.
 	Workers int
 	// SendSockets is the number of sockets, and so of UDP source ports, to send from: 16 by default.
 	// Channel c of every queue pair uses socket c mod SendSockets.
@@ -57,7 +57,7 @@ type Config struct {
 	// ECN makes data to peers whose Config says so too ECN-capable, ECT(0): queues that mark may mark it
 	// instead of dropping it. Marked packets are answered with congestion notifications (CNP), for each
 	// queue pair at most one each 50 µs, and those of the peer are reported as backend.KindCongestion. Set
-	// it where the sender's rate follows them; one that doesn't takes more than its share.
+	// it where the sender's rate follows the notifications; a sender whose rate doesn't takes more than its share.
 	ECN bool
 	// DSCP is the DiffServ code point of data, 0 to 63. Where it or ECN is set, control datagrams and CNPs
 	// have CS6 (48).
@@ -68,7 +68,7 @@ type Config struct {
 	// tells data and what is left of it apart, and DSCP must be a multiple of 4.
 	Trim bool
 	// TrimDSCP is the code point with which the switches mark what they have cut, 1 to 63, where they are configured so
-	// and know no tag, as today's are. Data has DSCP then, as it is. 0: the tag.
+	// and know no tag, which is so with today's switches. Data then has DSCP itself as its code point. 0 stands for the tag.
 	TrimDSCP uint8
 	// Wire, when set, sees each packet in both directions. It turns segmentation offload and zero copy
 	// on the sending side off.

@@ -18,15 +18,15 @@ const retryAfter = 20 * units.Microsecond
 // maxEntries bounds CQConfig.Entries.
 const maxEntries = 1 << 24
 
-// cq is a completion queue. rx is the socket that it reads, nil when another has it.
+// cq is a completion queue. rx is the socket that it reads, or nil when another queue reads it.
 type cq struct {
 	d    *Device
 	rx   *receiver
 	sent sentQueue
-	// worker is the worker of QPs whose RecvCQ this is.
+	// worker is the number of the worker that receives for queue pairs whose RecvCQ this is.
 	worker int
 	qps    int // guarded by Device.mu
-	// retry is when a poster that met a full socket buffer should try again, 0 for none.
+	// retry is when a goroutine that found a socket's buffer full should post again, 0 when there is none.
 	retry  atomic.Int64
 	closed atomic.Bool
 
@@ -76,7 +76,7 @@ func (q *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 	}
 	q.rx.epoch.enter()
 	defer q.rx.epoch.leave()
-	// After enter: shut waits until the epoch is even, and sets closed before.
+	// closed must be read after enter: shut sets it and then waits until the epoch is even.
 	if q.closed.Load() {
 		return 0, backend.ErrClosed
 	}
@@ -116,7 +116,7 @@ func (q *cq) Wait(d units.Duration) error {
 		return nil
 	}
 	defer q.wake.endWait()
-	// After beginWait: shut sets closed, then wakes, then waits for endWait.
+	// closed must be read after beginWait: shut sets it, then wakes, then waits for endWait.
 	if q.closed.Load() {
 		return backend.ErrClosed
 	}

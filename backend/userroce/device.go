@@ -39,8 +39,8 @@ type Device struct {
 	workers   uint32 // mask of the QPN bits that say which worker
 
 	qps     qpnTable
-	regions tables.Table[region] // by lkey>>lkeyTagBits; changed under mu
-	peers   tables.Table[peer]   // by address handle; changed under mu
+	regions tables.Table[region] // by lkey>>lkeyTagBits; changed while mu is held
+	peers   tables.Table[peer]   // by address handle; changed while mu is held
 	wire    wireCounters
 	warned  [numWarnings][maxErrno]atomic.Bool
 
@@ -51,7 +51,7 @@ type Device struct {
 	tables map[*table]struct{} // +checklocks:mu
 	cqs    map[*cq]struct{}    // +checklocks:mu
 	// routes remembers the largest MTU that was found to fit the path to a peer, and never that one
-	// didn't: the path's MTU may have grown.
+	// did not fit, because the path's MTU may have grown since.
 	routes map[netip.Addr]units.Bytes // +checklocks:mu
 }
 
@@ -124,7 +124,7 @@ func (d *Device) openSockets() error {
 		d.senders = append(d.senders, s)
 		candidate = max(candidate, int(s.port)) + 1
 	}
-	// The value is a default for the socket, which each message may overrule: 0 changes nothing.
+	// This value is the socket's default, which each message may overrule. 0 is the kernel's own and changes nothing.
 	first := d.senders[0]
 	first.mu.Lock()
 	probe := unix.SetsockoptInt(first.fd, unix.SOL_UDP, unix.UDP_SEGMENT, 0)
@@ -135,7 +135,7 @@ func (d *Device) openSockets() error {
 	return nil
 }
 
-// closeSockets closes what openSockets has opened, as far as that came; mu is held.
+// closeSockets closes what openSockets has opened, which may be a part when that failed; mu is held.
 func (d *Device) closeSockets() {
 	for _, r := range d.receivers {
 		r.countSocketDrops()
@@ -188,8 +188,8 @@ func (d *Device) fillRandom() error {
 	return nil
 }
 
-// random32 returns a random number. Device.mu is held. A source that worked at Open and fails later is not a
-// condition to go on in: keys would become predictable.
+// random32 returns a random number. Device.mu is held. It panics when a source that worked at Open fails
+// later, because keys would become predictable.
 func (d *Device) random32() uint32 {
 	if len(d.unused) < 4 {
 		if err := d.fillRandom(); err != nil {

@@ -48,7 +48,7 @@
 //
 // # Limits
 //
-// 65536 queue pairs a device, fewer when Workers is no power of two. Eight workers. No RC, no
-// multi-packet messages, no reads, no atomics; no IP options or extension headers. Network address
+// 65536 queue pairs a device, fewer when Workers is no power of two. There are at most eight workers. There is no RC, and
+// there are no messages of several packets, reads or atomics, and no IP options or extension headers. Network address
 // translation breaks the ICRC; see Config.AllowAnySource.
 package userroce

@@ -67,7 +67,7 @@ func (c *cmsgSpace) setTOS(tos int32, ipv6 bool) {
 	}
 }
 
-// tos returns the TOS that c has of a received message.
+// tos returns the TOS of a received message if c is the control message that has it.
 func (c *cmsgSpace) tos() (tos uint8, ok bool) {
 	switch {
 	case c.level == unix.SOL_IP && c.typ == unix.IP_TOS: // one byte
@@ -92,7 +92,7 @@ func receiveTOS(fd int, ipv6 bool) (err error) {
 	return nil
 }
 
-// ecnCounters are mlx5's, of the notification point and the reaction point.
+// ecnCounters count what mlx5 counts at the notification point and at the reaction point.
 type ecnCounters struct {
 	marked, sent, handled, ignored atomic.Uint64
 }
@@ -143,7 +143,7 @@ func (h *responder) notified(q *queuePair, c *backend.Completion) (backend.DropR
 	return noDrop, true
 }
 
-// noDrop is the reason of a packet that makes no completion and isn't dropped.
+// noDrop stands for the reason where a packet makes no completion and isn't dropped.
 const noDrop = backend.NumDropReasons
 
 // sendCNP notifies q's peer that a packet of it was marked, and reports whether the kernel accepted the notification.

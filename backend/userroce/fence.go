@@ -19,10 +19,10 @@ func (e *epoch) inside() bool { return e.v.Load()&1 != 0 }
 // fence remembers the workers that were inside when an entry was hidden.
 type fence struct {
 	seen    [MaxWorkers]uint64
-	waiting uint8 // a bit for each worker still to be waited for
+	waiting uint8 // has a bit for each worker that is still to be waited for
 }
 
-// raise is called after the entry has been hidden.
+// raise remembers the workers that are inside now. It is called after the entry has been hidden.
 func (f *fence) raise(workers []*receiver) {
 	f.waiting = 0
 	for i, w := range workers {
@@ -33,7 +33,7 @@ func (f *fence) raise(workers []*receiver) {
 	}
 }
 
-// down reports whether all of them have left since.
+// down reports whether all workers that were inside then have left since.
 func (f *fence) down(workers []*receiver) bool {
 	for i, w := range workers {
 		if f.waiting>>i&1 != 0 && w.epoch.v.Load() != f.seen[i] {

@@ -18,7 +18,7 @@ type flow struct {
 	from endpoint
 	roce.Flow
 	valid bool
-	// seed is for packets of n bytes, the length seen last.
+	// seed is the ICRC's start for packets of n bytes, the length that was seen last.
 	n    int
 	seed roce.Seed
 }

@@ -85,7 +85,7 @@ func recvmmsg(fd int, m []mmsghdr) (int, syscall.Errno) {
 
 // socketDrops returns how many datagrams and trains the kernel has dropped at a socket because its buffer
 // was full, modulo 2^32, or 0 where it doesn't report that (before Linux 4.12). It is the counter that SO_RXQ_OVFL
-// attaches to what is received later; asked for, it also counts what was lost last.
+// attaches to what is received later. Asked for here, it includes what was lost after the last packet that was received.
 func socketDrops(fd int) uint32 {
 	const drops = 8 // SK_MEMINFO_DROPS, linux/sock_diag.h
 	var info [drops + 1]uint32

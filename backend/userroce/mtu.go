@@ -87,7 +87,7 @@ func checkMTU(mtu, limit units.Bytes, ipv6 bool, where string) error {
 
 // routeMTU is the largest IP packet on the path to a peer, as the administrator of this host has set it: the
 // MTU of the interface, and that of the route if it has one. What path MTU discovery has found out is left
-// aside, because anybody can make it up. 0 means that there is no telling.
+// aside, because anybody can make it up. 0 means that it isn't known.
 func routeMTU(from, to netip.Addr, scope uint32) (units.Bytes, error) {
 	if err := checkRoute(from, to, scope); err != nil {
 		return 0, err
@@ -106,7 +106,7 @@ func routeMTU(from, to netip.Addr, scope uint32) (units.Bytes, error) {
 	}
 	for _, r := range routes {
 		if r.Type == unix.RTN_LOCAL {
-			continue // its interface is the address's, and the packets stay on this host
+			continue // a local route: it names the address's interface, but the packets stay on this host
 		}
 		narrow(r.MTU)
 		narrow(linkMTU(r.LinkIndex))
@@ -133,7 +133,7 @@ func checkRoute(from, to netip.Addr, scope uint32) error {
 	return nil
 }
 
-// linkMTU is the MTU of an interface, or 0.
+// linkMTU returns the MTU of an interface, or 0 when it isn't known.
 func linkMTU(index int) int {
 	if index == 0 {
 		return 0

@@ -40,7 +40,7 @@ func (q *queuePair) PostWritesWith(now units.Instant, w []backend.Write, ud back
 	return posted, carried, err
 }
 
-// passenger makes one of g, if it may go along with n writes of q.
+// passenger makes a passenger of g, if that may go along with n writes of q.
 func (q *queuePair) passenger(now units.Instant, n int, ud backend.QP, g backend.Datagram) (along passenger, ok bool) {
 	d, p := q.d, q.peer.Load()
 	u, _ := ud.(*queuePair)

@@ -18,15 +18,15 @@ type peer struct {
 	addr    netip.Addr
 	port    uint16
 	qpn     uint32
-	foreign bool // doesn't compute the ICRC over identification 0
+	foreign bool // it is another implementation, which doesn't compute the ICRC over identification 0
 	ect     bool // data to it is ECN-capable
-	trims   bool // and trimmable
+	trims   bool // data to it may be trimmed
 	tos     int32
-	bareTOS int32 // of writes without payload, which are as short as what a switch leaves of others
+	bareTOS int32 // TOS of writes without payload, which are as short as what a switch leaves of others
 	nameLen uint32
 	name    sockName
 	flow    roce.Flow   // ICRC of packets to it
-	flows   []roce.Flow // of datagrams, from each send socket
+	flows   []roce.Flow // ICRC of datagrams to it, for each send socket
 }
 
 // newPeer checks a peer's information and prepares what sending to it needs.

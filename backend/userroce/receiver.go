@@ -38,14 +38,14 @@ type receiver struct {
 	socketDrops uint32
 	owner       *cq // guarded by Device.mu
 
-	now   units.Instant // of the call of Poll
+	now   units.Instant // the instant of the call of Poll
 	batch recvBatch
 	flows flowCache
 	here  responder
 
-	wire    []backend.WirePacket // packets of the batch, when Config.Wire is set
-	origins []origin32           // where each of them is
-	wireAt  int                  // next of them
+	wire    []backend.WirePacket // the packets of the batch, when Config.Wire is set
+	origins []origin32           // where each packet of wire is in the batch
+	wireAt  int                  // index of the next packet of wire
 }
 
 // recvBatch is the argument of recvmmsg and a cursor over what came back.
@@ -57,14 +57,14 @@ type recvBatch struct {
 	buf   []byte // recvMessages times recvSpace
 
 	count   int // messages received
-	current int // the one being split
-	offset  int // in it
-	segment int // length of its packets
+	current int // the message that is being split
+	offset  int // of the next packet in that message
+	segment int // length of that message's packets
 }
 
 // origin32 locates a packet of a batch.
 type origin32 struct {
-	at      uint32 // in recvBatch.buf
+	at      uint32 // offset in recvBatch.buf
 	message int32
 }
 
@@ -115,8 +115,8 @@ func (r *receiver) pending() bool {
 	return r.batch.current < r.batch.count || r.wireAt < len(r.wire)
 }
 
-// reset forgets packets that the CQ before this one has not handled. Not when that is closed with the
-// device: its worker may be looking.
+// reset forgets packets that the CQ before this one has not handled. It isn't called when a CQ is closed together with the
+// device, because its worker may be looking at them.
 func (r *receiver) reset() {
 	r.batch.current, r.batch.count = 0, 0
 	r.wire, r.wireAt = r.wire[:0], 0
@@ -183,7 +183,7 @@ func (r *receiver) openMessage() {
 }
 
 // readControl reads what the kernel reports of a message: the size of its packets if it is a train, and its TOS if the
-// device has asked for that. Other control messages there are none.
+// device has asked for that. There are no other control messages.
 func (r *receiver) readControl(m *mmsghdr, ctls []cmsgSpace) {
 	for i := range min(len(ctls), int(m.hdr.controllen/uint64(unsafe.Sizeof(ctls[0])))) {
 		c := &ctls[i]

@@ -24,11 +24,11 @@ type region struct {
 	lkey   uint32
 	access backend.Access
 	closed bool // guarded by d.mu
-	// exposed counts the table entries that refer to it, until their fences are down.
+	// exposed counts the table entries that refer to the region, until their fences are down.
 	exposed atomic.Int64
 }
 
-// region finds a region by its key, nil if there is none.
+// region returns the region with a key, or nil if there is none.
 func (d *Device) region(lkey uint32) *region {
 	if r := d.regions.Get(lkey >> lkeyTagBits); r != nil && r.lkey == lkey {
 		return r
@@ -36,7 +36,7 @@ func (d *Device) region(lkey uint32) *region {
 	return nil
 }
 
-// Register makes mem usable in posts and tables. There is nothing to pin: the kernel copies.
+// Register makes mem usable in posts and tables. Nothing is pinned, because the kernel copies.
 func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, error) {
 	if len(mem) == 0 {
 		return nil, operr.New("register memory", "userroce", "it is empty")

@@ -20,7 +20,7 @@ type responder struct {
 	packet roce.Packet
 	tos    uint8 // of the IP header
 
-	// What has been counted since publish.
+	// The fields below count what has happened since publish was called last.
 	packets, bytes, trains uint64
 }
 
@@ -128,7 +128,7 @@ func (h *responder) write(q *queuePair, c *backend.Completion) (backend.DropReas
 	peer := q.peer.Load()
 	switch {
 	case peer == nil:
-		return backend.DropUnknownQP, false // not ready to receive
+		return backend.DropUnknownQP, false // the queue pair isn't ready to receive
 	case peer.ip != h.r.flows.current.from.ip && !h.r.d.cfg.AllowAnySource:
 		return backend.DropSource, false
 	case len(p.Payload) > int(q.mtu):

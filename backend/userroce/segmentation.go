@@ -8,7 +8,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// How long a device sends packets one by one before it tries a train again: the first time, and at most.
+// How long a device sends packets one by one before it tries a train again: after the first refusal, and at most.
 const (
 	firstRetrain = units.Second
 	maxRetrain   = 64 * units.Second
@@ -18,9 +18,9 @@ const (
 // offload refuses trains and takes the same packets one by one; both the interface behind a route and
 // its features may change at any time, so a refusal holds for a while only.
 type segmentation struct {
-	// again is when to try a train again: 0 while trains are sent, units.Never where they never are.
+	// again is when to try a train again. It is 0 while trains are sent, and units.Never where they never are.
 	again atomic.Int64
-	// refusals counts those without a train that passed in between.
+	// refusals counts the refusals since the last train that the kernel accepted.
 	refusals atomic.Uint32
 }
 

@@ -59,7 +59,7 @@ type sendBatch struct {
 	nmsgs, niovs, nbetween int
 	ipv6                   bool
 
-	// firstPassed: the kernel took the first message at the last flush.
+	// firstPassed says that the kernel took the first message at the last flush.
 	firstPassed bool
 	// refusal is why the kernel refused a train.
 	refusal syscall.Errno

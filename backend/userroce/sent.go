@@ -17,7 +17,7 @@ type sentQueue struct {
 	mu       sync.Mutex
 	entries  ring.Ring[sentEntry] // +checklocks:mu
 	limit    int                  // of entries; +checklocks:mu
-	reserved int                  // room promised to posts that are running; +checklocks:mu
+	reserved int                  // how many entries have been promised to posts that are running; +checklocks:mu
 }
 
 // sentEntry is one completion.
@@ -37,7 +37,7 @@ func (s *sentQueue) init(entries int) {
 // waiting reports whether there is something to pop.
 func (s *sentQueue) waiting() bool { return s.count.Load() != 0 }
 
-// reserve promises room for up to n completions and returns for how many.
+// reserve promises room for up to n completions and returns for how many it has done so.
 func (s *sentQueue) reserve(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +46,8 @@ func (s *sentQueue) reserve(n int) int {
 	return n
 }
 
-// put stores the completions of the signalled among w, for which with others reserved places are given
-// back.
+// put stores the completions of those of w that are signalled, and gives back so many reserved places, theirs among
+// them.
 func (s *sentQueue) put(w []backend.Write, cookie, qpn uint32, reserved int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *sentQueue) pop(dst []backend.Completion) int {
 	return n
 }
 
-// purge drops what a queue pair has left.
+// purge drops the completions that a closed queue pair has left.
 func (s *sentQueue) purge(qpn uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 )
 
 // newSocket makes a non-blocking UDP socket that never fragments, and that knows no path MTU but the
-// interface's: what ICMP says about the path, anybody on the Internet can say, and the kernel believes
-// it for ten minutes. Packets that don't fit the path are lost, and the SDK notices that.
+// interface's: anybody on the Internet can send the ICMP messages that say what fits the path, and the kernel believes
+// them for ten minutes. Packets that don't fit the path are lost, and the SDK notices that.
 func newSocket(ipv6 bool) (int, error) {
 	family := unix.AF_INET
 	if ipv6 {
@@ -148,7 +148,7 @@ func bindSource(fd int, a netip.Addr, scope uint32, candidate int) (uint16, erro
 			return uint16(candidate), nil
 		}
 		if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EACCES) {
-			break // let bind say what is wrong
+			break // bind below says what is wrong
 		}
 	}
 	if err := bind(fd, a, 0, scope); err != nil {

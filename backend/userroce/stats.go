@@ -20,19 +20,19 @@ type WireStats struct {
 	// SendTrains and RecvTrains count system-call messages that carried more than one packet.
 	SendTrains, RecvTrains uint64
 	// NetworkErrors counts packets that the kernel refused to send (no route, a firewall, the link is
-	// down). They are as lost as on the wire.
+	// down). To the SDK they are lost, as if the wire had lost them.
 	NetworkErrors uint64
-	// TooLarge counts packets that no longer fit the interface, whose MTU was lowered. They are as
-	// lost, until it is raised again or the SDK gives up.
+	// TooLarge counts packets that no longer fit the interface, whose MTU was lowered. They are
+	// lost, too, until the MTU is raised again or the SDK gives up.
 	TooLarge uint64
-	// Segmentation and Receive offload (UDP_SEGMENT, UDP_GRO) are in use. Segmentation is tried again
-	// some time, a second at first, after the network interface refused it.
+	// Segmentation and Receive say whether the kernel's offloads UDP_SEGMENT and UDP_GRO are in use. After the network
+	// interface has refused segmentation it is tried again, after a second at first and later more rarely.
 	SegmentationOffload, ReceiveOffload bool
 	// RecvBuffer is the size of each receive socket's buffer in the kernel's measure.
 	RecvBuffer units.Bytes
 }
 
-// wireCounters are those of rare events, which may be shared.
+// wireCounters count rare events, so that all goroutines may share them.
 type wireCounters struct {
 	solved, translated, networkErrors, tooLarge atomic.Uint64
 }
@@ -83,14 +83,14 @@ func (d *Device) countSocketDrops() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return // Close has counted the last ones
+		return // Close has counted the last drops
 	}
 	for _, r := range d.receivers {
 		r.countSocketDrops()
 	}
 }
 
-// countSocketDrops counts what was dropped since it was called last. Device.mu is held.
+// countSocketDrops adds what a socket has dropped since the last call. Device.mu is held.
 func (r *receiver) countSocketDrops() {
 	n := socketDrops(r.fd)
 	r.drops[backend.DropSocketFull].Add(uint64(n - r.socketDrops))

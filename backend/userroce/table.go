@@ -31,7 +31,7 @@ type table struct {
 	free   []*entry // +checklocks:mu
 }
 
-// slot is one place of a table. live is what workers see: nil stands for NULL. owner is the entry until
+// slot is one place of a table. live is the entry that workers see, or nil for none. owner is the entry until
 // its fence is down.
 type slot struct {
 	live  atomic.Pointer[entry]
@@ -199,7 +199,7 @@ func (t *table) closeLocked() {
 	t.d.reapTable(t)
 }
 
-// reapTable frees what it can of t, and forgets t when it is closed and nothing is left. Device.mu is held.
+// reapTable frees those slots of t whose fences are down, and forgets t when it is closed and none is left. Device.mu is held.
 func (d *Device) reapTable(t *table) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -24,9 +24,9 @@ func (t *trainBuilder) fits(size, limit int) bool {
 	return !t.hasShort && t.packets < limit && size <= t.segment && t.bytes+size <= maxTrainBytes
 }
 
-// gather builds a batch from the first of w, in trains or packet by packet, and returns how many it took:
-// all that have room. On an error those before the faulty write are in the batch. A datagram may go along with the last
-// of w; nil for none. s.mu is held.
+// gather builds a batch from the first writes of w, in trains or packet by packet, and returns how many it took, which is as many
+// as have room. On an error those before the faulty write are in the batch. A datagram may go along with the last
+// of w; nil means none. s.mu is held.
 func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool, along *passenger) (gathered int, err error) {
 	b := s.batch
 	b.reset()
@@ -129,7 +129,7 @@ func (t *trainBuilder) close() {
 	if t.packets > 1 {
 		segment = t.segment
 	}
-	t.b.nbetween++ // the last trailer is in the next place
+	t.b.nbetween++ // the train's last trailer has taken the next place
 	t.b.closeMessage(t.firstIov, segment)
 	t.packets = 0
 }

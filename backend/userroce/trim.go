@@ -49,8 +49,8 @@ func (t *trimCounters) addTo(s *backend.TrimStats) {
 
 // trimmed executes a header-only packet. A switch has cut the ICRC off with the payload, so all that stands against a
 // header that was damaged or forged is what it must match: addresses, queue pair, key, and a message that is
-// open, within its bounds. What it costs, if it is wrong nevertheless, is one packet back, which goes to
-// the connected peer and never to where it came from, and there one repeat.
+// open, within its bounds. A forged header that gets through nevertheless costs one packet, which goes to
+// the connected peer and never to where the header came from, and one repeat by that peer.
 func (h *responder) trimmed(w *roce.UCWriteImm, c *backend.Completion) (backend.DropReason, bool) {
 	q := h.r.d.qps.lookup(uint32(w.DestQP))
 	if q == nil {
@@ -78,7 +78,7 @@ func (h *responder) trimmed(w *roce.UCWriteImm, c *backend.Completion) (backend.
 	t := q.table
 	e := t.slots[w.VA>>t.shift&t.slotMask].live.Load()
 	if e == nil || e.base != w.VA&^t.vaMask {
-		return backend.DropLate, false // nobody waits for it any more
+		return backend.DropLate, false // nobody waits for the message any more
 	}
 	if w.VA&t.vaMask+uint64(w.Length) > uint64(len(e.mem)) {
 		return backend.DropBounds, false

@@ -38,7 +38,7 @@ func (w *waker) beginWait() bool {
 		return false
 	}
 	w.sleeping.Store(true)
-	// A wake between the two lines above has not written to fd.
+	// A wake that happened between the two lines above has not written to fd.
 	if w.woken.Load() {
 		w.endWait()
 		return false
@@ -77,13 +77,13 @@ func (w *waker) wakeSleeper() {
 // signal writes to the descriptor unless it is closed; mu is held.
 func (w *waker) signal() {
 	if !w.closed {
-		one := [8]byte{1} // any value but zero, in any byte order
+		one := [8]byte{1} // an eventfd takes any value but zero, in any byte order
 		_, _ = unix.Write(w.fd, one[:])
 	}
 }
 
 // close makes a Wait that has begun return, waits until it has, and closes the descriptor. The
-// owner refuses later ones.
+// waker's owner refuses later ones.
 func (w *waker) close() {
 	for i := 0; ; i++ {
 		w.woken.Store(true)

@@ -13,7 +13,7 @@ type groupView struct {
 	data int
 	rows int
 	// missing are the positions of the data units that are not in place,
-	// present the rows of the parity units that are, hasRow the same as a set.
+	// present the rows of the parity units that are in place, and hasRow is the same as a set.
 	missing, present []int
 	hasRow           unitSet
 	// lost counts the missing data units of each XOR row.
@@ -51,7 +51,7 @@ func (w *groupView) load(l *layout, v scheme.View, g int) {
 	}
 }
 
-// have is how many units of the group are in place, as far as load looked.
+// have returns how many units of the group are in place, as far as load has looked.
 func (w *groupView) have() int { return w.data - len(w.missing) + len(w.present) }
 
 // decodable reports whether the parity in place recovers all that is missing.

@@ -14,8 +14,8 @@
 //     j mod m = i.
 //   - MDS ("ec-mds"): any k of the k + m units recover the group.
 //
-// The last group keeps m, except that XOR makes no parity of nothing: a group of
-// fewer than m units has as many parity units as data units.
+// The last group has m parity units, too. Only with XOR a group of fewer than m data
+// units has as many parity units as data units, because the others would be of nothing.
 //
 // What goes beyond the paper: the receiver names units, not whole submessages
 // (Config.WholeSubmessage brings the paper's rule back); groups are decoded as they
@@ -27,8 +27,8 @@
 // # Parity memory
 //
 // Parity goes where the receiver has room for it (scheme.Env.ParityLimit). The
-// sender never waits for room: if there is none by the time at which the parity
-// would still help, the group goes without, and what it loses is repeated by name.
+// sender never waits for room: if there is none while the parity
+// would still help, the group goes without parity, and units that it loses are repeated when the receiver names them.
 //
 // The package does no I/O, starts no goroutine and reads no clock.
 package ec

@@ -12,12 +12,12 @@ import (
 // first unit and assumes that the rate is kept; this one starts again with every
 // newer unit, so that a sender which had to pause is not taken for a loss.
 type pace struct {
-	// newest is the latest position that anything arrived from, and at is when:
-	// or START, with −1.
+	// newest is the latest position from which anything has arrived, and at is when it arrived. Before that,
+	// newest is −1 and at is when START arrived.
 	newest position
 	at     units.Instant
-	// paced is the time of a unit at the sender's rate, 0 if not known, and
-	// unit that time as it was found to be.
+	// paced is how long a unit takes at the sender's rate, 0 if that isn't known, and
+	// unit is how long it takes as measured.
 	paced, unit units.Duration
 	// measuredFrom and measuredAt are where the current measurement began.
 	measuredFrom position
@@ -28,7 +28,7 @@ const (
 	// measureUnits is how many units a measurement of the pace spans.
 	measureUnits = 64
 	// maxSlowdown bounds how much slower than its rate a sender is believed to
-	// be. It may have paused, which says nothing of its pace.
+	// be. It may have paused, which says nothing about its pace.
 	maxSlowdown = 8
 )
 
@@ -54,8 +54,8 @@ func (p *pace) reached(now units.Instant, q position) {
 // falls back: β·RTT after its last unit should have arrived.
 func (r *receiver) expected(g int) units.Instant {
 	last := r.layout.last(g)
-	// A sender stops when its window is full: nothing is expected of what
-	// lies further ahead.
+	// A sender stops when its window is full, so nothing is expected of units that
+	// lie further ahead.
 	if last > r.pace.newest+r.reach() {
 		return units.Never
 	}
@@ -63,7 +63,7 @@ func (r *receiver) expected(g int) units.Instant {
 	return r.pace.at.Add(wait)
 }
 
-// reach is how many units beyond the newest that has arrived may be in flight.
+// reach returns how many units beyond the newest one that has arrived may be in flight.
 func (r *receiver) reach() position {
 	few := position(2*(r.layout.k+r.layout.m) + 1024)
 	if r.pace.unit <= 0 {
@@ -72,7 +72,7 @@ func (r *receiver) reach() position {
 	return few + position(min(2*rtt(r.env)/r.pace.unit, 1<<24))
 }
 
-// due is when group g, which is lacking, is to be asked for.
+// due returns when to ask for group g, which lacks units.
 func (r *receiver) due(g int) units.Instant {
 	if group := r.at(g); group.passed || group.asks > 0 {
 		return group.due
@@ -89,11 +89,11 @@ const (
 	maxBackoff = 4
 	// maxPause bounds back-off, not a pause that is longer without it.
 	maxPause = units.Second
-	// maxAsks is how far asks are counted.
+	// maxAsks is the number at which asks stops counting.
 	maxAsks = asksTogether * (maxBackoff + 1)
 	// steadyAsks is how many frames follow each other closely when a round has brought
 	// nothing, before the pauses grow: a burst of losses goes on from frame to frame
-	// where no other packets go in that direction. maxSilence is how far they are counted.
+	// where no other packets go in that direction. maxSilence is the number at which the frames stop being counted.
 	steadyAsks = 256
 	maxSilence = steadyAsks + maxAsks
 )
@@ -141,7 +141,7 @@ func (r *receiver) asked(now units.Instant, g int) {
 	group.due = now.Add(r.pause(int(group.asks)))
 }
 
-// wants writes what the groups lack that are due, as far as it fits. The rest stays
+// wants writes what those groups lack that are due, as far as there is room. The others stay
 // due.
 func (r *receiver) wants(now units.Instant, v scheme.View, w *frameWriter) {
 	for _, n := range r.open {

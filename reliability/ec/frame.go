@@ -29,10 +29,10 @@ const frameState = 1
 const (
 	// minFrame holds the fixed part, a pair of groups and a pair of units.
 	minFrame = 64
-	// maxNumber is what a varint of this package takes at most, but for the
+	// maxNumber is how many bytes a varint of this package takes at most, except for the
 	// frame number.
 	maxNumber = 5
-	// maxPair is what a pair takes at most.
+	// maxPair is how many bytes a pair takes at most.
 	maxPair = 2 * maxNumber
 )
 
@@ -151,7 +151,7 @@ func (w *frameWriter) beginWants(at, limit int) {
 	w.at, w.from, w.to, w.Limit = at, at, at, limit
 }
 
-// want asks for the units from ≤ u < to, which come after all before; false: there
+// want asks for the units from ≤ u < to, which come after all that were asked for before. It returns false if there
 // is no room.
 func (w *frameWriter) want(from, to int) bool {
 	if from == w.to && w.to > w.from {

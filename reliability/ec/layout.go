@@ -16,11 +16,12 @@ func newLayout(p params, n int) layout {
 	return layout{p.code, p.k, p.m, n, (n + p.k - 1) / p.k}
 }
 
-// data is how many data units group g has, first the number of the first.
+// data returns how many data units group g has, and the number of its first one.
 func (l *layout) data(g int) int  { return min(l.k, l.units-g*l.k) }
 func (l *layout) first(g int) int { return g * l.k }
 
-// rows is how many parity units group g has. XOR makes none of nothing.
+// rows returns how many parity units group g has. With XOR no parity unit may be of nothing, so there are
+// at most as many as data units.
 func (l *layout) rows(g int) int {
 	if l.code == XOR {
 		return min(l.m, l.data(g))
@@ -28,12 +29,12 @@ func (l *layout) rows(g int) int {
 	return l.m
 }
 
-// parity is the unit of a row of group g.
+// parity returns the parity unit of a row of group g.
 func (l *layout) parity(g, row int) scheme.Unit {
 	return scheme.Parity | scheme.Unit(g*l.m+row)
 }
 
-// A position is where in the order of first transmissions a unit comes.
+// A position is a unit's number in the order of first transmissions.
 type position int
 
 // position returns the position of u, or false if the transfer has no such unit.

@@ -39,7 +39,7 @@ func (p *params) append(b []byte) []byte {
 
 var errParams = errors.New("ec: the peer's parameters are not those of this version and code; configure both ends alike")
 
-// parseParams reads what the peer said, which may be anything.
+// parseParams reads the peer's parameters, in which it may have written anything.
 func parseParams(b []byte, code Code) (params, error) {
 	if len(b) < 6 || b[0] != paramsVersion || Code(b[1]) != code || b[2] != layoutGroups {
 		return params{}, errParams

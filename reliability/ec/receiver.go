@@ -13,13 +13,13 @@ import (
 type rxState uint8
 
 const (
-	// lacking: more units are needed.
+	// lacking says that more units are needed.
 	lacking rxState = iota
-	// recoverable: to be decoded.
+	// recoverable says that the group can be decoded, and no job is running yet.
 	recoverable
-	// decoding: a job is running.
+	// decoding says that a job is running.
 	decoding
-	// complete: all data units are in place.
+	// complete says that all data units are in place.
 	complete
 )
 
@@ -29,12 +29,12 @@ type rxGroup struct {
 	state rxState
 	// have is how many units are in place, at the last look.
 	have uint8
-	// passed: something sent after the group has arrived, or its last unit.
+	// passed says that the group's last unit has arrived, or something that was sent after the group.
 	passed bool
-	// asks counts how often the group was asked for; none before it fell back.
+	// asks counts how often the group was asked for; it is 0 until the group falls back.
 	asks int8
 	// due is when to ask next; for a group that hasn't passed it is only
-	// expected (fallback.go).
+	// an expectation, which moves with what arrives (fallback.go).
 	due units.Instant
 	// checkAt is when to look at the group again, if there are many.
 	checkAt units.Instant
@@ -69,9 +69,9 @@ type receiver struct {
 	started  bool
 	number   uint64
 	lastAt   units.Instant
-	// repeats counts the frames since anything arrived, unanswered those of
-	// them that asked for units, or since a group fell back; askedAt is when
-	// the last did.
+	// repeats counts the frames since anything arrived. unanswered counts those that
+	// asked for units since anything arrived or a group fell back, and askedAt is when
+	// the last of them did.
 	repeats, unanswered int
 	askedAt             units.Instant
 	fresh               bool // something arrived since the last frame
@@ -115,7 +115,7 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 // anything has arrived since the last time.
 func (r *receiver) loadMarks(now units.Instant, v scheme.View) {
 	if !r.started {
-		// START has arrived; a unit may have been earlier.
+		// START has arrived, and a unit may have arrived before it.
 		r.started = true
 		r.lastAt = now.Add(-interval(r.env))
 		r.pace.begin(min(now, v.First()))

@@ -19,12 +19,12 @@ type sender struct {
 	env    *scheme.Env
 
 	window window
-	// next is the next data unit to be sent for the first time, injected how
+	// next is the next data unit to be sent for the first time, and injected is how
 	// many have been injected.
 	next, injected int
 	// outstanding is the sum of the groups' inFlight.
 	outstanding int
-	// expired: the first transmissions of the groups below no longer count.
+	// expired is the first group whose first transmissions still count as outstanding; those of all groups below don't.
 	expired int
 
 	// encode is the next group to be encoded and parity the next whose parity
@@ -36,7 +36,7 @@ type sender struct {
 	waits, uncoded int
 
 	repeats ring.Ring[uint32]
-	// channel is where the last repeat went.
+	// channel is the one that the last repeat went to.
 	channel int
 
 	// state is the frame being handled, and lastFrame the highest number handled.
@@ -56,7 +56,7 @@ func (s *sender) Params() []byte { return s.params }
 
 func (s *sender) Outstanding() int { return s.outstanding }
 
-// Stats says, besides the counters, how much went without parity.
+// Stats returns the counters, and how many groups went without parity.
 func (s *sender) Stats() scheme.Stats {
 	sum := s.stats
 	if s.uncoded > 0 {

@@ -58,7 +58,7 @@ type Case struct {
 
 	Link Link
 	// Limit is how long the run may take; by default a generous bound for the
-	// case. Fail is no part of a case.
+	// case.
 	Limit units.Duration
 
 	// Faults, if Replay is set, are the only faults of the network: Link's
@@ -85,8 +85,8 @@ type Link struct {
 	Loss             PPM
 	Mean             int
 	LossFrom, LossTo units.Instant
-	// ControlLoss and ControlReorder apply to control frames; AckLoss is what
-	// more is lost of those from the receiving half.
+	// ControlLoss and ControlReorder apply to control frames; AckLoss adds
+	// to the loss of those from the receiving half.
 	ControlLoss, ControlReorder, AckLoss PPM
 	// Reorder delays single units by up to ReorderBy, inside their channel;
 	// it delays control frames, too. Duplicate repeats both; the copy keeps its
@@ -108,7 +108,7 @@ type Blackout struct {
 	From, To units.Instant
 	// Channels, if not empty, are the only channels that fail.
 	Channels []int
-	// DataOnly and ControlOnly spare the other.
+	// With DataOnly control frames get through, and with ControlOnly data does.
 	DataOnly, ControlOnly bool
 }
 

@@ -23,7 +23,7 @@ const (
 type Fault struct {
 	Kind    FaultKind
 	Control bool
-	// Back: from the side that the even transfers go to.
+	// Back says that the packet came from the side that the even transfers go to.
 	Back  bool
 	Index int
 	// By is for how long a packet, or its duplicate, was held back.

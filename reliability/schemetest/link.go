@@ -20,7 +20,7 @@ type network struct {
 // A direction is from one side to the other: units and control frames have links of their own.
 type direction struct {
 	units, frames stream
-	// acks lose, besides, what the receiving half sends.
+	// acks decides which frames of the receiving half are lost, by Link.ControlLoss and Link.AckLoss together.
 	acks netsim.LossProcess
 }
 
@@ -64,7 +64,7 @@ func newNetwork(c *Case) *network {
 	return n
 }
 
-// reorderBy is how late packets may come that are reordered.
+// reorderBy is by how much packets that are reordered may be late.
 func (c *Case) reorderBy() units.Duration { return max(c.Link.ReorderBy, c.AckInterval) }
 
 // A packet is what the network sees of a unit or a frame. channel is -1 for
@@ -146,7 +146,7 @@ func index(back bool) int {
 	return 0
 }
 
-// delay is the one-way delay at a time, but for what channels add.
+// delay is the one-way delay at a time, without what channels add.
 func (n *network) delay(now units.Instant) units.Duration {
 	d := n.c.Link.Delay
 	for _, j := range n.c.Link.Jumps {
@@ -157,7 +157,7 @@ func (n *network) delay(now units.Instant) units.Duration {
 	return d
 }
 
-// loss is how units are lost at a time.
+// loss says how units are lost at a time.
 func (n *network) loss(now units.Instant) netsim.Loss {
 	l := &n.c.Link
 	if now < l.LossFrom || l.LossTo > 0 && now >= l.LossTo {

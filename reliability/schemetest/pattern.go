@@ -83,7 +83,7 @@ func pattern(rng *rand.Rand, n int, control bool) func(i int) bool {
 		return stretch
 	case kind == 4:
 		return func(i int) bool { return i%k != 0 && i < n+repeatsLost }
-	default: // the end, and all repeats for a while
+	default: // loses the last first transmissions, and all repeats for a while
 		return func(i int) bool { return i >= n-1-k && i < n+repeatsLost }
 	}
 }

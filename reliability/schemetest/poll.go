@@ -27,7 +27,7 @@ func (w *world) spend(t *transfer, u scheme.Unit) {
 	*p = max(*p, w.now).Add(w.c.Rate.Time(t.info.UnitLen(u)))
 }
 
-// again counts the polls at one instant.
+// again counts how often a half is polled at one instant.
 func (t *transfer) again(w *world) bool {
 	if t.polledAt != w.now {
 		t.polledAt, t.polls = w.now, 0
@@ -185,8 +185,8 @@ func (t *transfer) pollReceiver(w *world) {
 	}
 }
 
-// checkNext refuses a core that did nothing and wants to be called again at once, or
-// soon, and soon, and soon. idle counts how often that was so.
+// checkNext refuses a core that did nothing and wants to be called again at once, or that
+// asks again and again to be called soon. idle counts how often it did nothing in a row.
 func (t *transfer) checkNext(w *world, next units.Instant, idle *int) {
 	if len(t.out.Sends) > 0 || len(t.out.Jobs) > 0 {
 		*idle = 0

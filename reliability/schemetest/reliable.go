@@ -24,7 +24,7 @@ const (
 type session struct {
 	sent     []reliableFrame // by number
 	expected int             // the number of the next to be handled
-	// unacked and bytes are what has not been acknowledged.
+	// unacked and bytes count the frames, and their bytes, that have not been acknowledged.
 	unacked, bytes int
 }
 
@@ -33,7 +33,7 @@ type reliableFrame struct {
 	transfer int
 	bytes    []byte
 	acked    bool
-	// copies and the frames of this train are still to go; backoff is the pause behind it.
+	// copies is how many copies of this train are still to be sent; backoff is the pause behind it.
 	copies, train int
 	backoff       units.Duration
 }

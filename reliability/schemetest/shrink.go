@@ -22,7 +22,7 @@ type shrinker struct {
 	runs int
 	best Case
 	err  error
-	did  []Fault // of the best case
+	did  []Fault // what the network did in the best case so far
 }
 
 // Shrink returns the smallest case it finds that still fails, and its error: one
@@ -153,7 +153,7 @@ func (s *shrinker) advance() {
 }
 
 // earlier moves the faults of units, and the transfers' ends, or the faults of
-// frames by so many towards the start, but those that would pass it, and reports whether
+// frames by so many towards the start, except those that would pass it, and reports whether
 // anything moved.
 func (c *Case) earlier(by int, control bool) bool {
 	if !control {

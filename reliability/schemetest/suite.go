@@ -19,9 +19,9 @@ type Suite struct {
 	// Seeds is how many seeds each scenario runs with: 60 by default, a tenth
 	// of that with -short and under the race detector.
 	Seeds int
-	// Partial: the scheme promises an end, not that everything arrives. What
-	// waits for buffers behind a lost unit would wait for ever, so scenarios
-	// with few buffers then lose nothing.
+	// Partial says that the scheme promises an end, and not that everything arrives. A transfer that
+	// waits for buffers behind a lost unit would then wait for ever, so scenarios
+	// with few buffers lose nothing.
 	Partial bool
 	// ParityPool is how many parity units a receiver has room for.
 	ParityPool int

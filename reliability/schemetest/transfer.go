@@ -28,25 +28,25 @@ type transfer struct {
 	begun, finished        units.Instant
 	done, received         bool
 
-	// At the sender: which units were sent, and what was in this poll.
+	// The sender's fields: which units were sent, and what was in this poll.
 	wasSent bitmap
 	sentNow []scheme.Sent
 	codes   coder
 
 	senderNext, receiverNext units.Instant
-	// hungry: the budget was used up, so the sender is polled again when there
-	// is more. touched: something happened to it.
+	// hungry says that the budget was used up, so that the sender is polled again when there
+	// is more. touched says that something has happened to the sender.
 	hungry, touched, receiverTouched bool
 	polls                            int
 	senderIdle, receiverIdle         int
 	polledAt                         units.Instant
 
-	// offered is a frame that must arrive and waits for room, or for START, which is known to have
-	// arrived from startAcked on.
+	// offered is a frame that must arrive and that waits for room, or for START to be acknowledged, which it is
+	// from startAcked on.
 	offered    []byte
 	startAcked units.Instant
 
-	// At the receiver.
+	// The receiver's fields.
 	present, parity bitmap
 	marks           []scheme.Mark
 	first           units.Instant

@@ -15,7 +15,7 @@ import (
 // that takes a zero Instant for "long ago" or "not yet" is found out.
 const epoch = 12_345_678_901
 
-// A Result is what a run came to.
+// A Result is the outcome of a run.
 type Result struct {
 	// Completion[i] is how long transfer i took, from its first poll until its
 	// sender learned that the receiver had everything.
@@ -46,8 +46,8 @@ type world struct {
 	transfers []*transfer
 	started   int
 	finished  int
-	// paced is, for each direction, when the pacer has sent all it was given, a
-	// unit in each, and turn which transfer is polled first.
+	// paced is, for each direction, when the pacer will have sent all that it was given; each is how long it
+	// takes for a unit. turn is the transfer that is polled first.
 	paced [2]units.Instant
 	each  units.Duration
 	turn  int
@@ -119,7 +119,7 @@ func (w *world) run() {
 // clock is the cores' time.
 func (w *world) clock() units.Instant { return w.now + epoch }
 
-// own turns an instant of the cores' clock into ours.
+// own turns an instant of the cores' clock into one of the simulation's.
 func own(t units.Instant) units.Instant {
 	if t == units.Never {
 		return t
@@ -245,7 +245,7 @@ func (w *world) control(t *transfer, frame []byte, toSender bool) {
 	}
 }
 
-// garble makes some frames worse.
+// garble changes some frames at random.
 func (w *world) garble(e *event) {
 	switch w.rng.IntN(8) {
 	case 0:

@@ -2,9 +2,9 @@
 
 // Package conntest moves content with a reliability scheme through
 // reliability.Conn, over a simulated network that loses, repeats, delays and
-// damages packets, and checks every byte: the half of the conformance tests that
-// package schemetest, which drives cores by hand, can't have. Peers that restart,
-// and sides that give up or close, are here.
+// damages packets, and checks every byte. It is the half of the conformance tests that
+// package schemetest can't have, because that drives cores by hand. Scenarios of peers that restart,
+// and of sides that give up or close, are here, too.
 //
 //	func TestConn(t *testing.T) {
 //		conntest.Suite{New: func() scheme.Scheme { return myscheme.New() }}.Run(t)

@@ -58,7 +58,7 @@ func (s Suite) moveLong(mtu units.Bytes) (ratio float64, err error) {
 	if err := m.post(0); err != nil {
 		return 0, err
 	}
-	w.run(8 * 2 * delay) // until its CTS has arrived
+	w.run(8 * 2 * delay) // until the transfer's clear-to-send has arrived
 	begun, ideal := w.net.Now(), rate.Time(n*mtu)+2*delay
 	w.limit = begun.Add(longLimit * ideal)
 	if err := m.start(0); err != nil {

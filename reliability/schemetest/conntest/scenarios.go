@@ -38,7 +38,7 @@ func basis(rng *rand.Rand) setup {
 	}
 }
 
-// burst is loss in bursts of a mean length, as much as any other with that seed.
+// burst is loss in bursts of a mean length. With one seed the loss is the same whatever the length.
 func burst(mean float64) func(*setup, *rand.Rand) {
 	return func(s *setup, rng *rand.Rand) {
 		s.net.Link.Loss = sim.Loss{Drop: pick(rng, 0.005, 0.05), Burst: mean}
@@ -139,7 +139,7 @@ func blackout(w *world) error {
 	w.fate = func(sim.PacketInfo) sim.Verdict { return sim.Drop }
 	w.run(10 * units.Second)
 	w.fate = nil
-	// It goes on within seconds: what is sent to find out may be a second apart.
+	// The transfer goes on within seconds: packets that are sent to find out whether it can may be a second apart.
 	w.limit = w.net.Now().Add(5*units.Second + 50*ideal)
 	if err := w.finish(m); err != nil {
 		return err
@@ -250,7 +250,7 @@ func restarts(w *world) error {
 		return err
 	}
 	var held int
-	w.fate = func(p sim.PacketInfo) sim.Verdict { // some packets arrive when it is back
+	w.fate = func(p sim.PacketInfo) sim.Verdict { // so that some packets arrive when the side is back
 		if p.Kind == backend.KindWrite && held < 20 {
 			held++
 			return sim.Hold(silence + units.Second)
