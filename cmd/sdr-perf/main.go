@@ -16,6 +16,13 @@
 // a size, has a connection of its own. Over an emulated link T/ideal compares the average with
 // size/rate + RTT, where size is user data: headers take 1.6 % of the rate at an MTU of 4096.
 //
+// # What it stands on
+//
+// Packages sdr, reliability and oob, and not sdrnet. A point chooses what an sdrnet.Conn settles for its user: MTU, chunk, unit and
+// channels, congestion control, how many connections and transfers are under way, the workers and the device's GID. It posts
+// receives before the clock starts, and shows the counters of both ends. What it has in common with sdrnet is what
+// that is made of: emulated links (linkemu), the names of schemes (package schemes), and the meeting over TCP (oob).
+//
 // # JSON
 //
 // --json writes an array with one object for each point; internal/result says what the fields mean.

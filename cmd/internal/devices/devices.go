@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package devices maps the names that commands give to devices to what opens them. A program of
-// one's own doesn't need it: it imports the backend that it wants.
+// one's own doesn't need it: it imports the backend that it wants, or package sdrnet, which opens a device by its name, too.
+//
+// The two are not built on each other. Of a device sdrnet leaves nothing to choose but name, address and port, owns it, and shows it to nobody;
+// here a command chooses port, GID index, workers, code points and a Wire, and makes Soft-RoCE devices. What both do the same
+// way, to take the near address where the device has it, is a few lines in each: to share them sdrnet would have to
+// export a device, or a backend to have an option that only these two callers know.
 package devices
 
 import (
