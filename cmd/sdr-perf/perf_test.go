@@ -192,7 +192,10 @@ func underWay(t *testing.T, args ...string) (s, c *process) {
 		args = []string{"-s", "4MiB", "-n", "1000", "--rate", "200mbit", "--timeout", "2s"}
 	}
 	c = start(t, append(to, args...)...)
-	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "scheme") }, 10*time.Second, 5*time.Millisecond, "nothing runs")
+	// The client may be ready when the server has yet to hear that it is: one that goes then was only a visitor.
+	require.Eventually(t, func() bool {
+		return strings.Contains(c.stdout.String(), "scheme") && strings.Contains(s.stdout.String(), "client ")
+	}, 10*time.Second, 5*time.Millisecond, "nothing runs")
 	return s, c
 }
 
