@@ -119,10 +119,11 @@ func (t *besideTable) Close(m *dpa.Message) {
 	t.Table.Close(m)
 }
 
-// Remove compares. The fence is down: nothing of either changes any more.
+// Remove compares. The fence is down for the message's bits, but marks are of the whole channel and go on with later messages:
+// what the device has of them is collected with completions held back, or the engine on the host could be ahead.
 func (t *besideTable) Remove(m *dpa.Message) {
-	t.Collect(0)
 	defer t.b.holdCompletions()()
+	t.Collect(0)
 	twin := t.twins[m]
 	delete(t.twins, m)
 	t.host.Remove(twin)
