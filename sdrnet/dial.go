@@ -5,20 +5,33 @@ package sdrnet
 import (
 	"context"
 	"errors"
+	"net"
+	"strings"
 
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/roce"
 )
 
-// Dial connects to the Listener at the TCP address addr, "host:port". cfg may be nil. Ending ctx ends
-// the attempt; without a deadline in it each of its steps is bounded by 10 s.
+// DefaultPort is the TCP port of addresses that name none.
+const DefaultPort = "18515"
+
+// withPort is addr, with DefaultPort if it has no port.
+func withPort(addr string) string {
+	if _, _, err := net.SplitHostPort(addr); err == nil {
+		return addr
+	}
+	return net.JoinHostPort(strings.Trim(addr, "[]"), DefaultPort)
+}
+
+// Dial connects to the Listener at the TCP address addr, "host:port" or "host". cfg may be nil. Ending ctx
+// ends the attempt; without a deadline in it each of its steps is bounded by 10 s.
 func Dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	c, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
-	s, err := oob.Dial(ctx, addr, oob.Config{TLS: c.TLS, Logger: c.Logger})
+	s, err := oob.Dial(ctx, withPort(addr), oob.Config{TLS: c.TLS, Logger: c.Logger})
 	if err != nil {
 		return nil, translate(err, false)
 	}

@@ -18,14 +18,18 @@
 //
 // Memory: [Conn.SendMemory] and [Conn.RecvMemory] move bytes between registered memory of the two
 // applications without a copy (on userroce: without one in user space), of any length. The n-th call
-// of one meets the n-th of the other, independently of the messages. [Conn.SendFile] and
-// [Conn.RecvFile] are the same for files.
+// of one meets the n-th of the other, independently of the messages. [Conn.SendFrom] and
+// [Conn.RecvTo] are the same for what is read from and written to at offsets.
+//
+// Files: [Conn.SendFile] and [Conn.RecvFile] move a file with its name, permissions and time of change, and compare
+// its SHA-256 at the end.
 //
 // # Ends
 //
-// Both ends need the same Config.Scheme. They meet over TCP at the address that Listen was given;
-// data then travels as RDMA packets over UDP between the same two hosts. Config.TLS protects that
-// meeting only: the packets themselves are neither encrypted nor authenticated.
+// Both ends need the same Config.Scheme. They meet over TCP at the address that Listen was given, whose
+// port is DefaultPort if it names none; data then travels as RDMA packets over UDP between the same two
+// hosts. Config.TLS protects that meeting only: the packets themselves are neither encrypted nor
+// authenticated.
 //
 // # Errors
 //

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 )
@@ -86,4 +89,52 @@ func ExampleConn_Stream() {
 	}
 	fmt.Printf("%s", echo)
 	// Output: a line
+}
+
+// A file with its name, which appears in the receiver's folder when all of it is there.
+func ExampleConn_SendFile() {
+	ctx := context.Background()
+	folder, err := os.MkdirTemp("", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(folder)
+	l, err := sdrnet.Listen("127.0.0.1:0", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		c, err := sdrnet.Dial(ctx, l.Addr().String(), nil)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer c.Close()
+		const content = "dear all"
+		info := sdrnet.FileInfo{Name: "letter.txt", Size: int64(len(content)), Mode: 0o644}
+		if err := c.SendFile(ctx, strings.NewReader(content), info, nil); err != nil {
+			log.Fatal(err)
+		}
+	}()
+
+	c, err := l.Accept(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+	to, err := sdrnet.CreateFile(folder)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer to.Close()
+	info, err := c.RecvFile(ctx, to, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := os.ReadFile(to.Name())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(filepath.Base(to.Name()), info.Size, string(text))
+	// Output: letter.txt 8 dear all
 }

@@ -44,14 +44,15 @@ type Listener struct {
 	conns  map[*Conn]struct{}   // accepted and open, which need their host; guarded by mu
 }
 
-// Listen listens on the TCP address addr, "host:port"; port 0 lets the kernel choose. cfg may be nil.
+// Listen listens on the TCP address addr, "host:port" or "host"; without a host on all addresses, and port 0 lets the kernel
+// choose. cfg may be nil.
 func Listen(addr string, cfg *Config) (*Listener, error) {
 	c, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
-	ol, err := oob.Listen(ctx, addr, oob.Config{TLS: c.TLS, Logger: c.Logger})
+	ol, err := oob.Listen(ctx, withPort(addr), oob.Config{TLS: c.TLS, Logger: c.Logger})
 	if err != nil {
 		stop(err)
 		return nil, err

@@ -81,19 +81,19 @@ func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (RecvResul
 	return got, c.recvError(err)
 }
 
-// Progress gets how far a SendFile or RecvFile has got, in bytes. It is called from the caller's
+// Progress gets how far a transfer of SendFrom, RecvTo, SendFile or RecvFile has got, in bytes. It is called from the caller's
 // goroutine and may be nil.
 type Progress = reliability.Progress
 
-// SendFile sends size bytes of r, such as an *os.File, to the peer's RecvFile. It counts as one call of
-// SendMemory in the order of calls. Ending ctx gives it up at both ends.
-func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, size int64, p Progress) error {
+// SendFrom sends size bytes of r to the peer's RecvTo, bytes alone: SendFile tells what a file is called, too, and whether it has arrived
+// as it was. It counts as one call of SendMemory in the order of calls. Ending ctx gives it up at both ends.
+func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size int64, p Progress) error {
 	return c.sendError(c.lane[memoryLane].SendFrom(ctx, r, units.Bytes(size), p))
 }
 
-// RecvFile receives what the peer's SendFile sends, writes it to w at its offsets but not in any order
+// RecvTo receives what the peer's SendFrom sends, writes it to w at its offsets but not in any order
 // of time, and returns its size.
-func (c *Conn) RecvFile(ctx context.Context, w io.WriterAt, p Progress) (int64, error) {
+func (c *Conn) RecvTo(ctx context.Context, w io.WriterAt, p Progress) (int64, error) {
 	n, err := c.lane[memoryLane].RecvTo(ctx, w, p)
 	return int64(n), c.recvError(err)
 }

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -142,7 +141,7 @@ func TestOrder(t *testing.T) {
 
 // TestSenderWaits: a peer that takes nothing stops its sender, and fails nothing, however long.
 func TestSenderWaits(t *testing.T) {
-	a, b := pair(t, &sdrnet.Config{Window: 2, Silence: 300 * units.Millisecond})
+	a, b := pair(t, &sdrnet.Config{Window: 2, Silence: 700 * units.Millisecond})
 	ctx := testContext(t)
 	sent := make(chan error, 8)
 	for i := range cap(sent) {
@@ -153,7 +152,7 @@ func TestSenderWaits(t *testing.T) {
 	select {
 	case err := <-sent:
 		t.Fatalf("a third Send returned before anything was taken: %v", err)
-	case <-time.After(time.Second):
+	case <-time.After(1500 * time.Millisecond): // twice the silence
 	}
 	for range cap(sent) {
 		m, err := b.Recv(ctx)
@@ -233,14 +232,14 @@ func TestCloseWithReason(t *testing.T) {
 	a, b := pair(t, nil)
 	ctx := testContext(t)
 	waits := make(chan error)
-	go func() { waits <- b.SendFile(ctx, strings.NewReader("never taken"), 11, nil) }()
+	go func() { waits <- b.SendFrom(ctx, strings.NewReader("never taken"), 11, nil) }()
 	require.NoError(t, a.Send(ctx, []byte("the last")))
 	require.NoError(t, a.CloseWithReason("the disk\nis full"))
 	m, err := b.Recv(ctx)
 	require.NoError(t, err, "it came before")
 	m.Release()
 	_, err = b.Recv(ctx)
-	for i, err := range []error{<-waits, err, b.Send(ctx, nil), func() error { _, err := b.RecvFile(ctx, nil, nil); return err }()} {
+	for i, err := range []error{<-waits, err, b.Send(ctx, nil), func() error { _, err := b.RecvTo(ctx, nil, nil); return err }()} {
 		var said *oob.PeerError
 		require.ErrorAs(t, err, &said, "call %d", i)
 		require.Equal(t, "the disk?is full", said.Reason)
@@ -321,25 +320,6 @@ func TestMemory(t *testing.T) {
 	require.ErrorIs(t, a.SendMemory(ctx, out, 1, n, sdrnet.SendOptions{}), sdr.ErrArgument)
 	require.NoError(t, out.Close())
 	require.NoError(t, in.Close())
-}
-
-func TestFile(t *testing.T) {
-	dir := t.TempDir()
-	src, dst := filepath.Join(dir, "a"), filepath.Join(dir, "b")
-	content := bytes.Repeat([]byte("0123456789abcdef\n"), 70_000)
-	require.NoError(t, os.WriteFile(src, content, 0o600))
-	a, b := pair(t, nil)
-	ctx := testContext(t)
-	in, out := must(os.Open(src)), must(os.Create(dst))
-	defer in.Close()
-	defer out.Close()
-	errs := make(chan error, 1)
-	go func() { errs <- a.SendFile(ctx, in, int64(len(content)), nil) }()
-	n, err := b.RecvFile(ctx, out, nil)
-	require.NoError(t, err)
-	require.EqualValues(t, len(content), n)
-	require.NoError(t, <-errs)
-	require.Equal(t, content, must(os.ReadFile(dst)))
 }
 
 // TestTooLong: a peer can't make this end allocate more than it said.

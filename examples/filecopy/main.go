@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Filecopy copies a file from one process to another over sdr, as an application that links the
-// SDK would: it uses public packages only. Package sdrnet does all that isn't about files.
+// SDK would: it uses public packages only. Package sdrnet does all that isn't this program's own.
 //
-// The receiver writes to a file without a name and gives it the final one when the hash of what is on disk agrees, so
-// nothing incomplete ever has that name, and nothing is left when the receiver is killed. The copy is as old as the
-// original, and as private, and has its name unless --out says another; then it replaces nothing. "-" is stdin at the
-// sender and stdout at the receiver, which spool to a file: the one must know how much comes, the other passes on only
-// what is whole.
+// The copy has its name only when its hash agrees with the original's, so nothing incomplete ever has that name, and
+// nothing is left when the receiver is killed. It is as old as the original, and as private, and has its name unless
+// --out says another; then it replaces nothing. "-" is stdin at the sender and stdout at the receiver, which spool to a
+// file: the one must know how much comes, the other passes on only what is whole.
 //
 // Limits: one file, one sender, no resumption, and whoever reaches the TCP port may send.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -37,23 +37,21 @@ func main() {
 	defer stop()
 	// A file size limit (ulimit -f) then shows as an error of write, and not as a signal.
 	signal.Ignore(syscall.SIGXFSZ)
-	running := false // errors before that are mistakes in the call
-	err := newCommand(&running).ExecuteContext(ctx)
-	switch {
-	case err == nil:
+	status := exitUsage // of errors before the command begins
+	err := newCommand(func() { status = exitFailure }).ExecuteContext(ctx)
+	if err == nil {
 		return
-	case ctx.Err() != nil:
+	}
+	if ctx.Err() != nil {
 		err = fmt.Errorf("interrupted: %w", err)
 	}
 	fmt.Fprintln(os.Stderr, "filecopy:", strings.ReplaceAll(err.Error(), "\n", "; "))
-	if !running {
-		os.Exit(exitUsage)
-	}
-	os.Exit(exitFailure)
+	os.Exit(status)
 }
 
-// newCommand makes the command, which sets running when it begins.
-func newCommand(running *bool) *cobra.Command {
+// newCommand makes the command, which calls begins when there is no mistake in the call.
+func newCommand(begins func()) *cobra.Command {
+	cfg := &sdrnet.Config{PrivateData: []byte(greeting)}
 	root := &cobra.Command{
 		Use:   "filecopy",
 		Short: "Copy a file from one process to another over sdr",
@@ -71,33 +69,30 @@ same --rtt, --rate, --drop, …: each end emulates the link for what it sends.`,
   filecopy recv --listen 127.0.0.1 --out copy.bin --rtt 25ms --rate 1gbit --drop 0.01
   filecopy send --to 127.0.0.1 original.bin       --rtt 25ms --rate 1gbit --drop 0.01`,
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if err := errors.Join(c.ValidateRequiredFlags(), cfg.Validate()); err != nil {
+				return err
+			}
+			begins()
+			return nil
+		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	cfg := &sdrnet.Config{}
-	var to, listen, out string
 	f := flag.NewFlagSet("", flag.ContinueOnError)
 	cfg.AddFlags(f)
 	root.PersistentFlags().AddGoFlagSet(f)
-	begin := func(do func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
-		return func(c *cobra.Command, args []string) error {
-			if err := cfg.Validate(); err != nil {
-				return err
-			}
-			*running = true
-			return do(c.Context(), args)
-		}
-	}
+	var to, listen, out string
 	s := &cobra.Command{
 		Use: "send --to HOST[:PORT] FILE", Short: "Send a file", Args: cobra.ExactArgs(1),
-		RunE: begin(func(ctx context.Context, args []string) error { return send(ctx, cfg, to, args[0]) }),
+		RunE: func(c *cobra.Command, args []string) error { return send(c.Context(), cfg, to, args[0]) },
 	}
-	s.Flags().StringVar(&to, "to", "", "`HOST[:PORT]` where the receiver listens, port "+defaultPort+" unless given")
+	s.Flags().StringVar(&to, "to", "", "`HOST[:PORT]` where the receiver listens, port "+sdrnet.DefaultPort+" unless given")
 	_ = s.MarkFlagRequired("to")
 	r := &cobra.Command{
 		Use: "recv", Short: "Receive a file", Args: cobra.NoArgs,
-		RunE: begin(func(ctx context.Context, _ []string) error { return recv(ctx, cfg, listen, out) }),
+		RunE: func(c *cobra.Command, _ []string) error { return recv(c.Context(), cfg, listen, out) },
 	}
-	r.Flags().StringVar(&listen, "listen", ":"+defaultPort, "TCP `ADDR[:PORT]` to wait on for a sender")
+	r.Flags().StringVar(&listen, "listen", ":"+sdrnet.DefaultPort, "TCP `ADDR[:PORT]` to wait on for a sender")
 	r.Flags().StringVar(&out, "out", ".", "`FILE` to write, an existing one is replaced once the copy is complete; a folder, where it gets the original's name if that is free; or - for stdout")
 	root.AddCommand(s, r)
 	return root

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A FileInfo is what SendFile says about a file beside its content.
+type FileInfo struct {
+	Name    string      // its last path element, at most 255 bytes (NAME_MAX); "" if it has none
+	Size    int64       // bytes
+	Mode    fs.FileMode // its permissions; SendFile sends no other bits
+	ModTime time.Time   // to the nanosecond
+}
+
+// FileInfoOf is the FileInfo of what os.Stat or os.File.Stat returned.
+func FileInfoOf(fi fs.FileInfo) FileInfo {
+	return FileInfo{Name: fi.Name(), Size: fi.Size(), Mode: fi.Mode().Perm(), ModTime: fi.ModTime()}
+}
+
+// ValidName says whether Name may be given to a file in a folder of the receiver's choice: a peer can say anything. It is one path
+// element of 1 to 255 bytes of printable UTF-8 that doesn't begin with a dot, so that it neither hides nor leads elsewhere.
+func (i FileInfo) ValidName() bool {
+	unfit := func(r rune) bool { return r == '/' || r == unicode.ReplacementChar || !unicode.IsPrint(r) }
+	return i.Name != "" && len(i.Name) <= maxName && i.Name[0] != '.' && !strings.ContainsFunc(i.Name, unfit)
+}
+
+// A FileTarget is where RecvFile puts a file. Its methods are called one at a time.
+type FileTarget interface {
+	// Begin is called first. Its error refuses the file.
+	Begin(FileInfo) error
+	// WriteAt gets the content, in any order of time; ReadAt returns it, to be compared with the peer's.
+	io.WriterAt
+	io.ReaderAt
+	// Keep is called last, once what ReadAt returned has the peer's SHA-256. The peer learns that the file has arrived when Keep has
+	// returned nil.
+	Keep(FileInfo) error
+}
+
+// A file travels as a message with its FileInfo, one transfer of SendFrom, and a message with its SHA-256. An empty message comes back
+// when it was kept, or else the reason with which RecvFile has closed the connection.
+//
+//	info  mode 4 | changed: seconds 8, nanoseconds 4 | size 8 | name           network byte order
+const (
+	infoSize = 24
+	maxName  = 255
+	// reasonTime is how long a SendFile that has failed waits to hear why RecvFile has.
+	reasonTime = 2 * time.Second
+)
+
+func (i FileInfo) encode() []byte {
+	b := binary.BigEndian.AppendUint32(make([]byte, 0, infoSize+len(i.Name)), uint32(i.Mode.Perm()))
+	b = binary.BigEndian.AppendUint64(b, uint64(i.ModTime.Unix()))
+	b = binary.BigEndian.AppendUint32(b, uint32(i.ModTime.Nanosecond()))
+	b = binary.BigEndian.AppendUint64(b, uint64(i.Size))
+	return append(b, i.Name...)
+}
+
+func parseFileInfo(b []byte) (FileInfo, error) {
+	if len(b) < infoSize || len(b) > infoSize+maxName {
+		return FileInfo{}, fmt.Errorf("%w: the peer says nothing of a file: use SendFile at one end and RecvFile at the other", sdr.ErrMismatch)
+	}
+	nanoseconds := binary.BigEndian.Uint32(b[12:])
+	i := FileInfo{
+		Name:    string(b[infoSize:]),
+		Size:    int64(binary.BigEndian.Uint64(b[16:])),
+		Mode:    fs.FileMode(binary.BigEndian.Uint32(b)),
+		ModTime: time.Unix(int64(binary.BigEndian.Uint64(b[4:])), int64(nanoseconds)),
+	}
+	if i.Size < 0 || i.Mode != i.Mode.Perm() || nanoseconds >= 1e9 {
+		return FileInfo{}, fmt.Errorf("%w: the peer says that a file has %d bytes, mode %o, %d ns", sdr.ErrMismatch, i.Size, i.Mode, nanoseconds)
+	}
+	return i, nil
+}
+
+// SendFile sends a file of info.Size bytes, which it reads from r, with what info says about it, to the peer's RecvFile. It returns when
+// the peer has compared the SHA-256 of its copy and kept it. If the peer couldn't, the error says why and is an *oob.PeerError.
+//
+// It uses messages beside one SendFrom: while it runs, nobody else may call Recv at either end. Ending ctx gives the file up at both
+// ends. After an error the Conn is of no more use: close it.
+func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
+	err := c.sendFile(ctx, r, info, p)
+	if err != nil { // the receiver may know better why
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, reasonTime)
+		defer cancel()
+	}
+	m, answer := c.Recv(ctx)
+	switch said := (*oob.PeerError)(nil); {
+	case errors.As(answer, &said):
+		return &wrapped{fmt.Errorf("the receiver failed: %s", said.Reason), answer}
+	case err != nil:
+		return err
+	case answer != nil:
+		return midFile(answer)
+	}
+	m.Release()
+	return nil
+}
+
+// midFile says what the end of a connection means while a file is under way.
+func midFile(err error) error {
+	if err == io.EOF {
+		return fmt.Errorf("the peer has closed in the middle of a file: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+func (c *Conn) sendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
+	if len(info.Name) > maxName || info.Size < 0 {
+		return &sdr.OpError{Op: "send", Object: "file", Err: sdr.ErrArgument,
+			Detail: fmt.Sprintf("a name of %d bytes, a size of %d", len(info.Name), info.Size), Fix: "give a name of at most 255 bytes"}
+	}
+	if err := c.Send(ctx, info.encode()); err != nil {
+		return err
+	}
+	if err := c.SendFrom(ctx, r, info.Size, p); err != nil {
+		return err
+	}
+	sum, err := hashFile(r, info.Size)
+	if err != nil {
+		return err
+	}
+	return c.Send(ctx, sum)
+}
+
+// RecvFile receives what the peer's SendFile sends, and returns what the peer said about it once to has kept the file. When it fails it
+// closes c with its error as the reason, which is what SendFile fails with there, and nothing may be kept.
+//
+// The same holds for it as for SendFile: nobody else may call Recv meanwhile, and ending ctx gives the file up.
+func (c *Conn) RecvFile(ctx context.Context, to FileTarget, p Progress) (FileInfo, error) {
+	info, err := c.recvFile(ctx, to, p)
+	if err != nil {
+		_ = c.CloseWithReason(err.Error())
+		return FileInfo{}, err
+	}
+	_ = c.Send(ctx, nil) // the file is kept: a sender that is gone needn't hear that
+	return info, nil
+}
+
+func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInfo, error) {
+	m, err := c.Recv(ctx)
+	if err != nil {
+		return FileInfo{}, err
+	}
+	info, err := parseFileInfo(m.Bytes())
+	m.Release()
+	if err == nil {
+		err = to.Begin(info)
+	}
+	if err != nil {
+		return info, err
+	}
+	size, err := c.RecvTo(ctx, to, p)
+	if err != nil {
+		return info, midFile(err)
+	}
+	if m, err = c.Recv(ctx); err != nil {
+		return info, midFile(err)
+	}
+	defer m.Release()
+	sum, err := hashFile(to, size)
+	if err == nil && (size != info.Size || !bytes.Equal(sum, m.Bytes())) {
+		err = errors.New("the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")
+	}
+	if err != nil {
+		return info, err
+	}
+	return info, to.Keep(info)
+}
+
+// hashFile is the SHA-256 of the first size bytes of r.
+func hashFile(r io.ReaderAt, size int64) ([]byte, error) {
+	h := sha256.New()
+	n, err := io.CopyBuffer(h, io.NewSectionReader(r, 0, size), make([]byte, units.MiB))
+	if err == nil && n != size {
+		err = fmt.Errorf("the file has become shorter: %d bytes are left of %d", n, size)
+	}
+	return h.Sum(nil), err
+}

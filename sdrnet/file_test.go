@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/sdrnet"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A target is a file that RecvFile writes to, with errors at will.
+type target struct {
+	*os.File
+	begin, write, keep error
+	spoil              bool // a byte of the content differs
+	began, kept        []sdrnet.FileInfo
+}
+
+func newTarget(t *testing.T) *target {
+	f, err := os.Create(filepath.Join(t.TempDir(), "copy"))
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return &target{File: f}
+}
+
+func (f *target) Begin(i sdrnet.FileInfo) error { f.began = append(f.began, i); return f.begin }
+
+func (f *target) Keep(i sdrnet.FileInfo) error { f.kept = append(f.kept, i); return f.keep }
+
+func (f *target) WriteAt(b []byte, off int64) (int, error) {
+	if f.write != nil {
+		return 0, f.write
+	}
+	if f.spoil && off == 0 {
+		b = append([]byte{b[0] + 1}, b[1:]...)
+	}
+	return f.File.WriteAt(b, off)
+}
+
+// TestFiles: files arrive as they were, one after another over one connection, with what was said about each.
+func TestFiles(t *testing.T) {
+	a, b := pair(t, &sdrnet.Config{Link: badLink(5)})
+	ctx := testContext(t)
+	changed := time.Date(1969, 2, 3, 4, 5, 6, 789_000_001, time.UTC)
+	for _, c := range []struct {
+		info    sdrnet.FileInfo
+		content string
+	}{
+		{sdrnet.FileInfo{Name: "übung", Mode: 0o640, ModTime: changed}, strings.Repeat("0123456789abcdef\n", 70_000)},
+		{sdrnet.FileInfo{Mode: fs.ModeSetuid | 0o755}, ""},
+		{sdrnet.FileInfo{Name: strings.Repeat("x", 255), ModTime: changed}, "x"},
+	} {
+		c.info.Size = int64(len(c.content))
+		errs := make(chan error, 1)
+		var last units.Bytes
+		go func() {
+			errs <- a.SendFile(ctx, strings.NewReader(c.content), c.info, func(done, _ units.Bytes) { last = done })
+		}()
+		to := newTarget(t)
+		got, err := b.RecvFile(ctx, to, nil)
+		require.NoError(t, err)
+		require.NoError(t, <-errs)
+		require.EqualValues(t, c.info.Size, last, "progress")
+		require.Equal(t, c.content, string(must(os.ReadFile(to.Name()))))
+		require.Equal(t, []sdrnet.FileInfo{got}, to.began)
+		require.Equal(t, []sdrnet.FileInfo{got}, to.kept)
+		require.True(t, c.info.ModTime.Equal(got.ModTime), "%v", got.ModTime)
+		got.ModTime, c.info.Mode = c.info.ModTime, c.info.Mode.Perm()
+		require.Equal(t, c.info, got)
+	}
+	require.ErrorContains(t, a.SendFile(ctx, nil, sdrnet.FileInfo{Name: strings.Repeat("x", 256)}, nil), "at most 255 bytes")
+}
+
+// TestFileFails: what goes wrong with a file at one end is said at both, and such a file is not kept.
+func TestFileFails(t *testing.T) {
+	none := errors.New("no room left")
+	const content = "the content"
+	for _, c := range []struct {
+		name         string
+		target       target
+		size         int64 // that the sender says
+		sends, recvs string
+		kept         int
+	}{
+		{"refused", target{begin: none}, 11, "the receiver failed: no room left", "no room left", 0},
+		{"not written", target{write: none}, 11, "the receiver failed: no room left", "no room left", 0},
+		{"not kept", target{keep: none}, 11, "the receiver failed: no room left", "no room left", 1},
+		{"spoilt", target{spoil: true}, 11, "the receiver failed: the SHA-256 of the copy differs", "the SHA-256 of the copy differs", 0},
+		{"shorter", target{}, 12, "unexpected EOF", "peer", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := pair(t, nil)
+			ctx := testContext(t)
+			to := newTarget(t)
+			c.target.File = to.File
+			errs := make(chan error, 1)
+			go func() {
+				errs <- a.SendFile(ctx, strings.NewReader(content), sdrnet.FileInfo{Size: c.size}, nil)
+				_ = a.Close()
+			}()
+			_, err := b.RecvFile(ctx, &c.target, nil)
+			require.ErrorContains(t, err, c.recvs)
+			require.Len(t, c.target.kept, c.kept)
+			err = <-errs
+			require.ErrorContains(t, err, c.sends)
+			require.Equal(t, strings.HasPrefix(c.sends, "the receiver"), errors.As(err, new(*oob.PeerError)), "%v", err)
+			_, err = b.Recv(ctx)
+			require.ErrorIs(t, err, net.ErrClosed, "RecvFile closes what it has failed on")
+		})
+	}
+}
+
+// TestNoFile: a peer that says something else, or leaves in the middle, gives no file.
+func TestNoFile(t *testing.T) {
+	const info = "\x00\x00\x01\xa4\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03name"
+	for _, c := range []struct{ name, message, says string }{
+		{"nothing", "", "use SendFile at one end"},
+		{"a long name", info + strings.Repeat("x", 252), "use SendFile at one end"},
+		{"no permissions", "\xff" + info[1:], "mode 37700000644"},
+		{"negative", info[:16] + "\xff" + info[17:], "bytes, mode 644"},
+		{"no time", info[:12] + "\x3b\x9a\xca\x00" + info[16:], "1000000000 ns"},
+		{"half", info, io.ErrUnexpectedEOF.Error()},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, b := pair(t, nil)
+			ctx := testContext(t)
+			require.NoError(t, a.Send(ctx, []byte(c.message)))
+			require.NoError(t, a.Close())
+			to := newTarget(t)
+			_, err := b.RecvFile(ctx, to, nil)
+			require.ErrorContains(t, err, c.says)
+			require.Empty(t, to.kept)
+		})
+	}
+}
+
+// TestLongerThanSaid: a sender can't hand over another size than it said, although it comes with the right SHA-256.
+func TestLongerThanSaid(t *testing.T) {
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	go func() {
+		_ = a.Send(ctx, make([]byte, 24)) // a file of no bytes
+		_ = a.SendFrom(ctx, bytes.NewReader([]byte("abc")), 3, nil)
+		_ = a.Send(ctx, []byte("\xba\x78\x16\xbf\x8f\x01\xcf\xea\x41\x41\x40\xde\x5d\xae\x22\x23\xb0\x03\x61\xa3\x96\x17\x7a\x9c\xb4\x10\xff\x61\xf2\x00\x15\xad"))
+	}()
+	to := newTarget(t)
+	_, err := b.RecvFile(ctx, to, nil)
+	require.ErrorContains(t, err, "differs")
+	require.Empty(t, to.kept)
+}
+
+// TestValidName: a sender's name leads nowhere else.
+func TestValidName(t *testing.T) {
+	for _, name := range []string{"", ".", "..", "../x", "/etc/x", "a/b", ".bashrc", "a\x1b[2J", "a\n", "\xff", strings.Repeat("x", 256)} {
+		require.False(t, sdrnet.FileInfo{Name: name}.ValidName(), "%q", name)
+	}
+	for _, name := range []string{"übung 1.tar", "x", strings.Repeat("x", 255)} {
+		require.True(t, sdrnet.FileInfo{Name: name}.ValidName(), "%q", name)
+	}
+}

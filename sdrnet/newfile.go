@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A NewFile is a FileTarget on the disk, for one file. That has no name until all of it is there, so that nothing incomplete is ever
+// seen, and nothing is left of it when the process is killed. Where the file system can't do that (O_TMPFILE) it is beside the final
+// one meanwhile, under a name that ends in .part. Only its owner may read it before it is complete.
+type NewFile struct {
+	file   *os.File
+	folder string
+	path   string // "" until the sender has named it
+	part   string // its name meanwhile, "" while it has none
+}
+
+// CreateFile makes a NewFile, which shows before any transfer that it can be made. path is its final name, which may be that of a file
+// to be replaced, or a folder: there it gets the name that its sender gives, if that is valid and free. Close it in any case.
+func CreateFile(path string) (*NewFile, error) {
+	f := &NewFile{path: path, folder: filepath.Dir(path)}
+	switch fi, err := os.Stat(path); {
+	case err == nil && fi.IsDir():
+		f.path, f.folder = "", path
+	case err == nil && !fi.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file: name the file to write, or a folder", path)
+	}
+	var err error
+	f.file, err = os.OpenFile(f.folder, os.O_RDWR|unix.O_TMPFILE, 0o600)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) {
+		err = f.openPart()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// openPart makes the file under a name.
+func (f *NewFile) openPart() (err error) {
+	f.part = f.partName()
+	f.file, err = os.OpenFile(f.part, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	return err
+}
+
+func (f *NewFile) partName() string {
+	return filepath.Join(f.folder, fmt.Sprintf("%s.%.8s.part", filepath.Base(f.path), rand.Text()))
+}
+
+// Name is the path that the file gets; "" in a folder before Begin.
+func (f *NewFile) Name() string { return f.path }
+
+// WriteAt writes to the file, as io.WriterAt says.
+func (f *NewFile) WriteAt(b []byte, off int64) (int, error) { return f.file.WriteAt(b, off) }
+
+// ReadAt reads what was written, as io.ReaderAt says.
+func (f *NewFile) ReadAt(b []byte, off int64) (int, error) { return f.file.ReadAt(b, off) }
+
+// Begin gives the file its sender's name for it, if CreateFile was given a folder.
+func (f *NewFile) Begin(info FileInfo) error {
+	if f.path != "" {
+		return nil
+	}
+	const fix = "name the file that the receiver is to write, and not only a folder"
+	path := filepath.Join(f.folder, info.Name)
+	switch _, err := os.Lstat(path); {
+	case info.Name == "":
+		return fmt.Errorf("what is sent has no name: %s", fix)
+	case !info.ValidName():
+		return fmt.Errorf("the name %.300q isn't one of a file that may be made: %s", info.Name, fix)
+	case err == nil:
+		return &wrapped{fmt.Errorf("there is a file %q already: %s", info.Name, fix), fs.ErrExist}
+	}
+	f.path = path
+	return nil
+}
+
+// Keep gives the file its permissions, its time of change, and, once it is on the disk, its name. A file that is replaced hands on its
+// permissions; a new one gets those of the original that the umask allows.
+func (f *NewFile) Keep(info FileInfo) error {
+	mode := info.Mode.Perm() &^ umask()
+	if fi, err := os.Stat(f.path); err == nil {
+		mode = fi.Mode().Perm()
+	}
+	nameless := fmt.Sprintf("/proc/self/fd/%d", f.file.Fd())
+	if err := errors.Join(f.file.Chmod(mode), os.Chtimes(nameless, time.Time{}, info.ModTime), f.file.Sync()); err != nil {
+		return err
+	}
+	if f.part == "" {
+		part := f.partName()
+		if err := unix.Linkat(unix.AT_FDCWD, nameless, unix.AT_FDCWD, part, unix.AT_SYMLINK_FOLLOW); err != nil {
+			return fmt.Errorf("name the file %s: %w", part, err)
+		}
+		f.part = part
+	}
+	err := os.Rename(f.part, f.path)
+	if err == nil {
+		f.part = ""
+	}
+	return err
+}
+
+// Close closes the file, and removes it unless it was kept. It is idempotent.
+func (f *NewFile) Close() error {
+	err := f.file.Close()
+	if errors.Is(err, os.ErrClosed) {
+		return nil
+	}
+	if f.part != "" {
+		err = errors.Join(err, os.Remove(f.part))
+	}
+	return err
+}
+
+// umask is what the process takes from the permissions of new files. It is read from proc(5), because umask(2) sets it
+// for all threads in order to return it.
+func umask() fs.FileMode {
+	status, err := os.ReadFile("/proc/self/status")
+	_, text, _ := strings.Cut(string(status), "\nUmask:\t")
+	text, _, _ = strings.Cut(text, "\n")
+	mask, parseErr := strconv.ParseUint(text, 8, 32)
+	if err != nil || parseErr != nil {
+		return 0o077
+	}
+	return fs.FileMode(mask)
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// names are those in a folder.
+func names(t *testing.T, folder string) (all []string) {
+	entries, err := os.ReadDir(folder)
+	require.NoError(t, err)
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// TestNewFile: with and without a file system that can make a file without a name, nothing has the final one before Keep, and
+// nothing is left without it.
+func TestNewFile(t *testing.T) {
+	info := FileInfo{Name: "its own", Mode: 0o773, ModTime: time.Unix(1_000_000_000, 123_456_789)}
+	for _, c := range []struct {
+		name, path string // "" for the folder
+		part       bool
+		want       string
+	}{
+		{"named", "copy", false, "copy"},
+		{"in a folder", "", false, "its own"},
+		{"named, without O_TMPFILE", "copy", true, "copy"},
+		{"in a folder, without O_TMPFILE", "", true, "its own"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			create := func(dir string) *NewFile {
+				f, err := CreateFile(filepath.Join(dir, c.path))
+				require.NoError(t, err)
+				require.Empty(t, names(t, dir))
+				if c.part {
+					require.NoError(t, f.file.Close())
+					require.NoError(t, f.openPart())
+					require.Len(t, names(t, dir), 1)
+				}
+				fi, err := f.file.Stat()
+				require.NoError(t, err)
+				require.Equal(t, fs.FileMode(0o600), fi.Mode().Perm())
+				return f
+			}
+			dir := t.TempDir()
+			f := create(dir)
+			require.NoError(t, f.Begin(info))
+			require.Equal(t, filepath.Join(dir, c.want), f.Name())
+			_, err := f.WriteAt([]byte("content"), 0)
+			require.NoError(t, err)
+			require.NoFileExists(t, f.Name())
+			require.NoError(t, f.Keep(info))
+			require.NoError(t, f.Close())
+			require.NoError(t, f.Close())
+			require.Equal(t, []string{c.want}, names(t, dir))
+			fi, err := os.Stat(f.Name())
+			require.NoError(t, err)
+			require.Equal(t, 0o773&^umask(), fi.Mode())
+			require.True(t, info.ModTime.Equal(fi.ModTime()), "%v", fi.ModTime())
+
+			dir = t.TempDir()
+			f = create(dir)
+			require.NoError(t, f.Begin(info))
+			require.NoError(t, f.Close())
+			require.Empty(t, names(t, dir))
+		})
+	}
+}
+
+// TestNewFileRefuses: a folder takes no file that hides, leads elsewhere, has no name or replaces another; where the receiver says the
+// name, the sender's is of no account.
+func TestNewFileRefuses(t *testing.T) {
+	dir := t.TempDir()
+	taken := filepath.Join(dir, "taken")
+	require.NoError(t, os.WriteFile(taken, nil, 0o600))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
+	f, err := CreateFile(dir)
+	require.NoError(t, err)
+	defer f.Close()
+	require.ErrorIs(t, f.Begin(FileInfo{Name: "taken"}), fs.ErrExist)
+	require.ErrorIs(t, f.Begin(FileInfo{Name: "link"}), fs.ErrExist)
+	require.ErrorContains(t, f.Begin(FileInfo{Name: "../x"}), "isn't one of a file that may be made")
+	require.ErrorContains(t, f.Begin(FileInfo{}), "has no name")
+	require.Empty(t, f.Name())
+
+	named, err := CreateFile(taken)
+	require.NoError(t, err)
+	defer named.Close()
+	require.NoError(t, named.Begin(FileInfo{Name: "../x"}))
+	require.NoError(t, named.Keep(FileInfo{Mode: 0o644}))
+	fi, err := os.Stat(taken)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), fi.Mode(), "as what it replaces")
+
+	_, err = CreateFile("/dev/null")
+	require.ErrorContains(t, err, "not a regular file")
+	_, err = CreateFile(dir + "/none/copy")
+	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+func TestUmask(t *testing.T) {
+	mask := unix.Umask(0o123)
+	defer unix.Umask(mask)
+	require.Equal(t, fs.FileMode(0o123), umask())
+}
