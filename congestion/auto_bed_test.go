@@ -33,7 +33,7 @@ func TestAutoDoesntFlood(t *testing.T) {
 	require.Greater(t, float64(b.Rate(0, sec/2, 2*sec)), 0.93*300e6)
 	s = autoAlone(congestion.Path{}, congestion.Search()).Sum(0, 0, 4*sec)
 	require.Greater(t, float64(s.Dropped), 0.5*float64(s.Sent))
-	// A rate told ten times too high hurts for less than a second.
+	// A configured rate that is ten times too high does harm for less than a second.
 	b = autoAlone(congestion.Path{LineRate: 3 * units.Gbit}, congestion.Auto())
 	s = b.Sum(0, sec/2, 2*sec)
 	require.Less(t, float64(s.Dropped), 0.01*float64(s.Sent))

@@ -71,7 +71,7 @@ func TestBBRShares(t *testing.T) {
 	}
 }
 
-// The rate follows the link down and up, and survives that it is dark.
+// The rate follows the link down and up, and recovers after the link has carried nothing for a while.
 func TestBBRFollows(t *testing.T) {
 	const rate, rtt = 200 * units.Mbit, 25 * units.Millisecond
 	for _, low := range []units.Rate{0, rate / 10} {

@@ -136,7 +136,7 @@ func TestHPCCHearsNothingElse(t *testing.T) {
 	}
 }
 
-// A path that changes compares with nothing: the window moves with the next acknowledgement of the same.
+// The first acknowledgement of another path has nothing to be compared with: the window moves with the next one of that path.
 func TestHPCCPathChange(t *testing.T) {
 	h := mustHPCC(t, HPCCDefaults())
 	ack := func(now units.Instant, port uint32, queue units.Bytes) window {

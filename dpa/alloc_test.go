@@ -27,7 +27,7 @@ func TestProcessDoesNotAllocate(t *testing.T) {
 	}))
 }
 
-// Nor when words change with every packet, gathered or alone.
+// Nothing is allocated either when each packet belongs to another word than the one before, gathered or alone.
 func TestProcessMixedDoesNotAllocate(t *testing.T) {
 	for _, p := range patterns {
 		p.ppc, p.messages = 16, 256

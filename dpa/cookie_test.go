@@ -14,7 +14,7 @@ type lifeSends uint8
 const (
 	noSends     lifeSends = iota
 	sendsInside           // handled before the worker leaves the batch
-	sendsAfter            // handled when it has left: what must not be
+	sendsAfter            // handled after it has left, which must not happen
 )
 
 // lifeOwners is how many queue pairs have the cookie one after the other.

@@ -11,7 +11,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// again is a packet whose unit had been sent so often before.
+// again is a packet of a unit that had been sent that many times before.
 func again(cookie, offset, repeats int) backend.Completion {
 	return backend.Completion{Kind: backend.KindWrite, Cookie: uint32(cookie), Imm: DefaultSplit.Imm(0, offset, uint32(repeats)), Len: mtu}
 }

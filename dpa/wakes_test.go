@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDirtied: whoever sets a bit for a table names its owner once for each time that it finds nothing said.
+// TestDirtied: a worker that sets bits of a table marks the table as dirty and names its owner, unless the mark is there already.
 func TestDirtied(t *testing.T) {
 	r := newRig()
 	owner := new(int)

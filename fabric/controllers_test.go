@@ -70,7 +70,7 @@ func TestSwiftQueue(t *testing.T) {
 	const line = 40 * units.Gbit
 	for _, n := range []int{2, 8} {
 		b := newBottleneck(t, n, line, Config{}, rc.Config{Mode: rc.IRN, Window: 4 * units.MiB, Congestion: must(congestion.Swift(c))}, 500*units.Microsecond)
-		if underRace { // a taste: the figures need more
+		if underRace { // enough for the detector; the figures need more
 			b.Run(2000 * micro)
 			continue
 		}

@@ -35,7 +35,7 @@ func TestDCQCNFixedPoint(t *testing.T) {
 	}{{2, 195 * units.KB}, {10, 1950 * units.KB}, {10, 195 * units.KB}} {
 		red := ECN{KMin: kmin, KMax: kmin + tc.ramp, PMax: slope * float64(tc.ramp)}
 		b := newBottleneck(t, tc.n, line, Config{ECN: []ECN{red}}, transport, 0)
-		if underRace { // a taste: the figures need a second of traffic
+		if underRace { // enough for the detector; the figures need a second of traffic
 			b.Run(2000 * micro)
 			continue
 		}

@@ -45,14 +45,14 @@ func TestRails(t *testing.T) {
 	for i := range 2 * rails {
 		require.InEpsilon(t, float64(s.Standalone(i)+100*ser400), float64(s.Flow(i).FCT), 0.02)
 	}
-	// Across groups too.
+	// Each flow has a link for itself across groups, too.
 	s = build(t, g, Config{CheckEvery: 64}, flows(7, rails))
 	s.Run(des.Never)
 	for i := range rails {
 		require.Equal(t, 4*micro+4*ser400+99*ser400+4*(micro+ack400), s.Flow(i).FCT)
 	}
 
-	// A NIC whose link is down is passed over; without any the graph is none.
+	// A NIC whose link is down is passed over; a graph whose host has no NIC left is refused.
 	g.Links[1].Down = true // of host 0
 	s = build(t, g, Config{CheckEvery: 64, PortCounters: true}, flows(1, rails))
 	s.Run(des.Never)

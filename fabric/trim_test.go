@@ -89,7 +89,7 @@ func incast(t *testing.T, n int, weight float64, long units.Duration, c Trim) (g
 	return float64(whole*(trimMTU+trimHeaders)) / float64(line), float64(r.Packets.Headers) / float64(r.Packets.Trimmed), s
 }
 
-// Bar 2: n senders into one port that trims. What is left of the line for data is x = (1−n/r)/(1−1/r) as long as the
+// N senders into one port that trims. What is left of the line for data is x = (1−n/r)/(1−1/r) as long as the
 // control queue loses nothing, for which w = (N−1)/(r−N+1) is enough up to n = N−1.
 func TestIncastGoodput(t *testing.T) {
 	r := float64(trimMTU+trimHeaders) / trimKept

@@ -58,7 +58,7 @@ func guest(t *testing.T, l *Listener) {
 	require.Less(t, time.Since(start), handshakeLimit/2)
 }
 
-// TestSilentPeersDelayNobody: neither from the honest peer's own host nor from several.
+// TestSilentPeersDelayNobody: silent peers of the honest peer's own host, and of several hosts, keep it waiting for no time.
 func TestSilentPeersDelayNobody(t *testing.T) {
 	for _, hosts := range [][]string{{"127.0.0.1"}, {"127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"}} {
 		l, err := Listen(testContext(t), "127.0.0.1:0", Config{})
@@ -156,7 +156,7 @@ func TestWhoMakesRoom(t *testing.T) {
 	}
 	require.True(t, admit(2, true, "second"))
 	expect("greeted 0")
-	// Its silent ones first.
+	// The busiest source's silent connections go first.
 	for _, p := range s.all {
 		if p.source == source(1) {
 			p.greeted = false

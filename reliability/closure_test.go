@@ -21,11 +21,11 @@ import (
 )
 
 // TestClosure: under each combination of faults, both sides' counters add up. What one side sent and the link
-// didn't drop, the other received; what was sent are the units, repeats and parity; and of the repeats
-// those are for nothing that make up for no loss.
+// didn't drop, the other received; what was sent are the units, repeats and parity; and those repeats are
+// counted as spurious that make up for no loss.
 func TestClosure(t *testing.T) {
 	sizes := []units.Bytes{64 * units.KiB, 2 * units.MiB}
-	if raceEnabled { // the sums are the same law, and one goroutine races with nobody
+	if raceEnabled { // fewer transfers obey the same sums, and a single goroutine races with nobody
 		sizes = sizes[:1]
 	}
 	for name, newScheme := range allSchemes(t) {
@@ -109,8 +109,8 @@ func receiver(w *arrivals.Watch) func(side int, d backend.Device) backend.Device
 	}
 }
 
-// requireNeeded requires that repeats = needed + spurious, needed being those up to each unit's first arrival. Of
-// units that decoding placed it may have been none: the first of them to arrive came later.
+// requireNeeded requires that repeats = needed + spurious, needed being those up to each unit's first arrival. A
+// unit that decoding has placed may have needed none of its repeats, although the first of its packets to arrive was one.
 func requireNeeded(t *testing.T, w *arrivals.Watch, u *scheme.Stats, recovered uint64) {
 	t.Helper()
 	require.LessOrEqual(t, w.Needed(), u.Retransmitted)

@@ -315,7 +315,7 @@ func TestEndlessParity(t *testing.T) {
 	h.finish()
 }
 
-// TestUnknownRole: a grant for nothing that we know is counted and ended.
+// TestUnknownRole: a grant for a role that no scheme of ours has is counted, and the message is ended.
 func TestUnknownRole(t *testing.T) {
 	h := newHostile(t, newSR(t, sr.RTO))
 	h.send(hostileSize)

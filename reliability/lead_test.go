@@ -12,8 +12,8 @@ import (
 )
 
 // A paced sender is called a few thousand times a second, keeps to the rate, and is ahead
-// of it by its lead at most. While it is no later than that, the link has something to
-// send.
+// of it by its lead at most. As long as it is called no later than after that lead, the link
+// always has something to send.
 func TestLead(t *testing.T) {
 	const each = 4 * units.KiB
 	rate := units.Gbit

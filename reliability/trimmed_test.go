@@ -100,7 +100,7 @@ func TestTrimmingQueue(t *testing.T) {
 	}
 }
 
-// A gossip is a device that repeats each word of a trimmed packet, and spreads false ones of packets that it has sent.
+// A gossip is a device that repeats each report of a trimmed packet, and makes false reports of packets that it has sent.
 type gossip struct {
 	backend.Device
 	rnd    *rand.Rand
@@ -167,7 +167,7 @@ func (c *gossipCQ) Poll(now units.Instant, dst []backend.Completion) (int, error
 	return n, err
 }
 
-// False and repeated reports of trimmed packets costs at most a repeat each, and nothing else: what was in place stays so, and
+// False and repeated reports of trimmed packets cost at most a repeat each, and nothing else: what was in place stays so, and
 // all transfers arrive.
 func TestForgedTrims(t *testing.T) {
 	for name, newScheme := range trimAware(t) {

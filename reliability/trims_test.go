@@ -23,7 +23,7 @@ func (d untrimmable) Caps() backend.Caps {
 	return c
 }
 
-// A path whose switches trim helps nobody whose data they may not.
+// Switches that trim change nothing for a connection whose data they may not trim: its timers stay as they are.
 func TestTrimsNeedsTheDevice(t *testing.T) {
 	for _, can := range []bool{false, true} {
 		net, err := sim.New(sim.Config{})

@@ -56,7 +56,7 @@ func (e *sides) pingPong(t *testing.T, rounds int) {
 	wg.Wait()
 }
 
-// TestCallersRunTheirWorker: who waits runs the worker himself, and when nobody comes back its goroutine does.
+// TestCallersRunTheirWorker: a goroutine that waits for a transfer runs the worker itself, and when none comes back the worker's own goroutine does.
 func TestCallersRunTheirWorker(t *testing.T) {
 	e := newPong(t)
 	const rounds = 300
@@ -107,7 +107,7 @@ func TestManyCallers(t *testing.T) {
 	wg.Wait()
 }
 
-// TestCallerSleeps: one who waits in vain spends no processor time, and hears of the end of his context and of his connection.
+// TestCallerSleeps: a goroutine that waits in vain spends no processor time, and learns when its context or its connection ends.
 func TestCallerSleeps(t *testing.T) {
 	e := newPong(t)
 	const n = 4 * units.KiB
@@ -131,7 +131,7 @@ func TestCallerSleeps(t *testing.T) {
 		require.NoError(t, err)
 		ended := make(chan error, 1)
 		go func() { ended <- r.Wait(context.Background()) }()
-		time.Sleep(10 * time.Millisecond) // he may sleep by then
+		time.Sleep(10 * time.Millisecond) // by then it may sleep
 		end()
 		select {
 		case err := <-ended:

@@ -42,7 +42,7 @@ func lostBidirectional(t *testing.T, size units.Bytes) float64 {
 	var memory [][]byte
 	for e := range 2 {
 		dst := s.mr(t, e, size)
-		clear(dst.Bytes()) // the pages are there
+		clear(dst.Bytes()) // so that the first packets need not wait for pages
 		memory = append(memory, dst.Bytes())
 		var err error
 		recvs[e], err = q[e].PostRecv(dst, 0, size)

@@ -75,7 +75,7 @@ func TestFenceAfterBusyClose(t *testing.T) {
 		"context":    func(s *sockets, _ *sdr.QP) error { return s.ctx[1].Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // each waits for a second
+			t.Parallel() // each of these tests waits for a second
 			s, dev := newStuck(t, 1)
 			q := s.connect(t, sdr.QPConfig{})
 			var r [3]sdr.RecvHandle

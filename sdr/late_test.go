@@ -30,7 +30,7 @@ func TestLatePacket(t *testing.T) {
 		"slow revocation": func(c *sim.Config) { c.NoFullSequence, c.RevokeTime = true, 3*ms },
 	}
 	first := 0
-	if raceEnabled { // the last packet only
+	if raceEnabled { // under the race detector the last packet only
 		first = latePackets - 1
 	}
 	for name, kind := range kinds {

@@ -223,7 +223,7 @@ func TestCloseUnderTraffic(t *testing.T) {
 		_, err := fmt.Sscan(v, &rounds)
 		require.NoError(t, err)
 	}
-	closeOnce(t) // what is made once for the process, is made
+	closeOnce(t) // makes what the process makes only once, which is no leak
 	goroutines, files, maps := runtime.NumGoroutine(), openFiles(t), mappings(t)
 	var took []time.Duration
 	for range rounds {

@@ -71,7 +71,7 @@ func TestCompletionWaitsWhileSlotGoesRound(t *testing.T) {
 			}
 			require.ErrorIs(t, err, sdr.ErrAgain)
 			if refused++; refused == 100 {
-				release() // nobody else has much longer to wait
+				release() // the others would wait in vain until their time is up
 			}
 			require.True(t, time.Now().Before(limit), "message %d can't be posted", n)
 		}

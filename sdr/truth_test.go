@@ -58,7 +58,7 @@ func TestTooLongIsNoViolation(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAnotherDevice: its key may name other memory on this device.
+// TestMemoryOfAnotherDevice: memory that was registered on another device is refused, because its key may name other memory on this one.
 func TestMemoryOfAnotherDevice(t *testing.T) {
 	p := newPair(t, link(), small)
 	here, there := p.mr(0, 4096, true), p.mr(1, 4096, true)

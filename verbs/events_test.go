@@ -54,7 +54,7 @@ func TestWaitersAreIndependent(t *testing.T) {
 			wait, event := start(e)
 			first, others := make(chan error, 1), make(chan error, 3)
 			go func() { first <- wait(context.Background()) }()
-			time.Sleep(20 * time.Millisecond) // now it waits; where it doesn't yet, the others only have it easier
+			time.Sleep(20 * time.Millisecond) // by now it waits; if it doesn't yet, the test is only easier to pass
 			for range cap(others) {
 				go func() {
 					ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -84,7 +84,7 @@ func TestWaitersAreIndependent(t *testing.T) {
 	}
 }
 
-// TestCloseEndsAllWaits: also those that wait for another one to end.
+// TestCloseEndsAllWaits: Close ends every wait, also of goroutines that wait behind another one that waits.
 func TestCloseEndsAllWaits(t *testing.T) {
 	e, _ := eventPipe(t)
 	wait, _ := testCompletions(e)

@@ -30,7 +30,7 @@ func registered(t *testing.T) (c *Context, collected *atomic.Bool) {
 	return c, collected
 }
 
-// collects tells whether memory is collected, within a time after which it won't be.
+// collects tells whether memory is collected within a time that is ample for it.
 func collects(collected *atomic.Bool, within time.Duration) bool {
 	for end := time.Now().Add(within); !collected.Load() && time.Now().Before(end); {
 		runtime.GC()

@@ -10,7 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// TestNamesOfPorts: what ports say has the field's names, and what nobody knows yet its number.
+// TestNamesOfPorts: states, speeds and widths print under the names that the field has for them, unknown values as numbers.
 func TestNamesOfPorts(t *testing.T) {
 	for _, tc := range []struct {
 		v    any

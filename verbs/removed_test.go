@@ -100,7 +100,7 @@ func TestRemovedByEventFiles(t *testing.T) {
 	}
 }
 
-// TestRemovedByEvent: the kernel's last word, after which waits don't wait, also those under way.
+// TestRemovedByEvent: once the kernel has reported the removal no wait lasts, those under way included.
 func TestRemovedByEvent(t *testing.T) {
 	c, _ := opened(t)
 	e, kernel := eventPipe(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// TestCQOverflowWithoutReader: Poll finds out by itself, and leaves the event to who asks for it later.
+// TestCQOverflowWithoutReader: Poll finds out by itself, and leaves the event for whoever asks for it later.
 func TestCQOverflowWithoutReader(t *testing.T) {
 	a, b := newEnd(t, devA, endConfig{Type: verbs.UC}), newEnd(t, devB, endConfig{Type: verbs.UC})
 	small, err := b.Ctx.CreateCQ(3, nil)

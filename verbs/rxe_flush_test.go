@@ -94,7 +94,7 @@ func TestFlush(t *testing.T) {
 	flush.Flush = verbs.Flush{Length: 1}
 	refused(t, a, flush)
 
-	a, b = pair(t, endConfig{Type: verbs.RC}) // without the right
+	a, b = pair(t, endConfig{Type: verbs.RC}) // whose memory doesn't allow flushes
 	flush.RemoteAddr, flush.RKey, flush.Flush = b.MR.IOVA(), b.MR.RKey(), verbs.Flush{Length: 4096, To: verbs.FlushGlobal}
 	assert.NotEqual(t, verbs.WCSuccess, send(t, a, flush).Status, "without AccessFlushGlobal")
 	u, _ := pair(t, endConfig{Type: verbs.UC})

@@ -72,7 +72,7 @@ func TestErrorText(t *testing.T) {
 	assert.True(t, errors.Is(err, ErrInUse) && errors.Is(err, unix.EBUSY))
 }
 
-// TestLittleEndian: fromNetwork assumes it.
+// TestLittleEndian: the machine is little-endian, as fromNetwork assumes.
 func TestLittleEndian(t *testing.T) {
 	assert.EqualValues(t, 0x01020304, binary.NativeEndian.Uint32([]byte{4, 3, 2, 1}))
 	assert.EqualValues(t, 0x04030201, fromNetwork(0x01020304))

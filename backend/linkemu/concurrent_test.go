@@ -12,8 +12,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend"
 )
 
-// Posters on queue pairs of their own, one of which is closed half way, while
-// this goroutine polls the CQ that they share.
+// Several goroutines post, each on a queue pair of its own, one of which is closed half
+// way, while this goroutine polls the CQ that they share.
 func TestConcurrentPosters(t *testing.T) {
 	const posters, count, depth = 4, 3000, 256
 	p := newRealPair(t, Config{RTT: ms, Reorder: 0.1, Drop: 0.01, Seed: 5}, depth, nil)
@@ -24,7 +24,7 @@ func TestConcurrentPosters(t *testing.T) {
 		}
 		q, err := p.a.dev.NewQP(c)
 		require.NoError(t, err)
-		// Nobody there: what arrives is dropped, which is not the point here.
+		// The peer has no such queue pair and drops what arrives, which is of no account here.
 		peer := p.b.uc.Info()
 		peer.QPN ^= 0x800000
 		require.NoError(t, q.Connect(peer))

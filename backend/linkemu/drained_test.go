@@ -22,7 +22,7 @@ func TestShortPollLeavesNothing(t *testing.T) {
 		for i := range rounds {
 			if kinds&1 != 0 {
 				w := []backend.Write{{VA: p.b.va, RKey: p.b.rkey, LKey: p.a.mem.LKey(), Length: 8}}
-				_, err := p.a.uc.PostWrites(p.net.Now(), w) // reported to linkemu, and to nobody else
+				_, err := p.a.uc.PostWrites(p.net.Now(), w) // its completion is for linkemu alone
 				require.NoError(t, err)
 			}
 			if kinds&2 != 0 {

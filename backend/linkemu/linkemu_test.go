@@ -116,7 +116,7 @@ func TestSentIsInOrderDespiteReordering(t *testing.T) {
 	arrived := map[uint32]units.Instant{}
 	p.run()
 	for i, c := range p.b.got {
-		arrived[c.Imm] = p.b.times[i] // of a double the second
+		arrived[c.Imm] = p.b.times[i] // of two copies the second one's time
 	}
 	require.False(t, slices.IsSorted(p.b.imms()))
 	want := make([]uint64, 64)
@@ -144,7 +144,7 @@ func TestDuplicate(t *testing.T) {
 	require.Equal(t, uint64(14), p.a.dev.Stats().Duplicated)
 }
 
-// Channels that send to one CQ are paths of their own.
+// Each channel is a path of its own, also where several send to one CQ.
 func TestChannelDelay(t *testing.T) {
 	n, err := sim.New(sim.Config{})
 	require.NoError(t, err)

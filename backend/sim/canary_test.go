@@ -13,8 +13,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// Whatever is written to wherever, on a link with every fault and while messages
-// come and go: only bytes of a message that is exposed, or being revoked, change.
+// Writes go anywhere, on a link with every fault and while messages come and go, and yet
+// only bytes of a message change that is exposed or being revoked.
 func TestNothingElseIsWritten(t *testing.T) {
 	for seed := range uint64(40) {
 		cfg := everything()

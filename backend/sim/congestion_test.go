@@ -43,7 +43,7 @@ func TestSenderIsNotifiedOfMarks(t *testing.T) {
 	}
 }
 
-// Word that nobody polls doesn't pile up.
+// Notifications that nobody polls don't pile up.
 func TestNotificationsAreOneUntilPolled(t *testing.T) {
 	p := newPair(t, Config{Rate: 10 * units.Gbit, Link: Link{Rate: units.Gbit, MarkAbove: 1}})
 	rkey, va := p.b.expose(t, 0)

@@ -54,7 +54,7 @@ func TestLineRate(t *testing.T) {
 	require.Equal(t, units.Instant(1000*(4096+64)*20/1000).Add(12500*units.Microsecond), p.net.Now())
 }
 
-// Reordering between channels whatever the depth, and none within one.
+// Packets of different channels overtake each other whatever the depth of reordering, those of one channel never do.
 func TestChannelsWithDifferentDelays(t *testing.T) {
 	p := newPair(t, Config{Rate: units.Gbit, Link: Link{ChannelDelay: []units.Duration{10 * units.Millisecond, 0}}})
 	second := func(e *side) backend.QP {
@@ -99,7 +99,7 @@ func TestControlLossIsItsOwn(t *testing.T) {
 	require.Error(t, p.net.SetControlLoss(AtoB, &Loss{Drop: 2}))
 }
 
-// A blackout and a change of delay, in one direction.
+// A blackout, and a change of delay, concern one direction only.
 func TestSetLink(t *testing.T) {
 	p := newPair(t, Config{Link: Link{Delay: 100}})
 	p.send(p.a, "under way")

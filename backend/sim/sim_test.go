@@ -186,7 +186,7 @@ func TestDeadKeyEatsReceive(t *testing.T) {
 	p := newPairDepth(t, Config{DeadKey: backend.DeadKeyEatsReceive, NeedsReceives: true}, 64, 2)
 	p.post(p.a, backend.Write{}, backend.Write{}, backend.Write{})
 	for p.net.Next() != units.Never {
-		p.net.Advance(p.net.Next()) // without polling
+		p.net.Advance(p.net.Next()) // time passes, and nobody polls
 	}
 	require.Equal(t, uint64(1), p.b.dev.Stats().Drops[backend.DropNoReceive])
 	p.poll(p.b)

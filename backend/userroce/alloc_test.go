@@ -56,7 +56,7 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// TestMarksDoNotAllocate: nor do marked packets and their notifications.
+// TestMarksDoNotAllocate: marked packets and their notifications allocate nothing.
 func TestMarksDoNotAllocate(t *testing.T) {
 	families(t, func(t *testing.T, v6 bool) {
 		a, b := newPair(t, v6, withECN)
@@ -88,7 +88,7 @@ func TestMarksDoNotAllocate(t *testing.T) {
 	})
 }
 
-// TestDropsDoNotAllocate: nor does what is rejected.
+// TestDropsDoNotAllocate: packets that are rejected allocate nothing.
 func TestDropsDoNotAllocate(t *testing.T) {
 	for _, x := range rejections {
 		t.Run(x.name, func(t *testing.T) { // closes the pair before the next one opens

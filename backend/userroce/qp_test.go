@@ -137,7 +137,7 @@ func TestQPNumbers(t *testing.T) {
 		require.NotEqual(t, q.qpn, next.qpn, "a number is not used again at once")
 	}
 
-	// Numbers 0, 1 and all ones are nobody's.
+	// No queue pair has the number 0, 1 or all ones.
 	var empty qpnTable
 	draws := []uint32{0, 0, 5}
 	q := new(queuePair)

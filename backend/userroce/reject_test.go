@@ -165,7 +165,7 @@ func TestSource(t *testing.T) {
 	b.nothing(1)
 	require.Equal(t, map[string]uint64{"source": 1}, drops(b.d))
 
-	// With the peer's ICRC it is no better.
+	// It is refused with the ICRC of the peer's address, too.
 	s.from = newStranger(t, a.d.addr, b.d).from
 	s.seal(encode(t, b.validWrite(rkey, va, 32), 32))
 	b.nothing(2)
@@ -180,7 +180,7 @@ func TestAllowAnySource(t *testing.T) {
 	require.Len(t, b.poll(1), 1)
 	require.Zero(t, b.d.WireStats().TranslatedSources)
 
-	s.from = netip.AddrPortFrom(a.d.addr, s.from.Port()) // as a translator leaves it
+	s.from = netip.AddrPortFrom(a.d.addr, s.from.Port()) // as an address translator leaves it
 	packet := encode(t, b.validWrite(rkey, va, 32), 32)
 	s.seal(packet)
 	require.Len(t, b.poll(1), 1)

@@ -65,7 +65,7 @@ func TestSlotLife(t *testing.T) {
 	_, _, err = e.table.Expose(3+testSlots, r, all)
 	require.ErrorContains(t, err, "its slot still belongs to message 3")
 	require.ErrorIs(t, r.Close(), backend.ErrBusy)
-	e.table.StartRevoke(3 + testSlots) // not the one exposed
+	e.table.StartRevoke(3 + testSlots) // another message than the one exposed
 	require.False(t, e.table.Revoked(3))
 
 	rx := e.cq.(*cq).rx
@@ -77,7 +77,7 @@ func TestSlotLife(t *testing.T) {
 	require.ErrorContains(t, err, "its slot still belongs to message 3")
 	require.ErrorIs(t, r.Close(), backend.ErrBusy)
 	rx.epoch.leave()
-	rx.epoch.enter() // and is there again
+	rx.epoch.enter() // it is inside another Poll
 	require.True(t, e.table.Revoked(3))
 	rx.epoch.leave()
 
@@ -135,7 +135,7 @@ func TestRegionKeys(t *testing.T) {
 	require.NoError(t, r.Close())
 	require.ErrorContains(t, write(r.LKey(), 0, 1), "unknown local key")
 
-	// The place is used again.
+	// The entry is used again.
 	r2, err := a.d.Register(make([]byte, 100), 0)
 	require.NoError(t, err)
 	require.Equal(t, r.LKey()>>lkeyTagBits, r2.LKey()>>lkeyTagBits)

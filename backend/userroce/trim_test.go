@@ -260,8 +260,8 @@ func TestForgedReturns(t *testing.T) {
 	require.Equal(t, backend.TrimStats{Reported: same}, a.d.Stats().Trim)
 }
 
-// TestTrimNeedsBoth: an end that doesn't say that it sends headers back gets data that isn't trimmable, and what comes back
-// from it is nothing.
+// TestTrimNeedsBoth: an end that doesn't say that it sends headers back gets data that isn't trimmable, and headers that
+// come back from it are ignored.
 func TestTrimNeedsBoth(t *testing.T) {
 	seen := map[uint8]int{}
 	a, b := newPair(t, false, func(a, b *sideConfig) { a.Trim, b.ECN, b.Wire = true, true, tosOf(seen) })
@@ -282,7 +282,7 @@ func TestTrimNeedsBoth(t *testing.T) {
 	require.Equal(t, map[string]uint64{"opcode": 1}, drops(a.d))
 }
 
-// TestTrimConfig: what makes no sense is refused, by name.
+// TestTrimConfig: options that make no sense are refused with their name.
 func TestTrimConfig(t *testing.T) {
 	for want, c := range map[string]Config{
 		"DSCP 5: choose a multiple of 4": {Trim: true, DSCP: 5},
@@ -338,7 +338,7 @@ func (f *fuzzTarget) feedHeader(t testing.TB, b []byte, tos uint8) {
 	f.r.here.publish()
 	after := f.d.Stats()
 	if got && c.Kind == backend.KindWrite {
-		// It was whole after all. The memory is the other fuzzer's affair.
+		// The input made a whole packet of it. What that may write is for the other fuzz target to judge.
 		if !f.r.flows.current.Seed(len(whole)).Verify(whole) {
 			t.Fatalf("completed: %x", b)
 		}

@@ -158,7 +158,7 @@ func TestSweepResumes(t *testing.T) {
 	}
 	require.NoError(t, os.Remove(pathOf(dir, runs[1])))                             // never ended
 	require.NoError(t, os.WriteFile(pathOf(dir, runs[2]), []byte("{\"ver"), 0o644)) // half written by something else
-	runs[3].s.MTU = 1024                                                            // asked for now
+	runs[3].s.MTU = 1024                                                            // the run that is asked for has another MTU now
 	second, err := all()
 	require.NoError(t, err)
 	for i, r := range runs {
@@ -249,7 +249,7 @@ func TestFigure(t *testing.T) {
 	}
 	out, err := command(t, "figure", "themis-lh:2", "--scale", scale, "-q", "-o", dir)
 	if err != nil {
-		require.ErrorContains(t, err, "out of their bounds") // half a millisecond of arrivals may be
+		require.ErrorContains(t, err, "out of their bounds") // which the values of half a millisecond of arrivals may be
 	}
 	for _, end := range []string{"svg", "png", "csv", "points.csv", "json"} {
 		info, err := os.Stat(filepath.Join(dir, "themis-lh-2."+end))
@@ -362,7 +362,7 @@ func TestDistribution(t *testing.T) {
 	require.Zero(t, distribute(nil))
 }
 
-// Ctrl-C ends a run at once, and a program that is told so exits with 130.
+// Ctrl-C ends a run at once, and the program exits with 130.
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := defaultScenario()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestContentIsTakenOff: as much as it took of a processor, however long it waited for one.
+// TestContentIsTakenOff: what making the content took of a processor is taken off, and not how long it waited for one.
 func TestContentIsTakenOff(t *testing.T) {
 	var m cpuMeter
 	m.begin()

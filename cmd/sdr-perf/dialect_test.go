@@ -126,7 +126,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestWords: these are no hosts.
+// TestWords: these words are not taken for hosts.
 func TestWords(t *testing.T) {
 	for word, says := range map[string]string{"help": "Usage:", "version": "sdr-perf ", "devices": "userroce\n", "congestion": "\nbbr "} {
 		_, said, err := asked(word)

@@ -39,7 +39,7 @@ func (w *onWrite) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// The sender makes other content than the receiver checks for: as if the network had.
+// The sender makes other content than the receiver checks for, as if the network had changed it.
 func TestWrongContent(t *testing.T) {
 	p := defaultParams()
 	p.Sizes, p.Iters, p.Warmup = sizes{64 * units.KiB}, 2, 0

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTwoLoopbackRuns: neither needs to be told where.
+// TestTwoLoopbackRuns: two runs at a time find addresses by themselves.
 func TestTwoLoopbackRuns(t *testing.T) {
 	var runs []*process
 	for range 3 {

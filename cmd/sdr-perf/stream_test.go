@@ -91,7 +91,7 @@ func TestInterruptUnderWay(t *testing.T) {
 	require.Positive(t, all[0]["iterations"])
 }
 
-// TestKilledUnderWay: neither end waits for one that is gone.
+// TestKilledUnderWay: neither end goes on waiting for a peer whose process was killed.
 func TestKilledUnderWay(t *testing.T) {
 	for _, who := range []string{"client", "server"} {
 		s, c := underWay(t, "-s", "1MiB", "-t", "4", "-q", "2", "-n", "1000", "--rate", "100mbit", "--timeout", "5s")

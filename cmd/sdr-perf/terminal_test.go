@@ -77,7 +77,7 @@ func TestNoAnimationInPipe(t *testing.T) {
 	lines(strings.ReplaceAll(played(t, terminal, master), "\r\n", "\n")) // the terminal's own line ends
 }
 
-// TestOutputIntoPipes: neither end of a run writes anything but lines of letters to pipes.
+// TestOutputIntoPipes: into pipes both ends of a run write lines of plain text only, without control characters.
 func TestOutputIntoPipes(t *testing.T) {
 	s, to := startServer(t)
 	c := start(t, append(to, "-s", "256KiB", "-n", "30", "--warmup", "0", "--rate", "25mbit")...) // 2.5 s

@@ -148,7 +148,7 @@ func TestDifferences(t *testing.T) {
 	require.Equal(t, again, client, "comparing changes nothing")
 }
 
-// What a client asks for comes from the network.
+// What a client asks for comes from the network: any bytes are refused or give a plan within its bounds.
 func FuzzPlan(f *testing.F) {
 	p := defaultParams()
 	b, err := json.Marshal(hello{Version: protocolVersion, Run: 7, PathMTU: 4096, Plan: &p, Scheme: "sr", Size: 4096, Last: true})

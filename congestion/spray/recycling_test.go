@@ -30,7 +30,7 @@ func TestRecyclingUsesGoodPathsAgain(t *testing.T) {
 	r.Feedback(5, false)
 	r.Feedback(2, false)
 	r.Feedback(3, true)
-	r.Feedback(9, false) // there is none
+	r.Feedback(9, false) // no such path exists
 	require.Equal(t, []uint16{5, 2}, []uint16{r.Choose(1), r.Choose(1)})
 	for range 2 * MaxPaths { // more than it keeps
 		r.Feedback(1, false)

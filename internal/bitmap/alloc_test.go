@@ -6,7 +6,7 @@ package bitmap
 
 import "testing"
 
-// Nothing allocates, binding included: messages are set up at line rate too.
+// Nothing allocates, not even binding, because messages are set up at line rate, too.
 func TestNoAllocations(t *testing.T) {
 	for _, perChunk := range []int{1, 16, 64, 100, 256} {
 		g := packetsGeometry(1000, perChunk)

@@ -113,7 +113,7 @@ func watch(t *testing.T, tr *Tracker) {
 	}
 }
 
-// The same while the message is shrunk, by two goroutines to two lengths: the
+// Writers go on while two goroutines shrink the message to two lengths: the
 // shorter one holds, and stale chunks are neither visible nor counted.
 func TestTrackerConcurrentShrink(t *testing.T) {
 	rng := newRand(t)

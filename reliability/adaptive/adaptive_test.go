@@ -66,8 +66,8 @@ func TestWrongRateIsLeft(t *testing.T) {
 	}
 }
 
-// The same when the losses aren't the sender's doing: the rate is restored, and the
-// drop rate learnt.
+// When the sender isn't the cause of the losses, its rate is restored, and the drop
+// rate is learnt.
 func TestRateIsKeptUnderLoss(t *testing.T) {
 	c := schemetest.Case{
 		Seed: 6, Units: 20000, Rate: 10 * units.Gbit, ParityPool: 1 << 12, Transfers: 2,

@@ -11,7 +11,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A controlled path: what rounds of a sender that always has data come to.
+// A controlled is a rate controller with what it learns, round by round, of a sender that always has data.
 type controlled struct {
 	g     rateController
 	m     model
@@ -56,8 +56,8 @@ func TestStarvedHostKeepsTheRate(t *testing.T) {
 	}
 }
 
-// A path that carries less is found out; when it carries more again, so is that, in
-// seconds.
+// The rate follows a path that carries less, and within seconds one that carries more
+// again.
 func TestLoweredRateComesBack(t *testing.T) {
 	d := newControlled()
 	for range 40 {

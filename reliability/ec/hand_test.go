@@ -33,7 +33,7 @@ type hand struct {
 	r     *receiver
 	// jobs are those started and not yet done.
 	jobs []scheme.Job
-	// parityFree is the receiver's word of the last poll.
+	// parityFree is what the receiver returned at the last poll.
 	parityFree int
 }
 

@@ -278,7 +278,7 @@ func TestDecodingIsBounded(t *testing.T) {
 	require.True(t, h.done)
 }
 
-// Marks of parity that the transfer does not have are no place in it.
+// A mark that names parity which the transfer doesn't have moves no position.
 func TestStrangeMarks(t *testing.T) {
 	h := newHand(t, Config{Code: XOR, K: 4, M: 2}, 5)
 	h.arrive(parityUnits(3, 9)...).arrive(scheme.Probe | 3)

@@ -62,7 +62,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A report comes from the network.
+// A report comes from the network: any bytes are refused or read without a panic.
 func FuzzParseReport(f *testing.F) {
 	f.Add([]byte{3, 0b101}, 1, 6)
 	f.Add([]byte{3, 0b101}, 1, 5)

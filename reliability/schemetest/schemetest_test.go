@@ -39,7 +39,7 @@ func (b broken) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver
 	return r, err
 }
 
-// pollSender is a sender whose Poll is another.
+// pollSender is a sender whose Poll is replaced.
 type pollSender struct {
 	scheme.Sender
 	poll func(now units.Instant, o *scheme.Output) (units.Instant, error)

@@ -78,7 +78,7 @@ func TestNoSpuriousRepeatUnderReordering(t *testing.T) {
 	}
 }
 
-// The same with loss: only what was lost is repeated.
+// With losses beside the reordering, only what was lost is repeated.
 func TestRepeatsOnlyWhatWasLost(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 8))
@@ -135,8 +135,8 @@ func TestTimersAreNotAsLongAsBlackout(t *testing.T) {
 	}
 }
 
-// Where ten packets in a row are lost again and again, answers are to the repeats: each hole costs a
-// few timeouts, which the holes before must not have made longer.
+// Where ten packets in a row are lost again and again, each hole costs a few timeouts, and the timeouts of
+// one hole must not make those of the next one longer.
 func TestTimersStayShortBetweenHoles(t *testing.T) {
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
 		c := schemetest.Case{Seed: 1, Units: 300, Channels: 1, Rate: units.Gbit, Window: 4, Replay: true,

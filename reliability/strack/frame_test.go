@@ -122,7 +122,7 @@ func FuzzOnControl(f *testing.F) {
 	})
 }
 
-// Parameters come from the network.
+// Parameters come from the network: any bytes are refused or give bounded values.
 func FuzzParams(f *testing.F) {
 	f.Add((&params{64, 4}).append(nil))
 	f.Add([]byte{version, 0xff, 0xff, 0xff, 0xff, 1, 4})

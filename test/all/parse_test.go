@@ -37,7 +37,7 @@ func runIn(t *testing.T, root string, f func(*stepContext) error) (result, strin
 }
 
 // The real go command on tests that pass, fail, skip, panic and don't compile. Each package that is linked costs a second, so
-// what can be beside something else in one is.
+// there are as few as possible.
 func TestGoTest(t *testing.T) {
 	test := func(bodies ...string) string {
 		text := "package p\n\nimport \"testing\"\n"
@@ -120,8 +120,8 @@ func TestFuzzStep(t *testing.T) {
 	}
 }
 
-// TestRaced: whatever can run beside something else, or unsafely, is run under the race detector, and what
-// depends on it.
+// TestRaced: packages with code that can run concurrently, or that uses unsafe pointers, are run under the race
+// detector, and so are those that depend on them.
 func TestRaced(t *testing.T) {
 	test := func(header, body string) string {
 		return "package p\n\nimport \"testing\"\n" + header + "\nfunc TestIt(t *testing.T) {\n" + body + "\n}\n"

@@ -171,7 +171,7 @@ func families(t *testing.T, f func(t *testing.T, v6 bool)) {
 	}
 }
 
-// TestOutage: for 12 s nothing passes in either direction, and both ends were told to bear 30 s.
+// TestOutage: for 12 s nothing passes in either direction, and both ends are configured to bear 30 s.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	a, b := newEnds(t, false)
@@ -226,8 +226,8 @@ func TestMTUDrop(t *testing.T) {
 	})
 }
 
-// TestMTUStaysLow: what doesn't pass for longer ends the transfer, at both ends, and in the time that they were
-// told.
+// TestMTUStaysLow: what doesn't pass for longer ends the transfer, at both ends, and in the time that they are
+// configured for.
 func TestMTUStaysLow(t *testing.T) {
 	t.Parallel()
 	a, b := newEnds(t, false)

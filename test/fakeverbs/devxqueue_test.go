@@ -60,7 +60,7 @@ func createQP(send, recv uint32) []byte {
 	return in
 }
 
-// A change of a command, and what becomes of it.
+// A change of a command, and how firmware answers it.
 type refusal struct {
 	name   string
 	change func(in []byte)

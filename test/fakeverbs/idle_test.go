@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a socket had no room for is found in the kernel's table.
+// The number of datagrams that a socket had no room for is found in the kernel's table.
 func TestDroppedBy(t *testing.T) {
 	l, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	require.NoError(t, err)

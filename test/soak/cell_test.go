@@ -71,7 +71,7 @@ func (c cell) open(t *testing.T) (e *ends, dev [2]backend.Device) {
 			require.NoError(t, err)
 		})
 	}
-	t.Cleanup(func() { closeAll(t, e, dev) }) // unless run has
+	t.Cleanup(func() { closeAll(t, e, dev) }) // unless run has closed them
 	e.connect(t, on)
 	return e, dev
 }

@@ -165,7 +165,7 @@ func seeds() uint64 {
 	return 1000
 }
 
-// Bar 15: reordering, trims, losses of all kinds, damaged headers; message and packet numbers pass their ends.
+// All messages arrive whole through reordering, trims, losses of all kinds and damaged headers, while message and packet numbers wrap.
 func TestFaults(t *testing.T) {
 	for _, track := range []Track{Counter, Bitmap} {
 		var trims, stale, timeouts, failed uint64
@@ -390,7 +390,7 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// Bar 14: what a queue pair costs its receiver.
+// What a queue pair costs its receiver in memory.
 func TestSizes(t *testing.T) {
 	require.EqualValues(t, StateBytes, unsafe.Sizeof(tracker{}))
 	require.LessOrEqual(t, unsafe.Sizeof(entry{}), uintptr(12))

@@ -355,7 +355,7 @@ func oneLoss() uint8 {
 	return 1
 }
 
-// Bar 1: with the round in the header nothing goes wrong, whatever happens in whatever order.
+// With the round in the header nothing goes wrong, whatever happens in whatever order.
 func TestExhaustive(t *testing.T) {
 	for name, s := range map[string]scope{
 		"2 messages, 3 packets":           {messages: 2, packets: 3, losses: oneLoss(), timeouts: 1},

@@ -247,7 +247,7 @@ func TestProbesFollowWhenBlocked(t *testing.T) {
 	}
 }
 
-// A channel whose packets are all accounted for needs none.
+// A channel whose packets are all accounted for sends no probe.
 func TestNoProbesBehindDeliveredPackets(t *testing.T) {
 	h := newHand(t, PathProof, 6, 2)
 	h.env.DataLimit = 5

@@ -70,7 +70,7 @@ func (c *command) listening(t testing.TB, isListening func() bool) {
 }
 
 // both runs a server, and a client once it listens on the port, each at its place. It returns what the
-// client printed, where that is.
+// client printed, in the VM where the client ran.
 func both(t *testing.T, port string, server, client []string) string {
 	t.Helper()
 	here.meet(t, "before "+port)

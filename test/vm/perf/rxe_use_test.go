@@ -36,7 +36,7 @@ func TestOneDevice(t *testing.T) {
 	}
 }
 
-// TestMistakes: one line each, at once, that says what there is.
+// TestMistakes: each mistake is answered at once, by one line that says what may be given instead.
 func TestMistakes(t *testing.T) {
 	require.True(t, here.pair, "this test needs two VMs")
 	if here.server {
