@@ -25,7 +25,7 @@ import (
 )
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == hostArgument {
+	if len(os.Args) == 3 && os.Args[1] == hosts.Argument {
 		if err := serveHost(os.Args[2]); err != nil {
 			fmt.Fprintln(os.Stderr, "peers:", err)
 			os.Exit(1)

@@ -15,8 +15,6 @@ import (
 	"os/exec"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/hosts"
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/link"
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/point"
@@ -51,24 +49,6 @@ var (
 	receiverAddr = netip.MustParseAddr("10.78.0.2")
 )
 
-// sysctls are those of both hosts. They favour TCP: windows that don't limit,
-// a warm connection that stays warm, and cold ones that inherit nothing.
-var sysctls = map[string]string{
-	"net/ipv4/tcp_rmem":                  "4096 131072 67108864",
-	"net/ipv4/tcp_wmem":                  "4096 131072 67108864",
-	"net/ipv4/tcp_no_metrics_save":       "1",
-	"net/ipv4/tcp_slow_start_after_idle": "0",
-	"net/ipv6/conf/all/disable_ipv6":     "1",
-}
-
-// The link is no part of the hosts, and load must not delay it: this process and, before
-// all, the link's threads in it have real-time priority, if that is allowed.
-const (
-	ownPriority  = 10
-	linkPriority = 20
-	hostNice     = -20 // of the hosts' processes, with -nice
-)
-
 // againTime bounds what a cell spends on transfers that are repeated.
 const againTime = 4 * time.Second
 
@@ -83,13 +63,13 @@ func (p *plan) measure(ctx context.Context, r row, size units.Bytes, drop float6
 	if res.err = transport.Missing(r.transport); res.err != nil {
 		return res
 	}
-	a, err := hosts.New(hosts.Config{Addr: senderAddr, MTU: linkMTU, Sysctls: sysctls})
+	a, err := hosts.New(hosts.Config{Addr: senderAddr, MTU: linkMTU, Sysctls: hosts.Roomy})
 	if err != nil {
 		res.err = err
 		return res
 	}
 	defer a.Close()
-	b, err := hosts.New(hosts.Config{Addr: receiverAddr, MTU: linkMTU, Sysctls: sysctls})
+	b, err := hosts.New(hosts.Config{Addr: receiverAddr, MTU: linkMTU, Sysctls: hosts.Roomy})
 	if err != nil {
 		res.err = err
 		return res
@@ -97,7 +77,7 @@ func (p *plan) measure(ctx context.Context, r row, size units.Bytes, drop float6
 	defer b.Close()
 	l, err := link.Start(a.TUN(), b.TUN(), link.Config{
 		Rate: int64(p.rate()), Delay: p.delay(), Queue: linkQueue, Drop: drop, Seed: p.seed,
-	}, linkPriority)
+	}, link.Priority)
 	if err != nil {
 		res.err = err
 		return res
@@ -116,7 +96,7 @@ func (p *plan) transfers(ctx context.Context, res *result, a, b *hosts.Host, l *
 	spec := p.spec(res)
 	ctx, cancel := context.WithTimeout(ctx, p.longest(&spec, res.reps))
 	defer cancel()
-	ends, err := pipe()
+	ends, err := hosts.Pipe()
 	if err != nil {
 		return err
 	}
@@ -187,27 +167,15 @@ func (p *plan) longest(s *point.Spec, reps int) time.Duration {
 }
 
 func (p *plan) process(ctx context.Context, s *point.Spec, turns *os.File) (*exec.Cmd, error) {
-	text, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
-	}
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	args := []string{"chrt", "-o", "0", program, hostArgument, string(text)} // not at this process's priority
+	favour := hosts.None
 	if p.nice {
-		args = append([]string{"nice", "-n", fmt.Sprint(hostNice)}, args...)
+		favour = hosts.Nice
 	}
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // it ends what it started itself
-	cmd.WaitDelay = 3 * time.Second
-	cmd.ExtraFiles = []*os.File{turns}
-	if p.verbose {
+	cmd, err := hosts.Command(ctx, s, turns, favour)
+	if err == nil && p.verbose {
 		cmd.Stderr = os.Stderr
 	}
-	cmd.SysProcAttr = &unix.SysProcAttr{Pdeathsig: unix.SIGKILL, Setsid: true}
-	return cmd, nil
+	return cmd, err
 }
 
 // read takes the sender's reports and answers them.

@@ -11,14 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"slices"
-	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/hosts"
+	"github.com/sdr-rdma/go-sdr/test/peers/internal/link"
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/transport"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -34,7 +31,7 @@ func (p *plan) run(ctx context.Context) (missed int, err error) {
 	if err := p.prepareSRT(folder); err != nil {
 		return 0, err
 	}
-	quieten()
+	link.Quieten()
 	r := &run{plan: p, begun: time.Now(), stolen: stolen()}
 	cells := p.cells()
 	for i, x := range cells {
@@ -81,26 +78,6 @@ func (p *plan) cells() (all []cell) {
 		}
 	}
 	return all
-}
-
-// quieten keeps this process's own housekeeping out of the link's way: its threads
-// never wait for the collector, nor for a place to run Go code at after a system
-// call, nor for another thread that holds a lock of Go's runtime and isn't let run.
-// They take turns (SCHED_RR): at SCHED_FIFO, two of them that spin on both processors
-// wait forever for a third.
-// Garbage is collected between points.
-func quieten() {
-	debug.SetGCPercent(-1)
-	runtime.GOMAXPROCS(8)
-	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return
-	}
-	for _, t := range threads { // those to come take after the one that makes them
-		if id, err := strconv.Atoi(t.Name()); err == nil {
-			_ = unix.SchedSetAttr(id, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: ownPriority}, 0)
-		}
-	}
 }
 
 // A run is all results.

@@ -28,6 +28,8 @@ type Host struct {
 type Config struct {
 	// Addr is the IPv4 address of the device, in a network of 24 bits.
 	Addr netip.Addr
+	// More addresses of the same device, in the same network.
+	More []netip.Addr
 	// MTU is that of the device, in bytes of IP packets.
 	MTU int
 	// Sysctls are names under /proc/sys and what to set them to, in this

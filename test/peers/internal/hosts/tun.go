@@ -45,17 +45,24 @@ func openTUN(c Config) (fd int, err error) {
 
 // configure gives the device its properties and brings it and the loopback up.
 func configure(s int, c Config) error {
-	steps := []struct {
+	type step struct {
 		device, what string
 		request      uint
 		set          func(*unix.Ifreq) error
-	}{
+	}
+	steps := []step{
 		{tunName, "address", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(c.Addr.AsSlice()) }},
 		{tunName, "netmask", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 255, 255, 0}) }},
 		{tunName, "MTU", unix.SIOCSIFMTU, number(uint32(c.MTU))},
 		{tunName, "queue", unix.SIOCSIFTXQLEN, number(tunQueue)},
 		{tunName, "up", unix.SIOCSIFFLAGS, up},
 		{"lo", "up", unix.SIOCSIFFLAGS, up},
+	}
+	for i, a := range c.More {
+		alias := fmt.Sprintf("%s:%d", tunName, i) // SIOCSIFADDR on it adds an address
+		steps = append(steps,
+			step{alias, "address", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(a.AsSlice()) }},
+			step{alias, "netmask", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 255, 255, 0}) }})
 	}
 	for _, x := range steps {
 		r, err := unix.NewIfreq(x.device)

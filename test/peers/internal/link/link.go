@@ -32,12 +32,24 @@ func Start(a, b int, c Config, priority int) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{stop: stop, ways: [2]*way{newWay(a, b, stop, c, 0), newWay(b, a, stop, c, 1)}}
+	l := &Link{stop: stop, ways: [2]*way{newWay(a, b, stop, &c, 0), newWay(b, a, stop, &c, 1)}}
 	for _, w := range l.ways {
 		l.done.Go(func() { w.run(priority) })
 	}
 	return l, nil
 }
+
+// Begin lets the time of changes and Records begin. It wakes nobody up: who waits for a
+// packet looks at it when one has come.
+func (l *Link) Begin() {
+	now := nanoseconds()
+	for _, w := range l.ways {
+		w.begin.Store(now)
+	}
+}
+
+// Records are those of each flow from a to b, by Bins since Begin. Call it after Close.
+func (l *Link) Records() [][]Record { return l.ways[0].records.flows }
 
 // Counters are those from a to b and from b to a.
 func (l *Link) Counters() (ab, ba Counters) { return l.ways[0].counters(), l.ways[1].counters() }

@@ -14,7 +14,7 @@ type ring struct {
 
 type packet struct {
 	at, len int
-	due     int64 // nanoseconds
+	left    int64 // nanoseconds: when it has left the queue
 }
 
 // newRing has room for size bytes or n packets, whichever is reached first.
@@ -52,8 +52,8 @@ func (r *ring) room() []byte {
 }
 
 // put keeps the n bytes written to room.
-func (r *ring) put(n int, due int64) {
-	r.packets[r.head&uint64(len(r.packets)-1)] = packet{at: r.at, len: n, due: due}
+func (r *ring) put(n int, left int64) {
+	r.packets[r.head&uint64(len(r.packets)-1)] = packet{at: r.at, len: n, left: left}
 	r.head++
 	r.at += n
 }
@@ -65,3 +65,26 @@ func (r *ring) oldest() *packet { return &r.packets[r.tail&uint64(len(r.packets)
 func (r *ring) content(p *packet) []byte { return r.bytes[p.at : p.at+p.len] }
 
 func (r *ring) drop() { r.tail++ }
+
+// after calls f with each packet that leaves after t, oldest first.
+func (r *ring) after(t int64, f func(*packet)) {
+	for i := r.tail; i != r.head; i++ {
+		if p := &r.packets[i&uint64(len(r.packets)-1)]; p.left > t {
+			f(p)
+		}
+	}
+}
+
+// cut forgets the packets that leave after t: the newest ones, as packets leave in their order.
+func (r *ring) cut(t int64) (forgotten int) {
+	for !r.empty() {
+		p := &r.packets[(r.head-1)&uint64(len(r.packets)-1)]
+		if p.left <= t {
+			break
+		}
+		r.head--
+		r.at = p.at
+		forgotten++
+	}
+	return forgotten
+}

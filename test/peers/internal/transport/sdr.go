@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -41,7 +42,7 @@ func newSDR(name string, o Options) (_ Endpoint, err error) {
 		}
 	}()
 	if e.dev, err = userroce.Open(userroce.Config{
-		Addr: o.Local, RecvBuffer: buffer, Logger: slog.New(slog.DiscardHandler),
+		Addr: o.Local, RecvBuffer: buffer, ECN: o.ECN, Logger: slog.New(slog.DiscardHandler),
 	}); err != nil {
 		return nil, err
 	}
@@ -57,8 +58,8 @@ func newSDR(name string, o Options) (_ Endpoint, err error) {
 
 func (e *ours) Buffer() []byte { return e.buf }
 
-// mtu is the payload of a packet that the link must carry.
-const mtu = 4 * units.KiB
+// payload is that of a packet that the link must carry.
+const payload = 4 * units.KiB
 
 // Connect makes a Conn that has learnt nothing yet.
 func (e *ours) Connect(ctx context.Context) error {
@@ -69,7 +70,11 @@ func (e *ours) Connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := reliability.Config{Scheme: s}
+	mtu := e.options.Payload
+	if mtu == 0 {
+		mtu = payload
+	}
+	cfg := reliability.Config{Scheme: s, Congestion: congestion.Spec{Name: e.options.Congestion}}
 	if e.options.LinkRate != 0 {
 		// What the link carries of user data: its packets have headers, too.
 		cfg.Rate = units.RateOf(mtu, e.options.LinkRate.Time(mtu+e.dev.Caps().HeaderBytes))

@@ -28,7 +28,7 @@ func newTCP(control string, o Options) (Endpoint, error) {
 	}
 	s := &stream{buf: make([]byte, o.Buffer), release: func() error { return nil }, version: "Linux " + kernel()}
 	if o.Side == Sending {
-		dialer := &net.Dialer{Control: choose}
+		dialer := &net.Dialer{Control: choose, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(o.Local, 0))}
 		s.open = func(ctx context.Context) (io.ReadWriteCloser, error) {
 			return finish(dialer.DialContext(ctx, "tcp4", netip.AddrPortFrom(o.Remote, port).String()))
 		}

@@ -34,6 +34,11 @@ type Options struct {
 	// LinkRate is the rate of the link in bits per second of IP packets; 0 if
 	// the transport has to find it. Only sdr wants to know.
 	LinkRate units.Rate
+	// Payload of a packet, Congestion, as congestion.Parse takes it, and whether data is capable of
+	// ECN: sdr's alone. Their zero values are 4 KiB, the default and no.
+	Payload    units.Bytes
+	Congestion string
+	ECN        bool
 	// Exchange gives the peer a blob and returns its own, beside the link.
 	Exchange func([]byte) ([]byte, error)
 }
