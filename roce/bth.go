@@ -38,6 +38,7 @@ const (
 	tverMask      = 0x0f
 	flagFECN      = 0x80
 	flagBECN      = 0x40
+	moreMask      = 0x3f
 	flagAckReq    = 0x80
 	mask24        = 1<<24 - 1
 )
@@ -81,6 +82,10 @@ func (h BTH) FECN() bool { return h[bthECN]&flagFECN != 0 }
 // BECN returns the backward explicit congestion notification bit, set in a CNP.
 func (h BTH) BECN() bool { return h[bthECN]&flagBECN != 0 }
 
+// More returns the six reserved bits beside BECN, in which a header-only packet says how many other writes it names
+// (UCWriteImm.More). They are 0 in all other packets.
+func (h BTH) More() uint8 { return h[bthECN] & moreMask }
+
 // DestQP returns the destination queue pair.
 func (h BTH) DestQP() QPN { return QPN(binary.BigEndian.Uint32(h[bthDestQP:]) & mask24) }
 
@@ -108,6 +113,9 @@ func (h BTH) SetDestQP(q QPN) { binary.BigEndian.PutUint32(h[bthDestQP:], uint32
 func (h BTH) SetECN(fecn, becn bool) {
 	h[bthECN] = h[bthECN]&^(flagFECN|flagBECN) | bit(fecn, flagFECN) | bit(becn, flagBECN)
 }
+
+// SetMore writes the low six bits of n to the reserved bits beside BECN, and leaves the rest as it is.
+func (h BTH) SetMore(n uint8) { h[bthECN] = h[bthECN]&^moreMask | n&moreMask }
 
 // SetPSN writes the low 24 bits of psn and the acknowledge request bit, and clears the reserved bits
 // between them.

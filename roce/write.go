@@ -18,6 +18,8 @@ type UCWriteImm struct {
 	// Returned is set on the headers of a trimmed packet that its receiver has sent back (ParseTrimmed): BECN
 	// in the BTH, which the ICRC doesn't cover and which data has no use for.
 	Returned bool
+	// More is how many other writes a header-only packet names behind these headers, less than MostTrimmed.
+	More uint8
 }
 
 // Encode writes UCWriteImmHeaders bytes to b, which must be that long, or Encode panics. Of DestQP and
@@ -32,6 +34,7 @@ func (w *UCWriteImm) Encode(b []byte) {
 	if w.Returned {
 		h.SetECN(false, true)
 	}
+	h.SetMore(w.More)
 	h.SetPSN(w.PSN, false)
 	RETH(b[BTHSize:BTHSize+RETHSize]).Set(w.VA, w.RKey, w.Length)
 	ImmDt(b[BTHSize+RETHSize:]).Set(w.Imm)

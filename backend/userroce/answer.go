@@ -10,8 +10,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/roce"
 )
 
-// maxAnswer is the length, without ICRC, of the longest packet that a device sends by itself: the headers of a write.
-const maxAnswer = roce.UCWriteImmHeaders + roce.ICRCSize
+// maxAnswer is the length of the longest packet that a device sends by itself: the headers of as
+// many writes as one packet can name.
+const maxAnswer = roce.ReturnedSize + (roce.MostTrimmed-1)*roce.NameSize
 
 // answer is what sending one packet needs that nobody has posted: a CNP, or headers that go back.
 type answer struct {

@@ -36,6 +36,9 @@ func (r *receiver) deliverWire(dst []backend.Completion) int {
 		if r.here.handle(int(o.at), len(data), &dst[k]) {
 			k++
 		}
+		if r.here.left > 0 {
+			r.wireAt--
+		}
 	}
 	r.here.publish()
 	return k

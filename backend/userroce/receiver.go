@@ -118,7 +118,7 @@ func (r *receiver) pending() bool {
 // reset forgets packets that the CQ before this one has not handled. It isn't called when a CQ is closed together with the
 // device, because its worker may be looking at them.
 func (r *receiver) reset() {
-	r.batch.current, r.batch.count = 0, 0
+	r.batch.current, r.batch.count, r.here.left = 0, 0, 0
 	r.wire, r.wireAt = r.wire[:0], 0
 }
 
@@ -230,7 +230,9 @@ func (r *receiver) deliver(dst []backend.Completion) int {
 		if r.here.handle(at, n, &dst[k]) {
 			k++
 		}
-		r.advance(n)
+		if r.here.left == 0 {
+			r.advance(n)
+		}
 	}
 	r.here.publish()
 	return k

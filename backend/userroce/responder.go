@@ -19,9 +19,14 @@ type responder struct {
 	r      *receiver
 	packet roce.Packet
 	tos    uint8 // of the IP header
+	// left is how many names of the packet of before, headers that came back, are still to be reported.
+	left int
 
 	// The fields below count what has happened since publish was called last.
 	packets, bytes, trains uint64
+
+	// names are the writes of a header-only packet that are sent back.
+	names [roce.MostTrimmed]roce.UCWriteImm
 }
 
 // publish makes the counts visible to Stats.
@@ -33,10 +38,13 @@ func (h *responder) publish() {
 }
 
 // handle executes the packet of n bytes at at in the receive buffer, and reports whether it has made a
-// completion.
+// completion. While left isn't 0 it must be called again for the same packet.
 func (h *responder) handle(at, n int, c *backend.Completion) bool {
-	h.packets++
 	b := h.r.batch.buf[at : at+n : at+n]
+	if h.left > 0 {
+		return h.nextName(b, c)
+	}
+	h.packets++
 	reason, ok := h.execute(b, c)
 	if !ok {
 		if reason != noDrop {
@@ -59,7 +67,7 @@ func (h *responder) execute(b []byte, c *backend.Completion) (reason backend.Dro
 	}
 	if h.r.d.trimmedTOS(h.tos) {
 		if w, err := roce.ParseTrimmed(b); err == nil && !w.Returned {
-			return h.trimmed(&w, c)
+			return h.trimmed(b, &w, c)
 		}
 	}
 	end := len(b) - roce.ICRCSize
@@ -70,7 +78,7 @@ func (h *responder) execute(b []byte, c *backend.Completion) (reason backend.Dro
 	p := &h.packet
 	if !h.parseWrite(b) {
 		if w, err := roce.ParseTrimmed(b); err == nil && w.Returned && h.r.d.cfg.Trim {
-			return h.trimmed(&w, c)
+			return h.trimmed(b, &w, c)
 		}
 		if err := p.Parse(b); err != nil {
 			if err == roce.ErrOpcode {

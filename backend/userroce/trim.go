@@ -50,8 +50,8 @@ func (t *trimCounters) addTo(s *backend.TrimStats) {
 // trimmed executes a header-only packet. A switch has cut the ICRC off with the payload, so all that stands against a
 // header that was damaged or forged is what it must match: addresses, queue pair, key, and a message that is
 // open, within its bounds. A forged header that gets through nevertheless costs one packet, which goes to
-// the connected peer and never to where the header came from, and one repeat by that peer.
-func (h *responder) trimmed(w *roce.UCWriteImm, c *backend.Completion) (backend.DropReason, bool) {
+// the connected peer and never to where the header came from, and one repeat by that peer of each write that it names.
+func (h *responder) trimmed(b []byte, w *roce.UCWriteImm, c *backend.Completion) (backend.DropReason, bool) {
 	q := h.r.d.qps.lookup(uint32(w.DestQP))
 	if q == nil {
 		return backend.DropUnknownQP, false
@@ -75,30 +75,82 @@ func (h *responder) trimmed(w *roce.UCWriteImm, c *backend.Completion) (backend.
 	case q.table == nil || w.RKey != q.table.rkey:
 		return backend.DropKey, false
 	}
-	t := q.table
-	e := t.slots[w.VA>>t.shift&t.slotMask].live.Load()
-	if e == nil || e.base != w.VA&^t.vaMask {
-		return backend.DropLate, false // nobody waits for the message any more
+	n, reason := h.wanted(q, b, w)
+	if n == 0 {
+		return reason, false
 	}
-	if w.VA&t.vaMask+uint64(w.Length) > uint64(len(e.mem)) {
-		return backend.DropBounds, false
-	}
-	h.r.trim.seen.Add(1)
-	if q.sendBack(p, w) {
-		h.r.trim.sentBack.Add(1)
+	h.r.trim.seen.Add(uint64(n))
+	if q.sendBack(p, h.names[:n]) {
+		h.r.trim.sentBack.Add(uint64(n))
 	}
 	return noDrop, false
 }
 
-// cameBack reports headers that the peer has sent back.
+// wanted puts into names those writes of a header-only packet that somebody waits for, and returns how many they are; and
+// what is wrong with the last of the others, which it counts, but for that one if there are no more.
+func (h *responder) wanted(q *queuePair, b []byte, w *roce.UCWriteImm) (n int, reason backend.DropReason) {
+	reason = noDrop
+	for i := range 1 + int(w.More) {
+		h.names[n] = *w
+		if i > 0 {
+			h.names[n] = w.Named(b, i-1)
+		}
+		switch r := q.table.waits(h.names[n].VA, w.Length); {
+		case r == noDrop:
+			n++
+		case reason != noDrop:
+			h.r.drops[reason].Add(1)
+			fallthrough
+		default:
+			reason = r
+		}
+	}
+	if n > 0 && reason != noDrop {
+		h.r.drops[reason].Add(1)
+	}
+	return n, reason
+}
+
+// waits says why nobody waits for n bytes at va, or noDrop.
+func (t *table) waits(va uint64, n uint32) backend.DropReason {
+	e := t.slots[va>>t.shift&t.slotMask].live.Load()
+	if e == nil || e.base != va&^t.vaMask {
+		return backend.DropLate
+	}
+	if va&t.vaMask+uint64(n) > uint64(len(e.mem)) {
+		return backend.DropBounds
+	}
+	return noDrop
+}
+
+// cameBack reports headers that the peer has sent back: a write now, and one in each further call for the packet.
 func (h *responder) cameBack(q *queuePair, w *roce.UCWriteImm, c *backend.Completion) (backend.DropReason, bool) {
-	h.r.trim.reported.Add(1)
-	*c = backend.Completion{WRID: w.VA, Cookie: q.cookie, Imm: w.Imm, Len: w.Length, Kind: backend.KindTrimmed}
+	h.r.trim.reported.Add(1 + uint64(w.More))
+	h.left = int(w.More)
+	reportTrimmed(q, w, c)
 	return 0, true
 }
 
-// sendBack returns the headers of a write to its sender, and reports whether the kernel took them.
-func (q *queuePair) sendBack(p *peer, w *roce.UCWriteImm) bool {
+// nextName reports the next write of a packet that was checked before, unless its queue pair has gone meanwhile.
+func (h *responder) nextName(b []byte, c *backend.Completion) bool {
+	w, err := roce.ParseTrimmed(b)
+	q := h.r.d.qps.lookup(uint32(w.DestQP))
+	if err != nil || q == nil {
+		h.left = 0
+		return false
+	}
+	x := w.Named(b, int(w.More)-h.left)
+	h.left--
+	reportTrimmed(q, &x, c)
+	return true
+}
+
+func reportTrimmed(q *queuePair, w *roce.UCWriteImm, c *backend.Completion) {
+	*c = backend.Completion{WRID: w.VA, Cookie: q.cookie, Imm: w.Imm, Len: w.Length, Kind: backend.KindTrimmed}
+}
+
+// sendBack returns the headers of writes, in one packet, to their sender, and reports whether the kernel took them.
+func (q *queuePair) sendBack(p *peer, names []roce.UCWriteImm) bool {
 	s := q.sender
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,8 +158,11 @@ func (q *queuePair) sendBack(p *peer, w *roce.UCWriteImm) bool {
 	if x == nil {
 		return false
 	}
-	back := *w
-	back.DestQP, back.Returned = roce.QPN(p.qpn), true
+	back := names[0]
+	back.DestQP, back.Returned, back.More = roce.QPN(p.qpn), true, uint8(len(names)-1)
 	back.Encode(x.packet[:])
-	return s.sendAnswer(x, p, x.packet[:], s.d.headerTOS())
+	for i := range names[1:] {
+		roce.PutName(x.packet[:], i, names[i+1].VA, names[i+1].Imm)
+	}
+	return s.sendAnswer(x, p, x.packet[:roce.ReturnedSize+(len(names)-1)*roce.NameSize], s.d.headerTOS())
 }

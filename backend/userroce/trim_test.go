@@ -314,6 +314,12 @@ func (f *fuzzTarget) header(t testing.TB, in []byte) (b []byte, tos uint8) {
 	} else {
 		b = b[:min(len(b), roce.TrimmedSize+int(in[3]))]
 	}
+	if mode&0x20 != 0 {
+		b = f.named(b[:roce.TrimmedSize], int(in[3])%roce.MostTrimmed, m.seq*uint64(testMax))
+		if mode&1 != 0 {
+			b = append(b, 0, 0, 0, 0)
+		}
+	}
 	for i := 0; i < len(in)-4 && at+i < len(b); i++ {
 		b[at+i] ^= in[4+i]
 	}
@@ -326,6 +332,16 @@ func (f *fuzzTarget) header(t testing.TB, in []byte) (b []byte, tos uint8) {
 	return b, tos
 }
 
+// named adds n names to a header-only packet, of writes in a message at va and beyond it.
+func (f *fuzzTarget) named(b []byte, n int, va uint64) []byte {
+	b = append(bytes.Clone(b), make([]byte, n*roce.NameSize)...)
+	roce.BTH(b).SetMore(uint8(n))
+	for i := range n {
+		roce.PutName(b, i, va+uint64(i)*256, uint32(i))
+	}
+	return b
+}
+
 // feedHeader gives b to the responder. What it may do at most: report headers that came back, or send others back.
 func (f *fuzzTarget) feedHeader(t testing.TB, b []byte, tos uint8) {
 	before := f.d.Stats()
@@ -334,6 +350,12 @@ func (f *fuzzTarget) feedHeader(t testing.TB, b []byte, tos uint8) {
 	var c backend.Completion
 	f.r.here.tos = tos
 	got := f.r.here.handle(0, len(b), &c)
+	completed, names := map[bool]int{true: 1}[got], 1
+	for ; f.r.here.left > 0; completed++ {
+		if !f.r.here.handle(0, len(b), &c) {
+			t.Fatalf("%d names left: %x", f.r.here.left, b)
+		}
+	}
 	f.r.here.tos = 0
 	f.r.here.publish()
 	after := f.d.Stats()
@@ -345,16 +367,26 @@ func (f *fuzzTarget) feedHeader(t testing.TB, b []byte, tos uint8) {
 		copy(f.mem, f.canary)
 		return
 	}
+	if w, err := roce.ParseTrimmed(whole); err == nil && (got || after.Trim.Seen != before.Trim.Seen) {
+		names += int(w.More)
+	}
 	moved := after.Trim.Seen - before.Trim.Seen + after.Trim.Reported - before.Trim.Reported
 	for i := range after.Drops {
 		if r := backend.DropReason(i); r != backend.DropQueueFull { // a packet back that found no room
 			moved += after.Drops[i] - before.Drops[i]
 		}
 	}
+	if after.Trim.Seen == before.Trim.Seen && !got && moved > 1 { // all that it names is bad
+		w, err := roce.ParseTrimmed(whole)
+		if err != nil {
+			t.Fatalf("counted %d times: %x", moved, b)
+		}
+		names += int(w.More)
+	}
 	switch {
-	case moved != 1:
-		t.Fatalf("counted %d times: %x", moved, b)
-	case got && (c.Kind != backend.KindTrimmed || !f.r.flows.current.Seed(len(whole)).Verify(whole) || len(whole) != roce.ReturnedSize):
+	case moved != uint64(names):
+		t.Fatalf("counted %d times, not %d: %x", moved, names, b)
+	case got && (c.Kind != backend.KindTrimmed || completed != names || !f.r.flows.current.Seed(len(whole)).Verify(whole)):
 		t.Fatalf("completed as %+v: %x", c, b)
 	case after.Trim.Seen != before.Trim.Seen && (len(whole) < roce.TrimmedSize || tos&tagMask != tagHO):
 		t.Fatalf("sent back: %x", b)
@@ -374,7 +406,7 @@ func newTrimTarget(t testing.TB) *fuzzTarget {
 // FuzzTrimmed feeds header-only packets, right but for a few bits, and of any length.
 func FuzzTrimmed(f *testing.F) {
 	target := newTrimTarget(f)
-	for _, in := range [][]byte{{0, 0, 9, 0}, {1, 0, 9, 0}, {0x81, 0, 9, 0}, {4, 0, 9, 255}, {2, 0, 9, 0}, {0, 4, 9, 0, 1}, {0, 12, 9, 1, 0, 0, 1}} {
+	for _, in := range [][]byte{{0, 0, 9, 0}, {1, 0, 9, 0}, {0x81, 0, 9, 0}, {4, 0, 9, 255}, {2, 0, 9, 0}, {0, 4, 9, 0, 1}, {0, 12, 9, 1, 0, 0, 1}, {0x20, 0, 9, 3}, {0x21, 0, 9, 63}, {0xa1, 0, 9, 63}, {0x20, 4, 9, 63, 1}} {
 		f.Add(in)
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -428,6 +460,74 @@ func manyForged(t testing.TB, f *fuzzTarget, seed uint64, count int) {
 		require.NotZero(t, s.Trim.Reported)
 	}
 	require.LessOrEqual(t, s.PacketsSent, s.Trim.Seen)
+}
+
+// TestTrimmedNames: a header-only packet with the names of 64 writes goes back as one, without those that nobody waits for, and its
+// sender hears of each, however little room it has for completions at a time.
+func TestTrimmedNames(t *testing.T) {
+	families(t, func(t *testing.T, v6 bool) {
+		var back [][]byte
+		a, b := newPair(t, v6, withTrim, func(a, b *sideConfig) {
+			a.mtu, b.mtu = 1024, 1024
+			a.Wire = &testWire{in: func(p *backend.WirePacket) { back = append(back, bytes.Clone(p.Data)) }}
+		})
+		canary := bytes.Clone(b.mem)
+		rkey, va := b.expose(2, 0, 100*1024)
+		packet := func(names int, change func(i int, va uint64) uint64) []byte {
+			w := roce.UCWriteImm{
+				VA: va, RKey: rkey, Imm: 1000, Length: 1024, DestQP: roce.QPN(b.qp.Info().QPN), PKey: roce.DefaultPKey, More: uint8(names - 1),
+			}
+			p := make([]byte, roce.TrimmedSize+(names-1)*roce.NameSize)
+			w.Encode(p)
+			for i := range names - 1 {
+				roce.PutName(p, i, change(i, va+uint64(i+1)*1024), uint32(1001+i))
+			}
+			return p
+		}
+		right := func(_ int, va uint64) uint64 { return va }
+		s := newStranger(t, a.d.addr, b.d)
+		s.setTOS(tagHO, v6)
+		s.send(packet(roce.MostTrimmed, right))
+		b.nothing(1)
+		require.Equal(t, backend.TrimStats{Seen: 64, SentBack: 64}, b.d.Stats().Trim)
+		var got []backend.Completion
+		for deadline := time.Now().Add(10 * time.Second); len(got) < 64 && time.Now().Before(deadline); {
+			n, err := a.cq.Poll(a.d.Now(), a.batch[:7])
+			require.NoError(t, err)
+			got = append(got, a.batch[:n]...)
+		}
+		require.Len(t, got, 64)
+		for i, c := range got {
+			require.Equal(t, backend.Completion{
+				WRID: va + uint64(i)*1024, Cookie: testCookie, Imm: uint32(1000 + i), Len: 1024, Kind: backend.KindTrimmed,
+			}, c)
+		}
+		require.Equal(t, backend.TrimStats{Reported: 64}, a.d.Stats().Trim)
+		require.Len(t, back, 1)
+		require.Len(t, back[0], roce.ReturnedSize+63*roce.NameSize)
+
+		// Of four names one is beyond the message, and one of a message that nobody waits for.
+		s.send(packet(4, func(i int, va uint64) uint64 {
+			return va + []uint64{0, 98 * 1024, uint64(testMax)}[i]
+		}))
+		b.nothing(2)
+		require.Equal(t, map[string]uint64{"bounds": 1, "late": 1}, drops(b.d))
+		require.Len(t, a.poll(2), 2)
+		require.Equal(t, backend.TrimStats{Reported: 66}, a.d.Stats().Trim)
+
+		// Names and length that don't agree are nothing of the kind, and a packet without a right name goes nowhere.
+		for _, wrong := range [][]byte{packet(4, right)[:roce.TrimmedSize+16], append(packet(4, right), 0), packet(4, right)[:roce.TrimmedSize]} {
+			s.send(wrong)
+		}
+		none := packet(3, func(_ int, va uint64) uint64 { return va + 2*uint64(testMax) })
+		binary.BigEndian.PutUint64(none[roce.BTHSize:], va+3*uint64(testMax))
+		s.send(none)
+		b.nothing(6)
+		require.Equal(t, map[string]uint64{"bounds": 1, "late": 4, "icrc": 3}, drops(b.d))
+		require.EqualValues(t, 66, b.d.Stats().Trim.Seen)
+		require.Equal(t, canary, b.mem)
+		require.EqualValues(t, 2, b.d.Stats().PacketsSent)
+	})
 }
 
 // TestTrimmedWhereTheMTUIsSmall: a header of more than the queue pair's MTU is none of ours.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/fabric"
+	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/switchfn"
 	"github.com/sdr-rdma/go-sdr/switchfn/trim"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -48,6 +49,8 @@ func (c *Config) Validate() error {
 		return nil
 	case !(c.Trim.Weight >= 0.01 && c.Trim.Weight <= 1000):
 		return fmt.Errorf("weight %v of the control queue: must be between 0.01 and 1000", c.Trim.Weight)
+	case c.Trim.Carry < 0 || c.Trim.Carry > roce.MostTrimmed || c.Trim.Carry > 1 && c.Trim.Header > trim.HeaderSize:
+		return fmt.Errorf("%d names in a header-only packet, of %d bytes: must be 0 to %d, and at most 1 where more than headers is left", c.Trim.Carry, int64(c.Trim.Header), roce.MostTrimmed)
 	case c.Trim.Header < 0 || c.Trim.Header > MaxFrame || c.Trim.Threshold < 0 || c.Trim.ControlLimit < 0:
 		return fmt.Errorf("trimming to %d bytes, from %v on, a control queue of %v: must not be negative, nor more than a frame", int64(c.Trim.Header), c.Trim.Threshold, c.Trim.ControlLimit)
 	}
@@ -63,7 +66,9 @@ type Counters struct {
 	SentBytes uint64 `json:"sent_bytes"`
 	// Trimmed were cut to their headers, HeaderOnly had been before, or go back. Dropped found no room, HeaderLost those of
 	// them that were header-only. TooLong were longer than MaxFrame.
-	Trimmed    uint64 `json:"trimmed"`
+	Trimmed uint64 `json:"trimmed"`
+	// Joined are those header-only packets that another one, which waited, has carried on: they were not sent themselves.
+	Joined     uint64 `json:"joined"`
 	HeaderOnly uint64 `json:"header_only"`
 	Dropped    uint64 `json:"dropped"`
 	HeaderLost uint64 `json:"header_lost"`
@@ -79,7 +84,9 @@ const metaSize = 10
 
 // frame is a place for one frame with what precedes it.
 type frame struct {
-	n    int
+	n int
+	// slot is where Port.waiting has it, if it does.
+	slot uint8
 	data [metaSize + MaxFrame]byte
 }
 
@@ -123,6 +130,8 @@ type Port struct {
 	quantum [2]int
 	seen    int
 	free    []*frame
+	// waiting are header-only packets of the control queue that may carry others, by where they go: of two in one place the later.
+	waiting [256]*frame
 	Counters
 }
 
@@ -193,7 +202,42 @@ func (p *Port) pushControl(f *frame, v switchfn.Verdict) {
 		p.release(f)
 		return
 	}
+	if p.cfg.Trim.Carry > 1 && p.join(f) {
+		return
+	}
 	p.control.push(f)
+}
+
+// join has a header-only packet that waits carry f, if there is one for the same queue pair; else f may become one.
+func (p *Port) join(f *frame) bool {
+	f.slot = slotOf(f.bytes())
+	c := p.waiting[f.slot]
+	if c == nil {
+		p.waiting[f.slot] = f
+		return false
+	}
+	b, ok := trim.Join(c.bytes(), f.bytes(), p.cfg.Trim.Carry)
+	if !ok {
+		p.waiting[f.slot] = f
+		return false
+	}
+	p.control.bytes += units.Bytes(len(b) - c.n)
+	c.n = len(b)
+	clear(c.data[:metaSize]) // its checksum is right, or none
+	p.Joined++
+	p.release(f)
+	return true
+}
+
+// slotOf is a place in Port.waiting, by the queue pair and the last byte of the address that a packet goes to.
+func slotOf(b []byte) uint8 {
+	l, ok := trim.Parse(b)
+	if !ok {
+		return 0
+	}
+	const udp, destQP = 8, 5
+	qp := b[l.UDP+udp+destQP:]
+	return qp[0] ^ qp[1]*7 ^ qp[2] ^ b[l.UDP-1]*29
 }
 
 // admit decides about f, and cuts it where that is the decision.
@@ -229,11 +273,17 @@ func (p *Port) forced(f *frame) bool {
 // dequeue returns the frame that leaves at now, nil if the line is busy or nothing waits. The caller gives it back with
 // release.
 func (p *Port) dequeue(now units.Instant) *frame {
+	if p.idle > now {
+		return nil // before a queue is chosen, which spends its turn
+	}
 	q := p.choose()
-	if q == nil || p.idle > now {
+	if q == nil {
 		return nil
 	}
 	f := q.pop()
+	if p.waiting[f.slot] == f {
+		p.waiting[f.slot] = nil
+	}
 	if p.cfg.Rate > 0 {
 		p.idle = max(p.idle, now.Add(-slack)).Add(p.cfg.Rate.Time(units.Bytes(f.n)))
 	}

@@ -146,6 +146,71 @@ func TestPortSharesByWeight(t *testing.T) {
 	require.EqualValues(t, 5, p.HeaderLost)
 }
 
+// While a header-only packet waits it carries those of the same queue pair that come, up to as many as Carry says, and none that
+// goes elsewhere: each write is named once, and the control queue is as much shorter.
+func TestPortCarries(t *testing.T) {
+	p := newPort(t, Config{Rate: 8 * units.Gbit, Queue: 1, Trim: &fabric.Trim{Weight: 1, Carry: 64}})
+	const start = units.Instant(units.Second)
+	for i := range uint32(300) {
+		b := write(trim.Data, 1024, i)
+		if i%3 == 2 {
+			b[42+7]++ // another queue pair
+		}
+		p.put(start, b)
+	}
+	require.EqualValues(t, 299, p.Trimmed)
+	sent, _ := p.drain(start.Add(units.Second))
+	named, packets := map[uint32]bool{}, 0
+	for _, b := range sent {
+		l, ok := trim.Parse(b)
+		require.True(t, ok)
+		require.EqualValues(t, 0xffff, sum(b[14:34]), "the IP header's checksum")
+		if l.Tag != trim.HeaderOnly {
+			continue
+		}
+		w, err := roce.ParseTrimmed(b[42:])
+		require.NoError(t, err)
+		packets++
+		named[w.Imm] = true
+		for i := range int(w.More) {
+			x := w.Named(b[42:], i)
+			require.Equal(t, w.Imm%3 == 2, x.Imm%3 == 2)
+			named[x.Imm] = true
+		}
+	}
+	require.Len(t, named, 299, "all but the first, which was sent whole")
+	require.Equal(t, 4+2, packets, "199 by one queue pair, 100 by the other")
+	require.EqualValues(t, 299-packets, p.Joined)
+	require.EqualValues(t, 300, p.Sent+p.Joined)
+	require.EqualValues(t, 1102+packets*74+(299-packets)*8, p.SentBytes)
+	require.Zero(t, p.control.bytes)
+}
+
+// A busy line changes nothing of whose turn it is, however often it is asked.
+func TestPortSharesWhenAskedOften(t *testing.T) {
+	p := newPort(t, Config{Rate: 8 * units.Gbit, Queue: 4 * units.MiB, Trim: &fabric.Trim{Weight: 0.25}})
+	for i := range uint32(3000) {
+		p.put(1, write(trim.Data, 1024, i))
+		for range 4 {
+			p.put(1, write(trim.HeaderOnly, 0, i))
+		}
+	}
+	var control, data float64
+	for range 3000 {
+		for range 3 {
+			require.Nil(t, p.dequeue(p.next()-1))
+		}
+		f := p.dequeue(p.next())
+		if f.n < 100 {
+			control += float64(f.n)
+		} else {
+			data += float64(f.n)
+		}
+		p.release(f)
+	}
+	require.InEpsilon(t, 0.25, control/data, 0.05)
+}
+
 // Whatever comes in, what goes out and is dropped adds up, the rate is kept to, and nothing changes but what trimming and
 // marking change.
 func TestPortConserves(t *testing.T) {
@@ -153,7 +218,7 @@ func TestPortConserves(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 9))
 		p := newPort(t, Config{
 			Rate: units.Gbit, Queue: units.Bytes(1000 + rnd.IntN(50_000)), MarkAbove: 800, Every: rnd.IntN(20),
-			Trim: &fabric.Trim{Weight: 0.1 + rnd.Float64()*5, Header: []units.Bytes{0, 256}[rnd.IntN(2)]},
+			Trim: []*fabric.Trim{{Weight: 0.1 + rnd.Float64()*5, Header: 256}, {Weight: 0.1 + rnd.Float64()*5, Carry: rnd.IntN(65)}}[rnd.IntN(2)],
 		})
 		now, out := units.Instant(1), uint64(0)
 		for range 3000 {
@@ -174,7 +239,7 @@ func TestPortConserves(t *testing.T) {
 		if len(at) > 0 {
 			last = at[len(at)-1]
 		}
-		require.Equal(t, p.Frames, out+p.Dropped, "seed %d", seed)
+		require.Equal(t, p.Frames, out+p.Dropped+p.Joined, "seed %d", seed)
 		require.LessOrEqual(t, p.SentBytes, uint64(units.Gbit.Bytes(units.Duration(last)+slack))+2*MaxFrame, "seed %d", seed)
 		require.NotZero(t, p.Marked, "seed %d", seed)
 		require.NotZero(t, p.Trimmed, "seed %d", seed)
@@ -201,7 +266,8 @@ func TestMark(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for _, c := range []Config{{Rate: -1}, {Every: -1}, {Trim: &fabric.Trim{}}, {Trim: &fabric.Trim{Weight: 1, Header: MaxFrame + 1}}} {
+	for _, c := range []Config{{Rate: -1}, {Every: -1}, {Trim: &fabric.Trim{}}, {Trim: &fabric.Trim{Weight: 1, Header: MaxFrame + 1}},
+		{Trim: &fabric.Trim{Weight: 1, Carry: 65}}, {Trim: &fabric.Trim{Weight: 1, Carry: 2, Header: 256}}} {
 		_, err := NewPort(c)
 		require.Error(t, err)
 	}

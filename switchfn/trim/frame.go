@@ -141,12 +141,21 @@ func (l *Layout) Length(keep int) int {
 // Cut trims b, in which Parse has found l, to n bytes: tag, lengths and checksums are set, ECN and all else stay. With
 // IPv4 the UDP checksum is 0, none; IPv6 has to have one.
 func (l *Layout) Cut(b []byte, n int) []byte {
+	if l.V6 {
+		b[15] = b[15]&^(tagMask<<4) | uint8(HeaderOnly)<<(tagShift+4)
+	} else {
+		b[15] = HeaderOnly.TOS(b[15])
+	}
+	return l.resize(b, n)
+}
+
+// resize makes b n bytes long: lengths and checksums are set.
+func (l *Layout) resize(b []byte, n int) []byte {
 	b = b[:n]
 	udp := b[l.UDP:]
 	binary.BigEndian.PutUint16(udp[4:], uint16(n-l.UDP))
 	udp[6], udp[7] = 0, 0
 	if l.V6 {
-		b[15] = b[15]&^(tagMask<<4) | uint8(HeaderOnly)<<(tagShift+4)
 		binary.BigEndian.PutUint16(b[18:], uint16(n-l.UDP))
 		sum := checksum(b[ethSize+8:], uint32(n-l.UDP)+protoUDP) // addresses and UDP
 		if sum == 0 {
@@ -155,7 +164,6 @@ func (l *Layout) Cut(b []byte, n int) []byte {
 		binary.BigEndian.PutUint16(udp[6:], sum)
 		return b
 	}
-	b[15] = HeaderOnly.TOS(b[15])
 	binary.BigEndian.PutUint16(b[16:], uint16(n-ethSize))
 	b[24], b[25] = 0, 0
 	binary.BigEndian.PutUint16(b[24:], checksum(b[ethSize:ethSize+ipv4Size], 0))

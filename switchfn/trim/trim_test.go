@@ -133,10 +133,17 @@ func TestUntouched(t *testing.T) {
 		_, v = Frame(b, 0, 1, 1)
 		require.Equal(t, switchfn.Drop, v, name)
 	}
-	b := frame(true, Data, OpWrite, 500)
-	b[20] = 44 // a fragment header of IPv6
-	_, ok := Parse(b)
-	require.False(t, ok)
+	// Extension headers of IPv6: hop-by-hop options, routing, a fragment's, ESP, authentication, destination options.
+	for _, next := range []byte{0, 43, 44, 50, 51, 60} {
+		b := frame(true, Data, OpWrite, 500)
+		b[20] = next
+		before := bytes.Clone(b)
+		out, v := Frame(b, 0, 0, 1)
+		require.Equal(t, switchfn.Pass, v, next)
+		require.Equal(t, before, out, next)
+		_, v = Frame(b, 0, 1, 1)
+		require.Equal(t, switchfn.Drop, v, next)
+	}
 }
 
 // Padding of the link layer is not counted as payload: a short packet isn't cut to its own size.
