@@ -38,7 +38,7 @@ func (e *experiment) openKernel(l *lab, k kind, weight float64) (liveSwitch, err
 				}
 			}
 			var err error
-			if s.trimmers[i], err = ebpf.Attach(port, ebpf.Config{Rate: e.rate, Queue: e.queue}); err != nil {
+			if s.trimmers[i], err = ebpf.Attach(port, ebpf.Config{Rate: e.rate, Queue: e.queue, Keep: e.keep}); err != nil {
 				return err
 			}
 		}
@@ -95,10 +95,15 @@ func shape(index int, rate units.Rate, weight float64) error {
 	})
 }
 
+// late is how late the kernel's timers may be without loss of line: what the classes may then send at once, the burst, is what the line would
+// have carried meanwhile. The switch in software catches up with as much.
+const late = 5 * units.Millisecond
+
 // class adds a class with a share of a rate that may take all of it. The queue that it comes with is longer than what the
-// trimmer before it lets wait. The burst is for timers that the kernel is late with.
+// trimmer before it lets wait.
 func class(index int, parent, minor uint16, rate units.Rate, share float64) error {
-	const burst, least = 16 * units.KiB, 8 * units.Kbit
+	const least = 8 * units.Kbit
+	burst := max(rate.Bytes(late), 2*softswitch.MaxFrame)
 	return netlink.ClassAdd(netlink.NewHtbClass(
 		netlink.ClassAttrs{LinkIndex: index, Parent: netlink.MakeHandle(1, parent), Handle: netlink.MakeHandle(1, minor)},
 		netlink.HtbClassAttrs{

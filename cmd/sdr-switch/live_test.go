@@ -68,6 +68,29 @@ func TestLiveTrim(t *testing.T) {
 	}
 }
 
+// A switch that cuts to 256 bytes, as today's do, is one like others; what one leaves that cuts below the RETH tells nobody anything, and
+// is repeated as what was dropped. One that lets header-only packets carry others loses no word of them.
+func TestLiveTrimLeaves(t *testing.T) {
+	needNetworks(t)
+	perf, file := perfProgram(t), filepath.Join(t.TempDir(), "results.json")
+	for _, args := range [][]string{
+		{"--keep", "256", "--each", "40"}, {"--keep", "64", "--each", "40"}, {"--carry", "64", "--rate", "50mbit", "--offered", "4", "--queue", "8KiB"},
+	} {
+		args = append([]string{"live", "trim", "--sdr-perf", perf, "--json", file, "--switch", "soft", "--scheme", "sr-nack", "-s", "256KiB", "-n", "2", "--rate", "0"}, args...)
+		require.Zero(t, run(args))
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var rows []row
+		require.NoError(t, json.Unmarshal(b, &rows))
+		require.Len(t, rows, 1)
+		x := &rows[0]
+		require.True(t, *x.Perf.Verified, "%v", args)
+		require.NotZero(t, x.Switch.Trimmed)
+		require.Equal(t, args[len(args)-3] != "64", x.Perf.Packets.TrimmedReported > 0, "%v", args)
+		require.Equal(t, args[len(args)-2] == "--queue", x.Switch.Joined > 0, "%v", args)
+	}
+}
+
 // The kernel's switches do the same: an XDP program that trims, and HTB behind it.
 func TestLiveTrimInTheKernel(t *testing.T) {
 	needNetworks(t)
@@ -107,7 +130,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"live", "trim", "--mtu", "1000"}, {"live", "trim", "--offered", "-1"}, {"live", "trim", "--scheme", "best"}, {"live", "trim", "--rate", "1kbit"},
 		{"live", "trim", "--switch", "best"}, {"live", "trim", "--switch", ""}, {"live", "trim", "--switch", "xdp", "--rate", "0"},
-		{"live", "trim", "--each", "-1"}, {"live", "trim", "--congestion", "hope"}, {"live", "trim", "--nothing"}, {"live", "nothing"},
+		{"live", "trim", "--each", "-1"}, {"live", "trim", "--carry", "65"}, {"live", "trim", "--keep", "60"}, {"live", "trim", "--keep", "256", "--carry", "2"}, {"live", "trim", "--congestion", "hope"}, {"live", "trim", "--nothing"}, {"live", "nothing"},
 		{"attach", "trim"}, {"attach", "trim", "--dev", "no such"}, {"attach", "trim", "--dev", "lo"}, {"attach", "trim", "--dev", "lo", "--rate", "1gbit", "--interval", "1ms"},
 	} {
 		require.Equal(t, 2, run(args), "%v", args)

@@ -67,7 +67,7 @@ type softSwitch struct {
 func (e *experiment) openSoft(l *lab, weight float64) (liveSwitch, error) {
 	back := softswitch.Config{Rate: e.rate, Queue: e.queue}
 	if weight > 0 {
-		back.Trim = &fabric.Trim{Weight: weight}
+		back.Trim = &fabric.Trim{Weight: weight, Carry: e.carry, Header: e.keep}
 	}
 	there := back
 	there.Every = e.every
