@@ -153,14 +153,17 @@ func (b *bbr) joins(now units.Instant, rtt units.Duration) bool {
 		rtt < b.minRTT+b.stand/3 && now.Sub(b.probed) > minRTTAge/4
 }
 
-// grain is how long a few packets of other flows take, which no flow can go without.
-func (b *bbr) grain() units.Duration { return b.peak.Time(grainPackets * b.path.MTU) }
+// grain is how long a few packets of other flows take, which no flow can go without. A flow that others have left little knows
+// the path's rate too low, and would take their queue for a few packets: there is a bound.
+func (b *bbr) grain() units.Duration {
+	return min(b.peak.Time(grainPackets*b.path.MTU), max(b.minRTT/4, units.Millisecond))
+}
 
 // endProbeRTT says whether the queue has gone. If it hasn't, others fill it.
 func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 	b.probed, b.calmAt = now, now
 	switch {
-	case gone || b.probing == 0 || b.probing <= b.minRTT+b.minRTT/8+b.grain():
+	case gone || b.probing == 0 || b.probing <= b.minRTT+b.minRTT/16+b.grain():
 		b.competing, b.fails = false, 0
 	case now.Sub(b.seenAt) > maxRTTAge && b.waited-(b.probing-b.minRTT) < b.waited/16:
 		b.minRTT, b.seenAt = min(b.probing, maxRTT), now // not a queue: the way has become longer
