@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package racktlp
+
+import (
+	"github.com/sdr-rdma/go-sdr/operr"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// Config is what both ends of all flows have in common. The zero value has the defaults.
+type Config struct {
+	// Window bounds what is under way and not known to be lost (RFC 6675's pipe), in bytes of payload; 0: one
+	// bandwidth-delay product, as IRN has.
+	Window units.Bytes
+	// Reorder is the reordering window; 0: one smoothed round trip.
+	Reorder units.Duration
+	// RTO is the timeout after which all that is under way is taken for lost; 0: 4 ms.
+	RTO units.Duration
+}
+
+const (
+	defaultRTO = 4 * units.Millisecond
+	// spanWindows is how many windows from the first missing packet on may have been sent: a packet that is lost so
+	// often in a row stops the sender.
+	spanWindows = 8
+	// mostSpan bounds what a sender keeps of a flow: 8 bytes for each packet, and two bitmaps.
+	mostSpan = 1 << 20
+)
+
+// Validate says what is wrong with c, if anything.
+func (c *Config) Validate() error {
+	if c.Window < 0 {
+		return operr.New("configure", "racktlp", "window of %d bytes: must not be negative (0: one bandwidth-delay product)", int64(c.Window))
+	}
+	for _, d := range []units.Duration{c.Reorder, c.RTO} {
+		if d < 0 || d > 60*units.Second {
+			return operr.New("configure", "racktlp", "time of %d ns: must be between 0 (the default) and 60 s", int64(d))
+		}
+	}
+	return nil
+}
+
+// Factory returns what makes the ends of each message. c must be valid and not change any more.
+func (c *Config) Factory() transport.Factory {
+	d := *c
+	if d.RTO == 0 {
+		d.RTO = defaultRTO
+	}
+	return func(m transport.Message) (transport.Sender, transport.Receiver) {
+		return newSender(&d, &m), newReceiver(&d, &m)
+	}
+}
+
+// window is in packets.
+func (c *Config) window(m *transport.Message) uint32 {
+	w := c.Window
+	if w == 0 {
+		w = m.LineRate.Bytes(m.BaseRTT) + m.MTU
+	}
+	return uint32(min(max((w+m.MTU-1)/m.MTU, 1), mostSpan))
+}
+
+// span is how many packets from the first missing one on may have been sent.
+func (c *Config) span(m *transport.Message) uint32 {
+	return min(spanWindows*c.window(m), m.Packets(), mostSpan)
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package racktlp
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const us = units.Microsecond
+
+// ends makes both ends of a message of n packets on a path of 10 packets and 72 µs.
+func ends(t testing.TB, c Config, n int) (*sender, *receiver) {
+	t.Helper()
+	require.NoError(t, c.Validate())
+	m := transport.Message{Size: units.Bytes(n)*1000 - 1, MTU: 1000, LineRate: units.Gbit, BaseRTT: 72 * us}
+	s, r := c.Factory()(m)
+	return s.(*sender), r.(*receiver)
+}
+
+// send takes what there is to send, a packet each 8 µs as the line has it.
+func send(s *sender, now units.Instant) (out []transport.Packet) {
+	var p transport.Packet
+	for s.Transmit(now, &p) {
+		out = append(out, p)
+		now = now.Add(8 * us)
+	}
+	return out
+}
+
+func answer(r *receiver, p transport.Packet) transport.Packet {
+	var out transport.Replies
+	r.OnPacket(0, &p, &out)
+	return *out.At(0)
+}
+
+// give hands the answer to a packet to the sender, one round trip after it was sent.
+func give(s *sender, r *receiver, p transport.Packet) units.Instant {
+	a := answer(r, p)
+	now := p.Sent.Add(72 * us)
+	s.OnPacket(now, &a)
+	return now
+}
+
+// A packet is repeated when a later one has been acknowledged and two round trips have passed since it was sent, and not before; so is
+// its repeat, without a timeout.
+func TestLossIsFoundByTime(t *testing.T) {
+	s, r := ends(t, Config{}, 1000)
+	first := send(s, 0)
+	require.Len(t, first, 10)
+	give(s, r, first[0])
+	now := give(s, r, first[2]) // 1 is lost
+	due := first[1].Sent.Add(144 * us)
+	require.Equal(t, due, s.Next())
+	second := send(s, now)
+	require.Equal(t, uint32(10), second[0].PSN, "what is new goes on")
+	for _, p := range first[3:] {
+		now = give(s, r, p)
+	}
+	require.Less(t, now, due)
+	s.OnTimer(due - 1)
+	second = append(second, send(s, due-1)...)
+	require.Equal(t, uint32(12), second[2].PSN, "not yet")
+	s.OnTimer(due)
+	repeat := send(s, due)
+	require.Equal(t, []uint32{1}, []uint32{repeat[0].PSN})
+	require.NotZero(t, repeat[0].Flags&transport.Repeat)
+	// The repeat is lost, too: what is sent after it shows that.
+	for _, p := range second {
+		now = give(s, r, p)
+	}
+	for _, p := range send(s, max(now, due+1)) {
+		require.Greater(t, p.PSN, uint32(12))
+		give(s, r, p)
+	}
+	s.OnTimer(due.Add(144 * us))
+	again := send(s, due.Add(144*us))
+	require.Equal(t, uint32(1), again[0].PSN)
+	require.Zero(t, s.Counts().Timeouts)
+}
+
+// Reordering within a round trip repeats nothing.
+func TestReorderingRepeatsNothing(t *testing.T) {
+	s, r := ends(t, Config{}, 10)
+	first := send(s, 0)
+	for _, i := range []int{9, 8, 7, 6, 5, 4, 3, 2, 1, 0} {
+		a := answer(r, first[i])
+		now := units.Instant(150 * us) // a round trip of 150 µs for the first, of 78 for the last
+		if s.Next() <= now {
+			s.OnTimer(now)
+		}
+		require.Empty(t, send(s, now))
+		s.OnPacket(now, &a)
+	}
+	require.True(t, s.Done())
+	require.Zero(t, s.Counts())
+}
+
+// The end of a message is lost: after two round trips a probe, the last packet again, shows it, and what was before it
+// follows, without a timeout.
+func TestTailLossProbe(t *testing.T) {
+	s, r := ends(t, Config{}, 10)
+	first := send(s, 0)
+	var now units.Instant
+	for _, p := range first[:7] { // 7, 8, 9 are lost
+		now = give(s, r, p)
+	}
+	require.Equal(t, now.Add(144*us), s.Next())
+	now = s.Next()
+	s.OnTimer(now)
+	require.Greater(t, s.Next(), now)
+	probe := send(s, now)
+	require.Len(t, probe, 1)
+	require.Equal(t, uint32(9), probe[0].PSN)
+	now = give(s, r, probe[0])
+	again := send(s, now)
+	require.Len(t, again, 2)
+	require.Equal(t, []uint32{7, 8}, []uint32{again[0].PSN, again[1].PSN})
+	give(s, r, again[0])
+	give(s, r, again[1])
+	require.True(t, s.Done())
+	require.Zero(t, s.Counts().Timeouts)
+	require.EqualValues(t, 3, s.Counts().Repeated)
+	require.Equal(t, units.Never, s.Next())
+}
+
+// Nothing comes back at all: the timeout takes everything for lost.
+func TestTimeout(t *testing.T) {
+	s, _ := ends(t, Config{}, 10)
+	send(s, 0)
+	now := s.Next()
+	s.OnTimer(now)
+	require.Len(t, send(s, now), 1, "a probe")
+	require.Equal(t, units.Instant(defaultRTO), s.Next())
+	s.OnTimer(s.Next())
+	require.Len(t, send(s, units.Instant(defaultRTO)), 10)
+	require.EqualValues(t, 1, s.Counts().Timeouts)
+}
+
+// Whatever the channel does to packets of both directions, the message arrives and both ends know; what a sender counts of its packets
+// is what their states say.
+func TestBadChannel(t *testing.T) {
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 8))
+		c := Config{Window: units.Bytes(r.IntN(30_000)), RTO: units.Duration(r.IntN(2)) * 30 * us, Reorder: units.Duration(r.IntN(2)) * us}
+		n := 1 + r.IntN(150)
+		s, rcv := ends(t, c, n)
+		loss := r.Float64() * 0.3
+		type flying struct {
+			at units.Instant
+			p  transport.Packet
+		}
+		var air []flying
+		var now units.Instant
+		arrived := map[uint32]bool{}
+		for steps := 0; !s.Done(); steps++ {
+			require.Less(t, steps, 1_000_000, "seed %d: %+v", seed, c)
+			var p transport.Packet
+			if s.Transmit(now, &p) {
+				for copies := 1 + r.IntN(20)/19; copies > 0; copies-- {
+					if r.Float64() >= loss {
+						air = append(air, flying{now + 100 + units.Instant(r.IntN(2000)), p})
+					}
+				}
+			}
+			now += units.Instant(1 + r.IntN(50))
+			if len(air) == 0 && s.Next() != units.Never {
+				now = max(now, s.Next())
+			}
+			if s.Next() <= now {
+				s.OnTimer(now)
+				require.Greater(t, s.Next(), now, "seed %d", seed)
+			}
+			var kept []flying
+			for _, f := range air {
+				switch {
+				case f.at > now:
+					kept = append(kept, f)
+				case f.p.Kind.ToSender():
+					s.OnPacket(now, &f.p)
+				default:
+					arrived[f.p.PSN] = true
+					var out transport.Replies
+					rcv.OnPacket(now, &f.p, &out)
+					for i := range out.Len() {
+						if r.Float64() >= loss {
+							kept = append(kept, flying{now + 100, *out.At(i)})
+						}
+					}
+				}
+			}
+			air = kept
+			if steps%8 != 0 {
+				continue
+			}
+			checkCounts(t, s, seed)
+		}
+		require.True(t, rcv.Complete(), "seed %d", seed)
+		require.Len(t, arrived, n, "seed %d", seed)
+	}
+}
+
+func checkCounts(t *testing.T, s *sender, seed uint64) {
+	acked, lost := uint32(0), uint32(0)
+	for psn := s.una; psn < s.next; psn++ {
+		if s.acked.Has(psn) {
+			acked++
+		}
+		if s.lost.Has(psn) {
+			lost++
+			require.False(t, s.acked.Has(psn), "seed %d", seed)
+		}
+	}
+	require.Equal(t, [2]uint32{acked, lost}, [2]uint32{s.ackedN, s.lostN}, "seed %d", seed)
+}
+
+func TestValidate(t *testing.T) {
+	for _, c := range []Config{{Window: -1}, {Reorder: -1}, {RTO: 61 * units.Second}} {
+		require.Error(t, c.Validate(), "%+v", c)
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	s, r := ends(t, Config{}, 1<<20)
+	var p transport.Packet
+	var out transport.Replies
+	now, n := units.Instant(0), 0
+	step := func() {
+		now = now.Add(8 * us)
+		if s.Next() <= now {
+			s.OnTimer(now)
+		}
+		if n++; s.Transmit(now, &p) && n%16 != 0 { // one of 16 is lost
+			out.Reset()
+			r.OnPacket(now, &p, &out)
+			s.OnPacket(now.Add(us), out.At(0))
+		}
+	}
+	for range 100_000 {
+		step()
+	}
+	require.Zero(t, testing.AllocsPerRun(1000, step))
+}
