@@ -33,7 +33,7 @@ type Config struct {
 	// Congestion makes the controller of each flow; nil: none.
 	Congestion congestion.Factory
 	// Window bounds what is in flight, in bytes of payload. 0: with IRN one bandwidth-delay
-	// product (line rate times base round trip, plus one packet), otherwise no limit.
+	// product (line rate times base round trip, plus one packet), with Timeout 512 packets, otherwise no limit.
 	Window units.Bytes
 	// AckEvery is how many packets in order one ACK answers, at most 65535; 0: 1. The last packet of a message, a
 	// duplicate and a gap are answered at once.
@@ -65,6 +65,8 @@ const (
 	defaultRTOHigh   = 320 * units.Microsecond
 	defaultRTOLow    = 100 * units.Microsecond
 	defaultLowFlight = 3
+	// timeoutWindow is ConnectX-7's transmit window, which Liu et al. give to timeouts alone, too ("Themis", section 6.2).
+	timeoutWindow = 512
 	// maxWindow bounds the bitmaps of a flow to 128 KiB each.
 	maxWindow = 1 << 20
 )
@@ -122,7 +124,7 @@ func (c *Config) window(m *transport.Message) uint32 {
 			return m.Packets()
 		}
 		if c.Mode == Timeout {
-			return min(m.Packets(), maxWindow)
+			return min(m.Packets(), timeoutWindow)
 		}
 		w = m.LineRate.Bytes(m.BaseRTT) + m.MTU
 	}
