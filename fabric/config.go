@@ -78,6 +78,9 @@ type Routing struct {
 	Hash Hash
 	// Choices is how many ports, drawn for each packet, LeastQueue compares; 0: all.
 	Choices int
+	// Weighted has LeastQueue compare how long what waits will take instead of how much it is, so that ports are
+	// used in proportion to their rates.
+	Weighted bool
 	// Gap is the pause in a flow after which Flowlet chooses anew; 0: 50 µs.
 	Gap units.Duration
 }

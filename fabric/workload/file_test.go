@@ -98,7 +98,7 @@ func TestParse(t *testing.T) {
 		"sizes.txt": "0 0\n1000 100\n", "f.txt": "1\n100 101 3 100 5 1\n", "m.cm": "Nodes 200\nConnections 1\n100->101 start 0 size 9\n",
 	})
 	for spec, n := range map[string]int{
-		"incast:8,1MiB,to=3,jitter=5us": 8, "perm:16MiB": 16, "perm:16MiB,qps=4": 64, "ring:1MiB,chunk=1MiB": 30 * 16,
+		"incast:8,1MiB,to=3,jitter=5us": 8, "perm:16MiB": 16, "halves:1MiB": 8, "perm:16MiB,qps=4": 64, "ring:1MiB,chunk=1MiB": 30 * 16,
 		"hd:1MiB,ranks=8,jobs=2": 2 * 8 * 6, "dbt:1MiB,chunk=512KiB,jitter=1us,place=inorder": 15 * 4, "a2a:1MiB,active=4": 240,
 		"ns3:f.txt": 1, "htsim:m.cm": 1,
 	} {
@@ -115,6 +115,8 @@ func TestParse(t *testing.T) {
 		"":                                    "choose incast, perm",
 		"flood:1":                             `unknown kind "flood"`,
 		"perm":                                `size ""`,
+		"halves:1MiB,2MiB":                    "it takes SIZE, such as 16MiB",
+		"halves:0":                            "a byte are needed",
 		"perm:1MiB,2MiB":                      "it takes SIZE, such as 16MiB",
 		"perm:qps=4,1MiB":                     "put it first",
 		"perm:1MiB,qps=x":                     `qps: "x": want a whole number`,

@@ -51,6 +51,19 @@ func Permutation(hosts []int, size units.Bytes, perPair int, seed uint64) ([]Flo
 	return flows, nil
 }
 
+// Halves lets each host of the first half send size to one of the second: the i-th to the i-th.
+func Halves(hosts []int, size units.Bytes) ([]Flow, error) {
+	n := len(hosts) / 2
+	if n < 1 || size < 1 {
+		return nil, operr.New("make", "halves", "%v over %d hosts: at least two hosts and a byte are needed", size, len(hosts))
+	}
+	flows := make([]Flow, n)
+	for i := range flows {
+		flows[i] = Flow{Src: hosts[i], Dst: hosts[n+i], Size: size}
+	}
+	return flows, nil
+}
+
 // part is share i of n nearly equal ones of size.
 func part(size units.Bytes, n, i int) units.Bytes {
 	return size*units.Bytes(i+1)/units.Bytes(n) - size*units.Bytes(i)/units.Bytes(n)

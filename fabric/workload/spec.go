@@ -26,6 +26,7 @@ type Env struct {
 // Help describes what Parse takes, a line each.
 const Help = `incast:N,SIZE[,to=HOST][,jitter=TIME]      N hosts send SIZE to one, by default the first
 perm:SIZE[,qps=N]                          each host sends SIZE to one other and receives from one, over N flows
+halves:SIZE                                each host of the first half sends SIZE to one of the second
 ring|hd|dbt|a2a:SIZE[,OPTION...]           allreduce as ring, halving-doubling or double binary tree; all-to-all; SIZE is a rank's data
      ranks=N jobs=N                        of a job; how many run at once, on hosts drawn from the seed
      chunk=SIZE active=N                   of rings and trees; chunks on an edge, or messages of a rank, under way at once
@@ -111,6 +112,8 @@ func parse(spec string, e Env) ([]Flow, error) {
 		flows, err = a.incast(e)
 	case "perm":
 		flows, err = a.permutation(e)
+	case "halves":
+		flows, err = a.halves(e)
 	case "ring", "hd", "dbt", "a2a":
 		flows, err = a.collective(collectives[kind], e)
 	case "poisson", "lognormal":
@@ -120,7 +123,7 @@ func parse(spec string, e Env) ([]Flow, error) {
 	case "pipeline":
 		flows, err = a.pipelines(e)
 	default:
-		return nil, fmt.Errorf("unknown kind %q: choose incast, perm, ring, hd, dbt, a2a, poisson, lognormal, burst, pipeline, ns3 or htsim", kind)
+		return nil, fmt.Errorf("unknown kind %q: choose incast, perm, halves, ring, hd, dbt, a2a, poisson, lognormal, burst, pipeline, ns3 or htsim", kind)
 	}
 	if a.err != nil {
 		return nil, a.err // what was written wrong explains more than what it led to
@@ -158,6 +161,16 @@ func (a *arguments) permutation(e Env) ([]Flow, error) {
 		return nil, a.err
 	}
 	return Permutation(e.Hosts, size, qps, e.Seed)
+}
+
+func (a *arguments) halves(e Env) ([]Flow, error) {
+	var size units.Bytes
+	a.positional("SIZE, such as 16MiB", size.Set)
+	a.named(nil)
+	if a.err != nil {
+		return nil, a.err
+	}
+	return Halves(e.Hosts, size)
 }
 
 func (a *arguments) collective(c Collective, e Env) ([]Flow, error) {

@@ -48,6 +48,15 @@ func TestIncast(t *testing.T) {
 	require.Equal(t, flows, again)
 }
 
+// The i-th host of the first half sends to the i-th of the second.
+func TestHalves(t *testing.T) {
+	flows, err := Halves([]int{5, 6, 7, 8, 9}, 100)
+	require.NoError(t, err)
+	require.Equal(t, []Flow{{Src: 5, Dst: 7, Size: 100}, {Src: 6, Dst: 8, Size: 100}}, flows)
+	_, err = Halves([]int{5}, 100)
+	require.Error(t, err)
+}
+
 func TestPermutation(t *testing.T) {
 	h := hosts(101)
 	flows, err := Permutation(h, 1000, 3, 7)
