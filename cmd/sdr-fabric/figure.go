@@ -176,9 +176,13 @@ stopped. Exit status 1 where a value is out of its bounds.
   dcp:1        spurious repeats, WebSearch at 0.3 (DCP, figure 1); --scale is of the 20 ms of arrivals
   dcp:2        timeouts with incasts of 128
   dcp:10       one flow through a switch that loses: DCP and ConnectX-5's go-back-N
-  dcp:13       slowdowns, WebSearch at 0.3 and 0.5: DCP, IRN, PFC
-  dcp:16       the same with incasts, with and without DCQCN
-  dcp:17       one flow through a switch that loses: DCP, IRN, timeouts only
+  dcp:11       two flows over two paths of unequal rates: DCP and ConnectX-5's go-back-N
+  dcp:12       four groups of four hosts, allreduce and all-to-all: DCP and PFC; --scale is of 300 MB
+  dcp:13       slowdowns, WebSearch at 0.3 and 0.5: DCP, MP-RDMA, IRN, PFC
+  dcp:14       sixteen groups of sixteen, allreduce and all-to-all: DCP, MP-RDMA, IRN, PFC; --scale is of 300 MB
+  dcp:15       slowdowns between data centres 100 and 1000 km apart, WebSearch at 0.5
+  dcp:16       those of 13 with incasts, with and without DCQCN
+  dcp:17       one flow through a switch that loses: DCP, RACK-TLP, IRN, timeouts only
 
 The largest messages take most of the time: --largest 16MiB leaves them out.`
 	cmd.Flags().Var(&o.largest, "largest", "leave out messages of more than this `size`, and make collectives no larger (strack:*, nscc:*); 0: none")

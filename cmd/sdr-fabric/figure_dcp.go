@@ -27,22 +27,35 @@ type dcpScheme struct {
 	set       func(s *scenario)
 }
 
-const dcpTrim = "48,n=22"
+const (
+	dcpTrim = "48,n=22"
+	// dcpMarks are those of conweave-ns3.
+	dcpMarks = "100kB,400kB,0.2"
+)
 
 var (
-	schemeDCP     = dcpScheme{"dcp", "DCP", func(s *scenario) { s.Transport, s.Routing, s.Trim = "dcp", "leastqueue", dcpTrim }}
+	schemeDCP = dcpScheme{"dcp", "DCP", func(s *scenario) { s.Transport, s.Routing, s.Trim = "dcp", "leastqueue", dcpTrim }}
+	// schemeDCPWindow bounds what DCP has under way to one product of the paper's network, 104 packets: eight messages of 13.
+	schemeDCPWindow = dcpScheme{"dcp-window", "DCP, a window of one product", func(s *scenario) {
+		schemeDCP.set(s)
+		s.Transport = "dcp:message=13"
+	}}
 	schemeIRNAR   = dcpScheme{"irn-ar", "IRN, adaptive routing", func(s *scenario) { s.Transport, s.Routing = "irn", "leastqueue" }}
 	schemeIRNECMP = dcpScheme{"irn-ecmp", "IRN, ECMP", func(s *scenario) { s.Transport, s.Routing = "irn", "ecmp" }}
 	schemePFC     = dcpScheme{"pfc", "PFC, ECMP", func(s *scenario) { s.Transport, s.Routing, s.Buffer = "gbn", "ecmp", "32MiB,pfc" }}
+	schemeMPRDMA  = dcpScheme{"mprdma", "MP-RDMA", func(s *scenario) {
+		s.Transport, s.Routing, s.Buffer, s.ECN = "mprdma", "entropy", "32MiB,pfc", dcpMarks
+	}}
+	schemeRACK    = dcpScheme{"racktlp", "RACK-TLP, ECMP", func(s *scenario) { s.Transport, s.Routing = "racktlp", "ecmp" }}
 	schemeTimeout = dcpScheme{"timeout", "timeouts only", func(s *scenario) { s.Transport, s.Routing = "timeout", "leastqueue" }}
 )
 
-// withDCQCN adds the congestion control of section 6.3, with the marks of conweave-ns3.
+// withDCQCN adds the congestion control of section 6.3, with those marks.
 func (c dcpScheme) withDCQCN() dcpScheme {
 	set := c.set
 	return dcpScheme{c.key + "-cc", c.name + ", DCQCN", func(s *scenario) {
 		set(s)
-		s.CC, s.ECN = "dcqcn:hpcc", "100kB,400kB,0.2"
+		s.CC, s.ECN = "dcqcn:hpcc", dcpMarks
 	}}
 }
 
@@ -181,16 +194,18 @@ var dcp10 = lossFigure("10", "loss recovery of one flow, DCP and go-back-N", []d
 	return []point{ratio, exact}
 })
 
-var dcp17 = lossFigure("17", "loss recovery of one flow", []dcpScheme{schemeDCP, schemeIRNECMP, schemeTimeout}, func(_ figureOptions, loss float64, good map[string]float64) []point {
-	irn := point{Name: "IRN over DCP", Class: "ratio", X: loss, Ours: good["irn-ecmp"] / good["dcp"]}
-	to := point{Name: "timeouts only over DCP", Class: "ratio", X: loss, Ours: good["timeout"] / good["dcp"]}
-	if loss >= 1e-3 {
-		irn, to = irn.within(0, 1), to.within(0, irn.Ours)
+var dcp17 = lossFigure("17", "loss recovery of one flow", []dcpScheme{schemeDCP, schemeRACK, schemeIRNECMP, schemeTimeout}, func(_ figureOptions, loss float64, good map[string]float64) []point {
+	ratio := func(c dcpScheme) point {
+		return point{Name: c.name + " over DCP", Class: "ratio", X: loss, Ours: good[c.key] / good[schemeDCP.key]}
+	}
+	rack, irn, to := ratio(schemeRACK), ratio(schemeIRNECMP), ratio(schemeTimeout)
+	if loss >= 1e-3 { // the paper's order
+		rack, irn, to = rack.within(0, 1), irn.within(0, rack.Ours), to.within(0, irn.Ours)
 	}
 	if loss == 5e-2 {
-		irn, to = irn.within(0, 0.5), to.within(0, 0.5)
+		irn, to = irn.within(0, min(0.5, rack.Ours)), to.within(0, min(0.5, irn.Ours))
 	}
-	return []point{irn, to}
+	return []point{rack, irn, to}
 })
 
 // webSearch is the general workload of section 6.2 for 20 ms in full.
@@ -266,13 +281,17 @@ var dcp2 = dcpFigure{
 	},
 }
 
+// dcp13Schemes are those of the paper, IRN with ECMP for comparison, and DCP in messages of 13 packets: with eight under way a window of one
+// product, as IRN has.
+var dcp13Schemes = []dcpScheme{schemeDCP, schemeDCPWindow, schemeMPRDMA, schemeIRNAR, schemeIRNECMP, schemePFC}
+
 var dcp13 = dcpFigure{
 	name: "13", title: "WebSearch, slowdown", class: "P95 slowdown",
 	x: figures.ChartAxis{Label: "load of hosts' links", Quantity: "load", Linear: true, Ticks: []float64{0.3, 0.5}},
 	y: figures.ChartAxis{Label: "P95 of the slowdown", Quantity: "slowdown", Ticks: []float64{1, 2, 5, 10, 20, 50}},
 	runs: func(o figureOptions) (runs []dcpRun) {
 		for _, load := range []float64{0.3, 0.5} {
-			runs = append(runs, compared(o, fmt.Sprintf("load%g.", load), webSearch(o, load), schemeDCP, schemeIRNAR, schemeIRNECMP, schemePFC)...)
+			runs = append(runs, compared(o, fmt.Sprintf("load%g.", load), webSearch(o, load), dcp13Schemes...)...)
 		}
 		return runs
 	},
@@ -280,44 +299,53 @@ var dcp13 = dcpFigure{
 		paper := map[float64]float64{0.3: -5, 0.5: -10}
 		for _, load := range []float64{0.3, 0.5} {
 			of := func(c dcpScheme) slowdowns { return r[fmt.Sprintf("load%g.%s", load, c.key)].Slowdown }
-			for _, c := range []dcpScheme{schemeDCP, schemeIRNAR, schemeIRNECMP, schemePFC} {
+			for _, c := range dcp13Schemes {
 				points = append(points, point{Name: c.name, Class: "P50 slowdown", X: load, Ours: of(c).P50}, point{Name: c.name, Class: "P95 slowdown", X: load, Ours: of(c).P95})
 			}
 			less := func(c dcpScheme) point {
 				return point{Name: "DCP against " + c.name + ", P95 %", Class: "change", X: load, Ours: 100 * (of(schemeDCP).P95/of(c).P95 - 1)}
 			}
-			irn, pfc := less(schemeIRNAR), less(schemePFC)
-			irn.Paper = number(paper[load])
+			irn, mp, pfc := less(schemeIRNAR), less(schemeMPRDMA), less(schemePFC)
+			irn.Paper, mp.Paper = number(paper[load]), number(map[float64]float64{0.3: -16, 0.5: -12}[load])
 			if o.full() {
-				irn, pfc = irn.within(paper[load]-15, 1), pfc.within(-100, 0)
+				irn, mp, pfc = irn.within(paper[load]-15, 1), mp.within(-100, 0), pfc.within(-100, 0)
 			}
-			points = append(points, irn, pfc)
+			windowed := point{Name: "DCP with a window against IRN, adaptive routing, P95 %", Class: "change", X: load, Ours: 100 * (of(schemeDCPWindow).P95/of(schemeIRNAR).P95 - 1), Paper: irn.Paper}
+			points = append(points, irn, mp, pfc, windowed)
 		}
 		return points
 	},
 }
+
+// dcp16Schemes are without and with DCQCN; MP-RDMA has a control of its own and is the same in both.
+var dcp16Schemes = []dcpScheme{schemeDCP, schemeMPRDMA, schemeIRNAR, schemeDCP.withDCQCN(), schemeIRNAR.withDCQCN()}
 
 var dcp16 = dcpFigure{
 	name: "16", title: "WebSearch at 0.5 and incasts of 128 at 0.05, with and without DCQCN", class: "P99 slowdown", x: noAxis,
 	y: figures.ChartAxis{Label: "P99 of the slowdown", Quantity: "slowdown", Ticks: []float64{1, 2, 5, 10, 20, 50, 100}},
 	runs: func(o figureOptions) []dcpRun {
 		load := fmt.Sprintf("%s;burst:128,%s,0.05,%dns", webSearch(o, 0.5), incastSize, arrivalTime(o))
-		return compared(o, "", load, schemeDCP, schemeIRNAR, schemeDCP.withDCQCN(), schemeIRNAR.withDCQCN())
+		return compared(o, "", load, dcp16Schemes...)
 	},
 	points: func(o figureOptions, r map[string]*report) (points []point) {
-		for _, c := range []dcpScheme{schemeDCP, schemeIRNAR, schemeDCP.withDCQCN(), schemeIRNAR.withDCQCN()} {
+		for _, c := range dcp16Schemes {
 			s := r[c.key].Slowdown
 			points = append(points, point{Name: c.name, Class: "P50 slowdown", Ours: s.P50}, point{Name: c.name, Class: "P99 slowdown", Ours: s.P99})
 		}
 		change := func(name, a, b string) point {
 			return point{Name: name, Class: "change", Ours: 100 * (r[a].Slowdown.P99/r[b].Slowdown.P99 - 1)}
 		}
-		without, with := change("DCP against IRN without, P99 %", "dcp", "irn-ar"), change("DCP against IRN with DCQCN, P99 %", "dcp-cc", "irn-ar-cc")
-		with.Paper = number(-29)
-		if o.full() {
-			without, with = without.within(0, 1000), with.within(-45, -14)
+		// The paper's two halves: alone DCP is the worst of the three, with DCQCN the best.
+		alone := []point{change("DCP against IRN without, P99 %", "dcp", "irn-ar"), change("DCP against MP-RDMA without, P99 %", "dcp", "mprdma")}
+		with := []point{change("DCP against IRN with DCQCN, P99 %", "dcp-cc", "irn-ar-cc"), change("DCP with DCQCN against MP-RDMA, P99 %", "dcp-cc", "mprdma")}
+		with[0].Paper, with[1].Paper = number(-29), number(-31)
+		for i := range alone {
+			if o.full() {
+				alone[i], with[i] = alone[i].atLeast(0), with[i].within(-100, 0)
+			}
+			points = append(points, alone[i], with[i])
 		}
-		return append(points, without, with)
+		return points
 	},
 }
 
@@ -404,7 +432,7 @@ var dcpTable5 = dcpFigure{
 }
 
 func dcpFigures() (all []figure) {
-	for _, f := range []dcpFigure{dcp1, dcp2, dcp10, dcp13, dcp16, dcp17} {
+	for _, f := range []dcpFigure{dcp1, dcp2, dcp10, dcp11, dcp12, dcp13, dcp14, dcp15, dcp16, dcp17} {
 		all = append(all, f.figure())
 	}
 	return all

@@ -80,10 +80,14 @@ func TestMistakes(t *testing.T) {
 		{"run --topo leafspine:2x2x1,fail=1x1", "so that one of 1 is left"},
 		{"run --load perm:0", "each needs at least a byte"},
 		{"run --load ns3:nowhere", "no such file"},
-		{"run --transport tcp", "choose gbn, irn, timeout, dcp, strack, uet or bare"},
+		{"run --transport tcp", "choose gbn, irn, timeout, racktlp, mprdma, dcp, strack, uet or bare"},
 		{"run --transport gbn:speed=3", "unknown: choose window="},
 		{"run --transport strack:speed=3", "unknown: choose oblivious, paths="},
 		{"run --transport dcp:speed=3", "unknown: choose track="},
+		{"run --transport racktlp:speed=3", "unknown: choose window="},
+		{"run --transport racktlp --cc dcqcn", "choose --cc none"},
+		{"run --transport mprdma:delta=-1", "delta -1"},
+		{"run --transport mprdma --cc dcqcn", "choose --cc none"},
 		{"run --transport dcp:track=none", "choose counter or bitmap"},
 		{"run --transport dcp:ho=58", "choose 60, or 57"},
 		{"run --trim much", "write the size of headers first"},
@@ -103,7 +107,7 @@ func TestMistakes(t *testing.T) {
 		{"run --loss 2", "must be a probability"},
 		{"run --mtu 0x", `invalid argument "0x"`},
 		{"run extra", "unknown command"},
-		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19, strack:3, strack:4, strack:8, strack:17, strack:18, strack:1, strack:21, strack:22, strack:23, strack:24, strack:25, strack:26, strack:27, strack:28, strack:beyond, nscc:400g, nscc:400g-4to1, nscc:400g-8to1, nscc:400g-slow, nscc:200g, nscc:800g, dcp:1, dcp:2, dcp:10, dcp:13, dcp:16, dcp:17 and all"},
+		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19, strack:3, strack:4, strack:8, strack:17, strack:18, strack:1, strack:21, strack:22, strack:23, strack:24, strack:25, strack:26, strack:27, strack:28, strack:beyond, nscc:400g, nscc:400g-4to1, nscc:400g-8to1, nscc:400g-slow, nscc:200g, nscc:800g, dcp:1, dcp:2, dcp:10, dcp:11, dcp:12, dcp:13, dcp:14, dcp:15, dcp:16, dcp:17 and all"},
 		{"figure themis-lh:2 --scale 2", "write full, or a fraction such as 1/8"},
 		{"compare a.json", "--with is missing"},
 		{"compare nowhere --with nowhere", "no such file"},
@@ -124,7 +128,8 @@ func TestHelpIsTrue(t *testing.T) {
 		"--transport gbn:window=64KiB,ack=2,rto=1ms,nakdelay=1us,nakinterval=10us,cnp=packets", "--transport irn:rtolow=50us,lowflight=2",
 		"--transport dcp:track=bitmap,ho=60,message=100,batch=8,rto=1ms,retries=3 --trim 60,n=16,acks=safe,threshold=100kB,control=1MB --forced 0.01",
 		"--transport dcp:ho=57,track=counter --trim 57,w=1.5", "--transport timeout:rto=1ms",
-		"--routing entropy", "--routing leastqueue:2", "--routing flowlet:10us", "--routing ecmp:symmetric",
+		"--transport racktlp:window=100kB,reorder=5us,rto=1ms", "--transport mprdma:initial=10,delta=32,bitmap=128,rto=1ms --routing entropy",
+		"--routing entropy", "--routing leastqueue:2", "--routing leastqueue:weighted --topo leafspine:2x2x2,slow=1x4 --load perm:10kB", "--routing flowlet:10us", "--routing ecmp:symmetric",
 		"--buffer 16MiB,pfc,headroom=ns3,shift=2,reserve=1KiB,resume=2KiB", "--buffer 1MiB,queue=200kB,alpha=1,deep=8", "--ecn 20kB,80kB,0.2@100G;30kB,90kB,1",
 		"--load incast:3,100kB,to=2,jitter=1us", "--load dbt:100kB,chunk=10kB", "--load poisson:AliStorage,0.3,100us", "--cc swift", "--until 5us", "--switch-latency 500ns",
 	} {
@@ -282,7 +287,7 @@ func TestFigure(t *testing.T) {
 func TestFigureDCP(t *testing.T) {
 	dir := t.TempDir()
 	tables := []string{"table", "dcp:1", "dcp:3"}
-	drawn := []string{"figure", "dcp:1", "dcp:10", "dcp:17"}
+	drawn := []string{"figure", "dcp:1", "dcp:10", "dcp:11", "dcp:12", "dcp:17"}
 	if race.Enabled {
 		drawn = []string{"figure", "dcp:17"}
 	}

@@ -87,7 +87,11 @@ const transportHelp = `gbn[:OPTION,...]   go-back-N, as ConnectX-5
 irn[:OPTION,...]   selective repeat and a window of one bandwidth-delay product (IRN)
      window=SIZE ack=N rto=TIME rtolow=TIME lowflight=N nakdelay=TIME nakinterval=TIME cnp=packets
      reorder=N     of irn: how many packets may arrive before a missing one is taken for lost
-timeout[:OPTION,...] packets in any order; only a timeout tells of a loss (options of gbn)
+timeout[:OPTION,...] packets in any order; only a timeout tells of a loss (options of gbn; a window of 512 packets)
+racktlp[:OPTION,...] selective repeat by time (RACK-TLP), a window of one bandwidth-delay product
+     window=SIZE reorder=TIME rto=TIME
+mprdma[:OPTION,...] many paths by the clock of acknowledgements (MP-RDMA); wants --routing entropy, --ecn and PFC
+     initial=PACKETS delta=PACKETS bitmap=PACKETS rto=TIME
 dcp[:OPTION,...]   headers that switches have cut off come back and are repeated (DCP); wants --trim
      track=bitmap ho=57 message=PACKETS batch=N rto=TIME retries=N
 strack[:OPTION,...] a path for each packet and a window of its own (STrack); wants --routing entropy and --ecn
@@ -101,6 +105,7 @@ const routingHelp = `ecmp[:mix|murmur|symmetric]   by a hash of the flow; murmur
 entropy                       by a hash of flow and packet, as the sender wishes
 random                        drawn for each packet
 leastqueue[:N]                fewest bytes waiting, of all ports or of N drawn ones (DRILL)
+leastqueue:weighted           the shortest time of what waits, where ports differ in rate
 flowlet[:TIME]                drawn anew after a pause of that length`
 
 const bufferHelp = `endless, or SIZE[,OPTION...]
@@ -191,7 +196,7 @@ func (s *scenario) config() (c fabric.Config, err error) {
 		return c, usage.Wrap(err)
 	}
 	c.INT = cc.Telemetry
-	if c.Transport, err = parseTransport(s.Transport, cc); err != nil {
+	if c.Transport, err = parseTransport(s.Transport, cc, s.Seed); err != nil {
 		return c, usage.Wrap(err)
 	}
 	if c.Routing, err = parseRouting(s.Routing); err != nil {
@@ -224,29 +229,29 @@ func options(s string) []option {
 	return out
 }
 
-func parseTransport(s string, cc congestion.Spec) (transport.Factory, error) {
+func parseTransport(s string, cc congestion.Spec, seed uint64) (transport.Factory, error) {
 	if s == "bare" {
 		if cc.Name != "none" {
 			return nil, fmt.Errorf("transport bare has no congestion control: choose --cc none")
 		}
 		return bare.Factory(100, 4), nil
 	}
-	if name, rest, _ := strings.Cut(s, ":"); name == "strack" {
-		f, err := parseSTrack(rest, cc)
-		if err != nil {
-			return nil, fmt.Errorf("transport %q: %w", s, err)
-		}
-		return f, nil
+	name, rest, _ := strings.Cut(s, ":")
+	var parse func() (transport.Factory, error)
+	switch name {
+	case "strack":
+		parse = func() (transport.Factory, error) { return parseSTrack(rest, cc) }
+	case "uet":
+		parse = func() (transport.Factory, error) { return parseUET(rest, cc) }
+	case "dcp":
+		parse = func() (transport.Factory, error) { return parseDCP(rest, cc) }
+	case "racktlp":
+		parse = func() (transport.Factory, error) { return parseRACK(rest, cc) }
+	case "mprdma":
+		parse = func() (transport.Factory, error) { return parseMPRDMA(rest, cc, seed) }
 	}
-	if name, rest, _ := strings.Cut(s, ":"); name == "uet" {
-		f, err := parseUET(rest, cc)
-		if err != nil {
-			return nil, fmt.Errorf("transport %q: %w", s, err)
-		}
-		return f, nil
-	}
-	if name, rest, _ := strings.Cut(s, ":"); name == "dcp" {
-		f, err := parseDCP(rest, cc)
+	if parse != nil {
+		f, err := parse()
 		if err != nil {
 			return nil, fmt.Errorf("transport %q: %w", s, err)
 		}
@@ -272,7 +277,7 @@ func parseRC(s string) (*rc.Config, error) {
 	case "timeout":
 		c.Mode = rc.Timeout
 	default:
-		return nil, fmt.Errorf("transport %q is unknown: choose gbn, irn, timeout, dcp, strack, uet or bare", name)
+		return nil, fmt.Errorf("transport %q is unknown: choose gbn, irn, timeout, racktlp, mprdma, dcp, strack, uet or bare", name)
 	}
 	for _, o := range options(rest) {
 		var err error
@@ -327,9 +332,9 @@ func parseRouting(s string) (r fabric.Routing, err error) {
 		r.Mode = fabric.Random
 	case "leastqueue":
 		r.Mode = fabric.LeastQueue
-		if more {
+		if r.Weighted = rest == "weighted"; more && !r.Weighted {
 			if r.Choices, err = strconv.Atoi(rest); err != nil || r.Choices < 1 {
-				return r, fmt.Errorf("routing %q: write how many ports are compared, such as leastqueue:2", s)
+				return r, fmt.Errorf("routing %q: write how many ports are compared, such as leastqueue:2, or leastqueue:weighted", s)
 			}
 		}
 		more = false
