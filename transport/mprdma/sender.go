@@ -3,7 +3,8 @@
 package mprdma
 
 import (
-	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"math/rand/v2"
+
 	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
@@ -28,12 +29,13 @@ type sender struct {
 	rtt      units.Duration // of the latest answer
 	probeAt  units.Instant  // when the next new path may be tried
 	deadline units.Instant  // of the retransmission timer; Never while nothing is in flight
-	draws    uint64         // state of the generator
+	draws    rand.PCG
 	counts   transport.Counts
 }
 
 func newSender(c *Config, m *transport.Message, draws uint64) *sender {
-	s := &sender{cfg: c, total: m.Packets(), mtu: uint16(m.MTU), rtt: m.BaseRTT, deadline: units.Never, draws: draws}
+	s := &sender{cfg: c, total: m.Packets(), mtu: uint16(m.MTU), rtt: m.BaseRTT, deadline: units.Never}
+	s.draws.Seed(draws, 0)
 	s.last = m.Payload(s.total - 1)
 	initial := min(c.initial(m), s.total)
 	s.window = float64(initial)
@@ -44,8 +46,7 @@ func newSender(c *Config, m *transport.Message, draws uint64) *sender {
 
 // draw is a number of 16 bits.
 func (s *sender) draw() uint16 {
-	s.draws += 0x9e3779b97f4a7c15
-	return uint16(netsim.Mix(s.draws) >> 48)
+	return uint16(s.draws.Uint64() >> 48)
 }
 
 // allow lets n packets be sent on paths that are drawn.
