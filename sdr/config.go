@@ -59,7 +59,7 @@ type QPConfig struct {
 	// the MTU. Default: 16 packets.
 	Chunk units.Bytes
 	// Channels is the number of paths that a message is spread over, 1 to
-	// 64. Default 4.
+	// 256. Default 4.
 	Channels int
 	// Generations is the number of times that a slot number is used before
 	// a late packet could be mistaken, 1 to 16, a power of two. Default 4.
@@ -84,6 +84,9 @@ type QPConfig struct {
 	// Driver, if not nil, is the reliability layer that runs on the QP.
 	Driver Driver
 }
+
+// maxChannels is as many as a byte of Info tells apart, and as STrack has paths.
+const maxChannels = 256
 
 func setDefault[T comparable](v *T, def T) {
 	var zero T
@@ -122,8 +125,8 @@ func (c *QPConfig) check(caps backend.Caps) error {
 		return bad("MTU %d: the local interface carries at most %d; raise the interface's MTU or lower this one", c.MTU, caps.PathMTU)
 	case c.Chunk < c.MTU || c.Chunk%c.MTU != 0:
 		return bad("chunk %d: want a multiple of the MTU %d", c.Chunk, c.MTU)
-	case c.Channels < 1 || c.Channels > 64:
-		return bad("%d channels: want 1 to 64", c.Channels)
+	case c.Channels < 1 || c.Channels > maxChannels:
+		return bad("%d channels: want 1 to %d", c.Channels, maxChannels)
 	case c.Generations < 1 || c.Generations > 16 || !powerOfTwo(c.Generations):
 		return bad("%d generations: want 1, 2, 4, 8 or 16", c.Generations)
 	case !powerOfTwo(c.MaxMessage) || c.MaxMessage < c.MTU || c.MaxMessage > units.Bytes(c.Split.MaxPackets())*c.MTU:

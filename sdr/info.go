@@ -50,7 +50,7 @@ func (i Info) Addr() (netip.Addr, error) {
 func (p *peerInfo) encode() Info {
 	b := binary.BigEndian.AppendUint32(nil, infoMagic)
 	b = append(b, infoVersion, p.split.SlotBits, p.split.OffsetBits, p.split.FragmentBits)
-	b = append(b, byte(p.channels), byte(p.gens), bool8(p.rootKey), bool8(p.fullSeq))
+	b = append(b, byte(p.channels%maxChannels), byte(p.gens), bool8(p.rootKey), bool8(p.fullSeq))
 	b = binary.BigEndian.AppendUint32(b, uint32(p.mtu))
 	b = binary.BigEndian.AppendUint64(b, p.connID)
 	b = binary.BigEndian.AppendUint64(b, uint64(p.maxMessage))
@@ -81,7 +81,7 @@ func parseInfo(b Info) (*peerInfo, error) {
 	}
 	p := &peerInfo{
 		split:      Split{SlotBits: b[5], OffsetBits: b[6], FragmentBits: b[7]},
-		channels:   int(b[8]),
+		channels:   int(b[8]-1) + 1, // 0 stands for 256
 		gens:       int(b[9]),
 		rootKey:    b[10] == 1,
 		fullSeq:    b[11] == 1,

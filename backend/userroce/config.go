@@ -23,10 +23,11 @@ const (
 	MaxWorkers = 8
 	// maxSendSockets bounds Config.SendSockets; the sockets of a device are file descriptors.
 	maxSendSockets = 256
+	// firstSendSockets are opened with the device, where it decides how many there are.
+	firstSendSockets = 16
 
-	defaultSendSockets = 16
-	defaultRecvBuffer  = 8 * units.MiB
-	defaultSendBuffer  = 2 * units.MiB
+	defaultRecvBuffer = 8 * units.MiB
+	defaultSendBuffer = 2 * units.MiB
 
 	// firstSourcePort is where RoCEv2's source ports start (IBTA Annex 17.9.2: the dynamic range).
 	firstSourcePort = 0xc000
@@ -43,8 +44,9 @@ type Config struct {
 	// can receive (Caps.Receivers): an Endpoint starts no more than that unless configured to. One worker takes
 	// tens of Gbit/s. More of them are faster where each has a processor to itself, and slower elsewhere.
 	Workers int
-	// SendSockets is the number of sockets, and so of UDP source ports, to send from: 16 by default.
-	// Channel c of every queue pair uses socket c mod SendSockets.
+	// SendSockets is the number of sockets, and so of UDP source ports, to send from, 1 to 256: channel c of every queue
+	// pair uses socket c mod SendSockets. By default it is 256, of which 16 are opened with the device, and others when
+	// there is a queue pair of their channel: each channel has a source port of its own, by which networks choose paths.
 	SendSockets int
 	// RecvBuffer and SendBuffer are the sizes to ask for each socket's buffers, by default 8 MiB and
 	// 2 MiB. The kernel may grant less; a warning then says which sysctl limits it.
@@ -101,13 +103,12 @@ func (c Config) withDefaults() (Config, error) {
 		c.Rand = rand.Reader
 	}
 	c.Workers = orDefault(c.Workers, 1)
-	c.SendSockets = orDefault(c.SendSockets, defaultSendSockets)
 	c.RecvBuffer = orDefault(c.RecvBuffer, defaultRecvBuffer)
 	c.SendBuffer = orDefault(c.SendBuffer, defaultSendBuffer)
 	switch {
 	case c.Workers < 1 || c.Workers > MaxWorkers:
 		return c, operr.New("open", "userroce", "%d workers: choose 1 to %d", c.Workers, MaxWorkers)
-	case c.SendSockets < 1 || c.SendSockets > maxSendSockets:
+	case c.SendSockets < 0 || c.SendSockets > maxSendSockets:
 		return c, operr.New("open", "userroce", "%d send sockets: choose 1 to %d", c.SendSockets, maxSendSockets)
 	case c.DSCP > 63:
 		return c, operr.New("open", "userroce", "DSCP %d: choose 0 to 63", c.DSCP)

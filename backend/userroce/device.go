@@ -33,7 +33,7 @@ type Device struct {
 	caps  backend.Caps
 
 	receivers []*receiver
-	senders   []*sender
+	senders   []*sender // grows to maxSendSockets at most; guarded by mu once the device is open
 	gso       segmentation
 	gro       bool   // UDP_GRO works
 	workers   uint32 // mask of the QPN bits that say which worker
@@ -114,15 +114,8 @@ func (d *Device) openSockets() error {
 			return err
 		}
 	}
-	candidate := firstSourcePort
-	for range d.cfg.SendSockets {
-		s, err := openSender(d, candidate)
-		if err != nil {
-			return err
-		}
-		s.number = len(d.senders)
-		d.senders = append(d.senders, s)
-		candidate = max(candidate, int(s.port)) + 1
+	if err := d.openSenders(orDefault(d.cfg.SendSockets, firstSendSockets)); err != nil {
+		return err
 	}
 	// This value is the socket's default, which each message may overrule. 0 is the kernel's own and changes nothing.
 	first := d.senders[0]
@@ -133,6 +126,32 @@ func (d *Device) openSockets() error {
 		d.gso.disable()
 	}
 	return nil
+}
+
+// openSenders opens send sockets until there are n. mu is held, unless the device is being opened.
+func (d *Device) openSenders(n int) error {
+	for len(d.senders) < n {
+		candidate := firstSourcePort
+		for _, s := range d.senders {
+			candidate = max(candidate, int(s.port)+1)
+		}
+		s, err := openSender(d, candidate)
+		if err != nil {
+			return err
+		}
+		s.number = len(d.senders)
+		d.senders = append(d.senders, s)
+	}
+	return nil
+}
+
+// senderOf is the send socket of a channel. It is opened where the number of sockets is left to the device. mu is held.
+func (d *Device) senderOf(channel int) (*sender, error) {
+	n := channel % orDefault(d.cfg.SendSockets, maxSendSockets)
+	if err := d.openSenders(n + 1); err != nil {
+		return nil, err
+	}
+	return d.senders[n], nil
 }
 
 // closeSockets closes what openSockets has opened, which may be a part when that failed; mu is held.

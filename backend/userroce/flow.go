@@ -10,7 +10,7 @@ import (
 // sockets.
 type flowCache struct {
 	current *flow
-	flows   [64]flow // by low bits of port and address
+	flows   [maxSendSockets]flow // by low bits of port and address
 }
 
 // flow is one source with the ICRC's start for its packets.

@@ -178,6 +178,52 @@ func TestSourcePorts(t *testing.T) {
 	require.NotZero(t, port)
 }
 
+// TestPortOfEachChannel: 256 channels leave from as many ports, opened as they are needed; more share them, and so do
+// all where there are fewer sockets.
+func TestPortOfEachChannel(t *testing.T) {
+	families(t, func(t *testing.T, v6 bool) {
+		for sockets, want := range map[int]int{0: maxSendSockets, 3: 3, 40: 40} {
+			a, b := newPair(t, v6, func(a, _ *sideConfig) { a.SendSockets = sockets })
+			from, to := a.newUD(), b.newUD()
+			old, err := a.d.OpenAddress(to.Info())
+			require.NoError(t, err)
+			ports := map[uint16]int{}
+			var last backend.QP
+			for channel := range 2 * maxSendSockets {
+				q, err := a.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: a.cq, RecvCQ: a.cq, Table: a.table, MTU: 4096, Channel: channel})
+				require.NoError(t, err)
+				port := q.(*queuePair).sender.port
+				if at, known := ports[port]; known {
+					require.Equal(t, at, channel%want, "channel %d", channel)
+				}
+				ports[port] = channel % want
+				if channel == want-1 {
+					last = q
+				}
+			}
+			require.Len(t, ports, want)
+			require.Len(t, a.d.senders, want)
+
+			// From the newest socket data arrives, and so does a datagram to an address that is older.
+			peer, err := b.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: b.cq, RecvCQ: b.cq, Table: b.table, MTU: 4096})
+			require.NoError(t, err)
+			require.NoError(t, last.Connect(peer.Info()))
+			require.NoError(t, peer.Connect(last.Info()))
+			rkey, va := b.expose(0, 0, testMax)
+			fill(a.mem[:4096], 7)
+			data := []byte("along")
+			w := []backend.Write{{VA: va, RKey: rkey, LKey: a.mr.LKey(), Length: 4096}}
+			n, carried, err := last.(backend.Carrier).PostWritesWith(a.d.Now(), w, from, backend.Datagram{To: old, Data: data})
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.Equal(t, want <= firstSendSockets || sockets == 40, carried)
+			b.pollFor("the newest socket", 1, data, carried)
+			sameBytes(t, a.mem[:4096], b.mem[:4096])
+			require.EqualValues(t, 1+map[bool]int{true: 1}[carried], a.d.Stats().PacketsSent)
+		}
+	})
+}
+
 // TestMTUErrors: the error names the interface's MTU and the needed one.
 func TestMTUErrors(t *testing.T) {
 	for _, x := range []struct {

@@ -48,8 +48,8 @@ func (q *queuePair) passenger(now units.Instant, n int, ud backend.QP, g backend
 	if u == nil || u.d != d || u.typ != backend.UD || p == nil || to == nil || d.cfg.Wire != nil || n == 0 || n > mostCarriers || len(g.Data) > int(u.mtu) {
 		return along, false
 	}
-	if to.addr != p.addr || to.port != p.port || !p.trains(d, now) {
-		return along, false
+	if to.addr != p.addr || to.port != p.port || !p.trains(d, now) || q.sender.number >= len(to.flows) {
+		return along, false // to another place, alone, or from a socket that is newer than the handle
 	}
 	u.sender.mu.Lock()
 	defer u.sender.mu.Unlock()
@@ -64,6 +64,7 @@ func (q *queuePair) sendWith(now units.Instant, w []backend.Write, along *passen
 	s := q.sender
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.needBatch()
 	if q.closed || s.closed {
 		return 0, false, backend.ErrClosed
 	}

@@ -66,6 +66,7 @@ func (q *queuePair) sendWrites(now units.Instant, p *peer, w []backend.Write) (p
 	s := q.sender
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.needBatch()
 	if q.closed || s.closed {
 		return 0, backend.ErrClosed
 	}

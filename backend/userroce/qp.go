@@ -41,6 +41,9 @@ func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 	if d.closed || q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.table != nil && q.table.isClosed() {
 		return nil, operr.Wrap("new queue pair", "userroce", backend.ErrClosed)
 	}
+	if err := q.chooseSender(c.Channel); err != nil {
+		return nil, err
+	}
 	q.psn = roce.PSN(d.random32() & roce.PSNMask)
 	q.nextPSN = q.psn
 	if err := d.qps.insert(q, q.recvCQ.worker, d.workers, d.random32); err != nil {
@@ -83,11 +86,18 @@ func (q *queuePair) configure(c backend.QPConfig) error {
 	if c.Channel < 0 {
 		return operr.New("new queue pair", "userroce", "channel %d is negative", c.Channel)
 	}
-	q.sender = d.senders[c.Channel%len(d.senders)]
-	if c.Type == backend.UD {
-		q.sender = d.senders[0] // address handles are made for it
-		q.sender.needStage()
-	} else if d.cfg.Wire != nil {
+	return nil
+}
+
+// chooseSender finds the send socket of a channel. Device.mu is held.
+func (q *queuePair) chooseSender(channel int) (err error) {
+	if q.typ == backend.UD {
+		channel = 0 // address handles are made for its socket
+	}
+	if q.sender, err = q.d.senderOf(channel); err != nil {
+		return err
+	}
+	if q.typ == backend.UD || q.d.cfg.Wire != nil {
 		q.sender.needStage()
 	}
 	return nil

@@ -36,11 +36,11 @@ type sender struct {
 	drops   dropCounters
 
 	mu     sync.Mutex
-	fd     int  // +checklocks:mu
-	closed bool // +checklocks:mu
-	batch  *sendBatch
-	stage  *stage  // made when first needed; +checklocks:mu
-	answer *answer // likewise; +checklocks:mu
+	fd     int        // +checklocks:mu
+	closed bool       // +checklocks:mu
+	batch  *sendBatch // made by the first post, and guarded by mu
+	stage  *stage     // made when first needed; +checklocks:mu
+	answer *answer    // likewise; +checklocks:mu
 }
 
 // sendBatch is the argument of sendmmsg, and the memory it points to besides the payloads.
@@ -89,7 +89,7 @@ func openSender(d *Device, candidate int) (*sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sender{d: d, fd: fd, batch: &sendBatch{ipv6: d.ipv6}}
+	s := &sender{d: d, fd: fd}
 	if s.port, err = bindSource(fd, d.addr, d.scope, candidate); err != nil {
 		unix.Close(fd)
 		return nil, err
@@ -110,6 +110,13 @@ func (s *sender) close() {
 	if !s.closed {
 		s.closed = true
 		unix.Close(s.fd)
+	}
+}
+
+// needBatch makes the memory for posts; mu is held.
+func (s *sender) needBatch() {
+	if s.batch == nil {
+		s.batch = &sendBatch{ipv6: s.d.ipv6}
 	}
 }
 

@@ -29,6 +29,7 @@ func (q *queuePair) PostDatagrams(now units.Instant, g []backend.Datagram) (post
 	s := q.sender
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.needBatch()
 	if q.closed || s.closed {
 		return 0, backend.ErrClosed
 	}

@@ -62,7 +62,7 @@ func (d *dropCounters) addTo(s *backend.Stats) {
 // Stats is a snapshot of the counters. A worker publishes its own once for each Poll.
 func (d *Device) Stats() backend.Stats {
 	var s backend.Stats
-	d.countSocketDrops()
+	senders := d.countSocketDrops()
 	for _, r := range d.receivers {
 		s.PacketsReceived += r.traffic.packets.Load()
 		s.BytesReceived += r.traffic.bytes.Load()
@@ -70,7 +70,7 @@ func (d *Device) Stats() backend.Stats {
 		r.ecn.addTo(&s.Congestion)
 		r.trim.addTo(&s.Trim)
 	}
-	for _, x := range d.senders {
+	for _, x := range senders {
 		s.PacketsSent += x.traffic.packets.Load()
 		s.BytesSent += x.traffic.bytes.Load()
 		x.drops.addTo(&s)
@@ -78,16 +78,16 @@ func (d *Device) Stats() backend.Stats {
 	return s
 }
 
-// countSocketDrops brings the counters of what didn't fit the receive sockets up to date.
-func (d *Device) countSocketDrops() {
+// countSocketDrops brings the counters of what didn't fit the receive sockets up to date, and returns the send sockets.
+func (d *Device) countSocketDrops() []*sender {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
-		return // Close has counted the last drops
+	if !d.closed { // Close has counted the last drops
+		for _, r := range d.receivers {
+			r.countSocketDrops()
+		}
 	}
-	for _, r := range d.receivers {
-		r.countSocketDrops()
-	}
+	return d.senders
 }
 
 // countSocketDrops adds what a socket has dropped since the last call. Device.mu is held.
@@ -111,6 +111,8 @@ func (d *Device) WireStats() WireStats {
 	for _, r := range d.receivers {
 		s.RecvTrains += r.traffic.trains.Load()
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	for _, x := range d.senders {
 		s.SendTrains += x.traffic.trains.Load()
 	}
