@@ -15,6 +15,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/bare"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/transport/strack"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -23,13 +24,13 @@ import (
 func BenchmarkFabric(b *testing.B) {
 	for _, n := range []struct{ leaves, perLeaf, spines int }{{4, 8, 8}, {32, 32, 32}, {128, 64, 64}} {
 		for _, tc := range []struct {
-			name      string
-			transport transport.Factory
-			routing   RoutingMode
+			name   string
+			config Config
 		}{
-			{"bare", bare.Factory(100, 4), Random},
-			{"gbn", (&rc.Config{Mode: rc.GBN, AckEvery: 4, Window: 100 * 4096}).Factory(), ECMP}, // in order
-			{"irn", (&rc.Config{Mode: rc.IRN, AckEvery: 4, Window: 100 * 4096, Reorder: 64}).Factory(), Random},
+			{"bare", over(bare.Factory(100, 4), Random)},
+			{"gbn", over((&rc.Config{Mode: rc.GBN, AckEvery: 4, Window: 100 * 4096}).Factory(), ECMP)}, // in order
+			{"irn", over((&rc.Config{Mode: rc.IRN, AckEvery: 4, Window: 100 * 4096, Reorder: 64}).Factory(), Random)},
+			{"strack", strackConfig(strack.Config{})},
 		} {
 			hosts := n.leaves * n.perLeaf
 			b.Run(fmt.Sprintf("%s/%d", tc.name, hosts), func(b *testing.B) {
@@ -41,7 +42,7 @@ func BenchmarkFabric(b *testing.B) {
 				var events uint64
 				var spent time.Duration
 				for b.Loop() {
-					s := build(b, g, Config{Transport: tc.transport, Routing: Routing{Mode: tc.routing}}, permutation(hosts, size, 1))
+					s := build(b, g, tc.config, permutation(hosts, size, 1))
 					start := cpuTime(b)
 					for !s.Done() {
 						s.Step(1 << 20)
@@ -55,6 +56,10 @@ func BenchmarkFabric(b *testing.B) {
 			})
 		}
 	}
+}
+
+func over(t transport.Factory, r RoutingMode) Config {
+	return Config{Transport: t, Routing: Routing{Mode: r}}
 }
 
 // maxRSS is the most memory that the process has had, in MB: of the largest run so far.

@@ -77,10 +77,13 @@ var table = map[string]entry{
 
 	// These choose for themselves.
 	"adaptive": {new: newAdaptive, used: usedByNone},
-	"strack":   {new: newSTrack, used: usedByNone},
+	"strack":   {new: newSTrack(strack.Config{}), used: usedByNone},
+	"strack-p": {new: newSTrack(strack.Config{Parity: true}), used: usedByNone},
 }
 
-func newSTrack(Params) (scheme.Scheme, error) { return strack.New(strack.Config{}) }
+func newSTrack(c strack.Config) func(Params) (scheme.Scheme, error) {
+	return func(Params) (scheme.Scheme, error) { return strack.New(c) }
+}
 
 func newAdaptive(Params) (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) }
 

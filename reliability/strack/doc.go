@@ -26,6 +26,8 @@
 //   - The base round trip is Conn's. Where it was wrong, because the path has changed, a window of a few packets
 //     shows it: delay that such a window doesn't end is the path's.
 //
+// Config.Parity is beyond the paper: see parity.go.
+//
 // A frame that can't be fails the transfer and counts as a violation of the peer.
 //
 // The package does no I/O, starts no goroutine and reads no clock.

@@ -11,8 +11,8 @@ import (
 )
 
 // A frame is of the receiver's half: a version, the number of acknowledgements and these, the number of
-// channels that it describes, and these. Numbers are unsigned varints but for an acknowledgement's flags, a byte, and its
-// bitmap, 8 bytes, big endian.
+// channels that it describes, and these, the number of units that it has computed with parity, and these. Numbers are unsigned
+// varints but for an acknowledgement's flags, a byte, and its bitmap, 8 bytes, big endian, and units that were computed, a byte each.
 //
 //	acknowledgement   flags | unit or probe | channel+1, 0: not known | expected | beyond | received | base/64 | bitmap
 //	channel           number | packets delivered | of these, marked
@@ -48,7 +48,7 @@ const (
 	maxAck       = 1 + 5 + 2 + 5 + 5 + 10 + 4 + 8
 	maxDelivered = 2 + 10 + 10
 	// minFrame has room for one of both.
-	minFrame = 1 + 1 + maxAck + 2 + maxDelivered
+	minFrame = 1 + 1 + maxAck + 2 + maxDelivered + 1
 	// maxAcks is how many acknowledgements a frame has at most, and a receiver keeps.
 	maxAcks = 127
 )
@@ -95,7 +95,10 @@ func readDelivered(r *varint.Reader, channels int) (d delivered) {
 type report struct {
 	acks     [maxAcks]ack
 	channels [spray.MaxPaths]delivered
+	computed [mostParity]uint8
 	nacks, n int
+	// ncomputed is the number of those.
+	ncomputed int
 }
 
 // parse reads a frame to a sender with so many channels.
@@ -111,6 +114,10 @@ func (p *report) parse(frame []byte, channels int) error {
 	p.n = r.Int(channels)
 	for i := 0; i < p.n && !r.Failed(); i++ {
 		p.channels[i] = readDelivered(&r, channels)
+	}
+	p.ncomputed = r.Int(mostParity)
+	for i := 0; i < p.ncomputed && !r.Failed(); i++ {
+		p.computed[i] = r.Byte()
 	}
 	if r.Failed() || len(r.Rest()) > 0 {
 		return errFrame

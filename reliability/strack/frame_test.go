@@ -39,7 +39,7 @@ func poll(t testing.TB, s *sender, now units.Instant, n int) []scheme.Send {
 	return out.Sends
 }
 
-func frameOf(acks []ack, channels []delivered) []byte {
+func frameOf(acks []ack, channels []delivered, computed ...byte) []byte {
 	b := []byte{version, byte(len(acks))}
 	for i := range acks {
 		b = acks[i].append(b)
@@ -48,7 +48,7 @@ func frameOf(acks []ack, channels []delivered) []byte {
 	for i := range channels {
 		b = channels[i].append(b)
 	}
-	return b
+	return append(append(b, byte(len(computed))), computed...)
 }
 
 // What the receiver's half writes the sender's reads.
@@ -56,9 +56,10 @@ func TestFrameRoundTrip(t *testing.T) {
 	acks := []ack{{^uint64(0), 1 << 50, 77, -1, 3, 9, 64, flagECN}, {1, 0, 15, 255, 1 << 29, 1 << 29, 1<<29 - 64, flagProbe}}
 	channels := []delivered{{0, 1, 0}, {255, 1 << 61, 1 << 60}}
 	var r report
-	require.NoError(t, r.parse(frameOf(acks, channels), 256))
+	require.NoError(t, r.parse(frameOf(acks, channels, 0, 7, 191), 256))
 	require.Equal(t, acks, r.acks[:r.nacks])
 	require.Equal(t, channels, r.channels[:r.n])
+	require.Equal(t, []uint8{0, 7, 191}, r.computed[:r.ncomputed])
 }
 
 // A hostile acknowledgement is an error, which Conn counts as a violation of the peer, and moves no window: of units that were
@@ -78,9 +79,11 @@ func TestHostileAcknowledgements(t *testing.T) {
 		"flags that mean nothing":    func(a *ack) []byte { a.flags = 4; return nil },
 		"more marked than delivered": func(a *ack) []byte { return frameOf(nil, []delivered{{0, 5, 6}}) },
 		"delivered by no channel":    func(a *ack) []byte { return frameOf(nil, []delivered{{4, 5, 5}}) },
+		"computed without parity":    func(a *ack) []byte { return frameOf(nil, nil, 3) },
+		"too many computed":          func(a *ack) []byte { return frameOf(nil, nil, make([]byte, mostParity+1)...) },
 		"cut":                        func(a *ack) []byte { f := frameOf([]ack{*a}, nil); return f[:len(f)-1] },
 		"too long":                   func(a *ack) []byte { return append(frameOf([]ack{*a}, nil), 0) },
-		"of another version":         func(a *ack) []byte { return []byte{version + 1, 0, 0} },
+		"of another version":         func(a *ack) []byte { return []byte{version + 1, 0, 0, 0} },
 		"empty":                      func(*ack) []byte { return []byte{} },
 	} {
 		s, _ := sending(t, 100)
@@ -124,10 +127,10 @@ func FuzzOnControl(f *testing.F) {
 
 // Parameters come from the network: any bytes are refused or give bounded values.
 func FuzzParams(f *testing.F) {
-	f.Add((&params{64, 4}).append(nil))
+	f.Add((&params{64, 4, 3}).append(nil))
 	f.Add([]byte{version, 0xff, 0xff, 0xff, 0xff, 1, 4})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if p, err := parseParams(b); err == nil && (p.span < 64 || p.span > 1<<20 || p.ackUnits < 1 || p.ackUnits > maxAckUnits) {
+		if p, err := parseParams(b); err == nil && (p.span < 64 || p.span > 1<<20 || p.ackUnits < 1 || p.ackUnits > maxAckUnits || p.parity > mostParity) {
 			t.Fatalf("%+v", p)
 		}
 	})
@@ -180,7 +183,7 @@ func TestAllocatesNothing(t *testing.T) {
 		frame = append(frame[:0], version, 1)
 		frame = acks[0].append(frame)
 		frame = append(frame, 1)
-		frame = channels[0].append(frame)
+		frame = append(channels[0].append(frame), 0)
 		if err := s.OnControl(now, frame); err != nil {
 			panic(err)
 		}

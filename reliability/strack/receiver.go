@@ -33,6 +33,8 @@ type receiver struct {
 	latest  transport.Packet
 	replies transport.Replies
 	probe   uint32 // the number of the probe that is being answered
+	coding  coding
+	told    bool // what was computed
 	stats   scheme.Stats
 }
 
@@ -42,12 +44,12 @@ const notKnown = 1<<16 - 1
 func newReceiver(c *Config, t scheme.Transfer, env *scheme.Env, p params) (*receiver, error) {
 	msg := messageOf(&t, defaultLineRate, leastBaseRTT)
 	cfg := core.Config{Paths: env.Channels, Span: p.span, AckBytes: units.Bytes(p.ackUnits) * msg.MTU}
-	r, err := cfg.NewReceiver(msg)
+	r, err := cfg.NewReceiver(msg, uint32(p.parity))
 	if err != nil {
 		return nil, err
 	}
 	return &receiver{
-		core: r, msg: msg, env: env, total: t.Units, span: int(p.span), delay: c.AckDelay,
+		core: r, msg: msg, env: env, total: t.Units, span: int(p.span), delay: c.AckDelay, coding: coding{parity: p.parity},
 		marks: make([]scheme.Mark, env.Channels), seen: make([]scheme.Mark, env.Channels), reported: make([]scheme.Mark, env.Channels), news: make([]int, 0, env.Channels),
 		acks: make([]ack, 0, maxAcks), lone: units.Never,
 	}, nil
@@ -57,8 +59,6 @@ var errNoFrames = errors.New("strack: the sender's half sends no frames")
 
 func (r *receiver) OnControl(units.Instant, []byte) error { return errNoFrames }
 
-func (r *receiver) OnJob(units.Instant, uint32) {}
-
 func (r *receiver) Stats() scheme.Stats { return r.stats }
 
 // Poll handles what has arrived, and acknowledges.
@@ -66,8 +66,11 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	if packets := r.look(v); packets > 0 {
 		r.giveAll(now, v, packets)
 	}
-	if v.NextMissing(int(r.core.Expected())) >= r.total {
+	if v.NextMissing(r.placed()) >= r.total {
 		return units.Never, true, nil
+	}
+	if r.core.Complete() {
+		r.decode(v, out)
 	}
 	if now >= r.lone {
 		r.answerLatest(now)
@@ -76,6 +79,14 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 		r.frame(out)
 	}
 	return r.lone, false, nil
+}
+
+// placed is a number of units that are in place, from the first on. When parity has made the message whole there may be none.
+func (r *receiver) placed() int {
+	if r.coding.parity > 0 && r.core.Complete() {
+		return 0
+	}
+	return int(r.core.Expected())
 }
 
 // look finds which channels have got further, and returns by how many packets in all. Marks are loaded before the
@@ -102,19 +113,24 @@ func (r *receiver) giveAll(now units.Instant, v scheme.View, packets uint64) {
 	for u := v.NextPresent(int(r.core.Expected()), to); u < to; {
 		end := min(v.NextMissing(u), to)
 		for ; u < end; u++ {
-			if !r.core.Has(uint32(u)) && !r.isLast(u) {
+			if !r.core.Has(uint32(u)) && !r.isLast(scheme.Unit(u)) {
 				r.give(now, scheme.Unit(u), notKnown, false)
 			}
 		}
 		u = v.NextPresent(u, to)
 	}
+	for i := range r.coding.parity {
+		if u := scheme.Parity | scheme.Unit(i); !r.core.Has(r.psnOf(u)) && !r.isLast(u) && v.Has(u) {
+			r.give(now, u, notKnown, false)
+		}
+	}
 	r.giveLast(now)
 }
 
 // isLast reports whether unit u is the last packet of a channel, which giveLast gives.
-func (r *receiver) isLast(u int) bool {
+func (r *receiver) isLast(u scheme.Unit) bool {
 	for _, c := range r.news {
-		if r.marks[c].Unit == scheme.Unit(u) {
+		if r.marks[c].Unit == u {
 			return true
 		}
 	}
@@ -133,17 +149,20 @@ func (r *receiver) giveLast(now units.Instant) {
 
 // give gives the core one packet, and keeps what it answers.
 func (r *receiver) give(now units.Instant, u scheme.Unit, path uint16, marked bool) {
-	p := transport.Packet{Kind: transport.Data, PSN: uint32(u), Entropy: path}
+	p := transport.Packet{Kind: transport.Data, PSN: r.psnOf(u), Entropy: path}
 	if marked {
 		p.Flags = transport.CE
 	}
 	switch {
 	case u.IsProbe():
 		p.Kind, p.PSN, r.probe = transport.Probe, r.core.Expected(), uint32(u.Index())
-	case u.Index() >= r.total:
+	case int(p.PSN) >= r.total+r.coding.parity:
 		return
 	default:
-		p.Payload = r.msg.Payload(p.PSN)
+		p.Payload = uint16(r.msg.MTU)
+		if u.IsData() {
+			p.Payload = r.msg.Payload(p.PSN)
+		}
 		r.latest = p
 		if r.lone == units.Never && r.delay >= 0 {
 			r.lone = now.Add(max(r.delay, 1))
@@ -200,15 +219,30 @@ func (r *receiver) frame(out *scheme.Output) {
 	if room < minFrame {
 		return
 	}
-	n := min(len(r.acks), (room-4-maxDelivered)/maxAck)
+	computed := r.untold(room)
+	room -= len(computed)
+	n := min(len(r.acks), (room-5-maxDelivered)/maxAck)
 	b := append(out.Frame[:0], version, byte(n))
 	for i := range r.acks[:n] {
 		b = r.acks[i].append(b)
 	}
 	r.acks = r.acks[:copy(r.acks, r.acks[n:])]
-	out.Frame = r.appendDelivered(b, room)
+	b = append(r.appendDelivered(b, room-1), byte(len(computed)))
+	for _, u := range computed {
+		b = append(b, byte(u))
+	}
+	out.Frame = b
 	r.stats.Frames++
 	r.stats.FrameBytes += uint64(len(out.Frame))
+}
+
+// untold are the units that are being computed, if there is room for them and the sender has not been told.
+func (r *receiver) untold(room int) []int {
+	if r.told || r.coding.state == uncoded || room < minFrame+len(r.coding.job.Missing) {
+		return nil
+	}
+	r.told = true
+	return r.coding.job.Missing
 }
 
 // appendDelivered reports the channels that have delivered more than was reported, as far as there is room.

@@ -32,6 +32,11 @@ type sender struct {
 	nextRef   units.Instant // when dead channels are probed next
 	round     baseRound
 
+	coding coding
+	losses *losses // nil: nobody wants to know
+	lost   int     // units that the receiver has computed, and were lost
+	marked bool    // a packet was
+
 	report report
 	ack    transport.Packet
 	sack   transport.Selective
@@ -47,7 +52,7 @@ type transmission struct {
 	lost    bool  // proved so since
 }
 
-func newSender(c *Config, t scheme.Transfer, env *scheme.Env) (*sender, error) {
+func newSender(c *Config, t scheme.Transfer, env *scheme.Env, learned *losses) (*sender, error) {
 	rate, base := c.LineRate, c.BaseRTT
 	if rate == 0 {
 		rate = env.Rate
@@ -61,7 +66,7 @@ func newSender(c *Config, t scheme.Transfer, env *scheme.Env) (*sender, error) {
 			base = min(max(env.MinRTT, leastBaseRTT), units.Second)
 		}
 	}
-	s := &sender{cfg: c, transfer: t, env: env, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels)}
+	s := &sender{cfg: c, transfer: t, env: env, losses: learned, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels)}
 	s.round.reset()
 	s.window.paper = c.Bitmap
 	s.paths.init(s, c.Bitmap, env.Channels)
@@ -69,13 +74,16 @@ func newSender(c *Config, t scheme.Transfer, env *scheme.Env) (*sender, error) {
 		Paths: env.Channels, BaseRTT: base, AckBytes: units.Bytes(c.AckUnits) * s.msg.MTU,
 		Congestion: s.window.make,
 	}
+	if n := units.Bytes(t.Units); learned != nil && n*s.msg.MTU <= s.msg.LineRate.Bytes(base) {
+		s.coding.parity = learned.parity(t.Units)
+	}
 	var err error
-	if s.core, err = cfg.NewSender(s.msg, &s.paths); err != nil {
+	if s.core, err = cfg.NewSender(s.msg, uint32(s.coding.parity), &s.paths); err != nil {
 		return nil, err
 	}
 	s.core.SetTimeout(s.timeout())
 	s.log = make([]transmission, logLength(s.core.Span()))
-	p := params{s.core.Span(), c.AckUnits}
+	p := params{s.core.Span(), c.AckUnits, s.coding.parity}
 	s.params = p.append(nil)
 	return s, nil
 }
@@ -91,8 +99,6 @@ func logLength(span uint32) uint32 {
 
 func (s *sender) Params() []byte { return s.params }
 
-func (s *sender) OnJob(units.Instant, uint32) {}
-
 func (s *sender) Stats() scheme.Stats {
 	st := s.stats
 	st.Timeouts = s.core.Timeouts()
@@ -107,7 +113,11 @@ func (s *sender) at(unit uint32) *transmission { return &s.log[unit&uint32(len(s
 // OnSent counts. When a unit left was logged when the core chose it: Conn injects it in the same round.
 func (s *sender) OnSent(_ units.Instant, sent []scheme.Sent) {
 	for i := range sent {
-		if u := sent[i].Unit; u.IsData() {
+		switch u := sent[i].Unit; {
+		case u.IsParity():
+			s.stats.Sent++
+			s.stats.Parity++
+		case u.IsData():
 			s.stats.Sent++
 			if s.at(uint32(u)).times > 1 {
 				s.stats.Retransmitted++
@@ -137,6 +147,7 @@ const (
 // Poll sends what the core wants to send.
 func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
 	s.onTimer(now)
+	s.encode(out)
 	room := min(out.Budget, cap(out.Sends))
 	next := s.probeDead(now, out, room)
 	refused := false
@@ -167,7 +178,7 @@ func (s *sender) onTimer(now units.Instant) {
 // send adds the next packet of the core; false: there is none.
 func (s *sender) send(now units.Instant, out *scheme.Output) bool {
 	fresh := max(out.Window-s.Outstanding(), 0)
-	s.core.Limit(uint32(min(s.env.DataLimit, s.transfer.Units, int(s.core.Sent())+fresh)))
+	s.core.Limit(uint32(min(s.limit(), int(s.core.Sent())+fresh)))
 	var p transport.Packet
 	if !s.core.Transmit(now, &p) {
 		return false
@@ -182,7 +193,7 @@ func (s *sender) send(now units.Instant, out *scheme.Output) bool {
 		x.times = 0
 	}
 	*x = transmission{now, s.paths.sent(p.Entropy), p.Entropy, x.times + min(1, 255-x.times), false}
-	out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(p.PSN), Channel: int(p.Entropy), Repeat: repeat})
+	out.Sends = append(out.Sends, scheme.Send{Unit: unitOf(p.PSN, s.transfer.Units), Channel: int(p.Entropy), Repeat: repeat})
 	return true
 }
 
@@ -224,6 +235,9 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 			return errClaims
 		}
 	}
+	if !s.learn(s.report.computed[:s.report.ncomputed]) {
+		return errClaims
+	}
 	if !s.cfg.Bitmap {
 		s.prove(now)
 	}
@@ -236,7 +250,7 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 func (s *sender) prove(now units.Instant) {
 	una := s.core.Expected()
 	overdue := overdueRTTs * s.srtt
-	if s.core.Sent() == uint32(s.transfer.Units) {
+	if s.core.Sent() >= uint32(s.transfer.Units) {
 		// Nothing else is left for the quicker channels to do.
 		q := s.paths.quickest()
 		overdue = min(overdue, q+q/4)
@@ -266,6 +280,7 @@ func (s *sender) onDelivered(d *delivered) {
 		return
 	}
 	marked := d.marked - min(d.marked, h.Marked)
+	s.marked = s.marked || marked > 0
 	s.paths.delivered(uint16(d.channel), d.packets-h.Count, marked)
 	h.Count, h.Marked = d.packets, max(d.marked, h.Marked)
 }

@@ -67,71 +67,157 @@ func (q *phantom) Inbound(batch []backend.WirePacket) {
 // rate is that of most paths: the slow one's queue never builds.
 func (q *phantom) rate() units.Rate { return q.rates[0] }
 
+// A socketPair is two connected Conns over sockets.
+type socketPair struct {
+	testing.TB
+	end      [2]*sdr.Endpoint
+	conn     [2]*reliability.Conn
+	limit    context.Context
+	src, dst []byte
+}
+
+// newSocketPair connects two sides. wire is the second one's, and wrap puts something before the devices.
+func newSocketPair(t testing.TB, qp sdr.QPConfig, cfg reliability.Config, wire backend.Wire, wrap func(backend.Device, uint64) (backend.Device, error)) *socketPair {
+	t.Helper()
+	p := &socketPair{TB: t}
+	pid := os.Getpid()
+	for i := range 2 {
+		addr := netip.AddrFrom4([4]byte{127, byte(64 + pid>>14&63), byte(pid >> 7 & 127), byte(pid&127<<1 | i)})
+		u := userroce.Config{Addr: addr, ECN: true}
+		if i == 1 {
+			u.Wire = wire
+		}
+		raw, err := userroce.Open(u)
+		require.NoError(t, err)
+		dev, err := wrap(raw, uint64(i+1))
+		require.NoError(t, err)
+		p.end[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			require.NoError(t, p.end[i].Close())
+			require.NoError(t, dev.Close())
+		})
+		cfg.Congestion, cfg.Scheme = congestion.Spec{Name: "none"}, makeScheme(strack.Config{})()
+		p.conn[i], err = reliability.NewConn(p.end[i], qp, cfg)
+		require.NoError(t, err)
+	}
+	var cancel context.CancelFunc
+	p.limit, cancel = context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	connected := make(chan error, 1)
+	go func() { connected <- p.conn[1].Connect(p.limit, p.conn[0].Info()) }()
+	require.NoError(t, p.conn[0].Connect(p.limit, p.conn[1].Info()))
+	require.NoError(t, <-connected)
+	return p
+}
+
+// start sends random content from the first to the second.
+func (p *socketPair) start(size units.Bytes) (s, r *reliability.Transfer) {
+	p.Helper()
+	p.src, p.dst = make([]byte, size), make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(p.src)
+	from, err := p.end[0].RegisterMemory(p.src, 0)
+	require.NoError(p, err)
+	to, err := p.end[1].RegisterMemory(p.dst, sdr.AccessRemoteWrite)
+	require.NoError(p, err)
+	r, err = p.conn[1].StartRecv(to, 0, size)
+	require.NoError(p, err)
+	s, err = p.conn[0].StartSend(from, 0, size, reliability.SendOptions{})
+	require.NoError(p, err)
+	return s, r
+}
+
+// check requires that a transfer that is done has gone well.
+func (p *socketPair) check(s, r *reliability.Transfer) {
+	p.Helper()
+	require.NoError(p, s.Err())
+	require.NoError(p, r.Err())
+	require.Equal(p, p.src, p.dst, "content")
+}
+
+// A cutter counts the data of each source port, and lets nothing more through on every fourth once as much has come.
+type cutter struct {
+	mu    sync.Mutex
+	after int
+	got   map[uint16]int // packets by source port
+	lost  map[uint16]int
+	all   int
+}
+
+func (*cutter) Outbound([]backend.WirePacket) {}
+
+func (c *cutter) Inbound(batch []backend.WirePacket) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range batch {
+		w := &batch[i]
+		port := w.Src.Port()
+		switch {
+		case len(w.Data) < 1000:
+			continue // probes, and control, which leaves from the first port
+		case port%4 == 3 && c.all > c.after:
+			c.lost[port]++
+			w.Data = nil
+		default:
+			c.got[port]++
+			c.all++
+		}
+	}
+}
+
+// STrack over sockets has as many paths as the paper's, 256 source ports, and uses each. A quarter of them dies in the middle: they
+// get little more, and what arrives is right.
+func TestPathsOverSockets(t *testing.T) {
+	const size, mtu, paths = 8 * units.MiB, 1024, 256
+	c := &cutter{after: int(size/mtu) / 2, got: map[uint16]int{}, lost: map[uint16]int{}}
+	p := newSocketPair(t, sdr.QPConfig{MTU: mtu, Channels: paths, Generations: 1}, reliability.Config{Rate: 200 * units.Mbit}, c,
+		func(dev backend.Device, _ uint64) (backend.Device, error) { return dev, nil })
+	s, r := p.start(size)
+	require.NoError(t, s.Wait(p.limit))
+	require.NoError(t, r.Wait(p.limit))
+	p.check(s, r)
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	least, most, lost := int(size), 0, 0
+	for _, n := range c.got {
+		least, most = min(least, n), max(most, n)
+	}
+	for _, n := range c.lost {
+		lost += n
+	}
+	st := p.conn[0].Stats().Units
+	t.Logf("%d source ports with %d to %d packets; %d of them dead, which took %d more; %d of %d sent again", len(c.got), least, most, len(c.lost), lost, st.Retransmitted, st.Sent)
+	require.Len(t, c.got, paths)
+	require.NotEmpty(t, c.lost)
+	require.Less(t, lost, c.after/2, "of %d packets, a quarter of them as many", c.after)
+}
+
 // STrack over sockets, through a link whose paths are unequal, and mark: one has a tenth of the others' rate, one goes
 // down on the way. What arrives is right, marks have been heard, and no path has been left out.
 func TestMarksAndUnequalPathsOverSockets(t *testing.T) {
 	const size = 4 * units.MiB
 	rates := []units.Rate{40 * units.Mbit, 40 * units.Mbit, 4 * units.Mbit, 40 * units.Mbit}
 	marker := &phantom{rates: rates, mark: 4 * units.KiB, paths: map[uint16]*phantomPath{}}
-	pid := os.Getpid()
-	var dev [2]backend.Device
-	var end [2]*sdr.Endpoint
-	var conn [2]*reliability.Conn
-	for i := range 2 {
-		addr := netip.AddrFrom4([4]byte{127, byte(64 + pid>>14&63), byte(pid >> 7 & 127), byte(pid&127<<1 | i)})
-		cfg := userroce.Config{Addr: addr, ECN: true}
-		if i == 1 {
-			cfg.Wire = marker
-		}
-		raw, err := userroce.Open(cfg)
-		require.NoError(t, err)
-		dev[i], err = linkemu.Wrap(raw, linkemu.Config{
-			RTT: 5 * ms, ChannelRate: rates, ChannelDownAt: []units.Duration{0, 200 * ms, 0, 0}, Queue: 128 * units.KiB, Seed: uint64(i + 1),
+	p := newSocketPair(t, sdr.QPConfig{MTU: 1024, Channels: 4}, reliability.Config{Rate: 124 * units.Mbit}, marker,
+		func(dev backend.Device, seed uint64) (backend.Device, error) {
+			return linkemu.Wrap(dev, linkemu.Config{
+				RTT: 5 * ms, ChannelRate: rates, ChannelDownAt: []units.Duration{0, 200 * ms, 0, 0}, Queue: 128 * units.KiB, Seed: seed,
+			})
 		})
-		require.NoError(t, err)
-		end[i], err = sdr.NewEndpoint(dev[i], sdr.EndpointConfig{})
-		require.NoError(t, err)
-		conn[i], err = reliability.NewConn(end[i], sdr.QPConfig{MTU: 1024, Channels: 4},
-			reliability.Config{Rate: 124 * units.Mbit, Congestion: congestion.Spec{Name: "none"}, Scheme: makeScheme(strack.Config{})()})
-		require.NoError(t, err)
-	}
-	defer func() {
-		for i := range 2 {
-			require.NoError(t, end[i].Close())
-			require.NoError(t, dev[i].Close())
-		}
-	}()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	defer cancel()
-	connected := make(chan error, 1)
-	go func() { connected <- conn[1].Connect(ctx, conn[0].Info()) }()
-	require.NoError(t, conn[0].Connect(ctx, conn[1].Info()))
-	require.NoError(t, <-connected)
-
-	src, dst := make([]byte, size), make([]byte, size)
-	_, _ = rand.NewChaCha8([32]byte{1}).Read(src)
-	from, err := end[0].RegisterMemory(src, 0)
-	require.NoError(t, err)
-	to, err := end[1].RegisterMemory(dst, sdr.AccessRemoteWrite)
-	require.NoError(t, err)
-	r, err := conn[1].StartRecv(to, 0, size)
-	require.NoError(t, err)
-	s, err := conn[0].StartSend(from, 0, size, reliability.SendOptions{})
-	require.NoError(t, err)
+	s, r := p.start(size)
 	var stall time.Duration
 	placed, gained := units.Bytes(0), time.Now()
 	begun := gained
 	for !isDone(s) || !isDone(r) {
-		require.NoError(t, ctx.Err())
+		require.NoError(t, p.limit.Err())
 		if n, _ := r.Progress(); n > placed {
 			stall = max(stall, time.Since(gained))
 			placed, gained = n, time.Now()
 		}
 		time.Sleep(200 * time.Microsecond)
 	}
-	require.NoError(t, s.Err())
-	require.NoError(t, r.Err())
-	require.Equal(t, src, dst, "content")
+	p.check(s, r)
 
 	marker.mu.Lock()
 	defer marker.mu.Unlock()

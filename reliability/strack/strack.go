@@ -31,6 +31,9 @@ type Config struct {
 	AckDelay units.Duration
 	// Bitmap chooses paths by the paper's Algorithm 2.
 	Bitmap bool
+	// Parity gives messages of up to 192 units parity where units get lost without congestion. It is another scheme,
+	// strack-p: both ends must have it.
+	Parity bool
 }
 
 const (
@@ -63,21 +66,35 @@ func New(c Config) (scheme.Scheme, error) {
 	if c.AckUnits == 0 {
 		c.AckUnits = defaultAckUnits
 	}
-	return &sprayed{c}, nil
+	return &sprayed{cfg: c}, nil
 }
 
 // sprayed is the scheme of one Conn.
-type sprayed struct{ cfg Config }
+type sprayed struct {
+	cfg    Config
+	losses losses // of what this end has sent
+	wanted int    // parity that the peer's last message had
+}
 
-func (*sprayed) Name() string { return "strack" }
+func (s *sprayed) Name() string {
+	if s.cfg.Parity {
+		return "strack-p"
+	}
+	return "strack"
+}
 
-func (*sprayed) ParityUnits(int) int { return 0 }
+// ParityUnits is as many as the peer wanted last: before it has lost anything it wants none.
+func (s *sprayed) ParityUnits(int) int { return s.wanted }
 
 func (s *sprayed) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
 	if err := check(&t, env); err != nil {
 		return nil, err
 	}
-	return newSender(&s.cfg, t, env)
+	var learned *losses
+	if s.cfg.Parity {
+		learned = &s.losses
+	}
+	return newSender(&s.cfg, t, env, learned)
 }
 
 func (s *sprayed) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {
@@ -88,6 +105,10 @@ func (s *sprayed) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiv
 	if err != nil {
 		return nil, err
 	}
+	if p.parity > 0 && (!s.cfg.Parity || t.Units > mostCoded) {
+		return nil, errParams
+	}
+	s.wanted = p.parity
 	return newReceiver(&s.cfg, t, env, p)
 }
 
@@ -104,18 +125,20 @@ func check(t *scheme.Transfer, env *scheme.Env) error {
 }
 
 // version is the format of frames and parameters.
-const version = 1
+const version = 2
 
 // params are what the receiver's half must have like the sender's. They travel in START.
 type params struct {
 	span     uint32
 	ackUnits int
+	parity   int
 }
 
 func (p *params) append(b []byte) []byte {
 	w := varint.Writer{B: append(b, version)}
 	w.Uint(uint64(p.span / 64))
 	w.Int(p.ackUnits)
+	w.Int(p.parity)
 	return w.B
 }
 
@@ -127,9 +150,9 @@ func parseParams(b []byte) (p params, err error) {
 		return p, errParams
 	}
 	r := varint.NewReader(b[1:])
-	words, acks := r.Uint(core.MaxSpan/64), r.Int(maxAckUnits)
+	words, acks, parity := r.Uint(core.MaxSpan/64), r.Int(maxAckUnits), r.Int(mostParity)
 	if r.Failed() || len(r.Rest()) > 0 || words < 1 || acks < 1 {
 		return p, errParams
 	}
-	return params{uint32(words) * 64, acks}, nil
+	return params{uint32(words) * 64, acks, parity}, nil
 }

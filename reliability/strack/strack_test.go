@@ -23,9 +23,12 @@ func makeScheme(c strack.Config) func() scheme.Scheme {
 }
 
 func TestConformance(t *testing.T) {
-	for name, c := range map[string]strack.Config{"clocked": {}, "bitmap": {Bitmap: true}} {
+	for name, c := range map[string]strack.Config{"clocked": {}, "bitmap": {Bitmap: true}, "parity": {Parity: true}} {
 		t.Run(name, func(t *testing.T) { schemetest.Suite{New: makeScheme(c)}.Run(t) })
 	}
 }
 
-func TestName(t *testing.T) { require.Equal(t, "strack", makeScheme(strack.Config{})().Name()) }
+func TestName(t *testing.T) {
+	require.Equal(t, "strack", makeScheme(strack.Config{})().Name())
+	require.Equal(t, "strack-p", makeScheme(strack.Config{Parity: true})().Name())
+}

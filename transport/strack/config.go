@@ -130,9 +130,9 @@ func (c *Config) chooser() Paths {
 	return deaf{spray.NewBitmap(c.Paths)}
 }
 
-// NewSender makes the sending end alone, without parity, for a driver that carries packets by itself. paths may be nil: those of
-// the configuration.
-func (c *Config) NewSender(m transport.Message, paths Paths) (*Sender, error) {
+// NewSender makes the sending end alone, for a driver that carries packets by itself, and has so many of parity, up to 64, behind those
+// of the message. paths may be nil: those of the configuration.
+func (c *Config) NewSender(m transport.Message, parity uint32, paths Paths) (*Sender, error) {
 	d, err := c.filled()
 	if err != nil {
 		return nil, err
@@ -140,16 +140,16 @@ func (c *Config) NewSender(m transport.Message, paths Paths) (*Sender, error) {
 	if paths == nil {
 		paths = d.chooser()
 	}
-	return newSender(d, m, 0, paths), nil
+	return newSender(d, m, parity, paths), nil
 }
 
-// NewReceiver makes the receiving end alone, without parity.
-func (c *Config) NewReceiver(m transport.Message) (*Receiver, error) {
+// NewReceiver makes the receiving end of that alone.
+func (c *Config) NewReceiver(m transport.Message, parity uint32) (*Receiver, error) {
 	d, err := c.filled()
 	if err != nil {
 		return nil, err
 	}
-	return newReceiver(d, &m, 0), nil
+	return newReceiver(d, &m, parity), nil
 }
 
 func (c *Config) ackBytes(mtu units.Bytes) units.Bytes {

@@ -29,13 +29,19 @@ func planFor(corruption float64) plan {
 	}
 	p := make(plan, mostCoded+1)
 	for k := 1; k <= mostCoded; k++ {
-		m := 0
-		for moreLost(k+m, m, corruption) > repeatedMessages {
-			m++
-		}
-		p[k] = uint8(m)
+		p[k] = uint8(Parity(k, corruption))
 	}
 	return p
+}
+
+// Parity is how many packets of parity a message of 1 to 256 packets needs where a share of them is lost, of less than a tenth, so
+// that one message in a thousand still needs a repeat.
+func Parity(packets int, lost float64) int {
+	m := 0
+	for moreLost(packets+m, m, lost) > repeatedMessages {
+		m++
+	}
+	return m
 }
 
 // moreLost is the probability that more than m of n packets are lost.
