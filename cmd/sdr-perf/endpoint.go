@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
@@ -37,7 +38,8 @@ type endpoint struct {
 	local   *local
 	at      place
 	capture *capture
-	link    link // the emulated link, once there is one
+	link    link      // the emulated link, once there is one …
+	begun   time.Time // … and when it began
 
 	mu  sync.Mutex     // guards own against visitors
 	own backend.Device // the device itself
@@ -71,17 +73,17 @@ func (l *local) openEndpoint(e end, at place, capture *capture) (*endpoint, erro
 
 // start puts the device behind the emulated link and makes the context. The device must be known to
 // fit before, because a link that doesn't fit is the client's mistake. For another link than before it
-// begins anew.
+// begins anew, and for each point where paths die.
 func (e *endpoint) start(p *params) error {
 	if e.ctx != nil {
-		if e.link == p.Link {
+		if e.link == p.Link && !p.Link.Paths.dies() {
 			return nil
 		}
 		if err := e.reopen(); err != nil {
 			return err
 		}
 	}
-	e.link = p.Link
+	e.link, e.begun = p.Link, time.Now()
 	if p.Link.emulated() {
 		dev, err := linkemu.Wrap(e.dev, p.Link.config(2*p.Seed+uint64(e.end)))
 		if err != nil {

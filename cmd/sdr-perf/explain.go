@@ -20,6 +20,8 @@ func (pt *point) explain(w io.Writer, r *result.Result) {
 	case r.IdealNs == nil:
 	case pt.Link.total() == 0:
 		say("ideal %v = RTT %v: no --rate, so the size takes no time", text(*r.IdealNs), text(pt.Link.RTT))
+	case r.LongestStallNs != nil:
+		say("ideal %v = what paths carry that live, for %v, + RTT %v, without headers; longest stall %v", text(*r.IdealNs), pt.size, text(pt.Link.RTT), text(*r.LongestStallNs))
 	default:
 		header := pt.end.dev.Caps().HeaderBytes
 		say("ideal %v = %v at %v + RTT %v, without headers (%d bytes a packet, %.1f %%)",

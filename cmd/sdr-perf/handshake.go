@@ -55,6 +55,8 @@ type turn struct {
 	Counters *counters `json:"counters,omitempty"`
 	// CPU is what this end has spent since then.
 	CPU result.CPUTime `json:"cpu"`
+	// Stall is for how long, at most, nothing new has come since then, where paths have rates of their own.
+	Stall units.Duration `json:"stall,omitempty"`
 }
 
 // An op is what the next transfer is for.

@@ -189,7 +189,7 @@ func (l *local) rdmaPort() (uint16, error) {
 // run is the program, once all options have been checked.
 func (a *call) run(c *cobra.Command) (err error) {
 	l, p := &a.local, &a.params
-	out, err := l.newOutput(c.OutOrStdout(), p.Latency)
+	out, err := l.newOutput(c.OutOrStdout(), p)
 	if err != nil {
 		return err
 	}

@@ -29,13 +29,10 @@ type output struct {
 
 // newOutput opens the JSON file, so that one that can't be written shows before anything is measured.
 // The table makes room for JSON on stdout.
-func (l *local) newOutput(stdout io.Writer, latency bool) (*output, error) {
-	o := &output{table: stdout, columns: narrow, verbose: l.verbose, results: []*result.Result{}}
-	switch {
-	case l.wide:
+func (l *local) newOutput(stdout io.Writer, p *params) (*output, error) {
+	o := &output{table: stdout, columns: columnsOf(p), verbose: l.verbose, results: []*result.Result{}}
+	if l.wide {
 		o.columns = wide
-	case latency:
-		o.columns = ofLatency
 	}
 	o.columns = l.sweep.columns(o.columns)
 	o.plot, o.sweep = l.plot, &l.sweep

@@ -75,12 +75,12 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.VarP(&p.MTU, "mtu", "m", "payload of a packet, 256 to 4096 (default: the largest that both ends can)")
 	f.Var(&p.Chunk, "chunk", "what one bit of the receiver's bitmap covers, a multiple of the MTU (default: 16 packets)")
 	f.Var(&p.Unit, "unit", "what is repeated at once, a multiple of the MTU (default: 1 packet)")
-	f.IntVar(&p.Channels, "channels", p.Channels, "`number` of paths that a transfer is spread over, 1 to 64")
+	f.IntVar(&p.Channels, "channels", p.Channels, "`number` of paths that a transfer is spread over, 1 to 256")
 	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate, as that of the emulated link isn't told: none, fixed, bbr, search, dcqcn, swift; sdr-perf congestion tells which is what (default: sending is paced to --rate)")
 	p.Scheme.register(f)
 	f.Var((*units.DurationValue)(&p.Link.RTT), "rtt", "emulated link: round-trip time")
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; without --congestion sending is paced to it")
-	f.Var(&p.Link.Paths, "paths", "emulated link: instead of --rate, the rate of each path that channels take in turn, and when it\ndies: 100mbit,100mbit,10mbit,100mbit@2s; sending is paced to their sum")
+	f.Var(&p.Link.Paths, "paths", "emulated link: instead of --rate, the rate of each path that channels take in turn, and when it\ndies, counted from each point's beginning: 100mbit,100mbit,10mbit,100mbit@2s; sending is paced to their sum")
 	f.Var(&p.Link.Queue, "queue", "emulated link: bytes that may wait for it before packets are dropped (default: the sender is held back)")
 	f.Var(probability{&p.Link.Drop}, "drop", "emulated link: probability that a packet is lost, data and control alike")
 	f.Float64Var(&p.Link.Burst, "burst", p.Link.Burst, "emulated link: mean `length` in packets of bursts of losses; with --rate they last as long as so many packets take")
@@ -124,8 +124,8 @@ func (p *params) check() error {
 		return fmt.Errorf("--inflight %d: choose 1 to %d", p.Inflight, maxInflight)
 	case p.QPs < 1 || p.QPs > maxQPs:
 		return fmt.Errorf("--qps %d: choose 1 to %d", p.QPs, maxQPs)
-	case p.Channels < 1 || p.Channels > 64:
-		return fmt.Errorf("--channels %d: choose 1 to 64", p.Channels)
+	case p.Channels < 1 || p.Channels > maxPaths:
+		return fmt.Errorf("--channels %d: choose 1 to %d", p.Channels, maxPaths)
 	}
 	if err := p.checkPackets(); err != nil {
 		return err

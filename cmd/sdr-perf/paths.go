@@ -14,7 +14,8 @@ import (
 // "100mbit,100mbit,10mbit,100mbit@2s". It is text so that links can be compared.
 type paths string
 
-const maxPaths = 64
+// maxPaths is as many as a connection can have.
+const maxPaths = 256
 
 // split takes p apart. ends are 0 for paths that live.
 func (p paths) split() (rates []units.Rate, ends []units.Duration, err error) {
@@ -40,6 +41,34 @@ func (p paths) split() (rates []units.Rate, ends []units.Duration, err error) {
 	}
 	return rates, ends, nil
 }
+
+// carry is how long the paths take for n bytes from an instant on, counted from the link's beginning: each carries its
+// rate until it dies. If all die before, it is the time until then.
+func (p paths) carry(n units.Bytes, from units.Duration) units.Duration {
+	rates, ends, _ := p.split() // checkPaths says what is wrong with them
+	for at := from; ; {
+		sum, next := units.Rate(0), units.Duration(units.Never)
+		for i, end := range ends {
+			if end == 0 || end > at {
+				sum += rates[i]
+			}
+			if end > at {
+				next = min(next, end)
+			}
+		}
+		if sum == 0 {
+			return at - from
+		}
+		if took := sum.Time(n); took <= next-at {
+			return at + took - from
+		}
+		n -= sum.Bytes(next - at)
+		at = next
+	}
+}
+
+// dies reports whether a path does.
+func (p paths) dies() bool { return strings.Contains(string(p), "@") }
 
 // Set takes what split does.
 func (p *paths) Set(text string) error {

@@ -23,7 +23,7 @@ import (
 var contract = map[string][]string{
 	"": {
 		"version", "device", "backend", "reliability", "size_bytes", "chunk_bytes", "mtu", "channels", "workers",
-		"iterations", "warmup", "inflight", "qps", "bidirectional", "link", "congestion", "completion_ns", "histogram", "ideal_ns", "elapsed_ns",
+		"iterations", "warmup", "inflight", "qps", "bidirectional", "link", "congestion", "completion_ns", "histogram", "ideal_ns", "longest_stall_ns", "elapsed_ns",
 		"t_over_ideal", "throughput_gbps", "message_rate", "latency", "bare_udp_ns", "cpu", "packets", "chunks", "params",
 		"incomplete", "verified", "seed", "environment", "run",
 	},
@@ -360,7 +360,7 @@ func TestMistakes(t *testing.T) {
 		{"--loopback --chunk 256", exitUsage, "want a multiple of the MTU 4096"}, // known only when the device is open
 		{"--loopback --mtu 1000", exitUsage, "choose 256, 512"},
 		{"--loopback --unit 100", exitUsage, "choose a multiple of the MTU"},
-		{"--loopback --channels 65", exitUsage, "choose 1 to 64"},
+		{"--loopback --channels 257", exitUsage, "choose 1 to 256"},
 		{"--loopback --workers 9", exitUsage, "choose 1 to 8"},
 		{"--loopback -n -5", exitUsage, "choose 1 to"},
 		{"--loopback --reliability tcp", exitUsage, "choose among"},

@@ -30,6 +30,7 @@ type point struct {
 	lanes  []*lane // where several transfers are under way; then buf and mr are none
 	begun  tally   // when counting began
 	cpu    cpuMeter
+	stall  stall
 	// missing counts units that an unreliable scheme didn't bring; receiver only.
 	missing uint64
 }

@@ -50,7 +50,7 @@ func (pt *point) receive(ctx context.Context) error {
 			failed = errInterrupted
 		}
 		now := pt.count().since(pt.begun.ours)
-		theirs, err := pt.turn(graced, turn{Err: text(failed), Wrong: errors.As(failed, new(*contentError)), Counters: &now, CPU: pt.ownCPU(pt.cpu.spent())})
+		theirs, err := pt.turn(graced, turn{Err: text(failed), Wrong: errors.As(failed, new(*contentError)), Counters: &now, CPU: pt.ownCPU(pt.cpu.spent()), Stall: pt.stall.longest})
 		switch {
 		case failed != nil:
 			return failed
@@ -65,6 +65,7 @@ func (pt *point) receive(ctx context.Context) error {
 				return err
 			}
 			pt.cpu.begin()
+			pt.stall = stall{}
 		}
 		failed = pt.receiveOne(graced, posted[0], i)
 		posted = posted[1:]
@@ -73,6 +74,9 @@ func (pt *point) receive(ctx context.Context) error {
 
 // receiveOne waits for a transfer and checks its content.
 func (pt *point) receiveOne(ctx context.Context, t *reliability.Transfer, i uint64) error {
+	if pt.watchesStalls() {
+		pt.stall.watch(ctx, t, pt.Link.RTT)
+	}
 	if err := pt.await(ctx, t); err != nil {
 		return err
 	}

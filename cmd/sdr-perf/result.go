@@ -48,8 +48,11 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 			RTTNs: l.RTT, RateBps: l.total(), Drop: l.Drop, Burst: max(l.Burst, 1), Reorder: l.Reorder, Duplicate: l.Duplicate, QueueBytes: l.Queue,
 		}
 		ideal := l.total().Time(pt.size*units.Bytes(pt.batch(m))) + l.RTT
-		if pt.Latency { // one after another, each way on its own
+		switch {
+		case pt.Latency: // one after another, each way on its own
 			ideal = units.Duration(max(1, m.times.n)) * (2*l.total().Time(pt.size) + l.RTT)
+		case pt.watchesStalls():
+			ideal, r.LongestStallNs = m.carry/units.Duration(max(1, m.times.n)), &m.stall
 		}
 		r.IdealNs = &ideal
 	}

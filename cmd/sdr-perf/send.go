@@ -30,11 +30,14 @@ type measurement struct {
 	times *histogram
 	// took is how long all of them took together, where several were under way, and back what the other end
 	// sent meanwhile.
-	took     units.Duration
-	back     direction
-	warmups  int
-	mtu      units.Bytes
-	counters counters
+	took units.Duration
+	back direction
+	// carry is what the paths took for the same, where they have rates of their own, and stall for how long, at most,
+	// nothing new came at the other end.
+	carry, stall units.Duration
+	warmups      int
+	mtu          units.Bytes
+	counters     counters
 	// bare are the times of the bare ping-pong beside --latency, nil for none.
 	bare *histogram
 	// cpu is what this end has spent, peerCPU the other.
@@ -73,7 +76,7 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 			pt.cpu.apart(func() { fill(pt.buf[:pt.size], pt.Seed, i) })
 		}
 		theirs, err := pt.turn(graced, ours)
-		r.cpu, r.peerCPU = pt.cpu.spent(), theirs.CPU
+		r.cpu, r.peerCPU, r.stall = pt.cpu.spent(), theirs.CPU, max(theirs.Stall, 0)
 		switch {
 		case err != nil || ours.Err != "":
 			return r, errors.Join(ctx.Err(), pt.sum(r, &theirs, err))
@@ -86,6 +89,7 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 			}
 			pt.cpu.begin()
 		}
+		begun := time.Since(pt.end.begun)
 		took, err := pt.sendOne(graced)
 		if err != nil {
 			return r, pt.explainFailure(graced, err)
@@ -95,6 +99,9 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 			warming += took
 		} else {
 			r.times.add(took)
+			if pt.watchesStalls() {
+				r.carry += pt.Link.Paths.carry(pt.size, begun) + pt.Link.RTT
+			}
 			counting += took
 		}
 		m.show(pt.done(r.times.n, counting))

@@ -183,10 +183,7 @@ func (s *server) show(ctx context.Context, pt *point) error {
 	if err != nil || theirs.Result == nil {
 		return err
 	}
-	columns := narrow
-	if pt.Latency {
-		columns = ofLatency
-	}
+	columns := columnsOf(pt.params)
 	if s.visit.add(theirs.Result, pt.size); s.visit.points == 1 {
 		err = writeRow(s.says, columns, func(c column) string { return c.head })
 	}

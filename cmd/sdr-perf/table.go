@@ -32,10 +32,13 @@ var (
 	columnGbps   = column{"Gbit/s", 7, func(r *result.Result) string { return fmt.Sprintf("%.3f", r.ThroughputGbps) }}
 	columnRate   = column{"msg/s", 7, func(r *result.Result) string { return threeDigits(r.MessageRate) }}
 	columnLost   = column{"lost", 6, lost}
+	columnStall  = column{"stall", 7, func(r *result.Result) string { return stallText(r.LongestStallNs) }}
 	columnEnd    = column{"data", -1, content}
 
 	// narrow fits into 80 columns, wide has everything.
 	narrow = []column{columnScheme, columnSize, columnN, columnAvg, columnP99, columnIdeal, columnGbps, columnRate, columnLost, columnEnd}
+	// ofPaths is narrow where paths have rates of their own.
+	ofPaths = []column{columnScheme, columnSize, columnN, columnAvg, columnP99, columnIdeal, columnGbps, columnStall, columnLost, columnEnd}
 	// ofLatency is that of --latency.
 	ofLatency = []column{
 		columnScheme, columnSize, columnN, columnP50, columnP99, columnP999,
@@ -102,6 +105,24 @@ func ratio(v *float64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.3f", *v)
+}
+
+func stallText(d *units.Duration) string {
+	if d == nil {
+		return "-"
+	}
+	return units.FormatDuration(*d)
+}
+
+// columnsOf are those of what is measured.
+func columnsOf(p *params) []column {
+	switch {
+	case p.Latency:
+		return ofLatency
+	case p.watchesStalls():
+		return ofPaths
+	}
+	return narrow
 }
 
 // threeDigits has all digits of what is above a hundred, and three of what is below.

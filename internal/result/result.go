@@ -46,8 +46,12 @@ type Result struct {
 	CompletionNs Completion `json:"completion_ns"`
 	Histogram    []Bucket   `json:"histogram"`
 	// IdealNs is size/rate + RTT of the emulated link, else null. Of transfers that overlap it is that of all of
-	// them together.
+	// them together. Where paths have rates of their own, and transfers don't overlap, it is how long those that live take for
+	// them on average, from when they began on, + RTT.
 	IdealNs *units.Duration `json:"ideal_ns"`
+	// LongestStallNs is for how long, at most, nothing new of a transfer came at the receiver, from its beginning on; it is
+	// measured in the same case, and null else.
+	LongestStallNs *units.Duration `json:"longest_stall_ns"`
 	// ElapsedNs is how long all transfers took: the sum of their times, or from the first post to the last
 	// completion where they overlap. TOverIdeal is that, or the average time, over IdealNs.
 	ElapsedNs  units.Duration `json:"elapsed_ns"`
