@@ -8,9 +8,12 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// account is what packets that came in through one port occupy, by class.
+// used is what packets that came in through one port occupy of the reserve and the shared memory, by class: 32 bytes, all that
+// is touched for a packet without PFC.
+type used [Classes]int64
+
+// account is what PFC keeps beside it.
 type account struct {
-	used     [Classes]int64 // of the reserve and the shared memory
 	over     [Classes]int64 // of the headroom
 	headroom int64          // size of the headroom of each class
 	shift    uint8
@@ -43,7 +46,7 @@ func (s *Sim) makeBuffers() error {
 	if b.Size == 0 {
 		return nil
 	}
-	s.accounts = make([]account, len(s.ports))
+	s.accounts, s.used = make([]account, len(s.ports)), make([]used, len(s.ports))
 	s.buffers = make([]buffer, s.switches)
 	hostRate := s.slowestHost()
 	for n := range s.nodes {
@@ -105,29 +108,30 @@ func (s *Sim) enter(n uint32, k *packet) bool {
 		return true
 	}
 	in := s.nodes[n].firstPort + uint32(k.in)
-	a := &s.accounts[in]
+	u := &s.used[in]
 	c, size := k.class(), int64(k.size)
 	reserve := int64(s.cfg.Buffer.Reserve)
-	shared := min(size, max(0, a.used[c]+size-reserve))
+	shared := min(size, max(0, u[c]+size-reserve))
 	if !s.cfg.Buffer.PFC || int(c) > s.cfg.Buffer.Lossless {
 		if b.used+shared > b.size {
 			return false
 		}
-		a.used[c] += size
+		u[c] += size
 		b.used += shared
 		return true
 	}
-	if a.used[c]+size-reserve > b.threshold(a.shift) && a.used[c]+size > reserve {
+	a := &s.accounts[in]
+	if u[c]+size-reserve > b.threshold(a.shift) && u[c]+size > reserve {
 		if a.over[c]+size > a.headroom {
 			return false
 		}
 		a.over[c] += size
 		s.mostHeadroom = max(s.mostHeadroom, a.over[c])
 	} else {
-		a.used[c] += size
+		u[c] += size
 		b.used += shared
 	}
-	if a.pausing>>c&1 == 0 && (a.over[c] > 0 || a.used[c]-reserve >= b.threshold(a.shift)) {
+	if a.pausing>>c&1 == 0 && (a.over[c] > 0 || u[c]-reserve >= b.threshold(a.shift)) {
 		a.pausing |= 1 << c
 		a.since[c] = s.now
 		s.pauses++
@@ -140,19 +144,25 @@ func (s *Sim) enter(n uint32, k *packet) bool {
 func (s *Sim) leave(n uint32, k *packet) {
 	b := &s.buffers[s.nodes[n].sw]
 	in := s.nodes[n].firstPort + uint32(k.in)
-	a := &s.accounts[in]
+	u := &s.used[in]
 	c, size := k.class(), int64(k.size)
 	k.in = noPort
+	reserve := int64(s.cfg.Buffer.Reserve)
+	if !s.cfg.Buffer.PFC {
+		b.used -= min(size, max(0, u[c]-reserve))
+		u[c] -= size
+		return
+	}
+	a := &s.accounts[in]
 	over := min(a.over[c], size)
 	size -= over
-	reserve := int64(s.cfg.Buffer.Reserve)
-	b.used -= min(size, max(0, a.used[c]-reserve))
+	b.used -= min(size, max(0, u[c]-reserve))
 	a.over[c] -= over
-	a.used[c] -= size
+	u[c] -= size
 	if a.pausing>>c&1 == 0 || a.over[c] > 0 {
 		return
 	}
-	if shared := a.used[c] - reserve; shared <= 0 || shared+int64(s.cfg.Buffer.Resume) <= b.threshold(a.shift) {
+	if shared := u[c] - reserve; shared <= 0 || shared+int64(s.cfg.Buffer.Resume) <= b.threshold(a.shift) {
 		a.pausing &^= 1 << c
 		s.pauseTime += s.now - a.since[c]
 		s.resumes++

@@ -139,12 +139,12 @@ func (s *Sim) checkBuffers() error {
 		b := &s.buffers[nd.sw]
 		var accounted, shared, queued int64
 		for pi := nd.firstPort; pi < nd.firstPort+uint32(nd.ports); pi++ {
-			a := &s.accounts[pi]
-			for c := range a.used {
-				accounted += a.used[c] + a.over[c]
-				shared += max(0, a.used[c]-int64(s.cfg.Buffer.Reserve))
-				if a.used[c] < 0 || a.over[c] < 0 || a.over[c] > a.headroom {
-					return fmt.Errorf("switch %s: class %d of port %d has %d bytes, %d of %d headroom", s.name(uint32(n)), c, pi-nd.firstPort, a.used[c], a.over[c], a.headroom)
+			a, u := &s.accounts[pi], &s.used[pi]
+			for c := range u {
+				accounted += u[c] + a.over[c]
+				shared += max(0, u[c]-int64(s.cfg.Buffer.Reserve))
+				if u[c] < 0 || a.over[c] < 0 || a.over[c] > a.headroom {
+					return fmt.Errorf("switch %s: class %d of port %d has %d bytes, %d of %d headroom", s.name(uint32(n)), c, pi-nd.firstPort, u[c], a.over[c], a.headroom)
 				}
 			}
 			s.eachQueued(pi, func(i uint32) {

@@ -27,7 +27,8 @@ type port struct {
 	paused   uint8    // classes that PFC has stopped
 	flags    uint8
 	turn     uint8 // class that the weighted round robin has reached
-	_        uint64
+	owner    uint32
+	_        uint32
 }
 
 // speed is what the links of one rate and delay have in common.
@@ -68,7 +69,7 @@ func (v *speed) serialization(size int64) des.Time {
 func (s *Sim) speedOf(pi uint32) *speed { return &s.speeds[s.ports[pi].speed] }
 
 // owner is the node that a port belongs to.
-func (s *Sim) owner(pi uint32) uint32 { return s.wires[s.wires[pi].rev].node }
+func (s *Sim) owner(pi uint32) uint32 { return s.ports[pi].owner }
 
 // credits is the state of the weighted round robin of a port: bytes that each class may still send
 // in its turn.
@@ -210,7 +211,7 @@ func (s *Sim) start(pi uint32, p *port, i uint32, k *packet) {
 	v := &s.speeds[p.speed]
 	p.busy = s.now + v.serialization(int64(k.size))
 	if s.accounts != nil && k.in != noPort {
-		s.leave(s.owner(pi), k)
+		s.leave(p.owner, k)
 		k = &s.pk[i] // a PFC frame may have moved the slab
 	}
 	// A queue without packets marks nothing, whatever the threshold.

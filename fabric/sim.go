@@ -61,6 +61,7 @@ type Sim struct {
 	router  router
 
 	accounts []account // by ingress port; nil with endless buffers
+	used     []used    // likewise
 	buffers  []buffer  // by switch
 	red      []red     // by port; nil without ECN
 	credits  []credits // by port
@@ -215,7 +216,7 @@ func (s *Sim) setPort(known map[speed]uint32, pi, rev uint32, from, to int, l to
 		known[v] = at
 		s.speeds = append(s.speeds, v)
 	}
-	p.speed = at
+	p.speed, p.owner = at, uint32(from)
 	s.wires[pi] = wire{uint32(to), rev}
 	if s.nodes[from].host != none {
 		p.flags = ofHost
@@ -447,18 +448,39 @@ func (s *Sim) look() {
 		next = next[:lookAhead]
 	}
 	seen := s.seen
+	var flows [lookAhead]uint32 // of those that arrive at hosts
+	n := 0
 	for i := range next {
 		e := &next[i]
 		switch pi := e.Key & entity; e.Key &^ entity {
 		case evArrive:
-			seen += s.pk[e.Arg].flow
+			f := s.pk[e.Arg].flow
+			seen += f
+			if s.ports[s.wires[pi].rev].flags&ofHost != 0 && f < uint32(len(s.flows)) {
+				flows[n] = f
+				n++
+			}
 		case evDequeue:
 			if c := bits.TrailingZeros8(s.ports[pi].occupied); c < Classes {
 				seen += s.pk[s.queues[pi][c].head].flow
 			}
 		}
 	}
+	for _, f := range flows[:n] {
+		seen += s.lookAt(&s.flows[f])
+	}
 	s.seen, s.ahead = seen, len(next)
+}
+
+// lookAt reads the two ends of a flow.
+func (s *Sim) lookAt(f *flow) (seen uint32) {
+	if f.rcv != nil && f.rcv.Complete() {
+		seen++
+	}
+	if f.snd != nil && f.snd.Done() {
+		seen++
+	}
+	return seen
 }
 
 // arrive is the end of a packet's way through the link of port pi.
