@@ -55,6 +55,7 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 	if err := o.sim.AddFlows(o.flows); err != nil {
 		return nil, usage.Wrap(err)
 	}
+	useLargePages()
 	total := 0.0
 	for _, f := range o.flows {
 		total += float64(f.Size)
@@ -79,12 +80,15 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 		}
 		o.seen = &look.out
 	}
-	for !o.sim.Done() && o.sim.Now() < until {
+	for n := 1; !o.sim.Done() && o.sim.Now() < until; n++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		if o.advance(until) == 0 {
 			break
+		}
+		if n&(n-1) == 0 { // memory has grown, at first
+			useLargePages()
 		}
 		tell()
 	}
