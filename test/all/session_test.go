@@ -157,6 +157,9 @@ func TestAllowedSkips(t *testing.T) {
 // A step over its budget loses all its processes: those that ignore SIGTERM, and those that
 // moved to a session of their own.
 func TestOverBudgetKillsEverything(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	dir := t.TempDir()
 	script := `trap "" TERM
 setsid sh -c 'trap "" TERM; echo $$ > ` + dir + `/detached; while :; do sleep 0.1; done' &
@@ -175,6 +178,9 @@ while :; do sleep 0.1; done`
 }
 
 func TestInterruptKillsAndSkipsTheRest(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -198,6 +204,9 @@ func TestInterruptKillsAndSkipsTheRest(t *testing.T) {
 
 // What a successful command leaves running is ended too, and said.
 func TestLeftoversAreEnded(t *testing.T) {
+	if !apart(t) {
+		return
+	}
 	dir := t.TempDir()
 	status, out := runFake(t, context.Background(), options{}, step{name: "leaky", budget: time.Minute,
 		run: func(c *stepContext) error {
