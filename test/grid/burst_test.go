@@ -33,7 +33,7 @@ func TestBursts(t *testing.T) {
 	}
 	if race.Enabled {
 		for i := range points {
-			points[i].transfers = min(points[i].transfers, 5)
+			points[i].transfers = 1 // points run side by side, the transfers of one don't
 		}
 	}
 	results, err := measureAll(points, runtime.NumCPU())
