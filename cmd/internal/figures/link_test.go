@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build !race
+
+// Sampling under the race detector is for TestFiguresAreReproducible.
+
 package figures
 
 import (
