@@ -276,7 +276,6 @@ func (s *sender) OnSent(now units.Instant, sent []scheme.Sent) {
 
 func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 	s.stats.Sent++
-	s.stats.Parity++
 	p.parity, p.probes, p.at = max(p.parity, i+1), 0, now
 	g, _, _ := s.parityMap.find(i)
 	group := &s.groups[g]
@@ -284,7 +283,9 @@ func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 	if i >= s.rowsInjected {
 		s.rowsInjected = i + 1
 		group.sent++
+		s.stats.Parity++
 	} else { // it was trimmed
+		s.stats.Retransmitted++
 		group.settles = now.Add(reaction(s.env))
 		s.rowsDue = true
 	}
