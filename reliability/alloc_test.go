@@ -5,6 +5,7 @@
 package reliability_test
 
 import (
+	"math"
 	"runtime"
 	"runtime/metrics"
 	"testing"
@@ -89,4 +90,29 @@ func longest(before, after *metrics.Float64Histogram) time.Duration {
 		}
 	}
 	return 0
+}
+
+// TestSmallTransferAllocatesLittle: a program that sends many small messages pays for each of them with what the garbage collector has to
+// do. Both sides run in this process.
+func TestSmallTransferAllocatesLittle(t *testing.T) {
+	for name, most := range map[string]uint64{"sr": 6500, "adaptive": 10000} {
+		t.Run(name, func(t *testing.T) {
+			e := overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, allSchemes(t)[name])
+			const n, rounds = 4 * units.KiB, 200
+			src, dst := e.alloc(t, 0, n), e.alloc(t, 1, n)
+			e.move(t, src, dst, n)
+			best := uint64(math.MaxUint64)
+			for range 3 { // the runtime allocates now and then on its own
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				for range rounds {
+					e.move(t, src, dst, n)
+				}
+				runtime.ReadMemStats(&after)
+				best = min(best, (after.TotalAlloc-before.TotalAlloc)/rounds)
+			}
+			t.Logf("%d bytes a transfer, both sides together", best)
+			require.Less(t, best, most)
+		})
+	}
 }

@@ -43,8 +43,13 @@ func (in *incoming) start(t *Transfer, mr *sdr.MR, off, length units.Bytes) {
 		arrivals: sdr.NewArrivals(in.qcfg.Channels),
 		wanted:   in.layout.messages(length), parityWanted: in.parityMessages(in.units(length)),
 	}
-	r.view = view{t: r, counts: make([]uint64, in.qcfg.Channels), marked: make([]uint64, in.qcfg.Channels)}
-	r.data = make([]*recvMessage, r.wanted)
+	counts := make([]uint64, 2*in.qcfg.Channels)
+	r.view = view{t: r, counts: counts[:in.qcfg.Channels], marked: counts[in.qcfg.Channels:]}
+	if r.wanted <= len(r.single) {
+		r.data = r.single[:r.wanted]
+	} else {
+		r.data = make([]*recvMessage, r.wanted)
+	}
 	in.nextID++
 	in.transfers = append(in.transfers, r)
 	in.book(r)

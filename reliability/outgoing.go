@@ -66,8 +66,12 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 	s := &sendTransfer{
 		o: o, t: t, id: o.nextID, mr: mr, off: off,
 		info:    scheme.Transfer{ID: o.nextID, Length: n, UnitBytes: o.unit, Units: o.units(n)},
-		data:    make([]*sendMessage, o.layout.messages(n)),
 		counted: o.qcfg.Split.FragmentBits > 0 && !o.partial,
+	}
+	if n := o.layout.messages(n); n <= len(s.single) {
+		s.data = s.single[:n]
+	} else {
+		s.data = make([]*sendMessage, n)
 	}
 	o.nextID++
 	o.transfers = append(o.transfers, s)

@@ -31,6 +31,9 @@ type recvTransfer struct {
 	data               []*recvMessage
 	wanted, dataPosted int
 	front              int
+	// first is data message 0, and single the memory of data where there is no other.
+	first  recvMessage
+	single [1]*recvMessage
 	// parity are the parity messages posted, of parityWanted. The first parityBase are
 	// done with; of their units parityArrived had come.
 	parity                    []*recvMessage
@@ -173,7 +176,11 @@ func (t *recvTransfer) post(mr *sdr.MR, off, n units.Bytes, role sdr.Role, i int
 	if err != nil {
 		return nil, err
 	}
-	m := &recvMessage{t: t, h: h}
+	m := &t.first
+	if role != sdr.RoleData || i != 0 {
+		m = new(recvMessage)
+	}
+	*m = recvMessage{t: t, h: h}
 	if m.positions, err = t.in.positionsOf(h); err != nil {
 		t.in.port.Complete(h)
 		return nil, err

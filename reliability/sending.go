@@ -29,6 +29,10 @@ type sendTransfer struct {
 	// index; nil: not granted yet. Those below dataGranted and parityGranted are.
 	data, parity               []*sendMessage
 	dataGranted, parityGranted int
+	// first is data message 0 and single the memory of data: most transfers of a program that sends many
+	// have one message.
+	first  sendMessage
+	single [1]*sendMessage
 	// wholeMessages counts the data messages that are whole, parityOpened the parity
 	// messages that were ever opened, and paritySent the parity units sent.
 	wholeMessages, parityOpened, paritySent int
@@ -146,7 +150,11 @@ func (t *sendTransfer) openGranted(g grant, mr *sdr.MR, off, n units.Bytes) (*se
 	if err != nil {
 		return nil, err
 	}
-	m := &sendMessage{t: t, stream: s, seq: g.seq, role: g.label.Role, index: int(g.label.Index)}
+	m := &t.first
+	if g.label.Role != sdr.RoleData || g.label.Index != 0 {
+		m = new(sendMessage)
+	}
+	*m = sendMessage{t: t, stream: s, seq: g.seq, role: g.label.Role, index: int(g.label.Index)}
 	t.o.messages[g.seq] = m
 	return m, nil
 }

@@ -29,7 +29,10 @@ func (r *receiver) checkGroup(v scheme.View, g int, out *scheme.Output) {
 }
 
 func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
-	id := free(r.jobs[:])
+	if r.jobs == nil {
+		r.jobs = make([]job, maxJobs)
+	}
+	id := free(r.jobs)
 	if id < 0 || len(out.Jobs) == cap(out.Jobs) {
 		r.recheckAt = 0 // the worker is woken when a job is done
 		return

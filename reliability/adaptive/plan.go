@@ -139,12 +139,12 @@ func mostGroups(n int) int { return min(n, n/16+8) }
 
 // explain says what was chosen and why.
 func (p *plan) explain(m *model, env *scheme.Env) string {
+	if p.groups == 0 && env.Rate == 0 {
+		return "no code, each lost unit is repeated: without a rate (pacing) there is no idle time for parity, and repeats cost little on a short round trip"
+	}
 	why := fmt.Sprintf("at most %.2g of the units get lost, in bursts of %.1f on average; rate %v, RTT %v",
 		m.drop(), m.meanBurst(), env.Rate, units.FormatDuration(env.RTT))
-	switch {
-	case p.groups == 0 && env.Rate == 0:
-		return "no code, each lost unit is repeated: without a rate (pacing) there is no idle time for parity, and repeats cost little on a short round trip"
-	case p.groups == 0:
+	if p.groups == 0 {
 		return "no code, each lost unit is repeated: there is no room for parity (reliability.Config.ParityPool); " + why
 	}
 	coded := p.units - p.tail

@@ -58,7 +58,7 @@ type receiver struct {
 	rechecked int // the group where the last such look ended
 
 	marks []scheme.Mark
-	jobs  [maxJobs]job
+	jobs  []job // maxJobs, made when the first is needed
 	// recovered are the units of the tail that decoding computed.
 	recovered []int
 
@@ -66,7 +66,7 @@ type receiver struct {
 	rotor     int
 	markRotor int
 	totalled  bool
-	ack       []byte // scratch for the acknowledgement
+	ack       []byte // scratch for the acknowledgement, made when the first is due
 	stats     scheme.Stats
 }
 
@@ -78,7 +78,6 @@ func newReceiver(sum *totals, p params, t scheme.Transfer, env *scheme.Env) *rec
 	for g := range r.groups {
 		r.groups[g].rows, r.groups[g].missing = uint8(p.rows), -1
 	}
-	r.ack = make([]byte, 0, env.MaxFrame)
 	r.stats.K, r.stats.M = p.k(), p.rows
 	return r
 }

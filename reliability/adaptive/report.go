@@ -25,6 +25,9 @@ func (r *receiver) finish() {
 // acknowledgement, which gets what room it needs of its share. It returns when the next
 // one may be due.
 func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output, room int) (next units.Instant) {
+	if r.ack == nil {
+		r.ack = make([]byte, 0, r.env.MaxFrame)
+	}
 	r.ack, next = r.acks.AppendAck(now, r.ack[:0], room-stateRoom(room), v)
 	r.number++
 	w := writer{varint.Writer{B: append(out.Frame[:0], frameState), Limit: room - len(r.ack)}}

@@ -66,7 +66,7 @@ type sender struct {
 	encode int
 	ready  []bool
 	parity int
-	jobs   [maxJobs]job
+	jobs   []job // maxJobs, made when the first is needed
 
 	paths  []txPath
 	byName []uint32
@@ -92,10 +92,10 @@ type txPath struct {
 	// have passed.
 	data, parity, passed int
 	// probes were sent behind the last parity unit, at is when anything of
-	// the kind was last sent, and covers[i] what probe i is behind.
+	// the kind was last sent, and covers[i] what probe i is behind, made when the first is sent.
 	probes int
 	at     units.Instant
-	covers [scheme.Probes]int
+	covers []int
 }
 
 func newSender(a *adaptive, t scheme.Transfer, env *scheme.Env) *sender {
@@ -348,7 +348,7 @@ func (s *sender) onMarks() {
 		case markParity:
 			p.passed = max(p.passed, min(m.index+1, p.parity))
 		case markProbe:
-			if m.index < scheme.Probes {
+			if m.index < len(p.covers) {
 				p.passed = max(p.passed, p.covers[m.index])
 			}
 		}

@@ -24,7 +24,10 @@ func (s *sender) startJobs(out *scheme.Output) {
 		return
 	}
 	for ; s.encode < s.groupMap.groups+len(s.parityMap.extra); s.encode++ {
-		i := free(s.jobs[:])
+		if s.jobs == nil {
+			s.jobs = make([]job, maxJobs)
+		}
+		i := free(s.jobs)
 		if i < 0 || len(out.Jobs) == cap(out.Jobs) {
 			return
 		}
@@ -90,6 +93,9 @@ func (s *sender) sendProbes(now units.Instant, out *scheme.Output, room int) uni
 		if now >= due && room > 0 {
 			room--
 			number := ownProbes + (p.parity+p.probes)%ownProbes
+			if p.covers == nil {
+				p.covers = make([]int, scheme.Probes)
+			}
 			p.covers[number] = p.parity
 			out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Probe | scheme.Unit(number), Channel: c})
 			p.probes++

@@ -66,7 +66,7 @@ type rule interface {
 // NewTracker returns the tracker of a transfer, for which CheckTransfer must have
 // passed. c must have passed Check.
 func NewTracker(c Config, known *Estimates, transfer scheme.Transfer, env *scheme.Env) *Tracker {
-	t := &Tracker{config: c, transfer: transfer, env: env, decodable: transfer.Units}
+	t := &Tracker{config: c, transfer: transfer, env: env, decodable: transfer.Units, window: firstWindow(transfer.Units)}
 	t.paths = make([]path, env.Channels)
 	for i, e := range known.of(env.Channels) {
 		p := &t.paths[i]

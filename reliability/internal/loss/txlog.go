@@ -24,8 +24,8 @@ type txLog struct {
 	first, end uint64
 }
 
-// minLog is the initial size of the ring.
-const minLog = 16
+// minLog is the initial size of the ring: what a transfer of one unit sends, and its probes.
+const minLog = 4
 
 func (l *txLog) at(order uint64) *transmission {
 	return &l.ring[order&uint64(len(l.ring)-1)]

@@ -2,6 +2,8 @@
 
 package loss
 
+import "math/bits"
+
 // A fate is what the sender believes of a unit that it has sent.
 type fate uint8
 
@@ -42,10 +44,18 @@ type window struct {
 	// window.
 	acked      []uint64
 	base, next int
+	// first is the initial size of the ring, a power of two.
+	first int
 }
 
-// minWindow is the initial size of the ring, at least one word of bits.
-const minWindow = 64
+// maxFirst is the initial size of the ring of a transfer that has as many units, or more: one word of bits.
+const maxFirst = 64
+
+// firstWindow is an empty window of a transfer of n units. Most transfers of a program that sends many are small, and what is
+// made for each of them should be, too.
+func firstWindow(n int) window {
+	return window{first: 1 << bits.Len(uint(min(max(n, 1), maxFirst)-1))}
+}
 
 func (w *window) at(u int) *unitState { return &w.states[u&(len(w.states)-1)] }
 
@@ -71,8 +81,8 @@ func (w *window) push() (u int) {
 }
 
 func (w *window) grow() {
-	n := max(minWindow, 2*len(w.states))
-	states, acked := make([]unitState, n), make([]uint64, n/64)
+	n := max(w.first, 2*len(w.states))
+	states, acked := make([]unitState, n), make([]uint64, (n+63)/64)
 	for u := w.base; u < w.next; u++ {
 		i := u & (n - 1)
 		states[i] = *w.at(u)
@@ -88,7 +98,7 @@ func (w *window) grow() {
 // the window.
 func (w *window) ack(u, to int) (fresh uint64, n int) {
 	i := u & (len(w.states) - 1)
-	n = min(64-i&63, to-u)
+	n = min(64-i&63, len(w.states)-i, to-u)
 	word := &w.acked[i>>6]
 	mask := ^uint64(0) >> (64 - n) << (i & 63)
 	fresh = (mask &^ *word) >> (i & 63)

@@ -16,7 +16,7 @@ import (
 func TestWindowModel(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 2))
-		var w window
+		w := firstWindow(1 << rng.IntN(9))
 		acked := map[int]bool{}
 		for range 300 {
 			for range rng.IntN(200) {
@@ -58,7 +58,7 @@ func TestWindowModel(t *testing.T) {
 
 // Memory follows the span, not the number of units.
 func TestWindowStaysSmall(t *testing.T) {
-	var w window
+	w := firstWindow(100000)
 	for range 100000 {
 		u := w.push()
 		if u >= 50 {
@@ -66,7 +66,7 @@ func TestWindowStaysSmall(t *testing.T) {
 			w.slide()
 		}
 	}
-	require.Len(t, w.states, minWindow)
+	require.Len(t, w.states, maxFirst)
 }
 
 func TestLogModel(t *testing.T) {
