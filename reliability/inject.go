@@ -20,6 +20,14 @@ const (
 // poll asks the core for work until it has none or may do no more.
 func (t *sendTransfer) poll(outstanding int) units.Instant {
 	o, now := t.o, t.o.now
+	if t.idle && !t.touched && now < t.next && o.pace.rate() == 0 {
+		switch { // of many transfers under way most only wait
+		case !t.blocked:
+			return t.next
+		case outstanding >= o.pace.window():
+			return min(t.next, o.pace.changes(now))
+		}
+	}
 	t.updateEnv()
 	if len(t.reliable) > 0 {
 		t.sendReliable()
@@ -33,6 +41,7 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 	}
 	t.touched = false
 	next, limited := units.Never, false
+	t.idle = false
 	for range maxPolls {
 		t.reportInjected()
 		t.o.out.Reset()
@@ -47,6 +56,7 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 		outstanding += t.core.Outstanding() - mine
 		sends := len(t.o.out.Sends)
 		limited = sends == budget
+		t.idle, t.blocked = sends == 0 && budget > 0, t.core.Outstanding() >= t.o.out.Window
 		if err := t.startJobs(); err != nil {
 			t.fail(err)
 			return now
@@ -68,6 +78,7 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 			break
 		}
 	}
+	t.idle = t.idle && len(t.deferred) == 0 && len(t.reliable) == 0
 	t.reportInjected()
 	t.next = next
 	o.pace.limited = limited

@@ -144,6 +144,7 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 		o.violations++
 		return
 	}
+	t.updateEnv() // it may not have been polled for a while
 	more := t.onProgress(placed, arrived)
 	o.pace.onSignOfLife()
 	err := t.core.OnControl(o.now, r.Rest())

@@ -50,6 +50,8 @@ type sendTransfer struct {
 	// next is when the core asked to be polled; touched: something happened to it.
 	next    units.Instant
 	touched bool
+	// idle: when it was last polled it had nothing to send, though the pacer would have let it; blocked: the window did not.
+	idle, blocked bool
 
 	// repeats is how often each data unit has been repeated, made when the first one is;
 	// needed how many of all those it took, by the messages that have been completed. counted: the
