@@ -182,7 +182,7 @@ func (t *sendTransfer) inject(s scheme.Send) bool {
 	}
 	port, ch := t.o.port, s.Channel
 	if ch == scheme.HomeChannel {
-		ch = port.HomeChannel(m.seq, first)
+		ch = port.HomeChannel(m.stream, first)
 	}
 	if port.Room(m.seq, ch) < n {
 		return false

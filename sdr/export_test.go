@@ -54,7 +54,11 @@ func (q *QP) Frontier() (nextRecv, granted uint64) {
 }
 
 // HomeChannel is Port.HomeChannel, from anywhere.
-func (q *QP) HomeChannel(seq uint64, packet int) int { return q.homeChannel(seq, packet) }
+func (q *QP) HomeChannel(s SendStream, packet int) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.homeChannel(s.m, packet)
+}
 
 // ReceiveFrames gives q a datagram of control frames as if its peer had sent it.
 func (q *QP) ReceiveFrames(number uint32, frames []byte) {

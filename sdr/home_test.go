@@ -81,7 +81,7 @@ func TestPacketsWakeHome(t *testing.T) {
 		require.NoError(t, r.WaitArrived(ctx))
 		cancel()
 		if d.cqs[0].wakes.Load() > before {
-			woken[q[0].HomeChannel(r.Seq(), 0)]++
+			woken[q[0].HomeChannel(st, 0)]++
 		}
 		require.NoError(t, st.End())
 		finish(t, r)

@@ -28,10 +28,25 @@ func (q *QP) channelOf(seq uint64, index int) *channel {
 	return q.chans[gen*q.cfg.Channels+index]
 }
 
-// homeChannel is the channel on which packets of message seq around packet count
+// A message of fewer packets than shortPackets is short: shortRun of them that follow each other are at home on one channel, so that
+// those that are sent together can go to the device, and through the network's interface, as one train.
+const (
+	shortPackets = 16
+	shortRun     = 16
+)
+
+// startChannel is the home channel of the first packet of message seq, whose receiver's buffer has length bytes.
+func (q *QP) startChannel(seq uint64, length units.Bytes) int {
+	if length < shortPackets*q.cfg.MTU {
+		seq /= shortRun
+	}
+	return int(seq % uint64(q.cfg.Channels))
+}
+
+// homeChannel is the channel on which packets of a granted message around packet count
 // as a first pass.
-func (q *QP) homeChannel(seq uint64, packet int) int {
-	return int((seq + uint64(packet/wordPackets)) % uint64(q.cfg.Channels))
+func (q *QP) homeChannel(m *sendMsg, packet int) int {
+	return (m.start + packet/wordPackets) % q.cfg.Channels
 }
 
 // room is how many packets the channel would take now; mu is held.
@@ -96,7 +111,7 @@ func (q *QP) progressSend(now units.Instant, m *sendMsg, n int) (left int) {
 func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
 	for m.fragments > 0 {
 		i := 1 + q.cfg.Split.Fragments() - m.fragments
-		if !q.zeroLength(now, m, q.homeChannel(m.seq, 0), i) {
+		if !q.zeroLength(now, m, q.homeChannel(m, 0), i) {
 			return most
 		}
 		q.stats.Fragments++
@@ -106,7 +121,7 @@ func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
 		r := &m.queue[0]
 		for r.From < r.To {
 			end := min(r.To, (r.From/wordPackets+1)*wordPackets, r.From+most)
-			n := q.inject(now, m, r.From, end-r.From, q.homeChannel(m.seq, r.From), 0)
+			n := q.inject(now, m, r.From, end-r.From, q.homeChannel(m, r.From), 0)
 			r.From += n
 			most -= n
 			if n == 0 {

@@ -203,9 +203,9 @@ func (p *Port) Room(seq uint64, channel int) int {
 	return q.room(q.channelOf(seq, channel))
 }
 
-// HomeChannel is the channel on which packets of message seq around packet count
+// HomeChannel is the channel on which packets of the message around packet count
 // as a first pass.
-func (p *Port) HomeChannel(seq uint64, packet int) int { return p.q.homeChannel(seq, packet) }
+func (p *Port) HomeChannel(s SendStream, packet int) int { return p.q.homeChannel(s.m, packet) }
 
 // Announce sends START for a transfer until it is acknowledged, the first time
 // as three spaced copies, because a lost START costs a round trip. params are at

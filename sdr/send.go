@@ -32,6 +32,7 @@ type sendMsg struct {
 	// until End: then high, how far what was queued reaches.
 	length, high units.Bytes
 	g            grant // of all but waiting and queued ones
+	start        int   // of the granted: the channel of its first packet
 	err          error // constant once done
 	imm          uint32
 	hasImm       bool
@@ -235,7 +236,7 @@ func (q *QP) packets(n units.Bytes) int { return int((n + q.cfg.MTU - 1) / q.cfg
 
 // grantedBy starts m, or fails it when it is too long; QP.mu is held.
 func (m *sendMsg) grantedBy(now units.Instant, g grant) {
-	m.g = g
+	m.g, m.start = g, m.q.startChannel(m.seq, g.length)
 	m.q.enlist(m)
 	if m.high > g.length {
 		m.failWith(now, tooLong(m.high, g))

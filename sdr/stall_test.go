@@ -33,9 +33,12 @@ func newRings(t *testing.T, workers int) (*sockets, *ringDevice) {
 	return s, d
 }
 
-// twoSlots goes through all slots and generations in four messages. Message n, of one packet, goes out
+// bufferLength is that of a buffer for the least message that isn't short.
+const bufferLength = 16 * 1024
+
+// twoSlots goes through all slots and generations in four messages. Message n, of one packet in a buffer with more room, goes out
 // on channel n modulo 2, and so to that worker.
-var twoSlots = sdr.QPConfig{MTU: 1024, Channels: 2, Generations: 2, MaxMessage: 1024, Split: sdr.Split{SlotBits: 1, OffsetBits: 27, FragmentBits: 4}}
+var twoSlots = sdr.QPConfig{MTU: 1024, Channels: 2, Generations: 2, MaxMessage: bufferLength, Split: sdr.Split{SlotBits: 1, OffsetBits: 27, FragmentBits: 4}}
 
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
@@ -49,12 +52,12 @@ func eventually(t *testing.T, what string, cond func() bool) {
 func TestCompletionWaitsWhileSlotGoesRound(t *testing.T) {
 	s, dev := newRings(t, 2)
 	q := s.connect(t, twoSlots)
-	src, dst := s.mr(t, 0, 1024), s.mr(t, 1, 1024)
+	src, dst := s.mr(t, 0, 1024), s.mr(t, 1, bufferLength)
 	release := dev.rings[1].hold(&dev.rings[1].betweenBatches)
 	defer release()
 	eventually(t, "worker 1 stands still", dev.rings[1].held.Load)
 
-	old, err := q[1].PostRecv(dst, 0, 1024)
+	old, err := q[1].PostRecv(dst, 0, bufferLength)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, old.Seq())
 	_, err = q[0].PostSend(src, 0, 1024, sdr.SendOptions{})
@@ -66,7 +69,7 @@ func TestCompletionWaitsWhileSlotGoesRound(t *testing.T) {
 	refused := 0
 	for n := uint64(2); n <= 5; n++ {
 		for limit := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-			if r, err = q[1].PostRecv(dst, 0, 1024); err == nil {
+			if r, err = q[1].PostRecv(dst, 0, bufferLength); err == nil {
 				break
 			}
 			require.ErrorIs(t, err, sdr.ErrAgain)
@@ -104,11 +107,11 @@ func finish(t *testing.T, r sdr.RecvHandle) {
 func TestCompletionOutlivesQP(t *testing.T) {
 	s, dev := newRings(t, 2)
 	q := s.connect(t, twoSlots)
-	src, dst := s.mr(t, 0, 1024), s.mr(t, 1, 1024)
+	src, dst := s.mr(t, 0, 1024), s.mr(t, 1, bufferLength)
 	// Message 3: cookies come back in the opposite order, so that of its queue pair, in generation 1, is
 	// next of one in generation 0.
 	for range 2 {
-		r, err := q[1].PostRecv(dst, 0, 1024)
+		r, err := q[1].PostRecv(dst, 0, bufferLength)
 		require.NoError(t, err)
 		finish(t, r)
 		h, err := q[0].PostSend(src, 0, 1024, sdr.SendOptions{})
@@ -117,7 +120,7 @@ func TestCompletionOutlivesQP(t *testing.T) {
 	}
 	release := dev.rings[1].hold(&dev.rings[1].inBatch)
 	defer release()
-	_, err := q[1].PostRecv(dst, 0, 1024)
+	_, err := q[1].PostRecv(dst, 0, bufferLength)
 	require.NoError(t, err)
 	_, err = q[0].PostSend(src, 0, 1024, sdr.SendOptions{})
 	require.NoError(t, err)
@@ -129,7 +132,7 @@ func TestCompletionOutlivesQP(t *testing.T) {
 	peer, err := s.ctx[0].NewQP(twoSlots)
 	require.NoError(t, err)
 	require.NoError(t, next.StartConnect(peer.Info()))
-	r, err := next.PostRecv(dst, 0, 1024)
+	r, err := next.PostRecv(dst, 0, bufferLength)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, r.Seq())
 	release()
@@ -146,11 +149,11 @@ func TestCompletionOutlivesQP(t *testing.T) {
 func TestSendCompletionOutlivesQP(t *testing.T) {
 	s, dev := newRings(t, 1)
 	q := s.connect(t, twoSlots)
-	src, dst := s.mr(t, 1, 1024), s.mr(t, 0, 1024)
+	src, dst := s.mr(t, 1, 1024), s.mr(t, 0, bufferLength)
 	home := dev.rings[0]
 	release := home.hold(&home.beforeSent)
 	defer release()
-	_, err := q[0].PostRecv(dst, 0, 1024)
+	_, err := q[0].PostRecv(dst, 0, bufferLength)
 	require.NoError(t, err)
 	_, err = q[1].PostSend(src, 0, 1024, sdr.SendOptions{})
 	require.NoError(t, err)
@@ -177,13 +180,13 @@ func TestSlotsGoRound(t *testing.T) {
 				q := s.connect(t, cfg)
 				ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 				defer cancel()
-				src, dst := s.mr(t, 0, 1024), s.mr(t, 1, 1024)
+				src, dst := s.mr(t, 0, 1024), s.mr(t, 1, bufferLength)
 				for n := range 500 {
 					src.Bytes()[0] = byte(n)
 					var r sdr.RecvHandle
 					for {
 						var err error
-						if r, err = q[1].PostRecv(dst, 0, 1024); err == nil {
+						if r, err = q[1].PostRecv(dst, 0, bufferLength); err == nil {
 							break
 						}
 						require.ErrorIs(t, err, sdr.ErrAgain)

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// TestStartChannel: docs/wire.md, "Channels and generations".
+func TestStartChannel(t *testing.T) {
+	q := &QP{cfg: QPConfig{MTU: 4096, Channels: 4}}
+	for n := range uint64(200) {
+		for _, length := range []units.Bytes{16 * 4096, 17 * 4096, units.MiB} {
+			require.EqualValues(t, n%4, q.startChannel(n, length))
+		}
+		for _, length := range []units.Bytes{0, 1, 4096, 16*4096 - 1} {
+			require.EqualValues(t, n/16%4, q.startChannel(n, length))
+		}
+	}
+	m := &sendMsg{start: 3}
+	for packet, want := range map[int]int{0: 3, 63: 3, 64: 0, 128: 1, 191: 1, 256: 3} {
+		require.Equal(t, want, q.homeChannel(m, packet))
+	}
+}
