@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -17,6 +18,10 @@ import (
 type Conn struct {
 	link
 	manual bool
+	// uncollected is how many transfers have ended that nobody has waited for yet.
+	uncollected atomic.Int64
+	// deferred is how many Sends in a row have been left to go with the next.
+	deferred atomic.Int64
 
 	// mu guards everything below, and link.
 	mu     sync.Mutex
@@ -145,11 +150,20 @@ func (c *Conn) Send(ctx context.Context, mr *sdr.MR, off, n units.Bytes, o SendO
 // maxTransfer keeps the numbers of units within their bits.
 const maxTransfer = 1 << 30
 
+// mostTogether is how many Sends leave together at most: with more the receiver would have nothing to do while the sender
+// gathers them, and the sender while the receiver does.
+const mostTogether = 8
+
 // StartSend begins the next transfer and returns. The memory must not change
 // until the transfer has ended.
 func (c *Conn) StartSend(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transfer, error) {
 	t, err := c.addSend(mr, off, n, o)
-	if err == nil {
+	switch {
+	case err != nil:
+	case c.uncollected.Load() > 0 && c.deferred.Add(1) < mostTogether:
+		c.qp.Mark() // they come for those next, and perhaps with more to send: it all goes together
+	default:
+		c.deferred.Store(0)
 		c.qp.Step()
 	}
 	return t, err

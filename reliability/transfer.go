@@ -4,6 +4,7 @@ package reliability
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -13,6 +14,8 @@ import (
 type Transfer struct {
 	conn *Conn
 	done chan struct{}
+	// collected: a Wait has returned that it has ended.
+	collected atomic.Bool
 
 	// What follows is guarded by the Conn's lock until done is closed.
 
@@ -38,6 +41,7 @@ func (t *Transfer) finish(n units.Bytes, err error) {
 		n = 0
 	}
 	t.n, t.err = n, err
+	t.conn.uncollected.Add(1)
 	close(t.done)
 }
 
@@ -95,13 +99,21 @@ func (t *Transfer) wait(ctx context.Context) error {
 		t.Cancel(context.Cause(ctx))
 		_ = t.conn.qp.Await(context.Background(), t.done)
 	}
-	return t.err
+	return t.collect()
 }
 
 // Wait blocks until the transfer has ended. Ending ctx ends only the wait.
 func (t *Transfer) Wait(ctx context.Context) error {
 	if err := t.conn.qp.Await(ctx, t.done); err != nil {
 		return err
+	}
+	return t.collect()
+}
+
+// collect returns how the transfer, which has ended, did so, to somebody who has waited for it.
+func (t *Transfer) collect() error {
+	if !t.collected.Swap(true) {
+		t.conn.uncollected.Add(-1)
 	}
 	return t.err
 }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A postCounter counts the calls in which writes are posted.
+type postCounter struct {
+	backend.Device
+	posts atomic.Int64
+}
+
+func (d *postCounter) NewQP(c backend.QPConfig) (backend.QP, error) {
+	q, err := d.Device.NewQP(c)
+	return &countedQP{q, d}, err
+}
+
+type countedQP struct {
+	backend.QP
+	d *postCounter
+}
+
+func (q *countedQP) PostWrites(now units.Instant, w []backend.Write) (int, error) {
+	q.d.posts.Add(1)
+	return q.QP.PostWrites(now, w)
+}
+
+// TestStartedTogetherLeaveTogether: of many small transfers under way several end at once, and those that are started in their place
+// go to the device together.
+func TestStartedTogetherLeaveTogether(t *testing.T) {
+	d := new(postCounter)
+	e := overWatchedSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, newSR(t, sr.RTO), func(side int, dev backend.Device) backend.Device {
+		if side == 1 {
+			return dev
+		}
+		d.Device = dev
+		return d
+	})
+	c := newConvoy(t, e, 4*units.KiB, 16)
+	const n = 1000
+	best := 1.0
+	for range 3 { // by chance they end one by one
+		before := d.posts.Load()
+		c.run(t, n)
+		if best = min(best, float64(d.posts.Load()-before)/n); best < 0.6 {
+			break
+		}
+	}
+	t.Logf("%.2f posts a transfer", best)
+	require.Less(t, best, 0.8)
+	// Both ends agree on which channel a small message is at home.
+	require.Zero(t, e.ctx[1].Stats().Repairs-e.conn[0].Stats().Units.Retransmitted)
+}
+
+// A pollCounter is a scheme whose senders count how often they are polled.
+type pollCounter struct {
+	scheme.Scheme
+	polls *int
+}
+
+type polledSender struct {
+	scheme.Sender
+	polls *int
+}
+
+func (s pollCounter) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
+	core, err := s.Scheme.NewSender(t, env)
+	return polledSender{core, s.polls}, err
+}
+
+func (s polledSender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
+	*s.polls++
+	return s.Sender.Poll(now, out)
+}
+
+// TestWhoWaitsIsNotPolled: a transfer that has sent everything and waits for its acknowledgement costs nothing while others send.
+func TestWhoWaitsIsNotPolled(t *testing.T) {
+	per := func(depth int) float64 {
+		polls := 0
+		p := newPair(t, setup{
+			net:    sim.Config{Rate: 10 * units.Gbit, Seed: 1, Link: sim.Link{Delay: 25 * units.Microsecond}},
+			qp:     sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB},
+			scheme: func() scheme.Scheme { return pollCounter{newSR(t, sr.RTO)(), &polls} },
+		})
+		s := p.stream(0, 4096, depth)
+		p.until(units.Second, func() bool { s.turn(); return s.finished >= 500 })
+		return float64(polls) / float64(s.finished)
+	}
+	few, many := per(1), per(64)
+	t.Logf("a transfer is polled %.1f times alone, %.1f times among 64", few, many)
+	require.Less(t, many, 5*few)
+}
