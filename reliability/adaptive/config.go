@@ -60,8 +60,13 @@ func (a *adaptive) Name() string { return "adaptive" }
 
 // ParityUnits is the room for the rows of the tail as the peer last wanted them,
 // with a reserve for a growing drop rate and for new rows. Conn bounds it by its
-// pool; a sender that has less room makes its tail shorter.
+// pool; a sender that has less room makes its tail shorter. Where the peer last wanted no tail, as it
+// doesn't pace, a transfer that is too short for late groups gets no parity either, and a message and its
+// control frames are saved.
 func (a *adaptive) ParityUnits(n int) int {
+	if a.tail == 0 && n < lateShare {
+		return 0
+	}
 	tail := min(n, a.tail+a.tail/4)
 	groups := (tail + leastFull - 1) / leastFull
 	return groups*(a.rows+a.rows/4+2) + spareUnits
