@@ -52,6 +52,13 @@ func overSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliabil
 func overWatchedSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme,
 	wrap func(side int, d backend.Device) backend.Device) *sides {
 	t.Helper()
+	return overEndpoints(t, link, sdr.EndpointConfig{}, q, cfg, s, wrap)
+}
+
+// overEndpoints is overWatchedSockets with Endpoints that are configured.
+func overEndpoints(t testing.TB, link linkemu.Config, ep sdr.EndpointConfig, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme,
+	wrap func(side int, d backend.Device) backend.Device) *sides {
+	t.Helper()
 	e := &sides{}
 	for i := range 2 {
 		var dev backend.Device
@@ -64,7 +71,7 @@ func overWatchedSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg r
 			require.NoError(t, err)
 		}
 		dev = wrap(i, dev)
-		e.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{})
+		e.ctx[i], err = sdr.NewEndpoint(dev, ep)
 		require.NoError(t, err)
 		c := cfg
 		c.Scheme = s()

@@ -315,6 +315,8 @@ type EndpointStats struct {
 	Foreign uint64
 	// Lent counts the turns of callers who ran a worker, while they waited (QP.Await) or to post (QP.Step).
 	Lent uint64
+	// HandedOver counts batches of packets that a worker posted for a QP that is at home at another one.
+	HandedOver uint64
 	// QPs is the number of open QPs.
 	QPs int
 }
@@ -328,6 +330,7 @@ func (c *Endpoint) Stats() EndpointStats {
 	}
 	for _, w := range c.workers {
 		s.Lent += w.turn.visits.Load()
+		s.HandedOver += w.handover.posted.Load()
 	}
 	c.mu.Lock()
 	s.QPs = len(c.qps)

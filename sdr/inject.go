@@ -50,7 +50,13 @@ func (q *QP) homeChannel(m *sendMsg, packet int) int {
 }
 
 // room is how many packets the channel would take now; mu is held.
-func (q *QP) room(ch *channel) int { return q.cfg.SendDepth - int(ch.posted-ch.done) }
+func (q *QP) room(ch *channel) int {
+	n := q.cfg.SendDepth - int(ch.posted-ch.done)
+	if ch.handed.busy { // nothing more goes to the device until its worker has posted that
+		n = min(n, postBatch-len(ch.batch))
+	}
+	return n
+}
 
 // A quantum is how many packets of raw messages a QP injects before its worker polls
 // again: nothing else holds a raw sender up, and what arrives meanwhile must find
@@ -193,18 +199,21 @@ func (q *QP) queueFlush(ch *channel) {
 	}
 }
 
-// flushAll posts what is gathered on all channels; false when some is left. mu is held.
+// flushAll posts what is gathered on all channels; false when some is left that nobody else is about to post. mu is held.
 func (q *QP) flushAll(now units.Instant) bool {
-	kept := q.pendFlush[:0]
+	kept, waiting := q.pendFlush[:0], 0
 	for _, ch := range q.pendFlush {
 		if q.flush(now, ch) {
 			ch.flushQueued = false
-		} else {
-			kept = append(kept, ch)
+			continue
+		}
+		kept = append(kept, ch)
+		if ch.handed.busy {
+			waiting++ // its worker kicks us
 		}
 	}
 	q.pendFlush = kept
-	return len(kept) == 0
+	return len(kept) == waiting
 }
 
 // mostTogether is how many packets a control datagram goes along with at most.
@@ -217,7 +226,7 @@ func (q *QP) flushTogether(now units.Instant, w *worker) {
 		return
 	}
 	ch := q.pendFlush[0]
-	if ch.carrier == nil || len(ch.batch) == 0 || len(ch.batch) > mostTogether || q.home.credits.Load() <= 0 {
+	if ch.carrier == nil || ch.handed.busy || len(ch.batch) == 0 || len(ch.batch) > mostTogether || q.home.credits.Load() <= 0 {
 		return
 	}
 	q.sess.SetActive(now, q.pending())
@@ -235,17 +244,17 @@ func (q *QP) flushTogether(now units.Instant, w *worker) {
 	}
 }
 
-// flush posts the channel's batch, its last write signalled. It reports whether
+// flush posts the channel's batch, its last write signalled, or has its worker post it. It reports whether
 // the batch is empty; mu is held.
 func (q *QP) flush(now units.Instant, ch *channel) bool {
 	if cap(ch.batch) == 0 {
 		ch.batch = make([]backend.Write, 0, postBatch)
 		return true
 	}
-	if len(ch.batch) == 0 {
+	if len(ch.batch) == 0 || q.handOver(ch) {
 		return true
 	}
-	if q.home.credits.Load() <= 0 {
+	if ch.handed.busy || q.home.credits.Load() <= 0 {
 		return false
 	}
 	q.signalLast(ch)

@@ -113,7 +113,10 @@ type channel struct {
 	// carrier is dev, if it can send a datagram along with writes.
 	carrier backend.Carrier
 	batch   []backend.Write
-	recs    ring.Ring[rec] // injections in flight
+	// poster is the worker that posts large batches, nil for the home; handed is the one that it has.
+	poster *worker
+	handed handedBatch
+	recs   ring.Ring[rec] // injections in flight
 	// posted, flushed and done count packets: recorded as injected, taken by
 	// the device, completed by it.
 	posted, flushed, done uint64
@@ -181,7 +184,7 @@ func (q *QP) open() (err error) {
 	for gen := range q.cfg.Generations {
 		for i := range q.cfg.Channels {
 			w := receivers[i%len(receivers)]
-			ch := &channel{Index: i, gen: gen, qp: q, first: len(q.chans) == 0}
+			ch := &channel{Index: i, gen: gen, qp: q, first: len(q.chans) == 0, poster: q.posterOf(i)}
 			cookie := q.ep.cookie(ch)
 			q.cookies = append(q.cookies, cookie)
 			q.chans = append(q.chans, ch)

@@ -229,7 +229,7 @@ func (w *worker) step() {
 // depart ends a caller's turn. The worker is left alone if its caller is expected back before there is something to do.
 func (w *worker) depart(now units.Instant) {
 	t := &w.turn
-	soon := min(w.cq.Next(), w.timers.next()) < now.Add(holdBack) || w.broken || w.stop.Load()
+	soon := min(w.cq.Next(), w.timers.next()) < now.Add(holdBack) || w.handover.waits() || w.broken || w.stop.Load()
 	t.drop(now)
 	others := t.callers.Load()
 	if others == 1 {

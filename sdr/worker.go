@@ -33,6 +33,8 @@ type worker struct {
 	asleep atomic.Bool
 	// asked is set when a QP waits for a poll of this worker's queue.
 	asked atomic.Bool
+	// handover is what is to be posted for queue pairs at home elsewhere.
+	handover handover
 	// credits are the free entries of cq for signalled sends.
 	credits atomic.Int64
 	// Of the QPs at home here: those to be looked at, those that want it later, and those that are
@@ -63,12 +65,13 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 	if w.asked.Load() {
 		w.asked.Store(false) // whoever asks later waits for another poll
 	}
-	busy = w.poll(now)
+	again, posted := w.postHanded(now)
+	busy = w.poll(now) || posted
 	if w.ep.polled {
 		w.lookForNews()
 	}
 	busy = busy || !w.ready.empty()
-	next = w.runReady(now)
+	next = min(w.runReady(now), again)
 	if w.broken {
 		next, busy = max(next, now.Add(brokenPause)), false
 	}
@@ -232,10 +235,13 @@ func (w *worker) sleep(next units.Instant) {
 	if w.ep.polled {
 		w.lookForNews()
 	}
-	if !w.ready.empty() {
+	if !w.ready.empty() || w.handover.some.Load() {
 		return
 	}
 	d := min(w.ep.maxSleep(), next.Sub(w.ep.dev.Now()))
+	if len(w.handover.left) > 0 {
+		d = min(d, retryPost)
+	}
 	if d <= 0 {
 		return
 	}
