@@ -5,6 +5,7 @@ package hosts
 import (
 	"fmt"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,7 +55,6 @@ func configure(s int, c Config) error {
 		{tunName, "address", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(c.Addr.AsSlice()) }},
 		{tunName, "netmask", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 255, 255, 0}) }},
 		{tunName, "MTU", unix.SIOCSIFMTU, number(uint32(c.MTU))},
-		{tunName, "queue", unix.SIOCSIFTXQLEN, number(tunQueue)},
 		{tunName, "up", unix.SIOCSIFFLAGS, up},
 		{"lo", "up", unix.SIOCSIFFLAGS, up},
 	}
@@ -63,6 +63,9 @@ func configure(s int, c Config) error {
 		steps = append(steps,
 			step{alias, "address", unix.SIOCSIFADDR, func(r *unix.Ifreq) error { return r.SetInet4Addr(a.AsSlice()) }},
 			step{alias, "netmask", unix.SIOCSIFNETMASK, func(r *unix.Ifreq) error { return r.SetInet4Addr([]byte{255, 255, 255, 0}) }})
+	}
+	if err := lengthen(); err != nil {
+		return err
 	}
 	for _, x := range steps {
 		r, err := unix.NewIfreq(x.device)
@@ -75,6 +78,19 @@ func configure(s int, c Config) error {
 		if err != nil {
 			return fmt.Errorf("device %s, %s: %w", x.device, x.what, err)
 		}
+	}
+	return nil
+}
+
+// lengthen sets the device's queue, by netlink: the ioctl wants privilege over the whole machine, and this only over
+// the namespace.
+func lengthen() error {
+	device, err := netlink.LinkByName(tunName)
+	if err == nil {
+		err = netlink.LinkSetTxQLen(device, tunQueue)
+	}
+	if err != nil {
+		return fmt.Errorf("device %s, queue: %w", tunName, err)
 	}
 	return nil
 }
