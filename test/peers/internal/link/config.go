@@ -27,7 +27,7 @@ type Config struct {
 	// Queue is how many bytes wait at most for transmission; what comes on
 	// top is dropped. At least MaxPacket.
 	Queue int
-	// Early marks or drops packets of a queue that isn't full yet.
+	// Early marks, or drops, packets of a queue that isn't full yet.
 	Early Early
 	// Drop is the probability with which each packet is lost on the wire,
 	// after it has taken its time there. 0 to 1.
@@ -53,10 +53,13 @@ type Flow struct {
 
 // Early is what a queue does before it is full, by its length as it is when a packet comes: nothing up
 // to From bytes, then with a chance that grows to Most at To, and always beyond. A packet of a transport
-// that is capable of ECN is marked (RFC 3168), any other dropped. To 0: nothing.
+// that is capable of ECN is marked (RFC 3168). To 0: nothing.
 type Early struct {
 	From, To int
 	Most     float64 // 0 to 1
+	// Drops drops any other packet instead, as RED does. Without it those are let be, as where
+	// a switch has a queue of its own for them.
+	Drops bool
 }
 
 // A Change is what the link is from an instant on.

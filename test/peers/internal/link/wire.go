@@ -84,10 +84,13 @@ func (w *wire) warn(backlog int64, chance float64, ect bool) fate {
 	if backlog < int64(e.To) && chance >= e.Most*float64(backlog-int64(e.From))/float64(e.To-e.From) {
 		return arrives
 	}
-	if ect {
+	switch {
+	case ect:
 		return marked
+	case e.Drops:
+		return overflows
 	}
-	return overflows
+	return arrives
 }
 
 // change gives the wire another rate at now. Those that would have left at t leave at moved(t, now, before)

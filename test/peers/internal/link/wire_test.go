@@ -99,10 +99,10 @@ func TestWireLuckIsThePacketsOwn(t *testing.T) {
 }
 
 // A queue beyond a threshold marks those that may be marked, in the share that its length asks for,
-// and drops the others in the same.
+// and where it drops early drops the others in the same.
 func TestWireMarks(t *testing.T) {
 	c := testConfig()
-	c.Early = Early{From: 8000, To: 32000, Most: 0.5}
+	c.Early = Early{From: 8000, To: 32000, Most: 0.5, Drops: true}
 	for _, ect := range []bool{true, false} {
 		for _, x := range []struct {
 			backlog int
@@ -123,6 +123,17 @@ func TestWireMarks(t *testing.T) {
 			require.InDelta(t, x.share*n, counts[bad], 5*math.Sqrt(n*x.share*(1-x.share))+1, "%v", x)
 			require.Equal(t, n, counts[arrives]+counts[bad], "%v", x)
 		}
+	}
+}
+
+// Without dropping early those that can't be marked pass.
+func TestWireMarksOnly(t *testing.T) {
+	c := testConfig()
+	c.Early = Early{From: 1, To: 1, Most: 1}
+	w := newWire(c, 0)
+	for _, want := range []fate{arrives, arrives, marked} { // the first finds nothing before it
+		_, f := w.send(0, 100, want == marked)
+		require.Equal(t, want, f)
 	}
 }
 
