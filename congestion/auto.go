@@ -11,8 +11,9 @@ import "github.com/sdr-rdma/go-sdr/units"
 // It starts with 32 packets and sends twice as many each round trip.
 //
 // Signs are a mark, a notification, a trimmed packet; and losses: in four intervals in a row, of at least
-// 5 ms each, more than one packet in 64, or where the line rate is known more than one in 16, because random
-// losses alone must not slow down a sender that has been told its rate. What only a timer says is no sign:
+// 5 ms and enough packets each, more than one packet in 64, or where the line rate is known more than one in 16, because random
+// losses alone must not slow down a sender that has been told its rate. Intervals that lost more than half count
+// twice. What only a timer says is no sign:
 // the host may have stood still.
 func Auto() Factory {
 	return func(p Path) Controller {
@@ -124,19 +125,33 @@ func (a *auto) judge(now units.Instant) {
 	if a.state != free || now.Sub(a.begun) < max(lossyInterval, lossyRTTs*a.rtt()) {
 		return
 	}
-	share := units.Bytes(lossyShare)
-	if a.known {
-		share = knownShare
-	}
-	if a.count.lost >= lossyPackets*a.path.MTU && a.count.lost > a.count.all/share {
-		a.lossy++
-	} else {
+	switch {
+	case a.tooLossy():
+		if a.lossy++; a.count.lost > a.count.all/2 {
+			a.lossy++ // no chance takes so much
+		}
+	case a.count.all < lossyPackets*a.share()*a.path.MTU:
+		return // so few packets say nothing yet
+	default:
 		a.lossy = 0
 	}
 	if a.lossy >= lossyIntervals {
 		a.warn()
 	}
 	a.begun, a.count = now, lossCount{}
+}
+
+// tooLossy reports whether too much was lost in this interval.
+func (a *auto) tooLossy() bool {
+	return a.count.lost >= lossyPackets*a.path.MTU && a.count.lost > a.count.all/a.share()
+}
+
+// share is how small a part of all is too much to be lost.
+func (a *auto) share() units.Bytes {
+	if a.known {
+		return knownShare
+	}
+	return lossyShare
 }
 
 // warn lets bbr take over, with what it has found out, from a queue that is full now.
@@ -175,7 +190,7 @@ func (a *auto) Model() Model {
 	m := a.bbr.Model()
 	switch a.state {
 	case free:
-		m.Rate, m.State = 0, freeState
+		m.Rate, m.State, m.Full = 0, freeState, a.lossy > 0 || a.tooLossy()
 	case searching: // because of this round trip
 		m.MinRTT = a.least
 	}

@@ -94,6 +94,8 @@ const (
 	stalled = 4
 	// bwRounds is over how many rounds the delivery rate is the largest.
 	bwRounds = 2
+	// fullRTTs is for how many round trips a full queue is remembered.
+	fullRTTs = 3
 	minBBR   = 100 * units.Kbit
 	maxBBR   = 10 * units.Tbit
 )
@@ -278,6 +280,9 @@ func (b *bbr) OnLoss(now units.Instant, l Loss) {
 		b.competing = false
 		return
 	}
+	if l.Kind == LossGuessed {
+		return // a host that stood still, or a path that did: no queue
+	}
 	b.round.lost += n
 	if l.Kind == LossTrim {
 		b.round.marked += n
@@ -302,6 +307,7 @@ func (b *bbr) Model() Model {
 	if b.competing {
 		m.State = "competing"
 	}
+	m.Full = b.fullAt != 0 && b.now.Sub(b.fullAt) < fullRTTs*b.rtt()
 	return m
 }
 

@@ -97,7 +97,7 @@ func (b *bbr) judgeLosses(now units.Instant) {
 // queueFull notes that this flow's queue was too much.
 func (b *bbr) queueFull(now units.Instant) {
 	b.more = 0
-	if b.fullAt != 0 && now.Sub(b.fullAt) < 3*b.rtt() {
+	if b.fullAt != 0 && now.Sub(b.fullAt) < fullRTTs*b.rtt() {
 		return // the answer to what was sent before the last cut
 	}
 	b.fullAt = now

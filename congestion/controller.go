@@ -45,7 +45,7 @@ type LossKind uint8
 const (
 	// LossDetected: later packets arrived and these did not.
 	LossDetected LossKind = iota
-	// LossTimeout: nothing was heard for the transport's timeout.
+	// LossTimeout: nothing was heard for the transport's timeout, or the path was dark for a while.
 	LossTimeout
 	// LossProbe: the answer to a probe told.
 	LossProbe
@@ -95,6 +95,7 @@ type Model struct {
 	MinRTT units.Duration // of the path without queues; 0: unknown
 	Queue  units.Duration // how long packets wait in queues
 	State  string         // what the controller is doing, in a word
+	Full   bool           // a queue was full within the last round trips, or what gets lost is taken for that
 }
 
 // A Modeler is a Controller that has a Model.
