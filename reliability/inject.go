@@ -70,7 +70,7 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 		}
 		full := !t.send(t.o.out.Sends)
 		parity, probes := count(t.o.out.Sends)
-		o.pace.lost(now, t.newLosses(), t.newGuesses())
+		o.pace.lost(now, t.newLosses(), t.newGuesses(), t.newBlackedOut())
 		o.pace.spend(now, sends, parity, probes, outstanding)
 		t.paritySent += parity
 		budget -= sends
@@ -124,6 +124,14 @@ func (t *sendTransfer) newLosses() (n int) {
 func (t *sendTransfer) newGuesses() (n int) {
 	if g, ok := t.core.(scheme.Guesser); ok {
 		n, t.guessed = g.Guessed()-t.guessed, g.Guessed()
+	}
+	return n
+}
+
+// newBlackedOut is how many of them a blackout took.
+func (t *sendTransfer) newBlackedOut() (n int) {
+	if b, ok := t.core.(scheme.BlackoutReporter); ok {
+		n, t.blackedOut = b.BlackedOut()-t.blackedOut, b.BlackedOut()
 	}
 	return n
 }

@@ -62,7 +62,7 @@ func (l *link) updateEnv(pace *pacer) {
 	e.ECN = ever && l.now.Sub(last) <= e.RTT+e.AckInterval
 	e.Trims = l.trims
 	pace.update(l.now, l)
-	e.Rate = pace.rate()
+	e.Rate, e.Full = pace.rate(), pace.full()
 }
 
 // A layout says how the units of a transfer lie in messages. Both sides derive the same.

@@ -207,10 +207,23 @@ func (p *pacer) delivered(now units.Instant, n units.Bytes, inflight int) {
 	p.controller.OnAck(now, &p.ack)
 }
 
-// lost books n units that were declared lost, so many of them without a proof.
-func (p *pacer) lost(now units.Instant, n, guessed int) {
+// full reports whether the controller has found a queue full lately.
+func (p *pacer) full() bool {
+	m, ok := p.controller.(congestion.Modeler)
+	return ok && m.Model().Full
+}
+
+// lost books n units that were declared lost, so many of them without a proof, and so many taken by a blackout.
+func (p *pacer) lost(now units.Instant, n, guessed, blackedOut int) {
 	if n <= 0 {
 		return
+	}
+	blackedOut = min(max(blackedOut, 0), n)
+	if blackedOut > 0 {
+		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(blackedOut) * p.unit, Kind: congestion.LossTimeout})
+		if n -= blackedOut; n == 0 {
+			return
+		}
 	}
 	guessed = min(max(guessed, 0), n)
 	if now.Sub(p.reportedAt) > max(silentRTTs*p.rtt, silentTime) {

@@ -64,6 +64,7 @@ type sendTransfer struct {
 	gainedAt        units.Instant
 	lost            int // units that the core has reported lost
 	guessed         int // of them those that it had no proof of
+	blackedOut      int // and those that a blackout took
 	trimmed         int // units that were trimmed, and whose repeats are no other loss
 }
 

@@ -213,6 +213,16 @@ func (v *view) Mark(channel int) scheme.Mark {
 	return out
 }
 
+// Home implements scheme.View.
+func (v *view) Home(u scheme.Unit) int {
+	per := v.perMessage()
+	m := v.message(u.Index() / per)
+	if m == nil || m.state == filled {
+		return 0 // it is in place, or nothing of it can have come
+	}
+	return v.t.in.port.HomeChannel(m.h.Seq(), u.Index()%per*v.t.in.packetsPerUnit)
+}
+
 // First implements scheme.View.
 func (v *view) First() units.Instant { return v.t.arrivals.First() }
 

@@ -28,3 +28,4 @@ func (b *board) NextPresent(from, to int) int {
 }
 func (b *board) Mark(c int) scheme.Mark { return b.marks[c] }
 func (b *board) First() units.Instant   { return 0 }
+func (b *board) Home(u scheme.Unit) int { return u.Index() / 64 % 4 }

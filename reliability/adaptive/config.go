@@ -36,7 +36,6 @@ type adaptive struct {
 	repeat    loss.Config
 	estimates loss.Estimates
 	model     model
-	rate      rateController
 	// tail and rows are what the peer last wanted: how many units of tail and
 	// how many rows for a group.
 	tail, rows int

@@ -42,6 +42,7 @@ func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
 	for i, u := range j.Data {
 		if !v.Has(u) {
 			j.Missing = append(j.Missing, i)
+			j.homes = append(j.homes, v.Home(u))
 		}
 	}
 	group := &r.groups[g]
@@ -81,20 +82,27 @@ func (r *receiver) OnJob(_ units.Instant, id uint32) {
 	r.groups[j.what].state = complete
 	r.stats.Recovered += uint64(len(j.Missing))
 	if j.what < r.groupMap.groups {
-		for _, i := range j.Missing {
-			r.recovered = append(r.recovered, j.Data[i].Index())
+		for n, i := range j.Missing {
+			r.recovered = append(r.recovered, recovered{j.Data[i].Index(), j.homes[n]})
 		}
 	}
 	r.recheckAt = 0
 }
 
-// losses counts the units of the tail that had to be computed, and their bursts.
-func (r *receiver) losses() (lost, bursts int) {
-	slices.Sort(r.recovered)
+// A recovered unit is one of the tail that had to be computed, and the channel on which it would have come.
+type recovered struct{ unit, home int }
+
+// losses counts the units of the tail that had to be computed, and their bursts. Those are early of
+// which later packets of their channel had not come: where channels differ in delay, parity overtakes data.
+func (r *receiver) losses() (lost, bursts, early int) {
+	slices.SortFunc(r.recovered, func(a, b recovered) int { return a.unit - b.unit })
 	for i, u := range r.recovered {
-		if i == 0 || u != r.recovered[i-1]+1 {
+		if i == 0 || u.unit != r.recovered[i-1].unit+1 {
 			bursts++
 		}
+		if u.home < len(r.passed) && u.unit >= r.passed[u.home] {
+			early++
+		}
 	}
-	return len(r.recovered), bursts
+	return len(r.recovered), bursts, early
 }

@@ -20,8 +20,9 @@
 // never decides whether a transfer ends, only when.
 //
 // How many rows follows from the drop rate and the length of bursts, remembered
-// from transfer to transfer (model.go, binomial.go). Loss that comes with rising
-// delay or congestion marks is not learnt from: adding parity would make it worse.
+// from transfer to transfer (model.go, binomial.go). Only random loss is learnt from
+// (docs/congestion.md): a full queue would get fuller by parity, and is the congestion
+// control's affair, which alone owns the rate.
 //
 // # How it is put together
 //

@@ -18,7 +18,8 @@ import (
 //	byte     frameState
 //	number   counts the frames of a transfer from 1
 //	totals   0, or 1 and what the tails of all earlier transfers came to: units,
-//	         lost ones, bursts
+//	         computed ones, bursts, and how many of them were computed before a
+//	         later packet of their channel had come
 //	marks    how many follow, each: channel, index·4 + kind
 //	groups   from, how many follow, each: gap, present, rows; and to. The groups
 //	         from ≤ g < to that aren't named are complete. Named ones lack units,
@@ -43,7 +44,7 @@ const (
 	// maxListed is how many groups a frame names.
 	maxReported = 64
 	// What a mark, the ends of the groups' section and a group take at most.
-	roomTotals = 3 * 6
+	roomTotals = 4 * 6
 	roomMark   = 2 + 5
 	roomGroups = 3 + 1 + 3
 	roomGroup  = 5 + 2 + 2
@@ -102,7 +103,7 @@ func (s *state) parse(frame []byte, l limits) error {
 	s.number = r.Uint(math.MaxUint64)
 	s.totals = totals{}
 	if r.Int(1) == 1 {
-		s.totals = totals{r.Uint(math.MaxInt64), r.Uint(math.MaxInt64), r.Uint(math.MaxInt64)}
+		s.totals = totals{r.Uint(math.MaxInt64), r.Uint(math.MaxInt64), r.Uint(math.MaxInt64), r.Uint(math.MaxInt64)}
 	}
 	for range r.Int(l.channels) {
 		m := mark{channel: r.Int(l.channels - 1)}

@@ -41,7 +41,7 @@ func TestStateRoundTrip(t *testing.T) {
 		r := testReceiver(t, 1000)
 		r.env.MaxFrame = room
 		r.frontier = 1
-		*r.totals = totals{100_000, 1000, 800}
+		*r.totals = totals{100_000, 1000, 800, 300}
 		for c := range r.marks {
 			r.marks[c] = scheme.Mark{Unit: scheme.Parity | scheme.Unit(c+2), Valid: true}
 		}
@@ -77,7 +77,7 @@ func TestStateRoundTrip(t *testing.T) {
 
 func FuzzState(f *testing.F) {
 	f.Add([]byte{frameState, 1, 0, 1, 0, 2, 0, 1, 0, 3, 4, 2, 9})
-	f.Add([]byte{frameState, 2, 1, 100, 3, 2, 0, 0, 0, 0})
+	f.Add([]byte{frameState, 2, 1, 100, 3, 2, 1, 0, 0, 0, 0})
 	l := limits{units: 1000, groups: 7, channels: 4}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var s state

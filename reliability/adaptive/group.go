@@ -111,6 +111,8 @@ type job struct {
 	running bool
 	what    int // the batch or group
 	scheme.Job
+	// homes are the channels on which the units that a decoding job computes would have come.
+	homes []int
 }
 
 // free returns the index of a job that isn't running, or −1.
@@ -123,6 +125,7 @@ func (j *job) begin(id, what int, kind scheme.JobKind, r *groupMap, g int) {
 	j.running, j.what = true, what
 	j.ID, j.Kind, j.Code = uint32(id), kind, scheme.MDS
 	j.Data, j.Rows, j.Parity, j.Missing = j.Data[:0], j.Rows[:0], j.Parity[:0], j.Missing[:0]
+	j.homes = j.homes[:0]
 	for i := range r.size(g) {
 		j.Data = append(j.Data, scheme.Unit(r.unit(g, i)))
 	}

@@ -54,7 +54,7 @@ func (s *sender) makeLateGroups(now units.Instant) {
 		return // what was handed out last isn't in the log yet
 	}
 	s.late = true
-	s.model.observe(s.env, s.groupMap.tail, s.body.lost, s.body.bursts)
+	s.observeBody()
 	if s.env.UnitTime(&s.t) <= 0 {
 		return
 	}
@@ -83,6 +83,25 @@ func (s *sender) makeLateGroups(now units.Instant) {
 	for g := s.groupMap.groups; g < s.groupMap.count(); g++ {
 		s.addRows(g, rows)
 	}
+}
+
+// A judged is what had become of a transfer's units at an instant: acknowledged ones, those of them and of the lost ones that say
+// nothing of random loss, and those that were lost for none.
+type judged struct{ acked, disturbed, disproved int }
+
+// forgetBody leaves out all losses so far: a queue is full, and those before it was noticed were most likely of it, too.
+func (s *sender) forgetBody() {
+	s.model.doubtful = doubt
+	s.body.lost, s.body.bursts = 0, 0
+	s.judged = judged{s.loss.Acknowledged(), s.loss.Disturbed(), s.loss.Disproved()}
+}
+
+// observeBody teaches the model what became of the body, but for what was answered while packets waited, or what
+// a blackout took, and for losses that were none.
+func (s *sender) observeBody() {
+	lost := max(s.body.lost-(s.loss.Disproved()-s.judged.disproved), 0)
+	quiet := s.groupMap.tail - s.judged.acked - (s.loss.Disturbed() - s.judged.disturbed)
+	s.model.observe(max(quiet, lost), lost, min(s.body.bursts, lost))
 }
 
 // lateGroups is into how many groups of up to perGroup units so many late units are

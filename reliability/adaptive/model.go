@@ -2,11 +2,7 @@
 
 package adaptive
 
-import (
-	"math"
-
-	"github.com/sdr-rdma/go-sdr/reliability/scheme"
-)
+import "math"
 
 const (
 	// memory is over how many units the estimate forgets.
@@ -26,11 +22,9 @@ type model struct {
 	// sent, lost and bursts count units, lost units and runs of lost units, in
 	// 1/fraction; lost and bursts begin with the prior of one loss in 1000.
 	sent, lost, bursts int64
-	// quiet counts observations, noisy those that came with queueing and were
-	// not learnt from.
-	quiet, noisy int
-	// congested: losses now may be the sender's own doing (rate.go).
-	congested bool
+	// doubtful is of how many of the peer's next reports nothing is learnt: packets waited in a queue when what
+	// they report was sent, or since.
+	doubtful int
 	// reported are the totals that the peer last reported.
 	reported totals
 	// trimmed are losses that the peer will report, or has, and that were none of the kind that parity is for: units that
@@ -39,31 +33,56 @@ type model struct {
 }
 
 // totals are what the receiving half of a Conn counted since it began: units of
-// tails, those that decoding had to compute, and the bursts that they were in.
-type totals struct{ units, lost, bursts uint64 }
+// tails, those that decoding had to compute, the bursts that they were in, and how many of them it computed before
+// a later packet of their channel had come.
+type totals struct{ units, lost, bursts, early uint64 }
 
-// learn learns from the peer's totals, which only grow.
-func (m *model) learn(env *scheme.Env, t totals) {
-	n := totals{t.units - m.reported.units, t.lost - m.reported.lost, t.bursts - m.reported.bursts}
+const (
+	// doubt is of how many reports nothing is learnt once packets have waited: the next may be of a transfer before
+	// the one that made them wait.
+	doubt = 2
+	// manyUnits are so many on each channel that early ones, which may have been lost all the same, are not missed.
+	manyUnits = 128
+)
+
+// learn learns from the peer's totals, which only grow. uneven: channels are known to differ in delay.
+func (m *model) learn(t totals, channels int, uneven bool) {
+	n := totals{t.units - m.reported.units, t.lost - m.reported.lost, t.bursts - m.reported.bursts, t.early - m.reported.early}
 	if t.units <= m.reported.units {
 		return
 	}
 	m.reported = t
-	m.excuse(&n)
-	if n.units < uint64(maxUnits) && n.lost <= n.units && n.bursts <= n.lost {
-		m.observe(env, int(n.units), int(n.lost), int(n.bursts))
+	if n.units >= uint64(maxUnits) || n.lost > n.units || n.bursts > n.lost || n.early > n.lost {
+		return
+	}
+	if uneven || n.units >= uint64(channels*manyUnits) {
+		n.leaveOut(n.early, n.early)
+		n.units -= n.early
+	}
+	lost, bursts := min(n.lost, m.trimmed.lost), min(n.bursts, m.trimmed.bursts)
+	m.trimmed.lost -= lost
+	m.trimmed.bursts -= bursts
+	n.leaveOut(lost, bursts)
+	if m.doubtful > 0 {
+		m.doubtful--
+		return
+	}
+	m.observe(int(n.units), int(n.lost), int(n.bursts))
+}
+
+// leaveOut takes out losses, and the bursts that they were in at most.
+func (t *totals) leaveOut(lost, bursts uint64) {
+	t.lost -= lost
+	t.bursts = min(t.bursts-min(bursts, t.bursts), t.lost)
+	if t.lost > 0 {
+		t.bursts = max(t.bursts, 1)
 	}
 }
 
 func newModel() model { return model{sent: 1000 * fraction, lost: fraction, bursts: fraction} }
 
-// observe learns how many of sent units were lost, in how many bursts.
-func (m *model) observe(env *scheme.Env, sent, lost, bursts int) {
-	if !env.Trims && (m.congested || queueing(env)) {
-		m.noisy++
-		return
-	}
-	m.quiet++
+// observe learns how many of sent units were lost at random, in how many bursts.
+func (m *model) observe(sent, lost, bursts int) {
 	m.notice(sent, lost)
 	m.sent += int64(sent) * fraction
 	m.lost += int64(lost) * fraction
@@ -87,13 +106,7 @@ func (m *model) notice(sent, lost int) {
 	}
 }
 
-// queueing reports whether losses now may be those of a full queue: the round trip
-// is longer than the least by more than its own spread explains.
-func queueing(env *scheme.Env) bool {
-	return env.ECN || env.MinRTT > 0 && env.RTT > env.MinRTT+env.MinRTT/8+2*env.RTTVar
-}
-
-// drop is p_quiet, the upper bound of the drop rate while nothing queues. It is
+// drop is the upper bound of the rate of random loss. It is
 // bursts that are independent of each other, so the bound is that of their number.
 func (m *model) drop() float64 {
 	burst := m.meanBurst()

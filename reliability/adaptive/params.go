@@ -12,7 +12,7 @@ import (
 // params is what START says of a transfer: a byte, five unsigned varints and what
 // the acknowledgements' parameters.
 //
-//	version   2
+//	version   3
 //	tail      the first unit of the tail
 //	groups    how many groups the tail has; 0: none
 //	rows      how many rows each has at first
@@ -23,7 +23,7 @@ type params struct {
 	repeat []byte
 }
 
-const paramsVersion = 2
+const paramsVersion = 3
 
 func (p *params) append(b []byte) []byte {
 	b = append(b, paramsVersion)

@@ -58,9 +58,11 @@ type receiver struct {
 	rechecked int // the group where the last such look ended
 
 	marks []scheme.Mark
-	jobs  []job // maxJobs, made when the first is needed
+	// passed is one more than the last data unit that a channel is known to have passed.
+	passed []int
+	jobs   []job // maxJobs, made when the first is needed
 	// recovered are the units of the tail that decoding computed.
-	recovered []int
+	recovered []recovered
 
 	number    uint64
 	rotor     int
@@ -73,7 +75,7 @@ type receiver struct {
 func newReceiver(sum *totals, p params, t scheme.Transfer, env *scheme.Env) *receiver {
 	r := &receiver{
 		totals: sum, acks: loss.NewReporter(t, env), t: t, env: env, groupMap: groupMap{plan: p.plan}, parityMap: newParityMap(p.plan),
-		groups: make([]rxGroup, p.groups), marks: make([]scheme.Mark, env.Channels),
+		groups: make([]rxGroup, p.groups), marks: make([]scheme.Mark, env.Channels), passed: make([]int, env.Channels),
 	}
 	for g := range r.groups {
 		r.groups[g].rows, r.groups[g].missing = uint8(p.rows), -1
@@ -150,11 +152,23 @@ func (r *receiver) loadMarks(v scheme.View) (news bool) {
 	for c := range r.marks {
 		m := v.Mark(c)
 		r.marks[c] = m
+		r.pass(c, m)
 		if m.Valid && m.Unit.IsParity() && m.Unit.Index() >= r.frontier && r.frontier < r.parityMap.parity {
 			news = true
 		}
 	}
 	return news
+}
+
+// pass records how far a channel has got: parity, and the probes of this package, are sent behind all data.
+func (r *receiver) pass(c int, m scheme.Mark) {
+	switch {
+	case !m.Valid:
+	case m.Unit.IsData():
+		r.passed[c] = max(r.passed[c], m.Unit.Index()+1)
+	case m.Unit.IsParity() || m.Unit.Index() >= ownProbes:
+		r.passed[c] = r.t.Units
+	}
 }
 
 // marked reports whether anything has arrived yet.

@@ -15,10 +15,11 @@ func (r *receiver) finish() {
 		return
 	}
 	r.totalled = true
-	lost, bursts := r.losses()
+	lost, bursts, early := r.losses()
 	r.totals.units += uint64(r.t.Units - r.groupMap.tail)
 	r.totals.lost += uint64(lost)
 	r.totals.bursts += uint64(bursts)
+	r.totals.early += uint64(early)
 }
 
 // report writes a frame of at most room bytes, at least minFrame: our section, then the
@@ -51,6 +52,7 @@ func (r *receiver) writeTotals(w *writer) {
 	w.Uint(r.totals.units)
 	w.Uint(r.totals.lost)
 	w.Uint(r.totals.bursts)
+	w.Uint(r.totals.early)
 }
 
 // writeMarks adds the marks, as many as fit, others each time.

@@ -35,7 +35,6 @@ type txGroup struct {
 // recover is left to it, the rest is repeated.
 type sender struct {
 	model     *model
-	rate      *rateController
 	loss      *loss.Tracker
 	t         scheme.Transfer
 	env       *scheme.Env
@@ -48,8 +47,6 @@ type sender struct {
 	// trimmed are parity units that a switch has trimmed.
 	trimmed []int
 	groups  []txGroup
-	// acked is how many acknowledged units the rateController has been announced of.
-	acked int
 	// lossy are the groups with held units.
 	lossy []int32
 	// lostUnits counts the units declared lost, whoever recovers them.
@@ -80,9 +77,11 @@ type sender struct {
 	// body are the losses of the body, named those of the tail that were
 	// repeated by name. What decoding recovers the receiver counts.
 	body, named lossCount
-	state       state
-	lastState   uint64
-	stats       scheme.Stats
+	// judged are what was known when what got lost was last taken for a full queue's: nothing before it counts.
+	judged    judged
+	state     state
+	lastState uint64
+	stats     scheme.Stats
 }
 
 // A txPath is a channel as the sender sees it.
@@ -101,7 +100,7 @@ type txPath struct {
 func newSender(a *adaptive, t scheme.Transfer, env *scheme.Env) *sender {
 	p := newPlan(&a.model, &t, env)
 	s := &sender{
-		model: &a.model, rate: &a.rate, loss: loss.NewTracker(a.repeat, &a.estimates, t, env), t: t, env: env, groupMap: groupMap{plan: p}, parityMap: newParityMap(p),
+		model: &a.model, loss: loss.NewTracker(a.repeat, &a.estimates, t, env), t: t, env: env, groupMap: groupMap{plan: p}, parityMap: newParityMap(p),
 		groups: make([]txGroup, p.groups), ready: make([]bool, p.groups), paths: make([]txPath, env.Channels),
 		expireAt: units.Never, settles: units.Never,
 	}
@@ -128,6 +127,9 @@ func (s *sender) Lost() int { return s.lostUnits }
 // Guessed implements scheme.Guesser.
 func (s *sender) Guessed() int { return s.loss.Guessed() }
 
+// BlackedOut implements scheme.BlackoutReporter.
+func (s *sender) BlackedOut() int { return s.loss.BlackedOut() }
+
 // OnCompleted passes on that the receiver has everything.
 func (s *sender) OnCompleted(now units.Instant) { s.loss.OnCompleted(now) }
 
@@ -137,34 +139,18 @@ func (s *sender) Outstanding() int { return s.loss.Outstanding() }
 func (s *sender) Stats() scheme.Stats {
 	sum := s.loss.Stats()
 	sum.Add(s.stats)
-	sum.Explain += s.rate.explain()
 	return sum
 }
 
 // Poll repeats what no group will recover, sends new data, and parity when all data has
 // been sent. Parity isn't bound by the window: it is a repair, and few.
 func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
-	s.rate.update(now, s.env, s.t.UnitBytes, s.model)
-	s.model.congested = s.rate.congested()
-	budget, before := out.Budget, len(out.Sends)
-	allowed, more := s.rate.budget(now, s.env.MinRTT, s.t.UnitBytes, budget)
-	out.Budget = before + allowed
-	next, done := s.poll(now, out)
-	out.Budget = budget
-	n := len(out.Sends) - before
-	s.rate.spend(s.t.UnitBytes, n)
-	if n == allowed && !done {
-		next = min(next, more)
+	if s.env.Full {
+		s.forgetBody()
 	}
-	return next, nil
-}
-
-func (s *sender) poll(now units.Instant, out *scheme.Output) (next units.Instant, done bool) {
-	next = s.sendData(now, out)
-	s.rate.acked += s.loss.Acknowledged() - s.acked
-	s.acked = s.loss.Acknowledged()
+	next := s.sendData(now, out)
 	if s.loss.Done() {
-		return next, true
+		return next, nil
 	}
 	s.startJobs(out)
 	next = min(next, s.expireGroups(now))
@@ -180,7 +166,7 @@ func (s *sender) poll(now units.Instant, out *scheme.Output) (next units.Instant
 		next = min(next, s.sendProbes(now, out, room), s.settles)
 	}
 	s.sendEntries(out)
-	return next, false
+	return next, nil
 }
 
 // sendData repeats the lost units that no group will recover, then sends new ones, then
@@ -199,16 +185,11 @@ func (s *sender) sendData(now units.Instant, out *scheme.Output) (next units.Ins
 			}
 		} else if !l.Copy {
 			s.lostUnits++
-			if l.Proved {
-				s.rate.lost++
-			}
 			if s.leaveToGroup(now, l.Unit) {
 				s.loss.Leave(l.Unit)
 				continue
 			}
-			if l.Proved {
-				s.lost(l.Unit)
-			}
+			s.lost(l.Unit, l.Kind)
 		}
 		s.loss.Repeat(l.Unit)
 		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(l.Unit), Channel: l.Channel, Repeat: true})
@@ -218,15 +199,18 @@ func (s *sender) sendData(now units.Instant, out *scheme.Output) (next units.Ins
 	return min(next, s.loss.Probe(now, out, room))
 }
 
-// lost counts a lost unit that isn't left to decoding.
-func (s *sender) lost(u int) {
+// lost counts a lost unit that isn't left to decoding, if it was lost at random: parity is for that alone.
+func (s *sender) lost(u int, kind loss.Kind) {
+	if kind != loss.Random {
+		return
+	}
 	if u < s.groupMap.tail {
 		s.body.lose(u)
 		return
 	}
 	before := s.named
 	s.named.lose(u)
-	s.model.observe(s.env, 0, s.named.lost-before.lost, s.named.bursts-before.bursts)
+	s.model.observe(0, s.named.lost-before.lost, s.named.bursts-before.bursts)
 }
 
 // leaveToGroup leaves a lost unit to its group, if there is one that will recover it, and reports whether it did.
@@ -305,7 +289,10 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 			return fmt.Errorf("adaptive: %w", err)
 		}
 	}
-	s.model.learn(s.env, s.state.totals)
+	if s.loss.Queued() {
+		s.model.doubtful = doubt
+	}
+	s.model.learn(s.state.totals, s.env.Channels, s.loss.Uneven() > interval(s.env))
 	s.onGroups()
 	if s.state.number <= s.lastState {
 		return nil

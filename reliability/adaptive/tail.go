@@ -118,9 +118,7 @@ func (s *sender) sendByName(out *scheme.Output, room int) (n int) {
 		}
 		u := int(s.byName[0])
 		s.byName = s.byName[1:]
-		if !s.loss.Trimmed(u) {
-			s.lost(u)
-		}
+		s.lost(u, s.loss.Kind(u))
 		s.loss.Repeat(u)
 		s.channel = (s.channel + 1) % s.env.Channels
 		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(u), Channel: s.channel, Repeat: true})

@@ -7,8 +7,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// What a switch has trimmed is lost to congestion: the rate controller counts it, the model of the drop rate, by which parity
-// is sized, doesn't. Where a switch is known to trim, silence is corruption, and the model learns from it whatever
+// What a switch has trimmed is lost to congestion, and the model of the drop rate, by which parity is sized, doesn't count it. Where a switch is known to trim, silence is corruption, and the model learns from it whatever
 // queues (scheme.Env.Trims).
 
 // maxTrimmedRows is how many trimmed parity units wait to be repeated, beyond which groups recover as from other losses.
@@ -29,7 +28,6 @@ func (s *sender) OnTrimmed(now units.Instant, u scheme.Unit, channel int) {
 // leaveTrimmed leaves a trimmed unit to its group where parity of it is in flight, as much as recovers all that is left to
 // it: that comes before a repeat could, which would be for nothing. All others are repeated at once.
 func (s *sender) leaveTrimmed(now units.Instant, u int) bool {
-	s.rate.lost++
 	g := s.groupMap.group(u)
 	if g < 0 {
 		return false
@@ -45,18 +43,6 @@ func (s *sender) leaveTrimmed(now units.Instant, u int) bool {
 		s.model.trimmed.bursts++
 	}
 	return true
-}
-
-// excuse subtracts what was trimmed from what the peer reports.
-func (m *model) excuse(n *totals) {
-	lost, bursts := min(n.lost, m.trimmed.lost), min(n.bursts, m.trimmed.bursts)
-	n.lost -= lost
-	n.bursts = min(n.bursts-bursts, n.lost)
-	if n.lost > 0 {
-		n.bursts = max(n.bursts, 1)
-	}
-	m.trimmed.lost -= lost
-	m.trimmed.bursts -= bursts
 }
 
 // repeatRows repeats parity units that were trimmed.

@@ -38,7 +38,8 @@ func (b *flatBoard) NextPresent(u, to int) int {
 func (b *flatBoard) Mark(int) scheme.Mark {
 	return scheme.Mark{Unit: scheme.Unit(b.top - 1), Count: uint64(b.top), Valid: true}
 }
-func (b *flatBoard) First() units.Instant { return 0 }
+func (b *flatBoard) First() units.Instant   { return 0 }
+func (b *flatBoard) Home(u scheme.Unit) int { return 0 }
 
 // In the steady state, with a loss in every second group, neither half allocates:
 // data and parity go out, groups are encoded, decoded and reported.

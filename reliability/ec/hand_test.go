@@ -230,4 +230,5 @@ func (b *board) NextPresent(from, to int) int {
 
 func (b *board) Mark(c int) scheme.Mark { return b.marks[c] }
 
-func (b *board) First() units.Instant { return b.first }
+func (b *board) First() units.Instant   { return b.first }
+func (b *board) Home(u scheme.Unit) int { return 0 }

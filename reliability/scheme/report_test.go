@@ -30,8 +30,9 @@ func (b board) NextPresent(from, to int) int {
 	return from
 }
 
-func (b board) Mark(int) scheme.Mark { return scheme.Mark{} }
-func (b board) First() units.Instant { return 0 }
+func (b board) Mark(int) scheme.Mark   { return scheme.Mark{} }
+func (b board) First() units.Instant   { return 0 }
+func (b board) Home(u scheme.Unit) int { return 0 }
 
 // A report says what is in place, as far as it has room, and nothing else.
 func TestReport(t *testing.T) {

@@ -94,6 +94,9 @@ type Env struct {
 	// ECN says that within the last round trip the sender was notified that packets
 	// met a queue that marks. Sender only, and only on devices that report it.
 	ECN bool
+	// Full says that the congestion control has found a queue full within the last round trips, or takes what gets
+	// lost now for that. Sender only.
+	Full bool
 	// Trims says that a switch on the path is known to trim: it has done so on this connection, or all were configured to. What gets
 	// lost without that was lost to something else than congestion. Sender only, and only on devices that report it.
 	Trims bool
@@ -177,6 +180,12 @@ type Guesser interface {
 	Guessed() int
 }
 
+// A BlackoutReporter is a Sender that says how many of the units that it has declared lost a path took that carried
+// nothing for a while. They are no sign of its rate.
+type BlackoutReporter interface {
+	BlackedOut() int
+}
+
 // A Receiver is the receiving half.
 type Receiver interface {
 	OnControl(now units.Instant, frame []byte) error
@@ -214,6 +223,9 @@ type View interface {
 	// First is when the first packet of the transfer was noticed, or
 	// units.Never.
 	First() units.Instant
+	// Home is the channel that Conn gives first transmissions of a data unit that is not
+	// in place, unless the scheme names another.
+	Home(u Unit) int
 }
 
 // A Mark says how far a channel has got.
@@ -328,6 +340,8 @@ type Stats struct {
 	// those of data after the first, Spurious those of Retransmitted that
 	// proved unnecessary, Parity the parity units.
 	Sent, Retransmitted, Spurious, Parity uint64
+	// Losses counts the losses that were proved, by what they were.
+	Losses Losses
 	// Recovered counts data units that decoding computed.
 	Recovered uint64
 	// Timeouts counts expired timers, Fallbacks groups or submessages that
@@ -341,12 +355,28 @@ type Stats struct {
 	K, M int
 }
 
+// Losses counts units that were proved lost, because packets sent behind them arrived, by what the sender took
+// them for: random loss, which is for coding and repeats; losses of a full queue, which are for the
+// rate; and what a path took that carried nothing for a while. Disproved are those that were
+// taken for lost and arrived after all, and that the others don't count; of units that may have been decoded nobody knows that.
+// docs/congestion.md has the rule and how often it errs.
+type Losses struct{ Random, Queue, Blackout, Disproved uint64 }
+
+// Add adds the counters of o.
+func (l *Losses) Add(o Losses) {
+	l.Random += o.Random
+	l.Queue += o.Queue
+	l.Blackout += o.Blackout
+	l.Disproved += o.Disproved
+}
+
 // Add adds the counters of o and takes its choices.
 func (s *Stats) Add(o Stats) {
 	s.Sent += o.Sent
 	s.Retransmitted += o.Retransmitted
 	s.Spurious += o.Spurious
 	s.Parity += o.Parity
+	s.Losses.Add(o.Losses)
 	s.Recovered += o.Recovered
 	s.Timeouts += o.Timeouts
 	s.Fallbacks += o.Fallbacks

@@ -49,6 +49,7 @@ type transfer struct {
 	// The receiver's fields.
 	present, parity bitmap
 	marks           []scheme.Mark
+	spread          int
 	first           units.Instant
 	grantedTo       int
 	parityFreed     int
@@ -60,7 +61,7 @@ func newTransfer(w *world, i int) (*transfer, error) {
 		info: scheme.Transfer{ID: uint64(i), Length: c.length(), UnitBytes: c.UnitBytes, Units: c.Units},
 		back: c.Bidirectional && i%2 == 1, begun: w.now, first: units.Never, senderNext: w.now, receiverNext: units.Never, startAcked: units.Never,
 		wasSent: newBitmap(c.Units), present: newBitmap(c.Units),
-		marks: make([]scheme.Mark, c.Channels),
+		marks: make([]scheme.Mark, c.Channels), spread: c.Spread,
 	}
 	t.out.Sends = make([]scheme.Send, 0, 64)
 	t.out.Frame = make([]byte, 0, c.MaxFrame)
@@ -164,6 +165,9 @@ func (t *transfer) NextPresent(from, to int) int { return t.present.next(from, t
 
 // Mark implements scheme.View.
 func (t *transfer) Mark(channel int) scheme.Mark { return t.marks[channel] }
+
+// Home implements scheme.View.
+func (t *transfer) Home(u scheme.Unit) int { return u.Index() / t.spread % t.receiverEnv.Channels }
 
 // First implements scheme.View.
 func (t *transfer) First() units.Instant { return t.first }

@@ -16,7 +16,10 @@ const (
 
 // Estimates is what transfers have taught about each channel, for the transfers after
 // them. It is for one Conn; the zero value knows nothing.
-type Estimates struct{ channels []*estimate }
+type Estimates struct {
+	channels []*estimate
+	waits    waitTest
+}
 
 // of returns the estimates of n channels.
 func (e *Estimates) of(n int) []*estimate {
@@ -36,6 +39,8 @@ type estimate struct {
 	srtt, rttvar, minRTT units.Duration
 	// latestRTT is the latest sample.
 	latestRTT units.Duration
+	// floor is the least sample that was seen lately.
+	floor floor
 	// reordered is what has been seen of reordering inside the channel.
 	reordered reordering
 }

@@ -185,4 +185,5 @@ func (b *board) Mark(c int) scheme.Mark {
 	return b.marks[c]
 }
 
-func (b *board) First() units.Instant { return 0 }
+func (b *board) First() units.Instant   { return 0 }
+func (b *board) Home(u scheme.Unit) int { return 0 }

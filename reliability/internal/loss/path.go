@@ -62,7 +62,7 @@ func (p *path) presumedDead() bool { return p.timeouts >= deadAfter }
 // An answer counts for most, if it took longer: the first frame after a blackout brings
 // the mark of a packet before it. A link that has become that much slower is believed
 // answer by answer.
-func (p *path) confirm(now units.Instant, m channelMark, least, most, every units.Duration) bool {
+func (p *path) confirm(now units.Instant, m channelMark, least, most, every units.Duration, wait *frameWait, all *floor) bool {
 	if p.marked && m.count <= p.markCount {
 		return false
 	}
@@ -82,8 +82,10 @@ func (p *path) confirm(now units.Instant, m channelMark, least, most, every unit
 		p.sampleAmbiguous(now, m.unit, order, most, every)
 	case p.srtt > 0:
 		p.sample(min(rtt, most), every)
+		wait.add(p.estimate, all, now, rtt, every)
 	default: // the guess before the first may be far too small
 		p.sample(min(rtt, 4*most), every)
+		wait.add(p.estimate, all, now, rtt, every)
 	}
 	p.timeouts = 0
 	p.resetBackoff()

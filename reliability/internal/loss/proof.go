@@ -30,6 +30,7 @@ type suspectedLoss struct {
 	channel uint16
 	// missing: a frame has said so, too early for it to count.
 	missing bool
+	kind    Kind
 }
 
 // A proofRule declares path-confirmed loss. Transmission s of channel c is lost
@@ -66,12 +67,19 @@ func (r *proofRule) onAck(now units.Instant) {
 	r.suspected = kept
 	for c := range r.t.paths {
 		p := &r.t.paths[c]
+		blackout, until := false, uint64(0)
 		for ; p.head < p.delivered; p.head++ {
 			u, ok := r.t.pending(c, p.head)
 			if !ok {
 				continue
 			}
-			l := suspectedLoss{at: p.log.at(p.head).at, order: p.head, unit: uint32(u), channel: uint16(c)}
+			if p.head >= until {
+				blackout, until = r.blackout(p, p.head)
+			}
+			l := suspectedLoss{at: p.log.at(p.head).at, order: p.head, unit: uint32(u), channel: uint16(c), kind: Blackout}
+			if !blackout {
+				l.kind = r.t.judge()
+			}
 			if !r.declareIfLost(now, &l) {
 				r.suspected = append(r.suspected, l)
 				r.suspectedDue = min(r.suspectedDue, r.deadline(&l))
@@ -98,7 +106,7 @@ func (r *proofRule) declareIfLost(now units.Instant, l *suspectedLoss) bool {
 	if now.Sub(l.at) < r.lossDelay(&r.t.paths[l.channel]) {
 		return false
 	}
-	r.t.declareLost(int(l.unit), true)
+	r.t.declareLost(int(l.unit), l.kind)
 	if len(r.proved) < provedKept {
 		r.proved = append(r.proved, *l)
 	} else {
@@ -135,6 +143,9 @@ func (r *proofRule) onSpurious(now units.Instant, unit int) {
 	}
 	for i := range r.proved {
 		if l := &r.proved[i]; int(l.unit) == unit {
+			if l.kind != Unproved {
+				r.t.takeBack(l)
+			}
 			r.t.paths[l.channel].sampleReordering(now, l.at, r.t.env.AckInterval)
 			return
 		}
@@ -154,7 +165,7 @@ func (r *proofRule) onCompleted(now units.Instant) {
 // dead: waiting for its timer would let a dead path fill the window.
 func (r *proofRule) onSent(u, channel int) {
 	if r.t.window.at(u).sends == 1 && r.t.paths[channel].presumedDead() && r.anyAlive() {
-		r.t.declareLost(u, false)
+		r.t.declareLost(u, Unproved)
 	}
 }
 
@@ -194,7 +205,7 @@ func (r *proofRule) expire(now units.Instant) units.Instant {
 				next = min(next, p.nextRound)
 				break
 			}
-			r.t.declareLost(int(head.unit), false)
+			r.t.declareLost(int(head.unit), Unproved)
 			p.head++
 		}
 		p.trim(now, logAge*timeout)
@@ -258,7 +269,7 @@ func (r *proofRule) expireSuspected(now units.Instant) units.Instant {
 			continue
 		}
 		r.t.stats.Timeouts++
-		r.t.declareLost(int(l.unit), false)
+		r.t.declareLost(int(l.unit), Unproved)
 	}
 	r.suspected = kept
 	return r.suspectedDue

@@ -57,7 +57,7 @@ func (r *timeoutRule) expire(now units.Instant) units.Instant {
 				break
 			}
 			r.t.stats.Timeouts++
-			r.t.declareLost(int(head.unit), false)
+			r.t.declareLost(int(head.unit), Unproved)
 			p.head++
 		}
 		p.trim(now, logAge*rto)

@@ -20,6 +20,7 @@ type Tracker struct {
 
 	window window
 	paths  []path
+	known  *Estimates
 	// lost are the units declared lost that NextLost has yet to return; some may be
 	// acknowledged by now.
 	lost        ring.Ring[uint32]
@@ -40,9 +41,16 @@ type Tracker struct {
 	// channel for a repeat that must avoid it.
 	current, rotor int
 
-	// guessed counts the units handed out as lost without a proof, where there are proofs.
-	guessed int
-	stats   scheme.Stats
+	// guessed counts the units handed out as lost without a proof, where there are proofs, and blackedOut those
+	// that a blackout took.
+	guessed, blackedOut int
+	// waits: packets waited at the time of the last frame; waiting: or at that of the one before. frameWait is of the
+	// frame being handled.
+	waits, waiting bool
+	frameWait      frameWait
+	// disturbed and disproved are what Disturbed and Disproved return.
+	disturbed, disproved int
+	stats                scheme.Stats
 }
 
 // A rule decides what is lost.
@@ -66,7 +74,9 @@ type rule interface {
 // NewTracker returns the tracker of a transfer, for which CheckTransfer must have
 // passed. c must have passed Check.
 func NewTracker(c Config, known *Estimates, transfer scheme.Transfer, env *scheme.Env) *Tracker {
-	t := &Tracker{config: c, transfer: transfer, env: env, decodable: transfer.Units, window: firstWindow(transfer.Units)}
+	t := &Tracker{
+		config: c, transfer: transfer, env: env, decodable: transfer.Units, window: firstWindow(transfer.Units), known: known,
+	}
 	t.paths = make([]path, env.Channels)
 	for i, e := range known.of(env.Channels) {
 		p := &t.paths[i]
@@ -183,7 +193,7 @@ func (t *Tracker) OnAck(now units.Instant, frame []byte) error {
 	}
 	// An older frame may still set bits but proves no loss: its marks and its
 	// holes are of the past.
-	fresh := t.ack.number > t.lastAck
+	fresh, before := t.ack.number > t.lastAck, t.acknowledged
 	if fresh {
 		t.lastAck = t.ack.number
 		t.onMarks(now)
@@ -194,6 +204,7 @@ func (t *Tracker) OnAck(now units.Instant, frame []byte) error {
 	}
 	t.window.slide()
 	if fresh {
+		t.judgeFrame(t.acknowledged - before)
 		t.rule.onAck(now)
 	}
 	return nil
@@ -208,7 +219,7 @@ func (t *Tracker) onMarks(now units.Instant) {
 		if u := m.unit.Index(); m.unit.IsData() && u >= t.window.base && t.window.at(u).sends > 1 {
 			least = p.minRTT / 2
 		}
-		advanced = p.confirm(now, m, least, 2*t.rto(p), t.env.AckInterval) || advanced
+		advanced = p.confirm(now, m, least, 2*t.rto(p), t.env.AckInterval, &t.frameWait, &t.known.waits.floor) || advanced
 		p.reordered.decay(now, p.srtt)
 	}
 	if !advanced {
@@ -302,10 +313,11 @@ func (t *Tracker) pending(c int, order uint64) (u int, ok bool) {
 	return u, state.fate == inFlight && state.order == order && int(state.channel) == c
 }
 
-// declareLost declares the latest transmission of u lost: proved, or for want of an answer.
-func (t *Tracker) declareLost(u int, proved bool) {
+// declareLost declares the latest transmission of u lost: for a reason that is proved, or for want of an answer.
+func (t *Tracker) declareLost(u int, kind Kind) {
 	state := t.window.at(u)
-	state.fate, state.blamed, state.proved, state.trimmed = lost, state.channel, proved, false
+	state.fate, state.blamed, state.kind, state.trimmed = lost, state.channel, kind, false
+	t.count(kind)
 	t.outstanding--
 	for range t.copies(state) {
 		t.lost.Push(uint32(u))
@@ -347,9 +359,9 @@ type Lost struct {
 	Unit int
 	// Channel is where a repeat should go: not the channel that lost it.
 	Channel int
-	// Proved: later packets of its channel have arrived. Otherwise there was no
+	// Kind is why it is lost, if later packets of its channel have arrived. Otherwise, Unproved, there was no
 	// answer in time, and as a rule it isn't lost.
-	Proved bool
+	Kind Kind
 	// Trimmed: a switch has cut it to its headers. It is lost, and to congestion.
 	Trimmed bool
 	// Copy: the unit has been handed out for this loss already, and goes out once more, lest both
@@ -367,10 +379,13 @@ func (t *Tracker) NextLost() (l Lost, ok bool) {
 		}
 		switch state := t.window.at(u); state.fate {
 		case lost:
-			if !state.proved && !state.trimmed && t.config.Rule == PathProof {
+			switch {
+			case state.kind == Unproved && t.config.Rule == PathProof:
 				t.guessed++
+			case state.kind == Blackout:
+				t.blackedOut++
 			}
-			return Lost{Unit: u, Channel: t.repeatChannel(int(state.blamed)), Proved: state.proved, Trimmed: state.trimmed}, true
+			return Lost{Unit: u, Channel: t.repeatChannel(int(state.blamed)), Kind: state.kind, Trimmed: state.trimmed}, true
 		case left:
 		default:
 			return Lost{Unit: u, Channel: t.nextChannel(int(state.blamed)), Copy: true}, true

@@ -163,7 +163,7 @@ func TestLossIsProvedOrNot(t *testing.T) {
 	h.arrive(1, 2).ack()
 	l, ok := h.s.NextLost()
 	require.True(t, ok)
-	require.Equal(t, Lost{Unit: 0, Channel: 0, Proved: true}, l)
+	require.Equal(t, Lost{Unit: 0, Channel: 0, Kind: Random}, l)
 	h.s.Repeat(0)
 	h.s.OnSent(h.now, []scheme.Sent{{Unit: 0}})
 	h.after(4 * handRTT)
@@ -173,7 +173,7 @@ func TestLossIsProvedOrNot(t *testing.T) {
 		if !ok {
 			break
 		}
-		require.False(t, l.Proved, "%v: no answer came", l)
+		require.Equal(t, Unproved, l.Kind, "%v: no answer came", l)
 		h.s.Repeat(l.Unit)
 	}
 }

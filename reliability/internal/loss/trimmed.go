@@ -23,7 +23,8 @@ func (t *Tracker) OnTrimmed(_ units.Instant, u scheme.Unit, channel int) {
 	if state.fate != inFlight || int(state.channel) != channel {
 		return
 	}
-	state.fate, state.blamed, state.proved, state.trimmed = lost, state.channel, false, true
+	state.fate, state.blamed, state.kind, state.trimmed = lost, state.channel, Queue, true
+	t.count(Queue)
 	t.outstanding--
 	t.lost.Push(uint32(u))
 }

@@ -29,9 +29,8 @@ type unitState struct {
 	// sends counts transmissions, up to 255.
 	sends uint8
 	fate  fate
-	// proved: later packets of its channel had arrived when it was declared
-	// lost. Otherwise no answer had come in time.
-	proved bool
+	// kind is why it was declared lost.
+	kind Kind
 	// trimmed: a switch has said so.
 	trimmed bool
 }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package loss
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// losing sends 16 units that arrive, and 16 of which the first get lost, at a spacing: what a frame proves of them that comes later than
+// it might by wait.
+func losing(t *testing.T, lost int, spacing, wait units.Duration, change func(*scheme.Env)) (*hand, scheme.Losses) {
+	h := newHand(t, PathProof, 64, 1)
+	h.poll(16, 1000)
+	for i := range 16 {
+		h.arrive(i)
+	}
+	h.ack()
+	change(&h.env)
+	for i := range lost {
+		h.after(spacing * units.Duration(min(i, 1)))
+		h.poll(1, 1000)
+	}
+	h.poll(16-lost, 1000)
+	for i := lost; i < 16; i++ {
+		h.arrive(16 + i)
+	}
+	h.after(wait).ack()
+	return h, h.s.Stats().Losses
+}
+
+func TestKindOfLoss(t *testing.T) {
+	nothing := func(*scheme.Env) {}
+	for _, c := range []struct {
+		name          string
+		lost          int
+		spacing, wait units.Duration
+		change        func(*scheme.Env)
+		want          scheme.Losses
+	}{
+		{"nothing waits", 3, 0, 0, nothing, scheme.Losses{Random: 3}},
+		{"an eighth of the round trip is no queue", 3, 0, handRTT / waitShare, nothing, scheme.Losses{Random: 3}},
+		{"packets wait", 3, 0, handRTT / 3, nothing, scheme.Losses{Queue: 3}},
+		{"marks", 3, 0, 0, func(e *scheme.Env) { e.ECN = true }, scheme.Losses{Queue: 3}},
+		{"the congestion control says so", 3, 0, 0, func(e *scheme.Env) { e.Full = true }, scheme.Losses{Queue: 3}},
+		{"where switches trim", 3, 0, handRTT / 3, func(e *scheme.Env) { e.Trims = true }, scheme.Losses{Random: 3}},
+		{"nothing got through for long", 12, leastBlackout / 10, 0, nothing, scheme.Losses{Blackout: 12}},
+		{"few packets are no blackout", blackoutPackets - 1, leastBlackout * 7 / 40, 0, nothing, scheme.Losses{Random: blackoutPackets - 1}},
+		{"a burst is none", 12, leastBlackout / 20, 0, nothing, scheme.Losses{Random: 12}},
+	} {
+		h, got := losing(t, c.lost, c.spacing, c.wait, c.change)
+		require.Equal(t, c.want, got, c.name)
+		if c.want.Random == 0 {
+			require.GreaterOrEqual(t, h.s.Disturbed(), c.lost, c.name)
+		} else {
+			require.Zero(t, h.s.Disturbed(), c.name)
+		}
+		for range c.lost {
+			l, ok := h.s.NextLost()
+			require.True(t, ok, c.name)
+			require.Equal(t, h.s.Kind(l.Unit), l.Kind, c.name)
+			h.s.Repeat(l.Unit)
+		}
+		require.EqualValues(t, c.want.Blackout, h.s.BlackedOut(), c.name)
+	}
+}
+
+// The frame behind one that came late still tells of what was lost while packets waited, the next one doesn't.
+func TestQueueIsRememberedForAFrame(t *testing.T) {
+	h, _ := losing(t, 0, 0, handRTT/2, func(*scheme.Env) {})
+	for round, want := range []Kind{Queue, Random} {
+		h.poll(4, 1000)
+		n := len(h.sends)
+		h.arrive(n - 1).ack()
+		for range 3 {
+			l, ok := h.s.NextLost()
+			require.True(t, ok)
+			require.Equal(t, want, l.Kind, "round %d", round)
+			h.s.Leave(l.Unit)
+		}
+	}
+}
+
+// A loss that is taken back counts as none.
+func TestLossIsTakenBack(t *testing.T) {
+	h, got := losing(t, 2, 0, 0, func(*scheme.Env) {})
+	require.Equal(t, scheme.Losses{Random: 2}, got)
+	h.arrive(16).ack()
+	require.Equal(t, scheme.Losses{Random: 1, Disproved: 1}, h.s.Stats().Losses)
+	require.Equal(t, 1, h.s.Disproved())
+}
+
+// A round trip that has become longer for good is no queue for longer than twice floorAge.
+func TestFloorIsForgotten(t *testing.T) {
+	var e estimate
+	now := units.Instant(units.Second)
+	wait := func(rtt units.Duration) units.Duration {
+		by, _ := e.floor.wait(now, rtt)
+		return by
+	}
+	require.Zero(t, wait(10*units.Millisecond))
+	for end := now.Add(2 * floorAge); now < end; now = now.Add(units.Second) {
+		require.Equal(t, 10*units.Millisecond, wait(20*units.Millisecond), "%v", now)
+	}
+	now = now.Add(floorAge / 2)
+	require.Zero(t, wait(20*units.Millisecond))
+}
+
+// Channels whose least round trips differ are told.
+func TestUnevenChannels(t *testing.T) {
+	h := newHand(t, PathProof, 64, 2)
+	h.poll(2, 1000)
+	h.arrive(0).ack()
+	require.Zero(t, h.s.Uneven(), "one is all that is known")
+	h.arrive(1).ack()
+	require.GreaterOrEqual(t, h.s.Uneven(), handRTT)
+}

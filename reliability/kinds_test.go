@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !race
+
+// One goroutine, and much virtual time: nothing for the race detector.
+
+package reliability_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	kindRate  = units.Gbit
+	kindRTT   = 25 * ms
+	kindMTU   = 4096
+	kindKnown = 980 * units.Mbit
+	kindSmall = 160 * kindMTU
+)
+
+// kindQueue is one product of rate and round trip.
+var kindQueue = kindRate.Bytes(kindRTT)
+
+// A kindCase is a link on which losses are of one kind.
+type kindCase struct {
+	name  string
+	rate  units.Rate // configured
+	queue units.Bytes
+	drop  float64        // at random
+	skew  units.Duration // of every other channel
+	dark  units.Duration // so long nothing arrives, once in a transfer
+	// most are the most of a hundred proved losses that may be taken for another kind than kind.
+	kind string
+	most float64
+}
+
+func (c *kindCase) pair(t testing.TB) *pair {
+	link := sim.Link{Rate: kindRate, Queue: c.queue, Delay: kindRTT / 2, Loss: sim.Loss{Drop: c.drop}}
+	if c.skew > 0 {
+		link.ChannelDelay = []units.Duration{0, c.skew}
+	}
+	return newPair(t, setup{
+		net: sim.Config{Rate: 20 * units.Gbit, Seed: 7, Link: link},
+		qp:  sdr.QPConfig{MTU: kindMTU}, conn: reliability.Config{Rate: c.rate}, scheme: newAdaptive(t),
+	})
+}
+
+// darken lets nothing through for d, from a time after now on, both ways.
+func (p *pair) darken(after, d units.Duration) {
+	from := p.net.Now().Add(after)
+	p.net.SetFilter(func(sim.PacketInfo) sim.Verdict {
+		if now := p.net.Now(); now >= from && now < from.Add(d) {
+			return sim.Drop
+		}
+		return sim.Deliver
+	})
+}
+
+// units are the counters after n transfers of a size.
+func (c *kindCase) units(t testing.TB, n int, size units.Bytes) scheme.Stats {
+	p := c.pair(t)
+	for range n {
+		if c.dark > 0 {
+			p.darken(150*ms, c.dark)
+		}
+		p.timed(size)
+	}
+	return p.conn[0].Stats().Units
+}
+
+// TestKindsOfLosses prints the table of docs/congestion.md: what losses are, and what they are taken for.
+func TestKindsOfLosses(t *testing.T) {
+	shallow, deep := 64*units.KiB, 4*kindQueue
+	var out strings.Builder
+	for _, c := range []kindCase{
+		{name: "random, 1e-4, rate known", rate: kindKnown, queue: kindQueue, drop: 1e-4, kind: "random"},
+		{name: "random, 1e-3, rate known", rate: kindKnown, queue: kindQueue, drop: 1e-3, kind: "random"},
+		{name: "random, 1e-2, rate known", rate: kindKnown, queue: kindQueue, drop: 1e-2, kind: "random"},
+		{name: "random, 1e-2, rate unknown, start-up overflows, too", queue: kindQueue, drop: 1e-2, kind: "random", most: 60},
+		{name: "rate 20 % too high, 64 KiB", rate: 1200 * units.Mbit, queue: shallow, kind: "queue", most: 10},
+		{name: "rate 20 % too high, 4 products", rate: 1200 * units.Mbit, queue: deep, kind: "queue"},
+		{name: "rate 10 times too high, 64 KiB", rate: 10 * units.Gbit, queue: shallow, kind: "queue", most: 10},
+		{name: "rate 10 times too high, 4 products", rate: 10 * units.Gbit, queue: deep, kind: "queue"},
+		{name: "rate unknown, 64 KiB", queue: shallow, kind: "queue", most: 5},
+		{name: "rate unknown, 1 product", queue: kindQueue, kind: "queue", most: 5},
+		{name: "skew of 10 ms between channels", rate: kindKnown, queue: kindQueue, skew: 10 * ms, kind: "none"},
+		{name: "blackouts of 50 ms", rate: kindKnown, queue: kindQueue, dark: 50 * ms, kind: "blackout"},
+	} {
+		u := c.units(t, 12, 16*units.MiB)
+		l := u.Losses
+		all := l.Random + l.Queue + l.Blackout
+		right := map[string]uint64{"random": l.Random, "queue": l.Queue, "blackout": l.Blackout}[c.kind]
+		fmt.Fprintf(&out, "| %s | %d | %d | %d | %d | %d | %.1f %% |\n", c.name, l.Random, l.Queue, l.Blackout, l.Disproved, u.Sent,
+			100*float64(all-right)/float64(max(all, 1)))
+		require.LessOrEqual(t, 100*float64(all-right), c.most*float64(all), "%s: %+v", c.name, l)
+		if c.drop >= 1e-2 {
+			require.InDelta(t, c.drop*49_152, float64(l.Random), 0.15*c.drop*49_152, c.name)
+		}
+	}
+	t.Logf("\n| what is lost | random | queue | blackout | disproved | sent | wrong |\n|---|---|---|---|---|---|---|\n%s", &out)
+}
+
+// TestParityIsForRandomLossAlone: skew gets as much parity as a clean link does, and a rate that is too high groups of no more rows than
+// a link of which nothing is known.
+func TestParityIsForRandomLossAlone(t *testing.T) {
+	for _, n := range []units.Bytes{kindSmall, 16 * units.MiB} {
+		clean := kindCase{rate: kindKnown, queue: kindQueue}
+		cold, want := clean.units(t, 1, n), clean.units(t, 20, n)
+		for _, c := range []kindCase{
+			{name: "skew of 10 ms", rate: kindKnown, queue: kindQueue, skew: 10 * ms},
+			{name: "rate 20 % too high, 64 KiB", rate: 1200 * units.Mbit, queue: 64 * units.KiB},
+			{name: "rate 20 % too high, 1 product", rate: 1200 * units.Mbit, queue: kindQueue},
+		} {
+			got := c.units(t, 20, n)
+			require.LessOrEqual(t, got.M, cold.M, "%v, %s: rows of a group of %d", n, c.name, got.K)
+			if c.skew > 0 {
+				require.LessOrEqual(t, float64(got.Parity), 1.1*float64(want.Parity), c.name)
+			}
+			t.Logf("%v, %s: %d parity units of %d, %d where nothing is lost; %+v; %s", n, c.name, got.Parity, got.Sent, want.Parity, got.Losses, got.Explain)
+		}
+	}
+}
+
+// TestBlackoutCostsNoRate: a blackout of 50 ms costs what it takes, and a round trip to send again what it took.
+func TestBlackoutCostsNoRate(t *testing.T) {
+	const dark = 50 * ms
+	for _, rate := range []units.Rate{0, kindKnown} {
+		for _, n := range []units.Bytes{4 * units.MiB, 16 * units.MiB, 64 * units.MiB} {
+			c := kindCase{rate: rate, queue: kindQueue}
+			p := c.pair(t)
+			for range 10 {
+				p.timed(n)
+			}
+			p.darken(50*ms+kindRTT+20*ms, dark)
+			took, after := p.timed(n), p.timed(n)
+			ideal := kindRate.Time(n) + kindRTT
+			t.Logf("rate %v, %v: %.3f of the ideal, %.3f with the blackout in it, then %.3f", rate, n,
+				float64(took)/float64(ideal), float64(took)/float64(ideal+dark), float64(after)/float64(ideal))
+			require.Less(t, float64(took), 1.05*float64(ideal+dark), "rate %v, %v", rate, n)
+			require.Less(t, float64(after), 1.05*float64(ideal), "rate %v, %v", rate, n)
+		}
+	}
+}
+
+// TestRateTenTimesTooHigh: a configured rate that is ten times the link's costs a second at most, and ends as if none had been given.
+func TestRateTenTimesTooHigh(t *testing.T) {
+	const n = 128 * units.MiB
+	for _, queue := range []units.Bytes{64 * units.KiB, kindQueue} {
+		times := map[units.Rate][2]units.Duration{}
+		for _, rate := range []units.Rate{0, 10 * units.Gbit} {
+			c := kindCase{rate: rate, queue: queue}
+			p := c.pair(t)
+			times[rate] = [2]units.Duration{p.timed(n), p.timed(n)}
+			t.Logf("queue %v, configured %v: %v, %d repeats", queue, rate, times[rate], p.conn[0].Stats().Units.Retransmitted)
+		}
+		none, wrong := times[0], times[10*units.Gbit]
+		require.Less(t, wrong[0], none[0]+units.Second/2, "%v", queue)
+		require.Less(t, float64(wrong[1]), 1.05*float64(none[1]), "%v", queue)
+	}
+}
+
+// doubling is how long n bytes take that begin with 32 packets in a round trip, paced, and twice as many in each, up to the link's rate.
+func doubling(n units.Bytes) (took units.Duration) {
+	took = kindRTT // of the last one's answer
+	for window := units.Bytes(32 * kindMTU); n > 0; window *= 2 {
+		rate := min(units.RateOf(window, kindRTT), kindRate)
+		took += min(kindRTT, rate.Time(n))
+		n -= rate.Bytes(kindRTT)
+	}
+	return took
+}
+
+// TestUnknownRateUnderLoss: the link of docs/results/peers.md, whose rate nobody told.
+func TestUnknownRateUnderLoss(t *testing.T) {
+	for _, n := range []units.Bytes{8 * units.MiB, 32 * units.MiB, 128 * units.MiB} {
+		c := kindCase{queue: kindQueue, drop: 1e-2}
+		p := c.pair(t)
+		ideal := float64(kindRate.Time(n) + kindRTT)
+		cold := float64(p.timed(n)) / ideal
+		for range 10 {
+			p.timed(8 * units.MiB)
+		}
+		warm := 0.0
+		for range 5 {
+			warm += float64(p.timed(n)) / ideal / 5
+		}
+		t.Logf("%v: cold %.3f, warm %.3f; %s", n, cold, warm, p.conn[0].Stats().Units.Explain)
+		if n >= 8*kindQueue {
+			require.LessOrEqual(t, cold, 1.5, "%v", n)
+		} else {
+			require.LessOrEqual(t, cold*ideal, float64(doubling(n)+2*kindRTT), "%v", n)
+		}
+		require.LessOrEqual(t, warm, 1.06, "%v", n)
+	}
+}
+
+// A listener is a controller that limits nothing, and keeps what it hears of losses.
+type listener struct {
+	congestion.Fixed
+	heard map[congestion.LossKind]units.Bytes
+}
+
+func (l listener) OnLoss(_ units.Instant, x congestion.Loss) { l.heard[x.Kind] += x.Bytes }
+
+// TestBlackoutIsNoLossToTheRate: what a blackout took the congestion control hears of as of a path that was dark.
+func TestBlackoutIsNoLossToTheRate(t *testing.T) {
+	heard := map[congestion.LossKind]units.Bytes{}
+	p := newPair(t, setup{
+		net: sim.Config{Rate: kindRate, Seed: 7, Link: sim.Link{Delay: kindRTT / 2}}, qp: sdr.QPConfig{MTU: kindMTU},
+		conn: reliability.Config{Rate: kindKnown, Congestion: congestion.Spec{
+			Name: "listener", New: func(congestion.Path) congestion.Controller { return listener{heard: heard} },
+		}},
+		scheme: newAdaptive(t),
+	})
+	p.darken(150*ms, 50*ms)
+	p.timed(16 * units.MiB)
+	require.Greater(t, heard[congestion.LossTimeout], kindKnown.Bytes(20*ms), "%v", heard)
+	require.Zero(t, heard[congestion.LossDetected], "%v", heard)
+}
