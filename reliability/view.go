@@ -220,7 +220,7 @@ func (v *view) Home(u scheme.Unit) int {
 	if m == nil || m.state == filled {
 		return 0 // it is in place, or nothing of it can have come
 	}
-	return v.t.in.port.HomeChannel(m.h.Seq(), u.Index()%per*v.t.in.packetsPerUnit)
+	return v.t.in.port.RecvChannel(m.h, u.Index()%per*v.t.in.packetsPerUnit)
 }
 
 // First implements scheme.View.

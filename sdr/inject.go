@@ -45,9 +45,10 @@ func (q *QP) startChannel(seq uint64, length units.Bytes) int {
 
 // homeChannel is the channel on which packets of a granted message around packet count
 // as a first pass.
-func (q *QP) homeChannel(m *sendMsg, packet int) int {
-	return (m.start + packet/wordPackets) % q.cfg.Channels
-}
+func (q *QP) homeChannel(m *sendMsg, packet int) int { return q.homeFrom(m.start, packet) }
+
+// homeFrom is that of a message whose first packet is at home on channel start.
+func (q *QP) homeFrom(start, packet int) int { return (start + packet/wordPackets) % q.cfg.Channels }
 
 // room is how many packets the channel would take now; mu is held.
 func (q *QP) room(ch *channel) int {

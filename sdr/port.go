@@ -207,6 +207,11 @@ func (p *Port) Room(seq uint64, channel int) int {
 // as a first pass.
 func (p *Port) HomeChannel(s SendStream, packet int) int { return p.q.homeChannel(s.m, packet) }
 
+// RecvChannel is the channel on which packets of a posted message around packet come as a first pass.
+func (p *Port) RecvChannel(h RecvHandle, packet int) int {
+	return p.q.homeFrom(p.q.startChannel(h.m.seq, h.m.length), packet)
+}
+
 // Announce sends START for a transfer until it is acknowledged, the first time
 // as three spaced copies, because a lost START costs a round trip. params are at
 // most 64 bytes.
