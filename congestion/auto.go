@@ -12,9 +12,8 @@ import "github.com/sdr-rdma/go-sdr/units"
 //
 // Signs are a mark, a notification, a trimmed packet; and losses: in four intervals in a row, of at least
 // 5 ms and enough packets each, more than one packet in 64, or where the line rate is known more than one in 16, because random
-// losses alone must not slow down a sender that has been told its rate. Intervals that lost more than half count
-// twice. What only a timer says is no sign:
-// the host may have stood still.
+// losses alone must not slow down a sender that has been told its rate. What only a timer
+// says is no sign: the host may have stood still.
 func Auto() Factory {
 	return func(p Path) Controller {
 		a := &auto{bbr: newBBR(p), known: p.LineRate > 0}
@@ -127,9 +126,7 @@ func (a *auto) judge(now units.Instant) {
 	}
 	switch {
 	case a.tooLossy():
-		if a.lossy++; a.count.lost > a.count.all/2 {
-			a.lossy++ // no chance takes so much
-		}
+		a.lossy++
 	case a.count.all < lossyPackets*a.share()*a.path.MTU:
 		return // so few packets say nothing yet
 	default:
