@@ -186,31 +186,6 @@ func TestPortCarries(t *testing.T) {
 	require.Zero(t, p.control.bytes)
 }
 
-// A busy line changes nothing of whose turn it is, however often it is asked.
-func TestPortSharesWhenAskedOften(t *testing.T) {
-	p := newPort(t, Config{Rate: 8 * units.Gbit, Queue: 4 * units.MiB, Trim: &fabric.Trim{Weight: 0.25}})
-	for i := range uint32(3000) {
-		p.put(1, write(trim.Data, 1024, i))
-		for range 4 {
-			p.put(1, write(trim.HeaderOnly, 0, i))
-		}
-	}
-	var control, data float64
-	for range 3000 {
-		for range 3 {
-			require.Nil(t, p.dequeue(p.next()-1))
-		}
-		f := p.dequeue(p.next())
-		if f.n < 100 {
-			control += float64(f.n)
-		} else {
-			data += float64(f.n)
-		}
-		p.release(f)
-	}
-	require.InEpsilon(t, 0.25, control/data, 0.05)
-}
-
 // Whatever comes in, what goes out and is dropped adds up, the rate is kept to, and nothing changes but what trimming and
 // marking change.
 func TestPortConserves(t *testing.T) {
