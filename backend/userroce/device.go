@@ -114,7 +114,10 @@ func (d *Device) openSockets() error {
 			return err
 		}
 	}
-	if err := d.openSenders(orDefault(d.cfg.SendSockets, firstSendSockets)); err != nil {
+	d.mu.Lock()
+	err = d.openSenders(orDefault(d.cfg.SendSockets, firstSendSockets))
+	d.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	// This value is the socket's default, which each message may overrule. 0 is the kernel's own and changes nothing.
@@ -128,7 +131,7 @@ func (d *Device) openSockets() error {
 	return nil
 }
 
-// openSenders opens send sockets until there are n. mu is held, unless the device is being opened.
+// openSenders opens send sockets until there are n. mu is held.
 func (d *Device) openSenders(n int) error {
 	for len(d.senders) < n {
 		candidate := firstSourcePort
