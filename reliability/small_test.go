@@ -117,3 +117,30 @@ func TestSmallTransfersStayFast(t *testing.T) {
 		}
 	}
 }
+
+// TestProbesOfShortTransfers: on a short round trip a transfer of one packet that is acknowledged in time sends no probe beside
+// it; one that loses its packet sends one when the acknowledgement is overdue, and ends before any timer does.
+func TestProbesOfShortTransfers(t *testing.T) {
+	for _, name := range []string{"sr-nack", "adaptive"} {
+		for _, drop := range []float64{0, 0.05} {
+			t.Run(fmt.Sprintf("%s, drop %g per packet", name, drop), func(t *testing.T) {
+				p := newPair(t, setup{
+					net:    sim.Config{Rate: 10 * units.Gbit, Seed: 3, Link: sim.Link{Delay: 50 * units.Microsecond, Loss: sim.Loss{Drop: drop}}},
+					qp:     sdr.QPConfig{MTU: 4096, Channels: 4},
+					scheme: allSchemes(t)[name],
+				})
+				s := p.stream(0, 4096, 4)
+				p.until(10*units.Second, func() bool { s.turn(); return s.finished >= 400 })
+				stats := p.conn[0].Stats()
+				t.Logf("%d probes, %d repeats, %d timers", stats.QP.Probes, stats.Units.Retransmitted, stats.Units.Timeouts)
+				if drop == 0 {
+					require.LessOrEqual(t, stats.QP.Probes, uint64(8), "until the round trip is known")
+					return
+				}
+				require.NotZero(t, stats.Units.Retransmitted)
+				require.NotZero(t, stats.QP.Probes)
+				require.Less(t, stats.Units.Timeouts, stats.Units.Retransmitted/4)
+			})
+		}
+	}
+}

@@ -17,6 +17,10 @@ const (
 	laterQuota = 8
 	// probesBehind is how many probes follow a path's last packet.
 	probesBehind = 2
+	// shortRTT and shortTransfer are the round trip and the number of units below which a probe gives the acknowledgement the
+	// time to come: on a longer round trip it saves more than that costs, and among more units it costs nothing.
+	shortRTT      = units.Millisecond
+	shortTransfer = 64
 	// maxBackoff keeps shifts in range.
 	maxBackoff = 16
 )
@@ -316,10 +320,15 @@ func (r *proofRule) probe(now units.Instant, out *scheme.Output, room int) units
 // probeDue is when p's next probe should go: the first at once if the transfer
 // has been sent, after a pause that shows that nothing else comes if it waits for
 // the window or the receiver's buffers; the second later, lest one burst takes
-// both.
+// both. The first of a short transfer on a short round trip waits one, too: by then
+// most are acknowledged, and a probe for each would double the packets.
 func (r *proofRule) probeDue(p *path) units.Instant {
+	pause := max(r.t.env.AckInterval, minAckInterval)
 	if p.probes == 0 && r.t.window.next == r.t.transfer.Units {
+		if e := r.t.env; r.t.transfer.Units < shortTransfer && 0 < e.RTT && e.RTT < shortRTT {
+			return p.lastSent.Add(max(pause, e.RTT+2*e.RTTVar))
+		}
 		return p.lastSent
 	}
-	return p.lastSent.Add(max(r.t.env.AckInterval, minAckInterval))
+	return p.lastSent.Add(pause)
 }
