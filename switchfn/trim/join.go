@@ -14,7 +14,7 @@ import (
 // whatever the radix is. It is for UC RDMA WRITE Only with Immediate, cut to what its receiver needs and no more.
 
 // names is how many writes besides its own the header-only packet in a frame names; ok is false if nothing can be added to
-// it: it is another packet, on its way back, whole, or cut to more than its headers.
+// it: it is another packet, of another version, on its way back, whole, or cut to more than its headers.
 func (l *Layout) names(b []byte) (n int, ok bool) {
 	at := l.UDP + udpSize
 	if l.Tag != HeaderOnly || l.Opcode != roce.UCWriteOnlyImm || l.End < at+roce.TrimmedSize {
@@ -23,7 +23,7 @@ func (l *Layout) names(b []byte) (n int, ok bool) {
 	h := roce.BTH(b[at:])
 	n = int(h.More())
 	long := roce.RETH(b[at+roce.BTHSize:]).DMALength() > 0
-	return n, long && !h.BECN() && l.End == at+roce.TrimmedSize+n*roce.NameSize
+	return n, long && h.TVer() == 0 && !h.BECN() && l.End == at+roce.TrimmedSize+n*roce.NameSize
 }
 
 // Join has the header-only packet in frame b carry those that the one in frame more names, and returns b, as much longer, if it could:

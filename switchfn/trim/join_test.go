@@ -119,6 +119,12 @@ func FuzzJoin(f *testing.F) {
 	f.Add(header(false, 9<<32, 1), header(false, 9<<32, 2))
 	f.Add(header(true, 9<<32, 1), header(true, 9<<32, 2))
 	f.Add(header(false, 9<<32, 1), frame(false, HeaderOnly, OpWrite, 6))
+	other := func(imm uint32) []byte { // of another version
+		b := header(false, 9<<32, imm)
+		b[ethSize+ipv4Size+udpSize+1] |= 1
+		return b
+	}
+	f.Add(other(1), other(2))
 	f.Fuzz(func(t *testing.T, b, more []byte) {
 		before := bytes.Clone(b)
 		out, ok := Join(append(make([]byte, 0, len(b)+1000), b...), more, 64)
