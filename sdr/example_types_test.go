@@ -143,7 +143,7 @@ func ExampleMR() {
 func ExampleAccess() {
 	a, b, closeAll := connected()
 	defer closeAll()
-	for _, access := range []sdr.Access{0, sdr.AccessRemoteWrite} {
+	for _, access := range []sdr.Access{sdr.AccessRemoteWrite, 0} {
 		mr, err := a.Endpoint().RegisterMemory(make([]byte, 4096), access)
 		if err != nil {
 			log.Fatal(err)
@@ -153,8 +153,8 @@ func ExampleAccess() {
 	}
 	_ = b
 	// Output:
-	// false
 	// true
+	// false
 }
 
 // The bitmap has a bit for each chunk, and shows a message while it arrives.
