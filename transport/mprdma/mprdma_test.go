@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/internal/channeltest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -119,57 +120,18 @@ func TestBadChannel(t *testing.T) {
 		n := 1 + r.IntN(150)
 		s, rcv := ends(t, c, n)
 		loss := r.Float64() * 0.2
-		type flying struct {
-			at units.Instant
-			p  transport.Packet
-		}
-		var air []flying
-		var now units.Instant
-		arrived := map[uint32]bool{}
-		for steps := 0; !s.Done(); steps++ {
-			require.Less(t, steps, 1_000_000, "seed %d: %+v", seed, c)
-			var p transport.Packet
-			if s.Transmit(now, &p) {
-				require.LessOrEqual(t, s.next-s.una, s.acked.Bits(), "seed %d", seed)
-				for copies := 1 + r.IntN(20)/19; copies > 0; copies-- {
-					if r.Float64() >= loss {
-						if r.IntN(4) == 0 {
-							p.Flags |= transport.CE
-						}
-						air = append(air, flying{now + 100 + units.Instant(r.IntN(2000)), p})
-					}
+		channel := channeltest.Channel{
+			Rand: r, Loss: loss,
+			Fly: func(p *transport.Packet) {
+				if r.IntN(4) == 0 {
+					p.Flags |= transport.CE
 				}
-			}
-			now += units.Instant(1 + r.IntN(50))
-			if len(air) == 0 && s.Next() != units.Never {
-				now = max(now, s.Next())
-			}
-			if s.Next() <= now {
-				s.OnTimer(now)
-				require.Greater(t, s.Next(), now, "seed %d", seed)
-			}
-			var kept []flying
-			for _, f := range air {
-				switch {
-				case f.at > now:
-					kept = append(kept, f)
-				case f.p.Kind.ToSender():
-					s.OnPacket(now, &f.p)
-					require.GreaterOrEqual(t, s.window, 1.0, "seed %d", seed)
-				default:
-					a := answer(rcv, f.p)
-					if a.Kind == transport.Ack {
-						arrived[f.p.PSN] = true
-					}
-					if r.Float64() >= loss {
-						kept = append(kept, flying{now + 100, a})
-					}
-				}
-			}
-			air = kept
+			},
+			Sent:   func() { require.LessOrEqual(t, s.next-s.una, s.acked.Bits(), "seed %d", seed) },
+			Heard:  func() { require.GreaterOrEqual(t, s.window, 1.0, "seed %d", seed) },
+			Placed: func(out *transport.Replies) bool { return out.At(0).Kind == transport.Ack },
 		}
-		require.True(t, rcv.Complete(), "seed %d", seed)
-		require.Len(t, arrived, n, "seed %d", seed)
+		channel.Carry(t, seed, s, rcv, n)
 		require.Zero(t, s.flight(), "seed %d", seed)
 	}
 }

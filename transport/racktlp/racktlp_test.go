@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/internal/channeltest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -151,57 +152,12 @@ func TestBadChannel(t *testing.T) {
 		n := 1 + r.IntN(150)
 		s, rcv := ends(t, c, n)
 		loss := r.Float64() * 0.3
-		type flying struct {
-			at units.Instant
-			p  transport.Packet
-		}
-		var air []flying
-		var now units.Instant
-		arrived := map[uint32]bool{}
-		for steps := 0; !s.Done(); steps++ {
-			require.Less(t, steps, 1_000_000, "seed %d: %+v", seed, c)
-			var p transport.Packet
-			if s.Transmit(now, &p) {
-				for copies := 1 + r.IntN(20)/19; copies > 0; copies-- {
-					if r.Float64() >= loss {
-						air = append(air, flying{now + 100 + units.Instant(r.IntN(2000)), p})
-					}
-				}
+		channel := channeltest.Channel{Rand: r, Loss: loss, Step: func(n int) {
+			if n%8 == 0 {
+				checkCounts(t, s, seed)
 			}
-			now += units.Instant(1 + r.IntN(50))
-			if len(air) == 0 && s.Next() != units.Never {
-				now = max(now, s.Next())
-			}
-			if s.Next() <= now {
-				s.OnTimer(now)
-				require.Greater(t, s.Next(), now, "seed %d", seed)
-			}
-			var kept []flying
-			for _, f := range air {
-				switch {
-				case f.at > now:
-					kept = append(kept, f)
-				case f.p.Kind.ToSender():
-					s.OnPacket(now, &f.p)
-				default:
-					arrived[f.p.PSN] = true
-					var out transport.Replies
-					rcv.OnPacket(now, &f.p, &out)
-					for i := range out.Len() {
-						if r.Float64() >= loss {
-							kept = append(kept, flying{now + 100, *out.At(i)})
-						}
-					}
-				}
-			}
-			air = kept
-			if steps%8 != 0 {
-				continue
-			}
-			checkCounts(t, s, seed)
-		}
-		require.True(t, rcv.Complete(), "seed %d", seed)
-		require.Len(t, arrived, n, "seed %d", seed)
+		}}
+		channel.Carry(t, seed, s, rcv, n)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/internal/channeltest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -212,54 +213,8 @@ func TestBadChannel(t *testing.T) {
 		n := 1 + r.IntN(300)
 		s, rcv := ends(c, n)
 		loss := r.Float64() * 0.3
-		type flying struct {
-			at units.Instant
-			p  transport.Packet
-		}
-		var air []flying
-		var now units.Instant
-		fly := func(p transport.Packet) {
-			for copies := 1 + r.IntN(20)/19; copies > 0; copies-- {
-				if r.Float64() >= loss {
-					air = append(air, flying{now + 100 + units.Instant(r.IntN(2000)), p})
-				}
-			}
-		}
-		arrived := map[uint32]bool{}
-		for steps := 0; !s.Done(); steps++ {
-			require.Less(t, steps, 1_000_000, "seed %d: %+v", seed, c)
-			var p transport.Packet
-			if s.Transmit(now, &p) {
-				fly(p)
-			}
-			now += units.Instant(1 + r.IntN(50))
-			if len(air) == 0 && s.Next() != units.Never {
-				now = max(now, s.Next())
-			}
-			if s.Next() <= now {
-				s.OnTimer(now)
-				require.Greater(t, s.Next(), now)
-			}
-			var kept []flying
-			for _, f := range air {
-				switch {
-				case f.at > now:
-					kept = append(kept, f)
-				case f.p.Kind.ToSender():
-					s.OnPacket(now, &f.p)
-				default:
-					arrived[f.p.PSN] = true
-					for _, a := range answers(rcv, now, f.p) {
-						if r.Float64() >= loss {
-							kept = append(kept, flying{now + 100, a})
-						}
-					}
-				}
-			}
-			air = kept
-		}
-		require.True(t, rcv.Complete(), "seed %d", seed)
-		require.Len(t, arrived, n, "seed %d", seed)
+		channel := channeltest.Channel{Rand: r, Loss: loss}
+		channel.Carry(t, seed, s, rcv, n)
 	}
 }
 
