@@ -35,17 +35,26 @@ func (b *Bed) Queued(from, to units.Instant) (mean, most units.Bytes) {
 	return units.Bytes(sum / to.Sub(from).Seconds()), most
 }
 
-// Jain is Jain's index of fairness of the flows' rates over one window: 1 where all have the same.
-func (b *Bed) Jain(from, to units.Instant) float64 {
+// Jain is Jain's index of the fairness of rates: 1 where all are the same, 0 where nothing is sent.
+func Jain(rates []units.Rate) float64 {
 	sum, squares := 0.0, 0.0
-	for i := range b.flows {
-		x := float64(b.Rate(i, from, to))
+	for _, r := range rates {
+		x := float64(r)
 		sum, squares = sum+x, squares+x*x
 	}
 	if squares == 0 {
 		return 0
 	}
-	return sum * sum / squares / float64(len(b.flows))
+	return sum * sum / squares / float64(len(rates))
+}
+
+// Jain is that of the flows' rates over one window.
+func (b *Bed) Jain(from, to units.Instant) float64 {
+	rates := make([]units.Rate, len(b.flows))
+	for i := range rates {
+		rates[i] = b.Rate(i, from, to)
+	}
+	return Jain(rates)
 }
 
 // WorstJain is the least Jain index over windows of one second.

@@ -7,6 +7,7 @@ package main
 import (
 	"time"
 
+	"github.com/sdr-rdma/go-sdr/internal/bottleneck"
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/link"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -16,14 +17,7 @@ import (
 func (o *outcome) sum(flow int, from, to time.Duration) (r link.Record) {
 	all := o.records[flow]
 	for j := int(from / link.Bin); j < int(to/link.Bin) && j < len(all); j++ {
-		x := &all[j]
-		r.Bytes += x.Bytes
-		r.Packets += x.Packets
-		r.Dropped += x.Dropped
-		r.Lost += x.Lost
-		r.Marked += x.Marked
-		r.Wait += x.Wait
-		r.Most = max(r.Most, x.Most)
+		r.Add(&all[j])
 	}
 	return r
 }
@@ -32,13 +26,7 @@ func (o *outcome) sum(flow int, from, to time.Duration) (r link.Record) {
 func (o *outcome) total(from, to time.Duration) (r link.Record) {
 	for i := range o.records {
 		x := o.sum(i, from, to)
-		r.Bytes += x.Bytes
-		r.Packets += x.Packets
-		r.Dropped += x.Dropped
-		r.Lost += x.Lost
-		r.Marked += x.Marked
-		r.Wait += x.Wait
-		r.Most = max(r.Most, x.Most)
+		r.Add(&x)
 	}
 	return r
 }
@@ -55,15 +43,11 @@ func (o *outcome) use(rate units.Rate, from, to time.Duration) float64 {
 
 // jain is Jain's index of the flows' rates in one window: 1 where all have the same.
 func (o *outcome) jain(from, to time.Duration) float64 {
-	sum, squares := 0.0, 0.0
-	for i := range o.records {
-		x := float64(o.rate(i, from, to))
-		sum, squares = sum+x, squares+x*x
+	rates := make([]units.Rate, len(o.records))
+	for i := range rates {
+		rates[i] = o.rate(i, from, to)
 	}
-	if squares == 0 {
-		return 0
-	}
-	return sum * sum / squares / float64(len(o.records))
+	return bottleneck.Jain(rates)
 }
 
 // worstJain is the least index of windows of one second.

@@ -20,6 +20,17 @@ type Record struct {
 	Most int
 }
 
+// Add adds what happened to other packets.
+func (r *Record) Add(x *Record) {
+	r.Bytes += x.Bytes
+	r.Packets += x.Packets
+	r.Dropped += x.Dropped
+	r.Lost += x.Lost
+	r.Marked += x.Marked
+	r.Wait += x.Wait
+	r.Most = max(r.Most, x.Most)
+}
+
 // records are those of one direction, by flow. Only its thread writes them.
 type records struct {
 	begun  int64 // nanoseconds; 0: nothing is recorded yet
