@@ -41,11 +41,6 @@ const (
 	Blackout
 )
 
-var kindNames = [...]string{"unproved", "random", "queue", "blackout"}
-
-// String is the kind's name.
-func (k Kind) String() string { return kindNames[k] }
-
 const (
 	waitShare      = 128
 	pauseShare     = 4
