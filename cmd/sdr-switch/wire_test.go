@@ -6,9 +6,11 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,7 +67,7 @@ func TestTsharkTrimmed(t *testing.T) {
 	e := &experiment{every: 10, queue: 64 * units.KiB, mtu: 1024, size: 100 * units.KiB, iters: 1, scheme: "sr-nack", perf: perf}
 	sw, err := e.open(l, soft)
 	require.NoError(t, err)
-	stop := record(t, l.hosts[1], path)
+	stop := record(t, l.hosts[1], l.hosts[0], path)
 	r, err := e.perfThrough(context.Background(), l, soft, "fixed", io.Discard)
 	stop()
 	counters, _, stopped := sw.stop()
@@ -94,8 +96,8 @@ func TestTsharkTrimmed(t *testing.T) {
 	require.Equal(t, cut, back)
 }
 
-// record captures what h receives and sends, until the function that it returns is called.
-func record(t *testing.T, h *host, path string) (stop func()) {
+// record captures what h receives and sends, until the function that it returns is called, which sends to once more.
+func record(t *testing.T, h, to *host, path string) (stop func()) {
 	t.Helper()
 	c := exec.Command("dumpcap", "-q", "-i", h.link, "-w", path)
 	errs, err := c.StderrPipe()
@@ -117,7 +119,22 @@ func record(t *testing.T, h *host, path string) (stop func()) {
 		require.Fail(t, "dumpcap does not begin")
 	}
 	return func() {
-		time.Sleep(200 * time.Millisecond) // what is in its buffer
+		// What dumpcap has not read from the kernel when it is told to end is lost, and it reads a quarter of a second late: wait for
+		// a last packet to be in the file.
+		last := []byte("the last packet of the capture")
+		require.NoError(t, h.ns.do(func() error {
+			c, err := net.Dial("udp", net.JoinHostPort(to.addr.String(), "9"))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			_, err = c.Write(last)
+			return err
+		}))
+		require.Eventually(t, func() bool {
+			f, err := os.ReadFile(path)
+			return err == nil && bytes.Contains(f, last)
+		}, 30*time.Second, 20*time.Millisecond, "dumpcap does not write what it captures")
 		require.NoError(t, c.Process.Signal(syscall.SIGINT))
 		require.NoError(t, c.Wait())
 	}
