@@ -108,7 +108,7 @@ func (a *auto) OnCNP(now units.Instant) {
 func (a *auto) OnLoss(now units.Instant, l Loss) {
 	a.bbr.OnLoss(now, l)
 	switch n := min(max(l.Bytes, 0), mostCounted); l.Kind {
-	case LossTimeout, LossUnacknowledged, LossGuessed: // a dark path, or nothing
+	case LossTimeout, LossUnacknowledged, LossGuessed: // a blackout, or nothing
 	case LossTrim:
 		a.warn()
 	default:

@@ -276,7 +276,7 @@ func (b *bbr) OnLoss(now units.Instant, l Loss) {
 	n := min(l.Bytes, b.sent)
 	b.inflight = max(b.inflight-n, 0)
 	if l.Kind == LossTimeout {
-		b.round.void = true // a dark path has no rate
+		b.round.void = true // in a blackout there is no rate to measure
 		b.competing = false
 		return
 	}

@@ -45,7 +45,7 @@ type LossKind uint8
 const (
 	// LossDetected: later packets arrived and these did not.
 	LossDetected LossKind = iota
-	// LossTimeout: nothing was heard for the transport's timeout, or the path was dark for a while.
+	// LossTimeout: nothing was heard for the transport's timeout, or the path carried nothing for a while.
 	LossTimeout
 	// LossProbe: the answer to a probe told.
 	LossProbe

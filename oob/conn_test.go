@@ -119,7 +119,7 @@ func TestCallsAfterCloseFail(t *testing.T) {
 	_, err = c.Recv(ctx)
 	require.ErrorIs(t, err, ErrClosed)
 
-	require.ErrorIs(t, ended(t, s, patience), ErrPeerClosed)
+	require.ErrorIs(t, ended(t, s, waitLimit), ErrPeerClosed)
 	_, err = s.Exchange(ctx, nil)
 	require.ErrorIs(t, err, ErrPeerClosed)
 	require.ErrorIs(t, s.Send(ctx, nil), ErrPeerClosed)
@@ -139,7 +139,7 @@ func TestCloseEndsWaitingCalls(t *testing.T) {
 func TestCloseWithReasonReachesThePeer(t *testing.T) {
 	s, c := pair(t, Config{}, Config{})
 	require.NoError(t, s.CloseWithReason("MTU differs: 4096 here, 1024 there\x1b[31m"))
-	err := ended(t, c, patience)
+	err := ended(t, c, waitLimit)
 	var peer *PeerError
 	require.ErrorAs(t, err, &peer)
 	require.Equal(t, CodeRejected, peer.Code)
@@ -155,7 +155,7 @@ func TestExchangeTimesOutAtBothEnds(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "sent nothing within the time limit")
 	var peer *PeerError
-	require.ErrorAs(t, ended(t, s, patience), &peer)
+	require.ErrorAs(t, ended(t, s, waitLimit), &peer)
 	require.Equal(t, CodeTimeout, peer.Code)
 }
 
@@ -257,7 +257,7 @@ func TestViolations(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c, nc := rawPair(t, Config{MaxBlob: 1024})
 			write(t, nc, tc.sent)
-			require.ErrorContains(t, ended(t, c, patience), tc.want)
+			require.ErrorContains(t, ended(t, c, waitLimit), tc.want)
 			_, err := readFrame(nc, 1024)
 			var peer *PeerError
 			require.ErrorAs(t, err, &peer)

@@ -30,7 +30,7 @@ func FuzzConn(f *testing.F) {
 		if accepted {
 			c.accept()
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 		defer cancel()
 		received := make(chan struct{})
 		go func() {

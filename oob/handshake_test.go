@@ -26,7 +26,7 @@ func fakeServer(t *testing.T, what []byte) (addr string, answer <-chan error) {
 			return
 		}
 		defer nc.Close()
-		nc.SetDeadline(time.Now().Add(patience))
+		nc.SetDeadline(time.Now().Add(waitLimit))
 		nc.Write(what)
 		if _, err := readFrame(nc, 0); err != nil { // HELLO
 			ch <- err

@@ -41,12 +41,12 @@ func victim(addr string) {
 
 const (
 	shortLimit = 150 * units.Millisecond
-	// patience bounds waits that end at once unless the code is wrong.
-	patience = 20 * time.Second
+	// waitLimit bounds waits that end at once unless the code is wrong.
+	waitLimit = 20 * time.Second
 )
 
 func testContext(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -63,7 +63,7 @@ func (r rejections) next(t *testing.T) error {
 	select {
 	case err := <-r:
 		return err
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		require.FailNow(t, "the listener reported no bad peer")
 		return nil
 	}
@@ -106,7 +106,7 @@ func rawPair(t *testing.T, cfg Config) (*Conn, *net.TCPConn) {
 func dialRaw(t *testing.T, addr string) *net.TCPConn {
 	nc, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
-	require.NoError(t, nc.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, nc.SetDeadline(time.Now().Add(waitLimit)))
 	t.Cleanup(func() { nc.Close() })
 	return nc.(*net.TCPConn)
 }

@@ -48,7 +48,7 @@ func TestTLS(t *testing.T) {
 	start := time.Now()
 	require.NoError(t, c.Close())
 	require.Less(t, time.Since(start), time.Second)
-	require.ErrorIs(t, ended(t, s, patience), ErrPeerClosed)
+	require.ErrorIs(t, ended(t, s, waitLimit), ErrPeerClosed)
 }
 
 func TestTLSPeerThatDies(t *testing.T) {

@@ -34,12 +34,12 @@ var kindQueue = kindRate.Bytes(kindRTT)
 
 // A kindCase is a link on which losses are of one kind.
 type kindCase struct {
-	name  string
-	rate  units.Rate // configured
-	queue units.Bytes
-	drop  float64        // at random
-	skew  units.Duration // of every other channel
-	dark  units.Duration // so long nothing arrives, once in a transfer
+	name     string
+	rate     units.Rate // configured
+	queue    units.Bytes
+	drop     float64        // at random
+	skew     units.Duration // of every other channel
+	blackout units.Duration // so long nothing arrives, once in a transfer
 	// most are the most of a hundred proved losses that may be taken for another kind than kind.
 	kind string
 	most float64
@@ -56,8 +56,8 @@ func (c *kindCase) pair(t testing.TB) *pair {
 	})
 }
 
-// darken lets nothing through for d, from a time after now on, both ways.
-func (p *pair) darken(after, d units.Duration) {
+// blackOut lets nothing through for d, from a time after now on, both ways.
+func (p *pair) blackOut(after, d units.Duration) {
 	from := p.net.Now().Add(after)
 	p.net.SetFilter(func(sim.PacketInfo) sim.Verdict {
 		if now := p.net.Now(); now >= from && now < from.Add(d) {
@@ -71,8 +71,8 @@ func (p *pair) darken(after, d units.Duration) {
 func (c *kindCase) units(t testing.TB, n int, size units.Bytes) scheme.Stats {
 	p := c.pair(t)
 	for range n {
-		if c.dark > 0 {
-			p.darken(150*ms, c.dark)
+		if c.blackout > 0 {
+			p.blackOut(150*ms, c.blackout)
 		}
 		p.timed(size)
 	}
@@ -95,7 +95,7 @@ func TestKindsOfLosses(t *testing.T) {
 		{name: "rate unknown, 64 KiB", queue: shallow, kind: "queue", most: 5},
 		{name: "rate unknown, 1 product", queue: kindQueue, kind: "queue", most: 5},
 		{name: "skew of 10 ms between channels", rate: kindKnown, queue: kindQueue, skew: 10 * ms, kind: "none"},
-		{name: "blackouts of 50 ms", rate: kindKnown, queue: kindQueue, dark: 50 * ms, kind: "blackout"},
+		{name: "blackouts of 50 ms", rate: kindKnown, queue: kindQueue, blackout: 50 * ms, kind: "blackout"},
 	} {
 		u := c.units(t, 12, 16*units.MiB)
 		l := u.Losses
@@ -134,7 +134,7 @@ func TestParityIsForRandomLossAlone(t *testing.T) {
 
 // TestBlackoutCostsNoRate: a blackout of 50 ms costs what it takes, and a round trip to send again what it took.
 func TestBlackoutCostsNoRate(t *testing.T) {
-	const dark = 50 * ms
+	const blackout = 50 * ms
 	for _, rate := range []units.Rate{0, kindKnown} {
 		for _, n := range []units.Bytes{4 * units.MiB, 16 * units.MiB, 64 * units.MiB} {
 			c := kindCase{rate: rate, queue: kindQueue}
@@ -142,12 +142,12 @@ func TestBlackoutCostsNoRate(t *testing.T) {
 			for range 10 {
 				p.timed(n)
 			}
-			p.darken(50*ms+kindRTT+20*ms, dark)
+			p.blackOut(50*ms+kindRTT+20*ms, blackout)
 			took, after := p.timed(n), p.timed(n)
 			ideal := kindRate.Time(n) + kindRTT
 			t.Logf("rate %v, %v: %.3f of the ideal, %.3f with the blackout in it, then %.3f", rate, n,
-				float64(took)/float64(ideal), float64(took)/float64(ideal+dark), float64(after)/float64(ideal))
-			require.Less(t, float64(took), 1.05*float64(ideal+dark), "rate %v, %v", rate, n)
+				float64(took)/float64(ideal), float64(took)/float64(ideal+blackout), float64(after)/float64(ideal))
+			require.Less(t, float64(took), 1.05*float64(ideal+blackout), "rate %v, %v", rate, n)
 			require.Less(t, float64(after), 1.05*float64(ideal), "rate %v, %v", rate, n)
 		}
 	}
@@ -213,7 +213,7 @@ type listener struct {
 
 func (l listener) OnLoss(_ units.Instant, x congestion.Loss) { l.heard[x.Kind] += x.Bytes }
 
-// TestBlackoutIsNoLossToTheRate: what a blackout took the congestion control hears of as of a path that was dark.
+// TestBlackoutIsNoLossToTheRate: what a blackout took the congestion control hears of as of a path that carried nothing.
 func TestBlackoutIsNoLossToTheRate(t *testing.T) {
 	heard := map[congestion.LossKind]units.Bytes{}
 	p := newPair(t, setup{
@@ -223,7 +223,7 @@ func TestBlackoutIsNoLossToTheRate(t *testing.T) {
 		}},
 		scheme: newAdaptive(t),
 	})
-	p.darken(150*ms, 50*ms)
+	p.blackOut(150*ms, 50*ms)
 	p.timed(16 * units.MiB)
 	require.Greater(t, heard[congestion.LossTimeout], kindKnown.Bytes(20*ms), "%v", heard)
 	require.Zero(t, heard[congestion.LossDetected], "%v", heard)

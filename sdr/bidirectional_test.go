@@ -14,10 +14,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// TestRawBidirectional sends long raw messages in both directions at once on a clean path. Nothing holds a raw sender
-// up; but it takes what has arrived between its bursts, so that what is lost is what the machine was too
-// slow for, and what is lost is counted. Before, a worker sent 16 MiB between two polls, 77 % of the packets
-// were lost, and every counter said 0.
+// TestRawBidirectional sends long raw messages in both directions at once on a clean path. No acknowledgement paces a raw
+// send, so a worker has to poll between its bursts: one that sends 16 MiB between two polls loses 77 % of the packets that
+// come in meanwhile. What is still lost, because the machine is slow, the sockets count.
 func TestRawBidirectional(t *testing.T) {
 	size := 128 * units.MiB
 	if raceEnabled {

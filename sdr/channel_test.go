@@ -10,7 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// TestStartChannel: docs/wire.md, "Channels and generations".
+// TestStartChannel: messages begin on the channels that docs/wire.md says, "Channels and generations".
 func TestStartChannel(t *testing.T) {
 	q := &QP{cfg: QPConfig{MTU: 4096, Channels: 4}}
 	for n := range uint64(200) {

@@ -21,7 +21,7 @@ import (
 // completed than were posted, and what is closed holds nothing: no credit, cookie, message, bitmap or
 // reference.
 func TestChurn(t *testing.T) {
-	const together, cookies = 3, 8 * 4 * 4 // those of closed queue pairs wait for workers that are in a batch
+	const together, cookies = 3, 8 * 4 * 4 // a cookie of a closed queue pair is free once each worker has left the batch it was in
 	lives := 200
 	if raceEnabled {
 		lives = 50

@@ -231,7 +231,7 @@ func (b *blocker) Failed(error) { b.report(b.failed) }
 
 func (b *blocker) report(c chan error) {
 	select {
-	case c <- func() error { return b.call() }(): // not the only frame on the stack
+	case c <- func() error { return b.call() }(): // called by a function of its own, as from within a scheme: Progress need not be the direct caller
 	default:
 	}
 }

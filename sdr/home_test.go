@@ -86,7 +86,7 @@ func TestPacketsWakeHome(t *testing.T) {
 		require.NoError(t, st.End())
 		finish(t, r)
 	}
-	// Where the home happened to be awake it needed no waking.
+	// A home that happens to be awake already isn't woken.
 	t.Logf("of %d messages on each channel, %d woke the home on its own, %d on the other worker's", each, woken[0], woken[1])
 	require.Greater(t, woken[1], each/2)
 }

@@ -180,8 +180,8 @@ func (h *hostile) play(p program) {
 }
 
 // FuzzControl gives both sides of a connection forged frames in the middle of traffic, with the right
-// connection id. Nothing may panic or grow, and a bit that is set must be true; messages that were
-// lied about may stay incomplete. Whatever was said, closing brings all fences down.
+// connection id. Nothing may panic or grow, and a bit that is set must be true; messages that forged frames
+// name may stay incomplete. Closing brings all fences down in any case.
 func FuzzControl(f *testing.F) {
 	for seed := range uint64(8) {
 		b := make([]byte, 400)

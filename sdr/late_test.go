@@ -59,8 +59,8 @@ func latePacket(t *testing.T, kind func(*sim.Config), distance, packet int, arri
 		Split: sdr.Split{SlotBits: 1, OffsetBits: 27, FragmentBits: 4},
 	})
 	src, dst := p.mr(0, lateSize, true), p.mr(1, 3*lateSize, false)
-	// The message of sequence 1 loses one packet for a while. A time below the
-	// MSL that outlasts all rounds which the MSL does not hold up.
+	// One packet of the message of sequence 1 is held back: for less than the MSL, but for longer than all those
+	// rounds take together that need not wait for the MSL before they reuse the slot.
 	hold := 300 * ms
 	held := false
 	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {

@@ -31,8 +31,8 @@ func contains(b []byte, t wire.Type) bool {
 	return false
 }
 
-// TestEachFrameLost drops, for each type of frame, the first few datagrams that
-// carry it: state only comes later.
+// TestEachFrameLost drops, for each type of frame, the first few datagrams that carry it: all messages arrive all the same, only
+// later.
 func TestEachFrameLost(t *testing.T) {
 	for _, lost := range []wire.Type{wire.TypeCTS, wire.TypeStart, wire.TypeEnd, wire.TypeAbort, wire.TypeCompleted, wire.TypeAck, wire.TypePing, wire.TypePong} {
 		for _, count := range []int{1, 3, 8} {

@@ -12,7 +12,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// TestTimers compares the heap with a look at everybody.
+// TestTimers compares what the heap calls due with a search through all queue pairs.
 func TestTimers(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -51,8 +51,7 @@ func TestTimers(t *testing.T) {
 	}
 }
 
-// TestReadyList: what is made ready is looked at, however many do so at once, and what was made ready before it was
-// taken, once.
+// TestReadyList: a queue pair that several goroutines make ready is in the list once until a worker takes the list; none is left out.
 func TestReadyList(t *testing.T) {
 	var l readyList
 	require.True(t, l.empty())

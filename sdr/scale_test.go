@@ -131,7 +131,7 @@ func TestQueuePairsAreLinear(t *testing.T) {
 		return bytes / 100
 	}
 	first := make100()
-	most := uint64(0) // of a few hundreds: tables double now and then
+	most := uint64(0) // over a few hundred queue pairs, because a table doubles now and then
 	for range 8 {
 		most += make100() / 8
 	}

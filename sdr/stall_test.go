@@ -108,8 +108,8 @@ func TestCompletionOutlivesQP(t *testing.T) {
 	s, dev := newRings(t, 2)
 	q := s.connect(t, twoSlots)
 	src, dst := s.mr(t, 0, 1024), s.mr(t, 1, bufferLength)
-	// Message 3: cookies come back in the opposite order, so that of its queue pair, in generation 1, is
-	// next of one in generation 0.
+	// Freed cookies are given out again in the opposite order. So the cookie of message 3's queue pair, of generation 1, goes
+	// to a queue pair of generation 0 next.
 	for range 2 {
 		r, err := q[1].PostRecv(dst, 0, bufferLength)
 		require.NoError(t, err)

@@ -173,7 +173,7 @@ func TestAbortOfEveryLength(t *testing.T) {
 	}
 }
 
-// TestSplits sends messages with every split the immediate that may be of use.
+// TestSplits sends messages with every split of the immediate's bits that may be of use.
 func TestSplits(t *testing.T) {
 	for _, bits := range [][3]uint8{{10, 18, 4}, {8, 22, 2}, {8, 16, 8}, {14, 18, 0}, {12, 18, 2}, {1, 23, 8}, {16, 8, 8}, {2, 26, 4}} {
 		split := sdr.Split{SlotBits: bits[0], OffsetBits: bits[1], FragmentBits: bits[2]}

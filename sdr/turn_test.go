@@ -10,7 +10,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// TestSpinner: spins go on while they pay, stop when they don't, and are tried again some in a row.
+// TestSpinner: a worker spins as long as spinning finds work, stops after some spins in vain, and after some waits
+// tries as many spins again.
 func TestSpinner(t *testing.T) {
 	const most = 50 * units.Microsecond
 	spins := func(s *spinner) bool { return s.until(100, most) > 100 }
@@ -35,7 +36,8 @@ func TestSpinner(t *testing.T) {
 	require.Equal(t, units.Instant(100), s.until(100, -1), "never, if the configuration says so")
 }
 
-// TestTurn: one runs the worker at a time, and who comes back soon, some times in a row, is expected back.
+// TestTurn: the worker's own goroutine or one caller runs it, never both; a caller that has come back within backSoon leastPrompt times
+// in a row is expected back.
 func TestTurn(t *testing.T) {
 	var x turn
 	x.init()

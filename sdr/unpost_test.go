@@ -11,8 +11,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A receive that the device refuses doesn't wait, with the QP locked, for a worker that is in a batch, where that may be waiting for
-// the lock itself. Nothing else is posted until the worker has left.
+// Taking back a receive that the device has refused must not wait for a worker to leave its batch: the QP is locked, and the worker
+// may be waiting for that lock. Until the worker has left, nothing else is posted.
 func TestRefusedReceiveWaitsForNobody(t *testing.T) {
 	p := newPair(t, link(), small)
 	private, err := p.ctx[1].RegisterMemory(make([]byte, 4096), 0)

@@ -26,7 +26,7 @@ func TestSilentPeers(t *testing.T) {
 	const hello = "SDRN\x01\x00\x10\x00\x00\x04\x00\x00"
 	var log watched.Buffer
 	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	// Each is let go by itself after 10 s, which would make it 20 s in all.
+	// The Listener would wait 10 s for each of two rounds of them, one after the other, which makes 20 s.
 	ctx, cancel := context.WithTimeout(t.Context(), 19*time.Second)
 	defer cancel()
 	for i := range silent {
@@ -44,7 +44,7 @@ func TestSilentPeers(t *testing.T) {
 	a, err := l.Accept(ctx)
 	require.NoError(t, err)
 	defer a.Close()
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "too many peers connect at once") }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "too many peers connect at once") }, waitLimit, time.Millisecond)
 }
 
 // TestPortTaken: a device that can't be opened at the address that was configured ends Accept, and the peer hears why.

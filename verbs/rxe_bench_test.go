@@ -131,7 +131,7 @@ func perftestRate(b *testing.B, _ int) float64 {
 		var err error
 		onCPU(b, func() { out, err = exec.Command("/usr/bin/ib_write_bw", args(devA, "127.0.0.1")...).CombinedOutput() })
 		return err == nil
-	}, 2*patience, patience/100, "ib_write_bw: %s", &out)
+	}, 2*waitLimit, waitLimit/100, "ib_write_bw: %s", &out)
 	for line := range strings.Lines(string(out)) {
 		f := strings.Fields(line)
 		if len(f) == 5 && f[0] == fmt.Sprint(benchSize) {

@@ -49,7 +49,7 @@ func TestSRQLimitEvent(t *testing.T) {
 	for i := range 2 {
 		send(t, a, writeImm(a, b, 0, 64, uint32(i)))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	e, err := b.Ctx.WaitEvent(ctx)
 	require.NoError(t, err)

@@ -91,7 +91,7 @@ func (f *fanIn) move(tb testing.TB, messages int) (receiving time.Duration) {
 		_, err := f.from[sent/fanInBatch%fanInQPs].PostSend(batch)
 		require.NoError(tb, err)
 		poll(tb, f.a.SCQ, 1)
-		for left, end := fanInBatch, time.Now().Add(patience); left > 0; {
+		for left, end := fanInBatch, time.Now().Add(waitLimit); left > 0; {
 			begun := time.Now()
 			n, err := f.b.RCQ.Poll(f.wcs)
 			require.NoError(tb, err)

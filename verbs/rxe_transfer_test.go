@@ -39,7 +39,7 @@ func TestWindowType1(t *testing.T) {
 	assert.Equal(t, a.Buf[:64], b.Buf[4096:4160])
 
 	// rxe compares the address with the region, not with the window (check_rkey in rxe_resp.c). When
-	// this fails, the kernel has learnt it: then docs/verbs.md must say so.
+	// this write fails, a newer kernel compares it with the window: then docs/verbs.md must say so.
 	write(first, 0)
 	poll(t, b.RCQ, 1)
 	assert.Equal(t, a.Buf[:64], b.Buf[:64])

@@ -56,7 +56,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	_ = cmd.Wait()
 	assert.Eventually(t, func() bool {
 		return assert.ObjectsAreEqual(beforeA, rxetest.Resources(t, devA)) && assert.ObjectsAreEqual(beforeB, rxetest.Resources(t, devB))
-	}, patience, 20*time.Millisecond, "objects of the dead process are left")
+	}, waitLimit, 20*time.Millisecond, "objects of the dead process are left")
 }
 
 // load sends batches, for ever when n is negative, and says "loaded" after the first.
@@ -162,7 +162,7 @@ func TestDeviceRemoved(t *testing.T) {
 	assert.False(t, e.Ctx.Removed())
 	removed := make(chan error, 1)
 	go func() { removed <- netlink.RdmaLinkDel("rxe8") }()
-	require.Eventually(t, e.Ctx.Removed, patience, time.Millisecond)
+	require.Eventually(t, e.Ctx.Removed, waitLimit, time.Millisecond)
 	_, err = verbs.Open("rxe8")
 	assert.ErrorIs(t, err, verbs.ErrNoDevice)
 	select {
@@ -185,7 +185,7 @@ func TestDeviceRemoved(t *testing.T) {
 
 // goneAtOnce looks at two ends of a device that is no longer there.
 func goneAtOnce(t *testing.T, e, other *end, ch *verbs.CompChannel) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	var last verbs.AsyncEvent
 	for {
@@ -220,7 +220,7 @@ func TestPortEvents(t *testing.T) {
 	c, err := verbs.Open("rxe8")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	next := func(want verbs.EventType) {
 		t.Helper()

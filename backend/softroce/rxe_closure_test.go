@@ -25,13 +25,14 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// sums are counters of both sides that have to do with data from end 0 to end 1, in packets, which are
-// units here.
+// sums are counters of both sides that have to do with data from end 0 to end 1. They count packets; a unit is one packet here.
 type sums struct {
 	sent, repeated, forNothing, parity, probes uint64
-	// missing is how many packets didn't come, less copies, and control those of them without data.
+	// missing is how many packets fewer came than were sent, where each copy that the network made counts as one that came;
+	// control is how many of them carry no data.
 	missing, control int64
-	placed, again    uint64 // set a bit, and came when it was set or when its message was completed
+	// placed packets set their bit; again are those whose bit was set, or whose message was completed, when they came.
+	placed, again uint64
 }
 
 func (s sums) since(o sums) sums {
@@ -93,7 +94,7 @@ func TestClosure(t *testing.T) {
 				t.Run(fmt.Sprintf("drop %g %%, reorder %g %%, duplicate %g %%", n.Loss, n.ReorderProb, n.Duplicate), func(t *testing.T) {
 					closes(t, c, conns, watch, n)
 					u, recovered := conns[0].Stats().Units, conns[1].Stats().Units.Recovered
-					// Of units that decoding placed it may have taken no repeat: the first to come came later.
+					// A unit that decoding placed may have needed no repeat, although a repeat was the first of its packets to come.
 					least := u.Retransmitted - watch.Needed()
 					require.GreaterOrEqual(t, u.Spurious, least, "repeats = needed + for nothing")
 					require.LessOrEqual(t, u.Spurious, min(u.Retransmitted, least+watch.Most(int(recovered))), "repeats = needed + for nothing")
@@ -106,7 +107,7 @@ func TestClosure(t *testing.T) {
 	}
 }
 
-// oneWorker makes a context of which each packet is counted in the order in which it was polled.
+// oneWorker makes an endpoint with one worker, which counts packets in the order in which it polls them.
 func oneWorker(t *testing.T, d backend.Device) *sdr.Endpoint {
 	c, err := sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: 1})
 	require.NoError(t, err)
@@ -153,7 +154,7 @@ func closes(t *testing.T, c [2]*sdr.Endpoint, conns [2]*reliability.Conn, watch 
 		require.Equal(t, s.repeated, s.forNothing+needed, "repeats = for nothing + those up to the first to come")
 	}
 	if s.probes > 0 || s.parity > 0 {
-		return // which are among the packets, and not among the units of data
+		return // probes and parity are among the packets counted, and not among the units of data
 	}
 	require.Equal(t, int64(s.sent), int64(s.placed+s.again)+lost, "sent = placed + lost + not needed")
 	require.Equal(t, data, s.placed, "each unit is placed once")

@@ -117,7 +117,7 @@ func newConn(c *sdr.Endpoint, qp sdr.QPConfig) (*reliability.Conn, error) {
 func impair(t testing.TB, n netlink.NetemQdiscAttrs, names ...string) {
 	t.Helper()
 	undo := rxetest.Impair(t, n, names...)
-	t.Cleanup(func() { _ = undo() }) // gone, when the interface is
+	t.Cleanup(func() { _ = undo() }) // fails where the test has removed the interface, and the discipline with it
 }
 
 // wan is a long, bad link.

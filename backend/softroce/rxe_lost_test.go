@@ -56,8 +56,8 @@ func quietSums(t *testing.T, c [2]*sdr.Endpoint) (now [2]backend.Stats) {
 	return now
 }
 
-// allReceived waits until each side has received as many packets as the other has sent since before. While the kernel's threads get no
-// processor, counters stand still that have yet to move.
+// allReceived waits until each side has received as many packets as the other has sent since before. Counters that stand still are
+// no sign of it: while the kernel's threads get no processor, packets are still to come.
 func allReceived(t *testing.T, c [2]*sdr.Endpoint, before [2]backend.Stats) (now [2]backend.Stats) {
 	t.Helper()
 	var sent, received [2]uint64
@@ -88,7 +88,7 @@ func TestCleanRunLosesNothing(t *testing.T) {
 			before, droppedBefore := quietSums(t, c), kernelDrops(t)
 			transfertest.Move(deadline(t), t, conns, src, dst, transfers)
 			var dropped, lost, late, refused uint64
-			// As in allReceived, what stands still may have yet to move.
+			// As in allReceived, counters that stand still may have yet to move.
 			for limit := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 				now := quietSums(t, c)
 				dropped, lost, late, refused = kernelDrops(t)-droppedBefore, 0, 0, 0

@@ -63,7 +63,7 @@ func (x *traffic) run(ctx context.Context, moved func()) error {
 			func() error { return r.WaitArrived(ctx) }, func() error { return s.Wait(ctx) }, r.Complete, func() error { return r.Wait(ctx) },
 		} {
 			err := call()
-			if errors.Is(err, sdr.ErrCompleted) { // by the end of its connection, which Err explains
+			if errors.Is(err, sdr.ErrCompleted) { // because its connection has ended, for the reason that Err gives
 				err = r.Err()
 			}
 			if err != nil {
@@ -173,7 +173,7 @@ func TestDeviceRemovedUnderLoad(t *testing.T) {
 	t.Logf("after %d more messages: %v", len(moved), err)
 	require.ErrorContains(t, err, "the RDMA device was removed")
 	require.NotContains(t, err.Error(), "\n")
-	stop() // the other side receives nothing any more, and would wait for the time after which a peer is dead
+	stop() // the other side receives nothing any more, and would fail only after QPConfig.Silence
 	require.Error(t, <-failed)
 	for _, closer := range []interface{ Close() error }{x.q[0], x.src, c[0], d0} {
 		require.NoError(t, closer.Close())

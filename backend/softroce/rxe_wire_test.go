@@ -21,7 +21,7 @@ import (
 
 // TestWireMatrix lets rxe and userroce write into each other's memory without the SDK: UC writes with
 // immediate of one packet each. Every packet is captured on rxe's interface and checked: its ICRC,
-// with the headers as they were, and what each side owes the other (docs/wire.md). rxe sends UDP
+// with the headers as they were, and what docs/wire.md demands of each side. rxe sends UDP
 // checksum 0; userroce sends real ones, unless it is made to send 0.
 func TestWireMatrix(t *testing.T) {
 	for _, family := range []struct{ name, rxe, user string }{
@@ -81,7 +81,7 @@ func fromRXE(t *testing.T, packets []packet) {
 		if p.src.Addr().Is4() {
 			require.True(t, p.df)
 		}
-		if len(p.data) < 64 && logged < 3 { // these can become golden packets of package roce
+		if len(p.data) < 64 && logged < 3 { // short enough to be copied into the golden packets of package roce
 			t.Log(hex.EncodeToString(p.ip))
 			logged++
 		}

@@ -97,7 +97,7 @@ func TestRemovalIsNoticed(t *testing.T) {
 				case <-time.After(notStuck):
 					t.Fatal("the wait goes on")
 				}
-				_, err := cq.Poll(0, nil) // which looks at nothing at this time
+				_, err := cq.Poll(0, nil) // at time 0, and so without the look at the device once a second
 				return err
 			}
 		},

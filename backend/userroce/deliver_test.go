@@ -147,7 +147,7 @@ func TestSegmentationRefused(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "can't segment UDP"))
 }
 
-// TestZeroChecksum: over IPv6, kernel rxe sends UDP checksum 0.
+// TestZeroChecksum: packets over IPv6 with UDP checksum 0 are taken, because kernel rxe sends such.
 func TestZeroChecksum(t *testing.T) {
 	a, b := newPair(t, true)
 	rkey, va := b.expose(0, 0, 64)

@@ -119,7 +119,7 @@ func TestRouteMTU(t *testing.T) {
 	})
 }
 
-// TestMTUDrop: while the interface's MTU is too small packets are lost, and no longer.
+// TestMTUDrop: packets are lost while the interface's MTU is too small, and arrive again once it has grown.
 func TestMTUDrop(t *testing.T) {
 	if !requireNamespace(t) {
 		return

@@ -145,7 +145,7 @@ func TestQPNumbers(t *testing.T) {
 	require.EqualValues(t, 5<<16, q.qpn)
 }
 
-// TestIdleQPMemory: an sdr QP may have 16 UC queue pairs, and a process 512 of them.
+// TestIdleQPMemory: a UC queue pair without traffic is small, for an sdr QP may have 16 of them, and a process 512 QPs.
 func TestIdleQPMemory(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(queuePair{}), uintptr(256))
 	e := newSide(t, sideConfig{Config: testConfig(t, false)})

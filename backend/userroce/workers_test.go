@@ -123,7 +123,7 @@ func TestWrongWorker(t *testing.T) {
 	require.NotZero(t, got[1], "sixteen flows should not all hash to the first socket")
 }
 
-// TestMoreCQsThanSockets: they report sends.
+// TestMoreCQsThanSockets: completion queues beyond the number of sockets receive nothing, and report sends.
 func TestMoreCQsThanSockets(t *testing.T) {
 	a, b := newPair(t, false)
 	for _, c := range []backend.CQConfig{{Entries: 4, Worker: 1, Workers: 2}, {Entries: 4}} {

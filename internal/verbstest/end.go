@@ -17,8 +17,8 @@ import (
 // AllAccess is what ends let their peers do.
 const AllAccess = verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
 
-// Patience is how long tests wait for what must come.
-const Patience = 20 * time.Second
+// WaitLimit is how long tests wait for what must come.
+const WaitLimit = 20 * time.Second
 
 // An End is one end of a connection: a device with a PD, a buffer, CQs and a QP. RCQ announces its completions on Ch.
 type End struct {
@@ -127,7 +127,7 @@ func Poll(t testing.TB, cq *verbs.CQ, n int) []verbs.WC {
 	t.Helper()
 	wcs := make([]verbs.WC, n)
 	got := 0
-	for end := time.Now().Add(Patience); got < n; {
+	for end := time.Now().Add(WaitLimit); got < n; {
 		k, err := cq.Poll(wcs[got:])
 		require.NoError(t, err)
 		if got += k; k == 0 {

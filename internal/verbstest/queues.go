@@ -33,7 +33,7 @@ func testEvents(t *testing.T, p Provider) {
 	defer cancel()
 	_, err := b.Ch.Wait(short)
 	require.ErrorIs(t, err, context.DeadlineExceeded, "nothing was armed")
-	ctx, stop := context.WithTimeout(context.Background(), Patience)
+	ctx, stop := context.WithTimeout(context.Background(), WaitLimit)
 	defer stop()
 	for i := range 10 {
 		require.NoError(t, b.RCQ.RequestNotify(i%2 == 1))
@@ -80,7 +80,7 @@ func testCQOverflow(t *testing.T, p Provider) {
 	require.NoError(t, err)
 	Connect(t, a, b, verbs.MTU1024)
 	PostRecvs(t, b, 16)
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), WaitLimit)
 	defer cancel()
 	events := make(chan verbs.AsyncEvent, 1)
 	go func() {
@@ -133,7 +133,7 @@ func testClose(t *testing.T, p Provider) {
 	require.NoError(t, other.Close())
 	var wcs [16]verbs.WC
 	left := 8
-	for end := time.Now().Add(Patience); left > 0; time.Sleep(50 * time.Microsecond) {
+	for end := time.Now().Add(WaitLimit); left > 0; time.Sleep(50 * time.Microsecond) {
 		require.True(t, time.Now().Before(end), "%d completions are missing", left)
 		n, err := a.SCQ.Poll(wcs[:])
 		require.NoError(t, err)

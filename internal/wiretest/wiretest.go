@@ -26,7 +26,7 @@ const (
 	Writes     = 40
 	Total      = Channels * Writes
 	regionSize = Total * 4096
-	patience   = 30 * time.Second
+	waitLimit  = 30 * time.Second
 )
 
 // End is one end of a cell: a queue pair a channel on any device, and memory that the peer writes.
@@ -112,7 +112,7 @@ func (e *End) Connect(line string) error {
 		// The kernel gives the discovery of a neighbour one second, which is short on a link that has
 		// just come up.
 		err = q.Connect(info)
-		for end := time.Now().Add(patience); errors.Is(err, syscall.ETIMEDOUT) && time.Now().Before(end); {
+		for end := time.Now().Add(waitLimit); errors.Is(err, syscall.ETIMEDOUT) && time.Now().Before(end); {
 			err = q.Connect(info)
 		}
 		if err != nil {
@@ -132,7 +132,7 @@ func (e *End) Send() error {
 			w[i] = backend.Write{VA: e.peerVA + uint64(k)*uint64(e.mtu), RKey: e.peerKey, LKey: e.src.LKey(),
 				Offset: units.Bytes(k) * e.mtu, Length: uint32(length(k, e.mtu)), Imm: uint32(k), WRID: uint64(k), Signaled: i == len(w)-1}
 		}
-		for end := time.Now().Add(patience); len(w) > 0; {
+		for end := time.Now().Add(waitLimit); len(w) > 0; {
 			n, err := q.PostWrites(e.d.Now(), w)
 			if err != nil {
 				return err
@@ -181,7 +181,7 @@ func (e *End) Receive() error {
 // await polls n completions.
 func (e *End) await(n int, take func(*backend.Completion) error) error {
 	var batch [64]backend.Completion
-	for end := time.Now().Add(patience); n > 0; {
+	for end := time.Now().Add(waitLimit); n > 0; {
 		k, err := e.cq.Poll(e.d.Now(), batch[:])
 		if err != nil {
 			return err

@@ -91,7 +91,7 @@ type judged struct{ acked, disturbed, disproved int }
 
 // forgetBody leaves out all losses so far: a queue is full, and those before it was noticed were most likely of it, too.
 func (s *sender) forgetBody() {
-	s.model.doubtful = doubt
+	s.model.ambiguous = ambiguousReports
 	s.body.lost, s.body.bursts = 0, 0
 	s.judged = judged{s.loss.Acknowledged(), s.loss.Disturbed(), s.loss.Disproved()}
 }

@@ -22,9 +22,9 @@ type model struct {
 	// sent, lost and bursts count units, lost units and runs of lost units, in
 	// 1/fraction; lost and bursts begin with the prior of one loss in 1000.
 	sent, lost, bursts int64
-	// doubtful is of how many of the peer's next reports nothing is learnt: packets waited in a queue when what
+	// ambiguous is of how many of the peer's next reports nothing is learnt: packets waited in a queue when what
 	// they report was sent, or since.
-	doubtful int
+	ambiguous int
 	// reported are the totals that the peer last reported.
 	reported totals
 	// trimmed are losses that the peer will report, or has, and that were none of the kind that parity is for: units that
@@ -38,9 +38,9 @@ type model struct {
 type totals struct{ units, lost, bursts, early uint64 }
 
 const (
-	// doubt is of how many reports nothing is learnt once packets have waited: the next may be of a transfer before
+	// ambiguousReports is of how many reports nothing is learnt once packets have waited: the next may be of a transfer before
 	// the one that made them wait.
-	doubt = 2
+	ambiguousReports = 2
 	// manyUnits are so many on each channel that early ones, which may have been lost all the same, are not missed.
 	manyUnits = 128
 )
@@ -63,8 +63,8 @@ func (m *model) learn(t totals, channels int, uneven bool) {
 	m.trimmed.lost -= lost
 	m.trimmed.bursts -= bursts
 	n.leaveOut(lost, bursts)
-	if m.doubtful > 0 {
-		m.doubtful--
+	if m.ambiguous > 0 {
+		m.ambiguous--
 		return
 	}
 	m.observe(int(n.units), int(n.lost), int(n.bursts))

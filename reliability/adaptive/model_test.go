@@ -101,7 +101,7 @@ func TestModelFollowsAChange(t *testing.T) {
 func TestQueueingTeachesNothing(t *testing.T) {
 	m := newModel()
 	before := m.drop()
-	m.doubtful = doubt
+	m.ambiguous = ambiguousReports
 	m.learn(totals{units: 5000, lost: 500, bursts: 500}, 4, false)
 	m.learn(totals{units: 10_000, lost: 1000, bursts: 1000}, 4, false)
 	require.Equal(t, before, m.drop())

@@ -290,7 +290,7 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 		}
 	}
 	if s.loss.Queued() {
-		s.model.doubtful = doubt
+		s.model.ambiguous = ambiguousReports
 	}
 	s.model.learn(s.state.totals, s.env.Channels, s.loss.Uneven() > interval(s.env))
 	s.onGroups()

@@ -160,7 +160,7 @@ func TestLossFreesTheWindow(t *testing.T) {
 	out := h.s.Outstanding()
 	require.Greater(t, out, 100)
 	h.after(10*units.Second).poll(0, 0)
-	require.Equal(t, out, h.s.Outstanding(), "in the dark a sender stops when its window is full")
+	require.Equal(t, out, h.s.Outstanding(), "without acknowledgements a sender stops when its window is full")
 	h.say(0, nil)
 	require.Zero(t, h.s.Outstanding())
 }

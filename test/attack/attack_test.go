@@ -33,9 +33,9 @@ const (
 	// its middle.
 	size = 64 * units.MiB
 	rate = 500 * units.Mbit
-	// patience is how long a transfer may take that nothing harms but what the test does to it.
-	patience = 60 * time.Second
-	port     = 18515
+	// waitLimit is how long a transfer may take that nothing harms but what the test does to it.
+	waitLimit = 60 * time.Second
+	port      = 18515
 )
 
 // An end is one host with the stack.
@@ -84,7 +84,7 @@ func newEnd(t *testing.T, h *netnstest.Host, v6 bool, seed byte) *end {
 // connect makes a connection from a to b, with an out-of-band session as the programs have it.
 func connect(t *testing.T, a, b *end) (ca, cb *reliability.Conn) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	at := netip.AddrPortFrom(b.addr, port).String()
 	var l *oob.Listener
@@ -142,7 +142,7 @@ func move(t *testing.T, a, b *end, ca, cb *reliability.Conn, trouble func()) {
 		begun(t, r)
 		trouble()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
 	defer cancel()
 	require.NoError(t, s.Wait(ctx))
 	require.NoError(t, r.Wait(ctx))
@@ -157,7 +157,7 @@ func begun(t *testing.T, r *reliability.Transfer) {
 			require.Less(t, placed, size, "it must be in the middle")
 			return
 		}
-		require.Less(t, time.Since(start), patience, "nothing arrives")
+		require.Less(t, time.Since(start), waitLimit, "nothing arrives")
 	}
 }
 
@@ -239,7 +239,7 @@ func TestMTUStaysLow(t *testing.T) {
 	require.NoError(t, err)
 	begun(t, r)
 	a.host.SetMTU(1500)
-	ctx, cancel := context.WithTimeout(context.Background(), patience/4)
+	ctx, cancel := context.WithTimeout(context.Background(), waitLimit/4)
 	defer cancel()
 	sent, received := s.Wait(ctx), r.Wait(ctx)
 	require.ErrorIs(t, errors.Join(sent, received), sdr.ErrNoProgress, "who notices first …")

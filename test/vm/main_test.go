@@ -65,9 +65,9 @@ func TestSuites(t *testing.T) {
 // Two VMs print at a time: each line stays whole and tells whose it is.
 func TestMarker(t *testing.T) {
 	var out bytes.Buffer
-	one, two := &marker{out: &out}, &marker{out: &out, mark: "[VM 2] "}
+	one, two := &prefixer{out: &out}, &prefixer{out: &out, mark: "[VM 2] "}
 	for _, w := range []struct {
-		m    *marker
+		m    *prefixer
 		text string
 	}{{one, "--- PA"}, {two, "a\nb"}, {one, "SS: TestX\n"}, {two, "c\n\n"}} {
 		n, err := w.m.Write([]byte(w.text))

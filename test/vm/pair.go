@@ -27,12 +27,12 @@ const pairSuite = "pair"
 type cableEnd struct {
 	addrs  []string
 	mac    string
-	output *marker
+	output *prefixer
 }
 
 var cableEnds = [2]cableEnd{
-	{[]string{"10.8.0.1/24", "fd00:8::1/64"}, "52:54:00:08:00:01", &marker{out: os.Stdout}},
-	{[]string{"10.8.0.2/24", "fd00:8::2/64"}, "52:54:00:08:00:02", &marker{out: os.Stdout, mark: "[VM 2] "}},
+	{[]string{"10.8.0.1/24", "fd00:8::1/64"}, "52:54:00:08:00:01", &prefixer{out: os.Stdout}},
+	{[]string{"10.8.0.2/24", "fd00:8::2/64"}, "52:54:00:08:00:02", &prefixer{out: os.Stdout, mark: "[VM 2] "}},
 }
 
 // runPair boots two VMs and returns the exit status of the first that failed. The second VM's output
@@ -91,17 +91,17 @@ func hostsOf(addrs []string) string {
 	return strings.Join(hosts, ",")
 }
 
-// A marker passes on whole lines, with a mark before each, so that the lines of two VMs don't mix.
-type marker struct {
+// A prefixer passes on whole lines, each behind a prefix, so that the lines of two VMs don't mix.
+type prefixer struct {
 	out  io.Writer
 	mark string
 	rest []byte // of a line that hasn't ended
 }
 
-// oneLine is held while a marker writes.
+// oneLine is held while a prefixer writes.
 var oneLine sync.Mutex
 
-func (m *marker) Write(b []byte) (int, error) {
+func (m *prefixer) Write(b []byte) (int, error) {
 	m.rest = append(m.rest, b...)
 	for {
 		line, rest, ok := bytes.Cut(m.rest, []byte("\n"))
@@ -115,7 +115,7 @@ func (m *marker) Write(b []byte) (int, error) {
 	}
 }
 
-func (m *marker) line(line []byte) error {
+func (m *prefixer) line(line []byte) error {
 	oneLine.Lock()
 	defer oneLine.Unlock()
 	_, err := fmt.Fprintf(m.out, "%s%s\n", m.mark, line)

@@ -41,7 +41,7 @@ func TestOnlyTheLatestTransmissionCounts(t *testing.T) {
 	require.Equal(t, 1, h.sends[repeat].Channel)
 	h.poll(100, 100)
 	h.arrive(1, 3, 5, 7, h.last(1)).ack()
-	require.Equal(t, []int{0}, h.units(), "a marker behind the repeat arrived, the repeat did not")
+	require.Equal(t, []int{0}, h.units(), "a probe behind the repeat arrived, the repeat did not")
 }
 
 // indexOf finds the n-th transmission of a unit.

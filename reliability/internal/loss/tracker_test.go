@@ -99,7 +99,7 @@ func TestProtocolViolationsAreErrors(t *testing.T) {
 		"unsent unit":                {frameACK, 1, 0, 0, 0, 0, 10, 1, 0},
 		"unsent unit in a mark":      {frameACK, 1, 0, 1, 0, 20, 1},
 		"mark of an unknown channel": {frameACK, 1, 0, 1, 2, 2, 1},
-		"mark of a marker too high":  {frameACK, 1, 0, 1, 0, 33, 1},
+		"mark of a probe too high":   {frameACK, 1, 0, 1, 0, 33, 1},
 		"more marks than channels":   {frameACK, 1, 0, 3, 0, 2, 1, 1, 2, 1, 0, 2, 1},
 		"run beyond the transfer":    {frameACK, 1, 0, 0, 0, 0, 99, 2, 0},
 		"unfinished section":         {frameACK, 1, 0, 0, 0, 0, 1},

@@ -55,7 +55,8 @@ func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 	spacing := (initialRTT / 64)
 	require.Equal(t, spacing, at[1].Sub(at[0]))
 	require.Equal(t, spacing, at[2].Sub(at[1]))
-	// After an unanswered round trip a long train, after two more a short one.
+	// A frame that nobody acknowledges is repeated in trains: the first, of firstTrain copies, after a round trip, the
+	// second, a shorter one, after two more, and so on up to MaxBackoff.
 	require.Greater(t, at[3].Sub(at[2]), initialRTT)
 	for i := 4; i <= 3+firstTrain; i++ {
 		require.Equal(t, initialRTT/perRTT, at[i].Sub(at[i-1]))
@@ -72,19 +73,19 @@ func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 	require.Equal(t, units.Never, next)
 }
 
-// TestHeldBack: acknowledgements and what is put soon wait for something that must be said, and not for ever; a frame whose
-// acknowledgement may be held back is not copied before it can be here.
+// TestHeldBack: acknowledgements and frames of PutSoon wait for a frame that goes at once, but no longer than HoldBack allows; a frame
+// is repeated only when its acknowledgement, which the peer may hold back as long, is late.
 func TestHeldBack(t *testing.T) {
 	const hold = 200 * units.Microsecond
 	s := NewSession(0, 7, 1024)
 	s.HoldBack(hold)
 	s.time.sample(40 * units.Microsecond)
-	hear := func(now units.Instant) {
+	receive := func(now units.Instant) {
 		s.Receive(now, wire.Header{}, nil, 0)
 		s.Ack(wire.TypeCompleted, 5)
 		s.PutSoon(now, wire.Frame{Type: wire.TypeEnd, ID: 3}, 1)
 	}
-	hear(1000)
+	receive(1000)
 	frames, next := drain(t, s, 1000)
 	require.Empty(t, frames)
 	require.Equal(t, units.Instant(1000).Add(hold), next)
@@ -94,7 +95,7 @@ func TestHeldBack(t *testing.T) {
 	require.Len(t, frames, 3, "the three go together")
 	require.Greater(t, next.Sub(2000), 40*units.Microsecond+hold, "the copy of START")
 
-	hear(3000)
+	receive(3000)
 	frames, _ = drain(t, s, units.Instant(3000).Add(hold))
 	require.Len(t, frames, 2, "alone, in the end")
 

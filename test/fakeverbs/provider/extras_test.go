@@ -75,12 +75,12 @@ func TestModeration(t *testing.T) {
 	}
 	require.NoError(t, b.RCQ.RequestNotify(false))
 	arrive(4)
-	require.True(t, announced(patience))
+	require.True(t, announced(waitLimit))
 	poll(t, b.RCQ, 4)
 	require.NoError(t, b.RCQ.RequestNotify(false))
 	start := time.Now()
 	arrive(1)
-	require.True(t, announced(patience))
+	require.True(t, announced(waitLimit))
 	require.GreaterOrEqual(t, time.Since(start), period)
 	poll(t, b.RCQ, 1)
 }

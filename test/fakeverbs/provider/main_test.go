@@ -186,7 +186,7 @@ type (
 
 const (
 	allAccess = verbstest.AllAccess
-	patience  = verbstest.Patience
+	waitLimit = verbstest.WaitLimit
 )
 
 var (

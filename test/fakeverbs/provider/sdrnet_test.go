@@ -18,7 +18,7 @@ import (
 
 // TestReliableByName: sdrnet takes "rc:" and a device's name for reliable connections, and both ends must have them.
 func TestReliableByName(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
 	defer cancel()
 	config := func(device string) *sdrnet.Config {
 		return &sdrnet.Config{Device: device, Scheme: func() (scheme.Scheme, error) { return none.New(), nil }}

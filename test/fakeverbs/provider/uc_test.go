@@ -152,7 +152,7 @@ func (w *wires) write(t testing.TB, to *wires, rkey uint32, va uint64, imm uint3
 func (w *wires) next(t testing.TB) backend.Completion {
 	t.Helper()
 	var c [1]backend.Completion
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(waitLimit); ; {
 		n, err := w.cq.Poll(w.d.Now(), c[:])
 		require.NoError(t, err)
 		if n == 1 {
@@ -189,7 +189,7 @@ func TestRootKeyNeedsNoKernel(t *testing.T) {
 		require.True(t, a.write(t, b, rkey, va, uint32(n)))
 		require.Equal(t, data, there)
 		b.table.StartRevoke(n)
-		for end := time.Now().Add(patience); !b.table.Revoked(n); {
+		for end := time.Now().Add(waitLimit); !b.table.Revoked(n); {
 			require.True(t, time.Now().Before(end), "message %d isn't revoked", n)
 			time.Sleep(20 * time.Microsecond)
 		}

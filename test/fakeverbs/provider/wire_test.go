@@ -156,7 +156,7 @@ func TestSourcePorts(t *testing.T) {
 	require.NoError(t, err)
 	defer conn.Close()
 	packet := func() (roce.Packet, uint16) {
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(waitLimit)))
 		b := make([]byte, 4200)
 		n, from, err := conn.ReadFromUDPAddrPort(b)
 		require.NoError(t, err)

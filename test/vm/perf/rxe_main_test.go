@@ -33,8 +33,8 @@ var here scene
 // stepPort is the TCP port at which the VMs of a pair keep step.
 const stepPort = "18500"
 
-// patience bounds each wait. An emulated VM on a busy host is slow.
-const patience = 100 * time.Second
+// waitLimit bounds each wait. An emulated VM on a busy host is slow.
+const waitLimit = 100 * time.Second
 
 // The tests never skip.
 func TestMain(m *testing.M) {
@@ -66,7 +66,7 @@ func (s *scene) enter() (err error) {
 		}
 	} else {
 		// The other VM boots at its own pace.
-		for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
+		for until := time.Now().Add(waitLimit); time.Now().Before(until); time.Sleep(200 * time.Millisecond) {
 			if s.step, err = net.DialTimeout("tcp", net.JoinHostPort(s.peer[0], stepPort), 2*time.Second); err == nil {
 				break
 			}
@@ -85,7 +85,7 @@ func (s *scene) meet(t *testing.T, where string) {
 		return
 	}
 	mark := t.Name() + ": " + where
-	require.NoError(t, s.step.SetDeadline(time.Now().Add(patience)))
+	require.NoError(t, s.step.SetDeadline(time.Now().Add(waitLimit)))
 	_, err := fmt.Fprintln(s.step, mark)
 	require.NoError(t, err, "the other VM is gone at %q", mark)
 	line, err := s.lines.ReadString('\n')

@@ -48,10 +48,10 @@ func (c *command) wait(t testing.TB) error {
 	select {
 	case err := <-c.done:
 		return err
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		_ = c.cmd.Process.Kill()
 		<-c.done
-		t.Fatalf("%s did not end within %v\n%s%s", strings.Join(c.cmd.Args, " "), patience, c.stdout.String(), c.stderr.String())
+		t.Fatalf("%s did not end within %v\n%s%s", strings.Join(c.cmd.Args, " "), waitLimit, c.stdout.String(), c.stderr.String())
 		return nil
 	}
 }
@@ -59,7 +59,7 @@ func (c *command) wait(t testing.TB) error {
 // listening waits until a server waits at a TCP port: the kernel lists its socket as in state 0A.
 func (c *command) listening(t testing.TB, isListening func() bool) {
 	t.Helper()
-	for until := time.Now().Add(patience); !isListening(); time.Sleep(50 * time.Millisecond) {
+	for until := time.Now().Add(waitLimit); !isListening(); time.Sleep(50 * time.Millisecond) {
 		select {
 		case err := <-c.done:
 			t.Fatalf("%s ended: %v\n%s%s", strings.Join(c.cmd.Args, " "), err, c.stdout.String(), c.stderr.String())

@@ -65,7 +65,7 @@ type Early struct {
 // A Change is what the link is from an instant on.
 type Change struct {
 	At time.Duration
-	// Rate is as Config's. 0: the link is dark, and what waits or comes is lost.
+	// Rate is as Config's. 0: the link is down, and what waits or comes is lost.
 	Rate int64
 	// Delay replaces that of every flow: the route is another one. Packets on the old one arrive
 	// when they would have, so those behind may overtake them. 0: it stays.
@@ -132,7 +132,7 @@ func (c *Config) checkChanges() error {
 // Counters count the packets of one direction.
 type Counters struct {
 	// Packets and Bytes came in; Lost of the packets were lost on the wire or in
-	// the dark, Overflowed found the queue full or were dropped early, Marked were
+	// an outage, Overflowed found the queue full or were dropped early, Marked were
 	// marked, Refused were not taken by the far descriptor.
 	Packets, Bytes, Lost, Overflowed, Marked, Refused uint64
 	// Late of the packets left more than LateAfter after they were due,

@@ -196,7 +196,7 @@ func TestFlowsAndRoutes(t *testing.T) {
 	require.EqualValues(t, 5, n.Packets)
 }
 
-// A dark link loses what waits and what comes.
+// A link that is down loses what waits and what comes.
 func TestDarkLink(t *testing.T) {
 	l, a, b := start(t, Config{
 		Rate: 1e6, Queue: 1 << 20, Seed: 1,
@@ -218,7 +218,7 @@ func TestDarkLink(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
-// What waits when the link gets dark is lost, what has left the queue arrives.
+// What waits when the link goes down is lost, what has left the queue arrives.
 func TestDarkLosesWhatWaits(t *testing.T) {
 	c := Config{Rate: 8e9, Delay: 10 * time.Millisecond, Queue: 1 << 20, Changes: []Change{{At: 5 * time.Microsecond}}} // 1 ns a byte
 	w := newWay(-1, -1, -1, &c, 0)

@@ -12,7 +12,7 @@ type Record struct {
 	// Bytes left the queue within the Bin, and arrived later.
 	Bytes uint64
 	// Packets came within the Bin. Dropped of them found the queue full or were dropped early, Lost got
-	// lost behind it or in the dark, and Marked were marked.
+	// lost behind it or in an outage, and Marked were marked.
 	Packets, Dropped, Lost, Marked uint64
 	// Wait is how long those that were taken waited in the queue in all, and Most the longest queue that
 	// one of them found or made, in bytes.

@@ -7,7 +7,7 @@ import "math/rand/v2"
 // A wire is the arithmetic of one direction up to where packets leave the queue: it has no clock
 // and does no I/O. Instants are nanoseconds.
 type wire struct {
-	picosPerByte int64 // 0: it is dark
+	picosPerByte int64 // 0: it is down
 	queue        int64 // bytes
 	early        Early
 	drop         float64
@@ -94,7 +94,7 @@ func (w *wire) warn(backlog int64, chance float64, ect bool) fate {
 }
 
 // change gives the wire another rate at now. Those that would have left at t leave at moved(t, now, before)
-// then; in the dark they don't.
+// then; in an outage they don't.
 func (w *wire) change(now, rate int64) (before int64) {
 	before = w.picosPerByte
 	waiting := w.backlog(now)

@@ -137,7 +137,7 @@ func TestWireMarksOnly(t *testing.T) {
 	}
 }
 
-// What waits when the rate changes leaves at the new one; in the dark it doesn't, and nothing is in the way afterwards.
+// What waits when the rate changes leaves at the new one; in an outage it doesn't, and nothing is in the way afterwards.
 func TestWireChanges(t *testing.T) {
 	w := newWire(testConfig(), 0)
 	left, _ := w.send(0, 16000, false)
