@@ -35,7 +35,7 @@ func receiverOf(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 79, 0, by
 // An outcome is what a scene came to.
 type outcome struct {
 	records [][]link.Record // by flow and link.Bin
-	told    []transport.Poured
+	told    []told
 	// to and from are the link's counters, towards the receivers and back.
 	to, from link.Counters
 	// senders, receivers and link are how many processors they kept busy.

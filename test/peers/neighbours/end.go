@@ -79,7 +79,17 @@ type end struct {
 	out   *json.Encoder
 	in    *json.Decoder
 	flows []transport.Pourer
+	told  []told
 }
+
+// told is what a flow's sender counted: until startUp after its start, and until its end.
+type told struct {
+	StartUp transport.Poured `json:"start_up"`
+	All     transport.Poured `json:"all"`
+}
+
+// startUp is how long a flow may take to find its rate; what it costs until then is not held against it.
+const startUp = 2 * time.Second
 
 // exchange gives the other side a blob and returns its own.
 func (e *end) exchange(ours []byte) (theirs []byte, err error) {
@@ -147,10 +157,11 @@ func (e *end) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if e.Side == transport.Sending && !lines.Scan() {
 		return nil
 	}
+	e.told = make([]told, len(e.flows))
 	var all sync.WaitGroup
 	for i, f := range e.flows {
 		all.Go(func() {
-			if err := e.one(ctx, &e.Flows[i], f); err != nil {
+			if err := e.one(ctx, &e.Flows[i], f, &e.told[i]); err != nil {
 				cancel(fmt.Errorf("flow %d: %w", i, err))
 			}
 		})
@@ -167,22 +178,30 @@ func (e *end) serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if e.Side == transport.Receiving {
 		return nil
 	}
-	var told []transport.Poured
-	for _, f := range e.flows {
-		told = append(told, f.Poured())
+	for i, f := range e.flows {
+		e.told[i].All = f.Poured()
 	}
-	return json.NewEncoder(out).Encode(told)
+	return json.NewEncoder(out).Encode(e.told)
 }
 
 // one runs a flow until ctx ends.
-func (e *end) one(ctx context.Context, f *flow, p transport.Pourer) error {
+func (e *end) one(ctx context.Context, f *flow, p transport.Pourer, t *told) error {
 	if e.Side == transport.Receiving {
 		return p.Drain(ctx)
 	}
 	select {
 	case <-time.After(f.Start):
-		return p.Pour(ctx)
 	case <-ctx.Done():
 		return nil
 	}
+	var counting sync.WaitGroup
+	counting.Go(func() {
+		select {
+		case <-time.After(startUp):
+			t.StartUp = p.Poured()
+		case <-ctx.Done():
+		}
+	})
+	defer counting.Wait()
+	return p.Pour(ctx)
 }

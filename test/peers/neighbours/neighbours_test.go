@@ -62,8 +62,8 @@ func TestPlay(t *testing.T) {
 	}
 	require.Zero(t, r.out.sum(1, 0, 200*ms).Marked, "it begins later")
 	require.Len(t, r.out.told, 3)
-	require.Positive(t, r.out.told[0].Sent)
-	require.Positive(t, r.out.told[0].CNPs)
+	require.Positive(t, r.out.told[0].All.Sent)
+	require.Positive(t, r.out.told[0].All.CNPs)
 	require.Positive(t, r.out.senders)
 
 	text, missed := p.tables([]*result{r, {scene: s, err: errors.New("it is gone")}}, time.Now())

@@ -191,11 +191,11 @@ type record struct {
 // A flowRecord is a flow and what happened to it in each bin.
 type flowRecord struct {
 	flow
-	Told   transport.Poured `json:"told"`
-	Bytes  []uint64         `json:"bytes"`
-	Marked []uint64         `json:"marked"`
-	Lost   []uint64         `json:"dropped"`
-	Wait   []time.Duration  `json:"mean_wait_ns"`
+	Told   told            `json:"told"`
+	Bytes  []uint64        `json:"bytes"`
+	Marked []uint64        `json:"marked"`
+	Lost   []uint64        `json:"dropped"`
+	Wait   []time.Duration `json:"mean_wait_ns"`
 }
 
 func (p *plan) writeJSON(results []*result, begun time.Time) error {

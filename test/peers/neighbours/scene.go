@@ -137,7 +137,7 @@ func (p *plan) alone() (all []*scene) {
 }
 
 func (p *plan) judgeAlone(o *outcome, l link.Config, rtt time.Duration, deep bool) *verdict {
-	const from, to = 2 * time.Second, 8 * time.Second
+	const from, to = startUp, 8 * time.Second
 	r := o.total(from, to)
 	use := o.use(p.rate, from, to)
 	waste := o.waste()
@@ -150,12 +150,12 @@ func (p *plan) judgeAlone(o *outcome, l link.Config, rtt time.Duration, deep boo
 	return v.unless(!deep || 2*queue < rtt, "half a round trip")
 }
 
-// waste is what of sdr's packets wasn't sent for the first time.
+// waste is what of sdr's packets wasn't sent for the first time, after the start-up.
 func (o *outcome) waste() float64 {
 	more, all := uint64(0), uint64(0)
 	for _, x := range o.told {
-		more += x.Again + x.Parity
-		all += x.Sent
+		more += x.All.Again + x.All.Parity - x.StartUp.Again - x.StartUp.Parity
+		all += x.All.Sent - x.StartUp.Sent
 	}
 	return part(more, max(all, more))
 }
@@ -251,7 +251,7 @@ func (p *plan) incast() (all []*scene) {
 		judge: func(o *outcome) *verdict {
 			timeouts := uint64(0)
 			for _, x := range o.told {
-				timeouts += x.Timeouts
+				timeouts += x.All.Timeouts
 			}
 			most, r := float64(o.total(settled, to).Most)/float64(threshold), o.total(0, to)
 			return new(verdict).count("timeouts", timeouts).share("longest queue after 10 round trips, of the threshold", most).
