@@ -13,7 +13,7 @@
 // bytes on the link and in the ideal; single losses and bursts of mean 8.
 //
 // A point is one connection. Its first transfers warm it up, at least 20 and 100,000
-// units, and aren't counted. Time runs from the sender's post, with the receive posted
+// units (with -scale below 1 as many of 20 as have 100,000 units, but 4), and aren't counted. Time runs from the sender's post, with the receive posted
 // and known to the sender, to the final acknowledgement. Control frames are lost like
 // data. The same seed gives the same numbers.
 package main

@@ -15,7 +15,10 @@ import (
 )
 
 const (
+	// The first transfers of a connection, as many and with as many units, warm it up. A sample of the grid (-scale)
+	// does with leastWarm of them where they have the units.
 	warmTransfers = 20
+	leastWarm     = 4
 	warmUnits     = 100_000
 	// stepLimit is how long in virtual time one step may take.
 	stepLimit = 600 * units.Second
@@ -130,7 +133,7 @@ func (p *point) measure() (*gridResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	for range warmTransfers {
+	for range p.warmups {
 		if _, err := m.move(warm); err != nil {
 			return nil, err
 		}

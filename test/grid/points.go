@@ -28,8 +28,9 @@ type point struct {
 	grid, scheme string
 	size         units.Bytes
 	drop, burst  float64
-	transfers    int
-	seed         uint64
+	// transfers are measured, after so many that warm the connection up.
+	transfers, warmups int
+	seed               uint64
 	// cold: each transfer is the first of a connection of its own.
 	cold bool
 	// stress: bursts are counted in packets, also on the way back, which carries
@@ -113,7 +114,16 @@ func (p *point) ideal() units.Duration {
 	return p.rate.Time(p.size+packets*p.headers) + p.rtt
 }
 
-func (p *point) units() int { return int((p.size + p.mtu - 1) / p.mtu) }
+// units is how many packets a transfer has.
+func (n *network) units(size units.Bytes) int { return int((size + n.mtu - 1) / n.mtu) }
+
+// warmups is how many transfers of so many units warm a connection up.
+func warmups(n int, scale float64) int {
+	if scale == 1 {
+		return warmTransfers
+	}
+	return min(warmTransfers, max(leastWarm, (warmUnits+n-1)/n))
+}
 
 func (p *point) link() sim.Config {
 	loss := sim.Loss{Drop: p.drop, Burst: p.burst, BurstDrop: 1}
@@ -155,11 +165,11 @@ func pointsOf(o options, scale float64) (points []point, err error) {
 					}
 					p := point{
 						network: g.network, grid: o.grid, scheme: scheme, size: size, drop: drop, burst: burst,
-						transfers: transfers, seed: o.seed, stress: o.stress,
+						transfers: transfers, warmups: warmups(g.units(size), scale), seed: o.seed, stress: o.stress,
 					}
 					points = append(points, p)
 					if size == g.cold && scheme == "adaptive" {
-						p.cold, p.transfers = true, max(leastTransfers, int(coldTransfers*scale))
+						p.cold, p.warmups, p.transfers = true, 0, max(leastTransfers, int(coldTransfers*scale))
 						points = append(points, p)
 					}
 				}
@@ -192,7 +202,7 @@ func byCost(points []point) []int {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		cost := func(p *point) int { return p.transfers * p.units() }
+		cost := func(p *point) int { return (p.transfers + p.warmups) * p.units(p.size) }
 		return cost(&points[b]) - cost(&points[a])
 	})
 	return order

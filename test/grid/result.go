@@ -38,7 +38,7 @@ func (p *point) result(times []units.Duration, c counts) *gridResult {
 	ideal := p.ideal()
 	out := &gridResult{Grid: p.grid, Result: result.Result{
 		Version: result.Version, Device: "sim", Backend: "sim", Reliability: p.scheme, SizeBytes: p.size, ChunkBytes: p.chunk,
-		MTU: p.mtu, Channels: c.channels, Iterations: len(times), Warmup: warmTransfers,
+		MTU: p.mtu, Channels: c.channels, Iterations: len(times), Warmup: p.warmups,
 		Link:    &result.Link{RTTNs: p.rtt, RateBps: p.rate, HeaderBytes: p.headers, Drop: p.drop, Burst: p.burst},
 		IdealNs: &ideal, Seed: p.seed, Environment: result.Here("(devel)"),
 		Chunks: result.Chunks{
@@ -47,9 +47,6 @@ func (p *point) result(times []units.Duration, c counts) *gridResult {
 		},
 		Params: result.Params{K: c.k, M: c.m, Explain: c.explain},
 	}}
-	if p.cold {
-		out.Warmup = 0
-	}
 	switch p.scheme {
 	case "sr", "sr-nack":
 		out.Params.Alpha = 2
