@@ -203,9 +203,9 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 		}
 	}
 	name := strings.ReplaceAll(e.pkg, "/", "_") + ".test"
-	bin := filepath.Join(b.dir, name)
 	progress("building tests of " + e.pkg)
-	if err := b.buildTests(ctx, e.pkg, bin); err != nil {
+	bin, err := b.binary(name, func(out string) error { return b.buildTests(ctx, e.pkg, out) })
+	if err != nil {
 		return err
 	}
 	work := path.Join(workDir, e.pkg)
@@ -237,6 +237,26 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 	return nil
 }
 
+// binary has the go command build a binary into a folder of the cache, where that leaves alone what is as it would be, and
+// returns the path of a copy: another run may build its own there meanwhile.
+func (b *suiteBuild) binary(name string, build func(out string) error) (string, error) {
+	dir := filepath.Join(b.config.cache, "built-"+b.config.suite)
+	unlock, err := lockCache(dir)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	kept, private := filepath.Join(dir, name), filepath.Join(b.dir, name)
+	if err := build(kept); err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(kept)
+	if err != nil {
+		return "", err
+	}
+	return private, os.WriteFile(private, data, 0o755)
+}
+
 // buildTests builds a package's tests.
 func (b *suiteBuild) buildTests(ctx context.Context, pkg, bin string) error {
 	if b.config.suite != raceSuite {
@@ -266,9 +286,9 @@ func (b *suiteBuild) addProgram(ctx context.Context, e suiteEntry) error {
 
 // build builds a program and returns its path in the VM.
 func (b *suiteBuild) build(ctx context.Context, pkg string) (guest string, err error) {
-	bin := filepath.Join(b.dir, path.Base(pkg))
 	progress("building " + pkg)
-	if err := goBuild(ctx, bin, modulePath+pkg); err != nil {
+	bin, err := b.binary(path.Base(pkg), func(out string) error { return goBuild(ctx, out, modulePath+pkg) })
+	if err != nil {
 		return "", err
 	}
 	guest = path.Join(vmjob.BinDir, path.Base(pkg))
