@@ -12,9 +12,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -76,7 +78,9 @@ func interopWith(t *testing.T, what, rxe, user string, mtu units.Bytes, bad bool
 	conn, err := newConn(c, interopQP(mtu))
 	require.NoError(t, err)
 	ctx := deadline(t)
-	require.NoError(t, conn.Connect(ctx, p.exchange(t, conn.Info())))
+	info := p.exchange(t, conn.Info())
+	discover(t, link, netip.MustParsePrefix(user).Addr())
+	require.NoError(t, conn.Connect(ctx, info))
 	if bad {
 		impair(t, wan, "vi0")
 	}
@@ -155,6 +159,24 @@ func addAddr(link netlink.Link, addr string) error {
 	a.Flags = syscall.IFA_F_NODAD
 	return netlink.AddrAdd(link, a)
 }
+
+// discover waits until the kernel knows the neighbour at addr, which must be up. Connecting a queue pair would do so as well, but it misses
+// an answer that comes as fast as it does from a namespace, and looks again after a second.
+func discover(t *testing.T, link netlink.Link, addr netip.Addr) {
+	t.Helper()
+	conn, err := net.Dial("udp", netip.AddrPortFrom(addr, discard).String())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.Eventually(t, func() bool {
+		_, _ = conn.Write(nil) // nobody listens there
+		neighbours, err := netlink.NeighList(link.Attrs().Index, netlink.FAMILY_ALL)
+		require.NoError(t, err)
+		return slices.ContainsFunc(neighbours, func(n netlink.Neigh) bool { return n.IP.String() == addr.String() && len(n.HardwareAddr) > 0 })
+	}, 30*time.Second, time.Millisecond)
+}
+
+// discard is the port of a service that throws away what it gets (RFC 863).
+const discard = 9
 
 // beThePeer is the whole life of the other process. When it has done its part it stays until it is told to end: see startPeer.
 func beThePeer() error {

@@ -5,6 +5,8 @@
 package softroce_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -29,6 +31,11 @@ func addVeth(t testing.TB, name, peer string, mtu int) netlink.Link {
 	require.NoError(t, err)
 	require.NoError(t, netlink.LinkSetUp(other))
 	require.NoError(t, netlink.LinkSetUp(link))
+	for _, family := range []string{"ipv4", "ipv6"} {
+		// A question for a neighbour that is lost while the other end comes up is asked again after this, not after a second.
+		file := filepath.Join("/proc/sys/net", family, "neigh", name, "retrans_time_ms")
+		require.NoError(t, os.WriteFile(file, []byte("100"), 0))
+	}
 	return link
 }
 

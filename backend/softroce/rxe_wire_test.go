@@ -49,8 +49,10 @@ func wireCell(t *testing.T, rxe, user string, mtu units.Bytes, offload bool, wha
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	e, err := wiretest.NewEnd(d, mtu)
 	require.NoError(t, err)
+	other := p.line(t)
+	discover(t, link, to)
 	c := startCapture(t, link)
-	require.NoError(t, e.Connect(p.line(t)))
+	require.NoError(t, e.Connect(other))
 	p.say(t, e.Describe())
 	require.Equal(t, "ready", p.line(t))
 
