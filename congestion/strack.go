@@ -59,6 +59,7 @@ func STrack(c STrackConfig) (Factory, error) {
 // A strack is the sender's half of Algorithms 3 and 4.
 type strack struct {
 	now       units.Instant
+	window    window
 	netRTT    units.Duration // net_base_rtt, and target_Qdelay
 	baseRTT   units.Duration // the least that was measured, at most the path's
 	low, high window
@@ -66,7 +67,6 @@ type strack struct {
 	alpha, beta, eta window
 	gamma            fraction
 
-	window                  window
 	delay                   int64 // avg_delay in ns · 2^8
 	lastDecrease, lastRaise units.Instant
 	achieved, received      units.Bytes // achievedBDP and rx_count
@@ -188,6 +188,9 @@ func (s *strack) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	s.now = max(s.now, now)
 	return 0, units.Bytes(s.window >> windowShift)
 }
+
+// Warm reads what the next acknowledgement needs: see transport.Warmer.
+func (s *strack) Warm() uint32 { return uint32(s.window) + uint32(s.counted) }
 
 // Next returns units.Never.
 func (s *strack) Next() units.Instant { return units.Never }

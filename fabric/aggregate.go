@@ -94,8 +94,9 @@ func (s *Sim) join(n, pi, i uint32, k *packet) bool {
 	s.shorten(k, uint16(PSNSize)*uint16(1+mine.n))
 	k.size = 0
 	c.size += more.size
-	s.queues[pi][c.class()].bytes += int32(more.size)
-	s.ports[pi].egress += int32(more.size)
+	p := &s.ports[pi]
+	s.queue(pi, p, c.class()).bytes += int32(more.size)
+	p.egress += int32(more.size)
 	k.next = mine.first
 	last := mine.last
 	if mine.n == 0 {

@@ -43,7 +43,7 @@ func TestNoAllocationPerPacket(t *testing.T) {
 // TestSizes: what a hop touches decides the speed.
 func TestSizes(t *testing.T) {
 	require.EqualValues(t, 32, unsafe.Sizeof(packet{}))
-	require.EqualValues(t, 32, unsafe.Sizeof(port{}))
+	require.EqualValues(t, 64, unsafe.Sizeof(port{}))
 	require.EqualValues(t, 8, unsafe.Sizeof(wire{}))
 	require.EqualValues(t, 64, unsafe.Sizeof(flow{}))
 	require.EqualValues(t, 20, unsafe.Sizeof(endpoints{}))

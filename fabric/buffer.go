@@ -8,9 +8,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// used is what packets that came in through one port occupy of the reserve and the shared memory, by class: 32 bytes, all that
+// used is what packets that came in through one port occupy of the reserve and the shared memory, by class and port: all that
 // is touched for a packet without PFC.
-type used [Classes]int64
+type used [Classes][]int64
 
 // account is what PFC keeps beside it.
 type account struct {
@@ -46,7 +46,10 @@ func (s *Sim) makeBuffers() error {
 	if b.Size == 0 {
 		return nil
 	}
-	s.accounts, s.used = make([]account, len(s.ports)), make([]used, len(s.ports))
+	s.accounts = make([]account, len(s.ports))
+	for c := range s.used {
+		s.used[c] = make([]int64, len(s.ports))
+	}
 	s.buffers = make([]buffer, s.switches)
 	hostRate := s.slowestHost()
 	for n := range s.nodes {
@@ -108,30 +111,30 @@ func (s *Sim) enter(n uint32, k *packet) bool {
 		return true
 	}
 	in := s.nodes[n].firstPort + uint32(k.in)
-	u := &s.used[in]
 	c, size := k.class(), int64(k.size)
+	u := &s.used[c][in]
 	reserve := int64(s.cfg.Buffer.Reserve)
-	shared := min(size, max(0, u[c]+size-reserve))
+	shared := min(size, max(0, *u+size-reserve))
 	if !s.cfg.Buffer.PFC || int(c) > s.cfg.Buffer.Lossless {
 		if b.used+shared > b.size {
 			return false
 		}
-		u[c] += size
+		*u += size
 		b.used += shared
 		return true
 	}
 	a := &s.accounts[in]
-	if u[c]+size-reserve > b.threshold(a.shift) && u[c]+size > reserve {
+	if *u+size-reserve > b.threshold(a.shift) && *u+size > reserve {
 		if a.over[c]+size > a.headroom {
 			return false
 		}
 		a.over[c] += size
 		s.mostHeadroom = max(s.mostHeadroom, a.over[c])
 	} else {
-		u[c] += size
+		*u += size
 		b.used += shared
 	}
-	if a.pausing>>c&1 == 0 && (a.over[c] > 0 || u[c]-reserve >= b.threshold(a.shift)) {
+	if a.pausing>>c&1 == 0 && (a.over[c] > 0 || *u-reserve >= b.threshold(a.shift)) {
 		a.pausing |= 1 << c
 		a.since[c] = s.now
 		s.pauses++
@@ -144,25 +147,25 @@ func (s *Sim) enter(n uint32, k *packet) bool {
 func (s *Sim) leave(n uint32, k *packet) {
 	b := &s.buffers[s.nodes[n].sw]
 	in := s.nodes[n].firstPort + uint32(k.in)
-	u := &s.used[in]
 	c, size := k.class(), int64(k.size)
+	u := &s.used[c][in]
 	k.in = noPort
 	reserve := int64(s.cfg.Buffer.Reserve)
 	if !s.cfg.Buffer.PFC {
-		b.used -= min(size, max(0, u[c]-reserve))
-		u[c] -= size
+		b.used -= min(size, max(0, *u-reserve))
+		*u -= size
 		return
 	}
 	a := &s.accounts[in]
 	over := min(a.over[c], size)
 	size -= over
-	b.used -= min(size, max(0, u[c]-reserve))
+	b.used -= min(size, max(0, *u-reserve))
 	a.over[c] -= over
-	u[c] -= size
+	*u -= size
 	if a.pausing>>c&1 == 0 || a.over[c] > 0 {
 		return
 	}
-	if shared := u[c] - reserve; shared <= 0 || shared+int64(s.cfg.Buffer.Resume) <= b.threshold(a.shift) {
+	if shared := *u - reserve; shared <= 0 || shared+int64(s.cfg.Buffer.Resume) <= b.threshold(a.shift) {
 		a.pausing &^= 1 << c
 		s.pauseTime += s.now - a.since[c]
 		s.resumes++

@@ -103,8 +103,8 @@ func (s *Sim) Check() error {
 func (s *Sim) checkPort(pi uint32, see func(uint32)) error {
 	p := &s.ports[pi]
 	sum := int32(0)
-	for c := range s.queues[pi] {
-		f := &s.queues[pi][c]
+	for c := range uint8(Classes) {
+		f := s.queue(pi, p, c)
 		bytes := int32(0)
 		if p.occupied>>c&1 != 0 {
 			for i := f.head; ; i = s.pk[i].next {
@@ -139,12 +139,13 @@ func (s *Sim) checkBuffers() error {
 		b := &s.buffers[nd.sw]
 		var accounted, shared, queued int64
 		for pi := nd.firstPort; pi < nd.firstPort+uint32(nd.ports); pi++ {
-			a, u := &s.accounts[pi], &s.used[pi]
-			for c := range u {
-				accounted += u[c] + a.over[c]
-				shared += max(0, u[c]-int64(s.cfg.Buffer.Reserve))
-				if u[c] < 0 || a.over[c] < 0 || a.over[c] > a.headroom {
-					return fmt.Errorf("switch %s: class %d of port %d has %d bytes, %d of %d headroom", s.name(uint32(n)), c, pi-nd.firstPort, u[c], a.over[c], a.headroom)
+			a := &s.accounts[pi]
+			for c := range uint8(Classes) {
+				u := s.used[c][pi]
+				accounted += u + a.over[c]
+				shared += max(0, u-int64(s.cfg.Buffer.Reserve))
+				if u < 0 || a.over[c] < 0 || a.over[c] > a.headroom {
+					return fmt.Errorf("switch %s: class %d of port %d has %d bytes, %d of %d headroom", s.name(uint32(n)), c, pi-nd.firstPort, u, a.over[c], a.headroom)
 				}
 			}
 			s.eachQueued(pi, func(i uint32) {
@@ -162,13 +163,14 @@ func (s *Sim) checkBuffers() error {
 
 func (s *Sim) eachQueued(pi uint32, f func(i uint32)) {
 	p := &s.ports[pi]
-	for c := range s.queues[pi] {
+	for c := range uint8(Classes) {
 		if p.occupied>>c&1 == 0 {
 			continue
 		}
-		for i := s.queues[pi][c].head; ; i = s.pk[i].next {
+		q := s.queue(pi, p, c)
+		for i := q.head; ; i = s.pk[i].next {
 			f(i)
-			if i == s.queues[pi][c].tail {
+			if i == q.tail {
 				break
 			}
 		}

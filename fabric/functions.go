@@ -102,9 +102,9 @@ func (s *Sim) facts(st *functionState, n uint32, i, out uint32) {
 	f.DataBytes, f.CtrlBytes = 0, 0
 	f.Uplinks, f.UplinkBytes = f.Uplinks[:0], f.UplinkBytes[:0]
 	if out != nilPort {
-		q := &s.queues[out]
+		p := &s.ports[out]
 		f.Out = int(out - s.nodes[n].firstPort)
-		f.DataBytes, f.CtrlBytes = units.Bytes(q[k.class()].bytes), units.Bytes(q[0].bytes)
+		f.DataBytes, f.CtrlBytes = units.Bytes(s.queue(out, p, k.class()).bytes), units.Bytes(p.queues[0].bytes)
 	}
 }
 

@@ -16,8 +16,8 @@ type fifo struct {
 	bytes      int32
 }
 
-// port is the sending side of one direction of a link: what a packet that finds it idle touches. 32
-// bytes, so that those of thousands of hosts stay in the cache; queues and wires are beside it.
+// port is the sending side of one direction of a link: what a packet touches there, in a cache line of 64 bytes.
+// Where the port leads is in Sim.wires, which arrivals read without the rest.
 type port struct {
 	busy     des.Time // when what is being sent has left
 	egress   int32    // bytes in all queues
@@ -28,7 +28,19 @@ type port struct {
 	flags    uint8
 	turn     uint8 // class that the weighted round robin has reached
 	owner    uint32
-	_        uint32
+	queues   [nearClasses]fifo // of the classes that nearly all packets have; the others' are in Sim.rare
+	_        uint64
+}
+
+// nearClasses are those of feedback and of data without a class of its own.
+const nearClasses = DataClass + 1
+
+// queue is that of class c at port pi, which is p.
+func (s *Sim) queue(pi uint32, p *port, c uint8) *fifo {
+	if c < nearClasses {
+		return &p.queues[c]
+	}
+	return &s.rare[pi][c-nearClasses]
 }
 
 // speed is what the links of one rate and delay have in common.
@@ -78,7 +90,7 @@ type credits [Classes]int32
 // push appends packet i, which is k, to the queue of its class.
 func (s *Sim) push(pi uint32, p *port, i uint32, k *packet) {
 	c := k.class()
-	f := &s.queues[pi][c]
+	f := s.queue(pi, p, c)
 	if p.occupied&(1<<c) == 0 {
 		p.occupied |= 1 << c
 		f.head = i
@@ -96,7 +108,7 @@ func (s *Sim) push(pi uint32, p *port, i uint32, k *packet) {
 // pushPause puts a PFC frame before everything else, but behind other PFC frames: what was said last
 // must be heard last.
 func (s *Sim) pushPause(pi uint32, p *port, i uint32, k *packet) {
-	f := &s.queues[pi][0]
+	f := &p.queues[0]
 	if p.occupied&1 == 0 || s.pk[f.tail].kind == pause {
 		s.push(pi, p, i, k)
 		return
@@ -117,7 +129,7 @@ func (s *Sim) pushPause(pi uint32, p *port, i uint32, k *packet) {
 
 // pop takes the first packet of a class that has one.
 func (s *Sim) pop(pi uint32, p *port, c uint8) uint32 {
-	f := &s.queues[pi][c]
+	f := s.queue(pi, p, c)
 	i := f.head
 	k := &s.pk[i]
 	if i == f.tail {
@@ -191,7 +203,7 @@ func (s *Sim) weigh(pi uint32, p *port, ready uint8) uint8 {
 	for {
 		c := p.turn
 		if c != 0 && ready>>c&1 != 0 {
-			if size := int32(s.pk[s.queues[pi][c].head].size); cr[c] >= size {
+			if size := int32(s.pk[s.queue(pi, p, c).head].size); cr[c] >= size {
 				cr[c] -= size
 				return c
 			}
@@ -215,7 +227,7 @@ func (s *Sim) start(pi uint32, p *port, i uint32, k *packet) {
 		k = &s.pk[i] // a PFC frame may have moved the slab
 	}
 	// A queue without packets marks nothing, whatever the threshold.
-	if c := k.class(); p.occupied>>c&1 != 0 && k.flags&transport.ECT != 0 && s.queues[pi][c].bytes > s.leastMark && !s.cfg.MarkOnArrival {
+	if c := k.class(); p.occupied>>c&1 != 0 && k.flags&transport.ECT != 0 && s.queue(pi, p, c).bytes > s.leastMark && !s.cfg.MarkOnArrival {
 		s.mark(pi, k)
 	}
 	if s.telemetry != nil && p.flags&ofHost == 0 {
@@ -234,6 +246,7 @@ func (s *Sim) start(pi uint32, p *port, i uint32, k *packet) {
 		s.drop(i, &s.lostOnWire)
 		return
 	}
+	s.pk[i].next = nilPort
 	s.q.Push(des.Event{T: p.busy + v.prop, Key: evArrive | pi, Arg: i})
 }
 

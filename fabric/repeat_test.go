@@ -13,6 +13,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/transport/strack"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -76,5 +77,27 @@ func TestSameHashWithEveryQueue(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Ports that were chosen ahead for packets on the wire are chosen anew when a link goes down: a heap, which shows no events ahead,
+// gives the same run.
+func TestFailureAfterLookingAhead(t *testing.T) {
+	var want uint64
+	for i, q := range []des.Config{{Heap: true}, {Shift: 22}} {
+		graph := leafSpine(4, 4, 4, 100*units.Gbit, 100*units.Gbit, units.Microsecond)
+		c := strackConfig(strack.Config{})
+		c.Queue = q
+		s := build(t, graph, c, permutation(len(graph.Hosts()), units.MiB, 1))
+		for link := len(graph.Links) - 1; !s.Done() && link >= len(graph.Links)-8; link -= 5 {
+			s.Step(3001)
+			s.SetDown(link, true)
+		}
+		s.Run(des.Never)
+		require.True(t, s.Done())
+		if i == 0 {
+			want = s.Result().Hash
+		}
+		require.Equal(t, want, s.Result().Hash, "%+v", s.Result())
 	}
 }

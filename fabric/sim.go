@@ -5,7 +5,6 @@ package fabric
 import (
 	"fmt"
 	"math"
-	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
@@ -48,8 +47,8 @@ type Sim struct {
 	transmitted []uint64
 
 	ports   []port
-	queues  [][Classes]fifo // by port
-	wires   []wire          // by port
+	rare    [][Classes - nearClasses]fifo // by port: see port.queues
+	wires   []wire                        // by port
 	speeds  []speed
 	nodes   []node
 	hosts   []host   // by NIC
@@ -61,7 +60,7 @@ type Sim struct {
 	router  router
 
 	accounts []account // by ingress port; nil with endless buffers
-	used     []used    // likewise
+	used     used      // likewise
 	buffers  []buffer  // by switch
 	red      []red     // by port; nil without ECN
 	credits  []credits // by port
@@ -90,6 +89,7 @@ type Sim struct {
 
 	ahead int    // how many of the next events' packets have been looked at
 	seen  uint32 // see look
+	early bool   // look chooses the ports of packets that are on the wire
 
 	counters
 	// Scratch for calls of transports.
@@ -133,6 +133,7 @@ func New(g *topo.Graph, c Config) (*Sim, error) {
 		s.quantum[i] = int32(w) * int32(c.MTU+c.Header)
 	}
 	s.makeTrim()
+	s.early = s.functions == nil && s.hold == nil && (c.Routing.Mode == ECMP || c.Routing.Mode == Entropy)
 	s.credits = make([]credits, len(s.ports))
 	if c.PortCounters {
 		s.stats = make([]Port, len(s.ports))
@@ -184,7 +185,7 @@ func (s *Sim) makeLinks() error {
 		first += degree[i]
 	}
 	s.turns = make([]uint32, len(s.nics))
-	s.ports, s.queues, s.wires, s.rates = make([]port, first), make([][Classes]fifo, first), make([]wire, first), make([]units.Rate, first)
+	s.ports, s.rare, s.wires, s.rates = make([]port, first), make([][Classes - nearClasses]fifo, first), make([]wire, first), make([]units.Rate, first)
 	used := make([]uint32, len(s.nodes))
 	known := make(map[speed]uint32)
 	for _, l := range s.graph.Links {
@@ -294,6 +295,11 @@ func (s *Sim) SetDown(link int, down bool) {
 	s.faultOf(a).down = down
 	s.faultOf(b).down = down
 	s.makeRoutes()
+	s.q.Each(func(e des.Event) {
+		if e.Key&^entity == evArrive {
+			s.pk[e.Arg].next = nilPort
+		}
+	})
 }
 
 func (s *Sim) makeECN() error {
@@ -433,54 +439,6 @@ func (s *Sim) step(until des.Time) bool {
 		s.onSwitchTimer(id)
 	}
 	return true
-}
-
-// lookAhead is how many packets are read together: about as many as a core has reads of memory under
-// way at a time.
-const lookAhead = 16
-
-// look reads the packets of the events that come next: those that arrive, and those that leave a queue.
-// The reads don't depend on each other, so they come from memory together, where events would wait for one
-// after the other. It changes nothing but s.seen, which only keeps the compiler from leaving the reads out.
-func (s *Sim) look() {
-	next := s.q.Upcoming()
-	if len(next) > lookAhead {
-		next = next[:lookAhead]
-	}
-	seen := s.seen
-	var flows [lookAhead]uint32 // of those that arrive at hosts
-	n := 0
-	for i := range next {
-		e := &next[i]
-		switch pi := e.Key & entity; e.Key &^ entity {
-		case evArrive:
-			f := s.pk[e.Arg].flow
-			seen += f
-			if s.ports[s.wires[pi].rev].flags&ofHost != 0 && f < uint32(len(s.flows)) {
-				flows[n] = f
-				n++
-			}
-		case evDequeue:
-			if c := bits.TrailingZeros8(s.ports[pi].occupied); c < Classes {
-				seen += s.pk[s.queues[pi][c].head].flow
-			}
-		}
-	}
-	for _, f := range flows[:n] {
-		seen += s.lookAt(&s.flows[f])
-	}
-	s.seen, s.ahead = seen, len(next)
-}
-
-// lookAt reads the two ends of a flow.
-func (s *Sim) lookAt(f *flow) (seen uint32) {
-	if f.rcv != nil && f.rcv.Complete() {
-		seen++
-	}
-	if f.snd != nil && f.snd.Done() {
-		seen++
-	}
-	return seen
 }
 
 // arrive is the end of a packet's way through the link of port pi.

@@ -25,14 +25,21 @@ func (s *Sim) forward(n uint32, in, i uint32) {
 	if s.accounts != nil {
 		k.in = uint16(in - nd.firstPort)
 	}
-	var out uint32
+	out := nilPort
 	if s.functions != nil && s.functions[nd.sw].f != nil {
 		if out = s.ingress(n, in, i); out == nilPort {
 			return
 		}
-	} else if out = s.route(n, i); out == nilPort {
-		s.drop(i, &s.noRoute)
-		return
+	} else {
+		if s.early {
+			out = k.next
+		}
+		if out == nilPort {
+			if out = s.route(n, i); out == nilPort {
+				s.drop(i, &s.noRoute)
+				return
+			}
+		}
 	}
 	s.admit(n, out, i)
 }
@@ -73,7 +80,7 @@ func (s *Sim) admit(n, out, i uint32) {
 
 // full reports whether the queue of class c takes no further packet. An empty one takes any.
 func (s *Sim) full(n, out uint32, c uint8, size int64) bool {
-	waiting := int64(s.queues[out][c].bytes) + size
+	waiting := int64(s.queue(out, &s.ports[out], c).bytes) + size
 	if s.queueLimit > 0 && waiting > s.queueLimit {
 		return true
 	}
@@ -106,7 +113,7 @@ func (s *Sim) mark(pi uint32, k *packet) {
 		return
 	}
 	r := &s.red[pi]
-	waiting := s.queues[pi][c].bytes
+	waiting := s.queue(pi, &s.ports[pi], c).bytes
 	if waiting <= r.kmin {
 		return
 	}

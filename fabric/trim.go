@@ -151,7 +151,7 @@ func (s *Sim) waiting(pi uint32, c uint8) units.Bytes {
 	if s.ports[pi].occupied>>c&1 == 0 {
 		return 0
 	}
-	return units.Bytes(s.queues[pi][c].bytes)
+	return units.Bytes(s.queue(pi, &s.ports[pi], c).bytes)
 }
 
 // threshold is how much data may wait for a port of switch n before it trims.

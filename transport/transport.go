@@ -160,6 +160,13 @@ type Receiver interface {
 	Complete() bool
 }
 
+// A Warmer is an end that reads, for Warm, the memory that its next call will need, and changes nothing. Who drives thousands of ends
+// has those of the next packets read together, where each would wait for memory in its turn. What Warm returns only keeps
+// compilers from leaving the reads out.
+type Warmer interface {
+	Warm() uint32
+}
+
 // A Message is what a transport is asked to carry.
 type Message struct {
 	Size units.Bytes // at least 1

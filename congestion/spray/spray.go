@@ -86,6 +86,9 @@ func (b *Bitmap) Choose(window int) uint16 {
 	return uint16(b.last)
 }
 
+// Warm reads what the next packet needs: see transport.Warmer.
+func (b *Bitmap) Warm() uint32 { return uint32(b.last) }
+
 func (b *Bitmap) step(n int) {
 	if b.last++; b.last >= n {
 		b.last = 0

@@ -118,16 +118,21 @@ type Paths interface {
 	Lost(psn uint32)
 }
 
-// deaf is a chooser that doesn't want to hear of losses.
-type deaf struct{ spray.Chooser }
+// oblivious and adaptive are choosers that don't want to hear of losses.
+type (
+	oblivious struct{ spray.Oblivious }
+	adaptive  struct{ spray.Bitmap }
+)
 
-func (deaf) Lost(uint32) {}
+func (*oblivious) Lost(uint32) {}
+
+func (*adaptive) Lost(uint32) {}
 
 func (c *Config) chooser() Paths {
 	if c.Oblivious {
-		return deaf{spray.NewOblivious(c.Paths)}
+		return &oblivious{*spray.NewOblivious(c.Paths)}
 	}
-	return deaf{spray.NewBitmap(c.Paths)}
+	return &adaptive{*spray.NewBitmap(c.Paths)}
 }
 
 // NewSender makes the sending end alone, for a driver that carries packets by itself, and has so many of parity, up to 64, behind those

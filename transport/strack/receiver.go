@@ -117,5 +117,10 @@ func (r *Receiver) Has(n uint32) bool {
 	return n < r.expected || n-r.expected >= r.span || r.have.Has(n)
 }
 
+// Warm reads what the next packet needs.
+func (r *Receiver) Warm() uint32 {
+	return r.total + uint32(r.unacked) + uint32(*r.have.Word(r.expected))
+}
+
 // Complete reports whether all of the message has arrived.
 func (r *Receiver) Complete() bool { return r.expected == r.total }
