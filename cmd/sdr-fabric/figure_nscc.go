@@ -13,8 +13,8 @@ import (
 // The longest completion of a permutation of 8192 hosts with NSCC beside what ultraethernet/uet-htsim has stored of its
 // own runs (htsim/sim/datacenter/results, 128 paths): the published oracle for a descendant of STrack. Those
 // runs were made with two states of that simulator, before and after 29 July 2024, which differ by up to 60 % from each
-// other; what they have in common are queues of 100 packets of 4150 bytes, marks from 25 to 75, windows of 150, and
-// trimming.
+// other; what they have in common at 400 Gbit/s are queues of 100 packets of 4150 bytes, marks from 25 to 75, windows of 150, and
+// trimming. At 200 and 800 Gbit/s these are half and twice as many.
 
 var nsccSizes = []units.Bytes{1 * units.MB, 2 * units.MB, 4 * units.MB, 8 * units.MB, 16 * units.MB, 32 * units.MB, 64 * units.MB, 100 * units.MB}
 
@@ -62,11 +62,8 @@ var nsccTables = []nsccTable{
 }
 
 const (
-	nsccPacket  = units.Bytes(4150) // on the wire
-	nsccHeader  = units.Bytes(64)
-	nsccQueue   = 100 * nsccPacket
-	nsccMarkMin = 25 * nsccPacket
-	nsccMarkMax = 75 * nsccPacket
+	nsccPacket = units.Bytes(4150) // on the wire
+	nsccHeader = units.Bytes(64)
 	// What is stored holds to so much, up to nsccSmall and beyond.
 	nsccClose, nsccFar = 0.05, 0.10
 	nsccSmall          = 8 * units.MB
@@ -80,19 +77,27 @@ func (t nsccTable) scenario(o figureOptions, size units.Bytes) scenario {
 		leaves = side
 	}
 	s.Topo = fmt.Sprintf("leafspine:%dx%dx%d,%dG,1us", leaves, side, side, t.rate/units.Gbit)
-	s.ECN = fmt.Sprintf("%d,%d,1", nsccMarkMin, nsccMarkMax)
+	queue, markMin, markMax := t.queue()
+	s.ECN = fmt.Sprintf("%d,%d,1", markMin, markMax)
 	if t.oversub > 1 {
 		s.Topo += fmt.Sprintf(",oversub=%d", t.oversub)
 	}
 	if t.slow {
 		s.Topo += ",slow=1x4"
-		s.ECN += fmt.Sprintf(";%d,%d,1@%dG", nsccMarkMin/4, nsccMarkMax/4, t.rate/units.Gbit/4)
+		s.ECN += fmt.Sprintf(";%d,%d,1@%dG", markMin/4, markMax/4, t.rate/units.Gbit/4)
 	}
 	s.Load, s.Seed = fmt.Sprintf("perm:%d", size), o.seed
 	s.MTU, s.Header, s.AckSize = nsccPacket-nsccHeader, nsccHeader, nsccHeader
 	s.Transport, s.CC, s.Routing, s.Buffer = "uet", "none", "entropy", "endless"
-	s.Trim = fmt.Sprintf("%d,w=1000,threshold=%d", nsccHeader, nsccQueue)
+	s.Trim = fmt.Sprintf("%d,w=1000,threshold=%d", nsccHeader, queue)
 	return s
+}
+
+// queue is how much waits at most, and where marks begin and where all are marked: that simulator's -q and -ecn.
+func (t nsccTable) queue() (most, markMin, markMax units.Bytes) {
+	perQueue := 100 * int64(t.rate) / int64(400*units.Gbit)
+	packets := func(n int64) units.Bytes { return units.Bytes(n) * nsccPacket }
+	return packets(perQueue), packets(perQueue / 4), packets(perQueue * 3 / 4)
 }
 
 func (t nsccTable) run(o figureOptions, size units.Bytes) string {
