@@ -61,3 +61,35 @@ func TestBBRBeginsWithWhatIsKnown(t *testing.T) {
 		require.Less(t, float64(s.Dropped), 0.01*float64(s.Sent), "%v", wrong)
 	}
 }
+
+// A switch that only reckons its queue lets nothing wait, and two packets a round trip are more than its line: what it trims
+// slows senders down all the same, the line is used, and so it is when it has become faster.
+func TestAutoObeysTrims(t *testing.T) {
+	const rate = 200 * units.Mbit
+	for _, c := range []struct {
+		flows int
+		rtt   units.Duration
+	}{{1, 25 * units.Microsecond}, {1, 80 * units.Microsecond}, {2, 25 * units.Microsecond}} {
+		var flows []bottleneck.Flow
+		for range c.flows {
+			flows = append(flows, bottleneck.Flow{Controller: congestion.Auto()(congestion.Path{MTU: packet}), RTT: c.rtt})
+		}
+		b := bottleneck.New(bottleneck.Link{
+			Rate: rate, Buffer: 32 * units.KiB, Packet: packet, Trims: true, Seed: 5, Changes: []bottleneck.Change{{At: 4 * sec, Rate: 4 * rate}},
+		}, flows...)
+		b.Run(6 * sec)
+		var sent, trimmed units.Bytes
+		var before, after units.Rate
+		for i := range flows {
+			s := b.Sum(i, 0, 4*sec)
+			sent, trimmed = sent+s.Sent, trimmed+s.Trimmed
+			before, after = before+b.Rate(i, 0, 4*sec), after+b.Rate(i, 5*sec, 6*sec)
+		}
+		t.Logf("%d flows, RTT %v: %.4f trimmed, %.3f of the line, later %.3f", c.flows, units.FormatDuration(c.rtt),
+			float64(trimmed)/float64(sent), float64(before)/float64(rate), float64(after)/float64(4*rate))
+		require.NotZero(t, trimmed)
+		require.Less(t, float64(trimmed), 0.01*float64(sent))
+		require.Greater(t, float64(before), 0.93*float64(rate))
+		require.Greater(t, float64(after), 0.93*float64(4*rate))
+	}
+}

@@ -21,7 +21,8 @@ import "github.com/sdr-rdma/go-sdr/units"
 // competitor is there that fills it; then the window grows and shrinks as CUBIC's (RFC 9438) would,
 // until the queue is seen empty.
 //
-// The rate limit follows the window, and both are never less than two packets a round trip.
+// The rate limit follows the window, and both are never less than two packets a round trip, but the rate where that is more than
+// the path carries and switches trim: see trimBound.
 func BBR() Factory {
 	return func(p Path) Controller { return newBBR(p) }
 }
@@ -148,6 +149,7 @@ type bbr struct {
 	losses    lossTest
 	competing bool
 	rival     rivalWindow
+	trims     trimBound
 	marks     fraction // smoothed share of marked rounds' bytes
 	notified  bool     // a CNP in this round
 	heardAt   units.Instant
@@ -158,7 +160,7 @@ type bbrRound struct {
 	begun               units.Instant
 	goal                units.Bytes // of bbr.sent
 	sent, acked, lost   units.Bytes
-	marked              units.Bytes
+	marked, trimmed     units.Bytes
 	took, gap           units.Duration // gap is the longest time without feedback
 	least, most         units.Duration
 	acks                int
@@ -206,8 +208,8 @@ func (b *bbr) OnSent(now units.Instant, n, inflight units.Bytes) {
 	if n <= 0 {
 		return
 	}
-	if b.round.begun == 0 && b.round.goal == 0 || inflight <= n && now.Sub(b.heardAt) > 2*b.rtt() {
-		// The first packet, or the first after a pause.
+	if b.round.begun == 0 && b.round.goal == 0 || inflight <= n && now.Sub(b.heardAt) > max(2*b.rtt(), leastRound) {
+		// The first packet, or the first after a pause: at a short round trip there is nothing in flight between packets.
 		b.beginRound(now)
 		b.before = bbrRound{void: true}
 	}
@@ -286,6 +288,7 @@ func (b *bbr) OnLoss(now units.Instant, l Loss) {
 	b.round.lost += n
 	if l.Kind == LossTrim {
 		b.round.marked += n
+		b.round.trimmed += n
 	}
 }
 

@@ -31,6 +31,7 @@ func (b *bbr) endRound(now units.Instant) {
 		b.judgeLosses(now)
 	}
 	b.judgeMarks()
+	b.judgeTrims()
 	if now.Sub(b.faded) > units.Second {
 		b.peak, b.faded = b.peak-b.peak/peakFade, now
 	}
@@ -284,7 +285,7 @@ func (b *bbr) decide() {
 		b.pace = bw / 2
 	}
 	b.limit = max(b.limit, least)
-	b.pace = min(max(b.pace, units.RateOf(least, b.rtt()), minBBR), maxBBR)
+	b.pace = b.trims.bound(min(max(b.pace, units.RateOf(least, b.rtt()), minBBR), maxBBR))
 	if b.path.LineRate > 0 {
 		b.pace = min(b.pace, b.path.LineRate)
 	}

@@ -19,8 +19,11 @@ type Link struct {
 	// MarkMost at MarkTo, and always beyond it. MarkTo 0: never.
 	MarkFrom, MarkTo units.Bytes
 	MarkMost         float64
-	Changes          []Change // in the order of their instants
-	Seed             uint64
+	// Trims: nothing waits. The queue is only reckoned, as an XDP program does it: what finds room passes at once, of the
+	// rest its sender hears a round trip later that it was trimmed.
+	Trims   bool
+	Changes []Change // in the order of their instants
+	Seed    uint64
 }
 
 // A Change is a new rate of the link. 0: it carries nothing, and what arrives is lost.
@@ -52,6 +55,7 @@ type Record struct {
 	Dropped   units.Bytes // by the full queue
 	Lost      units.Bytes // at random
 	Marked    units.Bytes
+	Trimmed   units.Bytes
 	Timeouts  int
 }
 
@@ -75,12 +79,14 @@ type Bed struct {
 	backlog units.Bytes
 	depart  units.Instant // of the packet at the head
 	seen    units.Instant // until when the queue has been recorded
+	idle    units.Instant // when what a link that trims has let pass would have left it
 }
 
 type waiting struct {
-	flow int
-	seq  uint64
-	ce   bool
+	flow    int
+	seq     uint64
+	ce      bool
+	trimmed bool
 }
 
 // accessFactor is how much faster than the bottleneck a sender without a rate of its own sends.
@@ -198,6 +204,9 @@ func (b *Bed) arrive(flow int, seq uint64) {
 	case b.rate == 0:
 		r.Lost += b.link.Packet
 		return
+	case b.link.Trims:
+		b.reckon(flow, seq)
+		return
 	case b.backlog+b.link.Packet > max(b.link.Buffer, b.link.Packet):
 		r.Dropped += b.link.Packet
 		return
@@ -206,10 +215,21 @@ func (b *Bed) arrive(flow int, seq uint64) {
 	if ce {
 		r.Marked += b.link.Packet
 	}
-	b.push(waiting{flow, seq, ce})
+	b.push(waiting{flow: flow, seq: seq, ce: ce})
 	if b.n == 1 {
 		b.begin()
 	}
+}
+
+// reckon lets a packet pass that a queue would have had room for, or trims it.
+func (b *Bed) reckon(flow int, seq uint64) {
+	w := waiting{flow: flow, seq: seq, trimmed: b.idle.Sub(b.now) >= b.rate.Time(b.link.Buffer)}
+	if w.trimmed {
+		b.flows[flow].record(b.now).Trimmed += b.link.Packet
+	} else {
+		b.idle = max(b.idle, b.now).Add(b.rate.Time(b.link.Packet))
+	}
+	b.flows[flow].arrived(b.now, w)
 }
 
 func (b *Bed) marks() bool {

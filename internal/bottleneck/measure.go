@@ -15,6 +15,7 @@ func (b *Bed) Sum(i int, from, to units.Instant) (r Record) {
 		r.Dropped += x.Dropped
 		r.Lost += x.Lost
 		r.Marked += x.Marked
+		r.Trimmed += x.Trimmed
 		r.Timeouts += x.Timeouts
 	}
 	return r

@@ -55,9 +55,10 @@ const (
 )
 
 type ack struct {
-	at  units.Instant
-	seq uint64
-	ce  bool
+	at      units.Instant
+	seq     uint64
+	ce      bool
+	trimmed bool
 }
 
 func newSender(b *Bed, i int, f Flow) *sender {
@@ -163,7 +164,7 @@ func (s *sender) arrived(now units.Instant, w waiting) {
 		}
 		s.acks, s.ackHead = grown, 0
 	}
-	s.acks[(s.ackHead+s.ackCount)%len(s.acks)] = ack{at, w.seq, w.ce}
+	s.acks[(s.ackHead+s.ackCount)%len(s.acks)] = ack{at, w.seq, w.ce, w.trimmed}
 	s.ackCount++
 }
 
@@ -180,7 +181,7 @@ func (s *sender) feedback(now units.Instant) {
 		return
 	}
 	size := s.bed.link.Packet
-	acked, lost := 0, 0
+	acked, lost, trimmed := 0, 0, 0
 	var rtt units.Duration
 	ce := false
 	n := uint64(len(s.sentAt))
@@ -196,15 +197,23 @@ func (s *sender) feedback(now units.Instant) {
 				lost++
 			}
 		}
+		s.una = a.seq + 1
+		if a.trimmed {
+			trimmed++
+			continue
+		}
 		// The feedback itself may have waited for the report: that is no part of the path.
 		rtt = now.Sub(s.sentAt[a.seq%n])
-		s.una = a.seq + 1
 		acked++
 		ce = ce || a.ce
 	}
-	s.flight -= acked + lost
+	s.flight -= acked + lost + trimmed
 	if lost > 0 {
 		s.Controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(lost) * size})
+	}
+	if trimmed > 0 {
+		s.Controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(trimmed) * size, Kind: congestion.LossTrim})
+		s.Controller.OnCNP(now)
 	}
 	if acked > 0 {
 		s.timedOut = false
