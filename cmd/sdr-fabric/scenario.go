@@ -89,7 +89,7 @@ irn[:OPTION,...]   selective repeat and a window of one bandwidth-delay product 
      reorder=N     of irn: how many packets may arrive before a missing one is taken for lost
 timeout[:OPTION,...] packets in any order; only a timeout tells of a loss (options of gbn; a window of 512 packets)
 racktlp[:OPTION,...] selective repeat by time (RACK-TLP), a window of one bandwidth-delay product
-     window=SIZE reorder=TIME rto=TIME
+     window=SIZE span=WINDOWS reorder=TIME rto=TIME
 mprdma[:OPTION,...] many paths by the clock of acknowledgements (MP-RDMA); wants --routing entropy, --ecn and PFC
      initial=PACKETS delta=PACKETS bitmap=PACKETS rto=TIME
 dcp[:OPTION,...]   headers that switches have cut off come back and are repeated (DCP); wants --trim

@@ -24,12 +24,14 @@ func parseRACK(s string, cc congestion.Spec) (transport.Factory, error) {
 		switch o.name {
 		case "window":
 			err = c.Window.Set(o.value)
+		case "span":
+			c.Span, err = strconv.Atoi(o.value)
 		case "reorder":
 			err = (*units.DurationValue)(&c.Reorder).Set(o.value)
 		case "rto":
 			err = (*units.DurationValue)(&c.RTO).Set(o.value)
 		default:
-			err = fmt.Errorf("unknown: choose window=, reorder= or rto=")
+			err = fmt.Errorf("unknown: choose window=, span=, reorder= or rto=")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.name, err)

@@ -13,6 +13,9 @@ type Config struct {
 	// Window bounds what is under way and not known to be lost (RFC 6675's pipe), in bytes of payload; 0: one
 	// bandwidth-delay product, as IRN has.
 	Window units.Bytes
+	// Span is how many windows from the first missing packet on may have been sent, 1 to 1000; 0: 8. With 1 what has arrived
+	// behind a gap fills the window, too, as in simulators that bound a queue pair by what is not acknowledged in order.
+	Span int
 	// Reorder is the reordering window; 0: one smoothed round trip.
 	Reorder units.Duration
 	// RTO is the timeout after which all that is under way is taken for lost; 0: 4 ms.
@@ -21,9 +24,9 @@ type Config struct {
 
 const (
 	defaultRTO = 4 * units.Millisecond
-	// spanWindows is how many windows from the first missing packet on may have been sent: a packet that is lost so
-	// often in a row stops the sender.
-	spanWindows = 8
+	// defaultSpan is Config.Span's: a packet that is lost so often in a row stops the sender.
+	defaultSpan = 8
+	mostSpans   = 1000
 	// mostSpan bounds what a sender keeps of a flow: 8 bytes for each packet, and two bitmaps.
 	mostSpan = 1 << 20
 )
@@ -32,6 +35,9 @@ const (
 func (c *Config) Validate() error {
 	if c.Window < 0 {
 		return operr.New("configure", "racktlp", "window of %d bytes: must not be negative (0: one bandwidth-delay product)", int64(c.Window))
+	}
+	if c.Span < 0 || c.Span > mostSpans {
+		return operr.New("configure", "racktlp", "span of %d windows: must be between 0 (the default, %d) and %d", c.Span, defaultSpan, mostSpans)
 	}
 	for _, d := range []units.Duration{c.Reorder, c.RTO} {
 		if d < 0 || d > 60*units.Second {
@@ -46,6 +52,9 @@ func (c *Config) Factory() transport.Factory {
 	d := *c
 	if d.RTO == 0 {
 		d.RTO = defaultRTO
+	}
+	if d.Span == 0 {
+		d.Span = defaultSpan
 	}
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
 		return newSender(&d, &m), newReceiver(&d, &m)
@@ -63,5 +72,5 @@ func (c *Config) window(m *transport.Message) uint32 {
 
 // span is how many packets from the first missing one on may have been sent.
 func (c *Config) span(m *transport.Message) uint32 {
-	return min(spanWindows*c.window(m), m.Packets(), mostSpan)
+	return uint32(min(uint64(c.Span)*uint64(c.window(m)), uint64(m.Packets()), mostSpan))
 }

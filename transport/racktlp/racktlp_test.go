@@ -130,6 +130,25 @@ func TestTailLossProbe(t *testing.T) {
 	require.Equal(t, units.Never, s.Next())
 }
 
+// What has arrived behind a gap lets the sender go on for as many windows as Span says.
+func TestSpan(t *testing.T) {
+	for _, spans := range []int{0, 1, 3} {
+		s, r := ends(t, Config{Span: spans}, 1000)
+		queue, sent := send(s, 0), uint32(0)
+		require.Len(t, queue, 10)
+		for len(queue) > 0 && sent < 200 { // 0 is lost, and nothing is found lost before two round trips
+			p := queue[0]
+			queue = queue[1:]
+			if sent = max(sent, p.PSN+1); p.PSN > 0 {
+				a := answer(r, p)
+				s.OnPacket(p.Sent, &a)
+				queue = append(queue, send(s, p.Sent)...)
+			}
+		}
+		require.EqualValues(t, map[int]int{0: 80, 1: 10, 3: 30}[spans], sent)
+	}
+}
+
 // Nothing comes back at all: the timeout takes everything for lost.
 func TestTimeout(t *testing.T) {
 	s, _ := ends(t, Config{}, 10)
@@ -176,7 +195,7 @@ func checkCounts(t *testing.T, s *sender, seed uint64) {
 }
 
 func TestValidate(t *testing.T) {
-	for _, c := range []Config{{Window: -1}, {Reorder: -1}, {RTO: 61 * units.Second}} {
+	for _, c := range []Config{{Window: -1}, {Span: -1}, {Span: 1001}, {Reorder: -1}, {RTO: 61 * units.Second}} {
 		require.Error(t, c.Validate(), "%+v", c)
 	}
 }
