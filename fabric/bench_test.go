@@ -12,8 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/switchfn/trim"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/bare"
+	"github.com/sdr-rdma/go-sdr/transport/dcp"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
 	"github.com/sdr-rdma/go-sdr/transport/strack"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -60,6 +63,42 @@ func BenchmarkFabric(b *testing.B) {
 
 func over(t transport.Factory, r RoutingMode) Config {
 	return Config{Transport: t, Routing: Routing{Mode: r}}
+}
+
+// BenchmarkTrimming is a network of DCP's figures with a part of its load: a permutation beside an incast that trims, with the
+// least queue of all paths for each packet. A hop is a packet that a port has sent. The bound is 3 million of them a second of processor.
+func BenchmarkTrimming(b *testing.B) {
+	const leaves, perLeaf, spines = 16, 16, 16
+	w, err := trim.Weight(22, trim.NS3.Ratio(1048, 48))
+	require.NoError(b, err)
+	var endpoints dcp.Config
+	require.NoError(b, endpoints.Validate())
+	c := Config{
+		MTU: 1000, Header: 48, AckSize: 60, Transport: endpoints.Factory(), Routing: Routing{Mode: LeastQueue}, Buffer: Buffer{Size: 32 * units.MiB},
+		Trim: &Trim{Header: 48, Weight: w, Threshold: 100 * units.KB}, PortCounters: true,
+	}
+	g := leafSpine(leaves, perLeaf, spines, 100*units.Gbit, 100*units.Gbit, units.Microsecond)
+	flows := permutation(leaves*perLeaf, units.MiB, 1)
+	for i := range 64 {
+		flows = append(flows, workload.Flow{Src: 4 * i, Dst: 255, Size: 64 * units.KiB})
+	}
+	var hops, trimmed uint64
+	var spent time.Duration
+	for b.Loop() {
+		s := build(b, g, c, flows)
+		start := cpuTime(b)
+		for !s.Done() {
+			s.Step(1 << 20)
+		}
+		spent += cpuTime(b) - start
+		trimmed += s.Result().Packets.Trimmed
+		for i := range s.stats {
+			hops += s.stats[i].Packets
+		}
+	}
+	b.ReportMetric(float64(hops)/spent.Seconds()/1e6, "Mhops/s")
+	b.ReportMetric(3, "bound-Mhops/s")
+	b.ReportMetric(float64(trimmed)/float64(b.N), "trimmed")
 }
 
 // maxRSS is the most memory that the process has had, in MB: of the largest run so far.

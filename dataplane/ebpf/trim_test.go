@@ -157,7 +157,7 @@ func TestConfig(t *testing.T) {
 	require.Equal(t, trim.Meter{PSPerByte: 1000, Overhead: 24, Limit: 1000}, m)
 }
 
-// BenchmarkTrim is what a packet costs in the kernel.
+// BenchmarkTrim is what a packet costs in the kernel. The bound is 150 ns.
 func BenchmarkTrim(b *testing.B) {
 	x := loadForTest(b, committed(b), &trim.Meter{PSPerByte: 1, Limit: 1 << 60}, 0)
 	frame := random(rand.New(rand.NewPCG(3, 3)), rand.NewChaCha8([32]byte{3}))
@@ -165,4 +165,5 @@ func BenchmarkTrim(b *testing.B) {
 	require.NoError(b, err)
 	require.EqualValues(b, 2, ret)
 	b.ReportMetric(float64(took.Nanoseconds()), "kernel-ns/op")
+	b.ReportMetric(150, "bound-ns/op")
 }

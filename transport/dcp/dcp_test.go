@@ -393,7 +393,9 @@ func FuzzHeader(f *testing.F) {
 // What a queue pair costs its receiver in memory.
 func TestSizes(t *testing.T) {
 	require.EqualValues(t, StateBytes, unsafe.Sizeof(tracker{}))
+	require.LessOrEqual(t, StateBytes, 64)
 	require.LessOrEqual(t, unsafe.Sizeof(entry{}), uintptr(12))
+	t.Logf("%d bytes a queue pair for 8 messages, of at most 64; %d for each packet to be repeated", StateBytes, unsafe.Sizeof(entry{}))
 }
 
 func TestValidate(t *testing.T) {
@@ -436,10 +438,12 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
+// BenchmarkPacket is what a packet costs both ends together, one in eight of them trimmed. The bound is 60 ns and no allocation.
 func BenchmarkPacket(b *testing.B) {
 	req, rsp := ends(Config{}, 0, 0)
 	b.ReportAllocs()
 	for n := range b.N {
 		cycle(req, rsp, n)
 	}
+	b.ReportMetric(60, "bound-ns/op")
 }
