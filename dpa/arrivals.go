@@ -37,6 +37,18 @@ func NewArrivals(channels int) *Arrivals {
 	return a
 }
 
+// Reset makes a as new, for another transfer. The fences of all messages of the one before must be down, so that no worker marks
+// it any more.
+func (a *Arrivals) Reset() {
+	a.first.Store(int64(units.Never))
+	for i := range a.marks {
+		k := &a.marks[i]
+		k.v.Store(0)
+		k.marked.Store(0)
+		k.next, k.n, k.ecn, k.queued = 0, 0, 0, false
+	}
+}
+
 // A Mark is the last packet of a channel: label and offset, or the number of a
 // probe, and a count of the channel's packets modulo 2^MarkCountBits. Marked counts those of them that
 // met a queue that marks (backend.FlagECN), modulo 2^32; it stays 0 where an engine or a device can't tell.

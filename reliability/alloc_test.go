@@ -95,7 +95,7 @@ func longest(before, after *metrics.Float64Histogram) time.Duration {
 // TestSmallTransferAllocatesLittle: a program that sends many small messages pays for each of them with what the garbage collector has to
 // do. Both sides run in this process.
 func TestSmallTransferAllocatesLittle(t *testing.T) {
-	for name, most := range map[string]uint64{"sr": 6500, "adaptive": 10000} {
+	for name, most := range map[string]uint64{"sr": 4200, "adaptive": 4500} {
 		t.Run(name, func(t *testing.T) {
 			e := overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, allSchemes(t)[name])
 			const n, rounds = 4 * units.KiB, 200

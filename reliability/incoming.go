@@ -21,6 +21,8 @@ type incoming struct {
 	// transfers are in the order of their IDs.
 	transfers []*recvTransfer
 	nextID    uint64
+	// spare are transfers that have ended, for their memory.
+	spare []*recvTransfer
 	// messages are those whose fence is not down yet, by sequence.
 	messages map[uint64]*recvMessage
 	// gainedAt is when any transfer gained: one that waits for its turn behind others
@@ -38,13 +40,12 @@ func (in *incoming) init(l *link) {
 
 // start begins a transfer.
 func (in *incoming) start(t *Transfer, mr *sdr.MR, off, length units.Bytes) {
-	r := &recvTransfer{
+	r := in.take()
+	*r = recvTransfer{
 		in: in, t: t, id: in.nextID, mr: mr, off: off, length: length,
-		arrivals: sdr.NewArrivals(in.qcfg.Channels),
-		wanted:   in.layout.messages(length), parityWanted: in.parityMessages(in.units(length)),
+		arrivals: r.arrivals, view: view{t: r, counts: r.view.counts, marked: r.view.marked}, frame: r.frame,
+		wanted: in.layout.messages(length), parityWanted: in.parityMessages(in.units(length)),
 	}
-	counts := make([]uint64, 2*in.qcfg.Channels)
-	r.view = view{t: r, counts: counts[:in.qcfg.Channels], marked: counts[in.qcfg.Channels:]}
 	if r.wanted <= len(r.single) {
 		r.data = r.single[:r.wanted]
 	} else {
@@ -53,6 +54,33 @@ func (in *incoming) start(t *Transfer, mr *sdr.MR, off, length units.Bytes) {
 	in.nextID++
 	in.transfers = append(in.transfers, r)
 	in.book(r)
+}
+
+// take is memory for a transfer, with what all of them need.
+func (in *incoming) take() (r *recvTransfer) {
+	if n := len(in.spare); n > 0 {
+		r, in.spare = in.spare[n-1], in.spare[:n-1]
+		r.arrivals.Reset()
+		clear(r.view.counts)
+		clear(r.view.marked)
+		return r
+	}
+	counts := make([]uint64, 2*in.qcfg.Channels)
+	r = &recvTransfer{arrivals: sdr.NewArrivals(in.qcfg.Channels)}
+	r.view.counts, r.view.marked = counts[:in.qcfg.Channels], counts[in.qcfg.Channels:]
+	return r
+}
+
+// recycle keeps the memory of t, which has ended: all its fences are down, so nobody marks its arrivals any more. Nothing refers
+// to it but transfers, which progress is about to take it out of.
+func (in *incoming) recycle(t *recvTransfer) {
+	if len(in.spare) == mostSpare {
+		return
+	}
+	*t = recvTransfer{
+		id: t.id, state: t.state, arrivals: t.arrivals, view: view{counts: t.view.counts, marked: t.view.marked}, frame: t.frame[:0],
+	}
+	in.spare = append(in.spare, t)
 }
 
 func (in *incoming) find(id uint64) *recvTransfer {

@@ -28,6 +28,8 @@ type outgoing struct {
 	transfers []*sendTransfer
 	started   []*sendTransfer
 	nextID    uint64
+	// spare are transfers that have ended, for their memory.
+	spare []*sendTransfer
 	// granted are the messages that the receiver has posted for Sends that have not
 	// begun, by transfer.
 	granted map[uint64][]grant
@@ -63,10 +65,15 @@ type grant struct {
 
 // start begins a transfer.
 func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
-	s := &sendTransfer{
+	s := new(sendTransfer)
+	if n := len(o.spare); n > 0 {
+		s, o.spare = o.spare[n-1], o.spare[:n-1]
+	}
+	*s = sendTransfer{
 		o: o, t: t, id: o.nextID, mr: mr, off: off,
-		info:    scheme.Transfer{ID: o.nextID, Length: n, UnitBytes: o.unit, Units: o.units(n)},
-		counted: o.qcfg.Split.FragmentBits > 0 && !o.partial,
+		info:     scheme.Transfer{ID: o.nextID, Length: n, UnitBytes: o.unit, Units: o.units(n)},
+		counted:  o.qcfg.Split.FragmentBits > 0 && !o.partial,
+		injected: s.injected,
 	}
 	if n := o.layout.messages(n); n <= len(s.single) {
 		s.data = s.single[:n]
@@ -76,6 +83,26 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 	o.nextID++
 	o.transfers = append(o.transfers, s)
 	o.started = append(o.started, s)
+}
+
+// mostSpare is how many transfers that have ended each half of a Conn keeps, and mostInjected how long a list they keep.
+const (
+	mostSpare    = 64
+	mostInjected = 64
+)
+
+// recycle keeps the memory of t, which has ended. Nothing refers to it but transfers, which progress is about to take it out of, and
+// perhaps a grant that waits.
+func (o *outgoing) recycle(t *sendTransfer) {
+	if len(o.spare) == mostSpare || len(o.waiting) > 0 {
+		return
+	}
+	kept := t.injected[:0]
+	if cap(kept) > mostInjected {
+		kept = nil
+	}
+	*t = sendTransfer{id: t.id, state: t.state, injected: kept}
+	o.spare = append(o.spare, t)
 }
 
 // serveStarted gives new transfers what the receiver posted for them before they began.

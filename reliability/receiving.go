@@ -428,7 +428,9 @@ func (t *recvTransfer) release() {
 	}
 	t.in.room.posted -= t.dataPosted + len(t.parity)
 	t.in.room.changed = true
+	recycle(t.core)
 	t.finish(t.err)
+	t.in.recycle(t)
 }
 
 func (t *recvTransfer) finish(err error) {

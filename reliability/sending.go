@@ -335,7 +335,9 @@ func (t *sendTransfer) release() {
 			}
 		}
 	}
+	recycle(t.core)
 	t.finish(t.err)
+	t.o.recycle(t)
 }
 
 func (t *sendTransfer) finish(err error) {

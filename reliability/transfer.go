@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -116,4 +117,11 @@ func (t *Transfer) collect() error {
 		t.conn.uncollected.Add(-1)
 	}
 	return t.err
+}
+
+// recycle lets a half that has no more to do, nil for none, give its memory to another transfer's.
+func recycle(core any) {
+	if r, ok := core.(scheme.Recycler); ok {
+		r.Recycle()
+	}
 }

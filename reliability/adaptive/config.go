@@ -28,6 +28,7 @@ func New(c Config) (scheme.Scheme, error) {
 	if err := a.repeat.Check(); err != nil {
 		return nil, fmt.Errorf("adaptive: %w", err)
 	}
+	a.repeatParams = a.repeat.Params()
 	return a, nil
 }
 
@@ -41,7 +42,15 @@ type adaptive struct {
 	tail, rows int
 	// totals are of the transfers received.
 	totals totals
+	// repeatParams are what acknowledgements' parameters always are.
+	repeatParams []byte
+	// Halves of transfers that have ended, for those that come.
+	senders   []*sender
+	receivers []*receiver
 }
+
+// mostSpare is how many halves are kept.
+const mostSpare = 64
 
 const (
 	// unknownTail: all of a transfer may be tail.
@@ -103,7 +112,7 @@ func (a *adaptive) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Recei
 		return nil, fmt.Errorf("adaptive: %w", err)
 	}
 	a.tail, a.rows = p.wantTail, max(p.rows, 1)
-	return newReceiver(&a.totals, p, t, env), nil
+	return newReceiver(a, p, t, env), nil
 }
 
 // interval is the time between frames.

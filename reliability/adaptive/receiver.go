@@ -41,6 +41,7 @@ func (s *rowSet) set(i int)      { s[i>>6] |= 1 << (i & 63) }
 // decode.go) and puts its own section before the acknowledgements of package loss
 // (report.go).
 type receiver struct {
+	scheme    *adaptive
 	acks      *loss.Reporter
 	t         scheme.Transfer
 	env       *scheme.Env
@@ -72,11 +73,18 @@ type receiver struct {
 	stats     scheme.Stats
 }
 
-func newReceiver(sum *totals, p params, t scheme.Transfer, env *scheme.Env) *receiver {
-	r := &receiver{
-		totals: sum, acks: loss.NewReporter(t, env), t: t, env: env, groupMap: groupMap{plan: p.plan}, parityMap: newParityMap(p.plan),
-		groups: make([]rxGroup, p.groups), marks: make([]scheme.Mark, env.Channels), passed: make([]int, env.Channels),
+func newReceiver(a *adaptive, p params, t scheme.Transfer, env *scheme.Env) *receiver {
+	r := a.spareReceiver()
+	*r = receiver{
+		scheme: a, totals: &a.totals, acks: r.acks, t: t, env: env, groupMap: groupMap{plan: p.plan}, parityMap: newParityMap(p.plan),
+		groups: make([]rxGroup, p.groups), marks: r.marks, passed: r.passed, ack: r.ack,
 	}
+	r.acks.Begin(t, env)
+	if len(r.marks) != env.Channels {
+		r.marks, r.passed = make([]scheme.Mark, env.Channels), make([]int, env.Channels)
+	}
+	clear(r.marks)
+	clear(r.passed)
 	for g := range r.groups {
 		r.groups[g].rows, r.groups[g].missing = uint8(p.rows), -1
 	}
@@ -88,6 +96,23 @@ func (r *receiver) Stats() scheme.Stats {
 	sum := r.acks.Stats()
 	sum.Add(r.stats)
 	return sum
+}
+
+// Recycle implements scheme.Recycler.
+func (r *receiver) Recycle() {
+	if all := &r.scheme.receivers; len(*all) < mostSpare {
+		*all = append(*all, r)
+	}
+}
+
+// spareReceiver is a receiver whose memory may be used.
+func (a *adaptive) spareReceiver() (r *receiver) {
+	n := len(a.receivers)
+	if n == 0 {
+		return &receiver{acks: new(loss.Reporter)}
+	}
+	r, a.receivers = a.receivers[n-1], a.receivers[:n-1]
+	return r
 }
 
 var errNoFrames = errors.New("adaptive: the sender's half sends no frames that may get lost")

@@ -34,6 +34,7 @@ type txGroup struct {
 // A sender is the sending half. Package loss finds what is lost; what a group will
 // recover is left to it, the rest is repeated.
 type sender struct {
+	scheme    *adaptive
 	model     *model
 	loss      *loss.Tracker
 	t         scheme.Transfer
@@ -99,18 +100,23 @@ type txPath struct {
 
 func newSender(a *adaptive, t scheme.Transfer, env *scheme.Env) *sender {
 	p := newPlan(&a.model, &t, env)
-	s := &sender{
-		model: &a.model, loss: loss.NewTracker(a.repeat, &a.estimates, t, env), t: t, env: env, groupMap: groupMap{plan: p}, parityMap: newParityMap(p),
-		groups: make([]txGroup, p.groups), ready: make([]bool, p.groups), paths: make([]txPath, env.Channels),
+	s := a.spareSender()
+	*s = sender{
+		scheme: a, model: &a.model, loss: s.loss, t: t, env: env, groupMap: groupMap{plan: p}, parityMap: newParityMap(p),
+		groups: make([]txGroup, p.groups), ready: make([]bool, p.groups), paths: s.paths, params: s.params[:0],
 		expireAt: units.Never, settles: units.Never,
 	}
-	start := params{p, a.repeat.Params()}
-	s.params = start.append(nil)
+	s.loss.Begin(a.repeat, &a.estimates, t, env)
+	if len(s.paths) != env.Channels {
+		s.paths = make([]txPath, env.Channels)
+	}
+	start := params{p, a.repeatParams}
+	s.params = start.append(s.params)
 	for g := range s.groups {
 		s.groups[g].rows, s.groups[g].last = uint8(p.rows), (p.rows-1)*p.groups+g
 	}
 	for c := range s.paths {
-		s.paths[c].data = -1
+		s.paths[c] = txPath{data: -1}
 	}
 	s.named.from = p.tail
 	s.loss.MayDecode(p.tail)
@@ -120,6 +126,23 @@ func newSender(a *adaptive, t scheme.Transfer, env *scheme.Env) *sender {
 }
 
 func (s *sender) Params() []byte { return s.params }
+
+// Recycle implements scheme.Recycler.
+func (s *sender) Recycle() {
+	if all := &s.scheme.senders; len(*all) < mostSpare {
+		*all = append(*all, s)
+	}
+}
+
+// spareSender is a sender whose memory may be used.
+func (a *adaptive) spareSender() (s *sender) {
+	n := len(a.senders)
+	if n == 0 {
+		return &sender{loss: new(loss.Tracker)}
+	}
+	s, a.senders = a.senders[n-1], a.senders[:n-1]
+	return s
+}
 
 // Lost implements scheme.LossReporter.
 func (s *sender) Lost() int { return s.lostUnits }

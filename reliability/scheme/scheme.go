@@ -157,6 +157,13 @@ type CompletionObserver interface {
 	OnCompleted(now units.Instant)
 }
 
+// A Recycler is a Sender or Receiver that wants to know when Conn has no more use for it: no call follows, so its Scheme may
+// make the half of another transfer in its memory. Most of what a small transfer costs is memory otherwise. One whose
+// queue pair fails is not recycled.
+type Recycler interface {
+	Recycle()
+}
+
 // A TrimAware is a Sender that wants to know of units that a switch has trimmed: cut to their headers, because its queue was
 // full. They are lost for certain, long before any other sign of it, and to congestion, of which Conn informs its congestion
 // control. So they are to be repeated at once, and teach nothing about the drop rate that parity is for.

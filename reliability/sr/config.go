@@ -56,6 +56,7 @@ func New(c Config) (scheme.Scheme, error) {
 	if err := r.config.Check(); err != nil {
 		return nil, fmt.Errorf("sr: %w", err)
 	}
+	r.params = r.config.Params()
 	return r, nil
 }
 
@@ -63,7 +64,14 @@ type selectiveRepeat struct {
 	config loss.Config
 	// estimates are shared by all transfers.
 	estimates loss.Estimates
+	params    []byte
+	// Halves of transfers that have ended, for those that come.
+	senders   []*sender
+	receivers []*receiver
 }
+
+// mostSpare is how many halves are kept.
+const mostSpare = 64
 
 func (r *selectiveRepeat) Name() string {
 	if r.config.Rule == loss.PathProof {
@@ -78,7 +86,14 @@ func (r *selectiveRepeat) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.
 	if err := loss.CheckTransfer(&t, env); err != nil {
 		return nil, fmt.Errorf("sr: %w", err)
 	}
-	return &sender{params: r.config.Params(), minTimeout: r.config.MinTimeout, Tracker: loss.NewTracker(r.config, &r.estimates, t, env)}, nil
+	var s *sender
+	if n := len(r.senders); n > 0 {
+		s, r.senders = r.senders[n-1], r.senders[:n-1]
+	} else {
+		s = &sender{scheme: r, Tracker: new(loss.Tracker)}
+	}
+	s.Begin(r.config, &r.estimates, t, env)
+	return s, nil
 }
 
 func (r *selectiveRepeat) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {
@@ -88,5 +103,13 @@ func (r *selectiveRepeat) NewReceiver(t scheme.Transfer, env *scheme.Env) (schem
 	if err := r.config.CheckParams(t.Params); err != nil {
 		return nil, fmt.Errorf("sr: %w", err)
 	}
-	return &receiver{env: env, Reporter: loss.NewReporter(t, env)}, nil
+	var v *receiver
+	if n := len(r.receivers); n > 0 {
+		v, r.receivers = r.receivers[n-1], r.receivers[:n-1]
+	} else {
+		v = &receiver{scheme: r, Reporter: new(loss.Reporter)}
+	}
+	v.env = env
+	v.Begin(t, env)
+	return v, nil
 }

@@ -14,11 +14,17 @@ import (
 // A sender repeats what the tracker finds lost.
 type sender struct {
 	*loss.Tracker
-	params     []byte
-	minTimeout units.Duration
+	scheme *selectiveRepeat
 }
 
-func (s *sender) Params() []byte { return s.params }
+func (s *sender) Params() []byte { return s.scheme.params }
+
+// Recycle implements scheme.Recycler.
+func (s *sender) Recycle() {
+	if all := &s.scheme.senders; len(*all) < mostSpare {
+		*all = append(*all, s)
+	}
+}
 
 func (s *sender) OnJob(units.Instant, uint32) {}
 
@@ -47,7 +53,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, err
 	next = min(next, s.Probe(now, out, room))
 	if len(out.Sends) > before {
 		// The timers of what was handed out don't run yet, but none is shorter.
-		next = min(next, now.Add(s.minTimeout))
+		next = min(next, now.Add(s.scheme.config.MinTimeout))
 	}
 	return next, nil
 }
@@ -55,7 +61,15 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, err
 // A receiver reports the bitmap.
 type receiver struct {
 	*loss.Reporter
-	env *scheme.Env
+	scheme *selectiveRepeat
+	env    *scheme.Env
+}
+
+// Recycle implements scheme.Recycler.
+func (r *receiver) Recycle() {
+	if all := &r.scheme.receivers; len(*all) < mostSpare {
+		*all = append(*all, r)
+	}
 }
 
 var errNoFrames = errors.New("sr: the sender's half sends no frames")

@@ -51,7 +51,19 @@ type Reporter struct {
 // NewReporter returns the reporter of a transfer, for which CheckTransfer must have
 // passed.
 func NewReporter(t scheme.Transfer, env *scheme.Env) *Reporter {
-	return &Reporter{env: env, total: t.Units, marks: make([]scheme.Mark, env.Channels)}
+	r := new(Reporter)
+	r.Begin(t, env)
+	return r
+}
+
+// Begin makes r what NewReporter returns, in the memory of a transfer that has ended.
+func (r *Reporter) Begin(t scheme.Transfer, env *scheme.Env) {
+	marks := r.marks
+	if len(marks) != env.Channels {
+		marks = make([]scheme.Mark, env.Channels)
+	}
+	clear(marks)
+	*r = Reporter{env: env, total: t.Units, marks: marks}
 }
 
 // Stats are the reporter's counters.

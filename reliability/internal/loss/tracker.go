@@ -74,21 +74,33 @@ type rule interface {
 // NewTracker returns the tracker of a transfer, for which CheckTransfer must have
 // passed. c must have passed Check.
 func NewTracker(c Config, known *Estimates, transfer scheme.Transfer, env *scheme.Env) *Tracker {
-	t := &Tracker{
-		config: c, transfer: transfer, env: env, decodable: transfer.Units, window: firstWindow(transfer.Units), known: known,
+	t := new(Tracker)
+	t.Begin(c, known, transfer, env)
+	return t
+}
+
+// Begin makes t what NewTracker returns, in the memory of a transfer that has ended: of many small ones it is most of what each
+// would take. The memory of a large one is not kept.
+func (t *Tracker) Begin(c Config, known *Estimates, transfer scheme.Transfer, env *scheme.Env) {
+	*t = Tracker{
+		config: c, transfer: transfer, env: env, decodable: transfer.Units, window: t.window.again(transfer.Units), known: known,
+		paths: t.paths, rule: t.rule,
+		ack: ack{marks: t.ack.marks[:0], present: t.ack.present[:0], covered: t.ack.covered[:0]},
 	}
-	t.paths = make([]path, env.Channels)
+	if len(t.paths) != env.Channels {
+		t.paths = make([]path, env.Channels)
+	}
 	for i, e := range known.of(env.Channels) {
 		p := &t.paths[i]
-		p.estimate, p.head = e, 1
-		p.log.first, p.log.end = 1, 1
+		*p = path{estimate: e, head: 1, log: p.log.again()}
 	}
 	if c.Rule == PathProof {
 		t.rule = &proofRule{t: t, suspectedDue: units.Never}
+	} else if r, ok := t.rule.(*timeoutRule); ok {
+		*r = timeoutRule{t: t}
 	} else {
 		t.rule = &timeoutRule{t: t}
 	}
-	return t
 }
 
 // MayDecode says that units from first on may be put in place by decoding, too: that one

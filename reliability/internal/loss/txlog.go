@@ -27,6 +27,18 @@ type txLog struct {
 // minLog is the initial size of the ring: what a transfer of one unit sends, and its probes.
 const minLog = 4
 
+// mostKept is how many entries of a log, and of a window, are kept for the next transfer.
+const mostKept = 256
+
+// again is an empty log in the memory of l.
+func (l *txLog) again() txLog {
+	empty := txLog{first: 1, end: 1}
+	if len(l.ring) <= mostKept {
+		empty.ring = l.ring
+	}
+	return empty
+}
+
 func (l *txLog) at(order uint64) *transmission {
 	return &l.ring[order&uint64(len(l.ring)-1)]
 }

@@ -56,6 +56,15 @@ func firstWindow(n int) window {
 	return window{first: 1 << bits.Len(uint(min(max(n, 1), maxFirst)-1))}
 }
 
+// again is an empty window of a transfer of n units in the memory of w.
+func (w *window) again(n int) window {
+	empty := firstWindow(n)
+	if len(w.states) <= mostKept {
+		empty.states, empty.acked = w.states, w.acked
+	}
+	return empty
+}
+
 func (w *window) at(u int) *unitState { return &w.states[u&(len(w.states)-1)] }
 
 func (w *window) isAcked(u int) bool {
