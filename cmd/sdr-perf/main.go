@@ -39,6 +39,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
@@ -52,11 +53,18 @@ const (
 	exitInterrupted = 130
 )
 
+// collectAt is how far the heap grows, in per cent of what lives in it, before it is collected. That is a few MiB, as buffers are no
+// part of it, and with Go's 100 it would be collected a hundred times a second while small transfers are measured.
+const collectAt = 800
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	// A file size limit (ulimit -f) then shows as an error of write, and not as a signal.
 	signal.Ignore(syscall.SIGXFSZ)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(collectAt)
+	}
 	os.Exit(run(ctx, os.Args[1:]))
 }
 
