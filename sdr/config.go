@@ -19,7 +19,7 @@ const Manual = -1
 // EndpointConfig configures an Endpoint. The zero value is the default.
 type EndpointConfig struct {
 	// Workers is the number of progress goroutines, 1 to 8, or Manual.
-	// Default: half of GOMAXPROCS, at least 1, and no more than can receive
+	// Default: DefaultWorkers, and no more than can receive
 	// on the device (backend.Caps.Receivers). Workers beyond those only send.
 	// With more than one, and a device that copies what it sends (backend.Caps.Inline),
 	// the channels of each QP are divided among all workers for sending.

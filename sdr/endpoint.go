@@ -78,6 +78,15 @@ type retired struct {
 // maxWorkers is how many workers an Endpoint has at most.
 const maxWorkers = 8
 
+// DefaultWorkers is how many workers an Endpoint has that isn't told, on a device that can receive with as many: 1 to 8, half of
+// GOMAXPROCS or of the processors, whichever are fewer. Workers that outnumber the processors take turns with each other: a message
+// that one of them receives for another's queue pair then waits for the scheduler twice. Whoever opens a device opens it for as many.
+func DefaultWorkers() int { return defaultWorkers(runtime.GOMAXPROCS(0), runtime.NumCPU()) }
+
+func defaultWorkers(procs, processors int) int {
+	return min(maxWorkers, max(1, min(procs, processors)/2))
+}
+
 // controlCookie is the cookie of the control queue pair.
 const controlCookie = 0
 
@@ -156,7 +165,7 @@ func (c *Endpoint) start() (err error) {
 func (c *Endpoint) configure() error {
 	cfg := &c.cfg
 	if cfg.Workers == 0 {
-		cfg.Workers = c.receivers(min(maxWorkers, max(1, runtime.GOMAXPROCS(0)/2)))
+		cfg.Workers = c.receivers(DefaultWorkers())
 		if c.caps.Virtual {
 			cfg.Workers = Manual
 		}

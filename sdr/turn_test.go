@@ -36,6 +36,15 @@ func TestSpinner(t *testing.T) {
 	require.Equal(t, units.Instant(100), s.until(100, -1), "never, if the configuration says so")
 }
 
+// TestProcessorsBoundWorkers: neither GOMAXPROCS nor the processors are outnumbered, and the worker's goroutine leaves one of two to others.
+func TestProcessorsBoundWorkers(t *testing.T) {
+	for _, c := range []struct{ procs, processors, want int }{
+		{1, 1, 1}, {2, 2, 1}, {8, 2, 1}, {2, 8, 1}, {8, 8, 4}, {8, 5, 2}, {64, 64, maxWorkers},
+	} {
+		require.Equal(t, c.want, defaultWorkers(c.procs, c.processors), "GOMAXPROCS %d, %d processors", c.procs, c.processors)
+	}
+}
+
 // TestTurn: the worker's own goroutine or one caller runs it, never both; a caller that has come back within backSoon leastPrompt times
 // in a row is expected back.
 func TestTurn(t *testing.T) {

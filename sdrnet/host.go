@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -58,7 +57,7 @@ func openHost(cfg *Config, near netip.Addr, ports ...uint16) (*host, error) {
 
 // workers is how many goroutines poll: the default of sdr.EndpointConfig, which the device's receive
 // sockets follow.
-func workers() int { return min(max(1, runtime.GOMAXPROCS(0)/2), userroce.MaxWorkers) }
+func workers() int { return min(sdr.DefaultWorkers(), userroce.MaxWorkers) }
 
 func (h *host) openUserRoCE(cfg *Config, near netip.Addr, ports []uint16) error {
 	c := userroce.Config{Addr: near, Workers: workers(), Logger: cfg.Logger}

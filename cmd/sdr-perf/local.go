@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -56,7 +56,7 @@ func (l *local) register(f *pflag.FlagSet) {
 	f.Uint16VarP(&l.port, "port", "p", 18515, "TCP `port` at which the ends meet")
 	f.TextVar(&l.addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
 	f.StringVar(&l.udpPort, "udp-port", "", "local UDP `PORT` for RDMA packets, or any (default: 4791; with --loopback any if that is taken)")
-	f.IntVar(&l.workers, "workers", 0, "`number` of progress goroutines of an end, 1 to 8 (default: half of GOMAXPROCS)")
+	f.IntVar(&l.workers, "workers", 0, "`number` of progress goroutines of an end, 1 to 8 (default: half of GOMAXPROCS or of the processors)")
 	l.spin = 50 * units.Microsecond // package sdr's default
 	f.Var((*units.DurationValue)(&l.spin), "spin", "how long an idle worker polls before it sleeps: a wake-up takes tens of microseconds, polling a processor; 0: it sleeps at once")
 	f.BoolVar(&l.ecn, "ecn", false, "send packets that queues may mark instead of dropping them, if the other end says so too; userroce only")
@@ -158,7 +158,7 @@ func (l *local) check(host string) error {
 		return usage.Wrap(err)
 	}
 	if l.workers == 0 { // package sdr's default, which the device must know too
-		l.workers = min(maxWorkers, max(1, runtime.GOMAXPROCS(0)/2))
+		l.workers = sdr.DefaultWorkers()
 	}
 	if l.spin == 0 {
 		l.spin = -1
