@@ -56,14 +56,15 @@ func TestStartedTogetherLeaveTogether(t *testing.T) {
 	for range 3 { // by chance they end one by one
 		before := d.posts.Load()
 		c.run(t, n)
-		if best = min(best, float64(d.posts.Load()-before)/n); best < 0.6 {
+		if best = min(best, float64(d.posts.Load()-before)/n); best < 0.4 {
 			break
 		}
 	}
 	t.Logf("%.2f posts a transfer", best)
-	require.Less(t, best, 0.8)
-	// Both ends agree on which channel a small message is at home.
-	require.Zero(t, e.ctx[1].Stats().Repairs-e.conn[0].Stats().Units.Retransmitted)
+	require.Less(t, best, 0.5)
+	// Both ends agree on which channel a small message is at home: nothing but repeats is taken for a repair, and a repeat that came too late
+	// for its message isn't, either.
+	require.LessOrEqual(t, e.ctx[1].Stats().Repairs, e.conn[0].Stats().Units.Retransmitted)
 }
 
 // A pollCounter is a scheme whose senders count how often they are polled.
