@@ -112,7 +112,7 @@ func TestKindsOfLosses(t *testing.T) {
 }
 
 // TestParityIsForRandomLossAlone: skew gets as much parity as a clean link does, and a rate that is too high groups of no more rows than
-// a link of which nothing is known.
+// a link of which nothing is known, nor more parity: what the queue loses is repeated.
 func TestParityIsForRandomLossAlone(t *testing.T) {
 	for _, n := range []units.Bytes{kindSmall, 16 * units.MiB} {
 		clean := kindCase{rate: kindKnown, queue: kindQueue}
@@ -124,6 +124,7 @@ func TestParityIsForRandomLossAlone(t *testing.T) {
 		} {
 			got := c.units(t, 20, n)
 			require.LessOrEqual(t, got.M, cold.M, "%v, %s: rows of a group of %d", n, c.name, got.K)
+			require.LessOrEqual(t, got.Parity, 20*cold.Parity, "%v, %s", n, c.name)
 			if c.skew > 0 {
 				require.LessOrEqual(t, float64(got.Parity), 1.1*float64(want.Parity), c.name)
 			}

@@ -3,6 +3,7 @@
 package adaptive
 
 import (
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -27,7 +28,7 @@ func (s *sender) dataOver() bool {
 }
 
 // makeRows makes new rows for the groups whose proved losses exceed what their rows
-// can recover: all of them, or those that have arrived once all have passed.
+// can recover: all of them, or those that have arrived once all have passed. What a queue lost is repeated instead.
 func (s *sender) makeRows(now units.Instant) {
 	if !s.rowsDue && now < s.settles {
 		return
@@ -52,10 +53,28 @@ func (s *sender) makeRows(now units.Instant) {
 		case over:
 			lack = len(group.held) - int(group.rows)
 		}
-		if lack > 0 {
+		if lack > 0 && !s.repeatQueued(g, lack) {
 			s.moreRows(g, lack)
 		}
 	}
+}
+
+// repeatQueued repeats lack units of a group by name if a queue has lost as many, and reports whether it did. Parity is for
+// random loss: it comes with some rows for its own losses, which a full queue doesn't deserve.
+func (s *sender) repeatQueued(g, lack int) bool {
+	held, n := s.groups[g].held, 0
+	for i, u := range held {
+		if s.loss.Kind(int(u)) == loss.Queue {
+			held[n], held[i] = u, held[n]
+			n++
+		}
+	}
+	if n < lack {
+		return false
+	}
+	s.byName = append(s.byName, held[:lack]...)
+	s.groups[g].held = append(held[:0], held[lack:]...)
+	return true
 }
 
 // moreRows makes lack new rows and some for their own losses, or gives the group up.

@@ -19,7 +19,7 @@ type txGroup struct {
 	// parity unit of the last one.
 	rows, sent uint8
 	last       int
-	// lastAt is when a row was last injected.
+	// lastAt is when a row was last injected, or a unit repeated by name.
 	lastAt units.Instant
 	// present and known are what the receiver has and knows of the rows, by
 	// the last frame that names the group.
@@ -180,10 +180,11 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, err
 	s.unblock()
 	room := min(out.Budget, cap(out.Sends)) - len(out.Sends)
 	room -= s.repeatRows(now, out, room)
-	room -= s.sendByName(out, room)
+	room -= s.sendByName(now, out, room)
 	if s.loss.Next() == s.t.Units && room > 0 {
 		s.makeLateGroups(now)
 		s.makeRows(now)
+		room -= s.sendByName(now, out, room)
 		s.startJobs(out)
 		room -= s.sendParity(out, room)
 		next = min(next, s.sendProbes(now, out, room), s.settles)

@@ -109,13 +109,15 @@ func (s *sender) sendProbes(now units.Instant, out *scheme.Output, room int) uni
 	return next
 }
 
-// sendByName repeats the units of groups that were given up.
-func (s *sender) sendByName(out *scheme.Output, room int) (n int) {
+// sendByName repeats the units of groups that were given up, and those of others that a queue lost.
+func (s *sender) sendByName(now units.Instant, out *scheme.Output, room int) (n int) {
 	for n < room && len(s.byName) > 0 {
-		if s.groups[s.groupMap.group(int(s.byName[0]))].complete {
+		group := &s.groups[s.groupMap.group(int(s.byName[0]))]
+		if group.complete {
 			s.byName = s.byName[1:]
 			continue
 		}
+		group.lastAt = now
 		u := int(s.byName[0])
 		s.byName = s.byName[1:]
 		s.lost(u, s.loss.Kind(u))
