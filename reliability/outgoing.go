@@ -41,6 +41,8 @@ type outgoing struct {
 	// shared; nil before the first Send and after the last.
 	peer  netip.Addr
 	paths *paths
+	// arrived is what all transfers have in place at the receiver, as far as is known.
+	arrived units.Bytes
 	// gainedAt is when any transfer gained: one that waits for its turn behind others
 	// has not stopped.
 	gainedAt units.Instant

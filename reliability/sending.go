@@ -177,9 +177,15 @@ func (t *sendTransfer) onProgress(placed, arrived uint64) (more units.Bytes) {
 	}
 	if placed > t.placed {
 		t.placed, t.o.gainedAt = placed, t.o.now
-		t.t.gained = min(units.Bytes(placed)*t.o.unit, t.info.Length)
+		t.gain(min(units.Bytes(placed)*t.o.unit, t.info.Length))
 	}
 	return more
+}
+
+// gain notes that so much is in place.
+func (t *sendTransfer) gain(inPlace units.Bytes) {
+	t.o.arrived += inPlace - t.t.gained
+	t.t.gained = inPlace
 }
 
 // onCompleted handles COMPLETED, the outcome of one of the messages at the receiver; with all of them whole
@@ -208,7 +214,7 @@ func (t *sendTransfer) complete() {
 	// The last acknowledgement was of a little earlier, if there was one.
 	t.o.pace.delivered(t.o.now, units.Bytes(uint64(t.info.Units)-t.placed)*t.o.unit, unknown)
 	t.o.pace.unreported(t.o.now, max(0, t.paritySent-int(max(t.arrived, t.placed)-t.placed)))
-	t.t.gained = t.info.Length
+	t.gain(t.info.Length)
 	if c, ok := t.core.(scheme.CompletionObserver); ok {
 		c.OnCompleted(t.o.now)
 	}

@@ -23,6 +23,9 @@ type Stats struct {
 	// after so many.
 	Units     scheme.Stats
 	UnitBytes units.Bytes
+	// Arrived is the user data of this side's sends that is known to be in place at the receiver, of transfers under
+	// way and of those that have ended.
+	Arrived units.Bytes
 	// QP counts packets and control datagrams.
 	QP sdr.QPStats
 	// Rate is the rate of user data at which sends are paced, 0 for none;
@@ -55,7 +58,7 @@ func (c *Conn) Stats() Stats {
 	c.mu.Lock()
 	s := Stats{
 		Units: c.finished, UnitBytes: c.cfg.Unit, Rate: c.out.pace.rate(), Window: c.out.pace.window(),
-		Violations: c.violations, Sends: len(c.out.transfers), Recvs: len(c.in.transfers),
+		Arrived: c.out.arrived, Violations: c.violations, Sends: len(c.out.transfers), Recvs: len(c.in.transfers),
 	}
 	c.out.stats(&s.Units)
 	c.in.stats(&s.Units)

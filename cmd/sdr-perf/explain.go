@@ -10,6 +10,14 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
+// shareText says how equally connections shared the path, where there are several.
+func shareText(c *result.Congestion) string {
+	if c.Jain == nil {
+		return ""
+	}
+	return fmt.Sprintf(", Jain's index %.3f", *c.Jain)
+}
+
 // explain prints what is behind a row: -v.
 func (pt *point) explain(w io.Writer, r *result.Result) {
 	say := func(format string, args ...any) { fmt.Fprintf(w, "  "+format+"\n", args...) }
@@ -34,6 +42,9 @@ func (pt *point) explain(w io.Writer, r *result.Result) {
 	say("round trip %v, least %v; %s; window %d units of %v", text(s.QP.SRTT), text(s.QP.MinRTT), pace, s.Window, s.UnitBytes)
 	if g := r.Congestion; g.RateBps != 0 {
 		say("%s found %v of user data, a round trip of %v and %v of queue (%s)", g.Name, g.RateBps, text(g.MinRTTNs), text(g.QueueNs), g.State)
+	}
+	if n := len(r.Congestion.Course); n > 0 {
+		say("over %d intervals: %v found on average, %v of queue%s", n, r.Congestion.MeanRateBps, text(r.Congestion.MeanQueueNs), shareText(&r.Congestion))
 	}
 	c := r.Chunks
 	say("units: %d sent, of them %d again (%d for nothing) and %d parity; %d recovered by decoding; timers expired %d times since the start",

@@ -86,7 +86,7 @@ var foreignFlags = []foreign{
 	{"", "run-infinitely", false, false, "-D 24h is the longest; Ctrl-C ends a run and shows what was measured"},
 	{"", "latency-gap", true, false, "-t 1 has one transfer under way, and no gap after it"},
 	{"", "precision format margin", true, false, numbersAll},
-	{"f", "interval", true, false, "results are shown for each point, not for each second; " + numbersAll},
+	{"f", "", true, false, "results are shown for each point, not for each second; " + numbersAll},
 	{"U", "report-unsorted output", false, false, numbersAll + "; single times aren't kept"},
 	{"V", "", false, false, "sdr-perf version says it; -v explains each result"},
 	{"", "verbose-conf verbose-stat verbose-time verbose-used verbose-more", false, false, "-v explains each result"},

@@ -43,6 +43,7 @@ type local struct {
 	all      bool
 	csv      string
 	plot     string
+	interval units.Duration
 	bars     bars
 	keep     bool
 	log      *slog.Logger
@@ -70,7 +71,9 @@ func (l *local) register(f *pflag.FlagSet) {
 	f.BoolVarP(&l.all, "all", "a", false, "measure all sizes from 2 bytes to 8 MiB")
 	f.Var(&l.sweep, "sweep", "measure points with different values of one of "+strings.Join(sweepKeys(), ", ")+": drop=1e-6..1e-2, size=4k..64m/8 for eight of them, or inflight=1,4,16")
 	f.StringVar(&l.csv, "csv", "", "write the results to `FILE` as a table for other programs, or - for stdout")
-	f.StringVar(&l.plot, "plot", "", "draw completion time, or bandwidth, against what was swept to `FILE`.svg or .png")
+	f.StringVar(&l.plot, "plot", "", "draw completion time, or bandwidth, against what was swept to `FILE`.svg or .png; of one size, without --sweep, rate, queue, marks and losses over time")
+	l.interval = 100 * units.Millisecond
+	f.Var((*units.DurationValue)(&l.interval), "interval", "how long the intervals are in which JSON and --plot show rate, queue, marks and losses over time")
 	l.bars.register(f)
 	f.BoolVar(&l.keep, "keep", false, "at the server: serve one client after another, until an interrupt")
 	f.BoolVarP(&l.verbose, "verbose", "v", false, "explain each result, and log what the layers below report")
@@ -79,6 +82,8 @@ func (l *local) register(f *pflag.FlagSet) {
 const (
 	// maxWorkers bounds the workers of an end.
 	maxWorkers = 8
+	// leastInterval keeps looking at the counters from disturbing what is measured.
+	leastInterval = units.Millisecond
 	// maxIBPort is the most that the verbs can say.
 	maxIBPort = 255
 	// defaultUDPPort is RoCEv2's.
@@ -122,7 +127,7 @@ func (l *local) check(host string) error {
 	case l.ibPort < 0 || l.ibPort > maxIBPort:
 		return usage.Errorf("--ib-port %d: choose 1 to %d", l.ibPort, maxIBPort)
 	case (l.ibPort != 0 || l.gidIndex.given) && !devices.Kernels(l.device):
-		return usage.Errorf("--ib-port and --gid-index are for the kernel's RDMA devices, and %s is none: choose its address with --addr, or a device with --device; sdr-perf devices lists them (iperf3's -i SECONDS: each point is shown when it is done)", l.device)
+		return usage.Errorf("--ib-port and --gid-index are for the kernel's RDMA devices, and %s is none: choose its address with --addr, or a device with --device; sdr-perf devices lists them (iperf3's -i SECONDS: each point is shown when it is done, and JSON follows it by --interval)", l.device)
 	case l.gidIndex.given && l.addr.IsValid():
 		return usage.Errorf("--gid-index and --addr both choose the address: leave one out")
 	case l.pcap != "" && devices.Kernels(l.device):
@@ -137,6 +142,8 @@ func (l *local) check(host string) error {
 		return usage.Errorf("--trim-path: give --trim, or packets say that they may not be cut")
 	case l.dscp > 63:
 		return usage.Errorf("--dscp %d: choose 0 to 63", l.dscp)
+	case l.interval < leastInterval || l.interval > maxDuration:
+		return usage.Errorf("--interval %v: choose 1 ms to 24 hours", units.FormatDuration(l.interval))
 	case l.spin > units.Second:
 		return usage.Errorf("--spin %v: choose 0 to 1 s", units.FormatDuration(l.spin))
 	case l.workers < 0 || l.workers > maxWorkers:

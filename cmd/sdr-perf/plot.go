@@ -15,13 +15,17 @@ import (
 )
 
 // plotResults draws results, a line for each scheme, against what was swept: completion time with the ideal beside
-// it, or bandwidth where transfers overlap.
+// it, or bandwidth where transfers overlap; and what happened over time where nothing was.
 func plotResults(path string, s *sweep, results []*result.Result) error {
 	key := s.key
 	if key == "" {
 		key = "size"
 	}
-	chart, err := chartOf(key, results)
+	draw := func() (*figures.Chart, error) { return chartOf(key, results) }
+	if isCourse(key, results) {
+		draw = func() (*figures.Chart, error) { return courseChart(results) }
+	}
+	chart, err := draw()
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type point struct {
 	begun  tally   // when counting began
 	cpu    cpuMeter
 	stall  stall
+	course course
 	// missing counts units that an unreliable scheme didn't bring; receiver only.
 	missing uint64
 }

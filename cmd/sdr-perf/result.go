@@ -34,6 +34,7 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 	r.Congestion = result.Congestion{
 		Name: stats.Congestion, RateBps: found.Rate, MinRTTNs: found.MinRTT, QueueNs: found.Queue, State: found.State,
 	}
+	pt.course.tell(&r.Congestion)
 	if !m.complete {
 		r.Packets = result.Packets{}
 	}

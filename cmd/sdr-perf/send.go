@@ -59,6 +59,7 @@ func newMeasurement(pt *point) *measurement {
 // send is the sender's half of a point. It reports to m how far it has got. With an error it returns
 // what was measured before. Ending ctx makes the transfer under way the last one.
 func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
+	defer pt.course.end()
 	if pt.streams() {
 		return pt.runStream(ctx, m)
 	}
@@ -88,9 +89,12 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 				return r, err
 			}
 			pt.cpu.begin()
+			pt.course.begin(pt.end.local.interval, pt.stats)
 		}
 		begun := time.Since(pt.end.begun)
+		pt.course.resume()
 		took, err := pt.sendOne(graced)
+		pt.course.pause()
 		if err != nil {
 			return r, pt.explainFailure(graced, err)
 		}

@@ -170,10 +170,10 @@ type report struct {
 	Result *result.Result `json:"result,omitempty"`
 }
 
-// reportOf is what a client tells of a result: its command line is nobody else's business.
+// reportOf is what a client tells of a result: its command line is nobody else's business, and the server shows no course.
 func reportOf(r *result.Result) report {
 	told := *r
-	told.Run = nil
+	told.Run, told.Congestion.Course = nil, nil
 	return report{&told}
 }
 

@@ -134,6 +134,10 @@ func (pt *point) beginPhase(ctx context.Context, phase op, r *measurement) error
 	}
 	if pt.begun, err = pt.settle(ctx); err == nil {
 		pt.cpu.begin()
+		if pt.end.end == sending {
+			pt.course.begin(pt.end.local.interval, pt.stats)
+			pt.course.resume()
+		}
 	}
 	return err
 }
@@ -165,6 +169,7 @@ func (pt *point) phase(ctx, asked context.Context, phase op, m *meter) (*flow, p
 		}
 	}
 	senders.Wait()
+	pt.course.pause()
 	all := &flow{times: newHistogram()}
 	for _, f := range flows {
 		if f != nil {
@@ -284,7 +289,7 @@ func (pt *point) limit(phase op, first bool, m *meter) func(n int, spent units.D
 	}
 }
 
-// unitCounters are those of all connections.
+// stats are those of all connections.
 func (pt *point) stats() []reliability.Stats {
 	if len(pt.lanes) == 0 {
 		return []reliability.Stats{pt.conn.Stats()}

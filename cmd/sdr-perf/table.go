@@ -35,10 +35,23 @@ var (
 	columnStall  = column{"stall", 7, func(r *result.Result) string { return stallText(r.LongestStallNs) }}
 	columnEnd    = column{"data", -1, content}
 
+	// Of what congestion control found on average.
+	columnFound  = column{"found", 8, foundText}
+	columnQueue  = column{"queue", 8, func(r *result.Result) string { return knownTime(r.Congestion.MeanQueueNs) }}
+	columnMarked = column{"marked", 7, func(r *result.Result) string { return percent(r.Packets.NPMarked, r.Packets.Sent) }}
+
 	// narrow fits into 80 columns, wide has everything.
 	narrow = []column{columnScheme, columnSize, columnN, columnAvg, columnP99, columnIdeal, columnGbps, columnRate, columnLost, columnEnd}
 	// ofPaths is narrow where paths have rates of their own.
 	ofPaths = []column{columnScheme, columnSize, columnN, columnAvg, columnP99, columnIdeal, columnGbps, columnStall, columnLost, columnEnd}
+	// ofCongestion is narrow where a congestion control finds the rate, and ofFlows where several connections share it.
+	ofCongestion = []column{
+		columnScheme, columnSize, columnN, columnIdeal, columnGbps, columnFound, columnQueue, columnMarked, columnLost, columnEnd,
+	}
+	ofFlows = []column{
+		columnScheme, columnSize, columnN, columnGbps, columnFound, columnQueue, columnMarked, columnLost,
+		{"Jain", 5, func(r *result.Result) string { return ratio(r.Congestion.Jain) }}, columnEnd,
+	}
 	// ofLatency is that of --latency.
 	ofLatency = []column{
 		columnScheme, columnSize, columnN, columnP50, columnP99, columnP999,
@@ -114,6 +127,21 @@ func stallText(d *units.Duration) string {
 	return units.FormatDuration(*d)
 }
 
+// foundText is the mean rate that congestion control found, in Gbit/s as goodput is.
+func foundText(r *result.Result) string {
+	if r.Congestion.MeanRateBps == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", float64(r.Congestion.MeanRateBps)/1e9)
+}
+
+func knownTime(d units.Duration) string {
+	if d == 0 {
+		return "-"
+	}
+	return units.FormatDuration(d)
+}
+
 // columnsOf are those of what is measured.
 func columnsOf(p *params) []column {
 	switch {
@@ -121,6 +149,10 @@ func columnsOf(p *params) []column {
 		return ofLatency
 	case p.watchesStalls():
 		return ofPaths
+	case p.Congestion != "" && p.QPs > 1:
+		return ofFlows
+	case p.Congestion != "":
+		return ofCongestion
 	}
 	return narrow
 }

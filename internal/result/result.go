@@ -111,13 +111,49 @@ type Link struct {
 	HeaderBytes units.Bytes `json:"header_bytes,omitempty"`
 }
 
-// Congestion is a congestion control and its model of the path; 0 where it has none.
+// Congestion is a congestion control and its model of the path; 0 where it has none. Rate, round trip, queue and state
+// are those of the first connection in the end.
 type Congestion struct {
 	Name     string         `json:"name"`
 	RateBps  units.Rate     `json:"rate_bps"` // found, of user data
 	MinRTTNs units.Duration `json:"min_rtt_ns"`
 	QueueNs  units.Duration `json:"queue_ns"` // how long packets waited
 	State    string         `json:"state"`
+	// MeanRateBps is what all connections together had found, and MeanQueueNs how long packets waited, on average over
+	// the intervals of Course.
+	MeanRateBps units.Rate     `json:"mean_rate_bps"`
+	MeanQueueNs units.Duration `json:"mean_queue_ns"`
+	// Jain is Jain's index of what the connections carried in all, null where there is one: 1 says the same each.
+	Jain *float64 `json:"jain"`
+	// Course is what happened over time, nil where nobody looked.
+	Course []Interval `json:"course"`
+}
+
+// An Interval is what the sender saw of its connections within some time.
+type Interval struct {
+	// EndNs is when it ended, since counting began; the time between transfers is left out.
+	EndNs units.Duration `json:"end_ns"`
+	// GoodputBps is user data that arrived. FoundBps is what the congestion controls had found, PaceBps what they
+	// and the configured rate allowed, both in the end and in sum; 0: nothing, and no limit.
+	GoodputBps units.Rate `json:"goodput_bps"`
+	FoundBps   units.Rate `json:"found_bps"`
+	PaceBps    units.Rate `json:"pace_bps"`
+	// QueueNs is how long packets waited in the end, smoothed, on average over the connections.
+	QueueNs units.Duration `json:"queue_ns"`
+	// Sent and Repeated count repair units; Marks notifications of marks that were heeded; and the others losses that were
+	// proved, by what the sender took them for.
+	Sent         uint64 `json:"sent"`
+	Repeated     uint64 `json:"repeated"`
+	Marks        uint64 `json:"marks"`
+	LostRandom   uint64 `json:"lost_random"`
+	LostQueue    uint64 `json:"lost_queue"`
+	LostBlackout uint64 `json:"lost_blackout"`
+	// State is what the first connection's control was doing in the end.
+	State string `json:"state"`
+	// Jain is the index of the connections' goodput and FlowBps that of each, where there are several; FlowBps only
+	// of 16 or fewer.
+	Jain    *float64     `json:"jain,omitempty"`
+	FlowBps []units.Rate `json:"flow_bps,omitempty"`
 }
 
 // Packets counts packets.

@@ -7,12 +7,19 @@ import (
 	"math"
 )
 
+// The panels of a stacked chart, in inches.
+const (
+	stackedWidth  = 8.2
+	stackedHeight = 2.1
+)
+
 // A Chart is data for a figure that another program computed.
 type Chart struct {
 	Name     string // of its files, without an ending
 	Title    string
 	Subtitle string
 	Panels   []ChartPanel // side by side
+	Stacked  bool         // one below the other instead, wide and low
 }
 
 // A ChartPanel has one set of axes.
@@ -43,6 +50,9 @@ type Series struct {
 // Figure lays a chart out.
 func (c Chart) Figure() *Figure {
 	f := &Figure{Name: c.Name, Title: c.Title, Subtitle: c.Subtitle, height: 3.6, panels: [][]*panel{nil}}
+	if c.Stacked {
+		f.height, f.width, f.panels = stackedHeight, stackedWidth, nil
+	}
 	for _, cp := range c.Panels {
 		p := &panel{title: cp.Title, x: cp.X.axis(), y: cp.Y.axis()}
 		n := -1
@@ -62,7 +72,11 @@ func (c Chart) Figure() *Figure {
 		}
 		p.fit(&p.x, cp.X, func(pt point) float64 { return pt.x })
 		p.fit(&p.y, cp.Y, func(pt point) float64 { return pt.y })
-		f.panels[0] = append(f.panels[0], p)
+		if c.Stacked {
+			f.panels = append(f.panels, []*panel{p})
+		} else {
+			f.panels[0] = append(f.panels[0], p)
+		}
 	}
 	return f
 }
