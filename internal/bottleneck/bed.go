@@ -30,6 +30,8 @@ type Link struct {
 type Change struct {
 	At   units.Instant
 	Rate units.Rate
+	// Detour is by how much the round trip of each flow is longer from then on.
+	Detour units.Duration
 }
 
 // A Flow is a sender that always has data.
@@ -69,6 +71,7 @@ type Queue struct {
 type Bed struct {
 	link   Link
 	rate   units.Rate
+	detour units.Duration
 	flows  []*sender
 	now    units.Instant
 	draw   *rand.Rand
@@ -80,6 +83,7 @@ type Bed struct {
 	depart  units.Instant // of the packet at the head
 	seen    units.Instant // until when the queue has been recorded
 	idle    units.Instant // when what a link that trims has let pass would have left it
+	longest units.Bytes   // that the queue was since WatchQueue
 }
 
 type waiting struct {
@@ -162,7 +166,7 @@ func (b *Bed) next() (at units.Instant, what event, flow int) {
 // change sets a new rate. The packet on the link is sent anew at it.
 func (b *Bed) change() {
 	b.observe(b.now)
-	b.rate = b.link.Changes[0].Rate
+	b.rate, b.detour = b.link.Changes[0].Rate, b.link.Changes[0].Detour
 	b.link.Changes = b.link.Changes[1:]
 	if b.rate == 0 {
 		for b.n > 0 {
@@ -262,6 +266,7 @@ func (b *Bed) push(w waiting) {
 	b.fifo[(b.head+b.n)%len(b.fifo)] = w
 	b.n++
 	b.backlog += b.link.Packet
+	b.longest = max(b.longest, b.backlog)
 }
 
 func (b *Bed) pop() waiting {

@@ -36,6 +36,12 @@ func (b *Bed) Queued(from, to units.Instant) (mean, most units.Bytes) {
 	return units.Bytes(sum / to.Sub(from).Seconds()), most
 }
 
+// WatchQueue makes Longest tell of the queue from now on.
+func (b *Bed) WatchQueue() { b.longest = b.backlog }
+
+// Longest is how long the queue was at most since WatchQueue, or the start: to the packet, while Queued goes by Bins.
+func (b *Bed) Longest() units.Bytes { return b.longest }
+
 // Jain is Jain's index of the fairness of rates: 1 where all are the same, 0 where nothing is sent.
 func Jain(rates []units.Rate) float64 {
 	sum, squares := 0.0, 0.0

@@ -153,7 +153,7 @@ func (s *sender) arm(now units.Instant) {
 
 // arrived hears that a packet left the link, on its way to the receiver and back.
 func (s *sender) arrived(now units.Instant, w waiting) {
-	at := s.there.runsAt(now.Add(s.RTT))
+	at := s.there.runsAt(now.Add(s.RTT + s.bed.detour))
 	if s.Report > 0 {
 		at = units.Instant((int64(at) + int64(s.Report) - 1) / int64(s.Report) * int64(s.Report))
 	}

@@ -4,7 +4,9 @@
 // virtual time, and prints the table of docs/results/congestion.md: what was measured, the goal, and
 // whether it was met.
 //
-//	go run ./test/congestion [-cc bbr] [-seed 1] [-busy] [-only alone,shared,mixed,rivals,changes]
+//	go run ./test/congestion [-cc bbr] [-seed 1] [-busy] [-only alone,shared,mixed,rivals,incast,changes,routes]
+//
+// -cc takes tcp-cubic and tcp-bbr, too, the TCP senders that the others are put beside: what they reach in the same scenes.
 //
 // Packets are 1500 bytes; rates, queues and losses count them whole. Receivers report as those of
 // package reliability do, every 32nd of a round trip, but 100 µs to 5 ms apart. With -busy both hosts
@@ -49,14 +51,14 @@ func main() {
 	name := flag.String("cc", "bbr", "congestion control")
 	jitter := flag.Bool("busy", false, "let the ends' hosts stall as busy ones do")
 	seed := flag.Uint64("seed", 1, "of the random losses")
-	only := flag.String("only", "alone,shared,mixed,rivals,changes", "parts of the table")
+	only := flag.String("only", "alone,shared,mixed,rivals,incast,changes,routes", "parts of the table")
 	flag.Parse()
-	spec, err := congestion.Parse(*name)
+	factory, err := controller(*name)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	j := &judge{make: spec.New, seed: *seed}
+	j := &judge{make: factory, seed: *seed}
 	if *jitter {
 		j.stalls = bottleneck.BusyHost
 	}
@@ -64,12 +66,27 @@ func main() {
 	for _, p := range []struct {
 		name string
 		run  func()
-	}{{"alone", j.alone}, {"shared", j.shared}, {"mixed", j.mixed}, {"rivals", j.rivals}, {"changes", j.changes}} {
+	}{
+		{"alone", j.alone}, {"shared", j.shared}, {"mixed", j.mixed}, {"rivals", j.rivals}, {"incast", j.incast},
+		{"changes", j.changes}, {"routes", j.routes},
+	} {
 		if slices.Contains(parts, p.name) {
 			p.run()
 		}
 	}
 	fmt.Printf("\n%d of %d rows met their goals.\n", j.met, j.rows)
+}
+
+// controller is that of a name: a congestion control's, or one of the TCP senders'.
+func controller(name string) (congestion.Factory, error) {
+	switch name {
+	case "tcp-cubic":
+		return func(congestion.Path) congestion.Controller { return &bottleneck.Cubic{Packet: packet} }, nil
+	case "tcp-bbr":
+		return func(congestion.Path) congestion.Controller { return &bottleneck.BBRv1{Packet: packet} }, nil
+	}
+	spec, err := congestion.Parse(name)
+	return spec.New, err
 }
 
 func (j *judge) head(title, columns string) {
@@ -222,6 +239,60 @@ func (j *judge) rivals() {
 					j.row(missed, "%v, %v | %s | %s | %.3f | %.3f | %.2f %%", rate, text(rtt), rival, first, least[0], least[1],
 						100*float64(s.Dropped)/float64(s.Sent))
 				}
+			}
+		}
+	}
+}
+
+// incast: senders that begin at once through a queue that marks what finds more than a threshold waiting, from ten round trips on.
+func (j *judge) incast() {
+	j.head("Senders that begin at once, ECN", "senders | marks from | longest queue after 10 round trips, of the threshold | of the link | marked | timeouts")
+	const rate, threshold, buffer, end = units.Gbit, 64 * units.KiB, 4 * units.MiB, 4 * sec
+	for _, n := range []int{8, 32} {
+		for _, rtt := range rtts[:2] {
+			l := j.link(rate, buffer)
+			l.MarkFrom, l.MarkTo, l.MarkMost = threshold, threshold, 1
+			var flows []bottleneck.Flow
+			for range n {
+				flows = append(flows, j.flow(rtt, 0))
+			}
+			b := bottleneck.New(l, flows...)
+			from := units.Instant(10 * rtt)
+			b.Run(from)
+			b.WatchQueue()
+			b.Run(end)
+			var all bottleneck.Record
+			for i := range flows {
+				s := b.Sum(i, 0, end)
+				all.Sent, all.Delivered, all.Marked, all.Timeouts = all.Sent+s.Sent, all.Delivered+s.Delivered, all.Marked+s.Marked, all.Timeouts+s.Timeouts
+			}
+			most := float64(b.Longest()) / float64(threshold)
+			missed := unless(nil, all.Timeouts == 0, "no timeout")
+			missed = unless(missed, most <= 2, "twice the threshold")
+			j.row(missed, "%d, %v, %s | %v | %.2f | %.3f | %.1f %% | %d", n, rate, text(rtt), threshold, most,
+				float64(units.RateOf(all.Delivered, end.Sub(0)))/float64(rate), 100*float64(all.Marked)/float64(all.Sent), all.Timeouts)
+		}
+	}
+}
+
+// routes: the round trip doubles after 10 s and is as before after 20.
+func (j *judge) routes() {
+	j.head("The round trip changes, one product of buffer of the shorter", "link | what | from then on | of the link")
+	const at, back, end = 10 * sec, 20 * sec, 30 * sec
+	for _, rate := range rates {
+		for _, rtt := range rtts {
+			l := j.link(rate, max(rate.Bytes(rtt), 64*units.KiB))
+			l.Changes = []bottleneck.Change{{At: at, Rate: rate, Detour: rtt}, {At: back, Rate: rate}}
+			b := bottleneck.New(l, j.flow(rtt, 0))
+			b.Run(end)
+			for _, c := range []struct {
+				what     string
+				at, till units.Instant
+				rtt      units.Duration
+			}{{"doubles", at, back, 2 * rtt}, {"halves", back, end, rtt}} {
+				after := max(40*c.rtt, 3*units.Second)
+				share := float64(b.Rate(0, c.at.Add(after), c.till)) / float64(rate)
+				j.row(unless(nil, share >= 0.9, "0.9"), "%v, %s | %s | %s | %.3f", rate, text(rtt), c.what, text(after), share)
 			}
 		}
 	}
