@@ -85,6 +85,8 @@ const (
 	downRounds = 10
 	// probeRounds is how long the queue may take to go.
 	probeRounds = 3
+	// detourJitter-th of a round trip is how much those of a way without a queue differ.
+	detourJitter = 16
 	// A round of lumpyAcks pieces of feedback in which none came for a lumpyShare-th of it says
 	// more of hosts than of the path.
 	lumpyAcks  = 8
@@ -136,6 +138,7 @@ type bbr struct {
 	probed  units.Instant  // end of the last probe of the round trip
 	probing units.Duration // least round trip of this one
 	begun   units.Instant
+	detour  units.Duration // round trip of the last probe that may have seen a longer way; 0: it didn't
 	fails   int            // probes in a row that found the queue filled
 	calmAt  units.Instant  // when packets last waited no longer than twice the target
 	pressed bool           // this probe is because they have for long

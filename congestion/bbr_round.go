@@ -142,6 +142,9 @@ func (b *bbr) wantsProbe(now units.Instant) bool {
 
 func (b *bbr) beginProbeRTT(now units.Instant) {
 	b.probing, b.begun, b.more = 0, now, 0
+	if b.stand == 0 { // no round since was steady enough to say
+		b.stand = max(b.round.least-b.minRTT, 0)
+	}
 	b.drained, b.waited, b.stand = b.inflight, b.stand, 0
 	b.round.reduced = true
 	b.enter(probeRTT)
@@ -160,10 +163,33 @@ func (b *bbr) grain() units.Duration {
 	return min(b.peak.Time(grainPackets*b.path.MTU), max(b.minRTT/4, units.Millisecond))
 }
 
-// endProbeRTT says whether the queue has gone. If it hasn't, others fill it.
+// longer reports whether a probe that didn't see the least round trip, and the one before it, say that the way has
+// become longer: the packets took as long as before, though only half of them were in flight, and all took equally long.
+// The queue that others fill becomes shorter by what this flow holds back, and moves. Should it be one all the same,
+// the least round trip is right again when the queue is next seen shorter.
+func (b *bbr) longer() bool {
+	more := b.probing - b.minRTT
+	steady := b.round.least > 0 && b.round.most-b.round.least < max(b.minRTT, more)/detourJitter
+	alike := more > b.minRTT/8 && b.waited-more < b.waited/16 && steady
+	again := max(b.probing-b.detour, b.detour-b.probing) < b.probing/detourJitter
+	switch {
+	case !alike:
+		b.detour = 0
+	case again:
+		return true
+	default:
+		b.detour = b.probing
+	}
+	return false
+}
+
+// endProbeRTT says whether the queue has gone. If it hasn't, others fill it, or the way has become longer.
 func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 	b.probed, b.calmAt = now, now
 	switch {
+	case !gone && b.longer():
+		b.minRTT, b.seenAt, b.detour = min(b.probing, maxRTT), now, 0
+		b.competing, b.fails = false, 0
 	case gone || b.probing == 0 || b.probing <= b.minRTT+b.minRTT/16+b.grain():
 		b.competing, b.fails = false, 0
 	case now.Sub(b.seenAt) > maxRTTAge && b.waited-(b.probing-b.minRTT) < b.waited/16:
