@@ -97,6 +97,9 @@ func (t *besideTable) Open(m *dpa.Message) error {
 		a = dpa.NewArrivals(t.channels)
 		t.b.arrivals[m.Arrivals] = a
 	}
+	if m.Arrivals.First() == units.Never && !t.marking(a) { // as new, for another transfer
+		a.Reset()
+	}
 	twin := &dpa.Message{Seq: m.Seq, Gen: m.Gen, Label: m.Label, Start: m.Start, Unit: m.Unit, Arrivals: a}
 	g := m.Tracker.Geometry()
 	twin.Open(g, t.split, make([]uint64, bitmap.TrackerWords(g)))
@@ -105,6 +108,16 @@ func (t *besideTable) Open(m *dpa.Message) error {
 		return err
 	}
 	return t.Table.Open(m)
+}
+
+// marking reports whether a message that isn't removed yet marks a.
+func (t *besideTable) marking(a *dpa.Arrivals) bool {
+	for _, twin := range t.twins {
+		if twin.Arrivals == a {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *besideTable) SetLength(m *dpa.Message, n units.Bytes) {
