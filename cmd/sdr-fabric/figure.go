@@ -355,7 +355,11 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	if err := writeJSON(base+".json", file, nil); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, scale %g, seed %d\n", f.name, f.title, o.scale, o.seed)
+	seeds := fmt.Sprintf("seed %d", o.seed)
+	if o.seeds > 1 {
+		seeds = fmt.Sprintf("means of seeds %d to %d", o.seed, o.seed+uint64(o.seeds)-1)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, scale %g, %s\n", f.name, f.title, o.scale, seeds)
 	printPoints(cmd.OutOrStdout(), points)
 	fmt.Fprintln(cmd.OutOrStdout(), strings.Join(append(paths, base+".points.csv", base+".json"), " "))
 	return bad, nil
@@ -369,14 +373,18 @@ func optional(v *float64) string {
 }
 
 func printPoints(w io.Writer, points []point) {
-	fmt.Fprintf(w, "%-34s %-8s %12s %12s %12s %22s %s\n", "", "class", "x", "ours", "paper", "bounds", "")
+	name, class := 34, 8
+	for _, p := range points {
+		name, class = max(name, len(p.Name)), max(class, len(p.Class))
+	}
+	fmt.Fprintf(w, "%-*s %-*s %12s %12s %12s %22s %s\n", name, "", class, "class", "x", "ours", "paper", "bounds", "")
 	for _, p := range points {
 		bounds, ok := "", ""
 		if p.Low != nil || p.High != nil {
 			bounds = optional(p.Low) + " … " + optional(p.High)
 			ok = map[bool]string{true: "ok", false: "OUT"}[p.OK]
 		}
-		fmt.Fprintf(w, "%-34s %-8s %12.5g %12.5g %12s %22s %s\n", p.Name, p.Class, p.X, p.Ours, optional(p.Paper), bounds, ok)
+		fmt.Fprintf(w, "%-*s %-*s %12.5g %12.5g %12s %22s %s\n", name, p.Name, class, p.Class, p.X, p.Ours, optional(p.Paper), bounds, ok)
 	}
 }
 

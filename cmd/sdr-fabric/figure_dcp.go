@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
-	"github.com/sdr-rdma/go-sdr/transport/dcp"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -355,111 +354,51 @@ var dcp13 = dcpFigure{
 // dcp16Schemes are without and with DCQCN; MP-RDMA has a control of its own and is the same in both.
 var dcp16Schemes = []dcpScheme{schemeDCP, schemeMPRDMA, schemeIRNAR, schemeDCP.withDCQCN(), schemeIRNAR.withDCQCN()}
 
+// dcp16Sizes are what each sender of an incast sends: the paper doesn't say, so several are shown, of those of which three incasts
+// or more come on average. The load of the incasts is the same.
+func dcp16Sizes(o figureOptions) (sizes []units.Bytes) {
+	all := 0.05 * 256 * 100e9 / 8 * float64(arrivalTime(o)) / 1e9
+	for _, size := range []units.Bytes{16 * units.KiB, 64 * units.KiB, 256 * units.KiB, units.MiB} {
+		if float64(size)*128*3 <= all || size == 16*units.KiB {
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes
+}
+
 var dcp16 = dcpFigure{
-	name: "16", title: "WebSearch at 0.5 and incasts of 128 at 0.05, with and without DCQCN", class: "P99 slowdown", x: noAxis,
-	y: figures.ChartAxis{Label: "P99 of the slowdown", Quantity: "slowdown", Ticks: []float64{1, 2, 5, 10, 20, 50, 100}},
-	runs: func(o figureOptions) []dcpRun {
-		load := fmt.Sprintf("%s;burst:128,%s,0.05,%dns", webSearch(o, 0.5), incastSize, arrivalTime(o))
-		return compared(o, "", load, dcp16Schemes...)
+	name: "16", title: "WebSearch at 0.5, incasts of 128 at 0.05", class: "P99 slowdown",
+	x: figures.ChartAxis{
+		Label: "size of each sender's part of an incast", Quantity: "bytes", Ticks: []float64{16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20},
+		Format: func(v float64) string { return units.Bytes(v).String() },
 	},
-	points: func(o figureOptions, r map[string]*report) (points []point) {
-		for _, c := range dcp16Schemes {
-			s := r[c.key].Slowdown
-			points = append(points, point{Name: c.name, Class: "P50 slowdown", Ours: s.P50}, point{Name: c.name, Class: "P99 slowdown", Ours: s.P99})
-		}
-		change := func(name, a, b string) point {
-			return point{Name: name, Class: "change", Ours: 100 * (r[a].Slowdown.P99/r[b].Slowdown.P99 - 1)}
-		}
-		// The paper's two halves: alone DCP is the worst of the three, with DCQCN the best.
-		alone := []point{change("DCP against IRN without, P99 %", "dcp", "irn-ar"), change("DCP against MP-RDMA without, P99 %", "dcp", "mprdma")}
-		with := []point{change("DCP against IRN with DCQCN, P99 %", "dcp-cc", "irn-ar-cc"), change("DCP with DCQCN against MP-RDMA, P99 %", "dcp-cc", "mprdma")}
-		with[0].Paper, with[1].Paper = number(-29), number(-31)
-		for i := range alone {
-			if o.full() {
-				alone[i], with[i] = alone[i].atLeast(0), with[i].within(-100, 0)
-			}
-			points = append(points, alone[i], with[i])
-		}
-		return points
-	},
-}
-
-// dcpTable1 is equation 1 with a hop's delay of 5 µs a km, for the paper's buffer per port of 100 Gbit/s. Its values follow with megabytes
-// of 1024·1000 bytes.
-var dcpTable1 = dcpFigure{
-	name: "1", title: "longest distance with PFC, km",
-	points: func(figureOptions, map[string]*report) (points []point) {
-		for _, c := range []struct {
-			name        string
-			mb, km, km8 float64
-		}{
-			{"Tomahawk 3", 0.5, 4.1, 0.512}, {"Tomahawk 5", 0.32, 2.62, 0.327}, {"Tofino 1", 0.62, 5.08, 0.634},
-			{"Tofino 2", 0.5, 4.1, 0.512}, {"Spectrum", 0.5, 4.1, 0.512}, {"Spectrum-4", 160. / 512, 2.56, 0.320},
-		} {
-			km := c.mb * 1024 * 1000 * 8 / (100e9 * 5e-6 * 2)
-			of := func(queues, paper float64) point {
-				return point{Name: c.name, Class: fmt.Sprintf("%g queues", queues), X: queues, Ours: km / queues, Paper: number(paper)}.within(0.97*paper, 1.03*paper)
-			}
-			points = append(points, of(1, c.km), of(8, c.km8))
-		}
-		return points
-	},
-}
-
-// dcpTable3 is what receivers keep per queue pair at 400 Gbit/s and 10 µs: the paper's row of bitmaps is five of a
-// product each, as IRN has.
-var dcpTable3 = dcpFigure{
-	name: "3", title: "bytes of state per queue pair to track packets",
-	points: func(figureOptions, map[string]*report) []point {
-		const bits = 400e9 * 10e-6 / 8 / 1000
-		bitmaps := 5 * bits / 8.
-		return []point{
-			point{Name: "five bitmaps of one product", Class: "bytes", Ours: bitmaps, Paper: number(320)}.within(0.97*320, 1.03*320),
-			point{Name: "DCP, 8 messages", Class: "bytes", Ours: dcp.StateBytes, Paper: number(32)}.within(0, 64),
-		}
-	},
-}
-
-var dcpTable5 = dcpFigure{
-	name: "5", title: "header-only packets lost in incasts, %",
+	y: figures.ChartAxis{Label: "P99 of the slowdown", Quantity: "slowdown", Ticks: []float64{10, 20, 50, 100, 200, 500, 1000}},
 	runs: func(o figureOptions) (runs []dcpRun) {
-		for _, n := range []int{22, 16} {
-			for _, senders := range []int{128, 255} {
-				for _, cc := range []string{"", "-cc"} {
-					s := dcpNetwork(o)
-					c := schemeDCP
-					if cc != "" {
-						c = c.withDCQCN()
-					}
-					c.set(&s)
-					s.Trim = fmt.Sprintf("48,n=%d", n)
-					s.Load = fmt.Sprintf("%s;incast:%d,%s", webSearch(o, 0.3), senders, severeSize)
-					runs = append(runs, dcpRun{fmt.Sprintf("n%d.%d%s", n, senders, cc), s, 1})
-				}
-			}
+		for _, size := range dcp16Sizes(o) {
+			load := fmt.Sprintf("%s;burst:128,%d,0.05,%dns", webSearch(o, 0.5), size, arrivalTime(o))
+			runs = append(runs, compared(o, fmt.Sprintf("%d.", size), load, dcp16Schemes...)...)
 		}
 		return runs
 	},
 	points: func(o figureOptions, r map[string]*report) (points []point) {
-		for _, n := range []int{22, 16} {
-			for _, senders := range []int{128, 255} {
-				for _, cc := range []string{"", "-cc"} {
-					rep := r[fmt.Sprintf("n%d.%d%s", n, senders, cc)]
-					name := fmt.Sprintf("N = %d, %d to 1", n, senders)
-					if cc != "" {
-						name += ", DCQCN"
-					}
-					lost := point{Name: name, Class: "headers lost, %", X: float64(senders), Ours: 100 * float64(rep.Packets.HeadersLost) / float64(max(rep.Packets.Trimmed, 1)), Paper: number(0)}
-					if n == 16 && senders == 255 && cc == "" {
-						lost.Paper = number(0.16)
-						if o.full() {
-							lost = lost.within(0, 1)
-						}
-					} else {
-						lost = lost.within(0, 0)
-					}
-					points = append(points, lost, point{Name: name, Class: "headers", X: float64(senders), Ours: float64(rep.Packets.Trimmed)})
+		for _, size := range dcp16Sizes(o) {
+			of := func(key string) slowdowns { return r[fmt.Sprintf("%d.%s", size, key)].Slowdown }
+			for _, c := range dcp16Schemes {
+				s := of(c.key)
+				points = append(points, point{Name: c.name, Class: "P50 slowdown", X: float64(size), Ours: s.P50}, point{Name: c.name, Class: "P99 slowdown", X: float64(size), Ours: s.P99})
+			}
+			change := func(name, a, b string) point {
+				return point{Name: name, Class: "change", X: float64(size), Ours: 100 * (of(a).P99/of(b).P99 - 1)}
+			}
+			// The paper's two halves: alone DCP is the worst of the three, with DCQCN the best.
+			alone := []point{change("DCP against IRN without, P99 %", "dcp", "irn-ar"), change("DCP against MP-RDMA without, P99 %", "dcp", "mprdma")}
+			with := []point{change("DCP against IRN with DCQCN, P99 %", "dcp-cc", "irn-ar-cc"), change("DCP with DCQCN against MP-RDMA, P99 %", "dcp-cc", "mprdma")}
+			with[0].Paper, with[1].Paper = number(-29), number(-31)
+			for i := range alone {
+				if o.full() {
+					alone[i], with[i] = alone[i].atLeast(0), with[i].within(-100, 0)
 				}
+				points = append(points, alone[i], with[i])
 			}
 		}
 		return points
@@ -472,5 +411,3 @@ func dcpFigures() (all []figure) {
 	}
 	return all
 }
-
-var allTables = []figure{dcpTable1.figure(), dcpTable3.figure(), dcpTable5.figure()}
