@@ -5,6 +5,7 @@ package reliability
 import (
 	"slices"
 
+	"github.com/sdr-rdma/go-sdr/internal/spare"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -22,7 +23,7 @@ type incoming struct {
 	transfers []*recvTransfer
 	nextID    uint64
 	// spare are transfers that have ended, for their memory.
-	spare []*recvTransfer
+	spare spare.List[recvTransfer]
 	// messages are those whose fence is not down yet, by sequence.
 	messages map[uint64]*recvMessage
 	// gainedAt is when any transfer gained: one that waits for its turn behind others
@@ -58,8 +59,7 @@ func (in *incoming) start(t *Transfer, mr *sdr.MR, off, length units.Bytes) {
 
 // take is memory for a transfer, with what all of them need.
 func (in *incoming) take() (r *recvTransfer) {
-	if n := len(in.spare); n > 0 {
-		r, in.spare = in.spare[n-1], in.spare[:n-1]
+	if r = in.spare.Take(); r != nil {
 		r.arrivals.Reset()
 		clear(r.view.counts)
 		clear(r.view.marked)
@@ -74,13 +74,10 @@ func (in *incoming) take() (r *recvTransfer) {
 // recycle keeps the memory of t, which has ended: all its fences are down, so nobody marks its arrivals any more. Nothing refers
 // to it but transfers, which progress is about to take it out of.
 func (in *incoming) recycle(t *recvTransfer) {
-	if len(in.spare) == mostSpare {
-		return
-	}
 	*t = recvTransfer{
 		id: t.id, state: t.state, arrivals: t.arrivals, view: view{counts: t.view.counts, marked: t.view.marked}, frame: t.frame[:0],
 	}
-	in.spare = append(in.spare, t)
+	in.spare.Put(t)
 }
 
 func (in *incoming) find(id uint64) *recvTransfer {

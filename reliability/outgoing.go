@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/internal/spare"
 	"github.com/sdr-rdma/go-sdr/internal/varint"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -29,7 +30,7 @@ type outgoing struct {
 	started   []*sendTransfer
 	nextID    uint64
 	// spare are transfers that have ended, for their memory.
-	spare []*sendTransfer
+	spare spare.List[sendTransfer]
 	// granted are the messages that the receiver has posted for Sends that have not
 	// begun, by transfer.
 	granted map[uint64][]grant
@@ -67,9 +68,9 @@ type grant struct {
 
 // start begins a transfer.
 func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
-	s := new(sendTransfer)
-	if n := len(o.spare); n > 0 {
-		s, o.spare = o.spare[n-1], o.spare[:n-1]
+	s := o.spare.Take()
+	if s == nil {
+		s = new(sendTransfer)
 	}
 	*s = sendTransfer{
 		o: o, t: t, id: o.nextID, mr: mr, off: off,
@@ -87,16 +88,13 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 	o.started = append(o.started, s)
 }
 
-// mostSpare is how many transfers that have ended each half of a Conn keeps, and mostInjected how long a list they keep.
-const (
-	mostSpare    = 64
-	mostInjected = 64
-)
+// mostInjected is how long a list a transfer that has ended keeps.
+const mostInjected = 64
 
 // recycle keeps the memory of t, which has ended. Nothing refers to it but transfers, which progress is about to take it out of, and
 // perhaps a grant that waits.
 func (o *outgoing) recycle(t *sendTransfer) {
-	if len(o.spare) == mostSpare || len(o.waiting) > 0 {
+	if len(o.waiting) > 0 {
 		return
 	}
 	kept := t.injected[:0]
@@ -104,7 +102,7 @@ func (o *outgoing) recycle(t *sendTransfer) {
 		kept = nil
 	}
 	*t = sendTransfer{id: t.id, state: t.state, injected: kept}
-	o.spare = append(o.spare, t)
+	o.spare.Put(t)
 }
 
 // serveStarted gives new transfers what the receiver posted for them before they began.

@@ -5,6 +5,7 @@ package adaptive
 import (
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/internal/spare"
 	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -45,12 +46,9 @@ type adaptive struct {
 	// repeatParams are what acknowledgements' parameters always are.
 	repeatParams []byte
 	// Halves of transfers that have ended, for those that come.
-	senders   []*sender
-	receivers []*receiver
+	senders   spare.List[sender]
+	receivers spare.List[receiver]
 }
-
-// mostSpare is how many halves are kept.
-const mostSpare = 64
 
 const (
 	// unknownTail: all of a transfer may be tail.

@@ -74,7 +74,10 @@ type receiver struct {
 }
 
 func newReceiver(a *adaptive, p params, t scheme.Transfer, env *scheme.Env) *receiver {
-	r := a.spareReceiver()
+	r := a.receivers.Take()
+	if r == nil {
+		r = &receiver{acks: new(loss.Reporter)}
+	}
 	*r = receiver{
 		scheme: a, totals: &a.totals, acks: r.acks, t: t, env: env, groupMap: groupMap{plan: p.plan}, parityMap: newParityMap(p.plan),
 		groups: make([]rxGroup, p.groups), marks: r.marks, passed: r.passed, ack: r.ack,
@@ -99,21 +102,7 @@ func (r *receiver) Stats() scheme.Stats {
 }
 
 // Recycle implements scheme.Recycler.
-func (r *receiver) Recycle() {
-	if all := &r.scheme.receivers; len(*all) < mostSpare {
-		*all = append(*all, r)
-	}
-}
-
-// spareReceiver is a receiver whose memory may be used.
-func (a *adaptive) spareReceiver() (r *receiver) {
-	n := len(a.receivers)
-	if n == 0 {
-		return &receiver{acks: new(loss.Reporter)}
-	}
-	r, a.receivers = a.receivers[n-1], a.receivers[:n-1]
-	return r
-}
+func (r *receiver) Recycle() { r.scheme.receivers.Put(r) }
 
 var errNoFrames = errors.New("adaptive: the sender's half sends no frames that may get lost")
 

@@ -100,7 +100,10 @@ type txPath struct {
 
 func newSender(a *adaptive, t scheme.Transfer, env *scheme.Env) *sender {
 	p := newPlan(&a.model, &t, env)
-	s := a.spareSender()
+	s := a.senders.Take()
+	if s == nil {
+		s = &sender{loss: new(loss.Tracker)}
+	}
 	*s = sender{
 		scheme: a, model: &a.model, loss: s.loss, t: t, env: env, groupMap: groupMap{plan: p}, parityMap: newParityMap(p),
 		groups: make([]txGroup, p.groups), ready: make([]bool, p.groups), paths: s.paths, params: s.params[:0],
@@ -128,21 +131,7 @@ func newSender(a *adaptive, t scheme.Transfer, env *scheme.Env) *sender {
 func (s *sender) Params() []byte { return s.params }
 
 // Recycle implements scheme.Recycler.
-func (s *sender) Recycle() {
-	if all := &s.scheme.senders; len(*all) < mostSpare {
-		*all = append(*all, s)
-	}
-}
-
-// spareSender is a sender whose memory may be used.
-func (a *adaptive) spareSender() (s *sender) {
-	n := len(a.senders)
-	if n == 0 {
-		return &sender{loss: new(loss.Tracker)}
-	}
-	s, a.senders = a.senders[n-1], a.senders[:n-1]
-	return s
-}
+func (s *sender) Recycle() { s.scheme.senders.Put(s) }
 
 // Lost implements scheme.LossReporter.
 func (s *sender) Lost() int { return s.lostUnits }

@@ -5,6 +5,7 @@ package sr
 import (
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/internal/spare"
 	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -66,12 +67,9 @@ type selectiveRepeat struct {
 	estimates loss.Estimates
 	params    []byte
 	// Halves of transfers that have ended, for those that come.
-	senders   []*sender
-	receivers []*receiver
+	senders   spare.List[sender]
+	receivers spare.List[receiver]
 }
-
-// mostSpare is how many halves are kept.
-const mostSpare = 64
 
 func (r *selectiveRepeat) Name() string {
 	if r.config.Rule == loss.PathProof {
@@ -86,10 +84,8 @@ func (r *selectiveRepeat) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.
 	if err := loss.CheckTransfer(&t, env); err != nil {
 		return nil, fmt.Errorf("sr: %w", err)
 	}
-	var s *sender
-	if n := len(r.senders); n > 0 {
-		s, r.senders = r.senders[n-1], r.senders[:n-1]
-	} else {
+	s := r.senders.Take()
+	if s == nil {
 		s = &sender{scheme: r, Tracker: new(loss.Tracker)}
 	}
 	s.Begin(r.config, &r.estimates, t, env)
@@ -103,10 +99,8 @@ func (r *selectiveRepeat) NewReceiver(t scheme.Transfer, env *scheme.Env) (schem
 	if err := r.config.CheckParams(t.Params); err != nil {
 		return nil, fmt.Errorf("sr: %w", err)
 	}
-	var v *receiver
-	if n := len(r.receivers); n > 0 {
-		v, r.receivers = r.receivers[n-1], r.receivers[:n-1]
-	} else {
+	v := r.receivers.Take()
+	if v == nil {
 		v = &receiver{scheme: r, Reporter: new(loss.Reporter)}
 	}
 	v.env = env

@@ -20,11 +20,7 @@ type sender struct {
 func (s *sender) Params() []byte { return s.scheme.params }
 
 // Recycle implements scheme.Recycler.
-func (s *sender) Recycle() {
-	if all := &s.scheme.senders; len(*all) < mostSpare {
-		*all = append(*all, s)
-	}
-}
+func (s *sender) Recycle() { s.scheme.senders.Put(s) }
 
 func (s *sender) OnJob(units.Instant, uint32) {}
 
@@ -66,11 +62,7 @@ type receiver struct {
 }
 
 // Recycle implements scheme.Recycler.
-func (r *receiver) Recycle() {
-	if all := &r.scheme.receivers; len(*all) < mostSpare {
-		*all = append(*all, r)
-	}
-}
+func (r *receiver) Recycle() { r.scheme.receivers.Put(r) }
 
 var errNoFrames = errors.New("sr: the sender's half sends no frames")
 

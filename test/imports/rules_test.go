@@ -87,6 +87,7 @@ var rules = []rule{
 	leaf("./oob/..."),
 	leaf("./internal/bitmap/..."),
 	leaf("./internal/ring"),
+	leaf("./internal/spare"),
 	leaf("./internal/table"),
 	{
 		in:     []string{"./verbs/..."},

@@ -36,7 +36,8 @@ func TestFramesCoverTheBitmap(t *testing.T) {
 		n := 1 + rng.IntN(5000)
 		env := &scheme.Env{Channels: 1 + rng.IntN(20), MaxFrame: MinFrame + rng.IntN(1000), AckInterval: 1}
 		b := randomBoard(rng, n, 1+rng.IntN(20), env.Channels)
-		r := NewReporter(scheme.Transfer{Units: n}, env)
+		r := new(Reporter)
+		r.Begin(scheme.Transfer{Units: n}, env)
 		reported := make([]bool, n)
 		var a ack
 		frames := 0
@@ -98,7 +99,8 @@ func TestFrameIsSmallUnderMildLoss(t *testing.T) {
 			b.arrive(scheme.Sent{Unit: scheme.Unit(u), Channel: u / 4 % 4})
 		}
 	}
-	r := NewReporter(scheme.Transfer{Units: n + 1}, &scheme.Env{Channels: 4, MaxFrame: 1024, AckInterval: 1})
+	r := new(Reporter)
+	r.Begin(scheme.Transfer{Units: n + 1}, &scheme.Env{Channels: 4, MaxFrame: 1024, AckInterval: 1})
 	due, _, _ := r.Due(0, b)
 	require.True(t, due)
 	frame, _ := r.AppendAck(0, nil, 1024, b)

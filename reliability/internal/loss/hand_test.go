@@ -40,8 +40,9 @@ func newHand(t *testing.T, rule Rule, n, channels int) *hand {
 	require.NoError(t, c.Check())
 	info := scheme.Transfer{Length: units.Bytes(n) * 4096, UnitBytes: 4096, Units: n}
 	require.NoError(t, CheckTransfer(&info, &h.env))
-	h.s = NewTracker(c, new(Estimates), info, &h.env)
-	h.r = NewReporter(info, &h.env)
+	h.s, h.r = new(Tracker), new(Reporter)
+	h.s.Begin(c, new(Estimates), info, &h.env)
+	h.r.Begin(info, &h.env)
 	h.board = board{total: n, present: make([]uint64, n/64+1), marks: make([]scheme.Mark, channels)}
 	h.out = scheme.Output{Sends: make([]scheme.Send, 0, 4096), Frame: make([]byte, 0, 1024)}
 	return h

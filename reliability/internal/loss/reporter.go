@@ -48,15 +48,8 @@ type Reporter struct {
 	stats scheme.Stats
 }
 
-// NewReporter returns the reporter of a transfer, for which CheckTransfer must have
-// passed.
-func NewReporter(t scheme.Transfer, env *scheme.Env) *Reporter {
-	r := new(Reporter)
-	r.Begin(t, env)
-	return r
-}
-
-// Begin makes r what NewReporter returns, in the memory of a transfer that has ended.
+// Begin makes r the reporter of a transfer, for which CheckTransfer must have passed. r may be new, or that of a transfer that has ended,
+// whose memory it takes.
 func (r *Reporter) Begin(t scheme.Transfer, env *scheme.Env) {
 	marks := r.marks
 	if len(marks) != env.Channels {

@@ -71,16 +71,8 @@ type rule interface {
 	probe(now units.Instant, out *scheme.Output, room int) units.Instant
 }
 
-// NewTracker returns the tracker of a transfer, for which CheckTransfer must have
-// passed. c must have passed Check.
-func NewTracker(c Config, known *Estimates, transfer scheme.Transfer, env *scheme.Env) *Tracker {
-	t := new(Tracker)
-	t.Begin(c, known, transfer, env)
-	return t
-}
-
-// Begin makes t what NewTracker returns, in the memory of a transfer that has ended: of many small ones it is most of what each
-// would take. The memory of a large one is not kept.
+// Begin makes t the tracker of a transfer, for which CheckTransfer must have passed; c must have passed Check. t may be new, or that of a
+// transfer that has ended, whose memory it takes: of many small ones it is most of what each would need. The memory of a large one is not kept.
 func (t *Tracker) Begin(c Config, known *Estimates, transfer scheme.Transfer, env *scheme.Env) {
 	*t = Tracker{
 		config: c, transfer: transfer, env: env, decodable: transfer.Units, window: t.window.again(transfer.Units), known: known,
