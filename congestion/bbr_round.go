@@ -163,6 +163,9 @@ func (b *bbr) grain() units.Duration {
 	return min(b.peak.Time(grainPackets*b.path.MTU), max(b.minRTT/4, units.Millisecond))
 }
 
+// unmoved reports whether packets waited as long in the probe as before it, within a sixteenth: holding back made no queue shorter.
+func (b *bbr) unmoved() bool { return b.waited-(b.probing-b.minRTT) < b.waited/16 }
+
 // longer reports whether a probe that didn't see the least round trip, and the one before it, say that the way has
 // become longer: the packets took as long as before, though only half of them were in flight, and all took equally long.
 // The queue that others fill becomes shorter by what this flow holds back, and moves. Should it be one all the same,
@@ -170,7 +173,7 @@ func (b *bbr) grain() units.Duration {
 func (b *bbr) longer() bool {
 	more := b.probing - b.minRTT
 	steady := b.round.least > 0 && b.round.most-b.round.least < max(b.minRTT, more)/detourJitter
-	alike := more > b.minRTT/8 && b.waited-more < b.waited/16 && steady
+	alike := more > b.minRTT/8 && b.unmoved() && steady
 	again := max(b.probing-b.detour, b.detour-b.probing) < b.probing/detourJitter
 	switch {
 	case !alike:
@@ -192,7 +195,7 @@ func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 		b.competing, b.fails = false, 0
 	case gone || b.probing == 0 || b.probing <= b.minRTT+b.minRTT/16+b.grain():
 		b.competing, b.fails = false, 0
-	case now.Sub(b.seenAt) > maxRTTAge && b.waited-(b.probing-b.minRTT) < b.waited/16:
+	case now.Sub(b.seenAt) > maxRTTAge && b.unmoved():
 		b.minRTT, b.seenAt = min(b.probing, maxRTT), now // not a queue: the way has become longer
 		b.competing, b.fails = false, 0
 	default:
