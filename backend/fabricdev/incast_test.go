@@ -32,6 +32,7 @@ const (
 	incastSize    = 128 * units.KiB
 	incastMTU     = 4096
 	corruption    = 1e-3
+	incastSeeds   = 3
 )
 
 // incastNetwork is a leaf–spine whose hosts' links corrupt 1e-3 of the packets, with switches that mark, and trim or drop.
@@ -211,7 +212,7 @@ func incastOfDCP(t testing.TB, rounds int, seed uint64) *incast {
 
 // TestIncastWithCorruption: an incast of 32 hosts where links corrupt 1e-3 of the packets. Trimming, a bitmap and coding together
 // take at most half of what DCP takes at p99, which has nothing but its timer for what is corrupted, and 0.7 of what the best scheme takes
-// without trimming; and parity is for corruption alone: no more than a tenth beyond that of the run without incast.
+// without trimming; and parity is for corruption alone: within a tenth of that of the run without incast, for each of several seeds.
 func TestIncastWithCorruption(t *testing.T) {
 	const rounds, seed = 8, 1
 	show := func(name string, x *incast) units.Duration {
@@ -227,11 +228,13 @@ func TestIncastWithCorruption(t *testing.T) {
 		}
 	}
 	mk := func() (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) }
-	together, quiet := incastOf(t, mk, true, false, rounds, seed), incastOf(t, mk, true, true, rounds, seed)
-	show("trimmed, adaptive", together)
-	show("without incast", quiet)
-	require.NotZero(t, quiet.parity)
-	require.LessOrEqual(t, float64(together.parity), 1.1*float64(quiet.parity))
-	require.LessOrEqual(t, together.p(0.99), published/2)
-	require.LessOrEqual(t, float64(together.p(0.99)), 0.7*float64(best))
+	for n := range uint64(incastSeeds) {
+		together, quiet := incastOf(t, mk, true, false, rounds, seed+n), incastOf(t, mk, true, true, rounds, seed+n)
+		show("trimmed, adaptive", together)
+		show("without incast", quiet)
+		require.NotZero(t, quiet.parity)
+		require.InEpsilon(t, quiet.parity, together.parity, 0.1, "seed %d", seed+n)
+		require.LessOrEqual(t, together.p(0.99), published/2, "seed %d", seed+n)
+		require.LessOrEqual(t, float64(together.p(0.99)), 0.7*float64(best), "seed %d", seed+n)
+	}
 }

@@ -25,6 +25,8 @@ type model struct {
 	// ambiguous is of how many of the peer's next reports nothing is learnt: packets waited in a queue when what
 	// they report was sent, or since.
 	ambiguous int
+	// overtaken is of how many of them parity may have come before data that waited in a queue of their channel, where switches trim.
+	overtaken int
 	// reported are the totals that the peer last reported.
 	reported totals
 	// trimmed are losses that the peer will report, or has, and that were none of the kind that parity is for: units that
@@ -54,6 +56,10 @@ func (m *model) learn(t totals, channels int, uneven bool) {
 	m.reported = t
 	if n.units >= uint64(maxUnits) || n.lost > n.units || n.bursts > n.lost || n.early > n.lost {
 		return
+	}
+	if m.overtaken > 0 {
+		m.overtaken--
+		uneven = true
 	}
 	if uneven || n.units >= uint64(channels*manyUnits) {
 		n.leaveOut(n.early, n.early)

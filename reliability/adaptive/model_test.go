@@ -123,6 +123,18 @@ func TestOvertakenUnitsTeachNothing(t *testing.T) {
 	}
 }
 
+// Where switches trim and packets have waited, they are none of the few, either, for as many reports as may be of then.
+func TestUnitsOvertakenInQueuesTeachNothing(t *testing.T) {
+	m := newModel()
+	before := m.drop()
+	m.overtaken = ambiguousReports
+	for n := range uint64(ambiguousReports + 1) {
+		require.LessOrEqual(t, m.drop(), before, "report %d", n)
+		m.learn(totals{units: 160 * (n + 1), lost: 50 * (n + 1), bursts: 50 * (n + 1), early: 50 * (n + 1)}, 4, false)
+	}
+	require.Greater(t, m.drop(), 0.01)
+}
+
 func TestBurstsSpread(t *testing.T) {
 	m := newModel()
 	for range 50 {

@@ -66,6 +66,11 @@ func newPlan(m *model, t *scheme.Transfer, env *scheme.Env) plan {
 		return p // not paced: the round trip is short, and repeats cost little
 	}
 	want := int(min(reaction(env)/each+1, units.Duration(t.Units)))
+	if env.Trims {
+		// Congestion has the rate fall and rise again within a transfer: what is sent in the last reaction isn't known
+		// from the rate at its beginning, and to code as much as smallTail costs a row at most.
+		want = max(want, min(t.Units, smallTail))
+	}
 	p.wantTail = want
 	p.split(m, want, env.Channels)
 	for p.groups > 0 && p.parity() > env.ParityLimit {

@@ -160,6 +160,11 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, err
 	if s.env.Full {
 		s.forgetBody()
 	}
+	if s.env.Trims && s.loss.Next() == s.t.Units && s.t.Units-s.groupMap.tail <= smallTail {
+		// The few rows of a small tail first: what was trimmed is then left to them, and not repeated beside them.
+		s.startJobs(out)
+		s.sendParity(out, min(out.Budget, cap(out.Sends))-len(out.Sends))
+	}
 	next := s.sendData(now, out)
 	if s.loss.Done() {
 		return next, nil
@@ -220,6 +225,9 @@ func (s *sender) lost(u int, kind loss.Kind) {
 	if u < s.groupMap.tail {
 		s.body.lose(u)
 		return
+	}
+	if s.env.Trims && s.model.ambiguous > 0 {
+		return // nor of how many it is one
 	}
 	before := s.named
 	s.named.lose(u)
@@ -304,6 +312,9 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	}
 	if s.loss.Queued() {
 		s.model.ambiguous = ambiguousReports
+	}
+	if s.env.Trims && s.loss.Waiting() {
+		s.model.overtaken = ambiguousReports
 	}
 	s.model.learn(s.state.totals, s.env.Channels, s.loss.Uneven() > interval(s.env))
 	s.onGroups()

@@ -35,6 +35,10 @@ func (s *sender) leaveTrimmed(now units.Instant, u int) bool {
 	if group := &s.groups[g]; len(group.held) >= int(group.sent) || !s.leaveToGroup(now, u) {
 		// What is left to the group waits for this one, too.
 		group.lastAt = max(group.lastAt, now)
+		if s.loss.Waiting() {
+			// Parity may overtake it, and what decoding then computes is no corruption: nothing is learnt of this tail.
+			s.model.ambiguous = ambiguousReports
+		}
 		return false
 	}
 	s.loss.Leave(u)

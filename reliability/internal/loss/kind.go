@@ -165,6 +165,9 @@ func (t *Tracker) Queued() bool {
 	return !t.env.Trims && (t.env.Full || t.waiting && t.known.waits.tooMany())
 }
 
+// Waiting reports whether packets wait in a queue, whatever gets lost.
+func (t *Tracker) Waiting() bool { return t.waiting }
+
 // judge is the kind of a loss that no blackout explains.
 func (t *Tracker) judge() Kind {
 	if !t.env.Full && !t.known.waits.lose(t.waiting) || t.env.Trims {
