@@ -42,6 +42,14 @@ type figureOptions struct {
 	largest units.Bytes
 }
 
+// of says of which seeds values are.
+func (o figureOptions) of() string {
+	if o.seeds > 1 {
+		return fmt.Sprintf("means of seeds %d to %d", o.seed, o.seed+uint64(o.seeds)-1)
+	}
+	return fmt.Sprintf("seed %d", o.seed)
+}
+
 // full reports whether the scale is the paper's, to which bounds apply.
 func (o figureOptions) full() bool { return o.scale == 1 }
 
@@ -331,9 +339,13 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	}
 	name, paths := f.file(), []string(nil)
 	if f.chart != nil {
-		drawn := points
+		drawn := slices.Clip(points)
 		if o.seeds > 1 {
-			drawn = all[0] // series over time are of one seed
+			for _, p := range all[0] {
+				if p.series { // those are of one seed
+					drawn = append(drawn, p)
+				}
+			}
 		}
 		chart := f.chart(o, drawn)
 		chart.Name = name
@@ -355,11 +367,7 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	if err := writeJSON(base+".json", file, nil); err != nil {
 		return 0, err
 	}
-	seeds := fmt.Sprintf("seed %d", o.seed)
-	if o.seeds > 1 {
-		seeds = fmt.Sprintf("means of seeds %d to %d", o.seed, o.seed+uint64(o.seeds)-1)
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, scale %g, %s\n", f.name, f.title, o.scale, seeds)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, scale %g, %s\n", f.name, f.title, o.scale, o.of())
 	printPoints(cmd.OutOrStdout(), points)
 	fmt.Fprintln(cmd.OutOrStdout(), strings.Join(append(paths, base+".points.csv", base+".json"), " "))
 	return bad, nil
@@ -415,6 +423,9 @@ func lines(points []point, class string) (out []figures.Series) {
 				continue
 			}
 			ours.X, ours.Y = append(ours.X, p.X), append(ours.Y, p.Ours)
+			if p.Min != nil {
+				ours.Low, ours.High = append(ours.Low, *p.Min), append(ours.High, *p.Max)
+			}
 			if p.Paper != nil {
 				paper.X, paper.Y = append(paper.X, p.X), append(paper.Y, *p.Paper)
 			}

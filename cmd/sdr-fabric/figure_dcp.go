@@ -107,7 +107,7 @@ func (f dcpFigure) figure() figure {
 	if f.class != "" {
 		out.chart = func(o figureOptions, points []point) figures.Chart {
 			return figures.Chart{
-				Title: "DCP, figure " + f.name + ": " + f.title, Subtitle: fmt.Sprintf("scale %.4g, seed %d; dotted: what the paper's text says", o.scale, o.seed),
+				Title: "DCP, figure " + f.name + ": " + f.title, Subtitle: fmt.Sprintf("scale %.4g, %s%s; dotted: what the paper's text says", o.scale, o.of(), map[bool]string{true: ", bars from the least to the most"}[o.seeds > 1]),
 				Panels: []figures.ChartPanel{{Title: f.title, X: f.x, Y: f.y, Lines: lines(points, f.class)}},
 			}
 		}

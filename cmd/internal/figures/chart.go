@@ -40,11 +40,12 @@ type ChartAxis struct {
 }
 
 // A Series is a line. Paper marks values of the paper: they are drawn dotted, with markers, in the
-// colour of the line before it.
+// colour of the line before it. With Low and High, which are as long as Y or nil, a bar at each value has its spread.
 type Series struct {
-	Name  string
-	Paper bool
-	X, Y  []float64
+	Name      string
+	Paper     bool
+	X, Y      []float64
+	Low, High []float64
 }
 
 // Figure lays a chart out.
@@ -60,18 +61,27 @@ func (c Chart) Figure() *Figure {
 			if !s.Paper || n < 0 {
 				n++
 			}
-			l := line{name: s.Name, look: numbered[n%len(numbered)]}
+			l := line{name: s.Name, look: numbered[n%len(numbered)], spread: s.Low != nil}
 			if s.Paper {
 				l.look.dash, l.look.width = dotted, 1.2
 			}
 			for i := range s.X {
-				l.points = append(l.points, point{x: s.X[i], y: s.Y[i]})
+				pt := point{x: s.X[i], y: s.Y[i]}
+				if l.spread {
+					pt.low, pt.high = s.Low[i], s.High[i]
+				}
+				l.points = append(l.points, pt)
 			}
 			p.lines = append(p.lines, l)
 			p.legend = append(p.legend, key{name: l.name, look: l.look})
 		}
-		p.fit(&p.x, cp.X, func(pt point) float64 { return pt.x })
-		p.fit(&p.y, cp.Y, func(pt point) float64 { return pt.y })
+		p.fit(&p.x, cp.X, func(pt point) []float64 { return []float64{pt.x} })
+		p.fit(&p.y, cp.Y, func(pt point) []float64 {
+			if pt.high == 0 {
+				return []float64{pt.y}
+			}
+			return []float64{pt.low, pt.y, pt.high}
+		})
 		if c.Stacked {
 			f.panels = append(f.panels, []*panel{p})
 		} else {
@@ -96,12 +106,14 @@ func (a ChartAxis) axis() axis {
 }
 
 // fit makes an axis a little longer than its data and ticks.
-func (p *panel) fit(a *axis, c ChartAxis, of func(point) float64) {
+func (p *panel) fit(a *axis, c ChartAxis, of func(point) []float64) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, l := range p.lines {
 		for _, pt := range l.points {
-			if v := of(pt); c.Linear || v > 0 { // others are not drawn
-				low, high = min(low, v), max(high, v)
+			for _, v := range of(pt) {
+				if c.Linear || v > 0 { // others are not drawn
+					low, high = min(low, v), max(high, v)
+				}
 			}
 		}
 	}

@@ -38,6 +38,7 @@ type line struct {
 	name   string
 	look   look
 	points []point
+	spread bool // draw the intervals of the points
 }
 
 // A point has a confidence interval where it was sampled; low and high are 0 where not.
@@ -97,6 +98,17 @@ func (l drawnLine) Plot(c draw.Canvas, plt *plot.Plot) {
 		}
 	}
 	c.StrokeLines(l.look.line(), c.ClipLinesXY(path)...)
+	if l.spread {
+		style := l.look.line()
+		style.Dashes = nil
+		for _, p := range l.points {
+			if p.low > 0 || plt.Y.Min < 0 {
+				x, low, high := trX(p.x), trY(p.low), trY(p.high)
+				bar := []vg.Point{{X: x, Y: low}, {X: x, Y: high}}
+				c.StrokeLines(style, c.ClipLinesXY(bar, endOf(x, low), endOf(x, high))...)
+			}
+		}
+	}
 	if l.look.glyph == nil {
 		return
 	}
@@ -107,6 +119,14 @@ func (l drawnLine) Plot(c draw.Canvas, plt *plot.Plot) {
 		}
 	}
 }
+
+// endOf is the short line across the end of a bar.
+func endOf(x, y vg.Length) []vg.Point {
+	return []vg.Point{{X: x - barEnd, Y: y}, {X: x + barEnd, Y: y}}
+}
+
+// barEnd is half the width of the ends of a bar.
+const barEnd = 3
 
 // DataRange implements plot.DataRanger.
 func (l drawnLine) DataRange() (xmin, xmax, ymin, ymax float64) {
