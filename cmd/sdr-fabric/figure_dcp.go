@@ -194,7 +194,7 @@ var dcp10 = lossFigure("10", "loss recovery of one flow, DCP and go-back-N", []d
 })
 
 // rackSpans are how many windows from its first gap on RACK-TLP may have sent: the paper doesn't say, and the ratio depends on
-// it. With 1 it is bounded by what is not acknowledged in order, as queue pairs of the paper's lineage of simulators are; 8 is ours.
+// it. With 1 it is bounded by what is not acknowledged in order, as queue pairs of the paper's lineage of simulators are; 3 is ours.
 var rackSpans = []int{1, 2, 3, 4, 8}
 
 func rackSpan(n int) dcpScheme {
@@ -213,6 +213,7 @@ var dcp17 = withRackSpans(lossFigure("17", "loss recovery of one flow", []dcpSch
 		rack, irn, to = rack.within(0, 1), irn.within(0, rack.Ours), to.within(0, irn.Ours)
 	}
 	if loss == 5e-2 {
+		rack = rack.within(1/1.4, 1/1.1)
 		irn, to = irn.within(0, min(0.5, rack.Ours)), to.within(0, min(0.5, irn.Ours))
 	}
 	return []point{rack, irn, to}

@@ -13,8 +13,10 @@ type Config struct {
 	// Window bounds what is under way and not known to be lost (RFC 6675's pipe), in bytes of payload; 0: one
 	// bandwidth-delay product, as IRN has.
 	Window units.Bytes
-	// Span is how many windows from the first missing packet on may have been sent, 1 to 1000; 0: 8. With 1 what has arrived
-	// behind a gap fills the window, too, as in simulators that bound a queue pair by what is not acknowledged in order.
+	// Span is how many windows from the first missing packet on may have been sent, 1 to 1000: what a NIC has times for.
+	// 0: 3, what is sent until a packet that was lost once is acknowledged: a round trip and the reordering window, which is one more,
+	// until it is known to be lost, and a third for its repeat. With 1 what has arrived behind a gap fills the window, too, as in
+	// simulators that bound a queue pair by what is not acknowledged in order.
 	Span int
 	// Reorder is the reordering window; 0: one smoothed round trip.
 	Reorder units.Duration
@@ -24,8 +26,8 @@ type Config struct {
 
 const (
 	defaultRTO = 4 * units.Millisecond
-	// defaultSpan is Config.Span's: a packet that is lost so often in a row stops the sender.
-	defaultSpan = 8
+	// defaultSpan is Config.Span's: a packet that is lost twice in a row stops the sender.
+	defaultSpan = 3
 	mostSpans   = 1000
 	// mostSpan bounds what a sender keeps of a flow: 8 bytes for each packet, and two bitmaps.
 	mostSpan = 1 << 20

@@ -13,5 +13,6 @@
 //
 // The reordering window is one smoothed round trip, the largest that RFC 8985, section 6.2, allows, from the beginning:
 // that is what the paper describes. Acknowledgements carry the time of the packet that caused them, so that no
-// round trip is ambiguous. The timeout is the NICs' 4 ms instead of RFC 6298's second at least.
+// round trip is ambiguous. A NIC keeps a time for each packet from the first missing one on, in memory that is
+// bounded (Config.Span). The timeout is the NICs' 4 ms instead of RFC 6298's second at least.
 package racktlp
