@@ -49,16 +49,18 @@ func HPCC() DCQCNConfig {
 }
 
 // Bounds of what a configuration may ask for, so that catching up with a late call takes a bounded
-// number of steps: at most maxFastSteps and maxLineRate/minStep.
+// number of steps: at most maxFastSteps and maxSteps.
 const (
-	minStep         = units.Mbit
+	minStep         = 100 * units.Kbit
 	maxFastSteps    = 1000
+	maxSteps        = 10_000_000 // of AI, from nothing to the line rate
 	maxLineRate     = 10 * units.Tbit
 	unknownLineRate = 100 * units.Gbit
 )
 
 // DCQCN makes controllers with these constants. Each starts at the line rate of its path, or at
-// 100 Gbit/s where that is not known, and limits the rate only, to within MinRate and the line rate.
+// 100 Gbit/s where that is not known, and limits the rate only, to within MinRate and the line rate,
+// which counts as 10 Tbit/s, or ten million increases, at most.
 func DCQCN(c DCQCNConfig) (Factory, error) {
 	for _, d := range []struct {
 		name string
@@ -122,7 +124,7 @@ func newDCQCN(c *dcqcnConst, p Path) *dcqcn {
 	if line <= 0 {
 		line = unknownLineRate
 	}
-	line = min(line, maxLineRate)
+	line = min(line, maxLineRate, min(c.AI, c.HAI)*maxSteps)
 	return &dcqcn{
 		c: c, line: line, least: min(c.MinRate, line), rate: line, target: line,
 		began: units.Never, decrease: units.Never, rise: units.Never,

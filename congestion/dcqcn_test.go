@@ -220,6 +220,21 @@ func TestDCQCNRefuses(t *testing.T) {
 	}
 }
 
+// A line that small steps would take too long to climb counts as one of maxSteps of them.
+func TestDCQCNBoundsSteps(t *testing.T) {
+	c := SIGCOMM15()
+	c.AI, c.HAI = minStep, units.Gbit
+	make, err := DCQCN(c)
+	require.NoError(t, err)
+	rate, _ := make(Path{LineRate: maxLineRate}).Limits(0)
+	require.Equal(t, units.Tbit, rate)
+	rate, _ = make(Path{LineRate: 400 * units.Gbit}).Limits(0)
+	require.Equal(t, 400*units.Gbit, rate)
+	c.AI--
+	_, err = DCQCN(c)
+	require.ErrorContains(t, err, "increases")
+}
+
 // Senders through a queue that marks as RED does share it: their rates are the fixed point of the
 // paper's section 5, line rate over number of senders, within 5 %, however late one starts.
 func TestDCQCNConverges(t *testing.T) {

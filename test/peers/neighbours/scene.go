@@ -262,18 +262,23 @@ func (p *plan) incast() (all []*scene) {
 	}}
 }
 
-// dcqcn: the controller of its paper at a hundredth of the paper's rate, with a hundred times its
-// intervals, so that packets per interval, and with them the fixed point, are the paper's. Its smallest
-// step is what a device can be told, 1 Mbit/s instead of 0.4.
+// dcqcn: the controller of its paper at a two-hundredth of the paper's rate, with two hundred times its
+// intervals, so that packets per interval, and with them the fixed point, are the paper's. Two processors carry that many packets of ten flows.
+//
+// Marks grow with the queue as the paper sets them, by 1 % in 195 kB, but go on to 10 %. There they jump from 1 % to all, and
+// ten flows need 0.66 %: a swing beyond the end halves all of them at once, and the link stands idle.
+// That is the ramp's, no property of the controllers (TestDCQCNFixedPoint of package fabric has both).
+//
+// A flow's rate wanders for seconds around the fixed point, so it is the mean of 40 s that is held against it, a fifth of a second of the paper's.
 func (p *plan) dcqcn() (all []*scene) {
-	const control = "dcqcn:sigcomm15,alpha=5500us,decrease=5ms,rise=5500us,ai=1mbit,hai=2mbit"
-	const rate, rtt, payload = 400 * units.Mbit, 400 * time.Microsecond, units.KiB
-	const from, to, bar = 10 * time.Second, 20 * time.Second, 0.1
-	l := link.Config{Rate: int64(rate), Queue: int(4 * units.MiB), Early: link.Early{From: 5000, To: 200000, Most: 0.01}}
+	const control = "dcqcn:sigcomm15,alpha=11ms,decrease=10ms,rise=11ms,ai=200kbit,hai=1mbit"
+	const rate, rtt, payload = 200 * units.Mbit, 800 * time.Microsecond, units.KiB
+	const from, to, bar = 10 * time.Second, 50 * time.Second, 0.1
+	l := link.Config{Rate: int64(rate), Queue: int(4 * units.MiB), Early: link.Early{From: 5_000, To: 1_955_000, Most: 0.1}}
 	for _, n := range []int{2, 10} {
 		f := flow{Transport: "sr-nack", Congestion: control, RTT: rtt, ECN: true, Payload: payload, Told: rate}
 		all = append(all, &scene{
-			part: "DCQCN through a marking queue", name: fmt.Sprintf("%d flows, %v, marks from 5 to 200 kB, at most 1 %%", n, rate), link: l,
+			part: "DCQCN through a marking queue", name: fmt.Sprintf("%d flows, %v, marks from 5 to 1955 kB, at most 10 %%", n, rate), link: l,
 			flows: slices.Repeat([]flow{f}, n), length: to,
 			judge: func(o *outcome) *verdict {
 				fair, worst := float64(rate)/float64(n), 0.0
