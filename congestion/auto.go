@@ -8,7 +8,7 @@ import "github.com/sdr-rdma/go-sdr/units"
 // reliability: BBR's, but where the round trip is shorter than a millisecond, or the line rate is
 // known, only from the first sign of a full queue on. Until then such a sender is limited by its host, its
 // receiver and its line: a rate measured there would be that of processors, which share their time.
-// It starts with 32 packets and sends twice as many each round trip.
+// It starts with ten packets, or 16 KiB of larger ones, and sends twice as many each round trip.
 //
 // Signs are a mark, a notification, a trimmed packet; and losses: in four intervals in a row, of at least
 // 5 ms and enough packets each, more than one packet in 64, or where the line rate is known more than one in 16, because random
@@ -17,7 +17,7 @@ import "github.com/sdr-rdma/go-sdr/units"
 func Auto() Factory {
 	return func(p Path) Controller {
 		a := &auto{bbr: newBBR(p), known: p.LineRate > 0}
-		a.window = firstPackets * a.path.MTU
+		a.window = atOnce(a.path.MTU)
 		if p.Found.Rate > 0 && p.Found.MinRTT < shortRTT {
 			a.state = warned // or no rate would have been found
 		}

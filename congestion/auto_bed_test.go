@@ -93,3 +93,32 @@ func TestAutoObeysTrims(t *testing.T) {
 		require.Greater(t, float64(after), 0.93*float64(4*rate))
 	}
 }
+
+// Senders that begin at once through a queue that marks beyond a threshold keep it within twice that from ten round trips on,
+// though 32 of them begin with more than that in all.
+func TestManyBeginAtOnce(t *testing.T) {
+	const rate, threshold = units.Gbit, 64 * units.KiB
+	for _, c := range []struct {
+		flows int
+		rtt   units.Duration
+	}{{8, 400 * units.Microsecond}, {8, 2 * units.Millisecond}, {32, 400 * units.Microsecond}, {32, 2 * units.Millisecond}} {
+		var flows []bottleneck.Flow
+		for range c.flows {
+			flows = append(flows, bottleneck.Flow{Controller: congestion.Auto()(congestion.Path{MTU: packet}), RTT: c.rtt, Report: 100 * units.Microsecond})
+		}
+		b := bottleneck.New(bottleneck.Link{
+			Rate: rate, Buffer: 4 * units.MiB, Packet: packet, MarkFrom: threshold, MarkTo: threshold, MarkMost: 1, Seed: 5,
+		}, flows...)
+		b.Run(units.Instant(10 * c.rtt))
+		b.WatchQueue()
+		b.Run(sec)
+		var used units.Rate
+		for i := range flows {
+			used += b.Rate(i, 0, sec)
+		}
+		t.Logf("%d senders, %v: at most %.2f thresholds, %.3f of the link", c.flows, units.FormatDuration(c.rtt),
+			float64(b.Longest())/float64(threshold), float64(used)/float64(rate))
+		require.LessOrEqual(t, b.Longest(), 2*threshold)
+		require.Greater(t, float64(used), 0.93*float64(rate))
+	}
+}

@@ -85,7 +85,7 @@ func TestAutoWaitsForASign(t *testing.T) {
 func TestAutoStartsSmall(t *testing.T) {
 	l := &lane{c: Auto()(Path{MTU: autoMTU}), now: 1}
 	_, window := l.c.Limits(l.now)
-	require.Equal(t, units.Bytes(firstPackets*autoMTU), window)
+	require.Equal(t, units.Bytes(10*autoMTU), window)
 	for range 10 {
 		l.now = l.now.Add(100 * units.Microsecond)
 		before := window

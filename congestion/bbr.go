@@ -48,8 +48,10 @@ const (
 )
 
 const (
-	// firstPackets are sent, paced, in the first round trip, or within unknownRTT.
+	// firstPackets are sent, paced, in the first round trip, or within unknownRTT. Of a round trip that is known to be shorter than
+	// startSpan, fewer.
 	firstPackets = 32
+	startSpan    = 25 * units.Millisecond
 	unknownRTT   = 10 * units.Millisecond
 	leastPackets = 2
 	// leastRound keeps rounds of short paths from being decided by single packets.
@@ -153,8 +155,8 @@ type bbr struct {
 	competing bool
 	rival     rivalWindow
 	trims     trimBound
-	marks     fraction // smoothed share of marked rounds' bytes
-	notified  bool     // a CNP in this round
+	marks     markBound
+	allowed   units.Bytes // that the model asks for, marks aside
 	heardAt   units.Instant
 }
 
@@ -233,6 +235,9 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 	}
 	acked := min(max(a.Acked, 0), b.sent)
 	b.inflight = min(max(a.Inflight, 0), b.sent)
+	if b.unheard() {
+		b.window = min(b.window, max(b.inflight+acked, leastPackets*b.path.MTU)) // what a round trip of this length sent of it
+	}
 	b.sampleRTT(now, a.RTT)
 	if b.heardAt != 0 && now.Sub(b.heardAt) > max(stalled*b.rtt(), 20*units.Millisecond) {
 		b.round.void = true
@@ -246,6 +251,7 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 	b.batch[0] = max(b.batch[0], acked-b.path.MTU)
 	if a.ECN {
 		b.round.marked += acked
+		b.hearMark()
 	}
 	if b.phase == startup {
 		if b.inflight+acked >= b.window/2 { // otherwise it was want of data that held back (RFC 7661)
@@ -268,7 +274,10 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 // OnCNP takes a notification for a mark on this round.
 func (b *bbr) OnCNP(now units.Instant) {
 	b.advance(now)
-	b.notified = true
+	b.marks.told = min(b.marks.told+1, maxTold)
+	if b.round.trimmed == 0 {
+		b.hearMark()
+	}
 }
 
 // OnLoss takes losses. What was trimmed or refused was lost to a queue or by order, and is counted

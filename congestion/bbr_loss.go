@@ -107,26 +107,3 @@ func (b *bbr) queueFull(now units.Instant) {
 		b.depth, b.deeper = d, now
 	}
 }
-
-// judgeMarks makes less room as the share of marked bytes asks (DCTCP, RFC 8257, section 3.3).
-func (b *bbr) judgeMarks() {
-	r := &b.round
-	share := fraction(0)
-	switch {
-	case r.marked > 0 && r.acked > 0:
-		share = fraction(float64(min(r.marked, r.acked)) / float64(r.acked) * float64(whole))
-		share = min(share, whole)
-	case b.notified:
-		share = whole / 2
-	}
-	b.notified = false
-	b.marks = b.marks - b.marks/16 + share/16
-	if share == 0 {
-		return
-	}
-	if b.phase == startup {
-		b.leaveStartup()
-	}
-	b.scale = max(b.scale-(b.marks/2).of(b.scale), leastScale)
-	b.more = 0
-}

@@ -285,8 +285,7 @@ func (b *bbr) decide() {
 	extra := min(max(b.batch[0], b.batch[1]), max(bdp, bw.Bytes(5*units.Millisecond)))
 	switch b.phase {
 	case startup:
-		b.limit = b.window
-		b.pace = units.RateOf(b.window, b.rtt()) / 4 * 5
+		b.limit, b.pace = b.startLimits()
 	case drain:
 		b.limit = bdp*3/4 + extra
 		b.pace = bw
@@ -313,11 +312,33 @@ func (b *bbr) decide() {
 		least = b.path.MTU
 		b.pace = bw / 2
 	}
-	b.limit = max(b.limit, least)
+	b.allowed = max(b.limit, least)
+	b.limit = b.marks.bound(b.allowed)
 	b.pace = b.trims.bound(min(max(b.pace, units.RateOf(least, b.rtt()), minBBR), maxBBR))
 	if b.path.LineRate > 0 {
 		b.pace = min(b.pace, b.path.LineRate)
 	}
+}
+
+// unheard reports whether the path is short, of unknown rate, and nothing was heard on it yet.
+func (b *bbr) unheard() bool {
+	return b.heardAt == 0 && b.path.LineRate == 0 && b.srtt > 0 && b.srtt < startSpan
+}
+
+// startLimits are those of startup. Until something was heard the window goes within startSpan, and no more of it than what that makes
+// of a round trip: others may begin at the same time, and all that they send before a mark or a loss can tell is a queue.
+func (b *bbr) startLimits() (window units.Bytes, pace units.Rate) {
+	window, pace = b.window, units.RateOf(b.window, b.rtt())/4*5
+	if b.unheard() {
+		pace = units.RateOf(b.window, startSpan) / 4 * 5
+		window = min(window, max(pace.Bytes(b.srtt), atOnce(b.path.MTU)))
+	}
+	return window, pace
+}
+
+// atOnce is what may be sent before anything is known of a path, as TCP does (RFC 6928, section 2): ten packets, but 16 KiB of larger ones.
+func atOnce(mtu units.Bytes) units.Bytes {
+	return min(10*mtu, max(leastPackets*mtu, 16*units.KiB))
 }
 
 // root is the whole part of the square root, by Newton's method.
