@@ -352,8 +352,11 @@ var dcp13 = dcpFigure{
 	},
 }
 
-// dcp16Schemes are without and with DCQCN; MP-RDMA has a control of its own and is the same in both.
-var dcp16Schemes = []dcpScheme{schemeDCP, schemeMPRDMA, schemeIRNAR, schemeDCP.withDCQCN(), schemeIRNAR.withDCQCN()}
+// dcp16Schemes are without and with DCQCN; MP-RDMA has a control of its own and is the same in both. The paper's control gives DCP a window,
+// too (awin, section 4.3).
+var dcp16Schemes = []dcpScheme{
+	schemeDCP, schemeMPRDMA, schemeIRNAR, schemeDCP.withDCQCN(), schemeIRNAR.withDCQCN(), schemeDCPWindow.withDCQCN(),
+}
 
 // dcp16Sizes are what each sender of an incast sends: the paper doesn't say, so several are shown, of those of which three incasts
 // or more come on average. The load of the incasts is the same.
@@ -401,6 +404,8 @@ var dcp16 = dcpFigure{
 				}
 				points = append(points, alone[i], with[i])
 			}
+			points = append(points, change("DCP with a window and DCQCN against IRN with DCQCN, P99 %", "dcp-window-cc", "irn-ar-cc"),
+				change("DCP with a window and DCQCN against MP-RDMA, P99 %", "dcp-window-cc", "mprdma"))
 		}
 		return points
 	},
