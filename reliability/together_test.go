@@ -53,7 +53,7 @@ func TestStartedTogetherLeaveTogether(t *testing.T) {
 	c := newConvoy(t, e, 4*units.KiB, 16)
 	const n = 1000
 	best := 1.0
-	for range 3 { // by chance they end one by one
+	for range 12 { // by chance, and on a busy machine more often, they end one by one
 		before := d.posts.Load()
 		c.run(t, n)
 		if best = min(best, float64(d.posts.Load()-before)/n); best < 0.4 {
