@@ -96,23 +96,33 @@ func (o *output) begin(pt *point) {
 		device += " at " + devices.Describe(pt.end.own)
 	}
 	fmt.Fprintf(o.table, "%s, MTU %d, chunk %v, %s, %s an end\n%s; %s\n", device, qp.MTU, qp.Chunk,
-		plural(qp.Channels, "channel"), plural(pt.end.local.workers, "worker"), o.sweep.describe(&pt.Link), pt.underWay())
+		plural(qp.Channels, "channel"), plural(pt.end.local.workers, "worker"), o.sweep.describe(&pt.Link), pt.underWay(o.sweep))
 	_ = writeRow(o.table, o.columns, func(c column) string { return c.head }) // the first row would fail too
 }
 
-// underWay says in words how many transfers overlap.
-func (p *params) underWay() string {
-	if p.Latency {
+// underWay says in words how many transfers overlap, at all points of s.
+func (p *params) underWay(s *sweep) string {
+	swept := s.is("inflight")
+	switch {
+	case p.Latency:
 		return "round trips of one transfer each way"
-	}
-	if !p.streams() {
+	case !p.streams() && !swept:
 		return "one transfer at a time"
 	}
-	text := fmt.Sprintf("%s under way on %s", plural(p.Inflight, "transfer"), plural(p.QPs, "connection"))
+	text := transfersUnderWay(swept, p.Inflight, p.QPs)
 	if p.Both {
 		text += ", both directions"
 	}
 	return text
+}
+
+// transfersUnderWay doesn't say how many where that is swept.
+func transfersUnderWay(swept bool, n, connections int) string {
+	transfers := "transfers"
+	if !swept {
+		transfers = plural(n, "transfer")
+	}
+	return fmt.Sprintf("%s under way on %s", transfers, plural(connections, "connection"))
 }
 
 func plural(n int, what string) string {
@@ -192,7 +202,12 @@ func (l *link) describe() string {
 	if !l.emulated() {
 		return "no emulated link"
 	}
-	parts := []string{fmt.Sprintf("emulated link: RTT %s", units.FormatDuration(l.RTT))}
+	return l.describeWith(units.FormatDuration(l.RTT))
+}
+
+// describeWith is describe of a link that is emulated, with words for its round-trip time.
+func (l *link) describeWith(rtt string) string {
+	parts := []string{"emulated link: RTT " + rtt}
 	add := func(set bool, format string, v ...any) {
 		if set {
 			parts = append(parts, fmt.Sprintf(format, v...))

@@ -135,7 +135,7 @@ func ticks(lines []figures.Series) []float64 {
 
 // subtitle says what all points have in common.
 func subtitle(key string, r *result.Result) string {
-	text := fmt.Sprintf("%s, MTU %d, %s under way on %s", r.Device, r.MTU, plural(r.Inflight, "transfer"), plural(r.QPs, "connection"))
+	text := fmt.Sprintf("%s, MTU %d, %s", r.Device, r.MTU, transfersUnderWay(key == "inflight", r.Inflight, r.QPs))
 	if l := r.Link; l != nil {
 		shown := link{RTT: l.RTTNs, Rate: l.RateBps, Drop: l.Drop}
 		switch key {

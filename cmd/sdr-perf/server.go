@@ -154,7 +154,7 @@ func (s *server) point(ctx context.Context, v visitor) (last bool, err error) {
 	}
 	if s.visit.points == 0 {
 		s.visit.begin(v.conn.RemoteAddr())
-		fmt.Fprintf(s.says, "client %v; %s; %s\n", v.conn.RemoteAddr(), pt.Link.describe(), pt.underWay())
+		fmt.Fprintf(s.says, "client %v; %s; %s\n", v.conn.RemoteAddr(), pt.Link.describe(), pt.underWay(nil))
 	}
 	if err = pt.receive(ctx); err == nil {
 		err = s.show(ctx, pt)

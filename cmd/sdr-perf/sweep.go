@@ -163,22 +163,26 @@ func (k *sweepable) between(from, to string) ([]string, error) {
 	return slices.Compact(values), nil
 }
 
+// is reports whether key is what is swept.
+func (s *sweep) is(key string) bool { return s != nil && s.key == key }
+
 // describe says what link is emulated at all points.
 func (s *sweep) describe(l *link) string {
-	shown := *l
-	if s != nil {
-		switch s.key {
-		case "drop":
-			shown.Drop = 0
-		case "rate":
-			shown.Rate = 0
-		}
+	const below = " as below"
+	shown, rtt := *l, units.FormatDuration(l.RTT)
+	switch {
+	case s == nil || s.key == "":
+		return l.describe()
+	case s.key == "rtt":
+		return l.describeWith("as below")
+	case s.key == "drop":
+		shown.Drop = 0
+	case s.key == "rate":
+		shown.Rate = 0
+	default:
+		return l.describe() + ", " + s.key + below
 	}
-	text := shown.describe()
-	if s != nil && s.key != "" {
-		text += ", " + s.key + " as below"
-	}
-	return text
+	return shown.describeWith(rtt) + ", " + s.key + below
 }
 
 // A task is what a point measures.

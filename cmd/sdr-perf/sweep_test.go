@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 func TestSweepValues(t *testing.T) {
@@ -72,4 +75,28 @@ func TestSweep(t *testing.T) {
 		require.Contains(t, string(drawn), "sr-nack")
 	}
 	s.ends(t, 5*time.Second, 0)
+}
+
+// TestWhatIsSweptIsSaidInRows: what all points have in common, above the table and the plot, doesn't name the value of one of them.
+func TestWhatIsSweptIsSaidInRows(t *testing.T) {
+	none, slow := link{}, link{RTT: units.Millisecond, Rate: units.Gbit, Drop: 0.01}
+	for _, c := range []struct {
+		key  string
+		link link
+		want string
+	}{
+		{"", none, "no emulated link; one transfer at a time"},
+		{"size", none, "no emulated link, size as below; one transfer at a time"},
+		{"inflight", none, "no emulated link, inflight as below; transfers under way on 1 connection"},
+		{"rtt", slow, "emulated link: RTT as below, 1 Gbit/s, drop 0.01 per packet; one transfer at a time"},
+		{"rate", slow, "emulated link: RTT 1 ms, drop 0.01 per packet, rate as below; one transfer at a time"},
+		{"rate", link{Rate: units.Gbit}, "emulated link: RTT 0 ns, rate as below; one transfer at a time"},
+		{"drop", link{Drop: 0.01}, "emulated link: RTT 0 ns, drop as below; one transfer at a time"},
+	} {
+		s, p := &sweep{key: c.key}, &params{Inflight: 1, QPs: 1}
+		require.Equal(t, c.want, s.describe(&c.link)+"; "+p.underWay(s))
+	}
+	r := &result.Result{Device: "userroce", MTU: 4096, Inflight: 1, QPs: 1}
+	require.Equal(t, "userroce, MTU 4096, transfers under way on 1 connection", subtitle("inflight", r))
+	require.Equal(t, "userroce, MTU 4096, 1 transfer under way on 1 connection", subtitle("size", r))
 }
