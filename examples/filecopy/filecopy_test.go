@@ -420,9 +420,11 @@ func TestMistakes(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"sned"}, exitUsage, "unknown command"},
-		{[]string{"send", src}, exitUsage, `required flag(s) "to"`},
-		{[]string{"send", "--to", refused}, exitUsage, "accepts 1 arg(s)"},
+		{[]string{"receive"}, exitUsage, `"receive": the commands are send and recv`},
+		{[]string{"send", src}, exitUsage, "filecopy send --to HOST original.bin"},
+		{[]string{"send", "--to", refused}, exitUsage, "filecopy send --to HOST original.bin"},
+		{[]string{"send", src, refused}, exitUsage, "filecopy send --to HOST original.bin"},
+		{[]string{"recv", src}, exitUsage, "--out says where"},
 		{[]string{"send", "--to", refused, "--rtt", "25", src}, exitUsage, "the unit is missing"},
 		{[]string{"send", "--to", refused, "--rate", "-1gbit", src}, exitUsage, "must not be negative"},
 		{[]string{"send", "--to", refused, "--drop", "1.5", src}, exitUsage, "1.5"},

@@ -69,8 +69,15 @@ same --rtt, --rate, --drop, …: each end emulates the link for what it sends.`,
   filecopy recv --listen 127.0.0.1 --out copy.bin --rtt 25ms --rate 1gbit --drop 0.01
   filecopy send --to 127.0.0.1 original.bin       --rtt 25ms --rate 1gbit --drop 0.01`,
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q: the commands are send and recv, and filecopy --help says more", args[0])
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			if err := errors.Join(c.ValidateRequiredFlags(), cfg.Validate()); err != nil {
+			if err := cfg.Validate(); err != nil {
 				return err
 			}
 			begins()
@@ -83,13 +90,24 @@ same --rtt, --rate, --drop, …: each end emulates the link for what it sends.`,
 	root.PersistentFlags().AddGoFlagSet(f)
 	var to, listen, out string
 	s := &cobra.Command{
-		Use: "send --to HOST[:PORT] FILE", Short: "Send a file", Args: cobra.ExactArgs(1),
+		Use: "send --to HOST[:PORT] FILE", Short: "Send a file",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || to == "" {
+				return errors.New("send takes one FILE, or - for stdin, and --to: filecopy send --to HOST original.bin")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error { return send(c.Context(), cfg, to, args[0]) },
 	}
 	s.Flags().StringVar(&to, "to", "", "`HOST[:PORT]` where the receiver listens, port "+sdrnet.DefaultPort+" unless given")
-	_ = s.MarkFlagRequired("to")
 	r := &cobra.Command{
-		Use: "recv", Short: "Receive a file", Args: cobra.NoArgs,
+		Use: "recv", Short: "Receive a file",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("%q: recv takes no FILE; --out says where to write", args[0])
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, _ []string) error { return recv(c.Context(), cfg, listen, out) },
 	}
 	r.Flags().StringVar(&listen, "listen", ":"+sdrnet.DefaultPort, "TCP `ADDR[:PORT]` to wait on for a sender")
