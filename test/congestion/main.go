@@ -124,9 +124,9 @@ func (j *judge) link(rate units.Rate, buffer units.Bytes) bottleneck.Link {
 	return bottleneck.Link{Rate: rate, Buffer: buffer, Packet: packet, Seed: j.seed}
 }
 
-// alone: one flow, from 2 s to 8 s after its start.
+// alone: one flow, from 2 s to 8 s after its start, and on long lossy paths a CUBIC flow in its place.
 func (j *judge) alone() {
-	j.head("Alone", "link | buffer | random loss a packet | of the link less the loss | dropped by the queue | mean queue, of the buffer | of the round trip")
+	j.head("Alone", "link | buffer | random loss a packet | of the link less the loss | CUBIC's | dropped by the queue | mean queue, of the buffer | of the round trip")
 	const from, end = 2 * sec, 8 * sec
 	for _, rate := range rates {
 		for _, rtt := range rtts {
@@ -138,7 +138,15 @@ func (j *judge) alone() {
 					b := bottleneck.New(l, j.flow(rtt, 0))
 					b.Run(end)
 					s := b.Sum(0, from, end)
-					share := float64(b.Rate(0, from, end)) / float64(rate) / (1 - loss)
+					of := func(b *bottleneck.Bed) float64 { return float64(b.Rate(0, from, end)) / float64(rate) / (1 - loss) }
+					share := of(b)
+					cubic, beside := 0.0, "–"
+					if loss == 1e-2 && rtt >= 25*units.Millisecond { // where we are asked for five times as much
+						b := bottleneck.New(l, bottleneck.Flow{Controller: &bottleneck.Cubic{Packet: packet}, RTT: rtt})
+						b.Run(end)
+						cubic = of(b)
+						beside = fmt.Sprintf("%.3f", cubic)
+					}
 					dropped := float64(s.Dropped) / float64(s.Sent)
 					mean, _ := b.Queued(from, end)
 					wait := float64(rate.Time(mean)) / float64(rtt)
@@ -146,8 +154,9 @@ func (j *judge) alone() {
 					missed = unless(missed, dropped < 0.01, "1 %")
 					missed = unless(missed, 2*mean < buffer, "half a buffer")
 					missed = unless(missed, i == 0 || wait < 0.5, "half a round trip")
-					j.row(missed, "%v, %s | %v | %g | %.3f | %.2f %% | %.2f | %.2f", rate, text(rtt), buffer, loss,
-						share, 100*dropped, float64(mean)/float64(buffer), wait)
+					missed = unless(missed, share >= 5*cubic, "5 times CUBIC's")
+					j.row(missed, "%v, %s | %v | %g | %.3f | %s | %.2f %% | %.2f | %.2f", rate, text(rtt), buffer, loss,
+						share, beside, 100*dropped, float64(mean)/float64(buffer), wait)
 				}
 			}
 		}
