@@ -103,3 +103,41 @@ func TestAutoStartsSmall(t *testing.T) {
 	_, unchanged = l.c.Limits(l.now)
 	require.Equal(t, window, unchanged)
 }
+
+// A start on a short path of unknown rate sends 16 KiB before something is heard, however many may begin with it, and doesn't grow by what is
+// answered late. Where nothing is known of the round trip, or the rate is, it begins with 32 packets.
+func TestBBRStartsSlowlyOnShortPaths(t *testing.T) {
+	const mtu, rtt = 4 * units.KiB, 2 * units.Millisecond
+	begin := func(p Path, smoothed units.Duration) (Controller, units.Bytes) {
+		c := BBR()(p)
+		c.OnAck(1, &Ack{Smoothed: smoothed})
+		_, window := c.Limits(1)
+		return c, window
+	}
+	for _, x := range []struct {
+		path Path
+		rtt  units.Duration
+		want units.Bytes
+	}{
+		{Path{MTU: mtu}, rtt, 16 * units.KiB}, {Path{MTU: 1500}, rtt, 15000}, {Path{MTU: mtu}, 0, 32 * mtu}, {Path{MTU: mtu}, startSpan, 32 * mtu},
+		{Path{MTU: mtu, LineRate: units.Gbit}, rtt, 32 * mtu},
+	} {
+		_, window := begin(x.path, x.rtt)
+		require.Equal(t, x.want, window, "%+v, %v", x.path, x.rtt)
+	}
+	c, _ := begin(Path{MTU: mtu}, rtt)
+	now := units.Instant(0)
+	for i := range units.Bytes(4) {
+		now = now.Add(units.Millisecond / 2)
+		c.OnSent(now, mtu, (i+1)*mtu)
+	}
+	for _, x := range []struct {
+		after, rtt units.Duration
+		want       units.Bytes
+	}{{3 * rtt, 3 * rtt, 4 * mtu}, {1, 3 * rtt, 4 * mtu}, {1, rtt, 5 * mtu}} {
+		now = now.Add(x.after)
+		c.OnAck(now, &Ack{RTT: x.rtt, Acked: mtu, Inflight: 3 * mtu})
+		_, window := c.Limits(now)
+		require.Equal(t, x.want, window)
+	}
+}

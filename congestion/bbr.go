@@ -117,6 +117,7 @@ type bbr struct {
 	minRTT units.Duration       // 0: unknown
 	seenAt units.Instant        // when it was last seen
 	srtt   units.Duration
+	first  units.Duration // round trip that was known before the first packet; 0: none was
 	batch  [2]units.Bytes // the most that one feedback told, in these and the last rounds
 
 	round, before bbrRound
@@ -228,6 +229,7 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 	now = b.advance(now)
 	if b.srtt == 0 && a.Smoothed > 0 {
 		b.srtt = min(a.Smoothed, maxRTT)
+		b.first = b.srtt
 		b.decide()
 	}
 	if a.Acked <= 0 && a.RTT <= 0 {
@@ -254,7 +256,7 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 		b.hearMark()
 	}
 	if b.phase == startup {
-		if b.inflight+acked >= b.window/2 { // otherwise it was want of data that held back (RFC 7661)
+		if b.inflight+acked >= b.window/2 && !b.waits(a.RTT) { // otherwise it was want of data that held back (RFC 7661)
 			b.window = min(b.window+acked, maxBBR.Bytes(b.rtt()))
 		}
 		b.leaveStartupEarly()

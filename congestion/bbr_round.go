@@ -325,6 +325,12 @@ func (b *bbr) unheard() bool {
 	return b.heardAt == 0 && b.path.LineRate == 0 && b.srtt > 0 && b.srtt < startSpan
 }
 
+// waits reports whether a round trip is so much longer than the one before the first packet that packets wait: others fill a queue,
+// though nothing has told of it yet, and startup does not add to it. Hosts may be late by some of leastRound.
+func (b *bbr) waits(rtt units.Duration) bool {
+	return b.path.LineRate == 0 && b.first > 0 && b.first < startSpan && rtt > 2*b.first+leastRound
+}
+
 // startLimits are those of startup. Until something was heard the window goes within startSpan, and no more of it than what that makes
 // of a round trip: others may begin at the same time, and all that they send before a mark or a loss can tell is a queue.
 func (b *bbr) startLimits() (window units.Bytes, pace units.Rate) {

@@ -118,6 +118,9 @@ const (
 	// are late.
 	coarseRTTs     = 8
 	coarseTimeouts = 10 // of MinTimeout
+	// Where a queue has just marked packets they wait in it, and more of them the longer it is: they are late, and the round trip that
+	// a timeout goes by is of before.
+	markedTimes = 3
 )
 
 // rto is the paper's timeout for units on p, RTT + α·RTT (section 4.1.1), no
@@ -133,10 +136,13 @@ func (t *Tracker) rto(p *path) units.Duration {
 	return t.atLeast(rtt, max(rtt+units.Duration(t.config.Alpha*float64(rtt)), p.seenRTT()))
 }
 
-// atLeast keeps a timeout from being shorter than hosts may be late, and coarse where switches trim.
+// atLeast keeps a timeout from being shorter than hosts may be late, coarse where switches trim, and longer where they mark.
 func (t *Tracker) atLeast(rtt, timeout units.Duration) units.Duration {
 	if t.env.Trims {
 		return max(timeout, coarseRTTs*rtt, coarseTimeouts*t.config.MinTimeout)
+	}
+	if t.env.ECN {
+		return markedTimes * max(timeout, t.config.MinTimeout)
 	}
 	return max(timeout, t.config.MinTimeout)
 }

@@ -226,3 +226,22 @@ func TestLatenessIsRemembered(t *testing.T) {
 	}
 	require.Less(t, 4*e.rttvar, units.Millisecond)
 }
+
+// Where a queue has just marked packets, others wait in it: silence is given three times as long.
+func TestTimersWaitLongerWhereQueuesMark(t *testing.T) {
+	for _, rule := range []Rule{Timeout, PathProof} {
+		for _, marks := range []bool{false, true} {
+			h := newHand(t, rule, 8, 1)
+			h.env.ECN = marks
+			require.Len(t, h.units(), 8)
+			h.arrive(0, 1, 2, 3).after(handRTT).onFrame(h.frame())
+			again := h.after(2 * handRTT).units()
+			if !marks {
+				require.Equal(t, []int{4, 5, 6, 7}, again)
+				continue
+			}
+			require.Empty(t, again)
+			require.Equal(t, []int{4, 5, 6, 7}, h.after(7*handRTT).units())
+		}
+	}
+}
