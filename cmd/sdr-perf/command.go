@@ -89,7 +89,7 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 	met.register(a.given)
 	a.given.SortFlags = false
 	a.given.VisitAll(hideZero)
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(usage.Unknown(c, err)) })
 	c.RunE = func(c *cobra.Command, args []string) error {
 		*running = true
 		if len(args) == 1 {
@@ -155,8 +155,6 @@ func flagError(err error) error {
 		return fmt.Errorf("%w: -s SIZE is the size of a transfer; sdr-perf without a HOST is the server", err)
 	case err.Error() == "flag needs an argument: --json":
 		return fmt.Errorf("%w: --json FILE, or --json - for stdout", err)
-	case strings.HasPrefix(err.Error(), "unknown"):
-		return fmt.Errorf("%w: sdr-perf --help lists all flags", err)
 	case errors.As(err, &number):
 		// What comes before names the flag and its argument.
 		what, _, _ := strings.Cut(err.Error(), ": strconv.")

@@ -101,7 +101,8 @@ func TestDialects(t *testing.T) {
 		{"hostb rc_bw rc_lat", "", "sdr-perf -t 16 -s SIZE HOST"},
 		{"hostb rc_bi_bw", "", "both directions"},
 		{"hostb rc_rdma_read_bw", "", "only writes are measured"},
-		{"hostb -oo msg_size:1:64K:*2 rc_bw", "", "-s SIZE"},
+		{"hostb -oo msg_size:1:64K:*2 rc_bw", "", "--loop: qperf's -oo NAME:FIRST:LAST:STEP is -s 1KiB,4KiB,64KiB or -a"},
+		{"hostb --loop msg_size:1:64K:*2 rc_bw", "", "--sweep KEY=FROM..TO"},
 		{"hostb -lp 4000 rc_bw", "", "-p PORT is where the ends meet"},
 		{"hostb conf", "", "sdr-perf doctor"},
 		// ours, written as others do
@@ -109,6 +110,9 @@ func TestDialects(t *testing.T) {
 		{"--loopback --ib_port 1", "", "userroce is none"},
 		{"hostb 4096", "", "4096 is no HOST"},
 		{"--loopback --burst 8", "", "add --drop"},
+		{"--loopbak", "", "unknown flag: --loopbak; did you mean --loopback?"},
+		{"--infligth 4 hostb", "", "did you mean --inflight?"},
+		{"compare --tollerance 0.1 a.json b.json", "", "did you mean --tolerance?"},
 		{"--loopback --drop 2", "", "the emulated link: drop probability 2: must be between 0 and 1"},
 		{"--loopback -s 1G -D 2.5", "duration=2.5 s loopback=true size=1GiB", ""},
 	} {

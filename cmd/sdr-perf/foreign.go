@@ -51,7 +51,8 @@ var foreignFlags = []foreign{
 	{"", "unify-nodes unify-units", false, true, "the table has one unit a column"},
 
 	// What another flag does.
-	{"", "msg-size loop-size", true, false, "-s SIZE is the size"},
+	{"", "msg-size", true, false, "-s SIZE is the size"},
+	{"", "loop", true, false, "qperf's -oo NAME:FIRST:LAST:STEP is -s 1KiB,4KiB,64KiB or -a for sizes, and --sweep KEY=FROM..TO for sizes and much else"},
 	{"l", "length post-list recv-post-list", true, false, "iperf3's length is -s SIZE; requests are posted one by one, as perftest's -l 1 does"},
 	{"P", "parallel nstreams client", false, false, "-q N makes N connections"},
 	{"R", "rdma-cm reverse reversed flip", false, false, "data flows from client to server: start the server at the other end, or use -b for both directions; the ends meet over TCP without rdma_cm"},
@@ -141,11 +142,11 @@ var asOurs = map[string]string{
 // severalLetters are qperf's flags of several letters behind one hyphen, which would be read as several.
 var severalLetters = map[string]string{
 	"-ca": "--cpu-affinity", "-cp": "--cq-poll", "-cp1": "--disable-dynamic-polling", "-cpo": "--disable-dynamic-polling",
-	"-lp": "--listen-port", "-ip": "--ip-port", "-mt": "--mtu-size", "-nr": "--rd-atomic", "-oo": "--loop-size",
+	"-lp": "--listen-port", "-ip": "--ip-port", "-mt": "--mtu-size", "-nr": "--rd-atomic", "-oo": "--loop",
 	"-sb": "--sock-buf-size", "-sl": "--service-level", "-sp": "--src-path-bits", "-sr": "--static-rate", "-to": "--timeout",
 	"-ub": "--use-bits-per-sec", "-un": "--unify-nodes", "-uu": "--unify-units", "-vc": "--verbose-conf", "-vs": "--verbose-stat",
 	"-vt": "--verbose-time", "-vu": "--verbose-used", "-vv": "--verbose-more", "-ws": "--wait-server", "-ar": "--access-recv",
-	"-ap": "--alt-port", "-cm": "--use-cm", "-li": "--id", "-ri": "--id", "--loop": "--loop-size",
+	"-ap": "--alt-port", "-cm": "--use-cm", "-li": "--id", "-ri": "--id",
 	"-help": "--help", // as Go's and perftest's users write it
 }
 

@@ -425,6 +425,8 @@ func TestMistakes(t *testing.T) {
 		{[]string{"send", "--to", refused}, exitUsage, "filecopy send --to HOST original.bin"},
 		{[]string{"send", src, refused}, exitUsage, "filecopy send --to HOST original.bin"},
 		{[]string{"recv", src}, exitUsage, "--out says where"},
+		{[]string{"recv", "--lsten", refused}, exitUsage, "unknown flag: --lsten; did you mean --listen?"},
+		{[]string{"send", "--nonsense", src}, exitUsage, "unknown flag: --nonsense: filecopy send --help says what there is"},
 		{[]string{"send", "--to", refused, "--rtt", "25", src}, exitUsage, "the unit is missing"},
 		{[]string{"send", "--to", refused, "--rate", "-1gbit", src}, exitUsage, "must not be negative"},
 		{[]string{"send", "--to", refused, "--drop", "1.5", src}, exitUsage, "1.5"},

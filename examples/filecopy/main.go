@@ -22,6 +22,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 )
@@ -85,6 +86,7 @@ same --rtt, --rate, --drop, …: each end emulates the link for what it sends.`,
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(nearest)
 	f := flag.NewFlagSet("", flag.ContinueOnError)
 	cfg.AddFlags(f)
 	root.PersistentFlags().AddGoFlagSet(f)
@@ -114,4 +116,19 @@ same --rtt, --rate, --drop, …: each end emulates the link for what it sends.`,
 	r.Flags().StringVar(&out, "out", ".", "`FILE` to write, an existing one is replaced once the copy is complete; a folder, where it gets the original's name if that is free; or - for stdout")
 	root.AddCommand(s, r)
 	return root
+}
+
+// nearest adds to the error of a flag that isn't there the one that may be meant. Cobra does so for commands only, so the flags are made some.
+func nearest(c *cobra.Command, err error) error {
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	name := missing.GetSpecifiedName()
+	names := &cobra.Command{SuggestionsMinimumDistance: min(len(name)*2/3, 2)}
+	c.Flags().VisitAll(func(f *pflag.Flag) { names.AddCommand(&cobra.Command{Use: f.Name, RunE: c.RunE}) })
+	if near := names.SuggestionsFor(name); len(near) > 0 && len(name) > 1 {
+		return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
+	}
+	return fmt.Errorf("%w: %s --help says what there is", err, c.CommandPath())
 }

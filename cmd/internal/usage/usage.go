@@ -5,10 +5,12 @@
 package usage
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Error is a mistake in the call.
@@ -35,7 +37,50 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // Flags makes the errors of a command's flags, and of those of its subcommands, mistakes in the call.
 func Flags(root *cobra.Command) {
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return Error{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return Error{Unknown(cmd, err)} })
+}
+
+// Unknown adds to the error of a flag that cmd doesn't have which of its flags may be meant, or how to see them all. Other errors of flags
+// it returns as they are.
+func Unknown(cmd *cobra.Command, err error) error {
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	name := missing.GetSpecifiedName()
+	if letters := missing.GetSpecifiedShortnames(); letters != "" { // -drop, as package flag and perftest have it
+		name, _, _ = strings.Cut(letters, "=")
+	}
+	near := nearest(cmd.Flags(), name)
+	if len(near) == 0 || len(near) > most {
+		return fmt.Errorf("%w: %s --help says what there is", err, cmd.CommandPath())
+	}
+	return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(near, " or --"))
+}
+
+// most is how many flags are named to who typed one that isn't there: more are no answer.
+const most = 3
+
+// nearest returns the visible flags that name begins, or those with the fewest letters wrong: at most one in a name of two letters,
+// two, or two that changed places, in a longer one.
+func nearest(flags *pflag.FlagSet, name string) []string {
+	// Cobra compares names of commands only.
+	known := &cobra.Command{}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	name = string(flags.GetNormalizeFunc()(flags, name))
+	if len(name) < 2 {
+		return nil
+	}
+	var near []string
+	for wrong := 0; wrong <= min(len(name)*2/3, 2) && len(near) == 0; wrong++ {
+		known.SuggestionsMinimumDistance = wrong
+		near = known.SuggestionsFor(name)
+	}
+	return near
 }
 
 // columns is how wide help is: as terminals are without being asked.

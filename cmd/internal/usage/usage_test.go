@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package usage
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+// TestUnknownFlags: who mistypes a flag reads which is meant where that is plain, and else how to see them all.
+func TestUnknownFlags(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"--drp 1", "unknown flag: --drp; did you mean --drop?"},
+		{"--dorp=1", "unknown flag: --dorp; did you mean --drop?"},
+		{"--reliablity sr", "unknown flag: --reliablity; did you mean --reliability?"},
+		{"--rat 1", "unknown flag: --rat; did you mean --rate?"},
+		{"--trt 1", "unknown flag: --trt; did you mean --rtt?"},
+		{"--dr 1", "unknown flag: --dr; did you mean --drop?"},
+		{"--chunk_dorp 1", "unknown flag: --chunk_dorp; did you mean --chunk-drop?"},
+		{"-dropp=1", "in -dropp=1; did you mean --drop?"},
+		{"-rate=1", "in -rate=1; did you mean --rate?"},
+		{"sub --dpoth 1", "unknown flag: --dpoth; did you mean --depth?"},
+		{"sub --rtae 1", "unknown flag: --rtae; did you mean --rate or --rtt?"}, // the program's own
+		// Too far, too many, or too short to say.
+		{"--nonsense", "unknown flag: --nonsense: prog --help says what there is"},
+		{"sub --nonsense", "unknown flag: --nonsense: prog sub --help says what there is"},
+		{"--re 1", "unknown flag: --re: prog --help says what there is"},
+		{"--xy 1", "unknown flag: --xy: prog --help says what there is"},
+		{"-z", "in -z: prog --help says what there is"},
+		{"--secert 1", "unknown flag: --secert: prog --help says what there is"}, // hidden
+		// Several as near.
+		{"--min 1", "unknown flag: --min; did you mean --min-gbps or --min-rate?"},
+		// Not unknown.
+		{"--depth", "unknown flag: --depth: prog --help says what there is"},
+		{"sub --depth", "flag needs an argument: --depth"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			err := tryFlags(c.args)
+			require.True(t, errors.As(err, new(Error)), "%v", err)
+			require.True(t, strings.HasSuffix(err.Error(), c.says), "%v", err)
+		})
+	}
+}
+
+// tryFlags calls a program with flags of its own and of a subcommand.
+func tryFlags(args string) error {
+	root := &cobra.Command{Use: "prog", SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command, []string) {}}
+	for _, name := range []string{"drop", "chunk-drop", "rate", "rtt", "reliability", "receivers", "repeat", "reorder", "min-gbps", "min-rate", "secret"} {
+		root.PersistentFlags().String(name, "", "")
+	}
+	root.PersistentFlags().Lookup("secret").Hidden = true
+	sub := &cobra.Command{Use: "sub", Run: func(*cobra.Command, []string) {}}
+	sub.Flags().String("depth", "", "")
+	root.AddCommand(sub)
+	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
+	Flags(root)
+	root.SetArgs(strings.Fields(args))
+	return root.Execute()
+}
