@@ -9,7 +9,8 @@
 // The same commit and the same Go release give the same bytes, wherever and whenever they are built: paths are
 // trimmed, nothing is linked that the host has, and the archive's times are the commit's. Who doubts a published
 // archive checks the tag out, runs this, and compares SHA256SUMS. A version is 0.1.0 only when the commit has the
-// tag v0.1.0 and nothing is changed.
+// tag v0.1.0. What is built is a clone of the commit, so that files which it doesn't have play no part; with changes that
+// aren't committed nothing is built.
 package main
 
 import (
@@ -61,6 +62,9 @@ func run(source, out string) error {
 		return err
 	}
 	defer os.RemoveAll(stage)
+	if source, err = committed(source, filepath.Join(stage, "source")); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
@@ -98,6 +102,22 @@ func run(source, out string) error {
 	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644)
 }
 
+// committed clones the commit that is checked out at source. The go command notes the commit in the programs only where .git is a folder,
+// which it isn't in a worktree.
+func committed(source, clone string) (string, error) {
+	changes, err := output(source, nil, "git", "status", "--porcelain", "--untracked-files=no")
+	if err != nil {
+		return "", err
+	}
+	if len(changes) > 0 {
+		return "", fmt.Errorf("uncommitted changes, which nobody else can build: commit them first\n%s", bytes.TrimRight(changes, "\n"))
+	}
+	if _, err := output(source, nil, "git", "clone", "-q", "--shared", ".", clone); err != nil {
+		return "", err
+	}
+	return clone, nil
+}
+
 // commitTime is that of the commit that is checked out.
 func commitTime(source string) (time.Time, error) {
 	b, err := output(source, nil, "git", "log", "-1", "--format=%ct")
@@ -122,7 +142,7 @@ func output(dir string, env []string, name string, args ...string) ([]byte, erro
 
 // compile builds one program, static, and the same for everybody.
 func compile(source, to, arch, program string) error {
-	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOWORK=off"}
+	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-trimpath", "GOWORK=off"} // empty would be what go env -w set
 	_, err := output(source, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", to, "./cmd/"+program)
 	return err
 }

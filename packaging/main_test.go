@@ -59,15 +59,21 @@ func fixture(t *testing.T) string {
 	return dir
 }
 
-// TestReproducible: two checkouts of one commit, in different folders, give the same archive, to the byte.
+// TestReproducible: two checkouts of one commit, in different folders and one of them a worktree with a file of its own, give the same
+// archive, to the byte.
 func TestReproducible(t *testing.T) {
 	all, two := architectures, programs
 	t.Cleanup(func() { architectures, programs = all, two })
 	architectures, programs = []string{runtime.GOARCH}, programs[:1] // the others take the same way
 	outs := []string{t.TempDir(), t.TempDir()}
 	name := "sdr-1.2.3-linux-" + runtime.GOARCH
-	for _, out := range outs {
-		require.NoError(t, run(fixture(t), out))
+	tree := filepath.Join(t.TempDir(), "tree")
+	_, err := output(fixture(t), nil, "git", "worktree", "add", "-q", tree)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(tree, "cmd", "sdr-perf", "own.go"), []byte("package main\n\nfunc init() { println() }\n"), 0o644))
+	for i, source := range []string{fixture(t), tree} {
+		out := outs[i]
+		require.NoError(t, run(source, out))
 		b, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
 		require.NoError(t, err)
 		require.Regexp(t, "^[0-9a-f]{64}  "+name+`\.tar\.gz\n$`, string(b))
@@ -86,6 +92,16 @@ func TestReproducible(t *testing.T) {
 	require.NotContains(t, string(binary.content), outs[0][:strings.LastIndex(outs[0], "/")], "a path of the host")
 	require.Contains(t, string(binary.content), "vcs.revision=", "it says which commit it is of")
 	require.Equal(t, "prog 1.2.3\n", string(files[name+"/share/man/man1/sdr-perf.1"].content))
+}
+
+// TestChangesAreRefused: what isn't committed can't be built by others, so that it is no release.
+func TestChangesAreRefused(t *testing.T) {
+	dir, out := fixture(t), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, documents[0]), []byte("changed\n"), 0o644))
+	require.ErrorContains(t, run(dir, out), "commit them first\n M "+documents[0])
+	files, err := os.ReadDir(out)
+	require.NoError(t, err)
+	require.Empty(t, files)
 }
 
 type unpacked struct {
