@@ -48,10 +48,14 @@ func WriteManual(w io.Writer, root *cobra.Command) error {
 	return err
 }
 
-// commands are those that the help shows, without cobra's own.
+// commands are those that the help shows, without cobra's own; of one that only holds others, these.
 func commands(root *cobra.Command) (list []*cobra.Command) {
 	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() && c.Name() != "help" && c.Name() != "completion" {
+		switch {
+		case !c.IsAvailableCommand() || c.Name() == "help" || c.Name() == "completion":
+		case c.HasAvailableSubCommands():
+			list = append(list, commands(c)...)
+		default:
 			list = append(list, c)
 		}
 	}

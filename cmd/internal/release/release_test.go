@@ -38,14 +38,18 @@ func TestManual(t *testing.T) {
 	require.NoError(t, root.Flags().MarkHidden("foreign"))
 	sub := &cobra.Command{Use: "compare A B", Short: "Compare", Run: func(*cobra.Command, []string) {}}
 	sub.Flags().String("json", "", "write to `FILE`")
-	root.AddCommand(sub)
+	group := &cobra.Command{Use: "live", Short: "Only holds others"}
+	trim := &cobra.Command{Use: "trim", Short: "Trim packets", Run: func(*cobra.Command, []string) {}}
+	trim.Flags().String("carry", "", "join `N`")
+	group.AddCommand(trim)
+	root.AddCommand(sub, group)
 	Register(root)
 	var b strings.Builder
 	require.NoError(t, WriteManual(&b, root))
 	for _, want := range []string{
 		`.TH "PROG" "1" "" "go-sdr 0.1.0-dev`, "prog \\- Measure things\n", "\\&.it is no request\n", ".nf\n  kept as\n  it is\n.fi\n",
 		".TP\n\\fB\\-s\\fR, \\fB\\-\\-size\\fR \\fIbytes\\fR\nbytes of a thing, \"large\" ones too (default 64)\n", "\\fB\\-\\-quiet\\fR\nsay nothing\n",
-		".SH \"COMPARE\"\nCompare.\n", "\\-\\-json\\fR \\fIFILE\\fR", ".SH \"VERSION\"\n", "  prog \\-\\-size 1 C:\\ex\n",
+		".SH \"COMPARE\"\nCompare.\n", "\\-\\-json\\fR \\fIFILE\\fR", ".SH \"VERSION\"\n", "prog live trim", ".SH \"LIVE TRIM\"\nTrim packets.\n", "\\-\\-carry\\fR \\fIN\\fR", "  prog \\-\\-size 1 C:\\ex\n",
 	} {
 		require.Contains(t, b.String(), want)
 	}
