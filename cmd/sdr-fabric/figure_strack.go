@@ -70,9 +70,14 @@ var (
 	schemeOblivious = strackScheme{"oblivious", "STrack, oblivious", func(s *scenario, bdp units.Bytes) { setSTrack(s, bdp, ",oblivious") }}
 
 	// RoCEv2 marks from the product on and pauses out of 256 MB for each 51.2 Tbit/s of ports. The
-	// paper gives no constants of its DCQCN: those of HPCC's evaluation are for links of this kind.
+	// paper gives no constants of its DCQCN, but it extends htsim, whose DCQCN has those of the algorithm's own paper,
+	// increases of a twentieth and a tenth of the link's rate, and a cut as soon as a notification comes. It has no least rate,
+	// but a sender that waits hears of a higher one; here the rate at the packet before decides how long it waits. So the least is
+	// that of HPCC's evaluation.
 	schemeRoCE = strackScheme{"roce", "RoCEv2, ECMP", func(s *scenario, bdp units.Bytes) {
-		s.Transport, s.CC, s.Routing = "gbn:ack=4", "dcqcn:hpcc", "ecmp"
+		rate := units.Rate(int64(bdp) * 8 * int64(units.Second/strackBase))
+		s.Transport, s.Routing = "gbn:ack=4", "ecmp"
+		s.CC = fmt.Sprintf("dcqcn:sigcomm15,ai=%dgbit,hai=%dgbit,decrease=4us,min=100mbit", rate/20/units.Gbit, rate/10/units.Gbit)
 		s.ECN, s.Buffer = fmt.Sprintf("%d,%d,1", bdp, bdp), "256MB,pfc"
 	}}
 
