@@ -40,6 +40,13 @@ type figureOptions struct {
 	seeds int
 	// largest leaves out larger messages, and is the size of collectives that have more; 0: none.
 	largest units.Bytes
+	// sizes of messages are the only ones that are run, if there are any.
+	sizes []units.Bytes
+}
+
+// takes reports whether messages of the size are run.
+func (o figureOptions) takes(size units.Bytes) bool {
+	return (o.largest == 0 || size <= o.largest) && (len(o.sizes) == 0 || slices.Contains(o.sizes, size))
 }
 
 // of says of which seeds values are.
@@ -192,8 +199,9 @@ stopped. Exit status 1 where a value is out of its bounds.
   dcp:16       those of 13 with incasts, with and without DCQCN
   dcp:17       one flow through a switch that loses: DCP, RACK-TLP, IRN, timeouts only
 
-The largest messages take most of the time: --largest 16MiB leaves them out.`
+The largest messages take most of the time: --largest 16MiB leaves them out, --sizes 2MiB,100MB runs only these.`
 	cmd.Flags().Var(&o.largest, "largest", "leave out messages of more than this `size`, and make collectives no larger (strack:*, nscc:*); 0: none")
+	cmd.Flags().Var((*sizeList)(&o.sizes), "sizes", "run only messages of these `sizes`, of those that a figure has (strack:9 to strack:15, strack:19, nscc:*); none: all")
 	return cmd
 }
 
@@ -330,7 +338,7 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	}
 	points := overSeeds(all)
 	if len(points) == 0 {
-		return 0, usage.Errorf("--scale %g is too small for %s: nothing is left to measure", o.scale, f.name)
+		return 0, usage.Errorf("%s has nothing left to measure: take a larger --scale than %g, or --sizes and --largest that leave some of its sizes", f.name, o.scale)
 	}
 	for i := range points {
 		if points[i].judge(); !points[i].OK {

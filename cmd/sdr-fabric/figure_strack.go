@@ -132,7 +132,7 @@ func (f strackFigure) run(o figureOptions, key string, size units.Bytes) string 
 
 func (f strackFigure) sizes(o figureOptions) (sizes []units.Bytes) {
 	for _, s := range strackSizes {
-		if o.largest == 0 || s <= o.largest {
+		if o.takes(s) {
 			sizes = append(sizes, s)
 		}
 	}
