@@ -22,6 +22,10 @@ type NSCCConfig struct {
 	Initial, Max float64
 	// Gamma is how strongly the excess over the target cuts the window, within 0 and 1.
 	Gamma float64
+	// Draft takes two rules that uet-htsim had before the specification's version 1.0, as of its commit 1af36c4 (August 2024),
+	// when it stored results of its own: below the target the fair increase comes with the proportional one, and what was
+	// trimmed leaves the average delay as it is. The results that it stored are what it is for.
+	Draft bool
 }
 
 // NSCCDefaults returns the specification's constants, and windows of one and a half products.
@@ -61,6 +65,7 @@ type nscc struct {
 	mtu     units.Bytes
 	most    int64 // Max in 2^-16
 	gamma   fraction
+	draft   bool
 
 	low, high window
 	// fair, alpha and eta are increases: for each acknowledged byte over the window, the first as long as there
@@ -94,7 +99,7 @@ func newNSCC(c *NSCCConfig, p Path) *nscc {
 	}
 	net = max(net, 1)
 	mtu := min(max(p.MTU, 1), maxMTU)
-	n := &nscc{netRTT: net, baseRTT: net, target: c.Target, rate: p.LineRate, mtu: mtu, most: int64(math.Ldexp(c.Max, 16)), gamma: fractionOf(c.Gamma), low: windowOf(1, mtu)}
+	n := &nscc{netRTT: net, baseRTT: net, target: c.Target, rate: p.LineRate, mtu: mtu, most: int64(math.Ldexp(c.Max, 16)), gamma: fractionOf(c.Gamma), draft: c.Draft, low: windowOf(1, mtu)}
 	if n.target == 0 {
 		n.target = max(net*3/4, 1)
 	}
@@ -134,8 +139,9 @@ func (n *nscc) OnLoss(now units.Instant, l Loss) {
 	lost := min(max(l.Bytes, 0), n.bytes())
 	if l.Kind == LossTrim {
 		n.forgotten += lost
-		// The queue that trimmed is taken to hold a round trip.
-		n.average(n.netRTT)
+		if !n.draft { // the queue that trimmed is taken to hold a round trip
+			n.average(n.netRTT)
+		}
 		n.trimmed = true
 		if n.adapt(true, true, 0) {
 			return
@@ -235,7 +241,11 @@ func (n *nscc) rise(acked units.Bytes, delay units.Duration) {
 	n.rises = false
 	hi, lo := bits.Mul64(uint64(n.alpha), uint64(n.target-delay))
 	part, _ := bits.Div64(hi, lo, uint64(n.target)) // at most alpha
-	n.promise(window(part), acked)
+	by := window(part)
+	if n.draft {
+		by += n.fair
+	}
+	n.promise(by, acked)
 }
 
 // promise increases by by·acked/window, when fulfil is called next.

@@ -99,6 +99,50 @@ func TestNSCCTrims(t *testing.T) {
 	require.Equal(t, units.Bytes(20_000), n.bytes(), "a mark from before")
 }
 
+// With the rules of the draft the fair increase comes with the proportional one, below the target and not for marked packets.
+func TestNSCCDraftIncrease(t *testing.T) {
+	const (
+		at    = units.Instant(100 * micro)
+		acked = 40e3
+		w0    = 300e3
+		scale = 416850.0 / 150000
+		fair  = 5 * scale * 4086
+		alpha = 4 * scale * 4086 * 6252 / 12000
+	)
+	for _, c := range []struct {
+		delay       units.Duration
+		ecn         bool
+		final, soon float64 // increases by version 1.0, and by the draft
+	}{
+		{0, false, alpha, alpha + fair},
+		{3126, false, alpha / 2, alpha/2 + fair},
+		{10 * micro, false, fair, fair},
+		{3 * micro, true, 0, 0},
+	} {
+		for draft, want := range map[bool]float64{false: c.final, true: c.soon} {
+			n := testNSCC(t, func(c *NSCCConfig) { c.Draft = draft })
+			n.now, n.lastAdjust, n.period = at, at, units.Never // no constant, no quick adaptation
+			n.window = window(w0) << windowShift
+			n.OnAck(at, &Ack{RTT: 8337 + c.delay, Acked: acked, ECN: c.ecn})
+			require.InDelta(t, w0+want*acked/w0, bytesOf(n.window), 10, "draft %v, delay %v", draft, c.delay)
+		}
+	}
+}
+
+// By version 1.0 a trim counts as a round trip of delay in the average, by the draft's rules not at all; what was trimmed is
+// taken off the window by both.
+func TestNSCCDraftTrim(t *testing.T) {
+	const average = 3000.0 // ns
+	for draft, want := range map[bool]float64{false: average + (8337-average)/nsccDelayPart, true: average} {
+		n := testNSCC(t, func(c *NSCCConfig) { c.Draft = draft })
+		n.delay, n.period = int64(average)<<strackDelayShift, units.Never
+		before := n.window
+		n.OnLoss(units.Instant(100*micro), Loss{Bytes: 4086, Kind: LossTrim})
+		require.InDelta(t, want, float64(n.delay)/(1<<strackDelayShift), 1, "draft %v", draft)
+		require.Equal(t, before-window(4086)<<windowShift, n.window)
+	}
+}
+
 // Whatever a peer says, the window stays within its bounds.
 func TestNSCCBounds(t *testing.T) {
 	const seed = 7
@@ -108,6 +152,7 @@ func TestNSCCBounds(t *testing.T) {
 		c.Max = math.Exp(r.Float64() * 4)
 		c.Initial = c.Max * r.Float64()
 		c.Initial = max(c.Initial, 0.001)
+		c.Draft = r.IntN(2) == 0
 		f, err := NSCC(c)
 		require.NoError(t, err)
 		n := f(Path{LineRate: units.Rate(r.Int64N(1 << 50)), BaseRTT: units.Duration(r.Int64N(1 << 36)), MTU: units.Bytes(r.Int64N(1 << 20))}).(*nscc)

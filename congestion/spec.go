@@ -38,7 +38,7 @@ search                      finds the rate of a path that nobody else uses, from
 dcqcn[:sigcomm15|hpcc]      DCQCN with the constants of its paper (the default) or of HPCC's evaluation; single ones
                             by g=, alpha=, decrease=, rise=, bytes=, fast=, ai=, hai=, min=, clamp=, cnp=
 swift                       Swift; constants by target=, hop=, range=, flowmin=, flowmax=, ai=, beta=, mdf=, reset=, min=, max=
-nscc                        Ultra Ethernet's NSCC; constants by base=, target=, w0= and wmax= (products of rate and round trip), gamma=
+nscc[:draft]                Ultra Ethernet's NSCC, or its simulator's before 1.0; constants by base=, target=, w0= and wmax= (products of rate and round trip), gamma=
 hpcc                        HPCC, by what switches write into packets (sdr-fabric only); constants by base=, eta=, stage=, ai=`
 
 // Parse reads a controller's name, and behind a colon its preset and constants: "dcqcn",
@@ -136,6 +136,9 @@ func (o *options) swift() SwiftConfig {
 
 func (o *options) nscc() NSCCConfig {
 	c := NSCCDefaults()
+	if o.preset == "draft" {
+		c.Draft, o.preset = true, ""
+	}
 	o.quantity("base", (*units.DurationValue)(&c.BaseRTT))
 	o.quantity("target", (*units.DurationValue)(&c.Target))
 	o.number("w0", &c.Initial)

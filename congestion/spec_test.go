@@ -41,6 +41,13 @@ func TestParse(t *testing.T) {
 	require.Equal(t, 3, h.maxStage)
 	require.Equal(t, window(units.KiB)<<windowShift, h.ai)
 
+	s, err = Parse("nscc:draft,gamma=0.5")
+	require.NoError(t, err)
+	require.True(t, s.New(path).(*nscc).draft)
+	s, err = Parse("nscc")
+	require.NoError(t, err)
+	require.False(t, s.New(path).(*nscc).draft)
+
 	s, err = Parse("fixed:rate=10gbit,window=1MiB")
 	require.NoError(t, err)
 	require.Equal(t, Fixed{10 * units.Gbit, units.MiB}, s.New(path))
@@ -54,6 +61,7 @@ func TestParseRefuses(t *testing.T) {
 		"cubic":                   "choose one of auto, none, fixed, bbr, search, dcqcn, swift, nscc, hpcc",
 		"":                        "choose one of",
 		"dcqcn:quick":             "choose sigcomm15 or hpcc",
+		"nscc:quick":              `it has no preset "quick"`,
 		"dcqcn:ai=1furlong":       `ai: rate "1furlong": unknown unit`,
 		"dcqcn:hpcc,hpcc":         "write each constant once, as name=value",
 		"dcqcn:ai=1gbit,ai=2gbit": "write each constant once",

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -13,8 +14,10 @@ import (
 // The longest completion of a permutation of 8192 hosts with NSCC beside what ultraethernet/uet-htsim has stored of its
 // own runs (htsim/sim/datacenter/results, 128 paths): the published oracle for a descendant of STrack. Those
 // runs were made with two states of that simulator, before and after 29 July 2024, which differ by up to 60 % from each
-// other; what they have in common at 400 Gbit/s are queues of 100 packets of 4150 bytes, marks from 25 to 75, windows of 150, and
-// trimming. At 200 and 800 Gbit/s these are half and twice as many.
+// other: commits f1f54d0 (30 July) and 1af36c4 (2 August) stored them. What they have in common at 400 Gbit/s are queues of 100
+// packets of 4150 bytes, marks from 25 to 75, windows of 150, and trimming. At 200 and 800 Gbit/s these are half and twice as many.
+// Both states increased and averaged by the rules that congestion.NSCCConfig calls Draft; the constants of the second are nearer to
+// version 1.0. So ours are run by version 1.0, and by the draft's rules for the second.
 
 var nsccSizes = []units.Bytes{1 * units.MB, 2 * units.MB, 4 * units.MB, 8 * units.MB, 16 * units.MB, 32 * units.MB, 64 * units.MB, 100 * units.MB}
 
@@ -24,7 +27,8 @@ type nsccTable struct {
 	rate        units.Rate
 	oversub     int
 	slow        bool // one spine's links have a quarter of the rate
-	// What is stored, in µs, by nsccSizes: of the first state, and in files whose names end with _2 of the second.
+	// What is stored, in µs, by nsccSizes: of the first state, by f1f54d0, and in files whose names end with _2 of the second, by
+	// 1af36c4.
 	first, second []float64
 }
 
@@ -69,7 +73,13 @@ const (
 	nsccSmall          = 8 * units.MB
 )
 
-func (t nsccTable) scenario(o figureOptions, size units.Bytes) scenario {
+// Ours are by version 1.0 or by the draft's rules.
+const (
+	nsccFinal = ""
+	nsccDraft = "draft."
+)
+
+func (t nsccTable) scenario(o figureOptions, rules string, size units.Bytes) scenario {
 	s := defaultScenario()
 	side := o.side()
 	leaves := 2 * side
@@ -89,6 +99,9 @@ func (t nsccTable) scenario(o figureOptions, size units.Bytes) scenario {
 	s.Load, s.Seed = fmt.Sprintf("perm:%d", size), o.seed
 	s.MTU, s.Header, s.AckSize = nsccPacket-nsccHeader, nsccHeader, nsccHeader
 	s.Transport, s.CC, s.Routing, s.Buffer = "uet", "none", "entropy", "endless"
+	if rules == nsccDraft {
+		s.CC = "nscc:draft"
+	}
 	s.Trim = fmt.Sprintf("%d,w=1000,threshold=%d", nsccHeader, queue)
 	return s
 }
@@ -100,13 +113,13 @@ func (t nsccTable) queue() (most, markMin, markMax units.Bytes) {
 	return packets(perQueue), packets(perQueue / 4), packets(perQueue * 3 / 4)
 }
 
-func (t nsccTable) run(o figureOptions, size units.Bytes) string {
-	return fmt.Sprintf("%s.scale%.4g.seed%d.%d", figure{name: t.name, chart: t.chart}.file(), o.scale, o.seed, size)
+func (t nsccTable) run(o figureOptions, rules string, size units.Bytes) string {
+	return fmt.Sprintf("%s.scale%.4g.seed%d.%s%d", figure{name: t.name, chart: t.chart}.file(), o.scale, o.seed, rules, size)
 }
 
 func (t nsccTable) sizes(o figureOptions) (sizes []units.Bytes) {
 	for _, s := range nsccSizes {
-		if o.largest == 0 || s <= o.largest {
+		if o.takes(s) {
 			sizes = append(sizes, s)
 		}
 	}
@@ -115,32 +128,36 @@ func (t nsccTable) sizes(o figureOptions) (sizes []units.Bytes) {
 
 func (t nsccTable) runs(o figureOptions) (runs []sweepRun) {
 	for _, size := range t.sizes(o) {
-		runs = append(runs, sweepRun{t.run(o, size), t.scenario(o, size), float64(size)})
+		for _, rules := range []string{nsccFinal, nsccDraft} {
+			runs = append(runs, sweepRun{t.run(o, rules, size), t.scenario(o, rules, size), float64(size)})
+		}
 	}
 	return runs
 }
 
 func (t nsccTable) points(o figureOptions, r map[string]*report) (points []point) {
-	for i, size := range t.sizes(o) {
-		ours := r[t.run(o, size)].FCT.Max / 1000
+	for _, size := range t.sizes(o) {
+		i := slices.Index(nsccSizes, size)
+		ours, draft := r[t.run(o, nsccFinal, size)].FCT.Max/1000, r[t.run(o, nsccDraft, size)].FCT.Max/1000
 		x := float64(size)
-		points = append(points, point{Name: "ours; htsim before 29 July 2024", Class: "µs", X: x, Ours: ours, Paper: number(t.first[i])},
-			point{Name: "ours; htsim after it", Class: "µs", X: x, Ours: ours, Paper: number(t.second[i])})
+		points = append(points, point{Name: "ours, 1.0; htsim before 29 July 2024", Class: "µs", X: x, Ours: ours, Paper: number(t.first[i])},
+			point{Name: "ours, draft; htsim after it", Class: "µs", X: x, Ours: draft, Paper: number(t.second[i])})
 		before, after := ours/t.first[i], ours/t.second[i]
-		points = append(points, point{Name: "over htsim's before", Class: "ratio", X: x, Ours: before, Paper: number(1)},
-			point{Name: "over htsim's after", Class: "ratio", X: x, Ours: after, Paper: number(1)})
+		points = append(points, point{Name: "1.0 over htsim's before", Class: "ratio", X: x, Ours: before, Paper: number(1)},
+			point{Name: "1.0 over htsim's after", Class: "ratio", X: x, Ours: after, Paper: number(1)})
 		part := nsccClose
 		if size > nsccSmall {
 			part = nsccFar
 		}
-		nearer := point{Name: "over the nearer one", Class: "nearer", X: x, Ours: before}
+		nearer := point{Name: "1.0 over the nearer one", Class: "nearer", X: x, Ours: before}
 		if math.Abs(after-1) < math.Abs(before-1) {
 			nearer.Ours = after
 		}
+		second := point{Name: "draft over htsim's after", Class: "ratio", X: x, Ours: draft / t.second[i], Paper: number(1)}
 		if o.full() {
-			nearer = nearer.within(1-part, 1+part)
+			nearer, second = nearer.within(1-part, 1+part), second.within(1-part, 1+part)
 		}
-		points = append(points, nearer)
+		points = append(points, nearer, second)
 	}
 	return points
 }
@@ -154,7 +171,7 @@ func (t nsccTable) chart(o figureOptions, points []point) figures.Chart {
 	}
 	return figures.Chart{
 		Title:    t.title,
-		Subtitle: fmt.Sprintf("%s, seed %d; dotted: stored by uet-htsim", t.scenario(o, nsccSizes[0]).Topo, o.seed),
+		Subtitle: fmt.Sprintf("%s, seed %d; dotted: stored by uet-htsim", t.scenario(o, nsccFinal, nsccSizes[0]).Topo, o.seed),
 		Panels: []figures.ChartPanel{
 			{
 				Title: "(a) longest completion time", X: x, Lines: lines(points, "µs"),

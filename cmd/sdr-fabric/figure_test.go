@@ -4,10 +4,13 @@ package main
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // An incast as its samples have it: the last hop is full and has a queue, hosts send what it carries, and the first flow's
@@ -44,6 +47,30 @@ func TestSamples(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, marked, 0)
 	require.Greater(t, grown, marked)
+}
+
+// A figure has the sizes of messages that it is asked for, and no others.
+func TestSizes(t *testing.T) {
+	dir := t.TempDir()
+	_, err := command(t, "figure", "strack:19", "--scale", "1/64", "--sizes", "4KiB,512KiB,100MB", "--largest", "1MB", "-q", "-o", dir)
+	require.NoError(t, err)
+	var f figureFile
+	require.NoError(t, readJSON(filepath.Join(dir, "strack-19.json"), &f))
+	sizes := map[float64]bool{}
+	for _, p := range f.Points {
+		sizes[p.X] = true
+	}
+	require.Equal(t, map[float64]bool{4096: true, 512 * 1024: true}, sizes)
+}
+
+// What is stored by size is found by size, whichever are run.
+func TestNSCCSizes(t *testing.T) {
+	o := figureOptions{scale: 1, seed: 1, seeds: 1, sizes: []units.Bytes{4 * units.MB}}
+	table := nsccTables[0]
+	rep := new(report)
+	points := table.points(o, map[string]*report{table.run(o, nsccFinal, 4*units.MB): rep, table.run(o, nsccDraft, 4*units.MB): rep})
+	require.InDelta(t, 99.4849, *points[0].Paper, 1e-9)
+	require.InDelta(t, 106.265, *points[1].Paper, 1e-9)
 }
 
 // Of several seeds a value is the mean, and bounds hold for each.
