@@ -124,7 +124,7 @@ func newDCQCN(c *dcqcnConst, p Path) *dcqcn {
 	if line <= 0 {
 		line = unknownLineRate
 	}
-	line = min(line, maxLineRate, min(c.AI, c.HAI)*maxSteps)
+	line = min(line, min(c.AI, c.HAI, maxLineRate/maxSteps)*maxSteps) // so bounded the product can't overflow
 	return &dcqcn{
 		c: c, line: line, least: min(c.MinRate, line), rate: line, target: line,
 		began: units.Never, decrease: units.Never, rise: units.Never,

@@ -230,7 +230,12 @@ func TestDCQCNBoundsSteps(t *testing.T) {
 	require.Equal(t, units.Tbit, rate)
 	rate, _ = make(Path{LineRate: 400 * units.Gbit}).Limits(0)
 	require.Equal(t, 400*units.Gbit, rate)
-	c.AI--
+	c.AI, c.HAI = units.Tbit, units.Tbit // of which maxSteps are more than a Rate holds
+	make, err = DCQCN(c)
+	require.NoError(t, err)
+	rate, _ = make(Path{LineRate: 400 * units.Gbit}).Limits(0)
+	require.Equal(t, 400*units.Gbit, rate)
+	c.AI = minStep - 1
 	_, err = DCQCN(c)
 	require.ErrorContains(t, err, "increases")
 }
