@@ -43,16 +43,21 @@ func TestNSCCConstants(t *testing.T) {
 	require.Equal(t, windowOf(1, 4086), n.low)
 }
 
-// One acknowledgement of 40 000 bytes, which is enough for increases to take effect, from a window of 300 kB.
+// One acknowledgement of 40 000 bytes, which is enough for increases to take effect, from a window of 300 kB, and the increases that
+// it makes.
+const (
+	nsccAt    = units.Instant(100 * micro)
+	nsccAcked = 40e3
+	nsccW0    = 300e3
+	nsccScale = 416850.0 / 150000
+	nsccFair  = 5 * nsccScale * 4086
+	nsccAlpha = 4 * nsccScale * 4086 * 6252 / 12000
+)
+
 func TestNSCCQuadrants(t *testing.T) {
 	const (
-		at    = units.Instant(100 * micro)
-		acked = 40e3
-		w0    = 300e3
-		scale = 416850.0 / 150000
-		fair  = 5 * scale * 4086
-		alpha = 4 * scale * 4086 * 6252 / 12000
-		base  = 8337
+		at, acked, w0, scale, fair, alpha = nsccAt, nsccAcked, nsccW0, nsccScale, nsccFair, nsccAlpha
+		base                              = 8337
 	)
 	for _, c := range []struct {
 		name       string
@@ -101,14 +106,7 @@ func TestNSCCTrims(t *testing.T) {
 
 // With the rules of the draft the fair increase comes with the proportional one, below the target and not for marked packets.
 func TestNSCCDraftIncrease(t *testing.T) {
-	const (
-		at    = units.Instant(100 * micro)
-		acked = 40e3
-		w0    = 300e3
-		scale = 416850.0 / 150000
-		fair  = 5 * scale * 4086
-		alpha = 4 * scale * 4086 * 6252 / 12000
-	)
+	const at, acked, w0, fair, alpha = nsccAt, nsccAcked, nsccW0, nsccFair, nsccAlpha
 	for _, c := range []struct {
 		delay       units.Duration
 		ecn         bool
