@@ -28,7 +28,7 @@ type plan struct {
 	rtt             units.Duration
 	distance        kilometers
 	usPerKm         float64
-	sizes           sizeList
+	sizes           usage.Sizes
 	drop, chunkDrop probabilities
 	chunk, mtu      units.Bytes
 	burst           float64 // packets
@@ -41,7 +41,7 @@ type plan struct {
 
 func defaultPlan() *plan {
 	return &plan{
-		rate: 400 * units.Gbit, rtt: 25 * units.Millisecond, sizes: sizeList{128 * units.MiB}, drop: probabilities{1e-5},
+		rate: 400 * units.Gbit, rtt: 25 * units.Millisecond, sizes: usage.Sizes{128 * units.MiB}, drop: probabilities{1e-5},
 		chunk: 64 * units.KiB, mtu: 4 * units.KiB,
 	}
 }
@@ -97,7 +97,7 @@ func (p *plan) registerLink(f *pflag.FlagSet) {
 	f.Var((*units.DurationValue)(&p.rtt), "rtt", "round-trip time")
 	f.Var(&p.distance, "distance", "length of the cable, instead of --rtt")
 	f.Float64Var(&p.usPerKm, "us-per-km", float64(model.Fibre), "one-way µs per km with --distance: 5 in fibre; the paper has 3.33")
-	f.Var(&p.sizes, "size", "message sizes")
+	f.Var(sizeList{&p.sizes}, "size", "message sizes")
 	f.Var(&p.drop, "drop", "drop probability of a packet, or a range such as 1e-6..1e-3")
 	f.Var(&p.chunkDrop, "chunk-drop", "drop probability of a chunk, instead of --drop")
 	f.Float64Var(&p.burst, "burst", p.burst, "mean length in packets of bursts of losses, 1 for independent ones")

@@ -24,7 +24,7 @@ func (p *plan) readLink(cmd *cobra.Command, stdin io.Reader) error {
 		return usage.Errorf("--from %s: no results", p.from)
 	}
 	var seen []measuredLink
-	var sizes sizeList
+	var sizes usage.Sizes
 	var drops probabilities
 	for _, point := range points {
 		l, drop := point.measured()

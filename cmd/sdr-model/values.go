@@ -8,34 +8,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/model"
-	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// sizeList is a flag value: sizes separated by commas.
-type sizeList []units.Bytes
+// sizeList names the kind of flag as the other lists and ranges of this program are named.
+type sizeList struct{ *usage.Sizes }
 
-func (l *sizeList) String() string {
-	var s []string
-	for _, b := range *l {
-		s = append(s, strings.ReplaceAll(b.String(), " ", ""))
-	}
-	return strings.Join(s, ",")
-}
-
-func (l *sizeList) Type() string { return "size[,size]" }
-
-func (l *sizeList) Set(s string) error {
-	*l = nil
-	for _, part := range strings.Split(s, ",") {
-		b, err := units.ParseBytes(part)
-		if err != nil {
-			return err
-		}
-		*l = append(*l, b)
-	}
-	return nil
-}
+func (sizeList) Type() string { return "size[,size]" }
 
 // kilometers is a flag value such as 3750km.
 type kilometers model.Kilometers

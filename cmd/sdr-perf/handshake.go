@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -141,6 +142,6 @@ func checkPlan(h *hello) error {
 	if err := h.Plan.check(); err != nil {
 		return err
 	}
-	point := params{Inflight: 1, QPs: 1, Sizes: sizes{h.Size}, Schemes: []string{h.Scheme}, Channels: 1, Duration: units.Second, Timeout: units.Second}
+	point := params{Inflight: 1, QPs: 1, Sizes: usage.Sizes{h.Size}, Schemes: []string{h.Scheme}, Channels: 1, Duration: units.Second, Timeout: units.Second}
 	return point.check()
 }

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -42,7 +43,7 @@ func (w *onWrite) Write(b []byte) (int, error) {
 // The sender makes other content than the receiver checks for, as if the network had changed it.
 func TestWrongContent(t *testing.T) {
 	p := defaultParams()
-	p.Sizes, p.Iters, p.Warmup = sizes{64 * units.KiB}, 2, 0
+	p.Sizes, p.Iters, p.Warmup = usage.Sizes{64 * units.KiB}, 2, 0
 	out := &output{table: &onWrite{func() { p.Seed++ }}} // once the server has the plan
 	err := testLocal(0).runLoopback(t.Context(), &p, out, &capture{})
 	require.ErrorContains(t, err, "the content of transfer 0 is wrong from byte 0 on")
@@ -54,7 +55,7 @@ func TestLoopbackLeavesNothing(t *testing.T) {
 	before, fds := goleak.IgnoreCurrent(), descriptors(t)
 	for range 3 {
 		p := defaultParams()
-		p.Sizes, p.Iters, p.Warmup = sizes{units.MiB}, 2, 0
+		p.Sizes, p.Iters, p.Warmup = usage.Sizes{units.MiB}, 2, 0
 		require.NoError(t, testLocal(0).runLoopback(t.Context(), &p, &output{table: io.Discard}, &capture{}))
 	}
 	goleak.VerifyNone(t, before)

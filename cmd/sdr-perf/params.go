@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability/schemes"
@@ -18,7 +19,7 @@ import (
 
 // params say what is to be measured. They are the client's: it tells the server.
 type params struct {
-	Sizes    sizes          `json:"sizes"`
+	Sizes    usage.Sizes    `json:"sizes"`
 	Schemes  []string       `json:"schemes"`
 	Scheme   schemeParams   `json:"scheme"`
 	Iters    int            `json:"iters"` // 0: as many as fit into Duration
@@ -56,7 +57,7 @@ type link struct {
 
 func defaultParams() params {
 	return params{
-		Sizes: sizes{64 * units.MiB}, Schemes: []string{"adaptive"}, Duration: 5 * units.Second, Warmup: autoWarmup,
+		Sizes: usage.Sizes{64 * units.MiB}, Schemes: []string{"adaptive"}, Duration: 5 * units.Second, Warmup: autoWarmup,
 		Inflight: 1, QPs: 1, Channels: 4, Seed: 1, Timeout: 30 * units.Second, Verify: true,
 	}
 }

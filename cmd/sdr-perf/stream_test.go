@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -62,7 +63,7 @@ func TestManyUnderWay(t *testing.T) {
 // TestWrongContentUnderWay: the sender stamps other content than the receiver checks for.
 func TestWrongContentUnderWay(t *testing.T) {
 	p := defaultParams()
-	p.Sizes, p.Iters, p.Warmup, p.Inflight = sizes{64 * units.KiB}, 8, 0, 4
+	p.Sizes, p.Iters, p.Warmup, p.Inflight = usage.Sizes{64 * units.KiB}, 8, 0, 4
 	out := &output{columns: narrow, table: &onWrite{func() { p.Seed++ }}} // once the server has the plan, and lanes their seeds
 	l := testLocal(0)
 	l.loopback = true

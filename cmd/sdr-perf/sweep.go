@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -223,8 +224,8 @@ func (p *params) tasks(s *sweep) ([]task, error) {
 }
 
 // allSizes are those of perftest's -a.
-func allSizes() sizes {
-	var all sizes
+func allSizes() usage.Sizes {
+	var all usage.Sizes
 	for n := units.Bytes(2); n <= 8*units.MiB; n *= 2 {
 		all = append(all, n)
 	}

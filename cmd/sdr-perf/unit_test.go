@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -103,9 +104,9 @@ func TestStamps(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	var s sizes
+	var s usage.Sizes
 	require.NoError(t, s.Set("0,4096, 64KiB,1.5GiB"))
-	require.Equal(t, sizes{0, 4096, 64 * units.KiB, 3 * units.GiB / 2}, s)
+	require.Equal(t, usage.Sizes{0, 4096, 64 * units.KiB, 3 * units.GiB / 2}, s)
 	require.Equal(t, "0B,4KiB,64KiB,1.5GiB", s.String())
 	require.Error(t, s.Set(""))
 	require.Error(t, s.Set("1,,2"))
