@@ -302,6 +302,9 @@ type Write struct {
 	Imm uint32
 	// Signaled asks for a completion.
 	Signaled bool
+	// Marked has the packet leave as one that met a queue that marks (CE, RFC 3168), where Caps.ECN says so and the peer takes
+	// ECN-capable data; elsewhere it is ignored. For middleware that emulates such a queue.
+	Marked bool
 }
 
 // An AddressHandle names a datagram destination on its device.

@@ -45,7 +45,8 @@ type Config struct {
 	// MaxMessage is the longest message that Recv accepts: a peer that sends a longer one loses the
 	// connection. Default 64 MiB, at least BufferSize.
 	MaxMessage units.Bytes
-	// Link, if it changes anything, is emulated for what this end sends, and sending is paced to its rate.
+	// Link, if it changes anything, is emulated for what this end sends, and sending is paced to its rate. Its marks
+	// (MarkAbove) make data ECN-capable, if both ends have some; they are for user-space RoCEv2.
 	Link linkemu.Config
 	// PrivateData is what the peer gets while the two connect, as RDMA CM's private data, at most 4 KiB: what it
 	// needs to know to decide whether it wants this connection (Conn.PeerPrivateData).

@@ -60,7 +60,7 @@ func openHost(cfg *Config, near netip.Addr, ports ...uint16) (*host, error) {
 func workers() int { return min(sdr.DefaultWorkers(), userroce.MaxWorkers) }
 
 func (h *host) openUserRoCE(cfg *Config, near netip.Addr, ports []uint16) error {
-	c := userroce.Config{Addr: near, Workers: workers(), Logger: cfg.Logger}
+	c := userroce.Config{Addr: near, Workers: workers(), ECN: cfg.Link.MarkAbove > 0, Logger: cfg.Logger}
 	if cfg.Addr.IsValid() {
 		c.Addr = cfg.Addr
 	}

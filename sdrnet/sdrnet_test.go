@@ -40,7 +40,7 @@ func testContext(t testing.TB) context.Context {
 
 // badLink is a link that loses, reorders and repeats.
 func badLink(seed uint64) linkemu.Config {
-	return linkemu.Config{Seed: seed, RTT: 4 * units.Millisecond, Rate: 2 * units.Gbit, Drop: 0.01, Reorder: 0.02, Duplicate: 0.01}
+	return linkemu.Config{Seed: seed, RTT: 4 * units.Millisecond, Rate: 2 * units.Gbit, MarkAbove: 64 * units.KiB, Drop: 0.01, Reorder: 0.02, Duplicate: 0.01}
 }
 
 func listen(t testing.TB, cfg *sdrnet.Config) *sdrnet.Listener {

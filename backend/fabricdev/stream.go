@@ -76,7 +76,7 @@ func (a arrivals) OnPacket(_ units.Instant, p *transport.Packet, _ *transport.Re
 		return // made by a switch
 	}
 	k := n.world.Packet(i)
-	k.Marked = p.Flags&transport.CE != 0
+	k.Marked = k.Marked || p.Flags&transport.CE != 0
 	cut := p.Flags&transport.Trimmed != 0
 	k.Trimmed, k.Truncated = cut && n.trims, cut && !n.trims
 	n.world.Receive(i)

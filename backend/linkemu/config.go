@@ -20,6 +20,10 @@ type Config struct {
 	// is dropped. 0: none is dropped, and the sender is held back instead, as
 	// by a slow NIC. It needs a Rate.
 	Queue units.Bytes
+	// MarkAbove marks (ECN) data that finds more than so many of those bytes waiting; 0: none. It needs a Rate, and a
+	// device whose packets can carry marks (Caps.ECN), at both ends: such as userroce with Config.ECN. The real device
+	// sends what is marked with CE, so that its receiver answers as it would to a switch. Control isn't ECN-capable.
+	MarkAbove units.Bytes
 	// Drop is the fraction of packets lost, 0 to 1, data and control alike.
 	Drop float64
 	// Burst is the mean length in packets of the bursts in which they are lost
@@ -57,6 +61,7 @@ func (c *Config) link() (*netsim.LinkConfig, error) {
 	l := &netsim.LinkConfig{
 		Rate:          c.Rate,
 		Queue:         c.Queue,
+		MarkAbove:     c.MarkAbove,
 		Delay:         c.RTT / 2,
 		ChannelDelay:  c.ChannelDelay,
 		ChannelRate:   c.ChannelRate,

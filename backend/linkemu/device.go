@@ -51,6 +51,9 @@ func Wrap(dev backend.Device, cfg Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.MarkAbove > 0 && !dev.Caps().ECN {
+		return nil, operr.New("wrap", "linkemu", "MarkAbove of %v on %s: its packets carry no marks; open a device that has Caps.ECN, such as userroce with Config.ECN", cfg.MarkAbove, dev.Caps().Backend)
+	}
 	link.Loss = burstInTime(link.Loss, cfg.TotalRate(), dev.Caps())
 	d := &Device{inner: dev, caps: dev.Caps(), base: dev.Now(), link: netsim.NewLink(link, cfg.Seed)}
 	d.caps.Inline = false // what is delayed is read when it leaves

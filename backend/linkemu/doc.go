@@ -12,7 +12,7 @@
 //	})
 //	ctx, err := sdr.NewEndpoint(emu, …)
 //
-// Each side treats what it sends: it delays it by half the RTT, and loses,
+// Each side treats what it sends: it delays it by half the RTT, and loses, marks,
 // reorders and duplicates it; so does the other side with the other direction.
 //
 // # How it works

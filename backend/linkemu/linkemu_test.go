@@ -4,13 +4,16 @@ package linkemu
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -70,6 +73,55 @@ func TestQueue(t *testing.T) {
 	require.Len(t, p.b.imms(), 11, "ten wait, one is on its way")
 	require.Len(t, p.a.sent(), 64, "dropped ones complete too")
 	require.Equal(t, uint64(53), p.a.dev.Stats().Drops[backend.DropEmulatedQueue])
+}
+
+// TestMarks: what finds more waiting than the threshold arrives marked, and the sender is told of it; nothing else is.
+func TestMarks(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{}, Config{Rate: units.Gbit, MarkAbove: 10 * 1024}, 64)
+	p.write(40, 1024)
+	p.send("control")
+	p.run()
+	require.Len(t, p.b.imms(), 40)
+	for _, c := range p.b.got {
+		switch c.Kind {
+		case backend.KindDatagram:
+			require.Zero(t, c.Flags, "control isn't ECN-capable")
+		case backend.KindWrite:
+			require.Equal(t, c.Imm > 10, c.Flags&backend.FlagECN != 0, "packet %d", c.Imm)
+		}
+	}
+	told := 0
+	for _, c := range p.a.got {
+		if c.Kind == backend.KindCongestion {
+			told++
+		}
+	}
+	require.Positive(t, told)
+}
+
+// TestMarksOverSockets: the kernel carries the marks, whatever trains packets go in, and the receiver notifies the sender.
+func TestMarksOverSockets(t *testing.T) {
+	const count, size = 256, 1024
+	p := newRealPair(t, Config{Rate: 20 * units.Mbit, MarkAbove: 32 * size}, count, nil)
+	p.send(t, count, size)
+	require.Eventually(t, func() bool { return p.arrived.Load() == count }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		p.a.poll(t, p.a.dev.Now())
+		return p.a.dev.Stats().Congestion.RPCNPHandled > 0
+	}, 5*time.Second, time.Millisecond)
+	p.stop(t)
+	marked := p.b.dev.Stats().Congestion.NPMarked
+	require.Positive(t, marked)
+	require.Less(t, marked, uint64(count-size*32/(size+100)), "the first find less waiting")
+}
+
+// TestMarksNeedADeviceThatCarriesThem: a link whose marks nobody would see is refused.
+func TestMarksNeedADeviceThatCarriesThem(t *testing.T) {
+	d, err := userroce.Open(userroce.Config{Addr: netip.MustParseAddr("127.0.0.1"), Port: userroce.AnyPort})
+	require.NoError(t, err)
+	_, err = Wrap(d, Config{Rate: units.Gbit, MarkAbove: 1024})
+	require.ErrorContains(t, err, "userroce with Config.ECN")
+	require.NoError(t, d.Close())
 }
 
 // Which packets are lost depends on the seed alone: not on other faults, on how

@@ -33,7 +33,7 @@ type realPair struct {
 func newRealPair(t testing.TB, cfg Config, depth int, wire backend.Wire) *realPair {
 	t.Helper()
 	open := func(addr string) *userroce.Device {
-		d, err := userroce.Open(userroce.Config{Addr: netip.MustParseAddr(addr), Port: userroce.AnyPort, Wire: wire})
+		d, err := userroce.Open(userroce.Config{Addr: netip.MustParseAddr(addr), Port: userroce.AnyPort, ECN: cfg.MarkAbove > 0, Wire: wire})
 		require.NoError(t, err)
 		return d
 	}
@@ -99,7 +99,11 @@ func (p *realPair) send(t testing.TB, count, n int) {
 		}
 		m, err := p.a.cq.Poll(p.a.dev.Now(), p.a.dst[:])
 		require.NoError(t, err)
-		sent += m * len(batch)
+		for _, c := range p.a.dst[:m] {
+			if c.Kind == backend.KindSent {
+				sent += len(batch)
+			}
+		}
 		if k == 0 && m == 0 {
 			p.sleep(t)
 		}

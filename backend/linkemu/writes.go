@@ -78,6 +78,7 @@ func (q *queuePair) PostWrites(now units.Instant, w []backend.Write) (int, error
 		f := d.carry(t, units.Bytes(w[i].Length), q.cfg.Channel)
 		r := q.writes.at(q.tail)
 		*r = writeRecord{w: w[i], pending: q.schedule(q.tail, &f)}
+		r.w.Marked = w[i].Marked || f.Marked
 		r.visits, r.lost = max(1, r.pending), r.pending == 0
 		q.tail++
 	}

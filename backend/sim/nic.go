@@ -124,7 +124,7 @@ func (d *Device) carry(s *virtual.Send) {
 		net.world.Lose(s.Packet, backend.DropEmulatedLoss)
 		return
 	}
-	p.Corrupted, p.Marked, p.Trimmed = fate.Corrupted, fate.Marked, fate.Trimmed
+	p.Corrupted, p.Marked, p.Trimmed = fate.Corrupted, p.Marked || fate.Marked, fate.Trimmed
 	arrive := fate.Arrive
 	if verdict > 0 {
 		arrive = arrive.Add(netsim.Span(units.Duration(verdict)))

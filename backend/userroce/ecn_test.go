@@ -101,13 +101,12 @@ func TestMarksOfTheKernel(t *testing.T) {
 			a, b := newPair(t, v6, withECN, func(a, b *sideConfig) { a.DisableGSO = plain })
 			rkey, va := b.expose(0, 0, testMax)
 			w := a.message(rkey, va, 64*4096, 4096)
-			p := a.qp.(*queuePair).peer.Load()
 			marked := 0
-			for i := 0; i < len(w); i += 16 {
-				a.qp.(*queuePair).sender.mu.Lock()
-				p.tos = ecnECT0 + int32(i/16%2) // every other post as if a queue had marked it
-				a.qp.(*queuePair).sender.mu.Unlock()
-				a.post(w[i : i+16]...)
+			for i := range w {
+				w[i].Marked = i/16%2 == 1 // as if a queue had marked it
+			}
+			for i := 0; i < len(w); i += 32 {
+				a.post(w[i : i+32]...)
 			}
 			for _, c := range b.poll(64) {
 				require.Equal(t, backend.KindWrite, c.Kind)

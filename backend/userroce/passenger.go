@@ -102,10 +102,10 @@ func (s *sender) seat(x *passenger, p *peer, t *trainBuilder, limit int) {
 	n += roce.PutTrailer(buf[n:], len(x.data), 0)
 	x.to.flows[s.number].Seed(n).Seal(buf[:n])
 	b := s.batch
-	if t.packets == 0 || !t.fits(n, limit) || x.to.tos != p.tosOf(t.segment) {
+	if t.packets == 0 || !t.fits(n, x.to.tosOf(n, false), limit) {
 		t.close()
 		first := b.niovs
-		b.openMessage(x.to, n)
+		b.openMessage(x.to, x.to.tosOf(n, false))
 		b.addIov(addressOf(buf), n)
 		b.info[b.nmsgs] = messageInfo{1, uint32(len(x.data))}
 		b.closeMessage(first, 0)

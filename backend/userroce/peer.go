@@ -58,12 +58,16 @@ func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
 	return p, nil
 }
 
-// tosOf is the TOS of a packet of size wire bytes.
-func (p *peer) tosOf(size int) int32 {
+// tosOf is the TOS of a packet of size wire bytes, marked or not: no queue marks what isn't ECN-capable.
+func (p *peer) tosOf(size int, marked bool) int32 {
+	tos := p.tos
 	if size == roce.UCWriteImmOverhead {
-		return p.bareTOS
+		tos = p.bareTOS
 	}
-	return p.tos
+	if marked && p.ect && tos&ecnMask == ecnECT0 {
+		tos |= ecnCE
+	}
+	return tos
 }
 
 // to returns where packets for p go.

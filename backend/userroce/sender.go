@@ -122,15 +122,15 @@ func (s *sender) needBatch() {
 
 func (b *sendBatch) reset() { b.nmsgs, b.niovs, b.nbetween = 0, 0, 0 }
 
-// openMessage starts a message to p, of packets of size wire bytes.
-func (b *sendBatch) openMessage(p *peer, size int) *mmsghdr {
+// openMessage starts a message to p.
+func (b *sendBatch) openMessage(p *peer, tos int32) *mmsghdr {
 	m := &b.msgs[b.nmsgs]
 	b.info[b.nmsgs] = messageInfo{}
 	m.hdr = msghdr{
 		name: uintptr(unsafe.Pointer(&p.name)), namelen: p.nameLen,
 		iov: uintptr(unsafe.Pointer(&b.iovs[b.niovs])),
 	}
-	if tos := p.tosOf(size); tos != noTOS {
+	if tos != noTOS {
 		b.addControl(m).setTOS(tos, b.ipv6)
 	}
 	return m

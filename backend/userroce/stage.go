@@ -73,7 +73,7 @@ func (s *sender) stageDatagrams(q *queuePair, g []backend.Datagram) (staged int,
 		}
 		buf := s.stage.packets[staged][:]
 		h.Encode(buf)
-		s.assemble(p, buf, roce.UDSendHeaders, x.Data)
+		s.assemble(p, buf, roce.UDSendHeaders, x.Data, false)
 		staged++
 	}
 	s.outbound()
@@ -92,7 +92,7 @@ func (s *sender) stageWrites(q *queuePair, p *peer, w []backend.Write) (staged i
 		buf := s.stage.packets[staged][:]
 		h := q.header(p, &w[staged], staged)
 		h.Encode(buf)
-		s.assemble(p, buf, roce.UCWriteImmHeaders, payload)
+		s.assemble(p, buf, roce.UCWriteImmHeaders, payload, w[staged].Marked)
 		staged++
 	}
 	s.outbound()
@@ -100,19 +100,20 @@ func (s *sender) stageWrites(q *queuePair, p *peer, w []backend.Write) (staged i
 }
 
 // assemble completes the packet in buf, whose headers are there, and makes a message of it; mu is held.
-func (s *sender) assemble(p *peer, buf []byte, headers int, payload []byte) {
+func (s *sender) assemble(p *peer, buf []byte, headers int, payload []byte, marked bool) {
 	b := s.batch
 	n := headers + copy(buf[headers:], payload)
 	n += roce.PutTrailer(buf[n:], len(payload), 0)
 	p.flow.Seed(n).Seal(buf[:n])
 	first := b.niovs
-	b.openMessage(p, n)
+	tos := p.tosOf(n, marked)
+	b.openMessage(p, tos)
 	b.addIov(addressOf(buf), n)
 	b.info[b.nmsgs] = messageInfo{1, uint32(len(payload))}
 	b.closeMessage(first, 0)
 	if s.d.cfg.Wire != nil {
 		s.stage.wire = append(s.stage.wire, backend.WirePacket{
-			Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), TOS: uint8(max(p.tosOf(n), 0)), Data: buf[:n:n],
+			Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), TOS: uint8(max(tos, 0)), Data: buf[:n:n],
 		})
 	}
 }

@@ -16,12 +16,13 @@ type trainBuilder struct {
 	segment  int // wire size of the first packet, and so of all but the last
 	bytes    int
 	packets  int
-	hasShort bool // a shorter packet has been added
+	tos      int32 // of all
+	hasShort bool  // a shorter packet has been added
 }
 
-// fits reports whether a packet of size wire bytes may join the train.
-func (t *trainBuilder) fits(size, limit int) bool {
-	return !t.hasShort && t.packets < limit && size <= t.segment && t.bytes+size <= maxTrainBytes
+// fits reports whether a packet of size wire bytes and a TOS may join the train.
+func (t *trainBuilder) fits(size int, tos int32, limit int) bool {
+	return !t.hasShort && tos == t.tos && t.packets < limit && size <= t.segment && t.bytes+size <= maxTrainBytes
 }
 
 // gather builds a batch from the first writes of w, in trains or packet by packet, and returns how many it took, which is as many
@@ -44,11 +45,12 @@ func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool, a
 			return gathered, err
 		}
 		size := roce.PacketSize(roce.UCWriteImmHeaders, len(payload))
-		if t.packets != 0 && (!t.fits(size, limit) || p.tosOf(size) != p.tosOf(t.segment)) {
+		tos := p.tosOf(size, x.Marked)
+		if t.packets != 0 && !t.fits(size, tos, limit) {
 			t.close()
 		}
 		if t.packets == 0 {
-			t.open(p, size)
+			t.open(p, size, tos)
 		}
 		t.add(q.header(p, x, gathered), p.flow.Seed(size), payload, size)
 		gathered++
@@ -87,9 +89,9 @@ func (q *queuePair) header(p *peer, w *backend.Write, i int) roce.UCWriteImm {
 	}
 }
 
-func (t *trainBuilder) open(p *peer, size int) {
-	t.firstIov, t.segment, t.bytes, t.packets, t.hasShort = t.b.niovs, size, 0, 0, false
-	t.b.openMessage(p, size)
+func (t *trainBuilder) open(p *peer, size int, tos int32) {
+	t.firstIov, t.segment, t.bytes, t.packets, t.tos, t.hasShort = t.b.niovs, size, 0, 0, tos, false
+	t.b.openMessage(p, tos)
 }
 
 // add appends one packet. The iovecs of a train are: headers, payload, trailer and headers, payload, …,

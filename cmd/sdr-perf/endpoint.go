@@ -83,6 +83,9 @@ func (e *endpoint) start(p *params) error {
 			return err
 		}
 	}
+	if p.Link.MarkAbove > 0 && !e.own.Caps().ECN {
+		return usage.Errorf("--mark-above: this end's packets can't carry marks: give --ecn, too, at both ends (on userroce)")
+	}
 	e.link, e.begun = p.Link, time.Now()
 	if p.Link.emulated() {
 		dev, err := linkemu.Wrap(e.dev, p.Link.config(2*p.Seed+uint64(e.end)))

@@ -216,6 +216,7 @@ func (l *link) describeWith(rtt string) string {
 	add(l.Rate != 0, "%v", l.Rate)
 	add(l.Paths != "", "paths %s", l.Paths)
 	add(l.Queue != 0, "queue %v", l.Queue)
+	add(l.MarkAbove != 0, "marks above %v", l.MarkAbove)
 	add(l.Drop != 0, "drop %g per packet", l.Drop)
 	add(l.Burst > 1, "in bursts of %g", l.Burst)
 	add(l.Reorder != 0, "reorder %g", l.Reorder)

@@ -49,6 +49,7 @@ type link struct {
 	Rate      units.Rate     `json:"rate"`
 	Paths     paths          `json:"paths,omitempty"`
 	Queue     units.Bytes    `json:"queue"`
+	MarkAbove units.Bytes    `json:"mark_above"`
 	Drop      float64        `json:"drop"`
 	Burst     float64        `json:"burst"`
 	Reorder   float64        `json:"reorder"`
@@ -83,6 +84,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; without --congestion sending is paced to it")
 	f.Var(&p.Link.Paths, "paths", "emulated link: instead of --rate, the rate of each path that channels take in turn, and when it\ndies, counted from each point's beginning: 100mbit,100mbit,10mbit,100mbit@2s; sending is paced to their sum")
 	f.Var(&p.Link.Queue, "queue", "emulated link: bytes that may wait for it before packets are dropped (default: the sender is held back)")
+	f.Var(&p.Link.MarkAbove, "mark-above", "emulated link: bytes that wait for it from which on packets are marked (ECN); give --ecn, too, at both ends")
 	f.Var(probability{&p.Link.Drop}, "drop", "emulated link: probability that a packet is lost, data and control alike")
 	f.Float64Var(&p.Link.Burst, "burst", p.Link.Burst, "emulated link: mean `length` in packets of bursts of losses; with --rate they last as long as so many packets take")
 	f.Var(probability{&p.Link.Reorder}, "reorder", "emulated link: probability that a packet is overtaken by later ones")
@@ -187,8 +189,8 @@ func (l *link) emulated() bool { return *l != link{} }
 func (l *link) config(seed uint64) linkemu.Config {
 	rates, ends, _ := l.Paths.split() // checkPaths says what is wrong with them
 	return linkemu.Config{
-		RTT: l.RTT, Rate: l.Rate, ChannelRate: rates, ChannelDownAt: ends, Queue: l.Queue, Drop: l.Drop, Burst: l.Burst,
-		Reorder: l.Reorder, Duplicate: l.Duplicate, Seed: seed,
+		RTT: l.RTT, Rate: l.Rate, ChannelRate: rates, ChannelDownAt: ends, Queue: l.Queue, MarkAbove: l.MarkAbove,
+		Drop: l.Drop, Burst: l.Burst, Reorder: l.Reorder, Duplicate: l.Duplicate, Seed: seed,
 	}
 }
 

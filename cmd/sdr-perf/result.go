@@ -47,6 +47,7 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 	if l := pt.Link; l.emulated() {
 		r.Link = &result.Link{
 			RTTNs: l.RTT, RateBps: l.total(), Drop: l.Drop, Burst: max(l.Burst, 1), Reorder: l.Reorder, Duplicate: l.Duplicate, QueueBytes: l.Queue,
+			MarkAboveBytes: l.MarkAbove,
 		}
 		ideal := l.total().Time(pt.size*units.Bytes(pt.batch(m))) + l.RTT
 		switch {

@@ -107,6 +107,8 @@ type Link struct {
 	Reorder    float64        `json:"reorder"`
 	Duplicate  float64        `json:"duplicate"`
 	QueueBytes units.Bytes    `json:"queue_bytes"`
+	// MarkAboveBytes is how much must wait for packets to be marked; 0: none is.
+	MarkAboveBytes units.Bytes `json:"mark_above_bytes"`
 	// HeaderBytes are counted with each packet, and in the ideal (test/grid).
 	HeaderBytes units.Bytes `json:"header_bytes,omitempty"`
 }

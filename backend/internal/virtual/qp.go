@@ -177,7 +177,7 @@ func (q *QP) postWrite(w *backend.Write) error {
 	}
 	i := q.newPacket(backend.KindWrite, q.remote, q.peer, w.Length)
 	p := &q.dev.world.slab[i]
-	p.VA, p.RKey, p.Imm = w.VA, w.RKey, w.Imm
+	p.VA, p.RKey, p.Imm, p.Marked = w.VA, w.RKey, w.Imm, w.Marked
 	q.dev.out.Post(Send{QP: q, Packet: i, region: src, offset: w.Offset, wrid: w.WRID, signal: w.Signaled})
 	return nil
 }
