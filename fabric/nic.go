@@ -14,11 +14,19 @@ import (
 type host struct {
 	ring  [Classes]uint32 // the last flow of each ring; its next is the first; nilFlow: empty
 	turn  uint8           // the class that was served last
-	waits []uint32        // heap of flows by avail
+	waits []waiting       // heap by when they are looked at
 	wake  des.Time        // the earliest WAKE that is scheduled; Never: none
 }
 
 const nilFlow = ^uint32(0)
+
+// waiting is a flow whose pace does not allow its next packet yet. flow.next is where in the heap it is.
+type waiting struct {
+	at   des.Time // when it is looked at: the next packet may start, or the pace changes before
+	from des.Time // when the packet before started
+	flow uint32
+	size uint16 // of that, on the wire
+}
 
 // The places of a flow at its NIC.
 const (
@@ -31,14 +39,14 @@ const (
 type flow struct {
 	snd      transport.Sender // nil before the start and when all has been acknowledged, as is rcv
 	rcv      transport.Receiver
-	avail    des.Time // when the pace allows the next packet
 	timer    des.Time // the earliest TIMER that is scheduled; Never: none
-	next     uint32   // in the ring
+	next     uint32   // in the ring, or its place in the heap
 	host     uint32   // number of the NIC it leaves by
 	nic      uint32   // the port that this is
 	place    uint8
 	class    uint8
 	received bool // all of it
+	_        [8]byte
 }
 
 // record is what is known of a message from its beginning to its end.
@@ -176,17 +184,17 @@ func (s *Sim) transmit(pi uint32, p *port, h *host, fi uint32) bool {
 	if x.Flags&transport.Repeat != 0 {
 		s.repeated++
 	}
-	// The rate at the start of a packet says when the next may start; a new one does not move it.
 	rate := f.snd.Pace(now)
 	s.start(pi, p, i, &s.pk[i])
-	f.avail = 0
+	w := waiting{at: s.now, from: s.now, flow: fi, size: size}
 	if rate > 0 {
-		f.avail = s.now + des.Serialization(units.Bytes(size), rate)
+		w.at = s.now + des.Serialization(units.Bytes(size), rate)
 	}
-	if f.avail <= p.busy {
+	if w.at <= p.busy {
 		s.ringPush(h, fi, f)
 	} else {
-		s.pace(pi, h, fi, f)
+		s.repace(f, &w)
+		s.pace(pi, h, f, w)
 	}
 	s.arm(fi, f)
 	return true
@@ -201,45 +209,84 @@ func (s *Sim) countSent(fi uint32, size uint16) {
 	}
 }
 
-// pace puts a flow into the heap until it may send again.
-func (s *Sim) pace(pi uint32, h *host, fi uint32, f *flow) {
-	f.place = paced
-	h.waits = append(h.waits, fi)
-	w := h.waits
-	i := len(w) - 1
-	for i > 0 {
-		up := (i - 1) / 2
-		if !s.sooner(fi, w[up]) {
-			break
-		}
-		w[i] = w[up]
-		i = up
+// repace sets when a flow that waits is looked at by its pace of now, where its sender wants that. Without that the rate at the
+// start of a packet says when the next may start, and a new one does not move it.
+func (s *Sim) repace(f *flow, w *waiting) {
+	r, ok := f.snd.(transport.Repacer)
+	if !ok {
+		return
 	}
-	w[i] = fi
+	rate, change, ok := r.Repace(s.now.Instant())
+	if !ok {
+		return
+	}
+	if w.at = s.now; rate > 0 {
+		due := w.from + des.Serialization(units.Bytes(w.size), rate)
+		w.at = max(s.now, min(due, des.At(change)))
+	}
+}
+
+// hasten looks at the pace of a flow that waits, since its sender has heard something. What now has to wait longer shows at the
+// time that was set before.
+func (s *Sim) hasten(f *flow) {
+	if f.place != paced {
+		return
+	}
+	h := &s.hosts[f.host]
+	w := h.waits[f.next]
+	s.repace(f, &w)
+	if w.at < h.waits[f.next].at {
+		s.rise(h, int(f.next), w)
+		s.alarm(f.nic, h)
+	}
+}
+
+// pace puts a flow into the heap until it may send again.
+func (s *Sim) pace(pi uint32, h *host, f *flow, w waiting) {
+	f.place = paced
+	h.waits = append(h.waits, w)
+	s.rise(h, len(h.waits)-1, w)
 	s.alarm(pi, h)
 }
 
-// sooner orders paced flows, those of one instant by number.
-func (s *Sim) sooner(a, b uint32) bool {
-	x, y := s.flows[a].avail, s.flows[b].avail
-	return x < y || x == y && a < b
-}
-
-func (s *Sim) popPaced(h *host) uint32 {
-	w := h.waits
-	first, x := w[0], w[len(w)-1]
-	w = w[:len(w)-1]
-	h.waits = w
-	for i := 0; len(w) > 0; {
-		child := 2*i + 1
-		if child+1 < len(w) && s.sooner(w[child+1], w[child]) {
-			child++
-		}
-		if child >= len(w) || !s.sooner(w[child], x) {
-			w[i] = x
+// rise puts w into place i of the heap, or as far above as it belongs.
+func (s *Sim) rise(h *host, i int, w waiting) {
+	for i > 0 {
+		up := (i - 1) / 2
+		if !w.sooner(&h.waits[up]) {
 			break
 		}
-		w[i] = w[child]
+		s.settle(h, i, h.waits[up])
+		i = up
+	}
+	s.settle(h, i, w)
+}
+
+// settle puts w into place i of the heap.
+func (s *Sim) settle(h *host, i int, w waiting) {
+	h.waits[i] = w
+	s.flows[w.flow].next = uint32(i)
+}
+
+// sooner orders flows, those of one instant by number.
+func (w *waiting) sooner(x *waiting) bool {
+	return w.at < x.at || w.at == x.at && w.flow < x.flow
+}
+
+func (s *Sim) popPaced(h *host) waiting {
+	last := len(h.waits) - 1
+	first, x := h.waits[0], h.waits[last]
+	h.waits = h.waits[:last]
+	for i := 0; last > 0; {
+		child := 2*i + 1
+		if child+1 < last && h.waits[child+1].sooner(&h.waits[child]) {
+			child++
+		}
+		if child >= last || !h.waits[child].sooner(&x) {
+			s.settle(h, i, x)
+			break
+		}
+		s.settle(h, i, h.waits[child])
 		i = child
 	}
 	return first
@@ -250,13 +297,13 @@ func (s *Sim) alarm(pi uint32, h *host) {
 	if len(h.waits) == 0 {
 		return
 	}
-	if at := s.flows[h.waits[0]].avail; at < h.wake {
+	if at := h.waits[0].at; at < h.wake {
 		h.wake = at
 		s.q.Push(des.Event{T: at, Key: evWake | pi})
 	}
 }
 
-// onWake moves flows whose time has come to the ring.
+// onWake moves flows whose time has come to the ring, and looks anew at those whose pace has changed.
 func (s *Sim) onWake(pi uint32) {
 	p := &s.ports[pi]
 	h := s.nicAt(pi)
@@ -264,9 +311,16 @@ func (s *Sim) onWake(pi uint32) {
 		return // an earlier one has taken its place
 	}
 	h.wake = des.Never
-	for len(h.waits) > 0 && s.flows[h.waits[0]].avail <= s.now {
-		fi := s.popPaced(h)
-		s.ringPush(h, fi, &s.flows[fi])
+	for len(h.waits) > 0 && h.waits[0].at <= s.now {
+		w := s.popPaced(h)
+		f := &s.flows[w.flow]
+		if s.repace(f, &w); w.at > s.now {
+			h.waits = append(h.waits, w)
+			s.rise(h, len(h.waits)-1, w)
+			continue
+		}
+		f.place = idle
+		s.ringPush(h, w.flow, f)
 	}
 	s.alarm(pi, h)
 	if h.any(p.paused) {
@@ -298,6 +352,7 @@ func (s *Sim) onTimer(fi uint32) {
 	}
 	if now := s.now.Instant(); f.snd.Next() <= now {
 		f.snd.OnTimer(now)
+		s.hasten(f)
 		s.attend(fi)
 	}
 	s.arm(fi, f)
@@ -377,6 +432,7 @@ func (s *Sim) feedback(fi uint32, f *flow, now units.Instant, x *transport.Packe
 		return
 	}
 	s.arm(fi, f)
+	s.hasten(f)
 	s.attend(fi)
 }
 

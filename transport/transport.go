@@ -146,6 +146,14 @@ type Sender interface {
 	Done() bool
 }
 
+// A Repacer is a Sender whose waiting packet starts as the pace of each moment asks, so long after the one before as that packet takes
+// at it. A driver that sees none lets the pace at the start of a packet say when the next may start.
+type Repacer interface {
+	// Repace returns Pace, and when that will change by itself, units.Never if it won't; false: this sender is none after all. The
+	// driver asks again then, and after each OnPacket and OnTimer.
+	Repace(now units.Instant) (rate units.Rate, change units.Instant, ok bool)
+}
+
 // Counts are what a sender has done beside sending each packet once.
 type Counts struct{ Repeated, Timeouts uint32 }
 

@@ -43,6 +43,9 @@ type Config struct {
 	NakInterval units.Duration
 	// NakDelay is how long GBN's sender takes from a NAK to the first repeated packet.
 	NakDelay units.Duration
+	// Repace lets a packet that waits for its pace start as the controller's rate of each moment asks, as DCQCN's sender in htsim does.
+	// Otherwise a start that has been set stays, as in HPCC's model of NICs.
+	Repace bool
 	// RTO is the timeout without progress; 0: IRN 320 µs, the others 4 ms.
 	RTO units.Duration
 	// RTOLow is IRN's timeout while fewer than LowFlight packets are in flight; 0: 100 µs and 3.

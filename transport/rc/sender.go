@@ -118,6 +118,15 @@ func (s *sender) Pace(now units.Instant) units.Rate {
 	return rate
 }
 
+// Repace implements transport.Repacer.
+func (s *sender) Repace(now units.Instant) (rate units.Rate, change units.Instant, ok bool) {
+	if s.cc == nil || !s.cfg.Repace {
+		return 0, units.Never, false
+	}
+	rate = s.Pace(now)
+	return rate, s.cc.Next(), true
+}
+
 // OnPacket takes an ACK, a NAK or a CNP.
 func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
 	if s.cc != nil && (p.Kind == transport.CNP || p.Flags&transport.Notify != 0) {
