@@ -9,10 +9,13 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // The ladder: what the kernel's UDP path gives a user-space RoCEv2, rung by rung.
@@ -46,8 +49,9 @@ func ladder(b *testing.B, work bool) {
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
+		begun := time.Now()
 		for i := 0; !stop.Load(); i++ {
-			rx.poll()
+			rx.poll(units.Instant(time.Since(begun)))
 			if i%64 == 0 {
 				runtime.Gosched()
 			}
@@ -146,6 +150,7 @@ type ladderReceiver struct {
 	work     bool
 	received atomic.Int64
 	bad      int
+	rhythm   moderation
 	mem      []byte
 	at       int
 	bufs     [][]byte
@@ -163,17 +168,24 @@ func newLadderReceiver(fd int, work bool) *ladderReceiver {
 		r.msgs[i].hdr.iov, r.msgs[i].hdr.iovlen = uintptr(unsafe.Pointer(&r.iovs[i])), 1
 		r.msgs[i].hdr.control = uintptr(unsafe.Pointer(&r.ctl[i]))
 	}
+	r.rhythm.begin(leastModerated)
 	return r
 }
 
-// poll takes what has arrived.
-func (r *ladderReceiver) poll() {
+// poll takes what has arrived, when it is time.
+func (r *ladderReceiver) poll(now units.Instant) {
+	if r.rhythm.holds(now) {
+		return
+	}
 	for i := range r.msgs {
 		r.msgs[i].hdr.controllen = uint64(unsafe.Sizeof(cmsgSpace{}))
 	}
 	n, _ := recvmmsg(r.fd, r.msgs)
+	if n <= 0 {
+		return
+	}
 	packets := 0
-	for i := range max(n, 0) {
+	for i := range n {
 		b := r.bufs[i][:r.msgs[i].len]
 		for len(b) >= ladderPacket {
 			if r.work {
@@ -184,6 +196,7 @@ func (r *ladderReceiver) poll() {
 		}
 	}
 	r.received.Add(int64(packets))
+	r.rhythm.took(now, units.Bytes(packets)*ladderPacket, n < len(r.msgs))
 }
 
 func (r *ladderReceiver) place(p []byte) {

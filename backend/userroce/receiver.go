@@ -38,10 +38,11 @@ type receiver struct {
 	socketDrops uint32
 	owner       *cq // guarded by Device.mu
 
-	now   units.Instant // the instant of the call of Poll
-	batch recvBatch
-	flows flowCache
-	here  responder
+	now    units.Instant // the instant of the call of Poll
+	batch  recvBatch
+	rhythm moderation
+	flows  flowCache
+	here   responder
 
 	wire    []backend.WirePacket // the packets of the batch, when Config.Wire is set
 	origins []origin32           // where each packet of wire is in the batch
@@ -89,6 +90,7 @@ func (r *receiver) setUp() (err error) {
 	if r.granted, err = recvBufferOptions.size(r.fd, d.cfg.RecvBuffer); err != nil {
 		return err
 	}
+	r.rhythm.begin(r.granted)
 	if r.worker == 0 && r.granted < d.cfg.RecvBuffer {
 		d.log.Warn("the kernel limits the receive buffer, so bursts may be lost; raise the sysctl",
 			"sysctl", recvBufferOptions.sysctl, "want", int64(d.cfg.RecvBuffer), "have", int64(r.granted/2))
@@ -119,6 +121,7 @@ func (r *receiver) pending() bool {
 // device, because its worker may be looking at them.
 func (r *receiver) reset() {
 	r.batch.current, r.batch.count, r.here.left = 0, 0, 0
+	r.rhythm.begin(r.granted)
 	r.wire, r.wireAt = r.wire[:0], 0
 }
 
@@ -144,6 +147,9 @@ func (r *receiver) poll(now units.Instant, dst []backend.Completion) (int, error
 func (r *receiver) fill() error {
 	b := &r.batch
 	b.count, b.current = 0, 0
+	if r.rhythm.holds(r.now) {
+		return nil
+	}
 	for i := range b.msgs {
 		h := &b.msgs[i].hdr
 		h.namelen, h.controllen = uint32(len(sockName{})), uint64(unsafe.Sizeof(b.ctls[i]))
@@ -159,11 +165,20 @@ func (r *receiver) fill() error {
 		return operr.Wrap("receive", "userroce", errno)
 	}
 	b.count = n
+	r.rhythm.took(r.now, b.bytes(), n < len(b.msgs))
 	r.openMessage()
 	if r.d.cfg.Wire != nil {
 		r.splitForWire()
 	}
 	return nil
+}
+
+// bytes is how much the messages hold.
+func (b *recvBatch) bytes() (n units.Bytes) {
+	for i := range b.msgs[:b.count] {
+		n += units.Bytes(b.msgs[i].len)
+	}
+	return n
 }
 
 // openMessage prepares the current message for next.

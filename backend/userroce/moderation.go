@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package userroce
+
+import "github.com/sdr-rdma/go-sdr/units"
+
+// A moderation decides when a receiver that has emptied its socket reads it again, as the interrupt moderation of a NIC does. A
+// receiver that is faster than its sender and reads on takes each train as soon as it is there, when its data are still in the caches
+// of the sender's processor, and each processor waits for lines that the other has. When some hundred KiB lie in between,
+// the data have gone on to the cache that both share.
+//
+// The last packets of a burst pay for that with a pause, so only streams that are fast enough to fill it are moderated.
+type moderation struct {
+	state moderationState
+	// until is the end of the pause, in state pausing.
+	until units.Instant
+	// since is when the present stretch began, and bytes is what it has brought.
+	since units.Instant
+	bytes units.Bytes
+}
+
+type moderationState uint8
+
+const (
+	// The socket is small, and might overflow in a pause: it is always read.
+	unmoderated moderationState = iota
+	// The stream is slow: the socket is read at every poll.
+	prompt
+	// The stream is fast: a pause follows when the socket has been emptied.
+	moderated
+	// The socket has been emptied: the pause begins when its packets have been handled.
+	emptied
+	pausing
+)
+
+const (
+	// pause lets some 200 KB come at 40 Gbit/s, and is less than an idle worker spins by default.
+	pause = 40 * units.Microsecond
+	// A stream is fast when a stretch of it, moderatedStretch long, has come at moderatedRate or more.
+	moderatedRate    = 20 * units.Gbit
+	moderatedStretch = units.MiB
+	// leastModerated is the least socket buffer, as the kernel counts it, for pauses: several times what comes in one at 100 Gbit/s.
+	leastModerated = 4 * units.MiB
+)
+
+// begin starts with a receive buffer of so many bytes, with no stream.
+func (m *moderation) begin(buffer units.Bytes) {
+	*m = moderation{}
+	if buffer >= leastModerated {
+		m.state = prompt
+	}
+}
+
+// holds reports whether the socket is to be left alone at now. It is called when all that was read has been handled.
+func (m *moderation) holds(now units.Instant) bool {
+	switch m.state {
+	case emptied:
+		m.state, m.until = pausing, now.Add(pause)
+		return true
+	case pausing:
+		if now < m.until {
+			return true
+		}
+		m.state = moderated
+	}
+	return false
+}
+
+// took notes how much was read at now, and whether that was all there was.
+func (m *moderation) took(now units.Instant, bytes units.Bytes, all bool) {
+	if m.state == unmoderated {
+		return
+	}
+	m.bytes += bytes
+	if elapsed := now.Sub(m.since); m.bytes >= moderatedStretch || elapsed > moderatedRate.Time(moderatedStretch) {
+		m.state = prompt
+		if elapsed > 0 && elapsed <= moderatedRate.Time(m.bytes) {
+			m.state = moderated
+		}
+		m.since, m.bytes = now, 0
+	}
+	if all && m.state == moderated {
+		m.state = emptied
+	}
+}
