@@ -71,6 +71,9 @@ func (s *Sim) checkFlows(add []workload.Flow) (waiting []uint32, err error) {
 		if len(f.After) == 0 && des.At(f.Start) < s.now {
 			return nil, operr.New("add", "flows", "flow %d starts at %d ns: that is past", i, int64(f.Start))
 		}
+		if f.Conn != 0 && !s.keepsConnections() {
+			return nil, operr.New("add", "flows", "flow %d: this transport carries a single message on a connection: choose gbn, irn or strack, or leave Conn 0", i)
+		}
 		if _, _, ok := s.rail(uint32(f.Src), uint32(f.Dst), 0); !ok {
 			return nil, operr.New("add", "flows", "flow %d: no way from %s to %s", i, s.name(uint32(f.Src)), s.name(uint32(f.Dst)))
 		}
@@ -83,19 +86,11 @@ func (s *Sim) checkFlows(add []workload.Flow) (waiting []uint32, err error) {
 
 func (s *Sim) addFlow(w *workload.Flow) {
 	fi := uint32(len(s.ends))
-	turn := &s.turns[s.nodes[w.Src].host]
-	from, to, _ := s.rail(uint32(w.Src), uint32(w.Dst), *turn)
-	*turn++
-	e := endpoints{src: uint32(w.Src), dst: uint32(w.Dst), from: from, to: to, srcPort: w.SrcPort, dstPort: w.DstPort}
-	if e.dstPort == 0 {
-		e.dstPort = dstPort
-	}
-	if e.srcPort == 0 {
-		e.srcPort = s.number(e.src, e.dst)
-	}
+	class := max(w.Class, DataClass)
+	e, conn := s.endsOf(w, class)
 	s.ends = append(s.ends, e)
 	s.flows = append(s.flows, flow{
-		timer: des.Never, nic: s.nics[from], host: from, class: max(w.Class, DataClass),
+		timer: des.Never, nic: s.nics[e.from], host: e.from, class: class, conn: conn,
 	})
 	r := record{
 		started: des.Never, arrived: des.Never, done: des.Never, size: w.Size, delay: des.At(w.Start), waits: int32(len(w.After)),
@@ -107,6 +102,27 @@ func (s *Sim) addFlow(w *workload.Flow) {
 	if r.waits == 0 {
 		s.q.Push(des.Event{T: r.delay, Key: evStart | fi})
 	}
+}
+
+// endsOf are those of a message, which it shares with all of its connection, if it has one.
+func (s *Sim) endsOf(w *workload.Flow, class uint8) (e endpoints, conn uint32) {
+	if w.Conn != 0 {
+		var carrier uint32
+		if conn, carrier = s.connect(w, class); carrier != uint32(len(s.ends)) {
+			return s.ends[carrier], conn
+		}
+	}
+	turn := &s.turns[s.nodes[w.Src].host]
+	from, to, _ := s.rail(uint32(w.Src), uint32(w.Dst), *turn)
+	*turn++
+	e = endpoints{src: uint32(w.Src), dst: uint32(w.Dst), from: from, to: to, srcPort: w.SrcPort, dstPort: w.DstPort}
+	if e.dstPort == 0 {
+		e.dstPort = dstPort
+	}
+	if e.srcPort == 0 {
+		e.srcPort = s.number(e.src, e.dst)
+	}
+	return e, conn
 }
 
 // number gives the flows of a pair of hosts successive source ports.
@@ -131,7 +147,7 @@ func (s *Sim) message(fi uint32) transport.Message {
 	})
 	return transport.Message{
 		Size: s.records[fi].size, MTU: s.cfg.MTU, LineRate: s.rates[f.nic],
-		BaseRTT: units.Duration((there + back).Instant()), Hops: hops,
+		BaseRTT: units.Duration((there + back).Instant()), Hops: hops, Open: f.conn != 0,
 	}
 }
 

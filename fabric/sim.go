@@ -86,6 +86,8 @@ type Sim struct {
 	streams    int      // of the flows, how many are streams
 	events     uint64
 	numbered   map[[2]uint32]uint16 // source ports given to pairs of hosts
+	conns      []connection
+	connOf     map[connKey]uint32 // their numbers plus one
 
 	ahead int    // how many of the next events' packets have been looked at
 	seen  uint32 // see look

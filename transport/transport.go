@@ -160,6 +160,23 @@ type Counts struct{ Repeated, Timeouts uint32 }
 // A Counter is a Sender that counts.
 type Counter interface{ Counts() Counts }
 
+// A Poster is the sending end of a connection, which carries messages one behind the other under one congestion control. It begins each
+// with the rate, the window and the knowledge of paths that the one before has left.
+type Poster interface {
+	Sender
+	// Post adds a message of at least a byte behind the others. Its packets begin behind theirs; it returns the number behind its last.
+	Post(size units.Bytes) (end uint32)
+	// Acked is the number before which all packets have been acknowledged.
+	Acked() uint32
+}
+
+// A Taker is the receiving end of that. A packet with Last ends a message.
+type Taker interface {
+	Receiver
+	// Taken is the number before which all packets have arrived.
+	Taken() uint32
+}
+
 // A Receiver is the receiving end of one message.
 type Receiver interface {
 	// OnPacket takes a packet and adds the answers to out.
@@ -184,6 +201,8 @@ type Message struct {
 	LineRate units.Rate
 	BaseRTT  units.Duration
 	Hops     int
+	// Open asks for a connection that lives on over messages: a Poster and a Taker, with no message yet. Size is then that of the first.
+	Open bool
 }
 
 // Packets is how many packets the message takes.

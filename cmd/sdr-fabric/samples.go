@@ -134,12 +134,20 @@ type tracer struct {
 func (t *tracer) wrap(f transport.Factory) transport.Factory {
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
 		s, r := f(m)
-		if t.made {
+		if t.made || m.Open { // connections carry messages that begin at other times
 			return s, r
 		}
 		t.made, t.Sender, t.begun = true, s, -1
 		return t, r
 	}
+}
+
+// Repace is the sender's.
+func (t *tracer) Repace(now units.Instant) (rate units.Rate, change units.Instant, ok bool) {
+	if r, can := t.Sender.(transport.Repacer); can {
+		return r.Repace(now)
+	}
+	return 0, units.Never, false
 }
 
 // Transmit notes when the flow began.

@@ -35,8 +35,13 @@ type Jobs struct {
 	Active     int            // chunks under way on an edge of rings and trees, or messages of a rank of an all-to-all each way; 0: 4 and all
 	Jitter     units.Duration // of a job's start
 	QPs        int            // flows that share each message; 0: 1
+	// Kept has as many connections as QPs between two ranks live on over all their messages, with their congestion control and path.
+	Kept bool
 	// InOrder places ranks on hosts in their order, instead of in one that the seed draws.
 	InOrder bool
+	// Server is how many hosts in a row, the NICs of one server, have ranks in a row where the seed draws the order; 0: 1. It must divide
+	// Ranks and the number of hosts.
+	Server int
 }
 
 const (
@@ -55,13 +60,7 @@ func (j Jobs) Flows(hosts []int, seed uint64) ([]Flow, error) {
 	if err := j.check(len(hosts)); err != nil {
 		return nil, err
 	}
-	place := make([]int, len(hosts))
-	for i := range place {
-		place[i] = i
-	}
-	if !j.InOrder {
-		place = newSource(seed, forPlaces, 0).Perm(len(hosts))
-	}
+	place := j.places(len(hosts), seed)
 	b := &builder{}
 	draw := newSource(seed, forJitter, 0)
 	for i := range j.Jobs {
@@ -81,12 +80,36 @@ func (j Jobs) Flows(hosts []int, seed uint64) ([]Flow, error) {
 			b.allToAll(j.Size, j.Active)
 		}
 	}
-	return share(b.flows, j.QPs), nil
+	return share(b.flows, j.QPs, j.Kept), nil
 }
 
-// share splits each flow into n that share its size; who waited for it waits for all of them.
-func share(flows []Flow, n int) []Flow {
+// places are the hosts of all jobs' ranks, one job after the other.
+func (j *Jobs) places(hosts int, seed uint64) []int {
+	servers := make([]int, hosts/j.Server)
+	for i := range servers {
+		servers[i] = i
+	}
+	if !j.InOrder {
+		servers = newSource(seed, forPlaces, 0).Perm(len(servers))
+	}
+	place := make([]int, 0, hosts)
+	for _, s := range servers {
+		for n := range j.Server {
+			place = append(place, s*j.Server+n)
+		}
+	}
+	return place
+}
+
+// share splits each flow into n that share its size; who waited for it waits for all of them. If connections are kept
+// each of the n has one.
+func share(flows []Flow, n int, kept bool) []Flow {
 	if n == 1 {
+		for i := range flows {
+			if kept {
+				flows[i].Conn = 1
+			}
+		}
 		return flows
 	}
 	out := make([]Flow, 0, len(flows)*n)
@@ -100,6 +123,9 @@ func share(flows []Flow, n int) []Flow {
 		for q := range n {
 			g := f
 			g.Size, g.After = part(f.Size, n, q), after
+			if kept {
+				g.Conn = uint16(q + 1)
+			}
 			out = append(out, g)
 		}
 	}
@@ -120,6 +146,9 @@ func (j *Jobs) check(hosts int) error {
 	if j.QPs == 0 {
 		j.QPs = 1
 	}
+	if j.Server == 0 {
+		j.Server = 1
+	}
 	switch {
 	case j.Collective > AllToAllCollective:
 		return operr.New("make", "collectives", "unknown collective %d", j.Collective)
@@ -131,6 +160,8 @@ func (j *Jobs) check(hosts int) error {
 		return operr.New("make", "collectives", "a collective of %v over %d ranks: must be within %d bytes and %v", j.Size, j.Ranks, 2*j.Ranks, MaxSize)
 	case j.Chunk < 64 || j.Active < 1:
 		return operr.New("make", "collectives", "chunks of %v, %d active: must be at least 64 bytes, and 1", j.Chunk, j.Active)
+	case j.Server < 1 || j.Ranks%j.Server != 0 || hosts%j.Server != 0:
+		return operr.New("make", "collectives", "servers of %d hosts: must divide the %d ranks and the %d hosts", j.Server, j.Ranks, hosts)
 	case j.QPs < 1 || j.QPs > 64 || j.Size < units.Bytes(2*j.Ranks*j.QPs):
 		return operr.New("make", "collectives", "messages over %d flows: must be within 1 and 64, and have a byte for each", j.QPs)
 	}

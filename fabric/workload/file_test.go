@@ -125,7 +125,7 @@ func TestParse(t *testing.T) {
 		"perm:1furlong":                       "unknown unit",
 		"incast:16,1MiB":                      "must be within 1 and 15",
 		"incast:4,1MiB,to=16":                 "hosts are 0 to 15",
-		"ring:1MiB,speed=3":                   "it takes active=, chunk=, jitter=, jobs=, place=, qps=, ranks=",
+		"ring:1MiB,speed=3":                   "it takes active=, chunk=, conns=, jitter=, jobs=, place=, qps=, ranks=, server=",
 		"ring:1MiB,place=best":                "only inorder can be written",
 		"hd:1MiB,ranks=12":                    "a power of two, such as 8",
 		"poisson:Web,0.7,1ms":                 "no such file (built in are AliStorage, FbHdp, WebSearch)",

@@ -19,6 +19,9 @@ type Flow struct {
 	Class uint8 // of service; 0 is the default class for data
 	// SrcPort and DstPort are the UDP ports that hashes see. 0 leaves them to the simulator.
 	SrcPort, DstPort uint16
+	// Conn is the number of the connection (queue pair) between Src and Dst that carries the message behind earlier ones, with the congestion
+	// control that they have left; 0: a connection of its own.
+	Conn uint16
 	// Group is what the flow is reported under, such as its job; 0 where there are no groups.
 	Group uint16
 }

@@ -31,7 +31,8 @@ ring|hd|dbt|a2a:SIZE[,OPTION...]           allreduce as ring, halving-doubling o
      ranks=N jobs=N                        of a job; how many run at once, on hosts drawn from the seed
      chunk=SIZE active=N                   of rings and trees; chunks on an edge, or messages of a rank, under way at once
      jitter=TIME place=inorder             of a job's start; ranks on hosts in their order
-     qps=N                                 flows that share each message
+     server=N                              N hosts in a row have ranks in a row, where servers are drawn instead of hosts
+     qps=N conns=kept                      flows that share each message; they live on over all messages between two ranks
 poisson:SIZES,LOAD,TIME                    messages arrive for TIME and fill LOAD (such as 0.7) of the hosts' links
 lognormal:SIZES,LOAD,TIME[,sigma=2]        the same in bursts
      SIZES is WebSearch, FbHdp, AliStorage or a file with a size and a percentage a line
@@ -177,8 +178,15 @@ func (a *arguments) collective(c Collective, e Env) ([]Flow, error) {
 	j := Jobs{Collective: c, Jobs: 1}
 	a.positional("SIZE, such as 100MB", j.Size.Set)
 	a.named(map[string]func(string) error{
-		"ranks": a.whole(&j.Ranks), "jobs": a.whole(&j.Jobs), "active": a.whole(&j.Active), "qps": a.whole(&j.QPs),
+		"ranks": a.whole(&j.Ranks), "jobs": a.whole(&j.Jobs), "active": a.whole(&j.Active), "qps": a.whole(&j.QPs), "server": a.whole(&j.Server),
 		"chunk": j.Chunk.Set, "jitter": (*units.DurationValue)(&j.Jitter).Set,
+		"conns": func(v string) error {
+			if v != "kept" {
+				return fmt.Errorf("%q: only kept can be written; without it each message has connections of its own", v)
+			}
+			j.Kept = true
+			return nil
+		},
 		"place": func(v string) error {
 			if v != "inorder" {
 				return fmt.Errorf("%q: only inorder can be written; without it ranks are placed at random", v)

@@ -285,3 +285,56 @@ func TestValidateFindsCircles(t *testing.T) {
 	require.ErrorContains(t, Validate([]Flow{{Src: 1, Dst: 2, Size: 1, Start: -1}}, any), "starts at -1")
 	require.ErrorContains(t, Validate([]Flow{f()}, func(n int) bool { return n == 1 }), "both must be hosts")
 }
+
+// TestKeptConnections: the flows that share a message go over queue pairs of their own, the same for each message of two ranks.
+func TestKeptConnections(t *testing.T) {
+	env := Env{Hosts: hosts(8), Rate: 100 * units.Gbit, Seed: 1}
+	for _, kind := range []string{"ring", "hd", "dbt", "a2a"} {
+		for _, qps := range []int{1, 4} {
+			spec := fmt.Sprintf("%s:1MiB,qps=%d", kind, qps)
+			plain, err := Parse(spec, env)
+			require.NoError(t, err)
+			kept, err := Parse(spec+",conns=kept", env)
+			require.NoError(t, err)
+			require.Len(t, kept, len(plain))
+			for i := range kept {
+				require.Zero(t, plain[i].Conn)
+				require.EqualValues(t, i%qps+1, kept[i].Conn, "%s, flow %d", spec, i)
+				kept[i].Conn = 0
+			}
+			require.Equal(t, plain, kept)
+		}
+	}
+	_, err := Parse("ring:1MiB,conns=2", env)
+	require.ErrorContains(t, err, "only kept can be written")
+}
+
+// TestServers: ranks in a row are on hosts in a row, servers are drawn, and each host has one rank.
+func TestServers(t *testing.T) {
+	h := hosts(64)
+	at := func(server int) []int { // the first host of the ring's edges
+		flows, err := Jobs{Collective: Ring, Jobs: 2, Ranks: 32, Size: 32 * 1024, Server: server}.Flows(h, 3)
+		require.NoError(t, err)
+		valid(t, flows, h)
+		var place []int
+		for _, f := range flows {
+			if len(f.After) == 0 {
+				place = append(place, f.Src-h[0])
+			}
+		}
+		return place
+	}
+	place := at(8)
+	require.Len(t, place, 64)
+	seen := map[int]bool{}
+	for i, p := range place {
+		require.Equal(t, i%8, p%8)
+		require.Equal(t, place[i-i%8], p-i%8, "one server")
+		seen[p] = true
+	}
+	require.Len(t, seen, 64)
+	require.NotEqual(t, []int{0, 8, 16, 24}, []int{place[0], place[8], place[16], place[24]}, "drawn")
+	require.Equal(t, at(0), at(1))
+	_, err := Jobs{Collective: Ring, Jobs: 2, Ranks: 32, Size: 32 * 1024, Server: 5}.Flows(h, 3)
+	require.ErrorContains(t, err, "must divide the 32 ranks and the 64 hosts")
+}

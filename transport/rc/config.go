@@ -119,17 +119,20 @@ func (c *Config) Factory() transport.Factory {
 	}
 }
 
-// window is in packets: no limit is the whole message.
+// window is in packets: no limit is the whole message, or 2^31 of a connection.
 func (c *Config) window(m *transport.Message) uint32 {
-	w := c.Window
+	w, most := c.Window, m.Packets()
+	if m.Open {
+		most = math.MaxInt32
+	}
 	if w == 0 {
 		if c.Mode == GBN {
-			return m.Packets()
+			return most
 		}
 		if c.Mode == Timeout {
-			return min(m.Packets(), timeoutWindow)
+			return min(most, timeoutWindow)
 		}
 		w = m.LineRate.Bytes(m.BaseRTT) + m.MTU
 	}
-	return uint32(min(max((w+m.MTU-1)/m.MTU, 1), units.Bytes(m.Packets()), maxWindow))
+	return uint32(min(max((w+m.MTU-1)/m.MTU, 1), units.Bytes(most), maxWindow))
 }

@@ -253,3 +253,78 @@ func TestTimeoutMode(t *testing.T) {
 	require.True(t, s.Done())
 	require.EqualValues(t, 1, s.Counts().Repeated)
 }
+
+// open makes both ends of a connection.
+func open(c Config) (*sender, *receiver) {
+	s, r := c.Factory()(transport.Message{Size: 1, MTU: 1000, LineRate: units.Gbit, BaseRTT: 80 * units.Microsecond, Open: true})
+	return s.(*sender), r.(*receiver)
+}
+
+// Messages of a connection follow each other: packets are numbered on, each message ends with what is left of it and is answered then, and
+// the controller, made once, hears of all.
+func TestConnection(t *testing.T) {
+	for _, mode := range []Mode{GBN, IRN, Timeout} {
+		told, made := &recorder{}, 0
+		s, r := open(Config{Mode: mode, AckEvery: 100, Congestion: func(congestion.Path) congestion.Controller {
+			made++
+			return told
+		}})
+		require.True(t, s.Done())
+		require.Equal(t, units.Never, s.Next())
+		var x transport.Packet
+		require.False(t, s.Transmit(0, &x), "there is no message yet")
+		want := []uint16{1000, 500, 1000, 1000, 1}
+		require.EqualValues(t, 2, s.Post(1500))
+		require.EqualValues(t, 5, s.Post(2001))
+		for i, p := range send(t, s, 10, 5) {
+			require.EqualValues(t, i, p.PSN)
+			require.Equal(t, want[i], p.Payload)
+			ends := i == 1 || i == 4
+			require.Equal(t, ends, p.Flags&transport.Last != 0)
+			a := answers(r, 20, p)
+			require.Equal(t, ends, len(a) == 1, "packet %d", i)
+			require.EqualValues(t, i+1, r.Taken())
+			for _, a := range a {
+				s.OnPacket(30, &a)
+				require.EqualValues(t, i+1, s.Acked())
+			}
+		}
+		require.True(t, s.Done())
+		require.Equal(t, units.Never, s.Next(), "no timer between messages")
+		require.EqualValues(t, 6, s.Post(7))
+		p := send(t, s, 40, 1)[0]
+		require.EqualValues(t, 5, p.PSN)
+		require.EqualValues(t, 7, p.Payload)
+		require.Equal(t, units.Instant(40).Add(map[Mode]units.Duration{GBN: defaultRTO, IRN: defaultRTOLow, Timeout: defaultRTO}[mode]), s.Next(), "the timer begins with the packet")
+		require.Equal(t, 1, made)
+		require.Equal(t, 6, told.sent)
+	}
+}
+
+// TestBadChannelOfConnection: whatever the channel does, all messages arrive, those too that are posted while others are under way or after
+// all has arrived.
+func TestBadChannelOfConnection(t *testing.T) {
+	for seed := range uint64(80) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		c := Config{Mode: Mode(r.IntN(3)), AckEvery: r.IntN(6), Window: units.Bytes(r.IntN(30_000)), Reorder: r.IntN(2) * 3}
+		s, rcv := open(c)
+		sizes := make([]units.Bytes, 1+r.IntN(12))
+		n := 0
+		for i := range sizes {
+			sizes[i] = 1 + units.Bytes(r.IntN(40_000))
+			n += int((sizes[i] + 999) / 1000)
+		}
+		post := func() {
+			s.Post(sizes[0])
+			sizes = sizes[1:]
+		}
+		post()
+		channel := channeltest.Channel{Rand: r, Loss: r.Float64() * 0.3, Open: true}
+		channel.Step = func(int) {
+			if len(sizes) > 0 && (s.Done() || r.IntN(50) == 0) {
+				post()
+			}
+		}
+		channel.Carry(t, seed, s, rcv, n)
+	}
+}

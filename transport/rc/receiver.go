@@ -3,6 +3,8 @@
 package rc
 
 import (
+	"math"
+
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -24,6 +26,9 @@ type receiver struct {
 
 func newReceiver(c *Config, m transport.Message) *receiver {
 	r := &receiver{cfg: c, total: m.Packets()}
+	if m.Open {
+		r.total = math.MaxUint32
+	}
 	if c.Mode != GBN {
 		r.have = bitring.New(c.window(&m))
 	}
@@ -44,7 +49,7 @@ func (r *receiver) OnPacket(now units.Instant, p *transport.Packet, out *transpo
 			*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Entropy: p.Entropy, Kind: transport.CNP}
 		}
 	}
-	kind, answer := r.take(now, p.PSN)
+	kind, answer := r.take(now, p.PSN, p.Flags&transport.Last != 0)
 	if !answer && !notify {
 		return
 	}
@@ -61,7 +66,7 @@ func (r *receiver) OnPacket(now units.Instant, p *transport.Packet, out *transpo
 }
 
 // take places a packet and says how to answer it, if at all.
-func (r *receiver) take(now units.Instant, psn uint32) (kind transport.Kind, answer bool) {
+func (r *receiver) take(now units.Instant, psn uint32, last bool) (kind transport.Kind, answer bool) {
 	switch {
 	case psn < r.expected:
 		return transport.Ack, true
@@ -84,7 +89,7 @@ func (r *receiver) take(now units.Instant, psn uint32) (kind transport.Kind, ans
 		gap = r.have.TakeOnes(r.expected)
 		r.expected += gap
 	}
-	return transport.Ack, gap != 0 || int(r.unacked) >= r.cfg.AckEvery || r.expected == r.total
+	return transport.Ack, gap != 0 || int(r.unacked) >= r.cfg.AckEvery || r.expected == r.total || last
 }
 
 // refuse reports whether a packet after a gap is answered with a NAK: once for each gap.
@@ -96,6 +101,9 @@ func (r *receiver) refuse(now units.Instant) bool {
 	r.nakFor, r.nakAt = r.expected+1, now
 	return true
 }
+
+// Taken implements transport.Taker.
+func (r *receiver) Taken() uint32 { return r.expected }
 
 // Complete reports whether all of the message has arrived.
 func (r *receiver) Complete() bool { return r.expected == r.total }

@@ -6,10 +6,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
+	"github.com/sdr-rdma/go-sdr/transport/internal/posts"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// sender is the sending end of both modes. All numbers of packets are within the message.
+// sender is the sending end of all modes. All numbers of packets are within the message, or the connection.
 // What every packet touches comes first: a cache line of 64 bytes with GBN, two with IRN.
 type sender struct {
 	cfg      *Config
@@ -21,7 +22,7 @@ type sender struct {
 	next     uint32 // the next to send for the first time; with GBN also the next to repeat
 	high     uint32 // all before it have been sent at least once
 	mtu      uint16
-	last     uint16                // payload of the last packet
+	last     uint16                // payload of the last packet; 0: this is a connection, with messages in posts
 	cc       congestion.Controller // nil: none
 
 	// IRN: while una < recoverEnd the sender repeats what is lost in [repeat, lost).
@@ -31,12 +32,19 @@ type sender struct {
 
 	blocked bool // the controller's window forbade the last try to send
 	ack     congestion.Ack
-	counts  transport.Counts // 192 bytes: the allocator begins such a block at a cache line
+	counts  transport.Counts
+	posts   *posts.Posts // of a connection
+	_       [56]byte     // the allocator begins blocks of such a size at a cache line
 }
 
 func newSender(c *Config, m transport.Message) *sender {
-	s := &sender{cfg: c, total: m.Packets(), window: c.window(&m), mtu: uint16(m.MTU), deadline: units.Never}
-	s.last = m.Payload(s.total - 1)
+	s := &sender{cfg: c, window: c.window(&m), mtu: uint16(m.MTU), deadline: units.Never}
+	if m.Open {
+		s.posts = posts.New(m.MTU)
+	} else {
+		s.total = m.Packets()
+		s.last = m.Payload(s.total - 1)
+	}
 	if c.Congestion != nil {
 		s.cc = c.Congestion(congestion.Path{LineRate: m.LineRate, BaseRTT: m.BaseRTT, MTU: m.MTU, Hops: m.Hops})
 	}
@@ -64,16 +72,16 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 		psn = s.next
 		s.next++
 	}
-	*p = transport.Packet{Sent: now, PSN: psn, Payload: s.mtu, Kind: transport.Data, Flags: transport.ECT}
+	payload, last := s.payload(psn)
+	*p = transport.Packet{Sent: now, PSN: psn, Payload: payload, Kind: transport.Data, Flags: transport.ECT}
 	if psn < s.high {
 		p.Flags |= transport.Repeat
 		s.counts.Repeated++
 	} else {
 		s.high = psn + 1
 	}
-	if psn == s.total-1 {
+	if last {
 		p.Flags |= transport.Last
-		p.Payload = s.last
 	}
 	if flight := s.next - s.una; s.deadline == units.Never || flight == uint32(s.cfg.LowFlight) && !repeat {
 		s.deadline = now.Add(s.rto())
@@ -83,6 +91,26 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	}
 	return true
 }
+
+// payload is that of a packet, and whether it ends a message.
+func (s *sender) payload(psn uint32) (n uint16, last bool) {
+	switch {
+	case s.last == 0:
+		return s.posts.Payload(psn)
+	case psn == s.total-1:
+		return s.last, true
+	}
+	return s.mtu, false
+}
+
+// Post implements transport.Poster. What the controller and the timers know of the messages before stays.
+func (s *sender) Post(size units.Bytes) (end uint32) {
+	s.total = s.posts.Add(size)
+	return s.total
+}
+
+// Acked implements transport.Poster.
+func (s *sender) Acked() uint32 { return s.una }
 
 // nextRepeat finds the next lost packet of an IRN recovery that has not been repeated in it: one with
 // a later packet that has arrived.
@@ -168,6 +196,9 @@ func (s *sender) advance(expected uint32) {
 		s.sacked -= s.have.TakeAll(s.una, expected)
 	}
 	s.una = expected
+	if s.last == 0 {
+		s.posts.Release(expected)
+	}
 	// GBN: packets that were sent before the go-back arrived after all.
 	s.next = max(s.next, s.una)
 }

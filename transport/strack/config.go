@@ -178,7 +178,10 @@ func (c *Config) span(m *transport.Message) uint32 {
 		return c.Span
 	}
 	window := uint64(m.LineRate.Bytes(c.netRTT(m))/m.MTU + 1)
-	n := min(max(16*window, leastSpan), MaxSpan, uint64(m.Packets())+64)
+	n := min(max(16*window, leastSpan), MaxSpan)
+	if !m.Open {
+		n = min(n, uint64(m.Packets())+64)
+	}
 	return uint32(n+63) &^ 63
 }
 

@@ -4,6 +4,7 @@ package strack
 
 import (
 	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/internal/posts"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -60,7 +61,7 @@ func moreLost(n, m int, p float64) float64 {
 // parity is that of a message, none if it and that don't fit into the first window.
 func (p plan) parity(m *transport.Message, rtt units.Duration) uint32 {
 	k := m.Packets()
-	if int(k) >= len(p) {
+	if int(k) >= len(p) || m.Open {
 		return 0
 	}
 	n := uint32(p[k])
@@ -70,26 +71,46 @@ func (p plan) parity(m *transport.Message, rtt units.Duration) uint32 {
 	return n
 }
 
-// A coded message is one with its parity.
+// A coded message is one with its parity, or all messages of a connection, which have none.
 type coded struct {
 	transport.Message
-	data, total uint32 // packets without and with parity
+	data, total uint32       // packets without and with parity
+	posts       *posts.Posts // nil: a single message
 }
 
 func codedOf(m transport.Message, parity uint32) coded {
-	return coded{m, m.Packets(), m.Packets() + parity}
+	if m.Open {
+		return coded{Message: m, posts: posts.New(m.MTU)}
+	}
+	return coded{Message: m, data: m.Packets(), total: m.Packets() + parity}
 }
 
 // payload is the size of packet psn.
 func (c *coded) payload(psn uint32) uint16 {
+	if c.posts != nil {
+		n, _ := c.posts.Payload(psn)
+		return n
+	}
 	if psn >= c.data {
 		return uint16(c.MTU)
 	}
 	return c.Payload(psn)
 }
 
+// ends reports whether packet psn is the last of a message.
+func (c *coded) ends(psn uint32) bool {
+	if c.posts != nil {
+		_, last := c.posts.Payload(psn)
+		return last
+	}
+	return psn+1 == c.total
+}
+
 // upTo is the payload of the packets before n.
 func (c *coded) upTo(n uint32) units.Bytes {
+	if c.posts != nil {
+		return c.posts.UpTo(n)
+	}
 	if n <= c.data {
 		return min(c.Size, units.Bytes(n)*c.MTU)
 	}

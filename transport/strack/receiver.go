@@ -22,11 +22,15 @@ type Receiver struct {
 	received units.Bytes
 	unacked  units.Bytes
 	ackBytes units.Bytes
+	end      uint32 // of a connection: behind the latest packet that is known to end a message
 }
 
 func newReceiver(c *Config, m *transport.Message, parity uint32) *Receiver {
 	span := c.span(m)
 	msg := codedOf(*m, parity)
+	if m.Open {
+		msg.data, msg.total = math.MaxUint32, math.MaxUint32
+	}
 	return &Receiver{msg: msg, total: msg.total, span: span, lowest: math.MaxUint32, have: bitmap(span), ackBytes: c.ackBytes(m.MTU)}
 }
 
@@ -41,13 +45,18 @@ func (r *Receiver) OnPacket(_ units.Instant, p *transport.Packet, out *transport
 	case p.PSN >= r.expected && p.PSN-r.expected >= r.span:
 		return // of a sender that keeps track of more: it will come again
 	}
+	before := r.expected
 	now := r.take(p)
+	if p.Flags&transport.Last != 0 {
+		r.end = max(r.end, p.PSN+1)
+	}
 	if r.expected < r.total && r.expected+r.beyond >= r.msg.data && r.total > r.msg.data {
 		r.decode()
 	}
 	r.lowest = min(r.lowest, p.PSN)
 	r.unacked += units.Bytes(p.Payload)
-	if now || r.unacked >= r.ackBytes || r.Complete() {
+	whole := before < r.end && r.expected >= r.end
+	if now || whole || r.unacked >= r.ackBytes || r.Complete() {
 		r.answer(p, max(r.expected, r.lowest), out)
 	}
 }
@@ -111,6 +120,9 @@ func (r *Receiver) answer(p *transport.Packet, base uint32, out *transport.Repli
 
 // Expected is the first packet that has not arrived.
 func (r *Receiver) Expected() uint32 { return r.expected }
+
+// Taken implements transport.Taker.
+func (r *Receiver) Taken() uint32 { return r.expected }
 
 // Has reports whether packet n has arrived, or lies beyond what the receiver keeps track of.
 func (r *Receiver) Has(n uint32) bool {

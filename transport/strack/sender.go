@@ -11,7 +11,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A Sender is the sending end of one message. Among thousands of messages each packet finds it in no cache, so that what is used
+// A Sender is the sending end of one message, or of a connection. Among thousands of messages each packet finds it in no cache, so that what is used
 // together is in one line of 64 bytes: the first three for each packet sent, five for each acknowledgement.
 type Sender struct {
 	total      uint32
@@ -48,7 +48,7 @@ type Sender struct {
 	cfg *Config
 
 	violations, timeouts uint64
-	_                    [48]byte // the allocator has no other size whose objects all begin a line
+	_                    [40]byte // the allocator has no other size whose objects all begin a line
 }
 
 type probeState uint8
@@ -102,6 +102,20 @@ func (s *Sender) Lost(now units.Instant, end uint32) {
 	s.recover(now, min(end, s.next), congestion.LossDetected)
 }
 
+// Post implements transport.Poster. The window, the measured round trip and what is known of paths stay. Timers, which ran for what was
+// awaited, begin anew with the first packet.
+func (s *Sender) Post(size units.Bytes) (end uint32) {
+	if s.Done() {
+		s.probe, s.probeAt, s.rtoAt = noProbe, units.Never, units.Never
+	}
+	s.total = s.msg.posts.Add(size)
+	s.msg.data, s.msg.total, s.limit = s.total, s.total, s.total
+	return s.total
+}
+
+// Acked implements transport.Poster.
+func (s *Sender) Acked() uint32 { return s.una }
+
 // Timeouts counts how often the expected packet stayed the same for too long.
 func (s *Sender) Timeouts() uint64 { return s.timeouts }
 
@@ -134,7 +148,7 @@ func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	}
 	n := s.msg.payload(psn)
 	*p = transport.Packet{Sent: now, PSN: psn, Payload: n, Entropy: s.paths.Choose(packets), Kind: transport.Data, Flags: flags | transport.ECT}
-	if psn+1 == s.total {
+	if s.msg.ends(psn) {
 		p.Flags |= transport.Last
 	}
 	s.sent += units.Bytes(n)
@@ -230,6 +244,9 @@ func (s *Sender) merge(now units.Instant, p *transport.Packet) {
 		s.have.TakeAll(s.una, p.Expected)
 		s.resent.TakeAll(s.una, p.Expected)
 		s.una = p.Expected
+		if s.msg.posts != nil {
+			s.msg.posts.Release(s.una)
+		}
 		s.repeat = max(s.repeat, s.una)
 		s.highest = max(s.highest, s.una)
 		s.rtoAt = now.Add(s.rto)

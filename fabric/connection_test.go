@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/dcp"
+	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/transport/strack"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// TestConnectionKeepsRate: DCQCN has cut the first messages of two senders that met at one receiver. The next of the same
+// connections begins at what was left, and rises from there; one of its own begins at line rate.
+func TestConnectionKeepsRate(t *testing.T) {
+	took := func(conn uint16) des.Time {
+		preset := congestion.SIGCOMM15()
+		c := Config{
+			Transport: (&rc.Config{Congestion: must(congestion.DCQCN(preset)), CNPInterval: preset.CNPInterval, Repace: true}).Factory(),
+			ECN:       []ECN{{KMin: 20 * units.KB, KMax: 20 * units.KB, PMax: 1}},
+		}
+		flows := []workload.Flow{
+			{Src: 0, Dst: 2, Size: 4 * units.MiB, Conn: conn}, {Src: 1, Dst: 2, Size: 4 * units.MiB, Conn: conn},
+			{Src: 0, Dst: 2, Size: units.MiB, Conn: conn, After: []int32{0, 1}},
+		}
+		s := build(t, star(3, 100*units.Gbit, units.Microsecond), c, flows)
+		s.Run(des.Never)
+		require.True(t, s.Done())
+		require.NoError(t, s.Check())
+		require.GreaterOrEqual(t, s.Flow(2).Start, max(s.Flow(0).Received, s.Flow(1).Received))
+		return s.Flow(2).FCT
+	}
+	alone := des.Serialization(units.MiB+256*64, 100*units.Gbit)
+	require.Less(t, took(0), alone+alone/10)
+	require.Greater(t, took(1), 2*alone, "at line rate again")
+}
+
+// TestConnectionOrder: messages of a connection go one behind the other in the order in which they start, over one path, with packets numbered on; each is
+// received and acknowledged by itself. Other queue pairs and classes are connections of their own.
+func TestConnectionOrder(t *testing.T) {
+	st := strackConfig(strack.Config{})
+	for name, c := range map[string]Config{"gbn": {}, "irn": {Transport: (&rc.Config{Mode: rc.IRN}).Factory()}, "strack": st} {
+		t.Run(name, func(t *testing.T) {
+			c := c
+			made := 0
+			if c.Transport == nil {
+				c.Transport = (&rc.Config{}).Factory()
+			}
+			factory := c.Transport
+			c.CheckEvery = 100
+			c.Transport = func(m transport.Message) (transport.Sender, transport.Receiver) {
+				made++
+				return factory(m)
+			}
+			const us = units.Instant(units.Microsecond)
+			flows := []workload.Flow{
+				{Src: 0, Dst: 5, Size: 100_000, Start: 2 * us, Conn: 1},
+				{Src: 0, Dst: 5, Size: 3, Start: 1 * us, Conn: 1},
+				{Src: 0, Dst: 5, Size: 50_001, Start: 2 * us, Conn: 1},
+				{Src: 0, Dst: 5, Size: 5, Start: 3 * us, Conn: 1},
+				{Src: 0, Dst: 5, Size: 5, Start: 3 * us, Conn: 2},
+				{Src: 0, Dst: 5, Size: 5, Start: 3 * us, Conn: 1, Class: 2},
+				{Src: 5, Dst: 0, Size: 5, Start: 3 * us, Conn: 1},
+				{Src: 0, Dst: 5, Size: 70_000, Start: 900 * us, Conn: 1},
+				{Src: 0, Dst: 5, Size: 70_000, Start: 900 * us},
+			}
+			s := build(t, leafSpine(2, 4, 4, 100*units.Gbit, 100*units.Gbit, units.Microsecond), c, flows)
+			before := made
+			s.Run(des.Never)
+			s.Drain()
+			require.True(t, s.Done())
+			require.NoError(t, s.Check())
+			require.Equal(t, 5, made-before, "connections and the message without")
+			require.Zero(t, s.Result().Packets.Retransmitted)
+			s.finishedAll(t)
+			order := []int{1, 0, 2, 3, 7}
+			for i, fi := range order {
+				require.Equal(t, s.ends[0], s.ends[fi])
+				if i > 0 {
+					require.Less(t, s.Flow(order[i-1]).Received, s.Flow(fi).Received)
+					require.LessOrEqual(t, s.records[order[i-1]].done, s.records[fi].done)
+				}
+			}
+			require.Greater(t, s.Flow(3).Received, s.Flow(4).Received, "behind the long ones, unlike that of another queue pair")
+			require.NotEqual(t, s.ends[0].srcPort, s.ends[4].srcPort)
+			require.NotEqual(t, s.ends[0].srcPort, s.ends[8].srcPort)
+			require.InEpsilon(t, int64(s.Flow(8).FCT), int64(s.Flow(7).FCT), 0.5)
+			require.Empty(t, s.conns[0].posted)
+		})
+	}
+}
+
+// TestConnectionNeedsTransport: one that carries a single message says so.
+func TestConnectionNeedsTransport(t *testing.T) {
+	s, err := New(star(2, 100*units.Gbit, 1000), Config{Transport: (&dcp.Config{}).Factory()})
+	require.NoError(t, err)
+	err = s.AddFlows([]workload.Flow{{Src: 0, Dst: 1, Size: 1, Conn: 1}})
+	require.ErrorContains(t, err, "choose gbn, irn or strack")
+	require.Zero(t, s.Flows())
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fabric
+
+import (
+	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// waiting is a flow whose pace does not allow its next packet yet. flow.next is where in the heap it is.
+type waiting struct {
+	at   des.Time // when it is looked at: the next packet may start, or the pace changes before
+	from des.Time // when the packet before started
+	flow uint32
+	size uint16 // of that, on the wire
+}
+
+// repace sets when a flow that waits is looked at by its pace of now, where its sender wants that. Without that the rate at the
+// start of a packet says when the next may start, and a new one does not move it.
+func (s *Sim) repace(f *flow, w *waiting) {
+	r, ok := f.snd.(transport.Repacer)
+	if !ok {
+		return
+	}
+	rate, change, ok := r.Repace(s.now.Instant())
+	if !ok {
+		return
+	}
+	if w.at = s.now; rate > 0 {
+		due := w.from + des.Serialization(units.Bytes(w.size), rate)
+		w.at = max(s.now, min(due, des.At(change)))
+	}
+}
+
+// hasten looks at the pace of a flow that waits, since its sender has heard something. What now has to wait longer shows at the
+// time that was set before.
+func (s *Sim) hasten(f *flow) {
+	if f.place != paced {
+		return
+	}
+	h := &s.hosts[f.host]
+	w := h.waits[f.next]
+	s.repace(f, &w)
+	if w.at < h.waits[f.next].at {
+		s.rise(h, int(f.next), w)
+		s.alarm(f.nic, h)
+	}
+}
+
+// pace puts a flow into the heap until it may send again.
+func (s *Sim) pace(pi uint32, h *host, f *flow, w waiting) {
+	f.place = paced
+	h.waits = append(h.waits, w)
+	s.rise(h, len(h.waits)-1, w)
+	s.alarm(pi, h)
+}
+
+// rise puts w into place i of the heap, or as far above as it belongs.
+func (s *Sim) rise(h *host, i int, w waiting) {
+	for i > 0 {
+		up := (i - 1) / 2
+		if !w.sooner(&h.waits[up]) {
+			break
+		}
+		s.settle(h, i, h.waits[up])
+		i = up
+	}
+	s.settle(h, i, w)
+}
+
+// settle puts w into place i of the heap.
+func (s *Sim) settle(h *host, i int, w waiting) {
+	h.waits[i] = w
+	s.flows[w.flow].next = uint32(i)
+}
+
+// sooner orders flows, those of one instant by number.
+func (w *waiting) sooner(x *waiting) bool {
+	return w.at < x.at || w.at == x.at && w.flow < x.flow
+}
+
+func (s *Sim) popPaced(h *host) waiting {
+	last := len(h.waits) - 1
+	first, x := h.waits[0], h.waits[last]
+	h.waits = h.waits[:last]
+	for i := 0; last > 0; {
+		child := 2*i + 1
+		if child+1 < last && h.waits[child+1].sooner(&h.waits[child]) {
+			child++
+		}
+		if child >= last || !h.waits[child].sooner(&x) {
+			s.settle(h, i, x)
+			break
+		}
+		s.settle(h, i, h.waits[child])
+		i = child
+	}
+	return first
+}
+
+// alarm schedules a WAKE for the first of the heap, unless one is due before.
+func (s *Sim) alarm(pi uint32, h *host) {
+	if len(h.waits) == 0 {
+		return
+	}
+	if at := h.waits[0].at; at < h.wake {
+		h.wake = at
+		s.q.Push(des.Event{T: at, Key: evWake | pi})
+	}
+}
+
+// onWake moves flows whose time has come to the ring, and looks anew at those whose pace has changed.
+func (s *Sim) onWake(pi uint32) {
+	p := &s.ports[pi]
+	h := s.nicAt(pi)
+	if h.wake != s.now {
+		return // an earlier one has taken its place
+	}
+	h.wake = des.Never
+	for len(h.waits) > 0 && h.waits[0].at <= s.now {
+		w := s.popPaced(h)
+		f := &s.flows[w.flow]
+		if s.repace(f, &w); w.at > s.now {
+			h.waits = append(h.waits, w)
+			s.rise(h, len(h.waits)-1, w)
+			continue
+		}
+		f.place = idle
+		s.ringPush(h, w.flow, f)
+	}
+	s.alarm(pi, h)
+	if h.any(p.paused) {
+		s.kick(pi, p)
+	}
+}
