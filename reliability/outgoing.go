@@ -176,7 +176,8 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 	o.pace.onSignOfLife()
 	err := t.core.OnControl(o.now, r.Rest())
 	if more > 0 {
-		o.pace.delivered(o.now, more, o.outstanding())
+		all, parity := o.outstanding()
+		o.pace.delivered(o.now, more, all, parity)
 	}
 	if err != nil {
 		o.violations++
@@ -184,18 +185,21 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 	}
 }
 
-// outstanding is how many units of all transfers are outstanding.
-func (o *outgoing) outstanding() (n int) {
+// outstanding is how many units of all transfers are outstanding, and how many of them are parity.
+func (o *outgoing) outstanding() (all, parity int) {
 	for _, t := range o.transfers {
-		n += t.outstanding()
+		n, p := t.outstanding()
+		all += n
+		parity += p
 	}
-	return n
+	return all, parity
 }
 
 // progress polls the cores in the order of their transfers.
 func (o *outgoing) progress() units.Instant {
 	next := units.Never
-	outstanding, anyOver := o.outstanding(), false
+	outstanding, _ := o.outstanding()
+	anyOver := false
 	for _, t := range o.transfers {
 		next = min(next, t.progress(outstanding))
 		anyOver = anyOver || t.state == over

@@ -157,7 +157,7 @@ func (p *pacer) unpaced(now units.Instant) int {
 func (p *pacer) onSignOfLife() { p.unanswered = 0 }
 
 // spend books n units sent at now, among them parity, and probes, whose arrival nobody reports;
-// inflight units of data are then outstanding.
+// inflight units are then outstanding.
 func (p *pacer) spend(now units.Instant, n, parity, probes, inflight int) {
 	if n == 0 {
 		return
@@ -170,9 +170,12 @@ func (p *pacer) spend(now units.Instant, n, parity, probes, inflight int) {
 		p.trickleAt = now.Add(trickleEvery)
 	}
 	if r := p.rate(); r != 0 {
-		p.nextAt = p.nextAt.Add(r.Time(units.Bytes(n) * p.unit))
+		p.nextAt = p.nextAt.Add(r.Time(units.Bytes(n-probes)*p.unit + units.Bytes(probes)*probeSize))
 	}
 }
+
+// probeSize is what a packet without payload takes of the rate: Ethernet's, IPv4's, UDP's and RoCEv2's headers.
+const probeSize units.Bytes = 78
 
 // next is when budget will be positive, or the controller may allow more.
 func (p *pacer) next(now units.Instant) units.Instant {
@@ -189,20 +192,14 @@ func (p *pacer) next(now units.Instant) units.Instant {
 // keep a virtual clock from moving.
 func (p *pacer) changes(now units.Instant) units.Instant { return max(p.controller.Next(), now+1) }
 
-// unknown is how much is outstanding when a transfer has ended, parity perhaps among it.
-const unknown = -1
-
-// delivered books n bytes that the receiver reported in place, and that so many units of data are
-// still outstanding.
-func (p *pacer) delivered(now units.Instant, n units.Bytes, inflight int) {
+// delivered books n bytes that the receiver reported in place, and that so many units are
+// still outstanding, parity among them.
+func (p *pacer) delivered(now units.Instant, n units.Bytes, inflight, parity int) {
 	p.reportedAt = now
-	left := units.Bytes(max(inflight, 0)) * p.unit
-	p.ack = congestion.Ack{Acked: n, Inflight: left}
-	if inflight != unknown {
-		// What was declared lost too early makes it look shorter than the path is.
-		if rtt := p.sent.since(now, left); rtt >= p.minRTT {
-			p.ack.RTT = rtt
-		}
+	p.ack = congestion.Ack{Acked: n, Inflight: units.Bytes(inflight) * p.unit}
+	// What was declared lost too early makes it look shorter than the path is.
+	if rtt := p.sent.since(now, units.Bytes(inflight-parity)*p.unit); rtt >= p.minRTT {
+		p.ack.RTT = rtt
 	}
 	p.controller.OnAck(now, &p.ack)
 }

@@ -101,12 +101,15 @@ func (m *sendMessage) isReleased() bool {
 
 func (t *sendTransfer) to(s transferState) { move(transferMoves[:], &t.state, s) }
 
-// outstanding is the transfer's share of the window.
-func (t *sendTransfer) outstanding() int {
+// outstanding is the transfer's share of the window, and how much of it is parity.
+func (t *sendTransfer) outstanding() (all, parity int) {
 	if t.core == nil || t.state != running {
-		return 0
+		return 0, 0
 	}
-	return t.core.Outstanding()
+	if c, ok := t.core.(scheme.ParityCounter); ok {
+		parity = c.OutstandingParity()
+	}
+	return t.core.Outstanding(), parity
 }
 
 // onGrant handles a clear-to-send: a message that the receiver has posted for the transfer.
@@ -211,9 +214,13 @@ func (t *sendTransfer) onCompleted(m *sendMessage, e *sdr.Event) {
 
 // complete closes the transfer: the receiver has everything.
 func (t *sendTransfer) complete() {
-	// The last acknowledgement was of a little earlier, if there was one.
-	t.o.pace.delivered(t.o.now, units.Bytes(uint64(t.info.Units)-t.placed)*t.o.unit, unknown)
-	t.o.pace.unreported(t.o.now, max(0, t.paritySent-int(max(t.arrived, t.placed)-t.placed)))
+	all, parity := t.o.outstanding()
+	mine, mineParity := t.outstanding()
+	// The last acknowledgement was of a little earlier, if there was one. Parity that is outstanding counts as the data do that it
+	// followed: of many short transfers in a row the controller would otherwise hear of a part only of what it has the rate for.
+	more := t.info.Units - int(t.placed) + mineParity
+	t.o.pace.delivered(t.o.now, units.Bytes(more)*t.o.unit, all-mine, parity-mineParity)
+	t.o.pace.unreported(t.o.now, max(0, t.paritySent-mineParity-int(max(t.arrived, t.placed)-t.placed)))
 	t.gain(t.info.Length)
 	if c, ok := t.core.(scheme.CompletionObserver); ok {
 		c.OnCompleted(t.o.now)

@@ -146,7 +146,16 @@ func (s *sender) BlackedOut() int { return s.loss.BlackedOut() }
 func (s *sender) OnCompleted(now units.Instant) { s.loss.OnCompleted(now) }
 
 // Outstanding leaves out the units that are left to decoding: they are lost.
-func (s *sender) Outstanding() int { return s.loss.Outstanding() }
+func (s *sender) Outstanding() int { return s.loss.Outstanding() + s.OutstandingParity() }
+
+// OutstandingParity is all parity that was sent, until the first report of the receiver: many transfers that follow each other end
+// without one, and their parity takes its share of the path. What of it has arrived by then is known from the reports.
+func (s *sender) OutstandingParity() int {
+	if s.lastState > 0 {
+		return 0
+	}
+	return s.parity
+}
 
 func (s *sender) Stats() scheme.Stats {
 	sum := s.loss.Stats()

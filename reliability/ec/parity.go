@@ -129,6 +129,7 @@ func (s *sender) sendParity(now units.Instant, out *scheme.Output, room int) (n 
 			out.Sends = append(out.Sends, scheme.Send{Unit: s.layout.parity(g, int(group.parity)), Channel: scheme.HomeChannel})
 			group.parity++
 			s.handed(group)
+			s.outstandingParity++
 			n++
 			if int(group.parity) == s.layout.rows(g) {
 				group.state = parityOver

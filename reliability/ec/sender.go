@@ -22,8 +22,8 @@ type sender struct {
 	// next is the next data unit to be sent for the first time, and injected is how
 	// many have been injected.
 	next, injected int
-	// outstanding is the sum of the groups' inFlight.
-	outstanding int
+	// outstanding is the sum of the groups' inFlight, and outstandingParity how many of those are parity.
+	outstanding, outstandingParity int
 	// expired is the first group whose first transmissions still count as outstanding; those of all groups below don't.
 	expired int
 
@@ -55,6 +55,9 @@ func newSender(c Config, p params, t scheme.Transfer, env *scheme.Env) *sender {
 func (s *sender) Params() []byte { return s.params }
 
 func (s *sender) Outstanding() int { return s.outstanding }
+
+// OutstandingParity implements scheme.ParityCounter.
+func (s *sender) OutstandingParity() int { return s.outstandingParity }
 
 // Stats returns the counters, and how many groups went without parity.
 func (s *sender) Stats() scheme.Stats {
@@ -108,8 +111,10 @@ func (s *sender) handed(group *txGroup) {
 // gone subtracts n units of a group, but not more than there are, from the count.
 func (s *sender) gone(group *txGroup, n int) {
 	n = min(n, int(group.inFlight))
+	before := group.parityInFlight()
 	group.inFlight -= uint16(n)
 	s.outstanding -= n
+	s.outstandingParity -= before - group.parityInFlight()
 }
 
 // dataSent reports whether all data units of group g have been sent.

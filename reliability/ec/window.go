@@ -44,6 +44,9 @@ type txGroup struct {
 	frame      uint64
 }
 
+// parityInFlight is how much of inFlight is parity, which goes behind the group's data.
+func (g *txGroup) parityInFlight() int { return min(int(g.parity), int(g.inFlight)) }
+
 // A window holds the groups base ≤ g < next: a ring that grows with the span.
 type window struct {
 	ring       []txGroup

@@ -180,6 +180,11 @@ type LossReporter interface {
 	Lost() int
 }
 
+// A ParityCounter is a Sender that sends parity, and says how many parity units Outstanding counts. Of other Senders it counts none.
+type ParityCounter interface {
+	OutstandingParity() int
+}
+
 // A Guesser is a Sender that waits for proof that a unit is lost, packets that were sent behind it and have
 // arrived, and says of how many it had none in time. They count as losses, too, but where hosts are
 // busy most of them are none, so they are no sign of a full queue.
