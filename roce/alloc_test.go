@@ -28,6 +28,7 @@ func TestNoAllocations(t *testing.T) {
 		"Packet.Parse, error":  func() { sinkBool = p.Parse(datagram[:17]) == nil },
 		"Seed and Sum":         func() { sinkUint32 = flow.SeedID(len(datagram), 7).Sum(datagram) },
 		"Sum2":                 func() { sinkUint32 = flow.Seed(len(datagram)).Sum2(datagram[:32], payload) },
+		"SumFetch":             func() { sinkUint32 = flow.Seed(len(datagram)).SumFetch(datagram, payload) },
 		"PutTrailer":           func() { sinkInt = PutTrailer(datagram[len(datagram)-5:], 3, 1) },
 		"Seal and Verify": func() {
 			flow.Seed(len(datagram)).Seal(datagram)

@@ -34,6 +34,32 @@ func BenchmarkICRC(b *testing.B) {
 	}
 }
 
+// BenchmarkPlace sums packets and copies their payloads to 16 MiB, one behind the other, which is what 16 messages of 1 MiB under
+// way take.
+func BenchmarkPlace(b *testing.B) {
+	const size, memory = 4096, 16 << 20
+	flow, mem := testFlow4(), make([]byte, memory)
+	packet := make([]byte, UCWriteImmHeaders+size)
+	clear(mem) // so that no page is new
+	for _, fetch := range []bool{false, true} {
+		b.Run(fmt.Sprintf("fetch=%v", fetch), func(b *testing.B) {
+			b.SetBytes(size)
+			seed := flow.Seed(len(packet) + ICRCSize)
+			at := 0
+			for b.Loop() {
+				next := (at + size) % memory
+				if fetch {
+					sinkUint32 = seed.SumFetch(packet, mem[next:next+size])
+				} else {
+					sinkUint32 = seed.Sum(packet)
+				}
+				copy(mem[at:at+size], packet[UCWriteImmHeaders:])
+				at = next
+			}
+		})
+	}
+}
+
 func BenchmarkSeed(b *testing.B) {
 	flow := testFlow4()
 	for b.Loop() {

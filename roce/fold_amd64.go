@@ -16,22 +16,27 @@ var haveFold = cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512VPC
 const leastFold, foldLane = 16, 16
 
 // crcUpdate is crc32.Update of Ethernet's polynomial.
-func crcUpdate(crc uint32, p []byte) uint32 {
+func crcUpdate(crc uint32, p []byte) uint32 { return crcFetch(crc, p, p) }
+
+// crcFetch is crcUpdate, and fetches the first bytes of next into the caches, of about as many as p has. It needn't have so many, but
+// one.
+func crcFetch(crc uint32, p, next []byte) uint32 {
 	if !haveFold || len(p) < leastFold {
 		return crc32.Update(crc, crc32.IEEETable, p)
 	}
 	whole := len(p) &^ (foldLane - 1)
-	crc = ^fold(^crc, p[:whole], &foldBy)
+	crc = ^fold(^crc, p[:whole], &foldBy, &next[0])
 	if whole < len(p) {
 		crc = crc32.Update(crc, crc32.IEEETable, p[whole:])
 	}
 	return crc
 }
 
-// fold returns the register after the bytes of p, of which there must be a multiple of 16, and at least 16.
+// fold returns the register after the bytes of p, of which there must be a multiple of 16, and at least 16. It fetches
+// the memory from next on, all but 256 bytes of the length of p.
 //
 //go:noescape
-func fold(crc uint32, p []byte, keys *foldKeys) uint32
+func fold(crc uint32, p []byte, keys *foldKeys, next *byte) uint32
 
 // A foldKey are the two factors that move 64 bits each over a distance.
 type foldKey struct{ low, high uint64 }

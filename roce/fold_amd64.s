@@ -9,6 +9,7 @@
 //
 // Registers:
 //	SI, CX   the bytes left, and how many
+//	DX       what to fetch meanwhile; a fetch of what isn't there does nothing
 //	DI       the keys: of 2048 bits, of 512, of 384, of 256, of 128, those of 128 to 64 and of 96, μ and the generator
 //	Z1–Z4    what is folded, of 2048 bits
 //	Z16, Z17 keys of 2048 and of 512 bits
@@ -26,12 +27,13 @@
 	VPCLMULQDQ $0x00, keys, from, into; \
 	VPTERNLOGQ $0x96, add, Z5, into
 
-// func fold(crc uint32, p []byte, keys *foldKeys) uint32
-TEXT ·fold(SB), NOSPLIT, $0-44
+// func fold(crc uint32, p []byte, keys *foldKeys, next *byte) uint32
+TEXT ·fold(SB), NOSPLIT, $0-52
 	MOVL  crc+0(FP), AX
 	MOVQ  p_base+8(FP), SI
 	MOVQ  p_len+16(FP), CX
 	MOVQ  keys+32(FP), DI
+	MOVQ  next+40(FP), DX
 	VMOVD AX, X0
 	CMPQ  CX, $256
 	JLT   short
@@ -59,7 +61,12 @@ wide:
 	VPTERNLOGQ $0x96, 64(SI), Z6, Z2
 	VPTERNLOGQ $0x96, 128(SI), Z7, Z3
 	VPTERNLOGQ $0x96, 192(SI), Z8, Z4
+	PREFETCHT0 (DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
 	ADDQ       $256, SI
+	ADDQ       $256, DX
 	SUBQ       $256, CX
 
 more:
@@ -131,5 +138,5 @@ last:
 	VPCLMULQDQ $0x10, X4, X5, X5
 	VPXOR      X5, X1, X1
 	VPEXTRD    $1, X1, AX
-	MOVL       AX, ret+40(FP)
+	MOVL       AX, ret+48(FP)
 	RET

@@ -4,9 +4,11 @@ package roce
 
 import (
 	"hash/crc32"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // TestCRCUpdate: every length up to several folds, at every alignment of a cache line's quarter, from any register.
@@ -37,4 +39,20 @@ func FuzzCRCUpdate(f *testing.F) {
 		cut = max(0, min(cut, len(p)))
 		require.Equal(t, want, crcUpdate(crcUpdate(crc, p[:cut]), p[cut:]))
 	})
+}
+
+// TestSumFetch: what is fetched makes no difference to the sum, wherever it is and however little.
+func TestSumFetch(t *testing.T) {
+	rng := newRand(t)
+	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Munmap(page)) })
+	for _, n := range []int{BTHSize, 16, 255, 256, 511, 512, 1024, 4128, MaxPacket} {
+		b := make([]byte, n)
+		fillRandom(rng, b)
+		seed := Seed(rng.Uint32())
+		for _, next := range [][]byte{nil, b, page, page[len(page)-1:], make([]byte, 1), make([]byte, 2*n)} {
+			require.Equal(t, seed.Sum(b), seed.SumFetch(b, next), "%d bytes, with %d to fetch", n, len(next))
+		}
+	}
 }

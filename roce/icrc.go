@@ -178,6 +178,17 @@ func (s Seed) Sum(b []byte) uint32 {
 	return crcUpdate(uint32(s)^bthMask[b[bthECN]], b)
 }
 
+// SumFetch is Sum, and meanwhile fetches the first bytes of next into the processor's caches, about as many as b has, where there is
+// an instruction for that: a receiver gives the memory that it is going to copy the next payload to. next may be empty or shorter
+// than b, and isn't read.
+func (s Seed) SumFetch(b, next []byte) uint32 {
+	if len(next) == 0 {
+		return s.Sum(b)
+	}
+	_ = b[BTHSize-1]
+	return crcFetch(uint32(s)^bthMask[b[bthECN]], b, next)
+}
+
 // zeros is the pad of Sum2. A local array would escape into hash/crc32.
 var zeros [3]byte
 

@@ -156,3 +156,29 @@ func TestZeroChecksum(t *testing.T) {
 	s.seal(encode(t, b.validWrite(rkey, va, 64), 64))
 	require.Len(t, b.poll(1), 1)
 }
+
+// TestFetchNext: what is fetched for the next packet lies behind the payload of the last one in its message, and nothing is
+// when Poll has ended, as the memory may be revoked then.
+func TestFetchNext(t *testing.T) {
+	const n = 4096
+	from, to := newPair(t, false)
+	rkey, va := to.expose(0, 0, 3*n-8)
+	here := &to.d.receivers[0].here
+	s := newStranger(t, from.d.addr, to.d)
+	for i, left := range []int{n, n - 8} {
+		w := to.validWrite(rkey, va+uint64(i)*n, n)
+		packet := encode(t, w, n)
+		s.seal(packet)
+		if i == 0 { // the source of the flow
+			require.Len(t, to.poll(1), 1)
+			require.Empty(t, here.next, "after Poll")
+		}
+		var c backend.Completion
+		copy(here.r.batch.buf, packet)
+		require.True(t, here.handle(0, len(packet), &c))
+		require.Len(t, here.next, left, "behind packet %d", i)
+		require.Same(t, &to.mem[(i+1)*n], &here.next[0])
+	}
+	here.publish()
+	require.Empty(t, here.next)
+}

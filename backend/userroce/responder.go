@@ -21,6 +21,9 @@ type responder struct {
 	tos    uint8 // of the IP header
 	// left is how many names of the packet of before, headers that came back, are still to be reported.
 	left int
+	// next is where the next payload goes if it continues the last one: memory that no cache has, as a rule, and that
+	// is fetched while the ICRC is computed. Only within one call of Poll, as it may be revoked after it.
+	next []byte
 
 	// The fields below count what has happened since publish was called last.
 	packets, bytes, trains uint64
@@ -29,8 +32,9 @@ type responder struct {
 	names [roce.MostTrimmed]roce.UCWriteImm
 }
 
-// publish makes the counts visible to Stats.
+// publish ends a call of Poll: it makes the counts visible to Stats.
 func (h *responder) publish() {
+	h.next = nil
 	if h.packets != 0 || h.trains != 0 {
 		h.r.traffic.add(h.packets, h.bytes, h.trains)
 		h.packets, h.bytes, h.trains = 0, 0, 0
@@ -71,7 +75,7 @@ func (h *responder) execute(b []byte, c *backend.Completion) (reason backend.Dro
 		}
 	}
 	end := len(b) - roce.ICRCSize
-	sum := h.r.flows.current.seedFor(len(b)).Sum(b[:end])
+	sum := h.r.flows.current.seedFor(len(b)).SumFetch(b[:end], h.next)
 	if diff := sum ^ binary.LittleEndian.Uint32(b[end:]); diff != 0 && !h.r.acceptICRC(b, diff) {
 		return backend.DropICRC, false
 	}
@@ -156,6 +160,7 @@ func (h *responder) write(q *queuePair, c *backend.Completion) (backend.DropReas
 			return backend.DropBounds, false
 		}
 		place(e.mem[offset:offset+n], p.Payload)
+		h.next = e.mem[offset+n : min(offset+2*n, uint64(len(e.mem)))]
 	}
 	c.WRID, c.Imm, c.Len, c.Kind = 0, p.Imm, uint32(len(p.Payload)), backend.KindWrite
 	if h.tos&ecnMask == ecnCE {
