@@ -25,6 +25,8 @@ type Config struct {
 	// AckBytes is after how much payload an acknowledgement is sent; 0: 16 KiB, 4 packets of the MTU where
 	// that is more.
 	AckBytes units.Bytes
+	// Prompt is what is answered at once although AckBytes have not come.
+	Prompt Prompt
 	// RTO is how long the expected packet may stay the same; 0: 200 µs. The paper says hundreds of
 	// microseconds, at least tens.
 	RTO units.Duration
@@ -36,6 +38,19 @@ type Config struct {
 	// the path asks for.
 	Span uint32
 }
+
+// Prompt is which packets a receiver answers at once. Those that close a gap, duplicates, probes and the last are always.
+type Prompt uint8
+
+const (
+	// PromptGaps is no others.
+	PromptGaps Prompt = iota
+	// PromptMarked is those that carry a mark, too, as in Ultra Ethernet's simulator (uet-htsim, UecSink): where senders of an incast
+	// have windows of a few packets, they hear of it four times as often.
+	PromptMarked
+	// PromptExpected is all that were the expected packet: the second condition of section 3.3.1 to the letter.
+	PromptExpected
+)
 
 const (
 	defaultAckBytes   = 16 * units.KiB
@@ -66,6 +81,9 @@ func (c *Config) Validate() error {
 	}
 	if !(c.Corruption >= 0 && c.Corruption < mostCorruption) {
 		return operr.New("configure", "strack", "a corruption of %g: must be at least 0 and below %g", c.Corruption, mostCorruption)
+	}
+	if c.Prompt > PromptExpected {
+		return operr.New("configure", "strack", "prompt %d: must be PromptGaps, PromptMarked or PromptExpected", c.Prompt)
 	}
 	for _, d := range []units.Duration{c.BaseRTT, c.RTO} {
 		if d < 0 || d > units.Second {

@@ -11,7 +11,7 @@
 //
 //   - An acknowledgement is sent after 16 KiB, at a packet that closes a gap, a duplicate, a probe and when
 //     the message is whole. The paper's "a packet with current expected PSN" would answer each
-//     packet in order, against the coalescing that it asks for.
+//     packet in order, against the coalescing that it asks for; Config.Prompt has that, and one for each mark.
 //   - It carries the segment of 64 packets of the expected packet, or of the lowest since the last
 //     acknowledgement where that lies behind. Segments begin at multiples of 64.
 //   - The base round trip is the path's from the start, and only shrinks: learned from the first sample

@@ -23,6 +23,7 @@ type Receiver struct {
 	unacked  units.Bytes
 	ackBytes units.Bytes
 	end      uint32 // of a connection: behind the latest packet that is known to end a message
+	prompt   Prompt
 }
 
 func newReceiver(c *Config, m *transport.Message, parity uint32) *Receiver {
@@ -31,7 +32,7 @@ func newReceiver(c *Config, m *transport.Message, parity uint32) *Receiver {
 	if m.Open {
 		msg.data, msg.total = math.MaxUint32, math.MaxUint32
 	}
-	return &Receiver{msg: msg, total: msg.total, span: span, lowest: math.MaxUint32, have: bitmap(span), ackBytes: c.ackBytes(m.MTU)}
+	return &Receiver{msg: msg, total: msg.total, span: span, lowest: math.MaxUint32, have: bitmap(span), ackBytes: c.ackBytes(m.MTU), prompt: c.Prompt}
 }
 
 // OnPacket answers data and probes. A trimmed packet tells nothing but that it is missing.
@@ -56,6 +57,7 @@ func (r *Receiver) OnPacket(_ units.Instant, p *transport.Packet, out *transport
 	r.lowest = min(r.lowest, p.PSN)
 	r.unacked += units.Bytes(p.Payload)
 	whole := before < r.end && r.expected >= r.end
+	now = now || r.prompt == PromptMarked && p.Flags&transport.CE != 0
 	if now || whole || r.unacked >= r.ackBytes || r.Complete() {
 		r.answer(p, max(r.expected, r.lowest), out)
 	}
@@ -83,7 +85,7 @@ func (r *Receiver) take(p *transport.Packet) (now bool) {
 		r.expected++
 		r.beyond--
 	}
-	return gap
+	return gap || r.prompt == PromptExpected
 }
 
 // decode makes the message whole: as many packets as it has data have come.

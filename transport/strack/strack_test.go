@@ -84,6 +84,30 @@ func TestWhenAcknowledgementsAreSent(t *testing.T) {
 	require.Equal(t, units.Bytes(20*mtu-1), r.received)
 }
 
+// Prompt receivers answer each marked packet, or each in order, at once.
+func TestPrompt(t *testing.T) {
+	for prompt, want := range map[Prompt][]uint32{PromptGaps: {3, 5, 8}, PromptMarked: {1, 6, 5, 7, 8}, PromptExpected: {0, 1, 2, 3, 4, 5, 7, 8}} {
+		_, r := ends(t, Config{Prompt: prompt}, 9)
+		var answered []uint32
+		for _, psn := range []uint32{0, 1, 2, 3, 4, 6, 5, 7, 8} {
+			p := data(psn)
+			if psn == 1 || psn == 7 {
+				p.Flags = transport.CE
+			}
+			if psn == 8 {
+				p.Payload = mtu - 1
+			}
+			if len(give(r, p)) > 0 {
+				answered = append(answered, psn)
+			}
+		}
+		require.Equal(t, want, answered, "prompt %d", prompt)
+		require.True(t, r.Complete())
+	}
+	_, err := (&Config{Prompt: 3}).Factory()
+	require.ErrorContains(t, err, "prompt 3")
+}
+
 func TestWhatAnAcknowledgementSays(t *testing.T) {
 	_, r := ends(t, Config{}, 300)
 	for _, psn := range []uint32{0, 1, 70, 71} {
