@@ -73,6 +73,7 @@ type Sim struct {
 	freeTimer []uint32
 
 	queueLimit int64
+	trimCost   uint64   // of a byte on the ports that Trim.Threshold is for; 0: on any
 	forced     []forced // by switch; nil without Config.Forced
 	leastMark  int32    // the smallest KMin
 	quantum    [Classes]int32
@@ -125,6 +126,9 @@ func New(g *topo.Graph, c Config) (*Sim, error) {
 		return nil, operr.Wrap("new", "fabric", err)
 	}
 	s := &Sim{q: des.NewQueue(c.Queue), free: nilPacket, graph: g, cfg: c, queueLimit: int64(c.Buffer.QueueLimit), flowletGap: des.Span(c.Routing.Gap)}
+	if c.Trim != nil && c.Trim.Of > 0 {
+		s.trimCost = costOf(c.Trim.Of)
+	}
 	s.makeNodes()
 	for _, build := range []func() error{s.makeLinks, s.makeFaults, s.makeBuffers, s.makeECN, s.makeFunctions} {
 		if err := build(); err != nil {

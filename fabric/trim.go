@@ -25,6 +25,9 @@ type Trim struct {
 	// Threshold is how much data waits for a port when further data are trimmed; 0: as much as Buffer allows
 	// a queue. The lower of both counts.
 	Threshold units.Bytes
+	// Of is the rate of the ports that Threshold is for: others have one in proportion to their rate, so that what waits takes
+	// as long. At least 1 Gbit/s; 0: all ports have the same.
+	Of units.Rate
 	// Weight is the share of header-only packets over that of data, in bytes: see trim.Weight.
 	Weight float64
 	// ControlLimit bounds the header-only packets that wait for a port; 0: only the memory of the switch does.
@@ -45,6 +48,9 @@ func (t *Trim) validate(c *Config) error {
 	}
 	if t.Threshold < 0 || t.Threshold > units.GiB || t.ControlLimit < 0 || t.ControlLimit > units.GiB {
 		return operr.New("configure", "fabric", "trimming from %d bytes, a control queue of %d: must be between 0 and 1 GiB", int64(t.Threshold), int64(t.ControlLimit))
+	}
+	if t.Of != 0 && t.Of < units.Gbit {
+		return operr.New("configure", "fabric", "trimming thresholds for ports of %v: must be at least 1 Gbit/s, or 0 for all ports the same", t.Of)
 	}
 	if !(t.Weight >= 0.01 && t.Weight <= 1000) {
 		return operr.New("configure", "fabric", "weight %v of the control queue: must be between 0.01 and 1000", t.Weight)
@@ -117,7 +123,7 @@ func (s *Sim) tagOf(k *packet) trim.Tag {
 // admitTrim queues packet i, which is k and not of class 0, at port out of a switch that trims, or drops it.
 func (s *Sim) admitTrim(n, out, i uint32, k *packet) {
 	canCut := units.Bytes(k.size) > s.cfg.Trim.Header
-	switch trim.Admit(s.tagOf(k), canCut, s.waiting(out, k.class()), s.threshold(n)) {
+	switch trim.Admit(s.tagOf(k), canCut, s.waiting(out, k.class()), s.threshold(n, out)) {
 	case switchfn.Drop:
 		s.dropAt(out, i, &s.queueFull)
 		return
@@ -154,11 +160,14 @@ func (s *Sim) waiting(pi uint32, c uint8) units.Bytes {
 	return units.Bytes(s.queue(pi, &s.ports[pi], c).bytes)
 }
 
-// threshold is how much data may wait for a port of switch n before it trims.
-func (s *Sim) threshold(n uint32) units.Bytes {
+// threshold is how much data may wait for port out of switch n before it trims.
+func (s *Sim) threshold(n, out uint32) units.Bytes {
 	most := int64(math.MaxInt64)
 	if t := s.cfg.Trim.Threshold; t > 0 {
 		most = int64(t)
+		if s.trimCost > 0 {
+			most = int64(uint64(t) * s.trimCost / s.speeds[s.ports[out].speed].cost)
+		}
 	}
 	if s.queueLimit > 0 {
 		most = min(most, s.queueLimit)

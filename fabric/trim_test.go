@@ -186,6 +186,36 @@ func TestForced(t *testing.T) {
 	}
 }
 
+// A threshold for ports of one rate is in proportion for others: what waits takes as long everywhere.
+func TestTrimByRate(t *testing.T) {
+	for _, tc := range []struct {
+		of   units.Rate
+		want units.Bytes // at most, before a port of 100 Gbit/s
+	}{{0, 100 * units.KB}, {100 * units.Gbit, 100 * units.KB}, {400 * units.Gbit, 25 * units.KB}, {50 * units.Gbit, 200 * units.KB}} {
+		var whole, header int
+		var from units.Instant
+		s, err := New(star(9, 100*units.Gbit, units.Microsecond), Config{
+			MTU: trimMTU, Header: trimHeaders, CheckEvery: 20_000,
+			Trim: &Trim{Header: trimKept, Weight: 1000, Threshold: 100 * units.KB, Of: tc.of},
+		})
+		require.NoError(t, err)
+		for i := range 8 {
+			g := greedy{mtu: trimMTU, whole: &whole, header: &header, from: &from}
+			st, err := s.AddStream(Stream{Src: i, Dst: 8, SrcPort: uint16(i), Class: DataClass}, &greedySender{g}, &greedyReceiver{g})
+			require.NoError(t, err)
+			s.Wake(st)
+		}
+		most := units.Bytes(0)
+		for at := des.Time(1e6); at < 200e6; at += 1e6 {
+			s.Advance(at)
+			most = max(most, s.Queued(9, 8))
+		}
+		// A packet joins while no more than the threshold waits; headers hardly do, with that weight.
+		require.InDelta(t, float64(tc.want), float64(most), 3*(trimMTU+trimHeaders), "thresholds for %v", tc.of)
+		require.Positive(t, header)
+	}
+}
+
 func TestTrimValidate(t *testing.T) {
 	for _, tc := range []struct {
 		trim Trim
@@ -193,7 +223,7 @@ func TestTrimValidate(t *testing.T) {
 		want string
 	}{
 		{Trim{}, Buffer{}, "weight 0"}, {Trim{Weight: 1, Header: 5000}, Buffer{}, "less than a full packet's 4160"},
-		{Trim{Weight: 1, Threshold: -1}, Buffer{}, "trimming from -1"}, {Trim{Weight: 1}, Buffer{Size: units.MB, PFC: true}, "not both"},
+		{Trim{Weight: 1, Threshold: -1}, Buffer{}, "trimming from -1"}, {Trim{Weight: 1, Of: units.Mbit}, Buffer{}, "for ports of 1 Mbit/s"}, {Trim{Weight: 1}, Buffer{Size: units.MB, PFC: true}, "not both"},
 	} {
 		_, err := New(star(2, units.Gbit, 0), Config{Trim: &tc.trim, Buffer: tc.b})
 		require.ErrorContains(t, err, tc.want)

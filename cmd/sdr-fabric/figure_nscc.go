@@ -103,10 +103,14 @@ func (t nsccTable) scenario(o figureOptions, rules string, size units.Bytes) sce
 		s.CC = "nscc:draft"
 	}
 	s.Trim = fmt.Sprintf("%d,w=1000,threshold=%d", nsccHeader, queue)
+	if t.slow {
+		s.Trim += fmt.Sprintf("@%dG", t.rate/units.Gbit)
+	}
 	return s
 }
 
-// queue is how much waits at most, and where marks begin and where all are marked: that simulator's -q and -ecn.
+// queue is how much waits at most, and where marks begin and where all are marked: that simulator's -q and -ecn, a quarter of
+// which the links of a slow spine have.
 func (t nsccTable) queue() (most, markMin, markMax units.Bytes) {
 	perQueue := 100 * int64(t.rate) / int64(400*units.Gbit)
 	packets := func(n int64) units.Bytes { return units.Bytes(n) * nsccPacket }

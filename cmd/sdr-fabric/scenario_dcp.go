@@ -18,7 +18,8 @@ import (
 const trimHelp = `SIZE,n=N[,OPTION...]          headers of SIZE on the wire; a weight that N-1 ports to one can't overload (DCP)
      w=1.5                    instead of n: the weight itself, in bytes, over that of data
      acks=safe                acknowledgements go with the headers, not with the data
-     threshold=SIZE control=SIZE  of data from which on it trims, and of headers; default: what --buffer allows`
+     threshold=SIZE[@RATE] control=SIZE  of data from which on it trims, and of headers; default: what --buffer allows;
+                  with a rate, ports of others have a threshold in proportion`
 
 func parseDCP(s string, cc congestion.Spec) (transport.Factory, error) {
 	var c dcp.Config
@@ -80,7 +81,10 @@ func parseTrim(s string, full units.Bytes) (*fabric.Trim, error) {
 		case "w":
 			t.Weight, err = strconv.ParseFloat(o.value, 64)
 		case "threshold":
-			err = t.Threshold.Set(o.value)
+			size, of, scaled := strings.Cut(o.value, "@")
+			if err = t.Threshold.Set(size); err == nil && scaled {
+				t.Of, err = units.ParseRate(of)
+			}
 		case "acks":
 			if t.SafeAcks = o.value == "safe"; !t.SafeAcks {
 				err = fmt.Errorf("%q: only safe can be written; without it they are dropped where data are trimmed", o.value)
