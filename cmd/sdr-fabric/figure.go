@@ -179,7 +179,8 @@ stopped. Exit status 1 where a value is out of its bounds.
                links at others)
   strack:19    32 senders to one receiver
   strack:1     one collective of 32 hosts; strack:3 its last hops
-  strack:4     marks and round trips in an incast; strack:17 and strack:18 its flows' rates, STrack and RoCEv2
+  strack:4     marks and round trips in an incast; strack:16 its queue, drops and pauses; strack:17 and strack:18 its flows'
+               rates, STrack and RoCEv2; strack:20 the queue with 8, 32 and 128 senders
   strack:8     the longest queue of a permutation over time
   strack:21    64 allreduces at once, on 2048 hosts: ring, halving-doubling, double binary tree
   strack:22    64 all-to-alls; strack:23 and strack:24 the same with 4:1 oversubscribed leaves

@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -48,10 +50,9 @@ func (f timeFigure) figure() figure {
 	return figure{
 		name: fmt.Sprintf("strack:%d", f.number), title: f.title,
 		runs: func(o figureOptions) (runs []sweepRun) {
-			for _, c := range []strackScheme{schemeRoCE, schemeSTrack} {
-				if s, ok := f.runs(o)[c.key]; ok {
-					runs = append(runs, sweepRun{f.id(o, c.key), s, 1})
-				}
+			by := f.runs(o)
+			for _, key := range slices.Sorted(maps.Keys(by)) {
+				runs = append(runs, sweepRun{f.id(o, key), by[key], 1})
 			}
 			return runs
 		},
@@ -128,6 +129,24 @@ func jainAfter(s *samples, fromNS float64) float64 {
 	return sum / float64(max(n, 1))
 }
 
+// lastAbove is when the last step ends in which something was more than bound, in µs; 0: never.
+func lastAbove[T float64 | uint64](stepNS float64, v []T, bound T) (last float64) {
+	for i, x := range v {
+		if x > bound {
+			last = stepNS / 1000 * float64(i+1)
+		}
+	}
+	return last
+}
+
+// longest is the most in each n steps.
+func longest(v []float64, n int) (out []float64) {
+	for c := range slices.Chunk(v, n) {
+		out = append(out, slices.Max(c))
+	}
+	return out
+}
+
 // never is a time after all that is looked at, in µs.
 const never = 1e6
 
@@ -135,7 +154,7 @@ const incast32 = "incast:32,16777216"
 
 func timeFigures() (all []figure) {
 	queues := figures.ChartAxis{Label: "µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 8, 50, 100, 200, 300}}
-	rates := figures.ChartAxis{Label: "Gbit/s", Quantity: "gbps", Linear: true, Ticks: []float64{0, 12.5, 25, 50, 100, 200, 400}}
+	rates := figures.ChartAxis{Label: "Gbit/s", Quantity: "gbps", Linear: true, Ticks: []float64{0, 50, 100, 200, 400}}
 	const us = 1e-3
 	fig := []timeFigure{
 		{
@@ -187,13 +206,8 @@ func timeFigures() (all []figure) {
 				}
 			},
 			points: func(_ figureOptions, r map[string]*report) (points []point) {
-				last := 0.0
 				s := r[schemeSTrack.key].Samples
-				for i, q := range s.QueueNS {
-					if q > float64(strackBase) {
-						last = s.StepNS * us * float64(i+1)
-					}
-				}
+				last := lastAbove(s.StepNS, s.QueueNS, float64(strackBase))
 				for _, c := range []strackScheme{schemeRoCE, schemeSTrack} {
 					s := r[c.key].Samples
 					points = append(points, series(c.name, "delay of the longest queue", s.StepNS*us, scaled(s.QueueNS, us))...)
@@ -203,8 +217,10 @@ func timeFigures() (all []figure) {
 					point{Name: "RoCEv2: longest queue", Class: "peak, µs", Ours: most(r[schemeRoCE.key].Samples.QueueNS) * us, Paper: number(250)}.within(150, 350))
 			},
 		},
-		fairnessFigure(17, schemeSTrack, rates, 0.95),
+		convergenceFigure(),
+		fairnessFigure(17, schemeSTrackPrompt, rates, 0.95),
 		fairnessFigure(18, schemeRoCE, rates, 0),
+		incastQueueFigure(),
 	}
 	for _, f := range fig {
 		all = append(all, f.figure())
@@ -229,6 +245,80 @@ func fairnessFigure(n int, c strackScheme, y figures.ChartAxis, least float64) t
 				p = p.within(least, 1)
 			}
 			return append(points, p)
+		},
+	}
+}
+
+// convergenceFigure is the last hop of an incast of 32: its queue, and when packets are dropped and senders paused.
+func convergenceFigure() timeFigure {
+	const us, drawn = 1e-3, 100 // steps
+	class := "delay of the last hop"
+	return timeFigure{
+		number: 16, title: "incast of 32: queue, drops and pauses", classes: []string{class},
+		y: figures.ChartAxis{Label: "µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 500, 1000, 1500, 2000}},
+		runs: func(o figureOptions) map[string]scenario {
+			return map[string]scenario{
+				schemeSTrack.key: sampled(o, schemeSTrackPrompt, incast32, units.Microsecond, 0),
+				schemeRoCE.key:   sampled(o, schemeRoCE, incast32, units.Microsecond, 0),
+			}
+		},
+		points: func(_ figureOptions, r map[string]*report) (points []point) {
+			for _, c := range []strackScheme{schemeRoCE, schemeSTrack} {
+				s := r[c.key].Samples
+				points = append(points, series(c.name, class, s.StepNS*us*drawn, scaled(longest(s.LastHopNS, drawn), us))...)
+			}
+			strack, roce := r[schemeSTrack.key].Samples, r[schemeRoCE.key].Samples
+			return append(points,
+				point{Name: "STrack: last queue above two targets", Class: "at, µs", Ours: lastAbove(strack.StepNS, strack.LastHopNS, 2*float64(strackBase)), Paper: number(95)}.within(0, 120),
+				// Two base round trips: the first windows need one to leave, and half of one to arrive.
+				point{Name: "STrack: last drop", Class: "at, µs", Ours: lastAbove(strack.StepNS, strack.Drops, 0)}.within(0, 16),
+				// The paper prints 7500 µs for 37.5 MB, which are 750 at this rate.
+				point{Name: "RoCEv2: longest delay of the last hop", Class: "µs", Ours: most(roce.LastHopNS) * us, Paper: number(750)},
+				point{Name: "RoCEv2: last pause", Class: "at, µs", Ours: lastAbove(roce.StepNS, roce.Pauses, 0), Paper: number(7800)})
+		},
+	}
+}
+
+// incastQueueFigure is the last hop's queue with few senders and many.
+func incastQueueFigure() timeFigure {
+	const us = 1e-3
+	class := "delay of the last hop"
+	name := func(senders int) string { return fmt.Sprintf("%d senders", senders) }
+	of := func(o figureOptions) (senders []int) {
+		for _, n := range []int{8, 32, 128} {
+			if float64(n) < 8192*o.scale {
+				senders = append(senders, n)
+			}
+		}
+		return senders
+	}
+	return timeFigure{
+		number: 20, title: "last hop of incasts with STrack", classes: []string{class},
+		y: figures.ChartAxis{Label: "µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 8, 16, 24, 40}},
+		runs: func(o figureOptions) map[string]scenario {
+			by := map[string]scenario{}
+			for _, n := range of(o) {
+				by[fmt.Sprint(n)] = sampled(o, schemeSTrackPrompt, fmt.Sprintf("incast:%d,%d", n, 16*units.MiB), 10*units.Microsecond, 0)
+			}
+			return by
+		},
+		points: func(o figureOptions, r map[string]*report) (points []point) {
+			for _, n := range of(o) {
+				s := r[fmt.Sprint(n)].Samples
+				steps := len(s.LastHopNS)
+				shown := min(steps, 100) // of the first millisecond
+				points = append(points, series(name(n), class, s.StepNS*us, scaled(s.LastHopNS[:shown], us))...)
+				sum, settled := 0.0, s.LastHopNS[min(steps, 15):steps*9/10]
+				for _, q := range settled {
+					sum += q * us
+				}
+				p := point{Name: name(n) + ": mean from 150 µs on", Class: "µs", Ours: sum / float64(max(len(settled), 1)), Paper: number(8)}.within(6, 12)
+				if n > 32 {
+					p = p.within(8, 20) // a window of less than two packets
+				}
+				points = append(points, p)
+			}
+			return points
 		},
 	}
 }

@@ -49,6 +49,13 @@ func TestSamples(t *testing.T) {
 	require.Greater(t, grown, marked)
 }
 
+// When something was last more than a bound is the end of its step; drawn is the most of several steps, the last ones fewer.
+func TestStepsOverTime(t *testing.T) {
+	require.InDelta(t, 6, lastAbove(2000, []uint64{7, 0, 1, 0}, 0), 0)
+	require.Zero(t, lastAbove(2000, []float64{3, 8, 8}, 8))
+	require.Equal(t, []float64{5, 9, 1}, longest([]float64{5, 2, 3, 9, 1}, 2))
+}
+
 // A figure has the sizes of messages that it is asked for, and no others.
 func TestSizes(t *testing.T) {
 	dir := t.TempDir()

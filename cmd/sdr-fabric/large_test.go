@@ -33,7 +33,7 @@ func TestSTrackFigures(t *testing.T) {
 func TestFiguresOverTime(t *testing.T) {
 	for name, want := range map[string]string{
 		"strack:1": "1 QP over 4", "strack:3": "longest delay of a last hop", "strack:4": "first mark heard", "strack:21": "RoCEv2, 4 QPs, over STrack, most",
-		"strack:25": "STrack: last over first - 1", "nscc:400g": "draft over htsim's after",
+		"strack:16": "STrack: last drop", "strack:20": "32 senders: mean from", "strack:25": "STrack: last over first - 1", "nscc:400g": "draft over htsim's after",
 	} {
 		dir := t.TempDir()
 		out, err := command(t, "figure", name, "--scale", "1/64", "--largest", "1MB", "--seeds", "2", "--jobs", "1", "-q", "-o", dir)

@@ -83,6 +83,7 @@ func TestMistakes(t *testing.T) {
 		{"run --transport tcp", "choose gbn, irn, timeout, racktlp, mprdma, dcp, strack, uet or bare"},
 		{"run --transport gbn:speed=3", "unknown: choose window="},
 		{"run --transport strack:speed=3", "unknown: choose oblivious, paths="},
+		{"run --transport strack:prompt=always", "choose gaps, marked or expected"},
 		{"run --transport dcp:speed=3", "unknown: choose track="},
 		{"run --transport racktlp:speed=3", "unknown: choose window="},
 		{"run --transport racktlp --cc dcqcn", "choose --cc none"},
@@ -107,7 +108,7 @@ func TestMistakes(t *testing.T) {
 		{"run --loss 2", "must be a probability"},
 		{"run --mtu 0x", `invalid argument "0x"`},
 		{"run extra", "unknown command"},
-		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19, strack:3, strack:4, strack:8, strack:17, strack:18, strack:1, strack:21, strack:22, strack:23, strack:24, strack:25, strack:26, strack:27, strack:28, strack:beyond, nscc:400g, nscc:400g-4to1, nscc:400g-8to1, nscc:400g-slow, nscc:200g, nscc:800g, dcp:1, dcp:2, dcp:10, dcp:11, dcp:12, dcp:13, dcp:14, dcp:15, dcp:16, dcp:17 and all"},
+		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19, strack:3, strack:4, strack:8, strack:16, strack:17, strack:18, strack:20, strack:1, strack:21, strack:22, strack:23, strack:24, strack:25, strack:26, strack:27, strack:28, strack:beyond, nscc:400g, nscc:400g-4to1, nscc:400g-8to1, nscc:400g-slow, nscc:200g, nscc:800g, dcp:1, dcp:2, dcp:10, dcp:11, dcp:12, dcp:13, dcp:14, dcp:15, dcp:16, dcp:17 and all"},
 		{"figure themis-lh:2 --scale 2", "write full, or a fraction such as 1/8"},
 		{"figure strack:9 --sizes 4KiB,much", "much"},
 		{"figure strack:9 --sizes 3KiB -o " + t.TempDir(), "nothing left to measure"},
@@ -128,10 +129,10 @@ func TestMistakes(t *testing.T) {
 func TestHelpIsTrue(t *testing.T) {
 	for _, args := range []string{
 		"--transport gbn:window=64KiB,ack=2,rto=1ms,nakdelay=1us,nakinterval=10us,cnp=packets", "--transport irn:rtolow=50us,lowflight=2",
-		"--transport dcp:track=bitmap,ho=60,message=100,batch=8,rto=1ms,retries=3 --trim 60,n=16,acks=safe,threshold=100kB,control=1MB --forced 0.01",
+		"--transport dcp:track=bitmap,ho=60,message=100,batch=8,rto=1ms,retries=3 --trim 60,n=16,acks=safe,threshold=100kB@400G,control=1MB --forced 0.01",
 		"--transport dcp:ho=57,track=counter --trim 57,w=1.5", "--transport timeout:rto=1ms",
 		"--transport racktlp:window=100kB,span=3,reorder=5us,rto=1ms", "--transport mprdma:initial=10,delta=32,bitmap=128,rto=1ms --routing entropy",
-		"--routing entropy", "--routing leastqueue:2", "--routing leastqueue:weighted --topo leafspine:2x2x2,slow=1x4 --load perm:10kB", "--routing flowlet:10us", "--routing ecmp:symmetric",
+		"--transport strack:prompt=marked,paths=16 --routing entropy --ecn 20kB,80kB,1", "--routing entropy", "--routing leastqueue:2", "--routing leastqueue:weighted --topo leafspine:2x2x2,slow=1x4 --load perm:10kB", "--routing flowlet:10us", "--routing ecmp:symmetric",
 		"--buffer 16MiB,pfc,headroom=ns3,shift=2,reserve=1KiB,resume=2KiB", "--buffer 1MiB,queue=200kB,alpha=1,deep=8", "--ecn 20kB,80kB,0.2@100G;30kB,90kB,1",
 		"--load incast:3,100kB,to=2,jitter=1us", "--load dbt:100kB,chunk=10kB", "--load poisson:AliStorage,0.3,100us", "--cc swift", "--until 5us", "--switch-latency 500ns",
 	} {
@@ -313,6 +314,14 @@ func TestFigureShapes(t *testing.T) {
 		g, err := topo.Parse(want)
 		require.NoError(t, err)
 		require.Len(t, g.Hosts(), int(8192*scale))
+	}
+}
+
+// Failures are the same share of leaves and links at each scale: a quarter of the links of an eighth of the leaves.
+func TestFailuresByScale(t *testing.T) {
+	n := strackNetwork{rate: 400 * units.Gbit, failLeaves: 16, failOf64: 16}
+	for scale, want := range map[float64]string{1: "leafspine:128x64x64,400G,1us,fail=16x16", 0.125: "leafspine:32x32x32,400G,1us,fail=4x8", 1. / 64: "leafspine:16x8x8,400G,1us,fail=2x2"} {
+		require.Equal(t, want, n.topo(figureOptions{scale: scale}), "scale %g", scale)
 	}
 }
 

@@ -23,6 +23,9 @@ type samples struct {
 	ArrivalGbps []float64 `json:"arrival_gbps"`
 	// FlowGbps is at what rate the hosts that send the first flows sent in each step.
 	FlowGbps [][]float64 `json:"flow_gbps"`
+	// Drops and Pauses are how many packets and PFC frames there were in each step.
+	Drops  []uint64 `json:"drops"`
+	Pauses []uint64 `json:"pauses"`
 	// Signals are the first acknowledgements of the first flow.
 	Signals []heardSignal `json:"signals"`
 }
@@ -47,6 +50,7 @@ type sampler struct {
 	ports []sampledPort
 	flows []int // the hosts of the first ones
 	sent  []units.Bytes
+	seen  fabric.Result
 	trace *tracer
 }
 
@@ -115,6 +119,9 @@ func (s *sampler) look() {
 		p.left, p.held = left, held
 	}
 	s.out.QueueNS, s.out.LastHopNS, s.out.ArrivalGbps = append(s.out.QueueNS, most), append(s.out.LastHopNS, last), append(s.out.ArrivalGbps, arrived)
+	r := s.sim.Result()
+	s.out.Drops, s.out.Pauses = append(s.out.Drops, r.Packets.Dropped-s.seen.Packets.Dropped), append(s.out.Pauses, r.Pauses-s.seen.Pauses)
+	s.seen = r
 	for i, h := range s.flows {
 		n := s.sim.Port(h, 0).Bytes
 		s.out.FlowGbps[i] = append(s.out.FlowGbps[i], gbps(n-s.sent[i]))

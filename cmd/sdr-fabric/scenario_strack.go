@@ -25,6 +25,12 @@ func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
 			c.Paths, err = strconv.Atoi(o.value)
 		case "ack":
 			err = c.AckBytes.Set(o.value)
+		case "prompt":
+			prompts := map[string]strack.Prompt{"gaps": strack.PromptGaps, "marked": strack.PromptMarked, "expected": strack.PromptExpected}
+			var ok bool
+			if c.Prompt, ok = prompts[o.value]; !ok {
+				err = fmt.Errorf("%q: choose gaps, marked or expected", o.value)
+			}
 		case "rto":
 			err = (*units.DurationValue)(&c.RTO).Set(o.value)
 		case "base":
@@ -39,7 +45,7 @@ func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
 		case "gamma":
 			window.Gamma, err = strconv.ParseFloat(o.value, 64)
 		default:
-			err = fmt.Errorf("unknown: choose oblivious, paths=, ack=, rto=, base=, corruption=, wmax=, w0= or gamma=")
+			err = fmt.Errorf("unknown: choose oblivious, paths=, ack=, prompt=, rto=, base=, corruption=, wmax=, w0= or gamma=")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.name, err)
