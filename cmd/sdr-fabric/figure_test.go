@@ -56,6 +56,36 @@ func TestStepsOverTime(t *testing.T) {
 	require.Equal(t, []float64{5, 9, 1}, longest([]float64{5, 2, 3, 9, 1}, 2))
 }
 
+// What figures took adds up, over folders and files, and of some figures alone.
+func TestTotal(t *testing.T) {
+	dir := t.TempDir()
+	for name, f := range map[string]figureFile{
+		"strack-9.json": {Figure: "strack:9", Scale: 1, Seeds: 1, Events: 3_000_000, WallS: 61.5, RSSBytes: 1 << 20},
+		"strack-8.json": {Figure: "strack:8", Scale: 1, Seeds: 5, Events: 1_000_000, WallS: 30, RSSBytes: 3 << 20},
+		"dcp-10.json":   {Figure: "dcp:10", Scale: 0.125, Seeds: 1, Events: 7, WallS: 1, RSSBytes: 9 << 20},
+		"strack-1.json": {Figure: "strack:1", Scale: 0.125},
+		"other.json":    {},
+	} {
+		require.NoError(t, writeJSON(filepath.Join(dir, name), f, nil))
+	}
+	out, err := command(t, "total", dir, "--only", "strack:")
+	require.NoError(t, err)
+	require.Regexp(t, `strack:1 +0\.125 +0 +not known`, out)
+	require.Regexp(t, `strack:9 +1 +1 +3\.0 M +1m1\.5s +1 MiB`, out)
+	require.Regexp(t, `all +4\.0 M +1m31\.5s +3 MiB`, out)
+	require.NotContains(t, out, "dcp")
+	out, err = command(t, "total", filepath.Join(dir, "dcp-10.json"), filepath.Join(dir, "strack-8.json"), "--json", "-")
+	require.NoError(t, err)
+	var sum total
+	require.NoError(t, json.Unmarshal([]byte(out), &sum))
+	require.Equal(t, uint64(1_000_007), sum.Events)
+	require.InDelta(t, 31, sum.WallS, 1e-9)
+	require.Equal(t, int64(9<<20), sum.RSSBytes)
+	require.Len(t, sum.Figures, 2)
+	_, err = command(t, "total", dir, "--only", "nscc:")
+	require.ErrorContains(t, err, "name a folder that figure --out has written to")
+}
+
 // A figure has the sizes of messages that it is asked for, and no others.
 func TestSizes(t *testing.T) {
 	dir := t.TempDir()

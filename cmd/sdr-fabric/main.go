@@ -6,6 +6,7 @@
 //	sdr-fabric run --topo dc2 --load poisson:WebSearch,0.7,30ms --cc dcqcn:hpcc --json out.json
 //	sdr-fabric figure themis-lh:2 --out results
 //	sdr-fabric table dcp:1
+//	sdr-fabric total results
 //	sdr-fabric compare out.json --with other.json
 //	sdr-fabric check
 //	sdr-fabric topo --topo fattree:8
@@ -13,8 +14,8 @@
 //
 // run simulates one network with one load. figure runs the points of a figure of a paper, all cores at
 // once, and draws ours beside the paper's; it goes on where it was stopped. compare puts results side
-// by side. check runs the simulator against its laws. topo prints what a network is like. bench
-// measures the simulator. The model and its limits are in docs/fabric.md. Exit status: 0, 1 for a
+// by side. total says what figures took. check runs the simulator against its laws. topo prints what a
+// network is like. bench measures the simulator. The model and its limits are in docs/fabric.md. Exit status: 0, 1 for a
 // failure or a result out of bounds, 2 for usage, 130 after Ctrl-C.
 package main
 
@@ -56,5 +57,5 @@ func run(args []string) int {
 
 func newRoot() *cobra.Command {
 	return release.Root("sdr-fabric", "Simulate data-centre networks packet by packet",
-		newRun(), newFigure(), newTable(), newCompare(), newCheck(), newTopo(), newBench())
+		newRun(), newFigure(), newTable(), newTotal(), newCompare(), newCheck(), newTopo(), newBench())
 }

@@ -112,6 +112,7 @@ func TestMistakes(t *testing.T) {
 		{"figure themis-lh:2 --scale 2", "write full, or a fraction such as 1/8"},
 		{"figure strack:9 --sizes 4KiB,much", "much"},
 		{"figure strack:9 --sizes 3KiB -o " + t.TempDir(), "nothing left to measure"},
+		{"total nowhere", "no such file"},
 		{"compare a.json", "--with is missing"},
 		{"compare nowhere --with nowhere", "no such file"},
 		{"compare " + empty + " --with paper", "want what --json wrote"},
@@ -139,7 +140,7 @@ func TestHelpIsTrue(t *testing.T) {
 		_, err := command(t, append([]string{"run", "--topo", "leafspine:2x4x2", "-q"}, strings.Fields(args)...)...)
 		require.NoError(t, err, args)
 	}
-	for _, sub := range []string{"run", "figure", "table", "compare", "check", "topo", "bench"} {
+	for _, sub := range []string{"run", "figure", "table", "total", "compare", "check", "topo", "bench"} {
 		out, err := command(t, sub, "--help")
 		require.NoError(t, err)
 		require.Greater(t, len(out), 300, sub)

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A total is what figures took together.
+type total struct {
+	Figures []figureCost `json:"figures"`
+	// Events and WallS are sums, RSSBytes the most of a figure.
+	Events   uint64  `json:"events"`
+	WallS    float64 `json:"wall_s"`
+	RSSBytes int64   `json:"rss_bytes"`
+}
+
+// A figureCost is that of one, as its JSON says.
+type figureCost struct {
+	File     string  `json:"file"`
+	Figure   string  `json:"figure"`
+	Scale    float64 `json:"scale"`
+	Seeds    int     `json:"seeds"`
+	Events   uint64  `json:"events"`
+	WallS    float64 `json:"wall_s"`
+	RSSBytes int64   `json:"rss_bytes"`
+}
+
+func newTotal() *cobra.Command {
+	var only, out string
+	cmd := &cobra.Command{
+		Use:   "total FOLDER|FILE...",
+		Short: "Say how long figures took together, and how much memory",
+		Long: `total reads what figure and table have written beside their drawings, name.json, and says what
+their simulations took: events, time by the clock, summed over simulations, of which --jobs ran at
+once, and the most memory of a process. A simulation that several figures share counts in each.
+
+    sdr-fabric total docs/results/fabric/full --only strack:`,
+		Args: usage.Args(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := readTotal(args, only)
+			if err != nil {
+				return err
+			}
+			if len(t.Figures) == 0 {
+				return usage.Errorf("no figure's JSON in %s: name a folder that figure --out has written to", strings.Join(args, " "))
+			}
+			if out == "-" {
+				b, err := json.MarshalIndent(t, "", "  ")
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", b)
+				return err
+			}
+			if out != "" {
+				if err := writeJSON(out, t, nil); err != nil {
+					return err
+				}
+			}
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', tabwriter.AlignRight)
+			row := func(name, scale, seeds string, events uint64, wall float64, rss int64) {
+				if wall == 0 { // written before figures said so
+					fmt.Fprintf(w, "%s\t%s\t%s\t\tnot known\t\t\n", name, scale, seeds)
+					return
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%.1f M\t%s\t%v\t\n", name, scale, seeds, float64(events)/1e6, time.Duration(wall*float64(time.Second)).Round(100*time.Millisecond), units.Bytes(rss))
+			}
+			fmt.Fprintln(w, "figure\tscale\tseeds\tevents\ttime\tmemory\t")
+			for _, f := range t.Figures {
+				row(f.Figure, fmt.Sprintf("%.4g", f.Scale), fmt.Sprint(f.Seeds), f.Events, f.WallS, f.RSSBytes)
+			}
+			row("all", "", "", t.Events, t.WallS, t.RSSBytes)
+			return w.Flush()
+		},
+	}
+	cmd.Flags().StringVar(&only, "only", "", "count only figures whose names begin so, such as strack:")
+	cmd.Flags().StringVar(&out, "json", "", "write it to this file, or - for standard output instead of the table")
+	return cmd
+}
+
+// readTotal adds up what files say, and the JSON files of folders, in the order of their names.
+func readTotal(paths []string, only string) (t total, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return t, usage.Wrap(err)
+		}
+		files := []string{path}
+		if info.IsDir() {
+			if files, err = filepath.Glob(filepath.Join(path, "*.json")); err != nil {
+				return t, err
+			}
+		}
+		for _, name := range files {
+			var f figureFile
+			if err := readJSON(name, &f); err != nil {
+				return t, err
+			}
+			if f.Figure == "" || !strings.HasPrefix(f.Figure, only) {
+				continue
+			}
+			t.Figures = append(t.Figures, figureCost{name, f.Figure, f.Scale, f.Seeds, f.Events, f.WallS, f.RSSBytes})
+			t.Events, t.WallS, t.RSSBytes = t.Events+f.Events, t.WallS+f.WallS, max(t.RSSBytes, f.RSSBytes)
+		}
+	}
+	return t, nil
+}
