@@ -261,40 +261,6 @@ func TestBatches(t *testing.T) {
 	require.Equal(t, want, order)
 }
 
-// A window of the controller holds both back: a repeat waits for room like anything else.
-func TestWindow(t *testing.T) {
-	window := units.Bytes(4 * 1024)
-	cfg := Config{Congestion: func(congestion.Path) congestion.Controller { return fixedWindow{&window} }}
-	req, _ := ends(cfg, 0, 0)
-	_, err := req.Post(100)
-	require.NoError(t, err)
-	var h Header
-	send := func() (n int) {
-		for {
-			if _, _, ok := req.Transmit(0, &h); !ok {
-				return n
-			}
-			n++
-		}
-	}
-	require.Equal(t, 4, send())
-	req.OnReturned(0, &Header{PSN: 2})
-	require.Equal(t, 1, send(), "the trimmed packet is not under way any more")
-	window = 0
-	require.Equal(t, 96, send(), "no window, no limit")
-}
-
-type fixedWindow struct{ w *units.Bytes }
-
-func (fixedWindow) OnSent(units.Instant, units.Bytes, units.Bytes) {}
-func (fixedWindow) OnAck(units.Instant, *congestion.Ack)           {}
-func (fixedWindow) OnCNP(units.Instant)                            {}
-func (fixedWindow) OnLoss(units.Instant, congestion.Loss)          {}
-func (c fixedWindow) Limits(units.Instant) (units.Rate, units.Bytes) {
-	return 0, *c.w
-}
-func (fixedWindow) Next() units.Instant { return units.Never }
-
 // What a peer may claim: acknowledgements of what was not sent, headers of packets that were not.
 func TestLies(t *testing.T) {
 	req, rsp := ends(Config{}, 5, 0)

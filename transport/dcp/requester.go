@@ -214,6 +214,9 @@ func (r *Requester) OnReturned(now units.Instant, h *Header) {
 	}
 	if r.cc != nil {
 		r.cc.OnLoss(now, congestion.Loss{Bytes: r.mtu, Kind: congestion.LossTrim})
+		// The packet met a queue beyond the length from which on each is marked, but marks are drawn when packets leave it: for
+		// controllers that hear notifications only, a header is one.
+		r.cc.OnCNP(now)
 	}
 }
 

@@ -176,7 +176,8 @@ func TestNotifications(t *testing.T) {
 // TestControllerIsTold drives one with everything that a transport can tell.
 func TestControllerIsTold(t *testing.T) {
 	told := &recorder{}
-	s, _ := ends(Config{Congestion: func(congestion.Path) congestion.Controller { return told }}, 100)
+	config := Config{Congestion: func(congestion.Path) congestion.Controller { return told }}
+	s, _ := ends(config, 100)
 	send(t, s, 0, 3)
 	s.OnPacket(70, &transport.Packet{Kind: transport.Ack, Expected: 2, Sent: 10, Flags: transport.Notify | transport.Echo})
 	require.Equal(t, congestion.Ack{RTT: 60, Acked: 2000, Inflight: 1000, ECN: true}, told.ack)
@@ -188,6 +189,16 @@ func TestControllerIsTold(t *testing.T) {
 	send(t, s, 90, 1)
 	var x transport.Packet
 	require.False(t, s.Transmit(91, &x), "the window has room for one")
+	require.Equal(t, 1, told.cnps, "go-back-N's NAK is no notification")
+
+	config.Mode = IRN
+	told.cnps, told.window = 0, 0
+	s, _ = ends(config, 100)
+	send(t, s, 0, 3)
+	s.OnPacket(70, &transport.Packet{Kind: transport.Ack, Expected: 1})
+	require.Zero(t, told.cnps)
+	s.OnPacket(80, &transport.Packet{Kind: transport.Nak, Expected: 1, PSN: 2})
+	require.Equal(t, 1, told.cnps, "IRN's carries one")
 }
 
 type recorder struct {

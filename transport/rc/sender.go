@@ -157,8 +157,9 @@ func (s *sender) Repace(now units.Instant) (rate units.Rate, change units.Instan
 
 // OnPacket takes an ACK, a NAK or a CNP.
 func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
-	if s.cc != nil && (p.Kind == transport.CNP || p.Flags&transport.Notify != 0) {
-		s.cc.OnCNP(now)
+	nak := p.Kind == transport.Nak
+	if s.cc != nil && (p.Kind == transport.CNP || p.Flags&transport.Notify != 0 || nak && s.cfg.Mode == IRN) {
+		s.cc.OnCNP(now) // IRN's NAKs carry one, as in conweave-ns3
 	}
 	if p.Kind == transport.CNP || p.Expected > s.high || s.una == s.total {
 		return
@@ -168,7 +169,6 @@ func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
 		s.advance(p.Expected)
 		s.deadline = now.Add(s.rto())
 	}
-	nak := p.Kind == transport.Nak
 	if s.cfg.Mode == IRN && nak {
 		s.gap(now, p.PSN)
 	}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dcp
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A window of the controller holds both back: a repeat waits for room like anything else.
+func TestWindow(t *testing.T) {
+	window := units.Bytes(4 * 1024)
+	cfg := Config{Congestion: func(congestion.Path) congestion.Controller { return fixedWindow{&window} }}
+	req, _ := ends(cfg, 0, 0)
+	_, err := req.Post(100)
+	require.NoError(t, err)
+	var h Header
+	send := func() (n int) {
+		for {
+			if _, _, ok := req.Transmit(0, &h); !ok {
+				return n
+			}
+			n++
+		}
+	}
+	require.Equal(t, 4, send())
+	req.OnReturned(0, &Header{PSN: 2})
+	require.Equal(t, 1, send(), "the trimmed packet is not under way any more")
+	window = 0
+	require.Equal(t, 96, send(), "no window, no limit")
+}
+
+// A header that comes back is a notification to DCQCN, which hears nothing else; one of an earlier round or of nothing that was sent is none.
+func TestHeaderNotifies(t *testing.T) {
+	dcqcn, err := congestion.DCQCN(congestion.HPCC())
+	require.NoError(t, err)
+	req, _ := ends(Config{Congestion: dcqcn}, 0, 0)
+	_, err = req.Post(10)
+	require.NoError(t, err)
+	var h Header
+	for range 5 {
+		_, _, ok := req.Transmit(0, &h)
+		require.True(t, ok)
+	}
+	full, _ := req.cc.Limits(0)
+	for _, lie := range []Header{{PSN: 5}, {MSN: 1, PSN: 2}, {PSN: 2, Round: 1}} {
+		req.OnReturned(0, &lie)
+	}
+	now := units.Instant(10 * units.Microsecond)
+	rate, _ := req.cc.Limits(now)
+	require.Equal(t, full, rate)
+	req.OnReturned(now, &Header{PSN: 2})
+	rate, _ = req.cc.Limits(now.Add(10 * units.Microsecond))
+	require.InDelta(t, float64(full)/2, float64(rate), float64(full)/50)
+}
+
+type fixedWindow struct{ w *units.Bytes }
+
+func (fixedWindow) OnSent(units.Instant, units.Bytes, units.Bytes) {}
+func (fixedWindow) OnAck(units.Instant, *congestion.Ack)           {}
+func (fixedWindow) OnCNP(units.Instant)                            {}
+func (fixedWindow) OnLoss(units.Instant, congestion.Loss)          {}
+func (c fixedWindow) Limits(units.Instant) (units.Rate, units.Bytes) {
+	return 0, *c.w
+}
+func (fixedWindow) Next() units.Instant { return units.Never }
