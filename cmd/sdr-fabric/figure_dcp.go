@@ -28,8 +28,9 @@ type dcpScheme struct {
 
 const (
 	dcpTrim = "48,n=22"
-	// dcpMarks are those of conweave-ns3.
-	dcpMarks = "100kB,400kB,0.2"
+	// dcpMarks and dcpControl are those of conweave-ns3 at 100 Gbit/s.
+	dcpMarks   = "100kB,400kB,0.2"
+	dcpControl = "dcqcn:hpcc,rise=300us,ai=40mbit,hai=100mbit,cnp=0"
 )
 
 var (
@@ -54,7 +55,7 @@ func (c dcpScheme) withDCQCN() dcpScheme {
 	set := c.set
 	return dcpScheme{c.key + "-cc", c.name + ", DCQCN", func(s *scenario) {
 		set(s)
-		s.CC, s.ECN = "dcqcn:hpcc", dcpMarks
+		s.CC, s.ECN = dcpControl, dcpMarks
 	}}
 }
 
@@ -317,7 +318,8 @@ var dcp2 = dcpFigure{
 }
 
 // dcp13Schemes are those of the paper, IRN with ECMP for comparison, and DCP in messages of 13 packets: with eight under way a window of one
-// product, as IRN has.
+// product, as IRN has. It is this one that is held against the paper: servers there "generate more traffic in cross-DC scenarios due to the
+// larger BDP capacity" (section 6.2), whatever their transport, which senders without a window don't.
 var dcp13Schemes = []dcpScheme{schemeDCP, schemeDCPWindow, schemeMPRDMA, schemeIRNAR, schemeIRNECMP, schemePFC}
 
 var dcp13 = dcpFigure{
@@ -338,22 +340,25 @@ var dcp13 = dcpFigure{
 				points = append(points, point{Name: c.name, Class: "P50 slowdown", X: load, Ours: of(c).P50}, point{Name: c.name, Class: "P95 slowdown", X: load, Ours: of(c).P95})
 			}
 			less := func(c dcpScheme) point {
-				return point{Name: "DCP against " + c.name + ", P95 %", Class: "change", X: load, Ours: 100 * (of(schemeDCP).P95/of(c).P95 - 1)}
+				return point{Name: "DCP with a window against " + c.name + ", P95 %", Class: "change", X: load, Ours: 100 * (of(schemeDCPWindow).P95/of(c).P95 - 1)}
 			}
 			irn, mp, pfc := less(schemeIRNAR), less(schemeMPRDMA), less(schemePFC)
 			irn.Paper, mp.Paper = number(paper[load]), number(map[float64]float64{0.3: -16, 0.5: -12}[load])
 			if o.full() {
 				irn, mp, pfc = irn.within(paper[load]-15, 1), mp.within(-100, 0), pfc.within(-100, 0)
 			}
-			windowed := point{Name: "DCP with a window against IRN, adaptive routing, P95 %", Class: "change", X: load, Ours: 100 * (of(schemeDCPWindow).P95/of(schemeIRNAR).P95 - 1), Paper: irn.Paper}
-			points = append(points, irn, mp, pfc, windowed)
+			points = append(points, irn, mp, pfc)
+			for _, c := range []dcpScheme{schemeIRNAR, schemeMPRDMA, schemePFC} {
+				points = append(points, point{Name: "DCP against " + c.name + ", P95 %", Class: "change", X: load, Ours: 100 * (of(schemeDCP).P95/of(c).P95 - 1)})
+			}
 		}
 		return points
 	},
 }
 
-// dcp16Schemes are without and with DCQCN; MP-RDMA has a control of its own and is the same in both. The paper's control gives DCP a window,
-// too (awin, section 4.3).
+// dcp16Schemes are without and with DCQCN; MP-RDMA has a control of its own and is the same in both. The paper's control gives DCP a window
+// (awin, section 4.3, which bounds repeats and new packets alike), without one DCP has none: so the paper's "DCP with DCQCN" is the one with a
+// window, and that without is shown beside it.
 var dcp16Schemes = []dcpScheme{
 	schemeDCP, schemeMPRDMA, schemeIRNAR, schemeDCP.withDCQCN(), schemeIRNAR.withDCQCN(), schemeDCPWindow.withDCQCN(),
 }
@@ -396,7 +401,7 @@ var dcp16 = dcpFigure{
 			}
 			// The paper's two halves: alone DCP is the worst of the three, with DCQCN the best.
 			alone := []point{change("DCP against IRN without, P99 %", "dcp", "irn-ar"), change("DCP against MP-RDMA without, P99 %", "dcp", "mprdma")}
-			with := []point{change("DCP against IRN with DCQCN, P99 %", "dcp-cc", "irn-ar-cc"), change("DCP with DCQCN against MP-RDMA, P99 %", "dcp-cc", "mprdma")}
+			with := []point{change("DCP with a window and DCQCN against IRN with DCQCN, P99 %", "dcp-window-cc", "irn-ar-cc"), change("DCP with a window and DCQCN against MP-RDMA, P99 %", "dcp-window-cc", "mprdma")}
 			with[0].Paper, with[1].Paper = number(-29), number(-31)
 			for i := range alone {
 				if o.full() {
@@ -404,11 +409,23 @@ var dcp16 = dcpFigure{
 				}
 				points = append(points, alone[i], with[i])
 			}
-			points = append(points, change("DCP with a window and DCQCN against IRN with DCQCN, P99 %", "dcp-window-cc", "irn-ar-cc"),
-				change("DCP with a window and DCQCN against MP-RDMA, P99 %", "dcp-window-cc", "mprdma"))
+			points = append(points, change("DCP against IRN with DCQCN, P99 %", "dcp-cc", "irn-ar-cc"), change("DCP with DCQCN against MP-RDMA, P99 %", "dcp-cc", "mprdma"))
+			for _, pair := range [][2]string{{"dcp", "irn-ar"}, {"dcp", "mprdma"}, {"dcp-cc", "irn-ar-cc"}, {"dcp-cc", "mprdma"}, {"dcp-window-cc", "irn-ar-cc"}, {"dcp-window-cc", "mprdma"}} {
+				points = append(points, point{Name: pair[0] + " against " + pair[1], Class: "mean change of P99 over twentieths by size, %", X: float64(size), Ours: meanChange(of(pair[0]), of(pair[1]))})
+			}
 		}
 		return points
 	},
+}
+
+// meanChange is by how many percent the P99 of a is above that of b, in the mean over the groups by size: as a paper reads it off curves
+// over sizes.
+func meanChange(a, b slowdowns) float64 {
+	sum := 0.0
+	for i := range a.BySize {
+		sum += 100 * (a.BySize[i].P99/b.BySize[i].P99 - 1)
+	}
+	return sum / float64(len(a.BySize))
 }
 
 func dcpFigures() (all []figure) {

@@ -380,6 +380,23 @@ func TestDistribution(t *testing.T) {
 }
 
 // Ctrl-C ends a run at once, and the program exits with 130.
+// TestBySize holds the groups against what they are made of: equally many messages each, in the order of sizes.
+func TestBySize(t *testing.T) {
+	var all []sized
+	for i := range 200 {
+		size := units.Bytes(i*7%200 + 1)
+		all = append(all, sized{size, float64(size) * 10})
+	}
+	groups := bySize(all)
+	require.Len(t, groups, sizeGroups)
+	for i, g := range groups {
+		largest := float64(10 * (i + 1))
+		require.Equal(t, sizeSlow{units.Bytes(largest), 10 * (largest - 5), 10 * largest, 10 * largest}, g)
+	}
+	require.Len(t, bySize(all[:3]), 3)
+	require.Empty(t, bySize(nil))
+}
+
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := defaultScenario()

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -78,6 +79,42 @@ type slowdowns struct {
 	P99     float64              `json:"p99"`
 	Max     float64              `json:"max"`
 	ByClass map[string]classSlow `json:"by_class"`
+	// BySize are as many messages each, from small to large.
+	BySize []sizeSlow `json:"by_size"`
+}
+
+// sizeSlow is one of sizeGroups parts of all messages: the simulators that the papers' evaluations come from (HPCC's and
+// conweave-ns3's) draw slowdowns over sizes like this.
+type sizeSlow struct {
+	Largest units.Bytes `json:"largest"`
+	P50     float64     `json:"p50"`
+	P95     float64     `json:"p95"`
+	P99     float64     `json:"p99"`
+}
+
+const sizeGroups = 20
+
+// bySize makes the groups. of is each message's slowdown, size its size; it sorts both.
+func bySize(of []sized) (groups []sizeSlow) {
+	slices.SortStableFunc(of, func(a, b sized) int { return cmp.Compare(a.size, b.size) })
+	for i := range sizeGroups {
+		part := of[i*len(of)/sizeGroups : (i+1)*len(of)/sizeGroups]
+		if len(part) == 0 {
+			continue
+		}
+		var slow []float64
+		for _, f := range part {
+			slow = append(slow, f.slow)
+		}
+		d := distribute(slow)
+		groups = append(groups, sizeSlow{part[len(part)-1].size, d.P50, d.P95, d.P99})
+	}
+	return groups
+}
+
+type sized struct {
+	size units.Bytes
+	slow float64
 }
 
 type classSlow struct {
@@ -143,6 +180,7 @@ func (o *outcome) report(s *scenario) *report {
 	}
 	sites := sites(o.graph)
 	var fct, slow []float64
+	var sizes []sized
 	repeating := 0
 	by := map[string][]float64{}
 	sum, squares, last := 0.0, 0.0, 0.0
@@ -154,7 +192,7 @@ func (o *outcome) report(s *scenario) *report {
 		}
 		t := nanoseconds(f.FCT)
 		x := t / nanoseconds(o.sim.Standalone(i))
-		fct, slow = append(fct, t), append(slow, x)
+		fct, slow, sizes = append(fct, t), append(slow, x), append(sizes, sized{f.Size, x})
 		class := sizeClass(f.Size)
 		by[class] = append(by[class], x)
 		if sites != nil {
@@ -185,7 +223,7 @@ func (o *outcome) report(s *scenario) *report {
 	}
 	rep.FCT = distribute(fct)
 	d := distribute(slow)
-	rep.Slowdown = slowdowns{Avg: d.Avg, P50: d.P50, P95: d.P95, P99: d.P99, Max: d.Max, ByClass: map[string]classSlow{}}
+	rep.Slowdown = slowdowns{Avg: d.Avg, P50: d.P50, P95: d.P95, P99: d.P99, Max: d.Max, ByClass: map[string]classSlow{}, BySize: bySize(sizes)}
 	for c, v := range by {
 		d := distribute(v)
 		rep.Slowdown.ByClass[c] = classSlow{len(v), d.Avg, d.P99}
