@@ -217,7 +217,8 @@ func (b *bbr) OnSent(now units.Instant, n, inflight units.Bytes) {
 	if b.round.begun == 0 && b.round.goal == 0 || inflight <= n && now.Sub(b.heardAt) > max(2*b.rtt(), leastRound) {
 		// The first packet, or the first after a pause: at a short round trip there is nothing in flight between packets.
 		b.beginRound(now)
-		b.before = bbrRound{void: true}
+		pause := now.Sub(b.heardAt)
+		b.before = bbrRound{void: true, took: pause, gap: pause}
 	}
 	b.sent += n
 	b.round.sent += n
@@ -303,6 +304,7 @@ func (b *bbr) OnLoss(now units.Instant, l Loss) {
 	if l.Kind == LossTrim {
 		b.round.marked += n
 		b.round.trimmed += n
+		b.hearTrim(n)
 	}
 }
 

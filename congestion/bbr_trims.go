@@ -4,14 +4,19 @@ package congestion
 
 import "github.com/sdr-rdma/go-sdr/units"
 
-// A trimBound bounds the pace where nothing else can: two packets in flight, the least that a sender can have, are more than
-// the path carries in a round trip, and packets that are let pass don't wait. A switch with a queue that it only reckons, as an XDP
-// program has, is such a path: what it trims is all that tells of too much. The bound is lowered to what was let pass, and a bit more so
-// that the reckoned queue empties, and rises again while nothing is trimmed.
+// A trimBound bounds the pace where what is sent too fast is trimmed, and nothing is seen to wait: a switch with a queue that it only
+// reckons, as an XDP program has, is such a path. No round trip tells of its queue, and two packets in flight, the least that a
+// sender can have, may be more than it carries: what it trims is all that tells of too much. The bound is lowered to what was let pass,
+// and a bit more so that the reckoned queue empties, and rises again while nothing is trimmed.
+//
+// A host that stood still catches up with a burst that no pace would have sent, and that such a switch trims: that tells
+// nothing of the path's rate.
 type trimBound struct {
 	pace units.Rate // 0: none
 	// clean are the rounds since it was lowered in which it held the sender and nothing was trimmed.
 	clean int
+	// trimmed is what was trimmed in this round of what was sent since the bound was lowered, when goal of bbr.sent had been.
+	trimmed, goal units.Bytes
 }
 
 const (
@@ -26,19 +31,31 @@ const (
 	waitingPackets = 8
 )
 
+// hearTrim takes n bytes that were trimmed.
+func (b *bbr) hearTrim(n units.Bytes) {
+	if b.sent-b.inflight >= b.trims.goal {
+		b.trims.trimmed += n
+	}
+}
+
 // judgeTrims moves the bound at the end of a round.
 func (b *bbr) judgeTrims() {
 	r, c := &b.round, &b.trims
-	if b.bdp() >= leastPackets*b.path.MTU || r.least > b.minRTT+b.bw().Time(waitingPackets*b.path.MTU) {
-		*c = trimBound{}
+	trimmed := c.trimmed
+	c.trimmed = 0
+	if r.gap <= r.took/lumpyShare && r.least > b.minRTT+b.bw().Time(waitingPackets*b.path.MTU) {
+		*c = trimBound{} // the queue is one in which packets wait
 		return
 	}
 	switch {
-	case r.trimmed > 0 && c.pace == 0:
+	case trimmed > 0 && c.pace == 0:
 		c.pace = max(units.RateOf(r.acked, r.took), b.bw())
-	case r.trimmed > 0:
+	case trimmed > 0:
+		if trimmed = max(trimmed-b.caughtUp(c.pace), 0); trimmed == 0 {
+			return
+		}
 		// Of what is sent too fast the rest passes: the pace less the share trimmed is what the path carries.
-		share := min(float64(r.trimmed)/float64(max(r.acked+r.lost, 1)), 0.5)
+		share := min(float64(trimmed)/float64(max(r.acked+r.lost, 1)), 0.5)
 		c.pace -= units.Rate(share*float64(c.pace)) + c.pace/trimSlack
 	case c.pace > 0 && r.held:
 		c.pace += c.pace / trimGrowth << min(c.clean/trimDoubling, trimDoublings)
@@ -47,7 +64,17 @@ func (b *bbr) judgeTrims() {
 	default:
 		return
 	}
-	c.pace, c.clean = min(max(c.pace, minBBR), maxBBR), 0
+	c.pace, c.clean, c.goal = min(max(c.pace, minBBR), maxBBR), 0, b.sent
+}
+
+// caughtUp is how much more than a pace allows was sent in this round and the one before, the longest pauses of both left out, if there
+// was one.
+func (b *bbr) caughtUp(pace units.Rate) units.Bytes {
+	r, p := &b.round, &b.before
+	if r.gap <= r.took/lumpyShare && p.gap <= p.took/lumpyShare {
+		return 0
+	}
+	return max(r.sent+p.sent-pace.Bytes(r.took-r.gap+p.took-p.gap), 0)
 }
 
 // bound is the pace that trimmed packets leave.
