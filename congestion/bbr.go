@@ -13,13 +13,15 @@ import "github.com/sdr-rdma/go-sdr/units"
 // rate and now and then a quarter more, and flows take minutes to become equal. Here the bound on what
 // is in flight is what limits, always: the product of rate and round trip, and the same amount of
 // queue on top whoever is asked, growing with the root of the rate (FAST, Wei et al., IEEE/ACM ToN
-// 14(6), 2006, section III, with Swift's scaling by the root). Flows then become equal within some ten
-// round trips, because all wait in the same queue.
+// 14(6), 2006, section III, with Swift's scaling by the root). Flows then become equal within some ten to thirty
+// round trips, because all wait in the same queue. How much that amount is, σ, follows from the least round trip alone: the speed
+// at which flows become equal is that of the queue to the round trip, so that it has to grow with it, and a σ that each flow moved by what it
+// saw differed between flows by more than it gained. Marks, losses and waits of half a round trip cut σ, and it grows back.
 //
 // Random losses are told from those of full queues: they are as frequent while the queue is drained.
 // Only the latter bound what is in flight. Where the queue stays though this flow holds back, a
-// competitor is there that fills it; then the window grows and shrinks as CUBIC's (RFC 9438) would,
-// until the queue is seen empty.
+// competitor is there that fills it. Then, as Copa (Arun and Balakrishnan, NSDI 2018, section 4.1) leaves its delays alone
+// there, the flow holds a share of the path (rivalWindow), until the queue stays empty without its doing.
 //
 // The rate limit follows the window, and both are never less than two packets a round trip, but the rate where that is more than
 // the path carries and switches trim: see trimBound.
@@ -61,11 +63,13 @@ const (
 	// fullScale is σ of 1.
 	fullScale  = 1 << 16
 	leastScale = fullScale >> 10
-	// scaleRounds is in how many rounds a flow of scaleRate makes the targeted queue.
-	scaleRounds = 64
-	scaleRate   = 4800 * units.Microsecond // √κ/x at 1 Gbit/s
-	// scaleCut-th of σ is taken off in a round in which packets waited too long.
-	scaleCut = 16
+	// A flow of 1 Gbit/s lets packets wait for a nominalShare-th of the least round trip, one of 16 Mbit/s for half of it:
+	// equal flows come closer to each other by half of that share each round trip.
+	nominalShare = 16
+	scaleRate    = 4800 * units.Microsecond // √κ/x at 1 Gbit/s
+	// scaleCut-th of σ is taken off in a round in which packets waited for longer than a queueMost-th of the round trip.
+	scaleCut  = 16
+	queueMost = 2
 	// depthShare-th, in tenths, of what the buffer was seen to hold is the most that should wait.
 	depthShare = 4
 	// depthGrowth-th is added to that each second: a path may have changed.
@@ -89,14 +93,18 @@ const (
 	probeRounds = 3
 	// detourJitter-th of a round trip is how much those of a way without a queue differ.
 	detourJitter = 16
+	// detourSway-th of what is longer is how much it may move between two probes. CUBIC's queue moves more.
+	detourSway = 2
 	// A round of lumpyAcks pieces of feedback in which none came for a lumpyShare-th of it says
 	// more of hosts than of the path.
 	lumpyAcks  = 8
 	lumpyShare = 4
 	// heldShare is how much of what the limits allow a sender with enough to send uses, in hundredths.
 	heldShare = 80
-	// stalled is how many round trips of silence say nothing of the path's rate.
-	stalled = 4
+	// stalled is how many halves of a round trip of silence say nothing of the path's rate.
+	stalled = 3
+	// pauseFade-th is taken off the longest pause each round.
+	pauseFade = 16
 	// bwRounds is over how many rounds the delivery rate is the largest.
 	bwRounds = 2
 	// fullRTTs is for how many round trips a full queue is remembered.
@@ -119,6 +127,7 @@ type bbr struct {
 	srtt   units.Duration
 	first  units.Duration // round trip that was known before the first packet; 0: none was
 	batch  [2]units.Bytes // the most that one feedback told, in these and the last rounds
+	pause  units.Duration // the longest that lately passed without feedback
 
 	round, before bbrRound
 	lumpy         bool // the last round's feedback was held up
@@ -142,18 +151,21 @@ type bbr struct {
 	probing units.Duration // least round trip of this one
 	begun   units.Instant
 	detour  units.Duration // round trip of the last probe that may have seen a longer way; 0: it didn't
-	fails   int            // probes in a row that found the queue filled
+	fails   int            // probes in a row that found the queue filled; below 0: that found it gone, in a competition
 	calmAt  units.Instant  // when packets last waited no longer than twice the target
 	pressed bool           // this probe is because they have for long
 	drained units.Bytes    // what was in flight when the probe began
 	peak    units.Rate     // of bw in the last minute or so
 	faded   units.Instant  // when it was last lowered
 	stand   units.Duration // how long packets lately waited
+	low     units.Duration // the least of that since the last probe
+	high    units.Duration // and the most
 	waited  units.Duration // and how long packets waited then
 	calm    int64          // σ at calmAt
 
 	losses    lossTest
 	competing bool
+	quiet     int // rounds in a row in which a competitor left the queue empty
 	rival     rivalWindow
 	trims     trimBound
 	marks     markBound
@@ -220,6 +232,9 @@ func (b *bbr) OnSent(now units.Instant, n, inflight units.Bytes) {
 		pause := now.Sub(b.heardAt)
 		b.before = bbrRound{void: true, took: pause, gap: pause}
 	}
+	if inflight <= n {
+		b.stand = 0 // what waited has left while there was nothing to send
+	}
 	b.sent += n
 	b.round.sent += n
 	b.inflight = max(inflight, 0)
@@ -242,8 +257,11 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 		b.window = min(b.window, max(b.inflight+acked, leastPackets*b.path.MTU)) // what a round trip of this length sent of it
 	}
 	b.sampleRTT(now, a.RTT)
-	if b.heardAt != 0 && now.Sub(b.heardAt) > max(stalled*b.rtt(), 20*units.Millisecond) {
+	silent := b.heardAt != 0 && now.Sub(b.heardAt) > max(stalled*b.rtt()/2, 20*units.Millisecond)
+	if silent {
+		// What was under way then is lost, but counts as in flight until that is proved: the window has to hold as much again.
 		b.round.void = true
+		b.pause = max(b.pause, now.Sub(b.heardAt))
 	}
 	if b.heardAt != 0 {
 		b.round.gap = max(b.round.gap, now.Sub(max(b.heardAt, b.round.begun)))

@@ -6,9 +6,10 @@ import "github.com/sdr-rdma/go-sdr/units"
 
 // A rivalWindow bounds what is in flight beside a competitor that fills the queue. The probe that
 // found it told the path's capacity, too: what this flow held back, by how much less the packets
-// waited for that. The window grows to rivalShare of that capacity with the queue, and holds it. Few
-// losses, as CUBIC's last step into a full queue makes them, cost a tenth of it at most once in
-// rivalPause round trips, many as much as CUBIC gives up.
+// waited for that. The window grows to rivalShare of that capacity with the queue, and holds it. Losses cut it to rivalCut, at most
+// once in two round trips, but not as many as rivalPatience allows, the more the less of the share it has. Without that
+// it would vanish beside version 1 of BBR, which cuts for no loss: with one product of buffer every share is an
+// equilibrium there, and only a loss borne moves it. Flows of this kind that take each other for a competitor bear them, too.
 type rivalWindow struct {
 	window   units.Bytes
 	capacity units.Rate
@@ -16,25 +17,32 @@ type rivalWindow struct {
 }
 
 const (
-	rivalShare   = 40 // hundredths
-	rivalSteps   = 24 // round trips to grow from nothing to the share
-	rivalPause   = 10 // round trips
+	rivalShare    = 40 // hundredths
+	rivalSteps    = 24 // round trips to grow from nothing to the share
+	rivalPatience = 24 // thousandths lost, for a flow that has nothing
+	rivalCut      = 85 // hundredths
+	// quietRounds in a row without a queue end a competition, and so do quietProbes probes that saw it gone, for a flow that has most of the path:
+	// beside a competitor they may have come between two of its cuts.
+	quietRounds  = 5
+	quietProbes  = 3
 	grainPackets = 16
 	peakFade     = 64 // a second
-	// mostCapacity is how many times this flow's own rate the capacity may seem to be.
+	// mostCapacity is how many times this flow's own rate the capacity may seem to be, and heldPackets the least in flight before a probe
+	// that tells it: what fewer make is lost in what the queue moves by itself.
 	mostCapacity = 10
+	heldPackets  = 6
 )
 
 // compete follows a probe that found that others fill the queue.
 func (b *bbr) compete() {
 	bw := b.bw()
 	capacity := b.peak // the best guess where too little was held back
-	if less := b.waited - (b.probing - b.minRTT); less > b.waited/8 {
-		capacity = min(max(units.RateOf(b.drained-b.bdp()/2, less), bw), max(bw*mostCapacity, b.peak))
+	if less := b.waited - (b.probing - b.minRTT); less > b.waited/8 && b.drained > heldPackets*b.path.MTU {
+		capacity = min(max(units.RateOf(b.drained-b.bdp()/2, less), b.peak), max(bw*mostCapacity, b.peak))
 	}
 	w := &b.rival
 	if !b.competing {
-		b.competing = true
+		b.competing, b.quiet = true, 0
 		*w = rivalWindow{window: max(bw.Bytes(b.rtt()), b.bdp()), capacity: capacity}
 	}
 	w.capacity += (capacity - w.capacity) / 2
@@ -42,21 +50,33 @@ func (b *bbr) compete() {
 
 // step is a round of n bytes of which some were lost, and so many as expected at random.
 func (w *rivalWindow) step(now units.Instant, rtt units.Duration, n, lost, random, mtu units.Bytes, bw units.Rate) {
-	switch {
-	case lost > n*lossBound/1000+2*random+2*mtu:
-		if now.Sub(w.cutAt) > 2*rtt {
-			w.window, w.cutAt = w.window/10*7, now
-		}
-		return
-	case lost > 2*random:
-		if now.Sub(w.cutAt) > rivalPause*rtt {
-			w.window, w.cutAt = w.window/10*9, now
-		}
-		return
-	}
 	goal := max(w.capacity/100*rivalShare, 0).Bytes(rtt)
-	if w.window < goal && now.Sub(w.cutAt) > rivalPause*rtt {
+	patience := 0.0
+	if goal > w.window {
+		missing := float64(goal-w.window) / float64(goal)
+		patience = rivalPatience / 1000.0 * missing * missing * missing
+	}
+	switch {
+	case lost > units.Bytes(patience*float64(n))+2*random+2*mtu:
+		if now.Sub(w.cutAt) > 2*rtt {
+			w.window, w.cutAt = w.window/100*rivalCut, now
+		}
+	case w.window < goal:
 		// Not much more than is in flight: else it would grow while there is nothing to send.
 		w.window = min(w.window+goal/rivalSteps+mtu, goal, max(bw.Bytes(rtt)*3/2, w.window))
 	}
 }
+
+// relax ends the competition when the queue stays empty though this flow doesn't hold back.
+func (b *bbr) relax(queue units.Duration) {
+	if queue > b.tolerance()+b.minRTT/16 {
+		b.quiet = 0
+		return
+	}
+	if b.quiet++; b.quiet >= quietRounds {
+		b.yield()
+	}
+}
+
+// yield ends the competition.
+func (b *bbr) yield() { b.competing, b.fails, b.quiet = false, 0, 0 }

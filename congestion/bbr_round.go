@@ -30,6 +30,9 @@ func (b *bbr) endRound(now units.Instant) {
 		b.sampleRate(lumpy || b.lumpy)
 		b.judgeLosses(now)
 	}
+	if tells && !r.reduced && !b.before.reduced { // what this flow withheld makes pauses, too
+		b.pause = max(b.pause/pauseFade*(pauseFade-1), r.gap)
+	}
 	b.judgeMarks()
 	b.judgeTrims()
 	if now.Sub(b.faded) > units.Second {
@@ -40,6 +43,9 @@ func (b *bbr) endRound(now units.Instant) {
 	queue := max(r.least-b.minRTT, 0)
 	steady := tells && !lumpy && r.least > 0 && !r.reduced && !b.before.reduced
 	b.lumpy = lumpy
+	if b.competing && r.least > 0 && !r.reduced && !b.before.reduced {
+		b.relax(queue)
+	}
 	b.next(now, queue, steady)
 	b.before = b.round
 	b.before.reduced = b.before.reduced || b.phase == probeRTT && b.rounds == 0
@@ -89,15 +95,19 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 		return
 	}
 	if b.round.void {
+		b.calmAt = now // nobody knows for how long packets wait
 		b.enter(refill)
 		return
 	}
 	if steady {
-		b.stand = queue
+		if b.high == 0 {
+			b.low, b.high = queue, queue
+		}
+		b.stand, b.low, b.high = queue, min(b.low, queue), max(b.high, queue)
 		b.watchQueue(queue)
 	}
 	switch {
-	case b.wantsProbe(now):
+	case (b.round.held || b.before.held) && b.wantsProbe(now): // who sends less than it may has no queue to drain
 		b.beginProbeRTT(now)
 	case b.rounds >= downRounds && b.more == 0:
 		b.more = 0
@@ -129,11 +139,11 @@ func (b *bbr) watchQueue(queue units.Duration) {
 // wantsProbe reports whether the least round trip hasn't been seen for long, or packets wait for
 // longer than flows of this kind let them.
 func (b *bbr) wantsProbe(now units.Instant) bool {
-	age := minRTTAge
+	age := max(minRTTAge, (downRounds+downRounds/2)*b.srtt)
 	switch {
 	case b.probed == 0:
 		age /= 4 // what startup has seen may have been others' queue
-	case b.fails > 0 && !b.competing:
+	case b.fails > 0 && !b.competing || b.fails < 0 || b.detour > 0: // one probe more decides
 		age /= 2
 	}
 	b.pressed = !b.competing && now.Sub(b.calmAt) > max(pressedTime, pressedRounds*b.minRTT) && now.Sub(b.probed) > minRTTAge/4
@@ -174,7 +184,7 @@ func (b *bbr) longer() bool {
 	more := b.probing - b.minRTT
 	steady := b.round.least > 0 && b.round.most-b.round.least < max(b.minRTT, more)/detourJitter
 	alike := more > b.minRTT/8 && b.unmoved() && steady
-	again := max(b.probing-b.detour, b.detour-b.probing) < b.probing/detourJitter
+	again := max(b.probing-b.detour, b.detour-b.probing) < b.probing/detourJitter && b.high-b.low < more/detourSway
 	switch {
 	case !alike:
 		b.detour = 0
@@ -194,15 +204,18 @@ func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 		b.minRTT, b.seenAt, b.detour = min(b.probing, maxRTT), now, 0
 		b.competing, b.fails = false, 0
 	case gone || b.probing == 0 || b.probing <= b.minRTT+b.minRTT/16+b.grain():
-		b.competing, b.fails = false, 0
-	case now.Sub(b.seenAt) > maxRTTAge && b.unmoved():
+		if b.fails = min(b.fails, 0) - 1; !b.competing || -b.fails >= quietProbes && b.bw() > b.peak/2 {
+			b.yield()
+		}
+	case now.Sub(b.seenAt) > maxRTTAge && b.unmoved() && !b.competing:
 		b.minRTT, b.seenAt = min(b.probing, maxRTT), now // not a queue: the way has become longer
 		b.competing, b.fails = false, 0
 	default:
-		if b.fails++; b.fails > 1 || b.pressed || b.competing {
+		if b.fails = max(b.fails, 0) + 1; b.fails > 1 || b.pressed || b.competing {
 			b.compete()
 		}
 	}
+	b.low, b.high = 0, 0
 	b.enter(refill)
 }
 
@@ -240,15 +253,26 @@ func (b *bbr) leaveStartupEarly() {
 func (b *bbr) leaveStartup() {
 	b.slow = 0
 	b.enter(drain)
-	if r := b.root(); r > 0 {
-		b.scale = min(max(int64(b.bw().Bytes(b.target()))*fullScale/r, leastScale), fullScale)
-	}
+	b.scale = b.nominal()
 	b.round.reduced = true
 }
 
 // queue is how much of a queue this flow makes.
 func (b *bbr) queue() units.Bytes {
 	return max(units.Bytes(b.root()*b.scale/fullScale), 2*b.path.MTU)
+}
+
+// most is how long packets may wait until σ is cut.
+func (b *bbr) most() units.Duration {
+	if b.depth > 0 {
+		return min(b.minRTT/queueMost, b.depth*depthShare/10)
+	}
+	return b.minRTT / queueMost
+}
+
+// nominal is σ where nothing has asked for less. It depends on the way alone, so that flows that share one have the same.
+func (b *bbr) nominal() int64 {
+	return max(int64(b.minRTT)*fullScale/int64(nominalShare*scaleRate), leastScale)
 }
 
 func (b *bbr) root() int64 { return int64(root(uint64(b.bw()/8) * queueRoot)) }
@@ -261,28 +285,26 @@ func (b *bbr) target() units.Duration {
 	return b.minRTT / queueTarget
 }
 
-// adjust moves σ by how long packets wait. All flows of a queue see the same, so that additive
-// growth and multiplicative cuts make their σ equal, as in Chiu and Jain (1989).
+// adjust cuts σ while packets wait for long, and lets it grow back.
 func (b *bbr) adjust(queue units.Duration) {
 	own := b.bw().Time(2 * b.path.MTU)
-	if queue <= 2*b.target()+b.grain() {
+	if queue <= max(2*b.target(), b.target()/2+b.grain()) {
 		b.calmAt, b.calm = b.now, b.scale
 	}
-	if queue > b.target()+own {
+	if queue > b.most()+own {
 		// Others may fill the queue: it is no use to vanish before that is known.
 		b.scale = max(b.scale-b.scale/scaleCut, min(b.calm/4, b.scale))
 	} else {
-		step := int64(b.target()) * fullScale / int64(scaleRounds*scaleRate)
-		b.scale += step + 1
+		b.scale += b.nominal()/scaleCut + 1
 	}
-	b.scale = min(max(b.scale, leastScale), fullScale)
+	b.scale = min(max(b.scale, leastScale), b.nominal())
 }
 
 // decide sets the limits.
 func (b *bbr) decide() {
 	least := leastPackets * b.path.MTU
 	bw, bdp := b.bw(), b.bdp()
-	extra := min(max(b.batch[0], b.batch[1]), max(bdp, bw.Bytes(5*units.Millisecond)))
+	extra := min(max(b.batch[0], b.batch[1]), bw.Bytes(b.pause), max(bdp, bw.Bytes(5*units.Millisecond)))
 	switch b.phase {
 	case startup:
 		b.limit, b.pace = b.startLimits()
