@@ -101,8 +101,13 @@ const (
 	lumpyShare = 4
 	// heldShare is how much of what the limits allow a sender with enough to send uses, in hundredths.
 	heldShare = 80
-	// stalled is how many halves of a round trip of silence say nothing of the path's rate.
-	stalled = 3
+	// stalled is how many halves of a round trip of silence, and stalledTime how much at least, say nothing of the path's rate, but
+	// that what is under way may be lost. Then a silentShare-th of the product more may go, at a silentPace-th of the rate: who waits
+	// for the first report after a blackout gives away half a round trip.
+	stalled     = 3
+	stalledTime = 20 * units.Millisecond
+	silentShare = 2
+	silentPace  = 4
 	// pauseFade-th is taken off the longest pause each round.
 	pauseFade = 16
 	// bwRounds is over how many rounds the delivery rate is the largest.
@@ -171,6 +176,7 @@ type bbr struct {
 	marks     markBound
 	allowed   units.Bytes // that the model asks for, marks aside
 	heardAt   units.Instant
+	dueAt     units.Instant // when there was last something sent with nothing else in flight
 }
 
 // A bbrRound is a round trip: it ends when what was sent before it is accounted for.
@@ -234,6 +240,7 @@ func (b *bbr) OnSent(now units.Instant, n, inflight units.Bytes) {
 	}
 	if inflight <= n {
 		b.stand = 0 // what waited has left while there was nothing to send
+		b.dueAt = now
 	}
 	b.sent += n
 	b.round.sent += n
@@ -257,11 +264,10 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 		b.window = min(b.window, max(b.inflight+acked, leastPackets*b.path.MTU)) // what a round trip of this length sent of it
 	}
 	b.sampleRTT(now, a.RTT)
-	silent := b.heardAt != 0 && now.Sub(b.heardAt) > max(stalled*b.rtt()/2, 20*units.Millisecond)
-	if silent {
+	if b.heardAt != 0 && now >= b.silentAt() {
 		// What was under way then is lost, but counts as in flight until that is proved: the window has to hold as much again.
 		b.round.void = true
-		b.pause = max(b.pause, now.Sub(b.heardAt))
+		b.pause = max(b.pause, now.Sub(max(b.heardAt, b.dueAt)))
 	}
 	if b.heardAt != 0 {
 		b.round.gap = max(b.round.gap, now.Sub(max(b.heardAt, b.round.begun)))
@@ -328,12 +334,27 @@ func (b *bbr) OnLoss(now units.Instant, l Loss) {
 
 // Limits are the pacing rate and the window.
 func (b *bbr) Limits(now units.Instant) (units.Rate, units.Bytes) {
-	b.advance(now)
+	if now = b.advance(now); b.awaits() && now >= b.silentAt() {
+		return max(b.pace/silentPace, minBBR), b.limit + b.bdp()/silentShare
+	}
 	return b.pace, b.limit
 }
 
-// Next is never: all is decided by feedback.
-func (b *bbr) Next() units.Instant { return units.Never }
+// Next is when silence changes the limits; all else is decided by feedback.
+func (b *bbr) Next() units.Instant {
+	if at := b.silentAt(); b.awaits() && b.now < at {
+		return at
+	}
+	return units.Never
+}
+
+// awaits reports whether feedback is due on a path whose rate is known.
+func (b *bbr) awaits() bool { return b.heardAt != 0 && b.inflight > 0 && b.bw() > 0 && b.phase != startup }
+
+// silentAt is when the path is thought silent if nothing is heard until then.
+func (b *bbr) silentAt() units.Instant {
+	return max(b.heardAt, b.dueAt).Add(max(stalled*b.rtt()/2, stalledTime))
+}
 
 // Model implements Modeler.
 func (b *bbr) Model() Model {
