@@ -182,6 +182,14 @@ func (a *auto) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	return 0, a.window
 }
 
+// Next is bbr's where it limits.
+func (a *auto) Next() units.Instant {
+	if a.state != free {
+		return a.bbr.Next()
+	}
+	return units.Never
+}
+
 // Model implements Modeler.
 func (a *auto) Model() Model {
 	m := a.bbr.Model()

@@ -349,7 +349,9 @@ func (b *bbr) Next() units.Instant {
 }
 
 // awaits reports whether feedback is due on a path whose rate is known.
-func (b *bbr) awaits() bool { return b.heardAt != 0 && b.inflight > 0 && b.bw() > 0 && b.phase != startup }
+func (b *bbr) awaits() bool {
+	return b.heardAt != 0 && b.inflight > 0 && b.bw() > 0 && b.phase != startup
+}
 
 // silentAt is when the path is thought silent if nothing is heard until then.
 func (b *bbr) silentAt() units.Instant {

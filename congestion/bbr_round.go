@@ -54,13 +54,14 @@ func (b *bbr) endRound(now units.Instant) {
 
 // sampleRate takes what the round delivered. It was sent in the round before, so it can't have been
 // delivered faster than that took. A round whose sender had less to send than it was allowed, or was
-// allowed less on purpose, is no proof that the path has become slower.
+// allowed less on purpose, is no proof that the path has become slower, nor is one that ended before its packets can have come back, as
+// the last of a transfer do with what they give up.
 func (b *bbr) sampleRate(lumpy bool) {
 	x := min(units.RateOf(b.round.acked, max(b.round.took, b.before.took)), maxBBR)
 	if x <= 0 {
 		return
 	}
-	if !b.before.held || b.before.reduced || lumpy {
+	if !b.before.held || b.before.reduced || lumpy || b.round.took < b.minRTT/8*7 {
 		if x > b.bw() {
 			b.rates[0] = x
 		}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package congestion
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+const (
+	lawsRate = units.Gbit
+	lawsRTT  = 25 * units.Millisecond
+	lawsMTU  = 1500
+)
+
+// cruising is a bbr that knows its path, and was heard of at 1 s.
+func cruising() (*bbr, units.Instant) {
+	now := units.Instant(units.Second)
+	b := newBBR(Path{MTU: lawsMTU, Found: Model{Rate: lawsRate, MinRTT: lawsRTT}})
+	b.OnSent(now, lawsMTU, lawsMTU)
+	b.OnSent(now, lawsMTU, 100*lawsMTU)
+	b.OnAck(now, &Ack{RTT: lawsRTT, Smoothed: lawsRTT, Acked: lawsMTU, Inflight: 99 * lawsMTU})
+	b.enter(cruise)
+	b.rounds = 3
+	b.decide()
+	return b, now
+}
+
+// Packets that no longer wait say that others drain the queue, but not after a pause of the sender's own.
+func TestBBROwnPauseIsNoDrain(t *testing.T) {
+	for _, pause := range []bool{false, true} {
+		b, now := cruising()
+		b.stand = b.target()
+		now = now.Add(30 * units.Millisecond)
+		if pause {
+			b.OnSent(now, lawsMTU, lawsMTU)
+		} else {
+			b.OnSent(now, lawsMTU, 100*lawsMTU)
+		}
+		b.OnAck(now.Add(lawsRTT), &Ack{RTT: lawsRTT, Acked: lawsMTU, Inflight: 50 * lawsMTU})
+		require.Equal(t, !pause, b.phase == probeRTT, "pause: %v", pause)
+	}
+}
+
+// After one and a half round trips of silence a quarter of the rate goes until half a product more is in flight. Feedback ends it, as
+// it ends when nothing is in flight.
+func TestBBRSilence(t *testing.T) {
+	b, now := cruising()
+	rate, window := b.Limits(now)
+	at := b.Next()
+	require.Equal(t, now.Add(lawsRTT*3/2), at)
+	r, w := b.Limits(at - 1)
+	require.Equal(t, []any{rate, window}, []any{r, w})
+	r, w = b.Limits(at)
+	require.Equal(t, []any{rate / 4, window + b.bdp()/2}, []any{r, w})
+	require.Equal(t, units.Never, b.Next())
+	b.OnAck(at+1, &Ack{RTT: lawsRTT, Acked: lawsMTU, Inflight: 98 * lawsMTU})
+	require.Greater(t, b.Next(), at+1)
+	b.OnAck(at+2, &Ack{RTT: lawsRTT, Acked: lawsMTU})
+	require.Equal(t, units.Never, b.Next())
+	// What is sent after a long pause is no sign of silence.
+	now = at.Add(units.Second)
+	b.OnSent(now, lawsMTU, lawsMTU)
+	require.Equal(t, now.Add(max(b.rtt()*3/2, 20*units.Millisecond)), b.Next())
+}
+
+// The room for large pieces of feedback is no more than what the path carries between two of them.
+func TestBBRRoomForFeedback(t *testing.T) {
+	b, _ := cruising()
+	b.batch[0], b.pause = units.MiB, units.Millisecond
+	b.decide()
+	require.Equal(t, b.bdp()+b.queue()+lawsRate.Bytes(units.Millisecond), b.limit)
+	b.batch[0] = 2 * lawsMTU
+	b.decide()
+	require.Equal(t, b.bdp()+b.queue()+2*lawsMTU, b.limit)
+}
+
+// σ grows back to what the least round trip asks for, and to no more: flows of one way have the same.
+func TestBBRQueueFollowsFromThePath(t *testing.T) {
+	for _, from := range []int64{leastScale, fullScale} {
+		b, _ := cruising()
+		b.scale = from
+		for range 2 * scaleCut {
+			b.adjust(0)
+		}
+		require.Equal(t, int64(lawsRTT)*fullScale/int64(nominalShare*scaleRate), b.scale)
+		b.adjust(lawsRTT/2 + units.Millisecond)
+		require.Less(t, b.scale, b.nominal())
+	}
+}
+
+// A round that ended before its packets can have come back doesn't prove that the path has become slower.
+func TestBBRShortRoundsProveNothing(t *testing.T) {
+	for _, c := range []struct {
+		took units.Duration
+		want units.Rate
+	}{{lawsRTT / 2, lawsRate}, {lawsRTT, lawsRate / 2}} {
+		b, _ := cruising()
+		for range bwRounds {
+			b.before = bbrRound{held: true, took: lawsRTT}
+			b.round.acked, b.round.took = lawsRate.Bytes(lawsRTT/2), c.took
+			b.sampleRate(false)
+		}
+		require.InEpsilon(t, float64(c.want), float64(b.bw()), 0.01, "%v", c.took)
+	}
+}
+
+// Losses cut a window beside a competitor, once in two round trips. Then it stands: for ten round trips with 42 % of its share or more, for
+// a quarter of that with half as much.
+func TestRivalWindow(t *testing.T) {
+	const capacity = 200 * units.Mbit
+	goal := (capacity / 100 * rivalShare).Bytes(lawsRTT)
+	for _, c := range []struct {
+		has   units.Bytes // hundredths of the share, after the cut
+		grows int         // in which round
+	}{{80, 11}, {43, 11}, {21, 3}, {4, 1}} {
+		w := rivalWindow{window: goal * c.has / rivalCut, capacity: capacity}
+		now, before := units.Instant(units.Second), w.window
+		w.step(now, lawsRTT, 10*lawsMTU, 0, lawsMTU, capacity)
+		require.InEpsilon(t, 0.85, float64(w.window)/float64(before), 0.01)
+		w.step(now.Add(lawsRTT), lawsRTT, 10*lawsMTU, 0, lawsMTU, capacity)
+		cut := w.window
+		require.InEpsilon(t, 0.85, float64(cut)/float64(before), 0.01, "twice in two round trips")
+		rounds := 0
+		for ; w.window == cut; rounds++ {
+			w.step(now.Add(units.Duration(rounds+1)*lawsRTT), lawsRTT, 0, 0, lawsMTU, capacity)
+		}
+		require.Equal(t, c.grows, rounds, "%d %%", c.has)
+		for range 100 {
+			now = now.Add(lawsRTT)
+			w.step(now.Add(20*lawsRTT), lawsRTT, 0, 0, lawsMTU, capacity)
+		}
+		require.Equal(t, goal, w.window)
+	}
+}
+
+// A probe tells what the path carries by what this flow held back, but not if that was next to nothing.
+func TestRivalCapacity(t *testing.T) {
+	for _, c := range []struct{ packets, factor int }{{heldPackets, 1}, {heldPackets + 1, mostCapacity}} {
+		b, _ := cruising()
+		const own = units.Mbit
+		b.rates, b.peak = [bwRounds]units.Rate{own, own}, own
+		b.drained, b.waited, b.probing = units.Bytes(c.packets)*lawsMTU, lawsRTT, b.minRTT+lawsRTT*5/6
+		b.compete()
+		require.True(t, b.competing)
+		require.Equal(t, units.Rate(c.factor)*own, b.rival.capacity, "%d packets", c.packets)
+	}
+}
+
+// Five rounds in a row without a queue end a competition, one with a queue among them doesn't let it end.
+func TestRivalGone(t *testing.T) {
+	b, _ := cruising()
+	b.competing = true
+	for range quietRounds - 1 {
+		b.relax(0)
+	}
+	b.relax(lawsRTT)
+	for range quietRounds - 1 {
+		b.relax(0)
+	}
+	require.True(t, b.competing)
+	b.relax(0)
+	require.False(t, b.competing)
+}
+
+// A queue that has moved since the last probe, as a competitor's does, is not a longer way, though both probes saw the same.
+func TestSwayingQueueIsNoLongerWay(t *testing.T) {
+	for _, c := range []struct {
+		low  units.Duration
+		want bool
+	}{{9 * units.Millisecond, true}, {4 * units.Millisecond, false}} {
+		b, _ := cruising()
+		b.probing = b.minRTT + 10*units.Millisecond
+		b.waited, b.round.least, b.round.most = 10*units.Millisecond, b.probing, b.probing
+		b.low, b.high = c.low, 10*units.Millisecond
+		require.False(t, b.longer(), "the first probe")
+		require.Equal(t, c.want, b.longer(), "%v", c.low)
+	}
+}
