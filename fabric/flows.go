@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"math"
+	"slices"
 
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
@@ -60,6 +61,8 @@ func (s *Sim) checkFlows(add []workload.Flow) (waiting []uint32, err error) {
 		return nil, err
 	}
 	waiting = make([]uint32, len(add))
+	// Asked once: it makes the two ends of a connection.
+	kept := slices.ContainsFunc(add, func(f workload.Flow) bool { return f.Conn != 0 }) && s.keepsConnections()
 	for i := range add {
 		f := &add[i]
 		if f.Size/s.cfg.MTU >= math.MaxInt32 {
@@ -71,7 +74,7 @@ func (s *Sim) checkFlows(add []workload.Flow) (waiting []uint32, err error) {
 		if len(f.After) == 0 && des.At(f.Start) < s.now {
 			return nil, operr.New("add", "flows", "flow %d starts at %d ns: that is past", i, int64(f.Start))
 		}
-		if f.Conn != 0 && !s.keepsConnections() {
+		if f.Conn != 0 && !kept {
 			return nil, operr.New("add", "flows", "flow %d: this transport carries a single message on a connection: choose gbn, irn or strack, or leave Conn 0", i)
 		}
 		if _, _, ok := s.rail(uint32(f.Src), uint32(f.Dst), 0); !ok {

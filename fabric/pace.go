@@ -51,9 +51,13 @@ func (s *Sim) hasten(f *flow) {
 // pace puts a flow into the heap until it may send again.
 func (s *Sim) pace(pi uint32, h *host, f *flow, w waiting) {
 	f.place = paced
+	s.pushPaced(h, w)
+	s.alarm(pi, h)
+}
+
+func (s *Sim) pushPaced(h *host, w waiting) {
 	h.waits = append(h.waits, w)
 	s.rise(h, len(h.waits)-1, w)
-	s.alarm(pi, h)
 }
 
 // rise puts w into place i of the heap, or as far above as it belongs.
@@ -122,8 +126,7 @@ func (s *Sim) onWake(pi uint32) {
 		w := s.popPaced(h)
 		f := &s.flows[w.flow]
 		if s.repace(f, &w); w.at > s.now {
-			h.waits = append(h.waits, w)
-			s.rise(h, len(h.waits)-1, w)
+			s.pushPaced(h, w)
 			continue
 		}
 		f.place = idle

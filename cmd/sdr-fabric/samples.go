@@ -50,8 +50,9 @@ type sampler struct {
 	ports []sampledPort
 	flows []int // the hosts of the first ones
 	sent  []units.Bytes
-	seen  fabric.Result
-	trace *tracer
+	// dropped and pauses are those until the last step.
+	dropped, pauses uint64
+	trace           *tracer
 }
 
 // A sampledPort is one of a switch.
@@ -119,9 +120,9 @@ func (s *sampler) look() {
 		p.left, p.held = left, held
 	}
 	s.out.QueueNS, s.out.LastHopNS, s.out.ArrivalGbps = append(s.out.QueueNS, most), append(s.out.LastHopNS, last), append(s.out.ArrivalGbps, arrived)
-	r := s.sim.Result()
-	s.out.Drops, s.out.Pauses = append(s.out.Drops, r.Packets.Dropped-s.seen.Packets.Dropped), append(s.out.Pauses, r.Pauses-s.seen.Pauses)
-	s.seen = r
+	dropped, pauses := s.sim.Losses()
+	s.out.Drops, s.out.Pauses = append(s.out.Drops, dropped-s.dropped), append(s.out.Pauses, pauses-s.pauses)
+	s.dropped, s.pauses = dropped, pauses
 	for i, h := range s.flows {
 		n := s.sim.Port(h, 0).Bytes
 		s.out.FlowGbps[i] = append(s.out.FlowGbps[i], gbps(n-s.sent[i]))
