@@ -85,25 +85,17 @@ func codedOf(m transport.Message, parity uint32) coded {
 	return coded{Message: m, data: m.Packets(), total: m.Packets() + parity}
 }
 
-// payload is the size of packet psn.
-func (c *coded) payload(psn uint32) uint16 {
-	if c.posts != nil {
-		n, _ := c.posts.Payload(psn)
-		return n
+// payload is the size of packet psn, and whether it is the last of a message.
+func (c *coded) payload(psn uint32) (n uint16, last bool) {
+	switch {
+	case c.posts != nil:
+		return c.posts.Payload(psn)
+	case psn >= c.data:
+		n = uint16(c.MTU)
+	default:
+		n = c.Payload(psn)
 	}
-	if psn >= c.data {
-		return uint16(c.MTU)
-	}
-	return c.Payload(psn)
-}
-
-// ends reports whether packet psn is the last of a message.
-func (c *coded) ends(psn uint32) bool {
-	if c.posts != nil {
-		_, last := c.posts.Payload(psn)
-		return last
-	}
-	return psn+1 == c.total
+	return n, psn+1 == c.total
 }
 
 // upTo is the payload of the packets before n.

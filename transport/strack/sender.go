@@ -146,9 +146,9 @@ func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	if flags&transport.Repeat != 0 {
 		s.paths.Lost(psn)
 	}
-	n := s.msg.payload(psn)
+	n, last := s.msg.payload(psn)
 	*p = transport.Packet{Sent: now, PSN: psn, Payload: n, Entropy: s.paths.Choose(packets), Kind: transport.Data, Flags: flags | transport.ECT}
-	if s.msg.ends(psn) {
+	if last {
 		p.Flags |= transport.Last
 	}
 	s.sent += units.Bytes(n)
@@ -278,7 +278,8 @@ func (s *Sender) recover(now units.Instant, end uint32, kind congestion.LossKind
 	var later units.Bytes
 	for n := end; n < s.next; n++ {
 		if !s.have.Has(n) {
-			later += units.Bytes(s.msg.payload(n))
+			size, _ := s.msg.payload(n)
+			later += units.Bytes(size)
 		}
 	}
 	s.claimed = max(s.sent-s.received-later, 0)
