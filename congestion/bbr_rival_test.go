@@ -24,12 +24,7 @@ func TestBBRBesideVersion1(t *testing.T) {
 	b := bottleneck.New(bottleneck.Link{Rate: rate, Buffer: 64 * units.KiB, Packet: packet, Seed: 1},
 		ours, bottleneck.Flow{Controller: &bottleneck.BBRv1{Packet: packet}, RTT: rtt, Start: 2 * sec})
 	b.Run(20 * sec)
-	least := [2]float64{1, 1}
-	for from := 7 * sec; from <= 10*sec; from += sec / 2 {
-		for i := range least {
-			least[i] = min(least[i], float64(b.Rate(i, from, from+10*sec))/float64(rate))
-		}
-	}
+	least := leastShares(b, rate, 10*sec)
 	t.Logf("least share: %.3f, BBR's %.3f", least[0], least[1])
 	require.Greater(t, least[0], 0.15)
 	require.Greater(t, least[1], 0.15)

@@ -203,14 +203,14 @@ func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 	switch {
 	case !gone && b.longer():
 		b.minRTT, b.seenAt, b.detour = min(b.probing, maxRTT), now, 0
-		b.competing, b.fails = false, 0
+		b.yield()
 	case gone || b.probing == 0 || b.probing <= b.minRTT+b.minRTT/16+b.grain():
 		if b.fails = min(b.fails, 0) - 1; !b.competing || -b.fails >= quietProbes && b.bw() > b.peak/2 {
 			b.yield()
 		}
 	case now.Sub(b.seenAt) > maxRTTAge && b.unmoved() && !b.competing:
 		b.minRTT, b.seenAt = min(b.probing, maxRTT), now // not a queue: the way has become longer
-		b.competing, b.fails = false, 0
+		b.yield()
 	default:
 		if b.fails = max(b.fails, 0) + 1; b.fails > 1 || b.pressed || b.competing {
 			b.compete()

@@ -187,6 +187,17 @@ func BenchmarkBBR(b *testing.B) {
 	}
 }
 
+// leastShares are the least of the link that two flows had over any ten seconds that begin within 7 s and last.
+func leastShares(b *bottleneck.Bed, rate units.Rate, last units.Instant) [2]float64 {
+	least := [2]float64{1, 1}
+	for from := 7 * sec; from <= last; from += sec / 2 {
+		for i := range least {
+			least[i] = min(least[i], float64(b.Rate(i, from, from+10*sec))/float64(rate))
+		}
+	}
+	return least
+}
+
 // A flow that comes to a link that CUBIC fills holds its share beside it, and leaves it what it needs: over any ten seconds from the
 // fifth on neither is below 30 % of half of the link.
 func TestBBRBesideCubic(t *testing.T) {
@@ -194,12 +205,7 @@ func TestBBRBesideCubic(t *testing.T) {
 	b := bottleneck.New(bottleneck.Link{Rate: rate, Buffer: rate.Bytes(rtt), Packet: packet, Seed: 1},
 		bbrFlow(rtt, 2*sec), bottleneck.Flow{Controller: &bottleneck.Cubic{Packet: packet}, RTT: rtt})
 	b.Run(30 * sec)
-	least := [2]float64{1, 1}
-	for from := 7 * sec; from <= 20*sec; from += sec / 2 {
-		for i := range least {
-			least[i] = min(least[i], float64(b.Rate(i, from, from+10*sec))/float64(rate))
-		}
-	}
+	least := leastShares(b, rate, 20*sec)
 	t.Logf("least share: %.3f, CUBIC's %.3f", least[0], least[1])
 	require.Greater(t, least[0], 0.15)
 	require.Greater(t, least[1], 0.15)

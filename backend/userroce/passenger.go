@@ -101,11 +101,11 @@ func (s *sender) seat(x *passenger, p *peer, t *trainBuilder, limit int) {
 	n := roce.UDSendHeaders + copy(buf[roce.UDSendHeaders:], x.data)
 	n += roce.PutTrailer(buf[n:], len(x.data), 0)
 	x.to.flows[s.number].Seed(n).Seal(buf[:n])
-	b := s.batch
-	if t.packets == 0 || !t.fits(n, x.to.tosOf(n, false), limit) {
+	b, tos := s.batch, x.to.tosOf(n, false)
+	if t.packets == 0 || !t.fits(n, tos, limit) {
 		t.close()
 		first := b.niovs
-		b.openMessage(x.to, x.to.tosOf(n, false))
+		b.openMessage(x.to, tos)
 		b.addIov(addressOf(buf), n)
 		b.info[b.nmsgs] = messageInfo{1, uint32(len(x.data))}
 		b.closeMessage(first, 0)

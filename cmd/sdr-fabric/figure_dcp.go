@@ -339,17 +339,18 @@ var dcp13 = dcpFigure{
 			for _, c := range dcp13Schemes {
 				points = append(points, point{Name: c.name, Class: "P50 slowdown", X: load, Ours: of(c).P50}, point{Name: c.name, Class: "P95 slowdown", X: load, Ours: of(c).P95})
 			}
-			less := func(c dcpScheme) point {
-				return point{Name: "DCP with a window against " + c.name + ", P95 %", Class: "change", X: load, Ours: 100 * (of(schemeDCPWindow).P95/of(c).P95 - 1)}
+			less := func(name string, dcp, c dcpScheme) point {
+				return point{Name: name + " against " + c.name + ", P95 %", Class: "change", X: load, Ours: 100 * (of(dcp).P95/of(c).P95 - 1)}
 			}
-			irn, mp, pfc := less(schemeIRNAR), less(schemeMPRDMA), less(schemePFC)
+			judged := func(c dcpScheme) point { return less("DCP with a window", schemeDCPWindow, c) }
+			irn, mp, pfc := judged(schemeIRNAR), judged(schemeMPRDMA), judged(schemePFC)
 			irn.Paper, mp.Paper = number(paper[load]), number(map[float64]float64{0.3: -16, 0.5: -12}[load])
 			if o.full() {
 				irn, mp, pfc = irn.within(paper[load]-15, 1), mp.within(-100, 0), pfc.within(-100, 0)
 			}
 			points = append(points, irn, mp, pfc)
 			for _, c := range []dcpScheme{schemeIRNAR, schemeMPRDMA, schemePFC} {
-				points = append(points, point{Name: "DCP against " + c.name + ", P95 %", Class: "change", X: load, Ours: 100 * (of(schemeDCP).P95/of(c).P95 - 1)})
+				points = append(points, less("DCP", schemeDCP, c))
 			}
 		}
 		return points
