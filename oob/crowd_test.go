@@ -69,6 +69,34 @@ func TestSilentPeersDelayNobody(t *testing.T) {
 	}
 }
 
+// TestTurnedAwayPeerIsTold: who finds its host's places taken by connections that wait for Accept learns that, and isn't told of a
+// peer that has crashed.
+func TestTurnedAwayPeerIsTold(t *testing.T) {
+	l, rejected := listen(t, Config{})
+	var waiting []*Conn
+	for range maxPerSource {
+		c, err := Dial(testContext(t), l.Addr().String(), Config{})
+		require.NoError(t, err)
+		waiting = append(waiting, c)
+	}
+	require.Eventually(t, func() bool {
+		l.pending.mu.Lock()
+		defer l.pending.mu.Unlock()
+		return l.pending.silent(sourceOf(waiting[0].LocalAddr())) == nil
+	}, 10*time.Second, time.Millisecond, "one that is still shaking hands would make room")
+	for range 20 {
+		_, err := Dial(testContext(t), l.Addr().String(), Config{})
+		var told *PeerError
+		require.ErrorAs(t, err, &told)
+		require.True(t, told.Rejected())
+		require.Contains(t, told.Reason, "wait to be accepted")
+		require.ErrorIs(t, rejected.next(t), errEvicted)
+	}
+	for _, c := range waiting {
+		require.NoError(t, c.Close())
+	}
+}
+
 // TestSilentPeerIsLetGo: a handshake has its own time limit, which is shorter than others.
 func TestSilentPeerIsLetGo(t *testing.T) {
 	t.Parallel()

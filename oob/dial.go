@@ -90,11 +90,13 @@ func hello(ctx context.Context, nc net.Conn) error {
 			return err
 		}
 	}
-	if _, err := nc.Write(appendFrame(nil, frame{kind: kindHello})); err != nil {
-		return err
-	}
+	// A peer that turned this one away has closed, and the reason it gave may still be there to be read.
+	_, unsent := nc.Write(appendFrame(nil, frame{kind: kindHello}))
 	f, err := readFrame(nc, 0)
-	if err != nil {
+	switch {
+	case err != nil && unsent != nil && !isA[*PeerError](err):
+		return unsent
+	case err != nil:
 		return err
 	}
 	if f.kind != kindHello {

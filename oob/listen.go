@@ -106,6 +106,9 @@ func (l *Listener) admit(nc net.Conn) {
 	ctx, p.cancel = context.WithCancelCause(l.ctx)
 	if !l.pending.admit(p) {
 		p.cancel(nil)
+		if l.cfg.TLS == nil { // under TLS nothing can be said before a handshake, which costs more than turning away may
+			turnAway(nc)
+		}
 		nc.Close()
 		l.report.rejected(nc.RemoteAddr(), errEvicted)
 		return

@@ -23,7 +23,7 @@ const (
 )
 
 // errEvicted is why a peer was let go that would else have kept others out.
-var errEvicted = errors.New("too many connections are shaking hands or wait to be accepted")
+var errEvicted = errors.New("too many connections shake hands or wait to be accepted, in all or of this host: connect again later")
 
 // A pendingConn is a connection that Accept has not returned.
 type pendingConn struct {

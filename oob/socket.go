@@ -61,6 +61,10 @@ func say(nc net.Conn, last []byte) {
 	_, _ = io.Copy(io.Discard, nc)
 }
 
+// turnAway tells a peer for which there is no room why, as far as that takes no time: whoever connects again and again must
+// hold up nobody. What the peer has sent stays unread, so that a reset follows; Linux lets the peer read what came before it.
+func turnAway(nc net.Conn) { _, _ = nc.Write(reasonFrame(CodeRejected, errEvicted.Error())) }
+
 // closeWrite tells the peer that nothing more will come; reading goes on.
 func closeWrite(nc net.Conn) error {
 	if hc, ok := nc.(interface{ CloseWrite() error }); ok {
