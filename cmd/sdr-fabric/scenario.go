@@ -87,6 +87,7 @@ const transportHelp = `gbn[:OPTION,...]   go-back-N, as ConnectX-5
 irn[:OPTION,...]   selective repeat and a window of one bandwidth-delay product (IRN)
      window=SIZE ack=N rto=TIME rtolow=TIME lowflight=N nakdelay=TIME nakinterval=TIME cnp=packets
      repace        a packet that waits for its pace hears of a new rate, as with htsim's DCQCN
+     marks=kept    a mark within the interval of a notification is told when it is over, as in DCQCN's paper, not forgotten
      reorder=N     of irn: how many packets may arrive before a missing one is taken for lost
 timeout[:OPTION,...] packets in any order; only a timeout tells of a loss (options of gbn; a window of 512 packets)
 racktlp[:OPTION,...] selective repeat by time (RACK-TLP), a window of one bandwidth-delay product
@@ -306,8 +307,12 @@ func parseRC(s string) (*rc.Config, error) {
 			if c.CNPPackets = o.value == "packets"; !c.CNPPackets {
 				err = fmt.Errorf("%q: only packets can be written; without it notifications ride on acknowledgements", o.value)
 			}
+		case "marks":
+			if c.KeepMarks = o.value == "kept"; !c.KeepMarks {
+				err = fmt.Errorf("%q: only kept can be written; without it they are forgotten", o.value)
+			}
 		default:
-			err = fmt.Errorf("unknown: choose window=, ack=, rto=, rtolow=, lowflight=, nakdelay=, nakinterval=, reorder=, repace or cnp=")
+			err = fmt.Errorf("unknown: choose window=, ack=, rto=, rtolow=, lowflight=, nakdelay=, nakinterval=, reorder=, repace, cnp= or marks=")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("transport %q: %s: %w", s, o.name, err)

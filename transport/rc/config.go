@@ -57,6 +57,10 @@ type Config struct {
 	// CNPInterval is the least time between two congestion notifications of one flow; 0: each
 	// marked packet is notified.
 	CNPInterval units.Duration
+	// KeepMarks has a mark that comes within the interval told when it is over, with the next packet, as the paper of DCQCN has it
+	// ("if any packet that arrives within that time window was marked") and htsim's receiver does. Otherwise the next marked packet is told, as in
+	// HPCC's model.
+	KeepMarks bool
 	// CNPPackets sends notifications as packets of their own; otherwise they ride on the ACK, which
 	// is then sent at once.
 	CNPPackets bool

@@ -173,6 +173,30 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
+// TestKeptMarks: a mark that comes while the interval of the last notification lasts is told once it is over, by a packet without one, and once only.
+// Without KeepMarks it is forgotten.
+func TestKeptMarks(t *testing.T) {
+	for _, keep := range []bool{true, false} {
+		s, r := ends(Config{CNPInterval: 1000, CNPPackets: true, AckEvery: 100, KeepMarks: keep}, 100)
+		sent := send(t, s, 0, 6)
+		sent[0].Flags |= transport.CE
+		sent[1].Flags |= transport.CE
+		var told []units.Instant
+		for i, now := range []units.Instant{0, 500, 999, 1000, 1500, 2500} {
+			for _, a := range answers(r, now, sent[i]) {
+				if a.Kind == transport.CNP {
+					told = append(told, now)
+				}
+			}
+		}
+		if keep {
+			require.Equal(t, []units.Instant{0, 1000}, told)
+		} else {
+			require.Equal(t, []units.Instant{0}, told)
+		}
+	}
+}
+
 // TestControllerIsTold drives one with everything that a transport can tell.
 func TestControllerIsTold(t *testing.T) {
 	told := &recorder{}

@@ -17,6 +17,7 @@ type receiver struct {
 	expected uint32
 	unacked  uint16 // packets in order since the last ACK
 	echo     bool   // a packet since the last ACK carried CE
+	owed     bool   // a packet carried CE that no notification has told of
 
 	nakFor uint32        // the gap for which the last NAK was sent, plus one
 	nakAt  units.Instant // when it was sent
@@ -42,8 +43,10 @@ func (r *receiver) OnPacket(now units.Instant, p *transport.Packet, out *transpo
 	}
 	marked := p.Flags&transport.CE != 0
 	r.echo = r.echo || marked
+	r.owed = marked || r.owed && r.cfg.KeepMarks
 	notify := false
-	if marked && now >= r.cnpAt {
+	if r.owed && now >= r.cnpAt {
+		r.owed = false
 		r.cnpAt = now.Add(r.cfg.CNPInterval)
 		if notify = !r.cfg.CNPPackets; !notify {
 			*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Entropy: p.Entropy, Kind: transport.CNP}
