@@ -108,7 +108,8 @@ func (f dcpFigure) figure() figure {
 	if f.class != "" {
 		out.chart = func(o figureOptions, points []point) figures.Chart {
 			return figures.Chart{
-				Title: "DCP, figure " + f.name + ": " + f.title, Subtitle: fmt.Sprintf("scale %.4g, %s%s; dotted: what the paper's text says", o.scale, o.of(), map[bool]string{true: ", bars from the least to the most"}[o.seeds > 1]),
+				Title: "DCP, figure " + f.name + ": " + f.title, Subtitle: fmt.Sprintf("scale %.4g, %s%s", o.scale, o.of(), map[bool]string{true: ", bars from the least to the most"}[o.seeds > 1]),
+				Dotted: "what the paper's text says",
 				Panels: []figures.ChartPanel{{Title: f.title, X: f.x, Y: f.y, Lines: lines(points, f.class)}},
 			}
 		}

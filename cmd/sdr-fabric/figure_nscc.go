@@ -175,7 +175,8 @@ func (t nsccTable) chart(o figureOptions, points []point) figures.Chart {
 	}
 	return figures.Chart{
 		Title:    t.title,
-		Subtitle: fmt.Sprintf("%s, seed %d; dotted: stored by uet-htsim", t.scenario(o, nsccFinal, nsccSizes[0]).Topo, o.seed),
+		Subtitle: fmt.Sprintf("%s, seed %d", t.scenario(o, nsccFinal, nsccSizes[0]).Topo, o.seed),
+		Dotted:   "stored by uet-htsim",
 		Panels: []figures.ChartPanel{
 			{
 				Title: "(a) longest completion time", X: x, Lines: lines(points, "µs"),

@@ -183,7 +183,8 @@ func (f strackFigure) chart(o figureOptions, points []point) figures.Chart {
 	}
 	return figures.Chart{
 		Title:    fmt.Sprintf("STrack, figure %d: %s", f.number, f.title),
-		Subtitle: fmt.Sprintf("%s, seed %d; dotted: what the paper's text says", f.net.topo(o), o.seed),
+		Subtitle: fmt.Sprintf("%s, seed %d", f.net.topo(o), o.seed),
+		Dotted:   "what the paper's text says",
 		Panels: []figures.ChartPanel{
 			{
 				Title: "(a) longest completion time", X: x, Lines: lines(points, "µs"),

@@ -89,7 +89,8 @@ var themisLH2 = figure{
 		y := figures.ChartAxis{Label: "completion time over that alone", Quantity: "slowdown", Ticks: []float64{1, 2, 5, 10, 20, 50}}
 		return figures.Chart{
 			Title:    "THEMIS, figure 2: DCQCN between data centres near and far",
-			Subtitle: fmt.Sprintf("average slowdown, WebSearch for %s, seed %d; dotted: the paper's averages", units.FormatDuration(units.Duration(float64(themisArrivals)*o.scale)), o.seed),
+			Subtitle: fmt.Sprintf("average slowdown, WebSearch for %s, seed %d", units.FormatDuration(units.Duration(float64(themisArrivals)*o.scale)), o.seed),
+			Dotted:   "the paper's averages",
 			Panels: []figures.ChartPanel{
 				{Title: "(a) within a data centre", X: x, Y: y, Lines: lines(points, "intra")},
 				{Title: "(b) between data centres", X: x, Y: y, Lines: lines(points, "inter")},

@@ -136,7 +136,7 @@ func (r *run) failures() error {
 func (r *run) tables() string {
 	var b strings.Builder
 	for _, size := range r.sizes {
-		fmt.Fprintf(&b, "### %v (ideal %v)\n\n| transport |", size, r.ideal(size).Round(100*time.Microsecond))
+		fmt.Fprintf(&b, "### %v (ideal %v)\n\n| transport |", size, units.Duration(r.ideal(size).Round(100*time.Microsecond)))
 		for _, drop := range r.drops {
 			fmt.Fprintf(&b, " p = %g |", drop)
 		}

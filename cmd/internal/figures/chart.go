@@ -5,6 +5,7 @@ package figures
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // The panels of a stacked chart, in inches.
@@ -18,6 +19,7 @@ type Chart struct {
 	Name     string // of its files, without an ending
 	Title    string
 	Subtitle string
+	Dotted   string       // what the lines of the paper are, for the subtitle where there are any
 	Panels   []ChartPanel // side by side
 	Stacked  bool         // one below the other instead, wide and low
 }
@@ -88,7 +90,35 @@ func (c Chart) Figure() *Figure {
 			f.panels[0] = append(f.panels[0], p)
 		}
 	}
+	f.shareLegend()
+	if c.Dotted != "" && c.hasPaper() {
+		f.Subtitle += "; dotted: " + c.Dotted
+	}
 	return f
+}
+
+func (c Chart) hasPaper() bool {
+	return slices.ContainsFunc(c.Panels, func(p ChartPanel) bool {
+		return slices.ContainsFunc(p.Lines, func(s Series) bool { return s.Paper })
+	})
+}
+
+// shareLegend says once for all panels what they say alike.
+func (f *Figure) shareLegend() {
+	all := f.all()
+	if len(all) < 2 {
+		return
+	}
+	same := func(a, b key) bool { return a.name == b.name }
+	for _, p := range all[1:] {
+		if !slices.EqualFunc(p.legend, all[0].legend, same) { // looks follow from the order
+			return
+		}
+	}
+	f.legend = all[0].legend
+	for _, p := range all {
+		p.legend = nil
+	}
 }
 
 func (a ChartAxis) axis() axis {

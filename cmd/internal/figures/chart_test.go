@@ -4,14 +4,19 @@ package figures
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 func TestChart(t *testing.T) {
 	c := Chart{
-		Name: "a:b", Title: "A title", Subtitle: "what it is",
+		Name: "a:b", Title: "A title", Subtitle: "what it is", Dotted: "what others have",
 		Panels: []ChartPanel{
 			{
 				Title: "one", X: ChartAxis{Label: "load", Quantity: "load", Linear: true, Ticks: []float64{0.3, 0.5}},
@@ -26,6 +31,8 @@ func TestChart(t *testing.T) {
 		},
 	}
 	f := c.Figure()
+	require.Equal(t, "what it is; dotted: what others have", f.Subtitle)
+	require.Equal(t, "none", Chart{Subtitle: "none", Dotted: "what others have", Panels: c.Panels[1:]}.Figure().Subtitle)
 	require.Less(t, f.panels[0][0].x.min, 0.3)
 	require.Greater(t, f.panels[0][0].y.max, 25.0)
 	require.Equal(t, f.panels[0][0].lines[0].look.color, f.panels[0][0].lines[1].look.color, "the paper's line has the colour of ours")
@@ -40,5 +47,62 @@ func TestChart(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, b.String(), "one,paper,load,0.5,slowdown,25,,\n")
 	require.Contains(t, b.String(), "spread,mean,,2,,20,11,40\n")
+}
 
+// TestLegendIsSharedWhereItIsOne: panels with the same lines have one legend above them all, others one each.
+func TestLegendIsSharedWhereItIsOne(t *testing.T) {
+	panel := func(names ...string) (p ChartPanel) {
+		for _, n := range names {
+			p.Lines = append(p.Lines, Series{Name: n, X: []float64{1, 2}, Y: []float64{1, 2}})
+		}
+		return p
+	}
+	same := Chart{Panels: []ChartPanel{panel("a", "b"), panel("a", "b")}}.Figure()
+	require.Len(t, same.legend, 2)
+	for _, p := range same.all() {
+		require.Empty(t, p.legend)
+	}
+	for _, second := range []ChartPanel{panel("a"), panel("b", "a"), panel("a", "b", "c")} {
+		f := Chart{Panels: []ChartPanel{panel("a", "b"), second}}.Figure()
+		require.Empty(t, f.legend)
+		require.Len(t, f.panels[0][0].legend, 2)
+	}
+	require.Empty(t, Chart{Panels: []ChartPanel{panel("a")}}.Figure().legend, "the legend of a single panel stays within it")
+}
+
+// TestSubtitleIsWhole: all words of a long subtitle are there, in lines that fit, for which the figure is taller.
+func TestSubtitleIsWhole(t *testing.T) {
+	f := Figure{Subtitle: strings.TrimSpace(strings.Repeat("drop rates are per packet; ", 20)), panels: [][]*panel{{{}}}, height: 3}
+	w, h := f.size()
+	lines := f.subtitleLines(w)
+	require.Greater(t, len(lines), 2)
+	for _, l := range lines {
+		require.Less(t, subtitleStyle.Width(l), w-margin)
+	}
+	require.Equal(t, f.Subtitle, strings.Join(lines, " "))
+	f.Subtitle = "short"
+	_, short := f.size()
+	require.Greater(t, h, short)
+	require.Equal(t, []string{""}, (&Figure{}).subtitleLines(w))
+}
+
+// TestLabelsOfTicksStayApart: where labels of a logarithmic axis would run into each other, the last one and as many before it as have
+// room are left.
+func TestLabelsOfTicksStayApart(t *testing.T) {
+	c := ChartAxis{Ticks: []float64{4 << 10, 128 << 10, 512 << 10, 2 << 20, 16 << 20}, Format: func(v float64) string { return units.Bytes(v).String() }}
+	labels := func(width vg.Length) (l []string) {
+		a := plot.New().X
+		x := c.axis()
+		x.min, x.max = 4<<10, 16<<20
+		x.apply(&a)
+		for _, tick := range thinned(x.ticks, &a, width) {
+			if tick.Label != "" {
+				l = append(l, tick.Label)
+			}
+		}
+		return l
+	}
+	require.Equal(t, []string{"4 KiB", "128 KiB", "512 KiB", "2 MiB", "16 MiB"}, labels(4*vg.Inch))
+	require.Equal(t, []string{"4 KiB", "128 KiB", "2 MiB", "16 MiB"}, labels(2.6*vg.Inch))
+	require.Equal(t, []string{"16 MiB"}, labels(0.3*vg.Inch))
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -29,7 +31,8 @@ type key struct {
 
 const (
 	columnWidth  = 4.1 * vg.Inch
-	headHeight   = 0.55 * vg.Inch // title and subtitle
+	headHeight   = 0.55 * vg.Inch // title and a line of subtitle
+	lineHeight   = 0.17 * vg.Inch // another line of it
 	keyHeight    = 0.24 * vg.Inch // a row of a legend
 	margin       = 0.12 * vg.Inch
 	markerRadius = 2.8
@@ -40,6 +43,10 @@ const (
 	rightSpace  = 0.22 * vg.Inch
 	bottomSpace = 0.5 * vg.Inch
 	titleSpace  = 0.26 * vg.Inch
+	labelGap    = 4 // between the labels of ticks
+
+	// wider is how much longer than Liberation Sans has it a text may be with the font that a viewer of SVG takes instead.
+	wider = 1.12
 )
 
 // Write stores the figure in dir as SVG, PNG and CSV and returns the paths.
@@ -84,7 +91,32 @@ func (f *Figure) size() (w, h vg.Length) {
 		column = vg.Length(f.width) * vg.Inch
 	}
 	w = max(column*vg.Length(len(f.panels[0])), 1.55*columnWidth) // at least what a title takes
-	return w, vg.Length(f.height)*vg.Inch*vg.Length(len(f.panels)) + headHeight + f.legendHeight(w) + margin
+	return w, vg.Length(f.height)*vg.Inch*vg.Length(len(f.panels)) + f.headHeight(w) + f.legendHeight(w) + margin
+}
+
+var subtitleStyle = text.Style{
+	Color: color.RGBA{R: 60, G: 60, B: 60, A: 255}, Font: sans(9.5, false), YAlign: draw.YTop, XAlign: draw.XLeft, Handler: plot.DefaultTextHandler,
+}
+
+func (f *Figure) headHeight(width vg.Length) vg.Length {
+	return headHeight + lineHeight*vg.Length(len(f.subtitleLines(width))-1)
+}
+
+// subtitleLines breaks the subtitle into lines that fit a width; there is at least one.
+func (f *Figure) subtitleLines(width vg.Length) []string {
+	lines := []string{""}
+	for word := range strings.FieldsSeq(f.Subtitle) {
+		last := &lines[len(lines)-1]
+		switch longer := *last + " " + word; {
+		case *last == "":
+			*last = word
+		case wider*subtitleStyle.Width(longer) <= width-2*margin:
+			*last = longer
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 // fallbackFonts names fonts of the same metrics for viewers that lack Liberation Sans.
@@ -105,11 +137,13 @@ func (f *Figure) draw(c draw.Canvas) {
 	c.FillPolygon(color.White, []vg.Point{{}, {X: c.Max.X}, {X: c.Max.X, Y: c.Max.Y}, {Y: c.Max.Y}})
 	style := text.Style{Color: color.Black, Font: sans(13, true), YAlign: draw.YTop, XAlign: draw.XLeft, Handler: plot.DefaultTextHandler}
 	c.FillText(style, vg.Point{X: margin, Y: c.Max.Y - margin}, f.Title)
-	style.Font, style.Color = sans(9.5, false), color.RGBA{R: 60, G: 60, B: 60, A: 255}
-	c.FillText(style, vg.Point{X: margin, Y: c.Max.Y - margin - 18}, f.Subtitle)
-	drawLegend(c, legendRows(f.legend, c.Max.X-2*margin), margin, c.Max.Y-headHeight)
+	for i, line := range f.subtitleLines(c.Max.X) {
+		c.FillText(subtitleStyle, vg.Point{X: margin, Y: c.Max.Y - margin - 18 - lineHeight*vg.Length(i)}, line)
+	}
+	head := f.headHeight(c.Max.X)
+	drawLegend(c, legendRows(f.legend, c.Max.X-2*margin), margin, c.Max.Y-head)
 
-	body := draw.Crop(c, margin, -margin, margin, -(headHeight + f.legendHeight(c.Max.X)))
+	body := draw.Crop(c, margin, -margin, margin, -(head + f.legendHeight(c.Max.X)))
 	tiles := draw.Tiles{Rows: len(f.panels), Cols: len(f.panels[0])}
 	for i, row := range f.panels {
 		top := vg.Length(0) // the tallest legend of the row, so that the axes line up
@@ -146,6 +180,9 @@ func (p *panel) draw(c draw.Canvas, top vg.Length) {
 		Max: vg.Point{X: c.Max.X - rightSpace, Y: c.Max.Y - top},
 	}
 	plt, tile := p.plot(), c
+	if ticks, ok := plt.X.Tick.Marker.(plot.ConstantTicks); ok {
+		plt.X.Tick.Marker = thinned(ticks, &plt.X, data.Size().X)
+	}
 	for range 3 { // what the labels need changes a little with the size
 		is := plt.DataCanvas(tile)
 		tile = draw.Crop(tile, data.Min.X-is.Min.X, data.Max.X-is.Max.X, data.Min.Y-is.Min.Y, data.Max.Y-is.Max.Y)
@@ -153,10 +190,30 @@ func (p *panel) draw(c draw.Canvas, top vg.Length) {
 	plt.Draw(tile)
 }
 
+// thinned are ticks of a horizontal axis, of a width, without the labels that would run into others. The last one stays, which says how
+// far the axis goes.
+func thinned(ticks plot.ConstantTicks, a *plot.Axis, width vg.Length) plot.ConstantTicks {
+	ticks = slices.Clone(ticks)
+	right := vg.Length(math.Inf(1)) // where the label to the right begins
+	for i := range slices.Backward(ticks) {
+		t := &ticks[i]
+		if t.Label == "" {
+			continue
+		}
+		at, half := vg.Length(a.Norm(t.Value))*width, wider*a.Tick.Label.Width(t.Label)/2
+		if at+half > right {
+			t.Label = ""
+			continue
+		}
+		right = at - half - labelGap
+	}
+	return ticks
+}
+
 var legendStyle = text.Style{Color: color.Black, Font: sans(9.5, false), YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
 
 // keyWidth is what an entry of a legend takes.
-func keyWidth(k key) vg.Length { return 34 + legendStyle.Width(k.name) + 14 }
+func keyWidth(k key) vg.Length { return 34 + wider*legendStyle.Width(k.name) + 14 }
 
 // legendRows breaks a legend into rows that fit a width.
 func legendRows(keys []key, width vg.Length) [][]key {
