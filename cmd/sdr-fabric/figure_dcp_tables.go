@@ -131,7 +131,7 @@ var dcpTable5 = dcpFigure{
 			}
 			c.set(&s)
 			s.MTU = h.mtu
-			s.Trim = fmt.Sprintf("%d,n=%d", h.header, h.n)
+			s.Trim = fmt.Sprintf("%d,n=%d,acks=safe", h.header, h.n)
 			if h.control > 0 {
 				s.Trim += fmt.Sprintf(",control=%d", h.control)
 			}

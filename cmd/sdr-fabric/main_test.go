@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -379,7 +380,6 @@ func TestDistribution(t *testing.T) {
 	require.Zero(t, distribute(nil))
 }
 
-// Ctrl-C ends a run at once, and the program exits with 130.
 // TestBySize holds the groups against what they are made of: equally many messages each, in the order of sizes.
 func TestBySize(t *testing.T) {
 	var all []sized
@@ -397,6 +397,52 @@ func TestBySize(t *testing.T) {
 	require.Empty(t, bySize(nil))
 }
 
+// dcpRunOn is DCP on one of the paper's networks, made smaller.
+func dcpRunOn(t *testing.T, load string) (*outcome, *report) {
+	s := dcpNetwork(figureOptions{seed: 1})
+	schemeDCP.set(&s)
+	s.Topo, s.Load = "leafspine:8x8x8,100G,1us", load
+	o, err := simulate(t.Context(), &s, func(float64) {})
+	require.NoError(t, err)
+	return o, o.report(&s)
+}
+
+// TestDCPRing holds adaptive routing against rings of hosts that fill all links: with the least queue of all ports they take 1.28 to 1.33
+// times what the line needs, with seeds 1 to 3, since hosts keep to one spine each and two of them may have the same.
+func TestDCPRing(t *testing.T) {
+	const size, ranks = 4e6, 8
+	_, rep := dcpRunOn(t, fmt.Sprintf("ring:%d,ranks=%d,jobs=8,chunk=%d", int(size), ranks, int(size/ranks)+1))
+	line := 2. * (ranks - 1) / ranks * size * 8 * 1.048 / 100e9 * 1e3
+	took := mean(jobTimes(rep)) / line
+	t.Logf("%.3f of the line's time", took)
+	require.Less(t, took, 1.2)
+	require.GreaterOrEqual(t, took, 1.)
+}
+
+// TestDCPBesideIncast has the receiver of an incast send, too: its message ends as if it were alone, since its acknowledgement goes with the
+// headers, as those of all transports go before data. The report has each load's slowdowns apart.
+func TestDCPBesideIncast(t *testing.T) {
+	o, rep := dcpRunOn(t, "incast:32,256KiB,to=0;perm:20kB")
+	from, most := 0, map[string]float64{}
+	for i, w := range o.flows {
+		slow := float64(o.sim.Flow(i).FCT) / float64(o.sim.Standalone(i))
+		group := strconv.Itoa(int(w.Group))
+		most[group] = max(most[group], slow)
+		if w.Group == 1 && w.Src == 0 {
+			from++
+			require.Less(t, slow, 3.)
+		}
+	}
+	require.Equal(t, 1, from)
+	require.Len(t, rep.Groups, 2)
+	for name, g := range rep.Groups {
+		require.InDelta(t, most[name], g.Slowdown.Max, 1e-9)
+	}
+	require.Equal(t, 32, rep.Groups["0"].Flows)
+	require.Greater(t, rep.Groups["0"].Slowdown.P50, 5*rep.Groups["1"].Slowdown.P50)
+}
+
+// Ctrl-C ends a run at once, and the program exits with 130.
 func TestCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := defaultScenario()

@@ -78,7 +78,7 @@ type slowdowns struct {
 	P95     float64              `json:"p95"`
 	P99     float64              `json:"p99"`
 	Max     float64              `json:"max"`
-	ByClass map[string]classSlow `json:"by_class"`
+	ByClass map[string]classSlow `json:"by_class,omitempty"` // of all messages
 	// BySize are as many messages each, from small to large.
 	BySize []sizeSlow `json:"by_size"`
 }
@@ -94,7 +94,17 @@ type sizeSlow struct {
 
 const sizeGroups = 20
 
-// bySize makes the groups. of is each message's slowdown, size its size; it sorts both.
+// slowdownsOf makes them but for the classes. It sorts the messages by size.
+func slowdownsOf(of []sized) slowdowns {
+	var slow []float64
+	for _, f := range of {
+		slow = append(slow, f.slow)
+	}
+	d := distribute(slow)
+	return slowdowns{Avg: d.Avg, P50: d.P50, P95: d.P95, P99: d.P99, Max: d.Max, BySize: bySize(of)}
+}
+
+// bySize makes the groups, and sorts the messages by size.
 func bySize(of []sized) (groups []sizeSlow) {
 	slices.SortStableFunc(of, func(a, b sized) int { return cmp.Compare(a.size, b.size) })
 	for i := range sizeGroups {
@@ -123,10 +133,11 @@ type classSlow struct {
 	P99   float64 `json:"p99"`
 }
 
-// groupFCT is when the last message of a job ended.
+// groupFCT is when the last message of a job, or of one of several loads, ended, and the slowdowns of its messages.
 type groupFCT struct {
-	Flows  int     `json:"flows"`
-	LastNS float64 `json:"last_ns"`
+	Flows    int       `json:"flows"`
+	LastNS   float64   `json:"last_ns"`
+	Slowdown slowdowns `json:"slowdown"`
 }
 
 func distribute(v []float64) distribution {
@@ -179,12 +190,12 @@ func (o *outcome) report(s *scenario) *report {
 		rep.EventsPerS = float64(r.Events) / o.wall.Seconds()
 	}
 	sites := sites(o.graph)
-	var fct, slow []float64
+	var fct []float64
 	var sizes []sized
 	repeating := 0
 	by := map[string][]float64{}
 	sum, squares, last := 0.0, 0.0, 0.0
-	groups := map[string]groupFCT{}
+	groups, sizesIn := map[string]groupFCT{}, map[string][]sized{}
 	for i, w := range o.flows {
 		f := o.sim.Flow(i)
 		if f.FCT == des.Never {
@@ -192,7 +203,7 @@ func (o *outcome) report(s *scenario) *report {
 		}
 		t := nanoseconds(f.FCT)
 		x := t / nanoseconds(o.sim.Standalone(i))
-		fct, slow, sizes = append(fct, t), append(slow, x), append(sizes, sized{f.Size, x})
+		fct, sizes = append(fct, t), append(sizes, sized{f.Size, x})
 		class := sizeClass(f.Size)
 		by[class] = append(by[class], x)
 		if sites != nil {
@@ -211,7 +222,8 @@ func (o *outcome) report(s *scenario) *report {
 		rep.PayloadBytes += f.Size
 		name := strconv.Itoa(int(w.Group))
 		g := groups[name]
-		groups[name] = groupFCT{g.Flows + 1, max(g.LastNS, nanoseconds(f.Received))}
+		groups[name] = groupFCT{Flows: g.Flows + 1, LastNS: max(g.LastNS, nanoseconds(f.Received))}
+		sizesIn[name] = append(sizesIn[name], sized{f.Size, x})
 	}
 	if len(fct) > 0 {
 		rep.Packets.Repeating = float64(repeating) / float64(len(fct))
@@ -219,11 +231,15 @@ func (o *outcome) report(s *scenario) *report {
 		rep.GoodputGbps = float64(rep.PayloadBytes) * 8 / last
 	}
 	if len(groups) > 1 {
+		for name, g := range groups {
+			g.Slowdown = slowdownsOf(sizesIn[name])
+			groups[name] = g
+		}
 		rep.Groups = groups
 	}
 	rep.FCT = distribute(fct)
-	d := distribute(slow)
-	rep.Slowdown = slowdowns{Avg: d.Avg, P50: d.P50, P95: d.P95, P99: d.P99, Max: d.Max, ByClass: map[string]classSlow{}, BySize: bySize(sizes)}
+	rep.Slowdown = slowdownsOf(sizes)
+	rep.Slowdown.ByClass = map[string]classSlow{}
 	for c, v := range by {
 		d := distribute(v)
 		rep.Slowdown.ByClass[c] = classSlow{len(v), d.Avg, d.P99}
