@@ -56,6 +56,9 @@ const (
 	startSpan    = 25 * units.Millisecond
 	unknownRTT   = 10 * units.Millisecond
 	leastPackets = 2
+	// portWindow, or half of the product, is what goes at once, and doubles each round trip, where the sender is a NIC that knows its port
+	// and the way: others may begin at the same moment, and nobody has to find out how fast the port is.
+	portWindow = 32 * units.KiB
 	// leastRound keeps rounds of short paths from being decided by single packets.
 	leastRound = units.Millisecond
 	// queueTarget-th of the round trip is how long packets should wait, for all flows together.
@@ -200,6 +203,9 @@ func newBBR(p Path) *bbr {
 	b := &bbr{path: p, minRTT: max(p.BaseRTT, 0)}
 	b.seenAt, b.scale, b.calm = -1, fullScale, fullScale
 	b.window = firstPackets * p.MTU
+	if p.knowsPort() {
+		b.window = max(leastPackets*p.MTU, min(p.BDP()/2, portWindow))
+	}
 	if p.Found.Rate > 0 && p.Found.MinRTT > 0 {
 		b.recall(p.Found)
 	}

@@ -358,6 +358,9 @@ func (b *bbr) waits(rtt units.Duration) bool {
 // of a round trip: others may begin at the same time, and all that they send before a mark or a loss can tell is a queue.
 func (b *bbr) startLimits() (window units.Bytes, pace units.Rate) {
 	window, pace = b.window, units.RateOf(b.window, b.rtt())/4*5
+	if b.path.knowsPort() {
+		pace = b.path.LineRate
+	}
 	if b.unheard() {
 		pace = units.RateOf(b.window, startSpan) / 4 * 5
 		window = min(window, max(pace.Bytes(b.srtt), atOnce(b.path.MTU)))

@@ -89,6 +89,9 @@ type Path struct {
 // BDP is the product of line rate and base round trip, at least one MTU.
 func (p Path) BDP() units.Bytes { return max(p.LineRate.Bytes(p.BaseRTT), p.MTU) }
 
+// knowsPort reports whether the sender is a NIC, which knows its own port and the way.
+func (p Path) knowsPort() bool { return p.LineRate > 0 && p.BaseRTT > 0 }
+
 // A Model is what a controller has found out about its path.
 type Model struct {
 	Rate   units.Rate     // that the path gives this sender; 0: unknown
