@@ -21,6 +21,8 @@ type Message struct {
 	Start int
 	// Arrivals is the channels' progress, shared by the messages of a transfer.
 	Arrivals *Arrivals
+	// Short lets any packet be shorter than its place: that of a unit that is.
+	Short bool
 	// Unit is how many packets the sender repeats at once. The fragment field then says of
 	// a packet how often its unit had been sent before (docs/wire.md, "Repeats"). It is 0
 	// for a message whose fragments are the user immediate's.
@@ -155,6 +157,9 @@ func (m *Message) check(offset, length, repeats uint32) verdict {
 	if lastIndex := uint32(last >> 32); last == none || offset > lastIndex {
 		return wrongLength
 	} else if offset < lastIndex && length == m.mtu || offset == lastIndex && length == uint32(last) {
+		return fits
+	}
+	if m.Short && length < m.mtu {
 		return fits
 	}
 	if length >= m.mtu || m.lengthKnown() {

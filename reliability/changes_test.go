@@ -37,9 +37,9 @@ func TestPacerWakesForItsController(t *testing.T) {
 // that isn't running would lose the rest.
 func TestFoundWindowFitsTheReceiver(t *testing.T) {
 	p := pacer{unit: units.KiB, found: 8 * units.Gbit, allowed: 64 * units.MiB, minRTT: units.Millisecond}
-	require.Equal(t, 64*1024, p.window())
+	require.Equal(t, 64*1024, p.units())
 	p.peerWindow = units.MiB
-	require.InDelta(t, 1024+1000_000/1024, p.window(), 1)
+	require.InDelta(t, 1024+1000_000/1024, p.units(), 1)
 	p.allowed = 100 * units.KiB
-	require.Equal(t, 100, p.window())
+	require.Equal(t, 100, p.units())
 }

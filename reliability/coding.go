@@ -160,10 +160,10 @@ func unitBytes(mem []byte, off units.Bytes, t *scheme.Transfer, u scheme.Unit) [
 	return mem[at : at+t.UnitLen(u)]
 }
 
-// parityBytesOf is the memory of a parity unit in a slot.
-func (l *layout) parityBytesOf(s *paritySlot, u scheme.Unit) []byte {
-	off, n := l.parityRange(s.off, u)
-	return s.mr.Bytes()[off : off+n]
+// parityBytesOf is the memory of a parity unit of n bytes in a slot.
+func (l *layout) parityBytesOf(s *paritySlot, u scheme.Unit, n units.Bytes) []byte {
+	from := s.off + l.parityOffset(u)
+	return s.mr.Bytes()[from : from+n]
 }
 
 // startJobs starts the jobs that the core asks for.
@@ -189,9 +189,9 @@ func (t *sendTransfer) encodeJob(job *scheme.Job) (*codingJob, error) {
 		case j.sizeOnly:
 		case m.mem == nil:
 			// The receiver has completed this message already, and its memory serves another.
-			j.parity = append(j.parity, make([]byte, t.o.unit))
+			j.parity = append(j.parity, make([]byte, parityLen(&t.info)))
 		default:
-			j.parity = append(j.parity, t.o.parityBytesOf(m.mem, u))
+			j.parity = append(j.parity, t.o.parityBytesOf(m.mem, u, parityLen(&t.info)))
 		}
 	}
 	if !j.sizeOnly {
@@ -212,6 +212,7 @@ func (t *sendTransfer) encoded(j *codingJob) {
 		t.fail(j.err)
 	default:
 		t.core.OnJob(t.o.now, j.id)
+		t.recount()
 	}
 }
 
@@ -236,13 +237,13 @@ func (t *recvTransfer) decodeJob(job *scheme.Job) (*codingJob, error) {
 			return nil, fmt.Errorf("%w: parity unit %d is not posted", sdr.ErrArgument, u.Index())
 		}
 		if !j.sizeOnly {
-			j.parity = append(j.parity, t.in.parityBytesOf(t.parity[i].mem, u))
+			j.parity = append(j.parity, t.in.parityBytesOf(t.parity[i].mem, u, parityLen(&t.info)))
 		}
 	}
 	for _, at := range job.Missing {
 		j.units = append(j.units, job.Data[at])
 		if !j.sizeOnly {
-			j.out = append(j.out, *t.in.coding.scratch.Get().(*[]byte))
+			j.out = append(j.out, (*t.in.coding.scratch.Get().(*[]byte))[:parityLen(&t.info)])
 		}
 	}
 	if !j.sizeOnly {

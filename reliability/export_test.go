@@ -12,6 +12,17 @@ type Held struct {
 	FreeSend, SlotsSend, FreeRecv, SlotsRecv int
 }
 
+// CountsAlike reports whether what c keeps as outstanding is what its transfers have.
+func (c *Conn) CountsAlike() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var sum flight
+	for _, t := range c.out.transfers {
+		sum.add(t.outstanding())
+	}
+	return sum == c.out.flight
+}
+
 // Held looks at c.
 func (c *Conn) Held() Held {
 	c.mu.Lock()

@@ -18,16 +18,17 @@ const (
 )
 
 // poll asks the core for work until it has none or may do no more.
-func (t *sendTransfer) poll(outstanding int) units.Instant {
+func (t *sendTransfer) poll(all flight) units.Instant {
 	o, now := t.o, t.o.now
 	if t.idle && !t.touched && now < t.next && o.pace.rate() == 0 {
 		switch { // of many transfers under way most only wait
 		case !t.blocked:
 			return t.next
-		case outstanding >= o.pace.window():
+		case o.pace.room(t.cost, all) == 0:
 			return min(t.next, o.pace.changes(now))
 		}
 	}
+	defer t.recount()
 	t.updateEnv()
 	if len(t.reliable) > 0 {
 		t.sendReliable()
@@ -35,7 +36,7 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 	if len(t.deferred) > 0 && !t.sendDeferred() {
 		return units.Never // the device is full; a completion brings us back
 	}
-	budget := min(o.pace.budget(now), maxBudget)
+	budget := min(o.pace.budget(now, t.cost), maxBudget)
 	if !t.touched && now < t.next && budget == 0 {
 		return min(t.next, o.pace.next(now))
 	}
@@ -46,14 +47,15 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 		t.reportInjected()
 		t.o.out.Reset()
 		t.o.out.Budget, t.o.out.ReliableBusy = budget, len(t.reliable) > 0
-		mine := t.core.Outstanding()
-		t.o.out.Window = max(0, o.pace.window()-(outstanding-mine))
+		mine := t.outstanding()
+		all.remove(mine)
+		t.o.out.Window = o.pace.room(t.cost, all)
 		var err error
 		if next, err = t.core.Poll(now, &t.o.out); err != nil {
 			t.fail(err)
 			return now
 		}
-		outstanding += t.core.Outstanding() - mine
+		all.add(t.outstanding())
 		sends := len(t.o.out.Sends)
 		limited = sends == budget
 		t.idle, t.blocked = sends == 0 && budget > 0, t.core.Outstanding() >= t.o.out.Window
@@ -69,10 +71,10 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 			t.sendReliable()
 		}
 		full := !t.send(t.o.out.Sends)
-		parity, probes := count(t.o.out.Sends)
-		o.pace.lost(now, t.newLosses(), t.newGuesses(), t.newBlackedOut())
-		o.pace.spend(now, sends, parity, probes, outstanding)
-		t.paritySent += parity
+		o.pace.lost(now, t.newLosses(), t.newGuesses(), t.newBlackedOut(), t.cost)
+		sent := t.sum(t.o.out.Sends)
+		o.pace.spend(now, &sent, all.bytes)
+		t.paritySent += sent.parity
 		budget -= sends
 		if full || budget <= 0 || sends == 0 && len(t.o.out.Frame) == 0 && len(t.o.out.Reliable) == 0 && len(t.o.out.Jobs) == 0 {
 			break
@@ -85,7 +87,7 @@ func (t *sendTransfer) poll(outstanding int) units.Instant {
 	switch {
 	case limited:
 		next = min(next, o.pace.next(now))
-	case outstanding >= o.pace.window():
+	case o.pace.room(t.cost, all) == 0:
 		next = min(next, o.pace.changes(now))
 	}
 	return next
@@ -136,23 +138,27 @@ func (t *sendTransfer) newBlackedOut() (n int) {
 	return n
 }
 
-// count is how many of the sends are of parity, and how many of probes.
-func count(sends []scheme.Send) (parity, probes int) {
+// sum is what sends take.
+func (t *sendTransfer) sum(sends []scheme.Send) sending {
+	s := sending{n: len(sends), cost: t.cost, single: t.info.Units == 1}
 	for i := range sends {
 		switch u := sends[i].Unit; {
 		case u.IsParity():
-			parity++
+			s.parity++
 		case u.IsProbe():
-			probes++
+			s.probes++
+		case u.Index() == t.info.Units-1:
+			s.short += t.cost - t.o.layout.cost(t.info.UnitLen(u))
 		}
 	}
-	return parity, probes
+	return s
 }
 
 // reportInjected reports to the core what was injected since the last time.
 func (t *sendTransfer) reportInjected() {
 	if len(t.injected) > 0 {
 		t.core.OnSent(t.o.now, t.injected)
+		t.recount()
 		t.injected = t.injected[:0]
 	}
 }
@@ -184,7 +190,7 @@ func (t *sendTransfer) inject(s scheme.Send) bool {
 	if s.Unit.IsProbe() {
 		return t.injectProbe(s)
 	}
-	m, first, n := t.locate(s.Unit)
+	m, first, length := t.locate(s.Unit)
 	if m == nil || m.state != open {
 		return true // its message is no longer open: the unit is dropped, as if lost
 	}
@@ -192,10 +198,10 @@ func (t *sendTransfer) inject(s scheme.Send) bool {
 	if ch == scheme.HomeChannel {
 		ch = port.HomeChannel(m.stream, first)
 	}
-	if port.Room(m.seq, ch) < n {
+	if port.Room(m.seq, ch) < t.o.packets(length) {
 		return false
 	}
-	port.Repeat(m.stream, t.countRepeat(s), first, n, ch) // of a message that is no longer open nothing is sent: as if lost
+	port.Repeat(m.stream, t.countRepeat(s), first, length, ch) // of a message that is no longer open nothing is sent: as if lost
 	t.injected = append(t.injected, scheme.Sent{Unit: s.Unit, Channel: ch})
 	return true
 }
@@ -228,17 +234,16 @@ func (t *sendTransfer) injectProbe(s scheme.Send) bool {
 	return true
 }
 
-// locate maps a unit to its message and packets.
-func (t *sendTransfer) locate(u scheme.Unit) (m *sendMessage, first, n int) {
+// locate maps a unit to its message, the first of its packets, and its length.
+func (t *sendTransfer) locate(u scheme.Unit) (m *sendMessage, first int, length units.Bytes) {
 	l, i := &t.o.layout, u.Index()
 	if u.IsParity() {
 		if at := i / l.unitsPerParity; at < len(t.parity) {
 			m = t.parity[at]
 		}
-		return m, i % l.unitsPerParity * l.packetsPerUnit, l.packetsPerUnit
+		return m, i % l.unitsPerParity * l.packetsPerUnit, parityLen(&t.info)
 	}
-	n = int((t.info.UnitLen(u) + l.mtu - 1) / l.mtu)
-	return t.data[i/l.unitsPerMessage], i % l.unitsPerMessage * l.packetsPerUnit, n
+	return t.data[i/l.unitsPerMessage], i % l.unitsPerMessage * l.packetsPerUnit, t.info.UnitLen(u)
 }
 
 // isCompleted reports whether a message could not be opened because its receiver has

@@ -24,9 +24,9 @@ func TestLead(t *testing.T) {
 	now, sent, calls := begun, 0, 0
 	p.nextAt = now
 	for ; now < begun.Add(units.Second); now = p.next(now) {
-		n := p.budget(now)
+		n := p.budget(now, each)
 		require.Positive(t, n, "called when there is something to send")
-		p.spend(now, n, 0, 0, 0)
+		p.spend(now, &sending{n: n, cost: each}, 0)
 		sent += n
 		calls++
 		ahead := rate.Time(units.Bytes(sent)*each).Seconds() - now.Sub(begun).Seconds()
@@ -50,7 +50,7 @@ func TestLeadIsBounded(t *testing.T) {
 // In virtual time a unit goes when its turn comes, as a NIC would send it.
 func TestNoLead(t *testing.T) {
 	p := pacer{unit: 4 * units.KiB, controller: congestion.Fixed{}, configured: units.Gbit, nextAt: 5}
-	require.Equal(t, 1, p.budget(5))
-	p.spend(5, 1, 0, 0, 0)
-	require.Zero(t, p.budget(6))
+	require.Equal(t, 1, p.budget(5, p.unit))
+	p.spend(5, &sending{n: 1, cost: p.unit}, 0)
+	require.Zero(t, p.budget(6, p.unit))
 }

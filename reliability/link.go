@@ -39,6 +39,7 @@ func (l *link) init() {
 	l.log, l.trims = l.cfg.Logger, l.cfg.Trims
 	_, l.partial = l.cfg.Scheme.(scheme.Partial)
 	l.layout = newLayout(&l.cfg, l.qcfg.MTU)
+	l.header = l.qp.Endpoint().Caps().HeaderBytes
 	if !l.qp.Endpoint().Caps().HostPackets {
 		l.positionsPerUnit = int(l.cfg.Unit / l.qcfg.Chunk)
 	}
@@ -61,6 +62,8 @@ func (l *link) updateEnv(pace *pacer) {
 	last, ever := l.port.Congested()
 	e.ECN = ever && l.now.Sub(last) <= e.RTT+e.AckInterval
 	e.Trims = l.trims
+	datagrams, bytes := l.port.ControlSent()
+	pace.control = units.Bytes(bytes) + units.Bytes(datagrams)*l.header
 	pace.update(l.now, l)
 	e.Rate, e.Full = pace.rate(), pace.full()
 }
@@ -68,6 +71,8 @@ func (l *link) updateEnv(pace *pacer) {
 // A layout says how the units of a transfer lie in messages. Both sides derive the same.
 type layout struct {
 	unit, mtu, messageSize units.Bytes
+	// header is what a packet takes of the wire besides its payload.
+	header units.Bytes
 	// packetsPerUnit are of a whole unit. unitsPerMessage are of a data message, and
 	// unitsPerParity of a parity message.
 	packetsPerUnit, unitsPerMessage, unitsPerParity int
@@ -99,12 +104,26 @@ func (l *layout) message(i int, total units.Bytes) (begin, n units.Bytes) {
 	return begin, min(l.messageSize, total-begin)
 }
 
+// packets is how many packets carry n bytes of a unit.
+func (l *layout) packets(n units.Bytes) int { return int((n + l.mtu - 1) / l.mtu) }
+
+// cost is what n bytes of a unit take of a rate of user data in full packets: what their packets take on the wire, of what a full one
+// does.
+func (l *layout) cost(n units.Bytes) units.Bytes {
+	if n == l.unit {
+		return n
+	}
+	return max(1, (n+units.Bytes(l.packets(n))*l.header)*l.mtu/(l.mtu+l.header))
+}
+
+// parityLen is how long the parity units of a transfer are: as its longest unit, the first.
+func parityLen(t *scheme.Transfer) units.Bytes { return t.UnitLen(0) }
+
 func (l *layout) parityBytes() units.Bytes { return units.Bytes(l.unitsPerParity) * l.unit }
 
-// parityRange is where a parity unit lies in the memory of its message, which begins at
-// off.
-func (l *layout) parityRange(off units.Bytes, u scheme.Unit) (from, n units.Bytes) {
-	return off + units.Bytes(u.Index()%l.unitsPerParity)*l.unit, l.unit
+// parityOffset is where a parity unit begins in its message: a whole unit after the one before, however long they are.
+func (l *layout) parityOffset(u scheme.Unit) units.Bytes {
+	return units.Bytes(u.Index()%l.unitsPerParity) * l.unit
 }
 
 // parityMessages is how many messages carry the parity of a transfer of n units.

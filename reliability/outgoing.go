@@ -42,6 +42,8 @@ type outgoing struct {
 	// shared; nil before the first Send and after the last.
 	peer  netip.Addr
 	paths *paths
+	// flight is what all transfers have outstanding.
+	flight flight
 	// arrived is what all transfers have in place at the receiver, as far as is known.
 	arrived units.Bytes
 	// gainedAt is when any transfer gained: one that waits for its turn behind others
@@ -76,7 +78,10 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 		o: o, t: t, id: o.nextID, mr: mr, off: off,
 		info:     scheme.Transfer{ID: o.nextID, Length: n, UnitBytes: o.unit, Units: o.units(n)},
 		counted:  o.qcfg.Split.FragmentBits > 0 && !o.partial,
-		injected: s.injected,
+		injected: s.injected, cost: o.unit,
+	}
+	if s.info.Units == 1 {
+		s.cost = o.layout.cost(n)
 	}
 	if n := o.layout.messages(n); n <= len(s.single) {
 		s.data = s.single[:n]
@@ -175,9 +180,9 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 	more := t.onProgress(placed, arrived)
 	o.pace.onSignOfLife()
 	err := t.core.OnControl(o.now, r.Rest())
+	t.recount()
 	if more > 0 {
-		all, parity := o.outstanding()
-		o.pace.delivered(o.now, more, all, parity)
+		o.pace.delivered(o.now, more, o.flight)
 	}
 	if err != nil {
 		o.violations++
@@ -185,23 +190,13 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 	}
 }
 
-// outstanding is how many units of all transfers are outstanding, and how many of them are parity.
-func (o *outgoing) outstanding() (all, parity int) {
-	for _, t := range o.transfers {
-		n, p := t.outstanding()
-		all += n
-		parity += p
-	}
-	return all, parity
-}
-
 // progress polls the cores in the order of their transfers.
 func (o *outgoing) progress() units.Instant {
 	next := units.Never
-	outstanding, _ := o.outstanding()
+	others := o.flight
 	anyOver := false
 	for _, t := range o.transfers {
-		next = min(next, t.progress(outstanding))
+		next = min(next, t.progress(others))
 		anyOver = anyOver || t.state == over
 	}
 	if anyOver {
@@ -220,7 +215,7 @@ func (o *outgoing) failed(err error) {
 		}
 	}
 	o.leavePath()
-	o.transfers, o.started, o.waiting = nil, nil, nil
+	o.transfers, o.started, o.waiting, o.flight = nil, nil, nil, flight{}
 	o.parity.close()
 }
 

@@ -30,6 +30,8 @@ type pacer struct {
 	// lead is how far ahead of that clock units may go, and grain how much of it
 	// is used up before more do. 0 in virtual time.
 	lead, grain units.Duration
+	// control is what control datagrams took of the link when it was last looked at, and billed what of that has been billed.
+	control, billed units.Bytes
 	// limited: there was more to send when the pacer last said no. Only then
 	// may what a late worker missed be caught up with; an idle sender doesn't
 	// save up for a burst.
@@ -124,8 +126,8 @@ func (p *pacer) quantum() units.Duration {
 	return max(q, r.Time(p.unit))
 }
 
-// budget is how many units may be sent at now.
-func (p *pacer) budget(now units.Instant) int {
+// budget is how many units may be sent at now that take cost bytes of the rate each.
+func (p *pacer) budget(now units.Instant, cost units.Bytes) int {
 	r := p.rate()
 	if r == 0 {
 		return p.unpaced(now)
@@ -133,7 +135,7 @@ func (p *pacer) budget(now units.Instant) int {
 	if p.due() > now {
 		return 0
 	}
-	per := r.Time(p.unit)
+	per := r.Time(cost)
 	if per <= 0 {
 		return maxBudget
 	}
@@ -145,7 +147,7 @@ func (p *pacer) due() units.Instant { return p.nextAt.Add(p.grain - p.lead) }
 
 // unpaced is the budget where only the receiver's window limits.
 func (p *pacer) unpaced(now units.Instant) int {
-	left := p.window() - p.unanswered
+	left := p.units() - p.unanswered
 	if left <= 0 && now >= p.trickleAt {
 		left = trickleUnits
 	}
@@ -156,21 +158,37 @@ func (p *pacer) unpaced(now units.Instant) int {
 // completed a message, which is all that one says who gets a small transfer whole.
 func (p *pacer) onSignOfLife() { p.unanswered = 0 }
 
-// spend books n units sent at now, among them parity, and probes, whose arrival nobody reports;
-// inflight units are then outstanding.
-func (p *pacer) spend(now units.Instant, n, parity, probes, inflight int) {
-	if n == 0 {
+// A sending is what one poll of a core sent: n units, among them parity, and probes, whose arrival nobody reports. Each unit takes cost
+// bytes of the rate, but for short bytes in all that shorter ones take less.
+type sending struct {
+	n, parity, probes int
+	cost, short       units.Bytes
+	// single: the transfer has one unit, so that what announces it counts, too.
+	single bool
+}
+
+// spend books what was sent at now; inflight bytes are then outstanding.
+func (p *pacer) spend(now units.Instant, s *sending, inflight units.Bytes) {
+	if s.n == 0 {
 		return
 	}
-	if n > probes {
-		p.sent.add(now, units.Bytes(n-probes-parity)*p.unit, max(p.rtt, p.minRTT))
-		p.controller.OnSent(now, units.Bytes(n-probes)*p.unit, units.Bytes(inflight)*p.unit)
+	bytes := units.Bytes(s.n-s.probes) * s.cost
+	if s.n > s.probes {
+		p.sent.add(now, bytes-units.Bytes(s.parity)*s.cost, max(p.rtt, p.minRTT))
+		p.controller.OnSent(now, bytes, inflight)
 	}
-	if p.unanswered += n; p.unanswered >= p.window() {
+	if p.unanswered += s.n; p.unanswered >= p.units() {
 		p.trickleAt = now.Add(trickleEvery)
 	}
 	if r := p.rate(); r != 0 {
-		p.nextAt = p.nextAt.Add(r.Time(units.Bytes(n-probes)*p.unit + units.Bytes(probes)*probeSize))
+		if r == p.configured { // one that was found is of units that all count alike
+			bytes -= s.short
+			if s.single {
+				bytes += p.control - p.billed
+			}
+		}
+		p.billed = p.control
+		p.nextAt = p.nextAt.Add(r.Time(bytes + units.Bytes(s.probes)*probeSize))
 	}
 }
 
@@ -180,7 +198,7 @@ const probeSize units.Bytes = 78
 // next is when budget will be positive, or the controller may allow more.
 func (p *pacer) next(now units.Instant) units.Instant {
 	if p.rate() == 0 {
-		if p.unanswered >= p.window() {
+		if p.unanswered >= p.units() {
 			return min(max(now, p.trickleAt), p.changes(now))
 		}
 		return now
@@ -192,13 +210,12 @@ func (p *pacer) next(now units.Instant) units.Instant {
 // keep a virtual clock from moving.
 func (p *pacer) changes(now units.Instant) units.Instant { return max(p.controller.Next(), now+1) }
 
-// delivered books n bytes that the receiver reported in place, and that so many units are
-// still outstanding, parity among them.
-func (p *pacer) delivered(now units.Instant, n units.Bytes, inflight, parity int) {
+// delivered books n bytes that the receiver reported in place, and what is still outstanding.
+func (p *pacer) delivered(now units.Instant, n units.Bytes, f flight) {
 	p.reportedAt = now
-	p.ack = congestion.Ack{Acked: n, Inflight: units.Bytes(inflight) * p.unit}
+	p.ack = congestion.Ack{Acked: n, Inflight: f.bytes}
 	// What was declared lost too early makes it look shorter than the path is.
-	if rtt := p.sent.since(now, units.Bytes(inflight-parity)*p.unit); rtt >= p.minRTT {
+	if rtt := p.sent.since(now, f.bytes-f.parity); rtt >= p.minRTT {
 		p.ack.RTT = rtt
 	}
 	p.controller.OnAck(now, &p.ack)
@@ -210,28 +227,28 @@ func (p *pacer) full() bool {
 	return ok && m.Model().Full
 }
 
-// lost books n units that were declared lost, so many of them without a proof, and so many taken by a blackout.
-func (p *pacer) lost(now units.Instant, n, guessed, blackedOut int) {
+// lost books n units of cost bytes that were declared lost, so many of them without a proof, and so many taken by a blackout.
+func (p *pacer) lost(now units.Instant, n, guessed, blackedOut int, cost units.Bytes) {
 	if n <= 0 {
 		return
 	}
 	blackedOut = min(max(blackedOut, 0), n)
 	if blackedOut > 0 {
-		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(blackedOut) * p.unit, Kind: congestion.LossTimeout})
+		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(blackedOut) * cost, Kind: congestion.LossTimeout})
 		if n -= blackedOut; n == 0 {
 			return
 		}
 	}
 	guessed = min(max(guessed, 0), n)
 	if now.Sub(p.reportedAt) > max(silentRTTs*p.rtt, silentTime) {
-		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n) * p.unit, Kind: congestion.LossTimeout})
+		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n) * cost, Kind: congestion.LossTimeout})
 		return
 	}
 	if n > guessed {
-		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n-guessed) * p.unit, Kind: congestion.LossDetected})
+		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n-guessed) * cost, Kind: congestion.LossDetected})
 	}
 	if guessed > 0 {
-		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(guessed) * p.unit, Kind: congestion.LossGuessed})
+		p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(guessed) * cost, Kind: congestion.LossGuessed})
 	}
 }
 
@@ -241,27 +258,65 @@ const (
 	silentTime = 20 * units.Millisecond
 )
 
-// unreported books n units, of those sent last, of which nothing will be reported.
-func (p *pacer) unreported(now units.Instant, n int) {
-	p.controller.OnLoss(now, congestion.Loss{Bytes: units.Bytes(n) * p.unit, Kind: congestion.LossUnacknowledged})
+// unreported books n bytes, of those sent last, of which nothing will be reported.
+func (p *pacer) unreported(now units.Instant, n units.Bytes) {
+	p.controller.OnLoss(now, congestion.Loss{Bytes: n, Kind: congestion.LossUnacknowledged})
 }
 
-// window is how many units may be sent and not yet reported received or lost.
+// A flight is what was sent and not yet reported received or lost: units, what they take of the rate, and what of that is parity.
+type flight struct {
+	units         int
+	bytes, parity units.Bytes
+}
+
+func (f *flight) add(g flight) {
+	f.units, f.bytes, f.parity = f.units+g.units, f.bytes+g.bytes, f.parity+g.parity
+}
+
+func (f *flight) remove(g flight) {
+	f.units, f.bytes, f.parity = f.units-g.units, f.bytes-g.bytes, f.parity-g.parity
+}
+
+// leastHeld is what a packet takes of a receiver's memory at least.
+const leastHeld = units.KiB
+
+// room is how many units may be sent that take cost bytes of the rate each, beside what is in flight.
+func (p *pacer) room(cost units.Bytes, f flight) int {
+	w, allowed := p.window()
+	if !allowed && p.rate() == 0 {
+		return max(0, int(w/p.unit)-f.units) // the receiver's memory holds so many, however short they are
+	}
+	n := (w - f.bytes) / cost
+	if least := min(leastHeld, p.unit); cost < least && p.found != 0 && p.peerWindow != 0 {
+		n = min(n, p.held()/least-units.Bytes(f.units))
+	}
+	return max(0, int(n))
+}
+
+// units is the window in whole units.
+func (p *pacer) units() int {
+	w, _ := p.window()
+	return int(w / p.unit)
+}
+
+// window is how many bytes may be sent and not yet reported received or lost, and whether the controller says so.
 // Paced, it covers the round trip, the timeout of three more that detects a
 // loss, and reporting; otherwise what the receiver takes back to back. The
 // controller may allow less, with a rate or without one.
-func (p *pacer) window() int {
-	w := p.needed()
+func (p *pacer) window() (w units.Bytes, allowed bool) {
+	w = p.needed()
 	if p.allowed != 0 && (w > p.allowed || p.found != 0 && p.configured == 0) {
 		w = p.allowed
 		if p.found != 0 && p.peerWindow != 0 {
-			// What isn't on the path waits at the receiver, if it isn't running.
-			w = min(w, p.found.Bytes(p.minRTT)+p.peerWindow)
+			w = min(w, p.held())
 		}
-		return max(1, int(w/p.unit))
+		return max(p.unit, w), true
 	}
-	return max(2, int(w/p.unit))
+	return max(2*p.unit, w), false
 }
+
+// held is what the path holds, and the receiver, where what isn't on the path waits if that isn't running.
+func (p *pacer) held() units.Bytes { return p.found.Bytes(p.minRTT) + p.peerWindow }
 
 // needed is the window that keeps the link busy, or that the receiver takes.
 func (p *pacer) needed() units.Bytes {

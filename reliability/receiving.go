@@ -171,7 +171,7 @@ func (t *recvTransfer) postParity(before int) bool {
 func (t *recvTransfer) post(mr *sdr.MR, off, n units.Bytes, role sdr.Role, i int) (*recvMessage, error) {
 	h, err := t.in.port.PostRecv(mr, off, n, sdr.RecvOptions{
 		Label:    sdr.Label{Transfer: t.id, Role: role, Index: uint32(i), Total: t.length},
-		Arrivals: t.arrivals, Mark: markOf(role, i), Unit: t.in.unit,
+		Arrivals: t.arrivals, Mark: markOf(role, i), Unit: t.in.unit, Short: role == sdr.RoleParity,
 	})
 	if err != nil {
 		return nil, err
@@ -412,7 +412,7 @@ func (t *recvTransfer) dropParity(n int) {
 	for t.parityBase < len(t.parity) && (t.parityBase+1)*t.in.unitsPerParity <= n {
 		m := t.parity[t.parityBase]
 		got := m.positions.Count()
-		t.parityArrived += got / t.in.positionsPerUnit
+		t.parityArrived += got / t.view.parityPositions()
 		m.complete()
 		t.parityBase++
 	}

@@ -13,13 +13,17 @@ import (
 
 // A sendTransfer is a Send until its end.
 type sendTransfer struct {
-	o     *outgoing
-	t     *Transfer
-	id    uint64
-	mr    *sdr.MR
-	off   units.Bytes
-	info  scheme.Transfer
-	state transferState
+	o    *outgoing
+	t    *Transfer
+	id   uint64
+	mr   *sdr.MR
+	off  units.Bytes
+	info scheme.Transfer
+	// cost is what a unit, of data or parity, counts as: a whole one's bytes, or where the transfer is shorter than that what a unit takes
+	// of the rate. flight is what the transfer has outstanding, as outgoing.flight counts it.
+	cost   units.Bytes
+	flight flight
+	state  transferState
 	// err is how it ends, once it is closing.
 	err  error
 	core scheme.Sender
@@ -101,15 +105,24 @@ func (m *sendMessage) isReleased() bool {
 
 func (t *sendTransfer) to(s transferState) { move(transferMoves[:], &t.state, s) }
 
-// outstanding is the transfer's share of the window, and how much of it is parity.
-func (t *sendTransfer) outstanding() (all, parity int) {
+// outstanding is what the transfer has outstanding now.
+func (t *sendTransfer) outstanding() (f flight) {
 	if t.core == nil || t.state != running {
-		return 0, 0
+		return flight{}
 	}
 	if c, ok := t.core.(scheme.ParityCounter); ok {
-		parity = c.OutstandingParity()
+		f.parity = units.Bytes(c.OutstandingParity()) * t.cost
 	}
-	return t.core.Outstanding(), parity
+	f.units = t.core.Outstanding()
+	f.bytes = units.Bytes(f.units) * t.cost
+	return f
+}
+
+// recount follows what may have changed that.
+func (t *sendTransfer) recount() {
+	t.o.flight.remove(t.flight)
+	t.flight = t.outstanding()
+	t.o.flight.add(t.flight)
 }
 
 // onGrant handles a clear-to-send: a message that the receiver has posted for the transfer.
@@ -175,7 +188,7 @@ func (t *sendTransfer) limits() (data, parity int) {
 func (t *sendTransfer) onProgress(placed, arrived uint64) (more units.Bytes) {
 	t.touched = true
 	if arrived > t.arrived {
-		more = units.Bytes(arrived-t.arrived) * t.o.unit
+		more = units.Bytes(arrived-t.arrived) * t.cost
 		t.arrived = arrived
 	}
 	if placed > t.placed {
@@ -214,13 +227,14 @@ func (t *sendTransfer) onCompleted(m *sendMessage, e *sdr.Event) {
 
 // complete closes the transfer: the receiver has everything.
 func (t *sendTransfer) complete() {
-	all, parity := t.o.outstanding()
-	mine, mineParity := t.outstanding()
+	t.recount()
+	others, parity := t.o.flight, int(t.flight.parity/t.cost)
+	others.remove(t.flight)
 	// The last acknowledgement was of a little earlier, if there was one. Parity that is outstanding counts as the data do that it
 	// followed: of many short transfers in a row the controller would otherwise hear of a part only of what it has the rate for.
-	more := t.info.Units - int(t.placed) + mineParity
-	t.o.pace.delivered(t.o.now, units.Bytes(more)*t.o.unit, all-mine, parity-mineParity)
-	t.o.pace.unreported(t.o.now, max(0, t.paritySent-mineParity-int(max(t.arrived, t.placed)-t.placed)))
+	more := t.info.Units - int(t.placed) + parity
+	t.o.pace.delivered(t.o.now, units.Bytes(more)*t.cost, others)
+	t.o.pace.unreported(t.o.now, units.Bytes(max(0, t.paritySent-parity-int(max(t.arrived, t.placed)-t.placed)))*t.cost)
 	t.gain(t.info.Length)
 	if c, ok := t.core.(scheme.CompletionObserver); ok {
 		c.OnCompleted(t.o.now)
@@ -240,6 +254,7 @@ func (t *sendTransfer) fail(err error) {
 func (t *sendTransfer) close(err error) {
 	t.to(closing)
 	t.err, t.deferred = err, nil
+	t.recount()
 	for _, ms := range [...][]*sendMessage{t.data, t.parity} {
 		for _, m := range ms {
 			if m != nil {
@@ -264,8 +279,8 @@ func (t *sendTransfer) isReleased() bool {
 	return true
 }
 
-// progress does what is due, and returns when to be called again.
-func (t *sendTransfer) progress(outstanding int) units.Instant {
+// progress does what is due, beside so much that all transfers had outstanding, and returns when to be called again.
+func (t *sendTransfer) progress(all flight) units.Instant {
 	if t.t.cancel != nil {
 		t.fail(t.t.cancel)
 	}
@@ -296,7 +311,7 @@ func (t *sendTransfer) progress(outstanding int) units.Instant {
 	if t.core == nil {
 		return next // nothing is posted yet, or nothing is missing but the final acknowledgement
 	}
-	return min(next, t.poll(outstanding))
+	return min(next, t.poll(all))
 }
 
 // standstill says what a transfer that stands still is waiting for.
@@ -327,6 +342,7 @@ func (t *sendTransfer) begin() error {
 // updateEnv updates what the core sees of the connection, and how far it may send.
 func (t *sendTransfer) updateEnv() {
 	t.env = t.o.env
+	t.env.Crowded = t.o.pace.limited && t.o.pace.rate() != 0 && len(t.o.transfers) > 1
 	t.env.DataLimit, t.env.ParityLimit = t.limits()
 }
 

@@ -57,7 +57,7 @@ func (t *sendTransfer) stats() scheme.Stats {
 func (c *Conn) Stats() Stats {
 	c.mu.Lock()
 	s := Stats{
-		Units: c.finished, UnitBytes: c.cfg.Unit, Rate: c.out.pace.rate(), Window: c.out.pace.window(),
+		Units: c.finished, UnitBytes: c.cfg.Unit, Rate: c.out.pace.rate(), Window: c.out.pace.units(),
 		Arrived: c.out.arrived, Violations: c.violations, Sends: len(c.out.transfers), Recvs: len(c.in.transfers),
 	}
 	c.out.stats(&s.Units)

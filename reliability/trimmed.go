@@ -17,7 +17,7 @@ func (o *outgoing) onTrimmed(e *sdr.Event) {
 	}
 	o.trims = true
 	o.pace.onSignOfLife()
-	o.pace.trimmed(o.now)
+	o.pace.trimmed(o.now, m.t.cost)
 }
 
 // onTrimmed reports it to the core, if it wants to know, and says whether it was of the latest transmission of a unit.
@@ -39,6 +39,7 @@ func (t *sendTransfer) onTrimmed(m *sendMessage, e *sdr.Event) bool {
 		t.reportInjected() // the core must know what was sent before what became of it
 		c.OnTrimmed(t.o.now, u, e.Channel)
 		t.trimmed++
+		t.recount()
 	}
 	t.touched = true
 	return true
@@ -52,9 +53,9 @@ func (t *sendTransfer) latest(u int) int {
 	return min(int(t.repeats[u]), 1<<t.o.qcfg.Split.FragmentBits-1)
 }
 
-// trimmed informs the controller that a queue was full, of each unit, and as a congestion notification.
-func (p *pacer) trimmed(now units.Instant) {
-	p.controller.OnLoss(now, congestion.Loss{Bytes: p.unit, Kind: congestion.LossTrim})
+// trimmed informs the controller that a queue was full, of each unit of n bytes, and as a congestion notification.
+func (p *pacer) trimmed(now units.Instant, n units.Bytes) {
+	p.controller.OnLoss(now, congestion.Loss{Bytes: n, Kind: congestion.LossTrim})
 	if p.cutAt != now {
 		p.cutAt = now
 		p.controller.OnCNP(now)

@@ -49,10 +49,15 @@ func (v *view) placedParity() int {
 	for _, p := range v.t.parity[v.t.parityBase:] {
 		if p.state == posted {
 			got := p.positions.Count()
-			n += got / v.positions()
+			n += got / v.parityPositions()
 		}
 	}
 	return n
+}
+
+// parityPositions is how many positions a parity unit fills of those it has.
+func (v *view) parityPositions() int {
+	return min(v.positions(), v.t.in.packets(parityLen(&v.t.info)))
 }
 
 // present counts the units of message i that are in place, one by one.
@@ -126,7 +131,7 @@ func (v *view) hasParity(i int) bool {
 		return false
 	}
 	p := v.t.parity[i/per]
-	return p.state == posted && hasPositions(p, i%per*v.positions(), v.positions())
+	return p.state == posted && hasPositions(p, i%per*v.positions(), v.parityPositions())
 }
 
 // NextMissing implements scheme.View.

@@ -182,7 +182,7 @@ func (q *QP) repeatConnCheck(now units.Instant) {
 		rtt, _, _ := q.sess.RTT()
 		p.tries++
 		p.again = now.Add(max(connCheckPause, rtt))
-		q.inject(now, p.send, 0, 1, p.tries%q.cfg.Channels, 0)
+		q.inject(now, p.send, 0, q.cfg.MTU, p.tries%q.cfg.Channels, 0)
 	}
 }
 

@@ -128,7 +128,7 @@ func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
 		r := &m.queue[0]
 		for r.From < r.To {
 			end := min(r.To, (r.From/wordPackets+1)*wordPackets, r.From+most)
-			n := q.inject(now, m, r.From, end-r.From, q.homeChannel(m, r.From), 0)
+			n := q.inject(now, m, r.From, units.Bytes(end-r.From)*q.cfg.MTU, q.homeChannel(m, r.From), 0)
 			r.From += n
 			most -= n
 			if n == 0 {
@@ -140,15 +140,15 @@ func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
 	return most
 }
 
-// inject builds the writes for n packets of m from first on, which have been sent so many
-// times before; mu is held. It returns how many the channel took.
-func (q *QP) inject(now units.Instant, m *sendMsg, first, n, channel int, repeats uint32) int {
+// inject builds the writes for the packets of m from first on that carry length bytes, as far as m has them, and that have been sent
+// so many times before; mu is held. It returns how many the channel took.
+func (q *QP) inject(now units.Instant, m *sendMsg, first int, length units.Bytes, channel int, repeats uint32) int {
 	ch := q.channelOf(m.seq, channel)
-	n = min(n, q.room(ch))
+	n := min(q.packets(length), q.room(ch))
 	if n <= 0 {
 		return 0
 	}
-	mtu := q.cfg.MTU
+	mtu, last := q.cfg.MTU, min(m.length, units.Bytes(first)*q.cfg.MTU+length)
 	lkey, slot := m.mr.region.LKey(), int(m.seq&uint64(q.tableCfg.Slots-1))
 	split := q.cfg.Split
 	for i := first; i < first+n; i++ {
@@ -159,7 +159,7 @@ func (q *QP) inject(now units.Instant, m *sendMsg, first, n, channel int, repeat
 		off := units.Bytes(i) * mtu
 		ch.batch = append(ch.batch, backend.Write{
 			VA: m.g.va + uint64(off), RKey: m.g.rkey, LKey: lkey, Offset: m.base + off,
-			Length: uint32(min(mtu, m.length-off)), Imm: split.Imm(slot, i, split.Fragment(m.imm, i)|repeats),
+			Length: uint32(min(mtu, last-off)), Imm: split.Imm(slot, i, split.Fragment(m.imm, i)|repeats),
 		})
 		q.queueFlush(ch)
 	}

@@ -39,6 +39,8 @@ type RecvOptions struct {
 	// a transfer together; Mark is what it calls this message, below 65536.
 	Arrivals *Arrivals
 	Mark     uint32
+	// Short lets the sender send any packet with less than the MTU, which then counts as in place: those of units that are shorter.
+	Short bool
 	// Unit is what the sender repeats at once, a multiple of the MTU. 0 means the MTU.
 	Unit units.Bytes
 }
@@ -159,19 +161,20 @@ func (p *Port) Inject(s SendStream, first, n, channel int) int {
 	if s.m.state() != sendOpen || q.state() != qpReady {
 		return 0
 	}
-	return q.inject(p.Now, s.m, first, n, channel, 0)
+	return q.inject(p.Now, s.m, first, units.Bytes(n)*q.cfg.MTU, channel, 0)
 }
 
-// Repeat is Inject for packets that have been sent number times before. It encodes the number in
+// Repeat is Inject for the packets from first on that carry length bytes, of which the last may be shorter than the MTU, and that
+// have been sent number times before. It encodes the number in
 // the bits of the immediate that a raw message has for the user's, as far as they go, so that its
 // COMPLETED can say how many repeats it took (Event.Needed).
-func (p *Port) Repeat(s SendStream, number, first, n, channel int) int {
+func (p *Port) Repeat(s SendStream, number, first int, length units.Bytes, channel int) int {
 	q := p.qp()
 	if s.m.state() != sendOpen || q.state() != qpReady {
 		return 0
 	}
 	most := 1<<q.cfg.Split.FragmentBits - 1
-	return q.inject(p.Now, s.m, first, n, channel, uint32(min(max(number, 0), most)))
+	return q.inject(p.Now, s.m, first, length, channel, uint32(min(max(number, 0), most)))
 }
 
 // Probe sends a probe, a packet without payload, with number 0 to 15, on a channel: a tail-loss probe (RFC 8985, 7),
@@ -284,6 +287,14 @@ func (p *Port) RTT() (smoothed, variation, least units.Duration) {
 
 // PeerWindow is how many bytes the peer takes back to back; 0: no limit known.
 func (p *Port) PeerWindow() units.Bytes { return p.qp().peerWindow() }
+
+// ControlSent is how many control datagrams the QP has sent, and how many bytes they have.
+func (p *Port) ControlSent() (datagrams, bytes uint64) {
+	if q := p.qp(); q.sess != nil {
+		return q.sess.Stats.DatagramsSent, q.sess.Stats.BytesSent
+	}
+	return 0, 0
+}
 
 // Congested is when the device was last notified that packets of this QP met a queue
 // that marks, and whether it ever was. Few devices can report that.

@@ -162,6 +162,7 @@ func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 	}
 	if q.cfg.Driver != nil {
 		m.msg.Unit = max(1, int(o.Unit/q.cfg.MTU))
+		m.msg.Short = o.Short
 	}
 	if q.caps.HostPackets {
 		m.msg.Open(g, q.cfg.Split, m.slab)

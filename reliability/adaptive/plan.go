@@ -19,7 +19,7 @@ const (
 	leastFull = 160
 	// leastSpread is from how many groups on one or two more cost little.
 	leastSpread = 8
-	// smallTail is up to how many units one row more costs nothing.
+	// smallTail is up to how many units one row more costs nothing, where no other transfer waits for its turn.
 	smallTail = 32
 )
 
@@ -72,18 +72,18 @@ func newPlan(m *model, t *scheme.Transfer, env *scheme.Env) plan {
 		want = max(want, min(t.Units, smallTail))
 	}
 	p.wantTail = want
-	p.split(m, want, env.Channels)
+	p.split(m, want, env)
 	for p.groups > 0 && p.parity() > env.ParityLimit {
 		// Less room than that: protect as much of the end as there is room for.
 		room := max(0, env.ParityLimit-env.ParityLimit/16)
 		want = min(want-1, (p.units-p.tail)*room/p.parity())
-		p.split(m, want, env.Channels)
+		p.split(m, want, env)
 	}
 	return p
 }
 
 // split makes the last n units the tail.
-func (p *plan) split(m *model, n, channels int) {
+func (p *plan) split(m *model, n int, env *scheme.Env) {
 	p.tail, p.groups, p.rows = p.units-n, 0, 0
 	if n <= 0 {
 		p.tail = p.units
@@ -94,7 +94,7 @@ func (p *plan) split(m *model, n, channels int) {
 		k := p.k()
 		limit := max(3, (k+2)/3)
 		rows := m.law(k, p.groups).rowsFor(k, p.groups, limit, risk)
-		if n <= smallTail {
+		if n <= smallTail && !env.Crowded {
 			rows = min(rows+1, limit)
 		}
 		p.rows = rows
@@ -111,7 +111,7 @@ func (p *plan) split(m *model, n, channels int) {
 		}
 		p.groups = groups
 	}
-	p.groups = spread(p.groups, channels, mostGroups(n))
+	p.groups = spread(p.groups, env.Channels, mostGroups(n))
 	p.rows = min(p.rows, maxGroup-p.k())
 }
 
