@@ -22,6 +22,8 @@ type Spec struct {
 	// Telemetry says that the controller decides by Ack.INT, which only a network that stamps packets
 	// gives: package fabric's.
 	Telemetry bool
+	// LineRate says that the controller begins at the line rate of its path, and finds no rate without it.
+	LineRate bool
 }
 
 // Names are the controllers that Parse knows.
@@ -65,6 +67,7 @@ func Parse(s string) (Spec, error) {
 	case "search":
 		spec.New = Search()
 	case "dcqcn":
+		spec.LineRate = true
 		c := set.dcqcn()
 		spec.CNPInterval = c.CNPInterval
 		spec.New, err = DCQCN(c)

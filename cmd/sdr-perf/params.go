@@ -152,6 +152,9 @@ func (p *params) check() error {
 		if s.Telemetry {
 			return fmt.Errorf("--congestion %s: it decides by what switches write into packets, which only sdr-fabric has: choose another", p.Congestion)
 		}
+		if s.LineRate && p.Link.total() == 0 {
+			return fmt.Errorf("--congestion %s: it starts at the line rate, and no device tells it: give --rate, too", p.Congestion)
+		}
 	}
 	err := p.Link.config(0).Validate()
 	if e := new(operr.Error); errors.As(err, &e) {

@@ -372,6 +372,7 @@ func TestMistakes(t *testing.T) {
 		{"--loopback --queue 1MiB", exitUsage, "ueue"},
 		{"--loopback --rate 10", exitUsage, "the unit is missing"},
 		{"--loopback --congestion hpcc", exitUsage, "which only sdr-fabric has"},
+		{"--loopback --congestion dcqcn", exitUsage, "give --rate"},
 		{"--loopback --timeout 1us", exitUsage, "choose 100 ms"},
 		{"--loopback --udp-port 0", exitUsage, "or any"},
 		{"-p 99999", exitUsage, `"99999" for "-p, --port" flag: it is out of range`},
