@@ -148,7 +148,7 @@ func (t *sendTransfer) sum(sends []scheme.Send) sending {
 		case u.IsProbe():
 			s.probes++
 		case u.Index() == t.info.Units-1:
-			s.short += t.cost - t.o.layout.cost(t.info.UnitLen(u))
+			s.short += t.cost - t.o.cost(t.info.UnitLen(u))
 		}
 	}
 	return s

@@ -81,7 +81,7 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 		injected: s.injected, cost: o.unit,
 	}
 	if s.info.Units == 1 {
-		s.cost = o.layout.cost(n)
+		s.cost = o.cost(n)
 	}
 	if n := o.layout.messages(n); n <= len(s.single) {
 		s.data = s.single[:n]
