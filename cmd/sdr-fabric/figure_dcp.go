@@ -310,7 +310,7 @@ const (
 
 var dcp2 = dcpFigure{
 	name: "2", title: "timeouts, WebSearch at 0.3 and incasts of 128 at 0.1", class: "timeouts", x: noAxis,
-	y: figures.ChartAxis{Label: "timeouts", Quantity: "timeouts", Linear: true, Ticks: []float64{0, 100, 1000, 10000}},
+	y: figures.ChartAxis{Label: "timeouts", Quantity: "timeouts", Linear: true, Ticks: []float64{0, 2000, 4000, 6000, 8000, 10_000}},
 	runs: func(o figureOptions) []dcpRun {
 		load := fmt.Sprintf("%s;burst:128,%s,0.1,%dns", webSearch(o, 0.3), incastSize, arrivalTime(o))
 		return compared(o, "", load, schemeDCP, schemeIRNECMP, schemeIRNAR)
