@@ -14,7 +14,8 @@ import "github.com/sdr-rdma/go-sdr/units"
 // is in flight is what limits, always: the product of rate and round trip, and the same amount of
 // queue on top whoever is asked, growing with the root of the rate (FAST, Wei et al., IEEE/ACM ToN
 // 14(6), 2006, section III, with Swift's scaling by the root). Flows then become equal within some ten to thirty
-// round trips, because all wait in the same queue. How much that amount is, σ, follows from the least round trip alone: the speed
+// round trips, because all wait in the same queue: while others share the path, too, the window moves by that wait alone (share), which
+// all see alike, and not by the delivery rate, of which each sees the largest of its own. How much that amount is, σ, follows from the least round trip alone: the speed
 // at which flows become equal is that of the queue to the round trip, so that it has to grow with it, and a σ that each flow moved by what it
 // saw differed between flows by more than it gained. Marks, losses and waits of half a round trip cut σ, and it grows back.
 //
@@ -111,6 +112,12 @@ const (
 	stalledTime = 20 * units.Millisecond
 	silentShare = 2
 	silentPace  = 4
+	// shareGain tenths of what packets wait too little or too much, in bytes of the window, move it each round: feedback is of a round
+	// before, and with all of it the queue would swing. shareRounds are lately.
+	shareGain   = 7
+	shareRounds = 8
+	// regular-th of a round trip, and the time of four packets, is the longest pause in feedback that is regular.
+	regular = 2
 	// pauseFade-th is taken off the longest pause each round.
 	pauseFade = 16
 	// bwRounds is over how many rounds the delivery rate is the largest.
@@ -147,6 +154,8 @@ type bbr struct {
 	pace   units.Rate
 	limit  units.Bytes
 
+	fair    units.Bytes    // window that share moves; 0: the model's
+	lag     int64          // by how much of q packets lately waited less than they should, of fullScale
 	scale   int64          // σ
 	depth   units.Duration // of the buffer, seen when it was full; 0: unknown
 	deeper  units.Instant

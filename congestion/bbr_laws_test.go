@@ -180,3 +180,111 @@ func TestSwayingQueueIsNoLongerWay(t *testing.T) {
 		require.Equal(t, c.want, b.longer(), "%v", c.low)
 	}
 }
+
+// The window moves by what packets wait: at the wait that its own queue should make it stands, a longer one shrinks it and a shorter one
+// lets it grow. What has long been off on one side moves it more.
+func TestBBRShareMovesByTheWait(t *testing.T) {
+	moved := func(part float64, lag int64) float64 {
+		b, _ := cruising()
+		b.fair = b.bdp() + b.queue()
+		b.round.held, b.lag = true, lag
+		for range 20 { // the wait at which q waits depends on the rate, and that on the wait
+			b.round.least = b.minRTT + units.RateOf(b.fair, b.minRTT+max(b.round.least-b.minRTT, 0)).Time(b.queueAt(units.RateOf(b.fair, max(b.round.least, b.minRTT))))
+		}
+		before := b.fair
+		b.share(units.Duration(part * float64(b.round.least-b.minRTT)))
+		return float64(b.fair-before) / float64(b.queue())
+	}
+	require.InDelta(t, 0, moved(1, 0), 0.05)
+	require.InDelta(t, -0.7, moved(2, 0), 0.15)
+	require.InDelta(t, 0.7, moved(0, 0), 0.15)
+	require.InDelta(t, 0.7*7/8, moved(1, fullScale), 0.05)
+	require.InDelta(t, -0.7*7/8, moved(1, -fullScale), 0.05)
+}
+
+// The window is the model's again where marks or a shallow buffer limit, or no queue is seen.
+func TestBBRShareYieldsToTheModel(t *testing.T) {
+	for _, set := range []func(b *bbr){
+		func(b *bbr) { b.marks.window = units.MiB }, func(b *bbr) { b.depth = b.minRTT/2 - 1 }, func(b *bbr) { b.more = 1 },
+	} {
+		b, _ := cruising()
+		b.round.held = true
+		b.fair = b.bdp()
+		b.share(b.minRTT / nominalShare)
+		require.NotEqual(t, b.bdp()+b.queue(), b.fair)
+		set(b)
+		b.share(b.minRTT / nominalShare)
+		require.Equal(t, b.bdp()+b.queue(), b.fair)
+	}
+}
+
+// The least round trip is looked for 2 s after it was last seen or looked for: after a half of that where the probe before found the
+// queue filled, or gone beside a competitor, or a way that may have become longer, and after a quarter where startup alone has seen it.
+// But not within 15 round trips.
+func TestBBRProbesWhenTheLeastIsOld(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  func(b *bbr)
+		age  units.Duration
+	}{
+		{"seen", func(*bbr) {}, minRTTAge},
+		{"never probed", func(b *bbr) { b.probed, b.seenAt = 0, b.calmAt }, minRTTAge / 4},
+		{"a probe has failed", func(b *bbr) { b.fails = 1 }, minRTTAge / 2},
+		{"failed beside a competitor", func(b *bbr) { b.fails, b.competing = 1, true }, minRTTAge},
+		{"gone beside a competitor", func(b *bbr) { b.fails, b.competing = -1, true }, minRTTAge / 2},
+		{"a detour", func(b *bbr) { b.detour = lawsRTT }, minRTTAge / 2},
+		{"a long way", func(b *bbr) { b.srtt = units.Second }, 15 * units.Second},
+		{"seen later than probed", func(b *bbr) { b.seenAt = b.probed.Add(units.Second) }, minRTTAge + units.Second},
+	} {
+		b, now := cruising()
+		b.probed, b.seenAt, b.calmAt = now, now, now
+		c.set(b)
+		calm := func(at units.Instant) units.Instant { b.calmAt = at; return at } // packets don't wait
+		require.False(t, b.wantsProbe(calm(now.Add(c.age))), c.name)
+		require.True(t, b.wantsProbe(calm(now.Add(c.age)+1)), c.name)
+	}
+}
+
+// Packets that have waited long for 30 round trips ask for a probe at once, but not within half a second of the last one, and not
+// beside a competitor that is known.
+func TestBBRProbesWhenPressed(t *testing.T) {
+	b, now := cruising()
+	const long = pressedRounds * lawsRTT
+	b.calmAt = now
+	wants := func(after units.Duration) bool {
+		b.seenAt = now.Add(after) // the least round trip is no reason
+		got := b.wantsProbe(now.Add(after))
+		require.Equal(t, got, b.pressed)
+		return got
+	}
+	b.probed = now
+	require.False(t, wants(long))
+	require.True(t, wants(long+1))
+	b.probed = now.Add(long)
+	require.False(t, wants(long+minRTTAge/4))
+	require.True(t, wants(long+minRTTAge/4+1))
+	b.competing = true
+	require.False(t, wants(long+minRTTAge/4+1))
+	b.competing, b.minRTT = false, units.Millisecond
+	b.calmAt = now.Add(long)
+	require.False(t, wants(long+pressedTime), "30 round trips are less than 100 ms")
+}
+
+// Packets count as calm that wait for no longer than twice the target, and all do at the end of a probe and in a round that tells nothing.
+func TestBBRCalm(t *testing.T) {
+	at := func(do func(b *bbr)) bool {
+		b, now := cruising()
+		b.now = now.Add(units.Second)
+		b.calmAt = now
+		do(b)
+		return b.calmAt == b.now
+	}
+	require.True(t, at(func(b *bbr) { b.adjust(2 * b.target()) }))
+	require.False(t, at(func(b *bbr) { b.adjust(2*b.target() + 1) }))
+	few := func(b *bbr) { b.peak = units.Mbit } // a few packets of others' take a quarter of the round trip
+	require.True(t, at(func(b *bbr) { few(b); b.depth = b.minRTT / 8; b.adjust(b.target()/2 + b.minRTT/4) }))
+	require.False(t, at(func(b *bbr) { few(b); b.depth = b.minRTT / 8; b.adjust(b.target()/2 + b.minRTT/4 + 1) }))
+	require.True(t, at(func(b *bbr) { b.endProbeRTT(b.now, true) }))
+	require.True(t, at(func(b *bbr) { b.round.void = true; b.next(b.now, 0, false) }))
+	require.False(t, at(func(b *bbr) { b.next(b.now, 0, false) }))
+}

@@ -106,6 +106,9 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 		}
 		b.stand, b.low, b.high = queue, min(b.low, queue), max(b.high, queue)
 		b.watchQueue(queue)
+		b.share(queue)
+	} else {
+		b.fair = 0
 	}
 	switch {
 	case (b.round.held || b.before.held) && b.wantsProbe(now): // who sends less than it may has no queue to drain
@@ -259,8 +262,11 @@ func (b *bbr) leaveStartup() {
 }
 
 // queue is how much of a queue this flow makes.
-func (b *bbr) queue() units.Bytes {
-	return max(units.Bytes(b.root()*b.scale/fullScale), 2*b.path.MTU)
+func (b *bbr) queue() units.Bytes { return b.queueAt(b.bw()) }
+
+// queueAt is that at a rate.
+func (b *bbr) queueAt(x units.Rate) units.Bytes {
+	return max(units.Bytes(int64(root(uint64(x/8)*queueRoot))*b.scale/fullScale), 2*b.path.MTU)
 }
 
 // most is how long packets may wait until σ is cut.
@@ -275,8 +281,6 @@ func (b *bbr) most() units.Duration {
 func (b *bbr) nominal() int64 {
 	return max(int64(b.minRTT)*fullScale/int64(nominalShare*scaleRate), leastScale)
 }
-
-func (b *bbr) root() int64 { return int64(root(uint64(b.bw()/8) * queueRoot)) }
 
 // target is how long packets should wait.
 func (b *bbr) target() units.Duration {
@@ -301,6 +305,29 @@ func (b *bbr) adjust(queue units.Duration) {
 	b.scale = min(max(b.scale, leastScale), b.nominal())
 }
 
+// share moves the window by how long packets waited: it should be as long as q bytes of this flow's take, q by its own rate. The sum
+// of what it was off lately moves the window as well. For all flows together the queue follows in a round trip, and that sum stays near
+// nothing; one that has more or less than the others finds the same sign for long, and is the sooner equal to them.
+// A shallow buffer, marks and a queue that is too short are left to the model: there it is losses, marks and growth that limit. So are
+// hosts whose feedback comes in lumps: then the largest of several rates tells more than how long packets waited.
+func (b *bbr) share(queue units.Duration) {
+	model := b.bdp() + b.queue()
+	switch {
+	case b.fair == 0 || b.more > 0 && b.round.held || b.marks.window > 0 || b.depth > 0 && b.depth < b.minRTT/2 ||
+		b.pause > b.rtt()/regular+b.bw().Time(4*b.path.MTU):
+		b.fair = model
+		return
+	case !b.round.held:
+		return
+	}
+	x := units.RateOf(b.fair, max(b.minRTT+queue, 1))
+	q := b.queueAt(x)
+	short := q - x.Bytes(queue)
+	b.lag += (min(max(int64(short)*fullScale/int64(q), -fullScale), fullScale) - b.lag) / shareRounds
+	w := b.fair + (short+q*units.Bytes(b.lag)/fullScale)*shareGain/10
+	b.fair = min(max(w, model/2), 2*model)
+}
+
 // decide sets the limits.
 func (b *bbr) decide() {
 	least := leastPackets * b.path.MTU
@@ -319,12 +346,19 @@ func (b *bbr) decide() {
 		b.limit = bdp/2 + extra
 		b.pace = bw
 	case refill:
-		b.limit = bdp + b.queue() + extra
+		w := bdp + b.queue()
+		if b.fair > 0 {
+			w = b.fair
+		}
+		b.limit = w + extra
 		b.pace = bw
 	default:
-		q := min(b.queue()<<b.more, max(bdp/2, b.queue()))
-		b.limit = bdp + q + extra
-		b.pace = min(units.RateOf(bdp+q, max(b.minRTT, 1)), bw/4*6)
+		w := bdp + min(b.queue()<<b.more, max(bdp/2, b.queue()))
+		if b.fair > 0 && b.more == 0 {
+			w = b.fair
+		}
+		b.limit = w + extra
+		b.pace = min(units.RateOf(w, max(b.minRTT, 1)), bw/4*6)
 		b.pace = max(b.pace, bw/100*105)
 	}
 	if b.competing && b.phase != probeRTT {
