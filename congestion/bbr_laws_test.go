@@ -234,6 +234,7 @@ func TestBBRProbesWhenTheLeastIsOld(t *testing.T) {
 		{"gone beside a competitor", func(b *bbr) { b.fails, b.competing = -1, true }, minRTTAge / 2},
 		{"a detour", func(b *bbr) { b.detour = lawsRTT }, minRTTAge / 2},
 		{"a long way", func(b *bbr) { b.srtt = units.Second }, 15 * units.Second},
+		{"probed later than seen", func(b *bbr) { b.probed = b.seenAt.Add(units.Second) }, minRTTAge + units.Second},
 		{"seen later than probed", func(b *bbr) { b.seenAt = b.probed.Add(units.Second) }, minRTTAge + units.Second},
 	} {
 		b, now := cruising()
@@ -266,8 +267,9 @@ func TestBBRProbesWhenPressed(t *testing.T) {
 	b.competing = true
 	require.False(t, wants(long+minRTTAge/4+1))
 	b.competing, b.minRTT = false, units.Millisecond
-	b.calmAt = now.Add(long)
+	b.probed, b.calmAt = now, now.Add(long)
 	require.False(t, wants(long+pressedTime), "30 round trips are less than 100 ms")
+	require.True(t, wants(long+pressedTime+1))
 }
 
 // Packets count as calm that wait for no longer than twice the target, and all do at the end of a probe and in a round that tells nothing.
