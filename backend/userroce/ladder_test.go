@@ -15,13 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // The ladder: what the kernel's UDP path gives a user-space RoCEv2, rung by rung.
 // BenchmarkLadder has the two rungs below this package (packets of the same size
 // with segmentation offloads; the same with the copy and the checksums that the
-// wire format needs), BenchmarkLoopback is the third, and BenchmarkLoopback of
+// wire format needs, by the standard library and by package roce), BenchmarkLoopback is the third, and BenchmarkLoopback of
 // package reliability the fourth. docs/results/performance.md compares them.
 const (
 	ladderHeader  = 32
@@ -32,15 +33,30 @@ const (
 	ladderBatch   = 4
 	ladderWindow  = 512
 	ladderMemory  = 64 << 20
+
+	// ladderSeed stands for the sum of addresses and ports.
+	ladderSeed = roce.Seed(1)
 )
 
 // BenchmarkLadder reports the rate of payload between two threads.
 func BenchmarkLadder(b *testing.B) {
-	b.Run("1-bare", func(b *testing.B) { ladder(b, false) })
-	b.Run("2-copy-crc", func(b *testing.B) { ladder(b, true) })
+	b.Run("1-bare", func(b *testing.B) { ladder(b, ladderBare) })
+	b.Run("2-copy-crc", func(b *testing.B) { ladder(b, ladderCRC) })
+	b.Run("2-copy-icrc", func(b *testing.B) { ladder(b, ladderICRC) })
 }
 
-func ladder(b *testing.B, work bool) {
+// ladderWork is what is done with each packet besides.
+type ladderWork uint8
+
+const (
+	ladderBare ladderWork = iota
+	// ladderCRC is a copy, and a checksum at each end, by hash/crc32.
+	ladderCRC
+	// ladderICRC is the same with the checksum of package roce, which also fetches the memory for the next payload.
+	ladderICRC
+)
+
+func ladder(b *testing.B, work ladderWork) {
 	send, recv := ladderSockets(b)
 	rx := newLadderReceiver(recv, work)
 	tx := newLadderSender(send, work)
@@ -94,7 +110,7 @@ func ladderSockets(b *testing.B) (send, recv int) {
 
 type ladderSender struct {
 	fd    int
-	work  bool
+	work  ladderWork
 	mem   []byte
 	at    int
 	meta  []byte
@@ -103,7 +119,7 @@ type ladderSender struct {
 	count uint64
 }
 
-func newLadderSender(fd int, work bool) *ladderSender {
+func newLadderSender(fd int, work ladderWork) *ladderSender {
 	s := &ladderSender{fd: fd, work: work, mem: make([]byte, ladderMemory)}
 	for i := range s.mem {
 		s.mem[i] = byte(i * 7)
@@ -136,9 +152,12 @@ func (s *ladderSender) packet(i int) {
 	s.at = (s.at + ladderPayload) % ladderMemory
 	s.count++
 	binary.LittleEndian.PutUint64(meta, s.count)
-	if s.work {
+	switch s.work {
+	case ladderCRC:
 		c := crc32.Update(crc32.ChecksumIEEE(meta[:ladderHeader]), crc32.IEEETable, payload)
 		binary.LittleEndian.PutUint32(meta[ladderHeader:], c)
+	case ladderICRC:
+		binary.LittleEndian.PutUint32(meta[ladderHeader:], ladderSeed.Sum2(meta[:ladderHeader], payload))
 	}
 	s.iovs[3*i] = iovec{addressOf(meta[:ladderHeader]), ladderHeader}
 	s.iovs[3*i+1] = iovec{addressOf(payload), ladderPayload}
@@ -147,7 +166,7 @@ func (s *ladderSender) packet(i int) {
 
 type ladderReceiver struct {
 	fd       int
-	work     bool
+	work     ladderWork
 	received atomic.Int64
 	bad      int
 	rhythm   moderation
@@ -159,7 +178,7 @@ type ladderReceiver struct {
 	ctl      []cmsgSpace
 }
 
-func newLadderReceiver(fd int, work bool) *ladderReceiver {
+func newLadderReceiver(fd int, work ladderWork) *ladderReceiver {
 	r := &ladderReceiver{fd: fd, work: work, mem: make([]byte, ladderMemory)}
 	r.msgs, r.iovs, r.ctl = make([]mmsghdr, 8), make([]iovec, 8), make([]cmsgSpace, 8)
 	for i := range r.msgs {
@@ -188,7 +207,7 @@ func (r *ladderReceiver) poll(now units.Instant) {
 	for i := range n {
 		b := r.bufs[i][:r.msgs[i].len]
 		for len(b) >= ladderPacket {
-			if r.work {
+			if r.work != ladderBare {
 				r.place(b[:ladderPacket])
 			}
 			b = b[ladderPacket:]
@@ -201,9 +220,16 @@ func (r *ladderReceiver) poll(now units.Instant) {
 
 func (r *ladderReceiver) place(p []byte) {
 	body := p[:ladderHeader+ladderPayload]
-	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(p[len(body):]) {
+	next := (r.at + ladderPayload) % ladderMemory
+	var sum uint32
+	if r.work == ladderICRC {
+		sum = ladderSeed.SumFetch(body, r.mem[next:next+ladderPayload])
+	} else {
+		sum = crc32.ChecksumIEEE(body)
+	}
+	if sum != binary.LittleEndian.Uint32(p[len(body):]) {
 		r.bad++
 	}
 	copy(r.mem[r.at:], body[ladderHeader:])
-	r.at = (r.at + ladderPayload) % ladderMemory
+	r.at = next
 }
