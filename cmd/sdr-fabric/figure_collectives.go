@@ -19,6 +19,8 @@ const (
 	collectiveSize  = 100 * units.MB
 	collectiveRanks = 32
 	smallSize       = 128 * units.MB // of figure 1
+	// smallNetwork is section 2's "2-tier standard fat-tree topology with 32 NICs": of switches with eight ports, as that of 8192 hosts is of 128.
+	smallNetwork = "leafspine:8x4x4,400G,1us"
 )
 
 // A collective is what jobs do, as a load.
@@ -177,7 +179,7 @@ func categories(what []collective) figures.ChartAxis {
 func (f collectiveFigure) chart(o figureOptions, points []point) figures.Chart {
 	return figures.Chart{
 		Title:    fmt.Sprintf("STrack, figure %d: %s", f.number, f.title),
-		Subtitle: fmt.Sprintf("%s, %v a rank, seed %d", collectiveScenario(o, f.oversub, f.what[0], schemeSTrack).Topo, o.collectiveBytes(collectiveSize), o.seed),
+		Subtitle: fmt.Sprintf("%s, %v a rank, %s", collectiveScenario(o, f.oversub, f.what[0], schemeSTrack).Topo, o.collectiveBytes(collectiveSize), o.of()),
 		Panels: []figures.ChartPanel{
 			{Title: "(a) the last job ends", X: categories(f.what), Lines: lines(points, "µs"), Y: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{100, 1000, 10_000, 100_000}}},
 			{Title: "(b) ratios", X: categories(f.what), Lines: lines(points, "ratio"), Y: figures.ChartAxis{Label: "ratio", Quantity: "ratio", Linear: true, Ticks: []float64{0, 1, 2, 4, 6, 8, 10}}},
@@ -249,7 +251,7 @@ func smallFigure() figure {
 	}
 	at := func(o figureOptions, c collective, scheme strackScheme) scenario {
 		s := defaultScenario()
-		s.Topo, s.Load, s.Seed = "leafspine:4x8x8,400G,1us", fmt.Sprintf(c.load, o.collectiveBytes(smallSize)), o.seed
+		s.Topo, s.Load, s.Seed = smallNetwork, fmt.Sprintf(c.load, o.collectiveBytes(smallSize)), o.seed
 		scheme.set(&s, strackNetwork{rate: 400 * units.Gbit}.bdp())
 		return s
 	}
@@ -276,7 +278,7 @@ func smallFigure() figure {
 		},
 		chart: func(o figureOptions, points []point) figures.Chart {
 			return figures.Chart{
-				Title: "STrack, figure 1: one collective of 32 hosts", Subtitle: fmt.Sprintf("leafspine:4x8x8,400G,1us, %v a rank, seed %d", o.collectiveBytes(smallSize), o.seed),
+				Title: "STrack, figure 1: one collective of 32 hosts", Subtitle: fmt.Sprintf("%s, %v a rank, %s", smallNetwork, o.collectiveBytes(smallSize), o.of()),
 				Panels: []figures.ChartPanel{{Title: "the last rank ends", X: categories(what), Lines: lines(points, "µs"), Y: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{1000, 10_000, 100_000}}}},
 			}
 		},

@@ -154,14 +154,15 @@ const incast32 = "incast:32,16777216"
 
 func timeFigures() (all []figure) {
 	queues := figures.ChartAxis{Label: "µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 8, 50, 100, 200, 300}}
+	short := figures.ChartAxis{Label: "µs", Quantity: "delay_us", Linear: true, Ticks: []float64{0, 10, 20, 30, 40, 50}}
 	rates := figures.ChartAxis{Label: "Gbit/s", Quantity: "gbps", Linear: true, Ticks: []float64{0, 50, 100, 200, 400}}
 	const us = 1e-3
 	fig := []timeFigure{
 		{
-			number: 3, title: "last hop of an all-to-all with RoCEv2, 32 hosts", y: queues, classes: []string{"delay of the longest queue"},
+			number: 3, title: "last hop of an all-to-all with RoCEv2, 32 hosts", y: short, classes: []string{"delay of the longest queue"},
 			runs: func(o figureOptions) map[string]scenario {
 				s := defaultScenario()
-				s.Topo, s.Load, s.Seed, s.Sample = "leafspine:4x8x8,400G,1us", fmt.Sprintf("a2a:%d,active=32", o.collectiveBytes(smallSize)), o.seed, 10*units.Microsecond
+				s.Topo, s.Load, s.Seed, s.Sample = smallNetwork, fmt.Sprintf("a2a:%d,active=32", o.collectiveBytes(smallSize)), o.seed, 10*units.Microsecond
 				return map[string]scenario{schemeRoCE.key: schemeRoCE.on(s)}
 			},
 			points: func(_ figureOptions, r map[string]*report) []point {

@@ -183,7 +183,7 @@ func (f strackFigure) chart(o figureOptions, points []point) figures.Chart {
 	}
 	return figures.Chart{
 		Title:    fmt.Sprintf("STrack, figure %d: %s", f.number, f.title),
-		Subtitle: fmt.Sprintf("%s, seed %d", f.net.topo(o), o.seed),
+		Subtitle: fmt.Sprintf("%s, %s", f.net.topo(o), o.of()),
 		Dotted:   "what the paper's text says",
 		Panels: []figures.ChartPanel{
 			{

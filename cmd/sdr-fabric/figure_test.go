@@ -56,6 +56,17 @@ func TestStepsOverTime(t *testing.T) {
 	require.Equal(t, []float64{5, 9, 1}, longest([]float64{5, 2, 3, 9, 1}, 2))
 }
 
+// A drawing of several seeds' means says so.
+func TestSubtitleNamesSeeds(t *testing.T) {
+	for _, f := range allFigures {
+		if !slices.Contains([]string{"strack:1", "strack:9", "strack:19", "strack:21", "strack:23", "strack:beyond"}, f.name) {
+			continue
+		}
+		require.Contains(t, f.chart(figureOptions{scale: 0.125, seed: 3, seeds: 5}, nil).Subtitle, "means of seeds 3 to 7", f.name)
+		require.Contains(t, f.chart(figureOptions{scale: 0.125, seed: 3, seeds: 1}, nil).Subtitle, "seed 3", f.name)
+	}
+}
+
 // What figures took adds up, over folders and files, and of some figures alone.
 func TestTotal(t *testing.T) {
 	dir := t.TempDir()
