@@ -179,7 +179,7 @@ func categories(what []collective) figures.ChartAxis {
 func (f collectiveFigure) chart(o figureOptions, points []point) figures.Chart {
 	return figures.Chart{
 		Title:    fmt.Sprintf("STrack, figure %d: %s", f.number, f.title),
-		Subtitle: fmt.Sprintf("%s, %v a rank, %s", collectiveScenario(o, f.oversub, f.what[0], schemeSTrack).Topo, o.collectiveBytes(collectiveSize), o.of()),
+		Subtitle: fmt.Sprintf("%s, %.4g MB a rank, %s", collectiveScenario(o, f.oversub, f.what[0], schemeSTrack).Topo, float64(o.collectiveBytes(collectiveSize))/1e6, o.of()),
 		Panels: []figures.ChartPanel{
 			{Title: "(a) the last job ends", X: categories(f.what), Lines: lines(points, "µs"), Y: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{100, 1000, 10_000, 100_000}}},
 			{Title: "(b) ratios", X: categories(f.what), Lines: lines(points, "ratio"), Y: figures.ChartAxis{Label: "ratio", Quantity: "ratio", Linear: true, Ticks: []float64{0, 1, 2, 4, 6, 8, 10}}},
@@ -218,7 +218,7 @@ func (f spreadFigure) points(o figureOptions, r map[string]*report) (points []po
 func (f spreadFigure) chart(o figureOptions, points []point) figures.Chart {
 	return figures.Chart{
 		Title:    fmt.Sprintf("STrack, figure %d: %s", f.number, f.title),
-		Subtitle: fmt.Sprintf("%s, %v a rank, seed %d", collectiveScenario(o, f.oversub, f.what, schemeSTrack).Topo, o.collectiveBytes(collectiveSize), o.seed),
+		Subtitle: fmt.Sprintf("%s, %.4g MB a rank, seed %d", collectiveScenario(o, f.oversub, f.what, schemeSTrack).Topo, float64(o.collectiveBytes(collectiveSize))/1e6, o.seed),
 		Panels: []figures.ChartPanel{{
 			Title: "jobs that have ended", Lines: lines(points, "cdf"),
 			X: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{100, 1000, 10_000, 100_000}},
@@ -278,7 +278,7 @@ func smallFigure() figure {
 		},
 		chart: func(o figureOptions, points []point) figures.Chart {
 			return figures.Chart{
-				Title: "STrack, figure 1: one collective of 32 hosts", Subtitle: fmt.Sprintf("%s, %v a rank, %s", smallNetwork, o.collectiveBytes(smallSize), o.of()),
+				Title: "STrack, figure 1: one collective of 32 hosts", Subtitle: fmt.Sprintf("%s, %.4g MB a rank, %s", smallNetwork, float64(o.collectiveBytes(smallSize))/1e6, o.of()),
 				Panels: []figures.ChartPanel{{Title: "the last rank ends", X: categories(what), Lines: lines(points, "µs"), Y: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{1000, 10_000, 100_000}}}},
 			}
 		},

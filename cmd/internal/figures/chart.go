@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/plot"
 )
 
 // The panels of a stacked chart, in inches.
@@ -13,6 +15,9 @@ const (
 	stackedWidth  = 8.2
 	stackedHeight = 2.1
 )
+
+// mostMarkers is how many points a line may have for each to be marked: more would run into one another.
+const mostMarkers = 60
 
 // A Chart is data for a figure that another program computed.
 type Chart struct {
@@ -66,6 +71,9 @@ func (c Chart) Figure() *Figure {
 			l := line{name: s.Name, look: numbered[n%len(numbered)], spread: s.Low != nil}
 			if s.Paper {
 				l.look.dash, l.look.width = dotted, 1.2
+			}
+			if len(s.X) > mostMarkers {
+				l.look.glyph = nil
 			}
 			for i := range s.X {
 				pt := point{x: s.X[i], y: s.Y[i]}
@@ -135,7 +143,14 @@ func (a ChartAxis) axis() axis {
 	return x
 }
 
-// fit makes an axis a little longer than its data and ticks.
+// beyond reports whether the tick at v is farther out than the first one above data from low to high, or the last one below them on a
+// logarithmic axis; a linear one keeps those below, which are mostly its origin.
+func beyond(v float64, c ChartAxis, low, high float64) bool {
+	closer := func(u float64) bool { return u >= high && u < v || !c.Linear && u <= low && u > v }
+	return !math.IsInf(low, 0) && slices.ContainsFunc(c.Ticks, closer)
+}
+
+// fit makes an axis a little longer than its data and the ticks around them.
 func (p *panel) fit(a *axis, c ChartAxis, of func(point) []float64) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, l := range p.lines {
@@ -147,8 +162,9 @@ func (p *panel) fit(a *axis, c ChartAxis, of func(point) []float64) {
 			}
 		}
 	}
-	for _, v := range c.Ticks {
-		low, high = min(low, v), max(high, v)
+	a.ticks = slices.DeleteFunc(a.ticks, func(t plot.Tick) bool { return beyond(t.Value, c, low, high) })
+	for _, t := range a.ticks {
+		low, high = min(low, t.Value), max(high, t.Value)
 	}
 	switch {
 	case math.IsInf(low, 0):

@@ -106,3 +106,21 @@ func TestLabelsOfTicksStayApart(t *testing.T) {
 	require.Equal(t, []string{"4 KiB", "128 KiB", "2 MiB", "16 MiB"}, labels(2.6*vg.Inch))
 	require.Equal(t, []string{"16 MiB"}, labels(0.3*vg.Inch))
 }
+
+// TestTicksFarFromTheDataAreLeftOut: an axis ends at the first tick beyond its data, but a linear one begins at its least.
+func TestTicksFarFromTheDataAreLeftOut(t *testing.T) {
+	labels := func(linear bool, ticks []float64, y ...float64) (l []string) {
+		axis := ChartAxis{Linear: linear, Ticks: ticks}
+		p := Chart{Panels: []ChartPanel{{Y: axis, Lines: []Series{{X: make([]float64, len(y)), Y: y}}}}}.Figure().panels[0][0]
+		for _, tick := range p.y.ticks {
+			l = append(l, tick.Label)
+		}
+		return l
+	}
+	decades := []float64{1, 10, 100, 1000, 10000}
+	require.Equal(t, []string{"10", "100", "1000"}, labels(false, decades, 40, 900))
+	require.Equal(t, []string{"100", "1000"}, labels(false, decades, 100, 1000))
+	require.Equal(t, []string{"1", "10"}, labels(false, decades, 0.5, 7))
+	require.Equal(t, []string{"0", "2", "4"}, labels(true, []float64{0, 2, 4, 6, 8}, 3, 3.5))
+	require.Equal(t, []string{"0", "2"}, labels(true, []float64{0, 2}))
+}

@@ -46,7 +46,8 @@ const (
 	labelGap    = 4 // between the labels of ticks
 
 	// wider is how much longer than Liberation Sans has it a text may be with the font that a viewer of SVG takes instead.
-	wider = 1.12
+	wider     = 1.12
+	widerBold = 1.25
 )
 
 // Write stores the figure in dir as SVG, PNG and CSV and returns the paths.
@@ -136,6 +137,9 @@ func (f fallbackFonts) WriteTo(w io.Writer) (int64, error) {
 func (f *Figure) draw(c draw.Canvas) {
 	c.FillPolygon(color.White, []vg.Point{{}, {X: c.Max.X}, {X: c.Max.X, Y: c.Max.Y}, {Y: c.Max.Y}})
 	style := text.Style{Color: color.Black, Font: sans(13, true), YAlign: draw.YTop, XAlign: draw.XLeft, Handler: plot.DefaultTextHandler}
+	if width, room := widerBold*style.Width(f.Title), c.Max.X-2*margin; width > room {
+		style.Font = sans(13*room/width, true)
+	}
 	c.FillText(style, vg.Point{X: margin, Y: c.Max.Y - margin}, f.Title)
 	for i, line := range f.subtitleLines(c.Max.X) {
 		c.FillText(subtitleStyle, vg.Point{X: margin, Y: c.Max.Y - margin - 18 - lineHeight*vg.Length(i)}, line)
