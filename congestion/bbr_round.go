@@ -328,6 +328,14 @@ func (b *bbr) share(queue units.Duration) {
 	b.fair = min(max(w, model/2), 2*model)
 }
 
+// even is the window with this flow's queue: that which share has moved, or the model's.
+func (b *bbr) even() units.Bytes {
+	if b.fair > 0 {
+		return b.fair
+	}
+	return b.bdp() + b.queue()
+}
+
 // decide sets the limits.
 func (b *bbr) decide() {
 	least := leastPackets * b.path.MTU
@@ -346,16 +354,12 @@ func (b *bbr) decide() {
 		b.limit = bdp/2 + extra
 		b.pace = bw
 	case refill:
-		w := bdp + b.queue()
-		if b.fair > 0 {
-			w = b.fair
-		}
-		b.limit = w + extra
+		b.limit = b.even() + extra
 		b.pace = bw
 	default:
-		w := bdp + min(b.queue()<<b.more, max(bdp/2, b.queue()))
-		if b.fair > 0 && b.more == 0 {
-			w = b.fair
+		w := b.even()
+		if b.more > 0 {
+			w = bdp + min(b.queue()<<b.more, max(bdp/2, b.queue()))
 		}
 		b.limit = w + extra
 		b.pace = min(units.RateOf(w, max(b.minRTT, 1)), bw/4*6)
