@@ -154,11 +154,10 @@ func (t *sendTransfer) sum(sends []scheme.Send) sending {
 	return s
 }
 
-// reportInjected reports to the core what was injected since the last time.
+// reportInjected reports to the core what was injected since the last time. The caller recounts.
 func (t *sendTransfer) reportInjected() {
 	if len(t.injected) > 0 {
 		t.core.OnSent(t.o.now, t.injected)
-		t.recount()
 		t.injected = t.injected[:0]
 	}
 }
