@@ -66,9 +66,13 @@ func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
 		return nil, usage.Wrap(err)
 	}
 	link := pt.Link.config(0)
-	rate := link.UserRate(mtu, pt.end.dev.Caps().HeaderBytes) / units.Rate(pt.QPs)
+	line := link.UserRate(mtu, pt.end.dev.Caps().HeaderBytes)
+	rate := line / units.Rate(pt.QPs)
 	if pt.Congestion != "" {
-		rate = pt.lineRate(mtu)
+		rate = 0 // it is to find one
+		if s, err := congestion.Parse(pt.Congestion); err == nil && s.LineRate {
+			rate = line // it begins there, as a NIC at its port's
+		}
 	}
 	conn, err := reliability.NewConn(pt.end.ctx, sdr.QPConfig{
 		MTU: mtu, Chunk: pt.Chunk, Channels: pt.Channels, Silence: pt.Timeout,
@@ -78,16 +82,6 @@ func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
 		Rate: rate, Congestion: congestion.Spec{Name: pt.Congestion}, Trims: pt.end.local.trimPath,
 	})
 	return conn, asUsage(err)
-}
-
-// lineRate is what a congestion control is told: the emulated link's rate where it begins at that, as a NIC at its port's, and otherwise
-// nothing, because it is to find one.
-func (pt *point) lineRate(mtu units.Bytes) units.Rate {
-	if s, err := congestion.Parse(pt.Congestion); err != nil || !s.LineRate {
-		return 0
-	}
-	link := pt.Link.config(0)
-	return link.UserRate(mtu, pt.end.dev.Caps().HeaderBytes)
 }
 
 // memory is what the buffers of an end take at most.
