@@ -58,6 +58,11 @@ func setKeptRoCE(s *scenario, bdp units.Bytes, qps int) {
 	s.Load += fmt.Sprintf(",qps=%d,conns=kept", qps)
 }
 
+// rankSize prints S in the unit of the paper.
+func (o figureOptions) rankSize(most units.Bytes) string {
+	return fmt.Sprintf("%.4g MB", float64(o.collectiveBytes(most))/1e6)
+}
+
 // collectiveBytes is S of a job.
 func (o figureOptions) collectiveBytes(most units.Bytes) units.Bytes {
 	if o.largest > 0 {
@@ -179,7 +184,7 @@ func categories(what []collective) figures.ChartAxis {
 func (f collectiveFigure) chart(o figureOptions, points []point) figures.Chart {
 	return figures.Chart{
 		Title:    fmt.Sprintf("STrack, figure %d: %s", f.number, f.title),
-		Subtitle: fmt.Sprintf("%s, %.4g MB a rank, %s", collectiveScenario(o, f.oversub, f.what[0], schemeSTrack).Topo, float64(o.collectiveBytes(collectiveSize))/1e6, o.of()),
+		Subtitle: fmt.Sprintf("%s, %s a rank, %s", collectiveScenario(o, f.oversub, f.what[0], schemeSTrack).Topo, o.rankSize(collectiveSize), o.of()),
 		Panels: []figures.ChartPanel{
 			{Title: "(a) the last job ends", X: categories(f.what), Lines: lines(points, "µs"), Y: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{100, 1000, 10_000, 100_000}}},
 			{Title: "(b) ratios", X: categories(f.what), Lines: lines(points, "ratio"), Y: figures.ChartAxis{Label: "ratio", Quantity: "ratio", Linear: true, Ticks: []float64{0, 1, 2, 4, 6, 8, 10}}},
@@ -218,7 +223,7 @@ func (f spreadFigure) points(o figureOptions, r map[string]*report) (points []po
 func (f spreadFigure) chart(o figureOptions, points []point) figures.Chart {
 	return figures.Chart{
 		Title:    fmt.Sprintf("STrack, figure %d: %s", f.number, f.title),
-		Subtitle: fmt.Sprintf("%s, %.4g MB a rank, seed %d", collectiveScenario(o, f.oversub, f.what, schemeSTrack).Topo, float64(o.collectiveBytes(collectiveSize))/1e6, o.seed),
+		Subtitle: fmt.Sprintf("%s, %s a rank, seed %d", collectiveScenario(o, f.oversub, f.what, schemeSTrack).Topo, o.rankSize(collectiveSize), o.seed),
 		Panels: []figures.ChartPanel{{
 			Title: "jobs that have ended", Lines: lines(points, "cdf"),
 			X: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{100, 1000, 10_000, 100_000}},
@@ -278,7 +283,7 @@ func smallFigure() figure {
 		},
 		chart: func(o figureOptions, points []point) figures.Chart {
 			return figures.Chart{
-				Title: "STrack, figure 1: one collective of 32 hosts", Subtitle: fmt.Sprintf("%s, %.4g MB a rank, %s", smallNetwork, float64(o.collectiveBytes(smallSize))/1e6, o.of()),
+				Title: "STrack, figure 1: one collective of 32 hosts", Subtitle: fmt.Sprintf("%s, %s a rank, %s", smallNetwork, o.rankSize(smallSize), o.of()),
 				Panels: []figures.ChartPanel{{Title: "the last rank ends", X: categories(what), Lines: lines(points, "µs"), Y: figures.ChartAxis{Label: "µs", Quantity: "finish_us", Ticks: []float64{1000, 10_000, 100_000}}}},
 			}
 		},

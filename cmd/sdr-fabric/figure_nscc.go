@@ -169,9 +169,7 @@ func (t nsccTable) points(o figureOptions, r map[string]*report) (points []point
 func (t nsccTable) chart(o figureOptions, points []point) figures.Chart {
 	x := figures.ChartAxis{Label: "message size", Quantity: "bytes", Format: func(v float64) string { return fmt.Sprintf("%g MB", v/1e6) }}
 	for _, s := range t.sizes(o) {
-		if s != 64*units.MB { // its label would run into that of 100 MB
-			x.Ticks = append(x.Ticks, float64(s))
-		}
+		x.Ticks = append(x.Ticks, float64(s))
 	}
 	return figures.Chart{
 		Title:    t.title,

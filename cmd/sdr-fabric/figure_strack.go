@@ -177,9 +177,7 @@ func (f strackFigure) points(o figureOptions, r map[string]*report) (points []po
 func (f strackFigure) chart(o figureOptions, points []point) figures.Chart {
 	x := figures.ChartAxis{Label: "message size", Quantity: "bytes", Format: func(v float64) string { return units.Bytes(v).String() }}
 	for _, s := range f.sizes(o) {
-		if s != 64*units.MiB { // its label would run into that of 100 MB
-			x.Ticks = append(x.Ticks, float64(s))
-		}
+		x.Ticks = append(x.Ticks, float64(s))
 	}
 	return figures.Chart{
 		Title:    fmt.Sprintf("STrack, figure %d: %s", f.number, f.title),

@@ -61,6 +61,7 @@ func (c Chart) Figure() *Figure {
 	if c.Stacked {
 		f.height, f.width, f.panels = stackedHeight, stackedWidth, nil
 	}
+	hasPaper := false
 	for _, cp := range c.Panels {
 		p := &panel{title: cp.Title, x: cp.X.axis(), y: cp.Y.axis()}
 		n := -1
@@ -71,6 +72,7 @@ func (c Chart) Figure() *Figure {
 			l := line{name: s.Name, look: numbered[n%len(numbered)], spread: s.Low != nil}
 			if s.Paper {
 				l.look.dash, l.look.width = dotted, 1.2
+				hasPaper = true
 			}
 			if len(s.X) > mostMarkers {
 				l.look.glyph = nil
@@ -98,17 +100,11 @@ func (c Chart) Figure() *Figure {
 			f.panels[0] = append(f.panels[0], p)
 		}
 	}
-	f.shareLegend()
-	if c.Dotted != "" && c.hasPaper() {
+	if hasPaper && c.Dotted != "" {
 		f.Subtitle += "; dotted: " + c.Dotted
 	}
+	f.shareLegend()
 	return f
-}
-
-func (c Chart) hasPaper() bool {
-	return slices.ContainsFunc(c.Panels, func(p ChartPanel) bool {
-		return slices.ContainsFunc(p.Lines, func(s Series) bool { return s.Paper })
-	})
 }
 
 // shareLegend says once for all panels what they say alike.
