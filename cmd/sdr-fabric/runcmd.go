@@ -35,6 +35,7 @@ acknowledgement at its sender; its slowdown is that over the time it would take 
     sdr-fabric run --flows flows.csv --json run.json`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			s.complete()
 			m := newMeter(progressTo(cmd, quiet), "run", 1)
 			o, err := simulate(cmd.Context(), &s, m.piece(0))
 			if err != nil {

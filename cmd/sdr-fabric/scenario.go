@@ -57,11 +57,12 @@ func defaultScenario() scenario {
 
 func (s *scenario) register(f *pflag.FlagSet) {
 	*s = defaultScenario()
+	s.Routing = "" // follows the transport
 	s.registerNetwork(f)
 	f.StringVar(&s.Load, "load", s.Load, "traffic:\n"+workload.Help)
 	f.StringVar(&s.Transport, "transport", s.Transport, "how NICs repair losses:\n"+transportHelp)
 	f.StringVar(&s.CC, "cc", s.CC, "congestion control:\n"+congestion.Help)
-	f.StringVar(&s.Routing, "routing", s.Routing, "how switches choose among paths:\n"+routingHelp)
+	f.StringVar(&s.Routing, "routing", s.Routing, "how switches choose among paths; default: entropy with mprdma, strack and uet, ecmp with others:\n"+routingHelp)
 	f.Var(&s.PauseSize, "pause-size", "bytes of a PFC frame")
 	f.Float64Var(&s.Loss, "loss", s.Loss, "probability that a link loses a packet, per packet and link")
 	f.StringVar(&s.Trim, "trim", s.Trim, "switches cut data to their headers instead of dropping them; default: they don't:\n"+trimHelp)
@@ -92,24 +93,17 @@ irn[:OPTION,...]   selective repeat and a window of one bandwidth-delay product 
 timeout[:OPTION,...] packets in any order; only a timeout tells of a loss (options of gbn; a window of 512 packets)
 racktlp[:OPTION,...] selective repeat by time (RACK-TLP), a window of one bandwidth-delay product
      window=SIZE span=WINDOWS reorder=TIME rto=TIME
-mprdma[:OPTION,...] many paths by the clock of acknowledgements (MP-RDMA); wants --routing entropy, --ecn and PFC
+mprdma[:OPTION,...] many paths by the clock of acknowledgements (MP-RDMA); wants --ecn and PFC
      initial=PACKETS delta=PACKETS bitmap=PACKETS rto=TIME
 dcp[:OPTION,...]   headers that switches have cut off come back and are repeated (DCP); wants --trim
      track=bitmap ho=57 message=PACKETS batch=N rto=TIME retries=N
-strack[:OPTION,...] a path for each packet and a window of its own (STrack); wants --routing entropy and --ecn
+strack[:OPTION,...] a path for each packet and a window of its own (STrack); wants --ecn
      oblivious paths=N ack=SIZE rto=TIME base=TIME; wmax=1.5 and w0=1 in products of rate and base, gamma=0.8
      prompt=marked  what is acknowledged at once besides gaps: gaps (nothing), marked or expected packets
      corruption=P  parity for messages of a window, against losses at that rate on the way (beyond the paper)
-uet[:OPTION,...]   a path for each packet, headers of trimmed ones are reported (Ultra Ethernet); wants --routing entropy, --ecn and --trim
+uet[:OPTION,...]   a path for each packet, headers of trimmed ones are reported (Ultra Ethernet); wants --ecn and --trim
      oblivious paths=N ack=SIZE rto=TIME base=TIME; --cc nscc is the default
 bare               a window of 100 packets, an acknowledgement for four, no repair: the engine's own speed`
-
-const routingHelp = `ecmp[:mix|murmur|symmetric]   by a hash of the flow; murmur is ns-3's
-entropy                       by a hash of flow and packet, as the sender wishes
-random                        drawn for each packet
-leastqueue[:N]                fewest bytes waiting, of all ports or of N drawn ones (DRILL)
-leastqueue:weighted           the shortest time of what waits, where ports differ in rate
-flowlet[:TIME]                drawn anew after a pause of that length`
 
 const bufferHelp = `endless, or SIZE[,OPTION...]
      pfc                      pause senders instead of dropping
@@ -322,47 +316,6 @@ func parseRC(s string) (*rc.Config, error) {
 		return nil, fmt.Errorf("transport %q: %w", s, err)
 	}
 	return c, nil
-}
-
-func parseRouting(s string) (r fabric.Routing, err error) {
-	name, rest, more := strings.Cut(s, ":")
-	switch name {
-	case "ecmp":
-		r.Mode = fabric.ECMP
-		hashes := map[string]fabric.Hash{"": fabric.Mix, "mix": fabric.Mix, "murmur": fabric.Murmur, "symmetric": fabric.Symmetric}
-		h, ok := hashes[rest]
-		if !ok {
-			return r, fmt.Errorf("routing %q: choose the hash mix, murmur or symmetric", s)
-		}
-		r.Hash, more = h, false
-	case "entropy":
-		r.Mode = fabric.Entropy
-	case "random":
-		r.Mode = fabric.Random
-	case "leastqueue":
-		r.Mode = fabric.LeastQueue
-		if r.Weighted = rest == "weighted"; more && !r.Weighted {
-			if r.Choices, err = strconv.Atoi(rest); err != nil || r.Choices < 1 {
-				return r, fmt.Errorf("routing %q: write how many ports are compared, such as leastqueue:2, or leastqueue:weighted", s)
-			}
-		}
-		more = false
-	case "flowlet":
-		r.Mode = fabric.Flowlet
-		if more {
-			err = (*units.DurationValue)(&r.Gap).Set(rest)
-		}
-		more = false
-	default:
-		return r, fmt.Errorf("routing %q is unknown: choose ecmp, entropy, random, leastqueue or flowlet", name)
-	}
-	if err == nil && more {
-		err = fmt.Errorf("%s takes no option", name)
-	}
-	if err != nil {
-		return r, fmt.Errorf("routing %q: %w", s, err)
-	}
-	return r, nil
 }
 
 func parseBuffer(s string) (b fabric.Buffer, err error) {
