@@ -127,27 +127,6 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// Everything that a flag's help names can be used.
-func TestHelpIsTrue(t *testing.T) {
-	for _, args := range []string{
-		"--transport gbn:window=64KiB,ack=2,rto=1ms,nakdelay=1us,nakinterval=10us,cnp=packets", "--transport irn:rtolow=50us,lowflight=2",
-		"--transport dcp:track=bitmap,ho=60,message=100,batch=8,rto=1ms,retries=3 --trim 60,n=16,acks=safe,threshold=100kB@400G,control=1MB --forced 0.01",
-		"--transport dcp:ho=57,track=counter --trim 57,w=1.5", "--transport timeout:rto=1ms",
-		"--transport racktlp:window=100kB,span=3,reorder=5us,rto=1ms", "--transport mprdma:initial=10,delta=32,bitmap=128,rto=1ms",
-		"--transport strack:prompt=marked,paths=16 --ecn 20kB,80kB,1", "--routing entropy", "--routing leastqueue:2", "--routing leastqueue:weighted --topo leafspine:2x2x2,slow=1x4 --load perm:10kB", "--routing flowlet:10us", "--routing ecmp:symmetric",
-		"--buffer 16MiB,pfc,headroom=ns3,shift=2,reserve=1KiB,resume=2KiB", "--buffer 1MiB,queue=200kB,alpha=1,deep=8", "--ecn 20kB,80kB,0.2@100G;30kB,90kB,1",
-		"--load incast:3,100kB,to=2,jitter=1us", "--load dbt:100kB,chunk=10kB", "--load poisson:AliStorage,0.3,100us", "--cc swift", "--until 5us", "--switch-latency 500ns",
-	} {
-		_, err := command(t, append([]string{"run", "--topo", "leafspine:2x4x2", "-q"}, strings.Fields(args)...)...)
-		require.NoError(t, err, args)
-	}
-	for _, sub := range []string{"run", "figure", "table", "total", "compare", "check", "topo", "bench"} {
-		out, err := command(t, sub, "--help")
-		require.NoError(t, err)
-		require.Greater(t, len(out), 300, sub)
-	}
-}
-
 // A sweep that was stopped goes on: what is stored and right is not run again, anything else is.
 func TestSweepResumes(t *testing.T) {
 	dir := t.TempDir()
@@ -451,16 +430,4 @@ func TestCancel(t *testing.T) {
 	_, err := simulate(ctx, &s, func(float64) { calls++; cancel() })
 	require.True(t, errors.Is(err, context.Canceled))
 	require.Equal(t, 1, calls)
-}
-
-func FuzzScenario(f *testing.F) {
-	f.Add("irn:window=4KiB,ack=2", "leastqueue:3", "1MiB,pfc,shift=2", "3kB,4kB,0.5@100G;1,2,1")
-	f.Add("gbn:rto=1us", "flowlet:1ns", "9GB,deep=1+2,alpha=0.5,queue=3", "none")
-	f.Fuzz(func(t *testing.T, transport, routing, buffer, ecn string) {
-		s := defaultScenario()
-		s.Transport, s.Routing, s.Buffer, s.ECN = transport, routing, buffer, ecn
-		_, err := s.config()
-		var mistake usage.Error
-		require.True(t, err == nil || errors.As(err, &mistake))
-	})
 }
