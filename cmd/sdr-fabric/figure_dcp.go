@@ -410,7 +410,7 @@ var dcp16 = dcpFigure{
 					a, b := slow(c.ours), slow(c.theirs)
 					points = append(points,
 						c.judge(o, point{Name: c.name, Class: "change of P99, %" + of.name, X: float64(size), Ours: 100 * (a.P99/b.P99 - 1)}),
-						point{Name: c.name, Class: "mean change of P99 over twentieths by size, %" + of.name, X: float64(size), Ours: meanChange(a, b)})
+						point{Name: c.name, Class: "mean change of P99 over twentieths by size, %" + of.name, X: float64(size), Ours: meanChange(a, b, func(s sizeSlow) float64 { return s.P99 })})
 				}
 			}
 		}
@@ -458,12 +458,12 @@ func (c dcp16Change) judge(o figureOptions, p point) point {
 	return p
 }
 
-// meanChange is by how many percent the P99 of a is above that of b, in the mean over the groups by size: as a paper reads it off curves
+// meanChange is by how many percent a quantile of a is above that of b, in the mean over the groups by size: as a paper reads it off curves
 // over sizes.
-func meanChange(a, b slowdowns) float64 {
+func meanChange(a, b slowdowns, quantile func(sizeSlow) float64) float64 {
 	sum := 0.0
 	for i := range a.BySize {
-		sum += 100 * (a.BySize[i].P99/b.BySize[i].P99 - 1)
+		sum += 100 * (quantile(a.BySize[i])/quantile(b.BySize[i]) - 1)
 	}
 	return sum / float64(len(a.BySize))
 }

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/fabric"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -141,5 +143,32 @@ func TestSeeds(t *testing.T) {
 		require.InDelta(t, (c.values[0]+c.values[1]+c.values[2])/3, points[0].Ours, 1e-9)
 		require.Equal(t, slices.Min(c.values), *points[0].Min)
 		require.Equal(t, slices.Max(c.values), *points[0].Max)
+	}
+}
+
+// Figure 15's memory for switches that pause is that of 32 long links' headrooms, three times rate and delay each, to the byte; and its readings with
+// the memory of headrooms leave next to nothing to share: with 0.25 MB less there isn't enough for them.
+func TestFarMemory(t *testing.T) {
+	for _, d := range distances {
+		var buffer units.Bytes
+		require.NoError(t, buffer.Set(d.buffer))
+		require.Equal(t, 32*3*(100*units.Gbit).Bytes(d.delay), buffer)
+		for _, c := range dcp15Schemes {
+			s := dcpNetwork(figureOptions{scale: 1, seed: 1, seeds: 1})
+			c.on(d, &s)
+			require.Equal(t, c.nothing, strings.HasSuffix(s.Buffer, ",pfc,headroom=ns3"), c.key)
+			require.Equal(t, c.first == 1, strings.HasSuffix(s.Transport, ",initial=1"), c.key)
+			g, err := s.graph()
+			require.NoError(t, err)
+			cfg, err := s.config()
+			require.NoError(t, err)
+			_, err = fabric.New(g, cfg)
+			require.NoError(t, err, c.key)
+			if c.nothing {
+				cfg.Buffer.Size -= 250_000
+				_, err = fabric.New(g, cfg)
+				require.ErrorContains(t, err, "less than its reserves", c.key)
+			}
+		}
 	}
 }
