@@ -234,9 +234,9 @@ var dcp15Schemes = func() (all []farScheme) {
 	reading := func(c dcpScheme, key, name string) farScheme {
 		return farScheme{dcpScheme: dcpScheme{c.key + "-" + key, c.name + ", " + name, c.set}, of: c.key}
 	}
-	one, mp, pfc := reading(schemeMPRDMA, "first1", "first window of one packet"), reading(schemeMPRDMA, "headrooms", "memory of headrooms"), reading(schemePFC, "headrooms", "memory of headrooms")
-	one.first, mp.nothing, pfc.nothing = 1, true, true
-	return append(all, one, mp, pfc)
+	one, pfc := reading(schemeMPRDMA, "first1", "first window of one packet"), reading(schemePFC, "headrooms", "memory of headrooms")
+	one.first, pfc.nothing = 1, true
+	return append(all, one, pfc)
 }()
 
 // on puts a scheme on the network of a distance.
