@@ -24,13 +24,13 @@ func (c changing) Next() units.Instant { return c.at }
 func TestPacerWakesForItsController(t *testing.T) {
 	const ms = units.Instant(units.Millisecond)
 	p := pacer{unit: units.KiB, found: units.Mbit, nextAt: 100 * ms, controller: changing{at: 7 * ms}}
-	require.Equal(t, 7*ms, p.next(ms))
+	require.Equal(t, 7*ms, p.next(ms, units.KiB))
 	p.controller = changing{at: 0}
-	require.Equal(t, ms+1, p.next(ms))
+	require.Equal(t, ms+1, p.next(ms, units.KiB))
 	p.controller = changing{at: units.Never}
-	require.Equal(t, 100*ms, p.next(ms))
-	full := pacer{unit: units.KiB, allowed: units.KiB, unanswered: 1, trickleAt: 9 * ms, controller: changing{at: 3 * ms}}
-	require.Equal(t, 3*ms, full.next(ms))
+	require.Equal(t, 100*ms, p.next(ms, units.KiB))
+	full := pacer{unit: units.KiB, allowed: units.KiB, unanswered: flight{units: 1, bytes: units.KiB}, trickleAt: 9 * ms, controller: changing{at: 3 * ms}}
+	require.Equal(t, 3*ms, full.next(ms, units.KiB))
 }
 
 // Of what a found rate and window allow no more is on its way than the path and the receiver hold: one
@@ -42,4 +42,31 @@ func TestFoundWindowFitsTheReceiver(t *testing.T) {
 	require.InDelta(t, 1024+1000_000/1024, p.units(), 1)
 	p.allowed = 100 * units.KiB
 	require.Equal(t, 100, p.units())
+}
+
+// TestShortUnitsOpenTheWindow: without a rate short units fill the controller's window as whole ones do, and the receiver's memory when
+// it is open, though all that a pass sent is answered at once. If what is unanswered counted in whole units, they would never fill half of the
+// window, and it would not grow.
+func TestShortUnitsOpenTheWindow(t *testing.T) {
+	const unit, receiver = 4 * units.KiB, 2 * units.MiB
+	for _, cost := range []units.Bytes{unit, 1071, 142} {
+		p := pacer{peerWindow: receiver}
+		p.unit, p.controller = unit, congestion.Auto()(congestion.Path{MTU: unit})
+		now, most := units.Instant(0), 0
+		for range 5000 {
+			_, p.allowed = p.controller.Limits(now)
+			n := p.budget(now, cost)
+			require.Positive(t, n)
+			most = max(most, n)
+			all := flight{units: n, bytes: units.Bytes(n) * cost}
+			p.spend(now, &sending{n: n, cost: cost}, all.bytes)
+			now = now.Add(100 * units.Microsecond)
+			for range n {
+				all.remove(flight{units: 1, bytes: cost})
+				p.onSignOfLife()
+				p.delivered(now, cost, all)
+			}
+		}
+		require.Equal(t, min(maxBudget, int(receiver/unit)), most, cost)
+	}
 }

@@ -38,7 +38,7 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 	}
 	budget := min(o.pace.budget(now, t.cost), maxBudget)
 	if !t.touched && now < t.next && budget == 0 {
-		return min(t.next, o.pace.next(now))
+		return min(t.next, o.pace.next(now, t.cost))
 	}
 	t.touched = false
 	next, limited := units.Never, false
@@ -86,7 +86,7 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 	o.pace.limited = limited
 	switch {
 	case limited:
-		next = min(next, o.pace.next(now))
+		next = min(next, o.pace.next(now, t.cost))
 	case o.pace.room(t.cost, all) == 0:
 		next = min(next, o.pace.changes(now))
 	}

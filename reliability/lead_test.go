@@ -23,7 +23,7 @@ func TestLead(t *testing.T) {
 	begun := units.Instant(units.Second)
 	now, sent, calls := begun, 0, 0
 	p.nextAt = now
-	for ; now < begun.Add(units.Second); now = p.next(now) {
+	for ; now < begun.Add(units.Second); now = p.next(now, p.unit) {
 		n := p.budget(now, each)
 		require.Positive(t, n, "called when there is something to send")
 		p.spend(now, &sending{n: n, cost: each}, 0)

@@ -36,10 +36,10 @@ type pacer struct {
 	// may what a late worker missed be caught up with; an idle sender doesn't
 	// save up for a burst.
 	limited bool
-	// Without a rate the receiver's window also bounds what is sent, repeats
+	// Without a rate the window also bounds what is sent, repeats
 	// included, while nothing comes from the receiver: it may just not be
 	// running, and would be overrun by repeats of what waits in its socket.
-	unanswered int
+	unanswered flight
 	trickleAt  units.Instant
 }
 
@@ -130,7 +130,7 @@ func (p *pacer) quantum() units.Duration {
 func (p *pacer) budget(now units.Instant, cost units.Bytes) int {
 	r := p.rate()
 	if r == 0 {
-		return p.unpaced(now)
+		return p.unpaced(now, cost)
 	}
 	if p.due() > now {
 		return 0
@@ -145,18 +145,18 @@ func (p *pacer) budget(now units.Instant, cost units.Bytes) int {
 // due is when the next burst should go.
 func (p *pacer) due() units.Instant { return p.nextAt.Add(p.grain - p.lead) }
 
-// unpaced is the budget where only the receiver's window limits.
-func (p *pacer) unpaced(now units.Instant) int {
-	left := p.units() - p.unanswered
-	if left <= 0 && now >= p.trickleAt {
+// unpaced is the budget where only the window limits.
+func (p *pacer) unpaced(now units.Instant, cost units.Bytes) int {
+	left := p.room(cost, p.unanswered)
+	if left == 0 && now >= p.trickleAt {
 		left = trickleUnits
 	}
-	return min(max(left, 0), maxBudget)
+	return min(left, maxBudget)
 }
 
 // onSignOfLife handles a sign of life of the receiver: a frame of its core, or that it has
 // completed a message, which is all that one says who gets a small transfer whole.
-func (p *pacer) onSignOfLife() { p.unanswered = 0 }
+func (p *pacer) onSignOfLife() { p.unanswered = flight{} }
 
 // A sending is what one poll of a core sent: n units, among them parity, and probes, whose arrival nobody reports. Each unit takes cost
 // bytes of the rate, but for short bytes in all that shorter ones take less.
@@ -177,7 +177,8 @@ func (p *pacer) spend(now units.Instant, s *sending, inflight units.Bytes) {
 		p.sent.add(now, bytes-units.Bytes(s.parity)*s.cost, max(p.rtt, p.minRTT))
 		p.controller.OnSent(now, bytes, inflight)
 	}
-	if p.unanswered += s.n; p.unanswered >= p.units() {
+	p.unanswered.add(flight{units: s.n, bytes: units.Bytes(s.n) * s.cost})
+	if p.room(s.cost, p.unanswered) == 0 {
 		p.trickleAt = now.Add(trickleEvery)
 	}
 	if r := p.rate(); r != 0 {
@@ -195,10 +196,10 @@ func (p *pacer) spend(now units.Instant, s *sending, inflight units.Bytes) {
 // probeSize is what a packet without payload takes of the rate: Ethernet's, IPv4's, UDP's and RoCEv2's headers.
 const probeSize units.Bytes = 78
 
-// next is when budget will be positive, or the controller may allow more.
-func (p *pacer) next(now units.Instant) units.Instant {
+// next is when budget will be positive for units of so much cost, or the controller may allow more.
+func (p *pacer) next(now units.Instant, cost units.Bytes) units.Instant {
 	if p.rate() == 0 {
-		if p.unanswered >= p.units() {
+		if p.room(cost, p.unanswered) == 0 {
 			return min(max(now, p.trickleAt), p.changes(now))
 		}
 		return now
@@ -283,10 +284,14 @@ const leastHeld = units.KiB
 // room is how many units may be sent that take cost bytes of the rate each, beside what is in flight.
 func (p *pacer) room(cost units.Bytes, f flight) int {
 	w, allowed := p.window()
-	if !allowed && p.rate() == 0 {
-		return max(0, int(w/p.unit)-f.units) // the receiver's memory holds so many, however short they are
+	paced := p.rate() != 0
+	if !allowed && !paced { // the receiver's memory holds so many, however short they are
+		return max(0, int(w/p.unit)-f.units)
 	}
 	n := (w - f.bytes) / cost
+	if !paced && p.peerWindow != 0 {
+		n = min(n, max(w, p.peerWindow)/p.unit-units.Bytes(f.units))
+	}
 	if least := min(leastHeld, p.unit); cost < least && p.found != 0 && p.peerWindow != 0 {
 		n = min(n, p.held()/least-units.Bytes(f.units))
 	}
