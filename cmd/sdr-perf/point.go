@@ -66,22 +66,23 @@ func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
 		return nil, usage.Wrap(err)
 	}
 	link := pt.Link.config(0)
-	line := link.UserRate(mtu, pt.end.dev.Caps().HeaderBytes)
-	rate := line / units.Rate(pt.QPs)
-	if pt.Congestion != "" {
-		rate = 0 // it is to find one
-		if s, err := congestion.Parse(pt.Congestion); err == nil && s.LineRate {
-			rate = line // it begins there, as a NIC at its port's
-		}
-	}
 	conn, err := reliability.NewConn(pt.end.ctx, sdr.QPConfig{
 		MTU: mtu, Chunk: pt.Chunk, Channels: pt.Channels, Silence: pt.Timeout,
 		SendDepth: min(max(1024, link.PacketsInFlight(mtu)), 1<<20),
 	}, reliability.Config{
 		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.log,
-		Rate: rate, Congestion: congestion.Spec{Name: pt.Congestion}, Trims: pt.end.local.trimPath,
+		Rate: pt.rateOf(link.UserRate(mtu, pt.end.dev.Caps().HeaderBytes)), Congestion: congestion.Spec{Name: pt.Congestion}, Trims: pt.end.local.trimPath,
 	})
 	return conn, asUsage(err)
+}
+
+// rateOf is what a connection is told of the rate of a line: its part, since all send at once. A congestion control is to find it, unless
+// it is one that begins at the line's rate, as a NIC does at its port's.
+func (p *params) rateOf(line units.Rate) units.Rate {
+	if s, err := congestion.Parse(p.Congestion); p.Congestion != "" && err == nil && !s.LineRate {
+		return 0
+	}
+	return line / units.Rate(p.QPs)
 }
 
 // memory is what the buffers of an end take at most.
