@@ -202,17 +202,26 @@ func (l *link) describe() string {
 	if !l.emulated() {
 		return "no emulated link"
 	}
-	return l.describeWith(units.FormatDuration(l.RTT))
+	return l.describeWith(l.roundTrip())
 }
 
-// describeWith is describe of a link that is emulated, with words for its round-trip time.
-func (l *link) describeWith(rtt string) string {
-	parts := []string{"emulated link: RTT " + rtt}
+// roundTrip is the round-trip time in words, "" for none.
+func (l *link) roundTrip() string {
+	if l.RTT == 0 {
+		return ""
+	}
+	return units.FormatDuration(l.RTT)
+}
+
+// describeWith is describe of a link that is emulated, with words for its round-trip time and what else there is to say.
+func (l *link) describeWith(rtt string, more ...string) string {
+	var parts []string
 	add := func(set bool, format string, v ...any) {
 		if set {
 			parts = append(parts, fmt.Sprintf(format, v...))
 		}
 	}
+	add(rtt != "", "RTT %s", rtt)
 	add(l.Rate != 0, "%v", l.Rate)
 	add(l.Paths != "", "paths %s", l.Paths)
 	add(l.Queue != 0, "queue %v", l.Queue)
@@ -221,5 +230,8 @@ func (l *link) describeWith(rtt string) string {
 	add(l.Burst > 1, "in bursts of %g", l.Burst)
 	add(l.Reorder != 0, "reorder %g", l.Reorder)
 	add(l.Duplicate != 0, "duplicate %g", l.Duplicate)
-	return strings.Join(parts, ", ")
+	if parts = append(parts, more...); len(parts) == 0 {
+		return "emulated link"
+	}
+	return "emulated link: " + strings.Join(parts, ", ")
 }

@@ -146,7 +146,7 @@ func subtitle(key string, r *result.Result) string {
 		case "rtt":
 			return text + "; emulated link of different round-trip times"
 		}
-		text += "; " + shown.describe()
+		text += "; " + shown.describeWith(shown.roundTrip())
 	}
 	return text
 }

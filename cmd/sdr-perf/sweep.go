@@ -170,7 +170,7 @@ func (s *sweep) is(key string) bool { return s != nil && s.key == key }
 // describe says what link is emulated at all points.
 func (s *sweep) describe(l *link) string {
 	const below = " as below"
-	shown, rtt := *l, units.FormatDuration(l.RTT)
+	shown := *l
 	switch {
 	case s == nil || s.key == "":
 		return l.describe()
@@ -183,7 +183,7 @@ func (s *sweep) describe(l *link) string {
 	default:
 		return l.describe() + ", " + s.key + below
 	}
-	return shown.describeWith(rtt) + ", " + s.key + below
+	return shown.describeWith(l.roundTrip(), s.key+below)
 }
 
 // A task is what a point measures.

@@ -90,8 +90,8 @@ func TestWhatIsSweptIsSaidInRows(t *testing.T) {
 		{"inflight", none, "no emulated link, inflight as below; transfers under way on 1 connection"},
 		{"rtt", slow, "emulated link: RTT as below, 1 Gbit/s, drop 0.01 per packet; one transfer at a time"},
 		{"rate", slow, "emulated link: RTT 1 ms, drop 0.01 per packet, rate as below; one transfer at a time"},
-		{"rate", link{Rate: units.Gbit}, "emulated link: RTT 0 ns, rate as below; one transfer at a time"},
-		{"drop", link{Drop: 0.01}, "emulated link: RTT 0 ns, drop as below; one transfer at a time"},
+		{"rate", link{Rate: units.Gbit}, "emulated link: rate as below; one transfer at a time"},
+		{"drop", link{Drop: 0.01}, "emulated link: drop as below; one transfer at a time"},
 	} {
 		s, p := &sweep{key: c.key}, &params{Inflight: 1, QPs: 1}
 		require.Equal(t, c.want, s.describe(&c.link)+"; "+p.underWay(s))
@@ -99,4 +99,7 @@ func TestWhatIsSweptIsSaidInRows(t *testing.T) {
 	r := &result.Result{Device: "userroce", MTU: 4096, Inflight: 1, QPs: 1}
 	require.Equal(t, "userroce, MTU 4096, transfers under way on 1 connection", subtitle("inflight", r))
 	require.Equal(t, "userroce, MTU 4096, 1 transfer under way on 1 connection", subtitle("size", r))
+	r.Link = &result.Link{RateBps: units.Gbit}
+	require.Equal(t, "userroce, MTU 4096, 1 transfer under way on 1 connection; emulated link: 1 Gbit/s", subtitle("size", r))
+	require.Equal(t, "userroce, MTU 4096, 1 transfer under way on 1 connection; emulated link", subtitle("rate", r))
 }
