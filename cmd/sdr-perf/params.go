@@ -156,6 +156,9 @@ func (p *params) check() error {
 			return fmt.Errorf("--congestion %s: it starts at the line rate, and no device tells it: give --rate, too", p.Congestion)
 		}
 	}
+	if p.Link.Drop == 1 {
+		return errors.New("--drop 1: nothing would arrive: choose less than 1")
+	}
 	err := p.Link.config(0).Validate()
 	if e := new(operr.Error); errors.As(err, &e) {
 		named := *e

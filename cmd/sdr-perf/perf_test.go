@@ -368,6 +368,7 @@ func TestMistakes(t *testing.T) {
 		{"--loopback --alpha 99", exitUsage, "choose 0.001 to 64"},
 		{"--loopback --ec 300,3", exitUsage, "--ec 300,3"},
 		{"--loopback --drop 1.5", exitUsage, "1.5"},
+		{"--loopback --drop 1", exitUsage, "--drop 1: nothing would arrive: choose less than 1"},
 		{"--loopback --drop nan", exitUsage, "NaN"},
 		{"--loopback --queue 1MiB", exitUsage, "ueue"},
 		{"--loopback --rate 10", exitUsage, "the unit is missing"},
