@@ -88,12 +88,15 @@ func progress(doing string) sdrnet.Progress {
 	}
 }
 
-// summary says what was done and what it took.
+// summary says what was done and what it took, and at the sender how many packets had to go again.
 func summary(w io.Writer, c *sdrnet.Conn, did, path string, size int64, begun time.Time) {
 	n, took := units.Bytes(size), time.Since(begun)
 	_, file := c.Stats()
-	fmt.Fprintf(w, "%s %s: %v in %.2f s (%v), SHA-256 agrees, %d of %d packets repeated\n",
-		did, path, n, took.Seconds(), units.RateOf(n, took), file.Units.Retransmitted, file.Units.Sent)
+	fmt.Fprintf(w, "%s %s: %v in %.2f s (%v), SHA-256 agrees", did, path, n, took.Seconds(), units.RateOf(n, took))
+	if file.Units.Sent > 0 {
+		fmt.Fprintf(w, ", %d of %d packets repeated", file.Units.Retransmitted, file.Units.Sent)
+	}
+	fmt.Fprintln(w)
 }
 
 // openOriginal opens a regular file, or for stdio one that holds what stdin had to its end: the receiver wants to know
