@@ -47,6 +47,9 @@ func main() {
 	case errors.Is(err, hosts.ErrPrivilege):
 		fmt.Fprintln(os.Stderr, "peers: "+err.Error()+": run it as root (sudo go run .)")
 		os.Exit(2)
+	case err != nil && ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(130)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "peers:", err)
 		os.Exit(2)
