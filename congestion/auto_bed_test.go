@@ -129,3 +129,35 @@ func TestManyBeginAtOnce(t *testing.T) {
 		require.Greater(t, float64(used), 0.93*float64(rate))
 	}
 }
+
+// Eight senders with packets of 4 KiB, of which two each make a queue of a threshold nearly, at hosts that are late by a millisecond now
+// and then. When each of them grew by a packet in every round without marks the queue swung to two thresholds, and half of all was marked.
+func TestLargePacketsDontSwing(t *testing.T) {
+	const rate, rtt, threshold, large = 100 * units.Mbit, 2 * units.Millisecond, 64 * units.KiB, 4 * units.KiB
+	late := bottleneck.Stalls{Every: 3 * units.Millisecond, Last: units.Millisecond}
+	for seed := range uint64(4) {
+		var flows []bottleneck.Flow
+		for range 8 {
+			flows = append(flows, bottleneck.Flow{
+				Controller: congestion.Auto()(congestion.Path{MTU: large}), RTT: rtt, Report: 300 * units.Microsecond, Sender: late, Receiver: late,
+			})
+		}
+		b := bottleneck.New(bottleneck.Link{
+			Rate: rate, Buffer: 2 * units.MiB, Packet: large, MarkFrom: threshold, MarkTo: threshold, MarkMost: 1, Seed: seed,
+		}, flows...)
+		b.Run(sec / 2)
+		b.WatchQueue()
+		b.Run(4 * sec)
+		var used units.Rate
+		var sent, marked units.Bytes
+		for i := range flows {
+			s := b.Sum(i, sec/2, 4*sec)
+			used, sent, marked = used+b.Rate(i, sec/2, 4*sec), sent+s.Sent, marked+s.Marked
+		}
+		t.Logf("at most %.2f thresholds, %.3f marked, %.3f of the link",
+			float64(b.Longest())/float64(threshold), float64(marked)/float64(sent), float64(used)/float64(rate))
+		require.LessOrEqual(t, b.Longest(), 7*threshold/4)
+		require.Less(t, float64(marked), 0.37*float64(sent))
+		require.Greater(t, float64(used), 0.98*float64(rate))
+	}
+}

@@ -16,10 +16,12 @@ type markBound struct {
 }
 
 const (
-	// markGrowth-th of the window, and a packet, is what a round without marks adds to it, and twice as much each markDoubling
-	// of them, up to markDoublings times: the path may have become faster, or the others gone. A markSlack-th less than what
-	// arrives is the most that a round with marks takes off.
+	// markGrowth-th of the window, and a packet, but no more than markStep, is what a round without marks adds to it, and twice as much
+	// of the former each markDoubling of them, up to markDoublings times: the path may have become faster, or the others gone. Where a few
+	// packets of 4 KiB are the window, one more is a quarter of it, and senders that all grow by that before the next mark is heard make
+	// the queue swing by half of itself. A markSlack-th less than what arrives is the most that a round with marks takes off.
 	markGrowth    = 64
+	markStep      = 1500
 	markSlack     = 16
 	markDoubling  = 16
 	markDoublings = 4
@@ -88,7 +90,7 @@ func (m *markBound) grow(mtu, allowed units.Bytes) {
 	if m.window == 0 {
 		return
 	}
-	m.window = min(m.window+m.window/markGrowth<<min(m.clean/markDoubling, markDoublings)+mtu, max(allowed, m.window))
+	m.window = min(m.window+m.window/markGrowth<<min(m.clean/markDoubling, markDoublings)+min(mtu, markStep), max(allowed, m.window))
 	m.clean++
 }
 
