@@ -13,9 +13,10 @@ import (
 // Multipath Transport for AI/ML Clusters", Table 1 and Algorithms 3 and 4). The others of Table 1 follow
 // from BaseRTT and the path's line rate.
 type STrackConfig struct {
-	// BaseRTT is the network's round trip without queues, net_base_rtt; 0: the path's. The target
-	// delay is one of it, the high target three.
+	// BaseRTT is the network's round trip without queues, net_base_rtt; 0: the path's.
 	BaseRTT units.Duration
+	// Target is the delay that windows are to settle at, target_Qdelay; 0: BaseRTT, as in Table 1. The high target is three of it.
+	Target units.Duration
 	// Initial and Max are windows in products of line rate and BaseRTT. The paper has "roughly the
 	// BDP" for the latter; with one and a half its results come out, with one they don't.
 	Initial, Max float64
@@ -33,7 +34,7 @@ const (
 	strackUnitBDP = 150_000 // bytes
 
 	strackEWMAShift   = 3 // ewma = 1/8
-	strackTargetHigh  = 3 // target_Qhigh in round trips
+	strackTargetHigh  = 3 // target_Qhigh in target_Qdelay
 	strackFloorShift  = 1 // one decrease takes half at most
 	strackQuickShift  = 3 // achievedBDP counts below an eighth of the largest window
 	strackBetaPackets = 5
@@ -48,6 +49,8 @@ func STrack(c STrackConfig) (Factory, error) {
 	switch {
 	case c.BaseRTT < 0 || c.BaseRTT > units.Second:
 		return nil, operr.New("configure", "strack", "a base round trip of %v: must be within 0 (the path's) and 1 s", c.BaseRTT)
+	case c.Target < 0 || c.Target > units.Second:
+		return nil, operr.New("configure", "strack", "a target delay of %v: must be within 0 (the base round trip) and 1 s", c.Target)
 	case !fits(c.Initial, 0.001, 100) || !fits(c.Max, c.Initial, 100):
 		return nil, operr.New("configure", "strack", "an initial window of %g and a largest one of %g products: must rise, within 0.001 and 100", c.Initial, c.Max)
 	case !fits(c.Gamma, 0, 1):
@@ -60,10 +63,10 @@ func STrack(c STrackConfig) (Factory, error) {
 type strack struct {
 	now       units.Instant
 	window    window
-	netRTT    units.Duration // net_base_rtt, and target_Qdelay
+	target    units.Duration // target_Qdelay
 	baseRTT   units.Duration // the least that was measured, at most the path's
 	low, high window
-	// alpha is that of Table 1 times net_base_rtt, beta and eta as there.
+	// alpha is that of Table 1 times target, beta and eta as there.
 	alpha, beta, eta window
 	gamma            fraction
 
@@ -81,6 +84,10 @@ func newSTrack(c *STrackConfig, p Path) *strack {
 		net = min(p.BaseRTT, units.Second)
 	}
 	net = max(net, 1)
+	target := c.Target
+	if target == 0 {
+		target = net
+	}
 	base := p.BaseRTT
 	if base <= 0 {
 		base = net
@@ -88,15 +95,15 @@ func newSTrack(c *STrackConfig, p Path) *strack {
 	mtu := min(max(p.MTU, 1), maxMTU)
 	bdp := min(max(p.LineRate.Bytes(net), mtu), maxPackets/8*mtu)
 	s := &strack{
-		netRTT: net, baseRTT: base, low: windowOf(1, mtu), gamma: fractionOf(c.Gamma),
+		target: target, baseRTT: base, low: windowOf(1, mtu), gamma: fractionOf(c.Gamma),
 		beta: scaledWindow(strackBetaPackets, 1, mtu, bdp), eta: scaledWindow(15, 100, mtu, bdp),
 	}
 	s.high = max(s.low, windowOf(c.Max, bdp))
 	s.window = min(max(windowOf(c.Initial, bdp), s.low), s.high)
 	s.alpha = s.high // more would have no more effect
-	hi, lo := bits.Mul64(uint64(scaledWindow(strackAlphaFactor, 1, mtu, bdp)), uint64(net))
+	hi, lo := bits.Mul64(uint64(scaledWindow(strackAlphaFactor, 1, mtu, bdp)), uint64(target))
 	if hi < uint64(strackUnitRTT) {
-		q, _ := bits.Div64(hi, lo, uint64(strackUnitRTT)) // delay_sf
+		q, _ := bits.Div64(hi, lo, uint64(strackUnitRTT)) // delay_sf, over base_rtt
 		s.alpha = window(min(q, uint64(s.high)))
 	}
 	s.beta, s.eta = min(s.beta, s.high), min(s.eta, s.high)
@@ -129,7 +136,7 @@ func (s *strack) OnAck(now units.Instant, a *Ack) {
 	if !a.Probe {
 		s.received += acked
 	}
-	if s.now.Sub(s.counted) > s.baseRTT+s.netRTT {
+	if s.now.Sub(s.counted) > s.baseRTT+s.target {
 		s.achieved, s.received, s.counted = s.received, 0, s.now
 	}
 	if a.RTT <= 0 {
@@ -143,7 +150,7 @@ func (s *strack) OnAck(now units.Instant, a *Ack) {
 // acknowledgement.
 func (s *strack) adjust(delay units.Duration, acked units.Bytes, ecn bool) {
 	s.delay += (int64(delay)<<strackDelayShift - s.delay) >> strackEWMAShift
-	target := s.netRTT
+	target := s.target
 	avg := units.Duration(s.delay >> strackDelayShift)
 	switch {
 	case !ecn && delay > strackTargetHigh*target:
@@ -171,10 +178,10 @@ func (s *strack) raise(by window, acked units.Bytes) {
 
 func (s *strack) cut(delay, avg units.Duration) {
 	switch {
-	case delay > strackTargetHigh*s.netRTT && window(s.achieved)<<windowShift < s.high>>strackQuickShift:
+	case delay > strackTargetHigh*s.target && window(s.achieved)<<windowShift < s.high>>strackQuickShift:
 		s.window = window(s.achieved) << windowShift
-	case delay > s.netRTT:
-		excess, _ := bits.Div64(uint64(avg-s.netRTT)>>1, uint64(avg-s.netRTT)<<63, uint64(avg))
+	case delay > s.target:
+		excess, _ := bits.Div64(uint64(avg-s.target)>>1, uint64(avg-s.target)<<63, uint64(avg))
 		part := min(s.gamma.times(fraction(excess)), whole>>strackFloorShift)
 		s.window = window((whole - part).of(int64(s.window)))
 	default:

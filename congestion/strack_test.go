@@ -83,6 +83,36 @@ func TestSTrackAlgorithm3(t *testing.T) {
 	}
 }
 
+// With another target the regions of figure 6 lie elsewhere, and the slope of α below it stays.
+func TestSTrackTarget(t *testing.T) {
+	const (
+		at    = units.Instant(200 * micro)
+		acked = 16384.0
+		w0    = 300e3
+		alpha = 4 * 400.0 / 150 * 8 / 12 * 4096 // for a delay of one base round trip less than the target
+	)
+	for _, c := range []struct {
+		ecn      bool
+		delay    units.Duration
+		achieved units.Bytes
+		want     float64
+	}{
+		{false, 0, 0, w0 + 2*alpha*acked/w0},
+		{false, 12 * micro, 0, w0 + alpha/2*acked/w0},
+		{true, 15 * micro, 0, w0},
+		{true, 20 * micro, 0, w0 * (1 - 0.8*4/20)},
+		{true, 40 * micro, 1000, w0 * (1 - 0.8*24/40)},
+		{true, 49 * micro, 50_000, 50_000},
+	} {
+		s := testSTrack(t, func(c *STrackConfig) { c.Target = 16 * micro })
+		s.now, s.counted, s.lastRaise = at, at, at
+		s.window, s.achieved = window(w0)<<windowShift, c.achieved
+		s.delay = int64(c.delay) << strackDelayShift
+		s.OnAck(at, &Ack{RTT: 8*micro + c.delay, Acked: acked, ECN: c.ecn})
+		require.InDelta(t, c.want, float64(s.window)/(1<<windowShift), 30, "%+v", c)
+	}
+}
+
 // A cut and an additive increase happen once each base round trip.
 func TestSTrackOnceARoundTrip(t *testing.T) {
 	s := testSTrack(t, nil)
@@ -162,6 +192,8 @@ func TestSTrackConfig(t *testing.T) {
 	for _, change := range []func(*STrackConfig){
 		func(c *STrackConfig) { c.BaseRTT = -1 },
 		func(c *STrackConfig) { c.BaseRTT = 2 * units.Second },
+		func(c *STrackConfig) { c.Target = -1 },
+		func(c *STrackConfig) { c.Target = 2 * units.Second },
 		func(c *STrackConfig) { c.Max = 0.5 },
 		func(c *STrackConfig) { c.Initial = math.NaN() },
 		func(c *STrackConfig) { c.Gamma = 1.1 },

@@ -99,6 +99,7 @@ dcp[:OPTION,...]   headers that switches have cut off come back and are repeated
      track=bitmap ho=57 message=PACKETS batch=N rto=TIME retries=N
 strack[:OPTION,...] a path for each packet and a window of its own (STrack); wants --ecn
      oblivious paths=N ack=SIZE rto=TIME base=TIME; wmax=1.5 and w0=1 in products of rate and base, gamma=0.8
+     target=TIME   the delay that windows settle at; default: base
      prompt=marked  what is acknowledged at once besides gaps: gaps (nothing), marked or expected packets
      corruption=P  parity for messages of a window, against losses at that rate on the way (beyond the paper)
 uet[:OPTION,...]   a path for each packet, headers of trimmed ones are reported (Ultra Ethernet); wants --ecn and --trim

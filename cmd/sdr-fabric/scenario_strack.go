@@ -36,6 +36,8 @@ func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
 		case "base":
 			err = (*units.DurationValue)(&c.BaseRTT).Set(o.value)
 			window.BaseRTT = c.BaseRTT
+		case "target":
+			err = (*units.DurationValue)(&window.Target).Set(o.value)
 		case "corruption":
 			c.Corruption, err = strconv.ParseFloat(o.value, 64)
 		case "wmax":
@@ -45,7 +47,7 @@ func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
 		case "gamma":
 			window.Gamma, err = strconv.ParseFloat(o.value, 64)
 		default:
-			err = fmt.Errorf("unknown: choose oblivious, paths=, ack=, prompt=, rto=, base=, corruption=, wmax=, w0= or gamma=")
+			err = fmt.Errorf("unknown: choose oblivious, paths=, ack=, prompt=, rto=, base=, target=, corruption=, wmax=, w0= or gamma=")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.name, err)

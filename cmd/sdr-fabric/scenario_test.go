@@ -51,7 +51,7 @@ func TestHelpIsTrue(t *testing.T) {
 		"--transport dcp:track=bitmap,ho=60,message=100,batch=8,rto=1ms,retries=3 --trim 60,n=16,acks=safe,threshold=100kB@400G,control=1MB --forced 0.01",
 		"--transport dcp:ho=57,track=counter --trim 57,w=1.5", "--transport timeout:rto=1ms",
 		"--transport racktlp:window=100kB,span=3,reorder=5us,rto=1ms", "--transport mprdma:initial=10,delta=32,bitmap=128,rto=1ms",
-		"--transport strack:prompt=marked,paths=16 --ecn 20kB,80kB,1", "--routing entropy", "--routing leastqueue:2", "--routing leastqueue:weighted --topo leafspine:2x2x2,slow=1x4 --load perm:10kB", "--routing flowlet:10us", "--routing ecmp:symmetric",
+		"--transport strack:prompt=marked,paths=16,target=9us --ecn 20kB,80kB,1", "--routing entropy", "--routing leastqueue:2", "--routing leastqueue:weighted --topo leafspine:2x2x2,slow=1x4 --load perm:10kB", "--routing flowlet:10us", "--routing ecmp:symmetric",
 		"--buffer 16MiB,pfc,headroom=ns3,shift=2,reserve=1KiB,resume=2KiB", "--buffer 1MiB,queue=200kB,alpha=1,deep=8", "--ecn 20kB,80kB,0.2@100G;30kB,90kB,1",
 		"--load incast:3,100kB,to=2,jitter=1us", "--load dbt:100kB,chunk=10kB", "--load poisson:AliStorage,0.3,100us", "--cc swift", "--until 5us", "--switch-latency 500ns",
 	} {
