@@ -108,7 +108,7 @@ func TestMistakes(t *testing.T) {
 		{"run --ecn 3", "write it like none, or KMIN,KMAX,PMAX"},
 		{"run --loss 2", "must be a probability"},
 		{"run --mtu 0x", `invalid argument "0x"`},
-		{"run extra", "unknown command"},
+		{"run extra", "unexpected argument"},
 		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19, strack:3, strack:4, strack:8, strack:16, strack:17, strack:18, strack:20, strack:1, strack:21, strack:22, strack:23, strack:24, strack:25, strack:26, strack:27, strack:28, strack:beyond, nscc:400g, nscc:400g-4to1, nscc:400g-8to1, nscc:400g-slow, nscc:200g, nscc:800g, dcp:1, dcp:2, dcp:10, dcp:11, dcp:12, dcp:13, dcp:14, dcp:15, dcp:16, dcp:17 and all"},
 		{"figure themis-lh:2 --scale 2", "write full, or a fraction such as 1/8"},
 		{"figure strack:9 --sizes 4KiB,much", "much"},

@@ -25,13 +25,25 @@ func Wrap(err error) error { return Error{err} }
 // Errorf makes an Error as fmt.Errorf makes an error.
 func Errorf(format string, args ...any) error { return Error{fmt.Errorf(format, args...)} }
 
-// Args makes the errors of an argument check mistakes in the call.
+// Args makes the errors of an argument check mistakes in the call, and says what the call is like: cobra takes an argument too many for a
+// command, and tells of one too few only how many there are.
 func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return Error{err}
+		err := check(cmd, args)
+		if err == nil {
+			return nil
 		}
-		return nil
+		path := cmd.CommandPath()
+		none := cobra.NoArgs(cmd, args)
+		switch isNone := none != nil && none.Error() == err.Error(); {
+		case isNone && cmd.HasSubCommands():
+			return Errorf("%w: %s --help lists those there are", err, path)
+		case isNone:
+			return Errorf("unexpected argument %q: %s takes flags alone, %s --help has them", args[0], path, path)
+		case strings.Contains(err.Error(), "arg(s)"): // cobra counts
+			return Errorf("%w: %s", err, cmd.UseLine())
+		}
+		return Error{err}
 	}
 }
 

@@ -64,3 +64,26 @@ func tryFlags(args string) error {
 	root.SetArgs(strings.Fields(args))
 	return root.Execute()
 }
+
+// TestArgs: who gives a command the wrong arguments reads what it takes.
+func TestArgs(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"none x", `unexpected argument "x": prog none takes flags alone, prog none --help has them`},
+		{"one", "accepts 1 arg(s), received 0: prog one FILE [flags]"},
+		{"one a b", "accepts 1 arg(s), received 2: prog one FILE [flags]"},
+		{"nonesuch", `unknown command "nonesuch" for "prog": prog --help lists those there are`},
+		{"one a", ""},
+	} {
+		run := func(*cobra.Command, []string) {}
+		root := &cobra.Command{Use: "prog", SilenceErrors: true, SilenceUsage: true, Run: run, Args: Args(cobra.NoArgs)}
+		root.AddCommand(&cobra.Command{Use: "none", Run: run, Args: Args(cobra.NoArgs)}, &cobra.Command{Use: "one FILE", Run: run, Args: Args(cobra.ExactArgs(1))})
+		root.SetArgs(strings.Fields(c.args))
+		err := root.Execute()
+		if c.says == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorAs(t, err, new(Error))
+		require.EqualError(t, err, c.says)
+	}
+}
