@@ -16,6 +16,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/hosts"
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/link"
+	"github.com/sdr-rdma/go-sdr/test/peers/internal/transport"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -134,4 +135,25 @@ func TestJudging(t *testing.T) {
 	o = made(append(steady(25000, 100), append(steady(0, 30), steady(25000, 170)...)...))
 	require.Equal(t, 290*ms, o.reached(rate, 100*ms, time.Second, 3*time.Second), "one bin of ten may be empty")
 	require.Equal(t, never, o.reached(rate, 100*ms, time.Second, 1200*ms))
+}
+
+// TestGoodput: a sender that fills the link and repeats just what gets lost has all of it but the loss, and one that adds a quarter of
+// parity four fifths, whatever gets lost.
+func TestGoodput(t *testing.T) {
+	p, err := parse([]string{"-rate", "20mbit"})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		dropped, lost, again, parity uint64 // of 100 packets
+		goodput                      float64
+	}{{0, 0, 0, 0, 1}, {0, 10, 10, 0, 1}, {20, 0, 20, 0, 1}, {0, 0, 0, 20, 0.8}, {0, 10, 8, 20, 0.8}} {
+		o := made(steady(25000*(100-c.lost)/100, 800))
+		for i := range o.records[0] {
+			r := &o.records[0][i]
+			r.Packets, r.Dropped, r.Lost = 100, c.dropped, c.lost
+		}
+		o.told = []told{{All: transport.Poured{Sent: 100, Again: c.again, Parity: c.parity}}}
+		l := p.through(p.product(short))
+		l.Drop = float64(c.lost) / 100
+		require.InDelta(t, c.goodput, p.judgeAlone(o, l, short, true).Figures[1].Value, 1e-9, "%+v", c)
+	}
 }

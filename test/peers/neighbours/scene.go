@@ -141,7 +141,7 @@ func (p *plan) judgeAlone(o *outcome, l link.Config, rtt time.Duration, deep boo
 	r := o.total(from, to)
 	use := o.use(p.rate, from, to)
 	waste := o.waste()
-	goodput := use * (1 - waste) / (1 - l.Drop)
+	goodput := use * (1 - waste) / passed(r) / (1 - l.Drop)
 	queue := wait(r)
 	full := p.rate.Time(units.Bytes(l.Queue))
 	v := new(verdict).share("of the link", use).share("less loss, repeats and parity", goodput).percent("dropped by the queue", part(r.Dropped, r.Packets)).
@@ -149,6 +149,10 @@ func (p *plan) judgeAlone(o *outcome, l link.Config, rtt time.Duration, deep boo
 	v.unless(goodput >= 0.93, "0.93 of the link").unless(part(r.Dropped, r.Packets) < 0.01, "1 % dropped").unless(2*queue < full, "half a buffer")
 	return v.unless(!deep || 2*queue < rtt, "half a round trip")
 }
+
+// passed is what of the packets arrived. What got lost is no part of what left the queue, and waste counts its repeat as sent again: of all
+// that was sent the rest is what was sent for the first time, and that arrives in the end.
+func passed(r link.Record) float64 { return max(1-part(r.Dropped+r.Lost, r.Packets), 1e-6) }
 
 // waste is what of sdr's packets wasn't sent for the first time, after the start-up.
 func (o *outcome) waste() float64 {
