@@ -13,18 +13,18 @@ import "github.com/sdr-rdma/go-sdr/units"
 // rate and now and then a quarter more, and flows take minutes to become equal. Here the bound on what
 // is in flight is what limits, always: the product of rate and round trip, and the same amount of
 // queue on top whoever is asked, growing with the root of the rate (FAST, Wei et al., IEEE/ACM ToN
-// 14(6), 2006, section III, with Swift's scaling by the root). Flows then become equal within some ten to thirty
-// round trips, because all wait in the same queue: while others share the path, too, the window moves by that wait alone (share), which
-// all see alike, and not by the delivery rate, of which each sees the largest of its own. How much that amount is, σ, follows from the least round trip alone: the speed
-// at which flows become equal is that of the queue to the round trip, so that it has to grow with it, and a σ that each flow moved by what it
-// saw differed between flows by more than it gained. Marks, losses and waits of half a round trip cut σ, and it grows back.
+// 14(6), 2006, section III, with Swift's scaling by the root). Flows then become equal within a few seconds,
+// because all wait in the same queue: while others share the path, too, the window moves by that wait alone (share), which
+// all see alike, and not by the delivery rate, of which each sees the largest of its own. How much that amount is, σ, follows from the least round trip alone
+// (nominal), because a σ that each flow moved by what it saw differed between flows by more than it gained, and is the same from 2 to 22 ms, because
+// flows with different σ get rates as its squares. Marks, losses and waits of half a round trip cut σ, and it grows back.
 //
 // Random losses are told from those of full queues: they are as frequent while the queue is drained.
 // Only the latter bound what is in flight. Where the queue stays though this flow holds back, a
 // competitor is there that fills it. Then, as Copa (Arun and Balakrishnan, NSDI 2018, section 4.1) leaves its delays alone
 // there, the flow holds a share of the path (rivalWindow), until the queue stays empty without its doing.
 //
-// The rate limit follows the window, and both are never less than two packets a round trip, but the rate where that is more than
+// The rate limit follows the window, and both are never less than one packet a round trip, but the rate where that is more than
 // the path carries and switches trim: see trimBound.
 func BBR() Factory {
 	return func(p Path) Controller { return newBBR(p) }
@@ -56,7 +56,7 @@ const (
 	firstPackets = 32
 	startSpan    = 25 * units.Millisecond
 	unknownRTT   = 10 * units.Millisecond
-	leastPackets = 2
+	leastPackets = 1
 	// portWindow, or half of the product, is what goes at once, and doubles each round trip, where the sender is a NIC that knows its port
 	// and the way: others may begin at the same moment, and nobody has to find out how fast the port is.
 	portWindow = 32 * units.KiB
@@ -67,10 +67,13 @@ const (
 	// fullScale is σ of 1.
 	fullScale  = 1 << 16
 	leastScale = fullScale >> 10
-	// A flow of 1 Gbit/s lets packets wait for a nominalShare-th of the least round trip, one of 16 Mbit/s for half of it:
-	// equal flows come closer to each other by half of that share each round trip.
-	nominalShare = 16
-	scaleRate    = 4800 * units.Microsecond // √κ/x at 1 Gbit/s
+	// Packets of a flow of 1 Gbit/s wait for evenWait, or on a long way for minRTT²/evenTime, but for no more than a nominalShare-th of the
+	// least round trip: see nominal.
+	evenWait     = 270 * units.Microsecond
+	evenTime     = 1800 * units.Millisecond
+	nominalShare = 8
+	// scaleRate is √κ/x at 1 Gbit/s: how long packets of a flow of that rate wait with σ of 1.
+	scaleRate = 4800 * units.Microsecond
 	// scaleCut-th of σ is taken off in a round in which packets waited for longer than a queueMost-th of the round trip.
 	scaleCut  = 16
 	queueMost = 2
@@ -116,6 +119,10 @@ const (
 	// before, and with all of it the queue would swing. shareRounds are lately.
 	shareGain   = 7
 	shareRounds = 8
+	// partLength is how long of a round one least round trip stands for.
+	partLength = units.Millisecond
+	// emptyRounds in a row without a queue may be others' drains.
+	emptyRounds = 2
 	// regular-th of a round trip, and the time of four packets, is the longest pause in feedback that is regular.
 	regular = 2
 	// pauseFade-th is taken off the longest pause each round.
@@ -160,6 +167,7 @@ type bbr struct {
 	depth   units.Duration // of the buffer, seen when it was full; 0: unknown
 	deeper  units.Instant
 	fullAt  units.Instant
+	empty   int  // rounds in a row that saw no queue
 	more    uint // doublings of the queue allowed, in up
 	grew    bool
 	slow    int // rounds of startup that brought no more
@@ -170,7 +178,6 @@ type bbr struct {
 	detour  units.Duration // round trip of the last probe that may have seen a longer way; 0: it didn't
 	fails   int            // probes in a row that found the queue filled; below 0: that found it gone, in a competition
 	calmAt  units.Instant  // when packets last waited no longer than twice the target
-	pressed bool           // this probe is because they have for long
 	drained units.Bytes    // what was in flight when the probe began
 	peak    units.Rate     // of bw in the last minute or so
 	faded   units.Instant  // when it was last lowered
@@ -199,6 +206,7 @@ type bbrRound struct {
 	marked, trimmed     units.Bytes
 	took, gap           units.Duration // gap is the longest time without feedback
 	least, most         units.Duration
+	mean                meanRTT
 	acks                int
 	held, reduced, void bool // the limits held the sender; on purpose lower; tells nothing
 	calm                bool // all of it was sent into a drained queue
@@ -425,6 +433,7 @@ func (b *bbr) sampleRTT(now units.Instant, rtt units.Duration) {
 		b.round.least = rtt
 	}
 	b.round.most = max(b.round.most, rtt)
+	b.round.mean.add(now, rtt)
 	if b.minRTT == 0 || rtt <= b.minRTT || b.seenAt < 0 {
 		b.minRTT, b.seenAt = min(rtt, maxRTT), now
 	} else if rtt <= b.minRTT+b.tolerance() {

@@ -3,6 +3,7 @@
 package congestion
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,7 +87,7 @@ func TestBBRQueueFollowsFromThePath(t *testing.T) {
 		for range 2 * scaleCut {
 			b.adjust(0)
 		}
-		require.Equal(t, int64(lawsRTT)*fullScale/int64(nominalShare*scaleRate), b.scale)
+		require.Equal(t, b.nominal(), b.scale)
 		b.adjust(lawsRTT/2 + units.Millisecond)
 		require.Less(t, b.scale, b.nominal())
 	}
@@ -255,7 +256,6 @@ func TestBBRProbesWhenPressed(t *testing.T) {
 	wants := func(after units.Duration) bool {
 		b.seenAt = now.Add(after) // the least round trip is no reason
 		got := b.wantsProbe(now.Add(after))
-		require.Equal(t, got, b.pressed)
 		return got
 	}
 	b.probed = now
@@ -289,4 +289,74 @@ func TestBBRCalm(t *testing.T) {
 	require.True(t, at(func(b *bbr) { b.endProbeRTT(b.now, true) }))
 	require.True(t, at(func(b *bbr) { b.round.void = true; b.next(b.now, 0, false) }))
 	require.False(t, at(func(b *bbr) { b.next(b.now, 0, false) }))
+}
+
+// σ is the same on all ways from 2 to 22 ms, an eighth of a round trip on shorter ones, and grows with the square on longer ones.
+func TestBBRNominal(t *testing.T) {
+	const us = units.Microsecond
+	for _, c := range []struct{ rtt, wait units.Duration }{
+		{400 * us, 50 * us}, {2 * units.Millisecond, 250 * us}, {2160 * us, 270 * us}, {22 * units.Millisecond, 270 * us},
+		{100 * units.Millisecond, 5556 * us}, {units.Second, 125 * units.Millisecond},
+	} {
+		b, _ := cruising()
+		b.minRTT, b.scale = c.rtt, 0
+		b.scale = b.nominal()
+		require.InEpsilon(t, float64(c.wait), float64(units.Gbit.Time(b.queueAt(units.Gbit))), 0.02, "%v", c.rtt)
+	}
+}
+
+// The mean is that of the least of each millisecond, whatever came late within it.
+func TestMeanRTT(t *testing.T) {
+	var m meanRTT
+	require.Zero(t, m.value())
+	for i, rtt := range []units.Duration{5, 3, 9, 7, 8, 40, 2} { // three parts: 3, 7, 2
+		m.add(units.Instant(i)*units.Instant(partLength)/3, rtt*units.Millisecond)
+	}
+	require.Equal(t, 4*units.Millisecond, m.value())
+}
+
+// A queue that is gone for two rounds may have been drained by others; in the third it is room.
+func TestBBRGrowsOnlyIntoRoom(t *testing.T) {
+	b, _ := cruising()
+	for range emptyRounds {
+		b.round.held = true
+		b.watchQueue(0)
+		require.Zero(t, b.more)
+	}
+	b.watchQueue(b.target())
+	for range emptyRounds {
+		b.watchQueue(0)
+		require.Zero(t, b.more)
+	}
+	b.watchQueue(0)
+	require.Equal(t, uint(1), b.more)
+}
+
+// Packets may wait as behind eight flows of this kind, if the buffer and two round trips hold as much, before others are looked for.
+func TestBBRKindred(t *testing.T) {
+	b, _ := cruising()
+	b.peak, b.minRTT = 200*units.Mbit, 2*units.Millisecond
+	require.InEpsilon(t, 1250*math.Sqrt(40)/4, float64(b.kindred()/units.Microsecond), 0.02) // the wait goes with the root of 1 Gbit/s over the rate
+	b.depth = units.Millisecond
+	require.Equal(t, units.Millisecond, b.kindred())
+	b.depth, b.peak = 0, units.Mbit
+	require.Equal(t, 2*b.minRTT, b.kindred())
+	b.peak = 0
+	require.Zero(t, b.kindred())
+}
+
+// A probe that leaves more than a half of the queue has found a competitor, however short the queue is; a second one decides.
+func TestBBRProbeLeavesTheQueue(t *testing.T) {
+	for _, c := range []struct {
+		left      units.Duration // of 2 ms
+		competing bool
+	}{{900 * units.Microsecond, false}, {1100 * units.Microsecond, true}} {
+		b, now := cruising()
+		for range 2 {
+			require.False(t, b.competing)
+			b.waited, b.probing = 2*units.Millisecond, b.minRTT+c.left
+			b.endProbeRTT(now, false)
+		}
+		require.Equal(t, c.competing, b.competing, "%v", c.left)
+	}
 }

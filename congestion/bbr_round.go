@@ -106,7 +106,7 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 		}
 		b.stand, b.low, b.high = queue, min(b.low, queue), max(b.high, queue)
 		b.watchQueue(queue)
-		b.share(queue)
+		b.share(max(b.round.mean.value()-b.minRTT, 0))
 	} else {
 		b.fair = 0
 	}
@@ -127,7 +127,10 @@ func (b *bbr) watchQueue(queue units.Duration) {
 		b.adjust(queue)
 	}
 	q := b.bw().Bytes(queue)
-	if q < b.queue()/4 && queue < b.target()/4+10*units.Microsecond && b.round.held {
+	if b.empty++; q >= b.queue()/4 || queue >= b.target()/4+10*units.Microsecond || !b.round.held {
+		b.empty = 0
+	}
+	if b.empty > emptyRounds || b.empty > 0 && b.more > 0 {
 		// What was allowed more a round ago is answered in the next.
 		if b.grew = !b.grew; b.grew {
 			b.more = min(b.more+1, 6)
@@ -150,8 +153,8 @@ func (b *bbr) wantsProbe(now units.Instant) bool {
 	case b.fails > 0 && !b.competing || b.fails < 0 || b.detour > 0: // one probe more decides
 		age /= 2
 	}
-	b.pressed = !b.competing && now.Sub(b.calmAt) > max(pressedTime, pressedRounds*b.minRTT) && now.Sub(b.probed) > minRTTAge/4
-	return b.pressed || now.Sub(max(b.seenAt, b.probed)) > age
+	pressed := !b.competing && now.Sub(b.calmAt) > max(pressedTime, pressedRounds*b.minRTT) && now.Sub(b.probed) > minRTTAge/4
+	return pressed || now.Sub(max(b.seenAt, b.probed)) > age
 }
 
 func (b *bbr) beginProbeRTT(now units.Instant) {
@@ -207,7 +210,7 @@ func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 	case !gone && b.longer():
 		b.minRTT, b.seenAt, b.detour = min(b.probing, maxRTT), now, 0
 		b.yield()
-	case gone || b.probing == 0 || b.probing <= b.minRTT+b.minRTT/16+b.grain():
+	case gone || b.probing == 0 || b.probing <= b.minRTT+min(b.minRTT/16+b.grain(), max(b.waited/2, b.grain())):
 		if b.fails = min(b.fails, 0) - 1; !b.competing || -b.fails >= quietProbes && b.bw() > b.peak/2 {
 			b.yield()
 		}
@@ -215,7 +218,7 @@ func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 		b.minRTT, b.seenAt = min(b.probing, maxRTT), now // not a queue: the way has become longer
 		b.yield()
 	default:
-		if b.fails = max(b.fails, 0) + 1; b.fails > 1 || b.pressed || b.competing {
+		if b.fails = max(b.fails, 0) + 1; b.fails > 1 || b.competing {
 			b.compete()
 		}
 	}
@@ -265,8 +268,11 @@ func (b *bbr) leaveStartup() {
 func (b *bbr) queue() units.Bytes { return b.queueAt(b.bw()) }
 
 // queueAt is that at a rate.
-func (b *bbr) queueAt(x units.Rate) units.Bytes {
-	return max(units.Bytes(int64(root(uint64(x/8)*queueRoot))*b.scale/fullScale), 2*b.path.MTU)
+func (b *bbr) queueAt(x units.Rate) units.Bytes { return max(queueOf(x, b.scale), 2*b.path.MTU) }
+
+// queueOf is that with a σ, of packets as small as it takes.
+func queueOf(x units.Rate, scale int64) units.Bytes {
+	return units.Bytes(int64(root(uint64(x/8)*queueRoot)) * scale / fullScale)
 }
 
 // most is how long packets may wait until σ is cut.
@@ -277,9 +283,13 @@ func (b *bbr) most() units.Duration {
 	return b.minRTT / queueMost
 }
 
-// nominal is σ where nothing has asked for less. It depends on the way alone, so that flows that share one have the same.
+// nominal is σ where nothing has asked for less. It depends on the way alone, so that flows that share one have the same. Flows come
+// closer to each other by half of the wait over the round trip in each round trip: for the same time on each way the wait has to grow with
+// the square of the round trip. But at one queue all wait alike, and what each gets goes with the square of its σ, so that no way up to
+// some 20 ms, where there are round trips enough, has a σ of its own. It is only the shortest that can't have half of a round trip of queue.
 func (b *bbr) nominal() int64 {
-	return max(int64(b.minRTT)*fullScale/int64(nominalShare*scaleRate), leastScale)
+	square := units.Duration(float64(b.minRTT) / float64(evenTime) * float64(b.minRTT))
+	return max(int64(min(max(evenWait, square), b.minRTT/nominalShare))*fullScale/int64(scaleRate), leastScale)
 }
 
 // target is how long packets should wait.
@@ -290,10 +300,24 @@ func (b *bbr) target() units.Duration {
 	return b.minRTT / queueTarget
 }
 
+// kindred is how long packets wait behind kindredFlows equal flows of this kind and way, and a quarter more, if two round trips and the
+// buffer hold as much.
+func (b *bbr) kindred() units.Duration {
+	x := b.peak / kindredFlows
+	if x <= 0 {
+		return 0
+	}
+	wait := min(x.Time(max(queueOf(x, b.nominal()), b.path.MTU))/4*5, 2*b.minRTT)
+	if b.depth > 0 {
+		wait = min(wait, b.depth)
+	}
+	return wait
+}
+
 // adjust cuts σ while packets wait for long, and lets it grow back.
 func (b *bbr) adjust(queue units.Duration) {
 	own := b.bw().Time(2 * b.path.MTU)
-	if queue <= max(2*b.target(), b.target()/2+b.grain()) {
+	if queue <= max(2*b.target(), b.target()/2+b.grain(), b.kindred()) {
 		b.calmAt, b.calm = b.now, b.scale
 	}
 	if queue > b.most()+own {
@@ -424,4 +448,25 @@ func root(n uint64) uint64 {
 		}
 		x = y
 	}
+}
+
+// A meanRTT is the mean of the least round trips of parts of a round. The least of the whole round would be shorter the longer the round is,
+// so that flows with a long way would think the same queue shorter than others do, and single samples are late by what hosts are.
+type meanRTT struct {
+	sum, least units.Duration // least is that of the part under way
+	parts      int
+	begun      units.Instant
+}
+
+// add takes a sample.
+func (m *meanRTT) add(now units.Instant, rtt units.Duration) {
+	if m.least == 0 || now.Sub(m.begun) >= partLength {
+		m.sum, m.parts, m.least, m.begun = m.sum+m.least, m.parts+1, rtt, now
+	}
+	m.least = min(m.least, rtt)
+}
+
+// value is the mean with the part under way, or 0 without a sample.
+func (m *meanRTT) value() units.Duration {
+	return (m.sum + m.least) / units.Duration(max(m.parts, 1))
 }
