@@ -62,7 +62,7 @@ func TestBBRBeginsWithWhatIsKnown(t *testing.T) {
 	}
 }
 
-// A switch that only reckons its queue lets nothing wait, and two packets a round trip may be more than its line: what it trims
+// A switch that only reckons its queue lets nothing wait, and the least window may be more than its line: what it trims
 // slows senders down all the same, the line is used, and so it is when it has become faster. A host that stands still now and then,
 // and catches up with a burst of which a part is trimmed, is no reason to go slower.
 func TestAutoObeysTrims(t *testing.T) {

@@ -5,7 +5,7 @@ package congestion
 import "github.com/sdr-rdma/go-sdr/units"
 
 // A trimBound bounds the pace where what is sent too fast is trimmed, and nothing is seen to wait: a switch with a queue that it only
-// reckons, as an XDP program has, is such a path. No round trip tells of its queue, and two packets in flight, the least that a
+// reckons, as an XDP program has, is such a path. No round trip tells of its queue, and a packet in flight, the least that a
 // sender can have, may be more than it carries: what it trims is all that tells of too much. The bound is lowered to what was let pass,
 // and a bit more so that the reckoned queue empties, and rises again while nothing is trimmed.
 //
