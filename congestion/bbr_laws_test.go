@@ -272,7 +272,7 @@ func TestBBRProbesWhenPressed(t *testing.T) {
 	require.True(t, wants(long+pressedTime+1))
 }
 
-// Packets count as calm that wait for no longer than twice the target, and all do at the end of a probe and in a round that tells nothing.
+// Packets count as calm that wait for no longer than twice the target, or than behind eight flows of this kind, and all do at the end of a probe and in a round that tells nothing.
 func TestBBRCalm(t *testing.T) {
 	at := func(do func(b *bbr)) bool {
 		b, now := cruising()
@@ -286,6 +286,9 @@ func TestBBRCalm(t *testing.T) {
 	few := func(b *bbr) { b.peak = units.Mbit } // a few packets of others' take a quarter of the round trip
 	require.True(t, at(func(b *bbr) { few(b); b.depth = b.minRTT / 8; b.adjust(b.target()/2 + b.minRTT/4) }))
 	require.False(t, at(func(b *bbr) { few(b); b.depth = b.minRTT / 8; b.adjust(b.target()/2 + b.minRTT/4 + 1) }))
+	kin := func(b *bbr) { b.peak, b.minRTT = 200*units.Mbit, 2*units.Millisecond } // as behind flows of this kind
+	require.True(t, at(func(b *bbr) { kin(b); b.adjust(b.kindred()) }))
+	require.False(t, at(func(b *bbr) { kin(b); b.adjust(b.kindred() + 1) }))
 	require.True(t, at(func(b *bbr) { b.endProbeRTT(b.now, true) }))
 	require.True(t, at(func(b *bbr) { b.round.void = true; b.next(b.now, 0, false) }))
 	require.False(t, at(func(b *bbr) { b.next(b.now, 0, false) }))
