@@ -95,9 +95,17 @@ func (o *output) begin(pt *point) {
 	if devices.Kernels(device) {
 		device += " at " + devices.Describe(pt.end.own)
 	}
-	fmt.Fprintf(o.table, "%s, MTU %d, chunk %v, %s, %s an end\n%s; %s\n", device, qp.MTU, qp.Chunk,
-		plural(qp.Channels, "channel"), plural(pt.end.local.workers, "worker"), o.sweep.describe(&pt.Link), pt.underWay(o.sweep))
+	fmt.Fprintf(o.table, "%s, MTU %d, chunk %v%s, %s an end\n%s; %s\n", device, qp.MTU, qp.Chunk,
+		channelsOf(o.sweep, qp.Channels), plural(pt.end.local.workers, "worker"), o.sweep.describe(&pt.Link), pt.underWay(o.sweep))
 	_ = writeRow(o.table, o.columns, func(c column) string { return c.head }) // the first row would fail too
+}
+
+// channelsOf is how many channels all points of s have; the line below says so where they differ.
+func channelsOf(s *sweep, n int) string {
+	if s.is("channels") {
+		return ""
+	}
+	return ", " + plural(n, "channel")
 }
 
 // underWay says in words how many transfers overlap, at all points of s.

@@ -96,6 +96,8 @@ func TestWhatIsSweptIsSaidInRows(t *testing.T) {
 		s, p := &sweep{key: c.key}, &params{Inflight: 1, QPs: 1}
 		require.Equal(t, c.want, s.describe(&c.link)+"; "+p.underWay(s))
 	}
+	require.Equal(t, ", 4 channels", channelsOf(&sweep{key: "size"}, 4))
+	require.Empty(t, channelsOf(&sweep{key: "channels"}, 4))
 	r := &result.Result{Device: "userroce", MTU: 4096, Inflight: 1, QPs: 1}
 	require.Equal(t, "userroce, MTU 4096, transfers under way on 1 connection", subtitle("inflight", r))
 	require.Equal(t, "userroce, MTU 4096, 1 transfer under way on 1 connection", subtitle("size", r))
