@@ -122,7 +122,7 @@ const (
 	// partLength is how long of a round one least round trip stands for.
 	partLength = units.Millisecond
 	// emptyRounds in a row without a queue may be others' drains.
-	emptyRounds = 2
+	emptyRounds = 1
 	// regular-th of a round trip, and the time of four packets, is the longest pause in feedback that is regular.
 	regular = 2
 	// pauseFade-th is taken off the longest pause each round.
