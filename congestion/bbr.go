@@ -16,7 +16,7 @@ import "github.com/sdr-rdma/go-sdr/units"
 // 14(6), 2006, section III, with Swift's scaling by the root). Flows then become equal within a few seconds,
 // because all wait in the same queue: while others share the path, too, the window moves by that wait alone (share), which
 // all see alike, and not by the delivery rate, of which each sees the largest of its own. How much that amount is, σ, follows from the least round trip alone
-// (nominal), because a σ that each flow moved by what it saw differed between flows by more than it gained, and is the same from 2 to 22 ms, because
+// (nominal), because a σ that each flow moved by what it saw differed between flows by more than it gained, and is the same from 2 to 24 ms, because
 // flows with different σ get rates as its squares. Marks, losses and waits of half a round trip cut σ, and it grows back.
 //
 // Random losses are told from those of full queues: they are as frequent while the queue is drained.
@@ -70,7 +70,7 @@ const (
 	// Packets of a flow of 1 Gbit/s wait for evenWait, or on a long way for minRTT²/evenTime, but for no more than a nominalShare-th of the
 	// least round trip: see nominal.
 	evenWait     = 270 * units.Microsecond
-	evenTime     = 1800 * units.Millisecond
+	evenTime     = 2200 * units.Millisecond
 	nominalShare = 8
 	// scaleRate is √κ/x at 1 Gbit/s: how long packets of a flow of that rate wait with σ of 1.
 	scaleRate = 4800 * units.Microsecond

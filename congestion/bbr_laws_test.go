@@ -294,12 +294,12 @@ func TestBBRCalm(t *testing.T) {
 	require.False(t, at(func(b *bbr) { b.next(b.now, 0, false) }))
 }
 
-// σ is the same on all ways from 2 to 22 ms, an eighth of a round trip on shorter ones, and grows with the square on longer ones.
+// σ is the same on all ways from 2 to 24 ms, an eighth of a round trip on shorter ones, and grows with the square on longer ones.
 func TestBBRNominal(t *testing.T) {
 	const us = units.Microsecond
 	for _, c := range []struct{ rtt, wait units.Duration }{
-		{400 * us, 50 * us}, {2 * units.Millisecond, 250 * us}, {2160 * us, 270 * us}, {22 * units.Millisecond, 270 * us},
-		{100 * units.Millisecond, 5556 * us}, {units.Second, 125 * units.Millisecond},
+		{400 * us, 50 * us}, {2 * units.Millisecond, 250 * us}, {2160 * us, 270 * us}, {24 * units.Millisecond, 270 * us},
+		{100 * units.Millisecond, 4545 * us}, {units.Second, 125 * units.Millisecond},
 	} {
 		b, _ := cruising()
 		b.minRTT, b.scale = c.rtt, 0
