@@ -121,7 +121,7 @@ const (
 	shareRounds = 8
 	// partLength is how long of a round one least round trip stands for.
 	partLength = units.Millisecond
-	// emptyRounds in a row without a queue may be others' drains.
+	// emptyRounds without a queue may be others' drains; in the next there is room.
 	emptyRounds = 1
 	// regular-th of a round trip, and the time of four packets, is the longest pause in feedback that is regular.
 	regular = 2
@@ -177,7 +177,7 @@ type bbr struct {
 	begun   units.Instant
 	detour  units.Duration // round trip of the last probe that may have seen a longer way; 0: it didn't
 	fails   int            // probes in a row that found the queue filled; below 0: that found it gone, in a competition
-	calmAt  units.Instant  // when packets last waited no longer than twice the target
+	calmAt  units.Instant  // when packets last waited no longer than those of flows of this kind do
 	drained units.Bytes    // what was in flight when the probe began
 	peak    units.Rate     // of bw in the last minute or so
 	faded   units.Instant  // when it was last lowered

@@ -255,8 +255,7 @@ func TestBBRProbesWhenPressed(t *testing.T) {
 	b.calmAt = now
 	wants := func(after units.Duration) bool {
 		b.seenAt = now.Add(after) // the least round trip is no reason
-		got := b.wantsProbe(now.Add(after))
-		return got
+		return b.wantsProbe(now.Add(after))
 	}
 	b.probed = now
 	require.False(t, wants(long))
@@ -302,7 +301,7 @@ func TestBBRNominal(t *testing.T) {
 		{100 * units.Millisecond, 4545 * us}, {units.Second, 125 * units.Millisecond},
 	} {
 		b, _ := cruising()
-		b.minRTT, b.scale = c.rtt, 0
+		b.minRTT = c.rtt
 		b.scale = b.nominal()
 		require.InEpsilon(t, float64(c.wait), float64(units.Gbit.Time(b.queueAt(units.Gbit))), 0.02, "%v", c.rtt)
 	}
@@ -318,7 +317,7 @@ func TestMeanRTT(t *testing.T) {
 	require.Equal(t, 4*units.Millisecond, m.value())
 }
 
-// A queue that is gone for two rounds may have been drained by others; in the third it is room.
+// A queue that is gone for a round may have been drained by others; in the next it is room.
 func TestBBRGrowsOnlyIntoRoom(t *testing.T) {
 	b, _ := cruising()
 	for range emptyRounds {

@@ -28,7 +28,7 @@ const (
 	quietRounds  = 5
 	quietProbes  = 3
 	grainPackets = 16
-	kindredFlows = 8
+	kindredFlows = 8  // that may share a path and are no competitors
 	peakFade     = 64 // a second
 	// mostCapacity is how many times this flow's own rate the capacity may seem to be, and heldPackets the least in flight before a probe
 	// that tells it: what fewer make is lost in what the queue moves by itself.

@@ -127,10 +127,12 @@ func (b *bbr) watchQueue(queue units.Duration) {
 		b.adjust(queue)
 	}
 	q := b.bw().Bytes(queue)
-	if b.empty++; q >= b.queue()/4 || queue >= b.target()/4+10*units.Microsecond || !b.round.held {
+	if q < b.queue()/4 && queue < b.target()/4+10*units.Microsecond && b.round.held {
+		b.empty++
+	} else {
 		b.empty = 0
 	}
-	if b.empty > emptyRounds || b.empty > 0 && b.more > 0 {
+	if b.empty > emptyRounds {
 		// What was allowed more a round ago is answered in the next.
 		if b.grew = !b.grew; b.grew {
 			b.more = min(b.more+1, 6)

@@ -99,7 +99,7 @@ func TestBBRHearsMarks(t *testing.T) {
 		mean, _ := b.Queued(2*sec, 6*sec)
 		return mean
 	}
-	require.Less(t, 2*queue(8*packet), queue(0))
+	require.Less(t, 4*queue(5*packet), queue(0))
 }
 
 // Whatever a peer claims, the limits stay within what is documented, and nothing breaks.

@@ -32,7 +32,7 @@ func TestBBRIncast(t *testing.T) {
 				for i := range senders {
 					flows = append(flows, workload.Flow{Src: i, Dst: senders, Size: size})
 				}
-				// IRN's low timeout of 100 µs is less than two packets of 4 KiB of each take at 25 Gbit/s, and no window is less than that.
+				// IRN's low timeout of 100 µs is less than what waits at the threshold takes at 25 Gbit/s.
 				r := rc.Config{Mode: mode, Congestion: congestion.BBR(), RTOLow: 320 * units.Microsecond}
 				s := build(t, star(senders+1, line, delay), Config{
 					MTU: mtu, Transport: r.Factory(), Buffer: Buffer{Size: 32 * units.MiB}, ECN: []ECN{{KMin: threshold, KMax: threshold, PMax: 1}},

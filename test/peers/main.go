@@ -48,7 +48,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "peers: "+err.Error()+": run it as root (sudo go run .)")
 		os.Exit(2)
 	case err != nil && ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "peers:", err)
+		fmt.Fprintln(os.Stderr, "peers: interrupted:", err)
 		os.Exit(130)
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "peers:", err)
