@@ -4,7 +4,7 @@
 // virtual time, and prints the table of docs/results/congestion.md: what was measured, the goal, and
 // whether it was met.
 //
-//	go run ./test/congestion [-cc bbr] [-seed 1] [-busy] [-only alone,shared,mixed,rivals,incast,changes,routes]
+//	go run ./test/congestion [-cc bbr] [-seed 1] [-busy] [-spacing 1.2s] [-only alone,shared,mixed,rivals,incast,changes,routes]
 //
 // -cc takes tcp-cubic and tcp-bbr, too, the TCP senders that the others are put beside: what they reach in the same scenes.
 //
@@ -20,6 +20,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/internal/bottleneck"
@@ -43,6 +44,7 @@ type judge struct {
 	seed      uint64
 	met, rows int
 	stalls    bottleneck.Stalls
+	spacing   units.Instant // by which a flow starts after another
 }
 
 var text = units.FormatDuration
@@ -50,6 +52,7 @@ var text = units.FormatDuration
 func main() {
 	name := flag.String("cc", "bbr", "congestion control")
 	jitter := flag.Bool("busy", false, "let the ends' hosts stall as busy ones do")
+	spacing := flag.Duration("spacing", 1200*time.Millisecond, "by which flows that share begin one after another")
 	seed := flag.Uint64("seed", 1, "of the random losses")
 	only := flag.String("only", "alone,shared,mixed,rivals,incast,changes,routes", "parts of the table")
 	flag.Parse()
@@ -58,7 +61,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	j := &judge{make: factory, seed: *seed}
+	j := &judge{make: factory, seed: *seed, spacing: units.Instant(*spacing)}
 	if *jitter {
 		j.stalls = bottleneck.BusyHost
 	}
@@ -163,16 +166,13 @@ func (j *judge) alone() {
 	}
 }
 
-// spacing is how long after another a flow starts.
-const spacing = 1200 * ms
-
 func (j *judge) share(name string, rate units.Rate, buffer units.Bytes, goal float64, rtts ...units.Duration) {
 	longest := slices.Max(rtts)
 	var flows []bottleneck.Flow
 	for i, rtt := range rtts {
-		flows = append(flows, j.flow(rtt, units.Instant(i)*spacing))
+		flows = append(flows, j.flow(rtt, units.Instant(i)*j.spacing))
 	}
-	from := units.Instant(len(rtts)-1)*spacing + max(units.Instant(20*longest), 3*sec)
+	from := units.Instant(len(rtts)-1)*j.spacing + max(units.Instant(20*longest), 3*sec)
 	end := from + 6*sec
 	b := bottleneck.New(j.link(rate, buffer), flows...)
 	b.Run(end)
@@ -191,7 +191,7 @@ func (j *judge) share(name string, rate units.Rate, buffer units.Bytes, goal flo
 const sharedColumns = "flows | buffer | worst Jain index of a second | of the link | dropped by the queue | mean queue, of the longest round trip"
 
 func (j *judge) shared() {
-	j.head("Several flows, one each 1.2 s", sharedColumns)
+	j.head("Several flows, one each "+text(units.Duration(j.spacing)), sharedColumns)
 	for _, rate := range rates {
 		for _, rtt := range rtts {
 			for _, n := range []int{2, 8} {
