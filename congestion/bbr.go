@@ -11,16 +11,17 @@ import "github.com/sdr-rdma/go-sdr/units"
 //
 // In one thing they differ from the draft. There a flow that shares its path sends at its measured
 // rate and now and then a quarter more, and flows take minutes to become equal. Here the bound on what
-// is in flight is what limits, always: the product of rate and round trip, and the same amount of
-// queue on top whoever is asked, growing with the root of the rate (FAST, Wei et al., IEEE/ACM ToN
-// 14(6), 2006, section III, with Swift's scaling by the root). Flows then become equal within a few seconds,
+// is in flight is what limits, always: the product of rate and round trip, and an amount of
+// queue on top that grows with the fourth root of the rate (as FAST, Wei et al., IEEE/ACM ToN
+// 14(6), 2006, section III, where it is the same at all rates, and Swift, where it grows with the square root). Flows then become equal within a few seconds,
 // because all wait in the same queue: while others share the path, too, the window moves by that wait alone (share), which
 // all see alike, and not by the delivery rate, of which each sees the largest of its own. How much that amount is, σ, follows from the least round trip alone
-// (nominal), because a σ that each flow moved by what it saw differed between flows by more than it gained, and is the same from 2 to 24 ms, because
-// flows with different σ get rates as its squares. Marks, losses and waits of half a round trip cut σ, and it grows back.
+// (nominal), because a σ that each flow moved by what it saw differed between flows by more than it gained, and is the same from 2.4 to 25 ms, because
+// flows with different σ get rates that differ by more. Marks, losses and waits of half a round trip cut σ, and it grows back.
 //
 // Random losses are told from those of full queues: they are as frequent while the queue is drained.
-// Only the latter bound what is in flight. Where the queue stays though this flow holds back, a
+// Only the latter bound what is in flight; for the former there is room, since they count as in flight until they are proved, and they
+// left at the path's rate. Where the queue stays though this flow holds back, a
 // competitor is there that fills it. Then, as Copa (Arun and Balakrishnan, NSDI 2018, section 4.1) leaves its delays alone
 // there, the flow holds a share of the path (rivalWindow), until the queue stays empty without its doing.
 //
@@ -67,13 +68,14 @@ const (
 	// fullScale is σ of 1.
 	fullScale  = 1 << 16
 	leastScale = fullScale >> 10
-	// Packets of a flow of 1 Gbit/s wait for evenWait, or on a long way for minRTT²/evenTime, but for no more than a nominalShare-th of the
-	// least round trip: see nominal.
-	evenWait     = 270 * units.Microsecond
-	evenTime     = 2200 * units.Millisecond
-	nominalShare = 8
-	// scaleRate is √κ/x at 1 Gbit/s: how long packets of a flow of that rate wait with σ of 1.
-	scaleRate = 4800 * units.Microsecond
+	// Packets of a flow of 1 Gbit/s wait for evenWait on ways up to evenRTT, on longer ones for longer, but for no more than a nominalShare-th
+	// of the least round trip: see nominal.
+	evenWait     = 120 * units.Microsecond
+	evenRTT      = 25 * units.Millisecond
+	nominalShare = 20
+	// scaleRate is how long packets of a flow of 1 Gbit/s wait with σ of 1, and scaleQueue the queue that this is.
+	scaleRate  = 4800 * units.Microsecond
+	scaleQueue = 600_000
 	// scaleCut-th of σ is taken off in a round in which packets waited for longer than a queueMost-th of the round trip.
 	scaleCut  = 16
 	queueMost = 2
@@ -81,8 +83,6 @@ const (
 	depthShare = 4
 	// depthGrowth-th is added to that each second: a path may have changed.
 	depthGrowth = 32
-	// queueRoot is κ: at a rate of x bytes/s a flow makes a queue of σ·√(x·κ) bytes.
-	queueRoot = 2880
 	// minRTTAge is after how long without a sight of the least round trip the queue is
 	// drained, and maxRTTAge after how long what is seen then is believed. All flows see the
 	// queue empty at the same moment, so that the next time they drain it together.
@@ -114,13 +114,13 @@ const (
 	stalled     = 3
 	stalledTime = 20 * units.Millisecond
 	silentShare = 2
-	silentPace  = 4
+	silentPace  = 3
 	// shareGain tenths of what packets wait too little or too much, in bytes of the window, move it each round: feedback is of a round
 	// before, and with all of it the queue would swing. shareRounds are lately.
 	shareGain   = 7
 	shareRounds = 8
 	// partLength is how long of a round one least round trip stands for.
-	partLength = units.Millisecond
+	partLength = 2 * units.Millisecond
 	// emptyRounds without a queue may be others' drains; in the next there is room.
 	emptyRounds = 1
 	// regular-th of a round trip, and the time of four packets, is the longest pause in feedback that is regular.
@@ -189,7 +189,7 @@ type bbr struct {
 
 	losses    lossTest
 	competing bool
-	quiet     int // rounds in a row in which a competitor left the queue empty
+	quietAt   units.Instant // since when a competitor leaves the queue empty; 0: it doesn't
 	rival     rivalWindow
 	trims     trimBound
 	marks     markBound

@@ -6,34 +6,41 @@ import "github.com/sdr-rdma/go-sdr/units"
 
 // A rivalWindow bounds what is in flight beside a competitor that fills the queue. The probe that
 // found it told the path's capacity, too: what this flow held back, by how much less the packets
-// waited for that. The window grows to rivalShare of that capacity with the queue, and holds it. Losses cut it to rivalCut, at most
-// once in two round trips. Then it stands for rivalPause round trips, but the less of the share it has, the sooner it grows again: beside
-// version 1 of BBR, which cuts for no loss, every share is an equilibrium with one product of buffer, and a flow that always
-// waits vanishes. Flows of this kind that take each other for competitors become more equal by it, and those that have
-// their share keep the losses rare.
+// waited for that. The window grows towards rivalShare of that capacity with the queue.
+//
+// How many packets may get lost meanwhile depends on how much of that it has: with all of it none but random ones, with next to none rivalLoss.
+// Version 1 of BBR cuts for no loss, and its probes fill the buffer: beside it every share is an equilibrium with one product of buffer, and a
+// flow that answers each loss vanishes. Flows of this kind that take each other for competitors lose equally many, and so become equal.
 type rivalWindow struct {
 	window   units.Bytes
 	capacity units.Rate
+	lost     float64 // share of what was sent lately, random losses left out
 	cutAt    units.Instant
 }
 
 const (
-	rivalShare  = 40 // hundredths
-	rivalSteps  = 24 // round trips to grow from nothing to the share
-	rivalCut    = 85 // hundredths
-	rivalPause  = 10 // round trips
-	rivalLittle = 42 // hundredths of the share: with less the pause is shorter, by the square
-	// quietRounds in a row without a queue end a competition, and so do quietProbes probes that saw it gone, for a flow that has most of the path:
-	// beside a competitor they may have come between two of its cuts.
+	rivalShare = 40 // hundredths
+	rivalSteps = 12 // round trips to grow from nothing to the share
+	rivalLoss  = 0.2
+	// rivalRounds are lately, and rivalCut, in hundredths, what is left of the window each rivalRest round trips in which too many get lost.
+	rivalRounds = 8
+	rivalCut    = 92
+	rivalRest   = 2
+	// quietRounds without a queue, quietTime at least, end a competition: version 1 of BBR empties the queue for 200 ms and a round trip by itself.
+	// So do quietProbes probes that saw it gone, for a flow that has most of the path: beside a competitor they may have come between two of its cuts.
 	quietRounds  = 5
+	quietTime    = 600 * units.Millisecond
 	quietProbes  = 3
-	grainPackets = 16
+	grainPackets = 12
 	kindredFlows = 8  // that may share a path and are no competitors
 	peakFade     = 64 // a second
-	// mostCapacity is how many times this flow's own rate the capacity may seem to be, and heldPackets the least in flight before a probe
-	// that tells it: what fewer make is lost in what the queue moves by itself.
-	mostCapacity = 10
-	heldPackets  = 6
+	// leastCapacity and mostCapacity are how many times this flow's own rate the capacity may seem to be, and heldPackets the least in
+	// flight before a probe that tells it: what fewer make is lost in what the queue moves by itself. Twice what this flow ever had is enough
+	// to begin with, and too little to keep a queue by itself: leastPeaks times rivalShare is less than all.
+	leastCapacity = 4
+	mostCapacity  = 10
+	leastPeaks    = 2
+	heldPackets   = 6
 )
 
 // compete follows a probe that found that others fill the queue.
@@ -45,42 +52,39 @@ func (b *bbr) compete() {
 	}
 	w := &b.rival
 	if !b.competing {
-		b.competing, b.quiet = true, 0
+		b.competing, b.quietAt = true, 0
 		*w = rivalWindow{window: max(bw.Bytes(b.rtt()), b.bdp()), capacity: capacity}
 	}
 	w.capacity += (capacity - w.capacity) / 2
 }
 
-// step is a round in which so many bytes were lost, and so many are expected to be at random.
-func (w *rivalWindow) step(now units.Instant, rtt units.Duration, lost, random, mtu units.Bytes, bw units.Rate) {
-	goal := max(w.capacity/100*rivalShare, 0).Bytes(rtt)
+// step is a round in which n bytes were answered, so many of them lost, and so many are expected to be at random.
+func (w *rivalWindow) step(now units.Instant, rtt units.Duration, n, lost, random units.Bytes, bw, peak units.Rate) {
+	goal := (max(w.capacity, min(bw*leastCapacity, peak*leastPeaks)) / 100 * rivalShare).Bytes(rtt)
+	w.lost += (float64(max(lost-random, 0))/float64(max(n, 1)) - w.lost) / rivalRounds
+	lacks := max(1-float64(w.window)/float64(max(goal, 1)), 0)
+	many := w.lost > rivalLoss*lacks*lacks
 	switch {
-	case lost > 2*random+2*mtu:
-		if now.Sub(w.cutAt) > 2*rtt {
-			w.window, w.cutAt = w.window/100*rivalCut, now
-		}
-	case w.window < goal && now.Sub(w.cutAt) > w.pauseOf(goal, rtt):
+	case now.Sub(w.cutAt) <= rivalRest*rtt:
+	case many && lost > random:
+		w.window, w.cutAt = w.window/100*rivalCut, now
+	case !many && w.window < goal:
 		// Not much more than is in flight: else it would grow while there is nothing to send.
-		w.window = min(w.window+goal/rivalSteps+mtu, goal, max(bw.Bytes(rtt)*3/2, w.window))
+		w.window = min(w.window+goal/rivalSteps, goal, max(bw.Bytes(rtt)*3/2, w.window))
 	}
-}
-
-// pauseOf is how long after a cut the window grows again.
-func (w *rivalWindow) pauseOf(goal units.Bytes, rtt units.Duration) units.Duration {
-	has := min(100*float64(w.window)/float64(rivalLittle*goal), 1)
-	return units.Duration(rivalPause * has * has * float64(rtt))
 }
 
 // relax ends the competition when the queue stays empty though this flow doesn't hold back.
 func (b *bbr) relax(queue units.Duration) {
-	if queue > b.tolerance()+b.minRTT/16 {
-		b.quiet = 0
-		return
-	}
-	if b.quiet++; b.quiet >= quietRounds {
+	switch {
+	case queue > b.tolerance()+b.minRTT/16:
+		b.quietAt = 0
+	case b.quietAt == 0:
+		b.quietAt = b.now
+	case b.now.Sub(b.quietAt) > max(quietTime, (quietRounds-1)*b.rtt()):
 		b.yield()
 	}
 }
 
 // yield ends the competition.
-func (b *bbr) yield() { b.competing, b.fails, b.quiet = false, 0, 0 }
+func (b *bbr) yield() { b.competing, b.fails, b.quietAt = false, 0, 0 }

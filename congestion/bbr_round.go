@@ -3,6 +3,7 @@
 package congestion
 
 import (
+	"math"
 	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/units"
@@ -57,7 +58,8 @@ func (b *bbr) endRound(now units.Instant) {
 // allowed less on purpose, is no proof that the path has become slower, nor is one that ended before its packets can have come back, as
 // the last of a transfer do with what they give up.
 func (b *bbr) sampleRate(lumpy bool) {
-	x := min(units.RateOf(b.round.acked, max(b.round.took, b.before.took)), maxBBR)
+	n := b.round.acked + min(b.round.lost, b.losses.random(b.round.acked, b.path.MTU))
+	x := min(units.RateOf(n, max(b.round.took, b.before.took)), maxBBR)
 	if x <= 0 {
 		return
 	}
@@ -185,6 +187,10 @@ func (b *bbr) grain() units.Duration {
 // unmoved reports whether packets waited as long in the probe as before it, within a sixteenth: holding back made no queue shorter.
 func (b *bbr) unmoved() bool { return b.waited-(b.probing-b.minRTT) < b.waited/16 }
 
+// telling reports whether this flow held back so much in the probe that a queue would have become shorter by more than unmoved overlooks: who
+// has little of the path moves no queue.
+func (b *bbr) telling() bool { return b.peak.Time(b.drained/2) > b.waited/8 }
+
 // longer reports whether a probe that didn't see the least round trip, and the one before it, say that the way has
 // become longer: the packets took as long as before, though only half of them were in flight, and all took equally long.
 // The queue that others fill becomes shorter by what this flow holds back, and moves. Should it be one all the same,
@@ -192,7 +198,7 @@ func (b *bbr) unmoved() bool { return b.waited-(b.probing-b.minRTT) < b.waited/1
 func (b *bbr) longer() bool {
 	more := b.probing - b.minRTT
 	steady := b.round.least > 0 && b.round.most-b.round.least < max(b.minRTT, more)/detourJitter
-	alike := more > b.minRTT/8 && b.unmoved() && steady
+	alike := more > b.minRTT/8 && b.unmoved() && b.telling() && steady
 	again := max(b.probing-b.detour, b.detour-b.probing) < b.probing/detourJitter && b.high-b.low < more/detourSway
 	switch {
 	case !alike:
@@ -213,10 +219,10 @@ func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 		b.minRTT, b.seenAt, b.detour = min(b.probing, maxRTT), now, 0
 		b.yield()
 	case gone || b.probing == 0 || b.probing <= b.minRTT+min(b.minRTT/16+b.grain(), max(b.waited/2, b.grain())):
-		if b.fails = min(b.fails, 0) - 1; !b.competing || -b.fails >= quietProbes && b.bw() > b.peak/2 {
+		if b.fails = min(b.fails, 0) - 1; !b.competing || -b.fails >= quietProbes && b.bw() > max(b.peak, b.rival.capacity)/2 {
 			b.yield()
 		}
-	case now.Sub(b.seenAt) > maxRTTAge && b.unmoved() && !b.competing:
+	case now.Sub(b.seenAt) > maxRTTAge && b.unmoved() && b.telling() && !b.competing:
 		b.minRTT, b.seenAt = min(b.probing, maxRTT), now // not a queue: the way has become longer
 		b.yield()
 	default:
@@ -272,10 +278,13 @@ func (b *bbr) queue() units.Bytes { return b.queueAt(b.bw()) }
 // queueAt is that at a rate.
 func (b *bbr) queueAt(x units.Rate) units.Bytes { return max(queueOf(x, b.scale), 2*b.path.MTU) }
 
-// queueOf is that with a σ, of packets as small as it takes.
+// queueOf is that with a σ, of packets as small as it takes. It grows with the fourth root of the rate.
 func queueOf(x units.Rate, scale int64) units.Bytes {
-	return units.Bytes(int64(root(uint64(x/8)*queueRoot)) * scale / fullScale)
+	return units.Bytes(fourthRoot(x) * scale / fullScale * scaleQueue / fourthRoot(units.Gbit))
 }
+
+// fourthRoot is that of a rate, at most maxBBR, times 2^15.
+func fourthRoot(x units.Rate) int64 { return int64(root(root(uint64(x)<<20) << 20)) }
 
 // most is how long packets may wait until σ is cut.
 func (b *bbr) most() units.Duration {
@@ -287,11 +296,15 @@ func (b *bbr) most() units.Duration {
 
 // nominal is σ where nothing has asked for less. It depends on the way alone, so that flows that share one have the same. Flows come
 // closer to each other by half of the wait over the round trip in each round trip: for the same time on each way the wait has to grow with
-// the square of the round trip. But at one queue all wait alike, and what each gets goes with the square of its σ, so that no way up to
-// some 20 ms, where there are round trips enough, has a σ of its own. It is only the shortest that can't have half of a round trip of queue.
+// the square of the round trip, and a bit more, as fewer round trips see a change of the rate. But at one queue all wait alike, and what each gets goes with
+// more than its σ, so that no way up to evenRTT, where there are round trips enough, has a σ of its own. It is only the shortest that can't
+// have half of a round trip of queue.
 func (b *bbr) nominal() int64 {
-	square := units.Duration(float64(b.minRTT) / float64(evenTime) * float64(b.minRTT))
-	return max(int64(min(max(evenWait, square), b.minRTT/nominalShare))*fullScale/int64(scaleRate), leastScale)
+	wait := evenWait
+	if long := float64(b.minRTT) / float64(evenRTT); long > 1 {
+		wait = units.Duration(float64(evenWait) * long * long * math.Sqrt(long))
+	}
+	return max(int64(min(wait, b.minRTT/nominalShare))*fullScale/int64(scaleRate), leastScale)
 }
 
 // target is how long packets should wait.
@@ -367,6 +380,7 @@ func (b *bbr) decide() {
 	least := leastPackets * b.path.MTU
 	bw, bdp := b.bw(), b.bdp()
 	extra := min(max(b.batch[0], b.batch[1]), bw.Bytes(b.pause), max(bdp, bw.Bytes(5*units.Millisecond)))
+	extra += b.losses.random(bdp, b.path.MTU) // counts as in flight until it is proved to be lost
 	switch b.phase {
 	case startup:
 		b.limit, b.pace = b.startLimits()
