@@ -156,9 +156,9 @@ func (t *sendTransfer) sum(sends []scheme.Send) sending {
 
 // reportInjected reports to the core what was injected since the last time. The caller recounts.
 func (t *sendTransfer) reportInjected() {
-	if len(t.injected) > 0 {
-		t.core.OnSent(t.o.now, t.injected)
-		t.injected = t.injected[:0]
+	if o := t.o; len(o.injected) > 0 {
+		t.core.OnSent(o.now, o.injected)
+		o.injected = o.injected[:0]
 	}
 }
 
@@ -201,7 +201,7 @@ func (t *sendTransfer) inject(s scheme.Send) bool {
 		return false
 	}
 	port.Repeat(m.stream, t.countRepeat(s), first, length, ch) // of a message that is no longer open nothing is sent: as if lost
-	t.injected = append(t.injected, scheme.Sent{Unit: s.Unit, Channel: ch})
+	t.o.injected = append(t.o.injected, scheme.Sent{Unit: s.Unit, Channel: ch})
 	return true
 }
 
@@ -226,7 +226,7 @@ func (t *sendTransfer) injectProbe(s scheme.Send) bool {
 			if !t.o.port.Probe(m.stream, ch, s.Unit.Index()) {
 				return false
 			}
-			t.injected = append(t.injected, scheme.Sent{Unit: s.Unit, Channel: ch})
+			t.o.injected = append(t.o.injected, scheme.Sent{Unit: s.Unit, Channel: ch})
 			return true
 		}
 	}

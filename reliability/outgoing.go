@@ -21,8 +21,10 @@ type outgoing struct {
 	*link
 	pace   pacer
 	parity paritySpace
-	// out is what a core is polled with.
-	out scheme.Output
+	// out is what a core is polled with, and injected the transmissions that haven't been reported to it: the list is empty between
+	// two polls.
+	out      scheme.Output
+	injected []scheme.Sent
 
 	// transfers are in the order of their IDs; those of started have not been met by
 	// Progress.
@@ -55,7 +57,7 @@ func (o *outgoing) init(l *link) {
 	o.link = l
 	o.pace.controller = congestion.Fixed{}
 	o.parity.link = l
-	o.out.Sends = make([]scheme.Send, 0, maxBudget)
+	o.out.Sends, o.injected = make([]scheme.Send, 0, maxBudget), make([]scheme.Sent, 0, maxBudget)
 	o.out.Frame = make([]byte, 0, 4096)
 	o.out.Jobs = make([]scheme.Job, 0, 16)
 	o.granted, o.messages = map[uint64][]grant{}, map[uint64]*sendMessage{}
@@ -76,9 +78,9 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 	}
 	*s = sendTransfer{
 		o: o, t: t, id: o.nextID, mr: mr, off: off,
-		info:     scheme.Transfer{ID: o.nextID, Length: n, UnitBytes: o.unit, Units: o.units(n)},
-		counted:  o.qcfg.Split.FragmentBits > 0 && !o.partial,
-		injected: s.injected, cost: o.unit,
+		info:    scheme.Transfer{ID: o.nextID, Length: n, UnitBytes: o.unit, Units: o.units(n)},
+		counted: o.qcfg.Split.FragmentBits > 0 && !o.partial,
+		cost:    o.unit,
 	}
 	if s.info.Units == 1 {
 		s.cost = o.cost(n)
@@ -93,20 +95,13 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 	o.started = append(o.started, s)
 }
 
-// mostInjected is how long a list a transfer that has ended keeps.
-const mostInjected = 64
-
 // recycle keeps the memory of t, which has ended. Nothing refers to it but transfers, which progress is about to take it out of, and
 // perhaps a grant that waits.
 func (o *outgoing) recycle(t *sendTransfer) {
 	if len(o.waiting) > 0 {
 		return
 	}
-	kept := t.injected[:0]
-	if cap(kept) > mostInjected {
-		kept = nil
-	}
-	*t = sendTransfer{id: t.id, state: t.state, injected: kept}
+	*t = sendTransfer{id: t.id, state: t.state}
 	o.spare.Put(t)
 }
 

@@ -45,9 +45,7 @@ type sendTransfer struct {
 	// coding counts the jobs that read our data and write our parity.
 	coding int
 
-	// injected are transmissions that have not been reported to the core, deferred those that
-	// found no room in the device.
-	injected []scheme.Sent
+	// deferred are transmissions that found no room in the device.
 	deferred []scheme.Send
 	// reliable is a frame that must arrive and that the control session has yet to accept.
 	reliable []byte
