@@ -9,7 +9,7 @@ import (
 )
 
 // postBatch is how many writes go to the device in one call.
-const postBatch = 64
+const postBatch = 60
 
 // wordPackets is the run of packets that goes out on one channel before the
 // next channel's turn: one word of the receiver's bitmap.
