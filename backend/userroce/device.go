@@ -35,6 +35,7 @@ type Device struct {
 	receivers []*receiver
 	senders   []*sender // grows to maxSendSockets at most; guarded by mu once the device is open
 	gso       segmentation
+	hold      hold
 	gro       bool   // UDP_GRO works
 	workers   uint32 // mask of the QPN bits that say which worker
 
@@ -50,9 +51,9 @@ type Device struct {
 	unused []byte              // rest of random; +checklocks:mu
 	tables map[*table]struct{} // +checklocks:mu
 	cqs    map[*cq]struct{}    // +checklocks:mu
-	// routes remembers the largest MTU that was found to fit the path to a peer, and never that one
+	// routes remembers the paths to peers, with the largest MTU that was found to fit, and never that one
 	// did not fit, because the path's MTU may have grown since.
-	routes map[netip.Addr]units.Bytes // +checklocks:mu
+	routes map[netip.Addr]route // +checklocks:mu
 }
 
 var _ backend.Device = (*Device)(nil)
@@ -70,7 +71,7 @@ func Open(cfg Config) (*Device, error) {
 	d := &Device{
 		cfg: cfg, log: cfg.Logger.With("device", "userroce", "addr", cfg.Addr), addr: cfg.Addr, ipv6: cfg.Addr.Is6(),
 		workers: steerMask(cfg.Workers), tables: map[*table]struct{}{}, cqs: map[*cq]struct{}{},
-		routes: map[netip.Addr]units.Bytes{},
+		routes: map[netip.Addr]route{},
 	}
 	d.mu.Lock()
 	err = d.fillRandom()

@@ -22,7 +22,7 @@ import (
 // The ladder: what the kernel's UDP path gives a user-space RoCEv2, rung by rung.
 // BenchmarkLadder has the two rungs below this package (packets of the same size
 // with segmentation offloads; the same with the copy and the checksums that the
-// wire format needs, by the standard library and by package roce), BenchmarkLoopback is the third, and BenchmarkLoopback of
+// wire format needs, by the standard library and by package roce, and with trains that are held), BenchmarkLoopback is the third, and BenchmarkLoopback of
 // package reliability the fourth. docs/results/performance.md compares them.
 const (
 	ladderHeader  = 32
@@ -43,6 +43,7 @@ func BenchmarkLadder(b *testing.B) {
 	b.Run("1-bare", func(b *testing.B) { ladder(b, ladderBare) })
 	b.Run("2-copy-crc", func(b *testing.B) { ladder(b, ladderCRC) })
 	b.Run("2-copy-icrc", func(b *testing.B) { ladder(b, ladderICRC) })
+	b.Run("2-held", func(b *testing.B) { ladder(b, ladderHeld) })
 }
 
 // ladderWork is what is done with each packet besides.
@@ -54,6 +55,8 @@ const (
 	ladderCRC
 	// ladderICRC is the same with the checksum of package roce, which also fetches the memory for the next payload.
 	ladderICRC
+	// ladderHeld is that with a sender that holds its last trains.
+	ladderHeld
 )
 
 func ladder(b *testing.B, work ladderWork) {
@@ -117,9 +120,17 @@ type ladderSender struct {
 	msgs  []mmsghdr
 	iovs  []iovec
 	count uint64
+
+	held     int // trains
+	trial    trial
+	released [ladderBatch]mmsghdr
 }
 
 func newLadderSender(fd int, work ladderWork) *ladderSender {
+	if work == ladderHeld {
+		_, _ = recvBufferOptions.size(fd, manyHeld*maxTrainBytes)
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, unix.SOF_TIMESTAMPING_TX_SOFTWARE)
+	}
 	s := &ladderSender{fd: fd, work: work, mem: make([]byte, ladderMemory)}
 	for i := range s.mem {
 		s.mem[i] = byte(i * 7)
@@ -139,9 +150,16 @@ func (s *ladderSender) post() int {
 		iov := s.iovs[m*ladderTrain*3:]
 		s.msgs[m].hdr.iov, s.msgs[m].hdr.iovlen = uintptr(unsafe.Pointer(&iov[0])), ladderTrain*3
 	}
+	begun := time.Now()
 	for sent := 0; sent < len(s.msgs); {
 		n, _ := sendmmsg(s.fd, s.msgs[sent:])
 		sent += max(n, 0)
+	}
+	if s.work == ladderHeld {
+		s.trial.sent(len(s.msgs), ladderBatch*ladderTrain*ladderPayload, time.Since(begun))
+		for s.held += len(s.msgs); s.held > s.trial.most(); s.held -= len(s.msgs) {
+			recvErrors(s.fd, s.released[:])
+		}
 	}
 	return ladderBatch * ladderTrain
 }
@@ -156,7 +174,7 @@ func (s *ladderSender) packet(i int) {
 	case ladderCRC:
 		c := crc32.Update(crc32.ChecksumIEEE(meta[:ladderHeader]), crc32.IEEETable, payload)
 		binary.LittleEndian.PutUint32(meta[ladderHeader:], c)
-	case ladderICRC:
+	case ladderICRC, ladderHeld:
 		binary.LittleEndian.PutUint32(meta[ladderHeader:], ladderSeed.Sum2(meta[:ladderHeader], payload))
 	}
 	s.iovs[3*i] = iovec{addressOf(meta[:ladderHeader]), ladderHeader}
@@ -222,7 +240,7 @@ func (r *ladderReceiver) place(p []byte) {
 	body := p[:ladderHeader+ladderPayload]
 	next := (r.at + ladderPayload) % ladderMemory
 	var sum uint32
-	if r.work == ladderICRC {
+	if r.work == ladderICRC || r.work == ladderHeld {
 		sum = ladderSeed.SumFetch(body, r.mem[next:next+ladderPayload])
 	} else {
 		sum = crc32.ChecksumIEEE(body)

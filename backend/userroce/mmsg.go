@@ -83,6 +83,16 @@ func recvmmsg(fd int, m []mmsghdr) (int, syscall.Errno) {
 	return int(n), errno
 }
 
+// recvErrors takes the oldest messages of a socket's error queue, as many as there are and fit, and returns how many it took.
+func recvErrors(fd int, m []mmsghdr) int {
+	n, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, uintptr(fd), uintptr(unsafe.Pointer(&m[0])),
+		uintptr(len(m)), unix.MSG_DONTWAIT|unix.MSG_ERRQUEUE, 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
 // socketDrops returns how many datagrams and trains the kernel has dropped at a socket because its buffer
 // was full, modulo 2^32, or 0 where it doesn't report that (before Linux 4.12). It is the counter that SO_RXQ_OVFL
 // attaches to what is received later. Asked for here, it includes what was lost after the last packet that was received.

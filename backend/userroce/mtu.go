@@ -85,27 +85,34 @@ func checkMTU(mtu, limit units.Bytes, ipv6 bool, where string) error {
 	return nil
 }
 
-// routeMTU is the largest IP packet on the path to a peer, as the administrator of this host has set it: the
-// MTU of the interface, and that of the route if it has one. What path MTU discovery has found out is left
-// aside, because anybody can make it up. 0 means that it isn't known.
-func routeMTU(from, to netip.Addr, scope uint32) (units.Bytes, error) {
+// A route is what this host knows of the path to a peer.
+type route struct {
+	// mtu is the largest IP packet on it, as the administrator has set it: the MTU of the interface, and that of the route
+	// if it has one. What path MTU discovery has found out is left aside, because anybody can make it up. 0 means that it isn't known.
+	mtu units.Bytes
+	// local: the peer is on this host.
+	local bool
+}
+
+// routeTo looks up the path to a peer.
+func routeTo(from, to netip.Addr, scope uint32) (found route, err error) {
 	if err := checkRoute(from, to, scope); err != nil {
-		return 0, err
+		return route{}, err
 	}
 	routes, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{
 		SrcAddr: from.AsSlice(), OifIndex: int(scope), FIBMatch: true,
 	})
 	if err != nil {
-		return 0, nil
+		return route{}, nil
 	}
-	var limit units.Bytes
 	narrow := func(mtu int) {
-		if mtu > 0 && (limit == 0 || units.Bytes(mtu) < limit) {
-			limit = units.Bytes(mtu)
+		if mtu > 0 && (found.mtu == 0 || units.Bytes(mtu) < found.mtu) {
+			found.mtu = units.Bytes(mtu)
 		}
 	}
 	for _, r := range routes {
 		if r.Type == unix.RTN_LOCAL {
+			found.local = true
 			continue // a local route: it names the address's interface, but the packets stay on this host
 		}
 		narrow(r.MTU)
@@ -114,7 +121,7 @@ func routeMTU(from, to netip.Addr, scope uint32) (units.Bytes, error) {
 			narrow(linkMTU(hop.LinkIndex))
 		}
 	}
-	return limit, nil
+	return found, nil
 }
 
 // checkRoute makes sure that there is a route.

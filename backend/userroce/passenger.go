@@ -107,7 +107,7 @@ func (s *sender) seat(x *passenger, p *peer, t *trainBuilder, limit int) {
 		first := b.niovs
 		b.openMessage(x.to, tos)
 		b.addIov(addressOf(buf), n)
-		b.info[b.nmsgs] = messageInfo{1, uint32(len(x.data))}
+		b.info[b.nmsgs] = messageInfo{packets: 1, bytes: uint32(len(x.data))}
 		b.closeMessage(first, 0)
 		return
 	}

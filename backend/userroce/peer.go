@@ -18,6 +18,7 @@ type peer struct {
 	addr    netip.Addr
 	port    uint16
 	qpn     uint32
+	local   bool // it is on this host
 	foreign bool // it is another implementation, which doesn't compute the ICRC over identification 0
 	ect     bool // data to it is ECN-capable
 	trims   bool // data to it may be trimmed
@@ -79,23 +80,23 @@ func (p *peer) trains(d *Device, now units.Instant) bool {
 	return (!p.foreign || d.ipv6) && d.gso.usable(now)
 }
 
-// checkPath makes sure that packets with MTU mtu fit the path to a, as far as this host knows. d.mu is
-// held.
-func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) error {
-	if fits, known := d.routes[a]; known && mtu <= fits {
-		return nil
+// checkPath makes sure that packets with MTU mtu fit the path to a, as far as this host knows, and says whether a is on this host. d.mu
+// is held.
+func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) (local bool, err error) {
+	if r, known := d.routes[a]; known && mtu <= r.mtu {
+		return r.local, nil
 	}
-	limit, err := routeMTU(d.addr, a, d.scope)
+	r, err := routeTo(d.addr, a, d.scope)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if limit != 0 {
-		if err := checkMTU(mtu, limit, d.ipv6, fmt.Sprintf("the route to %v", a)); err != nil {
-			return err
+	if r.mtu != 0 {
+		if err := checkMTU(mtu, r.mtu, d.ipv6, fmt.Sprintf("the route to %v", a)); err != nil {
+			return false, err
 		}
 	}
-	d.routes[a] = mtu
-	return nil
+	d.routes[a] = route{mtu, r.local}
+	return r.local, nil
 }
 
 // maxHandles bounds the address handles of a device.

@@ -137,8 +137,11 @@ func (q *queuePair) Connect(i backend.QPInfo) error {
 	if d.closed || d.qps.lookup(q.qpn) != q {
 		return backend.ErrClosed
 	}
-	if err := d.checkPath(p.addr, units.Bytes(q.mtu)); err != nil {
+	if p.local, err = d.checkPath(p.addr, units.Bytes(q.mtu)); err != nil {
 		return err
+	}
+	if p.local {
+		q.sender.prepareHold()
 	}
 	if !q.peer.CompareAndSwap(nil, p) {
 		return operr.New("connect", "userroce", "the queue pair is connected already")

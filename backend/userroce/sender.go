@@ -41,12 +41,13 @@ type sender struct {
 	batch  *sendBatch // made by the first post, and guarded by mu
 	stage  *stage     // made when first needed; +checklocks:mu
 	answer *answer    // likewise; +checklocks:mu
+	holds  bool       // trains that stay on this host are held; +checklocks:mu
 }
 
 // sendBatch is the argument of sendmmsg, and the memory it points to besides the payloads.
 type sendBatch struct {
 	msgs [batchPackets]mmsghdr
-	ctls [batchPackets][2]cmsgSpace // TOS, then the size of segments; either may be missing
+	ctls [batchPackets][3]cmsgSpace // TOS, the size of segments, and that the train is held; each may be missing
 	// info says what each message carries.
 	info [batchPackets]messageInfo
 	// Each packet takes two iovecs, its payload and what lies between two payloads, and each message
@@ -58,6 +59,7 @@ type sendBatch struct {
 
 	nmsgs, niovs, nbetween int
 	ipv6                   bool
+	held                   bool // a message of it is to be held
 
 	// firstPassed says that the kernel took the first message at the last flush.
 	firstPassed bool
@@ -71,10 +73,11 @@ type between struct {
 	headers [roce.UCWriteImmHeaders]byte
 }
 
-// messageInfo counts the packets of a message and their payload.
+// messageInfo counts the packets of a message and their payload, and says whether it is to be held.
 type messageInfo struct {
 	packets uint32
 	bytes   uint32
+	held    bool
 }
 
 // stage holds packets that are assembled in memory: datagrams, and everything when Config.Wire is set.
@@ -109,6 +112,7 @@ func (s *sender) close() {
 	defer s.mu.Unlock()
 	if !s.closed {
 		s.closed = true
+		s.d.hold.forget(s.fd)
 		unix.Close(s.fd)
 	}
 }
@@ -120,7 +124,7 @@ func (s *sender) needBatch() {
 	}
 }
 
-func (b *sendBatch) reset() { b.nmsgs, b.niovs, b.nbetween = 0, 0, 0 }
+func (b *sendBatch) reset() { b.nmsgs, b.niovs, b.nbetween, b.held = 0, 0, 0, false }
 
 // openMessage starts a message to p.
 func (b *sendBatch) openMessage(p *peer, tos int32) *mmsghdr {
@@ -147,6 +151,14 @@ func (b *sendBatch) closeMessage(firstIov, segment int) {
 		*(*uint16)(unsafe.Pointer(&c.value)) = uint16(segment)
 	}
 	b.nmsgs++
+}
+
+// holdMessage makes the message that is being made one that is held.
+func (b *sendBatch) holdMessage() {
+	*b.addControl(&b.msgs[b.nmsgs]) = cmsgSpace{
+		len: cmsgLen32, level: unix.SOL_SOCKET, typ: unix.SO_TIMESTAMPING, value: unix.SOF_TIMESTAMPING_TX_SOFTWARE,
+	}
+	b.info[b.nmsgs].held, b.held = true, true
 }
 
 // addControl adds a control message to m, the message that is being made.
@@ -178,9 +190,16 @@ func (s *sender) flush() (packets int, o outcome) {
 	b := s.batch
 	b.firstPassed = false
 	for done := 0; done < b.nmsgs; {
+		var begun units.Instant
+		if b.held {
+			begun = s.d.Now()
+		}
 		n, errno := sendmmsg(s.fd, b.msgs[done:b.nmsgs])
 		if errno == 0 {
 			packets += s.account(b.info[done : done+n])
+			if b.held {
+				s.d.hold.add(s.fd, b.info[done:done+n], s.d.Now().Sub(begun))
+			}
 			b.firstPassed = b.firstPassed || done == 0
 			done += n
 			continue

@@ -109,7 +109,7 @@ func (s *sender) assemble(p *peer, buf []byte, headers int, payload []byte, mark
 	tos := p.tosOf(n, marked)
 	b.openMessage(p, tos)
 	b.addIov(addressOf(buf), n)
-	b.info[b.nmsgs] = messageInfo{1, uint32(len(payload))}
+	b.info[b.nmsgs] = messageInfo{packets: 1, bytes: uint32(len(payload))}
 	b.closeMessage(first, 0)
 	if s.d.cfg.Wire != nil {
 		s.stage.wire = append(s.stage.wire, backend.WirePacket{

@@ -18,6 +18,7 @@ type trainBuilder struct {
 	packets  int
 	tos      int32 // of all
 	hasShort bool  // a shorter packet has been added
+	held     bool  // each train that is long enough is held
 }
 
 // fits reports whether a packet of size wire bytes and a TOS may join the train.
@@ -35,8 +36,7 @@ func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool, a
 	if trains {
 		limit = maxTrain
 	}
-	var t trainBuilder
-	t.b = b
+	t := trainBuilder{b: b, held: p.local && s.holds && !s.d.hold.off.Load()}
 	for gathered < len(w) && gathered < batchPackets {
 		x := &w[gathered]
 		payload, err := q.source(x)
@@ -130,6 +130,9 @@ func (t *trainBuilder) close() {
 	segment := 0
 	if t.packets > 1 {
 		segment = t.segment
+	}
+	if t.held && t.bytes >= leastHeld {
+		t.b.holdMessage()
 	}
 	t.b.nbetween++ // the train's last trailer has taken the next place
 	t.b.closeMessage(t.firstIov, segment)
