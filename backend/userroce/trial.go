@@ -35,8 +35,9 @@ const (
 	// trialStretch is the length of a stretch, in trains. Its first half lets the pages go round.
 	trialStretch = 512
 	trialSamples = 32
-	// The first attempt is made soon, for a stream that is short, and each later one after twice the wait, up to 2 GB.
+	// The first attempt is made soon, for a stream that is short, and each later one after four times the wait, up to 2 GB.
 	leastWait = 1
+	longer    = 4
 	mostWait  = 64
 )
 
@@ -72,7 +73,7 @@ func (t *trial) end(cost units.Duration) {
 	t.stretches++
 	switch {
 	case t.trying:
-		t.trying, t.stretches, t.wait = false, 0, min(2*t.wait, mostWait)
+		t.trying, t.stretches, t.wait = false, 0, min(longer*t.wait, mostWait)
 		if cost < t.before-t.before/16 {
 			t.many, t.wait = !t.many, leastWait
 		}
