@@ -3,11 +3,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/csv"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -31,6 +28,10 @@ type figure struct {
 	// points are ours beside the paper's.
 	points func(o figureOptions, r map[string]*report) []point
 	chart  func(o figureOptions, points []point) figures.Chart
+	// means: of several seeds it is the 95 % interval of a value's mean that bounds hold for and that is drawn, and not each seed.
+	means bool
+	// verdict, if there is one, counts what the points say together; nothing of it is held to bounds.
+	verdict func(o figureOptions, points []point) []point
 }
 
 type figureOptions struct {
@@ -60,6 +61,12 @@ func (o figureOptions) of() string {
 // full reports whether the scale is the paper's, to which bounds apply.
 func (o figureOptions) full() bool { return o.scale == 1 }
 
+// leastSeeds are enough to hold a part of the paper's scale to its bounds, too, where figures have intervals.
+const leastSeeds = 5
+
+// claims reports whether what a figure of means shows is held to its bounds.
+func (o figureOptions) claims() bool { return o.full() || o.seeds >= leastSeeds }
+
 var allFigures = slices.Concat([]figure{themisLH2}, strackFigures(), timeFigures(), collectiveFigures(), []figure{beyondFigure()}, nsccFigures(), dcpFigures())
 
 func names(all []figure) []string {
@@ -68,79 +75,6 @@ func names(all []figure) []string {
 		names = append(names, f.name)
 	}
 	return names
-}
-
-// A point is a value of a figure. Paper is null where the paper's text gives none; low and high bound
-// what ours may be, and are null where nothing is claimed.
-type point struct {
-	Name  string   `json:"name"`
-	X     float64  `json:"x"`
-	Ours  float64  `json:"ours"`
-	Paper *float64 `json:"paper"`
-	Class string   `json:"class"`
-	Low   *float64 `json:"low"`
-	High  *float64 `json:"high"`
-	OK    bool     `json:"ok"`
-	// Ours is the mean of several seeds, which were within these.
-	Min *float64 `json:"min,omitempty"`
-	Max *float64 `json:"max,omitempty"`
-	// series: of a line over time, which is drawn for one seed only.
-	series bool
-}
-
-func number(v float64) *float64 { return &v }
-
-// within sets the bounds.
-func (p point) within(low, high float64) point {
-	p.Low, p.High = &low, &high
-	return p
-}
-
-// atLeast sets the lower bound.
-func (p point) atLeast(low float64) point {
-	p.Low = &low
-	return p
-}
-
-// judge holds the bounds against all seeds.
-func (p *point) judge() {
-	low, high := p.Ours, p.Ours
-	if p.Min != nil {
-		low, high = *p.Min, *p.Max
-	}
-	p.OK = (p.Low == nil || low >= *p.Low) && (p.High == nil || high <= *p.High)
-}
-
-// overSeeds makes one of the points that seeds have in common, in the order of the first seed.
-func overSeeds(all [][]point) []point {
-	if len(all) == 1 {
-		return all[0]
-	}
-	type key struct {
-		name, class string
-		x           float64
-	}
-	values := map[key][]float64{}
-	for _, points := range all {
-		for _, p := range points {
-			k := key{p.Name, p.Class, p.X}
-			values[k] = append(values[k], p.Ours)
-		}
-	}
-	var out []point
-	for _, p := range all[0] {
-		v := values[key{p.Name, p.Class, p.X}]
-		if p.series || len(v) != len(all) {
-			continue
-		}
-		sum := 0.0
-		for _, x := range v {
-			sum += x
-		}
-		p.Ours, p.Min, p.Max = sum/float64(len(v)), number(slices.Min(v)), number(slices.Max(v))
-		out = append(out, p)
-	}
-	return out
 }
 
 // figureFile is the JSON of a figure.
@@ -235,7 +169,7 @@ func newMaker(what string, all []figure, o *figureOptions) *cobra.Command {
 	cmd.Flags().StringVarP(&dir, "out", "o", ".", "folder for the files, created if need be")
 	cmd.Flags().StringVar(&scale, "scale", "1/8", "size of the experiment: full, or a fraction such as 1/8")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "of everything that is drawn")
-	cmd.Flags().IntVar(&o.seeds, "seeds", 1, "how many seeds to run, from --seed on: values are then means, and bounds hold for each")
+	cmd.Flags().IntVar(&o.seeds, "seeds", 1, "how many seeds to run, from --seed on: values are then means, and bounds hold for each seed (dcp:*: for the 95 % interval of the mean)")
 	cmd.Flags().IntVar(&jobs, "jobs", runtime.GOMAXPROCS(0), "simulations at once")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	return cmd
@@ -337,14 +271,17 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	for _, of := range each {
 		all = append(all, f.points(of, by))
 	}
-	points := overSeeds(all)
+	points := overSeeds(all, f.means)
 	if len(points) == 0 {
 		return 0, usage.Errorf("%s has nothing left to measure: take a larger --scale than %g, or --sizes and --largest that leave some of its sizes", f.name, o.scale)
 	}
 	for i := range points {
-		if points[i].judge(); !points[i].OK {
+		if points[i].OK = points[i].keeps(); !points[i].OK {
 			bad++
 		}
+	}
+	if f.verdict != nil {
+		points = append(points, f.verdict(o, points)...)
 	}
 	name, paths := f.file(), []string(nil)
 	if f.chart != nil {
@@ -380,68 +317,4 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	printPoints(cmd.OutOrStdout(), points)
 	fmt.Fprintln(cmd.OutOrStdout(), strings.Join(append(paths, base+".points.csv", base+".json"), " "))
 	return bad, nil
-}
-
-func optional(v *float64) string {
-	if v == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*v, 'g', 5, 64)
-}
-
-func printPoints(w io.Writer, points []point) {
-	name, class := 34, 8
-	for _, p := range points {
-		name, class = max(name, len(p.Name)), max(class, len(p.Class))
-	}
-	fmt.Fprintf(w, "%-*s %-*s %12s %12s %12s %22s %s\n", name, "", class, "class", "x", "ours", "paper", "bounds", "")
-	for _, p := range points {
-		bounds, ok := "", ""
-		if p.Low != nil || p.High != nil {
-			bounds = optional(p.Low) + " … " + optional(p.High)
-			ok = map[bool]string{true: "ok", false: "OUT"}[p.OK]
-		}
-		fmt.Fprintf(w, "%-*s %-*s %12.5g %12.5g %12s %22s %s\n", name, p.Name, class, p.Class, p.X, p.Ours, optional(p.Paper), bounds, ok)
-	}
-}
-
-func pointsCSV(points []point) []byte {
-	var b bytes.Buffer
-	c := csv.NewWriter(&b)
-	_ = c.Write([]string{"name", "class", "x", "ours", "paper", "low", "high", "ok", "min", "max"})
-	for _, p := range points {
-		g := func(v float64) string { return strconv.FormatFloat(v, 'g', 8, 64) }
-		_ = c.Write([]string{p.Name, p.Class, g(p.X), g(p.Ours), optional(p.Paper), optional(p.Low), optional(p.High), strconv.FormatBool(p.OK), optional(p.Min), optional(p.Max)})
-	}
-	c.Flush() // a bytes.Buffer never fails
-	return b.Bytes()
-}
-
-// lines makes a series of ours and one of the paper's from the points of each name in a class.
-func lines(points []point, class string) (out []figures.Series) {
-	names := map[string]bool{}
-	for _, p := range points {
-		if p.Class == class {
-			names[p.Name] = true
-		}
-	}
-	for _, n := range slices.Sorted(maps.Keys(names)) {
-		ours, paper := figures.Series{Name: n}, figures.Series{Name: n + ", paper", Paper: true}
-		for _, p := range points {
-			if p.Name != n || p.Class != class {
-				continue
-			}
-			ours.X, ours.Y = append(ours.X, p.X), append(ours.Y, p.Ours)
-			if p.Min != nil {
-				ours.Low, ours.High = append(ours.Low, *p.Min), append(ours.High, *p.Max)
-			}
-			if p.Paper != nil {
-				paper.X, paper.Y = append(paper.X, p.X), append(paper.Y, *p.Paper)
-			}
-		}
-		if out = append(out, ours); len(paper.X) > 0 {
-			out = append(out, paper)
-		}
-	}
-	return out
 }

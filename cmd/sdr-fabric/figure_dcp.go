@@ -78,6 +78,7 @@ type dcpFigure struct {
 	name, title string
 	runs        func(o figureOptions) []dcpRun
 	points      func(o figureOptions, r map[string]*report) []point
+	verdict     func(o figureOptions, points []point) []point // nil: none
 	// x, y and class of the drawing.
 	x, y  figures.ChartAxis
 	class string
@@ -92,7 +93,7 @@ func (f dcpFigure) figure() figure {
 		return fmt.Sprintf("dcp-%s%s.scale%.4g.seed%d.%s", kind, f.name, o.scale, o.seed, run)
 	}
 	out := figure{
-		name: "dcp:" + f.name, title: f.title,
+		name: "dcp:" + f.name, title: f.title, means: true, verdict: f.verdict,
 		runs: func(o figureOptions) (all []sweepRun) {
 			if f.runs == nil {
 				return nil
@@ -115,7 +116,7 @@ func (f dcpFigure) figure() figure {
 	if f.class != "" {
 		out.chart = func(o figureOptions, points []point) figures.Chart {
 			return figures.Chart{
-				Title: "DCP, figure " + f.name + ": " + f.title, Subtitle: fmt.Sprintf("scale %.4g, %s%s", o.scale, o.of(), map[bool]string{true: ", bars from the least to the most"}[o.seeds > 1]),
+				Title: "DCP, figure " + f.name + ": " + f.title, Subtitle: fmt.Sprintf("scale %.4g, %s%s", o.scale, o.of(), map[bool]string{true: ", bars: 95 % intervals of the means"}[o.seeds > 1]),
 				Dotted: "what the paper's text says",
 				Panels: []figures.ChartPanel{{Title: f.title, X: f.x, Y: f.y, Lines: lines(points, f.class)}},
 			}
@@ -353,7 +354,7 @@ var dcp13 = dcpFigure{
 			judged := func(c dcpScheme) point { return less("DCP with a window", schemeDCPWindow, c) }
 			irn, mp, pfc := judged(schemeIRNAR), judged(schemeMPRDMA), judged(schemePFC)
 			irn.Paper, mp.Paper = number(paper[load]), number(map[float64]float64{0.3: -16, 0.5: -12}[load])
-			if o.full() {
+			if o.claims() {
 				irn, mp, pfc = irn.within(paper[load]-15, 1), mp.within(-100, 0), pfc.within(-100, 0)
 			}
 			points = append(points, irn, mp, pfc)
@@ -363,99 +364,6 @@ var dcp13 = dcpFigure{
 		}
 		return points
 	},
-}
-
-// dcp16Schemes are without and with DCQCN; MP-RDMA has a control of its own and is the same in both. The paper's control gives DCP a window
-// (awin, section 4.3, which bounds repeats and new packets alike), without one DCP has none: so the paper's "DCP with DCQCN" is the one with a
-// window, and that without is shown beside it.
-var dcp16Schemes = []dcpScheme{
-	schemeDCP, schemeMPRDMA, schemeIRNAR, schemeDCP.withDCQCN(), schemeIRNAR.withDCQCN(), schemeDCPWindow.withDCQCN(),
-}
-
-// dcp16Sizes are what each sender of an incast sends: the paper doesn't say, so several are shown, of those of which three incasts
-// or more come on average. The load of the incasts is the same.
-func dcp16Sizes(o figureOptions) (sizes []units.Bytes) {
-	all := 0.05 * 256 * 100e9 / 8 * float64(arrivalTime(o)) / 1e9
-	for _, size := range []units.Bytes{16 * units.KiB, 64 * units.KiB, 256 * units.KiB, units.MiB} {
-		if float64(size)*128*3 <= all || size == 16*units.KiB {
-			sizes = append(sizes, size)
-		}
-	}
-	return sizes
-}
-
-var dcp16 = dcpFigure{
-	name: "16", title: "WebSearch at 0.5, incasts of 128 at 0.05", class: "P99 slowdown",
-	x: figures.ChartAxis{
-		Label: "size of each sender's part of an incast", Quantity: "bytes", Ticks: []float64{16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20},
-		Format: func(v float64) string { return units.Bytes(v).String() },
-	},
-	y: figures.ChartAxis{Label: "P99 of the slowdown", Quantity: "slowdown", Ticks: []float64{10, 20, 50, 100, 200, 500, 1000}},
-	runs: func(o figureOptions) (runs []dcpRun) {
-		for _, size := range dcp16Sizes(o) {
-			load := fmt.Sprintf("%s;burst:128,%d,0.05,%dns", webSearch(o, 0.5), size, arrivalTime(o))
-			runs = append(runs, compared(o, fmt.Sprintf("%d.", size), load, dcp16Schemes...)...)
-		}
-		return runs
-	},
-	points: func(o figureOptions, r map[string]*report) (points []point) {
-		for _, size := range dcp16Sizes(o) {
-			for _, of := range dcp16Populations {
-				slow := func(key string) slowdowns { return of.slow(r[fmt.Sprintf("%d.%s", size, key)]) }
-				for _, c := range dcp16Schemes {
-					s := slow(c.key)
-					points = append(points, point{Name: c.name, Class: "P50 slowdown" + of.name, X: float64(size), Ours: s.P50}, point{Name: c.name, Class: "P99 slowdown" + of.name, X: float64(size), Ours: s.P99})
-				}
-				for _, c := range dcp16Changes {
-					a, b := slow(c.ours), slow(c.theirs)
-					points = append(points,
-						c.judge(o, point{Name: c.name, Class: "change of P99, %" + of.name, X: float64(size), Ours: 100 * (a.P99/b.P99 - 1)}),
-						point{Name: c.name, Class: "mean change of P99 over twentieths by size, %" + of.name, X: float64(size), Ours: meanChange(a, b, func(s sizeSlow) float64 { return s.P99 })})
-				}
-			}
-		}
-		return points
-	},
-}
-
-// dcp16Populations are of whose slowdowns P99 is: the paper doesn't say.
-var dcp16Populations = []struct {
-	name string
-	slow func(*report) slowdowns
-}{
-	{"", func(r *report) slowdowns { return r.Slowdown }},
-	{" of WebSearch's messages", func(r *report) slowdowns { return r.Groups["0"].Slowdown }},
-	{" of incasts' messages", func(r *report) slowdowns { return r.Groups["1"].Slowdown }},
-}
-
-// A dcp16Change compares DCP with a rival by their keys. The paper has the one with DCQCN ahead of both by so many percent, and DCP alone behind both.
-type dcp16Change struct {
-	name, ours, theirs string
-	paper              float64 // 0: it is alone, or not the one that the paper is held against
-	alone              bool
-}
-
-var dcp16Changes = []dcp16Change{
-	{"DCP against IRN, both without DCQCN", "dcp", "irn-ar", 0, true},
-	{"DCP against MP-RDMA", "dcp", "mprdma", 0, true},
-	{"DCP with a window against IRN, both with DCQCN", "dcp-window-cc", "irn-ar-cc", -29, false},
-	{"DCP with a window and DCQCN against MP-RDMA", "dcp-window-cc", "mprdma", -31, false},
-	{"DCP against IRN, both with DCQCN", "dcp-cc", "irn-ar-cc", 0, false},
-	{"DCP with DCQCN against MP-RDMA", "dcp-cc", "mprdma", 0, false},
-}
-
-// judge holds the paper's order against a change.
-func (c dcp16Change) judge(o figureOptions, p point) point {
-	if c.paper != 0 {
-		p.Paper = number(c.paper)
-	}
-	switch {
-	case o.full() && c.alone:
-		return p.atLeast(0)
-	case o.full() && c.paper != 0:
-		return p.within(-100, 0)
-	}
-	return p
 }
 
 // meanChange is by how many percent a quantile of a is above that of b, in the mean over the groups by size: as a paper reads it off curves

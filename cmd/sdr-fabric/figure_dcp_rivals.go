@@ -154,7 +154,7 @@ var dcp12 = dcpFigure{
 		return collectivePoints(o, r, 4, 4, []dcpScheme{schemeDCP, schemePFC}, func(c, _ string, average, most point) []point {
 			paper := map[string]float64{"allreduce": -33, "alltoall": -42}[c]
 			most.Paper = number(paper) // "up to"
-			if o.full() {
+			if o.claims() {
 				most = most.within(map[string]float64{"allreduce": -50, "alltoall": -60}[c], map[string]float64{"allreduce": -15, "alltoall": -20}[c])
 			}
 			return []point{average, most}
@@ -176,7 +176,7 @@ var dcp14 = dcpFigure{
 				"allreduce": {"mprdma": -38, "irn-ar": -44, "pfc": -61}, "alltoall": {"mprdma": -5, "irn-ar": -45, "pfc": -46},
 			}[c][rival]
 			average.Paper = number(paper)
-			if o.full() {
+			if o.claims() {
 				average = average.within(min(paper-15, 1.5*paper), max(min(paper+15, 0), 0.5*paper))
 			}
 			return []point{average}
@@ -184,7 +184,7 @@ var dcp14 = dcpFigure{
 		// 30 steps of a sixteenth, at the line's rate with headers: 45 ms of payload in full.
 		line := 30. / 16 * collectiveTotal * o.scale * 8 * 1.048 / 100e9 * 1e3
 		anchor := point{Name: "DCP, AllReduce, over the line's time", Class: "ratio", X: 1, Ours: mean(jobTimes(r["allreduce."+schemeDCP.key])) / line, Paper: number(1)}
-		if o.full() {
+		if o.claims() {
 			anchor = anchor.within(1, 1.10)
 		}
 		return append(points, anchor)

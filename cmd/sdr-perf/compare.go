@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/confidence"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -381,31 +382,10 @@ func averages(a, b moments) *interval {
 	half := 0.0
 	if va+vb > 0 {
 		degrees := (va + vb) * (va + vb) / (va*va/(a.n-1) + vb*vb/(b.n-1))
-		half = student(degrees) * math.Sqrt(va+vb)
+		half = confidence.Student(degrees) * math.Sqrt(va+vb)
 	}
 	d := b.avg - a.avg
 	return intervalOf(d/a.avg, (d-half)/a.avg, (d+half)/a.avg)
-}
-
-// normal is the 97.5th percentile of the normal distribution.
-const normal = 1.959963984540054
-
-// student is that of Student's t distribution with so many degrees of freedom, from 1: M. Abramowitz and I. Stegun,
-// Handbook of Mathematical Functions, 26.7.5, and exactly where that is not good to a thousandth.
-func student(degrees float64) float64 {
-	switch {
-	case degrees < 1.5:
-		return 12.706
-	case degrees < 2.5:
-		return 4.303
-	}
-	// Polynomials in z and 1/degrees, by Horner's rule.
-	z, w, x := normal, normal*normal, 1/degrees
-	first := (w + 1) / 4
-	second := ((5*w+16)*w + 3) / 96
-	third := (((3*w+19)*w+17)*w - 15) / 384
-	fourth := ((((79*w+776)*w+1482)*w-1920)*w - 945) / 92160
-	return z * (1 + x*(first+x*(second+x*(third+x*fourth))))
 }
 
 // beyond is how many times must be longer than a quantile for its interval to have an upper end.
@@ -435,7 +415,7 @@ func orderStatistics(r *result.Result, q float64) (interval, bool) {
 	if n == 0 || float64(n)*(1-q) < beyond {
 		return interval{}, false
 	}
-	rank, spread := q*float64(n), normal*math.Sqrt(float64(n)*q*(1-q))
+	rank, spread := q*float64(n), confidence.Normal*math.Sqrt(float64(n)*q*(1-q))
 	at := func(rank float64) float64 {
 		seen := int64(0)
 		for _, b := range r.Histogram {

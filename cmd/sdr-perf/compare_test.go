@@ -122,12 +122,6 @@ func TestCompareRefuses(t *testing.T) {
 	}
 }
 
-func TestStudent(t *testing.T) {
-	for degrees, want := range map[float64]float64{1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 10: 2.228, 30: 2.042, 1e6: 1.960} {
-		require.InEpsilon(t, want, student(degrees), 2e-3, "%g degrees of freedom", degrees)
-	}
-}
-
 // TestRunInJSON: a result says when, where and by which call it was measured.
 func TestRunInJSON(t *testing.T) {
 	s, to := startServer(t)
