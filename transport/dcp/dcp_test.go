@@ -31,6 +31,8 @@ type faults struct {
 	unchecked bool
 	// down: everything is lost from here on.
 	down int
+	// silent, if not nil, is for how long nothing had been acknowledged when the transfer ended.
+	silent *units.Duration
 }
 
 // under is a packet on its way.
@@ -60,6 +62,7 @@ func transfer(t *testing.T, c Config, seed uint64, f faults) (holes int, req *Re
 	var now units.Instant
 	var net []under
 	posted, completed, arrived := 0, 0, 0
+	acked := now
 	put := func(u under) {
 		if u.ack || u.payload || u.h.Returned || !u.toSend {
 			u.h.Check = u.h.Sum(addresses)
@@ -117,7 +120,9 @@ func transfer(t *testing.T, c Config, seed uint64, f faults) (holes int, req *Re
 		switch {
 		case u.ack:
 			n := req.OnAck(now, u.h.MSN)
-			completed += n
+			if completed += n; n > 0 {
+				acked = now
+			}
 			require.LessOrEqual(t, completed, arrived, "seed %d", seed)
 			continue
 		case u.payload && r.Float64() < f.trim:
@@ -142,6 +147,9 @@ func transfer(t *testing.T, c Config, seed uint64, f faults) (holes int, req *Re
 			}
 			answer(a, u)
 		}
+	}
+	if f.silent != nil {
+		*f.silent = now.Sub(acked)
 	}
 	return holes, req, rsp
 }
@@ -214,14 +222,19 @@ func TestUncheckedHeaders(t *testing.T) {
 	t.Logf("%d messages with holes", total[Counter])
 }
 
-// A path that fails ends in an error after the retries, each twice as long as the one before.
+// A path that fails ends in an error after the retries, each twice as long as the one before: within 15 timeouts of the last acknowledgement for three.
 func TestPathFailure(t *testing.T) {
-	for seed := range uint64(20) {
-		_, req, _ := transfer(t, Config{Retries: 3}, seed, faults{trim: 0.2, down: 30})
+	const retries = 3
+	rto := (&Config{}).Complete(10 * units.Microsecond).RTO
+	failed, longest := 0, units.Duration(0)
+	for seed := range seeds() {
+		var silent units.Duration
+		_, req, _ := transfer(t, Config{Retries: retries}, seed, faults{trim: 0.2, lose: 0.002, spoil: 0.02, down: int(30 + seed%300), silent: &silent})
 		if req.Err() == nil {
 			require.Zero(t, req.Outstanding(), "seed %d: it had ended by then", seed)
 			continue
 		}
+		failed, longest = failed+1, max(longest, silent)
 		require.ErrorIs(t, req.Err(), ErrRetries)
 		require.Equal(t, units.Never, req.Next())
 		_, err := req.Post(1)
@@ -230,6 +243,10 @@ func TestPathFailure(t *testing.T) {
 		_, _, ok := req.Transmit(0, &h)
 		require.False(t, ok)
 	}
+	t.Logf("%d of %d transfers end with an error, at most %v after the last acknowledgement: %.2f timeouts", failed, seeds(), longest, float64(longest)/float64(rto))
+	require.Greater(t, failed, int(seeds()/2))
+	require.Less(t, float64(longest), 15.05*float64(rto))
+	require.Greater(t, float64(longest), 14.9*float64(rto))
 }
 
 // A round of the scheduler repeats at most sixteen packets that were returned, before new ones.
