@@ -53,6 +53,9 @@ var dcp16 = dcpFigure{
 					s := slow(c.key)
 					points = append(points, point{Name: c.name, Class: "P50 slowdown" + of.name, X: float64(size), Ours: s.P50}, point{Name: c.name, Class: "P99 slowdown" + of.name, X: float64(size), Ours: s.P99})
 				}
+				for _, c := range dcp16Changes { // the paper has DCP's P50 the lowest without control and with it
+					points = append(points, point{Name: c.name, Class: "change of P50, %" + of.name, X: float64(size), Ours: 100 * (slow(c.ours).P50/slow(c.theirs).P50 - 1)})
+				}
 			}
 			for _, reading := range dcp16Readings {
 				for _, c := range dcp16Changes {

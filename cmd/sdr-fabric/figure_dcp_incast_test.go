@@ -13,7 +13,7 @@ import (
 // incastReports are those of a seed of figure 16, with P99s by the keys of its schemes: WebSearch's messages have them, incasts' twice and all three times.
 func incastReports(o figureOptions, p99 map[string]float64) map[string]*report {
 	slow := func(v float64) slowdowns {
-		return slowdowns{P50: 1, P99: v, BySize: []sizeSlow{{P99: v / 2}, {P99: v}}}
+		return slowdowns{P50: v / 10, P99: v, BySize: []sizeSlow{{P99: v / 2}, {P99: v}}}
 	}
 	all := map[string]*report{}
 	for _, size := range dcp16Sizes(o) {
@@ -68,6 +68,7 @@ func TestIncastBar(t *testing.T) {
 	for of, p99 := range map[string]float64{"": 3 * 840, " of WebSearch's messages": 840, " of incasts' messages": 2 * 840} {
 		require.InDelta(t, p99, at(good, "DCP", "P99 slowdown"+of)[0].Ours, 1e-6, of)
 	}
+	require.InDelta(t, 100./3, at(good, "DCP against MP-RDMA", "change of P50, % of WebSearch's messages")[0].Ours, 1e-9)
 	bounded := 0
 	for _, p := range good {
 		if p.Low != nil || p.High != nil {
