@@ -82,6 +82,14 @@ type dcpFigure struct {
 	// x, y and class of the drawing.
 	x, y  figures.ChartAxis
 	class string
+	// beside are more panels over x.
+	beside []dcpPanel
+}
+
+// A dcpPanel draws the points of a class.
+type dcpPanel struct {
+	title, class string
+	y            figures.ChartAxis
 }
 
 func (f dcpFigure) figure() figure {
@@ -115,11 +123,14 @@ func (f dcpFigure) figure() figure {
 	}
 	if f.class != "" {
 		out.chart = func(o figureOptions, points []point) figures.Chart {
-			return figures.Chart{
+			chart := figures.Chart{
 				Title: "DCP, figure " + f.name + ": " + f.title, Subtitle: fmt.Sprintf("scale %.4g, %s%s", o.scale, o.of(), map[bool]string{true: ", bars: 95 % intervals of the means"}[o.seeds > 1]),
 				Dotted: "what the paper's text says",
-				Panels: []figures.ChartPanel{{Title: f.title, X: f.x, Y: f.y, Lines: lines(points, f.class)}},
 			}
+			for _, p := range append([]dcpPanel{{f.title, f.class, f.y}}, f.beside...) {
+				chart.Panels = append(chart.Panels, figures.ChartPanel{Title: p.title, X: f.x, Y: p.y, Lines: lines(points, p.class)})
+			}
+			return chart
 		}
 	}
 	return out
@@ -311,7 +322,7 @@ const (
 
 var dcp2 = dcpFigure{
 	name: "2", title: "timeouts, WebSearch at 0.3 and incasts of 128 at 0.1", class: "timeouts", x: noAxis,
-	y: figures.ChartAxis{Label: "timeouts", Quantity: "timeouts", Linear: true, Ticks: []float64{0, 2000, 4000, 6000, 8000, 10_000}},
+	y: figures.ChartAxis{Label: "timeouts", Quantity: "timeouts", Linear: true},
 	runs: func(o figureOptions) []dcpRun {
 		load := fmt.Sprintf("%s;burst:128,%s,0.1,%dns", webSearch(o, 0.3), incastSize, arrivalTime(o))
 		return compared(o, "", load, schemeDCP, schemeIRNECMP, schemeIRNAR)

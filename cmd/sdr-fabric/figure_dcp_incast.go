@@ -38,6 +38,9 @@ var dcp16 = dcpFigure{
 		Format: func(v float64) string { return units.Bytes(v).String() },
 	},
 	y: figures.ChartAxis{Label: "P99 of the slowdown", Quantity: "slowdown", Ticks: []float64{10, 20, 50, 100, 200, 500, 1000}},
+	beside: []dcpPanel{
+		{"WebSearch's messages alone", "P99 slowdown" + webSearchAlone.name, figures.ChartAxis{Label: "P99 of the slowdown", Quantity: "slowdown", Ticks: []float64{10, 20, 50, 100, 200, 500, 1000}}},
+	},
 	runs: func(o figureOptions) (runs []dcpRun) {
 		for _, size := range dcp16Sizes(o) {
 			load := fmt.Sprintf("%s;burst:128,%d,0.05,%dns", webSearch(o, 0.5), size, arrivalTime(o))
