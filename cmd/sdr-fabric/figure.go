@@ -135,8 +135,8 @@ stopped. Exit status 1 where a value is out of its bounds.
   dcp:17       one flow through a switch that loses: DCP, RACK-TLP, IRN, timeouts only
 
 The largest messages take most of the time: --largest 16MiB leaves them out, --sizes 2MiB,100MB runs only these.`
-	cmd.Flags().Var(&o.largest, "largest", "leave out messages of more than this `size`, and make collectives no larger (strack:*, nscc:*); 0: none")
-	cmd.Flags().Var((*usage.Sizes)(&o.sizes), "sizes", "run only messages of these `sizes`, of those that a figure has (strack:9 to strack:15, strack:19, nscc:*); none: all")
+	cmd.Flags().Var(&o.largest, "largest", "leave out messages of more than this `size`, and make collectives no larger (strack:*, nscc:*, incasts of dcp:16); 0: none")
+	cmd.Flags().Var((*usage.Sizes)(&o.sizes), "sizes", "run only messages of these `sizes`, of those that a figure has (strack:9 to strack:15, strack:19, nscc:*, incasts of dcp:16); none: all")
 	return cmd
 }
 

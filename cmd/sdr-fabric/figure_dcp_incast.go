@@ -24,7 +24,7 @@ var dcp16Schemes = []dcpScheme{
 func dcp16Sizes(o figureOptions) (sizes []units.Bytes) {
 	all := 0.05 * 256 * 100e9 / 8 * float64(arrivalTime(o)) / 1e9
 	for _, size := range []units.Bytes{16 * units.KiB, 64 * units.KiB, 256 * units.KiB, units.MiB} {
-		if float64(size)*128*3 <= all || size == 16*units.KiB {
+		if o.takes(size) && (float64(size)*128*3 <= all || size == 16*units.KiB) {
 			sizes = append(sizes, size)
 		}
 	}

@@ -112,6 +112,8 @@ func TestSizes(t *testing.T) {
 		sizes[p.X] = true
 	}
 	require.Equal(t, map[float64]bool{4096: true, 512 * 1024: true}, sizes)
+	require.Equal(t, []units.Bytes{64 * units.KiB}, dcp16Sizes(figureOptions{scale: 1, largest: 256 * units.KiB, sizes: []units.Bytes{64 * units.KiB, units.MiB}}))
+	require.Len(t, dcp16Sizes(figureOptions{scale: 1}), 4)
 }
 
 // What is stored by size is found by size, whichever are run.
