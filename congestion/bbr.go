@@ -161,9 +161,10 @@ type bbr struct {
 	pace   units.Rate
 	limit  units.Bytes
 
-	fair    units.Bytes    // window that share moves; 0: the model's
-	lag     int64          // by how much of q packets lately waited less than they should, of fullScale
-	scale   int64          // σ
+	fair    units.Bytes // window that share moves; 0: the model's
+	lag     int64       // by how much of q packets lately waited less than they should, of fullScale
+	scale   int64       // σ
+	queued  queueCache
 	depth   units.Duration // of the buffer, seen when it was full; 0: unknown
 	deeper  units.Instant
 	fullAt  units.Instant

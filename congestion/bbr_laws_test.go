@@ -403,3 +403,14 @@ func TestBBRProbeLeavesTheQueue(t *testing.T) {
 		require.Equal(t, c.competing, b.competing, "%v", c.left)
 	}
 }
+
+// What a piece of feedback costs a flow that knows its path; BenchmarkBBR is of one that doesn't.
+func BenchmarkBBRCruising(b *testing.B) {
+	c, now := cruising()
+	for b.Loop() {
+		now += 4000
+		c.OnSent(now, lawsMTU, 3*units.MiB)
+		c.OnAck(now, &Ack{RTT: lawsRTT + lawsRTT/100, Smoothed: lawsRTT, Acked: lawsMTU, Inflight: 3 * units.MiB})
+		c.Limits(now)
+	}
+}

@@ -275,13 +275,27 @@ func (b *bbr) leaveStartup() {
 // queue is how much of a queue this flow makes.
 func (b *bbr) queue() units.Bytes { return b.queueAt(b.bw()) }
 
-// queueAt is that at a rate.
-func (b *bbr) queueAt(x units.Rate) units.Bytes { return max(queueOf(x, b.scale), 2*b.path.MTU) }
+// queueAt is that at a rate. It is asked for several times for each piece of feedback, and changes once a round trip.
+func (b *bbr) queueAt(x units.Rate) units.Bytes {
+	if c := &b.queued; c.rate != x || c.scale != b.scale {
+		*c = queueCache{rate: x, scale: b.scale, queue: max(queueOf(x, b.scale), 2*b.path.MTU)}
+	}
+	return b.queued.queue
+}
+
+// A queueCache is what queueAt answered last.
+type queueCache struct {
+	rate  units.Rate
+	scale int64
+	queue units.Bytes
+}
 
 // queueOf is that with a σ, of packets as small as it takes. It grows with the fourth root of the rate.
 func queueOf(x units.Rate, scale int64) units.Bytes {
-	return units.Bytes(fourthRoot(x) * scale / fullScale * scaleQueue / fourthRoot(units.Gbit))
+	return units.Bytes(fourthRoot(x) * scale / fullScale * scaleQueue / gbitRoot)
 }
+
+var gbitRoot = fourthRoot(units.Gbit)
 
 // fourthRoot is that of a rate, at most maxBBR, times 2^15.
 func fourthRoot(x units.Rate) int64 { return int64(root(root(uint64(x)<<20) << 20)) }
