@@ -205,3 +205,14 @@ func TestFarMemory(t *testing.T) {
 		}
 	}
 }
+
+// Of two flows of 100 Gbit that share 119 Gbit/s the first ends after a second, and the other sends what is left of it at its port's 100 Gbit/s, less
+// headers.
+func TestWhileBoth(t *testing.T) {
+	r := &report{PayloadBytes: 25e9}
+	r.FCT.P50, r.FCT.Max = 1e9, 1e9*(1+81*1.048/100)
+	r.GoodputGbps = 200e9 / r.FCT.Max
+	require.InDelta(t, 119, whileBoth(r), 1e-9)
+	r.FCT.Max, r.GoodputGbps = 100e9, 2
+	require.Equal(t, 2.0, whileBoth(r), "one that stood still says nothing")
+}
