@@ -330,6 +330,7 @@ func TestBBRQueueOfARate(t *testing.T) {
 		require.InEpsilon(t, 2, float64(queueOf(16*x, fullScale))/float64(queueOf(x, fullScale)), 0.001, "%v", x)
 	}
 	require.EqualValues(t, scaleQueue, queueOf(units.Gbit, fullScale))
+	require.Equal(t, queueOf(maxBBR, fullScale), queueOf(2*maxBBR, fullScale), "what a window of twice the model's may come to")
 }
 
 // What gets lost at random left at the rate of the path, too, and counts as in flight for a round trip.

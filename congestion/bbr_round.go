@@ -297,8 +297,8 @@ func queueOf(x units.Rate, scale int64) units.Bytes {
 
 var gbitRoot = fourthRoot(units.Gbit)
 
-// fourthRoot is that of a rate, at most maxBBR, times 2^15.
-func fourthRoot(x units.Rate) int64 { return int64(root(root(uint64(x)<<20) << 20)) }
+// fourthRoot is that of a rate, at most of maxBBR, which is what the shift has room for, times 2^15.
+func fourthRoot(x units.Rate) int64 { return int64(root(root(uint64(min(x, maxBBR))<<20) << 20)) }
 
 // most is how long packets may wait until σ is cut.
 func (b *bbr) most() units.Duration {
