@@ -23,7 +23,8 @@ import "github.com/sdr-rdma/go-sdr/units"
 // Only the latter bound what is in flight; for the former there is room, since they count as in flight until they are proved, and they
 // left at the path's rate. Where the queue stays though this flow holds back, a
 // competitor is there that fills it. Then, as Copa (Arun and Balakrishnan, NSDI 2018, section 4.1) leaves its delays alone
-// there, the flow holds a share of the path (rivalWindow), until the queue stays empty without its doing.
+// there, the flow holds a share of the path (rivalWindow), until the queue stays empty without its doing, or it turns out
+// that flows of this kind fill it and drain it together (commonDrain).
 //
 // The rate limit follows the window, and both are never less than one packet a round trip, but the rate where that is more than
 // the path carries and switches trim: see trimBound.
@@ -92,8 +93,9 @@ const (
 	// target before others are thought to fill the queue.
 	pressedTime   = 100 * units.Millisecond
 	pressedRounds = 30
-	// probeTime is how long the queue may take to go, as probeRounds is.
-	probeTime = 60 * units.Millisecond
+	// probeTime and probeWaits times what packets waited are how long the queue may take to go, as probeRounds is.
+	probeTime  = 60 * units.Millisecond
+	probeWaits = 4
 	// downRounds pass from one drain to the next.
 	downRounds = 10
 	// probeRounds is how long the queue may take to go.
@@ -192,6 +194,7 @@ type bbr struct {
 	competing bool
 	quietAt   units.Instant // since when a competitor leaves the queue empty; 0: it doesn't
 	rival     rivalWindow
+	common    commonDrain
 	trims     trimBound
 	marks     markBound
 	allowed   units.Bytes // that the model asks for, marks aside
@@ -310,8 +313,9 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 		}
 		b.leaveStartupEarly()
 	}
+	b.watchDrain(now, a.RTT)
 	if b.joins(now, a.RTT) {
-		b.beginProbeRTT(now)
+		b.beginProbeRTT(now, true)
 	}
 	if b.phase == probeRTT && b.rounds > 0 && a.RTT > 0 && a.RTT <= b.minRTT+b.tolerance() {
 		b.endProbeRTT(now, true)

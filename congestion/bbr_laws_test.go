@@ -237,8 +237,8 @@ func TestBBRShareYieldsToTheModel(t *testing.T) {
 }
 
 // The least round trip is looked for 2 s after it was last seen or looked for: after a half of that where the probe before found the
-// queue filled, or gone beside a competitor, or a way that may have become longer, and after a quarter where startup alone has seen it.
-// But not within 15 round trips.
+// queue filled, or gone beside a competitor, or a way that may have become longer, after a quarter where startup alone has seen it, and after a
+// half more where it found a competitor filling it again. But not within 15 round trips.
 func TestBBRProbesWhenTheLeastIsOld(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -248,7 +248,7 @@ func TestBBRProbesWhenTheLeastIsOld(t *testing.T) {
 		{"seen", func(*bbr) {}, minRTTAge},
 		{"never probed", func(b *bbr) { b.probed, b.seenAt = 0, b.calmAt }, minRTTAge / 4},
 		{"a probe has failed", func(b *bbr) { b.fails = 1 }, minRTTAge / 2},
-		{"failed beside a competitor", func(b *bbr) { b.fails, b.competing = 1, true }, minRTTAge},
+		{"failed beside a competitor", func(b *bbr) { b.fails, b.competing = 1, true }, minRTTAge / 2 * 3},
 		{"gone beside a competitor", func(b *bbr) { b.fails, b.competing = -1, true }, minRTTAge / 2},
 		{"a detour", func(b *bbr) { b.detour = lawsRTT }, minRTTAge / 2},
 		{"a long way", func(b *bbr) { b.srtt = units.Second }, 15 * units.Second},

@@ -82,3 +82,36 @@ func TestBBRTriesASilentPath(t *testing.T) {
 	require.LessOrEqual(t, sent, rate.Bytes(50*units.Millisecond))
 	require.Greater(t, float64(b.Rate(0, 4*sec+150*ms, 4*sec+250*ms)), 0.9*float64(rate))
 }
+
+// Flows of this kind that have taken each other for competitors, which all of these do after the last has begun, find out: they come to drain the
+// queue together.
+func TestBBRFlowsFindEachOther(t *testing.T) {
+	for _, x := range []struct {
+		rate     units.Rate
+		rtts     [2]units.Duration
+		products units.Bytes
+		spacing  units.Instant
+		from     units.Instant
+	}{
+		{100 * units.Mbit, [2]units.Duration{2 * units.Millisecond, 2 * units.Millisecond}, 1, 1200 * ms, 20 * sec},
+		{200 * units.Mbit, [2]units.Duration{2 * units.Millisecond, 25 * units.Millisecond}, 1, 1300 * ms, 24 * sec},
+		{units.Gbit, [2]units.Duration{400 * units.Microsecond, 400 * units.Microsecond}, 4, 1000 * ms, 24 * sec},
+		{200 * units.Mbit, [2]units.Duration{100 * units.Millisecond, 100 * units.Millisecond}, 1, 1000 * ms, 24 * sec},
+	} {
+		var flows []bottleneck.Flow
+		for i := range 8 {
+			f := bbrFlow(x.rtts[i%2], units.Instant(i)*x.spacing)
+			f.Controller = congestion.Auto()(congestion.Path{MTU: packet})
+			flows = append(flows, f)
+		}
+		buffer := max(x.products*x.rate.Bytes(x.rtts[1]), 64*units.KiB)
+		b := bottleneck.New(bottleneck.Link{Rate: x.rate, Buffer: buffer, Packet: packet, Seed: 1}, flows...)
+		b.Run(13 * sec)
+		before, _ := b.Queued(12*sec, 13*sec)
+		b.Run(x.from + 6*sec)
+		after, _ := b.Queued(x.from, x.from+6*sec)
+		t.Logf("%v, %v: queue %v, then %v of %v, Jain %.3f", x.rate, x.rtts, before, after, buffer, b.WorstJain(x.from, x.from+6*sec))
+		require.Greater(t, 10*before, 9*buffer, "they don't take each other for competitors: choose another spacing")
+		require.Less(t, 3*after, 2*buffer)
+	}
+}

@@ -85,7 +85,7 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 		}
 		return
 	case probeRTT:
-		if b.rounds >= probeRounds && now.Sub(b.begun) >= probeTime {
+		if b.rounds >= probeRounds && now.Sub(b.begun) >= max(probeTime, probeWaits*b.waited) {
 			b.endProbeRTT(now, false)
 		}
 		return
@@ -107,6 +107,7 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 			b.low, b.high = queue, queue
 		}
 		b.stand, b.low, b.high = queue, min(b.low, queue), max(b.high, queue)
+		b.judgeTrial(queue)
 		b.watchQueue(queue)
 		b.share(max(b.round.mean.value()-b.minRTT, 0))
 	} else {
@@ -114,7 +115,7 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 	}
 	switch {
 	case (b.round.held || b.before.held) && b.wantsProbe(now): // who sends less than it may has no queue to drain
-		b.beginProbeRTT(now)
+		b.beginProbeRTT(now, false)
 	case b.rounds >= downRounds && b.more == 0:
 		b.more = 0
 		b.enter(down)
@@ -150,19 +151,25 @@ func (b *bbr) watchQueue(queue units.Duration) {
 // wantsProbe reports whether the least round trip hasn't been seen for long, or packets wait for
 // longer than flows of this kind let them.
 func (b *bbr) wantsProbe(now units.Instant) bool {
-	age := max(minRTTAge, (downRounds+downRounds/2)*b.srtt)
+	age := b.probeAge()
 	switch {
 	case b.probed == 0:
 		age /= 4 // what startup has seen may have been others' queue
-	case b.fails > 0 && !b.competing || b.fails < 0 || b.detour > 0: // one probe more decides
+	case b.competing && b.fails > 0:
+		age = b.competingAge()
+	case b.fails != 0 || b.detour > 0: // one probe more decides
 		age /= 2
 	}
 	pressed := !b.competing && now.Sub(b.calmAt) > max(pressedTime, pressedRounds*b.minRTT) && now.Sub(b.probed) > minRTTAge/4
 	return pressed || now.Sub(max(b.seenAt, b.probed)) > age
 }
 
-func (b *bbr) beginProbeRTT(now units.Instant) {
-	b.probing, b.begun, b.more = 0, now, 0
+// probeAge is how long after a sight of the least round trip the queue is drained.
+func (b *bbr) probeAge() units.Duration { return max(minRTTAge, (downRounds+downRounds/2)*b.srtt) }
+
+// beginProbeRTT drains the queue, because others have begun to if joined.
+func (b *bbr) beginProbeRTT(now units.Instant, joined bool) {
+	b.probing, b.begun, b.more, b.common.joined = 0, now, 0, joined
 	if b.stand == 0 { // no round since was steady enough to say
 		b.stand = max(b.round.least-b.minRTT, 0)
 	}
@@ -174,8 +181,14 @@ func (b *bbr) beginProbeRTT(now units.Instant) {
 // joins reports whether a round trip says that others are draining the queue: together they see
 // it empty.
 func (b *bbr) joins(now units.Instant, rtt units.Duration) bool {
-	return (b.phase == cruise || b.phase == up) && b.rounds >= 2 && !b.competing && rtt > 0 && b.stand > b.target()/2 &&
-		rtt < b.minRTT+b.stand/3 && now.Sub(b.probed) > minRTTAge/4
+	if b.phase != cruise && b.phase != up || b.rounds < 2 || rtt <= 0 || b.stand <= b.target()/2 {
+		return false
+	}
+	queue := rtt - b.minRTT
+	if b.competing {
+		return b.joinsRivals(now, queue)
+	}
+	return queue < b.stand/3 && now.Sub(b.probed) > minRTTAge/4
 }
 
 // grain is how long a few packets of other flows take, which no flow can go without. A flow that others have left little knows
@@ -214,6 +227,7 @@ func (b *bbr) longer() bool {
 // endProbeRTT says whether the queue has gone. If it hasn't, others fill it, or the way has become longer.
 func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 	b.probed, b.calmAt = now, now
+	b.judgeDrain(now)
 	switch {
 	case !gone && b.longer():
 		b.minRTT, b.seenAt, b.detour = min(b.probing, maxRTT), now, 0
@@ -327,20 +341,6 @@ func (b *bbr) target() units.Duration {
 		return min(b.minRTT/queueTarget, b.depth*depthShare/10)
 	}
 	return b.minRTT / queueTarget
-}
-
-// kindred is how long packets wait behind kindredFlows equal flows of this kind and way, and a quarter more, if two round trips and the
-// buffer hold as much.
-func (b *bbr) kindred() units.Duration {
-	x := b.peak / kindredFlows
-	if x <= 0 {
-		return 0
-	}
-	wait := min(x.Time(max(queueOf(x, b.nominal()), b.path.MTU))/4*5, 2*b.minRTT)
-	if b.depth > 0 {
-		wait = min(wait, b.depth)
-	}
-	return wait
 }
 
 // adjust cuts σ while packets wait for long, and lets it grow back.

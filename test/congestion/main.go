@@ -52,7 +52,7 @@ var text = units.FormatDuration
 func main() {
 	name := flag.String("cc", "bbr", "congestion control")
 	jitter := flag.Bool("busy", false, "let the ends' hosts stall as busy ones do")
-	spacing := flag.Duration("spacing", 1200*time.Millisecond, "by which flows that share begin one after another")
+	spacing := flag.Duration("spacing", 1200*time.Millisecond, "by which flows that share begin one after another; a TCP flow and ours by five thirds of it")
 	seed := flag.Uint64("seed", 1, "of the random losses")
 	only := flag.String("only", "alone,shared,mixed,rivals,incast,changes,routes", "parts of the table")
 	flag.Parse()
@@ -219,7 +219,8 @@ func (j *judge) mixed() {
 // rivals: one flow beside one TCP flow, over any 10 s from 5 s after the later start on.
 func (j *judge) rivals() {
 	j.head("Beside one TCP flow, one product of buffer (at least 64 KiB)", "link | rival | first | least share over 10 s, ours | the rival's | dropped by the queue")
-	const end, late, settled = 30 * sec, 2 * sec, 7 * sec
+	const end, settled = 30 * sec, 7 * sec
+	late := j.spacing * 5 / 3
 	for _, rate := range rates {
 		for _, rtt := range rtts {
 			for _, rival := range []string{"cubic", "bbr v1"} {
