@@ -25,8 +25,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/transport"
 )
 
-// linkMTU carries 4 KiB of an sdr packet.
-const linkMTU = 4200
+// MTUs of links: the least of IPv6, and what carries 4 KiB of an sdr packet.
+const (
+	leastMTU = 1280
+	mostMTU  = 4200
+)
 
 // Addresses: flow i is sent from …10+i to …110+i.
 func senderOf(i int) netip.Addr   { return netip.AddrFrom4([4]byte{10, 79, 0, byte(10 + i)}) }
@@ -44,12 +47,12 @@ type outcome struct {
 
 // play runs a scene on hosts and a link of its own.
 func (p *plan) play(ctx context.Context, s *scene) (*outcome, error) {
-	a, err := host(s, senderOf)
+	a, err := p.host(s, senderOf)
 	if err != nil {
 		return nil, err
 	}
 	defer a.Close()
-	b, err := host(s, receiverOf)
+	b, err := p.host(s, receiverOf)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +77,8 @@ func (p *plan) play(ctx context.Context, s *scene) (*outcome, error) {
 	return out, nil
 }
 
-func host(s *scene, address func(int) netip.Addr) (*hosts.Host, error) {
-	c := hosts.Config{Addr: address(0), MTU: linkMTU, Sysctls: hosts.Roomy}
+func (p *plan) host(s *scene, address func(int) netip.Addr) (*hosts.Host, error) {
+	c := hosts.Config{Addr: address(0), MTU: int(p.mtu), Sysctls: hosts.Roomy}
 	for i := 1; i < len(s.flows); i++ {
 		c.More = append(c.More, address(i))
 	}
@@ -142,7 +145,7 @@ func (p *plan) start(ctx context.Context, s *scene, which transport.Side, h *hos
 	if p.realTime {
 		favour = hosts.RealTime
 	}
-	cmd, err := hosts.Command(ctx, spec{Side: which, Flows: s.addressed()}, turns, favour)
+	cmd, err := hosts.Command(ctx, spec{Side: which, MTU: int(p.mtu), Flows: s.addressed()}, turns, favour)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ import (
 // A spec tells a process which side of all flows it is. Both get the same, but for Side.
 type spec struct {
 	Side  transport.Side
+	MTU   int
 	Flows []flow
 }
 
@@ -132,7 +133,7 @@ func (e *end) connect(ctx context.Context) error {
 
 func (e *end) open(f *flow) (transport.Pourer, error) {
 	o := transport.Options{
-		Side: e.Side, Local: f.Sender, Remote: f.Receiver, Buffer: int(transferSize), MTU: linkMTU, LinkRate: f.Told,
+		Side: e.Side, Local: f.Sender, Remote: f.Receiver, Buffer: int(transferSize), MTU: e.MTU, LinkRate: f.Told,
 		Payload: f.Payload, Congestion: f.Congestion, ECN: f.ECN, Exchange: e.exchange,
 	}
 	if e.Side == transport.Receiving {

@@ -84,9 +84,14 @@ func TestPlay(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	for _, bad := range [][]string{{"-rate", "1mbit"}, {"-rate", "3gbit"}, {"-congestion", "no"}, {"-scheme", "quic"}, {"-only", "nothing"}, {"-only", "("}, {"x"}} {
+	for _, bad := range [][]string{{"-rate", "1mbit"}, {"-rate", "3gbit"}, {"-mtu", "1279"}, {"-mtu", "4201"}, {"-congestion", "no"}, {"-scheme", "quic"}, {"-only", "nothing"}, {"-only", "("}, {"x"}} {
 		_, err := parse(bad)
 		require.Error(t, err, "%q", bad)
+	}
+	for mtu, payload := range map[string]units.Bytes{"1280": units.KiB, "1500": units.KiB, "2112": 2 * units.KiB, "4200": 4 * units.KiB} {
+		p, err := parse([]string{"-mtu", mtu})
+		require.NoError(t, err)
+		require.Equal(t, payload, p.payload())
 	}
 	p, err := parse([]string{"-only", "^Beside.*TCP bbr"})
 	require.NoError(t, err)

@@ -7,18 +7,21 @@ package main
 import (
 	"flag"
 	"fmt"
+	"math/bits"
 	"os"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // A plan is what to measure, and where to write it.
 type plan struct {
 	rate           units.Rate
+	mtu            uint
 	congestion     string
 	scheme         string
 	only           *regexp.Regexp
@@ -38,13 +41,14 @@ changes of rate and route. It prints what each flow got and which bars are met.
 `
 
 func parse(args []string) (*plan, error) {
-	p := &plan{rate: 200 * units.Mbit}
+	p := &plan{rate: 200 * units.Mbit, mtu: 1500}
 	f := flag.NewFlagSet("neighbours", flag.ContinueOnError)
 	f.Usage = func() {
 		fmt.Fprint(f.Output(), help)
 		f.PrintDefaults()
 	}
 	f.Var(&p.rate, "rate", "of the link, of IP packets, 20mbit to 2gbit")
+	f.UintVar(&p.mtu, "mtu", p.mtu, "of the link, 1280 to 4200 `bytes`; packets of sdr carry the power of two that fits, 1 KiB with 1500")
 	f.StringVar(&p.congestion, "congestion", "auto", "sdr's congestion `control`: "+strings.Join(congestion.Names(), ", "))
 	f.StringVar(&p.scheme, "scheme", "adaptive", "sdr's reliability scheme: adaptive or sr-nack")
 	f.Func("only", "only scenes whose part and name match this `regexp`, as -list shows them", func(s string) (err error) {
@@ -70,6 +74,8 @@ func (p *plan) check(f *flag.FlagSet) error {
 		return fmt.Errorf("what is %q? See --help", f.Arg(0))
 	case p.rate < 20*units.Mbit || p.rate > 2*units.Gbit:
 		return fmt.Errorf("-rate %v: choose 20mbit to 2gbit", p.rate)
+	case p.mtu < leastMTU || p.mtu > mostMTU:
+		return fmt.Errorf("-mtu %d: choose %d to %d", p.mtu, leastMTU, mostMTU)
 	case err != nil:
 		return fmt.Errorf("-congestion: %w", err)
 	case p.scheme != "adaptive" && p.scheme != "sr-nack":
@@ -88,6 +94,11 @@ func (p *plan) chosen() (all []*scene) {
 		}
 	}
 	return all
+}
+
+// payload is the largest power of two that a packet of sdr carries.
+func (p *plan) payload() units.Bytes {
+	return units.Bytes(1) << (bits.Len(p.mtu-roce.IPv4WriteImmOverhead) - 1)
 }
 
 // longest is how long the scenes take without what it takes to set them up.

@@ -124,9 +124,9 @@ func (p *plan) tables(results []*result, begun time.Time) (text string, missed i
 	if p.realTime {
 		favour = ", both ends at real-time priority"
 	}
-	fmt.Fprintf(&b, "Measured %s in %s with scheme %s, congestion control %s, seed %d%s; Linux %s, %s, %d processors, load average %s afterwards. "+
+	fmt.Fprintf(&b, "Measured %s in %s with scheme %s, congestion control %s, packets of %d bytes, seed %d%s; Linux %s, %s, %d processors, load average %s afterwards. "+
 		"A packet of the link is late when it comes more than %v after its time, which is this machine's fault.\n",
-		begun.Format(time.DateOnly), time.Since(begun).Round(time.Second), p.scheme, p.congestion, p.seed, favour, here.Kernel, here.Go, here.CPUs, loadAverage(), link.LateAfter)
+		begun.Format(time.DateOnly), time.Since(begun).Round(time.Second), p.scheme, p.congestion, p.mtu, p.seed, favour, here.Kernel, here.Go, here.CPUs, loadAverage(), link.LateAfter)
 	return b.String(), missed
 }
 
@@ -184,6 +184,7 @@ type record struct {
 	Congestion  string             `json:"congestion"`
 	Scheme      string             `json:"scheme"`
 	Seed        uint64             `json:"seed"`
+	MTU         uint               `json:"mtu"`
 	Start       time.Time          `json:"start"`
 	Environment schema.Environment `json:"environment"`
 }
@@ -203,7 +204,7 @@ func (p *plan) writeJSON(results []*result, begun time.Time) error {
 	for _, r := range results {
 		x := record{
 			Version: schema.Version, Part: r.part, Name: r.name, Verdict: r.verdict, BinNs: jsonBin, Congestion: p.congestion, Scheme: p.scheme,
-			Seed: p.seed, Start: begun, Environment: schema.Here("(devel)"),
+			Seed: p.seed, MTU: p.mtu, Start: begun, Environment: schema.Here("(devel)"),
 		}
 		if r.err != nil {
 			x.Err = r.err.Error()

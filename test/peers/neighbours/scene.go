@@ -95,7 +95,7 @@ func (p *plan) scenes() (all []*scene) {
 
 // ours is a flow of sdr.
 func (p *plan) ours(rtt, start time.Duration) flow {
-	return flow{Transport: p.scheme, Congestion: p.congestion, RTT: rtt, Start: start}
+	return flow{Transport: p.scheme, Congestion: p.congestion, RTT: rtt, Start: start, Payload: p.payload()}
 }
 
 // leastBuffer is the smallest that a port is taken to have.
