@@ -50,7 +50,8 @@ returns them, and the sender repeats just what was cut, at once. Columns:
   of line    that over what the line could carry beside the headers and what was cut
   p99        of the transfers' completion times
   cut        packets that the switch has cut, seen: header-only packets at the receiver, back: those that the sender
-             was told of; they should be equal
+             was told of; with --congestion fixed they should be equal. Other controllers are given transfers to warm up,
+             and what is cut of those is in cut alone
   joined     of them those that one before them, which waited, carries on (--carry): they take 8 bytes of the line, not 74
   dropped    packets that the switch has dropped
   repeats    packets sent again; spurious: of them those that were not needed; timers: that expired
