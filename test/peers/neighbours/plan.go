@@ -7,7 +7,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"math/bits"
 	"os"
 	"regexp"
 	"strings"
@@ -96,9 +95,10 @@ func (p *plan) chosen() (all []*scene) {
 	return all
 }
 
-// payload is the largest power of two that a packet of sdr carries.
+// payload is the most that a packet of sdr carries.
 func (p *plan) payload() units.Bytes {
-	return units.Bytes(1) << (bits.Len(p.mtu-roce.IPv4WriteImmOverhead) - 1)
+	m, _ := roce.LargestMTU(units.Bytes(p.mtu), false) // leastMTU has room for one
+	return m.Bytes()
 }
 
 // longest is how long the scenes take without what it takes to set them up.
