@@ -52,7 +52,7 @@ func (b *bbr) judgeDrain(now units.Instant) {
 	if b.probing == 0 || b.probing-b.minRTT >= b.waited/drainShare {
 		return
 	}
-	held := max(b.peak, b.rival.capacity).Time(max(b.drained-b.inflight, 0))
+	held := b.pathRate().Time(max(b.drained-b.inflight, 0))
 	if b.common.joined || b.competing && held < b.waited/2 {
 		b.othersDrained(now, b.waited)
 	}

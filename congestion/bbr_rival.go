@@ -74,6 +74,9 @@ func (w *rivalWindow) step(now units.Instant, rtt units.Duration, n, lost, rando
 	}
 }
 
+// pathRate is the most that the path is known to carry, by this flow and by what its probes beside a competitor told.
+func (b *bbr) pathRate() units.Rate { return max(b.peak, b.rival.capacity) }
+
 // relax ends the competition when the queue stays empty though this flow doesn't hold back.
 func (b *bbr) relax(queue units.Duration) {
 	switch {

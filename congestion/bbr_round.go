@@ -233,7 +233,7 @@ func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 		b.minRTT, b.seenAt, b.detour = min(b.probing, maxRTT), now, 0
 		b.yield()
 	case gone || b.probing == 0 || b.probing <= b.minRTT+min(b.minRTT/16+b.grain(), max(b.waited/2, b.grain())):
-		if b.fails = min(b.fails, 0) - 1; !b.competing || -b.fails >= quietProbes && b.bw() > max(b.peak, b.rival.capacity)/2 {
+		if b.fails = min(b.fails, 0) - 1; !b.competing || -b.fails >= quietProbes && b.bw() > b.pathRate()/2 {
 			b.yield()
 		}
 	case now.Sub(b.seenAt) > maxRTTAge && b.unmoved() && b.telling() && !b.competing:
