@@ -84,4 +84,7 @@ func TestBBRTrialEnds(t *testing.T) {
 	b.competing, b.common.trialAt, b.common.fewAt = false, now, now
 	require.False(t, at(trialTime+1, long), "it is over")
 	require.Zero(t, b.common.trialAt)
+	b.common.trialAt = now
+	b.compete()
+	require.Zero(t, b.common.trialAt, "a probe that finds a competitor ends it, too")
 }
