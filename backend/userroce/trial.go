@@ -13,9 +13,7 @@ import (
 // cache of the other processor's side. Nobody says which processors those are, and the scheduler, or that of the host of a virtual machine,
 // changes them. So now and then a stretch of a stream is sent with the other of the two numbers, and the one that is cheaper is kept.
 type trial struct {
-	many bool // the larger number is in use
-	// trying: it is another number than before, for a stretch.
-	trying bool
+	state trialState
 	// trains are those of this stretch so far, and stretches how many there have been since the last attempt.
 	trains, stretches int
 	// wait is how many stretches there are between this attempt and the next.
@@ -25,6 +23,16 @@ type trial struct {
 	samples int
 	before  units.Duration
 }
+
+// A trialState is which of the two numbers is in use, and whether for a stretch only.
+type trialState uint8
+
+const (
+	holdFew trialState = iota
+	tryMany            // instead of few
+	holdMany
+	tryFew // instead of many
+)
 
 const (
 	// fewHeld are 1.2 MB: from 12 to 28 trains the rate is the same, and from 48 on it is less, where processors share a cache. manyHeld are
@@ -43,7 +51,7 @@ const (
 
 // most is how many trains to hold now.
 func (t *trial) most() int {
-	if t.many != t.trying {
+	if t.state == tryMany || t.state == holdMany {
 		return manyHeld
 	}
 	return fewHeld
@@ -71,14 +79,31 @@ func (t *trial) median() units.Duration {
 // end ends a stretch with this cost of a MiB.
 func (t *trial) end(cost units.Duration) {
 	t.stretches++
-	switch {
-	case t.trying:
-		t.trying, t.stretches, t.wait = false, 0, min(longer*t.wait, mostWait)
-		if cost < t.before-t.before/16 {
-			t.many, t.wait = !t.many, leastWait
-		}
-	case t.stretches >= max(t.wait, leastWait):
-		t.trying, t.wait = true, max(t.wait, leastWait)
+	cheaper := cost < t.before-t.before/16
+	switch t.state {
+	case holdFew:
+		t.attempt(tryMany)
+	case holdMany:
+		t.attempt(tryFew)
+	case tryMany:
+		t.settle(cheaper, holdMany, holdFew)
+	case tryFew:
+		t.settle(cheaper, holdFew, holdMany)
 	}
 	t.before = cost
+}
+
+// attempt begins one, if it is time.
+func (t *trial) attempt(other trialState) {
+	if t.wait = max(t.wait, leastWait); t.stretches >= t.wait {
+		t.state = other
+	}
+}
+
+// settle ends an attempt. Where the other number was cheaper it is kept, and what was before is soon tried again.
+func (t *trial) settle(cheaper bool, tried, before trialState) {
+	t.state, t.stretches, t.wait = before, 0, min(longer*t.wait, mostWait)
+	if cheaper {
+		t.state, t.wait = tried, leastWait
+	}
 }
