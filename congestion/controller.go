@@ -106,3 +106,6 @@ type Modeler interface{ Model() Model }
 
 // A Factory makes the controller of a new sender.
 type Factory func(Path) Controller
+
+// within says whether a constant of a controller is from low to high. NaN, which is neither below nor above, is not.
+func within(v, low, high float64) bool { return v >= low && v <= high }

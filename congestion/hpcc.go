@@ -54,7 +54,7 @@ func HighPrecision(c HPCCConfig) (Factory, error) {
 	switch {
 	case c.BaseRTT < 0 || c.BaseRTT > units.Second:
 		return nil, operr.New("configure", "hpcc", "a base round trip of %v: must be within 0 (the path's) and 1 s", c.BaseRTT)
-	case !(c.Eta >= 0.5 && c.Eta <= 1):
+	case !within(c.Eta, 0.5, 1):
 		return nil, operr.New("configure", "hpcc", "η %g: must be within 0.5 and 1", c.Eta)
 	case c.MaxStage < 0 || c.MaxStage > 1000:
 		return nil, operr.New("configure", "hpcc", "%d additive steps: must be within 0 and 1000", c.MaxStage)

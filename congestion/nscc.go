@@ -43,13 +43,12 @@ const (
 // NSCC makes controllers with these constants. They limit the window alone, within one packet of the
 // path's MTU and Max. They hear marks, delay, and losses: of kind LossTrim as the signal of a full queue.
 func NSCC(c NSCCConfig) (Factory, error) {
-	fits := func(v, low, high float64) bool { return v >= low && v <= high } // false for NaN
 	switch {
 	case min(c.BaseRTT, c.Target) < 0 || max(c.BaseRTT, c.Target) > units.Second:
 		return nil, operr.New("configure", "nscc", "a base round trip of %v and a target of %v: must be within 0 (the path's, three quarters of it) and 1 s", c.BaseRTT, c.Target)
-	case !fits(c.Initial, 0.001, 100) || !fits(c.Max, c.Initial, 100):
+	case !within(c.Initial, 0.001, 100) || !within(c.Max, c.Initial, 100):
 		return nil, operr.New("configure", "nscc", "an initial window of %g and a largest one of %g products: must not fall, within 0.001 and 100", c.Initial, c.Max)
-	case !fits(c.Gamma, 0, 1):
+	case !within(c.Gamma, 0, 1):
 		return nil, operr.New("configure", "nscc", "γ %g: must be within 0 and 1", c.Gamma)
 	}
 	return func(p Path) Controller { return newNSCC(&c, p) }, nil

@@ -45,15 +45,14 @@ const (
 // path's MTU and Max. They hear delay and the marks of acknowledgements, not losses: STrack takes a loss
 // as what it repeats, and the delay that goes with it as the sign.
 func STrack(c STrackConfig) (Factory, error) {
-	fits := func(v, low, high float64) bool { return v >= low && v <= high } // false for NaN
 	switch {
 	case c.BaseRTT < 0 || c.BaseRTT > units.Second:
 		return nil, operr.New("configure", "strack", "a base round trip of %v: must be within 0 (the path's) and 1 s", c.BaseRTT)
 	case c.Target < 0 || c.Target > units.Second:
 		return nil, operr.New("configure", "strack", "a target delay of %v: must be within 0 (the base round trip) and 1 s", c.Target)
-	case !fits(c.Initial, 0.001, 100) || !fits(c.Max, c.Initial, 100):
+	case !within(c.Initial, 0.001, 100) || !within(c.Max, c.Initial, 100):
 		return nil, operr.New("configure", "strack", "an initial window of %g and a largest one of %g products: must rise, within 0.001 and 100", c.Initial, c.Max)
-	case !fits(c.Gamma, 0, 1):
+	case !within(c.Gamma, 0, 1):
 		return nil, operr.New("configure", "strack", "γ %g: must be within 0 and 1", c.Gamma)
 	}
 	return func(p Path) Controller { return newSTrack(&c, p) }, nil

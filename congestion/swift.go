@@ -54,21 +54,20 @@ const (
 // and round trip, or ten packets where they are not known. It limits the window, and the rate too
 // once the window is below one packet. The window stays within MinWindow and MaxWindow.
 func Swift(c SwiftConfig) (Factory, error) {
-	fits := func(v, low, high float64) bool { return v >= low && v <= high } // false for NaN
 	switch {
 	case c.BaseTarget < 0 || c.HopDelay < 0 || c.FlowRange < 0:
 		return nil, operr.New("configure", "swift", "base target %v, hop delay %v, flow scaling %v: none may be negative", c.BaseTarget, c.HopDelay, c.FlowRange)
 	case max(c.BaseTarget, c.HopDelay, c.FlowRange) > units.Second:
 		return nil, operr.New("configure", "swift", "base target %v, hop delay %v, flow scaling %v: each may be a second at most", c.BaseTarget, c.HopDelay, c.FlowRange)
-	case !fits(c.FlowMin, 0.001, maxPackets) || !fits(c.FlowMax, 2*c.FlowMin, maxPackets):
+	case !within(c.FlowMin, 0.001, maxPackets) || !within(c.FlowMax, 2*c.FlowMin, maxPackets):
 		return nil, operr.New("configure", "swift", "flow scaling from %g to %g packets: must at least double, within 0.001 and %d", c.FlowMin, c.FlowMax, maxPackets)
-	case !fits(c.AI, 0.001, 1000):
+	case !within(c.AI, 0.001, 1000):
 		return nil, operr.New("configure", "swift", "an increase of %g packets a round trip: must be within 0.001 and 1000", c.AI)
-	case !fits(c.Beta, 0, 1) || !fits(c.MaxMDF, 0, 0.99):
+	case !within(c.Beta, 0, 1) || !within(c.MaxMDF, 0, 0.99):
 		return nil, operr.New("configure", "swift", "β %g and the largest decrease %g: must be within 0 and 1, and 0 and 0.99", c.Beta, c.MaxMDF)
 	case c.ResetAfter < 1:
 		return nil, operr.New("configure", "swift", "a reset after %d timeouts: must be at least 1", c.ResetAfter)
-	case !fits(c.MinWindow, 0.001, maxPackets) || c.MaxWindow != 0 && !fits(c.MaxWindow, c.MinWindow, maxPackets):
+	case !within(c.MinWindow, 0.001, maxPackets) || c.MaxWindow != 0 && !within(c.MaxWindow, c.MinWindow, maxPackets):
 		return nil, operr.New("configure", "swift", "windows from %g to %g packets: must rise, within 0.001 and %d", c.MinWindow, c.MaxWindow, maxPackets)
 	}
 	return func(p Path) Controller { return newSwift(&c, p) }, nil
