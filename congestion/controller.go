@@ -2,7 +2,11 @@
 
 package congestion
 
-import "github.com/sdr-rdma/go-sdr/units"
+import (
+	"cmp"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
 
 // A Controller limits one sender on one path. The instants of successive calls must not decrease; one
 // that does counts as the one before it.
@@ -88,6 +92,12 @@ type Path struct {
 
 // BDP is the product of line rate and base round trip, at least one MTU.
 func (p Path) BDP() units.Bytes { return max(p.LineRate.Bytes(p.BaseRTT), p.MTU) }
+
+// netRTT is the round trip without queues by which a controller scales its constants: the configured one, where that is 0 the
+// path's. It is within what a Config may say, and never 0, because it divides.
+func (p Path) netRTT(configured units.Duration) units.Duration {
+	return min(max(cmp.Or(configured, p.BaseRTT), 1), units.Second)
+}
 
 // knowsPort reports whether the sender is a NIC, which knows its own port and the way.
 func (p Path) knowsPort() bool { return p.LineRate > 0 && p.BaseRTT > 0 }

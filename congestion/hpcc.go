@@ -93,11 +93,7 @@ type hpcc struct {
 }
 
 func newHPCC(c *HPCCConfig, p Path) *hpcc {
-	base := c.BaseRTT
-	if base == 0 {
-		base = p.BaseRTT
-	}
-	base = min(max(base, 1), units.Second)
+	base := p.netRTT(c.BaseRTT)
 	mtu := min(max(p.MTU, 1), maxMTU)
 	h := &hpcc{
 		base: base, eta: load(math.Ldexp(c.Eta, loadShift)), ai: window(c.AI) << windowShift, maxStage: c.MaxStage,

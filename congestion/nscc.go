@@ -92,11 +92,7 @@ type nscc struct {
 }
 
 func newNSCC(c *NSCCConfig, p Path) *nscc {
-	net := c.BaseRTT
-	if net == 0 {
-		net = min(p.BaseRTT, units.Second)
-	}
-	net = max(net, 1)
+	net := p.netRTT(c.BaseRTT)
 	mtu := min(max(p.MTU, 1), maxMTU)
 	n := &nscc{netRTT: net, baseRTT: net, target: c.Target, rate: p.LineRate, mtu: mtu, most: int64(math.Ldexp(c.Max, 16)), gamma: fractionOf(c.Gamma), draft: c.Draft, low: windowOf(1, mtu)}
 	if n.target == 0 {

@@ -78,11 +78,7 @@ type strack struct {
 const strackDelayShift = 8
 
 func newSTrack(c *STrackConfig, p Path) *strack {
-	net := c.BaseRTT
-	if net == 0 {
-		net = min(p.BaseRTT, units.Second)
-	}
-	net = max(net, 1)
+	net := p.netRTT(c.BaseRTT)
 	target := c.Target
 	if target == 0 {
 		target = net
