@@ -104,12 +104,7 @@ func newNSCC(c *NSCCConfig, p Path) *nscc {
 	n.fair = min(scaledWindow(5, 1, mtu, bdp), n.high)
 	n.eta = min(scaledWindow(15, 100, mtu, bdp), n.high)
 	// α of the specification times the target: four packets by both scales.
-	n.alpha = n.high // more would have no more effect
-	hi, lo := bits.Mul64(uint64(scaledWindow(4, 1, mtu, bdp)), uint64(n.target))
-	if hi < uint64(strackUnitRTT) {
-		q, _ := bits.Div64(hi, lo, uint64(strackUnitRTT))
-		n.alpha = window(min(q, uint64(n.high)))
-	}
+	n.alpha = scaledAlpha(4, n.target, mtu, bdp, n.high)
 	n.fast = int64(min(uint64(bdp)<<16/strackUnitBDP/nsccFastQuarter, 1<<24))
 	return n
 }

@@ -95,12 +95,7 @@ func newSTrack(c *STrackConfig, p Path) *strack {
 	}
 	s.high = max(s.low, windowOf(c.Max, bdp))
 	s.window = min(max(windowOf(c.Initial, bdp), s.low), s.high)
-	s.alpha = s.high // more would have no more effect
-	hi, lo := bits.Mul64(uint64(scaledWindow(strackAlphaFactor, 1, mtu, bdp)), uint64(target))
-	if hi < uint64(strackUnitRTT) {
-		q, _ := bits.Div64(hi, lo, uint64(strackUnitRTT)) // delay_sf, over base_rtt
-		s.alpha = window(min(q, uint64(s.high)))
-	}
+	s.alpha = scaledAlpha(strackAlphaFactor, target, mtu, bdp, s.high)
 	s.beta, s.eta = min(s.beta, s.high), min(s.eta, s.high)
 	return s
 }
@@ -110,6 +105,16 @@ func scaledWindow(n, of int64, mtu, bdp units.Bytes) window {
 	hi, lo := bits.Mul64(uint64(n)*uint64(mtu)<<windowShift, uint64(bdp))
 	q, _ := bits.Div64(hi, lo, uint64(of)*strackUnitBDP)
 	return window(q)
+}
+
+// scaledAlpha is α of Table 1 with the factor n, times target. It is at most high, the largest window: more would have no more effect.
+func scaledAlpha(n int64, target units.Duration, mtu, bdp units.Bytes, high window) window {
+	hi, lo := bits.Mul64(uint64(scaledWindow(n, 1, mtu, bdp)), uint64(target))
+	if hi >= uint64(strackUnitRTT) {
+		return high
+	}
+	q, _ := bits.Div64(hi, lo, uint64(strackUnitRTT)) // delay_sf, over base_rtt
+	return window(min(q, uint64(high)))
 }
 
 // OnSent does nothing: the window is enforced by whoever asks for Limits.
