@@ -40,19 +40,11 @@ func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
-	}
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "sdr-fabric: interrupted; what had ended is kept")
 		return 130
 	}
-	fmt.Fprintln(os.Stderr, "sdr-fabric:", err)
-	var mistake usage.Error
-	if errors.As(err, &mistake) {
-		return 2
-	}
-	return 1
+	return usage.Report("sdr-fabric", err)
 }
 
 func newRoot() *cobra.Command {

@@ -30,15 +30,10 @@ func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.Execute()
-	if err == nil {
-		return 0
+	if errors.Is(err, model.ErrRange) { // the values are the user's
+		err = usage.Wrap(err)
 	}
-	fmt.Fprintln(os.Stderr, "sdr-model:", err)
-	var mistake usage.Error
-	if errors.As(err, &mistake) || errors.Is(err, model.ErrRange) {
-		return 2
-	}
-	return 1
+	return usage.Report("sdr-model", err)
 }
 
 func newRoot() *cobra.Command {

@@ -14,8 +14,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -33,16 +31,7 @@ func run(args []string) int {
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
-	}
-	fmt.Fprintln(os.Stderr, "sdr-switch:", err)
-	var mistake usage.Error
-	if errors.As(err, &mistake) {
-		return 2
-	}
-	return 1
+	return usage.Report("sdr-switch", root.ExecuteContext(ctx))
 }
 
 func newRoot() *cobra.Command {

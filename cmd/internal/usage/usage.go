@@ -7,6 +7,7 @@ package usage
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,6 +25,18 @@ func Wrap(err error) error { return Error{err} }
 
 // Errorf makes an Error as fmt.Errorf makes an error.
 func Errorf(format string, args ...any) error { return Error{fmt.Errorf(format, args...)} }
+
+// Report says on standard error why program ended, unless err is nil, and returns its exit status: 0, 2 for a mistake in the call, or 1.
+func Report(program string, err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
+	if errors.As(err, new(Error)) {
+		return 2
+	}
+	return 1
+}
 
 // Args makes the errors of an argument check mistakes in the call, and says what the call is like: cobra takes an argument too many for a
 // command, and tells of one too few only how many there are.
