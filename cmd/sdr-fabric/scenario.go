@@ -213,20 +213,6 @@ func (s *scenario) config() (c fabric.Config, err error) {
 	return c, nil
 }
 
-// An option is name=value behind the colon of a flag's value, or a word alone.
-type option struct{ name, value string }
-
-func options(s string) []option {
-	var out []option
-	for _, part := range strings.Split(s, ",") {
-		if part != "" {
-			name, value, _ := strings.Cut(part, "=")
-			out = append(out, option{name, value})
-		}
-	}
-	return out
-}
-
 func parseTransport(s string, cc congestion.Spec, seed uint64) (transport.Factory, error) {
 	if s == "bare" {
 		if cc.Name != "none" {
@@ -277,43 +263,23 @@ func parseRC(s string) (*rc.Config, error) {
 	default:
 		return nil, fmt.Errorf("transport %q is unknown: choose gbn, irn, timeout, racktlp, mprdma, dcp, strack, uet or bare", name)
 	}
-	for _, o := range options(rest) {
-		var err error
-		switch o.name {
-		case "window":
-			err = c.Window.Set(o.value)
-		case "ack":
-			c.AckEvery, err = strconv.Atoi(o.value)
-		case "rto":
-			err = (*units.DurationValue)(&c.RTO).Set(o.value)
-		case "rtolow":
-			err = (*units.DurationValue)(&c.RTOLow).Set(o.value)
-		case "lowflight":
-			c.LowFlight, err = strconv.Atoi(o.value)
-		case "nakdelay":
-			err = (*units.DurationValue)(&c.NakDelay).Set(o.value)
-		case "nakinterval":
-			err = (*units.DurationValue)(&c.NakInterval).Set(o.value)
-		case "reorder":
-			c.Reorder, err = strconv.Atoi(o.value)
-		case "repace":
-			c.Repace = true
-		case "cnp":
-			if c.CNPPackets = o.value == "packets"; !c.CNPPackets {
-				err = fmt.Errorf("%q: only packets can be written; without it notifications ride on acknowledgements", o.value)
-			}
-		case "marks":
-			if c.KeepMarks = o.value == "kept"; !c.KeepMarks {
-				err = fmt.Errorf("%q: only kept can be written; without it they are forgotten", o.value)
-			}
-		default:
-			err = fmt.Errorf("unknown: choose window=, ack=, rto=, rtolow=, lowflight=, nakdelay=, nakinterval=, reorder=, repace, cnp= or marks=")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("transport %q: %s: %w", s, o.name, err)
-		}
+	err := setOptions(rest, []option{
+		{"window=", c.Window.Set},
+		{"ack=", toInt(&c.AckEvery)},
+		{"rto=", toDuration(&c.RTO)},
+		{"rtolow=", toDuration(&c.RTOLow)},
+		{"lowflight=", toInt(&c.LowFlight)},
+		{"nakdelay=", toDuration(&c.NakDelay)},
+		{"nakinterval=", toDuration(&c.NakInterval)},
+		{"reorder=", toInt(&c.Reorder)},
+		{"repace", toTrue(&c.Repace)},
+		{"cnp=", only("packets", "notifications ride on acknowledgements", &c.CNPPackets)},
+		{"marks=", only("kept", "they are forgotten", &c.KeepMarks)},
+	})
+	if err == nil {
+		err = c.Validate()
 	}
-	if err := c.Validate(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("transport %q: %w", s, err)
 	}
 	return c, nil
@@ -327,43 +293,38 @@ func parseBuffer(s string) (b fabric.Buffer, err error) {
 	if err := b.Size.Set(size); err != nil {
 		return b, fmt.Errorf("buffer %q: %w, or endless", s, err)
 	}
-	for _, o := range options(rest) {
-		switch o.name {
-		case "pfc":
-			b.PFC = true
-		case "headroom":
-			if b.Headroom = fabric.HeadroomNS3; o.value != "ns3" {
-				err = fmt.Errorf("%q: only ns3 can be written; without it headroom is exact", o.value)
-			}
-		case "shift":
-			b.Shift, err = strconv.Atoi(o.value)
-		case "reserve":
-			err = b.Reserve.Set(o.value)
-		case "resume":
-			err = b.Resume.Set(o.value)
-		case "queue":
-			err = b.QueueLimit.Set(o.value)
-		case "alpha":
-			var alpha float64
-			if alpha, err = strconv.ParseFloat(o.value, 64); err == nil && !(alpha >= 0.125 && alpha <= 1000) {
-				err = fmt.Errorf("%s: must be within 0.125 and 1000", o.value)
+	var ns3 bool
+	err = setOptions(rest, []option{
+		{"pfc", toTrue(&b.PFC)},
+		{"headroom=", only("ns3", "headroom is exact", &ns3)},
+		{"shift=", toInt(&b.Shift)},
+		{"reserve=", b.Reserve.Set},
+		{"resume=", b.Resume.Set},
+		{"queue=", b.QueueLimit.Set},
+		{"alpha=", func(value string) error {
+			alpha, err := strconv.ParseFloat(value, 64)
+			if err == nil && !(alpha >= 0.125 && alpha <= 1000) {
+				err = fmt.Errorf("%s: must be within 0.125 and 1000", value)
 			}
 			b.Alpha = int(alpha * 8)
-		case "deep":
-			for _, n := range strings.Split(o.value, "+") {
-				var node int
-				if node, err = strconv.Atoi(n); err != nil {
-					err = fmt.Errorf("%q: write numbers of nodes, such as 48+49", o.value)
-					break
+			return err
+		}},
+		{"deep=", func(value string) error {
+			for n := range strings.SplitSeq(value, "+") {
+				node, err := strconv.Atoi(n)
+				if err != nil {
+					return fmt.Errorf("%q: write numbers of nodes, such as 48+49", value)
 				}
 				b.Deep = append(b.Deep, node)
 			}
-		default:
-			err = fmt.Errorf("unknown: choose pfc, headroom=, shift=, reserve=, resume=, queue=, alpha= or deep=")
-		}
-		if err != nil {
-			return b, fmt.Errorf("buffer %q: %s: %w", s, o.name, err)
-		}
+			return nil
+		}},
+	})
+	if err != nil {
+		return b, fmt.Errorf("buffer %q: %w", s, err)
+	}
+	if ns3 {
+		b.Headroom = fabric.HeadroomNS3
 	}
 	return b, nil
 }

@@ -26,33 +26,28 @@ func parseDCP(s string, cc congestion.Spec) (transport.Factory, error) {
 	if cc.Name != "none" {
 		c.Congestion, c.CNPInterval = cc.New, cc.CNPInterval
 	}
-	for _, o := range options(s) {
-		var err error
-		switch o.name {
-		case "track":
-			if o.value != "bitmap" && o.value != "counter" {
-				err = fmt.Errorf("%q: choose counter or bitmap", o.value)
-			} else if o.value == "bitmap" {
-				c.Track = dcp.Bitmap
+	err := setOptions(s, []option{
+		{"track=", func(value string) error {
+			tracks := map[string]dcp.Track{"counter": dcp.Counter, "bitmap": dcp.Bitmap}
+			var ok bool
+			if c.Track, ok = tracks[value]; !ok {
+				return fmt.Errorf("%q: choose counter or bitmap", value)
 			}
-		case "ho":
-			if c.Published = o.value == "57"; !c.Published && o.value != "60" {
-				err = fmt.Errorf("%q: choose 60, or 57 as published", o.value)
+			return nil
+		}},
+		{"ho=", func(value string) error {
+			if c.Published = value == "57"; !c.Published && value != "60" {
+				return fmt.Errorf("%q: choose 60, or 57 as published", value)
 			}
-		case "message":
-			c.Message, err = strconv.Atoi(o.value)
-		case "batch":
-			c.Batch, err = strconv.Atoi(o.value)
-		case "retries":
-			c.Retries, err = strconv.Atoi(o.value)
-		case "rto":
-			err = (*units.DurationValue)(&c.RTO).Set(o.value)
-		default:
-			err = fmt.Errorf("unknown: choose track=, ho=, message=, batch=, retries= or rto=")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.name, err)
-		}
+			return nil
+		}},
+		{"message=", toInt(&c.Message)},
+		{"batch=", toInt(&c.Batch)},
+		{"retries=", toInt(&c.Retries)},
+		{"rto=", toDuration(&c.RTO)},
+	})
+	if err != nil {
+		return nil, err
 	}
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -70,33 +65,28 @@ func parseTrim(s string, full units.Bytes) (*fabric.Trim, error) {
 	if err := t.Header.Set(size); err != nil || t.Header < 1 {
 		return nil, fmt.Errorf("trim %q: write the size of headers first, such as 60,n=16", s)
 	}
-	for _, o := range options(rest) {
-		var err error
-		switch o.name {
-		case "n":
-			var n int
-			if n, err = strconv.Atoi(o.value); err == nil {
+	err := setOptions(rest, []option{
+		{"n=", func(value string) error {
+			n, err := strconv.Atoi(value)
+			if err == nil {
 				t.Weight, err = trim.Weight(n, trim.NS3.Ratio(full, t.Header))
 			}
-		case "w":
-			t.Weight, err = strconv.ParseFloat(o.value, 64)
-		case "threshold":
-			size, of, scaled := strings.Cut(o.value, "@")
-			if err = t.Threshold.Set(size); err == nil && scaled {
+			return err
+		}},
+		{"w=", toFloat(&t.Weight)},
+		{"acks=", only("safe", "they are dropped where data are trimmed", &t.SafeAcks)},
+		{"threshold=", func(value string) error {
+			size, of, scaled := strings.Cut(value, "@")
+			err := t.Threshold.Set(size)
+			if err == nil && scaled {
 				t.Of, err = units.ParseRate(of)
 			}
-		case "acks":
-			if t.SafeAcks = o.value == "safe"; !t.SafeAcks {
-				err = fmt.Errorf("%q: only safe can be written; without it they are dropped where data are trimmed", o.value)
-			}
-		case "control":
-			err = t.ControlLimit.Set(o.value)
-		default:
-			err = fmt.Errorf("unknown: choose n=, w=, acks=, threshold= or control=")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("trim %q: %s: %w", s, o.name, err)
-		}
+			return err
+		}},
+		{"control=", t.ControlLimit.Set},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("trim %q: %w", s, err)
 	}
 	if t.Weight == 0 {
 		return nil, fmt.Errorf("trim %q: say the weight of headers, such as n=16 or w=2.2", s)
