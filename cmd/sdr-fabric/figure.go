@@ -50,6 +50,16 @@ func (o figureOptions) takes(size units.Bytes) bool {
 	return (o.largest == 0 || size <= o.largest) && (len(o.sizes) == 0 || slices.Contains(o.sizes, size))
 }
 
+// taken returns those of a figure's sizes that are run.
+func (o figureOptions) taken(sizes []units.Bytes) (run []units.Bytes) {
+	for _, s := range sizes {
+		if o.takes(s) {
+			run = append(run, s)
+		}
+	}
+	return run
+}
+
 // of says of which seeds values are.
 func (o figureOptions) of() string {
 	if o.seeds > 1 {

@@ -121,17 +121,8 @@ func (t nsccTable) run(o figureOptions, rules string, size units.Bytes) string {
 	return fmt.Sprintf("%s.scale%.4g.seed%d.%s%d", figure{name: t.name, chart: t.chart}.file(), o.scale, o.seed, rules, size)
 }
 
-func (t nsccTable) sizes(o figureOptions) (sizes []units.Bytes) {
-	for _, s := range nsccSizes {
-		if o.takes(s) {
-			sizes = append(sizes, s)
-		}
-	}
-	return sizes
-}
-
 func (t nsccTable) runs(o figureOptions) (runs []sweepRun) {
-	for _, size := range t.sizes(o) {
+	for _, size := range o.taken(nsccSizes) {
 		for _, rules := range []string{nsccFinal, nsccDraft} {
 			runs = append(runs, sweepRun{t.run(o, rules, size), t.scenario(o, rules, size), float64(size)})
 		}
@@ -140,7 +131,7 @@ func (t nsccTable) runs(o figureOptions) (runs []sweepRun) {
 }
 
 func (t nsccTable) points(o figureOptions, r map[string]*report) (points []point) {
-	for _, size := range t.sizes(o) {
+	for _, size := range o.taken(nsccSizes) {
 		i := slices.Index(nsccSizes, size)
 		ours, draft := r[t.run(o, nsccFinal, size)].FCT.Max/1000, r[t.run(o, nsccDraft, size)].FCT.Max/1000
 		x := float64(size)
@@ -168,7 +159,7 @@ func (t nsccTable) points(o figureOptions, r map[string]*report) (points []point
 
 func (t nsccTable) chart(o figureOptions, points []point) figures.Chart {
 	x := figures.ChartAxis{Label: "message size", Quantity: "bytes", Format: func(v float64) string { return fmt.Sprintf("%g MB", v/1e6) }}
-	for _, s := range t.sizes(o) {
+	for _, s := range o.taken(nsccSizes) {
 		x.Ticks = append(x.Ticks, float64(s))
 	}
 	return figures.Chart{

@@ -135,17 +135,8 @@ func (f strackFigure) run(o figureOptions, key string, size units.Bytes) string 
 	return fmt.Sprintf("strack-%d.scale%.4g.seed%d.%s.%d", f.number, o.scale, o.seed, key, size)
 }
 
-func (f strackFigure) sizes(o figureOptions) (sizes []units.Bytes) {
-	for _, s := range strackSizes {
-		if o.takes(s) {
-			sizes = append(sizes, s)
-		}
-	}
-	return sizes
-}
-
 func (f strackFigure) runs(o figureOptions) (runs []sweepRun) {
-	for _, size := range f.sizes(o) {
+	for _, size := range o.taken(strackSizes) {
 		cost := float64(size + 100*units.KB)
 		for _, c := range f.schemes {
 			runs = append(runs, sweepRun{f.run(o, c.key, size), f.scenario(o, f.net, c, size), cost})
@@ -160,7 +151,7 @@ func (f strackFigure) runs(o figureOptions) (runs []sweepRun) {
 }
 
 func (f strackFigure) points(o figureOptions, r map[string]*report) (points []point) {
-	for _, size := range f.sizes(o) {
+	for _, size := range o.taken(strackSizes) {
 		longest := map[string]float64{}
 		for _, c := range f.schemes {
 			longest[c.key] = r[f.run(o, c.key, size)].FCT.Max / 1000
@@ -176,7 +167,7 @@ func (f strackFigure) points(o figureOptions, r map[string]*report) (points []po
 
 func (f strackFigure) chart(o figureOptions, points []point) figures.Chart {
 	x := figures.ChartAxis{Label: "message size", Quantity: "bytes", Format: func(v float64) string { return units.Bytes(v).String() }}
-	for _, s := range f.sizes(o) {
+	for _, s := range o.taken(strackSizes) {
 		x.Ticks = append(x.Ticks, float64(s))
 	}
 	return figures.Chart{
