@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -57,12 +56,7 @@ once, and the most memory of a process. A simulation that several figures share 
 				return usage.Errorf("no figure's JSON in %s: name a folder that figure --out has written to", strings.Join(args, " "))
 			}
 			if out == "-" {
-				b, err := json.MarshalIndent(t, "", "  ")
-				if err != nil {
-					return err
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", b)
-				return err
+				return writeJSON(out, t, cmd.OutOrStdout())
 			}
 			if out != "" {
 				if err := writeJSON(out, t, nil); err != nil {
