@@ -13,6 +13,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -122,7 +123,7 @@ func (p *plan) run(cmd *cobra.Command) error {
 		p.print(cmd.OutOrStdout(), blocks)
 	}
 	if p.json != "" {
-		if err := writeJSON(cmd.OutOrStdout(), p.json, p.objects(blocks)); err != nil {
+		if err := result.Write(cmd.OutOrStdout(), p.json, p.objects(blocks)); err != nil {
 			return err
 		}
 	}

@@ -3,10 +3,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -186,18 +184,4 @@ func (p *plan) objects(all []sized) []planObject {
 		}
 	}
 	return out
-}
-
-// writeJSON writes v to a file, or to stdout for "-".
-func writeJSON(stdout io.Writer, path string, v any) error {
-	data, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	data = append(data, '\n')
-	if path == "-" {
-		_, err = stdout.Write(data)
-		return err
-	}
-	return os.WriteFile(path, data, 0o644)
 }

@@ -203,7 +203,10 @@ func (e *experiment) run(ctx context.Context, out, log io.Writer) error {
 	if e.json != "-" {
 		e.table(out, rows)
 	}
-	return e.write(out, rows)
+	if e.json == "" {
+		return nil
+	}
+	return result.Write(out, e.json, rows)
 }
 
 // again runs this program in a user namespace of its own, in which it may make networks.
@@ -371,20 +374,4 @@ func (e *experiment) table(out io.Writer, rows []row) {
 			r.Switch.Dropped, u.Retransmitted, u.Spurious, u.Timeouts, r.PacketRate, content)
 	}
 	_ = w.Flush()
-}
-
-func (e *experiment) write(out io.Writer, rows []row) error {
-	if e.json == "" {
-		return nil
-	}
-	b, err := json.MarshalIndent(rows, "", "  ")
-	if err != nil {
-		return err
-	}
-	b = append(b, '\n')
-	if e.json == "-" {
-		_, err = out.Write(b)
-		return err
-	}
-	return os.WriteFile(e.json, b, 0o644)
 }

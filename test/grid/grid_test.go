@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/internal/result"
 )
 
 func TestOutput(t *testing.T) {
@@ -19,7 +21,7 @@ func TestOutput(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, 1, results[0].OverIdeal.Avg, 0.001, "header bytes are in the ideal")
 	dir := t.TempDir()
-	require.NoError(t, writeJSON(filepath.Join(dir, "x.json"), results))
+	require.NoError(t, result.Write(nil, filepath.Join(dir, "x.json"), results))
 	require.NoError(t, writeMarkdown(filepath.Join(dir, "x.md"), results))
 	data, err := os.ReadFile(filepath.Join(dir, "x.json"))
 	require.NoError(t, err)

@@ -27,6 +27,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/sdr-rdma/go-sdr/internal/result"
 )
 
 func main() {
@@ -84,7 +86,7 @@ func run() error {
 	}
 	printTable(os.Stdout, results)
 	if o.json != "" {
-		err = writeJSON(o.json, results)
+		err = result.Write(os.Stdout, o.json, results)
 	}
 	if o.markdown != "" && err == nil {
 		err = writeMarkdown(o.markdown, results)

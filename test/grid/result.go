@@ -106,20 +106,7 @@ func (r *gridResult) transfers() string {
 	return strconv.Itoa(r.Iterations)
 }
 
-func writeJSON(path string, results []*gridResult) error {
-	data, err := json.MarshalIndent(results, "", "  ")
-	if err != nil {
-		return err
-	}
-	data = append(data, '\n')
-	if path == "-" {
-		_, err = os.Stdout.Write(data)
-		return err
-	}
-	return os.WriteFile(path, data, 0o644)
-}
-
-// readJSON reads what writeJSON wrote, from several files.
+// readJSON reads what result.Write wrote, from several files.
 func readJSON(paths []string) (all []*gridResult, err error) {
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
