@@ -3,6 +3,7 @@
 package uc
 
 import (
+	"cmp"
 	"crypto/rand"
 	"io"
 	"log/slog"
@@ -37,18 +38,10 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Port == 0 {
-		c.Port = 1
-	}
-	if c.Service == 0 {
-		c.Service = verbs.UC
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.Rand == nil {
-		c.Rand = rand.Reader
-	}
+	c.Port = cmp.Or(c.Port, 1)
+	c.Service = cmp.Or(c.Service, verbs.UC)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Rand = cmp.Or(c.Rand, rand.Reader)
 	return c
 }
 

@@ -3,6 +3,7 @@
 package userroce
 
 import (
+	"cmp"
 	"crypto/rand"
 	"io"
 	"log/slog"
@@ -93,18 +94,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Addr.IsUnspecified() || c.Addr.IsMulticast() {
 		return c, operr.New("open", "userroce", "address %v: give the address of one interface, because packets carry a checksum over it", c.Addr)
 	}
-	if c.Port == 0 {
-		c.Port = roce.UDPPort
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.Rand == nil {
-		c.Rand = rand.Reader
-	}
-	c.Workers = orDefault(c.Workers, 1)
-	c.RecvBuffer = orDefault(c.RecvBuffer, defaultRecvBuffer)
-	c.SendBuffer = orDefault(c.SendBuffer, defaultSendBuffer)
+	c.Port = cmp.Or(c.Port, roce.UDPPort)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Rand = cmp.Or(c.Rand, rand.Reader)
+	c.Workers = cmp.Or(c.Workers, 1)
+	c.RecvBuffer = cmp.Or(c.RecvBuffer, defaultRecvBuffer)
+	c.SendBuffer = cmp.Or(c.SendBuffer, defaultSendBuffer)
 	switch {
 	case c.Workers < 1 || c.Workers > MaxWorkers:
 		return c, operr.New("open", "userroce", "%d workers: choose 1 to %d", c.Workers, MaxWorkers)
@@ -122,12 +117,4 @@ func (c Config) withDefaults() (Config, error) {
 		return c, operr.New("open", "userroce", "socket buffers of %v and %v: choose at most 1 GiB", c.RecvBuffer, c.SendBuffer)
 	}
 	return c, nil
-}
-
-func orDefault[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }

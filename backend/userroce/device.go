@@ -3,6 +3,7 @@
 package userroce
 
 import (
+	"cmp"
 	"encoding/binary"
 	"io"
 	"log/slog"
@@ -116,7 +117,7 @@ func (d *Device) openSockets() error {
 		}
 	}
 	d.mu.Lock()
-	err = d.openSenders(orDefault(d.cfg.SendSockets, firstSendSockets))
+	err = d.openSenders(cmp.Or(d.cfg.SendSockets, firstSendSockets))
 	d.mu.Unlock()
 	if err != nil {
 		return err
@@ -151,7 +152,7 @@ func (d *Device) openSenders(n int) error {
 
 // senderOf is the send socket of a channel. It is opened where the number of sockets is left to the device. mu is held.
 func (d *Device) senderOf(channel int) (*sender, error) {
-	n := channel % orDefault(d.cfg.SendSockets, maxSendSockets)
+	n := channel % cmp.Or(d.cfg.SendSockets, maxSendSockets)
 	if err := d.openSenders(n + 1); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package userroce
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 
@@ -41,7 +42,7 @@ func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
 	case i.QPN < minQPN || i.QPN >= multicastQPN:
 		return nil, operr.New("connect", "userroce", "peer's queue pair number %#x is not one of a UC or UD queue pair", i.QPN)
 	}
-	port := orDefault(i.Port, uint16(roce.UDPPort))
+	port := cmp.Or(i.Port, uint16(roce.UDPPort))
 	p := &peer{ip: keyOf(a), addr: a, port: port, qpn: i.QPN, foreign: i.Flags&backend.FlagICRCZeroID == 0}
 	p.ect = d.cfg.ECN && i.Flags&backend.FlagCNP != 0
 	p.trims = d.cfg.Trim && i.Flags&backend.FlagTrim != 0
