@@ -3,6 +3,7 @@
 package sdrnet
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
@@ -82,21 +83,11 @@ func (c *Config) complete() (*Config, error) {
 	if f.Scheme == nil {
 		f.Scheme = func() (scheme.Scheme, error) { return adaptive.New(adaptive.Config{}) }
 	}
-	if f.Silence == 0 {
-		f.Silence = defaultSilence
-	}
-	if f.Window == 0 {
-		f.Window = defaultWindow
-	}
-	if f.BufferSize == 0 {
-		f.BufferSize = defaultBufferSize
-	}
-	if f.MaxMessage == 0 {
-		f.MaxMessage = max(defaultMaxMessage, f.BufferSize)
-	}
-	if f.Logger == nil {
-		f.Logger = slog.Default()
-	}
+	f.Silence = cmp.Or(f.Silence, defaultSilence)
+	f.Window = cmp.Or(f.Window, defaultWindow)
+	f.BufferSize = cmp.Or(f.BufferSize, defaultBufferSize)
+	f.MaxMessage = cmp.Or(f.MaxMessage, max(defaultMaxMessage, f.BufferSize))
+	f.Logger = cmp.Or(f.Logger, slog.Default())
 	return &f, f.check()
 }
 

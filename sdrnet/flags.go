@@ -3,6 +3,7 @@
 package sdrnet
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -18,9 +19,7 @@ import (
 // AddFlags adds flags by which the user of a program sets c: --device, --scheme, --addr, --udp-port, --silence, and
 // those of an emulated link (linkemu.Config). What c holds is their default.
 func (c *Config) AddFlags(f *flag.FlagSet) {
-	if c.Silence == 0 {
-		c.Silence = defaultSilence
-	}
+	c.Silence = cmp.Or(c.Silence, defaultSilence)
 	f.StringVar(&c.Device, "device", c.Device, "`name` of an RDMA device of the kernel, such as rxe0 or rc:rxe0 (default: user-space RoCEv2)")
 	f.Func("scheme", "reliability `scheme`, the same at both ends: "+strings.Join(schemes.Names(), ", ")+" (default adaptive)", func(name string) error {
 		c.Scheme = func() (scheme.Scheme, error) { return schemes.New(name, schemes.Params{}) }
