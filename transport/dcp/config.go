@@ -3,6 +3,8 @@
 package dcp
 
 import (
+	"cmp"
+
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -69,20 +71,10 @@ func (c *Config) Validate() error {
 
 // Complete returns c with defaults for a path of that base round trip.
 func (c Config) Complete(baseRTT units.Duration) *Config {
-	if c.RTO == 0 {
-		c.RTO = max(defaultRTO, 8*baseRTT)
-	}
-	if c.Retries == 0 {
-		c.Retries = defaultRetries
-	}
-	if c.Batch == 0 {
-		c.Batch = defaultBatch
-	}
-	if c.AckInterval == 0 {
-		c.AckInterval = baseRTT
-	}
-	if c.Message == 0 {
-		c.Message = MostPackets
-	}
+	c.RTO = cmp.Or(c.RTO, max(defaultRTO, 8*baseRTT))
+	c.Retries = cmp.Or(c.Retries, defaultRetries)
+	c.Batch = cmp.Or(c.Batch, defaultBatch)
+	c.AckInterval = cmp.Or(c.AckInterval, baseRTT)
+	c.Message = cmp.Or(c.Message, MostPackets)
 	return &c
 }

@@ -3,6 +3,8 @@
 package mprdma
 
 import (
+	"cmp"
+
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -48,15 +50,9 @@ func (c *Config) Validate() error {
 // makes draws paths of its own.
 func (c *Config) Factory() transport.Factory {
 	d := *c
-	if d.Delta == 0 {
-		d.Delta = defaultDelta
-	}
-	if d.Bitmap == 0 {
-		d.Bitmap = defaultBitmap
-	}
-	if d.RTO == 0 {
-		d.RTO = defaultRTO
-	}
+	d.Delta = cmp.Or(d.Delta, defaultDelta)
+	d.Bitmap = cmp.Or(d.Bitmap, defaultBitmap)
+	d.RTO = cmp.Or(d.RTO, defaultRTO)
 	draws := d.Seed
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
 		draws += 0x9e3779b97f4a7c15

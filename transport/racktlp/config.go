@@ -3,6 +3,8 @@
 package racktlp
 
 import (
+	"cmp"
+
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -52,12 +54,8 @@ func (c *Config) Validate() error {
 // Factory returns what makes the ends of each message. c must be valid and not change any more.
 func (c *Config) Factory() transport.Factory {
 	d := *c
-	if d.RTO == 0 {
-		d.RTO = defaultRTO
-	}
-	if d.Span == 0 {
-		d.Span = defaultSpan
-	}
+	d.RTO = cmp.Or(d.RTO, defaultRTO)
+	d.Span = cmp.Or(d.Span, defaultSpan)
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
 		return newSender(&d, &m), newReceiver(&d, &m)
 	}

@@ -3,6 +3,7 @@
 package rc
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -103,21 +104,15 @@ func (c *Config) Validate() error {
 // Factory returns what makes the ends of each message. c must be valid and not change any more.
 func (c *Config) Factory() transport.Factory {
 	d := *c
-	if d.AckEvery == 0 {
-		d.AckEvery = 1
-	}
+	d.AckEvery = cmp.Or(d.AckEvery, 1)
 	if d.RTO == 0 {
 		d.RTO = defaultRTO
 		if d.Mode == IRN {
 			d.RTO = defaultRTOHigh
 		}
 	}
-	if d.RTOLow == 0 {
-		d.RTOLow = defaultRTOLow
-	}
-	if d.LowFlight == 0 {
-		d.LowFlight = defaultLowFlight
-	}
+	d.RTOLow = cmp.Or(d.RTOLow, defaultRTOLow)
+	d.LowFlight = cmp.Or(d.LowFlight, defaultLowFlight)
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
 		return newSender(&d, m), newReceiver(&d, m)
 	}

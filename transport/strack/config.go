@@ -3,6 +3,8 @@
 package strack
 
 import (
+	"cmp"
+
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/congestion/spray"
 	"github.com/sdr-rdma/go-sdr/operr"
@@ -112,12 +114,8 @@ func (c *Config) filled() (*Config, error) {
 		return nil, err
 	}
 	d := *c
-	if d.Paths == 0 {
-		d.Paths = spray.MaxPaths
-	}
-	if d.RTO == 0 {
-		d.RTO = defaultRTO
-	}
+	d.Paths = cmp.Or(d.Paths, spray.MaxPaths)
+	d.RTO = cmp.Or(d.RTO, defaultRTO)
 	if d.Congestion == nil {
 		s := congestion.STrackDefaults()
 		s.BaseRTT = d.BaseRTT
@@ -176,18 +174,12 @@ func (c *Config) NewReceiver(m transport.Message, parity uint32) (*Receiver, err
 }
 
 func (c *Config) ackBytes(mtu units.Bytes) units.Bytes {
-	if c.AckBytes != 0 {
-		return c.AckBytes
-	}
-	return max(defaultAckBytes, defaultAckPackets*mtu)
+	return cmp.Or(c.AckBytes, max(defaultAckBytes, defaultAckPackets*mtu))
 }
 
 // netRTT is net_base_rtt of a message.
 func (c *Config) netRTT(m *transport.Message) units.Duration {
-	if c.BaseRTT != 0 {
-		return c.BaseRTT
-	}
-	return max(m.BaseRTT, 1)
+	return cmp.Or(c.BaseRTT, max(m.BaseRTT, 1))
 }
 
 // span is how many packets from the expected one on may be under way: a multiple of 64.

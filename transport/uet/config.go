@@ -3,6 +3,8 @@
 package uet
 
 import (
+	"cmp"
+
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/congestion/spray"
 	"github.com/sdr-rdma/go-sdr/operr"
@@ -59,15 +61,9 @@ func (c *Config) Factory() (transport.Factory, error) {
 		return nil, err
 	}
 	d := *c
-	if d.Paths == 0 {
-		d.Paths = defaultPaths
-	}
-	if d.RTO == 0 {
-		d.RTO = defaultRTO
-	}
-	if d.AckBytes == 0 {
-		d.AckBytes = defaultAckBytes
-	}
+	d.Paths = cmp.Or(d.Paths, defaultPaths)
+	d.RTO = cmp.Or(d.RTO, defaultRTO)
+	d.AckBytes = cmp.Or(d.AckBytes, defaultAckBytes)
 	if d.Congestion == nil {
 		n := congestion.NSCCDefaults()
 		n.BaseRTT = d.BaseRTT
@@ -85,10 +81,7 @@ func (c *Config) Factory() (transport.Factory, error) {
 
 // span is how many packets from the expected one on may be under way: a multiple of 64.
 func (c *Config) span(m *transport.Message) uint32 {
-	rtt := c.BaseRTT
-	if rtt == 0 {
-		rtt = max(m.BaseRTT, 1)
-	}
+	rtt := cmp.Or(c.BaseRTT, max(m.BaseRTT, 1))
 	window := uint64(m.LineRate.Bytes(rtt)/m.MTU + 1)
 	n := min(max(spanWindows*window, leastSpan), mostSpan, uint64(m.Packets())+64)
 	return uint32(n+63) &^ 63
