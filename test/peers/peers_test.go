@@ -20,12 +20,7 @@ import (
 
 // The test binary is its own host process, as the command is.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == hosts.Argument {
-		if serveHost(os.Args[2]) != nil {
-			os.Exit(1)
-		}
-		return
-	}
+	hosts.Serve("peers", serveHost)
 	os.Exit(m.Run())
 }
 

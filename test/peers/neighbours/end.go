@@ -14,13 +14,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/signal"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/sdr-rdma/go-sdr/test/peers/internal/hosts"
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/transport"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -52,19 +48,12 @@ const setUp = 30 * time.Second
 
 // serveEnd is one side of all flows: it connects them, says so, and runs them from a line on stdin to its end. Then the
 // sender prints what it counted.
-func serveEnd(text string) error {
+func serveEnd(ctx context.Context, text []byte, turns net.Conn) error {
 	var s spec
-	if err := json.Unmarshal([]byte(text), &s); err != nil {
+	if err := json.Unmarshal(text, &s); err != nil {
 		return err
 	}
-	pipe, err := net.FileConn(os.NewFile(hosts.Turns, "turns"))
-	if err != nil {
-		return err
-	}
-	defer pipe.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
-	defer stop()
-	e := &end{spec: &s, out: json.NewEncoder(pipe), in: json.NewDecoder(pipe)}
+	e := &end{spec: &s, out: json.NewEncoder(turns), in: json.NewDecoder(turns)}
 	if err := e.connect(ctx); err != nil {
 		return err
 	}

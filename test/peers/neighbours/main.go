@@ -12,47 +12,19 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
-	"os"
-	"os/signal"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/test/peers/internal/hosts"
 )
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == hosts.Argument {
-		if err := serveEnd(os.Args[2]); err != nil {
-			fmt.Fprintln(os.Stderr, "neighbours:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	p, err := parse(os.Args[1:])
-	if errors.Is(err, flag.ErrHelp) {
-		return
-	}
+	hosts.Serve("neighbours", serveEnd)
+	hosts.Measure("neighbours", "run it as root, or behind unshare --user --map-root-user --net", measure)
+}
+
+func measure(ctx context.Context, args []string) (missed int, err error) {
+	p, err := parse(args)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "neighbours:", err)
-		os.Exit(2)
+		return 0, err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGINT, unix.SIGTERM)
-	defer stop()
-	missed, err := p.run(ctx)
-	switch {
-	case errors.Is(err, hosts.ErrPrivilege):
-		fmt.Fprintln(os.Stderr, "neighbours: "+err.Error()+": run it as root, or behind unshare --user --map-root-user --net")
-		os.Exit(2)
-	case err != nil && ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "neighbours: interrupted:", err)
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "neighbours:", err)
-		os.Exit(2)
-	case missed > 0:
-		os.Exit(1)
-	}
+	return p.run(ctx)
 }

@@ -3,7 +3,7 @@
 // Package hosts makes emulated hosts: network namespaces without a name, each
 // with a TUN device as its only way out. A namespace lives as long as its Host and
 // the processes in it, and the device as long as the Host, so nothing is left
-// behind however this process ends.
+// behind however this process ends. The processes are the measuring program again, as its Sides.
 package hosts
 
 import (

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Argument makes a program one side of a measurement: the next argument is what that
-// side is told, in JSON, and descriptor Turns the pipe to the other side.
+// argument makes a program one side of a measurement: the next argument is what that
+// side is told, in JSON, and descriptor turnsFD the pipe to the other side.
 const (
-	Argument = "-host"
-	Turns    = 3
+	argument = "-host"
+	turnsFD  = 3
 )
 
 // A Favour is what a process is given before others of the machine.
@@ -45,7 +45,7 @@ var Roomy = map[string]string{
 	"net/ipv6/conf/all/disable_ipv6":     "1",
 }
 
-// Command runs this program as one side of a measurement, that is told spec. Ending ctx
+// Command runs this program as one side of a measurement, that is told spec (Serve). Ending ctx
 // asks it to end.
 func Command(ctx context.Context, spec any, turns *os.File, favour Favour) (*exec.Cmd, error) {
 	text, err := json.Marshal(spec)
@@ -56,7 +56,7 @@ func Command(ctx context.Context, spec any, turns *os.File, favour Favour) (*exe
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"chrt", "-o", "0", program, Argument, string(text)}
+	args := []string{"chrt", "-o", "0", program, argument, string(text)}
 	switch favour {
 	case Nice:
 		args = append([]string{"nice", "-n", fmt.Sprint(niceValue)}, args...)
