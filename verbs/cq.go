@@ -203,12 +203,7 @@ func (q *CQ) Close() error {
 	return q.close("destroy CQ", func() error {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		err := q.destroy()
-		if err == nil || errors.Is(err, ErrRemoved) {
-			q.gone = true
-			err = errors.Join(err, q.part.free())
-		}
-		return err
+		return freeDestroyed(q.part, q.destroy(), &q.gone)
 	})
 }
 

@@ -3,6 +3,8 @@
 package verbs
 
 import (
+	"errors"
+
 	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
 )
 
@@ -31,6 +33,16 @@ type part interface {
 	// made completes the object: the kernel has made it.
 	made() error
 	free() error
+}
+
+// freeDestroyed frees p and sets gone, unless destroyed says that the kernel still has the object: then the device may write to p's memory.
+// What went with its device is as good as destroyed. The lock that guards gone is held.
+func freeDestroyed(p part, destroyed error, gone *bool) error {
+	if destroyed != nil && !errors.Is(destroyed, ErrRemoved) {
+		return destroyed
+	}
+	*gone = true
+	return errors.Join(destroyed, p.free())
 }
 
 // The parts with queues have more methods, which take a batch: poll, postSend and postRecv. Those are called

@@ -177,11 +177,7 @@ func (q *QP) Close() error {
 		defer q.sendMu.Unlock()
 		q.recvMu.Lock()
 		defer q.recvMu.Unlock()
-		err := q.destroy()
-		if err == nil || errors.Is(err, ErrRemoved) {
-			q.gone = true
-			err = errors.Join(err, q.part.free())
-		}
+		err := freeDestroyed(q.part, q.destroy(), &q.gone)
 		if errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("%w: detach it from its multicast groups first", err)
 		}

@@ -142,12 +142,7 @@ func (s *SRQ) Close() error {
 	return s.close("destroy SRQ", func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		err := s.destroy()
-		if err == nil || errors.Is(err, ErrRemoved) {
-			s.gone = true
-			err = errors.Join(err, s.part.free())
-		}
-		return err
+		return freeDestroyed(s.part, s.destroy(), &s.gone)
 	})
 }
 
