@@ -36,6 +36,6 @@
 // The providers built in are rxe (Soft-RoCE), and mlx5 (ConnectX-4 and later, BlueField), which has
 // not met an adapter yet: docs/mlx5.md. Kernels are 5.15 and newer. Devices of other drivers are
 // listed, and Open says that it can't drive them. XRC, raw packets, flow steering, device memory
-// and resizing of queues are not supported. In a container the device must belong to the
-// container's network namespace or to a shared one.
+// and resizing of shared receive queues are not supported. In a container the device must belong
+// to the container's network namespace or to a shared one.
 package verbs
