@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -183,7 +184,9 @@ func TestKilledPeer(t *testing.T) {
 func TestHalfClosedPeerIsDead(t *testing.T) {
 	c, nc := rawPair(t, Config{})
 	require.NoError(t, nc.CloseWrite())
-	require.ErrorIs(t, ended(t, c, time.Second), ErrPeerDied)
+	err := ended(t, c, time.Second)
+	require.ErrorIs(t, err, ErrPeerDied)
+	require.NotErrorIs(t, err, io.EOF, "whoever reads until io.EOF would take what has come for all")
 }
 
 func TestResetPeerIsDead(t *testing.T) {

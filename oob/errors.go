@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -41,8 +42,11 @@ func silent(cause error) error {
 	return fmt.Errorf("given up (%w)", cause)
 }
 
-// lost is the error of a read or write on an established connection.
+// lost is the error of a read or write on an established connection. It is never io.EOF, which says that the peer has closed in order.
 func lost(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
 	if isConnBroken(err) {
 		return fmt.Errorf("%w (%w)", ErrPeerDied, err)
 	}

@@ -4,6 +4,7 @@ package sdr
 
 import (
 	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/internal/bitmap"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -34,7 +35,7 @@ func (b Bitmap) Err() error {
 // becomes known.
 func (b Bitmap) Len() int { return b.m.Tracker.Geometry().Chunks() }
 
-// Has reports whether all bytes of chunk i are in place.
+// Has reports whether all bytes of chunk i are in place; outside [0, Len) none are.
 func (b Bitmap) Has(i int) bool { return b.m.Tracker.Chunks().Has(i) }
 
 // Count is how many chunks are in place.
@@ -49,12 +50,22 @@ func (b Bitmap) NextMissing(from int) int { return b.m.Tracker.Chunks().NextMiss
 // NextSet is the first chunk at or after from that is in place, or Len.
 func (b Bitmap) NextSet(from int) int { return b.m.Tracker.Chunks().NextSet(from) }
 
-// Word is the 64 chunks from 64·i on, the first in the lowest bit.
-func (b Bitmap) Word(i int) uint64 { return b.m.Tracker.Chunks().Word(i) }
+// Word is the 64 chunks from 64·i on, the first in the lowest bit. Chunks outside [0, Len) are 0.
+func (b Bitmap) Word(i int) uint64 {
+	if m := b.m.Tracker.Chunks(); uint(i) < uint(bitmap.Words(m.Len())) {
+		return m.Word(i)
+	}
+	return 0
+}
 
-// Range returns the bytes [offset, offset+n) that chunk i covers.
+// Range returns the bytes [offset, offset+n) that chunk i covers. Chunks beyond the message, as those
+// that it had before its length became known, have none, at its end; i must not be negative.
 func (b Bitmap) Range(i int) (offset, n units.Bytes) {
-	return b.m.Tracker.Geometry().ChunkBytes(i)
+	g := b.m.Tracker.Geometry()
+	if i >= g.Chunks() {
+		return g.Length(), 0
+	}
+	return g.ChunkBytes(i)
 }
 
 // A PacketMap is a view of single packets, as Bitmap is of chunks: what a repair by packet needs.

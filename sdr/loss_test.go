@@ -133,6 +133,31 @@ func TestEarlyCompletion(t *testing.T) {
 	p.until(units.Second, func() bool { done, err := s.Poll(); require.NoError(t, err); return done })
 }
 
+// A message that is shorter than its buffer has fewer chunks once its length is known, and who has asked for Len before may ask for others.
+func TestChunksBeyondAMessage(t *testing.T) {
+	p := newPair(t, link(), small)
+	src, dst := p.mr(0, 5000, true), p.mr(1, 1_000_000, false)
+	r, err := p.qp[1].PostRecv(dst, 0, 1_000_000)
+	require.NoError(t, err)
+	m := r.Bitmap()
+	before := m.Len()
+	_, err = p.qp[0].PostSend(src, 0, 5000, sdr.SendOptions{})
+	require.NoError(t, err)
+	p.until(units.Second, m.AllSet)
+	require.Less(t, m.Len(), before)
+	for _, i := range []int{m.Len(), before - 1, before, 1 << 40} {
+		offset, n := m.Range(i)
+		require.Equal(t, [2]units.Bytes{5000, 0}, [2]units.Bytes{offset, n})
+		require.False(t, m.Has(i))
+		require.Equal(t, m.Len(), m.NextMissing(i))
+	}
+	for _, w := range []int{-1, 1, before, 1 << 40} {
+		require.Zero(t, m.Word(w))
+	}
+	require.Equal(t, uint64(1)<<m.Len()-1, m.Word(0))
+	require.NoError(t, m.Err())
+}
+
 func TestStreamRefusesWhatDoesNotFit(t *testing.T) {
 	p := newPair(t, link(), small)
 	src := p.mr(0, 10_000, true)

@@ -38,8 +38,9 @@ func (m *recvMsg) state() recvState { return m.stage.load() }
 func (m *recvMsg) enter(s recvState) { m.stage.enter(recvLife, s) }
 
 // A RecvHandle is a posted receive. It is a small value; copies mean the same
-// message. After Complete it stays valid for Done and Wait, and everything else
-// returns ErrCompleted.
+// message. Its methods may be called by several goroutines at once, and after
+// Complete, too: WaitArrived and Imm then return ErrCompleted, but WaitArrived nil
+// where the message was whole, and Bitmap and Packets are views whose Err is ErrCompleted.
 type RecvHandle struct {
 	m *recvMsg
 }
