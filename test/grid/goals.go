@@ -26,21 +26,19 @@ func goalOf(r *gridResult) goal {
 	return goal{avg: 1.03, p99: 1.05}
 }
 
-func (g goal) String() string {
-	text := fmt.Sprintf("≤ %.2f", g.avg)
-	if g.p99 > 0 {
-		text += fmt.Sprintf(", p99 ≤ %.2f", g.p99)
-	}
-	if g.p999 > 0 {
-		text += fmt.Sprintf(", p99.9 ≤ %.2f", g.p999)
-	}
-	return text
-}
-
-// met reports whether r reaches its goal.
-func (g goal) met(r *gridResult) bool {
+// nearest is that of r's times which takes the largest share of the room between the ideal and its goal; above 1 the
+// goal is missed.
+func (g goal) nearest(r *gridResult) (share float64, what string) {
 	o := r.OverIdeal
-	return o.Avg <= g.avg && (g.p99 == 0 || o.P99 <= g.p99) && (g.p999 == 0 || o.P999 <= g.p999)
+	for _, t := range []struct {
+		name        string
+		limit, time float64
+	}{{"average", g.avg, o.Avg}, {"p99", g.p99, o.P99}, {"p99.9", g.p999, o.P999}} {
+		if s := (t.time - 1) / (t.limit - 1); t.limit > 0 && (what == "" || s > share) {
+			share, what = s, fmt.Sprintf("%s %.4f where the goal is %.2f", t.name, t.time, t.limit)
+		}
+	}
+	return share, what
 }
 
 // tolerance is by how much adaptive may be worse than the better of the others.
