@@ -118,7 +118,7 @@ func (s System) Lookup(name string) (DeviceInfo, error) {
 	case exists(s.sys("class", "infiniband")) || bad != nil:
 		e.Fix = "load ib_uverbs (modprobe ib_uverbs) and add a device, for example: rdma link add rxe0 type rxe netdev eth0"
 	default:
-		e.Fix = "this kernel has no RDMA loaded: modprobe ib_uverbs rdma_rxe, then: rdma link add rxe0 type rxe netdev eth0"
+		e.Fix = "this kernel has no RDMA loaded: for an adapter modprobe -a ib_uverbs mlx5_ib, for Soft-RoCE modprobe -a ib_uverbs rdma_rxe, then: rdma link add rxe0 type rxe netdev eth0"
 	}
 	if bad == nil {
 		e.Err = ErrNoDevice

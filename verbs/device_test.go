@@ -87,7 +87,7 @@ func TestNoRDMAInTheKernel(t *testing.T) {
 	assert.Empty(t, list)
 	_, err = s.Open("rxe0")
 	assert.ErrorIs(t, err, ErrNoDevice)
-	assert.ErrorContains(t, err, "modprobe ib_uverbs rdma_rxe")
+	assert.ErrorContains(t, err, "modprobe -a ib_uverbs rdma_rxe")
 	s = tree(t, map[string]string{"class/infiniband/rxe0/node_type": "1: CA\n"})
 	_, err = s.Open("rxe0")
 	assert.ErrorContains(t, err, "load ib_uverbs")

@@ -37,8 +37,14 @@ func ExampleQP_PostSend() {
 		var wcs [1]verbs.WC
 		for {
 			n, err := cq.Poll(wcs[:])
-			if err != nil || n == 1 {
+			if err != nil {
 				return err
+			}
+			if n == 1 && wcs[0].Status != verbs.WCSuccess {
+				return fmt.Errorf("write %d: %v", wcs[0].WRID, wcs[0].Status)
+			}
+			if n == 1 {
+				return nil
 			}
 		}
 	}
