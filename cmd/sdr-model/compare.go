@@ -25,6 +25,9 @@ type perfPoint struct {
 	SizeBytes   units.Bytes `json:"size_bytes"`
 	MTU         units.Bytes `json:"mtu"`
 	Iterations  int         `json:"iterations"`
+	Inflight    int         `json:"inflight"`
+	QPs         int         `json:"qps"`
+	Latency     bool        `json:"latency"`
 	Link        *struct {
 		RTTNs   units.Duration `json:"rtt_ns"`
 		RateBps units.Rate     `json:"rate_bps"`
@@ -69,7 +72,8 @@ func newCompare() *cobra.Command {
 		Short: "Put results of sdr-perf beside the prediction",
 		Long: `compare reads the results that sdr-perf --json wrote ("-" for standard input), predicts each
 point that ran over an emulated link, and says where they part: by more than the
-tolerance and by more than the sampling error of that many iterations.
+tolerance and by more than the sampling error of that many iterations. The model is of
+one transfer at a time, one way: of sdr-perf's -t, -q and --latency it says nothing.
 
 The emulated rate counts headers, the model's doesn't: --headers takes them off the
 rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
@@ -177,6 +181,12 @@ func (c *compare) model(p perfPoint) (s model.Scheme, t model.Transfer, why stri
 		return nil, t, "mtu or unit_bytes is missing"
 	case p.Iterations < 1:
 		return nil, t, "no iterations"
+	case p.Latency:
+		return nil, t, "its times are of round trips, two transfers each (--latency)"
+	case p.QPs > 1:
+		return nil, t, fmt.Sprintf("%d connections shared the link (-q), the model has one", p.QPs)
+	case p.Inflight > 1:
+		return nil, t, fmt.Sprintf("%d transfers shared the link (-t), the model has one", p.Inflight)
 	}
 	packets := int64((unit + p.MTU - 1) / p.MTU)
 	t = model.Transfer{

@@ -213,6 +213,9 @@ func TestCompareSaysWhatItCannot(t *testing.T) {
 		{`"rate_bps":1000000000`, `"rate_bps":0`, "no rate"},
 		{`"unit_bytes":4096`, `"unit_bytes":0`, "unit_bytes is missing"},
 		{`"iterations":2000`, `"iterations":0`, "no iterations"},
+		{`"iterations":2000`, `"iterations":2000,"latency":true`, "round trips"},
+		{`"iterations":2000`, `"iterations":2000,"inflight":8,"qps":1`, "8 transfers shared the link"},
+		{`"iterations":2000`, `"iterations":2000,"inflight":1,"qps":2`, "2 connections shared the link"},
 	} {
 		changed := strings.Replace(point, c.from, c.to, 1)
 		require.NotEqual(t, point, changed, c.from)
