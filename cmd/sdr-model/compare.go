@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -22,6 +23,7 @@ type perfPoint struct {
 	Version     int         `json:"version"`
 	Device      string      `json:"device"`
 	Reliability string      `json:"reliability"`
+	Scheme      string      `json:"scheme"` // of sdr-model plan's JSON
 	SizeBytes   units.Bytes `json:"size_bytes"`
 	MTU         units.Bytes `json:"mtu"`
 	Iterations  int         `json:"iterations"`
@@ -112,13 +114,33 @@ func readPoints(stdin io.Reader, path string) ([]perfPoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	if path == "-" {
+		path = "standard input"
+	}
+	return parsePoints(path, data)
+}
+
+// parsePoints tells sdr-perf's JSON from that of the other programs, whose versions are counted alike.
+func parsePoints(path string, data []byte) ([]perfPoint, error) {
+	foreign := func(why string) error { return usage.Errorf("%s is not sdr-perf's JSON (%s)", path, why) }
 	var points []perfPoint
-	if err := json.Unmarshal(data, &points); err != nil {
-		return nil, fmt.Errorf("%s: not the JSON that sdr-perf writes: %w", path, err)
+	var wrong *json.UnmarshalTypeError
+	switch err := json.Unmarshal(data, &points); {
+	case errors.As(err, &wrong) && wrong.Field == "":
+		return nil, foreign("wanted is an array of results, there is a JSON " + wrong.Value)
+	case errors.As(err, &wrong):
+		return nil, foreign(fmt.Sprintf("%s is a JSON %s", wrong.Field, wrong.Value))
+	case err != nil:
+		return nil, foreign(err.Error())
 	}
 	for i, p := range points {
-		if p.Version != 1 {
-			return nil, fmt.Errorf("%s: point %d has version %d, this program reads version 1", path, i+1, p.Version)
+		switch {
+		case p.Scheme != "":
+			return nil, foreign("it has predictions of sdr-model plan")
+		case p.Reliability == "" && p.Version < 2:
+			return nil, foreign(fmt.Sprintf("result %d has no reliability", i+1))
+		case p.Version != 1:
+			return nil, usage.Errorf("%s: result %d has version %d, this program reads version 1", path, i+1, p.Version)
 		}
 	}
 	return points, nil

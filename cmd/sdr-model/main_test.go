@@ -225,12 +225,33 @@ func TestCompareSaysWhatItCannot(t *testing.T) {
 		require.Contains(t, out, c.says)
 		require.Contains(t, out, "0 points compared")
 	}
-	_, err := compareFile(t, "{")
-	require.ErrorContains(t, err, "not the JSON that sdr-perf writes")
-	_, err = compareFile(t, `[{"version":2}]`)
+	_, err := compareFile(t, `[{"version":2}]`)
 	require.ErrorContains(t, err, "reads version 1")
 	_, err = compareFile(t, strings.Replace(point, `"drop":0.001`, `"drop":3`, 1))
 	require.ErrorIs(t, err, model.ErrRange)
+}
+
+// The JSON of another program, or none, is a mistake in the call.
+func TestForeignJSON(t *testing.T) {
+	plan := filepath.Join(t.TempDir(), "plan.json")
+	_, err := execute(t, "plan", "--samples", "20", "--json", plan)
+	require.NoError(t, err)
+	predictions, err := os.ReadFile(plan)
+	require.NoError(t, err)
+	for content, why := range map[string]string{
+		string(predictions): "it has predictions of sdr-model plan", `{"version":"0.1.0","config":{}}`: "wanted is an array of results, there is a JSON object",
+		"{": "unexpected end of JSON input", "[1]": "wanted is an array of results, there is a JSON number", `[{"version":"x"}]`: "version is a JSON string", `[{"version":1}]`: "result 1 has no reliability",
+		`["a"]`: "wanted is an array of results, there is a JSON string",
+	} {
+		file := filepath.Join(t.TempDir(), "other.json")
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		for _, args := range [][]string{{"compare", file}, {"plan", "--from", file}} {
+			_, err := execute(t, args...)
+			require.ErrorContains(t, err, file+" is not sdr-perf's JSON ("+why)
+			require.NotContains(t, err.Error(), "Go ")
+			require.Equal(t, 2, run(args))
+		}
+	}
 }
 
 func FuzzCompare(f *testing.F) {
@@ -391,7 +412,7 @@ func TestPlanFrom(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, 5e-4, objects[0].PacketDrop, 1e-12)
 	for _, c := range []struct{ content, says string }{
-		{overReal, "add --rate"}, {"[]", "no results"}, {"{", "not the JSON that sdr-perf writes"},
+		{overReal, "add --rate"}, {"[]", "no results"}, {"{", "is not sdr-perf's JSON"},
 		{strings.TrimSuffix(point, "]") + "," + strings.TrimPrefix(strings.Replace(point, `"mtu":4096`, `"mtu":1024`, 1), "["), "different links"},
 		{strings.Replace(point, `"unit_bytes":4096`, `"unit_bytes":0`, 1), "add --mtu and --chunk"},
 		{strings.Replace(point, `"rtt_ns":25000000`, `"rtt_ns":0`, 1), "add --rtt"},
