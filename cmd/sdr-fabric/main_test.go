@@ -108,6 +108,13 @@ func TestMistakes(t *testing.T) {
 		{"run --ecn 3", "write it like none, or KMIN,KMAX,PMAX"},
 		{"run --loss 2", "must be a probability"},
 		{"run --mtu 0x", `invalid argument "0x"`},
+		{"run --seed -1", `--seed "-1": write a whole number from 0 to 18446744073709551615`},
+		{"run --transport irn:ack=x", `ack: "x": write a whole number`},
+		{"run --transport strack:gamma=x", `gamma: "x": write a number`},
+		{"run --buffer 1MiB,alpha=x", `alpha: "x": write a number`},
+		{"run --ecn 1kB,2kB,x", `"x": write a number`},
+		{"run --trim 60,n=x", `n: "x": write a whole number`},
+		{"run --load perm:x", "x"},
 		{"run extra", "unexpected argument"},
 		{"figure dcp:99", "there are themis-lh:2, strack:9, strack:10, strack:11, strack:12, strack:13, strack:14, strack:15, strack:19, strack:3, strack:4, strack:8, strack:16, strack:17, strack:18, strack:20, strack:1, strack:21, strack:22, strack:23, strack:24, strack:25, strack:26, strack:27, strack:28, strack:beyond, nscc:400g, nscc:400g-4to1, nscc:400g-8to1, nscc:400g-slow, nscc:200g, nscc:800g, dcp:1, dcp:2, dcp:10, dcp:11, dcp:12, dcp:13, dcp:14, dcp:15, dcp:16, dcp:17 and all"},
 		{"figure themis-lh:2 --scale 2", "write full, or a fraction such as 1/8"},
@@ -122,6 +129,7 @@ func TestMistakes(t *testing.T) {
 		_, err := command(t, strings.Fields(tc.args)...)
 		require.ErrorContains(t, err, tc.want, tc.args)
 		require.NotContains(t, err.Error(), "\n", tc.args)
+		require.NotContains(t, err.Error(), "strconv", tc.args)
 		var mistake usage.Error
 		require.ErrorAs(t, err, &mistake, "%s: exit status 2", tc.args)
 	}

@@ -52,15 +52,19 @@ func toTrue(to *bool) func(string) error {
 
 func toInt(to *int) func(string) error {
 	return func(value string) (err error) {
-		*to, err = strconv.Atoi(value)
-		return err
+		if *to, err = strconv.Atoi(value); err != nil {
+			return fmt.Errorf("%q: write a whole number", value)
+		}
+		return nil
 	}
 }
 
 func toFloat(to *float64) func(string) error {
 	return func(value string) (err error) {
-		*to, err = strconv.ParseFloat(value, 64)
-		return err
+		if *to, err = strconv.ParseFloat(value, 64); err != nil {
+			return fmt.Errorf("%q: write a number", value)
+		}
+		return nil
 	}
 }
 

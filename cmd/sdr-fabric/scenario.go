@@ -302,7 +302,8 @@ func parseBuffer(s string) (b fabric.Buffer, err error) {
 		{"resume=", b.Resume.Set},
 		{"queue=", b.QueueLimit.Set},
 		{"alpha=", func(value string) error {
-			alpha, err := strconv.ParseFloat(value, 64)
+			var alpha float64
+			err := toFloat(&alpha)(value)
 			if err == nil && !(alpha >= 0.125 && alpha <= 1000) {
 				err = fmt.Errorf("%s: must be within 0.125 and 1000", value)
 			}
@@ -344,7 +345,7 @@ func parseECN(s string) ([]fabric.ECN, error) {
 				err = e.KMax.Set(f[1])
 			}
 			if err == nil {
-				e.PMax, err = strconv.ParseFloat(f[2], 64)
+				err = toFloat(&e.PMax)(f[2])
 			}
 		}
 		if err == nil && hasRate {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -67,7 +66,8 @@ func parseTrim(s string, full units.Bytes) (*fabric.Trim, error) {
 	}
 	err := setOptions(rest, []option{
 		{"n=", func(value string) error {
-			n, err := strconv.Atoi(value)
+			var n int
+			err := toInt(&n)(value)
 			if err == nil {
 				t.Weight, err = trim.Weight(n, trim.NS3.Ratio(full, t.Header))
 			}

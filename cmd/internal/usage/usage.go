@@ -7,7 +7,9 @@ package usage
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,7 +64,25 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 // Flags makes the errors of a command's flags, and of those of its subcommands, mistakes in the call.
 func Flags(root *cobra.Command) {
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return Error{Unknown(cmd, err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return Error{Unknown(cmd, Number(err))} })
+}
+
+// Number says in a person's words what is wrong with the number that a flag was given, where package strconv would be named. Other
+// errors it returns as they are.
+func Number(err error) error {
+	var number *strconv.NumError
+	var value *pflag.InvalidValueError
+	if !errors.As(err, &number) || !errors.As(err, &value) {
+		return err
+	}
+	wanted := map[string]string{
+		"uint64": fmt.Sprintf("a whole number from 0 to %d", uint64(math.MaxUint64)),
+		"int":    "a whole number", "int64": "a whole number", "float64": "a number, such as 0.5 or 1e-3", "bool": "true or false",
+	}[value.GetFlag().Value.Type()]
+	if wanted == "" {
+		return err
+	}
+	return fmt.Errorf("--%s %q: write %s", value.GetFlag().Name, value.GetValue(), wanted)
 }
 
 // Unknown adds to the error of a flag that cmd doesn't have which of its flags may be meant, or how to see them all. Other errors of flags

@@ -65,6 +65,28 @@ func tryFlags(args string) error {
 	return root.Execute()
 }
 
+// TestNumbers: who gives a flag what is no number reads what may be written.
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"--seed -1", `--seed "-1": write a whole number from 0 to 18446744073709551615`},
+		{"--count 1.5", `--count "1.5": write a whole number`},
+		{"-c x", `--count "x": write a whole number`},
+		{"--share half", `--share "half": write a number, such as 0.5 or 1e-3`},
+		{"--quiet=maybe", `--quiet "maybe": write true or false`},
+	} {
+		root := &cobra.Command{Use: "prog", SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command, []string) {}}
+		root.Flags().Uint64("seed", 0, "")
+		root.Flags().IntP("count", "c", 0, "")
+		root.Flags().Float64("share", 0, "")
+		root.Flags().Bool("quiet", false, "")
+		Flags(root)
+		root.SetArgs(strings.Fields(c.args))
+		err := root.Execute()
+		require.ErrorAs(t, err, new(Error))
+		require.EqualError(t, err, c.says)
+	}
+}
+
 // TestArgs: who gives a command the wrong arguments reads what it takes.
 func TestArgs(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
