@@ -183,8 +183,27 @@ func linkOf(g *topo.Graph, host int) topo.Link {
 	return topo.Link{}
 }
 
+// checkSizes refuses the zeros that the simulator would take for its defaults: the config of a report is what ran.
+func (s *scenario) checkSizes() error {
+	for _, f := range []struct {
+		name string
+		size units.Bytes
+	}{{"mtu", s.MTU}, {"header", s.Header}, {"ack-size", s.AckSize}, {"pause-size", s.PauseSize}} {
+		if f.size < 1 || f.size > largestPacket {
+			return usage.Errorf("--%s %d: must be within 1 and %d bytes", f.name, int64(f.size), largestPacket)
+		}
+	}
+	return nil
+}
+
+// largestPacket is the simulator's limit.
+const largestPacket = 65535
+
 // config is the simulator's.
 func (s *scenario) config() (c fabric.Config, err error) {
+	if err := s.checkSizes(); err != nil {
+		return c, err
+	}
 	c = fabric.Config{MTU: s.MTU, Header: s.Header, AckSize: s.AckSize, PauseSize: s.PauseSize, Latency: s.SwitchLatency, Seed: s.Seed}
 	if s.Check {
 		c.CheckEvery = 1 << 20
@@ -292,6 +311,9 @@ func parseBuffer(s string) (b fabric.Buffer, err error) {
 	size, rest, _ := strings.Cut(s, ",")
 	if err := b.Size.Set(size); err != nil {
 		return b, fmt.Errorf("buffer %q: %w, or endless", s, err)
+	}
+	if b.Size == 0 {
+		return b, fmt.Errorf("buffer %q: write a size of at least a byte, or endless", s)
 	}
 	var ns3 bool
 	err = setOptions(rest, []option{
