@@ -10,6 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/dcp"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
@@ -104,4 +105,31 @@ func TestConnectionNeedsTransport(t *testing.T) {
 	err = s.AddFlows([]workload.Flow{{Src: 0, Dst: 1, Size: 1, Conn: 1}})
 	require.ErrorContains(t, err, "choose gbn, irn or strack")
 	require.Zero(t, s.Flows())
+}
+
+// TestCountsUnderWay: what messages repeat is counted before they are done, alone or on a connection, and once.
+func TestCountsUnderWay(t *testing.T) {
+	g := star(3, 100*units.Gbit, units.Microsecond)
+	flows := []workload.Flow{
+		{Src: 0, Dst: 2, Size: 300_000}, {Src: 1, Dst: 2, Size: 300_000, Conn: 1}, {Src: 1, Dst: 2, Size: 300_000, Conn: 1},
+	}
+	s := build(t, g, Config{Faults: []Fault{{Link: 2, Loss: netsim.Loss{Drop: 1}}}}, flows)
+	s.Run(des.Span(50 * units.Millisecond))
+	r := s.Result()
+	require.Zero(t, r.Done)
+	repeated, timeouts := uint64(0), uint64(0)
+	for i := range flows {
+		repeated, timeouts = repeated+uint64(s.Flow(i).Repeated), timeouts+uint64(s.Flow(i).Timeouts)
+	}
+	require.Positive(t, s.Flow(0).Timeouts)
+	require.Positive(t, s.Flow(1).Timeouts)
+	require.Zero(t, s.Flow(2).Timeouts, "its first message has them")
+	require.Equal(t, timeouts, r.Timeouts)
+	require.Equal(t, r.Packets.Retransmitted, repeated)
+
+	s = build(t, g, Config{Faults: []Fault{{Link: 2, Loss: netsim.Loss{Drop: 0.05}}}}, flows)
+	s.Run(des.Never)
+	require.True(t, s.Done())
+	require.EqualValues(t, s.Flow(0).Timeouts+s.Flow(1).Timeouts+s.Flow(2).Timeouts, s.Result().Timeouts)
+	require.Positive(t, s.Result().Timeouts)
 }

@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -17,7 +18,7 @@ type Result struct {
 	Drops   Drops
 	// CNPs counts congestion notifications that senders got, alone or on an ACK.
 	CNPs uint64
-	// Timeouts are those of messages that are done.
+	// Timeouts are those of all messages, done or not.
 	Timeouts uint64
 	// Pauses and Resumes count PFC frames; PauseTime is how long ingresses were pausing, summed over
 	// all, those that still do not counted.
@@ -56,7 +57,7 @@ type Flow struct {
 	// receiver, FCT how long it took from Start to the last acknowledgement at the sender; both
 	// are des.Never until then.
 	Start, Received, FCT des.Time
-	// Repeated packets and Timeouts, when it is done.
+	// Repeated packets and Timeouts, so far. Of several messages of a connection that are under way all are counted for the first.
 	Repeated, Timeouts uint32
 }
 
@@ -67,7 +68,34 @@ func (s *Sim) Flow(i int) Flow {
 	if f.done != des.Never {
 		fct = f.done - f.started
 	}
-	return Flow{Src: int(e.src), Dst: int(e.dst), Size: f.size, Start: f.started, Received: f.arrived, FCT: fct, Repeated: f.counts.Repeated, Timeouts: f.counts.Timeouts}
+	n := f.counts
+	if f.done == des.Never {
+		n = s.underWay(i)
+	}
+	return Flow{Src: int(e.src), Dst: int(e.dst), Size: f.size, Start: f.started, Received: f.arrived, FCT: fct, Repeated: n.Repeated, Timeouts: n.Timeouts}
+}
+
+// underWay is what the sender of a flow that isn't done has counted for it so far.
+func (s *Sim) underWay(i int) transport.Counts {
+	f := &s.flows[i]
+	if f.conn == 0 {
+		return since(f.snd, transport.Counts{})
+	}
+	c := &s.conns[f.conn-1]
+	if len(c.posted) == 0 || c.posted[0].flow != uint32(i) {
+		return transport.Counts{}
+	}
+	return since(c.snd, c.counts)
+}
+
+// since is what a sender, which may be nil, has counted after some of it.
+func since(snd any, before transport.Counts) transport.Counts {
+	c, ok := snd.(transport.Counter)
+	if !ok {
+		return transport.Counts{}
+	}
+	n := c.Counts()
+	return transport.Counts{Repeated: n.Repeated - before.Repeated, Timeouts: n.Timeouts - before.Timeouts}
 }
 
 // Flows is how many there are.
@@ -103,6 +131,11 @@ func (s *Sim) Result() Result {
 		Drops:    Drops{Queue: s.queueFull, Buffer: s.bufferFull, LinkDown: s.linkDown, Wire: s.lostOnWire, NoRoute: s.noRoute, Function: s.functionDrop, Forced: s.forcedDrop},
 		Timeouts: s.timeouts,
 		CNPs:     s.notified, Pauses: s.pauses, Resumes: s.resumes, PauseTime: s.pauseTime, MostHeadroom: s.mostHeadroom,
+	}
+	for i := range s.ends {
+		if s.records[i].done == des.Never {
+			r.Timeouts += uint64(s.underWay(i).Timeouts)
+		}
 	}
 	r.Hash = s.hashResult(&r)
 	return r

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"os"
 	"slices"
@@ -85,6 +84,23 @@ func compareRuns(a, b string, w io.Writer) error {
 		fmt.Fprintf(w, "%-28s %16.6g %16.6g %10s\n", name, u, v, ratio)
 	}
 	row("messages complete", float64(x.Completed), float64(y.Completed))
+	if x.Completed == 0 || y.Completed == 0 {
+		fmt.Fprintln(w, "no message is complete in one of them: there are no times to compare")
+	} else {
+		compareTimes(&x, &y, row)
+	}
+	row("packets dropped", float64(x.Packets.Dropped), float64(y.Packets.Dropped))
+	row("packets marked", float64(x.Packets.Marked), float64(y.Packets.Marked))
+	row("packets sent again", float64(x.Packets.Retransmitted), float64(y.Packets.Retransmitted))
+	row("events a second", x.EventsPerS, y.EventsPerS)
+	if x.Hash == y.Hash {
+		fmt.Fprintf(w, "the same run: hash %s\n", x.Hash)
+	}
+	return nil
+}
+
+// compareTimes has a row for each time, and for each slowdown, of messages.
+func compareTimes(x, y *report, row func(name string, u, v float64)) {
 	for _, f := range []struct {
 		name string
 		u, v float64
@@ -96,19 +112,11 @@ func compareRuns(a, b string, w io.Writer) error {
 	}
 	row("slowdown, average", x.Slowdown.Avg, y.Slowdown.Avg)
 	row("slowdown, p99", x.Slowdown.P99, y.Slowdown.P99)
-	for _, c := range slices.Sorted(maps.Keys(x.Slowdown.ByClass)) {
+	for _, c := range classesOf(x.Slowdown.ByClass) {
 		if v, ok := y.Slowdown.ByClass[c]; ok {
 			row("slowdown "+c, x.Slowdown.ByClass[c].Avg, v.Avg)
 		}
 	}
-	row("packets dropped", float64(x.Packets.Dropped), float64(y.Packets.Dropped))
-	row("packets marked", float64(x.Packets.Marked), float64(y.Packets.Marked))
-	row("packets sent again", float64(x.Packets.Retransmitted), float64(y.Packets.Retransmitted))
-	row("events a second", x.EventsPerS, y.EventsPerS)
-	if x.Hash == y.Hash {
-		fmt.Fprintf(w, "the same run: hash %s\n", x.Hash)
-	}
-	return nil
 }
 
 func comparePaper(path string, w io.Writer) error {

@@ -70,6 +70,37 @@ func TestRunJSON(t *testing.T) {
 	require.Equal(t, m["hash"], n["hash"], "the same seed gives the same result, checked or not")
 }
 
+// A run that is stopped tells of what it knows: not of times where no message is complete, and of repeats by any.
+func TestRunStopped(t *testing.T) {
+	out, err := command(t, "run", "-q", "--topo", "star:4", "--load", "incast:3,64MiB", "--until", "1ms")
+	require.NoError(t, err)
+	require.Contains(t, out, "no message is complete")
+	for _, never := range []string{"completion time ", "goodput 0", "Jain 0", "over that alone"} {
+		require.NotContains(t, out, never)
+	}
+	path := filepath.Join(t.TempDir(), "run.json")
+	out, err = command(t, "run", "-q", "--topo", "star:4", "--load", "incast:3,64MiB", "--until", "5ms", "--loss", "1", "--json", path)
+	require.NoError(t, err)
+	require.Contains(t, out, "sent again, by 100.0 % of messages\n3 timeouts,")
+	var m map[string]any
+	require.NoError(t, readJSON(path, &m))
+	for _, k := range []string{"payload_bytes", "goodput_gbps", "jain", "fct_ns", "slowdown"} {
+		require.Contains(t, m, k)
+		require.Nil(t, m[k], k)
+	}
+	require.EqualValues(t, 3, m["timeouts"])
+	var r report
+	require.NoError(t, readJSON(path, &r), "null is read, too")
+	out, err = command(t, "compare", path, "--with", path)
+	require.NoError(t, err)
+	require.Contains(t, out, "no times to compare")
+
+	out, err = command(t, "run", "-q", "--topo", "dc2", "--load", "poisson:WebSearch,0.3,1ms", "--until", "2ms")
+	require.NoError(t, err)
+	require.Regexp(t, `those of the messages that are complete, \d+ of \d+\n`, out)
+	require.Regexp(t, `(?s)size<=10KiB .*10KiB<size<=100KiB .*size>100KiB `, out)
+}
+
 // A mistake is one line that names what to write instead.
 func TestMistakes(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.txt")
@@ -114,6 +145,8 @@ func TestMistakes(t *testing.T) {
 		{"run --pause-size 64KiB", "--pause-size 65536: must be within 1 and 65535 bytes"},
 		{"topo --mtu 0", "--mtu 0: must be within 1 and 65535 bytes"},
 		{"run --buffer 0", "write a size of at least a byte, or endless"},
+		{"run --loss 1", "say with --until when to stop"},
+		{"run --forced 1", "say with --until when to stop"},
 		{"run --seed -1", `--seed "-1": write a whole number from 0 to 18446744073709551615`},
 		{"run --transport irn:ack=x", `ack: "x": write a whole number`},
 		{"run --transport strack:gamma=x", `gamma: "x": write a number`},

@@ -8,11 +8,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
@@ -20,7 +20,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A report is the result of a run, as its JSON has it. Times of messages are of those that completed.
+// A report is the result of a run, as its JSON has it. Times of messages are of those that completed, as are payload, goodput and
+// fairness: null where none did.
 type report struct {
 	Version      string              `json:"version"`
 	Config       scenario            `json:"config"`
@@ -50,6 +51,22 @@ type report struct {
 	Hash         string              `json:"hash"`
 }
 
+// MarshalJSON writes null for what is known of messages that completed, where none did.
+func (r report) MarshalJSON() ([]byte, error) {
+	type plain report
+	if r.Completed > 0 {
+		return json.Marshal(plain(r))
+	}
+	return json.Marshal(struct {
+		plain
+		PayloadBytes *units.Bytes  `json:"payload_bytes"`
+		GoodputGbps  *float64      `json:"goodput_gbps"`
+		Jain         *float64      `json:"jain"`
+		FCT          *distribution `json:"fct_ns"`
+		Slowdown     *slowdowns    `json:"slowdown"`
+	}{plain: plain(r)})
+}
+
 type packetCounts struct {
 	Sent          uint64 `json:"sent"`
 	Delivered     uint64 `json:"delivered"`
@@ -58,7 +75,7 @@ type packetCounts struct {
 	Marked        uint64 `json:"marked"`
 	Retransmitted uint64 `json:"retransmitted"`
 	HeadersLost   uint64 `json:"headers_lost"`
-	// Repeating is the share of messages of which something was sent again.
+	// Repeating is the share of messages, of those that have started, of which something was sent again.
 	Repeating float64 `json:"messages_repeating"`
 }
 
@@ -161,15 +178,31 @@ func percentile(v []float64, p float64) float64 {
 	return v[min(max(i, 0), len(v)-1)]
 }
 
-// sizeClass is where a message counts by its size: THEMIS's classes.
+// sizeClasses are THEMIS's, from small to large.
+var sizeClasses = []string{"size<=10KiB", "10KiB<size<=100KiB", "size>100KiB"}
+
+// sizeClass is where a message counts by its size.
 func sizeClass(size units.Bytes) string {
 	switch {
 	case size <= 10*units.KiB:
-		return "size<=10KiB"
+		return sizeClasses[0]
 	case size <= 100*units.KiB:
-		return "size<=100KiB"
+		return sizeClasses[1]
 	}
-	return "size>100KiB"
+	return sizeClasses[2]
+}
+
+// classesOf are the classes that there are messages of: by where they go, then by size.
+func classesOf(by map[string]classSlow) (names []string) {
+	for _, where := range []string{"", "intra", "inter"} {
+		for _, class := range append([]string{""}, sizeClasses...) {
+			name := strings.TrimSpace(where + " " + class)
+			if _, ok := by[name]; ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 func nanoseconds(t des.Time) float64 { return float64(t) / 1000 }
@@ -192,12 +225,18 @@ func (o *outcome) report(s *scenario) *report {
 	sites := sites(o.graph)
 	var fct []float64
 	var sizes []sized
-	repeating := 0
+	started, repeating := 0, 0
 	by := map[string][]float64{}
 	sum, squares, last := 0.0, 0.0, 0.0
 	groups, sizesIn := map[string]groupFCT{}, map[string][]sized{}
 	for i, w := range o.flows {
 		f := o.sim.Flow(i)
+		if f.Start != des.Never {
+			started++
+		}
+		if f.Repeated > 0 {
+			repeating++
+		}
 		if f.FCT == des.Never {
 			continue
 		}
@@ -214,9 +253,6 @@ func (o *outcome) report(s *scenario) *report {
 			by[where] = append(by[where], x)
 			by[where+" "+class] = append(by[where+" "+class], x)
 		}
-		if f.Repeated > 0 {
-			repeating++
-		}
 		rate := float64(f.Size) * 8 / t
 		sum, squares, last = sum+rate, squares+rate*rate, max(last, nanoseconds(f.Start)+t)
 		rep.PayloadBytes += f.Size
@@ -225,8 +261,10 @@ func (o *outcome) report(s *scenario) *report {
 		groups[name] = groupFCT{Flows: g.Flows + 1, LastNS: max(g.LastNS, nanoseconds(f.Received))}
 		sizesIn[name] = append(sizesIn[name], sized{f.Size, x})
 	}
+	if started > 0 {
+		rep.Packets.Repeating = float64(repeating) / float64(started)
+	}
 	if len(fct) > 0 {
-		rep.Packets.Repeating = float64(repeating) / float64(len(fct))
 		rep.Jain = sum * sum / squares / float64(len(fct))
 		rep.GoodputGbps = float64(rep.PayloadBytes) * 8 / last
 	}
@@ -351,15 +389,32 @@ func (r *report) print(w io.Writer) {
 	fmt.Fprintf(w, "%s, %s, %s, cc %s, routing %s, seed %d\n", r.Config.Topo, r.Config.Load, r.Config.Transport, r.Config.CC, r.Config.Routing, r.Seed)
 	fmt.Fprintf(w, "%d hosts, %d links; %d of %d messages complete after %s\n", r.Hosts, r.Links, r.Completed, r.Flows, us(r.SimulatedNS))
 	fmt.Fprintf(w, "%.1f M events in %.2f s: %.2f M events/s; %v at most\n\n", float64(r.Events)/1e6, r.WallS, r.EventsPerS/1e6, units.Bytes(r.RSSBytes))
-	f := r.FCT
-	fmt.Fprintf(w, "%-22s %12s %12s %12s %12s %12s\n", "", "average", "p50", "p99", "p99.9", "max")
-	fmt.Fprintf(w, "%-22s %12s %12s %12s %12s %12s\n", "completion time", us(f.Avg), us(f.P50), us(f.P99), us(f.P999), us(f.Max))
-	fmt.Fprintf(w, "%-22s %12.3f %12.3f %12.3f %12s %12.3f\n", "over that alone", r.Slowdown.Avg, r.Slowdown.P50, r.Slowdown.P99, "", r.Slowdown.Max)
-	for _, c := range slices.Sorted(maps.Keys(r.Slowdown.ByClass)) {
-		s := r.Slowdown.ByClass[c]
-		fmt.Fprintf(w, "  %-20s %12.3f %12s %12.3f   (%d messages)\n", c, s.Avg, "", s.P99, s.Flows)
-	}
+	r.printTimes(w)
 	p := r.Packets
 	fmt.Fprintf(w, "\npackets: %d sent, %d delivered, %d dropped, %d trimmed, %d marked, %d sent again, by %.1f %% of messages\n", p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted, 100*p.Repeating)
-	fmt.Fprintf(w, "%d timeouts, %d headers lost, %d notifications, %d pauses for %s in all; goodput %.1f Gbit/s; Jain %.3f; hash %s\n", r.Timeouts, p.HeadersLost, r.CNPs, r.Pauses, us(r.PauseNS), r.GoodputGbps, r.Jain, r.Hash)
+	fmt.Fprintf(w, "%d timeouts, %d headers lost, %d notifications, %d pauses for %s in all; ", r.Timeouts, p.HeadersLost, r.CNPs, r.Pauses, us(r.PauseNS))
+	if r.Completed > 0 {
+		fmt.Fprintf(w, "goodput %.1f Gbit/s; Jain %.3f; ", r.GoodputGbps, r.Jain)
+	}
+	fmt.Fprintf(w, "hash %s\n", r.Hash)
+}
+
+// printTimes prints what is known of messages that are complete.
+func (r *report) printTimes(w io.Writer) {
+	switch {
+	case r.Completed == 0:
+		fmt.Fprintln(w, "no message is complete: there are no completion times, no goodput and no fairness to tell of")
+		return
+	case r.Completed < r.Flows:
+		fmt.Fprintf(w, "times, goodput and Jain's index are those of the messages that are complete, %d of %d\n", r.Completed, r.Flows)
+	}
+	us := func(ns float64) string { return units.FormatDuration(units.Duration(ns)) }
+	f := r.FCT
+	fmt.Fprintf(w, "%-26s %11s %11s %11s %11s %11s\n", "", "average", "p50", "p99", "p99.9", "max")
+	fmt.Fprintf(w, "%-26s %11s %11s %11s %11s %11s\n", "completion time", us(f.Avg), us(f.P50), us(f.P99), us(f.P999), us(f.Max))
+	fmt.Fprintf(w, "%-26s %11.3f %11.3f %11.3f %11s %11.3f\n", "over that alone", r.Slowdown.Avg, r.Slowdown.P50, r.Slowdown.P99, "", r.Slowdown.Max)
+	for _, c := range classesOf(r.Slowdown.ByClass) {
+		s := r.Slowdown.ByClass[c]
+		fmt.Fprintf(w, "  %-24s %11.3f %11s %11.3f   (%d messages)\n", c, s.Avg, "", s.P99, s.Flows)
+	}
 }

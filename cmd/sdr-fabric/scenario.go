@@ -125,6 +125,9 @@ func (s *scenario) graph() (*topo.Graph, error) {
 	if !(s.Loss >= 0 && s.Loss <= 1) {
 		return nil, usage.Errorf("--loss %g: must be a probability from 0 to 1", s.Loss)
 	}
+	if s.Until == 0 && max(s.Loss, s.Forced) == 1 {
+		return nil, usage.Errorf("--loss or --forced of 1: no message ever completes: say with --until when to stop, such as 5ms")
+	}
 	for i := range g.Links {
 		if s.Loss > 0 {
 			g.Links[i].Loss = s.Loss
