@@ -24,7 +24,7 @@ It looks at packets that come in through --dev on their way to a slower link: wh
 header-only packets are dropped. Its queue is virtual: it polices, and keeps nothing waiting. Where packets
 should wait, put HTB on the slower link, with a burst of 16 KiB or more.
 
-It takes Linux 5.8 and CAP_BPF with CAP_NET_ADMIN, or root.`
+It takes Linux 5.9 and CAP_BPF with CAP_NET_ADMIN, or root.`
 
 // An attachment is what attach trim is asked for.
 type attachment struct {
@@ -45,7 +45,7 @@ func newAttachTrim() *cobra.Command {
 	f.StringVar(&a.dev, "dev", "", "the `interface` at which packets come in")
 	f.Var(&a.Rate, "rate", "rate of the link that they go on to, for Ethernet frames without preamble")
 	f.Var(&a.Queue, "queue", "bytes of backlog from which on packets are cut or dropped")
-	f.Var(&a.Keep, "keep", "bytes that stay of a packet's frame, up to 512 (default: its headers)")
+	f.Var(&a.Keep, "keep", "bytes that stay of a packet's frame, 61 to 512; with IPv6 74 or more (default: its headers)")
 	f.Var(&a.Overhead, "overhead", "bytes that each frame takes besides: 24 with FCS, preamble and gap")
 	f.Var((*units.DurationValue)(&a.every), "interval", "how often to show what it does")
 	return c
@@ -61,6 +61,9 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 	if a.every < 10*units.Millisecond {
 		return usage.Errorf("--interval %v: choose 10 ms or more", units.FormatDuration(a.every))
 	}
+	if err := a.Validate(); err != nil {
+		return usage.Wrap(err)
+	}
 	dev, err := net.InterfaceByName(a.dev)
 	if err != nil {
 		return usage.Errorf("there is no interface %q (ip link lists them)", a.dev)
@@ -74,13 +77,20 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 	tick := time.NewTicker(a.every)
 	defer tick.Stop()
 	for {
+		ended := false
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return a.show(out, t)
+			ended = true
 		}
 		if err := a.show(out, t); err != nil {
 			return err
+		}
+		if err := t.Attached(); err != nil {
+			return fmt.Errorf("%s: %w", a.dev, err)
+		}
+		if ended {
+			return nil
 		}
 	}
 }

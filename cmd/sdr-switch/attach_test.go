@@ -5,9 +5,11 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/dataplane/ebpf"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -61,10 +64,76 @@ func TestAttachTrim(t *testing.T) {
 		}
 		return err
 	}))
+	err = l.sw.do(func() error { return a.run(ctx, io.Discard) })
+	require.ErrorContains(t, err, "attach to port0: it has another XDP program")
 	time.Sleep(100 * time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)
 	require.False(t, attached())
 	require.Contains(t, out.String(), "other ")
 	require.NotContains(t, out.String()[strings.LastIndex(out.String(), "data "):], "other 0,")
+}
+
+// Where the interface is removed, the command ends and says so, by itself or with the interrupt.
+func TestAttachedInterfaceGoes(t *testing.T) {
+	needNetworks(t)
+	l, err := newLab(1500)
+	require.NoError(t, err)
+	defer l.close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	a := attachment{dev: "port0", Config: ebpf.Config{Rate: units.Gbit, Queue: 64 * units.KiB}, every: 20 * units.Millisecond}
+	begun := &notice{on: "data ", seen: make(chan struct{})}
+	done := make(chan error, 1)
+	go func() {
+		done <- l.sw.do(func() error { return a.run(ctx, begun) })
+	}()
+	select {
+	case err := <-done:
+		if errors.Is(err, os.ErrPermission) || errors.Is(err, link.ErrNotSupported) {
+			t.Skip("no right to load eBPF programs: ", err)
+		}
+		require.NoError(t, err)
+	case <-begun.seen:
+	}
+	require.NoError(t, l.sw.do(func() error { return netlink.LinkDel(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: l.ports[0]}}) }))
+	select {
+	case err := <-done:
+		require.ErrorIs(t, err, ebpf.ErrGone)
+		require.ErrorContains(t, err, "port0: ")
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "it runs on without its interface")
+	}
+}
+
+// A notice closes seen when something is written.
+type notice struct {
+	on   string
+	seen chan struct{}
+	once sync.Once
+}
+
+func (n *notice) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), n.on) {
+		n.once.Do(func() { close(n.seen) })
+	}
+	return len(b), nil
+}
+
+// What would cut nothing is refused before anything is attached.
+func TestAttachMistakes(t *testing.T) {
+	for _, tc := range []struct{ args, want string }{
+		{"--rate 1gbit", "--dev: say"},
+		{"--dev lo", "--rate: say"},
+		{"--dev lo --rate 1gbit --keep 10", "choose 61 to 512"},
+		{"--dev lo --rate 1gbit --keep 60", "choose 61 to 512"},
+		{"--dev lo --rate 1gbit --queue 0", "choose 1 byte to 1 GiB"},
+		{"--dev nonesuch --rate 1gbit", `there is no interface "nonesuch"`},
+	} {
+		root := newRoot()
+		root.SetArgs(append([]string{"attach", "trim"}, strings.Fields(tc.args)...))
+		err := root.Execute()
+		require.ErrorContains(t, err, tc.want, tc.args)
+		require.ErrorAs(t, err, new(usage.Error), tc.args)
+	}
 }

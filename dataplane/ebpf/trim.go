@@ -9,15 +9,17 @@
 // and trim.Meter are equal in verdicts, bytes and state; a test runs both on the same packets.
 //
 // IPv4 packets with options, fragments, and IPv6 packets with extension headers are not touched, but they count for the port. It takes
-// Linux 5.8 or later, and CAP_BPF with CAP_NET_ADMIN, or root.
+// Linux 5.9 or later, and CAP_BPF with CAP_NET_ADMIN, or root.
 package ebpf
 
 import (
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/switchfn/trim"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -32,7 +34,8 @@ type Config struct {
 	Rate units.Rate
 	// Queue is how many bytes of backlog data find before they are trimmed.
 	Queue units.Bytes
-	// Keep is how much is left of a packet's frame, up to 512 bytes; 0: as much as its opcode needs.
+	// Keep is how much is left of a packet's frame, 61 to 512 bytes; 0: as much as its opcode needs. What a packet's headers don't
+	// fit in isn't cut: with IPv6 and fewer than 74.
 	Keep units.Bytes
 	// Overhead is what each frame takes of the rate besides its bytes: 24 for Ethernet's FCS, preamble and gap.
 	Overhead units.Bytes
@@ -45,8 +48,8 @@ func (c *Config) meter() (trim.Meter, error) {
 		return trim.Meter{}, fmt.Errorf("a port of %v: choose 10 kbit/s to 8 Tbit/s", c.Rate)
 	case c.Queue < 1 || c.Queue > units.GiB:
 		return trim.Meter{}, fmt.Errorf("a queue of %v: choose 1 byte to 1 GiB", c.Queue)
-	case c.Keep < 0 || c.Keep > maxKeep:
-		return trim.Meter{}, fmt.Errorf("%d bytes left of a packet: choose up to %d, or 0", int64(c.Keep), maxKeep)
+	case c.Keep != 0 && (c.Keep <= trim.HeaderSize || c.Keep > maxKeep):
+		return trim.Meter{}, fmt.Errorf("%d bytes left of a packet: choose %d to %d, or 0 for its headers", int64(c.Keep), trim.HeaderSize+1, maxKeep)
 	case c.Overhead < 0 || c.Overhead > 1<<16:
 		return trim.Meter{}, fmt.Errorf("%d bytes of overhead: choose 0 to 65536", int64(c.Overhead))
 	}
@@ -54,6 +57,15 @@ func (c *Config) meter() (trim.Meter, error) {
 		PSPerByte: uint32(8e12 / uint64(c.Rate)), Overhead: uint32(c.Overhead), Limit: uint64(c.Rate.Time(c.Queue)),
 	}, nil
 }
+
+// Validate says what is wrong with c, as Attach does.
+func (c *Config) Validate() error {
+	_, err := c.meter()
+	return err
+}
+
+// ErrGone is that the interface of a Trimmer is.
+var ErrGone = errors.New("the interface is gone, and the trimmer with it")
 
 // A Trimmer is the program on one interface.
 type Trimmer struct {
@@ -77,10 +89,28 @@ func Attach(index int, c Config) (*Trimmer, error) {
 		return nil, err
 	}
 	if t.link, err = link.AttachXDP(link.XDPOptions{Program: t.objects.Trim, Interface: index}); err != nil {
-		return nil, errors.Join(fmt.Errorf("attach to interface %d (has it another XDP program?): %w", index, err), t.Close())
+		return nil, errors.Join(attachError(index, err), t.Close())
 	}
 	return t, nil
 }
+
+// attachError says in one line why the program is not on an interface.
+func attachError(index int, err error) error {
+	name := fmt.Sprintf("interface %d", index)
+	if dev, unknown := net.InterfaceByIndex(index); unknown == nil {
+		name = dev.Name
+	}
+	switch {
+	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
+		return fmt.Errorf("attach to %s: it has another XDP program (ip link shows it): %w", name, unix.EBUSY)
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("attach to %s: %w", name, errRights)
+	}
+	return fmt.Errorf("attach to %s: %w", name, err)
+}
+
+// errRights is os.ErrPermission. What the library says of it is advice for a program.
+var errRights = fmt.Errorf("%w: it takes root, or CAP_BPF and CAP_NET_ADMIN", unix.EPERM)
 
 // load loads the program of an object; with ownClock it takes the time from a variable.
 func load(spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32, ownClock bool) (*Trimmer, error) {
@@ -92,8 +122,11 @@ func load(spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32, ownClock bool) 
 		return nil, err
 	}
 	t := new(Trimmer)
-	if err := spec.LoadAndAssign(&t.objects, nil); err != nil {
-		return nil, fmt.Errorf("load the program (it takes CAP_BPF and CAP_NET_ADMIN, or root): %w", err)
+	switch err := spec.LoadAndAssign(&t.objects, nil); {
+	case errors.Is(err, unix.EPERM):
+		return nil, fmt.Errorf("load the program: %w", errRights)
+	case err != nil:
+		return nil, fmt.Errorf("load the program: %w", err)
 	}
 	if err := t.objects.Meters.Put(uint32(0), m); err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -105,6 +138,18 @@ func load(spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32, ownClock bool) 
 func (t *Trimmer) Meter() (m trim.Meter, err error) {
 	err = t.objects.Meters.Lookup(uint32(0), &m)
 	return m, err
+}
+
+// Attached returns ErrGone when the interface has been removed: then nothing is trimmed any more.
+func (t *Trimmer) Attached() error {
+	info, err := t.link.Info()
+	if err != nil {
+		return err
+	}
+	if x := info.XDP(); x != nil && x.Ifindex == 0 {
+		return ErrGone
+	}
+	return nil
 }
 
 // Close takes the program off its interface. Nothing of it is left.

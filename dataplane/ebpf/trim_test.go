@@ -151,11 +151,11 @@ func TestConformance(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for _, c := range []Config{
-		{}, {Rate: units.Gbit}, {Rate: units.Gbit, Queue: 1, Keep: 600}, {Rate: 1, Queue: 1}, {Rate: units.Gbit, Queue: 1, Overhead: -1},
+		{}, {Rate: units.Gbit}, {Rate: units.Gbit, Queue: 1, Keep: 600}, {Rate: units.Gbit, Queue: 1, Keep: 60}, {Rate: 1, Queue: 1}, {Rate: units.Gbit, Queue: 1, Overhead: -1},
 	} {
-		_, err := c.meter()
-		require.Error(t, err)
+		require.Error(t, c.Validate())
 	}
+	require.NoError(t, (&Config{Rate: units.Gbit, Queue: 1, Keep: 61}).Validate())
 	m, err := (&Config{Rate: 8 * units.Gbit, Queue: 1000, Overhead: 24}).meter()
 	require.NoError(t, err)
 	require.Equal(t, trim.Meter{PSPerByte: 1000, Overhead: 24, Limit: 1000}, m)
