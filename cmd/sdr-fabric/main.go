@@ -39,12 +39,20 @@ func run(args []string) int {
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	ran, err := root.ExecuteContextC(ctx)
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(os.Stderr, "sdr-fabric: interrupted; what had ended is kept")
+		fmt.Fprintln(os.Stderr, "sdr-fabric: "+interrupted(ran.Name()))
 		return 130
 	}
 	return usage.Report("sdr-fabric", err)
+}
+
+// interrupted is what to say of a command after Ctrl-C: figure and table keep each run that has ended.
+func interrupted(command string) string {
+	if command == "figure" || command == "table" {
+		return "interrupted; what had ended is kept"
+	}
+	return "interrupted"
 }
 
 func newRoot() *cobra.Command {

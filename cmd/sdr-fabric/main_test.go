@@ -101,6 +101,17 @@ func TestRunStopped(t *testing.T) {
 	require.Regexp(t, `(?s)size<=10KiB .*10KiB<size<=100KiB .*size>100KiB `, out)
 }
 
+// Only of a sweep is anything kept.
+func TestInterrupted(t *testing.T) {
+	kept := []string{}
+	for _, c := range newRoot().Commands() {
+		if strings.Contains(interrupted(c.Name()), "kept") {
+			kept = append(kept, c.Name())
+		}
+	}
+	require.ElementsMatch(t, []string{"figure", "table"}, kept)
+}
+
 // A mistake is one line that names what to write instead.
 func TestMistakes(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.txt")
