@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
@@ -101,6 +102,33 @@ func TestRunStopped(t *testing.T) {
 	require.Regexp(t, `(?s)size<=10KiB .*10KiB<size<=100KiB .*size>100KiB `, out)
 }
 
+// What is no file is written to, "-" is standard output, and nothing else appears.
+func TestRunFiles(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	args := []string{"run", "-q", "--topo", "star:4", "--load", "perm:20kB"}
+	out, err := command(t, append(args, "--flows", "-")...)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(out, "flow,src,dst,"))
+	require.Equal(t, 5, strings.Count(out, "\n"), "the messages and nothing else")
+	pipe := filepath.Join(t.TempDir(), "pipe") // rather than /dev/null
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer reader.Close()
+	_, err = command(t, append(args, "--flows", "f.csv", "--json", pipe)...)
+	require.NoError(t, err)
+	rows, err := os.ReadFile("f.csv")
+	require.NoError(t, err)
+	require.Equal(t, out, string(rows))
+	info, err := os.Stat(pipe)
+	require.NoError(t, err)
+	require.False(t, info.Mode().IsRegular())
+	left, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+}
+
 // Only of a sweep is anything kept.
 func TestInterrupted(t *testing.T) {
 	kept := []string{}
@@ -156,6 +184,10 @@ func TestMistakes(t *testing.T) {
 		{"run --pause-size 64KiB", "--pause-size 65536: must be within 1 and 65535 bytes"},
 		{"topo --mtu 0", "--mtu 0: must be within 1 and 65535 bytes"},
 		{"run --buffer 0", "write a size of at least a byte, or endless"},
+		{"run --flows /nonexistent/f.csv", "write /nonexistent/f.csv: no such file or directory"},
+		{"run --json /nonexistent/r.json", "write /nonexistent/r.json: no such file or directory"},
+		{"run --json " + filepath.Dir(empty), "it is a folder"},
+		{"run --json - --flows -", "the other needs a file"},
 		{"run --loss 1", "say with --until when to stop"},
 		{"run --forced 1", "say with --until when to stop"},
 		{"run --seed -1", `--seed "-1": write a whole number from 0 to 18446744073709551615`},

@@ -35,23 +35,23 @@ acknowledgement at its sender; its slowdown is that over the time it would take 
     sdr-fabric run --flows flows.csv --json run.json`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if jsonPath == "-" && flowsPath == "-" {
+				return usage.Errorf("--json - and --flows -: one of them goes to standard output, the other needs a file")
+			}
+			if err := checkWritable(jsonPath, flowsPath); err != nil {
+				return usage.Wrap(err)
+			}
 			s.complete()
 			m := newMeter(progressTo(cmd, quiet), "run", 1)
 			o, err := simulate(cmd.Context(), &s, m.piece(0))
 			if err != nil {
 				return err
 			}
-			if flowsPath != "" {
-				var b bytes.Buffer
-				if err := o.writeFlows(&b); err != nil {
-					return err
-				}
-				if err := writeWhole(flowsPath, b.Bytes()); err != nil {
-					return err
-				}
+			if err := o.flowsTo(flowsPath, cmd.OutOrStdout()); err != nil {
+				return err
 			}
 			rep := o.report(&s)
-			if jsonPath != "-" {
+			if jsonPath != "-" && flowsPath != "-" {
 				rep.print(cmd.OutOrStdout())
 			}
 			if jsonPath == "" {
@@ -62,9 +62,24 @@ acknowledgement at its sender; its slowdown is that over the time it would take 
 	}
 	s.register(cmd.Flags())
 	cmd.Flags().StringVar(&jsonPath, "json", "", "file for the result as JSON; - for standard output, instead of the table")
-	cmd.Flags().StringVar(&flowsPath, "flows", "", "file for the messages as CSV")
+	cmd.Flags().StringVar(&flowsPath, "flows", "", "file for the messages as CSV; - for standard output, instead of the table")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	return cmd
+}
+
+// flowsTo writes the messages as CSV to a file, to w for "-", or for "" nowhere.
+func (o *outcome) flowsTo(path string, w io.Writer) error {
+	switch path {
+	case "":
+		return nil
+	case "-":
+		return o.writeFlows(w)
+	}
+	var b bytes.Buffer
+	if err := o.writeFlows(&b); err != nil {
+		return err
+	}
+	return writeWhole(path, b.Bytes())
 }
 
 func progressTo(cmd *cobra.Command, quiet bool) io.Writer {
