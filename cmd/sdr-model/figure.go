@@ -3,8 +3,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -40,17 +42,20 @@ size, at the middle of the drop probabilities, each with its lower end, 1.00 to 
 			if err := sim.check(); err != nil {
 				return err
 			}
+			names, err := figureNames(args)
+			if err != nil {
+				return err
+			}
+			if err := makeFolder(dir); err != nil {
+				return usage.Errorf("--out: %w", err)
+			}
 			progress := cmd.ErrOrStderr()
 			if quiet {
 				progress = nil
 			}
-			if len(args) == 0 {
+			if len(names) == 0 {
 				link.simulation = sim
 				return link.writeFigure(cmd, progress, dir)
-			}
-			names, err := figureNames(args)
-			if err != nil {
-				return err
 			}
 			cfg := figures.Config{Samples: sim.samples, Seed: sim.seed, Threads: sim.threads, Progress: progress}
 			for _, name := range names {
@@ -72,6 +77,22 @@ size, at the middle of the drop probabilities, each with its lower end, 1.00 to 
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	sim.register(cmd, model.DefaultSamples)
 	return cmd
+}
+
+// makeFolder fails where no file can be written, before what takes long.
+func makeFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	probe, err := os.CreateTemp(dir, ".sdr-model-*")
+	var of *os.PathError
+	if errors.As(err, &of) {
+		return fmt.Errorf("write to %s: %w", dir, of.Err)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
 // figureArgs wants the number of a figure, or flags of a link.

@@ -281,6 +281,27 @@ func TestFigureWritesThreeFiles(t *testing.T) {
 	}
 }
 
+// Where no file can be written nothing is computed first: these would take minutes.
+func TestFigureFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, args := range [][]string{{"figure", "12"}, {"figure", "--rate", "10gbit", "--size", "1TiB"}} {
+		var progress bytes.Buffer
+		root := newRoot()
+		root.SetArgs(append(args, "--samples", "10000000", "--out", file))
+		root.SetErr(&progress)
+		err := root.Execute()
+		require.ErrorContains(t, err, "--out: ")
+		require.ErrorContains(t, err, file)
+		require.Empty(t, progress.String())
+	}
+	dir := t.TempDir()
+	require.NoError(t, makeFolder(dir))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // What the planner says about a choice is a sentence for any of them.
 func TestChoiceIsASentence(t *testing.T) {
 	for _, c := range []struct {
