@@ -54,7 +54,7 @@ func (p *probabilities) String() string {
 	return short(first) + ".." + short(last)
 }
 
-func (p *probabilities) Type() string { return "probability[..probability]" }
+func (p *probabilities) Type() string { return "p[..p]" }
 
 func (p *probabilities) Set(s string) error {
 	low, high, isRange := strings.Cut(s, "..")

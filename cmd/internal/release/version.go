@@ -75,5 +75,6 @@ func Root(name, short string, sub ...*cobra.Command) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(sub...)
 	Register(root)
+	usage.Help(root)
 	return root
 }

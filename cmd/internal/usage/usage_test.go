@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // TestUnknownFlags: who mistypes a flag reads which is meant where that is plain, and else how to see them all.
@@ -63,6 +65,40 @@ func tryFlags(args string) error {
 	Flags(root)
 	root.SetArgs(strings.Fields(args))
 	return root.Execute()
+}
+
+// TestHelp: help is about what there is, within 80 columns, and tells of no default that is none.
+func TestHelp(t *testing.T) {
+	var out strings.Builder
+	run := func(*cobra.Command, []string) {}
+	root := &cobra.Command{Use: "prog", Short: "Measure things", SilenceErrors: true, SilenceUsage: true, Run: run, Args: Args(cobra.NoArgs)}
+	group := &cobra.Command{Use: "live", Short: "Holds others"}
+	sub := &cobra.Command{Use: "trim", Short: "Trim packets", Run: run}
+	var none units.Bytes
+	some := 64 * units.KiB
+	sub.Flags().Var(&none, "keep", strings.Repeat("bytes that stay ", 6)+"(default: all)")
+	sub.Flags().Var(&some, "queue", "bytes that wait")
+	group.AddCommand(sub)
+	root.AddCommand(group)
+	Help(root)
+	root.SetOut(&out)
+
+	root.SetArgs([]string{"help", "live", "trim"})
+	require.NoError(t, root.Execute())
+	require.Contains(t, out.String(), "prog live trim [flags]")
+	require.Contains(t, out.String(), "(default 64 KiB)")
+	require.NotContains(t, out.String(), "0 B")
+	for line := range strings.Lines(out.String()) {
+		require.LessOrEqual(t, len(line), 81, line)
+	}
+	out.Reset()
+	for _, args := range []string{"help nonsense", "help live nonsense"} {
+		root.SetArgs(strings.Fields(args))
+		err := root.Execute()
+		require.ErrorAs(t, err, new(Error))
+		require.ErrorContains(t, err, "prog --help lists the commands")
+		require.Empty(t, out.String())
+	}
 }
 
 // TestNumbers: who gives a flag what is no number reads what may be written.
