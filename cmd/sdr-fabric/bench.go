@@ -30,13 +30,19 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-const htsimHelp = `htsim is measured beside it where --htsim names its program and folder. To get it:
-    git clone https://github.com/ultraethernet/uet-htsim
-    sed -i 's|while (eventlist.doNextEvent()) {|uint64_t events = 0; & ++events;|;
-            s|"Done"|"Done, " << events << " events"|' uet-htsim/htsim/sim/datacenter/main_uec.cpp
-    cmake -S uet-htsim/htsim/sim -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build
-    sdr-fabric bench --htsim build/datacenter/htsim_uec --htsim-data uet-htsim/htsim/sim/datacenter
-The sed line has it count its events; without it only its time and memory are known.`
+const htsimHelp = `htsim is measured beside it where --htsim names its program and folder. To get
+it:
+
+  git clone https://github.com/ultraethernet/uet-htsim
+  sim=uet-htsim/htsim/sim
+  sed -i 's|while (eventlist.doNextEvent()) {|uint64_t events = 0; & ++events;|;
+        s|"Done"|"Done, " << events << " events"|' $sim/datacenter/main_uec.cpp
+  cmake -S $sim -B build -DCMAKE_BUILD_TYPE=Release && cmake --build build
+  sdr-fabric bench --htsim build/datacenter/htsim_uec \
+    --htsim-data $sim/datacenter
+
+The sed line has it count its events; without it only its time and memory are
+known.`
 
 // htsimMessage is that of 8192 hosts, for both.
 const htsimMessage = "2000000"
@@ -66,12 +72,13 @@ func newBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the simulator",
-		Long: `bench measures events a second of CPU time: a permutation over leaves and spines at 400 Gbit/s
-with 32, 1024 and 8192 hosts: the engine with the least of transports (bare), sprayed; gbn over
-ECMP; irn sprayed, with a tolerance of 64 packets for reordering; gbn with DCQCN, marking and PFC;
-irn sprayed to the least queue and strack, as figure strack:9 has them; the event queue alone, with
-as many events pending; and two halves of the largest on two cores, which is the most that one run on
-two cores could have.
+		Long: `bench measures events a second of CPU time: a permutation over leaves and spines
+at 400 Gbit/s with 32, 1024 and 8192 hosts: the engine with the least of
+transports (bare), sprayed; gbn over ECMP; irn sprayed, with a tolerance of 64
+packets for reordering; gbn with DCQCN, marking and PFC; irn sprayed to the
+least queue and strack, as figure strack:9 has them; the event queue alone, with
+as many events pending; and two halves of the largest on two cores, which is the
+most that one run on two cores could have.
 
 ` + htsimHelp,
 		Args: usage.Args(cobra.NoArgs),

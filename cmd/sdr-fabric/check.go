@@ -29,11 +29,12 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Run the simulator against its laws",
-		Long: `check runs random small networks with random transports, controllers, buffers, marking, losses
-and loads, while packets, bytes and buffers are counted, and each of them again with other
-event queues: nothing may appear or vanish, every message must complete, and the hash of the
-results must stay the same. It also compares what closed forms give to the picosecond. A
-failure prints its seed; --first runs it again.`,
+		Long: `check runs random small networks with random transports, controllers, buffers,
+marking, losses and loads, while packets, bytes and buffers are counted, and
+each of them again with other event queues: nothing may appear or vanish, every
+message must complete, and the hash of the results must stay the same. It also
+compares what closed forms give to the picosecond. A failure prints its seed;
+--first runs it again.`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if seeds < 1 || seeds > 1e7 {

@@ -28,13 +28,13 @@ func newCompare() *cobra.Command {
 
   Two runs, by their JSON:
     sdr-fabric compare run.json --with other.json
-  The messages of a run (--flows) and those of ns-3's fct.txt, message by message:
+  The messages of a run (--flows) and of ns-3's fct.txt, message by message:
     sdr-fabric compare flows.csv --with ns3:fct.txt
   The points of a figure and the paper's:
     sdr-fabric compare themis-lh-2.json --with paper
 
-fct.txt has a line for each message: addresses of source and destination in hexadecimal, ports,
-bytes, start, completion time and that alone in nanoseconds.`,
+fct.txt has a line for each message: addresses of source and destination in
+hexadecimal, ports, bytes, start, completion time and that alone in nanoseconds.`,
 		Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, isNS3 := strings.CutPrefix(with, "ns3:")

@@ -107,44 +107,60 @@ func newFigure() *cobra.Command {
 	var o figureOptions
 	cmd := newMaker("figure", allFigures, &o)
 	cmd.Short = "Run a figure of a paper and draw ours beside the paper's"
-	cmd.Long = `figure runs the simulations of a figure, several at once, and writes it as SVG, PNG, CSV and
-JSON, with the paper's values where its text or its authors' data give some. Each run is
-stored in the folder "runs" as soon as it ends: the same command goes on where it was
-stopped. Exit status 1 where a value is out of its bounds.
+	cmd.Long = `figure runs the simulations of a figure, several at once, and writes it as SVG,
+PNG, CSV and JSON, with the paper's values where its text or its authors' data
+give some. Each run is stored in the folder "runs" as soon as it ends: the same
+command goes on where it was stopped. Exit status 1 where a value is out of its
+bounds.
 
-  themis-lh:2  DCQCN between data centres that are near and far (THEMIS, figure 2); --scale is
-               of the 30 ms of arrivals
-  strack:9     longest completion of a permutation over message sizes at 400 Gbit/s: RoCEv2 with
-               DCQCN, PFC and ECMP, STrack, STrack that sprays obliviously, and for comparison
-               irn sprayed to the least queue (STrack, figure 9); --scale is of the 8192 hosts
+  themis-lh:2  DCQCN between data centres that are near and far (THEMIS, figure
+               2); --scale is of the 30 ms of arrivals
+  strack:9     longest completion of a permutation over message sizes at 400
+               Gbit/s: RoCEv2 with DCQCN, PFC and ECMP, STrack, STrack that
+               sprays obliviously, and for comparison irn sprayed to the least
+               queue (STrack, figure 9); --scale is of the 8192 hosts
   strack:10    the same at 200 Gbit/s; strack:11 at 800 Gbit/s
   strack:12    4:1 oversubscribed; strack:13 8:1
-  strack:14    64 links of 16 leaves down; strack:15 256 (at scale 1; the same part of a leaf's
-               links at others)
+  strack:14    64 links of 16 leaves down; strack:15 256 (at scale 1; the same
+               part of a leaf's links at others)
   strack:19    32 senders to one receiver
   strack:1     one collective of 32 hosts; strack:3 its last hops
-  strack:4     marks and round trips in an incast; strack:16 its queue, drops and pauses; strack:17 and strack:18 its flows'
-               rates, STrack and RoCEv2; strack:20 the queue with 8, 32 and 128 senders
+  strack:4     marks and round trips in an incast; strack:16 its queue, drops
+               and pauses; strack:17 and strack:18 its flows' rates, STrack and
+               RoCEv2; strack:20 the queue with 8, 32 and 128 senders
   strack:8     the longest queue of a permutation over time
-  strack:21    64 allreduces at once, on 2048 hosts: ring, halving-doubling, double binary tree
-  strack:22    64 all-to-alls; strack:23 and strack:24 the same with 4:1 oversubscribed leaves
-  strack:25    when the trees of 21 end; strack:26 all-to-alls of 22; strack:27 and strack:28 those of 23 and 24
-  strack:beyond  parity for short messages where links corrupt packets, and failed links with long ones
-  nscc:400g    longest completion of a permutation with Ultra Ethernet's NSCC beside the stored results of its
-               simulator; nscc:400g-4to1, nscc:400g-8to1 oversubscribed, nscc:400g-slow with a slow spine,
+  strack:21    64 allreduces at once, on 2048 hosts: ring, halving-doubling,
+               double binary tree
+  strack:22    64 all-to-alls; strack:23 and strack:24 the same with 4:1
+               oversubscribed leaves
+  strack:25    when the trees of 21 end; strack:26 all-to-alls of 22; strack:27
+               and strack:28 those of 23 and 24
+  strack:beyond  parity for short messages where links corrupt packets, and
+               failed links with long ones
+  nscc:400g    longest completion of a permutation with Ultra Ethernet's NSCC
+               beside the stored results of its simulator; nscc:400g-4to1,
+               nscc:400g-8to1 oversubscribed, nscc:400g-slow with a slow spine,
                nscc:200g, nscc:800g
-  dcp:1        spurious repeats, WebSearch at 0.3 (DCP, figure 1); --scale is of the 20 ms of arrivals
+  dcp:1        spurious repeats, WebSearch at 0.3 (DCP, figure 1); --scale is of
+               the 20 ms of arrivals
   dcp:2        timeouts with incasts of 128
-  dcp:10       one flow through a switch that loses: DCP and ConnectX-5's go-back-N
-  dcp:11       two flows over two paths of unequal rates: DCP and ConnectX-5's go-back-N
-  dcp:12       four groups of four hosts, allreduce and all-to-all: DCP and PFC; --scale is of 300 MB
+  dcp:10       one flow through a switch that loses: DCP and ConnectX-5's
+               go-back-N
+  dcp:11       two flows over two paths of unequal rates: DCP and ConnectX-5's
+               go-back-N
+  dcp:12       four groups of four hosts, allreduce and all-to-all: DCP and PFC;
+               --scale is of 300 MB
   dcp:13       slowdowns, WebSearch at 0.3 and 0.5: DCP, MP-RDMA, IRN, PFC
-  dcp:14       sixteen groups of sixteen, allreduce and all-to-all: DCP, MP-RDMA, IRN, PFC; --scale is of 300 MB
-  dcp:15       slowdowns between data centres 100 and 1000 km apart, WebSearch at 0.5
+  dcp:14       sixteen groups of sixteen, allreduce and all-to-all: DCP,
+               MP-RDMA, IRN, PFC; --scale is of 300 MB
+  dcp:15       slowdowns between data centres 100 and 1000 km apart, WebSearch
+               at 0.5
   dcp:16       those of 13 with incasts, with and without DCQCN
-  dcp:17       one flow through a switch that loses: DCP, RACK-TLP, IRN, timeouts only
+  dcp:17       one flow through a switch that loses: DCP, RACK-TLP, IRN,
+               timeouts only
 
-The largest messages take most of the time: --largest 16MiB leaves them out, --sizes 2MiB,100MB runs only these.`
+The largest messages take most of the time: --largest 16MiB leaves them out,
+--sizes 2MiB,100MB runs only these.`
 	cmd.Flags().Var(&o.largest, "largest", "leave out messages of more than this `size`, and make collectives no larger (strack:*, nscc:*, incasts of dcp:16); 0: none")
 	cmd.Flags().Var((*usage.Sizes)(&o.sizes), "sizes", "run only messages of these `sizes`, of those that a figure has (strack:9 to strack:15, strack:19, nscc:*, incasts of dcp:16); none: all")
 	return cmd
@@ -235,13 +251,13 @@ func makeAll(cmd *cobra.Command, chosen []figure, dir string, o figureOptions, j
 func newTable() *cobra.Command {
 	cmd := newMaker("table", allTables, new(figureOptions))
 	cmd.Short = "Compute a table of a paper beside the paper's values"
-	cmd.Long = `table is figure for what is not drawn: it writes CSV and JSON. Exit status 1 where a value is
-out of its bounds.
+	cmd.Long = `table is figure for what is not drawn: it writes CSV and JSON. Exit status 1
+where a value is out of its bounds.
 
   dcp:1  how far links may be with PFC (DCP, table 1): a formula
   dcp:3  what receivers keep per queue pair
-  dcp:5  header-only packets lost in incasts of 128 and 255, with weights for radix 22 and 16;
-         --scale is of the 20 ms of traffic beside them`
+  dcp:5  header-only packets lost in incasts of 128 and 255, with weights for
+         radix 22 and 16; --scale is of the 20 ms of traffic beside them`
 	return cmd
 }
 

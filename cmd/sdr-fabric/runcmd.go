@@ -18,21 +18,27 @@ func newRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Simulate one network with one load",
-		Long: `run simulates a network until all messages are complete, and prints how long they took and
-what happened to packets. A completion time is from a message's start to the last
-acknowledgement at its sender; its slowdown is that over the time it would take alone.
+		Long: `run simulates a network until all messages are complete, and prints how long
+they took and what happened to packets. A completion time is from a message's
+start to the last acknowledgement at its sender; its slowdown is that over the
+time it would take alone.
 
   An incast of 32 on a leaf-spine network, with DCQCN, marking and PFC:
     sdr-fabric run --topo leafspine:4x16x4,100G --load incast:32,1MiB \
       --cc dcqcn --ecn 100kB,400kB,0.2 --buffer 16MiB,pfc
 
   Web search traffic at 70 % load, in and between two data centres:
-    sdr-fabric run --topo dc2 --load poisson:WebSearch,0.7,30ms --cc dcqcn:hpcc \
-      --routing ecmp:murmur --mtu 1000 --header 48 --buffer 32MiB,pfc,headroom=ns3,deep=48+49 \
-      --ecn "400kB,1600kB,0.2@100G;800kB,6400kB,0.2@400G;1600kB,25600kB,0.2@1.6T"
+    sdr-fabric run --topo dc2 --load poisson:WebSearch,0.7,30ms \
+      --cc dcqcn:hpcc --routing ecmp:murmur --mtu 1000 --header 48 \
+      --buffer 32MiB,pfc,headroom=ns3,deep=48+49 --ecn \
+      "400kB,1600kB,0.2@100G;800kB,6400kB,0.2@400G;1600kB,25600kB,0.2@1.6T"
 
   What each message took, as CSV, and everything as JSON:
-    sdr-fabric run --flows flows.csv --json run.json`,
+    sdr-fabric run --flows flows.csv --json run.json
+
+Values of flags:
+
+` + allValues(),
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if jsonPath == "-" && flowsPath == "-" {

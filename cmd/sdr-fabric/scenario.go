@@ -59,13 +59,13 @@ func (s *scenario) register(f *pflag.FlagSet) {
 	*s = defaultScenario()
 	s.Routing = "" // follows the transport
 	s.registerNetwork(f)
-	f.StringVar(&s.Load, "load", s.Load, "traffic:\n"+workload.Help)
-	f.StringVar(&s.Transport, "transport", s.Transport, "how NICs repair losses:\n"+transportHelp)
-	f.StringVar(&s.CC, "cc", s.CC, "congestion control:\n"+congestion.Help)
-	f.StringVar(&s.Routing, "routing", s.Routing, "how switches choose among paths; default: entropy with mprdma, strack and uet, ecmp with others:\n"+routingHelp)
+	f.StringVar(&s.Load, "load", s.Load, "traffic: see the values above")
+	f.StringVar(&s.Transport, "transport", s.Transport, "how NICs repair losses: see above")
+	f.StringVar(&s.CC, "cc", s.CC, "congestion control: see above")
+	f.StringVar(&s.Routing, "routing", s.Routing, "how switches choose among paths; default: entropy with mprdma, strack and uet, ecmp with others; see above")
 	f.Var(&s.PauseSize, "pause-size", "bytes of a PFC frame")
 	f.Float64Var(&s.Loss, "loss", s.Loss, "probability that a link loses a packet, per packet and link")
-	f.StringVar(&s.Trim, "trim", s.Trim, "switches cut data to their headers instead of dropping them; default: they don't:\n"+trimHelp)
+	f.StringVar(&s.Trim, "trim", s.Trim, "switches cut data to their headers instead of dropping them; default: they don't; see above")
 	f.Float64Var(&s.Forced, "forced", s.Forced, "probability that a switch loses a data packet although it has room, per packet and switch: trims it with --trim, else drops it")
 	f.Var((*units.DurationValue)(&s.Until), "until", "simulated time to stop at, such as 5ms; 0: when all messages are complete")
 	f.Var((*units.DurationValue)(&s.Sample), "sample", "how often queues and rates are looked at, for the report's \"samples\"; 0: never")
@@ -73,11 +73,21 @@ func (s *scenario) register(f *pflag.FlagSet) {
 	f.BoolVar(&s.Check, "check", s.Check, "verify while it runs that no packet and no byte appears or vanishes (slower)")
 }
 
+// networkValues are those of registerNetwork's flags, allValues of register's.
+func networkValues() string {
+	return values("topo", topo.Help) + "\n" + values("buffer", bufferHelp) + "\n" + values("ecn", ecnHelp)
+}
+
+func allValues() string {
+	return networkValues() + "\n" + values("load", workload.Help) + "\n" + values("transport", transportHelp) + "\n" +
+		values("cc", congestion.Help) + "\n" + values("routing", routingHelp) + "\n" + values("trim", trimHelp)
+}
+
 // registerNetwork has the flags of what doesn't send.
 func (s *scenario) registerNetwork(f *pflag.FlagSet) {
-	f.StringVar(&s.Topo, "topo", s.Topo, "network, or a file: topology.txt of ns-3, or .topo of htsim:\n"+topo.Help)
-	f.StringVar(&s.Buffer, "buffer", s.Buffer, "memory of each switch:\n"+bufferHelp)
-	f.StringVar(&s.ECN, "ecn", s.ECN, "marking by RED:\n"+ecnHelp)
+	f.StringVar(&s.Topo, "topo", s.Topo, "network, or a file: topology.txt of ns-3, or .topo of htsim; see above")
+	f.StringVar(&s.Buffer, "buffer", s.Buffer, "memory of each switch: see above")
+	f.StringVar(&s.ECN, "ecn", s.ECN, "marking by RED: see above")
 	f.Var(&s.MTU, "mtu", "payload of a full packet")
 	f.Var(&s.Header, "header", "what a data packet takes on the wire besides")
 	f.Var(&s.AckSize, "ack-size", "bytes of acknowledgements and notifications")

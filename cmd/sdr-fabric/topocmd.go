@@ -59,11 +59,16 @@ func newTopo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "topo",
 		Short: "Print what a network is like: links, round trips, headroom",
-		Long: `topo checks a network and prints its links with the headroom that PFC needs there, and the
-round trips from its first host with the bandwidth-delay products that follow.
+		Long: `topo checks a network and prints its links with the headroom that PFC needs
+there, and the round trips from its first host with the bandwidth-delay products
+that follow.
 
     sdr-fabric topo --topo leafspine:128x64x64,400G,1us,oversub=4,fail=16x4
-    sdr-fabric topo --topo topology.txt`,
+    sdr-fabric topo --topo topology.txt
+
+Values of flags:
+
+` + networkValues(),
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			n, err := describe(&s)

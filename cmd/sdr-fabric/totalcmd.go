@@ -41,9 +41,10 @@ func newTotal() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "total FOLDER|FILE...",
 		Short: "Say how long figures took together, and how much memory",
-		Long: `total reads what figure and table have written beside their drawings, name.json, and says what
-their simulations took: events, time by the clock, summed over simulations, of which --jobs ran at
-once, and the most memory of a process. A simulation that several figures share counts in each.
+		Long: `total reads what figure and table have written beside their drawings, name.json,
+and says what their simulations took: events, time by the clock, summed over
+simulations, of which --jobs ran at once, and the most memory of a process. A
+simulation that several figures share counts in each.
 
     sdr-fabric total docs/results/fabric/full --only strack:`,
 		Args: usage.Args(cobra.MinimumNArgs(1)),

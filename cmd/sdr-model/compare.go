@@ -72,13 +72,14 @@ func newCompare() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare FILE.json",
 		Short: "Put results of sdr-perf beside the prediction",
-		Long: `compare reads the results that sdr-perf --json wrote ("-" for standard input), predicts each
-point that ran over an emulated link, and says where they part: by more than the
-tolerance and by more than the sampling error of that many iterations. The model is of
-one transfer at a time, one way: of sdr-perf's -t, -q and --latency it says nothing.
+		Long: `compare reads the results that sdr-perf --json wrote ("-" for standard input),
+predicts each point that ran over an emulated link, and says where they part: by
+more than the tolerance and by more than the sampling error of that many
+iterations. The model is of one transfer at a time, one way: of sdr-perf's -t,
+-q and --latency it says nothing.
 
-The emulated rate counts headers, the model's doesn't: --headers takes them off the
-rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
+The emulated rate counts headers, the model's doesn't: --headers takes them off
+the rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
 		Args: usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.check(); err != nil {

@@ -27,14 +27,16 @@ func newFigure() *cobra.Command {
 	link.registerLink(linkFlags)
 	cmd := &cobra.Command{
 		Use:   "figure [" + strings.Join(figures.Names(), "|") + "|all]",
-		Short: "Draw figures of the SDR-RDMA paper, or of any link, as SVG, PNG and CSV",
-		Long: `figure draws figures of the SDR-RDMA paper with the same axes: 3, 9, 10, 12 and 13 from
-the model, 11 from encoders that it runs on this machine, the lower panel of 15 from its
-formula. The paper's 3750 km are 25 ms RTT (3.33 µs/km); real fibre has about 37.5 ms.
+		Short: "Draw figures of the SDR-RDMA paper, or of any link",
+		Long: `figure draws figures of the SDR-RDMA paper, as SVG, PNG and CSV, with the same
+axes: 3, 9, 10, 12 and 13 from the model, 11 from encoders that it runs on this
+machine, the lower panel of 15 from its formula. The paper's 3750 km are 25 ms
+RTT (3.33 µs/km); real fibre has about 37.5 ms.
 
-With flags of a link instead of a number it draws that link, as plan --plot does:
-completion time over the ideal against drop probability, at the first size, and against
-size, at the middle of the drop probabilities, each with its lower end, 1.00 to 1.05, enlarged.`,
+With flags of a link instead of a number it draws that link, as plan --plot
+does: completion time over the ideal against drop probability, at the first
+size, and against size, at the middle of the drop probabilities, each with its
+lower end, 1.00 to 1.05, enlarged.`,
 		Example: `  sdr-model figure all --out figures
   sdr-model figure --rate 10gbit --rtt 80ms --drop 1e-6..1e-2 --size 1GiB`,
 		Args: usage.Args(figureArgs(linkFlags)),

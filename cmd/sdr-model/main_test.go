@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/model"
@@ -442,4 +444,22 @@ func TestPlanFrom(t *testing.T) {
 		_, err := plan(c.content)
 		require.ErrorContains(t, err, c.says)
 	}
+}
+
+// Help is within 80 columns, as terminals are, and tells of no default that is none.
+func TestHelpFits(t *testing.T) {
+	var all func(cmd *cobra.Command)
+	all = func(cmd *cobra.Command) {
+		var out strings.Builder
+		cmd.SetOut(&out)
+		require.NoError(t, cmd.Help())
+		for line := range strings.Lines(out.String()) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, "%s: %s", cmd.CommandPath(), line)
+			require.NotRegexp(t, `\(default 0 |\(default: .*\(default `, line)
+		}
+		for _, sub := range cmd.Commands() {
+			all(sub)
+		}
+	}
+	all(newRoot())
 }

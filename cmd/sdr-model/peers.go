@@ -35,10 +35,11 @@ func newPeers() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "peers TABLES.md",
-		Short: "Draw what test/peers measured: time over the ideal against drop rate",
-		Long: `peers draws tables that test/peers wrote: completion times over size/rate + RTT against the drop
-rate per packet, of sdr adaptive, TCP with bbr, quic-go and SRT, a panel for each size. "Cold" is the first
-transfer of a connection. Transfers that took too long and were stopped stand above the others.`,
+		Short: "Draw what test/peers measured, against drop rate",
+		Long: `peers draws tables that test/peers wrote: completion times over size/rate + RTT
+against the drop rate per packet, of sdr adaptive, TCP with bbr, quic-go and
+SRT, a panel for each size. "Cold" is the first transfer of a connection.
+Transfers that took too long and were stopped stand above the others.`,
 		Example: "  sdr-model peers docs/results/peers.md --out docs/results/peers.svg",
 		Args:    usage.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {

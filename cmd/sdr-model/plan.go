@@ -52,28 +52,31 @@ func newPlan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Compare the schemes on a link and recommend one",
-		Long: `plan predicts average and tail of the completion time of a write of each size with
-each scheme of go-sdr, and recommends the simplest scheme that is within 2 % of the
-best on average and at the 99.9th percentile, over the whole range of drop
-probabilities if one is given.
+		Long: `plan predicts average and tail of the completion time of a write of each size
+with each scheme of go-sdr, and recommends the simplest scheme that is within 2
+% of the best on average and at the 99.9th percentile, over the whole range of
+drop probabilities if one is given.
 
 Completion time runs from the post to the final acknowledgement; the ideal is
-size/rate + RTT. Drops are independent, or with --burst those of a Gilbert-Elliott chain
-in time, as sdr-perf emulates it. --chunk is what the schemes repeat and code: without
-bursts a chunk of N packets is lost with 1-(1-p)^N. Parity is what a transfer without repairs
-sends beyond its data, memory what each end takes to hold it: 64 MiB at a time, up to
-the 512 MiB that reliability.Config.ParityPool allows by default.
+size/rate + RTT. Drops are independent, or with --burst those of a
+Gilbert-Elliott chain in time, as sdr-perf emulates it. --chunk is what the
+schemes repeat and code: without bursts a chunk of N packets is lost with
+1-(1-p)^N. Parity is what a transfer without repairs sends beyond its data,
+memory what each end takes to hold it: 64 MiB at a time, up to the 512 MiB that
+reliability.Config.ParityPool allows by default.
 
---plot draws completion time over the ideal against drop probability, at the first
-size, and against size, at the middle of the drop probabilities.
+--plot draws completion time over the ideal against drop probability, at the
+first size, and against size, at the middle of the drop probabilities.
 
---from plans for the link of results of sdr-perf: the emulated one without the 64 bytes
-of headers that its rate counts for each packet, or a real one by the share of packets
-that it lost; --rate and --rtt are needed then, nothing else knows them.`,
+--from plans for the link of results of sdr-perf: the emulated one without the
+64 bytes of headers that its rate counts for each packet, or a real one by the
+share of packets that it lost; --rate and --rtt are needed then, nothing else
+knows them.`,
 		Example: `  sdr-model plan --distance 3750km --size 128MiB,8GiB --drop 1e-6..1e-3
   sdr-model plan --rtt 25ms --rate 100gbit --chunk 4KiB --drop 1e-3 --json -
   sdr-model plan --rtt 80ms --rate 10gbit --drop 1e-6..1e-2 --plot link.svg
-  sdr-perf --loopback --rtt 20ms --rate 1gbit --drop 1e-3 --size 4MiB --json - | sdr-model plan --from -`,
+  sdr-perf --loopback --rtt 20ms --rate 1gbit --drop 1e-3 --size 4MiB --json - |
+    sdr-model plan --from -`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usage.Errorf("%q: plan takes no argument; the results of sdr-perf in a file are read by sdr-model plan --from FILE", args[0])

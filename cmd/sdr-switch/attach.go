@@ -16,13 +16,16 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-const attachHelp = `Put a trimmer on an interface of this host or switch, as an XDP program, and show what it does until an interrupt.
-Then it is taken off again, and nothing is left.
+const attachHelp = `Put a trimmer on an interface of this host or switch, as an XDP program, and
+show what it does until an interrupt. Then it is taken off again, and nothing is
+left.
 
-It looks at packets that come in through --dev on their way to a slower link: where they would find more than
---queue bytes before them at --rate, data packets that say so (sdr-perf --trim) are cut to their headers, and all others but
-header-only packets are dropped. Its queue is virtual: it polices, and keeps nothing waiting. Where packets
-should wait, put HTB on the slower link, with a burst of 16 KiB or more.
+It looks at packets that come in through --dev on their way to a slower link:
+where they would find more than --queue bytes before them at --rate, data
+packets that say so (sdr-perf --trim) are cut to their headers, and all others
+but header-only packets are dropped. Its queue is virtual: it polices, and keeps
+nothing waiting. Where packets should wait, put HTB on the slower link, with a
+burst of 16 KiB or more.
 
 It takes Linux 5.9 and CAP_BPF with CAP_NET_ADMIN, or root.`
 

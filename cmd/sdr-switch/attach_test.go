@@ -12,8 +12,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cilium/ebpf/link"
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
@@ -136,4 +138,22 @@ func TestAttachMistakes(t *testing.T) {
 		require.ErrorContains(t, err, tc.want, tc.args)
 		require.ErrorAs(t, err, new(usage.Error), tc.args)
 	}
+}
+
+// Help is within 80 columns, as terminals are, and tells of no default that is none.
+func TestHelpFits(t *testing.T) {
+	var all func(cmd *cobra.Command)
+	all = func(cmd *cobra.Command) {
+		var out strings.Builder
+		cmd.SetOut(&out)
+		require.NoError(t, cmd.Help())
+		for line := range strings.Lines(out.String()) {
+			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, "%s: %s", cmd.CommandPath(), line)
+			require.NotRegexp(t, `\(default 0 |\(default: .*\(default `, line)
+		}
+		for _, sub := range cmd.Commands() {
+			all(sub)
+		}
+	}
+	all(newRoot())
 }

@@ -31,37 +31,49 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-const trimHelp = `Run sdr-perf between two hosts through a switch with a slow port, and show in one table what comes of it with each
-switch and each congestion control.
+const trimHelp = `Run sdr-perf between two hosts through a switch with a slow port, and show in
+one table what comes of it with each switch and each congestion control.
 
-The hosts and the switch are network namespaces of this machine, joined by veth pairs; they end with the
-command. Switches (--switch):
+The hosts and the switch are network namespaces of this machine, joined by veth
+pairs; they end with the command. Switches (--switch):
 
-  soft     a program that trims, with a queue of its own; it needs no right where users may make user namespaces
+  soft     a program that trims, with a queue of its own; it needs no right
+           where users may make user namespaces
   drop     the same with a queue that drops at its tail
-  xdp      a bridge of the kernel that trims where packets come in, by an XDP program with a virtual queue: nothing
-           waits, so what is let pass leaves at once. It takes root, as the next does
-  xdp+htb  the same, and behind it HTB at the rate of the line, which keeps what was let pass waiting
+  xdp      a bridge of the kernel that trims where packets come in, by an XDP
+           program with a virtual queue: nothing waits, so what is let pass
+           leaves at once. It takes root, as the next does
+  xdp+htb  the same, and behind it HTB at the rate of the line, which keeps what
+           was let pass waiting
 
-A switch that trims cuts a packet to 74 bytes of headers when its queue is full, and sends those on. The receiver
-returns them, and the sender repeats just what was cut, at once. Columns:
+A switch that trims cuts a packet to 74 bytes of headers when its queue is full,
+and sends those on. The receiver returns them, and the sender repeats just what
+was cut, at once. Columns:
 
   goodput    user data that arrived in the time that all transfers took
-  of line    that over what the line could carry beside the headers and what was cut
+  of line    that over what the line could carry beside the headers and what was
+             cut
   p99        of the transfers' completion times
-  cut        packets that the switch has cut, seen: header-only packets at the receiver, back: those that the sender
-             was told of; with --congestion fixed they should be equal. Other controllers are given transfers to warm up,
-             and what is cut of those is in cut alone
-  joined     of them those that one before them, which waited, carries on (--carry): they take 8 bytes of the line, not 74
+  cut        packets that the switch has cut, seen: header-only packets at the
+             receiver, back: those that the sender was told of; with
+             --congestion fixed they should be equal. Other controllers are
+             given transfers to warm up, and what is cut of those is in cut
+             alone
+  joined     of them those that one before them, which waited, carries on
+             (--carry): they take 8 bytes of the line, not 74
   dropped    packets that the switch has dropped
-  repeats    packets sent again; spurious: of them those that were not needed; timers: that expired
-  packets/s  that the switch moved, both ways, while the programs ran, from their start to their end
+  repeats    packets sent again; spurious: of them those that were not needed;
+             timers: that expired
+  packets/s  that the switch moved, both ways, while the programs ran, from
+             their start to their end
 
-A transfer takes less time by itself than a timer, which is all that tells of what was dropped: that is what the p99 shows. On a
-machine that does other things, too, run it with real-time priority (chrt -r 5).
+A transfer takes less time by itself than a timer, which is all that tells of
+what was dropped: that is what the p99 shows. On a machine that does other
+things, too, run it with real-time priority (chrt -r 5).
 
-With --congestion fixed data is sent at --offered times the rate of the line whatever comes of it, which no sender should
-do: it shows the mechanism. search and bbr show what a controller makes of it.`
+With --congestion fixed data is sent at --offered times the rate of the line
+whatever comes of it, which no sender should do: it shows the mechanism. search
+and bbr show what a controller makes of it.`
 
 // An experiment is what live trim is asked for.
 type experiment struct {
@@ -86,9 +98,9 @@ func newTrim() *cobra.Command {
 	e := &experiment{rate: 200 * units.Mbit, offered: 1.5, queue: 32 * units.KiB, mtu: 1024, size: 128 * units.KiB, iters: 128, scheme: "sr", carry: 1}
 	c := &cobra.Command{
 		Use: "trim", Short: "A switch that trims, beside one that drops", Long: trimHelp,
-		Example: "  sdr-switch live trim\n  sdr-switch live trim --switch soft,drop,xdp,xdp+htb --congestion fixed --congestion search\n" +
+		Example: "  sdr-switch live trim\n  sdr-switch live trim --switch soft,drop,xdp,xdp+htb \\\n    --congestion fixed --congestion search\n" +
 			"  sdr-switch live trim --rate 0 --each 100 -s 4MiB -n 20   # 1 % cut, no queue\n" +
-			"  sdr-switch live trim --switch soft --rate 0 --each 100 -s 64MiB    # packets/s: what the switch in software carries",
+			"  # packets/s: what the switch in software carries\n  sdr-switch live trim --switch soft --rate 0 --each 100 -s 64MiB",
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return e.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
