@@ -15,11 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
@@ -71,75 +68,6 @@ func TestRunJSON(t *testing.T) {
 	var n map[string]any
 	require.NoError(t, json.Unmarshal([]byte(again), &n))
 	require.Equal(t, m["hash"], n["hash"], "the same seed gives the same result, checked or not")
-}
-
-// A run that is stopped tells of what it knows: not of times where no message is complete, and of repeats by any.
-func TestRunStopped(t *testing.T) {
-	out, err := command(t, "run", "-q", "--topo", "star:4", "--load", "incast:3,64MiB", "--until", "1ms")
-	require.NoError(t, err)
-	require.Contains(t, out, "no message is complete")
-	for _, never := range []string{"completion time ", "goodput 0", "Jain 0", "over that alone"} {
-		require.NotContains(t, out, never)
-	}
-	path := filepath.Join(t.TempDir(), "run.json")
-	out, err = command(t, "run", "-q", "--topo", "star:4", "--load", "incast:3,64MiB", "--until", "5ms", "--loss", "1", "--json", path)
-	require.NoError(t, err)
-	require.Contains(t, out, "sent again, by 100.0 % of messages\n3 timeouts,")
-	var m map[string]any
-	require.NoError(t, readJSON(path, &m))
-	for _, k := range []string{"payload_bytes", "goodput_gbps", "jain", "fct_ns", "slowdown"} {
-		require.Contains(t, m, k)
-		require.Nil(t, m[k], k)
-	}
-	require.EqualValues(t, 3, m["timeouts"])
-	var r report
-	require.NoError(t, readJSON(path, &r), "null is read, too")
-	out, err = command(t, "compare", path, "--with", path)
-	require.NoError(t, err)
-	require.Contains(t, out, "no times to compare")
-
-	out, err = command(t, "run", "-q", "--topo", "dc2", "--load", "poisson:WebSearch,0.3,1ms", "--until", "2ms")
-	require.NoError(t, err)
-	require.Regexp(t, `those of the messages that are complete, \d+ of \d+\n`, out)
-	require.Regexp(t, `(?s)size<=10KiB .*10KiB<size<=100KiB .*size>100KiB `, out)
-}
-
-// What is no file is written to, "-" is standard output, and nothing else appears.
-func TestRunFiles(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	args := []string{"run", "-q", "--topo", "star:4", "--load", "perm:20kB"}
-	out, err := command(t, append(args, "--flows", "-")...)
-	require.NoError(t, err)
-	require.True(t, strings.HasPrefix(out, "flow,src,dst,"))
-	require.Equal(t, 5, strings.Count(out, "\n"), "the messages and nothing else")
-	pipe := filepath.Join(t.TempDir(), "pipe") // rather than /dev/null
-	require.NoError(t, unix.Mkfifo(pipe, 0o600))
-	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer reader.Close()
-	_, err = command(t, append(args, "--flows", "f.csv", "--json", pipe)...)
-	require.NoError(t, err)
-	rows, err := os.ReadFile("f.csv")
-	require.NoError(t, err)
-	require.Equal(t, out, string(rows))
-	info, err := os.Stat(pipe)
-	require.NoError(t, err)
-	require.False(t, info.Mode().IsRegular())
-	left, err := os.ReadDir(".")
-	require.NoError(t, err)
-	require.Len(t, left, 1)
-}
-
-// Only of a sweep is anything kept.
-func TestInterrupted(t *testing.T) {
-	kept := []string{}
-	for _, c := range newRoot().Commands() {
-		if strings.Contains(interrupted(c.Name()), "kept") {
-			kept = append(kept, c.Name())
-		}
-	}
-	require.ElementsMatch(t, []string{"figure", "table"}, kept)
 }
 
 // A mistake is one line that names what to write instead.
@@ -420,20 +348,6 @@ func TestCompareNS3(t *testing.T) {
 	require.ErrorContains(t, err, "line 1: want addresses")
 }
 
-func TestMeter(t *testing.T) {
-	var b bytes.Buffer
-	m := newMeter(&b, "work", 1, 3, 100)
-	m.skip(2)
-	m.piece(0)(1)
-	require.Empty(t, b.String(), "nothing in the first two seconds")
-	m.begun = m.begun.Add(-10 * time.Second)
-	m.shown = m.begun
-	m.piece(1)(0.5)
-	require.Equal(t, "sdr-fabric: work: 62.5 % done, about 6s left\n", b.String())
-	m.piece(1)(0.6)
-	require.Equal(t, 1, strings.Count(b.String(), "\n"), "not more often than every two seconds")
-}
-
 func TestCheck(t *testing.T) {
 	require.NoError(t, checkClosedForms())
 	n, events, err := checkSeeds(context.Background(), 1, 20, newMeter(nil, "", 1))
@@ -522,43 +436,4 @@ func TestCancel(t *testing.T) {
 	_, err := simulate(ctx, &s, func(float64) { calls++; cancel() })
 	require.True(t, errors.Is(err, context.Canceled))
 	require.Equal(t, 1, calls)
-}
-
-// Help is within 80 columns, as terminals are, and tells of no default that is none.
-func TestHelpFits(t *testing.T) {
-	var all func(cmd *cobra.Command)
-	all = func(cmd *cobra.Command) {
-		var out strings.Builder
-		cmd.SetOut(&out)
-		require.NoError(t, cmd.Help())
-		for line := range strings.Lines(out.String()) {
-			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, "%s: %s", cmd.CommandPath(), line)
-			require.NotRegexp(t, `\(default 0 |\(default: .*\(default `, line)
-		}
-		for _, sub := range cmd.Commands() {
-			all(sub)
-		}
-	}
-	all(newRoot())
-}
-
-// A table of values is set whole: each line has its entry, none has another's text.
-func TestValues(t *testing.T) {
-	require.Equal(t, `  --flag:
-    none                      nothing; and this goes on where the line was
-                              broken in the source
-    term[:OPTION,...]         what it means
-      a=N b[=N]               an option
-    much:longer[,than][,the][,column]
-                              says
-      a=N b=N
-`, values("flag", `none   nothing; and this goes on
-               where the line was broken in the source
-term[:OPTION,...] what it means
-     a=N b[=N]  an option
-much:longer[,than][,the][,column]   says
-     a=N b=N`))
-	for _, want := range []string{"      threshold=SIZE[@RATE] control=SIZE\n", "    leafspine:LxHxS[,RATE][,DELAY][,OPTION...]\n", "    bare                      a window"} {
-		require.Contains(t, allValues(), want)
-	}
 }

@@ -9,9 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/model"
@@ -233,29 +231,6 @@ func TestCompareSaysWhatItCannot(t *testing.T) {
 	require.ErrorIs(t, err, model.ErrRange)
 }
 
-// The JSON of another program, or none, is a mistake in the call.
-func TestForeignJSON(t *testing.T) {
-	plan := filepath.Join(t.TempDir(), "plan.json")
-	_, err := execute(t, "plan", "--samples", "20", "--json", plan)
-	require.NoError(t, err)
-	predictions, err := os.ReadFile(plan)
-	require.NoError(t, err)
-	for content, why := range map[string]string{
-		string(predictions): "it has predictions of sdr-model plan", `{"version":"0.1.0","config":{}}`: "wanted is an array of results, there is a JSON object",
-		"{": "unexpected end of JSON input", "[1]": "wanted is an array of results, there is a JSON number", `[{"version":"x"}]`: "version is a JSON string", `[{"version":1}]`: "result 1 has no reliability",
-		`["a"]`: "wanted is an array of results, there is a JSON string",
-	} {
-		file := filepath.Join(t.TempDir(), "other.json")
-		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		for _, args := range [][]string{{"compare", file}, {"plan", "--from", file}} {
-			_, err := execute(t, args...)
-			require.ErrorContains(t, err, file+" is not sdr-perf's JSON ("+why)
-			require.NotContains(t, err.Error(), "Go ")
-			require.Equal(t, 2, run(args))
-		}
-	}
-}
-
 func FuzzCompare(f *testing.F) {
 	f.Add([]byte(`[]`))
 	f.Add([]byte(`[{"version":1,"reliability":"sr","mtu":4096,"iterations":1,"size_bytes":8192,"link":{"rtt_ns":25000000,"rate_bps":1000000000,"drop":0.1},"chunks":{"unit_bytes":4096}}]`))
@@ -444,22 +419,4 @@ func TestPlanFrom(t *testing.T) {
 		_, err := plan(c.content)
 		require.ErrorContains(t, err, c.says)
 	}
-}
-
-// Help is within 80 columns, as terminals are, and tells of no default that is none.
-func TestHelpFits(t *testing.T) {
-	var all func(cmd *cobra.Command)
-	all = func(cmd *cobra.Command) {
-		var out strings.Builder
-		cmd.SetOut(&out)
-		require.NoError(t, cmd.Help())
-		for line := range strings.Lines(out.String()) {
-			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, "%s: %s", cmd.CommandPath(), line)
-			require.NotRegexp(t, `\(default 0 |\(default: .*\(default `, line)
-		}
-		for _, sub := range cmd.Commands() {
-			all(sub)
-		}
-	}
-	all(newRoot())
 }

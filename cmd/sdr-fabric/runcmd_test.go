@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A run that is stopped tells of what it knows: not of times where no message is complete, and of repeats by any.
+func TestRunStopped(t *testing.T) {
+	out, err := command(t, "run", "-q", "--topo", "star:4", "--load", "incast:3,64MiB", "--until", "1ms")
+	require.NoError(t, err)
+	require.Contains(t, out, "no message is complete")
+	for _, never := range []string{"completion time ", "goodput 0", "Jain 0", "over that alone"} {
+		require.NotContains(t, out, never)
+	}
+	path := filepath.Join(t.TempDir(), "run.json")
+	out, err = command(t, "run", "-q", "--topo", "star:4", "--load", "incast:3,64MiB", "--until", "5ms", "--loss", "1", "--json", path)
+	require.NoError(t, err)
+	require.Contains(t, out, "sent again, by 100.0 % of messages\n3 timeouts,")
+	var m map[string]any
+	require.NoError(t, readJSON(path, &m))
+	for _, k := range []string{"payload_bytes", "goodput_gbps", "jain", "fct_ns", "slowdown"} {
+		require.Contains(t, m, k)
+		require.Nil(t, m[k], k)
+	}
+	require.EqualValues(t, 3, m["timeouts"])
+	var r report
+	require.NoError(t, readJSON(path, &r), "null is read, too")
+	out, err = command(t, "compare", path, "--with", path)
+	require.NoError(t, err)
+	require.Contains(t, out, "no times to compare")
+
+	out, err = command(t, "run", "-q", "--topo", "dc2", "--load", "poisson:WebSearch,0.3,1ms", "--until", "2ms")
+	require.NoError(t, err)
+	require.Regexp(t, `those of the messages that are complete, \d+ of \d+\n`, out)
+	require.Regexp(t, `(?s)size<=10KiB .*10KiB<size<=100KiB .*size>100KiB `, out)
+}
+
+// What is no file is written to, "-" is standard output, and nothing else appears.
+func TestRunFiles(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	args := []string{"run", "-q", "--topo", "star:4", "--load", "perm:20kB"}
+	out, err := command(t, append(args, "--flows", "-")...)
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(out, "flow,src,dst,"))
+	require.Equal(t, 5, strings.Count(out, "\n"), "the messages and nothing else")
+	pipe := filepath.Join(t.TempDir(), "pipe") // rather than /dev/null
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer reader.Close()
+	_, err = command(t, append(args, "--flows", "f.csv", "--json", pipe)...)
+	require.NoError(t, err)
+	rows, err := os.ReadFile("f.csv")
+	require.NoError(t, err)
+	require.Equal(t, out, string(rows))
+	info, err := os.Stat(pipe)
+	require.NoError(t, err)
+	require.False(t, info.Mode().IsRegular())
+	left, err := os.ReadDir(".")
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+}
+
+// Only of a sweep is anything kept.
+func TestInterrupted(t *testing.T) {
+	kept := []string{}
+	for _, c := range newRoot().Commands() {
+		if strings.Contains(interrupted(c.Name()), "kept") {
+			kept = append(kept, c.Name())
+		}
+	}
+	require.ElementsMatch(t, []string{"figure", "table"}, kept)
+}
