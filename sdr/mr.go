@@ -22,7 +22,8 @@ const AccessRemoteWrite = backend.AccessRemoteWrite
 type MR struct {
 	ep     *Endpoint
 	region backend.Region
-	refs   atomic.Int64 // messages posted on it; negative once closed
+	access Access
+	refs   atomic.Int64 // messages posted on it, and Holds; negative once closed
 }
 
 // closedRefs is what refs holds after Close: no post can bring it above zero.
@@ -42,7 +43,7 @@ func (c *Endpoint) RegisterMemory(mem []byte, access Access) (*MR, error) {
 	if err != nil {
 		return fail(err)
 	}
-	return &MR{ep: c, region: r}, nil
+	return &MR{ep: c, region: r, access: access}, nil
 }
 
 // RegisterSize registers memory that has a length and no content, on devices
@@ -59,7 +60,7 @@ func (c *Endpoint) RegisterSize(n units.Bytes, access Access) (*MR, error) {
 	if err != nil {
 		return nil, &OpError{Op: "register size", Object: n.String(), Err: err}
 	}
-	return &MR{ep: c, region: r}, nil
+	return &MR{ep: c, region: r, access: access}, nil
 }
 
 // Len is the length of the memory.
@@ -69,7 +70,7 @@ func (m *MR) Len() units.Bytes { return m.region.Len() }
 func (m *MR) Bytes() []byte { return m.region.Bytes() }
 
 // Close deregisters the memory. It returns ErrBusy while a message is posted on
-// it. It is idempotent.
+// it, or somebody holds it. It is idempotent.
 func (m *MR) Close() error {
 	switch refs := m.refs.Load(); {
 	case refs < 0:
@@ -78,7 +79,7 @@ func (m *MR) Close() error {
 		m.ep.look()
 	}
 	if !m.refs.CompareAndSwap(0, closedRefs) {
-		return &OpError{Op: "close", Object: "memory region", Err: ErrBusy, Fix: "complete its receives and finish its sends first"}
+		return &OpError{Op: "close", Object: "memory region", Err: ErrBusy, Fix: "complete its receives and finish or cancel its sends first"}
 	}
 	if err := m.region.Close(); err != nil {
 		m.refs.Store(0)
@@ -96,6 +97,18 @@ func (c *Endpoint) look() {
 		}
 	}
 }
+
+// Hold keeps the memory from being closed until Release. It is for a layer that will post [off, off+n) of it later on queue pairs
+// of c, so it fails where that would: on closed memory, on another device's, outside the range, and without the access that n bytes need.
+func (m *MR) Hold(c *Endpoint, access Access, off, n units.Bytes) error {
+	if m != nil && n > 0 && m.access&access != access {
+		return fmt.Errorf("%w: the memory may not be written: register it with AccessRemoteWrite", ErrArgument)
+	}
+	return m.hold(c, off, n)
+}
+
+// Release ends a Hold. Each Hold has one.
+func (m *MR) Release() { m.release() }
 
 // hold counts a message posted on a QP of c; it fails on closed memory, on memory
 // that c's device doesn't know, and on bad ranges.
