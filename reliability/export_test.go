@@ -23,6 +23,16 @@ func (c *Conn) CountsAlike() bool {
 	return sum == c.out.flight
 }
 
+// Uncollected is how many transfers have ended that somebody is expected to come for.
+func (c *Conn) Uncollected() int64 { return c.uncollected.Load() }
+
+// Idle reports whether every transfer has ended.
+func (c *Conn) Idle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.out.transfers)+len(c.in.transfers) == 0
+}
+
 // Held looks at c.
 func (c *Conn) Held() Held {
 	c.mu.Lock()

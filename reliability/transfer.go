@@ -15,8 +15,8 @@ import (
 type Transfer struct {
 	conn *Conn
 	done chan struct{}
-	// collected: a Wait has returned that it has ended.
-	collected atomic.Bool
+	// collected is one of the collecting states.
+	collected atomic.Uint32
 
 	// What follows is guarded by the Conn's lock until done is closed.
 
@@ -32,6 +32,21 @@ type Transfer struct {
 	missing int
 }
 
+// Who waits for a transfer with Wait comes for it, and perhaps with more to send, soon after it has ended: Conn.uncollected counts
+// those. Nobody comes so who has taken Done, or has given the transfer up.
+const (
+	expected  uint32 = iota // to be waited for
+	counted                 // and has ended
+	collected               // somebody knows of the end, or will without a call
+)
+
+// collect notes that somebody knows how the transfer ended.
+func (t *Transfer) collect() {
+	if t.collected.CompareAndSwap(counted, collected) {
+		t.conn.uncollected.Add(-1)
+	}
+}
+
 func (c *Conn) newTransfer(length units.Bytes) *Transfer {
 	return &Transfer{conn: c, done: make(chan struct{}), length: length}
 }
@@ -42,15 +57,23 @@ func (t *Transfer) finish(n units.Bytes, err error) {
 		n = 0
 	}
 	t.n, t.err = n, err
-	t.conn.uncollected.Add(1)
+	if t.cancel == nil && t.collected.CompareAndSwap(expected, counted) {
+		t.conn.uncollected.Add(1)
+	}
 	close(t.done)
 }
 
 // Done is closed when the transfer has ended and its buffer is the user's again.
-func (t *Transfer) Done() <-chan struct{} { return t.done }
+func (t *Transfer) Done() <-chan struct{} {
+	if !t.collected.CompareAndSwap(expected, collected) {
+		t.collect()
+	}
+	return t.done
+}
 
 // Err is how the transfer ended; nil before it has.
 func (t *Transfer) Err() error {
+	t.collect()
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	return t.err
@@ -79,8 +102,11 @@ func (t *Transfer) Result() RecvResult {
 }
 
 // Cancel gives the transfer up: the peer's half fails. It ends, with cause,
-// when its buffer is the user's again.
+// when its buffer is the user's again. A cause of nil is context.Canceled.
 func (t *Transfer) Cancel(cause error) {
+	if cause == nil {
+		cause = context.Canceled
+	}
 	c := t.conn
 	c.mu.Lock()
 	if t.cancel == nil {
@@ -100,7 +126,8 @@ func (t *Transfer) wait(ctx context.Context) error {
 		t.Cancel(context.Cause(ctx))
 		_ = t.conn.qp.Await(context.Background(), t.done)
 	}
-	return t.collect()
+	t.collect()
+	return t.err
 }
 
 // Wait blocks until the transfer has ended. Ending ctx ends only the wait.
@@ -108,14 +135,7 @@ func (t *Transfer) Wait(ctx context.Context) error {
 	if err := t.conn.qp.Await(ctx, t.done); err != nil {
 		return err
 	}
-	return t.collect()
-}
-
-// collect returns how the transfer, which has ended, did so, to somebody who has waited for it.
-func (t *Transfer) collect() error {
-	if !t.collected.Swap(true) {
-		t.conn.uncollected.Add(-1)
-	}
+	t.collect()
 	return t.err
 }
 
