@@ -104,7 +104,7 @@ func (c *Conn) onEvent(e *sdr.Event) {
 	case sdr.EventStart:
 		c.in.onStart(e)
 	case sdr.EventAbort:
-		c.in.onAbort(e)
+		c.onAbort(e)
 	case sdr.EventFenced:
 		c.in.onFenced(e)
 	case sdr.EventTrimmed:
@@ -157,7 +157,12 @@ const mostTogether = 8
 // StartSend begins the next transfer and returns. The memory must not change
 // until the transfer has ended.
 func (c *Conn) StartSend(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transfer, error) {
-	t, err := c.addSend(mr, off, n, o)
+	return c.startSend(mr, off, n, o, false)
+}
+
+// startSend is StartSend for any caller, or for the stream that has the direction.
+func (c *Conn) startSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream bool) (*Transfer, error) {
+	t, err := c.addSend(mr, off, n, o, ofStream)
 	switch {
 	case err != nil:
 	case c.uncollected.Load() > 0 && c.deferred.Add(1) < mostTogether:
@@ -169,14 +174,14 @@ func (c *Conn) StartSend(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transf
 	return t, err
 }
 
-func (c *Conn) addSend(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transfer, error) {
+func (c *Conn) addSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream bool) (*Transfer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.usable(mr, off, n); err != nil {
-		return nil, &sdr.OpError{Op: "send", Object: "connection", Err: err}
-	}
 	if int64(n/c.unit) >= maxTransfer {
 		return nil, &sdr.OpError{Op: "send", Object: "connection", Err: sdr.ErrTooLong, Detail: fmt.Sprintf("%d bytes are more than 2^30 units of %d", n, c.unit)}
+	}
+	if err := c.hold(&c.out.direction, ofStream, mr, 0, off, n); err != nil {
+		return nil, &sdr.OpError{Op: "send", Object: "connection", Err: err}
 	}
 	t := c.newTransfer(n)
 	t.imm, t.hasImm = o.Imm, o.HasImm
@@ -201,17 +206,22 @@ func (c *Conn) Recv(ctx context.Context, mr *sdr.MR, off, length units.Bytes) (R
 // StartRecv begins to receive the next transfer into length bytes at off of mr,
 // and returns. The memory belongs to the network until the transfer has ended.
 func (c *Conn) StartRecv(mr *sdr.MR, off, length units.Bytes) (*Transfer, error) {
-	t, err := c.addRecv(mr, off, length)
+	return c.startRecv(mr, off, length, false)
+}
+
+// startRecv is StartRecv for any caller, or for the stream that has the direction.
+func (c *Conn) startRecv(mr *sdr.MR, off, length units.Bytes, ofStream bool) (*Transfer, error) {
+	t, err := c.addRecv(mr, off, length, ofStream)
 	if err == nil {
 		c.qp.Mark() // Progress posts its messages
 	}
 	return t, err
 }
 
-func (c *Conn) addRecv(mr *sdr.MR, off, length units.Bytes) (*Transfer, error) {
+func (c *Conn) addRecv(mr *sdr.MR, off, length units.Bytes, ofStream bool) (*Transfer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.usable(mr, off, length); err != nil {
+	if err := c.hold(&c.in.direction, ofStream, mr, sdr.AccessRemoteWrite, off, length); err != nil {
 		return nil, &sdr.OpError{Op: "receive", Object: "connection", Err: err}
 	}
 	t := c.newTransfer(length)
@@ -219,15 +229,16 @@ func (c *Conn) addRecv(mr *sdr.MR, off, length units.Bytes) (*Transfer, error) {
 	return t, nil
 }
 
-// usable reports whether a transfer may use the range, and the connection; mu is held.
-func (c *Conn) usable(mr *sdr.MR, off, n units.Bytes) error {
-	switch {
-	case c.closed != nil:
+// hold says whether the next transfer of a direction may be of a caller, or of the stream that has it, and holds its memory until the transfer
+// ends: what can't be sent or received is refused now, while the peer counts it as no transfer. mu is held.
+func (c *Conn) hold(d *direction, ofStream bool, mr *sdr.MR, access sdr.Access, off, n units.Bytes) error {
+	if c.closed != nil {
 		return c.closed
-	case mr == nil || off < 0 || n < 0 || off > mr.Len() || n > mr.Len()-off:
-		return fmt.Errorf("%w: the range is outside the memory region", sdr.ErrArgument)
 	}
-	return nil
+	if err := d.usable(ofStream); err != nil {
+		return err
+	}
+	return mr.Hold(c.qp.Endpoint(), access, off, n)
 }
 
 // failure wraps why transfer id failed.

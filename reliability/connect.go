@@ -15,7 +15,7 @@ import (
 
 const (
 	infoMagic   = 0x53445243 // "SDRC"
-	infoVersion = 1
+	infoVersion = 2
 	maxName     = 32
 )
 

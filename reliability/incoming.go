@@ -14,6 +14,7 @@ import (
 // An incoming is the receiving half of a Conn.
 type incoming struct {
 	*link
+	direction
 	parity paritySpace
 	room   room
 	// out is what a core is polled with.
@@ -21,7 +22,6 @@ type incoming struct {
 
 	// transfers are in the order of their IDs.
 	transfers []*recvTransfer
-	nextID    uint64
 	// spare are transfers that have ended, for their memory.
 	spare spare.List[recvTransfer]
 	// messages are those whose fence is not down yet, by sequence.
@@ -172,6 +172,10 @@ func (in *incoming) progress() units.Instant {
 		in.transfers = slices.DeleteFunc(in.transfers, func(t *recvTransfer) bool { return t.state == over })
 	}
 	in.postMore()
+	if in.tell {
+		in.tell = false
+		in.port.Abort(in.stopID|fromReceiver, abortFollowing)
+	}
 	return next
 }
 

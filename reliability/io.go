@@ -5,6 +5,7 @@ package reliability
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -69,19 +70,75 @@ func (p *pieces) pieceLen(i int, total units.Bytes) units.Bytes {
 
 func (p *pieces) count(total units.Bytes) int { return int((total + p.size - 1) / p.size) }
 
-// SendFrom sends size bytes of r to the peer's RecvTo. Ending ctx aborts it.
+// The header is 16 bytes: the stream's size, and that of its pieces but the last. Its immediate is streamImm, and a piece's its number, so
+// that neither is taken for the other or for what a caller of Send sent.
+const streamImm = 0x53445246 // "SDRF"
+
+// begin reserves a direction for a stream.
+func (c *Conn) begin(ctx context.Context, op string, d *direction) error {
+	err := context.Cause(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err != nil:
+	case c.manual:
+		return &sdr.OpError{Op: op, Object: "stream", Err: sdr.ErrNotSupported, Fix: "with a virtual clock, use StartSend and StartRecv and run Progress"}
+	case c.closed != nil:
+		err = c.closed
+	default:
+		if err = d.usable(false); err == nil {
+			d.streaming = true
+		}
+	}
+	if err != nil {
+		return &sdr.OpError{Op: op, Object: "stream", Err: err}
+	}
+	return nil
+}
+
+// end gives the direction back, or stops it if the stream failed, and returns why.
+func (c *Conn) end(call string, d *direction, err error) error {
+	c.mu.Lock()
+	d.streaming = false
+	if err != nil {
+		d.stop(d.nextID, err, "an earlier "+call+" failed")
+	}
+	c.mu.Unlock()
+	if err != nil {
+		c.qp.Kick() // Progress tells the peer
+	}
+	return err
+}
+
+// SendFrom sends size bytes of r to the peer's RecvTo. Nothing else can be sent meanwhile. Ending ctx aborts it. When it
+// has failed, at either end, nothing more can be sent in this direction, and calls at both ends say so: Close the Conn.
 func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size units.Bytes, progress Progress) error {
-	if size < 0 {
-		return &sdr.OpError{Op: "send", Object: "stream", Err: sdr.ErrArgument, Detail: "negative size"}
+	if size < 0 || size > maxStream {
+		return &sdr.OpError{Op: "send", Object: "stream", Err: sdr.ErrArgument, Detail: fmt.Sprintf("a size of %d", size)}
 	}
 	p, err := c.newPieces(max(min(pieceSize, size), headerSize), pieceCount, 0)
 	if err != nil {
 		return err
 	}
 	defer p.close()
+	if err := c.begin(ctx, "send", &c.out.direction); err != nil {
+		return err
+	}
+	err = c.sendStream(ctx, p, r, size, progress)
+	if errors.Is(err, errEarly) {
+		err = &sdr.OpError{Op: "send", Object: "stream", Err: err, Detail: "the peer's RecvTo failed"}
+	}
+	return c.end("SendFrom", &c.out.direction, err)
+}
+
+func (c *Conn) sendStream(ctx context.Context, p *pieces, r io.ReaderAt, size units.Bytes, progress Progress) error {
 	binary.BigEndian.PutUint64(p.buf, uint64(size))
 	binary.BigEndian.PutUint64(p.buf[8:], uint64(p.size))
-	if err := c.Send(ctx, p.mr, 0, headerSize, SendOptions{}); err != nil {
+	t, err := c.startSend(p.mr, 0, headerSize, SendOptions{Imm: streamImm, HasImm: true}, true)
+	if err != nil {
+		return err
+	}
+	if err := t.wait(ctx); err != nil {
 		return err
 	}
 	return c.pipeline(ctx, p, p.count(size), size, progress,
@@ -90,9 +147,8 @@ func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size units.Bytes, pr
 			if err := readFull(r, p.bytes(i, n), int64(i)*int64(p.size)); err != nil {
 				return nil, err
 			}
-			return c.StartSend(p.mr, p.off(i), n, SendOptions{})
-		},
-		func(int) error { return nil })
+			return c.startSend(p.mr, p.off(i), n, SendOptions{Imm: uint32(i), HasImm: true}, true)
+		}, nil)
 }
 
 func readFull(r io.ReaderAt, b []byte, off int64) error {
@@ -107,9 +163,26 @@ func readFull(r io.ReaderAt, b []byte, off int64) error {
 }
 
 // RecvTo receives what the peer's SendFrom sends and writes it to w, at its
-// offsets but not in any order of time. It returns the size. Ending ctx ends it.
+// offsets but not in any order of time. It returns how much it has written, from the beginning on. Nothing else can be received meanwhile. Ending
+// ctx ends it, at the latest when the WriteAt under way returns. What holds of SendFrom when it has failed holds of RecvTo.
 func (c *Conn) RecvTo(ctx context.Context, w io.WriterAt, progress Progress) (units.Bytes, error) {
-	total, size, err := c.recvHeader(ctx)
+	h, err := c.newPieces(headerSize, 1, sdr.AccessRemoteWrite)
+	if err != nil {
+		return 0, err
+	}
+	defer h.close()
+	if err := c.begin(ctx, "receive", &c.in.direction); err != nil {
+		return 0, err
+	}
+	n, err := c.recvStream(ctx, h, w, progress)
+	if errors.Is(err, sdr.ErrAborted) && !errors.Is(err, errPeerSends) {
+		err = &sdr.OpError{Op: "receive", Object: "stream", Err: err, Detail: "the peer's SendFrom failed"}
+	}
+	return n, c.end("RecvTo", &c.in.direction, err)
+}
+
+func (c *Conn) recvStream(ctx context.Context, h *pieces, w io.WriterAt, progress Progress) (written units.Bytes, err error) {
+	total, size, err := c.recvHeader(ctx, h)
 	if err != nil {
 		return 0, err
 	}
@@ -119,35 +192,43 @@ func (c *Conn) RecvTo(ctx context.Context, w io.WriterAt, progress Progress) (un
 	}
 	defer p.close()
 	err = c.pipeline(ctx, p, p.count(total), total, progress,
-		func(i int) (*Transfer, error) { return c.StartRecv(p.mr, p.off(i), p.pieceLen(i, total)) },
-		func(i int) error {
-			_, err := w.WriteAt(p.bytes(i, p.pieceLen(i, total)), int64(i)*int64(p.size))
+		func(i int) (*Transfer, error) { return c.startRecv(p.mr, p.off(i), p.pieceLen(i, total), true) },
+		func(i int, t *Transfer) error {
+			got, want := t.Result(), p.pieceLen(i, total)
+			if got.Length != want || !got.HasImm || got.Imm != uint32(i) {
+				return &sdr.OpError{Op: "receive", Object: "stream", Err: sdr.ErrMismatch,
+					Detail: fmt.Sprintf("the peer sent %d bytes that are not piece %d of %d", got.Length, i, want), Fix: "use SendFrom at one end and RecvTo at the other"}
+			}
+			n, err := w.WriteAt(p.bytes(i, want), int64(i)*int64(p.size))
+			written += units.Bytes(min(max(n, 0), int(want)))
+			if err == nil && units.Bytes(n) != want {
+				err = io.ErrShortWrite
+			}
 			return err
 		})
-	return total, err
+	return written, err
 }
 
-func (c *Conn) recvHeader(ctx context.Context) (total, size units.Bytes, err error) {
-	p, err := c.newPieces(headerSize, 1, sdr.AccessRemoteWrite)
+func (c *Conn) recvHeader(ctx context.Context, h *pieces) (total, size units.Bytes, err error) {
+	t, err := c.startRecv(h.mr, 0, headerSize, true)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer p.close()
-	got, err := c.Recv(ctx, p.mr, 0, headerSize)
-	if err != nil {
+	if err := t.wait(ctx); err != nil {
 		return 0, 0, err
 	}
-	total, size = units.Bytes(binary.BigEndian.Uint64(p.buf)), units.Bytes(binary.BigEndian.Uint64(p.buf[8:]))
-	if got.Length != headerSize || total < 0 || total > maxStream || size <= 0 || size > maxPiece {
+	got := t.Result()
+	total, size = units.Bytes(binary.BigEndian.Uint64(h.buf)), units.Bytes(binary.BigEndian.Uint64(h.buf[8:]))
+	if got.Length != headerSize || !got.HasImm || got.Imm != streamImm || total < 0 || total > maxStream || size <= 0 || size > maxPiece {
 		return 0, 0, &sdr.OpError{Op: "receive", Object: "stream", Err: sdr.ErrMismatch, Detail: "this is not the header of a stream: the peer must use SendFrom"}
 	}
 	return total, size, nil
 }
 
-// pipeline keeps up to p.n transfers unfinished at a time: start begins piece i, and finish
+// pipeline keeps up to p.n transfers unfinished at a time: start begins piece i, and finish, nil for nothing,
 // handles it when it has arrived. On an error it waits for those that it has started.
 func (c *Conn) pipeline(ctx context.Context, p *pieces, n int, total units.Bytes, progress Progress,
-	start func(int) (*Transfer, error), finish func(int) error) (err error) {
+	start func(int) (*Transfer, error), finish func(int, *Transfer) error) (err error) {
 	var under []*Transfer
 	defer func() {
 		for _, t := range under {
@@ -162,6 +243,10 @@ func (c *Conn) pipeline(ctx context.Context, p *pieces, n int, total units.Bytes
 	}
 	for started, finished := 0, 0; finished < n; finished++ {
 		for ; started < min(n, finished+p.n); started++ {
+			// A transfer that has ended says nothing of ctx, and with a slow disk they all have.
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
 			t, err := start(started)
 			if err != nil {
 				return err
@@ -171,10 +256,15 @@ func (c *Conn) pipeline(ctx context.Context, p *pieces, n int, total units.Bytes
 		if err = under[0].Wait(ctx); err != nil {
 			return err
 		}
-		under = under[1:]
-		if err = finish(finished); err != nil {
-			return err
+		if finish != nil {
+			if err = context.Cause(ctx); err != nil {
+				return err
+			}
+			if err = finish(finished, under[0]); err != nil {
+				return err
+			}
 		}
+		under = under[1:]
 		if progress != nil {
 			progress(min(total, units.Bytes(finished+1)*p.size), total)
 		}

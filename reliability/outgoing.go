@@ -19,6 +19,7 @@ import (
 // An outgoing is the sending half of a Conn.
 type outgoing struct {
 	*link
+	direction
 	pace   pacer
 	parity paritySpace
 	// out is what a core is polled with, and injected the transmissions that haven't been reported to it: the list is empty between
@@ -30,7 +31,6 @@ type outgoing struct {
 	// Progress.
 	transfers []*sendTransfer
 	started   []*sendTransfer
-	nextID    uint64
 	// spare are transfers that have ended, for their memory.
 	spare spare.List[sendTransfer]
 	// granted are the messages that the receiver has posted for Sends that have not
@@ -139,7 +139,10 @@ func (o *outgoing) onGrant(e *sdr.Event) {
 	case id < o.nextID:
 		// Its Send has ended. If it failed before the receiver had begun, the receiver has ignored
 		// the ABORT as one of an unknown transfer, and waits: so it is sent again.
-		o.port.Abort(id, 1)
+		o.port.Abort(id, abortOne)
+		o.port.EndGranted(g.seq)
+	case o.isStopped(id):
+		o.port.Abort(o.stopID, abortFollowing) // it may not know yet, or may not have been connected when it was told
 		o.port.EndGranted(g.seq)
 	default:
 		o.granted[id] = append(o.granted[id], g)
@@ -188,6 +191,9 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 // progress polls the cores in the order of their transfers.
 func (o *outgoing) progress() units.Instant {
 	next := units.Never
+	if o.stopped != nil {
+		o.serveStopped()
+	}
 	others := o.flight
 	anyOver := false
 	for _, t := range o.transfers {

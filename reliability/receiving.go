@@ -148,7 +148,7 @@ func (t *recvTransfer) postParity(before int) bool {
 		}
 		mem, err := t.in.parity.acquire(t.mr, sdr.AccessRemoteWrite)
 		if err != nil {
-			t.fail(err)
+			t.in.refused(t, err)
 			return false
 		}
 		if mem == nil {
@@ -435,5 +435,6 @@ func (t *recvTransfer) release() {
 
 func (t *recvTransfer) finish(err error) {
 	t.to(over)
+	t.mr.Release() // before the user can learn of the end, and close it
 	t.t.finish(t.info.Length, err)
 }

@@ -65,7 +65,16 @@ func (in *incoming) fits(before, more int) bool {
 func (in *incoming) postFailed(t *recvTransfer, err error) {
 	if errors.Is(err, sdr.ErrAgain) {
 		in.room.changed = true // some time it will be
-	} else {
-		t.fail(err)
+		return
+	}
+	in.refused(t, err)
+}
+
+// refused fails t, for which something can't be posted, and whatever follows if the sender couldn't learn of it otherwise.
+func (in *incoming) refused(t *recvTransfer, err error) {
+	t.fail(err)
+	if t.dataPosted == 0 { // no COMPLETED can tell the sender, which waits
+		in.stop(t.id, err, "a receive can't be posted")
+		in.failFrom(t.id, err)
 	}
 }

@@ -243,7 +243,7 @@ func (t *sendTransfer) complete() {
 // fail gives the transfer up and sends ABORT to the receiver.
 func (t *sendTransfer) fail(err error) {
 	if t.state < closing {
-		t.o.port.Abort(t.id, 1)
+		t.o.port.Abort(t.id, abortOne)
 		t.close(failure("send", t.id, err))
 	}
 }
@@ -369,6 +369,7 @@ func (t *sendTransfer) release() {
 
 func (t *sendTransfer) finish(err error) {
 	t.to(over)
+	t.mr.Release() // before the user can learn of the end, and close it
 	t.t.finish(t.info.Length, err)
 }
 

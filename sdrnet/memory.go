@@ -47,7 +47,7 @@ func (c *Conn) Register(b []byte) (*Memory, error) {
 func (m *Memory) Bytes() []byte { return m.mr.Bytes() }
 
 // Close deregisters the memory, and frees what Alloc allocated. It returns sdr.ErrBusy while a call
-// uses it.
+// uses it, from its begin on.
 func (m *Memory) Close() error {
 	if err := m.mr.Close(); err != nil {
 		return err
@@ -67,7 +67,8 @@ type (
 )
 
 // SendMemory sends n bytes at off of m to the peer's RecvMemory and returns when the peer has them. The
-// n-th call meets the peer's n-th; it waits for that without limit while the peer lives. The memory
+// n-th call meets the peer's n-th; it waits for that without limit while the peer lives. A call that is refused at once, for memory that is
+// closed or another device's or for a range outside it, counts at neither end. The memory
 // must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns when the
 // memory is the caller's again.
 func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int, o SendOptions) error {
@@ -86,13 +87,19 @@ func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (RecvResul
 type Progress = reliability.Progress
 
 // SendFrom sends size bytes of r to the peer's RecvTo, bytes alone: SendFile tells what a file is called, too, and whether it has arrived
-// as it was. It counts as one call of SendMemory in the order of calls. Ending ctx gives it up at both ends.
+// as it was. It counts as one call of SendMemory in the order of calls, and while it runs others are refused with sdr.ErrBusy.
+//
+// Ending ctx gives it up at both ends. When it has failed at either end, for whatever reason, SendMemory and SendFrom at this
+// end and RecvMemory and RecvTo at the other fail from then on with an error that wraps net.ErrClosed and says what failed first: how far the other end
+// had got is not known, so that bytes of one call might be taken for another's. Messages and the other direction are as before; to go on, close
+// the Conn and dial again.
 func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size int64, p Progress) error {
 	return c.sendError(c.lane[memoryLane].SendFrom(ctx, r, units.Bytes(size), p))
 }
 
 // RecvTo receives what the peer's SendFrom sends, writes it to w at its offsets but not in any order
-// of time, and returns its size.
+// of time, and returns how much it has written, from the beginning on. That may be less than was sent only if it fails. While it
+// runs, other calls of it and of RecvMemory are refused with sdr.ErrBusy; what SendFrom says of failures holds for it, too.
 func (c *Conn) RecvTo(ctx context.Context, w io.WriterAt, p Progress) (int64, error) {
 	n, err := c.lane[memoryLane].RecvTo(ctx, w, p)
 	return int64(n), c.recvError(err)
