@@ -155,7 +155,7 @@ const maxTransfer = 1 << 30
 const mostTogether = 8
 
 // StartSend begins the next transfer and returns. The memory must not change
-// until the transfer has ended.
+// until the transfer has ended, and can't be closed. A call that returns an error has begun none: the peer's receive meets the next one.
 func (c *Conn) StartSend(mr *sdr.MR, off, n units.Bytes, o SendOptions) (*Transfer, error) {
 	return c.startSend(mr, off, n, o, false)
 }
@@ -204,7 +204,8 @@ func (c *Conn) Recv(ctx context.Context, mr *sdr.MR, off, length units.Bytes) (R
 }
 
 // StartRecv begins to receive the next transfer into length bytes at off of mr,
-// and returns. The memory belongs to the network until the transfer has ended.
+// and returns. The memory belongs to the network until the transfer has ended. A call that returns an error has begun none: the peer's
+// send meets the next one.
 func (c *Conn) StartRecv(mr *sdr.MR, off, length units.Bytes) (*Transfer, error) {
 	return c.startRecv(mr, off, length, false)
 }
