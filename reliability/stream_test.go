@@ -178,7 +178,13 @@ func TestStreamCancelled(t *testing.T) {
 		ending, cancel := context.WithCancel(ctx)
 		sent := make(chan error, 1)
 		go func() { sent <- e.conn[0].SendFrom(ctx, new(source), 3*piece, nil) }()
-		w := &sink{before: func(int64) error { require.NoError(t, <-sent); close(sent); cancel(); return nil }}
+		w := &sink{before: func(writes int64) error {
+			if writes == 0 {
+				require.NoError(t, <-sent)
+				cancel()
+			}
+			return nil
+		}}
 		n, err := e.conn[1].RecvTo(ending, w, nil)
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, piece, n)
