@@ -53,7 +53,8 @@ type FileTarget interface {
 }
 
 // A file travels as a message with its FileInfo, one transfer of SendFrom, and a message with its SHA-256. An empty message comes back
-// when it was kept, or else the reason with which RecvFile has closed the connection.
+// when it was kept, or else the reason with which RecvFile has closed the connection. These messages have a kind of their own (kindFile),
+// by which both ends tell them from those of Send, which may be under way in either direction.
 //
 //	info  mode 4 | changed: seconds 8, nanoseconds 4 | size 8 | name           network byte order
 const (
@@ -91,16 +92,20 @@ func parseFileInfo(b []byte) (FileInfo, error) {
 // SendFile sends a file of info.Size bytes, which it reads from r, with what info says about it, to the peer's RecvFile. It returns when
 // the peer has compared the SHA-256 of its copy and kept it. If the peer couldn't, the error says why and is an *oob.PeerError.
 //
-// It uses messages beside one SendFrom: while it runs, nobody else may call Recv at either end. Ending ctx gives the file up at both
-// ends. After an error the Conn is of no more use: close it.
+// It uses messages beside one SendFrom: while it runs, nobody else may call Recv at either end. What the peer sends meanwhile stays, in
+// order, for later calls of Recv; it fails the file when it takes more memory than Config.MaxMessage. Ending ctx gives the file up at
+// both ends. After an error the Conn is of no more use, and should be closed, unless the error is sdr.ErrArgument: then nothing was sent.
 func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
+	if err := info.check(); err != nil {
+		return err
+	}
 	err := c.sendFile(ctx, r, info, p)
 	if err != nil { // the receiver may know better why
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, reasonTime)
 		defer cancel()
 	}
-	m, answer := c.Recv(ctx)
+	m, answer := c.recvOfFile(ctx, false)
 	switch said := (*oob.PeerError)(nil); {
 	case errors.As(answer, &said):
 		return &wrapped{fmt.Errorf("the receiver failed: %s", said.Reason), answer}
@@ -109,8 +114,37 @@ func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 	case answer != nil:
 		return midFile(answer)
 	}
-	m.Release()
+	defer m.Release()
+	if len(m.Bytes()) > 0 {
+		return &sdr.OpError{Op: "send", Object: "file", Err: sdr.ErrMismatch, Detail: fmt.Sprintf("the peer sends a file, too, or answers with %d bytes", len(m.Bytes())),
+			Fix: "use SendFile at one end and RecvFile at the other"}
+	}
 	return nil
+}
+
+// recvOfFile receives what the peer says about a file, with start that one begins.
+func (c *Conn) recvOfFile(ctx context.Context, start bool) (*Message, error) {
+	m, err := c.in.nextOfFile(ctx, start)
+	return m, c.recvError(err)
+}
+
+// sendOfFile tells the peer something about a file.
+func (c *Conn) sendOfFile(ctx context.Context, b []byte) error {
+	return c.sendError(c.send(ctx, b, kindFile))
+}
+
+// check says what SendFile can't send.
+func (i FileInfo) check() error {
+	e := &sdr.OpError{Op: "send", Object: "file", Err: sdr.ErrArgument}
+	switch {
+	case len(i.Name) > maxName:
+		e.Detail, e.Fix = fmt.Sprintf("its name has %d bytes", len(i.Name)), fmt.Sprintf("give a name of at most %d bytes", maxName)
+	case i.Size < 0:
+		e.Detail, e.Fix = fmt.Sprintf("its size is %d", i.Size), "give the number of its bytes"
+	default:
+		return nil
+	}
+	return e
 }
 
 // midFile says what the end of a connection means while a file is under way.
@@ -122,11 +156,7 @@ func midFile(err error) error {
 }
 
 func (c *Conn) sendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
-	if len(info.Name) > maxName || info.Size < 0 {
-		return &sdr.OpError{Op: "send", Object: "file", Err: sdr.ErrArgument,
-			Detail: fmt.Sprintf("a name of %d bytes, a size of %d", len(info.Name), info.Size), Fix: "give a name of at most 255 bytes"}
-	}
-	if err := c.Send(ctx, info.encode()); err != nil {
+	if err := c.sendOfFile(ctx, info.encode()); err != nil {
 		return err
 	}
 	if err := c.SendFrom(ctx, r, info.Size, p); err != nil {
@@ -136,25 +166,26 @@ func (c *Conn) sendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 	if err != nil {
 		return err
 	}
-	return c.Send(ctx, sum)
+	return c.sendOfFile(ctx, sum)
 }
 
 // RecvFile receives what the peer's SendFile sends, and returns what the peer said about it once to has kept the file. When it fails it
 // closes c with its error as the reason, which is what SendFile fails with there, and nothing may be kept.
 //
-// The same holds for it as for SendFile: nobody else may call Recv meanwhile, and ending ctx gives the file up.
+// The same holds for it as for SendFile: nobody else may call Recv meanwhile, messages that come before the file has ended stay for Recv,
+// and ending ctx gives the file up. A message that comes instead of a file fails it.
 func (c *Conn) RecvFile(ctx context.Context, to FileTarget, p Progress) (FileInfo, error) {
 	info, err := c.recvFile(ctx, to, p)
 	if err != nil {
 		_ = c.CloseWithReason(err.Error())
 		return FileInfo{}, err
 	}
-	_ = c.Send(ctx, nil) // the file is kept: a sender that is gone needn't hear that
+	_ = c.sendOfFile(ctx, nil) // the file is kept: a sender that is gone needn't hear that
 	return info, nil
 }
 
 func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInfo, error) {
-	m, err := c.Recv(ctx)
+	m, err := c.recvOfFile(ctx, true)
 	if err != nil {
 		return FileInfo{}, err
 	}
@@ -170,7 +201,7 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 	if err != nil {
 		return info, midFile(err)
 	}
-	if m, err = c.Recv(ctx); err != nil {
+	if m, err = c.recvOfFile(ctx, false); err != nil {
 		return info, midFile(err)
 	}
 	defer m.Release()

@@ -11,12 +11,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -81,7 +83,125 @@ func TestFiles(t *testing.T) {
 		got.ModTime, c.info.Mode = c.info.ModTime, c.info.Mode.Perm()
 		require.Equal(t, c.info, got)
 	}
-	require.ErrorContains(t, a.SendFile(ctx, nil, sdrnet.FileInfo{Name: strings.Repeat("x", 256)}, nil), "at most 255 bytes")
+}
+
+// TestFileRefused: what can't be sent is said before anything is sent, and costs no message of the application.
+func TestFileRefused(t *testing.T) {
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	require.NoError(t, b.Send(ctx, []byte("for the application")))
+	for says, info := range map[string]sdrnet.FileInfo{
+		"its name has 256 bytes (give a name of at most 255 bytes)": {Name: strings.Repeat("x", 256)},
+		"its size is -1": {Size: -1},
+	} {
+		err := a.SendFile(ctx, nil, info, nil)
+		require.ErrorIs(t, err, sdr.ErrArgument)
+		require.ErrorContains(t, err, says)
+	}
+	require.Equal(t, "for the application", recvText(t, a))
+	require.NoError(t, a.Send(ctx, []byte("still good")))
+	require.Equal(t, "still good", recvText(t, b), "the connection stands, and the peer heard of no file")
+}
+
+// recvText takes a message.
+func recvText(t *testing.T, c *sdrnet.Conn) string {
+	m, err := c.Recv(testContext(t))
+	require.NoError(t, err)
+	defer m.Release()
+	return string(m.Bytes())
+}
+
+// A talker is content during whose reading something is said.
+type talker struct {
+	io.ReaderAt
+	say func()
+}
+
+func (r talker) ReadAt(b []byte, off int64) (int, error) {
+	r.say()
+	return r.ReaderAt.ReadAt(b, off)
+}
+
+// TestFileBesideMessages: messages that come while a file is under way are neither its answer nor its SHA-256, and stay in order for
+// Recv.
+func TestFileBesideMessages(t *testing.T) {
+	for _, keep := range []error{nil, errors.New("the disk is full")} {
+		a, b := pair(t, nil)
+		ctx := testContext(t)
+		long := strings.Repeat("long", 100_000) // in two buffers
+		for _, text := range []string{"", "second", long} {
+			require.NoError(t, b.Send(ctx, []byte(text)))
+		}
+		errs := make(chan error, 1)
+		go func() {
+			r := talker{strings.NewReader("x"), sync.OnceFunc(func() {
+				if err := a.Send(ctx, []byte("beside the file")); err != nil {
+					t.Error(err)
+				}
+			})}
+			errs <- a.SendFile(ctx, r, sdrnet.FileInfo{Size: 1}, nil)
+		}()
+		to := newTarget(t)
+		to.keep = keep
+		_, err := b.RecvFile(ctx, to, nil)
+		require.Equal(t, keep, err)
+		if keep != nil {
+			require.ErrorContains(t, <-errs, "the receiver failed: the disk is full")
+		} else {
+			require.NoError(t, <-errs)
+			require.NoError(t, b.Send(ctx, []byte("after the file")))
+			require.Equal(t, "beside the file", recvText(t, b))
+		}
+		for _, want := range []string{"", "second", long} {
+			require.Equal(t, want, recvText(t, a))
+		}
+		if keep == nil {
+			require.Equal(t, "after the file", recvText(t, a))
+		}
+	}
+}
+
+// TestFileBesideMany: a peer can't make this end keep more messages than it said, and none is lost.
+func TestFileBesideMany(t *testing.T) {
+	const size = 4 * units.KiB
+	a, b := pair(t, &sdrnet.Config{BufferSize: size, MaxMessage: 2 * size})
+	ctx := testContext(t)
+	for _, text := range []string{"one", "two", "three", "four"} {
+		require.NoError(t, b.Send(ctx, []byte(text)))
+	}
+	go func() { _, _ = b.RecvFile(ctx, newTarget(t), nil) }()
+	err := a.SendFile(ctx, strings.NewReader("x"), sdrnet.FileInfo{Size: 1}, nil)
+	require.ErrorIs(t, err, sdr.ErrTooLong)
+	require.ErrorContains(t, err, "3 messages, which take more than the 8 KiB of Config.MaxMessage")
+	for _, want := range []string{"one", "two", "three", "four"} {
+		require.Equal(t, want, recvText(t, a))
+	}
+}
+
+// TestTwoSenders: both ends send a file, and neither takes the other's for an answer.
+func TestTwoSenders(t *testing.T) {
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	errs := make(chan error, 1)
+	go func() { _, err := a.RecvFile(ctx, newTarget(t), nil); errs <- err }()
+	require.NoError(t, a.SendOfFile(ctx, []byte("not empty")))
+	err := b.SendFile(ctx, strings.NewReader("x"), sdrnet.FileInfo{Size: 1}, nil)
+	require.ErrorIs(t, err, sdr.ErrMismatch)
+	require.ErrorContains(t, err, "use SendFile at one end and RecvFile at the other")
+	require.NoError(t, <-errs)
+}
+
+// TestFileIsNoMessage: Recv and Read don't hand a file's particulars to the application.
+func TestFileIsNoMessage(t *testing.T) {
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	for range 2 {
+		require.NoError(t, a.SendOfFile(ctx, make([]byte, 24)))
+	}
+	_, err := b.Recv(ctx)
+	require.ErrorContains(t, err, "use SendFile at one end and RecvFile at the other")
+	_, err = b.Stream().Read(make([]byte, 1))
+	require.ErrorContains(t, err, "use SendFile at one end and RecvFile at the other")
 }
 
 // TestFileFails: what goes wrong with a file at one end is said at both, and such a file is not kept.
@@ -127,7 +247,7 @@ func TestFileFails(t *testing.T) {
 func TestNoFile(t *testing.T) {
 	const info = "\x00\x00\x01\xa4\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03name"
 	for _, c := range []struct{ name, message, says string }{
-		{"nothing", "", "use SendFile at one end"},
+		{"nothing", "", "the peer says nothing of a file: use SendFile at one end"},
 		{"a long name", info + strings.Repeat("x", 252), "use SendFile at one end"},
 		{"no permissions", "\xff" + info[1:], "mode 37700000644"},
 		{"negative", info[:16] + "\xff" + info[17:], "bytes, mode 644"},
@@ -137,7 +257,7 @@ func TestNoFile(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a, b := pair(t, nil)
 			ctx := testContext(t)
-			require.NoError(t, a.Send(ctx, []byte(c.message)))
+			require.NoError(t, a.SendOfFile(ctx, []byte(c.message)))
 			require.NoError(t, a.Close())
 			to := newTarget(t)
 			_, err := b.RecvFile(ctx, to, nil)
@@ -145,6 +265,10 @@ func TestNoFile(t *testing.T) {
 			require.Empty(t, to.kept)
 		})
 	}
+	a, b := pair(t, nil)
+	require.NoError(t, a.Send(testContext(t), []byte(info)))
+	_, err := b.RecvFile(testContext(t), newTarget(t), nil)
+	require.ErrorContains(t, err, "one end uses files and the other messages")
 }
 
 // TestLongerThanSaid: a sender can't hand over another size than it said, although it comes with the right SHA-256.
@@ -152,9 +276,9 @@ func TestLongerThanSaid(t *testing.T) {
 	a, b := pair(t, nil)
 	ctx := testContext(t)
 	go func() {
-		_ = a.Send(ctx, make([]byte, 24)) // a file of no bytes
+		_ = a.SendOfFile(ctx, make([]byte, 24)) // a file of no bytes
 		_ = a.SendFrom(ctx, bytes.NewReader([]byte("abc")), 3, nil)
-		_ = a.Send(ctx, []byte("\xba\x78\x16\xbf\x8f\x01\xcf\xea\x41\x41\x40\xde\x5d\xae\x22\x23\xb0\x03\x61\xa3\x96\x17\x7a\x9c\xb4\x10\xff\x61\xf2\x00\x15\xad"))
+		_ = a.SendOfFile(ctx, []byte("\xba\x78\x16\xbf\x8f\x01\xcf\xea\x41\x41\x40\xde\x5d\xae\x22\x23\xb0\x03\x61\xa3\x96\x17\x7a\x9c\xb4\x10\xff\x61\xf2\x00\x15\xad"))
 	}()
 	to := newTarget(t)
 	_, err := b.RecvFile(ctx, to, nil)

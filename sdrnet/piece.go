@@ -25,8 +25,11 @@ const (
 	kindMessage kind = iota // of Send
 	kindStream              // of a stream
 	kindEnd                 // a stream's end, without bytes
-	kinds
+	kindFile                // of SendFile and RecvFile: what they say beside the content
 )
+
+// suits says whether a piece of kind k is for a call that wants kindMessage, kindStream or kindFile.
+func (k kind) suits(want kind) bool { return k == want || k == kindEnd && want == kindStream }
 
 const (
 	kindShift = 30
@@ -44,7 +47,7 @@ func (p piece) imm() uint32 {
 
 func parsePiece(imm uint32, ok bool) (piece, error) {
 	p := piece{kind(imm >> kindShift), imm&firstBit != 0, imm & maxMore}
-	if !ok || p.kind >= kinds {
+	if !ok {
 		return p, fmt.Errorf("%w: the peer sent a message that says nothing of its kind", sdr.ErrMismatch)
 	}
 	return p, nil

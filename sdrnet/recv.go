@@ -44,6 +44,10 @@ type incoming struct {
 	// partial is what has come of a message in several pieces; its pieces that follow are wanted.
 	partial []byte
 	wanted  uint32
+	// early are the messages and pieces of a stream that came while this end waited for what belongs to a file: the
+	// next calls of Recv or Read return them. earlyBytes is the memory that they take.
+	early      []*Message
+	earlyBytes units.Bytes
 }
 
 // A receiving is a receive that waits for the peer's next piece.
@@ -93,6 +97,10 @@ func (in *incoming) close() {
 		in.pool.put(r.b)
 	}
 	in.posted = nil
+	for _, m := range in.early {
+		m.Release()
+	}
+	in.early = nil
 	<-in.turn
 	in.pool.close()
 }
@@ -119,21 +127,81 @@ func (in *incoming) next(ctx context.Context, want kind) (*Message, error) {
 		return nil, err
 	}
 	defer in.turn.give()
+	m := in.takeEarly()
+	for m == nil {
+		var err error
+		if m, err = in.take(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !m.kind.suits(want) {
+		return nil, m.unsuited(want)
+	}
+	return m, nil
+}
+
+// nextOfFile returns the next message of the file that is under way, and keeps for Recv or Read what the peer's application sent before
+// it. With start there is no file under way yet, and anything else is a mistake.
+func (in *incoming) nextOfFile(ctx context.Context, start bool) (*Message, error) {
+	if err := in.turn.take(ctx, in.c.closing); err != nil {
+		return nil, err
+	}
+	defer in.turn.give()
 	for {
 		m, err := in.take(ctx)
-		if err != nil || m == nil {
-			if err != nil {
+		switch {
+		case err != nil:
+			return nil, err
+		case m == nil:
+		case m.kind == kindFile:
+			return m, nil
+		case start:
+			return nil, m.unsuited(kindFile)
+		default:
+			if err := in.keepEarly(m); err != nil {
 				return nil, err
 			}
-			continue
 		}
-		if (m.kind == kindMessage) != (want == kindMessage) {
-			m.Release()
-			return nil, &sdr.OpError{Op: "receive", Object: "message", Err: sdr.ErrMismatch,
-				Detail: "one end uses messages and the other a stream", Fix: "use Send and Recv, or Stream, at both ends"}
-		}
-		return m, nil
 	}
+}
+
+// takeEarly takes the oldest of what came early; nil if there is none.
+func (in *incoming) takeEarly() *Message {
+	if len(in.early) == 0 {
+		return nil
+	}
+	m := in.early[0]
+	in.early[0] = nil
+	in.early = in.early[1:]
+	in.earlyBytes -= m.memory()
+	return m
+}
+
+// keepEarly keeps m for a call to come. A peer can't make this end hold more than it says: from then on keepEarly fails, and m is kept,
+// too, so that nothing is lost.
+func (in *incoming) keepEarly(m *Message) error {
+	in.early = append(in.early, m)
+	in.earlyBytes += m.memory()
+	if in.earlyBytes <= in.c.cfg.MaxMessage {
+		return nil
+	}
+	return &sdr.OpError{Op: "receive", Object: "file", Err: sdr.ErrTooLong,
+		Detail: fmt.Sprintf("beside the file came %d messages, which take more than the %v of Config.MaxMessage", len(in.early), in.c.cfg.MaxMessage),
+		Fix:    "send them before the file or after it, and take them with Recv"}
+}
+
+// memory is what m keeps: its bytes, or the whole buffer that they lie in.
+func (m *Message) memory() units.Bytes { return max(units.Bytes(len(m.b)), m.in.pool.size) }
+
+// unsuited releases m, which a call got that wants another kind, and says what the mistake is.
+func (m *Message) unsuited(want kind) error {
+	e := &sdr.OpError{Op: "receive", Object: "message", Err: sdr.ErrMismatch,
+		Detail: "one end uses messages and the other a stream", Fix: "use Send and Recv, or Stream, at both ends"}
+	if want == kindFile || m.kind == kindFile {
+		e.Detail, e.Fix = "one end uses files and the other messages or a stream", "use SendFile at one end and RecvFile at the other"
+	}
+	m.Release()
+	return e
 }
 
 // take waits for the oldest receive, posts another in its place, and returns the message that its

@@ -63,17 +63,17 @@ type outMessage struct {
 //
 // Ending ctx gives the message up: the peer doesn't see it, unless it had it all.
 func (c *Conn) Send(ctx context.Context, b []byte) error {
-	return c.sendError(c.send(ctx, b))
+	return c.sendError(c.send(ctx, b, kindMessage))
 }
 
-func (c *Conn) send(ctx context.Context, b []byte) error {
+func (c *Conn) send(ctx context.Context, b []byte, k kind) error {
 	o := &c.out
 	pieces := max(1, (len(b)+int(o.pool.size)-1)/int(o.pool.size))
 	if pieces-1 > maxMore {
 		return &sdr.OpError{Op: "send", Object: "message", Err: sdr.ErrTooLong, Detail: fmt.Sprintf("%d bytes", len(b))}
 	}
 	m := outMessage{o: o}
-	err := m.startAll(ctx, b, pieces)
+	err := m.startAll(ctx, b, k, pieces)
 	for len(m.under) > 0 && err == nil {
 		err = m.end(ctx)
 	}
@@ -83,7 +83,7 @@ func (c *Conn) send(ctx context.Context, b []byte) error {
 
 // startAll starts the transfers of all pieces, one after another without those of another message
 // between them.
-func (m *outMessage) startAll(ctx context.Context, b []byte, pieces int) error {
+func (m *outMessage) startAll(ctx context.Context, b []byte, k kind, pieces int) error {
 	o := m.o
 	if err := o.turn.take(ctx, o.c.closing); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (m *outMessage) startAll(ctx context.Context, b []byte, pieces int) error {
 		}
 		n := copy(buf.mem, b)
 		b = b[n:]
-		t, err := o.start(buf, units.Bytes(n), piece{kindMessage, i == 0, uint32(pieces - 1 - i)})
+		t, err := o.start(buf, units.Bytes(n), piece{k, i == 0, uint32(pieces - 1 - i)})
 		if err != nil {
 			o.give(buf)
 			return err
