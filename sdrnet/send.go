@@ -49,6 +49,17 @@ func (o *outgoing) start(b *buffer, n units.Bytes, p piece) (*reliability.Transf
 type sending struct {
 	t *reliability.Transfer
 	b *buffer
+	// beyond: the window has no place for it, because a stream's end needs none.
+	beyond bool
+}
+
+// ended gives back the buffer of s, which has ended.
+func (o *outgoing) ended(s sending) {
+	if s.beyond {
+		o.pool.put(s.b)
+	} else {
+		o.give(s.b)
+	}
 }
 
 // A message that is being sent.
@@ -105,7 +116,7 @@ func (m *outMessage) startAll(ctx context.Context, b []byte, k kind, pieces int)
 			o.give(buf)
 			return err
 		}
-		m.under = append(m.under, sending{t, buf})
+		m.under = append(m.under, sending{t: t, b: buf})
 	}
 	return nil
 }

@@ -45,7 +45,8 @@ type Stream struct {
 	under chan sending  // transfers under way, the oldest first
 	count int           // of them; guarded by mu
 	err   error         // why no more can be sent; guarded by mu
-	fin   bool          // CloseWrite was called; guarded by mu
+	fin   bool          // the end was started, or never can be; guarded by mu
+	noEnd error         // why it never can be; guarded by mu
 	moved chan struct{} // a transfer has ended; one token
 	idle  chan struct{} // closed when everything up to the end was sent, or can't be
 }
@@ -153,7 +154,7 @@ func (s *Stream) some(ctx context.Context, p []byte) (int, error) {
 	s.mu.Lock()
 	for s.cur == nil && s.err == nil && !s.fin {
 		s.mu.Unlock()
-		b, err := s.buffer(ctx, s.closed)
+		b, err := s.buffer(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -173,14 +174,14 @@ func (s *Stream) some(ctx context.Context, p []byte) (int, error) {
 	return n, s.err
 }
 
-// buffer waits for a buffer, until closed is.
-func (s *Stream) buffer(ctx context.Context, closed <-chan struct{}) (*buffer, error) {
+// buffer waits for a buffer.
+func (s *Stream) buffer(ctx context.Context) (*buffer, error) {
 	o := &s.c.out
 	select {
 	case o.places <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	case <-closed:
+	case <-s.closed:
 		return nil, net.ErrClosed
 	case <-s.c.closing:
 		return nil, net.ErrClosed
@@ -204,21 +205,22 @@ func (s *Stream) discard() {
 func (s *Stream) flush() {
 	b, n := s.cur, s.fill
 	s.cur = nil
-	s.start(b, n, kindStream)
+	s.start(sending{b: b}, n, kindStream)
 }
 
 // start starts a transfer, with mu held. A failure is that of the stream.
-func (s *Stream) start(b *buffer, n int, k kind) {
-	t, err := s.c.out.start(b, units.Bytes(n), piece{kind: k, first: true})
+func (s *Stream) start(u sending, n int, k kind) {
+	var err error
+	u.t, err = s.c.out.start(u.b, units.Bytes(n), piece{kind: k, first: true})
 	if err != nil {
-		s.c.out.give(b)
+		s.c.out.ended(u)
 		if s.err == nil {
 			s.err = err
 		}
 		return
 	}
 	s.count++
-	s.under <- sending{t, b} // has room: there are no more buffers than that
+	s.under <- u // has room: there are no more buffers than that
 }
 
 // reap gives back the buffers of transfers that have ended, and starts what was gathered meanwhile,
@@ -243,7 +245,7 @@ func (s *Stream) reap() {
 func (s *Stream) sent(u sending) {
 	<-u.t.Done()
 	err := u.t.Err()
-	s.c.out.give(u.b)
+	s.c.out.ended(u)
 	s.mu.Lock()
 	s.count--
 	if err != nil && s.err == nil {
@@ -274,42 +276,42 @@ func (s *Stream) drain() {
 }
 
 // CloseWrite ends this end's half of the stream: the peer reads io.EOF behind what was written. It
-// doesn't wait for that. Writing afterwards fails with EPIPE.
+// doesn't wait for that, nor for a peer that takes nothing, only for a Write under way: if a deadline ends that, nothing
+// was closed, and CloseWrite may be called again. Writing afterwards fails with EPIPE.
 func (s *Stream) CloseWrite() error {
-	// A Write that waits for a buffer ends first: CloseWrite is called by whoever has written.
-	if err := s.writing.take(s.writeBy.context(), s.closed); err != nil {
-		return s.c.translate(err)
+	select {
+	case s.writing <- struct{}{}: // whatever the deadline says
+	default:
+		// A Write that waits for a buffer ends first: CloseWrite is called by whoever has written.
+		if err := s.writing.take(s.writeBy.context(), s.closed); err != nil {
+			return s.c.translate(err)
+		}
 	}
 	defer s.writing.give()
-	return s.c.sendError(s.end(s.writeBy.context()))
+	return s.c.sendError(s.end())
 }
 
-// end sends what was gathered, and the end behind it.
-func (s *Stream) end(ctx context.Context) error {
-	s.mu.Lock()
-	done := s.fin
-	s.mu.Unlock()
-	if done {
-		return nil
-	}
-	last, err := s.buffer(ctx, nil)
+// end sends what was gathered, and the end behind it. Without memory for the end, another call may try again.
+func (s *Stream) end() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.fin {
+		return s.noEnd
+	}
 	if s.cur != nil && s.fill > 0 && s.err == nil {
 		s.flush()
 	}
+	if s.err == nil {
+		b, err := s.c.out.pool.get()
+		if err != nil {
+			return err
+		}
+		s.start(sending{b: b, beyond: true}, 0, kindEnd)
+	}
 	s.discard()
-	s.fin = true
-	if err == nil && s.err == nil {
-		s.start(last, 0, kindEnd)
-	} else if err == nil {
-		s.c.out.give(last)
-	}
+	s.fin, s.noEnd = true, s.err
 	close(s.under)
-	if err == nil {
-		err = s.err
-	}
-	return err
+	return s.noEnd
 }
 
 // Close ends the stream and the connection. It sends what was written, and waits while the peer takes
@@ -333,13 +335,7 @@ func (s *Stream) Close() error {
 func (s *Stream) linger(ctx context.Context) {
 	still := time.NewTimer(lingerStill)
 	defer still.Stop()
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = s.end(ctx)
-	}()
-	defer func() { cancel(); <-ended }()
+	_ = s.end()
 	for {
 		select {
 		case <-s.idle:

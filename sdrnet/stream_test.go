@@ -90,6 +90,35 @@ func TestStreamCloses(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
+// TestCloseWriteBlocked: CloseWrite ends the stream also while the peer takes nothing and after a deadline, and once is enough.
+func TestCloseWriteBlocked(t *testing.T) {
+	a, b := pair(t, &sdrnet.Config{Window: 2, BufferSize: 4096})
+	c, s := a.Stream(), b.Stream()
+	require.NoError(t, c.SetWriteDeadline(time.Now().Add(200*time.Millisecond)))
+	written, err := c.Write(make([]byte, 1<<20))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	for range 2 {
+		require.NoError(t, c.CloseWrite())
+	}
+	require.NoError(t, c.SetWriteDeadline(time.Time{}))
+	_, err = c.Write([]byte("x"))
+	require.ErrorIs(t, err, syscall.EPIPE)
+	require.NoError(t, s.SetReadDeadline(time.Now().Add(waitLimit)))
+	all, err := io.ReadAll(s)
+	require.NoError(t, err)
+	require.Len(t, all, written)
+
+	// One that failed for good says so again.
+	require.NoError(t, c.Close())
+	_, err = s.Write([]byte("x"))
+	for err == nil { // the peer has closed, which this end soon knows
+		_, err = s.Write([]byte("x"))
+	}
+	for range 2 {
+		require.ErrorIs(t, s.CloseWrite(), syscall.EPIPE)
+	}
+}
+
 // TestMixed: one end writes a stream and the other wants messages.
 func TestMixed(t *testing.T) {
 	a, b := pair(t, nil)
