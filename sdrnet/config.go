@@ -44,7 +44,7 @@ type Config struct {
 	// one copy more. Default 256 KiB.
 	BufferSize units.Bytes
 	// MaxMessage is the longest message that Recv accepts: a peer that sends a longer one loses the
-	// connection. Default 64 MiB, at least BufferSize.
+	// connection, and its calls fail with an *oob.PeerError that says so. Default 64 MiB, at least BufferSize.
 	MaxMessage units.Bytes
 	// Link, if it changes anything, is emulated for what this end sends, and sending is paced to its rate. Its marks
 	// (MarkAbove) make data ECN-capable, if both ends have some; they are for user-space RoCEv2.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -194,6 +195,20 @@ func (m *session) giveReason(reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reason = reason
+}
+
+// abortTime bounds what abort waits for a peer that takes nothing.
+const abortTime = 300 * time.Millisecond
+
+// abort ends the session before its lanes close. The peer gets the last message of each, by which it knows what this end has received,
+// and then the reason.
+func (m *session) abort(last [lanes][]byte, reason string) {
+	ctx, cancel := context.WithTimeout(context.Background(), abortTime)
+	defer cancel()
+	for i := range m.lane {
+		_ = m.lane[i].Send(ctx, last[i]) // if that fails, so does what follows, and the lane notices
+	}
+	_ = m.s.CloseWithReason(reason)
 }
 
 // Close ends the session with the last lane.

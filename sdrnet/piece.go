@@ -48,7 +48,7 @@ func (p piece) imm() uint32 {
 func parsePiece(imm uint32, ok bool) (piece, error) {
 	p := piece{kind(imm >> kindShift), imm&firstBit != 0, imm & maxMore}
 	if !ok {
-		return p, fmt.Errorf("%w: the peer sent a message that says nothing of its kind", sdr.ErrMismatch)
+		return p, fmt.Errorf("%w: a message came that says nothing of its kind", sdr.ErrMismatch)
 	}
 	return p, nil
 }

@@ -44,6 +44,8 @@ type incoming struct {
 	// partial is what has come of a message in several pieces; its pieces that follow are wanted.
 	partial []byte
 	wanted  uint32
+	// refused is the error because of which this end takes nothing more from the peer.
+	refused error
 	// early are the messages and pieces of a stream that came while this end waited for what belongs to a file: the
 	// next calls of Recv or Read return them. earlyBytes is the memory that they take.
 	early      []*Message
@@ -207,7 +209,10 @@ func (m *Message) unsuited(want kind) error {
 // take waits for the oldest receive, posts another in its place, and returns the message that its
 // piece ends; nil if it doesn't end one.
 func (in *incoming) take(ctx context.Context) (*Message, error) {
-	if len(in.posted) == 0 {
+	switch {
+	case in.refused != nil:
+		return nil, in.refused
+	case len(in.posted) == 0:
 		return nil, sdr.ErrClosed
 	}
 	r := in.posted[0]
@@ -229,26 +234,39 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 	got := r.t.Result()
 	p, err := parsePiece(got.Imm, got.HasImm)
 	if err == nil {
-		err = in.fits(p)
+		err = in.fits(p, r.t.Length())
 	}
 	if err != nil {
 		in.pool.put(r.b)
+		in.refused = err
 		in.c.fail(err)
 		return nil, err
 	}
 	return in.add(r.b, p, r.t.Length())
 }
 
-// fits checks a piece against what came before it and against MaxMessage.
-func (in *incoming) fits(p piece) error {
-	switch size := (units.Bytes(p.more) + 1) * in.pool.size; {
-	case p.first && p.more > 0 && size-in.pool.size >= in.c.cfg.MaxMessage:
-		return &sdr.OpError{Op: "receive", Object: "message", Err: sdr.ErrTooLong,
-			Detail: fmt.Sprintf("the peer sends more than %v", in.c.cfg.MaxMessage), Fix: "raise Config.MaxMessage at this end"}
-	case !p.first && in.wanted > 0 && p.more != in.wanted-1:
-		return fmt.Errorf("%w: the peer sent a message with a piece missing", sdr.ErrMismatch)
+// fits checks a piece of n bytes against what came before it and against MaxMessage: the first one by the pieces that it announces, which
+// have a buffer's length each and the last at least a byte, those that follow by their own length.
+func (in *incoming) fits(p piece, n units.Bytes) error {
+	limit, before := in.c.cfg.MaxMessage, units.Bytes(len(in.partial))
+	switch {
+	case p.first && p.more > 0 && units.Bytes(p.more)*in.pool.size >= limit:
+		return in.tooLong("more than ", units.Bytes(p.more)*in.pool.size)
+	case p.first || in.wanted == 0:
+		return nil
+	case p.more != in.wanted-1:
+		return fmt.Errorf("%w: a message came with a piece missing", sdr.ErrMismatch)
+	case before+n > limit:
+		return in.tooLong("", before+n)
 	}
 	return nil
+}
+
+// tooLong says of a message of n bytes what must be changed, in words that suit both ends.
+func (in *incoming) tooLong(more string, n units.Bytes) error {
+	return &sdr.OpError{Op: "receive", Object: "message", Err: sdr.ErrTooLong,
+		Detail: fmt.Sprintf("a message of %s%d bytes is longer than the %d of Config.MaxMessage at its receiver", more, n, in.c.cfg.MaxMessage),
+		Fix:    "raise that, or send shorter messages"}
 }
 
 // add takes a piece of n bytes in b, and posts a receive for another.
@@ -280,9 +298,12 @@ func (in *incoming) add(b *buffer, p piece, n units.Bytes) (*Message, error) {
 	return m, nil
 }
 
-// fail ends the connection because of what the peer sent.
+// fail ends the connection because of what the peer sent, and tells it, so that it learns at once what was wrong.
 func (c *Conn) fail(err error) {
-	for _, l := range c.lane {
+	var last [lanes][]byte
+	for i, l := range c.lane {
+		last[i] = l.QP().Outstanding()
 		l.Fail(err)
 	}
+	c.session.abort(last, err.Error())
 }

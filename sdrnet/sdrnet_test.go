@@ -322,22 +322,56 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, in.Close())
 }
 
-// TestTooLong: a peer can't make this end allocate more than it said.
+// TestTooLong: a peer can't make this end allocate more than it said, to the byte, and learns what was too long.
 func TestTooLong(t *testing.T) {
-	l := listen(t, &sdrnet.Config{MaxMessage: 256 * units.KiB})
-	a, b := connect(t, l, &sdrnet.Config{})
-	ctx := testContext(t)
-	require.NoError(t, a.Send(ctx, make([]byte, 256<<10)))
-	m, err := b.Recv(ctx)
-	require.NoError(t, err)
-	m.Release()
-	require.NoError(t, a.Send(ctx, make([]byte, 256<<10+1)), "its buffers hold it, but Recv won't")
-	_, err = b.Recv(ctx)
-	require.ErrorIs(t, err, sdr.ErrTooLong)
-	require.ErrorContains(t, err, "raise Config.MaxMessage")
-	_, err = b.Recv(ctx)
-	require.ErrorIs(t, err, sdr.ErrTooLong, "the connection has failed")
-	require.Error(t, b.Send(ctx, nil))
+	for _, c := range []struct {
+		name         string
+		limit        units.Bytes
+		size, window int
+		says         string
+	}{
+		{"a byte in the second buffer", 256 * units.KiB, 256<<10 + 1, 0, "a message of more than 262144 bytes is longer than the 262144 "},
+		{"a byte in the middle of a buffer", 300 * units.KiB, 300<<10 + 1, 1, "a message of 307201 bytes is longer than the 307200 "},
+		{"many buffers", units.MiB, 4 << 20, 2, "a message of more than 3932160 bytes is longer than the 1048576 "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := listen(t, &sdrnet.Config{MaxMessage: c.limit, Window: c.window})
+			a, b := connect(t, l, nil)
+			ctx := testContext(t)
+			sent := make(chan error, 1)
+			go func() {
+				if err := a.Send(ctx, make([]byte, c.limit)); err != nil {
+					t.Error(err)
+				}
+				sent <- a.Send(ctx, make([]byte, c.size))
+			}()
+			m, err := b.Recv(ctx)
+			require.NoError(t, err)
+			require.EqualValues(t, c.limit, len(m.Bytes()))
+			m.Release()
+			for range 2 {
+				_, err = b.Recv(ctx)
+				require.ErrorIs(t, err, sdr.ErrTooLong)
+				require.ErrorContains(t, err, c.says+"of Config.MaxMessage at its receiver (raise that")
+			}
+			require.Error(t, b.Send(ctx, nil), "the connection has failed")
+
+			_, err = a.Recv(ctx)
+			errs := []error{err, a.Send(ctx, nil)}
+			if err := <-sent; err != nil { // all of it may have been in the receiver's buffers before
+				errs = append(errs, err)
+			}
+			for i, err := range errs {
+				var said *oob.PeerError
+				require.ErrorAs(t, err, &said, "call %d", i)
+				require.Contains(t, said.Reason, c.says)
+				require.ErrorIs(t, err, sdr.ErrPeerClosed)
+			}
+			require.NoError(t, b.Close())
+			_, err = b.Recv(ctx)
+			require.ErrorIs(t, err, net.ErrClosed)
+		})
+	}
 }
 
 func TestMistakes(t *testing.T) {
