@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability"
@@ -27,6 +28,8 @@ type Conn struct {
 
 	out outgoing
 	in  incoming
+	// stream holds a message between its Reads; nil without one.
+	stream atomic.Pointer[Stream]
 
 	closeOnce sync.Once
 	closeErr  error
@@ -125,8 +128,9 @@ func (c *Conn) Stats() (messages, memory reliability.Stats) {
 }
 
 // Close ends the connection. What the peer has not received yet is lost; a Send that has returned was
-// received. Calls under way fail with net.ErrClosed when their memory is the caller's again. Close is
-// idempotent and takes about a second at most.
+// received. Calls under way fail with net.ErrClosed when their memory is the caller's again. What a Stream
+// holds is freed; a message that was not released keeps its memory (Message.Release). Close is idempotent
+// and takes about a second at most.
 func (c *Conn) Close() error {
 	c.closeOnce.Do(func() {
 		close(c.closing)
@@ -139,6 +143,9 @@ func (c *Conn) Close() error {
 		}
 		c.out.close()
 		c.in.close()
+		if s := c.stream.Load(); s != nil {
+			s.release()
+		}
 		c.closeErr = errors.Join(c.closeErr, c.release())
 	})
 	return c.closeErr

@@ -26,7 +26,9 @@ func (m *Message) Bytes() []byte { return m.b }
 
 // Release gives the memory back for messages to come. The slice that Bytes returned must not be used
 // any more. A message that isn't released keeps its memory until the process ends, also after
-// Conn.Close. Releasing again has no effect; it must not happen at the same time.
+// Conn.Close. That is much: one that came in a single buffer keeps the memory of the whole window, Config.Window times
+// Config.BufferSize, 16 MiB by default, because all its buffers were allocated together. Copy what is to be kept for long. Releasing
+// again has no effect; it must not happen at the same time.
 func (m *Message) Release() {
 	if m.buf != nil {
 		m.in.pool.put(m.buf)

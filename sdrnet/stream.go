@@ -61,6 +61,7 @@ func (c *Conn) Stream() *Stream {
 	}
 	s.readBy.init()
 	s.writeBy.init()
+	c.stream.Store(s)
 	go s.reap()
 	return s
 }
@@ -323,12 +324,19 @@ func (s *Stream) Close() error {
 		s.linger(s.writeBy.context())
 		s.closeErr = s.c.Close()
 		<-s.idle // the lane has closed: all transfers have ended
-		s.reading <- struct{}{}
-		if s.message != nil {
-			s.message.Release()
-		}
 	})
 	return s.closeErr
+}
+
+// release gives back the message that Read has read in part. The connection has been closed, so that a Read under way ends, and none
+// takes another message.
+func (s *Stream) release() {
+	s.reading <- struct{}{}
+	defer s.reading.give()
+	if s.message != nil {
+		s.message.Release()
+	}
+	s.message, s.rest = nil, nil
 }
 
 // linger sends the rest and waits for it.

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ends are the two ends of a connection.
+func ends(t *testing.T) (dialled, accepted *Conn) {
+	ctx := context.Background()
+	l, err := Listen("127.0.0.1:0", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close() })
+	dialled, err = Dial(ctx, l.Addr().String(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { dialled.Close() })
+	accepted, err = l.Accept(ctx)
+	require.NoError(t, err)
+	t.Cleanup(func() { accepted.Close() })
+	return dialled, accepted
+}
+
+// held is how many buffers of r are not in its pool.
+func held(in *incoming, r *region) int {
+	in.pool.mu.Lock()
+	defer in.pool.mu.Unlock()
+	return r.out
+}
+
+// TestConnCloseReleases: closing a Conn frees the receive window also when a Stream has read a part of a buffer; a message that the
+// application holds keeps it until Release.
+func TestConnCloseReleases(t *testing.T) {
+	a, b := ends(t)
+	_, err := a.Stream().Write([]byte("read in part"))
+	require.NoError(t, err)
+	s := b.Stream()
+	_, err = s.Read(make([]byte, 4))
+	require.NoError(t, err)
+	r := s.message.buf.region
+	require.NoError(t, b.Close())
+	require.Zero(t, held(&b.in, r))
+	_, err = s.Read(make([]byte, 4))
+	require.ErrorIs(t, err, net.ErrClosed)
+	require.NoError(t, s.Close())
+
+	a, b = ends(t)
+	require.NoError(t, a.Send(context.Background(), []byte("held")))
+	m, err := b.Recv(context.Background())
+	require.NoError(t, err)
+	r = m.buf.region
+	require.NoError(t, b.Close())
+	require.Equal(t, 1, held(&b.in, r))
+	require.Equal(t, "held", string(m.Bytes()))
+	m.Release()
+	require.Zero(t, held(&b.in, r))
+}
+
+// TestConnCloseUnderRead: closing a Conn ends a Read under way, and takes no bytes from one that copies them.
+func TestConnCloseUnderRead(t *testing.T) {
+	a, b := ends(t)
+	w, s := a.Stream(), b.Stream()
+	go func() {
+		for err := error(nil); err == nil; {
+			_, err = w.Write(make([]byte, 1<<20))
+		}
+	}()
+	reads := make(chan error)
+	for range 2 {
+		go func() {
+			p := make([]byte, 1000)
+			_, err := s.Read(p)
+			reads <- err
+			for err == nil {
+				_, err = s.Read(p)
+			}
+			reads <- err
+		}()
+	}
+	require.NoError(t, <-reads)
+	require.NoError(t, <-reads)
+	require.NoError(t, b.Close())
+	for range 2 {
+		require.ErrorIs(t, <-reads, net.ErrClosed)
+	}
+}
