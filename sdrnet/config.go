@@ -5,11 +5,11 @@ package sdrnet
 import (
 	"cmp"
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"net/netip"
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -94,19 +94,19 @@ func (c *Config) complete() (*Config, error) {
 func (c *Config) check() error {
 	switch {
 	case c.Silence < minSilence:
-		return fmt.Errorf("Config.Silence is %v: choose at least %v", units.FormatDuration(c.Silence), units.FormatDuration(minSilence))
+		return operr.New("configure", "sdrnet", "Config.Silence is %v: choose at least %v", units.FormatDuration(c.Silence), units.FormatDuration(minSilence))
 	case c.Window < 1 || c.Window > maxWindow:
-		return fmt.Errorf("Config.Window is %d: choose 1 to %d", c.Window, maxWindow)
+		return operr.New("configure", "sdrnet", "Config.Window is %d: choose 1 to %d", c.Window, maxWindow)
 	case c.BufferSize < minBufferSize || c.BufferSize > maxBufferSize:
-		return fmt.Errorf("Config.BufferSize is %v: choose %v to %v", c.BufferSize, minBufferSize, maxBufferSize)
+		return operr.New("configure", "sdrnet", "Config.BufferSize is %v: choose %v to %v", c.BufferSize, minBufferSize, maxBufferSize)
 	case c.MaxMessage < c.BufferSize:
-		return fmt.Errorf("Config.MaxMessage is %v: choose at least BufferSize, %v", c.MaxMessage, c.BufferSize)
+		return operr.New("configure", "sdrnet", "Config.MaxMessage is %v: choose at least BufferSize, %v", c.MaxMessage, c.BufferSize)
 	case c.Rate < 0:
-		return fmt.Errorf("Config.Rate is %v: it can't be negative", c.Rate)
+		return operr.New("configure", "sdrnet", "Config.Rate is %v: it can't be negative", c.Rate)
 	case c.Device != "" && c.UDPPort != 0:
-		return fmt.Errorf("Config.UDPPort is %d: %s is a device of the kernel, which uses port 4791 only; leave it 0", c.UDPPort, c.Device)
+		return operr.New("configure", "sdrnet", "Config.UDPPort is %d: %s is a device of the kernel, which uses port 4791 only; leave it 0", c.UDPPort, c.Device)
 	case units.Bytes(len(c.PrivateData)) > maxPrivateData:
-		return fmt.Errorf("Config.PrivateData has %d bytes: at most %v can be told", len(c.PrivateData), maxPrivateData)
+		return operr.New("configure", "sdrnet", "Config.PrivateData has %d bytes: at most %v can be told", len(c.PrivateData), maxPrivateData)
 	}
-	return c.Link.Validate()
+	return operr.Wrap("configure", "sdrnet", c.Link.Validate())
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 )
 
@@ -27,13 +28,18 @@ func withPort(addr string) string {
 // Dial connects to the Listener at the TCP address addr, "host:port" or "host". cfg may be nil. Ending ctx
 // ends the attempt; without a deadline in it each of its steps is bounded by 10 s.
 func Dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
+	c, err := dial(ctx, addr, cfg)
+	return c, translate(endedBy(ctx, operr.Wrap("dial", addr, err)), false)
+}
+
+func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	c, err := cfg.complete()
 	if err != nil {
 		return nil, err
 	}
 	s, err := oob.Dial(ctx, withPort(addr), oob.Config{TLS: c.TLS, Logger: c.Logger})
 	if err != nil {
-		return nil, translate(err, false)
+		return nil, err
 	}
 	h, err := openHost(c, ipOf(s.LocalAddr()), userroce.AnyPort)
 	if err != nil {
@@ -51,11 +57,11 @@ func Dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	}
 	if err != nil {
 		_ = s.CloseWithReason(err.Error())
-		return nil, translate(errors.Join(err, h.closeIfOpen()), false)
+		return nil, errors.Join(err, h.closeIfOpen())
 	}
 	conn, err := newConn(ctx, s, c, h, theirs)
 	if err != nil {
-		return nil, translate(errors.Join(err, h.close()), false)
+		return nil, errors.Join(err, h.close())
 	}
 	conn.release = h.close
 	return conn, nil

@@ -34,7 +34,14 @@
 // # Errors
 //
 // Errors wrap what programs written for package net ask for: net.ErrClosed when this end has closed
-// the Conn or Listener, os.ErrDeadlineExceeded after a deadline, the context's error when that ended
-// a call, and io.EOF from Recv and Read when the peer has closed in order. A peer that died is
-// sdr.ErrPeerDead. One that closed with a reason, in words of its own, is an *oob.PeerError.
+// the Conn or Listener, os.ErrDeadlineExceeded after a deadline, and io.EOF from Recv and Read when the
+// peer has closed in order. A peer that died is sdr.ErrPeerDead. One that closed with a reason, in words
+// of its own, is an *oob.PeerError.
+//
+// The error of a call that its context ended wraps both ctx.Err and context.Cause(ctx), and after a deadline
+// of the context os.ErrDeadlineExceeded, too.
+//
+// What is wrong with a configuration, an argument or the peer is an *operr.Error. Not in that shape are
+// net.ErrClosed, io.EOF, syscall.EPIPE (writing after CloseWrite) and the errors of a context where nothing more is
+// to be said, and what a FileTarget and the reader that SendFile was given return, which is passed on as it is.
 package sdrnet

@@ -16,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -74,7 +75,7 @@ func (i FileInfo) encode() []byte {
 
 func parseFileInfo(b []byte) (FileInfo, error) {
 	if len(b) < infoSize || len(b) > infoSize+maxName {
-		return FileInfo{}, fmt.Errorf("%w: the peer says nothing of a file: use SendFile at one end and RecvFile at the other", sdr.ErrMismatch)
+		return FileInfo{}, operr.New("receive", "file", "%w: the peer says nothing of a file: use SendFile at one end and RecvFile at the other", sdr.ErrMismatch)
 	}
 	nanoseconds := binary.BigEndian.Uint32(b[12:])
 	i := FileInfo{
@@ -84,7 +85,7 @@ func parseFileInfo(b []byte) (FileInfo, error) {
 		ModTime: time.Unix(int64(binary.BigEndian.Uint64(b[4:])), int64(nanoseconds)),
 	}
 	if i.Size < 0 || i.Mode != i.Mode.Perm() || nanoseconds >= 1e9 {
-		return FileInfo{}, fmt.Errorf("%w: the peer says that a file has %d bytes, mode %o, %d ns", sdr.ErrMismatch, i.Size, i.Mode, nanoseconds)
+		return FileInfo{}, operr.New("receive", "file", "%w: the peer says that a file has %d bytes, mode %o, %d ns", sdr.ErrMismatch, i.Size, i.Mode, nanoseconds)
 	}
 	return i, nil
 }
@@ -99,8 +100,16 @@ func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 	if err := info.check(); err != nil {
 		return err
 	}
+	return endedBy(ctx, c.sendWhole(ctx, r, info, p))
+}
+
+// sendWhole sends a file and waits for the receiver's word.
+func (c *Conn) sendWhole(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
 	err := c.sendFile(ctx, r, info, p)
-	if err != nil { // the receiver may know better why
+	switch {
+	case saysEnd(ctx, err):
+		return err
+	case err != nil: // the receiver may know better why
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, reasonTime)
 		defer cancel()
@@ -150,7 +159,7 @@ func (i FileInfo) check() error {
 // midFile says what the end of a connection means while a file is under way.
 func midFile(err error) error {
 	if err == io.EOF {
-		return fmt.Errorf("the peer has closed in the middle of a file: %w", io.ErrUnexpectedEOF)
+		return operr.New("transfer", "file", "%w: the peer has closed in the middle of it", io.ErrUnexpectedEOF)
 	}
 	return err
 }
@@ -178,7 +187,7 @@ func (c *Conn) RecvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 	info, err := c.recvFile(ctx, to, p)
 	if err != nil {
 		_ = c.CloseWithReason(err.Error())
-		return FileInfo{}, err
+		return FileInfo{}, endedBy(ctx, err)
 	}
 	_ = c.sendOfFile(ctx, nil) // the file is kept: a sender that is gone needn't hear that
 	return info, nil
@@ -207,7 +216,7 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 	defer m.Release()
 	sum, err := hashFile(to, size)
 	if err == nil && (size != info.Size || !bytes.Equal(sum, m.Bytes())) {
-		err = errors.New("the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")
+		err = operr.New("receive", "file", "the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")
 	}
 	if err != nil {
 		return info, err
@@ -220,7 +229,7 @@ func hashFile(r io.ReaderAt, size int64) ([]byte, error) {
 	h := sha256.New()
 	n, err := io.CopyBuffer(h, io.NewSectionReader(r, 0, size), make([]byte, units.MiB))
 	if err == nil && n != size {
-		err = fmt.Errorf("the file has become shorter: %d bytes are left of %d", n, size)
+		err = operr.New("read", "file", "it has become shorter: %d bytes are left of %d", n, size)
 	}
 	return h.Sum(nil), err
 }

@@ -218,7 +218,7 @@ func TestFileFails(t *testing.T) {
 		{"refused", target{begin: none}, 11, "the receiver failed: no room left", "no room left", 0},
 		{"not written", target{write: none}, 11, "the receiver failed: no room left", "no room left", 0},
 		{"not kept", target{keep: none}, 11, "the receiver failed: no room left", "no room left", 1},
-		{"spoilt", target{spoil: true}, 11, "the receiver failed: the SHA-256 of the copy differs", "the SHA-256 of the copy differs", 0},
+		{"spoilt", target{spoil: true}, 11, "the receiver failed: receive file: the SHA-256 of the copy differs", "the SHA-256 of the copy differs", 0},
 		{"shorter", target{}, 12, "unexpected EOF", "peer", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

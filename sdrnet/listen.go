@@ -223,7 +223,7 @@ func (l *Listener) closeHosts() {
 
 // Accept returns the next peer's connection. Peers with which there is none, because they speak
 // something else, say nothing or are configured differently, are told why and logged, and don't end Accept. It
-// fails with ctx's error, with net.ErrClosed after Close, and for good when the device can't be opened at
+// fails when ctx ends, with net.ErrClosed after Close, and for good when the device can't be opened at
 // Config.Addr.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
@@ -236,7 +236,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 		<-l.places
 		return c, nil
 	case <-ctx.Done():
-		return nil, translate(ctx.Err(), false)
+		return nil, endedBy(ctx, context.Cause(ctx))
 	case <-l.done:
 		return nil, l.err
 	}

@@ -68,7 +68,7 @@ func decodeHello(b []byte) (hello, error) {
 		private: b[helloSize:],
 	}
 	if n := units.Bytes(len(h.private)); n > maxPrivateData {
-		return hello{}, fmt.Errorf("%w: the peer has %v of private data, and %v are allowed", sdr.ErrMismatch, n, maxPrivateData)
+		return hello{}, fmt.Errorf("%w: the peer has %d bytes of private data, and %d are allowed", sdr.ErrMismatch, n, maxPrivateData)
 	}
 	// Devices have 256 to 4096, powers of two; connecting with anything else would fail without a reason.
 	if h.mtu < 256 || h.mtu&(h.mtu-1) != 0 || h.buffer < minBufferSize || h.buffer > maxBufferSize {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // A NewFile is a FileTarget on the disk, for one file. That has no name until all of it is there, so that nothing incomplete is ever
@@ -34,7 +36,7 @@ func CreateFile(path string) (*NewFile, error) {
 	case err == nil && fi.IsDir():
 		f.path, f.folder = "", path
 	case err == nil && !fi.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a regular file: name the file to write, or a folder", path)
+		return nil, operr.New("create", path, "it is not a regular file: name the file to write, or a folder")
 	}
 	var err error
 	f.file, err = os.OpenFile(f.folder, os.O_RDWR|unix.O_TMPFILE, 0o600)
@@ -42,7 +44,7 @@ func CreateFile(path string) (*NewFile, error) {
 		err = f.openPart()
 	}
 	if err != nil {
-		return nil, err
+		return nil, operr.Wrap("create", path, err)
 	}
 	return f, nil
 }
@@ -76,11 +78,11 @@ func (f *NewFile) Begin(info FileInfo) error {
 	path := filepath.Join(f.folder, info.Name)
 	switch _, err := os.Lstat(path); {
 	case info.Name == "":
-		return fmt.Errorf("what is sent has no name: %s", fix)
+		return operr.New("create", path, "what is sent has no name: %s", fix)
 	case !info.ValidName():
-		return fmt.Errorf("the name %.300q isn't one of a file that may be made: %s", info.Name, fix)
+		return operr.New("create", f.folder, "the name %.300q isn't one of a file that may be made: %s", info.Name, fix)
 	case err == nil:
-		return &wrapped{fmt.Errorf("there is a file %q already: %s", info.Name, fix), fs.ErrExist}
+		return &wrapped{operr.New("create", f.folder, "there is a file %q already: %s", info.Name, fix), fs.ErrExist}
 	}
 	f.path = path
 	return nil

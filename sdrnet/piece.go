@@ -3,8 +3,7 @@
 package sdrnet
 
 import (
-	"fmt"
-
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
@@ -48,7 +47,7 @@ func (p piece) imm() uint32 {
 func parsePiece(imm uint32, ok bool) (piece, error) {
 	p := piece{kind(imm >> kindShift), imm&firstBit != 0, imm & maxMore}
 	if !ok {
-		return p, fmt.Errorf("%w: a message came that says nothing of its kind", sdr.ErrMismatch)
+		return p, operr.New("receive", "message", "%w: it says nothing of its kind", sdr.ErrMismatch)
 	}
 	return p, nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -114,7 +115,7 @@ func (in *incoming) close() {
 // messages have been taken.
 func (c *Conn) Recv(ctx context.Context) (*Message, error) {
 	m, err := c.in.next(ctx, kindMessage)
-	return m, c.recvError(err)
+	return m, c.recvError(endedBy(ctx, err))
 }
 
 // recvError is translate for calls that receive: to them, a peer that has closed is the end.
@@ -257,7 +258,7 @@ func (in *incoming) fits(p piece, n units.Bytes) error {
 	case p.first || in.wanted == 0:
 		return nil
 	case p.more != in.wanted-1:
-		return fmt.Errorf("%w: a message came with a piece missing", sdr.ErrMismatch)
+		return operr.New("receive", "message", "%w: it came with a piece missing", sdr.ErrMismatch)
 	case before+n > limit:
 		return in.tooLong("", before+n)
 	}

@@ -74,7 +74,7 @@ type outMessage struct {
 //
 // Ending ctx gives the message up: the peer doesn't see it, unless it had it all.
 func (c *Conn) Send(ctx context.Context, b []byte) error {
-	return c.sendError(c.send(ctx, b, kindMessage))
+	return c.sendError(endedBy(ctx, c.send(ctx, b, kindMessage)))
 }
 
 func (c *Conn) send(ctx context.Context, b []byte, k kind) error {
