@@ -4,6 +4,7 @@ package sdr
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -369,7 +370,11 @@ func (q *QP) checkEngine() {
 func (q *QP) fail(err error) {
 	if q.err == nil {
 		q.err = err
-		q.ep.log.Warn("queue pair failed", "qp", q.name, "err", err)
+		log := q.ep.log.With("qp", q.name)
+		if q.peer != nil {
+			log = log.With("peer", netip.AddrPortFrom(q.peer.control.Addr, q.peer.control.Port))
+		}
+		log.Warn("queue pair failed", "err", err)
 	}
 	q.beginClose()
 }

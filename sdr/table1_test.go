@@ -311,12 +311,14 @@ func TestLogger(t *testing.T) {
 	require.NoError(t, err)
 	peer, err := other.NewQP(small)
 	require.NoError(t, err)
+	addr, err := peer.Info().Addr()
+	require.NoError(t, err)
 	require.NoError(t, q.StartConnect(peer.Info())) // the peer never does
 	for q.Err() == nil {
 		net.Advance(max(net.Now(), min(c.Progress(net.Now()), net.Next())))
 	}
 	require.ErrorIs(t, q.Err(), sdr.ErrPeerDead)
-	require.Contains(t, out.String(), `level=WARN msg="queue pair failed" qp="qp 0"`)
+	require.Contains(t, out.String(), `level=WARN msg="queue pair failed" qp="qp 0" peer=`+addr.String())
 	require.NoError(t, c.Close())
 	require.NoError(t, other.Close())
 }

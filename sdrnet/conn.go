@@ -102,12 +102,18 @@ func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
 	}
 	m := newSession(s, infos)
 	c.session = m
+	// The lanes are alike, and so is what they fail for: the first that does speaks for both.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	errs := make(chan error, lanes)
 	for i := range c.lane {
 		go func() { errs <- c.lane[i].ConnectOver(ctx, &m.lane[i]) }()
 	}
 	for range c.lane {
-		err = errors.Join(err, <-errs)
+		if laneErr := <-errs; err == nil && laneErr != nil {
+			err = laneErr
+			cancel()
+		}
 	}
 	return err
 }

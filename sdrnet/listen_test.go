@@ -17,6 +17,9 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/internal/watched"
 	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/schemes"
+	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 )
 
@@ -45,6 +48,37 @@ func TestSilentPeers(t *testing.T) {
 	require.NoError(t, err)
 	defer a.Close()
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "too many peers connect at once") }, waitLimit, time.Millisecond)
+}
+
+// TestListenerClosesQuietly: that a Listener was closed is no news of the peers who were connecting.
+func TestListenerClosesQuietly(t *testing.T) {
+	var log watched.Buffer
+	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for i := range 4 {
+		s, err := oob.Dial(t.Context(), l.Addr().String(), oob.Config{})
+		require.NoError(t, err)
+		defer s.Close()
+		if i%2 == 0 {
+			_, err = s.Exchange(t.Context(), []byte("SDRN\x01\x00\x10\x00\x00\x04\x00\x00"))
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, l.Close())
+	require.Empty(t, log.String())
+}
+
+// TestMismatchOnce: that the schemes differ is said once and in one line, although each lane finds it, at the end that dials, in the log
+// of the other, and as what each told the other.
+func TestMismatchOnce(t *testing.T) {
+	var log watched.Buffer
+	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	ctx := testContext(t)
+	_, err := sdrnet.Dial(ctx, l.Addr().String(), &sdrnet.Config{Scheme: func() (scheme.Scheme, error) { return schemes.New("sr", schemes.Params{}) }})
+	require.ErrorIs(t, err, sdr.ErrMismatch)
+	require.Equal(t, 1, strings.Count(err.Error(), "reliability scheme is"), err)
+	require.NotContains(t, err.Error(), "\n")
+	require.Eventually(t, func() bool { return strings.Contains(log.String(), "turned a peer away") }, waitLimit, time.Millisecond)
+	require.Equal(t, 1, strings.Count(log.String(), "reliability scheme is"), log.String())
 }
 
 // TestPortTaken: a device that can't be opened at the address that was configured ends Accept, and the peer hears why.
