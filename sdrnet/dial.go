@@ -27,6 +27,12 @@ func withPort(addr string) string {
 
 // Dial connects to the Listener at the TCP address addr, "host:port" or "host". cfg may be nil. Ending ctx
 // ends the attempt; without a deadline in it each of its steps is bounded by 10 s.
+//
+// Each Dial opens a device of its own, until the Conn is closed: on user-space RoCEv2 a UDP port, 16 sockets to send on,
+// and for each of sdr.DefaultWorkers workers two file descriptors and a goroutine that keeps a thread. The connection
+// itself has a descriptor and 4 goroutines. All connections of a Listener at one local address share a device, so that one
+// more costs a descriptor and 4 goroutines. A process with hundreds of connections, to which the usual limit of 1024
+// descriptors (ulimit -n) leaves some 50 of Dial, is better the end that listens: once connected, both ends can do the same.
 func Dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	c, err := dial(ctx, addr, cfg)
 	return c, translate(endedBy(ctx, operr.Wrap("dial", addr, err)), false)

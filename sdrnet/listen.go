@@ -24,7 +24,8 @@ var errCrowd = errors.New("too many peers connect at once, and this one has been
 
 // A Listener waits for peers. Its methods may be called from any goroutine.
 //
-// All connections of one local address share a device, and so its UDP port.
+// All connections of one local address share a device, and so its UDP port, its file descriptors and its workers; what each of them
+// costs is told at Dial.
 type Listener struct {
 	cfg *Config
 	oob *oob.Listener

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -79,6 +80,31 @@ func TestMismatchOnce(t *testing.T) {
 	require.NotContains(t, err.Error(), "\n")
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "turned a peer away") }, waitLimit, time.Millisecond)
 	require.Equal(t, 1, strings.Count(log.String(), "reliability scheme is"), log.String())
+}
+
+// descriptors is how many this process has.
+func descriptors(t *testing.T) int {
+	all, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(all)
+}
+
+// TestDescriptors: the ends of a connection cost as many file descriptors as Dial says: one that was dialled its own device, one that was
+// accepted only itself.
+func TestDescriptors(t *testing.T) {
+	l := listen(t, nil)
+	connect(t, l, nil) // opens what all share
+	before := descriptors(t)
+	c, err := sdrnet.Dial(testContext(t), l.Addr().String(), nil)
+	require.NoError(t, err)
+	a, err := l.Accept(testContext(t))
+	require.NoError(t, err)
+	both := descriptors(t) - before
+	require.LessOrEqual(t, both, 18+2*sdr.DefaultWorkers())
+	require.NoError(t, c.Close())
+	require.LessOrEqual(t, descriptors(t)-before, 1, "the accepted end")
+	require.NoError(t, a.Close())
+	require.Equal(t, before, descriptors(t))
 }
 
 // TestPortTaken: a device that can't be opened at the address that was configured ends Accept, and the peer hears why.
