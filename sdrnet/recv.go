@@ -3,6 +3,7 @@
 package sdrnet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,8 @@ type incoming struct {
 	pool pool
 	// posted are the receives under way, of which the first is the next to be taken.
 	posted []receiving
+	// broken is why no more could be posted.
+	broken error
 	// partial is what has come of a message in several pieces; its pieces that follow are wanted.
 	partial []byte
 	wanted  uint32
@@ -93,6 +96,14 @@ func (in *incoming) postOn(b *buffer) error {
 	}
 	in.posted = append(in.posted, receiving{t, b})
 	return nil
+}
+
+// postAgain posts b for a message to come. A failure concerns that one and none that has arrived: the call that finds nothing else
+// says it.
+func (in *incoming) postAgain(b *buffer) {
+	if err := in.postOn(b); err != nil {
+		in.broken = err
+	}
 }
 
 // close gives the buffers back after the lane has closed, which has ended all transfers.
@@ -216,7 +227,7 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 	case in.refused != nil:
 		return nil, in.refused
 	case len(in.posted) == 0:
-		return nil, sdr.ErrClosed
+		return nil, cmp.Or(in.broken, sdr.ErrClosed)
 	}
 	r := in.posted[0]
 	err := r.t.Wait(ctx)
@@ -232,7 +243,8 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 	in.posted = in.posted[1:]
 	if err != nil {
 		in.partial, in.wanted = nil, 0 // the peer gave this message up
-		return nil, in.postOn(r.b)
+		in.postAgain(r.b)
+		return nil, nil
 	}
 	got := r.t.Result()
 	p, err := parsePiece(got.Imm, got.HasImm)
@@ -276,8 +288,11 @@ func (in *incoming) tooLong(more string, n units.Bytes) error {
 func (in *incoming) add(b *buffer, p piece, n units.Bytes) (*Message, error) {
 	if p.first && p.more == 0 {
 		in.partial, in.wanted = nil, 0
-		// A failure concerns the messages to come, not this one: the next call meets it.
-		_ = in.post()
+		if next, err := in.pool.get(); err != nil {
+			in.broken = err
+		} else {
+			in.postAgain(next)
+		}
 		return &Message{b: b.mem[:n:n], in: in, buf: b, kind: p.kind}, nil
 	}
 	if p.first {
@@ -290,9 +305,7 @@ func (in *incoming) add(b *buffer, p piece, n units.Bytes) (*Message, error) {
 		in.wanted--
 		whole = in.wanted == 0
 	}
-	if err := in.postOn(b); err != nil {
-		return nil, err
-	}
+	in.postAgain(b)
 	if !whole {
 		return nil, nil
 	}

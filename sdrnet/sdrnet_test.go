@@ -227,6 +227,25 @@ func TestPeerCloses(t *testing.T) {
 	require.NoError(t, a.Close())
 }
 
+// TestLastMessages: what had arrived before the peer closed is there whatever its length and the window, and then io.EOF.
+func TestLastMessages(t *testing.T) {
+	for _, c := range []struct{ window, size int }{{1, 4096}, {4, 3 * 4096}, {3, 3 * 4096}} {
+		a, b := pair(t, &sdrnet.Config{Window: c.window, BufferSize: 4096})
+		ctx := testContext(t)
+		require.NoError(t, a.Send(ctx, make([]byte, c.size)))
+		require.NoError(t, a.Close())
+		require.ErrorIs(t, b.Send(ctx, nil), syscall.EPIPE, "now b knows")
+		m, err := b.Recv(ctx)
+		require.NoError(t, err, "%+v", c)
+		require.Len(t, m.Bytes(), c.size)
+		m.Release()
+		for range 2 {
+			_, err = b.Recv(ctx)
+			require.Equal(t, io.EOF, err, "%+v", c)
+		}
+	}
+}
+
 // TestCloseWithReason: the peer of an end that closes with a reason learns it in every call, under way and later.
 func TestCloseWithReason(t *testing.T) {
 	a, b := pair(t, nil)
