@@ -116,7 +116,7 @@ func (c *Conn) sendWhole(ctx context.Context, r io.ReaderAt, info FileInfo, p Pr
 	}
 	m, answer := c.recvOfFile(ctx, false)
 	switch said := (*oob.PeerError)(nil); {
-	case errors.As(answer, &said):
+	case errors.As(answer, &said) && !failedHere(err): // otherwise it has only heard that we failed
 		return &wrapped{fmt.Errorf("the receiver failed: %s", said.Reason), answer}
 	case err != nil:
 		return err

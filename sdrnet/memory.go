@@ -104,3 +104,14 @@ func (c *Conn) RecvTo(ctx context.Context, w io.WriterAt, p Progress) (int64, er
 	n, err := c.lane[memoryLane].RecvTo(ctx, w, p)
 	return int64(n), c.recvError(err)
 }
+
+// failedHere says whether err, of a call that sends, is something that the peer doesn't know better: neither that the peer gave up or left, nor
+// that it stands still.
+func failedHere(err error) bool {
+	for _, theirs := range []error{sdr.ErrCompleted, sdr.ErrPeerClosed, sdr.ErrPeerDead, sdr.ErrNoProgress, sdr.ErrClosed} {
+		if errors.Is(err, theirs) {
+			return false
+		}
+	}
+	return err != nil
+}
