@@ -12,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -105,9 +106,10 @@ func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 
 // sendWhole sends a file and waits for the receiver's word.
 func (c *Conn) sendWhole(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
-	err := c.sendFile(ctx, r, info, p)
+	source := &source{ReaderAt: r}
+	err := c.sendFile(ctx, source, info, p)
 	switch {
-	case saysEnd(ctx, err):
+	case saysEnd(ctx, err), source.failed.Load():
 		return err
 	case err != nil: // the receiver may know better why
 		var cancel context.CancelFunc
@@ -129,6 +131,20 @@ func (c *Conn) sendWhole(ctx context.Context, r io.ReaderAt, info FileInfo, p Pr
 			Fix: "use SendFile at one end and RecvFile at the other"}
 	}
 	return nil
+}
+
+// A source knows whether reading it has failed, for which no receiver knows the reason.
+type source struct {
+	io.ReaderAt
+	failed atomic.Bool
+}
+
+func (s *source) ReadAt(b []byte, off int64) (int, error) {
+	n, err := s.ReaderAt.ReadAt(b, off)
+	if n < len(b) {
+		s.failed.Store(true)
+	}
+	return n, err
 }
 
 // recvOfFile receives what the peer says about a file, with start that one begins.
