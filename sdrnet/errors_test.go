@@ -56,6 +56,24 @@ var contextCalls = map[string]func(t *testing.T, ctx context.Context) error{
 		a, _ := pair(t, nil)
 		return a.SendFile(ctx, strings.NewReader("x"), sdrnet.FileInfo{Size: 1}, nil)
 	},
+	"SendMemory": func(t *testing.T, ctx context.Context) error {
+		a, _ := pair(t, nil)
+		return a.SendMemory(ctx, must(a.Alloc(1)), 0, 1, sdrnet.SendOptions{})
+	},
+	"RecvMemory": func(t *testing.T, ctx context.Context) error {
+		a, _ := pair(t, nil)
+		_, err := a.RecvMemory(ctx, must(a.Alloc(1)), 0, 1)
+		return err
+	},
+	"SendFrom": func(t *testing.T, ctx context.Context) error {
+		a, _ := pair(t, nil)
+		return a.SendFrom(ctx, strings.NewReader("x"), 1, nil)
+	},
+	"RecvTo": func(t *testing.T, ctx context.Context) error {
+		a, _ := pair(t, nil)
+		_, err := a.RecvTo(ctx, newTarget(t), nil)
+		return err
+	},
 	"RecvFile": func(t *testing.T, ctx context.Context) error {
 		a, _ := pair(t, nil)
 		_, err := a.RecvFile(ctx, newTarget(t), nil)

@@ -72,14 +72,14 @@ type (
 // must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns when the
 // memory is the caller's again.
 func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int, o SendOptions) error {
-	return c.sendError(c.lane[memoryLane].Send(ctx, m.mr, units.Bytes(off), units.Bytes(n), o))
+	return c.sendError(endedBy(ctx, c.lane[memoryLane].Send(ctx, m.mr, units.Bytes(off), units.Bytes(n), o)))
 }
 
 // RecvMemory receives what the peer's SendMemory sends into n bytes at off of m and returns how many
 // bytes came, and their immediate. A longer transfer fails at both ends. Ending ctx gives the transfer up, as for SendMemory.
 func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (RecvResult, error) {
 	got, err := c.lane[memoryLane].Recv(ctx, m.mr, units.Bytes(off), units.Bytes(n))
-	return got, c.recvError(err)
+	return got, c.recvError(endedBy(ctx, err))
 }
 
 // Progress gets how far a transfer of SendFrom, RecvTo, SendFile or RecvFile has got, in bytes. It is called from the caller's
@@ -94,7 +94,7 @@ type Progress = reliability.Progress
 // had got is not known, so that bytes of one call might be taken for another's. Messages and the other direction are as before; to go on, close
 // the Conn and dial again.
 func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size int64, p Progress) error {
-	return c.sendError(c.lane[memoryLane].SendFrom(ctx, r, units.Bytes(size), p))
+	return c.sendError(endedBy(ctx, c.lane[memoryLane].SendFrom(ctx, r, units.Bytes(size), p)))
 }
 
 // RecvTo receives what the peer's SendFrom sends, writes it to w at its offsets but not in any order
@@ -102,7 +102,7 @@ func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size int64, p Progre
 // runs, other calls of it and of RecvMemory are refused with sdr.ErrBusy; what SendFrom says of failures holds for it, too.
 func (c *Conn) RecvTo(ctx context.Context, w io.WriterAt, p Progress) (int64, error) {
 	n, err := c.lane[memoryLane].RecvTo(ctx, w, p)
-	return int64(n), c.recvError(err)
+	return int64(n), c.recvError(endedBy(ctx, err))
 }
 
 // failedHere says whether err, of a call that sends, is something that the peer doesn't know better: neither that the peer gave up or left, nor
