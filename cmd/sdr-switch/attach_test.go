@@ -12,14 +12,13 @@ import (
 	"sync"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/cilium/ebpf/link"
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage/usagetest"
 	"github.com/sdr-rdma/go-sdr/dataplane/ebpf"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -140,20 +139,4 @@ func TestAttachMistakes(t *testing.T) {
 	}
 }
 
-// Help is within 80 columns, as terminals are, and tells of no default that is none.
-func TestHelpFits(t *testing.T) {
-	var all func(cmd *cobra.Command)
-	all = func(cmd *cobra.Command) {
-		var out strings.Builder
-		cmd.SetOut(&out)
-		require.NoError(t, cmd.Help())
-		for line := range strings.Lines(out.String()) {
-			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), 80, "%s: %s", cmd.CommandPath(), line)
-			require.NotRegexp(t, `\(default 0 |\(default: .*\(default `, line)
-		}
-		for _, sub := range cmd.Commands() {
-			all(sub)
-		}
-	}
-	all(newRoot())
-}
+func TestHelpFits(t *testing.T) { usagetest.HelpFits(t, newRoot()) }
