@@ -120,7 +120,7 @@ func (s *Sim) Queued(node, n int) units.Bytes {
 	return units.Bytes(s.ports[s.nodes[node].firstPort+uint32(n)].egress)
 }
 
-// Result sums up.
+// Result sums up. It looks at each message: what those need who look often, Losses and Delivered have.
 func (s *Sim) Result() Result {
 	r := Result{
 		Events: s.events, Now: s.now, Flows: len(s.ends), Done: s.finished,
@@ -141,9 +141,11 @@ func (s *Sim) Result() Result {
 	return r
 }
 
-// Losses returns how many packets have been dropped and how many PFC pauses sent so far, as Result does, but without its hash over
-// all messages: for those who look often.
+// Losses returns how many packets have been dropped and how many PFC pauses sent so far, as Result does.
 func (s *Sim) Losses() (dropped, pauses uint64) { return s.dropped(), s.pauses }
+
+// Delivered is how many bytes of packets have arrived at receivers so far, as Result has it.
+func (s *Sim) Delivered() uint64 { return s.deliveredBytes }
 
 // hashResult is FNV-1a over 64-bit words.
 func (s *Sim) hashResult(r *Result) uint64 {

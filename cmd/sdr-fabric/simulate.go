@@ -66,7 +66,7 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 	}
 	tell := func() {
 		if progress != nil {
-			part := float64(o.sim.Result().Packets.DeliveredBytes) / total
+			part := float64(o.sim.Delivered()) / total
 			if until != des.Never {
 				part = max(part, float64(o.sim.Now())/float64(until))
 			}
