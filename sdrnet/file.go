@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -106,19 +105,18 @@ func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 
 // sendWhole sends a file and waits for the receiver's word.
 func (c *Conn) sendWhole(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
-	source := &source{ReaderAt: r}
-	err := c.sendFile(ctx, source, info, p)
+	err := c.sendFile(ctx, r, info, p)
 	switch {
-	case saysEnd(ctx, err), source.failed.Load():
+	case saysEnd(ctx, err), failedHere(err): // the receiver has at most heard that we failed
 		return err
-	case err != nil: // the receiver may know better why
+	case err != nil: // it may know better why
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, reasonTime)
 		defer cancel()
 	}
 	m, answer := c.recvOfFile(ctx, false)
 	switch said := (*oob.PeerError)(nil); {
-	case errors.As(answer, &said) && !failedHere(err): // otherwise it has only heard that we failed
+	case errors.As(answer, &said):
 		return &wrapped{fmt.Errorf("the receiver failed: %s", said.Reason), answer}
 	case err != nil:
 		return err
@@ -131,20 +129,6 @@ func (c *Conn) sendWhole(ctx context.Context, r io.ReaderAt, info FileInfo, p Pr
 			Fix: "use SendFile at one end and RecvFile at the other"}
 	}
 	return nil
-}
-
-// A source knows whether reading it has failed, for which no receiver knows the reason.
-type source struct {
-	io.ReaderAt
-	failed atomic.Bool
-}
-
-func (s *source) ReadAt(b []byte, off int64) (int, error) {
-	n, err := s.ReaderAt.ReadAt(b, off)
-	if n < len(b) {
-		s.failed.Store(true)
-	}
-	return n, err
 }
 
 // recvOfFile receives what the peer says about a file, with start that one begins.
