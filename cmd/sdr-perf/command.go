@@ -123,10 +123,14 @@ func (a *call) check() error {
 	if err := a.params.check(); err != nil {
 		return usage.Wrap(err)
 	}
-	if _, err := a.tasks(&a.sweep); err != nil {
+	tasks, err := a.tasks(&a.sweep)
+	if err != nil {
 		return usage.Wrap(err)
 	}
-	return a.checkIdle()
+	if err := a.checkIdle(); err != nil {
+		return err
+	}
+	return a.checkPlot(tasks)
 }
 
 func devicesCommand() *cobra.Command {

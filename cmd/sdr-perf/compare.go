@@ -158,8 +158,7 @@ func (k pointKey) String() string {
 	if k.latency {
 		parts = append(parts, "--latency")
 	}
-	l := k.link
-	text := link{RTT: l.RTTNs, Rate: l.RateBps, Drop: l.Drop, Burst: l.Burst, Reorder: l.Reorder, Duplicate: l.Duplicate, Queue: l.QueueBytes, MarkAbove: l.MarkAboveBytes}
+	text := linkIn(&k.link)
 	return strings.Join(append(parts, text.describe()), ", ")
 }
 
