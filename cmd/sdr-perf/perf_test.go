@@ -220,6 +220,7 @@ func TestPeerIsSilent(t *testing.T) {
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGSTOP))
 	c.ends(t, 8*time.Second, exitFailure)
 	require.Regexp(t, "for 2 s|within the time limit", c.lastLine())
+	require.NotContains(t, c.errors(), "level=", "logs come with -v")
 }
 
 // An interrupt ends both ends at once, after the transfer under way, and shows what was measured. On a busy machine

@@ -32,6 +32,9 @@ type point struct {
 	cpu    cpuMeter
 	stall  stall
 	course course
+	// counting says that transfers count, of which arrived have come where they don't overlap; receiver only.
+	counting bool
+	arrived  int
 	// missing counts units that an unreliable scheme didn't bring; receiver only.
 	missing uint64
 }
@@ -70,7 +73,7 @@ func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
 		MTU: mtu, Chunk: pt.Chunk, Channels: pt.Channels, Silence: pt.Timeout,
 		SendDepth: min(max(1024, link.PacketsInFlight(mtu)), 1<<20),
 	}, reliability.Config{
-		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.log,
+		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.below,
 		Rate: pt.rateOf(link.UserRate(mtu, pt.end.dev.Caps().HeaderBytes)), Congestion: congestion.Spec{Name: pt.Congestion}, Trims: pt.end.local.trimPath,
 	})
 	return conn, asUsage(err)

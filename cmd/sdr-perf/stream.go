@@ -134,6 +134,10 @@ func (pt *point) beginPhase(ctx context.Context, phase op, r *measurement) error
 	}
 	if pt.begun, err = pt.settle(ctx); err == nil {
 		pt.cpu.begin()
+		pt.counting = true
+		for _, l := range pt.lanes {
+			l.warmed = l.received
+		}
 		if pt.end.end == sending {
 			pt.course.begin(pt.end.local.interval, pt.stats)
 			pt.course.resume()
