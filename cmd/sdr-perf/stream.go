@@ -217,7 +217,9 @@ func (pt *point) endPhase(ctx, asked context.Context, all *flow) (phaseEnd, erro
 	ours := phaseEnd{N: all.times.n, Elapsed: all.elapsed()}
 	answers := pt.Latency && pt.end.end == receiving // until it knows how many come
 	if pt.sends() && !answers {
-		ours.Err = text(asked.Err())
+		if asked.Err() != nil {
+			ours.Err = errInterrupted.Error()
+		}
 	} else {
 		var stop context.CancelFunc
 		if ctx, stop = context.WithCancel(ctx); asked.Err() == nil {
