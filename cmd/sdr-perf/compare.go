@@ -75,12 +75,12 @@ func compareFiles(c *cobra.Command, before, after string, tolerance float64, fil
 	for i, p := range pairs {
 		list[i] = p.compare(tolerance)
 	}
-	if file != "-" {
-		printDifferences(c.OutOrStdout(), pairs, list)
-	}
 	out, err := create(file, c.OutOrStdout())
 	if err != nil {
 		return err
+	}
+	if file != "-" {
+		printDifferences(c.OutOrStdout(), pairs, list)
 	}
 	if err := writeIndented(out, list); err != nil {
 		return err

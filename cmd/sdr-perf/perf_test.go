@@ -410,6 +410,8 @@ func TestMistakes(t *testing.T) {
 		{"--loopback -p 4000", exitUsage, "--port has no effect"},
 		{"-p 4000 127.0.0.1:4001", exitUsage, "the HOST has a port of its own"},
 		{"--loopback --json " + dir, exitFailure, "is a directory"},
+		{"--loopback --csv " + dir + "/none/x", exitFailure, "no such file"},
+		{"--loopback --sweep inflight=1,2 --plot " + dir + "/none/x.svg", exitFailure, "no such file"},
 		{"--loopback --pcap " + dir + "/none/x", exitFailure, "no such file"},
 		{"--loopback --addr 203.0.113.1", exitFailure, "not an address of this host"},
 		{"-p " + free + " " + own(1), exitFailure, "is the server running there"},
