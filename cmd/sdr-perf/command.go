@@ -130,6 +130,9 @@ func (a *call) check() error {
 	if err := a.checkIdle(); err != nil {
 		return err
 	}
+	if err := a.bars.checkIdeal(tasks); err != nil {
+		return err
+	}
 	return a.checkPlot(tasks)
 }
 
