@@ -104,6 +104,7 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 		return start(a, c)
 	}
 	c.AddCommand(devicesCommand(), congestionCommand(), doctorCommand(), compareCommand(running))
+	usage.Topics(c)
 	usage.Narrow(c)
 	release.Register(c)
 	return c
