@@ -129,6 +129,17 @@ func flags(t *testing.T, args ...string) (*pflag.FlagSet, *params) {
 	return f, &p
 }
 
+func TestWithPort(t *testing.T) {
+	for host, want := range map[string]string{
+		"a": "a:7", "a:9": "a:9", "127.0.0.1": "127.0.0.1:7", "::1": "[::1]:7", "[::1]": "[::1]:7", "[::1]:9": "[::1]:9",
+		"2001:db8:1:2:3:4:5:6": "[2001:db8:1:2:3:4:5:6]:7", "[fe80::1%eth0]": "[fe80::1%eth0]:7",
+	} {
+		addr, own := withPort(host, 7)
+		require.Equal(t, want, addr)
+		require.Equal(t, strings.HasSuffix(want, ":9"), own, host)
+	}
+}
+
 func TestDifferences(t *testing.T) {
 	_, client := flags(t, "-s", "1MiB,2MiB", "--mtu", "1024", "--drop", "0.5", "--reliability", "sr,sr-nack")
 	for _, c := range []struct {
