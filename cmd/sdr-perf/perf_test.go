@@ -361,9 +361,11 @@ func TestMistakes(t *testing.T) {
 		{"--loopback -s ,", exitUsage, "not a number"},
 		{"--loopback --chunk 5000", exitUsage, "choose a multiple of the MTU"},
 		{"--loopback --chunk 2048 --mtu 4096", exitUsage, "choose a multiple of the MTU"},
-		{"--loopback --chunk 256", exitUsage, "want a multiple of the MTU 4096"}, // known only when the device is open
+		{"--loopback --chunk 256", exitUsage, "--chunk 256: choose a multiple of the MTU, 4096 between these devices"}, // known only when they are open
+		{"--loopback --unit 256", exitUsage, "--unit 256: choose a multiple of the MTU, 4096 between these devices"},
 		{"--loopback --mtu 1000", exitUsage, "choose 256, 512"},
-		{"--loopback --unit 100", exitUsage, "choose a multiple of the MTU"},
+		{"--loopback --unit 100", exitUsage, "--unit 100: choose a multiple of the MTU, which is 4096 unless"},
+		{"--loopback --unit 100 --mtu 512", exitUsage, "--unit 100: choose a multiple of the MTU, 512"},
 		{"--loopback --channels 257", exitUsage, "choose 1 to 256"},
 		{"--loopback --workers 9", exitUsage, "choose 1 to 8"},
 		{"--loopback -n -5", exitUsage, "choose 1 to"},

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -47,8 +48,15 @@ func (pt *point) open(mtu units.Bytes) error {
 	if err := pt.end.checkMTU(mtu); err != nil {
 		return err
 	}
+	known := strconv.Itoa(int(mtu))
+	if pt.MTU == 0 {
+		known += " between these devices, or give a smaller --mtu"
+	}
+	err := pt.checkMultiples(mtu, known)
+	if err != nil {
+		return usage.Wrap(err)
+	}
 	newConn := func() (*reliability.Conn, error) { return pt.newConn(mtu) }
-	var err error
 	if pt.conn, err = newConn(); err != nil {
 		return err
 	}
