@@ -27,14 +27,22 @@ type PortTakenError struct {
 
 // Error names the holder and what to do.
 func (e *PortTakenError) Error() string {
-	holder := e.Holder
-	if holder == "" {
-		holder = "no process that is visible here, so a kernel rxe device, a RoCE NIC or another user's process may hold it"
-	} else {
-		holder = "held by " + holder
-	}
 	return fmt.Sprintf("UDP port %d of %v is taken: %s; free it, or choose another port or address at both ends",
-		e.Addr.Port(), e.Addr.Addr(), holder)
+		e.Addr.Port(), e.Addr.Addr(), e.Held())
+}
+
+// Held says who holds the port.
+func (e *PortTakenError) Held() string {
+	if e.Holder == "" {
+		return "no process that is visible here, so a kernel rxe device, a RoCE NIC or another user's process may hold it"
+	}
+	return "held by " + e.Holder
+}
+
+// PortTaken is the error of a UDP port that is in use at some address.
+func PortTaken(port uint16) *PortTakenError {
+	at := netip.AddrPortFrom(netip.Addr{}, port)
+	return &PortTakenError{at, portHolder("/proc", at)}
 }
 
 // Unwrap returns EADDRINUSE.
@@ -45,8 +53,8 @@ func portTakenError(a netip.Addr, port uint16) error {
 	return operr.Wrap("open", "userroce", &PortTakenError{at, portHolder("/proc", at)})
 }
 
-// portHolder looks for a process with a UDP socket at a, or at its port of all addresses, in the proc
-// file system at root.
+// portHolder looks for a process with a UDP socket at a, which may be a port of any address, or at its port of all addresses, in
+// the proc file system at root.
 func portHolder(root string, a netip.AddrPort) string {
 	inodes := map[string]bool{}
 	for _, name := range []string{"udp", "udp6"} {
@@ -90,7 +98,7 @@ func addUDPInodes(path string, a netip.AddrPort, inodes map[string]bool) {
 			continue
 		}
 		addr, port, _ := strings.Cut(fields[1], ":")
-		everywhere := strings.Trim(addr, "0") == ""
+		everywhere := strings.Trim(addr, "0") == "" || !a.Addr().IsValid()
 		if port == fmt.Sprintf("%04X", a.Port()) && (everywhere || addr == procAddr(a.Addr())) {
 			inodes[fields[9]] = true
 		}

@@ -146,6 +146,7 @@ func TestPortHolder(t *testing.T) {
 	require.Equal(t, "dnsmasq (pid 12)", portHolder(root, at("127.0.0.1:53")))
 	require.Equal(t, "dnsmasq (pid 12)", portHolder(root, at("[::1]:54")))
 	require.Empty(t, portHolder(root, at("[::2]:54")))
+	require.Equal(t, "dnsmasq (pid 12)", portHolder(root, netip.AddrPortFrom(netip.Addr{}, 54)), "at any address")
 	require.Empty(t, portHolder(root, at("127.0.0.1:4791")), "the kernel's")
 	require.Empty(t, portHolder(root, at("127.0.0.1:1")))
 	require.ErrorContains(t, &PortTakenError{}, "a kernel rxe device, a RoCE NIC or another user's process")

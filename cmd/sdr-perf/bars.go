@@ -25,7 +25,7 @@ func (b *bars) register(f *pflag.FlagSet) {
 	f.Float64Var(&b.minRate, "min-rate", 0, "exit with status 3 if a point has fewer `transfers` a second")
 	f.Var((*units.DurationValue)(&b.maxAvg), "max-avg", "exit with status 3 if a point's average time is longer")
 	f.Var((*units.DurationValue)(&b.maxP99), "max-p99", "exit with status 3 if a point's 99th percentile is longer, or has too few transfers to know")
-	f.Float64Var(&b.maxIdeal, "max-ideal", 0, "exit with status 3 if a point's T/ideal is `larger`, or there is no ideal")
+	f.Float64Var(&b.maxIdeal, "max-ideal", 0, "exit with status 3 if a point's T/ideal is `larger`; it takes an emulated link")
 	f.Float64Var(&b.maxNsPerPacket, "max-ns-per-packet", 0, "exit with status 3 if a point takes more processor `time` a packet, in nanoseconds, of both ends")
 }
 
@@ -37,6 +37,16 @@ func (b *bars) check() error {
 	for i, v := range []float64{b.minGbps, b.minRate, float64(b.maxAvg), float64(b.maxP99), b.maxIdeal, b.maxNsPerPacket} {
 		if !(v >= 0) {
 			return usage.Errorf("--%s: choose more than zero", barFlags[i])
+		}
+	}
+	return nil
+}
+
+// checkIdeal refuses a bar for T/ideal where no point will have an ideal, or one won't.
+func (b *bars) checkIdeal(tasks []task) error {
+	for _, t := range tasks {
+		if l := &t.params.Link; b.maxIdeal > 0 && l.RTT == 0 && (l.total() == 0 || t.size == 0) {
+			return usage.Errorf("--max-ideal: %v over no emulated link, or one that takes no time, has no ideal: give --rtt or --rate, or leave it out", t.size)
 		}
 	}
 	return nil

@@ -34,6 +34,19 @@ func TestBars(t *testing.T) {
 	require.Equal(t, []string{"adaptive 64 MiB: T/ideal -, at most 2 asked for"}, (&bars{maxIdeal: 2}).misses(&few))
 }
 
+// TestIdealNeedsLink: what nothing can be compared with is refused before it is measured.
+func TestIdealNeedsLink(t *testing.T) {
+	for args, ok := range map[string]bool{"": false, "--drop 0.1": false, "--sweep rtt=0,1ms": false, "--rate 1g -s 0,1k": false, "--rtt 1ms -s 0": true, "--rate 1g": true} {
+		_, _, err := asked("--loopback --max-ideal 2 " + args)
+		if ok {
+			require.NoError(t, err, args)
+			continue
+		}
+		require.ErrorContains(t, err, "has no ideal: give --rtt or --rate", args)
+		require.True(t, isUsage(err))
+	}
+}
+
 // TestExitThree: a point that falls short is shown, written, and ends with status 3.
 func TestExitThree(t *testing.T) {
 	for bar, status := range map[string]int{"--min-gbps=1000": 3, "--min-gbps=0.000001": 0} {

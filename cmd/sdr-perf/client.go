@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
@@ -34,13 +35,21 @@ type client struct {
 }
 
 func (l *local) runClient(ctx context.Context, p *params, host string, out *output, capture *capture) error {
-	addr := net.JoinHostPort(host, strconv.Itoa(int(l.port)))
-	if _, _, err := net.SplitHostPort(host); err == nil {
-		addr = host // with a port of its own
-	}
+	addr, _ := withPort(host, l.port)
 	c := l.newClient(p, addr, out, capture)
 	c.server = host
 	return c.measure(ctx)
+}
+
+// withPort is HOST as it is dialled, and whether it has a port of its own. An address of IPv6 may be in brackets without one.
+func withPort(host string, port uint16) (addr string, own bool) {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host, true
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok && strings.HasSuffix(inner, "]") {
+		host = strings.TrimSuffix(inner, "]")
+	}
+	return net.JoinHostPort(host, strconv.Itoa(int(port))), false
 }
 
 func (l *local) newClient(p *params, addr string, out *output, capture *capture) *client {

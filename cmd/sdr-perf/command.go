@@ -104,6 +104,7 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 		return start(a, c)
 	}
 	c.AddCommand(devicesCommand(), congestionCommand(), doctorCommand(), compareCommand(running))
+	usage.Topics(c)
 	usage.Narrow(c)
 	release.Register(c)
 	return c
@@ -123,10 +124,17 @@ func (a *call) check() error {
 	if err := a.params.check(); err != nil {
 		return usage.Wrap(err)
 	}
-	if _, err := a.tasks(&a.sweep); err != nil {
+	tasks, err := a.tasks(&a.sweep)
+	if err != nil {
 		return usage.Wrap(err)
 	}
-	return a.checkIdle()
+	if err := a.checkIdle(); err != nil {
+		return err
+	}
+	if err := a.bars.checkIdeal(tasks); err != nil {
+		return err
+	}
+	return a.checkPlot(tasks)
 }
 
 func devicesCommand() *cobra.Command {

@@ -75,12 +75,12 @@ func compareFiles(c *cobra.Command, before, after string, tolerance float64, fil
 	for i, p := range pairs {
 		list[i] = p.compare(tolerance)
 	}
-	if file != "-" {
-		printDifferences(c.OutOrStdout(), pairs, list)
-	}
 	out, err := create(file, c.OutOrStdout())
 	if err != nil {
 		return err
+	}
+	if file != "-" {
+		printDifferences(c.OutOrStdout(), pairs, list)
 	}
 	if err := writeIndented(out, list); err != nil {
 		return err
@@ -158,8 +158,7 @@ func (k pointKey) String() string {
 	if k.latency {
 		parts = append(parts, "--latency")
 	}
-	l := k.link
-	text := link{RTT: l.RTTNs, Rate: l.RateBps, Drop: l.Drop, Burst: l.Burst, Reorder: l.Reorder, Duplicate: l.Duplicate, Queue: l.QueueBytes, MarkAbove: l.MarkAboveBytes}
+	text := linkIn(&k.link)
 	return strings.Join(append(parts, text.describe()), ", ")
 }
 

@@ -48,11 +48,15 @@ type span struct {
 	found   float64 // FoundBps times took
 }
 
-// begin notes where the counters stand, and samples from then on; every 0: it doesn't.
+// begin notes where the counters stand, sets the clock to zero, as it has run for what warmed up, and samples from then on; every 0: it
+// doesn't.
 func (c *course) begin(every units.Duration, stats func() []reliability.Stats) {
 	if every == 0 {
 		return
 	}
+	c.mu.Lock()
+	c.before = 0
+	c.mu.Unlock()
 	c.every, c.stats, c.merged = every, stats, 1
 	c.last, c.stop = stats(), make(chan struct{})
 	c.done.Go(func() {

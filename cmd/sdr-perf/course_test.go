@@ -93,6 +93,21 @@ func TestMarkedCourse(t *testing.T) {
 	require.Contains(t, string(drawn), "notified of marks")
 }
 
+// TestCourseBeginsAtZero: transfers that warm up, one at a time, are no part of the time that is counted.
+func TestCourseBeginsAtZero(t *testing.T) {
+	c := &course{}
+	c.resume()
+	c.resumed = c.resumed.Add(-time.Hour)
+	c.pause()
+	c.begin(units.Minute, func() []reliability.Stats { return counted(1) })
+	c.resume()
+	c.pause()
+	c.end()
+	require.Len(t, c.spans, 1)
+	require.Less(t, c.spans[0].EndNs, units.Minute)
+	require.Equal(t, c.spans[0].EndNs, c.spans[0].took)
+}
+
 // TestMarksNeedECN: who asks for marks is told what else it takes.
 func TestMarksNeedECN(t *testing.T) {
 	p := start(t, "--loopback", "--addr", own(0), "--udp-port", "any", "-s", "4KiB", "-n", "1", "--rate", "100mbit", "--mark-above", "32KiB")

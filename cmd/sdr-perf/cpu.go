@@ -55,7 +55,12 @@ func (pt *point) ownCPU(c result.CPUTime) result.CPUTime {
 
 // spent is what was spent since begin.
 func (m *cpuMeter) spent() result.CPUTime {
-	s := processTime().Since(m.begun)
-	s.User = max(0, s.User-m.content)
-	return s
+	return without(processTime().Since(m.begun), m.content)
+}
+
+// without takes content off a process's time. The kernel says exactly what a thread took, and what of a process's was the user's only by
+// what it found at its ticks: what the user's part can't give was called the system's.
+func without(t result.CPUTime, content units.Duration) result.CPUTime {
+	fromUser := min(t.User, content)
+	return result.CPUTime{User: t.User - fromUser, Sys: max(0, t.Sys-(content-fromUser))}
 }

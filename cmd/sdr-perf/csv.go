@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // csvFields are the columns of --csv: JSON's names, with its units.
@@ -31,10 +32,10 @@ var csvFields = []struct {
 	{"stddev_ns", func(r *result.Result) any { return int64(r.CompletionNs.Stddev) }},
 	{"min_ns", func(r *result.Result) any { return int64(r.CompletionNs.Min) }},
 	{"p50_ns", func(r *result.Result) any { return int64(r.CompletionNs.P50) }},
-	{"p90_ns", func(r *result.Result) any { return int64(r.CompletionNs.P90) }},
-	{"p99_ns", func(r *result.Result) any { return int64(r.CompletionNs.P99) }},
-	{"p999_ns", func(r *result.Result) any { return int64(r.CompletionNs.P999) }},
-	{"p9999_ns", func(r *result.Result) any { return int64(r.CompletionNs.P9999) }},
+	{"p90_ns", func(r *result.Result) any { return orEmpty(known(r.CompletionNs.P90)) }},
+	{"p99_ns", func(r *result.Result) any { return orEmpty(known(r.CompletionNs.P99)) }},
+	{"p999_ns", func(r *result.Result) any { return orEmpty(known(r.CompletionNs.P999)) }},
+	{"p9999_ns", func(r *result.Result) any { return orEmpty(known(r.CompletionNs.P9999)) }},
 	{"max_ns", func(r *result.Result) any { return int64(r.CompletionNs.Max) }},
 	{"ideal_ns", func(r *result.Result) any { return orEmpty((*int64)(r.IdealNs)) }},
 	{"t_over_ideal", func(r *result.Result) any { return orEmpty(r.TOverIdeal) }},
@@ -57,6 +58,14 @@ func orEmpty[T any](p *T) any {
 		return ""
 	}
 	return *p
+}
+
+// known is a percentile, nil for one that so few times don't have.
+func known(d units.Duration) *int64 {
+	if d == 0 {
+		return nil
+	}
+	return (*int64)(&d)
 }
 
 // writeCSV writes a line for each result, under a line of names.

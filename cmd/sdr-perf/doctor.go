@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend/rc"
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -95,7 +96,7 @@ func (p patient) port() finding {
 	f := finding{"userroce", fmt.Sprintf("UDP port %d", roce.UDPPort), "free", ""}
 	c, err := net.ListenUDP("udp", &net.UDPAddr{Port: roce.UDPPort})
 	if err != nil {
-		f.state, f.fix = "taken, by Soft-RoCE or another program", "sdr-perf --udp-port any …"
+		f.state, f.fix = "taken: "+userroce.PortTaken(roce.UDPPort).Held(), "sdr-perf --udp-port any …"
 		return f
 	}
 	_ = c.Close()

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -39,4 +42,17 @@ func TestDoctor(t *testing.T) {
 	_, said, err := asked("doctor")
 	require.NoError(t, err)
 	require.Contains(t, said, "locked memory")
+}
+
+// TestDoctorNamesHolder: the doctor names who has the port in the words of the error that others get.
+func TestDoctorNamesHolder(t *testing.T) {
+	u, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(own(0)), Port: 4791})
+	require.NoError(t, err)
+	defer u.Close()
+	f := patient{"/"}.port()
+	require.Regexp(t, `^taken: held by .+ \(pid [0-9]+\)$`, f.state)
+	p := start(t, "--loopback", "--addr", own(0), "--udp-port", "4791", "-s", "1", "-n", "1")
+	p.ends(t, 10*time.Second, exitFailure)
+	require.Contains(t, p.lastLine(), " is taken: held by ")
+	require.Contains(t, p.lastLine(), fmt.Sprintf("(pid %d)", os.Getpid()))
 }

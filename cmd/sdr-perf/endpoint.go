@@ -59,7 +59,7 @@ func (l *local) openEndpoint(e end, at place, capture *capture) (*endpoint, erro
 	o := devices.Options{
 		Addr: at.addr, Near: at.near, UDPPort: at.port, Port: l.ibPort, Workers: l.workers, ECN: l.ecn, DSCP: l.dscp,
 		Trim: l.trim, TrimDSCP: l.trimDSCP,
-		Wire: capture.wire(), Logger: l.log,
+		Wire: capture.wire(), Logger: l.below,
 	}
 	if l.gidIndex.given {
 		o.GIDIndex = &l.gidIndex.n
@@ -95,7 +95,7 @@ func (e *endpoint) start(p *params) error {
 		e.dev = dev
 	}
 	var err error
-	e.ctx, err = sdr.NewEndpoint(e.dev, sdr.EndpointConfig{Workers: e.local.workers, Spin: e.local.spin, Logger: e.local.log})
+	e.ctx, err = sdr.NewEndpoint(e.dev, sdr.EndpointConfig{Workers: e.local.workers, Spin: e.local.spin, Logger: e.local.below})
 	return err
 }
 

@@ -75,14 +75,20 @@ func (h *histogram) stddev() float64 {
 	return math.Sqrt(max(0, h.sumOfSq-h.sum*h.sum/n) / (n - 1))
 }
 
-// summary is what all of it comes down to.
+// summary is what all of it comes down to; a percentile above which no time is has none, 0.
 func (h *histogram) summary() result.Completion {
 	if h.n == 0 {
 		return result.Completion{}
 	}
+	known := func(percent float64, need int) units.Duration {
+		if h.n < need {
+			return 0
+		}
+		return h.quantile(percent)
+	}
 	return result.Completion{
-		Avg: units.Duration(h.mean()), Stddev: units.Duration(h.stddev()), P50: h.quantile(50), P90: h.quantile(90),
-		P99: h.quantile(99), P999: h.quantile(99.9), P9999: h.quantile(99.99), Min: h.min, Max: h.max,
+		Avg: units.Duration(h.mean()), Stddev: units.Duration(h.stddev()), P50: h.quantile(50), P90: known(90, 10),
+		P99: known(99, 100), P999: known(99.9, 1000), P9999: known(99.99, 10_000), Min: h.min, Max: h.max,
 	}
 }
 

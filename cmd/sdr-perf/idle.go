@@ -21,7 +21,7 @@ func (a *call) checkIdle() error {
 			return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(s, prefix) })
 		})
 	}
-	_, _, ownPort := strings.Cut(host, ":")
+	_, ownPort := withPort(host, 0)
 	names := strings.Join(p.Schemes, ",")
 	for _, x := range []struct {
 		flag string
@@ -44,7 +44,7 @@ func (a *call) checkIdle() error {
 		{"drop", a.sweep.key == "drop", "--sweep drop gives it"},
 		{"seed", !p.Verify && !p.Link.emulated() && a.sweep.key == "", "there is no content to check and no emulated link"},
 		{"port", loopback, "with --loopback the ends meet by themselves"},
-		{"port", ownPort && !strings.Contains(host, "::"), "the HOST has a port of its own"},
+		{"port", ownPort, "the HOST has a port of its own"},
 	} {
 		if x.idle && given.Changed(x.flag) {
 			return usage.Errorf("--%s has no effect: %s, or leave it out", x.flag, x.fix)

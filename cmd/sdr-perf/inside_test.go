@@ -25,7 +25,7 @@ import (
 func testLocal(i int) *local {
 	return &local{
 		device: devices.Default, addr: netip.MustParseAddr(own(i)), udpPort: "4791", workers: 1,
-		log: slog.New(slog.DiscardHandler),
+		log: slog.New(slog.DiscardHandler), below: slog.New(slog.DiscardHandler),
 	}
 }
 

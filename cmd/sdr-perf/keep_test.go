@@ -37,3 +37,21 @@ func TestKeep(t *testing.T) {
 	s.ends(t, 5*time.Second, exitInterrupted)
 	require.Regexp(t, `(?m)^served 3 clients \(1 broke off\): [456] points, `, s.stdout.String())
 }
+
+// TestServerCountsWhatWasDone: of a client that is killed the server says how many transfers had come, one at a time or several.
+func TestServerCountsWhatWasDone(t *testing.T) {
+	for _, more := range [][]string{nil, {"-t", "2"}, {"--latency"}} {
+		counted := func(pause time.Duration) string {
+			s, c := underWay(t, append(more, "-s", "64KiB", "--warmup", "2", "-n", "100000", "--rate", "50mbit")...)
+			time.Sleep(pause)
+			require.NoError(t, c.cmd.Process.Kill())
+			s.ends(t, 10*time.Second, exitFailure)
+			return s.stdout.String()
+		}
+		out := counted(400 * time.Millisecond)
+		for pause := time.Second; strings.Contains(out, " 0 transfers") && pause < 20*time.Second; pause *= 4 { // a busy machine
+			out = counted(pause)
+		}
+		require.Regexp(t, `broke off: 0 points, [1-9][0-9]* transfers?, [0-9.]+ [KM]iB in `, out)
+	}
+}

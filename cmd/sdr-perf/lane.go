@@ -23,6 +23,8 @@ type lane struct {
 	posted  []*reliability.Transfer // receives, the oldest first; received%len(posted) is its place
 	// How many transfers have gone and come since the beginning, and how many are to come in this phase.
 	sent, received, until uint64
+	// warmed is how many had come before counting began.
+	warmed uint64
 	// missing counts units that an unreliable scheme didn't bring.
 	missing uint64
 	// wrong is the first content that was.

@@ -46,7 +46,8 @@ type local struct {
 	interval units.Duration
 	bars     bars
 	keep     bool
-	log      *slog.Logger
+	log      *slog.Logger // of this program
+	below    *slog.Logger // of what it stands on: nothing without -v, as what goes wrong there is an error here, too
 }
 
 func (l *local) register(f *pflag.FlagSet) {
@@ -170,11 +171,10 @@ func (l *local) check(host string) error {
 	if l.spin == 0 {
 		l.spin = -1
 	}
-	level := slog.LevelWarn
-	if l.verbose {
-		level = slog.LevelInfo
+	l.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if l.below = slog.New(slog.DiscardHandler); l.verbose {
+		l.below = l.log
 	}
-	l.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
 	return nil
 }
 

@@ -27,7 +27,7 @@ type output struct {
 	results []*result.Result
 }
 
-// newOutput opens the JSON file, so that one that can't be written shows before anything is measured.
+// newOutput opens the files, so that one that can't be written shows before anything is measured.
 // The table makes room for JSON on stdout.
 func (l *local) newOutput(stdout io.Writer, p *params) (*output, error) {
 	o := &output{table: stdout, columns: columnsOf(p), verbose: l.verbose, results: []*result.Result{}}
@@ -39,11 +39,30 @@ func (l *local) newOutput(stdout io.Writer, p *params) (*output, error) {
 	if l.json == "-" || l.csv == "-" {
 		o.table = os.Stderr
 	}
-	var err error
+	err := try(l.plot)
+	if err != nil {
+		return nil, err
+	}
 	if o.json, err = create(l.json, stdout); err == nil {
 		o.csv, err = create(l.csv, stdout)
 	}
 	return o, err
+}
+
+// try says why a file can't be written, and leaves it as it is.
+func try(name string) error {
+	if name == "" {
+		return nil
+	}
+	_, before := os.Stat(name)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o666)
+	if err != nil {
+		return err
+	}
+	if before != nil { // it wasn't there
+		err = os.Remove(name)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // create opens a file to write, stdout for "-", and nothing for "".

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -177,12 +178,21 @@ func (p *params) checkPackets() error {
 	if p.MTU != 0 && (p.MTU < 256 || p.MTU > 4096 || p.MTU&(p.MTU-1) != 0) {
 		return fmt.Errorf("--mtu %d: choose 256, 512, 1024, 2048 or 4096", p.MTU)
 	}
-	mtu := max(p.MTU, 256) // without --mtu the smallest that it could be
-	if p.Chunk < 0 || p.Chunk%mtu != 0 {
-		return fmt.Errorf("--chunk %d: choose a multiple of the MTU, %d", p.Chunk, mtu)
+	if p.MTU == 0 { // no MTU is smaller than 256, and which it is the devices say
+		return p.checkMultiples(256, "which is 4096 unless --mtu or a device says less")
 	}
-	if p.Unit < 0 || p.Unit%mtu != 0 {
-		return fmt.Errorf("--unit %d: choose a multiple of the MTU, %d", p.Unit, mtu)
+	return p.checkMultiples(p.MTU, strconv.Itoa(int(p.MTU)))
+}
+
+// checkMultiples says what is no multiple of an MTU.
+func (p *params) checkMultiples(mtu units.Bytes, known string) error {
+	for _, x := range []struct {
+		flag string
+		n    units.Bytes
+	}{{"chunk", p.Chunk}, {"unit", p.Unit}} {
+		if x.n < 0 || x.n%mtu != 0 {
+			return fmt.Errorf("--%s %d: choose a multiple of the MTU, %s", x.flag, int64(x.n), known)
+		}
 	}
 	return nil
 }

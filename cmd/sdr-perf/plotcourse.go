@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
@@ -29,11 +30,12 @@ func isCourse(key string, results []*result.Result) bool {
 	return len(results) > 0
 }
 
-// courseChart draws what happened over time, schemes beside each other.
+// courseChart draws what happened over time, schemes and sizes beside each other.
 func courseChart(results []*result.Result) (*figures.Chart, error) {
 	if len(results) > maxCourses {
-		return nil, usage.Errorf("--plot: %d schemes are too many to be drawn over time: choose at most %d", len(results), maxCourses)
+		return nil, tooManyCourses(len(results))
 	}
+	names := namingOf("", results)
 	axis := figures.ChartAxis{Label: "time under way [s]", Quantity: "s", Linear: true, Format: plainText}
 	panel := func(title, label, quantity string) *figures.ChartPanel {
 		return &figures.ChartPanel{Title: title, X: axis, Y: figures.ChartAxis{Label: label, Quantity: quantity, Linear: true, Format: plainText}}
@@ -46,7 +48,7 @@ func courseChart(results []*result.Result) (*figures.Chart, error) {
 			return nil, usage.Wrap(errors.New("--plot: fewer than two points to draw: measure several, by --sweep, -a or a list of sizes; or one for more than two --interval, by -n or -D"))
 		}
 		if len(results) > 1 {
-			prefix = r.Reliability + ": "
+			prefix = names.of(r) + ": "
 		}
 		line := func(p *figures.ChartPanel, name string, of func(*result.Interval) float64) {
 			s := figures.Series{Name: prefix + name}
@@ -55,15 +57,21 @@ func courseChart(results []*result.Result) (*figures.Chart, error) {
 			}
 			p.Lines = append(p.Lines, s)
 		}
+		// What never happened would be lines on zero, one over the other.
+		some := func(p *figures.ChartPanel, name string, of func(*result.Interval) float64) {
+			if slices.ContainsFunc(course, func(v result.Interval) bool { return of(&v) > 0 }) {
+				line(p, name, of)
+			}
+		}
 		gbps := func(v units.Rate) float64 { return float64(v) / 1e9 }
 		line(rate, "goodput", func(v *result.Interval) float64 { return gbps(v.GoodputBps) })
 		if r.Congestion.MeanRateBps > 0 {
 			line(rate, "found by "+r.Congestion.Name, func(v *result.Interval) float64 { return gbps(v.FoundBps) })
 		}
-		line(queue, "waiting", func(v *result.Interval) float64 { return 1e3 * v.QueueNs.Seconds() })
-		line(lost, "lost at random", func(v *result.Interval) float64 { return sharePercent(v.LostRandom+v.LostBlackout, v.Sent) })
-		line(lost, "lost by a full queue", func(v *result.Interval) float64 { return sharePercent(v.LostQueue, v.Sent) })
-		line(lost, "notified of marks", func(v *result.Interval) float64 { return sharePercent(v.Marks, v.Sent) })
+		some(queue, "waiting", func(v *result.Interval) float64 { return 1e3 * v.QueueNs.Seconds() })
+		some(lost, "lost at random", func(v *result.Interval) float64 { return sharePercent(v.LostRandom+v.LostBlackout, v.Sent) })
+		some(lost, "lost by a full queue", func(v *result.Interval) float64 { return sharePercent(v.LostQueue, v.Sent) })
+		some(lost, "notified of marks", func(v *result.Interval) float64 { return sharePercent(v.Marks, v.Sent) })
 		if r.Congestion.Jain != nil {
 			line(share, "of "+plural(r.QPs, "connection"), func(v *result.Interval) float64 { return *v.Jain })
 		}
@@ -71,7 +79,7 @@ func courseChart(results []*result.Result) (*figures.Chart, error) {
 			line(rate, fmt.Sprintf("connection %d", i+1), func(v *result.Interval) float64 { return gbps(v.FlowBps[i]) })
 		}
 	}
-	c := &figures.Chart{Title: "sdr-perf", Subtitle: subtitle("", results[0]), Stacked: true}
+	c := &figures.Chart{Title: "sdr-perf", Subtitle: subtitle("", results) + nothingLost(results, len(lost.Lines) > 0), Stacked: true}
 	for _, p := range []*figures.ChartPanel{rate, share, queue, lost} {
 		if len(p.Lines) > 0 {
 			p.X.Ticks, p.Y.Ticks = fromZero(p.Lines, false), fromZero(p.Lines, true)
@@ -79,6 +87,21 @@ func courseChart(results []*result.Result) (*figures.Chart, error) {
 		}
 	}
 	return c, nil
+}
+
+func tooManyCourses(n int) error {
+	return usage.Errorf("--plot: %d schemes and sizes are too many to be drawn over time: choose at most %d", n, maxCourses)
+}
+
+// nothingLost says why losses and marks aren't drawn.
+func nothingLost(results []*result.Result, drawn bool) string {
+	switch {
+	case drawn:
+		return ""
+	case slices.ContainsFunc(results, func(r *result.Result) bool { return r.Packets.Sent == 0 || lostPackets(&r.Packets) > 0 }):
+		return "; no marks, and no losses that the sender proved"
+	}
+	return "; nothing lost or marked"
 }
 
 // flowsDrawn is how many connections have a line each.

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -32,6 +33,9 @@ type point struct {
 	cpu    cpuMeter
 	stall  stall
 	course course
+	// counting says that transfers count, of which arrived have come where they don't overlap; receiver only.
+	counting bool
+	arrived  int
 	// missing counts units that an unreliable scheme didn't bring; receiver only.
 	missing uint64
 }
@@ -44,8 +48,15 @@ func (pt *point) open(mtu units.Bytes) error {
 	if err := pt.end.checkMTU(mtu); err != nil {
 		return err
 	}
+	known := strconv.Itoa(int(mtu))
+	if pt.MTU == 0 {
+		known += " between these devices, or give a smaller --mtu"
+	}
+	err := pt.checkMultiples(mtu, known)
+	if err != nil {
+		return usage.Wrap(err)
+	}
 	newConn := func() (*reliability.Conn, error) { return pt.newConn(mtu) }
-	var err error
 	if pt.conn, err = newConn(); err != nil {
 		return err
 	}
@@ -70,7 +81,7 @@ func (pt *point) newConn(mtu units.Bytes) (*reliability.Conn, error) {
 		MTU: mtu, Chunk: pt.Chunk, Channels: pt.Channels, Silence: pt.Timeout,
 		SendDepth: min(max(1024, link.PacketsInFlight(mtu)), 1<<20),
 	}, reliability.Config{
-		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.log,
+		Scheme: s, Unit: pt.Unit, NoProgress: pt.Timeout, Logger: pt.end.local.below,
 		Rate: pt.rateOf(link.UserRate(mtu, pt.end.dev.Caps().HeaderBytes)), Congestion: congestion.Spec{Name: pt.Congestion}, Trims: pt.end.local.trimPath,
 	})
 	return conn, asUsage(err)

@@ -38,7 +38,6 @@ func (pt *point) receive(ctx context.Context) error {
 	defer cancel()
 	var posted []*reliability.Transfer
 	var failed error
-	counting := false
 	for i := uint64(0); ; i++ {
 		for failed == nil && len(posted) < pt.ahead() {
 			var t *reliability.Transfer
@@ -59,17 +58,30 @@ func (pt *point) receive(ctx context.Context) error {
 		case theirs.Op == opEnd:
 			_, err = pt.settle(graced)
 			return err
-		case theirs.Op == opCount && !counting:
-			counting = true
+		case theirs.Op == opCount && !pt.counting:
+			pt.counting = true
 			if pt.begun, err = pt.settle(graced); err != nil {
 				return err
 			}
 			pt.cpu.begin()
 			pt.stall = stall{}
 		}
-		failed = pt.receiveOne(graced, posted[0], i)
+		if failed = pt.receiveOne(graced, posted[0], i); failed == nil && pt.counting {
+			pt.arrived++
+		}
 		posted = posted[1:]
 	}
+}
+
+// came is how many transfers that count have come.
+func (pt *point) came() int {
+	n := pt.arrived
+	for _, l := range pt.lanes {
+		if pt.counting {
+			n += int(l.received - l.warmed)
+		}
+	}
+	return n
 }
 
 // receiveOne waits for a transfer and checks its content.

@@ -102,14 +102,14 @@ func (pt *point) forth(m *measurement) direction {
 func (pt *point) cpuResult(m *measurement) result.CPU {
 	r := result.CPU{Sender: m.cpu, Receiver: &m.peerCPU}
 	if pt.end.local.loopback {
-		r.Sender, r.Receiver = m.cpu.Plus(m.peerCPU), nil
+		r.Sender, r.Receiver = without(m.cpu, -m.peerCPU.User), nil // ownCPU
 	}
-	all := m.cpu.Plus(m.peerCPU).Total()
+	all := r.Both()
 	if sent := m.counters.Sent; m.complete && sent > 0 {
-		r.NsPerPacket = float64(all) / float64(sent)
+		r.NsPerPacket = float64(all.Total()) / float64(sent)
 	}
 	if d := pt.forth(m); d.elapsed > 0 {
-		r.Load = float64(all) / float64(d.elapsed)
+		r.Load = float64(all.Total()) / float64(d.elapsed)
 	}
 	return r
 }

@@ -158,6 +158,8 @@ func (s *server) point(ctx context.Context, v visitor) (last bool, err error) {
 	}
 	if err = pt.receive(ctx); err == nil {
 		err = s.show(ctx, pt)
+	} else {
+		s.visit.breakOff(pt.came(), pt.size)
 	}
 	return v.hello.Last, err
 }
@@ -180,6 +182,9 @@ func reportOf(r *result.Result) report {
 // show prints what the client has measured.
 func (s *server) show(ctx context.Context, pt *point) error {
 	theirs, err := exchange(ctx, pt.oob, reportTime, report{})
+	if err != nil {
+		s.visit.breakOff(pt.came(), pt.size)
+	}
 	if err != nil || theirs.Result == nil {
 		return err
 	}

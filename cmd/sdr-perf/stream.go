@@ -134,6 +134,10 @@ func (pt *point) beginPhase(ctx context.Context, phase op, r *measurement) error
 	}
 	if pt.begun, err = pt.settle(ctx); err == nil {
 		pt.cpu.begin()
+		pt.counting = true
+		for _, l := range pt.lanes {
+			l.warmed = l.received
+		}
 		if pt.end.end == sending {
 			pt.course.begin(pt.end.local.interval, pt.stats)
 			pt.course.resume()
@@ -213,7 +217,9 @@ func (pt *point) endPhase(ctx, asked context.Context, all *flow) (phaseEnd, erro
 	ours := phaseEnd{N: all.times.n, Elapsed: all.elapsed()}
 	answers := pt.Latency && pt.end.end == receiving // until it knows how many come
 	if pt.sends() && !answers {
-		ours.Err = text(asked.Err())
+		if asked.Err() != nil {
+			ours.Err = errInterrupted.Error()
+		}
 	} else {
 		var stop context.CancelFunc
 		if ctx, stop = context.WithCancel(ctx); asked.Err() == nil {

@@ -84,7 +84,7 @@ func TestInterruptUnderWay(t *testing.T) {
 	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
 	c.ends(t, 5*time.Second, exitInterrupted)
 	s.ends(t, 5*time.Second, exitFailure)
-	require.Contains(t, s.lastLine(), "the client: ")
+	require.Contains(t, s.lastLine(), "the client: interrupted")
 	all := results(t, c)
 	require.Len(t, all, 1)
 	require.Equal(t, true, all[0]["incomplete"])

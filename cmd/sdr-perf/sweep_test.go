@@ -98,10 +98,12 @@ func TestWhatIsSweptIsSaidInRows(t *testing.T) {
 	}
 	require.Equal(t, ", 4 channels", channelsOf(&sweep{key: "size"}, 4))
 	require.Empty(t, channelsOf(&sweep{key: "channels"}, 4))
-	r := &result.Result{Device: "userroce", MTU: 4096, Inflight: 1, QPs: 1}
-	require.Equal(t, "userroce, MTU 4096, transfers under way on 1 connection", subtitle("inflight", r))
-	require.Equal(t, "userroce, MTU 4096, 1 transfer under way on 1 connection", subtitle("size", r))
-	r.Link = &result.Link{RateBps: units.Gbit}
-	require.Equal(t, "userroce, MTU 4096, 1 transfer under way on 1 connection; emulated link: 1 Gbit/s", subtitle("size", r))
-	require.Equal(t, "userroce, MTU 4096, 1 transfer under way on 1 connection; emulated link", subtitle("rate", r))
+	r := &result.Result{Device: "userroce", MTU: 4096, Reliability: "sr", SizeBytes: 4096, Inflight: 1, QPs: 1}
+	under := func(key string) string { return subtitle(key, []*result.Result{r}) }
+	require.Equal(t, "sr, 4 KiB, userroce, MTU 4096, transfers under way on 1 connection", under("inflight"))
+	require.Equal(t, "sr, userroce, MTU 4096, one transfer at a time", under("size"))
+	r.Link = &result.Link{RTTNs: units.Millisecond, RateBps: units.Gbit, Drop: 0.01}
+	require.Equal(t, "sr, userroce, MTU 4096, one transfer at a time; emulated link: RTT 1 ms, 1 Gbit/s, drop 0.01 per packet", under("size"))
+	require.Equal(t, "sr, 4 KiB, userroce, MTU 4096, one transfer at a time; emulated link: RTT 1 ms, drop 0.01 per packet", under("rate"))
+	require.Equal(t, "sr, 4 KiB, userroce, MTU 4096, one transfer at a time; emulated link: 1 Gbit/s, drop 0.01 per packet", under("rtt"))
 }

@@ -36,6 +36,12 @@ func (v *visit) add(r *result.Result, size units.Bytes) {
 	}
 }
 
+// breakOff notes a point that didn't come to its end, by what came here of it.
+func (v *visit) breakOff(n int, size units.Bytes) {
+	v.transfers += n
+	v.bytes += units.Bytes(n) * size
+}
+
 // conclude says what a client got, and whether it stayed to the end.
 func (v *visit) conclude(w io.Writer, err error) {
 	if v.from == nil {

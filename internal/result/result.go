@@ -211,7 +211,7 @@ type Params struct {
 	Explain string `json:"explain,omitempty"` // what the scheme chose and why
 }
 
-// Completion summarises completion times.
+// Completion summarises completion times. A percentile that so few times don't have is 0 here and null in JSON.
 type Completion struct {
 	Avg    units.Duration `json:"avg"`
 	Stddev units.Duration `json:"stddev"` // of a sample
@@ -222,6 +222,27 @@ type Completion struct {
 	P9999  units.Duration `json:"p9999"`
 	Min    units.Duration `json:"min"`
 	Max    units.Duration `json:"max"`
+}
+
+// MarshalJSON writes null for percentiles that aren't known: no time is 0.
+func (c Completion) MarshalJSON() ([]byte, error) {
+	known := func(d units.Duration) *units.Duration {
+		if d == 0 {
+			return nil
+		}
+		return &d
+	}
+	return json.Marshal(struct {
+		Avg    units.Duration  `json:"avg"`
+		Stddev units.Duration  `json:"stddev"`
+		P50    units.Duration  `json:"p50"`
+		P90    *units.Duration `json:"p90"`
+		P99    *units.Duration `json:"p99"`
+		P999   *units.Duration `json:"p999"`
+		P9999  *units.Duration `json:"p9999"`
+		Min    units.Duration  `json:"min"`
+		Max    units.Duration  `json:"max"`
+	}{c.Avg, c.Stddev, c.P50, known(c.P90), known(c.P99), known(c.P999), known(c.P9999), c.Min, c.Max})
 }
 
 // A Bucket is how many times were at most UpTo and longer than the bucket before.

@@ -69,7 +69,7 @@ func (c Chart) Figure() *Figure {
 			if !s.Paper || n < 0 {
 				n++
 			}
-			l := line{name: s.Name, look: numbered[n%len(numbered)], spread: s.Low != nil}
+			l := line{name: s.Name, look: lookOf(n), spread: s.Low != nil}
 			if s.Paper {
 				l.look.dash, l.look.width = dotted, 1.2
 				hasPaper = true

@@ -36,6 +36,8 @@ var (
 	dashed = []vg.Length{5, 3}
 	dotted = []vg.Length{1.5, 2.5}
 
+	dashDotted = []vg.Length{6, 2, 1.5, 2}
+
 	srLook       = look{vermillion, draw.CircleGlyph{}, nil, 1.6}
 	nackLook     = look{orange, draw.BoxGlyph{}, nil, 1.6}
 	xorLook      = look{skyBlue, draw.TriangleGlyph{}, nil, 1.6}
@@ -48,6 +50,13 @@ var (
 var numbered = []look{
 	{vermillion, draw.CircleGlyph{}, nil, 1.6}, {orange, draw.BoxGlyph{}, nil, 1.6}, {green, draw.CrossGlyph{}, nil, 1.6},
 	{blue, draw.PyramidGlyph{}, nil, 1.6}, {purple, draw.TriangleGlyph{}, nil, 1.6}, {black, draw.RingGlyph{}, nil, 1.6},
+}
+
+// lookOf is the look of line n: dashed, or in dashes and dots, where the colours begin again.
+func lookOf(n int) look {
+	l := numbered[n%len(numbered)]
+	l.dash = [][]vg.Length{nil, dashed, dashDotted}[n/len(numbered)%3]
+	return l
 }
 
 // tail is the look of a scheme's 99.9th percentile: its average's, dashed.

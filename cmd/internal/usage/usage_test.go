@@ -145,3 +145,29 @@ func TestArgs(t *testing.T) {
 		require.EqualError(t, err, c.says)
 	}
 }
+
+// TestHelpTopics: help of what is no command is a mistake, also where the program itself takes arguments.
+func TestHelpTopics(t *testing.T) {
+	for args, says := range map[string]string{
+		"help":           "prog does",
+		"help sub":       "sub does",
+		"help nonsense":  "",
+		"help sub extra": "",
+	} {
+		var out strings.Builder
+		root := &cobra.Command{Use: "prog", Short: "prog does", Args: cobra.ArbitraryArgs, SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command, []string) {}}
+		root.AddCommand(&cobra.Command{Use: "sub", Short: "sub does", Run: func(*cobra.Command, []string) {}})
+		Topics(root)
+		root.SetOut(&out)
+		root.SetArgs(strings.Fields(args))
+		err := root.Execute()
+		if says != "" {
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(out.String(), says), out.String())
+			continue
+		}
+		require.ErrorContains(t, err, "unknown help topic \""+strings.TrimPrefix(args, "help ")+"\": prog --help lists")
+		require.True(t, errors.As(err, new(Error)))
+		require.Empty(t, out.String())
+	}
+}
