@@ -27,6 +27,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -112,7 +113,7 @@ most that one run on two cores could have.
 			if jsonPath == "" {
 				return nil
 			}
-			return writeJSON(jsonPath, f, out)
+			return result.Write(out, jsonPath, f)
 		},
 	}
 	cmd.Flags().StringVar(&jsonPath, "json", "", "file for the same as JSON; - for standard output")

@@ -16,6 +16,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -327,7 +328,7 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	}
 	// The drawing's own CSV has what is drawn; points.csv has what is claimed.
 	base := filepath.Join(dir, name)
-	if err := writeWhole(base+".points.csv", pointsCSV(points)); err != nil {
+	if err := result.WriteFile(base+".points.csv", pointsCSV(points)); err != nil {
 		return 0, err
 	}
 	var took figureFile
@@ -336,7 +337,7 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	}
 	file := figureFile{Events: took.Events, WallS: took.WallS, RSSBytes: took.RSSBytes,
 		Version: release.Version(), Figure: f.name, Title: f.title, Scale: o.scale, Seed: o.seed, Seeds: o.seeds, Points: points, Runs: files}
-	if err := writeJSON(base+".json", file, nil); err != nil {
+	if err := result.Write(nil, base+".json", file); err != nil {
 		return 0, err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, scale %g, %s\n", f.name, f.title, o.scale, o.of())

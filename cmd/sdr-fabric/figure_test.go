@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/fabric"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -80,7 +81,7 @@ func TestTotal(t *testing.T) {
 		"strack-1.json": {Figure: "strack:1", Scale: 0.125},
 		"other.json":    {},
 	} {
-		require.NoError(t, writeJSON(filepath.Join(dir, name), f, nil))
+		require.NoError(t, result.Write(nil, filepath.Join(dir, name), f))
 	}
 	out, err := command(t, "total", dir, "--only", "strack:")
 	require.NoError(t, err)

@@ -6,11 +6,8 @@ import (
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -322,78 +319,6 @@ func sites(g *topo.Graph) []int {
 		return nil
 	}
 	return site
-}
-
-// writeJSON writes v to a file, or to w for "-". The file appears whole or not at all.
-func writeJSON(path string, v any, w io.Writer) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	b = append(b, '\n')
-	if path == "-" {
-		_, err := w.Write(b)
-		return err
-	}
-	return writeWhole(path, b)
-}
-
-// writeWhole makes a file that appears whole or not at all. What is no file, such as /dev/null, it writes to.
-func writeWhole(path string, b []byte) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return os.WriteFile(path, b, 0o644)
-	}
-	tmp, err := beside(path)
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(b)
-	if e := tmp.Chmod(0o644); err == nil {
-		err = e
-	}
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name()) // the first error is the one to report
-	}
-	return err
-}
-
-// beside makes a temporary file in the folder of path. Its error names path, which is what the user wrote.
-func beside(path string) (*os.File, error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".sdr-fabric-*")
-	var of *os.PathError
-	if errors.As(err, &of) {
-		return nil, fmt.Errorf("write %s: %w", path, of.Err)
-	}
-	return tmp, err
-}
-
-// checkWritable fails where writeWhole would, for what takes long before. "" and "-" are no files.
-func checkWritable(paths ...string) error {
-	for _, path := range paths {
-		if path == "" || path == "-" {
-			continue
-		}
-		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-			if info.IsDir() {
-				return fmt.Errorf("write %s: it is a folder", path)
-			}
-			continue
-		}
-		tmp, err := beside(path)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(tmp.Close(), os.Remove(tmp.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // writeFlows writes a line for each message.

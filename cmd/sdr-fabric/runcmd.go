@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 )
 
 func newRun() *cobra.Command {
@@ -44,7 +45,7 @@ Values of flags:
 			if jsonPath == "-" && flowsPath == "-" {
 				return usage.Errorf("--json - and --flows -: one of them goes to standard output, the other needs a file")
 			}
-			if err := checkWritable(jsonPath, flowsPath); err != nil {
+			if err := result.CheckWritable(jsonPath, flowsPath); err != nil {
 				return usage.Wrap(err)
 			}
 			s.complete()
@@ -63,7 +64,7 @@ Values of flags:
 			if jsonPath == "" {
 				return nil
 			}
-			return writeJSON(jsonPath, rep, cmd.OutOrStdout())
+			return result.Write(cmd.OutOrStdout(), jsonPath, rep)
 		},
 	}
 	s.register(cmd.Flags())
@@ -85,7 +86,7 @@ func (o *outcome) flowsTo(path string, w io.Writer) error {
 	if err := o.writeFlows(&b); err != nil {
 		return err
 	}
-	return writeWhole(path, b.Bytes())
+	return result.WriteFile(path, b.Bytes())
 }
 
 func progressTo(cmd *cobra.Command, quiet bool) io.Writer {

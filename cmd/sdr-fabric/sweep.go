@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 )
 
 // A run of a sweep. Runs with the same scenario have the same name.
@@ -79,7 +80,7 @@ func runAndStore(ctx context.Context, dir string, r sweepRun, progress func(floa
 	}
 	progress(1)
 	rep := o.report(&r.s)
-	return rep, writeJSON(pathOf(dir, r), rep, nil)
+	return rep, result.Write(nil, pathOf(dir, r), rep)
 }
 
 // stored is the report in a file, if it is one of this scenario and version.

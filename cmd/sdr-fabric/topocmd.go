@@ -14,6 +14,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -81,7 +82,7 @@ Values of flags:
 			if jsonPath == "" {
 				return nil
 			}
-			return writeJSON(jsonPath, n, cmd.OutOrStdout())
+			return result.Write(cmd.OutOrStdout(), jsonPath, n)
 		},
 	}
 	s.registerNetwork(cmd.Flags())

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -57,10 +58,10 @@ simulation that several figures share counts in each.
 				return usage.Errorf("no figure's JSON in %s: name a folder that figure --out has written to", strings.Join(args, " "))
 			}
 			if out == "-" {
-				return writeJSON(out, t, cmd.OutOrStdout())
+				return result.Write(cmd.OutOrStdout(), out, t)
 			}
 			if out != "" {
-				if err := writeJSON(out, t, nil); err != nil {
+				if err := result.Write(nil, out, t); err != nil {
 					return err
 				}
 			}

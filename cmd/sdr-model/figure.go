@@ -3,10 +3,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,6 +15,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/model"
 )
 
@@ -48,7 +49,10 @@ lower end, 1.00 to 1.05, enlarged.`,
 			if err != nil {
 				return err
 			}
-			if err := makeFolder(dir); err != nil {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return usage.Errorf("--out: %w", err)
+			}
+			if err := result.CheckWritable(filepath.Join(dir, "figure.csv")); err != nil {
 				return usage.Errorf("--out: %w", err)
 			}
 			progress := cmd.ErrOrStderr()
@@ -79,22 +83,6 @@ lower end, 1.00 to 1.05, enlarged.`,
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	sim.register(cmd, model.DefaultSamples)
 	return cmd
-}
-
-// makeFolder fails where no file can be written, before what takes long.
-func makeFolder(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	probe, err := os.CreateTemp(dir, ".sdr-model-*")
-	var of *os.PathError
-	if errors.As(err, &of) {
-		return fmt.Errorf("write to %s: %w", dir, of.Err)
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
 // figureArgs wants the number of a figure, or flags of a link.

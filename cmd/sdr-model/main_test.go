@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -259,24 +260,23 @@ func TestFigureWritesThreeFiles(t *testing.T) {
 }
 
 // Where no file can be written nothing is computed first: these would take minutes.
-func TestFigureFolder(t *testing.T) {
+func TestFolderThatIsAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	for _, args := range [][]string{{"figure", "12"}, {"figure", "--rate", "10gbit", "--size", "1TiB"}} {
-		var progress bytes.Buffer
+	for _, args := range [][]string{
+		{"figure", "12", "--out", file}, {"figure", "--rate", "10gbit", "--size", "1TiB", "--out", file},
+		{"plan", "--size", "1TiB", "--json", filepath.Join(file, "x.json")}, {"plan", "--size", "1TiB", "--plot", filepath.Join(file, "x.svg")},
+	} {
+		var out bytes.Buffer
 		root := newRoot()
-		root.SetArgs(append(args, "--samples", "10000000", "--out", file))
-		root.SetErr(&progress)
+		root.SetArgs(append(args, "--samples", "10000000"))
+		root.SetOut(&out)
+		root.SetErr(&out)
 		err := root.Execute()
-		require.ErrorContains(t, err, "--out: ")
 		require.ErrorContains(t, err, file)
-		require.Empty(t, progress.String())
+		require.ErrorAs(t, err, new(usage.Error))
+		require.Empty(t, out.String())
 	}
-	dir := t.TempDir()
-	require.NoError(t, makeFolder(dir))
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left)
 }
 
 // What the planner says about a choice is a sentence for any of them.

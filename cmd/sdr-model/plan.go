@@ -118,6 +118,9 @@ func (p *plan) run(cmd *cobra.Command) error {
 	if err := p.validate(cmd); err != nil {
 		return err
 	}
+	if err := result.CheckWritable(p.json, p.plot); err != nil {
+		return usage.Wrap(err)
+	}
 	blocks, err := p.predict()
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ func (l *local) newOutput(stdout io.Writer, p *params) (*output, error) {
 	if l.json == "-" || l.csv == "-" {
 		o.table = os.Stderr
 	}
-	err := try(l.plot)
+	err := result.CheckWritable(l.plot)
 	if err != nil {
 		return nil, err
 	}
@@ -47,22 +47,6 @@ func (l *local) newOutput(stdout io.Writer, p *params) (*output, error) {
 		o.csv, err = create(l.csv, stdout)
 	}
 	return o, err
-}
-
-// try says why a file can't be written, and leaves it as it is.
-func try(name string) error {
-	if name == "" {
-		return nil
-	}
-	_, before := os.Stat(name)
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o666)
-	if err != nil {
-		return err
-	}
-	if before != nil { // it wasn't there
-		err = os.Remove(name)
-	}
-	return errors.Join(err, f.Close())
 }
 
 // create opens a file to write, stdout for "-", and nothing for "".

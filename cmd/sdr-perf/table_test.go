@@ -75,19 +75,6 @@ func TestCSV(t *testing.T) {
 	compare(t, "results.csv", b.String())
 }
 
-// TestTriedFileStays: looking whether a file can be written leaves nothing behind, and what is there as it is.
-func TestTriedFileStays(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "x.svg")
-	require.NoError(t, try(name))
-	require.NoFileExists(t, name)
-	require.NoError(t, os.WriteFile(name, []byte("old"), 0o644))
-	require.NoError(t, try(name))
-	b, err := os.ReadFile(name)
-	require.NoError(t, err)
-	require.Equal(t, "old", string(b))
-	require.Error(t, try(filepath.Join(name, "below")))
-}
-
 func TestJSON(t *testing.T) {
 	var b strings.Builder
 	o := &output{json: keepOpen{&b}, results: sampleResults()}

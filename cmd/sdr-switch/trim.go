@@ -53,7 +53,7 @@ was cut, at once. Columns:
   goodput    user data that arrived in the time that all transfers took
   of line    that over what the line could carry beside the headers and what was
              cut
-  p99        of the transfers' completion times
+  p99        of the transfers' completion times, - of fewer than 100
   cut        packets that the switch has cut, seen: header-only packets at the
              receiver, back: those that the sender was told of; with
              --congestion fixed they should be equal. Other controllers are
@@ -380,9 +380,13 @@ func (e *experiment) table(out io.Writer, rows []row) {
 		if v := r.Perf.Verified; v != nil {
 			content = map[bool]string{true: "ok", false: "WRONG"}[*v]
 		}
+		p99 := "-"
+		if d := r.Perf.CompletionNs.P99; d > 0 { // else so few transfers have none
+			p99 = units.FormatDuration(d)
+		}
 		p, u := &r.Perf.Packets, &r.Perf.Chunks
 		fmt.Fprintf(w, "%s\t%s\t%.1f Mbit/s\t%s\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t\n", r.Kind, r.Congestion, r.GoodputBps/1e6, line,
-			units.FormatDuration(r.Perf.CompletionNs.P99), r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Joined,
+			p99, r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Joined,
 			r.Switch.Dropped, u.Retransmitted, u.Spurious, u.Timeouts, r.PacketRate, content)
 	}
 	_ = w.Flush()

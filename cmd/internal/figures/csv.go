@@ -6,8 +6,9 @@ import (
 	"bytes"
 	"encoding/csv"
 	"io"
-	"os"
 	"strconv"
+
+	"github.com/sdr-rdma/go-sdr/internal/result"
 )
 
 type writerTo interface {
@@ -15,15 +16,11 @@ type writerTo interface {
 }
 
 func writeFile(path string, from writerTo) error {
-	out, err := os.Create(path)
-	if err != nil {
+	var buf bytes.Buffer
+	if _, err := from.WriteTo(&buf); err != nil {
 		return err
 	}
-	if _, err := from.WriteTo(out); err != nil {
-		_ = out.Close() // the first error is the one to report
-		return err
-	}
-	return out.Close()
+	return result.WriteFile(path, buf.Bytes())
 }
 
 // csv returns all points of a figure in one table, a row each. The confidence interval is empty where
