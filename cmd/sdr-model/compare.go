@@ -30,6 +30,8 @@ type perfPoint struct {
 	Inflight    int         `json:"inflight"`
 	QPs         int         `json:"qps"`
 	Latency     bool        `json:"latency"`
+	Both        bool        `json:"bidirectional"`
+	Incomplete  bool        `json:"incomplete"`
 	Link        *struct {
 		RTTNs   units.Duration `json:"rtt_ns"`
 		RateBps units.Rate     `json:"rate_bps"`
@@ -206,6 +208,10 @@ func (c *compare) model(p perfPoint) (s model.Scheme, t model.Transfer, why stri
 		return nil, t, "no iterations"
 	case p.Latency:
 		return nil, t, "its times are of round trips, two transfers each (--latency)"
+	case p.Incomplete:
+		return nil, t, "it broke off, and the transfers under way then, the longest as a rule, are missing"
+	case p.Both:
+		return nil, t, "transfers went in both directions at once (-b), the model has one"
 	case p.QPs > 1:
 		return nil, t, fmt.Sprintf("%d connections shared the link (-q), the model has one", p.QPs)
 	case p.Inflight > 1:

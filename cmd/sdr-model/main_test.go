@@ -215,6 +215,8 @@ func TestCompareSaysWhatItCannot(t *testing.T) {
 		{`"unit_bytes":4096`, `"unit_bytes":0`, "unit_bytes is missing"},
 		{`"iterations":2000`, `"iterations":0`, "no iterations"},
 		{`"iterations":2000`, `"iterations":2000,"latency":true`, "round trips"},
+		{`"iterations":2000`, `"iterations":2000,"bidirectional":true`, "both directions"},
+		{`"iterations":2000`, `"iterations":2000,"incomplete":true`, "broke off"},
 		{`"iterations":2000`, `"iterations":2000,"inflight":8,"qps":1`, "8 transfers shared the link"},
 		{`"iterations":2000`, `"iterations":2000,"inflight":1,"qps":2`, "2 connections shared the link"},
 	} {
