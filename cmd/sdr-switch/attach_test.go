@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage/usagetest"
@@ -49,7 +49,7 @@ func TestAttachTrim(t *testing.T) {
 		select {
 		case err := <-done:
 			cancel()
-			if errors.Is(err, os.ErrPermission) || errors.Is(err, link.ErrNotSupported) {
+			if errors.Is(err, unix.EPERM) || errors.Is(err, link.ErrNotSupported) {
 				t.Skip("no right to load eBPF programs: ", err)
 			}
 			require.NoError(t, err)
@@ -91,7 +91,7 @@ func TestAttachedInterfaceGoes(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		if errors.Is(err, os.ErrPermission) || errors.Is(err, link.ErrNotSupported) {
+		if errors.Is(err, unix.EPERM) || errors.Is(err, link.ErrNotSupported) {
 			t.Skip("no right to load eBPF programs: ", err)
 		}
 		require.NoError(t, err)

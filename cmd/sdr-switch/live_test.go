@@ -12,6 +12,7 @@ import (
 
 	"github.com/cilium/ebpf/link"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/dataplane/softswitch"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -98,7 +99,7 @@ func TestLiveTrimInTheKernel(t *testing.T) {
 	require.NoError(t, err)
 	e := &experiment{rate: 100 * units.Mbit, queue: 64 * units.KiB, mtu: 1024}
 	sw, err := e.open(probe, xdpHTB)
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, link.ErrNotSupported) {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, link.ErrNotSupported) {
 		probe.close()
 		t.Skip("no right to load eBPF programs: ", err)
 	}

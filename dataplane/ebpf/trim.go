@@ -8,8 +8,18 @@
 // their way to a slower link, and put a real queue behind it, such as HTB with a burst of 16 KiB or more, where one is wanted. The program
 // and trim.Meter are equal in verdicts, bytes and state; a test runs both on the same packets.
 //
-// IPv4 packets with options, fragments, and IPv6 packets with extension headers are not touched, but they count for the port. It takes
-// Linux 5.9 or later, and CAP_BPF with CAP_NET_ADMIN, or root.
+// # Limits
+//
+// IPv4 packets with options, fragments, IPv6 packets with extension headers, and frames with a VLAN tag are not touched, but they count for
+// the port.
+//
+// An XDP program doesn't know of checksums that the kernel has left to an interface further on. Packets of this machine's own containers
+// have such ones, when they come in through a veth pair; of those that are cut the interface makes wrong ones, and their receiver drops
+// them, unless it is on this machine, too. So switch that off where they are sent: ethtool -K eth0 tx off.
+//
+// It takes Linux 5.9 or later, and root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN. Before Linux 5.11 what it loads counts against
+// RLIMIT_MEMLOCK, which RemoveMemlock of the library's package rlimit lifts. Drivers take XDP programs up to an MTU of their own, about 3500
+// where a page has 4096 bytes.
 package ebpf
 
 import (
@@ -96,21 +106,26 @@ func Attach(index int, c Config) (*Trimmer, error) {
 
 // attachError says in one line why the program is not on an interface.
 func attachError(index int, err error) error {
-	name := fmt.Sprintf("interface %d", index)
+	name, mtu := fmt.Sprintf("interface %d", index), 0
 	if dev, unknown := net.InterfaceByIndex(index); unknown == nil {
-		name = dev.Name
+		name, mtu = dev.Name, dev.MTU
 	}
+	const ethernet = 1500
 	switch {
 	case errors.Is(err, unix.EBUSY), errors.Is(err, unix.EEXIST):
 		return fmt.Errorf("attach to %s: it has another XDP program (ip link shows it): %w", name, unix.EBUSY)
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("attach to %s: %w", name, errRights)
+	case errors.Is(err, unix.ERANGE), errors.Is(err, unix.EINVAL) && mtu > ethernet: // veth says the one, drivers of NICs the other
+		return fmt.Errorf("attach to %s: its MTU of %d, or that of a veth's other end, is too large for an XDP program: ip link set dev %s mtu 3000 (%w)", name, mtu, name, err)
 	}
 	return fmt.Errorf("attach to %s: %w", name, err)
 }
 
+const rights = "root, not that of a user namespace, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+
 // errRights is os.ErrPermission. What the library says of it is advice for a program.
-var errRights = fmt.Errorf("%w: it takes root, or CAP_BPF and CAP_NET_ADMIN", unix.EPERM)
+var errRights = fmt.Errorf("%w: it takes %s", unix.EPERM, rights)
 
 // load loads the program of an object; with ownClock it takes the time from a variable.
 func load(spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32, ownClock bool) (*Trimmer, error) {
@@ -125,6 +140,8 @@ func load(spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32, ownClock bool) 
 	switch err := spec.LoadAndAssign(&t.objects, nil); {
 	case errors.Is(err, unix.EPERM):
 		return nil, fmt.Errorf("load the program: %w", errRights)
+	case errors.Is(err, unix.EACCES): // the length of a frame is a difference of pointers, which takes CAP_PERFMON (allow_ptr_leaks of the verifier)
+		return nil, fmt.Errorf("load the program: the kernel's verifier refuses it; it takes %s: %w", rights, err)
 	case err != nil:
 		return nil, fmt.Errorf("load the program: %w", err)
 	}
@@ -134,9 +151,9 @@ func load(spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32, ownClock bool) 
 	return t, nil
 }
 
-// Meter is the state of the port now, its counters among it.
+// Meter is the state of the port now, its counters among it: between two packets, with the program's lock.
 func (t *Trimmer) Meter() (m trim.Meter, err error) {
-	err = t.objects.Meters.Lookup(uint32(0), &m)
+	err = t.objects.Meters.LookupWithFlags(uint32(0), &m, ebpf.LookupLock)
 	return m, err
 }
 

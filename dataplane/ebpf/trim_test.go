@@ -7,13 +7,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
-	"os"
+	"runtime"
 	"testing"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/switchfn"
@@ -34,7 +35,7 @@ func loadForTest(t testing.TB, spec *ebpf.CollectionSpec, m *trim.Meter, keep ui
 	t.Helper()
 	_ = rlimit.RemoveMemlock()
 	x, err := load(spec, m, keep, true)
-	if errors.Is(err, os.ErrPermission) {
+	if errors.Is(err, unix.EPERM) { // EACCES, os.ErrPermission as well, is the verifier's
 		t.Skip("no right to load eBPF programs: ", err)
 	}
 	require.NoError(t, err)
@@ -147,6 +148,63 @@ func TestConformance(t *testing.T) {
 	limit := equal(t, committed(t), 9, 2000, 0, start, func(m *trim.Meter) { m.Limit = 61_000 })
 	require.NotEqual(t, -1, limit, "a longer queue goes unnoticed")
 	t.Logf("%d packets, four settings: verdicts, bytes and state equal; a byte more of overhead is noticed at packet %d, a longer queue at %d", 4*n, overhead, limit)
+}
+
+// TestRights: the capabilities that the package names are enough, and each that is missing is asked for.
+func TestRights(t *testing.T) {
+	m := trim.Meter{PSPerByte: 1, Limit: 1}
+	loadForTest(t, committed(t), &m, 0)
+	const needed = 1<<unix.CAP_BPF | 1<<unix.CAP_PERFMON | 1<<unix.CAP_NET_ADMIN
+	for _, tc := range []struct {
+		lacks int
+		want  error
+	}{{-1, nil}, {unix.CAP_BPF, unix.EPERM}, {unix.CAP_PERFMON, unix.EACCES}, {unix.CAP_NET_ADMIN, unix.EPERM}} {
+		caps := uint64(needed)
+		if tc.lacks >= 0 {
+			caps &^= 1 << tc.lacks
+		}
+		spec := committed(t)
+		err := withCapabilities(caps, func() error {
+			x, err := load(spec, &m, 0, true)
+			if err != nil {
+				return err
+			}
+			return x.Close()
+		})
+		if tc.want == nil {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorIs(t, err, tc.want)
+		require.ErrorContains(t, err, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")
+	}
+}
+
+// withCapabilities calls f on a thread that has no others and ends with it.
+func withCapabilities(caps uint64, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		half := func(v uint64) unix.CapUserData { return unix.CapUserData{Effective: uint32(v), Permitted: uint32(v)} }
+		data := [2]unix.CapUserData{half(caps), half(caps >> 32)}
+		if err := unix.Capset(&h, &data[0]); err != nil {
+			done <- err
+			return
+		}
+		done <- f()
+	}()
+	return <-done
+}
+
+// What drivers answer to a frame that is longer than a page is said in words.
+func TestAttachError(t *testing.T) {
+	const none = 1 << 30
+	require.ErrorContains(t, attachError(none, unix.ERANGE), "is too large for an XDP program")
+	require.NotContains(t, attachError(none, unix.EINVAL).Error(), "too large")
+	require.ErrorContains(t, attachError(1, unix.EINVAL), "lo: its MTU of 65536")
+	require.ErrorContains(t, attachError(none, unix.EEXIST), "another XDP program")
+	require.ErrorContains(t, attachError(none, unix.EPERM), "CAP_PERFMON")
 }
 
 func TestConfig(t *testing.T) {
