@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -131,15 +132,43 @@ func (h *host) connect(sw *netns, port string, mtu int) (index int, err error) {
 	return index, err
 }
 
-// command prepares a program that will run at a host; start it with start.
-func (h *host) command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, name, args...)
-	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
-	return c
+// A program runs at a host.
+type program struct {
+	*exec.Cmd
+	// ended is closed when it has been waited for.
+	ended chan struct{}
 }
 
-// start starts a program at the host.
-func (h *host) start(c *exec.Cmd) error { return h.ns.do(c.Start) }
+// command prepares a program that will run at a host; start it with start.
+func (h *host) command(ctx context.Context, name string, args ...string) *program {
+	p := &program{Cmd: exec.CommandContext(ctx, name, args...), ended: make(chan struct{})}
+	p.Cancel = func() error { return p.Process.Signal(os.Interrupt) }
+	p.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return p
+}
+
+// start starts a program at the host. It ends with this one, however that ends. For the kernel its parent is the thread that starts it
+// (PR_SET_PDEATHSIG), which therefore stays until Wait.
+func (h *host) start(p *program) error {
+	started := make(chan error, 1)
+	go func() {
+		started <- h.ns.do(func() error {
+			if err := p.Start(); err != nil {
+				return err
+			}
+			started <- nil
+			<-p.ended
+			return nil
+		})
+	}()
+	return <-started
+}
+
+// Wait waits for the program's end. Call it once.
+func (p *program) Wait() error {
+	defer close(p.ended)
+	return p.Cmd.Wait()
+}
 
 func (l *lab) close() {
 	for _, h := range l.hosts {

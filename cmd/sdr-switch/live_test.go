@@ -3,14 +3,18 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/ebpf/link"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -19,10 +23,12 @@ import (
 )
 
 // perfProgram builds sdr-perf.
-func perfProgram(t *testing.T) string {
+func perfProgram(t *testing.T) string { return build(t, "../sdr-perf") }
+
+func build(t *testing.T, folder string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "sdr-perf")
-	out, err := exec.Command("go", "build", "-o", path, "../sdr-perf").CombinedOutput()
+	path := filepath.Join(t.TempDir(), "program")
+	out, err := exec.Command("go", "build", "-o", path, folder).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return path
 }
@@ -137,6 +143,33 @@ func TestUsage(t *testing.T) {
 		require.Equal(t, 2, run(args), "%v", args)
 	}
 	require.Zero(t, run([]string{"live", "trim", "--help"}))
+}
+
+// What it has started ends with it, and the networks with that, also when it is killed.
+func TestKilledLeavesNothing(t *testing.T) {
+	needNetworks(t)
+	dir := t.TempDir()
+	log, perf := filepath.Join(dir, "log"), filepath.Join(dir, "perf")
+	require.NoError(t, os.WriteFile(perf, []byte("#!/bin/sh\necho $$ >> "+log+"\nexec sleep 1000\n"), 0o755))
+	c := exec.Command(build(t, "."), "live", "trim", "--sdr-perf", perf, "--switch", "soft")
+	require.NoError(t, c.Start())
+	var ids []string
+	both := func() bool {
+		b, _ := os.ReadFile(log)
+		ids = strings.Fields(string(b))
+		return len(ids) == 2
+	}
+	ends := assert.Eventually(t, both, 20*time.Second, 10*time.Millisecond, "the two ends of sdr-perf")
+	require.NoError(t, c.Process.Kill())
+	_ = c.Wait()
+	require.True(t, ends)
+	for _, id := range ids {
+		defer exec.Command("kill", id).Run() //nolint:errcheck // it has ended, unless the test fails
+		require.Eventually(t, func() bool {
+			b, err := os.ReadFile(filepath.Join("/proc", id, "stat"))
+			return err != nil || bytes.Contains(b, []byte(") Z ")) // of which its new parent has not heard
+		}, 10*time.Second, 10*time.Millisecond, "process %s is left", id)
+	}
 }
 
 // The switch moves frames of other protocols, too, both ways, and its ports count them.

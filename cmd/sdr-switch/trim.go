@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -230,13 +231,19 @@ func again(ctx context.Context, out, log io.Writer) error {
 	c := exec.CommandContext(ctx, own, append(os.Args[1:], "--inner")...)
 	c.Stdout, c.Stderr = out, log
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	runtime.LockOSThread() // for the kernel it is the child's parent
+	defer runtime.UnlockOSThread()
 	c.SysProcAttr = &syscall.SysProcAttr{
+		Pdeathsig:   syscall.SIGKILL,
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
 	if err := c.Run(); err != nil {
 		var exit *exec.ExitError
+		if ctx.Err() != nil {
+			return errors.New("interrupted")
+		}
 		if errors.As(err, &exit) {
 			return errors.New("it did not work as this user; see above, or run it as root")
 		}

@@ -100,7 +100,7 @@ func TestTsharkTrimmed(t *testing.T) {
 // record captures what h receives and sends, until the function that it returns is called, which sends to once more.
 func record(t *testing.T, h, to *host, path string) (stop func()) {
 	t.Helper()
-	c := exec.Command("dumpcap", "-q", "-i", h.link, "-w", path)
+	c := h.command(context.Background(), "dumpcap", "-q", "-i", h.link, "-w", path)
 	errs, err := c.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, h.start(c))
