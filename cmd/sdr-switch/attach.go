@@ -4,12 +4,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"time"
 
+	"github.com/cilium/ebpf/rlimit"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/dataplane/ebpf"
@@ -27,7 +30,12 @@ but header-only packets are dropped. Its queue is virtual: it polices, and keeps
 nothing waiting. Where packets should wait, put HTB on the slower link, with a
 burst of 16 KiB or more.
 
-It takes Linux 5.9 and CAP_BPF with CAP_NET_ADMIN, or root.`
+Frames with a VLAN tag, fragments, IPv4 packets with options and IPv6 packets
+with extension headers are never cut. Packets of containers on this machine need
+checksums of their own before they are: ethtool -K eth0 tx off, in there.
+
+It takes Linux 5.9, root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and an MTU
+that the driver takes with XDP: 1500, or up to about 3500.`
 
 // An attachment is what attach trim is asked for.
 type attachment struct {
@@ -71,7 +79,7 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return usage.Errorf("there is no interface %q (ip link lists them)", a.dev)
 	}
-	t, err := ebpf.Attach(dev.Index, a.Config)
+	t, err := attach(dev.Index, a.Config)
 	if err != nil {
 		return err
 	}
@@ -96,6 +104,14 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 			return nil
 		}
 	}
+}
+
+// attach is ebpf.Attach, on kernels before 5.11 without the limit of locked memory, of which programs and maps are a part there.
+func attach(index int, c ebpf.Config) (*ebpf.Trimmer, error) {
+	if err := rlimit.RemoveMemlock(); err != nil && !errors.Is(err, unix.EPERM) { // who may not try whether it is enough
+		return nil, err
+	}
+	return ebpf.Attach(index, c)
 }
 
 // show prints the counters.

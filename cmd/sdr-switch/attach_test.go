@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -73,6 +74,20 @@ func TestAttachTrim(t *testing.T) {
 	require.False(t, attached())
 	require.Contains(t, out.String(), "other ")
 	require.NotContains(t, out.String()[strings.LastIndex(out.String(), "data "):], "other 0,")
+}
+
+// Frames that are longer than a page are more than veth takes with XDP: the error says so.
+func TestAttachMTU(t *testing.T) {
+	needNetworks(t)
+	l, err := newLab(min(os.Getpagesize()+100, 65_000))
+	require.NoError(t, err)
+	defer l.close()
+	a := attachment{dev: "port0", Config: ebpf.Config{Rate: units.Gbit, Queue: 64 * units.KiB}, every: units.Second}
+	err = l.sw.do(func() error { return a.run(t.Context(), io.Discard) })
+	if errors.Is(err, unix.EPERM) || errors.Is(err, link.ErrNotSupported) {
+		t.Skip("no right to load eBPF programs: ", err)
+	}
+	require.ErrorContains(t, err, "attach to port0: its MTU of")
 }
 
 // Where the interface is removed, the command ends and says so, by itself or with the interrupt.

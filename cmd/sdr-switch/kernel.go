@@ -38,7 +38,7 @@ func (e *experiment) openKernel(l *lab, k kind, weight float64) (liveSwitch, err
 				}
 			}
 			var err error
-			if s.trimmers[i], err = ebpf.Attach(port, ebpf.Config{Rate: e.rate, Queue: e.queue, Keep: e.keep}); err != nil {
+			if s.trimmers[i], err = attach(port, ebpf.Config{Rate: e.rate, Queue: e.queue, Keep: e.keep}); err != nil {
 				return err
 			}
 		}

@@ -142,6 +142,9 @@ func TestUsage(t *testing.T) {
 	} {
 		require.Equal(t, 2, run(args), "%v", args)
 	}
+	require.Equal(t, 1, run([]string{"live", "trim", "--json", "/nonexistent/results.json", "--sdr-perf", "/nonexistent"}))
+	e := experiment{mtu: units.Bytes(os.Getpagesize()), rate: units.Gbit, congestions: []string{"fixed"}, switches: []string{string(xdp)}}
+	require.Error(t, e.checkRows(), "frames longer than a page")
 	require.Zero(t, run([]string{"live", "trim", "--help"}))
 }
 

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -154,6 +155,9 @@ func (e *experiment) check() error {
 	case e.iters < 1 || e.size < 1:
 		return usage.Errorf("--iters %d, --size %d: choose at least 1", e.iters, int64(e.size))
 	}
+	if err := result.CheckWritable(e.json); err != nil {
+		return err
+	}
 	if e.perf != "" {
 		return nil
 	}
@@ -189,6 +193,8 @@ func (e *experiment) checkRows() error {
 			return usage.Errorf("--switch %q: choose one or more of %s", name, kindNames())
 		case k.kernel() && os.Geteuid() != 0 || k.kernel() && e.inner:
 			return usage.Errorf("--switch %s: eBPF programs take root", name)
+		case k.kernel() && e.mtu >= units.Bytes(os.Getpagesize()): // MTUs are powers of two, and headers go with them
+			return usage.Errorf("--switch %s: XDP programs get frames that fit into a page of memory: choose --mtu %d", name, os.Getpagesize()/2)
 		case k.kernel() && (e.rate == 0 || e.every > 0):
 			return usage.Errorf("--switch %s: give it a --rate, and no --each", name)
 		}
@@ -315,10 +321,11 @@ func (e *experiment) perfThrough(ctx context.Context, l *lab, k kind, congestion
 	if err := server.start(s); err != nil {
 		return r, fmt.Errorf("start %s: %w", e.perf, err)
 	}
-	defer func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		_ = s.Wait()
-	}()
+	})
+	defer stop()
 	args := []string{
 		"--trim", "--trim-path=" + strconv.FormatBool(k != drop), "--addr", client.addr.String(), "-s", strconv.FormatInt(int64(e.size), 10), "-n", strconv.Itoa(e.iters),
 		"-m", strconv.FormatInt(int64(e.mtu), 10), "--reliability", e.scheme, "--congestion", e.controller(congestion), "--json", "-", server.addr.String(),
@@ -344,8 +351,12 @@ func (e *experiment) perfThrough(ctx context.Context, l *lab, k kind, congestion
 			return r, errors.New("interrupted")
 		}
 		if !strings.Contains(problems.String(), "refused") || time.Now().After(deadline) {
-			fmt.Fprintln(log, strings.TrimSpace(problems.String()))
-			fmt.Fprintln(log, strings.TrimSpace(said.String()))
+			stop() // said is whole then
+			for _, b := range []*bytes.Buffer{&problems, &said} {
+				if b.Len() > 0 {
+					fmt.Fprintln(log, strings.TrimSpace(b.String()))
+				}
+			}
 			return r, fmt.Errorf("sdr-perf: %w", err)
 		}
 	}
