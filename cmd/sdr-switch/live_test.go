@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -196,4 +197,53 @@ func TestSwitchPassesOthers(t *testing.T) {
 		require.NotZero(t, sw.Counters(i).Sent)
 		require.Zero(t, sw.Counters(i).Dropped)
 	}
+}
+
+// A frame with a VLAN tag goes nowhere, rather than without its tag into another network; the next one goes on.
+func TestSwitchKeepsVLANsApart(t *testing.T) {
+	needNetworks(t)
+	l, err := newLab(1500)
+	require.NoError(t, err)
+	defer l.close()
+	var sw *softswitch.Switch
+	require.NoError(t, l.sw.do(func() (err error) {
+		sw, err = softswitch.Open(l.ports, [2]softswitch.Config{})
+		return err
+	}))
+	defer sw.Close()
+	done := make(chan error, 1)
+	go func() { done <- sw.Run() }()
+	const protocol = 0x88b5 // for experiments (IEEE 802)
+	in, out := packetSocket(t, l.hosts[0], 0), packetSocket(t, l.hosts[1], protocol)
+	require.NoError(t, unix.SetsockoptTimeval(out, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10}))
+	stations := []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 8}
+	tagged := append(bytes.Clone(stations), 0x81, 0, 0, 5, protocol>>8, protocol&0xff)
+	plain := append(bytes.Clone(stations), protocol>>8, protocol&0xff)
+	for _, f := range [][]byte{append(tagged, make([]byte, 46)...), append(plain, bytes.Repeat([]byte{9}, 46)...)} {
+		_, err := unix.Write(in, f)
+		require.NoError(t, err)
+	}
+	b := make([]byte, 2000)
+	n, err := unix.Read(out, b)
+	require.NoError(t, err)
+	require.Equal(t, append(plain, bytes.Repeat([]byte{9}, 46)...), b[:n])
+	sw.Stop()
+	require.NoError(t, <-done)
+}
+
+// packetSocket opens a packet socket at a host's link, for sending or for frames of a protocol.
+func packetSocket(t *testing.T, h *host, protocol uint16) (fd int) {
+	t.Helper()
+	require.NoError(t, h.ns.do(func() error {
+		dev, err := net.InterfaceByName(h.link)
+		if err != nil {
+			return err
+		}
+		if fd, err = unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		return unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: dev.Index, Protocol: protocol<<8 | protocol>>8})
+	}))
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
 }

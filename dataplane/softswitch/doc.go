@@ -11,7 +11,8 @@
 //
 // # Limits
 //
-// Two interfaces; a switch, not a router: nothing but frames. Offloads of the interfaces are the user's affair: a frame
+// Two interfaces; a switch, not a router: nothing but frames, and those without a VLAN tag, as others have lost theirs when a packet
+// socket gets them, and are left alone, uncounted. Offloads of the interfaces are the user's affair: a frame
 // that is longer than MaxFrame, which the kernel would have cut up on its way out, is dropped and counted, so set
 // gso_max_segs to 1 at both hosts. Checksums that the kernel has left for later stay so. A few hundred
 // thousand packets a second on one processor.

@@ -64,6 +64,7 @@ func openSocket(index int) (fd int, err error) {
 	err = errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
 		unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_VNET_HDR, 1), // checksums that are still to be made pass as such
+		unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: uint16(len(untagged)), Filter: &untagged[0]}),
 		unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: ethPAll, Ifindex: index}),
 	)
 	if err != nil {
@@ -71,6 +72,18 @@ func openSocket(index int) (fd int, err error) {
 		return -1, fmt.Errorf("set up a packet socket: %w", err)
 	}
 	return fd, nil
+}
+
+// vlanTagPresent is where a socket filter finds whether a frame has had a VLAN tag (SKF_AD_OFF, SKF_AD_VLAN_TAG_PRESENT of linux/filter.h).
+const vlanTagPresent = 1<<32 - 0x1000 + 48
+
+// untagged is a socket filter that takes frames without a VLAN tag. The kernel takes the tag off a frame before a packet socket sees it
+// (skb_vlan_untag in __netif_receive_skb_core), so that the others would go on into another network.
+var untagged = [...]unix.SockFilter{
+	{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: vlanTagPresent},
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: 0, Jf: 1},
+	{Code: unix.BPF_RET | unix.BPF_K, K: overlong},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 }
 
 // Run moves frames until Stop. It sleeps while there is nothing to do.
