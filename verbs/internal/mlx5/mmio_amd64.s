@@ -53,7 +53,8 @@ TEXT ·store(SB), NOSPLIT, $0-12
 
 // func load(p *uint32) uint32
 //
-// Loads stay in order.
+// Loads of memory stay in order (Intel SDM, volume 3, "Memory Ordering"). The LFENCE of rdma-core's udma_from_device_barrier is for
+// memory of other types, which queues don't lie in.
 TEXT ·load(SB), NOSPLIT, $0-12
 	MOVQ p+0(FP), AX
 	MOVL (AX), BX

@@ -2,8 +2,9 @@
 
 #include "textflag.h"
 
-// Barriers, as rdma-core has them: DMB OSHST (2) before a store that the device acts on, DSB ST (14)
-// after one to its register, DMB OSHLD (1) after a load that says what else may be read.
+// Barriers, as rdma-core has them (util/udma_barrier.h): DMB OSHST (2, udma_to_device_barrier) before a doorbell record, DSB ST (14,
+// mmio_wc_start and mmio_flush_writes) before a store to a register and after it, DMB OSHLD (1, udma_from_device_barrier) after a load
+// that says what else may be read.
 
 // func ring(record *uint32, count uint32, register *uint64, doorbell uint64)
 TEXT ·ring(SB), NOSPLIT, $0-32
@@ -13,7 +14,7 @@ TEXT ·ring(SB), NOSPLIT, $0-32
 	MOVD  doorbell+24(FP), R3
 	DMB   $2
 	MOVW  R1, (R0)
-	DMB   $2
+	DSB   $14
 	MOVD  R3, (R2)
 	DSB   $14
 	RET
@@ -24,7 +25,7 @@ TEXT ·announce(SB), NOSPLIT, $0-12
 	MOVWU count+8(FP), R1
 	DMB   $2
 	MOVW  R1, (R0)
-	DMB   $2
+	DSB   $14
 	RET
 
 // func flush()
