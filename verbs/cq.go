@@ -151,6 +151,11 @@ func (q *CQ) RequestNotify(solicitedOnly bool) error {
 // Moderate has the CQ announce completions on its channel only when there are count of them, or the oldest has waited for period
 // microseconds. Devices without it, rxe among them, answer EOPNOTSUPP.
 func (q *CQ) Moderate(count, period uint16) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.gone {
+		return ErrClosed
+	}
 	in := uapi.ExModifyCq{CqHandle: q.handle, AttrMask: uapi.IB_CQ_MODERATE, Count: count, Period: period}
 	err := write[uapi.ExModifyCq, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_FLAG_EXTENDED|uapi.IB_USER_VERBS_EX_CMD_MODIFY_CQ, &in, nil)
 	return wrap("moderate CQ", q.String(), err)

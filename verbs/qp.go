@@ -198,14 +198,21 @@ func (q *QP) destroy() error {
 // before the device sees them (any socket can join, as net.ListenMulticastUDP does). A QP can't be
 // closed while it is attached.
 func (q *QP) AttachMulticast(group GID, lid uint16) error {
-	in := uapi.AttachMcast{Gid: group, QpHandle: q.handle, Mlid: lid}
-	err := write[uapi.AttachMcast, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_ATTACH_MCAST, &in, nil)
-	return wrap("attach multicast group", fmt.Sprintf("%v, %v", q, group), err)
+	return q.multicast("attach multicast group", uapi.IB_USER_VERBS_CMD_ATTACH_MCAST, group, lid)
 }
 
 // DetachMulticast ends what AttachMulticast began.
 func (q *QP) DetachMulticast(group GID, lid uint16) error {
+	return q.multicast("detach multicast group", uapi.IB_USER_VERBS_CMD_DETACH_MCAST, group, lid)
+}
+
+func (q *QP) multicast(verb string, cmd uint32, group GID, lid uint16) error {
+	q.recvMu.Lock()
+	defer q.recvMu.Unlock()
+	if q.gone {
+		return ErrClosed
+	}
 	in := uapi.AttachMcast{Gid: group, QpHandle: q.handle, Mlid: lid}
-	err := write[uapi.AttachMcast, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_DETACH_MCAST, &in, nil)
-	return wrap("detach multicast group", fmt.Sprintf("%v, %v", q, group), err)
+	err := write[uapi.AttachMcast, uapi.None](q.ctx, cmd, &in, nil)
+	return wrap(verb, fmt.Sprintf("%v, %v", q, group), err)
 }

@@ -216,6 +216,11 @@ func stateError(q *QP, verb string, s QPState) error {
 
 // Query asks for the attributes of the QP; the kernel fills in those of the mask, or more.
 func (q *QP) Query(mask QPAttrMask) (QPAttr, error) {
+	q.recvMu.Lock() // the kernel gives the handle of a closed QP to another one, and Modify changes the state
+	defer q.recvMu.Unlock()
+	if q.gone {
+		return QPAttr{}, ErrClosed
+	}
 	in := uapi.QueryQp{QpHandle: q.handle, AttrMask: uint32(mask)}
 	var r uapi.QueryQpResp
 	if err := write(q.ctx, uapi.IB_USER_VERBS_CMD_QUERY_QP, &in, &r); err != nil {

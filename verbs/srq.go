@@ -120,6 +120,11 @@ const maskSRQLimit = 2
 
 // SetLimit arms EventSRQLimitReached to come once, when fewer than limit receives are left; 0 disarms it.
 func (s *SRQ) SetLimit(limit int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return ErrClosed
+	}
 	in := uapi.ModifySrq{SrqHandle: s.handle, AttrMask: maskSRQLimit, SrqLimit: uint32(limit)}
 	var hw uapi.RxeModifySrqCmd
 	call := uapi.NewWrite[uapi.ModifySrq, uapi.None](uapi.IB_USER_VERBS_CMD_MODIFY_SRQ, &in, nil)
@@ -129,6 +134,11 @@ func (s *SRQ) SetLimit(limit int) error {
 
 // Query asks for the limits in force.
 func (s *SRQ) Query() (SRQAttr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return SRQAttr{}, ErrClosed
+	}
 	in := uapi.QuerySrq{SrqHandle: s.handle}
 	var out uapi.QuerySrqResp
 	if err := write(s.ctx, uapi.IB_USER_VERBS_CMD_QUERY_SRQ, &in, &out); err != nil {

@@ -149,6 +149,33 @@ func testClose(t *testing.T, p Provider) {
 	}
 }
 
+// testClosed: no call on a closed object reaches the one that has been made since and has its handle.
+func testClosed(t *testing.T, p Provider) {
+	a, _ := p.pair(t, Config{Type: verbs.UC})
+	objects := func() (*verbs.QP, *verbs.SRQ, *verbs.CQ) {
+		cq, err := a.Ctx.CreateCQ(16, nil)
+		require.NoError(t, err)
+		srq, err := a.PD.CreateSRQ(verbs.SRQAttr{MaxWR: 16, MaxSGE: 1})
+		require.NoError(t, err)
+		qp, err := a.PD.CreateQP(verbs.QPInitAttr{Type: verbs.UD, SendCQ: cq, RecvCQ: cq, SRQ: srq, Cap: verbs.QPCap{MaxSendWR: 4}})
+		require.NoError(t, err)
+		return qp, srq, cq
+	}
+	qp, srq, cq := objects()
+	require.NoError(t, qp.Close())
+	require.NoError(t, srq.Close())
+	require.NoError(t, cq.Close())
+	objects()
+	_, err := qp.Query(verbs.MaskState)
+	require.ErrorIs(t, err, verbs.ErrClosed)
+	require.ErrorIs(t, qp.AttachMulticast(verbs.GID{0: 0xff}, 0), verbs.ErrClosed)
+	require.ErrorIs(t, qp.DetachMulticast(verbs.GID{0: 0xff}, 0), verbs.ErrClosed)
+	_, err = srq.Query()
+	require.ErrorIs(t, err, verbs.ErrClosed)
+	require.ErrorIs(t, srq.SetLimit(1), verbs.ErrClosed)
+	require.ErrorIs(t, cq.Moderate(1, 1), verbs.ErrClosed)
+}
+
 func testFullQueues(t *testing.T, p Provider) {
 	a, b := p.pair(t, Config{Type: verbs.UC, Depth: 16})
 	n, err := b.QP.PostRecv(make([]verbs.RecvWR, b.QP.Cap().MaxRecvWR+100))

@@ -71,6 +71,7 @@ func (p Provider) Run(t *testing.T) {
 		{"CQ overflow", testCQOverflow},
 		{"reset", testReset},
 		{"close", testClose},
+		{"closed", testClosed},
 		{"full queues", testFullQueues},
 		{"wrong request in a batch", testWrongRequest},
 	} {

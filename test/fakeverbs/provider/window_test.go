@@ -5,6 +5,7 @@
 package provider
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -148,6 +149,8 @@ func TestWindowRefusals(t *testing.T) {
 	_, b, w, mr := windowEnds(t, verbs.RC, verbs.MWType1)
 	_, err := w.BindWR(mr, 0, len(b.Buf)+1, verbs.AccessRemoteWrite)
 	require.Error(t, err)
+	_, err = w.BindWR(mr, math.MaxInt, math.MaxInt, verbs.AccessRemoteWrite)
+	require.Error(t, err, "a sum that overflows")
 	small, err := b.PD.CreateQP(verbs.QPInitAttr{Type: verbs.RC, SendCQ: b.SCQ, RecvCQ: b.RCQ, Cap: verbs.QPCap{MaxSendWR: 2}})
 	require.NoError(t, err)
 	require.NoError(t, small.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: b.GID}, PathMTU: verbs.MTU1024, RemoteQPN: 1}))
