@@ -123,7 +123,7 @@ func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n i
 	return min(len(w), postBatch), bytes, nil
 }
 
-// noteSignals counts the requests that were posted after the last signalled one.
+// recordSignals counts the requests that were posted after the last signalled one.
 func (q *queuePair) recordSignals(posted []verbs.SendWR) {
 	for i := len(posted) - 1; i >= 0; i-- {
 		if posted[i].Flags&verbs.SendSignaled != 0 {
@@ -160,7 +160,7 @@ func (q *queuePair) sent(wc *verbs.WC, out *backend.Completion) int {
 // sendFailed records a failure, which has taken the queue pair to its error state.
 func (q *queuePair) sendFailed(wc *verbs.WC) {
 	if q.dg != nil {
-		q.dg.broken.Store(true) // PostDatagrams mends it
+		q.dg.broken.Store(true) // who polls mends it
 		return
 	}
 	q.failStatus(wc.Status, operr.New("post writes", q.d.name(), "QP %d can't send any more: %v: is the network interface%s up, with its address and a route to the peer? Connect anew",

@@ -336,7 +336,7 @@ func (d *Device) path(i backend.QPInfo, channel int) verbs.AHAttr {
 func (q *queuePair) Close() error {
 	err := q.qp.Close()
 	if err != nil && !errors.Is(err, verbs.ErrClosed) {
-		return operr.Wrap("connect", q.d.name(), err)
+		return operr.Wrap("close queue pair", q.d.name(), err)
 	}
 	q.closing.Do(func() {
 		q.d.intake.queuePairs.Add(-1)
@@ -347,7 +347,7 @@ func (q *queuePair) Close() error {
 		err = q.retire()
 		if q.dg != nil {
 			q.recvCQ.setUD(q, false)
-			err = q.dg.close()
+			err = errors.Join(err, q.dg.close())
 		}
 		q.fail(backend.ErrClosed)
 	})

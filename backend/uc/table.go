@@ -50,8 +50,7 @@ type entry struct {
 	region *region
 	mr     *verbs.MR
 	key    *verbs.Mkey
-	// revoking says that the message's address is no longer wanted, and stuck that the kernel failed to take it back.
-	revoking, stuck bool
+	state  state
 	// update is the number of the root key's update that takes the address back, or of the recall of the key, which was made at
 	// since.
 	update uint64
@@ -60,6 +59,17 @@ type entry struct {
 	signs      uint64
 	progressAt time.Time
 }
+
+// A state is how far a message that is exposed is on its way to a free slot.
+type state uint8
+
+const (
+	exposed state = iota
+	// revoking: its address is no longer wanted.
+	revoking
+	// stuck: the kernel failed to take it back.
+	stuck
+)
 
 // NewTable makes an address table. It costs some 60 bytes a slot until messages are exposed; under a root key 16 bytes more
 // for each slot and generation, here and in the device.
@@ -259,14 +269,15 @@ func (t *table) StartRevoke(n uint64) {
 
 func (t *table) startRevoke(e *entry) {
 	switch {
-	case e.revoking:
+	case e.state != exposed:
+		return
 	case e.key != nil:
 		e.update = t.root.revoke(t.rootEntry(e.seq))
 	case e.mr != nil && t.d.reliable():
 		e.update, e.since = t.recalls.add(e.mr.RKey()), time.Now()
 		e.progressAt = e.since
 	}
-	e.revoking = true
+	e.state = revoking
 }
 
 // Revoked reports whether what StartRevoke has begun is done. Without a root key it deregisters, and the call lasts
@@ -284,7 +295,7 @@ func (t *table) Revoked(n uint64) bool {
 	if e.region == nil || e.seq != n {
 		return true
 	}
-	if !e.revoking || e.stuck {
+	if e.state != revoking {
 		return false
 	}
 	done, err := t.revoke(e)
@@ -299,7 +310,7 @@ func (t *table) recalled(n uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.slot(n)
-	if e.region == nil || e.seq != n || e.mr == nil || !e.revoking || e.since.IsZero() {
+	if e.region == nil || e.seq != n || e.mr == nil || e.state == exposed || e.since.IsZero() {
 		return false
 	}
 	all, signs := t.recalls.heeded(e.update)
@@ -324,7 +335,7 @@ func (t *table) revoke(e *entry) (bool, error) {
 		}
 	}
 	if err != nil && !errors.Is(err, verbs.ErrClosed) {
-		e.stuck = true
+		e.state = stuck
 		return false, err
 	}
 	if e.key != nil {
@@ -354,7 +365,7 @@ func (t *table) Close() error {
 	}
 	var errs []error
 	for i := range t.entries {
-		if e := &t.entries[i]; e.region != nil && !e.stuck {
+		if e := &t.entries[i]; e.region != nil && e.state != stuck {
 			_, err := t.revoke(e)
 			errs = append(errs, err)
 		}
@@ -397,7 +408,7 @@ func (t *table) dissolve() error {
 		errs = append(errs, t.root.close())
 	}
 	for i := range t.entries {
-		if t.entries[i].stuck {
+		if t.entries[i].state == stuck {
 			return errors.Join(errs...)
 		}
 	}
