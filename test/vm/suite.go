@@ -67,7 +67,7 @@ var tracer = []string{"strace", "libunwind8", "liblzma5"}
 // suite lists what runs in the VM. Build tag rxe marks the tests that need the kernel's rxe; they
 // are in no other build, so that a plain go test has nothing to skip.
 var suite = []suiteEntry{
-	{pkg: "verbs", packages: slices.Concat(rdmaCore, tracer), limitSeconds: 220, smoke: ".",
+	{pkg: "verbs", packages: slices.Concat(rdmaCore, tracer), limitSeconds: 200, smoke: ".",
 		race:  "Transfer|Write|Group|Events|Sender|Forgotten|Close|Resources",
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
 	{pkg: "verbs", full: true, bench: true, run: "^$", args: []string{"-test.bench=UCWriteImm|SharedReceives", "-test.benchtime=1x"},
@@ -76,6 +76,7 @@ var suite = []suiteEntry{
 	{pkg: "backend/uc", limitSeconds: 100, smoke: "Removal|Removed|NoAllocation", race: "TestConformance/(both_directions|revoke_under_fire|wait|close_queue|close_device|sdr_workers)|TestRemov"},
 	{pkg: "backend/rc", limitSeconds: 80, smoke: "Lost|Recall|NoAllocation", race: "TestConformance/(revoke_under_fire|close_device|sdr_workers)|Recall"},
 	{pkg: "backend/softroce", limitSeconds: 160, smoke: "Removed|Removes|Killed|SelectiveRepeat"},
+	{pkg: "dataplane/ebpf", limitSeconds: 20, smoke: "."}, // kernels' verifiers differ
 	{pkg: "test/soak", full: true, run: "TestMatrix", args: []string{"-networks=rxe", "-matrix=whole"}, limitSeconds: 120},
 	{pkg: "test/vm/perf", pair: true, programs: []string{"cmd/sdr-perf"}, packages: slices.Concat(rdmaCore, perftest), limitSeconds: 200},
 	{pkg: "test/vm/perf", full: true, run: "TestSideBySide", programs: []string{"cmd/sdr-perf"},
