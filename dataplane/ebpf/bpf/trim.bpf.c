@@ -9,12 +9,36 @@
 
 #define ROCE_PORT 4791
 #define IPPROTO_UDP 17
+#define MAX_KEEP 512
+
+/* Sizes of headers; DCP is that of DCP's extended header (trim.ETHSize). */
 #define ETH 14
 #define IP4 20
 #define IP6 40
 #define UDP 8
 #define BTH 12
-#define MAX_KEEP 512
+#define DCP 6
+#define RETH 16
+#define IMMDT 4
+
+/* Where fields are: in a frame, in a frame with IPv4 or IPv6, in a UDP header. */
+#define TYPE 12
+#define IP_VERSION ETH
+#define IP4_TOS (ETH + 1)
+#define IP4_LENGTH (ETH + 2)
+#define IP4_FRAGMENT (ETH + 6)
+#define IP4_PROTOCOL (ETH + 9)
+#define IP4_CHECKSUM (ETH + 10)
+#define IP6_CLASS (ETH + 1) /* the lower half of the traffic class, in the upper half of the byte */
+#define IP6_LENGTH (ETH + 4)
+#define IP6_NEXT (ETH + 6)
+#define IP6_ADDRESSES (ETH + 8)
+#define UDP_PORT 2
+#define UDP_LENGTH 4
+#define UDP_CHECKSUM 6
+
+/* Opcodes of DCP (trim.OpWrite and others) and of IBTA, section 9.2.1. */
+enum opcode { OP_WRITE = 0xc0, OP_WRITE_IMM, OP_SEND, OP_SEND_IMM, UC_WRITE_ONLY = 0x2a, UC_WRITE_ONLY_IMM };
 
 enum tag { OTHER, ACK, DATA, HEADER_ONLY };
 enum verdict { PASS, DROP, TRIM, CONTROL };
@@ -50,12 +74,15 @@ struct layout {
 static __always_inline __u32 keep_of(__u32 opcode)
 {
 	switch (opcode) {
-	case 0xc0: case 0xc1: case 0xc2: case 0xc3:
-		return BTH + 6;
-	case 0x2a:
-		return BTH + 16;
-	case 0x2b:
-		return BTH + 16 + 4;
+	case OP_WRITE:
+	case OP_WRITE_IMM:
+	case OP_SEND:
+	case OP_SEND_IMM:
+		return BTH + DCP;
+	case UC_WRITE_ONLY:
+		return BTH + RETH;
+	case UC_WRITE_ONLY_IMM:
+		return BTH + RETH + IMMDT;
 	}
 	return 0;
 }
@@ -67,7 +94,7 @@ static __always_inline int transport(const __u8 *b, const __u8 *stop, __u32 udp,
 {
 	if (l->end > len || l->end < udp + UDP + BTH || b + udp + UDP + BTH > stop)
 		return 0;
-	if (be16(b + udp + 2) != ROCE_PORT || be16(b + udp + 4) != l->end - udp)
+	if (be16(b + udp + UDP_PORT) != ROCE_PORT || be16(b + udp + UDP_LENGTH) != l->end - udp)
 		return 0;
 	l->opcode = b[udp + UDP];
 	return 1;
@@ -160,16 +187,16 @@ static __always_inline int cut4(struct xdp_md *ctx, __u32 n, __u32 len)
 	__u8 *b = (void *)(long)ctx->data, *stop = (void *)(long)ctx->data_end;
 	if (b + ETH + IP4 + UDP > stop)
 		return XDP_DROP;
-	put16(b + ETH + IP4 + 4, n - ETH - IP4);
-	put16(b + ETH + IP4 + 6, 0);
-	b[15] |= HEADER_ONLY << 2;
-	put16(b + 16, n - ETH);
-	put16(b + 24, 0);
+	put16(b + ETH + IP4 + UDP_LENGTH, n - ETH - IP4);
+	put16(b + ETH + IP4 + UDP_CHECKSUM, 0);
+	b[IP4_TOS] |= HEADER_ONLY << 2;
+	put16(b + IP4_LENGTH, n - ETH);
+	put16(b + IP4_CHECKSUM, 0);
 	__u32 s = 0;
 #pragma unroll
 	for (int i = 0; i < IP4; i += 2)
 		s += be16(b + ETH + i);
-	put16(b + 24, fold(s));
+	put16(b + IP4_CHECKSUM, fold(s));
 	return XDP_PASS;
 }
 
@@ -181,12 +208,12 @@ static __always_inline int cut6(struct xdp_md *ctx, __u32 n, __u32 len)
 	if (b + ETH + IP6 + UDP > stop)
 		return XDP_DROP;
 	__u32 rest = n - ETH - IP6;
-	put16(b + ETH + IP6 + 4, rest);
-	put16(b + ETH + IP6 + 6, 0);
-	b[15] |= HEADER_ONLY << 6;
-	put16(b + 18, rest);
+	put16(b + ETH + IP6 + UDP_LENGTH, rest);
+	put16(b + ETH + IP6 + UDP_CHECKSUM, 0);
+	b[IP6_CLASS] |= HEADER_ONLY << 6;
+	put16(b + IP6_LENGTH, rest);
 	__u32 s = rest + IPPROTO_UDP;
-	__u8 *p = b + ETH + 8; /* addresses and UDP */
+	__u8 *p = b + IP6_ADDRESSES; /* and UDP behind them */
 	for (int i = 0; i < MAX_KEEP / 2; i++) {
 		if (p + 2 > stop)
 			break;
@@ -196,7 +223,7 @@ static __always_inline int cut6(struct xdp_md *ctx, __u32 n, __u32 len)
 	if (p + 1 <= stop)
 		s += (__u32)p[0] << 8;
 	__u16 sum = fold(s);
-	put16(b + ETH + IP6 + 6, sum ? sum : 0xffff);
+	put16(b + ETH + IP6 + UDP_CHECKSUM, sum ? sum : 0xffff); /* 0 would mean none (RFC 8200, section 8.1) */
 	return XDP_PASS;
 }
 
@@ -212,21 +239,21 @@ int trim(struct xdp_md *ctx)
 		return XDP_ABORTED;
 	if (b + ETH + IP4 > stop)
 		goto decided;
-	if (be16(b + 12) == 0x0800) {
-		if (b[14] != 0x45 || b[23] != IPPROTO_UDP || be16(b + 20) & 0x3fff)
+	if (be16(b + TYPE) == ETH_P_IP) {
+		if (b[IP_VERSION] != 0x45 || b[IP4_PROTOCOL] != IPPROTO_UDP || be16(b + IP4_FRAGMENT) & 0x3fff) /* options, a fragment */
 			goto decided;
-		l.end = ETH + be16(b + 16);
+		l.end = ETH + be16(b + IP4_LENGTH);
 		if (transport(b, stop, ETH + IP4, len, &l)) {
-			l.tag = b[15] >> 2 & 3;
+			l.tag = b[IP4_TOS] >> 2 & 3;
 			n = length(&l, ETH + IP4);
 		}
-	} else if (be16(b + 12) == 0x86dd) {
-		if (b + ETH + IP6 > stop || b[14] >> 4 != 6 || b[20] != IPPROTO_UDP)
+	} else if (be16(b + TYPE) == ETH_P_IPV6) {
+		if (b + ETH + IP6 > stop || b[IP_VERSION] >> 4 != 6 || b[IP6_NEXT] != IPPROTO_UDP)
 			goto decided;
 		v6 = 1;
-		l.end = ETH + IP6 + be16(b + 18);
+		l.end = ETH + IP6 + be16(b + IP6_LENGTH);
 		if (transport(b, stop, ETH + IP6, len, &l)) {
-			l.tag = b[15] >> 6;
+			l.tag = b[IP6_CLASS] >> 6;
 			n = length(&l, ETH + IP6);
 		}
 	}
