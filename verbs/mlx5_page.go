@@ -38,13 +38,14 @@ func (p *mlx5Provider) doorbells() (*mlx5Page, error) {
 }
 
 // blueFlame makes a page of a queue pair's own, which the processor combines writes to, or returns the context's where there is none:
-// the kernel refuses it on machines that can't combine writes.
+// the kernel refuses it on machines that can't combine writes (EOPNOTSUPP), and firmware that has no more of them (EAGAIN, from
+// MLX5_CMD_STAT_NO_RES_ERR by cmd_status_to_err of the kernel).
 func (p *mlx5Provider) blueFlame() (*mlx5Page, error) {
 	if p.resp.BfRegSize < 2*mlx5.BlockSize || p.resp.BfRegSize > mlx5.MaxFlames {
 		return p.doorbells()
 	}
 	page, err := p.newPage(uapi.MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF)
-	if errors.Is(err, unix.EOPNOTSUPP) {
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAGAIN) {
 		return p.doorbells()
 	}
 	if err != nil {

@@ -43,7 +43,7 @@ type QPInitAttr struct {
 	SignalAll bool
 	// BlueFlame lets PostSend copy a request that it posts alone, of up to 256 bytes with its headers, into the device, which then needn't
 	// read it from memory: a lower latency for a longer post. On mlx5 it takes a page of doorbells for each QP, of which a device has a
-	// thousand or so; where there are none, and on other devices, it changes nothing.
+	// thousand or so; where there are none left, and on other devices, it changes nothing.
 	BlueFlame bool
 	// OutOfOrder lets the device take receives in any order, and both ends' devices and the network between them deliver messages in any.
 	// The peer must be made so, too. A device has it for a type of QP when Context.MaxOutOfOrder isn't 0, and for no more receives than

@@ -169,5 +169,5 @@ func (c *context) allocUAR(r *request) unix.Errno {
 			return 0
 		}
 	}
-	return unix.ENOMEM
+	return unix.EAGAIN // as of MLX5_CMD_STAT_NO_RES_ERR
 }

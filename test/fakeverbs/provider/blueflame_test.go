@@ -83,7 +83,8 @@ func pagesMapped(t *testing.T) (n int) {
 	return n
 }
 
-// TestBlueFlamePagesAreGivenBack: each queue pair has a page of its own, and more of them come and go than the device has.
+// TestBlueFlamePagesAreGivenBack: each queue pair has a page of its own, and more of them come and go than the device has; when it has none left,
+// they share one.
 func TestBlueFlamePagesAreGivenBack(t *testing.T) {
 	e := newEnd(t, devA, config{Type: verbs.UC})
 	attr := verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.SCQ, RecvCQ: e.RCQ, BlueFlame: true, Cap: verbs.QPCap{MaxSendWR: 1}}
@@ -102,4 +103,10 @@ func TestBlueFlamePagesAreGivenBack(t *testing.T) {
 		}
 		require.Equal(t, before, pagesMapped(t))
 	}
+	// Where the device has no more, a queue pair does without.
+	for range pages + 10 {
+		_, err := e.PD.CreateQP(attr)
+		require.NoError(t, err)
+	}
+	require.Less(t, pagesMapped(t), before+pages)
 }
