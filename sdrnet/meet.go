@@ -190,6 +190,12 @@ func (l *laneSession) Recv(ctx context.Context) ([]byte, error) {
 	}
 }
 
+// SetDeadHostLimit bounds the silence of the peer's host: package reliability gives each session QPConfig.Silence. The
+// lanes' connection is one, and so is their Silence.
+func (l *laneSession) SetDeadHostLimit(d units.Duration) error {
+	return l.session.s.SetDeadHostLimit(d)
+}
+
 // giveReason says what the peer is to be told when the session ends.
 func (m *session) giveReason(reason string) {
 	m.mu.Lock()
