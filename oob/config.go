@@ -44,8 +44,8 @@ type Config struct {
 	// MaxBlob is the longest blob or message that this end accepts and sends, at most 64 MiB.
 	// Zero is DefaultMaxBlob.
 	MaxBlob units.Bytes
-	// Logger gets the peers that a Listener turned away, at level Warn: ten at once and one a second
-	// in the long run, however many there are. Nil logs nothing.
+	// Logger gets the peers that a Listener turned away, or was told of (Listener.TurnedAway), at level Warn: ten at once
+	// and one a second in the long run, however many there are. Nil logs nothing.
 	Logger *slog.Logger
 	// OnReject, when not nil, is called with each peer that a Listener turned away, from
 	// several goroutines at a time.

@@ -65,6 +65,10 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	}
 }
 
+// TurnedAway tells of a peer that Accept returned and its caller turned away, as of those that the Listener turns away itself:
+// through Config.Logger, whose bound holds for both together, and Config.OnReject.
+func (l *Listener) TurnedAway(c *Conn, err error) { l.report.rejected(c.RemoteAddr(), err) }
+
 // Close stops listening and drops peers that Accept has not returned; accepted connections stay
 // open. It is idempotent.
 func (l *Listener) Close() error {

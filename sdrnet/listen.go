@@ -108,7 +108,7 @@ func (l *Listener) run(ctx context.Context) {
 			if errors.Is(context.Cause(ctx), net.ErrClosed) {
 				return // it is Close that has ended this, which is no fault of the peer
 			}
-			l.cfg.Logger.Warn("turned a peer away", "peer", s.RemoteAddr().String(), "err", err)
+			l.oob.TurnedAway(s, err)
 		})
 	}
 }
@@ -226,8 +226,8 @@ func (l *Listener) closeHosts() {
 }
 
 // Accept returns the next peer's connection. Peers with which there is none, because they speak
-// something else, say nothing or are configured differently, are told why and logged, and don't end Accept; those
-// that Close finds connecting are not logged. It
+// something else, say nothing or are configured differently, are told why and logged, up to ten at once and one a second in the
+// long run, and don't end Accept; those that Close finds connecting are not logged. It
 // fails when ctx ends, with net.ErrClosed after Close, and for good when the device can't be opened at
 // Config.Addr.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {

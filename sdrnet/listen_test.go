@@ -174,3 +174,23 @@ func TestListener(t *testing.T) {
 	_, err = sdrnet.Dial(ctx, l.Addr().String(), nil)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
+
+// TestBoundedLog: peers that get as far as sdrnet and are turned away there can't fill a log, however many they are.
+func TestBoundedLog(t *testing.T) {
+	var log watched.Buffer
+	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	start := time.Now()
+	const visits = 200
+	for range visits {
+		s, err := oob.Dial(t.Context(), l.Addr().String(), oob.Config{})
+		require.NoError(t, err)
+		_, err = s.Exchange(t.Context(), []byte("no hello of sdrnet"))
+		require.NoError(t, err)
+		_, err = s.Recv(t.Context())
+		require.ErrorContains(t, err, "not sdrnet")
+		require.NoError(t, s.Close())
+	}
+	lines := strings.Count(log.String(), "\n")
+	require.GreaterOrEqual(t, lines, 10)
+	require.LessOrEqual(t, lines, 11+int(time.Since(start)/time.Second))
+}
