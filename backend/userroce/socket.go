@@ -87,27 +87,27 @@ func openReceiveSockets(a netip.Addr, port uint16, scope uint32, n int) (fds []i
 			fds = nil
 		}
 	}()
-	if n > 1 && port != 0 {
-		// SO_REUSEPORT would let this device join another one's port and steal its packets.
-		if err := probePort(a, port, scope); err != nil {
-			return nil, 0, err
-		}
-	}
-	for range n {
+	for i := range n {
 		fd, err := newSocket(a.Is6())
 		if err != nil {
 			return fds, 0, err
 		}
 		fds = append(fds, fd)
-		if n > 1 {
-			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
-				return fds, 0, operr.New("open", "userroce", "share a UDP port: %w", err)
-			}
+		// The first one is bound before it shares anything. With SO_REUSEPORT it might get the port of another device of this user,
+		// also where the kernel chooses, and the two would receive each other's packets.
+		if i > 0 {
+			err = sharePort(fd)
 		}
-		if err := bind(fd, a, port, scope); err != nil {
-			return fds, 0, err
+		if err == nil {
+			err = bind(fd, a, port, scope)
 		}
-		if port, err = boundPort(fd); err != nil {
+		if err == nil {
+			port, err = boundPort(fd)
+		}
+		if err == nil && i == 0 && n > 1 {
+			err = sharePort(fd)
+		}
+		if err != nil {
 			return fds, 0, err
 		}
 	}
@@ -117,18 +117,18 @@ func openReceiveSockets(a netip.Addr, port uint16, scope uint32, n int) (fds []i
 	return fds, port, err
 }
 
-func probePort(a netip.Addr, port uint16, scope uint32) error {
-	fd, err := newSocket(a.Is6())
-	if err != nil {
-		return err
+func sharePort(fd int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		return operr.New("open", "userroce", "share a UDP port: %w", err)
 	}
-	defer unix.Close(fd)
-	return bind(fd, a, port, scope)
+	return nil
 }
 
 func bind(fd int, a netip.Addr, port uint16, scope uint32) error {
 	err := unix.Bind(fd, sockaddr(a, port, scope))
 	switch {
+	case errors.Is(err, unix.EADDRINUSE) && port == 0:
+		return operr.New("open", "userroce", "all UDP ports of %v that the kernel may choose (sysctl net.ipv4.ip_local_port_range) are taken: %w", a, err)
 	case errors.Is(err, unix.EADDRINUSE):
 		return portTakenError(a, port)
 	case errors.Is(err, unix.EADDRNOTAVAIL):
