@@ -13,7 +13,7 @@ import "github.com/sdr-rdma/go-sdr/units"
 // Two of them share a link as they happen to meet, TCP beside them gets little, and on short paths
 // they flood small queues: BBR is for links that others use.
 func Search() Factory {
-	return func(p Path) Controller { return &search{unit: max(p.MTU, 1), known: p.LineRate > 0} }
+	return func(p Path) Controller { return &search{unit: min(max(p.MTU, 1), maxMTU), known: p.LineRate > 0} }
 }
 
 // A search starts at 16 units a round trip and doubles each round
@@ -26,21 +26,34 @@ type search struct {
 	known      bool // the rate needs no search
 	rtt, least units.Duration
 
-	rate    units.Rate
-	started bool
-	startup bool
-	behind  int // quarters in a row of startup that delivered less than was asked
-	phase   int // of gains, or draining
-	grown   int // rounds that delivered more than ever, since a probe that didn't
+	state  searchState
+	rate   units.Rate
+	behind int // quarters in a row of doubling that delivered less than was asked
+	gain   int // which of gains the round has, in steady
+	grown  int // rounds that delivered more than ever, since a probe that didn't
 
-	begun   units.Instant
-	now     quarter
-	past    [2*perRound + 1]quarter // the newest first
-	quarter int                     // of this round
+	begun    units.Instant
+	current  quarter
+	past     [2*perRound + 1]quarter // the newest first
+	quarters int                     // of this round that are over
 
 	rounds [bestRounds]units.Rate // delivery rates of the last rounds that tell something
 	at     int
 }
+
+// searchState is what a search does.
+type searchState uint8
+
+const (
+	// unlimited: the round trip is short, or not known yet.
+	unlimited searchState = iota
+	// doubling: nobody knows how much the path carries.
+	doubling
+	// draining: half of what it carries is sent for a round trip, so that what doubling queued leaves.
+	draining
+	// steady: the best delivery rate, and in turn with it the gains.
+	steady
+)
 
 // A quarter is what was sent and delivered in a quarter of a round trip.
 type quarter struct {
@@ -55,15 +68,13 @@ const shortRTT = units.Millisecond
 const (
 	firstUnits = 16
 	perRound   = 4
-	// startupGain is the fourth root of 2, in thousandths.
-	startupGain = 1189
+	// doublingGain is the fourth root of 2, in thousandths.
+	doublingGain = 1189
 	// mostAhead is how many thousandths of what was delivered the rate may become by
-	// startup. The round trip that it is ahead takes some 2200; transfers shorter than that
+	// doubling. The round trip that it is ahead takes some 2200; transfers shorter than that
 	// bring no answer while they are sent, and each would raise it again.
 	mostAhead = 2500
-	// draining is the phase that follows startup.
-	draining = -1
-	// enoughBehind is how many quarters must deliver too little to end startup.
+	// enoughBehind is how many quarters must deliver too little to end doubling.
 	enoughBehind = perRound
 	// bestRounds is how many rounds the best delivery rate is remembered.
 	bestRounds    = 10
@@ -71,9 +82,9 @@ const (
 	maxSearchRate = 10 * units.Tbit
 )
 
-// gains are the rounds after startup, in thousandths of the best delivery rate. The
-// second is the probe, which is answered in the phase after it; after enoughGrown
-// probes that found more, startup begins anew.
+// gains are those of the rounds of steady, in thousandths of the best delivery rate. The
+// second is the probe, which is answered in the round after it; after enoughGrown
+// probes that found more, doubling begins anew.
 var gains = [...]units.Rate{1000, 1100, 920, 1000, 1000, 1000, 1000, 1000}
 
 const (
@@ -85,25 +96,25 @@ const (
 // no limit.
 func (s *search) step(now units.Instant, rtt, minRTT units.Duration, unit units.Bytes) units.Rate {
 	if minRTT < shortRTT { // one sample may be late by a scheduler's whim; the least is the path
-		s.started = false
+		s.state = unlimited
 		return 0
 	}
-	if !s.started {
-		*s = search{unit: s.unit, rtt: s.rtt, least: s.least, started: true, startup: true, begun: now}
-		s.rate = max(minSearchRate, units.RateOf(firstUnits*unit, rtt))
+	if s.state == unlimited {
+		*s = search{unit: s.unit, rtt: s.rtt, least: s.least, state: doubling, begun: now}
+		s.set(units.RateOf(firstUnits*unit, rtt))
 	}
 	switch took := now.Sub(s.begun); {
 	case took >= max(rtt, minRTT):
 		// There was nothing to do for so long; what was asked before has been answered.
 		clear(s.past[:])
-		s.now, s.begun, s.behind, s.quarter = quarter{}, now, 0, 0
-		s.drained()
+		s.current, s.begun, s.behind, s.quarters = quarter{}, now, 0, 0
+		s.endDraining()
 	case took >= max(rtt, minRTT)/perRound:
 		// If nobody looked for some quarters, as there was little to do, what was sent
 		// went in the first of them, and what arrived did so now.
 		n := max(1, int(took*perRound/max(rtt, minRTT)))
-		sent, got := s.now.sent, s.now.got
-		s.now, s.begun = quarter{}, now
+		sent, got := s.current.sent, s.current.got
+		s.current, s.begun = quarter{}, now
 		for i := range n {
 			q := quarter{took: took / units.Duration(n), sent: sent}
 			q.busy = q.sent*10 >= s.rate.Bytes(q.took)*9
@@ -119,12 +130,12 @@ func (s *search) step(now units.Instant, rtt, minRTT units.Duration, unit units.
 func (s *search) endQuarter(q quarter) {
 	copy(s.past[1:], s.past[:])
 	s.past[0] = q
-	if s.startup {
+	if s.state == doubling {
 		s.grow()
 		return
 	}
-	if s.quarter++; s.quarter == perRound {
-		s.quarter = 0
+	if s.quarters++; s.quarters == perRound {
+		s.quarters = 0
 		s.endRound()
 	}
 }
@@ -151,7 +162,7 @@ func (s *search) rates(n int) (got, asked units.Rate) {
 	return min(units.RateOf(g.got, g.took), most), asked
 }
 
-// grow is a quarter of startup.
+// grow is a quarter of doubling.
 func (s *search) grow() {
 	got, asked := s.rates(perRound / 2)
 	proved := got
@@ -170,10 +181,10 @@ func (s *search) grow() {
 	}
 	switch {
 	case s.behind >= enoughBehind && s.best() > 0:
-		s.startup, s.phase, s.quarter = false, draining, 0
-		s.set(s.best() / 2) // drain what startup queued
+		s.state, s.quarters = draining, 0
+		s.set(s.best() / 2)
 	case s.behind == 0 && s.past[0].busy:
-		r := s.rate / 1000 * startupGain
+		r := s.rate / 1000 * doublingGain
 		if best := s.best(); best > 0 {
 			r = min(r, max(s.rate, best/1000*mostAhead))
 		}
@@ -181,11 +192,11 @@ func (s *search) grow() {
 	}
 }
 
-// endRound judges a round after startup, if it tells anything: it answers one that
+// endRound judges a round of steady, if it tells anything: it answers one that
 // was limited by the rate, or more was asked than arrived, or more arrived than ever.
 func (s *search) endRound() {
-	if s.phase == draining {
-		s.drained()
+	if s.state == draining {
+		s.endDraining()
 		return
 	}
 	got, _ := s.rates(perRound)
@@ -196,21 +207,21 @@ func (s *search) endRound() {
 	switch {
 	case got > before+before/25:
 		s.grown++
-	case s.phase == probed:
+	case s.gain == probed:
 		s.grown = 0
 	}
 	s.note(got)
-	s.phase = (s.phase + 1) % len(gains)
-	s.set(s.best() / 1000 * gains[s.phase])
+	s.gain = (s.gain + 1) % len(gains)
+	s.set(s.best() / 1000 * gains[s.gain])
 	if s.grown == enoughGrown {
-		s.startup, s.behind, s.grown = true, 0, 0 // there is much more
+		s.state, s.behind, s.grown = doubling, 0, 0 // there is much more
 	}
 }
 
-// drained ends the phase after startup, in which less is sent than arrives.
-func (s *search) drained() {
-	if s.phase == draining {
-		s.phase = 0
+// endDraining goes on to steady: what doubling queued has left.
+func (s *search) endDraining() {
+	if s.state == draining {
+		s.state, s.gain = steady, 0
 		s.set(s.best())
 	}
 }
@@ -254,13 +265,15 @@ func (s *search) best() (r units.Rate) {
 }
 
 // OnSent books what was sent.
-func (s *search) OnSent(_ units.Instant, n, _ units.Bytes) { s.now.sent += max(n, 0) }
+func (s *search) OnSent(_ units.Instant, n, _ units.Bytes) {
+	s.current.sent = min(s.current.sent+min(max(n, 0), mostCounted), mostCounted)
+}
 
 // OnAck books what was delivered.
 func (s *search) OnAck(_ units.Instant, a *Ack) {
-	s.now.got += max(a.Acked, 0)
+	s.current.got = min(s.current.got+min(max(a.Acked, 0), mostCounted), mostCounted)
 	if a.Least > 0 {
-		s.rtt, s.least = a.Smoothed, a.Least
+		s.rtt, s.least = min(a.Smoothed, maxRTT), min(a.Least, maxRTT)
 	}
 }
 
@@ -270,7 +283,7 @@ func (s *search) OnCNP(units.Instant) {}
 // OnLoss takes back what nobody will hear of. What is lost is known by what is delivered.
 func (s *search) OnLoss(_ units.Instant, l Loss) {
 	if l.Kind == LossUnacknowledged {
-		s.untold(max(l.Bytes, 0))
+		s.takeBack(max(l.Bytes, 0))
 	}
 }
 
@@ -289,14 +302,14 @@ func (s *search) Limits(now units.Instant) (units.Rate, units.Bytes) {
 // Next is never: a driver that doesn't call for some quarters is made up for.
 func (s *search) Next() units.Instant { return units.Never }
 
-// untold takes back that n bytes were sent, the last ones: nobody will say what became
+// takeBack forgets that n bytes were sent, the last ones: nobody will say what became
 // of them.
-func (s *search) untold(n units.Bytes) {
+func (s *search) takeBack(n units.Bytes) {
 	take := func(q *quarter) {
 		m := min(n, q.sent)
 		q.sent, n = q.sent-m, n-m
 	}
-	take(&s.now)
+	take(&s.current)
 	for i := range s.past {
 		take(&s.past[i])
 	}

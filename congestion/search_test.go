@@ -3,6 +3,7 @@
 package congestion
 
 import (
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,4 +64,35 @@ func TestStallsDontLowerTheRate(t *testing.T) {
 		d.run(2, units.Gbit)
 	}
 	require.Greater(t, float64(d.s.best()), 0.85e9)
+}
+
+// Whatever a peer claims, the limits stay within what is documented, and nothing breaks.
+func TestSearchBoundsLies(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		wild := func() int64 {
+			return []int64{0, 1, -1, 1500, 1 << 20, 1 << 40, 1<<63 - 1, -1 << 63, rng.Int64(), int64(rng.IntN(1 << 24))}[rng.IntN(10)]
+		}
+		c := Search()(Path{MTU: units.Bytes(wild())})
+		now := units.Instant(rng.IntN(1000))
+		for range 2000 {
+			if rng.IntN(50) == 0 {
+				now = units.Instant(rng.Int64N(1 << 50))
+			}
+			now += units.Instant(rng.IntN(int(10 * units.Millisecond)))
+			switch rng.IntN(5) {
+			case 0, 1:
+				c.OnSent(now, units.Bytes(wild()), units.Bytes(wild()))
+			case 2, 3:
+				c.OnAck(now, &Ack{Smoothed: units.Duration(wild()), Least: units.Duration(wild()), Acked: units.Bytes(wild())})
+			case 4:
+				c.OnLoss(now, Loss{Bytes: units.Bytes(wild()), Kind: LossKind(rng.IntN(8))})
+			}
+			rate, window := c.Limits(now)
+			if rate == 0 && window == 0 {
+				continue // no limit yet
+			}
+			require.True(t, rate >= minSearchRate && rate <= maxSearchRate && window > 0, "seed %d: %d, %d", seed, rate, window)
+		}
+	}
 }
