@@ -5,6 +5,8 @@ package congestion
 import (
 	"math"
 	"math/bits"
+
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // A fraction is a number from 0 to 1 in units of 2^-63. Controllers decide with integers: a float64
@@ -15,6 +17,12 @@ const whole fraction = 1 << 63
 
 // fractionOf scales f, which must be within 0 and 1. Scaling by a power of two is exact.
 func fractionOf(f float64) fraction { return fraction(math.Ldexp(f, 63)) }
+
+// fractionIn returns part/all, rounded down. part must be within 0 and all, and all above 0.
+func fractionIn(part, all units.Duration) fraction {
+	q, _ := bits.Div64(uint64(part)>>1, uint64(part)<<63, uint64(all))
+	return fraction(q)
+}
 
 // times returns a·b, rounded down.
 func (a fraction) times(b fraction) fraction {

@@ -206,7 +206,7 @@ func (h *hpcc) next(begins bool) window {
 // Limits returns the window, at least a byte, and the rate that has one window for each T.
 func (h *hpcc) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	h.now = max(h.now, now)
-	w := units.Bytes(h.window >> windowShift)
+	w := h.window.bytes()
 	return max(units.RateOf(w, h.base), 1), w
 }
 

@@ -32,12 +32,12 @@ type NSCCConfig struct {
 func NSCCDefaults() NSCCConfig { return NSCCConfig{Initial: 1.5, Max: 1.5, Gamma: 0.8} }
 
 const (
-	nsccDelayPart   = 80 // of a new sample in the average: 0.0125
-	nsccQuickDelay  = 4  // targets of delay from which on the window is set to what was achieved
-	nsccQuickShift  = 3  // if that is less than an eighth of the largest
-	nsccAdjustMTUs  = 8  // acknowledged before increases take effect
-	nsccFastDelay   = units.Microsecond
-	nsccFastQuarter = 4 // a fast increase is a quarter of a product's scale for each acknowledged byte
+	nsccDelayPart  = 80 // of a new sample in the average: 0.0125
+	nsccQuickDelay = 4  // targets of delay from which on the window is set to what was achieved
+	nsccQuickShift = 3  // if that is less than an eighth of the largest
+	nsccAdjustMTUs = 8  // acknowledged before increases take effect
+	nsccFastDelay  = units.Microsecond
+	nsccFastPart   = 4 // fi_scale: for each acknowledged byte a fast increase is a quarter of the product, in units of Table 1's
 )
 
 // NSCC makes controllers with these constants. They limit the window alone, within one packet of the
@@ -85,7 +85,7 @@ type nscc struct {
 	period            units.Instant // its end; 0: none has begun
 	achieved          units.Bytes
 	trimmed           bool        // since the window was last set to what was achieved
-	ignore, forgotten units.Bytes // marks of so much are of packets from before that; how much has been acknowledged since
+	toIgnore, ignored units.Bytes // marks of so much are of packets from before that; how much has been acknowledged since
 
 	quiet units.Bytes // acknowledged in a row without delay
 	rises bool        // it was more than a window
@@ -105,7 +105,7 @@ func newNSCC(c *NSCCConfig, p Path) *nscc {
 	n.eta = min(scaledWindow(15, 100, mtu, bdp), n.high)
 	// α of the specification times the target: four packets by both scales.
 	n.alpha = scaledAlpha(4, n.target, mtu, bdp, n.high)
-	n.fast = int64(min(uint64(bdp)<<16/strackUnitBDP/nsccFastQuarter, 1<<24))
+	n.fast = int64(min(uint64(bdp)<<16/strackUnitBDP/nsccFastPart, 1<<24))
 	return n
 }
 
@@ -126,14 +126,14 @@ func (n *nscc) OnCNP(now units.Instant) { n.now = max(n.now, now) }
 // OnLoss takes off what was trimmed or lost, or sets the window to what arrives.
 func (n *nscc) OnLoss(now units.Instant, l Loss) {
 	n.now = max(n.now, now)
-	lost := min(max(l.Bytes, 0), n.bytes())
+	lost := min(max(l.Bytes, 0), n.window.bytes())
 	if l.Kind == LossTrim {
-		n.forgotten += lost
+		n.ignored += lost
 		if !n.draft { // the queue that trimmed is taken to hold a round trip
 			n.average(n.netRTT)
 		}
 		n.trimmed = true
-		if n.adapt(true, true, 0) {
+		if n.adapt(true, 0) {
 			return
 		}
 	}
@@ -143,12 +143,12 @@ func (n *nscc) OnLoss(now units.Instant, l Loss) {
 // OnAck adjusts the window. A forged Acked counts as at most the window.
 func (n *nscc) OnAck(now units.Instant, a *Ack) {
 	n.now = max(n.now, now)
-	acked := min(max(a.Acked, 0), n.bytes())
+	acked := min(max(a.Acked, 0), n.window.bytes())
 	n.flight = max(a.Inflight, 0)
-	n.achieved = min(n.achieved+acked, units.Bytes(n.high>>windowShift))
+	n.achieved = min(n.achieved+acked, n.high.bytes())
 	n.received += acked
-	n.forgotten += acked
-	delay := units.Duration(n.delay >> strackDelayShift)
+	n.ignored += acked
+	delay := units.Duration(n.delay >> delayShift)
 	if a.RTT > 0 {
 		n.measure(min(a.RTT, units.Minute))
 		delay = min(a.RTT, units.Minute) - n.baseRTT
@@ -158,7 +158,7 @@ func (n *nscc) OnAck(now units.Instant, a *Ack) {
 		}
 		n.average(sample)
 	}
-	if n.adapt(false, a.ECN, delay) {
+	if n.adapt(a.ECN, delay) {
 		return
 	}
 	switch {
@@ -188,21 +188,21 @@ func (n *nscc) measure(rtt units.Duration) {
 }
 
 func (n *nscc) average(sample units.Duration) {
-	n.delay += (int64(sample)<<strackDelayShift - n.delay) / nsccDelayPart
+	n.delay += (int64(sample)<<delayShift - n.delay) / nsccDelayPart
 }
 
-// adapt sets the window to what was achieved in the last period when that is little and there was loss or much
+// adapt sets the window to what was achieved in the last period when that is little and packets were trimmed or met much
 // delay. Until the packets that were then in flight have come, marks mean nothing. It reports whether
 // the acknowledgement is done with.
-func (n *nscc) adapt(loss, ecn bool, delay units.Duration) (done bool) {
+func (n *nscc) adapt(ecn bool, delay units.Duration) (done bool) {
 	switch {
-	case n.forgotten < n.ignore && ecn:
+	case n.ignored < n.toIgnore && ecn:
 		done = true
 	case n.now > n.period:
-		bad := n.trimmed || loss || delay > nsccQuickDelay*n.target
+		bad := n.trimmed || delay > nsccQuickDelay*n.target
 		if n.period != 0 && bad && window(n.achieved)<<windowShift < n.high>>nsccQuickShift {
 			n.window = max(window(n.achieved)<<windowShift, n.low)
-			n.ignore, n.forgotten = n.flight, 0
+			n.toIgnore, n.ignored = n.flight, 0
 			n.trimmed = false
 			done = true
 		}
@@ -220,7 +220,7 @@ func (n *nscc) adapt(loss, ecn bool, delay units.Duration) (done bool) {
 func (n *nscc) rise(acked units.Bytes, delay units.Duration) {
 	if delay < nsccFastDelay {
 		n.quiet += acked
-		if n.quiet > n.bytes() || n.rises {
+		if n.quiet > n.window.bytes() || n.rises {
 			n.rises = true
 			n.window += window(acked) * window(n.fast) // both 2^16 of bytes
 			return
@@ -240,21 +240,17 @@ func (n *nscc) rise(acked units.Bytes, delay units.Duration) {
 
 // promise increases by by·acked/window, when fulfil is called next.
 func (n *nscc) promise(by window, acked units.Bytes) {
-	hi, lo := bits.Mul64(uint64(by), uint64(acked)<<windowShift)
-	q, _ := bits.Div64(hi, lo, uint64(n.window)) // acked is within the window: at most by
-	n.pending = min(n.pending+window(q), n.high)
+	n.pending = min(n.pending+n.window.growth(by, acked), n.high)
 }
 
 // cut decreases by how far the average delay exceeds the target, once a round trip.
 func (n *nscc) cut() {
 	n.rises, n.quiet = false, 0
-	avg := units.Duration(n.delay >> strackDelayShift)
+	avg := units.Duration(n.delay >> delayShift)
 	if avg <= n.target || n.now.Sub(n.lastDecrease) <= n.baseRTT {
 		return
 	}
-	excess, _ := bits.Div64(uint64(avg-n.target)>>1, uint64(avg-n.target)<<63, uint64(avg))
-	part := min(n.gamma.times(fraction(excess)), whole>>strackFloorShift)
-	n.window = window((whole - part).of(int64(n.window)))
+	n.window = n.window.cut(n.gamma, avg, n.target)
 	n.lastDecrease = n.now
 }
 
@@ -271,12 +267,10 @@ func (n *nscc) fulfil() {
 
 func (n *nscc) clamp() { n.window = min(max(n.window, n.low), n.high) }
 
-func (n *nscc) bytes() units.Bytes { return units.Bytes(n.window >> windowShift) }
-
 // Limits returns the window.
 func (n *nscc) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	n.now = max(n.now, now)
-	return 0, n.bytes()
+	return 0, n.window.bytes()
 }
 
 // Next returns units.Never.

@@ -79,7 +79,7 @@ func TestNSCCQuadrants(t *testing.T) {
 			n := testNSCC(t, nil)
 			n.now, n.lastAdjust, n.period = at, at, units.Never // no constant, no quick adaptation
 			n.window, n.quiet = window(w0)<<windowShift, c.quiet
-			n.delay = int64(c.avg) << strackDelayShift
+			n.delay = int64(c.avg) << delayShift
 			n.OnAck(at, &Ack{RTT: base + c.delay, Acked: acked, ECN: c.ecn})
 			require.InDelta(t, c.want, bytesOf(n.window), 600) // the sample moves the average by an 80th
 		})
@@ -98,10 +98,10 @@ func TestNSCCTrims(t *testing.T) {
 
 	n.OnAck(at, &Ack{RTT: 30 * micro, Acked: 20_000, Inflight: 500_000, ECN: true})
 	n.OnLoss(at.Add(11*micro), Loss{Bytes: 4086, Kind: LossTrim})
-	require.Equal(t, units.Bytes(20_000), n.bytes(), "what was achieved")
-	require.Equal(t, units.Bytes(500_000), n.ignore)
+	require.Equal(t, units.Bytes(20_000), n.window.bytes(), "what was achieved")
+	require.Equal(t, units.Bytes(500_000), n.toIgnore)
 	n.OnAck(at.Add(12*micro), &Ack{RTT: 40 * micro, Acked: 20_000, Inflight: 480_000, ECN: true})
-	require.Equal(t, units.Bytes(20_000), n.bytes(), "a mark from before")
+	require.Equal(t, units.Bytes(20_000), n.window.bytes(), "a mark from before")
 }
 
 // With the rules of the draft the fair increase comes with the proportional one, below the target and not for marked packets.
@@ -133,10 +133,10 @@ func TestNSCCDraftTrim(t *testing.T) {
 	const average = 3000.0 // ns
 	for draft, want := range map[bool]float64{false: average + (8337-average)/nsccDelayPart, true: average} {
 		n := testNSCC(t, func(c *NSCCConfig) { c.Draft = draft })
-		n.delay, n.period = int64(average)<<strackDelayShift, units.Never
+		n.delay, n.period = int64(average)<<delayShift, units.Never
 		before := n.window
 		n.OnLoss(units.Instant(100*micro), Loss{Bytes: 4086, Kind: LossTrim})
-		require.InDelta(t, want, float64(n.delay)/(1<<strackDelayShift), 1, "draft %v", draft)
+		require.InDelta(t, want, float64(n.delay)/(1<<delayShift), 1, "draft %v", draft)
 		require.Equal(t, before-window(4086)<<windowShift, n.window)
 	}
 }

@@ -35,7 +35,6 @@ const (
 
 	strackEWMAShift   = 3 // ewma = 1/8
 	strackTargetHigh  = 3 // target_Qhigh in target_Qdelay
-	strackFloorShift  = 1 // one decrease takes half at most
 	strackQuickShift  = 3 // achievedBDP counts below an eighth of the largest window
 	strackBetaPackets = 5
 	strackAlphaFactor = 4
@@ -74,8 +73,6 @@ type strack struct {
 	achieved, received      units.Bytes // achievedBDP and rx_count
 	counted                 units.Instant
 }
-
-const strackDelayShift = 8
 
 func newSTrack(c *STrackConfig, p Path) *strack {
 	net := p.netRTT(c.BaseRTT)
@@ -129,7 +126,7 @@ func (s *strack) OnLoss(now units.Instant, _ Loss) { s.now = max(s.now, now) }
 // OnAck is Algorithms 4 and 3. A forged Acked counts as at most the window.
 func (s *strack) OnAck(now units.Instant, a *Ack) {
 	s.now = max(s.now, now)
-	acked := min(max(a.Acked, 0), units.Bytes(s.window>>windowShift))
+	acked := min(max(a.Acked, 0), s.window.bytes())
 	if a.RTT > 0 {
 		s.baseRTT = min(s.baseRTT, a.RTT)
 	}
@@ -149,16 +146,16 @@ func (s *strack) OnAck(now units.Instant, a *Ack) {
 // each acknowledged byte, which is the dimension that these have, where the paper prints for each
 // acknowledgement.
 func (s *strack) adjust(delay units.Duration, acked units.Bytes, ecn bool) {
-	s.delay += (int64(delay)<<strackDelayShift - s.delay) >> strackEWMAShift
+	s.delay += (int64(delay)<<delayShift - s.delay) >> strackEWMAShift
 	target := s.target
-	avg := units.Duration(s.delay >> strackDelayShift)
+	avg := units.Duration(s.delay >> delayShift)
 	switch {
 	case !ecn && delay > strackTargetHigh*target:
-		s.raise(s.beta, acked)
+		s.window += s.window.growth(s.beta, acked)
 	case !ecn && delay < target:
 		hi, lo := bits.Mul64(uint64(s.alpha), uint64(target-delay))
 		part, _ := bits.Div64(hi, lo, uint64(target)) // at most alpha
-		s.raise(window(part), acked)
+		s.window += s.window.growth(window(part), acked)
 	case avg > target && s.now.Sub(s.lastDecrease) > s.baseRTT:
 		s.cut(delay, avg)
 	}
@@ -169,21 +166,12 @@ func (s *strack) adjust(delay units.Duration, acked units.Bytes, ecn bool) {
 	s.window = min(max(s.window, s.low), s.high)
 }
 
-// raise adds by·acked/window.
-func (s *strack) raise(by window, acked units.Bytes) {
-	hi, lo := bits.Mul64(uint64(by), uint64(acked)<<windowShift)
-	q, _ := bits.Div64(hi, lo, uint64(s.window)) // acked is within the window: at most by
-	s.window += window(q)
-}
-
 func (s *strack) cut(delay, avg units.Duration) {
 	switch {
 	case delay > strackTargetHigh*s.target && window(s.achieved)<<windowShift < s.high>>strackQuickShift:
 		s.window = window(s.achieved) << windowShift
 	case delay > s.target:
-		excess, _ := bits.Div64(uint64(avg-s.target)>>1, uint64(avg-s.target)<<63, uint64(avg))
-		part := min(s.gamma.times(fraction(excess)), whole>>strackFloorShift)
-		s.window = window((whole - part).of(int64(s.window)))
+		s.window = s.window.cut(s.gamma, avg, s.target)
 	default:
 		return
 	}
@@ -193,7 +181,7 @@ func (s *strack) cut(delay, avg units.Duration) {
 // Limits returns the window.
 func (s *strack) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	s.now = max(s.now, now)
-	return 0, units.Bytes(s.window >> windowShift)
+	return 0, s.window.bytes()
 }
 
 // Warm reads what the next acknowledgement needs: see transport.Warmer.

@@ -76,7 +76,7 @@ func TestSTrackAlgorithm3(t *testing.T) {
 			s.now, s.counted, s.lastRaise = at, at, at // no additive increase, no new period
 			s.window, s.achieved = window(w0)<<windowShift, c.achieved
 			// The average is the new one once the sample is in: 7/8 of x and an eighth of the delay.
-			s.delay = (int64(c.avg)*8 - int64(c.delay)) << strackDelayShift / 7
+			s.delay = (int64(c.avg)*8 - int64(c.delay)) << delayShift / 7
 			s.OnAck(at, &Ack{RTT: 8*micro + c.delay, Acked: acked, ECN: c.ecn})
 			require.InDelta(t, c.want, float64(s.window)/(1<<windowShift), 40)
 		})
@@ -107,7 +107,7 @@ func TestSTrackTarget(t *testing.T) {
 		s := testSTrack(t, func(c *STrackConfig) { c.Target = 16 * micro })
 		s.now, s.counted, s.lastRaise = at, at, at
 		s.window, s.achieved = window(w0)<<windowShift, c.achieved
-		s.delay = int64(c.delay) << strackDelayShift
+		s.delay = int64(c.delay) << delayShift
 		s.OnAck(at, &Ack{RTT: 8*micro + c.delay, Acked: acked, ECN: c.ecn})
 		require.InDelta(t, c.want, float64(s.window)/(1<<windowShift), 30, "%+v", c)
 	}

@@ -38,13 +38,6 @@ func SwiftDefaults() SwiftConfig {
 }
 
 const (
-	// windowShift makes a window a fixed-point number of bytes: Swift's goes down to thousandths of
-	// a packet.
-	windowShift = 16
-	// maxPackets bounds windows, so that a window of packets of 64 KiB and a product with
-	// windowShift stay within 63 bits.
-	maxPackets        = 1 << 24
-	maxMTU            = 64 * units.KiB
 	unknownBaseTarget = 25 * units.Microsecond
 	unknownMaxPackets = 16384
 	initialPackets    = 10 // RFC 6928, where the path isn't known
@@ -91,13 +84,6 @@ type swift struct {
 	lastDecrease units.Instant
 	decreased    bool // lastDecrease holds
 	timeouts     int  // in a row
-}
-
-// A window is a number of bytes in units of 2^-windowShift.
-type window int64
-
-func windowOf(packets float64, mtu units.Bytes) window {
-	return window(math.Ldexp(packets, windowShift)) * window(mtu)
 }
 
 func newSwift(c *SwiftConfig, p Path) *swift {
@@ -159,8 +145,7 @@ func (s *swift) OnAck(now units.Instant, a *Ack) {
 		s.grow(a.Acked)
 		return
 	}
-	excess, _ := bits.Div64(uint64(s.rtt-target)>>1, uint64(s.rtt-target)<<63, uint64(s.rtt))
-	s.shrink(min(s.beta.times(fraction(excess)), s.most))
+	s.shrink(min(s.beta.times(fractionIn(s.rtt-target, s.rtt)), s.most))
 }
 
 // OnLoss takes the largest decrease, once a round trip. ResetAfter timeouts without an
@@ -182,7 +167,7 @@ func (s *swift) grow(acked units.Bytes) {
 		return
 	}
 	n := s.window
-	if acked < units.Bytes(s.window>>windowShift) {
+	if acked < s.window.bytes() {
 		n = window(acked) << windowShift
 	}
 	if s.window < s.mtu {
@@ -192,7 +177,7 @@ func (s *swift) grow(acked units.Bytes) {
 	} else {
 		hi, lo := bits.Mul64(uint64(n), uint64(s.ai))
 		share, _ := bits.Div64(hi, lo, uint64(s.window)) // AI·n/window, at most AI
-		s.window += window(share * uint64(s.mtu>>windowShift))
+		s.window += window(share * uint64(s.mtu.bytes()))
 	}
 	s.clamp()
 }
@@ -230,11 +215,11 @@ func (s *swift) targetDelay() units.Duration {
 func (s *swift) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	s.now = max(s.now, now)
 	if s.window >= s.mtu {
-		return 0, units.Bytes(s.window >> windowShift)
+		return 0, s.window.bytes()
 	}
 	hi, lo := bits.Mul64(uint64(s.window), 8e9)
 	rate, _ := bits.Div64(hi, lo, uint64(s.rtt)<<windowShift)
-	return max(units.Rate(rate), 1), units.Bytes(s.mtu >> windowShift)
+	return max(units.Rate(rate), 1), s.mtu.bytes()
 }
 
 // Next returns units.Never.
