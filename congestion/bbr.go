@@ -320,7 +320,7 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 	if b.phase == probeRTT && b.rounds > 0 && a.RTT > 0 && a.RTT <= b.minRTT+b.tolerance() {
 		b.endProbeRTT(now, true)
 	}
-	if b.sent-b.inflight >= b.round.goal && now.Sub(b.round.begun) >= min(leastRound, max(b.minRTT, leastRound)) {
+	if b.sent-b.inflight >= b.round.goal && now.Sub(b.round.begun) >= leastRound {
 		b.endRound(now)
 	}
 	b.decide()

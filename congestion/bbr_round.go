@@ -117,7 +117,6 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 	case (b.round.held || b.before.held) && b.wantsProbe(now): // who sends less than it may has no queue to drain
 		b.beginProbeRTT(now, false)
 	case b.rounds >= downRounds && b.more == 0:
-		b.more = 0
 		b.enter(down)
 	}
 }
@@ -406,7 +405,7 @@ func (b *bbr) decide() {
 		b.pace = bw
 	case probeRTT:
 		b.limit = bdp/2 + extra
-		b.pace = bw
+		b.pace = bw / 2
 	case refill:
 		b.limit = b.even() + extra
 		b.pace = bw
@@ -422,10 +421,6 @@ func (b *bbr) decide() {
 	if b.competing && b.phase != probeRTT {
 		b.limit = max(b.rival.window, bdp+b.queue()) + extra
 		b.pace = max(units.RateOf(b.limit, b.rtt())/4*5, bw)
-	}
-	if b.phase == probeRTT {
-		least = b.path.MTU
-		b.pace = bw / 2
 	}
 	b.allowed = max(b.limit, least)
 	b.limit = b.marks.bound(b.allowed)

@@ -65,7 +65,7 @@ const (
 	LossGuessed
 )
 
-var lossKinds = [...]string{"detected", "timeout", "probe", "trim", "nack", "unheard", "guessed"}
+var lossKinds = [...]string{"detected", "timeout", "probe", "trim", "nack", "unacknowledged", "guessed"}
 
 // String is the kind's name in one word.
 func (k LossKind) String() string {

@@ -23,8 +23,9 @@ func TestFixedStays(t *testing.T) {
 }
 
 func TestLossKindNames(t *testing.T) {
-	require.Equal(t, "detected", LossDetected.String())
-	require.Equal(t, "nack", LossNack.String())
+	for i, name := range []string{"detected", "timeout", "probe", "trim", "nack", "unacknowledged", "guessed"} {
+		require.Equal(t, name, LossKind(i).String())
+	}
 	require.Equal(t, "unknown", LossKind(200).String())
 }
 
