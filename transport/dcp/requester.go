@@ -7,7 +7,6 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/internal/ring"
-
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -108,18 +107,31 @@ func (r *Requester) Transmit(now units.Instant, h *Header) (index uint32, repeat
 	if r.err != nil || !r.window(now) {
 		return 0, false, false
 	}
-	if r.quota == 0 {
-		r.schedule(now)
-	}
-	for r.batch > 0 {
-		r.batch--
-		if e := r.retrans.Pop(); r.current(&e) {
-			r.stamp(now, h, e.msn, e.psn)
-			r.Repeated++
-			return (e.psn - r.wqe(e.msn).first) & mask24, true, true
+	for {
+		if r.quota == 0 {
+			r.schedule(now)
 		}
-		r.Stale++
+		for r.batch > 0 {
+			r.batch--
+			if e := r.retrans.Pop(); r.current(&e) {
+				r.stamp(now, h, e.msn, e.psn)
+				r.Repeated++
+				return (e.psn - r.wqe(e.msn).first) & mask24, true, true
+			}
+			r.Stale++
+		}
+		if index, repeat, ok = r.nextInOrder(now, h); ok {
+			return index, repeat, true
+		}
+		r.quota = 0 // nothing new: the next round begins with what has been returned by then
+		if r.retrans.Len() == 0 {
+			return 0, false, false
+		}
 	}
+}
+
+// nextInOrder sends the next packet of the oldest message that has one left in its round.
+func (r *Requester) nextInOrder(now units.Instant, h *Header) (index uint32, repeat, ok bool) {
 	for msn := r.una; msn != r.next; msn = (msn + 1) & mask24 {
 		w := r.wqe(msn)
 		if w.next == w.packets {
@@ -135,15 +147,11 @@ func (r *Requester) Transmit(now units.Instant, h *Header) (index uint32, repeat
 		r.stamp(now, h, msn, (w.first+index)&mask24)
 		return index, repeat, true
 	}
-	r.quota = 0 // nothing new: the next round begins with what has been returned by then
-	if r.retrans.Len() == 0 {
-		return 0, false, false
-	}
-	return r.Transmit(now, h)
+	return 0, false, false
 }
 
-// schedule begins a round of the NIC's scheduler (section 4.3): up to sixteen entries of the retransmission queue
-// are fetched together, and new packets fill the rest of its quota.
+// schedule begins a round of the NIC's scheduler (section 4.3): entries of the retransmission queue, up to Config.Batch, are
+// fetched together, and new packets fill the rest of its quota.
 func (r *Requester) schedule(now units.Instant) {
 	r.quota = r.cfg.Batch
 	r.batch = min(r.quota, r.retrans.Len())

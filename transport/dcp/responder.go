@@ -7,8 +7,8 @@ import "github.com/sdr-rdma/go-sdr/units"
 // StateBytes is what a Responder keeps of the messages of a queue pair, in bytes.
 const StateBytes = 48
 
-// tracker is what the receiver keeps of eight messages (section 4.5): StateBytes. The two upper bits of a count
-// say that the message is whole, and that it wants a completion.
+// tracker is what the receiver keeps of eight messages (section 4.5): StateBytes. The highest bit of a count says that the message is
+// whole. The paper's next bit, that it wants a completion, isn't kept: every message here does.
 type tracker struct {
 	count    [InFlight]uint16
 	packets  [InFlight]uint16
