@@ -15,6 +15,15 @@ type transmission struct {
 	psn uint32
 }
 
+// probeState is how far the tail loss probe is (RFC 8985, section 7).
+type probeState uint8
+
+const (
+	noProbe  probeState = iota
+	probeDue            // its timer has run out: it is sent next, whatever the window says, unless a repeat is
+	probed              // under way, while una is below probeEnd
+)
+
 // sender is the sending end of one message. A packet of [una, next) is in one of three states: acknowledged (acked),
 // lost and to be repeated (lost), or under way (neither).
 type sender struct {
@@ -24,19 +33,20 @@ type sender struct {
 	una, next    uint32
 	mtu, last    uint16
 
-	acked, lost       bitring.Ring // of [una, una+span)
-	ackedN, lostN     uint32       // how many of each
-	sentAt            []units.Instant
-	mask              uint32                  // of indices of sentAt
-	sent              ring.Ring[transmission] // in the order of time; those that are no longer the last of their packet are skipped
-	repeats           ring.Ring[uint32]       // what is lost, in the order in which that was found; acknowledged ones are skipped
-	newest            units.Instant           // RACK.xmit_ts: when the latest packet that has been acknowledged was sent
-	rtt, srtt         units.Duration          // RACK.rtt, and smoothed (RFC 6298)
-	reorderAt, tlpAt  units.Instant           // timers; Never: not running
-	rtoAt             units.Instant
-	probe             uint32 // TLP.end_seq: a probe is under way while una is below it; 0: none
-	probing, measured bool   // a probe is to be sent; a round trip has been measured
-	counts            transport.Counts
+	acked, lost      bitring.Ring // of [una, una+span)
+	ackedN, lostN    uint32       // how many of each
+	sentAt           []units.Instant
+	mask             uint32                  // of indices of sentAt
+	sent             ring.Ring[transmission] // in the order of time; those that are no longer the last of their packet are skipped
+	repeats          ring.Ring[uint32]       // what is lost, in the order in which that was found; acknowledged ones are skipped
+	newest           units.Instant           // RACK.xmit_ts: when the latest packet that has been acknowledged was sent
+	rtt, srtt        units.Duration          // RACK.rtt, and smoothed (RFC 6298)
+	reorderAt, tlpAt units.Instant           // timers; Never: not running
+	rtoAt            units.Instant
+	probe            probeState
+	probeEnd         uint32 // TLP.end_seq
+	measured         bool   // a round trip has been
+	counts           transport.Counts
 }
 
 func newSender(c *Config, m *transport.Message) *sender {
@@ -86,16 +96,17 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 // choose takes the next packet to send: a probe whatever the window says, what is lost, or what is new.
 func (s *sender) choose() (psn uint32, ok bool) {
 	fresh := s.next < s.total && s.next-s.una < s.span
-	if s.probing && s.lostN == 0 {
-		s.probing = false
-		s.probe = s.next
+	if s.probe == probeDue && s.lostN == 0 {
+		s.probe, s.probeEnd = probed, s.next
 		if fresh {
-			s.probe = s.next + 1
+			s.probeEnd = s.next + 1
 			return s.next, true
 		}
 		return s.next - 1, true
 	}
-	s.probing = false // a repeat does as well
+	if s.probe == probeDue {
+		s.probe = noProbe // a repeat does as well
+	}
 	if s.pipe() >= s.window {
 		return 0, false
 	}
@@ -129,8 +140,8 @@ func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
 			s.lostN--
 		}
 	}
-	if s.una >= s.probe {
-		s.probe = 0
+	if s.probe == probed && s.una >= s.probeEnd {
+		s.probe = noProbe
 	}
 	if s.una+s.ackedN != before {
 		s.measure(now.Sub(p.Sent))
@@ -208,7 +219,7 @@ func (s *sender) lose(psn uint32) {
 // under way, nothing is being repaired and no probe is out.
 func (s *sender) armProbe(now units.Instant) {
 	s.tlpAt = units.Never
-	if s.pipe() > 0 && s.lostN == 0 && s.reorderAt == units.Never && s.probe == 0 {
+	if s.pipe() > 0 && s.lostN == 0 && s.reorderAt == units.Never && s.probe != probed {
 		s.tlpAt = now.Add(2 * s.srtt)
 	}
 }
@@ -224,14 +235,16 @@ func (s *sender) OnTimer(now units.Instant) {
 	}
 	if now >= s.tlpAt {
 		s.tlpAt = units.Never
-		s.probing = s.pipe() > 0
+		if s.probe = noProbe; s.pipe() > 0 {
+			s.probe = probeDue
+		}
 	}
 	if now < s.rtoAt {
 		return
 	}
 	s.rtoAt = now.Add(s.cfg.RTO)
 	s.counts.Timeouts++
-	s.probe, s.probing, s.reorderAt, s.tlpAt = 0, false, units.Never, units.Never
+	s.probe, s.reorderAt, s.tlpAt = noProbe, units.Never, units.Never
 	for ; s.sent.Len() > 0; s.sent.Pop() {
 		if x := s.sent.Front(); s.underWay(x) {
 			s.lose(x.psn)
