@@ -21,7 +21,7 @@ func FrameLines(frame []byte, channels int) (lines []string) {
 	if err := r.parse(frame, channels); err != nil {
 		return []string{err.Error()}
 	}
-	for i := range r.acks[:r.nacks] {
+	for i := range r.acks {
 		a := &r.acks[i]
 		p := transport.Packet{Entropy: uint16(a.channel), Expected: a.expected, Sack: &transport.Selective{
 			Bitmap: a.bitmap, Base: a.base, Beyond: a.beyond, Received: units.Bytes(a.received), Probe: a.flags&flagProbe != 0,

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/sdr-rdma/go-sdr/congestion/spray"
 	"github.com/sdr-rdma/go-sdr/internal/varint"
 )
 
@@ -91,33 +90,32 @@ func readDelivered(r *varint.Reader, channels int) (d delivered) {
 	return d
 }
 
-// A report is a frame that has been read.
+// A report is a frame that has been read. It is used again for the next.
 type report struct {
-	acks     [maxAcks]ack
-	channels [spray.MaxPaths]delivered
-	computed [mostParity]uint8
-	nacks, n int
-	// ncomputed is the number of those.
-	ncomputed int
+	acks     []ack       // at most maxAcks
+	channels []delivered // at most as many as there are
+	computed []uint8     // at most mostParity
+}
+
+func newReport(channels int) report {
+	return report{make([]ack, 0, maxAcks), make([]delivered, 0, channels), make([]uint8, 0, mostParity)}
 }
 
 // parse reads a frame to a sender with so many channels.
 func (p *report) parse(frame []byte, channels int) error {
+	p.acks, p.channels, p.computed = p.acks[:0], p.channels[:0], p.computed[:0]
 	r := varint.NewReader(frame)
 	if r.Byte() != version {
 		return errFrame
 	}
-	p.nacks = r.Int(maxAcks)
-	for i := 0; i < p.nacks && !r.Failed(); i++ {
-		p.acks[i] = readAck(&r, channels)
+	for n := r.Int(maxAcks); n > 0 && !r.Failed(); n-- {
+		p.acks = append(p.acks, readAck(&r, channels))
 	}
-	p.n = r.Int(channels)
-	for i := 0; i < p.n && !r.Failed(); i++ {
-		p.channels[i] = readDelivered(&r, channels)
+	for n := r.Int(channels); n > 0 && !r.Failed(); n-- {
+		p.channels = append(p.channels, readDelivered(&r, channels))
 	}
-	p.ncomputed = r.Int(mostParity)
-	for i := 0; i < p.ncomputed && !r.Failed(); i++ {
-		p.computed[i] = r.Byte()
+	for n := r.Int(mostParity); n > 0 && !r.Failed(); n-- {
+		p.computed = append(p.computed, r.Byte())
 	}
 	if r.Failed() || len(r.Rest()) > 0 {
 		return errFrame

@@ -57,9 +57,9 @@ func TestFrameRoundTrip(t *testing.T) {
 	channels := []delivered{{0, 1, 0}, {255, 1 << 61, 1 << 60}}
 	var r report
 	require.NoError(t, r.parse(frameOf(acks, channels, 0, 7, 191), 256))
-	require.Equal(t, acks, r.acks[:r.nacks])
-	require.Equal(t, channels, r.channels[:r.n])
-	require.Equal(t, []uint8{0, 7, 191}, r.computed[:r.ncomputed])
+	require.Equal(t, acks, r.acks)
+	require.Equal(t, channels, r.channels)
+	require.Equal(t, []uint8{0, 7, 191}, r.computed)
 }
 
 // A hostile acknowledgement is an error, which Conn counts as a violation of the peer, and moves no window: of units that were

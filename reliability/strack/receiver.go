@@ -21,21 +21,22 @@ type receiver struct {
 	delay units.Duration // Config.AckDelay
 
 	// marks is how far each channel has got, seen how far it had at the last poll, and reported what the sender has been
-	// sent of that. news are the channels that have got further since that poll.
+	// sent of that. advanced are the channels that have got further since that poll, and nextReport the one that the next frame
+	// tells of first.
 	marks, seen, reported []scheme.Mark
-	news                  []int
-	rotor                 int
+	advanced              []int
+	nextReport            int
 
-	// acks wait for a frame. lone is when what was received since the last acknowledgement will be acknowledged,
+	// acks wait for a frame. ackDue is when what was received since the last acknowledgement will be acknowledged,
 	// and latest the packet that came last.
-	acks    []ack
-	lone    units.Instant
-	latest  transport.Packet
-	replies transport.Replies
-	probe   uint32 // the number of the probe that is being answered
-	coding  coding
-	told    bool // what was computed
-	stats   scheme.Stats
+	acks         []ack
+	ackDue       units.Instant
+	latest       transport.Packet
+	replies      transport.Replies
+	probe        uint32 // the number of the probe that is being answered
+	coding       coding
+	toldComputed bool // the sender has been sent which units are
+	stats        scheme.Stats
 }
 
 // notKnown is the entropy of a packet whose channel isn't known: another of its channel came between it and the poll.
@@ -50,8 +51,8 @@ func newReceiver(c *Config, t scheme.Transfer, env *scheme.Env, p params) (*rece
 	}
 	return &receiver{
 		core: r, msg: msg, env: env, total: t.Units, span: int(p.span), delay: c.AckDelay, coding: coding{parity: p.parity},
-		marks: make([]scheme.Mark, env.Channels), seen: make([]scheme.Mark, env.Channels), reported: make([]scheme.Mark, env.Channels), news: make([]int, 0, env.Channels),
-		acks: make([]ack, 0, maxAcks), lone: units.Never,
+		marks: make([]scheme.Mark, env.Channels), seen: make([]scheme.Mark, env.Channels), reported: make([]scheme.Mark, env.Channels), advanced: make([]int, 0, env.Channels),
+		acks: make([]ack, 0, maxAcks), ackDue: units.Never,
 	}, nil
 }
 
@@ -72,13 +73,13 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	if r.core.Complete() {
 		r.decode(v, out)
 	}
-	if now >= r.lone {
+	if now >= r.ackDue {
 		r.answerLatest(now)
 	}
 	if len(r.acks) > 0 && len(out.Frame) == 0 {
 		r.frame(out)
 	}
-	return r.lone, false, nil
+	return r.ackDue, false, nil
 }
 
 // placed is a number of units that are in place, from the first on. When parity has made the message whole there may be none.
@@ -92,12 +93,12 @@ func (r *receiver) placed() int {
 // look finds which channels have got further, and returns by how many packets in all. Marks are loaded before the
 // bitmap is looked at: what they show is there.
 func (r *receiver) look(v scheme.View) (packets uint64) {
-	r.news = r.news[:0]
+	r.advanced = r.advanced[:0]
 	for c := range r.seen {
 		if m := v.Mark(c); m.Valid && m.Count != r.seen[c].Count {
 			packets += m.Count - r.seen[c].Count
 			r.marks[c] = m
-			r.news = append(r.news, c)
+			r.advanced = append(r.advanced, c)
 		}
 	}
 	return packets
@@ -129,7 +130,7 @@ func (r *receiver) giveAll(now units.Instant, v scheme.View, packets uint64) {
 
 // isLast reports whether unit u is the last packet of a channel, which giveLast gives.
 func (r *receiver) isLast(u scheme.Unit) bool {
-	for _, c := range r.news {
+	for _, c := range r.advanced {
 		if r.marks[c].Unit == u {
 			return true
 		}
@@ -139,7 +140,7 @@ func (r *receiver) isLast(u scheme.Unit) bool {
 
 // giveLast gives the core the last packet of each channel that has got further: those whose path is known.
 func (r *receiver) giveLast(now units.Instant) {
-	for _, c := range r.news {
+	for _, c := range r.advanced {
 		m := r.marks[c]
 		marked := m.Marked != r.seen[c].Marked
 		r.seen[c] = m
@@ -164,10 +165,10 @@ func (r *receiver) give(now units.Instant, u scheme.Unit, path uint16, marked bo
 			p.Payload = r.msg.Payload(p.PSN)
 		}
 		r.latest = p
-		if r.lone == units.Never && r.delay >= 0 {
-			r.lone = now.Add(max(r.delay, 1))
+		if r.ackDue == units.Never && r.delay >= 0 {
+			r.ackDue = now.Add(max(r.delay, 1))
 			if r.delay == 0 {
-				r.lone = now.Add(max(r.env.AckInterval, minDelay))
+				r.ackDue = now.Add(max(r.env.AckInterval, minDelay))
 			}
 		}
 	}
@@ -205,7 +206,7 @@ func (r *receiver) keep(p *transport.Packet) {
 		a.flags |= flagProbe
 		a.unit = r.probe
 	} else {
-		r.lone = units.Never
+		r.ackDue = units.Never
 	}
 	if len(r.acks) == maxAcks {
 		r.acks = r.acks[:copy(r.acks, r.acks[1:])]
@@ -219,7 +220,7 @@ func (r *receiver) frame(out *scheme.Output) {
 	if room < minFrame {
 		return
 	}
-	computed := r.untold(room)
+	computed := r.newlyComputed(room)
 	room -= len(computed)
 	n := min(len(r.acks), (room-5-maxDelivered)/maxAck)
 	b := append(out.Frame[:0], version, byte(n))
@@ -236,12 +237,12 @@ func (r *receiver) frame(out *scheme.Output) {
 	r.stats.FrameBytes += uint64(len(out.Frame))
 }
 
-// untold are the units that are being computed, if there is room for them and the sender has not been told.
-func (r *receiver) untold(room int) []int {
-	if r.told || r.coding.state == uncoded || room < minFrame+len(r.coding.job.Missing) {
+// newlyComputed are the units that are being computed, if there is room for them and the sender has not been told.
+func (r *receiver) newlyComputed(room int) []int {
+	if r.toldComputed || r.coding.state == uncoded || room < minFrame+len(r.coding.job.Missing) {
 		return nil
 	}
-	r.told = true
+	r.toldComputed = true
 	return r.coding.job.Missing
 }
 
@@ -253,8 +254,8 @@ func (r *receiver) appendDelivered(b []byte, room int) []byte {
 		if len(b)+maxDelivered > room {
 			break
 		}
-		c := r.rotor
-		r.rotor = (r.rotor + 1) % len(r.seen)
+		c := r.nextReport
+		r.nextReport = (r.nextReport + 1) % len(r.seen)
 		if m := r.seen[c]; m.Count != r.reported[c].Count {
 			r.reported[c] = m
 			d := delivered{c, m.Count, m.Marked}

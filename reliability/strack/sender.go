@@ -29,7 +29,7 @@ type sender struct {
 	delivered []scheme.Mark  // how much each channel has delivered, by the peer
 	srtt      units.Duration // of all channels, by what they deliver
 	backoff   uint
-	nextRef   units.Instant // when dead channels are probed next
+	nextProbe units.Instant // when dead channels are probed next
 	round     baseRound
 
 	coding coding
@@ -66,7 +66,7 @@ func newSender(c *Config, t scheme.Transfer, env *scheme.Env, learned *losses) (
 			base = min(max(env.MinRTT, leastBaseRTT), units.Second)
 		}
 	}
-	s := &sender{cfg: c, transfer: t, env: env, losses: learned, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels)}
+	s := &sender{cfg: c, transfer: t, env: env, losses: learned, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels), report: newReport(env.Channels)}
 	s.round.reset()
 	s.window.paper = c.Bitmap
 	s.paths.init(s, c.Bitmap, env.Channels)
@@ -210,14 +210,14 @@ func (s *sender) probeDead(now units.Instant, out *scheme.Output, room int) unit
 	if c < 0 {
 		return units.Never
 	}
-	if now < s.nextRef {
-		return s.nextRef
+	if now < s.nextProbe {
+		return s.nextProbe
 	}
 	for ; c >= 0 && len(out.Sends) < room; c = s.paths.nextDead(c + 1) {
 		s.sendProbe(now, out, uint16(c))
 	}
-	s.nextRef = now.Add(deadProbeRTTs * max(s.msg.BaseRTT, s.env.RTT))
-	return s.nextRef
+	s.nextProbe = now.Add(deadProbeRTTs * max(s.msg.BaseRTT, s.env.RTT))
+	return s.nextProbe
 }
 
 var errClaims = errors.New("strack: the peer acknowledges what can't be")
@@ -227,15 +227,15 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	if err := s.report.parse(frame, len(s.delivered)); err != nil {
 		return err
 	}
-	for i := range s.report.channels[:s.report.n] {
+	for i := range s.report.channels {
 		s.onDelivered(&s.report.channels[i])
 	}
-	for i := range s.report.acks[:s.report.nacks] {
+	for i := range s.report.acks {
 		if !s.onAck(now, &s.report.acks[i]) {
 			return errClaims
 		}
 	}
-	if !s.learn(s.report.computed[:s.report.ncomputed]) {
+	if !s.learn(s.report.computed) {
 		return errClaims
 	}
 	if !s.cfg.Bitmap {
