@@ -97,7 +97,7 @@ func (s *Sim) headroom(pi uint32) int64 {
 		}
 		h = Headroom(s.rates[pi], both, s.cfg.MTU+s.cfg.Header, s.cfg.PauseSize)
 	}
-	return max(0, int64(h-s.cfg.Buffer.HeadroomLess))
+	return max(0, int64(h-s.cfg.Buffer.headroomLess))
 }
 
 // threshold is how much shared memory an ingress may use before it pauses.

@@ -135,10 +135,10 @@ type Buffer struct {
 	Resume units.Bytes
 	// Headroom is memory for what still arrives after a pause.
 	Headroom HeadroomRule
-	// HeadroomLess takes so much away from each headroom: for tests of what then happens.
-	HeadroomLess units.Bytes
 	// Deep are switches (numbers of nodes) with endless memory, which neither pause nor drop.
 	Deep []int
+	// headroomLess takes so much away from each headroom, by which tests show that it is the least that never drops.
+	headroomLess units.Bytes
 
 	// QueueLimit bounds each queue of classes 1 to 3; 0: no fixed limit.
 	QueueLimit units.Bytes
@@ -267,7 +267,7 @@ func (b *Buffer) validate() error {
 	if b.PFC && b.Size == 0 {
 		return operr.New("configure", "fabric", "PFC with an endless buffer never pauses: set a buffer size")
 	}
-	if b.Size < 0 || b.Size > largestBuffer || b.QueueLimit < 0 || b.QueueLimit > units.GiB || b.Resume < 0 || b.HeadroomLess < 0 {
+	if b.Size < 0 || b.Size > largestBuffer || b.QueueLimit < 0 || b.QueueLimit > units.GiB || b.Resume < 0 || b.headroomLess < 0 {
 		return operr.New("configure", "fabric", "buffer of %d bytes, queue limit %d, resume %d: must be between 0 and %v, 0 and 1 GiB, not negative", int64(b.Size), int64(b.QueueLimit), int64(b.Resume), largestBuffer)
 	}
 	if b.Shift < 1 || b.Shift > 20 || b.Alpha < 1 || b.Alpha > 8000 {

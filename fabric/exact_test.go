@@ -126,7 +126,7 @@ func pfcRun(t *testing.T, less, memory units.Bytes, offset units.Instant) Result
 	flows := []workload.Flow{{Src: 0, Dst: 1, Size: 256 * units.KiB}, {Src: 2, Dst: 0, Size: 256 * units.KiB, Start: offset}}
 	s := build(t, g, Config{
 		Transport:  (&rc.Config{AckEvery: 1000}).Factory(),
-		Buffer:     Buffer{Size: memory, PFC: true, Shift: 1, HeadroomLess: less},
+		Buffer:     Buffer{Size: memory, PFC: true, Shift: 1, headroomLess: less},
 		CheckEvery: 64,
 	}, flows)
 	s.Run(5000 * micro)

@@ -87,7 +87,7 @@ func runRandom(t *testing.T, seed uint64, seen *Result) {
 	res := s.Result()
 	seen.add(&res)
 	require.Equal(t, res.Pauses, res.Resumes)
-	if c.Buffer.PFC && c.Buffer.HeadroomLess == 0 && c.Buffer.Lossless == Classes-1 && c.Function == nil {
+	if c.Buffer.PFC && c.Buffer.headroomLess == 0 && c.Buffer.Lossless == Classes-1 && c.Function == nil {
 		require.Zero(t, res.Drops.Buffer+res.Drops.Queue, "PFC with headroom drops nothing")
 	}
 	again := build(t, g, c, flows)
@@ -179,7 +179,7 @@ func randomConfig(r *rand.Rand, g *topo.Graph) Config {
 	}
 	switch r.IntN(4) {
 	case 0: // The headrooms of three classes at all ports must fit.
-		c.Buffer = Buffer{Size: 64 * units.MiB, PFC: true, Shift: 8 + r.IntN(5), Lossless: Classes - 1, HeadroomLess: units.Bytes(r.IntN(2) * 1_000_000)}
+		c.Buffer = Buffer{Size: 64 * units.MiB, PFC: true, Shift: 8 + r.IntN(5), Lossless: Classes - 1, headroomLess: units.Bytes(r.IntN(2) * 1_000_000)}
 	case 1:
 		c.Buffer = Buffer{Size: units.Bytes(300+r.IntN(2000)) * units.KiB, Alpha: 1 + r.IntN(16), Reserve: -1}
 	case 2:
