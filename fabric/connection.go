@@ -60,7 +60,7 @@ func (s *Sim) post(fi uint32, c *connection) {
 		c.snd, c.rcv = f.snd.(transport.Poster), f.rcv.(transport.Taker)
 	}
 	c.posted = append(c.posted, posted{fi, c.snd.Post(s.records[fi].size)})
-	s.attend(c.carrier)
+	s.activate(c.carrier)
 }
 
 // taken completes the messages that have been received.

@@ -14,28 +14,30 @@ import (
 type host struct {
 	ring  [Classes]uint32 // the last flow of each ring; its next is the first; nilFlow: empty
 	turn  uint8           // the class that was served last
-	waits []waiting       // heap by when they are looked at
-	wake  des.Time        // the earliest WAKE that is scheduled; Never: none
+	waits []pacedFlow     // heap by when they are looked at
+	wake  des.Time        // the earliest evWake that is scheduled; Never: none
 }
 
 const nilFlow = ^uint32(0)
 
-// The places of a flow at its NIC.
+// flowPlace is where a flow is at its NIC.
+type flowPlace uint8
+
 const (
-	idle  = iota // nothing to send, or not started, or done
-	ready        // in the ring
-	paced        // in the heap
+	idle  flowPlace = iota // nothing to send, or not started, or done
+	ready                  // in the ring
+	paced                  // in the heap
 )
 
 // flow is what each packet of a message touches: a cache line of 64 bytes. The rest is in its record.
 type flow struct {
 	snd      transport.Sender // nil before the start and when all has been acknowledged, as is rcv
 	rcv      transport.Receiver
-	timer    des.Time // the earliest TIMER that is scheduled; Never: none
+	timer    des.Time // the earliest evTimer that is scheduled; Never: none
 	next     uint32   // in the ring, or its place in the heap
 	host     uint32   // number of the NIC it leaves by
 	nic      uint32   // the port that this is
-	place    uint8
+	place    flowPlace
 	class    uint8
 	received bool   // all of it
 	conn     uint32 // its number in Sim.conns plus one; 0: it has no connection
@@ -59,8 +61,8 @@ func (s *Sim) nicAt(pi uint32) *host {
 	return &s.hosts[uint32(nd.host)+pi-nd.firstPort]
 }
 
-// attend puts a flow that may have something to send into its ring, and starts the NIC.
-func (s *Sim) attend(fi uint32) {
+// activate puts a flow that may have something to send into its ring, and starts the NIC.
+func (s *Sim) activate(fi uint32) {
 	f := &s.flows[fi]
 	if f.place != idle {
 		return
@@ -111,7 +113,7 @@ func (s *Sim) dequeueNIC(pi uint32, p *port) {
 	} else if !s.askFlows(pi, p, h) {
 		return
 	}
-	// Another DEQUEUE only if there is something to look for.
+	// Another evDequeue only if there is something to look for.
 	if p.flags&pending != 0 || p.occupied&^p.paused == 0 && !h.any(p.paused) {
 		return
 	}
@@ -160,7 +162,7 @@ func (s *Sim) transmit(pi uint32, p *port, h *host, fi uint32) bool {
 		return false
 	}
 	if !f.snd.Transmit(now, x) {
-		s.arm(fi, f)
+		s.armTimer(fi, f)
 		return false
 	}
 	i := s.alloc()
@@ -178,7 +180,7 @@ func (s *Sim) transmit(pi uint32, p *port, h *host, fi uint32) bool {
 	}
 	rate := f.snd.Pace(now)
 	s.start(pi, p, i, &s.pk[i])
-	w := waiting{at: s.now, from: s.now, flow: fi, size: size}
+	w := pacedFlow{at: s.now, from: s.now, flow: fi, size: size}
 	if rate > 0 {
 		w.at = s.now + des.Serialization(units.Bytes(size), rate)
 	}
@@ -188,7 +190,7 @@ func (s *Sim) transmit(pi uint32, p *port, h *host, fi uint32) bool {
 		s.repace(f, &w)
 		s.pace(pi, h, f, w)
 	}
-	s.arm(fi, f)
+	s.armTimer(fi, f)
 	return true
 }
 
@@ -201,9 +203,9 @@ func (s *Sim) countSent(fi uint32, size uint16) {
 	}
 }
 
-// arm schedules a TIMER for a flow's sender, unless one is due before: a deadline that moves later
+// armTimer schedules an evTimer for a flow's sender, unless one is due before: a deadline that moves later
 // costs nothing until the earlier event finds that.
-func (s *Sim) arm(fi uint32, f *flow) {
+func (s *Sim) armTimer(fi uint32, f *flow) {
 	next := f.snd.Next()
 	if next == units.Never {
 		return
@@ -225,10 +227,10 @@ func (s *Sim) onTimer(fi uint32) {
 	}
 	if now := s.now.Instant(); f.snd.Next() <= now {
 		f.snd.OnTimer(now)
-		s.hasten(f)
-		s.attend(fi)
+		s.repaceWaiting(f)
+		s.activate(fi)
 	}
-	s.arm(fi, f)
+	s.armTimer(fi, f)
 }
 
 // receive hands packet i, and those that it carries, to the flow's end at host node n.
@@ -308,9 +310,9 @@ func (s *Sim) feedback(fi uint32, f *flow, now units.Instant, x *transport.Packe
 		f.snd, f.rcv = nil, nil // copies of packets that still arrive are not answered
 		return
 	}
-	s.arm(fi, f)
-	s.hasten(f)
-	s.attend(fi)
+	s.armTimer(fi, f)
+	s.repaceWaiting(f)
+	s.activate(fi)
 }
 
 // count takes over what a sender has counted.
@@ -370,5 +372,5 @@ func (s *Sim) onStart(fi uint32) {
 		return
 	}
 	f.snd, f.rcv = s.cfg.Transport(s.message(fi))
-	s.attend(fi)
+	s.activate(fi)
 }

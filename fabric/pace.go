@@ -8,8 +8,8 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// waiting is a flow whose pace does not allow its next packet yet. flow.next is where in the heap it is.
-type waiting struct {
+// pacedFlow is one whose pace does not allow its next packet yet. flow.next is where in the heap it is.
+type pacedFlow struct {
 	at   des.Time // when it is looked at: the next packet may start, or the pace changes before
 	from des.Time // when the packet before started
 	flow uint32
@@ -18,7 +18,7 @@ type waiting struct {
 
 // repace sets when a flow that waits is looked at by its pace of now, where its sender wants that. Without that the rate at the
 // start of a packet says when the next may start, and a new one does not move it.
-func (s *Sim) repace(f *flow, w *waiting) {
+func (s *Sim) repace(f *flow, w *pacedFlow) {
 	r, ok := f.snd.(transport.Repacer)
 	if !ok {
 		return
@@ -33,9 +33,9 @@ func (s *Sim) repace(f *flow, w *waiting) {
 	}
 }
 
-// hasten looks at the pace of a flow that waits, since its sender has heard something. What now has to wait longer shows at the
+// repaceWaiting looks at the pace of a flow that waits, since its sender has heard something. What now has to wait longer shows at the
 // time that was set before.
-func (s *Sim) hasten(f *flow) {
+func (s *Sim) repaceWaiting(f *flow) {
 	if f.place != paced {
 		return
 	}
@@ -43,48 +43,48 @@ func (s *Sim) hasten(f *flow) {
 	w := h.waits[f.next]
 	s.repace(f, &w)
 	if w.at < h.waits[f.next].at {
-		s.rise(h, int(f.next), w)
-		s.alarm(f.nic, h)
+		s.siftUp(h, int(f.next), w)
+		s.armWake(f.nic, h)
 	}
 }
 
 // pace puts a flow into the heap until it may send again.
-func (s *Sim) pace(pi uint32, h *host, f *flow, w waiting) {
+func (s *Sim) pace(pi uint32, h *host, f *flow, w pacedFlow) {
 	f.place = paced
 	s.pushPaced(h, w)
-	s.alarm(pi, h)
+	s.armWake(pi, h)
 }
 
-func (s *Sim) pushPaced(h *host, w waiting) {
+func (s *Sim) pushPaced(h *host, w pacedFlow) {
 	h.waits = append(h.waits, w)
-	s.rise(h, len(h.waits)-1, w)
+	s.siftUp(h, len(h.waits)-1, w)
 }
 
-// rise puts w into place i of the heap, or as far above as it belongs.
-func (s *Sim) rise(h *host, i int, w waiting) {
+// siftUp puts w into place i of the heap, or as far above as it belongs.
+func (s *Sim) siftUp(h *host, i int, w pacedFlow) {
 	for i > 0 {
 		up := (i - 1) / 2
 		if !w.sooner(&h.waits[up]) {
 			break
 		}
-		s.settle(h, i, h.waits[up])
+		s.putAt(h, i, h.waits[up])
 		i = up
 	}
-	s.settle(h, i, w)
+	s.putAt(h, i, w)
 }
 
-// settle puts w into place i of the heap.
-func (s *Sim) settle(h *host, i int, w waiting) {
+// putAt puts w into place i of the heap.
+func (s *Sim) putAt(h *host, i int, w pacedFlow) {
 	h.waits[i] = w
 	s.flows[w.flow].next = uint32(i)
 }
 
 // sooner orders flows, those of one instant by number.
-func (w *waiting) sooner(x *waiting) bool {
+func (w *pacedFlow) sooner(x *pacedFlow) bool {
 	return w.at < x.at || w.at == x.at && w.flow < x.flow
 }
 
-func (s *Sim) popPaced(h *host) waiting {
+func (s *Sim) popPaced(h *host) pacedFlow {
 	last := len(h.waits) - 1
 	first, x := h.waits[0], h.waits[last]
 	h.waits = h.waits[:last]
@@ -94,17 +94,17 @@ func (s *Sim) popPaced(h *host) waiting {
 			child++
 		}
 		if child >= last || !h.waits[child].sooner(&x) {
-			s.settle(h, i, x)
+			s.putAt(h, i, x)
 			break
 		}
-		s.settle(h, i, h.waits[child])
+		s.putAt(h, i, h.waits[child])
 		i = child
 	}
 	return first
 }
 
-// alarm schedules a WAKE for the first of the heap, unless one is due before.
-func (s *Sim) alarm(pi uint32, h *host) {
+// armWake schedules an evWake for the first of the heap, unless one is due before.
+func (s *Sim) armWake(pi uint32, h *host) {
 	if len(h.waits) == 0 {
 		return
 	}
@@ -132,7 +132,7 @@ func (s *Sim) onWake(pi uint32) {
 		f.place = idle
 		s.ringPush(h, w.flow, f)
 	}
-	s.alarm(pi, h)
+	s.armWake(pi, h)
 	if h.any(p.paused) {
 		s.kick(pi, p)
 	}

@@ -56,7 +56,7 @@ type wire struct {
 }
 
 const (
-	pending = 1 << iota // a DEQUEUE at busy is scheduled
+	pending = 1 << iota // an evDequeue at busy is scheduled
 	ofHost              // the port is a NIC
 )
 

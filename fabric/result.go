@@ -26,7 +26,8 @@ type Result struct {
 	PauseTime       des.Time
 	// MostHeadroom is the most that any ingress has needed of its headroom, in bytes.
 	MostHeadroom int64
-	// Hash is over events, times of all flows and all counters.
+	// Hash is over the number of events, the times of all flows, and the counters above but for Timeouts, MostHeadroom,
+	// Packets.Headers and Drops.Forced: what it is of a run stays what it was before those were counted.
 	Hash uint64
 }
 

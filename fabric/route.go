@@ -30,7 +30,6 @@ type router struct {
 	sets   []uint32
 	seeds  []uint64 // by switch, for hashes and draws
 	let    [][]flowlet
-	upDown bool
 }
 
 // flowlet is an entry in a switch's table.
@@ -64,11 +63,11 @@ func (s *Sim) makeRoutes() {
 	r.edges = uint32(len(edges))
 	r.routes = slices.Repeat([]uint32{noRoute}, s.switches*len(edges))
 	r.sets = r.sets[:0]
-	r.upDown = s.tiered()
+	upDown := s.tiered()
 	known := make(map[string]uint32)
 	for e, sw := range edges {
 		next := s.shortest(sw)
-		if r.upDown {
+		if upDown {
 			next = s.upThenDown(sw)
 		}
 		for n := range s.nodes {

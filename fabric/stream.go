@@ -62,8 +62,8 @@ func (s *Sim) AddStream(st Stream, snd transport.Sender, rcv transport.Receiver)
 // not, or that its timer has moved.
 func (s *Sim) Wake(stream int) {
 	fi := uint32(stream)
-	s.arm(fi, &s.flows[fi])
-	s.attend(fi)
+	s.armTimer(fi, &s.flows[fi])
+	s.activate(fi)
 }
 
 // Notify sends a congestion notification from the destination of a stream to its sender, with the
