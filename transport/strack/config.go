@@ -9,7 +9,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/congestion/spray"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/transport"
-	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -194,6 +193,3 @@ func (c *Config) span(m *transport.Message) uint32 {
 	}
 	return uint32(n+63) &^ 63
 }
-
-// bitmap has a bit for each of span packets, which may begin within a word.
-func bitmap(span uint32) bitring.Ring { return bitring.New(span + 64) }

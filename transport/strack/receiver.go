@@ -6,20 +6,16 @@ import (
 	"math"
 
 	"github.com/sdr-rdma/go-sdr/transport"
-	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
+	"github.com/sdr-rdma/go-sdr/transport/internal/selective"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // A Receiver is the receiving end of one message (section 3.3.1).
 type Receiver struct {
 	msg      coded
+	got      selective.Received
 	total    uint32
-	span     uint32
-	expected uint32
-	beyond   uint32       // packets received after expected
-	lowest   uint32       // of those since the last acknowledgement (LPSN)
-	have     bitring.Ring // of [expected, expected+span)
-	received units.Bytes
+	lowest   uint32 // of the packets since the last acknowledgement (LPSN)
 	unacked  units.Bytes
 	ackBytes units.Bytes
 	end      uint32 // of a connection: behind the latest packet that is known to end a message
@@ -27,12 +23,11 @@ type Receiver struct {
 }
 
 func newReceiver(c *Config, m *transport.Message, parity uint32) *Receiver {
-	span := c.span(m)
 	msg := codedOf(*m, parity)
 	if m.Open {
 		msg.data, msg.total = math.MaxUint32, math.MaxUint32
 	}
-	return &Receiver{msg: msg, total: msg.total, span: span, lowest: math.MaxUint32, have: bitmap(span), ackBytes: c.ackBytes(m.MTU), prompt: c.Prompt}
+	return &Receiver{msg: msg, total: msg.total, got: selective.MakeReceived(c.span(m)), lowest: math.MaxUint32, ackBytes: c.ackBytes(m.MTU), prompt: c.Prompt}
 }
 
 // OnPacket answers data and probes. A trimmed packet tells nothing but that it is missing.
@@ -43,77 +38,48 @@ func (r *Receiver) OnPacket(_ units.Instant, p *transport.Packet, out *transport
 		return
 	case p.Kind != transport.Data || p.PSN >= r.total || p.Flags&transport.Trimmed != 0:
 		return
-	case p.PSN >= r.expected && p.PSN-r.expected >= r.span:
+	case !r.got.Spans(p.PSN):
 		return // of a sender that keeps track of more: it will come again
 	}
-	before := r.expected
+	before := r.got.Expected
 	now := r.take(p)
 	if p.Flags&transport.Last != 0 {
 		r.end = max(r.end, p.PSN+1)
 	}
-	if r.expected < r.total && r.expected+r.beyond >= r.msg.data && r.total > r.msg.data {
-		r.decode()
+	if r.got.Expected < r.total && r.got.Expected+r.got.Beyond >= r.msg.data && r.total > r.msg.data {
+		// As many packets as the message has data have come: decoding makes it whole.
+		r.got.Complete(r.total, r.msg.upTo(r.total))
 	}
 	r.lowest = min(r.lowest, p.PSN)
 	r.unacked += units.Bytes(p.Payload)
-	whole := before < r.end && r.expected >= r.end
+	whole := before < r.end && r.got.Expected >= r.end
 	now = now || r.prompt == PromptMarked && p.Flags&transport.CE != 0
 	if now || whole || r.unacked >= r.ackBytes || r.Complete() {
-		r.answer(p, max(r.expected, r.lowest), out)
+		r.answer(p, max(r.got.Expected, r.lowest), out)
 	}
 }
 
 // take places a packet and reports whether it must be answered at once: a duplicate, or one that closes a
 // gap.
 func (r *Receiver) take(p *transport.Packet) (now bool) {
-	switch {
-	case p.PSN < r.expected:
+	expected, gap := p.PSN == r.got.Expected, r.got.Beyond > 0
+	if !r.got.Take(p.PSN, p.Payload) {
 		return true
-	case p.PSN > r.expected:
-		if !r.have.Set(p.PSN) {
-			return true
-		}
-		r.beyond++
-		r.received += units.Bytes(p.Payload)
-		return false
 	}
-	gap := r.beyond > 0
-	r.received += units.Bytes(p.Payload)
-	r.expected++
-	for r.beyond > 0 && r.have.Has(r.expected) {
-		r.have.Clear(r.expected)
-		r.expected++
-		r.beyond--
-	}
-	return gap || r.prompt == PromptExpected
-}
-
-// decode makes the message whole: as many packets as it has data have come.
-func (r *Receiver) decode() {
-	r.have.TakeAll(r.expected, r.total)
-	r.expected, r.beyond, r.received = r.total, 0, r.msg.upTo(r.total)
+	return expected && (gap || r.prompt == PromptExpected)
 }
 
 // Answer acknowledges p, which OnPacket has taken, where that did not: for a driver that doesn't let packets wait for others.
 func (r *Receiver) Answer(_ units.Instant, p *transport.Packet, out *transport.Replies) {
-	r.answer(p, max(r.expected, r.lowest), out)
+	r.answer(p, max(r.got.Expected, r.lowest), out)
 }
 
 // answer acknowledges with the segment that holds packet base.
 func (r *Receiver) answer(p *transport.Packet, base uint32, out *transport.Replies) {
-	a := out.AddSack()
-	a.Sent, a.PSN, a.Expected, a.Entropy = p.Sent, p.PSN, r.expected, p.Entropy
-	if p.Flags&transport.CE != 0 {
-		a.Flags |= transport.Echo
-	}
-	s := a.Sack
 	if base == math.MaxUint32 {
-		base = r.expected
+		base = r.got.Expected
 	}
-	s.Base, s.Beyond, s.Received, s.Probe = base&^63, r.beyond, r.received, p.Kind == transport.Probe
-	if s.Base+64 > r.expected && s.Base < r.expected+r.span {
-		s.Bitmap = *r.have.Word(s.Base)
-	}
+	r.got.Answer(p, base, out)
 	r.unacked = 0
 	if p.Kind == transport.Data {
 		r.lowest = math.MaxUint32
@@ -121,20 +87,20 @@ func (r *Receiver) answer(p *transport.Packet, base uint32, out *transport.Repli
 }
 
 // Expected is the first packet that has not arrived.
-func (r *Receiver) Expected() uint32 { return r.expected }
+func (r *Receiver) Expected() uint32 { return r.got.Expected }
 
 // Taken implements transport.Taker.
-func (r *Receiver) Taken() uint32 { return r.expected }
+func (r *Receiver) Taken() uint32 { return r.got.Expected }
 
 // Has reports whether packet n has arrived, or lies beyond what the receiver keeps track of.
 func (r *Receiver) Has(n uint32) bool {
-	return n < r.expected || n-r.expected >= r.span || r.have.Has(n)
+	return !r.got.Spans(n) || r.got.Has(n)
 }
 
 // Warm reads what the next packet needs.
 func (r *Receiver) Warm() uint32 {
-	return r.total + uint32(r.unacked) + uint32(*r.have.Word(r.expected))
+	return r.total + uint32(r.unacked) + r.got.Warm()
 }
 
 // Complete reports whether all of the message has arrived.
-func (r *Receiver) Complete() bool { return r.expected == r.total }
+func (r *Receiver) Complete() bool { return r.got.Expected == r.total }

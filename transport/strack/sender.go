@@ -8,6 +8,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
+	"github.com/sdr-rdma/go-sdr/transport/internal/selective"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -64,7 +65,7 @@ func newSender(c *Config, message transport.Message, parity uint32, paths Paths)
 	span := c.span(&message)
 	s := &Sender{
 		cfg: c, msg: m, netRTT: c.netRTT(&message), total: m.total, limit: m.total, span: span, paths: paths, rto: c.RTO,
-		have: bitmap(span), resent: bitmap(span), baseRTT: m.BaseRTT, probeAt: units.Never, rtoAt: units.Never,
+		have: selective.Ring(span), resent: selective.Ring(span), baseRTT: m.BaseRTT, probeAt: units.Never, rtoAt: units.Never,
 	}
 	if s.baseRTT <= 0 {
 		s.baseRTT = s.netRTT
@@ -230,12 +231,7 @@ func (s *Sender) plausible(p *transport.Packet) bool {
 	if a != nil && p.Expected == s.total && s.next >= s.msg.data && a.Received == s.msg.upTo(s.total) && a.Beyond == 0 && a.Bitmap == 0 && int(p.Entropy) < s.cfg.Paths {
 		return true // whole by parity, of which not all need have been sent
 	}
-	if a == nil || p.Expected > s.next || a.Beyond > s.next-p.Expected || a.Received > s.msg.upTo(s.next) || a.Received < s.msg.upTo(p.Expected) ||
-		int(p.Entropy) >= s.cfg.Paths || a.Base&63 != 0 || a.Base >= s.total+64 {
-		return false
-	}
-	// No packet that has not been sent, and none beyond the span.
-	return a.Bitmap == 0 || a.Base+uint32(63-bits.LeadingZeros64(a.Bitmap)) < s.next
+	return selective.Plausible(p, s.next, s.total, s.msg.upTo(p.Expected), s.msg.upTo(s.next), s.cfg.Paths)
 }
 
 // merge takes over what the receiver has.
@@ -257,15 +253,10 @@ func (s *Sender) merge(now units.Instant, p *transport.Packet) {
 		s.claimed = s.sent - s.received
 	}
 	a := p.Sack
-	if a.Bitmap == 0 || a.Base+64 <= s.una {
-		return
+	if fresh := selective.From(a, s.una); fresh != 0 {
+		*s.have.Word(a.Base) |= fresh
+		s.highest = max(s.highest, a.Base+uint32(64-bits.LeadingZeros64(fresh)))
 	}
-	new := a.Bitmap
-	if a.Base < s.una {
-		new &^= 1<<(s.una-a.Base) - 1
-	}
-	*s.have.Word(a.Base) |= new
-	s.highest = max(s.highest, a.Base+uint32(64-bits.LeadingZeros64(a.Bitmap)))
 }
 
 // recover takes all that has not been received before end for lost: what is sent, not received and not

@@ -8,6 +8,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
+	"github.com/sdr-rdma/go-sdr/transport/internal/selective"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -52,7 +53,7 @@ func newSender(c *Config, m transport.Message, seed uint32) *sender {
 	span := c.span(&m)
 	s := &sender{
 		cfg: c, msg: m, total: m.Packets(), span: span, paths: c.chooser(seed), deadline: units.Never,
-		have: bitring.New(span + 64), lost: bitring.New(span + 64), sent: make([]sending, span), sentAt: make([]units.Instant, span),
+		have: selective.Ring(span), lost: selective.Ring(span), sent: make([]sending, span), sentAt: make([]units.Instant, span),
 	}
 	s.cc = c.Congestion(congestion.Path{LineRate: m.LineRate, BaseRTT: m.BaseRTT, MTU: m.MTU, Hops: m.Hops})
 	return s
@@ -122,7 +123,7 @@ func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
 	case transport.Nak:
 		s.onNak(now, p)
 	case transport.Sack:
-		if !s.plausible(p) {
+		if !selective.Plausible(p, s.next, s.total, s.upTo(p.Expected), s.upTo(s.next), s.cfg.Paths) {
 			s.violations++
 			return
 		}
@@ -183,28 +184,15 @@ func (s *sender) merge(p *transport.Packet) {
 		s.repeat = max(s.repeat, s.una)
 	}
 	a := p.Sack
-	if a.Bitmap == 0 || a.Base+64 <= s.una {
+	fresh := selective.From(a, s.una)
+	if fresh == 0 {
 		return
-	}
-	fresh := a.Bitmap
-	if a.Base < s.una {
-		fresh &^= 1<<(s.una-a.Base) - 1
 	}
 	*s.have.Word(a.Base) |= fresh
 	if again := s.lost.Word(a.Base); *again&fresh != 0 { // came after all
 		s.waiting -= uint32(bits.OnesCount64(*again & fresh))
 		*again &^= fresh
 	}
-}
-
-// plausible reports whether an honest receiver can have sent p.
-func (s *sender) plausible(p *transport.Packet) bool {
-	a := p.Sack
-	if a == nil || p.Expected > s.next || a.Beyond > s.next-p.Expected || a.Received > s.upTo(s.next) || a.Received < s.upTo(p.Expected) ||
-		int(p.Entropy) >= s.cfg.Paths || a.Base&63 != 0 || a.Base >= s.total+64 {
-		return false
-	}
-	return a.Bitmap == 0 || a.Base+uint32(63-bits.LeadingZeros64(a.Bitmap)) < s.next
 }
 
 // upTo is the payload of the packets before n.

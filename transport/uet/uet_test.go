@@ -179,7 +179,7 @@ func TestRandomNetworks(t *testing.T) {
 			}
 		}
 		require.True(t, rcv.Complete(), "seed %d, run %d", seed, run)
-		require.Equal(t, units.Bytes(n)*mtu-1, rcv.received, "seed %d, run %d", seed, run)
+		require.Equal(t, units.Bytes(n)*mtu-1, rcv.got.Bytes, "seed %d, run %d", seed, run)
 		require.Zero(t, s.flight)
 		require.Zero(t, s.waiting)
 		require.Zero(t, s.violations)
