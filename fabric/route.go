@@ -28,7 +28,7 @@ type router struct {
 	edges  uint32
 	routes []uint32
 	sets   []uint32
-	seeds  []uint64 // by switch, for hashes and draws
+	draws  []draws // by switch
 	let    [][]flowlet
 }
 
@@ -267,21 +267,13 @@ func (s *Sim) route(n, i uint32) uint32 {
 	sw := s.nodes[n].sw
 	switch s.cfg.Routing.Mode {
 	case Random:
-		return ports[s.draw(sw, len(ports))]
+		return ports[s.router.draws[sw].below(len(ports))]
 	case LeastQueue:
 		return s.leastQueue(sw, ports)
 	case Flowlet:
 		return s.flowlet(sw, k, ports)
 	}
 	return ports[s.hash(n, sw, k, e, len(ports))]
-}
-
-// draw is uniform below n, from the generator of switch sw.
-func (s *Sim) draw(sw int32, n int) int {
-	r := &s.router.seeds[sw]
-	*r += 0x9e3779b97f4a7c15
-	hi, _ := bits.Mul64(netsim.Mix(*r), uint64(n))
-	return int(hi)
 }
 
 // hash chooses one of n ports.
@@ -337,7 +329,7 @@ const weightShift = 17
 // leastQueue compares ports from a random one on, so that ties are broken at random.
 func (s *Sim) leastQueue(sw int32, ports []uint32) uint32 {
 	n, sampled := len(ports), s.cfg.Routing.Choices
-	at := s.draw(sw, n)
+	at := s.router.draws[sw].below(n)
 	best, least := nilPort, int64(1)<<62
 	for tries := 0; tries < n; tries++ {
 		p := &s.ports[ports[at]]
@@ -358,7 +350,7 @@ func (s *Sim) leastQueue(sw int32, ports []uint32) uint32 {
 			if tries+1 == sampled {
 				break
 			}
-			at = s.draw(sw, n)
+			at = s.router.draws[sw].below(n)
 		} else if at++; at == n {
 			at = 0
 		}
@@ -376,7 +368,7 @@ func (s *Sim) flowlet(sw int32, k *packet, ports []uint32) uint32 {
 	key := k.flow<<1 | direction
 	f := &s.router.let[sw][netsim.Mix(uint64(key))%flowlets]
 	if f.flow != key || s.now-f.last > s.flowletGap || !slices.Contains(ports, f.port) {
-		f.port = ports[s.draw(sw, len(ports))]
+		f.port = ports[s.router.draws[sw].below(len(ports))]
 	}
 	f.flow, f.last = key, s.now
 	return f.port

@@ -318,7 +318,7 @@ func (s *Sim) makeECN() error {
 	for pi := range s.ports {
 		r := &s.red[pi]
 		r.kmin, r.kmax = math.MaxInt32, math.MaxInt32
-		r.draws = netsim.Mix(netsim.Mix(s.cfg.Seed^0x7265640000000000) + uint64(pi))
+		r.draws = draws(seedOf(s.cfg.Seed, forMarks, pi))
 		if s.ports[pi].flags&ofHost != 0 {
 			continue
 		}
@@ -333,12 +333,12 @@ func (s *Sim) makeECN() error {
 	return nil
 }
 
-// seed starts the generators of switches.
+// seed starts the generators, and seeds the hashes, of switches.
 func (s *Sim) seed() {
-	s.router.seeds, s.hashSeeds = make([]uint64, s.switches), make([]uint64, s.switches)
-	for i := range s.router.seeds {
-		s.router.seeds[i] = netsim.Mix(netsim.Mix(s.cfg.Seed^0x726f7574650000) + uint64(i))
-		s.hashSeeds[i] = netsim.Mix(netsim.Mix(s.cfg.Seed^0x68617368000000) + uint64(i))
+	s.router.draws, s.hashSeeds = make([]draws, s.switches), make([]uint64, s.switches)
+	for i := range s.router.draws {
+		s.router.draws[i] = draws(seedOf(s.cfg.Seed, forRoutes, i))
+		s.hashSeeds[i] = seedOf(s.cfg.Seed, forHashes, i)
 	}
 	if s.cfg.Routing.Mode == Flowlet {
 		s.router.let = make([][]flowlet, s.switches)

@@ -3,7 +3,6 @@
 package fabric
 
 import (
-	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/transport"
 )
 
@@ -102,7 +101,7 @@ func (s *Sim) dropAt(out, i uint32, reason *uint64) {
 type red struct {
 	kmin, kmax int32
 	pmax       uint64 // in 2^-32
-	draws      uint64 // state of the port's generator
+	draws      draws
 }
 
 // mark draws whether a packet of class c meets congestion, from what waits in its queue: when it
@@ -118,8 +117,7 @@ func (s *Sim) mark(pi uint32, k *packet) {
 		return
 	}
 	if waiting <= r.kmax {
-		r.draws += 0x9e3779b97f4a7c15
-		draw := netsim.Mix(r.draws) >> 32
+		draw := r.draws.next() >> 32
 		if draw*uint64(r.kmax-r.kmin) >= r.pmax*uint64(waiting-r.kmin) {
 			return
 		}

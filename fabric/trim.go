@@ -5,7 +5,6 @@ package fabric
 import (
 	"math"
 
-	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/switchfn"
 	"github.com/sdr-rdma/go-sdr/switchfn/trim"
@@ -65,7 +64,10 @@ func (t *Trim) validate(c *Config) error {
 }
 
 // forced draws what a switch loses although it has room.
-type forced struct{ state, below uint64 }
+type forced struct {
+	draws draws
+	below uint64 // of 2^32
+}
 
 // makeTrim sets the weights of both queues and the generators of forced losses.
 func (s *Sim) makeTrim() {
@@ -82,7 +84,7 @@ func (s *Sim) makeTrim() {
 	}
 	s.forced = make([]forced, s.switches)
 	for i := range s.forced {
-		s.forced[i] = forced{netsim.Mix(netsim.Mix(s.cfg.Seed^0x666f726365640000) + uint64(i)), uint64(s.cfg.Forced * (1 << 32))}
+		s.forced[i] = forced{draws(seedOf(s.cfg.Seed, forForced, i)), uint64(s.cfg.Forced * (1 << 32))}
 	}
 }
 
@@ -92,8 +94,7 @@ func (s *Sim) force(n, out uint32, k *packet) bool {
 	if k.what() != transport.Data || k.flags&transport.Trimmed != 0 {
 		return true
 	}
-	f.state += 0x9e3779b97f4a7c15
-	if netsim.Mix(f.state)>>32 >= f.below {
+	if f.draws.next()>>32 >= f.below {
 		return true
 	}
 	if s.cfg.Trim == nil {
