@@ -64,7 +64,7 @@ func (r *Recycling) step() {
 	}
 }
 
-// shuffle draws from a linear congruential generator.
+// shuffle draws from a linear congruential generator (ranqd1 of Press et al., "Numerical Recipes in C", section 7.1).
 func (r *Recycling) shuffle() {
 	r.draws = r.draws*1664525 + 1013904223
 	r.mix = int(r.draws>>24) & (r.paths - 1)

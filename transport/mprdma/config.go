@@ -55,7 +55,7 @@ func (c *Config) Factory() transport.Factory {
 	d.RTO = cmp.Or(d.RTO, defaultRTO)
 	draws := d.Seed
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
-		draws += 0x9e3779b97f4a7c15
+		draws += 0x9e3779b97f4a7c15 // 2^64/φ, odd: the seeds of flows differ
 		return newSender(&d, &m, draws), newReceiver(&d, &m)
 	}
 }

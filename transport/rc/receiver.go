@@ -10,7 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// receiver is the receiving end of both modes: 64 bytes, a cache line.
+// receiver is the receiving end of all modes: 64 bytes, a cache line.
 type receiver struct {
 	cfg      *Config
 	total    uint32

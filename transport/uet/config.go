@@ -74,7 +74,7 @@ func (c *Config) Factory() (transport.Factory, error) {
 	}
 	seed := uint32(0)
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
-		seed += 0x9e3779b9
+		seed += 0x9e3779b9 // 2^32/φ, odd: the seeds of 2^32 flows differ
 		return newSender(&d, m, seed), newReceiver(&d, &m)
 	}, nil
 }
