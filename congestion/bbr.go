@@ -53,63 +53,6 @@ const (
 )
 
 const (
-	// firstPackets are sent, paced, in the first round trip, or within unknownRTT. Of a round trip that is known to be shorter than
-	// startSpan, fewer.
-	firstPackets = 32
-	startSpan    = 25 * units.Millisecond
-	unknownRTT   = 10 * units.Millisecond
-	leastPackets = 1
-	// portWindow, or half of the product, is what goes at once, and doubles each round trip, where the sender is a NIC that knows its port
-	// and the way: others may begin at the same moment, and nobody has to find out how fast the port is.
-	portWindow = 32 * units.KiB
-	// leastRound keeps rounds of short paths from being decided by single packets.
-	leastRound = units.Millisecond
-	// queueTarget-th of the round trip is how long packets should wait, for all flows together.
-	queueTarget = 4
-	// fullScale is σ of 1.
-	fullScale  = 1 << 16
-	leastScale = fullScale >> 10
-	// Packets of a flow of 1 Gbit/s wait for evenWait on ways up to evenRTT, on longer ones for longer, but for no more than a nominalShare-th
-	// of the least round trip: see nominal.
-	evenWait     = 120 * units.Microsecond
-	evenRTT      = 25 * units.Millisecond
-	nominalShare = 20
-	// scaleRate is how long packets of a flow of 1 Gbit/s wait with σ of 1, and scaleQueue the queue that this is.
-	scaleRate  = 4800 * units.Microsecond
-	scaleQueue = 600_000
-	// scaleCut-th of σ is taken off in a round in which packets waited for longer than a queueMost-th of the round trip.
-	scaleCut  = 16
-	queueMost = 2
-	// depthShare-th, in tenths, of what the buffer was seen to hold is the most that should wait.
-	depthShare = 4
-	// depthGrowth-th is added to that each second: a path may have changed.
-	depthGrowth = 32
-	// minRTTAge is after how long without a sight of the least round trip the queue is
-	// drained, and maxRTTAge after how long what is seen then is believed. All flows see the
-	// queue empty at the same moment, so that the next time they drain it together.
-	minRTTAge = 2 * units.Second
-	maxRTTAge = 10 * units.Second
-	// pressedTime and pressedRounds are how long packets may wait for more than twice the
-	// target before others are thought to fill the queue.
-	pressedTime   = 100 * units.Millisecond
-	pressedRounds = 30
-	// probeTime and probeWaits times what packets waited are how long the queue may take to go, as probeRounds is.
-	probeTime  = 60 * units.Millisecond
-	probeWaits = 4
-	// downRounds pass from one drain to the next.
-	downRounds = 10
-	// probeRounds is how long the queue may take to go.
-	probeRounds = 3
-	// detourJitter-th of a round trip is how much those of a way without a queue differ.
-	detourJitter = 16
-	// detourSway-th of what is longer is how much it may move between two probes. CUBIC's queue moves more.
-	detourSway = 2
-	// A round of lumpyAcks pieces of feedback in which none came for a lumpyShare-th of it says
-	// more of hosts than of the path.
-	lumpyAcks  = 8
-	lumpyShare = 4
-	// heldShare is how much of what the limits allow a sender with enough to send uses, in hundredths.
-	heldShare = 80
 	// stalled is how many halves of a round trip of silence, and stalledTime how much at least, say nothing of the path's rate, but
 	// that what is under way may be lost. Then a silentShare-th of the product more may go, at a silentPace-th of the rate: who waits
 	// for the first report after a blackout gives away half a round trip.
@@ -117,20 +60,6 @@ const (
 	stalledTime = 20 * units.Millisecond
 	silentShare = 2
 	silentPace  = 3
-	// shareGain tenths of what packets wait too little or too much, in bytes of the window, move it each round: feedback is of a round
-	// before, and with all of it the queue would swing. shareRounds are lately.
-	shareGain   = 7
-	shareRounds = 8
-	// partLength is how long of a round one least round trip stands for.
-	partLength = 2 * units.Millisecond
-	// emptyRounds without a queue may be others' drains; in the next there is room.
-	emptyRounds = 1
-	// regular-th of a round trip, and the time of four packets, is the longest pause in feedback that is regular.
-	regular = 2
-	// pauseFade-th is taken off the longest pause each round.
-	pauseFade = 16
-	// bwRounds is over how many rounds the delivery rate is the largest.
-	bwRounds = 2
 	// fullRTTs is for how many round trips a full queue is remembered.
 	fullRTTs = 3
 	minBBR   = 100 * units.Kbit
@@ -144,76 +73,57 @@ type bbr struct {
 	phase phase
 	now   units.Instant
 
+	// What has been sent and heard.
+	sent, inflight units.Bytes
+	heardAt, dueAt units.Instant // of the latest feedback; when there was last something sent with nothing else in flight
+	round, before  bbrRound
+	rounds         int            // in this phase
+	lumpy          bool           // the last round's feedback was held up
+	batch          [2]units.Bytes // the most that one feedback told, in these and the last rounds
+	pause          units.Duration // the longest that lately passed without feedback
+
 	// The model.
-	rates  [bwRounds]units.Rate // of the last rounds that tell something
-	minRTT units.Duration       // 0: unknown
-	seenAt units.Instant        // when it was last seen
-	srtt   units.Duration
+	rates    [bwRounds]units.Rate // of the last rounds that tell something
+	peak     units.Rate           // of bw in the last minute or so
+	faded    units.Instant        // when that was last lowered
+	minRTT   units.Duration       // 0: unknown
+	minRTTAt units.Instant        // when it was last seen
+	srtt     units.Duration
+	losses   lossTest
+
+	// Limits. allowed is the window that the model asks for, marks aside.
+	pace           units.Rate
+	limit, allowed units.Bytes
+	trims          trimBound
+	marks          markBound
+
+	// Startup. window is what it allows, and best the rate that a round has to exceed by a quarter.
+	window units.Bytes
 	first  units.Duration // round trip that was known before the first packet; 0: none was
-	batch  [2]units.Bytes // the most that one feedback told, in these and the last rounds
-	pause  units.Duration // the longest that lately passed without feedback
+	best   units.Rate
+	slow   int // rounds that brought no more
 
-	round, before bbrRound
-	lumpy         bool // the last round's feedback was held up
-	rounds        int  // in this phase
-	sent          units.Bytes
-	inflight      units.Bytes
+	// The queue.
+	scale     int64 // σ
+	queued    queueCache
+	wait      units.Duration // how long packets lately waited
+	calmAt    units.Instant  // when they last waited no longer than those of flows of this kind do
+	calm      int64          // σ at calmAt
+	depth     units.Duration // of the buffer, seen when it was full; 0: unknown
+	depthAt   units.Instant  // when that was seen, or last grew
+	fullAt    units.Instant  // when the queue was last full; 0: never
+	empty     int            // rounds in a row that saw no queue
+	doublings uint           // of the queue allowed, in up
+	grew      bool           // by the last round: the next one answers
+	fair      units.Bytes    // window that share moves; 0: the model's
+	lag       int64          // by how much of q packets lately waited less than they should, of fullScale
+	probe     rttProbe
 
-	window units.Bytes // in startup and beside a competitor
-	pace   units.Rate
-	limit  units.Bytes
-
-	fair    units.Bytes // window that share moves; 0: the model's
-	lag     int64       // by how much of q packets lately waited less than they should, of fullScale
-	scale   int64       // σ
-	queued  queueCache
-	depth   units.Duration // of the buffer, seen when it was full; 0: unknown
-	deeper  units.Instant
-	fullAt  units.Instant
-	empty   int  // rounds in a row that saw no queue
-	more    uint // doublings of the queue allowed, in up
-	grew    bool
-	slow    int // rounds of startup that brought no more
-	best    units.Rate
-	probed  units.Instant  // end of the last probe of the round trip
-	probing units.Duration // least round trip of this one
-	begun   units.Instant
-	detour  units.Duration // round trip of the last probe that may have seen a longer way; 0: it didn't
-	fails   int            // probes in a row that found the queue filled; below 0: that found it gone, in a competition
-	calmAt  units.Instant  // when packets last waited no longer than those of flows of this kind do
-	drained units.Bytes    // what was in flight when the probe began
-	peak    units.Rate     // of bw in the last minute or so
-	faded   units.Instant  // when it was last lowered
-	stand   units.Duration // how long packets lately waited
-	low     units.Duration // the least of that since the last probe
-	high    units.Duration // and the most
-	waited  units.Duration // and how long packets waited then
-	calm    int64          // σ at calmAt
-
-	losses    lossTest
+	// Competitors.
 	competing bool
-	quietAt   units.Instant // since when a competitor leaves the queue empty; 0: it doesn't
+	quietAt   units.Instant // since when one leaves the queue empty; 0: it doesn't
 	rival     rivalWindow
 	common    commonDrain
-	trims     trimBound
-	marks     markBound
-	allowed   units.Bytes // that the model asks for, marks aside
-	heardAt   units.Instant
-	dueAt     units.Instant // when there was last something sent with nothing else in flight
-}
-
-// A bbrRound is a round trip: it ends when what was sent before it is accounted for.
-type bbrRound struct {
-	begun               units.Instant
-	goal                units.Bytes // of bbr.sent
-	sent, acked, lost   units.Bytes
-	marked, trimmed     units.Bytes
-	took, gap           units.Duration // gap is the longest time without feedback
-	least, most         units.Duration
-	mean                meanRTT
-	acks                int
-	held, reduced, void bool // the limits held the sender; on purpose lower; tells nothing
-	calm                bool // all of it was sent into a drained queue
 }
 
 func newBBR(p Path) *bbr {
@@ -222,7 +132,7 @@ func newBBR(p Path) *bbr {
 	}
 	p.MTU = min(p.MTU, maxMTU)
 	b := &bbr{path: p, minRTT: max(p.BaseRTT, 0)}
-	b.seenAt, b.scale, b.calm = -1, fullScale, fullScale
+	b.minRTTAt, b.scale, b.calm = -1, fullScale, fullScale
 	b.window = firstPackets * p.MTU
 	if p.knowsPort() {
 		b.window = max(leastPackets*p.MTU, min(p.BDP()/2, portWindow))
@@ -266,7 +176,7 @@ func (b *bbr) OnSent(now units.Instant, n, inflight units.Bytes) {
 		b.before = bbrRound{void: true, took: pause, gap: pause}
 	}
 	if inflight <= n {
-		b.stand = 0 // what waited has left while there was nothing to send
+		b.wait = 0 // what waited has left while there was nothing to send
 		b.dueAt = now
 	}
 	b.sent += n
@@ -360,6 +270,48 @@ func (b *bbr) OnLoss(now units.Instant, l Loss) {
 	}
 }
 
+// decide sets the limits.
+func (b *bbr) decide() {
+	least := leastPackets * b.path.MTU
+	bw, bdp := b.bw(), b.bdp()
+	extra := min(max(b.batch[0], b.batch[1]), bw.Bytes(b.pause), max(bdp, bw.Bytes(5*units.Millisecond)))
+	extra += b.losses.random(bdp, b.path.MTU) // counts as in flight until it is proved to be lost
+	switch b.phase {
+	case startup:
+		b.limit, b.pace = b.startLimits()
+	case drain:
+		b.limit = bdp*3/4 + extra
+		b.pace = bw
+	case down:
+		b.limit = bdp*95/100 + extra
+		b.pace = bw
+	case probeRTT:
+		b.limit = bdp/2 + extra
+		b.pace = bw / 2
+	case refill:
+		b.limit = b.even() + extra
+		b.pace = bw
+	default:
+		w := b.even()
+		if b.doublings > 0 {
+			w = bdp + min(b.queue()<<b.doublings, max(bdp/2, b.queue()))
+		}
+		b.limit = w + extra
+		b.pace = min(units.RateOf(w, max(b.minRTT, 1)), bw/4*6)
+		b.pace = max(b.pace, bw/100*105)
+	}
+	if b.competing && b.phase != probeRTT {
+		b.limit = max(b.rival.window, bdp+b.queue()) + extra
+		b.pace = max(units.RateOf(b.limit, b.rtt())/4*5, bw)
+	}
+	b.allowed = max(b.limit, least)
+	b.limit = b.marks.bound(b.allowed)
+	b.pace = b.trims.bound(min(max(b.pace, units.RateOf(least, b.rtt()), minBBR), maxBBR))
+	if b.path.LineRate > 0 {
+		b.pace = min(b.pace, b.path.LineRate)
+	}
+}
+
 // Limits are the pacing rate and the window.
 func (b *bbr) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	if now = b.advance(now); b.awaits() && now >= b.silentAt() {
@@ -439,13 +391,13 @@ func (b *bbr) sampleRTT(now units.Instant, rtt units.Duration) {
 	}
 	b.round.most = max(b.round.most, rtt)
 	b.round.mean.add(now, rtt)
-	if b.minRTT == 0 || rtt <= b.minRTT || b.seenAt < 0 {
-		b.minRTT, b.seenAt = min(rtt, maxRTT), now
+	if b.minRTT == 0 || rtt <= b.minRTT || b.minRTTAt < 0 {
+		b.minRTT, b.minRTTAt = min(rtt, maxRTT), now
 	} else if rtt <= b.minRTT+b.tolerance() {
-		b.seenAt = now
+		b.minRTTAt = now
 	}
-	if b.phase == probeRTT && (b.probing == 0 || rtt < b.probing) {
-		b.probing = rtt
+	if b.phase == probeRTT && (b.probe.least == 0 || rtt < b.probe.least) {
+		b.probe.least = rtt
 	}
 }
 

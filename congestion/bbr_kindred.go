@@ -33,7 +33,7 @@ const (
 
 // joinsRivals reports whether a queue of this length says that others drain it, and this flow's own probe is due soon.
 func (b *bbr) joinsRivals(now units.Instant, queue units.Duration) bool {
-	return queue < b.stand/joinShare*(joinShare-1) && now.Sub(b.probed) > b.competingAge()/2
+	return queue < b.wait/joinShare*(joinShare-1) && now.Sub(b.probe.endedAt) > b.competingAge()/2
 }
 
 // competingAge is how long after a probe that found the queue filled the next one begins.
@@ -41,20 +41,20 @@ func (b *bbr) competingAge() units.Duration { return b.probeAge() / 2 * 3 }
 
 // watchDrain looks for others' drains while this flow doesn't hold back.
 func (b *bbr) watchDrain(now units.Instant, rtt units.Duration) {
-	if b.competing && b.phase != probeRTT && rtt > 0 && rtt < b.minRTT+b.stand/drainShare {
-		b.othersDrained(now, b.stand)
+	if b.competing && b.phase != probeRTT && rtt > 0 && rtt < b.minRTT+b.wait/drainShare {
+		b.othersDrained(now, b.wait)
 	}
 }
 
 // judgeDrain asks of a probe that ends whether others drained the queue, too: because they began, or because what was held back takes
 // less than half as long as packets waited.
 func (b *bbr) judgeDrain(now units.Instant) {
-	if b.probing == 0 || b.probing-b.minRTT >= b.waited/drainShare {
+	if b.probe.least == 0 || b.probe.least-b.minRTT >= b.probe.wait/drainShare {
 		return
 	}
-	held := b.pathRate().Time(max(b.drained-b.inflight, 0))
-	if b.common.joined || b.competing && held < b.waited/2 {
-		b.othersDrained(now, b.waited)
+	held := b.pathRate().Time(max(b.probe.inflight-b.inflight, 0))
+	if b.common.joined || b.competing && held < b.probe.wait/2 {
+		b.othersDrained(now, b.probe.wait)
 	}
 }
 
@@ -85,7 +85,7 @@ func (b *bbr) judgeTrial(queue units.Duration) {
 	case queue <= c.most:
 		c.fewAt = b.now
 	case b.now.Sub(c.fewAt) > max(trialLapse, trialRounds*b.rtt()):
-		b.competing, b.fails, c.trialAt = true, 1, 0 // with the window of before
+		b.competing, b.probe.fails, c.trialAt = true, 1, 0 // with the window of before
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 // competingFlow is one whose packets wait for 20 ms beside a competitor, and the last probe of which was at now.
 func competingFlow() (*bbr, units.Instant) {
 	b, now := cruising()
-	b.competing, b.fails, b.probed = true, 1, now
-	b.stand, b.waited, b.rounds = 20*units.Millisecond, 20*units.Millisecond, 2
+	b.competing, b.probe.fails, b.probe.endedAt = true, 1, now
+	b.wait, b.probe.wait, b.rounds = 20*units.Millisecond, 20*units.Millisecond, 2
 	return b, now
 }
 
@@ -22,7 +22,7 @@ func competingFlow() (*bbr, units.Instant) {
 func TestBBRJoinsRivalsDrains(t *testing.T) {
 	b, now := competingFlow()
 	half := now.Add(b.competingAge() / 2)
-	less := b.minRTT + b.stand/8*7
+	less := b.minRTT + b.wait/8*7
 	require.False(t, b.joins(half, less-1))
 	require.False(t, b.joins(half+1, less))
 	require.True(t, b.joins(half+1, less-1))
@@ -32,9 +32,9 @@ func TestBBRJoinsRivalsDrains(t *testing.T) {
 func TestBBRCommonDrainsEndACompetition(t *testing.T) {
 	again := func(after units.Duration) bool {
 		b, now := competingFlow()
-		b.othersDrained(now, b.stand)
+		b.othersDrained(now, b.wait)
 		require.True(t, b.competing)
-		b.othersDrained(now.Add(after), b.stand)
+		b.othersDrained(now.Add(after), b.wait)
 		return !b.competing
 	}
 	b, _ := competingFlow()
@@ -49,9 +49,9 @@ func TestBBRCommonDrainsEndACompetition(t *testing.T) {
 func TestBBRJudgesDrains(t *testing.T) {
 	saw := func(left units.Duration, joined bool, held units.Duration) bool {
 		b, now := competingFlow()
-		b.probing, b.common.joined = b.minRTT+left, joined
+		b.probe.least, b.common.joined = b.minRTT+left, joined
 		b.peak, b.rival.capacity, b.inflight = units.Gbit, 0, 0
-		b.drained = b.peak.Bytes(held)
+		b.probe.inflight = b.peak.Bytes(held)
 		b.judgeDrain(now)
 		return b.common.seenAt != 0
 	}
@@ -66,8 +66,8 @@ func TestBBRJudgesDrains(t *testing.T) {
 func TestBBRTrialEnds(t *testing.T) {
 	b, now := competingFlow()
 	b.rival.window = units.MiB
-	b.othersDrained(now, b.stand)
-	b.othersDrained(now.Add(commonTime-1), b.stand)
+	b.othersDrained(now, b.wait)
+	b.othersDrained(now.Add(commonTime-1), b.wait)
 	require.False(t, b.competing)
 	long := b.common.most + 1
 	at := func(after units.Duration, queue units.Duration) bool {

@@ -34,7 +34,7 @@ func cruising() (*bbr, units.Instant) {
 func TestBBROwnPauseIsNoDrain(t *testing.T) {
 	for _, pause := range []bool{false, true} {
 		b, now := cruising()
-		b.stand = b.target()
+		b.wait = b.target()
 		now = now.Add(30 * units.Millisecond)
 		if pause {
 			b.OnSent(now, lawsMTU, lawsMTU)
@@ -154,7 +154,7 @@ func TestRivalCapacity(t *testing.T) {
 		b, _ := cruising()
 		const own = units.Mbit
 		b.rates, b.peak = [bwRounds]units.Rate{own, own}, own
-		b.drained, b.waited, b.probing = units.Bytes(c.packets)*lawsMTU, lawsRTT, b.minRTT+lawsRTT*5/6
+		b.probe.inflight, b.probe.wait, b.probe.least = units.Bytes(c.packets)*lawsMTU, lawsRTT, b.minRTT+lawsRTT*5/6
 		b.compete()
 		require.True(t, b.competing)
 		require.Equal(t, units.Rate(c.factor)*own, b.rival.capacity, "%d packets", c.packets)
@@ -191,9 +191,9 @@ func TestSwayingQueueIsNoLongerWay(t *testing.T) {
 		want      bool
 	}{{9 * units.Millisecond, wait / 2, true}, {4 * units.Millisecond, wait / 2, false}, {9 * units.Millisecond, wait / 5, false}} {
 		b, _ := cruising()
-		b.probing, b.drained, b.peak = b.minRTT+wait, lawsRate.Bytes(c.held), lawsRate
-		b.waited, b.round.least, b.round.most = wait, b.probing, b.probing
-		b.low, b.high = c.low, wait
+		b.probe.least, b.probe.inflight, b.peak = b.minRTT+wait, lawsRate.Bytes(c.held), lawsRate
+		b.probe.wait, b.round.least, b.round.most = wait, b.probe.least, b.probe.least
+		b.probe.leastWait, b.probe.mostWait = c.low, wait
 		require.False(t, b.longer(), "the first probe")
 		require.Equal(t, c.want, b.longer(), "%v, %v", c.low, c.held)
 	}
@@ -223,7 +223,7 @@ func TestBBRShareMovesByTheWait(t *testing.T) {
 // The window is the model's again where marks or a shallow buffer limit, or no queue is seen.
 func TestBBRShareYieldsToTheModel(t *testing.T) {
 	for _, set := range []func(b *bbr){
-		func(b *bbr) { b.marks.window = units.MiB }, func(b *bbr) { b.depth = b.minRTT/2 - 1 }, func(b *bbr) { b.more = 1 },
+		func(b *bbr) { b.marks.window = units.MiB }, func(b *bbr) { b.depth = b.minRTT/2 - 1 }, func(b *bbr) { b.doublings = 1 },
 	} {
 		b, _ := cruising()
 		b.round.held = true
@@ -246,17 +246,17 @@ func TestBBRProbesWhenTheLeastIsOld(t *testing.T) {
 		age  units.Duration
 	}{
 		{"seen", func(*bbr) {}, minRTTAge},
-		{"never probed", func(b *bbr) { b.probed, b.seenAt = 0, b.calmAt }, minRTTAge / 4},
-		{"a probe has failed", func(b *bbr) { b.fails = 1 }, minRTTAge / 2},
-		{"failed beside a competitor", func(b *bbr) { b.fails, b.competing = 1, true }, minRTTAge / 2 * 3},
-		{"gone beside a competitor", func(b *bbr) { b.fails, b.competing = -1, true }, minRTTAge / 2},
-		{"a detour", func(b *bbr) { b.detour = lawsRTT }, minRTTAge / 2},
+		{"never probed", func(b *bbr) { b.probe.endedAt, b.minRTTAt = 0, b.calmAt }, minRTTAge / 4},
+		{"a probe has failed", func(b *bbr) { b.probe.fails = 1 }, minRTTAge / 2},
+		{"failed beside a competitor", func(b *bbr) { b.probe.fails, b.competing = 1, true }, minRTTAge / 2 * 3},
+		{"gone beside a competitor", func(b *bbr) { b.probe.fails, b.competing = -1, true }, minRTTAge / 2},
+		{"a detour", func(b *bbr) { b.probe.detour = lawsRTT }, minRTTAge / 2},
 		{"a long way", func(b *bbr) { b.srtt = units.Second }, 15 * units.Second},
-		{"probed later than seen", func(b *bbr) { b.probed = b.seenAt.Add(units.Second) }, minRTTAge + units.Second},
-		{"seen later than probed", func(b *bbr) { b.seenAt = b.probed.Add(units.Second) }, minRTTAge + units.Second},
+		{"probed later than seen", func(b *bbr) { b.probe.endedAt = b.minRTTAt.Add(units.Second) }, minRTTAge + units.Second},
+		{"seen later than probed", func(b *bbr) { b.minRTTAt = b.probe.endedAt.Add(units.Second) }, minRTTAge + units.Second},
 	} {
 		b, now := cruising()
-		b.probed, b.seenAt, b.calmAt = now, now, now
+		b.probe.endedAt, b.minRTTAt, b.calmAt = now, now, now
 		c.set(b)
 		calm := func(at units.Instant) units.Instant { b.calmAt = at; return at } // packets don't wait
 		require.False(t, b.wantsProbe(calm(now.Add(c.age))), c.name)
@@ -271,19 +271,19 @@ func TestBBRProbesWhenPressed(t *testing.T) {
 	const long = pressedRounds * lawsRTT
 	b.calmAt = now
 	wants := func(after units.Duration) bool {
-		b.seenAt = now.Add(after) // the least round trip is no reason
+		b.minRTTAt = now.Add(after) // the least round trip is no reason
 		return b.wantsProbe(now.Add(after))
 	}
-	b.probed = now
+	b.probe.endedAt = now
 	require.False(t, wants(long))
 	require.True(t, wants(long+1))
-	b.probed = now.Add(long)
+	b.probe.endedAt = now.Add(long)
 	require.False(t, wants(long+minRTTAge/4))
 	require.True(t, wants(long+minRTTAge/4+1))
 	b.competing = true
 	require.False(t, wants(long+minRTTAge/4+1))
 	b.competing, b.minRTT = false, units.Millisecond
-	b.probed, b.calmAt = now, now.Add(long)
+	b.probe.endedAt, b.calmAt = now, now.Add(long)
 	require.False(t, wants(long+pressedTime), "30 round trips are less than 100 ms")
 	require.True(t, wants(long+pressedTime+1))
 }
@@ -365,15 +365,15 @@ func TestBBRGrowsOnlyIntoRoom(t *testing.T) {
 	for range emptyRounds {
 		b.round.held = true
 		b.watchQueue(0)
-		require.Zero(t, b.more)
+		require.Zero(t, b.doublings)
 	}
 	b.watchQueue(b.target())
 	for range emptyRounds {
 		b.watchQueue(0)
-		require.Zero(t, b.more)
+		require.Zero(t, b.doublings)
 	}
 	b.watchQueue(0)
-	require.Equal(t, uint(1), b.more)
+	require.Equal(t, uint(1), b.doublings)
 }
 
 // Packets may wait as behind eight flows of this kind, if the buffer and two round trips hold as much, before others are looked for.
@@ -398,7 +398,7 @@ func TestBBRProbeLeavesTheQueue(t *testing.T) {
 		b, now := cruising()
 		for range 2 {
 			require.False(t, b.competing)
-			b.waited, b.probing = 2*units.Millisecond, b.minRTT+c.left
+			b.probe.wait, b.probe.least = 2*units.Millisecond, b.minRTT+c.left
 			b.endProbeRTT(now, false)
 		}
 		require.Equal(t, c.competing, b.competing, "%v", c.left)

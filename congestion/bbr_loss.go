@@ -28,6 +28,8 @@ const (
 	mostRandom = 16
 	// memoryPackets are remembered.
 	memoryPackets = 40_000
+	// depthGrowth-th is added each second to what the buffer seems to hold: a path may have changed.
+	depthGrowth = 32
 )
 
 // random is how many of n bytes get lost at random, as far as is known.
@@ -89,14 +91,14 @@ func (b *bbr) judgeLosses(now units.Instant) {
 	if full {
 		b.queueFull(now)
 	}
-	if b.depth > 0 && now.Sub(b.deeper) > units.Second {
-		b.depth, b.deeper = b.depth+b.depth/depthGrowth, now
+	if b.depth > 0 && now.Sub(b.depthAt) > units.Second {
+		b.depth, b.depthAt = b.depth+b.depth/depthGrowth, now
 	}
 }
 
 // queueFull notes that this flow's queue was too much.
 func (b *bbr) queueFull(now units.Instant) {
-	b.more = 0
+	b.doublings = 0
 	if b.fullAt != 0 && now.Sub(b.fullAt) < fullRTTs*b.rtt() {
 		return // the answer to what was sent before the last cut
 	}
@@ -104,6 +106,6 @@ func (b *bbr) queueFull(now units.Instant) {
 	b.scale = max(b.scale/2, leastScale)
 	// What the longest of this round waited is what the buffer holds: all flows learn the same.
 	if d := b.round.most - b.minRTT; b.round.most > 0 && d > 0 {
-		b.depth, b.deeper = d, now
+		b.depth, b.depthAt = d, now
 	}
 }

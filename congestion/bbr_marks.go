@@ -66,7 +66,7 @@ func (b *bbr) judgeMarks() {
 		b.leaveStartup() // because of what was trimmed
 	}
 	b.scale = max(b.scale-(m.share/2).of(b.scale), leastScale)
-	b.more = 0
+	b.doublings = 0
 	if marked {
 		if m.window == 0 {
 			m.window = max(b.inflight, r.acked)

@@ -47,8 +47,8 @@ const (
 func (b *bbr) compete() {
 	bw := b.bw()
 	capacity := b.peak // the best guess where too little was held back
-	if less := b.waited - (b.probing - b.minRTT); less > b.waited/8 && b.drained > heldPackets*b.path.MTU {
-		capacity = min(max(units.RateOf(b.drained-b.bdp()/2, less), b.peak), max(bw*mostCapacity, b.peak))
+	if less := b.probe.wait - (b.probe.least - b.minRTT); less > b.probe.wait/8 && b.probe.inflight > heldPackets*b.path.MTU {
+		capacity = min(max(units.RateOf(b.probe.inflight-b.bdp()/2, less), b.peak), max(bw*mostCapacity, b.peak))
 	}
 	w := &b.rival
 	if !b.competing {
@@ -90,4 +90,4 @@ func (b *bbr) relax(queue units.Duration) {
 }
 
 // yield ends the competition.
-func (b *bbr) yield() { b.competing, b.fails, b.quietAt = false, 0, 0 }
+func (b *bbr) yield() { b.competing, b.probe.fails, b.quietAt = false, 0, 0 }
