@@ -158,6 +158,14 @@ func (t *tracer) Repace(now units.Instant) (rate units.Rate, change units.Instan
 	return 0, units.Never, false
 }
 
+// Counts is the sender's.
+func (t *tracer) Counts() transport.Counts {
+	if c, can := t.Sender.(transport.Counter); can {
+		return c.Counts()
+	}
+	return transport.Counts{}
+}
+
 // Transmit notes when the flow began.
 func (t *tracer) Transmit(now units.Instant, p *transport.Packet) bool {
 	if t.begun < 0 {
