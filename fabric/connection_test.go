@@ -13,8 +13,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/dcp"
+	"github.com/sdr-rdma/go-sdr/transport/mprdma"
+	"github.com/sdr-rdma/go-sdr/transport/racktlp"
 	"github.com/sdr-rdma/go-sdr/transport/rc"
 	"github.com/sdr-rdma/go-sdr/transport/strack"
+	"github.com/sdr-rdma/go-sdr/transport/uet"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -132,4 +135,30 @@ func TestCountsUnderWay(t *testing.T) {
 	require.True(t, s.Done())
 	require.EqualValues(t, s.Flow(0).Timeouts+s.Flow(1).Timeouts+s.Flow(2).Timeouts, s.Result().Timeouts)
 	require.Positive(t, s.Result().Timeouts)
+}
+
+// TestCountsOfEachTransport: what senders say that they have repeated is what was sent again, and all tell of timeouts where nothing arrives.
+func TestCountsOfEachTransport(t *testing.T) {
+	for name, f := range map[string]transport.Factory{
+		"gbn": (&rc.Config{}).Factory(), "irn": (&rc.Config{Mode: rc.IRN}).Factory(), "timeout": (&rc.Config{Mode: rc.Timeout}).Factory(),
+		"racktlp": (&racktlp.Config{}).Factory(), "mprdma": (&mprdma.Config{}).Factory(),
+		"strack": must((&strack.Config{}).Factory()), "uet": must((&uet.Config{}).Factory()),
+	} {
+		flows := permutation(8, 400_000, 3)
+		s := build(t, star(8, 100*units.Gbit, units.Microsecond), Config{Transport: f, Forced: 0.02}, flows)
+		s.Run(des.Never)
+		require.True(t, s.Done(), name)
+		repeated := uint64(0)
+		for i := range flows {
+			repeated += uint64(s.Flow(i).Repeated)
+		}
+		require.Positive(t, repeated, name)
+		require.Equal(t, s.Result().Packets.Retransmitted, repeated, name)
+
+		s = build(t, star(8, 100*units.Gbit, units.Microsecond), Config{Transport: f, Forced: 1}, flows)
+		s.Run(des.Span(20 * units.Millisecond))
+		for i := range flows {
+			require.Positive(t, s.Flow(i).Timeouts, name)
+		}
+	}
 }

@@ -217,3 +217,17 @@ func TestWhileBoth(t *testing.T) {
 	r.FCT.Max, r.GoodputGbps = 100e9, 2
 	require.Equal(t, 2.0, whileBoth(r), "one that stood still says nothing")
 }
+
+// Looking at a run changes nothing that it counts: the first flow's sender, which is traced, is one that counts.
+func TestSamplingCounts(t *testing.T) {
+	var counted [2]packetCounts
+	for i, more := range [][]string{{}, {"--sample", "20us"}} {
+		out, err := command(t, append([]string{"run", "--topo", "star:3,100G,1us", "--load", "incast:1,1MB", "--transport", "strack", "--forced", "0.02", "--json", "-"}, more...)...)
+		require.NoError(t, err)
+		var r report
+		require.NoError(t, json.Unmarshal([]byte(out), &r))
+		counted[i] = r.Packets
+	}
+	require.EqualValues(t, 1, counted[0].Repeating)
+	require.Equal(t, counted[0], counted[1])
+}

@@ -48,8 +48,9 @@ type Sender struct {
 	ack congestion.Ack
 	cfg *Config
 
-	violations, timeouts uint64
-	_                    [40]byte // the allocator has no other size whose objects all begin a line
+	counts     transport.Counts
+	violations uint64
+	_          [40]byte // the allocator has no other size whose objects all begin a line
 }
 
 type probeState uint8
@@ -118,7 +119,10 @@ func (s *Sender) Post(size units.Bytes) (end uint32) {
 func (s *Sender) Acked() uint32 { return s.una }
 
 // Timeouts counts how often the expected packet stayed the same for too long.
-func (s *Sender) Timeouts() uint64 { return s.timeouts }
+func (s *Sender) Timeouts() uint64 { return uint64(s.counts.Timeouts) }
+
+// Counts implements transport.Counter.
+func (s *Sender) Counts() transport.Counts { return s.counts }
 
 // Violations counts acknowledgements that can't be: of packets that were not sent, of paths that there
 // are not. They change nothing.
@@ -145,6 +149,7 @@ func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 		return false
 	}
 	if flags&transport.Repeat != 0 {
+		s.counts.Repeated++
 		s.paths.Lost(psn)
 	}
 	n, last := s.msg.payload(psn)
@@ -283,7 +288,7 @@ func (s *Sender) OnTimer(now units.Instant) {
 		return
 	}
 	if now >= s.rtoAt {
-		s.timeouts++
+		s.counts.Timeouts++
 		s.rtoAt = now.Add(s.rto)
 		s.recover(now, s.next, congestion.LossTimeout)
 	}
