@@ -126,8 +126,8 @@ func New(g *topo.Graph, c Config) (*Sim, error) {
 		return nil, operr.Wrap("new", "fabric", err)
 	}
 	s := &Sim{q: des.NewQueue(c.Queue), free: nilPacket, graph: g, cfg: c, queueLimit: int64(c.Buffer.QueueLimit), flowletGap: des.Span(c.Routing.Gap)}
-	if c.Trim != nil && c.Trim.Of > 0 {
-		s.trimCost = costOf(c.Trim.Of)
+	if c.Trim != nil && c.Trim.ThresholdRate > 0 {
+		s.trimCost = costOf(c.Trim.ThresholdRate)
 	}
 	s.makeNodes()
 	for _, build := range []func() error{s.makeLinks, s.makeFaults, s.makeBuffers, s.makeECN, s.makeFunctions} {

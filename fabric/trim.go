@@ -24,9 +24,9 @@ type Trim struct {
 	// Threshold is how much data waits for a port when further data are trimmed; 0: as much as Buffer allows
 	// a queue. The lower of both counts.
 	Threshold units.Bytes
-	// Of is the rate of the ports that Threshold is for: others have one in proportion to their rate, so that what waits takes
+	// ThresholdRate is that of the ports that Threshold is for: others have one in proportion to their rate, so that what waits takes
 	// as long. At least 1 Gbit/s; 0: all ports have the same.
-	Of units.Rate
+	ThresholdRate units.Rate
 	// Weight is the share of header-only packets over that of data, in bytes: see trim.Weight.
 	Weight float64
 	// ControlLimit bounds the header-only packets that wait for a port; 0: only the memory of the switch does.
@@ -48,8 +48,8 @@ func (t *Trim) validate(c *Config) error {
 	if t.Threshold < 0 || t.Threshold > units.GiB || t.ControlLimit < 0 || t.ControlLimit > units.GiB {
 		return operr.New("configure", "fabric", "trimming from %d bytes, a control queue of %d: must be between 0 and 1 GiB", int64(t.Threshold), int64(t.ControlLimit))
 	}
-	if t.Of != 0 && t.Of < units.Gbit {
-		return operr.New("configure", "fabric", "trimming thresholds for ports of %v: must be at least 1 Gbit/s, or 0 for all ports the same", t.Of)
+	if t.ThresholdRate != 0 && t.ThresholdRate < units.Gbit {
+		return operr.New("configure", "fabric", "trimming thresholds for ports of %v: must be at least 1 Gbit/s, or 0 for all ports the same", t.ThresholdRate)
 	}
 	if !(t.Weight >= 0.01 && t.Weight <= 1000) {
 		return operr.New("configure", "fabric", "weight %v of the control queue: must be between 0.01 and 1000", t.Weight)

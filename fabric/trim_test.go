@@ -196,7 +196,7 @@ func TestTrimByRate(t *testing.T) {
 		var from units.Instant
 		s, err := New(star(9, 100*units.Gbit, units.Microsecond), Config{
 			MTU: trimMTU, Header: trimHeaders, CheckEvery: 20_000,
-			Trim: &Trim{Header: trimKept, Weight: 1000, Threshold: 100 * units.KB, Of: tc.of},
+			Trim: &Trim{Header: trimKept, Weight: 1000, Threshold: 100 * units.KB, ThresholdRate: tc.of},
 		})
 		require.NoError(t, err)
 		for i := range 8 {
@@ -223,7 +223,7 @@ func TestTrimValidate(t *testing.T) {
 		want string
 	}{
 		{Trim{}, Buffer{}, "weight 0"}, {Trim{Weight: 1, Header: 5000}, Buffer{}, "less than a full packet's 4160"},
-		{Trim{Weight: 1, Threshold: -1}, Buffer{}, "trimming from -1"}, {Trim{Weight: 1, Of: units.Mbit}, Buffer{}, "for ports of 1 Mbit/s"}, {Trim{Weight: 1}, Buffer{Size: units.MB, PFC: true}, "not both"},
+		{Trim{Weight: 1, Threshold: -1}, Buffer{}, "trimming from -1"}, {Trim{Weight: 1, ThresholdRate: units.Mbit}, Buffer{}, "for ports of 1 Mbit/s"}, {Trim{Weight: 1}, Buffer{Size: units.MB, PFC: true}, "not both"},
 	} {
 		_, err := New(star(2, units.Gbit, 0), Config{Trim: &tc.trim, Buffer: tc.b})
 		require.ErrorContains(t, err, tc.want)

@@ -79,7 +79,7 @@ func parseTrim(s string, full units.Bytes) (*fabric.Trim, error) {
 			size, of, scaled := strings.Cut(value, "@")
 			err := t.Threshold.Set(size)
 			if err == nil && scaled {
-				t.Of, err = units.ParseRate(of)
+				t.ThresholdRate, err = units.ParseRate(of)
 			}
 			return err
 		}},
