@@ -26,9 +26,9 @@ type DCQCNConfig struct {
 	CNPInterval units.Duration
 }
 
-// SIGCOMM15 returns the constants of the DCQCN paper's testbed. The paper gives none for the hyper
+// DCQCNDefaults returns the constants of the DCQCN paper's testbed. The paper gives none for the hyper
 // increase, which is what its authors' simulator used, nor for the least rate, which is what NICs use.
-func SIGCOMM15() DCQCNConfig {
+func DCQCNDefaults() DCQCNConfig {
 	return DCQCNConfig{
 		G: 1. / 256, AlphaInterval: 55 * units.Microsecond, DecreaseInterval: 50 * units.Microsecond,
 		RiseInterval: 55 * units.Microsecond, RiseBytes: 10 * units.MB, FastSteps: 5,
@@ -37,9 +37,9 @@ func SIGCOMM15() DCQCNConfig {
 	}
 }
 
-// HPCC returns the constants that the evaluation of HPCC (Li et al., SIGCOMM 2019) gave DCQCN, and
+// DCQCNOfHPCC returns the constants that the evaluation of HPCC (Li et al., SIGCOMM 2019) gave DCQCN, and
 // that of THEMIS after it: a model of what NICs do, without a byte counter.
-func HPCC() DCQCNConfig {
+func DCQCNOfHPCC() DCQCNConfig {
 	return DCQCNConfig{
 		G: 1. / 256, AlphaInterval: 1 * units.Microsecond, DecreaseInterval: 4 * units.Microsecond,
 		RiseInterval: 900 * units.Microsecond, FastSteps: 1,

@@ -25,12 +25,12 @@ func mustDCQCN(t testing.TB, c DCQCNConfig, line units.Rate) *dcqcn {
 var presets = []struct {
 	name string
 	c    DCQCNConfig
-}{{"sigcomm15", SIGCOMM15()}, {"hpcc", HPCC()}}
+}{{"sigcomm15", DCQCNDefaults()}, {"hpcc", DCQCNOfHPCC()}}
 
 // The first notifications by hand, with the constants of HPCC: α is 1, so the first decrease halves;
 // α has 4 ticks to each decrease, and a tick after a notification adds g.
 func TestDCQCNFirstDecreases(t *testing.T) {
-	d := mustDCQCN(t, HPCC(), 100*units.Gbit)
+	d := mustDCQCN(t, DCQCNOfHPCC(), 100*units.Gbit)
 	d.OnCNP(10 * us)
 	require.Equal(t, 14*us+1, d.Next(), "on the decrease timer's grid, behind the tick of α")
 	rate, window := d.Limits(14 * us)
@@ -177,7 +177,7 @@ func TestDCQCNForgedNotifications(t *testing.T) {
 		rate, _ := d.Limits(units.Instant(5 * units.Minute))
 		require.Equal(t, 25*units.Gbit, rate)
 	}
-	slow := mustDCQCN(t, HPCC(), 10*units.Mbit)
+	slow := mustDCQCN(t, DCQCNOfHPCC(), 10*units.Mbit)
 	slow.OnCNP(0)
 	rate, _ := slow.Limits(5 * us)
 	require.Equal(t, 10*units.Mbit, rate, "the least rate is never above the line rate")
@@ -213,7 +213,7 @@ func TestDCQCNRefuses(t *testing.T) {
 		"increases": func(c *DCQCNConfig) { c.HAI = 1 }, "least": func(c *DCQCNConfig) { c.MinRate = 0 },
 		"CNP": func(c *DCQCNConfig) { c.CNPInterval = -1 },
 	} {
-		c := HPCC()
+		c := DCQCNOfHPCC()
 		change(&c)
 		_, err := DCQCN(c)
 		require.ErrorContains(t, err, name)
@@ -222,7 +222,7 @@ func TestDCQCNRefuses(t *testing.T) {
 
 // A line that small steps would take too long to climb counts as one of maxSteps of them.
 func TestDCQCNBoundsSteps(t *testing.T) {
-	c := SIGCOMM15()
+	c := DCQCNDefaults()
 	c.AI, c.HAI = minStep, units.Gbit
 	make, err := DCQCN(c)
 	require.NoError(t, err)
@@ -272,9 +272,9 @@ func FuzzDCQCN(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 250, 251, 252, 253}, false)
 	f.Add([]byte("\x40\xff\xff\xff\xff\xff\xff\xff\x00\x80\x00\x00\x00\x00\x00\x00"), true)
 	f.Fuzz(func(t *testing.T, in []byte, hpcc bool) {
-		c := SIGCOMM15()
+		c := DCQCNDefaults()
 		if hpcc {
-			c = HPCC()
+			c = DCQCNOfHPCC()
 		}
 		d := mustDCQCN(t, c, 100*units.Gbit)
 		hostile(in, d, func(now units.Instant) {
@@ -313,7 +313,7 @@ func hostile(in []byte, c Controller, check func(now units.Instant)) {
 }
 
 func BenchmarkDCQCN(b *testing.B) {
-	d := mustDCQCN(b, HPCC(), 100*units.Gbit)
+	d := mustDCQCN(b, DCQCNOfHPCC(), 100*units.Gbit)
 	b.ReportAllocs()
 	now := units.Instant(0)
 	for i := range b.N {

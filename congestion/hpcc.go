@@ -47,10 +47,10 @@ func HPCCDefaults() HPCCConfig { return HPCCConfig{Eta: 0.95, MaxStage: 5, AI: 8
 // as the least rate at 100 Gbit/s.
 const hpccRange = 1000
 
-// HighPrecision makes HPCC's controllers. They read Ack.INT, and hear nothing else: without telemetry the
+// HPCC makes controllers with these constants. They read Ack.INT, and hear nothing else: without telemetry the
 // window stays at the product of line rate and T. It limits the window and, as the paper does, the
 // rate to the window for each T; the window stays within that product and a thousandth of it.
-func HighPrecision(c HPCCConfig) (Factory, error) {
+func HPCC(c HPCCConfig) (Factory, error) {
 	switch {
 	case c.BaseRTT < 0 || c.BaseRTT > units.Second:
 		return nil, operr.New("configure", "hpcc", "a base round trip of %v: must be within 0 (the path's) and 1 s", c.BaseRTT)

@@ -17,7 +17,7 @@ var hpccPath = Path{LineRate: 100 * units.Gbit, BaseRTT: 13 * units.Microsecond,
 
 func mustHPCC(t *testing.T, c HPCCConfig) *hpcc {
 	t.Helper()
-	f, err := HighPrecision(c)
+	f, err := HPCC(c)
 	require.NoError(t, err)
 	return f(hpccPath).(*hpcc)
 }
@@ -155,7 +155,7 @@ func TestHPCCRefuses(t *testing.T) {
 	for _, c := range []HPCCConfig{
 		{Eta: math.NaN()}, {Eta: 0.4}, {Eta: 1.1}, {Eta: 0.9, BaseRTT: -1}, {Eta: 0.9, MaxStage: -1}, {Eta: 0.9, AI: -1}, {Eta: 0.9, AI: units.GiB},
 	} {
-		_, err := HighPrecision(c)
+		_, err := HPCC(c)
 		require.ErrorContains(t, err, "hpcc: ", "%+v", c)
 	}
 }

@@ -77,7 +77,7 @@ func Parse(s string) (Spec, error) {
 		spec.New, err = NSCC(set.nscc())
 	case "hpcc":
 		spec.Telemetry = true
-		spec.New, err = HighPrecision(set.hpcc())
+		spec.New, err = HPCC(set.hpcc())
 	default:
 		return spec, operr.New("parse", fmt.Sprintf("congestion control %q", name), "it is unknown: choose one of %s", strings.Join(Names(), ", "))
 	}
@@ -91,11 +91,11 @@ func Parse(s string) (Spec, error) {
 }
 
 func (o *options) dcqcn() DCQCNConfig {
-	c := SIGCOMM15()
+	c := DCQCNDefaults()
 	switch o.preset {
 	case "", "sigcomm15":
 	case "hpcc":
-		c = HPCC()
+		c = DCQCNOfHPCC()
 	default:
 		o.fail("preset %q is unknown: choose sigcomm15 or hpcc", o.preset)
 	}

@@ -16,13 +16,13 @@ func TestParse(t *testing.T) {
 	s, err := Parse("dcqcn:hpcc,ai=200mbit,clamp=true,cnp=50us,rise=300us")
 	require.NoError(t, err)
 	require.Equal(t, 50*units.Microsecond, s.CNPInterval)
-	want := HPCC()
+	want := DCQCNOfHPCC()
 	want.AI, want.ClampTarget, want.CNPInterval, want.RiseInterval = 200*units.Mbit, true, 50*units.Microsecond, 300*units.Microsecond
 	require.Equal(t, want, s.New(path).(*dcqcn).c.DCQCNConfig)
 
 	s, err = Parse("dcqcn")
 	require.NoError(t, err)
-	require.Equal(t, SIGCOMM15(), s.New(path).(*dcqcn).c.DCQCNConfig)
+	require.Equal(t, DCQCNDefaults(), s.New(path).(*dcqcn).c.DCQCNConfig)
 
 	s, err = Parse("swift:target=30us,max=64,reset=3")
 	require.NoError(t, err)

@@ -20,8 +20,8 @@ import (
 
 // TestNoAllocationPerPacket: once queues have been as long as they get, nothing is allocated.
 func TestNoAllocationPerPacket(t *testing.T) {
-	hpcc := must(congestion.HighPrecision(congestion.HPCCDefaults()))
-	dcqcn := must(congestion.DCQCN(congestion.HPCC()))
+	hpcc := must(congestion.HPCC(congestion.HPCCDefaults()))
+	dcqcn := must(congestion.DCQCN(congestion.DCQCNOfHPCC()))
 	for name, f := range map[string]transport.Factory{
 		"gbn":    (&rc.Config{Mode: rc.GBN, Congestion: dcqcn, CNPInterval: 5 * units.Microsecond, Window: 400 * units.KB}).Factory(),
 		"irn":    (&rc.Config{Mode: rc.IRN, Congestion: dcqcn, CNPInterval: 5 * units.Microsecond, Window: 400 * units.KB}).Factory(),

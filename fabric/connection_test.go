@@ -25,7 +25,7 @@ import (
 // connections begins at what was left, and rises from there; one of its own begins at line rate.
 func TestConnectionKeepsRate(t *testing.T) {
 	took := func(conn uint16) des.Time {
-		preset := congestion.SIGCOMM15()
+		preset := congestion.DCQCNDefaults()
 		c := Config{
 			Transport: (&rc.Config{Congestion: must(congestion.DCQCN(preset)), CNPInterval: preset.CNPInterval, Repace: true}).Factory(),
 			ECN:       []ECN{{KMin: 20 * units.KB, KMax: 20 * units.KB, PMax: 1}},

@@ -94,7 +94,7 @@ func TestSwiftQueue(t *testing.T) {
 func TestLateFlow(t *testing.T) {
 	swift := congestion.SwiftDefaults()
 	swift.FlowRange, swift.BaseTarget = 0, 30*units.Microsecond
-	dcqcn := congestion.SIGCOMM15()
+	dcqcn := congestion.DCQCNDefaults()
 	for _, tc := range []struct {
 		name            string
 		late, from, end des.Time

@@ -27,7 +27,7 @@ func TestDCQCNFixedPoint(t *testing.T) {
 		t.Skip("-short: this takes some seconds")
 	}
 	const line, kmin, slope = 40 * units.Gbit, 5 * units.KB, 0.01 / 195_000 // of the probability, per byte
-	preset := congestion.SIGCOMM15()
+	preset := congestion.DCQCNDefaults()
 	transport := rc.Config{CNPInterval: preset.CNPInterval, CNPPackets: true, Congestion: must(congestion.DCQCN(preset)), AckEvery: 16}
 	for _, tc := range []struct {
 		n    int

@@ -153,13 +153,13 @@ func randomConfig(r *rand.Rand, g *topo.Graph) Config {
 	}
 	switch r.IntN(5) {
 	case 0:
-		t.Congestion = must(congestion.DCQCN(congestion.HPCC()))
+		t.Congestion = must(congestion.DCQCN(congestion.DCQCNOfHPCC()))
 	case 1:
-		t.Congestion = must(congestion.DCQCN(congestion.SIGCOMM15()))
+		t.Congestion = must(congestion.DCQCN(congestion.DCQCNDefaults()))
 	case 2:
 		t.Congestion = must(congestion.Swift(congestion.SwiftDefaults()))
 	case 3:
-		t.Congestion = must(congestion.HighPrecision(congestion.HPCCDefaults()))
+		t.Congestion = must(congestion.HPCC(congestion.HPCCDefaults()))
 		c.INT = true
 	}
 	c.Transport = t.Factory()

@@ -25,7 +25,7 @@ var goldens = []struct {
 	run  func(q des.Config) (*topo.Graph, Config, uint64)
 }{
 	{"gbn over ecmp with pfc and dcqcn", 0xf9a7a3bfe678c58f, func(q des.Config) (*topo.Graph, Config, uint64) {
-		preset := congestion.HPCC()
+		preset := congestion.DCQCNOfHPCC()
 		factory, err := congestion.DCQCN(preset)
 		if err != nil {
 			panic(err)
@@ -52,7 +52,7 @@ var goldens = []struct {
 	}},
 	{"irn with hpcc over ecmp", 0x8a0d7f1a5d92ed3c, func(q des.Config) (*topo.Graph, Config, uint64) {
 		return leafSpine(4, 4, 2, 100*units.Gbit, 100*units.Gbit, units.Microsecond), Config{
-			Transport: (&rc.Config{Mode: rc.IRN, Reorder: 16, Congestion: must(congestion.HighPrecision(congestion.HPCCDefaults()))}).Factory(),
+			Transport: (&rc.Config{Mode: rc.IRN, Reorder: 16, Congestion: must(congestion.HPCC(congestion.HPCCDefaults()))}).Factory(),
 			INT:       true, Buffer: Buffer{QueueLimit: 100 * units.KB}, Seed: 13, Queue: q,
 		}, 4
 	}},

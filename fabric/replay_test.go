@@ -30,7 +30,7 @@ var replayData = flag.String("themis-data", "", "folder with topo70.txt, flow30.
 // ns3Config is how that simulator is set up: its header and frame sizes, buffers, marking, hash, and
 // DCQCN with its constants.
 func ns3Config() Config {
-	preset := congestion.HPCC()
+	preset := congestion.DCQCNOfHPCC()
 	const kb = units.KB
 	return Config{
 		MTU: 1000, Header: 48, AckSize: 60, PauseSize: 44,

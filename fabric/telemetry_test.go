@@ -94,7 +94,7 @@ func TestTelemetry(t *testing.T) {
 func TestHPCCQueue(t *testing.T) {
 	const line = 100 * units.Gbit
 	for _, n := range []int{2, 8} {
-		b := newBottleneck(t, n, line, Config{INT: true}, rc.Config{Mode: rc.IRN, Window: units.MiB, Congestion: must(congestion.HighPrecision(congestion.HPCCDefaults()))}, 100*units.Microsecond)
+		b := newBottleneck(t, n, line, Config{INT: true}, rc.Config{Mode: rc.IRN, Window: units.MiB, Congestion: must(congestion.HPCC(congestion.HPCCDefaults()))}, 100*units.Microsecond)
 		if underRace { // enough for the detector; the figures need more
 			b.Run(2000 * micro)
 			continue

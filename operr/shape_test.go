@@ -32,7 +32,7 @@ func TestOneShape(t *testing.T) {
 		"congestion.Parse, n=x":  second(congestion.Parse("swift:ai=x")),
 		"congestion.Swift":       second(congestion.Swift(congestion.SwiftConfig{BaseTarget: -1})),
 		"congestion.DCQCN":       second(congestion.DCQCN(congestion.DCQCNConfig{G: 2})),
-		"congestion.HPCC":        second(congestion.HighPrecision(congestion.HPCCConfig{Eta: 2})),
+		"congestion.HPCC":        second(congestion.HPCC(congestion.HPCCConfig{Eta: 2})),
 		"congestion.STrack":      second(congestion.STrack(congestion.STrackConfig{Gamma: 2})),
 		"dpa.Split.Check":        dpa.Split{}.Check(),
 		"fabric.New":             second(fabric.New(star, fabric.Config{MTU: -1})),

@@ -36,7 +36,7 @@ func TestWindow(t *testing.T) {
 
 // A header that comes back is a notification to DCQCN, which hears nothing else; one of an earlier round or of nothing that was sent is none.
 func TestHeaderNotifies(t *testing.T) {
-	dcqcn, err := congestion.DCQCN(congestion.HPCC())
+	dcqcn, err := congestion.DCQCN(congestion.DCQCNOfHPCC())
 	require.NoError(t, err)
 	req, _ := ends(Config{Congestion: dcqcn}, 0, 0)
 	_, err = req.Post(10)
