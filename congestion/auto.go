@@ -4,8 +4,8 @@ package congestion
 
 import "github.com/sdr-rdma/go-sdr/units"
 
-// Auto makes controllers for a sender that knows nothing of its path, and are the default of package
-// reliability: BBR's, but where the round trip is shorter than a millisecond, or the line rate is
+// Auto makes the controllers that are the default of package reliability, for a sender that knows nothing of its
+// path: BBR's, but where the round trip is shorter than a millisecond, or the line rate is
 // known, only from the first sign of a full queue on. Until then such a sender is limited by its host, its
 // receiver and its line: a rate measured there would be that of processors, which share their time.
 // It starts with ten packets, or 16 KiB of larger ones, and sends twice as many each round trip.

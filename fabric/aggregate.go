@@ -21,47 +21,49 @@ const MostPSNs = 64
 // found.
 const carrierSlots = 256
 
-// A load is what a header-only packet carries: others, through packet.next, which have no size meanwhile.
-type load struct {
+// carried is what a header-only packet carries: others, through packet.next, which have no size meanwhile.
+type carried struct {
 	first, last uint32
 	n           uint32
 }
 
-// A hold is all that header aggregation needs.
-type hold struct {
-	most    uint32   // PSNs of one packet
-	waiting []uint32 // by port and flow: packets that wait in the port's control queue
-	loads   []load   // by packet
+// An aggregation is all that header aggregation needs.
+type aggregation struct {
+	most    uint32    // PSNs of one packet
+	waiting []uint32  // by port and flow: packets that wait in the port's control queue
+	carried []carried // by packet
 }
 
-func newHold(most, ports int) *hold {
-	h := &hold{most: uint32(most), waiting: make([]uint32, ports*carrierSlots)}
-	for i := range h.waiting {
-		h.waiting[i] = nilPacket
+func newAggregation(most, ports int) *aggregation {
+	a := &aggregation{most: uint32(most), waiting: make([]uint32, ports*carrierSlots)}
+	for i := range a.waiting {
+		a.waiting[i] = nilPacket
 	}
-	return h
+	return a
 }
 
-func (h *hold) slot(pi, flow uint32) *uint32 { return &h.waiting[pi*carrierSlots+flow%carrierSlots] }
+func (a *aggregation) slot(pi, flow uint32) *uint32 {
+	return &a.waiting[pi*carrierSlots+flow%carrierSlots]
+}
 
-// load is what packet i carries.
-func (h *hold) load(i uint32) *load {
-	for uint32(len(h.loads)) <= i {
-		h.loads = append(h.loads, load{})
+// of is what packet i carries.
+func (a *aggregation) of(i uint32) *carried {
+	for uint32(len(a.carried)) <= i {
+		a.carried = append(a.carried, carried{})
 	}
-	return &h.loads[i]
+	return &a.carried[i]
 }
 
 // queued notes that packet i waits for port pi from now on.
-func (h *hold) queued(pi, i uint32, k *packet) {
+func (a *aggregation) queued(pi, i uint32, k *packet) {
 	if headerOnly(k) {
-		*h.slot(pi, k.flow) = i
+		*a.slot(pi, k.flow) = i
 	}
 }
 
 // leaves notes that it doesn't any more.
-func (h *hold) leaves(pi, i uint32, k *packet) {
-	if s := h.slot(pi, k.flow); *s == i {
+func (a *aggregation) leaves(pi, i uint32, k *packet) {
+	if s := a.slot(pi, k.flow); *s == i {
 		*s = nilPacket
 	}
 }
@@ -73,18 +75,18 @@ func headerOnly(k *packet) bool {
 
 // join has a packet that waits for port pi of node n carry packet i, which is k, if there is one of the same message and round.
 func (s *Sim) join(n, pi, i uint32, k *packet) bool {
-	h := s.hold
-	if h == nil || !headerOnly(k) {
+	a := s.aggregation
+	if a == nil || !headerOnly(k) {
 		return false
 	}
-	j := *h.slot(pi, k.flow)
+	j := *a.slot(pi, k.flow)
 	if j == nilPacket {
 		return false
 	}
 	c := &s.pk[j]
-	h.load(max(i, j)) // before pointers into it are taken
-	mine, theirs := h.load(i), h.load(j)
-	if theirs.n+mine.n+2 > h.most || c.flow != k.flow || c.kind != k.kind || c.expected != k.expected {
+	a.of(max(i, j)) // before pointers into it are taken
+	mine, theirs := a.of(i), a.of(j)
+	if theirs.n+mine.n+2 > a.most || c.flow != k.flow || c.kind != k.kind || c.expected != k.expected {
 		return false
 	}
 	more := packet{in: c.in, kind: c.kind, size: uint16(PSNSize) * uint16(1+mine.n)}
@@ -109,7 +111,7 @@ func (s *Sim) join(n, pi, i uint32, k *packet) bool {
 	}
 	theirs.last = last
 	theirs.n += 1 + mine.n
-	*mine = load{}
+	*mine = carried{}
 	return true
 }
 
@@ -124,13 +126,13 @@ func (s *Sim) shorten(k *packet, to uint16) {
 }
 
 // unload takes off packet i what it carries, and gives everything the size that it is counted with.
-func (s *Sim) unload(i uint32) load {
-	if s.hold == nil {
-		return load{}
+func (s *Sim) unload(i uint32) carried {
+	if s.aggregation == nil {
+		return carried{}
 	}
-	l := s.hold.load(i)
+	l := s.aggregation.of(i)
 	out := *l
-	*l = load{}
+	*l = carried{}
 	s.pk[i].size -= uint16(out.n) * uint16(PSNSize)
 	for j, left := out.first, out.n; left > 0; left-- {
 		s.pk[j].size = uint16(PSNSize)
@@ -140,7 +142,7 @@ func (s *Sim) unload(i uint32) load {
 }
 
 // each calls f for what l has, which may release it.
-func (s *Sim) each(l load, f func(i uint32)) {
+func (s *Sim) each(l carried, f func(i uint32)) {
 	for i, left := l.first, l.n; left > 0; left-- {
 		next := s.pk[i].next
 		f(i)

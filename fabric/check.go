@@ -48,8 +48,8 @@ func (s *Sim) Check() error {
 	var see func(i uint32)
 	see = func(i uint32) {
 		k := &s.pk[i]
-		if s.hold != nil {
-			s.each(*s.hold.load(i), see)
+		if s.aggregation != nil {
+			s.each(*s.aggregation.of(i), see)
 		}
 		found++
 		if k.what() == transport.Sack {

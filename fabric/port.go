@@ -100,8 +100,8 @@ func (s *Sim) push(pi uint32, p *port, i uint32, k *packet) {
 	f.tail = i
 	f.bytes += int32(k.size)
 	p.egress += int32(k.size)
-	if s.hold != nil {
-		s.hold.queued(pi, i, k)
+	if s.aggregation != nil {
+		s.aggregation.queued(pi, i, k)
 	}
 }
 
@@ -139,8 +139,8 @@ func (s *Sim) pop(pi uint32, p *port, c uint8) uint32 {
 	}
 	f.bytes -= int32(k.size)
 	p.egress -= int32(k.size)
-	if s.hold != nil {
-		s.hold.leaves(pi, i, k)
+	if s.aggregation != nil {
+		s.aggregation.leaves(pi, i, k)
 	}
 	return i
 }

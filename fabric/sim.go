@@ -43,8 +43,8 @@ type Sim struct {
 	// telemetry has what switches wrote into packets, by packet, and transmitted what ports have sent,
 	// in bytes; nil without INT.
 	telemetry   []stack
-	hold        *hold // nil: header-only packets carry their own PSN
 	transmitted []uint64
+	aggregation *aggregation // nil: header-only packets carry their own PSN
 
 	ports   []port
 	rare    [][Classes - nearClasses]fifo // by port: see port.queues
@@ -139,7 +139,7 @@ func New(g *topo.Graph, c Config) (*Sim, error) {
 		s.quantum[i] = int32(w) * int32(c.MTU+c.Header)
 	}
 	s.makeTrim()
-	s.early = s.functions == nil && s.hold == nil && (c.Routing.Mode == ECMP || c.Routing.Mode == Entropy)
+	s.early = s.functions == nil && s.aggregation == nil && (c.Routing.Mode == ECMP || c.Routing.Mode == Entropy)
 	s.credits = make([]credits, len(s.ports))
 	if c.PortCounters {
 		s.stats = make([]Port, len(s.ports))

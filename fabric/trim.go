@@ -76,7 +76,7 @@ func (s *Sim) makeTrim() {
 		s.quantum[DataClass] = int32(full)
 		s.quantum[ControlClass] = max(1, int32(t.Weight*float64(full)))
 		if t.Carry > 1 {
-			s.hold = newHold(t.Carry, len(s.ports))
+			s.aggregation = newAggregation(t.Carry, len(s.ports))
 		}
 	}
 	if s.cfg.Forced == 0 {

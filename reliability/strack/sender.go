@@ -68,11 +68,11 @@ func newSender(c *Config, t scheme.Transfer, env *scheme.Env, learned *losses) (
 	}
 	s := &sender{cfg: c, transfer: t, env: env, losses: learned, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels), report: newReport(env.Channels)}
 	s.round.reset()
-	s.window.paper = c.Bitmap
+	s.window.ignoreLoss = c.Bitmap
 	s.paths.init(s, c.Bitmap, env.Channels)
 	cfg := core.Config{
 		Paths: env.Channels, BaseRTT: base, AckBytes: units.Bytes(c.AckUnits) * s.msg.MTU,
-		Congestion: s.window.make,
+		Congestion: s.window.newController,
 	}
 	if n := units.Bytes(t.Units); learned != nil && n*s.msg.MTU <= s.msg.LineRate.Bytes(base) {
 		s.coding.parity = learned.parity(t.Units)

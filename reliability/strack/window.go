@@ -46,7 +46,8 @@ type watchedWindow struct {
 	// most is what losses allow, 0: they allow anything. cutAt is when they did so last.
 	most  units.Bytes
 	cutAt units.Instant
-	paper bool // losses are no sign
+	// ignoreLoss keeps to the paper.
+	ignoreLoss bool
 }
 
 const (
@@ -55,8 +56,8 @@ const (
 	growBack         = 8
 )
 
-// make is a congestion.Factory.
-func (w *watchedWindow) make(p congestion.Path) congestion.Controller {
+// newController is a congestion.Factory.
+func (w *watchedWindow) newController(p congestion.Path) congestion.Controller {
 	w.path, w.most = p, 0
 	f, err := congestion.STrack(congestion.STrackDefaults())
 	if err != nil {
@@ -70,7 +71,7 @@ func (w *watchedWindow) make(p congestion.Path) congestion.Controller {
 func (w *watchedWindow) restart(m transport.Message) {
 	p := w.path
 	p.BaseRTT = m.BaseRTT
-	w.make(p)
+	w.newController(p)
 }
 
 func (w *watchedWindow) Limits(now units.Instant) (units.Rate, units.Bytes) {
@@ -94,7 +95,7 @@ func (w *watchedWindow) OnAck(now units.Instant, a *congestion.Ack) {
 func (w *watchedWindow) OnLoss(now units.Instant, l congestion.Loss) {
 	w.Controller.OnLoss(now, l)
 	_, n := w.Limits(now)
-	if w.paper || l.Kind != congestion.LossDetected || l.Bytes < n/fewLost || now.Sub(w.cutAt) < w.path.BaseRTT {
+	if w.ignoreLoss || l.Kind != congestion.LossDetected || l.Bytes < n/fewLost || now.Sub(w.cutAt) < w.path.BaseRTT {
 		return
 	}
 	w.most, w.cutAt = max(n-min(l.Bytes, n/mostCut), w.path.MTU), now

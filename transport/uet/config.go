@@ -94,15 +94,15 @@ type paths interface {
 	Lost(path uint16)
 }
 
-// deaf doesn't want to hear of losses.
-type deaf struct{ spray.Chooser }
+// A lossless chooser doesn't want to hear of losses.
+type lossless struct{ spray.Chooser }
 
-func (deaf) Trimmed(uint16) {}
-func (deaf) Lost(uint16)    {}
+func (lossless) Trimmed(uint16) {}
+func (lossless) Lost(uint16)    {}
 
 func (c *Config) chooser(seed uint32) paths {
 	if c.Oblivious {
-		return deaf{spray.NewOblivious(c.Paths)}
+		return lossless{spray.NewOblivious(c.Paths)}
 	}
 	return spray.NewRecycling(c.Paths, seed)
 }
