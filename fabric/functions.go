@@ -31,9 +31,9 @@ type atSwitch struct {
 	node uint32
 }
 
-func (s *Sim) makeFunctions() error {
+func (s *Sim) makeFunctions() {
 	if s.cfg.Function == nil {
-		return nil
+		return
 	}
 	states := make([]functionState, s.switches)
 	some := false
@@ -46,7 +46,6 @@ func (s *Sim) makeFunctions() error {
 	if some {
 		s.functions = states
 	}
-	return nil
 }
 
 // header shows packet i to a function.

@@ -9,7 +9,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
-	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -103,19 +102,6 @@ type Sim struct {
 	replies transport.Replies
 }
 
-// fault is what is wrong with one direction of a link.
-type fault struct {
-	down  bool
-	lossy bool
-	loss  netsim.LossProcess
-}
-
-// lost decides about the next packet. A link that is down loses all.
-func (f *fault) lost() bool {
-	lost := f.lossy && f.loss.Lost()
-	return lost || f.down
-}
-
 // New builds the network of a graph. The graph must not change afterwards.
 func New(g *topo.Graph, c Config) (*Sim, error) {
 	c.setDefaults()
@@ -130,11 +116,13 @@ func New(g *topo.Graph, c Config) (*Sim, error) {
 		s.trimCost = costOf(c.Trim.ThresholdRate)
 	}
 	s.makeNodes()
-	for _, build := range []func() error{s.makeLinks, s.makeFaults, s.makeBuffers, s.makeECN, s.makeFunctions} {
+	for _, build := range []func() error{s.makeLinks, s.makeFaults, s.makeBuffers} {
 		if err := build(); err != nil {
 			return nil, operr.Wrap("new", "fabric", err)
 		}
 	}
+	s.makeECN()
+	s.makeFunctions()
 	for i, w := range c.Weights {
 		s.quantum[i] = int32(w) * int32(c.MTU+c.Header)
 	}
@@ -152,187 +140,6 @@ func New(g *topo.Graph, c Config) (*Sim, error) {
 	return s, nil
 }
 
-func (s *Sim) makeNodes() {
-	s.nodes = make([]node, len(s.graph.Nodes))
-	for i, n := range s.graph.Nodes {
-		nd := &s.nodes[i]
-		nd.host, nd.sw = none, none
-		if n.Kind == topo.Switch {
-			nd.sw = int32(s.switches)
-			s.switches++
-			continue
-		}
-		nd.host = 0 // until makeLinks
-	}
-}
-
-func (s *Sim) makeLinks() error {
-	degree := make([]int, len(s.nodes))
-	for i, l := range s.graph.Links {
-		if l.Rate < units.Mbit {
-			return operr.New("configure", "fabric", "link %d with %d bit/s: the simulator takes 1 Mbit/s and more", i, int64(l.Rate))
-		}
-		degree[l.A]++
-		degree[l.B]++
-	}
-	first := 0
-	for i := range s.nodes {
-		if degree[i] >= int(noPort) {
-			return operr.New("configure", "fabric", "node %d has %d links: at most %d", i, degree[i], noPort-1)
-		}
-		s.nodes[i].firstPort, s.nodes[i].ports = uint32(first), uint16(degree[i])
-		if s.nodes[i].host != none {
-			s.nodes[i].host = int32(len(s.hosts))
-			for n := range degree[i] {
-				s.hosts = append(s.hosts, host{wake: des.Never, ring: [Classes]uint32{nilFlow, nilFlow, nilFlow, nilFlow}})
-				s.nics = append(s.nics, uint32(first+n))
-			}
-		}
-		first += degree[i]
-	}
-	s.turns = make([]uint32, len(s.nics))
-	s.ports, s.rare, s.wires, s.rates = make([]port, first), make([][Classes - nearClasses]fifo, first), make([]wire, first), make([]units.Rate, first)
-	used := make([]uint32, len(s.nodes))
-	known := make(map[speed]uint32)
-	for _, l := range s.graph.Links {
-		a, b := s.nextPorts(used, l)
-		s.setPort(known, a, b, l.A, l.B, l)
-		s.setPort(known, b, a, l.B, l.A, l)
-	}
-	return nil
-}
-
-// nextPorts are the ports of link l, the one after those that used counts: that of A, then that of B.
-func (s *Sim) nextPorts(used []uint32, l topo.Link) (a, b uint32) {
-	a = s.nodes[l.A].firstPort + used[l.A]
-	used[l.A]++
-	b = s.nodes[l.B].firstPort + used[l.B]
-	used[l.B]++
-	return a, b
-}
-
-func (s *Sim) setPort(known map[speed]uint32, pi, rev uint32, from, to int, l topo.Link) {
-	p := &s.ports[pi]
-	v := speed{costOf(l.Rate), des.Span(l.Delay)}
-	if s.nodes[to].sw != none {
-		v.prop += des.Span(s.cfg.Latency)
-	}
-	at, ok := known[v]
-	if !ok {
-		at = uint32(len(s.speeds))
-		known[v] = at
-		s.speeds = append(s.speeds, v)
-	}
-	p.speed, p.owner = at, uint32(from)
-	s.wires[pi] = wire{uint32(to), rev}
-	if s.nodes[from].host != none {
-		p.flags = ofHost
-	}
-	s.rates[pi] = l.Rate
-}
-
-// linkPorts are the two ports of a link of the graph: that of A, then that of B.
-func (s *Sim) linkPorts(link int) (a, b uint32) {
-	used := make([]uint32, len(s.nodes))
-	for _, l := range s.graph.Links[:link+1] {
-		a, b = s.nextPorts(used, l)
-	}
-	return a, b
-}
-
-func (s *Sim) makeFaults() error {
-	s.faults = make([]fault, 1)
-	used := make([]uint32, len(s.nodes))
-	for _, l := range s.graph.Links {
-		a, b := s.nextPorts(used, l)
-		if l.Loss != 0 {
-			if err := s.addLoss(netsim.Loss{Drop: l.Loss}, a, b); err != nil {
-				return err
-			}
-		}
-		if l.Down {
-			s.faultOf(a).down = true
-			s.faultOf(b).down = true
-		}
-	}
-	for _, f := range s.cfg.Faults {
-		if f.Link < 0 || f.Link >= len(s.graph.Links) {
-			return operr.New("configure", "fabric", "fault of link %d: there are %d", f.Link, len(s.graph.Links))
-		}
-		a, b := s.linkPorts(f.Link)
-		dirs := []uint32{a, b}
-		if f.OneWay {
-			dirs = dirs[:1]
-		}
-		if err := s.addLoss(f.Loss, dirs...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Sim) addLoss(l netsim.Loss, ports ...uint32) error {
-	if err := l.Validate(); err != nil {
-		return err
-	}
-	for _, pi := range ports {
-		f := s.faultOf(pi)
-		f.lossy, f.loss = true, netsim.NewLossProcess(l, netsim.Mix(s.cfg.Seed)+uint64(pi))
-	}
-	return nil
-}
-
-// faultOf makes the fault of a port if there is none.
-func (s *Sim) faultOf(pi uint32) *fault {
-	p := &s.ports[pi]
-	if p.fault == 0 {
-		p.fault = uint32(len(s.faults))
-		s.faults = append(s.faults, fault{})
-	}
-	return &s.faults[p.fault]
-}
-
-func (s *Sim) isDown(pi uint32) bool { return s.faults[s.ports[pi].fault].down }
-
-// SetDown takes a link of the graph down or up, from now on: routes are computed anew, what waits for
-// the link is lost as it leaves.
-func (s *Sim) SetDown(link int, down bool) {
-	a, b := s.linkPorts(link)
-	s.faultOf(a).down = down
-	s.faultOf(b).down = down
-	s.makeRoutes()
-	s.q.Each(func(e des.Event) {
-		if e.Key&^entity == evArrive {
-			s.pk[e.Arg].next = nilPort
-		}
-	})
-}
-
-func (s *Sim) makeECN() error {
-	s.leastMark = math.MaxInt32
-	if len(s.cfg.ECN) == 0 {
-		s.cfg.MarkOnArrival = false
-		return nil
-	}
-	s.red = make([]red, len(s.ports))
-	for pi := range s.ports {
-		r := &s.red[pi]
-		r.kmin, r.kmax = math.MaxInt32, math.MaxInt32
-		r.draws = draws(seedOf(s.cfg.Seed, forMarks, pi))
-		if s.ports[pi].flags&ofHost != 0 {
-			continue
-		}
-		for _, e := range s.cfg.ECN {
-			if e.Rate == 0 || e.Rate == s.rates[pi] {
-				r.kmin, r.kmax, r.pmax = int32(e.KMin), int32(e.KMax), uint64(math.Ldexp(e.PMax, 32))
-				s.leastMark = min(s.leastMark, r.kmin)
-				break
-			}
-		}
-	}
-	return nil
-}
-
 // seed starts the generators, and seeds the hashes, of switches.
 func (s *Sim) seed() {
 	s.router.draws, s.hashSeeds = make([]draws, s.switches), make([]uint64, s.switches)
@@ -346,22 +153,6 @@ func (s *Sim) seed() {
 			s.router.let[i] = make([]flowlet, flowlets)
 		}
 	}
-}
-
-func (s *Sim) slowestHost() units.Rate {
-	slowest := units.Rate(math.MaxInt64)
-	for _, nic := range s.nics {
-		slowest = min(slowest, s.rates[nic])
-	}
-	return slowest
-}
-
-// name is what the graph calls a node, or its number.
-func (s *Sim) name(n uint32) string {
-	if name := s.graph.Nodes[n].Name; name != "" {
-		return name
-	}
-	return fmt.Sprint(n)
 }
 
 // Now is the time of the simulation.

@@ -2,20 +2,6 @@
 
 package fabric
 
-import (
-	"github.com/sdr-rdma/go-sdr/transport"
-)
-
-// node is a host or a switch.
-type node struct {
-	firstPort uint32
-	ports     uint16
-	// host is the number of the first NIC of a host, sw that of a switch; the other is none.
-	host, sw int32
-}
-
-const none = -1
-
 // forward routes packet i, which has come in through port in of switch n, and queues it.
 func (s *Sim) forward(n uint32, in, i uint32) {
 	nd := &s.nodes[n]
@@ -95,36 +81,4 @@ func (s *Sim) dropAt(out, i uint32, reason *uint64) {
 		s.stats[out].Drops++
 	}
 	s.drop(i, reason)
-}
-
-// red is the marking of a port.
-type red struct {
-	kmin, kmax int32
-	pmax       uint64 // in 2^-32
-	draws      draws
-}
-
-// mark draws whether a packet of class c meets congestion, from what waits in its queue: when it
-// departs, from what it leaves behind.
-func (s *Sim) mark(pi uint32, k *packet) {
-	c := k.class()
-	if c == 0 || k.flags&transport.ECT == 0 {
-		return
-	}
-	r := &s.red[pi]
-	waiting := s.queue(pi, &s.ports[pi], c).bytes
-	if waiting <= r.kmin {
-		return
-	}
-	if waiting <= r.kmax {
-		draw := r.draws.next() >> 32
-		if draw*uint64(r.kmax-r.kmin) >= r.pmax*uint64(waiting-r.kmin) {
-			return
-		}
-	}
-	k.flags |= transport.CE
-	s.marked++
-	if s.stats != nil {
-		s.stats[pi].Marks++
-	}
 }
