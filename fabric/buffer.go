@@ -32,7 +32,7 @@ type buffer struct {
 // Headroom is how many bytes can arrive through a link after the packet that causes a pause, that
 // packet included, when all packets have mtu bytes on the wire: the frame waits for a packet of the
 // other direction and takes its way, and the sender may have begun a packet just then. delay is one
-// way and includes the latency of the switches.
+// way and includes the latency of the switches. r and mtu must be above 0.
 func Headroom(r units.Rate, delay units.Duration, mtu, pauseFrame units.Bytes) units.Bytes {
 	ser := des.Serialization(mtu, r)
 	react := ser + des.Serialization(pauseFrame, r) + 2*des.Span(delay)

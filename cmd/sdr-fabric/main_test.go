@@ -437,3 +437,13 @@ func TestCancel(t *testing.T) {
 	require.True(t, errors.Is(err, context.Canceled))
 	require.Equal(t, 1, calls)
 }
+
+// What topo says is the headroom with which nothing is dropped: fabric's TestHeadroom has the same.
+func TestTopoHeadroom(t *testing.T) {
+	out, err := command(t, "topo", "--topo", "star:2,100G,1us", "--json", "-")
+	require.NoError(t, err)
+	var n network
+	require.NoError(t, json.Unmarshal([]byte(out), &n))
+	require.Len(t, n.Links, 1)
+	require.EqualValues(t, 9*4160, n.Links[0].Headroom)
+}

@@ -34,8 +34,7 @@ type linkKind struct {
 	Delay units.Duration `json:"delay_ns"`
 	Count int            `json:"count"`
 	Down  int            `json:"down"`
-	// Headroom is what an ingress at such a link needs so that nothing is dropped after a pause:
-	// what is under way for a round trip, a packet that each end has begun, and the PFC frame.
+	// Headroom is what an ingress at such a link, between switches, needs so that nothing is dropped after a pause.
 	Headroom units.Bytes `json:"headroom_bytes"`
 }
 
@@ -147,7 +146,7 @@ func (n *network) countLinks(g *topo.Graph, s *scenario) {
 		return int(a.delay - b.delay)
 	})
 	for _, k := range kinds {
-		headroom := k.rate.Bytes(2*(k.delay+s.SwitchLatency)) + 2*(s.MTU+s.Header) + s.PauseSize
+		headroom := fabric.Headroom(k.rate, k.delay+s.SwitchLatency, s.MTU+s.Header, s.PauseSize)
 		n.Links = append(n.Links, linkKind{k.rate, k.delay, count[k], down[k], headroom})
 	}
 	for _, r := range slices.Sorted(maps.Keys(rates)) {
