@@ -46,6 +46,9 @@ func (q *QP) Batch() (leave func()) {
 	return q.home.engine.Leave
 }
 
+// AwaitedBy makes the QP's home worker one that a caller runs until done is closed.
+func (q *QP) AwaitedBy(done <-chan struct{}) { q.home.turn.awaited = done }
+
 // Frontier is the next sequence to post, and the first not granted.
 func (q *QP) Frontier() (nextRecv, granted uint64) {
 	q.mu.Lock()

@@ -249,11 +249,12 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, usedUp 
 	q.checkEngine()
 	q.checkFences(now)
 	q.finishUnpost()
-	if q.cfg.Driver != nil && q.state() == qpReady {
+	drives := q.cfg.Driver != nil && q.state() == qpReady // afterwards notifyDriver tells it what still counts
+	if drives {
 		driverNext = q.runDriver(now, q.events)
 	}
 	q.checkFences(now)
-	if w.turn.awaited != nil && len(q.events) > 0 { // let who waits not wait for the next round
+	if drives && q.state() == qpReady && w.turn.awaited != nil && len(q.events) > 0 { // let who waits not wait for the next round
 		driverNext = q.runDriver(now, q.events)
 	}
 	q.progressConnect(now)
