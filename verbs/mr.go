@@ -5,6 +5,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 
 	"github.com/sdr-rdma/go-sdr/verbs/internal/addr"
@@ -149,10 +150,14 @@ func (m *MR) IOVA() uint64 { return m.iova }
 // Bytes is the registered memory, nil for a dma-buf.
 func (m *MR) Bytes() []byte { return m.buf }
 
-// SGE is a piece of the region: n bytes from offset off. It panics when that is outside.
+// SGE is a piece of the region: n bytes from offset off. It panics when that is outside, and when n is 4 GiB or more, which
+// the length of a piece can't say.
 func (m *MR) SGE(off, n int) SGE {
 	if off < 0 || n < 0 || off > m.size || n > m.size-off {
 		panic(fmt.Sprintf("verbs: %d bytes from %d are outside the region of %d", n, off, m.size))
+	}
+	if uint64(n) > math.MaxUint32 {
+		panic(fmt.Sprintf("verbs: %d bytes are too many for one piece: at most %d", n, uint32(math.MaxUint32)))
 	}
 	return SGE{Addr: m.iova + uint64(off), Length: uint32(n), LKey: m.lkey}
 }

@@ -38,6 +38,9 @@ func (q *QP) checkSend(wr *SendWR) string {
 		return "more pieces than the QP's MaxSendSGE"
 	case wr.Flags&SendInline != 0 && len(wr.Inline) > q.cap.MaxInline:
 		return "more inline data than the QP's MaxInline"
+	case wr.Flags&SendInline != 0 && wr.Inline == nil && (wr.Local.Length != 0 || len(wr.SG) != 0):
+		// libibverbs takes inline data from the pieces: whoever is used to that would send nothing, and not know it.
+		return "SendInline sends the bytes of Inline, which is nil, and not those of Local or SG: set Inline, or leave SendInline out"
 	case q.typ == UD && (wr.Opcode != OpSend && wr.Opcode != OpSendWithImm):
 		return "a UD QP can only send"
 	case q.typ == UD && wr.UD.AH == nil:

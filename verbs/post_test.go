@@ -74,3 +74,10 @@ func BenchmarkUserSpace(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*batch), "ns/message")
 	})
 }
+
+// TestPieceLength: a piece that its length can't say isn't cut to what it can, which for 4 GiB would be none.
+func TestPieceLength(t *testing.T) {
+	m := &MR{size: 1 << 33, iova: 4096}
+	require.Equal(t, SGE{Addr: 4097, Length: 1<<32 - 1}, m.SGE(1, 1<<32-1))
+	require.Panics(t, func() { m.SGE(0, 1<<32) })
+}

@@ -184,6 +184,9 @@ func (q *QP) mtuProblem(attr *QPAttr, mask QPAttrMask) string {
 	if mask&(MaskPathMTU|MaskAV) != MaskPathMTU|MaskAV {
 		return ""
 	}
+	if attr.PathMTU == 0 {
+		return "the path MTU is not set: take at most the ActiveMTU that QueryPort tells, the same at both ends"
+	}
 	p, err := q.ctx.QueryPort(attr.AH.Port)
 	if err != nil || attr.PathMTU <= p.ActiveMTU {
 		return "" // a wrong port is the kernel's to refuse

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -219,6 +220,30 @@ func testWrongRequest(t *testing.T, p Provider) {
 	assert.Equal(t, 2, n)
 	Poll(t, a.SCQ, 2)
 	Poll(t, b.RCQ, 2)
+}
+
+// testInlineOfPieces: inline data in pieces, where libibverbs takes it from, is refused and not sent as nothing.
+func testInlineOfPieces(t *testing.T, p Provider) {
+	a, b := p.pair(t, Config{Type: verbs.UC})
+	one, several := WriteImm(a, b, 0, 64, 1), WriteImm(a, b, 0, 64, 1)
+	several.Local, several.SG = verbs.SGE{}, []verbs.SGE{several.Local}
+	for _, wr := range []verbs.SendWR{one, several} {
+		wr.Flags = verbs.SendInline | verbs.SendSignaled
+		n, err := a.QP.PostSend([]verbs.SendWR{wr})
+		require.ErrorContains(t, err, "set Inline")
+		require.Zero(t, n)
+	}
+}
+
+// testPathMTUNotSet: a path MTU has no default, and the error says so.
+func testPathMTUNotSet(t *testing.T, p Provider) {
+	a, b := p.pair(t, Config{Type: verbs.UC})
+	other, err := a.PD.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: a.SCQ, RecvCQ: a.RCQ, Cap: verbs.QPCap{MaxSendWR: 1}})
+	require.NoError(t, err)
+	defer other.Close()
+	err = other.Connect(verbs.ConnectConfig{Path: verbs.AHAttr{DGID: b.GID}, RemoteQPN: b.QP.Num()})
+	require.ErrorIs(t, err, unix.EINVAL)
+	require.ErrorContains(t, err, "the path MTU is not set")
 }
 
 // NoAllocation runs whole rounds of posting and polling. It is not for the race detector.

@@ -74,6 +74,8 @@ func (p Provider) Run(t *testing.T) {
 		{"closed", testClosed},
 		{"full queues", testFullQueues},
 		{"wrong request in a batch", testWrongRequest},
+		{"inline data in pieces", testInlineOfPieces},
+		{"path MTU not set", testPathMTUNotSet},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, p) })
 	}
