@@ -12,13 +12,14 @@ type ConnectConfig struct {
 	Access Access
 	// Path to the peer. Its Port is set from Port.
 	Path AHAttr
-	// PathMTU, at most the port's active MTU.
+	// PathMTU, at most the port's active MTU (PortAttr.ActiveMTU), and the same at both ends. It has no default.
 	PathMTU MTU
 	// RemoteQPN is the peer's QP number.
 	RemoteQPN uint32
 	// LocalPSN is the first packet sequence number sent, RemotePSN the first one expected: 24 bits.
 	LocalPSN, RemotePSN uint32
-	// RC holds what reliable connections need; nil gives them defaults.
+	// RC holds what reliable connections need; nil gives them the values of rdma-core's examples: an RNR timer of 0.64 ms, a timeout
+	// of 67 ms, seven retries of it and endless ones of RNR, and one read or atomic in flight each way.
 	RC *RCConfig
 }
 
@@ -30,12 +31,11 @@ type RCConfig struct {
 	MaxReadAtomic, MaxDestReadAtomic uint8
 }
 
-// defaultRC are the values of rdma-core's examples: RNR timer 0.64 ms, timeout 67 ms, all retries.
+// defaultRC is what ConnectConfig.RC says of nil.
 var defaultRC = RCConfig{MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7, MaxReadAtomic: 1, MaxDestReadAtomic: 1}
 
-// Connect takes a fresh RC or UC QP through INIT and RTR to RTS. Receives can be posted between
-// CreateQP and Connect only after a Modify to INIT; posting them after Connect loses nothing
-// unless the peer sends at once.
+// Connect takes an RC or UC QP from RESET through INIT and RTR to RTS, or from INIT on. A peer that sends at once needs
+// receives that are posted before: take the QP to INIT with Modify, post them, then call Connect. Otherwise they can be posted after it.
 func (q *QP) Connect(c ConnectConfig) error {
 	if c.Port == 0 {
 		c.Port = 1
