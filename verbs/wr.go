@@ -2,7 +2,11 @@
 
 package verbs
 
-import "fmt"
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
 
 // SGE is a piece of local memory (struct ibv_sge); see (*MR).SGE.
 type SGE struct {
@@ -123,7 +127,7 @@ type RecvWR struct {
 	SG []SGE
 }
 
-// PostError is a request that was not posted; those before it were.
+// PostError is a request that was not posted; those before it were. It is also EINVAL, as ibv_post_send answers.
 type PostError struct {
 	// Index is its place in the batch.
 	Index int
@@ -133,3 +137,6 @@ type PostError struct {
 func (e *PostError) Error() string {
 	return fmt.Sprintf("work request %d of the batch: %s", e.Index, e.Err)
 }
+
+// Unwrap returns EINVAL.
+func (e *PostError) Unwrap() error { return unix.EINVAL }

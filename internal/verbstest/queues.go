@@ -217,6 +217,7 @@ func testWrongRequest(t *testing.T, p Provider) {
 	require.ErrorAs(t, err, &bad)
 	assert.Equal(t, 2, bad.Index)
 	assert.ErrorContains(t, err, "work request 2 of the batch: more inline data")
+	assert.ErrorIs(t, err, unix.EINVAL)
 	assert.Equal(t, 2, n)
 	Poll(t, a.SCQ, 2)
 	Poll(t, b.RCQ, 2)
