@@ -87,7 +87,7 @@ func (l *loop) measure(long time.Duration) (time.Duration, error) {
 	var times []time.Duration
 	data := make([]byte, latencySize)
 	wrs := []verbs.SendWR{{Opcode: verbs.OpRDMAWrite, Flags: verbs.SendInline | verbs.SendSignaled, Inline: data, RemoteAddr: l.mr.IOVA(), RKey: l.mr.RKey()}}
-	for begin := time.Now(); time.Since(begin) < long; {
+	for begin := time.Now(); len(times) == 0 || time.Since(begin) < long; {
 		fill(data, byte(len(times)))
 		start := time.Now()
 		if _, err := l.qp.PostSend(wrs); err != nil {

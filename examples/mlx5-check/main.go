@@ -42,6 +42,10 @@ func main() {
 	flag.IntVar(&c.gid, "x", -1, "GID `index` on both; by default an IPv4 one of RoCEv2, if there is one")
 	flag.DurationVar(&c.each, "t", 4*time.Second, "`time` of each measurement")
 	flag.Parse()
+	if flag.NArg() > 0 || c.each <= 0 {
+		fmt.Fprintln(os.Stderr, "mlx5-check: it takes no arguments but flags, and -t above 0; -h lists them")
+		os.Exit(2)
+	}
 	if c.to == "" {
 		c.to = c.from
 	}

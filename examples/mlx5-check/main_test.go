@@ -75,6 +75,14 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckInNoTime: a measurement that has no time still measures once, instead of a median of nothing.
+func TestCheckInNoTime(t *testing.T) {
+	out, err := checkFake(t, fakeverbs.Port{}, time.Nanosecond, nil)
+	require.NoError(t, err)
+	assert.Contains(t, out, "one key: expose              1 times")
+	assert.Contains(t, out, "no step failed")
+}
+
 func TestCheckWithoutDEVX(t *testing.T) {
 	out, err := checkFake(t, fakeverbs.Port{NoDEVX: true}, short, nil)
 	require.NoError(t, err)

@@ -253,7 +253,7 @@ func keyTimes(w io.Writer, p *pair, each time.Duration) error {
 		what = "one key"
 	}
 	var exposed, revoked []time.Duration
-	for end := time.Now().Add(each); time.Now().Before(end); {
+	for end := time.Now().Add(each); len(exposed) == 0 || time.Now().Before(end); {
 		n := next()
 		start := time.Now()
 		if _, _, _, err := p.expose(n); err != nil {

@@ -2,7 +2,11 @@
 
 // Command verbs-ucping measures round trips of UC RDMA writes with immediate between two RDMA
 // devices of this machine whose interfaces are connected (by a cable, or a veth pair under
-// Soft-RoCE). It shows the whole life of a connection in package verbs.
+// Soft-RoCE). It shows the whole life of a connection in package verbs. On a machine without such
+// devices, it runs on fake ones, whose times mean nothing:
+//
+//	go build -o /tmp/ ./examples/verbs-ucping
+//	go run ./test/fakeverbs/run -devices rxe0,rxe1 -- /tmp/verbs-ucping
 package main
 
 import (
@@ -25,8 +29,12 @@ func main() {
 		flag.PrintDefaults()
 	}
 	flag.Parse()
+	if flag.NArg() > 0 || *count < 1 {
+		fmt.Fprintln(os.Stderr, "verbs-ucping: it takes no arguments but flags, and -n of at least 1; -h lists them")
+		os.Exit(2)
+	}
 	if err := run(*from, *to, *gid, *size, *count); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, "verbs-ucping:", err)
 		os.Exit(1)
 	}
 }
@@ -60,7 +68,7 @@ func run(from, to string, gid, size, count int) error {
 		}
 	}
 	d := time.Since(start)
-	fmt.Printf("%d round trips of %d bytes between %s and %s: %v each\n", count, size, from, to, d/time.Duration(max(count, 1)))
+	fmt.Printf("%d round trips of %d bytes between %s and %s: %v each\n", count, size, from, to, d/time.Duration(count))
 	return nil
 }
 
