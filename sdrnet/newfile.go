@@ -64,10 +64,26 @@ func (f *NewFile) partName() string {
 func (f *NewFile) Name() string { return f.path }
 
 // WriteAt writes to the file, as io.WriterAt says.
-func (f *NewFile) WriteAt(b []byte, off int64) (int, error) { return f.file.WriteAt(b, off) }
+func (f *NewFile) WriteAt(b []byte, off int64) (int, error) {
+	n, err := f.file.WriteAt(b, off)
+	return n, f.named(err)
+}
 
 // ReadAt reads what was written, as io.ReaderAt says.
-func (f *NewFile) ReadAt(b []byte, off int64) (int, error) { return f.file.ReadAt(b, off) }
+func (f *NewFile) ReadAt(b []byte, off int64) (int, error) {
+	n, err := f.file.ReadAt(b, off)
+	return n, f.named(err)
+}
+
+// named has an error tell the path that the file gets. A file without a name was opened as its folder, which is no file of the user's,
+// and whose disk isn't what the file is called.
+func (f *NewFile) named(err error) error {
+	var e *fs.PathError
+	if f.path == "" || !errors.As(err, &e) {
+		return err
+	}
+	return &fs.PathError{Op: e.Op, Path: f.path, Err: e.Err}
+}
 
 // Begin gives the file its sender's name for it, if CreateFile was given a folder.
 func (f *NewFile) Begin(info FileInfo) error {

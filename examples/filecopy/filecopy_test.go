@@ -315,6 +315,7 @@ func TestDiskIsFull(t *testing.T) {
 	require.Contains(t, r.lastLine(), "file too large")
 	require.Contains(t, s.lastLine(), "the receiver failed")
 	require.Contains(t, s.lastLine(), "file too large")
+	require.Contains(t, s.lastLine(), filepath.Join(dir, "copy"))
 	onlyHolds(t, dir)
 }
 
