@@ -36,8 +36,9 @@ const (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A file size limit (ulimit -f) then shows as an error of write, and not as a signal.
-	signal.Ignore(syscall.SIGXFSZ)
+	// A file size limit (ulimit -f), and a pipe that nobody reads any more (--out - | head), then show as errors of write and not
+	// as signals: the sender hears why its file wasn't kept.
+	signal.Ignore(syscall.SIGXFSZ, syscall.SIGPIPE)
 	status := exitUsage // of errors before the command begins
 	err := newCommand(func() { status = exitFailure }).ExecuteContext(ctx)
 	if err == nil {
