@@ -25,6 +25,9 @@ const (
 	depth       = 512
 	// unheard is how long a packet may take before it counts as lost: it goes through one adapter.
 	unheard = time.Second
+	// late is how long a packet that mostly leads to no completion may take to one. What took longer would be taken for the completion of
+	// the next packet, and this program may have to wait for a processor.
+	late = 200 * time.Millisecond
 )
 
 // end is a device with a UC queue pair and memory.

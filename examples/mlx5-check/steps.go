@@ -89,7 +89,7 @@ func latePackets(w io.Writer, p *pair, _ config) error {
 		if err := p.post([]backend.Write{p.write(t.rkey, t.va, 0, 100, 15)}); err != nil {
 			return err
 		}
-		completed, err := p.arrive(1, 20*time.Millisecond, nil)
+		completed, err := p.arrive(1, late, nil)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (p *pair) alive() (bool, error) {
 	var failed error
 	err := p.message(func(rkey uint32, va uint64, _ []byte) error {
 		if failed = p.post([]backend.Write{p.write(rkey, va, 0, 1, 15)}); failed == nil {
-			got, failed = p.arrive(1, 100*time.Millisecond, nil)
+			got, failed = p.arrive(1, unheard, nil)
 		}
 		return nil // that the queue pair has failed is an answer
 	})
