@@ -24,14 +24,14 @@ func connected() (a, b *sdr.QP, closeAll func()) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
+		ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 		if err != nil {
 			log.Fatal(err)
 		}
-		if qp[i], err = ctx.NewQP(sdr.QPConfig{MTU: 1024, Chunk: 4096}); err != nil {
+		if qp[i], err = ep.NewQP(sdr.QPConfig{MTU: 1024, Chunk: 4096}); err != nil {
 			log.Fatal(err)
 		}
-		closers = append(closers, ctx.Close, dev.Close)
+		closers = append(closers, ep.Close, dev.Close)
 	}
 	done := make(chan error, 1)
 	go func() { done <- qp[1].Connect(context.Background(), qp[0].Info()) }()
@@ -162,18 +162,18 @@ func ExampleEndpoint_Progress() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	var ctx [2]*sdr.Endpoint
+	var ep [2]*sdr.Endpoint
 	var qp [2]*sdr.QP
 	for i, dev := range []*sim.Device{net.A(), net.B()} {
-		if ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: sdr.Manual}); err != nil {
+		if ep[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: sdr.Manual}); err != nil {
 			log.Fatal(err)
 		}
-		qp[i], _ = ctx[i].NewQP(sdr.QPConfig{MTU: 1024})
+		qp[i], _ = ep[i].NewQP(sdr.QPConfig{MTU: 1024})
 	}
 	_ = qp[0].StartConnect(qp[1].Info())
 	_ = qp[1].StartConnect(qp[0].Info())
 	for ready := false; !ready; ready, _ = qp[0].Connected() {
-		next := min(ctx[0].Progress(net.Now()), ctx[1].Progress(net.Now()), net.Next())
+		next := min(ep[0].Progress(net.Now()), ep[1].Progress(net.Now()), net.Next())
 		net.Advance(max(next, net.Now()))
 	}
 	fmt.Println("connected after", net.Now().Sub(0) > 20*units.Millisecond)

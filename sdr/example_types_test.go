@@ -23,17 +23,17 @@ func ExampleEndpoint() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
+	ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	for range 3 {
-		if _, err := ctx.NewQP(sdr.QPConfig{}); err != nil {
+		if _, err := ep.NewQP(sdr.QPConfig{}); err != nil {
 			log.Fatal(err)
 		}
 	}
-	fmt.Println(ctx.Stats().QPs, ctx.Caps().Backend)
-	fmt.Println(ctx.Close(), dev.Close())
+	fmt.Println(ep.Stats().QPs, ep.Caps().Backend)
+	fmt.Println(ep.Close(), dev.Close())
 	// Output:
 	// 3 userroce
 	// <nil> <nil>
@@ -45,14 +45,14 @@ func ExampleEndpointConfig() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{
+	ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{
 		Workers: 2, Spin: -1, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(ctx.Workers(), ctx.Manual())
-	_, _ = ctx.Close(), dev.Close()
+	fmt.Println(ep.Workers(), ep.Manual())
+	_, _ = ep.Close(), dev.Close()
 	// Output: 2 false
 }
 
@@ -72,11 +72,11 @@ func ExampleQPConfig() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
+	ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	qp, err := ctx.NewQP(sdr.QPConfig{
+	qp, err := ep.NewQP(sdr.QPConfig{
 		MTU: 1024, Chunk: 8192, Channels: 8,
 		Split: sdr.Split{SlotBits: 12, OffsetBits: 16, FragmentBits: 4}, MaxMessage: 16 * units.MiB,
 	})
@@ -85,9 +85,9 @@ func ExampleQPConfig() {
 	}
 	c := qp.Config() // with its defaults
 	fmt.Println(c.Generations, c.SendDepth, c.Silence)
-	_, err = ctx.NewQP(sdr.QPConfig{MTU: 1000})
+	_, err = ep.NewQP(sdr.QPConfig{MTU: 1000})
 	fmt.Println(errors.Is(err, sdr.ErrArgument))
-	_, _ = ctx.Close(), dev.Close()
+	_, _ = ep.Close(), dev.Close()
 	// Output:
 	// 4 1024 30s
 	// true

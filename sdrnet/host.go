@@ -18,7 +18,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
-// A host is a device and the context on it, with which connections are made: a Listener has one
+// A host is a device and the endpoint on it, with which connections are made: a Listener has one
 // for each local address, a Conn that was dialled one of its own.
 type host struct {
 	dev backend.Device

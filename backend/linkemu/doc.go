@@ -10,7 +10,7 @@
 //	emu, err := linkemu.Wrap(dev, linkemu.Config{
 //		RTT: 25 * units.Millisecond, Rate: units.Gbit, Drop: 1e-3, Seed: 1,
 //	})
-//	ctx, err := sdr.NewEndpoint(emu, …)
+//	ep, err := sdr.NewEndpoint(emu, …)
 //
 // Each side treats what it sends: it delays it by half the RTT, and loses, marks,
 // reorders and duplicates it; so does the other side with the other direction.

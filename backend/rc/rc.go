@@ -4,7 +4,7 @@
 // those of mlx4 and mlx5, and rxe), and as the baseline beside which package uc shows what unreliable writes gain.
 //
 //	dev, err := rc.Open(uc.Config{Device: "bnxt_re0"})
-//	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
+//	ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 //
 // All but the transport is package uc, and so is what its documentation says of keys, control and limits. This is different:
 //

@@ -4,7 +4,7 @@
 // (rdma_rxe), as a backend.Device:
 //
 //	dev, err := softroce.Open(softroce.Config{Netdev: "eth0"})
-//	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
+//	ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 //
 // It takes the rxe device that the interface has, or makes one, which needs CAP_NET_ADMIN, and takes
 // it away again in Close. Where something is missing, the error names it: the module, the privilege,

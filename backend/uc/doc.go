@@ -4,7 +4,7 @@
 // package verbs: no cgo, no libibverbs.
 //
 //	dev, err := uc.Open(uc.Config{Device: "rxe0"})
-//	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
+//	ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 //
 // Package softroce opens Soft-RoCE devices through it, and makes them where there are none.
 //

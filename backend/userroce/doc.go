@@ -4,7 +4,7 @@
 // RDMA hardware, no kernel module and no privilege.
 //
 //	dev, err := userroce.Open(userroce.Config{Addr: netip.MustParseAddr("192.0.2.1")})
-//	ctx, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
+//	ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 //
 // It speaks what kernel Soft-RoCE (rdma_rxe) and RoCE NICs speak: BTH, RETH, immediate and ICRC on UDP
 // port 4791, UC queue pairs for data and UD queue pairs for datagrams, with the responder rules of the

@@ -11,7 +11,7 @@ import (
 // A link is two connected queue pairs and the simulated network between them.
 type link struct {
 	net              *sim.Network
-	ctx              [2]*sdr.Endpoint
+	ep               [2]*sdr.Endpoint
 	sender, receiver *sdr.QP
 	src, dst         *sdr.MR
 	begun            units.Instant
@@ -55,17 +55,17 @@ func newLink() (*link, error) {
 	}
 }
 
-// open makes one end: a context, a queue pair and a buffer.
+// open makes one end: an endpoint, a queue pair and a buffer.
 func (l *link) open(i int, dev *sim.Device) (*sdr.QP, *sdr.MR, error) {
 	var err error
-	if l.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{}); err != nil {
+	if l.ep[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{}); err != nil {
 		return nil, nil, err
 	}
-	qp, err := l.ctx[i].NewQP(sdr.QPConfig{MTU: mtu, Chunk: chunk})
+	qp, err := l.ep[i].NewQP(sdr.QPConfig{MTU: mtu, Chunk: chunk})
 	if err != nil {
 		return nil, nil, err
 	}
-	mr, err := l.ctx[i].RegisterMemory(make([]byte, message), sdr.AccessRemoteWrite)
+	mr, err := l.ep[i].RegisterMemory(make([]byte, message), sdr.AccessRemoteWrite)
 	return qp, mr, err
 }
 
@@ -74,15 +74,15 @@ func (l *link) run(d units.Duration) {
 	for limit := l.net.Now().Add(d); l.net.Now() < limit; {
 		now := l.net.Now()
 		next := min(limit, l.net.Next())
-		for _, c := range l.ctx {
-			next = min(next, c.Progress(now))
+		for _, e := range l.ep {
+			next = min(next, e.Progress(now))
 		}
 		l.net.Advance(max(next, now))
 	}
 }
 
 func (l *link) close() {
-	for _, c := range l.ctx {
-		_ = c.Close()
+	for _, e := range l.ep {
+		_ = e.Close()
 	}
 }

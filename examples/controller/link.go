@@ -18,7 +18,7 @@ import (
 // A link is two connections and the simulated network between them.
 type link struct {
 	net  *sim.Network
-	ctx  [2]*sdr.Endpoint
+	ep   [2]*sdr.Endpoint
 	conn [2]*reliability.Conn
 	mr   [2]*sdr.MR
 }
@@ -36,14 +36,14 @@ func newLink(c congestion.Spec) (*link, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Rand: rand.NewChaCha8([32]byte{byte(i)})}); err != nil {
+		if l.ep[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Rand: rand.NewChaCha8([32]byte{byte(i)})}); err != nil {
 			return nil, err
 		}
-		l.conn[i], err = reliability.NewConn(l.ctx[i], sdr.QPConfig{MTU: mtu, SendDepth: 1 << 13}, reliability.Config{Scheme: s, Congestion: c})
+		l.conn[i], err = reliability.NewConn(l.ep[i], sdr.QPConfig{MTU: mtu, SendDepth: 1 << 13}, reliability.Config{Scheme: s, Congestion: c})
 		if err != nil {
 			return nil, err
 		}
-		if l.mr[i], err = l.ctx[i].RegisterMemory(make([]byte, size), sdr.AccessRemoteWrite); err != nil {
+		if l.mr[i], err = l.ep[i].RegisterMemory(make([]byte, size), sdr.AccessRemoteWrite); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +67,7 @@ func newLink(c congestion.Spec) (*link, error) {
 // step lets both ends do what is due and moves the clock to what happens next.
 func (l *link) step() {
 	now := l.net.Now()
-	next := min(l.ctx[0].Progress(now), l.ctx[1].Progress(now), l.net.Next())
+	next := min(l.ep[0].Progress(now), l.ep[1].Progress(now), l.net.Next())
 	l.net.Advance(max(next, now))
 }
 
@@ -107,7 +107,7 @@ func ended(t *reliability.Transfer) bool {
 }
 
 func (l *link) close() {
-	for _, c := range l.ctx {
-		_ = c.Close()
+	for _, e := range l.ep {
+		_ = e.Close()
 	}
 }

@@ -19,7 +19,7 @@ import (
 type link struct {
 	name string
 	net  *sim.Network
-	ctx  [2]*sdr.Endpoint
+	ep   [2]*sdr.Endpoint
 	conn [2]*reliability.Conn
 	mr   [2]*sdr.MR
 }
@@ -38,14 +38,14 @@ func newLink(newScheme func() (scheme.Scheme, error)) (*link, error) {
 			return nil, err
 		}
 		l.name = s.Name()
-		if l.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Rand: rand.NewChaCha8([32]byte{byte(i)})}); err != nil {
+		if l.ep[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Rand: rand.NewChaCha8([32]byte{byte(i)})}); err != nil {
 			return nil, err
 		}
-		l.conn[i], err = reliability.NewConn(l.ctx[i], sdr.QPConfig{MTU: mtu, SendDepth: 1 << 13}, reliability.Config{Scheme: s, Rate: rate})
+		l.conn[i], err = reliability.NewConn(l.ep[i], sdr.QPConfig{MTU: mtu, SendDepth: 1 << 13}, reliability.Config{Scheme: s, Rate: rate})
 		if err != nil {
 			return nil, err
 		}
-		if l.mr[i], err = l.ctx[i].RegisterMemory(make([]byte, size), sdr.AccessRemoteWrite); err != nil {
+		if l.mr[i], err = l.ep[i].RegisterMemory(make([]byte, size), sdr.AccessRemoteWrite); err != nil {
 			return nil, err
 		}
 	}
@@ -69,7 +69,7 @@ func newLink(newScheme func() (scheme.Scheme, error)) (*link, error) {
 // step lets both ends do what is due and moves the clock to what happens next.
 func (l *link) step() {
 	now := l.net.Now()
-	next := min(l.ctx[0].Progress(now), l.ctx[1].Progress(now), l.net.Next())
+	next := min(l.ep[0].Progress(now), l.ep[1].Progress(now), l.net.Next())
 	l.net.Advance(max(next, now))
 }
 
@@ -113,7 +113,7 @@ func ended(t *reliability.Transfer) bool {
 }
 
 func (l *link) close() {
-	for _, c := range l.ctx {
-		_ = c.Close()
+	for _, e := range l.ep {
+		_ = e.Close()
 	}
 }
