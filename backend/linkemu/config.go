@@ -13,10 +13,10 @@ type Config struct {
 	// RTT is the round-trip time to add, 0 to 1 hour: half of it to what this
 	// end sends.
 	RTT units.Duration
-	// Rate is the link's rate in bytes on the wire, payload and
+	// Rate is the link's rate, of what is on the wire: payload and
 	// Caps.HeaderBytes of each packet; 0: no limit.
 	Rate units.Rate
-	// Queue is how many of those bytes may wait for the link before a packet
+	// Queue is how many bytes, headers included, may wait for the link before a packet
 	// is dropped. 0: none is dropped, and the sender is held back instead, as
 	// by a slow NIC. It needs a Rate.
 	Queue units.Bytes

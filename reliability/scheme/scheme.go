@@ -29,9 +29,8 @@ type Unit uint32
 const (
 	// Parity marks the number of a parity unit.
 	Parity Unit = 1 << 31
-	// Probe marks the number of a probe: a packet without payload, on the wire a
-	// packet without payload, which only shows how far its channel has got. Probe numbers
-	// run from 0 to Probes−1 and are used again in rotation.
+	// Probe marks the number of a probe: a packet without payload, which only shows how far
+	// its channel has got. Probe numbers run from 0 to Probes−1 and are used again in rotation.
 	Probe Unit = 1 << 30
 	// Probes is the number of distinct probes.
 	Probes = 16
