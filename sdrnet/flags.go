@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
 
@@ -25,7 +24,7 @@ func (c *Config) AddFlags(f *flag.FlagSet) {
 		c.Scheme = func() (scheme.Scheme, error) { return schemes.New(name, schemes.Params{}) }
 		return schemes.Known(name)
 	})
-	f.TextVar(&c.Addr, "addr", netip.Addr{}, "local `IP` for RDMA packets (default: where the TCP connection ends)")
+	f.TextVar(&c.Addr, "addr", c.Addr, "local `IP` for RDMA packets (default: where the TCP connection ends)")
 	f.Func("udp-port", "local UDP `port` for RDMA packets, or any (default: for who listens 4791 if it is free, else any)", func(text string) (err error) {
 		c.UDPPort, err = parsePort(text)
 		return err

@@ -4,6 +4,7 @@ package sdrnet_test
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -16,12 +17,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/internal/watched"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // TestSilentPeers: peers that say nothing, or only half of what is to be said, keep nobody out, however many they are.
@@ -120,6 +123,19 @@ func TestPortTaken(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 	_, err = l.Accept(testContext(t))
 	require.ErrorIs(t, err, syscall.EADDRINUSE, "for good")
+}
+
+// TestFlagsKeepDefaults: AddFlags changes nothing of a Config whose user gives no flag.
+func TestFlagsKeepDefaults(t *testing.T) {
+	set := sdrnet.Config{Device: "rxe0", Addr: netip.MustParseAddr("192.0.2.1"), UDPPort: 5000, Silence: units.Second,
+		Link: linkemu.Config{RTT: units.Millisecond, Rate: units.Gbit, Drop: 0.1, Reorder: 0.2, Duplicate: 0.3, Seed: 4}}
+	cfg := set
+	f := flag.NewFlagSet("", flag.ContinueOnError)
+	cfg.AddFlags(f)
+	require.NoError(t, f.Parse(nil))
+	require.Equal(t, set, cfg)
+	require.NoError(t, f.Parse([]string{"-addr", "192.0.2.2"}))
+	require.Equal(t, "192.0.2.2", cfg.Addr.String())
 }
 
 func TestListener(t *testing.T) {
