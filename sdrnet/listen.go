@@ -8,12 +8,16 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/sdr-rdma/go-sdr/backend/rc"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
 // maxConnecting bounds the peers whose connections are being made, and those that wait for Accept. When there are
@@ -46,11 +50,18 @@ type Listener struct {
 }
 
 // Listen listens on the TCP address addr, "host:port" or "host"; without a host on all addresses, and port 0 lets the kernel
-// choose. cfg may be nil.
+// choose. cfg may be nil. It opens no device, which depends on the address that a peer dials, but fails when there is none of the
+// name Config.Device.
 func Listen(addr string, cfg *Config) (*Listener, error) {
 	c, err := cfg.complete()
 	if err != nil {
 		return nil, err
+	}
+	if c.Device != "" {
+		// A name that is wrong would turn every peer away, one by one.
+		if _, err := (verbs.System{}).Lookup(strings.TrimPrefix(c.Device, rc.Prefix)); err != nil {
+			return nil, operr.Wrap("listen", withPort(addr), err)
+		}
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	ol, err := oob.Listen(ctx, withPort(addr), oob.Config{TLS: c.TLS, Logger: c.Logger})

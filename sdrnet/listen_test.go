@@ -25,6 +25,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 	"github.com/sdr-rdma/go-sdr/units"
+	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
 // TestSilentPeers: peers that say nothing, or only half of what is to be said, keep nobody out, however many they are.
@@ -123,6 +124,15 @@ func TestPortTaken(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 	_, err = l.Accept(testContext(t))
 	require.ErrorIs(t, err, syscall.EADDRINUSE, "for good")
+}
+
+// TestNoSuchDevice: a device that isn't there is an error of Listen, and not one that each peer gets.
+func TestNoSuchDevice(t *testing.T) {
+	for _, name := range []string{"none0", "rc:none0"} {
+		_, err := sdrnet.Listen("127.0.0.1:0", &sdrnet.Config{Device: name})
+		require.ErrorIs(t, err, verbs.ErrNoDevice)
+		require.ErrorContains(t, err, " none0:")
+	}
 }
 
 // TestFlagsKeepDefaults: AddFlags changes nothing of a Config whose user gives no flag.
