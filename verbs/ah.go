@@ -5,6 +5,8 @@ package verbs
 import (
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
 )
 
@@ -46,6 +48,29 @@ func (a *AHAttr) dest() uapi.QpDest {
 	}
 }
 
+// problem is what of the address the kernel would be told as another one, because its field has eight bits.
+func (a *AHAttr) problem(c *Context) string {
+	switch {
+	case tooWide(a.SGIDIndex):
+		return noGID(a.Port, a.SGIDIndex)
+	case tooWide(a.Port):
+		return c.noPort(a.Port)
+	}
+	return ""
+}
+
+func tooWide(n int) bool { return n != int(uint8(n)) }
+
+// noGID is the advice for a GID index that isn't in use.
+func noGID(port, index int) string {
+	return fmt.Sprintf("GID index %d of port %d is empty: choose one that GIDTable lists", index, port)
+}
+
+// noPort is the advice for a port that the device doesn't have.
+func (c *Context) noPort(port int) string {
+	return fmt.Sprintf("port %d: the device has ports 1 to %d", port, c.attr.PhysPorts)
+}
+
 func global(g GID) uint8 {
 	if g.IsZero() {
 		return 0
@@ -73,6 +98,10 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f := attr.problem(p.ctx); f != "" {
+		o.detach()
+		return nil, &Error{Op: "create AH", Object: fmt.Sprintf("%s, to %v", p.ctx.info.Name, attr.DGID), Err: unix.EINVAL, Fix: f}
+	}
 	in := uapi.CreateAh{UserHandle: o.id, PdHandle: p.handle, Attr: uapi.AhAttr{
 		Dgid: attr.DGID, FlowLabel: attr.FlowLabel, SgidIndex: uint8(attr.SGIDIndex), HopLimit: attr.hopLimit(),
 		TrafficClass: attr.TrafficClass, Dlid: attr.DLID, Sl: attr.SL, SrcPathBits: attr.SrcPathBits,
@@ -93,7 +122,11 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	}
 	if err != nil {
 		o.detach()
-		return nil, &Error{Op: "create AH", Object: fmt.Sprintf("%s, to %v", p.ctx.info.Name, attr.DGID), Err: err, Fix: pathFix(err)}
+		e := &Error{Op: "create AH", Object: fmt.Sprintf("%s, to %v", p.ctx.info.Name, attr.DGID), Err: err, Fix: pathFix(err)}
+		if attr.Port < 1 || attr.Port > int(p.ctx.attr.PhysPorts) {
+			e.Fix = p.ctx.noPort(attr.Port)
+		}
+		return nil, e
 	}
 	p.ctx.publish(ah)
 	return ah, nil

@@ -2,6 +2,12 @@
 
 package verbs
 
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
 // ConnectConfig is what a connected QP (RC or UC) needs to know of itself and of its peer.
 type ConnectConfig struct {
 	// Port is the local port, from 1; 0 is taken as 1.
@@ -40,6 +46,14 @@ func (q *QP) Connect(c ConnectConfig) error {
 	if c.Port == 0 {
 		c.Port = 1
 	}
+	switch s := q.State(); {
+	case q.typ == UD:
+		return q.bringUpError("connect", "a UD QP has no peer of its own: Activate takes it to RTS")
+	case s != Reset && s != Init:
+		return q.bringUpError("connect", fmt.Sprintf("the QP is in state %v: Connect takes one in RESET or INIT; Modify to RESET makes it fresh", s))
+	case tooWide(c.Port):
+		return q.bringUpError("connect", q.ctx.noPort(c.Port))
+	}
 	if c.Path.Port == 0 {
 		c.Path.Port = c.Port
 	}
@@ -73,6 +87,12 @@ func (q *QP) Connect(c ConnectConfig) error {
 
 // Activate takes a fresh UD QP to RTS. Peers must send with the same Q_Key.
 func (q *QP) Activate(port int, qkey, psn uint32) error {
+	switch {
+	case q.typ != UD:
+		return q.bringUpError("activate", "it needs a peer: Connect takes an RC or UC QP to RTS")
+	case tooWide(port):
+		return q.bringUpError("activate", q.ctx.noPort(port))
+	}
 	steps := []struct {
 		attr QPAttr
 		mask QPAttrMask
@@ -87,4 +107,8 @@ func (q *QP) Activate(port int, qkey, psn uint32) error {
 		}
 	}
 	return nil
+}
+
+func (q *QP) bringUpError(verb, fix string) error {
+	return &Error{Op: verb, Object: q.String(), Err: unix.EINVAL, Fix: fix}
 }

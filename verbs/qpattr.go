@@ -112,6 +112,14 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 	if q.gone {
 		return ErrClosed
 	}
+	for _, path := range []struct {
+		mask QPAttrMask
+		ah   *AHAttr
+	}{{MaskAV, &attr.AH}, {MaskAltPath, &attr.AltAH}} {
+		if f := path.ah.problem(q.ctx); mask&path.mask != 0 && f != "" {
+			return &Error{Op: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: unix.EINVAL, Fix: f}
+		}
+	}
 	// Kernels compare the path MTU with the largest of the port, not with the active one, and then
 	// drop every packet that does not fit.
 	if f := q.mtuProblem(attr, mask); f != "" {
@@ -167,7 +175,7 @@ func (q *QP) pathProblem(attr *QPAttr, mask QPAttrMask) string {
 	p, err := q.ctx.QueryPort(port)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("port %d: the device has ports 1 to %d", port, q.ctx.attr.PhysPorts)
+		return q.ctx.noPort(port)
 	case p.State != PortActive:
 		return fmt.Sprintf("port %d is %v: bring its network interface up", port, p.State)
 	}
@@ -175,7 +183,10 @@ func (q *QP) pathProblem(attr *QPAttr, mask QPAttrMask) string {
 		return ""
 	}
 	if _, err := q.ctx.QueryGID(port, attr.AH.SGIDIndex); err != nil {
-		return fmt.Sprintf("GID index %d of port %d is empty: choose one that GIDTable lists", attr.AH.SGIDIndex, port)
+		return noGID(port, attr.AH.SGIDIndex)
+	}
+	if attr.AH.DGID.IsZero() && p.LinkLayer == LinkEthernet {
+		return "the remote GID is not set: take the one of the peer's port that its GIDTable lists"
 	}
 	return ""
 }

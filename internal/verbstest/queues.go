@@ -236,15 +236,44 @@ func testInlineOfPieces(t *testing.T, p Provider) {
 	}
 }
 
-// testPathMTUNotSet: a path MTU has no default, and the error says so.
-func testPathMTUNotSet(t *testing.T, p Provider) {
+// testConnectMistakes: what is missing or out of range is named, and not taken for something else.
+func testConnectMistakes(t *testing.T, p Provider) {
 	a, b := p.pair(t, Config{Type: verbs.UC})
-	other, err := a.PD.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: a.SCQ, RecvCQ: a.RCQ, Cap: verbs.QPCap{MaxSendWR: 1}})
-	require.NoError(t, err)
-	defer other.Close()
-	err = other.Connect(verbs.ConnectConfig{Path: verbs.AHAttr{DGID: b.GID}, RemoteQPN: b.QP.Num()})
-	require.ErrorIs(t, err, unix.EINVAL)
-	require.ErrorContains(t, err, "the path MTU is not set")
+	good := verbs.ConnectConfig{Path: verbs.AHAttr{DGID: b.GID}, PathMTU: verbs.MTU1024, RemoteQPN: b.QP.Num()}
+	fresh := func(typ verbs.QPType) *verbs.QP {
+		q, err := a.PD.CreateQP(verbs.QPInitAttr{Type: typ, SendCQ: a.SCQ, RecvCQ: a.RCQ, Cap: verbs.QPCap{MaxSendWR: 1}})
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = q.Close() })
+		return q
+	}
+	connect := func(change func(*verbs.ConnectConfig)) error {
+		c := good
+		change(&c)
+		return fresh(verbs.UC).Connect(c)
+	}
+	_, errAH := a.PD.CreateAH(verbs.AHAttr{DGID: b.GID})
+	_, errWide := a.PD.CreateAH(verbs.AHAttr{DGID: b.GID, Port: 257})
+	require.NoError(t, connect(func(*verbs.ConnectConfig) {}))
+	for _, c := range []struct {
+		err  error
+		says string
+	}{
+		{connect(func(c *verbs.ConnectConfig) { c.PathMTU = 0 }), "the path MTU is not set"},
+		{connect(func(c *verbs.ConnectConfig) { c.Path.DGID = verbs.GID{} }), "the remote GID is not set"},
+		{connect(func(c *verbs.ConnectConfig) { c.Path.SGIDIndex = 256 }), "GID index 256 of port 1 is empty"},
+		{connect(func(c *verbs.ConnectConfig) { c.Path.SGIDIndex = -1 }), "GID index -1 of port 1 is empty"},
+		{connect(func(c *verbs.ConnectConfig) { c.Port = 257 }), "port 257: the device has ports 1 to 1"},
+		{connect(func(c *verbs.ConnectConfig) { c.Path.Port = 257 }), "port 257: the device has ports 1 to 1"},
+		{a.QP.Connect(good), "the QP is in state RTS"},
+		{fresh(verbs.UD).Connect(good), "Activate"},
+		{fresh(verbs.UC).Activate(1, 1, 1), "Connect"},
+		{fresh(verbs.UD).Activate(257, 1, 1), "port 257: the device has ports 1 to 1"},
+		{errAH, "port 0: the device has ports 1 to 1"},
+		{errWide, "port 257: the device has ports 1 to 1"},
+	} {
+		assert.ErrorIs(t, c.err, unix.EINVAL)
+		assert.ErrorContains(t, c.err, c.says)
+	}
 }
 
 // NoAllocation runs whole rounds of posting and polling. It is not for the race detector.

@@ -75,7 +75,7 @@ func (p Provider) Run(t *testing.T) {
 		{"full queues", testFullQueues},
 		{"wrong request in a batch", testWrongRequest},
 		{"inline data in pieces", testInlineOfPieces},
-		{"path MTU not set", testPathMTUNotSet},
+		{"mistakes of a connect", testConnectMistakes},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, p) })
 	}
