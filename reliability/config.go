@@ -28,8 +28,9 @@ type Config struct {
 	// multiple of Unit. Default: 64 MiB or the QP's largest message.
 	MessageSize units.Bytes
 	// Window is the number of data messages that a receive keeps posted.
-	// Default 128: 8 GiB, so that a unit that is lost three times in a row holds
-	// nothing up at 400 Gbit/s and 25 ms.
+	// Default 128, or half of the split's slots if that is less: 8 GiB, so that
+	// a unit that is lost three times in a row holds nothing up at 400 Gbit/s
+	// and 25 ms.
 	Window int
 	// Rate bounds the rate of user data at which sends are paced: the controller of
 	// Congestion may choose less. 0: it alone decides.

@@ -9,7 +9,7 @@
 //		Link: sim.Link{Delay: 12500 * units.Microsecond, Loss: sim.Loss{Drop: 1e-3}},
 //		Seed: 1,
 //	})
-//	ctxA, err := sdr.NewEndpoint(net.A(), …) // manual workers
+//	epA, err := sdr.NewEndpoint(net.A(), …) // manual workers
 //	…
 //	for !done {
 //		net.Advance(min(net.Next(), nextTimer))
