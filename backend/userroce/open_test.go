@@ -274,3 +274,21 @@ func TestTooLarge(t *testing.T) {
 	require.EqualValues(t, 1, a.d.WireStats().TooLarge)
 	require.Len(t, b.poll(2), 2)
 }
+
+// TestNoDescriptors: a process whose limit of open files is used up hears which limit it is, and leaves no socket open.
+func TestNoDescriptors(t *testing.T) {
+	var was unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
+	low, err := unix.Dup(0) // the lowest free one: no descriptor from here on but for the device's first few
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(low))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(low) + 4, Max: was.Max}))
+	_, err = Open(Config{Port: AnyPort})
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
+	require.ErrorIs(t, err, unix.EMFILE)
+	require.ErrorContains(t, err, "ulimit -n")
+	again, err := unix.Dup(0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(again))
+	require.Equal(t, low, again)
+}

@@ -4,6 +4,7 @@ package userroce
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +23,7 @@ func newSocket(ipv6 bool) (int, error) {
 	}
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return -1, operr.New("open", "userroce", "open a UDP socket: %w", err)
+		return -1, noDescriptor("open a UDP socket", err)
 	}
 	// Without this a datagram that is too large would be fragmented silently, IPv6 included, and the
 	// IPv4 identification would not be 0.
@@ -37,6 +38,15 @@ func newSocket(ipv6 bool) (int, error) {
 		return -1, operr.New("open", "userroce", "set up a UDP socket: %w", err)
 	}
 	return fd, nil
+}
+
+// noDescriptor is the error of a file descriptor that the kernel didn't give.
+func noDescriptor(what string, err error) error {
+	e := &operr.Error{Op: "open", Object: "userroce", Err: fmt.Errorf("%s: %w", what, err)}
+	if errors.Is(err, unix.EMFILE) {
+		e.Fix = "raise the limit of open files (ulimit -n): a device takes some twenty"
+	}
+	return e
 }
 
 // bufferOptions are the ways to size one direction's buffer: the first needs CAP_NET_ADMIN, the second

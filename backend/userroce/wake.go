@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sdr-rdma/go-sdr/operr"
 )
 
 // waker lets any goroutine end a Wait. While nobody waits, waking costs no system call.
@@ -25,7 +23,7 @@ type waker struct {
 func (w *waker) open() error {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
-		return operr.New("open", "userroce", "make an eventfd: %w", err)
+		return noDescriptor("make an eventfd", err)
 	}
 	w.fd = fd
 	return nil
