@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/timerslack"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -128,6 +129,9 @@ func (q *cq) Wait(d units.Duration) error {
 	if q.rx != nil {
 		fds = q.fds[:2]
 		fds[1] = unix.PollFd{Fd: int32(q.rx.fd), Events: unix.POLLIN}
+	}
+	if d < units.Millisecond { // till something is due, and not only till someone looks after things
+		timerslack.Remove()
 	}
 	timeout := unix.NsecToTimespec(int64(d))
 	fds[0].Revents = 0

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/internal/timerslack"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -200,6 +201,7 @@ func (s *Switch) sleep(next units.Instant) {
 		return
 	}
 	fds := [2]unix.PollFd{{Fd: int32(s.fds[0]), Events: unix.POLLIN}, {Fd: int32(s.fds[1]), Events: unix.POLLIN}}
+	timerslack.Remove()
 	timeout := unix.NsecToTimespec(int64(d))
 	_, _ = unix.Ppoll(fds[:], &timeout, nil)
 }
