@@ -315,7 +315,8 @@ func (e *experiment) perfThrough(ctx context.Context, l *lab, k kind, congestion
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	client, server := l.hosts[0], l.hosts[1]
-	s := server.command(ctx, e.perf, "--trim", "--addr", server.addr.String())
+	both := slices.Clip([]string{"--trim", "--spin", "0"}) // the ends share processors with the switch, and who polls takes its own
+	s := server.command(ctx, e.perf, append(both, "--addr", server.addr.String())...)
 	var said bytes.Buffer
 	s.Stdout, s.Stderr = &said, &said
 	if err := server.start(s); err != nil {
@@ -326,10 +327,10 @@ func (e *experiment) perfThrough(ctx context.Context, l *lab, k kind, congestion
 		_ = s.Wait()
 	})
 	defer stop()
-	args := []string{
-		"--trim", "--trim-path=" + strconv.FormatBool(k != drop), "--addr", client.addr.String(), "-s", strconv.FormatInt(int64(e.size), 10), "-n", strconv.Itoa(e.iters),
+	args := append(both,
+		"--trim-path="+strconv.FormatBool(k != drop), "--addr", client.addr.String(), "-s", strconv.FormatInt(int64(e.size), 10), "-n", strconv.Itoa(e.iters),
 		"-m", strconv.FormatInt(int64(e.mtu), 10), "--reliability", e.scheme, "--congestion", e.controller(congestion), "--json", "-", server.addr.String(),
-	}
+	)
 	if congestion == "fixed" {
 		args = append([]string{"--warmup", "0"}, args...) // nothing is learnt, and so all is counted at both ends
 	}
