@@ -14,15 +14,31 @@ import (
 func Help(root *cobra.Command) {
 	Narrow(root)
 	hideZeros(root)
+	Topics(root)
+}
+
+// Topics makes a mistake in the call of "help" for what is no command, which cobra answers with the root's help and status 0.
+func Topics(root *cobra.Command) {
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [command]", Short: "Help about any command",
-		RunE: func(c *cobra.Command, args []string) error {
-			about, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return Errorf("there is no help about %q: %s --help lists the commands", strings.Join(args, " "), c.Root().Name())
+		ValidArgsFunction: func(c *cobra.Command, args []string, begun string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
+			if cmd, rest, err := c.Root().Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range cmd.Commands() {
+					if sub.IsAvailableCommand() && strings.HasPrefix(sub.Name(), begun) {
+						all = append(all, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+					}
+				}
 			}
-			about.InitDefaultHelpFlag()
-			return about.Help()
+			return all, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			cmd, rest, err := c.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return Errorf("unknown help topic %q: %s --help lists the commands there are", strings.Join(args, " "), c.Root().Name())
+			}
+			cmd.InitDefaultHelpFlag()
+			cmd.InitDefaultVersionFlag()
+			return cmd.Help()
 		},
 	})
 }

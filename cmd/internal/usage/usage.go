@@ -128,32 +128,6 @@ func nearest(flags *pflag.FlagSet, name string) []string {
 	return near
 }
 
-// Topics makes a mistake in the call of "help" for what is no command, which cobra answers with the root's help and status 0.
-func Topics(root *cobra.Command) {
-	root.SetHelpCommand(&cobra.Command{
-		Use: "help [command]", Short: "Help about any command",
-		ValidArgsFunction: func(c *cobra.Command, args []string, begun string) (all []cobra.Completion, _ cobra.ShellCompDirective) {
-			if cmd, rest, err := c.Root().Find(args); err == nil && len(rest) == 0 {
-				for _, sub := range cmd.Commands() {
-					if sub.IsAvailableCommand() && strings.HasPrefix(sub.Name(), begun) {
-						all = append(all, cobra.CompletionWithDesc(sub.Name(), sub.Short))
-					}
-				}
-			}
-			return all, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			cmd, rest, err := c.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return Errorf("unknown help topic %q: %s --help lists the commands there are", strings.Join(args, " "), c.Root().Name())
-			}
-			cmd.InitDefaultHelpFlag()
-			cmd.InitDefaultVersionFlag()
-			return cmd.Help()
-		},
-	})
-}
-
 // columns is how wide help is: as terminals are without being asked.
 const columns = "80"
 
