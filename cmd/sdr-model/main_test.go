@@ -265,16 +265,22 @@ func TestFigureWritesThreeFiles(t *testing.T) {
 func TestFolderThatIsAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	for _, args := range [][]string{
-		{"figure", "12", "--out", file}, {"figure", "--rate", "10gbit", "--size", "1TiB", "--out", file},
-		{"plan", "--size", "1TiB", "--json", filepath.Join(file, "x.json")}, {"plan", "--size", "1TiB", "--plot", filepath.Join(file, "x.svg")},
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"--out: ", []string{"figure", "12", "--out", file}},
+		{"--out: ", []string{"figure", "--rate", "10gbit", "--size", "1TiB", "--out", file}},
+		{"write ", []string{"plan", "--size", "1TiB", "--json", filepath.Join(file, "x.json")}},
+		{"write ", []string{"plan", "--size", "1TiB", "--plot", filepath.Join(file, "x.svg")}},
 	} {
 		var out bytes.Buffer
 		root := newRoot()
-		root.SetArgs(append(args, "--samples", "10000000"))
+		root.SetArgs(append(c.args, "--samples", "10000000"))
 		root.SetOut(&out)
 		root.SetErr(&out)
 		err := root.Execute()
+		require.ErrorContains(t, err, c.says)
 		require.ErrorContains(t, err, file)
 		require.ErrorAs(t, err, new(usage.Error))
 		require.Empty(t, out.String())
