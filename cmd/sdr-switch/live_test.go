@@ -176,23 +176,31 @@ func TestKilledLeavesNothing(t *testing.T) {
 	}
 }
 
-// The switch moves frames of other protocols, too, both ways, and its ports count them.
-func TestSwitchPassesOthers(t *testing.T) {
+// switched makes two hosts with a switch in software between them that drops nothing on purpose, and runs it until stop.
+func switched(t *testing.T) (l *lab, sw *softswitch.Switch, stop func()) {
+	t.Helper()
 	needNetworks(t)
 	l, err := newLab(1500)
 	require.NoError(t, err)
-	defer l.close()
-	var sw *softswitch.Switch
+	t.Cleanup(l.close)
 	require.NoError(t, l.sw.do(func() (err error) {
 		sw, err = softswitch.Open(l.ports, [2]softswitch.Config{})
 		return err
 	}))
-	defer sw.Close()
+	t.Cleanup(func() { _ = sw.Close() })
 	done := make(chan error, 1)
 	go func() { done <- sw.Run() }()
+	return l, sw, func() {
+		sw.Stop()
+		require.NoError(t, <-done)
+	}
+}
+
+// The switch moves frames of other protocols, too, both ways, and its ports count them.
+func TestSwitchPassesOthers(t *testing.T) {
+	l, sw, stop := switched(t)
 	require.NoError(t, pingPong(l))
-	sw.Stop()
-	require.NoError(t, <-done)
+	stop()
 	for i := range 2 {
 		require.NotZero(t, sw.Counters(i).Sent)
 		require.Zero(t, sw.Counters(i).Dropped)
@@ -201,18 +209,7 @@ func TestSwitchPassesOthers(t *testing.T) {
 
 // A frame with a VLAN tag goes nowhere, rather than without its tag into another network; the next one goes on.
 func TestSwitchKeepsVLANsApart(t *testing.T) {
-	needNetworks(t)
-	l, err := newLab(1500)
-	require.NoError(t, err)
-	defer l.close()
-	var sw *softswitch.Switch
-	require.NoError(t, l.sw.do(func() (err error) {
-		sw, err = softswitch.Open(l.ports, [2]softswitch.Config{})
-		return err
-	}))
-	defer sw.Close()
-	done := make(chan error, 1)
-	go func() { done <- sw.Run() }()
+	l, _, stop := switched(t)
 	const protocol = 0x88b5 // for experiments (IEEE 802)
 	in, out := packetSocket(t, l.hosts[0], 0), packetSocket(t, l.hosts[1], protocol)
 	require.NoError(t, unix.SetsockoptTimeval(out, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 10}))
@@ -227,8 +224,7 @@ func TestSwitchKeepsVLANsApart(t *testing.T) {
 	n, err := unix.Read(out, b)
 	require.NoError(t, err)
 	require.Equal(t, append(plain, bytes.Repeat([]byte{9}, 46)...), b[:n])
-	sw.Stop()
-	require.NoError(t, <-done)
+	stop()
 }
 
 // packetSocket opens a packet socket at a host's link, for sending or for frames of a protocol.
