@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -13,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/ebpf/link"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage/usagetest"
@@ -50,9 +47,7 @@ func TestAttachTrim(t *testing.T) {
 		select {
 		case err := <-done:
 			cancel()
-			if errors.Is(err, unix.EPERM) || errors.Is(err, link.ErrNotSupported) {
-				t.Skip("no right to load eBPF programs: ", err)
-			}
+			skipWithoutRight(t, err)
 			require.NoError(t, err)
 		default:
 		}
@@ -84,9 +79,7 @@ func TestAttachMTU(t *testing.T) {
 	defer l.close()
 	a := attachment{dev: "port0", Config: ebpf.Config{Rate: units.Gbit, Queue: 64 * units.KiB}, every: units.Second}
 	err = l.sw.do(func() error { return a.run(t.Context(), io.Discard) })
-	if errors.Is(err, unix.EPERM) || errors.Is(err, link.ErrNotSupported) {
-		t.Skip("no right to load eBPF programs: ", err)
-	}
+	skipWithoutRight(t, err)
 	require.ErrorContains(t, err, "attach to port0: its MTU of")
 }
 
@@ -106,9 +99,7 @@ func TestAttachedInterfaceGoes(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		if errors.Is(err, unix.EPERM) || errors.Is(err, link.ErrNotSupported) {
-			t.Skip("no right to load eBPF programs: ", err)
-		}
+		skipWithoutRight(t, err)
 		require.NoError(t, err)
 	case <-begun.seen:
 	}

@@ -44,6 +44,14 @@ func needNetworks(t *testing.T) {
 	l.close()
 }
 
+// skipWithoutRight skips a test whose error is that eBPF programs may not be loaded here.
+func skipWithoutRight(t *testing.T, err error) {
+	t.Helper()
+	if errors.Is(err, unix.EPERM) || errors.Is(err, link.ErrNotSupported) {
+		t.Skip("no right to load eBPF programs: ", err)
+	}
+}
+
 // sdr-perf's packets go through a switch that cuts each 50th, and through one with a slow line: all transfers arrive whole,
 // each header-only packet that the receiver saw came back to the sender, and was repeated. Beside it, one that drops.
 func TestLiveTrim(t *testing.T) {
@@ -106,10 +114,10 @@ func TestLiveTrimInTheKernel(t *testing.T) {
 	require.NoError(t, err)
 	e := &experiment{rate: 100 * units.Mbit, queue: 64 * units.KiB, mtu: 1024}
 	sw, err := e.open(probe, xdpHTB)
-	if errors.Is(err, unix.EPERM) || errors.Is(err, link.ErrNotSupported) {
+	if err != nil {
 		probe.close()
-		t.Skip("no right to load eBPF programs: ", err)
 	}
+	skipWithoutRight(t, err)
 	require.NoError(t, err)
 	_, _, err = sw.stop()
 	require.NoError(t, err)
