@@ -73,7 +73,7 @@ func TestCourseKeepsSums(t *testing.T) {
 // TestMarkedCourse: the marks of the emulated link are in table, JSON and plot.
 func TestMarkedCourse(t *testing.T) {
 	plot := filepath.Join(t.TempDir(), "marks.svg")
-	p := start(t, "--loopback", "--addr", own(0), "--udp-port", "any", "--congestion", "bbr", "-s", "1MiB", "-n", "8", "--warmup", "2", "--rtt", "2ms",
+	p := start(t, "--loopback", "--addr", own(0), "--udp-port", "any", "--congestion", "bbr", "-s", "1MiB", "-n", "8", "--warmup", "0", "--rtt", "2ms",
 		"--rate", "100mbit", "--queue", "1MiB", "--mark-above", "32KiB", "--ecn", "--interval", "10ms", "--json", "-", "--plot", plot)
 	p.ends(t, 60*time.Second, 0)
 	results(t, p) // the names
