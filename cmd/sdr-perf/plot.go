@@ -126,10 +126,12 @@ func chartOf(key string, results []*result.Result) (*figures.Chart, error) {
 		value = func(r *result.Result) float64 { return r.ThroughputGbps }
 	}
 	right := figures.ChartPanel{Title: "beside the ideal", Y: figures.ChartAxis{Label: "T/ideal", Quantity: "t_over_ideal", Format: plainText}}
-	left.X = axisOf(key, results)
-	place := placeOf(key, results)
+	all := swept(key, results)
+	place := placeOf(key, all)
+	left.X = axisOf(key, all, place)
+	inOrder := slices.SortedStableFunc(slices.Values(results), func(a, b *result.Result) int { return cmp.Compare(place(of.get(a)), place(of.get(b))) })
 	note := ""
-	for _, r := range results {
+	for _, r := range inOrder {
 		x := place(of.get(r))
 		if !(value(r) > 0) { // only no bytes have none
 			note = "; without what carried nothing"
@@ -149,7 +151,7 @@ func chartOf(key string, results []*result.Result) (*figures.Chart, error) {
 		x    float64
 	}
 	seen := map[spot]bool{} // it is that of all schemes
-	for _, r := range results {
+	for _, r := range inOrder {
 		if at := (spot{names.ideal(r), place(of.get(r))}); r.IdealNs != nil && *r.IdealNs > 0 && !streams && !seen[at] {
 			seen[at] = true
 			addPoint(&ideals, at.name, at.x, float64(*r.IdealNs)/1e6)
@@ -158,8 +160,6 @@ func chartOf(key string, results []*result.Result) (*figures.Chart, error) {
 	if len(left.Lines)+len(ideals.Lines) <= maxSeries {
 		left.Lines = append(left.Lines, ideals.Lines...)
 	}
-	sortLines(left.Lines)
-	sortLines(right.Lines)
 	left.Y.Ticks = ticks(left.Lines)
 	right.X, right.Y.Ticks = left.X, ticks(right.Lines)
 	c := &figures.Chart{Title: "sdr-perf", Subtitle: subtitle(key, results) + note, Panels: []figures.ChartPanel{left}}
@@ -179,10 +179,10 @@ func swept(key string, results []*result.Result) []float64 {
 	return slices.Compact(all)
 }
 
-// placeOf is where a value stands on the axis of x, which is logarithmic: zero, which has no place there, a step before the least, or where
+// placeOf is where a value of all that were swept stands on the axis of x, which is logarithmic: zero, which has no place there, a step before the least, or where
 // it is a rate and so no limit, a step beyond the largest.
-func placeOf(key string, results []*result.Result) func(float64) float64 {
-	all, step := swept(key, results), 10.0
+func placeOf(key string, all []float64) func(float64) float64 {
+	step := 10.0
 	if all[0] > 0 {
 		return func(v float64) float64 { return v }
 	}
@@ -201,11 +201,10 @@ func placeOf(key string, results []*result.Result) func(float64) float64 {
 	}
 }
 
-// axisOf is the axis of x.
-func axisOf(key string, results []*result.Result) figures.ChartAxis {
-	of, place := sweepables[key], placeOf(key, results)
+// axisOf is the axis of x, with all values that were swept.
+func axisOf(key string, all []float64, place func(float64) float64) figures.ChartAxis {
+	of := sweepables[key]
 	axis := figures.ChartAxis{Label: of.label, Quantity: key, Format: of.shown}
-	all := swept(key, results)
 	for _, v := range some(all) {
 		axis.Ticks = append(axis.Ticks, place(v))
 	}
@@ -233,23 +232,6 @@ func addPoint(p *figures.ChartPanel, name string, x, y float64) {
 	}
 	l := &p.Lines[i]
 	l.X, l.Y = append(l.X, x), append(l.Y, y)
-}
-
-// sortLines puts the points of each line in the order of x.
-func sortLines(lines []figures.Series) {
-	for i := range lines {
-		l := &lines[i]
-		order := make([]int, len(l.X))
-		for j := range order {
-			order[j] = j
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(l.X[a], l.X[b]) })
-		x, y := make([]float64, len(order)), make([]float64, len(order))
-		for j, from := range order {
-			x[j], y[j] = l.X[from], l.Y[from]
-		}
-		l.X, l.Y = x, y
-	}
 }
 
 // mostTicks fit onto an axis.
