@@ -116,6 +116,7 @@ func TestPortIsForProgressOnly(t *testing.T) {
 		}
 		p.Complete(r)
 	}))
+	require.NoError(t, q[1].Close()) // do returns within the call of Progress, and the worker makes others
 	require.PanicsWithValue(t, "sdr: a Port was used outside Driver.Progress", func() { port.MaxScheme() })
 }
 
