@@ -36,7 +36,9 @@ concerns its own end: -d, -i, -x, --addr, --udp-port, -p, --workers, --spin,
 A time runs from the post at the sender to the final acknowledgement at the
 sender. With --rtt and the other options of the emulated link the ends emulate
 one, each for what it sends, and T/ideal is the average over size/rate + RTT: 1
-is what no reliability scheme can beat.
+is what no reliability scheme can beat. With several under way (-t, -q) it is
+the time of all over what they take at least: RTT + all sizes/rate, or as many
+times size/rate + RTT as follow each other.
 
 Sizes and rates have units: 4096, 64KiB, 1GiB (a bare k, m, g is binary);
 100mbit, 1gbit; 20us, 25ms.`

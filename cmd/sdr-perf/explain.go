@@ -26,6 +26,9 @@ func (pt *point) explain(w io.Writer, r *result.Result) {
 	say("%d transfers for warming up; times from %v to %v", r.Warmup, text(r.CompletionNs.Min), text(r.CompletionNs.Max))
 	switch {
 	case r.IdealNs == nil:
+	case pt.streams():
+		say("ideal %v: until the link has carried %d of %v, or %d in turn, each RTT %v + its time on the link; without headers",
+			text(*r.IdealNs), r.Iterations, pt.size, pt.turns(r.Iterations), text(pt.Link.RTT))
 	case pt.Link.total() == 0:
 		say("ideal %v = RTT %v: no --rate, so the size takes no time", text(*r.IdealNs), text(pt.Link.RTT))
 	case r.LongestStallNs != nil:

@@ -49,7 +49,7 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 			RTTNs: l.RTT, RateBps: l.total(), Drop: l.Drop, Burst: max(l.Burst, 1), Reorder: l.Reorder, Duplicate: l.Duplicate, QueueBytes: l.Queue,
 			MarkAboveBytes: l.MarkAbove,
 		}
-		ideal := l.total().Time(pt.size*units.Bytes(pt.batch(m))) + l.RTT
+		ideal := pt.ideal(m.times.n)
 		switch {
 		case pt.Latency: // one after another, each way on its own
 			ideal = units.Duration(max(1, m.times.n)) * (2*l.total().Time(pt.size) + l.RTT)
@@ -83,12 +83,22 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 	return r
 }
 
-// batch is how many transfers the ideal is of: one, or all that overlapped.
-func (pt *point) batch(m *measurement) int {
-	if pt.streams() {
-		return max(1, m.times.n)
+// ideal is how long a transfer takes at least, or all n that overlapped: until the link has carried them, or those of which one begins
+// when another ends have taken their turns, whichever is longer.
+func (pt *point) ideal(n int) units.Duration {
+	l := &pt.Link
+	one := l.total().Time(pt.size) + l.RTT
+	if !pt.streams() {
+		return one
 	}
-	return 1
+	n = max(n, 1)
+	return max(l.total().Time(pt.size*units.Bytes(n))+l.RTT, units.Duration(pt.turns(n))*one)
+}
+
+// turns is how many of n transfers that overlap begin when another ends, one after another, at least.
+func (pt *point) turns(n int) int {
+	places := pt.QPs * pt.Inflight
+	return (n + places - 1) / places
 }
 
 // forth is what this end sent: transfers that don't overlap take the sum of their times.

@@ -46,7 +46,8 @@ type Result struct {
 	CompletionNs Completion `json:"completion_ns"`
 	Histogram    []Bucket   `json:"histogram"`
 	// IdealNs is size/rate + RTT of the emulated link, else null. Of transfers that overlap it is that of all of
-	// them together. Where paths have rates of their own, and transfers don't overlap, it is how long those that live take for
+	// them together or, if that is longer, as often that of one as they follow each other in one of Inflight × QPs
+	// places. Where paths have rates of their own, and transfers don't overlap, it is how long those that live take for
 	// them on average, from when they began on, + RTT.
 	IdealNs *units.Duration `json:"ideal_ns"`
 	// LongestStallNs is for how long, at most, nothing new of a transfer came at the receiver, from its beginning on; it is
