@@ -90,7 +90,7 @@ func (d *driver) Failed(err error) {
 	c.coding.stop() // what is being coded reads and writes users' memory
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = err
+	c.closed, c.now = err, c.qp.Endpoint().Now()
 	c.out.failed(err)
 	c.in.failed(err)
 }

@@ -60,6 +60,28 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
+// TestElapsed: what a transfer took ends with it, not when somebody comes for it.
+func TestElapsed(t *testing.T) {
+	p := newPair(t, setup{net: sim.Config{Seed: 1, Link: sim.Link{Delay: 10 * ms}}, scheme: newSR(t, sr.RTO)})
+	r, err := p.conn[1].StartRecv(p.mr(1, 4096, 0), 0, 4096)
+	require.NoError(t, err)
+	p.run(50 * ms)
+	s, err := p.conn[0].StartSend(p.mr(0, 4096, 1), 0, 4096, reliability.SendOptions{})
+	require.NoError(t, err)
+	p.run(19 * ms)
+	require.Zero(t, s.Elapsed())
+	p.run(100 * ms)
+	require.InDelta(t, 20*ms, s.Elapsed(), float64(units.Millisecond)/10)
+	require.InDelta(t, 60*ms, r.Elapsed(), float64(units.Millisecond)/10, "from the post of the receive on")
+
+	r, err = p.conn[1].StartRecv(p.mr(1, 4096, 0), 0, 4096)
+	require.NoError(t, err)
+	p.run(50 * ms)
+	require.NoError(t, p.conn[1].Close())
+	p.until(units.Second, func() bool { return finished(r) })
+	require.GreaterOrEqual(t, r.Elapsed(), 50*ms, "of one that failed, too")
+}
+
 func TestTransferSpansSlots(t *testing.T) {
 	qp := smallQP
 	qp.MaxMessage = 64 * units.KiB

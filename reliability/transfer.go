@@ -13,8 +13,9 @@ import (
 
 // A Transfer is a Send or Recv that was started.
 type Transfer struct {
-	conn *Conn
-	done chan struct{}
+	conn  *Conn
+	done  chan struct{}
+	begun units.Instant
 	// collected is one of the collecting states.
 	collected atomic.Uint32
 
@@ -30,6 +31,7 @@ type Transfer struct {
 	length units.Bytes
 	// missing counts units that a partial scheme left out.
 	missing int
+	took    units.Duration
 }
 
 // Who waits for a transfer with Wait comes for it, and perhaps with more to send, soon after it has ended: Conn.uncollected counts
@@ -48,7 +50,7 @@ func (t *Transfer) collect() {
 }
 
 func (c *Conn) newTransfer(length units.Bytes) *Transfer {
-	return &Transfer{conn: c, done: make(chan struct{}), length: length}
+	return &Transfer{conn: c, done: make(chan struct{}), length: length, begun: c.qp.Endpoint().Now()}
 }
 
 // finish ends the transfer.
@@ -57,6 +59,7 @@ func (t *Transfer) finish(n units.Bytes, err error) {
 		n = 0
 	}
 	t.n, t.err = n, err
+	t.took = max(t.conn.now.Sub(t.begun), 0) // Progress began, and took the time, before it had the lock
 	if t.cancel == nil && t.collected.CompareAndSwap(expected, counted) {
 		t.conn.uncollected.Add(1)
 	}
@@ -92,6 +95,14 @@ func (t *Transfer) Progress() (placed, length units.Bytes) {
 	t.conn.mu.Lock()
 	defer t.conn.mu.Unlock()
 	return min(t.gained, t.length), t.length
+}
+
+// Elapsed is how long the transfer took, from the call that began it to its end, by the Endpoint's clock: for a send that is until the
+// receiver's acknowledgement was handled, whenever somebody came for it. It is 0 before the end.
+func (t *Transfer) Elapsed() units.Duration {
+	t.conn.mu.Lock()
+	defer t.conn.mu.Unlock()
+	return t.took
 }
 
 // Result is what a receive has got, after it has ended well.
