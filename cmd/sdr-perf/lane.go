@@ -135,20 +135,14 @@ func (f *flow) merge(o *flow) {
 // send keeps as many transfers under way as were asked for until limit says that it is enough, or asked
 // ends. Ending ctx gives up.
 func (l *lane) send(ctx, asked context.Context, limit func(n int, spent units.Duration) bool) (*flow, error) {
-	type one struct {
-		t     *reliability.Transfer
-		begun time.Time
-	}
-	ring := make([]one, l.pt.Inflight)
+	ring := make([]*reliability.Transfer, l.pt.Inflight)
 	f := &flow{times: newHistogram(), begun: time.Now()}
 	f.ended = f.begun
 	begun, ended := 0, 0
 	for {
 		for begun-ended < len(ring) && asked.Err() == nil && !limit(begun, f.ended.Sub(f.begun)) {
-			x := &ring[begun%len(ring)]
-			x.begun = time.Now()
 			var err error
-			if x.t, err = l.start(); err != nil {
+			if ring[begun%len(ring)], err = l.start(); err != nil {
 				return f, err
 			}
 			begun++
@@ -156,13 +150,13 @@ func (l *lane) send(ctx, asked context.Context, limit func(n int, spent units.Du
 		if begun == ended {
 			return f, nil
 		}
-		x := &ring[ended%len(ring)]
-		if err := l.pt.await(ctx, x.t); err != nil {
+		t := ring[ended%len(ring)]
+		if err := l.pt.await(ctx, t); err != nil {
 			return f, err
 		}
 		ended++
 		f.ended = time.Now()
-		f.times.add(f.ended.Sub(x.begun))
+		f.times.add(t.Elapsed()) // it may have ended before one that was begun earlier
 	}
 }
 
