@@ -6,11 +6,13 @@ package fakeverbs
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -122,15 +124,20 @@ func (p *program) wait(t *testing.T) string {
 	return out
 }
 
-// freePort is a TCP port that a test's programs meet at.
+// freePort is a TCP port that a test's programs meet at. It is below those that the kernel gives to whoever asks for any
+// (net.ipv4.ip_local_port_range), so that nobody gets it until the server is there.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
+	const least, most, tries = 20_000, 32_000, 100
+	for range tries {
+		port := strconv.Itoa(least + rand.IntN(most-least))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			require.NoError(t, l.Close())
+			return port
+		}
+	}
+	require.Fail(t, "no port is free")
+	return ""
 }
 
 // pair runs a server on the host's first device and its client on the second; both take -p for the port, and the client the
