@@ -107,7 +107,7 @@ func (r *receiver) look(v scheme.View) (packets uint64) {
 // giveAll gives the core what has come, in the order of units where more than one packet has.
 func (r *receiver) giveAll(now units.Instant, v scheme.View, packets uint64) {
 	if packets == 1 {
-		r.giveLast(now)
+		r.giveLast(now, v)
 		return
 	}
 	to := min(int(r.core.Expected())+r.span, r.total)
@@ -125,7 +125,7 @@ func (r *receiver) giveAll(now units.Instant, v scheme.View, packets uint64) {
 			r.give(now, u, notKnown, false)
 		}
 	}
-	r.giveLast(now)
+	r.giveLast(now, v)
 }
 
 // isLast reports whether unit u is the last packet of a channel, which giveLast gives.
@@ -138,10 +138,15 @@ func (r *receiver) isLast(u scheme.Unit) bool {
 	return false
 }
 
-// giveLast gives the core the last packet of each channel that has got further: those whose path is known.
-func (r *receiver) giveLast(now units.Instant) {
+// giveLast gives the core the last packet of each channel that has got further: those whose path is known. A unit of several packets is
+// one of the core's when all of them are in place, and marked if one of them was.
+func (r *receiver) giveLast(now units.Instant, v scheme.View) {
 	for _, c := range r.advanced {
 		m := r.marks[c]
+		if !m.Unit.IsProbe() && !v.Has(m.Unit) {
+			r.seen[c].Count = m.Count
+			continue
+		}
 		marked := m.Marked != r.seen[c].Marked
 		r.seen[c] = m
 		r.give(now, m.Unit, uint16(c), marked)
