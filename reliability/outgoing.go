@@ -40,10 +40,11 @@ type outgoing struct {
 	messages map[uint64]*sendMessage
 	// waiting are grants of parity messages that found no memory to send from.
 	waiting []waitingGrant
-	// peer is the address of the peer's device, and paths where what is found out of the way there is
-	// shared; nil before the first Send and after the last.
+	// peer is the address of the peer's device. paths is where what is found out of the way there is
+	// shared, nil before the first Send and after the last, and path this way, nil also if paths had no room for it.
 	peer  netip.Addr
 	paths *paths
+	path  *path
 	// flight is what all transfers have outstanding.
 	flight flight
 	// arrived is what all transfers have in place at the receiver, as far as is known.

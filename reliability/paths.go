@@ -25,7 +25,7 @@ const (
 	maxPaths = 1024
 )
 
-// A path is what is known of one.
+// A path is what is known of one. The lock of paths guards it. While Conns send there it stays in paths.to.
 type path struct {
 	found congestion.Model
 	at    units.Instant // when it was recorded
@@ -39,14 +39,14 @@ func pathsOf(e *sdr.Endpoint) *paths {
 }
 
 // join adds a Conn to those that send to a peer, and returns what it may begin with: its share of
-// what another has found, which was for that other alone.
-func (p *paths) join(peer netip.Addr, now units.Instant) congestion.Model {
+// what another has found, which was for that other alone. It returns nil if there are too many paths.
+func (p *paths) join(peer netip.Addr, now units.Instant) (*path, congestion.Model) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x := p.to[peer]
 	if x == nil {
 		if len(p.to) >= maxPaths && !p.forget() {
-			return congestion.Model{}
+			return nil, congestion.Model{}
 		}
 		x = new(path)
 		p.to[peer] = x
@@ -55,7 +55,7 @@ func (p *paths) join(peer netip.Addr, now units.Instant) congestion.Model {
 	m := x.found
 	m.Rate /= units.Rate(x.conns)
 	m.Rate >>= uint(min(max(now.Sub(x.at), 0)/halfLife, 63))
-	return m
+	return x, m
 }
 
 // forget makes room by what is known for longest of those to whom nobody sends; false: all are sent to.
@@ -71,25 +71,21 @@ func (p *paths) forget() bool {
 	return at != units.Never
 }
 
-// record keeps what a Conn has found, if it has found a rate.
-func (p *paths) record(peer netip.Addr, now units.Instant, m congestion.Model) {
+// record keeps what a Conn has found on x, which it has joined, if it has found a rate.
+func (p *paths) record(x *path, now units.Instant, m congestion.Model) {
 	if m.Rate <= 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if x := p.to[peer]; x != nil {
-		x.found, x.at = m, now
-	}
+	x.found, x.at = m, now
 }
 
-// leave takes a Conn out that has joined.
-func (p *paths) leave(peer netip.Addr) {
+// leave takes a Conn out of those that have joined x.
+func (p *paths) leave(x *path) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if x := p.to[peer]; x != nil {
-		x.conns--
-	}
+	x.conns--
 }
 
 // joinPath lets the first Send of a Conn begin with what others have found out about the path.
@@ -98,25 +94,26 @@ func (o *outgoing) joinPath() {
 		return
 	}
 	o.paths = pathsOf(o.qp.Endpoint())
-	if found := o.paths.join(o.peer, o.now); found.Rate > 0 {
+	var found congestion.Model
+	if o.path, found = o.paths.join(o.peer, o.now); found.Rate > 0 {
 		o.pace.begin(o.cfg, found)
 	}
 }
 
 // recordPath shares what has been found out.
 func (o *outgoing) recordPath() {
-	if o.paths == nil {
+	if o.path == nil {
 		return
 	}
 	if m, ok := o.pace.controller.(congestion.Modeler); ok {
-		o.paths.record(o.peer, o.now, m.Model())
+		o.paths.record(o.path, o.now, m.Model())
 	}
 }
 
 // leavePath ends the Conn's part in it.
 func (o *outgoing) leavePath() {
-	if o.paths != nil {
-		o.paths.leave(o.peer)
-		o.paths, o.peer = nil, netip.Addr{}
+	if o.path != nil {
+		o.paths.leave(o.path)
 	}
+	o.paths, o.path, o.peer = nil, nil, netip.Addr{}
 }

@@ -23,25 +23,33 @@ func TestPaths(t *testing.T) {
 	p := &paths{to: map[netip.Addr]*path{}}
 	now := units.Instant(units.Second)
 	found := congestion.Model{Rate: units.Gbit, MinRTT: units.Millisecond}
-	require.Zero(t, p.join(peerNumber(1), now).Rate, "nobody has been there")
-	p.record(peerNumber(1), now, found)
-	p.record(peerNumber(1), now, congestion.Model{}) // found nothing
-	require.Equal(t, units.Gbit/2, p.join(peerNumber(1), now).Rate, "another is there")
-	p.leave(peerNumber(1))
-	p.leave(peerNumber(1))
-	require.Equal(t, found, p.join(peerNumber(1), now))
-	p.leave(peerNumber(1))
-	require.Equal(t, units.Gbit/4, p.join(peerNumber(1), now.Add(2*halfLife)).Rate)
-	p.leave(peerNumber(1))
-	require.Zero(t, p.join(peerNumber(1), now.Add(1000*halfLife)).Rate)
-	for i := range maxPaths {
-		p.join(peerNumber(i+2), now)
+	x, begin := p.join(peerNumber(1), now)
+	require.Zero(t, begin.Rate, "nobody has been there")
+	p.record(x, now, found)
+	p.record(x, now, congestion.Model{}) // found nothing
+	_, begin = p.join(peerNumber(1), now)
+	require.Equal(t, units.Gbit/2, begin.Rate, "another is there")
+	p.leave(x)
+	p.leave(x)
+	_, begin = p.join(peerNumber(1), now)
+	require.Equal(t, found, begin)
+	p.leave(x)
+	_, begin = p.join(peerNumber(1), now.Add(2*halfLife))
+	require.Equal(t, units.Gbit/4, begin.Rate)
+	p.leave(x)
+	_, begin = p.join(peerNumber(1), now.Add(1000*halfLife))
+	require.Zero(t, begin.Rate)
+	for i := range maxPaths - 1 {
+		x, _ = p.join(peerNumber(i+2), now)
+		require.NotNil(t, x)
 	}
+	none, begin := p.join(peerNumber(maxPaths+1), now)
+	require.Nil(t, none, "there is no room for it, as all are sent to")
+	require.Zero(t, begin.Rate)
 	require.Len(t, p.to, maxPaths)
-	p.record(peerNumber(maxPaths+1), now, found) // there was no room for it
-	p.leave(peerNumber(maxPaths + 1))
-	p.leave(peerNumber(2))
-	p.join(peerNumber(maxPaths+2), now)
+	p.leave(x)
+	x, _ = p.join(peerNumber(maxPaths+1), now)
+	require.NotNil(t, x)
 	require.Len(t, p.to, maxPaths)
-	require.NotContains(t, p.to, peerNumber(2), "nobody sends there")
+	require.NotContains(t, p.to, peerNumber(maxPaths), "nobody sends there")
 }
