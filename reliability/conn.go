@@ -140,6 +140,9 @@ type RecvResult struct {
 // receiver has them all. Ending ctx aborts the transfer; Send returns when the
 // memory is the caller's again.
 func (c *Conn) Send(ctx context.Context, mr *sdr.MR, off, n units.Bytes, o SendOptions) error {
+	if err := c.mayBlock("send", "connection"); err != nil {
+		return err
+	}
 	t, err := c.StartSend(mr, off, n, o)
 	if err != nil {
 		return err
@@ -193,6 +196,9 @@ func (c *Conn) addSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream b
 // length and immediate. Ending ctx completes it early; Recv returns when the
 // memory is the caller's again.
 func (c *Conn) Recv(ctx context.Context, mr *sdr.MR, off, length units.Bytes) (RecvResult, error) {
+	if err := c.mayBlock("receive", "connection"); err != nil {
+		return RecvResult{}, err
+	}
 	t, err := c.StartRecv(mr, off, length)
 	if err != nil {
 		return RecvResult{}, err

@@ -76,13 +76,14 @@ const streamImm = 0x53445246 // "SDRF"
 
 // begin reserves a direction for a stream.
 func (c *Conn) begin(ctx context.Context, op string, d *direction) error {
+	if err := c.mayBlock(op, "stream"); err != nil {
+		return err
+	}
 	err := context.Cause(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case err != nil:
-	case c.manual:
-		return &sdr.OpError{Op: op, Object: "stream", Err: sdr.ErrNotSupported, Fix: "with a virtual clock, use StartSend and StartRecv and run Progress"}
 	case c.closed != nil:
 		err = c.closed
 	default:

@@ -127,12 +127,17 @@ func (t *Transfer) Cancel(cause error) {
 	c.qp.Kick()
 }
 
-// wait blocks until the transfer has ended; ending ctx cancels it and still
-// waits for the buffer.
-func (t *Transfer) wait(ctx context.Context) error {
-	if t.conn.manual {
-		return &sdr.OpError{Op: "wait", Object: "transfer", Err: sdr.ErrNotSupported, Fix: "with a virtual clock, use StartSend and StartRecv and run Progress"}
+// mayBlock refuses a call that blocks where the caller has to run everything.
+func (c *Conn) mayBlock(op, object string) error {
+	if !c.manual {
+		return nil
 	}
+	return &sdr.OpError{Op: op, Object: object, Err: sdr.ErrNotSupported, Fix: "with Manual workers, use StartSend and StartRecv and run Progress"}
+}
+
+// wait blocks until the transfer has ended; ending ctx cancels it and still
+// waits for the buffer. The caller has made sure that it may block.
+func (t *Transfer) wait(ctx context.Context) error {
 	if t.conn.qp.Await(ctx, t.done) != nil {
 		t.Cancel(context.Cause(ctx))
 		_ = t.conn.qp.Await(context.Background(), t.done)
@@ -141,8 +146,16 @@ func (t *Transfer) wait(ctx context.Context) error {
 	return t.err
 }
 
-// Wait blocks until the transfer has ended. Ending ctx ends only the wait.
+// Wait blocks until the transfer has ended. Ending ctx ends only the wait. With Manual workers it returns sdr.ErrNotSupported unless the
+// transfer has ended: look at Done.
 func (t *Transfer) Wait(ctx context.Context) error {
+	select {
+	case <-t.done:
+	default:
+		if err := t.conn.mayBlock("wait", "transfer"); err != nil {
+			return err
+		}
+	}
 	if err := t.conn.qp.Await(ctx, t.done); err != nil {
 		return err
 	}
