@@ -28,7 +28,9 @@ type Conn struct {
 	closed error // why nothing works any more
 	out    outgoing
 	in     incoming
-	watch  *watcher
+	// watch follows the session, nil without one; left: Close was called, after which there is none.
+	watch *watcher
+	left  bool
 }
 
 // NewConn makes a QP and a Conn on it.

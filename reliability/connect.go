@@ -111,7 +111,7 @@ const farewellTime = 300 * time.Millisecond
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	w := c.watch
-	c.watch = nil
+	c.watch, c.left = nil, true
 	c.mu.Unlock()
 	if w != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), farewellTime)

@@ -36,7 +36,8 @@ const minDeadHostLimit = 10 * units.Second
 // exchange has succeeded s belongs to the Conn, whether it connects or not: when
 // the peer's side of s dies, the Conn fails with sdr.ErrPeerDead, when the peer
 // closes its Conn, or s with a reason, with sdr.ErrPeerClosed, and Close closes it. An outage of the
-// network ends neither sooner than QPConfig.Silence.
+// network ends neither sooner than QPConfig.Silence. A Conn that has been closed meanwhile, or has a session already, closes s
+// and returns sdr.ErrClosed or sdr.ErrBusy.
 func (c *Conn) ConnectOver(ctx context.Context, s Session) error {
 	info, err := s.Exchange(ctx, c.Info())
 	if err != nil {
@@ -50,11 +51,27 @@ func (c *Conn) ConnectOver(ctx context.Context, s Session) error {
 	// A peer that dies while connecting is noticed, too.
 	watch, stop := context.WithCancel(context.Background())
 	w := &watcher{c: c, s: s, stop: stop, done: make(chan struct{})}
-	c.mu.Lock()
-	c.watch = w
-	c.mu.Unlock()
+	if err := c.follow(w); err != nil {
+		stop()
+		_ = s.Close() // Close won't
+		return &sdr.OpError{Op: "connect", Object: "connection", Err: err}
+	}
 	go w.run(watch)
 	return c.Connect(ctx, info)
+}
+
+// follow makes w what Close says farewell with.
+func (c *Conn) follow(w *watcher) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.left:
+		return sdr.ErrClosed
+	case c.watch != nil:
+		return fmt.Errorf("%w: it has a session already", sdr.ErrBusy)
+	}
+	c.watch = w
+	return nil
 }
 
 // A watcher waits for the peer's farewell or death.

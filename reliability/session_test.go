@@ -4,6 +4,7 @@ package reliability_test
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -79,4 +80,42 @@ func TestPeerLeaves(t *testing.T) {
 			require.NoError(t, mr.Close())
 		})
 	}
+}
+
+// A exchanged is a Session that carries nothing but the peer's info.
+type exchanged struct {
+	exchange func() []byte
+	closed   chan struct{}
+}
+
+func (s *exchanged) Exchange(context.Context, []byte) ([]byte, error) { return s.exchange(), nil }
+func (s *exchanged) Send(context.Context, []byte) error               { return nil }
+func (s *exchanged) Close() error                                     { close(s.closed); return nil }
+
+func (s *exchanged) Recv(ctx context.Context) ([]byte, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// TestSessionsOfNoUse: a session that comes when the Conn has been closed, or has one already, is closed, since nobody else would.
+func TestSessionsOfNoUse(t *testing.T) {
+	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO)})
+	first, second, late := &exchanged{}, &exchanged{}, &exchanged{}
+	for _, s := range []*exchanged{first, second, late} {
+		s.exchange, s.closed = p.conn[1].Info, make(chan struct{})
+	}
+	late.exchange = func() []byte {
+		require.NoError(t, p.conn[0].Close())
+		return p.conn[1].Info()
+	}
+	require.Error(t, p.conn[0].ConnectOver(t.Context(), first), "it is connected")
+	require.ErrorIs(t, p.conn[0].ConnectOver(t.Context(), second), sdr.ErrBusy)
+	<-second.closed
+	require.ErrorIs(t, p.conn[0].ConnectOver(t.Context(), late), sdr.ErrClosed)
+	<-first.closed
+	<-late.closed
 }
