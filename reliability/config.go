@@ -111,6 +111,8 @@ func (c *Config) check(q sdr.QPConfig, caps backend.Caps) error {
 	switch {
 	case c.Scheme == nil:
 		return bad("no scheme: give one, such as sr.New's")
+	case len(c.Scheme.Name()) > maxName:
+		return bad("a scheme with a name of %d bytes: want at most %d", len(c.Scheme.Name()), maxName)
 	case c.Unit < q.MTU || c.Unit%q.MTU != 0:
 		return bad("repair unit %d: want a multiple of the MTU %d", c.Unit, q.MTU)
 	case c.MessageSize < c.Unit || c.MessageSize%c.Unit != 0 || c.MessageSize > q.MaxMessage:

@@ -3,6 +3,7 @@
 package reliability_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,9 +11,18 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/none"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
+
+// A named scheme has a name of its own.
+type named struct {
+	scheme.Scheme
+	name string
+}
+
+func (n named) Name() string { return n.name }
 
 // A bad configuration is refused, with an error that names the allowed range.
 func TestBadConfigurationIsRefused(t *testing.T) {
@@ -36,6 +46,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"progress limit 1ns: want at least 1 ms":                func(c *reliability.Config) { c.NoProgress = 1 },
 		"progress limit -1ns: want at least 1 ms":               func(c *reliability.Config) { c.NoProgress = -1 },
 		"parity pool -1: must not be negative":                  func(c *reliability.Config) { c.ParityPool = -1 },
+		"a name of 33 bytes: want at most 32":                   func(c *reliability.Config) { c.Scheme = named{none.New(), strings.Repeat("x", 33)} },
 		"decides by what switches write into packets":           func(c *reliability.Config) { c.Congestion.Name = "hpcc" },
 	} {
 		c := good

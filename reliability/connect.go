@@ -16,7 +16,7 @@ import (
 const (
 	infoMagic   = 0x53445243 // "SDRC"
 	infoVersion = 2
-	maxName     = 32
+	maxName     = 32 // bytes of a scheme's name
 )
 
 // Info is what the peer needs to connect: an opaque blob to be exchanged out of

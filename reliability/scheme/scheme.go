@@ -110,8 +110,8 @@ func (e *Env) UnitTime(t *Transfer) units.Duration { return e.Rate.Time(t.UnitBy
 // A Scheme makes the two halves for each transfer of one Conn. It may remember,
 // for the Conn, what earlier transfers taught; it is used by that Conn only.
 type Scheme interface {
-	// Name is the scheme's name: none, sr, sr-nack, ec-xor, ec-mds, adaptive
-	// or the user's own. Both sides must use the same.
+	// Name is the scheme's name: none, sr, sr-nack, ec-xor, ec-mds, adaptive, strack, strack-p
+	// or the user's own, of at most 32 bytes. Both sides must use the same.
 	Name() string
 	// ParityUnits is how many parity units Recv should offer buffers for
 	// before it knows a transfer's length, when its buffer has n data units.
