@@ -3,6 +3,7 @@
 package reliability_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/none"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -66,4 +68,10 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 	require.Positive(t, c.ParityPool)
 	require.NotNil(t, c.Logger)
 	require.NoError(t, conn.Close())
+}
+
+// TestLongestProgressLimit: a limit that is never reached wakes nobody.
+func TestLongestProgressLimit(t *testing.T) {
+	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO), conn: reliability.Config{NoProgress: math.MaxInt64}})
+	p.one(100*units.KiB, 100*units.KiB)
 }

@@ -281,7 +281,7 @@ func (t *recvTransfer) progress() units.Instant {
 		t.fail(fmt.Errorf("%w: nothing new arrived for %v", sdr.ErrNoProgress, units.FormatDuration(t.in.cfg.NoProgress)))
 		return now
 	}
-	return min(t.poll(), gainedAt.Add(t.in.cfg.NoProgress+1))
+	return min(t.poll(), gainedAt.Add(t.in.cfg.NoProgress).Add(1))
 }
 
 // awaitStart gives up a transfer that packets have arrived for while its announcement, which is repeated

@@ -305,7 +305,7 @@ func (t *sendTransfer) progress(all flight) units.Instant {
 		t.fail(t.standstill())
 		return t.o.now
 	}
-	next := gainedAt.Add(t.o.cfg.NoProgress + 1)
+	next := gainedAt.Add(t.o.cfg.NoProgress).Add(1)
 	if t.core == nil {
 		return next // nothing is posted yet, or nothing is missing but the final acknowledgement
 	}
