@@ -233,7 +233,7 @@ func (c *Conn) addRecv(mr *sdr.MR, off, length units.Bytes, ofStream bool) (*Tra
 	if err := c.hold(&c.in.direction, ofStream, mr, sdr.AccessRemoteWrite, off, length); err != nil {
 		return nil, &sdr.OpError{Op: "receive", Object: "connection", Err: err}
 	}
-	t := c.newTransfer(length)
+	t := c.newTransfer(0) // START says how long it is
 	c.in.start(t, mr, off, length)
 	return t, nil
 }

@@ -147,6 +147,28 @@ func TestNoneWithAWindowOfOneMessage(t *testing.T) {
 	require.Equal(t, src.Bytes(), dst.Bytes())
 }
 
+// TestProgressKnowsTheLength: a send knows it from the beginning, a receive, whose buffer may be longer, when it has been told.
+func TestProgressKnowsTheLength(t *testing.T) {
+	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO)})
+	const n, buffer = 3000, 5000
+	r, err := p.conn[1].StartRecv(p.mr(1, buffer, 0), 0, buffer)
+	require.NoError(t, err)
+	p.run(50 * ms)
+	placed, length := r.Progress()
+	require.Zero(t, placed)
+	require.Zero(t, length)
+	s, err := p.conn[0].StartSend(p.mr(0, n, 1), 0, n, reliability.SendOptions{})
+	require.NoError(t, err)
+	_, length = s.Progress()
+	require.Equal(t, units.Bytes(n), length)
+	p.until(units.Second, func() bool { return finished(r) && finished(s) })
+	for _, x := range []*reliability.Transfer{r, s} {
+		placed, length = x.Progress()
+		require.Equal(t, units.Bytes(n), length)
+		require.Equal(t, units.Bytes(n), placed)
+	}
+}
+
 func TestTooLong(t *testing.T) {
 	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO)})
 	src, dst := p.mr(0, 5000, 1), p.mr(1, 5000, 0)
