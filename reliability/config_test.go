@@ -75,3 +75,28 @@ func TestLongestProgressLimit(t *testing.T) {
 	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO), conn: reliability.Config{NoProgress: math.MaxInt64}})
 	p.one(100*units.KiB, 100*units.KiB)
 }
+
+// A wordy scheme announces more than START has room for.
+type wordy struct{ scheme.Scheme }
+
+type wordySender struct{ scheme.Sender }
+
+func (w wordy) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
+	s, err := w.Scheme.NewSender(t, env)
+	return wordySender{s}, err
+}
+
+func (wordySender) Params() []byte { return make([]byte, 65) }
+
+// TestLongParamsAreRefused: the Send fails, and says why; the peer would not understand its START.
+func TestLongParamsAreRefused(t *testing.T) {
+	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: func() scheme.Scheme { return wordy{newSR(t, sr.RTO)()} }})
+	r, err := p.conn[1].StartRecv(p.mr(1, 100, 0), 0, 100)
+	require.NoError(t, err)
+	s, err := p.conn[0].StartSend(p.mr(0, 100, 1), 0, 100, reliability.SendOptions{})
+	require.NoError(t, err)
+	p.until(units.Second, func() bool { return finished(r) && finished(s) })
+	require.ErrorIs(t, s.Err(), sdr.ErrTooLong)
+	require.ErrorContains(t, s.Err(), "65 bytes")
+	require.ErrorIs(t, r.Err(), sdr.ErrAborted)
+}

@@ -320,6 +320,9 @@ func (t *sendTransfer) standstill() error {
 	return fmt.Errorf("%w: the receiver gained nothing for %v while we sent", sdr.ErrNoProgress, units.FormatDuration(t.o.cfg.NoProgress))
 }
 
+// maxParams is what START has room for of a scheme's parameters, in bytes.
+const maxParams = 64
+
 // begin makes the core and announces the transfer.
 func (t *sendTransfer) begin() error {
 	t.to(running)
@@ -331,7 +334,9 @@ func (t *sendTransfer) begin() error {
 		if t.core, err = t.o.cfg.Scheme.NewSender(t.info, &t.env); err != nil {
 			return err
 		}
-		params = t.core.Params()
+		if params = t.core.Params(); len(params) > maxParams {
+			return fmt.Errorf("%w: scheme %s announces %d bytes of parameters: want at most %d", sdr.ErrTooLong, t.o.cfg.Scheme.Name(), len(params), maxParams)
+		}
 	}
 	t.o.port.Announce(t.id, t.info.Length, t.t.imm, t.t.hasImm, params)
 	return nil
