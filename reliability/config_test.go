@@ -3,6 +3,7 @@
 package reliability_test
 
 import (
+	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -99,4 +100,47 @@ func TestLongParamsAreRefused(t *testing.T) {
 	require.ErrorIs(t, s.Err(), sdr.ErrTooLong)
 	require.ErrorContains(t, s.Err(), "65 bytes")
 	require.ErrorIs(t, r.Err(), sdr.ErrAborted)
+}
+
+// A unable scheme can't make a half, and returns a nil one of a type of its own with the reason, as a function does that returns what
+// another one returns.
+type unable struct {
+	scheme.Scheme
+	err error
+}
+
+type nilSender struct{ scheme.Sender }
+
+type nilReceiver struct{ scheme.Receiver }
+
+func (u unable) NewSender(scheme.Transfer, *scheme.Env) (scheme.Sender, error) {
+	return (*nilSender)(nil), u.err
+}
+
+func (u unable) NewReceiver(scheme.Transfer, *scheme.Env) (scheme.Receiver, error) {
+	return (*nilReceiver)(nil), u.err
+}
+
+// TestSchemeWithoutHalf: the reason is what the transfer fails with, and the half is not used.
+func TestSchemeWithoutHalf(t *testing.T) {
+	reason := errors.New("no half")
+	good := newSR(t, sr.RTO)
+	for side, name := range []string{"sender", "receiver"} {
+		t.Run(name, func(t *testing.T) {
+			made := 0
+			p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: func() scheme.Scheme {
+				if made++; made-1 == side {
+					return unable{good(), reason}
+				}
+				return good()
+			}})
+			r, err := p.conn[1].StartRecv(p.mr(1, 100, 0), 0, 100)
+			require.NoError(t, err)
+			s, err := p.conn[0].StartSend(p.mr(0, 100, 1), 0, 100, reliability.SendOptions{})
+			require.NoError(t, err)
+			p.until(units.Second, func() bool { return finished(r) && finished(s) })
+			require.ErrorIs(t, []*reliability.Transfer{s, r}[side].Err(), reason)
+			require.Error(t, []*reliability.Transfer{r, s}[side].Err())
+		})
+	}
 }

@@ -227,11 +227,12 @@ func (t *recvTransfer) onStart(e *sdr.Event) {
 		t.close(nil)
 		return
 	}
-	var err error
-	if t.core, err = t.in.cfg.Scheme.NewReceiver(t.info, &t.in.env); err != nil {
+	core, err := t.in.cfg.Scheme.NewReceiver(t.info, &t.in.env)
+	if err != nil {
 		t.fail(err)
 		return
 	}
+	t.core = core
 	t.parityWanted = t.in.parityMessages(t.info.Units) // as the sender now wants it
 	t.in.book(t)
 }

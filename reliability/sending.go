@@ -330,10 +330,11 @@ func (t *sendTransfer) begin() error {
 	var params []byte
 	if t.info.Units > 0 {
 		t.updateEnv()
-		var err error
-		if t.core, err = t.o.cfg.Scheme.NewSender(t.info, &t.env); err != nil {
+		core, err := t.o.cfg.Scheme.NewSender(t.info, &t.env)
+		if err != nil {
 			return err
 		}
+		t.core = core
 		if params = t.core.Params(); len(params) > maxParams {
 			return fmt.Errorf("%w: scheme %s announces %d bytes of parameters: want at most %d", sdr.ErrTooLong, t.o.cfg.Scheme.Name(), len(params), maxParams)
 		}
