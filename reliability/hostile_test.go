@@ -333,7 +333,7 @@ func reliable(n, transfer uint64, toSender byte, bytes ...byte) []byte {
 }
 
 // TestReliableFrames: one of no transfer, of one that hasn't begun, to a sending half or to a scheme that handles none is
-// counted; one that makes no sense ends its transfer.
+// counted; one that makes no sense is, too, and ends its transfer.
 func TestReliableFrames(t *testing.T) {
 	for name, s := range map[string]func() scheme.Scheme{"sr": newSR(t, sr.RTO), "adaptive": newAdaptive(t)} {
 		h := newHostile(t, s)
@@ -366,7 +366,34 @@ func TestReliableFrames(t *testing.T) {
 		}
 		h.until(units.Second, func() bool { return finished(h.recvs[0]) })
 		require.ErrorContains(t, h.recvs[0].Err(), "malformed")
+		require.Equal(t, uint64(4), violations(), "it makes no sense")
 		say(0, 0, 0xff)
-		require.Equal(t, uint64(3), violations(), "of one that has ended")
+		require.Equal(t, uint64(4), violations(), "of one that has ended")
+	}
+}
+
+// TestViolationsOfASender: a frame that no sending half sends, and a transfer longer than the buffer that was granted for it, end the
+// receive and are counted.
+func TestViolationsOfASender(t *testing.T) {
+	start := []byte{frameStart, 0, 100, 0, 0, 0, 0, 0, 2, 1, 0} // sr's parameters
+	for name, c := range map[string]struct {
+		lies [][]byte
+		want string
+	}{
+		"frame":    {[][]byte{start, {frameScheme, 0, 0, 1, 1, 0xff}}, "sends no frames"},
+		"too long": {[][]byte{append(binary.AppendUvarint([]byte{frameStart, 0}, hostileSize+1), start[3:]...)}, "bytes and the buffer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHostile(t, newSR(t, sr.RTO))
+			h.recv()
+			h.rest(5 * ms)
+			for _, frame := range c.lies {
+				h.forgers[1].say(frame)
+				h.rest(ms)
+			}
+			h.until(units.Second, func() bool { return finished(h.recvs[0]) })
+			require.ErrorContains(t, h.recvs[0].Err(), c.want)
+			require.Equal(t, uint64(1), h.conn[1].Stats().Violations)
+		})
 	}
 }

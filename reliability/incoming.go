@@ -112,6 +112,7 @@ func (in *incoming) onFrame(e *sdr.Event) {
 	}
 	t.touched = true
 	if err := t.core.OnControl(in.now, e.Bytes); err != nil {
+		in.violations++
 		t.fail(err)
 	}
 }
@@ -133,6 +134,7 @@ func (in *incoming) onReliable(e *sdr.Event) {
 	}
 	t.touched = true
 	if err := core.OnReliable(in.now, e.Bytes); err != nil {
+		in.violations++
 		t.fail(err)
 	}
 }

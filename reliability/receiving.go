@@ -207,7 +207,8 @@ func (t *recvTransfer) onStart(e *sdr.Event) {
 	t.to(running)
 	t.gainedAt, t.countAt, t.touched = t.in.now, t.in.now, true
 	t.t.imm, t.t.hasImm = e.Imm, e.HasImm
-	if e.Length > t.length {
+	if e.Length > t.length { // a sender knows that from the first grant
+		t.in.violations++
 		t.fail(fmt.Errorf("%w: the transfer has %d bytes and the buffer %d", sdr.ErrTooLong, e.Length, t.length))
 		return
 	}
