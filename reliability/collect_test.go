@@ -23,6 +23,7 @@ func TestCollected(t *testing.T) {
 			r.Cancel(nil)
 			return func() { require.ErrorIs(t, r.Err(), context.Canceled) }
 		},
+		"Cancel after the end": func(r *reliability.Transfer) func() { return func() { r.Cancel(nil) } },
 	} {
 		p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: newSR(t, sr.RTO)})
 		src, dst := p.mr(0, 100, 1), p.mr(1, 100, 0)

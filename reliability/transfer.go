@@ -113,7 +113,7 @@ func (t *Transfer) Result() RecvResult {
 }
 
 // Cancel gives the transfer up: the peer's half fails. It ends, with cause,
-// when its buffer is the user's again. A cause of nil is context.Canceled.
+// when its buffer is the user's again. A cause of nil is context.Canceled. One that has ended stays as it is.
 func (t *Transfer) Cancel(cause error) {
 	if cause == nil {
 		cause = context.Canceled
@@ -124,6 +124,7 @@ func (t *Transfer) Cancel(cause error) {
 		t.cancel = cause
 	}
 	c.mu.Unlock()
+	t.collect() // if it had ended before
 	c.qp.Kick()
 }
 
