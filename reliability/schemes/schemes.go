@@ -131,8 +131,16 @@ func New(name string, p Params) (scheme.Scheme, error) {
 	return table[name].new(p)
 }
 
-// Reliable says whether transfers of the named scheme arrive whole.
-func Reliable(name string) bool { return !table[name].lossy }
+// Reliable says whether transfers of the named scheme arrive whole; false for a name that isn't Known.
+func Reliable(name string) bool {
+	e, ok := table[name]
+	return ok && !e.lossy
+}
 
-// Used returns the parameters that the named scheme uses, with its defaults.
-func Used(name string, p Params) Params { return table[name].used(p) }
+// Used returns the parameters that the named scheme uses, with its defaults; none for a name that isn't Known.
+func Used(name string, p Params) Params {
+	if e, ok := table[name]; ok {
+		return e.used(p)
+	}
+	return Params{}
+}

@@ -26,4 +26,7 @@ func TestUsed(t *testing.T) {
 	require.Equal(t, Params{Beta: 0.25, Code: Code{16, 4}}, Used("ec-mds", p))
 	require.Equal(t, Params{Beta: 0.5, Code: Code{32, 8}}, Used("ec-xor", Params{}))
 	require.Equal(t, Params{}, Used("none", p))
+
+	require.Equal(t, Params{}, Used("tcp", p), "there is no such scheme")
+	require.False(t, Reliable("tcp"))
 }
