@@ -56,8 +56,10 @@ func (f *NewFile) openPart() (err error) {
 	return err
 }
 
+// partName is a name that nothing has. It begins with the final one, as far as a file system takes that much.
 func (f *NewFile) partName() string {
-	return filepath.Join(f.folder, fmt.Sprintf("%s.%.8s.part", filepath.Base(f.path), rand.Text()))
+	base, end := filepath.Base(f.path), fmt.Sprintf(".%.8s.part", rand.Text())
+	return filepath.Join(f.folder, base[:min(len(base), maxName-len(end))]+end)
 }
 
 // Name is the path that the file gets; "" in a folder before Begin.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,34 @@ func TestNewFileRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "not a regular file")
 	_, err = CreateFile(dir + "/none/copy")
 	require.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// inFolder makes a file in a folder, which Begin has given a name, with one byte.
+func inFolder(t *testing.T, dir, name string, part bool, content byte) *NewFile {
+	f, err := CreateFile(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	if part {
+		require.NoError(t, f.file.Close())
+		require.NoError(t, f.openPart())
+	}
+	require.NoError(t, f.Begin(FileInfo{Name: name}))
+	_, err = f.WriteAt([]byte{content}, 0)
+	require.NoError(t, err)
+	return f
+}
+
+// TestNewFileNames: a file can have each name that a sender may give, up to the longest.
+func TestNewFileNames(t *testing.T) {
+	for _, name := range []string{"x", strings.Repeat("ü", 127), strings.Repeat("x", maxName)} {
+		for _, part := range []bool{false, true} {
+			dir := t.TempDir()
+			f := inFolder(t, dir, name, part, '0')
+			require.NoError(t, f.Keep(FileInfo{Mode: 0o600}))
+			require.NoError(t, f.Close())
+			require.Equal(t, []string{name}, names(t, dir))
+		}
+	}
 }
 
 func TestUmask(t *testing.T) {
