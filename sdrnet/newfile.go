@@ -22,19 +22,20 @@ import (
 // seen, and nothing is left of it when the process is killed. Where the file system can't do that (O_TMPFILE) it is beside the final
 // one meanwhile, under a name that ends in .part. Only its owner may read it before it is complete.
 type NewFile struct {
-	file   *os.File
-	folder string
-	path   string // "" until the sender has named it
-	part   string // its name meanwhile, "" while it has none
+	file     *os.File
+	folder   string
+	path     string // "" until the sender has named it
+	part     string // its name meanwhile, "" while it has none
+	replaces bool   // what has the final name already: the receiver chose it
 }
 
 // CreateFile makes a NewFile, which shows before any transfer that it can be made. path is its final name, which may be that of a file
 // to be replaced, or a folder: there it gets the name that its sender gives, if that is valid and free. Close it in any case.
 func CreateFile(path string) (*NewFile, error) {
-	f := &NewFile{path: path, folder: filepath.Dir(path)}
+	f := &NewFile{path: path, folder: filepath.Dir(path), replaces: true}
 	switch fi, err := os.Stat(path); {
 	case err == nil && fi.IsDir():
-		f.path, f.folder = "", path
+		f.path, f.folder, f.replaces = "", path, false
 	case err == nil && !fi.Mode().IsRegular():
 		return nil, operr.New("create", path, "it is not a regular file: name the file to write, or a folder")
 	}
@@ -92,22 +93,30 @@ func (f *NewFile) Begin(info FileInfo) error {
 	if f.path != "" {
 		return nil
 	}
-	const fix = "name the file that the receiver is to write, and not only a folder"
 	path := filepath.Join(f.folder, info.Name)
 	switch _, err := os.Lstat(path); {
 	case info.Name == "":
-		return operr.New("create", path, "what is sent has no name: %s", fix)
+		return operr.New("create", path, "what is sent has no name: %s", nameIt)
 	case !info.ValidName():
-		return operr.New("create", f.folder, "the name %.300q isn't one of a file that may be made: %s", info.Name, fix)
+		return operr.New("create", f.folder, "the name %.300q isn't one of a file that may be made: %s", info.Name, nameIt)
 	case err == nil:
-		return &wrapped{operr.New("create", f.folder, "there is a file %q already: %s", info.Name, fix), fs.ErrExist}
+		return taken(path)
 	}
 	f.path = path
 	return nil
 }
 
+// nameIt is what to do when the sender's name doesn't do.
+const nameIt = "name the file that the receiver is to write, and not only a folder"
+
+// taken says that a sender's name is another file's.
+func taken(path string) error {
+	return &wrapped{operr.New("create", filepath.Dir(path), "there is a file %q already: %s", filepath.Base(path), nameIt), fs.ErrExist}
+}
+
 // Keep gives the file its permissions, its time of change, and, once it is on the disk, its name. A file that is replaced hands on its
-// permissions; a new one gets those of the original that the umask allows.
+// permissions; a new one gets those of the original that the umask allows. In a folder it fails with fs.ErrExist when another file has got
+// the name since Begin.
 func (f *NewFile) Keep(info FileInfo) error {
 	mode := info.Mode.Perm() &^ umask()
 	if fi, err := os.Stat(f.path); err == nil {
@@ -124,11 +133,31 @@ func (f *NewFile) Keep(info FileInfo) error {
 		}
 		f.part = part
 	}
-	err := os.Rename(f.part, f.path)
+	err := f.rename()
 	if err == nil {
 		f.part = ""
 	}
 	return err
+}
+
+// rename gives the file its final name.
+func (f *NewFile) rename() error {
+	if f.replaces {
+		return os.Rename(f.part, f.path)
+	}
+	switch err := unix.Renameat2(unix.AT_FDCWD, f.part, unix.AT_FDCWD, f.path, unix.RENAME_NOREPLACE); err {
+	case nil:
+		return nil
+	case unix.EEXIST:
+		return taken(f.path)
+	case unix.EINVAL: // a file system that can't look and rename at once, such as NFS
+		if _, err := os.Lstat(f.path); err == nil {
+			return taken(f.path)
+		}
+		return os.Rename(f.part, f.path)
+	default:
+		return &os.LinkError{Op: "rename", Old: f.part, New: f.path, Err: err}
+	}
 }
 
 // Close closes the file, and removes it unless it was kept. It is idempotent.

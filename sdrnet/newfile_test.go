@@ -137,6 +137,31 @@ func TestNewFileNames(t *testing.T) {
 	}
 }
 
+// TestNewFileTaken: of two files that are to have the same name in a folder the second is refused, also when the first got it only after
+// the second had asked. What the receiver has named is replaced.
+func TestNewFileTaken(t *testing.T) {
+	for _, part := range []bool{false, true} {
+		dir := t.TempDir()
+		first, second := inFolder(t, dir, "x", part, '1'), inFolder(t, dir, "x", part, '2')
+		require.NoError(t, first.Keep(FileInfo{Mode: 0o600}))
+		require.ErrorIs(t, second.Keep(FileInfo{Mode: 0o600}), fs.ErrExist)
+		require.NoError(t, first.Close())
+		require.NoError(t, second.Close())
+		require.Equal(t, []string{"x"}, names(t, dir))
+		content, err := os.ReadFile(first.Name())
+		require.NoError(t, err)
+		require.Equal(t, "1", string(content))
+
+		named, err := CreateFile(first.Name())
+		require.NoError(t, err)
+		require.NoError(t, named.Keep(FileInfo{Mode: 0o600}))
+		require.NoError(t, named.Close())
+		content, err = os.ReadFile(first.Name())
+		require.NoError(t, err)
+		require.Empty(t, content)
+	}
+}
+
 func TestUmask(t *testing.T) {
 	mask := unix.Umask(0o123)
 	defer unix.Umask(mask)
