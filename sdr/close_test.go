@@ -248,6 +248,7 @@ func TestBlockingCallsInDriver(t *testing.T) {
 		"another Endpoint.Close": func(s *sockets, _ *sdr.QP, _ sdr.RecvHandle) error { return s.ctx[0].Close() },
 		"RecvHandle.Wait":        func(_ *sockets, _ *sdr.QP, r sdr.RecvHandle) error { return r.Wait(ctx) },
 		"RecvHandle.WaitArrived": func(_ *sockets, _ *sdr.QP, r sdr.RecvHandle) error { return r.WaitArrived(ctx) },
+		"QP.Await":               func(_ *sockets, q *sdr.QP, _ sdr.RecvHandle) error { return q.Await(ctx, make(chan struct{})) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSockets(t, 1)

@@ -144,9 +144,14 @@ func (q *QP) Mark() {
 // Await blocks until done is closed, by the Driver as a rule, or ctx has ended. If nobody else waits for something on the QP's
 // worker, the calling goroutine runs it meanwhile: it takes what arrives from the device and calls
 // Driver.Progress, which saves handing that over. So it must hold no lock that the Driver wants. It returns
-// context.Cause(ctx), or nil if done is closed.
+// context.Cause(ctx), or nil if done is closed, or ErrNotSupported to the Driver and with Manual workers.
 func (q *QP) Await(ctx context.Context, done <-chan struct{}) error {
-	if q.driving.Load() && inDriver() {
+	switch {
+	case isClosed(done):
+		return nil
+	case q.ep.manual:
+		return waitingIsManual("wait", q.name)
+	case (q.driving.Load() || q.state() >= qpDead) && inDriver(): // in Progress or, of a QP that is dead, in Failed
 		return blockingInDriver("wait", q.name, pollInstead)
 	}
 	q.home.await(ctx, done)

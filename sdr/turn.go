@@ -120,9 +120,6 @@ func (w *worker) lends() bool { return !w.ep.manual && len(w.ep.cfg.CPUs) == 0 }
 
 // await returns when done is closed or ctx has ended.
 func (w *worker) await(ctx context.Context, done <-chan struct{}) {
-	if isClosed(done) {
-		return
-	}
 	offer := w.turn.offer
 	if !w.lends() {
 		offer = nil

@@ -20,7 +20,7 @@ const lookAgain = time.Millisecond
 // wait blocks until cond, called with mu held, is true or fails.
 func (q *QP) wait(ctx context.Context, op string, cond func() (bool, error)) error {
 	if q.ep.manual {
-		return &OpError{Op: op, Object: q.name, Err: ErrNotSupported, Fix: "with Manual workers, poll and run Progress instead"}
+		return waitingIsManual(op, q.name)
 	}
 	if q.driving.Load() && inDriver() { // which holds mu
 		return blockingInDriver(op, q.name, pollInstead)
@@ -111,6 +111,10 @@ func inDriver() bool {
 			return false
 		}
 	}
+}
+
+func waitingIsManual(op, object string) error {
+	return &OpError{Op: op, Object: object, Err: ErrNotSupported, Fix: "with Manual workers, poll and run Progress instead"}
 }
 
 func blockingInDriver(op, object, fix string) error {

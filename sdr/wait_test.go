@@ -35,3 +35,14 @@ func TestWaitersGetTheCauseOfTheFailure(t *testing.T) {
 	require.ErrorIs(t, r.WaitArrived(ctx), cable, "afterwards, too")
 	require.ErrorIs(t, r.Err(), cable)
 }
+
+// TestAwaitWithManualWorkers: nobody would run the worker of an Endpoint with Manual workers while the only goroutine that may use it waits.
+func TestAwaitWithManualWorkers(t *testing.T) {
+	p := newPair(t, link(), small)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	done := make(chan struct{})
+	require.ErrorIs(t, p.qp[0].Await(ctx, done), sdr.ErrNotSupported)
+	close(done)
+	require.NoError(t, p.qp[0].Await(ctx, done))
+}
