@@ -4,6 +4,7 @@ package sdr_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 
@@ -93,7 +94,7 @@ func TestLengthInOneWord(t *testing.T) {
 		require.NoError(t, err)
 		_, err = q[0].PostSend(src, 0, 100, sdr.SendOptions{})
 		require.NoError(t, err)
-		for known := false; !known; {
+		for known := false; !known; runtime.Gosched() { // where there is one processor, the worker needs it
 			require.NoError(t, ctx.Err())
 			var n units.Bytes
 			if n, known = r.Length(); known {

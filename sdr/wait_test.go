@@ -46,3 +46,21 @@ func TestAwaitWithManualWorkers(t *testing.T) {
 	close(done)
 	require.NoError(t, p.qp[0].Await(ctx, done))
 }
+
+// TestConnectAfterTheEnd: a queue pair that was closed, or has failed, says so to whoever wants to connect it, and not that it was connected.
+func TestConnectAfterTheEnd(t *testing.T) {
+	cable := errors.New("the cable was cut")
+	for name, c := range map[string]struct {
+		end  func(*sdr.QP)
+		want error
+	}{
+		"closed": {func(q *sdr.QP) { _ = q.Close() }, sdr.ErrClosed},
+		"failed": {func(q *sdr.QP) { q.Fail(cable) }, cable},
+	} {
+		p := newUnconnected(t, link(), small)
+		c.end(p.qp[0])
+		require.ErrorIs(t, p.qp[0].StartConnect(p.qp[1].Info()), c.want, name)
+	}
+	p := newPair(t, link(), small)
+	require.ErrorIs(t, p.qp[0].StartConnect(p.qp[1].Info()), sdr.ErrBusy, "once connected")
+}
