@@ -54,7 +54,8 @@ func (q *QP) connected() (bool, error) {
 	return q.state() == qpReady, nil
 }
 
-// StartConnect begins to connect and returns.
+// StartConnect begins to connect and returns. It fails with ErrMismatch where the two ends are configured differently, with ErrBusy when it
+// was called before, and with the cause, ErrClosed or another, when the QP has ended.
 func (q *QP) StartConnect(info Info) error {
 	fail := func(err error) error { return &OpError{Op: "connect", Object: q.name, Err: err} }
 	p, err := parseInfo(info)
@@ -66,7 +67,10 @@ func (q *QP) StartConnect(info Info) error {
 	}
 	q.lock()
 	defer q.mu.Unlock()
-	if q.state() != qpInit {
+	switch {
+	case q.err != nil:
+		return fail(q.err)
+	case q.state() != qpInit:
 		return fail(fmt.Errorf("%w: it was connected before", ErrBusy))
 	}
 	for i, ch := range q.chans {
