@@ -144,7 +144,7 @@ func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
 // so many times before; mu is held. It returns how many the channel took.
 func (q *QP) inject(now units.Instant, m *sendMsg, first int, length units.Bytes, channel int, repeats uint32) int {
 	ch := q.channelOf(m.seq, channel)
-	n := min(q.packets(length), q.room(ch))
+	n := min(q.packets(length), q.packets(m.length)-first, q.room(ch))
 	if n <= 0 {
 		return 0
 	}

@@ -151,17 +151,13 @@ func (p *Port) EndGranted(seq uint64) {
 	}
 }
 
-// Inject sends packets [first, first+n) of the message on a channel and returns how many were injected:
+// Inject sends packets [first, first+n) of the message, as far as it has them, on a channel and returns how many were injected:
 // fewer when the channel has no room. Ask Room first, so that whole units are injected:
 // what was not injected needs a call of its own. It returns 0 also when the message
-// was ended by the Driver or completed by the peer, so that nothing of it can arrive any more. Progress is called
-// when the device has completed packets and so has room again.
+// was ended by the Driver or completed by the peer, so that nothing of it can arrive any more, and for a channel that there isn't. Progress is
+// called when the device has completed packets and so has room again.
 func (p *Port) Inject(s SendStream, first, n, channel int) int {
-	q := p.qp()
-	if s.m.state() != sendOpen || q.state() != qpReady {
-		return 0
-	}
-	return q.inject(p.Now, s.m, first, units.Bytes(n)*q.cfg.MTU, channel, 0)
+	return p.inject(s, first, units.Bytes(n)*p.q.cfg.MTU, channel, 0)
 }
 
 // Repeat is Inject for the packets from first on that carry length bytes, of which the last may be shorter than the MTU, and that
@@ -169,23 +165,30 @@ func (p *Port) Inject(s SendStream, first, n, channel int) int {
 // the bits of the immediate that a raw message has for the user's, as far as they go, so that its
 // COMPLETED can say how many repeats it took (Event.Needed).
 func (p *Port) Repeat(s SendStream, number, first int, length units.Bytes, channel int) int {
+	most := 1<<p.q.cfg.Split.FragmentBits - 1
+	return p.inject(s, first, length, channel, uint32(min(max(number, 0), most)))
+}
+
+func (p *Port) inject(s SendStream, first int, length units.Bytes, channel int, repeats uint32) int {
 	q := p.qp()
-	if s.m.state() != sendOpen || q.state() != qpReady {
+	if s.m.state() != sendOpen || q.state() != qpReady || first < 0 || !q.hasChannel(channel) {
 		return 0
 	}
-	most := 1<<q.cfg.Split.FragmentBits - 1
-	return q.inject(p.Now, s.m, first, length, channel, uint32(min(max(number, 0), most)))
+	return q.inject(p.Now, s.m, first, length, channel, repeats)
 }
+
+// hasChannel reports whether there is a channel of this index.
+func (q *QP) hasChannel(index int) bool { return uint(index) < uint(q.cfg.Channels) }
 
 // Probe sends a probe, a packet without payload, with number 0 to 15, on a channel: a tail-loss probe (RFC 8985, 7),
 // which only moves the mark of its channel (docs/wire.md, "Marks"). It reports false when
-// the channel has no room.
+// the channel has no room; where Inject would return 0 for another reason it sends nothing.
 func (p *Port) Probe(s SendStream, channel, number int) bool {
 	q := p.qp()
-	if s.m.state() != sendOpen || q.state() != qpReady {
+	if s.m.state() != sendOpen || q.state() != qpReady || !q.hasChannel(channel) {
 		return true
 	}
-	if !q.zeroLength(p.Now, s.m, channel, dpa.ProbeBase+number%dpa.NumProbes) {
+	if !q.zeroLength(p.Now, s.m, channel, dpa.ProbeBase+number&(dpa.NumProbes-1)) {
 		return false
 	}
 	q.stats.Probes++
@@ -200,9 +203,12 @@ func (p *Port) End(s SendStream) {
 	q.kick()
 }
 
-// Room is how many packets the channel would take now for message seq.
+// Room is how many packets the channel would take now for message seq; 0 for a channel that there isn't.
 func (p *Port) Room(seq uint64, channel int) int {
 	q := p.qp()
+	if !q.hasChannel(channel) {
+		return 0
+	}
 	return q.room(q.channelOf(seq, channel))
 }
 

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdr_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// An opener is a driver that opens the first message it is granted and then runs what it is told, once.
+type opener struct {
+	mr     *sdr.MR
+	stream sdr.SendStream
+	opened bool
+	do     func(*sdr.Port)
+	failed error
+}
+
+func (o *opener) Progress(p *sdr.Port) units.Instant {
+	for _, e := range p.Events {
+		if e.Kind == sdr.EventGrant && !o.opened {
+			o.stream, _ = p.OpenGranted(e.Seq, o.mr, 0, e.Length)
+			o.opened = true
+		}
+	}
+	if o.do != nil {
+		o.do(p)
+		o.do = nil
+	}
+	return units.Never
+}
+
+func (o *opener) Failed(err error) { o.failed = err }
+
+// newOpener connects a queue pair with an opener to one that has posted a buffer of 4 packets.
+func newOpener(t *testing.T) (*pair, *opener, sdr.RecvHandle) {
+	p := newUnconnected(t, link(), small)
+	o, cfg := new(opener), small
+	cfg.Driver = o
+	var err error
+	p.qp[0], err = p.ctx[0].NewQP(cfg)
+	require.NoError(t, err)
+	o.mr = p.mr(0, 16*1024, true)
+	p.connect()
+	r, err := p.qp[1].PostRecv(p.mr(1, 4096, false), 0, 4096)
+	require.NoError(t, err)
+	p.until(units.Second, func() bool { return o.opened })
+	return p, o, r
+}
+
+// TestInjectOutOfRange: packets that a message doesn't have, and channels that a queue pair doesn't, are not sent.
+func TestInjectOutOfRange(t *testing.T) {
+	p, o, r := newOpener(t)
+	o.do = func(p *sdr.Port) {
+		for _, c := range [][3]int{{4, 1, 0}, {100, 1, 0}, {-1, 1, 0}, {-1, 2, 0}, {0, -1, 0}, {0, 0, 0}, {0, 1, 2}, {0, 1, -1}, {1 << 60, 1, 0}, {0, 1 << 60, 2}} {
+			require.Zero(t, p.Inject(o.stream, c[0], c[1], c[2]), "%v", c)
+		}
+		require.Zero(t, p.Repeat(o.stream, 1, 4, 1024, 0))
+		require.Zero(t, p.Repeat(o.stream, 1, 0, 1024, 2))
+		require.Equal(t, 2, p.Inject(o.stream, 2, 7, 0), "as many as it has")
+		for _, channel := range []int{-1, 2} {
+			require.Zero(t, p.Room(1, channel))
+			require.True(t, p.Probe(o.stream, channel, 0))
+		}
+		require.True(t, p.Probe(o.stream, 0, -1))
+	}
+	p.qp[0].Kick()
+	p.run(50 * ms)
+	require.NoError(t, p.qp[0].Err())
+	require.EqualValues(t, 1, p.qp[0].Stats().Probes)
+	require.Zero(t, p.ctx[1].Stats().Invalid)
+	m, err := r.Packets()
+	require.NoError(t, err)
+	require.Equal(t, 2, m.Count())
+	require.Equal(t, 2, m.NextSet(0))
+}
