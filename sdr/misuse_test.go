@@ -52,6 +52,34 @@ func newOpener(t *testing.T) (*pair, *opener, sdr.RecvHandle) {
 	return p, o, r
 }
 
+// TestTooLongForADatagram: a frame that no datagram carries would be sent for ever, or make what the peer gets unreadable. It ends the queue
+// pair, which says what was too long.
+func TestTooLongForADatagram(t *testing.T) {
+	for name, send := range map[string]func(*sdr.Port){
+		"START":       func(p *sdr.Port) { p.Announce(1, 100, 0, false, make([]byte, 65)) },
+		"long START":  func(p *sdr.Port) { p.Announce(1, 100, 0, false, make([]byte, 10_000)) },
+		"SCHEME":      func(p *sdr.Port) { p.SendScheme(1, false, 0, make([]byte, p.MaxScheme()+1)) },
+		"long SCHEME": func(p *sdr.Port) { p.SendScheme(1, false, 0, make([]byte, 10_000)) },
+	} {
+		p, o, _ := newOpener(t)
+		o.do = send
+		p.qp[0].Kick()
+		p.run(50 * ms)
+		require.ErrorIs(t, o.failed, sdr.ErrTooLong, name)
+		require.ErrorContains(t, o.failed, "at most", name)
+		require.Zero(t, p.qp[1].Stats().Control.Malformed, name)
+	}
+	p, o, _ := newOpener(t)
+	o.do = func(p *sdr.Port) {
+		p.Announce(1, 100, 0, false, make([]byte, 64))
+		p.SendScheme(1, false, 0, make([]byte, p.MaxScheme()))
+	}
+	p.qp[0].Kick()
+	p.run(50 * ms)
+	require.NoError(t, p.qp[0].Err())
+	require.NoError(t, p.qp[1].Err())
+}
+
 // TestInjectOutOfRange: packets that a message doesn't have, and channels that a queue pair doesn't, are not sent.
 func TestInjectOutOfRange(t *testing.T) {
 	p, o, r := newOpener(t)

@@ -223,9 +223,9 @@ func (p *Port) RecvChannel(h RecvHandle, packet int) int {
 
 // Announce sends START for a transfer until it is acknowledged, the first time
 // as three spaced copies, because a lost START costs a round trip. params are at
-// most 64 bytes.
+// most 64 bytes; more end the QP with ErrTooLong.
 func (p *Port) Announce(transfer uint64, length units.Bytes, imm uint32, hasImm bool, params []byte) {
-	if q := p.qp(); q.state() == qpReady {
+	if q := p.qp(); q.state() == qpReady && q.fits("announce", transfer, len(params), wire.MaxParams) {
 		q.sess.Put(p.Now, wire.Frame{Type: wire.TypeStart, ID: transfer, Length: uint64(length), Imm: imm, HasImm: hasImm, Bytes: slices.Clone(params)}, 3)
 	}
 }
@@ -238,12 +238,21 @@ func (p *Port) Abort(transfer uint64, code uint8) {
 }
 
 // SendScheme sends bytes of a reliability core once; they are copied. At most
-// MaxScheme bytes.
+// MaxScheme bytes; more end the QP with ErrTooLong.
 func (p *Port) SendScheme(transfer uint64, toSender bool, number uint64, b []byte) {
-	if q := p.qp(); q.state() == qpReady {
+	if q := p.qp(); q.state() == qpReady && q.fits("send frame", transfer, len(b), q.sess.MaxScheme()) {
 		q.sess.Scheme(transfer, toSender, number, b)
 		q.mark()
 	}
+}
+
+// fits fails the QP when its driver has more to say about a transfer than a frame may carry: no datagram would, or the peer could not read it;
+// mu is held.
+func (q *QP) fits(op string, transfer uint64, n, most int) bool {
+	if n > most {
+		q.fail(&OpError{Op: op, Object: fmt.Sprintf("transfer %d", transfer), Err: ErrTooLong, Detail: fmt.Sprintf("%d bytes, and a frame carries at most %d", n, most)})
+	}
+	return n <= most
 }
 
 // SendReliable sends bytes of a reliability core until the peer has acknowledged them; they are copied.
