@@ -5,8 +5,6 @@
 package sdr
 
 import (
-	"fmt"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/units"
@@ -18,11 +16,11 @@ import (
 // that the race detector sees it.
 func AllocBuffer(n units.Bytes) ([]byte, error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("allocate %d bytes: %w: the size must be positive", n, ErrArgument)
+		return nil, &OpError{Op: "allocate", Object: n.String(), Err: ErrArgument, Detail: "the size must be positive"}
 	}
 	b, err := unix.Mmap(-1, 0, int(n), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return nil, fmt.Errorf("allocate %v: %w", n, err)
+		return nil, &OpError{Op: "allocate", Object: n.String(), Err: err}
 	}
 	return b, nil
 }

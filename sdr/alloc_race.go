@@ -4,17 +4,13 @@
 
 package sdr
 
-import (
-	"fmt"
-
-	"github.com/sdr-rdma/go-sdr/units"
-)
+import "github.com/sdr-rdma/go-sdr/units"
 
 // AllocBuffer returns heap memory, so that the race detector sees it; see the
 // version without -race.
 func AllocBuffer(n units.Bytes) ([]byte, error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("allocate %d bytes: %w: the size must be positive", n, ErrArgument)
+		return nil, &OpError{Op: "allocate", Object: n.String(), Err: ErrArgument, Detail: "the size must be positive"}
 	}
 	return make([]byte, n), nil
 }

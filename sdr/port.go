@@ -79,14 +79,17 @@ func (p *Port) SetLength(r RecvHandle, n units.Bytes) {
 // completed, by whomever.
 func (p *Port) Place(r RecvHandle, first, n int) error {
 	t := &r.m.msg.Tracker
+	fail := func(err error) error {
+		return &OpError{Op: "place", Object: fmt.Sprintf("message %d", r.m.seq), Err: err}
+	}
 	switch q := p.qp(); {
 	case !q.caps.HostPackets:
-		return ErrNotSupported
+		return fail(ErrNotSupported)
 	case r.m.state() != recvPosted:
-		return ErrCompleted // its bitmap may serve another message
+		return fail(ErrCompleted) // its bitmap may serve another message
 	}
 	if most := t.Geometry().Packets(); first < 0 || n < 0 || first > most || n > most-first {
-		return fmt.Errorf("%w: packets [%d, %d+%d) of a message of %d", ErrArgument, first, first, n, most)
+		return fail(fmt.Errorf("%w: packets [%d, %d+%d) of a message of %d", ErrArgument, first, first, n, most))
 	}
 	for i := first; i < first+n; i++ {
 		t.RepairOne(i)

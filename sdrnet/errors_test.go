@@ -134,6 +134,7 @@ func TestOneShape(t *testing.T) {
 		"Listen, address":       second(sdrnet.Listen("127.0.0.1:99999", nil)),
 		"Dial":                  second(sdrnet.Dial(ctx, "127.0.0.1:1", bad)),
 		"Dial, address":         second(sdrnet.Dial(ctx, "127.0.0.1:99999", nil)),
+		"Conn.Alloc":            second(a.Alloc(0)),
 		"CreateFile":            second(sdrnet.CreateFile("/dev/null")),
 		"CreateFile, no folder": second(sdrnet.CreateFile(t.TempDir() + "/none/copy")),
 		"NewFile.Begin":         folder.Begin(sdrnet.FileInfo{}),
