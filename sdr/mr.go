@@ -82,7 +82,7 @@ func (m *MR) Close() error {
 		return &OpError{Op: "close", Object: "memory region", Err: ErrBusy, Fix: "complete its receives and finish or cancel its sends first"}
 	}
 	if err := m.region.Close(); err != nil {
-		m.refs.Store(0)
+		m.refs.Add(-closedRefs) // not 0: somebody may be about to find it closed, and has counted
 		return &OpError{Op: "close", Object: "memory region", Err: err}
 	}
 	return nil
