@@ -3,6 +3,7 @@
 package sdr
 
 import (
+	"cmp"
 	"runtime"
 	"time"
 
@@ -28,7 +29,7 @@ func (q *QP) beginClose() {
 // startClose begins to close with a reason that handles will show; mu is held.
 func (q *QP) startClose(err error) {
 	if q.err == nil {
-		q.err = &OpError{Op: "use", Object: q.name, Err: err}
+		q.err = &OpError{Op: "use", Object: q.name, Err: cmp.Or(err, ErrClosed)}
 	}
 	q.beginClose()
 	q.wakeWaiters()

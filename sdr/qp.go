@@ -381,7 +381,7 @@ func (q *QP) fail(err error) {
 }
 
 // Fail fails the QP with a reason that only the caller can know, such as the end
-// of the out-of-band connection: err should wrap ErrPeerDead or ErrPeerClosed.
+// of the out-of-band connection: err should wrap ErrPeerDead or ErrPeerClosed; nil stands for ErrClosed.
 func (q *QP) Fail(err error) {
 	q.lock()
 	defer q.mu.Unlock()

@@ -64,3 +64,11 @@ func TestConnectAfterTheEnd(t *testing.T) {
 	p := newPair(t, link(), small)
 	require.ErrorIs(t, p.qp[0].StartConnect(p.qp[1].Info()), sdr.ErrBusy, "once connected")
 }
+
+// TestFailWithoutCause: who gives no cause gets an error all the same, which can be printed.
+func TestFailWithoutCause(t *testing.T) {
+	p := newPair(t, link(), small)
+	p.qp[0].Fail(nil)
+	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrClosed)
+	require.NotEmpty(t, p.qp[0].Err().Error())
+}
