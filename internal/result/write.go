@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Write writes results as JSON to a file, or to stdout for "-". They may be a program's own, such as predictions or a Result and what
@@ -26,18 +29,24 @@ func Write(stdout io.Writer, path string, results any) error {
 	return WriteFile(path, data)
 }
 
-// WriteFile makes a file that appears whole or not at all. What is no file, such as /dev/null, it writes to.
+// WriteFile makes a file that appears whole or not at all, with the permissions of the one that it replaces. What can't be replaced it
+// writes to: what is no regular file, such as /dev/null or a link, and a file in a folder in which the user may make none.
 func WriteFile(path string, data []byte) error {
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return os.WriteFile(path, data, 0o644)
+	old, err := os.Lstat(path)
+	exists := err == nil
+	if exists && !old.Mode().IsRegular() {
+		return os.WriteFile(path, data, newMode)
 	}
 	tmp, err := beside(path)
+	if exists && isFixed(err) {
+		return os.WriteFile(path, data, newMode)
+	}
 	if err != nil {
 		return err
 	}
 	_, err = tmp.Write(data)
-	if e := tmp.Chmod(0o644); err == nil {
-		err = e
+	if exists && err == nil {
+		err = tmp.Chmod(old.Mode().Perm())
 	}
 	if e := tmp.Close(); err == nil {
 		err = e
@@ -45,16 +54,30 @@ func WriteFile(path string, data []byte) error {
 	if err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
-	if err != nil {
-		_ = os.Remove(tmp.Name()) // the first error is the one to report
+	if err == nil {
+		return nil
+	}
+	_ = os.Remove(tmp.Name()) // the first error is the one to report
+	if exists && isFixed(err) {
+		return os.WriteFile(path, data, newMode)
 	}
 	return err
 }
 
+// newMode is that of a new file, of which the user's umask takes away.
+const newMode = 0o666
+
+// isFixed reports whether err says that names in a folder can't be changed, whatever may be done to its files: its permissions, a file system
+// that is only read, a file that is a mount point.
+func isFixed(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EBUSY)
+}
+
 // beside makes a temporary file in the folder of path. Its error names path, which is what the user wrote.
 func beside(path string) (*os.File, error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".sdr-*")
-	var of *os.PathError
+	name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".sdr-%016x", rand.Uint64()))
+	tmp, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, newMode)
+	var of *fs.PathError
 	if errors.As(err, &of) {
 		return nil, fmt.Errorf("write %s: %w", path, of.Err)
 	}
@@ -67,19 +90,44 @@ func CheckWritable(paths ...string) error {
 		if path == "" || path == "-" {
 			continue
 		}
-		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-			if info.IsDir() {
-				return fmt.Errorf("write %s: it is a folder", path)
-			}
-			continue
-		}
-		tmp, err := beside(path)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(tmp.Close(), os.Remove(tmp.Name())); err != nil {
+		if err := checkWritable(path); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func checkWritable(path string) error {
+	target, err := os.Stat(path)
+	switch found := err == nil; {
+	case found && target.IsDir():
+		return fmt.Errorf("write %s: it is a folder", path)
+	case found && !target.Mode().IsRegular():
+		return nil
+	}
+	old, err := os.Lstat(path)
+	exists := err == nil
+	if exists && !old.Mode().IsRegular() {
+		if target == nil {
+			return nil // a link to what isn't there yet
+		}
+		return checkOpen(path)
+	}
+	tmp, err := beside(path)
+	if exists && isFixed(err) {
+		return checkOpen(path)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(tmp.Close(), os.Remove(tmp.Name()))
+}
+
+// checkOpen fails where a file that exists can't be written to.
+func checkOpen(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }

@@ -5,9 +5,13 @@ package result
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // Looking whether a file can be written leaves nothing behind, and what is there as it is; and it finds what writing would.
@@ -33,4 +37,80 @@ func TestCheckWritable(t *testing.T) {
 	left, err = os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, left, 1)
+}
+
+// TestWriteFileKeepsWhatItReplaces: permissions stay as they are, links point where they did, and a new file has no more permissions than
+// the user lets files have.
+func TestWriteFileKeepsWhatItReplaces(t *testing.T) {
+	dir := t.TempDir()
+	name, link := filepath.Join(dir, "x.json"), filepath.Join(dir, "link")
+	require.NoError(t, os.WriteFile(name, []byte("old"), 0o600))
+	require.NoError(t, os.Symlink("x.json", link))
+	require.NoError(t, WriteFile(name, []byte("new")))
+	require.Equal(t, "-rw-------", modeOf(t, name))
+
+	require.NoError(t, CheckWritable(link))
+	require.NoError(t, WriteFile(link, []byte("by a link")))
+	require.Equal(t, "Lrwxrwxrwx", modeOf(t, link))
+	b, err := os.ReadFile(name)
+	require.NoError(t, err)
+	require.Equal(t, "by a link", string(b))
+
+	defer unix.Umask(unix.Umask(0o027))
+	fresh := filepath.Join(dir, "fresh.json")
+	require.NoError(t, WriteFile(fresh, nil))
+	require.Equal(t, "-rw-r-----", modeOf(t, fresh))
+}
+
+func modeOf(t *testing.T, name string) string {
+	t.Helper()
+	info, err := os.Lstat(name)
+	require.NoError(t, err)
+	return info.Mode().String()
+}
+
+// TestWriteFileInForeignFolder: a file that the user may write to is written to, also where he may make none beside it.
+func TestWriteFileInForeignFolder(t *testing.T) {
+	dir := t.TempDir()
+	mine, others := filepath.Join(dir, "mine"), filepath.Join(dir, "others")
+	require.NoError(t, os.WriteFile(mine, []byte("longer than what comes"), 0o600))
+	require.NoError(t, os.WriteFile(others, nil, 0o400))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(others, link))
+	if os.Geteuid() == 0 {
+		require.NoError(t, os.Chown(mine, nobody, nobody))
+		require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
+		require.NoError(t, os.Chmod(filepath.Dir(link), 0o777)) // beside the link files may be made
+	}
+	require.NoError(t, os.Chmod(dir, 0o555))
+	defer func() { require.NoError(t, os.Chmod(dir, 0o755)) }()
+	asNobody(func() {
+		assert.NoError(t, CheckWritable(mine))
+		assert.NoError(t, WriteFile(mine, []byte("new")))
+		for _, bad := range []string{others, link, filepath.Join(dir, "none")} {
+			assert.ErrorContains(t, CheckWritable(bad), bad)
+			assert.ErrorContains(t, WriteFile(bad, nil), bad)
+		}
+	})
+	b, err := os.ReadFile(mine)
+	require.NoError(t, err)
+	require.Equal(t, "new", string(b))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 2)
+}
+
+const nobody = 65534
+
+// asNobody runs f on a thread without root's right to write everywhere, which ends with it.
+func asNobody(f func()) {
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if os.Geteuid() == 0 {
+			runtime.LockOSThread()
+			_ = unix.Setfsuid(nobody)
+		}
+		f()
+	})
+	wg.Wait()
 }
