@@ -4,7 +4,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -59,6 +58,9 @@ func compareCommand(running *bool) *cobra.Command {
 }
 
 func compareFiles(c *cobra.Command, before, after string, tolerance float64, file string) error {
+	if err := result.CheckWritable(file); err != nil {
+		return err
+	}
 	a, err := readResults(before)
 	if err != nil {
 		return err
@@ -75,15 +77,13 @@ func compareFiles(c *cobra.Command, before, after string, tolerance float64, fil
 	for i, p := range pairs {
 		list[i] = p.compare(tolerance)
 	}
-	out, err := create(file, c.OutOrStdout())
-	if err != nil {
-		return err
-	}
 	if file != "-" {
 		printDifferences(c.OutOrStdout(), pairs, list)
 	}
-	if err := writeIndented(out, list); err != nil {
-		return err
+	if file != "" {
+		if err := result.Write(c.OutOrStdout(), file, list); err != nil {
+			return err
+		}
 	}
 	short := &fellShort{}
 	for _, d := range list {
@@ -425,16 +425,4 @@ func orderStatistics(r *result.Result, q float64) (interval, bool) {
 		return math.Log(math.Max(1, float64(r.CompletionNs.Max)))
 	}
 	return interval{at(math.Max(1, math.Ceil(rank))), at(math.Max(1, math.Floor(rank-spread))), at(math.Min(float64(n), math.Ceil(rank+spread)))}, true
-}
-
-// writeIndented writes v as JSON and closes w, which is nil for none.
-func writeIndented(w io.WriteCloser, v any) error {
-	if w == nil {
-		return nil
-	}
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err == nil {
-		_, err = w.Write(append(b, '\n'))
-	}
-	return errors.Join(err, w.Close())
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -156,6 +157,9 @@ func (l *local) check(host string) error {
 	case l.csv == "-" && l.json == "-":
 		return usage.Errorf("--csv - and --json -: only one of them can have stdout")
 	}
+	if err := l.checkFiles(); err != nil {
+		return err
+	}
 	if l.keep && (host != "" || l.loopback) {
 		return usage.Errorf("--keep is the server's: start sdr-perf --keep without a HOST there")
 	}
@@ -174,6 +178,22 @@ func (l *local) check(host string) error {
 	l.log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if l.below = slog.New(slog.DiscardHandler); l.verbose {
 		l.below = l.log
+	}
+	return nil
+}
+
+// checkFiles refuses two files of one name, of which one would be left.
+func (l *local) checkFiles() error {
+	seen := map[string]string{}
+	for _, f := range []struct{ flag, path string }{{"json", l.json}, {"csv", l.csv}, {"plot", l.plot}, {"pcap", l.pcap}} {
+		if f.path == "" || f.path == "-" || f.path == os.DevNull {
+			continue
+		}
+		path := filepath.Clean(f.path)
+		if other, twice := seen[path]; twice {
+			return usage.Errorf("--%s and --%s both write %s: give each a file of its own", other, f.flag, f.path)
+		}
+		seen[path] = f.flag
 	}
 	return nil
 }

@@ -14,79 +14,55 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// An output takes the results: a table as they come, and JSON at the end.
+// An output takes the results: a table as they come, and files at the end.
 type output struct {
 	table   io.Writer
+	stdout  io.Writer // for files that are "-"
 	columns []column
 	verbose bool
 	headed  bool
-	json    io.WriteCloser // nil: none
-	csv     io.WriteCloser // nil: none
-	plot    string         // "": none
+	json    string // "": none
+	csv     string // "": none
+	plot    string // "": none
 	sweep   *sweep
 	results []*result.Result
 }
 
-// newOutput opens the files, so that one that can't be written shows before anything is measured.
-// The table makes room for JSON on stdout.
+// newOutput tries the files, so that one that can't be written shows before anything is measured.
+// The table makes room for a file on stdout.
 func (l *local) newOutput(stdout io.Writer, p *params) (*output, error) {
-	o := &output{table: stdout, columns: columnsOf(p), verbose: l.verbose, results: []*result.Result{}}
+	o := &output{
+		table: stdout, stdout: stdout, columns: columnsOf(p), verbose: l.verbose,
+		json: l.json, csv: l.csv, plot: l.plot, sweep: &l.sweep, results: []*result.Result{},
+	}
 	if l.wide {
 		o.columns = wide
 	}
 	o.columns = l.sweep.columns(o.columns)
-	o.plot, o.sweep = l.plot, &l.sweep
 	if l.json == "-" || l.csv == "-" {
 		o.table = os.Stderr
 	}
-	err := result.CheckWritable(l.plot)
-	if err != nil {
-		return nil, err
-	}
-	if o.json, err = create(l.json, stdout); err == nil {
-		o.csv, err = create(l.csv, stdout)
-	}
-	return o, err
+	return o, result.CheckWritable(l.json, l.csv, l.plot)
 }
 
-// create opens a file to write, stdout for "-", and nothing for "".
-func create(name string, stdout io.Writer) (io.WriteCloser, error) {
-	switch name {
-	case "":
-		return nil, nil
-	case "-":
-		return keepOpen{stdout}, nil
-	default:
-		return os.Create(name)
-	}
-}
-
-// keepOpen is a writer that isn't ours to close.
-type keepOpen struct{ io.Writer }
-
-func (keepOpen) Close() error { return nil }
-
-// end writes the files.
+// end writes the files: those that there are stay when nothing was measured.
 func (o *output) end() error {
-	err := errors.Join(o.writeJSON(), o.writeCSV())
-	if o.plot != "" && err == nil {
+	var errs []error
+	if o.writes(o.json) {
+		errs = append(errs, result.Write(o.stdout, o.json, o.results))
+	}
+	if o.writes(o.csv) {
+		errs = append(errs, result.WriteData(o.stdout, o.csv, csvOf(o.results)))
+	}
+	err := errors.Join(errs...)
+	if o.writes(o.plot) && err == nil {
 		err = plotResults(o.plot, o.sweep, o.results)
 	}
 	return err
 }
 
-func (o *output) writeJSON() error { return writeIndented(o.json, o.results) }
-
-func (o *output) writeCSV() error {
-	if o.csv == nil {
-		return nil
-	}
-	err := writeCSV(o.csv, o.results)
-	if cerr := o.csv.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
+// writes reports whether there is something to write to path.
+func (o *output) writes(path string) bool { return path == "-" || path != "" && len(o.results) > 0 }
 
 // begin prints what all points have in common, before the first.
 func (o *output) begin(pt *point) {

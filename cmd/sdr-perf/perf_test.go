@@ -413,8 +413,10 @@ func TestMistakes(t *testing.T) {
 		{"--loopback --burst 8", exitUsage, "--burst has no effect: nothing is lost: add --drop"},
 		{"--loopback -p 4000", exitUsage, "--port has no effect"},
 		{"-p 4000 127.0.0.1:4001", exitUsage, "the HOST has a port of its own"},
-		{"--loopback --json " + dir, exitFailure, "is a directory"},
+		{"--loopback --json " + dir, exitFailure, "it is a folder"},
 		{"--loopback --csv " + dir + "/none/x", exitFailure, "no such file"},
+		{"--loopback --json x --csv ./x", exitUsage, "--json and --csv both write ./x: give each a file of its own"},
+		{"--loopback --plot x.svg --pcap x.svg", exitUsage, "--plot and --pcap both write x.svg"},
 		{"--loopback --sweep inflight=1,2 --plot " + dir + "/none/x.svg", exitFailure, "no such file"},
 		{"--loopback --pcap " + dir + "/none/x", exitFailure, "no such file"},
 		{"--loopback --addr 203.0.113.1", exitFailure, "not an address of this host"},
@@ -432,6 +434,30 @@ func TestMistakes(t *testing.T) {
 			require.Contains(t, p.errors(), c.says)
 			require.Equal(t, 1, strings.Count(p.errors(), "\n"), "an error is one line:\n%s", p.errors())
 		})
+	}
+}
+
+// TestNothingMeasured: a run that measures nothing says why, and leaves the results of the one before as they are.
+func TestNothingMeasured(t *testing.T) {
+	dir := t.TempDir()
+	for _, more := range [][]string{
+		{"-p", freePort(t, own(1)), own(1)},
+		{"--loopback", "--addr", own(0), "--pcap", filepath.Join(dir, "none", "x")},
+	} {
+		args := append(more, "-s", "1KiB,2KiB")
+		for _, file := range []string{"json", "csv", "plot"} {
+			name := filepath.Join(dir, file+".svg")
+			require.NoError(t, os.WriteFile(name, []byte("what the last run measured"), 0o644))
+			args = append(args, "--"+file, name)
+		}
+		p := start(t, args...)
+		p.ends(t, 20*time.Second, exitFailure)
+		require.Equal(t, 1, strings.Count(p.errors(), "\n"), "an error is one line:\n%s", p.errors())
+		for _, file := range []string{"json", "csv", "plot"} {
+			b, err := os.ReadFile(filepath.Join(dir, file+".svg"))
+			require.NoError(t, err)
+			require.Equal(t, "what the last run measured", string(b), file)
+		}
 	}
 }
 

@@ -70,14 +70,12 @@ func TestTables(t *testing.T) {
 }
 
 func TestCSV(t *testing.T) {
-	var b strings.Builder
-	require.NoError(t, writeCSV(&b, sampleResults()))
-	compare(t, "results.csv", b.String())
+	compare(t, "results.csv", string(csvOf(sampleResults())))
 }
 
 func TestJSON(t *testing.T) {
 	var b strings.Builder
-	o := &output{json: keepOpen{&b}, results: sampleResults()}
+	o := &output{json: "-", stdout: &b, results: sampleResults()}
 	require.NoError(t, o.end())
 	compare(t, "results.json", b.String())
 }

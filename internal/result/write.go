@@ -21,9 +21,13 @@ func Write(stdout io.Writer, path string, results any) error {
 	if err != nil {
 		return err
 	}
-	data = append(data, '\n')
+	return WriteData(stdout, path, append(data, '\n'))
+}
+
+// WriteData writes what a program has in another form to a file, or to stdout for "-".
+func WriteData(stdout io.Writer, path string, data []byte) error {
 	if path == "-" {
-		_, err = stdout.Write(data)
+		_, err := stdout.Write(data)
 		return err
 	}
 	return WriteFile(path, data)
