@@ -29,7 +29,7 @@ func TestBars(t *testing.T) {
 		require.Equal(t, []string{"adaptive 64 MiB: " + want}, b.misses(r))
 	}
 	few := *r
-	few.Iterations, few.TOverIdeal = 99, nil
+	few.Iterations, few.CompletionNs.P99, few.TOverIdeal = 99, 0, nil
 	require.Equal(t, []string{"adaptive 64 MiB: 99 transfers have no p99: measure 100 or more"}, (&bars{maxP99: units.Second}).misses(&few))
 	require.Equal(t, []string{"adaptive 64 MiB: T/ideal -, at most 2 asked for"}, (&bars{maxIdeal: 2}).misses(&few))
 }

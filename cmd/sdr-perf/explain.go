@@ -63,7 +63,7 @@ func (pt *point) explain(w io.Writer, r *result.Result) {
 	}
 	u := r.CPU.Both()
 	say("processor time of both ends: %s user, %s sys, %.0f ns a packet, %.2f processors busy", text(u.User), text(u.Sys), r.CPU.NsPerPacket, r.CPU.Load)
-	if r.Iterations < 1000 {
+	if r.CompletionNs.P999 == 0 {
 		say("%d transfers have no 99.9th percentile: ask for more with -n", r.Iterations)
 	}
 }

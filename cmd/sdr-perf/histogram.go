@@ -29,18 +29,16 @@ func newHistogram() *histogram {
 }
 
 // add notes a time of at most maxDuration.
-func (h *histogram) add(d units.Duration) { h.addN(d, 1) }
-
-func (h *histogram) addN(d units.Duration, n int64) {
+func (h *histogram) add(d units.Duration) {
 	d = min(max(d, 0), maxDuration)
-	_ = h.buckets.RecordValues(int64(d), n) // its only error is a value out of range
+	_ = h.buckets.RecordValue(int64(d)) // its only error is a value out of range
 	if h.n == 0 || d < h.min {
 		h.min = d
 	}
 	h.max = max(h.max, d)
-	h.n += int(n)
-	h.sum += float64(n) * float64(d)
-	h.sumOfSq += float64(n) * float64(d) * float64(d)
+	h.n++
+	h.sum += float64(d)
+	h.sumOfSq += float64(d) * float64(d)
 }
 
 // merge adds what another holds.
@@ -75,20 +73,28 @@ func (h *histogram) stddev() float64 {
 	return math.Sqrt(max(0, h.sumOfSq-h.sum*h.sum/n) / (n - 1))
 }
 
-// summary is what all of it comes down to; a percentile above which no time is has none, 0.
+// Of how many times a percentile is known: one of them is above it.
+const (
+	leastP90   = 10
+	leastP99   = 100
+	leastP999  = 1000
+	leastP9999 = 10_000
+)
+
+// summary is what all of it comes down to; a percentile that isn't known is 0.
 func (h *histogram) summary() result.Completion {
 	if h.n == 0 {
 		return result.Completion{}
 	}
-	known := func(percent float64, need int) units.Duration {
-		if h.n < need {
+	known := func(percent float64, least int) units.Duration {
+		if h.n < least {
 			return 0
 		}
 		return h.quantile(percent)
 	}
 	return result.Completion{
-		Avg: units.Duration(h.mean()), Stddev: units.Duration(h.stddev()), P50: h.quantile(50), P90: known(90, 10),
-		P99: known(99, 100), P999: known(99.9, 1000), P9999: known(99.99, 10_000), Min: h.min, Max: h.max,
+		Avg: units.Duration(h.mean()), Stddev: units.Duration(h.stddev()), P50: h.quantile(50), P90: known(90, leastP90),
+		P99: known(99, leastP99), P999: known(99.9, leastP999), P9999: known(99.99, leastP9999), Min: h.min, Max: h.max,
 	}
 }
 

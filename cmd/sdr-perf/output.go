@@ -148,14 +148,6 @@ func lost(r *result.Result) string {
 	return percent(lostPackets(&r.Packets), r.Packets.Sent)
 }
 
-// enough leaves out a percentile that n samples don't have.
-func enough(n, need int, d units.Duration) string {
-	if n < need {
-		return "-"
-	}
-	return units.FormatDuration(d)
-}
-
 func percent(part, of uint64) string {
 	if part == 0 {
 		return "0"

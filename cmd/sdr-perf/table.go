@@ -24,10 +24,10 @@ var (
 	columnScheme = column{"scheme", -8, func(r *result.Result) string { return r.Reliability }}
 	columnSize   = column{"size", 8, func(r *result.Result) string { return r.SizeBytes.String() }}
 	columnN      = column{"n", 7, func(r *result.Result) string { return fmt.Sprint(r.Iterations) }}
-	columnAvg    = column{"avg", 8, func(r *result.Result) string { return enough(r.Iterations, 1, r.CompletionNs.Avg) }}
-	columnP50    = column{"p50", 8, func(r *result.Result) string { return enough(r.Iterations, 1, r.CompletionNs.P50) }}
-	columnP99    = column{"p99", 8, func(r *result.Result) string { return enough(r.Iterations, 100, r.CompletionNs.P99) }}
-	columnP999   = column{"p99.9", 8, func(r *result.Result) string { return enough(r.Iterations, 1000, r.CompletionNs.P999) }}
+	columnAvg    = column{"avg", 8, func(r *result.Result) string { return knownTime(r.CompletionNs.Avg) }}
+	columnP50    = column{"p50", 8, func(r *result.Result) string { return knownTime(r.CompletionNs.P50) }}
+	columnP99    = column{"p99", 8, func(r *result.Result) string { return knownTime(r.CompletionNs.P99) }}
+	columnP999   = column{"p99.9", 8, func(r *result.Result) string { return knownTime(r.CompletionNs.P999) }}
 	columnIdeal  = column{"T/ideal", 7, func(r *result.Result) string { return ratio(r.TOverIdeal) }}
 	columnGbps   = column{"Gbit/s", 7, func(r *result.Result) string { return fmt.Sprintf("%.3f", r.ThroughputGbps) }}
 	columnRate   = column{"msg/s", 7, func(r *result.Result) string { return threeDigits(r.MessageRate) }}
@@ -55,7 +55,7 @@ var (
 	// ofLatency is that of --latency.
 	ofLatency = []column{
 		columnScheme, columnSize, columnN, columnP50, columnP99, columnP999,
-		{"p99.99", 8, func(r *result.Result) string { return enough(r.Iterations, 10000, r.CompletionNs.P9999) }},
+		{"p99.99", 8, func(r *result.Result) string { return knownTime(r.CompletionNs.P9999) }},
 		{"UDP p50", 8, func(r *result.Result) string {
 			if r.BareUDPNs == nil {
 				return "-"
@@ -135,6 +135,7 @@ func foundText(r *result.Result) string {
 	return fmt.Sprintf("%.3f", float64(r.Congestion.MeanRateBps)/1e9)
 }
 
+// knownTime leaves out what so few transfers, or a scheme, don't have: no time is 0.
 func knownTime(d units.Duration) string {
 	if d == 0 {
 		return "-"
