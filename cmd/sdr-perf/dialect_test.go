@@ -110,6 +110,8 @@ func TestDialects(t *testing.T) {
 		{"--loopback --ib_port 1", "", "userroce is none"},
 		{"hostb 4096", "", "4096 is no HOST"},
 		{"--loopback --burst 8", "", "add --drop"},
+		{"--loopback --sweep unit=4k,8k --unit 4k", "", "--unit has no effect: --sweep unit gives it"},
+		{"--loopback --sweep size=4k,8k -s 4k", "", "--size has no effect: --sweep size gives it"},
 		{"--loopbak", "", "unknown flag: --loopbak; did you mean --loopback?"},
 		{"--infligth 4 hostb", "", "did you mean --inflight?"},
 		{"compare --tollerance 0.1 a.json b.json", "", "did you mean --tolerance?"},

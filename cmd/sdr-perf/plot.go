@@ -49,11 +49,11 @@ func (a *call) checkPlot(tasks []task) error {
 	if a.plot == "" {
 		return nil
 	}
-	key, at, drawn, series := a.sweep.plotKey(), map[any]bool{}, map[any]bool{}, map[any]bool{}
+	key, at, drawn, series := a.sweep.plotKey(), map[float64]bool{}, map[float64]bool{}, map[string]bool{}
 	for _, t := range tasks {
-		x, line := any(t.size), t.scheme
+		x, line := sweepables[key].of(&t), t.scheme
 		if key != "size" {
-			x, line = t.params.swept(key), t.scheme+" "+t.size.String()
+			line += " " + t.size.String()
 		}
 		at[x], series[line] = true, true
 		if t.size > 0 || !t.params.streams() {
@@ -72,13 +72,6 @@ func (a *call) checkPlot(tasks []task) error {
 			units.FormatDuration(a.interval), units.FormatDuration(a.Duration))
 	}
 	return nil
-}
-
-// swept is what these params have of what is swept, other than the size.
-func (p *params) swept(key string) any {
-	return map[string]any{
-		"drop": p.Link.Drop, "unit": p.Unit, "channels": p.Channels, "inflight": p.Inflight, "rtt": p.Link.RTT, "rate": p.Link.Rate,
-	}[key]
 }
 
 // A naming is which of what isn't on the axis of x differs between results: it names a line.
@@ -298,13 +291,8 @@ func subtitle(key string, results []*result.Result) string {
 			continue
 		}
 		shown := linkIn(r.Link)
-		switch key {
-		case "drop":
-			shown.Drop = 0
-		case "rate":
-			shown.Rate = 0
-		case "rtt":
-			shown.RTT = 0
+		if of := sweepables[key]; of != nil && of.hide != nil {
+			of.hide(shown)
 		}
 		return text + "; " + shown.describeWith(shown.roundTrip())
 	}

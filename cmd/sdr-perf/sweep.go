@@ -20,16 +20,19 @@ type sweep struct {
 	values []string // as the key's flag takes them
 }
 
-// A sweepable parameter.
+// A sweepable parameter. Its key is that of its flag, too.
 type sweepable struct {
 	// step is what each value is larger by than the one before, if the user doesn't say how many there are.
 	step float64
 	// number reads a value, and text writes one that number has read.
 	number func(text string) (float64, error)
 	text   func(v float64) string
-	// set is the key's flag, and get its value of a result.
+	// set is the key's flag, of is the value that a task has, and get a result's.
 	set func(p *params, text string) error
+	of  func(t *task) float64
 	get func(r *result.Result) float64
+	// hide leaves it out of what is said of a link; nil for what is none of the link's.
+	hide func(l *link)
 	// shown is a value for people, and label an axis of values.
 	shown func(v float64) string
 	label string
@@ -56,32 +59,60 @@ func wholeNumber(text string) (float64, error) {
 
 // sweepables are the keys that --sweep takes.
 var sweepables = map[string]*sweepable{
-	"drop": {halfDecade, func(text string) (p float64, err error) { return p, probability{&p}.Set(text) }, plainText,
-		func(p *params, text string) error { return probability{&p.Link.Drop}.Set(text) },
-		func(r *result.Result) float64 { return linkOf(r).Drop }, shortText, "drop probability of a packet"},
-	"size": {2, bytesNumber, wholeText,
-		func(p *params, text string) error { return p.Sizes.Set(text) },
-		func(r *result.Result) float64 { return float64(r.SizeBytes) }, bytesText, "size of a transfer"},
-	"unit": {2, bytesNumber, wholeText,
-		func(p *params, text string) error { return p.Unit.Set(text) },
-		func(r *result.Result) float64 { return float64(r.Chunks.UnitBytes) }, bytesText, "repair unit"},
-	"channels": {2, wholeNumber, wholeText,
-		func(p *params, text string) (err error) { p.Channels, err = strconv.Atoi(text); return err },
-		func(r *result.Result) float64 { return float64(r.Channels) }, wholeText, "channels"},
-	"inflight": {2, wholeNumber, wholeText,
-		func(p *params, text string) (err error) { p.Inflight, err = strconv.Atoi(text); return err },
-		func(r *result.Result) float64 { return float64(r.Inflight) }, wholeText, "transfers under way"},
-	"rtt": {2, func(text string) (float64, error) { d, err := units.ParseDuration(text); return float64(d), err },
-		func(v float64) string { return wholeText(v) + "ns" },
-		func(p *params, text string) (err error) { p.Link.RTT, err = units.ParseDuration(text); return err },
-		func(r *result.Result) float64 { return float64(linkOf(r).RTTNs) }, func(v float64) string { return units.FormatDuration(units.Duration(v)) }, "round-trip time"},
-	"rate": {2, func(text string) (float64, error) { v, err := units.ParseRate(text); return float64(v), err },
-		func(v float64) string { return wholeText(v) + "bit" },
-		func(p *params, text string) error { return p.Link.Rate.Set(text) },
-		func(r *result.Result) float64 { return float64(linkOf(r).RateBps) }, func(v float64) string { return units.Rate(v).String() }, "rate of the link"},
+	"drop": {
+		step: halfDecade, number: func(text string) (p float64, err error) { return p, probability{&p}.Set(text) }, text: plainText,
+		set:  func(p *params, text string) error { return probability{&p.Link.Drop}.Set(text) },
+		of:   func(t *task) float64 { return t.params.Link.Drop },
+		get:  func(r *result.Result) float64 { return linkOf(r).Drop },
+		hide: func(l *link) { l.Drop = 0 }, shown: shortText, label: "drop probability of a packet",
+	},
+	"size": {
+		step: 2, number: bytesNumber, text: wholeText,
+		set:   func(p *params, text string) error { return p.Sizes.Set(text) },
+		of:    func(t *task) float64 { return float64(t.size) },
+		get:   func(r *result.Result) float64 { return float64(r.SizeBytes) },
+		shown: bytesText, label: "size of a transfer",
+	},
+	"unit": {
+		step: 2, number: bytesNumber, text: wholeText,
+		set:   func(p *params, text string) error { return p.Unit.Set(text) },
+		of:    func(t *task) float64 { return float64(t.params.Unit) },
+		get:   func(r *result.Result) float64 { return float64(r.Chunks.UnitBytes) },
+		shown: bytesText, label: "repair unit",
+	},
+	"channels": {
+		step: 2, number: wholeNumber, text: wholeText,
+		set:   func(p *params, text string) (err error) { p.Channels, err = strconv.Atoi(text); return err },
+		of:    func(t *task) float64 { return float64(t.params.Channels) },
+		get:   func(r *result.Result) float64 { return float64(r.Channels) },
+		shown: wholeText, label: "channels",
+	},
+	"inflight": {
+		step: 2, number: wholeNumber, text: wholeText,
+		set:   func(p *params, text string) (err error) { p.Inflight, err = strconv.Atoi(text); return err },
+		of:    func(t *task) float64 { return float64(t.params.Inflight) },
+		get:   func(r *result.Result) float64 { return float64(r.Inflight) },
+		shown: wholeText, label: "transfers under way",
+	},
+	"rtt": {
+		step: 2, number: func(text string) (float64, error) { d, err := units.ParseDuration(text); return float64(d), err },
+		text: func(v float64) string { return wholeText(v) + "ns" },
+		set:  func(p *params, text string) (err error) { p.Link.RTT, err = units.ParseDuration(text); return err },
+		of:   func(t *task) float64 { return float64(t.params.Link.RTT) },
+		get:  func(r *result.Result) float64 { return float64(linkOf(r).RTTNs) },
+		hide: func(l *link) { l.RTT = 0 }, shown: func(v float64) string { return units.FormatDuration(units.Duration(v)) }, label: "round-trip time",
+	},
+	"rate": {
+		step: 2, number: func(text string) (float64, error) { v, err := units.ParseRate(text); return float64(v), err },
+		text: func(v float64) string { return wholeText(v) + "bit" },
+		set:  func(p *params, text string) error { return p.Link.Rate.Set(text) },
+		of:   func(t *task) float64 { return float64(t.params.Link.Rate) },
+		get:  func(r *result.Result) float64 { return float64(linkOf(r).RateBps) },
+		hide: func(l *link) { l.Rate = 0 }, shown: func(v float64) string { return units.Rate(v).String() }, label: "rate of the link",
+	},
 }
 
-// link is the emulated link, one without properties if there is none.
+// linkOf is the emulated link, one without properties if there is none.
 func linkOf(r *result.Result) result.Link {
 	if r.Link == nil {
 		return result.Link{}
@@ -169,21 +200,18 @@ func (s *sweep) is(key string) bool { return s != nil && s.key == key }
 
 // describe says what link is emulated at all points.
 func (s *sweep) describe(l *link) string {
-	const below = " as below"
-	shown := *l
+	const below = "as below"
 	switch {
 	case s == nil || s.key == "":
 		return l.describe()
-	case s.key == "rtt":
-		return l.describeWith("as below")
-	case s.key == "drop":
-		shown.Drop = 0
-	case s.key == "rate":
-		shown.Rate = 0
-	default:
-		return l.describe() + ", " + s.key + below
+	case s.key == "rtt": // which is said first
+		return l.describeWith(below)
+	case sweepables[s.key].hide == nil:
+		return l.describe() + ", " + s.key + " " + below
 	}
-	return shown.describeWith(l.roundTrip(), s.key+below)
+	shown := *l
+	sweepables[s.key].hide(&shown)
+	return shown.describeWith(shown.roundTrip(), s.key+" "+below)
 }
 
 // A task is what a point measures.

@@ -77,7 +77,7 @@ var (
 	}
 )
 
-// swept is the column of what each point has another value of, at n's place: sizes have theirs.
+// columns has what each point has another value of at n's place: sizes have theirs.
 func (s *sweep) columns(all []column) []column {
 	if s.key == "" || s.key == "size" {
 		return all
