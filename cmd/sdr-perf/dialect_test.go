@@ -112,6 +112,7 @@ func TestDialects(t *testing.T) {
 		{"--loopback --burst 8", "", "add --drop"},
 		{"--loopback --sweep unit=4k,8k --unit 4k", "", "--unit has no effect: --sweep unit gives it"},
 		{"--loopback --sweep size=4k,8k -s 4k", "", "--size has no effect: --sweep size gives it"},
+		{"--loopback --sweep drop=0.1,0.2 --sweep size=4k,8k", "", "one parameter is swept at a time: drop, or size"},
 		{"--loopbak", "", "unknown flag: --loopbak; did you mean --loopback?"},
 		{"--infligth 4 hostb", "", "did you mean --inflight?"},
 		{"compare --tollerance 0.1 a.json b.json", "", "did you mean --tolerance?"},

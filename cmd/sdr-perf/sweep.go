@@ -128,6 +128,9 @@ func (s *sweep) Set(text string) error {
 	if !ok || k == nil {
 		return fmt.Errorf("%q: want KEY=FROM..TO, KEY=FROM..TO/NUMBER or KEY=A,B,C with one of the keys %s", text, strings.Join(sweepKeys(), ", "))
 	}
+	if s.key != "" && s.key != key {
+		return fmt.Errorf("one parameter is swept at a time: %s, or %s", s.key, key)
+	}
 	values := strings.Split(list, ",")
 	if from, to, ranged := strings.Cut(list, ".."); ranged {
 		var err error
