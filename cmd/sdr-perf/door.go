@@ -32,10 +32,9 @@ type door struct {
 	visitors chan visitor
 	wg       sync.WaitGroup
 
-	mu    sync.Mutex
-	run   uint64      // the client's, 0 before the first hello
-	hall  []*oob.Conn // those who are saying hello, oldest first
-	turns turnLog
+	mu   sync.Mutex
+	run  uint64      // the client's, 0 before the first hello
+	hall []*oob.Conn // those who are saying hello, oldest first
 }
 
 var (
@@ -107,12 +106,12 @@ func (d *door) receive(ctx context.Context, c *oob.Conn) {
 		_ = c.CloseWithReason(errBusy.Error())
 	case err == nil:
 		d.deliver(ctx, visitor{conn: c, hello: theirs})
-	case !d.server.patient || errors.As(err, new(deviceError)):
+	case !d.server.patient || errors.As(err, new(deviceError)) && !d.server.local.keep:
 		_ = c.Close()
 		d.deliver(ctx, visitor{err: err})
 	default:
 		_ = c.CloseWithReason(err.Error())
-		d.turnAway(c, err)
+		d.listener.TurnedAway(c, err)
 	}
 }
 
@@ -145,16 +144,10 @@ func (d *door) leave(c *oob.Conn, err error) {
 	d.run = 0
 	d.server.close() // the next may come to another address, or want another emulated link
 	d.mu.Unlock()
-	d.turnAway(c, err)
+	d.listener.TurnedAway(c, err)
 }
 
-func (d *door) turnAway(c *oob.Conn, err error) {
-	if d.turns.mayLog(time.Now()) {
-		d.server.local.log.Warn("turned a visitor away, waiting for the next", "peer", c.RemoteAddr(), "err", err)
-	}
-}
-
-// A deviceError is one of the device that no other visitor would not meet.
+// A deviceError is one of the device that the next visitor would meet, too: a server that doesn't stay ends with it.
 type deviceError struct{ error }
 
 func (e deviceError) Unwrap() error { return e.error }
@@ -176,20 +169,4 @@ func (d *door) greet(ctx context.Context, c *oob.Conn) (hello, error) {
 		return theirs, err
 	}
 	return theirs, checkHello(&theirs, "client")
-}
-
-// A turnLog bounds what visitors can make the server log: one line a second.
-type turnLog struct {
-	mu   sync.Mutex
-	last time.Time
-}
-
-func (l *turnLog) mayLog(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Sub(l.last) < time.Second {
-		return false
-	}
-	l.last = now
-	return true
 }

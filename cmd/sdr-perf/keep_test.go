@@ -3,12 +3,16 @@
 package main
 
 import (
+	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // TestKeep: a server that stays serves one client after another, also after one that fails, and shows what each
@@ -36,6 +40,31 @@ func TestKeep(t *testing.T) {
 	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
 	s.ends(t, 5*time.Second, exitInterrupted)
 	require.Regexp(t, `(?m)^served 3 clients \(1 broke off\): [456] points, `, s.stdout.String())
+}
+
+// TestKeepWithoutDevice: a server that stays and can't open its device tells each client why, logs it no more often than what else it turns
+// away, and serves when the device can be opened.
+func TestKeepWithoutDevice(t *testing.T) {
+	u, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.ParseIP(own(0)), Port: 4791})
+	require.NoError(t, err)
+	defer u.Close()
+	s, to := startServer(t, "--keep")
+	const visitors = 40
+	begun := time.Now()
+	for range visitors {
+		c, err := oob.Dial(t.Context(), s.listening(t), oob.Config{})
+		require.NoError(t, err)
+		theirs, err := exchange(t.Context(), c, 10*units.Second, hello{Version: protocolVersion})
+		require.NoError(t, err)
+		require.Contains(t, theirs.Err, "UDP port 4791")
+		require.NoError(t, c.Close())
+	}
+	require.NoError(t, u.Close())
+	c := start(t, append(to, "-s", "4KiB", "-n", "1", "--warmup", "0")...)
+	c.ends(t, 20*time.Second, 0)
+	require.Contains(t, s.errors(), "UDP port 4791")
+	lines := strings.Count(s.errors(), "\n")
+	require.Less(t, lines, 15+int(time.Since(begun).Seconds()), "%s", s.errors())
 }
 
 // TestServerCountsWhatWasDone: of a client that is killed the server says how many transfers had come, one at a time or several.

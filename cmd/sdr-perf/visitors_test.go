@@ -67,7 +67,7 @@ func TestBadVisitors(t *testing.T) {
 	c = start(t, append(to, "--mtu", "1024", "-s", "1KiB", "-n", "1", "--warmup", "0")...)
 	c.ends(t, 10*time.Second, 0)
 	s.ends(t, 5*time.Second, 0)
-	require.Contains(t, s.errors(), "turned a visitor away, waiting for the next")
+	require.Contains(t, s.errors(), "turned a peer away")
 	require.NotContains(t, s.errors(), "\x1b")
 	require.NotContains(t, s.errors(), "\n  forged line")
 	require.Less(t, strings.Count(s.errors(), "\n"), 50, "%s", s.errors())
