@@ -221,11 +221,11 @@ func (pt *point) endPhase(ctx, asked context.Context, all *flow) (phaseEnd, erro
 			ours.Err = errInterrupted.Error()
 		}
 	} else {
-		var stop context.CancelFunc
-		if ctx, stop = context.WithCancel(ctx); asked.Err() == nil {
-			defer context.AfterFunc(asked, stop)()
+		var stop context.CancelCauseFunc
+		if ctx, stop = context.WithCancelCause(ctx); asked.Err() == nil {
+			defer context.AfterFunc(asked, func() { stop(errInterrupted) })()
 		}
-		defer stop()
+		defer stop(nil)
 	}
 	for _, l := range pt.lanes {
 		sent := uint64(0)

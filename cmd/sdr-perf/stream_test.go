@@ -95,6 +95,18 @@ func TestInterruptUnderWay(t *testing.T) {
 	require.Positive(t, all[0]["iterations"])
 }
 
+// TestServerInterruptedUnderWay: a client whose server is interrupted while transfers overlap reads that.
+func TestServerInterruptedUnderWay(t *testing.T) {
+	for _, how := range [][]string{{"-t", "4"}, {"-t", "4", "-q", "2", "-b"}, {"--latency"}} {
+		s, c := underWay(t, append(how, "-s", "64KiB", "-n", "1000000", "--warmup", "0", "--rate", "200mbit")...)
+		time.Sleep(300 * time.Millisecond) // into what is counted
+		require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
+		s.ends(t, 5*time.Second, exitInterrupted)
+		c.ends(t, 5*time.Second, exitFailure)
+		require.Contains(t, c.lastLine(), "interrupted", "%v", how)
+	}
+}
+
 // TestKilledUnderWay: neither end goes on waiting for a peer whose process was killed.
 func TestKilledUnderWay(t *testing.T) {
 	for _, who := range []string{"client", "server"} {
