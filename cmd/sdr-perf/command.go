@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -90,8 +89,7 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 	a.local.register(a.given)
 	met.register(a.given)
 	a.given.SortFlags = false
-	a.given.VisitAll(hideZero)
-	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(usage.Unknown(c, err)) })
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return flagError(usage.Unknown(c, usage.Number(err))) })
 	c.RunE = func(c *cobra.Command, args []string) error {
 		*running = true
 		if len(args) == 1 {
@@ -106,9 +104,8 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 		return start(a, c)
 	}
 	c.AddCommand(devicesCommand(), congestionCommand(), doctorCommand(), compareCommand(running))
-	usage.Topics(c)
-	usage.Narrow(c)
 	release.Register(c)
+	usage.Help(c)
 	return c
 }
 
@@ -159,26 +156,14 @@ func congestionCommand() *cobra.Command {
 
 // flagError says in a person's words what pflag found wrong.
 func flagError(err error) error {
-	var number *strconv.NumError
+	var value *pflag.InvalidValueError
 	switch {
 	case err.Error() == "flag needs an argument: 's' in -s", strings.HasPrefix(err.Error(), `invalid argument "-`) && strings.Contains(err.Error(), `"-s, --size"`):
 		return fmt.Errorf("%w: -s SIZE is the size of a transfer; sdr-perf without a HOST is the server", err)
 	case err.Error() == "flag needs an argument: --json":
 		return fmt.Errorf("%w: --json FILE, or --json - for stdout", err)
-	case errors.As(err, &number):
-		// What comes before names the flag and its argument.
-		what, _, _ := strings.Cut(err.Error(), ": strconv.")
-		if errors.Is(number, strconv.ErrRange) {
-			return fmt.Errorf("%s: it is out of range", what)
-		}
-		return fmt.Errorf("%s: it is not a number of the kind that is wanted", what)
+	case errors.As(err, &value) && value.GetFlag().Name == "addr":
+		return fmt.Errorf("--addr %q: want an IP address of this host, such as 192.0.2.1", value.GetValue())
 	}
 	return err
-}
-
-// hideZero leaves "(default 0 B)" and the like out of the help, which says in words what no value means.
-func hideZero(f *pflag.Flag) {
-	if strings.HasPrefix(f.DefValue, "0 ") {
-		f.DefValue = ""
-	}
 }

@@ -54,7 +54,10 @@ func bytesNumber(text string) (float64, error) {
 
 func wholeNumber(text string) (float64, error) {
 	n, err := strconv.Atoi(text)
-	return float64(n), err
+	if err != nil {
+		return 0, fmt.Errorf("%q: want a whole number", text)
+	}
+	return float64(n), nil
 }
 
 // sweepables are the keys that --sweep takes.

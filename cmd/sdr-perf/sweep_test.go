@@ -40,7 +40,7 @@ func TestSweepValues(t *testing.T) {
 		"drop=nan..1":      "more than zero",
 		"size=1k..x":       "size",
 		"inflight=1..8/1":  "want 2 to 1000",
-		"inflight=1.5":     "invalid",
+		"inflight=1.5":     "want a whole number",
 		"drop=1e-9..1/1e9": "want 2 to 1000",
 	} {
 		require.ErrorContains(t, new(sweep).Set(text), says)

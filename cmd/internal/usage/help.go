@@ -12,13 +12,13 @@ import (
 // Help makes the help of a program of subcommands, which must have been added: within 80 columns, without defaults that are none, and with
 // a mistake where somebody asks for help about what isn't there.
 func Help(root *cobra.Command) {
-	Narrow(root)
+	narrow(root)
 	hideZeros(root)
-	Topics(root)
+	topics(root)
 }
 
-// Topics makes a mistake in the call of "help" for what is no command, which cobra answers with the root's help and status 0.
-func Topics(root *cobra.Command) {
+// topics makes a mistake in the call of "help" for what is no command, which cobra answers with the root's help and status 0.
+func topics(root *cobra.Command) {
 	root.SetHelpCommand(&cobra.Command{
 		Use: "help [command]", Short: "Help about any command",
 		ValidArgsFunction: func(c *cobra.Command, args []string, begun string) (all []cobra.Completion, _ cobra.ShellCompDirective) {

@@ -75,12 +75,16 @@ func Number(err error) error {
 	if !errors.As(err, &number) || !errors.As(err, &value) {
 		return err
 	}
+	upTo := func(most uint64) string { return fmt.Sprintf("a whole number from 0 to %d", most) }
 	wanted := map[string]string{
-		"uint64": fmt.Sprintf("a whole number from 0 to %d", uint64(math.MaxUint64)),
-		"int":    "a whole number", "int64": "a whole number", "float64": "a number, such as 0.5 or 1e-3", "bool": "true or false",
+		"uint8": upTo(math.MaxUint8), "uint16": upTo(math.MaxUint16), "uint64": upTo(math.MaxUint64),
+		"int": "a whole number", "int64": "a whole number", "float64": "a number, such as 0.5 or 1e-3", "bool": "true or false",
 	}[value.GetFlag().Value.Type()]
-	if wanted == "" {
+	switch {
+	case wanted == "":
 		return err
+	case errors.Is(number, strconv.ErrRange) && !strings.HasPrefix(value.GetFlag().Value.Type(), "uint"):
+		return fmt.Errorf("--%s %q: it is out of range", value.GetFlag().Name, value.GetValue())
 	}
 	return fmt.Errorf("--%s %q: write %s", value.GetFlag().Name, value.GetValue(), wanted)
 }
@@ -131,7 +135,7 @@ func nearest(flags *pflag.FlagSet, name string) []string {
 // columns is how wide help is: as terminals are without being asked.
 const columns = "80"
 
-// Narrow keeps the flags in the help of a command, and of its subcommands, within 80 columns.
-func Narrow(root *cobra.Command) {
+// narrow keeps the flags in the help of a command, and of its subcommands, within 80 columns.
+func narrow(root *cobra.Command) {
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped "+columns+" "))
 }

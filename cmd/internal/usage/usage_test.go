@@ -108,12 +108,18 @@ func TestNumbers(t *testing.T) {
 		{"--count 1.5", `--count "1.5": write a whole number`},
 		{"-c x", `--count "x": write a whole number`},
 		{"--share half", `--share "half": write a number, such as 0.5 or 1e-3`},
+		{"--count 9999999999999999999", `--count "9999999999999999999": it is out of range`},
+		{"--share 1e999", `--share "1e999": it is out of range`},
+		{"--port 99999", `--port "99999": write a whole number from 0 to 65535`},
+		{"--code -1", `--code "-1": write a whole number from 0 to 255`},
 		{"--quiet=maybe", `--quiet "maybe": write true or false`},
 	} {
 		root := &cobra.Command{Use: "prog", SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command, []string) {}}
 		root.Flags().Uint64("seed", 0, "")
 		root.Flags().IntP("count", "c", 0, "")
 		root.Flags().Float64("share", 0, "")
+		root.Flags().Uint16("port", 0, "")
+		root.Flags().Uint8("code", 0, "")
 		root.Flags().Bool("quiet", false, "")
 		Flags(root)
 		root.SetArgs(strings.Fields(c.args))
@@ -157,7 +163,7 @@ func TestHelpTopics(t *testing.T) {
 		var out strings.Builder
 		root := &cobra.Command{Use: "prog", Short: "prog does", Args: cobra.ArbitraryArgs, SilenceErrors: true, SilenceUsage: true, Run: func(*cobra.Command, []string) {}}
 		root.AddCommand(&cobra.Command{Use: "sub", Short: "sub does", Run: func(*cobra.Command, []string) {}})
-		Topics(root)
+		topics(root)
 		root.SetOut(&out)
 		root.SetArgs(strings.Fields(args))
 		err := root.Execute()
