@@ -19,23 +19,37 @@ const (
 	logEvery  = 5 * time.Second
 )
 
-// barSteps is how finely a point is divided.
-const barSteps = 1000
+const (
+	// barSteps is how finely a point is divided.
+	barSteps = 1000
+	// A bar is mostBar wide, or what a line has left beside its text, at most aroundBar and what is measured. Where that is
+	// less than leastBar there are lines instead.
+	mostBar   = 24
+	leastBar  = 4
+	aroundBar = len(" 100% ||  [59m59s:59m59s]") + 1
+	// usualColumns is how wide a terminal is that doesn't say.
+	usualColumns = 80
+)
 
 // A meter shows on stderr how far a point has got, if the run takes long.
 type meter struct {
-	begun    time.Time
-	out      io.Writer
-	terminal bool
-	what     string
-	bar      *progressbar.ProgressBar // on a terminal
-	last     time.Time                // of the last line, elsewhere
+	begun   time.Time
+	out     io.Writer
+	columns int // of the terminal, 0 elsewhere
+	what    string
+	bar     *progressbar.ProgressBar // on a terminal
+	last    time.Time                // of the last line, elsewhere
 }
 
 // newMeter makes a meter that draws on a terminal and writes lines elsewhere. It has no colours (no-color.org).
 func newMeter(out *os.File) *meter {
-	_, err := unix.IoctlGetTermios(int(out.Fd()), unix.TCGETS)
-	return &meter{begun: time.Now(), out: out, terminal: err == nil && os.Getenv("TERM") != "dumb"}
+	m := &meter{begun: time.Now(), out: out}
+	if size, err := unix.IoctlGetWinsize(int(out.Fd()), unix.TIOCGWINSZ); err == nil && os.Getenv("TERM") != "dumb" {
+		if m.columns = int(size.Col); m.columns == 0 {
+			m.columns = usualColumns
+		}
+	}
+	return m
 }
 
 // Write passes on what the bar draws once it is time to show it.
@@ -48,13 +62,14 @@ func (m *meter) Write(b []byte) (int, error) {
 
 // point begins what is measured next.
 func (m *meter) point(what string) {
-	m.what, m.last = what, time.Now()
-	if !m.terminal {
+	m.what, m.last, m.bar = what, time.Now(), nil
+	width := min(mostBar, m.columns-aroundBar-len(what))
+	if width < leastBar {
 		return
 	}
 	m.bar = progressbar.NewOptions(barSteps,
 		progressbar.OptionSetWriter(m), progressbar.OptionSetDescription(what),
-		progressbar.OptionSetWidth(24), progressbar.OptionThrottle(drawEvery),
+		progressbar.OptionSetWidth(width), progressbar.OptionThrottle(drawEvery),
 		progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetRenderBlankState(true)) // which starts its clock
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -57,6 +58,26 @@ func TestProgressOnTerminal(t *testing.T) {
 		require.Contains(t, text, "adaptive 64 MiB", "NO_COLOR=%q", no)
 		require.Contains(t, text, "\r")
 		require.NotContains(t, text, "\x1b[", "no colour and no cursor")
+	}
+}
+
+// TestProgressFitsTerminal: what is drawn over itself has room in a line, else the terminal would go on to the next; where there is too
+// little room for a bar there are lines.
+func TestProgressFitsTerminal(t *testing.T) {
+	t.Setenv("TERM", "xterm-256color")
+	for _, columns := range []uint16{0, 132, 80, 60, 50, 40, 20} {
+		master, terminal := openTerminal(t)
+		require.NoError(t, unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
+		text := played(t, terminal, master)
+		require.Contains(t, text, "adaptive 64 MiB")
+		if columns == 0 { // nobody knows
+			columns = 80
+		}
+		lines := strings.Contains(text, "% done")
+		require.Equal(t, columns < 50, lines, "%d columns", columns)
+		for drawn := range strings.SplitSeq(text, "\r") {
+			require.True(t, lines || utf8.RuneCountInString(drawn) < int(columns), "%d columns: %q", columns, drawn)
+		}
 	}
 }
 
