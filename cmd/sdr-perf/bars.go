@@ -84,7 +84,7 @@ func (b *bars) misses(r *result.Result) (lines []string) {
 	miss(b.maxP99 > 0 && c.P99 == 0, false, "%d transfers have no p99: measure %d or more", r.Iterations, leastP99)
 	miss(b.maxP99 > 0 && c.P99 > 0, c.P99 <= b.maxP99, "p99 %s, at most %s asked for", text(c.P99), text(b.maxP99))
 	miss(b.maxIdeal > 0, r.TOverIdeal != nil && *r.TOverIdeal <= b.maxIdeal, "T/ideal %s, at most %g asked for", ratio(r.TOverIdeal), b.maxIdeal)
-	miss(b.maxNsPerPacket > 0, r.CPU.NsPerPacket > 0 && r.CPU.NsPerPacket <= b.maxNsPerPacket, "%.0f ns a packet, at most %g asked for", r.CPU.NsPerPacket, b.maxNsPerPacket)
+	miss(b.maxNsPerPacket > 0, r.CPU.NsPerPacket > 0 && r.CPU.NsPerPacket <= b.maxNsPerPacket, "%s ns a packet, at most %g asked for", nsPerPacket(&r.CPU), b.maxNsPerPacket)
 	return lines
 }
 

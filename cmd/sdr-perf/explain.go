@@ -25,7 +25,7 @@ func (pt *point) explain(w io.Writer, r *result.Result) {
 	s := pt.conn.Stats()
 	say("%d transfers for warming up; times from %v to %v", r.Warmup, text(r.CompletionNs.Min), text(r.CompletionNs.Max))
 	switch {
-	case r.IdealNs == nil:
+	case r.IdealNs == nil || *r.IdealNs == 0: // a link that takes no time
 	case pt.streams():
 		say("ideal %v: until the link has carried %d of %v, or %d in turn, each RTT %v + its time on the link; without headers",
 			text(*r.IdealNs), r.Iterations, pt.size, pt.turns(r.Iterations), text(pt.Link.RTT))
@@ -47,22 +47,28 @@ func (pt *point) explain(w io.Writer, r *result.Result) {
 		say("%s found %v of user data, a round trip of %v and %v of queue (%s)", g.Name, g.RateBps, text(g.MinRTTNs), text(g.QueueNs), g.State)
 	}
 	if n := len(r.Congestion.Course); n > 0 {
-		say("over %d intervals: %v found on average, %v of queue%s", n, r.Congestion.MeanRateBps, text(r.Congestion.MeanQueueNs), shareText(&r.Congestion))
+		found := ""
+		if rate := r.Congestion.MeanRateBps; rate > 0 {
+			found = fmt.Sprintf("%v found on average, ", rate)
+		}
+		say("over %s: %s%v of queue%s", plural(n, "interval"), found, text(r.Congestion.MeanQueueNs), shareText(&r.Congestion))
 	}
 	c := r.Chunks
 	say("units: %d sent, of them %d again (%d for nothing) and %d parity; %d recovered by decoding; timers expired %d times since the start",
 		c.Sent, c.Retransmitted, c.Spurious, c.Parity, c.Recovered, s.Units.Timeouts)
-	p := r.Packets
-	say("packets, both ends: %d sent, %d received; %d lost by the emulated link, %d refused by the devices, %d lost on the way, %d late, %d twice",
-		p.Sent, p.Received, p.DroppedEmulated, p.DroppedReal, p.LostUnseen, p.LateDiscarded, p.Duplicate)
-	if p.NPMarked+p.NPCNPSent+p.RPCNPHandled+p.RPCNPIgnored > 0 {
+	if p := r.Packets; p.Sent > 0 {
+		say("packets, both ends: %d sent, %d received; %d lost by the emulated link, %d refused by the devices, %d lost on the way, %d late, %d twice",
+			p.Sent, p.Received, p.DroppedEmulated, p.DroppedReal, p.LostUnseen, p.LateDiscarded, p.Duplicate)
+	}
+	if p := r.Packets; p.NPMarked+p.NPCNPSent+p.RPCNPHandled+p.RPCNPIgnored > 0 {
 		say("marks: %d packets had one; %d notifications sent, %d heeded, %d ignored", p.NPMarked, p.NPCNPSent, p.RPCNPHandled, p.RPCNPIgnored)
 	}
 	if s.Units.Explain != "" {
 		say("%s chose: %s", r.Reliability, s.Units.Explain)
 	}
-	u := r.CPU.Both()
-	say("processor time of both ends: %s user, %s sys, %.0f ns a packet, %.2f processors busy", text(u.User), text(u.Sys), r.CPU.NsPerPacket, r.CPU.Load)
+	if u := r.CPU.Both(); u.Total() > 0 {
+		say("processor time of both ends: %s user, %s sys, %s ns a packet, %.2f processors busy", text(u.User), text(u.Sys), nsPerPacket(&r.CPU), r.CPU.Load)
+	}
 	if r.CompletionNs.P999 == 0 {
 		say("%d transfers have no 99.9th percentile: ask for more with -n", r.Iterations)
 	}

@@ -21,10 +21,15 @@ func TestTwoLoopbackRuns(t *testing.T) {
 	}
 }
 
-// TestNoRate: a link without a rate has none in the explanation.
-func TestNoRate(t *testing.T) {
-	p := start(t, "--loopback", "--addr", own(0), "-s", "1MiB", "-n", "1", "--warmup", "0", "--rtt", "1ms", "-v")
-	p.ends(t, 20*time.Second, 0)
-	require.NotContains(t, p.stdout.String(), "0 bit/s")
-	require.Contains(t, p.stdout.String(), "ideal 1 ms = RTT 1 ms")
+// TestExplainsWhatThereIs: -v explains an ideal and a rate found where there are such.
+func TestExplainsWhatThereIs(t *testing.T) {
+	explained := func(args ...string) string {
+		p := start(t, append(args, "--loopback", "--addr", own(0), "-s", "1MiB", "-n", "1", "--warmup", "0", "-v")...)
+		p.ends(t, 20*time.Second, 0)
+		require.NotContains(t, p.stdout.String(), "0 bit/s")
+		require.NotContains(t, p.stdout.String(), " 1 intervals")
+		return p.stdout.String()
+	}
+	require.Contains(t, explained("--rtt", "1ms"), "ideal 1 ms = RTT 1 ms")
+	require.NotContains(t, explained("--drop", "0.1%"), "\n  ideal")
 }

@@ -140,12 +140,12 @@ func (o *output) add(pt *point, m *measurement, failed error) error {
 // lostPackets is how many packets didn't reach the other end's messages, for whatever reason.
 func lostPackets(p *result.Packets) uint64 { return p.DroppedEmulated + p.DroppedReal + p.LostUnseen }
 
-// lost is unknown when the receiver didn't come to say what it got.
-func lost(r *result.Result) string {
-	if r.Packets.Sent == 0 {
+// ofSent is a part of the packets or units that were sent; where there are none the ends didn't come to count them.
+func ofSent(part, sent uint64) string {
+	if sent == 0 {
 		return "-"
 	}
-	return percent(lostPackets(&r.Packets), r.Packets.Sent)
+	return percent(part, sent)
 }
 
 func percent(part, of uint64) string {

@@ -31,14 +31,14 @@ var (
 	columnIdeal  = column{"T/ideal", 7, func(r *result.Result) string { return ratio(r.TOverIdeal) }}
 	columnGbps   = column{"Gbit/s", 7, func(r *result.Result) string { return fmt.Sprintf("%.3f", r.ThroughputGbps) }}
 	columnRate   = column{"msg/s", 7, func(r *result.Result) string { return threeDigits(r.MessageRate) }}
-	columnLost   = column{"lost", 6, lost}
+	columnLost   = column{"lost", 6, func(r *result.Result) string { return ofSent(lostPackets(&r.Packets), r.Packets.Sent) }}
 	columnStall  = column{"stall", 7, func(r *result.Result) string { return stallText(r.LongestStallNs) }}
 	columnEnd    = column{"data", -1, content}
 
 	// Of what congestion control found on average.
 	columnFound  = column{"found", 8, foundText}
 	columnQueue  = column{"queue", 8, func(r *result.Result) string { return knownTime(r.Congestion.MeanQueueNs) }}
-	columnMarked = column{"marked", 7, func(r *result.Result) string { return percent(r.Packets.NPMarked, r.Packets.Sent) }}
+	columnMarked = column{"marked", 7, func(r *result.Result) string { return ofSent(r.Packets.NPMarked, r.Packets.Sent) }}
 
 	// narrow fits into 80 columns, wide has everything.
 	narrow = []column{columnScheme, columnSize, columnN, columnAvg, columnP99, columnIdeal, columnGbps, columnRate, columnLost, columnEnd}
@@ -62,17 +62,17 @@ var (
 			}
 			return units.FormatDuration(r.BareUDPNs.P50)
 		}},
-		{"CPUs", 4, func(r *result.Result) string { return fmt.Sprintf("%.2f", r.CPU.Load) }},
+		{"CPUs", 4, ofCPU(func(c *result.CPU) string { return fmt.Sprintf("%.2f", c.Load) })},
 		columnEnd,
 	}
 	wide = []column{
 		columnScheme, columnSize, columnN, columnAvg, columnIdeal, columnP50, columnP99, columnP999, columnGbps, columnRate,
-		{"repeated", 8, func(r *result.Result) string { return percent(r.Chunks.Retransmitted, r.Chunks.Sent) }},
-		{"spurious", 8, func(r *result.Result) string { return percent(r.Chunks.Spurious, r.Chunks.Sent) }},
+		{"repeated", 8, func(r *result.Result) string { return ofSent(r.Chunks.Retransmitted, r.Chunks.Sent) }},
+		{"spurious", 8, func(r *result.Result) string { return ofSent(r.Chunks.Spurious, r.Chunks.Sent) }},
 		columnLost,
-		{"user", 9, func(r *result.Result) string { return units.FormatDuration(r.CPU.Both().User) }},
-		{"sys", 9, func(r *result.Result) string { return units.FormatDuration(r.CPU.Both().Sys) }},
-		{"ns/pkt", 7, func(r *result.Result) string { return threeDigits(r.CPU.NsPerPacket) }},
+		{"user", 9, ofCPU(func(c *result.CPU) string { return units.FormatDuration(c.Both().User) })},
+		{"sys", 9, ofCPU(func(c *result.CPU) string { return units.FormatDuration(c.Both().Sys) })},
+		{"ns/pkt", 7, ofCPU(nsPerPacket)},
 		columnEnd,
 	}
 )
@@ -110,6 +110,24 @@ func writeRow(w io.Writer, columns []column, text func(column) string) error {
 	}
 	_, err := io.WriteString(w, b.String()+"\n")
 	return err
+}
+
+// ofCPU is unknown when an end didn't say what it spent.
+func ofCPU(text func(*result.CPU) string) func(*result.Result) string {
+	return func(r *result.Result) string {
+		if r.CPU.Both().Total() == 0 {
+			return "-"
+		}
+		return text(&r.CPU)
+	}
+}
+
+// nsPerPacket is unknown when the packets are.
+func nsPerPacket(c *result.CPU) string {
+	if c.NsPerPacket == 0 {
+		return "-"
+	}
+	return threeDigits(c.NsPerPacket)
 }
 
 // ratio is a part of the ideal, if there is one.

@@ -69,6 +69,19 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestUnknownIsNoZero: of a point whose other end has gone nothing is told as if it had been counted.
+func TestUnknownIsNoZero(t *testing.T) {
+	r := sampleResults()[2]
+	for _, columns := range [][]column{ofLatency, ofCongestion, ofFlows, wide} {
+		for _, c := range columns {
+			switch c.head {
+			case "CPUs", "marked", "lost", "repeated", "spurious", "user", "sys", "ns/pkt":
+				require.Equal(t, "-", c.text(r), c.head)
+			}
+		}
+	}
+}
+
 func TestCSV(t *testing.T) {
 	compare(t, "results.csv", string(csvOf(sampleResults())))
 }
