@@ -151,7 +151,7 @@ func (l *lane) send(ctx, asked context.Context, limit func(n int, spent units.Du
 			return f, nil
 		}
 		t := ring[ended%len(ring)]
-		if err := l.pt.await(ctx, t); err != nil {
+		if err := t.Wait(ctx); err != nil {
 			return f, err
 		}
 		ended++

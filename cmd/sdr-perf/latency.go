@@ -28,7 +28,7 @@ func (l *lane) ping(ctx, asked context.Context, limit func(n int, spent units.Du
 			return f, err
 		}
 		reply := l.posted[0]
-		if err := l.pt.await(ctx, reply); err != nil {
+		if err := reply.Wait(ctx); err != nil {
 			return f, err
 		}
 		f.ended = time.Now()
@@ -36,7 +36,7 @@ func (l *lane) ping(ctx, asked context.Context, limit func(n int, spent units.Du
 		if err := l.take(reply, false); err != nil {
 			return f, err
 		}
-		if err := l.pt.await(ctx, t); err != nil {
+		if err := t.Wait(ctx); err != nil {
 			return f, err
 		}
 	}
@@ -52,7 +52,7 @@ func (l *lane) pong(ctx, known context.Context) error {
 			return err
 		}
 		if last != nil { // it has been answered, and its memory is the next's
-			if err := l.pt.await(ctx, last); err != nil {
+			if err := last.Wait(ctx); err != nil {
 				return err
 			}
 		}

@@ -100,7 +100,8 @@ const (
 	autoWarmup  = -1
 	maxIters    = 10_000_000
 	maxPoints   = 1000
-	maxInflight = 256 // a queue pair has 1024 slots for messages, and some are posted ahead
+	maxSize     = 64 * units.TiB // beyond every machine's memory, and leaves room for arithmetic
+	maxInflight = 256            // a queue pair has 1024 slots for messages, and some are posted ahead
 	maxQPs      = 256
 	maxDuration = 24 * 3600 * units.Second
 	minTimeout  = 100 * units.Millisecond

@@ -96,7 +96,7 @@ func (p *params) rateOf(line units.Rate) units.Rate {
 	return line / units.Rate(p.QPs)
 }
 
-// memory is what the buffers of an end take at most.
+// memoryOf is what the buffers of an end take at most.
 func (p *params) memoryOf(size units.Bytes) units.Bytes {
 	slots := units.Bytes(1)
 	if p.streams() {
@@ -154,9 +154,6 @@ func (pt *point) turnWithin(ctx context.Context, limit units.Duration, ours turn
 
 // contentTime is more than making or checking the content of a transfer takes.
 func (pt *point) contentTime() units.Duration { return (100 * units.Mbit).Time(pt.size) }
-
-// await waits for a transfer.
-func (pt *point) await(ctx context.Context, t *reliability.Transfer) error { return t.Wait(ctx) }
 
 // close closes the connection, which ends its transfers, and frees the memory.
 func (pt *point) close() {

@@ -89,7 +89,7 @@ func (pt *point) receiveOne(ctx context.Context, t *reliability.Transfer, i uint
 	if pt.watchesStalls() {
 		pt.stall.watch(ctx, t, pt.Link.RTT)
 	}
-	if err := pt.await(ctx, t); err != nil {
+	if err := t.Wait(ctx); err != nil {
 		return err
 	}
 	if n := t.Length(); n != pt.size {

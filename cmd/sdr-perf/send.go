@@ -25,7 +25,6 @@ const leastIters = 3
 
 // A measurement is what the sender's half of a point finds.
 type measurement struct {
-	began time.Time
 	// times are those of single transfers, of this end.
 	times *histogram
 	// took is how long all of them took together, where several were under way, and back what the other end
@@ -36,7 +35,6 @@ type measurement struct {
 	// nothing new came at the other end.
 	carry, stall units.Duration
 	warmups      int
-	mtu          units.Bytes
 	counters     counters
 	// bare are the times of the bare ping-pong beside --latency, nil for none.
 	bare *histogram
@@ -52,9 +50,7 @@ type direction struct {
 	elapsed units.Duration
 }
 
-func newMeasurement(pt *point) *measurement {
-	return &measurement{began: time.Now(), times: newHistogram(), mtu: pt.conn.QP().Config().MTU}
-}
+func newMeasurement() *measurement { return &measurement{times: newHistogram()} }
 
 // send is the sender's half of a point. It reports to m how far it has got. With an error it returns
 // what was measured before. Ending ctx makes the transfer under way the last one.
@@ -65,7 +61,7 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 	}
 	graced, cancel := withGrace(ctx)
 	defer cancel()
-	r := newMeasurement(pt)
+	r := newMeasurement()
 	var warming, counting units.Duration // time spent
 	for i := uint64(0); ; i++ {
 		next, ours := pt.next(r, warming, counting), turn{}
@@ -139,7 +135,7 @@ func (pt *point) sendOne(ctx context.Context) (units.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := pt.await(ctx, t); err != nil {
+	if err := t.Wait(ctx); err != nil {
 		return 0, err
 	}
 	return time.Since(begun), nil
@@ -148,7 +144,7 @@ func (pt *point) sendOne(ctx context.Context) (units.Duration, error) {
 // next is what the next transfer is for.
 func (pt *point) next(r *measurement, warming, counting units.Duration) op {
 	switch {
-	case r.times.n == 0 && pt.warmsUp(r, warming):
+	case r.times.n == 0 && pt.warmsUp(r.warmups, warming):
 		return opWarmup
 	case pt.Iters > 0 && r.times.n < pt.Iters:
 		return opCount
@@ -159,12 +155,14 @@ func (pt *point) next(r *measurement, warming, counting units.Duration) op {
 	}
 }
 
-func (pt *point) warmsUp(r *measurement, spent units.Duration) bool {
+// warmsUp reports whether n transfers, which took so long, are too few to warm up.
+func (pt *point) warmsUp(n int, spent units.Duration) bool {
 	if pt.Warmup != autoWarmup {
-		return r.warmups < pt.Warmup
+		return n < pt.Warmup
 	}
-	packets := (pt.size + r.mtu - 1) / r.mtu * units.Bytes(r.warmups)
-	return (r.warmups < autoWarmupTransfers || packets < autoWarmupPackets) && spent < autoWarmupTime
+	mtu := pt.conn.QP().Config().MTU
+	packets := (pt.size + mtu - 1) / mtu * units.Bytes(n)
+	return (n < autoWarmupTransfers || packets < autoWarmupPackets) && spent < autoWarmupTime
 }
 
 // done is which part of the point has been measured.

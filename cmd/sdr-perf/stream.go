@@ -89,7 +89,7 @@ type phaseEnd struct {
 func (pt *point) runStream(asked context.Context, m *meter) (*measurement, error) {
 	ctx, cancel := withGrace(asked)
 	defer cancel()
-	r := newMeasurement(pt)
+	r := newMeasurement()
 	for _, phase := range []op{opWarmup, opCount} {
 		if phase == opWarmup && pt.Warmup == 0 {
 			continue
@@ -278,11 +278,7 @@ const showEvery = 256
 // limit says when a lane has sent enough of a phase.
 func (pt *point) limit(phase op, first bool, m *meter) func(n int, spent units.Duration) bool {
 	if phase == opWarmup {
-		r := *newMeasurement(pt)
-		return func(n int, spent units.Duration) bool {
-			r.warmups = n
-			return !pt.warmsUp(&r, spent)
-		}
+		return func(n int, spent units.Duration) bool { return !pt.warmsUp(n, spent) }
 	}
 	return func(n int, spent units.Duration) bool {
 		if first && m != nil && n%showEvery == 0 {
