@@ -31,7 +31,7 @@ func (a *call) checkIdle() error {
 		{"alpha", !uses("sr"), names + " has no timeout to set: add --reliability sr or sr-nack"},
 		{"beta", !uses("ec"), names + " has no groups to wait for: add --reliability ec-mds or ec-xor"},
 		{"ec", !uses("ec"), names + " takes no code from the user: add --reliability ec-mds or ec-xor"},
-		{"duration", p.Iters > 0, "--iters says how many transfers are measured: leave one of them out"},
+		{"duration", p.Iters > 0, "--iters says how many transfers are measured: leave out --iters"},
 		{"burst", p.Link.Drop == 0 && a.sweep.key != "drop", "nothing is lost: add --drop"},
 		{"size", a.all, "--all measures all sizes"},
 		{a.sweep.key, a.sweep.key != "", "--sweep " + a.sweep.key + " gives it"},
