@@ -74,19 +74,19 @@ func TestCourseKeepsSums(t *testing.T) {
 func TestMarkedCourse(t *testing.T) {
 	plot := filepath.Join(t.TempDir(), "marks.svg")
 	p := start(t, "--loopback", "--addr", own(0), "--udp-port", "any", "--congestion", "bbr", "-s", "1MiB", "-n", "8", "--warmup", "0", "--rtt", "2ms",
-		"--rate", "100mbit", "--queue", "1MiB", "--mark-above", "32KiB", "--ecn", "--interval", "10ms", "--json", "-", "--plot", plot)
+		"--rate", "100mbit", "--queue", "1MiB", "--mark-above", "8KiB", "--ecn", "--interval", "10ms", "--json", "-", "--plot", plot)
 	p.ends(t, 60*time.Second, 0)
 	results(t, p) // the names
 	var all []result.Result
 	require.NoError(t, json.Unmarshal([]byte(p.stdout.String()), &all))
-	require.Equal(t, 32*units.KiB, all[0].Link.MarkAboveBytes)
+	require.Equal(t, 8*units.KiB, all[0].Link.MarkAboveBytes)
 	marks := uint64(0)
 	for _, v := range all[0].Congestion.Course {
 		marks += v.Marks
 	}
 	require.Positive(t, marks)
 	require.Positive(t, all[0].Packets.NPMarked)
-	require.Contains(t, p.errors(), "marks above 32 KiB")
+	require.Contains(t, p.errors(), "marks above 8 KiB")
 	require.Regexp(t, `marked +lost data\nadaptive .* [0-9.]+% +\S+ ok`, p.errors())
 	drawn, err := os.ReadFile(plot)
 	require.NoError(t, err)
