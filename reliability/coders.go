@@ -10,42 +10,42 @@ import (
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
-// Coders are the goroutines that compute parity for all Conns of a Context, half as many
+// Coders are the goroutines that compute parity for all Conns of an Endpoint, half as many
 // as there are processors: with some for each Conn, many Conns would fight over the
-// processors, and the workers of the Context with them. They run from the first job of a
+// processors, and the workers of the Endpoint with them. They run from the first job of a
 // Conn until the last Conn that has had one is closed.
 type coders struct {
-	context *sdr.Endpoint
-	jobs    chan *codingJob
-	group   sync.WaitGroup
-	users   int // guarded by allCoders.mu
+	endpoint *sdr.Endpoint
+	jobs     chan *codingJob
+	group    sync.WaitGroup
+	users    int // guarded by allCoders.mu
 }
 
-// maxQueuedJobs bounds the jobs that wait; beyond, a worker of the Context runs them
+// maxQueuedJobs bounds the jobs that wait; beyond, a worker of the Endpoint runs them
 // itself.
 const maxQueuedJobs = 1024
 
 var allCoders struct {
-	mu        sync.Mutex
-	byContext map[*sdr.Endpoint]*coders
+	mu         sync.Mutex
+	byEndpoint map[*sdr.Endpoint]*coders
 }
 
-// codersOf returns the coders of a Context; release gives them back.
-func codersOf(c *sdr.Endpoint) *coders {
+// codersOf returns the coders of an Endpoint; release gives them back.
+func codersOf(ep *sdr.Endpoint) *coders {
 	all := &allCoders
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	k := all.byContext[c]
+	k := all.byEndpoint[ep]
 	if k == nil {
-		k = &coders{context: c, jobs: make(chan *codingJob, maxQueuedJobs)}
+		k = &coders{endpoint: ep, jobs: make(chan *codingJob, maxQueuedJobs)}
 		for range max(1, runtime.GOMAXPROCS(0)/2) {
 			k.group.Add(1)
 			go k.work()
 		}
-		if all.byContext == nil {
-			all.byContext = map[*sdr.Endpoint]*coders{}
+		if all.byEndpoint == nil {
+			all.byEndpoint = map[*sdr.Endpoint]*coders{}
 		}
-		all.byContext[c] = k
+		all.byEndpoint[ep] = k
 	}
 	k.users++
 	return k
@@ -58,7 +58,7 @@ func (k *coders) release() {
 	k.users--
 	last := k.users == 0
 	if last {
-		delete(all.byContext, k.context)
+		delete(all.byEndpoint, k.endpoint)
 	}
 	all.mu.Unlock()
 	if last {

@@ -33,7 +33,7 @@ type codingJob struct {
 	err          error
 }
 
-// A coding runs the coding jobs of a Conn: on the coders of its Context, or at once where
+// A coding runs the coding jobs of a Conn: on the coders of its Endpoint, or at once where
 // time is virtual or the caller runs everything.
 type coding struct {
 	link    *link

@@ -58,12 +58,12 @@ func (p *paritySpace) grow(like *sdr.MR, access sdr.Access) (err error) {
 		return nil
 	}
 	total := units.Bytes(n) * each
-	ctx := p.qp.Endpoint()
+	ep := p.qp.Endpoint()
 	var piece parityPiece
 	if like.Bytes() == nil {
-		piece.mr, err = ctx.RegisterSize(total, access)
+		piece.mr, err = ep.RegisterSize(total, access)
 	} else if piece.buf, err = sdr.AllocBuffer(total); err == nil {
-		if piece.mr, err = ctx.RegisterMemory(piece.buf, access); err != nil {
+		if piece.mr, err = ep.RegisterMemory(piece.buf, access); err != nil {
 			_ = sdr.FreeBuffer(piece.buf)
 		}
 	}

@@ -41,9 +41,9 @@ const (
 const (
 	// minFrame is the least room for this section and an acknowledgement.
 	minFrame = loss.MinFrame + 32
-	// maxListed is how many groups a frame names.
+	// maxReported is how many groups a frame names at most.
 	maxReported = 64
-	// What a mark, the ends of the groups' section and a group take at most.
+	// What the totals, a mark, the ends of the groups' section and a group take at most.
 	roomTotals = 4 * 6
 	roomMark   = 2 + 5
 	roomGroups = 3 + 1 + 3

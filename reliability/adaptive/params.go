@@ -9,7 +9,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/internal/varint"
 )
 
-// params is what START says of a transfer: a byte, five unsigned varints and what
+// params is what START says of a transfer: a byte, five unsigned varints and
 // the acknowledgements' parameters.
 //
 //	version   3

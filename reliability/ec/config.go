@@ -128,7 +128,7 @@ func (e *erasureCoding) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.
 	return newReceiver(e.config, p, t, env), nil
 }
 
-// minRTT and floor of timers.
+// What timers go by at first, and at least.
 const (
 	// initialRTT is assumed before anything was measured: QUIC's value (RFC
 	// 9002, 6.2.2).

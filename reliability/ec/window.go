@@ -30,7 +30,7 @@ type txGroup struct {
 	state    parityState
 	// settled: the receiver has it or can recover it.
 	settled bool
-	// dead: it fell back.
+	// fellBack: the receiver has asked for units of it.
 	fellBack bool
 
 	// sentAt is when a unit was last injected for the first time.
