@@ -39,7 +39,7 @@ func (s *sender) makeRows(now units.Instant) {
 	for _, n := range s.lossy {
 		g := int(n)
 		group := &s.groups[g]
-		if group.complete || group.over {
+		if group.state != txCoded {
 			continue
 		}
 		if now < group.settles {

@@ -10,6 +10,18 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
+// A txState is how far a group is at the sender.
+type txState uint8
+
+const (
+	// txCoded: what it loses is left to its rows.
+	txCoded txState = iota
+	// txAbandoned: what it loses is repeated by name.
+	txAbandoned
+	// txComplete: the receiver has it all.
+	txComplete
+)
+
 // A txGroup is what the sender knows of a group.
 type txGroup struct {
 	// held are the units that were proved lost and not repeated: decoding will
@@ -25,8 +37,7 @@ type txGroup struct {
 	// the last frame that names the group.
 	present, known uint8
 	rounds         uint8
-	// complete: the receiver has it all. over: given up.
-	complete, over bool
+	state          txState
 	// settles is when its rows that were trimmed, and repeated, will have arrived.
 	settles units.Instant
 }
@@ -250,10 +261,10 @@ func (s *sender) leaveToGroup(now units.Instant, u int) bool {
 		return false
 	}
 	group := &s.groups[g]
-	if group.complete {
+	switch group.state {
+	case txComplete:
 		return true // an acknowledgement that covers it will say so
-	}
-	if group.over {
+	case txAbandoned:
 		return false
 	}
 	if group.sent == group.rows && now >= group.lastAt.Add(fallback(s.env)) {
@@ -357,7 +368,7 @@ func (s *sender) onGroups() {
 
 func (s *sender) complete(g int) {
 	group := &s.groups[g]
-	group.complete = true
+	group.state = txComplete
 	group.held = nil
 }
 

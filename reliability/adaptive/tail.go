@@ -63,7 +63,7 @@ func (s *sender) sendParity(out *scheme.Output, room int) (n int) {
 		if !s.ready[number] {
 			break
 		}
-		if group := &s.groups[g]; group.complete || group.over {
+		if group := &s.groups[g]; group.state != txCoded {
 			group.sent++
 		} else {
 			out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Parity | scheme.Unit(s.parity), Channel: scheme.HomeChannel})
@@ -113,7 +113,7 @@ func (s *sender) sendProbes(now units.Instant, out *scheme.Output, room int) uni
 func (s *sender) sendByName(now units.Instant, out *scheme.Output, room int) (n int) {
 	for n < room && len(s.byName) > 0 {
 		group := &s.groups[s.groupMap.group(int(s.byName[0]))]
-		if group.complete {
+		if group.state == txComplete {
 			s.byName = s.byName[1:]
 			continue
 		}
@@ -139,7 +139,7 @@ func (s *sender) expireGroups(now units.Instant) units.Instant {
 	kept := s.lossy[:0]
 	for _, n := range s.lossy {
 		group := &s.groups[n]
-		if group.complete || group.over {
+		if group.state != txCoded {
 			continue
 		}
 		if group.sent == group.rows {
@@ -175,7 +175,7 @@ func (s *sender) unblock() {
 // lossy ones until they are next looked at.
 func (s *sender) abandon(g int) {
 	group := &s.groups[g]
-	group.over = true
+	group.state = txAbandoned
 	s.stats.Fallbacks++
 	s.byName = append(s.byName, group.held...)
 	group.held = nil

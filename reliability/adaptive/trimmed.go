@@ -19,7 +19,7 @@ func (s *sender) OnTrimmed(now units.Instant, u scheme.Unit, channel int) {
 	case u.IsData():
 		s.loss.OnTrimmed(now, u, channel)
 	case u.IsParity() && i < s.rowsInjected && len(s.trimmed) < maxTrimmedRows:
-		if g, _, _ := s.parityMap.find(i); !s.groups[g].complete && !s.groups[g].over {
+		if g, _, _ := s.parityMap.find(i); s.groups[g].state == txCoded {
 			s.trimmed = append(s.trimmed, i)
 		}
 	}
@@ -55,7 +55,7 @@ func (s *sender) repeatRows(now units.Instant, out *scheme.Output, room int) (n 
 		i := s.trimmed[0]
 		s.trimmed = s.trimmed[:copy(s.trimmed, s.trimmed[1:])]
 		g, _, _ := s.parityMap.find(i)
-		if group := &s.groups[g]; group.complete || group.over {
+		if group := &s.groups[g]; group.state != txCoded {
 			continue
 		}
 		s.channel = (s.channel + 1) % s.env.Channels
