@@ -73,6 +73,18 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
+// A tracker whose transfer has ended serves another one without more memory.
+func TestBeginTakesMemory(t *testing.T) {
+	for _, rule := range []Rule{Timeout, PathProof} {
+		f := newFlow(t, rule, 1<<20)
+		for range 100 {
+			f.round()
+		}
+		s := f.h.s
+		require.Zero(t, testing.AllocsPerRun(100, func() { s.Begin(s.config, s.known, s.transfer, s.env) }), "rule %d", rule)
+	}
+}
+
 func BenchmarkUnit(b *testing.B) {
 	for _, rule := range []Rule{Timeout, PathProof} {
 		b.Run([]string{"Timeout", "PathProof"}[rule], func(b *testing.B) {

@@ -56,6 +56,15 @@ type proofRule struct {
 // provedKept is how many transmissions proofRule.proved keeps.
 const provedKept = 256
 
+// begin makes r the rule of t, in the memory that it has.
+func (r *proofRule) begin(t *Tracker) {
+	suspected := r.suspected[:0]
+	if cap(suspected) > mostKept {
+		suspected = nil
+	}
+	*r = proofRule{t: t, suspected: suspected, suspectedDue: units.Never, proved: r.proved[:0]}
+}
+
 // onAck judges what the marks have confirmed since the last frame, and the losses
 // suspected before.
 func (r *proofRule) onAck(now units.Instant) {

@@ -87,7 +87,12 @@ func (t *Tracker) Begin(c Config, known *Estimates, transfer scheme.Transfer, en
 		*p = path{estimate: e, head: 1, log: p.log.again()}
 	}
 	if c.Rule == PathProof {
-		t.rule = &proofRule{t: t, suspectedDue: units.Never}
+		r, ok := t.rule.(*proofRule)
+		if !ok {
+			r = new(proofRule)
+		}
+		r.begin(t)
+		t.rule = r
 	} else if r, ok := t.rule.(*timeoutRule); ok {
 		*r = timeoutRule{t: t}
 	} else {

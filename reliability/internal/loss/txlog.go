@@ -27,7 +27,7 @@ type txLog struct {
 // minLog is the initial size of the ring: what a transfer of one unit sends, and its probes.
 const minLog = 4
 
-// mostKept is how many entries of a log, and of a window, are kept for the next transfer.
+// mostKept is how many entries of a log, of a window, and of suspected losses are kept for the next transfer.
 const mostKept = 256
 
 // again is an empty log in the memory of l.
