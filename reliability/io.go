@@ -19,7 +19,7 @@ import (
 type Progress func(done, total units.Bytes)
 
 // SendFrom and RecvTo move a stream of known size as a header transfer and then
-// transfers of pieceSize, pieceCount of them at a time, through registered memory
+// transfers of pieceSize, up to pieceCount of them at a time, through registered memory
 // of their own: so much must cover the bandwidth-delay product.
 const (
 	pieceSize  = 8 * units.MiB
@@ -37,6 +37,13 @@ type pieces struct {
 	mr   *sdr.MR
 	size units.Bytes
 	n    int
+}
+
+// ring is how long the buffers for a stream of total bytes, in pieces of size, are, and how many: each takes a header, too, and together
+// no more than the stream fills.
+func ring(size, total units.Bytes) (each units.Bytes, n int) {
+	each = min(size, max(total, headerSize))
+	return each, int(min(pieceCount, max(1, (total+each-1)/each)))
 }
 
 func (c *Conn) newPieces(size units.Bytes, n int, access sdr.Access) (*pieces, error) {
@@ -117,7 +124,8 @@ func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size units.Bytes, pr
 	if size < 0 || size > maxStream {
 		return &sdr.OpError{Op: "send", Object: "stream", Err: sdr.ErrArgument, Detail: fmt.Sprintf("a size of %d", size)}
 	}
-	p, err := c.newPieces(max(min(pieceSize, size), headerSize), pieceCount, 0)
+	each, n := ring(pieceSize, size)
+	p, err := c.newPieces(each, n, 0)
 	if err != nil {
 		return err
 	}
@@ -187,7 +195,8 @@ func (c *Conn) recvStream(ctx context.Context, h *pieces, w io.WriterAt, progres
 	if err != nil {
 		return 0, err
 	}
-	p, err := c.newPieces(size, pieceCount, sdr.AccessRemoteWrite)
+	each, n := ring(size, total)
+	p, err := c.newPieces(each, n, sdr.AccessRemoteWrite)
 	if err != nil {
 		return 0, err
 	}
