@@ -38,9 +38,9 @@ type Conn struct {
 	exchanging chan struct{} // held during Exchange
 	exchanges  uint32        // guarded by exchanging
 
-	writing  sync.Mutex
-	sent     uint32 // messages; guarded by writing
-	writeErr error  // a frame was cut short, nothing can follow it; guarded by writing
+	writing  chan struct{} // held to write a frame
+	sent     uint32        // messages; guarded by writing
+	writeErr error         // a frame was cut short, nothing can follow it; guarded by writing
 
 	acceptOnce sync.Once
 	accepted   chan struct{} // closed when the application has the Conn
@@ -58,6 +58,7 @@ func newConn(nc net.Conn, cfg Config) *Conn {
 		blobs:      make(chan frame, maxQueuedExchanges),
 		messages:   make(chan frame, maxQueued),
 		exchanging: make(chan struct{}, 1),
+		writing:    make(chan struct{}, 1),
 		accepted:   make(chan struct{}),
 		closed:     make(chan struct{}),
 		readerDone: make(chan struct{}),
@@ -122,7 +123,9 @@ func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
 	}
 	c.exchanges++
 	// A failed write ends the connection, which receive reports, unless the peer left its blob behind.
-	_ = c.write(ctx, frame{kind: kindBlob, number: c.exchanges, payload: blob})
+	if err := c.write(ctx, frame{kind: kindBlob, number: c.exchanges, payload: blob}); err != nil {
+		c.end(err, farewell(err))
+	}
 	f, err := receive(ctx, c, c.blobs)
 	if err == nil && f.number != c.exchanges {
 		err = violation("blob of exchange %d in exchange %d", f.number, c.exchanges)
@@ -135,7 +138,7 @@ func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
 }
 
 // Send sends a message to the peer's Recv. It returns when the kernel has taken it. A Send that is
-// cut short by ctx ends the connection.
+// cut short by ctx ends the connection, but for one that has only waited for another call.
 func (c *Conn) Send(ctx context.Context, message []byte) error {
 	ctx, cancel := c.cfg.bound(ctx)
 	defer cancel()
@@ -204,18 +207,24 @@ func receive(ctx context.Context, c *Conn, from <-chan frame) (frame, error) {
 	}
 }
 
-// write sends one frame whole or ends the connection.
+// write sends one frame whole or ends the connection, which goes on if ctx ends before it is the frame's turn.
 func (c *Conn) write(ctx context.Context, f frame) error {
-	err := c.writeLocked(ctx, f)
+	select {
+	case c.writing <- struct{}{}:
+	case <-c.closed:
+		return c.err
+	case <-ctx.Done():
+		return takesNothing(ctx)
+	}
+	err := c.writeNow(ctx, f)
+	<-c.writing
 	if err != nil {
 		c.end(err, nil)
 	}
 	return err
 }
 
-func (c *Conn) writeLocked(ctx context.Context, f frame) error {
-	c.writing.Lock()
-	defer c.writing.Unlock()
+func (c *Conn) writeNow(ctx context.Context, f frame) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
@@ -231,9 +240,13 @@ func (c *Conn) writeLocked(ctx context.Context, f frame) error {
 	}
 	c.writeErr = err
 	if ctx.Err() != nil {
-		return fmt.Errorf("the peer takes no data (%w)", ctx.Err())
+		return takesNothing(ctx)
 	}
 	return lost(err)
+}
+
+func takesNothing(ctx context.Context) error {
+	return fmt.Errorf("the peer takes no data (%w)", ctx.Err())
 }
 
 // end records why the connection is over, sends a last frame if there is one to send, and gives
@@ -244,8 +257,8 @@ func (c *Conn) end(err error, last []byte) {
 		close(c.closed)
 		deadline := time.Now().Add(lingerLimit)
 		_ = c.nc.SetDeadline(deadline) // also ends a write that hangs, which holds c.writing
-		c.writing.Lock()
-		defer c.writing.Unlock()
+		c.writing <- struct{}{}
+		defer func() { <-c.writing }()
 		if c.writeErr == nil {
 			_ = c.nc.SetWriteDeadline(deadline)
 			if last != nil {

@@ -219,6 +219,34 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	require.Less(t, time.Since(start), time.Second)
 }
 
+// TestSendBehindAnother: a Send that waits for another one, which the peer doesn't take, goes by its own context, and ends nothing.
+func TestSendBehindAnother(t *testing.T) {
+	s, c := pair(t, Config{}, Config{})
+	c.writing <- struct{}{} // as one that hangs does
+	ctx, cancel := context.WithTimeout(context.Background(), shortLimit)
+	defer cancel()
+	err := c.Send(ctx, []byte("late"))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "takes no data")
+	<-c.writing
+	require.NoError(t, c.Send(testContext(t), []byte("in time")))
+	m, err := s.Recv(testContext(t))
+	require.NoError(t, err)
+	require.Equal(t, "in time", string(m))
+
+	// An Exchange does end the connection: its number is taken, and the peer waits for its blob.
+	c.writing <- struct{}{}
+	short, stop := context.WithTimeout(context.Background(), shortLimit)
+	defer stop()
+	exchanged := make(chan error, 1)
+	go func() { _, err := c.Exchange(short, nil); exchanged <- err }()
+	require.ErrorContains(t, ended(t, c, waitLimit), "takes no data")
+	<-c.writing
+	require.ErrorIs(t, <-exchanged, context.DeadlineExceeded)
+	var told *PeerError
+	require.ErrorAs(t, ended(t, s, waitLimit), &told)
+}
+
 func TestCloseWithPeerThatDoesNotAnswer(t *testing.T) {
 	c, _ := rawPair(t, Config{})
 	start := time.Now()
