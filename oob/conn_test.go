@@ -81,7 +81,7 @@ func TestGivenUpExchangeTellsItsCause(t *testing.T) {
 // What was sent before Close arrives, and the last exchange is whole at both ends, whoever closes
 // first: the outcomes that were outstanding are exchanged.
 func TestCloseDeliversWhatWasSent(t *testing.T) {
-	for i := range 30 {
+	deliver := func(i int) (took time.Duration) {
 		s, c := pair(t, Config{}, Config{})
 		ctx := testContext(t)
 		payload := bytes.Repeat([]byte{byte(i)}, 100_000)
@@ -94,9 +94,7 @@ func TestCloseDeliversWhatWasSent(t *testing.T) {
 		got, err := c.Exchange(ctx, []byte("bye"))
 		require.NoError(t, err)
 		require.Equal(t, "bye", string(got))
-		start := time.Now()
-		require.NoError(t, c.Close())
-		require.Less(t, time.Since(start), time.Second)
+		took = closing(t, c)
 
 		require.NoError(t, <-result, "the exchange at the end that did not close")
 		m, err := s.Recv(ctx)
@@ -106,7 +104,14 @@ func TestCloseDeliversWhatWasSent(t *testing.T) {
 		require.ErrorIs(t, err, ErrPeerClosed)
 		require.ErrorIs(t, c.Err(), ErrClosed)
 		require.NoError(t, s.Close())
+		return took
 	}
+	inTime(t, time.Second, func() (longest time.Duration) {
+		for i := range 30 {
+			longest = max(longest, deliver(i))
+		}
+		return longest
+	})
 }
 
 func TestCallsAfterCloseFail(t *testing.T) {
@@ -175,7 +180,7 @@ func TestKilledPeer(t *testing.T) {
 	require.Equal(t, "victim", string(got))
 
 	require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
-	require.ErrorIs(t, ended(t, c, time.Second), ErrPeerDied)
+	require.ErrorIs(t, ended(t, c, noticedBy), ErrPeerDied)
 	_, err = c.Exchange(testContext(t), nil)
 	require.ErrorIs(t, err, ErrPeerDied)
 	_ = cmd.Wait()
@@ -184,7 +189,7 @@ func TestKilledPeer(t *testing.T) {
 func TestHalfClosedPeerIsDead(t *testing.T) {
 	c, nc := rawPair(t, Config{})
 	require.NoError(t, nc.CloseWrite())
-	err := ended(t, c, time.Second)
+	err := ended(t, c, noticedBy)
 	require.ErrorIs(t, err, ErrPeerDied)
 	require.NotErrorIs(t, err, io.EOF, "whoever reads until io.EOF would take what has come for all")
 }
@@ -193,7 +198,7 @@ func TestResetPeerIsDead(t *testing.T) {
 	c, nc := rawPair(t, Config{})
 	require.NoError(t, nc.SetLinger(0))
 	require.NoError(t, nc.Close())
-	require.ErrorIs(t, ended(t, c, time.Second), ErrPeerDied)
+	require.ErrorIs(t, ended(t, c, noticedBy), ErrPeerDied)
 }
 
 func TestFrameCutShort(t *testing.T) {
@@ -201,22 +206,24 @@ func TestFrameCutShort(t *testing.T) {
 	whole := appendFrame(nil, frame{kind: kindBlob, number: 1, payload: []byte("payload")})
 	write(t, nc, whole[:len(whole)-1])
 	require.NoError(t, nc.CloseWrite())
-	require.ErrorIs(t, ended(t, c, time.Second), ErrPeerDied)
+	require.ErrorIs(t, ended(t, c, noticedBy), ErrPeerDied)
 }
 
 // A peer that takes no data: its socket buffers fill, Send runs into its limit, Close into its own.
 func TestPeerThatDoesNotRead(t *testing.T) {
-	c, _ := rawPair(t, Config{Timeout: shortLimit})
-	var err error
-	for i := 0; err == nil && i < 100; i++ {
-		err = c.Send(context.Background(), make([]byte, DefaultMaxBlob))
-	}
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "takes no data")
-	require.Error(t, c.Err(), "a frame cut short must end the connection")
-	start := time.Now()
-	require.NoError(t, c.Close())
-	require.Less(t, time.Since(start), time.Second)
+	inTime(t, time.Second, func() time.Duration {
+		c, _ := rawPair(t, Config{})
+		var err error
+		for i := 0; err == nil && i < 100; i++ {
+			ctx, cancel := context.WithTimeout(context.Background(), shortLimit)
+			err = c.Send(ctx, make([]byte, DefaultMaxBlob))
+			cancel()
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "takes no data")
+		require.Error(t, c.Err(), "a frame cut short must end the connection")
+		return closing(t, c)
+	})
 }
 
 // TestSendBehindAnother: a Send that waits for another one, which the peer doesn't take, goes by its own context, and ends nothing.
@@ -248,10 +255,10 @@ func TestSendBehindAnother(t *testing.T) {
 }
 
 func TestCloseWithPeerThatDoesNotAnswer(t *testing.T) {
-	c, _ := rawPair(t, Config{})
-	start := time.Now()
-	require.NoError(t, c.Close())
-	require.Less(t, time.Since(start), time.Second)
+	inTime(t, time.Second, func() time.Duration {
+		c, _ := rawPair(t, Config{})
+		return closing(t, c)
+	})
 }
 
 // Each of these peers breaks a rule after a good HELLO; each must hear which.

@@ -43,7 +43,31 @@ const (
 	shortLimit = 150 * units.Millisecond
 	// waitLimit bounds waits that end at once unless the code is wrong.
 	waitLimit = 20 * time.Second
+	// noticedBy is until when an end has noticed that the peer is gone, if it was told: long before a time limit of TCP would say so.
+	noticedBy = DefaultDeadHostLimit / 2
 )
+
+// inTime requires that something, of which f returns how long it has taken, takes less than limit, the best of three: a machine that is
+// short of processors may let any call wait.
+func inTime(t *testing.T, limit time.Duration, f func() time.Duration) {
+	t.Helper()
+	var took []time.Duration
+	for range 3 {
+		d := f()
+		if d < limit {
+			return
+		}
+		took = append(took, d)
+	}
+	require.Fail(t, "it took too long, three times in a row", "%v, the limit is %v", took, limit)
+}
+
+// closing is how long closing c takes.
+func closing(t *testing.T, c *Conn) time.Duration {
+	start := time.Now()
+	require.NoError(t, c.Close())
+	return time.Since(start)
+}
 
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), waitLimit)
