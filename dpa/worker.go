@@ -88,7 +88,7 @@ type Worker struct {
 	pending tally
 }
 
-// listedMark is a mark of arrivals, and who looks at them.
+// queuedMark is a mark of arrivals that is to be published, and the table of who looks at them.
 type queuedMark struct {
 	arrivals *Arrivals
 	mark     *mark
