@@ -4,6 +4,7 @@ package sdr
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/sdr/internal/control"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
@@ -30,6 +31,9 @@ func (q *QP) Held() Held {
 		Reliable: q.sess.UnackedOf(wire.TypeReliable), ReliableBytes: q.sess.ReliableBytes(),
 	}
 }
+
+// BrokenPause is the least time between two looks at a device that has failed.
+const BrokenPause = time.Duration(brokenPause)
 
 // Limits of what waits for a driver.
 const (
