@@ -217,11 +217,12 @@ func (p *Port) Room(seq uint64, channel int) int {
 
 // HomeChannel is the channel on which packets of the message around packet count
 // as a first pass.
-func (p *Port) HomeChannel(s SendStream, packet int) int { return p.q.homeChannel(s.m, packet) }
+func (p *Port) HomeChannel(s SendStream, packet int) int { return p.qp().homeChannel(s.m, packet) }
 
 // RecvChannel is the channel on which packets of a posted message around packet come as a first pass.
 func (p *Port) RecvChannel(h RecvHandle, packet int) int {
-	return p.q.homeFrom(p.q.startChannel(h.m.seq, h.m.length), packet)
+	q := p.qp()
+	return q.homeFrom(q.startChannel(h.m.seq, h.m.length), packet)
 }
 
 // Announce sends START for a transfer until it is acknowledged, the first time

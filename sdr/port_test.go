@@ -117,7 +117,12 @@ func TestPortIsForProgressOnly(t *testing.T) {
 		p.Complete(r)
 	}))
 	require.NoError(t, q[1].Close()) // do returns within the call of Progress, and the worker makes others
-	require.PanicsWithValue(t, "sdr: a Port was used outside Driver.Progress", func() { port.MaxScheme() })
+	for name, f := range map[string]func(){
+		"MaxScheme": func() { port.MaxScheme() }, "HomeChannel": func() { port.HomeChannel(sdr.SendStream{}, 0) },
+		"RecvChannel": func() { port.RecvChannel(sdr.RecvHandle{}, 0) }, "End": func() { port.End(sdr.SendStream{}) },
+	} {
+		require.Equal(t, "sdr: a Port was used outside Driver.Progress", panicOf(f), name)
+	}
 }
 
 // TestPlaceOnCompletedMessage: a driver puts packets in place while the application completes
