@@ -15,8 +15,9 @@ import (
 // receive that it posts (Port.PostRecv), the label arrives at the peer as an
 // EventGrant, and the sender opens just that message (Port.OpenGranted).
 //
-// Both methods are called by the QP's worker, one at a time. Calls that block (Connect,
-// Close, every Wait) refuse with ErrNotSupported in both. What takes no lock may be
+// Both methods are called one at a time, by whoever runs the QP's worker: its goroutine, or a caller who waits (QP.Await) or
+// posts (QP.Step); Failed perhaps by who closes the QP. A panic in one leaves the worker in the middle of its work, so don't recover it there.
+// Calls that block (Connect, Close, every Wait) refuse with ErrNotSupported in both. What takes no lock may be
 // called anywhere: Kick, Config, Endpoint, Info, the reading methods of bitmaps, and Poll
 // and Done of messages.
 type Driver interface {
