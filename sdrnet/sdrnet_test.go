@@ -141,7 +141,9 @@ func TestOrder(t *testing.T) {
 
 // TestSenderWaits: a peer that takes nothing stops its sender, and fails nothing, however long.
 func TestSenderWaits(t *testing.T) {
-	a, b := pair(t, &sdrnet.Config{Window: 2, Silence: 700 * units.Millisecond})
+	t.Parallel()                     // it mostly sleeps
+	const silence = 2 * units.Second // a busy machine lets an end be silent for some of it
+	a, b := pair(t, &sdrnet.Config{Window: 2, Silence: silence})
 	ctx := testContext(t)
 	sent := make(chan error, 8)
 	for i := range cap(sent) {
@@ -152,7 +154,7 @@ func TestSenderWaits(t *testing.T) {
 	select {
 	case err := <-sent:
 		t.Fatalf("a third Send returned before anything was taken: %v", err)
-	case <-time.After(1500 * time.Millisecond): // twice the silence
+	case <-time.After(2 * silence):
 	}
 	for range cap(sent) {
 		m, err := b.Recv(ctx)
