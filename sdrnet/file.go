@@ -171,7 +171,7 @@ func (c *Conn) sendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 	if err := c.SendFrom(ctx, r, info.Size, p); err != nil {
 		return err
 	}
-	sum, err := hashFile(r, info.Size)
+	sum, err := hashFile(ctx, r, info.Size)
 	if err != nil {
 		return err
 	}
@@ -214,7 +214,7 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 		return info, midFile(err)
 	}
 	defer m.Release()
-	sum, err := hashFile(to, size)
+	sum, err := hashFile(ctx, to, size)
 	if err == nil && (size != info.Size || !bytes.Equal(sum, m.Bytes())) {
 		err = operr.New("receive", "file", "the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")
 	}
@@ -225,11 +225,24 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 }
 
 // hashFile is the SHA-256 of the first size bytes of r.
-func hashFile(r io.ReaderAt, size int64) ([]byte, error) {
+func hashFile(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error) {
 	h := sha256.New()
-	n, err := io.CopyBuffer(h, io.NewSectionReader(r, 0, size), make([]byte, units.MiB))
+	n, err := io.CopyBuffer(h, endedReader{ctx, io.NewSectionReader(r, 0, size)}, make([]byte, units.MiB))
 	if err == nil && n != size {
 		err = operr.New("read", "file", "it has become shorter: %d bytes are left of %d", n, size)
 	}
 	return h.Sum(nil), err
+}
+
+// An endedReader reads until its context has ended.
+type endedReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r endedReader) Read(b []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.r.Read(b)
 }

@@ -4,6 +4,7 @@ package sdrnet_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -177,6 +178,70 @@ func TestFileBesideMany(t *testing.T) {
 		require.Equal(t, want, recvText(t, a))
 	}
 }
+
+// A hashed is content that notices when it is read for its SHA-256: in a pass after so many others.
+type hashed struct {
+	io.ReaderAt
+	passes int
+	begun  func()
+	late   int // reads after begun
+}
+
+func (r *hashed) ReadAt(b []byte, off int64) (int, error) {
+	if r.passes < 0 {
+		r.late++
+	} else if off == 0 {
+		if r.passes--; r.passes < 0 {
+			r.begun()
+		}
+	}
+	return r.ReaderAt.ReadAt(b, off)
+}
+
+// TestFileGivenUpWhileHashed: to end the context ends the reading for the SHA-256, too, which takes as long as the file is.
+func TestFileGivenUpWhileHashed(t *testing.T) {
+	content := make([]byte, 8*units.MiB)
+	for _, sender := range []bool{true, false} {
+		a, b := pair(t, nil)
+		ctx := testContext(t)
+		ending, end := context.WithCancel(ctx)
+		defer end()
+		to, from := newTarget(t), &hashed{ReaderAt: bytes.NewReader(content), passes: 1, begun: end}
+		kept := &hashedTarget{target: to, hashed: hashed{ReaderAt: to.File, begun: end}}
+		sendCtx, recvCtx, watched := ctx, ending, &kept.hashed
+		if sender {
+			sendCtx, recvCtx, watched = ending, ctx, from
+			kept.begun = func() {}
+		} else {
+			from.begun = func() {}
+		}
+		sent := make(chan error, 1)
+		go func() {
+			err := a.SendFile(sendCtx, from, sdrnet.FileInfo{Size: int64(len(content))}, nil)
+			_ = a.Close()
+			sent <- err
+		}()
+		_, err := b.RecvFile(recvCtx, kept, nil)
+		ended := err
+		if sender {
+			ended = <-sent
+		} else {
+			<-sent
+		}
+		require.ErrorIs(t, ended, context.Canceled, "sender %t", sender)
+		require.Error(t, err)
+		require.Zero(t, watched.late, "reads of the file, sender %t", sender)
+		require.Empty(t, to.kept)
+	}
+}
+
+// A hashedTarget is a target whose content is hashed.
+type hashedTarget struct {
+	*target
+	hashed
+}
+
+func (f *hashedTarget) ReadAt(b []byte, off int64) (int, error) { return f.hashed.ReadAt(b, off) }
 
 // TestTwoSenders: both ends send a file, and neither takes the other's for an answer.
 func TestTwoSenders(t *testing.T) {
