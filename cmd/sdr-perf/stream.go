@@ -272,17 +272,16 @@ func (pt *point) endStream(ctx context.Context, r *measurement) error {
 	return errors.Join(wrong, err)
 }
 
-// showEvery is how often progress is looked at, in transfers.
-const showEvery = 256
-
 // limit says when a lane has sent enough of a phase.
 func (pt *point) limit(phase op, first bool, m *meter) func(n int, spent units.Duration) bool {
 	if phase == opWarmup {
 		return func(n int, spent units.Duration) bool { return !pt.warmsUp(n, spent) }
 	}
+	shown := units.Duration(0)
 	return func(n int, spent units.Duration) bool {
-		if first && m != nil && n%showEvery == 0 {
-			m.show(pt.done(n, spent))
+		if first && m != nil && spent-shown >= drawEvery {
+			shown = spent
+			m.show(pt.done(max(0, n-(pt.Inflight-1)), spent)) // the others are under way
 		}
 		if pt.Iters > 0 {
 			return n >= pt.Iters

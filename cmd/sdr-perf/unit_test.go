@@ -206,6 +206,24 @@ func TestMeterElsewhere(t *testing.T) {
 	require.Equal(t, "sdr-perf: sr 1 MiB: 25 % done\n", out.String())
 }
 
+// TestProgressWhereTransfersOverlap: progress is shown of a few that take long, too, and is what has come to its end.
+func TestProgressWhereTransfersOverlap(t *testing.T) {
+	var out strings.Builder
+	m := &meter{begun: time.Now().Add(-time.Hour), out: &out}
+	m.point("sr 1 GiB")
+	m.last = time.Now().Add(-time.Hour)
+	pt := &point{params: &params{Iters: 10, Inflight: 2}}
+	enough := pt.limit(opCount, true, m)
+	require.False(t, enough(1, 0))
+	require.Empty(t, out.String())
+	require.False(t, enough(4, units.Minute))
+	require.Equal(t, "sdr-perf: sr 1 GiB: 30 % done\n", out.String())
+	m.last = time.Now().Add(-time.Hour)
+	require.False(t, enough(4, units.Minute+units.Millisecond))
+	require.True(t, enough(10, units.Minute+2*units.Millisecond))
+	require.Equal(t, 1, strings.Count(out.String(), "\n"), "it isn't looked at after each of many small ones")
+}
+
 // TestConnectionsShareTheLine: of a line each of several connections is told its part, also one whose control begins at what it is told:
 // with -q 2 a fifth of the packets was lost while both began at the whole.
 func TestConnectionsShareTheLine(t *testing.T) {
