@@ -240,8 +240,11 @@ func some(values []float64) []float64 {
 	return at
 }
 
-// ticks are round values that a logarithmic axis spans: 1, 2 and 5 and their decimal multiples, or powers of ten
-// alone if there are many, or tenths of the span if there are too few.
+// leastTicks say how far apart values on an axis are.
+const leastTicks = 3
+
+// ticks are round values that a logarithmic axis spans: 1, 2 and 5 and their decimal multiples, powers of ten alone if there are many of
+// them, and multiples of a round step if there are few.
 func ticks(lines []figures.Series) []float64 {
 	lo, hi := math.Inf(1), 0.0
 	for _, l := range lines {
@@ -249,8 +252,11 @@ func ticks(lines []figures.Series) []float64 {
 			lo, hi = min(lo, v), max(hi, v)
 		}
 	}
-	if !(hi > 0) {
+	switch {
+	case !(hi > 0):
 		return nil
+	case lo == hi:
+		return []float64{lo}
 	}
 	within := func(mantissas ...float64) (at []float64) {
 		for e := math.Floor(math.Log10(lo)); e <= math.Ceil(math.Log10(hi)); e++ {
@@ -262,15 +268,27 @@ func ticks(lines []figures.Series) []float64 {
 		}
 		return at
 	}
-	for _, at := range [][]float64{within(1, 2, 5), within(1)} {
-		if len(at) >= 3 {
-			return some(at)
+	all, powers := within(1, 2, 5), within(1)
+	switch {
+	case len(all) > mostTicks && len(powers) >= leastTicks:
+		return some(powers)
+	case len(all) >= leastTicks:
+		return some(all)
+	}
+	for unit := math.Pow(10, math.Floor(math.Log10(hi-lo))); ; unit /= 10 {
+		for _, m := range []float64{5, 2, 1} {
+			step := m * unit
+			first, last := math.Ceil(lo/step), math.Floor(hi/step)
+			if last-first+1 < leastTicks {
+				continue
+			}
+			var at []float64
+			for i := first; i <= last; i++ {
+				at = append(at, i*step)
+			}
+			return at
 		}
 	}
-	if at := within(1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8); len(at) >= 3 {
-		return some(at)
-	}
-	return []float64{lo, hi}
 }
 
 // subtitle says what all points have in common.

@@ -91,6 +91,27 @@ func TestCourseWithoutLosses(t *testing.T) {
 	require.NotContains(t, c.Subtitle, "nothing lost")
 }
 
+// TestTicksAreRound: an axis has at least three round values, however little of a decade it spans.
+func TestTicksAreRound(t *testing.T) {
+	for _, c := range []struct {
+		values, ticks []float64
+	}{
+		{[]float64{4.84, 3.475, 3.072}, []float64{3.5, 4, 4.5}},
+		{[]float64{1, 4}, []float64{1, 2, 3, 4}},
+		{[]float64{1.003, 1.0215}, []float64{1.005, 1.01, 1.015, 1.02}},
+		{[]float64{0.1, 3}, []float64{0.1, 0.2, 0.5, 1, 2}},
+		{[]float64{2e-3, 900}, []float64{0.01, 0.1, 1, 10, 100}},
+		{[]float64{7, 7}, []float64{7}},
+		{nil, nil},
+	} {
+		at := ticks([]figures.Series{{Y: c.values}})
+		require.Len(t, at, len(c.ticks), "%v", at)
+		for i := range at {
+			require.InEpsilon(t, c.ticks[i], at[i], 1e-9)
+		}
+	}
+}
+
 // TestPlotIsRefused: what can't be drawn is known before anything is measured.
 func TestPlotIsRefused(t *testing.T) {
 	plot := " --plot " + filepath.Join(t.TempDir(), "x.svg")
