@@ -50,16 +50,7 @@ func runCompare(args ...string) (out string, status int, err error) {
 	c.SetArgs(append([]string{"compare"}, args...))
 	c.SetOut(&b)
 	err = c.Execute()
-	switch {
-	case err == nil:
-	case isShort(err):
-		status = exitShort
-	case !running || isUsage(err):
-		status = exitUsage
-	default:
-		status = exitFailure
-	}
-	return b.String(), status, err
+	return b.String(), statusOf(err, running), err
 }
 
 // TestCompareTable: what two files come to, as a table and as JSON.

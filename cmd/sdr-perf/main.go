@@ -89,10 +89,17 @@ func run(ctx context.Context, args []string) int {
 		return exitInterrupted
 	}
 	fmt.Fprintf(os.Stderr, "sdr-perf: %v\n", err)
-	if !running || isUsage(err) {
+	return statusOf(err, running)
+}
+
+// statusOf is the exit status after an error that no interrupt caused; running says that the call had been understood.
+func statusOf(err error, running bool) int {
+	switch {
+	case err == nil:
+		return 0
+	case !running || isUsage(err):
 		return exitUsage
-	}
-	if isShort(err) {
+	case isShort(err):
 		return exitShort
 	}
 	return exitFailure
