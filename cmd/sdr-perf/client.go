@@ -110,8 +110,8 @@ func (c *client) point(ctx context.Context, t task, last bool) error {
 		return err
 	}
 	c.out.begin(pt)
-	c.meter.point(t.scheme + " " + t.size.String())
-	m, err := pt.send(ctx, c.meter)
+	c.meter.point(t.scheme+" "+t.size.String(), pt.standing)
+	m, err := pt.send(ctx)
 	c.meter.clear()
 	pt.giveUp(ctx, err)
 	if err != nil && m.times.n == 0 {

@@ -31,6 +31,8 @@ type course struct {
 	running bool
 	resumed time.Time
 	before  units.Duration // what passed until then, without the pauses
+	arrived units.Bytes    // at all connections, until counting began
+	counts  bool           // it has begun
 
 	// These belong to the goroutine that samples, and to end after it.
 	merged int // how many intervals of every make one
@@ -51,14 +53,18 @@ type span struct {
 // begin notes where the counters stand, sets the clock to zero, as it has run for what warmed up, and samples from then on; every 0: it
 // doesn't.
 func (c *course) begin(every units.Duration, stats func() []reliability.Stats) {
+	first := stats()
+	c.mu.Lock()
+	c.before, c.arrived, c.counts = 0, 0, true
+	for _, s := range first {
+		c.arrived += s.Arrived
+	}
+	c.mu.Unlock()
 	if every == 0 {
 		return
 	}
-	c.mu.Lock()
-	c.before = 0
-	c.mu.Unlock()
 	c.every, c.stats, c.merged = every, stats, 1
-	c.last, c.stop = stats(), make(chan struct{})
+	c.last, c.stop = first, make(chan struct{})
 	c.done.Go(func() {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -93,6 +99,13 @@ func (c *course) elapsed() units.Duration {
 		return 0
 	}
 	return time.Since(c.resumed)
+}
+
+// standing is what the clock shows, how much had arrived when counting began, and whether it has.
+func (c *course) standing() (passed units.Duration, arrived units.Bytes, counts bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.before + c.elapsed(), c.arrived, c.counts
 }
 
 func (c *course) now() units.Duration {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -36,9 +37,13 @@ type meter struct {
 	begun   time.Time
 	out     io.Writer
 	columns int // of the terminal, 0 elsewhere
-	what    string
-	bar     *progressbar.ProgressBar // on a terminal
-	last    time.Time                // of the last line, elsewhere
+	stop    chan struct{}
+	stopped sync.WaitGroup
+
+	// These belong to the goroutine that shows, while there is one.
+	what string
+	bar  *progressbar.ProgressBar // on a terminal
+	last time.Time                // of the last line, elsewhere
 }
 
 // newMeter makes a meter that draws on a terminal and writes lines elsewhere. It has no colours (no-color.org).
@@ -60,33 +65,58 @@ func (m *meter) Write(b []byte) (int, error) {
 	return m.out.Write(b)
 }
 
-// point begins what is measured next.
-func (m *meter) point(what string) {
+// point begins what is measured next: look says how far it has got, from any goroutine, and is asked until clear is called.
+func (m *meter) point(what string, look func() standing) {
 	m.what, m.last, m.bar = what, time.Now(), nil
-	width := min(mostBar, m.columns-aroundBar-len(what))
-	if width < leastBar {
-		return
+	if width := min(mostBar, m.columns-aroundBar-len(what)); width >= leastBar {
+		m.bar = progressbar.NewOptions(barSteps,
+			progressbar.OptionSetWriter(m), progressbar.OptionSetDescription(what),
+			progressbar.OptionSetWidth(width), progressbar.OptionThrottle(drawEvery),
+			progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
+			progressbar.OptionSetRenderBlankState(true)) // which starts its clock
 	}
-	m.bar = progressbar.NewOptions(barSteps,
-		progressbar.OptionSetWriter(m), progressbar.OptionSetDescription(what),
-		progressbar.OptionSetWidth(width), progressbar.OptionThrottle(drawEvery),
-		progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetRenderBlankState(true)) // which starts its clock
+	m.stop = make(chan struct{})
+	m.stopped.Go(func() {
+		tick := time.NewTicker(drawEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-m.stop:
+				return
+			case <-tick.C:
+				if m.due() {
+					m.show(look())
+				}
+			}
+		}
+	})
 }
 
-// show says which part of the point is done.
-func (m *meter) show(part float64) {
+// due says whether something is to be shown.
+func (m *meter) due() bool {
+	if m.bar != nil {
+		return time.Since(m.begun) >= showAfter
+	}
+	return time.Since(m.last) >= logEvery
+}
+
+// show shows how far the point has got.
+func (m *meter) show(s standing) {
 	switch {
 	case m.bar != nil:
-		_ = m.bar.Set(int(part * barSteps))
-	case time.Since(m.last) >= logEvery:
-		m.last = time.Now()
-		fmt.Fprintf(m.out, "sdr-perf: %s: %.0f %% done\n", m.what, 100*part)
+		_ = m.bar.Set(int(s.part * barSteps))
+	case s.warming:
+		fmt.Fprintf(m.out, "sdr-perf: %s: warming up, %v so far\n", m.what, s.arrived)
+	default:
+		fmt.Fprintf(m.out, "sdr-perf: %s: %.0f %% done\n", m.what, 100*s.part)
 	}
+	m.last = time.Now()
 }
 
 // clear takes the bar away, so that a result can be printed.
 func (m *meter) clear() {
+	close(m.stop)
+	m.stopped.Wait()
 	if m.bar != nil {
 		_ = m.bar.Clear()
 	}

@@ -31,7 +31,7 @@ func (pt *point) ahead() int {
 // receive is the receiver's half of a point. Ending ctx makes the transfer under way the last one.
 func (pt *point) receive(ctx context.Context) error {
 	if pt.streams() {
-		_, err := pt.runStream(ctx, nil)
+		_, err := pt.runStream(ctx)
 		return err
 	}
 	graced, cancel := withGrace(ctx)

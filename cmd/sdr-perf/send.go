@@ -52,12 +52,12 @@ type direction struct {
 
 func newMeasurement() *measurement { return &measurement{times: newHistogram()} }
 
-// send is the sender's half of a point. It reports to m how far it has got. With an error it returns
+// send is the sender's half of a point. With an error it returns
 // what was measured before. Ending ctx makes the transfer under way the last one.
-func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
+func (pt *point) send(ctx context.Context) (*measurement, error) {
 	defer pt.course.end()
 	if pt.streams() {
-		return pt.runStream(ctx, m)
+		return pt.runStream(ctx)
 	}
 	graced, cancel := withGrace(ctx)
 	defer cancel()
@@ -104,7 +104,6 @@ func (pt *point) send(ctx context.Context, m *meter) (*measurement, error) {
 			}
 			counting += took
 		}
-		m.show(pt.done(r.times.n, counting))
 	}
 }
 
@@ -165,12 +164,31 @@ func (pt *point) warmsUp(n int, spent units.Duration) bool {
 	return (n < autoWarmupTransfers || packets < autoWarmupPackets) && spent < autoWarmupTime
 }
 
-// done is which part of the point has been measured.
-func (pt *point) done(n int, counting units.Duration) float64 {
-	if pt.Iters > 0 {
-		return float64(n) / float64(pt.Iters)
+// A standing is how far a point has got.
+type standing struct {
+	warming bool        // nothing is counted yet
+	part    float64     // of what is counted
+	arrived units.Bytes // of all since the connections were made
+}
+
+// standing tells what the other end has acknowledged, of transfers that are under way, too: one may take minutes.
+func (pt *point) standing() standing {
+	s := standing{}
+	for _, c := range pt.stats() {
+		s.arrived += c.Arrived
 	}
-	return min(1, float64(counting)/float64(pt.Duration))
+	passed, before, counting := pt.course.standing()
+	if !counting {
+		s.warming = true
+		return s
+	}
+	transfers, byTime := pt.Iters, 1.0
+	if pt.Iters == 0 { // until the time has passed and what is under way then, and the least, has ended
+		transfers, byTime = max(leastIters, pt.Inflight), float64(passed)/float64(pt.Duration)
+	}
+	bySize := float64(s.arrived-before) / float64(max(1, pt.size)*units.Bytes(transfers*pt.QPs))
+	s.part = min(byTime, bySize, 1)
+	return s
 }
 
 // askTime is how long to wait for the receiver's view of a failure.

@@ -86,7 +86,7 @@ type phaseEnd struct {
 }
 
 // runStream is either end's part of a point. Ending asked makes the transfers under way the last ones.
-func (pt *point) runStream(asked context.Context, m *meter) (*measurement, error) {
+func (pt *point) runStream(asked context.Context) (*measurement, error) {
 	ctx, cancel := withGrace(asked)
 	defer cancel()
 	r := newMeasurement()
@@ -97,7 +97,7 @@ func (pt *point) runStream(asked context.Context, m *meter) (*measurement, error
 		if err := pt.beginPhase(ctx, phase, r); err != nil {
 			return r, err
 		}
-		ours, theirs, err := pt.phase(ctx, asked, phase, m)
+		ours, theirs, err := pt.phase(ctx, asked, phase)
 		if phase == opWarmup {
 			r.warmups = ours.times.n
 		} else {
@@ -147,7 +147,7 @@ func (pt *point) beginPhase(ctx context.Context, phase op, r *measurement) error
 }
 
 // phase sends and receives until both ends have all of it.
-func (pt *point) phase(ctx, asked context.Context, phase op, m *meter) (*flow, phaseEnd, error) {
+func (pt *point) phase(ctx, asked context.Context, phase op) (*flow, phaseEnd, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var senders, receivers sync.WaitGroup
@@ -166,7 +166,7 @@ func (pt *point) phase(ctx, asked context.Context, phase op, m *meter) (*flow, p
 		if send != nil {
 			senders.Go(func() {
 				var err error
-				if flows[i], err = send(pt.limit(phase, i == 0, m)); err != nil {
+				if flows[i], err = send(pt.limit(phase)); err != nil {
 					cancel(err)
 				}
 			})
@@ -273,16 +273,11 @@ func (pt *point) endStream(ctx context.Context, r *measurement) error {
 }
 
 // limit says when a lane has sent enough of a phase.
-func (pt *point) limit(phase op, first bool, m *meter) func(n int, spent units.Duration) bool {
+func (pt *point) limit(phase op) func(n int, spent units.Duration) bool {
 	if phase == opWarmup {
 		return func(n int, spent units.Duration) bool { return !pt.warmsUp(n, spent) }
 	}
-	shown := units.Duration(0)
 	return func(n int, spent units.Duration) bool {
-		if first && m != nil && spent-shown >= drawEvery {
-			shown = spent
-			m.show(pt.done(max(0, n-(pt.Inflight-1)), spent)) // the others are under way
-		}
 		if pt.Iters > 0 {
 			return n >= pt.Iters
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/internal/result"
+	"github.com/sdr-rdma/go-sdr/internal/watched"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -195,33 +196,16 @@ func FuzzPlan(f *testing.F) {
 
 // Where there is no terminal, progress is a line now and then, and nothing else.
 func TestMeterElsewhere(t *testing.T) {
-	var out strings.Builder
+	var out watched.Buffer
 	m := &meter{begun: time.Now().Add(-time.Hour), out: &out}
-	m.point("sr 1 MiB")
-	m.show(0.1)
+	m.point("sr 1 MiB", func() standing { return standing{} })
+	require.False(t, m.due())
 	m.last = time.Now().Add(-logEvery)
-	m.show(0.25)
-	m.show(0.5)
+	require.True(t, m.due())
 	m.clear()
-	require.Equal(t, "sdr-perf: sr 1 MiB: 25 % done\n", out.String())
-}
-
-// TestProgressWhereTransfersOverlap: progress is shown of a few that take long, too, and is what has come to its end.
-func TestProgressWhereTransfersOverlap(t *testing.T) {
-	var out strings.Builder
-	m := &meter{begun: time.Now().Add(-time.Hour), out: &out}
-	m.point("sr 1 GiB")
-	m.last = time.Now().Add(-time.Hour)
-	pt := &point{params: &params{Iters: 10, Inflight: 2}}
-	enough := pt.limit(opCount, true, m)
-	require.False(t, enough(1, 0))
-	require.Empty(t, out.String())
-	require.False(t, enough(4, units.Minute))
-	require.Equal(t, "sdr-perf: sr 1 GiB: 30 % done\n", out.String())
-	m.last = time.Now().Add(-time.Hour)
-	require.False(t, enough(4, units.Minute+units.Millisecond))
-	require.True(t, enough(10, units.Minute+2*units.Millisecond))
-	require.Equal(t, 1, strings.Count(out.String(), "\n"), "it isn't looked at after each of many small ones")
+	m.show(standing{warming: true, arrived: 24 * units.MiB})
+	m.show(standing{part: 0.25})
+	require.Equal(t, "sdr-perf: sr 1 MiB: warming up, 24 MiB so far\nsdr-perf: sr 1 MiB: 25 % done\n", out.String())
 }
 
 // TestConnectionsShareTheLine: of a line each of several connections is told its part, also one whose control begins at what it is told:
