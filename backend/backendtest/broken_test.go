@@ -309,7 +309,7 @@ var broken = []struct {
 	}},
 	{"leaves a goroutine behind", plain, []string{"close device"}, func(d *shim) {
 		d.closeDevice = func(inner backend.Device) error {
-			go func() { <-time.After(3 * time.Second) }()
+			go func() { <-time.After(time.Minute) }()
 			return inner.Close()
 		}
 	}},
