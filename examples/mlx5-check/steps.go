@@ -126,6 +126,9 @@ func (p *pair) alive() (bool, error) {
 // mark is what memory is filled with that no packet may change, and content what packets bring.
 const mark, content = 0x5a, 0xa5
 
+// leastCut is how many streams are to be cut.
+const leastCut = 10
+
 // fence takes messages back while packets fill them, at times spread over that of a whole message, marks their memory as soon as it is
 // said to be done, and looks for packets that came still later. Where there are some, revoking is no fence, and the latest tells how long
 // to wait.
@@ -139,7 +142,8 @@ func fence(w io.Writer, p *pair, c config) error {
 	long := max(500*time.Microsecond, 3*whole)
 	streams, cut, late := 0, 0, 0
 	var latest time.Duration
-	for end := time.Now().Add(c.each); time.Now().Before(end); streams++ {
+	// Where few streams are cut, on a host that is busy, it goes on for longer.
+	for begun := time.Now(); time.Since(begun) < c.each || cut < leastCut && time.Since(begun) < 10*c.each; streams++ {
 		pause := time.Duration(rng.Int64N(int64(whole + whole/4)))
 		_, err := p.stream(func(mem []byte) (bool, error) {
 			for start := time.Now(); time.Since(start) < pause; {
