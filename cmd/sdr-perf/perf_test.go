@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/sdr-rdma/go-sdr/internal/result"
 )
 
 // The contract of --json: other programs read these fields.
@@ -438,42 +435,4 @@ func TestMistakes(t *testing.T) {
 			require.Equal(t, 1, strings.Count(p.errors(), "\n"), "an error is one line:\n%s", p.errors())
 		})
 	}
-}
-
-// TestNothingMeasured: a run that measures nothing says why, and leaves the results of the one before as they are.
-func TestNothingMeasured(t *testing.T) {
-	dir := t.TempDir()
-	for _, more := range [][]string{
-		{"-p", freePort(t, own(1)), own(1)},
-		{"--loopback", "--addr", own(0), "--pcap", filepath.Join(dir, "none", "x")},
-	} {
-		args := append(more, "-s", "1KiB,2KiB")
-		for _, file := range []string{"json", "csv", "plot"} {
-			name := filepath.Join(dir, file+".svg")
-			require.NoError(t, os.WriteFile(name, []byte("what the last run measured"), 0o644))
-			args = append(args, "--"+file, name)
-		}
-		p := start(t, args...)
-		p.ends(t, 20*time.Second, exitFailure)
-		require.Equal(t, 1, strings.Count(p.errors(), "\n"), "an error is one line:\n%s", p.errors())
-		for _, file := range []string{"json", "csv", "plot"} {
-			b, err := os.ReadFile(filepath.Join(dir, file+".svg"))
-			require.NoError(t, err)
-			require.Equal(t, "what the last run measured", string(b), file)
-		}
-	}
-}
-
-func TestResultsSurviveFailure(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "results.json")
-	s, to := startServer(t)
-	c := start(t, append(to, "-s", "1KiB,64MiB", "-n", "2", "--warmup", "0", "--rate", "50mbit", "--json", file)...)
-	require.Eventually(t, func() bool { return strings.Contains(c.stdout.String(), "1 KiB") }, 20*time.Second, 5*time.Millisecond)
-	require.NoError(t, s.cmd.Process.Kill())
-	c.ends(t, 10*time.Second, exitFailure) // it may be connecting, which has a limit of 5 s
-	b, err := os.ReadFile(file)
-	require.NoError(t, err)
-	var all []result.Result
-	require.NoError(t, json.Unmarshal(b, &all))
-	require.Len(t, all, 1, "the point that was complete")
 }
