@@ -36,7 +36,7 @@ func (l *local) newOutput(stdout io.Writer, p *params) (*output, error) {
 		json: l.json, csv: l.csv, plot: l.plot, sweep: &l.sweep, results: []*result.Result{},
 	}
 	if l.wide {
-		o.columns = wide
+		o.columns = widened(o.columns)
 	}
 	o.columns = l.sweep.columns(o.columns)
 	if l.json == "-" || l.csv == "-" {

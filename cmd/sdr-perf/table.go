@@ -40,7 +40,7 @@ var (
 	columnQueue  = column{"queue", 8, func(r *result.Result) string { return knownTime(r.Congestion.MeanQueueNs) }}
 	columnMarked = column{"marked", 7, func(r *result.Result) string { return ofSent(r.Packets.NPMarked, r.Packets.Sent) }}
 
-	// narrow fits into 80 columns, wide has everything.
+	// narrow fits into 80 columns, wide has what goes for all points.
 	narrow = []column{columnScheme, columnSize, columnN, columnAvg, columnP99, columnIdeal, columnGbps, columnRate, columnLost, columnEnd}
 	// ofPaths is narrow where paths have rates of their own.
 	ofPaths = []column{columnScheme, columnSize, columnN, columnAvg, columnP99, columnIdeal, columnGbps, columnStall, columnLost, columnEnd}
@@ -174,6 +174,17 @@ func columnsOf(p *params) []column {
 		return ofCongestion
 	}
 	return narrow
+}
+
+// widened has all of wide, and what it lacks of some columns before the last.
+func widened(some []column) []column {
+	all := slices.Clone(wide)
+	for _, c := range some {
+		if !slices.ContainsFunc(all, func(o column) bool { return o.head == c.head }) {
+			all = slices.Insert(all, len(all)-1, c)
+		}
+	}
+	return all
 }
 
 // threeDigits has all digits of what is above a hundred, and three of what is below.

@@ -69,6 +69,23 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// TestWideHasAllColumns: --wide shows what the narrow table of the same points does, and more.
+func TestWideHasAllColumns(t *testing.T) {
+	for _, p := range []params{{}, {Latency: true}, {Congestion: "auto", QPs: 2}, {Congestion: "auto", QPs: 1}, {Inflight: 1, QPs: 1, Link: link{Paths: "1gbit"}}} {
+		heads := func(wide bool) (all []string) {
+			o, err := (&local{wide: wide}).newOutput(nil, &p)
+			require.NoError(t, err)
+			for _, c := range o.columns {
+				all = append(all, c.head)
+			}
+			return all
+		}
+		require.Subset(t, heads(true), heads(false))
+		require.Subset(t, heads(true), []string{"avg", "p99.9", "msg/s", "repeated", "user", "ns/pkt"})
+		require.Equal(t, "data", heads(true)[len(heads(true))-1], "what is as long as it likes is the last")
+	}
+}
+
 // TestUnknownIsNoZero: of a point whose other end has gone nothing is told as if it had been counted.
 func TestUnknownIsNoZero(t *testing.T) {
 	r := sampleResults()[2]
