@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage/usagetest"
 )
 
 // asked runs a command line up to where it would begin, and returns what it asks for: our flags with their
@@ -142,17 +143,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestHelpFits: the help of each command fits 80 columns.
-func TestHelpFits(t *testing.T) {
-	for _, command := range []string{"", "compare ", "doctor ", "devices "} {
-		_, said, err := asked(command + "--help")
-		require.NoError(t, err)
-		require.Contains(t, said, "Usage:")
-		for line := range strings.Lines(said) {
-			require.LessOrEqual(t, utf8.RuneCountInString(line), 81, "%s and a line feed", line)
-		}
-	}
-}
+func TestHelpFits(t *testing.T) { usagetest.HelpFits(t, newCommand(new(bool), (*call).run)) }
 
 // TestForeignFlagsAreAnswered: each has an answer, and none hides one of ours.
 func TestForeignFlagsAreAnswered(t *testing.T) {
