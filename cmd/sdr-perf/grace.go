@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/units"
@@ -14,8 +13,14 @@ import (
 // an interrupt.
 const graceTime = 2 * units.Second
 
-// errInterrupted is what an interrupted end tells the other.
-var errInterrupted = errors.New("interrupted")
+// An interrupted is what an end that is interrupted tells the other. It is a cancellation that says why: to package oob, the peer's is no
+// mistake.
+type interrupted struct{}
+
+func (interrupted) Error() string        { return "interrupted" }
+func (interrupted) Is(target error) bool { return target == context.Canceled }
+
+var errInterrupted error = interrupted{}
 
 // withGrace returns a context that ends graceTime after ctx does, because of errInterrupted.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string) int {
 		return 0
 	}
 	if ctx.Err() != nil {
-		if !errors.Is(err, context.Canceled) && !errors.Is(err, errInterrupted) {
+		if !errors.Is(err, context.Canceled) {
 			fmt.Fprintf(os.Stderr, "sdr-perf: interrupted: %v\n", err)
 		} else {
 			fmt.Fprintln(os.Stderr, "sdr-perf: interrupted")

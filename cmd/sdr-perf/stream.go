@@ -220,7 +220,7 @@ func (pt *point) endPhase(ctx, asked context.Context, all *flow) (phaseEnd, erro
 		if asked.Err() != nil {
 			ours.Err = errInterrupted.Error()
 		}
-	} else {
+	} else if !pt.end.local.loopback { // else the end that sends is asked, too, and says when it has ended
 		var stop context.CancelCauseFunc
 		if ctx, stop = context.WithCancelCause(ctx); asked.Err() == nil {
 			defer context.AfterFunc(asked, func() { stop(errInterrupted) })()
