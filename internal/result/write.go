@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -79,13 +78,18 @@ func isFixed(err error) bool {
 
 // beside makes a temporary file in the folder of path. Its error names path, which is what the user wrote.
 func beside(path string) (*os.File, error) {
-	name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".sdr-%016x", rand.Uint64()))
-	tmp, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, newMode)
-	var of *fs.PathError
-	if errors.As(err, &of) {
-		return nil, fmt.Errorf("write %s: %w", path, of.Err)
+	for n := 0; ; n++ {
+		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".sdr-%d", n))
+		tmp, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, newMode)
+		var of *fs.PathError
+		switch {
+		case errors.Is(err, fs.ErrExist): // of another program, now or before it was killed
+			continue
+		case errors.As(err, &of):
+			return nil, fmt.Errorf("write %s: %w", path, of.Err)
+		}
+		return tmp, err
 	}
-	return tmp, err
 }
 
 // CheckWritable fails where [WriteFile] would, for what takes long before, and leaves files as they are. "" and "-" are no files.
