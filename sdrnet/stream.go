@@ -38,6 +38,7 @@ type Stream struct {
 	closeOne sync.Once
 	closeErr error
 	closed   chan struct{}
+	still    time.Duration // lingerStill, but in tests
 
 	mu    sync.Mutex
 	cur   *buffer       // what is being filled; guarded by mu
@@ -57,7 +58,7 @@ func (c *Conn) Stream() *Stream {
 	s := &Stream{
 		c: c, reading: make(turn, 1), writing: make(turn, 1),
 		closed: make(chan struct{}), under: make(chan sending, c.cfg.Window+1), moved: make(chan struct{}, 1),
-		idle: make(chan struct{}),
+		idle: make(chan struct{}), still: lingerStill,
 	}
 	s.readBy.init()
 	s.writeBy.init()
@@ -341,7 +342,7 @@ func (s *Stream) release() {
 
 // linger sends the rest and waits for it.
 func (s *Stream) linger(ctx context.Context) {
-	still := time.NewTimer(lingerStill)
+	still := time.NewTimer(s.still)
 	defer still.Stop()
 	_ = s.end()
 	for {
@@ -349,7 +350,7 @@ func (s *Stream) linger(ctx context.Context) {
 		case <-s.idle:
 			return
 		case <-s.moved:
-			still.Reset(lingerStill)
+			still.Reset(s.still)
 		case <-still.C:
 			return
 		case <-ctx.Done():
