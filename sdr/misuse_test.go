@@ -106,3 +106,30 @@ func TestInjectOutOfRange(t *testing.T) {
 	require.Equal(t, 2, m.Count())
 	require.Equal(t, 2, m.NextSet(0))
 }
+
+// TestArrivalsOfTooFewChannels: a receive whose arrivals have no place for some of the channels is refused, before a packet comes on one.
+func TestArrivalsOfTooFewChannels(t *testing.T) {
+	p, o, _ := newOpener(t)
+	src := p.mr(1, 4096, true)
+	errs := map[int]error{}
+	o.do = func(port *sdr.Port) {
+		for _, channels := range []int{0, 1, 2, 3} {
+			_, errs[channels] = port.PostRecv(o.mr, 0, 4096, sdr.RecvOptions{Arrivals: sdr.NewArrivals(channels)})
+		}
+	}
+	p.qp[0].Kick()
+	p.run(50 * ms)
+	for range 2 {
+		_, err := p.qp[1].PostSend(src, 0, 4096, sdr.SendOptions{})
+		require.NoError(t, err)
+	}
+	p.run(50 * ms)
+	require.Len(t, errs, 4)
+	for channels, err := range errs {
+		if channels < small.Channels {
+			require.ErrorContains(t, err, "Channels")
+		} else {
+			require.NoError(t, err)
+		}
+	}
+}
