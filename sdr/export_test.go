@@ -4,7 +4,6 @@ package sdr
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/sdr-rdma/go-sdr/sdr/internal/control"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
@@ -33,7 +32,7 @@ func (q *QP) Held() Held {
 }
 
 // BrokenPause is the least time between two looks at a device that has failed.
-const BrokenPause = time.Duration(brokenPause)
+const BrokenPause = brokenPause
 
 // Limits of what waits for a driver.
 const (

@@ -150,7 +150,7 @@ func (f *NewFile) rename() error {
 		return nil
 	case unix.EEXIST:
 		return taken(f.path)
-	case unix.EINVAL: // a file system that can't look and rename at once, such as NFS
+	case unix.EINVAL, unix.ENOSYS: // a file system that can't look and rename at once, such as NFS
 		if _, err := os.Lstat(f.path); err == nil {
 			return taken(f.path)
 		}
