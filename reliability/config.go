@@ -30,7 +30,8 @@ type Config struct {
 	// Window is the number of data messages that a receive keeps posted.
 	// Default 128, or half of the split's slots if that is less: 8 GiB, so that
 	// a unit that is lost three times in a row holds nothing up at 400 Gbit/s
-	// and 25 ms.
+	// and 25 ms. At least 2 with a scheme.Partial, whose messages are completed when packets
+	// have come of those half a window on.
 	Window int
 	// Rate bounds the rate of user data at which sends are paced: the controller of
 	// Congestion may choose less. 0: it alone decides.

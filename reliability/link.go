@@ -37,7 +37,9 @@ type link struct {
 
 func (l *link) init() {
 	l.log, l.trims = l.cfg.Logger, l.cfg.Trims
-	_, l.partial = l.cfg.Scheme.(scheme.Partial)
+	if _, l.partial = l.cfg.Scheme.(scheme.Partial); l.partial {
+		l.cfg.Window = max(l.cfg.Window, 2) // half a window on must be another message: see completePassed
+	}
 	l.layout = newLayout(&l.cfg, l.qcfg.MTU)
 	l.header = l.qp.Endpoint().Caps().HeaderBytes
 	if !l.qp.Endpoint().Caps().HostPackets {

@@ -343,9 +343,9 @@ func (t *recvTransfer) completeFilled() {
 }
 
 // completePassed completes messages that a partial scheme won't fill any more:
-// those that packets half a window further on have passed. With a window of one message nothing is further on.
+// those that packets half a window further on have passed.
 func (t *recvTransfer) completePassed() {
-	half := max(1, t.in.cfg.Window/2)
+	half := t.in.cfg.Window / 2
 	for i := t.front; i+half < len(t.data); i++ {
 		m, ahead := t.data[i], t.data[i+half]
 		if ahead == nil || m == nil {

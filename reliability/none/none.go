@@ -9,8 +9,7 @@
 // has arrived for a round trip; units may then be missing, which the View shows.
 //
 // Of a transfer of more messages than the receiver keeps posted, Conn completes those that
-// packets half a window further on have passed, so that it doesn't stop behind a lost unit. With a
-// window of one message (reliability.Config.Window) it does: Conn's progress limit ends it then.
+// packets half a window further on have passed, so that it doesn't stop behind a lost unit.
 //
 // That a device has read what was sent moves nothing here: cores aren't told, and neither half is asked again because of it. It says
 // only that the packets have left, and a window that opened with that would be the device's and not the
