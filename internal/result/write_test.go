@@ -71,16 +71,19 @@ func modeOf(t *testing.T, name string) string {
 
 // TestWriteFileInForeignFolder: a file that the user may write to is written to, also where he may make none beside it.
 func TestWriteFileInForeignFolder(t *testing.T) {
-	dir := t.TempDir()
+	t.Chdir(t.TempDir()) // which nobody has a way to from the root on
+	const dir, own = "foreign", "own"
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	require.NoError(t, os.Mkdir(own, 0o755))
 	mine, others := filepath.Join(dir, "mine"), filepath.Join(dir, "others")
 	require.NoError(t, os.WriteFile(mine, []byte("longer than what comes"), 0o600))
 	require.NoError(t, os.WriteFile(others, nil, 0o400))
-	link := filepath.Join(t.TempDir(), "link")
-	require.NoError(t, os.Symlink(others, link))
+	link := filepath.Join(own, "link")
+	require.NoError(t, os.Symlink(filepath.Join("..", others), link))
 	if os.Geteuid() == 0 {
 		require.NoError(t, os.Chown(mine, nobody, nobody))
-		require.NoError(t, os.Chmod(filepath.Dir(dir), 0o755))
-		require.NoError(t, os.Chmod(filepath.Dir(link), 0o777)) // beside the link files may be made
+		require.NoError(t, os.Chmod(".", 0o755))
+		require.NoError(t, os.Chmod(own, 0o777)) // beside the link files may be made
 	}
 	require.NoError(t, os.Chmod(dir, 0o555))
 	defer func() { require.NoError(t, os.Chmod(dir, 0o755)) }()
