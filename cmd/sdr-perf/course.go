@@ -55,10 +55,7 @@ type span struct {
 func (c *course) begin(every units.Duration, stats func() []reliability.Stats) {
 	first := stats()
 	c.mu.Lock()
-	c.before, c.arrived, c.counts = 0, 0, true
-	for _, s := range first {
-		c.arrived += s.Arrived
-	}
+	c.before, c.arrived, c.counts = 0, arrived(first), true
 	c.mu.Unlock()
 	if every == 0 {
 		return
@@ -109,9 +106,16 @@ func (c *course) standing() (passed units.Duration, arrived units.Bytes, counts 
 }
 
 func (c *course) now() units.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.before + c.elapsed()
+	passed, _, _ := c.standing()
+	return passed
+}
+
+// arrived is how much has arrived at all connections.
+func arrived(stats []reliability.Stats) (n units.Bytes) {
+	for i := range stats {
+		n += stats[i].Arrived
+	}
+	return n
 }
 
 // end takes the rest, that is what was counted since the last interval, and stops. It may be called again.

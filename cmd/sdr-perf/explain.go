@@ -26,6 +26,8 @@ func (pt *point) explain(w io.Writer, r *result.Result) {
 	say("%d transfers for warming up; times from %v to %v", r.Warmup, text(r.CompletionNs.Min), text(r.CompletionNs.Max))
 	switch {
 	case r.IdealNs == nil || *r.IdealNs == 0: // a link that takes no time
+	case pt.Latency:
+		say("ideal %v: %d round trips of RTT %v and twice the time of %v on the link; without headers", text(*r.IdealNs), r.Iterations, text(pt.Link.RTT), pt.size)
 	case pt.streams():
 		say("ideal %v: until the link has carried %d of %v, or %d in turn, each RTT %v + its time on the link; without headers",
 			text(*r.IdealNs), r.Iterations, pt.size, pt.turns(r.Iterations), text(pt.Link.RTT))

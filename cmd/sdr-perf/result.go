@@ -50,10 +50,7 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 			MarkAboveBytes: l.MarkAbove,
 		}
 		ideal := pt.ideal(m.times.n)
-		switch {
-		case pt.Latency: // one after another, each way on its own
-			ideal = units.Duration(max(1, m.times.n)) * (2*l.total().Time(pt.size) + l.RTT)
-		case pt.watchesStalls():
+		if pt.watchesStalls() {
 			ideal, r.LongestStallNs = m.carry/units.Duration(max(1, m.times.n)), &m.stall
 		}
 		r.IdealNs = &ideal
@@ -83,16 +80,21 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 	return r
 }
 
-// ideal is how long a transfer takes at least, or all n that overlapped: until the link has carried them, or those of which one begins
-// when another ends have taken their turns, whichever is longer.
+// ideal is how long a transfer takes at least, or all n round trips, or all n that overlapped: until the link has carried them, or those
+// of which one begins when another ends have taken their turns, whichever is longer.
 func (pt *point) ideal(n int) units.Duration {
 	l := &pt.Link
-	one := l.total().Time(pt.size) + l.RTT
-	if !pt.streams() {
+	carry := l.total().Time(pt.size)
+	one := carry + l.RTT
+	n = max(n, 1)
+	switch {
+	case pt.Latency: // one after another, each way on its own
+		return units.Duration(n) * (one + carry)
+	case pt.streams():
+		return max(l.total().Time(pt.size*units.Bytes(n))+l.RTT, units.Duration(pt.turns(n))*one)
+	default:
 		return one
 	}
-	n = max(n, 1)
-	return max(l.total().Time(pt.size*units.Bytes(n))+l.RTT, units.Duration(pt.turns(n))*one)
 }
 
 // turns is how many of n transfers that overlap begin when another ends, one after another, at least.

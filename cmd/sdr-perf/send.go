@@ -173,13 +173,9 @@ type standing struct {
 
 // standing tells what the other end has acknowledged, of transfers that are under way, too: one may take minutes.
 func (pt *point) standing() standing {
-	s := standing{}
-	for _, c := range pt.stats() {
-		s.arrived += c.Arrived
-	}
-	passed, before, counting := pt.course.standing()
-	if !counting {
-		s.warming = true
+	passed, before, counting := pt.course.standing() // before the counters, which only grow
+	s := standing{warming: !counting, arrived: arrived(pt.stats())}
+	if s.warming {
 		return s
 	}
 	transfers, byTime := pt.Iters, 1.0
