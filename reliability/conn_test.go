@@ -26,17 +26,24 @@ func lossy(p float64) sim.Config {
 	}}
 }
 
-// one moves n bytes from side 0 to side 1 and checks them.
-func (p *pair) one(n, buffer units.Bytes) {
+// move moves n bytes from side 0 into a buffer at side 1 within so long, and returns the memory of both and the receive.
+func (p *pair) move(n, buffer units.Bytes, within units.Duration) (src, dst *sdr.MR, r *reliability.Transfer) {
 	p.t.Helper()
-	src, dst := p.mr(0, n, 3), p.mr(1, buffer, 0)
+	src, dst = p.mr(0, n, 3), p.mr(1, buffer, 0)
 	r, err := p.conn[1].StartRecv(dst, 0, buffer)
 	require.NoError(p.t, err)
 	s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
 	require.NoError(p.t, err)
-	p.until(300*units.Second, func() bool { return finished(r) && finished(s) })
+	p.until(within, func() bool { return finished(r) && finished(s) })
 	require.NoError(p.t, s.Err())
 	require.NoError(p.t, r.Err())
+	return src, dst, r
+}
+
+// one moves n bytes from side 0 to side 1 and checks them.
+func (p *pair) one(n, buffer units.Bytes) {
+	p.t.Helper()
+	src, dst, r := p.move(n, buffer, 300*units.Second)
 	require.Equal(p.t, n, r.Length())
 	require.Equal(p.t, src.Bytes()[:n], dst.Bytes()[:n])
 	require.Equal(p.t, make([]byte, buffer-n), dst.Bytes()[n:buffer], "bytes beyond the transfer")
@@ -106,14 +113,7 @@ func TestNone(t *testing.T) {
 			qp:  qp, conn: reliability.Config{Rate: 900 * units.Mbit, Window: 8}, scheme: none.New,
 		})
 		const n = 2*units.MiB + 100
-		src, dst := p.mr(0, n, 3), p.mr(1, n, 0)
-		r, err := p.conn[1].StartRecv(dst, 0, n)
-		require.NoError(t, err)
-		s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
-		require.NoError(t, err)
-		p.until(10*units.Second, func() bool { return finished(r) && finished(s) })
-		require.NoError(t, r.Err())
-		require.NoError(t, s.Err())
+		src, dst, r := p.move(n, n, 10*units.Second)
 		wrong := 0
 		for i := 0; i < int(n); i += 1024 {
 			end := min(i+1024, int(n))
@@ -136,14 +136,7 @@ func TestNoneWithTheLeastWindow(t *testing.T) {
 			qp:  qp, conn: reliability.Config{Rate: 900 * units.Mbit, Window: 1}, scheme: none.New,
 		})
 		const n = 500 * units.KiB
-		src, dst := p.mr(0, n, 3), p.mr(1, n, 0)
-		r, err := p.conn[1].StartRecv(dst, 0, n)
-		require.NoError(t, err)
-		s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
-		require.NoError(t, err)
-		p.until(10*units.Second, func() bool { return finished(r) && finished(s) })
-		require.NoError(t, r.Err())
-		require.NoError(t, s.Err())
+		_, _, r := p.move(n, n, 10*units.Second)
 		require.Equal(t, drop > 0, r.Result().Missing > 0)
 		require.Less(t, r.Result().Missing, 30, "of 500")
 	}
