@@ -17,7 +17,6 @@ import (
 // except with Manual workers.
 type Conn struct {
 	link
-	manual bool
 	// uncollected is how many transfers have ended that nobody has waited for yet.
 	uncollected atomic.Int64
 	// deferred is how many Sends in a row have been left to go with the next.
@@ -35,7 +34,7 @@ type Conn struct {
 
 // NewConn makes a QP and a Conn on it.
 func NewConn(c *sdr.Endpoint, q sdr.QPConfig, cfg Config) (*Conn, error) {
-	conn := &Conn{manual: c.Manual()}
+	conn := new(Conn)
 	conn.out.init(&conn.link)
 	conn.in.init(&conn.link)
 	q.Driver = (*driver)(conn)

@@ -130,7 +130,7 @@ func (t *Transfer) Cancel(cause error) {
 
 // mayBlock refuses a call that blocks where the caller has to run everything.
 func (c *Conn) mayBlock(op, object string) error {
-	if !c.manual {
+	if !c.qp.Endpoint().Manual() {
 		return nil
 	}
 	return &sdr.OpError{Op: op, Object: object, Err: sdr.ErrNotSupported, Fix: "with Manual workers, use StartSend and StartRecv and run Progress"}
@@ -150,13 +150,6 @@ func (t *Transfer) wait(ctx context.Context) error {
 // Wait blocks until the transfer has ended. Ending ctx ends only the wait. With Manual workers it returns sdr.ErrNotSupported unless the
 // transfer has ended: look at Done.
 func (t *Transfer) Wait(ctx context.Context) error {
-	select {
-	case <-t.done:
-	default:
-		if err := t.conn.mayBlock("wait", "transfer"); err != nil {
-			return err
-		}
-	}
 	if err := t.conn.qp.Await(ctx, t.done); err != nil {
 		return err
 	}
