@@ -320,9 +320,6 @@ func (t *sendTransfer) standstill() error {
 	return fmt.Errorf("%w: the receiver gained nothing for %v while we sent", sdr.ErrNoProgress, units.FormatDuration(t.o.cfg.NoProgress))
 }
 
-// maxParams is what START has room for of a scheme's parameters, in bytes.
-const maxParams = 64
-
 // begin makes the core and announces the transfer.
 func (t *sendTransfer) begin() error {
 	t.to(running)
@@ -335,8 +332,8 @@ func (t *sendTransfer) begin() error {
 			return err
 		}
 		t.core = core
-		if params = t.core.Params(); len(params) > maxParams {
-			return fmt.Errorf("%w: scheme %s announces %d bytes of parameters: want at most %d", sdr.ErrTooLong, t.o.cfg.Scheme.Name(), len(params), maxParams)
+		if params = t.core.Params(); len(params) > sdr.MaxParams {
+			return fmt.Errorf("%w: scheme %s announces %d bytes of parameters: want at most %d", sdr.ErrTooLong, t.o.cfg.Scheme.Name(), len(params), sdr.MaxParams)
 		}
 	}
 	t.o.port.Announce(t.id, t.info.Length, t.t.imm, t.t.hasImm, params)

@@ -225,11 +225,14 @@ func (p *Port) RecvChannel(h RecvHandle, packet int) int {
 	return q.homeFrom(q.startChannel(h.m.seq, h.m.length), packet)
 }
 
+// MaxParams is how many bytes of parameters Port.Announce takes: 64.
+const MaxParams = wire.MaxParams
+
 // Announce sends START for a transfer until it is acknowledged, the first time
 // as three spaced copies, because a lost START costs a round trip. params are at
-// most 64 bytes; more end the QP with ErrTooLong.
+// most MaxParams bytes; more end the QP with ErrTooLong.
 func (p *Port) Announce(transfer uint64, length units.Bytes, imm uint32, hasImm bool, params []byte) {
-	if q := p.qp(); q.state() == qpReady && q.fits("announce", transfer, len(params), wire.MaxParams) {
+	if q := p.qp(); q.state() == qpReady && q.fits("announce", transfer, len(params), MaxParams) {
 		q.sess.Put(p.Now, wire.Frame{Type: wire.TypeStart, ID: transfer, Length: uint64(length), Imm: imm, HasImm: hasImm, Bytes: slices.Clone(params)}, 3)
 	}
 }
