@@ -22,6 +22,9 @@ type Spec struct {
 	// Telemetry says that the controller decides by Ack.INT, which only a network that stamps packets
 	// gives: package fabric's.
 	Telemetry bool
+	// PacketMarks says that the controller decides by Ack.ECN, whether the packet that was acknowledged carried a
+	// mark. The transports of package fabric tell; the Conns of package reliability hear of marks by CNPs.
+	PacketMarks bool
 	// LineRate says that the controller begins at the line rate of its path, and finds no rate without it.
 	LineRate bool
 }
@@ -39,8 +42,9 @@ bbr                         finds the rate of any path, and shares it
 search                      finds the rate of a path that nobody else uses, from a round trip of 1 ms on
 dcqcn[:sigcomm15|hpcc]      DCQCN with the constants of its paper (the default) or of HPCC's evaluation; single ones
                             by g=, alpha=, decrease=, rise=, bytes=, fast=, ai=, hai=, min=, clamp=, cnp=
-swift                       Swift; constants by target=, hop=, range=, flowmin=, flowmax=, ai=, beta=, mdf=, reset=, min=, max=
-nscc[:draft]                Ultra Ethernet's NSCC, or its simulator's before 1.0; constants by base=, target=, w0= and wmax= (products of rate and round trip), gamma=
+swift                       Swift, for the paths of a data center; constants by target=, hop=, range=, flowmin=, flowmax=, ai=, beta=, mdf=, reset=, min=, max=
+nscc[:draft]                Ultra Ethernet's NSCC, or its simulator's before 1.0, by the mark of each packet (sdr-fabric only);
+                            constants by base=, target=, w0= and wmax= (products of rate and round trip), gamma=
 hpcc                        HPCC, by what switches write into packets (sdr-fabric only); constants by base=, eta=, stage=, ai=`
 
 // Parse reads a controller's name, and behind a colon its preset and constants: "dcqcn",
@@ -74,6 +78,7 @@ func Parse(s string) (Spec, error) {
 	case "swift":
 		spec.New, err = Swift(set.swift())
 	case "nscc":
+		spec.PacketMarks = true
 		spec.New, err = NSCC(set.nscc())
 	case "hpcc":
 		spec.Telemetry = true

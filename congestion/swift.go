@@ -14,7 +14,9 @@ import (
 // Congestion Control in the Datacenter", SIGCOMM 2020, section 3). Windows are in packets of the
 // path's MTU.
 type SwiftConfig struct {
-	BaseTarget units.Duration // of the round trip; 0: the path's round trip, or 25 µs where that is not known
+	// BaseTarget is the target of the round trip. 0: the path's round trip; where that is not known, the least one that was
+	// measured and a quarter of it, or 250 µs if that is more.
+	BaseTarget units.Duration
 	HopDelay   units.Duration // ħ: added to the target for each hop of the path
 	// FlowRange is the most that flow scaling adds to the target (fs_range; 0: no flow scaling). It
 	// adds that at a window of FlowMin packets and below, and nothing from FlowMax packets on.
@@ -39,6 +41,7 @@ func SwiftDefaults() SwiftConfig {
 
 const (
 	unknownBaseTarget = 25 * units.Microsecond
+	unknownMargin     = 250 * units.Microsecond
 	unknownMaxPackets = 16384
 	initialPackets    = 10 // RFC 6928, where the path isn't known
 )
@@ -68,9 +71,12 @@ func Swift(c SwiftConfig) (Factory, error) {
 
 // A swift is the sender of the paper's Algorithm 1.
 type swift struct {
-	now    units.Instant
-	mtu    window
-	target units.Duration // without flow scaling
+	now      units.Instant
+	mtu      window
+	target   units.Duration // without flow scaling
+	topology units.Duration // topology scaling, which is in target
+	learns   bool           // nobody told the path's round trip
+	least    units.Duration // that was measured; 0: none
 	// Flow scaling adds scale/√w + offset for a window of w packets, within 0 and flowRange. scale
 	// is in nanoseconds · 2^16.
 	scale, offset, flowRange int64
@@ -101,7 +107,9 @@ func newSwift(c *SwiftConfig, p Path) *swift {
 			s.target = s.rtt
 		}
 	}
-	s.target += c.HopDelay * units.Duration(min(max(p.Hops, 0), 255))
+	s.learns = c.BaseTarget == 0 && p.BaseRTT == 0
+	s.topology = c.HopDelay * units.Duration(min(max(p.Hops, 0), 255))
+	s.target += s.topology
 	if s.rtt <= 0 {
 		s.rtt = s.target
 	}
@@ -140,6 +148,9 @@ func (s *swift) OnAck(now units.Instant, a *Ack) {
 		return
 	}
 	s.rtt = min(a.RTT, units.Minute)
+	if s.learns {
+		s.learn(s.rtt)
+	}
 	target := s.targetDelay()
 	if s.rtt < target {
 		s.grow(a.Acked)
@@ -160,6 +171,15 @@ func (s *swift) OnLoss(now units.Instant, l Loss) {
 		return
 	}
 	s.shrink(s.most)
+}
+
+// learn sets the target of a path whose round trip nobody told, by the least one that was measured and a margin. Without
+// the margin each late wake-up of a host would be taken for a queue, and by a fixed target the whole of a longer way.
+func (s *swift) learn(rtt units.Duration) {
+	if s.least == 0 || rtt < s.least {
+		s.least = rtt
+		s.target = rtt + max(rtt/4, unknownMargin) + s.topology
+	}
 }
 
 func (s *swift) grow(acked units.Bytes) {
@@ -210,8 +230,12 @@ func (s *swift) targetDelay() units.Duration {
 	return s.target + units.Duration(min(max(s.scale/root+s.offset, 0), s.flowRange))
 }
 
+// slowestPacket is how long one packet takes at the lowest rate, twice what the paper's least window makes of a round trip of
+// 50 µs. On long ways that window would be silence, which peers take for death.
+const slowestPacket = 100 * units.Millisecond
+
 // Limits returns the window and, below one packet, the rate of one packet each round trip divided by
-// the window: a single packet is then in flight.
+// the window, but at least one each 100 ms: a single packet is then in flight.
 func (s *swift) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	s.now = max(s.now, now)
 	if s.window >= s.mtu {
@@ -219,7 +243,7 @@ func (s *swift) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	}
 	hi, lo := bits.Mul64(uint64(s.window), 8e9)
 	rate, _ := bits.Div64(hi, lo, uint64(s.rtt)<<windowShift)
-	return max(units.Rate(rate), 1), s.mtu.bytes()
+	return max(units.Rate(rate), units.RateOf(s.mtu.bytes(), slowestPacket)), s.mtu.bytes()
 }
 
 // Next returns units.Never.

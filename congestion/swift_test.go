@@ -40,6 +40,51 @@ func TestSwiftTarget(t *testing.T) {
 	require.Equal(t, 25*units.Microsecond, mustSwift(t, SwiftDefaults(), Path{MTU: 1000}).target)
 }
 
+// Where nobody told the round trip, the target follows the least one: the way isn't a queue, on a long one no less than on
+// a short one.
+func TestSwiftLearnsTheRoundTrip(t *testing.T) {
+	for _, way := range []units.Duration{100 * units.Microsecond, 50 * units.Millisecond} {
+		margin := max(way/4, 250*units.Microsecond)
+		s := mustSwift(t, SwiftDefaults(), Path{MTU: 1000})
+		now := units.Instant(0)
+		round := func(rtt units.Duration) {
+			now = now.Add(rtt)
+			s.OnAck(now, &Ack{RTT: rtt, Acked: s.window.bytes()})
+		}
+		for range 200 {
+			round(way + margin/2)
+		}
+		grown := s.window
+		require.Greater(t, grown, windowOf(initialPackets+100, 1000), "a packet each round trip, at %v", way)
+		round(way)
+		require.Equal(t, way+margin, s.target)
+		before := s.window
+		round(way + 2*margin)
+		require.Less(t, s.window, before, "a queue of twice the margin, at %v", way)
+		require.Equal(t, way+margin, s.target)
+	}
+	c := SwiftDefaults()
+	c.BaseTarget = 30 * units.Microsecond
+	s := mustSwift(t, c, Path{MTU: 1000})
+	s.OnAck(0, &Ack{RTT: units.Millisecond, Acked: 1000})
+	require.Equal(t, c.BaseTarget, s.target, "one that was chosen stays")
+}
+
+// Also with the least window of a long way a packet goes often enough that the peer isn't taken for dead.
+func TestSwiftIsNeverSilent(t *testing.T) {
+	c := SwiftDefaults()
+	c.BaseTarget = 30 * units.Microsecond
+	s := mustSwift(t, c, Path{MTU: 1000})
+	for i := range 100 {
+		s.OnAck(units.Instant(i)*units.Instant(units.Second), &Ack{RTT: 200 * units.Millisecond, Acked: 1})
+		s.OnLoss(units.Instant(i)*units.Instant(units.Second), Loss{Kind: LossDetected})
+	}
+	require.Less(t, s.window, windowOf(0.01, 1000))
+	rate, window := s.Limits(units.Instant(units.Minute))
+	require.EqualValues(t, 1000, window)
+	require.LessOrEqual(t, rate.Time(1000), 100*units.Millisecond)
+}
+
 // Algorithm 1, line by line.
 func TestSwiftAlgorithm1(t *testing.T) {
 	c := SwiftDefaults()

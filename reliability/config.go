@@ -109,6 +109,9 @@ func (c *Config) check(q sdr.QPConfig, caps backend.Caps) error {
 	if c.Congestion.Telemetry {
 		return bad("congestion control %q decides by what switches write into packets, which devices don't tell: choose another", c.Congestion.Name)
 	}
+	if c.Congestion.PacketMarks {
+		return bad("congestion control %q decides by the mark of each packet, which acknowledgements don't carry: choose another", c.Congestion.Name)
+	}
 	switch {
 	case c.Scheme == nil:
 		return bad("no scheme: give one, such as sr.New's")

@@ -51,6 +51,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"parity pool -1: must not be negative":                  func(c *reliability.Config) { c.ParityPool = -1 },
 		"a name of 33 bytes: want at most 32":                   func(c *reliability.Config) { c.Scheme = named{none.New(), strings.Repeat("x", 33)} },
 		"decides by what switches write into packets":           func(c *reliability.Config) { c.Congestion.Name = "hpcc" },
+		"decides by the mark of each packet":                    func(c *reliability.Config) { c.Congestion.Name = "nscc" },
 	} {
 		c := good
 		spoil(&c)

@@ -79,7 +79,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Var(&p.Chunk, "chunk", "what one bit of the receiver's bitmap covers, a multiple of the MTU (default: 16 packets)")
 	f.Var(&p.Unit, "unit", "what is repeated at once, a multiple of the MTU (default: 1 packet)")
 	f.IntVar(&p.Channels, "channels", p.Channels, "`number` of paths that a transfer is spread over, 1 to 256")
-	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate, as that of the emulated link isn't told: auto, none, fixed, bbr, search, dcqcn, swift, nscc; sdr-perf congestion tells which is what (default: sending is paced to --rate)")
+	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate, as that of the emulated link isn't told: auto, none, fixed, bbr, search, dcqcn, swift; sdr-perf congestion tells which is what (default: sending is paced to --rate)")
 	p.Scheme.register(f)
 	f.Var((*units.DurationValue)(&p.Link.RTT), "rtt", "emulated link: round-trip time")
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; without --congestion sending is paced to it")
@@ -153,6 +153,9 @@ func (p *params) check() error {
 		}
 		if s.Telemetry {
 			return fmt.Errorf("--congestion %s: it decides by what switches write into packets, which only sdr-fabric has: choose another", p.Congestion)
+		}
+		if s.PacketMarks {
+			return fmt.Errorf("--congestion %s: it decides by the mark of each packet, which only sdr-fabric's acknowledgements carry: choose another", p.Congestion)
 		}
 		if s.LineRate && p.Link.total() == 0 {
 			return fmt.Errorf("--congestion %s: it starts at the line rate, and no device tells it: give --rate, too", p.Congestion)
