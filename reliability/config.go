@@ -34,7 +34,7 @@ type Config struct {
 	// have come of those half a window on.
 	Window int
 	// Rate bounds the rate of user data at which sends are paced: the controller of
-	// Congestion may choose less. 0: it alone decides.
+	// Congestion may choose less. 0: it alone decides, and can't be dcqcn, which begins at the line rate.
 	Rate units.Rate
 	// Congestion is the congestion control of all sends of the Conn: its Name, as
 	// congestion.Parse takes it, or its New, which may be the user's own as in
@@ -111,6 +111,9 @@ func (c *Config) check(q sdr.QPConfig, caps backend.Caps) error {
 	}
 	if c.Congestion.PacketMarks {
 		return bad("congestion control %q decides by the mark of each packet, which acknowledgements don't carry: choose another", c.Congestion.Name)
+	}
+	if c.Congestion.LineRate && c.Rate == 0 {
+		return bad("congestion control %q begins at the line rate, and no device tells it: give Rate, too", c.Congestion.Name)
 	}
 	switch {
 	case c.Scheme == nil:

@@ -52,6 +52,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"a name of 33 bytes: want at most 32":                   func(c *reliability.Config) { c.Scheme = named{none.New(), strings.Repeat("x", 33)} },
 		"decides by what switches write into packets":           func(c *reliability.Config) { c.Congestion.Name = "hpcc" },
 		"decides by the mark of each packet":                    func(c *reliability.Config) { c.Congestion.Name = "nscc" },
+		"begins at the line rate":                               func(c *reliability.Config) { c.Congestion.Name, c.Rate = "dcqcn", 0 },
 	} {
 		c := good
 		spoil(&c)
