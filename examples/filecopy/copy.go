@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sdr-rdma/go-sdr/sdrnet"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -19,7 +21,7 @@ const (
 )
 
 func send(ctx context.Context, cfg *sdrnet.Config, to, path string) error {
-	f, info, err := openOriginal(path)
+	f, info, err := openOriginal(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -37,7 +39,7 @@ func send(ctx context.Context, cfg *sdrnet.Config, to, path string) error {
 }
 
 func recv(ctx context.Context, cfg *sdrnet.Config, listen, out string) error {
-	f, err := newTarget(out)
+	f, err := newTarget(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -101,26 +103,44 @@ func summary(w io.Writer, c *sdrnet.Conn, did, path string, size int64, begun ti
 
 // openOriginal opens a regular file, or for stdio one that holds what stdin had to its end: the receiver wants to know
 // how much comes.
-func openOriginal(path string) (f *os.File, info sdrnet.FileInfo, err error) {
+func openOriginal(ctx context.Context, path string) (*os.File, sdrnet.FileInfo, error) {
 	if path != stdio {
-		f, err = os.Open(path)
-	} else if f, err = spoolFile(); err == nil {
-		_, err = io.Copy(f, os.Stdin)
+		return openFile(path)
 	}
+	s, err := newSpool(ctx)
 	if err != nil {
-		return nil, info, err
+		return nil, sdrnet.FileInfo{}, err
+	}
+	if err := s.fill(); err != nil {
+		return nil, sdrnet.FileInfo{}, err
+	}
+	fi, err := s.Stat()
+	if err != nil {
+		return nil, sdrnet.FileInfo{}, err
+	}
+	info := sdrnet.FileInfoOf(fi)
+	info.Name = ""
+	return s.File, info, nil
+}
+
+// openFile doesn't wait for the other end of a pipe (O_NONBLOCK).
+func openFile(path string) (*os.File, sdrnet.FileInfo, error) {
+	const pipeIt = "send what it says to its end by filecopy send - < "
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, sdrnet.FileInfo{}, err
 	}
 	fi, err := f.Stat()
-	if err == nil && !fi.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file: give one, whose size is known", path)
+	switch {
+	case err != nil:
+		return nil, sdrnet.FileInfo{}, err
+	case !fi.Mode().IsRegular():
+		return nil, sdrnet.FileInfo{}, fmt.Errorf("%s is not a regular file, whose size is known: %s%s", path, pipeIt, path)
 	}
-	if err != nil {
-		return nil, info, err
+	if n, _ := f.ReadAt(make([]byte, 1), fi.Size()); n > 0 { // as files of the kernel have that say they are empty
+		return nil, sdrnet.FileInfo{}, fmt.Errorf("%s has more than the %v that are its size: %s%s", path, units.Bytes(fi.Size()), pipeIt, path)
 	}
-	if info = sdrnet.FileInfoOf(fi); path == stdio {
-		info.Name = ""
-	}
-	return f, info, nil
+	return f, sdrnet.FileInfoOf(fi), nil
 }
 
 // A target is where a copy goes. Close removes it unless it was kept.
@@ -130,31 +150,9 @@ type target interface {
 	Close() error
 }
 
-func newTarget(out string) (target, error) {
+func newTarget(ctx context.Context, out string) (target, error) {
 	if out != stdio {
 		return sdrnet.CreateFile(out)
 	}
-	f, err := spoolFile()
-	return spool{f}, err
-}
-
-// A spool passes a file on to stdout when it is whole.
-type spool struct{ *os.File }
-
-func (spool) Begin(sdrnet.FileInfo) error { return nil }
-
-func (spool) Name() string { return stdio }
-
-func (s spool) Keep(info sdrnet.FileInfo) error {
-	_, err := io.Copy(os.Stdout, io.NewSectionReader(s, 0, info.Size))
-	return err
-}
-
-// spoolFile makes a file without a name, of which nothing is left when the process ends.
-func spoolFile() (*os.File, error) {
-	f, err := os.CreateTemp("", "filecopy")
-	if err != nil {
-		return nil, err
-	}
-	return f, os.Remove(f.Name())
+	return newSpool(ctx)
 }

@@ -5,10 +5,12 @@ package main
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -27,4 +29,78 @@ func TestNobodyReads(t *testing.T) {
 	s.ends(t, 5*time.Second, exitFailure)
 	require.Contains(t, r.lastLine(), "broken pipe")
 	require.Contains(t, s.lastLine(), "broken pipe")
+}
+
+// TestInterruptWhileReading: Ctrl-C ends a sender whose stdin says nothing more.
+func TestInterruptWhileReading(t *testing.T) {
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer write.Close()
+	s := prepare(t, "send", "--to", "127.0.0.1:1", "-")
+	s.cmd.Stdin = read
+	s.begin(t)
+	require.NoError(t, read.Close())
+	_, err = write.Write(make([]byte, units.MiB)) // more than a pipe holds: then it is being read
+	require.NoError(t, err)
+	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
+	s.ends(t, 10*time.Second, exitFailure)
+	require.Contains(t, s.lastLine(), "interrupted")
+}
+
+// TestInterruptWhileWriting: Ctrl-C ends a receiver whose stdout takes no more, and the sender hears it.
+func TestInterruptWhileWriting(t *testing.T) {
+	src, _ := randomFile(t, 4*units.MiB) // more than a pipe holds
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer read.Close()
+	r := prepare(t, "recv", "--listen", "127.0.0.1:0", "--out", "-", rdma(0))
+	r.cmd.Stdout = write
+	r.begin(t)
+	require.NoError(t, write.Close())
+	s := start(t, "", "send", "--to", r.listening(t), src, rdma(1))
+	_, err = read.Read(make([]byte, 1)) // the whole file is there, and being written
+	require.NoError(t, err)
+	require.NoError(t, r.cmd.Process.Signal(os.Interrupt))
+	r.ends(t, 10*time.Second, exitFailure)
+	s.ends(t, 5*time.Second, exitFailure)
+	require.Contains(t, r.lastLine(), "interrupted")
+	require.Contains(t, s.lastLine(), "the receiver failed")
+}
+
+// TestNamedPipe: what is no file is refused, and not waited for.
+func TestNamedPipe(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, unix.Mkfifo(fifo, 0o600))
+	s := start(t, "", "send", "--to", "127.0.0.1:1", fifo)
+	s.ends(t, 10*time.Second, exitFailure)
+	require.Contains(t, s.lastLine(), "not a regular file")
+	require.Contains(t, s.lastLine(), "send - <")
+}
+
+// TestSizeUnknown: a file that has more than its size says isn't cut to that.
+func TestSizeUnknown(t *testing.T) {
+	s := start(t, "", "send", "--to", "127.0.0.1:1", "/proc/self/status")
+	s.ends(t, 10*time.Second, exitFailure)
+	require.Contains(t, s.lastLine(), "/proc/self/status has more than the 0 B")
+	require.Contains(t, s.lastLine(), "send - <")
+}
+
+// TestNoRoomToSpool: who can't spool reads where that was tried and how to choose another place.
+func TestNoRoomToSpool(t *testing.T) {
+	none := "TMPDIR=" + filepath.Join(t.TempDir(), "none")
+	for _, args := range [][]string{{"send", "--to", "127.0.0.1:1", "-"}, {"recv", "--listen", "127.0.0.1:0", "--out", "-"}} {
+		p := start(t, none, args...)
+		p.ends(t, 10*time.Second, exitFailure)
+		require.Contains(t, p.lastLine(), none[len("TMPDIR="):])
+		require.Contains(t, p.lastLine(), "set TMPDIR")
+	}
+	p := prepare(t, "send", "--to", "127.0.0.1:1", "-")
+	p.cmd.Env = append(p.cmd.Env, fileLimit+"=1000")
+	stdin, err := p.cmd.StdinPipe()
+	require.NoError(t, err)
+	p.begin(t)
+	_, _ = stdin.Write(make([]byte, 5000))
+	require.NoError(t, stdin.Close())
+	p.ends(t, 10*time.Second, exitFailure)
+	require.Contains(t, p.lastLine(), "set TMPDIR")
 }
