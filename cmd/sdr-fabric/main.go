@@ -39,7 +39,7 @@ func run(args []string) int {
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
-	ran, err := root.ExecuteContextC(ctx)
+	ran, err := usage.Execute(ctx, root)
 	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "sdr-fabric: "+interrupted(ran.Name()))
 		return 130

@@ -13,6 +13,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -29,7 +30,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
-	err := root.Execute()
+	_, err := usage.Execute(context.Background(), root)
 	if errors.Is(err, model.ErrRange) { // the values are the user's
 		err = usage.Wrap(err)
 	}

@@ -31,7 +31,8 @@ func run(args []string) int {
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)
-	return usage.Report("sdr-switch", root.ExecuteContext(ctx))
+	_, err := usage.Execute(ctx, root)
+	return usage.Report("sdr-switch", err)
 }
 
 func newRoot() *cobra.Command {

@@ -5,8 +5,10 @@
 package usage
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strconv"
@@ -38,6 +40,32 @@ func Report(program string, err error) int {
 		return 2
 	}
 	return 1
+}
+
+// Execute runs the command that the arguments name, and returns that command. The error is its own, or else the first of writing to
+// standard output: what prints a table doesn't look at the error of each line, and a full disk is no success.
+func Execute(ctx context.Context, root *cobra.Command) (*cobra.Command, error) {
+	out := &output{to: root.OutOrStdout()}
+	root.SetOut(out)
+	ran, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		err = out.err
+	}
+	return ran, err
+}
+
+// An output keeps the first error of writing.
+type output struct {
+	to  io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.to.Write(b)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // Args makes the errors of an argument check mistakes in the call, and says what the call is like: cobra takes an argument too many for a

@@ -4,7 +4,9 @@ package usage
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -176,4 +178,45 @@ func TestHelpTopics(t *testing.T) {
 		require.True(t, errors.As(err, new(Error)))
 		require.Empty(t, out.String())
 	}
+}
+
+// TestOutputIsLost: a program whose output can't be written fails, although what prints ignores errors, and says which was the first.
+func TestOutputIsLost(t *testing.T) {
+	own := errors.New("its own")
+	for _, fails := range []error{nil, own} {
+		root := &cobra.Command{Use: "prog", SilenceErrors: true, SilenceUsage: true, RunE: func(c *cobra.Command, _ []string) error {
+			fmt.Fprintln(c.OutOrStdout(), "a table")
+			fmt.Fprintln(c.OutOrStdout(), "a second line")
+			return fails
+		}}
+		root.SetArgs(nil)
+		root.SetOut(&failing{})
+		ran, err := Execute(t.Context(), root)
+		require.Same(t, root, ran)
+		if fails != nil {
+			require.Equal(t, own, err)
+			continue
+		}
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		require.False(t, errors.As(err, new(Error)), "no mistake in the call")
+	}
+	for _, args := range [][]string{{"--help"}, {"help"}} {
+		root := &cobra.Command{Use: "prog", Run: func(*cobra.Command, []string) {}}
+		root.AddCommand(&cobra.Command{Use: "sub", Run: func(*cobra.Command, []string) {}})
+		root.SetArgs(args)
+		root.SetOut(&failing{})
+		_, err := Execute(t.Context(), root)
+		require.ErrorIs(t, err, syscall.ENOSPC, "%v", args)
+	}
+}
+
+// failing is a disk that was full when it was written to first.
+type failing struct{ written bool }
+
+func (f *failing) Write(b []byte) (int, error) {
+	if f.written {
+		return len(b), nil
+	}
+	f.written = true
+	return 0, syscall.ENOSPC
 }
