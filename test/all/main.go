@@ -54,7 +54,7 @@ Flags:
 `
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := untilSignal(context.Background())
 	defer stop()
 	ctx, cancel := untilOrphaned(ctx)
 	defer cancel()
@@ -62,6 +62,12 @@ func main() {
 	cancel()
 	stop()
 	os.Exit(status)
+}
+
+// untilSignal ends when this process is to end. A reader that is gone is a reason, too: head has seen enough, and Ctrl-C ends tee as
+// well. SIGPIPE by default would end this process before its commands are ended and its folder is removed.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 }
 
 // options are what the flags and the environment say.
