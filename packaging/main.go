@@ -57,6 +57,9 @@ func run(source, out string) error {
 	if err != nil {
 		return err
 	}
+	if err := usualToolchain(source); err != nil {
+		return err
+	}
 	stage, err := os.MkdirTemp("", "sdr-packaging-")
 	if err != nil {
 		return err
@@ -118,6 +121,16 @@ func committed(source, clone string) (string, error) {
 	return clone, nil
 }
 
+// usualToolchain fails where the compiler and the library have other defaults than those of the release. No value of GOEXPERIMENT means
+// these: an empty one is what go env -w set.
+func usualToolchain(source string) error {
+	b, err := output(source, nil, "go", "env", "GOEXPERIMENT")
+	if is := bytes.TrimSpace(b); err == nil && len(is) > 0 {
+		err = fmt.Errorf("GOEXPERIMENT is %s, which makes other programs of the same source: unset it, or go env -u GOEXPERIMENT", is)
+	}
+	return err
+}
+
 // commitTime is that of the commit that is checked out.
 func commitTime(source string) (time.Time, error) {
 	b, err := output(source, nil, "git", "log", "-1", "--format=%ct")
@@ -142,7 +155,7 @@ func output(dir string, env []string, name string, args ...string) ([]byte, erro
 
 // compile builds one program, static, and the same for everybody.
 func compile(source, to, arch, program string) error {
-	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=-trimpath", "GOWORK=off"} // empty would be what go env -w set
+	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off", "GOFLAGS=-trimpath", "GOWORK=off"} // empty would be what go env -w set
 	_, err := output(source, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", to, "./cmd/"+program)
 	return err
 }

@@ -73,6 +73,7 @@ func TestReproducible(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(tree, "cmd", "sdr-perf", "own.go"), []byte("package main\n\nfunc init() { println() }\n"), 0o644))
 	for i, source := range []string{fixture(t), tree} {
 		out := outs[i]
+		t.Setenv("GOFIPS140", []string{"off", "latest"}[i]) // as some hosts have it for all that is built there
 		require.NoError(t, run(source, out))
 		b, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
 		require.NoError(t, err)
@@ -99,6 +100,16 @@ func TestChangesAreRefused(t *testing.T) {
 	dir, out := fixture(t), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, documents[0]), []byte("changed\n"), 0o644))
 	require.ErrorContains(t, run(dir, out), "commit them first\n M "+documents[0])
+	files, err := os.ReadDir(out)
+	require.NoError(t, err)
+	require.Empty(t, files)
+}
+
+// TestExperimentIsRefused: a toolchain with other defaults makes other programs.
+func TestExperimentIsRefused(t *testing.T) {
+	out := t.TempDir()
+	t.Setenv("GOEXPERIMENT", "jsonv2")
+	require.ErrorContains(t, run(fixture(t), out), "GOEXPERIMENT is jsonv2")
 	files, err := os.ReadDir(out)
 	require.NoError(t, err)
 	require.Empty(t, files)
