@@ -4,6 +4,7 @@ package imports
 
 import (
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -72,7 +73,7 @@ func enter(root, path, name string) error {
 // check returns one line for each rule that a file breaks.
 func check(root, path string) ([]string, error) {
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, path, nil, parser.ImportsOnly)
+	file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +94,14 @@ func check(root, path string) ([]string, error) {
 				found = append(found, fmt.Sprintf("%s:%d: %s may not import %q: %s", rel, line, pkg, name, r.why))
 			}
 		}
+	}
+	if matchAny(cores.in, pkg) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if g, ok := n.(*ast.GoStmt); ok {
+				found = append(found, fmt.Sprintf("%s:%d: %s starts a goroutine: %s", rel, fset.Position(g.Pos()).Line, pkg, cores.why))
+			}
+			return true
+		})
 	}
 	return found, nil
 }
@@ -116,6 +125,7 @@ func TestRulesCatch(t *testing.T) {
 		{"./reliability/ec/gf", "sync/atomic", "a protocol core"},
 		{"./reliability/adaptive", "net/netip", "a protocol core"},
 		{"./reliability/scheme", "os", "a protocol core"},
+		{"./reliability/none", "time", "a protocol core"},
 		{"./sdr/internal/control", "sync", "a protocol core"},
 		{"./internal/netsim", "os/exec", "a protocol core"},
 		{"./internal/netsim", "golang.org/x/sys/unix", "a protocol core"},
@@ -221,16 +231,27 @@ func TestRulesCatch(t *testing.T) {
 	}
 }
 
-// TestCheckReportsFileAndRule runs the parser on a planted file.
-func TestCheckReportsFileAndRule(t *testing.T) {
+// plant checks a file of a package.
+func plant(t *testing.T, folder, name, src string) []string {
+	t.Helper()
 	root := t.TempDir()
-	dir := filepath.Join(root, "reliability", "sr")
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	path := filepath.Join(dir, "clock.go")
-	src := "//go:build windows\n\npackage sr\n\nimport (\n\t\"fmt\"\n\tclock \"time\"\n)\n"
+	path := filepath.Join(root, folder, name)
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	require.NoError(t, os.WriteFile(path, []byte(src), 0o644))
 	found, err := check(root, path)
 	require.NoError(t, err)
+	return found
+}
+
+// TestCheckReportsFileAndRule runs the parser on planted files.
+func TestCheckReportsFileAndRule(t *testing.T) {
+	found := plant(t, "reliability/sr", "clock.go", "//go:build windows\n\npackage sr\n\nimport (\n\t\"fmt\"\n\tclock \"time\"\n)\n")
 	require.Len(t, found, 1)
 	require.Contains(t, found[0], `reliability/sr/clock.go:7: ./reliability/sr may not import "time": a protocol core`)
+
+	const starts = "package p\n\nfunc f() {\n\tif true {\n\t\tgo f()\n\t}\n}\n"
+	found = plant(t, "transport/rc", "start.go", starts)
+	require.Len(t, found, 1)
+	require.Contains(t, found[0], "transport/rc/start.go:5: ./transport/rc starts a goroutine: a protocol core")
+	require.Empty(t, plant(t, "reliability", "start.go", starts), "a driver may")
 }

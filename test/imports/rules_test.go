@@ -17,6 +17,18 @@ type rule struct {
 	why    string
 }
 
+// cores are the protocol cores.
+var cores = rule{
+	in: []string{
+		"./reliability/scheme/...", "./reliability/none/...", "./reliability/sr/...", "./reliability/strack/...", "./reliability/ec/...", "./reliability/adaptive/...",
+		"./reliability/internal/loss/...",
+		"./sdr/internal/control/...", "./internal/netsim/...",
+		"./congestion/...", "./transport/...", "./switchfn/...", "./fabric/...",
+	},
+	forbid: []string{"time", "net/...", "os/...", "sync/...", "syscall/...", "golang.org/x/sys/..."},
+	why:    "a protocol core does no I/O, starts no goroutine and reads no clock: now is an argument",
+}
+
 var rules = []rule{
 	{
 		in:     []string{"./sdr/...", "./reliability/...", "./dpa/...", "./internal/bitmap/..."},
@@ -31,16 +43,7 @@ var rules = []rule{
 		allow:  []string{"./backend", "./backend/backendtest"},
 		why:    "the SDK runs on any device: its cases are run by the suite of devices",
 	},
-	{
-		in: []string{
-			"./reliability/scheme/...", "./reliability/sr/...", "./reliability/strack/...", "./reliability/ec/...", "./reliability/adaptive/...",
-			"./reliability/internal/loss/...",
-			"./sdr/internal/control/...", "./internal/netsim/...",
-			"./congestion/...", "./transport/...", "./switchfn/...", "./fabric/...",
-		},
-		forbid: []string{"time", "net/...", "os/...", "sync/...", "syscall/...", "golang.org/x/sys/..."},
-		why:    "a protocol core does no I/O, starts no goroutine and reads no clock: now is an argument",
-	},
+	cores,
 	{
 		in:     []string{"./examples/..."},
 		forbid: []string{"./internal/...", "./.../internal/...", "./cmd/...", "./test/..."},
