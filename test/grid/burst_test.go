@@ -4,6 +4,7 @@ package main
 
 import (
 	"flag"
+	"os"
 	"runtime"
 	"testing"
 
@@ -36,7 +37,7 @@ func TestBursts(t *testing.T) {
 			points[i].transfers = 1 // points run side by side, the transfers of one don't
 		}
 	}
-	results, err := measureAll(points, runtime.NumCPU())
+	results, err := measureAll(points, runtime.NumCPU(), os.Stderr)
 	require.NoError(t, err)
 	for i, r := range results {
 		o := r.OverIdeal

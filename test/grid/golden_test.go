@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 	}
 	long := len(points)
 	points = append(points, longPoints("sr-nack", "adaptive")...)
-	results, err := measureAll(points, runtime.NumCPU())
+	results, err := measureAll(points, runtime.NumCPU(), os.Stderr)
 	require.NoError(t, err)
 	got := map[string]golden{}
 	for i, r := range results {

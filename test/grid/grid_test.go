@@ -17,7 +17,7 @@ func TestOutput(t *testing.T) {
 	points, err := pointsOf(options{grid: "B", schemes: "sr-nack", sizes: "1MiB", drops: "0", seed: 1}, 1.0/1000)
 	require.NoError(t, err)
 	require.Len(t, points, 1)
-	results, err := measureAll(points, 1)
+	results, err := measureAll(points, 1, os.Stderr)
 	require.NoError(t, err)
 	require.InDelta(t, 1, results[0].OverIdeal.Avg, 0.001, "header bytes are in the ideal")
 	dir := t.TempDir()

@@ -19,10 +19,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,11 +34,28 @@ import (
 	"github.com/sdr-rdma/go-sdr/internal/result"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "grid:", err)
-		os.Exit(1)
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// Exit statuses.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// run runs the command and returns its exit status.
+func run(args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil: // package flag has said it
+		return exitUsage
 	}
+	if err := o.run(stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "grid:", err)
+		return exitFailure
+	}
+	return 0
 }
 
 type options struct {
@@ -47,20 +67,25 @@ type options struct {
 	stress               bool
 }
 
-func parse() (o options) {
-	flag.StringVar(&o.grid, "grid", "A", "which `grid`: A or B")
-	flag.StringVar(&o.schemes, "schemes", "sr,sr-nack,ec-xor,ec-mds,adaptive", "schemes, separated by commas")
-	flag.StringVar(&o.scale, "scale", "1", "share of the transfers of a point, such as 1/50; at least 5 run")
-	flag.StringVar(&o.json, "json", "", "write results to this `file` (- for standard output)")
-	flag.StringVar(&o.markdown, "markdown", "", "write tables of times over the ideal to this `file`, between the marks of the grid")
-	flag.StringVar(&o.from, "from", "", "measure nothing, take the results of these `files`, separated by commas")
-	flag.StringVar(&o.sizes, "sizes", "", "only these sizes, such as 128KiB,1GiB")
-	flag.StringVar(&o.drops, "drops", "", "only these drop rates, such as 0,1e-3")
-	flag.Uint64Var(&o.seed, "seed", 1, "seed of the network")
-	flag.BoolVar(&o.stress, "packet-bursts", false, "count bursts in packets, so that on the quiet way back they last very long")
-	flag.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "points measured at the same time")
-	flag.Parse()
-	return o
+func parse(args []string, stderr io.Writer) (o options, err error) {
+	f := flag.NewFlagSet("grid", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&o.grid, "grid", "A", "which `grid`: A or B")
+	f.StringVar(&o.schemes, "schemes", "sr,sr-nack,ec-xor,ec-mds,adaptive", "schemes, separated by commas")
+	f.StringVar(&o.scale, "scale", "1", "share of the transfers of a point, such as 1/50; at least 5 run")
+	f.StringVar(&o.json, "json", "", "write results to this `file`, - for standard output instead of the table")
+	f.StringVar(&o.markdown, "markdown", "", "write tables of times over the ideal to this `file`, between the marks of the grid")
+	f.StringVar(&o.from, "from", "", "measure nothing, take the results of these `files`, separated by commas")
+	f.StringVar(&o.sizes, "sizes", "", "only these sizes, such as 128KiB,1GiB")
+	f.StringVar(&o.drops, "drops", "", "only these drop rates, such as 0,1e-3")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the network")
+	f.BoolVar(&o.stress, "packet-bursts", false, "count bursts in packets, so that on the quiet way back they last very long")
+	f.IntVar(&o.jobs, "jobs", runtime.NumCPU(), "points measured at the same time")
+	if err = f.Parse(args); err == nil && f.NArg() > 0 {
+		err = fmt.Errorf("%q: the grid is chosen by -grid, and -help says how to choose points of it", f.Arg(0))
+		fmt.Fprintln(stderr, "grid:", err)
+	}
+	return o, err
 }
 
 // fractionOf reads "1/50", "0.02" or "1".
@@ -78,15 +103,21 @@ func fractionOf(text string) (float64, error) {
 	return v, nil
 }
 
-func run() error {
-	o := parse()
-	results, err := o.results()
-	if err != nil {
+// run measures, and prints and writes what was measured, also when a point has failed.
+func (o *options) run(stdout, stderr io.Writer) error {
+	if err := result.CheckWritable(o.json, o.markdown); err != nil {
 		return err
 	}
-	printTable(os.Stdout, results)
+	results, err := o.results(stderr)
+	results = slices.DeleteFunc(results, func(r *gridResult) bool { return r == nil })
+	if len(results) == 0 {
+		return err
+	}
+	if o.json != "-" {
+		printTable(stdout, results)
+	}
 	if o.json != "" {
-		err = result.Write(os.Stdout, o.json, results)
+		err = errors.Join(err, result.Write(stdout, o.json, results))
 	}
 	if o.markdown != "" && err == nil {
 		err = writeMarkdown(o.markdown, results)
@@ -95,7 +126,7 @@ func run() error {
 }
 
 // results measures, or reads what was measured.
-func (o *options) results() ([]*gridResult, error) {
+func (o *options) results(progress io.Writer) ([]*gridResult, error) {
 	if o.from != "" {
 		return readJSON(strings.Split(o.from, ","))
 	}
@@ -107,12 +138,12 @@ func (o *options) results() ([]*gridResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return measureAll(points, o.jobs)
+	return measureAll(points, o.jobs, progress)
 }
 
 // measureAll measures the points, the most expensive ones first, and returns the
-// results in the order of the points.
-func measureAll(points []point, jobs int) ([]*gridResult, error) {
+// results in the order of the points, nil for those that failed.
+func measureAll(points []point, jobs int, progress io.Writer) ([]*gridResult, error) {
 	results := make([]*gridResult, len(points))
 	queue := make(chan int, len(points))
 	for _, i := range byCost(points) {
@@ -135,7 +166,7 @@ func measureAll(points []point, jobs int) ([]*gridResult, error) {
 				}
 				results[i] = r
 				done++
-				fmt.Fprintf(os.Stderr, "%d of %d, %v: %v\n", done, len(points), time.Since(begun).Round(time.Second), &points[i])
+				fmt.Fprintf(progress, "%d of %d, %v: %v\n", done, len(points), time.Since(begun).Round(time.Second), &points[i])
 				mu.Unlock()
 			}
 		}()

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -35,7 +36,7 @@ func writeMarkdown(path string, results []*gridResult) error {
 			text = place(text, "grid "+name, tables(mine))
 		}
 	}
-	return os.WriteFile(path, []byte(text), 0o644)
+	return result.WriteFile(path, []byte(text))
 }
 
 // place puts body between the marks of a name, or at the end with new marks.

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,7 @@ import (
 func TestAdaptiveIsNearTheIdeal(t *testing.T) {
 	points, err := pointsOf(options{grid: "A", schemes: "adaptive", sizes: "128KiB,128MiB", drops: "0,1e-2", seed: 3}, 1.0/250)
 	require.NoError(t, err)
-	results, err := measureAll(points, 2)
+	results, err := measureAll(points, 2, os.Stderr)
 	require.NoError(t, err)
 	for _, r := range results {
 		require.Less(t, r.OverIdeal.Avg, 1.03, "%v, drop %g", r.SizeBytes, r.Link.Drop)

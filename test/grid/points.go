@@ -142,10 +142,10 @@ func pointsOf(o options, scale float64) (points []point, err error) {
 	if !ok {
 		return nil, fmt.Errorf("-grid %q: want A or B", o.grid)
 	}
-	if err := choose(&g.sizes, o.sizes, units.ParseBytes); err != nil {
+	if err := choose(&g.sizes, o.sizes, parseSize); err != nil {
 		return nil, fmt.Errorf("-sizes: %w", err)
 	}
-	if err := choose(&g.drops, o.drops, func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }); err != nil {
+	if err := choose(&g.drops, o.drops, parseDrop); err != nil {
 		return nil, fmt.Errorf("-drops: %w", err)
 	}
 	for _, scheme := range strings.Split(o.schemes, ",") {
@@ -177,6 +177,22 @@ func pointsOf(o options, scale float64) (points []point, err error) {
 		}
 	}
 	return points, nil
+}
+
+func parseSize(text string) (units.Bytes, error) {
+	n, err := units.ParseBytes(text)
+	if err == nil && n < 1 {
+		err = fmt.Errorf("%s: at least one byte", text)
+	}
+	return n, err
+}
+
+func parseDrop(text string) (float64, error) {
+	p, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(p >= 0 && p < 1) {
+		return 0, fmt.Errorf("%s: from 0 to below 1, such as 1e-3", text)
+	}
+	return p, nil
 }
 
 // choose replaces a list by what text names, if it names anything.

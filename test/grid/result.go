@@ -88,9 +88,6 @@ func printTable(w io.Writer, results []*gridResult) {
 	fmt.Fprintf(w, "%-9s %9s %7s %5s %10s | %7s %7s %7s %7s %7s | %9s %8s %8s %6s\n",
 		"scheme", "size", "drop", "burst", "n", "avg", "±", "p50", "p99", "p99.9", "repeated", "parity", "spurious", "k,m")
 	for _, r := range results {
-		if r == nil {
-			continue
-		}
 		o, n := r.OverIdeal, float64(r.Iterations)
 		fmt.Fprintf(w, "%-9s %9v %7g %5g %10s | %7.4f %7.4f %7.4f %7.4f %7.4f | %9.1f %8.1f %8.1f %3d,%d\n",
 			r.Reliability, r.SizeBytes, r.Link.Drop, r.Link.Burst, r.transfers(), o.Avg, o.CI95, o.P50, o.P99, o.P999,
@@ -116,6 +113,9 @@ func readJSON(paths []string) (all []*gridResult, err error) {
 		var some []*gridResult
 		if err := json.Unmarshal(data, &some); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if i := slices.IndexFunc(some, func(r *gridResult) bool { return r == nil || r.Grid == "" || r.Link == nil }); i >= 0 {
+			return nil, fmt.Errorf("%s: result %d isn't of this program: -from takes what -json has written", path, i+1)
 		}
 		all = append(all, some...)
 	}
