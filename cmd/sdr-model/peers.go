@@ -73,7 +73,8 @@ type peerTable struct {
 func readPeers(r io.Reader) (tables []peerTable, err error) {
 	var t *peerTable
 	title := ""
-	for lines := bufio.NewScanner(r); lines.Scan(); {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
 		line := lines.Text()
 		cells := strings.Split(strings.Trim(line, "| "), "|")
 		for i := range cells {
@@ -101,6 +102,9 @@ func readPeers(r io.Reader) (tables []peerTable, err error) {
 				return nil, err
 			}
 		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
 	}
 	for _, t := range tables {
 		for _, name := range peerLines {

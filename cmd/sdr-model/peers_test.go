@@ -3,10 +3,12 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 )
@@ -30,6 +32,8 @@ func TestReadPeers(t *testing.T) {
 		_, err = readPeers(strings.NewReader(bad))
 		require.Error(t, err)
 	}
+	_, err = readPeers(io.MultiReader(strings.NewReader(string(text)), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "what was read before is not the whole file")
 }
 
 // TestPeersFigure: the picture in the README is what the command makes of the tables.
