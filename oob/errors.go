@@ -185,16 +185,28 @@ func isTimeout(err error) bool {
 
 // dialFix says what to do about an error of the network.
 func dialFix(err error) string {
-	var dns *net.DNSError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "is the server running there, on that port?"
 	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return "check the address and the routes to it"
-	case errors.As(err, &dns):
-		return "check the host name, or give an IP address"
+	case addressFix(err) != "":
+		return addressFix(err)
 	case isTimeout(err):
 		return "does a firewall drop the packets, is the host up?"
+	}
+	return ""
+}
+
+// addressFix says what to do about an address that can't be, or that names nothing.
+func addressFix(err error) string {
+	var bad *net.AddrError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &bad), errors.As(err, &dns) && strings.HasPrefix(dns.Name, "tcp/"): // a port that has no such name
+		return "write HOST:PORT, an IPv6 address in brackets, the port from 0 to 65535"
+	case errors.As(err, &dns):
+		return "check the host name, or give an IP address"
 	}
 	return ""
 }
@@ -208,7 +220,7 @@ func listenFix(err error) string {
 	case errors.Is(err, syscall.EACCES):
 		return "ports below 1024 need privilege: choose another port"
 	}
-	return ""
+	return addressFix(err)
 }
 
 func handshakeFix(err error) string {

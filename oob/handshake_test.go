@@ -49,10 +49,16 @@ func TestDialNobody(t *testing.T) {
 }
 
 func TestDialBadAddress(t *testing.T) {
-	for _, addr := range []string{"127.0.0.1", "127.0.0.1:notaport", ""} {
+	for _, addr := range []string{"127.0.0.1", "127.0.0.1:notaport", "127.0.0.1:99999", "::1:99", ""} {
 		_, err := Dial(testContext(t), addr, Config{})
 		var e *Error
 		require.ErrorAs(t, err, &e, "address %q", addr)
+		if addr == "" { // which package net takes for any port of any address
+			continue
+		}
+		require.Contains(t, e.Fix, "HOST:PORT", "address %q", addr)
+		_, err = Listen(testContext(t), addr, Config{})
+		require.ErrorContains(t, err, "HOST:PORT", "address %q", addr)
 	}
 }
 
@@ -62,6 +68,8 @@ func TestListenErrorsNameTheFix(t *testing.T) {
 	require.ErrorContains(t, err, "choose another port")
 	_, err = Listen(testContext(t), "192.0.2.1:0", Config{})
 	require.ErrorContains(t, err, "no interface of this host has that address")
+	_, err = Listen(testContext(t), "host.invalid:0", Config{})
+	require.ErrorContains(t, err, "check the host name")
 }
 
 // A client whose server speaks something else, in each way that this can show.
