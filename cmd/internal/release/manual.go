@@ -78,7 +78,7 @@ func (p *page) section(title string) { p.macro("SH", title) }
 
 // text writes a line that is filled.
 func (p *page) text(line string) {
-	if strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'") {
+	if strings.HasPrefix(line, ".") {
 		line = `\&` + line // no request
 	}
 	p.b.WriteString(line + "\n")
@@ -150,7 +150,10 @@ func (p *page) examples(title string, c *cobra.Command) {
 	p.verbatim(c.Example)
 }
 
-// escape makes text that troff sets as it is: hyphens that can be copied, no escapes.
+// troff would set these characters as others, quotation marks and accents, which a shell doesn't take (groff_char(7)).
+var troff = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`, "\t", "    ")
+
+// escape makes text that troff sets as it is: characters that can be copied, no escapes.
 func escape(text string) string {
-	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "\t", "    ").Replace(text)
+	return troff.Replace(text)
 }

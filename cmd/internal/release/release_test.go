@@ -31,7 +31,7 @@ func TestVersion(t *testing.T) {
 // TestManual: a page has what the help has, and nothing that troff would take for its own.
 func TestManual(t *testing.T) {
 	root := &cobra.Command{Use: "prog [flags] HOST", Short: "Measure things", Run: func(*cobra.Command, []string) {},
-		Long: "Prog measures.\n.it is no request\n\n  kept as\n  it is", Example: `  prog --size 1 C:\x`}
+		Long: "Prog measures.\n.it is no request\n\n  kept as\n  it is", Example: "  prog --size 1 C:\\x 'a  b' `c` ^~"}
 	root.Flags().IntP("size", "s", 64, "`bytes` of a thing, \"large\" ones too")
 	root.Flags().Bool("quiet", false, "say nothing")
 	root.Flags().Bool("foreign", false, "not ours")
@@ -49,7 +49,7 @@ func TestManual(t *testing.T) {
 	for _, want := range []string{
 		`.TH "PROG" "1" "" "go-sdr 0.1.0-dev`, "prog \\- Measure things\n", "\\&.it is no request\n", ".nf\n  kept as\n  it is\n.fi\n",
 		".TP\n\\fB\\-s\\fR, \\fB\\-\\-size\\fR \\fIbytes\\fR\nbytes of a thing, \"large\" ones too (default 64)\n", "\\fB\\-\\-quiet\\fR\nsay nothing\n",
-		".SH \"COMPARE\"\nCompare.\n", "\\-\\-json\\fR \\fIFILE\\fR", ".SH \"VERSION\"\n", "prog live trim", ".SH \"LIVE TRIM\"\nTrim packets.\n", "\\-\\-carry\\fR \\fIN\\fR", "  prog \\-\\-size 1 C:\\ex\n",
+		".SH \"COMPARE\"\nCompare.\n", "\\-\\-json\\fR \\fIFILE\\fR", ".SH \"VERSION\"\n", "prog live trim", ".SH \"LIVE TRIM\"\nTrim packets.\n", "\\-\\-carry\\fR \\fIN\\fR", "  prog \\-\\-size 1 C:\\ex \\(aqa  b\\(aq \\(gac\\(ga \\(ha\\(ti\n",
 	} {
 		require.Contains(t, b.String(), want)
 	}
