@@ -122,8 +122,8 @@ func check(code Code, data [][]byte, rows []int, parity [][]byte, missing []int,
 			return errLengths
 		}
 	}
-	for _, d := range data {
-		if len(d) > unit {
+	for j, d := range data {
+		if len(d) > unit && !isIn(j, missing) {
 			return errLengths
 		}
 	}

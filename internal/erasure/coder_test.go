@@ -266,6 +266,20 @@ func TestMistakesAreRefused(t *testing.T) {
 	require.NoError(t, c.Decode(MDS(), one, nil, nil, nil, nil), "nothing to do")
 }
 
+// TestMissingIsNotLookedAt: of a unit that is missing not even the length matters.
+func TestMissingIsNotLookedAt(t *testing.T) {
+	for _, code := range []Code{MDS(), XOR(1)} {
+		var c Coder
+		data := [][]byte{{1, 2, 3}, {4, 5, 6}}
+		parity := [][]byte{make([]byte, 3)}
+		require.NoError(t, c.Encode(code, data, []int{0}, parity))
+		out := [][]byte{make([]byte, 3)}
+		require.NoError(t, c.Decode(code, [][]byte{data[0], make([]byte, 9)}, []int{0}, parity, []int{1}, out))
+		require.Equal(t, data[1:], out)
+		require.ErrorIs(t, c.Decode(code, [][]byte{make([]byte, 9), nil}, []int{0}, parity, []int{1}, out), errLengths)
+	}
+}
+
 // FuzzDecode takes group, losses and content from the input.
 func FuzzDecode(f *testing.F) {
 	f.Add(uint64(1), uint8(32), uint8(8), uint16(4096), false)
