@@ -17,17 +17,20 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -45,19 +48,24 @@ func main() {
 		fmt.Fprintf(os.Stderr, "packaging: %q: there are no arguments, only -out FOLDER\n", flag.Args())
 		os.Exit(2)
 	}
-	if err := run(".", *out); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, ".", *out); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		fmt.Fprintln(os.Stderr, "packaging:", err)
 		os.Exit(1)
 	}
 }
 
-// run packages the module at source.
-func run(source, out string) error {
-	at, err := commitTime(source)
+// run packages the module at source. When ctx ends it removes what it has built so far, which is a lot.
+func run(ctx context.Context, source, out string) error {
+	at, err := commitTime(ctx, source)
 	if err != nil {
 		return err
 	}
-	if err := usualToolchain(source); err != nil {
+	if err := usualToolchain(ctx, source); err != nil {
 		return err
 	}
 	stage, err := os.MkdirTemp("", "sdr-packaging-")
@@ -65,13 +73,13 @@ func run(source, out string) error {
 		return err
 	}
 	defer os.RemoveAll(stage)
-	if source, err = committed(source, filepath.Join(stage, "source")); err != nil {
+	if source, err = committed(ctx, source, filepath.Join(stage, "source")); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	shared, version, err := writtenByPrograms(source, filepath.Join(stage, "native"))
+	shared, version, err := writtenByPrograms(ctx, source, filepath.Join(stage, "native"))
 	if err != nil {
 		return err
 	}
@@ -86,7 +94,7 @@ func run(source, out string) error {
 		for name, content := range shared {
 			files[name] = content
 		}
-		if err := build(source, filepath.Join(stage, arch), arch, files); err != nil {
+		if err := build(ctx, source, filepath.Join(stage, arch), arch, files); err != nil {
 			return err
 		}
 		name := fmt.Sprintf("sdr-%s-linux-%s", version, arch)
@@ -107,15 +115,15 @@ func run(source, out string) error {
 
 // committed clones the commit that is checked out at source. The go command notes the commit in the programs only where .git is a folder,
 // which it isn't in a worktree.
-func committed(source, clone string) (string, error) {
-	changes, err := output(source, nil, "git", "status", "--porcelain", "--untracked-files=no")
+func committed(ctx context.Context, source, clone string) (string, error) {
+	changes, err := output(ctx, source, nil, "git", "status", "--porcelain", "--untracked-files=no")
 	if err != nil {
 		return "", err
 	}
 	if len(changes) > 0 {
 		return "", fmt.Errorf("uncommitted changes, which nobody else can build: commit them first\n%s", bytes.TrimRight(changes, "\n"))
 	}
-	if _, err := output(source, nil, "git", "clone", "-q", "--shared", ".", clone); err != nil {
+	if _, err := output(ctx, source, nil, "git", "clone", "-q", "--shared", ".", clone); err != nil {
 		return "", err
 	}
 	return clone, nil
@@ -123,8 +131,8 @@ func committed(source, clone string) (string, error) {
 
 // usualToolchain fails where the compiler and the library have other defaults than those of the release. No value of GOEXPERIMENT means
 // these: an empty one is what go env -w set.
-func usualToolchain(source string) error {
-	b, err := output(source, nil, "go", "env", "GOEXPERIMENT")
+func usualToolchain(ctx context.Context, source string) error {
+	b, err := output(ctx, source, nil, "go", "env", "GOEXPERIMENT")
 	if is := bytes.TrimSpace(b); err == nil && len(is) > 0 {
 		err = fmt.Errorf("GOEXPERIMENT is %s, which makes other programs of the same source: unset it, or go env -u GOEXPERIMENT", is)
 	}
@@ -132,8 +140,8 @@ func usualToolchain(source string) error {
 }
 
 // commitTime is that of the commit that is checked out.
-func commitTime(source string) (time.Time, error) {
-	b, err := output(source, nil, "git", "log", "-1", "--format=%ct")
+func commitTime(ctx context.Context, source string) (time.Time, error) {
+	b, err := output(ctx, source, nil, "git", "log", "-1", "--format=%ct")
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -142,8 +150,10 @@ func commitTime(source string) (time.Time, error) {
 }
 
 // output runs a program in a folder and returns what it prints.
-func output(dir string, env []string, name string, args ...string) ([]byte, error) {
-	c := exec.Command(name, args...)
+func output(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) } // on which the go command removes its folder
+	c.WaitDelay = 5 * time.Second
 	var says bytes.Buffer
 	c.Dir, c.Env, c.Stderr = dir, append(os.Environ(), env...), &says
 	b, err := c.Output()
@@ -154,17 +164,17 @@ func output(dir string, env []string, name string, args ...string) ([]byte, erro
 }
 
 // compile builds one program, static, and the same for everybody.
-func compile(source, to, arch, program string) error {
+func compile(ctx context.Context, source, to, arch, program string) error {
 	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off", "GOFLAGS=-trimpath", "GOWORK=off"} // empty would be what go env -w set
-	_, err := output(source, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", to, "./cmd/"+program)
+	_, err := output(ctx, source, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", to, "./cmd/"+program)
 	return err
 }
 
 // build compiles all programs for one architecture into files.
-func build(source, stage, arch string, files map[string][]byte) error {
+func build(ctx context.Context, source, stage, arch string, files map[string][]byte) error {
 	for _, program := range programs {
 		to := filepath.Join(stage, program)
-		if err := compile(source, to, arch, program); err != nil {
+		if err := compile(ctx, source, to, arch, program); err != nil {
 			return err
 		}
 		b, err := os.ReadFile(to)
@@ -177,11 +187,11 @@ func build(source, stage, arch string, files map[string][]byte) error {
 }
 
 // writtenByPrograms are the completions and manual pages that the programs write, built for this host, and their version.
-func writtenByPrograms(source, stage string) (files map[string][]byte, version string, err error) {
+func writtenByPrograms(ctx context.Context, source, stage string) (files map[string][]byte, version string, err error) {
 	files = map[string][]byte{}
 	for _, program := range programs {
 		binary := filepath.Join(stage, program)
-		if err := compile(source, binary, runtime.GOARCH, program); err != nil {
+		if err := compile(ctx, source, binary, runtime.GOARCH, program); err != nil {
 			return nil, "", err
 		}
 		for name, args := range map[string][]string{
@@ -190,11 +200,11 @@ func writtenByPrograms(source, stage string) (files map[string][]byte, version s
 			"share/zsh/site-functions/_" + program:                 {"completion", "zsh"},
 			"share/fish/vendor_completions.d/" + program + ".fish": {"completion", "fish"},
 		} {
-			if files[name], err = output(source, nil, binary, args...); err != nil {
+			if files[name], err = output(ctx, source, nil, binary, args...); err != nil {
 				return nil, "", err
 			}
 		}
-		b, err := output(source, nil, binary, "version")
+		b, err := output(ctx, source, nil, binary, "version")
 		if err != nil {
 			return nil, "", err
 		}

@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -26,6 +27,10 @@ import (
 )
 
 func main() {
+	if begun := os.Getenv("FIXTURE_WAITS"); begun != "" {
+		os.WriteFile(begun, nil, 0o600)
+		select {}
+	}
 	_, file, _, _ := runtime.Caller(0)
 	println(file)
 	os.Stdout.WriteString("prog 1.2.3\n")
@@ -53,7 +58,7 @@ func fixture(t *testing.T) string {
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org",
 	}
 	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"commit", "-q", "-m", "all"}} {
-		_, err := output(dir, env, "git", args...)
+		_, err := output(t.Context(), dir, env, "git", args...)
 		require.NoError(t, err)
 	}
 	return dir
@@ -68,13 +73,13 @@ func TestReproducible(t *testing.T) {
 	outs := []string{t.TempDir(), t.TempDir()}
 	name := "sdr-1.2.3-linux-" + runtime.GOARCH
 	tree := filepath.Join(t.TempDir(), "tree")
-	_, err := output(fixture(t), nil, "git", "worktree", "add", "-q", tree)
+	_, err := output(t.Context(), fixture(t), nil, "git", "worktree", "add", "-q", tree)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(tree, "cmd", "sdr-perf", "own.go"), []byte("package main\n\nfunc init() { println() }\n"), 0o644))
 	for i, source := range []string{fixture(t), tree} {
 		out := outs[i]
 		t.Setenv("GOFIPS140", []string{"off", "latest"}[i]) // as some hosts have it for all that is built there
-		require.NoError(t, run(source, out))
+		require.NoError(t, run(t.Context(), source, out))
 		b, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
 		require.NoError(t, err)
 		require.Regexp(t, "^[0-9a-f]{64}  "+name+`\.tar\.gz\n$`, string(b))
@@ -99,7 +104,7 @@ func TestReproducible(t *testing.T) {
 func TestChangesAreRefused(t *testing.T) {
 	dir, out := fixture(t), t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, documents[0]), []byte("changed\n"), 0o644))
-	require.ErrorContains(t, run(dir, out), "commit them first\n M "+documents[0])
+	require.ErrorContains(t, run(t.Context(), dir, out), "commit them first\n M "+documents[0])
 	files, err := os.ReadDir(out)
 	require.NoError(t, err)
 	require.Empty(t, files)
@@ -109,10 +114,32 @@ func TestChangesAreRefused(t *testing.T) {
 func TestExperimentIsRefused(t *testing.T) {
 	out := t.TempDir()
 	t.Setenv("GOEXPERIMENT", "jsonv2")
-	require.ErrorContains(t, run(fixture(t), out), "GOEXPERIMENT is jsonv2")
+	require.ErrorContains(t, run(t.Context(), fixture(t), out), "GOEXPERIMENT is jsonv2")
 	files, err := os.ReadDir(out)
 	require.NoError(t, err)
 	require.Empty(t, files)
+}
+
+// TestInterrupt: Ctrl-C leaves nothing of what was built.
+func TestInterrupt(t *testing.T) {
+	source, out, tmp, begun := fixture(t), t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "begun")
+	t.Setenv("FIXTURE_WAITS", begun)
+	t.Setenv("TMPDIR", tmp)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(begun); err == nil {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	require.Error(t, run(ctx, source, out))
+	for _, dir := range []string{out, tmp} {
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Empty(t, files)
+	}
 }
 
 type unpacked struct {
