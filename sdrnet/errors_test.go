@@ -136,6 +136,7 @@ func TestOneShape(t *testing.T) {
 		"Dial, address":         second(sdrnet.Dial(ctx, "127.0.0.1:99999", nil)),
 		"Conn.Alloc":            second(a.Alloc(0)),
 		"CreateFile":            second(sdrnet.CreateFile("/dev/null")),
+		"CreateFile, no path":   second(sdrnet.CreateFile("")),
 		"CreateFile, no folder": second(sdrnet.CreateFile(t.TempDir() + "/none/copy")),
 		"NewFile.Begin":         folder.Begin(sdrnet.FileInfo{}),
 		"NewFile.Begin, ../x":   folder.Begin(sdrnet.FileInfo{Name: "../x"}),

@@ -30,8 +30,11 @@ type NewFile struct {
 }
 
 // CreateFile makes a NewFile, which shows before any transfer that it can be made. path is its final name, which may be that of a file
-// to be replaced, or a folder: there it gets the name that its sender gives, if that is valid and free. Close it in any case.
+// to be replaced, or a folder: there it gets the name that its sender gives, if that is valid and free. "" is neither. Close it in any case.
 func CreateFile(path string) (*NewFile, error) {
+	if path == "" {
+		return nil, operr.New("create", `""`, "it is no path: name the file to write, or a folder")
+	}
 	f := &NewFile{path: path, folder: filepath.Dir(path), replaces: true}
 	switch fi, err := os.Stat(path); {
 	case err == nil && fi.IsDir():
