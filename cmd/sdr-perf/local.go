@@ -132,6 +132,8 @@ func (l *local) check(host string) error {
 		return usage.Errorf("--ib-port and --gid-index are for the kernel's RDMA devices, and %s is none: choose its address with --addr, or a device with --device; sdr-perf devices lists them (iperf3's -i SECONDS: each point is shown when it is done, and JSON follows it by --interval)", l.device)
 	case l.gidIndex.given && l.addr.IsValid():
 		return usage.Errorf("--gid-index and --addr both choose the address: leave one out")
+	case l.pcap == "-":
+		return usage.Errorf("--pcap -: standard output has the table: name a file")
 	case l.pcap != "" && devices.Kernels(l.device):
 		return usage.Errorf("--pcap: packets of %s don't pass through this program: capture them with tcpdump on its network interface", l.device)
 	case devices.Kernels(l.device) && l.udpPort != "" && l.udpPort != defaultUDPPort:

@@ -376,6 +376,7 @@ func TestMistakes(t *testing.T) {
 		{"--loopback --rate 10", exitUsage, "the unit is missing"},
 		{"--loopback --congestion hpcc", exitUsage, "which only sdr-fabric has"},
 		{"--loopback --congestion nscc", exitUsage, "which only sdr-fabric's acknowledgements carry"},
+		{"--loopback --pcap -", exitUsage, "name a file"},
 		{"--loopback --congestion dcqcn", exitUsage, "give --rate"},
 		{"--loopback --timeout 1us", exitUsage, "choose 100 ms"},
 		{"--loopback --udp-port 0", exitUsage, "or any"},
