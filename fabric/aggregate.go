@@ -97,8 +97,8 @@ func (s *Sim) join(n, pi, i uint32, k *packet) bool {
 	k.size = 0
 	c.size += more.size
 	p := &s.ports[pi]
-	s.queue(pi, p, c.class()).bytes += int32(more.size)
-	p.egress += int32(more.size)
+	s.queue(pi, p, c.class()).bytes += int64(more.size)
+	p.egress += int64(more.size)
 	k.next = mine.first
 	last := mine.last
 	if mine.n == 0 {

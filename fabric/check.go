@@ -102,13 +102,13 @@ func (s *Sim) Check() error {
 // checkPort compares the queues of a port with their lists, and shows each packet.
 func (s *Sim) checkPort(pi uint32, see func(uint32)) error {
 	p := &s.ports[pi]
-	sum := int32(0)
+	sum := int64(0)
 	for c := range uint8(Classes) {
 		f := s.queue(pi, p, c)
-		bytes := int32(0)
+		bytes := int64(0)
 		if p.occupied>>c&1 != 0 {
 			for i := f.head; ; i = s.pk[i].next {
-				bytes += int32(s.pk[i].size)
+				bytes += int64(s.pk[i].size)
 				see(i)
 				if i == f.tail {
 					break

@@ -10,14 +10,14 @@ import (
 
 // red is the marking of a port.
 type red struct {
-	kmin, kmax int32
+	kmin, kmax int64
 	pmax       uint64 // in 2^-32
 	draws      draws
 }
 
 // makeECN gives each port of a switch the first profile that fits its rate.
 func (s *Sim) makeECN() {
-	s.leastMark = math.MaxInt32
+	s.leastMark = math.MaxInt64
 	if len(s.cfg.ECN) == 0 {
 		s.cfg.MarkOnArrival = false
 		return
@@ -25,14 +25,14 @@ func (s *Sim) makeECN() {
 	s.red = make([]red, len(s.ports))
 	for pi := range s.ports {
 		r := &s.red[pi]
-		r.kmin, r.kmax = math.MaxInt32, math.MaxInt32
+		r.kmin, r.kmax = math.MaxInt64, math.MaxInt64
 		r.draws = draws(seedOf(s.cfg.Seed, forMarks, pi))
 		if s.ports[pi].flags&ofHost != 0 {
 			continue
 		}
 		for _, e := range s.cfg.ECN {
 			if e.Rate == 0 || e.Rate == s.rates[pi] {
-				r.kmin, r.kmax, r.pmax = int32(e.KMin), int32(e.KMax), uint64(math.Ldexp(e.PMax, 32))
+				r.kmin, r.kmax, r.pmax = int64(e.KMin), int64(e.KMax), uint64(math.Ldexp(e.PMax, 32))
 				s.leastMark = min(s.leastMark, r.kmin)
 				break
 			}

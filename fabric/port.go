@@ -13,14 +13,14 @@ import (
 // fifo is a list of packets through packet.next. head is meaningful while bytes > 0.
 type fifo struct {
 	head, tail uint32
-	bytes      int32
+	bytes      int64 // 2^31 and more where buffers are endless
 }
 
 // port is the sending side of one direction of a link: what a packet touches there, in a cache line of 64 bytes.
 // Where the port leads is in Sim.wires, which arrivals read without the rest.
 type port struct {
 	busy     des.Time // when what is being sent has left
-	egress   int32    // bytes in all queues
+	egress   int64    // bytes in all queues
 	fault    uint32   // index in Sim.faults; 0: the link is sound
 	speed    uint32   // index in Sim.speeds
 	occupied uint8    // classes with packets
@@ -29,7 +29,6 @@ type port struct {
 	turn     uint8 // class that the weighted round robin has reached
 	owner    uint32
 	queues   [nearClasses]fifo // of the classes that nearly all packets have; the others' are in Sim.rare
-	_        uint64
 }
 
 // nearClasses are those of feedback and of data without a class of its own.
@@ -98,8 +97,8 @@ func (s *Sim) push(pi uint32, p *port, i uint32, k *packet) {
 		s.pk[f.tail].next = i
 	}
 	f.tail = i
-	f.bytes += int32(k.size)
-	p.egress += int32(k.size)
+	f.bytes += int64(k.size)
+	p.egress += int64(k.size)
 	if s.aggregation != nil {
 		s.aggregation.queued(pi, i, k)
 	}
@@ -113,8 +112,8 @@ func (s *Sim) pushPause(pi uint32, p *port, i uint32, k *packet) {
 		s.push(pi, p, i, k)
 		return
 	}
-	f.bytes += int32(k.size)
-	p.egress += int32(k.size)
+	f.bytes += int64(k.size)
+	p.egress += int64(k.size)
 	if s.pk[f.head].kind != pause {
 		k.next = f.head
 		f.head = i
@@ -137,8 +136,8 @@ func (s *Sim) pop(pi uint32, p *port, c uint8) uint32 {
 	} else {
 		f.head = k.next
 	}
-	f.bytes -= int32(k.size)
-	p.egress -= int32(k.size)
+	f.bytes -= int64(k.size)
+	p.egress -= int64(k.size)
 	if s.aggregation != nil {
 		s.aggregation.leaves(pi, i, k)
 	}

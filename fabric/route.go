@@ -323,7 +323,7 @@ func murmur3(seed uint32, words ...uint32) uint32 {
 	return h ^ h>>16
 }
 
-// weightShift makes the time of a byte small enough for that of a queue of 2 GiB at 1 Mbit/s, and leaves 1/64 of it at 1 Tbit/s.
+// weightShift makes the time of a byte small enough for that of a queue of 256 GiB at 1 Mbit/s, and leaves 1/64 of it at 1 Tbit/s.
 const weightShift = 17
 
 // leastQueue compares ports from a random one on, so that ties are broken at random.
@@ -333,9 +333,9 @@ func (s *Sim) leastQueue(sw int32, ports []uint32) uint32 {
 	best, least := nilPort, int64(1)<<62
 	for tries := 0; tries < n; tries++ {
 		p := &s.ports[ports[at]]
-		waiting := int64(p.egress) << 1
+		waiting := p.egress << 1
 		if s.cfg.Routing.Weighted {
-			waiting = int64(uint64(p.egress)*(s.speeds[p.speed].cost>>weightShift)) << 1
+			waiting = int64(min(uint64(p.egress)*(s.speeds[p.speed].cost>>weightShift), 1<<60)) << 1
 		}
 		if p.busy > s.now {
 			waiting++ // a free wire is better than one in use

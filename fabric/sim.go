@@ -74,7 +74,7 @@ type Sim struct {
 	queueLimit int64
 	trimCost   uint64   // of a byte on the ports that Trim.Threshold is for; 0: on any
 	forced     []forced // by switch; nil without Config.Forced
-	leastMark  int32    // the smallest KMin
+	leastMark  int64    // the smallest KMin
 	quantum    [Classes]int32
 	flowletGap des.Time
 	hashSeeds  []uint64

@@ -65,7 +65,7 @@ func (s *Sim) admit(n, out, i uint32) {
 
 // full reports whether the queue of class c takes no further packet. An empty one takes any.
 func (s *Sim) full(n, out uint32, c uint8, size int64) bool {
-	waiting := int64(s.queue(out, &s.ports[out], c).bytes) + size
+	waiting := s.queue(out, &s.ports[out], c).bytes + size
 	if s.queueLimit > 0 && waiting > s.queueLimit {
 		return true
 	}

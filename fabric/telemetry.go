@@ -3,6 +3,8 @@
 package fabric
 
 import (
+	"math"
+
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/transport"
@@ -20,7 +22,7 @@ type hop struct {
 	at    des.Time
 	tx    uint64
 	port  uint32
-	queue int32
+	queue int32 // what is longer counts as 2 GiB
 }
 
 // stamp writes what a packet leaves behind, as HPCC's switches do (Li et al., SIGCOMM 2019, section 3.1): on data
@@ -28,7 +30,7 @@ type hop struct {
 func (s *Sim) stamp(pi uint32, p *port, i uint32) {
 	k := &s.pk[i]
 	if t := &s.telemetry[i]; k.kind != pause && !k.what().ToSender() && int(t.n) < len(t.hops) {
-		t.hops[t.n] = hop{at: s.now, tx: s.transmitted[pi], port: pi, queue: p.egress}
+		t.hops[t.n] = hop{at: s.now, tx: s.transmitted[pi], port: pi, queue: int32(min(p.egress, math.MaxInt32))}
 		t.n++
 	}
 	s.transmitted[pi] += uint64(k.size)
