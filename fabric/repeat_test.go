@@ -101,3 +101,23 @@ func TestFailureAfterLookingAhead(t *testing.T) {
 		require.Equal(t, want, s.Result().Hash, "%+v", s.Result())
 	}
 }
+
+// TestStepUntil: portions make what Run makes, and leave the clock where Run does.
+func TestStepUntil(t *testing.T) {
+	flows := permutation(8, units.MiB, 3)
+	whole := build(t, star(8, 100*units.Gbit, units.Microsecond), Config{}, flows)
+	parts := build(t, star(8, 100*units.Gbit, units.Microsecond), Config{}, flows)
+	whole.Run(50 * micro)
+	for n := uint64(7); n == 7; {
+		n = parts.StepUntil(50*micro, 7)
+		require.LessOrEqual(t, parts.Now(), 50*micro)
+	}
+	require.Equal(t, 50*micro, parts.Now())
+	require.False(t, parts.Done())
+	require.Equal(t, whole.Result(), parts.Result())
+	whole.Run(des.Never)
+	for parts.StepUntil(des.Never, 1000) == 1000 {
+	}
+	require.True(t, parts.Done())
+	require.Equal(t, whole.Result(), parts.Result())
+}

@@ -163,15 +163,19 @@ func (s *Sim) Done() bool { return s.finished == len(s.ends)-s.streams }
 
 // Step processes up to n events and returns how many it did: fewer when all messages have been
 // acknowledged, or nothing more will happen (Result tells why).
-func (s *Sim) Step(n uint64) uint64 { return s.run(des.Never, n) }
+func (s *Sim) Step(n uint64) uint64 { return s.StepUntil(des.Never, n) }
 
 // Run processes what is due up to and including until, but ends when all messages have been
 // acknowledged.
-func (s *Sim) Run(until des.Time) {
-	s.run(until, math.MaxUint64)
-	if !s.Done() && until != des.Never {
+func (s *Sim) Run(until des.Time) { s.StepUntil(until, math.MaxUint64) }
+
+// StepUntil is Run in portions: it processes up to n events and returns how many it did, fewer when it has come to where Run ends.
+func (s *Sim) StepUntil(until des.Time, n uint64) uint64 {
+	did := s.run(until, n)
+	if did < n && !s.Done() && until != des.Never {
 		s.now = max(s.now, until)
 	}
+	return did
 }
 
 // Drain goes on, after all messages have been acknowledged, until no packet is left.

@@ -436,6 +436,17 @@ func TestCancel(t *testing.T) {
 	_, err := simulate(ctx, &s, func(float64) { calls++; cancel() })
 	require.True(t, errors.Is(err, context.Canceled))
 	require.Equal(t, 1, calls)
+
+	// Nor does it wait for --until or a sample, of which the first may be as far off as the end.
+	for _, until := range []bool{true, false} {
+		ctx, cancel = context.WithCancel(context.Background())
+		if calls, s.Until = 0, units.Second; !until {
+			s.Until, s.Sample = 0, units.Second
+		}
+		_, err = simulate(ctx, &s, func(float64) { calls++; cancel() })
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, 1, calls)
+	}
 }
 
 // What topo says is the headroom with which nothing is dropped: fabric's TestHeadroom has the same.

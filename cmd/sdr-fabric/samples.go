@@ -86,11 +86,10 @@ func newSampler(step units.Duration, g *topo.Graph, sim *fabric.Sim, trace *trac
 // run runs the simulation to its end and looks at it each step.
 func (s *sampler) run(ctx context.Context, until des.Time, progress func()) error {
 	for at := s.step; !s.sim.Done() && s.sim.Now() < until; at += s.step {
-		if err := ctx.Err(); err != nil {
+		before := s.sim.Events()
+		if err := runUntil(ctx, s.sim, min(at, until), progress); err != nil {
 			return err
 		}
-		before := s.sim.Events()
-		s.sim.Run(min(at, until))
 		if s.sim.Events() == before && s.sim.Next() == des.Never {
 			break
 		}

@@ -80,31 +80,30 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 		}
 		o.seen = &look.out
 	}
-	for n := 1; !o.sim.Done() && o.sim.Now() < until; n++ {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		if o.advance(until) == 0 {
-			break
-		}
-		if n&(n-1) == 0 { // memory has grown, at first
+	n := 0
+	if err := runUntil(ctx, o.sim, until, func() {
+		if n++; n&(n-1) == 0 { // memory has grown, at first
 			useLargePages()
 		}
 		tell()
+	}); err != nil {
+		return nil, err
 	}
 	o.wall, o.result = time.Since(begun), o.sim.Result()
 	return o, o.stuck(until)
 }
 
-// advance does up to a slice of events, none later than until.
-func (o *outcome) advance(until des.Time) uint64 {
-	if until == des.Never {
-		return o.sim.Step(slice)
+// runUntil is Sim.Run that lets Ctrl-C through, and calls tell, after each slice of events.
+func runUntil(ctx context.Context, sim *fabric.Sim, until des.Time, tell func()) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if sim.StepUntil(until, slice) < slice {
+			return nil
+		}
+		tell()
 	}
-	// Run has no bound of events: hundred steps make a bar and let Ctrl-C through.
-	before := o.sim.Now()
-	o.sim.Run(min(until, before+until/100+1))
-	return uint64(o.sim.Now() - before)
 }
 
 // stuck explains why messages are left although nothing more happens.
