@@ -296,11 +296,11 @@ func parseRC(s string) (*rc.Config, error) {
 		return nil, fmt.Errorf("transport %q is unknown: choose gbn, irn, timeout, racktlp, mprdma, dcp, strack, uet or bare", name)
 	}
 	err := setOptions(rest, []option{
-		{"window=", c.Window.Set},
-		{"ack=", toInt(&c.AckEvery)},
-		{"rto=", toDuration(&c.RTO)},
-		{"rtolow=", toDuration(&c.RTOLow)},
-		{"lowflight=", toInt(&c.LowFlight)},
+		{"window=", positive(c.Window.Set)},
+		{"ack=", positive(toInt(&c.AckEvery))},
+		{"rto=", positive(toDuration(&c.RTO))},
+		{"rtolow=", positive(toDuration(&c.RTOLow))},
+		{"lowflight=", positive(toInt(&c.LowFlight))},
 		{"nakdelay=", toDuration(&c.NakDelay)},
 		{"nakinterval=", toDuration(&c.NakInterval)},
 		{"reorder=", toInt(&c.Reorder)},
@@ -332,9 +332,15 @@ func parseBuffer(s string) (b fabric.Buffer, err error) {
 	err = setOptions(rest, []option{
 		{"pfc", toTrue(&b.PFC)},
 		{"headroom=", only("ns3", "headroom is exact", &ns3)},
-		{"shift=", toInt(&b.Shift)},
-		{"reserve=", b.Reserve.Set},
-		{"resume=", b.Resume.Set},
+		{"shift=", positive(toInt(&b.Shift))},
+		{"reserve=", func(value string) error {
+			err := b.Reserve.Set(value)
+			if err == nil && b.Reserve == 0 {
+				b.Reserve = -1 // none; 0 is the default
+			}
+			return err
+		}},
+		{"resume=", positive(b.Resume.Set)},
 		{"queue=", b.QueueLimit.Set},
 		{"alpha=", func(value string) error {
 			var alpha float64

@@ -40,10 +40,10 @@ func parseDCP(s string, cc congestion.Spec) (transport.Factory, error) {
 			}
 			return nil
 		}},
-		{"message=", toInt(&c.Message)},
-		{"batch=", toInt(&c.Batch)},
-		{"retries=", toInt(&c.Retries)},
-		{"rto=", toDuration(&c.RTO)},
+		{"message=", positive(toInt(&c.Message))},
+		{"batch=", positive(toInt(&c.Batch))},
+		{"retries=", positive(toInt(&c.Retries))},
+		{"rto=", positive(toDuration(&c.RTO))},
 	})
 	if err != nil {
 		return nil, err

@@ -18,10 +18,10 @@ func parseRACK(s string, cc congestion.Spec) (transport.Factory, error) {
 	}
 	var c racktlp.Config
 	err := setOptions(s, []option{
-		{"window=", c.Window.Set},
-		{"span=", toInt(&c.Span)},
-		{"reorder=", toDuration(&c.Reorder)},
-		{"rto=", toDuration(&c.RTO)},
+		{"window=", positive(c.Window.Set)},
+		{"span=", positive(toInt(&c.Span))},
+		{"reorder=", positive(toDuration(&c.Reorder))},
+		{"rto=", positive(toDuration(&c.RTO))},
 	})
 	if err != nil {
 		return nil, err
@@ -39,10 +39,10 @@ func parseMPRDMA(s string, cc congestion.Spec, seed uint64) (transport.Factory, 
 	}
 	c := mprdma.Config{Seed: seed}
 	err := setOptions(s, []option{
-		{"initial=", toInt(&c.Initial)},
-		{"delta=", toInt(&c.Delta)},
-		{"bitmap=", toInt(&c.Bitmap)},
-		{"rto=", toDuration(&c.RTO)},
+		{"initial=", positive(toInt(&c.Initial))},
+		{"delta=", positive(toInt(&c.Delta))},
+		{"bitmap=", positive(toInt(&c.Bitmap))},
+		{"rto=", positive(toDuration(&c.RTO))},
 	})
 	if err != nil {
 		return nil, err

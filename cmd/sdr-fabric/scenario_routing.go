@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/sdr-rdma/go-sdr/fabric"
-	"github.com/sdr-rdma/go-sdr/units"
 )
 
 const routingHelp = `ecmp[:mix|murmur|symmetric]   by a hash of the flow; murmur is ns-3's
@@ -57,7 +56,7 @@ func parseRouting(s string) (r fabric.Routing, err error) {
 	case "flowlet":
 		r.Mode = fabric.Flowlet
 		if more {
-			err = (*units.DurationValue)(&r.Gap).Set(rest)
+			err = positive(toDuration(&r.Gap))(rest)
 		}
 		more = false
 	default:

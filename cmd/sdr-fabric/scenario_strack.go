@@ -16,8 +16,8 @@ func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
 	window := congestion.STrackDefaults()
 	err := setOptions(s, []option{
 		{"oblivious", toTrue(&c.Oblivious)},
-		{"paths=", toInt(&c.Paths)},
-		{"ack=", c.AckBytes.Set},
+		{"paths=", positive(toInt(&c.Paths))},
+		{"ack=", positive(c.AckBytes.Set)},
 		{"prompt=", func(value string) error {
 			prompts := map[string]strack.Prompt{"gaps": strack.PromptGaps, "marked": strack.PromptMarked, "expected": strack.PromptExpected}
 			var ok bool
@@ -26,9 +26,9 @@ func parseSTrack(s string, cc congestion.Spec) (transport.Factory, error) {
 			}
 			return nil
 		}},
-		{"rto=", toDuration(&c.RTO)},
-		{"base=", toDuration(&c.BaseRTT)},
-		{"target=", toDuration(&window.Target)},
+		{"rto=", positive(toDuration(&c.RTO))},
+		{"base=", positive(toDuration(&c.BaseRTT))},
+		{"target=", positive(toDuration(&window.Target))},
 		{"corruption=", toFloat(&c.Corruption)},
 		{"wmax=", toFloat(&window.Max)},
 		{"w0=", toFloat(&window.Initial)},

@@ -76,3 +76,13 @@ func FuzzScenario(f *testing.F) {
 		require.True(t, err == nil || errors.As(err, &mistake))
 	})
 }
+
+// Memory that isn't reserved is said as 0, which fabric.Buffer has for its default.
+func TestNoReserve(t *testing.T) {
+	none, err := parseBuffer("1MiB,pfc,reserve=0")
+	require.NoError(t, err)
+	require.Negative(t, none.Reserve)
+	usual, err := parseBuffer("1MiB,pfc")
+	require.NoError(t, err)
+	require.Zero(t, usual.Reserve)
+}

@@ -13,10 +13,10 @@ func parseUET(s string, cc congestion.Spec) (transport.Factory, error) {
 	var c uet.Config
 	err := setOptions(s, []option{
 		{"oblivious", toTrue(&c.Oblivious)},
-		{"paths=", toInt(&c.Paths)},
-		{"ack=", c.AckBytes.Set},
-		{"rto=", toDuration(&c.RTO)},
-		{"base=", toDuration(&c.BaseRTT)},
+		{"paths=", positive(toInt(&c.Paths))},
+		{"ack=", positive(c.AckBytes.Set)},
+		{"rto=", positive(toDuration(&c.RTO))},
+		{"base=", positive(toDuration(&c.BaseRTT))},
 	})
 	if err != nil {
 		return nil, err
