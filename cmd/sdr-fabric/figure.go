@@ -111,8 +111,9 @@ func newFigure() *cobra.Command {
 	cmd.Long = `figure runs the simulations of a figure, several at once, and writes it as SVG,
 PNG, CSV and JSON, with the paper's values where its text or its authors' data
 give some. Each run is stored in the folder "runs" as soon as it ends: the same
-command goes on where it was stopped. Exit status 1 where a value is out of its
-bounds.
+command of the same version goes on where it was stopped. A version that names
+neither a release nor a commit is the same if the program is, to the byte. Exit
+status 1 where a value is out of its bounds.
 
   themis-lh:2  DCQCN between data centres that are near and far (THEMIS, figure
                2); --scale is of the 30 ms of arrivals

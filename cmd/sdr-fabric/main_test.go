@@ -21,6 +21,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/internal/race"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -195,6 +196,18 @@ func TestSweepResumes(t *testing.T) {
 		}
 	}
 	require.NotEqual(t, first[3].Hash, second[3].Hash)
+
+	// What another build of the same version made is run again, too: the model may have been changed.
+	var rep report
+	require.NoError(t, readJSON(pathOf(dir, runs[0]), &rep))
+	require.NotEmpty(t, rep.Program, "tests are a build that no commit names")
+	rep.Program, rep.Events = "another", 1
+	require.NoError(t, result.Write(nil, pathOf(dir, runs[0]), rep))
+	var said bytes.Buffer
+	third, err := sweep(context.Background(), dir, runs, 2, newMeter(&said, "figure", 1, 1, 1, 1))
+	require.NoError(t, err)
+	require.Equal(t, first[0].Events, third[0].Events)
+	require.Equal(t, "sdr-fabric: figure: 3 of 4 simulations are taken from "+dir+", where an earlier call has left them\n", said.String())
 	left, err := filepath.Glob(filepath.Join(dir, ".*"))
 	require.NoError(t, err)
 	require.Empty(t, left, "no temporary file stays")

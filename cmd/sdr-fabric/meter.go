@@ -56,6 +56,13 @@ func (m *meter) piece(i int) func(part float64) {
 	}
 }
 
+// say shows what isn't progress.
+func (m *meter) say(format string, args ...any) {
+	if m.out != nil {
+		fmt.Fprintf(m.out, "sdr-fabric: %s: %s\n", m.what, fmt.Sprintf(format, args...))
+	}
+}
+
 // skip takes a piece out of the reckoning: it was done before.
 func (m *meter) skip(i int) {
 	m.mu.Lock()

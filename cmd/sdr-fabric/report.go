@@ -22,6 +22,7 @@ import (
 // fairness: null where none did.
 type report struct {
 	Version      string              `json:"version"`
+	Program      string              `json:"program,omitempty"` // of a stored run: see program
 	Config       scenario            `json:"config"`
 	Seed         uint64              `json:"seed"`
 	Hosts        int                 `json:"hosts"`
