@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -213,50 +214,61 @@ func readOurs(path string) (map[messageKey]timing, error) {
 	if err != nil || len(rows) == 0 || len(rows[0]) != 10 || rows[0][0] != "flow" {
 		return nil, usage.Errorf("%s: want what run --flows wrote", path)
 	}
-	out, nth := map[messageKey]timing{}, map[messageKey]int{}
+	var all []message
 	for _, r := range rows[1:] {
-		var k messageKey
-		var t timing
-		var errs [5]error
-		k.src, errs[0] = strconv.Atoi(r[1])
-		k.dst, errs[1] = strconv.Atoi(r[2])
-		k.bytes, errs[2] = strconv.Atoi(r[3])
-		if r[7] == "" {
-			continue // not complete
+		var m message
+		var errs [6]error
+		m.src, errs[0] = strconv.Atoi(r[1])
+		m.dst, errs[1] = strconv.Atoi(r[2])
+		m.bytes, errs[2] = strconv.Atoi(r[3])
+		if r[5] == "" {
+			continue // not begun, so behind all that have
 		}
-		t.fct, errs[3] = strconv.ParseFloat(r[7], 64)
-		t.alone, errs[4] = strconv.ParseFloat(r[8], 64)
+		m.start, errs[3] = strconv.ParseFloat(r[5], 64)
+		if r[7] != "" {
+			m.fct, errs[4] = strconv.ParseFloat(r[7], 64)
+		}
+		m.alone, errs[5] = strconv.ParseFloat(r[8], 64)
 		for _, err := range errs {
 			if err != nil {
 				return nil, usage.Errorf("%s: message %s: %w", path, r[0], err)
 			}
 		}
-		out[numbered(k, nth)] = t
+		all = append(all, m)
 	}
-	return out, nil
+	return byNumber(all), nil
 }
 
-func numbered(k messageKey, nth map[messageKey]int) messageKey {
-	n := nth[k]
-	nth[k] = n + 1
-	k.nth = n
-	return k
+// A message is a line of either simulator. fct is 0 of one that was not complete.
+type message struct {
+	messageKey
+	timing
+	start float64 // ns
 }
 
-// readNS3FCT reads fct.txt. The lines are in the order of completion; messages of the same hosts and
-// size are numbered by their start.
+// byNumber numbers messages of the same hosts and size by their start, and leaves out those that were not complete.
+func byNumber(all []message) map[messageKey]timing {
+	slices.SortStableFunc(all, func(a, b message) int { return cmp.Compare(a.start, b.start) })
+	out, nth := map[messageKey]timing{}, map[messageKey]int{}
+	for _, m := range all {
+		k := m.messageKey
+		k.nth = nth[k]
+		nth[m.messageKey]++
+		if m.fct > 0 {
+			out[k] = m.timing
+		}
+	}
+	return out
+}
+
+// readNS3FCT reads fct.txt, whose lines are in the order of completion.
 func readNS3FCT(path string) (map[messageKey]timing, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, usage.Wrap(err)
 	}
 	defer f.Close() //nolint:errcheck // opened for reading
-	type entry struct {
-		k     messageKey
-		t     timing
-		start float64
-	}
-	var all []entry
+	var all []message
 	in := bufio.NewScanner(f)
 	for n := 1; in.Scan(); n++ {
 		c := strings.Fields(in.Text())
@@ -285,15 +297,10 @@ func readNS3FCT(path string) (map[messageKey]timing, error) {
 		far := v[3]-v[0]*nsPerByte > farAway
 		// Node n has the address 11.(n/65536).(n/256).1 with the number's low byte in the third.
 		node := func(a uint64) int { return int(a >> 8 & 0xffff) }
-		all = append(all, entry{messageKey{src: node(src), dst: node(dst), bytes: int(v[0])}, timing{v[2], v[3], far}, v[1]})
+		all = append(all, message{messageKey{src: node(src), dst: node(dst), bytes: int(v[0])}, timing{v[2], v[3], far}, v[1]})
 	}
 	if err := in.Err(); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b entry) int { return int(a.start - b.start) })
-	out, nth := map[messageKey]timing{}, map[messageKey]int{}
-	for _, e := range all {
-		out[numbered(e.k, nth)] = e.t
-	}
-	return out, nil
+	return byNumber(all), nil
 }

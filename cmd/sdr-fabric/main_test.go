@@ -372,6 +372,25 @@ func TestCompareNS3(t *testing.T) {
 	require.Regexp(t, `near +2 +\S+ +1\.5000`, out)
 	require.Regexp(t, `far \S+ \S+ \S+ \S+ +1 +1\.0\d+ +1\.0000`, out)
 	require.Contains(t, out, "66.7 % of messages within 2 %")
+
+	// Messages are numbered by their start, wherever they are in our list, and those too that --until left.
+	rows, err := os.ReadFile(flows)
+	require.NoError(t, err)
+	l := strings.Split(strings.TrimSpace(string(rows)), "\n")
+	slow := strings.Split(l[3], ",")
+	slow[7] = "9158.000"
+	require.NoError(t, os.WriteFile(flows, []byte(strings.Join([]string{l[0], strings.Join(slow, ","), l[2], l[1]}, "\n")), 0o644))
+	out, err = command(t, "compare", flows, "--with", "ns3:"+fct)
+	require.NoError(t, err)
+	require.Contains(t, out, "100.0 % of messages within 2 %")
+	left := strings.Split(l[1], ",")
+	left[6], left[7], left[9] = "", "", ""
+	require.NoError(t, os.WriteFile(flows, []byte(strings.Join([]string{l[0], strings.Join(left, ","), l[2], l[3]}, "\n")), 0o644))
+	out, err = command(t, "compare", flows, "--with", "ns3:"+fct)
+	require.NoError(t, err)
+	require.Contains(t, out, "2 messages in both, of 2 of ours and 3 of ns-3's")
+	require.Regexp(t, `near +1 +\S+ +2\.0000`, out)
+
 	require.NoError(t, os.WriteFile(fct, []byte("0b000001 zz\n"), 0o644))
 	_, err = command(t, "compare", flows, "--with", "ns3:"+fct)
 	require.ErrorContains(t, err, "line 1: want addresses")
