@@ -42,9 +42,6 @@ type Config struct {
 	// congestion.MaxHops of a path; feedback brings it to the sender. Its bytes are not added to packets: let
 	// Header and AckSize have them.
 	INT bool
-	// MarkOnArrival draws the mark when a packet is queued, as DCTCP and HPCC do, instead of when it
-	// leaves.
-	MarkOnArrival bool
 	// Weights are those of classes 1 to 3; 0: 1. Class 0 has none.
 	Weights [Classes]int
 	// Trim has switches cut data to their headers where they would drop them; nil: none.

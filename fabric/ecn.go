@@ -19,7 +19,6 @@ type red struct {
 func (s *Sim) makeECN() {
 	s.leastMark = math.MaxInt64
 	if len(s.cfg.ECN) == 0 {
-		s.cfg.MarkOnArrival = false
 		return
 	}
 	s.red = make([]red, len(s.ports))

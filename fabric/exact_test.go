@@ -174,13 +174,24 @@ func TestPauseFramesSurviveBadLinks(t *testing.T) {
 	require.Equal(t, s.Result().Pauses, s.Result().Resumes)
 }
 
-// TestMarkOnArrivalNeedsAProfile: without one nothing is marked, whenever the mark would be drawn.
-func TestMarkOnArrivalNeedsAProfile(t *testing.T) {
-	for _, ecn := range [][]ECN{nil, {{KMin: 1000, KMax: 1000, PMax: 1}}} {
-		s := build(t, star(3, 100*units.Gbit, units.Microsecond), Config{MarkOnArrival: true, ECN: ecn},
-			[]workload.Flow{{Src: 0, Dst: 2, Size: units.MiB}, {Src: 1, Dst: 2, Size: units.MiB}})
+// TestLossless: with PFC the classes up to Buffer.Lossless wait, and those beyond it lose what the memory doesn't hold.
+func TestLossless(t *testing.T) {
+	for lossless := 1; lossless < Classes; lossless++ {
+		g := star(7, 100*units.Gbit, units.Microsecond)
+		g.Links[6].Rate = 10 * units.Gbit
+		var flows []workload.Flow
+		for i := range 6 {
+			flows = append(flows, workload.Flow{Src: i, Dst: 6, Size: units.MiB, Class: uint8(1 + i/2)})
+		}
+		s := build(t, g, Config{
+			Buffer: Buffer{Size: 2 * units.MiB, PFC: true, Lossless: lossless}, CheckEvery: 256,
+			Transport: (&rc.Config{Mode: rc.IRN, Window: units.MiB, RTO: 50 * units.Millisecond, RTOLow: 50 * units.Millisecond}).Factory(),
+		}, flows)
 		s.Run(des.Never)
-		require.Equal(t, ecn != nil, s.Result().Packets.Marked > 0)
+		require.True(t, s.Done())
+		for i := range flows {
+			require.Equal(t, int(flows[i].Class) > lossless, s.Flow(i).Repeated > 0, "%d lossless classes, flow %d", lossless, i)
+		}
 	}
 }
 

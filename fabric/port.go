@@ -154,9 +154,6 @@ func (s *Sim) send(pi, i uint32) {
 		return
 	}
 	s.push(pi, p, i, k)
-	if s.cfg.MarkOnArrival {
-		s.mark(pi, k)
-	}
 	s.kick(pi, p)
 }
 
@@ -226,7 +223,7 @@ func (s *Sim) start(pi uint32, p *port, i uint32, k *packet) {
 		k = &s.pk[i] // a PFC frame may have moved the slab
 	}
 	// A queue without packets marks nothing, whatever the threshold.
-	if c := k.class(); p.occupied>>c&1 != 0 && k.flags&transport.ECT != 0 && s.queue(pi, p, c).bytes > s.leastMark && !s.cfg.MarkOnArrival {
+	if c := k.class(); p.occupied>>c&1 != 0 && k.flags&transport.ECT != 0 && s.queue(pi, p, c).bytes > s.leastMark {
 		s.mark(pi, k)
 	}
 	if s.telemetry != nil && p.flags&ofHost == 0 {

@@ -170,7 +170,7 @@ func randomConfig(r *rand.Rand, g *topo.Graph) Config {
 	c.MTU = []units.Bytes{256, 1000, 4096, 9000}[r.IntN(4)]
 	c.Header, c.Latency = units.Bytes(40+r.IntN(60)), units.Duration(r.IntN(2)*300)
 	c.Routing = Routing{Mode: RoutingMode(r.IntN(5)), Hash: Hash(r.IntN(3)), Choices: r.IntN(4)}
-	c.MarkOnArrival, c.PortCounters = r.IntN(2) == 0, r.IntN(2) == 0
+	c.PortCounters = r.IntN(2) == 0
 	for i := range c.Weights {
 		c.Weights[i] = 1 + r.IntN(4)
 	}
@@ -179,7 +179,7 @@ func randomConfig(r *rand.Rand, g *topo.Graph) Config {
 	}
 	switch r.IntN(4) {
 	case 0: // The headrooms of three classes at all ports must fit.
-		c.Buffer = Buffer{Size: 64 * units.MiB, PFC: true, Shift: 8 + r.IntN(5), Lossless: Classes - 1, headroomLess: units.Bytes(r.IntN(2) * 1_000_000)}
+		c.Buffer = Buffer{Size: 64 * units.MiB, PFC: true, Shift: 8 + r.IntN(5), Lossless: 1 + r.IntN(Classes-1), headroomLess: units.Bytes(r.IntN(2) * 1_000_000)}
 	case 1:
 		c.Buffer = Buffer{Size: units.Bytes(300+r.IntN(2000)) * units.KiB, Alpha: 1 + r.IntN(16), Reserve: -1}
 	case 2:
