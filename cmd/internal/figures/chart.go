@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 )
@@ -128,15 +129,32 @@ func (f *Figure) shareLegend() {
 func (a ChartAxis) axis() axis {
 	x := axis{label: a.Label, quantity: a.Quantity, linear: a.Linear}
 	for _, v := range a.Ticks {
-		label := fmt.Sprint(v)
-		if a.Format != nil {
-			label = a.Format(v)
-		}
-		t := valueTicks("%g", v)
-		t[0].Label = label
-		x.ticks = append(x.ticks, t...)
+		x.ticks = append(x.ticks, a.tick(v))
 	}
 	return x
+}
+
+func (a ChartAxis) tick(v float64) plot.Tick {
+	t := plot.Tick{Value: v, Label: fmt.Sprint(v)}
+	if a.Format != nil {
+		t.Label = a.Format(v)
+	}
+	return t
+}
+
+// around are the values of the series 1, 2, 5, 10 that enclose a range, and those in between.
+func around(low, high float64) (values []float64) {
+	for e := int(math.Floor(math.Log10(low))); ; e++ {
+		for _, m := range []float64{1, 2, 5} {
+			v, _ := strconv.ParseFloat(fmt.Sprintf("%ge%d", m, e), 64) // as it is written, and so as it is printed
+			if v <= low {
+				values = nil
+			}
+			if values = append(values, v); v >= high {
+				return values
+			}
+		}
+	}
 }
 
 // beyond reports whether the tick at v is farther out than the first one above data from low to high, or the last one below them on a
@@ -159,6 +177,12 @@ func (p *panel) fit(a *axis, c ChartAxis, of func(point) []float64) {
 		}
 	}
 	a.ticks = slices.DeleteFunc(a.ticks, func(t plot.Tick) bool { return beyond(t.Value, c, low, high) })
+	if !c.Linear && len(a.ticks) < 2 && low < high && !math.IsInf(high, 0) {
+		a.ticks = nil
+		for _, v := range around(low, high) {
+			a.ticks = append(a.ticks, c.tick(v))
+		}
+	}
 	for _, t := range a.ticks {
 		low, high = min(low, t.Value), max(high, t.Value)
 	}

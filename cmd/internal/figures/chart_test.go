@@ -123,4 +123,12 @@ func TestTicksFarFromTheDataAreLeftOut(t *testing.T) {
 	require.Equal(t, []string{"1", "10"}, labels(false, decades, 0.5, 7))
 	require.Equal(t, []string{"0", "2", "4"}, labels(true, []float64{0, 2, 4, 6, 8}, 3, 3.5))
 	require.Equal(t, []string{"0", "2"}, labels(true, []float64{0, 2}))
+
+	// A logarithmic axis says with one tick where it is, but not how long: it gets others around the data, unless these are in one place.
+	require.Equal(t, []string{"50", "100", "200", "500"}, labels(false, decades[3:], 51.6, 237))
+	require.Equal(t, []string{"0.001", "0.002"}, labels(false, decades, 0.001, 0.002))
+	require.Equal(t, []string{"20", "50", "100"}, labels(false, nil, 33, 66))
+	require.Equal(t, []string{"1000"}, labels(false, decades[3:], 500, 500))
+	require.Equal(t, []string{"2", "4"}, labels(false, []float64{2, 4}, 2, 4))
+	require.Empty(t, labels(true, nil, 33, 66))
 }
