@@ -47,6 +47,7 @@ type Jobs struct {
 const (
 	defaultChunk  = 128 * units.KiB
 	defaultActive = 4
+	mostQPs       = 64
 )
 
 // Flows returns the flows of all jobs; those of job i are of group i.
@@ -162,8 +163,8 @@ func (j *Jobs) check(hosts int) error {
 		return operr.New("make", "collectives", "chunks of %v, %d active: must be at least 64 bytes, and 1", j.Chunk, j.Active)
 	case j.Server < 1 || j.Ranks%j.Server != 0 || hosts%j.Server != 0:
 		return operr.New("make", "collectives", "servers of %d hosts: must divide the %d ranks and the %d hosts", j.Server, j.Ranks, hosts)
-	case j.QPs < 1 || j.QPs > 64 || j.Size < units.Bytes(2*j.Ranks*j.QPs):
-		return operr.New("make", "collectives", "messages over %d flows: must be within 1 and 64, and have a byte for each", j.QPs)
+	case j.QPs < 1 || j.QPs > mostQPs || j.Size < units.Bytes(2*j.Ranks*j.QPs):
+		return operr.New("make", "collectives", "messages over %d flows: must be within 1 and %d, and have a byte for each", j.QPs, mostQPs)
 	}
 	n := units.Bytes(j.Ranks)
 	flows := n * n

@@ -99,6 +99,20 @@ func TestMix(t *testing.T) {
 	twice, err := Parse("perm:1kB;perm:1kB", e)
 	require.NoError(t, err)
 	require.NotEqual(t, twice[0].Dst, twice[32].Dst, "two of a kind differ")
+	kept, err := Parse("a2a:1MB,ranks=32,place=inorder,conns=kept,qps=64;ring:64kB,ranks=32,place=inorder,conns=kept", e)
+	require.NoError(t, err)
+	type conn struct {
+		src, dst int
+		number   uint16
+	}
+	group := map[conn]uint16{}
+	for _, f := range kept {
+		require.NotZero(t, f.Conn)
+		c := conn{f.Src, f.Dst, f.Conn}
+		of, known := group[c]
+		require.True(t, !known || of == f.Group, "two loads share connection %+v", c)
+		group[c] = f.Group
+	}
 	for spec, want := range map[string]string{
 		"perm:1kB;": "unknown kind", "burst:32,1kB,0.1,1ms": "within 1 and 31", "burst:1,1kB,0.1": "it takes N, SIZE, LOAD and TIME",
 		"pipeline:1kB,0.1,1ms,stages=33": "within 2 and 32", "pipeline:1kB,0,1ms": "must be above 0",

@@ -85,6 +85,9 @@ func parseAll(spec string, e Env) (all []Flow, err error) {
 				after[j] = a + first
 			}
 			f.After, f.Group = after, uint16(i)
+			if f.Conn != 0 {
+				f.Conn += uint16(i * mostQPs) // loads have connections of their own
+			}
 			all = append(all, f)
 		}
 	}
