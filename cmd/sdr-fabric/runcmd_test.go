@@ -80,3 +80,16 @@ func TestInterrupted(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"figure", "table"}, kept)
 }
+
+// A transport that has given up, or never repairs, says so, and what would help.
+func TestGivenUp(t *testing.T) {
+	for args, want := range map[string]string{
+		"--transport dcp:rto=10us,retries=2": "dcp gives up on a message that times out too often: allow more by retries=, or let less be lost",
+		"--transport bare":                   "bare repairs no loss: choose another --transport",
+	} {
+		_, err := command(t, append([]string{"run", "-q", "--topo", "star:4", "--load", "perm:1MiB", "--loss", "0.05"}, strings.Fields(args)...)...)
+		require.ErrorContains(t, err, "messages are left: "+want)
+	}
+	_, err := command(t, "run", "-q", "--topo", "star:4", "--load", "perm:1MiB", "--transport", "dcp", "--trim", "60,n=16", "--cc", "fixed:window=64KiB")
+	require.ErrorContains(t, err, "or have the window hold a message, of as many packets as message= says")
+}

@@ -105,7 +105,7 @@ racktlp[:OPTION,...] selective repeat by time (RACK-TLP), a window of one bandwi
      window=SIZE span=WINDOWS reorder=TIME rto=TIME
 mprdma[:OPTION,...] many paths by the clock of acknowledgements (MP-RDMA); wants --ecn and PFC
      initial=PACKETS delta=PACKETS bitmap=PACKETS rto=TIME
-dcp[:OPTION,...]   headers that switches have cut off come back and are repeated (DCP); wants --trim
+dcp[:OPTION,...]   headers that switches have cut off come back and are repeated (DCP); wants --trim, takes --cc dcqcn or fixed
      track=bitmap ho=57 message=PACKETS batch=N rto=TIME retries=N
 strack[:OPTION,...] a path for each packet and a window of its own (STrack); wants --ecn
      oblivious paths=N ack=SIZE rto=TIME base=TIME; wmax=1.5 and w0=1 in products of rate and base, gamma=0.8

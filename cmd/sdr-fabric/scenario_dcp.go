@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -20,7 +21,11 @@ const trimHelp = `SIZE,n=N[,OPTION...]          headers of SIZE on the wire; a w
      threshold=SIZE[@RATE] control=SIZE  of data from which on it trims, and of headers; default: what --buffer allows;
                   with a rate, ports of others have a threshold in proportion`
 
+// parseDCP takes controllers that live on what DCP's sender hears: notifications, returned headers and timeouts.
 func parseDCP(s string, cc congestion.Spec) (transport.Factory, error) {
+	if name, _, _ := strings.Cut(cc.Name, ":"); !slices.Contains([]string{"none", "fixed", "dcqcn"}, name) {
+		return nil, fmt.Errorf("it acknowledges messages, not packets, of which this controller would have to hear: choose --cc none, fixed or dcqcn")
+	}
 	var c dcp.Config
 	if cc.Name != "none" {
 		c.Congestion, c.CNPInterval = cc.New, cc.CNPInterval

@@ -90,7 +90,7 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 		return nil, err
 	}
 	o.wall, o.result = time.Since(begun), o.sim.Result()
-	return o, o.stuck(until)
+	return o, o.stuck(s, until)
 }
 
 // runUntil is Sim.Run that lets Ctrl-C through, and calls tell, after each slice of events.
@@ -107,7 +107,7 @@ func runUntil(ctx context.Context, sim *fabric.Sim, until des.Time, tell func())
 }
 
 // stuck explains why messages are left although nothing more happens.
-func (o *outcome) stuck(until des.Time) error {
+func (o *outcome) stuck(s *scenario, until des.Time) error {
 	if o.sim.Done() || until != des.Never {
 		return nil
 	}
@@ -115,7 +115,17 @@ func (o *outcome) stuck(until des.Time) error {
 	if ring := o.sim.Deadlock(); len(ring) > 0 {
 		return fmt.Errorf("deadlock at %s: %d of %d messages are left, and queues pause each other: %s", units.FormatDuration(duration(o.sim.Now())), left, o.sim.Flows(), strings.Join(ring, ", "))
 	}
-	return fmt.Errorf("nothing more happens after %s, but %d of %d messages are left", units.FormatDuration(duration(o.sim.Now())), left, o.sim.Flows())
+	why := ""
+	switch name, _, _ := strings.Cut(s.Transport, ":"); name {
+	case "bare":
+		why = ": bare repairs no loss: choose another --transport"
+	case "dcp":
+		why = ": dcp gives up on a message that times out too often: allow more by retries=, or let less be lost"
+		if strings.HasPrefix(s.CC, "fixed:") {
+			why += ", or have the window hold a message, of as many packets as message= says"
+		}
+	}
+	return fmt.Errorf("nothing more happens after %s, but %d of %d messages are left%s", units.FormatDuration(duration(o.sim.Now())), left, o.sim.Flows(), why)
 }
 
 func duration(t des.Time) units.Duration { return units.Duration(t.Instant()) }

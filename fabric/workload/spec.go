@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -46,6 +47,9 @@ LOAD;LOAD                                  both at once; reported as groups 0, 1
 // describes. Errors are one line and name what to write instead.
 func Parse(spec string, e Env) ([]Flow, error) {
 	flows, err := parseAll(spec, e)
+	if err == nil && len(flows) == 0 {
+		err = errors.New("there are no messages in it")
+	}
 	if err == nil {
 		hosts := make(map[int]bool, len(e.Hosts))
 		for _, h := range e.Hosts {
