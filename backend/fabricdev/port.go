@@ -101,7 +101,7 @@ func (n *Network) open(s fabric.Stream, q *virtual.QP) *stream {
 	}
 	var err error
 	if st.number, err = n.fabric.AddStream(s, st, arrivals{n}); err != nil {
-		// Both sides are hosts of a graph in which all hosts reach each other.
+		// Both sides are hosts, and different ones.
 		panic(fmt.Sprintf("fabricdev: %v", err))
 	}
 	for st.number >= len(n.streams) {
