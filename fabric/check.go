@@ -17,7 +17,7 @@ type counters struct {
 	timeouts                                                            uint64 // of messages that are done
 	forcedDrop, headersLost                                             uint64
 	pauses, resumes                                                     uint64
-	pauseTime                                                           des.Time
+	pauseTime                                                           des.Time // of pauses that have ended
 
 	mostHeadroom int64
 

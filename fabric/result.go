@@ -20,14 +20,15 @@ type Result struct {
 	CNPs uint64
 	// Timeouts are those of all messages, done or not.
 	Timeouts uint64
-	// Pauses and Resumes count PFC frames; PauseTime is how long ingresses were pausing, summed over
-	// all, those that still do not counted.
+	// Pauses and Resumes count PFC frames; PauseTime is how long ingresses have been pausing, summed over
+	// all and their classes.
 	Pauses, Resumes uint64
 	PauseTime       des.Time
 	// MostHeadroom is the most that any ingress has needed of its headroom, in bytes.
 	MostHeadroom int64
 	// Hash is over the number of events, the times of all flows, and the counters above but for Timeouts, MostHeadroom,
-	// Packets.Headers and Drops.Forced: what it is of a run stays what it was before those were counted.
+	// Packets.Headers, Drops.Forced and the part of PauseTime that is of pauses under way: what it is of a run stays what it was before
+	// those were counted.
 	Hash uint64
 }
 
@@ -131,7 +132,7 @@ func (s *Sim) Result() Result {
 		},
 		Drops:    Drops{Queue: s.queueFull, Buffer: s.bufferFull, LinkDown: s.linkDown, Wire: s.lostOnWire, NoRoute: s.noRoute, Function: s.functionDrop, Forced: s.forcedDrop},
 		Timeouts: s.timeouts,
-		CNPs:     s.notified, Pauses: s.pauses, Resumes: s.resumes, PauseTime: s.pauseTime, MostHeadroom: s.mostHeadroom,
+		CNPs:     s.notified, Pauses: s.pauses, Resumes: s.resumes, PauseTime: s.pauseTime + s.pausing(), MostHeadroom: s.mostHeadroom,
 	}
 	for i := range s.ends {
 		if s.records[i].done == des.Never {
@@ -140,6 +141,19 @@ func (s *Sim) Result() Result {
 	}
 	r.Hash = s.hashResult(&r)
 	return r
+}
+
+// pausing is for how long what is paused has been.
+func (s *Sim) pausing() (sum des.Time) {
+	for i := range s.accounts {
+		a := &s.accounts[i]
+		for c := range a.since {
+			if a.pausing>>c&1 != 0 {
+				sum += s.now - a.since[c]
+			}
+		}
+	}
+	return sum
 }
 
 // Losses returns how many packets have been dropped and how many PFC pauses sent so far, as Result does.
@@ -167,7 +181,7 @@ func (s *Sim) hashResult(r *Result) uint64 {
 	p, d := &r.Packets, &r.Drops
 	for _, v := range []uint64{
 		p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted, p.SentBytes, p.DeliveredBytes,
-		d.Queue, d.Buffer, d.LinkDown, d.Wire, d.NoRoute, d.Function, r.CNPs, r.Pauses, r.Resumes, uint64(r.PauseTime),
+		d.Queue, d.Buffer, d.LinkDown, d.Wire, d.NoRoute, d.Function, r.CNPs, r.Pauses, r.Resumes, uint64(s.pauseTime),
 	} {
 		add(v)
 	}
