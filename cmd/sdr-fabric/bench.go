@@ -85,7 +85,13 @@ most that one run on two cores could have.
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := benchFile{Version: release.Version(), Date: time.Now().UTC().Format(time.DateOnly), CPU: cpuid.CPU.BrandName, Cores: runtime.NumCPU()}
+			if err := result.CheckWritable(jsonPath); err != nil {
+				return usage.Wrap(err)
+			}
 			out := cmd.OutOrStdout()
+			if jsonPath == "-" {
+				out = io.Discard
+			}
 			fmt.Fprintf(out, "%s, %d cores, %s, %s\n%-34s %8s %10s %10s %14s %8s %12s\n", f.CPU, f.Cores, f.Version, f.Date, "", "hosts", "M events", "CPU s", "M events/CPU s", "of bare", "memory")
 			add := func(r benchRow) {
 				f.Rows = append(f.Rows, r)
@@ -113,10 +119,10 @@ most that one run on two cores could have.
 			if jsonPath == "" {
 				return nil
 			}
-			return result.Write(out, jsonPath, f)
+			return result.Write(cmd.OutOrStdout(), jsonPath, f)
 		},
 	}
-	cmd.Flags().StringVar(&jsonPath, "json", "", "file for the same as JSON; - for standard output")
+	cmd.Flags().StringVar(&jsonPath, "json", "", "file for the same as JSON; - for standard output, instead of the table")
 	cmd.Flags().BoolVar(&quick, "quick", false, "32 hosts only")
 	cmd.Flags().StringVar(&program, "htsim", "", "htsim_uec to measure beside it")
 	cmd.Flags().StringVar(&data, "htsim-data", "", "its folder with topologies and connection_matrices")

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,4 +94,26 @@ func TestGivenUp(t *testing.T) {
 	}
 	_, err := command(t, "run", "-q", "--topo", "star:4", "--load", "perm:1MiB", "--transport", "dcp", "--trim", "60,n=16", "--cc", "fixed:window=64KiB")
 	require.ErrorContains(t, err, "or have the window hold a message, of as many packets as message= says")
+}
+
+// The JSON of bench is all that stands on standard output where it goes there, and a file that can't be written is told before minutes pass.
+func TestBenchJSON(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // which ends it with the first measurement
+	bench := func(path string) (string, error) {
+		var out bytes.Buffer
+		root := newRoot()
+		root.SetOut(&out)
+		root.SetArgs([]string{"bench", "--json", path})
+		err := root.ExecuteContext(ctx)
+		return out.String(), err
+	}
+	_, err := bench("/nonexistent/b.json")
+	require.ErrorContains(t, err, "write /nonexistent/b.json: no such file or directory")
+	out, err := bench("-")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Empty(t, out)
+	out, err = bench(filepath.Join(t.TempDir(), "b.json"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.Contains(t, out, "M events/CPU s")
 }
