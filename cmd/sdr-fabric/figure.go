@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -287,6 +288,9 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 		costs[i] = r.cost
 	}
 	reports, err := sweep(cmd.Context(), filepath.Join(dir, "runs"), runs, jobs, newMeter(progress, f.name, costs...))
+	if errors.As(err, new(usage.Error)) { // of a scenario, which the scale alone decides about
+		err = usage.Errorf("%s can't be made so small: take a larger --scale than %g: %w", f.name, o.scale, err)
+	}
 	if err != nil {
 		return 0, err
 	}
