@@ -264,8 +264,8 @@ func (b *Buffer) validate() error {
 	if b.PFC && b.Size == 0 {
 		return operr.New("configure", "fabric", "PFC with an endless buffer never pauses: set a buffer size")
 	}
-	if b.Size < 0 || b.Size > largestBuffer || b.QueueLimit < 0 || b.QueueLimit > units.GiB || b.Resume < 0 || b.headroomLess < 0 {
-		return operr.New("configure", "fabric", "buffer of %d bytes, queue limit %d, resume %d: must be between 0 and %v, 0 and 1 GiB, not negative", int64(b.Size), int64(b.QueueLimit), int64(b.Resume), largestBuffer)
+	if b.Size < 0 || b.Size > largestBuffer || b.QueueLimit < 0 || b.QueueLimit > units.GiB || b.Resume < 0 || b.Resume > largestBuffer || b.Reserve > largestBuffer || b.headroomLess < 0 {
+		return operr.New("configure", "fabric", "buffer of %d bytes, queue limit %d, resume %d, reserve %d: must be between 0 and %v, the limit at most 1 GiB", int64(b.Size), int64(b.QueueLimit), int64(b.Resume), int64(b.Reserve), largestBuffer)
 	}
 	if b.Shift < 1 || b.Shift > 20 || b.Alpha < 1 || b.Alpha > 8000 {
 		return operr.New("configure", "fabric", "buffer shift %d, alpha %d/8: must be between 1 and 20, and 1 and 8000", b.Shift, b.Alpha)

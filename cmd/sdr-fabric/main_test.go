@@ -126,6 +126,8 @@ func TestMistakes(t *testing.T) {
 		{"run --buffer lots", "or endless"},
 		{"run --buffer 1MiB,pfcc", "choose pfc, headroom="},
 		{"run --buffer 10kB,pfc", "headroom: give it more"},
+		{"run --buffer 1MiB,reserve=1000000TiB", "reserve 1099511627776000000: must be"},
+		{"run --buffer 1MiB,pfc,resume=2TiB", "resume 2199023255552, reserve 4096: must be"},
 		{"run --ecn 3", "write it like none, or KMIN,KMAX,PMAX"},
 		{"run --loss 2", "must be a probability"},
 		{"run --mtu 0x", `invalid argument "0x"`},
