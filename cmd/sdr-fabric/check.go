@@ -30,11 +30,11 @@ func newCheck() *cobra.Command {
 		Use:   "check",
 		Short: "Run the simulator against its laws",
 		Long: `check runs random small networks with random transports, controllers, buffers,
-marking, losses and loads, while packets, bytes and buffers are counted, and
-each of them again with other event queues: nothing may appear or vanish, every
-message must complete, and the hash of the results must stay the same. It also
-compares what closed forms give to the picosecond. A failure prints its seed;
---first runs it again.`,
+marking, trimming, losses and loads, while packets, bytes and buffers are
+counted, and each of them again with other event queues: nothing may appear or
+vanish, every message must complete, and the hash of the results must stay the
+same. It also compares what closed forms give to the picosecond. A failure
+prints its seed; --first runs it again.`,
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if seeds < 1 || seeds > 1e7 {
@@ -151,7 +151,35 @@ func randomScenario(seed uint64) scenario {
 	if d.IntN(3) == 0 {
 		s.Loss = float64(d.IntN(30)) / 1000
 	}
+	if d.IntN(2) == 0 {
+		drawRival(&s, d, pick)
+	}
 	return s
+}
+
+// drawRival draws one of the transports that are neither gbn nor irn, and what it can live with.
+func drawRival(s *scenario, d *rand.Rand, pick func(of ...string) string) {
+	s.Transport = pick("timeout:rto=100us", "racktlp:rto=200us", "mprdma:rto=200us,bitmap=64", "dcp:rto=200us,retries=255",
+		"dcp:rto=200us,track=bitmap,message=7,retries=255", "strack:rto=100us", "uet:rto=100us", "strack:oblivious,paths=8")
+	isDCP := strings.HasPrefix(s.Transport, "dcp")
+	switch {
+	case isDCP:
+		s.CC = pick("none", "dcqcn", "fixed:rate=30gbit")
+		// A link that loses has it send whole messages again, as has a switch that drops instead of trimming: of long messages none gets through.
+		s.Loss = 0
+		if s.Buffer == "100kB" {
+			s.Buffer = "endless" // of that dc2's reserves leave less than a packet
+		}
+		if strings.Contains(s.Buffer, "pfc") {
+			s.Buffer = "2MB"
+		}
+	case !strings.HasPrefix(s.Transport, "timeout"):
+		s.CC = "none"
+	}
+	if !strings.Contains(s.Buffer, "pfc") && (d.IntN(2) == 0 || isDCP) {
+		s.Trim = pick("60,w=1.5", "60,w=0.5", "60,w=8,acks=safe", "60,w=2,threshold=20kB@100G,control=5kB")
+		s.Forced = float64(d.IntN(2)) * 0.01
+	}
 }
 
 // checkSeed runs a random network with three event queues.

@@ -411,6 +411,25 @@ func TestCheck(t *testing.T) {
 	require.Greater(t, events, uint64(100_000))
 }
 
+// TestCheckDrawsAll: check is about each transport that run takes but bare, which a lost packet stops, and about trimming.
+func TestCheckDrawsAll(t *testing.T) {
+	drawn, trimmed := map[string]bool{}, map[string]bool{}
+	for seed := range uint64(500) {
+		s := randomScenario(seed)
+		name, _, _ := strings.Cut(s.Transport, ":")
+		drawn[name] = true
+		if trimmed[name] = trimmed[name] || s.Trim != ""; name == "dcp" {
+			require.NotEmpty(t, s.Trim, "seed %d", seed)
+		}
+	}
+	for _, name := range []string{"gbn", "irn", "timeout", "racktlp", "mprdma", "dcp", "strack", "uet"} {
+		require.True(t, drawn[name], name)
+	}
+	for _, name := range []string{"timeout", "racktlp", "mprdma", "dcp", "strack", "uet"} {
+		require.True(t, trimmed[name], name)
+	}
+}
+
 func TestDistribution(t *testing.T) {
 	v := make([]float64, 1000)
 	for i := range v {
