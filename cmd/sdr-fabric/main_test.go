@@ -10,18 +10,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/internal/race"
-	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -171,120 +168,6 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// A sweep that was stopped goes on: what is stored and right is not run again, anything else is.
-func TestSweepResumes(t *testing.T) {
-	dir := t.TempDir()
-	var runs []sweepRun
-	for seed := range uint64(4) {
-		s := defaultScenario()
-		s.Topo, s.Load, s.Seed = "star:4", "perm:20kB", seed
-		runs = append(runs, sweepRun{fmt.Sprint("run", seed), s, 1})
-	}
-	all := func() ([]*report, error) {
-		return sweep(context.Background(), dir, runs, 2, newMeter(nil, "", 1, 1, 1, 1))
-	}
-	first, err := all()
-	require.NoError(t, err)
-	old := time.Now().Add(-time.Hour).Truncate(time.Second)
-	for _, r := range runs {
-		require.NoError(t, os.Chtimes(pathOf(dir, r), old, old))
-	}
-	require.NoError(t, os.Remove(pathOf(dir, runs[1])))                             // never ended
-	require.NoError(t, os.WriteFile(pathOf(dir, runs[2]), []byte("{\"ver"), 0o644)) // half written by something else
-	runs[3].s.MTU = 1024                                                            // the run that is asked for has another MTU now
-	second, err := all()
-	require.NoError(t, err)
-	for i, r := range runs {
-		info, err := os.Stat(pathOf(dir, r))
-		require.NoError(t, err)
-		require.Equal(t, i == 0, info.ModTime().Equal(old), "run %d", i)
-		if i < 3 {
-			require.Equal(t, first[i].Hash, second[i].Hash)
-		}
-	}
-	require.NotEqual(t, first[3].Hash, second[3].Hash)
-
-	// What another build of the same version made is run again, too: the model may have been changed.
-	var rep report
-	require.NoError(t, readJSON(pathOf(dir, runs[0]), &rep))
-	require.NotEmpty(t, rep.Program, "tests are a build that no commit names")
-	rep.Program, rep.Events = "another", 1
-	require.NoError(t, result.Write(nil, pathOf(dir, runs[0]), rep))
-	var said bytes.Buffer
-	third, err := sweep(context.Background(), dir, runs, 2, newMeter(&said, "figure", 1, 1, 1, 1))
-	require.NoError(t, err)
-	require.Equal(t, first[0].Events, third[0].Events)
-	require.Equal(t, "sdr-fabric: figure: 3 of 4 simulations are taken from "+dir+", where an earlier call has left them\n", said.String())
-	left, err := filepath.Glob(filepath.Join(dir, ".*"))
-	require.NoError(t, err)
-	require.Empty(t, left, "no temporary file stays")
-}
-
-// Results, and the files of a sweep, don't depend on how many run at once or in which order.
-func TestSweepOrder(t *testing.T) {
-	var runs []sweepRun
-	var costs []float64
-	for seed := range uint64(8) {
-		s := defaultScenario()
-		s.Topo, s.Load, s.Seed = "leafspine:2x4x2", fmt.Sprintf("perm:%dkB", 50*(8-seed)), seed
-		runs, costs = append(runs, sweepRun{fmt.Sprint("run", seed), s, 1}), append(costs, 1)
-	}
-	backward := slices.Clone(runs)
-	slices.Reverse(backward)
-	var want []string
-	for _, tc := range []struct {
-		runs    []sweepRun
-		workers int
-	}{{runs, 1}, {runs, 2}, {runs, 8}, {backward, 3}} {
-		dir := t.TempDir()
-		_, err := sweep(context.Background(), dir, tc.runs, tc.workers, newMeter(nil, "", costs...))
-		require.NoError(t, err)
-		var got []string
-		for _, r := range runs {
-			var rep report
-			require.NoError(t, readJSON(pathOf(dir, r), &rep))
-			rep.WallS, rep.EventsPerS, rep.RSSBytes = 0, 0, 0 // of this run, not of its result
-			b, err := json.Marshal(rep)
-			require.NoError(t, err)
-			got = append(got, string(b))
-		}
-		if want == nil {
-			want = got
-		}
-		require.Equal(t, want, got, "%d at once", tc.workers)
-	}
-}
-
-// A sweep that is stopped leaves what has ended, whole; one that fails says why.
-func TestSweepStops(t *testing.T) {
-	dir := t.TempDir()
-	small, big := defaultScenario(), defaultScenario()
-	small.Topo, small.Load = "star:4", "perm:20kB"
-	big.Topo, big.Load = "leafspine:8x16x16,400G,1us", "perm:1GiB"
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Stat(filepath.Join(dir, "small.json")); err == nil {
-				cancel()
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}()
-	runs := []sweepRun{{"small", small, 1}, {"big", big, 1}}
-	_, err := sweep(ctx, dir, runs, 2, newMeter(nil, "", 1, 1))
-	require.ErrorIs(t, err, context.Canceled)
-	rep, err := stored(filepath.Join(dir, "small.json"), &small)
-	require.NoError(t, err)
-	require.NotNil(t, rep)
-	_, err = os.Stat(filepath.Join(dir, "big.json"))
-	require.ErrorIs(t, err, os.ErrNotExist)
-
-	bad := small
-	bad.CC = "luck"
-	_, err = sweep(context.Background(), dir, []sweepRun{{"bad", bad, 1}}, 1, newMeter(nil, "", 1))
-	require.ErrorContains(t, err, `"luck": it is unknown`)
-}
-
 // The whole way of a figure, small: files, points, comparison.
 func TestFigure(t *testing.T) {
 	dir := t.TempDir()
@@ -359,74 +242,6 @@ func TestFailuresByScale(t *testing.T) {
 	n := strackNetwork{rate: 400 * units.Gbit, failLeaves: 16, failOf64: 16}
 	for scale, want := range map[float64]string{1: "leafspine:128x64x64,400G,1us,fail=16x16", 0.125: "leafspine:32x32x32,400G,1us,fail=4x8", 1. / 64: "leafspine:16x8x8,400G,1us,fail=2x2"} {
 		require.Equal(t, want, n.topo(figureOptions{scale: scale}), "scale %g", scale)
-	}
-}
-
-// Messages of ns-3 are found among ours by hosts, size and order.
-func TestCompareNS3(t *testing.T) {
-	dir := t.TempDir()
-	list, flows, fct := filepath.Join(dir, "flow.txt"), filepath.Join(dir, "flows.csv"), filepath.Join(dir, "fct.txt")
-	require.NoError(t, os.WriteFile(list, []byte("3\n0 1 3 100 5000 2.0\n0 20 3 100 5000 2.05\n0 1 3 100 5000 2.1\n"), 0o644))
-	_, err := command(t, "run", "--topo", "dc2", "--load", "ns3:"+list, "--mtu", "1000", "--header", "48", "--ack-size", "60", "--flows", flows)
-	require.NoError(t, err)
-	// By hand: 5 packets of 1048 bytes at 100 Gbit/s and 4160 or 1012365 ns, as ns-3 has it; the second
-	// of the first pair twice as slow, and completed first.
-	text := "0b000001 0b000101 10001 100 5000 100000000 9158 4579 1\n0b000001 0b000101 10000 100 5000 0 4579 4579 1\n0b000001 0b001401 10000 100 5000 50000000 1012784 1012784 1\n"
-	require.NoError(t, os.WriteFile(fct, []byte(text), 0o644))
-	out, err := command(t, "compare", flows, "--with", "ns3:"+fct)
-	require.NoError(t, err)
-	require.Contains(t, out, "3 messages in both, of 3 of ours and 3 of ns-3's")
-	require.Regexp(t, `near +2 +\S+ +1\.5000`, out)
-	require.Regexp(t, `far \S+ \S+ \S+ \S+ +1 +1\.0\d+ +1\.0000`, out)
-	require.Contains(t, out, "66.7 % of messages within 2 %")
-
-	// Messages are numbered by their start, wherever they are in our list, and those too that --until left.
-	rows, err := os.ReadFile(flows)
-	require.NoError(t, err)
-	l := strings.Split(strings.TrimSpace(string(rows)), "\n")
-	slow := strings.Split(l[3], ",")
-	slow[7] = "9158.000"
-	require.NoError(t, os.WriteFile(flows, []byte(strings.Join([]string{l[0], strings.Join(slow, ","), l[2], l[1]}, "\n")), 0o644))
-	out, err = command(t, "compare", flows, "--with", "ns3:"+fct)
-	require.NoError(t, err)
-	require.Contains(t, out, "100.0 % of messages within 2 %")
-	left := strings.Split(l[1], ",")
-	left[6], left[7], left[9] = "", "", ""
-	require.NoError(t, os.WriteFile(flows, []byte(strings.Join([]string{l[0], strings.Join(left, ","), l[2], l[3]}, "\n")), 0o644))
-	out, err = command(t, "compare", flows, "--with", "ns3:"+fct)
-	require.NoError(t, err)
-	require.Contains(t, out, "2 messages in both, of 2 of ours and 3 of ns-3's")
-	require.Regexp(t, `near +1 +\S+ +2\.0000`, out)
-
-	require.NoError(t, os.WriteFile(fct, []byte("0b000001 zz\n"), 0o644))
-	_, err = command(t, "compare", flows, "--with", "ns3:"+fct)
-	require.ErrorContains(t, err, "line 1: want addresses")
-}
-
-func TestCheck(t *testing.T) {
-	require.NoError(t, checkClosedForms())
-	n, events, err := checkSeeds(context.Background(), 1, 20, newMeter(nil, "", 1))
-	require.NoError(t, err)
-	require.Equal(t, 20, n)
-	require.Greater(t, events, uint64(100_000))
-}
-
-// TestCheckDrawsAll: check is about each transport that run takes but bare, which a lost packet stops, and about trimming.
-func TestCheckDrawsAll(t *testing.T) {
-	drawn, trimmed := map[string]bool{}, map[string]bool{}
-	for seed := range uint64(500) {
-		s := randomScenario(seed)
-		name, _, _ := strings.Cut(s.Transport, ":")
-		drawn[name] = true
-		if trimmed[name] = trimmed[name] || s.Trim != ""; name == "dcp" {
-			require.NotEmpty(t, s.Trim, "seed %d", seed)
-		}
-	}
-	for _, name := range []string{"gbn", "irn", "timeout", "racktlp", "mprdma", "dcp", "strack", "uet"} {
-		require.True(t, drawn[name], name)
-	}
-	for _, name := range []string{"timeout", "racktlp", "mprdma", "dcp", "strack", "uet"} {
-		require.True(t, trimmed[name], name)
 	}
 }
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Messages of ns-3 are found among ours by hosts, size and order.
+func TestCompareNS3(t *testing.T) {
+	dir := t.TempDir()
+	list, flows, fct := filepath.Join(dir, "flow.txt"), filepath.Join(dir, "flows.csv"), filepath.Join(dir, "fct.txt")
+	require.NoError(t, os.WriteFile(list, []byte("3\n0 1 3 100 5000 2.0\n0 20 3 100 5000 2.05\n0 1 3 100 5000 2.1\n"), 0o644))
+	_, err := command(t, "run", "--topo", "dc2", "--load", "ns3:"+list, "--mtu", "1000", "--header", "48", "--ack-size", "60", "--flows", flows)
+	require.NoError(t, err)
+	// By hand: 5 packets of 1048 bytes at 100 Gbit/s and 4160 or 1012365 ns, as ns-3 has it; the second
+	// of the first pair twice as slow, and completed first.
+	text := "0b000001 0b000101 10001 100 5000 100000000 9158 4579 1\n0b000001 0b000101 10000 100 5000 0 4579 4579 1\n0b000001 0b001401 10000 100 5000 50000000 1012784 1012784 1\n"
+	require.NoError(t, os.WriteFile(fct, []byte(text), 0o644))
+	out, err := command(t, "compare", flows, "--with", "ns3:"+fct)
+	require.NoError(t, err)
+	require.Contains(t, out, "3 messages in both, of 3 of ours and 3 of ns-3's")
+	require.Regexp(t, `near +2 +\S+ +1\.5000`, out)
+	require.Regexp(t, `far \S+ \S+ \S+ \S+ +1 +1\.0\d+ +1\.0000`, out)
+	require.Contains(t, out, "66.7 % of messages within 2 %")
+
+	// Messages are numbered by their start, wherever they are in our list, and those too that --until left.
+	rows, err := os.ReadFile(flows)
+	require.NoError(t, err)
+	l := strings.Split(strings.TrimSpace(string(rows)), "\n")
+	slow := strings.Split(l[3], ",")
+	slow[7] = "9158.000"
+	require.NoError(t, os.WriteFile(flows, []byte(strings.Join([]string{l[0], strings.Join(slow, ","), l[2], l[1]}, "\n")), 0o644))
+	out, err = command(t, "compare", flows, "--with", "ns3:"+fct)
+	require.NoError(t, err)
+	require.Contains(t, out, "100.0 % of messages within 2 %")
+	left := strings.Split(l[1], ",")
+	left[6], left[7], left[9] = "", "", ""
+	require.NoError(t, os.WriteFile(flows, []byte(strings.Join([]string{l[0], strings.Join(left, ","), l[2], l[3]}, "\n")), 0o644))
+	out, err = command(t, "compare", flows, "--with", "ns3:"+fct)
+	require.NoError(t, err)
+	require.Contains(t, out, "2 messages in both, of 2 of ours and 3 of ns-3's")
+	require.Regexp(t, `near +1 +\S+ +2\.0000`, out)
+
+	require.NoError(t, os.WriteFile(fct, []byte("0b000001 zz\n"), 0o644))
+	_, err = command(t, "compare", flows, "--with", "ns3:"+fct)
+	require.ErrorContains(t, err, "line 1: want addresses")
+}
