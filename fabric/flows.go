@@ -142,7 +142,7 @@ func (s *Sim) number(src, dst uint32) uint16 {
 func (s *Sim) message(fi uint32) transport.Message {
 	f, e := &s.flows[fi], &s.ends[fi]
 	var there, back des.Time
-	hops := s.hops(e.from, e.to, func(pi uint32) {
+	hops := s.way(e.from, e.to, func(pi uint32) {
 		v := s.speedOf(pi)
 		there += v.prop + v.serialization(int64(s.cfg.MTU+s.cfg.Header))
 		v = s.speedOf(s.wires[pi].rev)
@@ -194,6 +194,37 @@ func (s *Sim) hops(from, to uint32, visit func(pi uint32)) int {
 	return 0
 }
 
+// way is hops where there is a way. Where links that are down leave none, it walks the shortest that there is with them.
+func (s *Sim) way(from, to uint32, visit func(pi uint32)) int {
+	if s.hops(from, to, nil) > 0 {
+		return s.hops(from, to, visit)
+	}
+	// From the receiver's switch back, breadth first: next is the port that leads on from each switch.
+	edge := s.wires[s.nics[to]]
+	next := map[uint32]uint32{edge.node: edge.rev}
+	for queue := []uint32{edge.node}; len(queue) > 0; queue = queue[1:] {
+		nd := &s.nodes[queue[0]]
+		for p := nd.firstPort; p < nd.firstPort+uint32(nd.ports); p++ {
+			m := s.wires[p].node
+			if _, seen := next[m]; !seen && s.nodes[m].sw != none {
+				next[m] = s.wires[p].rev
+				queue = append(queue, m)
+			}
+		}
+	}
+	n := 1
+	visit(s.nics[from])
+	for at := s.wires[s.nics[from]].node; at != s.owner(s.nics[to]) && n < maxHops; n++ {
+		pi, ok := next[at]
+		if !ok {
+			return 0
+		}
+		visit(pi)
+		at = s.wires[pi].node
+	}
+	return n
+}
+
 // Standalone is how long flow i would take from its start to its last acknowledgement if it were
 // alone, sent at line rate, with an ACK for each packet: store and forward over the first of the
 // shortest ways.
@@ -207,7 +238,7 @@ func (s *Sim) Standalone(i int) des.Time {
 	var before, at, sum, slowest, delay des.Time
 	var way [maxHops]uint32
 	hops := 0
-	s.hops(e.from, e.to, func(pi uint32) {
+	s.way(e.from, e.to, func(pi uint32) {
 		v := s.speedOf(pi)
 		ser := v.serialization(full)
 		sum, slowest = sum+ser, max(slowest, ser)
