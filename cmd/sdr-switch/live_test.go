@@ -251,3 +251,11 @@ func packetSocket(t *testing.T, h *host, protocol uint16) (fd int) {
 	t.Cleanup(func() { _ = unix.Close(fd) })
 	return fd
 }
+
+// A table that can't be written, as where the disk is full, is a failure.
+func TestTableThatCannotBeWritten(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	require.ErrorIs(t, (&experiment{}).table(full, []row{{}}), unix.ENOSPC)
+}

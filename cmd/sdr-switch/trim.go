@@ -219,13 +219,14 @@ func (e *experiment) run(ctx context.Context, out, log io.Writer) error {
 			rows = append(rows, r)
 		}
 	}
+	var shown error
 	if e.json != "-" {
-		e.table(out, rows)
+		shown = e.table(out, rows)
 	}
 	if e.json == "" {
-		return nil
+		return shown
 	}
-	return result.Write(out, e.json, rows)
+	return errors.Join(shown, result.Write(out, e.json, rows))
 }
 
 // again runs this program in a user namespace of its own, in which it may make networks.
@@ -387,9 +388,12 @@ func last(b []byte) (r result.Result, err error) {
 	return all[0], nil
 }
 
-func (e *experiment) table(out io.Writer, rows []row) {
-	fmt.Fprintf(out, "%d transfers of %v by %s, line %v, queue %v; fixed: %s\n", e.iters, e.size, e.scheme, e.rate, e.queue, e.controller("fixed"))
+func (e *experiment) table(out io.Writer, rows []row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, err := fmt.Fprintf(out, "%d transfers of %v by %s, line %v, queue %v; fixed: %s\n", e.iters, e.size, e.scheme, e.rate, e.queue, e.controller("fixed"))
+	if err != nil {
+		return err
+	}
 	fmt.Fprintln(w, "switch\tcontrol\tgoodput\tof line\tp99\tcut\tseen\tback\tjoined\tdropped\trepeats\tspurious\ttimers\tpackets/s\tcontent\t")
 	for _, r := range rows {
 		line, content := "-", "-"
@@ -408,5 +412,5 @@ func (e *experiment) table(out io.Writer, rows []row) {
 			p99, r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Joined,
 			r.Switch.Dropped, u.Retransmitted, u.Spurious, u.Timeouts, r.PacketRate, content)
 	}
-	_ = w.Flush()
+	return w.Flush()
 }
