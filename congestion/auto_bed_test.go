@@ -43,22 +43,26 @@ func TestAutoDoesntFlood(t *testing.T) {
 // What another sender has found out spares the start, and may be wrong by a factor of four.
 func TestBBRBeginsWithWhatIsKnown(t *testing.T) {
 	const rate, rtt = 200 * units.Mbit, 100 * units.Millisecond
-	begin := func(found units.Rate) *bottleneck.Bed {
+	begin := func(found units.Rate, guess bool) *bottleneck.Bed {
 		b := bottleneck.New(bottleneck.Link{Rate: rate, Buffer: rate.Bytes(rtt), Packet: packet, Seed: 5}, bottleneck.Flow{
-			Controller: congestion.BBR()(congestion.Path{MTU: packet, Found: congestion.Model{Rate: found, MinRTT: rtt}}),
+			Controller: congestion.BBR()(congestion.Path{MTU: packet, Found: congestion.Model{Rate: found, MinRTT: rtt, Guess: guess}}),
 			RTT:        rtt, Report: 3 * units.Millisecond,
 		})
 		b.Run(6 * sec)
 		return b
 	}
-	cold, warm := begin(0), begin(rate)
+	cold, warm := begin(0, false), begin(rate, false)
 	require.Greater(t, float64(warm.Rate(0, 0, sec)), 0.8*float64(rate))
 	require.Greater(t, float64(warm.Rate(0, 0, sec)), 1.3*float64(cold.Rate(0, 0, sec)))
 	for _, wrong := range []units.Rate{rate / 4, rate * 4} {
-		b := begin(wrong)
+		b := begin(wrong, false)
 		require.Greater(t, float64(b.Rate(0, 4*sec, 6*sec)), 0.9*float64(rate), "%v", wrong)
 		s := b.Sum(0, 2*sec, 6*sec)
 		require.Less(t, float64(s.Dropped), 0.01*float64(s.Sent), "%v", wrong)
+	}
+	// Of what is a guess the start goes on, so that none, however low, makes it slower than without.
+	for found := rate; found > 0; found /= 4 {
+		require.GreaterOrEqual(t, begin(found, true).Rate(0, 0, sec), cold.Rate(0, 0, sec), "%v", found)
 	}
 }
 

@@ -144,10 +144,16 @@ func newBBR(p Path) *bbr {
 	return b
 }
 
-// recall begins with what another has found out: no start that doubles is needed then. The first
-// round trip measured takes the place of that one.
+// recall begins with what another has found out. No start that doubles is needed then, but where that is a guess: it begins there if that
+// is more than it would otherwise begin with, because from far below the path's rate nothing else gets there as soon. The first round trip
+// measured takes the place of that one.
 func (b *bbr) recall(f Model) {
 	r := min(max(f.Rate, minBBR), maxBBR)
+	if f.Guess {
+		b.minRTT = min(f.MinRTT, maxRTT)
+		b.window = max(b.window, r.Bytes(b.minRTT))
+		return
+	}
 	for i := range b.rates {
 		b.rates[i] = r
 	}
@@ -340,7 +346,7 @@ func (b *bbr) silentAt() units.Instant {
 
 // Model implements Modeler.
 func (b *bbr) Model() Model {
-	m := Model{Rate: b.bw(), MinRTT: b.minRTT, State: phaseNames[b.phase]}
+	m := Model{Rate: b.bw(), MinRTT: b.minRTT, State: phaseNames[b.phase], Guess: b.phase == startup}
 	if b.srtt > b.minRTT {
 		m.Queue = b.srtt - b.minRTT
 	}

@@ -112,7 +112,7 @@ func TestBBRBoundsLies(t *testing.T) {
 			return []int64{0, 1, -1, 1500, 1 << 20, 1 << 40, 1<<63 - 1, -1 << 63, rng.Int64(), int64(rng.IntN(1 << 24))}[rng.IntN(10)]
 		}
 		c := congestion.BBR()(congestion.Path{
-			MTU: units.Bytes(wild()), BaseRTT: units.Duration(wild()), Found: congestion.Model{Rate: units.Rate(wild()), MinRTT: units.Duration(wild())},
+			MTU: units.Bytes(wild()), BaseRTT: units.Duration(wild()), Found: congestion.Model{Rate: units.Rate(wild()), MinRTT: units.Duration(wild()), Guess: rng.IntN(2) == 0},
 		})
 		auto := congestion.Auto()(congestion.Path{MTU: units.Bytes(wild()), LineRate: units.Rate(max(wild(), 0))})
 		now := units.Instant(rng.IntN(1000))

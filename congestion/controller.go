@@ -109,6 +109,8 @@ type Model struct {
 	Queue  units.Duration // how long packets wait in queues
 	State  string         // what the controller is doing, in a word
 	Full   bool           // a queue was full within the last round trips, or what gets lost is taken for that
+	// Guess says that the path may give much more than Rate: nobody has asked it for more yet, or lately, or for this sender alone.
+	Guess bool
 }
 
 // A Modeler is a Controller that has a Model.

@@ -13,7 +13,7 @@ import (
 
 // paths is what the Conns of an Endpoint have learnt of the ways to their peers, by the address of the
 // peer's device, so that a new Conn starts with it (RFC 9040, temporal sharing). What is known of a
-// path is worth half after every halfLife without a word of it, and of maxPaths paths at most
+// path is worth half after every halfLife without a word of it, and a guess from the first on. Of maxPaths paths at most
 // something is known.
 type paths struct {
 	mu sync.Mutex
@@ -39,7 +39,8 @@ func pathsOf(e *sdr.Endpoint) *paths {
 }
 
 // join adds a Conn to those that send to a peer, and returns what it may begin with: its share of
-// what another has found, which was for that other alone. It returns nil if there are too many paths.
+// what another has found, which was for that other alone. That is a guess, as the others may have nothing to send. It returns nil if there
+// are too many paths.
 func (p *paths) join(peer netip.Addr, now units.Instant) (*path, congestion.Model) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -53,9 +54,17 @@ func (p *paths) join(peer netip.Addr, now units.Instant) (*path, congestion.Mode
 	}
 	x.conns++
 	m := x.found
+	m.Rate = x.left(now)
+	if m.Rate > 0 {
+		m.Guess = m.Guess || x.conns > 1 || m.Rate < x.found.Rate
+	}
 	m.Rate /= units.Rate(x.conns)
-	m.Rate >>= uint(min(max(now.Sub(x.at), 0)/halfLife, 63))
 	return x, m
+}
+
+// left is what of the rate that was found still counts.
+func (x *path) left(now units.Instant) units.Rate {
+	return x.found.Rate >> uint(min(max(now.Sub(x.at), 0)/halfLife, 63))
 }
 
 // forget makes room by what is known for longest of those to whom nobody sends; false: all are sent to.
@@ -71,13 +80,19 @@ func (p *paths) forget() bool {
 	return at != units.Never
 }
 
-// record keeps what a Conn has found on x, which it has joined, if it has found a rate.
+// record keeps what a Conn has found on x, which it has joined, if it has found a rate. The one that it began with, or has told before, is no
+// news. A guess, of a Conn that has sent little, says nothing against more. What was found while others sent there is a guess for
+// who is alone.
 func (p *paths) record(x *path, now units.Instant, m congestion.Model) {
 	if m.Rate <= 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if m.Rate == x.found.Rate || m.Guess && m.Rate <= x.left(now) {
+		return
+	}
+	m.Guess = m.Guess || x.conns > 1
 	x.found, x.at = m, now
 }
 

@@ -29,6 +29,7 @@ func TestPaths(t *testing.T) {
 	p.record(x, now, congestion.Model{}) // found nothing
 	_, begin = p.join(peerNumber(1), now)
 	require.Equal(t, units.Gbit/2, begin.Rate, "another is there")
+	require.True(t, begin.Guess, "which may have nothing to send")
 	p.leave(x)
 	p.leave(x)
 	_, begin = p.join(peerNumber(1), now)
@@ -36,6 +37,7 @@ func TestPaths(t *testing.T) {
 	p.leave(x)
 	_, begin = p.join(peerNumber(1), now.Add(2*halfLife))
 	require.Equal(t, units.Gbit/4, begin.Rate)
+	require.True(t, begin.Guess, "it is old")
 	p.leave(x)
 	_, begin = p.join(peerNumber(1), now.Add(1000*halfLife))
 	require.Zero(t, begin.Rate)
@@ -52,4 +54,35 @@ func TestPaths(t *testing.T) {
 	require.NotNil(t, x)
 	require.Len(t, p.to, maxPaths)
 	require.NotContains(t, p.to, peerNumber(maxPaths), "nobody sends there")
+}
+
+// What a Conn tells is kept if it is news: not what it was told itself, nor how little it has sent.
+func TestPathsKeepWhatIsNews(t *testing.T) {
+	p := &paths{to: map[netip.Addr]*path{}}
+	now := units.Instant(units.Second)
+	begin := func(at units.Instant) congestion.Model {
+		x, m := p.join(peerNumber(1), at)
+		p.leave(x)
+		return m
+	}
+	x, _ := p.join(peerNumber(1), now)
+	p.leave(x)
+	found := congestion.Model{Rate: units.Gbit, MinRTT: units.Millisecond}
+	little := congestion.Model{Rate: units.Mbit, MinRTT: units.Millisecond, Guess: true}
+	p.record(x, now, little)
+	require.Equal(t, little, begin(now), "better than nothing")
+	p.record(x, now, found)
+	p.record(x, now, little)
+	require.Equal(t, found, begin(now), "nobody asked for more")
+	p.record(x, now.Add(halfLife), found)
+	require.Equal(t, units.Gbit/2, begin(now.Add(halfLife)).Rate, "that was known, and is as old as before")
+	much := little
+	much.Rate = units.Gbit * 3 / 4
+	p.record(x, now.Add(halfLife), much)
+	require.Equal(t, much, begin(now.Add(halfLife)), "more than what is left of the other")
+	// What was found beside others is a guess for who is alone.
+	x.conns = 2
+	p.record(x, now.Add(halfLife), found)
+	x.conns = 0
+	require.Equal(t, congestion.Model{Rate: units.Gbit, MinRTT: units.Millisecond, Guess: true}, begin(now.Add(halfLife)))
 }
