@@ -36,15 +36,25 @@ func (m *Meter) Frame(now uint64, b []byte, keep int) ([]byte, switchfn.Verdict)
 	case switchfn.Trim:
 		b = l.Cut(b, n)
 	}
-	m.take(now, len(b))
+	if m.backlog(now) < room*m.Limit {
+		m.take(now, len(b))
+	}
 	return b, v
 }
 
-func (m *Meter) admit(now uint64, t Tag, canCut bool) switchfn.Verdict {
-	backlog := uint64(0)
+// room is how many times what data may find waiting the port holds. Headers pass whatever waits, but what a real queue would have no
+// room for leaves no backlog: a flood of them would else let nothing pass for long after its end.
+const room = 2
+
+func (m *Meter) backlog(now uint64) uint64 {
 	if m.Idle > now {
-		backlog = m.Idle - now
+		return m.Idle - now
 	}
+	return 0
+}
+
+func (m *Meter) admit(now uint64, t Tag, canCut bool) switchfn.Verdict {
+	backlog := m.backlog(now)
 	m.MostBacklog = max(m.MostBacklog, backlog)
 	v := switchfn.Pass
 	full := backlog >= m.Limit

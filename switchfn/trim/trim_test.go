@@ -232,6 +232,23 @@ func TestMeterIsAQueue(t *testing.T) {
 	}
 }
 
+// However many header-only packets come, and for how long: soon after the last one data pass again, as behind a queue that has an end.
+func TestMeterForgetsAFlood(t *testing.T) {
+	const limit = 40_000
+	m := Meter{PSPerByte: 8000, Limit: limit} // 1 Gbit/s
+	header, ack := frame(false, HeaderOnly, OpWrite, ETHSize), frame(false, Ack, roce.RCAcknowledge, 8)
+	now := uint64(0)
+	for now < 100_000_000 {
+		now += 60 // ten times the rate
+		_, v := m.Frame(now, header, 0)
+		require.Equal(t, switchfn.Control, v)
+	}
+	_, v := m.Frame(now, ack, 0)
+	require.Equal(t, switchfn.Drop, v)
+	_, v = m.Frame(now+limit+1000, ack, 0)
+	require.Equal(t, switchfn.Pass, v)
+}
+
 // Trimming each n-th packet of data is exact, whatever else passes.
 func TestEvery(t *testing.T) {
 	m := Meter{Limit: 1, Every: 100}

@@ -10,6 +10,7 @@
 #define ROCE_PORT 4791
 #define IPPROTO_UDP 17
 #define MAX_KEEP 512
+#define ROOM 2 /* how many times the limit the port holds: trim.room */
 
 /* Sizes of headers; DCP is that of DCP's extended header (trim.ETHSize). */
 #define ETH 14
@@ -152,7 +153,7 @@ static __always_inline int decide(struct meter *m, __u32 t, __u32 n, __u32 len)
 		v = DROP;
 	}
 	count(m, t, v);
-	if (v != DROP) {
+	if (v != DROP && backlog < ROOM * m->limit) {
 		if (v == TRIM)
 			len = n;
 		if (m->idle < now) {
