@@ -169,10 +169,11 @@ func (d *dcqcn) OnCNP(now units.Instant) {
 		// The nanosecond puts the decrease behind the tick of α on the same grid.
 		past := now.Sub(d.began)
 		steps := past / d.c.DecreaseInterval
-		if steps*d.c.DecreaseInterval < past || steps == 0 {
-			steps++
+		d.decrease = d.began.Add(steps * d.c.DecreaseInterval)
+		if d.decrease < now || steps == 0 {
+			d.decrease = d.decrease.Add(d.c.DecreaseInterval)
 		}
-		d.decrease = d.began.Add(steps * d.c.DecreaseInterval).Add(1)
+		d.decrease = d.decrease.Add(1)
 	}
 }
 
@@ -214,9 +215,9 @@ func (d *dcqcn) riseUntil(limit units.Instant) bool {
 	if d.rise == units.Never {
 		return false
 	}
-	k := limit.Sub(d.rise)/d.c.RiseInterval + 1
-	d.increase(&d.timerSteps, int64(k))
-	d.rise = d.rise.Add(k * d.c.RiseInterval)
+	k := limit.Sub(d.rise) / d.c.RiseInterval // besides the one due at d.rise
+	d.increase(&d.timerSteps, int64(k)+1)
+	d.rise = d.rise.Add(k * d.c.RiseInterval).Add(d.c.RiseInterval) // one by one, as Add stops at Never, and a product wraps
 	return d.rise != units.Never
 }
 

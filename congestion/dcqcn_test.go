@@ -158,6 +158,22 @@ func TestDCQCNRecovers(t *testing.T) {
 	}
 }
 
+// The end of time is an instant like others: a call there returns, with what all the time before has brought.
+func TestDCQCNAtTheEndOfTime(t *testing.T) {
+	f, err := DCQCN(DCQCNDefaults())
+	require.NoError(t, err)
+	for _, end := range []units.Instant{units.Never - 1, units.Never} {
+		c := f(Path{LineRate: 25 * units.Gbit})
+		c.OnCNP(1)
+		c.Limits(units.Instant(units.Millisecond))
+		c.OnCNP(units.Instant(2 * units.Millisecond))
+		rate, _ := c.Limits(end)
+		require.Equal(t, 25*units.Gbit, rate)
+		c.OnCNP(end)
+		require.GreaterOrEqual(t, c.Next(), end)
+	}
+}
+
 // However many notifications are forged, the rate falls once an interval by half at most, stays at the
 // least rate, and comes back.
 func TestDCQCNForgedNotifications(t *testing.T) {
