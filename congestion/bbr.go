@@ -180,6 +180,9 @@ func (b *bbr) OnSent(now units.Instant, n, inflight units.Bytes) {
 		b.beginRound(now)
 		pause := now.Sub(b.heardAt)
 		b.before = bbrRound{void: true, took: pause, gap: pause}
+		if b.heardAt != 0 {
+			b.calmAt = now // nothing of this flow waited meanwhile
+		}
 	}
 	if inflight <= n {
 		b.wait = 0 // what waited has left while there was nothing to send

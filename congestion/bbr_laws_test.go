@@ -288,7 +288,8 @@ func TestBBRProbesWhenPressed(t *testing.T) {
 	require.True(t, wants(long+pressedTime+1))
 }
 
-// Packets count as calm that wait for no longer than twice the target, or than behind eight flows of this kind, and all do at the end of a probe and in a round that tells nothing.
+// Packets count as calm that wait for no longer than twice the target, or than behind eight flows of this kind, and all do at the end of a probe, in a round that tells nothing,
+// and after a pause, in which nothing was sent.
 func TestBBRCalm(t *testing.T) {
 	at := func(do func(b *bbr)) bool {
 		b, now := cruising()
@@ -308,6 +309,8 @@ func TestBBRCalm(t *testing.T) {
 	require.True(t, at(func(b *bbr) { b.endProbeRTT(b.now, true) }))
 	require.True(t, at(func(b *bbr) { b.round.void = true; b.next(b.now, 0, false) }))
 	require.False(t, at(func(b *bbr) { b.next(b.now, 0, false) }))
+	require.True(t, at(func(b *bbr) { b.OnSent(b.now, lawsMTU, lawsMTU) }))
+	require.False(t, at(func(b *bbr) { b.OnSent(b.now, lawsMTU, 2*lawsMTU) }))
 }
 
 // σ is the same on all ways from 2.4 to 25 ms, a twentieth of a round trip on shorter ones, and grows with more than the square on longer ones.

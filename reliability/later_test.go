@@ -52,3 +52,19 @@ func TestLaterConnIsNoSlowerThanTheFirst(t *testing.T) {
 		require.LessOrEqual(t, float64(took), 1.02*float64(cold), c.name)
 	}
 }
+
+// TestPauseCostsNothing: a sender that had nothing to send for long has no queue to drain before it goes on.
+func TestPauseCostsNothing(t *testing.T) {
+	p := unknownRate(t)
+	const n = 32 * units.MiB
+	for range 4 {
+		p.timed(n)
+	}
+	warm := p.timed(n)
+	for _, pause := range []units.Duration{units.Second, units.Minute} {
+		p.run(pause)
+		took := p.timed(n)
+		t.Logf("after %v: %.3f of the time without", pause, float64(took)/float64(warm))
+		require.LessOrEqual(t, float64(took), 1.02*float64(warm), "%v", pause)
+	}
+}
