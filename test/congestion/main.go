@@ -50,34 +50,61 @@ type judge struct {
 var text = units.FormatDuration
 
 func main() {
-	name := flag.String("cc", "bbr", "congestion control")
-	jitter := flag.Bool("busy", false, "let the ends' hosts stall as busy ones do")
-	spacing := flag.Duration("spacing", 1200*time.Millisecond, "by which flows that share begin one after another; a TCP flow and ours by five thirds of it")
-	seed := flag.Uint64("seed", 1, "of the random losses")
-	only := flag.String("only", "alone,shared,mixed,rivals,incast,changes,routes", "parts of the table")
-	flag.Parse()
-	factory, err := controller(*name)
-	if err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
+	}
+}
+
+// run prints the table, or returns what is wrong with the arguments.
+func run(args []string) error {
+	flags := flag.NewFlagSet("congestion", flag.ExitOnError)
+	name := flags.String("cc", "bbr", "congestion control")
+	jitter := flags.Bool("busy", false, "let the ends' hosts stall as busy ones do")
+	spacing := flags.Duration("spacing", 1200*time.Millisecond, "by which flows that share begin one after another; a TCP flow and ours by five thirds of it")
+	seed := flags.Uint64("seed", 1, "of the random losses")
+	only := flags.String("only", strings.Join(partNames(), ","), "parts of the table")
+	_ = flags.Parse(args) // exits by itself
+	factory, err := controller(*name)
+	if err != nil {
+		return err
+	}
+	chosen := strings.Split(*only, ",")
+	for _, c := range chosen {
+		if !slices.Contains(partNames(), c) {
+			return fmt.Errorf("-only %s: there is no part %q, choose from %s", *only, c, strings.Join(partNames(), ","))
+		}
+	}
+	if *spacing < 0 || flags.NArg() > 0 {
+		return fmt.Errorf("-spacing %v, and arguments %q: must not be negative, and there are none", *spacing, flags.Args())
 	}
 	j := &judge{make: factory, seed: *seed, spacing: units.Instant(*spacing)}
 	if *jitter {
 		j.stalls = bottleneck.BusyHost
 	}
-	parts := strings.Split(*only, ",")
-	for _, p := range []struct {
-		name string
-		run  func()
-	}{
-		{"alone", j.alone}, {"shared", j.shared}, {"mixed", j.mixed}, {"rivals", j.rivals}, {"incast", j.incast},
-		{"changes", j.changes}, {"routes", j.routes},
-	} {
-		if slices.Contains(parts, p.name) {
-			p.run()
+	for _, p := range parts {
+		if slices.Contains(chosen, p.name) {
+			p.run(j)
 		}
 	}
 	fmt.Printf("\n%d of %d rows met their goals.\n", j.met, j.rows)
+	return nil
+}
+
+// parts are those of the table, in their order.
+var parts = []struct {
+	name string
+	run  func(*judge)
+}{
+	{"alone", (*judge).alone}, {"shared", (*judge).shared}, {"mixed", (*judge).mixed}, {"rivals", (*judge).rivals}, {"incast", (*judge).incast},
+	{"changes", (*judge).changes}, {"routes", (*judge).routes},
+}
+
+func partNames() (names []string) {
+	for _, p := range parts {
+		names = append(names, p.name)
+	}
+	return names
 }
 
 // controller is that of a name: a congestion control's, or one of the TCP senders'.
@@ -89,6 +116,9 @@ func controller(name string) (congestion.Factory, error) {
 		return func(congestion.Path) congestion.Controller { return &bottleneck.BBRv1{Packet: packet} }, nil
 	}
 	spec, err := congestion.Parse(name)
+	if err == nil && spec.Telemetry {
+		err = fmt.Errorf("-cc %s: it decides by what switches write into packets, which this queue doesn't", name)
+	}
 	return spec.New, err
 }
 
