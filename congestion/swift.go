@@ -143,6 +143,9 @@ func (s *swift) OnCNP(now units.Instant) { s.now = max(s.now, now) }
 // acknowledged bytes, so that a forged acknowledgement grows the window by AI packets at most.
 func (s *swift) OnAck(now units.Instant, a *Ack) {
 	s.now = max(s.now, now)
+	if a.RTT <= 0 && a.Acked <= 0 {
+		return // what the driver knows of the path, and no word from there
+	}
 	s.timeouts = 0
 	if a.RTT <= 0 {
 		return

@@ -70,6 +70,18 @@ func TestSwiftLearnsTheRoundTrip(t *testing.T) {
 	require.Equal(t, c.BaseTarget, s.target, "one that was chosen stays")
 }
 
+// What the driver says of the path without having heard of a packet doesn't end a row of timeouts.
+func TestSwiftCountsTimeoutsInARow(t *testing.T) {
+	s := mustSwift(t, SwiftDefaults(), swiftPath)
+	for i := range s.resetAfter {
+		s.OnLoss(units.Instant(i), Loss{Bytes: 1000, Kind: LossTimeout})
+		s.OnAck(units.Instant(i), &Ack{Smoothed: 40 * units.Microsecond, Least: 30 * units.Microsecond})
+	}
+	require.Equal(t, s.low, s.window)
+	s.OnAck(units.Instant(units.Second), &Ack{Acked: 1000})
+	require.Zero(t, s.timeouts)
+}
+
 // Also with the least window of a long way a packet goes often enough that the peer isn't taken for dead.
 func TestSwiftIsNeverSilent(t *testing.T) {
 	c := SwiftDefaults()
