@@ -52,14 +52,19 @@ func (s *unitSet) len() (n int) {
 	return n
 }
 
-func (s *sender) sendRepeats(out *scheme.Output, room int) (n int) {
+// sendRepeats hands out repeats. A round's time runs from then on, and again from when each was injected, which one whose
+// message the receiver has completed meanwhile never is.
+func (s *sender) sendRepeats(now units.Instant, out *scheme.Output, room int) (n int) {
 	for n < room && s.repeats.Len() > 0 {
 		u := int(s.repeats.Pop())
 		g := u / s.layout.k
 		if g < s.window.base || s.window.at(g).settled {
 			continue
 		}
-		s.handed(s.window.at(g))
+		group := s.window.at(g)
+		group.queued--
+		group.repeatedAt = now
+		s.handed(group)
 		// Another channel each time: the one that lost it may be dead.
 		s.channel = (s.channel + 1) % s.env.Channels
 		out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Unit(u), Channel: s.channel, Repeat: true})

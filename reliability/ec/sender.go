@@ -72,7 +72,7 @@ func (s *sender) Stats() scheme.Stats {
 // Poll sends repeats, then parity that is ready, then new data.
 func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
 	room := min(out.Budget, cap(out.Sends)-len(out.Sends))
-	room -= s.sendRepeats(out, room)
+	room -= s.sendRepeats(now, out, room)
 	for sent := true; sent; {
 		s.startJobs(now, out)
 		n := s.sendParity(now, out, room)
@@ -161,7 +161,6 @@ func (s *sender) onInjected(now units.Instant, u scheme.Unit) {
 		group.sentAt = now
 		return
 	}
-	group.queued--
 	group.repeatedAt = now
 }
 

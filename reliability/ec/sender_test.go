@@ -189,6 +189,25 @@ func TestRepeatsByName(t *testing.T) {
 	require.Zero(t, h.s.Stats().Spurious)
 }
 
+// Conn doesn't send a repeat whose message the receiver has completed meanwhile, because what it repeats has come late, and
+// reports no such transmission. The group's other repeats must not wait for it.
+func TestRepeatOfAMessageThatIsComplete(t *testing.T) {
+	h := newHand(t, Config{Code: MDS, K: 10, M: 2}, 10)
+	h.send()
+	h.after(handRTT*3/2).say(0, []groupState{{0, 8, 1}}, span{3, 5})
+	h.out.Reset()
+	h.out.Budget, h.out.Window = 100, 100
+	_, err := h.s.Poll(h.now, &h.out)
+	require.NoError(t, err)
+	require.Len(t, h.out.Sends, 2)
+	h.s.OnSent(h.now, []scheme.Sent{{Unit: 4, Channel: 2}}) // unit 3 was dropped
+
+	h.after(handRTT/2).say(0, []groupState{{0, 9, 1}}, span{4, 5})
+	require.Empty(t, h.send(), "the frame can't know of the repeat")
+	h.after(handRTT).say(0, []groupState{{0, 9, 1}}, span{4, 5})
+	require.Equal(t, []scheme.Unit{4}, h.send(), "it was lost")
+}
+
 func TestSpuriousRepeatsAreCounted(t *testing.T) {
 	h := newHand(t, Config{Code: XOR, K: 10, M: 2}, 10)
 	h.send()

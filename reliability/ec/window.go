@@ -36,8 +36,8 @@ type txGroup struct {
 	// sentAt is when a unit was last injected for the first time.
 	sentAt units.Instant
 	// round are the units repeated or queued since the last round of repeats
-	// began, queued of them not yet injected; repeatedAt is when the last one
-	// was. frame is the number of the frame that the round was last judged by.
+	// began, queued of them not yet given to Conn; repeatedAt is when the last one
+	// was, or was injected. frame is the number of the frame that the round was last judged by.
 	round      unitSet
 	queued     uint8
 	repeatedAt units.Instant

@@ -139,7 +139,8 @@ type Sender interface {
 	// repeated and reordered, and a hostile peer may send any bytes: an error
 	// ends the transfer, so it is for frames that no loss can explain.
 	OnControl(now units.Instant, frame []byte) error
-	// OnSent reports transmissions, each once, when it has been injected, in order.
+	// OnSent reports transmissions, each once, when it has been injected, in order. Those
+	// of a message that the receiver has completed meanwhile are dropped, and not reported.
 	OnSent(now units.Instant, sent []Sent)
 	// OnJob reports that a coding job is done.
 	OnJob(now units.Instant, id uint32)
