@@ -310,7 +310,6 @@ func (s *sender) onParity(now units.Instant, p *txPath, i int) {
 		group.sent++
 		s.stats.Parity++
 	} else { // it was trimmed
-		s.stats.Retransmitted++
 		group.settles = now.Add(reaction(s.env))
 		s.rowsDue = true
 	}

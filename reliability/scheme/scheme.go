@@ -353,7 +353,8 @@ type Job struct {
 type Stats struct {
 	// Sent counts all transmissions of data and parity units, Retransmitted
 	// those of data after the first, Spurious those of Retransmitted that
-	// proved unnecessary, Parity the parity units.
+	// proved unnecessary, Parity the parity units, each once: one that is sent again, because a switch
+	// trimmed it, counts in Sent alone.
 	Sent, Retransmitted, Spurious, Parity uint64
 	// Losses counts the losses that were proved, by what they were.
 	Losses Losses
