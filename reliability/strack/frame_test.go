@@ -136,6 +136,28 @@ func FuzzParams(f *testing.F) {
 	})
 }
 
+// A peer can't have a receiver keep track of more packets than its transfer may need: one of a byte costs what one of a byte takes.
+func TestSpanIsBoundedByTheTransfer(t *testing.T) {
+	for _, n := range []int{1, 64, 65, 1000} {
+		env := &scheme.Env{Channels: 4, RTT: testRTT, MinRTT: testRTT, Rate: 400 * units.Gbit, MaxFrame: 1024, DataLimit: n}
+		s, err := New(Config{})
+		require.NoError(t, err)
+		info := scheme.Transfer{Length: units.Bytes(n) * 4096, UnitBytes: 4096, Units: n}
+		x, err := s.NewSender(info, env)
+		require.NoError(t, err)
+		info.Params = x.Params()
+		_, err = s.NewReceiver(info, env)
+		require.NoError(t, err)
+
+		p, err := parseParams(info.Params)
+		require.NoError(t, err)
+		p.span += 128
+		info.Params = p.append(nil)
+		_, err = s.NewReceiver(info, env)
+		require.ErrorIs(t, err, errParams, "%d units", n)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	for _, c := range []Config{
 		{LineRate: -1}, {BaseRTT: -1}, {BaseRTT: 2 * units.Second}, {MinTimeout: -1}, {AckUnits: -1}, {AckUnits: 1025}, {AckDelay: -2},

@@ -44,6 +44,8 @@ const (
 	maxAckUnits       = 1024
 	// unknownRTT is assumed while nothing has been measured: the window is then Conn's.
 	unknownRTT = units.Second
+	// spareSpan is by how many units a span may reach beyond the transfer: the core adds 64, and takes a multiple of 64.
+	spareSpan = 128
 	// maxUnits keeps numbers within their bits.
 	maxUnits = int(scheme.Probe) - 1
 )
@@ -105,7 +107,7 @@ func (s *sprayed) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiv
 	if err != nil {
 		return nil, err
 	}
-	if p.parity > 0 && (!s.cfg.Parity || t.Units > mostCoded) {
+	if p.parity > 0 && (!s.cfg.Parity || t.Units > mostCoded) || int(p.span) >= t.Units+spareSpan {
 		return nil, errParams
 	}
 	s.wanted = p.parity
