@@ -111,6 +111,16 @@ func (p *paths) measured(channel uint16, rtt units.Duration) {
 	st.srtt += (rtt - st.srtt) / 8
 }
 
+// rebase forgets round trips that are shorter than the path's have become: by them an answer to a unit's first transmission would pass
+// for one to its repeat.
+func (p *paths) rebase(base units.Duration) {
+	for i := range p.state {
+		if st := &p.state[i]; st.least > 0 {
+			st.least = max(st.least, base)
+		}
+	}
+}
+
 // quickest is the shortest of the living channels' smoothed round trips; 0: none was measured.
 func (p *paths) quickest() (rtt units.Duration) {
 	for i := range p.state {

@@ -124,3 +124,38 @@ func TestUnequalPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestPathGetsLonger: when the path has become longer in the middle of a transfer, the base round trip follows, though the window
+// is not small, and unanswered probes, of which there are many by then, don't pass for others of their numbers.
+func TestPathGetsLonger(t *testing.T) {
+	const rate = units.Gbit
+	for _, c := range []struct{ before, after units.Duration }{{500 * us, 50 * ms}, {2 * ms, 20 * ms}, {ms, 200 * ms}} {
+		for _, channels := range []int{1, 4, 16} {
+			size := max(16*units.MiB, rate.Bytes(4*c.after))
+			mk := makeScheme(strack.Config{})
+			p := newPair(t, sim.Config{HeaderBytes: 60, MaxMTU: 4096, Link: sim.Link{Rate: rate, Delay: c.before / 2}, Back: &sim.Link{Delay: c.before / 2}, Seed: 1},
+				sdr.QPConfig{MTU: 4096, Channels: channels},
+				reliability.Config{Rate: units.RateOf(4096, rate.Time(4156)), Congestion: congestion.Spec{Name: "none"}},
+				[2]func() scheme.Scheme{mk, mk}, nil)
+			from, err := p.ctx[0].RegisterSize(size, 0)
+			require.NoError(t, err)
+			to, err := p.ctx[1].RegisterSize(size, sdr.AccessRemoteWrite)
+			require.NoError(t, err)
+			r, err := p.conn[1].StartRecv(to, 0, size)
+			require.NoError(t, err)
+			begun := p.net.Now()
+			s, err := p.conn[0].StartSend(from, 0, size, reliability.SendOptions{})
+			require.NoError(t, err)
+			p.until(10*units.Second, func() bool { n, _ := r.Progress(); return n >= size/4 })
+			for d, l := range []sim.Link{{Rate: rate, Delay: c.after / 2}, {Delay: c.after / 2}} {
+				require.NoError(t, p.net.SetLink(sim.Direction(d), l))
+			}
+			p.until(1000*units.Second, func() bool { return isDone(s) && isDone(r) })
+			require.NoError(t, s.Err())
+			require.NoError(t, r.Err())
+			took, ideal := p.net.Now().Sub(begun), rate.Time(size)+c.after
+			t.Logf("from %v to %v, %d channels: %.2f of the ideal", c.before, c.after, channels, float64(took)/float64(ideal))
+			require.Less(t, took, 6*ideal, "from %v to %v, %d channels", c.before, c.after, channels)
+		}
+	}
+}

@@ -48,7 +48,7 @@ type transmission struct {
 	at      units.Instant
 	order   uint32 // among those of its channel
 	channel uint16
-	times   uint8 // how often the unit was sent, up to 255
+	times   uint8 // how often the unit was sent, up to 255; of a probe, how many of its number have not been answered
 	lost    bool  // proved so since
 }
 
@@ -67,8 +67,7 @@ func newSender(c *Config, t scheme.Transfer, env *scheme.Env, learned *losses) (
 		}
 	}
 	s := &sender{cfg: c, transfer: t, env: env, losses: learned, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels), report: newReport(env.Channels)}
-	s.round.reset()
-	s.window.ignoreLoss = c.Bitmap
+	s.window.ignoreLoss, s.window.squeezed = c.Bitmap, &s.round.squeeze
 	s.paths.init(s, c.Bitmap, env.Channels)
 	cfg := core.Config{
 		Paths: env.Channels, BaseRTT: base, AckBytes: units.Bytes(c.AckUnits) * s.msg.MTU,
@@ -142,6 +141,8 @@ const (
 	maxBackoff     = 7
 	// deadProbeRTTs is how often dead channels are probed, in base round trips.
 	deadProbeRTTs = 4
+	// probeGone is how late an answer to a probe may come.
+	probeGone = units.Second
 )
 
 // Poll sends what the core wants to send.
@@ -200,7 +201,11 @@ func (s *sender) send(now units.Instant, out *scheme.Output) bool {
 func (s *sender) sendProbe(now units.Instant, out *scheme.Output, channel uint16) {
 	n := s.probe % scheme.Probes
 	s.probe++
-	s.probes[n] = transmission{at: now, order: s.paths.sent(channel), channel: channel, times: 1}
+	x := &s.probes[n]
+	if now.Sub(x.at) > max(probeGone, s.timeout()) {
+		x.times = 0 // what has not been answered by now won't be
+	}
+	*x = transmission{at: now, order: s.paths.sent(channel), channel: channel, times: x.times + min(1, 255-x.times)}
 	out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Probe | scheme.Unit(n), Channel: int(channel)})
 }
 
@@ -307,8 +312,11 @@ func (s *sender) onAck(now units.Instant, a *ack) bool {
 		s.ack.Flags |= transport.Echo
 	}
 	if s.ack.Sent != units.Never {
-		s.measured(now, now.Sub(s.ack.Sent), s.ack.Entropy)
+		s.measured(now, x, s.ack.Entropy)
 		s.paths.passed(x)
+	}
+	if a.flags&flagProbe != 0 && x.times > 0 {
+		x.times--
 	}
 	before, refused := s.core.Expected(), s.core.Violations()
 	s.core.SetTimeout(s.timeout())
@@ -329,25 +337,28 @@ func (s *sender) sentAt(now units.Instant, a *ack, x *transmission) units.Instan
 		return units.Never
 	case a.channel >= 0 && a.channel != int(x.channel):
 		return units.Never
-	case x.times > 1 && (a.channel < 0 || now.Sub(x.at) < s.paths.least(x.channel)*7/8):
+	case x.times > 1 && (a.flags&flagProbe != 0 || a.channel < 0 || now.Sub(x.at) < s.paths.least(x.channel)*7/8):
 		return units.Never
 	}
 	return x.at
 }
 
-// measured handles a round-trip sample of a channel.
-func (s *sender) measured(now units.Instant, rtt units.Duration, channel uint16) {
+// measured handles a round-trip sample of a channel. Which of several transmissions was answered is not certain enough to say that
+// the base round trip was wrong.
+func (s *sender) measured(now units.Instant, x *transmission, channel uint16) {
+	rtt := now.Sub(x.at)
 	if s.srtt == 0 {
 		s.srtt = rtt
 	}
 	s.srtt += (rtt - s.srtt) / 16
 	s.paths.measured(channel, rtt)
-	if s.cfg.BaseRTT != 0 {
+	if s.cfg.BaseRTT != 0 || x.times > 1 {
 		return
 	}
-	if base := s.round.add(rtt, s.msg.BaseRTT, s.window.packets(now, s.msg.MTU)); base > 0 {
+	if base := s.round.add(x.at, rtt, s.msg.BaseRTT, s.window.packets(now, s.msg.MTU)); base > 0 {
 		s.msg.BaseRTT = base
 		s.window.restart(s.msg)
 		s.core.Rebase(base)
+		s.paths.rebase(base)
 	}
 }

@@ -8,32 +8,59 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A baseRound finds out that the base round trip is longer than thought: delay that many samples at a small
-// window don't end.
+// A baseRound finds out that the base round trip is longer than thought: delay that many samples at a small window don't
+// end. The window need not become small by itself: without marks a delay of more than three targets has it rise, to the most that
+// the base allows, and where the product is large what is added each round trip keeps it above that. So it is made small when
+// all round trips have been long for many of them in a row.
 type baseRound struct {
-	samples int
-	least   units.Duration
+	longSince  units.Instant // all samples since have been long; 0: the last was not
+	smallSince units.Instant // the window has been small since; 0: it is not
+	samples    int           // of packets sent since
+	least      units.Duration
+	// rounds is after how many long round trips the window is made small. It doubles when that ended the delay, so that a queue which
+	// is there all the time costs little.
+	rounds  units.Duration
+	squeeze bool // the window is to be small
 }
 
 const (
 	// smallWindow packets don't fill a queue, and so many samples in a row are no accident.
 	smallWindow, enoughSamples = 8, 8
+	// leastRounds and mostRounds bound baseRound.rounds.
+	leastRounds, mostRounds = 4, 256
 )
 
-func (r *baseRound) reset() { *r = baseRound{least: units.Duration(units.Never)} }
-
-// add returns the new base, or 0.
-func (r *baseRound) add(rtt, base units.Duration, window int) units.Duration {
-	if window > smallWindow || rtt < 2*base {
-		r.reset()
+// add takes a round trip of a packet that was sent at an instant, and returns the new base, or 0.
+func (r *baseRound) add(sent units.Instant, rtt, base units.Duration, window int) units.Duration {
+	r.rounds = max(r.rounds, leastRounds)
+	now := sent.Add(rtt)
+	if rtt < 2*base {
+		if r.squeeze {
+			r.rounds = min(2*r.rounds, mostRounds)
+		}
+		*r = baseRound{rounds: r.rounds}
 		return 0
+	}
+	if r.longSince == 0 {
+		r.longSince = now
+	}
+	if window > smallWindow {
+		r.smallSince, r.samples = 0, 0
+		r.squeeze = r.squeeze || now.Sub(r.longSince) >= r.rounds*rtt
+		return 0
+	}
+	if r.smallSince == 0 {
+		r.smallSince, r.least = now.Add(rtt), rtt
+	}
+	if sent < r.smallSince {
+		return 0 // more than a few packets were under way with it, or had only been taken for lost
 	}
 	r.least = min(r.least, rtt)
 	if r.samples++; r.samples < enoughSamples {
 		return 0
 	}
 	least := r.least
-	r.reset()
+	*r = baseRound{}
 	return least
 }
 
@@ -48,6 +75,8 @@ type watchedWindow struct {
 	cutAt units.Instant
 	// ignoreLoss keeps to the paper.
 	ignoreLoss bool
+	// squeezed, of baseRound, has it be a few packets.
+	squeezed *bool
 }
 
 const (
@@ -75,6 +104,15 @@ func (w *watchedWindow) restart(m transport.Message) {
 }
 
 func (w *watchedWindow) Limits(now units.Instant) (units.Rate, units.Bytes) {
+	r, n := w.allowed(now)
+	if *w.squeezed {
+		n = min(n, smallWindow*w.path.MTU)
+	}
+	return r, n
+}
+
+// allowed is what delay and losses allow.
+func (w *watchedWindow) allowed(now units.Instant) (units.Rate, units.Bytes) {
 	r, n := w.Controller.Limits(now)
 	if w.most != 0 {
 		n = min(n, w.most)
@@ -94,7 +132,7 @@ func (w *watchedWindow) OnAck(now units.Instant, a *congestion.Ack) {
 
 func (w *watchedWindow) OnLoss(now units.Instant, l congestion.Loss) {
 	w.Controller.OnLoss(now, l)
-	_, n := w.Limits(now)
+	_, n := w.allowed(now)
 	if w.ignoreLoss || l.Kind != congestion.LossDetected || l.Bytes < n/fewLost || now.Sub(w.cutAt) < w.path.BaseRTT {
 		return
 	}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strack
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A queue that a small window ends leaves the base as it is, and the window is made small more and more rarely. One sample
+// that is short says that it was no more than a queue.
+func TestQueueIsNotTheBase(t *testing.T) {
+	const base, long = units.Millisecond, 10 * units.Millisecond
+	var r baseRound
+	now := units.Instant(units.Second)
+	rounds := func(window int) (n int) {
+		for ; !r.squeeze; n++ {
+			require.Zero(t, r.add(now, long, base, window))
+			now = now.Add(long)
+		}
+		return n - 1
+	}
+	for want := leastRounds; want <= mostRounds; want *= 2 {
+		require.Equal(t, want, rounds(100))
+		require.Zero(t, r.add(now, base, base, smallWindow), "the queue is gone")
+		require.False(t, r.squeeze)
+	}
+	require.Equal(t, mostRounds, rounds(100), "no more rarely than that")
+}
+
+// What was sent before the window was small, and for a round trip after, says nothing; what is sent then says what the base is.
+func TestBaseIsWhatASmallWindowMeets(t *testing.T) {
+	const base, long = units.Millisecond, 10 * units.Millisecond
+	var r baseRound
+	now := units.Instant(units.Second)
+	for !r.squeeze {
+		require.Zero(t, r.add(now, long, base, 100))
+		now = now.Add(long)
+	}
+	small := now.Add(long)
+	require.Zero(t, r.add(now, long, base, smallWindow), "the first that finds the window small")
+	for range 2 * enoughSamples {
+		require.Zero(t, r.add(small.Add(long-1), 2*base, base, smallWindow), "of before")
+	}
+	for i := range enoughSamples - 1 {
+		require.Zero(t, r.add(small.Add(long), long-units.Duration(i), base, smallWindow))
+	}
+	require.True(t, r.squeeze)
+	require.Equal(t, long-(enoughSamples-2), r.add(small.Add(long), long, base, smallWindow))
+	require.False(t, r.squeeze)
+}
