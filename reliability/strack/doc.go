@@ -25,6 +25,7 @@
 //   - The timeout follows the round trip, and backs off while nothing arrives.
 //   - The base round trip is Conn's. Where it was wrong, because the path has changed, a window of a few packets
 //     shows it: delay that such a window doesn't end is the path's. It is made so small when round trips have been long for long.
+//   - The line rate is the highest at which Conn has paced, if none is configured: a rate that is found begins low.
 //
 // Config.Parity is beyond the paper: see parity.go.
 //

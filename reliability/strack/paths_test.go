@@ -159,3 +159,31 @@ func TestPathGetsLonger(t *testing.T) {
 		}
 	}
 }
+
+// TestFoundRate: where no rate is configured, the congestion control that searches for it begins low. The window follows what it
+// finds, in the first transfer.
+func TestFoundRate(t *testing.T) {
+	const rate, size = units.Gbit, 128 * units.MiB
+	for name, c := range map[string]strack.Config{"strack": {}, "strack-p": {Parity: true}} {
+		for _, rtt := range []units.Duration{5 * ms, 50 * ms} {
+			mk := makeScheme(c)
+			p := newPair(t, sim.Config{HeaderBytes: 60, MaxMTU: 4096, Link: sim.Link{Rate: rate, Delay: rtt / 2, Queue: 8 * units.MiB}, Back: &sim.Link{Delay: rtt / 2}, Seed: 1},
+				sdr.QPConfig{MTU: 4096, Channels: 4}, reliability.Config{Congestion: congestion.Spec{Name: "auto"}}, [2]func() scheme.Scheme{mk, mk}, nil)
+			from, err := p.ctx[0].RegisterSize(size, 0)
+			require.NoError(t, err)
+			to, err := p.ctx[1].RegisterSize(size, sdr.AccessRemoteWrite)
+			require.NoError(t, err)
+			r, err := p.conn[1].StartRecv(to, 0, size)
+			require.NoError(t, err)
+			begun := p.net.Now()
+			s, err := p.conn[0].StartSend(from, 0, size, reliability.SendOptions{})
+			require.NoError(t, err)
+			p.until(1000*units.Second, func() bool { return isDone(s) && isDone(r) })
+			require.NoError(t, s.Err())
+			require.NoError(t, r.Err())
+			took, ideal := p.net.Now().Sub(begun), rate.Time(size)+rtt
+			t.Logf("%s, %v: %.2f of the ideal, %v found", name, rtt, float64(took)/float64(ideal), p.conn[0].Stats().Path.Rate)
+			require.Less(t, took, 2*ideal, "%s, %v", name, rtt)
+		}
+	}
+}

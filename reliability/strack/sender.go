@@ -16,6 +16,7 @@ type sender struct {
 	cfg      *Config
 	transfer scheme.Transfer
 	env      *scheme.Env
+	rate     units.Rate // that msg has, whatever the size of units
 	msg      transport.Message
 	core     *core.Sender
 	paths    paths
@@ -66,7 +67,7 @@ func newSender(c *Config, t scheme.Transfer, env *scheme.Env, learned *losses) (
 			base = min(max(env.MinRTT, leastBaseRTT), units.Second)
 		}
 	}
-	s := &sender{cfg: c, transfer: t, env: env, losses: learned, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels), report: newReport(env.Channels)}
+	s := &sender{cfg: c, transfer: t, env: env, losses: learned, rate: rate, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels), report: newReport(env.Channels)}
 	s.window.ignoreLoss, s.window.squeezed = c.Bitmap, &s.round.squeeze
 	s.paths.init(s, c.Bitmap, env.Channels)
 	cfg := core.Config{
@@ -76,8 +77,13 @@ func newSender(c *Config, t scheme.Transfer, env *scheme.Env, learned *losses) (
 	if n := units.Bytes(t.Units); learned != nil && n*s.msg.MTU <= s.msg.LineRate.Bytes(base) {
 		s.coding.parity = learned.parity(t.Units)
 	}
+	s.window.line = s.msg.LineRate
+	whole := s.msg
+	if c.LineRate == 0 {
+		whole = messageOf(&t, max(rate, defaultLineRate), base) // the span can't grow with the rate
+	}
 	var err error
-	if s.core, err = cfg.NewSender(s.msg, uint32(s.coding.parity), &s.paths); err != nil {
+	if s.core, err = cfg.NewSender(whole, uint32(s.coding.parity), &s.paths); err != nil {
 		return nil, err
 	}
 	s.core.SetTimeout(s.timeout())
@@ -147,6 +153,7 @@ const (
 
 // Poll sends what the core wants to send.
 func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
+	s.followRate()
 	s.onTimer(now)
 	s.encode(out)
 	room := min(out.Budget, cap(out.Sends))
@@ -160,6 +167,17 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, err
 		next = min(next, now.Add(s.msg.BaseRTT))
 	}
 	return max(min(next, s.core.Next()), now+1), nil
+}
+
+// followRate has windows reckoned from the highest rate at which Conn has paced, in steps of a quarter: a congestion control that
+// searches for the rate begins low, and finds no more than the window lets through.
+func (s *sender) followRate() {
+	if s.cfg.LineRate != 0 || s.env.Rate <= s.rate+s.rate/4 {
+		return
+	}
+	s.rate = s.env.Rate
+	s.msg.LineRate = messageOf(&s.transfer, s.rate, s.msg.BaseRTT).LineRate
+	s.window.restart(s.msg)
 }
 
 func (s *sender) onTimer(now units.Instant) {

@@ -14,9 +14,9 @@ import (
 )
 
 // Config configures both halves of a Conn's transfers. The zero value is right for hosts on which the
-// connection's rate is configured (reliability.Config.Rate).
+// connection's rate is configured (reliability.Config.Rate), or found (reliability.Config.Congestion).
 type Config struct {
-	// LineRate is the rate that windows are reckoned from; 0: that at which Conn paces when a transfer begins, 10 Gbit/s
+	// LineRate is the rate that windows are reckoned from; 0: the highest at which Conn has paced in the transfer, 10 Gbit/s
 	// where it doesn't.
 	LineRate units.Rate
 	// BaseRTT is the network's round trip without queues, up to 1 s, which is also the delay of queues that

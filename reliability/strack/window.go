@@ -70,6 +70,7 @@ func (r *baseRound) add(sent units.Instant, rtt, base units.Duration, window int
 type watchedWindow struct {
 	congestion.Controller
 	path congestion.Path
+	line units.Rate // that windows are reckoned from
 	// most is what losses allow, 0: they allow anything. cutAt is when they did so last.
 	most  units.Bytes
 	cutAt units.Instant
@@ -87,6 +88,7 @@ const (
 
 // newController is a congestion.Factory.
 func (w *watchedWindow) newController(p congestion.Path) congestion.Controller {
+	p.LineRate = w.line
 	w.path, w.most = p, 0
 	f, err := congestion.STrack(congestion.STrackDefaults())
 	if err != nil {
@@ -99,7 +101,7 @@ func (w *watchedWindow) newController(p congestion.Path) congestion.Controller {
 // restart begins anew.
 func (w *watchedWindow) restart(m transport.Message) {
 	p := w.path
-	p.BaseRTT = m.BaseRTT
+	p.BaseRTT, w.line = m.BaseRTT, m.LineRate
 	w.newController(p)
 }
 
