@@ -125,14 +125,14 @@ func (s *sender) learn(computed []uint8) bool {
 
 // OnCompleted takes in what the transfer has taught, unless it met congestion.
 func (s *sender) OnCompleted(units.Instant) {
-	if s.losses == nil || s.transfer.Units > mostCoded || s.marked {
+	if !s.cfg.Parity || s.transfer.Units > mostCoded || s.marked {
 		return
 	}
 	again := int(s.stats.Retransmitted)
 	if s.core.Timeouts() > 0 {
 		again = min(again, 1) // all that was under way was repeated
 	}
-	s.losses.add(s.transfer.Units, min(s.lost+again, s.transfer.Units))
+	s.scheme.losses.add(s.transfer.Units, min(s.lost+again, s.transfer.Units))
 }
 
 // decode starts to compute what is missing.

@@ -187,3 +187,42 @@ func TestFoundRate(t *testing.T) {
 		}
 	}
 }
+
+// TestLaterTransfersKnowThePath: what one transfer has found out about a path that has become longer the next ones know, and
+// transfers that are over before it is found out find it out together.
+func TestLaterTransfersKnowThePath(t *testing.T) {
+	const rate, before, after = units.Gbit, 500 * us, 50 * ms
+	for _, size := range []units.Bytes{128 * units.KiB, units.MiB, 16 * units.MiB} {
+		mk := makeScheme(strack.Config{})
+		p := newPair(t, sim.Config{HeaderBytes: 60, MaxMTU: 4096, Link: sim.Link{Rate: rate, Delay: before / 2}, Back: &sim.Link{Delay: before / 2}, Seed: 1},
+			sdr.QPConfig{MTU: 4096, Channels: 4},
+			reliability.Config{Rate: units.RateOf(4096, rate.Time(4156)), Congestion: congestion.Spec{Name: "none"}},
+			[2]func() scheme.Scheme{mk, mk}, nil)
+		from, err := p.ctx[0].RegisterSize(size, 0)
+		require.NoError(t, err)
+		to, err := p.ctx[1].RegisterSize(size, sdr.AccessRemoteWrite)
+		require.NoError(t, err)
+		for i := range 8 {
+			if i == 1 {
+				for d, l := range []sim.Link{{Rate: rate, Delay: after / 2}, {Delay: after / 2}} {
+					require.NoError(t, p.net.SetLink(sim.Direction(d), l))
+				}
+			}
+			r, err := p.conn[1].StartRecv(to, 0, size)
+			require.NoError(t, err)
+			ready := p.net.Now().Add(200 * ms) // for the grant
+			p.until(units.Second, func() bool { return p.net.Now() >= ready })
+			begun := p.net.Now()
+			s, err := p.conn[0].StartSend(from, 0, size, reliability.SendOptions{})
+			require.NoError(t, err)
+			p.until(100*units.Second, func() bool { return isDone(s) && isDone(r) })
+			require.NoError(t, s.Err())
+			require.NoError(t, r.Err())
+			took, ideal := p.net.Now().Sub(begun), rate.Time(size)+after
+			t.Logf("%v, transfer %d: %.2f of the ideal", size, i, float64(took)/float64(ideal))
+			if i >= 5 {
+				require.Less(t, took, ideal*11/10, "%v, transfer %d", size, i)
+			}
+		}
+	}
+}

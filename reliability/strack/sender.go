@@ -13,6 +13,7 @@ import (
 
 // A sender lets the core's sender choose what to send, and where.
 type sender struct {
+	scheme   *sprayed
 	cfg      *Config
 	transfer scheme.Transfer
 	env      *scheme.Env
@@ -31,12 +32,10 @@ type sender struct {
 	srtt      units.Duration // of all channels, by what they deliver
 	backoff   uint
 	nextProbe units.Instant // when dead channels are probed next
-	round     baseRound
 
 	coding coding
-	losses *losses // nil: nobody wants to know
-	lost   int     // units that the receiver has computed, and were lost
-	marked bool    // a packet was
+	lost   int  // units that the receiver has computed, and were lost
+	marked bool // a packet was
 
 	report report
 	ack    transport.Packet
@@ -53,7 +52,8 @@ type transmission struct {
 	lost    bool  // proved so since
 }
 
-func newSender(c *Config, t scheme.Transfer, env *scheme.Env, learned *losses) (*sender, error) {
+func newSender(of *sprayed, t scheme.Transfer, env *scheme.Env) (*sender, error) {
+	c := &of.cfg
 	rate, base := c.LineRate, c.BaseRTT
 	if rate == 0 {
 		rate = env.Rate
@@ -64,18 +64,18 @@ func newSender(c *Config, t scheme.Transfer, env *scheme.Env, learned *losses) (
 	if base == 0 {
 		base = unknownRTT
 		if env.MinRTT > 0 {
-			base = min(max(env.MinRTT, leastBaseRTT), units.Second)
+			base = min(max(env.MinRTT, leastBaseRTT, of.base), units.Second)
 		}
 	}
-	s := &sender{cfg: c, transfer: t, env: env, losses: learned, rate: rate, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels), report: newReport(env.Channels)}
-	s.window.ignoreLoss, s.window.squeezed = c.Bitmap, &s.round.squeeze
+	s := &sender{cfg: c, transfer: t, env: env, scheme: of, rate: rate, msg: messageOf(&t, rate, base), delivered: make([]scheme.Mark, env.Channels), report: newReport(env.Channels)}
+	s.window.ignoreLoss, s.window.squeezed = c.Bitmap, &of.round.squeeze
 	s.paths.init(s, c.Bitmap, env.Channels)
 	cfg := core.Config{
 		Paths: env.Channels, BaseRTT: base, AckBytes: units.Bytes(c.AckUnits) * s.msg.MTU,
 		Congestion: s.window.newController,
 	}
-	if n := units.Bytes(t.Units); learned != nil && n*s.msg.MTU <= s.msg.LineRate.Bytes(base) {
-		s.coding.parity = learned.parity(t.Units)
+	if n := units.Bytes(t.Units); c.Parity && n*s.msg.MTU <= s.msg.LineRate.Bytes(base) {
+		s.coding.parity = of.losses.parity(t.Units)
 	}
 	s.window.line = s.msg.LineRate
 	whole := s.msg
@@ -373,10 +373,16 @@ func (s *sender) measured(now units.Instant, x *transmission, channel uint16) {
 	if s.cfg.BaseRTT != 0 || x.times > 1 {
 		return
 	}
-	if base := s.round.add(x.at, rtt, s.msg.BaseRTT, s.window.packets(now, s.msg.MTU)); base > 0 {
-		s.msg.BaseRTT = base
+	of := s.scheme
+	if base := of.round.add(x.at, rtt, s.msg.BaseRTT, s.window.packets(now, s.msg.MTU)); base > 0 {
+		of.base = base
+	} else if rtt < of.base {
+		of.base = rtt // it has become shorter
+	}
+	if of.base > s.msg.BaseRTT { // by this transfer's round trips, or another's
+		s.msg.BaseRTT = of.base
 		s.window.restart(s.msg)
-		s.core.Rebase(base)
-		s.paths.rebase(base)
+		s.core.Rebase(of.base)
+		s.paths.rebase(of.base)
 	}
 }

@@ -75,7 +75,11 @@ func New(c Config) (scheme.Scheme, error) {
 type sprayed struct {
 	cfg    Config
 	losses losses // of what this end has sent
-	wanted int    // parity that the peer's last message had
+	// base is the round trip that the path was last found to have, if that is longer than the least that Conn knows; 0: none was.
+	// round looks for it, over all transfers: many are over before it is found.
+	base   units.Duration
+	round  baseRound
+	wanted int // parity that the peer's last message had
 }
 
 func (s *sprayed) Name() string {
@@ -92,11 +96,7 @@ func (s *sprayed) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, 
 	if err := check(&t, env); err != nil {
 		return nil, err
 	}
-	var learned *losses
-	if s.cfg.Parity {
-		learned = &s.losses
-	}
-	return newSender(&s.cfg, t, env, learned)
+	return newSender(s, t, env)
 }
 
 func (s *sprayed) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiver, error) {

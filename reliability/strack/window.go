@@ -8,7 +8,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A baseRound finds out that the base round trip is longer than thought: delay that many samples at a small window don't
+// A baseRound finds out, from the transfers of a Conn, that the base round trip is longer than thought: delay that many samples at a small window don't
 // end. The window need not become small by itself: without marks a delay of more than three targets has it rise, to the most that
 // the base allows, and where the product is large what is added each round trip keeps it above that. So it is made small when
 // all round trips have been long for many of them in a row.
