@@ -28,7 +28,7 @@ func TestClosure(t *testing.T) {
 	if raceEnabled { // fewer transfers obey the same sums, and a single goroutine races with nobody
 		sizes = sizes[:1]
 	}
-	for name, newScheme := range allSchemes(t) {
+	for name, newScheme := range withPaths(t) {
 		for faults := range 8 {
 			for _, size := range sizes {
 				var drop, reorder, duplicate float64

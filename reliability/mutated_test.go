@@ -60,35 +60,37 @@ func TestMutatedControl(t *testing.T) {
 		size       = 200_000
 		noProgress = units.Second
 	)
-	for _, side := range []int{0, 1} {
-		for _, share := range []float64{0.5, 1} {
-			for seed := range uint64(9) {
-				t.Run(fmt.Sprintf("%s, share %v, seed %d", []string{"sender", "receiver"}[side], share, seed), func(t *testing.T) {
-					m := &mutant{rng: rand.New(rand.NewPCG(seed, uint64(side))), share: share}
-					p := newPair(t, setup{
-						net:    sim.Config{Rate: units.Gbit, Seed: seed, Link: sim.Link{Delay: ms}},
-						qp:     smallQP,
-						conn:   reliability.Config{NoProgress: noProgress},
-						scheme: newSR(t, sr.NACK),
-						wrap: func(i int, d backend.Device) backend.Device {
-							if i != side {
-								return d
-							}
-							m.Device = d
-							return m
-						},
+	for name, newScheme := range withPaths(t) {
+		for _, side := range []int{0, 1} {
+			for _, share := range []float64{0.5, 1} {
+				for seed := range uint64(9) {
+					t.Run(fmt.Sprintf("%s, %s, share %v, seed %d", name, []string{"sender", "receiver"}[side], share, seed), func(t *testing.T) {
+						m := &mutant{rng: rand.New(rand.NewPCG(seed, uint64(side))), share: share}
+						p := newPair(t, setup{
+							net:    sim.Config{Rate: units.Gbit, Seed: seed, Link: sim.Link{Delay: ms}},
+							qp:     smallQP,
+							conn:   reliability.Config{NoProgress: noProgress},
+							scheme: newScheme,
+							wrap: func(i int, d backend.Device) backend.Device {
+								if i != side {
+									return d
+								}
+								m.Device = d
+								return m
+							},
+						})
+						m.on = true
+						var all []*reliability.Transfer
+						for range 4 {
+							r, err := p.conn[1].StartRecv(p.mr(1, size, 0), 0, size)
+							require.NoError(t, err)
+							s, err := p.conn[0].StartSend(p.mr(0, size, 1), 0, size, reliability.SendOptions{})
+							require.NoError(t, err)
+							all = append(all, r, s)
+						}
+						p.until(30*noProgress, func() bool { return !slices.ContainsFunc(all, pending) })
 					})
-					m.on = true
-					var all []*reliability.Transfer
-					for range 4 {
-						r, err := p.conn[1].StartRecv(p.mr(1, size, 0), 0, size)
-						require.NoError(t, err)
-						s, err := p.conn[0].StartSend(p.mr(0, size, 1), 0, size, reliability.SendOptions{})
-						require.NoError(t, err)
-						all = append(all, r, s)
-					}
-					p.until(30*noProgress, func() bool { return !slices.ContainsFunc(all, pending) })
-				})
+				}
 			}
 		}
 	}

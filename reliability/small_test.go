@@ -15,6 +15,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability/none"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/reliability/strack"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -31,6 +32,19 @@ func allSchemes(t testing.TB) map[string]func() scheme.Scheme {
 		"ec-xor": coded(ec.XOR), "ec-mds": coded(ec.MDS),
 		"adaptive": func() scheme.Scheme { return made(adaptive.New(adaptive.Config{})) },
 	}
+}
+
+// withPaths are allSchemes and those that choose paths.
+func withPaths(t testing.TB) map[string]func() scheme.Scheme {
+	all := allSchemes(t)
+	for name, c := range map[string]strack.Config{"strack": {}, "strack-p": {Parity: true}} {
+		all[name] = func() scheme.Scheme {
+			s, err := strack.New(c)
+			require.NoError(t, err)
+			return s
+		}
+	}
+	return all
 }
 
 // A stream keeps a number of unfinished transfers of one size in one direction.
