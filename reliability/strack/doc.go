@@ -24,7 +24,8 @@
 //     window may be smaller than what the paper acknowledges at once.
 //   - The timeout follows the round trip, and backs off while nothing arrives.
 //   - The base round trip is Conn's. Where it was wrong, because the path has changed, a window of a few packets
-//     shows it: delay that such a window doesn't end is the path's. It is made so small when round trips have been long for long.
+//     shows it: delay that such a window doesn't end is the path's. Windows are made that small when all round trips of a
+//     Conn's transfers have been at least twice the base for a while.
 //   - The line rate is the highest at which Conn has paced, if none is configured: a rate that is found begins low.
 //
 // Config.Parity is beyond the paper: see parity.go.
