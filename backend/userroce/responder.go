@@ -111,13 +111,14 @@ func (h *responder) execute(b []byte, c *backend.Completion) (reason backend.Dro
 }
 
 // parseWrite is Packet.Parse for a well-formed RDMA WRITE Only with Immediate, the packet that nearly
-// all are: it sets no more than the fields that write reads. It reports false for all others.
+// all are: it sets no more than the fields that write reads. It reports false for all others, among them headers that
+// come back with names, which may be just as long as the write that they tell of.
 func (h *responder) parseWrite(b []byte) bool {
 	if len(b) < roce.UCWriteImmOverhead || len(b)%4 != 0 {
 		return false
 	}
 	bth := roce.BTH(b[:roce.BTHSize])
-	if bth.Opcode() != roce.UCWriteOnlyImm || bth.TVer() != 0 {
+	if bth.Opcode() != roce.UCWriteOnlyImm || bth.TVer() != 0 || bth.BECN() && bth.More() != 0 {
 		return false
 	}
 	reth := roce.RETH(b[roce.BTHSize : roce.BTHSize+roce.RETHSize])

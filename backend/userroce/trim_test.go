@@ -365,6 +365,34 @@ func TestTrimmedNames(t *testing.T) {
 	})
 }
 
+// TestTrimmedNamesOfSmallWrites: headers that go back with as many names as the write is long are as long as that write, which they
+// aren't. Their sender hears of each name all the same.
+func TestTrimmedNamesOfSmallWrites(t *testing.T) {
+	a, b := newPair(t, false, withTrim, func(a, b *sideConfig) { a.mtu, b.mtu = 256, 256 })
+	s := newStranger(t, a.d.addr, b.d)
+	s.setTOS(tagHO, false)
+	for n, length := range []int{6, 8, 255, 256} {
+		names := (length + roce.NameSize - 1) / roce.NameSize
+		rkey, va := b.expose(uint64(n), 0, units.Bytes((names+1)*length))
+		w := roce.UCWriteImm{VA: va, RKey: rkey, Length: uint32(length), DestQP: roce.QPN(b.qp.Info().QPN), PKey: roce.DefaultPKey, More: uint8(names)}
+		p := make([]byte, roce.TrimmedSize+names*roce.NameSize)
+		w.Encode(p)
+		for i := range names {
+			roce.PutName(p, i, va+uint64((i+1)*length), uint32(i+1))
+		}
+		s.send(p)
+		b.nothing(uint64(n + 1))
+		got := a.poll(1 + names)
+		require.Len(t, got, 1+names, "writes of %d bytes", length)
+		for i, c := range got {
+			require.Equal(t, backend.Completion{
+				WRID: va + uint64(i*length), Cookie: testCookie, Imm: uint32(i), Len: uint32(length), Kind: backend.KindTrimmed,
+			}, c)
+		}
+	}
+	require.Empty(t, drops(a.d))
+}
+
 // TestTrimmedWhereTheMTUIsSmall: a header of more than the queue pair's MTU is none of ours.
 func TestTrimmedWhereTheMTUIsSmall(t *testing.T) {
 	a, b := newPair(t, false, withTrim, func(a, b *sideConfig) { a.mtu, b.mtu = 256, 256 })
