@@ -56,10 +56,13 @@ func (h *responder) handle(at, n int, c *backend.Completion) bool {
 		}
 		return false
 	}
-	h.bytes += uint64(c.Len)
-	if c.Kind == backend.KindDatagram {
+	switch c.Kind {
+	case backend.KindTrimmed:
+		return true // its length is that of a payload which isn't there
+	case backend.KindDatagram:
 		c.WRID = uint64(at) + roce.UDSendHeaders
 	}
+	h.bytes += uint64(c.Len)
 	return true
 }
 

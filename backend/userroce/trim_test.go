@@ -80,6 +80,7 @@ func TestTrimmed(t *testing.T) {
 				}
 				require.Equal(t, backend.TrimStats{Seen: packets / 3, SentBack: packets / 3}, b.d.Stats().Trim)
 				require.Equal(t, backend.TrimStats{Reported: packets / 3}, a.d.Stats().Trim)
+				require.Zero(t, a.d.Stats().BytesReceived, "headers have no payload")
 				cut.mu.Lock()
 				cut.in = func(p *backend.WirePacket) { require.Equal(t, c.data, p.TOS&^ecnMask) }
 				cut.mu.Unlock()
