@@ -29,14 +29,13 @@ func (q *queuePair) PostWritesWith(now units.Instant, w []backend.Write, ud back
 		return n, false, err
 	}
 	head, reserved := q.reserve(w)
+	q.sender.mu.Lock()
+	defer q.sender.mu.Unlock()
 	posted, carried, err := 0, false, error(nil)
 	if len(head) == len(w) {
 		posted, carried, err = q.sendWith(now, w, &along)
 	}
-	if reserved != 0 {
-		q.sendCQ.sent.put(w[:posted], q.cookie, q.qpn, reserved)
-		q.sendCQ.wake.wakeSleeper()
-	}
+	q.complete(w[:posted], reserved)
 	return posted, carried, err
 }
 
@@ -59,11 +58,9 @@ func (q *queuePair) passenger(now units.Instant, n int, ud backend.QP, g backend
 }
 
 // sendWith sends w and a passenger. Where the kernel doesn't take all at once, what is left is for the caller to
-// post again.
+// post again. sender.mu is held.
 func (q *queuePair) sendWith(now units.Instant, w []backend.Write, along *passenger) (posted int, carried bool, err error) {
 	s := q.sender
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.needBatch()
 	if q.closed || s.closed {
 		return 0, false, backend.ErrClosed

@@ -25,12 +25,20 @@ func (q *queuePair) PostWrites(now units.Instant, w []backend.Write) (int, error
 		return 0, errNotConnected
 	}
 	w, reserved := q.reserve(w)
+	q.sender.mu.Lock()
+	defer q.sender.mu.Unlock()
 	posted, err := q.sendWrites(now, p, w)
+	q.complete(w[:posted], reserved)
+	return posted, err
+}
+
+// complete stores the completions of posted, for which and for others there is reserved room. sender.mu is held, so that Close, which
+// waits for it, finds them all.
+func (q *queuePair) complete(posted []backend.Write, reserved int) {
 	if reserved != 0 {
-		q.sendCQ.sent.put(w[:posted], q.cookie, q.qpn, reserved)
+		q.sendCQ.sent.put(posted, q.cookie, q.qpn, reserved)
 		q.sendCQ.wake.wakeSleeper()
 	}
-	return posted, err
 }
 
 // reserve finds room in the completion queue, and cuts w before the first signalled write that would
@@ -61,11 +69,9 @@ func (q *queuePair) reserve(w []backend.Write) (head []backend.Write, reserved i
 	return w, reserved
 }
 
-// sendWrites sends w and returns how many it took.
+// sendWrites sends w and returns how many it took. sender.mu is held.
 func (q *queuePair) sendWrites(now units.Instant, p *peer, w []backend.Write) (posted int, err error) {
 	s := q.sender
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.needBatch()
 	if q.closed || s.closed {
 		return 0, backend.ErrClosed

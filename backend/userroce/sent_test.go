@@ -133,3 +133,31 @@ func (e *side) pollOnce() []backend.Completion {
 	require.NoError(e.t, err)
 	return e.batch[:n]
 }
+
+// TestCloseDuringPost: a queue pair that was closed during a post leaves no completion of it.
+func TestCloseDuringPost(t *testing.T) {
+	var closing func() // called by the post, before the kernel has what it posts
+	a, b := newPair(t, false, func(a, _ *sideConfig) {
+		a.Wire = &testWire{out: func(*backend.WirePacket) { closing() }}
+	})
+	rkey, va := b.expose(0, 0, 10)
+	for round := range 5000 {
+		q, err := a.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: a.cq, RecvCQ: a.cq, MTU: 4096})
+		require.NoError(t, err)
+		require.NoError(t, q.Connect(b.qp.Info()))
+		closed := make(chan error)
+		closing = func() {
+			go func() { closed <- q.Close() }()
+			for a.d.qps.lookup(q.Info().QPN) != nil { // until Close has begun, and waits for the post
+				runtime.Gosched()
+			}
+		}
+		n, err := q.PostWrites(0, []backend.Write{{VA: va, RKey: rkey, Signaled: true}})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.NoError(t, <-closed)
+		n, err = a.cq.Poll(0, a.batch[:])
+		require.NoError(t, err)
+		require.Zero(t, n, "round %d: completed: %+v", round, a.batch[:n])
+	}
+}
