@@ -62,8 +62,8 @@ var _ backend.Device = (*Device)(nil)
 // origin is the zero of every userroce device's clock.
 var origin = time.Now()
 
-// Open opens a device. It fails when the UDP port is taken (PortTakenError) or the address is not one of
-// this host.
+// Open opens a device. It fails when the UDP port is taken (PortTakenError), the address is not one of
+// this host, or its interface carries no packets of even the smallest MTU (MTUError).
 func Open(cfg Config) (*Device, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -84,6 +84,9 @@ func Open(cfg Config) (*Device, error) {
 		return nil, err
 	}
 	if d.iface, err = interfaceOf(cfg.Addr); err != nil {
+		return nil, err
+	}
+	if err := checkMTU("open", roce.MTU256.Bytes(), d.iface.mtu, d.ipv6, "interface "+d.iface.name); err != nil {
 		return nil, err
 	}
 	if err := d.openSockets(); err != nil {

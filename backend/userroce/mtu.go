@@ -72,15 +72,15 @@ func (e *MTUError) Error() string {
 // Unwrap returns EMSGSIZE.
 func (e *MTUError) Unwrap() error { return unix.EMSGSIZE }
 
-// checkMTU returns an MTUError when packets with payload mtu exceed limit.
-func checkMTU(mtu, limit units.Bytes, ipv6 bool, where string) error {
+// checkMTU returns an MTUError, of the operation op, when packets with payload mtu exceed limit.
+func checkMTU(op string, mtu, limit units.Bytes, ipv6 bool, where string) error {
 	m, err := roce.MTUOf(mtu)
 	if err != nil {
-		return operr.Wrap("open", "userroce", err)
+		return operr.Wrap(op, "userroce", err)
 	}
 	if need := m.InterfaceMTU(ipv6); need > limit {
 		fits, _ := roce.LargestMTU(limit, ipv6)
-		return operr.Wrap("new queue pair", "userroce", &MTUError{mtu, where, limit, need, fits.Bytes()})
+		return operr.Wrap(op, "userroce", &MTUError{mtu, where, limit, need, fits.Bytes()})
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func checkRoute(from, to netip.Addr, scope uint32) error {
 		return err
 	}
 	if err := unix.Connect(fd, sockaddr(to, roce.UDPPort, scope)); err != nil {
-		return operr.New("open", "userroce", "no route from %v to %v: %w", from, to, err)
+		return operr.New("connect", "userroce", "no route from %v to %v: %w", from, to, err)
 	}
 	return nil
 }

@@ -162,6 +162,20 @@ func TestRealMTU(t *testing.T) {
 	}
 }
 
+// TestInterfaceTooSmall: a device that could have no queue pair doesn't open, and says why.
+func TestInterfaceTooSmall(t *testing.T) {
+	if !requireNamespace(t) {
+		return
+	}
+	lo, err := netlink.LinkByName("lo")
+	require.NoError(t, err)
+	require.NoError(t, netlink.LinkSetMTU(lo, 319))
+	_, err = Open(testConfig(t, false))
+	require.ErrorContains(t, err, "open userroce: MTU 256 needs IP packets of 320 bytes, and interface lo has MTU 319: raise the interface's MTU")
+	require.NoError(t, netlink.LinkSetMTU(lo, 320))
+	require.EqualValues(t, 256, openTest(t, testConfig(t, false)).Caps().PathMTU)
+}
+
 // TestIPv4ID looks at what leaves for a peer that is not userroce: whole datagrams with identification
 // 0 and don't-fragment, so that the ICRC over identification 0 is right.
 func TestIPv4ID(t *testing.T) {

@@ -239,7 +239,7 @@ func TestMTUErrors(t *testing.T) {
 		{4096, 4180, true, ""},
 		{256, 300, false, "interface x has MTU 300: raise the interface's MTU"},
 	} {
-		err := checkMTU(x.mtu, x.limit, x.v6, "interface x")
+		err := checkMTU("open", x.mtu, x.limit, x.v6, "interface x")
 		if x.want == "" {
 			require.NoError(t, err)
 			continue

@@ -92,7 +92,7 @@ func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) (local bool, err error
 		return false, err
 	}
 	if r.mtu != 0 {
-		if err := checkMTU(mtu, r.mtu, d.ipv6, fmt.Sprintf("the route to %v", a)); err != nil {
+		if err := checkMTU("connect", mtu, r.mtu, d.ipv6, fmt.Sprintf("the route to %v", a)); err != nil {
 			return false, err
 		}
 	}

@@ -67,7 +67,7 @@ func (q *queuePair) configure(c backend.QPConfig) error {
 	if c.Type != backend.UC && c.Type != backend.UD {
 		return operr.New("new queue pair", "userroce", "unknown type %d", c.Type)
 	}
-	if err := checkMTU(c.MTU, d.iface.mtu, d.ipv6, "interface "+d.iface.name); err != nil {
+	if err := checkMTU("new queue pair", c.MTU, d.iface.mtu, d.ipv6, "interface "+d.iface.name); err != nil {
 		return err
 	}
 	var ok1, ok2 bool
