@@ -39,6 +39,8 @@ func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
 		return nil, operr.New("connect", "userroce", "peer address %v and own address %v: both must be IPv4 or both IPv6", i.Addr, d.addr)
 	case a.IsUnspecified() || a.IsMulticast():
 		return nil, operr.New("connect", "userroce", "peer address %v is not that of one host", a)
+	case a.Is6() && a.IsLinkLocalUnicast() && d.scope == 0:
+		return nil, operr.New("connect", "userroce", "peer address %v is link-local, and own address %v says not on which interface: open both ends with such an address, as in fe80::1%%eth0", a, d.addr)
 	case i.QPN < minQPN || i.QPN >= multicastQPN:
 		return nil, operr.New("connect", "userroce", "peer's queue pair number %#x is not one of a UC or UD queue pair", i.QPN)
 	}

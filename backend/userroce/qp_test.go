@@ -74,6 +74,16 @@ func TestConnectErrors(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrClosed)
 }
 
+// TestLinkLocalPeer: from a device whose address has no interface a link-local one can't be reached.
+func TestLinkLocalPeer(t *testing.T) {
+	e := newSide(t, sideConfig{Config: testConfig(t, true)})
+	i := backend.QPInfo{Addr: netip.MustParseAddr("fe80::9"), QPN: 2}
+	const want = "connect userroce: peer address fe80::9 is link-local, and own address ::1 says not on which interface: open both ends with such an address"
+	require.ErrorContains(t, e.qp.Connect(i), want)
+	_, err := e.d.OpenAddress(i)
+	require.ErrorContains(t, err, want)
+}
+
 // TestInfo: the numbers that a device gives out come from its source of randomness, which makes runs
 // repeatable, and by default differ from run to run.
 func TestInfo(t *testing.T) {
