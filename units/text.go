@@ -102,7 +102,7 @@ func ParseDuration(s string) (Duration, error) {
 // decimals, and exact byte counts below 1 KiB.
 func (b Bytes) String() string {
 	if b < 0 {
-		return "-" + (-b).String()
+		return "-" + (-max(b, -math.MaxInt64)).String() // the least value has no opposite
 	}
 	for _, u := range []struct {
 		n    string
@@ -133,7 +133,7 @@ func (r Rate) String() string {
 func FormatDuration(d Duration) string {
 	switch {
 	case d < 0:
-		return "-" + FormatDuration(-d)
+		return "-" + FormatDuration(-max(d, -math.MaxInt64)) // the least value has no opposite
 	case d >= Second:
 		return trim(float64(d)/float64(Second)) + " s"
 	case d >= Millisecond:

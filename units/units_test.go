@@ -56,6 +56,8 @@ func TestString(t *testing.T) {
 	require.Equal(t, "25 ms", FormatDuration(25*Millisecond))
 	require.Equal(t, "1.23 s", FormatDuration(1234*Millisecond))
 	require.Equal(t, "-7 ns", FormatDuration(-7))
+	require.Equal(t, "-8388608 TiB", Bytes(math.MinInt64).String())
+	require.Equal(t, "-9223372036.9 s", FormatDuration(math.MinInt64))
 }
 
 func TestDurationFlag(t *testing.T) {
