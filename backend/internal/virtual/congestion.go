@@ -14,7 +14,7 @@ const notificationBytes = 16
 // DCQCNInterval is DCQCN's default for Config.NotifyInterval (Zhu et al., SIGCOMM 2015, section 3.3).
 const DCQCNInterval = 50 * units.Microsecond
 
-// tellPeer answers a marked write with a congestion notification, unless one has
+// notifyPeer answers a marked write with a congestion notification, unless one has
 // just been sent.
 func (q *QP) notifyPeer() {
 	now := q.dev.world.Now
