@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/roce"
 )
@@ -53,10 +55,14 @@ func (s *sender) sendAnswer(x *answer, p *peer, b []byte, tos int32) bool {
 		x.ctl.setTOS(tos, s.d.ipv6)
 		x.msg[0].hdr.control, x.msg[0].hdr.controllen = uintptr(unsafe.Pointer(&x.ctl)), uint64(unsafe.Sizeof(x.ctl))
 	}
-	if n, _ := sendmmsg(s.fd, x.msg[:]); n != 1 {
+	switch _, errno := sendmmsg(s.fd, x.msg[:]); errno {
+	case 0:
+		s.traffic.add(1, 0, 0)
+		return true
+	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
 		s.drops[backend.DropQueueFull].Add(1)
-		return false
+	default:
+		s.lose(1, errno)
 	}
-	s.traffic.add(1, 0, 0)
-	return true
+	return false
 }

@@ -153,6 +153,10 @@ func TestRealMTU(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, k, "a network that is away loses packets")
 		require.EqualValues(t, 3, e.d.WireStats().NetworkErrors)
+		qp := e.qp.(*queuePair)
+		require.False(t, qp.sendCNP(qp.peer.Load()))
+		require.EqualValues(t, 4, e.d.WireStats().NetworkErrors, "of what the device sends by itself, too")
+		require.Empty(t, drops(e.d))
 		for _, r := range down {
 			if r.Scope != netlink.SCOPE_HOST && r.Type != unix.RTN_LOCAL {
 				netlink.RouteAdd(&r)
