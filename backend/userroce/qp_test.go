@@ -221,15 +221,18 @@ func TestZeroIDPeer(t *testing.T) {
 	require.Equal(t, map[string]uint64{"icrc": 1}, drops(b.d))
 }
 
-// TestForeignDatagram: the source queue pair number of a datagram says which peer it is from.
+// TestForeignDatagram: the source queue pair number of a datagram says which peer it is from, and where several hosts have
+// given it, the address does.
 func TestForeignDatagram(t *testing.T) {
 	a, b := newPair(t, false)
 	to := b.newUD()
-	peer := backend.QPInfo{Addr: a.d.addr, QPN: 0x4242}
-	h, err := b.d.OpenAddress(peer)
+	first := backend.QPInfo{Addr: loopback(), QPN: 0x4242}
+	second := backend.QPInfo{Addr: a.d.addr, QPN: 0x4242}
+	_, err := b.d.OpenAddress(first)
 	require.NoError(t, err)
-	s := newStranger(t, a.d.addr, b.d)
-	send := func() {
+	h, err := b.d.OpenAddress(second)
+	require.NoError(t, err)
+	send := func(s *stranger) {
 		packet := encode(t, roce.Packet{
 			Opcode: roce.UDSendOnly, DestQP: roce.QPN(to.Info().QPN), PKey: roce.DefaultPKey,
 			QKey: roce.QKey(backend.DatagramQKey), SrcQP: 0x4242,
@@ -237,10 +240,14 @@ func TestForeignDatagram(t *testing.T) {
 		s.flow().SeedID(len(packet), 99).Seal(packet)
 		s.send(packet)
 	}
-	send()
+	s := newStranger(t, second.Addr, b.d)
+	send(newStranger(t, first.Addr, b.d))
 	require.Len(t, b.poll(1), 1)
+	send(s)
+	require.Len(t, b.poll(1), 1, "another host with the same number")
+	require.EqualValues(t, 2, b.d.WireStats().SolvedIDs)
 	require.NoError(t, b.d.CloseAddress(h))
-	send()
-	b.nothing(2)
+	send(s)
+	b.nothing(3)
 	require.Equal(t, map[string]uint64{"icrc": 1}, drops(b.d))
 }

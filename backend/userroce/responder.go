@@ -187,16 +187,34 @@ func (h *responder) datagram(q *queuePair, c *backend.Completion) (backend.DropR
 }
 
 // acceptICRC decides about a packet whose ICRC is wrong for the address it came from and identification
-// 0; diff is by how much. Two kinds of peers are excused: one that is not userroce, for the
-// identification, and with AllowAnySource one behind an address translator.
+// 0; diff is by how much. A peer that it claims to be from may excuse that: the one of its destination, or for a
+// datagram each that its source queue pair number stands for, since other hosts give the same numbers.
 func (r *receiver) acceptICRC(b []byte, diff uint32) bool {
-	from := &r.flows.current.from
-	p := r.d.claimedPeer(b)
-	if p == nil {
+	q := r.d.qps.lookup(uint32(roce.BTH(b).DestQP()))
+	switch {
+	case q == nil:
+		return false
+	case q.typ == backend.UC:
+		p := q.peer.Load()
+		return p != nil && r.excuses(p, b, diff)
+	case len(b) < roce.UDSendOverhead:
 		return false
 	}
-	translated := false
-	if p.ip != from.ip {
+	src := uint32(roce.DETH(b[roce.BTHSize:]).SrcQP())
+	for _, p := range r.d.peers.All() {
+		if p.qpn == src && r.excuses(p, b, diff) {
+			return true
+		}
+	}
+	return false
+}
+
+// excuses reports whether a wrong ICRC is right for the peer p. Two kinds of peers are excused: one that is not userroce, for the
+// identification, and with AllowAnySource one behind an address translator.
+func (r *receiver) excuses(p *peer, b []byte, diff uint32) bool {
+	from := &r.flows.current.from
+	translated := p.ip != from.ip
+	if translated {
 		if !r.d.cfg.AllowAnySource {
 			return false
 		}
@@ -206,7 +224,6 @@ func (r *receiver) acceptICRC(b []byte, diff uint32) bool {
 		}
 		end := len(b) - roce.ICRCSize
 		diff = f.Seed(len(b)).Sum(b[:end]) ^ binary.LittleEndian.Uint32(b[end:])
-		translated = true
 	}
 	if diff != 0 {
 		if !p.foreign || r.d.ipv6 {
@@ -221,26 +238,4 @@ func (r *receiver) acceptICRC(b []byte, diff uint32) bool {
 		r.d.wire.translated.Add(1)
 	}
 	return true
-}
-
-// claimedPeer returns the peer that a packet claims to be from: the one of its destination, or for a
-// datagram the one that its source queue pair number stands for.
-func (d *Device) claimedPeer(b []byte) *peer {
-	h := roce.BTH(b)
-	q := d.qps.lookup(uint32(h.DestQP()))
-	switch {
-	case q == nil:
-		return nil
-	case q.typ == backend.UC:
-		return q.peer.Load()
-	case len(b) < roce.UDSendOverhead:
-		return nil
-	}
-	src := uint32(roce.DETH(b[roce.BTHSize:]).SrcQP())
-	for _, p := range d.peers.All() {
-		if p.qpn == src {
-			return p
-		}
-	}
-	return nil
 }
