@@ -66,8 +66,8 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 
 // Poll reads the socket, places payloads, and stores completions into dst.
 func (q *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
-	if q.retry.Load() != 0 && q.retry.Load() <= int64(now) {
-		q.retry.Store(0)
+	if t := q.retry.Load(); t != 0 && t <= int64(now) {
+		q.retry.CompareAndSwap(t, 0) // unless another post has found the buffer full meanwhile
 	}
 	if q.rx == nil {
 		if q.closed.Load() {

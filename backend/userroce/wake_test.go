@@ -3,7 +3,9 @@
 package userroce
 
 import (
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,4 +125,43 @@ func TestCloseWhileWaiting(t *testing.T) {
 		_, err = q.Poll(0, make([]backend.Completion, 1))
 		require.ErrorIs(t, err, backend.ErrClosed)
 	}
+}
+
+// TestRetryNeverLost: a post that finds no room while the time to try another one again passes isn't forgotten.
+func TestRetryNeverLost(t *testing.T) {
+	e := newSide(t, sideConfig{Config: testConfig(t, false)})
+	q := e.cq.(*cq)
+	const rounds = 200_000
+	due := units.Instant(0).Add(retryAfter)
+	var begun, ended atomic.Int64
+	until := func(n *atomic.Int64, round int64) {
+		for n.Load() < round {
+			runtime.Gosched()
+		}
+	}
+	var posts sync.WaitGroup
+	posts.Go(func() {
+		for round := range int64(rounds) {
+			until(&begun, round+1)
+			q.retryLater(due)
+			ended.Add(1)
+		}
+	})
+	lost := 0
+	for round := range int64(rounds) {
+		q.retryLater(0)
+		begun.Add(1)
+		for range round % 256 { // so that Poll and the post meet at some time
+			begun.Load()
+		}
+		if _, err := q.Poll(due, nil); err != nil {
+			t.Error(err)
+		}
+		until(&ended, round+1)
+		if q.Next() != due.Add(retryAfter) {
+			lost++
+		}
+	}
+	posts.Wait()
+	require.Zero(t, lost, "of %d rounds", rounds)
 }
