@@ -297,7 +297,7 @@ func ours(d *Device, x backend.CQ, what string) (*compQueue, error) {
 	if c, ok := x.(*compQueue); ok && c.dev == d {
 		return c, nil
 	}
-	return nil, operr.New("new completion queue", "linkemu", "%s must be a completion queue of this wrapped device", what)
+	return nil, operr.New("new queue pair", "linkemu", "%s must be a completion queue of this wrapped device", what)
 }
 
 // A sentEntry is the completion of a send that is to be reported.

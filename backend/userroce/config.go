@@ -50,7 +50,7 @@ type Config struct {
 	// there is a queue pair of their channel: each channel has a source port of its own, by which networks choose paths.
 	SendSockets int
 	// RecvBuffer and SendBuffer are the sizes to ask for each socket's buffers, by default 8 MiB and
-	// 2 MiB. The kernel may grant less; a warning then says which sysctl limits it.
+	// 2 MiB. The kernel may grant less. Where it grants less than half of RecvBuffer, a warning says which sysctl limits it.
 	RecvBuffer, SendBuffer units.Bytes
 	// AllowAnySource makes queue pairs accept packets from other addresses than their peer's, and with
 	// the ICRC that is right for the address the peer announced: what comes out of an address

@@ -98,7 +98,7 @@ func (r *receiver) setUp() (err error) {
 	if d.ipv6 {
 		// Kernel rxe sends UDP checksum 0 over IPv6, which is dropped without this.
 		if err := unix.SetsockoptInt(r.fd, unix.SOL_UDP, unix.UDP_NO_CHECK6_RX, 1); err != nil {
-			return operr.New("receive", "userroce", "accept zero UDP checksums: %w", err)
+			return operr.New("open", "userroce", "accept zero UDP checksums: %w", err)
 		}
 	}
 	if d.cfg.ECN || d.cfg.Trim {

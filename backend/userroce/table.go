@@ -88,9 +88,9 @@ func (t *table) Expose(n uint64, r backend.Region, rg backend.Range) (rkey uint3
 	case reg.access&backend.AccessRemoteWrite == 0:
 		return 0, 0, operr.New("expose", "userroce", "the region was registered without AccessRemoteWrite")
 	case rg.Offset < 0 || rg.Length < 0 || rg.Offset > reg.Len() || rg.Length > reg.Len()-rg.Offset:
-		return 0, 0, operr.New("new table", "userroce", "expose %d bytes at %d: the region has %d", int64(rg.Length), int64(rg.Offset), int64(reg.Len()))
+		return 0, 0, operr.New("expose", "userroce", "%d bytes at %d: the region has %d", int64(rg.Length), int64(rg.Offset), int64(reg.Len()))
 	case uint64(rg.Length) > t.vaMask+1:
-		return 0, 0, operr.New("new table", "userroce", "expose %d bytes: a message has at most %d", int64(rg.Length), t.vaMask+1)
+		return 0, 0, operr.New("expose", "userroce", "%d bytes: a message has at most %d", int64(rg.Length), t.vaMask+1)
 	}
 	t.d.mu.Lock()
 	defer t.d.mu.Unlock()

@@ -42,10 +42,11 @@ func TestTableErrors(t *testing.T) {
 		{Offset: testMemory + 1}, {Offset: 1, Length: testMemory}, {Offset: 1 << 62, Length: 1 << 62},
 	} {
 		_, _, err = e.table.Expose(0, e.mr, r)
+		require.ErrorContains(t, err, "expose userroce: ")
 		require.ErrorContains(t, err, "the region has")
 	}
 	_, _, err = e.table.Expose(0, e.mr, backend.Range{Length: testMax + 1})
-	require.ErrorContains(t, err, "a message has at most")
+	require.ErrorContains(t, err, "expose userroce: 1048577 bytes: a message has at most")
 	_, err = e.d.Register(nil, 0)
 	require.ErrorContains(t, err, "empty")
 }
