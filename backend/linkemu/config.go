@@ -3,6 +3,8 @@
 package linkemu
 
 import (
+	"math"
+
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -96,7 +98,8 @@ func (c Config) PacketsInFlight(mtu units.Bytes) int {
 		return 0
 	}
 	delay := c.RTT/2 + c.Jitter + coalescing(c.RTT/2)
-	return int((rate.Bytes(delay) + mtu - 1) / mtu)
+	bytes := rate.Bytes(delay)
+	return int(bytes/mtu + min(1, bytes%mtu))
 }
 
 // TotalRate is the rate of the link, of all channels together where they have rates of their own; 0: no limit.
@@ -109,7 +112,7 @@ func (c Config) TotalRate() units.Rate {
 		if r == 0 {
 			return 0
 		}
-		sum += r
+		sum += min(r, math.MaxInt64-sum)
 	}
 	return sum
 }

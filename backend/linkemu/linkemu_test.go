@@ -4,6 +4,7 @@ package linkemu
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"testing"
@@ -64,6 +65,10 @@ func TestPacketsInFlight(t *testing.T) {
 	p.run()
 	require.InEpsilon(t, 4*float64(n)*1024*8+12.5e6, float64(p.net.Now()), 0.01, "this depth suffices")
 	require.Zero(t, Config{RTT: ms}.PacketsInFlight(1024))
+	fastest := Config{RTT: 3600 * units.Second, ChannelRate: []units.Rate{1 << 62, 1 << 62, 1 << 62}}
+	require.NoError(t, fastest.Validate())
+	require.EqualValues(t, math.MaxInt64, fastest.TotalRate())
+	require.Positive(t, fastest.PacketsInFlight(1024))
 }
 
 func TestQueue(t *testing.T) {
