@@ -119,6 +119,20 @@ func TestRouteMTU(t *testing.T) {
 	})
 }
 
+// TestRoutesBounded: a device doesn't remember the path to each peer that has ever connected.
+func TestRoutesBounded(t *testing.T) {
+	d := openTest(t, testConfig(t, false))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range maxRoutes + 10 {
+		local, err := d.checkPath(netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}), 4096)
+		require.NoError(t, err)
+		require.True(t, local)
+		require.LessOrEqual(t, len(d.routes), maxRoutes)
+	}
+	require.Len(t, d.routes, 10)
+}
+
 // TestMTUDrop: packets are lost while the interface's MTU is too small, and arrive again once it has grown.
 func TestMTUDrop(t *testing.T) {
 	if !requireNamespace(t) {

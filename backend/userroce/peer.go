@@ -98,9 +98,15 @@ func (d *Device) checkPath(a netip.Addr, mtu units.Bytes) (local bool, err error
 			return false, err
 		}
 	}
+	if len(d.routes) == maxRoutes {
+		clear(d.routes) // those that are still in use are soon found again
+	}
 	d.routes[a] = route{mtu, r.local}
 	return r.local, nil
 }
+
+// maxRoutes bounds the paths that a device remembers: any number of peers may come, and each says by itself what its address is.
+const maxRoutes = 1024
 
 // maxHandles bounds the address handles of a device.
 const maxHandles = 1 << 16
