@@ -287,6 +287,7 @@ func TestNoDescriptors(t *testing.T) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
 	require.ErrorIs(t, err, unix.EMFILE)
 	require.ErrorContains(t, err, "ulimit -n")
+	require.ErrorContains(t, err, "with more than 16 channels one for each")
 	again, err := unix.Dup(0)
 	require.NoError(t, err)
 	require.NoError(t, unix.Close(again))

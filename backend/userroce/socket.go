@@ -44,7 +44,7 @@ func newSocket(ipv6 bool) (int, error) {
 func noDescriptor(what string, err error) error {
 	e := &operr.Error{Op: "open", Object: "userroce", Err: fmt.Errorf("%s: %w", what, err)}
 	if errors.Is(err, unix.EMFILE) {
-		e.Fix = "raise the limit of open files (ulimit -n): a device takes some twenty"
+		e.Fix = fmt.Sprintf("raise the limit of open files (ulimit -n): a device takes some twenty, and with more than %d channels one for each of them", firstSendSockets)
 	}
 	return e
 }
