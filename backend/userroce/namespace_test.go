@@ -227,7 +227,7 @@ func TestFullSendBuffer(t *testing.T) {
 		c := testConfig(t, false)
 		c.Addr, c.SendBuffer = netip.MustParseAddr(x.own), 64*units.KiB
 		e := newSide(t, sideConfig{Config: c})
-		require.NoError(t, e.qp.Connect(backend.QPInfo{Addr: netip.MustParseAddr(x.silent), QPN: 2}))
+		require.NoError(t, e.qp.Connect(backend.QPInfo{Addr: netip.MustParseAddr(x.silent), QPN: 2, Flags: backend.FlagICRCZeroID}))
 		require.Equal(t, units.Never, e.cq.Next())
 		w := e.message(1, 0, 100*4096, 4096)
 		for i := range w {
@@ -253,9 +253,25 @@ func TestFullSendBuffer(t *testing.T) {
 		for i := range g {
 			g[i] = backend.Datagram{To: h, Data: make([]byte, 4096)}
 		}
-		n, err = e.newUD().PostDatagrams(now, g)
+		ud := e.newUD()
+		n, err = ud.PostDatagrams(now, g)
 		require.NoError(t, err)
 		require.Less(t, n, len(g))
+
+		// A datagram that would go along waits with the writes.
+		later, carried := now.Add(units.Second), true
+		for n = mostCarriers; n == mostCarriers; { // unless the kernel has given up looking for the neighbour, and so has room again
+			for n = len(w); n == len(w); {
+				n, err = e.qp.PostWrites(now, w)
+				require.NoError(t, err)
+				_, err = e.cq.Poll(now, e.batch[:])
+				require.NoError(t, err)
+			}
+			n, carried, err = e.qp.(backend.Carrier).PostWritesWith(later, w[:mostCarriers], ud, g[0])
+			require.NoError(t, err)
+		}
+		require.False(t, carried)
+		require.Equal(t, later.Add(retryAfter), units.Instant(e.cq.(*cq).retry.Load()))
 		require.NoError(t, e.d.Close())
 	}
 }
