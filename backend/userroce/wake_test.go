@@ -131,7 +131,10 @@ func TestCloseWhileWaiting(t *testing.T) {
 func TestRetryNeverLost(t *testing.T) {
 	e := newSide(t, sideConfig{Config: testConfig(t, false)})
 	q := e.cq.(*cq)
-	const rounds = 200_000
+	rounds := int64(50_000)
+	if testing.Short() {
+		rounds = 5_000
+	}
 	due := units.Instant(0).Add(retryAfter)
 	var begun, ended atomic.Int64
 	until := func(n *atomic.Int64, round int64) {
@@ -141,14 +144,14 @@ func TestRetryNeverLost(t *testing.T) {
 	}
 	var posts sync.WaitGroup
 	posts.Go(func() {
-		for round := range int64(rounds) {
+		for round := range rounds {
 			until(&begun, round+1)
 			q.retryLater(due)
 			ended.Add(1)
 		}
 	})
 	lost := 0
-	for round := range int64(rounds) {
+	for round := range rounds {
 		q.retryLater(0)
 		begun.Add(1)
 		for range round % 256 { // so that Poll and the post meet at some time
