@@ -157,6 +157,21 @@ func TestCloseWaitsForPoll(t *testing.T) {
 	require.NoError(t, <-closed)
 }
 
+// TestDropsOfAClosedDevice: what didn't fit a receive socket is counted when its device is closed, and stays as it is.
+func TestDropsOfAClosedDevice(t *testing.T) {
+	a, b := newPair(t, false, func(a, b *sideConfig) { a.DisableGSO, b.RecvBuffer = true, 8192 })
+	rkey, va := b.expose(0, 0, testMax)
+	a.post(a.message(rkey, va, testMax, 4096)...)
+	for begin := time.Now(); socketDrops(b.d.receivers[0].fd) == 0; time.Sleep(time.Millisecond) {
+		require.Less(t, time.Since(begin), 10*time.Second, "all have found room")
+	}
+	require.NoError(t, b.d.Close())
+	lost := b.d.Stats().Drops[backend.DropSocketFull]
+	require.Positive(t, lost)
+	require.LessOrEqual(t, lost, uint64(testMax/4096))
+	require.Equal(t, lost, b.d.Stats().Drops[backend.DropSocketFull])
+}
+
 // TestReceiverHandedOver: when a worker's CQ is closed, the next one for that worker gets the socket, but
 // not what the first had received.
 func TestReceiverHandedOver(t *testing.T) {
@@ -172,6 +187,7 @@ func handOver(t *testing.T, wire backend.Wire) {
 	n, err := b.cq.Poll(0, b.batch[:1]) // leaves the second
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
+	require.Zero(t, b.cq.Next(), "it is there already")
 	info := b.qp.Info()
 	require.NoError(t, b.qp.Close())
 	require.NoError(t, b.cq.Close())

@@ -101,4 +101,14 @@ func TestDatagramRejected(t *testing.T) {
 	s.seal(encode(t, good, 5)) // sealed for another source
 	b.nothing(5)
 	require.Equal(t, map[string]uint64{"qkey": 1, "opcode": 2, "icrc": 1}, drops(b.d))
+
+	narrow, err := b.d.NewQP(backend.QPConfig{Type: backend.UD, SendCQ: b.cq, RecvCQ: b.cq, MTU: 256})
+	require.NoError(t, err)
+	good.DestQP = roce.QPN(narrow.Info().QPN)
+	s = newStranger(t, a.d.addr, b.d)
+	s.seal(encode(t, good, 256))
+	require.Len(t, b.poll(1), 1)
+	s.seal(encode(t, good, 257))
+	b.nothing(7)
+	require.EqualValues(t, 1, b.d.Stats().Drops[backend.DropMalformed])
 }
