@@ -86,7 +86,15 @@ func TestSlotLife(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, e.table.Revoked(3))
 
-	// Closing the table revokes; the region need not wait for somebody to ask.
+	// The region of a message that is revoked need not wait for somebody to ask for that.
+	once, err := e.d.Register(make([]byte, 10), backend.AccessRemoteWrite)
+	require.NoError(t, err)
+	_, _, err = e.table.Expose(4, once, backend.Range{Length: 10})
+	require.NoError(t, err)
+	e.table.StartRevoke(4)
+	require.NoError(t, once.Close())
+
+	// Closing the table revokes, and the same goes for it.
 	require.NoError(t, e.table.Close())
 	require.NoError(t, e.table.Close())
 	require.NoError(t, r.Close())

@@ -394,6 +394,44 @@ func TestTrimmedNamesOfSmallWrites(t *testing.T) {
 	require.Empty(t, drops(a.d))
 }
 
+// TestTrimmedNamesOfAClosedQP: what a queue pair that is closed has not yet been told of its trimmed writes is forgotten, and so
+// it is when its completion queue is closed, too, and another one reads the socket.
+func TestTrimmedNamesOfAClosedQP(t *testing.T) {
+	for _, another := range []bool{false, true} {
+		a, b := newPair(t, false, withTrim)
+		w := roce.UCWriteImm{Length: 1024, DestQP: roce.QPN(a.qp.Info().QPN), PKey: roce.DefaultPKey, Returned: true, More: 3}
+		p := make([]byte, roce.ReturnedSize+3*roce.NameSize)
+		w.Encode(p)
+		newStranger(t, b.d.addr, a.d).seal(p)
+		for n, begin := 0, time.Now(); n == 0; {
+			require.Less(t, time.Since(begin), 10*time.Second)
+			var err error
+			n, err = a.cq.Poll(a.d.Now(), a.batch[:1])
+			require.NoError(t, err)
+		}
+		require.Zero(t, a.cq.Next(), "three more are there")
+		require.NoError(t, a.qp.Close())
+		if another {
+			require.NoError(t, a.cq.Close())
+			var err error
+			a.cq, err = a.d.NewCQ(backend.CQConfig{Entries: 10})
+			require.NoError(t, err)
+		}
+		n, err := a.cq.Poll(a.d.Now(), a.batch[:])
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.Equal(t, units.Never, a.cq.Next())
+
+		a.qp, err = a.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: a.cq, RecvCQ: a.cq, Table: a.table, MTU: 4096})
+		require.NoError(t, err)
+		require.NoError(t, a.qp.Connect(b.qp.Info()))
+		rkey, va := a.expose(0, 0, 10)
+		newStranger(t, b.d.addr, a.d).seal(encode(t, a.validWrite(rkey, va, 4), 4))
+		require.Len(t, a.poll(1), 1)
+		require.Empty(t, drops(a.d))
+	}
+}
+
 // TestTrimmedWhereTheMTUIsSmall: a header of more than the queue pair's MTU is none of ours.
 func TestTrimmedWhereTheMTUIsSmall(t *testing.T) {
 	a, b := newPair(t, false, withTrim, func(a, b *sideConfig) { a.mtu, b.mtu = 256, 256 })
