@@ -67,30 +67,28 @@ func (q *queuePair) postBatch(batch *[postBatch]verbs.SendWR, w []backend.Write)
 		q.talk.mu.Lock()
 		defer q.talk.mu.Unlock()
 	}
-	n, bytes, bad := q.fill(batch, w)
+	n, bad := q.fill(batch, w)
 	accepted, err = q.qp.PostSend(batch[:n])
-	late := 0
-	if q.talk != nil {
-		late = countEmpty(batch[:accepted])
-	}
+	late, bytes := countPosted(batch[:accepted])
 	q.d.counters.recalled.Add(uint64(late))
 	q.count(accepted-late, bytes)
 	return accepted, bad, err
 }
 
-// countEmpty counts the requests that stand for writes through recalled keys.
-func countEmpty(posted []verbs.SendWR) (n int) {
+// countPosted counts the requests that stand for writes through recalled keys, and the bytes of the others.
+func countPosted(posted []verbs.SendWR) (late int, bytes uint64) {
 	for i := range posted {
 		if posted[i].Opcode == verbs.OpRDMAWrite {
-			n++
+			late++
 		}
+		bytes += uint64(posted[i].Local.Length)
 	}
-	return n
+	return late, bytes
 }
 
 // fill translates a batch; bad says what is wrong with the write after the last one filled. A write through a key that the peer has
 // recalled becomes one of nothing to nowhere, which keeps its place among the completions. talk.mu is held, if there is one.
-func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n int, bytes uint64, bad error) {
+func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n int, bad error) {
 	limit := uint32(q.mtu.Bytes())
 	unsignaled := q.unsignaled
 	for n = range w[:min(len(w), postBatch)] {
@@ -112,15 +110,14 @@ func (q *queuePair) fill(batch *[postBatch]verbs.SendWR, w []backend.Write) (n i
 		}
 		l, err := q.table.local(x.LKey)
 		if err != nil {
-			return n, bytes, operr.New("post writes", q.d.name(), "register the source of a write: %w", err)
+			return n, operr.New("post writes", q.d.name(), "register the source of a write: %w", err)
 		}
 		if l == nil || x.Length > limit || x.Offset < 0 || x.Offset > l.region.Len() || units.Bytes(x.Length) > l.region.Len()-x.Offset {
-			return n, bytes, operr.New("post writes", q.d.name(), "%d bytes at %d of region %d: no such range of registered memory, or more than the MTU %d", x.Length, x.Offset, x.LKey, limit)
+			return n, operr.New("post writes", q.d.name(), "%d bytes at %d of region %d: no such range of registered memory, or more than the MTU %d", x.Length, x.Offset, x.LKey, limit)
 		}
 		wr.Local = verbs.SGE{Addr: l.mr.IOVA() + uint64(x.Offset), Length: x.Length, LKey: l.mr.LKey()}
-		bytes += uint64(x.Length)
 	}
-	return min(len(w), postBatch), bytes, nil
+	return min(len(w), postBatch), nil
 }
 
 // recordSignals counts the requests that were posted after the last signalled one.

@@ -207,3 +207,31 @@ func TestRootKeyNeedsNoKernel(t *testing.T) {
 		require.False(t, a.write(t, b, rkey, 0, 1), "write with %s completes", what)
 	}
 }
+
+// TestSentBytes: what the send queue had no room for isn't counted as sent, neither packets nor bytes.
+func TestSentBytes(t *testing.T) {
+	const length, writes = 100, 600 // more than twice what the send queue holds
+	a, b := newWires(t, devA), newWires(t, devB)
+	require.NoError(t, a.qp.Connect(b.qp.Info()))
+	require.NoError(t, b.qp.Connect(a.qp.Info()))
+	rkey, va, err := b.table.Expose(0, b.region, backend.Range{Length: length})
+	require.NoError(t, err)
+	ws := make([]backend.Write, writes)
+	for i := range ws {
+		ws[i] = backend.Write{VA: va, RKey: rkey, LKey: a.region.LKey(), Length: length}
+	}
+	full := 0
+	for left := ws; len(left) > 0; {
+		n, err := a.qp.PostWrites(a.d.Now(), left)
+		require.NoError(t, err)
+		if left = left[n:]; len(left) > 0 {
+			full++
+		}
+		sent := uint64(writes - len(left))
+		s := a.d.Stats()
+		require.Equal(t, [2]uint64{sent, sent * length}, [2]uint64{s.PacketsSent, s.BytesSent})
+		_, err = a.cq.Poll(a.d.Now(), make([]backend.Completion, 1))
+		require.NoError(t, err)
+	}
+	require.Positive(t, full, "the send queue was never full")
+}
