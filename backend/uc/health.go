@@ -79,11 +79,19 @@ func (d *Device) check(now units.Instant) {
 }
 
 func (d *Device) onEvent(e verbs.AsyncEvent) {
+	if e.Type == verbs.EventCommEstablished {
+		return // a peer that was connected first has sent before this end was in RTS
+	}
 	d.log.Warn("RDMA device", "event", e.String())
-	if e.QP == nil {
+	if e.QP == nil || !endsQP(e.Type) {
 		return
 	}
 	if q := d.qps.lookup(e.QP.Num()); q != nil {
 		q.fail(operr.New("use", d.name(), "%v", e))
 	}
+}
+
+// endsQP tells the events of a queue pair that has gone to its error state.
+func endsQP(t verbs.EventType) bool {
+	return t == verbs.EventQPFatal || t == verbs.EventQPRequestError || t == verbs.EventQPAccessError
 }

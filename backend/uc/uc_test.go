@@ -3,6 +3,7 @@
 package uc
 
 import (
+	"log/slog"
 	"net/netip"
 	"testing"
 
@@ -88,4 +89,17 @@ func TestRingRoom(t *testing.T) {
 	r.retire(6)
 	require.False(t, r.reserve(5), "not before a poll")
 	require.True(t, r.reserve(4))
+}
+
+// TestEvents: a queue pair is given up for an event that says that it has failed. That a packet came while it was on its way from RTR to
+// RTS is no failure: a peer that was connected first sends when it likes.
+func TestEvents(t *testing.T) {
+	fatal := map[verbs.EventType]bool{verbs.EventQPFatal: true, verbs.EventQPRequestError: true, verbs.EventQPAccessError: true}
+	for e := verbs.EventCQError; e <= verbs.EventGIDChange; e++ {
+		d := &Device{log: slog.New(slog.DiscardHandler)}
+		q := &queuePair{d: d}
+		d.qps.set(0, q)
+		d.onEvent(verbs.AsyncEvent{Type: e, QP: new(verbs.QP)})
+		require.Equal(t, fatal[e], q.usable() != nil, "%v", e)
+	}
 }
