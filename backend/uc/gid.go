@@ -67,11 +67,12 @@ func gidAt(table []verbs.GIDEntry, device string, port, index int) (verbs.GIDEnt
 
 // rankAddr orders addresses by how likely it is that peers can reach them.
 func rankAddr(a netip.Addr) int {
-	switch {
-	case a.Is4():
-		return 3
-	case !a.IsLinkLocalUnicast():
-		return 2
+	rank := 1
+	if a.Is4() {
+		rank = 2
 	}
-	return 1
+	if !a.IsLinkLocalUnicast() {
+		rank += 2
+	}
+	return rank
 }
