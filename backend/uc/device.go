@@ -79,8 +79,8 @@ func (d *Device) start() error {
 	if err != nil {
 		return operr.Wrap("open", d.name(), err)
 	}
-	if port.State != verbs.PortActive {
-		return operr.New("open", d.name(), "%s port %d: %w: it is %v: bring its network interface%s up", d.cfg.Device, d.cfg.Port, ErrNotReady, port.State, d.netdev())
+	if err := checkPort(d.cfg.Device, d.cfg.Port, &port, d.netdev()); err != nil {
+		return operr.Wrap("open", d.name(), err)
 	}
 	table, err := d.ctx.GIDTable()
 	if err != nil {

@@ -15,6 +15,18 @@ import (
 // addresses some milliseconds after it was made.
 var ErrNotReady = errors.New("the port is not ready")
 
+// checkPort says why a port can't be used, and what to do about it. netdev is its network interface with a space before it, or nothing.
+func checkPort(device string, port int, p *verbs.PortAttr, netdev string) error {
+	switch {
+	case p.LinkLayer == verbs.LinkInfiniBand:
+		return fmt.Errorf("%s port %d is InfiniBand, and only RoCE works here: choose a port whose link is Ethernet "+
+			"(an adapter that can be both is changed by mlxconfig, LINK_TYPE_P%d=ETH)", device, port, port)
+	case p.State != verbs.PortActive:
+		return fmt.Errorf("%s port %d: %w: it is %v: bring its network interface%s up", device, port, ErrNotReady, p.State, netdev)
+	}
+	return nil
+}
+
 // chooseGID finds the entry of a GID table for an address, or the best one when want is invalid.
 // Only RoCEv2 entries count: package sdr exchanges IP addresses.
 func chooseGID(table []verbs.GIDEntry, device string, port int, want netip.Addr) (verbs.GIDEntry, error) {

@@ -80,3 +80,20 @@ func TestGIDAt(t *testing.T) {
 	_, err = gidAt(table, "rxe0", 3, 0)
 	require.ErrorContains(t, err, "port 3 has no RoCEv2 GID at index 0: it has none yet")
 }
+
+// TestPort: what is wrong with a port that can't be used is told apart.
+func TestPort(t *testing.T) {
+	active := verbs.PortAttr{State: verbs.PortActive, LinkLayer: verbs.LinkEthernet}
+	require.NoError(t, checkPort("rxe0", 1, &active, " eth0"))
+	down, ib := active, active
+	down.State, ib.LinkLayer = verbs.PortDown, verbs.LinkInfiniBand
+	err := checkPort("rxe0", 1, &down, " eth0")
+	require.ErrorIs(t, err, ErrNotReady)
+	require.ErrorContains(t, err, "rxe0 port 1: the port is not ready: it is DOWN: bring its network interface eth0 up")
+	for _, s := range []verbs.PortState{verbs.PortActive, verbs.PortInit} { // an address won't help it, nor will waiting
+		ib.State = s
+		err = checkPort("mlx5_0", 2, &ib, "")
+		require.NotErrorIs(t, err, ErrNotReady)
+		require.ErrorContains(t, err, "mlx5_0 port 2 is InfiniBand")
+	}
+}
