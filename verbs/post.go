@@ -45,6 +45,8 @@ func (q *QP) checkSend(wr *SendWR) string {
 		return "a UD QP can only send"
 	case q.typ == UD && wr.UD.AH == nil:
 		return "a datagram needs an address handle: set UD.AH"
+	case q.typ == UD && wr.UD.AH.ctx != q.ctx:
+		return "the address handle belongs to another open device"
 	case q.typ == UC && wr.Opcode >= OpRDMARead && wr.Opcode <= OpLocalInv:
 		return "a UC QP has no reads, atomics and invalidations: use RC"
 	case wr.Opcode == OpFlush || wr.Opcode == OpAtomicWrite:

@@ -104,3 +104,23 @@ func TestTimestamps(t *testing.T) {
 	require.Less(t, times[0], between)
 	require.Less(t, between, times[1])
 }
+
+// TestAddressOfAnotherDevice: an address handle is its device's. That of another one is refused, whatever its driver.
+func TestAddressOfAnotherDevice(t *testing.T) {
+	for _, devs := range [][2]string{{devA, devB}, {devA, devA}, {devA, rxeA}, {rxeA, devA}, {rxeA, rxeB}} {
+		e, other := newEnd(t, devs[0], config{Type: verbs.UD}), newEnd(t, devs[1], config{Type: verbs.UD})
+		require.NoError(t, e.QP.Activate(1, 7, 0))
+		foreign, err := other.PD.CreateAH(verbs.AHAttr{DGID: e.GID, Port: 1})
+		require.NoError(t, err)
+		own, err := e.PD.CreateAH(verbs.AHAttr{DGID: e.GID, Port: 1})
+		require.NoError(t, err)
+		wrs := make([]verbs.SendWR, 2)
+		for i, ah := range []*verbs.AH{own, foreign} {
+			wrs[i] = verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, Local: e.MR.SGE(0, 64), UD: verbs.UDDest{AH: ah, QPN: e.QP.Num(), QKey: 7}}
+		}
+		n, err := e.QP.PostSend(wrs)
+		require.ErrorContains(t, err, "work request 1 of the batch: the address handle belongs to another open device", "%v", devs)
+		require.Equal(t, 1, n)
+		poll(t, e.SCQ, 1)
+	}
+}
