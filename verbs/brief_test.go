@@ -39,7 +39,7 @@ func TestBriefDoorbellCountsBytes(t *testing.T) {
 		{"one packet more", batch(65, local(mtu)), false},
 		{"one byte more", append(batch(63, local(mtu)), local(mtu+1)), false},
 		{"one large request", batch(1, local(MiB)), false},
-		{"the largest request", batch(1, local(1<<32-1)), false},
+		{"the largest request", batch(1, local(maxMessage)), false},
 		{"a request of all that is brief", batch(1, local(64*mtu)), true},
 		{"many without data", batch(65, local(0)), false},
 		{"pieces", batch(1, pieces(MiB/8, MiB/8, 1)), false},

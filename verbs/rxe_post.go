@@ -21,10 +21,14 @@ func (r *rxeQP) postSend(wrs []SendWR) (int, error) {
 	return n, err
 }
 
+// maxMessage is the length of the longest message that RoCE knows. rxe has 32 bits for what several pieces add up to, and sends what is
+// left of it; adapters refuse longer ones by themselves.
+const maxMessage = 1 << 31
+
 // isPlainWrite tells the request that nearly all messages are, and with which nothing can be wrong: an
 // RDMA write of one piece of memory.
 func (wr *SendWR) isPlainWrite() bool {
-	return wr.Opcode <= OpRDMAWriteWithImm && wr.Flags&SendInline == 0 && wr.SG == nil && wr.Local.Length > 0
+	return wr.Opcode <= OpRDMAWriteWithImm && wr.Flags&SendInline == 0 && wr.SG == nil && wr.Local.Length > 0 && wr.Local.Length <= maxMessage
 }
 
 // fillSends fills in as many requests as it can, and returns their number and what they weigh: see briefWeight.
@@ -36,7 +40,11 @@ func (r *rxeQP) fillSends(wrs []SendWR) (n, weight int, err error) {
 			return i, weight, nil
 		}
 		wr := &wrs[i]
-		if bad := r.q.checkSend(wr); bad != "" {
+		bad := r.q.checkSend(wr)
+		if bad == "" && wr.Opcode != OpLocalInv && wr.Opcode != OpBindMW && wr.size() > maxMessage {
+			bad = "a message has at most 2 GiB"
+		}
+		if bad != "" {
 			return i, weight, &PostError{Index: i, Err: bad}
 		}
 		e, ok := r.sq.NextSend()

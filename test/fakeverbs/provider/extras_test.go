@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/internal/verbstest"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -122,5 +123,22 @@ func TestAddressOfAnotherDevice(t *testing.T) {
 		require.ErrorContains(t, err, "work request 1 of the batch: the address handle belongs to another open device", "%v", devs)
 		require.Equal(t, 1, n)
 		poll(t, e.SCQ, 1)
+	}
+}
+
+// TestLongestMessage: a message of rxe's has at most 2^31 bytes. A longer one isn't cut to what 32 bits hold of its length.
+func TestLongestMessage(t *testing.T) {
+	const most = 1 << 31
+	a, b := verbstest.Pair(t, rxeA, rxeB, config{Type: verbs.RC})
+	piece := func(n uint32) verbs.SGE { return verbs.SGE{Addr: a.MR.IOVA(), Length: n, LKey: a.MR.LKey()} }
+	for name, wr := range map[string]verbs.SendWR{
+		"one piece":    {Opcode: verbs.OpRDMAWrite, Local: piece(most + 1)},
+		"two pieces":   {Opcode: verbs.OpRDMAWrite, SG: []verbs.SGE{piece(most), piece(most)}},
+		"three pieces": {Opcode: verbs.OpSend, SG: []verbs.SGE{piece(most), piece(most), piece(64)}},
+	} {
+		wr.RemoteAddr, wr.RKey = b.MR.IOVA(), b.MR.RKey()
+		n, err := a.QP.PostSend([]verbs.SendWR{wr})
+		require.ErrorContains(t, err, "at most 2 GiB", name)
+		require.Zero(t, n)
 	}
 }
