@@ -22,6 +22,9 @@ type CQ struct {
 	mu   sync.Mutex
 	part cqPart
 	gone bool // its part is freed
+	// suspect is set when the queue has been full, and empties counts the polls since then that found nothing.
+	suspect bool
+	empties uint32
 
 	// overflowed is set by whoever reads the CQ's error event.
 	overflowed atomic.Bool
@@ -161,8 +164,8 @@ func (q *CQ) Moderate(count, period uint16) error {
 	return wrap("moderate CQ", q.String(), err)
 }
 
-// Poll moves completions into dst and returns their number. It makes no system call and does not
-// allocate. When the CQ has overflowed it still returns what there is, and with it ErrCQOverflow:
+// Poll moves completions into dst and returns their number. It makes no system call, except to look for
+// what was lost when the CQ has been full, and does not allocate. When the CQ has overflowed it still returns what there is, and with it ErrCQOverflow:
 // from then on completions are missing.
 func (q *CQ) Poll(dst []WC) (int, error) { return q.poll(dst, nil) }
 
@@ -189,14 +192,28 @@ func (q *CQ) poll(dst []WC, times []uint64) (int, error) {
 	case *mlx5CQ:
 		n, full = p.poll(dst, times)
 	}
-	// A completion can only have been lost while the ring was full, so ask no more often than that.
-	if full {
+	if q.mayHaveOverflowed(full, n) {
 		q.ctx.drainEvents()
 	}
 	if q.overflowed.Load() {
 		return n, ErrCQOverflow
 	}
 	return n, nil
+}
+
+// mayHaveOverflowed tells whether it is time to look for the event that says that completions were lost, after a poll that took n. They
+// are lost only while the queue is full, but the event comes by an interrupt, some time later, and maybe after the last completion. So it
+// is looked for in polls that find nothing, too, in ever fewer.
+func (q *CQ) mayHaveOverflowed(full bool, n int) bool {
+	switch {
+	case full:
+		q.suspect, q.empties = true, 0
+		return true
+	case !q.suspect || n > 0:
+		return false
+	}
+	q.empties++
+	return q.empties&(q.empties-1) == 0 // powers of two
 }
 
 // fromNetwork turns a big-endian word, loaded as it lies in memory, into a number, and back. All

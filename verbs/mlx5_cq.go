@@ -88,7 +88,6 @@ func (c *mlx5CQ) arm(solicitedOnly bool) error {
 // poll moves completions into dst, and when they came into times, unless that is nil. full tells that the queue was full: a completion
 // may have been lost.
 func (c *mlx5CQ) poll(dst []WC, times []uint64) (n int, full bool) {
-	full = c.ring.Full()
 	taken := false
 	for n < len(dst) {
 		e := c.ring.Next()
@@ -109,9 +108,9 @@ func (c *mlx5CQ) poll(dst []WC, times []uint64) (n int, full bool) {
 		n++
 	}
 	if taken {
-		c.ring.Publish()
+		return n, c.ring.Publish()
 	}
-	return n, full
+	return n, c.ring.Full()
 }
 
 // mlx5Syndromes are what the device says of an error (MLX5_CQE_SYNDROME_*).

@@ -99,11 +99,10 @@ func (c *rxeCQ) poll(dst []WC) (n int, full bool) {
 			wc.Flags ^= rxeWithInv | WCWithInv
 		}
 	}
-	full = ready == c.ring.Capacity() || n > 0 && c.ring.Full()
-	if n > 0 {
-		c.ring.Consume(n)
+	if n == 0 {
+		return 0, ready == c.ring.Capacity()
 	}
-	return n, full
+	return n, c.ring.Consume(n)
 }
 
 // rxeWithInv is WCWithInv as rxe writes it: by the kernel's own number (IB_WC_WITH_INVALIDATE) instead of that of user space.

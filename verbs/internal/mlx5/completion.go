@@ -29,6 +29,7 @@ type CompletionQueue struct {
 	record Record
 	page   Page
 	next   uint32 // consumer index
+	told   uint32 // the consumer index that the device knows
 	// events counts those that the program has fetched: a request for the next carries it.
 	events atomic.Uint32
 }
@@ -106,8 +107,14 @@ func (q *CompletionQueue) Next() Completion {
 // Full tells whether the queue holds as many completions as it can: the next would be lost.
 func (q *CompletionQueue) Full() bool { return q.ours(q.next + q.mask) }
 
-// Publish gives what was read back to the device.
-func (q *CompletionQueue) Publish() { store(word(q.record.mem, consumed), swap32(q.next&0xffffff)) }
+// Publish gives what was read back to the device. full tells that the device had no room before, at the latest possible moment: the queue
+// may have been filled while it was read.
+func (q *CompletionQueue) Publish() (full bool) {
+	store(word(q.record.mem, consumed), swap32(q.next&0xffffff))
+	full = q.next-q.told > q.mask || q.ours(q.told+q.mask)
+	q.told = q.next
+	return full
+}
 
 // Arm asks for an event with the next completion, or with the next solicited one.
 func (q *CompletionQueue) Arm(solicitedOnly bool) {

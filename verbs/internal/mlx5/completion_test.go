@@ -67,6 +67,35 @@ func TestCompletionsInOrder(t *testing.T) {
 	}
 }
 
+// TestPublishSeesFullQueue: a queue that the device fills while it is read was full.
+func TestPublishSeesFullQueue(t *testing.T) {
+	const shift, size = 2, 4
+	for start := range uint32(2 * size) {
+		for ready := 1; ready <= size; ready++ {
+			for taken := 1; taken <= ready; taken++ {
+				for later := 0; ready+later <= size; later++ {
+					d := newDevice(shift)
+					for range start {
+						d.produce(7, 0, Recv)
+						require.NotNil(t, d.q.Next())
+						require.False(t, d.q.Publish())
+					}
+					for range ready {
+						d.produce(7, 0, Recv)
+					}
+					for range taken {
+						require.NotNil(t, d.q.Next())
+					}
+					for range later {
+						d.produce(7, 0, Recv)
+					}
+					require.Equal(t, ready+later == size, d.q.Publish(), "%d ready, %d taken, %d more", ready, taken, later)
+				}
+			}
+		}
+	}
+}
+
 // TestClean: a queue pair's completions go, those of others stay in order, and the device goes on behind them.
 func TestClean(t *testing.T) {
 	const shift, gone, other = 4, 1, 2

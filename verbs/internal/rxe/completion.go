@@ -29,17 +29,19 @@ func (q *CompletionQueue) Unmap() error { return q.unmap() }
 // Ready is the number of completions that can be read with At.
 func (q *CompletionQueue) Ready() int { return int((q.loadProducer() - q.consumer) & q.mask) }
 
-// Full tells whether the kernel has no room left: the next completion would be lost.
-func (q *CompletionQueue) Full() bool { return q.Ready() == q.Capacity() }
-
 // Read copies the completion i places after the oldest; i is less than Ready. T is uapi.Wc, or has the
 // same fields in the same places, so that a caller's own type takes one copy.
 func Read[T any](q *CompletionQueue, i int, dst *T) {
 	*dst = *(*T)(q.element(q.consumer + uint32(i)))
 }
 
-// Consume gives the n oldest completions back to the kernel.
-func (q *CompletionQueue) Consume(n int) {
+// Consume gives the n oldest completions back to the kernel, all that there are at most. full tells that the kernel had no room before, at
+// the latest possible moment: the queue may have been filled while it was read.
+func (q *CompletionQueue) Consume(n int) (full bool) {
+	first := q.consumer
 	q.consumer = (q.consumer + uint32(n)) & q.mask
 	q.storeConsumer(q.consumer)
+	// The kernel may have gone on behind what was full before; then its index has come round.
+	written := int((q.loadProducer() - first) & q.mask)
+	return written == q.Capacity() || written < n
 }

@@ -186,8 +186,31 @@ func TestCompletionQueue(t *testing.T) {
 		q.Consume(1)
 		assert.Equal(t, kernel.ProducerIndex, kernel.ConsumerIndex)
 	}
-	kernel.ProducerIndex = (kernel.ProducerIndex + 3) & 3
-	assert.True(t, q.Full())
+}
+
+// TestConsumeSeesFullQueue: a queue that the kernel fills between the look at it and Consume was full, also when the kernel has gone on
+// behind that by then.
+func TestConsumeSeesFullQueue(t *testing.T) {
+	const slots, capacity = 8, 7
+	fd, mi, kernel := kernelQueue(t, 6, slots)
+	for start := range uint32(slots) {
+		for ready := 1; ready <= capacity; ready++ {
+			for n := 1; n <= ready; n++ {
+				for later := 0; ready+later <= capacity+n; later++ {
+					kernel.ConsumerIndex = start
+					q, err := MapCompletion(fd, mi)
+					require.NoError(t, err)
+					kernel.ProducerIndex = (start + uint32(ready)) & (slots - 1)
+					require.Equal(t, ready, q.Ready())
+					kernel.ProducerIndex = (kernel.ProducerIndex + uint32(later)) & (slots - 1)
+					full := q.Consume(n)
+					assert.Equal(t, ready+later >= capacity, full, "%d ready, %d taken, %d more", ready, n, later)
+					assert.Equal(t, (ready+later-n)&(slots-1), q.Ready())
+					require.NoError(t, q.Unmap())
+				}
+			}
+		}
+	}
 }
 
 func TestStrangeQueueIsRefused(t *testing.T) {
