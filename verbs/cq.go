@@ -91,8 +91,10 @@ func (q *CQ) createError(entries, vector int, err error) error {
 		e.Fix = fmt.Sprintf("the device allows 1 to %d entries", q.ctx.attr.MaxCQE)
 	case vector < 0 || vector >= int(q.ctx.vectors):
 		e.Fix = fmt.Sprintf("completion vector %d: the device has %d", vector, q.ctx.vectors)
-	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EINVAL):
-		e.Fix = fmt.Sprintf("out of memory, or of the device's %d CQs", q.ctx.attr.MaxCQ)
+	case errors.Is(err, unix.ENOMEM):
+		e.Fix = q.ctx.queueFix(fmt.Sprintf("%d CQs", q.ctx.attr.MaxCQ))
+	case errors.Is(err, unix.EINVAL):
+		e.Fix = fmt.Sprintf("out of the device's %d CQs", q.ctx.attr.MaxCQ)
 	}
 	return e
 }
@@ -125,8 +127,11 @@ func (q *CQ) Resize(entries int) error {
 
 func (q *CQ) resizeError(entries int, err error) error {
 	e := &Error{Op: "resize CQ", Object: fmt.Sprintf("%v, %d entries", q, entries), Err: err, Fix: fix(err)}
-	if errors.Is(err, unix.EINVAL) {
+	switch {
+	case errors.Is(err, unix.EINVAL):
 		e.Fix = fmt.Sprintf("the device allows 1 to %d entries, and no fewer than completions wait: poll first", q.ctx.attr.MaxCQE)
+	case errors.Is(err, unix.ENOMEM):
+		e.Fix = q.ctx.queueFix(fmt.Sprintf("%d entries", q.ctx.attr.MaxCQE))
 	}
 	return e
 }

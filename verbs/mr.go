@@ -126,16 +126,33 @@ func registerFix(in *uapi.RegMr, err error) string {
 	case errors.Is(err, unix.EINVAL) && access&(AccessRemoteWrite|AccessRemoteAtomic) != 0 && access&AccessLocalWrite == 0:
 		return "remote write and atomic access need local write access, too"
 	case errors.Is(err, unix.ENOMEM):
-		var limit unix.Rlimit
-		if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur != unix.RLIM_INFINITY {
-			return fmt.Sprintf("memlock limit is %d bytes for all registered memory: raise it (ulimit -l unlimited, "+
-				"LimitMEMLOCK=infinity in systemd) or register less", limit.Cur)
+		if f := memlockFix(); f != "" {
+			return f + " or register less"
 		}
 		return "out of memory, or of the device's memory regions"
 	case errors.Is(err, unix.EFAULT):
 		return "the memory is not mapped, or it is read-only"
 	}
 	return fix(err)
+}
+
+// memlockFix is the advice for a failure to pin memory, "" when as much as there is may be pinned.
+func memlockFix() string {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil || limit.Cur == unix.RLIM_INFINITY {
+		return ""
+	}
+	return fmt.Sprintf("memlock limit is %d bytes for all registered memory: raise it (ulimit -l unlimited, "+
+		"LimitMEMLOCK=infinity in systemd)", limit.Cur)
+}
+
+// queueFix is the advice for a queue for which there is no memory. That of rxe's queues is the kernel's, that of others is the process's,
+// and pinned.
+func (c *Context) queueFix(limit string) string {
+	if f := memlockFix(); f != "" && c.driver != uapi.RDMA_DRIVER_RXE {
+		return f + " or make it smaller; the device allows " + limit
+	}
+	return "out of memory, or of the device's " + limit
 }
 
 // LKey is the key for local use in an SGE.

@@ -150,8 +150,10 @@ func createQPError(c *Context, attr *QPInitAttr, err error) error {
 		e.Fix = "the type must be RC, UC or UD"
 	case attr.OutOfOrder && errors.Is(err, unix.EOPNOTSUPP):
 		e.Fix = fmt.Sprintf("out of order, the device takes up to %d receives of a %v QP", c.MaxOutOfOrder(attr.Type), attr.Type)
-	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EAGAIN):
-		e.Fix = fmt.Sprintf("out of memory, or of the device's %d QPs", d.MaxQP)
+	case errors.Is(err, unix.ENOMEM):
+		e.Fix = c.queueFix(fmt.Sprintf("%d QPs", d.MaxQP))
+	case errors.Is(err, unix.EAGAIN):
+		e.Fix = fmt.Sprintf("out of the device's %d QPs", d.MaxQP)
 	case errors.Is(err, unix.EINVAL):
 		e.Fix = "a limit is outside what the device allows: at least 1 send, and less inline data"
 	}

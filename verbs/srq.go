@@ -79,8 +79,10 @@ func (s *SRQ) create(p *PD, attr SRQAttr) error {
 func createSRQError(c *Context, attr SRQAttr, err error) error {
 	e := &Error{Op: "create SRQ", Object: fmt.Sprintf("%s, %d receives of %d pieces", c.info.Name, attr.MaxWR, attr.MaxSGE),
 		Err: err, Fix: fix(err)}
-	if errors.Is(err, unix.EINVAL) {
-		d := &c.attr
+	switch d := &c.attr; {
+	case errors.Is(err, unix.ENOMEM):
+		e.Fix = c.queueFix(fmt.Sprintf("%d SRQs", d.MaxSRQ))
+	case errors.Is(err, unix.EINVAL):
 		e.Fix = fmt.Sprintf("the device allows 1 to %d receives of up to %d pieces, and a limit below the number of receives", d.MaxSRQWR, d.MaxSRQSGE)
 	}
 	return e

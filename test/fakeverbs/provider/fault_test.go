@@ -399,3 +399,32 @@ func TestRemoval(t *testing.T) {
 	_, err = verbs.Open(removable)
 	require.ErrorIs(t, err, verbs.ErrNoDevice)
 }
+
+// TestNoMemoryToPin: the memory of the queues is pinned like that of regions, so that the memlock limit may be in the way, and is named.
+func TestNoMemoryToPin(t *testing.T) {
+	f, err := os.OpenFile(os.Getenv(insideEnv)+faultSuffix, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit))
+	low := limit
+	low.Cur = 8 << 20
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &low))
+	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit)) }()
+	e := newEnd(t, faulty, config{Type: verbs.RC})
+	for name, pin := range map[string]func() error{
+		"MR":          func() error { _, err := e.PD.RegisterMR(e.Buf, allAccess); return err },
+		"CQ":          func() error { _, err := e.Ctx.CreateCQ(16, nil); return err },
+		"CQ's resize": func() error { return e.SCQ.Resize(1000) },
+		"SRQ":         func() error { _, err := e.PD.CreateSRQ(verbs.SRQAttr{MaxWR: 16, MaxSGE: 1}); return err },
+		"QP": func() error {
+			_, err := e.PD.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.SCQ, RecvCQ: e.SCQ, Cap: verbs.QPCap{MaxSendWR: 4}})
+			return err
+		},
+	} {
+		require.NoError(t, writeFault(f, 0, unix.ENOMEM))
+		err := pin()
+		require.ErrorIs(t, err, unix.ENOMEM, name)
+		require.ErrorContains(t, err, "memlock limit is 8388608 bytes", name)
+	}
+}
