@@ -4,6 +4,7 @@ package uc
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/operr"
@@ -16,14 +17,13 @@ type address struct {
 	qpn    uint32
 }
 
-// handle is the kernel's address handle of a peer. All queue pairs of a peer share it. It outlives its
-// addresses, because a datagram in the send queue that finds it gone takes the whole queue pair to
-// its error state.
+// handle is the kernel's address handle of a peer. All queue pairs of a peer share it while one of them is open. It outlives them,
+// because a datagram in the send queue that finds it gone takes the whole queue pair to its error state. But it isn't used again
+// then: an adapter's handle has the MAC address that the peer had when it was made.
 type handle struct {
 	ah    *verbs.AH
+	peer  netip.Addr
 	users int
-	// age orders idle handles by the time at which they became idle.
-	age uint64
 }
 
 // maxIdleHandles bounds the handles that are kept without a user.
@@ -46,7 +46,7 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 		if err != nil {
 			return 0, operr.Wrap("open address", d.name(), d.translate(err))
 		}
-		h = &handle{ah: ah}
+		h = &handle{ah: ah, peer: peer}
 		d.handles[peer] = h
 	}
 	h.users++
@@ -71,29 +71,14 @@ func (d *Device) CloseAddress(a backend.AddressHandle) error {
 	if h.users--; h.users > 0 || d.closed {
 		return nil
 	}
-	d.idleAge++
-	h.age = d.idleAge
-	return d.dropIdle()
-}
-
-// dropIdle destroys the handle that has been idle longest when there are too many; d.mu is held.
-func (d *Device) dropIdle() error {
-	var oldest netip.Addr
-	idle := 0
-	for a, h := range d.handles {
-		if h.users > 0 {
-			continue
-		}
-		if idle++; idle == 1 || h.age < d.handles[oldest].age {
-			oldest = a
-		}
-	}
-	if idle <= maxIdleHandles {
+	delete(d.handles, h.peer)
+	d.idle = append(d.idle, h)
+	if len(d.idle) <= maxIdleHandles {
 		return nil
 	}
-	h := d.handles[oldest]
-	delete(d.handles, oldest)
-	if err := h.ah.Close(); err != nil {
+	oldest := d.idle[0]
+	d.idle = slices.Delete(d.idle, 0, 1)
+	if err := oldest.ah.Close(); err != nil {
 		return operr.Wrap("close address", d.name(), err)
 	}
 	return nil

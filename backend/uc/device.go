@@ -47,8 +47,8 @@ type Device struct {
 	}
 
 	mu      sync.Mutex
-	handles map[netip.Addr]*handle // address handles by peer; +checklocks:mu
-	idleAge uint64                 // +checklocks:mu
+	handles map[netip.Addr]*handle // address handles in use, by peer; +checklocks:mu
+	idle    []*handle              // those without a user, the oldest first; +checklocks:mu
 	closed  bool                   // +checklocks:mu
 }
 

@@ -235,3 +235,27 @@ func TestSentBytes(t *testing.T) {
 	}
 	require.Positive(t, full, "the send queue was never full")
 }
+
+// TestAddressIsResolvedAnew: queue pairs of one peer share an address handle while one of them is open. The next connection resolves the
+// address again: the peer's interface may have another MAC address by then.
+func TestAddressIsResolvedAnew(t *testing.T) {
+	d, peer := openUC(t, devB, false), openUC(t, devA, false)
+	info := backend.QPInfo{Addr: peer.Addr(), Port: 4791, QPN: 17}
+	open := func() (a backend.AddressHandle, calls uint32) {
+		before := kernelCalls(t)
+		a, err := d.OpenAddress(info)
+		require.NoError(t, err)
+		return a, kernelCalls(t) - before
+	}
+	for range 600 { // more than twice what is kept for datagrams under way
+		first, calls := open()
+		require.Positive(t, calls)
+		second, calls := open()
+		require.Zero(t, calls)
+		require.NoError(t, d.CloseAddress(first))
+		third, calls := open()
+		require.Zero(t, calls)
+		require.NoError(t, d.CloseAddress(second))
+		require.NoError(t, d.CloseAddress(third))
+	}
+}
