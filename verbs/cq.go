@@ -56,7 +56,7 @@ func (c *Context) CreateCQVector(entries int, ch *CompChannel, vector int) (*CQ,
 }
 
 func (q *CQ) create(entries int, ch *CompChannel, vector int) error {
-	cqe, comp, actual := uint32(entries), uint32(vector), uint32(0)
+	cqe, comp, actual := limit32(entries), limit32(vector), uint32(0)
 	part, err := q.ctx.provider.cq(q, &cqe)
 	if err != nil {
 		return q.createError(entries, vector, err)

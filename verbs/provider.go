@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"errors"
+	"math"
 
 	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
 )
@@ -23,6 +24,14 @@ type provider interface {
 	cq(q *CQ, entries *uint32) (cqPart, error)
 	srq(s *SRQ, attr *SRQAttr) (srqPart, error)
 	qp(q *QP, attr *QPInitAttr, limits *uapi.QpCap) (qpPart, error)
+}
+
+// limit32 is n as the kernel has it, in 32 bits. One that doesn't fit is the largest there is, which every device refuses.
+func limit32(n int) uint32 {
+	if n < 0 || uint64(n) > math.MaxUint32 {
+		return math.MaxUint32
+	}
+	return uint32(n)
 }
 
 // part is a provider's half of an object. Its calls come in this order: fill, the kernel's call, made when that

@@ -93,8 +93,8 @@ func (p *PD) CreateQP(attr QPInitAttr) (*QP, error) {
 
 func (q *QP) create(p *PD, attr *QPInitAttr) error {
 	c := &attr.Cap
-	limits := uapi.QpCap{MaxSendWr: uint32(c.MaxSendWR), MaxRecvWr: uint32(c.MaxRecvWR), MaxSendSge: uint32(c.MaxSendSGE),
-		MaxRecvSge: uint32(c.MaxRecvSGE), MaxInlineData: uint32(c.MaxInline)}
+	limits := uapi.QpCap{MaxSendWr: limit32(c.MaxSendWR), MaxRecvWr: limit32(c.MaxRecvWR), MaxSendSge: limit32(c.MaxSendSGE),
+		MaxRecvSge: limit32(c.MaxRecvSGE), MaxInlineData: limit32(c.MaxInline)}
 	// A send request has one piece unless the caller asks for more.
 	limits.MaxSendSge = max(limits.MaxSendSge, 1)
 	if attr.SRQ == nil {

@@ -51,7 +51,7 @@ func (s *SRQ) create(p *PD, attr SRQAttr) error {
 		return createSRQError(p.ctx, attr, err)
 	}
 	s.part = part
-	wr, sge, limit := uint32(attr.MaxWR), uint32(attr.MaxSGE), uint32(attr.Limit)
+	wr, sge, limit := limit32(attr.MaxWR), limit32(attr.MaxSGE), limit32(attr.Limit)
 	call := uapi.NewCall(&uapi.UVERBS_METHOD_SRQ_CREATE)
 	call.PutNew(uapi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
 	call.PutHandle(uapi.UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, p.handle)
@@ -127,7 +127,7 @@ func (s *SRQ) SetLimit(limit int) error {
 	if s.gone {
 		return ErrClosed
 	}
-	in := uapi.ModifySrq{SrqHandle: s.handle, AttrMask: maskSRQLimit, SrqLimit: uint32(limit)}
+	in := uapi.ModifySrq{SrqHandle: s.handle, AttrMask: maskSRQLimit, SrqLimit: limit32(limit)}
 	var hw uapi.RxeModifySrqCmd
 	call := uapi.NewWrite[uapi.ModifySrq, uapi.None](uapi.IB_USER_VERBS_CMD_MODIFY_SRQ, &in, nil)
 	uapi.PutIn(call, uapi.UVERBS_ATTR_UHW_IN, &hw)
