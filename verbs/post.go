@@ -11,8 +11,8 @@ import (
 // *PostError the request at that index is wrong. What was taken is on its way in both cases. The
 // QP must be in state RTS or later. PostSend does not allocate.
 //
-// Requests without SendSignaled on a QP without SignalAll yield no completion, but their place in
-// the queue is freed when they are done all the same.
+// Requests without SendSignaled on a QP without SignalAll yield no completion. On rxe their place in the queue is freed when they
+// are done all the same; adapters free it when a later one's completion has been polled, so signal at least one in each queue full.
 func (q *QP) PostSend(wrs []SendWR) (int, error) {
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()
