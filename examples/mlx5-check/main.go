@@ -64,8 +64,29 @@ type config struct {
 // errFailed is the end of a check in which a step has failed; the output says which.
 var errFailed = errors.New("a step failed")
 
-// check runs all steps. One that fails doesn't keep others from running, as long as they can.
+// output is where a check is written to. It keeps the first failure, such as a full disk.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	n, err := o.w.Write(b)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// check runs all steps, and says when not all of what they say could be written.
 func check(w io.Writer, c config) error {
+	o := &output{w: w}
+	err := steps(o, c)
+	return errors.Join(err, o.err)
+}
+
+// steps runs all steps. One that fails doesn't keep others from running, as long as they can.
+func steps(w io.Writer, c config) error {
 	environment(w)
 	if err := device(w, c.from); err != nil {
 		return err

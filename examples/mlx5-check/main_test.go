@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
 )
@@ -134,4 +135,12 @@ func TestKilled(t *testing.T) {
 		require.Empty(t, h.Device(0).Stats().Violations)
 	}
 	require.Greater(t, most, 10, "objects at some moment")
+}
+
+// TestFullDisk: a check whose output is lost doesn't pass for one that went well.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	require.ErrorIs(t, check(full, config{from: "none", to: "none"}), unix.ENOSPC)
 }

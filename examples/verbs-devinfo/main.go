@@ -8,9 +8,11 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/sdr-rdma/go-sdr/verbs"
@@ -27,27 +29,29 @@ func main() {
 		fmt.Fprintf(os.Stderr, "verbs-devinfo: %q: it takes no arguments; a device is chosen by -d\n", flag.Arg(0))
 		os.Exit(2)
 	}
-	if err := run(*name); err != nil {
+	out := bufio.NewWriter(os.Stdout)
+	err := run(out, *name)
+	if err = errors.Join(err, out.Flush()); err != nil {
 		fmt.Fprintln(os.Stderr, "verbs-devinfo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(name string) error {
+func run(w io.Writer, name string) error {
 	if name != "" {
-		return show(name)
+		return show(w, name)
 	}
 	devices, err := verbs.Devices() // an error is of devices that couldn't be read; the others are listed
 	if len(devices) == 0 && err == nil {
-		fmt.Println("no RDMA devices; a soft one: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0")
+		fmt.Fprintln(w, "no RDMA devices; a soft one: modprobe rdma_rxe; rdma link add rxe0 type rxe netdev eth0")
 	}
 	for _, d := range devices {
-		err = errors.Join(err, show(d.Name))
+		err = errors.Join(err, show(w, d.Name))
 	}
 	return err
 }
 
-func show(name string) error {
+func show(w io.Writer, name string) error {
 	ctx, err := verbs.Open(name)
 	if err != nil {
 		return err
@@ -58,18 +62,18 @@ func show(name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s (%s, driver %s, firmware %s)\n", info.Name, info.Uverbs, info.Driver, d.FirmwareVersion)
-	fmt.Printf("  node GUID        %v\n", d.NodeGUID)
-	fmt.Printf("  limits           %d QPs of %d requests, %d CQs of %d entries, %d MRs, %d MWs\n",
+	fmt.Fprintf(w, "%s (%s, driver %s, firmware %s)\n", info.Name, info.Uverbs, info.Driver, d.FirmwareVersion)
+	fmt.Fprintf(w, "  node GUID        %v\n", d.NodeGUID)
+	fmt.Fprintf(w, "  limits           %d QPs of %d requests, %d CQs of %d entries, %d MRs, %d MWs\n",
 		d.MaxQP, d.MaxQPWR, d.MaxCQ, d.MaxCQE, d.MaxMR, d.MaxMW)
-	fmt.Printf("  pieces a request %d, shared receive queues %d of %d\n", d.MaxSGE, d.MaxSRQ, d.MaxSRQWR)
-	fmt.Printf("  capabilities     %v\n", d.Caps)
+	fmt.Fprintf(w, "  pieces a request %d, shared receive queues %d of %d\n", d.MaxSGE, d.MaxSRQ, d.MaxSRQWR)
+	fmt.Fprintf(w, "  capabilities     %v\n", d.Caps)
 	for port := 1; port <= int(d.PhysPorts); port++ {
 		p, err := ctx.QueryPort(port)
 		if err != nil {
 			return err
 		}
-		fmt.Printf("  port %d           %v (%v), %v, %v %v, path MTU %v of %v, messages up to %d bytes\n",
+		fmt.Fprintf(w, "  port %d           %v (%v), %v, %v %v, path MTU %v of %v, messages up to %d bytes\n",
 			port, p.State, p.PhysState, p.LinkLayer, p.ActiveWidth, p.ActiveSpeed, p.ActiveMTU, p.MaxMTU, p.MaxMessage)
 	}
 	gids, err := ctx.GIDTable()
@@ -77,7 +81,7 @@ func show(name string) error {
 		return err
 	}
 	for _, g := range gids {
-		fmt.Printf("  GID %d/%d          %v (%v, interface %d)\n", g.Port, g.Index, g.GID, g.Type, g.IfIndex)
+		fmt.Fprintf(w, "  GID %d/%d          %v (%v, interface %d)\n", g.Port, g.Index, g.GID, g.Type, g.IfIndex)
 	}
 	return nil
 }

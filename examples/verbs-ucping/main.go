@@ -68,8 +68,8 @@ func run(from, to string, gid, size, count int) error {
 		}
 	}
 	d := time.Since(start)
-	fmt.Printf("%d round trips of %d bytes between %s and %s: %v each\n", count, size, from, to, d/time.Duration(count))
-	return nil
+	_, err = fmt.Printf("%d round trips of %d bytes between %s and %s: %v each\n", count, size, from, to, d/time.Duration(count))
+	return err
 }
 
 // end is one end of the connection.
