@@ -21,6 +21,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -99,6 +100,9 @@ func watchParent(ctx context.Context, cancel context.CancelCauseFunc) {
 
 func command(ctx context.Context, args []string) error {
 	c, rest, err := parse(args)
+	if err == nil {
+		err = c.check()
+	}
 	if err != nil {
 		return err
 	}
@@ -149,6 +153,34 @@ func parse(args []string) (*config, []string, error) {
 		c.cache = filepath.Join(dir, "go-sdr", "vm")
 	}
 	return c, f.Args(), nil
+}
+
+// leastMTU is what interfaces need to have IPv6, and leastMemory what kernel, programs and their files need.
+const leastMTU, mostMTU, leastMemory = 1280, 65535, 256
+
+// check finds what is wrong with flags before anything is downloaded or booted.
+func (c *config) check() error {
+	switch {
+	case c.mtu < leastMTU || c.mtu > mostMTU:
+		return fmt.Errorf("-mtu %d: it must be %d to %d: IPv6 needs the least", c.mtu, leastMTU, mostMTU)
+	case c.cpus < 1:
+		return fmt.Errorf("-cpus %d: it must be at least 1", c.cpus)
+	case c.memory < leastMemory:
+		return fmt.Errorf("-mem %d: it must be at least %d", c.memory, leastMemory)
+	case c.timeout <= 0:
+		return fmt.Errorf("-timeout %v: it must be above 0", c.timeout)
+	case c.suite == "" && (c.run != "" || c.listOnly || c.prepare):
+		return errors.New("-run, -list and -prepare are for a -suite")
+	}
+	if _, err := regexp.Compile(c.run); err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	for _, e := range c.env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
+			return fmt.Errorf("-env %s: it must be KEY=VALUE", e)
+		}
+	}
+	return nil
 }
 
 // progress prints one line about a slow step.

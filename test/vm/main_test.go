@@ -34,6 +34,14 @@ func TestMistakes(t *testing.T) {
 		"-suite takes no program":   {"-suite", "short", "true"},
 		`no suite "nightly"`:        {"-suite", "nightly"},
 		"executable file not found": {"no-such-program"},
+		"-mtu 700: it must be 1280": {"-mtu", "700", "true"},
+		"-mtu 70000":                {"-mtu", "70000", "true"},
+		"-cpus 0":                   {"-cpus", "0", "true"},
+		"-mem 1":                    {"-mem", "1", "true"},
+		"-timeout -1s":              {"-timeout", "-1s", "true"},
+		"are for a -suite":          {"-run", "TestX", "true"},
+		"missing closing ):":        {"-suite", "short", "-list", "-run", "("},
+		"-env SDR_X: it must be":    {"-env", "SDR_X", "true"},
 	} {
 		assert.ErrorContains(t, command(context.Background(), args), want)
 	}
