@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sdr-rdma/go-sdr/units"
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
@@ -21,7 +22,7 @@ const latencySize = 64
 func latency(w io.Writer, p *pair, c config) error {
 	var medians [2]time.Duration
 	for i, flame := range []bool{false, true} {
-		l, err := newLoop(c.from, p.from.dev.GIDIndex(), flame)
+		l, err := newLoop(c.from, p.from.dev.GIDIndex(), p.mtu, flame)
 		if err != nil {
 			return err
 		}
@@ -43,19 +44,23 @@ type loop struct {
 	qp  *verbs.QP
 }
 
-func newLoop(name string, gid int, flame bool) (*loop, error) {
+func newLoop(name string, gid int, mtu units.Bytes, flame bool) (*loop, error) {
 	ctx, err := verbs.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	l := &loop{ctx: ctx}
-	if err := l.connect(gid, flame); err != nil {
+	if err := l.connect(gid, mtu, flame); err != nil {
 		return nil, errors.Join(err, ctx.Close(), verbs.FreeBuffer(l.mem))
 	}
 	return l, nil
 }
 
-func (l *loop) connect(gid int, flame bool) error {
+func (l *loop) connect(gid int, mtu units.Bytes, flame bool) error {
+	path, err := verbs.MTUFromBytes(int(mtu))
+	if err != nil {
+		return err
+	}
 	pd, err := l.ctx.AllocPD()
 	if err != nil {
 		return err
@@ -79,7 +84,7 @@ func (l *loop) connect(gid int, flame bool) error {
 		return err
 	}
 	return l.qp.Connect(verbs.ConnectConfig{Access: verbs.AccessRemoteWrite, Path: verbs.AHAttr{DGID: g.GID, SGIDIndex: gid},
-		PathMTU: verbs.MTU1024, RemoteQPN: l.qp.Num()})
+		PathMTU: path, RemoteQPN: l.qp.Num()})
 }
 
 // measure writes for a while and returns the median time of a write. The last one must have arrived.
