@@ -171,6 +171,8 @@ func (c *config) check() error {
 		return fmt.Errorf("-timeout %v: it must be above 0", c.timeout)
 	case c.suite == "" && (c.run != "" || c.listOnly || c.prepare):
 		return errors.New("-run, -list and -prepare are for a -suite")
+	case c.suite == benchSuite && c.run != "":
+		return fmt.Errorf("suite %s has no tests for -run to choose from", benchSuite)
 	}
 	if _, err := regexp.Compile(c.run); err != nil {
 		return fmt.Errorf("-run: %w", err)

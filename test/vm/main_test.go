@@ -39,6 +39,7 @@ func TestMistakes(t *testing.T) {
 		"-cpus 0":                   {"-cpus", "0", "true"},
 		"-mem 1":                    {"-mem", "1", "true"},
 		"-timeout -1s":              {"-timeout", "-1s", "true"},
+		"bench has no tests":        {"-suite", "bench", "-run", "TestX"},
 		"are for a -suite":          {"-run", "TestX", "true"},
 		"missing closing ):":        {"-suite", "short", "-list", "-run", "("},
 		"-env SDR_X: it must be":    {"-env", "SDR_X", "true"},
@@ -48,15 +49,15 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestSuites(t *testing.T) {
-	short, full := selectEntries("short"), selectEntries("full")
+	short, full := selectEntries("short", ""), selectEntries("full", "")
 	assert.Less(t, len(short), len(full))
-	smoke := selectEntries(smokeSuite)
+	smoke := selectEntries(smokeSuite, "")
 	assert.Less(t, len(smoke), len(short))
 	for _, e := range smoke {
 		assert.Equal(t, e.smoke, e.run, e.pkg)
 		assert.False(t, e.full || e.pair, e.pkg)
 	}
-	raced := selectEntries(raceSuite)
+	raced := selectEntries(raceSuite, "")
 	assert.Len(t, raced, 3, "verbs, backend/uc and backend/rc")
 	for _, e := range raced {
 		assert.Equal(t, e.race, e.run, e.pkg)
@@ -68,6 +69,30 @@ func TestSuites(t *testing.T) {
 		limit += e.limitSeconds
 	}
 	assert.LessOrEqual(t, limit, 600, "the VM's part of the test command is ten minutes")
+}
+
+// TestRunChoosesTests: -run holds for every package of a suite, whatever that runs by itself, and leaves out what is no test.
+func TestRunChoosesTests(t *testing.T) {
+	for _, name := range []string{"short", "full", smokeSuite, pairSuite, raceSuite} {
+		for _, e := range selectEntries(name, "") {
+			own := e.flags(&config{suite: name})
+			if e.run == "" {
+				assert.NotContains(t, fmt.Sprint(own), "-test.run", "%s of %s", e.pkg, name)
+			} else {
+				assert.Contains(t, own, "-test.run="+e.run, "%s of %s", e.pkg, name)
+			}
+		}
+		chosen := selectEntries(name, "TestX")
+		require.NotEmpty(t, chosen)
+		for _, e := range chosen {
+			assert.False(t, e.program || e.bench, e.pkg)
+			flags := e.flags(&config{suite: name, run: "TestX"})
+			assert.Contains(t, flags, "-test.run=TestX", "%s of %s", e.pkg, name)
+			if e.run != "" {
+				assert.NotContains(t, flags, "-test.run="+e.run, "%s of %s", e.pkg, name)
+			}
+		}
+	}
 }
 
 // Two VMs print at a time: each line stays whole and tells whose it is.

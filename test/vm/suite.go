@@ -107,7 +107,7 @@ func runSuite(ctx context.Context, c *config) error {
 	if !slices.Contains(suiteNames(), c.suite) {
 		return fmt.Errorf("no suite %q: there are %s", c.suite, strings.Join(suiteNames(), ", "))
 	}
-	entries := selectEntries(c.suite)
+	entries := selectEntries(c.suite, c.run)
 	if c.listOnly {
 		for _, e := range entries {
 			fmt.Println(modulePath + e.pkg)
@@ -140,10 +140,11 @@ func runSuite(ctx context.Context, c *config) error {
 	return b.run(ctx)
 }
 
-func selectEntries(name string) []suiteEntry {
+// selectEntries are the entries of a suite; those with tests when run chooses among tests.
+func selectEntries(name, run string) []suiteEntry {
 	var entries []suiteEntry
 	for _, e := range suite {
-		if e.belongs(name) {
+		if e.belongs(name) && (run == "" || !e.program && !e.bench) {
 			switch name {
 			case smokeSuite:
 				e.run = e.smoke
@@ -225,17 +226,22 @@ func (b *suiteBuild) add(ctx context.Context, e suiteEntry) error {
 			return err
 		}
 	}
-	// A test that hangs is to print its goroutines before the job's own limit kills it.
-	argv := []string{path.Join(vmjob.BinDir, name), "-test.v", fmt.Sprintf("-test.timeout=%ds", e.limit(b.config.suite)-10)}
-	if b.config.suite != "full" {
-		argv = append(argv, "-test.short")
-	}
-	if run := cmp.Or(e.run, b.config.run); run != "" {
-		argv = append(argv, "-test.run="+run)
-	}
-	b.jobs = append(b.jobs, vmjob.Job{Name: e.pkg, Argv: append(argv, e.args...), Dir: work, Env: environment(b.config),
-		LimitSeconds: e.limit(b.config.suite)})
+	b.jobs = append(b.jobs, vmjob.Job{Name: e.pkg, Argv: append([]string{path.Join(vmjob.BinDir, name)}, e.flags(b.config)...), Dir: work,
+		Env: environment(b.config), LimitSeconds: e.limit(b.config.suite)})
 	return nil
+}
+
+// flags are those of the test binary. What the user chooses to run is chosen from all tests, in place of the entry's own choice.
+func (e *suiteEntry) flags(c *config) []string {
+	// A test that hangs is to print its goroutines before the job's own limit kills it.
+	f := []string{"-test.v", fmt.Sprintf("-test.timeout=%ds", e.limit(c.suite)-10)}
+	if c.suite != "full" {
+		f = append(f, "-test.short")
+	}
+	if run := cmp.Or(c.run, e.run); run != "" {
+		f = append(f, "-test.run="+run)
+	}
+	return append(f, e.args...)
 }
 
 // binary has the go command build a binary into a folder of the cache, where that leaves alone what is as it would be, and
@@ -273,9 +279,6 @@ func (b *suiteBuild) buildTests(ctx context.Context, pkg, bin string) error {
 
 // addProgram builds a program that is itself the test.
 func (b *suiteBuild) addProgram(ctx context.Context, e suiteEntry) error {
-	if b.config.run != "" {
-		return nil // -run chooses tests
-	}
 	guest, err := b.build(ctx, e.pkg)
 	if err != nil {
 		return err
