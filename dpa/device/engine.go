@@ -93,7 +93,10 @@ type Engine struct {
 	status   uint64   // in the window: a line for each worker
 
 	failed atomic.Pointer[error]
-	closed atomic.Bool
+
+	// mapped keeps the window, for who reads it without mu: hold.
+	mapped sync.RWMutex
+	closed bool // +checklocks:mapped
 }
 
 // Open loads the handler onto a DPA and starts its threads.
@@ -238,6 +241,16 @@ func (e *Engine) err() error {
 	return nil
 }
 
+// hold keeps the window from being unmapped until mapped.RUnlock; it returns false if the engine has been closed.
+func (e *Engine) hold() bool {
+	e.mapped.RLock()
+	if e.closed {
+		e.mapped.RUnlock()
+		return false
+	}
+	return true
+}
+
 // statusWord is a word of thread i's status, as struct sdr_status has them.
 func (e *Engine) statusWord(i, word int) uint64 {
 	return e.window.Load(e.status + uint64(line*i+8*word))
@@ -290,9 +303,10 @@ func (e *Engine) Epochs(into []uint64) []uint64 {
 // Left implements dpa.Engine. A thread that is in a batch reports its epoch when it leaves it; none is left of an
 // engine that was closed.
 func (e *Engine) Left(epochs []uint64) bool {
-	if e.closed.Load() {
+	if !e.hold() {
 		return true
 	}
+	defer e.mapped.RUnlock()
 	for i, at := range epochs {
 		if at%2 == 1 && e.statusWord(i, statusEpoch) < at {
 			return false
@@ -303,9 +317,10 @@ func (e *Engine) Left(epochs []uint64) bool {
 
 // Emptied implements dpa.Engine.
 func (e *Engine) Emptied(epochs []uint64) bool {
-	if e.closed.Load() {
+	if !e.hold() {
 		return true
 	}
+	defer e.mapped.RUnlock()
 	for i, at := range epochs {
 		if e.statusWord(i, statusEmptied) <= at {
 			return false
@@ -355,8 +370,11 @@ func (e *Engine) Close() (err error) {
 		err = e.process.Close()
 		e.process = nil
 	}
-	if !e.closed.Swap(true) && e.window != nil {
+	e.mapped.Lock()
+	defer e.mapped.Unlock()
+	if !e.closed && e.window != nil {
 		err = errors.Join(err, e.window.Close())
 	}
+	e.closed = true
 	return err
 }

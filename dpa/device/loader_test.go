@@ -7,6 +7,8 @@ package device
 import (
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -233,4 +235,61 @@ func TestNeededReachesTheHost(t *testing.T) {
 	require.EqualValues(t, 2+3, m.Needed(), "also what nobody has collected")
 	_, ok := m.Imm()
 	require.False(t, ok)
+}
+
+// TestClosedEngine: fences of an engine that was closed are down, and what follows a fence, or comes too late, is no access to memory
+// that is gone.
+func TestClosedEngine(t *testing.T) {
+	o := openOffload(t, compileHandler(t, "", ""), Config{})
+	table, err := o.NewTable(dpa.TableConfig{Split: dpa.DefaultSplit, Channels: 1})
+	require.NoError(t, err)
+	require.NoError(t, table.Attach(0, 0, 0, 0))
+	m := &dpa.Message{Arrivals: dpa.NewArrivals(1)}
+	g := bitmap.NewGeometry(4*mtu, mtu, 1)
+	m.OpenChunks(g, dpa.DefaultSplit, make([]uint64, bitmap.Words(g.Chunks())))
+	require.NoError(t, table.Open(m))
+	epochs := o.Epochs(nil)
+	require.NoError(t, o.Close())
+	require.True(t, o.Left(epochs))
+	require.True(t, o.Emptied(epochs))
+	require.False(t, table.News())
+	table.Collect(1)
+	table.SetLength(m, mtu)
+	table.Close(m)
+	table.Remove(m)
+	table.Detach(0)
+	o.Prompt()
+	require.Len(t, o.Epochs(nil), 1)
+	_, err = o.Counts()
+	require.ErrorIs(t, err, dpa.ErrEngine)
+	require.ErrorIs(t, table.Err(), dpa.ErrEngine)
+	require.ErrorIs(t, table.Open(m), dpa.ErrEngine)
+}
+
+// TestCloseUnderFire: whoever waits for a fence while the engine is closed sees it down.
+func TestCloseUnderFire(t *testing.T) {
+	o := openOffload(t, compileHandler(t, "", ""), Config{Threads: 2})
+	table, err := o.NewTable(dpa.TableConfig{Split: dpa.DefaultSplit, Channels: 1})
+	require.NoError(t, err)
+	m := &dpa.Message{Arrivals: dpa.NewArrivals(1)}
+	m.OpenChunks(bitmap.NewGeometry(mtu, mtu, 1), dpa.DefaultSplit, make([]uint64, 1))
+	require.NoError(t, table.Open(m))
+	never := []uint64{^uint64(0), ^uint64(0)}
+	var waiters sync.WaitGroup
+	for _, wait := range []func() bool{
+		func() bool { return o.Left(never) },
+		func() bool { return o.Emptied(never) },
+		func() bool { table.Collect(1); return table.Err() != nil },
+		func() bool { return !table.News() && table.Err() != nil },
+	} {
+		waiters.Go(func() {
+			for !wait() {
+				runtime.Gosched()
+			}
+		})
+	}
+	time.Sleep(20 * time.Millisecond)
+	require.NoError(t, o.Close())
+	waiters.Wait()
+	table.Remove(m)
 }

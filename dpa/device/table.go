@@ -179,7 +179,7 @@ func (t *table) SetLength(m *dpa.Message, n units.Bytes) {
 	m.SetLength(n)
 	if x := t.find(m); x != nil {
 		t.do(opLength, x.object, uint64(n))
-		t.collect(x) // the command may have completed the last chunk
+		t.collectLast(x) // the command may have completed the last chunk
 	}
 }
 
@@ -201,7 +201,7 @@ func (t *table) Remove(m *dpa.Message) {
 	if x == nil {
 		return
 	}
-	t.collect(x) // what was counted last
+	t.collectLast(x) // what was counted last
 	t.do(opRemove, t.object, t.slot(m))
 	t.open = slices.DeleteFunc(t.open, func(y *message) bool { return y == x })
 	t.e.mu.Lock()
@@ -230,7 +230,11 @@ func (t *table) pushes() (n uint64) {
 func (t *table) News() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.e.err() == nil && t.pushes() != t.seen
+	if t.e.err() != nil || !t.e.hold() {
+		return false
+	}
+	defer t.e.mapped.RUnlock()
+	return t.pushes() != t.seen
 }
 
 // Collect implements dpa.Table. Marks are read before the chunk bits, which the device has stored before them, and
@@ -238,10 +242,15 @@ func (t *table) News() bool {
 func (t *table) Collect(now units.Instant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.e.err() != nil || t.pushes() == t.seen {
+	if t.e.err() != nil || !t.e.hold() {
 		return
 	}
-	t.seen = t.pushes()
+	defer t.e.mapped.RUnlock()
+	n := t.pushes()
+	if n == t.seen {
+		return
+	}
+	t.seen = n
 	for _, k := range t.marks {
 		for i := range k.read {
 			k.read[i] = t.e.window.Load(k.host + uint64(line*i))
@@ -259,7 +268,15 @@ func (t *table) Collect(now units.Instant) {
 	}
 }
 
-// collect forms the union of what each thread has reported of a message; mu is held.
+// collectLast is collect, unless the engine has been closed; mu is held.
+func (t *table) collectLast(x *message) {
+	if t.e.hold() {
+		defer t.e.mapped.RUnlock()
+		t.collect(x)
+	}
+}
+
+// collect forms the union of what each thread has reported of a message; mu is held, and the engine.
 func (t *table) collect(x *message) {
 	union := func(word int) (v uint64) {
 		for i := range len(t.e.threads) + 1 {
