@@ -92,6 +92,9 @@ type Posted struct {
 
 // NewHost makes a host with these devices. Close it after its programs have ended.
 func NewHost(ports ...Port) (*Host, error) {
+	if err := check(ports); err != nil {
+		return nil, err
+	}
 	sys, err := os.MkdirTemp("", "fakeverbs")
 	if err != nil {
 		return nil, err
@@ -113,6 +116,23 @@ func NewHost(ports ...Port) (*Host, error) {
 		go d.run()
 	}
 	return h, nil
+}
+
+// check finds devices that there can't be: their names are those of folders.
+func check(ports []Port) error {
+	names := map[string]bool{}
+	for _, p := range ports {
+		switch {
+		case p.Name == "" || p.Name != filepath.Base(p.Name) || p.Name == "." || p.Name == "..":
+			return fmt.Errorf("device %q: it needs a name such as fake0", p.Name)
+		case names[p.Name]:
+			return fmt.Errorf("device %s: there are two of that name", p.Name)
+		case !p.Addr.Is4():
+			return fmt.Errorf("device %s: %v is no IPv4 address", p.Name, p.Addr)
+		}
+		names[p.Name] = true
+	}
+	return nil
 }
 
 // undo releases what NewHost has made before it failed.
