@@ -29,13 +29,12 @@
 // Where verbs says that deregistration is a fence (rxe since Linux 6.0) no byte lands after
 // Table.Revoked has reported true, not even of a packet whose copy had begun; elsewhere Caps say
 // backend.FenceTimed. Registration pins the range anew, in one system call that takes some
-// microseconds and, for large messages, time for each page; a region's memory counts twice against
-// the memlock limit while a message is exposed.
+// microseconds and, for large messages, time for each page; what is registered counts against the
+// memlock limit: a region once, once more for each table whose queue pairs have sent from it, and a message's range while it is exposed.
 //
 // A write through a dead key is dropped without a trace. Keys are reused only after hundreds of
-// thousands of others, but they are 32 bits and no secret: all queue pairs of a device are in one
-// protection domain, so a peer that guesses a key can write to what is exposed to another peer, as with
-// any RDMA service in one domain. Open a Device of its own for each tenant that must not be able to do that to another.
+// thousands of others, but they are 32 bits and no secret. So each table has a protection domain of its own, and its queue pairs are
+// in that: a peer that guesses a key reaches what is exposed to itself, and nothing that is exposed to another peer.
 //
 // # Control
 //
