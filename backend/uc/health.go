@@ -86,7 +86,11 @@ func (d *Device) onEvent(e verbs.AsyncEvent) {
 	if e.QP == nil || !endsQP(e.Type) {
 		return
 	}
-	if q := d.qps.lookup(e.QP.Num()); q != nil {
+	switch q := d.qps.lookup(e.QP.Num()); {
+	case q == nil:
+	case q.dg != nil:
+		q.dg.broken.Store(true) // who polls mends it
+	default:
 		q.fail(operr.New("use", d.name(), "%v", e))
 	}
 }

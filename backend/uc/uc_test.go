@@ -101,5 +101,11 @@ func TestEvents(t *testing.T) {
 		d.qps.set(0, q)
 		d.onEvent(verbs.AsyncEvent{Type: e, QP: new(verbs.QP)})
 		require.Equal(t, fatal[e], q.usable() != nil, "%v", e)
+
+		q = &queuePair{d: d, dg: new(datagrams)}
+		d.qps.set(0, q)
+		d.onEvent(verbs.AsyncEvent{Type: e, QP: new(verbs.QP)})
+		require.NoError(t, q.usable(), "the control queue pair mends itself: %v", e)
+		require.Equal(t, fatal[e], q.dg.broken.Load(), "%v", e)
 	}
 }
