@@ -20,8 +20,11 @@ func AllocBuffer(n int) ([]byte, error) {
 }
 
 // FreeBuffer returns memory of AllocBuffer, after its memory regions have been closed. b must be
-// the whole slice that AllocBuffer returned.
+// the whole slice that AllocBuffer returned, or nil, of which nothing is to be freed.
 func FreeBuffer(b []byte) error {
+	if b == nil {
+		return nil
+	}
 	if err := unix.Munmap(b); err != nil {
 		return &Error{Op: "free", Object: "buffer", Err: err}
 	}

@@ -83,6 +83,7 @@ func TestBuffers(t *testing.T) {
 	require.NoError(t, err)
 	b[9999] = 1
 	require.NoError(t, FreeBuffer(b))
+	require.NoError(t, FreeBuffer(nil))
 	_, err = AllocBuffer(0)
 	assert.ErrorContains(t, err, "allocate buffer of 0 bytes")
 }
