@@ -159,6 +159,9 @@ func waitArrivals(b *end, n int) {
 // even one that was being copied. Unbinding a window, by contrast, does not wait; it is the control
 // that shows that the attack can see a late write, and is logged only, for it depends on timing.
 func TestDeregistrationIsAFence(t *testing.T) {
+	if runtime.NumCPU() == 1 {
+		t.Skip("with one processor the doorbell sends the whole stream before anybody can revoke")
+	}
 	rounds := 3000
 	if testing.Short() {
 		rounds = 400

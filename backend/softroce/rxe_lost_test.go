@@ -7,6 +7,7 @@ package softroce_test
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -116,6 +117,9 @@ func TestCleanRunLosesNothing(t *testing.T) {
 // TestLatePacketsAreCounted: what comes when its message is completed was taken and is not lost, although the
 // kernel completes nothing of it.
 func TestLatePacketsAreCounted(t *testing.T) {
+	if runtime.NumCPU() == 1 {
+		t.Skip("with one processor a message is in place before anybody can complete it")
+	}
 	c := contexts(t)
 	q := connect(t, c, sdr.QPConfig{MTU: 1024, MSL: 50 * ms})
 	const n = 1 << 20
