@@ -12,7 +12,9 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/sdr-rdma/go-sdr/test/fakeverbs"
 )
@@ -69,6 +71,21 @@ func main() {
 	}
 }
 
+// passSignals leaves it to the program what a signal ends: its devices are here as long as it runs. Ctrl-C reaches it from the
+// terminal, SIGTERM is passed on.
+func passSignals(p *os.Process) (stop func()) {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		for s := range got {
+			if s == syscall.SIGTERM {
+				_ = p.Signal(s)
+			}
+		}
+	}()
+	return func() { signal.Stop(got); close(got) }
+}
+
 func run(ports []fakeverbs.Port, trace bool, argv []string) error {
 	h, err := fakeverbs.NewHost(ports...)
 	if err != nil {
@@ -88,7 +105,9 @@ func run(ports []fakeverbs.Port, trace bool, argv []string) error {
 	if err != nil {
 		return err
 	}
+	stop := passSignals(cmd.Process)
 	err = p.Wait()
+	stop()
 	for i := range ports {
 		for _, v := range h.Device(i).Stats().Violations {
 			fmt.Fprintf(os.Stderr, "fakeverbs: %s: %s\n", ports[i].Name, v)
