@@ -43,8 +43,11 @@ const (
 	opcodeInvalid  = 15
 )
 
+// reserved is in the byte above the user index, which isn't part of it.
+const reserved = 0x2d << 24
+
 func newCQE(opcode int, user, imm, length uint32) (e cqe) {
-	binary.BigEndian.PutUint32(e[32:], user)
+	binary.BigEndian.PutUint32(e[32:], reserved|user)
 	binary.BigEndian.PutUint32(e[36:], imm)
 	binary.BigEndian.PutUint32(e[44:], length)
 	e[63] = byte(opcode << 4)

@@ -448,6 +448,8 @@ static inline uint32_t sweep(struct sdr_worker *w, struct sdr_run *r, uint32_t c
 	const uint64_t plain = r->plain, key = r->key, mask = r->mask;
 	const uint32_t byte_cnt = r->byte_cnt, fragment_bits = r->fragment_bits;
 	const uint32_t size = 1u << w->log_size;
+	/* Of the number of a packet within its word, the bits that are in the upper one of two bytes. */
+	const uint64_t high = 63 & ~0ull << (8 - fragment_bits);
 	/* No further than the ring's end, so that the owner bit is the same for all. */
 	const uint32_t at = ci & (size - 1), left = size - at;
 	const uint8_t own = SDR_CQE_WRITE_IMM << 4 | (ci >> w->log_size & 1);
@@ -462,7 +464,7 @@ static inline uint32_t sweep(struct sdr_worker *w, struct sdr_run *r, uint32_t c
 		if ((names & mask) != key || e->byte_cnt != byte_cnt)
 			break;
 		/* Packet and fragment are in the two low bytes of the immediate, which are the last. */
-		uint64_t packet = ((names >> 48 & 0xff) << (8 - fragment_bits) | names >> (56 + fragment_bits)) & 63;
+		uint64_t packet = ((names >> (40 + fragment_bits) & high) | names >> 56 >> fragment_bits) & 63;
 		if (!(plain >> packet & 1))
 			break;
 		bits |= 1ull << packet;
