@@ -99,7 +99,7 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 		return nil, err
 	}
 	if f := attr.problem(p.ctx); f != "" {
-		o.detach()
+		o.abandon()
 		return nil, &Error{Op: "create AH", Object: fmt.Sprintf("%s, to %v", p.ctx.info.Name, attr.DGID), Err: unix.EINVAL, Fix: f}
 	}
 	in := uapi.CreateAh{UserHandle: o.id, PdHandle: p.handle, Attr: uapi.AhAttr{
@@ -121,7 +121,7 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 		}
 	}
 	if err != nil {
-		o.detach()
+		o.abandon()
 		e := &Error{Op: "create AH", Object: fmt.Sprintf("%s, to %v", p.ctx.info.Name, attr.DGID), Err: err, Fix: pathFix(err)}
 		if attr.Port < 1 || attr.Port > int(p.ctx.attr.PhysPorts) {
 			e.Fix = p.ctx.noPort(attr.Port)

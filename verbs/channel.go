@@ -35,7 +35,7 @@ func (c *Context) CreateCompChannel() (*CompChannel, error) {
 		file, err = newEventFile(int(out.Fd), "completion channel of "+c.info.Name)
 	}
 	if err != nil {
-		o.detach()
+		o.abandon()
 		return nil, wrap("create completion channel", c.info.Name, err)
 	}
 	ch := &CompChannel{object: o, file: file, fd: int(out.Fd)}

@@ -48,7 +48,7 @@ func (c *Context) CreateCQVector(entries int, ch *CompChannel, vector int) (*CQ,
 	}
 	cq := &CQ{object: o}
 	if err := cq.create(entries, ch, vector); err != nil {
-		o.detach()
+		o.abandon()
 		return nil, err
 	}
 	c.publish(cq)

@@ -85,7 +85,7 @@ func (p *PD) CreateMkey(attr MkeyAttr) (*Mkey, error) {
 	}
 	m := &Mkey{object: o, pd: p, attr: attr}
 	if err := m.create(); err != nil {
-		o.detach()
+		o.abandon()
 		return nil, &Error{Op: "create Mkey", Object: fmt.Sprintf("%s, %d entries", p.ctx.info.Name, attr.Entries), Err: err, Fix: mkeyFix(&attr, err)}
 	}
 	p.ctx.publish(m)

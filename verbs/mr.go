@@ -72,7 +72,7 @@ func (p *PD) RegisterMRAt(buf []byte, iova uint64, access Access) (*MR, error) {
 	in := uapi.RegMr{Start: addr.Of(buf), Length: uint64(len(buf)), HcaVa: iova, PdHandle: p.handle, AccessFlags: uint32(access)}
 	var out uapi.RegMrResp
 	if err := write(p.ctx, uapi.IB_USER_VERBS_CMD_REG_MR, &in, &out); err != nil {
-		o.detach()
+		o.abandon()
 		return nil, &Error{Op: "register MR", Object: fmt.Sprintf("%s, %d bytes, %v", p.ctx.info.Name, len(buf), access),
 			Err: err, Fix: registerFix(&in, err)}
 	}
@@ -101,7 +101,7 @@ func (p *PD) RegisterDmabufMR(fd int, offset, length, iova uint64, access Access
 	uapi.PutOut(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr.lkey)
 	uapi.PutOut(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr.rkey)
 	if err := p.ctx.do(call); err != nil {
-		o.detach()
+		o.abandon()
 		e := &Error{Op: "register dma-buf MR", Object: fmt.Sprintf("%s, %d bytes, %v", p.ctx.info.Name, length, access), Err: err, Fix: fix(err)}
 		if page := uint64(os.Getpagesize()); errors.Is(err, unix.EINVAL) && offset%page != iova%page {
 			e.Fix = fmt.Sprintf("offset %#x and remote address %#x differ within the page", offset, iova)

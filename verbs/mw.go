@@ -39,7 +39,7 @@ func (p *PD) AllocMW(kind MWType) (*MW, error) {
 	in := uapi.AllocMw{PdHandle: p.handle, MwType: uint8(kind)}
 	var out uapi.AllocMwResp
 	if err := write(p.ctx, uapi.IB_USER_VERBS_CMD_ALLOC_MW, &in, &out); err != nil {
-		o.detach()
+		o.abandon()
 		return nil, wrap("allocate MW", fmt.Sprintf("%s, type %d", p.ctx.info.Name, kind), err)
 	}
 	w := &MW{object: o, handle: out.MwHandle, kind: kind, rkey: out.Rkey}

@@ -33,10 +33,13 @@ func (o *object) base() *object { return o }
 func (o *object) String() string { return o.kind + " of " + o.ctx.info.Name }
 
 // attach makes the place of a new object below its parents, which can't be closed from now on. It
-// comes before the kernel's object, and detach undoes it when that can't be made.
+// comes before the kernel's object, and abandon undoes it when that can't be made. Context.Close waits for abandon or publish.
 func (c *Context) attach(kind string, parents ...*object) (object, error) {
 	c.tree.Lock()
 	defer c.tree.Unlock()
+	if c.closing {
+		return object{}, &Error{Op: "create " + kind, Object: c.info.Name, Err: ErrClosed}
+	}
 	for _, p := range parents {
 		if p.ctx != c {
 			return object{}, &Error{Op: "create " + kind, Object: c.info.Name, Err: unix.EINVAL,
@@ -50,6 +53,7 @@ func (c *Context) attach(kind string, parents ...*object) (object, error) {
 		p.users[kind]++
 	}
 	c.lastID++
+	c.making++
 	return object{ctx: c, kind: kind, id: c.lastID, parents: parents, users: map[string]int{}}, nil
 }
 
@@ -58,6 +62,37 @@ func (c *Context) publish(o closer) {
 	c.tree.Lock()
 	defer c.tree.Unlock()
 	c.objects[o.base().id] = o
+	c.unmake()
+}
+
+// abandon takes an object out again that could not be made.
+func (o *object) abandon() {
+	o.ctx.tree.Lock()
+	defer o.ctx.tree.Unlock()
+	o.detachLocked()
+	o.ctx.unmake()
+}
+
+// unmake counts an object that isn't in the making any more; c.tree is held.
+func (c *Context) unmake() {
+	if c.making--; c.making == 0 && c.idle != nil {
+		close(c.idle)
+		c.idle = nil
+	}
+}
+
+// stopMaking keeps objects from being begun, and waits for those that have been.
+func (c *Context) stopMaking() {
+	c.tree.Lock()
+	c.closing = true
+	if c.making > 0 && c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	c.tree.Unlock()
+	if idle != nil {
+		<-idle
+	}
 }
 
 // lookup finds an object by id, nil when it is gone.

@@ -24,7 +24,7 @@ func (c *Context) AllocPD() (*PD, error) {
 	call := uapi.NewWrite(uapi.IB_USER_VERBS_CMD_ALLOC_PD, &in, &out)
 	c.provider.pd(pd, call)
 	if err := c.do(call); err != nil {
-		o.detach()
+		o.abandon()
 		return nil, wrap("allocate PD", c.info.Name, err)
 	}
 	pd.handle = out.PdHandle

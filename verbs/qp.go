@@ -84,7 +84,7 @@ func (p *PD) CreateQP(attr QPInitAttr) (*QP, error) {
 	}
 	q := &QP{object: o, typ: attr.Type, srq: attr.SRQ}
 	if err := q.create(p, &attr); err != nil {
-		o.detach()
+		o.abandon()
 		return nil, err
 	}
 	p.ctx.publish(q)

@@ -38,7 +38,7 @@ func (p *PD) CreateSRQ(attr SRQAttr) (*SRQ, error) {
 	}
 	s := &SRQ{object: o}
 	if err := s.create(p, attr); err != nil {
-		o.detach()
+		o.abandon()
 		return nil, err
 	}
 	p.ctx.publish(s)

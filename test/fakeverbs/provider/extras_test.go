@@ -6,9 +6,12 @@ package provider
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -140,5 +143,49 @@ func TestLongestMessage(t *testing.T) {
 		n, err := a.QP.PostSend([]verbs.SendWR{wr})
 		require.ErrorContains(t, err, "at most 2 GiB", name)
 		require.Zero(t, n)
+	}
+}
+
+// TestCloseWhileMaking closes a device while others make objects on it and use them: each call works, or says that it is closed.
+func TestCloseWhileMaking(t *testing.T) {
+	for round := range 40 {
+		ctx, err := verbs.Open([]string{devA, rxeA}[round%2])
+		require.NoError(t, err)
+		pd, err := ctx.AllocPD()
+		require.NoError(t, err)
+		cq, err := ctx.CreateCQ(8, nil)
+		require.NoError(t, err)
+		var makers sync.WaitGroup
+		for _, use := range []func() error{
+			func() error {
+				q, err := ctx.CreateCQ(8, nil)
+				if err == nil {
+					err = errors.Join(q.RequestNotify(false), q.Close())
+				}
+				return err
+			},
+			func() error {
+				q, err := pd.CreateQP(verbs.QPInitAttr{Type: verbs.UD, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 2, MaxRecvWR: 2}})
+				if err == nil {
+					if err = q.Activate(1, 1, 1); err == nil {
+						_, err = q.PostRecv(make([]verbs.RecvWR, 1))
+					}
+					err = errors.Join(err, q.Close())
+				}
+				return err
+			},
+		} {
+			makers.Go(func() {
+				for {
+					if err := use(); err != nil {
+						assert.ErrorIs(t, err, verbs.ErrClosed)
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(time.Duration(round) * 100 * time.Microsecond)
+		require.NoError(t, ctx.Close())
+		makers.Wait()
 	}
 }
