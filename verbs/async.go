@@ -35,11 +35,14 @@ const (
 	EventGIDChange        EventType = 18
 )
 
+// eventWQFatal is of work queues, which this package doesn't make.
+const eventWQFatal EventType = 19
+
 func (t EventType) String() string {
 	return name(t, []string{"CQ error", "QP fatal error", "QP request error", "QP access error", "communication established",
 		"send queue drained", "path migrated", "path migration error", "device fatal error", "port active", "port error",
 		"LID change", "P_Key change", "SM change", "SRQ error", "SRQ limit reached", "last WQE reached", "client reregister",
-		"GID change"}, "EventType")
+		"GID change", "WQ fatal error", "device speed change"}, "EventType")
 }
 
 // AsyncEvent is something that happened to the device or to one of its objects.
@@ -167,28 +170,25 @@ func (c *Context) event(b []byte) (AsyncEvent, bool) {
 	element := binary.NativeEndian.Uint64(b)
 	e := AsyncEvent{Type: EventType(binary.NativeEndian.Uint32(b[8:]))}
 	switch e.Type {
-	case EventDeviceFatal, EventPortActive, EventPortError, EventLIDChange, EventPKeyChange, EventSMChange,
-		EventClientReregister, EventGIDChange:
-		e.Port = int(element)
-		if e.Type == EventDeviceFatal { // nothing follows, and the kernel leaves it at that
-			c.removed.Store(true)
-			c.lastEvent.Store(true)
-			c.events.wake()
+	case EventCQError:
+		if e.CQ, _ = c.lookup(element).(*CQ); e.CQ != nil {
+			e.CQ.overflowed.Store(true)
 		}
-		return e, true
-	}
-	switch o := c.lookup(element).(type) {
-	case *CQ:
-		e.CQ = o
-		if e.Type == EventCQError {
-			o.overflowed.Store(true)
-		}
-	case *QP:
-		e.QP = o
-	case *SRQ:
-		e.SRQ = o
-	default:
+		return e, e.CQ != nil
+	case EventQPFatal, EventQPRequestError, EventQPAccessError, EventCommEstablished, EventSQDrained, EventPathMigrated,
+		EventPathMigrateError, EventQPLastWQEReached:
+		e.QP, _ = c.lookup(element).(*QP)
+		return e, e.QP != nil
+	case EventSRQError, EventSRQLimitReached:
+		e.SRQ, _ = c.lookup(element).(*SRQ)
+		return e, e.SRQ != nil
+	case eventWQFatal:
 		return e, false
+	case EventDeviceFatal: // nothing follows, and the kernel leaves it at that
+		c.removed.Store(true)
+		c.lastEvent.Store(true)
+		c.events.wake()
 	}
+	e.Port = int(element) // of those that newer kernels know, too, as libibverbs takes them
 	return e, true
 }
