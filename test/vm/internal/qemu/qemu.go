@@ -123,13 +123,16 @@ func (m *Machine) Run(ctx context.Context) error {
 	}
 	var console tail
 	done := false
+	var output error
 	var wg sync.WaitGroup
 	wg.Go(func() { _, _ = io.Copy(&console, readers[0]) })
-	wg.Go(func() { _, _ = io.Copy(m.Output, readers[1]) })
+	wg.Go(func() { output = copyAll(m.Output, readers[1]) })
 	wg.Go(func() { done = m.events(readers[2]) })
 	wg.Wait()
 	err := cmd.Wait()
 	switch {
+	case done && output != nil:
+		return fmt.Errorf("the jobs' output: %w", output)
 	case done:
 		return nil
 	case ctx.Err() != nil:
@@ -138,6 +141,13 @@ func (m *Machine) Run(ctx context.Context) error {
 		return &CrashError{fmt.Sprintf("%s: %v: %s", Program, err, strings.TrimSpace(stderr.String()))}
 	}
 	return &CrashError{fmt.Sprintf("VM went down before its jobs had ended; the end of its console:\n%s%s", console.String(), stderr.String())}
+}
+
+// copyAll copies until the end, and reads on when nothing can be written any more: a VM whose output nobody takes stands still.
+func copyAll(w io.Writer, r io.Reader) error {
+	_, err := io.Copy(w, r)
+	_, _ = io.Copy(io.Discard, r)
+	return err
 }
 
 // CrashError says that the emulator or the guest's kernel died.
