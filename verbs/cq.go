@@ -208,11 +208,11 @@ func (q *CQ) poll(dst []WC, times []uint64) (int, error) {
 
 // mayHaveOverflowed tells whether it is time to look for the event that says that completions were lost, after a poll that took n. They
 // are lost only while the queue is full, but the event comes by an interrupt, some time later, and maybe after the last completion. So it
-// is looked for in polls that find nothing, too, in ever fewer.
+// is looked for in polls that find nothing, too, in ever fewer. mu is held.
 func (q *CQ) mayHaveOverflowed(full bool, n int) bool {
 	switch {
 	case full:
-		q.suspect, q.empties = true, 0
+		q.doubt()
 		return true
 	case !q.suspect || n > 0:
 		return false
@@ -220,6 +220,9 @@ func (q *CQ) mayHaveOverflowed(full bool, n int) bool {
 	q.empties++
 	return q.empties&(q.empties-1) == 0 // powers of two
 }
+
+// doubt notes that the queue has been full; mu is held.
+func (q *CQ) doubt() { q.suspect, q.empties = true, 0 }
 
 // fromNetwork turns a big-endian word, loaded as it lies in memory, into a number, and back. All
 // hosts that this package runs on are little endian (amd64, arm64), which a test checks.

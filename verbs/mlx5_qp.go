@@ -134,11 +134,14 @@ func (m *mlx5QP) made() error {
 func (m *mlx5QP) clean() {
 	for _, q := range []*CQ{m.sendCQ, m.recv} {
 		q.mu.Lock()
-		q.part.(*mlx5CQ).ring.Clean(m.user, func(e mlx5.Completion) {
+		full := q.part.(*mlx5CQ).ring.Clean(m.user, func(e mlx5.Completion) {
 			if op := e.Opcode(); m.srq != nil && op != mlx5.Done && op != mlx5.SendError {
 				m.srq.complete(e.Counter())
 			}
 		})
+		if full {
+			q.doubt()
+		}
 		q.mu.Unlock()
 		if m.sendCQ == m.recv {
 			break

@@ -95,3 +95,29 @@ func TestResizeCQRefusals(t *testing.T) {
 	require.NoError(t, b.RCQ.Close())
 	require.ErrorIs(t, b.RCQ.Resize(10), verbs.ErrClosed)
 }
+
+// TestOverflowBeforeClose: a queue that has overflowed says so also when the queue pair that filled it has taken its completions along.
+func TestOverflowBeforeClose(t *testing.T) {
+	for name, change := range map[string]func(*end) error{
+		"close": func(b *end) error { return b.QP.Close() },
+		"reset": func(b *end) error { return b.QP.Modify(&verbs.QPAttr{State: verbs.Reset}, verbs.MaskState) },
+	} {
+		a, b := newEnd(t, devA, config{Type: verbs.UC}), newEnd(t, devB, config{Type: verbs.UC})
+		require.NoError(t, b.QP.Close())
+		var err error
+		b.RCQ, err = b.Ctx.CreateCQ(3, nil)
+		require.NoError(t, err)
+		b.QP, err = b.PD.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: b.SCQ, RecvCQ: b.RCQ, Cap: verbs.QPCap{MaxSendWR: 1, MaxRecvWR: 16}})
+		require.NoError(t, err)
+		connect(t, a, b)
+		receive(t, b, make([]verbs.RecvWR, 8)...)
+		for i := range 8 {
+			send(t, a, writeImm(a, b, 0, 64, uint32(i)))
+		}
+		require.NoError(t, change(b), name)
+		for polls := 0; err == nil && polls < 1000; polls++ {
+			_, err = b.RCQ.Poll(make([]verbs.WC, 8))
+		}
+		require.ErrorIs(t, err, verbs.ErrCQOverflow, name)
+	}
+}

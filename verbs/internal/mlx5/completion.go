@@ -129,8 +129,8 @@ func (q *CompletionQueue) Arm(solicitedOnly bool) {
 // EventFetched counts an event.
 func (q *CompletionQueue) EventFetched() { q.events.Add(1) }
 
-// Clean removes the completions of a user index, whose queue pair is gone or reset. drop is told of each.
-func (q *CompletionQueue) Clean(user uint32, drop func(Completion)) {
+// Clean removes the completions of a user index, whose queue pair is gone or reset. drop is told of each. full is as of Publish.
+func (q *CompletionQueue) Clean(user uint32, drop func(Completion)) (full bool) {
 	end := q.next
 	for end != q.next+q.mask+1 && q.ours(end) {
 		end++
@@ -152,10 +152,11 @@ func (q *CompletionQueue) Clean(user uint32, drop func(Completion)) {
 			to[63] = to[63]&^1 | own
 		}
 	}
-	if removed > 0 {
-		q.next += removed
-		q.Publish()
+	if removed == 0 {
+		return q.Full()
 	}
+	q.next += removed
+	return q.Publish()
 }
 
 // Opcode is what the completion is of.

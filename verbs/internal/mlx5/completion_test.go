@@ -106,6 +106,7 @@ func TestClean(t *testing.T) {
 			d.produce(other, 0, Recv)
 			d.q.Next()
 		}
+		d.q.Publish()
 		var keep, drop []uint32
 		for tag := range uint32(r.IntN(1<<shift + 1)) {
 			user := gone + uint32(r.IntN(2))
@@ -117,7 +118,8 @@ func TestClean(t *testing.T) {
 			}
 		}
 		var dropped []uint32
-		d.q.Clean(gone, func(c Completion) { dropped = append(dropped, c.Imm()) })
+		full := d.q.Clean(gone, func(c Completion) { dropped = append(dropped, c.Imm()) })
+		require.Equal(t, len(keep)+len(drop) == 1<<shift, full, "seed %d", seed)
 		require.ElementsMatch(t, drop, dropped, "seed %d", seed)
 		keep = append(keep, 99)
 		if len(keep) <= 1<<shift {
