@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rc is a backend.Device on the RC queue pairs of an RDMA device of the kernel: for adapters that have no UC (all but
-// those of mlx4 and mlx5, and rxe), and as the baseline beside which package uc shows what unreliable writes gain.
+// Package rc is a backend.Device on the RC queue pairs of an RDMA device of the kernel: the baseline beside which package uc shows what
+// unreliable writes gain. It is what adapters without UC (all but those of mlx4 and mlx5, and rxe) will need when package verbs drives
+// them; the devices that it drives now have both.
 //
-//	dev, err := rc.Open(uc.Config{Device: "bnxt_re0"})
+//	dev, err := rc.Open(uc.Config{Device: "rxe0"})
 //	ep, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 //
 // All but the transport is package uc, and so is what its documentation says of keys, control and limits. This is different:
