@@ -65,6 +65,9 @@ func Parse(s string) (Spec, error) {
 		var f Fixed
 		set.quantity("rate", &f.Rate)
 		set.quantity("window", &f.Window)
+		if f == (Fixed{}) {
+			set.fail("give it a limit, rate= or window= (none is the one without)")
+		}
 		spec.New = func(Path) Controller { return f }
 	case "bbr":
 		spec.New = BBR()

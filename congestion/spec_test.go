@@ -72,6 +72,8 @@ func TestParseRefuses(t *testing.T) {
 		"swift:rate=1gbit":        `no constant "rate"`,
 		"swift:reset=1.5":         "no whole number",
 		"hpcc:eta=2":              "must be within 0.5 and 1",
+		"fixed":                   "give it a limit, rate= or window=",
+		"fixed:rate=0":            "give it a limit",
 		"none:rate=1gbit":         `no constant "rate"`,
 	} {
 		_, err := Parse(in)
@@ -80,10 +82,14 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// Every name is in the help and parses bare.
+// Every name is in the help and parses bare, but one.
 func TestNamesAndHelp(t *testing.T) {
 	for _, n := range Names() {
-		_, err := Parse(n)
+		spec := n
+		if n == "fixed" {
+			spec = "fixed:rate=1gbit" // which limits nothing without a limit
+		}
+		_, err := Parse(spec)
 		require.NoError(t, err)
 		require.Contains(t, "\n"+Help, "\n"+n)
 	}

@@ -182,7 +182,7 @@ func (e *experiment) checkRows() error {
 		return usage.Errorf("--switch, --congestion: choose at least one of each")
 	}
 	for _, c := range e.congestions {
-		if _, err := congestion.Parse(c); err != nil {
+		if _, err := congestion.Parse(e.controller(c)); err != nil {
 			return usage.Wrap(err)
 		}
 	}
