@@ -9,3 +9,5 @@ import (
 )
 
 func TestHelpFits(t *testing.T) { usagetest.HelpFits(t, newRoot()) }
+
+func TestFullDisk(t *testing.T) { usagetest.FullDisk(t, run) }

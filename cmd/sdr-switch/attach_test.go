@@ -146,3 +146,5 @@ func TestAttachMistakes(t *testing.T) {
 }
 
 func TestHelpFits(t *testing.T) { usagetest.HelpFits(t, newRoot()) }
+
+func TestFullDisk(t *testing.T) { usagetest.FullDisk(t, run) }

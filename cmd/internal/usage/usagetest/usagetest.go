@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package usagetest checks the help of programs that are made with package usage.
+// Package usagetest checks the help of programs that are made with package usage, and what they make of output that is lost.
 package usagetest
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -26,4 +27,16 @@ func HelpFits(t *testing.T, cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		HelpFits(t, sub)
 	}
+}
+
+// FullDisk requires that a program ends with status 1 when its output is lost.
+func FullDisk(t *testing.T, run func(args []string) int) {
+	t.Helper()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	os.Stdout = full
+	require.Equal(t, 1, run([]string{"version"}))
 }
