@@ -106,3 +106,29 @@ func isDone(t *reliability.Transfer) bool {
 		return false
 	}
 }
+
+// sized registers memory of n bytes without content at both sides.
+func (p *pair) sized(n units.Bytes) (from, to *sdr.MR) {
+	p.Helper()
+	from, err := p.ctx[0].RegisterSize(n, 0)
+	require.NoError(p, err)
+	to, err = p.ctx[1].RegisterSize(n, sdr.AccessRemoteWrite)
+	require.NoError(p, err)
+	return from, to
+}
+
+// ended runs until both halves of a transfer have ended, which they must within d and without an error.
+func (p *pair) ended(d units.Duration, s, r *reliability.Transfer) {
+	p.Helper()
+	p.until(d, func() bool { return isDone(s) && isDone(r) })
+	require.NoError(p, s.Err())
+	require.NoError(p, r.Err())
+}
+
+// changeWay gives the link another round trip; its rate is that of the data.
+func (p *pair) changeWay(rate units.Rate, rtt units.Duration) {
+	p.Helper()
+	for d, l := range []sim.Link{{Rate: rate, Delay: rtt / 2}, {Delay: rtt / 2}} {
+		require.NoError(p, p.net.SetLink(sim.Direction(d), l))
+	}
+}

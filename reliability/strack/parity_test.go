@@ -47,9 +47,7 @@ func corrupted(t *testing.T, c strack.Config, size units.Bytes, n int) ([]units.
 		begun := p.net.Now()
 		s, err := p.conn[0].StartSend(from, 0, size, reliability.SendOptions{})
 		require.NoError(t, err)
-		p.until(10*units.Second, func() bool { return isDone(s) && isDone(r) })
-		require.NoError(t, s.Err())
-		require.NoError(t, r.Err())
+		p.ended(10*units.Second, s, r)
 		require.Equal(t, src, dst, "content")
 		times = append(times, p.net.Now().Sub(begun))
 	}

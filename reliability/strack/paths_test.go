@@ -51,12 +51,8 @@ func overUnequalPaths(t *testing.T, mk func() scheme.Scheme, rtt units.Duration,
 		[2]func() scheme.Scheme{mk, mk}, nil)
 	var src, dst []byte
 	var from, to *sdr.MR
-	var err error
 	if size > 64*units.MiB { // without content
-		from, err = p.ctx[0].RegisterSize(size, 0)
-		require.NoError(t, err)
-		to, err = p.ctx[1].RegisterSize(size, sdr.AccessRemoteWrite)
-		require.NoError(t, err)
+		from, to = p.sized(size)
 	} else {
 		src, from = p.register(0, size, 1)
 		dst, to = p.register(1, size, 0)
@@ -137,22 +133,15 @@ func TestPathGetsLonger(t *testing.T) {
 				sdr.QPConfig{MTU: 4096, Channels: channels},
 				reliability.Config{Rate: units.RateOf(4096, rate.Time(4156)), Congestion: congestion.Spec{Name: "none"}},
 				[2]func() scheme.Scheme{mk, mk}, nil)
-			from, err := p.ctx[0].RegisterSize(size, 0)
-			require.NoError(t, err)
-			to, err := p.ctx[1].RegisterSize(size, sdr.AccessRemoteWrite)
-			require.NoError(t, err)
+			from, to := p.sized(size)
 			r, err := p.conn[1].StartRecv(to, 0, size)
 			require.NoError(t, err)
 			begun := p.net.Now()
 			s, err := p.conn[0].StartSend(from, 0, size, reliability.SendOptions{})
 			require.NoError(t, err)
 			p.until(10*units.Second, func() bool { n, _ := r.Progress(); return n >= size/4 })
-			for d, l := range []sim.Link{{Rate: rate, Delay: c.after / 2}, {Delay: c.after / 2}} {
-				require.NoError(t, p.net.SetLink(sim.Direction(d), l))
-			}
-			p.until(1000*units.Second, func() bool { return isDone(s) && isDone(r) })
-			require.NoError(t, s.Err())
-			require.NoError(t, r.Err())
+			p.changeWay(rate, c.after)
+			p.ended(1000*units.Second, s, r)
 			took, ideal := p.net.Now().Sub(begun), rate.Time(size)+c.after
 			t.Logf("from %v to %v, %d channels: %.2f of the ideal", c.before, c.after, channels, float64(took)/float64(ideal))
 			require.Less(t, took, 6*ideal, "from %v to %v, %d channels", c.before, c.after, channels)
@@ -169,18 +158,13 @@ func TestFoundRate(t *testing.T) {
 			mk := makeScheme(c)
 			p := newPair(t, sim.Config{HeaderBytes: 60, MaxMTU: 4096, Link: sim.Link{Rate: rate, Delay: rtt / 2, Queue: 8 * units.MiB}, Back: &sim.Link{Delay: rtt / 2}, Seed: 1},
 				sdr.QPConfig{MTU: 4096, Channels: 4}, reliability.Config{Congestion: congestion.Spec{Name: "auto"}}, [2]func() scheme.Scheme{mk, mk}, nil)
-			from, err := p.ctx[0].RegisterSize(size, 0)
-			require.NoError(t, err)
-			to, err := p.ctx[1].RegisterSize(size, sdr.AccessRemoteWrite)
-			require.NoError(t, err)
+			from, to := p.sized(size)
 			r, err := p.conn[1].StartRecv(to, 0, size)
 			require.NoError(t, err)
 			begun := p.net.Now()
 			s, err := p.conn[0].StartSend(from, 0, size, reliability.SendOptions{})
 			require.NoError(t, err)
-			p.until(1000*units.Second, func() bool { return isDone(s) && isDone(r) })
-			require.NoError(t, s.Err())
-			require.NoError(t, r.Err())
+			p.ended(1000*units.Second, s, r)
 			took, ideal := p.net.Now().Sub(begun), rate.Time(size)+rtt
 			t.Logf("%s, %v: %.2f of the ideal, %v found", name, rtt, float64(took)/float64(ideal), p.conn[0].Stats().Path.Rate)
 			require.Less(t, took, 2*ideal, "%s, %v", name, rtt)
@@ -198,15 +182,10 @@ func TestLaterTransfersKnowThePath(t *testing.T) {
 			sdr.QPConfig{MTU: 4096, Channels: 4},
 			reliability.Config{Rate: units.RateOf(4096, rate.Time(4156)), Congestion: congestion.Spec{Name: "none"}},
 			[2]func() scheme.Scheme{mk, mk}, nil)
-		from, err := p.ctx[0].RegisterSize(size, 0)
-		require.NoError(t, err)
-		to, err := p.ctx[1].RegisterSize(size, sdr.AccessRemoteWrite)
-		require.NoError(t, err)
+		from, to := p.sized(size)
 		for i := range 8 {
 			if i == 1 {
-				for d, l := range []sim.Link{{Rate: rate, Delay: after / 2}, {Delay: after / 2}} {
-					require.NoError(t, p.net.SetLink(sim.Direction(d), l))
-				}
+				p.changeWay(rate, after)
 			}
 			r, err := p.conn[1].StartRecv(to, 0, size)
 			require.NoError(t, err)
@@ -215,9 +194,7 @@ func TestLaterTransfersKnowThePath(t *testing.T) {
 			begun := p.net.Now()
 			s, err := p.conn[0].StartSend(from, 0, size, reliability.SendOptions{})
 			require.NoError(t, err)
-			p.until(100*units.Second, func() bool { return isDone(s) && isDone(r) })
-			require.NoError(t, s.Err())
-			require.NoError(t, r.Err())
+			p.ended(100*units.Second, s, r)
 			took, ideal := p.net.Now().Sub(begun), rate.Time(size)+after
 			t.Logf("%v, transfer %d: %.2f of the ideal", size, i, float64(took)/float64(ideal))
 			if i >= 5 {

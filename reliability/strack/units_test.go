@@ -30,9 +30,7 @@ func TestUnitsOfSeveralPackets(t *testing.T) {
 				require.NoError(t, err)
 				s, err := p.conn[0].StartSend(from, 0, size, reliability.SendOptions{})
 				require.NoError(t, err)
-				p.until(10*units.Second, func() bool { return isDone(r) && isDone(s) })
-				require.NoError(t, r.Err())
-				require.NoError(t, s.Err())
+				p.ended(10*units.Second, s, r)
 				require.Equal(t, src, dst)
 			}
 			require.NotZero(t, p.conn[0].Stats().Units.Retransmitted)
