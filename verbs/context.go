@@ -41,11 +41,11 @@ type Context struct {
 	tree    sync.Mutex
 	objects map[uint64]closer
 	lastID  uint64
-	// making counts the objects that have been begun and aren't among objects yet. Close waits for idle, which is closed with the last
-	// of them, and keeps others from being begun: closing. Guarded by tree.
-	making  int
-	idle    chan struct{}
-	closing bool
+	// changing counts the objects that have been begun and aren't among objects yet, and those that are being destroyed. Close waits
+	// for idle, which is closed with the last of them, and keeps others from being begun: closing. Guarded by tree.
+	changing int
+	idle     chan struct{}
+	closing  bool
 	// pending are events that were read on the way and not fetched yet. Guarded by tree.
 	pending []AsyncEvent
 	// remains are closed objects that the kernel may still use until the device is closed: it would not
@@ -147,9 +147,9 @@ func write[I, O any](c *Context, cmd uint32, in *I, out *O) error {
 // Close destroys all objects of the device that are still open, the newest first, and closes it.
 // It is idempotent. After an error, memory that was registered is never collected.
 func (c *Context) Close() error {
-	c.stopMaking()
 	var errs []error
 	for {
+		c.settle()
 		o := c.newest()
 		if o == nil {
 			break
@@ -157,7 +157,7 @@ func (c *Context) Close() error {
 		if err := o.Close(); err != nil {
 			// The kernel cleans up what it would not destroy when the file is closed.
 			errs = append(errs, err)
-			c.forget(o.base())
+			o.base().forget()
 		}
 	}
 	c.open.Lock()

@@ -29,7 +29,7 @@ func eventPipe(t *testing.T) (e *eventFile, kernel int) {
 // newer kernels among them, also when an object has that number.
 func TestEventsOfPorts(t *testing.T) {
 	const deviceSpeedChange = 20 // IB_EVENT_DEVICE_SPEED_CHANGE
-	c := &Context{objects: map[uint64]closer{}, making: 3}
+	c := &Context{objects: map[uint64]closer{}, changing: 3}
 	cq, qp, srq := &CQ{object: object{ctx: c, id: 1}}, &QP{object: object{ctx: c, id: 2}}, &SRQ{object: object{ctx: c, id: 3}}
 	c.publish(cq)
 	c.publish(qp)

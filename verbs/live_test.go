@@ -43,7 +43,7 @@ func collects(collected *atomic.Bool, within time.Duration) bool {
 // TestForgottenContextIsSafe has a peer write to it.
 func TestForgottenContextKeepsMemory(t *testing.T) {
 	c, collected := registered(t)
-	c.newest().base().detach() // as after the kernel has destroyed it
+	c.newest().base().detachLocked() // as after the kernel has destroyed it
 	require.NoError(t, c.Close())
 	assert.True(t, collects(collected, 10*time.Second), "memory of a closed device is the caller's")
 

@@ -53,7 +53,7 @@ func (c *Context) attach(kind string, parents ...*object) (object, error) {
 		p.users[kind]++
 	}
 	c.lastID++
-	c.making++
+	c.changing++
 	return object{ctx: c, kind: kind, id: c.lastID, parents: parents, users: map[string]int{}}, nil
 }
 
@@ -62,7 +62,7 @@ func (c *Context) publish(o closer) {
 	c.tree.Lock()
 	defer c.tree.Unlock()
 	c.objects[o.base().id] = o
-	c.unmake()
+	c.changed()
 }
 
 // abandon takes an object out again that could not be made.
@@ -70,22 +70,22 @@ func (o *object) abandon() {
 	o.ctx.tree.Lock()
 	defer o.ctx.tree.Unlock()
 	o.detachLocked()
-	o.ctx.unmake()
+	o.ctx.changed()
 }
 
-// unmake counts an object that isn't in the making any more; c.tree is held.
-func (c *Context) unmake() {
-	if c.making--; c.making == 0 && c.idle != nil {
+// changed counts an object that isn't in the making, or being destroyed, any more; c.tree is held.
+func (c *Context) changed() {
+	if c.changing--; c.changing == 0 && c.idle != nil {
 		close(c.idle)
 		c.idle = nil
 	}
 }
 
-// stopMaking keeps objects from being begun, and waits for those that have been.
-func (c *Context) stopMaking() {
+// settle keeps objects from being begun, and waits for those that have been, and for those that others are destroying.
+func (c *Context) settle() {
 	c.tree.Lock()
 	c.closing = true
-	if c.making > 0 && c.idle == nil {
+	if c.changing > 0 && c.idle == nil {
 		c.idle = make(chan struct{})
 	}
 	idle := c.idle
@@ -102,13 +102,7 @@ func (c *Context) lookup(id uint64) closer {
 	return c.objects[id]
 }
 
-// detach removes the object from the tree.
-func (o *object) detach() {
-	o.ctx.tree.Lock()
-	defer o.ctx.tree.Unlock()
-	o.detachLocked()
-}
-
+// detachLocked removes the object from the tree.
 func (o *object) detachLocked() {
 	for _, p := range o.parents {
 		if p.users[o.kind]--; p.users[o.kind] == 0 {
@@ -120,11 +114,15 @@ func (o *object) detachLocked() {
 }
 
 // forget takes an object out that the kernel may still use, and keeps it until the device is closed.
-func (c *Context) forget(o *object) {
-	c.tree.Lock()
-	defer c.tree.Unlock()
-	if self := c.objects[o.id]; self != nil {
-		c.remains = append(c.remains, self)
+func (o *object) forget() {
+	o.ctx.tree.Lock()
+	defer o.ctx.tree.Unlock()
+	o.forgetLocked()
+}
+
+func (o *object) forgetLocked() {
+	if self := o.ctx.objects[o.id]; self != nil {
+		o.ctx.remains = append(o.ctx.remains, self)
 	}
 	o.closed = true
 	o.detachLocked()
@@ -143,19 +141,22 @@ func (o *object) close(verb string, destroy func() error) error {
 		return err
 	}
 	o.closed = true
+	o.ctx.changing++
 	o.ctx.tree.Unlock()
 
 	err := destroy()
+
+	o.ctx.tree.Lock()
+	defer o.ctx.tree.Unlock()
+	defer o.ctx.changed()
 	switch {
 	case err == nil:
-		o.detach()
+		o.detachLocked()
 		return nil
 	case errors.Is(err, ErrRemoved): // a removed device takes its objects with it
-		o.ctx.forget(o)
+		o.forgetLocked()
 		return nil
 	}
-	o.ctx.tree.Lock()
 	o.closed = false
-	o.ctx.tree.Unlock()
 	return wrap(verb, o.ctx.info.Name, err)
 }
