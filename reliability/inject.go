@@ -20,6 +20,7 @@ const (
 // poll asks the core for work until it has none or may do no more.
 func (t *sendTransfer) poll(all flight) units.Instant {
 	o, now := t.o, t.o.now
+	t.touched = t.touched || t.env.Answered != o.env.Answered
 	if t.idle && !t.touched && now < t.next && o.pace.rate() == 0 {
 		switch { // of many transfers under way most only wait
 		case !t.blocked:

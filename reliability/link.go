@@ -55,6 +55,7 @@ const minAckInterval = 100 * units.Microsecond
 func (l *link) updateEnv(pace *pacer) {
 	e := &l.env
 	e.RTT, e.RTTVar, e.MinRTT = l.port.RTT()
+	e.Answered = l.port.Answered()
 	e.Channels = l.qcfg.Channels
 	e.AckInterval = min(max(e.RTT/32, minAckInterval), 5*units.Millisecond)
 	if l.qp.Endpoint().Caps().Virtual {

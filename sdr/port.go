@@ -307,6 +307,15 @@ func (p *Port) RTT() (smoothed, variation, least units.Duration) {
 	return 0, 0, 0
 }
 
+// Answered is when the newest ping was sent that the peer has answered: what was sent to it then arrived, and so did what it sent. The
+// peer is asked at least each 250 ms while anything waits for it. 0 before the first answer.
+func (p *Port) Answered() units.Instant {
+	if q := p.qp(); q.sess != nil {
+		return q.sess.Answered()
+	}
+	return 0
+}
+
 // PeerWindow is how many bytes the peer takes back to back; 0: no limit known.
 func (p *Port) PeerWindow() units.Bytes { return p.qp().peerWindow() }
 

@@ -78,6 +78,9 @@ type Env struct {
 	// RTT is the smoothed round-trip time and RTTVar its mean deviation;
 	// MinRTT is the smallest seen. RTT is 0 until the first sample.
 	RTT, RTTVar, MinRTT units.Duration
+	// Answered is when the newest ping was sent that the peer has answered, at least each 250 ms while the path carries them: what
+	// has backed off since it carried nothing need wait no longer. 0 before the first answer.
+	Answered units.Instant
 	// Rate is the rate of user data at which Conn paces, 0 when it doesn't.
 	Rate units.Rate
 	// AckInterval is how often a receiver should report while data arrives.

@@ -10,6 +10,8 @@ const (
 	initialRTT = 333 * units.Millisecond
 	// maxTimeout bounds back-off, not a timeout that is longer without it.
 	maxTimeout = units.Second
+	// answeredTimeout bounds it once the peer has answered again, and is how often it is asked.
+	answeredTimeout = 250 * units.Millisecond
 	// maxPerRTT bounds how many samples a round trip is thought to bring.
 	maxPerRTT = 32
 )

@@ -35,11 +35,11 @@ type path struct {
 	probesReused bool
 
 	// backoff is how many rounds of repeats the timer began since anything
-	// arrived, nextRound when the next may begin, and quota what is left to
-	// repeat in this one.
-	backoff   uint
-	nextRound units.Instant
-	quota     int
+	// arrived, round when it began the last one, nextRound when the next may
+	// begin, and quota what is left to repeat in this one.
+	backoff          uint
+	round, nextRound units.Instant
+	quota            int
 	// timeouts counts the consecutive timeouts while other channels carried packets.
 	// A path with deadAfter of them is presumed dead until something arrives.
 	timeouts int

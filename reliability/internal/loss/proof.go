@@ -215,7 +215,7 @@ func (r *proofRule) expire(now units.Instant) units.Instant {
 				break
 			}
 			if !r.mayRepeat(now, c, timeout) {
-				next = min(next, p.nextRound)
+				next = min(next, r.roundDue(p, timeout))
 				break
 			}
 			r.t.declareLost(int(head.unit), Unproved)
@@ -231,7 +231,7 @@ func (r *proofRule) expire(now units.Instant) units.Instant {
 // round, and rounds become longer until something arrives.
 func (r *proofRule) mayRepeat(now units.Instant, c int, timeout units.Duration) bool {
 	p := &r.t.paths[c]
-	if now >= p.nextRound {
+	if now >= r.roundDue(p, timeout) {
 		r.t.stats.Timeouts++
 		p.quota = firstQuota
 		if p.backoff > 0 {
@@ -242,13 +242,18 @@ func (r *proofRule) mayRepeat(now units.Instant, c int, timeout units.Duration) 
 			p.timeouts++
 		}
 		p.backoff = min(p.backoff+1, maxBackoff)
-		p.nextRound = now.Add(min(timeout<<p.backoff, max(timeout, maxTimeout)))
+		p.round, p.nextRound = now, now.Add(min(timeout<<p.backoff, max(timeout, maxTimeout)))
 	}
 	if p.quota == 0 {
 		return false
 	}
 	p.quota--
 	return true
+}
+
+// roundDue is when the next round of path p may begin.
+func (r *proofRule) roundDue(p *path, timeout units.Duration) units.Instant {
+	return r.t.retryAt(p.nextRound, p.round, timeout)
 }
 
 // othersWork reports whether another path has delivered something sent after t.

@@ -341,6 +341,32 @@ func TestBackoffIsResetOnAllPaths(t *testing.T) {
 	require.Greater(t, len(h.units()), 200)
 }
 
+// A path whose timer has backed off is tried again at once when the peer has answered a ping that was sent since it was tried last, but not
+// more often than answeredTimeout; while no ping is answered it waits for its timer.
+func TestAnswerEndsBackoff(t *testing.T) {
+	for _, rule := range []Rule{PathProof, Timeout} {
+		h := newHand(t, rule, 100, 1)
+		h.poll(1000, 1000)
+		var tried units.Instant
+		for pause := units.Duration(0); pause < units.Second; { // a long silence
+			if h.after(units.Millisecond); len(h.units()) > 0 {
+				pause, tried = h.now.Sub(tried), h.now
+			}
+		}
+		h.env.Answered = tried // by a ping that was sent before that got lost
+		h.after(answeredTimeout + units.Millisecond)
+		require.Empty(t, h.units(), rule)
+		h.env.Answered = h.now
+		h.after(units.Millisecond)
+		require.NotEmpty(t, h.units(), rule)
+		h.env.Answered = h.now.Add(units.Millisecond)
+		h.after(answeredTimeout - units.Millisecond)
+		require.Empty(t, h.units(), rule)
+		h.after(units.Millisecond)
+		require.NotEmpty(t, h.units(), rule)
+	}
+}
+
 // Without the mark of the channel that a repeat took, a frame doesn't show whether
 // the repeat was needed.
 func TestSpuriousNeedsTheMark(t *testing.T) {

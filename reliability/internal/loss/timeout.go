@@ -21,11 +21,11 @@ const (
 type timeoutRule struct {
 	t *Tracker
 	// While nothing arrives, interval is the time between probes, which are
-	// repeats here, nextProbe when the next may go and quota how many units it may
-	// still repeat.
-	interval  units.Duration
-	nextProbe units.Instant
-	quota     int
+	// repeats here, probed when the last went, nextProbe when the next may go and
+	// quota how many units it may still repeat.
+	interval          units.Duration
+	probed, nextProbe units.Instant
+	quota             int
 }
 
 func (r *timeoutRule) onAck(units.Instant) {}
@@ -53,7 +53,7 @@ func (r *timeoutRule) expire(now units.Instant) units.Instant {
 				break
 			}
 			if due := head.at.Add(rto); now < due || !r.allow(now, rto) {
-				next = min(next, max(due, r.nextProbe))
+				next = min(next, max(due, r.probeDue(rto)))
 				break
 			}
 			r.t.stats.Timeouts++
@@ -72,11 +72,16 @@ func (r *timeoutRule) allow(now units.Instant, rto units.Duration) bool {
 		r.interval, r.nextProbe = 0, 0
 		return true
 	}
-	if now >= r.nextProbe {
+	if now >= r.probeDue(rto) {
 		r.interval = min(max(2*r.interval, rto), max(rto, maxTimeout))
-		r.nextProbe = now.Add(r.interval)
+		r.probed, r.nextProbe = now, now.Add(r.interval)
 		r.quota = probeUnits
 	}
 	r.quota--
 	return r.quota >= 0
+}
+
+// probeDue is when the next probe may go.
+func (r *timeoutRule) probeDue(rto units.Duration) units.Instant {
+	return r.t.retryAt(r.nextProbe, r.probed, rto)
 }

@@ -90,6 +90,7 @@ type Session struct {
 	pingPause    units.Duration
 	active       bool
 	lastReceived units.Instant
+	answered     units.Instant // when the newest ping was sent that has been answered
 	Stats        Stats
 }
 
@@ -195,6 +196,9 @@ func (s *Session) RTT() (smoothed, variation, least units.Duration) {
 	return s.time.srtt, s.time.rttvar, s.time.min
 }
 
+// Answered is when the newest ping was sent that the peer has answered, 0 before the first.
+func (s *Session) Answered() units.Instant { return s.answered }
+
 // Receive reads the header of a datagram for this session. The frames are read
 // with the returned reader, and each given to Handle first.
 func (s *Session) Receive(now units.Instant, h wire.Header, frames []byte, size int) wire.Reader {
@@ -225,6 +229,7 @@ func (s *Session) Handle(now units.Instant, h wire.Header, f *wire.Frame) bool {
 		p := &s.pings[f.ID%maxPings]
 		if p.number == f.ID && f.ID != 0 {
 			s.time.sample(now.Sub(p.sent))
+			s.answered = max(s.answered, p.sent)
 			p.number = 0
 		}
 	case wire.TypeWindow:

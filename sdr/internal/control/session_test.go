@@ -169,6 +169,9 @@ func TestPingMeasuresRTT(t *testing.T) {
 	srtt, _, least := a.RTT()
 	require.Equal(t, 40*ms, least)
 	require.Equal(t, 40*ms, srtt)
+	require.Equal(t, a.nextPing.Add(-a.pingPause), a.Answered(), "when the last ping was sent")
+	a.Handle(now, wire.Header{}, &wire.Frame{Type: wire.TypePong, ID: a.pingNo + 1})
+	require.Equal(t, a.nextPing.Add(-a.pingPause), a.Answered(), "an answer to nothing")
 }
 
 func TestWindowComesFromTheNewestDatagram(t *testing.T) {
