@@ -209,6 +209,7 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 	if b.unheard() {
 		b.window = min(b.window, max(b.inflight+acked, leastPackets*b.path.MTU)) // what a round trip of this length sent of it
 	}
+	b.afterPause(now)
 	b.sampleRTT(now, a.RTT)
 	if b.heardAt != 0 && now >= b.silentAt() {
 		// What was under way then is lost, but counts as in flight until that is proved: the window has to hold as much again.

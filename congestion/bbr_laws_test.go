@@ -46,6 +46,28 @@ func TestBBROwnPauseIsNoDrain(t *testing.T) {
 	}
 }
 
+// The age of the least round trip doesn't count a time in which nothing was heard: who goes on after it doesn't hold back.
+func TestBBRPauseDoesNotAge(t *testing.T) {
+	for _, pause := range []units.Duration{0, 30 * units.Second} {
+		b, now := cruising()
+		b.probe.endedAt = now
+		goes := func(d units.Duration) (held units.Duration) {
+			for end := now.Add(d); now < end; now = now.Add(units.Millisecond) {
+				b.OnSent(now, 80*lawsMTU, 2000*lawsMTU)
+				b.OnAck(now, &Ack{RTT: lawsRTT + 2*units.Millisecond, Acked: 80 * lawsMTU, Inflight: 1920 * lawsMTU})
+				if b.phase == probeRTT {
+					held += units.Millisecond
+				}
+			}
+			return held
+		}
+		require.Zero(t, goes(minRTTAge/2), "%v", pause)
+		now = now.Add(pause)
+		require.Zero(t, goes(minRTTAge/4), "%v", pause)
+		require.NotZero(t, goes(minRTTAge), "%v", pause)
+	}
+}
+
 // After one and a half round trips of silence a third of the rate goes until half a product more is in flight. Feedback ends it, as
 // it ends when nothing is in flight.
 func TestBBRSilence(t *testing.T) {

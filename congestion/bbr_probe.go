@@ -55,6 +55,19 @@ func (b *bbr) wantsProbe(now units.Instant) bool {
 	return pressed || now.Sub(max(b.minRTTAt, b.probe.endedAt)) > age
 }
 
+// afterPause has the age of the least round trip not count a time in which nothing was heard, be it that there was nothing to send or that
+// the path carried nothing: who has just begun again would hold back half of the product. So does Linux's BBR (idle_restart).
+func (b *bbr) afterPause(now units.Instant) {
+	pause := now.Sub(b.heardAt)
+	if b.heardAt == 0 || pause < minRTTAge/4 {
+		return
+	}
+	b.minRTTAt = b.minRTTAt.Add(pause)
+	if b.probe.endedAt != 0 {
+		b.probe.endedAt = b.probe.endedAt.Add(pause)
+	}
+}
+
 // probeAge is how long after a sight of the least round trip the queue is drained.
 func (b *bbr) probeAge() units.Duration { return max(minRTTAge, (downRounds+downRounds/2)*b.srtt) }
 
