@@ -185,8 +185,11 @@ func newMaker(what string, all []figure, o *figureOptions) *cobra.Command {
 			if o.seeds < 1 || o.seeds > 1000 {
 				return usage.Errorf("--seeds %d: must be within 1 and 1000", o.seeds)
 			}
-			if jobs < 1 || jobs > 1024 {
-				return usage.Errorf("--jobs %d: must be within 1 and 1024", jobs)
+			if jobs < 0 || jobs > 1024 {
+				return usage.Errorf("--jobs %d: must be within 0 and 1024", jobs)
+			}
+			if jobs == 0 {
+				jobs = runtime.GOMAXPROCS(0)
 			}
 			chosen, err := choose(what, all, args)
 			if err != nil {
@@ -199,7 +202,7 @@ func newMaker(what string, all []figure, o *figureOptions) *cobra.Command {
 	cmd.Flags().StringVar(&scale, "scale", "1/8", "size of the experiment: full, or a fraction such as 1/8")
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "of everything that is drawn")
 	cmd.Flags().IntVar(&o.seeds, "seeds", 1, "how many seeds to run, from --seed on: values are then means, and bounds hold for each seed (dcp:*: for the 95 % interval of the mean)")
-	cmd.Flags().IntVar(&jobs, "jobs", runtime.GOMAXPROCS(0), "simulations at once")
+	cmd.Flags().IntVar(&jobs, "jobs", 0, "simulations at once, 0 for as many as there are processors") // the number here would be in manual pages
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	return cmd
 }

@@ -12,6 +12,8 @@ import (
 
 func TestHelpFits(t *testing.T) { usagetest.HelpFits(t, newRoot()) }
 
+func TestHelpIsOfNoMachine(t *testing.T) { usagetest.HelpIsOfNoMachine(t, newRoot) }
+
 func TestFullDisk(t *testing.T) { usagetest.FullDisk(t, run) }
 
 // A table of values is set whole: each line has its entry, none has another's text.

@@ -10,4 +10,6 @@ import (
 
 func TestHelpFits(t *testing.T) { usagetest.HelpFits(t, newRoot()) }
 
+func TestHelpIsOfNoMachine(t *testing.T) { usagetest.HelpIsOfNoMachine(t, newRoot) }
+
 func TestFullDisk(t *testing.T) { usagetest.FullDisk(t, run) }

@@ -145,6 +145,13 @@ func TestWords(t *testing.T) {
 
 func TestHelpFits(t *testing.T) { usagetest.HelpFits(t, newCommand(new(bool), (*call).run)) }
 
+// TestHelpIsOfNoMachine: the help names neither processors nor devices of the machine that it is shown on.
+func TestHelpIsOfNoMachine(t *testing.T) {
+	root := func() *cobra.Command { return newCommand(new(bool), (*call).run) }
+	usagetest.HelpIsOfNoMachine(t, root)
+	require.Equal(t, "`name` of the RDMA device: userroce, softroce, or one that sdr-perf devices lists", root().Flag("device").Usage)
+}
+
 // TestForeignFlagsAreAnswered: each has an answer, and none hides one of ours.
 func TestForeignFlagsAreAnswered(t *testing.T) {
 	for _, x := range foreignFlags {

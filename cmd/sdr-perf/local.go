@@ -53,7 +53,7 @@ type local struct {
 
 func (l *local) register(f *pflag.FlagSet) {
 	f.BoolVar(&l.loopback, "loopback", false, "be both ends")
-	f.StringVarP(&l.device, "device", "d", devices.Default, "RDMA device, by `name`: "+strings.Join(devices.Names(), ", "))
+	f.StringVarP(&l.device, "device", "d", devices.Default, "`name` of the RDMA device: userroce, softroce, or one that sdr-perf devices lists")
 	f.IntVarP(&l.ibPort, "ib-port", "i", 0, "`port` of the device, from 1, a kernel's RDMA device only (default 1)")
 	f.VarP(&l.gidIndex, "gid-index", "x", "entry of the port's GID table, a kernel's RDMA device only (default: that of --addr)")
 	f.Uint16VarP(&l.port, "port", "p", 18515, "TCP `port` at which the ends meet")

@@ -147,4 +147,6 @@ func TestAttachMistakes(t *testing.T) {
 
 func TestHelpFits(t *testing.T) { usagetest.HelpFits(t, newRoot()) }
 
+func TestHelpIsOfNoMachine(t *testing.T) { usagetest.HelpIsOfNoMachine(t, newRoot) }
+
 func TestFullDisk(t *testing.T) { usagetest.FullDisk(t, run) }

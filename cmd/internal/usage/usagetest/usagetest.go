@@ -5,6 +5,7 @@ package usagetest
 
 import (
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -27,6 +28,32 @@ func HelpFits(t *testing.T, cmd *cobra.Command) {
 	for _, sub := range cmd.Commands() {
 		HelpFits(t, sub)
 	}
+}
+
+// HelpIsOfNoMachine requires that the help says the same whatever number of processors there is: manual pages are made of it, on another machine
+// than the reader's, and archives of one commit are compared to the byte.
+func HelpIsOfNoMachine(t *testing.T, root func() *cobra.Command) {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	one := strings.Split(allHelp(t, root()), "\n")
+	runtime.GOMAXPROCS(3)
+	three := strings.Split(allHelp(t, root()), "\n")
+	require.Len(t, three, len(one))
+	for i := range one {
+		require.Equal(t, one[i], three[i])
+	}
+}
+
+// allHelp is the help of a program and of all its subcommands.
+func allHelp(t *testing.T, cmd *cobra.Command) string {
+	t.Helper()
+	var out strings.Builder
+	cmd.SetOut(&out)
+	require.NoError(t, cmd.Help())
+	for _, sub := range cmd.Commands() {
+		out.WriteString(allHelp(t, sub))
+	}
+	return out.String()
 }
 
 // FullDisk requires that a program ends with status 1 when its output is lost.
