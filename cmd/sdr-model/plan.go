@@ -60,10 +60,12 @@ drop probabilities if one is given.
 Completion time runs from the post to the final acknowledgement; the ideal is
 size/rate + RTT. Drops are independent, or with --burst those of a
 Gilbert-Elliott chain in time, as sdr-perf emulates it. --chunk is what the
-schemes repeat and code: without bursts a chunk of N packets is lost with
-1-(1-p)^N. Parity is what a transfer without repairs sends beyond its data,
-memory what each end takes to hold it: 64 MiB at a time, up to the 512 MiB that
-reliability.Config.ParityPool allows by default.
+schemes repeat and code: 64 KiB as in the paper, but sdrnet, reliability and
+sdr-perf take one packet unless told otherwise, which is --chunk 4KiB. Without
+bursts a chunk of N packets is lost with 1-(1-p)^N. Parity is what a transfer
+without repairs sends beyond its data, memory what each end takes to hold it: 64
+MiB at a time, up to the 512 MiB that reliability.Config.ParityPool allows by
+default.
 
 --plot draws completion time over the ideal against drop probability, at the
 first size, and against size, at the middle of the drop probabilities.
@@ -74,7 +76,8 @@ share of packets that it lost; --rate and --rtt are needed then, nothing else
 knows them.`,
 		Example: `  sdr-model plan --distance 3750km --size 128MiB,8GiB --drop 1e-6..1e-3
   sdr-model plan --rtt 25ms --rate 100gbit --chunk 4KiB --drop 1e-3 --json -
-  sdr-model plan --rtt 80ms --rate 10gbit --drop 1e-6..1e-2 --plot link.svg
+  sdr-model plan --rtt 80ms --rate 10gbit --chunk 4KiB --drop 1e-6..1e-2 \
+    --plot link.svg
   sdr-perf --loopback --rtt 20ms --rate 1gbit --drop 1e-3 --size 4MiB --json - |
     sdr-model plan --from -`,
 		Args: func(_ *cobra.Command, args []string) error {
