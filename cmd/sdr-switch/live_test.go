@@ -252,6 +252,13 @@ func packetSocket(t *testing.T, h *host, protocol uint16) (fd int) {
 	return fd
 }
 
+// TestLineWithoutLimit: no line of 0 bit/s is told of where --rate 0 took the limit away.
+func TestLineWithoutLimit(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, (&experiment{}).table(&b, nil))
+	require.Contains(t, b.String(), ", line without limit, queue ")
+}
+
 // A table that can't be written, as where the disk is full, is a failure.
 func TestTableThatCannotBeWritten(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

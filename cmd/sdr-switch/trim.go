@@ -390,7 +390,11 @@ func last(b []byte) (r result.Result, err error) {
 
 func (e *experiment) table(out io.Writer, rows []row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, err := fmt.Fprintf(out, "%d transfers of %v by %s, line %v, queue %v; fixed: %s\n", e.iters, e.size, e.scheme, e.rate, e.queue, e.controller("fixed"))
+	rate := "without limit"
+	if e.rate > 0 {
+		rate = e.rate.String()
+	}
+	_, err := fmt.Fprintf(out, "%d transfers of %v by %s, line %s, queue %v; fixed: %s\n", e.iters, e.size, e.scheme, rate, e.queue, e.controller("fixed"))
 	if err != nil {
 		return err
 	}
