@@ -84,7 +84,10 @@ func Args(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case isNone:
 			return Errorf("unexpected argument %q: %s takes flags alone, %s --help has them", args[0], path, path)
 		case strings.Contains(err.Error(), "arg(s)"): // cobra counts
-			return Errorf("%w: %s", err, cmd.UseLine())
+			if len(args) == 0 {
+				return Errorf("argument missing: %s; %s --help says more", cmd.UseLine(), path)
+			}
+			return Errorf("wrong number of arguments, %d: %s; %s --help says more", len(args), cmd.UseLine(), path)
 		}
 		return Error{err}
 	}

@@ -135,8 +135,8 @@ func TestNumbers(t *testing.T) {
 func TestArgs(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"none x", `unexpected argument "x": prog none takes flags alone, prog none --help has them`},
-		{"one", "accepts 1 arg(s), received 0: prog one FILE [flags]"},
-		{"one a b", "accepts 1 arg(s), received 2: prog one FILE [flags]"},
+		{"one", "argument missing: prog one FILE [flags]; prog one --help says more"},
+		{"one a b", "wrong number of arguments, 2: prog one FILE [flags]; prog one --help says more"},
 		{"nonesuch", `unknown command "nonesuch" for "prog": prog --help lists those there are`},
 		{"one a", ""},
 	} {
