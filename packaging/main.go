@@ -41,7 +41,19 @@ var (
 	documents     = []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md"}
 )
 
+const usage = `Builds what a release consists of, from the commit that is checked out: static binaries for amd64 and arm64 with
+completions and manual pages, in an archive for each, and SHA256SUMS.
+
+  go run ./packaging [-out FOLDER]
+
+Flags:
+`
+
 func main() {
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
 	out := flag.String("out", "dist", "`folder` for the archives")
 	flag.Parse()
 	if flag.NArg() > 0 {

@@ -56,14 +56,25 @@ func main() {
 	}
 }
 
+const usage = `Judges a congestion controller in a network of one queue, in virtual time: the tables of docs/results/congestion.md.
+
+  go run ./test/congestion [flags]
+
+Flags:
+`
+
 // run prints the table, or returns what is wrong with the arguments.
 func run(args []string) error {
 	flags := flag.NewFlagSet("congestion", flag.ExitOnError)
-	name := flags.String("cc", "bbr", "congestion control")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
+	name := flags.String("cc", "bbr", "congestion `control`: one that sdr-perf congestion lists, or tcp-cubic or tcp-bbr")
 	jitter := flags.Bool("busy", false, "let the ends' hosts stall as busy ones do")
 	spacing := flags.Duration("spacing", 1200*time.Millisecond, "by which flows that share begin one after another; a TCP flow and ours by five thirds of it")
 	seed := flags.Uint64("seed", 1, "of the random losses")
-	only := flags.String("only", strings.Join(partNames(), ","), "parts of the table")
+	only := flags.String("only", strings.Join(partNames(), ","), "`parts` of the table")
 	_ = flags.Parse(args) // exits by itself
 	factory, err := controller(*name)
 	if err != nil {

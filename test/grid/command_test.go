@@ -43,7 +43,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"-from", file("null.json", `[null]`)}, "null.json: result 1 isn't of this program"},
 		{[]string{"-from", file("object.json", `{}`)}, "object.json: "},
 		{[]string{"-from", filepath.Join(dir, "none.json")}, "no such file"},
-		{[]string{"-nonsense"}, "-nonsense"},
+		{[]string{"-nonsense"}, "-nonsense\nMeasures completion times"},
 	} {
 		status, out, says := command(c.args...)
 		require.NotZero(t, status, "%v", c.args)

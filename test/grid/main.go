@@ -67,10 +67,22 @@ type options struct {
 	stress               bool
 }
 
+const usage = `Measures completion times of reliability schemes in virtual time, over the grids of docs/results/reliability.md.
+
+  go run ./test/grid [flags]
+  go run ./test/grid -grid B -sizes 16MiB -scale 1/50     20 s of processor time; without -scale many times that
+
+Flags:
+`
+
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("grid", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&o.grid, "grid", "A", "which `grid`: A or B")
+	f.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		f.PrintDefaults()
+	}
+	f.StringVar(&o.grid, "grid", "A", "which `grid`: A, the paper's (400 Gbit/s, 25 ms, 64 KiB lost at once), or B, of packets (100 Gbit/s, 10 ms, MTU 4096)")
 	f.StringVar(&o.schemes, "schemes", "sr,sr-nack,ec-xor,ec-mds,adaptive", "schemes, separated by commas")
 	f.StringVar(&o.scale, "scale", "1", "share of the transfers of a point, such as 1/50; at least 5 run")
 	f.StringVar(&o.json, "json", "", "write results to this `file`, - for standard output instead of the table")

@@ -20,7 +20,19 @@ import (
 	"time"
 )
 
+const usage = `Runs the whole stack over real sockets for a while, as go test does for a moment.
+
+  go run ./test/soak -matrix [-cell 5s]      every combination of defaults, eight minutes and more
+  go run ./test/soak -for 10m [-seed N]      every fault at once, every byte checked
+
+Flags:
+`
+
 func main() {
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
 	matrix := flag.Bool("matrix", false, "run every combination of defaults")
 	cell := flag.Duration("cell", 5*time.Second, "how long to run each combination")
 	faults := flag.Duration("for", 0, "run with every fault for so long")

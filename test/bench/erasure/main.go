@@ -22,7 +22,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+const usage = `Measures erasure coding beside ISA-L (Debian's libisal-dev), on one core: the table of docs/results/coding.md.
+
+  go run ./test/bench/erasure [flags]
+
+Flags:
+`
+
 func main() {
+	flag.Usage = func() {
+		fmt.Fprint(flag.CommandLine.Output(), usage)
+		flag.PrintDefaults()
+	}
 	output := flag.String("o", "", "write the table to this file, too")
 	rounds := flag.Int("rounds", 15, "measure each case so often; the best round counts")
 	core := flag.Int("core", runtime.NumCPU()-1, "run on this core")
