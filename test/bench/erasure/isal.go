@@ -31,16 +31,17 @@ type peer struct {
 
 // startISAL builds the program and starts it.
 func startISAL() (p *peer, err error) {
-	p = new(peer)
-	if p.folder, err = os.MkdirTemp("", "isal"); err != nil {
+	folder, err := os.MkdirTemp("", "isal")
+	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			os.RemoveAll(p.folder)
+			os.RemoveAll(folder)
 		}
 	}()
-	file, program := filepath.Join(p.folder, "isal.c"), filepath.Join(p.folder, "isal")
+	p = &peer{folder: folder}
+	file, program := filepath.Join(folder, "isal.c"), filepath.Join(folder, "isal")
 	if err = os.WriteFile(file, source, 0o600); err != nil {
 		return nil, err
 	}
