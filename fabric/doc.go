@@ -10,7 +10,7 @@
 //	for !sim.Done() {
 //		sim.Step(1_000_000)
 //	}
-//	fmt.Println(sim.Result().FCT(0))
+//	fmt.Println(sim.Flow(0).FCT) // in picoseconds
 //
 // # Model
 //
