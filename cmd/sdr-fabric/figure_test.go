@@ -71,6 +71,15 @@ func TestSubtitleNamesSeeds(t *testing.T) {
 	}
 }
 
+// What stands beside NSCC is no paper's.
+func TestBesideHtsim(t *testing.T) {
+	stored := 2.0
+	all := besideHtsim([]point{{Name: "ours", Class: "µs", X: 1, Ours: 1, Paper: &stored}}, "µs")
+	require.Len(t, all, 2)
+	require.Equal(t, "ours, stored", all[1].Name)
+	require.True(t, all[1].Paper, "drawn dotted")
+}
+
 // What figures took adds up, over folders and files, and of some figures alone.
 func TestTotal(t *testing.T) {
 	dir := t.TempDir()
