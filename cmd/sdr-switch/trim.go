@@ -182,8 +182,12 @@ func (e *experiment) checkRows() error {
 		return usage.Errorf("--switch, --congestion: choose at least one of each")
 	}
 	for _, c := range e.congestions {
-		if _, err := congestion.Parse(e.controller(c)); err != nil {
+		spec, err := congestion.Parse(e.controller(c))
+		if err != nil {
 			return usage.Wrap(err)
+		}
+		if spec.Telemetry || spec.PacketMarks {
+			return usage.Errorf("--congestion %s: it needs what only the simulated networks of sdr-fabric tell: choose another", c)
 		}
 	}
 	for _, name := range e.switches {

@@ -79,7 +79,7 @@ func TestPlay(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	for _, bad := range [][]string{{"-rate", "1mbit"}, {"-rate", "3gbit"}, {"-mtu", "1279"}, {"-mtu", "4201"}, {"-congestion", "no"}, {"-scheme", "quic"}, {"-only", "nothing"}, {"-only", "("}, {"x"}} {
+	for _, bad := range [][]string{{"-rate", "1mbit"}, {"-rate", "3gbit"}, {"-mtu", "1279"}, {"-mtu", "4201"}, {"-congestion", "no"}, {"-congestion", "nscc"}, {"-congestion", "hpcc"}, {"-scheme", "quic"}, {"-only", "nothing"}, {"-only", "("}, {"x"}} {
 		_, err := parse(bad)
 		require.Error(t, err, "%q", bad)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -48,7 +47,7 @@ func parse(args []string) (*plan, error) {
 	}
 	f.Var(&p.rate, "rate", "of the link, of IP packets, 20mbit to 2gbit")
 	f.UintVar(&p.mtu, "mtu", p.mtu, "of the link, 1280 to 4200 `bytes`; packets of sdr carry the power of two that fits, 1 KiB with 1500")
-	f.StringVar(&p.congestion, "congestion", "auto", "sdr's congestion `control`: "+strings.Join(congestion.Names(), ", "))
+	f.StringVar(&p.congestion, "congestion", "auto", "sdr's congestion `control`, one that sdr-perf takes, such as auto, bbr, search or dcqcn")
 	f.StringVar(&p.scheme, "scheme", "adaptive", "sdr's reliability scheme: adaptive or sr-nack")
 	f.Func("only", "only scenes whose part and name match this `regexp`, as -list shows them", func(s string) (err error) {
 		p.only, err = regexp.Compile(s)
@@ -67,7 +66,7 @@ func parse(args []string) (*plan, error) {
 }
 
 func (p *plan) check(f *flag.FlagSet) error {
-	_, err := congestion.Parse(p.congestion)
+	cc, err := congestion.Parse(p.congestion)
 	switch {
 	case f.NArg() > 0:
 		return fmt.Errorf("what is %q? See --help", f.Arg(0))
@@ -77,6 +76,8 @@ func (p *plan) check(f *flag.FlagSet) error {
 		return fmt.Errorf("-mtu %d: choose %d to %d", p.mtu, leastMTU, mostMTU)
 	case err != nil:
 		return fmt.Errorf("-congestion: %w", err)
+	case cc.Telemetry || cc.PacketMarks:
+		return fmt.Errorf("-congestion %s: it needs what only the simulated networks of sdr-fabric tell: choose another", p.congestion)
 	case p.scheme != "adaptive" && p.scheme != "sr-nack":
 		return fmt.Errorf("-scheme %s: choose adaptive or sr-nack", p.scheme)
 	case len(p.chosen()) == 0:
