@@ -42,7 +42,8 @@ bbr                         finds the rate of any path, and shares it
 search                      finds the rate of a path that nobody else uses, from a round trip of 1 ms on
 dcqcn[:sigcomm15|hpcc]      DCQCN with the constants of its paper (the default) or of HPCC's evaluation; single ones
                             by g=, alpha=, decrease=, rise=, bytes=, fast=, ai=, hai=, min=, clamp=, cnp=
-swift                       Swift, for the paths of a data center; constants by target=, hop=, range=, flowmin=, flowmax=, ai=, beta=, mdf=, reset=, min=, max=
+swift                       Swift, for the paths of a data center; constants by target=, hop=, range=, flowmin=, flowmax=,
+                            ai=, beta=, mdf=, reset=, min=, max=
 nscc[:draft]                Ultra Ethernet's NSCC, or its simulator's before 1.0, by the mark of each packet (sdr-fabric only);
                             constants by base=, target=, w0= and wmax= (products of rate and round trip), gamma=
 hpcc                        HPCC, by what switches write into packets (sdr-fabric only); constants by base=, eta=, stage=, ai=`

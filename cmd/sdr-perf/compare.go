@@ -52,7 +52,7 @@ func compareCommand(running *bool) *cobra.Command {
 			return compareFiles(c, args[0], args[1], *tolerance.p, file)
 		},
 	}
-	c.Flags().Var(tolerance, "tolerance", "how much longer an average time may be, such as 0.05 or 5%")
+	c.Flags().Var(tolerance, "tolerance", "`share` by which an average time may be longer, such as 0.05 or 5%")
 	c.Flags().StringVar(&file, "json", "", "write the differences to `FILE`, or - for stdout instead of the table")
 	return c
 }
