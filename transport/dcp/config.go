@@ -30,8 +30,8 @@ type Config struct {
 	Congestion congestion.Factory
 	// CNPInterval is the least time between two congestion notifications; 0: each marked packet is notified.
 	CNPInterval units.Duration
-	// RTO is the timeout without a sign of life of the oldest message, doubled with each round; 0: the longer of 4 ms
-	// and eight base round trips.
+	// RTO is the timeout without a sign of life of the oldest message, doubled with each round until it is a minute; 0: the
+	// longer of 4 ms and eight base round trips.
 	RTO units.Duration
 	// Retries is after how many timeouts a message fails, at most 255; 0: 7.
 	Retries int
@@ -46,7 +46,9 @@ type Config struct {
 }
 
 const (
-	defaultRTO     = 4 * units.Millisecond
+	defaultRTO = 4 * units.Millisecond
+	// longestRTO ends the doubling, which would else pass what an instant holds before 255 rounds are over.
+	longestRTO     = units.Minute
 	defaultRetries = 7
 	defaultBatch   = 16
 	// queueMost is the bound of the retransmission queue: an entry for each packet that can be under way.

@@ -430,3 +430,23 @@ func BenchmarkPacket(b *testing.B) {
 	}
 	b.ReportMetric(60, "bound-ns/op")
 }
+
+// However many timeouts a message may have, each takes twice as long as the one before up to a minute, and a minute from then on.
+func TestLastTimeouts(t *testing.T) {
+	req, _ := ends(Config{Retries: 255}, 0, 0)
+	_, err := req.Post(1)
+	require.NoError(t, err)
+	var h Header
+	var now units.Instant
+	wait := (&Config{}).Complete(10 * units.Microsecond).RTO
+	for i := range 256 {
+		_, _, ok := req.Transmit(now, &h)
+		require.True(t, ok)
+		require.EqualValues(t, i, h.Round)
+		require.Equal(t, wait, req.Next().Sub(now), "timeout %d", i)
+		now = req.Next()
+		req.OnTimer(now)
+		wait = min(2*wait, units.Minute)
+	}
+	require.ErrorIs(t, req.Err(), ErrRetries)
+}

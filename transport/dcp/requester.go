@@ -274,7 +274,7 @@ func (r *Requester) OnTimer(now units.Instant) {
 	w.round++
 	r.flight -= min(r.flight, w.next)
 	w.next = 0
-	r.rto *= 2
+	r.rto = min(2*r.rto, max(longestRTO, r.cfg.RTO))
 	r.deadline = now.Add(r.rto)
 	if r.cc != nil {
 		r.cc.OnLoss(now, congestion.Loss{Bytes: r.mtu * units.Bytes(w.packets), Kind: congestion.LossTimeout})
