@@ -30,11 +30,11 @@ type flow struct {
 	mtu, last  uint16
 }
 
-// packets is how many message msn has.
-func (f *flow) packets(msn uint32) uint32 { return min(f.per, f.total-msn*f.per) }
+// packets is how many message number n has.
+func (f *flow) packets(n uint32) uint32 { return min(f.per, f.total-n*f.per) }
 
-// messages is how many there are.
-func (f *flow) messages() uint32 { return (f.total + f.per - 1) / f.per }
+// messages is how many there are. They are counted on where their MSN wraps.
+func (f *flow) messages() uint32 { return (f.total-1)/f.per + 1 }
 
 type sender struct {
 	flow
@@ -54,8 +54,9 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	if !ok {
 		return false
 	}
+	n := s.posted - (s.posted-s.h.MSN)&mask24
 	*p = transport.Packet{
-		Sent: now, PSN: s.h.MSN*s.per + index, Expected: s.h.MSN<<8 | uint32(s.h.Round), Payload: s.mtu, Kind: transport.Data, Flags: transport.ECT,
+		Sent: now, PSN: n*s.per + index, Expected: s.h.MSN<<8 | uint32(s.h.Round), Payload: s.mtu, Kind: transport.Data, Flags: transport.ECT,
 	}
 	if repeat {
 		p.Flags |= transport.Repeat
@@ -112,17 +113,18 @@ func (s *sender) Done() bool { return s.posted == s.messages() && s.req.Outstand
 
 type receiver struct {
 	flow
-	rsp   *Responder
-	cfg   *Config
-	cnpAt units.Instant // when the next notification may be sent
+	rsp      *Responder
+	complete uint32 // messages
+	cfg      *Config
+	cnpAt    units.Instant // when the next notification may be sent
 }
 
 func (r *receiver) OnPacket(now units.Instant, p *transport.Packet, out *transport.Replies) {
-	msn := p.Expected >> 8
-	if p.Kind != transport.Data || msn >= r.messages() {
+	if p.Kind != transport.Data || p.PSN >= r.total {
 		return
 	}
-	h := Header{MSN: msn, PSN: p.PSN & mask24, Round: uint8(p.Expected)}
+	n, index := p.PSN/r.per, p.PSN%r.per
+	h := Header{MSN: n & mask24, PSN: p.PSN & mask24, Round: uint8(p.Expected)}
 	if p.Flags&transport.CE != 0 && now >= r.cnpAt {
 		r.cnpAt = now.Add(r.cfg.CNPInterval)
 		*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Kind: transport.CNP}
@@ -134,14 +136,15 @@ func (r *receiver) OnPacket(now units.Instant, p *transport.Packet, out *transpo
 		}
 		a = r.rsp.OnHeader(now, &h)
 	} else {
-		a = r.rsp.OnData(now, &h, p.PSN-msn*r.per, r.packets(msn))
+		a = r.rsp.OnData(now, &h, index, r.packets(n))
 	}
+	r.complete += uint32(a.Completed)
 	if a.Return {
-		*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Expected: msn<<8 | uint32(h.Round), Kind: transport.Returned}
+		*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Expected: h.MSN<<8 | uint32(h.Round), Kind: transport.Returned}
 	}
 	if a.Ack {
 		*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Expected: a.Expected, Kind: transport.Ack}
 	}
 }
 
-func (r *receiver) Complete() bool { return r.rsp.Expected() == r.messages()&mask24 }
+func (r *receiver) Complete() bool { return r.complete == r.messages() }
