@@ -68,3 +68,41 @@ func (c fixedWindow) Limits(units.Instant) (units.Rate, units.Bytes) {
 	return 0, *c.w
 }
 func (fixedWindow) Next() units.Instant { return units.Never }
+
+// The window holds for what is under way of all messages, also when one of them begins a new round or is acknowledged in the midst of one.
+func TestWindowAcrossRounds(t *testing.T) {
+	window := units.Bytes(8 * 1024)
+	cfg := Config{Congestion: func(congestion.Path) congestion.Controller { return fixedWindow{&window} }}
+	start := func() (*Requester, func(now units.Instant) int) {
+		req, _ := ends(cfg, 0, 0)
+		for _, n := range []int{4, 100} {
+			_, err := req.Post(n)
+			require.NoError(t, err)
+		}
+		send := func(now units.Instant) (n int) {
+			var h Header
+			for {
+				if _, _, ok := req.Transmit(now, &h); !ok {
+					return n
+				}
+				n++
+			}
+		}
+		require.Equal(t, 8, send(0), "all of the first message, four packets of the second")
+		return req, send
+	}
+	// What has come back is not under way, nor is it when its message begins again.
+	req, send := start()
+	for i := range uint32(4) {
+		req.OnReturned(0, &Header{PSN: i})
+	}
+	req.OnTimer(req.Next())
+	require.Equal(t, 4, send(req.Next()), "the second message's are still under way")
+
+	// An acknowledgement that is later than the timer is of what was sent before.
+	req, send = start()
+	now := req.Next()
+	req.OnTimer(now)
+	require.Equal(t, 1, req.OnAck(now, 1))
+	require.Equal(t, 4, send(now))
+}

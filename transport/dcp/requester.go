@@ -26,6 +26,7 @@ type wqe struct {
 	packets uint32
 	next    uint32 // the next of this round
 	sent    uint32 // how many have been sent in any round
+	flight  uint32 // sent in this round and not returned
 	round   uint8
 }
 
@@ -51,7 +52,7 @@ type Requester struct {
 	psn       uint32 // of the next packet to be numbered
 	wqes      [InFlight]wqe
 	retrans   ring.Ring[entry]
-	flight    uint32 // packets sent and neither returned nor acknowledged
+	flight    uint32 // of all messages
 
 	// What is left of this scheduling round: entries fetched from the retransmission queue, and packets.
 	batch, quota int
@@ -181,9 +182,11 @@ func (r *Requester) window(now units.Instant) bool {
 
 // stamp is the sending of a packet.
 func (r *Requester) stamp(now units.Instant, h *Header, msn, psn uint32) {
-	*h = Header{MSN: msn, PSN: psn, Round: r.wqe(msn).round}
+	w := r.wqe(msn)
+	*h = Header{MSN: msn, PSN: psn, Round: w.round}
 	r.quota = max(0, r.quota-1)
 	r.Sent++
+	w.flight++
 	r.flight++
 	if msn == r.una || r.deadline == units.Never {
 		r.deadline = now.Add(r.rto)
@@ -215,7 +218,7 @@ func (r *Requester) OnReturned(now units.Instant, h *Header) {
 		return
 	}
 	r.Trims++
-	r.flight -= min(r.flight, 1)
+	r.landed(r.wqe(e.msn), 1)
 	r.retrans.Push(e)
 	if e.msn == r.una {
 		r.deadline = now.Add(r.rto)
@@ -239,7 +242,7 @@ func (r *Requester) OnAck(now units.Instant, expected uint32) (completed int) {
 		if w.sent < w.packets {
 			break // of what was not sent: a peer that lies completes nothing
 		}
-		r.flight -= min(r.flight, w.packets)
+		r.landed(w, w.flight)
 		*w = wqe{}
 		r.una = (r.una + 1) & mask24
 		completed++
@@ -253,10 +256,14 @@ func (r *Requester) OnAck(now units.Instant, expected uint32) (completed int) {
 	if r.una != r.next && r.wqe(r.una).sent > 0 {
 		r.deadline = now.Add(r.rto)
 	}
-	if r.una == r.next {
-		r.flight = 0
-	}
 	return completed
+}
+
+// landed takes so many packets of a message, or as many as there are, from those under way.
+func (r *Requester) landed(w *wqe, packets uint32) {
+	packets = min(packets, w.flight)
+	w.flight -= packets
+	r.flight -= packets
 }
 
 // OnTimer begins a new round of the oldest message when the time is over: all of it is sent again.
@@ -272,7 +279,7 @@ func (r *Requester) OnTimer(now units.Instant) {
 		return
 	}
 	w.round++
-	r.flight -= min(r.flight, w.next)
+	r.landed(w, w.flight)
 	w.next = 0
 	r.rto = min(2*r.rto, max(longestRTO, r.cfg.RTO))
 	r.deadline = now.Add(r.rto)
