@@ -53,6 +53,19 @@ func TestSamples(t *testing.T) {
 	require.Greater(t, grown, marked)
 }
 
+// A run that is ended within a step has the rates of what there was of it: a sender alone fills its line to the end.
+func TestLastStepIsShorter(t *testing.T) {
+	out, err := command(t, "run", "--topo", "star:3,100G,1us", "--load", "incast:1,10MB", "--sample", "20us", "--until", "205us", "-q", "--json", "-")
+	require.NoError(t, err)
+	var r report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	require.Len(t, r.Samples.QueueNS, 11)
+	for i := 1; i < 11; i++ {
+		require.InDelta(t, 100, r.Samples.FlowGbps[0][i], 8, "step %d", i) // a packet more or less in 5 µs
+		require.InDelta(t, 100, r.Samples.ArrivalGbps[i], 16, "step %d", i)
+	}
+}
+
 // When something was last more than a bound is the end of its step; drawn is the most of several steps, the last ones fewer.
 func TestStepsOverTime(t *testing.T) {
 	require.InDelta(t, 6, lastAbove(2000, []uint64{7, 0, 1, 0}, 0), 0)

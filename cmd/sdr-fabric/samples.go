@@ -12,7 +12,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// samples are what a run has looked at while it went on, each scenario.Sample.
+// samples are what a run has looked at while it went on, each scenario.Sample, and at --until.
 type samples struct {
 	StepNS float64 `json:"step_ns"`
 	// QueueNS is the longest delay of a switch's queue, LastHopNS that of one to a host.
@@ -85,15 +85,16 @@ func newSampler(step units.Duration, g *topo.Graph, sim *fabric.Sim, trace *trac
 
 // run runs the simulation to its end and looks at it each step.
 func (s *sampler) run(ctx context.Context, until des.Time, progress func()) error {
-	for at := s.step; !s.sim.Done() && s.sim.Now() < until; at += s.step {
-		before := s.sim.Events()
-		if err := runUntil(ctx, s.sim, min(at, until), progress); err != nil {
+	for from := des.Time(0); !s.sim.Done() && from < until; {
+		at, before := min(from.Add(s.step), until), s.sim.Events()
+		if err := runUntil(ctx, s.sim, at, progress); err != nil {
 			return err
 		}
 		if s.sim.Events() == before && s.sim.Next() == des.Never {
 			break
 		}
-		s.look()
+		s.look(at - from)
+		from = at
 		progress()
 	}
 	if s.trace != nil {
@@ -102,8 +103,9 @@ func (s *sampler) run(ctx context.Context, until des.Time, progress func()) erro
 	return nil
 }
 
-func (s *sampler) look() {
-	gbps := func(n units.Bytes) float64 { return float64(n) * 8000 / float64(s.step) }
+// look samples at the end of a step of that length: the last is shorter where the run is ended within it.
+func (s *sampler) look(step des.Time) {
+	gbps := func(n units.Bytes) float64 { return float64(n) * 8000 / float64(step) }
 	most, last, arrived := 0.0, 0.0, 0.0
 	for i := range s.ports {
 		p := &s.ports[i]
