@@ -86,45 +86,131 @@ func committed(t testing.TB) *ebpf.CollectionSpec {
 	return spec
 }
 
+// A pair is a program of an object and the Meter that it is a twin of.
+type pair struct {
+	x    *Trimmer
+	want trim.Meter
+	keep int
+	out  [4096]byte
+}
+
+// decide has both decide about a frame, which the Meter may change, and reports whether their verdicts and bytes are equal.
+func (p *pair) decide(t testing.TB, now uint64, b []byte) (v switchfn.Verdict, same bool) {
+	if err := p.x.objects.ClockNs.Set(now); err != nil {
+		t.Fatal(err)
+	}
+	o := ebpf.RunOptions{Data: b, DataOut: p.out[:], Repeat: 1}
+	ret, err := p.x.objects.Trim.Run(&o)
+	if err != nil {
+		t.Fatalf("a frame of %d bytes: %v", len(b), err)
+	}
+	kept, v := p.want.Frame(now, b, p.keep)
+	const xdpDrop, xdpPass = 1, 2
+	if v == switchfn.Drop {
+		return v, ret == xdpDrop
+	}
+	return v, ret == xdpPass && bytes.Equal(kept, o.DataOut)
+}
+
+// state reports whether their states are equal.
+func (p *pair) state() bool {
+	got, err := p.x.Meter()
+	return err == nil && got == p.want
+}
+
 // equal runs an object's program and Meter.Frame on n packets, and says at which they differ first; −1: none.
 func equal(t testing.TB, spec *ebpf.CollectionSpec, seed uint64, n int, keep uint32, start trim.Meter, change func(m *trim.Meter)) int {
-	x := loadForTest(t, spec, &start, keep)
-	want := start
+	p := &pair{x: loadForTest(t, spec, &start, keep), want: start, keep: int(keep)}
 	rnd, src := rand.New(rand.NewPCG(seed, uint64(keep))), rand.NewChaCha8([32]byte{byte(seed)})
 	now := uint64(1000)
-	out := make([]byte, 2048)
 	seen := map[switchfn.Verdict]int{}
 	for i := range n {
 		now += uint64(rnd.IntN(20_000))
 		b := random(rnd, src)
-		if err := x.objects.ClockNs.Set(now); err != nil {
-			t.Fatal(err)
-		}
-		o := ebpf.RunOptions{Data: b, DataOut: out[:cap(out)], Repeat: 1}
-		ret, err := x.objects.Trim.Run(&o)
-		if err != nil {
-			t.Fatalf("packet %d: %v", i, err)
-		}
 		if change != nil {
-			change(&want)
+			change(&p.want)
 		}
-		kept, v := want.Frame(now, b, int(keep))
-		want.Overhead, want.Limit = start.Overhead, start.Limit // a change shows in what it does
+		v, same := p.decide(t, now, b)
+		p.want.Overhead, p.want.Limit = start.Overhead, start.Limit // a change shows in what it does
 		seen[v]++
-		const xdpDrop, xdpPass = 1, 2
-		if v == switchfn.Drop && ret != xdpDrop || v != switchfn.Drop && (ret != xdpPass || !bytes.Equal(kept, o.DataOut)) {
+		if !same || (i%64 == 0 || i == n-1) && !p.state() {
 			return i
-		}
-		if i%64 == 0 || i == n-1 {
-			if got, err := x.Meter(); err != nil || got != want {
-				return i
-			}
 		}
 	}
 	for _, v := range []switchfn.Verdict{switchfn.Pass, switchfn.Drop, switchfn.Trim, switchfn.Control} {
 		require.Greater(t, seen[v], n/50, "verdict %d", v)
 	}
 	return -1
+}
+
+// TestConformanceOfSettings: they are equal with every setting that Config has room for, at random: rates at which a byte takes a picosecond
+// or most of a millisecond, with rests below a nanosecond, lengths that IPv6's headers don't fit in; on frames up to what a page of memory has,
+// such whose checksum is 0, and with a clock that goes back a little, as when a packet waits for the lock of another processor.
+func TestConformanceOfSettings(t *testing.T) {
+	const least = uint32(trim.HeaderSize) + 1
+	settings, n := uint64(60), 1000
+	if race.Enabled {
+		n = 200
+	}
+	seen := map[switchfn.Verdict]int{}
+	for seed := range settings {
+		rnd, src := rand.New(rand.NewPCG(seed, 5)), rand.NewChaCha8([32]byte{byte(seed), 5})
+		start := trim.Meter{PSPerByte: 1 + rnd.Uint32N([]uint32{2, 1000, 100_000, 800_000_000}[rnd.IntN(4)])}
+		start.Overhead = []uint32{0, 24, rnd.Uint32N(1<<16 + 1)}[rnd.IntN(3)]
+		frame := (600 + uint64(start.Overhead)) * uint64(start.PSPerByte) / 1000 // ns, of one of middle length
+		start.Limit = 1 + rnd.Uint64N(20*frame+2)
+		start.Every = []uint64{0, 1 + rnd.Uint64N(20)}[rnd.IntN(2)]
+		keep := []uint32{0, least + rnd.Uint32N(20), least + rnd.Uint32N(maxKeep+1-least)}[rnd.IntN(3)]
+		p := &pair{x: loadForTest(t, committed(t), &start, keep), want: start, keep: int(keep)}
+		now := uint64(1000)
+		for i := range n {
+			now += rnd.Uint64N(2*frame + 2)
+			if rnd.IntN(10) == 0 {
+				now -= min(now, rnd.Uint64N(frame+2))
+			}
+			b := random(rnd, src)
+			switch rnd.IntN(8) {
+			case 0:
+				b = longer(b, rnd)
+			case 1:
+				sumsToZero(b, p.keep)
+			}
+			v, same := p.decide(t, now, b)
+			seen[v]++
+			require.True(t, same, "seed %d, packet %d, a meter %+v", seed, i, start)
+			require.True(t, p.state(), "seed %d, packet %d, a meter %+v", seed, i, start)
+		}
+	}
+	for _, v := range []switchfn.Verdict{switchfn.Pass, switchfn.Drop, switchfn.Trim, switchfn.Control} {
+		require.Greater(t, seen[v], n, "verdict %d", v)
+	}
+}
+
+// longer adds up to 2 kB to a frame, to the packet in it if it is one.
+func longer(b []byte, rnd *rand.Rand) []byte {
+	l, ok := trim.Parse(b)
+	n := rnd.IntN(2000)
+	b = append(b, make([]byte, n)...)
+	if ok {
+		binary.BigEndian.PutUint16(b[l.UDP+4:], uint16(l.End-l.UDP+n))
+		at, length := 16, l.End-14
+		if l.V6 {
+			at, length = 18, l.End-l.UDP
+		}
+		binary.BigEndian.PutUint16(b[at:], uint16(length+n))
+	}
+	return b
+}
+
+// sumsToZero gives a packet over IPv6 the source port with which the checksum of what is left of it is 0, which has to be written as 0xffff.
+func sumsToZero(b []byte, keep int) {
+	l, ok := trim.Parse(b)
+	if !ok || !l.V6 || l.Length(keep) == 0 {
+		return
+	}
+	cut := l.Cut(bytes.Clone(b), l.Length(keep))
+	sum := uint32(binary.BigEndian.Uint16(b[l.UDP:])) + uint32(binary.BigEndian.Uint16(cut[l.UDP+6:]))
+	binary.BigEndian.PutUint16(b[l.UDP:], uint16(sum&0xffff+sum>>16))
 }
 
 // TestConformance: program and Go are equal in verdicts, bytes and state on 120 000 random packets; and the test would
