@@ -12,6 +12,8 @@ import (
 
 	"github.com/cilium/ebpf/rlimit"
 	"github.com/spf13/cobra"
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
@@ -30,9 +32,13 @@ but header-only packets are dropped. Its queue is virtual: it polices, and keeps
 nothing waiting. Where packets should wait, put HTB on the slower link, with a
 burst of 16 KiB or more.
 
-Frames with a VLAN tag, fragments, IPv4 packets with options and IPv6 packets
-with extension headers are never cut. Packets of containers on this machine need
-checksums of their own before they are: ethtool -K eth0 tx off, in there.
+Fragments, IPv4 packets with options and IPv6 packets with extension headers are
+never cut, nor are frames with a VLAN tag, unless the interface takes it off and
+keeps it beside them (ethtool -k: rx-vlan-offload; ends of veth pairs do, too):
+these are cut and have it again when they go on. Packets of containers on this
+machine need checksums of their own before they are cut: ethtool -K eth0 tx off,
+in there. At an interface without XDP of its own, such as lo, packets of this
+machine have to come one by one: ip link set dev lo gso_max_segs 1.
 
 It takes Linux 5.9, root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and an MTU
 that the driver takes with XDP: 1500, or up to about 3500.`
@@ -85,6 +91,10 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 	}
 	defer t.Close()
 	fmt.Fprintf(out, "trimming what comes in through %s for a link of %v, until an interrupt\n", a.dev, a.Rate)
+	if generic(dev.Index) {
+		fmt.Fprintf(out, "%s has no XDP of its own, so trains of packets of this machine's programs are one to the trimmer,\n", a.dev)
+		fmt.Fprintf(out, "and of those that it cuts all but one are lost unseen: ip link set dev DEV gso_max_segs 1, where they are sent\n")
+	}
 	tick := time.NewTicker(a.every)
 	defer tick.Stop()
 	for {
@@ -104,6 +114,12 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 			return nil
 		}
 	}
+}
+
+// generic reports whether the kernel runs the program that is on an interface, not its driver.
+func generic(index int) bool {
+	x, err := netlink.LinkByIndex(index)
+	return err == nil && x.Attrs().Xdp != nil && x.Attrs().Xdp.AttachMode == nl.XDP_ATTACHED_SKB
 }
 
 // attach is ebpf.Attach, on kernels before 5.11 without the limit of locked memory, of which programs and maps are a part there.

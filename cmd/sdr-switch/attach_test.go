@@ -69,6 +69,24 @@ func TestAttachTrim(t *testing.T) {
 	require.False(t, attached())
 	require.Contains(t, out.String(), "other ")
 	require.NotContains(t, out.String()[strings.LastIndex(out.String(), "data "):], "other 0,")
+	require.NotContains(t, out.String(), "gso_max_segs")
+}
+
+// Where the kernel runs the program for a driver without XDP, trains of packets pass it whole: the command says what to do about that.
+func TestAttachGeneric(t *testing.T) {
+	needNetworks(t)
+	l, err := newLab(1500)
+	require.NoError(t, err)
+	defer l.close()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	a := attachment{dev: "lo", Config: ebpf.Config{Rate: units.Gbit, Queue: 64 * units.KiB}, every: units.Second}
+	var out strings.Builder
+	err = l.hosts[0].ns.do(func() error { return a.run(ctx, &out) })
+	skipWithoutRight(t, err)
+	require.NoError(t, err)
+	require.Contains(t, out.String(), "lo has no XDP of its own")
+	require.Contains(t, out.String(), "gso_max_segs 1")
 }
 
 // Frames that are longer than a page are more than veth takes with XDP: the error says so.

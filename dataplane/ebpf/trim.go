@@ -11,7 +11,12 @@
 // # Limits
 //
 // IPv4 packets with options, fragments, IPv6 packets with extension headers, and frames with a VLAN tag are not touched, but they count for
-// the port.
+// the port. A tag that the interface takes off and keeps beside the frame isn't there for an XDP program (ethtool -k: rx-vlan-offload; an end
+// of a veth pair gets frames so): such frames are cut, and have it again when they go on.
+//
+// Where a driver has no XDP of its own, as that of lo, the kernel runs the program behind it (ip link shows xdpgeneric). Packets of this
+// machine that are to be cut up later (UDP_SEGMENT) are still one frame there: of those that are cut the headers of the first stay, and the
+// others are lost unseen. So have them sent one by one: ip link set dev lo gso_max_segs 1.
 //
 // An XDP program doesn't know of checksums that the kernel has left to an interface further on. Packets of this machine's own containers
 // have such ones, when they come in through a veth pair; of those that are cut the interface makes wrong ones, and their receiver drops
