@@ -215,6 +215,43 @@ func TestSwitchPassesOthers(t *testing.T) {
 	}
 }
 
+// What comes while the switch has no processor, and is more than its socket has room for, is counted: as dropped.
+func TestSwitchCountsWhatItMisses(t *testing.T) {
+	needNetworks(t)
+	l, err := newLab(1500)
+	require.NoError(t, err)
+	defer l.close()
+	var sw *softswitch.Switch
+	require.NoError(t, l.sw.do(func() (err error) {
+		sw, err = softswitch.Open(l.ports, [2]softswitch.Config{})
+		return err
+	}))
+	defer sw.Close()
+	in, f := packetSocket(t, l.hosts[0], 0), floodFrame()
+	const frames = 40_000 // of 1.1 kB each, and the socket has 16 MiB
+	for range frames {
+		_, err := unix.Write(in, f)
+		require.NoError(t, err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- sw.Run() }()
+	out := packetSocket(t, l.hosts[1], 0x88b5)
+	require.NoError(t, unix.SetsockoptTimeval(out, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Usec: 10_000}))
+	last := append(bytes.Repeat([]byte{0xff}, 6), append([]byte{2, 0, 0, 0, 0, 8, 0x88, 0xb5}, make([]byte, 46)...)...)
+	require.Eventually(t, func() bool { // it goes through when there is room again, and then the others have
+		_, err := unix.Write(in, last)
+		if err == nil {
+			_, err = unix.Read(out, make([]byte, 100))
+		}
+		return err == nil
+	}, 20*time.Second, time.Millisecond)
+	sw.Stop()
+	require.NoError(t, <-done)
+	c := sw.Counters(1)
+	require.NotZero(t, c.Dropped)
+	require.Equal(t, c.Frames, c.Sent+c.Dropped)
+}
+
 // A frame with a VLAN tag goes nowhere, rather than without its tag into another network; the next one goes on.
 func TestSwitchKeepsVLANsApart(t *testing.T) {
 	l, _, stop := switched(t)

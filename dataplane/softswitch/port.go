@@ -64,8 +64,9 @@ type Counters struct {
 	Bytes     uint64 `json:"bytes"`
 	Sent      uint64 `json:"sent"`
 	SentBytes uint64 `json:"sent_bytes"`
-	// Trimmed were cut to their headers, HeaderOnly had been before, or go back. Dropped found no room, HeaderLost those of
-	// them that were header-only. TooLong were longer than MaxFrame.
+	// Trimmed were cut to their headers, HeaderOnly had been before, or go back. Dropped found no room, in a queue or, while a Switch
+	// had no processor, in its socket (of these Bytes knows nothing); HeaderLost are those of them that were header-only. TooLong were
+	// longer than MaxFrame.
 	Trimmed uint64 `json:"trimmed"`
 	// Joined are those header-only packets that another one, which waited, has carried on: they were not sent themselves.
 	Joined     uint64 `json:"joined"`

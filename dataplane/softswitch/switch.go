@@ -104,6 +104,19 @@ func (s *Switch) Run() error {
 			s.sleep(next)
 		}
 	}
+	return s.countMissed()
+}
+
+// countMissed counts as dropped what came while there was no room for it in a socket, because the switch had no processor.
+func (s *Switch) countMissed() error {
+	for i, fd := range s.fds {
+		stats, err := unix.GetsockoptTpacketStats(fd, unix.SOL_PACKET, unix.PACKET_STATISTICS) // since the last call
+		if err != nil {
+			return fmt.Errorf("read what a packet socket has dropped: %w", err)
+		}
+		s.ports[1-i].Frames += uint64(stats.Drops)
+		s.ports[1-i].Dropped += uint64(stats.Drops)
+	}
 	return nil
 }
 
