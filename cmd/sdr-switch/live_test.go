@@ -107,6 +107,23 @@ func TestLiveTrimLeaves(t *testing.T) {
 	}
 }
 
+// What a scheme without repeats has lost is no goodput.
+func TestLiveTrimWithoutRepeats(t *testing.T) {
+	needNetworks(t)
+	file := filepath.Join(t.TempDir(), "results.json")
+	require.Zero(t, run([]string{
+		"live", "trim", "--sdr-perf", perfProgram(t), "--json", file, "-s", "256KiB", "-n", "2", "--rate", "0", "--each", "4", "--scheme", "none", "--switch", "soft",
+	}))
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var rows []row
+	require.NoError(t, json.Unmarshal(b, &rows))
+	require.Len(t, rows, 1)
+	r := &rows[0].Perf
+	require.EqualValues(t, 128, r.Chunks.Missing, "a quarter of 512 packets")
+	require.InEpsilon(t, 0.75*r.ThroughputGbps*1e9, rows[0].GoodputBps, 1e-6)
+}
+
 // The kernel's switches do the same: an XDP program that trims, and HTB behind it.
 func TestLiveTrimInTheKernel(t *testing.T) {
 	needNetworks(t)

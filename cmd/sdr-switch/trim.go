@@ -303,16 +303,21 @@ func (e *experiment) measure(ctx context.Context, k kind, congestion string, log
 		return row{}, err
 	}
 	x := row{Kind: k, Congestion: congestion, Trim: k != drop, Switch: there, Perf: r, PacketRate: float64(there.Frames+back.Frames) / took.Seconds()}
-	x.GoodputBps = 8e9 * float64(r.SizeBytes) * float64(r.Iterations) / float64(max(r.ElapsedNs, 1))
+	x.GoodputBps = 8e9 * arrived(&r) / float64(max(r.ElapsedNs, 1))
 	if e.rate > 0 {
 		// Of each packet that arrived the line has carried what was cut of it before, too.
 		each := float64(max(e.keep, cut))
 		headers := float64(r.Packets.TrimmedSeen)*each - float64(there.Joined)*(cut-roce.NameSize)
-		packets := float64(r.SizeBytes) * float64(r.Iterations) / float64(e.mtu)
+		packets := max(arrived(&r), 1) / float64(e.mtu)
 		most := float64(e.rate) * float64(e.mtu) / (float64(e.mtu+header) + headers/packets)
 		x.OfLine = x.GoodputBps / most
 	}
 	return x, nil
+}
+
+// arrived is how many bytes of user data did, less than were sent only with a scheme that repeats nothing.
+func arrived(r *result.Result) float64 {
+	return max(0, float64(r.SizeBytes)*float64(r.Iterations)-float64(r.Chunks.Missing)*float64(r.Chunks.UnitBytes))
 }
 
 // perfThrough runs both ends of sdr-perf, and returns the client's result.
