@@ -186,8 +186,11 @@ func (e *experiment) checkRows() error {
 		if err != nil {
 			return usage.Wrap(err)
 		}
-		if spec.Telemetry || spec.PacketMarks {
+		switch {
+		case spec.Telemetry || spec.PacketMarks:
 			return usage.Errorf("--congestion %s: it needs what only the simulated networks of sdr-fabric tell: choose another", c)
+		case spec.LineRate:
+			return usage.Errorf("--congestion %s: it starts at the line rate of an adapter, and there is none: choose auto, bbr or search", c)
 		}
 	}
 	for _, name := range e.switches {
@@ -199,8 +202,8 @@ func (e *experiment) checkRows() error {
 			return usage.Errorf("--switch %s: eBPF programs take root", name)
 		case k.kernel() && e.mtu >= units.Bytes(os.Getpagesize()): // MTUs are powers of two, and headers go with them
 			return usage.Errorf("--switch %s: XDP programs get frames that fit into a page of memory: choose --mtu %d", name, os.Getpagesize()/2)
-		case k.kernel() && (e.rate == 0 || e.every > 0):
-			return usage.Errorf("--switch %s: give it a --rate, and no --each", name)
+		case k.kernel() && (e.rate == 0 || e.every > 0 || e.carry > 1):
+			return usage.Errorf("--switch %s: give it a --rate, and neither --each nor --carry", name)
 		}
 	}
 	return nil
