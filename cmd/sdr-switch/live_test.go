@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/dataplane/softswitch"
@@ -273,6 +275,42 @@ func TestSwitchCountsWhatItMisses(t *testing.T) {
 	require.NoError(t, <-done)
 	c := sw.Counters(1)
 	require.NotZero(t, c.Dropped)
+	require.Equal(t, c.Frames, c.Sent+c.Dropped)
+}
+
+// What an interface that is down doesn't take has not been sent; the switch goes on, and sends again when it is up.
+func TestSwitchAtAnInterfaceThatIsDown(t *testing.T) {
+	l, sw, stop := switched(t)
+	set := func(f func(netlink.Link) error) {
+		require.NoError(t, l.sw.do(func() error { return f(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: l.ports[1]}}) }))
+	}
+	set(netlink.LinkSetDown)
+	in, f := packetSocket(t, l.hosts[0], 0), floodFrame()
+	for range 1000 { // several bursts: when the last is read those before it have been tried
+		_, err := unix.Write(in, f)
+		require.NoError(t, err)
+	}
+	unread := func() (n int) {
+		require.NoError(t, l.sw.do(func() error {
+			b, err := os.ReadFile("/proc/thread-self/net/packet")
+			for line := range strings.Lines(string(b)) {
+				const iface, rmem = 4, 6
+				if v := strings.Fields(line); len(v) > rmem && v[iface] == strconv.Itoa(l.ports[0]) {
+					waits, _ := strconv.Atoi(v[rmem])
+					n += waits
+				}
+			}
+			return err
+		}))
+		return n
+	}
+	require.Eventually(t, func() bool { return unread() == 0 }, 20*time.Second, time.Millisecond)
+	set(netlink.LinkSetUp)
+	require.NoError(t, pingPong(l))
+	stop()
+	c := sw.Counters(1)
+	require.NotZero(t, c.Dropped)
+	require.NotZero(t, c.Sent)
 	require.Equal(t, c.Frames, c.Sent+c.Dropped)
 }
 

@@ -192,11 +192,14 @@ func (s *Switch) receive(i int, p *Port) error {
 func (s *Switch) send(i int, p *Port, at units.Instant) error {
 	for f := p.dequeue(at); f != nil; f = p.dequeue(at) {
 		_, err := unix.Write(s.fds[i], f.data[:metaSize+f.n])
+		if err != nil {
+			p.Sent--
+			p.SentBytes -= uint64(f.n)
+			p.Dropped++
+		}
 		p.release(f)
 		switch err {
-		case nil:
-		case unix.EAGAIN, unix.ENOBUFS, unix.EMSGSIZE, unix.ENETDOWN, unix.EINVAL:
-			p.Dropped++
+		case nil, unix.EAGAIN, unix.ENOBUFS, unix.EMSGSIZE, unix.ENETDOWN, unix.EINVAL:
 		default:
 			return fmt.Errorf("send: %w", err)
 		}
