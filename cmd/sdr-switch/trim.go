@@ -261,7 +261,7 @@ func again(ctx context.Context, out, log io.Writer) error {
 		if errors.As(err, &exit) {
 			return errors.New("it did not work as this user; see above, or run it as root")
 		}
-		return fmt.Errorf("make a user namespace: %w; allow users to (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces), or run it as root", err)
+		return fmt.Errorf("make a user namespace: %w; allow users to (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, on Ubuntu kernel.apparmor_restrict_unprivileged_userns), or run it as root", err)
 	}
 	return nil
 }
