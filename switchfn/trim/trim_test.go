@@ -232,6 +232,42 @@ func TestMeterIsAQueue(t *testing.T) {
 	}
 }
 
+// A meter by hand, at 2.5 ns a byte and with 10 bytes of overhead: what is exactly at a bound is beyond it, half a nanosecond counts with the
+// next frame, and headers are let pass for nothing once twice the limit waits.
+func TestMeterByHand(t *testing.T) {
+	m := Meter{PSPerByte: 2500, Overhead: 10, Limit: 275}
+	ack, data, header := frame(false, Ack, roce.RCAcknowledge, 1), frame(false, Data, OpWrite, 1000), frame(false, HeaderOnly, OpWrite, ETHSize)
+	for i, step := range []struct {
+		now      uint64
+		frame    []byte
+		want     switchfn.Verdict
+		idle     uint64
+		rest     uint32
+		most     uint64
+		headerly bool // what is sent has a header's length
+	}{
+		{now: 100, frame: ack, want: switchfn.Pass, idle: 262, rest: 500}, // 55 bytes
+		{now: 100, frame: ack, want: switchfn.Pass, idle: 425, most: 162},
+		{now: 149, frame: data, want: switchfn.Trim, idle: 600, most: 276, headerly: true}, // 60 bytes
+		{now: 325, frame: ack, want: switchfn.Drop, idle: 600, most: 276},                  // 275 wait
+		{now: 326, frame: ack, want: switchfn.Pass, idle: 762, rest: 500, most: 276},       // 274
+		{now: 326, frame: header, want: switchfn.Control, idle: 937, rest: 500, most: 436},
+		{now: 387, frame: header, want: switchfn.Control, idle: 937, rest: 500, most: 550}, // 550 wait, and no more
+		{now: 388, frame: header, want: switchfn.Control, idle: 1112, rest: 500, most: 550},
+		{now: 1112, frame: header, want: switchfn.Control, idle: 1287, rest: 500, most: 550}, // the half waits still
+		{now: 1288, frame: header, want: switchfn.Control, idle: 1463, rest: 0, most: 550},   // it has left
+	} {
+		sent, v := m.Frame(step.now, bytes.Clone(step.frame), 0)
+		require.Equal(t, step.want, v, "step %d", i)
+		require.Equal(t, []uint64{step.idle, uint64(step.rest), step.most}, []uint64{m.Idle, uint64(m.Rest), m.MostBacklog}, "step %d", i)
+		if step.headerly {
+			l, ok := Parse(sent)
+			require.True(t, ok && l.Tag == HeaderOnly)
+			require.EqualValues(t, HeaderSize, len(sent))
+		}
+	}
+}
+
 // However many header-only packets come, and for how long: soon after the last one data pass again, as behind a queue that has an end.
 func TestMeterForgetsAFlood(t *testing.T) {
 	const limit = 40_000
