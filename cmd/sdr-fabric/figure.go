@@ -263,7 +263,8 @@ where a value is out of its bounds.
   dcp:1  how far links may be with PFC (DCP, table 1): a formula
   dcp:3  what receivers keep per queue pair
   dcp:5  header-only packets lost in incasts of 128 and 255, with weights for
-         radix 22 and 16; --scale is of the 20 ms of traffic beside them`
+         radix 22 and 16; --scale is of the 20 ms of traffic beside them, not of
+         the incasts, which take minutes`
 	return cmd
 }
 
