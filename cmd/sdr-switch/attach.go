@@ -62,7 +62,7 @@ func newAttachTrim() *cobra.Command {
 	f.StringVar(&a.dev, "dev", "", "the `interface` at which packets come in")
 	f.Var(&a.Rate, "rate", "rate of the link that they go on to, for Ethernet frames without preamble")
 	f.Var(&a.Queue, "queue", "bytes of backlog from which on packets are cut or dropped")
-	f.Var(&a.Keep, "keep", "bytes that stay of a packet's frame, 61 to 512; with IPv6 74 or more (default: its headers)")
+	f.Var(&a.Keep, "keep", "bytes that stay of a packet's frame, 61 to 512; of sdr-perf's nobody knows what was cut below 74, with IPv6 94 (default: its headers)")
 	f.Var(&a.Overhead, "overhead", "bytes that each frame takes besides: 24 with FCS, preamble and gap")
 	f.Var((*units.DurationValue)(&a.every), "interval", "how often to show what it does")
 	return c
