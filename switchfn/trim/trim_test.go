@@ -127,6 +127,8 @@ func TestUntouched(t *testing.T) {
 	} {
 		b := spoil(frame(false, Data, OpWrite, 500))
 		before := bytes.Clone(b)
+		_, ok := Parse(b)
+		require.False(t, ok, name)
 		out, v := Frame(b, 0, 0, 1)
 		require.Equal(t, switchfn.Pass, v, name)
 		require.Equal(t, before, out, name)
@@ -174,6 +176,30 @@ func TestIPv6Checksum(t *testing.T) {
 	binary.BigEndian.PutUint16(b[54:], uint16(sum&0xffff+sum>>16))
 	out, _ = Frame(b, 0, 1, 1)
 	require.EqualValues(t, 0xffff, binary.BigEndian.Uint16(out[60:]))
+}
+
+// The checksum is what RFC 1071 says, of any length and with as many carries as there can be: the complement of the sum modulo 65535.
+func TestChecksum(t *testing.T) {
+	const seed = 4
+	rnd := rand.New(rand.NewPCG(seed, seed))
+	for n := range 600 {
+		for _, ones := range []bool{false, true} {
+			b, sum := make([]byte, n), uint64(rnd.Uint32N(1<<16))
+			begun := uint32(sum)
+			for i := range b {
+				if b[i] = byte(rnd.Uint32()); ones {
+					b[i] = 0xff
+				}
+				sum += uint64(b[i]) << (8 * (1 - i%2))
+			}
+			want := uint16(sum % 0xffff)
+			if want == 0 && sum > 0 {
+				want = 0xffff
+			}
+			require.Equal(t, ^want, checksum(b, begun), "%d bytes, seed %d", n, seed)
+		}
+	}
+	require.EqualValues(t, 1, ^checksum([]byte{0xff, 0xff}, 1<<16), "a carry of the carry")
 }
 
 // Bounds of the paper (section 4.2): with headers of 48 bytes N = 22 is the largest, with w = 25.2.
