@@ -45,7 +45,7 @@ const maxKeep = 512
 
 // Config describes a port.
 type Config struct {
-	// Rate is that of the port, of which a byte takes whole picoseconds, rounded down, and at most 4.29 ms.
+	// Rate is that of the port, 10 kbit/s to 8 Tbit/s, of which a byte takes whole picoseconds, rounded down.
 	Rate units.Rate
 	// Queue is how many bytes of backlog data find before they are trimmed.
 	Queue units.Bytes

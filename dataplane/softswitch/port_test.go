@@ -114,6 +114,21 @@ func TestPortDropsAtTheTail(t *testing.T) {
 	require.Zero(t, p.Trimmed+p.HeaderOnly)
 }
 
+// Without a length of its own the queue is 64 KiB; a threshold of Trim's counts where it is lower, and only there.
+func TestPortThreshold(t *testing.T) {
+	for _, tc := range []struct {
+		queue, threshold, want units.Bytes
+	}{{0, 0, 64 * units.KiB}, {5000, 0, 5000}, {5000, 3000, 3000}, {5000, 9000, 5000}, {0, units.MiB, 64 * units.KiB}} {
+		p := newPort(t, Config{Rate: units.Gbit, Queue: tc.queue, Trim: &fabric.Trim{Weight: 1, Threshold: tc.threshold}})
+		b := write(trim.Data, 1024, 1)
+		for p.Trimmed == 0 {
+			p.put(1, b)
+		}
+		require.GreaterOrEqual(t, p.Longest, tc.want)
+		require.Less(t, p.Longest, tc.want+units.Bytes(len(b)))
+	}
+}
+
 // While both wait, header-only packets and data share the line as the weight says; all of either passes where the other has
 // none. The control queue is bounded where that is asked for.
 func TestPortSharesByWeight(t *testing.T) {
