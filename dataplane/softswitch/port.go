@@ -30,7 +30,8 @@ type Config struct {
 	Rate units.Rate
 	// Queue is how many bytes of data may wait; a frame that finds more is trimmed or dropped. 0: 64 KiB.
 	Queue units.Bytes
-	// Trim says how frames are trimmed; nil: they are dropped. Threshold 0 stands for Queue.
+	// Trim says how frames are trimmed; nil: they are dropped. Threshold 0 stands for Queue. Its ThresholdRate and SafeAcks are for the
+	// ports of a simulated switch alone.
 	Trim *fabric.Trim
 	// MarkAbove marks ECN-capable frames that leave while more bytes of data wait; 0: none.
 	MarkAbove units.Bytes
@@ -49,6 +50,8 @@ func (c *Config) Validate() error {
 		return nil
 	case !(c.Trim.Weight >= 0.01 && c.Trim.Weight <= 1000):
 		return fmt.Errorf("weight %v of the control queue: must be between 0.01 and 1000", c.Trim.Weight)
+	case c.Trim.ThresholdRate != 0 || c.Trim.SafeAcks:
+		return fmt.Errorf("a threshold for ports of %v, safe acknowledgements %v: a port of real packets has neither", c.Trim.ThresholdRate, c.Trim.SafeAcks)
 	case c.Trim.Carry < 0 || c.Trim.Carry > roce.MostTrimmed || c.Trim.Carry > 1 && c.Trim.Header > trim.HeaderSize:
 		return fmt.Errorf("%d names in a header-only packet, of %d bytes: must be 0 to %d, and at most 1 where more than headers is left", c.Trim.Carry, int64(c.Trim.Header), roce.MostTrimmed)
 	case c.Trim.Header < 0 || c.Trim.Header > MaxFrame || c.Trim.Threshold < 0 || c.Trim.ControlLimit < 0:

@@ -257,6 +257,7 @@ func TestMark(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for _, c := range []Config{{Rate: -1}, {Every: -1}, {Trim: &fabric.Trim{}}, {Trim: &fabric.Trim{Weight: 1, Header: MaxFrame + 1}},
+		{Trim: &fabric.Trim{Weight: 1, SafeAcks: true}}, {Trim: &fabric.Trim{Weight: 1, Threshold: 5000, ThresholdRate: units.Gbit}},
 		{Trim: &fabric.Trim{Weight: 1, Carry: 65}}, {Trim: &fabric.Trim{Weight: 1, Carry: 2, Header: 256}}} {
 		_, err := NewPort(c)
 		require.Error(t, err)
