@@ -7,7 +7,7 @@
 // has their two queues, for data and for header-only packets, and their scheduler, deficit round robin by the weight of
 // fabric.Trim; it marks ECN-capable packets (RFC 3168), and its clock is an argument. A [Switch] moves frames between two Ethernet
 // interfaces through a Port in each direction, by AF_PACKET sockets. Header-only packets are 74 bytes for writes over
-// IPv4, whatever fabric.Trim.Header says, unless that is larger: a switch of today leaves 256.
+// IPv4, whatever fabric.Trim.Header says, unless that is more than trim.HeaderSize: a switch of today leaves 256.
 //
 // # Limits
 //

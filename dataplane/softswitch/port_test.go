@@ -129,6 +129,18 @@ func TestPortThreshold(t *testing.T) {
 	}
 }
 
+// A port leaves as much of what it cuts as Trim's Header says, where that is more than headers of DCP, else a write's headers.
+func TestPortLeaves(t *testing.T) {
+	for header, want := range map[units.Bytes]int{0: 74, trim.Published: 74, trim.HeaderSize: 74, 61: 61, 256: 256} {
+		p := newPort(t, Config{Rate: units.Gbit, Queue: 1, Trim: &fabric.Trim{Weight: 1, Header: header}})
+		p.put(1, write(trim.Data, 1024, 1))
+		p.put(1, write(trim.Data, 1024, 2))
+		sent, _ := p.drain(units.Instant(units.Second))
+		require.Len(t, sent, 2)
+		require.Equal(t, want, min(len(sent[0]), len(sent[1])), "a header of %d", header)
+	}
+}
+
 // While both wait, header-only packets and data share the line as the weight says; all of either passes where the other has
 // none. The control queue is bounded where that is asked for.
 func TestPortSharesByWeight(t *testing.T) {
