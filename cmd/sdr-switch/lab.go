@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -89,8 +90,35 @@ func newLab(mtu int) (l *lab, err error) {
 			return l, fmt.Errorf("connect host %d: %w", i, err)
 		}
 	}
+	for i, h := range l.hosts {
+		if err = errors.Join(h.ns.awaitLink(h.link), l.sw.awaitLink(fmt.Sprintf("port%d", i))); err != nil {
+			return l, fmt.Errorf("connect host %d: %w", i, err)
+		}
+	}
 	return l, nil
 }
+
+// awaitLink waits until a link that has been set up is: the kernel does the rest of it later (linkwatch_event), and until then drops what is
+// sent without a word.
+func (n *netns) awaitLink(name string) error {
+	return n.do(func() error {
+		for begun := time.Now(); ; time.Sleep(time.Millisecond) {
+			link, err := netlink.LinkByName(name)
+			if err != nil {
+				return err
+			}
+			if link.Attrs().OperState == netlink.OperUp {
+				return nil
+			}
+			if time.Since(begun) > linkPatience {
+				return fmt.Errorf("link %s is %v after %v", name, link.Attrs().OperState, linkPatience)
+			}
+		}
+	})
+}
+
+// linkPatience is how long a link may take to be up on a machine with much else to do.
+const linkPatience = 30 * time.Second
 
 // connect makes a cable from h to the switch, and returns the index of its other end.
 func (h *host) connect(sw *netns, port string, mtu int) (index int, err error) {
