@@ -107,13 +107,15 @@ func (c *client) point(ctx context.Context, t task, last bool) error {
 	}
 	pt.end = c.end
 	if err := c.connect(ctx, pt, last); err != nil {
-		return err
+		pt.giveUp(ctx, err)
+		return asTold(ctx, err, "server")
 	}
 	c.out.begin(pt)
 	c.meter.point(t.scheme+" "+t.size.String(), pt.standing)
 	m, err := pt.send(ctx)
 	c.meter.clear()
 	pt.giveUp(ctx, err)
+	err = asTold(ctx, err, "server")
 	if err != nil && m.times.n == 0 {
 		return err
 	}

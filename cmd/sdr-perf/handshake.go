@@ -77,6 +77,15 @@ type peerError struct {
 
 func (e *peerError) Error() string { return "the " + e.who + ": " + printable(e.text) }
 
+// asTold is err, or, where the other end has ended the connection and said why, what it said. After an interrupt here it is what came of that.
+func asTold(ctx context.Context, err error, who string) error {
+	var told *oob.PeerError
+	if ctx.Err() == nil && errors.As(err, &told) && told.Rejected() {
+		return &peerError{who: who, text: told.Reason}
+	}
+	return err
+}
+
 // maxPeerText is the most of a peer's text that is shown.
 const maxPeerText = 1000
 

@@ -130,13 +130,14 @@ func (pt *point) connect(ctx context.Context, limit units.Duration, opened error
 	case theirs.Err != "":
 		return &peerError{who: pt.end.end.peer(), text: theirs.Err}
 	}
-	if err := pt.conn.ConnectOver(ctx, pt.oob); err != nil {
-		return err
+	err = pt.conn.ConnectOver(ctx, pt.oob)
+	if err == nil && pt.streams() {
+		err = pt.connectLanes(ctx, limit)
 	}
-	if pt.streams() {
-		return pt.connectLanes(ctx, limit)
+	if err != nil && ctx.Err() == nil {
+		_ = pt.oob.CloseWithReason(err.Error()) // the other end would only hear that this one has left
 	}
-	return nil
+	return err
 }
 
 // turn exchanges turns with the peer, which may still be busy with the content.

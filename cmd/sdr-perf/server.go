@@ -147,7 +147,7 @@ func (s *server) point(ctx context.Context, v visitor) (last bool, err error) {
 	defer pt.close()
 	defer func() { pt.giveUp(ctx, err) }()
 	if err := s.connect(ctx, pt, &v.hello); err != nil {
-		return true, turnedAway{err}
+		return true, turnedAway{asTold(ctx, err, "client")}
 	}
 	if s.says == nil {
 		return v.hello.Last, pt.receive(ctx)
@@ -161,7 +161,7 @@ func (s *server) point(ctx context.Context, v visitor) (last bool, err error) {
 	} else {
 		s.visit.breakOff(pt.came(), pt.size)
 	}
-	return v.hello.Last, err
+	return v.hello.Last, asTold(ctx, err, "client")
 }
 
 // reportTime is how long the server waits for the client's view of a point.
