@@ -21,7 +21,7 @@ import (
 // Before the first transfer that counts, and after the last one, the ends compare their counters.
 
 // protocolVersion changes when the meaning of these messages does.
-const protocolVersion = 3
+const protocolVersion = 4
 
 // A hello is what each end says first.
 type hello struct {
