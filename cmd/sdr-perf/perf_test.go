@@ -287,6 +287,18 @@ func TestInterruptInLongTransfer(t *testing.T) {
 	require.Contains(t, s.lastLine(), "interrupted", "the server is told why, although the time of grace is over")
 	require.Regexp(t, `(?m)^adaptive +64 KiB .* ok$`, c.stdout.String())
 	require.NotRegexp(t, `(?m)^adaptive +64 MiB`, c.stdout.String(), "nothing of it was measured")
+
+	s, c = underWay(t, "-s", "64MiB", "-n", "1", "--warmup", "0", "--rate", "10mbit", "--timeout", "20s")
+	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
+	s.ends(t, 6*time.Second, exitInterrupted)
+	c.ends(t, 5*time.Second, exitFailure)
+	require.Contains(t, c.lastLine(), "the server: interrupted")
+
+	s, c = underWay(t, "-s", "64MiB", "-t", "2", "-n", "9", "--warmup", "0", "--rate", "10mbit", "--timeout", "20s")
+	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+	c.ends(t, 6*time.Second, exitInterrupted)
+	s.ends(t, 5*time.Second, exitFailure)
+	require.Contains(t, s.lastLine(), "the client: interrupted")
 }
 
 func TestOptionsDiffer(t *testing.T) {

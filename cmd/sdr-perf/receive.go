@@ -48,6 +48,9 @@ func (pt *point) receive(ctx context.Context) error {
 		if failed == nil && ctx.Err() != nil {
 			failed = errInterrupted
 		}
+		if failed != nil && graced.Err() != nil {
+			return failed // too late for a turn: giveUp says so
+		}
 		now := pt.count().since(pt.begun.ours)
 		theirs, err := pt.turn(graced, turn{Err: text(failed), Wrong: errors.As(failed, new(*contentError)), Counters: &now, CPU: pt.ownCPU(pt.cpu.spent()), Stall: pt.stall.longest})
 		switch {

@@ -154,8 +154,9 @@ func (pt *point) phase(ctx, asked context.Context, phase op) (*flow, phaseEnd, e
 	known, tell := context.WithCancel(ctx)
 	defer tell()
 	flows := make([]*flow, len(pt.lanes))
+	busy, parted := pt.untilParting(ctx, asked, cancel)
 	for i, l := range pt.lanes {
-		receive, send := l.parts(ctx, asked, known, phase)
+		receive, send := l.parts(ctx, busy, known, phase)
 		if receive != nil {
 			receivers.Go(func() {
 				if err := receive(); err != nil {
@@ -180,6 +181,10 @@ func (pt *point) phase(ctx, asked context.Context, phase op) (*flow, phaseEnd, e
 			all.merge(f)
 		}
 	}
+	if cause := context.Cause(ctx); cause != nil {
+		_ = pt.oob.CloseWithReason(cause.Error()) // else an exchange that ctx has ended already ends the session without a word
+	}
+	parted()
 	theirs, err := pt.endPhase(ctx, asked, all)
 	if err == nil {
 		tell()
@@ -191,6 +196,47 @@ func (pt *point) phase(ctx, asked context.Context, phase op) (*flow, phaseEnd, e
 		err = cause // the first, of which the others follow
 	}
 	return all, theirs, err
+}
+
+// A parting is what the client says in both directions when it has sent all of a phase, or as much as until an interrupt. The server hears it
+// while it is sending itself; what it says is nothing.
+type parting struct {
+	Interrupted bool `json:"interrupted,omitempty"`
+}
+
+// untilParting returns what ends when this end is to send no more: with asked, or, at the server of a point in both directions, when the client
+// was interrupted. To be called when it has sent is parted. What fails is given to fail.
+func (pt *point) untilParting(ctx, asked context.Context, fail func(error)) (busy context.Context, parted func()) {
+	switch {
+	case !pt.Both:
+		return asked, func() {}
+	case pt.end.end == sending:
+		return asked, func() {
+			if _, err := exchange(ctx, pt.oob, maxDuration, parting{asked.Err() != nil}); err != nil {
+				fail(err)
+			}
+		}
+	}
+	busy, stop := context.WithCancel(asked)
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		switch theirs, err := exchange(ctx, pt.oob, maxDuration, parting{}); {
+		case err != nil:
+			fail(err)
+		case theirs.Interrupted:
+			stop()
+		}
+	}()
+	unwatch := func() bool { return true }
+	if !pt.end.local.loopback { // else the other end is asked, too, and parts
+		unwatch = context.AfterFunc(asked, func() { fail(errInterrupted) })
+	}
+	return busy, func() {
+		<-heard
+		unwatch()
+		stop()
+	}
 }
 
 // parts are what a lane does in a phase, nil for nothing.

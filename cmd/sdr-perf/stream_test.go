@@ -79,21 +79,24 @@ func TestWrongContentUnderWay(t *testing.T) {
 	require.ErrorAs(t, spoil.checkLast(), new(*contentError))
 }
 
-// An interrupt ends the transfers that overlap after those under way.
+// An interrupt ends the transfers that overlap after those under way, of both ends where both send.
 func TestInterruptUnderWay(t *testing.T) {
-	s, to := startServer(t)
-	c := start(t, append(to, "-s", "64KiB", "-t", "4", "-n", "1000000", "--warmup", "0", "--rate", "200mbit", "--json", "-")...)
-	require.Eventually(t, func() bool { return len(c.errors()) > 0 }, 10*time.Second, 5*time.Millisecond, "nothing runs")
-	time.Sleep(300 * time.Millisecond)
-	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-	c.ends(t, 5*time.Second, exitInterrupted)
-	s.ends(t, 5*time.Second, exitFailure)
-	require.Contains(t, s.lastLine(), "the client: interrupted")
-	all := results(t, c)
-	require.Len(t, all, 1)
-	require.Equal(t, true, all[0]["incomplete"])
-	require.Equal(t, true, all[0]["verified"])
-	require.Positive(t, all[0]["iterations"])
+	for _, how := range [][]string{{"-t", "4"}, {"-b"}, {"-b", "-q", "2", "-t", "2"}} {
+		s, to := startServer(t)
+		c := start(t, append(append(to, how...), "-s", "64KiB", "-n", "1000000", "--warmup", "0", "--rate", "200mbit", "--json", "-")...)
+		require.Eventually(t, func() bool { return len(c.errors()) > 0 }, 10*time.Second, 5*time.Millisecond, "nothing runs")
+		time.Sleep(300 * time.Millisecond)
+		require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
+		c.ends(t, 5*time.Second, exitInterrupted)
+		s.ends(t, 5*time.Second, exitFailure)
+		require.Contains(t, s.lastLine(), "the client: interrupted", "%v", how)
+		all := results(t, c)
+		require.Len(t, all, 1)
+		require.Equal(t, true, all[0]["incomplete"])
+		require.Equal(t, true, all[0]["verified"], "%v", how)
+		require.Positive(t, all[0]["iterations"])
+		require.Positive(t, all[0]["packets"].(map[string]any)["sent"], "%v", how)
+	}
 }
 
 // TestInterruptedLoopbackUnderWay: both ends in one process end together, so that what was measured is known and checked.
