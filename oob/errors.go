@@ -207,8 +207,20 @@ func addressFix(err error) string {
 		return "write HOST:PORT, an IPv6 address in brackets, the port from 0 to 65535"
 	case errors.As(err, &dns):
 		return "check the host name, or give an IP address"
+	case errors.Is(err, syscall.EINVAL) && linkLocal(err):
+		return "a link-local address needs the interface that it is on: fe80::1%eth0"
 	}
 	return ""
+}
+
+// linkLocal says whether the address that err is about is one that other interfaces may have, too.
+func linkLocal(err error) bool {
+	var op *net.OpError
+	if !errors.As(err, &op) {
+		return false
+	}
+	at, ok := op.Addr.(*net.TCPAddr)
+	return ok && at.IP.IsLinkLocalUnicast()
 }
 
 func listenFix(err error) string {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -70,6 +71,19 @@ func TestListenErrorsNameTheFix(t *testing.T) {
 	require.ErrorContains(t, err, "no interface of this host has that address")
 	_, err = Listen(testContext(t), "host.invalid:0", Config{})
 	require.ErrorContains(t, err, "check the host name")
+}
+
+// TestLinkLocalWithoutZone: the kernel only says that an argument is invalid.
+func TestLinkLocalWithoutZone(t *testing.T) {
+	if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
+		t.Skip("no IPv6 here")
+	}
+	for _, addr := range []string{"[fe80::1]:1", "[fe80::1%nosuch]:1"} {
+		_, err := Dial(testContext(t), addr, Config{})
+		require.ErrorContains(t, err, "needs the interface", addr)
+		_, err = Listen(testContext(t), addr, Config{})
+		require.ErrorContains(t, err, "needs the interface", addr)
+	}
 }
 
 // A client whose server speaks something else, in each way that this can show.
