@@ -76,6 +76,9 @@ func TestGivenUpExchangeTellsItsCause(t *testing.T) {
 	require.ErrorContains(t, err, "given up (tea time)")
 	_, err = s.Recv(testContext(t))
 	require.ErrorContains(t, err, "tea time")
+	var told *PeerError
+	require.ErrorAs(t, err, &told)
+	require.True(t, told.Rejected(), "the application gave up, and nobody broke the protocol: %v", err)
 }
 
 // What was sent before Close arrives, and the last exchange is whole at both ends, whoever closes

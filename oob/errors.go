@@ -34,12 +34,15 @@ var (
 	errNoHello        = errors.New("the peer closed the connection before it had said hello")
 )
 
+// errGivenUp: this end waits no longer, for a reason of its own.
+var errGivenUp = errors.New("given up")
+
 // silent is the error of a wait for the peer that ctx ended.
 func silent(cause error) error {
 	if errors.Is(cause, context.DeadlineExceeded) {
 		return fmt.Errorf("the peer sent nothing within the time limit (%w)", cause)
 	}
-	return fmt.Errorf("given up (%w)", cause)
+	return fmt.Errorf("%w (%w)", errGivenUp, cause)
 }
 
 // lost is the error of a read or write on an established connection. It is never io.EOF, which says that the peer has closed in order.
@@ -161,7 +164,7 @@ func farewell(err error) []byte {
 		code = CodeVersion
 	case errors.Is(err, context.DeadlineExceeded):
 		code = CodeTimeout
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, errGivenUp):
 		code = CodeRejected
 	}
 	return reasonFrame(code, err.Error())
