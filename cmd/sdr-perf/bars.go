@@ -26,7 +26,7 @@ func (b *bars) register(f *pflag.FlagSet) {
 	f.Var((*units.DurationValue)(&b.maxAvg), "max-avg", "exit with status 3 if a point's average time is longer")
 	f.Var((*units.DurationValue)(&b.maxP99), "max-p99", "exit with status 3 if a point's 99th percentile is longer, or has too few transfers to know")
 	f.Float64Var(&b.maxIdeal, "max-ideal", 0, "exit with status 3 if a point's T/ideal is `larger`; it takes an emulated link")
-	f.Float64Var(&b.maxNsPerPacket, "max-ns-per-packet", 0, "exit with status 3 if a point takes more processor `time` a packet, in nanoseconds, of both ends")
+	f.Float64Var(&b.maxNsPerPacket, "max-ns-per-packet", 0, "exit with status 3 if a point takes more nanoseconds (`ns`) of processor time a packet, of both ends")
 }
 
 // barFlags are those that register adds.
