@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"maps"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -220,85 +219,6 @@ func TestPeerIsSilent(t *testing.T) {
 	c.ends(t, 8*time.Second, exitFailure)
 	require.Regexp(t, "for 2 s|within the time limit", c.lastLine())
 	require.NotContains(t, c.errors(), "level=", "logs come with -v")
-}
-
-// An interrupt ends both ends at once, after the transfer under way, and shows what was measured. On a busy machine
-// that may be nothing yet: then the interrupt comes later.
-func TestInterrupt(t *testing.T) {
-	for _, who := range []string{"client", "server", "loopback"} {
-		t.Run(who, func(t *testing.T) {
-			s, c := interrupt(t, who, 300*time.Millisecond)
-			for pause := time.Second; !strings.Contains(c.errors(), "\nadaptive") && pause < 20*time.Second; pause *= 4 { // the row: what stands above has the size, too
-				s, c = interrupt(t, who, pause)
-			}
-			switch who {
-			case "client":
-				require.Contains(t, s.lastLine(), "the client: interrupted")
-				require.Equal(t, "sdr-perf: interrupted", c.lastLine())
-			case "server":
-				require.Equal(t, "sdr-perf: interrupted", s.lastLine())
-				require.Contains(t, c.lastLine(), "the server: interrupted")
-			}
-			require.Regexp(t, `(?m)^adaptive +64 KiB .* ok, incomplete$`, c.errors())
-			all := results(t, c)
-			require.Len(t, all, 1)
-			require.Equal(t, true, all[0]["incomplete"])
-			require.Equal(t, true, all[0]["verified"])
-			require.Positive(t, all[0]["iterations"])
-			require.Positive(t, all[0]["packets"].(map[string]any)["received"])
-		})
-	}
-}
-
-// interrupt runs a server and a client, or both in one process, and interrupts one so long after it has begun to measure. The
-// rate is so low that transfers end in the time of grace on a busy machine, too.
-func interrupt(t *testing.T, who string, pause time.Duration) (s, c *process) {
-	measure := []string{"-s", "64KiB", "--warmup", "0", "-n", "100000", "--rate", "20mbit", "--rtt", "10ms", "--json", "-"}
-	if who == "loopback" {
-		c = start(t, append(measure, "--loopback", "--addr", own(0))...)
-	} else {
-		var to []string
-		s, to = startServer(t)
-		c = start(t, append(to, measure...)...)
-	}
-	require.Eventually(t, func() bool { return strings.Contains(c.errors(), "scheme") }, 10*time.Second, 5*time.Millisecond, "nothing runs")
-	time.Sleep(pause)
-	p, status := c, exitInterrupted
-	if who == "server" {
-		p, status = s, exitFailure
-	}
-	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
-	c.ends(t, 5*time.Second, status)
-	if s != nil {
-		s.ends(t, 5*time.Second, exitFailure+exitInterrupted-status)
-	}
-	return s, c
-}
-
-// A transfer that doesn't end in the time of grace is given up: what came before it is shown.
-func TestInterruptInLongTransfer(t *testing.T) {
-	s, c := underWay(t, "-s", "64KiB,64MiB", "-n", "1", "--warmup", "0", "--rate", "10mbit", "--timeout", "20s")
-	first := func() bool { return strings.Contains(c.stdout.String(), "\nadaptive") } // the row: what stands above has the size, too
-	require.Eventually(t, first, 10*time.Second, 5*time.Millisecond)
-	time.Sleep(300 * time.Millisecond)
-	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-	c.ends(t, 6*time.Second, exitInterrupted)
-	s.ends(t, 5*time.Second, exitFailure)
-	require.Contains(t, s.lastLine(), "interrupted", "the server is told why, although the time of grace is over")
-	require.Regexp(t, `(?m)^adaptive +64 KiB .* ok$`, c.stdout.String())
-	require.NotRegexp(t, `(?m)^adaptive +64 MiB`, c.stdout.String(), "nothing of it was measured")
-
-	s, c = underWay(t, "-s", "64MiB", "-n", "1", "--warmup", "0", "--rate", "10mbit", "--timeout", "20s")
-	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
-	s.ends(t, 6*time.Second, exitInterrupted)
-	c.ends(t, 5*time.Second, exitFailure)
-	require.Contains(t, c.lastLine(), "the server: interrupted")
-
-	s, c = underWay(t, "-s", "64MiB", "-t", "2", "-n", "9", "--warmup", "0", "--rate", "10mbit", "--timeout", "20s")
-	require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
-	c.ends(t, 6*time.Second, exitInterrupted)
-	s.ends(t, 5*time.Second, exitFailure)
-	require.Contains(t, s.lastLine(), "the client: interrupted")
 }
 
 func TestOptionsDiffer(t *testing.T) {
