@@ -45,7 +45,8 @@ func (i FileInfo) ValidName() bool {
 type FileTarget interface {
 	// Begin is called first. Its error refuses the file.
 	Begin(FileInfo) error
-	// WriteAt gets the content, in any order of time; ReadAt returns it, to be compared with the peer's.
+	// WriteAt gets the content, in any order of time, and nothing beyond FileInfo.Size; ReadAt returns it, to be compared with the
+	// peer's.
 	io.WriterAt
 	io.ReaderAt
 	// Keep is called last, once what ReadAt returned has the peer's SHA-256. The peer learns that the file has arrived when Keep has
@@ -206,7 +207,7 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 	if err != nil {
 		return info, err
 	}
-	size, err := c.RecvTo(ctx, to, p)
+	size, err := c.RecvTo(ctx, announced{to, info.Size}, p)
 	if err != nil {
 		return info, midFile(err)
 	}
@@ -222,6 +223,19 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 		return info, err
 	}
 	return info, to.Keep(info)
+}
+
+// An announced target gets no more than the size that Begin has agreed to: the stream has a size of its own, which the peer chooses, too.
+type announced struct {
+	to   io.WriterAt
+	size int64
+}
+
+func (a announced) WriteAt(b []byte, off int64) (int, error) {
+	if off > a.size || int64(len(b)) > a.size-off {
+		return 0, operr.New("receive", "file", "%w: the peer sends more than the %d bytes that it said: nothing was kept", sdr.ErrMismatch, a.size)
+	}
+	return a.to.WriteAt(b, off)
 }
 
 // hashFile is the SHA-256 of the first size bytes of r.

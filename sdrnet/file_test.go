@@ -5,7 +5,10 @@ package sdrnet_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -308,6 +311,40 @@ func TestFileFails(t *testing.T) {
 	}
 }
 
+// A meter is a target that notes how far it was written.
+type meter struct {
+	*target
+	end int64
+}
+
+func (m *meter) WriteAt(b []byte, off int64) (int, error) {
+	m.end = max(m.end, off+int64(len(b)))
+	return m.target.WriteAt(b, off)
+}
+
+// TestLongerThanSaid: a target that has agreed to a file of some size gets no byte beyond it, whatever the peer's stream says.
+func TestLongerThanSaid(t *testing.T) {
+	const sent = 20 << 20
+	for _, said := range []int64{0, 3, sent - 1} {
+		a, b := pair(t, nil)
+		ctx := testContext(t)
+		info := make([]byte, 24)
+		binary.BigEndian.PutUint64(info[16:], uint64(said))
+		go func() {
+			_ = a.SendOfFile(ctx, info)
+			_ = a.SendFrom(ctx, bytes.NewReader(make([]byte, sent)), sent, nil)
+			sum := sha256.Sum256(make([]byte, sent))
+			_ = a.SendOfFile(ctx, sum[:])
+		}()
+		to := &meter{target: newTarget(t)}
+		_, err := b.RecvFile(ctx, to, nil)
+		require.ErrorIs(t, err, sdr.ErrMismatch)
+		require.ErrorContains(t, err, fmt.Sprintf("the peer sends more than the %d bytes that it said", said))
+		require.LessOrEqual(t, to.end, said)
+		require.Empty(t, to.kept)
+	}
+}
+
 // TestNoFile: a peer that says something else, or leaves in the middle, gives no file.
 func TestNoFile(t *testing.T) {
 	const info = "\x00\x00\x01\xa4\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x03name"
@@ -336,12 +373,12 @@ func TestNoFile(t *testing.T) {
 	require.ErrorContains(t, err, "one end uses files and the other messages")
 }
 
-// TestLongerThanSaid: a sender can't hand over another size than it said, although it comes with the right SHA-256.
-func TestLongerThanSaid(t *testing.T) {
+// TestShorterThanSaid: a sender can't hand over less than it said, although it comes with the right SHA-256.
+func TestShorterThanSaid(t *testing.T) {
 	a, b := pair(t, nil)
 	ctx := testContext(t)
 	go func() {
-		_ = a.SendOfFile(ctx, make([]byte, 24)) // a file of no bytes
+		_ = a.SendOfFile(ctx, append(make([]byte, 23), 4)) // a file of four bytes
 		_ = a.SendFrom(ctx, bytes.NewReader([]byte("abc")), 3, nil)
 		_ = a.SendOfFile(ctx, []byte("\xba\x78\x16\xbf\x8f\x01\xcf\xea\x41\x41\x40\xde\x5d\xae\x22\x23\xb0\x03\x61\xa3\x96\x17\x7a\x9c\xb4\x10\xff\x61\xf2\x00\x15\xad"))
 	}()
