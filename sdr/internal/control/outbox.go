@@ -3,6 +3,9 @@
 package control
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -15,6 +18,7 @@ type item struct {
 	copies  int8  // spaced copies still to go before repetition begins
 	train   int16 // frames of this train still to go
 	acked   bool
+	byID    int // its place, while compact runs
 	// waits: it goes with the next datagram that something else has to be said in, or when it is due.
 	waits bool
 }
@@ -28,14 +32,32 @@ func (it *item) urgent() bool {
 	return false
 }
 
-// outbox holds the unacknowledged frames of one type in the order in which they
-// were put. It is small (the frames of the messages in flight), so it is scanned.
+// outbox holds the unacknowledged frames of one type in the order in which they were put. The peer decides how many wait, up to
+// thousands, and what it acknowledges how often: so a frame is found by its ID without a look at the others.
 type outbox struct {
 	items []item
 	live  int
 	next  units.Instant // no item falls due earlier
 	// waits: there may be items that wait for a datagram.
 	waits bool
+	// byID says where in items the frames are, in the order of their IDs.
+	byID []place
+	// passed is over how many acknowledged items acknowledgements have gone since they were removed last.
+	passed int
+}
+
+// A place is where in outbox.items the frame with an ID is.
+type place struct {
+	id uint64
+	at int
+}
+
+// find returns where in byID an ID is, or would be.
+func (o *outbox) find(id uint64) (i int, ok bool) {
+	if n := len(o.byID); n == 0 || o.byID[n-1].id < id {
+		return n, false
+	}
+	return slices.BinarySearchFunc(o.byID, id, func(p place, id uint64) int { return cmp.Compare(p.id, id) })
 }
 
 // put adds f, due at an instant, or replaces the frame with its ID. waits says that it may go before.
@@ -45,54 +67,68 @@ func (o *outbox) put(due units.Instant, f wire.Frame, copies int, waits bool) {
 		o.next = due
 	}
 	o.next, o.waits = min(o.next, due), o.waits || waits
-	for i := range o.items {
-		if !o.items[i].acked && o.items[i].frame.ID == f.ID {
-			o.items[i] = it
-			return
-		}
+	i, ok := o.find(f.ID)
+	switch {
+	case !ok:
+		o.byID = slices.Insert(o.byID, i, place{f.ID, len(o.items)})
+	case o.items[o.byID[i].at].acked:
+		o.byID[i].at = len(o.items)
+	default:
+		o.items[o.byID[i].at] = it
+		return
 	}
 	o.items = append(o.items, it)
 	o.live++
 }
 
-// ack drops the frames with IDs in [first, first+count).
-func (o *outbox) ack(first, count uint64) {
-	for i := range o.items {
-		it := &o.items[i]
-		if !it.acked && it.frame.ID-first < count {
-			it.acked = true
-			it.frame.Bytes = nil
-			o.live--
+// ack drops the frames with IDs from first on, count of them, and returns how many items it has looked at.
+func (o *outbox) ack(first, count uint64) (looked int) {
+	i, _ := o.find(first)
+	for ; i < len(o.byID) && o.byID[i].id-first < count; i++ {
+		looked++
+		it := &o.items[o.byID[i].at]
+		if it.acked {
+			o.passed++
+			continue
 		}
+		it.acked = true
+		it.frame.Bytes = nil
+		o.live--
 	}
 	o.compact()
+	return looked
 }
 
-// compact removes acknowledged frames once they are the larger part.
+// compact removes acknowledged frames once they are the larger part, or when as many have been passed as there are frames to look at
+// for it.
 func (o *outbox) compact() {
-	if len(o.items) < 2*o.live+16 {
-		if o.live > 0 || len(o.items) == 0 {
-			return
+	if o.live > 0 && len(o.items) < 2*o.live+16 && o.passed < len(o.items) {
+		return
+	}
+	o.passed = 0
+	kept := o.byID[:0]
+	for _, p := range o.byID {
+		if !o.items[p.at].acked {
+			kept = append(kept, p)
+			o.items[p.at].byID = len(kept) - 1
 		}
 	}
-	kept := o.items[:0]
+	o.byID = kept
+	items := o.items[:0]
 	for i := range o.items {
-		if !o.items[i].acked {
-			kept = append(kept, o.items[i])
+		if it := &o.items[i]; !it.acked {
+			o.byID[it.byID].at = len(items)
+			items = append(items, *it)
 		}
 	}
-	clear(o.items[len(kept):])
-	o.items = kept
+	clear(o.items[len(items):])
+	o.items = items
 }
 
 // has reports whether the frame with this ID is still unacknowledged.
 func (o *outbox) has(id uint64) bool {
-	for i := range o.items {
-		if !o.items[i].acked && o.items[i].frame.ID == id {
-			return true
-		}
-	}
-	return false
+	i, ok := o.find(id)
+	return ok && !o.items[o.byID[i].at].acked
 }
 
 // collect appends the frames that are due to b while they fit max. more says
