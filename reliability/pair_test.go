@@ -35,6 +35,7 @@ type setup struct {
 	conn   reliability.Config
 	scheme func() scheme.Scheme
 	wrap   func(side int, d backend.Device) backend.Device // may be nil
+	adjust func(side int, c *reliability.Config)           // may be nil
 }
 
 func newSR(t testing.TB, mode sr.Mode) func() scheme.Scheme {
@@ -68,6 +69,9 @@ func newPair(t testing.TB, s setup) *pair {
 		require.NoError(t, err)
 		cfg := s.conn
 		cfg.Scheme = s.scheme()
+		if s.adjust != nil {
+			s.adjust(i, &cfg)
+		}
 		p.conn[i], err = reliability.NewConn(p.ctx[i], s.qp, cfg)
 		require.NoError(t, err)
 	}

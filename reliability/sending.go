@@ -401,7 +401,11 @@ func (t *sendTransfer) openParity(g grant) bool {
 		t.fail(err)
 		return false
 	}
-	if s == nil {
+	switch {
+	case s != nil:
+	case t.o.parity.all == 0:
+		return false // none will ever be free: kept, such grants would be all that the peer may have posted in the end
+	default:
 		t.o.waiting = append(t.o.waiting, waitingGrant{t, g})
 		return true
 	}
