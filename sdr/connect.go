@@ -24,8 +24,14 @@ type connCheck struct {
 	tries    int
 }
 
-// connCheckPause is the least time between two packets of the connection check.
-const connCheckPause = 10 * units.Millisecond
+const (
+	// connCheckPause is the least time between two packets of the connection check.
+	connCheckPause = 10 * units.Millisecond
+	// Until the peer's packet has come, which a device takes from the peer's address alone, only checksAtFirst follow each other so soon,
+	// and then ever fewer: who connects may have named an address that is somebody else's, and grants by datagrams that may come from anywhere.
+	checksAtFirst  = 8
+	mostCheckPause = units.Second
+)
 
 // Connect connects the QP to the peer that info came from (paper, Table 1:
 // qp_connect) and returns when full-size packets have passed in both directions.
@@ -185,7 +191,11 @@ func (q *QP) repeatConnCheck(now units.Instant) {
 	case now >= p.again:
 		rtt, _, _ := q.sess.RTT()
 		p.tries++
-		p.again = now.Add(max(connCheckPause, rtt))
+		pause := max(connCheckPause, rtt)
+		if more := p.tries - checksAtFirst; more > 0 && p.recv.state() == recvPosted {
+			pause = min(pause<<min(more, 16), max(pause, mostCheckPause))
+		}
+		p.again = now.Add(pause)
 		q.inject(now, p.send, 0, q.cfg.MTU, p.tries%q.cfg.Channels, 0)
 	}
 }

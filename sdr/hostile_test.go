@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -243,6 +244,49 @@ func TestViolationsChangeNothing(t *testing.T) {
 	}
 	require.NoError(t, h.qp[0].Err())
 	require.NoError(t, h.qp[1].Err())
+}
+
+// TestConnectsNobodyElse: an end that is told that its peer is at an address which isn't the peer's, and hears from it by control
+// datagrams alone, sends little there and doesn't take itself for connected, whatever they say: only a packet from that address can
+// complete the connection check.
+func TestConnectsNobodyElse(t *testing.T) {
+	for name, lies := range map[string][]wire.Frame{
+		"grants": nil,
+		"says all": {
+			{Type: wire.TypeEnd, ID: 0, Length: 0}, {Type: wire.TypeStart, ID: 0, Length: 0},
+			{Type: wire.TypeCompleted, ID: 0, Code: uint8(sdr.Whole)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := &hostile{pair: newUnconnected(t, link(), small)}
+			packets := 0
+			h.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+				if i.Length < 1024 {
+					return sim.Deliver
+				}
+				packets++
+				return sim.Drop
+			})
+			require.NoError(t, h.qp[0].StartConnect(h.qp[1].Info()))
+			grant := wire.Frame{Type: wire.TypeCTS, ID: 0, Length: 1024}
+			h.forge(0, grant.Append(nil))
+			h.rest(15 * ms)
+			for _, f := range lies {
+				h.forge(0, f.Append(nil))
+				h.rest(ms)
+			}
+			h.until(6*units.Second, func() bool {
+				ready, err := h.qp[0].Connected()
+				require.False(t, ready)
+				return err != nil
+			})
+			require.ErrorIs(t, h.qp[0].Err(), sdr.ErrMismatch)
+			require.LessOrEqual(t, packets, 24)
+			if lies == nil {
+				require.GreaterOrEqual(t, packets, 16, "it goes on trying")
+			}
+		})
+	}
 }
 
 // TestMalformedIsCounted cuts a datagram at every byte.

@@ -262,8 +262,13 @@ func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 	return true
 }
 
-// learnLength sets the message's length, as the peer has announced it, once.
+// learnLength sets the message's length, as the peer has announced it, once. The connection check's stays what it is: of no bytes it
+// would be whole without a packet.
 func (m *recvMsg) learnLength(n units.Bytes) {
+	if m.seq == 0 && n != m.length {
+		m.q.sess.Stats.Violations++
+		return
+	}
 	if _, known := m.msg.Length(); known {
 		return
 	}

@@ -105,6 +105,21 @@ func TestHeldBack(t *testing.T) {
 	require.Len(t, frames, 1, "the peer may wait for it")
 }
 
+// TestSaidBeforeAnythingIsHeard: who connects names the address that datagrams go to, and may name somebody else's. What goes there until
+// QPConfig.ConnectTimeout is what SECURITY.md says.
+func TestSaidBeforeAnythingIsHeard(t *testing.T) {
+	const connectTimeout = 5 * units.Second
+	s := NewSession(0, 7, 4096)
+	s.SetActive(0, true)
+	s.SetWindow(1 << 20)
+	s.Put(0, wire.Frame{Type: wire.TypeCTS, ID: 0, Length: 4096, RKey: 1 << 31, VA: 1 << 63}, 1)
+	for now := units.Instant(0); now < units.Instant(connectTimeout); {
+		_, now = drain(t, s, now)
+	}
+	require.Less(t, s.Stats.DatagramsSent, uint64(400))
+	require.Less(t, s.Stats.BytesSent, uint64(400*50))
+}
+
 // What nothing waits for is repeated by single frames.
 func TestEndIsRepeatedSingly(t *testing.T) {
 	s := NewSession(0, 7, 1024)
