@@ -201,6 +201,34 @@ func (r *hashed) ReadAt(b []byte, off int64) (int, error) {
 	return r.ReaderAt.ReadAt(b, off)
 }
 
+// TestFileBesideHollow: messages beside a file count with the memory that was made for what their first pieces announced, not with the few
+// bytes that came.
+func TestFileBesideHollow(t *testing.T) {
+	const pieces = 64
+	cfg := &sdrnet.Config{BufferSize: 64 * units.KiB, MaxMessage: pieces * 64 * units.KiB}
+	a, b := pair(t, cfg)
+	ctx := testContext(t)
+	sent := make(chan int, 1)
+	go func() {
+		n := 0
+		defer func() { sent <- n }()
+		if a.SendOfFile(ctx, make([]byte, 24)) != nil || a.SendFrom(ctx, strings.NewReader(""), 0, nil) != nil {
+			return
+		}
+		for ; ; n++ {
+			for i := range uint32(pieces) {
+				if a.SendPiece(ctx, 1, i == 0, pieces-1-i) != nil {
+					return
+				}
+			}
+		}
+	}()
+	_, err := b.RecvFile(ctx, newTarget(t), nil)
+	require.ErrorIs(t, err, sdr.ErrTooLong)
+	require.ErrorContains(t, err, "beside the file came 2 messages")
+	require.LessOrEqual(t, <-sent, 3)
+}
+
 // TestFileGivenUpWhileHashed: to end the context ends the reading for the SHA-256, too, which takes as long as the file is.
 func TestFileGivenUpWhileHashed(t *testing.T) {
 	content := make([]byte, 8*units.MiB)

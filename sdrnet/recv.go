@@ -47,7 +47,7 @@ type incoming struct {
 	posted []receiving
 	// broken is why no more could be posted.
 	broken error
-	// partial is what has come of a message in several pieces; its pieces that follow are wanted.
+	// partial is what has come of a message in several pieces, of which as many as wanted are to follow; with none it is memory.
 	partial []byte
 	wanted  uint32
 	// refused is the error because of which this end takes nothing more from the peer.
@@ -206,8 +206,9 @@ func (in *incoming) keepEarly(m *Message) error {
 		Fix:    "send them before the file or after it, and take them with Recv"}
 }
 
-// memory is what m keeps: its bytes, or the whole buffer that they lie in.
-func (m *Message) memory() units.Bytes { return max(units.Bytes(len(m.b)), m.in.pool.size) }
+// memory is what m keeps: the whole buffer that its bytes lie in, or what was made for as many pieces as were announced, however short
+// they then were.
+func (m *Message) memory() units.Bytes { return max(units.Bytes(cap(m.b)), m.in.pool.size) }
 
 // unsuited releases m, which a call got that wants another kind, and says what the mistake is.
 func (m *Message) unsuited(want kind) error {
@@ -242,7 +243,7 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 	}
 	in.posted = in.posted[1:]
 	if err != nil {
-		in.partial, in.wanted = nil, 0 // the peer gave this message up
+		in.wanted = 0 // the peer gave this message up
 		in.postAgain(r.b)
 		return nil, nil
 	}
@@ -287,7 +288,7 @@ func (in *incoming) tooLong(more string, n units.Bytes) error {
 // add takes a piece of n bytes in b, and posts a receive for another.
 func (in *incoming) add(b *buffer, p piece, n units.Bytes) (*Message, error) {
 	if p.first && p.more == 0 {
-		in.partial, in.wanted = nil, 0
+		in.wanted = 0
 		if next, err := in.pool.get(); err != nil {
 			in.broken = err
 		} else {
@@ -296,7 +297,7 @@ func (in *incoming) add(b *buffer, p piece, n units.Bytes) (*Message, error) {
 		return &Message{b: b.mem[:n:n], in: in, buf: b, kind: p.kind}, nil
 	}
 	if p.first {
-		in.partial = make([]byte, 0, min(units.Bytes(p.more+1)*in.pool.size, in.c.cfg.MaxMessage))
+		in.begin(min(units.Bytes(p.more+1)*in.pool.size, in.c.cfg.MaxMessage))
 		in.wanted = p.more + 1
 	}
 	whole := false
@@ -312,6 +313,15 @@ func (in *incoming) add(b *buffer, p piece, n units.Bytes) (*Message, error) {
 	m := &Message{b: in.partial, in: in, kind: p.kind}
 	in.partial = nil
 	return m, nil
+}
+
+// begin makes room for a message of up to n bytes: where the one before was not completed in what it had, since a peer may begin one after
+// the other.
+func (in *incoming) begin(n units.Bytes) {
+	if units.Bytes(cap(in.partial)) < n {
+		in.partial = make([]byte, 0, n)
+	}
+	in.partial = in.partial[:0]
 }
 
 // fail ends the connection because of what the peer sent, and tells it, so that it learns at once what was wrong.

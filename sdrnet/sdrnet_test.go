@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,6 +65,29 @@ func connect(t testing.TB, l *sdrnet.Listener, cfg *sdrnet.Config) (dialled, acc
 
 func pair(t testing.TB, cfg *sdrnet.Config) (dialled, accepted *sdrnet.Conn) {
 	return connect(t, listen(t, cfg), cfg)
+}
+
+// TestAnnouncedAgainAndAgain: a peer that begins one long message after the other, and ends none, has memory made for one of them.
+func TestAnnouncedAgainAndAgain(t *testing.T) {
+	const times = 100
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	errs := make(chan error, 1)
+	go func() {
+		for range times {
+			if err := a.SendPiece(ctx, 1, true, 200); err != nil {
+				errs <- err
+				return
+			}
+		}
+		errs <- a.Send(ctx, []byte("the end"))
+	}()
+	require.Equal(t, "the end", recvText(t, b))
+	require.NoError(t, <-errs)
+	runtime.ReadMemStats(&after)
+	require.Less(t, units.Bytes(after.TotalAlloc-before.TotalAlloc), 4*200*256*units.KiB)
 }
 
 func TestMessages(t *testing.T) {
