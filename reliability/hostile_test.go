@@ -356,6 +356,46 @@ func TestNoParityPool(t *testing.T) {
 	}
 }
 
+// An attentive scheme counts the frames that a sending half hears, and passes none on.
+type attentive struct {
+	scheme.Scheme
+	frames int
+}
+
+func (a *attentive) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
+	s, err := a.Scheme.NewSender(t, env)
+	return &attentiveSender{s, a}, err
+}
+
+type attentiveSender struct {
+	scheme.Sender
+	of *attentive
+}
+
+func (s *attentiveSender) OnControl(units.Instant, []byte) error { s.of.frames++; return nil }
+
+// TestManyFramesAtOnce: however many frames a receiver puts into a datagram, a core looks at no more of them than an honest one may send.
+func TestManyFramesAtOnce(t *testing.T) {
+	a := &attentive{Scheme: newSR(t, sr.NACK)()}
+	h := newHostile(t, func() scheme.Scheme { return a })
+	h.send(hostileSize)
+	h.forgers[0].say(cts(1, sdr.RoleData, 0, 8192))
+	h.rest(ms)
+	for range 3 {
+		before := a.frames
+		var frames []byte
+		for range 100 {
+			frames = append(frames, frameScheme, 0, 1, 0, 2, 0, 0) // of transfer 0, to the sender: nothing is in place
+		}
+		h.forgers[0].say(frames)
+		h.rest(ms)
+		require.Greater(t, a.frames, before)
+		require.LessOrEqual(t, a.frames, before+32)
+	}
+	require.NoError(t, h.sends[0].Err())
+	h.finish()
+}
+
 // TestUnknownRole: a grant for a role that no scheme of ours has is counted, and the message is ended.
 func TestUnknownRole(t *testing.T) {
 	h := newHostile(t, newSR(t, sr.RTO))

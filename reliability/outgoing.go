@@ -165,7 +165,7 @@ const progressSize = 2 * binary.MaxVarintLen64
 // onFrame gives a frame of the receiving half to the sending one.
 func (o *outgoing) onFrame(e *sdr.Event) {
 	t := o.find(e.Transfer)
-	if t == nil || t.core == nil || t.state != running {
+	if t == nil || t.core == nil || t.state != running || !t.hears() {
 		return
 	}
 	r := varint.NewReader(e.Bytes)
@@ -187,6 +187,19 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 		o.violations++
 		t.fail(err)
 	}
+}
+
+// mostFrames is how many frames of a transfer its core hears at once. A receiver sends some 32 a round trip, so that only a host that stood still
+// gets more, and any of them may get lost. Each may have a core look at all that is in flight, and hundreds fit a datagram.
+const mostFrames = 32
+
+// hears reports whether the core may have one more frame now.
+func (t *sendTransfer) hears() bool {
+	if t.heardAt != t.o.now {
+		t.heardAt, t.heard = t.o.now, 0
+	}
+	t.heard++
+	return t.heard <= mostFrames
 }
 
 // progress polls the cores in the order of their transfers.

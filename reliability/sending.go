@@ -62,6 +62,9 @@ type sendTransfer struct {
 	needed  uint64
 	counted bool
 
+	heardAt units.Instant // when the last frame of the receiver came, and heard how many did then
+	heard   int
+
 	placed, arrived uint64 // units in place, and units that have come with parity, by the receiver's count
 	gainedAt        units.Instant
 	lost            int // units that the core has reported lost
