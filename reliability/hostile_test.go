@@ -321,41 +321,6 @@ func TestEndlessParity(t *testing.T) {
 	h.finish()
 }
 
-// TestNoParityPool: a sender whose pool has no room for a single parity message does without, for as long as the connection lasts, and
-// a receiver whose pool has room keeps granting them.
-func TestNoParityPool(t *testing.T) {
-	const size = 40_000
-	for name, s := range map[string]func() scheme.Scheme{"ec": newEC(t, scheme.MDS, 8, 2), "adaptive": newAdaptive(t)} {
-		t.Run(name, func(t *testing.T) {
-			qp := smallQP
-			qp.Split = sdr.Split{SlotBits: 4, OffsetBits: 24, FragmentBits: 4}
-			qp.MaxMessage = 8 * units.KiB
-			p := newPair(t, setup{
-				net: sim.Config{Rate: units.Gbit, Seed: 3, Link: sim.Link{Delay: 100 * units.Microsecond, Loss: sim.Loss{Drop: 0.01}}},
-				qp:  qp, scheme: s,
-				conn: reliability.Config{Window: 4, NoProgress: 500 * ms, Rate: units.Gbit},
-				adjust: func(side int, c *reliability.Config) {
-					c.ParityPool = []units.Bytes{1, 64 * units.KiB}[side]
-				},
-			})
-			src, dst := p.mr(0, size, 3), p.mr(1, size, 0)
-			for i := range 4 * qp.Split.Slots() {
-				r, err := p.conn[1].StartRecv(dst, 0, size)
-				require.NoError(t, err)
-				s, err := p.conn[0].StartSend(src, 0, size, reliability.SendOptions{})
-				require.NoError(t, err)
-				p.until(10*units.Second, func() bool { return finished(s) && finished(r) })
-				require.NoError(t, s.Err(), "transfer %d", i)
-				require.NoError(t, r.Err(), "transfer %d", i)
-				require.Zero(t, p.conn[0].Held().Waiting)
-			}
-			require.NotZero(t, p.conn[1].Held().SlotsRecv, "it has granted parity messages")
-			require.Zero(t, p.conn[0].Stats().Units.Parity)
-			require.Equal(t, src.Bytes(), dst.Bytes())
-		})
-	}
-}
-
 // An attentive scheme counts the frames that a sending half hears, and passes none on.
 type attentive struct {
 	scheme.Scheme
