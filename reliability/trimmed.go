@@ -20,7 +20,8 @@ func (o *outgoing) onTrimmed(e *sdr.Event) {
 	o.pace.trimmed(o.now, m.t.cost)
 }
 
-// onTrimmed reports it to the core, if it wants to know, and says whether it was of the latest transmission of a unit.
+// onTrimmed reports it to the core, if it wants to know, and says whether it was of the latest transmission of a unit, and of
+// one that the core had outstanding: anybody can repeat a report, which must not cost rate again.
 func (t *sendTransfer) onTrimmed(m *sendMessage, e *sdr.Event) bool {
 	if t.core == nil || t.state != running {
 		return false
@@ -37,7 +38,11 @@ func (t *sendTransfer) onTrimmed(m *sendMessage, e *sdr.Event) bool {
 	}
 	if c, ok := t.core.(scheme.TrimAware); ok {
 		t.reportInjected() // the core must know what was sent before what became of it
+		before := t.core.Outstanding()
 		c.OnTrimmed(t.o.now, u, e.Channel)
+		if u.IsData() && t.core.Outstanding() == before {
+			return false
+		}
 		t.trimmed++
 		t.recount()
 	}
