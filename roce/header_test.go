@@ -23,10 +23,12 @@ func TestParseHeaderLengths(t *testing.T) {
 		{AtomicETHSize, func(b []byte) (int, error) { h, err := ParseAtomicETH(b); return cap(h), err }},
 	} {
 		b := make([]byte, c.size+4)
-		n, err := c.parse(b)
-		require.NoError(t, err)
-		require.Equal(t, c.size, n)
-		_, err = c.parse(b[:c.size-1])
+		for _, b := range [][]byte{b, b[:c.size]} {
+			n, err := c.parse(b)
+			require.NoError(t, err)
+			require.Equal(t, c.size, n)
+		}
+		_, err := c.parse(b[:c.size-1])
 		require.Equal(t, ErrShort, err)
 	}
 }
@@ -42,20 +44,36 @@ func TestBTHSettersKeepNeighbours(t *testing.T) {
 	require.True(t, h.FECN() && !h.BECN())
 	require.Equal(t, byte(0xbf), h[bthECN], "reserved bits stay")
 	require.Equal(t, QPN(1), h.DestQP())
+	h[bthECN] = 0xff
+	h.SetECN(false, false)
+	require.Equal(t, byte(0x3f), h[bthECN])
+	h[bthECN] = 0xbf
+	h.SetMore(0xc5)
+	require.Equal(t, byte(0x85), h[bthECN])
+	require.Equal(t, uint8(5), h.More())
 	h.SetPSN(0xff000002, false)
 	require.Equal(t, PSN(2), h.PSN())
 	require.False(t, h.AckReq())
+	h[bthAckReq] = 0x7f
+	require.False(t, h.AckReq(), "reserved bits are none of it")
+	h.SetFlags(false, false, 6)
+	require.False(t, h.MigReq())
 	h.SetFlags(false, true, 2)
 	require.Equal(t, 2, h.PadCount())
 	require.True(t, h.MigReq() && !h.Solicited())
 	require.Zero(t, h.TVer())
 	require.Equal(t, DefaultPKey, h.PKey())
+
+	a := AETH(make([]byte, AETHSize))
+	a.Set(0x61, 0xff000003)
+	require.Equal(t, AETH{0x61, 0, 0, 3}, a)
 }
 
 func TestCNP(t *testing.T) {
 	b := make([]byte, CNPPacketSize)
 	fillOnes(b)
-	CNP(b).Set(0xd2, DefaultPKey)
+	CNP(b).Set(0xd2, 0x1234)
+	require.Equal(t, append([]byte{0x81, 0, 0x12, 0x34, 0x40, 0, 0, 0xd2, 0, 0, 0, 0}, make([]byte, CNPSize)...), b[:len(b)-ICRCSize])
 	testFlow4().Seed(len(b)).Seal(b)
 	c, err := ParseCNP(b)
 	require.NoError(t, err)

@@ -3,7 +3,6 @@
 package roce
 
 import (
-	"encoding/binary"
 	"fmt"
 	"testing"
 
@@ -154,7 +153,6 @@ func TestParseRefuses(t *testing.T) {
 	valid := func(op Opcode) []byte { p := sample(op); return encode(t, &p) }
 	set := func(b []byte, i int, v byte) []byte { b[i] = v; return b }
 	pad := func(b []byte, n byte) []byte { return set(b, 1, b[1]&^0x30|n<<4) }
-	dma := func(b []byte, n uint32) []byte { binary.BigEndian.PutUint32(b[BTHSize+12:], n); return b }
 	sized := func(op Opcode, n int) []byte {
 		return set(make([]byte, PacketSize(int(layouts[op].size), n)), 0, byte(op))
 	}
@@ -188,9 +186,9 @@ func TestParseRefuses(t *testing.T) {
 		{"ATOMIC WRITE of 4 bytes", sized(RCAtomicWrite, 4), ErrLength},
 		{"CNP short", sized(CNPOpcode, 12), ErrLength},
 		{"CNP long", sized(CNPOpcode, 20), ErrLength},
-		{"WRITE Only says more", dma(valid(UCWriteOnly), 302), ErrDMALength},
-		{"WRITE Only says less", dma(valid(UCWriteOnlyImm), 300), ErrDMALength},
-		{"WRITE First says all", dma(valid(UCWriteFirst), 512), ErrDMALength},
+		{"WRITE Only says more", dmaLength(valid(UCWriteOnly), 302), ErrDMALength},
+		{"WRITE Only says less", dmaLength(valid(UCWriteOnlyImm), 300), ErrDMALength},
+		{"WRITE First says all", dmaLength(valid(UCWriteFirst), 512), ErrDMALength},
 	} {
 		var p Packet
 		require.Equal(t, c.want, p.Parse(c.b), c.name)
@@ -205,6 +203,12 @@ func TestParseAccepts(t *testing.T) {
 		require.NoError(t, p.Parse(b), n)
 		require.Len(t, p.Payload, n)
 		require.Equal(t, n, cap(p.Payload), "an append must not reach the pad and the ICRC")
+	}
+	for op, sizes := range map[Opcode][]int{UCSendFirst: {256, 4096}, UCSendLast: {1, 4096}, UCWriteMiddle: {256, 4096}} {
+		for _, n := range sizes {
+			p := Packet{Opcode: op, Payload: make([]byte, n)}
+			require.NoError(t, p.Parse(encode(t, &p)), "%v of %d bytes", op, n)
+		}
 	}
 	// Reserved bits and pad bytes are ignored on receipt.
 	p := sample(UDSendOnlyImm)
@@ -242,6 +246,8 @@ func TestEncodeRefuses(t *testing.T) {
 	require.Equal(t, make([]byte, MaxPacket), b, "nothing is written")
 	_, err := (&Packet{Opcode: UCWriteOnly}).EncodeHeaders(b[:27])
 	require.Equal(t, ErrShort, err)
+	_, err = (&Packet{Opcode: UCWriteOnly}).EncodeHeaders(make([]byte, 28))
+	require.NoError(t, err)
 	// Fields of headers that the opcode doesn't have are ignored.
 	_, err = (&Packet{Opcode: UCSendOnly, SrcQP: 1 << 24, MSN: 1 << 24, DMALength: 9}).Encode(b)
 	require.NoError(t, err)

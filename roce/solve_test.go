@@ -3,6 +3,7 @@
 package roce
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,6 +70,11 @@ func TestVerifyAnyID(t *testing.T) {
 	flow.SeedID(len(b), 7).Seal(b)
 	_, ok = six.VerifyAnyID(b)
 	require.False(t, ok, "IPv6 has no identification to solve for")
+	icrc := func(seed Seed) uint32 { seed.Seal(b); return binary.LittleEndian.Uint32(b[len(b)-ICRCSize:]) }
+	forged := icrc(six.Seed(len(b))) ^ icrc(flow.SeedID(len(b), 0)) ^ icrc(flow.SeedID(len(b), 7))
+	binary.LittleEndian.PutUint32(b[len(b)-ICRCSize:], forged)
+	_, ok = six.VerifyAnyID(b)
+	require.False(t, ok, "what an identification would explain on IPv4")
 }
 
 func TestSolveRefusesLengths(t *testing.T) {

@@ -3,6 +3,7 @@
 package roce
 
 import (
+	"encoding/binary"
 	"slices"
 	"testing"
 
@@ -17,6 +18,7 @@ func TestParseTrimmed(t *testing.T) {
 			w := UCWriteImm{VA: 3<<32 | 5, RKey: 7, Imm: 9, Length: 1024, DestQP: 0xabcdef, PSN: 11, PKey: DefaultPKey, Returned: back, More: uint8(more)}
 			b := make([]byte, TrimmedSize+more*NameSize, 4096)
 			w.Encode(b)
+			require.False(t, BTH(b).FECN())
 			for i := range more {
 				PutName(b, i, 3<<32|uint64(i)<<20, uint32(i))
 			}
@@ -38,6 +40,44 @@ func TestParseTrimmed(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestParseTrimmedRefuses(t *testing.T) {
+	good := UCWriteImm{Length: 1024, DestQP: 3, PKey: DefaultPKey}
+	for _, c := range []struct {
+		name string
+		edit func(b []byte) []byte
+		want error
+	}{
+		{"headers", func(b []byte) []byte { return b }, nil},
+		{"a byte less", func(b []byte) []byte { return b[:TrimmedSize-1] }, ErrShort},
+		{"version", func(b []byte) []byte { b[1] |= 1; return b }, ErrVersion},
+		{"opcode", func(b []byte) []byte { b[0] = byte(UCWriteOnly); return b }, ErrOpcode},
+		{"no length", func(b []byte) []byte { return dmaLength(b, 0) }, ErrDMALength},
+		{"longest", func(b []byte) []byte { return dmaLength(b, maxMTU) }, nil},
+		{"too long", func(b []byte) []byte { return dmaLength(b, maxMTU+1) }, ErrDMALength},
+		{"returned without ICRC", func(b []byte) []byte { BTH(b).SetECN(false, true); return b }, ErrLength},
+		{"cut in its payload", func(b []byte) []byte { return b[:TrimmedSize+100] }, nil},
+		{"all but a word", func(b []byte) []byte { return b[:PacketSize(UCWriteImmHeaders, 1024)-4] }, nil},
+		{"whole", func(b []byte) []byte { return b[:PacketSize(UCWriteImmHeaders, 1024)] }, ErrLength},
+		{"names of writes of a byte", func(b []byte) []byte { BTH(b).SetMore(1); return dmaLength(b[:TrimmedSize+NameSize], 1) }, nil},
+		{"the same returned", func(b []byte) []byte {
+			BTH(b).SetMore(1)
+			BTH(b).SetECN(false, true)
+			return dmaLength(b[:ReturnedSize+NameSize], 1)
+		}, nil},
+		{"name missing", func(b []byte) []byte { BTH(b).SetMore(1); return b }, ErrLength},
+	} {
+		b := make([]byte, TrimmedSize, 4096)
+		good.Encode(b)
+		_, err := ParseTrimmed(c.edit(b))
+		require.Equal(t, c.want, err, c.name)
+	}
+}
+
+func dmaLength(b []byte, n uint32) []byte {
+	binary.BigEndian.PutUint32(b[BTHSize+12:], n)
+	return b
 }
 
 // FuzzParseTrimmed: whatever arrives, nothing panics, the error is one of those documented, and all names are there.

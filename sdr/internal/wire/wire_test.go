@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,8 @@ func samples() []Frame {
 	return []Frame{
 		{Type: TypeCTS, ID: 1 << 40, Transfer: 7, Role: 1, Index: 3, Length: 1 << 30, Total: 1 << 40, RKey: 0xdeadbeef, VA: 1 << 63},
 		{Type: TypeStart, ID: 9, Length: 3 << 30, HasImm: true, Imm: 0x01020304, Bytes: []byte{1, 2, 3}},
+		{Type: TypeCTS, Index: math.MaxUint32, Length: math.MaxInt64, Total: math.MaxInt64, RKey: math.MaxUint32, VA: math.MaxUint64},
+		{Type: TypeStart, ID: 10, Length: 1, Bytes: make([]byte, MaxParams)},
 		{Type: TypeEnd, ID: 5, Length: 0},
 		{Type: TypeAbort, ID: 5, Code: 2},
 		{Type: TypeCompleted, ID: 6, Code: 1},
@@ -28,6 +31,9 @@ func samples() []Frame {
 func TestRoundTrip(t *testing.T) {
 	b := AppendHeader(nil, Header{ConnID: 0x1122334455667788, Number: 99})
 	require.Len(t, b, HeaderSize)
+	_, rest, err := ParseHeader(b)
+	require.NoError(t, err)
+	require.Empty(t, rest)
 	for _, f := range samples() {
 		b = f.Append(b)
 	}
@@ -50,11 +56,13 @@ func TestRoundTrip(t *testing.T) {
 func TestRefused(t *testing.T) {
 	_, _, err := ParseHeader(make([]byte, HeaderSize-1))
 	require.ErrorIs(t, err, ErrShort)
-	_, _, err = ParseHeader(append([]byte{2}, make([]byte, 20)...))
-	require.ErrorIs(t, err, ErrVersion)
+	for i, h := range [][]byte{{2}, {1, 1}, {1, 0, 1}, {1, 0, 0, 1}} {
+		_, _, err = ParseHeader(append(h, make([]byte, 20)...))
+		require.ErrorIs(t, err, ErrVersion, "%d", i)
+	}
 	big := Frame{Type: TypeStart, Bytes: make([]byte, MaxParams+1)}
 	for name, b := range map[string][]byte{
-		"unknown type":      {200, 0},
+		"unknown type":      {200, 0, byte(TypePing), 1},
 		"cut":               {byte(TypeCTS), 1, 2},
 		"endless varint":    {byte(TypePing), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 		"flag of two":       {byte(TypeScheme), 1, 2, 0, 0},
@@ -62,6 +70,8 @@ func TestRefused(t *testing.T) {
 		"cut before bytes":  {byte(TypeReliable), 1, 1, 0},
 		"flag of three":     {byte(TypeReliable), 1, 1, 3, 0},
 		"length above 2^63": {byte(TypeEnd), 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1},
+		"index above 2^32":  {byte(TypeCTS), 1, 1, 0, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0, 0, 0},
+		"count of none":     {byte(TypeCompleted), 1, counted | 1, 0},
 		"long parameters":   big.Append(nil),
 	} {
 		r := NewReader(b)
@@ -69,6 +79,18 @@ func TestRefused(t *testing.T) {
 		require.False(t, r.Next(&f), name)
 		require.ErrorIs(t, r.Err(), ErrFrame, name)
 		require.False(t, r.Next(&f), name)
+	}
+}
+
+func TestCutAnywhere(t *testing.T) {
+	for _, want := range samples() {
+		b := want.Append(nil)
+		for n := range b {
+			r := NewReader(b[:n])
+			var f Frame
+			require.False(t, r.Next(&f), "%v, %d bytes", want.Type, n)
+			require.Equal(t, n > 0, r.Err() != nil)
+		}
 	}
 }
 
