@@ -58,6 +58,23 @@ func TestMessagesKeepTheirOrderBesideExchanges(t *testing.T) {
 	}
 }
 
+// What was received makes room: many times what may wait can be sent, at both bounds.
+func TestReceivedMessagesMakeRoom(t *testing.T) {
+	s, c := pair(t, Config{MaxBlob: 1024}, Config{MaxBlob: 1024})
+	ctx := testContext(t)
+	for i := range 3 * maxQueued {
+		blob := bytes.Repeat([]byte{byte(i)}, 1024)
+		for range maxQueuedBlobs {
+			require.NoError(t, c.Send(ctx, blob))
+		}
+		for range maxQueuedBlobs {
+			m, err := s.Recv(ctx)
+			require.NoError(t, err)
+			require.Equal(t, blob, m)
+		}
+	}
+}
+
 func TestRecvHonoursItsContext(t *testing.T) {
 	_, c := pair(t, Config{}, Config{})
 	ctx, cancel := context.WithCancel(testContext(t))

@@ -71,6 +71,24 @@ func TestSilentPeersDelayNobody(t *testing.T) {
 	}
 }
 
+// TestNobodyStaysPending: a Listener forgets who was accepted, and who hung up before the handshake.
+func TestNobodyStaysPending(t *testing.T) {
+	l, err := Listen(testContext(t), "127.0.0.1:0", Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	for _, nc := range crowd(t, l, 3, false, "127.0.0.1") {
+		nc.Close()
+	}
+	for range 3 {
+		guest(t, l)
+	}
+	require.Eventually(t, func() bool {
+		l.pending.mu.Lock()
+		defer l.pending.mu.Unlock()
+		return len(l.pending.all) == 0
+	}, waitLimit, time.Millisecond)
+}
+
 // TestTurnedAwayPeerIsTold: who finds its host's places taken by connections that wait for Accept learns that, and isn't told of a
 // peer that has crashed.
 func TestTurnedAwayPeerIsTold(t *testing.T) {

@@ -63,6 +63,33 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// A report may name the last unit that was sent, and none behind it.
+func TestReportOfUnsentUnits(t *testing.T) {
+	for _, c := range []struct {
+		frame []byte
+		ok    bool
+	}{
+		{[]byte{20}, true},
+		{[]byte{21}, false},
+		{[]byte{5, 0, 0b0100_0000}, true},
+		{[]byte{5, 0, 0b1000_0000}, false},
+		{[]byte{5, 0xff, 0}, true},
+		{[]byte{5, 0, 0, 0}, false},
+		{nil, false},
+	} {
+		_, err := scheme.ParseReport(c.frame, 0, 20, func(scheme.Unit) {})
+		require.Equal(t, c.ok, err == nil, "%v", c.frame)
+	}
+}
+
+// The last unit of a transfer is what is left of it; parity is never shorter.
+func TestUnitLen(t *testing.T) {
+	info := scheme.Transfer{Length: 2500, UnitBytes: 1000, Units: 3}
+	require.Equal(t, units.Bytes(1000), info.UnitLen(1))
+	require.Equal(t, units.Bytes(500), info.UnitLen(2))
+	require.Equal(t, units.Bytes(1000), info.UnitLen(scheme.Parity|2))
+}
+
 // A report comes from the network: any bytes are refused or read without a panic.
 func FuzzParseReport(f *testing.F) {
 	f.Add([]byte{3, 0b101}, 1, 6)

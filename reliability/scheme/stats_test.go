@@ -3,10 +3,34 @@
 package scheme
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// TestAddCountsAll: no counter is left out of a sum.
+func TestAddCountsAll(t *testing.T) {
+	var one, two Stats
+	n := uint64(0)
+	var fill func(a, b reflect.Value)
+	fill = func(a, b reflect.Value) {
+		for i := range a.NumField() {
+			switch f := a.Field(i); f.Kind() {
+			case reflect.Struct:
+				fill(f, b.Field(i))
+			case reflect.Uint64:
+				n++
+				f.SetUint(n)
+				b.Field(i).SetUint(2 * n)
+			}
+		}
+	}
+	fill(reflect.ValueOf(&one).Elem(), reflect.ValueOf(&two).Elem())
+	sum := one
+	sum.Add(one)
+	require.Equal(t, two, sum)
+}
 
 // TestAddTakesChoices: code and explanation are those of one choice, the latest.
 func TestAddTakesChoices(t *testing.T) {
