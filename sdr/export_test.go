@@ -34,6 +34,9 @@ func (q *QP) Held() Held {
 // BrokenPause is the least time between two looks at a device that has failed.
 const BrokenPause = brokenPause
 
+// MaxSleep is how long a worker sleeps at most.
+const MaxSleep = maxSleep
+
 // Limits of what waits for a driver.
 const (
 	MaxEvents = maxEvents

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -45,12 +46,17 @@ func openSockets(t testing.TB, workers int) *sockets { return openSocketsAt(t, w
 
 func openSocketsAt(t testing.TB, workers int, port uint16) *sockets {
 	t.Helper()
+	return openSocketsOn(t, workers, port, func(d backend.Device) backend.Device { return d })
+}
+
+func openSocketsOn(t testing.TB, workers int, port uint16, wrap func(backend.Device) backend.Device) *sockets {
+	t.Helper()
 	s := &sockets{}
 	for i := range 2 {
 		var err error
 		s.dev[i], err = userroce.Open(userroce.Config{Addr: loopback(i), Workers: workers, Port: port})
 		require.NoError(t, err)
-		s.ctx[i], err = sdr.NewEndpoint(s.dev[i], sdr.EndpointConfig{Workers: workers})
+		s.ctx[i], err = sdr.NewEndpoint(wrap(s.dev[i]), sdr.EndpointConfig{Workers: workers})
 		require.NoError(t, err)
 	}
 	return s
