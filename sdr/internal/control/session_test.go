@@ -189,6 +189,54 @@ func TestPingMeasuresRTT(t *testing.T) {
 	require.Equal(t, a.nextPing.Add(-a.pingPause), a.Answered(), "an answer to nothing")
 }
 
+// Round-trip times are smoothed as in RFC 6298, section 2; what isn't acknowledged is repeated after that and four times its
+// variation, by no less than an eighth of it and a millisecond.
+func TestTiming(t *testing.T) {
+	var w timing
+	require.Equal(t, initialRTT, w.rtt())
+	for _, c := range []struct{ sample, srtt, rttvar, min, repeat units.Duration }{
+		{40 * ms, 40 * ms, 20 * ms, 40 * ms, 120 * ms},
+		{60 * ms, 42500 * units.Microsecond, 20 * ms, 40 * ms, 122500 * units.Microsecond},
+		{20 * ms, 39687500, 20625 * units.Microsecond, 20 * ms, 122187500},
+	} {
+		w.sample(c.sample)
+		require.Equal(t, timing{srtt: c.srtt, rttvar: c.rttvar, min: c.min}, w)
+		require.Equal(t, c.repeat, w.repeatAfter())
+	}
+	require.Equal(t, 45*ms, (&timing{srtt: 40 * ms, rttvar: ms}).repeatAfter())
+	require.Equal(t, 1100*units.Microsecond, (&timing{srtt: 100 * units.Microsecond}).repeatAfter())
+	require.Equal(t, 40*ms/perRTT, (&timing{srtt: 40 * ms}).trainSpacing())
+	require.Equal(t, minTrainSpacing, (&timing{srtt: ms}).trainSpacing())
+	w = timing{}
+	w.sample(0) // by a clock that is coarser than the path
+	require.Positive(t, w.srtt)
+}
+
+// Pings follow each other at the round trip at least, and at ever longer pauses.
+func TestPingPauses(t *testing.T) {
+	s := NewSession(0, 1, 512)
+	s.SetActive(0, true)
+	var at []units.Instant
+	for now := units.Instant(0); len(at) < 8; {
+		frames, next := drain(t, s, now)
+		require.Len(t, frames, 1)
+		at, now = append(at, now), next
+	}
+	for i, pause := range []units.Duration{20 * ms, 40 * ms, 80 * ms, 160 * ms, 250 * ms, 250 * ms} {
+		require.Equal(t, pause, at[i+1].Sub(at[i]))
+	}
+	s.SetActive(at[7], true) // it is already
+	require.Empty(t, first(drain(t, s, at[7])))
+	s.SetActive(at[7], false)
+	require.Equal(t, units.Never, s.next())
+	s.SetActive(at[7], true)
+	require.Len(t, first(drain(t, s, at[7])), 1)
+	require.Equal(t, at[7].Add(initialRTT), s.next(), "pauses begin anew")
+	require.Equal(t, at[7], s.LastReceived(), "so does the watch over the peer")
+}
+
+func first(frames []wire.Frame, _ units.Instant) []wire.Frame { return frames }
+
 func TestWindowComesFromTheNewestDatagram(t *testing.T) {
 	s := NewSession(0, 1, 512)
 	get := func(number uint32, w uint64) {
@@ -201,6 +249,18 @@ func TestWindowComesFromTheNewestDatagram(t *testing.T) {
 	w, ok := s.PeerWindow()
 	require.True(t, ok)
 	require.Equal(t, uint64(500), w)
+
+	// Numbers go on behind 2^32.
+	s = NewSession(0, 1, 512)
+	for i, c := range []struct {
+		number uint32
+		newest bool
+	}{{1<<31 - 1, true}, {1<<31 + 1, true}, {1 << 31, false}, {1<<32 - 1, true}, {2, true}, {1<<32 - 2, false}, {1, false}, {3, true}} {
+		before, _ := s.PeerWindow()
+		get(c.number, uint64(i+1))
+		after, _ := s.PeerWindow()
+		require.Equal(t, c.newest, after != before, "datagram %d", c.number)
+	}
 }
 
 func TestSchemeQueueIsBounded(t *testing.T) {
