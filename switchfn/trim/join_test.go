@@ -5,6 +5,7 @@ package trim
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,9 +65,19 @@ func TestJoin(t *testing.T) {
 				require.EqualValues(t, 9<<32|uint64(i)<<10, x.VA)
 				require.EqualValues(t, i, x.Imm)
 			}
-			same, ok := Join(b, header(v6, 9<<32, 64), 64)
+			for _, most := range []int{64, 100} {
+				same, ok := Join(b, header(v6, 9<<32, 64), most)
+				require.False(t, ok, "65")
+				require.Equal(t, b, same)
+			}
+			_, ok = Join(header(v6, 9<<32, 64), b, 64)
 			require.False(t, ok, "65")
-			require.Equal(t, b, same)
+			half := header(v6, 9<<32, 0)
+			for range 32 {
+				half, _ = Join(half, header(v6, 9<<32, 0), 64)
+			}
+			_, ok = Join(half, bytes.Clone(half), 64)
+			require.False(t, ok, "33 and 33")
 		}
 	}
 }
@@ -91,6 +102,8 @@ func TestJoinRefuses(t *testing.T) {
 		"none":                    func(b []byte) []byte { clear(b[at+roce.BTHSize+12:][:4]); return b },
 		"returned":                func(b []byte) []byte { b[at+4] |= 0x40; return b },
 		"names that aren't there": func(b []byte) []byte { b[at+4] |= 1; return b },
+		"no immediate":            func(b []byte) []byte { l, _ := Parse(b); return l.resize(b, len(b)-1) },
+		"no RETH":                 func(b []byte) []byte { l, _ := Parse(b); return slices.Clip(l.resize(b, at+roce.BTHSize)) },
 		"payload":                 func(b []byte) []byte { return reseal(append(b, 0, 0, 0, 0)) },
 		"more payload":            func(b []byte) []byte { return reseal(append(b, make([]byte, 8)...)) },
 		"IPv6":                    func([]byte) []byte { return header(true, 9<<32, 2) },
@@ -104,6 +117,12 @@ func TestJoinRefuses(t *testing.T) {
 		require.Equal(t, whole, b, name)
 		_, ok = Join(append(make([]byte, 0, 1000), more...), b, 64)
 		require.False(t, ok, name)
+	}
+	for _, at := range []int{ethSize + 8, ethSize + 39} { // the first byte of IPv6's source, the last of its destination
+		more := header(true, 9<<32, 2)
+		more[at]++
+		_, ok := Join(header(true, 9<<32, 1), reseal(more), 64)
+		require.False(t, ok, "byte %d", at)
 	}
 	b := header(false, 9<<32, 1)
 	_, ok := Join(b[:len(b):len(b)], b, 64)

@@ -121,30 +121,53 @@ func TestUntouched(t *testing.T) {
 		"TCP":              func(b []byte) []byte { b[23] = 6; return b },
 		"other port":       func(b []byte) []byte { b[37]++; return b },
 		"IP length beyond": func(b []byte) []byte { binary.BigEndian.PutUint16(b[16:], 5000); return b },
-		"UDP length":       func(b []byte) []byte { b[39]++; return b },
-		"cut off":          func(b []byte) []byte { return b[:60] },
-		"empty":            func(b []byte) []byte { return b[:0] },
+		"half a BTH": func(b []byte) []byte {
+			binary.BigEndian.PutUint16(b[16:], ipv4Size+udpSize+6)
+			binary.BigEndian.PutUint16(b[38:], udpSize+6)
+			return b
+		},
+		"UDP length": func(b []byte) []byte { b[39]++; return b },
+		"cut off":    func(b []byte) []byte { return b[:60] },
+		"empty":      func(b []byte) []byte { return b[:0] },
 	} {
-		b := spoil(frame(false, Data, OpWrite, 500))
-		before := bytes.Clone(b)
-		_, ok := Parse(b)
-		require.False(t, ok, name)
-		out, v := Frame(b, 0, 0, 1)
-		require.Equal(t, switchfn.Pass, v, name)
-		require.Equal(t, before, out, name)
-		_, v = Frame(b, 0, 1, 1)
-		require.Equal(t, switchfn.Drop, v, name)
+		for _, tag := range []Tag{Data, HeaderOnly} {
+			b := spoil(frame(false, tag, OpWrite, 500))
+			before := bytes.Clone(b)
+			_, ok := Parse(b)
+			require.False(t, ok, name)
+			out, v := Frame(b, 60, 0, 1)
+			require.Equal(t, switchfn.Pass, v, name)
+			require.Equal(t, before, out, name)
+			_, v = Frame(b, 60, 1, 1)
+			require.Equal(t, switchfn.Drop, v, name)
+		}
 	}
 	// Extension headers of IPv6: hop-by-hop options, routing, a fragment's, ESP, authentication, destination options.
-	for _, next := range []byte{0, 43, 44, 50, 51, 60} {
+	for _, next := range []byte{0, 43, 44, 50, 51, 60, protoUDP} {
 		b := frame(true, Data, OpWrite, 500)
-		b[20] = next
+		if b[20] = next; next == protoUDP {
+			b[14] = 0x40 | b[14]&15 // another version
+		}
 		before := bytes.Clone(b)
 		out, v := Frame(b, 0, 0, 1)
 		require.Equal(t, switchfn.Pass, v, next)
 		require.Equal(t, before, out, next)
 		_, v = Frame(b, 0, 1, 1)
 		require.Equal(t, switchfn.Drop, v, next)
+	}
+}
+
+// A frame that ends anywhere before its IP packet does is none, and the shortest ends behind the BTH.
+func TestParseCut(t *testing.T) {
+	for _, v6 := range []bool{false, true} {
+		b := frame(v6, Data, OpWrite, 0)
+		l, ok := Parse(b)
+		require.True(t, ok)
+		require.Equal(t, len(b), l.End)
+		for n := range b {
+			_, ok := Parse(b[:n:n])
+			require.False(t, ok, "%d bytes, IPv6 %v", n, v6)
+		}
 	}
 }
 
@@ -200,6 +223,7 @@ func TestChecksum(t *testing.T) {
 		}
 	}
 	require.EqualValues(t, 1, ^checksum([]byte{0xff, 0xff}, 1<<16), "a carry of the carry")
+	require.Equal(t, ^uint16(1), checksum(nil, 0xffff_0001), "carries twice")
 }
 
 // Bounds of the paper (section 4.2): with headers of 48 bytes N = 22 is the largest, with w = 25.2.
@@ -228,9 +252,9 @@ func TestWeight(t *testing.T) {
 func TestMeterIsAQueue(t *testing.T) {
 	const seed, limit = 1, 40_000 // ns
 	r := rand.New(rand.NewPCG(seed, seed))
-	m := Meter{PSPerByte: 80, Limit: limit} // 100 Gbit/s
-	var leaves []uint64                     // ps, of what is queued
-	now := uint64(0)
+	m := Meter{PSPerByte: 80, Overhead: 24, Limit: limit} // 100 Gbit/s
+	var leaves []uint64                                   // ps, of what is queued
+	now, most := uint64(0), uint64(0)
 	for i := range 100_000 {
 		now += r.Uint64N(80)
 		b := frame(false, Tag(r.IntN(4)), OpWrite, ETHSize+r.IntN(1400))
@@ -242,16 +266,19 @@ func TestMeterIsAQueue(t *testing.T) {
 			last = leaves[len(leaves)-1]
 		}
 		out, v := m.Frame(now, b, 0)
-		if backlog := last - now*1000; backlog+1000 < limit*1000 {
+		backlog := last - now*1000
+		most = max(most, backlog)
+		if backlog+1000 < limit*1000 {
 			require.NotEqual(t, switchfn.Drop, v, "packet %d, seed %d", i, seed)
 			require.NotEqual(t, switchfn.Trim, v)
 		} else if backlog > (limit+1)*1000 {
 			require.NotEqual(t, switchfn.Pass, v, "packet %d, seed %d", i, seed)
 		}
 		if v != switchfn.Drop {
-			leaves = append(leaves, last+uint64(len(out))*80)
+			leaves = append(leaves, last+uint64(len(out)+24)*80)
 		}
 	}
+	require.InDelta(t, most/1000, m.MostBacklog, 1)
 	require.EqualValues(t, 100_000, m.Data+m.Trimmed+m.HeaderOnly+m.Ack+m.Other+m.Dropped)
 	for _, n := range []uint64{m.Data, m.Trimmed, m.HeaderOnly, m.Ack, m.Other, m.Dropped} {
 		require.Greater(t, n, uint64(1000))
@@ -315,7 +342,10 @@ func TestMeterForgetsAFlood(t *testing.T) {
 func TestEvery(t *testing.T) {
 	m := Meter{Limit: 1, Every: 100}
 	for i := range 10_000 {
-		m.Frame(uint64(i), frame(false, Data, OpWrite, 100), 0)
+		b, v := m.Frame(uint64(i), frame(false, Data, OpWrite, 100), 0)
+		if v == switchfn.Trim {
+			require.Len(t, b, int(HeaderSize))
+		}
 		m.Frame(uint64(i), frame(false, Ack, roce.RCAcknowledge, 8), 0)
 	}
 	require.EqualValues(t, 100, m.Trimmed)
