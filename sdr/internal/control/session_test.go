@@ -150,6 +150,39 @@ func TestAckListsWhatWasReceived(t *testing.T) {
 		s.Ack(wire.TypeEnd, 3*i)
 	}
 	require.LessOrEqual(t, len(s.acks), maxAcks)
+	frames, _ = drain(t, s, 0)
+	require.Len(t, frames, maxAcks)
+}
+
+func TestOutstanding(t *testing.T) {
+	s := NewSession(0, 7, 1024)
+	s.Put(0, wire.Frame{Type: wire.TypeEnd, ID: 1}, 1)
+	s.Put(0, wire.Frame{Type: wire.TypeCTS, ID: 2}, 1)
+	s.Put(0, wire.Frame{Type: wire.TypeCTS, ID: 4}, 1)
+	require.True(t, s.SendReliable(0, 3, true, []byte("rows")))
+	s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeCTS), ID: 2, Count: 1})
+	r := wire.NewReader(s.Outstanding(nil))
+	var f wire.Frame
+	require.True(t, r.Next(&f))
+	require.Equal(t, wire.Frame{Type: wire.TypeCTS, ID: 4}, f)
+	require.True(t, r.Next(&f))
+	require.Equal(t, wire.Frame{Type: wire.TypeEnd, ID: 1}, f)
+	require.False(t, r.Next(&f))
+	require.NoError(t, r.Err())
+}
+
+// The window goes along with all that is said, and SCHEME frames share a datagram.
+func TestWindowGoesAlong(t *testing.T) {
+	s := NewSession(0, 7, 1024)
+	for n := range uint64(3) {
+		s.Scheme(1, true, n, []byte{byte(n)})
+	}
+	s.SetWindow(77)
+	frames, next := drain(t, s, 0)
+	require.Len(t, frames, 4)
+	require.Equal(t, wire.Frame{Type: wire.TypeWindow, Length: 77}, frames[0])
+	require.EqualValues(t, 1, s.Stats.DatagramsSent)
+	require.Equal(t, units.Never, next, "it is no reason to say something")
 }
 
 func TestLargeStateIsSplit(t *testing.T) {
