@@ -160,6 +160,11 @@ func compare(t *testing.T, rng *rand.Rand, got bitset, want naive) {
 			t.Fatalf("bit %d: Has %v, Word %x, want %v", i, got.Has(i), got.Word(i/64), want[i])
 		}
 	}
+	for i := len(want); i < 64*Words(len(want)); i++ {
+		if got.Has(i) || got.Word(i/64)>>(i%64)&1 != 0 {
+			t.Fatalf("bit %d of %d: Has %v, Word %x", i, len(want), got.Has(i), got.Word(i/64))
+		}
+	}
 	for range 8 {
 		from := rng.IntN(len(want)+4) - 2
 		to := from + rng.IntN(len(want)+4)
