@@ -39,14 +39,20 @@ func trimAware(t testing.TB) map[string]func() scheme.Scheme {
 func TestTrimmedAreRepeatedOnce(t *testing.T) {
 	for name, newScheme := range trimAware(t) {
 		for _, c := range []struct {
-			delay     units.Duration
-			rate      units.Rate
-			transfers int
-		}{{50 * units.Microsecond, 0, 20}, {50 * units.Microsecond, 900 * units.Mbit, 4}, {5 * ms, 900 * units.Mbit, 12}} {
-			t.Run(fmt.Sprintf("%s/%v/%v", name, units.FormatDuration(2*c.delay), c.rate), func(t *testing.T) {
+			delay       units.Duration
+			rate        units.Rate
+			transfers   int
+			generations int
+		}{
+			{50 * units.Microsecond, 0, 20, 4},
+			{50 * units.Microsecond, 900 * units.Mbit, 4, 1},
+			{50 * units.Microsecond, 900 * units.Mbit, 4, 2},
+			{5 * ms, 900 * units.Mbit, 12, 4},
+		} {
+			t.Run(fmt.Sprintf("%s/%v/%v/%d", name, units.FormatDuration(2*c.delay), c.rate, c.generations), func(t *testing.T) {
 				p := newPair(t, setup{
 					net:    sim.Config{Rate: units.Gbit, HeaderBytes: 64, Seed: 7, Link: sim.Link{Delay: c.delay, Trim: 0.01}},
-					qp:     sdr.QPConfig{MTU: 1024, Channels: 4},
+					qp:     sdr.QPConfig{MTU: 1024, Channels: 4, Generations: c.generations},
 					conn:   reliability.Config{Rate: c.rate, Unit: 1024},
 					scheme: newScheme,
 				})

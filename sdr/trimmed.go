@@ -28,11 +28,11 @@ func (q *QP) onTrimmed(ch *channel, c *backend.Completion) {
 func (q *QP) openIn(gen, slot int) *sendMsg {
 	slots := uint64(q.tableCfg.Slots)
 	turn := slots * uint64(q.tableCfg.Generations)
-	// The newest sequence with this slot and generation that the peer may have granted, then the one before: no two that
-	// are open are further apart than the slots.
+	// The newest sequence with this slot and generation that the peer may have granted, then those before: the oldest that
+	// is open may be as far below those that all have been granted, and at least two are looked at.
 	top := q.granted + 2*slots
 	seq := top - (top-uint64(gen)*slots-uint64(slot))%turn
-	for range 2 {
+	for range max(2, 4*slots/turn) {
 		if m := q.sends[seq]; m != nil && m.state() == sendOpen {
 			return m
 		}
