@@ -194,7 +194,7 @@ func (c *Conn) addSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream b
 }
 
 // Recv receives the next transfer into length bytes at off of mr and returns its
-// length and immediate. Ending ctx completes it early; Recv returns when the
+// length and immediate. Ending ctx completes it early, if not everything has arrived; Recv returns when the
 // memory is the caller's again.
 func (c *Conn) Recv(ctx context.Context, mr *sdr.MR, off, length units.Bytes) (RecvResult, error) {
 	if err := c.mayBlock("receive", "connection"); err != nil {

@@ -28,7 +28,7 @@ type direction struct {
 
 // Codes of ABORT. The receiving half's has fromReceiver in its transfer, as both directions count from 0.
 const (
-	// abortOne: the sender gave this transfer up.
+	// abortOne: this transfer was given up.
 	abortOne = 1
 	// abortFollowing: this transfer and those that follow won't be.
 	abortFollowing = 2
@@ -73,9 +73,11 @@ func (d *direction) stopByPeer(id uint64, err error) {
 	}
 }
 
-// onAbort handles ABORT: the sender gave up a transfer, or one of the halves all that follow.
+// onAbort handles ABORT: one of the peer's halves gave up a transfer, or all that follow.
 func (c *Conn) onAbort(e *sdr.Event) {
 	switch id := e.Transfer &^ fromReceiver; {
+	case e.Transfer != id && e.Code == abortOne:
+		c.out.onAbort(id)
 	case e.Transfer != id:
 		c.out.stopByPeer(id, errPeerReceives)
 		c.out.failFrom(id, errPeerReceives)

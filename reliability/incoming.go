@@ -147,6 +147,7 @@ func (in *incoming) onFenced(e *sdr.Event) {
 	}
 	delete(in.messages, e.Seq)
 	in.room.changed = true
+	m.whole = sdr.Outcome(e.Code) == sdr.Whole
 	m.t.unfenced--
 	if m.t.state != closing || m.t.coding == 0 { // otherwise a job may read it: release frees it
 		in.freeParity(m)
@@ -199,7 +200,7 @@ func (in *incoming) postMore() {
 // failed finishes all transfers: the QP is closed and every fence is down.
 func (in *incoming) failed(err error) {
 	for _, t := range in.transfers {
-		if t.state == closing && t.err == nil { // all has arrived
+		if t.state == closing && (t.err == nil || t.allWhole()) { // all has arrived
 			t.finish(nil)
 		} else {
 			t.finish(err)

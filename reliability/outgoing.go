@@ -158,6 +158,13 @@ func (o *outgoing) onCompleted(e *sdr.Event) {
 	}
 }
 
+// onAbort handles ABORT: the receiver gave a transfer up of which it had completed no message early.
+func (o *outgoing) onAbort(id uint64) {
+	if t := o.find(id); t != nil {
+		t.fail(errEarly)
+	}
+}
+
 // progressSize bounds what Conn puts before a core's frame: the receiver's counts of
 // units in place, and of units that have arrived.
 const progressSize = 2 * binary.MaxVarintLen64

@@ -21,8 +21,10 @@ type recvTransfer struct {
 	off    units.Bytes
 	length units.Bytes // of the buffer
 	state  transferState
-	// err is how it ends, once it is closing.
+	// err is how it ends, once it is closing, unless all has arrived.
 	err error
+	// announced: START has come.
+	announced bool
 
 	arrivals *sdr.Arrivals
 	// data are the messages by index, nil: not posted; the first front of them are
@@ -65,6 +67,7 @@ type recvMessage struct {
 	h         sdr.RecvHandle
 	positions positionMap
 	state     recvState
+	whole     bool        // what the sender was told, once the fence is down
 	mem       *paritySlot // of parity
 }
 
@@ -133,7 +136,7 @@ func (t *recvTransfer) postData(before int) bool {
 			t.setLength(i)
 		}
 		if t.t.cancel != nil {
-			t.fail(t.t.cancel)
+			t.giveUp()
 			return true
 		}
 	}
@@ -201,11 +204,14 @@ func (t *recvTransfer) setLength(i int) {
 
 // onStart handles START, the announcement of the transfer.
 func (t *recvTransfer) onStart(e *sdr.Event) {
-	if t.state != waiting {
+	if t.announced {
 		return
 	}
-	t.to(running)
-	t.gainedAt, t.countAt, t.touched = t.in.now, t.in.now, true
+	if t.state == waiting {
+		t.to(running)
+	}
+	t.announced, t.touched = true, true
+	t.gainedAt, t.countAt = t.in.now, t.in.now
 	t.t.imm, t.t.hasImm = e.Imm, e.HasImm
 	if e.Length > t.length { // a sender knows that from the first grant
 		t.in.violations++
@@ -217,6 +223,9 @@ func (t *recvTransfer) onStart(e *sdr.Event) {
 		ID: t.id, Length: e.Length, UnitBytes: t.in.unit, Units: t.in.units(e.Length), Params: slices.Clone(e.Bytes),
 	}
 	t.wanted = t.in.layout.messages(e.Length)
+	if t.state == closing {
+		return // end looks whether it has arrived all the same
+	}
 	for i, m := range t.data {
 		if i < t.wanted {
 			t.setLength(i)
@@ -238,7 +247,13 @@ func (t *recvTransfer) onStart(e *sdr.Event) {
 	t.in.book(t)
 }
 
-// fail gives the transfer up; the sender learns of it by COMPLETED.
+// giveUp does what the user's Cancel asks for.
+func (t *recvTransfer) giveUp() {
+	t.gainedAt = t.in.now // from which end counts
+	t.fail(t.t.cancel)
+}
+
+// fail gives the transfer up; the sender learns of it by COMPLETED, or by ABORT.
 func (t *recvTransfer) fail(err error) {
 	if t.state < closing {
 		t.close(failure("receive", t.id, err))
@@ -260,14 +275,11 @@ func (t *recvTransfer) close(err error) {
 
 // progress does what is due, and returns when to be called again.
 func (t *recvTransfer) progress() units.Instant {
-	if t.t.cancel != nil && t.dataPosted > 0 {
-		t.fail(t.t.cancel) // before, no COMPLETED could reach the sender
+	if t.t.cancel != nil && t.dataPosted > 0 && t.state < closing {
+		t.giveUp() // before, no COMPLETED could reach the sender
 	}
 	if t.state == closing {
-		if t.unfenced == 0 && t.coding == 0 {
-			t.release()
-		}
-		return units.Never
+		return t.end()
 	}
 	if t.state == waiting {
 		return t.awaitStart()
@@ -418,6 +430,37 @@ func (t *recvTransfer) dropParity(n int) {
 		m.complete()
 		t.parityBase++
 	}
+}
+
+// end releases the transfer once nothing touches its memory any more, and the sender hears, or has heard, the same of it as the user: one that
+// was given up when all of it was there, seen or not, has arrived.
+func (t *recvTransfer) end() units.Instant {
+	if t.unfenced > 0 || t.coding > 0 {
+		return units.Never
+	}
+	if t.err != nil {
+		patience := t.gainedAt.Add(t.in.cfg.NoProgress)
+		switch {
+		case !t.announced && t.anyWhole() && t.in.now < patience:
+			return patience // START is on its way, and says whether that is all
+		case t.allWhole():
+			t.err, t.t.gained = nil, t.info.Length
+		case t.announced && t.dataPosted < t.wanted:
+			t.in.port.Abort(t.id|fromReceiver, abortOne) // those that were posted may all be whole
+		}
+	}
+	t.release()
+	return units.Never
+}
+
+// anyWhole reports whether the sender was told of any message that it is whole.
+func (t *recvTransfer) anyWhole() bool {
+	return slices.ContainsFunc(t.data, func(m *recvMessage) bool { return m != nil && m.whole })
+}
+
+// allWhole reports whether the sender was told so of all messages of the transfer.
+func (t *recvTransfer) allWhole() bool {
+	return t.info.Units > 0 && !slices.ContainsFunc(t.data[:t.wanted], func(m *recvMessage) bool { return m == nil || !m.whole })
 }
 
 // release finishes the transfer: the buffer is the user's again.

@@ -113,7 +113,8 @@ func (t *Transfer) Result() RecvResult {
 }
 
 // Cancel gives the transfer up: the peer's half fails. It ends, with cause,
-// when its buffer is the user's again. A cause of nil is context.Canceled. One that has ended stays as it is.
+// when its buffer is the user's again. A cause of nil is context.Canceled. One that has ended stays as it is, and a receive
+// whose sender hears that everything has arrived ends well, given up or not.
 func (t *Transfer) Cancel(cause error) {
 	if cause == nil {
 		cause = context.Canceled
