@@ -176,6 +176,8 @@ func TestTooLong(t *testing.T) {
 	require.ErrorContains(t, s.Err(), "5000")
 	require.ErrorContains(t, s.Err(), "4000")
 	require.ErrorIs(t, r.Err(), sdr.ErrAborted)
+	require.ErrorIs(t, r.Err(), sdr.ErrTooLong)
+	require.ErrorContains(t, r.Err(), "4000")
 	p.one(3000, 3000) // the connection goes on
 }
 

@@ -32,6 +32,8 @@ const (
 	abortOne = 1
 	// abortFollowing: this transfer and those that follow won't be.
 	abortFollowing = 2
+	// abortTooLong: this transfer was given up because its receiver's buffer is too short for it.
+	abortTooLong = 3
 
 	fromReceiver = 1 << 63
 )

@@ -3,6 +3,7 @@
 package reliability
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/sdr-rdma/go-sdr/internal/spare"
@@ -99,7 +100,12 @@ func (in *incoming) onStart(e *sdr.Event) {
 
 // onAbort handles ABORT: the sender gave a transfer up.
 func (in *incoming) onAbort(e *sdr.Event) {
-	if t := in.find(e.Transfer); t != nil {
+	t := in.find(e.Transfer)
+	switch {
+	case t == nil:
+	case e.Code == abortTooLong:
+		t.fail(fmt.Errorf("%w: %w: the sender's transfer has more than the buffer's %d bytes", sdr.ErrAborted, sdr.ErrTooLong, t.length))
+	default:
 		t.fail(sdr.ErrAborted)
 	}
 }

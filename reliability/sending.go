@@ -146,7 +146,7 @@ func (t *sendTransfer) open(g grant) bool {
 		return false
 	}
 	if t.info.Length > g.label.Total {
-		t.fail(fmt.Errorf("%w: the transfer has %d bytes and the receiver's buffer %d", sdr.ErrTooLong, t.info.Length, g.label.Total))
+		t.abort(abortTooLong, fmt.Errorf("%w: the transfer has %d bytes and the receiver's buffer %d", sdr.ErrTooLong, t.info.Length, g.label.Total))
 		return false
 	}
 	if i >= len(t.data) || t.data[i] != nil {
@@ -243,10 +243,13 @@ func (t *sendTransfer) complete() {
 	t.close(nil)
 }
 
-// fail gives the transfer up and sends ABORT to the receiver.
-func (t *sendTransfer) fail(err error) {
+// fail gives the transfer up.
+func (t *sendTransfer) fail(err error) { t.abort(abortOne, err) }
+
+// abort gives the transfer up and sends ABORT to the receiver, which says why.
+func (t *sendTransfer) abort(code uint8, err error) {
 	if t.state < closing {
-		t.o.port.Abort(t.id, abortOne)
+		t.o.port.Abort(t.id, code)
 		t.close(failure("send", t.id, err))
 	}
 }

@@ -306,7 +306,11 @@ func (q *QP) onAbort(f *wire.Frame) bool {
 		return false
 	}
 	if m := q.recvs[f.ID]; m != nil && m.err == nil {
-		m.err = &OpError{Op: "receive", Object: fmt.Sprintf("message %d", m.seq), Err: ErrAborted}
+		err := ErrAborted
+		if f.Code == abortTooLong {
+			err = fmt.Errorf("%w: %w: the sender's message has more than the buffer's %d bytes", err, ErrTooLong, m.length)
+		}
+		m.err = &OpError{Op: "receive", Object: fmt.Sprintf("message %d", m.seq), Err: err}
 	}
 	return true
 }

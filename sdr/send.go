@@ -239,7 +239,7 @@ func (m *sendMsg) grantedBy(now units.Instant, g grant) {
 	m.g, m.start = g, m.q.startChannel(m.seq, g.length)
 	m.q.enlist(m)
 	if m.high > g.length {
-		m.failWith(now, tooLong(m.high, g))
+		m.failTooLong(now)
 		return
 	}
 	m.length = min(m.length, g.length)
@@ -275,14 +275,17 @@ func (m *sendMsg) announce(now units.Instant) {
 	}
 }
 
-// failWith fails m before anything is sent; the peer gets
+// abortTooLong is the code of ABORT for a message that is longer than its receiver's buffer, as in package reliability.
+const abortTooLong = 3
+
+// failTooLong fails m before anything is sent; the peer gets
 // an END and, in the raw API, an ABORT. QP.mu is held.
-func (m *sendMsg) failWith(now units.Instant, err error) {
-	m.err = &OpError{Op: "send", Object: fmt.Sprintf("message %d", m.seq), Err: err}
+func (m *sendMsg) failTooLong(now units.Instant) {
+	m.err = &OpError{Op: "send", Object: fmt.Sprintf("message %d", m.seq), Err: tooLong(m.high, m.g)}
 	m.queue = nil
 	m.enter(sendFailed)
 	if q := m.q; q.cfg.Driver == nil && m.seq != 0 {
-		q.sess.Put(now, wire.Frame{Type: wire.TypeAbort, ID: m.seq, Code: 1}, 1)
+		q.sess.Put(now, wire.Frame{Type: wire.TypeAbort, ID: m.seq, Code: abortTooLong}, 1)
 	}
 }
 

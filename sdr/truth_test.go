@@ -51,6 +51,8 @@ func TestTooLongIsNoViolation(t *testing.T) {
 	_, err = s.Poll()
 	require.ErrorIs(t, err, sdr.ErrTooLong)
 	require.ErrorIs(t, r.Err(), sdr.ErrAborted)
+	require.ErrorIs(t, r.Err(), sdr.ErrTooLong)
+	require.ErrorContains(t, r.Err(), "1000")
 	all, err := r.Bitmap().AllSet(), r.Bitmap().Err()
 	require.NoError(t, err)
 	require.False(t, all, "nothing of it has arrived")

@@ -76,7 +76,7 @@ func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int, o SendOpti
 }
 
 // RecvMemory receives what the peer's SendMemory sends into n bytes at off of m and returns how many
-// bytes came, and their immediate. A longer transfer fails at both ends. Ending ctx gives the transfer up, as for SendMemory; when the
+// bytes came, and their immediate. A longer transfer fails at both ends, with sdr.ErrTooLong. Ending ctx gives the transfer up, as for SendMemory; when the
 // peer's SendMemory has returned nil, so does RecvMemory, whether ctx has ended or not.
 func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (RecvResult, error) {
 	got, err := c.lane[memoryLane].Recv(ctx, m.mr, units.Bytes(off), units.Bytes(n))
