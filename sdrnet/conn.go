@@ -28,6 +28,8 @@ type Conn struct {
 
 	out outgoing
 	in  incoming
+	// sendsFile and recvsFile are held by the SendFile and the RecvFile whose file is under way.
+	sendsFile, recvsFile turn
 	// stream holds a message between its Reads; nil without one.
 	stream atomic.Pointer[Stream]
 
@@ -53,7 +55,7 @@ func exchangeHello(ctx context.Context, s *oob.Conn, cfg *Config, h *host) (hell
 // newConn makes the lanes and connects them over s, which it closes when it fails.
 func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hello) (*Conn, error) {
 	c := &Conn{
-		cfg: cfg, host: h, closing: make(chan struct{}),
+		cfg: cfg, host: h, closing: make(chan struct{}), sendsFile: make(turn, 1), recvsFile: make(turn, 1),
 		local: s.LocalAddr(), remote: s.RemoteAddr(), peerPrivate: theirs.private,
 		release: func() error { return nil },
 	}

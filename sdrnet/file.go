@@ -95,12 +95,18 @@ func parseFileInfo(b []byte) (FileInfo, error) {
 // the peer has compared the SHA-256 of its copy and kept it. If the peer couldn't, the error says why and is an *oob.PeerError.
 //
 // It uses messages beside one SendFrom: while it runs, nobody else may call Recv at either end. What the peer sends meanwhile stays, in
-// order, for later calls of Recv; it fails the file when it takes more memory than Config.MaxMessage. Ending ctx gives the file up at
-// both ends. After an error the Conn is of no more use, and should be closed, unless the error is sdr.ErrArgument: then nothing was sent.
+// order, for later calls of Recv; it fails the file when it takes more memory than Config.MaxMessage. Calls from several goroutines take
+// turns. A file that travels the other way at the same time needs a Conn of its own. Ending ctx gives the file up at
+// both ends. After an error the Conn is of no more use, and should be closed, unless the error is sdr.ErrArgument, or ctx has ended before the
+// call's turn: then nothing was sent.
 func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
 	if err := info.check(); err != nil {
 		return err
 	}
+	if err := c.sendsFile.take(ctx, c.closing); err != nil {
+		return c.sendError(endedBy(ctx, err))
+	}
+	defer c.sendsFile.give()
 	return endedBy(ctx, c.sendWhole(ctx, r, info, p))
 }
 
@@ -185,6 +191,10 @@ func (c *Conn) sendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 // The same holds for it as for SendFile: nobody else may call Recv meanwhile, messages that come before the file has ended stay for Recv,
 // and ending ctx gives the file up. A message that comes instead of a file fails it.
 func (c *Conn) RecvFile(ctx context.Context, to FileTarget, p Progress) (FileInfo, error) {
+	if err := c.recvsFile.take(ctx, c.closing); err != nil {
+		return FileInfo{}, c.recvError(endedBy(ctx, err))
+	}
+	defer c.recvsFile.give()
 	info, err := c.recvFile(ctx, to, p)
 	if err != nil {
 		_ = c.CloseWithReason(err.Error())

@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -273,6 +274,63 @@ type hashedTarget struct {
 }
 
 func (f *hashedTarget) ReadAt(b []byte, off int64) (int, error) { return f.hashed.ReadAt(b, off) }
+
+// TestFilesFromSeveralGoroutines: calls over one connection take turns, at either end, so that no file gets another's content.
+func TestFilesFromSeveralGoroutines(t *testing.T) {
+	const files = 6
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	errs := make(chan error, 2*files)
+	kept := make(chan *target, files)
+	content := func(name string) string { return strings.Repeat(name, 1000) }
+	for i := range files {
+		to := newTarget(t)
+		go func() {
+			text := content(strconv.Itoa(i))
+			errs <- a.SendFile(ctx, strings.NewReader(text), sdrnet.FileInfo{Name: strconv.Itoa(i), Size: int64(len(text))}, nil)
+		}()
+		go func() {
+			_, err := b.RecvFile(ctx, to, nil)
+			errs <- err
+			kept <- to
+		}()
+	}
+	names := map[string]bool{}
+	for range 2 * files {
+		require.NoError(t, <-errs)
+	}
+	for range files {
+		to := <-kept
+		names[to.kept[0].Name] = true
+		require.Equal(t, content(to.kept[0].Name), string(must(os.ReadFile(to.Name()))))
+	}
+	require.Len(t, names, files)
+}
+
+// TestWaitsForFile: a call that is given up while it waits for another's file leaves that alone.
+func TestWaitsForFile(t *testing.T) {
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	errs := make(chan error, 2)
+	info := sdrnet.FileInfo{Size: 1}
+	begun := make(chan struct{})
+	content := talker{strings.NewReader("x"), sync.OnceFunc(func() {
+		close(begun)
+		for _, waits := range []func(context.Context) error{
+			func(ctx context.Context) error { return a.SendFile(ctx, strings.NewReader("y"), info, nil) },
+			func(ctx context.Context) error { _, err := b.RecvFile(ctx, nil, nil); return err },
+		} {
+			short, cancel := context.WithCancel(ctx)
+			cancel()
+			require.ErrorIs(t, waits(short), context.Canceled)
+		}
+	})}
+	go func() { errs <- a.SendFile(ctx, content, info, nil) }()
+	_, err := b.RecvFile(ctx, newTarget(t), nil)
+	require.NoError(t, err)
+	require.NoError(t, <-errs)
+	<-begun
+}
 
 // TestTwoSenders: both ends send a file, and neither takes the other's for an answer.
 func TestTwoSenders(t *testing.T) {
