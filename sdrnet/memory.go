@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -14,8 +16,11 @@ import (
 
 // Memory is registered memory, which devices read and write without a copy.
 type Memory struct {
-	mr  *sdr.MR
-	own []byte // to be freed with it, or nil
+	mr *sdr.MR
+
+	mu    sync.Mutex
+	own   []byte // to be freed with it, or nil; guarded by mu
+	freed bool   // guarded by mu
 }
 
 // Alloc returns n bytes of zeroed, page-aligned, registered memory outside the Go heap. Close it
@@ -36,27 +41,37 @@ func (c *Conn) Alloc(n int) (*Memory, error) {
 // Register makes b usable for SendMemory and RecvMemory until Close. b must stay allocated until then;
 // on a device of the kernel it is pinned, which counts against the memlock limit.
 func (c *Conn) Register(b []byte) (*Memory, error) {
-	mr, err := c.host.ctx.RegisterMemory(b, sdr.AccessRemoteWrite)
+	var mr *sdr.MR
+	err := error(sdr.ErrClosed) // also when others of its Listener keep the device open
+	if !c.closed() {
+		mr, err = c.host.ctx.RegisterMemory(b, sdr.AccessRemoteWrite)
+	}
 	if err != nil {
-		return nil, c.translate(err)
+		return nil, c.translate(operr.Wrap("register memory", units.Bytes(len(b)).String(), err))
 	}
 	return &Memory{mr: mr}, nil
 }
 
-// Bytes is the memory.
-func (m *Memory) Bytes() []byte { return m.mr.Bytes() }
+// Bytes is the memory, nil when Close has freed it.
+func (m *Memory) Bytes() []byte {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.freed {
+		return nil
+	}
+	return m.mr.Bytes()
+}
 
-// Close deregisters the memory, and frees what Alloc allocated. It returns sdr.ErrBusy while a call
-// uses it, from its begin on.
+// Close deregisters the memory, and frees what Alloc allocated: what Bytes returned must not be used any more, which would end the
+// process. It returns sdr.ErrBusy while a call uses it, from its begin on. It is idempotent.
 func (m *Memory) Close() error {
-	if err := m.mr.Close(); err != nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.mr.Close(); err != nil || m.own == nil {
 		return err
 	}
 	b := m.own
-	m.own = nil
-	if b == nil {
-		return nil
-	}
+	m.own, m.freed = nil, true
 	return sdr.FreeBuffer(b)
 }
 

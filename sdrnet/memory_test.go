@@ -100,3 +100,23 @@ func TestMemoryInUse(t *testing.T) {
 	require.NoError(t, out.Close())
 	cancel()
 }
+
+// TestMemoryAfterClose: nothing that was freed is handed out, and a closed Conn registers no memory, whoever has its device.
+func TestMemoryAfterClose(t *testing.T) {
+	a, b := pair(t, nil)
+	for _, c := range []*sdrnet.Conn{a, b} {
+		m, own := must(c.Alloc(3)), make([]byte, 3)
+		registered := must(c.Register(own))
+		require.Len(t, m.Bytes(), 3)
+		require.NoError(t, m.Close())
+		require.NoError(t, registered.Close())
+		require.Empty(t, m.Bytes())
+		require.Len(t, registered.Bytes(), 3, "the caller's")
+		require.NoError(t, m.Close())
+		require.NoError(t, c.Close())
+		_, err := c.Alloc(3)
+		require.ErrorIs(t, err, net.ErrClosed)
+		_, err = c.Register(own)
+		require.ErrorIs(t, err, net.ErrClosed)
+	}
+}
