@@ -62,6 +62,8 @@ type FileTarget interface {
 const (
 	infoSize = 24
 	maxName  = 255
+	// oneWay is what to do when what comes isn't what a file has next.
+	oneWay = "use SendFile at one end and RecvFile at the other, and another Conn for files that travel the other way meanwhile"
 	// reasonTime is how long a SendFile that has failed waits to hear why RecvFile has.
 	reasonTime = 2 * time.Second
 )
@@ -76,7 +78,7 @@ func (i FileInfo) encode() []byte {
 
 func parseFileInfo(b []byte) (FileInfo, error) {
 	if len(b) < infoSize || len(b) > infoSize+maxName {
-		return FileInfo{}, operr.New("receive", "file", "%w: the peer says nothing of a file: use SendFile at one end and RecvFile at the other", sdr.ErrMismatch)
+		return FileInfo{}, operr.New("receive", "file", "%w: the peer says nothing of a file: %s", sdr.ErrMismatch, oneWay)
 	}
 	nanoseconds := binary.BigEndian.Uint32(b[12:])
 	i := FileInfo{
@@ -133,7 +135,7 @@ func (c *Conn) sendWhole(ctx context.Context, r io.ReaderAt, info FileInfo, p Pr
 	defer m.Release()
 	if len(m.Bytes()) > 0 {
 		return &sdr.OpError{Op: "send", Object: "file", Err: sdr.ErrMismatch, Detail: fmt.Sprintf("the peer sends a file, too, or answers with %d bytes", len(m.Bytes())),
-			Fix: "use SendFile at one end and RecvFile at the other"}
+			Fix: oneWay}
 	}
 	return nil
 }
@@ -225,6 +227,9 @@ func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 		return info, midFile(err)
 	}
 	defer m.Release()
+	if n := len(m.Bytes()); n != sha256.Size {
+		return info, operr.New("receive", "file", "%w: %d bytes came where its SHA-256 was due: %s", sdr.ErrMismatch, n, oneWay)
+	}
 	sum, err := hashFile(ctx, to, size)
 	if err == nil && (size != info.Size || !bytes.Equal(sum, m.Bytes())) {
 		err = operr.New("receive", "file", "the SHA-256 of the copy differs from the original's: did the file change meanwhile? Nothing was kept")

@@ -459,6 +459,23 @@ func TestNoFile(t *testing.T) {
 	require.ErrorContains(t, err, "one end uses files and the other messages")
 }
 
+// TestNoChecksum: what comes instead of a file's SHA-256, such as the answer to a file that travels the other way, is not compared with it.
+func TestNoChecksum(t *testing.T) {
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	go func() {
+		_ = a.SendOfFile(ctx, make([]byte, 24)) // a file of no bytes
+		_ = a.SendFrom(ctx, strings.NewReader(""), 0, nil)
+		_ = a.SendOfFile(ctx, nil)
+	}()
+	to := newTarget(t)
+	_, err := b.RecvFile(ctx, to, nil)
+	require.ErrorIs(t, err, sdr.ErrMismatch)
+	require.ErrorContains(t, err, "0 bytes came where its SHA-256 was due")
+	require.ErrorContains(t, err, "another Conn for files that travel the other way")
+	require.Empty(t, to.kept)
+}
+
 // TestShorterThanSaid: a sender can't hand over less than it said, although it comes with the right SHA-256.
 func TestShorterThanSaid(t *testing.T) {
 	a, b := pair(t, nil)
