@@ -24,6 +24,10 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 		if errors.As(err, &op) {
 			cause = op.Err // OpError repeats the address
 		}
+		if d, ok := ctx.Deadline(); ok && isTimeout(err) && !time.Now().Before(d) {
+			<-ctx.Done() // the socket's timer may be the first to notice
+			cause = fmt.Errorf("%w (%w)", cause, ctx.Err())
+		}
 		return nil, &Error{Op: "dial", Object: addr, Err: cause, Fix: dialFix(err)}
 	}
 	if cfg.TLS != nil {

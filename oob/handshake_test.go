@@ -8,10 +8,12 @@ import (
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // fakeServer accepts one connection, sends it what, and returns what it answers.
@@ -142,6 +144,37 @@ func TestDialCancelled(t *testing.T) {
 	time.AfterFunc(30*time.Millisecond, cancel)
 	_, err := Dial(ctx, addr, Config{})
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A lateContext has a deadline that passes before its Err says so, as that of any context may.
+type lateContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// TestDialTimesOut: a connection attempt that the deadline of its context has ended says so with the context's error, although the socket's
+// own timer may be the first to notice.
+func TestDialTimesOut(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	require.NoError(t, unix.Listen(fd, 0)) // takes one connection; others get no answer
+	name, err := unix.Getsockname(fd)
+	require.NoError(t, err)
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*unix.SockaddrInet4).Port))
+	first, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	defer first.Close()
+
+	late, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+	defer cancel()
+	_, err = Dial(lateContext{late, time.Now().Add(20 * time.Millisecond)}, addr, Config{})
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "does a firewall drop the packets")
 }
 
 func TestDialServerThatHangsUp(t *testing.T) {
