@@ -146,3 +146,89 @@ func TestSchemeWithoutHalf(t *testing.T) {
 		})
 	}
 }
+
+// A wild scheme's sender asks for what it may not, once it may send anything.
+type wild struct {
+	scheme.Scheme
+	ask func(t scheme.Transfer, env *scheme.Env, out *scheme.Output)
+}
+
+type wildSender struct {
+	scheme.Sender
+	wild
+	t   scheme.Transfer
+	env *scheme.Env
+}
+
+func (w wild) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
+	s, err := w.Scheme.NewSender(t, env)
+	return wildSender{s, w, t, env}, err
+}
+
+func (w wildSender) Poll(now units.Instant, out *scheme.Output) (units.Instant, error) {
+	if out.Budget > 0 {
+		w.ask(w.t, w.env, out)
+		return units.Never, nil
+	}
+	return w.Sender.Poll(now, out)
+}
+
+// TestWildSender: a scheme that breaks the rules of package scheme is told which, at once: what it asks for would else be as if it had got lost, and the
+// transfer stand still.
+func TestWildSender(t *testing.T) {
+	sends := func(s ...scheme.Send) func(scheme.Transfer, *scheme.Env, *scheme.Output) {
+		return func(_ scheme.Transfer, _ *scheme.Env, out *scheme.Output) { out.Sends = append(out.Sends, s...) }
+	}
+	for _, c := range []struct {
+		says string
+		ask  func(t scheme.Transfer, env *scheme.Env, out *scheme.Output)
+	}{
+		{"data unit 5, and the receiver has posted buffers for 5", sends(scheme.Send{Unit: 5, Channel: scheme.HomeChannel})},
+		{"data unit 1073741823", sends(scheme.Send{Unit: scheme.Probe - 1, Channel: scheme.HomeChannel})},
+		{"parity unit 3, and the receiver has posted buffers for 0", sends(scheme.Send{Unit: scheme.Parity | 3, Channel: scheme.HomeChannel})},
+		{"channel 2, and there are 2", sends(scheme.Send{Channel: 2})},
+		{"channel -2, and there are 2", sends(scheme.Send{Channel: -2})},
+		{"units where its budget allows", func(_ scheme.Transfer, _ *scheme.Env, out *scheme.Output) {
+			out.Sends = append(out.Sends, make([]scheme.Send, out.Budget+1)...)
+		}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: func() scheme.Scheme { return wild{newSR(t, sr.NACK)(), c.ask} }})
+			r, err := p.conn[1].StartRecv(p.mr(1, 5000, 0), 0, 5000)
+			require.NoError(t, err)
+			s, err := p.conn[0].StartSend(p.mr(0, 5000, 1), 0, 5000, reliability.SendOptions{})
+			require.NoError(t, err)
+			p.until(units.Second, func() bool { return finished(r) && finished(s) })
+			require.ErrorIs(t, s.Err(), sdr.ErrArgument)
+			require.ErrorContains(t, s.Err(), "scheme sr-nack asks for ")
+			require.ErrorContains(t, s.Err(), c.says)
+			require.ErrorIs(t, r.Err(), sdr.ErrAborted)
+		})
+	}
+}
+
+// An empty scheme makes no halves, and no error.
+type empty struct{ scheme.Scheme }
+
+func (empty) NewSender(scheme.Transfer, *scheme.Env) (scheme.Sender, error)     { return nil, nil }
+func (empty) NewReceiver(scheme.Transfer, *scheme.Env) (scheme.Receiver, error) { return nil, nil }
+
+// TestSchemeWithNilHalf: that is an error, too.
+func TestSchemeWithNilHalf(t *testing.T) {
+	good := newSR(t, sr.RTO)
+	for side, says := range []string{"scheme sr made no sender", "scheme sr made no receiver"} {
+		made := 0
+		p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: func() scheme.Scheme {
+			if made++; made-1 == side {
+				return empty{good()}
+			}
+			return good()
+		}})
+		r, err := p.conn[1].StartRecv(p.mr(1, 100, 0), 0, 100)
+		require.NoError(t, err)
+		s, err := p.conn[0].StartSend(p.mr(0, 100, 1), 0, 100, reliability.SendOptions{})
+		require.NoError(t, err)
+		p.until(units.Second, func() bool { return finished(r) && finished(s) })
+		require.ErrorContains(t, []*reliability.Transfer{s, r}[side].Err(), says)
+	}
+}

@@ -238,6 +238,9 @@ func (t *recvTransfer) onStart(e *sdr.Event) {
 		return
 	}
 	core, err := t.in.cfg.Scheme.NewReceiver(t.info, &t.in.env)
+	if err == nil && core == nil {
+		err = fmt.Errorf("%w: scheme %s made no receiver", sdr.ErrArgument, t.in.cfg.Scheme.Name())
+	}
 	if err != nil {
 		t.fail(err)
 		return

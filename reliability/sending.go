@@ -334,6 +334,9 @@ func (t *sendTransfer) begin() error {
 	if t.info.Units > 0 {
 		t.updateEnv()
 		core, err := t.o.cfg.Scheme.NewSender(t.info, &t.env)
+		if err == nil && core == nil {
+			err = t.broken("made no sender")
+		}
 		if err != nil {
 			return err
 		}
