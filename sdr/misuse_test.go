@@ -133,3 +133,28 @@ func TestArrivalsOfTooFewChannels(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamRanges: what a stream can't send is refused by what is wrong with it.
+func TestStreamRanges(t *testing.T) {
+	p := newPair(t, link(), small)
+	s, err := p.qp[0].StartStream(p.mr(0, 4000, true), 0, 4000, sdr.SendOptions{})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		off, n units.Bytes
+		says   string
+	}{
+		{3072, 1024, "[3072, 3072+1024) is outside the message's 4000 bytes"},
+		{-1024, 1024, "outside"},
+		{0, 1 << 62, "outside"},
+		{1024, 0, "0 bytes at 1024: send at least one"},
+		{1024, -1, "send at least one"},
+		{1000, 1024, "does not lie on packets of 1024 bytes"},
+		{0, 1000, "does not lie on packets"},
+	} {
+		err := s.Send(c.off, c.n)
+		require.ErrorIs(t, err, sdr.ErrArgument)
+		require.ErrorContains(t, err, c.says)
+	}
+	require.NoError(t, s.Send(3072, 928))
+	require.NoError(t, s.End())
+}

@@ -153,7 +153,9 @@ func (m *sendMsg) queueRange(off, n units.Bytes) error {
 		return fmt.Errorf("%w: the stream was ended", ErrClosed)
 	case m.state() == sendStopped:
 		return ErrCompleted
-	case off < 0 || n <= 0 || off > m.length || n > m.length-off:
+	case n <= 0:
+		return fmt.Errorf("%w: %d bytes at %d: send at least one", ErrArgument, n, off)
+	case off < 0 || off > m.length || n > m.length-off:
 		return fmt.Errorf("%w: [%d, %d+%d) is outside the message's %d bytes", ErrArgument, off, off, n, m.length)
 	case off%mtu != 0 || n%mtu != 0 && off+n != m.length:
 		return fmt.Errorf("%w: [%d, %d+%d) does not lie on packets of %d bytes", ErrArgument, off, off, n, mtu)
