@@ -311,25 +311,24 @@ func TestFilesFromSeveralGoroutines(t *testing.T) {
 func TestWaitsForFile(t *testing.T) {
 	a, b := pair(t, nil)
 	ctx := testContext(t)
-	errs := make(chan error, 2)
+	errs := make(chan error, 1)
 	info := sdrnet.FileInfo{Size: 1}
-	begun := make(chan struct{})
-	content := talker{strings.NewReader("x"), sync.OnceFunc(func() {
-		close(begun)
-		for _, waits := range []func(context.Context) error{
-			func(ctx context.Context) error { return a.SendFile(ctx, strings.NewReader("y"), info, nil) },
-			func(ctx context.Context) error { _, err := b.RecvFile(ctx, nil, nil); return err },
-		} {
-			short, cancel := context.WithCancel(ctx)
-			cancel()
-			require.ErrorIs(t, waits(short), context.Canceled)
-		}
+	var waited []error
+	content := talker{strings.NewReader("x"), sync.OnceFunc(func() { // from when on both ends have begun
+		short, cancel := context.WithCancel(ctx)
+		cancel()
+		waited = append(waited, a.SendFile(short, strings.NewReader("y"), info, nil))
+		_, err := b.RecvFile(short, nil, nil)
+		waited = append(waited, err)
 	})}
 	go func() { errs <- a.SendFile(ctx, content, info, nil) }()
 	_, err := b.RecvFile(ctx, newTarget(t), nil)
 	require.NoError(t, err)
 	require.NoError(t, <-errs)
-	<-begun
+	require.Len(t, waited, 2)
+	for _, err := range waited {
+		require.ErrorIs(t, err, context.Canceled)
+	}
 }
 
 // TestTwoSenders: both ends send a file, and neither takes the other's for an answer.
