@@ -53,11 +53,7 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 		all.remove(mine)
 		t.o.out.Window = o.pace.room(t.cost, all)
 		var err error
-		if next, err = t.core.Poll(now, &t.o.out); err != nil {
-			t.fail(err)
-			return now
-		}
-		if err := t.checkSends(); err != nil {
+		if next, err = t.ask(now); err != nil {
 			t.fail(err)
 			return now
 		}
@@ -97,6 +93,14 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 		next = min(next, o.pace.changes(now))
 	}
 	return next
+}
+
+// ask polls the core, and checks what it asks for.
+func (t *sendTransfer) ask(now units.Instant) (next units.Instant, err error) {
+	if next, err = t.core.Poll(now, &t.o.out); err != nil {
+		return now, err
+	}
+	return next, t.checkSends()
 }
 
 // checkSends says which bound of package scheme the core doesn't keep. What it may not ask for would never arrive, and the transfer stand still

@@ -42,7 +42,7 @@ func (c *Conn) Alloc(n int) (*Memory, error) {
 // on a device of the kernel it is pinned, which counts against the memlock limit.
 func (c *Conn) Register(b []byte) (*Memory, error) {
 	var mr *sdr.MR
-	err := error(sdr.ErrClosed) // also when others of its Listener keep the device open
+	err := sdr.ErrClosed // also when others of its Listener keep the device open
 	if !c.closed() {
 		mr, err = c.host.ctx.RegisterMemory(b, sdr.AccessRemoteWrite)
 	}
