@@ -41,3 +41,20 @@ func TestManyInFlight(t *testing.T) {
 		require.Less(t, try, 3, "three times")
 	}
 }
+
+// TestSmallOnesThatShareTheRate: where many small transfers share a rate that holds them back, adaptive moves as many as a scheme without
+// parity would: each parity unit would take the place of a transfer, to save a round trip when one gets lost.
+func TestSmallOnesThatShareTheRate(t *testing.T) {
+	moved := map[string]int{}
+	for _, name := range []string{"adaptive", "sr-nack"} {
+		p := newPair(t, setup{
+			net: sim.Config{Rate: units.Gbit, Seed: 1, Link: sim.Link{Rate: 50 * units.Mbit, Delay: 10 * ms, Loss: sim.Loss{Drop: 1e-3}}},
+			qp:  sdr.QPConfig{MTU: 1024, MaxMessage: units.MiB}, conn: reliability.Config{Rate: 47 * units.Mbit}, scheme: allSchemes(t)[name],
+		})
+		s := p.stream(0, 1024, 256)
+		p.until(10*units.Second, func() bool { s.turn(); return p.net.Now() >= units.Instant(2*units.Second) })
+		moved[name] = s.finished
+	}
+	t.Log(moved)
+	require.Greater(t, float64(moved["adaptive"]), 0.95*float64(moved["sr-nack"]))
+}

@@ -352,7 +352,9 @@ func (t *sendTransfer) begin() error {
 // updateEnv updates what the core sees of the connection, and how far it may send.
 func (t *sendTransfer) updateEnv() {
 	t.env = t.o.env
-	t.env.Crowded = t.o.pace.limited && t.o.pace.rate() != 0 && len(t.o.transfers) > 1
+	if t.o.pace.limited && t.o.pace.rate() != 0 {
+		t.env.Waiting = len(t.o.transfers) - 1
+	}
 	t.env.DataLimit, t.env.ParityLimit = t.limits()
 }
 

@@ -172,6 +172,28 @@ func TestPlansAreValid(t *testing.T) {
 	}
 }
 
+// Where other transfers wait for the rate, a short tail gets the rows that save more than these wait, and often none.
+func TestRowsThatOthersWaitFor(t *testing.T) {
+	for _, c := range []struct{ units, waiting, rows int }{
+		{1, 0, 2}, {16, 0, 3}, // one more than the risk asks for costs nothing
+		{1, 1, 1}, {1, 50, 1}, {1, 1000, 0},
+		{16, 1, 2}, {16, 1000, 1}, {16, 20_000, 0},
+		{100, 100_000, 4}, // not that short
+	} {
+		m, env := newModel(), testEnv()
+		m.observe(1000, 1, 1)
+		env.Waiting = c.waiting
+		tr := testTransfer(c.units)
+		p := newPlan(&m, &tr, env)
+		require.Equal(t, c.rows, p.rows, "%+v: %+v, %s", c, p, p.explain(&m, env))
+		require.Equal(t, c.rows == 0, p.groups == 0, "%+v: %+v", c, p)
+		if p.groups == 0 {
+			require.Equal(t, tr.Units, p.tail)
+			require.Contains(t, p.explain(&m, env), "other transfers would wait")
+		}
+	}
+}
+
 // Each group is spread over the channels.
 func TestGroupsAreSpreadOverChannels(t *testing.T) {
 	for channels := 1; channels <= 64; channels++ {

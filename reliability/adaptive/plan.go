@@ -19,7 +19,8 @@ const (
 	leastFull = 160
 	// leastSpread is from how many groups on one or two more cost little.
 	leastSpread = 8
-	// smallTail is up to how many units one row more costs nothing, where no other transfer waits for its turn.
+	// smallTail is up to how many units one row more costs nothing, where no other transfer waits for its turn. Where others do, a row
+	// is a large part of what so few units send.
 	smallTail = 32
 )
 
@@ -71,21 +72,36 @@ func newPlan(m *model, t *scheme.Transfer, env *scheme.Env) plan {
 		// from the rate at its beginning, and to code as much as smallTail costs a row at most.
 		want = max(want, min(t.Units, smallTail))
 	}
+	may := mayFail(each, want, env)
 	p.wantTail = want
-	p.split(m, want, env)
+	p.split(m, want, env, may)
 	for p.groups > 0 && p.parity() > env.ParityLimit {
 		// Less room than that: protect as much of the end as there is room for.
 		room := max(0, env.ParityLimit-env.ParityLimit/16)
 		want = min(want-1, (p.units-p.tail)*room/p.parity())
-		p.split(m, want, env)
+		p.split(m, want, env, may)
 	}
 	return p
 }
 
-// split makes the last n units the tail.
-func (p *plan) split(m *model, n int, env *scheme.Env) {
+// mayFail is how often the rows of a tail of n units may fail to recover it. Where other transfers wait for the rate, each row makes all of
+// them wait for a unit's time longer, and what it saves is a round trip as often as those before it fail: more rows than that pays for
+// are none for a short tail.
+func mayFail(each units.Duration, n int, env *scheme.Env) float64 {
+	if env.Waiting == 0 || env.RTT <= 0 || n > smallTail {
+		return risk
+	}
+	return max(risk, float64(each)*float64(env.Waiting)/float64(env.RTT))
+}
+
+// split makes the last n units the tail, with rows that fail to recover it as often as they may; none, if repeating what gets lost does.
+func (p *plan) split(m *model, n int, env *scheme.Env, may float64) {
 	p.tail, p.groups, p.rows = p.units-n, 0, 0
 	if n <= 0 {
+		p.tail = p.units
+		return
+	}
+	if may > risk && m.law(n, 1).tooMany(n, 0) <= may {
 		p.tail = p.units
 		return
 	}
@@ -93,8 +109,8 @@ func (p *plan) split(m *model, n int, env *scheme.Env) {
 	for range 8 {
 		k := p.k()
 		limit := max(3, (k+2)/3)
-		rows := m.law(k, p.groups).rowsFor(k, p.groups, limit, risk)
-		if n <= smallTail && !env.Crowded {
+		rows := m.law(k, p.groups).rowsFor(k, p.groups, limit, may)
+		if n <= smallTail && env.Waiting == 0 {
 			rows = min(rows+1, limit)
 		}
 		p.rows = rows
@@ -146,6 +162,10 @@ func mostGroups(n int) int { return min(n, n/16+8) }
 func (p *plan) explain(m *model, env *scheme.Env) string {
 	if p.groups == 0 && env.Rate == 0 {
 		return "no code, each lost unit is repeated: without a rate (pacing) there is no idle time for parity, and repeats cost little on a short round trip"
+	}
+	if p.groups == 0 && env.Waiting > 0 && env.ParityLimit > 0 {
+		return fmt.Sprintf("no code, each lost unit is repeated: for parity %s would wait, for longer than it saves; at most %.2g of the units get lost",
+			plural(env.Waiting, "other transfer"), m.drop())
 	}
 	why := fmt.Sprintf("at most %.2g of the units get lost, in bursts of %.1f on average; rate %v, RTT %v",
 		m.drop(), m.meanBurst(), env.Rate, units.FormatDuration(env.RTT))

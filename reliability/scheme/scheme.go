@@ -93,9 +93,9 @@ type Env struct {
 	// ParityLimit is such a limit for parity units, counted from 0 over the
 	// transfer. Sender only.
 	ParityLimit int
-	// Crowded says that the rate holds back what several transfers have to send: what one of them sends more, another waits for. Sender
+	// Waiting is how many other transfers have something to send that the rate holds back: they wait for what this one sends. Sender
 	// only.
-	Crowded bool
+	Waiting int
 	// ECN says that within the last round trip the sender was notified that packets
 	// met a queue that marks. Sender only, and only on devices that report it.
 	ECN bool
