@@ -96,12 +96,8 @@ func (o *outgoing) start(t *Transfer, mr *sdr.MR, off, n units.Bytes) {
 	o.started = append(o.started, s)
 }
 
-// recycle keeps the memory of t, which has ended. Nothing refers to it but transfers, which progress is about to take it out of, and
-// perhaps a grant that waits.
+// recycle keeps the memory of t, which has ended. Nothing refers to it but transfers, which progress is about to take it out of.
 func (o *outgoing) recycle(t *sendTransfer) {
-	if len(o.waiting) > 0 {
-		return
-	}
 	*t = sendTransfer{id: t.id, state: t.state}
 	o.spare.Put(t)
 }

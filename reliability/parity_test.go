@@ -48,3 +48,27 @@ func TestNoParityPool(t *testing.T) {
 		})
 	}
 }
+
+// A sender without memory for parity gives back what it was granted for it when the transfer ends: otherwise it keeps each
+// grant for good, and takes no more when it has twice as many as there are slots.
+func TestGrantsOfParityWithoutMemoryAreGivenBack(t *testing.T) {
+	for _, generations := range []bool{false, true} {
+		p := newPair(t, setup{
+			net: sim.Config{Rate: units.Gbit, Seed: 1, NoFullSequence: generations, Link: sim.Link{Delay: ms}},
+			qp: sdr.QPConfig{
+				MTU: 1024, MaxMessage: 64 * units.KiB, MSL: ms,
+				Split: sdr.Split{SlotBits: 3, OffsetBits: 25, FragmentBits: 4},
+			},
+			conn:   reliability.Config{Window: 2},
+			scheme: newAdaptive(t),
+			adjust: func(side int, c *reliability.Config) {
+				if side == 0 {
+					c.ParityPool = 16 * units.KiB
+				}
+			},
+		})
+		for range 40 {
+			require.Less(t, p.timed(10*units.KiB), 20*ms)
+		}
+	}
+}

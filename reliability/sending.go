@@ -259,6 +259,7 @@ func (t *sendTransfer) close(err error) {
 	t.to(closing)
 	t.err, t.deferred = err, nil
 	t.recount()
+	t.o.endWaiting(t)
 	for _, ms := range [...][]*sendMessage{t.data, t.parity} {
 		for _, m := range ms {
 			if m != nil {
@@ -412,11 +413,7 @@ func (t *sendTransfer) openParity(g grant) bool {
 		t.fail(err)
 		return false
 	}
-	switch {
-	case s != nil:
-	case t.o.parity.all == 0:
-		return false // none will ever be free: kept, such grants would be all that the peer may have posted in the end
-	default:
+	if s == nil {
 		t.o.waiting = append(t.o.waiting, waitingGrant{t, g})
 		return true
 	}
@@ -447,6 +444,18 @@ func (t *sendTransfer) reclaimParity() {
 			return false
 		}
 		t.o.freeParity(m)
+		return true
+	})
+}
+
+// endWaiting gives back the grants of t that wait for memory. The receiver may need their slots for what t's successors send, and
+// nothing else may ever free any memory.
+func (o *outgoing) endWaiting(t *sendTransfer) {
+	o.waiting = slices.DeleteFunc(o.waiting, func(w waitingGrant) bool {
+		if w.t != t {
+			return false
+		}
+		o.port.EndGranted(w.g.seq)
 		return true
 	})
 }
