@@ -81,8 +81,11 @@ func (in *incoming) recycle(t *recvTransfer) {
 	in.spare.Put(t)
 }
 
+// byID compares for the order of transfers.
+func byID(t *recvTransfer, id uint64) int { return int(int64(t.id - id)) }
+
 func (in *incoming) find(id uint64) *recvTransfer {
-	i, ok := slices.BinarySearchFunc(in.transfers, id, func(t *recvTransfer, id uint64) int { return int(int64(t.id - id)) })
+	i, ok := slices.BinarySearchFunc(in.transfers, id, byID)
 	if !ok {
 		return nil
 	}

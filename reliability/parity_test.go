@@ -3,6 +3,7 @@
 package reliability_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,6 +70,46 @@ func TestGrantsOfParityWithoutMemoryAreGivenBack(t *testing.T) {
 		})
 		for range 40 {
 			require.Less(t, p.timed(10*units.KiB), 20*ms)
+		}
+	}
+}
+
+// A parity message stays open until its transfer ends, which therefore needs places in the same round of slots for all its data. Neither
+// transfers that have ended since, nor those that come later, may have them.
+func TestParityLeavesRoomForItsData(t *testing.T) {
+	const message = 16 * units.KiB
+	for _, first := range []units.Bytes{0, 3, 7} {
+		for second := range units.Bytes(12) {
+			p := newPair(t, setup{
+				net: sim.Config{Rate: units.Gbit, Seed: 1, Link: sim.Link{Delay: ms}},
+				qp: sdr.QPConfig{
+					MTU: 1024, MaxMessage: message, Split: sdr.Split{SlotBits: 4, OffsetBits: 24, FragmentBits: 4},
+				},
+				conn:   reliability.Config{Window: 1, ParityPool: 2 * message, Rate: units.Gbit},
+				scheme: newAdaptive(t),
+			})
+			var all []*reliability.Transfer
+			for i := range 20 {
+				n := units.Bytes(1000)
+				switch i {
+				case 0:
+					n += first * message
+				case 1:
+					n += second * message
+				}
+				src, dst := p.mr(0, n, 1), p.mr(1, n, 0)
+				r, err := p.conn[1].StartRecv(dst, 0, n)
+				require.NoError(t, err)
+				s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
+				require.NoError(t, err)
+				all = append(all, r, s)
+			}
+			p.until(10*units.Second, func() bool {
+				return !slices.ContainsFunc(all, func(t *reliability.Transfer) bool { return !finished(t) })
+			})
+			for _, x := range all {
+				require.NoError(t, x.Err(), "%d and %d messages", first, second)
+			}
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (t *recvTransfer) postData(before int) bool {
 		if t.data[i] != nil {
 			continue
 		}
-		if !t.in.fits(before, 1) {
+		if !t.in.fits(before) {
 			return false
 		}
 		begin, n := t.in.message(i, t.length)
@@ -146,7 +146,7 @@ func (t *recvTransfer) postData(before int) bool {
 // postParity offers parity messages; false: no slot.
 func (t *recvTransfer) postParity(before int) bool {
 	for len(t.parity) < t.parityWanted {
-		if !t.in.fits(before+t.dataToPost(), 1) {
+		if !t.in.fits(before + t.dataToPost() + t.in.dataHeldUp(t)) {
 			return true
 		}
 		mem, err := t.in.parity.acquire(t.mr, sdr.AccessRemoteWrite)
@@ -189,7 +189,6 @@ func (t *recvTransfer) post(mr *sdr.MR, off, n units.Bytes, role sdr.Role, i int
 		return nil, err
 	}
 	t.in.messages[h.Seq()] = m
-	t.in.room.posted++
 	t.in.room.next = h.Seq() + 1
 	t.unfenced++
 	return m, nil
@@ -474,7 +473,6 @@ func (t *recvTransfer) release() {
 	for _, m := range t.parity {
 		t.in.freeParity(m)
 	}
-	t.in.room.posted -= t.dataPosted + len(t.parity)
 	t.in.room.changed = true
 	recycle(t.core)
 	t.finish(t.err)

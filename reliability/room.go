@@ -4,6 +4,7 @@ package reliability
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/sdr-rdma/go-sdr/sdr"
 )
@@ -16,8 +17,7 @@ import (
 // A room is what all receives together have of the slots. It is kept as things change, so
 // that a look costs the same however many receives there are.
 type room struct {
-	posted int // messages of receives that have not ended
-	toPost int // messages that they still want
+	toPost int // messages that the receives that have not ended still want
 	// next follows the last message posted, and no message below oldest is open.
 	next, oldest uint64
 	// changed: something that could not be posted may find room now.
@@ -44,21 +44,31 @@ func (in *incoming) book(t *recvTransfer) {
 	in.room.changed = true
 }
 
-// fits reports whether more messages may be posted: whether they, and those that have to be
-// posted before them or may not be held up by them, find room in the round of slots that
+// fits reports whether one more message may be posted: whether it, and those that have to be
+// posted before it or may not be held up by it, find room in the round of slots that
 // begins with the oldest open one.
-func (in *incoming) fits(before, more int) bool {
-	slots, r := in.qcfg.Split.Slots(), &in.room
-	if r.posted+r.toPost <= slots {
-		return true // a round has room for everything
-	}
+func (in *incoming) fits(before int) bool {
+	r := &in.room
 	for r.oldest < r.next {
 		if _, open := in.messages[r.oldest]; open {
 			break
 		}
 		r.oldest++
 	}
-	return int(r.next-r.oldest)+before+more <= slots
+	left := in.qcfg.Split.Slots() - int(r.next-r.oldest)
+	return r.toPost <= left || before+1 <= left
+}
+
+// dataHeldUp is how many data messages those that follow t must still post while parity of theirs is open: it was posted where there was
+// room for them all.
+func (in *incoming) dataHeldUp(t *recvTransfer) (n int) {
+	i, _ := slices.BinarySearchFunc(in.transfers, t.id+1, byID)
+	for _, later := range in.transfers[i:] {
+		if len(later.parity) > later.parityBase {
+			n += later.dataToPost()
+		}
+	}
+	return n
 }
 
 // postFailed fails t, unless the slot is only not free yet.
