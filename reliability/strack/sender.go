@@ -31,7 +31,10 @@ type sender struct {
 	delivered []scheme.Mark  // how much each channel has delivered, by the peer
 	srtt      units.Duration // of all channels, by what they deliver
 	backoff   uint
-	nextProbe units.Instant // when dead channels are probed next
+	nextProbe units.Instant // when dead channels are probed next, those from deadFrom on
+	deadFrom  int
+	// probedLast: the last packet was a probe.
+	probedLast bool
 
 	coding coding
 	lost   int  // units that the receiver has computed, and were lost
@@ -46,7 +49,7 @@ type sender struct {
 // A transmission is the last one of a unit.
 type transmission struct {
 	at      units.Instant
-	order   uint32 // among those of its channel
+	order   uint32 // among those of its channel; of a probe whose number was used before and not answered, that of the first
 	channel uint16
 	times   uint8 // how often the unit was sent, up to 255; of a probe, how many of its number have not been answered
 	lost    bool  // proved so since
@@ -157,10 +160,16 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, err
 	s.onTimer(now)
 	s.encode(out)
 	room := min(out.Budget, cap(out.Sends))
-	next := s.probeDead(now, out, room)
+	next := units.Never
+	if room > 1 || !s.probedLast {
+		next = s.probeDead(now, out, room)
+	}
 	refused := false
 	for len(out.Sends) < room && !refused {
-		refused = !s.send(now, out)
+		refused = !s.send(now, out, room)
+	}
+	if room == 1 {
+		next = min(next, s.probeDead(now, out, room))
 	}
 	if !refused {
 		// The budget was used up before the core was done: Conn comes back when there is more.
@@ -194,8 +203,9 @@ func (s *sender) onTimer(now units.Instant) {
 	}
 }
 
-// send adds the next packet of the core; false: there is none.
-func (s *sender) send(now units.Instant, out *scheme.Output) bool {
+// send adds the next packet of the core; false: there is none. At a low rate a probe is due whenever something may be sent. Units take
+// turns with them then, or none would ever leave.
+func (s *sender) send(now units.Instant, out *scheme.Output, room int) bool {
 	fresh := max(out.Window-s.Outstanding(), 0)
 	s.core.Limit(uint32(min(s.limit(), int(s.core.Sent())+fresh)))
 	var p transport.Packet
@@ -203,9 +213,12 @@ func (s *sender) send(now units.Instant, out *scheme.Output) bool {
 		return false
 	}
 	if p.Kind == transport.Probe {
-		s.sendProbe(now, out, p.Entropy)
+		if !s.probedLast || len(out.Sends)+1 < room || !s.send(now, out, room) {
+			s.sendProbe(now, out, p.Entropy)
+		}
 		return true
 	}
+	s.probedLast = false
 	x := s.at(p.PSN)
 	repeat := p.Flags&transport.Repeat != 0
 	if !repeat {
@@ -219,28 +232,38 @@ func (s *sender) send(now units.Instant, out *scheme.Output) bool {
 func (s *sender) sendProbe(now units.Instant, out *scheme.Output, channel uint16) {
 	n := s.probe % scheme.Probes
 	s.probe++
+	s.probedLast = true
 	x := &s.probes[n]
 	if now.Sub(x.at) > max(probeGone, s.timeout()) {
 		x.times = 0 // what has not been answered by now won't be
 	}
-	*x = transmission{at: now, order: s.paths.sent(channel), channel: channel, times: x.times + min(1, 255-x.times)}
+	order := s.paths.sent(channel)
+	if x.times > 0 && x.channel == channel {
+		order = x.order // which of them will be answered isn't known
+	}
+	*x = transmission{at: now, order: order, channel: channel, times: x.times + min(1, 255-x.times)}
 	out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Probe | scheme.Unit(n), Channel: int(channel)})
 }
 
-// probeDead asks dead channels for a sign of life, now and then, and returns when to do so again.
+// probeDead asks dead channels for a sign of life, now and then, and returns when to do so again. Those for which there is no room have
+// their turn when Conn comes back with more.
 func (s *sender) probeDead(now units.Instant, out *scheme.Output, room int) units.Instant {
-	c := s.paths.nextDead(0)
-	if c < 0 {
+	if s.paths.nextDead(0) < 0 {
 		return units.Never
 	}
 	if now < s.nextProbe {
 		return s.nextProbe
 	}
-	for ; c >= 0 && len(out.Sends) < room; c = s.paths.nextDead(c + 1) {
+	for len(out.Sends) < room {
+		c := s.paths.nextDead(s.deadFrom)
+		if c < 0 {
+			s.deadFrom, s.nextProbe = 0, now.Add(deadProbeRTTs*max(s.msg.BaseRTT, s.env.RTT))
+			return s.nextProbe
+		}
 		s.sendProbe(now, out, uint16(c))
+		s.deadFrom = c + 1
 	}
-	s.nextProbe = now.Add(deadProbeRTTs * max(s.msg.BaseRTT, s.env.RTT))
-	return s.nextProbe
+	return units.Never
 }
 
 var errClaims = errors.New("strack: the peer acknowledges what can't be")
@@ -329,11 +352,15 @@ func (s *sender) onAck(now units.Instant, a *ack) bool {
 	if a.flags&flagECN != 0 {
 		s.ack.Flags |= transport.Echo
 	}
-	if s.ack.Sent != units.Never {
+	answersProbe := a.flags&flagProbe != 0 && x.times > 0
+	switch {
+	case s.ack.Sent != units.Never:
 		s.measured(now, x, s.ack.Entropy)
 		s.paths.passed(x)
+	case answersProbe && a.channel == int(x.channel):
+		s.paths.passed(x) // of a channel that was dead: what it had under way is lost
 	}
-	if a.flags&flagProbe != 0 && x.times > 0 {
+	if answersProbe {
 		x.times--
 	}
 	before, refused := s.core.Expected(), s.core.Violations()
