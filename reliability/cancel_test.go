@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reliability_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A receive that is given up while none of its messages is open, as each that was posted is whole and there are no free slots for more,
+// tells its sender all the same.
+func TestCancelBetweenMessages(t *testing.T) {
+	const message = 16 * units.KiB
+	p := newPair(t, setup{
+		// A fence takes long, so that there are four messages and then none for a while.
+		net: sim.Config{Rate: units.Gbit, RevokeTime: 100 * ms, Link: sim.Link{Delay: ms}},
+		qp: sdr.QPConfig{
+			MTU: 1024, MaxMessage: message, Split: sdr.Split{SlotBits: 2, OffsetBits: 26, FragmentBits: 4},
+		},
+		conn:   reliability.Config{Window: 2, Rate: units.Gbit},
+		scheme: newSR(t, sr.NACK),
+	})
+	p.run(200 * ms) // for the fence of the connection check
+	const n = 6 * message
+	src, dst := p.mr(0, n, 1), p.mr(1, n, 0)
+	r, err := p.conn[1].StartRecv(dst, 0, n)
+	require.NoError(t, err)
+	s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
+	require.NoError(t, err)
+	p.run(30 * ms)
+	placed, _ := r.Progress()
+	require.Less(t, placed, n-message)
+	enough := errors.New("enough")
+	r.Cancel(enough)
+	p.until(units.Second, func() bool { return finished(r) && finished(s) })
+	require.ErrorIs(t, r.Err(), enough)
+	require.ErrorIs(t, s.Err(), sdr.ErrCompleted)
+}
