@@ -357,10 +357,10 @@ func (t *recvTransfer) completeFilled() {
 }
 
 // completePassed completes messages that a partial scheme won't fill any more:
-// those that packets half a window further on have passed.
+// those that packets half a window further on have passed. What a buffer has beyond the transfer's length carries none.
 func (t *recvTransfer) completePassed() {
 	half := t.in.cfg.Window / 2
-	for i := t.front; i+half < len(t.data); i++ {
+	for i := t.front; i+half < t.wanted; i++ {
 		m, ahead := t.data[i], t.data[i+half]
 		if ahead == nil || m == nil {
 			return
