@@ -288,6 +288,10 @@ func (t *recvTransfer) progress() units.Instant {
 	}
 	now := t.in.now
 	t.completeFilled()
+	if t.in.partial && t.front == t.wanted {
+		t.done() // nothing more can come, and the sender, which has been told, may say nothing more either
+		return now
+	}
 	if now >= t.countAt {
 		t.countAt = now.Add(t.in.env.AckInterval)
 		t.count()
