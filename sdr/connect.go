@@ -33,6 +33,10 @@ const (
 	mostCheckPause = units.Second
 )
 
+// leastControl is how long control datagrams may be at least, whatever the MTU, where the device has any so long: the IBTA's least MTU. Shorter
+// ones have no room for what a scheme has to say.
+const leastControl = 256
+
 // Connect connects the QP to the peer that info came from (paper, Table 1:
 // qp_connect) and returns when full-size packets have passed in both directions.
 // Both sides must call it. Ending ctx closes nothing; the QP should be closed then.
@@ -89,7 +93,7 @@ func (q *QP) StartConnect(info Info) error {
 	}
 	now := q.ep.Now()
 	q.peer = p
-	q.sess = control.NewSession(now, p.connID, int(min(q.cfg.MTU, q.ep.controlMTU())))
+	q.sess = control.NewSession(now, p.connID, int(min(max(q.cfg.MTU, leastControl), q.ep.controlMTU())))
 	if !q.caps.Virtual {
 		q.sess.HoldBack(holdBack)
 	}
