@@ -288,3 +288,15 @@ func TestBlockingCallsInDriver(t *testing.T) {
 		})
 	}
 }
+
+// TestPeerDiesWhileFencesTakeTime: time goes on between the peer's death and the fences of what it was to write.
+func TestPeerDiesWhileFencesTakeTime(t *testing.T) {
+	sc := link()
+	sc.RevokeTime = ms
+	p := newPair(t, sc, small)
+	h, err := p.qp[1].PostRecv(p.mr(1, 4096, false), 0, 4096)
+	require.NoError(t, err)
+	require.NoError(t, p.ctx[0].Close())
+	p.until(40*units.Second, h.Done)
+	require.ErrorIs(t, h.Err(), sdr.ErrPeerDead)
+}

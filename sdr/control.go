@@ -41,9 +41,9 @@ func (q *QP) pending() bool {
 	return q.state() == qpConnecting || q.expecting || len(q.recvs) > 0 || len(q.sends) > 0 || q.sess.Unacked() > 0
 }
 
-// deadline is when the silence of the peer will have lasted too long.
+// deadline is when the silence of the peer will have lasted too long, of a QP that still works.
 func (q *QP) deadline() units.Instant {
-	if !q.pending() {
+	if q.state() >= qpClosing || !q.pending() {
 		return units.Never
 	}
 	return q.sess.LastReceived().Add(q.cfg.Silence)

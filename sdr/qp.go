@@ -351,7 +351,7 @@ func (q *QP) notifyDriver() {
 
 // checkPeer fails the QP when the peer has been silent for too long; mu is held.
 func (q *QP) checkPeer(now units.Instant) {
-	if q.sess == nil || q.state() >= qpClosing || now < q.deadline() {
+	if q.sess == nil || now < q.deadline() {
 		return
 	}
 	q.fail(&OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
