@@ -146,7 +146,7 @@ func (t *recvTransfer) postData(before int) bool {
 // postParity offers parity messages; false: no slot.
 func (t *recvTransfer) postParity(before int) bool {
 	for len(t.parity) < t.parityWanted {
-		if !t.in.fits(before + t.dataToPost() + t.in.dataHeldUp(t)) {
+		if !t.in.fitsParity(t, before) {
 			return true
 		}
 		mem, err := t.in.parity.acquire(t.mr, sdr.AccessRemoteWrite)

@@ -44,10 +44,8 @@ func (in *incoming) book(t *recvTransfer) {
 	in.room.changed = true
 }
 
-// fits reports whether one more message may be posted: whether it, and those that have to be
-// posted before it or may not be held up by it, find room in the round of slots that
-// begins with the oldest open one.
-func (in *incoming) fits(before int) bool {
+// left is how many more messages find room in the round of slots that begins with the oldest open one.
+func (in *incoming) left() int {
 	r := &in.room
 	for r.oldest < r.next {
 		if _, open := in.messages[r.oldest]; open {
@@ -55,8 +53,20 @@ func (in *incoming) fits(before int) bool {
 		}
 		r.oldest++
 	}
-	left := in.qcfg.Split.Slots() - int(r.next-r.oldest)
-	return r.toPost <= left || before+1 <= left
+	return in.qcfg.Split.Slots() - int(r.next-r.oldest)
+}
+
+// fits reports whether a data message may be posted: whether it finds room, and those do that have to be posted before it.
+func (in *incoming) fits(before int) bool {
+	left := in.left()
+	return in.room.toPost <= left || before < left
+}
+
+// fitsParity reports whether t may post a parity message: whether it finds room, and all data messages do that it must not hold up.
+func (in *incoming) fitsParity(t *recvTransfer, before int) bool {
+	left := in.left()
+	before += t.dataToPost()
+	return in.room.toPost <= left || before < left && before+in.dataHeldUp(t) < left
 }
 
 // dataHeldUp is how many data messages those that follow t must still post while parity of theirs is open: it was posted where there was
@@ -64,6 +74,9 @@ func (in *incoming) fits(before int) bool {
 func (in *incoming) dataHeldUp(t *recvTransfer) (n int) {
 	i, _ := slices.BinarySearchFunc(in.transfers, t.id+1, byID)
 	for _, later := range in.transfers[i:] {
+		if later.state < closing && later.dataPosted == 0 && len(later.parity) == 0 {
+			break // nothing is posted for those after it either
+		}
 		if len(later.parity) > later.parityBase {
 			n += later.dataToPost()
 		}
