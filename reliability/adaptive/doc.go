@@ -22,7 +22,8 @@
 // How many rows follows from the drop rate and the length of bursts, remembered
 // from transfer to transfer (model.go, binomial.go). Only random loss is learnt from
 // (docs/congestion.md): a full queue would get fuller by parity, and is the congestion
-// control's affair, which alone owns the rate.
+// control's affair, which alone owns the rate. Where other transfers wait for that rate,
+// a tail of a few units has the rows that save more than these lose by them, often none.
 //
 // # How it is put together
 //
