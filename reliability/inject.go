@@ -176,7 +176,7 @@ func (t *sendTransfer) newBlackedOut() (n int) {
 
 // sum is what sends take.
 func (t *sendTransfer) sum(sends []scheme.Send) sending {
-	s := sending{n: len(sends), cost: t.cost, single: t.info.Units == 1}
+	s := sending{n: len(sends), cost: t.cost, brief: t.info.Units == 1 || t.info.Length <= briefTransfer}
 	for i := range sends {
 		switch u := sends[i].Unit; {
 		case u.IsParity():

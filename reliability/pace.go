@@ -163,8 +163,8 @@ func (p *pacer) onSignOfLife() { p.unanswered = flight{} }
 type sending struct {
 	n, parity, probes int
 	cost, short       units.Bytes
-	// single: the transfer has one unit, so that what announces it counts, too.
-	single bool
+	// brief: the transfer has one unit or few bytes, so that what announces it counts, too.
+	brief bool
 }
 
 // spend books what was sent at now; inflight bytes are then outstanding.
@@ -184,7 +184,7 @@ func (p *pacer) spend(now units.Instant, s *sending, inflight units.Bytes) {
 	if r := p.rate(); r != 0 {
 		if r == p.configured { // one that was found is of units that all count alike
 			bytes -= s.short
-			if s.single {
+			if s.brief {
 				bytes += p.control - p.billed
 			}
 		}
@@ -192,6 +192,9 @@ func (p *pacer) spend(now units.Instant, s *sending, inflight units.Bytes) {
 		p.nextAt = p.nextAt.Add(r.Time(bytes + units.Bytes(s.probes)*probeSize))
 	}
 }
+
+// briefTransfer is up to how many bytes a transfer is brief: its announcement and what ends it are a hundredth of that.
+const briefTransfer = 32 * units.KiB
 
 // probeSize is what a packet without payload takes of the rate: Ethernet's, IPv4's, UDP's and RoCEv2's headers.
 const probeSize units.Bytes = 78

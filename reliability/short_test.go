@@ -50,10 +50,12 @@ func TestShortUnitsTakeLittle(t *testing.T) {
 
 // TestShortUnitsDontOverrun: what is sent of short units at a configured rate is what the link carries: no queue drops it.
 func TestShortUnitsDontOverrun(t *testing.T) {
-	for _, size := range []units.Bytes{1, 64, 1000, 4096, 5000} {
-		n, stats := transfersIn(t, "adaptive", size, 0, 128, 0)
-		t.Logf("%v: %d transfers in a second, %d units repeated", size, n, stats.Units.Retransmitted)
-		assert.Zero(t, stats.Units.Retransmitted, size)
+	for _, name := range []string{"adaptive", "sr"} {
+		for _, size := range []units.Bytes{1, 64, 1000, 4096, 4200, 5000, 8000} {
+			n, stats := transfersIn(t, name, size, 0, 128, 0)
+			t.Logf("%s, %v: %d transfers in a second, %d units repeated", name, size, n, stats.Units.Retransmitted)
+			assert.Zero(t, stats.Units.Retransmitted, "%s, %v", name, size)
+		}
 	}
 }
 
