@@ -178,14 +178,14 @@ func (r *receiver) loadMarks(v scheme.View) (news bool) {
 	return news
 }
 
-// rareRecheck is how much later to look again where nothing has arrived since.
-const rareRecheck = 5 * units.Millisecond
+// rareRecheck is how many intervals later to look again where nothing has arrived since: half a round trip, if that is long.
+const rareRecheck = 16
 
 // recheckDue is when to look again for what marks have not shown. Without a packet there is hardly anything to find, and to look each
 // interval all the same costs a host that waits on a slow link a tenth of a processor.
 func (r *receiver) recheckDue() units.Instant {
 	if r.arrived == r.seen && r.recheckAt != 0 {
-		return r.recheckAt.Add(max(r.env.RTT/2, rareRecheck))
+		return r.recheckAt.Add(rareRecheck * interval(r.env))
 	}
 	return r.recheckAt
 }

@@ -18,10 +18,10 @@ const (
 	steadyRepeats = 256
 	// maxAckRepeat is how rarely a silent receiver repeats its state.
 	maxAckRepeat = units.Second
-	// spacingPackets is of how many packets the spacing is measured, and mostSpaced how long a frame waits for the next packet at most,
-	// where half a round trip isn't longer.
+	// spacingPackets is of how many packets the spacing is measured, and mostIntervals how many intervals, half a round trip if that is
+	// long, a frame waits for the next packet at most.
 	spacingPackets = 8
-	mostSpaced     = 5 * units.Millisecond
+	mostIntervals  = 16
 	// lookAhead is how many units beyond the newest known one a frame covers.
 	// Whatever was lost behind the last arrival is thereby reported missing.
 	lookAhead = 1 << 14
@@ -106,11 +106,12 @@ func (r *Reporter) measure(now units.Instant, n uint64) {
 }
 
 // nextDue is when the next frame may go. One that says nothing new waits for the packet that is about to come, which brings one in any
-// case: where packets are farther apart than frames, there would be many for each of them. Behind the last unit there may be none.
+// case: where packets are farther apart than frames, there would be many for each of them. Behind the last unit there may be none, and
+// what is missing was perhaps reported too early for it to count.
 func (r *Reporter) nextDue() units.Instant {
 	wait := r.interval()
-	if r.repeats > 0 && r.top < r.total {
-		wait = max(wait, min(2*r.spacing, max(r.env.RTT/2, mostSpaced)))
+	if r.repeats > 0 && r.cum >= r.top && r.top < r.total {
+		wait = max(wait, min(2*r.spacing, mostIntervals*wait))
 	}
 	if r.repeats > steadyRepeats {
 		wait = min(wait<<min(r.repeats-steadyRepeats, 16), max(wait, maxAckRepeat))
