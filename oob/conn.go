@@ -5,6 +5,7 @@ package oob
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -245,8 +246,13 @@ func (c *Conn) writeNow(ctx context.Context, f frame) error {
 	return lost(err)
 }
 
+// takesNothing is the error of a write that ctx ended.
 func takesNothing(ctx context.Context) error {
-	return fmt.Errorf("the peer takes no data (%w)", ctx.Err())
+	cause := context.Cause(ctx)
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("the peer takes no data (%w)", cause)
+	}
+	return fmt.Errorf("%w (%w)", errGivenUp, cause)
 }
 
 // end records why the connection is over, sends a last frame if there is one to send, and gives

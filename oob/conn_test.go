@@ -246,6 +246,16 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	})
 }
 
+// TestSendGivenUp: a Send that its caller gives up says why, and doesn't blame the peer.
+func TestSendGivenUp(t *testing.T) {
+	_, c := pair(t, Config{}, Config{})
+	c.writing <- struct{}{} // as a Send that hangs does
+	defer func() { <-c.writing }()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("tea time"))
+	require.EqualError(t, errors.Unwrap(c.Send(ctx, nil)), "given up (tea time)")
+}
+
 // TestSendBehindAnother: a Send that waits for another one, which the peer doesn't take, goes by its own context, and ends nothing.
 func TestSendBehindAnother(t *testing.T) {
 	s, c := pair(t, Config{}, Config{})
