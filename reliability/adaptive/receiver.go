@@ -54,11 +54,9 @@ type receiver struct {
 	// those below it that are not in place.
 	frontier int
 	absent   []int32
-	// recheckAt is when to look again for what marks have not shown, if anything has arrived: arrived counts the packets that have, and
-	// seen those that had when that was looked for last.
-	recheckAt     units.Instant
-	arrived, seen uint64
-	rechecked     int // the group where the last such look ended
+	// recheckAt is when to look again for what marks have not shown.
+	recheckAt units.Instant
+	rechecked int // the group where the last such look ended
 
 	marks []scheme.Mark
 	// passed is one more than the last data unit that a channel is known to have passed.
@@ -146,7 +144,7 @@ func (r *receiver) apply(e *entry) bool {
 
 // Poll follows what has arrived, decodes, and reports.
 func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
-	if r.loadMarks(v) || now >= r.recheckDue() {
+	if r.loadMarks(v) || now >= r.recheckAt {
 		r.findRows(now, v, out)
 	}
 	due, next, done := r.acks.Due(now, v)
@@ -157,7 +155,7 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 		next = r.report(now, v, out, room)
 	}
 	if r.parityMap.parity > 0 && r.marked() {
-		next = min(next, max(r.recheckDue(), now+1))
+		next = min(next, max(r.recheckAt, now+1))
 	}
 	return next, done, nil
 }
@@ -165,29 +163,15 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 // loadMarks loads all marks and reports whether one shows parity units that haven't
 // been looked for.
 func (r *receiver) loadMarks(v scheme.View) (news bool) {
-	r.arrived = 0
 	for c := range r.marks {
 		m := v.Mark(c)
 		r.marks[c] = m
-		r.arrived += m.Count
 		r.pass(c, m)
 		if m.Valid && m.Unit.IsParity() && m.Unit.Index() >= r.frontier && r.frontier < r.parityMap.parity {
 			news = true
 		}
 	}
 	return news
-}
-
-// rareRecheck is how many intervals later to look again where nothing has arrived since: half a round trip, if that is long.
-const rareRecheck = 16
-
-// recheckDue is when to look again for what marks have not shown. Without a packet there is hardly anything to find, and to look each
-// interval all the same costs a host that waits on a slow link a tenth of a processor.
-func (r *receiver) recheckDue() units.Instant {
-	if r.arrived == r.seen && r.recheckAt != 0 {
-		return r.recheckAt.Add(rareRecheck * interval(r.env))
-	}
-	return r.recheckAt
 }
 
 // pass records how far a channel has got: parity, and the probes of this package, are sent behind all data.
@@ -215,8 +199,8 @@ func (r *receiver) findRows(now units.Instant, v scheme.View, out *scheme.Output
 			to = max(to, m.Unit.Index()+1)
 		}
 	}
-	if now >= r.recheckDue() {
-		r.recheckAt, r.seen = now.Add(interval(r.env)), r.arrived
+	if now >= r.recheckAt {
+		r.recheckAt = now.Add(interval(r.env))
 		r.recheck(v, out)
 		for n := r.frontier; n < min(r.frontier+64, r.parityMap.parity); n++ {
 			if v.Has(scheme.Parity | scheme.Unit(n)) {
