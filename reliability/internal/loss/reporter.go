@@ -18,10 +18,6 @@ const (
 	steadyRepeats = 256
 	// maxAckRepeat is how rarely a silent receiver repeats its state.
 	maxAckRepeat = units.Second
-	// spacingPackets is of how many packets the spacing is measured, and mostIntervals how many intervals, half a round trip if that is
-	// long, a frame waits for the next packet at most.
-	spacingPackets = 8
-	mostIntervals  = 16
 	// lookAhead is how many units beyond the newest known one a frame covers.
 	// Whatever was lost behind the last arrival is thereby reported missing.
 	lookAhead = 1 << 14
@@ -42,10 +38,6 @@ type Reporter struct {
 	number   uint64
 	arrivals uint64
 	lastAck  units.Instant
-	// spacing is how far packets were apart when it was measured last, over the packets up to measuredAt, after which measured have come.
-	spacing    units.Duration
-	measuredAt units.Instant
-	measured   uint64
 	// repeats counts the frames since the last arrival; none are sent before
 	// the first.
 	repeats uint
@@ -75,7 +67,6 @@ func (r *Reporter) Stats() scheme.Stats { return r.stats }
 // ever more rarely, because any frame may be lost. next is when to call again; done says
 // that every unit is in place.
 func (r *Reporter) Due(now units.Instant, v scheme.View) (due bool, next units.Instant, done bool) {
-	before := r.arrivals
 	arrived := r.loadMarks(v)
 	r.cum = v.NextMissing(r.cum)
 	if r.cum >= r.total {
@@ -85,9 +76,8 @@ func (r *Reporter) Due(now units.Instant, v scheme.View) (due bool, next units.I
 		r.repeats = 0
 		if !r.started {
 			r.started = true
-			r.lastAck, r.measuredAt, before = now.Add(-r.interval()), now, r.arrivals
+			r.lastAck = now.Add(-r.interval())
 		}
-		r.measure(now, r.arrivals-before)
 	}
 	if !r.started {
 		return false, units.Never, false
@@ -97,22 +87,9 @@ func (r *Reporter) Due(now units.Instant, v scheme.View) (due bool, next units.I
 
 func (r *Reporter) interval() units.Duration { return max(r.env.AckInterval, minAckInterval) }
 
-// measure notes that n packets have come.
-func (r *Reporter) measure(now units.Instant, n uint64) {
-	if r.measured += n; r.measured >= spacingPackets {
-		r.spacing = now.Sub(r.measuredAt) / units.Duration(r.measured)
-		r.measuredAt, r.measured = now, 0
-	}
-}
-
-// nextDue is when the next frame may go. One that says nothing new waits for the packet that is about to come, which brings one in any
-// case: where packets are farther apart than frames, there would be many for each of them. Behind the last unit there may be none, and
-// what is missing was perhaps reported too early for it to count.
+// nextDue is when the next frame may go.
 func (r *Reporter) nextDue() units.Instant {
 	wait := r.interval()
-	if r.repeats > 0 && r.cum >= r.top && r.top < r.total {
-		wait = max(wait, min(2*r.spacing, mostIntervals*wait))
-	}
 	if r.repeats > steadyRepeats {
 		wait = min(wait<<min(r.repeats-steadyRepeats, 16), max(wait, maxAckRepeat))
 	}
