@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -169,26 +168,15 @@ func (t nsccTable) chart(o figureOptions, points []point) figures.Chart {
 		Dotted:   "stored by uet-htsim",
 		Panels: []figures.ChartPanel{
 			{
-				Title: "(a) longest completion time", X: x, Lines: besideHtsim(points, "µs"),
+				Title: "(a) longest completion time", X: x, Lines: linesBeside(points, "µs", "stored"),
 				Y: figures.ChartAxis{Label: "µs", Quantity: "fct_us", Ticks: []float64{10, 100, 1000, 10_000}},
 			},
 			{
-				Title: "(b) ratio", X: x, Lines: besideHtsim(points, "ratio"),
+				Title: "(b) ratio", X: x, Lines: linesBeside(points, "ratio", "stored"),
 				Y: figures.ChartAxis{Label: "ratio", Quantity: "ratio", Linear: true, Ticks: []float64{0, 0.5, 1, 1.5}},
 			},
 		},
 	}
-}
-
-// besideHtsim are the lines of a class. No paper has the dotted ones, the simulator has stored them.
-func besideHtsim(points []point, class string) []figures.Series {
-	all := lines(points, class)
-	for i := range all {
-		if all[i].Paper {
-			all[i].Name = strings.TrimSuffix(all[i].Name, ", paper") + ", stored"
-		}
-	}
-	return all
 }
 
 func nsccFigures() (all []figure) {

@@ -87,7 +87,7 @@ func TestSubtitleNamesSeeds(t *testing.T) {
 // What stands beside NSCC is no paper's.
 func TestBesideHtsim(t *testing.T) {
 	stored := 2.0
-	all := besideHtsim([]point{{Name: "ours", Class: "µs", X: 1, Ours: 1, Paper: &stored}}, "µs")
+	all := linesBeside([]point{{Name: "ours", Class: "µs", X: 1, Ours: 1, Paper: &stored}}, "µs", "stored")
 	require.Len(t, all, 2)
 	require.Equal(t, "ours, stored", all[1].Name)
 	require.True(t, all[1].Paper, "drawn dotted")

@@ -159,8 +159,11 @@ func pointsCSV(points []point) []byte {
 	return b.Bytes()
 }
 
-// lines makes a series of ours and one of the paper's from the points of each name in a class.
-func lines(points []point, class string) (out []figures.Series) {
+// lines are those of ours and of the paper.
+func lines(points []point, class string) []figures.Series { return linesBeside(points, class, "paper") }
+
+// linesBeside makes a series of ours, and one of another source's values, from the points of each name in a class.
+func linesBeside(points []point, class, source string) (out []figures.Series) {
 	names := map[string]bool{}
 	for _, p := range points {
 		if p.Class == class {
@@ -168,7 +171,7 @@ func lines(points []point, class string) (out []figures.Series) {
 		}
 	}
 	for _, n := range slices.Sorted(maps.Keys(names)) {
-		ours, paper := figures.Series{Name: n}, figures.Series{Name: n + ", paper", Paper: true}
+		ours, paper := figures.Series{Name: n}, figures.Series{Name: n + ", " + source, Paper: true}
 		for _, p := range points {
 			if p.Name != n || p.Class != class {
 				continue
