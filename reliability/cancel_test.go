@@ -31,10 +31,7 @@ func TestCancelBetweenMessages(t *testing.T) {
 	p.run(200 * ms) // for the fence of the connection check
 	const n = 6 * message
 	src, dst := p.mr(0, n, 1), p.mr(1, n, 0)
-	r, err := p.conn[1].StartRecv(dst, 0, n)
-	require.NoError(t, err)
-	s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
-	require.NoError(t, err)
+	s, r := p.begin(src, n, dst, n)
 	p.run(30 * ms)
 	placed, _ := r.Progress()
 	require.Less(t, placed, n-message)

@@ -94,10 +94,7 @@ func (wordySender) Params() []byte { return make([]byte, 65) }
 // TestLongParamsAreRefused: the Send fails, and says why; the peer would not understand its START.
 func TestLongParamsAreRefused(t *testing.T) {
 	p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: func() scheme.Scheme { return wordy{newSR(t, sr.RTO)()} }})
-	r, err := p.conn[1].StartRecv(p.mr(1, 100, 0), 0, 100)
-	require.NoError(t, err)
-	s, err := p.conn[0].StartSend(p.mr(0, 100, 1), 0, 100, reliability.SendOptions{})
-	require.NoError(t, err)
+	s, r := p.begin(p.mr(0, 100, 1), 100, p.mr(1, 100, 0), 100)
 	p.until(units.Second, func() bool { return finished(r) && finished(s) })
 	require.ErrorIs(t, s.Err(), sdr.ErrTooLong)
 	require.ErrorContains(t, s.Err(), "65 bytes")
@@ -136,10 +133,7 @@ func TestSchemeWithoutHalf(t *testing.T) {
 				}
 				return good()
 			}})
-			r, err := p.conn[1].StartRecv(p.mr(1, 100, 0), 0, 100)
-			require.NoError(t, err)
-			s, err := p.conn[0].StartSend(p.mr(0, 100, 1), 0, 100, reliability.SendOptions{})
-			require.NoError(t, err)
+			s, r := p.begin(p.mr(0, 100, 1), 100, p.mr(1, 100, 0), 100)
 			p.until(units.Second, func() bool { return finished(r) && finished(s) })
 			require.ErrorIs(t, []*reliability.Transfer{s, r}[side].Err(), reason)
 			require.Error(t, []*reliability.Transfer{r, s}[side].Err())
@@ -194,10 +188,7 @@ func TestWildSender(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: func() scheme.Scheme { return wild{newSR(t, sr.NACK)(), c.ask} }})
-			r, err := p.conn[1].StartRecv(p.mr(1, 5000, 0), 0, 5000)
-			require.NoError(t, err)
-			s, err := p.conn[0].StartSend(p.mr(0, 5000, 1), 0, 5000, reliability.SendOptions{})
-			require.NoError(t, err)
+			s, r := p.begin(p.mr(0, 5000, 1), 5000, p.mr(1, 5000, 0), 5000)
 			p.until(units.Second, func() bool { return finished(r) && finished(s) })
 			require.ErrorIs(t, s.Err(), sdr.ErrArgument)
 			require.ErrorContains(t, s.Err(), "scheme sr-nack asks for ")
@@ -224,10 +215,7 @@ func TestSchemeWithNilHalf(t *testing.T) {
 			}
 			return good()
 		}})
-		r, err := p.conn[1].StartRecv(p.mr(1, 100, 0), 0, 100)
-		require.NoError(t, err)
-		s, err := p.conn[0].StartSend(p.mr(0, 100, 1), 0, 100, reliability.SendOptions{})
-		require.NoError(t, err)
+		s, r := p.begin(p.mr(0, 100, 1), 100, p.mr(1, 100, 0), 100)
 		p.until(units.Second, func() bool { return finished(r) && finished(s) })
 		require.ErrorContains(t, []*reliability.Transfer{s, r}[side].Err(), says)
 	}

@@ -30,14 +30,21 @@ func lossy(p float64) sim.Config {
 func (p *pair) move(n, buffer units.Bytes, within units.Duration) (src, dst *sdr.MR, r *reliability.Transfer) {
 	p.t.Helper()
 	src, dst = p.mr(0, n, 3), p.mr(1, buffer, 0)
-	r, err := p.conn[1].StartRecv(dst, 0, buffer)
-	require.NoError(p.t, err)
-	s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
-	require.NoError(p.t, err)
+	s, r := p.begin(src, n, dst, buffer)
 	p.until(within, func() bool { return finished(r) && finished(s) })
 	require.NoError(p.t, s.Err())
 	require.NoError(p.t, r.Err())
 	return src, dst, r
+}
+
+// begin begins to move n bytes of src at side 0 into as many of dst at side 1 as the buffer has.
+func (p *pair) begin(src *sdr.MR, n units.Bytes, dst *sdr.MR, buffer units.Bytes) (s, r *reliability.Transfer) {
+	p.t.Helper()
+	r, err := p.conn[1].StartRecv(dst, 0, buffer)
+	require.NoError(p.t, err)
+	s, err = p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
+	require.NoError(p.t, err)
+	return s, r
 }
 
 // one moves n bytes from side 0 to side 1 and checks them.

@@ -4,7 +4,6 @@ package reliability
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -108,25 +107,20 @@ func (t *sendTransfer) ask(now units.Instant) (next units.Instant, err error) {
 func (t *sendTransfer) checkSends() error {
 	out, env := &t.o.out, &t.env
 	if n := len(out.Sends); n > max(0, out.Budget) {
-		return t.broken("asks for %d units where its budget allows %d", n, out.Budget)
+		return t.o.broken("asks for %d units where its budget allows %d", n, out.Budget)
 	}
 	for i := range out.Sends {
 		s := &out.Sends[i]
 		switch {
 		case s.Channel < scheme.HomeChannel || s.Channel >= env.Channels:
-			return t.broken("asks for channel %d, and there are %d", s.Channel, env.Channels)
+			return t.o.broken("asks for channel %d, and there are %d", s.Channel, env.Channels)
 		case s.Unit.IsData() && s.Unit.Index() >= env.DataLimit:
-			return t.broken("asks for data unit %d, and the receiver has posted buffers for %d", s.Unit.Index(), env.DataLimit)
+			return t.o.broken("asks for data unit %d, and the receiver has posted buffers for %d", s.Unit.Index(), env.DataLimit)
 		case s.Unit.IsParity() && s.Unit.Index() >= env.ParityLimit:
-			return t.broken("asks for parity unit %d, and the receiver has posted buffers for %d", s.Unit.Index(), env.ParityLimit)
+			return t.o.broken("asks for parity unit %d, and the receiver has posted buffers for %d", s.Unit.Index(), env.ParityLimit)
 		}
 	}
 	return nil
-}
-
-// broken is what the transfer fails with when its core breaks a rule.
-func (t *sendTransfer) broken(format string, args ...any) error {
-	return fmt.Errorf("%w: scheme %s %s", sdr.ErrArgument, t.o.cfg.Scheme.Name(), fmt.Sprintf(format, args...))
 }
 
 // sendReliable gives the frame that must arrive to the control session. While that has no room, its

@@ -3,6 +3,7 @@
 package reliability
 
 import (
+	"fmt"
 	"log/slog"
 
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -69,6 +70,11 @@ func (l *link) updateEnv(pace *pacer) {
 	pace.control = units.Bytes(bytes) + units.Bytes(datagrams)*l.header
 	pace.update(l.now, l)
 	e.Rate, e.Full = pace.rate(), pace.full()
+}
+
+// broken is what a transfer fails with when the scheme, or its half of one, breaks a rule.
+func (l *link) broken(format string, args ...any) error {
+	return fmt.Errorf("%w: scheme %s %s", sdr.ErrArgument, l.cfg.Scheme.Name(), fmt.Sprintf(format, args...))
 }
 
 // A layout says how the units of a transfer lie in messages. Both sides derive the same.

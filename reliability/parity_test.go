@@ -34,10 +34,7 @@ func TestNoParityPool(t *testing.T) {
 			})
 			src, dst := p.mr(0, size, 3), p.mr(1, size, 0)
 			for i := range 4 * qp.Split.Slots() {
-				r, err := p.conn[1].StartRecv(dst, 0, size)
-				require.NoError(t, err)
-				s, err := p.conn[0].StartSend(src, 0, size, reliability.SendOptions{})
-				require.NoError(t, err)
+				s, r := p.begin(src, size, dst, size)
 				p.until(10*units.Second, func() bool { return finished(s) && finished(r) })
 				require.NoError(t, s.Err(), "transfer %d", i)
 				require.NoError(t, r.Err(), "transfer %d", i)
@@ -98,10 +95,7 @@ func TestParityLeavesRoomForItsData(t *testing.T) {
 					n += second * message
 				}
 				src, dst := p.mr(0, n, 1), p.mr(1, n, 0)
-				r, err := p.conn[1].StartRecv(dst, 0, n)
-				require.NoError(t, err)
-				s, err := p.conn[0].StartSend(src, 0, n, reliability.SendOptions{})
-				require.NoError(t, err)
+				s, r := p.begin(src, n, dst, n)
 				all = append(all, r, s)
 			}
 			p.until(10*units.Second, func() bool {

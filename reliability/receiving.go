@@ -238,7 +238,7 @@ func (t *recvTransfer) onStart(e *sdr.Event) {
 	}
 	core, err := t.in.cfg.Scheme.NewReceiver(t.info, &t.in.env)
 	if err == nil && core == nil {
-		err = fmt.Errorf("%w: scheme %s made no receiver", sdr.ErrArgument, t.in.cfg.Scheme.Name())
+		err = t.in.broken("made no receiver")
 	}
 	if err != nil {
 		t.fail(err)

@@ -336,7 +336,7 @@ func (t *sendTransfer) begin() error {
 		t.updateEnv()
 		core, err := t.o.cfg.Scheme.NewSender(t.info, &t.env)
 		if err == nil && core == nil {
-			err = t.broken("made no sender")
+			err = t.o.broken("made no sender")
 		}
 		if err != nil {
 			return err
