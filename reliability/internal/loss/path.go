@@ -19,11 +19,9 @@ type path struct {
 	// acknowledged, superseded, declared lost or among the suspected losses.
 	head uint64
 
-	// markCount is the count of the last mark, if marked, and markFrame the number of
-	// the frame that brought it.
+	// markCount is the count of the last mark, if marked.
 	markCount uint64
 	marked    bool
-	markFrame uint64
 
 	// lastUnit is the order of the last transmission of a unit, lastSent when
 	// anything was last sent, and probes how many probes followed.

@@ -149,20 +149,24 @@ func (r *proofRule) learn(now units.Instant, l *suspectedLoss) {
 	}
 }
 
-// onSpurious learns from a unit that was repeated for nothing.
+// onSpurious learns from a unit that was repeated for nothing, if it was a proof that had it repeated, and the last one of several.
 func (r *proofRule) onSpurious(now units.Instant, unit int) {
-	if unit >= r.t.decodable {
+	if unit >= r.t.decodable || r.t.window.at(unit).kind == Unproved {
 		return
 	}
+	var last *suspectedLoss
 	for i := range r.proved {
-		if l := &r.proved[i]; int(l.unit) == unit {
-			if l.kind != Unproved {
-				r.t.takeBack(l)
-			}
-			r.t.paths[l.channel].sampleReordering(now, l.at, r.t.env.AckInterval)
-			return
+		if l := &r.proved[i]; int(l.unit) == unit && (last == nil || l.at > last.at) {
+			last = l
 		}
 	}
+	if last == nil {
+		return
+	}
+	if last.kind != Unproved {
+		r.t.takeBack(last)
+	}
+	r.t.paths[last.channel].sampleReordering(now, last.at, r.t.env.AckInterval)
 }
 
 // onCompleted learns from the suspected losses, since all have arrived.

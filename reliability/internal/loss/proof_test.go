@@ -367,26 +367,35 @@ func TestAnswerEndsBackoff(t *testing.T) {
 	}
 }
 
-// Without the mark of the channel that a repeat took, a frame doesn't show whether
-// the repeat was needed.
-func TestSpuriousNeedsTheMark(t *testing.T) {
-	for _, mark := range []bool{false, true} {
-		h := newHand(t, PathProof, 100, 2)
-		h.env.DataLimit = 8
+// Only who answers sooner than the repeat can be answered says that it was for nothing. What is newest by the marks doesn't say it: a number
+// of a probe is used again, and another worker of the receiver may have put the repeat in place since they were read. By a reorder window
+// that was learned so, each loss was found a round trip later, for a thousand round trips.
+func TestOldRepeatsAreNotSpurious(t *testing.T) {
+	for _, answer := range []units.Duration{handRTT / 4 * 3, handRTT} {
+		h := newHand(t, PathProof, 100, 1)
+		h.env.DataLimit = 4
 		h.poll(100, 100)
-		h.after(handRTT).onFrame([]byte{frameACK, 1, 0, 2, 0, 2 << 1, 1, 1, 1 << 1, 1, 0, 0, 1, 2, 0})
-		require.Equal(t, []int{0}, h.units(), "unit 0 is repeated on channel 1")
-		frame := []byte{frameACK, 2, 3, 0}
-		if mark {
-			frame = []byte{frameACK, 2, 3, 1, 1, 1 << 1, 1}
-		}
-		h.after(handRTT).onFrame(frame) // the repeat is old enough to have arrived
-		want := uint64(0)
-		if mark {
-			want = 1
-		}
-		require.Equal(t, want, h.s.Stats().Spurious)
+		h.arrive(0, 2, 3).ack()
+		require.Equal(t, []int{1}, h.units())
+		h.board.present[0] |= 1 << 1 // and the channel's mark is as before
+		h.onFrame(h.after(answer).frame())
+		late := answer < handRTT
+		require.Equal(t, late, h.s.Stats().Spurious == 1)
+		require.Equal(t, late, h.s.paths[0].reorderWindow() > 0)
 	}
+}
+
+// A repeat that arrives after its timer teaches nothing about reordering, though what it repeats was lost by proof.
+func TestLateRepeatIsNotReordering(t *testing.T) {
+	h := newHand(t, PathProof, 100, 1)
+	h.env.DataLimit = 4
+	h.poll(100, 100)
+	h.arrive(0, 2, 3).ack()
+	require.Equal(t, []int{1}, h.units())
+	h.after(10*handRTT).poll(0, 100)
+	require.EqualValues(t, lost, h.s.window.at(1).fate)
+	h.arrive(4).onFrame(h.frame())
+	require.Zero(t, h.s.paths[0].reorderWindow())
 }
 
 // That no repeat is spurious while packets are only reordered between channels, and the delays of paths

@@ -238,7 +238,6 @@ func (t *Tracker) onMarks(now units.Instant) {
 	advanced := false
 	for _, m := range t.ack.marks {
 		p := &t.paths[m.channel]
-		p.markFrame = t.ack.number
 		var least units.Duration
 		if u := m.unit.Index(); m.unit.IsData() && u >= t.window.base && t.window.at(u).sends > 1 {
 			least = p.minRTT / 2
@@ -283,22 +282,10 @@ func (t *Tracker) settle(now units.Instant, u int) {
 		return
 	}
 	t.outstanding--
-	if state.fate == inFlight && state.sends > 1 && t.forNothing(now, state) {
+	if state.fate == inFlight && state.sends > 1 && t.tooYoung(now, state) {
 		t.stats.Spurious++
 		t.rule.onSpurious(now, u)
 	}
-}
-
-// forNothing reports whether it wasn't the latest transmission of a unit that put it in
-// place.
-func (t *Tracker) forNothing(now units.Instant, state *unitState) bool {
-	p := &t.paths[state.channel]
-	// The frame's marks were loaded before its bitmap: if they don't yet show
-	// the repeat, it was not the repeat that set the bit.
-	if p.markFrame == t.ack.number && state.order > p.delivered {
-		return true
-	}
-	return t.tooYoung(now, state)
 }
 
 // tooYoung reports whether the latest transmission of a unit can't have been answered yet.
