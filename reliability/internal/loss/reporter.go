@@ -16,6 +16,8 @@ const (
 	// long as the answer to the first takes, and a burst of losses may, which goes on
 	// from frame to frame where no other packets go in that direction.
 	steadyRepeats = 256
+	// rareRepeats is how many times the interval doubles at most while more data is all that is awaited.
+	rareRepeats = 4
 	// maxAckRepeat is how rarely a silent receiver repeats its state.
 	maxAckRepeat = units.Second
 	// lookAhead is how many units beyond the newest known one a frame covers.
@@ -42,6 +44,8 @@ type Reporter struct {
 	// the first.
 	repeats uint
 	started bool
+	// passed: the newest packet of a channel is a probe or parity, and may have passed data that are lost.
+	passed bool
 
 	// marks are the marks of this poll.
 	marks []scheme.Mark
@@ -87,9 +91,14 @@ func (r *Reporter) Due(now units.Instant, v scheme.View) (due bool, next units.I
 
 func (r *Reporter) interval() units.Duration { return max(r.env.AckInterval, minAckInterval) }
 
-// nextDue is when the next frame may go.
+// nextDue is when the next frame may go. While nothing is known to be missing, those that repeat another become rare at once: on a slow
+// link there is silence between two packets, and frames at the interval would take more of the way back than data take of the way there.
+// What is missing counts as lost once a frame says so late enough, for which the next must come soon.
 func (r *Reporter) nextDue() units.Instant {
 	wait := r.interval()
+	if r.cum >= r.top && !r.passed && r.repeats > 1 {
+		wait <<= min(r.repeats-1, rareRepeats)
+	}
 	if r.repeats > steadyRepeats {
 		wait = min(wait<<min(r.repeats-steadyRepeats, 16), max(wait, maxAckRepeat))
 	}
@@ -100,6 +109,7 @@ func (r *Reporter) nextDue() units.Instant {
 // reports whether any packet has arrived since the last time.
 func (r *Reporter) loadMarks(v scheme.View) bool {
 	var arrivals uint64
+	r.passed = false
 	for c := range r.marks {
 		m := v.Mark(c)
 		r.marks[c] = m
@@ -110,6 +120,8 @@ func (r *Reporter) loadMarks(v scheme.View) bool {
 		arrivals += m.Count + 1
 		if m.Unit.IsData() {
 			r.top = max(r.top, min(m.Unit.Index()+1, r.total))
+		} else {
+			r.passed = true
 		}
 	}
 	arrived := arrivals != r.arrivals
