@@ -10,7 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -106,5 +109,29 @@ func TestLengthInOneWord(t *testing.T) {
 			}
 		}
 		finish(t, r)
+	}
+}
+
+// TestCompletedBeforeItsGrantIsNoViolation: a receive that is completed when its clear-to-send has been lost is one of two honest sides.
+func TestCompletedBeforeItsGrantIsNoViolation(t *testing.T) {
+	p := newPair(t, link(), small)
+	src, dst := p.mr(0, 1000, true), p.mr(1, 1000, false)
+	lost := false
+	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+		if i.Kind == backend.KindDatagram && !lost && contains(i.Data, wire.TypeCTS) {
+			lost = true
+			return sim.Drop
+		}
+		return sim.Deliver
+	})
+	r, err := p.qp[1].PostRecv(dst, 0, 1000)
+	require.NoError(t, err)
+	s, err := p.qp[0].PostSend(src, 0, 1000, sdr.SendOptions{})
+	require.NoError(t, err)
+	p.until(units.Second, func() bool { return lost })
+	require.NoError(t, r.Complete())
+	p.until(units.Second, func() bool { done, _ := s.Poll(); return done && r.Done() })
+	for i := range 2 {
+		require.Zero(t, p.qp[i].Stats().Control.Violations, "end %d", i)
 	}
 }
