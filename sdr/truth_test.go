@@ -135,3 +135,44 @@ func TestCompletedBeforeItsGrantIsNoViolation(t *testing.T) {
 		require.Zero(t, p.qp[i].Stats().Control.Violations, "end %d", i)
 	}
 }
+
+// TestKeepsToThePeersBound: a receiver whose clear-to-send for one message is lost time and again, and who gives that and others up, posts no
+// more than the sender accepts.
+func TestKeepsToThePeersBound(t *testing.T) {
+	p := newPair(t, link(), small)
+	dst := p.mr(1, 1000, false)
+	seq := uint64(0) // of the message whose clear-to-send is lost
+	dark := true
+	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+		if i.Kind == backend.KindDatagram && dark && grants(i.Data, seq) {
+			return sim.Drop
+		}
+		return sim.Deliver
+	})
+	posted := 0
+	for p.net.Now() < units.Instant(2*units.Second) {
+		r, err := p.qp[1].PostRecv(dst, 0, 1000)
+		if err == nil {
+			posted++
+			seq = min(max(seq, 1), r.Seq())
+			require.NoError(t, r.Complete())
+		}
+		p.run(ms)
+	}
+	require.Zero(t, p.qp[0].Stats().Control.Violations)
+	require.Equal(t, 32, posted)
+	dark = false
+	p.until(3*units.Second, func() bool { _, err := p.qp[1].PostRecv(dst, 0, 1000); return err == nil })
+}
+
+// grants reports whether a control datagram has the clear-to-send for a message.
+func grants(b []byte, seq uint64) bool {
+	_, rest, err := wire.ParseHeader(b)
+	r := wire.NewReader(rest)
+	for f := (wire.Frame{}); err == nil && r.Next(&f); {
+		if f.Type == wire.TypeCTS && f.ID == seq {
+			return true
+		}
+	}
+	return false
+}
