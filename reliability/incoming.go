@@ -45,7 +45,7 @@ func (in *incoming) start(t *Transfer, mr *sdr.MR, off, length units.Bytes) {
 	r := in.take()
 	*r = recvTransfer{
 		in: in, t: t, id: in.nextID, mr: mr, off: off, length: length,
-		arrivals: r.arrivals, view: view{t: r, counts: r.view.counts, marked: r.view.marked}, frame: r.frame,
+		arrivals: r.arrivals, view: view{t: r, marks: r.view.marks}, frame: r.frame,
 		wanted: in.layout.messages(length), parityWanted: in.parityMessages(in.units(length)),
 	}
 	if r.wanted <= len(r.single) {
@@ -62,13 +62,11 @@ func (in *incoming) start(t *Transfer, mr *sdr.MR, off, length units.Bytes) {
 func (in *incoming) take() (r *recvTransfer) {
 	if r = in.spare.Take(); r != nil {
 		r.arrivals.Reset()
-		clear(r.view.counts)
-		clear(r.view.marked)
+		clear(r.view.marks)
 		return r
 	}
-	counts := make([]uint64, 2*in.qcfg.Channels)
 	r = &recvTransfer{arrivals: sdr.NewArrivals(in.qcfg.Channels)}
-	r.view.counts, r.view.marked = counts[:in.qcfg.Channels], counts[in.qcfg.Channels:]
+	r.view.marks = make([]channelMark, in.qcfg.Channels)
 	return r
 }
 
@@ -76,7 +74,7 @@ func (in *incoming) take() (r *recvTransfer) {
 // to it but transfers, which progress is about to take it out of.
 func (in *incoming) recycle(t *recvTransfer) {
 	*t = recvTransfer{
-		id: t.id, state: t.state, arrivals: t.arrivals, view: view{counts: t.view.counts, marked: t.view.marked}, frame: t.frame[:0],
+		id: t.id, state: t.state, arrivals: t.arrivals, view: view{marks: t.view.marks}, frame: t.frame[:0],
 	}
 	in.spare.Put(t)
 }

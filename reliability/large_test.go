@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -59,6 +60,26 @@ func TestLossIsProvedBeyondTheMarksCount(t *testing.T) {
 		s := p.conn[0].Stats().Units
 		require.Less(t, s.Timeouts, uint64(10), "MTU %d: %d of %d units repeated", mtu, s.Retransmitted, s.Sent)
 	}
+}
+
+// TestPathDiesLongAgo: of a path that carries nothing any more the last mark stays that of the message that it was of, also when more
+// messages have followed than a mark tells apart. As one of a message to come it would be what no unit that was sent explains, and end the transfer.
+func TestPathDiesLongAgo(t *testing.T) {
+	const mtu, messages = 256, 1<<14 + 1<<10
+	p := newPair(t, setup{
+		net:    sim.Config{Rate: units.Gbit, Link: sim.Link{Delay: ms / 10}},
+		qp:     sdr.QPConfig{MTU: mtu},
+		conn:   reliability.Config{Rate: units.Gbit, MessageSize: mtu},
+		scheme: newSR(t, sr.NACK),
+	})
+	dies := p.net.Now().Add(51 * ms) // timed waits for 50 ms first
+	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+		if i.Kind == backend.KindWrite && i.Channel == 1 && p.net.Now() > dies {
+			return sim.Drop
+		}
+		return sim.Deliver
+	})
+	p.timed(messages * mtu)
 }
 
 // TestParityOfLargeTransfers: without a word about memory, parity is there for transfers of

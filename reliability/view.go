@@ -13,9 +13,14 @@ type view struct {
 	t *recvTransfer
 	// wholeUnits counts the units of messages that were completed whole.
 	wholeUnits int
-	// counts are the counts of the channels' marks, which wrap, made whole, and marked those of packets
-	// that met a queue that marks.
-	counts, marked []uint64
+	marks      []channelMark
+}
+
+// A channelMark is the last mark of a channel, and what it said when it came: which message a mark names depends on how far the transfer
+// has got, and on a channel that carries nothing any more it would come to name messages that have not been sent.
+type channelMark struct {
+	raw   sdr.Mark
+	whole scheme.Mark
 }
 
 func (v *view) perMessage() int { return v.t.in.unitsPerMessage }
@@ -195,27 +200,31 @@ func (v *view) NextPresent(from, to int) int {
 // interval. Were so many packets to come in between that the count wraps, it would be
 // too small from then on, but still rise.
 func (v *view) Mark(channel int) scheme.Mark {
-	m := v.t.arrivals.Mark(channel)
-	if !m.Valid {
-		return scheme.Mark{}
+	m, c := v.t.arrivals.Mark(channel), &v.marks[channel]
+	if m == c.raw {
+		return c.whole
 	}
-	n := &v.counts[channel]
-	*n += (uint64(m.Count) - *n) & (1<<sdr.MarkCountBits - 1)
-	ecn := &v.marked[channel]
-	*ecn += uint64(m.Marked - uint32(*ecn))
-	out := scheme.Mark{Count: *n, Marked: *ecn, Valid: true}
+	c.raw = m
+	c.whole = scheme.Mark{
+		Unit:   v.unitOf(&m),
+		Count:  c.whole.Count + (uint64(m.Count)-c.whole.Count)&(1<<sdr.MarkCountBits-1),
+		Marked: c.whole.Marked + uint64(m.Marked-uint32(c.whole.Marked)),
+		Valid:  true,
+	}
+	return c.whole
+}
+
+// unitOf is the unit of a new mark's packet.
+func (v *view) unitOf(m *sdr.Mark) scheme.Unit {
 	if m.Probe {
-		out.Unit = scheme.Probe | scheme.Unit(m.Offset)
-		return out
+		return scheme.Probe | scheme.Unit(m.Offset)
 	}
 	unit := int(m.Offset) / v.t.in.packetsPerUnit
 	role, low := roleOfMark(m.Label)
 	if role == sdr.RoleParity {
-		out.Unit = scheme.Parity | scheme.Unit(v.unwrap(low, v.t.parityBase)*v.t.in.unitsPerParity+unit)
-	} else {
-		out.Unit = scheme.Unit(v.unwrap(low, v.t.front)*v.perMessage() + unit)
+		return scheme.Parity | scheme.Unit(unwrap(low, v.t.parityBase)*v.t.in.unitsPerParity+unit)
 	}
-	return out
+	return scheme.Unit(unwrap(low, v.t.front)*v.perMessage() + unit)
 }
 
 // Home implements scheme.View.
@@ -250,7 +259,7 @@ func roleOfMark(m uint32) (role sdr.Role, low int) {
 }
 
 // unwrap finds the index nearest to base that has these low bits.
-func (v *view) unwrap(low, base int) int {
+func unwrap(low, base int) int {
 	const span = 1 << markBits
 	i := base - base%span + low
 	switch {

@@ -137,3 +137,11 @@ func (c *Endpoint) Slabs() (n int) {
 	}
 	return n
 }
+
+// JumpTo has a QP that is connected and idle go on with message n in both directions.
+func JumpTo(q *QP, n uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.nextRecv, q.unacked, q.nextSend, q.granted = n, n, n, n
+	clear(q.endTimes)
+}

@@ -13,12 +13,13 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A wakeCounter is a device that counts how often each worker is woken.
+// A wakeCounter is a device that counts how often each worker is woken, and polls.
 type wakeCounter struct {
 	backend.Device
 	cqs []*countedCQ
@@ -27,6 +28,12 @@ type wakeCounter struct {
 type countedCQ struct {
 	backend.CQ
 	wakes atomic.Int64
+	polls atomic.Int64
+}
+
+func (c *countedCQ) Poll(now units.Instant, dst []backend.Completion) (int, error) {
+	c.polls.Add(1)
+	return c.CQ.Poll(now, dst)
 }
 
 func (d *wakeCounter) NewCQ(c backend.CQConfig) (backend.CQ, error) {
@@ -89,6 +96,25 @@ func TestPacketsWakeHome(t *testing.T) {
 	// A home that happens to be awake already isn't woken.
 	t.Logf("of %d messages on each channel, %d woke the home on its own, %d on the other worker's", each, woken[0], woken[1])
 	require.Greater(t, woken[1], each/2)
+}
+
+// TestPollsAmongManyQPs: a worker polls in between where many queue pairs have something to do, so that what they say doesn't keep it from
+// hearing the answers.
+func TestPollsAmongManyQPs(t *testing.T) {
+	const qps = 40
+	net, err := sim.New(sim.Config{})
+	require.NoError(t, err)
+	d := &wakeCounter{Device: net.A()}
+	c, err := sdr.NewEndpoint(d, sdr.EndpointConfig{})
+	require.NoError(t, err)
+	for range qps {
+		q, err := c.NewQP(small)
+		require.NoError(t, err)
+		q.Kick()
+	}
+	c.Progress(net.Now())
+	require.GreaterOrEqual(t, d.cqs[0].polls.Load(), int64(qps/8))
+	require.NoError(t, c.Close())
 }
 
 // TestDefaultWorkers: an Endpoint without a configured number starts no worker that can't receive, whatever the

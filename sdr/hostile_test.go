@@ -215,7 +215,7 @@ func TestViolationsChangeNothing(t *testing.T) {
 				{Type: wire.TypeStart, ID: nextRecv, Length: 3},
 				{Type: wire.TypeAbort, ID: nextRecv},
 				{Type: wire.TypeAbort, ID: math.MaxUint64},
-				{Type: wire.TypeCompleted, ID: granted + 5, Code: uint8(sdr.Whole)},
+				{Type: wire.TypeCompleted, ID: granted + 32, Code: uint8(sdr.Whole)},
 				{Type: wire.TypeCompleted, ID: 0, Code: 77},
 				{Type: wire.TypeAck, ID: 0, Code: 99, Count: math.MaxUint64},
 			} {

@@ -217,3 +217,42 @@ func TestSilentPeer(t *testing.T) {
 	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
 	require.ErrorContains(t, p.qp[0].Err(), "nothing arrived from the peer")
 }
+
+// TestSequencesGoOn: messages arrive on a bad link while their sequence passes 2^32, what addresses have room for, and 2^63.
+func TestSequencesGoOn(t *testing.T) {
+	const size, messages = 20 * 1024, 40
+	for _, short := range []bool{false, true} {
+		for _, last := range []uint64{1 << 32, 1 << 44, 1 << 63} { // 2^44 messages of 1 MiB have addresses
+			bad, cfg := link(), small
+			bad.NoFullSequence, cfg.MSL = short, 20*ms
+			bad.Link.Loss = sim.Loss{Drop: 0.05}
+			bad.Link.Reorder, bad.Link.ReorderDelay, bad.Link.Duplicate = 0.05, 2*ms, 0.05
+			p := newPair(t, bad, cfg)
+			p.run(100 * ms)
+			for _, q := range p.qp {
+				sdr.JumpTo(q, last-messages/2)
+			}
+			src, dst := p.mr(0, size, true), p.mr(1, size, false)
+			for i := range messages {
+				var r sdr.RecvHandle
+				p.until(units.Second, func() (ok bool) {
+					var err error
+					r, err = p.qp[1].PostRecv(dst, 0, size)
+					return err == nil
+				})
+				s, err := p.qp[0].StartStream(src, 0, size, sdr.SendOptions{})
+				require.NoError(t, err)
+				for again := 0; !r.Bitmap().AllSet(); again++ {
+					require.Less(t, again, 20, "message %d", i)
+					require.NoError(t, s.Send(0, size))
+					p.run(30 * ms)
+				}
+				require.Equal(t, src.Bytes(), dst.Bytes(), "message %d", i)
+				require.NoError(t, s.End())
+				require.NoError(t, r.Complete())
+				p.until(units.Second, func() bool { done, _ := s.Poll(); return done && r.Done() })
+				clear(dst.Bytes())
+			}
+		}
+	}
+}

@@ -88,6 +88,7 @@ type incoming struct {
 	recvs    map[uint64]*recvMsg
 	closing  []*recvMsg
 	nextRecv uint64
+	unacked  uint64 // the peer has acknowledged the clear-to-send for each message below
 	// unposted is a message that could not be posted and that threads of the engine may still look at.
 	unposted       *recvMsg
 	unpostedEpochs []uint64

@@ -183,7 +183,7 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 	if n >= s && q.recvs[n-s] != nil {
 		return false
 	}
-	if most := 2 * q.tableCfg.Slots; q.sess.UnackedOf(wire.TypeCompleted) >= most || q.sess.UnackedOf(wire.TypeCTS) >= most {
+	if q.sess.UnackedOf(wire.TypeCompleted) >= 2*q.tableCfg.Slots || q.isAhead(n) {
 		return false // the peer must acknowledge some first
 	}
 	last := dpa.LongAgo
@@ -198,6 +198,18 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 		}
 	}
 	return q.drained(now, n, last)
+}
+
+// isAhead reports whether the peer would refuse the clear-to-send for message n, because it is too far beyond the first that it hasn't
+// acknowledged.
+func (q *QP) isAhead(n uint64) bool {
+	if n-q.unacked < q.mostAhead() {
+		return false
+	}
+	for q.unacked < n && !q.sess.Pending(wire.TypeCTS, q.unacked) {
+		q.unacked++
+	}
+	return n-q.unacked >= q.mostAhead()
 }
 
 // drained reports whether no completion that waits in a worker's queue could be

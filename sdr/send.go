@@ -319,8 +319,7 @@ func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 	if _, seen := q.beyond[n]; seen {
 		return true
 	}
-	limit := uint64(2 * q.tableCfg.Slots)
-	if n-q.granted >= limit || units.Bytes(f.Length) > q.cfg.MaxMessage {
+	if n-q.granted >= q.mostAhead() || units.Bytes(f.Length) > q.cfg.MaxMessage {
 		q.sess.Stats.Violations++
 		return false
 	}
@@ -355,6 +354,9 @@ func (q *QP) onCTS(now units.Instant, f *wire.Frame) bool {
 	}
 }
 
+// mostAhead is how far ahead of the first grant that has not come an honest peer may be with the next.
+func (q *QP) mostAhead() uint64 { return uint64(2 * q.tableCfg.Slots) }
+
 // overdue reports whether the peer owes us so much that no grant is accepted before
 // it has used grants up, or acknowledged what we sent it about earlier ones: it then
 // repeats them. So it can't make us remember more.
@@ -366,11 +368,11 @@ func (q *QP) overdue() bool {
 
 // onCompleted handles COMPLETED, the outcome of the peer's receive; mu is held.
 func (q *QP) onCompleted(f *wire.Frame) bool {
-	if f.ID >= q.granted {
-		if _, ok := q.beyond[f.ID]; !ok {
+	if _, seen := q.beyond[f.ID]; f.ID >= q.granted && !seen {
+		if f.ID-q.granted >= q.mostAhead() {
 			q.sess.Stats.Violations++
-			return false
 		}
+		return false // its clear-to-send was lost, or is late: both come again
 	}
 	o := Outcome(f.Code)
 	if o != Whole && o != Abandoned {

@@ -10,7 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -107,4 +110,69 @@ func TestLengthInOneWord(t *testing.T) {
 		}
 		finish(t, r)
 	}
+}
+
+// TestCompletedBeforeItsGrantIsNoViolation: a receive that is completed when its clear-to-send has been lost is one of two honest sides.
+func TestCompletedBeforeItsGrantIsNoViolation(t *testing.T) {
+	p := newPair(t, link(), small)
+	src, dst := p.mr(0, 1000, true), p.mr(1, 1000, false)
+	lost := false
+	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+		if i.Kind == backend.KindDatagram && !lost && contains(i.Data, wire.TypeCTS) {
+			lost = true
+			return sim.Drop
+		}
+		return sim.Deliver
+	})
+	r, err := p.qp[1].PostRecv(dst, 0, 1000)
+	require.NoError(t, err)
+	s, err := p.qp[0].PostSend(src, 0, 1000, sdr.SendOptions{})
+	require.NoError(t, err)
+	p.until(units.Second, func() bool { return lost })
+	require.NoError(t, r.Complete())
+	p.until(units.Second, func() bool { done, _ := s.Poll(); return done && r.Done() })
+	for i := range 2 {
+		require.Zero(t, p.qp[i].Stats().Control.Violations, "end %d", i)
+	}
+}
+
+// TestKeepsToThePeersBound: a receiver whose clear-to-send for one message is lost time and again, and who gives that and others up, posts no
+// more than the sender accepts.
+func TestKeepsToThePeersBound(t *testing.T) {
+	p := newPair(t, link(), small)
+	dst := p.mr(1, 1000, false)
+	seq := uint64(0) // of the message whose clear-to-send is lost
+	dark := true
+	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+		if i.Kind == backend.KindDatagram && dark && grants(i.Data, seq) {
+			return sim.Drop
+		}
+		return sim.Deliver
+	})
+	posted := 0
+	for p.net.Now() < units.Instant(2*units.Second) {
+		r, err := p.qp[1].PostRecv(dst, 0, 1000)
+		if err == nil {
+			posted++
+			seq = min(max(seq, 1), r.Seq())
+			require.NoError(t, r.Complete())
+		}
+		p.run(ms)
+	}
+	require.Zero(t, p.qp[0].Stats().Control.Violations)
+	require.Equal(t, 32, posted)
+	dark = false
+	p.until(3*units.Second, func() bool { _, err := p.qp[1].PostRecv(dst, 0, 1000); return err == nil })
+}
+
+// grants reports whether a control datagram has the clear-to-send for a message.
+func grants(b []byte, seq uint64) bool {
+	_, rest, err := wire.ParseHeader(b)
+	r := wire.NewReader(rest)
+	for f := (wire.Frame{}); err == nil && r.Next(&f); {
+		if f.Type == wire.TypeCTS && f.ID == seq {
+			return true
+		}
+	}
+	return false
 }

@@ -78,16 +78,23 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 	return next, busy
 }
 
+// manyQPs is after how many QPs a worker polls again: each may send a datagram, and a poll of a device may bring no more than that many. Of
+// hundreds that all have something to say the answers would otherwise not find room.
+const manyQPs = 8
+
 // runReady runs the QPs that have something to do, and returns when to call progress again.
 func (w *worker) runReady(now units.Instant) (next units.Instant) {
 	next = w.cq.Next()
 	w.timers.popDue(now, w.ready.add)
 	w.round = w.ready.popAll(w.round[:0])
-	for _, q := range w.round {
+	for i, q := range w.round {
 		again, usedUp := q.progress(now, w)
 		w.timers.set(q, again)
-		if usedUp {
+		switch {
+		case usedUp:
 			w.pollArrivals(now)
+		case i%manyQPs == manyQPs-1:
+			w.poll(now)
 		}
 	}
 	clear(w.round)

@@ -131,9 +131,9 @@ func (o *outbox) has(id uint64) bool {
 	return ok && !o.items[o.byID[i].at].acked
 }
 
-// collect appends the frames that are due to b while they fit max. more says
+// collect appends the frames that are due to b while they fit max, and counts those that are repeated after their copies. more says
 // that some did not fit.
-func (o *outbox) collect(now units.Instant, t *timing, b []byte, maxLen int) (out []byte, more bool) {
+func (o *outbox) collect(now units.Instant, t *timing, b []byte, maxLen int, repeated *uint64) (out []byte, more bool) {
 	if o.live == 0 || now < o.next && !o.waits {
 		return b, false
 	}
@@ -151,6 +151,9 @@ func (o *outbox) collect(now units.Instant, t *timing, b []byte, maxLen int) (ou
 				return b[:n], true
 			}
 			it.waits = false
+			if it.backoff > 0 {
+				*repeated++
+			}
 			t.reschedule(now, it)
 		}
 		next = min(next, it.due)

@@ -39,7 +39,7 @@ func TestOutboxKeepsWhatIsUnacknowledged(t *testing.T) {
 		_, waits := want[probe]
 		require.Equal(t, waits, o.has(probe))
 	}
-	b, more := o.collect(units.Instant(units.Second), new(timing), nil, math.MaxInt)
+	b, more := o.collect(units.Instant(units.Second), new(timing), nil, math.MaxInt, new(uint64))
 	require.False(t, more)
 	got := map[uint64]uint64{}
 	r := wire.NewReader(b)

@@ -26,7 +26,7 @@ func (s *Session) Poll(now units.Instant, b []byte) (datagram []byte, next units
 	b = s.appendAcks(b)
 	for _, t := range order {
 		var more bool
-		if b, more = s.boxes[t].collect(now, &s.time, b, s.maxLen); more {
+		if b, more = s.boxes[t].collect(now, &s.time, b, s.maxLen, &s.Stats.Repeated); more {
 			return s.finish(b), now
 		}
 	}

@@ -65,6 +65,7 @@ func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 	last := at[len(at)-1].Sub(at[len(at)-2])
 	require.Equal(t, MaxBackoff, last)
 	require.Less(t, len(at), firstTrain+8*trainLength)
+	require.Equal(t, uint64(len(at)-3), s.Stats.Repeated)
 
 	require.True(t, s.Pending(wire.TypeStart, 3))
 	s.Handle(now, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeStart), ID: 3, Count: 1})
