@@ -345,5 +345,5 @@ func TestTopoHeadroom(t *testing.T) {
 	var n network
 	require.NoError(t, json.Unmarshal([]byte(out), &n))
 	require.Len(t, n.Links, 1)
-	require.EqualValues(t, 9*4160, n.Links[0].Headroom)
+	require.EqualValues(t, 2*4160+29288, n.Links[0].Headroom)
 }
