@@ -86,6 +86,30 @@ func (s *Sim) makeBuffers() error {
 			return operr.New("configure", "fabric", "switch %s: %v of memory is less than its reserves and %v of headroom: give it more, or make it a deep one", s.name(uint32(n)), b.Size, units.Bytes(s.buffers[sw].headroom))
 		}
 	}
+	return s.checkRoom()
+}
+
+// checkRoom refuses switches that have no room for a full packet even when nothing else is there: no message with one would
+// ever arrive.
+func (s *Sim) checkRoom() error {
+	full := int64(s.cfg.MTU + s.cfg.Header)
+	for n := range s.nodes {
+		nd := &s.nodes[n]
+		if nd.sw == none || s.buffers[nd.sw].deep {
+			continue
+		}
+		b := &s.buffers[nd.sw]
+		for pi := nd.firstPort; pi < nd.firstPort+uint32(nd.ports); pi++ {
+			a := &s.accounts[pi]
+			shared := b.size
+			if s.cfg.Buffer.PFC {
+				shared = b.threshold(a.shift)
+			}
+			if full-int64(s.cfg.Buffer.Reserve) > shared && full > a.headroom {
+				return operr.New("configure", "fabric", "switch %s: a packet of %d bytes never fits into its memory, of which %v are shared: give it more, or choose a smaller MTU", s.name(uint32(n)), full, units.Bytes(b.size))
+			}
+		}
+	}
 	return nil
 }
 

@@ -319,3 +319,23 @@ func TestEmptyAtTheEnd(t *testing.T) {
 	require.Equal(t, r.Packets.Sent, r.Packets.Delivered+r.Packets.Dropped)
 	require.NotZero(t, r.Packets.Retransmitted, "spraying looks like loss to IRN")
 }
+
+// TestRoomForOnePacket: the least memory through which messages get, with and without PFC; with a byte less New says so.
+func TestRoomForOnePacket(t *testing.T) {
+	for _, b := range []Buffer{
+		{Size: 4160, Reserve: -1}, {Size: 3*3*64 + 4160 - 64, Reserve: 64},
+		{Size: 2 * 4160, Reserve: -1, PFC: true, Shift: 1, Headroom: HeadroomNS3},
+	} {
+		g := star(3, 100*units.Gbit, 0)
+		flows := []workload.Flow{{Src: 0, Dst: 2, Size: 20_000}, {Src: 1, Dst: 2, Size: 20_000}}
+		s := build(t, g, Config{Buffer: b, CheckEvery: 16}, flows)
+		s.Run(des.Never)
+		require.True(t, s.Done())
+		b.Size--
+		_, err := New(g, Config{Buffer: b})
+		require.ErrorContains(t, err, "a packet of 4160 bytes never fits")
+		b.Deep = []int{3}
+		_, err = New(g, Config{Buffer: b})
+		require.NoError(t, err)
+	}
+}
