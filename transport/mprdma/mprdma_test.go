@@ -121,7 +121,7 @@ func TestBadChannel(t *testing.T) {
 		s, rcv := ends(t, c, n)
 		loss := r.Float64() * 0.2
 		channel := channeltest.Channel{
-			Rand: r, Loss: loss,
+			Rand: r, Loss: loss, Size: units.Bytes(n)*1000 - 1,
 			Fly: func(p *transport.Packet) {
 				if r.IntN(4) == 0 {
 					p.Flags |= transport.CE
