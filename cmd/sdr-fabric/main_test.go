@@ -123,6 +123,8 @@ func TestMistakes(t *testing.T) {
 		{"run --buffer lots", "or endless"},
 		{"run --buffer 1MiB,pfcc", "choose pfc, headroom="},
 		{"run --buffer 10kB,pfc", "headroom: give it more"},
+		{"run --transport strack --cc dcqcn", "it sends no notifications, of which this controller lives: choose another --cc"},
+		{"run --transport uet:paths=8 --cc dcqcn:hpcc", "it sends no notifications"},
 		{"run --topo star:4 --buffer 4159,reserve=0", "a packet of 4160 bytes never fits into its memory"},
 		{"run --buffer 1MiB,reserve=1000000TiB", "reserve 1099511627776000000: must be"},
 		{"run --buffer 1MiB,pfc,resume=2TiB", "resume 2199023255552, reserve 4096: must be"},

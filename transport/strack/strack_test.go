@@ -443,3 +443,26 @@ func TestHostileAcknowledgements(t *testing.T) {
 		require.NotZero(t, counted, "seed %d: no violation", seed)
 	}
 }
+
+// A controller that sets a rate alone bounds nothing but the pace: all that both ends keep track of is sent, and what more than a
+// product of rate and round trip has overtaken is lost.
+func TestRateAlone(t *testing.T) {
+	s, r := ends(t, Config{Congestion: func(congestion.Path) congestion.Controller {
+		return congestion.Fixed{Rate: 25 * units.Gbit}
+	}}, 2000)
+	require.Equal(t, 25*units.Gbit, s.Pace(0))
+	_, sent := sendAll(s, 0)
+	require.Len(t, sent, int(s.Span()))
+	overtaken := 0
+	for _, p := range sent[1:] {
+		for _, a := range give(r, p) {
+			s.OnPacket(1, &a)
+		}
+		if overtaken++; s.recoverEnd > 0 {
+			break
+		}
+	}
+	require.InDelta(t, 98, overtaken, 5, "an answer for each four packets")
+	again, _ := sendAll(s, 2)
+	require.EqualValues(t, 0, again[0])
+}

@@ -3,6 +3,7 @@
 package uet
 
 import (
+	"cmp"
 	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -76,7 +77,11 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	}
 	n := s.msg.Payload(psn)
 	_, window := s.cc.Limits(now)
-	if s.flight > 0 && s.flight+units.Bytes(n) > window {
+	bounds := window > 0
+	if !bounds { // a rate alone: a product of it and the round trip says how many paths are used
+		window = s.msg.LineRate.Bytes(cmp.Or(s.cfg.BaseRTT, s.msg.BaseRTT)) + s.msg.MTU
+	}
+	if bounds && s.flight > 0 && s.flight+units.Bytes(n) > window {
 		return false
 	}
 	if flags&transport.Repeat != 0 {
@@ -91,7 +96,7 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	if psn+1 == s.total {
 		p.Flags |= transport.Last
 	}
-	if flags&transport.Repeat != 0 || s.next == s.total || s.flight+s.msg.MTU > window {
+	if flags&transport.Repeat != 0 || s.next == s.total || bounds && s.flight+s.msg.MTU > window {
 		p.Expected = asks
 	}
 	s.note(now, p)
