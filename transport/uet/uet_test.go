@@ -81,6 +81,24 @@ func TestWhenAcknowledgementsAreSent(t *testing.T) {
 	require.True(t, r.Complete())
 }
 
+// What can't be data of this message isn't answered, nor counted.
+func TestNoData(t *testing.T) {
+	_, r := ends(t, Config{}, 2000)
+	last, beyond, probe := data(1999), data(2000), data(0)
+	last.Payload, probe.Kind = mtu-1, transport.Probe
+	for _, p := range []transport.Packet{last, beyond, probe, data(r.got.Expected + 640)} {
+		require.Empty(t, give(r, p), "%+v", p)
+	}
+	require.Zero(t, r.got.Beyond)
+	require.Len(t, give(r, data(0)), 1)
+	// A packet of the segment before tells of what came out of order there.
+	give(r, data(600))
+	give(r, data(601))
+	give(r, data(602))
+	a := give(r, data(603))[0]
+	require.EqualValues(t, (603-63)&^63, a.Sack.Base)
+}
+
 // A trimmed packet is reported and repeated at once, before new ones; a report of an earlier transmission changes
 // nothing.
 func TestTrimmed(t *testing.T) {
