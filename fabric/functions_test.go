@@ -125,6 +125,40 @@ func TestFunctionChooses(t *testing.T) {
 	}
 }
 
+// TestFunctionEnds: a packet that a function drops or consumes, wherever, is counted so and no more there.
+func TestFunctionEnds(t *testing.T) {
+	for _, v := range []switchfn.Verdict{switchfn.Drop, switchfn.Consume} {
+		for at := range 3 {
+			if at == 2 && v == switchfn.Drop {
+				continue // what leaves can't be dropped any more
+			}
+			verdict := func(here int) switchfn.Verdict {
+				if here == at {
+					return v
+				}
+				return switchfn.Pass
+			}
+			s := atLeaf(t, &hooks{
+				ingress: func(switchfn.Switch, *switchfn.Facts, *switchfn.Header) (int, switchfn.Verdict) {
+					return -1, verdict(0)
+				},
+				admit: func(switchfn.Switch, *switchfn.Facts, *switchfn.Header) (switchfn.Verdict, units.Bytes) {
+					return verdict(1), 0
+				},
+				depart: func(switchfn.Switch, *switchfn.Facts, *switchfn.Header) switchfn.Verdict { return verdict(2) },
+			}, 1000)
+			require.Zero(t, s.live)
+			r := s.Result()
+			if v == switchfn.Drop {
+				require.Equal(t, Drops{Function: 1}, r.Drops)
+			} else {
+				require.Zero(t, r.Drops)
+				require.EqualValues(t, 1, r.Packets.Delivered)
+			}
+		}
+	}
+}
+
 // TestFunctionRewrites: what a function makes of a packet is what the next switch and the receiver see.
 func TestFunctionRewrites(t *testing.T) {
 	left := 0
