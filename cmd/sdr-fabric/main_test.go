@@ -110,6 +110,7 @@ func TestMistakes(t *testing.T) {
 		{"run --transport dcp --trim 60,n=16 --cc bbr", "choose --cc none, fixed or dcqcn"},
 		{"run --transport dcp --trim 60,n=16 --cc hpcc:eta=0.9", "choose --cc none, fixed or dcqcn"},
 		{"run --load htsim:/dev/null", "there are no messages in it"},
+		{"run --topo star:2,1M,1s --load incast:1,1kB --sample 1ns -q", "--sample 1 ns: the run has had 2097152 of them after 2.1 ms: choose a longer time"},
 		{"bench --htsim /nowhere/htsim_uec", "--htsim: "},
 		{"bench --htsim true --htsim-data /nowhere", "--htsim-data: stat /nowhere/topologies/leaf_spine_8192_400g.topo: no such file"},
 		{"bench --htsim-data .", "name the program, too"},
