@@ -3,6 +3,7 @@
 package strack
 
 import (
+	"cmp"
 	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -65,7 +66,7 @@ func newSender(c *Config, message transport.Message, parity uint32, paths Paths)
 	m := codedOf(message, parity)
 	span := c.span(&message)
 	s := &Sender{
-		cfg: c, msg: m, netRTT: c.netRTT(&message), total: m.total, limit: m.total, span: span, paths: paths, rto: c.RTO,
+		cfg: c, msg: m, netRTT: c.netRTT(&message), total: m.total, limit: m.total, span: span, paths: paths, rto: cmp.Or(c.RTO, max(defaultRTO, 2*c.netRTT(&message))),
 		have: selective.Ring(span), resent: selective.Ring(span), baseRTT: m.BaseRTT, probeAt: units.Never, rtoAt: units.Never,
 	}
 	if s.baseRTT <= 0 {

@@ -137,6 +137,10 @@ func TestTimeout(t *testing.T) {
 	again := sendAll(s, units.Instant(66*us))
 	require.Len(t, again, 2)
 	require.Equal(t, units.Instant(131*us), s.Next())
+
+	s, _ = ends(t, Config{BaseRTT: units.Millisecond}, 10)
+	sendAll(s, 0)
+	require.Equal(t, units.Instant(2*units.Millisecond), s.Next(), "the default is no shorter than what answers take")
 }
 
 // told notes what a controller and the paths hear.
