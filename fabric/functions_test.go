@@ -174,10 +174,10 @@ func TestFunctionRewrites(t *testing.T) {
 			return switchfn.Pass, 0
 		},
 		depart: func(_ switchfn.Switch, f *switchfn.Facts, h *switchfn.Header) switchfn.Verdict {
-			switch left++; {
-			case left == 1:
+			switch left++; left {
+			case 1:
 				require.True(t, h.CE && !h.ECT && h.Class == 2, "%+v", h)
-			case left == 2:
+			case 2:
 				require.True(t, h.Trimmed && h.Class == 0 && h.Size == 70, "%+v", h)
 			}
 			return switchfn.Pass
@@ -208,7 +208,7 @@ func TestFunctionSends(t *testing.T) {
 		sw.Emit(map[uint32]int{7: -1, 8: 1}[arg], &switchfn.Header{Opcode: roce.CNPOpcode, BECN: true, Size: 64})
 	}
 	s := atLeaf(t, k, 1000)
-	s.Advance(des.Time(1000 * micro))
+	s.Advance(1000 * micro)
 	require.Equal(t, []uint32{7, 8}, timers)
 	require.EqualValues(t, 1, s.Result().CNPs)
 	require.Equal(t, Drops{NoRoute: 1}, s.Result().Drops)
