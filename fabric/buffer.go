@@ -3,6 +3,8 @@
 package fabric
 
 import (
+	"math/bits"
+
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -29,15 +31,19 @@ type buffer struct {
 	headroom int64 // all headrooms
 }
 
-// Headroom is how many bytes can arrive through a link after the packet that causes a pause, that
-// packet included, when all packets have mtu bytes on the wire: the frame waits for a packet of the
-// other direction and takes its way, and the sender may have begun a packet just then. delay is one
-// way and includes the latency of the switches. r and mtu must be above 0.
+// Headroom is how many bytes can arrive through a link from the packet that causes a pause on, that packet included, when
+// none has more than mtu on the wire: the frame waits for a packet of the other direction and for frames that were there
+// before, takes its way, and the sender may have begun a packet just then. Packets that all have mtu come in steps of it, and
+// reach less. pauseFrame is the size of a frame, or of one for each class that is paused: of each, one that said the opposite
+// may wait already. delay is one way and includes the latency of the switches. r and mtu must be above 0.
 func Headroom(r units.Rate, delay units.Duration, mtu, pauseFrame units.Bytes) units.Bytes {
-	ser := des.Serialization(mtu, r)
-	react := ser + des.Serialization(pauseFrame, r) + 2*des.Span(delay)
-	packets := (react + ser - 1) / ser
-	return mtu * units.Bytes(1+packets)
+	react := des.Serialization(mtu, r) + 2*des.Serialization(pauseFrame, r) + 2*des.Span(delay)
+	hi, lo := bits.Mul64(uint64(react), uint64(r))
+	meanwhile, rest := bits.Div64(hi, lo, 8e12)
+	if rest != 0 {
+		meanwhile++
+	}
+	return mtu + units.Bytes(meanwhile) + mtu
 }
 
 // makeBuffers divides the memory of each switch.
@@ -80,6 +86,30 @@ func (s *Sim) makeBuffers() error {
 			return operr.New("configure", "fabric", "switch %s: %v of memory is less than its reserves and %v of headroom: give it more, or make it a deep one", s.name(uint32(n)), b.Size, units.Bytes(s.buffers[sw].headroom))
 		}
 	}
+	return s.checkRoom()
+}
+
+// checkRoom refuses switches that have no room for a full packet even when nothing else is there: no message with one would
+// ever arrive.
+func (s *Sim) checkRoom() error {
+	full := int64(s.cfg.MTU + s.cfg.Header)
+	for n := range s.nodes {
+		nd := &s.nodes[n]
+		if nd.sw == none || s.buffers[nd.sw].deep {
+			continue
+		}
+		b := &s.buffers[nd.sw]
+		for pi := nd.firstPort; pi < nd.firstPort+uint32(nd.ports); pi++ {
+			a := &s.accounts[pi]
+			shared := b.size
+			if s.cfg.Buffer.PFC {
+				shared = b.threshold(a.shift)
+			}
+			if full-int64(s.cfg.Buffer.Reserve) > shared && full > a.headroom {
+				return operr.New("configure", "fabric", "switch %s: a packet of %d bytes never fits into its memory, of which %v are shared: give it more, or choose a smaller MTU", s.name(uint32(n)), full, units.Bytes(b.size))
+			}
+		}
+	}
 	return nil
 }
 
@@ -95,7 +125,7 @@ func (s *Sim) headroom(pi uint32) int64 {
 		if (p.prop+back.prop)%2000 != 0 {
 			both++
 		}
-		h = Headroom(s.rates[pi], both, s.cfg.MTU+s.cfg.Header, s.cfg.PauseSize)
+		h = Headroom(s.rates[pi], both, max(s.cfg.MTU+s.cfg.Header, s.cfg.AckSize), s.cfg.PauseSize*units.Bytes(s.cfg.Buffer.Lossless))
 	}
 	return max(0, int64(h-s.cfg.Buffer.headroomLess))
 }

@@ -21,7 +21,7 @@ type counters struct {
 
 	mostHeadroom int64
 
-	received, finished int // messages
+	finished int // messages
 }
 
 func (c *counters) dropped() uint64 {

@@ -149,8 +149,8 @@ type HeadroomRule uint8
 
 // The ways.
 const (
-	// HeadroomExact is the least that never drops: what can arrive after the packet that caused a
-	// pause, and that packet.
+	// HeadroomExact is the least that never drops, whatever the sizes of packets: what can arrive after the packet that caused
+	// a pause, and that packet.
 	HeadroomExact HeadroomRule = iota
 	// HeadroomNS3 is three times rate times delay, as in the simulator of HPCC.
 	HeadroomNS3

@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -135,11 +136,11 @@ func pfcRun(t *testing.T, less, memory units.Bytes, offset units.Instant) Result
 }
 
 // TestHeadroom: with the exact headroom nothing is dropped whenever the traffic that delays PFC
-// frames begins, the bound is reached, and with one packet less something is dropped.
+// frames begins, as many full packets as fit into it come, and with one packet less something is dropped.
 func TestHeadroom(t *testing.T) {
-	// 332.8 ns a packet at 100 Gbit/s: the frame waits at most for one, takes 5.12 ns, and 2 µs pass
-	// there and back; eight packets can begin to arrive, beside the one that caused it.
-	require.Equal(t, units.Bytes(1+8)*4160, Headroom(100*units.Gbit, units.Microsecond, 4160, 64))
+	// 332.8 ns a packet at 100 Gbit/s: the frame waits at most for one and for a frame, takes 5.12 ns, and 2 µs pass
+	// there and back; of full packets eight can begin to arrive, beside the one that caused it.
+	require.Equal(t, units.Bytes(2*4160+29288), Headroom(100*units.Gbit, units.Microsecond, 4160, 64))
 	var most int64
 	drops := uint64(0)
 	for offset := range units.Instant(340) {
@@ -155,6 +156,33 @@ func TestHeadroom(t *testing.T) {
 	}
 	require.Equal(t, int64(9*4160), most)
 	require.NotZero(t, drops)
+}
+
+// TestHeadroomOfAnyPackets: packets of all sizes in all lossless classes come where full ones would stop a step earlier, large
+// acknowledgements and frames of other classes delay a pause, and a class may change its mind before it has been heard.
+func TestHeadroomOfAnyPackets(t *testing.T) {
+	worst := 0.0
+	for seed := range uint64(600) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		g := star(5, 100*units.Gbit, units.Duration(r.IntN(1500)))
+		g.Links[1].Rate, g.Links[3].Rate = units.Rate(1+r.IntN(20))*units.Gbit, units.Rate(1+r.IntN(100))*units.Gbit
+		c := Config{
+			Transport: (&rc.Config{AckEvery: 1 + r.IntN(50)}).Factory(),
+			PauseSize: units.Bytes(64 + r.IntN(2)*r.IntN(1000)), AckSize: units.Bytes(64 + r.IntN(2)*r.IntN(9000)),
+			Buffer: Buffer{Size: 16 * units.MiB, PFC: true, Shift: 1 + r.IntN(2), Lossless: 1 + r.IntN(Classes-1), Reserve: -1, Resume: 1},
+		}
+		flows := []workload.Flow{{Src: 2, Dst: 0, Size: units.MiB, Start: units.Instant(r.IntN(2000))}}
+		for range 60 {
+			flows = append(flows, workload.Flow{Src: 4 * r.IntN(2), Dst: 1 + 2*r.IntN(2), Size: 1 + units.Bytes(r.IntN(60_000)), Class: uint8(1 + r.IntN(c.Buffer.Lossless))})
+		}
+		s := build(t, g, c, nil)
+		c.Buffer.Size -= units.Bytes(s.buffers[0].size - 1 - int64(r.IntN(150_000))) // what is left to share
+		s = build(t, g, c, flows)
+		s.Run(5000 * micro)
+		require.Zero(t, s.Result().Drops.Buffer, "seed %d: %+v", seed, c)
+		worst = max(worst, float64(s.Result().MostHeadroom)/float64(s.accounts[s.nodes[5].firstPort].headroom))
+	}
+	require.Greater(t, worst, 0.95)
 }
 
 // TestPauseFramesSurviveBadLinks: a resume that is lost would leave its class paused for good.
@@ -290,4 +318,24 @@ func TestEmptyAtTheEnd(t *testing.T) {
 	r := s.Result()
 	require.Equal(t, r.Packets.Sent, r.Packets.Delivered+r.Packets.Dropped)
 	require.NotZero(t, r.Packets.Retransmitted, "spraying looks like loss to IRN")
+}
+
+// TestRoomForOnePacket: the least memory through which messages get, with and without PFC; with a byte less New says so.
+func TestRoomForOnePacket(t *testing.T) {
+	for _, b := range []Buffer{
+		{Size: 4160, Reserve: -1}, {Size: 3*3*64 + 4160 - 64, Reserve: 64},
+		{Size: 2 * 4160, Reserve: -1, PFC: true, Shift: 1, Headroom: HeadroomNS3},
+	} {
+		g := star(3, 100*units.Gbit, 0)
+		flows := []workload.Flow{{Src: 0, Dst: 2, Size: 20_000}, {Src: 1, Dst: 2, Size: 20_000}}
+		s := build(t, g, Config{Buffer: b, CheckEvery: 16}, flows)
+		s.Run(des.Never)
+		require.True(t, s.Done())
+		b.Size--
+		_, err := New(g, Config{Buffer: b})
+		require.ErrorContains(t, err, "a packet of 4160 bytes never fits")
+		b.Deep = []int{3}
+		_, err = New(g, Config{Buffer: b})
+		require.NoError(t, err)
+	}
 }

@@ -355,7 +355,6 @@ func (s *Sim) reply(fi uint32, x *transport.Packet, sent des.Time) {
 func (s *Sim) complete(fi uint32) {
 	r := &s.records[fi]
 	r.arrived = s.now
-	s.received++
 	for _, g := range s.after[r.before:s.records[fi+1].before] {
 		w := &s.records[g]
 		if w.waits--; w.waits == 0 {

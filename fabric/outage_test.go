@@ -44,3 +44,22 @@ func TestStartInAnOutage(t *testing.T) {
 	}
 	require.Equal(t, 4, told[0].Hops)
 }
+
+// TestDownBothWays: what waits for a link that goes down is lost as it leaves, at either end of it.
+func TestDownBothWays(t *testing.T) {
+	for _, flows := range [][]workload.Flow{
+		{{Src: 0, Dst: 1, Size: units.MiB}},                                    // waits in host 0
+		{{Src: 1, Dst: 0, Size: units.MiB}, {Src: 2, Dst: 0, Size: units.MiB}}, // waits in the switch
+	} {
+		s := build(t, star(3, 100*units.Gbit, units.Microsecond), Config{CheckEvery: 1}, flows)
+		s.Run(20 * micro)
+		waits, delivered := s.Queued(3, 0)/4160, s.Delivered()
+		s.SetDown(0, true)
+		s.Run(1000 * micro)
+		require.Greater(t, s.Result().Drops.Wire, uint64(waits))
+		require.Less(t, s.Delivered()-delivered, uint64(12*4160), "what was on the way")
+		s.SetDown(0, false)
+		s.Run(des.Never)
+		require.True(t, s.Done())
+	}
+}

@@ -120,4 +120,11 @@ func TestStepUntil(t *testing.T) {
 	}
 	require.True(t, parts.Done())
 	require.Equal(t, whole.Result(), parts.Result())
+	ended := parts.Now()
+	require.Zero(t, parts.StepUntil(ended+micro, 1))
+	require.Equal(t, ended, parts.Now(), "a run ends with its last acknowledgement")
+
+	parts = build(t, star(8, 100*units.Gbit, units.Microsecond), Config{}, flows)
+	require.EqualValues(t, 5, parts.StepUntil(50*micro, 5))
+	require.Less(t, parts.Now(), 50*micro, "more is due")
 }

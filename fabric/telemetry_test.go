@@ -10,6 +10,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
+	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/bare"
@@ -87,6 +88,29 @@ func TestTelemetry(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestTelemetryOfLongPaths: the first hops of a path that has more than a packet has room for.
+func TestTelemetryOfLongPaths(t *testing.T) {
+	const switches = congestion.MaxHops + 2
+	g := &topo.Graph{Nodes: []topo.Node{{Kind: topo.Host}, {Kind: topo.Host}}}
+	for i := range switches {
+		g.Nodes = append(g.Nodes, topo.Node{Kind: topo.Switch})
+		g.Links = append(g.Links, topo.Link{A: i + 1, B: i + 2, Rate: 100 * units.Gbit, Delay: units.Microsecond})
+	}
+	g.Links[0].A = 0
+	g.Links = append(g.Links, topo.Link{A: switches + 1, B: 1, Rate: 100 * units.Gbit, Delay: units.Microsecond})
+	var seen, notified [][]congestion.Hop
+	s := build(t, g, Config{INT: true, Transport: func(m transport.Message) (transport.Sender, transport.Receiver) {
+		snd, rcv := bare.Factory(100, 1)(m)
+		return told{snd, &notified, &seen}, rcv
+	}}, []workload.Flow{{Src: 0, Dst: 1, Size: 1000}})
+	s.Run(des.Never)
+	require.Len(t, seen, 1)
+	require.Len(t, seen[0], congestion.MaxHops)
+	for i, h := range seen[0][1:] {
+		require.Equal(t, seen[0][i].At.Add(units.Microsecond+85), h.At, "1064 bytes take 85.12 ns")
 	}
 }
 

@@ -189,14 +189,16 @@ func TestForced(t *testing.T) {
 // A threshold for ports of one rate is in proportion for others: what waits takes as long everywhere.
 func TestTrimByRate(t *testing.T) {
 	for _, tc := range []struct {
-		of   units.Rate
-		want units.Bytes // at most, before a port of 100 Gbit/s
-	}{{0, 100 * units.KB}, {100 * units.Gbit, 100 * units.KB}, {400 * units.Gbit, 25 * units.KB}, {50 * units.Gbit, 200 * units.KB}} {
+		of    units.Rate
+		queue units.Bytes // that Buffer allows
+		want  units.Bytes // at most, before a port of 100 Gbit/s
+	}{{0, 0, 100 * units.KB}, {100 * units.Gbit, 0, 100 * units.KB}, {400 * units.Gbit, 0, 25 * units.KB}, {50 * units.Gbit, 0, 200 * units.KB}, {0, 60 * units.KB, 60 * units.KB}} {
 		var whole, header int
 		var from units.Instant
 		s, err := New(star(9, 100*units.Gbit, units.Microsecond), Config{
 			MTU: trimMTU, Header: trimHeaders, CheckEvery: 20_000,
-			Trim: &Trim{Header: trimKept, Weight: 1000, Threshold: 100 * units.KB, ThresholdRate: tc.of},
+			Trim:   &Trim{Header: trimKept, Weight: 1000, Threshold: 100 * units.KB, ThresholdRate: tc.of},
+			Buffer: Buffer{QueueLimit: tc.queue},
 		})
 		require.NoError(t, err)
 		for i := range 8 {

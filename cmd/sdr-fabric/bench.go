@@ -88,6 +88,13 @@ most that one run on two cores could have.
 			if err := result.CheckWritable(jsonPath); err != nil {
 				return usage.Wrap(err)
 			}
+			topology := ""
+			if program != "" || data != "" {
+				var err error
+				if program, topology, err = findHtsim(program, data); err != nil {
+					return usage.Wrap(err)
+				}
+			}
 			out := cmd.OutOrStdout()
 			if jsonPath == "-" {
 				out = io.Discard
@@ -110,7 +117,7 @@ most that one run on two cores could have.
 			if program == "" {
 				fmt.Fprintf(out, "\n%s\n", htsimHelp)
 			} else {
-				r, err := benchHtsim(cmd.Context(), program, data)
+				r, err := benchHtsim(cmd.Context(), program, topology)
 				if err != nil {
 					return err
 				}
@@ -285,17 +292,28 @@ func benchQueue(pending, hosts int) benchRow {
 // htsimEvents is what htsim prints where its main loop has been made to count.
 var htsimEvents = regexp.MustCompile(`Done, (\d+) events`)
 
+// findHtsim finds htsim and the topology that it is to run, which is late to miss after all else has been measured.
+func findHtsim(program, data string) (path, topology string, err error) {
+	if program == "" {
+		return "", "", errors.New("--htsim-data without --htsim: name the program, too")
+	}
+	if path, err = exec.LookPath(program); err != nil {
+		return "", "", fmt.Errorf("--htsim: %w", err)
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", "", err
+	}
+	if topology, err = filepath.Abs(filepath.Join(data, "topologies", "leaf_spine_8192_400g.topo")); err != nil {
+		return "", "", err
+	}
+	if _, err = os.Stat(topology); err != nil {
+		return "", "", fmt.Errorf("--htsim-data: %w", err)
+	}
+	return path, topology, nil
+}
+
 // benchHtsim runs the same permutation of 8192 hosts in htsim.
-func benchHtsim(ctx context.Context, program, data string) (r benchRow, err error) {
-	topology, err := filepath.Abs(filepath.Join(data, "topologies", "leaf_spine_8192_400g.topo"))
-	if err != nil {
-		return r, err
-	}
-	if strings.ContainsRune(program, filepath.Separator) { // what isn't found by PATH
-		if program, err = filepath.Abs(program); err != nil {
-			return r, err
-		}
-	}
+func benchHtsim(ctx context.Context, program, topology string) (r benchRow, err error) {
 	dir, err := os.MkdirTemp("", "htsim-*") // it writes a log, and a map of its objects where it stands
 	if err != nil {
 		return r, err

@@ -110,6 +110,10 @@ func TestMistakes(t *testing.T) {
 		{"run --transport dcp --trim 60,n=16 --cc bbr", "choose --cc none, fixed or dcqcn"},
 		{"run --transport dcp --trim 60,n=16 --cc hpcc:eta=0.9", "choose --cc none, fixed or dcqcn"},
 		{"run --load htsim:/dev/null", "there are no messages in it"},
+		{"run --topo star:2,1M,1s --load incast:1,1kB --sample 1ns -q", "--sample 1 ns: the run has had 2097152 of them after 2.1 ms: choose a longer time"},
+		{"bench --htsim /nowhere/htsim_uec", "--htsim: "},
+		{"bench --htsim true --htsim-data /nowhere", "--htsim-data: stat /nowhere/topologies/leaf_spine_8192_400g.topo: no such file"},
+		{"bench --htsim-data .", "name the program, too"},
 		{"run --trim much", "write the size of headers first"},
 		{"run --trim 60", "say the weight of headers"},
 		{"run --trim 60,n=90", "unless r > N-1"},
@@ -123,6 +127,9 @@ func TestMistakes(t *testing.T) {
 		{"run --buffer lots", "or endless"},
 		{"run --buffer 1MiB,pfcc", "choose pfc, headroom="},
 		{"run --buffer 10kB,pfc", "headroom: give it more"},
+		{"run --transport strack --cc dcqcn", "it sends no notifications, of which this controller lives: choose another --cc"},
+		{"run --transport uet:paths=8 --cc dcqcn:hpcc", "it sends no notifications"},
+		{"run --topo star:4 --buffer 4159,reserve=0", "a packet of 4160 bytes never fits into its memory"},
 		{"run --buffer 1MiB,reserve=1000000TiB", "reserve 1099511627776000000: must be"},
 		{"run --buffer 1MiB,pfc,resume=2TiB", "resume 2199023255552, reserve 4096: must be"},
 		{"run --ecn 3", "write it like none, or KMIN,KMAX,PMAX"},
@@ -345,5 +352,5 @@ func TestTopoHeadroom(t *testing.T) {
 	var n network
 	require.NoError(t, json.Unmarshal([]byte(out), &n))
 	require.Len(t, n.Links, 1)
-	require.EqualValues(t, 9*4160, n.Links[0].Headroom)
+	require.EqualValues(t, 2*4160+29288, n.Links[0].Headroom)
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
@@ -40,6 +41,8 @@ type heardSignal struct {
 const (
 	sampledFlows   = 8
 	sampledSignals = 400
+	// mostSamples bounds the memory that a step much shorter than the run would take to a quarter of a gigabyte.
+	mostSamples = 1 << 21
 )
 
 // A sampler looks at a simulation.
@@ -92,6 +95,10 @@ func (s *sampler) run(ctx context.Context, until des.Time, progress func()) erro
 		}
 		if s.sim.Events() == before && s.sim.Next() == des.Never {
 			break
+		}
+		if len(s.out.QueueNS) == mostSamples {
+			return usage.Errorf("--sample %s: the run has had %d of them after %s: choose a longer time, or an earlier end by --until",
+				units.FormatDuration(duration(s.step)), mostSamples, units.FormatDuration(duration(from)))
 		}
 		s.look(at - from)
 		from = at

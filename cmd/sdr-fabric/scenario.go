@@ -255,10 +255,14 @@ func parseTransport(s string, cc congestion.Spec, seed uint64) (transport.Factor
 	name, rest, _ := strings.Cut(s, ":")
 	var parse func() (transport.Factory, error)
 	switch name {
-	case "strack":
+	case "strack", "uet":
+		if cc, _, _ := strings.Cut(cc.Name, ":"); cc == "dcqcn" {
+			return nil, fmt.Errorf("transport %q: it sends no notifications, of which this controller lives: choose another --cc", s)
+		}
 		parse = func() (transport.Factory, error) { return parseSTrack(rest, cc) }
-	case "uet":
-		parse = func() (transport.Factory, error) { return parseUET(rest, cc) }
+		if name == "uet" {
+			parse = func() (transport.Factory, error) { return parseUET(rest, cc) }
+		}
 	case "dcp":
 		parse = func() (transport.Factory, error) { return parseDCP(rest, cc) }
 	case "racktlp":

@@ -46,7 +46,7 @@ func TestBadParametersAreRefused(t *testing.T) {
 		{"plan --rtt 0", "allowed 100 ns to 1000 s"},
 		{"plan --size 0", "allowed 1 B to 1024 TiB"},
 		{"plan --size 1MiB,", "size"},
-		{"plan --chunk 5000", "multiples of --mtu"},
+		{"plan --chunk 4097", "--chunk of 4097 bytes: allowed are multiples of --mtu, 4096 bytes"},
 		{"plan --mtu 0", "multiples of --mtu"},
 		{"plan --k 0", "allowed 1 ≤ m ≤ k and k+m ≤ 255"},
 		{"plan --m 40", "allowed 1 ≤ m ≤ k and k+m ≤ 255"},

@@ -170,7 +170,7 @@ func (p *plan) validate(cmd *cobra.Command) error {
 	case given("us-per-km") && !given("distance"):
 		return usage.Errorf("--us-per-km needs --distance")
 	case p.mtu < 1 || p.chunk < p.mtu || p.chunk%p.mtu != 0:
-		return usage.Errorf("--chunk %v: allowed are multiples of --mtu %v", p.chunk, p.mtu)
+		return usage.Errorf("--chunk of %d bytes: allowed are multiples of --mtu, %d bytes", int64(p.chunk), int64(p.mtu))
 	case p.fallback != "missing" && p.fallback != "whole":
 		return usage.Errorf("--fallback %q: allowed are missing and whole", p.fallback)
 	case p.plot != "" && !slices.Contains(figures.Endings, filepath.Ext(p.plot)):

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -92,14 +93,21 @@ func beside(path string) (*os.File, error) {
 	}
 }
 
-// CheckWritable fails where [WriteFile] would, for what takes long before, and leaves files as they are. "" and "-" are no files.
+// CheckWritable fails where [WriteFile] would, for what takes long before, or where a file is named twice, and leaves files as they
+// are. "" and "-" are no files.
 func CheckWritable(paths ...string) error {
-	for _, path := range paths {
+	for i, path := range paths {
 		if path == "" || path == "-" {
 			continue
 		}
 		if err := checkWritable(path); err != nil {
 			return err
+		}
+		if !slices.Contains(paths[:i], path) {
+			continue
+		}
+		if target, err := os.Stat(path); err != nil || target.Mode().IsRegular() {
+			return fmt.Errorf("write %s: it is named twice, and one result would replace the other: name two files", path)
 		}
 	}
 	return nil

@@ -18,7 +18,8 @@ import (
 func TestCheckWritable(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "x.svg")
-	require.NoError(t, CheckWritable("", "-", name, os.DevNull))
+	require.NoError(t, CheckWritable("", "-", name, os.DevNull, "", "-", os.DevNull))
+	require.ErrorContains(t, CheckWritable(name, name), "named twice")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)

@@ -67,3 +67,46 @@ func (s *sender) skip(messages uint32) {
 func (r *receiver) skip(messages uint32) {
 	r.rsp.expected, r.complete = messages&mask24, messages
 }
+
+// The last packet is as long as what is left; marks are told once in an interval; what is beyond the message is nothing; and when nothing
+// comes back the timer repeats.
+func TestFlow(t *testing.T) {
+	c := &Config{CNPInterval: 100}
+	x, y := c.Factory()(transport.Message{Size: 4*1000 + 7, MTU: 1000, BaseRTT: units.Microsecond, LineRate: units.Gbit})
+	s, r := x.(*sender), y.(*receiver)
+	var sent []transport.Packet
+	var p transport.Packet
+	for s.Transmit(0, &p) {
+		sent = append(sent, p)
+	}
+	require.Len(t, sent, 5)
+	told := 0
+	for i, now := range []units.Instant{0, 99, 100, 150} {
+		require.EqualValues(t, 1000, sent[i].Payload)
+		sent[i].Flags |= transport.CE
+		var out transport.Replies
+		r.OnPacket(now, &sent[i], &out)
+		for j := range out.Len() {
+			if out.At(j).Kind == transport.CNP {
+				told++
+			}
+		}
+	}
+	require.Equal(t, 2, told)
+	require.EqualValues(t, 7, sent[4].Payload)
+	beyond := sent[4]
+	beyond.PSN++
+	var out transport.Replies
+	r.OnPacket(200, &beyond, &out)
+	require.Zero(t, out.Len())
+	require.False(t, r.Complete())
+
+	due := s.Next()
+	s.OnTimer(due - 1)
+	require.False(t, s.Transmit(due-1, &p))
+	s.OnTimer(due)
+	require.EqualValues(t, 1, s.Counts().Timeouts)
+	require.Greater(t, s.Next(), due)
+	require.True(t, s.Transmit(due, &p))
+	require.NotZero(t, p.Flags&transport.Repeat)
+}

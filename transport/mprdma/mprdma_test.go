@@ -84,9 +84,85 @@ func TestMarksAndSlowPaths(t *testing.T) {
 	late := answer(r, first[1])
 	s.OnPacket(200, &late)
 	require.InDelta(t, before-1, s.window, 1e-9)
-	for _, p := range sendAll(s, 200) {
-		require.NotEqual(t, first[1].Entropy, p.Entropy)
+	require.Empty(t, sendAll(s, 200))
+
+	// Where a slow answer is the last to come and nothing may be sent, one packet may, on a path that is drawn.
+	for _, left := range []int{0, 1} {
+		s, r = ends(t, Config{Delta: 4, Initial: 8}, 1000)
+		s.probeAt = units.Never
+		first, s.window = sendAll(s, 0), 1
+		for _, p := range first[1:] {
+			p.Flags |= transport.CE
+			a := answer(r, p)
+			s.OnPacket(100, &a)
+		}
+		for range left {
+			s.paths.Push(first[7].Entropy)
+		}
+		late = answer(r, first[0])
+		s.OnPacket(100, &late)
+		last := sendAll(s, 100)
+		require.Len(t, last, 1)
+		require.Equal(t, left == 1, last[0].Entropy == first[7].Entropy)
 	}
+}
+
+// One round trip in a hundred tries a path that is drawn.
+func TestNewPaths(t *testing.T) {
+	s, r := ends(t, Config{Initial: 1}, 1<<16)
+	for _, spacing := range []units.Duration{72 * units.Microsecond, 0} {
+		now, drawn, path := units.Instant(0), 0, -1
+		for range 20_000 {
+			p := sendAll(s, now)
+			require.Len(t, p, 1)
+			if path >= 0 && int(p[0].Entropy) != path {
+				drawn++
+			}
+			path = int(p[0].Entropy)
+			p[0].Flags |= transport.CE // keeps the window as it is
+			a := answer(r, p[0])
+			now = now.Add(spacing)
+			s.OnPacket(now, &a)
+			require.Equal(t, spacing, s.rtt)
+		}
+		if spacing > 0 {
+			require.InDelta(t, 200, drawn, 60)
+			s.probeAt = units.Instant(units.Second)
+		} else {
+			require.Zero(t, drawn)
+		}
+	}
+}
+
+// The timer runs while something is under way, from the last progress on; when it is due the sender goes back, and then heeds a NAK again.
+func TestTimeout(t *testing.T) {
+	s, r := ends(t, Config{Bitmap: 4, Initial: 8}, 100)
+	first := sendAll(s, 0)
+	require.Equal(t, units.Instant(defaultRTO), s.Next())
+	nak := answer(r, first[5])
+	s.OnPacket(50, &nak)
+	sendAll(s, 50)
+	a := answer(r, first[0])
+	s.OnPacket(100, &a)
+	sendAll(s, 100)
+	due := units.Instant(100).Add(defaultRTO)
+	require.Equal(t, due, s.Next())
+	s.OnTimer(due - 1)
+	require.Empty(t, sendAll(s, due-1))
+	s.OnPacket(due-1, &transport.Packet{Kind: transport.Nak, PSN: 5, Expected: 1})
+	require.Empty(t, sendAll(s, due-1), "a second NAK in one pass")
+	s.paths.Push(0) // goes with all that might have been sent
+	s.OnTimer(due)
+	require.Equal(t, transport.Counts{Repeated: 8, Timeouts: 1}, s.Counts())
+	require.Equal(t, due.Add(defaultRTO), s.Next())
+	require.Len(t, sendAll(s, due), int(s.window))
+	s.OnPacket(due, &transport.Packet{Kind: transport.Nak, PSN: 5, Expected: 1})
+	again := sendAll(s, due)
+	require.Len(t, again, int(s.window), "it is a new pass")
+	a = transport.Packet{Kind: transport.Ack, Expected: again[len(again)-1].PSN + 1, Sent: due, PSN: 1}
+	s.OnPacket(due+1, &a)
+	require.Equal(t, units.Never, s.Next(), "nothing is under way")
+	require.Zero(t, s.recover)
 }
 
 // What the receiver has no bit for is refused; the sender goes back once, to what is missing.
@@ -121,7 +197,7 @@ func TestBadChannel(t *testing.T) {
 		s, rcv := ends(t, c, n)
 		loss := r.Float64() * 0.2
 		channel := channeltest.Channel{
-			Rand: r, Loss: loss,
+			Rand: r, Loss: loss, Size: units.Bytes(n)*1000 - 1,
 			Fly: func(p *transport.Packet) {
 				if r.IntN(4) == 0 {
 					p.Flags |= transport.CE

@@ -130,6 +130,66 @@ func TestTailLossProbe(t *testing.T) {
 	require.Equal(t, units.Never, s.Next())
 }
 
+// A probe carries what is new, whatever the window says; no other follows before all that was sent until then has been
+// acknowledged, and the timeout runs from the last progress.
+func TestProbeOfNewData(t *testing.T) {
+	s, r := ends(t, Config{Window: 2000}, 8)
+	first := send(s, 0)
+	require.Len(t, first, 2)
+	now := first[1].Sent.Add(144 * us)
+	require.Equal(t, now, s.Next())
+	s.OnTimer(now)
+	probe := send(s, now)
+	require.Len(t, probe, 1)
+	require.EqualValues(t, 2, probe[0].PSN)
+	require.Equal(t, units.Instant(defaultRTO), s.Next())
+	now = now.Add(us)
+	for _, p := range first {
+		a := answer(r, p)
+		a.Sent = now.Add(-72 * us) // as if it had been sent later: this is not about round trips
+		s.OnPacket(now, &a)
+	}
+	require.Len(t, send(s, now), 1)
+	require.Equal(t, now.Add(defaultRTO), s.Next(), "the probe is out")
+	now = give(s, r, probe[0])
+	require.Equal(t, now.Add(144*us), s.Next())
+}
+
+// A repeat does as well as a probe that is due, and none is sent then.
+func TestRepeatInsteadOfProbe(t *testing.T) {
+	s, r := ends(t, Config{Reorder: us}, 10)
+	first := send(s, 0)
+	now := s.Next()
+	s.OnTimer(now)
+	a := answer(r, first[9])
+	s.OnPacket(now+1, &a) // after 144 µs: the nine before are lost
+	require.Equal(t, units.Instant(defaultRTO), s.Next(), "what is lost needs no probe")
+	again := send(s, now+1)
+	require.Len(t, again, 9)
+	for i, p := range again {
+		require.EqualValues(t, i, p.PSN)
+	}
+}
+
+// Which timer runs: none while nothing is under way, that of the probe by smoothed round trips, and that of the reordering window alone
+// where something may be lost.
+func TestTimers(t *testing.T) {
+	s, r := ends(t, Config{Window: 2000}, 1000)
+	first := send(s, 0)
+	give(s, r, first[0])
+	a := answer(r, first[1])
+	now := first[1].Sent.Add(152 * us)
+	s.OnPacket(now, &a)
+	require.Equal(t, units.Never, s.Next())
+	send(s, now)
+	require.Equal(t, now.Add(8*us).Add(2*(72+10)*us), s.Next(), "an eighth of the difference")
+
+	s, r = ends(t, Config{Reorder: units.Millisecond}, 1000)
+	first = send(s, 0)
+	give(s, r, first[2])
+	require.Equal(t, units.Instant(0).Add(72*us+units.Millisecond), s.Next())
+}
+
 // What has arrived behind a gap lets the sender go on for as many windows as Span says.
 func TestSpan(t *testing.T) {
 	for _, spans := range []int{0, 1, 8} {
@@ -158,8 +218,10 @@ func TestTimeout(t *testing.T) {
 	require.Len(t, send(s, now), 1, "a probe")
 	require.Equal(t, units.Instant(defaultRTO), s.Next())
 	s.OnTimer(s.Next())
-	require.Len(t, send(s, units.Instant(defaultRTO)), 10)
+	again := send(s, units.Instant(defaultRTO))
+	require.Len(t, again, 10)
 	require.EqualValues(t, 1, s.Counts().Timeouts)
+	require.Equal(t, again[9].Sent.Add(144*us), s.Next(), "probes begin anew")
 }
 
 // Whatever the channel does to packets of both directions, the message arrives and both ends know; what a sender counts of its packets
@@ -171,7 +233,7 @@ func TestBadChannel(t *testing.T) {
 		n := 1 + r.IntN(150)
 		s, rcv := ends(t, c, n)
 		loss := r.Float64() * 0.3
-		channel := channeltest.Channel{Rand: r, Loss: loss, Step: func(n int) {
+		channel := channeltest.Channel{Rand: r, Loss: loss, Size: units.Bytes(n)*1000 - 1, Step: func(n int) {
 			if n%8 == 0 {
 				checkCounts(t, s, seed)
 			}

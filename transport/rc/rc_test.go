@@ -96,6 +96,23 @@ func TestAckEvery(t *testing.T) {
 		require.Len(t, answers(r, 1, p), map[int]int{3: 1, 5: 1}[i], "packet %d", i)
 	}
 	require.True(t, r.Complete())
+
+	// An answer tells of a mark on any packet that it is for, and the next one doesn't any more.
+	s, r = ends(Config{AckEvery: 2, CNPPackets: true}, 6)
+	for i, p := range send(t, s, 0, 6) {
+		if i == 2 {
+			p.Flags |= transport.CE
+		}
+		for _, a := range answers(r, 1, p) {
+			require.Equal(t, a.Kind == transport.Ack && i == 3, a.Flags&transport.Echo != 0, "packet %d", i)
+		}
+	}
+
+	// A closed gap is answered at once.
+	s, r = ends(Config{Mode: IRN, AckEvery: 4, Window: 6000}, 6)
+	p := send(t, s, 0, 2)
+	require.Len(t, answers(r, 1, p[1]), 1)
+	require.EqualValues(t, 2, answers(r, 1, p[0])[0].Expected)
 }
 
 // TestIRN: every packet out of order is answered with what is expected and what came; the sender
@@ -151,7 +168,10 @@ func TestIRNTimeouts(t *testing.T) {
 	send(t, s, 50_000, 1)
 	require.EqualValues(t, 370_000, s.Next())
 	s.OnTimer(370_000)
-	require.Equal(t, []uint32{0, 3}, psns(send(t, s, 370_000, 2)))
+	require.Equal(t, []uint32{0}, psns(send(t, s, 380_000, 1)))
+	require.EqualValues(t, 690_000, s.Next(), "a repeat doesn't begin the third packet's time anew")
+	require.Equal(t, []uint32{3}, psns(send(t, s, 390_000, 1)))
+	require.EqualValues(t, 690_000, s.Next(), "nor does the fourth")
 }
 
 // TestNotifications: DCQCN's notification point answers at most one marked packet in an interval.
@@ -207,12 +227,24 @@ func TestControllerIsTold(t *testing.T) {
 	require.Equal(t, congestion.Ack{RTT: 60, Acked: 2000, Inflight: 1000, ECN: true}, told.ack)
 	require.Equal(t, 3, told.sent)
 	require.Equal(t, 1, told.cnps)
+	require.Equal(t, units.Instant(70).Add(defaultRTO), s.Next(), "progress begins the timer anew")
+	s.OnPacket(75, &transport.Packet{Kind: transport.CNP, Expected: 3})
+	require.Equal(t, 2, told.cnps)
+	require.EqualValues(t, 2, s.una, "a notification acknowledges nothing")
+	told.cnps = 1
 	s.OnPacket(80, &transport.Packet{Kind: transport.Nak, Expected: 2, PSN: 5})
 	require.Equal(t, congestion.Loss{Bytes: 1000, Kind: congestion.LossNack}, told.loss)
 	told.window = 1500
 	send(t, s, 90, 1)
 	var x transport.Packet
 	require.False(t, s.Transmit(91, &x), "the window has room for one")
+	told.window = 3000
+	send(t, s, 92, 2)
+	require.False(t, s.Transmit(93, &x), "and now for three")
+	told.window = 10
+	s.OnPacket(94, &transport.Packet{Kind: transport.Ack, Expected: 5})
+	send(t, s, 95, 1)
+	require.False(t, s.Transmit(96, &x), "one may always be under way")
 	require.Equal(t, 1, told.cnps, "go-back-N's NAK is no notification")
 
 	config.Mode = IRN
@@ -248,7 +280,7 @@ func TestBadChannel(t *testing.T) {
 		n := 1 + r.IntN(300)
 		s, rcv := ends(c, n)
 		loss := r.Float64() * 0.3
-		channel := channeltest.Channel{Rand: r, Loss: loss}
+		channel := channeltest.Channel{Rand: r, Loss: loss, Size: units.Bytes(n) * 1000}
 		channel.Carry(t, seed, s, rcv, n)
 	}
 }
@@ -344,9 +376,10 @@ func TestBadChannelOfConnection(t *testing.T) {
 		c := Config{Mode: Mode(r.IntN(3)), AckEvery: r.IntN(6), Window: units.Bytes(r.IntN(30_000)), Reorder: r.IntN(2) * 3}
 		s, rcv := open(c)
 		sizes := make([]units.Bytes, 1+r.IntN(12))
-		n := 0
+		n, size := 0, units.Bytes(0)
 		for i := range sizes {
 			sizes[i] = 1 + units.Bytes(r.IntN(40_000))
+			size += sizes[i]
 			n += int((sizes[i] + 999) / 1000)
 		}
 		post := func() {
@@ -354,7 +387,7 @@ func TestBadChannelOfConnection(t *testing.T) {
 			sizes = sizes[1:]
 		}
 		post()
-		channel := channeltest.Channel{Rand: r, Loss: r.Float64() * 0.3, Open: true}
+		channel := channeltest.Channel{Rand: r, Loss: r.Float64() * 0.3, Size: size, Open: true}
 		channel.Step = func(int) {
 			if len(sizes) > 0 && (s.Done() || r.IntN(50) == 0) {
 				post()

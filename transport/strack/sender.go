@@ -3,6 +3,7 @@
 package strack
 
 import (
+	"cmp"
 	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -65,7 +66,7 @@ func newSender(c *Config, message transport.Message, parity uint32, paths Paths)
 	m := codedOf(message, parity)
 	span := c.span(&message)
 	s := &Sender{
-		cfg: c, msg: m, netRTT: c.netRTT(&message), total: m.total, limit: m.total, span: span, paths: paths, rto: c.RTO,
+		cfg: c, msg: m, netRTT: c.netRTT(&message), total: m.total, limit: m.total, span: span, paths: paths, rto: cmp.Or(c.RTO, max(defaultRTO, 2*c.netRTT(&message))),
 		have: selective.Ring(span), resent: selective.Ring(span), baseRTT: m.BaseRTT, probeAt: units.Never, rtoAt: units.Never,
 	}
 	if s.baseRTT <= 0 {
@@ -134,14 +135,14 @@ func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	if s.Done() {
 		return false
 	}
-	_, window := s.cc.Limits(now)
+	window, bounds := s.window(now)
 	packets := int(window / s.msg.MTU)
 	if s.probe == probeDue {
 		s.probe, s.probeEnd = probed, s.next
 		*p = transport.Packet{Sent: now, PSN: s.una, Entropy: s.paths.Choose(packets), Kind: transport.Probe, Flags: transport.ECT}
 		return true
 	}
-	if s.Inflight()+s.msg.MTU > max(window, s.msg.MTU) {
+	if bounds && s.Inflight()+s.msg.MTU > max(window, s.msg.MTU) {
 		return false
 	}
 	psn, flags, ok := s.pick()
@@ -166,6 +167,15 @@ func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 		s.rtoAt = now.Add(s.rto)
 	}
 	return true
+}
+
+// window is the controller's. Of one that has none, a rate alone, it is a product of rate and round trip: that says how many paths
+// are used and how far packets may overtake each other, and doesn't bound what is sent.
+func (s *Sender) window(now units.Instant) (n units.Bytes, bounds bool) {
+	if _, n = s.cc.Limits(now); n > 0 {
+		return n, true
+	}
+	return s.msg.LineRate.Bytes(s.netRTT) + s.msg.MTU, false
 }
 
 // pick chooses the packet to send: what is lost from the expected one on, each once in a recovery, then
@@ -224,7 +234,7 @@ func (s *Sender) OnPacket(now units.Instant, p *transport.Packet) {
 	}
 	s.ack = congestion.Ack{RTT: rtt, Acked: acked, Inflight: s.Inflight(), ECN: ecn, Probe: a.Probe, Path: p.Entropy, INT: p.INT}
 	s.cc.OnAck(now, &s.ack)
-	_, window := s.cc.Limits(now)
+	window, _ := s.window(now)
 	if s.una >= s.recoverEnd && units.Bytes(a.Beyond) > max(window/s.msg.MTU, leastBeyond) && s.highest > s.una {
 		s.recover(now, s.highest, congestion.LossDetected)
 	}

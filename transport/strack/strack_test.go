@@ -242,6 +242,10 @@ func TestTimeout(t *testing.T) {
 	psns, all := sendAll(s, units.Instant(200*us))
 	require.Equal(t, []uint32{0, 1, 2, 3}, psns[len(psns)-4:])
 	require.NotZero(t, all[len(all)-1].Flags&transport.Repeat)
+
+	s, _ = ends(t, Config{BaseRTT: units.Millisecond}, 100)
+	sendAll(s, 0)
+	require.Equal(t, units.Instant(2*units.Millisecond), s.Next(), "the default is no shorter than what answers take")
 }
 
 // What no honest receiver says is counted, and changes nothing.

@@ -24,7 +24,7 @@ type Config struct {
 	BaseRTT units.Duration
 	// AckBytes is after how much payload an acknowledgement is sent; 0: 16 KiB.
 	AckBytes units.Bytes
-	// RTO is how long a packet may be under way before it is taken for lost; 0: 65 µs.
+	// RTO is how long a packet may be under way before it is taken for lost; 0: 65 µs, two base round trips where that is more.
 	RTO units.Duration
 }
 
@@ -62,7 +62,6 @@ func (c *Config) Factory() (transport.Factory, error) {
 	}
 	d := *c
 	d.Paths = cmp.Or(d.Paths, defaultPaths)
-	d.RTO = cmp.Or(d.RTO, defaultRTO)
 	d.AckBytes = cmp.Or(d.AckBytes, defaultAckBytes)
 	if d.Congestion == nil {
 		n := congestion.NSCCDefaults()
@@ -79,10 +78,14 @@ func (c *Config) Factory() (transport.Factory, error) {
 	}, nil
 }
 
+// baseRTT is that of a message.
+func (c *Config) baseRTT(m *transport.Message) units.Duration {
+	return cmp.Or(c.BaseRTT, max(m.BaseRTT, 1))
+}
+
 // span is how many packets from the expected one on may be under way: a multiple of 64.
 func (c *Config) span(m *transport.Message) uint32 {
-	rtt := cmp.Or(c.BaseRTT, max(m.BaseRTT, 1))
-	window := uint64(m.LineRate.Bytes(rtt)/m.MTU + 1)
+	window := uint64(m.LineRate.Bytes(c.baseRTT(m))/m.MTU + 1)
 	n := min(max(spanWindows*window, leastSpan), mostSpan, uint64(m.Packets())+64)
 	return uint32(n+63) &^ 63
 }

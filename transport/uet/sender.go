@@ -3,6 +3,7 @@
 package uet
 
 import (
+	"cmp"
 	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
@@ -35,6 +36,7 @@ type sender struct {
 	head, size uint32
 	sentAt     []units.Instant // by packet modulo span
 	deadline   units.Instant
+	rto        units.Duration
 
 	ack    congestion.Ack
 	counts transport.Counts
@@ -53,6 +55,7 @@ func newSender(c *Config, m transport.Message, seed uint32) *sender {
 	span := c.span(&m)
 	s := &sender{
 		cfg: c, msg: m, total: m.Packets(), span: span, paths: c.chooser(seed), deadline: units.Never,
+		rto:  cmp.Or(c.RTO, max(defaultRTO, 2*c.baseRTT(&m))),
 		have: selective.Ring(span), lost: selective.Ring(span), sent: make([]sending, span), sentAt: make([]units.Instant, span),
 	}
 	s.cc = c.Congestion(congestion.Path{LineRate: m.LineRate, BaseRTT: m.BaseRTT, MTU: m.MTU, Hops: m.Hops})
@@ -76,7 +79,11 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	}
 	n := s.msg.Payload(psn)
 	_, window := s.cc.Limits(now)
-	if s.flight > 0 && s.flight+units.Bytes(n) > window {
+	bounds := window > 0
+	if !bounds { // a rate alone: a product of it and the round trip says how many paths are used
+		window = s.msg.LineRate.Bytes(s.cfg.baseRTT(&s.msg)) + s.msg.MTU
+	}
+	if bounds && s.flight > 0 && s.flight+units.Bytes(n) > window {
 		return false
 	}
 	if flags&transport.Repeat != 0 {
@@ -91,7 +98,7 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	if psn+1 == s.total {
 		p.Flags |= transport.Last
 	}
-	if flags&transport.Repeat != 0 || s.next == s.total || s.flight+s.msg.MTU > window {
+	if flags&transport.Repeat != 0 || s.next == s.total || bounds && s.flight+s.msg.MTU > window {
 		p.Expected = asks
 	}
 	s.note(now, p)
@@ -105,7 +112,7 @@ func (s *sender) note(now units.Instant, p *transport.Packet) {
 	s.size++
 	s.sentAt[p.PSN%s.span] = now
 	if s.deadline == units.Never {
-		s.deadline = now.Add(s.cfg.RTO)
+		s.deadline = now.Add(s.rto)
 	}
 }
 
@@ -203,7 +210,7 @@ func (s *sender) trimNotes() {
 	for s.size > 0 {
 		n := &s.sent[s.head]
 		if s.outstanding(n.psn) && s.sentAt[n.psn%s.span] == n.at {
-			s.deadline = n.at.Add(s.cfg.RTO)
+			s.deadline = n.at.Add(s.rto)
 			return
 		}
 		s.head = (s.head + 1) % uint32(len(s.sent))

@@ -81,6 +81,24 @@ func TestWhenAcknowledgementsAreSent(t *testing.T) {
 	require.True(t, r.Complete())
 }
 
+// What can't be data of this message isn't answered, nor counted.
+func TestNoData(t *testing.T) {
+	_, r := ends(t, Config{}, 2000)
+	last, beyond, probe := data(1999), data(2000), data(0)
+	last.Payload, probe.Kind = mtu-1, transport.Probe
+	for _, p := range []transport.Packet{last, beyond, probe, data(r.got.Expected + 640)} {
+		require.Empty(t, give(r, p), "%+v", p)
+	}
+	require.Zero(t, r.got.Beyond)
+	require.Len(t, give(r, data(0)), 1)
+	// A packet of the segment before tells of what came out of order there.
+	give(r, data(600))
+	give(r, data(601))
+	give(r, data(602))
+	a := give(r, data(603))[0]
+	require.EqualValues(t, (603-63)&^63, a.Sack.Base)
+}
+
 // A trimmed packet is reported and repeated at once, before new ones; a report of an earlier transmission changes
 // nothing.
 func TestTrimmed(t *testing.T) {
@@ -119,6 +137,94 @@ func TestTimeout(t *testing.T) {
 	again := sendAll(s, units.Instant(66*us))
 	require.Len(t, again, 2)
 	require.Equal(t, units.Instant(131*us), s.Next())
+
+	s, _ = ends(t, Config{BaseRTT: units.Millisecond}, 10)
+	sendAll(s, 0)
+	require.Equal(t, units.Instant(2*units.Millisecond), s.Next(), "the default is no shorter than what answers take")
+}
+
+// told notes what a controller and the paths hear.
+type told struct {
+	congestion.Fixed
+	sent, cnps     int
+	inflight       units.Bytes
+	ack            congestion.Ack
+	loss           []congestion.Loss
+	fed, cut, gone []uint16
+	marked         bool
+}
+
+func (c *told) OnSent(_ units.Instant, n, inflight units.Bytes) {
+	c.sent += int(n)
+	c.inflight = inflight
+}
+func (c *told) OnAck(_ units.Instant, a *congestion.Ack)  { c.ack = *a }
+func (c *told) OnCNP(units.Instant)                       { c.cnps++ }
+func (c *told) OnLoss(_ units.Instant, l congestion.Loss) { c.loss = append(c.loss, l) }
+func (c *told) Choose(int) uint16                         { return uint16(len(c.fed)) }
+func (c *told) Feedback(path uint16, ecn bool)            { c.fed, c.marked = append(c.fed, path), ecn }
+func (c *told) Trimmed(path uint16)                       { c.cut = append(c.cut, path) }
+func (c *told) Lost(path uint16)                          { c.gone = append(c.gone, path) }
+
+// TestControllerAndPathsAreTold of all that acknowledgements, trimmed packets and the timer say; round trips are those of a packet's
+// last transmission.
+func TestControllerAndPathsAreTold(t *testing.T) {
+	c := &told{Fixed: congestion.Fixed{Window: 4 * mtu}}
+	s, r := ends(t, Config{Congestion: func(congestion.Path) congestion.Controller { return c }}, 8)
+	s.paths = c
+	first := sendAll(s, 10)
+	require.Equal(t, 4*mtu, c.sent)
+	require.EqualValues(t, 4*mtu, c.inflight)
+	first[0].Flags |= transport.CE
+	a := give(r, first[0])[0]
+	s.OnPacket(110, &a)
+	require.Equal(t, congestion.Ack{RTT: 100, Acked: mtu, Inflight: 3 * mtu, ECN: true}, c.ack)
+	require.Equal(t, []uint16{0}, c.fed)
+	require.True(t, c.marked)
+	require.Len(t, sendAll(s, 120), 1)
+	first[1].Flags |= transport.Trimmed | transport.CE
+	nak := give(r, first[1])[0]
+	require.NotZero(t, nak.Flags&transport.Echo)
+	s.OnPacket(130, &nak)
+	require.Equal(t, []congestion.Loss{{Bytes: mtu, Kind: congestion.LossTrim}}, c.loss)
+	require.Equal(t, []uint16{0}, c.cut)
+	again := sendAll(s, 140)
+	require.Len(t, again, 1)
+	give(r, first[2])
+	a = give(r, first[3])[0] // it filled the window
+	s.OnPacket(150, &a)
+	require.Equal(t, congestion.Ack{RTT: 140, Acked: 2 * mtu, Inflight: 2 * mtu}, c.ack)
+	require.False(t, c.marked)
+	first[1].Flags = transport.ECT // it came after all, and is answered as the first transmission
+	a = give(r, first[1])[0]
+	if a.Kind == transport.Sack {
+		s.OnPacket(160, &a)
+	}
+	s.OnPacket(170, &transport.Packet{Kind: transport.CNP})
+	require.Equal(t, 1, c.cnps)
+	sendAll(s, 180)
+	due := s.Next()
+	c.loss = nil
+	s.OnTimer(due)
+	require.NotEmpty(t, c.loss)
+	require.Equal(t, congestion.Loss{Bytes: mtu, Kind: congestion.LossTimeout}, c.loss[0])
+	require.Len(t, c.gone, len(c.loss))
+}
+
+// A controller that sets a rate alone bounds nothing but the pace: all that both ends keep track of is sent. With a window one packet may
+// always be under way.
+func TestLimits(t *testing.T) {
+	limit := func(f congestion.Fixed) *sender {
+		s, _ := ends(t, Config{Congestion: func(congestion.Path) congestion.Controller { return f }}, 2000)
+		return s
+	}
+	s := limit(congestion.Fixed{Rate: 25 * units.Gbit})
+	require.Equal(t, 25*units.Gbit, s.Pace(0))
+	sent := sendAll(s, 0)
+	require.Len(t, sent, int(s.span))
+	require.Zero(t, sent[len(sent)-1].Expected, "nothing has to be asked for")
+	require.Len(t, sendAll(limit(congestion.Fixed{Window: 1}), 0), 1)
+	require.Len(t, sendAll(limit(congestion.Fixed{Window: 2 * mtu}), 0), 2)
 }
 
 // Random networks: packets are late, trimmed, dropped, marked, acknowledgements are lost. Each message arrives whole, each

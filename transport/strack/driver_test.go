@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package strack
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/units"
+)
+
+// A controller that sets a rate alone bounds nothing but the pace: all that both ends keep track of is sent, and what more than a
+// product of rate and round trip has overtaken is lost.
+func TestRateAlone(t *testing.T) {
+	s, r := ends(t, Config{Congestion: func(congestion.Path) congestion.Controller {
+		return congestion.Fixed{Rate: 25 * units.Gbit}
+	}}, 2000)
+	require.Equal(t, 25*units.Gbit, s.Pace(0))
+	_, sent := sendAll(s, 0)
+	require.Len(t, sent, int(s.Span()))
+	overtaken := 0
+	for _, p := range sent[1:] {
+		for _, a := range give(r, p) {
+			s.OnPacket(1, &a)
+		}
+		if overtaken++; s.recoverEnd > 0 {
+			break
+		}
+	}
+	require.InDelta(t, 98, overtaken, 5, "an answer for each four packets")
+	again, _ := sendAll(s, 2)
+	require.EqualValues(t, 0, again[0])
+}
+
+// What can't be data of this message isn't answered, nor counted.
+func TestNoData(t *testing.T) {
+	_, r := ends(t, Config{}, 20)
+	cut, nak := data(0), data(0)
+	cut.Flags, nak.Kind = transport.Trimmed, transport.Nak
+	for _, p := range []transport.Packet{cut, nak, data(20), data(1 << 31)} {
+		require.Empty(t, give(r, p), "%+v", p)
+	}
+	require.Zero(t, r.Expected())
+	require.False(t, r.Has(0))
+	give(r, data(0))
+	give(r, data(2))
+	require.Equal(t, []bool{true, false, true, false}, []bool{r.Has(0), r.Has(1), r.Has(2), r.Has(3)})
+	require.True(t, r.Has(1<<20), "beyond what is kept track of")
+}
+
+// What drivers ask of a sender beside carrying packets: to hold some back, to take some for lost, another timeout, and what it knows.
+func TestDriver(t *testing.T) {
+	s, r := ends(t, Config{Congestion: windowOf(10)}, 20)
+	s.SetTimeout(3 * us)
+	s.Limit(4)
+	sent, packets := sendAll(s, 0)
+	require.Equal(t, []uint32{0, 1, 2, 3}, sent)
+	require.Equal(t, units.Instant(3*us), s.Next())
+	s.Limit(1000)
+	sent, _ = sendAll(s, 1)
+	require.Len(t, sent, 6)
+	for _, p := range packets[:3] {
+		give(r, p)
+	}
+	a := give(r, data(4)) // 16 KiB
+	s.OnPacket(2, &a[0])
+	require.EqualValues(t, 3, s.Expected())
+	require.Equal(t, []bool{true, false, true, false}, []bool{s.Has(2), s.Has(3), s.Has(4), s.Has(5)})
+	s.Lost(3, 6)
+	again, _ := sendAll(s, 4)
+	require.Equal(t, []uint32{3, 5}, again[:2])
+	require.EqualValues(t, 2, s.Counts().Repeated)
+}
