@@ -146,6 +146,7 @@ func (q *QP) finishClose() {
 	}
 }
 
+// closeDevice destroys what the device has of the QP. Its caller has locked the QP, or not shown it to anybody yet, as NewQP.
 func (q *QP) closeDevice() {
 	for _, ch := range q.chans {
 		if ch.dev != nil {

@@ -57,6 +57,7 @@ func (q *QP) Connected() (bool, error) {
 	return q.connected()
 }
 
+// connected is Connected; mu is held.
 func (q *QP) connected() (bool, error) {
 	if q.err != nil {
 		return false, q.err
@@ -171,7 +172,7 @@ func (q *QP) progressConnect(now units.Instant) {
 	q.repeatConnCheck(now)
 }
 
-// nextConnCheck is when progressConnect has something to do again.
+// nextConnCheck is when progressConnect has something to do again; mu is held.
 func (q *QP) nextConnCheck(now units.Instant) units.Instant {
 	switch p := q.connCheck; {
 	case p == nil || q.state() > qpReady:
@@ -204,6 +205,7 @@ func (q *QP) repeatConnCheck(now units.Instant) {
 	}
 }
 
+// connCheckFailed says why the connection check hasn't ended in time; mu is held.
 func (q *QP) connCheckFailed() error {
 	p := q.connCheck
 	e := &OpError{Op: "connect", Object: q.name, Err: ErrPeerDead}
@@ -222,7 +224,7 @@ func (q *QP) connCheckFailed() error {
 	return e
 }
 
-// releaseConnCheck releases the connection check's memory; its fence is down and its sends are done.
+// releaseConnCheck releases the connection check's memory; its fence is down and its sends are done. mu is held.
 func (q *QP) releaseConnCheck() {
 	p := q.connCheck
 	q.connCheck = nil

@@ -7,7 +7,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// progressControl sends the control datagrams that are due.
+// progressControl sends the control datagrams that are due, and returns when to call it again; mu is held.
 func (q *QP) progressControl(now units.Instant, w *worker) units.Instant {
 	if q.sess == nil || q.state() >= qpDead {
 		return units.Never
@@ -23,6 +23,7 @@ func (q *QP) progressControl(now units.Instant, w *worker) units.Instant {
 	return now
 }
 
+// postControl posts a control datagram. One that the device refuses is lost, as any may be; mu is held.
 func (q *QP) postControl(now units.Instant, w *worker, b []byte) {
 	w.out[0] = backend.Datagram{To: q.ah, Data: b}
 	q.ep.ctrlMu.Lock()
@@ -36,12 +37,12 @@ func (q *QP) postControl(now units.Instant, w *worker, b []byte) {
 	}
 }
 
-// pending reports whether anything waits for the peer.
+// pending reports whether anything waits for the peer; mu is held.
 func (q *QP) pending() bool {
 	return q.state() == qpConnecting || q.expecting || len(q.recvs) > 0 || len(q.sends) > 0 || q.sess.Unacked() > 0
 }
 
-// deadline is when the silence of the peer will have lasted too long, of a QP that still works.
+// deadline is when the silence of the peer will have lasted too long, of a QP that still works; mu is held.
 func (q *QP) deadline() units.Instant {
 	if q.state() >= qpClosing || !q.pending() {
 		return units.Never

@@ -182,6 +182,7 @@ func (q *QP) zeroLength(now units.Instant, m *sendMsg, channel, offset int) bool
 	return true
 }
 
+// record notes that n packets of m were put into the channel's batch; mu is held.
 func (q *QP) record(m *sendMsg, ch *channel, n int) {
 	if n == 0 {
 		return
@@ -192,7 +193,7 @@ func (q *QP) record(m *sendMsg, ch *channel, n int) {
 	ch.recs.Push(rec{m: m, upTo: ch.posted, n: int32(n)})
 }
 
-// queueFlush remembers that ch has something to flush.
+// queueFlush remembers that ch has something to flush; mu is held.
 func (q *QP) queueFlush(ch *channel) {
 	if !ch.flushQueued {
 		ch.flushQueued = true
@@ -263,7 +264,8 @@ func (q *QP) flush(now units.Instant, ch *channel) bool {
 	return q.wasPosted(ch, n, err)
 }
 
-// signalLast asks for a completion of the channel's batch, if the device reads memory after it has taken it.
+// signalLast asks for a completion of the channel's batch, if the device reads memory after it has taken it;
+// mu is held.
 func (q *QP) signalLast(ch *channel) {
 	if q.caps.Inline {
 		return
@@ -329,7 +331,7 @@ func (q *QP) wasSent(ch *channel, n uint64) (ended bool) {
 	return ended
 }
 
-// queuePacket queues one packet again: the connection check repeats itself so.
+// queuePacket queues one packet again: the connection check repeats itself so. QP.mu is held.
 func (m *sendMsg) queuePacket(i int) {
 	m.queue = append(m.queue, bitmap.Range{From: i, To: i + 1})
 	m.q.enlist(m)

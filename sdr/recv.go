@@ -148,6 +148,7 @@ func (q *QP) finishUnpost() bool {
 	return true
 }
 
+// newRecv makes the next receive, its bitmaps clear; mu is held.
 func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 	n := q.nextRecv
 	g := bitmap.NewGeometry(length, q.cfg.MTU, int(q.cfg.Chunk/q.cfg.MTU))
@@ -176,7 +177,7 @@ func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 // slotFree reports whether the slot of message n may be used: the fence of the
 // message before is down; where late packets can't be distinguished, the END of the
 // message before with the same address is older than the MSL; and no worker's
-// queue holds a completion of that one any more.
+// queue holds a completion of that one any more. mu is held.
 func (q *QP) slotFree(now units.Instant, n uint64) bool {
 	q.blocked = notBlocked
 	s := uint64(q.tableCfg.Slots)
@@ -201,7 +202,7 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 }
 
 // drained reports whether no completion that waits in a worker's queue could be
-// taken for one of message n.
+// taken for one of message n, used last at an instant; mu is held.
 func (q *QP) drained(now units.Instant, n uint64, last units.Instant) bool {
 	ok, asked := q.queues.May(now, n, last)
 	if asked {
@@ -229,6 +230,7 @@ func (q *QP) watchDrain(now units.Instant) bool {
 	return false
 }
 
+// msl is how long a packet may live in the network: QPConfig.MSL, or its default; mu is held.
 func (q *QP) msl() units.Duration {
 	if q.cfg.MSL != 0 {
 		return q.cfg.MSL
@@ -241,7 +243,8 @@ func (q *QP) msl() units.Duration {
 	return d
 }
 
-// onEnd handles END: the sender of message f.ID sends no more of it, and says how long it was.
+// onEnd handles END: the sender of message f.ID sends no more of it, and says how long it was;
+// mu is held.
 func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 	if f.ID >= q.nextRecv {
 		q.sess.Stats.Violations++
@@ -263,7 +266,7 @@ func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 }
 
 // learnLength sets the message's length, as the peer has announced it, once. The connection check's stays what it is: of no bytes it
-// would be whole without a packet.
+// would be whole without a packet. QP.mu is held.
 func (m *recvMsg) learnLength(n units.Bytes) {
 	if m.seq == 0 && n != m.length {
 		m.q.sess.Stats.Violations++
@@ -356,7 +359,7 @@ func (m *recvMsg) complete() {
 
 // fenceDown reports whether no byte and no bit can change any more: the device
 // has revoked the address, and every worker that may have seen the message open
-// has left the batch that it was in.
+// has left the batch that it was in. QP.mu is held.
 func (m *recvMsg) fenceDown() bool {
 	return m.q.ep.engine.Left(m.epochs) && (m.length == 0 || m.q.table.Revoked(m.seq))
 }
