@@ -24,9 +24,14 @@ type rec struct {
 
 // channelOf is the channel of a message's generation with this index.
 func (q *QP) channelOf(seq uint64, index int) *channel {
-	gen := int(seq / uint64(q.tableCfg.Slots) % uint64(q.cfg.Generations))
-	return q.chans[gen*q.cfg.Channels+index]
+	return q.chans[q.generationOf(seq)*q.cfg.Channels+index]
 }
+
+// generationOf and slotOf are the generation and the slot of message seq.
+func (q *QP) generationOf(seq uint64) int {
+	return int(seq / uint64(q.tableCfg.Slots) % uint64(q.cfg.Generations))
+}
+func (q *QP) slotOf(seq uint64) int { return int(seq & uint64(q.tableCfg.Slots-1)) }
 
 // A message of fewer packets than shortPackets is short: shortRun of them that follow each other are at home on one channel, so that
 // those that are sent together can go to the device, and through the network's interface, as one train.
@@ -149,7 +154,7 @@ func (q *QP) inject(now units.Instant, m *sendMsg, first int, length units.Bytes
 		return 0
 	}
 	mtu, last := q.cfg.MTU, min(m.length, units.Bytes(first)*q.cfg.MTU+length)
-	lkey, slot := m.mr.region.LKey(), int(m.seq&uint64(q.tableCfg.Slots-1))
+	lkey, slot := m.mr.region.LKey(), q.slotOf(m.seq)
 	split := q.cfg.Split
 	for i := first; i < first+n; i++ {
 		if len(ch.batch) == cap(ch.batch) && !q.flush(now, ch) {
@@ -175,7 +180,7 @@ func (q *QP) zeroLength(now units.Instant, m *sendMsg, channel, offset int) bool
 	}
 	ch.batch = append(ch.batch, backend.Write{
 		VA: m.g.va, RKey: m.g.rkey,
-		Imm: q.cfg.Split.Imm(int(m.seq&uint64(q.tableCfg.Slots-1)), offset, q.cfg.Split.Fragment(m.imm, offset)),
+		Imm: q.cfg.Split.Imm(q.slotOf(m.seq), offset, q.cfg.Split.Fragment(m.imm, offset)),
 	})
 	q.queueFlush(ch)
 	q.record(m, ch, 1)

@@ -157,7 +157,7 @@ func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 		words = bitmap.Words(g.Chunks())
 	}
 	m := &recvMsg{q: q, seq: n, mr: mr, length: length, label: o.Label, slab: q.ep.pool.get(words)}
-	m.msg.Seq, m.msg.Gen = n, uint32(n/uint64(q.tableCfg.Slots)%uint64(q.cfg.Generations))
+	m.msg.Seq, m.msg.Gen = n, uint32(q.generationOf(n))
 	m.msg.Label, m.msg.Start = o.Mark, q.startChannel(n, length)
 	if m.msg.Arrivals = o.Arrivals; o.Arrivals == nil {
 		m.msg.Arrivals = q.unread
