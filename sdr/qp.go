@@ -151,20 +151,19 @@ func (c *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
 			Slots: cfg.Split.Slots(), Generations: cfg.Generations, MaxMessage: cfg.MaxMessage,
 		},
 		outgoing: outgoing{
-			grants: map[uint64]grant{}, beyond: map[uint64]struct{}{}, sends: map[uint64]*sendMsg{}, nextSend: 1, // 0 is the probe's
+			grants: map[uint64]grant{}, beyond: map[uint64]struct{}{}, sends: map[uint64]*sendMsg{}, nextSend: 1, // 0 is the connection check's
 		},
 		incoming: incoming{recvs: map[uint64]*recvMsg{}},
 	}
 	q.port.q, q.unread = q, dpa.NewArrivals(cfg.Channels)
 	q.queues = dpa.NewDrain(c.engine, q.tableCfg.Slots, q.tableCfg.Generations)
 	c.nextQP++
-	if err = q.open(); err == nil {
-		q.info = q.makeInfo()
-	} else {
+	if err := q.open(); err != nil {
 		q.closeDevice()
 		c.drop(q)
 		return fail(err)
 	}
+	q.info = q.makeInfo()
 	c.qps[id] = q
 	c.routes.Lock()
 	c.byConn[id] = q
@@ -214,6 +213,7 @@ func (q *QP) Endpoint() *Endpoint { return q.ep }
 // Info is what the peer needs to connect (paper, Table 1: qp_info_get).
 func (q *QP) Info() Info { return slices.Clone(q.info) }
 
+// makeInfo encodes what the peer must know, once the queue pairs are made.
 func (q *QP) makeInfo() Info {
 	p := peerInfo{
 		connID: q.id, mtu: q.cfg.MTU, channels: q.cfg.Channels, gens: q.cfg.Generations, split: q.cfg.Split,
