@@ -127,26 +127,26 @@ type channel struct {
 
 // NewQP makes a QP, unconnected. Exchange its Info with the peer's and call
 // Connect.
-func (c *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
-	cfg.fill(c.caps)
+func (e *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
+	cfg.fill(e.caps)
 	fail := func(err error) (*QP, error) {
 		return nil, &OpError{Op: "create", Object: "qp", Err: err}
 	}
-	if err := cfg.check(c.caps); err != nil {
+	if err := cfg.check(e.caps); err != nil {
 		return fail(err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
 		return fail(ErrClosed)
 	}
-	id, err := c.connID()
+	id, err := e.connID()
 	if err != nil {
 		return fail(err)
 	}
 	q := &QP{
-		ep: c, cfg: cfg, caps: c.caps, id: id, name: fmt.Sprintf("qp %d", c.nextQP),
-		home: c.workers[c.nextQP%len(c.workers)],
+		ep: e, cfg: cfg, caps: e.caps, id: id, name: fmt.Sprintf("qp %d", e.nextQP),
+		home: e.workers[e.nextQP%len(e.workers)],
 		tableCfg: backend.TableConfig{
 			Slots: cfg.Split.Slots(), Generations: cfg.Generations, MaxMessage: cfg.MaxMessage,
 		},
@@ -156,18 +156,18 @@ func (c *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
 		incoming: incoming{recvs: map[uint64]*recvMsg{}},
 	}
 	q.port.q, q.unread = q, dpa.NewArrivals(cfg.Channels)
-	q.queues = dpa.NewDrain(c.engine, q.tableCfg.Slots, q.tableCfg.Generations)
-	c.nextQP++
+	q.queues = dpa.NewDrain(e.engine, q.tableCfg.Slots, q.tableCfg.Generations)
+	e.nextQP++
 	if err := q.open(); err != nil {
 		q.closeDevice()
-		c.drop(q)
+		e.drop(q)
 		return fail(err)
 	}
 	q.info = q.makeInfo()
-	c.qps[id] = q
-	c.routes.Lock()
-	c.byConn[id] = q
-	c.routes.Unlock()
+	e.qps[id] = q
+	e.routes.Lock()
+	e.byConn[id] = q
+	e.routes.Unlock()
 	return q, nil
 }
 

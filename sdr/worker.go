@@ -52,11 +52,11 @@ type worker struct {
 	out   [1]backend.Datagram
 }
 
-func newWorker(c *Endpoint, id int, cq backend.CQ) *worker {
-	w := &worker{ep: c, cq: cq, dgram: make([]byte, 0, 8192)}
+func newWorker(e *Endpoint, id int, cq backend.CQ) *worker {
+	w := &worker{ep: e, cq: cq, dgram: make([]byte, 0, 8192)}
 	w.turn.init()
 	w.engine.ID = id
-	w.credits.Store(int64(c.cfg.CQEntries) / 2)
+	w.credits.Store(int64(e.cfg.CQEntries) / 2)
 	return w
 }
 
