@@ -106,7 +106,7 @@ func (q *QP) progressSends(now units.Instant) (usedUp bool) {
 // progressSend injects at most n packets of m and returns how many of n are left; mu is held.
 func (q *QP) progressSend(now units.Instant, m *sendMsg, n int) (left int) {
 	if m.state().granted() {
-		n = q.drain(now, m, n)
+		n = q.injectQueued(now, m, n)
 	}
 	switch m.state() {
 	case sendEnding, sendFailed:
@@ -117,10 +117,10 @@ func (q *QP) progressSend(now units.Instant, m *sendMsg, n int) (left int) {
 	return n
 }
 
-// drain injects at most so many queued packets while channels have room, and returns
+// injectQueued injects at most so many queued packets of m while channels have room, and returns
 // how many more it might have; fragments first, so that
 // the immediate is there when the message is, where packets keep their order; mu is held.
-func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
+func (q *QP) injectQueued(now units.Instant, m *sendMsg, most int) (left int) {
 	for m.fragments > 0 {
 		i := 1 + q.cfg.Split.Fragments() - m.fragments
 		if !q.zeroLength(now, m, q.homeChannel(m, 0), i) {

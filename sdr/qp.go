@@ -95,7 +95,7 @@ type incoming struct {
 	endTimes       []units.Instant // by sequence modulo slots·generations; nil where not needed
 	blocked        slotBlock
 	slotAt         units.Instant // when the MSL lets a receive that is blocked by age be posted
-	queues         *dpa.Drain
+	drain          *dpa.Drain    // of completions that would be taken for newer messages'
 }
 
 // state is how far the QP has got.
@@ -156,7 +156,7 @@ func (e *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
 		incoming: incoming{recvs: map[uint64]*recvMsg{}},
 	}
 	q.port.q, q.unread = q, dpa.NewArrivals(cfg.Channels)
-	q.queues = dpa.NewDrain(e.engine, q.tableCfg.Slots, q.tableCfg.Generations)
+	q.drain = dpa.NewDrain(e.engine, q.tableCfg.Slots, q.tableCfg.Generations)
 	e.nextQP++
 	if err := q.open(); err != nil {
 		q.closeDevice()

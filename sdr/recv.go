@@ -204,7 +204,7 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 // drained reports whether no completion that waits in a worker's queue could be
 // taken for one of message n, used last at an instant; mu is held.
 func (q *QP) drained(now units.Instant, n uint64, last units.Instant) bool {
-	ok, asked := q.queues.May(now, n, last)
+	ok, asked := q.drain.May(now, n, last)
 	if asked {
 		for _, w := range q.ep.workers {
 			w.ask()
