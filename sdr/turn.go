@@ -63,6 +63,7 @@ func (t *turn) init() {
 	t.offer, t.recall, t.spin = make(chan struct{}, 1), make(chan struct{}, 1), newSpinner()
 }
 
+// nudge puts a token into ch, unless one is there already.
 func nudge(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -154,8 +155,8 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 	t := &w.turn
 	t.awaited = done
 	var unwake func() bool
-	var until units.Instant // when to stop to poll on
-	idle, spinning := false, false
+	var until units.Instant // when to stop spinning
+	spinning := false
 	now := w.ep.dev.Now()
 	for i := 1; !w.stop.Load(); i++ {
 		var next units.Instant
@@ -165,11 +166,9 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 		} else {
 			next, busy = w.progress(now)
 		}
-		if busy {
-			if spinning {
-				t.spin.found()
-			}
-			idle, spinning = false, false
+		if busy && spinning {
+			t.spin.found()
+			spinning = false
 		}
 		if isClosed(done) || isClosed(ctx.Done()) {
 			served = true
@@ -179,19 +178,19 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 			break
 		}
 		if !busy && next > now {
-			if !idle {
+			switch {
+			case !spinning:
 				until = t.spin.until(now, w.ep.cfg.Spin)
-				idle, spinning = true, until > now
+				spinning = until > now
+			case now >= until:
+				t.spin.inVain()
+				spinning = false
 			}
-			if now >= until {
-				if spinning {
-					t.spin.inVain()
-				}
+			if !spinning {
 				if unwake == nil && ctx.Done() != nil {
 					unwake = context.AfterFunc(ctx, w.cq.Wake)
 				}
 				w.sleep(next)
-				idle, spinning = false, false
 			}
 		}
 		if i%8 == 0 {
