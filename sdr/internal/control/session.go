@@ -92,7 +92,7 @@ type Session struct {
 	hasPeerWindow bool
 
 	nextPing     units.Instant  // while active
-	pingPause    units.Duration // between the last two
+	pingPause    units.Duration // from the latest to the next
 	active       bool           // work is pending
 	lastReceived units.Instant
 	answered     units.Instant // when the newest ping was sent that has been answered
