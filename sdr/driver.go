@@ -171,7 +171,7 @@ func (q *QP) peerWindow() units.Bytes {
 		return 0
 	}
 	if w, ok := q.sess.PeerWindow(); ok {
-		return units.Bytes(min(w, 1<<40))
+		return units.Bytes(min(w, uint64(units.TiB))) // more limits nobody, and sums with it must not overflow
 	}
 	return q.peer.recvBurst
 }

@@ -106,7 +106,12 @@ func NewSession(now units.Instant, peerID uint64, maxLen int) *Session {
 }
 
 // MaxScheme is the longest SCHEME payload that fits a datagram.
-func (s *Session) MaxScheme() int { return s.maxLen - wire.HeaderSize - wire.SchemeOverhead - 2*12 }
+func (s *Session) MaxScheme() int {
+	return s.maxLen - wire.HeaderSize - 2*smallFrame - wire.SchemeOverhead
+}
+
+// smallFrame bounds an encoded WINDOW, and a PING, which go into a datagram before all else.
+const smallFrame = 1 + 1 + 10
 
 // Put makes f known to the peer: copies times at a short distance, then at
 // growing intervals until acknowledged.
