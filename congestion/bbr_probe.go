@@ -28,10 +28,9 @@ const (
 	// target before others are thought to fill the queue.
 	pressedTime   = 100 * units.Millisecond
 	pressedRounds = 30
-	// probeTime and probeWaits times what packets waited are how long the queue may take to go, as probeRounds is.
-	probeTime  = 60 * units.Millisecond
-	probeWaits = 4
-	// probeRounds is how long the queue may take to go.
+	// probeTime, probeWaits times what packets waited, and probeRounds are how long the queue may take to go, whichever is longest.
+	probeTime   = 60 * units.Millisecond
+	probeWaits  = 4
 	probeRounds = 3
 	// detourJitter-th of a round trip is how much those of a way without a queue differ.
 	detourJitter = 16
