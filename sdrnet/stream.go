@@ -145,25 +145,25 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 	}
 	for len(p) > 0 && err == nil {
 		var k int
-		k, err = s.some(ctx, p)
+		k, err = s.fillBuffer(ctx, p)
 		n, p = n+k, p[k:]
 	}
 	return n, s.c.sendError(err)
 }
 
-// some takes bytes of p into the current buffer, which it starts when it is full or few are under way.
-func (s *Stream) some(ctx context.Context, p []byte) (int, error) {
+// fillBuffer takes bytes of p into the current buffer, whose transfer it starts when it is full or few are under way. writing is held.
+func (s *Stream) fillBuffer(ctx context.Context, p []byte) (int, error) {
 	s.mu.Lock()
-	for s.cur == nil && s.err == nil && !s.fin {
+	defer s.mu.Unlock()
+	if s.cur == nil && s.err == nil && !s.fin {
 		s.mu.Unlock()
 		b, err := s.buffer(ctx)
+		s.mu.Lock()
 		if err != nil {
 			return 0, err
 		}
-		s.mu.Lock()
-		s.cur, s.fill = b, 0
+		s.cur, s.fill = b, 0 // nobody but who writes gives the Stream one
 	}
-	defer s.mu.Unlock()
 	if s.err != nil || s.fin {
 		s.discard()
 		return 0, cmp.Or(s.err, error(syscall.EPIPE))
