@@ -27,9 +27,9 @@ type region struct {
 
 // A pool keeps the buffers of one direction of a connection.
 type pool struct {
-	ctx    *sdr.Endpoint
-	access sdr.Access
-	size   units.Bytes
+	endpoint *sdr.Endpoint
+	access   sdr.Access
+	size     units.Bytes
 
 	mu      sync.Mutex
 	free    []*buffer
@@ -37,13 +37,13 @@ type pool struct {
 	closed  bool
 }
 
-// grow adds n buffers, which share a region.
+// grow adds n buffers, which share a region. The pool is locked, or nobody else has it yet.
 func (p *pool) grow(n int) error {
 	mem, err := sdr.AllocBuffer(units.Bytes(n) * p.size)
 	if err != nil {
 		return err
 	}
-	mr, err := p.ctx.RegisterMemory(mem, p.access)
+	mr, err := p.endpoint.RegisterMemory(mem, p.access)
 	if err != nil {
 		return errors.Join(err, sdr.FreeBuffer(mem))
 	}

@@ -44,7 +44,7 @@ func (c *Conn) Register(b []byte) (*Memory, error) {
 	var mr *sdr.MR
 	err := sdr.ErrClosed // also when others of its Listener keep the device open
 	if !c.closed() {
-		mr, err = c.host.ctx.RegisterMemory(b, sdr.AccessRemoteWrite)
+		mr, err = c.host.endpoint.RegisterMemory(b, sdr.AccessRemoteWrite)
 	}
 	if err != nil {
 		return nil, c.translate(operr.Wrap("register memory", units.Bytes(len(b)).String(), err))
@@ -119,15 +119,4 @@ func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size int64, p Progre
 func (c *Conn) RecvTo(ctx context.Context, w io.WriterAt, p Progress) (int64, error) {
 	n, err := c.lane[memoryLane].RecvTo(ctx, w, p)
 	return int64(n), c.recvError(endedBy(ctx, err))
-}
-
-// failedHere says whether err, of a call that sends, is something that the peer doesn't know better: neither that the peer gave up or left, nor
-// that it stands still.
-func failedHere(err error) bool {
-	for _, theirs := range []error{sdr.ErrCompleted, sdr.ErrPeerClosed, sdr.ErrPeerDead, sdr.ErrNoProgress, sdr.ErrClosed} {
-		if errors.Is(err, theirs) {
-			return false
-		}
-	}
-	return err != nil
 }

@@ -68,7 +68,7 @@ type receiving struct {
 func (in *incoming) init(c *Conn) error {
 	in.c = c
 	in.turn = make(turn, 1)
-	in.pool = pool{ctx: c.host.ctx, size: c.cfg.BufferSize, access: sdr.AccessRemoteWrite}
+	in.pool = pool{endpoint: c.host.endpoint, size: c.cfg.BufferSize, access: sdr.AccessRemoteWrite}
 	if err := in.pool.grow(c.cfg.Window); err != nil {
 		return err
 	}
