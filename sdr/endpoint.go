@@ -309,44 +309,6 @@ func (e *Endpoint) onDatagram(now units.Instant, b []byte) {
 	q.onDatagram(now, h, frames, len(b))
 }
 
-// EndpointStats counts what all QPs of an Endpoint have in common.
-type EndpointStats struct {
-	// Device are the device's counters.
-	Device backend.Stats
-	// Packets counts data packets that set or repeated a bit; Duplicates
-	// those that repeated one; Late completions of closed messages or other
-	// generations; BadLength packets whose length doesn't fit.
-	Packets, Duplicates, Late, BadLength uint64
-	// Repairs counts packets recorded in the repair map, Invalid completions
-	// that name nothing.
-	Repairs, Invalid uint64
-	// Foreign counts control datagrams of no connection of ours.
-	Foreign uint64
-	// Lent counts the turns of callers who ran a worker, while they waited (QP.Await) or to post (QP.Step).
-	Lent uint64
-	// HandedOver counts batches of packets that a worker posted for a QP that is at home at another one.
-	HandedOver uint64
-	// QPs is the number of open QPs.
-	QPs int
-}
-
-// Stats is a snapshot of the counters.
-func (e *Endpoint) Stats() EndpointStats {
-	s := EndpointStats{Device: e.dev.Stats(), Foreign: e.foreign.Load()}
-	if n, err := e.engine.Counts(); err == nil {
-		s.Packets, s.Duplicates, s.Late, s.BadLength = n.Packets, n.Duplicates, n.Stale, n.Length
-		s.Repairs, s.Invalid = n.Repairs, n.Invalid
-	}
-	for _, w := range e.workers {
-		s.Lent += w.turn.visits.Load()
-		s.HandedOver += w.handover.posted.Load()
-	}
-	e.mu.Lock()
-	s.QPs = len(e.qps)
-	e.mu.Unlock()
-	return s
-}
-
 // Close closes all QPs and stops the workers. It is idempotent, and takes about a
 // second at most from any state. It returns ErrBusy when the fence of a receive isn't
 // down by then (QP.Close), and may be called again to look. A Driver can't call it.

@@ -13,7 +13,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/control"
-	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -349,16 +348,6 @@ func (q *QP) notifyDriver() {
 	q.failDriver(err)
 }
 
-// checkPeer fails the QP when the peer has been silent for too long; mu is held.
-func (q *QP) checkPeer(now units.Instant) {
-	if q.sess == nil || now < q.deadline() {
-		return
-	}
-	q.fail(&OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
-		Detail: "nothing arrived for " + units.FormatDuration(q.cfg.Silence) + " while work was pending",
-		Fix:    "is its process alive, and does UDP pass in both directions?"})
-}
-
 // checkEngine fails the QP when the packet engine's device has failed; mu is held.
 func (q *QP) checkEngine() {
 	if err := q.slots.Err(); err != nil && q.state() < qpClosing {
@@ -388,65 +377,6 @@ func (q *QP) Fail(err error) {
 	q.startClose(err)
 }
 
-// onDatagram handles a control datagram; any worker may call it.
-func (q *QP) onDatagram(now units.Instant, h wire.Header, frames []byte, size int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.sess == nil || q.state() >= qpDead {
-		return
-	}
-	r := q.sess.Receive(now, h, frames, size)
-	var f wire.Frame
-	for r.Next(&f) {
-		if !q.sess.Handle(now, h, &f) {
-			q.onFrame(now, &f)
-		}
-	}
-	if r.Err() != nil {
-		q.sess.Stats.Malformed++
-	}
-	q.kick()
-}
-
-// onFrame handles a frame that concerns messages or transfers; mu is held.
-func (q *QP) onFrame(now units.Instant, f *wire.Frame) {
-	ok := true
-	switch f.Type {
-	case wire.TypeCTS:
-		ok = q.onCTS(now, f)
-	case wire.TypeEnd:
-		ok = q.onEnd(now, f)
-	case wire.TypeCompleted:
-		ok = q.onCompleted(f)
-	case wire.TypeStart:
-		ok = q.onStart(f)
-	case wire.TypeAbort:
-		ok = q.onAbort(f)
-	case wire.TypeScheme:
-		q.event(Event{Kind: EventScheme, Transfer: f.ID, ToSender: f.ToSender, Number: f.Number, Bytes: f.Bytes})
-		return
-	case wire.TypeReliable:
-		ok = q.onReliable(f)
-	}
-	if ok {
-		q.sess.Ack(f.Type, f.ID)
-	}
-}
-
-// onReliable accepts a frame of the peer's reliability core, if it is the next one and the driver's
-// queue has room. It reports whether to acknowledge it; mu is held.
-func (q *QP) onReliable(f *wire.Frame) bool {
-	isNext, wasAccepted := q.sess.CheckReliable(f.ID)
-	if !isNext {
-		return wasAccepted
-	}
-	if !q.event(Event{Kind: EventReliable, Transfer: f.Transfer, ToSender: f.ToSender, Bytes: f.Bytes}) {
-		return false
-	}
-	q.sess.AcceptReliable()
-	return true
-}
-
 // kick asks the home worker to look at the QP, and wakes it; mu may be held.
 func (q *QP) kick() {
 	q.mark()
@@ -463,60 +393,4 @@ func (q *QP) onCongestion(now units.Instant) {
 	q.congested = now
 	q.stats.Congestions++
 	q.kick()
-}
-
-// ControlStats counts what went over the control channel of one QP.
-type ControlStats struct {
-	DatagramsSent, DatagramsReceived uint64
-	BytesSent, BytesReceived         uint64
-	// Repeated counts state frames (docs/wire.md) sent again after their copies.
-	Repeated uint64
-	// Malformed counts datagrams that could not be read, Violations frames that
-	// claimed what can't be.
-	Malformed, Violations uint64
-	// Duplicates counts frames that must arrive (Port.SendReliable) and had arrived before.
-	Duplicates uint64
-}
-
-// QPStats counts what one QP did.
-type QPStats struct {
-	// PacketsPosted counts data packets handed to the device, Probes and
-	// Fragments zero-length ones.
-	PacketsPosted, Probes, Fragments uint64
-	// MessagesSent counts messages whose END was sent, MessagesReceived those whose fence is down.
-	MessagesSent, MessagesReceived uint64
-	// ControlErrors counts control datagrams that the device refused, as when its queue was full: of Control.DatagramsSent
-	// those that were not sent.
-	ControlErrors uint64
-	// Congestions counts congestion notifications, where the device reports them.
-	Congestions uint64
-	// Trimmed counts packets of open messages that switches have cut to their headers, where the device reports them.
-	Trimmed uint64
-	// Control counts control datagrams.
-	Control ControlStats
-	// SRTT and MinRTT are round-trip times.
-	SRTT, MinRTT units.Duration
-	// InFlight is the number of packets posted and not completed.
-	InFlight int
-	// MaxMessageRate is how many messages per second the late-packet rule
-	// allows on devices without a full-sequence check; 0: no limit.
-	MaxMessageRate float64
-}
-
-// Stats is a snapshot of the counters.
-func (q *QP) Stats() QPStats {
-	q.lock()
-	defer q.mu.Unlock()
-	s := q.stats
-	if q.sess != nil {
-		s.Control = ControlStats(q.sess.Stats)
-		s.SRTT, _, s.MinRTT = q.sess.RTT()
-	}
-	for _, ch := range q.chans {
-		s.InFlight += int(ch.posted - ch.done)
-	}
-	if !q.caps.FullSequence {
-		s.MaxMessageRate = float64(q.tableCfg.Slots*q.tableCfg.Generations) / q.msl().Seconds()
-	}
-	return s
 }
