@@ -32,6 +32,8 @@ const (
 	probeTime   = 60 * units.Millisecond
 	probeWaits  = 4
 	probeRounds = 3
+	// grainPackets of other flows are what no flow can go without.
+	grainPackets = 12
 	// detourJitter-th of a round trip is how much those of a way without a queue differ.
 	detourJitter = 16
 	// detourSway-th of what is longer is how much it may move between two probes. CUBIC's queue moves more.

@@ -35,6 +35,8 @@ const (
 	emptyRounds = 1
 	// pauseFade-th is taken off the longest pause each round.
 	pauseFade = 16
+	// peakFade-th is taken off bbr.peak each second.
+	peakFade = 64
 	// bwRounds is over how many rounds the delivery rate is the largest.
 	bwRounds = 2
 )
