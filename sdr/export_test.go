@@ -91,7 +91,7 @@ func (q *QP) Check() error {
 	signals := 0
 	for _, ch := range q.chans {
 		if ch.done > ch.posted || ch.flushed > ch.posted || ch.signals < 0 {
-			return fmt.Errorf("%s, channel %d: posted %d, flushed %d, done %d, signals %d", q.name, ch.Index, ch.posted, ch.flushed, ch.done, ch.signals)
+			return fmt.Errorf("%s, channel %d: posted %d, flushed %d, done %d, signals %d", q.name, ch.index, ch.posted, ch.flushed, ch.done, ch.signals)
 		}
 		signals += ch.signals
 		if inFlight := ch.posted - ch.done; q.state() == qpGone && (inFlight > 0 || ch.recs.Len() > 0) {

@@ -105,7 +105,7 @@ func (q *QP) enter(s qpState) { q.stage.enter(qpLife, s) }
 
 // A channel is one UC queue pair: one path of one generation.
 type channel struct {
-	Index int // in its generation
+	index int // in its generation
 	gen   int
 	first bool // of its QP
 	qp    *QP
@@ -183,7 +183,7 @@ func (q *QP) open() (err error) {
 	for gen := range q.cfg.Generations {
 		for i := range q.cfg.Channels {
 			w := receivers[i%len(receivers)]
-			ch := &channel{Index: i, gen: gen, qp: q, first: len(q.chans) == 0, poster: q.posterOf(i)}
+			ch := &channel{index: i, gen: gen, qp: q, first: len(q.chans) == 0, poster: q.posterOf(i)}
 			cookie := q.ep.cookie(ch)
 			q.cookies = append(q.cookies, cookie)
 			q.chans = append(q.chans, ch)
