@@ -91,7 +91,7 @@ func (m *MR) Close() error {
 // look finishes receives whose fence came down when nobody looked any more.
 func (e *Endpoint) look() {
 	for _, q := range e.all() {
-		if q.state() >= qpDead && q.mu.TryLock() { // who has it looks by himself
+		if q.state() >= qpDead && q.mu.TryLock() { // whoever has it looks, too
 			q.look()
 			q.mu.Unlock()
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // A worker is run by one goroutine at a time. That is its own, unless there is one caller who waits for
-// something on it: he then runs it himself until he has what he waits for. So a message is taken from the
+// something on it: then that caller runs it until what was waited for is there. So a message is taken from the
 // device by the goroutine that waits for it, and goes to the device in the goroutine that sends it. To hand each
 // of them from one goroutine to another takes longer than a small message does, and where processors
 // are busy every hand-over waits for one.
@@ -33,7 +33,7 @@ type turn struct {
 	callers atomic.Int32
 	// offer tells a caller who waits, and recall the worker's goroutine, that nobody runs the worker.
 	offer, recall chan struct{}
-	// parked: the worker's goroutine looks after nothing until it is recalled.
+	// parked: the worker's goroutine looks after nothing until a caller that departs recalls it.
 	parked atomic.Bool
 	// visits counts the turns of callers; left is when the last one ended, and prompt how many callers in a row came soon
 	// after the one before.
@@ -103,7 +103,7 @@ func (t *turn) come(now units.Instant) {
 // expectsBack reports whether callers come back soon.
 func (t *turn) expectsBack() bool { return t.prompt.Load() >= leastPrompt }
 
-// isServed reports whether the caller who runs the worker has what he waits for, and is expected back soon with
+// isServed reports whether what the caller waits for who runs the worker is there, and whether that caller is expected back soon with
 // something that could take along what there is to say to the peer.
 func (t *turn) isServed() bool { return t.awaited != nil && t.expectsBack() && isClosed(t.awaited) }
 
@@ -258,9 +258,9 @@ func (w *worker) stepAside() {
 		if (recalled || away > backSoon) && t.take(runOwn) {
 			return
 		}
-		if visits == before && !recalled { // a caller waits: he recalls us
+		if visits == before && !recalled { // a caller has run the worker all the time, and recalls us when it departs
 			t.parked.Store(true)
-			if t.take(runOwn) {
+			if t.take(runOwn) { // it has departed meanwhile, perhaps before it could see that
 				t.parked.Store(false)
 				return
 			}

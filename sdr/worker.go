@@ -29,7 +29,7 @@ type worker struct {
 	cq     backend.CQ
 	engine dpa.Worker
 	stop   atomic.Bool
-	turn   turn // whose it is to run the worker; what follows is his, where nothing else is said
+	turn   turn // who runs the worker; what follows belongs to that goroutine, where nothing else is said
 	asleep atomic.Bool
 	// asked is set when a QP waits for a poll of this worker's queue.
 	asked atomic.Bool
