@@ -82,17 +82,18 @@ type (
 )
 
 // SendMemory sends n bytes at off of m to the peer's RecvMemory and returns when the peer has them. The
-// n-th call meets the peer's n-th; it waits for that without limit while the peer lives. A call that is refused at once, for memory that is
-// closed or another device's or for a range outside it, counts at neither end. The memory
-// must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns when the
-// memory is the caller's again.
+// k-th call meets the peer's k-th; it waits for that without limit while the peer lives. A call that is
+// refused at once, for memory that is closed or another device's or for a range outside it, counts at neither
+// end. The memory must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns
+// when the memory is the caller's again.
 func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int, o SendOptions) error {
 	return c.sendError(endedBy(ctx, c.lane[memoryLane].Send(ctx, m.mr, units.Bytes(off), units.Bytes(n), o)))
 }
 
 // RecvMemory receives what the peer's SendMemory sends into n bytes at off of m and returns how many
-// bytes came, and their immediate. A longer transfer fails at both ends, with sdr.ErrTooLong. Ending ctx gives the transfer up, as for SendMemory; when the
-// peer's SendMemory has returned nil, so does RecvMemory, whether ctx has ended or not.
+// bytes came, and their immediate. A longer transfer fails at both ends, with sdr.ErrTooLong. Ending ctx gives
+// the transfer up, as for SendMemory; when the peer's SendMemory has returned nil, so does RecvMemory, whether
+// ctx has ended or not.
 func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (RecvResult, error) {
 	got, err := c.lane[memoryLane].Recv(ctx, m.mr, units.Bytes(off), units.Bytes(n))
 	return got, c.recvError(endedBy(ctx, err))
@@ -105,10 +106,10 @@ type Progress = reliability.Progress
 // SendFrom sends size bytes of r to the peer's RecvTo, bytes alone: SendFile tells what a file is called, too, and whether it has arrived
 // as it was. It counts as one call of SendMemory in the order of calls, and while it runs others are refused with sdr.ErrBusy.
 //
-// Ending ctx gives it up at both ends. When it has failed at either end, for whatever reason, SendMemory and SendFrom at this
-// end and RecvMemory and RecvTo at the other fail from then on with an error that wraps net.ErrClosed and says what failed first: how far the other end
-// had got is not known, so that bytes of one call might be taken for another's. Messages and the other direction are as before; to go on, close
-// the Conn and dial again.
+// Ending ctx gives it up at both ends. When it has failed at either end, for whatever reason, SendMemory and SendFrom
+// at this end and RecvMemory and RecvTo at the other fail from then on with an error that wraps net.ErrClosed and says
+// what failed first: how far the other end had got is not known, so that bytes of one call might be taken for another's.
+// Messages and the other direction are as before; to go on, close the Conn and dial again.
 func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size int64, p Progress) error {
 	return c.sendError(endedBy(ctx, c.lane[memoryLane].SendFrom(ctx, r, units.Bytes(size), p)))
 }
