@@ -32,12 +32,19 @@ type pool struct {
 	size     units.Bytes
 
 	mu      sync.Mutex
-	free    []*buffer
-	regions []*region
-	closed  bool
+	free    []*buffer // +checklocks:mu
+	regions []*region // +checklocks:mu
+	closed  bool      // +checklocks:mu
 }
 
-// grow adds n buffers, which share a region. The pool is locked, or nobody else has it yet.
+// reserve makes n buffers at once.
+func (p *pool) reserve(n int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.grow(n)
+}
+
+// grow adds n buffers, which share a region; mu is held.
 func (p *pool) grow(n int) error {
 	mem, err := sdr.AllocBuffer(units.Bytes(n) * p.size)
 	if err != nil {

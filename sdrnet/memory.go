@@ -19,8 +19,8 @@ type Memory struct {
 	mr *sdr.MR
 
 	mu    sync.Mutex
-	own   []byte // to be freed with it, or nil; guarded by mu
-	freed bool   // guarded by mu
+	own   []byte // to be freed with it, or nil; +checklocks:mu
+	freed bool   // +checklocks:mu
 }
 
 // Alloc returns n bytes of zeroed, page-aligned, registered memory outside the Go heap. Close it
@@ -30,17 +30,19 @@ func (c *Conn) Alloc(n int) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := c.Register(b)
+	m, err := c.register(b, b)
 	if err != nil {
 		return nil, errors.Join(err, sdr.FreeBuffer(b))
 	}
-	m.own = b
 	return m, nil
 }
 
 // Register makes b usable for SendMemory and RecvMemory until Close. b must stay allocated until then;
 // on a device of the kernel it is pinned, which counts against the memlock limit.
-func (c *Conn) Register(b []byte) (*Memory, error) {
+func (c *Conn) Register(b []byte) (*Memory, error) { return c.register(b, nil) }
+
+// register is Register; own, if not nil, is freed with the Memory.
+func (c *Conn) register(b, own []byte) (*Memory, error) {
 	var mr *sdr.MR
 	err := sdr.ErrClosed // also when others of its Listener keep the device open
 	if !c.closed() {
@@ -49,7 +51,7 @@ func (c *Conn) Register(b []byte) (*Memory, error) {
 	if err != nil {
 		return nil, c.translate(operr.Wrap("register memory", units.Bytes(len(b)).String(), err))
 	}
-	return &Memory{mr: mr}, nil
+	return &Memory{mr: mr, own: own}, nil
 }
 
 // Bytes is the memory, nil when Close has freed it.

@@ -69,7 +69,7 @@ func (in *incoming) init(c *Conn) error {
 	in.c = c
 	in.turn = make(turn, 1)
 	in.pool = pool{endpoint: c.host.endpoint, size: c.cfg.BufferSize, access: sdr.AccessRemoteWrite}
-	if err := in.pool.grow(c.cfg.Window); err != nil {
+	if err := in.pool.reserve(c.cfg.Window); err != nil {
 		return err
 	}
 	for range c.cfg.Window {

@@ -41,13 +41,13 @@ type Stream struct {
 	still    time.Duration // lingerStill, but in tests
 
 	mu    sync.Mutex
-	cur   *buffer       // what is being filled; guarded by mu
-	fill  int           // bytes in cur; guarded by mu
+	cur   *buffer       // what is being filled; +checklocks:mu
+	fill  int           // bytes in cur; +checklocks:mu
 	under chan sending  // transfers under way, the oldest first
-	count int           // of them; guarded by mu
-	err   error         // why no more can be sent; guarded by mu
-	fin   bool          // the end was started, or never can be; guarded by mu
-	noEnd error         // why it never can be; guarded by mu
+	count int           // of them; +checklocks:mu
+	err   error         // why no more can be sent; +checklocks:mu
+	fin   bool          // the end was started, or never can be; +checklocks:mu
+	noEnd error         // why it never can be; +checklocks:mu
 	moved chan struct{} // a transfer has ended; one token
 	idle  chan struct{} // closed when everything up to the end was sent, or can't be
 }
@@ -195,7 +195,7 @@ func (s *Stream) buffer(ctx context.Context) (*buffer, error) {
 	return b, err
 }
 
-// discard gives the current buffer back unsent, with mu held.
+// discard gives the current buffer back unsent; mu is held.
 func (s *Stream) discard() {
 	if s.cur != nil {
 		s.c.out.give(s.cur)
@@ -203,14 +203,14 @@ func (s *Stream) discard() {
 	}
 }
 
-// flush starts the current buffer's transfer, with mu held.
+// flush starts the current buffer's transfer; mu is held.
 func (s *Stream) flush() {
 	b, n := s.cur, s.fill
 	s.cur = nil
 	s.start(sending{b: b}, n, kindStream)
 }
 
-// start starts a transfer, with mu held. A failure is that of the stream.
+// start starts a transfer; mu is held. A failure is that of the stream.
 func (s *Stream) start(u sending, n int, k kind) {
 	var err error
 	u.t, err = s.c.out.start(u.b, units.Bytes(n), piece{kind: k, first: true})
