@@ -49,12 +49,12 @@ type Endpoint struct {
 	chans table.Table[channel] // by cookie, for send completions; changed under mu
 
 	mu      sync.Mutex
-	qps     map[uint64]*QP // by connection id
-	cookies uint32         // that were made; 0 is the control queue pair's
-	free    []uint32       // those of them that may be used again
-	retired []retired
-	nextQP  int
-	closed  bool
+	qps     map[uint64]*QP // by connection id; +checklocks:mu
+	cookies uint32         // that were made; 0 is the control queue pair's; +checklocks:mu
+	free    []uint32       // those of them that may be used again; +checklocks:mu
+	retired []retired      // +checklocks:mu
+	nextQP  int            // +checklocks:mu
+	closed  bool           // +checklocks:mu
 
 	routes  sync.RWMutex // guards a copy of qps for the receiving workers
 	byConn  map[uint64]*QP
@@ -65,7 +65,7 @@ type Endpoint struct {
 	pool   slabPool
 
 	valuesMu sync.Mutex
-	values   map[any]any // of layers above
+	values   map[any]any // of layers above; +checklocks:valuesMu
 }
 
 // retired are cookies of a closed QP. A worker may be in a batch with completions

@@ -38,7 +38,7 @@ type sender struct {
 	mu     sync.Mutex
 	fd     int        // +checklocks:mu
 	closed bool       // +checklocks:mu
-	batch  *sendBatch // made by the first post, and guarded by mu
+	batch  *sendBatch // made by the first post; +checklocks:mu
 	stage  *stage     // made when first needed; +checklocks:mu
 	answer *answer    // likewise; +checklocks:mu
 	holds  bool       // trains that stay on this host are held; +checklocks:mu
@@ -242,7 +242,7 @@ func (s *sender) lose(packets uint32, errno syscall.Errno) {
 }
 
 // judgeRefusal follows the attempt to send the packets of a refused train one by one. That they pass
-// shows that the train was the trouble; a route that leads nowhere refuses both.
+// shows that the train was the trouble; a route that leads nowhere refuses both. mu is held.
 func (s *sender) judgeRefusal(now units.Instant) {
 	if s.batch.firstPassed {
 		s.d.gso.refuse(now)

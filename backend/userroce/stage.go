@@ -139,7 +139,7 @@ func (s *sender) outbound() {
 
 // lossyStage returns how many packets a post has taken when there is a Wire: all of them. Offering one
 // to the Wire again would count it twice, so what the socket has no room for is lost, as in a network
-// interface's queue.
+// interface's queue. mu is held.
 func (s *sender) lossyStage(sent, staged int, o outcome) (int, outcome) {
 	if o == sentFull {
 		s.drops[backend.DropQueueFull].Add(uint64(s.batch.nmsgs - sent))
