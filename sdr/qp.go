@@ -48,27 +48,27 @@ type QP struct {
 
 	// mu guards what follows.
 	mu    sync.Mutex
-	stage stage[qpState]
-	err   error
+	stage stage[qpState] // anyone may read it
+	err   error          // why the QP failed; +checklocks:mu
 	// expecting: the driver waits for the peer.
-	expecting bool
-	peer      *peerInfo
-	ah        backend.AddressHandle
-	sess      *control.Session
-	connCheck *connCheck
+	expecting bool                  // +checklocks:mu
+	peer      *peerInfo             // nil until StartConnect
+	ah        backend.AddressHandle // of the peer's control queue pair
+	sess      *control.Session      // with peer; +checklocks:mu
+	connCheck *connCheck            // while it runs; +checklocks:mu
 
 	outgoing
 	incoming
 
 	// For the driver. port is what it gets, arena holds the bytes of events.
 	port     Port
-	events   []Event
-	arena    []byte
+	events   []Event   // +checklocks:mu
+	arena    []byte    // +checklocks:mu
 	notified sync.Once // notifyDriver was called
 
-	waiters   []chan struct{}
-	stats     QPStats
-	congested units.Instant // when the device last reported congestion
+	waiters   []chan struct{} // +checklocks:mu
+	stats     QPStats         // +checklocks:mu
+	congested units.Instant   // when the device last reported congestion
 }
 
 // outgoing is the sending half of a QP (send.go, inject.go). QP.mu guards it.

@@ -3,6 +3,7 @@
 package sdr
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -412,31 +413,31 @@ func (h RecvHandle) Wait(ctx context.Context) error {
 // WaitArrived blocks until every packet of the message is in place, or the
 // message can't become whole any more. Ending ctx ends only the wait.
 func (h RecvHandle) WaitArrived(ctx context.Context) error {
-	return h.m.q.wait(ctx, "wait for message", func() (bool, error) {
-		m := h.m
-		posted := m.state() == recvPosted
-		switch {
-		case posted && m.msg.Tracker.AllSet():
-			return true, nil
-		case m.err != nil:
-			return false, m.err
-		case !posted && m.outcome == Whole:
-			return true, nil
-		case posted || m.q.err != nil: // a queue pair that fails completes its messages
-			return false, m.q.err
-		}
-		return false, ErrCompleted
-	})
+	return h.m.q.wait(ctx, "wait for message", h.m.arrived)
+}
+
+// arrived reports whether every packet of the message is in place, and why it can't become so; QP.mu is held.
+func (m *recvMsg) arrived() (bool, error) {
+	posted := m.state() == recvPosted
+	switch {
+	case posted && m.msg.Tracker.AllSet():
+		return true, nil
+	case m.err != nil:
+		return false, m.err
+	case !posted && m.outcome == Whole:
+		return true, nil
+	case posted || m.q.err != nil: // a queue pair that fails completes its messages
+		return false, m.q.err
+	}
+	return false, ErrCompleted
 }
 
 // Err is why the message can't arrive any more, nil while it can.
 func (h RecvHandle) Err() error {
-	h.m.q.lock()
-	defer h.m.q.mu.Unlock()
-	if h.m.err != nil {
-		return h.m.err
-	}
-	return h.m.q.err
+	q := h.m.q
+	q.lock()
+	defer q.mu.Unlock()
+	return cmp.Or(h.m.err, q.err)
 }
 
 // Length is the message's length once the sender has announced it; until then known
