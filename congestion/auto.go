@@ -17,7 +17,7 @@ import "github.com/sdr-rdma/go-sdr/units"
 func Auto() Factory {
 	return func(p Path) Controller {
 		a := &auto{bbr: newBBR(p), known: p.LineRate > 0}
-		a.window = atOnce(a.path.MTU)
+		a.startWindow = atOnce(a.path.MTU)
 		if p.Found.Rate > 0 && p.Found.MinRTT < shortRTT {
 			a.state = warned // or no rate would have been found
 		}
@@ -40,10 +40,10 @@ const (
 type auto struct {
 	*bbr  // told of everything in every state
 	state autoState
-	known bool // the line rate
-	least units.Duration
-	// window is twice what was ever on its way without losses.
-	window units.Bytes
+	known bool           // the line rate
+	least units.Duration // round trip of the path; 0: none was measured
+	// startWindow limits in state free where the line rate is unknown: it is twice what was ever on its way without losses.
+	startWindow units.Bytes
 
 	begun units.Instant // of an interval
 	lossy int           // intervals in a row that lost too much
@@ -87,8 +87,8 @@ func (a *auto) OnAck(now units.Instant, ack *Ack) {
 	}
 	n := min(max(ack.Acked, 0), mostCounted)
 	// Where less was on its way it wasn't the window that limited.
-	if max(ack.Inflight, 0) >= a.window/2-n && a.lossy == 0 && a.count.lost == 0 {
-		a.window = min(a.window+min(n, a.window), mostWindow)
+	if max(ack.Inflight, 0) >= a.startWindow/2-n && a.lossy == 0 && a.count.lost == 0 {
+		a.startWindow = min(a.startWindow+min(n, a.startWindow), mostWindow)
 	}
 	a.count.all += n
 	if ack.ECN {
@@ -127,7 +127,7 @@ func (a *auto) judge(now units.Instant) {
 	switch {
 	case a.tooLossy():
 		a.lossy++
-	case a.count.all < lossyPackets*a.share()*a.path.MTU:
+	case a.count.all < lossyPackets*a.lossShare()*a.path.MTU:
 		return // so few packets say nothing yet
 	default:
 		a.lossy = 0
@@ -140,11 +140,11 @@ func (a *auto) judge(now units.Instant) {
 
 // tooLossy reports whether too much was lost in this interval.
 func (a *auto) tooLossy() bool {
-	return a.count.lost >= lossyPackets*a.path.MTU && a.count.lost > a.count.all/a.share()
+	return a.count.lost >= lossyPackets*a.path.MTU && a.count.lost > a.count.all/a.lossShare()
 }
 
-// share is how small a part of all is too much to be lost.
-func (a *auto) share() units.Bytes {
+// lossShare is how small a part of all is too much to be lost.
+func (a *auto) lossShare() units.Bytes {
 	if a.known {
 		return knownShare
 	}
@@ -179,7 +179,7 @@ func (a *auto) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	if a.known {
 		return 0, 0
 	}
-	return 0, a.window
+	return 0, a.startWindow
 }
 
 // Next is bbr's where it limits.

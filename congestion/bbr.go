@@ -11,13 +11,17 @@ import "github.com/sdr-rdma/go-sdr/units"
 //
 // In one thing they differ from the draft. There a flow that shares its path sends at its measured
 // rate and now and then a quarter more, and flows take minutes to become equal. Here the bound on what
-// is in flight is what limits, always: the product of rate and round trip, and an amount of
-// queue on top that grows with the fourth root of the rate (as FAST, Wei et al., IEEE/ACM ToN
-// 14(6), 2006, section III, where it is the same at all rates, and Swift, where it grows with the square root). Flows then become equal within a few seconds,
-// because all wait in the same queue: while others share the path, too, the window moves by that wait alone (share), which
-// all see alike, and not by the delivery rate, of which each sees the largest of its own. How much that amount is, σ, follows from the least round trip alone
-// (nominal), because a σ that each flow moved by what it saw differed between flows by more than it gained, and is the same from 2.4 to 25 ms, because
-// flows with different σ get rates that differ by more. Marks, losses and waits of half a round trip cut σ, and it grows back.
+// is in flight is what limits, always: the product of rate and round trip, and on top of it a queue
+// that grows with the fourth root of the rate. (In FAST, Wei et al., IEEE/ACM ToN 14(6), 2006, section
+// III, it is the same at all rates, and in Swift it grows with the square root.) Flows then become equal
+// within a few seconds, because all wait in the same queue: while others share the path, too, the window
+// moves by that wait alone (share), which all see alike, and not by the delivery rate, of which each sees
+// the largest of its own.
+//
+// How long that queue is at a rate, σ, follows from the least round trip alone (nominal): a σ that each
+// flow moved by what it saw differed between flows by more than it gained. It is the same from 2.4 to
+// 25 ms, because flows with different σ get rates that differ by more. Marks, losses and waits of half a
+// round trip cut it, and it grows back.
 //
 // Random losses are told from those of full queues: they are as frequent while the queue is drained.
 // Only the latter bound what is in flight; for the former there is room, since they count as in flight until they are proved, and they

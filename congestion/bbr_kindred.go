@@ -20,6 +20,8 @@ type commonDrain struct {
 }
 
 const (
+	// kindredFlows are how many flows of this kind may share a path without being taken for competitors.
+	kindredFlows = 8
 	// joinShare-th of the queue has to go for a flow that competes to join.
 	joinShare = 8
 	// drainShare-th of the queue is what may be left of one that was drained.

@@ -28,11 +28,12 @@ const (
 	// target before others are thought to fill the queue.
 	pressedTime   = 100 * units.Millisecond
 	pressedRounds = 30
-	// probeTime and probeWaits times what packets waited are how long the queue may take to go, as probeRounds is.
-	probeTime  = 60 * units.Millisecond
-	probeWaits = 4
-	// probeRounds is how long the queue may take to go.
+	// probeTime, probeWaits times what packets waited, and probeRounds are how long the queue may take to go, whichever is longest.
+	probeTime   = 60 * units.Millisecond
+	probeWaits  = 4
 	probeRounds = 3
+	// grainPackets of other flows are what no flow can go without.
+	grainPackets = 12
 	// detourJitter-th of a round trip is how much those of a way without a queue differ.
 	detourJitter = 16
 	// detourSway-th of what is longer is how much it may move between two probes. CUBIC's queue moves more.

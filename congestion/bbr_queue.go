@@ -91,9 +91,9 @@ func (b *bbr) most() units.Duration {
 
 // nominal is σ where nothing has asked for less. It depends on the way alone, so that flows that share one have the same. Flows come
 // closer to each other by half of the wait over the round trip in each round trip: for the same time on each way the wait has to grow with
-// the square of the round trip, and a bit more, as fewer round trips see a change of the rate. But at one queue all wait alike, and what each gets goes with
-// more than its σ, so that no way up to evenRTT, where there are round trips enough, has a σ of its own. It is only the shortest that can't
-// have half of a round trip of queue.
+// the square of the round trip, and a bit more, as fewer round trips see a change of the rate. But at one queue all wait alike, and what
+// each gets goes with more than its σ, so that no way up to evenRTT, where there are round trips enough, has a σ of its own. It is only the
+// shortest that can't have half of a round trip of queue.
 func (b *bbr) nominal() int64 {
 	wait := evenWait
 	if long := float64(b.minRTT) / float64(evenRTT); long > 1 {

@@ -19,28 +19,29 @@ type rivalWindow struct {
 }
 
 const (
-	rivalShare = 40 // hundredths
-	rivalSteps = 12 // round trips to grow from nothing to the share
-	rivalLoss  = 0.2
-	// rivalRounds are lately, and rivalCut, in hundredths, what is left of the window each rivalRest round trips in which too many get lost.
+	// rivalShare is the share of the capacity that the window grows to, in hundredths, and rivalSteps in how many round trips it grows
+	// there from nothing.
+	rivalShare = 40
+	rivalSteps = 12
+	// rivalLoss is the share of packets that may get lost with next to nothing of that, averaged over some rivalRounds.
+	rivalLoss   = 0.2
 	rivalRounds = 8
-	rivalCut    = 92
-	rivalRest   = 2
+	// rivalCut is what is left of the window, in hundredths, where more get lost, once in rivalRest round trips.
+	rivalCut  = 92
+	rivalRest = 2
 	// quietRounds without a queue, quietTime at least, end a competition: version 1 of BBR empties the queue for 200 ms and a round trip by itself.
 	// So do quietProbes probes that saw it gone, for a flow that has most of the path: beside a competitor they may have come between two of its cuts.
-	quietRounds  = 5
-	quietTime    = 600 * units.Millisecond
-	quietProbes  = 3
-	grainPackets = 12
-	kindredFlows = 8  // that may share a path and are no competitors
-	peakFade     = 64 // a second
-	// leastCapacity and mostCapacity are how many times this flow's own rate the capacity may seem to be, and heldPackets the least in
-	// flight before a probe that tells it: what fewer make is lost in what the queue moves by itself. Twice what this flow ever had is enough
-	// to begin with, and too little to keep a queue by itself: leastPeaks times rivalShare is less than all.
+	quietRounds = 5
+	quietTime   = 600 * units.Millisecond
+	quietProbes = 3
+	// leastCapacity and mostCapacity are how many times this flow's own rate the capacity may seem to be. The least is bounded by leastPeaks
+	// times what this flow ever had, which is enough to begin with, and too little to keep a queue by itself: leastPeaks times rivalShare is
+	// less than all.
 	leastCapacity = 4
-	mostCapacity  = 10
 	leastPeaks    = 2
-	heldPackets   = 6
+	mostCapacity  = 10
+	// heldPackets is the most in flight before a probe that tells no capacity: what so few make is lost in what the queue moves by itself.
+	heldPackets = 6
 )
 
 // compete follows a probe that found that others fill the queue.

@@ -6,16 +6,18 @@ import "github.com/sdr-rdma/go-sdr/units"
 
 // A bbrRound is a round trip: it ends when what was sent before it is accounted for.
 type bbrRound struct {
-	begun               units.Instant
-	goal                units.Bytes // of bbr.sent
-	sent, acked, lost   units.Bytes
-	marked, trimmed     units.Bytes
-	took, gap           units.Duration // gap is the longest time without feedback
-	least, most         units.Duration
-	mean                meanRTT
-	acks                int
-	held, reduced, void bool // the limits held the sender; on purpose lower; tells nothing
-	calm                bool // all of it was sent into a drained queue
+	begun             units.Instant
+	goal              units.Bytes // of bbr.sent
+	sent, acked, lost units.Bytes
+	marked, trimmed   units.Bytes
+	took, gap         units.Duration // gap is the longest time without feedback
+	least, most       units.Duration
+	mean              meanRTT
+	acks              int
+	held              bool // the limits held the sender back
+	reduced           bool // they were lowered on purpose, to drain the queue
+	void              bool // it tells nothing of the path: a blackout, or nothing was sent
+	calm              bool // all of it was sent into a drained queue
 }
 
 const (
@@ -33,6 +35,8 @@ const (
 	emptyRounds = 1
 	// pauseFade-th is taken off the longest pause each round.
 	pauseFade = 16
+	// peakFade-th is taken off bbr.peak each second.
+	peakFade = 64
 	// bwRounds is over how many rounds the delivery rate is the largest.
 	bwRounds = 2
 )

@@ -94,25 +94,26 @@ const (
 
 // step moves to the next quarter when its time has come, and returns the rate, 0 for
 // no limit.
-func (s *search) step(now units.Instant, rtt, minRTT units.Duration, unit units.Bytes) units.Rate {
-	if minRTT < shortRTT { // one sample may be late by a scheduler's whim; the least is the path
+func (s *search) step(now units.Instant) units.Rate {
+	if s.least < shortRTT { // one sample may be late by a scheduler's whim; the least is the path
 		s.state = unlimited
 		return 0
 	}
 	if s.state == unlimited {
 		*s = search{unit: s.unit, rtt: s.rtt, least: s.least, state: doubling, begun: now}
-		s.set(units.RateOf(firstUnits*unit, rtt))
+		s.set(units.RateOf(firstUnits*s.unit, s.rtt))
 	}
+	rtt := max(s.rtt, s.least)
 	switch took := now.Sub(s.begun); {
-	case took >= max(rtt, minRTT):
+	case took >= rtt:
 		// There was nothing to do for so long; what was asked before has been answered.
 		clear(s.past[:])
 		s.current, s.begun, s.behind, s.quarters = quarter{}, now, 0, 0
 		s.endDraining()
-	case took >= max(rtt, minRTT)/perRound:
+	case took >= rtt/perRound:
 		// If nobody looked for some quarters, as there was little to do, what was sent
 		// went in the first of them, and what arrived did so now.
-		n := max(1, int(took*perRound/max(rtt, minRTT)))
+		n := max(1, int(took*perRound/rtt))
 		sent, got := s.current.sent, s.current.got
 		s.current, s.begun = quarter{}, now
 		for i := range n {
@@ -292,7 +293,7 @@ func (s *search) Limits(now units.Instant) (units.Rate, units.Bytes) {
 	if s.known {
 		return 0, 0
 	}
-	r := s.step(now, s.rtt, s.least, s.unit)
+	r := s.step(now)
 	if r == 0 {
 		return 0, 0
 	}

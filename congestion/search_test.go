@@ -22,10 +22,11 @@ const searchedRTT = 25 * units.Millisecond
 
 // run sends for so many round trips through a bottleneck of this rate.
 func (d *searched) run(rounds int, bottleneck units.Rate) {
-	const unit, step = 4 * units.KiB, units.Millisecond
+	const step = units.Millisecond
+	d.s.unit, d.s.rtt, d.s.least = 4*units.KiB, searchedRTT, searchedRTT
 	for range rounds * int(searchedRTT/step) {
 		d.now = d.now.Add(step)
-		r := d.s.step(d.now, searchedRTT, searchedRTT, unit)
+		r := d.s.step(d.now)
 		n := r.Bytes(step)
 		d.s.OnSent(d.now, n, 0)
 		d.sent = append(d.sent, n)

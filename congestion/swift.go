@@ -94,7 +94,6 @@ type swift struct {
 
 func newSwift(c *SwiftConfig, p Path) *swift {
 	mtu := min(max(p.MTU, 1), maxMTU)
-	known := p.LineRate > 0 && p.BaseRTT > 0
 	s := &swift{
 		mtu: windowOf(1, mtu), target: c.BaseTarget, ai: int64(math.Ldexp(c.AI, 16)),
 		beta: fractionOf(c.Beta), most: fractionOf(c.MaxMDF), resetAfter: c.ResetAfter,
@@ -120,12 +119,12 @@ func newSwift(c *SwiftConfig, p Path) *swift {
 	product := window(min(p.BDP(), units.Bytes(maxPackets)*mtu/4)) << windowShift
 	if s.high == 0 {
 		s.high = windowOf(unknownMaxPackets, mtu)
-		if known {
+		if p.knowsPort() {
 			s.high = max(4*product, s.mtu, s.low)
 		}
 	}
 	s.window = windowOf(initialPackets, mtu)
-	if known {
+	if p.knowsPort() {
 		s.window = product
 	}
 	s.clamp()

@@ -320,7 +320,7 @@ func TestViolations(t *testing.T) {
 		{"exchanges ahead", append(append(blob(1), blob(2)...), blob(3)...), "exchange 3 before", CodeProtocol},
 		{"too many messages", flood(maxQueued+1, 1), "more than 64 messages", CodeProtocol},
 		{"too many bytes", flood(maxQueuedBlobs+1, 1024), "more than 4096 bytes", CodeProtocol},
-		{"other version", appendFrameVersion(nil, Version+1, frame{kind: kindBlob}), "version 2", CodeVersion},
+		{"other version", frameOfVersion(Version+1, frame{kind: kindBlob}), "version 2", CodeVersion},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, nc := rawPair(t, Config{MaxBlob: 1024})

@@ -19,11 +19,7 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 	dialer := net.Dialer{KeepAliveConfig: keepAlive}
 	nc, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		cause := err
-		var op *net.OpError
-		if errors.As(err, &op) {
-			cause = op.Err // OpError repeats the address
-		}
+		cause := withoutAddress(err)
 		if d, ok := ctx.Deadline(); ok && isTimeout(err) && !time.Now().Before(d) {
 			<-ctx.Done() // the socket's timer may be the first to notice
 			cause = fmt.Errorf("%w (%w)", cause, ctx.Err())

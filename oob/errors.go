@@ -186,6 +186,15 @@ func isTimeout(err error) bool {
 		errors.As(err, &ne) && ne.Timeout()
 }
 
+// withoutAddress is what a *net.OpError says besides the address, which our own errors name.
+func withoutAddress(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}
+
 // dialFix says what to do about an error of the network.
 func dialFix(err error) string {
 	switch {
@@ -216,7 +225,7 @@ func addressFix(err error) string {
 	return ""
 }
 
-// linkLocal says whether the address that err is about is one that other interfaces may have, too.
+// linkLocal reports whether the address that err is about is one that other interfaces may have, too.
 func linkLocal(err error) bool {
 	var op *net.OpError
 	if !errors.As(err, &op) {

@@ -3,6 +3,7 @@
 package oob
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -45,6 +46,7 @@ func (k kind) String() string {
 	return fmt.Sprintf("type %d", uint8(k))
 }
 
+// A header is the first headerSize bytes of a frame; length is that of the payload behind it.
 type header struct {
 	version uint8
 	kind    kind
@@ -60,28 +62,11 @@ type frame struct {
 
 // appendFrame appends the encoded frame to b.
 func appendFrame(b []byte, f frame) []byte {
-	return appendFrameVersion(b, Version, f)
-}
-
-func appendFrameVersion(b []byte, version uint8, f frame) []byte {
 	b = append(b, magic...)
-	b = append(b, version, byte(f.kind), 0, 0)
+	b = append(b, Version, byte(f.kind), 0, 0)
 	b = binary.BigEndian.AppendUint32(b, f.number)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(f.payload)))
 	return append(b, f.payload...)
-}
-
-// parseHeader reads a header from at least headerSize bytes. What isn't ours is a *ForeignError.
-func parseHeader(b []byte) (header, error) {
-	if string(b[:4]) != magic {
-		return header{}, &ForeignError{First: append([]byte(nil), b[:headerSize]...)}
-	}
-	return header{
-		version: b[4],
-		kind:    kind(b[5]),
-		number:  binary.BigEndian.Uint32(b[8:]),
-		length:  binary.BigEndian.Uint32(b[12:]),
-	}, nil
 }
 
 // limit is the longest payload that a frame of this kind may have, before anything is allocated.
@@ -105,18 +90,21 @@ func readFrame(r io.Reader, maxBlob int) (frame, error) {
 	return readPayload(r, h)
 }
 
-// readHeader reads a frame's header, whose length is within bounds.
+// readHeader reads a frame's header, whose length is within bounds. What isn't ours is a *ForeignError, also where it is shorter.
 func readHeader(r io.Reader, maxBlob int) (header, error) {
-	var raw [headerSize]byte
-	if n, err := io.ReadFull(r, raw[:]); err != nil {
-		if n >= 4 && string(raw[:4]) != magic {
-			return header{}, &ForeignError{First: append([]byte(nil), raw[:n]...)}
-		}
+	var b [headerSize]byte
+	n, err := io.ReadFull(r, b[:])
+	switch {
+	case n >= len(magic) && string(b[:len(magic)]) != magic:
+		return header{}, &ForeignError{First: bytes.Clone(b[:n])}
+	case err != nil:
 		return header{}, err
 	}
-	h, err := parseHeader(raw[:])
-	if err != nil {
-		return header{}, err
+	h := header{
+		version: b[4],
+		kind:    kind(b[5]),
+		number:  binary.BigEndian.Uint32(b[8:]),
+		length:  binary.BigEndian.Uint32(b[12:]),
 	}
 	if h.version != Version && h.kind != kindError {
 		return header{}, &VersionError{Ours: Version, Theirs: h.version}

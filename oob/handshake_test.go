@@ -99,7 +99,7 @@ func TestDialStrangers(t *testing.T) {
 	}{
 		{"SSH server", []byte("SSH-2.0-OpenSSH_9.2\r\n"), "looks like SSH", CodeForeign},
 		{"garbage", make([]byte, 100), `first bytes are "\x00\x00`, CodeForeign},
-		{"other version", appendFrameVersion(nil, 7, frame{kind: kindHello}),
+		{"other version", frameOfVersion(7, frame{kind: kindHello}),
 			"peer speaks version 7 of the out-of-band protocol, this end version 1 (run the same release", CodeVersion},
 		{"no hello", blob, "first frame is BLOB, not HELLO", CodeProtocol},
 		{"long hello", appendFrame(nil, frame{kind: kindHello, payload: []byte{0}}), "the limit is 0", CodeProtocol},
@@ -116,7 +116,7 @@ func TestDialStrangers(t *testing.T) {
 }
 
 func TestDialIsToldTheReason(t *testing.T) {
-	addr, _ := fakeServer(t, appendFrameVersion(nil, 3, frame{
+	addr, _ := fakeServer(t, frameOfVersion(3, frame{
 		kind: kindError, number: uint32(CodeRejected), payload: []byte("not today"),
 	}))
 	_, err := Dial(testContext(t), addr, Config{})
@@ -200,7 +200,7 @@ func TestListenerOutlivesBadPeers(t *testing.T) {
 	require.ErrorContains(t, rejected.next(t), "give both ends TLS or neither")
 
 	nc := dialRaw(t, addr)
-	write(t, nc, appendFrameVersion(nil, 9, frame{kind: kindHello}))
+	write(t, nc, frameOfVersion(9, frame{kind: kindHello}))
 	require.ErrorContains(t, rejected.next(t), "version 9")
 	_, err := readFrame(nc, 0)
 	require.NoError(t, err, "our HELLO, in our version")

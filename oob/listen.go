@@ -32,12 +32,7 @@ func Listen(ctx context.Context, addr string, cfg Config) (*Listener, error) {
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		cause := err
-		var op *net.OpError
-		if errors.As(err, &op) {
-			cause = op.Err
-		}
-		return nil, &Error{Op: "listen on", Object: addr, Err: cause, Fix: listenFix(err)}
+		return nil, &Error{Op: "listen on", Object: addr, Err: withoutAddress(err), Fix: listenFix(err)}
 	}
 	l := &Listener{ln: ln, cfg: cfg, good: make(chan *Conn), report: reporter{cfg: cfg}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())

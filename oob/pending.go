@@ -38,7 +38,7 @@ type pendingConn struct {
 // connections makes room next.
 type pendingConns struct {
 	mu  sync.Mutex
-	all []*pendingConn
+	all []*pendingConn // +checklocks:mu
 }
 
 // sourceOf is what a host can be assumed to have but one of: an IPv4 address or an IPv6 network of 64 bits.
@@ -81,7 +81,7 @@ func (s *pendingConns) admit(p *pendingConn) bool {
 	return true
 }
 
-// crowding finds who makes room for a peer whose source has n connections.
+// crowding finds who makes room for a peer whose source has n connections; mu is held.
 func (s *pendingConns) crowding(n int) *pendingConn {
 	busiest, most := netip.Prefix{}, 0
 	for _, p := range s.all {
@@ -98,11 +98,12 @@ func (s *pendingConns) crowding(n int) *pendingConn {
 	return s.oldest(func(p *pendingConn) bool { return !p.greeted })
 }
 
-// silent is the oldest connection from source that is still shaking hands.
+// silent is the oldest connection from source that is still shaking hands; mu is held.
 func (s *pendingConns) silent(source netip.Prefix) *pendingConn {
 	return s.oldest(func(p *pendingConn) bool { return p.source == source && !p.greeted })
 }
 
+// oldest is the first connection that matches, or nil; mu is held.
 func (s *pendingConns) oldest(match func(*pendingConn) bool) *pendingConn {
 	if i := slices.IndexFunc(s.all, match); i >= 0 {
 		return s.all[i]
@@ -110,6 +111,7 @@ func (s *pendingConns) oldest(match func(*pendingConn) bool) *pendingConn {
 	return nil
 }
 
+// count is how many connections a source has; mu is held.
 func (s *pendingConns) count(source netip.Prefix) (n int) {
 	for _, p := range s.all {
 		if p.source == source {
@@ -119,6 +121,7 @@ func (s *pendingConns) count(source netip.Prefix) (n int) {
 	return n
 }
 
+// drop takes p out, if it is there; mu is held.
 func (s *pendingConns) drop(p *pendingConn) {
 	s.all = slices.DeleteFunc(s.all, func(x *pendingConn) bool { return x == p })
 }

@@ -20,10 +20,11 @@ type reporter struct {
 	cfg Config
 
 	mu     sync.Mutex
-	full   time.Time // when logBurst lines may be logged at once again
-	silent int       // lines left out since the last one
+	full   time.Time // when logBurst lines may be logged at once again; +checklocks:mu
+	silent int       // lines left out since the last one; +checklocks:mu
 }
 
+// rejected tells of a peer that was turned away, and why.
 func (r *reporter) rejected(peer net.Addr, err error) {
 	if r.cfg.Logger != nil {
 		if ok, silent := r.mayLog(time.Now()); ok && silent > 0 {

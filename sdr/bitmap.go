@@ -77,7 +77,7 @@ type PacketMap struct {
 // packet bitmap to itself.
 func (h RecvHandle) Packets() (PacketMap, error) {
 	if !h.m.q.caps.HostPackets {
-		return PacketMap{}, &OpError{Op: "view packets", Object: h.m.q.caps.Backend, Err: ErrNotSupported, Fix: "use the chunk bitmap"}
+		return PacketMap{}, &OpError{Op: "view packets", Object: h.m.q.caps.Backend, Err: ErrNotSupported, Detail: "the device keeps its packet bitmap to itself", Fix: "use the chunk bitmap"}
 	}
 	return PacketMap(h), nil
 }

@@ -146,6 +146,7 @@ func (q *QP) finishClose() {
 	}
 }
 
+// closeDevice destroys what the device has of the QP. Its caller has locked the QP, or not shown it to anybody yet, as NewQP.
 func (q *QP) closeDevice() {
 	for _, ch := range q.chans {
 		if ch.dev != nil {
@@ -167,14 +168,14 @@ func (q *QP) closeDevice() {
 
 // leave takes the QP out of its Endpoint.
 func (q *QP) leave() {
-	c := q.ep
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.qps, q.id)
-	c.routes.Lock()
-	delete(c.byConn, q.id)
-	c.routes.Unlock()
-	c.drop(q)
+	e := q.ep
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.qps, q.id)
+	e.routes.Lock()
+	delete(e.byConn, q.id)
+	e.routes.Unlock()
+	e.drop(q)
 	q.kick() // so that it isn't in the timers any more
 }
 

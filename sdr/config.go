@@ -32,7 +32,7 @@ type EndpointConfig struct {
 	// for workers; elsewhere leave it empty: polls are 1.6 to 2.5 times slower
 	// from a locked thread. Not with Manual workers.
 	CPUs []int
-	// CQEntries is the size of each worker's completion queue. Default 16384.
+	// CQEntries is the size of each worker's completion queue, at least 64. Default 16384.
 	CQEntries int
 	// Logger gets what an operator should know. Default: nothing is logged.
 	Logger *slog.Logger
@@ -72,13 +72,13 @@ type QPConfig struct {
 	// split's packets times the MTU, which is the default.
 	MaxMessage units.Bytes
 	// SendDepth is the number of packets of each channel that may be posted
-	// and not completed. Default 1024.
+	// and not completed, 64 to 2^20. Default 1024.
 	SendDepth int
 	// Silence is how long the peer may be silent while work is pending.
-	// Default 30 s.
+	// At least 10 ms, default 30 s.
 	Silence units.Duration
 	// ConnectTimeout bounds the check that full-size packets arrive.
-	// Default 5 s.
+	// At least 1 ms, default 5 s.
 	ConnectTimeout units.Duration
 	// MSL is how long a packet may live in the network; it matters only on
 	// devices that can't distinguish messages by their full sequence. Default 250 ms + 4 RTT.

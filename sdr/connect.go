@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/control"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -57,6 +56,7 @@ func (q *QP) Connected() (bool, error) {
 	return q.connected()
 }
 
+// connected is Connected; mu is held.
 func (q *QP) connected() (bool, error) {
 	if q.err != nil {
 		return false, q.err
@@ -113,49 +113,47 @@ func (q *QP) StartConnect(info Info) error {
 	return nil
 }
 
-// rootVA is the address of byte 0 of message n at the peer.
-func (p *peerInfo) rootVA(t backend.TableConfig, n uint64) uint64 {
-	return backend.RootVA(backend.Caps{FullSequence: p.fullSeq}, t, n)
-}
-
 // startConnCheck posts message 0 in both directions; mu is held.
 func (q *QP) startConnCheck(now units.Instant) error {
-	p := &connCheck{deadline: now.Add(q.cfg.ConnectTimeout), again: units.Never}
+	c := &connCheck{deadline: now.Add(q.cfg.ConnectTimeout), again: units.Never}
 	var err error
-	if p.buf, err = AllocBuffer(2 * q.cfg.MTU); err != nil {
+	if c.buf, err = AllocBuffer(2 * q.cfg.MTU); err != nil {
 		return err
 	}
-	if p.mr, err = q.ep.RegisterMemory(p.buf, AccessRemoteWrite); err != nil {
+	if c.mr, err = q.ep.RegisterMemory(c.buf, AccessRemoteWrite); err != nil {
 		return err
 	}
-	q.connCheck = p
-	if p.recv, err = q.addRecv(now, p.mr, 0, q.cfg.MTU, RecvOptions{}); err != nil {
+	q.connCheck = c
+	if c.recv, err = q.addRecv(now, c.mr, 0, q.cfg.MTU, RecvOptions{}); err != nil {
 		return err
 	}
-	p.mr.refs.Add(1)
-	p.send = &sendMsg{q: q, mr: p.mr, base: q.cfg.MTU, length: q.cfg.MTU, high: q.cfg.MTU}
-	q.sends[0] = p.send
-	p.send.queuePacket(0)
+	c.mr.refs.Add(1) // for send
+	c.send = &sendMsg{q: q, mr: c.mr, base: q.cfg.MTU, length: q.cfg.MTU, high: q.cfg.MTU}
+	q.sends[0] = c.send
+	c.send.queuePacket(0)
 	return nil
 }
 
+// passed reports whether both ends' packets have arrived, and nothing uses the memory any more; QP.mu is held.
+func (c *connCheck) passed() bool { return c.recv.state() == recvFenced && c.send.state() == sendDone }
+
 // progressConnect drives the connection check; mu is held.
 func (q *QP) progressConnect(now units.Instant) {
-	p := q.connCheck
-	if p == nil || q.state() > qpReady {
+	c := q.connCheck
+	if c == nil || q.state() > qpReady {
 		return
 	}
-	if p.recv.msg.Tracker.AllSet() {
-		p.recv.complete()
+	if c.recv.msg.Tracker.AllSet() {
+		c.recv.complete()
 	}
-	if p.send.state() == sendStopped {
-		p.send.end(now)
+	if c.send.state() == sendStopped {
+		c.send.end(now)
 	}
-	if p.send.err != nil {
+	if c.send.err != nil {
 		q.fail(&OpError{Op: "connect", Object: q.name, Err: ErrMismatch, Detail: "the peer's buffer for the connection check is too short"})
 		return
 	}
-	if p.recv.state() == recvFenced && p.send.state() == sendDone {
+	if c.passed() {
 		q.releaseConnCheck()
 		if q.state() == qpConnecting {
 			q.enter(qpReady)
@@ -164,54 +162,55 @@ func (q *QP) progressConnect(now units.Instant) {
 		q.kick()
 		return
 	}
-	if now >= p.deadline {
+	if now >= c.deadline {
 		q.fail(q.connCheckFailed())
 		return
 	}
 	q.repeatConnCheck(now)
 }
 
-// nextConnCheck is when progressConnect has something to do again.
+// nextConnCheck is when progressConnect has something to do again; mu is held.
 func (q *QP) nextConnCheck(now units.Instant) units.Instant {
-	switch p := q.connCheck; {
-	case p == nil || q.state() > qpReady:
+	switch c := q.connCheck; {
+	case c == nil || q.state() > qpReady:
 		return units.Never
-	case p.recv.state() == recvFenced && p.send.state() == sendDone:
+	case c.passed():
 		return now
-	case p.send.state() != sendOpen:
-		return p.deadline // the peer's turn
+	case c.send.state() != sendOpen:
+		return c.deadline // the peer's turn
 	default:
-		return min(p.again, p.deadline)
+		return min(c.again, c.deadline)
 	}
 }
 
 // repeatConnCheck sends the packet again, each time on another channel; mu is held.
 func (q *QP) repeatConnCheck(now units.Instant) {
-	p := q.connCheck
+	c := q.connCheck
 	switch {
-	case p.send.state() != sendOpen:
-	case p.again == units.Never:
-		p.again = now.Add(connCheckPause)
-	case now >= p.again:
+	case c.send.state() != sendOpen:
+	case c.again == units.Never:
+		c.again = now.Add(connCheckPause)
+	case now >= c.again:
 		rtt, _, _ := q.sess.RTT()
-		p.tries++
+		c.tries++
 		pause := max(connCheckPause, rtt)
-		if more := p.tries - checksAtFirst; more > 0 && p.recv.state() == recvPosted {
+		if more := c.tries - checksAtFirst; more > 0 && c.recv.state() == recvPosted {
 			pause = min(pause<<min(more, 16), max(pause, mostCheckPause))
 		}
-		p.again = now.Add(pause)
-		q.inject(now, p.send, 0, q.cfg.MTU, p.tries%q.cfg.Channels, 0)
+		c.again = now.Add(pause)
+		q.inject(now, c.send, 0, q.cfg.MTU, c.tries%q.cfg.Channels, 0)
 	}
 }
 
+// connCheckFailed says why the connection check hasn't ended in time; mu is held.
 func (q *QP) connCheckFailed() error {
-	p := q.connCheck
+	c := q.connCheck
 	e := &OpError{Op: "connect", Object: q.name, Err: ErrPeerDead}
 	switch {
 	case q.sess.Stats.DatagramsReceived == 0:
 		e.Detail = "nothing arrived from the peer within " + units.FormatDuration(q.cfg.ConnectTimeout)
 		e.Fix = "has it called Connect, and does UDP pass in both directions?"
-	case !p.recv.msg.Tracker.AllSet() && p.recv.state() != recvFenced, p.send.state() <= sendOpen:
+	case !c.recv.msg.Tracker.AllSet() && c.recv.state() != recvFenced, c.send.state() <= sendOpen:
 		e.Err = ErrMismatch
 		e.Detail = fmt.Sprintf("small packets pass, but no packet of full size did within %v: the path does not carry MTU %d (%d bytes with headers)",
 			units.FormatDuration(q.cfg.ConnectTimeout), q.cfg.MTU, q.cfg.MTU+q.caps.HeaderBytes)
@@ -222,13 +221,13 @@ func (q *QP) connCheckFailed() error {
 	return e
 }
 
-// releaseConnCheck releases the connection check's memory; its fence is down and its sends are done.
+// releaseConnCheck releases the connection check's memory; its fence is down and its sends are done. mu is held.
 func (q *QP) releaseConnCheck() {
-	p := q.connCheck
+	c := q.connCheck
 	q.connCheck = nil
-	if err := p.mr.Close(); err != nil {
+	if err := c.mr.Close(); err != nil {
 		q.ep.log.Warn("memory of the connection check", "qp", q.name, "err", err)
 		return
 	}
-	_ = FreeBuffer(p.buf)
+	_ = FreeBuffer(c.buf)
 }

@@ -53,7 +53,7 @@ const (
 	// EventReliable: a frame of the peer's reliability core that Port.SendReliable sent: Transfer,
 	// ToSender, Bytes. Each comes once, in the order in which they were sent.
 	EventReliable
-	// EventFenced: receive Seq's fence is down: its buffer is the user's.
+	// EventFenced: receive Seq's fence is down: its buffer is the user's. Code is the outcome.
 	EventFenced
 	// EventTrimmed: a switch has cut packet Packet of message Seq, which was sent on Channel as its Number-th
 	// repeat (Port.Repeat), to its headers: it will not arrive. It may be reported more than once, and
@@ -72,18 +72,20 @@ const (
 	Abandoned
 )
 
-// An Event is something that the peer said or that a fence did.
+// An Event is something that the peer said, that a fence did or that a switch cut. EventKind says which fields have a meaning.
 type Event struct {
 	Kind     EventKind
 	Seq      uint64
 	Label    Label
 	Length   units.Bytes
 	Transfer uint64
-	Code     uint8
+	Code     uint8 // the Outcome of a message, or with what code a transfer was given up (docs/wire.md)
 	HasImm   bool
 	Imm      uint32
+	// ToSender says which half of a transfer's core a frame is for.
 	ToSender bool
-	Number   uint64
+	// Number is that of a frame (Port.SendScheme), or which repeat was cut.
+	Number uint64
 	// Packet and Channel are of an EventTrimmed.
 	Packet, Channel int
 	// Needed counts the repeats (Port.Repeat) that it took to place a message's units: of
@@ -169,7 +171,7 @@ func (q *QP) peerWindow() units.Bytes {
 		return 0
 	}
 	if w, ok := q.sess.PeerWindow(); ok {
-		return units.Bytes(min(w, 1<<40))
+		return units.Bytes(min(w, uint64(units.TiB))) // more limits nobody, and sums with it must not overflow
 	}
 	return q.peer.recvBurst
 }

@@ -27,8 +27,9 @@ var (
 	ErrNoProgress = errors.New("no progress")
 	// ErrMismatch: the two sides were configured differently.
 	ErrMismatch = errors.New("the two ends do not match")
-	// ErrNotSupported: the device can't do it.
-	ErrNotSupported = errors.New("not supported by this device")
+	// ErrNotSupported: the device can't do it, or it is not for objects that are used like this one: with a
+	// Driver, or Manual workers.
+	ErrNotSupported = errors.New("not supported")
 	// ErrAgain: no slot, or of Port.SendReliable no room, is free now. Wait for a completion, or an
 	// acknowledgement, and try again.
 	ErrAgain = errors.New("no slot is free now")

@@ -91,7 +91,7 @@ func (q *QP) Check() error {
 	signals := 0
 	for _, ch := range q.chans {
 		if ch.done > ch.posted || ch.flushed > ch.posted || ch.signals < 0 {
-			return fmt.Errorf("%s, channel %d: posted %d, flushed %d, done %d, signals %d", q.name, ch.Index, ch.posted, ch.flushed, ch.done, ch.signals)
+			return fmt.Errorf("%s, channel %d: posted %d, flushed %d, done %d, signals %d", q.name, ch.index, ch.posted, ch.flushed, ch.done, ch.signals)
 		}
 		signals += ch.signals
 		if inFlight := ch.posted - ch.done; q.state() == qpGone && (inFlight > 0 || ch.recs.Len() > 0) {
@@ -107,20 +107,20 @@ func (q *QP) Check() error {
 
 // CheckIdle reports what an Endpoint without QPs still holds: credits of completion queues, cookies,
 // queue pairs at home.
-func (c *Endpoint) CheckIdle(cookies int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, w := range c.workers {
-		if left := w.credits.Load(); left != int64(c.cfg.CQEntries)/2 {
-			return fmt.Errorf("worker %d has %d of %d credits", i, left, c.cfg.CQEntries/2)
+func (e *Endpoint) CheckIdle(cookies int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, w := range e.workers {
+		if left := w.credits.Load(); left != int64(e.cfg.CQEntries)/2 {
+			return fmt.Errorf("worker %d has %d of %d credits", i, left, e.cfg.CQEntries/2)
 		}
 	}
-	free := len(c.free)
-	for _, r := range c.retired {
+	free := len(e.free)
+	for _, r := range e.retired {
 		free += len(r.cookies)
 	}
-	if all := int(c.cookies); len(c.qps)+len(c.byConn) > 0 || free != all || all > cookies {
-		return fmt.Errorf("%d queue pairs, %d routes, %d of %d cookies free, at most %d expected", len(c.qps), len(c.byConn), free, all, cookies)
+	if all := int(e.cookies); len(e.qps)+len(e.byConn) > 0 || free != all || all > cookies {
+		return fmt.Errorf("%d queue pairs, %d routes, %d of %d cookies free, at most %d expected", len(e.qps), len(e.byConn), free, all, cookies)
 	}
 	return nil
 }
@@ -129,10 +129,10 @@ func (c *Endpoint) CheckIdle(cookies int) error {
 func (m *MR) Refs() int64 { return m.refs.Load() }
 
 // Slabs is how many bitmaps wait in the pool.
-func (c *Endpoint) Slabs() (n int) {
-	c.pool.mu.Lock()
-	defer c.pool.mu.Unlock()
-	for _, class := range c.pool.free {
+func (e *Endpoint) Slabs() (n int) {
+	e.pool.mu.Lock()
+	defer e.pool.mu.Unlock()
+	for _, class := range e.pool.free {
 		n += len(class)
 	}
 	return n

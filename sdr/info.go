@@ -127,3 +127,8 @@ func (p *peerInfo) matches(c *QPConfig) error {
 	}
 	return nil
 }
+
+// rootVA is the address of byte 0 of message n at the peer.
+func (p *peerInfo) rootVA(t backend.TableConfig, n uint64) uint64 {
+	return backend.RootVA(backend.Caps{FullSequence: p.fullSeq}, t, n)
+}

@@ -24,9 +24,14 @@ type rec struct {
 
 // channelOf is the channel of a message's generation with this index.
 func (q *QP) channelOf(seq uint64, index int) *channel {
-	gen := int(seq / uint64(q.tableCfg.Slots) % uint64(q.cfg.Generations))
-	return q.chans[gen*q.cfg.Channels+index]
+	return q.chans[q.generationOf(seq)*q.cfg.Channels+index]
 }
+
+// generationOf and slotOf are the generation and the slot of message seq.
+func (q *QP) generationOf(seq uint64) int {
+	return int(seq / uint64(q.tableCfg.Slots) % uint64(q.cfg.Generations))
+}
+func (q *QP) slotOf(seq uint64) int { return int(seq & uint64(q.tableCfg.Slots-1)) }
 
 // A message of fewer packets than shortPackets is short: shortRun of them that follow each other are at home on one channel, so that
 // those that are sent together can go to the device, and through the network's interface, as one train.
@@ -101,7 +106,7 @@ func (q *QP) progressSends(now units.Instant) (usedUp bool) {
 // progressSend injects at most n packets of m and returns how many of n are left; mu is held.
 func (q *QP) progressSend(now units.Instant, m *sendMsg, n int) (left int) {
 	if m.state().granted() {
-		n = q.drain(now, m, n)
+		n = q.injectQueued(now, m, n)
 	}
 	switch m.state() {
 	case sendEnding, sendFailed:
@@ -112,10 +117,10 @@ func (q *QP) progressSend(now units.Instant, m *sendMsg, n int) (left int) {
 	return n
 }
 
-// drain injects at most so many queued packets while channels have room, and returns
+// injectQueued injects at most so many queued packets of m while channels have room, and returns
 // how many more it might have; fragments first, so that
 // the immediate is there when the message is, where packets keep their order; mu is held.
-func (q *QP) drain(now units.Instant, m *sendMsg, most int) (left int) {
+func (q *QP) injectQueued(now units.Instant, m *sendMsg, most int) (left int) {
 	for m.fragments > 0 {
 		i := 1 + q.cfg.Split.Fragments() - m.fragments
 		if !q.zeroLength(now, m, q.homeChannel(m, 0), i) {
@@ -149,7 +154,7 @@ func (q *QP) inject(now units.Instant, m *sendMsg, first int, length units.Bytes
 		return 0
 	}
 	mtu, last := q.cfg.MTU, min(m.length, units.Bytes(first)*q.cfg.MTU+length)
-	lkey, slot := m.mr.region.LKey(), int(m.seq&uint64(q.tableCfg.Slots-1))
+	lkey, slot := m.mr.region.LKey(), q.slotOf(m.seq)
 	split := q.cfg.Split
 	for i := first; i < first+n; i++ {
 		if len(ch.batch) == cap(ch.batch) && !q.flush(now, ch) {
@@ -175,13 +180,14 @@ func (q *QP) zeroLength(now units.Instant, m *sendMsg, channel, offset int) bool
 	}
 	ch.batch = append(ch.batch, backend.Write{
 		VA: m.g.va, RKey: m.g.rkey,
-		Imm: q.cfg.Split.Imm(int(m.seq&uint64(q.tableCfg.Slots-1)), offset, q.cfg.Split.Fragment(m.imm, offset)),
+		Imm: q.cfg.Split.Imm(q.slotOf(m.seq), offset, q.cfg.Split.Fragment(m.imm, offset)),
 	})
 	q.queueFlush(ch)
 	q.record(m, ch, 1)
 	return true
 }
 
+// record notes that n packets of m were put into the channel's batch; mu is held.
 func (q *QP) record(m *sendMsg, ch *channel, n int) {
 	if n == 0 {
 		return
@@ -192,7 +198,7 @@ func (q *QP) record(m *sendMsg, ch *channel, n int) {
 	ch.recs.Push(rec{m: m, upTo: ch.posted, n: int32(n)})
 }
 
-// queueFlush remembers that ch has something to flush.
+// queueFlush remembers that ch has something to flush; mu is held.
 func (q *QP) queueFlush(ch *channel) {
 	if !ch.flushQueued {
 		ch.flushQueued = true
@@ -263,7 +269,8 @@ func (q *QP) flush(now units.Instant, ch *channel) bool {
 	return q.wasPosted(ch, n, err)
 }
 
-// signalLast asks for a completion of the channel's batch, if the device reads memory after it has taken it.
+// signalLast asks for a completion of the channel's batch, if the device reads memory after it has taken it;
+// mu is held.
 func (q *QP) signalLast(ch *channel) {
 	if q.caps.Inline {
 		return
@@ -329,7 +336,7 @@ func (q *QP) wasSent(ch *channel, n uint64) (ended bool) {
 	return ended
 }
 
-// queuePacket queues one packet again: the connection check repeats itself so.
+// queuePacket queues one packet again: the connection check repeats itself so. QP.mu is held.
 func (m *sendMsg) queuePacket(i int) {
 	m.queue = append(m.queue, bitmap.Range{From: i, To: i + 1})
 	m.q.enlist(m)

@@ -32,35 +32,35 @@ const closedRefs = -1 << 62
 // RegisterMemory makes mem usable for sends and, with AccessRemoteWrite, for
 // receives. The memory must stay mapped until MR.Close; use AllocBuffer for
 // memory whose life the network may share.
-func (c *Endpoint) RegisterMemory(mem []byte, access Access) (*MR, error) {
+func (e *Endpoint) RegisterMemory(mem []byte, access Access) (*MR, error) {
 	fail := func(err error) (*MR, error) {
 		return nil, &OpError{Op: "register memory", Object: units.Bytes(len(mem)).String(), Err: err}
 	}
-	if c.isClosed() {
+	if e.isClosed() {
 		return fail(ErrClosed)
 	}
-	r, err := c.dev.Register(mem, access)
+	r, err := e.dev.Register(mem, access)
 	if err != nil {
 		return fail(err)
 	}
-	return &MR{ep: c, region: r, access: access}, nil
+	return &MR{ep: e, region: r, access: access}, nil
 }
 
 // RegisterSize registers memory that has a length and no content, on devices
 // that simulate sizes only.
-func (c *Endpoint) RegisterSize(n units.Bytes, access Access) (*MR, error) {
-	if c.isClosed() {
+func (e *Endpoint) RegisterSize(n units.Bytes, access Access) (*MR, error) {
+	if e.isClosed() {
 		return nil, &OpError{Op: "register size", Object: n.String(), Err: ErrClosed}
 	}
-	s, ok := c.dev.(backend.SizeRegistrar)
+	s, ok := e.dev.(backend.SizeRegistrar)
 	if !ok {
-		return nil, &OpError{Op: "register size", Object: c.caps.Backend, Err: ErrNotSupported, Fix: "only simulated devices have memory without content"}
+		return nil, &OpError{Op: "register size", Object: e.caps.Backend, Err: ErrNotSupported, Fix: "only simulated devices have memory without content"}
 	}
 	r, err := s.RegisterSize(n, access)
 	if err != nil {
 		return nil, &OpError{Op: "register size", Object: n.String(), Err: err}
 	}
-	return &MR{ep: c, region: r, access: access}, nil
+	return &MR{ep: e, region: r, access: access}, nil
 }
 
 // Len is the length of the memory.
@@ -89,9 +89,9 @@ func (m *MR) Close() error {
 }
 
 // look finishes receives whose fence came down when nobody looked any more.
-func (c *Endpoint) look() {
-	for _, q := range c.all() {
-		if q.state() >= qpDead && q.mu.TryLock() { // who has it looks by himself
+func (e *Endpoint) look() {
+	for _, q := range e.all() {
+		if q.state() >= qpDead && q.mu.TryLock() { // whoever has it looks, too
 			q.look()
 			q.mu.Unlock()
 		}
@@ -99,24 +99,24 @@ func (c *Endpoint) look() {
 }
 
 // Hold keeps the memory from being closed until Release. It is for a layer that will post [off, off+n) of it later on queue pairs
-// of c, so it fails where that would: on closed memory, on another device's, outside the range, and without the access that n bytes need.
-func (m *MR) Hold(c *Endpoint, access Access, off, n units.Bytes) error {
+// of e, so it fails where that would: on closed memory, on another device's, outside the range, and without the access that n bytes need.
+func (m *MR) Hold(e *Endpoint, access Access, off, n units.Bytes) error {
 	if m != nil && n > 0 && m.access&access != access {
 		return fmt.Errorf("%w: the memory may not be written: register it with AccessRemoteWrite", ErrArgument)
 	}
-	return m.hold(c, off, n)
+	return m.hold(e, off, n)
 }
 
 // Release ends a Hold. Each Hold has one.
 func (m *MR) Release() { m.release() }
 
-// hold counts a message posted on a QP of c; it fails on closed memory, on memory
-// that c's device doesn't know, and on bad ranges.
-func (m *MR) hold(c *Endpoint, off, n units.Bytes) error {
+// hold counts a message posted on a QP of e; it fails on closed memory, on memory
+// that e's device doesn't know, and on bad ranges.
+func (m *MR) hold(e *Endpoint, off, n units.Bytes) error {
 	if m == nil {
 		return fmt.Errorf("%w: no memory region", ErrArgument)
 	}
-	if m.ep != c && m.ep.dev != c.dev {
+	if m.ep != e && m.ep.dev != e.dev {
 		return fmt.Errorf("%w: the memory is registered with another device: register it with this QP's Endpoint", ErrArgument)
 	}
 	if off < 0 || n < 0 || off > m.region.Len() || n > m.region.Len()-off {

@@ -84,7 +84,7 @@ func (p *Port) Place(r RecvHandle, first, n int) error {
 	}
 	switch q := p.qp(); {
 	case !q.caps.HostPackets:
-		return fail(ErrNotSupported)
+		return fail(fmt.Errorf("%w: the device keeps its packet bitmap to itself", ErrNotSupported))
 	case r.m.state() != recvPosted:
 		return fail(ErrCompleted) // its bitmap may serve another message
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/control"
-	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -49,27 +48,27 @@ type QP struct {
 
 	// mu guards what follows.
 	mu    sync.Mutex
-	stage stage[qpState]
-	err   error
+	stage stage[qpState] // anyone may read it
+	err   error          // why the QP failed; +checklocks:mu
 	// expecting: the driver waits for the peer.
-	expecting bool
-	peer      *peerInfo
-	ah        backend.AddressHandle
-	sess      *control.Session
-	connCheck *connCheck
+	expecting bool                  // +checklocks:mu
+	peer      *peerInfo             // nil until StartConnect
+	ah        backend.AddressHandle // of the peer's control queue pair
+	sess      *control.Session      // with peer; +checklocks:mu
+	connCheck *connCheck            // while it runs; +checklocks:mu
 
 	outgoing
 	incoming
 
 	// For the driver. port is what it gets, arena holds the bytes of events.
 	port     Port
-	events   []Event
-	arena    []byte
+	events   []Event   // +checklocks:mu
+	arena    []byte    // +checklocks:mu
 	notified sync.Once // notifyDriver was called
 
-	waiters   []chan struct{}
-	stats     QPStats
-	congested units.Instant // when the device last reported congestion
+	waiters   []chan struct{} // +checklocks:mu
+	stats     QPStats         // +checklocks:mu
+	congested units.Instant   // when the device last reported congestion
 }
 
 // outgoing is the sending half of a QP (send.go, inject.go). QP.mu guards it.
@@ -96,7 +95,7 @@ type incoming struct {
 	endTimes       []units.Instant // by sequence modulo slots·generations; nil where not needed
 	blocked        slotBlock
 	slotAt         units.Instant // when the MSL lets a receive that is blocked by age be posted
-	queues         *dpa.Drain
+	drain          *dpa.Drain    // of completions that would be taken for newer messages'
 }
 
 // state is how far the QP has got.
@@ -107,7 +106,7 @@ func (q *QP) enter(s qpState) { q.stage.enter(qpLife, s) }
 
 // A channel is one UC queue pair: one path of one generation.
 type channel struct {
-	Index int // in its generation
+	index int // in its generation
 	gen   int
 	first bool // of its QP
 	qp    *QP
@@ -128,48 +127,47 @@ type channel struct {
 
 // NewQP makes a QP, unconnected. Exchange its Info with the peer's and call
 // Connect.
-func (c *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
-	cfg.fill(c.caps)
+func (e *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
+	cfg.fill(e.caps)
 	fail := func(err error) (*QP, error) {
 		return nil, &OpError{Op: "create", Object: "qp", Err: err}
 	}
-	if err := cfg.check(c.caps); err != nil {
+	if err := cfg.check(e.caps); err != nil {
 		return fail(err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
 		return fail(ErrClosed)
 	}
-	id, err := c.connID()
+	id, err := e.connID()
 	if err != nil {
 		return fail(err)
 	}
 	q := &QP{
-		ep: c, cfg: cfg, caps: c.caps, id: id, name: fmt.Sprintf("qp %d", c.nextQP),
-		home: c.workers[c.nextQP%len(c.workers)],
+		ep: e, cfg: cfg, caps: e.caps, id: id, name: fmt.Sprintf("qp %d", e.nextQP),
+		home: e.workers[e.nextQP%len(e.workers)],
 		tableCfg: backend.TableConfig{
 			Slots: cfg.Split.Slots(), Generations: cfg.Generations, MaxMessage: cfg.MaxMessage,
 		},
 		outgoing: outgoing{
-			grants: map[uint64]grant{}, beyond: map[uint64]struct{}{}, sends: map[uint64]*sendMsg{}, nextSend: 1, // 0 is the probe's
+			grants: map[uint64]grant{}, beyond: map[uint64]struct{}{}, sends: map[uint64]*sendMsg{}, nextSend: 1, // 0 is the connection check's
 		},
 		incoming: incoming{recvs: map[uint64]*recvMsg{}},
 	}
 	q.port.q, q.unread = q, dpa.NewArrivals(cfg.Channels)
-	q.queues = dpa.NewDrain(c.engine, q.tableCfg.Slots, q.tableCfg.Generations)
-	c.nextQP++
-	if err = q.open(); err == nil {
-		q.info = q.makeInfo()
-	} else {
+	q.drain = dpa.NewDrain(e.engine, q.tableCfg.Slots, q.tableCfg.Generations)
+	e.nextQP++
+	if err := q.open(); err != nil {
 		q.closeDevice()
-		c.drop(q)
+		e.drop(q)
 		return fail(err)
 	}
-	c.qps[id] = q
-	c.routes.Lock()
-	c.byConn[id] = q
-	c.routes.Unlock()
+	q.info = q.makeInfo()
+	e.qps[id] = q
+	e.routes.Lock()
+	e.byConn[id] = q
+	e.routes.Unlock()
 	return q, nil
 }
 
@@ -186,7 +184,7 @@ func (q *QP) open() (err error) {
 	for gen := range q.cfg.Generations {
 		for i := range q.cfg.Channels {
 			w := receivers[i%len(receivers)]
-			ch := &channel{Index: i, gen: gen, qp: q, first: len(q.chans) == 0, poster: q.posterOf(i)}
+			ch := &channel{index: i, gen: gen, qp: q, first: len(q.chans) == 0, poster: q.posterOf(i)}
 			cookie := q.ep.cookie(ch)
 			q.cookies = append(q.cookies, cookie)
 			q.chans = append(q.chans, ch)
@@ -215,6 +213,7 @@ func (q *QP) Endpoint() *Endpoint { return q.ep }
 // Info is what the peer needs to connect (paper, Table 1: qp_info_get).
 func (q *QP) Info() Info { return slices.Clone(q.info) }
 
+// makeInfo encodes what the peer must know, once the queue pairs are made.
 func (q *QP) makeInfo() Info {
 	p := peerInfo{
 		connID: q.id, mtu: q.cfg.MTU, channels: q.cfg.Channels, gens: q.cfg.Generations, split: q.cfg.Split,
@@ -350,16 +349,6 @@ func (q *QP) notifyDriver() {
 	q.failDriver(err)
 }
 
-// checkPeer fails the QP when the peer has been silent for too long; mu is held.
-func (q *QP) checkPeer(now units.Instant) {
-	if q.sess == nil || now < q.deadline() {
-		return
-	}
-	q.fail(&OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
-		Detail: "nothing arrived for " + units.FormatDuration(q.cfg.Silence) + " while work was pending",
-		Fix:    "is its process alive, and does UDP pass in both directions?"})
-}
-
 // checkEngine fails the QP when the packet engine's device has failed; mu is held.
 func (q *QP) checkEngine() {
 	if err := q.slots.Err(); err != nil && q.state() < qpClosing {
@@ -389,65 +378,6 @@ func (q *QP) Fail(err error) {
 	q.startClose(err)
 }
 
-// onDatagram handles a control datagram; any worker may call it.
-func (q *QP) onDatagram(now units.Instant, h wire.Header, frames []byte, size int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.sess == nil || q.state() >= qpDead {
-		return
-	}
-	r := q.sess.Receive(now, h, frames, size)
-	var f wire.Frame
-	for r.Next(&f) {
-		if !q.sess.Handle(now, h, &f) {
-			q.onFrame(now, &f)
-		}
-	}
-	if r.Err() != nil {
-		q.sess.Stats.Malformed++
-	}
-	q.kick()
-}
-
-// onFrame handles a frame that concerns messages or transfers; mu is held.
-func (q *QP) onFrame(now units.Instant, f *wire.Frame) {
-	ok := true
-	switch f.Type {
-	case wire.TypeCTS:
-		ok = q.onCTS(now, f)
-	case wire.TypeEnd:
-		ok = q.onEnd(now, f)
-	case wire.TypeCompleted:
-		ok = q.onCompleted(f)
-	case wire.TypeStart:
-		ok = q.onStart(f)
-	case wire.TypeAbort:
-		ok = q.onAbort(f)
-	case wire.TypeScheme:
-		q.event(Event{Kind: EventScheme, Transfer: f.ID, ToSender: f.ToSender, Number: f.Number, Bytes: f.Bytes})
-		return
-	case wire.TypeReliable:
-		ok = q.onReliable(f)
-	}
-	if ok {
-		q.sess.Ack(f.Type, f.ID)
-	}
-}
-
-// onReliable accepts a frame of the peer's reliability core, if it is the next one and the driver's
-// queue has room. It reports whether to acknowledge it; mu is held.
-func (q *QP) onReliable(f *wire.Frame) bool {
-	isNext, wasAccepted := q.sess.CheckReliable(f.ID)
-	if !isNext {
-		return wasAccepted
-	}
-	if !q.event(Event{Kind: EventReliable, Transfer: f.Transfer, ToSender: f.ToSender, Bytes: f.Bytes}) {
-		return false
-	}
-	q.sess.AcceptReliable()
-	return true
-}
-
 // kick asks the home worker to look at the QP, and wakes it; mu may be held.
 func (q *QP) kick() {
 	q.mark()
@@ -464,60 +394,4 @@ func (q *QP) onCongestion(now units.Instant) {
 	q.congested = now
 	q.stats.Congestions++
 	q.kick()
-}
-
-// ControlStats counts what went over the control channel of one QP.
-type ControlStats struct {
-	DatagramsSent, DatagramsReceived uint64
-	BytesSent, BytesReceived         uint64
-	// Repeated counts state frames (docs/wire.md) sent again after their copies.
-	Repeated uint64
-	// Malformed counts datagrams that could not be read, Violations frames that
-	// claimed what can't be.
-	Malformed, Violations uint64
-	// Duplicates counts frames that must arrive (Port.SendReliable) and had arrived before.
-	Duplicates uint64
-}
-
-// QPStats counts what one QP did.
-type QPStats struct {
-	// PacketsPosted counts data packets handed to the device, Probes and
-	// Fragments zero-length ones.
-	PacketsPosted, Probes, Fragments uint64
-	// MessagesSent counts messages whose END was sent, MessagesReceived those whose fence is down.
-	MessagesSent, MessagesReceived uint64
-	// ControlErrors counts control datagrams that the device refused, as when its queue was full: of Control.DatagramsSent
-	// those that were not sent.
-	ControlErrors uint64
-	// Congestions counts congestion notifications, where the device reports them.
-	Congestions uint64
-	// Trimmed counts packets of open messages that switches have cut to their headers, where the device reports them.
-	Trimmed uint64
-	// Control counts control datagrams.
-	Control ControlStats
-	// SRTT and MinRTT are round-trip times.
-	SRTT, MinRTT units.Duration
-	// InFlight is the number of packets posted and not completed.
-	InFlight int
-	// MaxMessageRate is how many messages per second the late-packet rule
-	// allows on devices without a full-sequence check; 0: no limit.
-	MaxMessageRate float64
-}
-
-// Stats is a snapshot of the counters.
-func (q *QP) Stats() QPStats {
-	q.lock()
-	defer q.mu.Unlock()
-	s := q.stats
-	if q.sess != nil {
-		s.Control = ControlStats(q.sess.Stats)
-		s.SRTT, _, s.MinRTT = q.sess.RTT()
-	}
-	for _, ch := range q.chans {
-		s.InFlight += int(ch.posted - ch.done)
-	}
-	if !q.caps.FullSequence {
-		s.MaxMessageRate = float64(q.tableCfg.Slots*q.tableCfg.Generations) / q.msl().Seconds()
-	}
-	return s
 }

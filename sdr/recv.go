@@ -3,6 +3,7 @@
 package sdr
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -148,6 +149,7 @@ func (q *QP) finishUnpost() bool {
 	return true
 }
 
+// newRecv makes the next receive, its bitmaps clear; mu is held.
 func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 	n := q.nextRecv
 	g := bitmap.NewGeometry(length, q.cfg.MTU, int(q.cfg.Chunk/q.cfg.MTU))
@@ -156,7 +158,7 @@ func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 		words = bitmap.Words(g.Chunks())
 	}
 	m := &recvMsg{q: q, seq: n, mr: mr, length: length, label: o.Label, slab: q.ep.pool.get(words)}
-	m.msg.Seq, m.msg.Gen = n, uint32(n/uint64(q.tableCfg.Slots)%uint64(q.cfg.Generations))
+	m.msg.Seq, m.msg.Gen = n, uint32(q.generationOf(n))
 	m.msg.Label, m.msg.Start = o.Mark, q.startChannel(n, length)
 	if m.msg.Arrivals = o.Arrivals; o.Arrivals == nil {
 		m.msg.Arrivals = q.unread
@@ -176,7 +178,7 @@ func (q *QP) newRecv(mr *MR, length units.Bytes, o RecvOptions) *recvMsg {
 // slotFree reports whether the slot of message n may be used: the fence of the
 // message before is down; where late packets can't be distinguished, the END of the
 // message before with the same address is older than the MSL; and no worker's
-// queue holds a completion of that one any more.
+// queue holds a completion of that one any more. mu is held.
 func (q *QP) slotFree(now units.Instant, n uint64) bool {
 	q.blocked = notBlocked
 	s := uint64(q.tableCfg.Slots)
@@ -213,9 +215,9 @@ func (q *QP) isAhead(n uint64) bool {
 }
 
 // drained reports whether no completion that waits in a worker's queue could be
-// taken for one of message n.
+// taken for one of message n, used last at an instant; mu is held.
 func (q *QP) drained(now units.Instant, n uint64, last units.Instant) bool {
-	ok, asked := q.queues.May(now, n, last)
+	ok, asked := q.drain.May(now, n, last)
 	if asked {
 		for _, w := range q.ep.workers {
 			w.ask()
@@ -241,6 +243,7 @@ func (q *QP) watchDrain(now units.Instant) bool {
 	return false
 }
 
+// msl is how long a packet may live in the network: QPConfig.MSL, or its default; mu is held.
 func (q *QP) msl() units.Duration {
 	if q.cfg.MSL != 0 {
 		return q.cfg.MSL
@@ -253,7 +256,8 @@ func (q *QP) msl() units.Duration {
 	return d
 }
 
-// onEnd handles END: the sender of message f.ID sends no more of it, and says how long it was.
+// onEnd handles END: the sender of message f.ID sends no more of it, and says how long it was;
+// mu is held.
 func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 	if f.ID >= q.nextRecv {
 		q.sess.Stats.Violations++
@@ -275,7 +279,7 @@ func (q *QP) onEnd(now units.Instant, f *wire.Frame) bool {
 }
 
 // learnLength sets the message's length, as the peer has announced it, once. The connection check's stays what it is: of no bytes it
-// would be whole without a packet.
+// would be whole without a packet. QP.mu is held.
 func (m *recvMsg) learnLength(n units.Bytes) {
 	if m.seq == 0 && n != m.length {
 		m.q.sess.Stats.Violations++
@@ -368,7 +372,7 @@ func (m *recvMsg) complete() {
 
 // fenceDown reports whether no byte and no bit can change any more: the device
 // has revoked the address, and every worker that may have seen the message open
-// has left the batch that it was in.
+// has left the batch that it was in. QP.mu is held.
 func (m *recvMsg) fenceDown() bool {
 	return m.q.ep.engine.Left(m.epochs) && (m.length == 0 || m.q.table.Revoked(m.seq))
 }
@@ -421,31 +425,31 @@ func (h RecvHandle) Wait(ctx context.Context) error {
 // WaitArrived blocks until every packet of the message is in place, or the
 // message can't become whole any more. Ending ctx ends only the wait.
 func (h RecvHandle) WaitArrived(ctx context.Context) error {
-	return h.m.q.wait(ctx, "wait for message", func() (bool, error) {
-		m := h.m
-		posted := m.state() == recvPosted
-		switch {
-		case posted && m.msg.Tracker.AllSet():
-			return true, nil
-		case m.err != nil:
-			return false, m.err
-		case !posted && m.outcome == Whole:
-			return true, nil
-		case posted || m.q.err != nil: // a queue pair that fails completes its messages
-			return false, m.q.err
-		}
-		return false, ErrCompleted
-	})
+	return h.m.q.wait(ctx, "wait for message", h.m.arrived)
+}
+
+// arrived reports whether every packet of the message is in place, and why it can't become so; QP.mu is held.
+func (m *recvMsg) arrived() (bool, error) {
+	posted := m.state() == recvPosted
+	switch {
+	case posted && m.msg.Tracker.AllSet():
+		return true, nil
+	case m.err != nil:
+		return false, m.err
+	case !posted && m.outcome == Whole:
+		return true, nil
+	case posted || m.q.err != nil: // a queue pair that fails completes its messages
+		return false, m.q.err
+	}
+	return false, ErrCompleted
 }
 
 // Err is why the message can't arrive any more, nil while it can.
 func (h RecvHandle) Err() error {
-	h.m.q.lock()
-	defer h.m.q.mu.Unlock()
-	if h.m.err != nil {
-		return h.m.err
-	}
-	return h.m.q.err
+	q := h.m.q
+	q.lock()
+	defer q.mu.Unlock()
+	return cmp.Or(h.m.err, q.err)
 }
 
 // Length is the message's length once the sender has announced it; until then known

@@ -144,6 +144,7 @@ func (s SendStream) Wait(ctx context.Context) error { return SendHandle(s).Wait(
 // Seq is the message's sequence number in its direction.
 func (s SendStream) Seq() uint64 { return s.m.seq }
 
+// queueRange queues the packets of n bytes at off; QP.mu is held.
 func (m *sendMsg) queueRange(off, n units.Bytes) error {
 	mtu := m.q.cfg.MTU
 	switch {
@@ -183,7 +184,7 @@ func (m *sendMsg) end(now units.Instant) {
 	}
 }
 
-// enlist puts m on the list of messages with something to do.
+// enlist puts m on the list of messages with something to do; mu is held.
 func (q *QP) enlist(m *sendMsg) {
 	if !m.enlisted {
 		m.enlisted = true
@@ -191,6 +192,7 @@ func (q *QP) enlist(m *sendMsg) {
 	}
 }
 
+// newSend makes the next message, which must have room in the slots; a stream is ended by its owner.
 func (q *QP) newSend(mr *MR, off, length units.Bytes, o SendOptions, stream bool) (*sendMsg, error) {
 	if length > q.cfg.MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes; the QP's largest message has %d", ErrTooLong, length, q.cfg.MaxMessage)
@@ -260,7 +262,7 @@ func tooLong(n units.Bytes, g grant) error {
 
 // queueFragments makes zero-length packets carry what of the user immediate the
 // message's own packets don't, and that there is one. A buffer without bytes has no
-// address to which they could go.
+// address to which they could go. QP.mu is held.
 func (m *sendMsg) queueFragments() {
 	if n := m.q.cfg.Split.Fragments(); m.hasImm && n > 0 && m.g.length > 0 {
 		m.fragments = 1 + max(0, n-m.q.packets(m.length))
@@ -359,7 +361,7 @@ func (q *QP) mostAhead() uint64 { return uint64(2 * q.tableCfg.Slots) }
 
 // overdue reports whether the peer owes us so much that no grant is accepted before
 // it has used grants up, or acknowledged what we sent it about earlier ones: it then
-// repeats them. So it can't make us remember more.
+// repeats them. So it can't make us remember more. mu is held.
 func (q *QP) overdue() bool {
 	slots := q.tableCfg.Slots
 	unacked := q.sess.UnackedOf(wire.TypeStart) + q.sess.UnackedOf(wire.TypeEnd) + q.sess.UnackedOf(wire.TypeAbort)

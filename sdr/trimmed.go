@@ -20,7 +20,7 @@ func (q *QP) onTrimmed(ch *channel, c *backend.Completion) {
 	}
 	q.stats.Trimmed++
 	// With no room for it, the loss is found as others are.
-	q.event(Event{Kind: EventTrimmed, Seq: m.seq, Packet: packet, Channel: ch.Index, Number: uint64(number)})
+	q.event(Event{Kind: EventTrimmed, Seq: m.seq, Packet: packet, Channel: ch.index, Number: uint64(number)})
 	q.kick()
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // A worker is run by one goroutine at a time. That is its own, unless there is one caller who waits for
-// something on it: he then runs it himself until he has what he waits for. So a message is taken from the
+// something on it: then that caller runs it until what was waited for is there. So a message is taken from the
 // device by the goroutine that waits for it, and goes to the device in the goroutine that sends it. To hand each
 // of them from one goroutine to another takes longer than a small message does, and where processors
 // are busy every hand-over waits for one.
@@ -33,7 +33,7 @@ type turn struct {
 	callers atomic.Int32
 	// offer tells a caller who waits, and recall the worker's goroutine, that nobody runs the worker.
 	offer, recall chan struct{}
-	// parked: the worker's goroutine looks after nothing until it is recalled.
+	// parked: the worker's goroutine looks after nothing until a caller that departs recalls it.
 	parked atomic.Bool
 	// visits counts the turns of callers; left is when the last one ended, and prompt how many callers in a row came soon
 	// after the one before.
@@ -63,6 +63,7 @@ func (t *turn) init() {
 	t.offer, t.recall, t.spin = make(chan struct{}, 1), make(chan struct{}, 1), newSpinner()
 }
 
+// nudge puts a token into ch, unless one is there already.
 func nudge(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -102,7 +103,7 @@ func (t *turn) come(now units.Instant) {
 // expectsBack reports whether callers come back soon.
 func (t *turn) expectsBack() bool { return t.prompt.Load() >= leastPrompt }
 
-// isServed reports whether the caller who runs the worker has what he waits for, and is expected back soon with
+// isServed reports whether what the caller waits for who runs the worker is there, and whether that caller is expected back soon with
 // something that could take along what there is to say to the peer.
 func (t *turn) isServed() bool { return t.awaited != nil && t.expectsBack() && isClosed(t.awaited) }
 
@@ -154,8 +155,8 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 	t := &w.turn
 	t.awaited = done
 	var unwake func() bool
-	var until units.Instant // when to stop to poll on
-	idle, spinning := false, false
+	var until units.Instant // when to stop spinning
+	spinning := false
 	now := w.ep.dev.Now()
 	for i := 1; !w.stop.Load(); i++ {
 		var next units.Instant
@@ -165,11 +166,9 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 		} else {
 			next, busy = w.progress(now)
 		}
-		if busy {
-			if spinning {
-				t.spin.found()
-			}
-			idle, spinning = false, false
+		if busy && spinning {
+			t.spin.found()
+			spinning = false
 		}
 		if isClosed(done) || isClosed(ctx.Done()) {
 			served = true
@@ -179,19 +178,19 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 			break
 		}
 		if !busy && next > now {
-			if !idle {
+			switch {
+			case !spinning:
 				until = t.spin.until(now, w.ep.cfg.Spin)
-				idle, spinning = true, until > now
+				spinning = until > now
+			case now >= until:
+				t.spin.inVain()
+				spinning = false
 			}
-			if now >= until {
-				if spinning {
-					t.spin.inVain()
-				}
+			if !spinning {
 				if unwake == nil && ctx.Done() != nil {
 					unwake = context.AfterFunc(ctx, w.cq.Wake)
 				}
 				w.sleep(next)
-				idle, spinning = false, false
 			}
 		}
 		if i%8 == 0 {
@@ -259,9 +258,9 @@ func (w *worker) stepAside() {
 		if (recalled || away > backSoon) && t.take(runOwn) {
 			return
 		}
-		if visits == before && !recalled { // a caller waits: he recalls us
+		if visits == before && !recalled { // a caller has run the worker all the time, and recalls us when it departs
 			t.parked.Store(true)
-			if t.take(runOwn) {
+			if t.take(runOwn) { // it has departed meanwhile, perhaps before it could see that
 				t.parked.Store(false)
 				return
 			}

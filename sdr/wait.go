@@ -67,23 +67,19 @@ var wakeUps = sync.Pool{New: func() any { return make(chan struct{}, 1) }}
 // wakeWaiters makes all waiting calls look again; mu is held.
 func (q *QP) wakeWaiters() {
 	for _, ch := range q.waiters {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
+		nudge(ch)
 	}
 	q.waiters = q.waiters[:0]
 }
 
+// unwait takes ch from the waiters, if it is still among them.
 func (q *QP) unwait(ch chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i, w := range q.waiters {
-		if w == ch {
-			q.waiters[i] = q.waiters[len(q.waiters)-1]
-			q.waiters = q.waiters[:len(q.waiters)-1]
-			return
-		}
+	if i := slices.Index(q.waiters, ch); i >= 0 {
+		last := len(q.waiters) - 1
+		q.waiters[i] = q.waiters[last]
+		q.waiters = q.waiters[:last]
 	}
 }
 

@@ -29,7 +29,7 @@ type worker struct {
 	cq     backend.CQ
 	engine dpa.Worker
 	stop   atomic.Bool
-	turn   turn // whose it is to run the worker; what follows is his, where nothing else is said
+	turn   turn // who runs the worker; what follows belongs to that goroutine, where nothing else is said
 	asleep atomic.Bool
 	// asked is set when a QP waits for a poll of this worker's queue.
 	asked atomic.Bool
@@ -52,11 +52,11 @@ type worker struct {
 	out   [1]backend.Datagram
 }
 
-func newWorker(c *Endpoint, id int, cq backend.CQ) *worker {
-	w := &worker{ep: c, cq: cq, dgram: make([]byte, 0, 8192)}
+func newWorker(e *Endpoint, id int, cq backend.CQ) *worker {
+	w := &worker{ep: e, cq: cq, dgram: make([]byte, 0, 8192)}
 	w.turn.init()
 	w.engine.ID = id
-	w.credits.Store(int64(c.cfg.CQEntries) / 2)
+	w.credits.Store(int64(e.cfg.CQEntries) / 2)
 	return w
 }
 

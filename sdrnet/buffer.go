@@ -27,23 +27,30 @@ type region struct {
 
 // A pool keeps the buffers of one direction of a connection.
 type pool struct {
-	ctx    *sdr.Endpoint
-	access sdr.Access
-	size   units.Bytes
+	endpoint *sdr.Endpoint
+	access   sdr.Access
+	size     units.Bytes
 
 	mu      sync.Mutex
-	free    []*buffer
-	regions []*region
-	closed  bool
+	free    []*buffer // +checklocks:mu
+	regions []*region // +checklocks:mu
+	closed  bool      // +checklocks:mu
 }
 
-// grow adds n buffers, which share a region.
+// reserve makes n buffers at once.
+func (p *pool) reserve(n int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.grow(n)
+}
+
+// grow adds n buffers, which share a region; mu is held.
 func (p *pool) grow(n int) error {
 	mem, err := sdr.AllocBuffer(units.Bytes(n) * p.size)
 	if err != nil {
 		return err
 	}
-	mr, err := p.ctx.RegisterMemory(mem, p.access)
+	mr, err := p.endpoint.RegisterMemory(mem, p.access)
 	if err != nil {
 		return errors.Join(err, sdr.FreeBuffer(mem))
 	}

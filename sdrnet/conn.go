@@ -44,7 +44,7 @@ const leastSendDepth = 1024
 
 // exchangeHello says what this end is and returns what the peer is.
 func exchangeHello(ctx context.Context, s *oob.Conn, cfg *Config, h *host) (hello, error) {
-	ours := hello{kernel: cfg.Device != "", mtu: h.ctx.Caps().PathMTU, buffer: cfg.BufferSize, private: cfg.PrivateData}
+	ours := hello{kernel: cfg.Device != "", mtu: h.endpoint.Caps().PathMTU, buffer: cfg.BufferSize, private: cfg.PrivateData}
 	b, err := s.Exchange(ctx, ours.encode())
 	if err != nil {
 		return hello{}, err
@@ -76,8 +76,8 @@ func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hell
 }
 
 func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
-	mtu := min(c.host.ctx.Caps().PathMTU, theirs.mtu)
-	rate := c.cfg.Link.UserRate(mtu, c.host.ctx.Caps().HeaderBytes)
+	mtu := min(c.host.endpoint.Caps().PathMTU, theirs.mtu)
+	rate := c.cfg.Link.UserRate(mtu, c.host.endpoint.Caps().HeaderBytes)
 	if c.cfg.Rate > 0 && (rate == 0 || rate > c.cfg.Rate) {
 		rate = c.cfg.Rate
 	}
@@ -87,7 +87,7 @@ func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
 		if err != nil {
 			return err
 		}
-		c.lane[i], err = reliability.NewConn(c.host.ctx,
+		c.lane[i], err = reliability.NewConn(c.host.endpoint,
 			sdr.QPConfig{MTU: mtu, Silence: c.cfg.Silence, SendDepth: max(leastSendDepth, c.cfg.Link.PacketsInFlight(mtu))},
 			reliability.Config{Scheme: scheme, Rate: rate, NoProgress: c.cfg.Silence, AwaitBuffer: true, Logger: c.cfg.Logger})
 		if err != nil {
@@ -166,7 +166,7 @@ func (c *Conn) CloseWithReason(reason string) error {
 	return c.Close()
 }
 
-// closed says whether this end has begun to close.
+// closed reports whether this end has begun to close.
 func (c *Conn) closed() bool {
 	select {
 	case <-c.closing:

@@ -63,7 +63,10 @@ func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	}
 	if err != nil {
 		_ = s.CloseWithReason(err.Error())
-		return nil, errors.Join(err, h.closeIfOpen())
+		if h != nil {
+			err = errors.Join(err, h.close())
+		}
+		return nil, err
 	}
 	conn, err := newConn(ctx, s, c, h, theirs)
 	if err != nil {
@@ -71,11 +74,4 @@ func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	}
 	conn.release = h.close
 	return conn, nil
-}
-
-func (h *host) closeIfOpen() error {
-	if h == nil {
-		return nil
-	}
-	return h.close()
 }

@@ -37,7 +37,7 @@ func also(err, what error) error {
 	return &wrapped{err, what}
 }
 
-// saysEnd says whether err is that ctx has ended, by either of ctx's errors: the layers below return one or the other.
+// saysEnd reports whether err is that ctx has ended, by either of ctx's errors: the layers below return one or the other.
 func saysEnd(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
@@ -55,7 +55,7 @@ func endedBy(ctx context.Context, err error) error {
 	return err
 }
 
-// leftInOrder says whether the peer has closed the connection, and not given a reason.
+// leftInOrder reports whether the peer has closed the connection, and not given a reason.
 func leftInOrder(err error) bool {
 	return errors.Is(err, sdr.ErrPeerClosed) && !errors.As(err, new(*oob.PeerError))
 }

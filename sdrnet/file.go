@@ -34,7 +34,7 @@ func FileInfoOf(fi fs.FileInfo) FileInfo {
 	return FileInfo{Name: fi.Name(), Size: fi.Size(), Mode: fi.Mode().Perm(), ModTime: fi.ModTime()}
 }
 
-// ValidName says whether Name may be given to a file in a folder of the receiver's choice: a peer can say anything. It is one path
+// ValidName reports whether Name may be given to a file in a folder of the receiver's choice: a peer can say anything. It is one path
 // element of 1 to 255 bytes of printable UTF-8 that doesn't begin with a dot, so that it neither hides nor leads elsewhere.
 func (i FileInfo) ValidName() bool {
 	unfit := func(r rune) bool { return r == '/' || r == unicode.ReplacementChar || !unicode.IsPrint(r) }
@@ -138,6 +138,17 @@ func (c *Conn) sendWhole(ctx context.Context, r io.ReaderAt, info FileInfo, p Pr
 			Fix: oneWay}
 	}
 	return nil
+}
+
+// failedHere reports whether err, of a call that sends, is something that the peer doesn't know better: neither that the peer gave up or left, nor
+// that it stands still.
+func failedHere(err error) bool {
+	for _, theirs := range []error{sdr.ErrCompleted, sdr.ErrPeerClosed, sdr.ErrPeerDead, sdr.ErrNoProgress, sdr.ErrClosed} {
+		if errors.Is(err, theirs) {
+			return false
+		}
+	}
+	return err != nil
 }
 
 // recvOfFile receives what the peer says about a file, with start that one begins.

@@ -3,6 +3,7 @@
 package sdrnet
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/netip"
@@ -21,8 +22,8 @@ import (
 // A host is a device and the endpoint on it, with which connections are made: a Listener has one
 // for each local address, a Conn that was dialled one of its own.
 type host struct {
-	dev backend.Device
-	ctx *sdr.Endpoint
+	dev      backend.Device
+	endpoint *sdr.Endpoint
 	// port is the UDP port that packets arrive at, 4791 on devices of the kernel.
 	port uint16
 }
@@ -48,7 +49,7 @@ func openHost(cfg *Config, near netip.Addr, ports ...uint16) (*host, error) {
 		}
 		h.dev = wrapped
 	}
-	if h.ctx, err = sdr.NewEndpoint(h.dev, sdr.EndpointConfig{Workers: workers(), Logger: cfg.Logger}); err != nil {
+	if h.endpoint, err = sdr.NewEndpoint(h.dev, sdr.EndpointConfig{Workers: workers(), Logger: cfg.Logger}); err != nil {
 		_ = h.dev.Close()
 		return nil, err
 	}
@@ -104,12 +105,9 @@ func openKernels(cfg *Config, near netip.Addr) (backend.Device, error) {
 	return d, nil
 }
 
+// close closes both; the first error is the one to report.
 func (h *host) close() error {
-	err := h.ctx.Close()
-	if derr := h.dev.Close(); err == nil {
-		err = derr
-	}
-	return err
+	return cmp.Or(h.endpoint.Close(), h.dev.Close())
 }
 
 // ipOf is the IP address, without port, of an end of a TCP connection.

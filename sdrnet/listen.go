@@ -43,10 +43,10 @@ type Listener struct {
 	err    error         // why; set before done is closed
 
 	mu     sync.Mutex
-	closed bool                 // guarded by mu
-	guests []*oob.Conn          // whose connections are being made, the oldest first; guarded by mu
-	hosts  map[netip.Addr]*host // guarded by mu
-	conns  map[*Conn]struct{}   // accepted and open, which need their host; guarded by mu
+	closed bool                 // +checklocks:mu
+	guests []*oob.Conn          // whose connections are being made, the oldest first; +checklocks:mu
+	hosts  map[netip.Addr]*host // +checklocks:mu
+	conns  map[*Conn]struct{}   // accepted and open, which need their host; +checklocks:mu
 }
 
 // Listen listens on the TCP address addr, "host:port" or "host"; without a host on all addresses, and port 0 lets the kernel
@@ -227,6 +227,7 @@ func (l *Listener) host(addr netip.Addr) (*host, error) {
 	return h, err
 }
 
+// closeHosts closes the devices, which no connection needs any more; mu is held.
 func (l *Listener) closeHosts() {
 	for _, h := range l.hosts {
 		if err := h.close(); err != nil {

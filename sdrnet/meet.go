@@ -107,8 +107,8 @@ type session struct {
 	lane [lanes]laneSession
 
 	mu     sync.Mutex
-	open   int    // lanes that have not closed; guarded by mu
-	reason string // what the peer is told when the last one closes; guarded by mu
+	open   int    // lanes that have not closed; +checklocks:mu
+	reason string // what the peer is told when the last one closes; +checklocks:mu
 	err    error  // why s ended; set before done is closed
 	done   chan struct{}
 }

@@ -19,8 +19,8 @@ type Memory struct {
 	mr *sdr.MR
 
 	mu    sync.Mutex
-	own   []byte // to be freed with it, or nil; guarded by mu
-	freed bool   // guarded by mu
+	own   []byte // to be freed with it, or nil; +checklocks:mu
+	freed bool   // +checklocks:mu
 }
 
 // Alloc returns n bytes of zeroed, page-aligned, registered memory outside the Go heap. Close it
@@ -30,26 +30,28 @@ func (c *Conn) Alloc(n int) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := c.Register(b)
+	m, err := c.register(b, b)
 	if err != nil {
 		return nil, errors.Join(err, sdr.FreeBuffer(b))
 	}
-	m.own = b
 	return m, nil
 }
 
 // Register makes b usable for SendMemory and RecvMemory until Close. b must stay allocated until then;
 // on a device of the kernel it is pinned, which counts against the memlock limit.
-func (c *Conn) Register(b []byte) (*Memory, error) {
+func (c *Conn) Register(b []byte) (*Memory, error) { return c.register(b, nil) }
+
+// register is Register; own, if not nil, is freed with the Memory.
+func (c *Conn) register(b, own []byte) (*Memory, error) {
 	var mr *sdr.MR
 	err := sdr.ErrClosed // also when others of its Listener keep the device open
 	if !c.closed() {
-		mr, err = c.host.ctx.RegisterMemory(b, sdr.AccessRemoteWrite)
+		mr, err = c.host.endpoint.RegisterMemory(b, sdr.AccessRemoteWrite)
 	}
 	if err != nil {
 		return nil, c.translate(operr.Wrap("register memory", units.Bytes(len(b)).String(), err))
 	}
-	return &Memory{mr: mr}, nil
+	return &Memory{mr: mr, own: own}, nil
 }
 
 // Bytes is the memory, nil when Close has freed it.
@@ -82,17 +84,18 @@ type (
 )
 
 // SendMemory sends n bytes at off of m to the peer's RecvMemory and returns when the peer has them. The
-// n-th call meets the peer's n-th; it waits for that without limit while the peer lives. A call that is refused at once, for memory that is
-// closed or another device's or for a range outside it, counts at neither end. The memory
-// must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns when the
-// memory is the caller's again.
+// k-th call meets the peer's k-th; it waits for that without limit while the peer lives. A call that is
+// refused at once, for memory that is closed or another device's or for a range outside it, counts at neither
+// end. The memory must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns
+// when the memory is the caller's again.
 func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int, o SendOptions) error {
 	return c.sendError(endedBy(ctx, c.lane[memoryLane].Send(ctx, m.mr, units.Bytes(off), units.Bytes(n), o)))
 }
 
 // RecvMemory receives what the peer's SendMemory sends into n bytes at off of m and returns how many
-// bytes came, and their immediate. A longer transfer fails at both ends, with sdr.ErrTooLong. Ending ctx gives the transfer up, as for SendMemory; when the
-// peer's SendMemory has returned nil, so does RecvMemory, whether ctx has ended or not.
+// bytes came, and their immediate. A longer transfer fails at both ends, with sdr.ErrTooLong. Ending ctx gives
+// the transfer up, as for SendMemory; when the peer's SendMemory has returned nil, so does RecvMemory, whether
+// ctx has ended or not.
 func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (RecvResult, error) {
 	got, err := c.lane[memoryLane].Recv(ctx, m.mr, units.Bytes(off), units.Bytes(n))
 	return got, c.recvError(endedBy(ctx, err))
@@ -105,10 +108,10 @@ type Progress = reliability.Progress
 // SendFrom sends size bytes of r to the peer's RecvTo, bytes alone: SendFile tells what a file is called, too, and whether it has arrived
 // as it was. It counts as one call of SendMemory in the order of calls, and while it runs others are refused with sdr.ErrBusy.
 //
-// Ending ctx gives it up at both ends. When it has failed at either end, for whatever reason, SendMemory and SendFrom at this
-// end and RecvMemory and RecvTo at the other fail from then on with an error that wraps net.ErrClosed and says what failed first: how far the other end
-// had got is not known, so that bytes of one call might be taken for another's. Messages and the other direction are as before; to go on, close
-// the Conn and dial again.
+// Ending ctx gives it up at both ends. When it has failed at either end, for whatever reason, SendMemory and SendFrom
+// at this end and RecvMemory and RecvTo at the other fail from then on with an error that wraps net.ErrClosed and says
+// what failed first: how far the other end had got is not known, so that bytes of one call might be taken for another's.
+// Messages and the other direction are as before; to go on, close the Conn and dial again.
 func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size int64, p Progress) error {
 	return c.sendError(endedBy(ctx, c.lane[memoryLane].SendFrom(ctx, r, units.Bytes(size), p)))
 }
@@ -119,15 +122,4 @@ func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size int64, p Progre
 func (c *Conn) RecvTo(ctx context.Context, w io.WriterAt, p Progress) (int64, error) {
 	n, err := c.lane[memoryLane].RecvTo(ctx, w, p)
 	return int64(n), c.recvError(endedBy(ctx, err))
-}
-
-// failedHere says whether err, of a call that sends, is something that the peer doesn't know better: neither that the peer gave up or left, nor
-// that it stands still.
-func failedHere(err error) bool {
-	for _, theirs := range []error{sdr.ErrCompleted, sdr.ErrPeerClosed, sdr.ErrPeerDead, sdr.ErrNoProgress, sdr.ErrClosed} {
-		if errors.Is(err, theirs) {
-			return false
-		}
-	}
-	return err != nil
 }

@@ -27,7 +27,7 @@ const (
 	kindFile                // of SendFile and RecvFile: what they say beside the content
 )
 
-// suits says whether a piece of kind k is for a call that wants kindMessage, kindStream or kindFile.
+// suits reports whether a piece of kind k is for a call that wants kindMessage, kindStream or kindFile.
 func (k kind) suits(want kind) bool { return k == want || k == kindEnd && want == kindStream }
 
 const (

@@ -68,8 +68,8 @@ type receiving struct {
 func (in *incoming) init(c *Conn) error {
 	in.c = c
 	in.turn = make(turn, 1)
-	in.pool = pool{ctx: c.host.ctx, size: c.cfg.BufferSize, access: sdr.AccessRemoteWrite}
-	if err := in.pool.grow(c.cfg.Window); err != nil {
+	in.pool = pool{endpoint: c.host.endpoint, size: c.cfg.BufferSize, access: sdr.AccessRemoteWrite}
+	if err := in.pool.reserve(c.cfg.Window); err != nil {
 		return err
 	}
 	for range c.cfg.Window {

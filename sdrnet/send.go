@@ -29,7 +29,7 @@ func (o *outgoing) init(c *Conn, size units.Bytes) {
 	o.c = c
 	o.turn = make(turn, 1)
 	o.places = make(chan struct{}, c.cfg.Window)
-	o.pool = pool{ctx: c.host.ctx, size: size}
+	o.pool = pool{endpoint: c.host.endpoint, size: size}
 }
 
 func (o *outgoing) close() { o.pool.close() }

@@ -41,13 +41,13 @@ type Stream struct {
 	still    time.Duration // lingerStill, but in tests
 
 	mu    sync.Mutex
-	cur   *buffer       // what is being filled; guarded by mu
-	fill  int           // bytes in cur; guarded by mu
+	cur   *buffer       // what is being filled; +checklocks:mu
+	fill  int           // bytes in cur; +checklocks:mu
 	under chan sending  // transfers under way, the oldest first
-	count int           // of them; guarded by mu
-	err   error         // why no more can be sent; guarded by mu
-	fin   bool          // the end was started, or never can be; guarded by mu
-	noEnd error         // why it never can be; guarded by mu
+	count int           // of them; +checklocks:mu
+	err   error         // why no more can be sent; +checklocks:mu
+	fin   bool          // the end was started, or never can be; +checklocks:mu
+	noEnd error         // why it never can be; +checklocks:mu
 	moved chan struct{} // a transfer has ended; one token
 	idle  chan struct{} // closed when everything up to the end was sent, or can't be
 }
@@ -145,25 +145,25 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 	}
 	for len(p) > 0 && err == nil {
 		var k int
-		k, err = s.some(ctx, p)
+		k, err = s.fillBuffer(ctx, p)
 		n, p = n+k, p[k:]
 	}
 	return n, s.c.sendError(err)
 }
 
-// some takes bytes of p into the current buffer, which it starts when it is full or few are under way.
-func (s *Stream) some(ctx context.Context, p []byte) (int, error) {
+// fillBuffer takes bytes of p into the current buffer, whose transfer it starts when it is full or few are under way. writing is held.
+func (s *Stream) fillBuffer(ctx context.Context, p []byte) (int, error) {
 	s.mu.Lock()
-	for s.cur == nil && s.err == nil && !s.fin {
+	defer s.mu.Unlock()
+	if s.cur == nil && s.err == nil && !s.fin {
 		s.mu.Unlock()
 		b, err := s.buffer(ctx)
+		s.mu.Lock()
 		if err != nil {
 			return 0, err
 		}
-		s.mu.Lock()
-		s.cur, s.fill = b, 0
+		s.cur, s.fill = b, 0 // nobody but who writes gives the Stream one
 	}
-	defer s.mu.Unlock()
 	if s.err != nil || s.fin {
 		s.discard()
 		return 0, cmp.Or(s.err, error(syscall.EPIPE))
@@ -195,7 +195,7 @@ func (s *Stream) buffer(ctx context.Context) (*buffer, error) {
 	return b, err
 }
 
-// discard gives the current buffer back unsent, with mu held.
+// discard gives the current buffer back unsent; mu is held.
 func (s *Stream) discard() {
 	if s.cur != nil {
 		s.c.out.give(s.cur)
@@ -203,14 +203,14 @@ func (s *Stream) discard() {
 	}
 }
 
-// flush starts the current buffer's transfer, with mu held.
+// flush starts the current buffer's transfer; mu is held.
 func (s *Stream) flush() {
 	b, n := s.cur, s.fill
 	s.cur = nil
 	s.start(sending{b: b}, n, kindStream)
 }
 
-// start starts a transfer, with mu held. A failure is that of the stream.
+// start starts a transfer; mu is held. A failure is that of the stream.
 func (s *Stream) start(u sending, n int, k kind) {
 	var err error
 	u.t, err = s.c.out.start(u.b, units.Bytes(n), piece{kind: k, first: true})

@@ -82,8 +82,8 @@ func newContext(t testing.TB, d backend.Device) *sdr.Endpoint {
 	return c
 }
 
-// contexts are two, on the VM's two devices.
-func contexts(t testing.TB) [2]*sdr.Endpoint {
+// endpoints are two, on the VM's two devices.
+func endpoints(t testing.TB) [2]*sdr.Endpoint {
 	t.Helper()
 	return [2]*sdr.Endpoint{newContext(t, openDevice(t, "rxe0")), newContext(t, openDevice(t, "rxe1"))}
 }

@@ -82,7 +82,7 @@ func TestCleanRunLosesNothing(t *testing.T) {
 	all["none"] = none.New
 	for name, newScheme := range all {
 		t.Run(name, func(t *testing.T) {
-			c := contexts(t)
+			c := endpoints(t)
 			conns := connected(t, c, newScheme)
 			const size, transfers = 64 * units.KiB, 100
 			src, dst := transfertest.Memory(t, c[0], size, 1), transfertest.Memory(t, c[1], size, 0)
@@ -120,7 +120,7 @@ func TestLatePacketsAreCounted(t *testing.T) {
 	if runtime.NumCPU() == 1 {
 		t.Skip("with one processor a message is in place before anybody can complete it")
 	}
-	c := contexts(t)
+	c := endpoints(t)
 	q := connect(t, c, sdr.QPConfig{MTU: 1024, MSL: 50 * ms})
 	const n = 1 << 20
 	src, dst := transfertest.Memory(t, c[0], n, 1), transfertest.Memory(t, c[1], n, 0)

@@ -31,7 +31,7 @@ func TestManyMessages(t *testing.T) {
 		total = 2048
 	}
 	const together, size = 16, 3000
-	c := contexts(t)
+	c := endpoints(t)
 	q := connect(t, c, smallSlots)
 	src, dst := transfertest.Memory(t, c[0], together*size, 3), transfertest.Memory(t, c[1], together*size, 0)
 	ctx := deadline(t)
@@ -80,7 +80,7 @@ func TestEarlyCompletionUnderFire(t *testing.T) {
 		rounds = 60
 	}
 	const size = 256 * units.KiB
-	c := contexts(t)
+	c := endpoints(t)
 	cfg := smallSlots
 	cfg.MTU, cfg.Chunk = 4096, 4096
 	q := connect(t, c, cfg)
@@ -127,7 +127,7 @@ func TestSelectiveRepeat(t *testing.T) {
 	if testing.Short() {
 		size = units.MiB
 	}
-	c := contexts(t)
+	c := endpoints(t)
 	var conns [2]*reliability.Conn
 	for i := range conns {
 		var err error

@@ -28,7 +28,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// traffic is a connection of two contexts over which messages go until something fails.
+// traffic is a connection of two Endpoints over which messages go until something fails.
 type traffic struct {
 	q        [2]*sdr.QP
 	src, dst *sdr.MR
@@ -82,7 +82,7 @@ const loadEnv = "SDR_SOFTROCE_LOAD"
 func TestKilledProcessLeavesNothing(t *testing.T) {
 	if os.Getenv(loadEnv) != "" {
 		n := 0
-		t.Error(newTraffic(t, contexts(t)).run(t.Context(), func() {
+		t.Error(newTraffic(t, endpoints(t)).run(t.Context(), func() {
 			if n++; n == 20 {
 				fmt.Println("loaded")
 			}

@@ -102,7 +102,7 @@ func TestDropsDoNotAllocate(t *testing.T) {
 			copy(r.batch.buf, packet)
 			var c backend.Completion
 			require.Zero(t, testing.AllocsPerRun(20, func() {
-				if r.here.handle(0, len(packet), &c) {
+				if r.responder.handle(0, len(packet), &c) {
 					t.Fatal("accepted")
 				}
 			}))

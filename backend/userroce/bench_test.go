@@ -145,7 +145,7 @@ func BenchmarkRespond(b *testing.B) {
 			var c backend.Completion
 			b.SetBytes(int64(n))
 			for b.Loop() {
-				if !r.here.handle(0, len(packet), &c) {
+				if !r.responder.handle(0, len(packet), &c) {
 					b.Fatal("dropped")
 				}
 			}

@@ -163,7 +163,7 @@ func TestFetchNext(t *testing.T) {
 	const n = 4096
 	from, to := newPair(t, false)
 	rkey, va := to.expose(0, 0, 3*n-8)
-	here := &to.d.receivers[0].here
+	here := &to.d.receivers[0].responder
 	s := newStranger(t, from.d.addr, to.d)
 	for i, left := range []int{n, n - 8} {
 		w := to.validWrite(rkey, va+uint64(i)*n, n)

@@ -143,9 +143,6 @@ func (h *responder) notified(q *queuePair, c *backend.Completion) (backend.DropR
 	return noDrop, true
 }
 
-// noDrop stands for the reason where a packet makes no completion and isn't dropped.
-const noDrop = backend.NumDropReasons
-
 // sendCNP notifies q's peer that a packet of it was marked, and reports whether the kernel accepted the notification.
 func (q *queuePair) sendCNP(p *peer) bool {
 	s := q.sender

@@ -153,8 +153,8 @@ func (f *fuzzTarget) feed(t *testing.T, b []byte) {
 	off, n, completes := f.expect(b)
 	copy(f.r.batch.buf, b)
 	var c backend.Completion
-	got := f.r.here.handle(0, len(b), &c)
-	f.r.here.publish()
+	got := f.r.responder.handle(0, len(b), &c)
+	f.r.responder.publish()
 	if got != completes {
 		t.Fatalf("completes %v, want %v: %x", got, completes, b)
 	}

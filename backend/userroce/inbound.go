@@ -6,7 +6,7 @@ import "github.com/sdr-rdma/go-sdr/backend"
 
 // splitForWire takes the batch apart and shows it to Config.Wire.
 func (r *receiver) splitForWire() {
-	r.wire, r.origins, r.wireAt = r.wire[:0], r.origins[:0], 0
+	r.wire, r.places, r.wireAt = r.wire[:0], r.places[:0], 0
 	to := r.d.Addr()
 	for {
 		at, n, ok := r.next()
@@ -14,9 +14,9 @@ func (r *receiver) splitForWire() {
 			break
 		}
 		r.wire = append(r.wire, backend.WirePacket{
-			Src: r.flows.current.from.addrPort(r.d.ipv6), Dst: to, TOS: r.here.tos, Data: r.batch.buf[at : at+n : at+n],
+			Src: r.flows.current.from.addrPort(r.d.ipv6), Dst: to, TOS: r.responder.tos, Data: r.batch.buf[at : at+n : at+n],
 		})
-		r.origins = append(r.origins, origin32{uint32(at), int32(r.batch.current)})
+		r.places = append(r.places, batchPlace{uint32(at), int32(r.batch.current)})
 		r.advance(n)
 	}
 	r.d.cfg.Wire.Inbound(r.wire)
@@ -26,20 +26,20 @@ func (r *receiver) splitForWire() {
 func (r *receiver) deliverWire(dst []backend.Completion) int {
 	k := 0
 	for k < len(dst) && r.wireAt < len(r.wire) {
-		o, data := r.origins[r.wireAt], r.wire[r.wireAt].Data
-		r.here.tos = r.wire[r.wireAt].TOS
+		o, data := r.places[r.wireAt], r.wire[r.wireAt].Data
+		r.responder.tos = r.wire[r.wireAt].TOS
 		r.wireAt++
 		if data == nil {
 			continue
 		}
 		r.flows.use(&r.batch.names[o.message], r.d)
-		if r.here.handle(int(o.at), len(data), &dst[k]) {
+		if r.responder.handle(int(o.at), len(data), &dst[k]) {
 			k++
 		}
-		if r.here.left > 0 {
+		if r.responder.left > 0 {
 			r.wireAt--
 		}
 	}
-	r.here.publish()
+	r.responder.publish()
 	return k
 }

@@ -211,7 +211,7 @@ func newLadderReceiver(fd int, work ladderWork) *ladderReceiver {
 
 // poll takes what has arrived, when it is time.
 func (r *ladderReceiver) poll(now units.Instant) {
-	if r.rhythm.holds(now) {
+	if r.rhythm.paused(now) {
 		return
 	}
 	for i := range r.msgs {

@@ -51,8 +51,8 @@ func (m *moderation) begin(buffer units.Bytes) {
 	}
 }
 
-// holds reports whether the socket is to be left alone at now. It is called when all that was read has been handled.
-func (m *moderation) holds(now units.Instant) bool {
+// paused reports whether the socket is to be left alone at now. It is called when all that was read has been handled.
+func (m *moderation) paused(now units.Instant) bool {
 	switch m.state {
 	case emptied:
 		m.state, m.until = pausing, now.Add(pause)

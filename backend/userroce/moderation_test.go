@@ -18,7 +18,7 @@ func TestModeration(t *testing.T) {
 	stream := func(m *moderation, now units.Instant, gap units.Duration, stretches int) units.Instant {
 		for range stretches * int(moderatedStretch/read) {
 			now = now.Add(gap)
-			require.False(t, m.holds(now), "not while there is more to read")
+			require.False(t, m.paused(now), "not while there is more to read")
 			m.took(now, read, false)
 		}
 		return now
@@ -34,14 +34,14 @@ func TestModeration(t *testing.T) {
 
 		m.took(now, read, true)
 		handled := now.Add(10 * units.Microsecond)
-		require.True(t, m.holds(handled))
-		require.True(t, m.holds(handled.Add(pause-1)))
-		require.False(t, m.holds(handled.Add(pause)))
-		require.False(t, m.holds(handled.Add(pause)), "one pause, whether anything has come or not")
+		require.True(t, m.paused(handled))
+		require.True(t, m.paused(handled.Add(pause-1)))
+		require.False(t, m.paused(handled.Add(pause)))
+		require.False(t, m.paused(handled.Add(pause)), "one pause, whether anything has come or not")
 
 		m.took(handled.Add(units.Second), 1, true)
 		require.Equal(t, prompt, m.state, "after the stream has ended")
-		require.False(t, m.holds(handled.Add(units.Second)))
+		require.False(t, m.paused(handled.Add(units.Second)))
 	}
 }
 
@@ -56,7 +56,7 @@ func TestUnmoderated(t *testing.T) {
 				now = units.Instant(i)
 			}
 			m.took(now, moderatedStretch, true)
-			require.False(t, m.holds(now), "buffer of %v, read %d", buffer, i)
+			require.False(t, m.paused(now), "buffer of %v, read %d", buffer, i)
 		}
 	}
 }

@@ -88,12 +88,9 @@ func (q *queuePair) sendWith(now units.Instant, w []backend.Write, along *passen
 }
 
 // seat puts a passenger behind the packets of the train, or into a message of its own. mu is held.
-func (s *sender) seat(x *passenger, p *peer, t *trainBuilder, limit int) {
+func (s *sender) seat(x *passenger, t *trainBuilder, limit int) {
 	buf := s.stage.packets[0][:]
-	h := roce.UDSend{
-		Length: uint32(len(x.data)), DestQP: roce.QPN(x.to.qpn), SrcQP: roce.QPN(x.from.qpn), PSN: x.psn,
-		QKey: roce.QKey(backend.DatagramQKey), PKey: roce.DefaultPKey,
-	}
+	h := x.from.datagramHeader(x.to, x.psn, len(x.data))
 	h.Encode(buf)
 	n := roce.UDSendHeaders + copy(buf[roce.UDSendHeaders:], x.data)
 	n += roce.PutTrailer(buf[n:], len(x.data), 0)
@@ -101,11 +98,7 @@ func (s *sender) seat(x *passenger, p *peer, t *trainBuilder, limit int) {
 	b, tos := s.batch, x.to.tosOf(n, false)
 	if t.packets == 0 || !t.fits(n, tos, limit) {
 		t.close()
-		first := b.niovs
-		b.openMessage(x.to, tos)
-		b.addIov(addressOf(buf), n)
-		b.info[b.nmsgs] = messageInfo{packets: 1, bytes: uint32(len(x.data))}
-		b.closeMessage(first, 0)
+		b.addPacket(x.to, tos, buf[:n], len(x.data))
 		return
 	}
 	b.addIov(addressOf(buf), n)

@@ -14,33 +14,33 @@ import (
 const (
 	qpnIndexBits = 16
 	qpnLeafBits  = 8
-	qpnLeaf      = 1 << qpnLeafBits
 	qpnIndexMask = 1<<qpnIndexBits - 1
-	maxQPN       = 1<<24 - 1
+	qpnLeafMask  = 1<<qpnLeafBits - 1
 
 	// QPNs 0 and 1 are for management, and all ones is multicast (IBTA 3.5.3, 10.5.1).
 	minQPN       = 2
-	multicastQPN = maxQPN
+	multicastQPN = 1<<24 - 1
 )
 
+// A qpnTable finds queue pairs by their numbers. Its leaves are made when they are first needed, and stay.
 type qpnTable struct {
 	leaves [1 << (qpnIndexBits - qpnLeafBits)]atomic.Pointer[qpnLeafTable]
 	next   [MaxWorkers]uint32 // where to look for a free index, by worker; guarded by Device.mu
 }
 
 type qpnLeafTable struct {
-	qps [qpnLeaf]atomic.Pointer[queuePair]
+	qps [qpnLeafMask + 1]atomic.Pointer[queuePair]
 	// last has the random bits of each index's latest number; guarded by Device.mu.
-	last [qpnLeaf]uint8
+	last [qpnLeafMask + 1]uint8
 }
 
 // lookup returns the open queue pair with number qpn, or nil.
 func (t *qpnTable) lookup(qpn uint32) *queuePair {
-	leaf := t.leaves[qpn>>qpnLeafBits&(qpnLeaf-1)].Load()
+	leaf := t.leaves[qpn&qpnIndexMask>>qpnLeafBits].Load()
 	if leaf == nil {
 		return nil
 	}
-	q := leaf.qps[qpn&(qpnLeaf-1)].Load()
+	q := leaf.qps[qpn&qpnLeafMask].Load()
 	if q == nil || q.qpn != qpn {
 		return nil
 	}
@@ -60,10 +60,11 @@ func (t *qpnTable) insert(q *queuePair, worker int, mask uint32, random func() u
 			leaf = new(qpnLeafTable)
 			slot.Store(leaf)
 		}
-		if leaf.qps[index&(qpnLeaf-1)].Load() != nil {
+		place := &leaf.qps[index&qpnLeafMask]
+		if place.Load() != nil {
 			continue
 		}
-		last := &leaf.last[index&(qpnLeaf-1)]
+		last := &leaf.last[index&qpnLeafMask]
 		for {
 			r := uint8(random())
 			q.qpn = uint32(r)<<qpnIndexBits | index
@@ -72,7 +73,7 @@ func (t *qpnTable) insert(q *queuePair, worker int, mask uint32, random func() u
 				break
 			}
 		}
-		leaf.qps[index&(qpnLeaf-1)].Store(q)
+		place.Store(q)
 		return nil
 	}
 	return operr.New("new queue pair", "userroce", "all %d queue pairs of worker %d are in use", (qpnIndexMask+1)/int(stride), worker)
@@ -80,8 +81,8 @@ func (t *qpnTable) insert(q *queuePair, worker int, mask uint32, random func() u
 
 // remove takes q out. Device.mu is held.
 func (t *qpnTable) remove(q *queuePair) {
-	leaf := t.leaves[q.qpn>>qpnLeafBits&(qpnLeaf-1)].Load()
-	leaf.qps[q.qpn&(qpnLeaf-1)].CompareAndSwap(q, nil)
+	leaf := t.leaves[q.qpn&qpnIndexMask>>qpnLeafBits].Load()
+	leaf.qps[q.qpn&qpnLeafMask].CompareAndSwap(q, nil)
 }
 
 // all calls f for each open queue pair.

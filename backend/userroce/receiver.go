@@ -38,15 +38,15 @@ type receiver struct {
 	socketDrops uint32
 	owner       *cq // guarded by Device.mu
 
-	now    units.Instant // the instant of the call of Poll
-	batch  recvBatch
-	rhythm moderation
-	flows  flowCache
-	here   responder
+	now       units.Instant // the instant of the call of Poll
+	batch     recvBatch
+	rhythm    moderation
+	flows     flowCache
+	responder responder
 
-	wire    []backend.WirePacket // the packets of the batch, when Config.Wire is set
-	origins []origin32           // where each packet of wire is in the batch
-	wireAt  int                  // index of the next packet of wire
+	wire   []backend.WirePacket // the packets of the batch, when Config.Wire is set
+	places []batchPlace         // of the packets of wire in the batch
+	wireAt int                  // index of the next packet of wire
 }
 
 // recvBatch is the argument of recvmmsg and a cursor over what came back.
@@ -63,15 +63,15 @@ type recvBatch struct {
 	segment int // length of that message's packets
 }
 
-// origin32 locates a packet of a batch.
-type origin32 struct {
+// A batchPlace is where a packet of a batch is.
+type batchPlace struct {
 	at      uint32 // offset in recvBatch.buf
 	message int32
 }
 
 func newReceiver(d *Device, fd, worker int) *receiver {
 	r := &receiver{d: d, fd: fd, worker: worker}
-	r.here.r = r
+	r.responder.r = r
 	b := &r.batch
 	b.buf = make([]byte, recvMessages*recvSpace)
 	for i := range b.msgs {
@@ -120,7 +120,7 @@ func (r *receiver) pending() bool {
 // reset forgets packets that the CQ before this one has not handled. It isn't called when a CQ is closed together with the
 // device, because its worker may be looking at them.
 func (r *receiver) reset() {
-	r.batch.current, r.batch.count, r.here.left = 0, 0, 0
+	r.batch.current, r.batch.count, r.responder.left = 0, 0, 0
 	r.rhythm.begin(r.granted)
 	r.wire, r.wireAt = r.wire[:0], 0
 }
@@ -147,7 +147,7 @@ func (r *receiver) poll(now units.Instant, dst []backend.Completion) (int, error
 func (r *receiver) fill() error {
 	b := &r.batch
 	b.count, b.current = 0, 0
-	if r.rhythm.holds(r.now) {
+	if r.rhythm.paused(r.now) {
 		return nil
 	}
 	for i := range b.msgs {
@@ -190,7 +190,7 @@ func (r *receiver) openMessage() {
 			r.drops[backend.DropTruncated].Add(1)
 			continue
 		}
-		b.offset, b.segment, r.here.tos = 0, int(m.len), 0
+		b.offset, b.segment, r.responder.tos = 0, int(m.len), 0
 		r.readControl(m, b.ctls[b.current][:])
 		r.flows.use(&b.names[b.current], r.d)
 		return
@@ -203,11 +203,11 @@ func (r *receiver) readControl(m *mmsghdr, ctls []cmsgSpace) {
 	for i := range min(len(ctls), int(m.hdr.controllen/uint64(unsafe.Sizeof(ctls[0])))) {
 		c := &ctls[i]
 		if tos, ok := c.tos(); ok {
-			r.here.tos = tos
+			r.responder.tos = tos
 		} else if c.level == unix.SOL_UDP && c.typ == unix.UDP_GRO && c.value > 0 {
 			r.batch.segment = int(c.value)
 			if r.batch.segment < int(m.len) {
-				r.here.trains++
+				r.responder.trains++
 			}
 		}
 	}
@@ -242,14 +242,14 @@ func (r *receiver) deliver(dst []backend.Completion) int {
 		if !ok {
 			break
 		}
-		if r.here.handle(at, n, &dst[k]) {
+		if r.responder.handle(at, n, &dst[k]) {
 			k++
 		}
-		if r.here.left == 0 {
+		if r.responder.left == 0 {
 			r.advance(n)
 		}
 	}
-	r.here.publish()
+	r.responder.publish()
 	return k
 }
 

@@ -67,7 +67,8 @@ func (h *responder) handle(at, n int, c *backend.Completion) bool {
 }
 
 // execute checks everything before it writes anything. The ICRC comes first, so that a corrupted packet
-// is counted as that whatever field was hit. The reason is meaningful when ok is false.
+// is counted as that whatever field was hit. ok says that c is a completion; without one, reason is why b
+// was dropped, or noDrop.
 func (h *responder) execute(b []byte, c *backend.Completion) (reason backend.DropReason, ok bool) {
 	if len(b) < roce.MinPacket {
 		return backend.DropMalformed, false
@@ -170,7 +171,7 @@ func (h *responder) write(q *queuePair, c *backend.Completion) (backend.DropReas
 	if h.tos&ecnMask == ecnCE {
 		h.mark(q, peer, c)
 	}
-	return 0, true
+	return noDrop, true
 }
 
 // datagram executes a UD SEND Only. Its payload stays where it is until the next Poll.
@@ -183,7 +184,7 @@ func (h *responder) datagram(q *queuePair, c *backend.Completion) (backend.DropR
 		return backend.DropMalformed, false
 	}
 	c.Imm, c.Len, c.Kind = 0, uint32(len(p.Payload)), backend.KindDatagram
-	return 0, true
+	return noDrop, true
 }
 
 // acceptICRC decides about a packet whose ICRC is wrong for the address it came from and identification

@@ -38,7 +38,7 @@ type sender struct {
 	mu     sync.Mutex
 	fd     int        // +checklocks:mu
 	closed bool       // +checklocks:mu
-	batch  *sendBatch // made by the first post, and guarded by mu
+	batch  *sendBatch // made by the first post; +checklocks:mu
 	stage  *stage     // made when first needed; +checklocks:mu
 	answer *answer    // likewise; +checklocks:mu
 	holds  bool       // trains that stay on this host are held; +checklocks:mu
@@ -127,7 +127,7 @@ func (s *sender) needBatch() {
 func (b *sendBatch) reset() { b.nmsgs, b.niovs, b.nbetween, b.held = 0, 0, 0, false }
 
 // openMessage starts a message to p.
-func (b *sendBatch) openMessage(p *peer, tos int32) *mmsghdr {
+func (b *sendBatch) openMessage(p *peer, tos int32) {
 	m := &b.msgs[b.nmsgs]
 	b.info[b.nmsgs] = messageInfo{}
 	m.hdr = msghdr{
@@ -137,7 +137,6 @@ func (b *sendBatch) openMessage(p *peer, tos int32) *mmsghdr {
 	if tos != noTOS {
 		b.addControl(m).setTOS(tos, b.ipv6)
 	}
-	return m
 }
 
 // closeMessage completes the message that openMessage started; segment is the size of its packets, 0 when it
@@ -151,6 +150,15 @@ func (b *sendBatch) closeMessage(firstIov, segment int) {
 		*(*uint16)(unsafe.Pointer(&c.value)) = uint16(segment)
 	}
 	b.nmsgs++
+}
+
+// addPacket makes a message of the one packet in buf, with so many bytes of payload.
+func (b *sendBatch) addPacket(p *peer, tos int32, buf []byte, payload int) {
+	first := b.niovs
+	b.openMessage(p, tos)
+	b.addIov(addressOf(buf), len(buf))
+	b.info[b.nmsgs] = messageInfo{packets: 1, bytes: uint32(payload)}
+	b.closeMessage(first, 0)
 }
 
 // holdMessage makes the message that is being made one that is held.
@@ -234,7 +242,7 @@ func (s *sender) lose(packets uint32, errno syscall.Errno) {
 }
 
 // judgeRefusal follows the attempt to send the packets of a refused train one by one. That they pass
-// shows that the train was the trouble; a route that leads nowhere refuses both.
+// shows that the train was the trouble; a route that leads nowhere refuses both. mu is held.
 func (s *sender) judgeRefusal(now units.Instant) {
 	if s.batch.firstPassed {
 		s.d.gso.refuse(now)

@@ -67,17 +67,22 @@ func (s *sender) stageDatagrams(q *queuePair, g []backend.Datagram) (staged int,
 			err = operr.New("post datagrams", "userroce", "datagram to unknown address handle %d", x.To)
 			break
 		}
-		h := roce.UDSend{
-			Length: uint32(len(x.Data)), DestQP: roce.QPN(p.qpn), SrcQP: roce.QPN(q.qpn), PSN: q.nextPSN.Add(staged),
-			QKey: roce.QKey(backend.DatagramQKey), PKey: roce.DefaultPKey,
-		}
 		buf := s.stage.packets[staged][:]
+		h := q.datagramHeader(p, q.nextPSN.Add(staged), len(x.Data))
 		h.Encode(buf)
 		s.assemble(p, buf, roce.UDSendHeaders, x.Data, false)
 		staged++
 	}
 	s.outbound()
 	return staged, err
+}
+
+// datagramHeader returns the headers of a datagram of n bytes to p.
+func (q *queuePair) datagramHeader(p *peer, psn roce.PSN, n int) roce.UDSend {
+	return roce.UDSend{
+		Length: uint32(n), DestQP: roce.QPN(p.qpn), SrcQP: roce.QPN(q.qpn), PSN: psn,
+		QKey: roce.QKey(backend.DatagramQKey), PKey: roce.DefaultPKey,
+	}
 }
 
 // stageWrites is gather for a device with a Wire; mu is held.
@@ -101,16 +106,11 @@ func (s *sender) stageWrites(q *queuePair, p *peer, w []backend.Write) (staged i
 
 // assemble completes the packet in buf, whose headers are there, and makes a message of it; mu is held.
 func (s *sender) assemble(p *peer, buf []byte, headers int, payload []byte, marked bool) {
-	b := s.batch
 	n := headers + copy(buf[headers:], payload)
 	n += roce.PutTrailer(buf[n:], len(payload), 0)
 	p.flow.Seed(n).Seal(buf[:n])
-	first := b.niovs
 	tos := p.tosOf(n, marked)
-	b.openMessage(p, tos)
-	b.addIov(addressOf(buf), n)
-	b.info[b.nmsgs] = messageInfo{packets: 1, bytes: uint32(len(payload))}
-	b.closeMessage(first, 0)
+	s.batch.addPacket(p, tos, buf[:n], len(payload))
 	if s.d.cfg.Wire != nil {
 		s.stage.wire = append(s.stage.wire, backend.WirePacket{
 			Src: netip.AddrPortFrom(s.d.addr, s.port), Dst: p.to(), TOS: uint8(max(tos, 0)), Data: buf[:n:n],
@@ -139,7 +139,7 @@ func (s *sender) outbound() {
 
 // lossyStage returns how many packets a post has taken when there is a Wire: all of them. Offering one
 // to the Wire again would count it twice, so what the socket has no room for is lost, as in a network
-// interface's queue.
+// interface's queue. mu is held.
 func (s *sender) lossyStage(sent, staged int, o outcome) (int, outcome) {
 	if o == sentFull {
 		s.drops[backend.DropQueueFull].Add(uint64(s.batch.nmsgs - sent))

@@ -25,7 +25,7 @@ type WireStats struct {
 	// TooLarge counts packets that no longer fit the interface, whose MTU was lowered. They are
 	// lost, too, until the MTU is raised again or the SDK gives up.
 	TooLarge uint64
-	// Segmentation and Receive say whether the kernel's offloads UDP_SEGMENT and UDP_GRO are in use. After the network
+	// SegmentationOffload and ReceiveOffload say whether the kernel's offloads UDP_SEGMENT and UDP_GRO are in use. After the network
 	// interface has refused segmentation it is tried again, after a second at first and later more rarely.
 	SegmentationOffload, ReceiveOffload bool
 	// RecvBuffer is the size of each receive socket's buffer in the kernel's measure.
@@ -49,6 +49,9 @@ func (t *traffic) add(packets, bytes, trains uint64) {
 		t.trains.Store(t.trains.Load() + trains)
 	}
 }
+
+// noDrop stands for the reason of a packet that isn't dropped.
+const noDrop = backend.NumDropReasons
 
 // dropCounters count by reason; any goroutine may count.
 type dropCounters [backend.NumDropReasons]atomic.Uint64

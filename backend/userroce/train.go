@@ -56,7 +56,7 @@ func (s *sender) gather(q *queuePair, p *peer, w []backend.Write, trains bool, a
 		gathered++
 	}
 	if along != nil && gathered == len(w) {
-		s.seat(along, p, &t, limit)
+		s.seat(along, &t, limit)
 	}
 	t.close()
 	return gathered, nil

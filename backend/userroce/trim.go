@@ -128,7 +128,7 @@ func (h *responder) cameBack(q *queuePair, w *roce.UCWriteImm, c *backend.Comple
 	h.r.trim.reported.Add(1 + uint64(w.More))
 	h.left = int(w.More)
 	reportTrimmed(q, w, c)
-	return 0, true
+	return noDrop, true
 }
 
 // nextName reports the next write of a packet that was checked before, unless its queue pair has gone meanwhile.

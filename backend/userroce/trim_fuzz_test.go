@@ -64,16 +64,16 @@ func (f *fuzzTarget) feedHeader(t testing.TB, b []byte, tos uint8) {
 	whole := bytes.Clone(b)
 	copy(f.r.batch.buf, b)
 	var c backend.Completion
-	f.r.here.tos = tos
-	got := f.r.here.handle(0, len(b), &c)
+	f.r.responder.tos = tos
+	got := f.r.responder.handle(0, len(b), &c)
 	completed, names := map[bool]int{true: 1}[got], 1
-	for ; f.r.here.left > 0; completed++ {
-		if !f.r.here.handle(0, len(b), &c) {
-			t.Fatalf("%d names left: %x", f.r.here.left, b)
+	for ; f.r.responder.left > 0; completed++ {
+		if !f.r.responder.handle(0, len(b), &c) {
+			t.Fatalf("%d names left: %x", f.r.responder.left, b)
 		}
 	}
-	f.r.here.tos = 0
-	f.r.here.publish()
+	f.r.responder.tos = 0
+	f.r.responder.publish()
 	after := f.d.Stats()
 	if got && c.Kind == backend.KindWrite {
 		// The input made a whole packet of it. What that may write is for the other fuzz target to judge.

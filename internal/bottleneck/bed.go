@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -77,8 +78,7 @@ type Bed struct {
 	draw   *rand.Rand
 	Queues []Queue
 
-	fifo    []waiting // a ring
-	head, n int
+	fifo    ring.Ring[waiting]
 	backlog units.Bytes
 	depart  units.Instant // of the packet at the head
 	seen    units.Instant // until when the queue has been recorded
@@ -99,7 +99,6 @@ const accessFactor = 10
 // New makes a run that stands at instant 0.
 func New(link Link, flows ...Flow) *Bed {
 	b := &Bed{link: link, rate: link.Rate, draw: rand.New(rand.NewPCG(link.Seed, 0xbed)), depart: units.Never}
-	b.fifo = make([]waiting, 1<<10)
 	for i, f := range flows {
 		b.flows = append(b.flows, newSender(b, i, f))
 	}
@@ -169,7 +168,7 @@ func (b *Bed) change() {
 	b.rate, b.detour = b.link.Changes[0].Rate, b.link.Changes[0].Detour
 	b.link.Changes = b.link.Changes[1:]
 	if b.rate == 0 {
-		for b.n > 0 {
+		for b.fifo.Len() > 0 {
 			w := b.pop()
 			b.flows[w.flow].record(b.now).Lost += b.link.Packet
 		}
@@ -181,7 +180,7 @@ func (b *Bed) change() {
 
 func (b *Bed) begin() {
 	b.depart = units.Never
-	if b.n > 0 {
+	if b.fifo.Len() > 0 {
 		b.depart = b.now.Add(b.rate.Time(b.link.Packet))
 	}
 }
@@ -220,7 +219,7 @@ func (b *Bed) arrive(flow int, seq uint64) {
 		r.Marked += b.link.Packet
 	}
 	b.push(waiting{flow: flow, seq: seq, ce: ce})
-	if b.n == 1 {
+	if b.fifo.Len() == 1 {
 		b.begin()
 	}
 }
@@ -256,23 +255,12 @@ func (b *Bed) departed() {
 }
 
 func (b *Bed) push(w waiting) {
-	if b.n == len(b.fifo) {
-		grown := make([]waiting, 2*len(b.fifo))
-		for i := range b.n {
-			grown[i] = b.fifo[(b.head+i)%len(b.fifo)]
-		}
-		b.fifo, b.head = grown, 0
-	}
-	b.fifo[(b.head+b.n)%len(b.fifo)] = w
-	b.n++
+	b.fifo.Push(w)
 	b.backlog += b.link.Packet
 	b.longest = max(b.longest, b.backlog)
 }
 
 func (b *Bed) pop() waiting {
-	w := b.fifo[b.head]
-	b.head = (b.head + 1) % len(b.fifo)
-	b.n--
 	b.backlog -= b.link.Packet
-	return w
+	return b.fifo.Pop()
 }

@@ -4,6 +4,7 @@ package bottleneck
 
 import (
 	"github.com/sdr-rdma/go-sdr/congestion"
+	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -39,10 +40,8 @@ type sender struct {
 	next   uint64
 	flight int // packets
 
-	acks     []ack // a ring of what is on its way back
-	ackHead  int
-	ackCount int
-	told     congestion.Ack
+	acks ring.Ring[ack] // on their way back
+	told congestion.Ack
 
 	records []Record
 }
@@ -65,7 +64,6 @@ func newSender(b *Bed, i int, f Flow) *sender {
 	s := &sender{Flow: f, bed: b, index: i, sendAt: f.Start, paced: f.Start, deadline: units.Never}
 	s.here, s.there = newHost(f.Sender, b.link.Seed, uint64(2*i+1)), newHost(f.Receiver, b.link.Seed, uint64(2*i+2))
 	s.sentAt, s.state = make([]units.Instant, 1<<10), make([]fate, 1<<10)
-	s.acks = make([]ack, 1<<10)
 	return s
 }
 
@@ -157,22 +155,14 @@ func (s *sender) arrived(now units.Instant, w waiting) {
 	if s.Report > 0 {
 		at = units.Instant((int64(at) + int64(s.Report) - 1) / int64(s.Report) * int64(s.Report))
 	}
-	if s.ackCount == len(s.acks) {
-		grown := make([]ack, 2*len(s.acks))
-		for i := range s.ackCount {
-			grown[i] = s.acks[(s.ackHead+i)%len(s.acks)]
-		}
-		s.acks, s.ackHead = grown, 0
-	}
-	s.acks[(s.ackHead+s.ackCount)%len(s.acks)] = ack{at, w.seq, w.ce, w.trimmed}
-	s.ackCount++
+	s.acks.Push(ack{at, w.seq, w.ce, w.trimmed})
 }
 
 func (s *sender) feedbackAt() units.Instant {
-	if s.ackCount == 0 {
+	if s.acks.Len() == 0 {
 		return units.Never
 	}
-	return max(s.acks[s.ackHead].at, s.resumes)
+	return max(s.acks.Front().at, s.resumes)
 }
 
 // feedback takes all that arrives at now.
@@ -185,10 +175,8 @@ func (s *sender) feedback(now units.Instant) {
 	var rtt units.Duration
 	ce := false
 	n := uint64(len(s.sentAt))
-	for s.ackCount > 0 && s.acks[s.ackHead].at <= now {
-		a := s.acks[s.ackHead]
-		s.ackHead = (s.ackHead + 1) % len(s.acks)
-		s.ackCount--
+	for s.acks.Len() > 0 && s.acks.Front().at <= now {
+		a := s.acks.Pop()
 		if a.seq < s.una || s.state[a.seq%n] == settled {
 			continue // taken for lost by a timeout
 		}

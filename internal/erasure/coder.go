@@ -5,6 +5,7 @@ package erasure
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // maxUnits is how many data and parity units a group may have together.
@@ -45,8 +46,9 @@ type Coder struct {
 	in, out [][]byte
 	coef    []byte
 
-	// active are the inputs of one range of columns, wide and part what the
-	// kernels take.
+	// active are the inputs of one range of columns, narrow their coefficients
+	// for the results that are computed together, and wide those as the kernels
+	// take them (field.affine).
 	active [][]byte
 	wide   []uint64
 	narrow []byte
@@ -84,6 +86,7 @@ func (c *Coder) Encode(code Code, data [][]byte, rows []int, parity [][]byte) er
 	return nil
 }
 
+// begin empties the operation.
 func (c *Coder) begin() { c.in, c.out, c.coef = c.in[:0], c.out[:0], c.coef[:0] }
 
 // sum makes out the XOR of the inputs.
@@ -123,7 +126,7 @@ func check(code Code, data [][]byte, rows []int, parity [][]byte, missing []int,
 		}
 	}
 	for j, d := range data {
-		if len(d) > unit && !isIn(j, missing) {
+		if len(d) > unit && !slices.Contains(missing, j) {
 			return errLengths
 		}
 	}

@@ -2,6 +2,8 @@
 
 package erasure
 
+import "slices"
+
 // Decode computes the data units at the positions missing into out, from the
 // other data units of the group and the parity units of rows. The slices of out
 // and parity must have the group's unit length, those of out overlap nothing
@@ -78,7 +80,7 @@ func (c *Coder) decodeMDS(data [][]byte, rows []int, parity [][]byte, missing []
 		c.factors = append(c.factors, h)
 	}
 	for j, d := range data {
-		if isIn(j, missing) {
+		if slices.Contains(missing, j) {
 			continue
 		}
 		y := dataPoint(j)
@@ -120,13 +122,4 @@ func rowProduct(v byte, rows []int) byte {
 		}
 	}
 	return gf.exp[sum%order]
-}
-
-func isIn(v int, list []int) bool {
-	for _, l := range list {
-		if l == v {
-			return true
-		}
-	}
-	return false
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package varint reads and writes frames of unsigned LEB128 varints, the encoding of
-// encoding/binary, as the reliability schemes exchange them. What is read comes from
+// encoding/binary, as the control channel and the reliability schemes exchange them. What is read comes from
 // the network: each number has a limit, and a reader that failed stays failed, so that
 // a parser checks once, at its end.
 package varint
@@ -52,6 +52,18 @@ func (r *Reader) Uint64() uint64 {
 	v := binary.BigEndian.Uint64(r.rest)
 	r.rest = r.rest[8:]
 	return v
+}
+
+// Bytes reads the next n bytes as they are, without a copy. It returns nil, and the reader fails, if there
+// are fewer.
+func (r *Reader) Bytes(n uint64) []byte {
+	if n > uint64(len(r.rest)) {
+		r.Fail()
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
 }
 
 // Fail makes the reader one that failed, for what its caller finds to make no sense.

@@ -12,7 +12,7 @@ import (
 // may use it.
 type Buffer struct {
 	mu  sync.Mutex
-	buf bytes.Buffer // guarded by mu
+	buf bytes.Buffer // +checklocks:mu
 }
 
 // Write appends p.

@@ -96,7 +96,7 @@ func testEarlyCompletion(t testing.TB, mk backendtest.Maker) {
 func testLatePackets(t testing.TB, mk backendtest.Maker) {
 	const slotBits, gens = 1, 2
 	s := newSides(t, mk, smallSlots(slotBits, gens))
-	caps := s.ctx[1].Caps()
+	caps := s.ep[1].Caps()
 	n := 4*s.mtu - 3
 	b := s.buffer(1, n)
 	s.rec[0].on = true
@@ -142,10 +142,10 @@ func packetsSet(h sdr.RecvHandle) (int, error) {
 
 // dropped is what the receiving device and its packet engine have refused. Reliable devices don't send what would be.
 func (s *sides) dropped() uint64 {
-	st := s.ctx[1].Stats()
+	st := s.ep[1].Stats()
 	sum := st.Late + st.Invalid + st.BadLength
 	if s.pair.A.Caps().Reliable {
-		sum += s.ctx[0].Stats().Device.Drops[backend.DropLate]
+		sum += s.ep[0].Stats().Device.Drops[backend.DropLate]
 	}
 	for _, n := range st.Device.Drops {
 		sum += n
@@ -153,13 +153,13 @@ func (s *sides) dropped() uint64 {
 	return sum
 }
 
-// A workerPair is two contexts with workers of their own.
+// A workerPair is two Endpoints with workers of their own.
 type workerPair struct {
-	ctx [2]*sdr.Endpoint
-	qp  [2]*sdr.QP
+	ep [2]*sdr.Endpoint
+	qp [2]*sdr.QP
 }
 
-// newWorkers connects queue pairs of contexts with so many workers; that of side 1 has the driver.
+// newWorkers connects queue pairs of Endpoints with so many workers; that of side 1 has the driver.
 func newWorkers(t testing.TB, p *backendtest.Pair, workers int, driver sdr.Driver) *workerPair {
 	t.Helper()
 	w := new(workerPair)
@@ -168,10 +168,10 @@ func newWorkers(t testing.TB, p *backendtest.Pair, workers int, driver sdr.Drive
 	cfg := smallSlots(4, 4)
 	cfg.MTU, cfg.Channels = p.MTU(), 4
 	for i, d := range []*recorder{{Device: p.A}, {Device: p.B}} {
-		w.ctx[i], err = sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: workers})
+		w.ep[i], err = sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: workers})
 		require.NoError(t, err)
 		cfg.Driver = [2]sdr.Driver{nil, driver}[i]
-		w.qp[i], err = w.ctx[i].NewQP(cfg)
+		w.qp[i], err = w.ep[i].NewQP(cfg)
 		require.NoError(t, err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
@@ -190,17 +190,17 @@ func newWorkers(t testing.TB, p *backendtest.Pair, workers int, driver sdr.Drive
 }
 
 func (w *workerPair) close(t testing.TB) {
-	for _, c := range w.ctx {
-		if c == nil {
+	for _, e := range w.ep {
+		if e == nil {
 			continue
 		}
-		if err := c.Close(); err != nil {
-			t.Errorf("close context: %v", err)
+		if err := e.Close(); err != nil {
+			t.Errorf("close endpoint: %v", err)
 		}
 	}
 }
 
-// testWorkers: contexts with one and with several workers, blocking calls, both directions at once.
+// testWorkers: Endpoints with one and with several workers, blocking calls, both directions at once.
 func testWorkers(t testing.TB, mk backendtest.Maker) {
 	p := mk.PacedPair(t, backendtest.Faults{}) // one message at a time
 	backendtest.SkipVirtual(t, p.A)
@@ -235,11 +235,11 @@ func (w *workerPair) messages(ctx context.Context, from, count int) error {
 	for i := range src {
 		src[i] = byte(rng.Uint32())
 	}
-	smr, err := w.ctx[from].RegisterMemory(src, 0)
+	smr, err := w.ep[from].RegisterMemory(src, 0)
 	if err != nil {
 		return err
 	}
-	dmr, err := w.ctx[1-from].RegisterMemory(dst, sdr.AccessRemoteWrite)
+	dmr, err := w.ep[1-from].RegisterMemory(dst, sdr.AccessRemoteWrite)
 	if err != nil {
 		return err
 	}
@@ -272,9 +272,9 @@ func (w *workerPair) messages(ctx context.Context, from, count int) error {
 	return nil
 }
 
-// testCloseContext: contexts and devices are closed while messages flow in both directions. It takes less than a
+// testCloseEndpoint: Endpoints and devices are closed while messages flow in both directions. It takes less than a
 // second, and leaves nothing.
-func testCloseContext(t testing.TB, mk backendtest.Maker) {
+func testCloseEndpoint(t testing.TB, mk backendtest.Maker) {
 	for round := range max(2, backendtest.Rounds(16)) {
 		leftNothing := backendtest.Leftovers(t)
 		p := mk.Pair(t, backendtest.Faults{})
@@ -288,8 +288,8 @@ func testCloseContext(t testing.TB, mk backendtest.Maker) {
 		time.Sleep(time.Duration(5+round) * time.Millisecond)
 		for i := range 2 {
 			start := time.Now()
-			require.NoError(t, w.ctx[(i+round)%2].Close(), "close a context under traffic")
-			require.Less(t, time.Since(start), 2*time.Second, "closing a context took long")
+			require.NoError(t, w.ep[(i+round)%2].Close(), "close an endpoint under traffic")
+			require.Less(t, time.Since(start), 2*time.Second, "closing an endpoint took long")
 		}
 		require.NoError(t, p.A.Close())
 		require.NoError(t, p.B.Close())

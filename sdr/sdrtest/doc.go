@@ -27,7 +27,7 @@ func Cases() []backendtest.Case {
 		{Name: "sdr late packets", Run: testLatePackets},
 		{Name: "sdr workers", Run: testWorkers},
 		{Name: "sdr marks", Run: testMarks},
-		{Name: "sdr close under fire", Run: testCloseContext},
+		{Name: "sdr close under fire", Run: testCloseEndpoint},
 	}
 }
 

@@ -73,11 +73,11 @@ func (w *workerPair) marksAdvance(p *backendtest.Pair, d caller) error {
 	// As many words of the bitmap as may be, each on the channel after that of the one before, and from
 	// message to message.
 	size := min(cfg.MaxMessage, units.Bytes(2*64*cfg.Channels)*cfg.MTU)
-	smr, err := w.ctx[0].RegisterMemory(make([]byte, size), 0)
+	smr, err := w.ep[0].RegisterMemory(make([]byte, size), 0)
 	if err != nil {
 		return err
 	}
-	dmr, err := w.ctx[1].RegisterMemory(make([]byte, size), sdr.AccessRemoteWrite)
+	dmr, err := w.ep[1].RegisterMemory(make([]byte, size), sdr.AccessRemoteWrite)
 	if err != nil {
 		return err
 	}

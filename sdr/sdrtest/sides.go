@@ -23,10 +23,9 @@ type sides struct {
 	pair *backendtest.Pair
 	mtu  units.Bytes
 	rec  [2]*recorder
-	ctx  [2]*sdr.Endpoint
+	ep   [2]*sdr.Endpoint
 	qp   [2]*sdr.QP
 	mr   [2]*sdr.MR // what each side sends from
-	next [2]units.Instant
 }
 
 const sourceSize = 256 * units.KiB
@@ -40,25 +39,25 @@ func newSides(t testing.TB, mk backendtest.Maker, cfg sdr.QPConfig) *sides {
 	cfg.MSL = 20*units.Millisecond + 2*p.Settle
 	var err error
 	for i, d := range s.rec {
-		s.ctx[i], err = sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: sdr.Manual, Rand: rand.NewChaCha8([32]byte{byte(i)})})
-		require.NoError(t, err, "NewContext")
-		s.qp[i], err = s.ctx[i].NewQP(cfg)
+		s.ep[i], err = sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: sdr.Manual, Rand: rand.NewChaCha8([32]byte{byte(i)})})
+		require.NoError(t, err, "NewEndpoint")
+		s.qp[i], err = s.ep[i].NewQP(cfg)
 		require.NoError(t, err, "NewQP")
 		src := make([]byte, sourceSize)
 		rng := newRand(uint64(i))
 		for k := range src {
 			src[k] = byte(rng.Uint32())
 		}
-		s.mr[i], err = s.ctx[i].RegisterMemory(src, 0)
+		s.mr[i], err = s.ep[i].RegisterMemory(src, 0)
 		require.NoError(t, err)
 	}
 	t.Cleanup(func() {
-		for _, c := range s.ctx {
-			if c == nil {
+		for _, e := range s.ep {
+			if e == nil {
 				continue
 			}
-			if err := c.Close(); err != nil {
-				t.Errorf("close context: %v", err)
+			if err := e.Close(); err != nil {
+				t.Errorf("close endpoint: %v", err)
 			}
 		}
 	})
@@ -80,10 +79,7 @@ func (s *sides) lose() bool { return s.pair.Faults.Lose() && !s.pair.A.Caps().Re
 // step runs both sides once and lets time pass.
 func (s *sides) step(limit units.Instant) {
 	now := s.pair.A.Now()
-	for i, c := range s.ctx {
-		s.next[i] = c.Progress(now)
-	}
-	next := min(s.next[0], s.next[1])
+	next := min(s.ep[0].Progress(now), s.ep[1].Progress(now))
 	if s.pair.Advance != nil {
 		s.pair.Advance(min(max(min(next, s.pair.Next()), now), limit))
 		return
@@ -93,7 +89,7 @@ func (s *sides) step(limit units.Instant) {
 	}
 }
 
-// until runs both sides until cond holds; it fails after ten seconds of the devices' time.
+// until runs both sides until cond holds; it fails after Pair.Timeout of the devices' time.
 func (s *sides) until(what string, cond func() bool) {
 	s.Helper()
 	limit := s.pair.A.Now().Add(s.pair.Timeout)
@@ -119,19 +115,18 @@ type buffer struct {
 	mr   *sdr.MR
 	mem  []byte
 	want []byte
-	off  units.Bytes
 }
 
 const canary = units.Bytes(512)
 
 func (s *sides) buffer(side int, n units.Bytes) *buffer {
-	b := &buffer{mem: make([]byte, n+2*canary), off: canary}
+	b := &buffer{mem: make([]byte, n+2*canary)}
 	for i := range b.mem {
 		b.mem[i] = 0xc5 ^ byte(i*7)
 	}
 	b.want = bytes.Clone(b.mem)
 	var err error
-	b.mr, err = s.ctx[side].RegisterMemory(b.mem, sdr.AccessRemoteWrite)
+	b.mr, err = s.ep[side].RegisterMemory(b.mem, sdr.AccessRemoteWrite)
 	require.NoError(s, err)
 	return b
 }
@@ -152,7 +147,7 @@ func (s *sides) recv(side int, b *buffer, n units.Bytes) (h sdr.RecvHandle) {
 	s.Helper()
 	s.until("room for a receive", func() bool {
 		var err error
-		if h, err = s.qp[side].PostRecv(b.mr, b.off, n); !errors.Is(err, sdr.ErrAgain) {
+		if h, err = s.qp[side].PostRecv(b.mr, canary, n); !errors.Is(err, sdr.ErrAgain) {
 			require.NoError(s, err, "PostRecv")
 			return true
 		}
@@ -191,15 +186,11 @@ func (s *sides) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
 		if time.Now().After(deadline) {
 			s.Fatal("waited in vain: the message, with all that was lost sent again")
 		}
-		for m := h.Bitmap(); !all(); {
-			c, err := m.NextMissing(0), m.Err()
-			require.NoError(s, err)
-			for ; c < m.Len(); c, err = m.NextMissing(c+1), m.Err() {
-				require.NoError(s, err)
-				off, length := m.Range(c)
-				require.NoError(s, st.Send(off, min(length, n-off)))
-			}
-			break
+		m := h.Bitmap()
+		for c := m.NextMissing(0); c < m.Len(); c = m.NextMissing(c + 1) {
+			require.NoError(s, m.Err())
+			off, length := m.Range(c)
+			require.NoError(s, st.Send(off, min(length, n-off)))
 		}
 	}
 }
@@ -225,7 +216,7 @@ func (s *sides) message(from int, b *buffer, off, n units.Bytes) {
 	h := s.recv(1-from, b, n)
 	st := s.stream(from, off, n, sdr.SendOptions{Imm: uint32(n) * 2654435761, HasImm: true})
 	s.arrive(st, h, n)
-	copy(b.want[b.off:], s.mr[from].Bytes()[off:off+n])
+	copy(b.want[canary:], s.mr[from].Bytes()[off:off+n])
 	b.check(s, "message")
 	s.end(st) // fragments of the immediate that find no packet follow the end
 	if n > 0 && !s.lose() {

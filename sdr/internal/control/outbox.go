@@ -18,7 +18,7 @@ type item struct {
 	copies  int8  // spaced copies still to go before repetition begins
 	train   int16 // frames of this train still to go
 	acked   bool
-	byID    int // its place, while compact runs
+	rank    int // its place in outbox.byID, while compact runs
 	// waits: it goes with the next datagram that something else has to be said in, or when it is due.
 	waits bool
 }
@@ -110,14 +110,14 @@ func (o *outbox) compact() {
 	for _, p := range o.byID {
 		if !o.items[p.at].acked {
 			kept = append(kept, p)
-			o.items[p.at].byID = len(kept) - 1
+			o.items[p.at].rank = len(kept) - 1
 		}
 	}
 	o.byID = kept
 	items := o.items[:0]
 	for i := range o.items {
 		if it := &o.items[i]; !it.acked {
-			o.byID[it.byID].at = len(items)
+			o.byID[it.rank].at = len(items)
 			items = append(items, *it)
 		}
 	}

@@ -43,7 +43,7 @@ func (s *Session) finish(b []byte) []byte {
 
 // due reports whether there is anything to send at now.
 func (s *Session) due(now units.Instant) bool {
-	return len(s.queued) > 0 || len(s.pong) > 0 || s.next() <= now
+	return len(s.queued) > 0 || len(s.pongs) > 0 || s.next() <= now
 }
 
 func (s *Session) next() units.Instant {
@@ -63,11 +63,11 @@ func (s *Session) next() units.Instant {
 }
 
 func (s *Session) appendPings(now units.Instant, b []byte) []byte {
-	for _, n := range s.pong {
+	for _, n := range s.pongs {
 		f := wire.Frame{Type: wire.TypePong, ID: n}
 		b = f.Append(b)
 	}
-	s.pong = s.pong[:0]
+	s.pongs = s.pongs[:0]
 	if s.active && now >= s.nextPing {
 		s.pingNo++
 		s.pings[s.pingNo%maxPings] = ping{s.pingNo, now}

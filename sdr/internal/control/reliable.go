@@ -62,14 +62,16 @@ func (s *Session) SendReliable(now units.Instant, transfer uint64, toSender bool
 // isn't whether it was accepted before, and so is to be acknowledged again. Of others that a peer
 // can send one before them is missing, and they will come again.
 func (s *Session) CheckReliable(id uint64) (isNext, wasAccepted bool) {
-	switch r := &s.reliable; {
-	case id < r.expected:
+	switch next := s.reliable.expected; {
+	case id == next:
+		return true, false
+	case id < next:
 		s.Stats.Duplicates++
 		return false, true
-	case id-r.expected >= MaxReliable:
+	case id-next >= MaxReliable:
 		s.Stats.Violations++ // those before it aren't acknowledged, so it can't have been sent
 	}
-	return id == s.reliable.expected, false
+	return false, false
 }
 
 // AcceptReliable goes on to the next frame.

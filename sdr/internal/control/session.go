@@ -23,31 +23,35 @@ const (
 	// maxQueued bounds SCHEME frames that wait for the next datagram; they
 	// are unreliable, so the newest replace the oldest.
 	maxQueued = 64
-	// maxPings bounds pings in flight whose answer would be a sample.
+	// maxPings bounds pings in flight whose answer would be a sample, and pings of the peer that
+	// wait for an answer.
 	maxPings = 16
 	// MaxBackoff is the longest pause between repetitions.
 	MaxBackoff = units.Second
 	// initialRTT is assumed before the first sample.
 	initialRTT = 20 * units.Millisecond
-	// trainLength is how many frames a repetition is that a transfer waits for, but for
-	// the first, which is of firstTrain: of bursts of losses of mean 32 frames one in
-	// three thousand is longer, and it takes eight round trips.
+	// A frame that a transfer waits for is repeated in trains: first of firstTrain frames, then of
+	// trainLength. Of bursts of losses with a mean of 32 frames one in three thousand outlasts the
+	// first, which takes eight round trips.
 	trainLength = 16
 	firstTrain  = 256
 	// perRTT is how many frames of a train there are in a round trip, minTrainSpacing
 	// the least pause between them.
 	perRTT          = 32
 	minTrainSpacing = 100 * units.Microsecond
-	// minCopySpacing is the least pause between spaced copies.
+	// minCopySpacing is the least pause between spaced copies. maxCopySpacing bounds how long they
+	// wait for an acknowledgement that would make them needless.
 	minCopySpacing = 20 * units.Microsecond
 	maxCopySpacing = 500 * units.Microsecond
 )
 
+// An ackRange is frames of a type, with consecutive IDs, to be acknowledged.
 type ackRange struct {
 	t            wire.Type
 	first, count uint64
 }
 
+// A ping is one that was sent; its number is 0 once it has been answered.
 type ping struct {
 	number uint64
 	sent   units.Instant
@@ -66,29 +70,30 @@ type Stats struct {
 	Duplicates uint64
 }
 
-// Session is one side of a connection's control channel.
+// Session is one side of a connection's control channel. It is used by one goroutine at a time.
 type Session struct {
-	peerID   uint64
-	number   uint32
-	maxLen   int
+	peerID   uint64                        // the connection id that the peer chose
+	number   uint32                        // of the latest datagram sent
+	maxLen   int                           // of a datagram, in bytes
 	boxes    [wire.TypeReliable + 1]outbox // by type, those of state
 	reliable sequence
-	acks     []ackRange
-	ackAt    units.Instant // when they go at the latest
-	queued   [][]byte
-	spare    [][]byte
-	pings    [maxPings]ping
-	pingNo   uint64
-	pong     []uint64
-	window   uint64
-	peerWin  uint64
-	peerNum  uint32
-	hasWin   bool
+	acks     []ackRange     // that wait for a datagram
+	ackAt    units.Instant  // when they go at the latest
+	queued   [][]byte       // encoded SCHEME frames that wait for a datagram
+	spare    [][]byte       // memory for more of them
+	pings    [maxPings]ping // the latest, by number modulo length
+	pingNo   uint64         // of the latest
+	pongs    []uint64       // numbers of the peer's pings that wait for an answer
 	time     timing
 
-	nextPing     units.Instant
-	pingPause    units.Duration
-	active       bool
+	window        uint64 // ours, in bytes; 0: not told
+	peerWindow    uint64 // the peer's, once hasPeerWindow
+	peerNumber    uint32 // the newest of the peer's datagrams
+	hasPeerWindow bool
+
+	nextPing     units.Instant  // while active
+	pingPause    units.Duration // from the latest to the next
+	active       bool           // work is pending
 	lastReceived units.Instant
 	answered     units.Instant // when the newest ping was sent that has been answered
 	Stats        Stats
@@ -101,7 +106,12 @@ func NewSession(now units.Instant, peerID uint64, maxLen int) *Session {
 }
 
 // MaxScheme is the longest SCHEME payload that fits a datagram.
-func (s *Session) MaxScheme() int { return s.maxLen - wire.HeaderSize - wire.SchemeOverhead - 2*12 }
+func (s *Session) MaxScheme() int {
+	return s.maxLen - wire.HeaderSize - 2*smallFrame - wire.SchemeOverhead
+}
+
+// smallFrame bounds an encoded WINDOW, and a PING, which go into a datagram before all else.
+const smallFrame = 1 + 1 + 10
 
 // Put makes f known to the peer: copies times at a short distance, then at
 // growing intervals until acknowledged.
@@ -117,9 +127,6 @@ func (s *Session) PutSoon(now units.Instant, f wire.Frame, copies int) {
 
 // HoldBack makes acknowledgements and what is PutSoon wait so long for something that they can travel with.
 func (s *Session) HoldBack(d units.Duration) { s.time.hold = d }
-
-// Pending reports whether the frame is still unacknowledged.
-func (s *Session) Pending(t wire.Type, id uint64) bool { return s.boxes[t].has(id) }
 
 // Unacked is the number of unacknowledged state frames.
 func (s *Session) Unacked() (n int) {
@@ -175,7 +182,7 @@ func (s *Session) Scheme(transfer uint64, toSender bool, number uint64, p []byte
 func (s *Session) SetWindow(n uint64) { s.window = n }
 
 // PeerWindow is the peer's window, from its newest datagram.
-func (s *Session) PeerWindow() (n uint64, ok bool) { return s.peerWin, s.hasWin }
+func (s *Session) PeerWindow() (n uint64, ok bool) { return s.peerWindow, s.hasPeerWindow }
 
 // SetActive says whether work is pending: then the peer is asked for signs of life.
 func (s *Session) SetActive(now units.Instant, active bool) {
@@ -205,8 +212,8 @@ func (s *Session) Receive(now units.Instant, h wire.Header, frames []byte, size 
 	s.lastReceived = now
 	s.Stats.DatagramsReceived++
 	s.Stats.BytesReceived += uint64(size)
-	if int32(h.Number-s.peerNum) > 0 || !s.hasWin {
-		s.peerNum = h.Number
+	if int32(h.Number-s.peerNumber) > 0 || !s.hasPeerWindow {
+		s.peerNumber = h.Number
 	}
 	return wire.NewReader(frames)
 }
@@ -222,8 +229,8 @@ func (s *Session) Handle(now units.Instant, h wire.Header, f *wire.Frame) bool {
 			s.Stats.Violations++
 		}
 	case wire.TypePing:
-		if len(s.pong) < maxPings {
-			s.pong = append(s.pong, f.ID)
+		if len(s.pongs) < maxPings {
+			s.pongs = append(s.pongs, f.ID)
 		}
 	case wire.TypePong:
 		p := &s.pings[f.ID%maxPings]
@@ -233,8 +240,8 @@ func (s *Session) Handle(now units.Instant, h wire.Header, f *wire.Frame) bool {
 			p.number = 0
 		}
 	case wire.TypeWindow:
-		if h.Number == s.peerNum {
-			s.peerWin, s.hasWin = f.Length, true
+		if h.Number == s.peerNumber {
+			s.peerWindow, s.hasPeerWindow = f.Length, true
 		}
 	default:
 		return false

@@ -67,9 +67,9 @@ func TestCopiesThenTrainsThenBackoff(t *testing.T) {
 	require.Less(t, len(at), firstTrain+8*trainLength)
 	require.Equal(t, uint64(len(at)-3), s.Stats.Repeated)
 
-	require.True(t, s.Pending(wire.TypeStart, 3))
+	require.Equal(t, 1, s.Unacked())
 	s.Handle(now, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeStart), ID: 3, Count: 1})
-	require.False(t, s.Pending(wire.TypeStart, 3))
+	require.Zero(t, s.Unacked())
 	_, next := drain(t, s, now)
 	require.Equal(t, units.Never, next)
 }

@@ -5,29 +5,28 @@ package wire
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/sdr-rdma/go-sdr/internal/varint"
 )
 
 // A Reader reads the frames behind a header.
-type Reader struct {
-	b   []byte
-	bad bool
-}
+type Reader struct{ varint.Reader }
 
 // NewReader reads frames from b.
-func NewReader(b []byte) Reader { return Reader{b: b} }
+func NewReader(b []byte) Reader { return Reader{varint.NewReader(b)} }
 
 // Next reads a frame into f. ok is false behind the last frame and at the first malformed
 // frame, which Err distinguishes.
 func (r *Reader) Next(f *Frame) (ok bool) {
-	if len(r.b) == 0 || r.bad {
+	if len(r.Rest()) == 0 { // nothing is left after a failure either
 		return false
 	}
-	*f = Frame{Type: Type(r.byte())}
+	*f = Frame{Type: Type(r.Byte())}
 	f.ID = r.uvarint()
 	switch f.Type {
 	case TypeCTS:
 		f.Transfer = r.uvarint()
-		f.Role = r.byte()
+		f.Role = r.Byte()
 		f.Index = r.uint32()
 		f.Length = r.length()
 		f.Total = r.length()
@@ -38,19 +37,22 @@ func (r *Reader) Next(f *Frame) (ok bool) {
 		f.HasImm = r.flag()
 		f.Imm = r.fixed32()
 		f.Bytes = r.bytes()
-		r.bad = r.bad || len(f.Bytes) > MaxParams
+		if len(f.Bytes) > MaxParams {
+			r.Fail()
+		}
 	case TypeEnd, TypeWindow:
 		f.Length = r.length()
 	case TypeAbort:
-		f.Code = r.byte()
+		f.Code = r.Byte()
 	case TypeCompleted:
-		if f.Code = r.byte(); f.Code&counted != 0 {
+		if f.Code = r.Byte(); f.Code&counted != 0 {
 			f.Code &^= counted
-			f.Count = r.uvarint()
-			r.bad = r.bad || f.Count == 0
+			if f.Count = r.uvarint(); f.Count == 0 {
+				r.Fail()
+			}
 		}
 	case TypeAck:
-		f.Code = r.byte()
+		f.Code = r.Byte()
 		f.Count = r.uvarint()
 	case TypeScheme:
 		f.ToSender = r.flag()
@@ -62,75 +64,40 @@ func (r *Reader) Next(f *Frame) (ok bool) {
 		f.Bytes = r.bytes()
 	case TypePing, TypePong:
 	default:
-		r.bad = true
+		r.Fail()
 	}
-	return !r.bad
+	return !r.Failed()
 }
 
 // Err is ErrFrame when Next stopped at a malformed frame.
 func (r *Reader) Err() error {
-	if r.bad {
+	if r.Failed() {
 		return ErrFrame
 	}
 	return nil
 }
 
-func (r *Reader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
 func (r *Reader) flag() bool {
-	v := r.byte()
-	r.bad = r.bad || v > 1
+	v := r.Byte()
+	if v > 1 {
+		r.Fail()
+	}
 	return v == 1
 }
 
-func (r *Reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *Reader) uint32() uint32 {
-	v := r.uvarint()
-	r.bad = r.bad || v > math.MaxUint32
-	return uint32(v)
-}
+func (r *Reader) uvarint() uint64 { return r.Uint(math.MaxUint64) }
+func (r *Reader) uint32() uint32  { return uint32(r.Uint(math.MaxUint32)) }
 
 // length is a number of bytes that fits units.Bytes.
-func (r *Reader) length() uint64 {
-	v := r.uvarint()
-	r.bad = r.bad || v > math.MaxInt64
-	return v
-}
+func (r *Reader) length() uint64 { return r.Uint(math.MaxInt64) }
 
 func (r *Reader) fixed32() uint32 {
-	if len(r.b) < 4 {
-		r.bad, r.b = true, nil
+	b := r.Bytes(4)
+	if b == nil {
 		return 0
 	}
-	v := binary.BigEndian.Uint32(r.b)
-	r.b = r.b[4:]
-	return v
+	return binary.BigEndian.Uint32(b)
 }
 
-func (r *Reader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
+// bytes are as many as a number before them says.
+func (r *Reader) bytes() []byte { return r.Bytes(r.uvarint()) }

@@ -4,7 +4,7 @@
 // that carry frames of state, not of events, so that loss, repetition and
 // reordering of any of them only cost time (docs/wire.md).
 //
-// A Datagram is a header and a run of frames. Numbers in frames are unsigned
+// A datagram is a header and a run of frames. Numbers in frames are unsigned
 // LEB128 varints, as in encoding/binary. Reader returns frames as values whose
 // slices point into the datagram; it never panics and never allocates, whatever
 // the bytes are.
@@ -18,9 +18,9 @@ import (
 // Version is the version of the control channel.
 const Version = 1
 
-// HeaderSize is the length of a datagram's header: version, a zero byte, two
-// zero bytes, the receiver-chosen connection id (64 bits) and the datagram
-// number (32 bits), big endian.
+// HeaderSize is the length of a datagram's header: version, three zero bytes,
+// the connection id that the receiver chose (64 bits) and the datagram number
+// (32 bits), big endian.
 const HeaderSize = 16
 
 // Errors of ParseHeader and Reader, made once.
