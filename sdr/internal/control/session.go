@@ -128,6 +128,9 @@ func (s *Session) PutSoon(now units.Instant, f wire.Frame, copies int) {
 // HoldBack makes acknowledgements and what is PutSoon wait so long for something that they can travel with.
 func (s *Session) HoldBack(d units.Duration) { s.time.hold = d }
 
+// Pending reports whether the frame is still unacknowledged.
+func (s *Session) Pending(t wire.Type, id uint64) bool { return s.boxes[t].has(id) }
+
 // Unacked is the number of unacknowledged state frames.
 func (s *Session) Unacked() (n int) {
 	for _, t := range order {
