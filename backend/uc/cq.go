@@ -230,7 +230,7 @@ func (c *cq) Next() units.Instant {
 	if c.d.health.get() != nil {
 		return units.Never
 	}
-	if len(c.owing) > 0 {
+	if len(c.owing) > 0 || slices.ContainsFunc(*c.uds.Load(), func(q *queuePair) bool { return q.dg.broken.Load() }) {
 		return 0
 	}
 	return units.Instant(c.d.health.next.Load())

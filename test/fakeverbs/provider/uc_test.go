@@ -259,3 +259,71 @@ func TestAddressIsResolvedAnew(t *testing.T) {
 		require.NoError(t, d.CloseAddress(third))
 	}
 }
+
+// TestControlMends: a datagram that is longer than a receive takes a control queue pair to its error state, and anybody can send one. It
+// is mended by who polls, also when nothing is ever sent from it; and while it is, posts take nothing, or go well.
+func TestControlMends(t *testing.T) {
+	control := func(d *uc.Device, mtu units.Bytes) (backend.CQ, backend.QP) {
+		cq, err := d.NewCQ(backend.CQConfig{Entries: 256, Workers: 1})
+		require.NoError(t, err)
+		ud, err := d.NewQP(backend.QPConfig{Type: backend.UD, SendCQ: cq, RecvCQ: cq, MTU: mtu, SendDepth: 16, RecvDepth: 16})
+		require.NoError(t, err)
+		return cq, ud
+	}
+	a, b := openUC(t, devA, false), openUC(t, devB, false)
+	cqA, udA := control(a, 4096)
+	cqB, udB := control(b, 1024)
+	toB, err := a.OpenAddress(udB.Info())
+	require.NoError(t, err)
+	toA, err := b.OpenAddress(udA.Info())
+	require.NoError(t, err)
+	post := func(d *uc.Device, ud backend.QP, to backend.AddressHandle, size int) {
+		_, err := ud.PostDatagrams(d.Now(), []backend.Datagram{{To: to, Data: make([]byte, size)}})
+		require.NoError(t, err)
+	}
+	var c [16]backend.Completion
+	arrives := func() bool { // at b, which sleeps when it has nothing to do
+		post(a, udA, toB, 100)
+		_, err := cqA.Poll(a.Now(), c[:])
+		require.NoError(t, err)
+		if d := min(units.Millisecond, cqB.Next().Sub(b.Now())); d > 0 {
+			require.NoError(t, cqB.Wait(d))
+		}
+		n, err := cqB.Poll(b.Now(), c[:])
+		require.NoError(t, err)
+		return n > 0
+	}
+	await := func(want bool, what string) {
+		for end := time.Now().Add(waitLimit); arrives() != want; {
+			require.True(t, time.Now().Before(end), what)
+		}
+	}
+	await(true, "a datagram arrives")
+	post(a, udA, toB, 2000)
+	await(false, "a datagram that is too long breaks the queue pair")
+	await(true, "a queue pair that sends nothing is mended")
+
+	stop, done := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			if _, err := udB.PostDatagrams(b.Now(), []backend.Datagram{{To: toA, Data: make([]byte, 10)}}); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for range 50 {
+		post(a, udA, toB, 2000)
+		for range 20 {
+			arrives()
+		}
+	}
+	close(stop)
+	require.NoError(t, <-done)
+}
