@@ -327,3 +327,43 @@ func TestControlMends(t *testing.T) {
 	close(stop)
 	require.NoError(t, <-done)
 }
+
+// TestRegionsOfOneNumber: while a region is being closed, which is a call to the kernel for each table that has sent from it, another one
+// is registered. It isn't taken for the one that goes.
+func TestRegionsOfOneNumber(t *testing.T) {
+	const tables, length = 8, 64
+	a, b := newWires(t, devA), newWires(t, devB)
+	require.NoError(t, b.qp.Connect(a.qp.Info()))
+	rkey, va, err := b.table.Expose(0, b.region, backend.Range{Length: length})
+	require.NoError(t, err)
+	var qps []backend.QP // of tables of their own
+	for range tables {
+		table, err := a.d.NewTable(backend.TableConfig{Slots: 1, Generations: 1, MaxMessage: 1 << 16})
+		require.NoError(t, err)
+		qp, err := a.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: a.cq, RecvCQ: a.cq, Table: table, MTU: tableMTU, SendDepth: 16, RecvDepth: 16})
+		require.NoError(t, err)
+		require.NoError(t, qp.Connect(b.qp.Info()))
+		qps = append(qps, qp)
+	}
+	send := func(qp backend.QP, r backend.Region) {
+		n, err := qp.PostWrites(a.d.Now(), []backend.Write{{Signaled: true, VA: va, RKey: rkey, LKey: r.LKey(), Length: length}})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		c := a.next(t)
+		require.Equal(t, backend.StatusOK, c.Status)
+	}
+	for range 20 {
+		old, err := a.d.Register(make([]byte, length), 0)
+		require.NoError(t, err)
+		for _, qp := range qps {
+			send(qp, old)
+		}
+		closed := make(chan error)
+		go func() { closed <- old.Close() }()
+		young, err := a.d.Register(make([]byte, length), 0)
+		require.NoError(t, err)
+		send(qps[tables-1], young)
+		require.NoError(t, <-closed)
+		require.NoError(t, young.Close())
+	}
+}
