@@ -45,11 +45,17 @@ func (e *side) closed() {
 	require.NoError(t, e.dev.Close(), "Close again")
 	now := e.dev.Now()
 	for what, f := range map[string]func() error{
-		"Poll":       func() error { _, err := e.cqs[0].Poll(now, e.dst[:]); return err },
-		"NewCQ":      func() error { _, err := e.dev.NewCQ(backend.CQConfig{Entries: 16, Workers: 1}); return err },
-		"NewTable":   func() error { _, err := e.dev.NewTable(tableConfig()); return err },
-		"Register":   func() error { _, err := e.dev.Register(make([]byte, 10), 0); return err },
-		"PostWrites": func() error { _, err := e.qps[0].PostWrites(now, make([]backend.Write, 1)); return err },
+		"Poll":        func() error { _, err := e.cqs[0].Poll(now, e.dst[:]); return err },
+		"NewCQ":       func() error { _, err := e.dev.NewCQ(backend.CQConfig{Entries: 16, Workers: 1}); return err },
+		"NewTable":    func() error { _, err := e.dev.NewTable(tableConfig()); return err },
+		"Register":    func() error { _, err := e.dev.Register(make([]byte, 10), 0); return err },
+		"NewQP":       func() error { _, err := e.dev.NewQP(e.ucConfig(9, e.table)); return err },
+		"OpenAddress": func() error { _, err := e.dev.OpenAddress(t.peer(e).ud.Info()); return err },
+		"PostWrites":  func() error { _, err := e.qps[0].PostWrites(now, make([]backend.Write, 1)); return err },
+		"PostDatagrams": func() error {
+			_, err := e.ud.PostDatagrams(now, []backend.Datagram{{To: e.to, Data: []byte("x")}})
+			return err
+		},
 		"Expose": func() error {
 			_, _, err := e.table.Expose(9, e.region, backend.Range{Length: 1})
 			return err
