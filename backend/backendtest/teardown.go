@@ -118,7 +118,7 @@ func testCloseDevice(t testing.TB, mk Maker) {
 // testCloseQP: a queue pair that is closed reads no memory and reports nothing any more, and others are
 // none the worse.
 func testCloseQP(t testing.TB, mk Maker) {
-	w := newWorld(t, mk, Faults{}, shape{qps: 3})
+	w := newWorld(t, mk, Faults{}, shape{qps: 3, cqs: 2})
 	tg := w.b.expose(0, 0, maxMessage)
 	for i := range uint32(100) {
 		x := tg.write(units.Bytes(i)*512, 512, i)
@@ -158,5 +158,27 @@ func testCloseQP(t testing.TB, mk Maker) {
 	w.b.check("write to a queue pair that is closed")
 	for _, c := range w.b.writes {
 		require.EqualValues(t, cookieUC+2, c.Cookie, fmt.Sprintf("a completion of a queue pair that is closed: %+v", c))
+	}
+
+	// What has completed and waits to be polled goes, too, also where sends have a queue of their own.
+	w.b.writes = nil
+	c := w.b.ucConfig(4, w.b.table)
+	c.SendCQ = w.b.cqs[1]
+	last, err := w.b.dev.NewQP(c)
+	require.NoError(t, err)
+	from := w.a.newUC(4, w.a.table)
+	require.NoError(t, last.Connect(from.Info()))
+	require.NoError(t, from.Connect(last.Info()))
+	w.a.qps = append(w.a.qps, from)
+	w.hold()
+	for range 10 {
+		w.a.post(3, tg.write(0, 100, 1))
+	}
+	w.settle()
+	require.NoError(t, last.Close())
+	w.listen(w.b.poll)
+	w.settle()
+	for _, c := range w.b.writes {
+		require.NotEqualValues(t, cookieUC+4, c.Cookie, "a completion of a queue pair that was closed before the poll")
 	}
 }
