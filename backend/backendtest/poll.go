@@ -149,9 +149,17 @@ func (w *world) waitForPackets(cq backend.CQ) {
 			require.Less(w, time.Since(start), long/2, "a packet did not end Wait")
 		}
 	}
+	got := len(w.b.writes)
+	posts <- 20
+	posts <- 21
+	time.Sleep(10 * time.Millisecond)
+	for range 2 { // what is there is left there
+		require.NoError(w, cq.Wait(units.Millisecond))
+	}
 	close(posts)
 	<-done
 	w.settle()
+	require.GreaterOrEqual(w, len(w.b.writes), got+2, "writes that came before Wait was called twice")
 	w.checkCounters()
 }
 

@@ -263,6 +263,11 @@ func TestAddressIsResolvedAnew(t *testing.T) {
 // TestControlMends: a datagram that is longer than a receive takes a control queue pair to its error state, and anybody can send one. It
 // is mended by who polls, also when nothing is ever sent from it; and while it is, posts take nothing, or go well.
 func TestControlMends(t *testing.T) {
+	t.Run("mlx5", func(t *testing.T) { controlMends(t, devA, devB) })
+	t.Run("rxe", func(t *testing.T) { controlMends(t, rxeA, rxeB) })
+}
+
+func controlMends(t *testing.T, nameA, nameB string) {
 	control := func(d *uc.Device, mtu units.Bytes) (backend.CQ, backend.QP) {
 		cq, err := d.NewCQ(backend.CQConfig{Entries: 256, Workers: 1})
 		require.NoError(t, err)
@@ -270,7 +275,7 @@ func TestControlMends(t *testing.T) {
 		require.NoError(t, err)
 		return cq, ud
 	}
-	a, b := openUC(t, devA, false), openUC(t, devB, false)
+	a, b := openUC(t, nameA, false), openUC(t, nameB, false)
 	cqA, udA := control(a, 4096)
 	cqB, udB := control(b, 1024)
 	toB, err := a.OpenAddress(udB.Info())
