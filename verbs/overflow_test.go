@@ -54,3 +54,24 @@ func TestLateOverflowEvent(t *testing.T) {
 		require.Same(t, cq, e.CQ, "the event is still there for who waits for it")
 	}
 }
+
+// TestEventsThatNobodyFetches: those that were read on the way are bounded, and the newest stay.
+func TestEventsThatNobodyFetches(t *testing.T) {
+	events, kernel := eventPipe(t)
+	c := &Context{objects: map[uint64]closer{}, events: events}
+	for port := range uint64(maxPending + 10) {
+		event := binary.NativeEndian.AppendUint64(nil, port)
+		_, err := unix.Write(kernel, binary.NativeEndian.AppendUint64(event, uint64(EventPortError)))
+		require.NoError(t, err)
+		c.drainEvents()
+	}
+	for port := 10; port < maxPending+10; port++ {
+		e, ok, err := c.PollEvent()
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, port, e.Port)
+	}
+	_, ok, err := c.PollEvent()
+	require.NoError(t, err)
+	require.False(t, ok)
+}

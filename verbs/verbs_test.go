@@ -56,6 +56,7 @@ func TestTransitionFix(t *testing.T) {
 	assert.Equal(t, "the mask lacks QKEY", transitionFix(UD, Reset, Init, full&^MaskAccess))
 	assert.Contains(t, transitionFix(UC, Reset, RTS, MaskState), "from RESET it can't go to RTS")
 	assert.Empty(t, transitionFix(UC, RTS, ErrState, MaskState))
+	assert.Empty(t, transitionFix(UC, Init, ErrState, MaskState))
 	assert.Empty(t, transitionFix(UC, Init, Reset, MaskState))
 	assert.Equal(t, "the mask lacks MIN_RNR_TIMER|MAX_DEST_RD_ATOMIC",
 		transitionFix(RC, Init, RTR, MaskState|MaskAV|MaskPathMTU|MaskDestQPN|MaskRQPSN))

@@ -322,6 +322,56 @@ var broken = []struct {
 			return inner.Close()
 		}
 	}},
+	{"revokes whoever is in the slot", plain, []string{"expose"}, func(d *shim) {
+		d.startRevoke = func(t *shimTable, n uint64) { t.Table.StartRevoke(t.live[n%uint64(t.cfg.Slots)]) }
+	}},
+	{"waits for what was never exposed", plain, []string{"expose"}, func(d *shim) {
+		d.revoked = func(t *shimTable, n uint64) bool { return t.old[n] != nil && t.Table.Revoked(n) }
+	}},
+	{"doesn't say that dead addresses complete", sim.Config{MaxMTU: 4096, DeadKey: backend.DeadKeyCompletes}, []string{"NULL entry"}, func(d *shim) {
+		d.caps = func(c *backend.Caps) { c.DeadKey = backend.DeadKeySilent }
+	}},
+	{"doesn't say that it needs receives", sim.Config{MaxMTU: 4096, NeedsReceives: true}, []string{"unposted receive"}, func(d *shim) {
+		d.caps = func(c *backend.Caps) { c.NeedsReceives = false }
+	}},
+	{"says that it needs receives", plain, []string{"unposted receive"}, func(d *shim) {
+		d.caps = func(c *backend.Caps) { c.NeedsReceives = true }
+	}},
+	{"says that it copies what it sends", timed, []string{"sent frees memory"}, func(d *shim) {
+		d.caps = func(c *backend.Caps) { c.Inline = true }
+	}},
+	{"leaves completions behind", plain, []string{"poll"}, func(d *shim) {
+		d.poll = func(cq *shimCQ, now units.Instant, dst []backend.Completion) (int, error) {
+			return cq.CQ.Poll(now, dst[:min(len(dst), 8)])
+		}
+	}},
+	{"sends from somewhere", plain, []string{"bad source"}, func(d *shim) {
+		d.postWrites = posting(func(q *shimQP, w *backend.Write) { w.LKey, w.Offset = q.d.registered()[1].LKey(), w.Offset&0xfff })
+	}},
+	{"refuses marks", plain, []string{"delivery"}, func(d *shim) {
+		d.caps = func(c *backend.Caps) { c.ECN = false }
+		d.postWrites = func(q *shimQP, now units.Instant, w []backend.Write) (int, error) {
+			if w[0].Marked {
+				return 0, errors.New("no marks")
+			}
+			return q.QP.PostWrites(now, w)
+		}
+	}},
+	{"polls what is closed", plain, []string{"objects"}, func(d *shim) {
+		d.poll = func(cq *shimCQ, now units.Instant, dst []backend.Completion) (int, error) {
+			n, err := cq.CQ.Poll(now, dst)
+			if errors.Is(err, backend.ErrClosed) {
+				return 0, nil
+			}
+			return n, err
+		}
+	}},
+	{"sends datagrams when closed", plain, []string{"close device"}, func(d *shim) {
+		d.postDatagrams = func(q *shimQP, now units.Instant, x []backend.Datagram) (int, error) {
+			n, _ := q.QP.PostDatagrams(now, x)
+			return n, nil
+		}
+	}},
 	{"says that Close failed", plain, []string{"caps"}, func(d *shim) {
 		d.closeDevice = func(inner backend.Device) error { return errors.Join(inner.Close(), errors.New("no")) }
 	}},

@@ -22,6 +22,7 @@ func testDelivery(t testing.TB, mk Maker) {
 	for _, n := range []units.Bytes{0, 1, 2, 3, 4, 5, 63, 64, 65, w.mtu / 2, w.mtu - 1, w.mtu} {
 		imm++
 		x := tg.write(at, int(n), imm)
+		x.Marked = !w.caps.ECN // it is ignored then
 		tg.lands(x)
 		w.deliver(w.a, 0, x)
 		w.b.check("delivery of a write")
@@ -147,6 +148,38 @@ func testTooLarge(t testing.TB, mk Maker) {
 		require.NotEmpty(t, w.b.writes, "the write that was taken")
 	}
 	w.b.check("a write that is too large")
+}
+
+// testBadSource: nothing is sent that isn't registered memory.
+func testBadSource(t testing.TB, mk Maker) {
+	w := newWorld(t, mk, Faults{}, shape{})
+	tg := w.b.expose(0, 0, maxMessage)
+	gone, err := w.a.dev.Register(make([]byte, 4096), 0)
+	require.NoError(t, err)
+	lkey := gone.LKey()
+	require.NoError(t, gone.Close())
+	good := tg.write(0, 100, 1)
+	for what, change := range map[string]func(*backend.Write){
+		"an unknown LKey":              func(x *backend.Write) { x.LKey = 0xdeadbeef },
+		"LKey 0":                       func(x *backend.Write) { x.LKey = 0 },
+		"a region that is closed":      func(x *backend.Write) { x.LKey = lkey },
+		"a negative offset":            func(x *backend.Write) { x.Offset = -1 },
+		"an offset behind the region":  func(x *backend.Write) { x.Offset = 1 << 40 },
+		"the end of a region and more": func(x *backend.Write) { x.Offset = memorySize - 99 },
+	} {
+		bad := good
+		bad.Imm = 2
+		change(&bad)
+		n, err := w.a.qps[0].PostWrites(w.now(), []backend.Write{bad}) // middleware may learn of it later
+		require.False(t, n > 0 && err != nil, "a write from %s is taken, with the error %v", what, err)
+	}
+	w.settle()
+	tg.lands(good)
+	w.deliver(w.a, 0, good)
+	for _, c := range w.b.writes {
+		require.EqualValues(t, 1, c.Imm, "a write from no registered memory arrived")
+	}
+	w.b.check("writes from no registered memory")
 }
 
 // testFullQueue: posts of a sender that polls nothing are refused, and succeed again when it has polled.

@@ -70,6 +70,15 @@ func testObjects(t testing.TB, mk Maker) {
 		require.Error(t, err, "queue pair with %s", what)
 	}
 	require.Error(t, w.a.cqs[0].Close(), "a completion queue closed before its queue pairs")
+	unused := w.a.newCQ(0, 1)
+	require.NoError(t, unused.Close())
+	require.NoError(t, unused.Close(), "Close of a completion queue again")
+	_, err = unused.Poll(w.now(), w.a.dst[:])
+	require.ErrorIs(t, err, backend.ErrClosed, "Poll of a completion queue that is closed")
+	c := w.a.ucConfig(9, w.a.table)
+	c.SendCQ = unused
+	_, err = d.NewQP(c)
+	require.Error(t, err, "queue pair with a completion queue that is closed")
 	require.Error(t, w.a.ud.Connect(w.b.ud.Info()), "Connect of a UD queue pair")
 	require.Error(t, w.a.qps[0].Connect(w.b.qps[0].Info()), "a second Connect")
 }

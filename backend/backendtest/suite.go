@@ -78,6 +78,7 @@ var cases = []Case{
 	{"order", testOrder},
 	{"queue pairs", testQueuePairs},
 	{"too large", testTooLarge},
+	{"bad source", testBadSource},
 	{"full queue", testFullQueue},
 	{"bad rkey", testBadKey},
 	{"out of bounds", testOutOfBounds},

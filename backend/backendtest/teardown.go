@@ -45,11 +45,17 @@ func (e *side) closed() {
 	require.NoError(t, e.dev.Close(), "Close again")
 	now := e.dev.Now()
 	for what, f := range map[string]func() error{
-		"Poll":       func() error { _, err := e.cqs[0].Poll(now, e.dst[:]); return err },
-		"NewCQ":      func() error { _, err := e.dev.NewCQ(backend.CQConfig{Entries: 16, Workers: 1}); return err },
-		"NewTable":   func() error { _, err := e.dev.NewTable(tableConfig()); return err },
-		"Register":   func() error { _, err := e.dev.Register(make([]byte, 10), 0); return err },
-		"PostWrites": func() error { _, err := e.qps[0].PostWrites(now, make([]backend.Write, 1)); return err },
+		"Poll":        func() error { _, err := e.cqs[0].Poll(now, e.dst[:]); return err },
+		"NewCQ":       func() error { _, err := e.dev.NewCQ(backend.CQConfig{Entries: 16, Workers: 1}); return err },
+		"NewTable":    func() error { _, err := e.dev.NewTable(tableConfig()); return err },
+		"Register":    func() error { _, err := e.dev.Register(make([]byte, 10), 0); return err },
+		"NewQP":       func() error { _, err := e.dev.NewQP(e.ucConfig(9, e.table)); return err },
+		"OpenAddress": func() error { _, err := e.dev.OpenAddress(t.peer(e).ud.Info()); return err },
+		"PostWrites":  func() error { _, err := e.qps[0].PostWrites(now, make([]backend.Write, 1)); return err },
+		"PostDatagrams": func() error {
+			_, err := e.ud.PostDatagrams(now, []backend.Datagram{{To: e.to, Data: []byte("x")}})
+			return err
+		},
 		"Expose": func() error {
 			_, _, err := e.table.Expose(9, e.region, backend.Range{Length: 1})
 			return err
@@ -112,7 +118,7 @@ func testCloseDevice(t testing.TB, mk Maker) {
 // testCloseQP: a queue pair that is closed reads no memory and reports nothing any more, and others are
 // none the worse.
 func testCloseQP(t testing.TB, mk Maker) {
-	w := newWorld(t, mk, Faults{}, shape{qps: 3})
+	w := newWorld(t, mk, Faults{}, shape{qps: 3, cqs: 2})
 	tg := w.b.expose(0, 0, maxMessage)
 	for i := range uint32(100) {
 		x := tg.write(units.Bytes(i)*512, 512, i)
@@ -152,5 +158,27 @@ func testCloseQP(t testing.TB, mk Maker) {
 	w.b.check("write to a queue pair that is closed")
 	for _, c := range w.b.writes {
 		require.EqualValues(t, cookieUC+2, c.Cookie, fmt.Sprintf("a completion of a queue pair that is closed: %+v", c))
+	}
+
+	// What has completed and waits to be polled goes, too, also where sends have a queue of their own.
+	w.b.writes = nil
+	c := w.b.ucConfig(4, w.b.table)
+	c.SendCQ = w.b.cqs[1]
+	last, err := w.b.dev.NewQP(c)
+	require.NoError(t, err)
+	from := w.a.newUC(4, w.a.table)
+	require.NoError(t, last.Connect(from.Info()))
+	require.NoError(t, from.Connect(last.Info()))
+	w.a.qps = append(w.a.qps, from)
+	w.hold()
+	for range 10 {
+		w.a.post(3, tg.write(0, 100, 1))
+	}
+	w.settle()
+	require.NoError(t, last.Close())
+	w.listen(w.b.poll)
+	w.settle()
+	for _, c := range w.b.writes {
+		require.NotEqualValues(t, cookieUC+4, c.Cookie, "a completion of a queue pair that was closed before the poll")
 	}
 }

@@ -36,6 +36,8 @@
 //
 // Whether the i-th packet of an end is lost, late or doubled depends on the seed
 // alone. The same seed loses the same numbers, so give both sides different ones.
+// Time decides, too, what a full Queue and a channel that is down lose, and which
+// packets meet a burst where bursts have a length in time (Burst with a rate).
 //
 // # Damage
 //

@@ -323,3 +323,35 @@ func TestBurstsHaveALengthInTime(t *testing.T) {
 	l = netsim.Loss{Drop: 0.1, Burst: 8}
 	require.Equal(t, l, burstInTime(l, 0, caps), "without a rate nothing says how long a packet takes")
 }
+
+// TestClosedQueuePairsLeaveNothing: what a closed queue pair had to be told is forgotten, and so is what the real device owed it: with
+// more of that than may be outstanding, the others of its completion queue go on.
+func TestClosedQueuePairsLeaveNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		net  sim.Config
+		link Config
+	}{
+		"to be told": {sim.Config{}, Config{Drop: 1}},          // they are sent at once
+		"owed":       {sim.Config{Rate: units.Mbit}, Config{}}, // it takes a while
+	} {
+		p := newVirtualPair(t, c.net, c.link, 8)
+		for range maxSignals + 10 {
+			q, err := p.a.dev.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: p.a.cq, RecvCQ: p.a.cq, Cookie: 1, MTU: testMTU, SendDepth: 8, RecvDepth: 8})
+			require.NoError(t, err)
+			require.NoError(t, q.Connect(p.b.uc.Info()))
+			for range 3 {
+				_, err = q.PostWrites(p.net.Now(), []backend.Write{{VA: p.b.va, RKey: p.b.rkey, LKey: p.a.mem.LKey(), Length: 8, Signaled: true}})
+				require.NoError(t, err)
+			}
+			_, err = p.a.cq.Poll(p.net.Now(), p.a.dst[:1])
+			require.NoError(t, err)
+			require.NoError(t, q.Close())
+			p.a.poll(t, p.net.Now())
+			require.Empty(t, p.a.got, name)
+		}
+		p.write(1, 8)
+		p.run()
+		require.Equal(t, []uint64{0}, p.a.sent(), name)
+		require.EqualValues(t, 7, p.a.got[0].Cookie, name)
+	}
+}

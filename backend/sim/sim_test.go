@@ -280,3 +280,41 @@ func TestCloseGivesUpWhatIsPosted(t *testing.T) {
 	_, err := p.a.dev.NewCQ(backend.CQConfig{Entries: 1})
 	require.Equal(t, backend.ErrClosed, err)
 }
+
+// TestMemoryGoneBeforeItIsSent: a write whose memory has been deregistered since is given up, which its completion says.
+func TestMemoryGoneBeforeItIsSent(t *testing.T) {
+	p := newPair(t, Config{Rate: units.Gbit})
+	rkey, va := p.b.expose(t, 0)
+	p.post(p.a, backend.Write{WRID: 5, VA: va, RKey: rkey, LKey: p.a.mem.LKey(), Length: 100})
+	require.NoError(t, p.a.mem.Close())
+	p.run()
+	require.Equal(t, []backend.Completion{{WRID: 5, Cookie: 7, Len: 100, Kind: backend.KindSent, Status: backend.StatusError}}, p.a.got)
+	require.Empty(t, p.b.got)
+	require.True(t, p.net.world.Idle())
+}
+
+// TestOnlyThePeerIsHeard: a queue pair takes writes from the one that it was connected to.
+func TestOnlyThePeerIsHeard(t *testing.T) {
+	p := newPair(t, Config{})
+	rkey, va := p.b.expose(t, 0)
+	other, err := p.a.dev.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: p.a.cq, RecvCQ: p.a.cq, MTU: testMTU, SendDepth: 1})
+	require.NoError(t, err)
+	require.NoError(t, other.Connect(p.b.uc.Info()))
+	_, err = other.PostWrites(p.net.Now(), []backend.Write{{VA: va, RKey: rkey, LKey: p.a.mem.LKey(), Length: 1}})
+	require.NoError(t, err)
+	p.run()
+	require.Empty(t, p.b.got)
+	require.Equal(t, uint64(1), p.b.dev.Stats().Drops[backend.DropSource])
+}
+
+// TestCloseForgetsWhatWaits: datagrams that wait to be polled go with their queue pair.
+func TestCloseForgetsWhatWaits(t *testing.T) {
+	p := newPair(t, Config{})
+	p.send(p.a, "one")
+	p.send(p.a, "two")
+	p.net.Advance(p.net.Next())
+	require.NoError(t, p.b.ud.Close())
+	p.run()
+	require.Empty(t, p.b.got)
+	require.True(t, p.net.world.Idle())
+}

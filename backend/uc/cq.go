@@ -28,7 +28,7 @@ type cq struct {
 	rings  atomic.Pointer[[]*ring]
 	uds    atomic.Pointer[[]*queuePair]
 	mu     sync.Mutex
-	closed bool // +checklocks:mu
+	closed atomic.Bool // set while mu is held
 
 	// The fields below belong to the goroutine that polls.
 	wcs      [pollBatch]verbs.WC
@@ -78,7 +78,7 @@ func (c *cq) addRing(sends bool, n int) (*ring, error) {
 func (c *cq) reserve(sends bool, n int) (*ring, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed.Load() {
 		return nil, backend.ErrClosed
 	}
 	for _, r := range *c.rings.Load() {
@@ -96,6 +96,9 @@ func (c *cq) reserve(sends bool, n int) (*ring, error) {
 
 // Poll takes completions from all rings, beginning with another one each time.
 func (c *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
+	if c.closed.Load() {
+		return 0, backend.ErrClosed
+	}
 	c.recycle()
 	c.d.check(now)
 	c.mendAll()
@@ -230,7 +233,7 @@ func (c *cq) Next() units.Instant {
 	if c.d.health.get() != nil {
 		return units.Never
 	}
-	if len(c.owing) > 0 {
+	if len(c.owing) > 0 || slices.ContainsFunc(*c.uds.Load(), func(q *queuePair) bool { return q.dg.broken.Load() }) {
 		return 0
 	}
 	return units.Instant(c.d.health.next.Load())
@@ -240,7 +243,7 @@ func (c *cq) Next() units.Instant {
 func (c *cq) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed.Load() {
 		return nil
 	}
 	for _, r := range *c.rings.Load() {
@@ -248,6 +251,6 @@ func (c *cq) Close() error {
 			return operr.Wrap("close completion queue", c.d.name(), err)
 		}
 	}
-	c.closed = true
+	c.closed.Store(true)
 	return c.waker.ch.Close()
 }

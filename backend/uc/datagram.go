@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/bits"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
@@ -24,8 +25,10 @@ type datagrams struct {
 	sendMR, recvMR *verbs.MR
 	mask           uint64 // from a count of sends to the number of a send slot
 	posted         uint64 // how many sends have been posted; the posting goroutine's
-	// broken: a send failed, and the queue pair is in its error state.
+	// broken: a send or a receive failed, and the queue pair is in its error state.
 	broken atomic.Bool
+	// state keeps posts from meeting the queue pair on its way from RESET to RTS.
+	state sync.Mutex
 	// round counts how often the queue pair was mended. It tells completions of receives that were posted before the last time
 	// from those that were posted since. It belongs to the goroutine that polls.
 	round uint32
@@ -85,16 +88,20 @@ func (g *datagrams) receive(qp *verbs.QP, slot uint32) error {
 	return err
 }
 
-// mend brings a queue pair back that a failed send has taken to its error state: one peer that can't
-// be reached must not silence the others. Datagrams in flight are lost, as datagrams may be. The
+// mend brings a queue pair back that a failed send or receive has taken to its error state: one peer that can't
+// be reached, or that sends what is longer than a receive, must not silence the others. Datagrams in flight are lost, as datagrams may be. The
 // poller of the receiving CQ does it, because the receives are its own.
 func (q *queuePair) mend() error {
+	q.dg.state.Lock()
+	defer q.dg.state.Unlock()
 	if err := q.qp.Modify(&verbs.QPAttr{State: verbs.Reset}, verbs.MaskState); err != nil {
 		return err
 	}
 	q.dg.round++
 	q.dg.broken.Store(false)
-	q.d.log.Warn("control queue pair was reset after a send had failed", "qp", q.qp.Num())
+	if r := q.dg.round; r&(r-1) == 0 { // in ever fewer, since a peer can bring it about by a packet
+		q.d.log.Warn("control queue pair was reset after a request had failed", "qp", q.qp.Num(), "times", r)
+	}
 	return q.activate()
 }
 
@@ -131,6 +138,8 @@ func (q *queuePair) PostDatagrams(_ units.Instant, d []backend.Datagram) (int, e
 	if g == nil {
 		return 0, operr.New("post datagrams", q.d.name(), "not a UD queue pair")
 	}
+	g.state.Lock()
+	defer g.state.Unlock()
 	if g.broken.Load() {
 		return 0, nil // until the poller has mended it
 	}
@@ -169,8 +178,12 @@ func (g *datagrams) send(qp *verbs.QP, to *address, data []byte) error {
 
 // datagram reports a datagram received.
 func (c *cq) datagram(q *queuePair, wc *verbs.WC, out *backend.Completion) int {
-	if wc.Status != verbs.WCSuccess || uint32(wc.WRID>>32) != q.dg.round {
-		return 0 // it was flushed, or is from before the queue pair was mended, and mending has posted its receive again
+	if uint32(wc.WRID>>32) != q.dg.round {
+		return 0 // from before the queue pair was mended, and mending has posted its receive again
+	}
+	if wc.Status != verbs.WCSuccess {
+		q.dg.broken.Store(true) // a queue pair that sends nothing would not learn of it otherwise
+		return 0
 	}
 	n := int(wc.ByteLen) - grhSize
 	c.dgrams = append(c.dgrams, dgram{q: q, slot: uint32(wc.WRID), n: n})

@@ -189,7 +189,7 @@ func (q *queuePair) create(c backend.QPConfig) error {
 		err = q.init(c.Table != nil)
 	}
 	if err != nil {
-		q.d.qps.set(q.qp.Num(), nil)
+		q.d.qps.remove(q.qp.Num(), q)
 		err = errors.Join(err, q.qp.Close())
 		q.d.intake.queuePairs.Add(-1)
 		return err
@@ -340,7 +340,7 @@ func (q *queuePair) Close() error {
 	}
 	q.closing.Do(func() {
 		q.d.intake.queuePairs.Add(-1)
-		q.d.qps.set(q.qp.Num(), nil)
+		q.d.qps.remove(q.qp.Num(), q)
 		if q.talk != nil {
 			q.table.recalls.leave(q)
 		}

@@ -86,7 +86,7 @@ func (r *recalls) enter(q *queuePair) {
 	defer q.talk.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	q.talk.asked = r.made
+	q.talk.skipped = r.made
 	q.talk.answered.Store(r.made)
 	r.qps = append(slices.Clone(r.qps), q)
 }
@@ -133,10 +133,31 @@ type talk struct {
 	signs atomic.Uint64
 
 	// mu keeps a write from being posted between the look at gone and the answer that says that it won't be.
-	mu    sync.Mutex
-	asked uint64   // the last recall that the peer was asked; +checklocks:mu
-	owed  int      // answers to post; +checklocks:mu
-	gone  goneKeys // +checklocks:mu
+	mu sync.Mutex
+	// asks counts the recalls that the peer was asked for, and answers its answers to them. From ask number since on, recalls have a
+	// number that is higher by skipped: those were made before the queue pair was connected, or were too many to ask for.
+	asks, answers, since, skipped uint64   // +checklocks:mu
+	owed                          int      // answers to post; +checklocks:mu
+	gone                          goneKeys // +checklocks:mu
+}
+
+// asked is the last recall that the peer was asked for; mu is held.
+func (t *talk) asked() uint64 { return t.asks + t.skipped }
+
+// onAsked records that the peer is being asked for a recall; mu is held.
+func (t *talk) onAsked(number uint64) {
+	t.asks++
+	if skipped := number - t.asks; skipped != t.skipped {
+		t.skipped, t.since = skipped, t.asks
+	}
+}
+
+// onAnswer records an answer, which is to the first question that has none; mu is held.
+func (t *talk) onAnswer() {
+	t.answers = min(t.answers+1, t.asks)
+	if t.answers >= t.since {
+		t.answered.Store(t.answers + t.skipped)
+	}
 }
 
 // speak posts answers and recalls while there is room, and reports whether an answer is left.
@@ -145,17 +166,18 @@ func (q *queuePair) speak() (owes bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for t.flying.Load() < talkDepth && q.usable() == nil {
-		imm, number, ok := uint32(answer), t.asked, true
+		imm, number, ok := uint32(answer), uint64(0), true
 		if t.owed == 0 {
-			imm, number, ok = q.table.recalls.after(t.asked)
+			imm, number, ok = q.table.recalls.after(t.asked())
 		}
 		if !ok || !q.say(imm) {
 			break
 		}
 		if imm == answer {
 			t.owed--
+		} else {
+			t.onAsked(number)
 		}
-		t.asked = number
 	}
 	return t.owed > 0 && q.usable() == nil
 }
@@ -173,7 +195,7 @@ func (q *queuePair) onMessage(imm uint32) (owes bool) {
 	t := q.talk
 	t.mu.Lock()
 	if imm == answer {
-		t.answered.Store(min(t.answered.Load()+1, t.asked))
+		t.onAnswer()
 	} else {
 		t.gone.add(imm)
 		t.owed++

@@ -62,3 +62,50 @@ func TestRecallsNumbered(t *testing.T) {
 	all, _ := r.heeded(last)
 	require.True(t, all, "what was recalled before it was connected is no affair of its")
 }
+
+// TestAnswersToSkippedRecalls: a peer that had too much to be asked is asked for the last recalls alone. Its answers are to those, and
+// more answers than it was asked for are none.
+func TestAnswersToSkippedRecalls(t *testing.T) {
+	var r recalls
+	q := &queuePair{d: new(Device), talk: new(talk)}
+	r.add(1)
+	r.enter(q)
+	ask := func(most int) (asked int) {
+		for ; asked < most; asked++ {
+			_, number, ok := r.after(q.talk.asked())
+			if !ok {
+				break
+			}
+			q.talk.onAsked(number)
+		}
+		return asked
+	}
+	answer := func(n int) {
+		for range n {
+			q.talk.onAnswer()
+		}
+	}
+	heeded := func(number uint64) bool { all, _ := r.heeded(number); return all }
+	for range 3 {
+		first := r.add(2)
+		require.Equal(t, 1, ask(1))
+		for range keptRecalls + 10 {
+			r.add(3)
+		}
+		last := r.made
+		asked := ask(1 << 20)
+		require.Equal(t, keptRecalls, asked)
+		answer(1)
+		require.False(t, heeded(last-keptRecalls+1), "the answer is to the one before those that were skipped")
+		answer(asked - 1)
+		require.True(t, heeded(first))
+		require.True(t, heeded(last-1))
+		require.False(t, heeded(last))
+		answer(1)
+		require.True(t, heeded(last))
+		answer(5)
+		require.False(t, heeded(r.add(4)), "answers that nobody asked for")
+		ask(1)
+		answer(1)
+	}
+}

@@ -70,16 +70,17 @@ func (r *region) Close() error {
 		return backend.ErrBusy
 	}
 	d := r.d
-	d.mu.Lock()
-	d.regions.Set(r.index, nil)
-	d.mu.Unlock()
 	var errs []error
 	for _, t := range r.closeUsers() {
 		errs = append(errs, t.forget(r))
 	}
 	errs = append(errs, r.mr.Close())
+	// Its number is another region's from here on, which no table may take for this one.
+	d.mu.Lock()
+	d.regions.Set(r.index, nil)
+	d.mu.Unlock()
 	if err := errors.Join(errs...); err != nil {
-		return operr.Wrap("register memory", d.name(), err)
+		return operr.Wrap("close memory region", d.name(), err)
 	}
 	return nil
 }

@@ -29,8 +29,12 @@ func TestQPNTable(t *testing.T) {
 	require.Same(t, b, table.lookup(1<<24-1))
 	require.Nil(t, table.lookup(0x12))
 	require.Nil(t, table.lookup(0x800000))
-	table.set(0x11, nil)
+	table.set(0x11, b) // the kernel has destroyed a and made b
+	table.remove(0x11, a)
+	require.Same(t, b, table.lookup(0x11))
+	table.remove(0x11, b)
 	require.Nil(t, table.lookup(0x11))
+	table.remove(0x900000, b) // it was never entered
 }
 
 func TestRegionOf(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/backendtest"
+	"github.com/sdr-rdma/go-sdr/backend/rc"
 	"github.com/sdr-rdma/go-sdr/backend/uc"
 	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/internal/verbstest"
@@ -158,7 +160,11 @@ func TestEachCallFails(t *testing.T) {
 		// optional are calls that need not succeed. Modify compares the path MTU with the port's, when the port can be queried; the backend
 		// tries a root key when it is opened, and does without.
 		optional int
-	}{{"connection", life, 1}, {"backend", backendLife, 16}} {
+	}{
+		{"connection", life, 1},
+		{"backend", func() error { return backendLife(uc.Open, false) }, 16},
+		{"reliable backend, key per message", func() error { return backendLife(rc.Open, true) }, 2},
+	} {
 		t.Run(l.name, func(t *testing.T) {
 			require.NoError(t, l.run())
 			keepsMemory(t, -1, func() { _ = l.run() })
@@ -301,9 +307,9 @@ func life() (err error) {
 	return nil
 }
 
-// backendLife opens the backend, makes one of each object, and exposes a message.
-func backendLife() (err error) {
-	d, err := uc.Open(uc.Config{Device: faulty, Logger: slog.New(slog.DiscardHandler)})
+// backendLife opens the backend, makes one of each object, exposes a message, sends from and to each queue pair, and closes all.
+func backendLife(open func(uc.Config) (*uc.Device, error), keyPerMessage bool) (err error) {
+	d, err := open(uc.Config{Device: faulty, KeyPerMessage: keyPerMessage, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -329,21 +335,53 @@ func backendLife() (err error) {
 	if err != nil {
 		return err
 	}
-	qp, err := d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: cq, RecvCQ: cq, Table: table, MTU: 1024, SendDepth: 16, RecvDepth: 16})
+	config := backend.QPConfig{Type: backend.UC, SendCQ: cq, RecvCQ: cq, Table: table, MTU: 1024, SendDepth: 16, RecvDepth: 16}
+	qp, err := d.NewQP(config)
 	if err != nil {
 		return err
 	}
-	if err := qp.Connect(qp.Info()); err != nil {
+	config.Table = nil
+	sender, err := d.NewQP(config)
+	if err != nil {
 		return err
 	}
-	if _, _, err := table.Expose(0, region, backend.Range{Length: 1000}); err != nil {
+	config.Type = backend.UD
+	ud, err := d.NewQP(config)
+	if err != nil {
 		return err
 	}
-	if err := qp.Close(); err != nil {
-		return closeError{err}
+	if err := qp.Connect(sender.Info()); err != nil {
+		return err
 	}
-	if err := table.Close(); err != nil {
-		return closeError{err}
+	if err := sender.Connect(qp.Info()); err != nil {
+		return err
+	}
+	to, err := d.OpenAddress(ud.Info())
+	if err != nil {
+		return err
+	}
+	rkey, va, err := table.Expose(0, region, backend.Range{Length: 1000})
+	if err != nil {
+		return err
+	}
+	if _, err := sender.PostWrites(d.Now(), []backend.Write{{VA: va, RKey: rkey, LKey: region.LKey(), Length: 10}}); err != nil {
+		return err
+	}
+	if _, err := ud.PostDatagrams(d.Now(), []backend.Datagram{{To: to, Data: mem[:10]}}); err != nil {
+		return err
+	}
+	for got, c := 0, make([]backend.Completion, 2); got < 2; {
+		n, err := cq.Poll(d.Now(), c)
+		if err != nil {
+			return err
+		}
+		got += n
+	}
+	table.StartRevoke(0)
+	for _, c := range []io.Closer{ud, sender, qp, table, region, cq} {
+		if err := c.Close(); err != nil {
+			return closeError{err}
+		}
 	}
 	return nil
 }

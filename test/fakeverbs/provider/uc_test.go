@@ -259,3 +259,116 @@ func TestAddressIsResolvedAnew(t *testing.T) {
 		require.NoError(t, d.CloseAddress(third))
 	}
 }
+
+// TestControlMends: a datagram that is longer than a receive takes a control queue pair to its error state, and anybody can send one. It
+// is mended by who polls, also when nothing is ever sent from it; and while it is, posts take nothing, or go well.
+func TestControlMends(t *testing.T) {
+	t.Run("mlx5", func(t *testing.T) { controlMends(t, devA, devB) })
+	t.Run("rxe", func(t *testing.T) { controlMends(t, rxeA, rxeB) })
+}
+
+func controlMends(t *testing.T, nameA, nameB string) {
+	control := func(d *uc.Device, mtu units.Bytes) (backend.CQ, backend.QP) {
+		cq, err := d.NewCQ(backend.CQConfig{Entries: 256, Workers: 1})
+		require.NoError(t, err)
+		ud, err := d.NewQP(backend.QPConfig{Type: backend.UD, SendCQ: cq, RecvCQ: cq, MTU: mtu, SendDepth: 16, RecvDepth: 16})
+		require.NoError(t, err)
+		return cq, ud
+	}
+	a, b := openUC(t, nameA, false), openUC(t, nameB, false)
+	cqA, udA := control(a, 4096)
+	cqB, udB := control(b, 1024)
+	toB, err := a.OpenAddress(udB.Info())
+	require.NoError(t, err)
+	toA, err := b.OpenAddress(udA.Info())
+	require.NoError(t, err)
+	post := func(d *uc.Device, ud backend.QP, to backend.AddressHandle, size int) {
+		_, err := ud.PostDatagrams(d.Now(), []backend.Datagram{{To: to, Data: make([]byte, size)}})
+		require.NoError(t, err)
+	}
+	var c [16]backend.Completion
+	arrives := func() bool { // at b, which sleeps when it has nothing to do
+		post(a, udA, toB, 100)
+		_, err := cqA.Poll(a.Now(), c[:])
+		require.NoError(t, err)
+		if d := min(units.Millisecond, cqB.Next().Sub(b.Now())); d > 0 {
+			require.NoError(t, cqB.Wait(d))
+		}
+		n, err := cqB.Poll(b.Now(), c[:])
+		require.NoError(t, err)
+		return n > 0
+	}
+	await := func(want bool, what string) {
+		for end := time.Now().Add(waitLimit); arrives() != want; {
+			require.True(t, time.Now().Before(end), what)
+		}
+	}
+	await(true, "a datagram arrives")
+	post(a, udA, toB, 2000)
+	await(false, "a datagram that is too long breaks the queue pair")
+	await(true, "a queue pair that sends nothing is mended")
+
+	stop, done := make(chan struct{}), make(chan error)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			if _, err := udB.PostDatagrams(b.Now(), []backend.Datagram{{To: toA, Data: make([]byte, 10)}}); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	for range 50 {
+		post(a, udA, toB, 2000)
+		for range 20 {
+			arrives()
+		}
+	}
+	close(stop)
+	require.NoError(t, <-done)
+}
+
+// TestRegionsOfOneNumber: while a region is being closed, which is a call to the kernel for each table that has sent from it, another one
+// is registered. It isn't taken for the one that goes.
+func TestRegionsOfOneNumber(t *testing.T) {
+	const tables, length = 8, 64
+	a, b := newWires(t, devA), newWires(t, devB)
+	require.NoError(t, b.qp.Connect(a.qp.Info()))
+	rkey, va, err := b.table.Expose(0, b.region, backend.Range{Length: length})
+	require.NoError(t, err)
+	var qps []backend.QP // of tables of their own
+	for range tables {
+		table, err := a.d.NewTable(backend.TableConfig{Slots: 1, Generations: 1, MaxMessage: 1 << 16})
+		require.NoError(t, err)
+		qp, err := a.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: a.cq, RecvCQ: a.cq, Table: table, MTU: tableMTU, SendDepth: 16, RecvDepth: 16})
+		require.NoError(t, err)
+		require.NoError(t, qp.Connect(b.qp.Info()))
+		qps = append(qps, qp)
+	}
+	send := func(qp backend.QP, r backend.Region) {
+		n, err := qp.PostWrites(a.d.Now(), []backend.Write{{Signaled: true, VA: va, RKey: rkey, LKey: r.LKey(), Length: length}})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		c := a.next(t)
+		require.Equal(t, backend.StatusOK, c.Status)
+	}
+	for range 20 {
+		old, err := a.d.Register(make([]byte, length), 0)
+		require.NoError(t, err)
+		for _, qp := range qps {
+			send(qp, old)
+		}
+		closed := make(chan error)
+		go func() { closed <- old.Close() }()
+		young, err := a.d.Register(make([]byte, length), 0)
+		require.NoError(t, err)
+		send(qps[tables-1], young)
+		require.NoError(t, <-closed)
+		require.NoError(t, young.Close())
+	}
+}

@@ -63,6 +63,13 @@ func TestCompletionsInOrder(t *testing.T) {
 			}
 			d.q.Publish()
 			require.Equal(t, d.q.next&0xffffff, be.Uint32(d.q.record.mem[consumed:]))
+			if tag%3 == 0 {
+				d.q.EventFetched()
+			}
+			d.q.Arm(tag%2 == 1) // the index must not run into the bits of what is asked for
+			word := d.q.events.Load()%4<<28 | tag%2<<24 | d.q.next&0xffffff
+			require.Equal(t, word, be.Uint32(d.q.record.mem[armed:]), "seed %d", seed)
+			require.Equal(t, uint64(word)<<32, be.Uint64(d.q.page.mem[cqRegister:]), "seed %d", seed)
 		}
 	}
 }
@@ -174,6 +181,19 @@ func TestEveryCounter(t *testing.T) {
 		}
 		require.Equal(t, id-1, first(q.Complete(last)))
 		require.True(t, q.HasRoom(4*blocks))
+	}
+}
+
+// TestFenceBehindKeyChange: the request behind one that changes a key waits for that, and no other does.
+func TestFenceBehindKeyChange(t *testing.T) {
+	mem := make([]byte, 8*BlockSize+8)
+	q := NewSendQueue(mem[:8*BlockSize], 8, NewRecord(mem[8*BlockSize:]), NewPage(make([]byte, pageSize)), 0)
+	for i, r := range []struct{ opcode, flags, want uint8 }{
+		{OpWrite, Signaled, Signaled}, {OpUMR, 0, 0}, {OpWrite, Signaled, Signaled | smallFence}, {OpWrite, 0, 0}, {OpUMR, 0, 0}, {OpRead, Fence, Fence},
+	} {
+		w := q.Begin()
+		w.End(0, r.opcode, r.flags, 0)
+		require.EqualValues(t, r.want, be.Uint32(mem[i*BlockSize+8:]), "request %d", i)
 	}
 }
 

@@ -220,6 +220,7 @@ func TestStrangeQueueIsRefused(t *testing.T) {
 		"no power of two": func() { kernel.IndexMask = 2 },
 		"small elements":  func() { kernel.Log2ElemSize = 6 },
 		"huge elements":   func() { kernel.Log2ElemSize = 40 },
+		"of no bytes":     func() { kernel.Log2ElemSize = 62 }, // all together, modulo 2^64
 	} {
 		kernel.IndexMask, kernel.Log2ElemSize = 3, 8
 		change()
