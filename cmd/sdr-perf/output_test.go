@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -36,6 +37,20 @@ func TestNothingMeasured(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, "what the last run measured", string(b), file)
 		}
+	}
+}
+
+// TestFullDisk: what can't be printed is no success, and no mistake in the call.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, args := range [][]string{{"--help"}, {"--version"}, {"version"}, {"devices"}, {"congestion"}, {"doctor"}, {"help", "compare"}, {"completion", "bash"}} {
+		c := exec.Command(os.Args[0], args...)
+		c.Env, c.Stdout = append(os.Environ(), asPerf+"=1"), full
+		var failed *exec.ExitError
+		require.ErrorAs(t, c.Run(), &failed, "%v", args)
+		require.Equal(t, exitFailure, failed.ExitCode(), "%v", args)
 	}
 }
 
