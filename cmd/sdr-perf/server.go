@@ -222,7 +222,7 @@ func (s *server) refuses(h *hello) error {
 	if err := s.own.differences(s.set, h.Plan); err != nil {
 		return err
 	}
-	return fitsMemory(h.Plan.memoryOf(h.Size))
+	return h.Plan.fitsMemory(h.Size)
 }
 
 // open opens the device where c came to. While nobody is served another visitor may have come to another
