@@ -26,6 +26,7 @@ import (
 	"os/signal"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -40,6 +41,9 @@ var (
 	architectures = []string{"amd64", "arm64"}
 	documents     = []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md"}
 )
+
+// home is where the files are that an archive doesn't have.
+const home = "https://github.com/sdr-rdma/go-sdr"
 
 const usage = `Builds what a release consists of, from the commit that is checked out: static binaries for amd64 and arm64 with
 completions and manual pages, in an archive for each, and SHA256SUMS.
@@ -95,10 +99,16 @@ func run(ctx context.Context, source, out string) error {
 	if err != nil {
 		return err
 	}
+	commit, err := output(ctx, source, nil, "git", "rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
 	for _, name := range documents {
-		if shared[name], err = os.ReadFile(filepath.Join(source, name)); err != nil {
+		b, err := os.ReadFile(filepath.Join(source, name))
+		if err != nil {
 			return err
 		}
+		shared[name] = withLinks(b, string(bytes.TrimSpace(commit)))
 	}
 	var sums strings.Builder
 	for _, arch := range architectures {
@@ -180,6 +190,24 @@ func compile(ctx context.Context, source, to, arch, program string) error {
 	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off", "GOFLAGS=-trimpath", "GOWORK=off"} // empty would be what go env -w set
 	_, err := output(ctx, source, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", to, "./cmd/"+program)
 	return err
+}
+
+// link is a link of Markdown to a file beside it: the mark of a picture, the text, the file and the place in it.
+var link = regexp.MustCompile(`(!?)(\[[^\]]*\]\()([^)#:\s]+)(#[^)]*)?\)`)
+
+// withLinks leads the links of a document that an archive has to what it doesn't have, as it is in the commit.
+func withLinks(text []byte, commit string) []byte {
+	return link.ReplaceAllFunc(text, func(all []byte) []byte {
+		part := link.FindSubmatch(all)
+		if slices.Contains(documents, string(part[3])) {
+			return all
+		}
+		kind := "blob"
+		if len(part[1]) > 0 {
+			kind = "raw"
+		}
+		return fmt.Appendf(nil, "%s%s%s/%s/%s/%s%s)", part[1], part[2], home, kind, commit, part[3], part[4])
+	})
 }
 
 // build compiles all programs for one architecture into files.

@@ -51,7 +51,7 @@ func fixture(t *testing.T) string {
 		write("cmd/"+p+"/main.go", program)
 	}
 	for _, d := range documents {
-		write(d, d+"\n")
+		write(d, d+", and more in [docs](docs/README.md)\n")
 	}
 	env := []string{
 		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000",
@@ -97,7 +97,30 @@ func TestReproducible(t *testing.T) {
 	require.Equal(t, time.Unix(1_700_000_000, 0), binary.header.ModTime)
 	require.NotContains(t, string(binary.content), outs[0][:strings.LastIndex(outs[0], "/")], "a path of the host")
 	require.Contains(t, string(binary.content), "vcs.revision=", "it says which commit it is of")
+	require.Contains(t, string(files[name+"/README.md"].content), "(https://github.com/sdr-rdma/go-sdr/blob/")
 	require.Equal(t, "prog 1.2.3\n", string(files[name+"/share/man/man1/sdr-perf.1"].content))
+}
+
+// TestLinksLeadSomewhere: what the archive doesn't have is linked to where it is.
+func TestLinksLeadSomewhere(t *testing.T) {
+	const there = "https://github.com/sdr-rdma/go-sdr"
+	for text, want := range map[string]string{
+		"[a](docs/x.md)":                    "[a](" + there + "/blob/c0/docs/x.md)",
+		"[a\nb](docs/x.md#part), [c](docs)": "[a\nb](" + there + "/blob/c0/docs/x.md#part), [c](" + there + "/blob/c0/docs)",
+		"![p](docs/p.svg)":                  "![p](" + there + "/raw/c0/docs/p.svg)",
+		"[b](SECURITY.md)":                  "[b](SECURITY.md)",
+		"[c](https://example.org/x#y)":      "[c](https://example.org/x#y)",
+		"[d](#here) and f(x)":               "[d](#here) and f(x)",
+	} {
+		require.Equal(t, want, string(withLinks([]byte(text), "c0")))
+	}
+	for _, name := range documents {
+		b, err := os.ReadFile(filepath.Join("..", name))
+		require.NoError(t, err)
+		for _, l := range link.FindAllSubmatch(withLinks(b, "c0"), -1) {
+			require.Contains(t, documents, string(l[3]), name)
+		}
+	}
 }
 
 // TestChangesAreRefused: what isn't committed can't be built by others, so that it is no release.

@@ -62,7 +62,7 @@ func (s *sender) sendAnswer(x *answer, p *peer, b []byte, tos int32) bool {
 	case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
 		s.drops[backend.DropQueueFull].Add(1)
 	default:
-		s.lose(1, errno)
+		s.lose(messageInfo{packets: 1}, errno)
 	}
 	return false
 }

@@ -43,6 +43,7 @@ type Device struct {
 	qps     qpnTable
 	regions tables.Table[region] // by lkey>>lkeyTagBits; changed while mu is held
 	peers   tables.Table[peer]   // by address handle; changed while mu is held
+	sources sources              // changed while mu is held
 	wire    wireCounters
 	warned  [numWarnings][maxErrno]atomic.Bool
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/operr"
@@ -13,8 +14,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// peer is a remote queue pair, as seen from one send socket. It doesn't change.
+// peer is a remote queue pair, as seen from one send socket. It doesn't change, but for its place among sources.
 type peer struct {
+	next    atomic.Pointer[peer] // in its chain of sources
 	ip      ipKey
 	addr    netip.Addr
 	port    uint16
@@ -141,6 +143,7 @@ func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
 		return 0, operr.New("connect", "userroce", "all %d address handles are in use", maxHandles)
 	}
 	d.peers.Set(h, p)
+	d.addSource(p)
 	return backend.AddressHandle(h), nil
 }
 
@@ -151,9 +154,45 @@ func (d *Device) handle(h backend.AddressHandle) *peer { return d.peers.Get(uint
 func (d *Device) CloseAddress(h backend.AddressHandle) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.handle(h) == nil {
+	p := d.handle(h)
+	if p == nil {
 		return operr.New("close address", "userroce", "no such handle")
 	}
 	d.peers.Set(uint32(h), nil)
+	d.removeSource(p)
 	return nil
+}
+
+// sources finds the peers of address handles by where their datagrams come from, so that a packet with a wrong ICRC, which anybody can
+// send, isn't held against all there are. It is read without a lock, and changed while Device.mu is held.
+type sources [1 << sourceBits]atomic.Pointer[peer]
+
+const sourceBits = 10
+
+// source is the chain that peers with an address and a queue pair number are in, among others; where the address says nothing, with a number.
+func (d *Device) source(ip ipKey, qpn uint32) *atomic.Pointer[peer] {
+	hash := qpn
+	if !d.cfg.AllowAnySource {
+		hash = hash*0x85ebca6b + uint32(ip.lo)
+	}
+	return &d.sources[hash*0x9e3779b1>>(32-sourceBits)]
+}
+
+// addSource adds p to the sources, if it is a peer that a wrong ICRC may be excused. d.mu is held.
+func (d *Device) addSource(p *peer) {
+	if d.cfg.AllowAnySource || p.foreign && !d.ipv6 {
+		first := d.source(p.ip, p.qpn)
+		p.next.Store(first.Load())
+		first.Store(p)
+	}
+}
+
+// removeSource takes p out, if it is in. A reader that has come to p still gets to those behind it. d.mu is held.
+func (d *Device) removeSource(p *peer) {
+	for at := d.source(p.ip, p.qpn); at.Load() != nil; at = &at.Load().next {
+		if at.Load() == p {
+			at.Store(p.next.Load())
+			return
+		}
+	}
 }

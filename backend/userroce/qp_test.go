@@ -251,3 +251,50 @@ func TestForeignDatagram(t *testing.T) {
 	b.nothing(3)
 	require.Equal(t, map[string]uint64{"icrc": 1}, drops(b.d))
 }
+
+// TestSourcesAgainstHandles: a packet with a wrong ICRC is held against those peers that it claims to be from, whatever handles come and
+// go, and against few others.
+func TestSourcesAgainstHandles(t *testing.T) {
+	for _, anySource := range []bool{false, true} {
+		c := testConfig(t, false)
+		c.AllowAnySource = anySource
+		d := openTest(t, c)
+		seed := rand.Uint64()
+		rng := rand.New(rand.NewPCG(seed, 0))
+		open := map[backend.AddressHandle]backend.QPInfo{}
+		for range 4000 {
+			if rng.IntN(3) == 0 {
+				for h := range open {
+					require.NoError(t, d.CloseAddress(h))
+					delete(open, h)
+					break
+				}
+				continue
+			}
+			i := backend.QPInfo{Addr: netip.AddrFrom4([4]byte{127, 1, byte(rng.IntN(8)), byte(1 + rng.IntN(8))}), QPN: 0x10000*rng.Uint32N(4) + 2 + rng.Uint32N(8)}
+			if rng.IntN(4) == 0 {
+				i.Flags = backend.FlagICRCZeroID
+			}
+			h, err := d.OpenAddress(i)
+			require.NoError(t, err)
+			open[h] = i
+		}
+		longest := 0
+		for _, i := range open {
+			want, got, passed := 0, 0, 0
+			for _, o := range open {
+				if o.QPN == i.QPN && (anySource || o.Addr == i.Addr && o.Flags == 0) {
+					want++
+				}
+			}
+			for p := d.source(keyOf(i.Addr), i.QPN).Load(); p != nil; p = p.next.Load() {
+				if passed++; p.qpn == i.QPN && (anySource || p.addr == i.Addr) {
+					got++
+				}
+			}
+			require.Equal(t, want, got, "seed %d", seed)
+			longest = max(longest, passed-got)
+		}
+		require.Less(t, longest, len(open)/4, "others that are looked at, of %d; seed %d", len(open), seed)
+	}
+}

@@ -202,7 +202,7 @@ func (r *receiver) acceptICRC(b []byte, diff uint32) bool {
 		return false
 	}
 	src := uint32(roce.DETH(b[roce.BTHSize:]).SrcQP())
-	for _, p := range r.d.peers.All() {
+	for p := r.d.source(r.flows.current.from.ip, src).Load(); p != nil; p = p.next.Load() {
 		if p.qpn == src && r.excuses(p, b, diff) {
 			return true
 		}

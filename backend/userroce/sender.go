@@ -223,21 +223,22 @@ func (s *sender) flush() (packets int, o outcome) {
 				return packets, sentRefused
 			}
 		}
-		s.lose(b.info[done].packets, errno)
+		s.lose(b.info[done], errno)
 		packets += int(b.info[done].packets)
 		done++
 	}
 	return packets, sentAll
 }
 
-// lose counts packets that the network refuses.
-func (s *sender) lose(packets uint32, errno syscall.Errno) {
+// lose counts packets that the network refuses. They count as sent, because what is sent and not received is what got lost. s.mu is held.
+func (s *sender) lose(m messageInfo, errno syscall.Errno) {
+	s.traffic.add(uint64(m.packets), uint64(m.bytes), 0)
 	if errno == unix.EMSGSIZE {
-		s.d.wire.tooLarge.Add(uint64(packets))
+		s.d.wire.tooLarge.Add(uint64(m.packets))
 		s.d.warnOnce(warnTooLarge, errno)
 		return
 	}
-	s.d.wire.networkErrors.Add(uint64(packets))
+	s.d.wire.networkErrors.Add(uint64(m.packets))
 	s.d.warnOnce(warnRefused, errno)
 }
 

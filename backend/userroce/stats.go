@@ -20,7 +20,7 @@ type WireStats struct {
 	// SendTrains and RecvTrains count system-call messages that carried more than one packet.
 	SendTrains, RecvTrains uint64
 	// NetworkErrors counts packets that the kernel refused to send (no route, a firewall, the link is
-	// down). To the SDK they are lost, as if the wire had lost them.
+	// down). They count as sent, and to the SDK they are lost, as if the wire had lost them.
 	NetworkErrors uint64
 	// TooLarge counts packets that no longer fit the interface, whose MTU was lowered. They are
 	// lost, too, until the MTU is raised again or the SDK gives up.

@@ -49,8 +49,9 @@ type perfPoint struct {
 	} `json:"chunks"`
 	UnitBytes units.Bytes `json:"unit_bytes"`
 	Packets   struct {
-		Sent       uint64 `json:"sent"`
-		LostUnseen uint64 `json:"lost_unseen"`
+		Sent        uint64 `json:"sent"`
+		DroppedReal uint64 `json:"dropped_real"`
+		LostUnseen  uint64 `json:"lost_unseen"`
 	} `json:"packets"`
 	Params struct {
 		Alpha *float64 `json:"alpha"`

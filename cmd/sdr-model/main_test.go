@@ -413,7 +413,7 @@ func TestPlanFrom(t *testing.T) {
 	require.Equal(t, []any{units.Millisecond, 1e-4, 1.0, units.MiB, 64 * units.KiB, units.Gbit},
 		[]any{o.RTTNs, o.PacketDrop, o.Burst, o.SizeBytes, o.ChunkBytes, o.RateBps}, "the command line wins")
 
-	overReal := strings.Replace(point, `"link":{`, `"packets":{"sent":20000,"lost_unseen":10},"link":null,"old":{`, 1)
+	overReal := strings.Replace(point, `"link":{`, `"packets":{"sent":20000,"dropped_real":4,"lost_unseen":6},"link":null,"old":{`, 1)
 	objects, err = plan(overReal, "--rtt", "1ms", "--rate", "1gbit")
 	require.NoError(t, err)
 	require.InDelta(t, 5e-4, objects[0].PacketDrop, 1e-12)

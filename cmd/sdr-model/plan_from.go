@@ -87,7 +87,7 @@ func (p perfPoint) measured() (l measuredLink, drop float64) {
 		return l, drop
 	}
 	if p.Packets.Sent > 0 {
-		drop = min(float64(p.Packets.LostUnseen)/float64(p.Packets.Sent), 1)
+		drop = min(float64(p.Packets.DroppedReal+p.Packets.LostUnseen)/float64(p.Packets.Sent), 1)
 	}
 	return l, drop
 }

@@ -64,7 +64,7 @@ func (c *client) measure(ctx context.Context) (err error) {
 		return usage.Wrap(err)
 	}
 	for _, t := range tasks {
-		if err := fitsMemory(t.params.memoryOf(t.size)); err != nil {
+		if err := t.params.fitsMemory(t.size); err != nil {
 			return usage.Wrap(err)
 		}
 	}

@@ -9,10 +9,11 @@ type counters struct {
 	Sent            uint64 `json:"sent"`
 	Received        uint64 `json:"received"`
 	DroppedEmulated uint64 `json:"dropped_emulated"`
-	DroppedReal     uint64 `json:"dropped_real"`
-	Late            uint64 `json:"late"`
-	Duplicate       uint64 `json:"duplicate"`
-	ICRC            uint64 `json:"icrc"`
+	// DroppedReal are of Received, those of strangers among them.
+	DroppedReal uint64 `json:"dropped_real"`
+	Late        uint64 `json:"late"`
+	Duplicate   uint64 `json:"duplicate"`
+	ICRC        uint64 `json:"icrc"`
 
 	// Of congestion notification, by mlx5's names.
 	NPMarked     uint64 `json:"np_ecn_marked_roce_packets"`
@@ -62,11 +63,15 @@ func (c counters) plus(o counters) counters {
 	return c
 }
 
-// unseen is how many packets got lost on their way: in the network or in the kernel's buffers.
-func (c *counters) unseen() uint64 {
-	seen := c.Received + c.DroppedEmulated
-	return c.Sent - min(c.Sent, seen)
+// lost is how many packets were sent, not lost by the emulated link, and did not reach the other end's messages. What strangers send to
+// the port of a device counts as received and as dropped, so that it makes no difference here.
+func (c *counters) lost() uint64 {
+	gone := c.Sent + c.DroppedReal
+	return gone - min(gone, c.Received+c.DroppedEmulated)
 }
+
+// dropped is how many of the lost ones a device dropped.
+func (c *counters) dropped() uint64 { return min(c.DroppedReal, c.lost()) }
 
 // count reads all counters of this end.
 func (pt *point) count() counters {
@@ -74,7 +79,7 @@ func (pt *point) count() counters {
 	d := &s.Device
 	c := counters{
 		Sent: d.PacketsSent, Received: d.PacketsReceived, Duplicate: s.Duplicates,
-		Late: s.Late + d.Drops[backend.DropLate], ICRC: d.Drops[backend.DropICRC],
+		Late: s.Late + d.Drops[backend.DropLate], ICRC: d.Drops[backend.DropICRC], DroppedReal: droppedAfterwards(&d.Drops),
 		DroppedEmulated: d.Drops[backend.DropEmulatedLoss] + d.Drops[backend.DropEmulatedQueue],
 		NPMarked:        d.Congestion.NPMarked, NPCNPSent: d.Congestion.NPCNPSent,
 		RPCNPHandled: d.Congestion.RPCNPHandled, RPCNPIgnored: d.Congestion.RPCNPIgnored,
@@ -88,12 +93,18 @@ func (pt *point) count() counters {
 	for _, l := range pt.lanes {
 		c.Missing += l.missing
 	}
-	for r, n := range d.Drops {
+	return c
+}
+
+// droppedAfterwards is how many packets a device received and dropped, late ones aside. What found a buffer of the kernel full it never
+// received, and the kernel counts a train of packets as one.
+func droppedAfterwards(drops *[backend.NumDropReasons]uint64) (sum uint64) {
+	for r, n := range drops {
 		switch backend.DropReason(r) {
-		case backend.DropEmulatedLoss, backend.DropEmulatedQueue, backend.DropLate:
+		case backend.DropEmulatedLoss, backend.DropEmulatedQueue, backend.DropLate, backend.DropSocketFull, backend.DropTruncated, backend.DropQueueFull:
 		default:
-			c.DroppedReal += n
+			sum += n
 		}
 	}
-	return c
+	return sum
 }

@@ -26,22 +26,26 @@ func (a *call) checkIdle() error {
 	for _, x := range []struct {
 		flag string
 		idle bool
-		fix  string
+		why  string
+		fix  string // "": there is none
 	}{
-		{"alpha", !uses("sr"), names + " has no timeout to set: add --reliability sr or sr-nack"},
-		{"beta", !uses("ec"), names + " has no groups to wait for: add --reliability ec-mds or ec-xor"},
-		{"ec", !uses("ec"), names + " takes no code from the user: add --reliability ec-mds or ec-xor"},
-		{"duration", p.Iters > 0, "--iters says how many transfers are measured: leave out --iters"},
-		{"burst", p.Link.Drop == 0 && a.sweep.key != "drop", "nothing is lost: add --drop"},
-		{"size", a.all, "--all measures all sizes"},
-		{a.sweep.key, a.sweep.key != "", "--sweep " + a.sweep.key + " gives it"},
-		{"all", a.sweep.key == "size", "--sweep size gives the sizes"},
-		{"seed", !p.Verify && !p.Link.emulated() && a.sweep.key == "", "there is no content to check and no emulated link"},
-		{"port", loopback, "with --loopback the ends meet by themselves"},
-		{"port", ownPort, "the HOST has a port of its own"},
+		{"alpha", !uses("sr"), names + " has no timeout to set", "add --reliability sr or sr-nack"},
+		{"beta", !uses("ec"), names + " has no groups to wait for", "add --reliability ec-mds or ec-xor"},
+		{"ec", !uses("ec"), names + " takes no code from the user", "add --reliability ec-mds or ec-xor"},
+		{"duration", p.Iters > 0, "--iters says how many transfers are measured", "leave out --iters"},
+		{"burst", p.Link.Drop == 0 && a.sweep.key != "drop", "nothing is lost", "add --drop"},
+		{"size", a.all, "--all measures all sizes", ""},
+		{a.sweep.key, a.sweep.key != "", "--sweep " + a.sweep.key + " gives it", ""},
+		{"all", a.sweep.key == "size", "--sweep size gives the sizes", ""},
+		{"seed", !p.Verify && !p.Link.emulated() && a.sweep.key == "", "there is no content to check and no emulated link", ""},
+		{"port", loopback, "with --loopback the ends meet by themselves", ""},
+		{"port", ownPort, "the HOST has a port of its own", ""},
 	} {
 		if x.idle && given.Changed(x.flag) {
-			return usage.Errorf("--%s has no effect: %s, or leave it out", x.flag, x.fix)
+			if x.fix != "" {
+				x.fix += ", or "
+			}
+			return usage.Errorf("--%s has no effect: %s: %sleave it out", x.flag, x.why, x.fix)
 		}
 	}
 	return nil

@@ -37,6 +37,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -76,7 +77,7 @@ func run(ctx context.Context, args []string) int {
 	running := false // errors before that are mistakes in the call
 	c := newCommand(&running, (*call).run)
 	c.SetArgs(translate(args))
-	err := c.ExecuteContext(ctx)
+	_, err := usage.Execute(ctx, c)
 	if err == nil {
 		return 0
 	}
@@ -97,7 +98,7 @@ func statusOf(err error, running bool) int {
 	switch {
 	case err == nil:
 		return 0
-	case !running || isUsage(err):
+	case isUsage(err), !running && !errors.As(err, new(*fs.PathError)): // which help and version get that can't be written
 		return exitUsage
 	case isShort(err):
 		return exitShort

@@ -16,16 +16,24 @@ import (
 // aside is what a transfer takes beside its buffer at most, as far as it grows with the size: bitmaps, parity.
 const aside = 128 * units.MiB
 
-// fitsMemory says whether a buffer of n bytes can be had: one that can't would only be noticed
+// fitsMemory says whether an end's buffers can be had: what can't would only be noticed
 // when the machine, or this process's control group, has run out of memory, and somebody is killed.
-func fitsMemory(n units.Bytes) error { return fitsMemoryOf("/", n) }
+func (p *params) fitsMemory(size units.Bytes) error { return fitsMemoryOf("/", size, p.buffers()) }
 
-func fitsMemoryOf(root string, n units.Bytes) error {
-	free, ok := availableMemory(root)
-	if need := n + min(n, aside); ok && need > free {
-		return fmt.Errorf("--size %v: a buffer of that size and what goes with it don't fit into the %v of memory that are free here: choose a smaller size", n, free)
+func fitsMemoryOf(root string, size, buffers units.Bytes) error {
+	n := maxSize
+	if size <= maxSize/buffers {
+		n = size * buffers
 	}
-	return nil
+	free, ok := availableMemory(root)
+	if need := n + min(n, aside); !ok || need <= free {
+		return nil
+	}
+	what, choose := "a buffer of that size and what goes with it", "a smaller size"
+	if buffers > 1 {
+		what, choose = fmt.Sprintf("%d buffers of that size and what goes with them", buffers), "a smaller size, or fewer under way (--inflight, --qps)"
+	}
+	return fmt.Errorf("--size %v: %s don't fit into the %v of memory that are free here: choose %s", size, what, free, choose)
 }
 
 // availableMemory is what this process can still have: the least of what the kernel says for all

@@ -63,8 +63,11 @@ func TestFitsMemory(t *testing.T) {
 	dir := root(t, map[string]string{
 		"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1073741824\n", "sys/fs/cgroup/memory.current": "0\n",
 	})
-	require.NoError(t, fitsMemoryOf(dir, 0))
-	require.NoError(t, fitsMemoryOf(dir, 896*units.MiB))
-	require.ErrorContains(t, fitsMemoryOf(dir, 897*units.MiB), "don't fit into the 1 GiB of memory that are free here: choose a smaller size")
-	require.Error(t, fitsMemoryOf(dir, maxSize))
+	require.NoError(t, fitsMemoryOf(dir, 0, 1))
+	require.NoError(t, fitsMemoryOf(dir, 896*units.MiB, 1))
+	require.NoError(t, fitsMemoryOf(dir, 56*units.MiB, 16))
+	require.EqualError(t, fitsMemoryOf(dir, 897*units.MiB, 1), "--size 897 MiB: a buffer of that size and what goes with it don't fit into the 1 GiB of memory that are free here: choose a smaller size")
+	require.EqualError(t, fitsMemoryOf(dir, 57*units.MiB, 16), "--size 57 MiB: 16 buffers of that size and what goes with them don't fit into the 1 GiB of memory that are free here: choose a smaller size, or fewer under way (--inflight, --qps)")
+	require.Error(t, fitsMemoryOf(dir, maxSize, 1))
+	require.Error(t, fitsMemoryOf(dir, maxSize, 256))
 }

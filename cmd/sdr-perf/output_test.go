@@ -39,6 +39,24 @@ func TestNothingMeasured(t *testing.T) {
 	}
 }
 
+// TestFullDisk: what can't be printed is no success, and no mistake in the call.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, call := range []string{"--help", "--version", "version", "devices", "congestion", "doctor", "help compare", "completion bash"} {
+		p := startTo(t, full, strings.Fields(call)...)
+		p.ends(t, 10*time.Second, exitFailure)
+		require.Equal(t, "sdr-perf: write /dev/stdout: no space left on device\n", p.errors(), call)
+	}
+	port := freePort(t, own(0))
+	s := startTo(t, full, "--addr", own(0), "-p", port)
+	s.listening(t)
+	start(t, "--addr", own(1), "-p", port, "-s", "1KiB", "-n", "1", "--warmup", "0", own(0)).ends(t, 20*time.Second, 0)
+	s.ends(t, 5*time.Second, exitFailure)
+	require.Equal(t, 2, strings.Count(s.errors(), "\n"), s.errors())
+}
+
 func TestResultsSurviveFailure(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "results.json")
 	s, to := startServer(t)

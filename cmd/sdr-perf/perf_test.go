@@ -345,7 +345,7 @@ func TestMistakes(t *testing.T) {
 		{"--loopback --ec 32,8", exitUsage, "--ec has no effect: adaptive takes no code"},
 		{"--loopback -n 3 -D 1s", exitUsage, "--duration has no effect: --iters says how many transfers are measured: leave out --iters, or leave it out\n"},
 		{"--loopback --burst 8", exitUsage, "--burst has no effect: nothing is lost: add --drop"},
-		{"--loopback -p 4000", exitUsage, "--port has no effect"},
+		{"--loopback -p 4000", exitUsage, "--port has no effect: with --loopback the ends meet by themselves: leave it out\n"},
 		{"-p 4000 127.0.0.1:4001", exitUsage, "the HOST has a port of its own"},
 		{"--loopback --json " + dir, exitFailure, "it is a folder"},
 		{"--loopback --csv " + dir + "/none/x", exitFailure, "no such file"},

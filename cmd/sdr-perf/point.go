@@ -42,7 +42,7 @@ type point struct {
 
 // open makes the connection, unconnected, and its memory. mtu is what both ends can.
 func (pt *point) open(mtu units.Bytes) error {
-	if err := fitsMemory(pt.memory()); err != nil {
+	if err := pt.fitsMemory(pt.size); err != nil {
 		return err
 	}
 	if err := pt.end.checkMTU(mtu); err != nil {
@@ -96,19 +96,13 @@ func (p *params) rateOf(line units.Rate) units.Rate {
 	return line / units.Rate(p.QPs)
 }
 
-// memoryOf is what the buffers of an end take at most.
-func (p *params) memoryOf(size units.Bytes) units.Bytes {
-	slots := units.Bytes(1)
+// buffers is how many buffers of a transfer's size an end has at most.
+func (p *params) buffers() units.Bytes {
 	if p.streams() {
-		slots = units.Bytes(p.QPs * (2*p.Inflight + aheadSmall))
+		return units.Bytes(p.QPs * (2*p.Inflight + aheadSmall))
 	}
-	if size > maxSize/slots {
-		return maxSize
-	}
-	return size * slots
+	return 1
 }
-
-func (pt *point) memory() units.Bytes { return pt.memoryOf(pt.size) }
 
 // asUsage marks what package sdr says of the options.
 func asUsage(err error) error {

@@ -38,9 +38,18 @@ type process struct {
 // start runs sdr-perf; the test ends it.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	return startTo(t, nil, args...)
+}
+
+// startTo is start with a file as standard output, if there is one.
+func startTo(t *testing.T, stdout *os.File, args ...string) *process {
+	t.Helper()
 	p := &process{cmd: exec.Command(os.Args[0], args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), asPerf+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	if stdout != nil {
+		p.cmd.Stdout = stdout
+	}
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait()

@@ -18,7 +18,7 @@ func (pt *point) result(m *measurement, verified *bool) *result.Result {
 		Workers: pt.end.local.workers, Iterations: m.times.n, Warmup: m.warmups,
 		Inflight: pt.Inflight, QPs: pt.QPs, Bidirectional: pt.Both,
 		Packets: result.Packets{
-			Sent: c.Sent, Received: c.Received, DroppedEmulated: c.DroppedEmulated, DroppedReal: c.DroppedReal, LostUnseen: c.unseen(),
+			Sent: c.Sent, Received: c.Received, DroppedEmulated: c.DroppedEmulated, DroppedReal: c.dropped(), LostUnseen: c.lost() - c.dropped(),
 			LateDiscarded: c.Late, Duplicate: c.Duplicate, ICRCErrors: c.ICRC,
 			NPMarked: c.NPMarked, NPCNPSent: c.NPCNPSent, RPCNPHandled: c.RPCNPHandled, RPCNPIgnored: c.RPCNPIgnored,
 			TrimmedSeen: c.TrimmedSeen, TrimmedSentBack: c.TrimmedSentBack, TrimmedReported: c.TrimmedReported,

@@ -166,7 +166,7 @@ func (pt *point) warmsUp(n int, spent units.Duration) bool {
 
 // A standing is how far a point has got.
 type standing struct {
-	warming bool        // nothing is counted yet
+	warming bool        // nothing is counted yet, as there is a warm-up
 	part    float64     // of what is counted
 	arrived units.Bytes // of all since the connections were made
 }
@@ -174,15 +174,20 @@ type standing struct {
 // standing tells what the other end has acknowledged, of transfers that are under way, too: one may take minutes.
 func (pt *point) standing() standing {
 	passed, before, counting := pt.course.standing() // before the counters, which only grow
-	s := standing{warming: !counting, arrived: arrived(pt.stats())}
-	if s.warming {
+	return pt.standingAt(pt.size, arrived(pt.stats()), before, passed, counting)
+}
+
+// standingAt is standing when so much has arrived, of it before counting began, if it has, and passed since then.
+func (p *params) standingAt(size, arrived, before units.Bytes, passed units.Duration, counting bool) standing {
+	s := standing{warming: !counting && p.Warmup != 0, arrived: arrived}
+	if !counting {
 		return s
 	}
-	transfers, byTime := pt.Iters, 1.0
-	if pt.Iters == 0 { // until the time has passed and what is under way then, and the least, has ended
-		transfers, byTime = max(leastIters, pt.Inflight), float64(passed)/float64(pt.Duration)
+	transfers, byTime := p.Iters, 1.0
+	if p.Iters == 0 { // until the time has passed and what is under way then, and the least, has ended
+		transfers, byTime = max(leastIters, p.Inflight), float64(passed)/float64(p.Duration)
 	}
-	bySize := float64(s.arrived-before) / float64(max(1, pt.size)*units.Bytes(transfers*pt.QPs))
+	bySize := float64(arrived-before) / float64(max(1, size)*units.Bytes(transfers*p.QPs))
 	s.part = min(byTime, bySize, 1)
 	return s
 }

@@ -69,7 +69,7 @@ type settling struct {
 // compare takes what has been counted, a pause before the next comparison, and reports whether that is enough. One is not: what was received
 // may have been counted before it was counted as sent.
 func (s *settling) compare(now tally, pause units.Duration) bool {
-	missing, least, sent := now.both.unseen(), s.best.both.unseen(), now.both.Sent-s.before.Sent
+	missing, least, sent := now.both.lost(), s.best.both.lost(), now.both.Sent-s.before.Sent
 	if s.alike++; now.both != s.before {
 		s.alike = 0
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -43,6 +44,30 @@ func TestSettling(t *testing.T) {
 			}
 			require.Less(t, i, settleRounds, c.name)
 		}
-		require.Equal(t, c.settledOn, s.best.both.unseen(), c.name)
+		require.Equal(t, c.settledOn, s.best.both.lost(), c.name)
 	}
+}
+
+// TestLostPackets: a packet that is gone counts once, and what strangers send doesn't count, whatever else gets lost.
+func TestLostPackets(t *testing.T) {
+	for _, c := range []struct {
+		name            string
+		counted         counters
+		dropped, unseen uint64
+	}{
+		{"nothing", counters{Sent: 100, Received: 100}, 0, 0},
+		{"on the way", counters{Sent: 100, Received: 93}, 0, 7},
+		{"by the emulated link and on the way", counters{Sent: 100, DroppedEmulated: 5, Received: 93}, 0, 2},
+		{"by a device", counters{Sent: 100, Received: 100, DroppedReal: 7}, 7, 0},
+		{"by a device and on the way", counters{Sent: 100, Received: 97, DroppedReal: 7}, 7, 3},
+		{"strangers' packets", counters{Sent: 100, Received: 150, DroppedReal: 50}, 0, 0},
+		{"as many of strangers as on the way", counters{Sent: 100, Received: 100, DroppedReal: 7}, 7, 0},
+		{"more of strangers than on the way", counters{Sent: 100, Received: 143, DroppedReal: 50}, 7, 0},
+		{"dropped before it is counted as received", counters{Received: 3, DroppedReal: 4}, 1, 0},
+	} {
+		require.Equal(t, c.dropped, c.counted.dropped(), c.name)
+		require.Equal(t, c.unseen, c.counted.lost()-c.counted.dropped(), c.name)
+	}
+	drops := [backend.NumDropReasons]uint64{backend.DropMalformed: 1, backend.DropICRC: 2, backend.DropNoReceive: 4, backend.DropLate: 8, backend.DropSocketFull: 16, backend.DropEmulatedLoss: 32}
+	require.EqualValues(t, 7, droppedAfterwards(&drops), "received and dropped")
 }

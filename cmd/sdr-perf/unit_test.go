@@ -208,6 +208,28 @@ func TestMeterElsewhere(t *testing.T) {
 	require.Equal(t, "sdr-perf: sr 1 MiB: warming up, 24 MiB so far\nsdr-perf: sr 1 MiB: 25 % done\n", out.String())
 }
 
+// TestStanding: where nothing is to warm up nobody is told so while the ends compare their counters.
+func TestStanding(t *testing.T) {
+	for _, c := range []struct {
+		warmup, iters   int
+		arrived, before units.Bytes
+		passed          units.Duration
+		counting, warms bool
+		part            float64
+	}{
+		{autoWarmup, 4, 100, 0, 0, false, true, 0},
+		{3, 4, 100, 0, 0, false, true, 0},
+		{0, 4, 0, 0, 0, false, false, 0},
+		{autoWarmup, 4, 100, 100, 0, true, false, 0},
+		{autoWarmup, 4, 300, 100, 0, true, false, 0.5},
+		{0, 0, 300, 0, units.Second, true, false, 0.2},
+	} {
+		p := defaultParams()
+		p.Warmup, p.Iters = c.warmup, c.iters
+		require.Equal(t, standing{c.warms, c.part, c.arrived}, p.standingAt(100, c.arrived, c.before, c.passed, c.counting), "%+v", c)
+	}
+}
+
 // TestConnectionsShareTheLine: of a line each of several connections is told its part, also one whose control begins at what it is told:
 // with -q 2 a fifth of the packets was lost while both began at the whole.
 func TestConnectionsShareTheLine(t *testing.T) {

@@ -164,9 +164,10 @@ type Packets struct {
 	Sent            uint64 `json:"sent"`
 	Received        uint64 `json:"received"`
 	DroppedEmulated uint64 `json:"dropped_emulated"`
-	// DroppedReal were dropped by the devices, whatever the reason, late ones aside.
+	// DroppedReal were received and dropped by the devices, whatever the reason, late ones aside, and at most as many as got lost: what
+	// strangers send to the devices' port isn't told apart.
 	DroppedReal uint64 `json:"dropped_real"`
-	// LostUnseen were sent, not dropped by the emulated link, and never received: lost in the
+	// LostUnseen are the others that were sent and not dropped by the emulated link: lost in the
 	// network or in the kernel's buffers. Both ends are counted when nothing is under way, unless
 	// one of them gave up: then it is inexact by the few packets that were.
 	LostUnseen    uint64 `json:"lost_unseen"`

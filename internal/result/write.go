@@ -65,7 +65,20 @@ func WriteFile(path string, data []byte) error {
 	if exists && isFixed(err) {
 		return os.WriteFile(path, data, newMode)
 	}
-	return err
+	return ofUser(path, err)
+}
+
+// ofUser makes an error of a temporary file one of path, which is what the user wrote.
+func ofUser(path string, err error) error {
+	var file *fs.PathError
+	var name *os.LinkError
+	switch {
+	case errors.As(err, &file):
+		err = file.Err
+	case errors.As(err, &name):
+		err = name.Err
+	}
+	return fmt.Errorf("write %s: %w", path, err)
 }
 
 // newMode is that of a new file, of which the user's umask takes away.
@@ -77,19 +90,18 @@ func isFixed(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EBUSY)
 }
 
-// beside makes a temporary file in the folder of path. Its error names path, which is what the user wrote.
+// beside makes a temporary file in the folder of path.
 func beside(path string) (*os.File, error) {
 	for n := 0; ; n++ {
 		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".sdr-%d", n))
 		tmp, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, newMode)
-		var of *fs.PathError
-		switch {
-		case errors.Is(err, fs.ErrExist): // of another program, now or before it was killed
+		if errors.Is(err, fs.ErrExist) { // of another program, now or before it was killed
 			continue
-		case errors.As(err, &of):
-			return nil, fmt.Errorf("write %s: %w", path, of.Err)
 		}
-		return tmp, err
+		if err != nil {
+			return nil, ofUser(path, err)
+		}
+		return tmp, nil
 	}
 }
 

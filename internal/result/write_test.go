@@ -4,6 +4,7 @@ package result
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -35,6 +36,14 @@ func TestCheckWritable(t *testing.T) {
 		require.ErrorContains(t, CheckWritable(bad), bad)
 		require.ErrorContains(t, WriteFile(bad, nil), bad)
 	}
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var was unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_FSIZE, &was))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4, Max: was.Max}))
+	err = WriteFile(name, []byte("too large"))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_FSIZE, &was))
+	require.EqualError(t, err, "write "+name+": file too large")
 	left, err = os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, left, 1)
