@@ -225,6 +225,20 @@ func TestLatenessIsRemembered(t *testing.T) {
 		e.sample(rtt, every)
 	}
 	require.Less(t, 4*e.rttvar, units.Millisecond)
+
+	// A host that stood still for seconds, at the first answer or later, makes timers of seconds while it does, and no longer.
+	for _, first := range []units.Duration{8 * units.Second, rtt} {
+		e = estimate{}
+		for range 20 {
+			e.sample(first, every)
+			e.sample(8*units.Second, every)
+			require.LessOrEqual(t, 4*e.rttvar, max(2*e.srtt, maxTimeout))
+		}
+		for range 64 {
+			e.sample(rtt, every)
+		}
+		require.LessOrEqual(t, e.srtt+4*e.rttvar, maxTimeout+2*rtt)
+	}
 }
 
 // Where a queue has just marked packets, others wait in it: silence is given three times as long.
