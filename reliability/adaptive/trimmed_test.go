@@ -48,6 +48,8 @@ func TestParitySentAgainIsNoRepeat(t *testing.T) {
 	rows := s.groupMap.parity()
 	require.Len(t, parity, rows)
 	require.Equal(t, scheme.Stats{Sent: uint64(n + rows), Parity: uint64(rows)}, counted(s))
+	require.Equal(t, rows, s.OutstandingParity(), "nothing has been reported")
+	require.Equal(t, n+rows, s.Outstanding())
 
 	for _, i := range parity[:2] {
 		s.OnTrimmed(now, scheme.Parity|scheme.Unit(i), 0)

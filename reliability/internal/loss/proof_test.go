@@ -384,17 +384,21 @@ func TestRoundsGrowLonger(t *testing.T) {
 // What waits in back-off on one path goes at once when another path shows that
 // the network is back.
 func TestBackoffIsResetOnAllPaths(t *testing.T) {
-	h := newHand(t, PathProof, 400, 2)
-	h.poll(1000, 1000)
-	for range 40 { // a long silence
-		h.after(100*units.Millisecond).poll(1000, 1000)
+	for channel := range 2 {
+		h := newHand(t, PathProof, 400, 2)
+		h.poll(1000, 1000)
+		h.arrive(0, 1).ack()
+		for range 40 { // a long silence
+			h.after(100*units.Millisecond).poll(1000, 1000)
+		}
+		require.Greater(t, h.s.paths[0].backoff, uint(3))
+		require.Greater(t, h.s.paths[1].backoff, uint(3))
+		h.after(10 * units.Millisecond)
+		require.Empty(t, h.units())
+		// The last packet on one channel gets through.
+		h.arrive(h.last(channel)).ack()
+		require.Greater(t, len(h.units()), 200)
 	}
-	require.Greater(t, h.s.paths[0].backoff, uint(3))
-	h.after(10 * units.Millisecond)
-	require.Empty(t, h.units())
-	// The last packet on channel 1 gets through.
-	h.arrive(h.last(1)).ack()
-	require.Greater(t, len(h.units()), 200)
 }
 
 // A path whose timer has backed off is tried again at once when the peer has answered a ping that was sent since it was tried last, but not
@@ -421,6 +425,19 @@ func TestAnswerEndsBackoff(t *testing.T) {
 		h.after(units.Millisecond)
 		require.NotEmpty(t, h.units(), rule)
 	}
+}
+
+// The answer to a repeat may be to what was sent before: it makes no round trip shorter.
+func TestRepeatsTeachNoRoundTrip(t *testing.T) {
+	h := newHand(t, PathProof, 100, 2)
+	h.env.DataLimit = 8
+	h.poll(100, 100)
+	h.arrive(1, 2, 3, 4, 5, 6, 7).ack()
+	require.Equal(t, []int{0}, h.units())
+	known := *h.s.paths[1].estimate
+	h.after(handRTT * 3 / 4).arrive(h.last(1)).onFrame(h.frame())
+	require.Equal(t, 8, h.s.Acknowledged())
+	require.Equal(t, known, *h.s.paths[1].estimate)
 }
 
 // Without the mark of the channel that a repeat took, a frame doesn't show whether
