@@ -460,6 +460,12 @@ func TestSpuriousNeedsTheMark(t *testing.T) {
 		}
 		require.Equal(t, want, h.s.Stats().Spurious)
 	}
+	// What was sent once isn't a repeat, whatever the marks show.
+	h := newHand(t, PathProof, 100, 1)
+	h.poll(8, 100)
+	h.after(handRTT).onFrame([]byte{frameACK, 1, 8, 1, 0, 3 << 1, 4})
+	require.Equal(t, 8, h.s.Acknowledged())
+	require.Zero(t, h.s.Stats().Spurious)
 }
 
 // That no repeat is spurious while packets are only reordered between channels, and the delays of paths

@@ -139,6 +139,20 @@ func TestSilence(t *testing.T) {
 		require.Greater(t, repeats, 100, "rule %d", rule)
 		require.Less(t, polls, 2000, "rule %d", rule)
 	}
+
+	// What is acknowledged ends the silence, and nothing else does.
+	for arrived, want := range []int{probeUnits, 199} {
+		h := newHand(t, Timeout, 1000, 1)
+		h.env.DataLimit = 200
+		h.poll(1000, 1000)
+		h.arrive(0).ack()
+		h.after(20 * handRTT)
+		if arrived > 0 {
+			h.arrive(1)
+		}
+		h.onFrame(h.frame())
+		require.Len(t, h.after(3*handRTT).units(), want-arrived)
+	}
 }
 
 // A first guess of the round trip that is far too small is corrected by the
