@@ -3,6 +3,7 @@
 package congestion
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -27,6 +28,20 @@ type Spec struct {
 	PacketMarks bool
 	// LineRate says that the controller begins at the line rate of its path, and finds no rate without it.
 	LineRate bool
+}
+
+// CheckDevice says why a Conn on a device, which tells less than a simulated network, can't use the controller, if it can't. rate is what
+// its sends are bounded by, 0 if nothing says.
+func (s *Spec) CheckDevice(rate units.Rate) error {
+	switch {
+	case s.Telemetry:
+		return errors.New("it decides by what switches write into packets, which only the networks of sdr-fabric tell: choose another")
+	case s.PacketMarks:
+		return errors.New("it decides by the mark of each packet, which only the acknowledgements of sdr-fabric carry: choose another")
+	case s.LineRate && rate == 0:
+		return errors.New("it begins at the line rate, which no device tells: give a rate, or choose auto, bbr or search")
+	}
+	return nil
 }
 
 // Names are the controllers that Parse knows.

@@ -82,6 +82,22 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// Devices tell less than simulated networks do.
+func TestCheckDevice(t *testing.T) {
+	for name, want := range map[string]string{
+		"hpcc": "what switches write into packets", "nscc": "the mark of each packet", "dcqcn": "give a rate", "auto": "", "bbr": "", "swift": "",
+	} {
+		spec, err := Parse(name)
+		require.NoError(t, err)
+		if want == "" {
+			require.NoError(t, spec.CheckDevice(0), name)
+		} else {
+			require.ErrorContains(t, spec.CheckDevice(0), want, name)
+		}
+		require.Equal(t, name == "hpcc" || name == "nscc", spec.CheckDevice(units.Gbit) != nil, name)
+	}
+}
+
 // Every name is in the help and parses bare, but one.
 func TestNamesAndHelp(t *testing.T) {
 	for _, n := range Names() {

@@ -106,14 +106,8 @@ func (c *Config) check(q sdr.QPConfig, caps backend.Caps) error {
 		_, err := congestion.Parse(c.Congestion.Name)
 		return bad("%v", err)
 	}
-	if c.Congestion.Telemetry {
-		return bad("congestion control %q decides by what switches write into packets, which devices don't tell: choose another", c.Congestion.Name)
-	}
-	if c.Congestion.PacketMarks {
-		return bad("congestion control %q decides by the mark of each packet, which acknowledgements don't carry: choose another", c.Congestion.Name)
-	}
-	if c.Congestion.LineRate && c.Rate == 0 {
-		return bad("congestion control %q begins at the line rate, and no device tells it: give Rate, too", c.Congestion.Name)
+	if err := c.Congestion.CheckDevice(c.Rate); err != nil {
+		return bad("congestion control %q: %v", c.Congestion.Name, err)
 	}
 	switch {
 	case c.Scheme == nil:

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/none"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -52,7 +53,10 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"a name of 33 bytes: want at most 32":                   func(c *reliability.Config) { c.Scheme = named{none.New(), strings.Repeat("x", 33)} },
 		"decides by what switches write into packets":           func(c *reliability.Config) { c.Congestion.Name = "hpcc" },
 		"decides by the mark of each packet":                    func(c *reliability.Config) { c.Congestion.Name = "nscc" },
-		"begins at the line rate":                               func(c *reliability.Config) { c.Congestion.Name, c.Rate = "dcqcn", 0 },
+		"makes no controller": func(c *reliability.Config) {
+			c.Congestion.New = func(congestion.Path) congestion.Controller { return nil }
+		},
+		"begins at the line rate": func(c *reliability.Config) { c.Congestion.Name, c.Rate = "dcqcn", 0 },
 	} {
 		c := good
 		spoil(&c)

@@ -224,17 +224,25 @@ func TestCancelEarly(t *testing.T) {
 	for _, c := range []struct {
 		who  string
 		when units.Duration
-	}{{"sender", 40 * ms}, {"receiver", 40 * ms}, {"sender", 0}, {"receiver", 0}} {
+		n    units.Bytes
+	}{
+		{"sender", 40 * ms, 5000}, {"receiver", 40 * ms, 5000}, {"sender", 0, 5000}, {"receiver", 0, 5000},
+		{"sender", 40 * ms, 0}, {"receiver", 40 * ms, 0}, {"sender", 0, 0}, {"receiver", 0, 0},
+	} {
 		who := c.who
-		t.Run(fmt.Sprintf("%s after %v", who, c.when), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s after %v, %d bytes", who, c.when, c.n), func(t *testing.T) {
 			p := newPair(t, setup{net: lossy(0.01), qp: smallQP, scheme: newSR(t, sr.RTO)})
-			src, dst := p.mr(0, 5000, 1), p.mr(1, 5000, 0)
+			src, dst := p.mr(0, c.n, 1), p.mr(1, c.n, 0)
 			send := func() *reliability.Transfer {
-				s, err := p.conn[0].StartSend(src, 0, src.Len(), reliability.SendOptions{})
+				s, err := p.conn[0].StartSend(src, 0, c.n, reliability.SendOptions{})
 				require.NoError(t, err)
 				return s
 			}
-			recv := func() *reliability.Transfer { return start(t, p.conn[1].StartRecv, dst) }
+			recv := func() *reliability.Transfer {
+				r, err := p.conn[1].StartRecv(dst, 0, c.n)
+				require.NoError(t, err)
+				return r
+			}
 			first, second, want := send, recv, sdr.ErrAborted
 			if who == "receiver" {
 				first, second, want = recv, send, sdr.ErrCompleted

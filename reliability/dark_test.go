@@ -23,7 +23,7 @@ import (
 // still goes on within the 250 ms in which a ping finds that out, and ten round trips. Timers alone have backed off to a second by then.
 func TestDarkPathIsInUseAgain(t *testing.T) {
 	const rate, n = 200 * units.Mbit, 8 * units.MiB
-	for _, name := range []string{"adaptive", "sr-nack", "sr"} {
+	for _, name := range []string{"adaptive", "sr-nack", "sr", "ec-mds"} {
 		for _, rtt := range []units.Duration{2 * ms, 25 * ms} {
 			for _, dataOnly := range []bool{false, true} {
 				for _, dark := range []units.Duration{700 * ms, 1300 * ms, 3700 * ms, 10700 * ms} {

@@ -230,20 +230,32 @@ func (t *sendTransfer) inject(s scheme.Send) bool {
 	if port.Room(m.seq, ch) < t.o.packets(length) {
 		return false
 	}
-	port.Repeat(m.stream, t.countRepeat(s), first, length, ch) // of a message that is no longer open nothing is sent: as if lost
+	// A repeat begins one packet later than the one before, and ends with those before that: a queue that has no room for a whole unit would
+	// drop the same ones each time. Of a message that is no longer open nothing is sent: as if lost.
+	number := t.countRepeat(s)
+	skipped := number % t.o.packets(length)
+	before := units.Bytes(skipped) * t.o.mtu
+	port.Repeat(m.stream, number, first+skipped, length-before, ch)
+	if skipped > 0 {
+		port.Repeat(m.stream, number, first, before, ch)
+	}
 	t.o.injected = append(t.o.injected, scheme.Sent{Unit: s.Unit, Channel: ch})
 	return true
 }
 
 // countRepeat numbers a transmission: how often its unit has been sent before.
 func (t *sendTransfer) countRepeat(s scheme.Send) int {
-	if !s.Repeat || !s.Unit.IsData() {
+	if !s.Repeat {
 		return 0
 	}
-	if t.repeats == nil {
-		t.repeats = make([]uint8, t.info.Units)
+	repeats, all := &t.repeats, t.info.Units
+	if s.Unit.IsParity() {
+		repeats, all = &t.parityRepeats, t.env.ParityLimit
 	}
-	n := &t.repeats[s.Unit.Index()]
+	if i := s.Unit.Index(); i >= len(*repeats) {
+		*repeats = append(*repeats, make([]uint8, all-len(*repeats))...)
+	}
+	n := &(*repeats)[s.Unit.Index()]
 	*n += min(1, 255-*n)
 	return int(*n)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -42,5 +43,26 @@ func TestBurstInTheLastPackets(t *testing.T) {
 			require.Less(t, took, 8*(rate.Time(n)+rtt))
 			require.LessOrEqual(t, u.Retransmitted, uint64(2*burst), "no flood")
 		})
+	}
+}
+
+// TestUnitLongerThanTheQueue: where a queue holds less than a unit, its last packets are dropped, or trimmed, each time that it is sent as the
+// time before. It arrives all the same.
+func TestUnitLongerThanTheQueue(t *testing.T) {
+	const n, mtu = 256 * units.KiB, 4096
+	all := allSchemes(t)
+	for _, name := range []string{"sr", "sr-nack", "ec-mds", "adaptive"} {
+		for _, link := range []sim.Link{{Queue: 3 * mtu}, {TrimAbove: 2 * mtu}} {
+			link.Rate, link.Delay = units.Gbit, ms
+			p := newPair(t, setup{
+				net: sim.Config{Rate: 20 * units.Gbit, Link: link}, qp: sdr.QPConfig{MTU: mtu, Channels: 2}, scheme: all[name],
+				conn: reliability.Config{Rate: 900 * units.Mbit, Unit: 8 * mtu, Congestion: congestion.Spec{Name: "none"}},
+			})
+			src, dst := p.mr(0, n, 1), p.mr(1, n, 0)
+			s, r := p.begin(src, n, dst, n)
+			p.until(units.Second, func() bool { return finished(s) && finished(r) })
+			require.NoError(t, s.Err(), name)
+			require.Equal(t, src.Bytes(), dst.Bytes(), name)
+		}
 	}
 }

@@ -86,3 +86,17 @@ func TestPathsKeepWhatIsNews(t *testing.T) {
 	x.conns = 0
 	require.Equal(t, congestion.Model{Rate: units.Gbit, MinRTT: units.Millisecond, Guess: true}, begin(now.Add(halfLife)))
 }
+
+// TestNoControllerForAKnownPath: a Conn goes on with the controller that it has, if the user's New makes none of what others have found.
+func TestNoControllerForAKnownPath(t *testing.T) {
+	var p pacer
+	c := Config{Congestion: congestion.Spec{New: func(path congestion.Path) congestion.Controller {
+		if path.Found.Rate > 0 {
+			return nil
+		}
+		return congestion.Fixed{Rate: units.Mbit}
+	}}}
+	require.True(t, p.begin(c, congestion.Model{}))
+	require.False(t, p.begin(c, congestion.Model{Rate: units.Gbit}))
+	require.Equal(t, congestion.Fixed{Rate: units.Mbit}, p.controller)
+}

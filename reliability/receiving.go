@@ -99,9 +99,14 @@ func (m *recvMessage) complete() {
 	if m == nil || m.state != posted {
 		return
 	}
-	if m.positions.AllSet() {
+	switch {
+	case m.t.length == 0 && !m.t.announced: // nothing is missing of a message without packets, and nothing has come
+		m.to(abandoned)
+		m.t.in.port.Abandon(m.h)
+		return
+	case m.positions.AllSet():
 		m.to(filled)
-	} else {
+	default:
 		m.to(abandoned)
 	}
 	m.t.in.port.Complete(m.h)

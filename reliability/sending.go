@@ -55,10 +55,11 @@ type sendTransfer struct {
 	// idle: when it was last polled it had nothing to send, though the pacer would have let it; blocked: the window did not.
 	idle, blocked bool
 
-	// repeats is how often each data unit has been repeated, made when the first one is;
+	// repeats is how often each data unit has been repeated, made when the first one is, and parityRepeats the same of parity;
 	// needed how many of all those it took, by the messages that have been completed. counted: the
 	// fragment field of the immediate has bits for a repeat's number.
-	repeats []uint8
+	repeats, parityRepeats []uint8
+
 	needed  uint64
 	counted bool
 

@@ -28,13 +28,13 @@ func (t *sendTransfer) onTrimmed(m *sendMessage, e *sdr.Event) bool {
 	}
 	l := &t.o.layout
 	u := scheme.Unit(e.Packet / l.packetsPerUnit)
-	switch {
-	case m.role == sdr.RoleParity:
+	if m.role == sdr.RoleParity {
 		u = scheme.Parity | u + scheme.Unit(m.index*l.unitsPerParity)
-	case int(e.Number) != t.latest(m.index*l.unitsPerMessage+int(u)):
-		return false // it has been repeated since
-	default:
+	} else {
 		u += scheme.Unit(m.index * l.unitsPerMessage)
+	}
+	if int(e.Number) != t.latest(u) {
+		return false // it has been repeated since
 	}
 	if c, ok := t.core.(scheme.TrimAware); ok {
 		t.reportInjected() // the core must know what was sent before what became of it
@@ -50,12 +50,16 @@ func (t *sendTransfer) onTrimmed(m *sendMessage, e *sdr.Event) bool {
 	return true
 }
 
-// latest is the number that the latest transmission of a data unit bears.
-func (t *sendTransfer) latest(u int) int {
-	if t.repeats == nil || u >= len(t.repeats) {
+// latest is the number that the latest transmission of a unit bears.
+func (t *sendTransfer) latest(u scheme.Unit) int {
+	repeats := t.repeats
+	if u.IsParity() {
+		repeats = t.parityRepeats
+	}
+	if u.Index() >= len(repeats) {
 		return 0
 	}
-	return min(int(t.repeats[u]), 1<<t.o.qcfg.Split.FragmentBits-1)
+	return min(int(repeats[u.Index()]), 1<<t.o.qcfg.Split.FragmentBits-1)
 }
 
 // trimmed informs the controller that a queue was full, of each unit of n bytes, and as a congestion notification.

@@ -151,14 +151,8 @@ func (p *params) check() error {
 		if err != nil {
 			return fmt.Errorf("--congestion: %w", err)
 		}
-		if s.Telemetry {
-			return fmt.Errorf("--congestion %s: it decides by what switches write into packets, which only sdr-fabric has: choose another", p.Congestion)
-		}
-		if s.PacketMarks {
-			return fmt.Errorf("--congestion %s: it decides by the mark of each packet, which only sdr-fabric's acknowledgements carry: choose another", p.Congestion)
-		}
-		if s.LineRate && p.Link.total() == 0 {
-			return fmt.Errorf("--congestion %s: it starts at the line rate, and no device tells it: give --rate, too", p.Congestion)
+		if err := s.CheckDevice(p.Link.total()); err != nil {
+			return fmt.Errorf("--congestion %s: %w", p.Congestion, err)
 		}
 	}
 	if p.Link.Drop == 1 {

@@ -186,11 +186,8 @@ func (e *experiment) checkRows() error {
 		if err != nil {
 			return usage.Wrap(err)
 		}
-		switch {
-		case spec.Telemetry || spec.PacketMarks:
-			return usage.Errorf("--congestion %s: it needs what only the simulated networks of sdr-fabric tell: choose another", c)
-		case spec.LineRate:
-			return usage.Errorf("--congestion %s: it starts at the line rate of an adapter, and there is none: choose auto, bbr or search", c)
+		if err := spec.CheckDevice(0); err != nil { // the rate is the switch's, which no sender is told
+			return usage.Errorf("--congestion %s: %v", c, err)
 		}
 	}
 	for _, name := range e.switches {

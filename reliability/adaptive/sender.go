@@ -183,7 +183,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, err
 	if s.env.Trims && s.loss.Next() == s.t.Units && s.t.Units-s.groupMap.tail <= smallTail {
 		// The few rows of a small tail first: what was trimmed is then left to them, and not repeated beside them.
 		s.startJobs(out)
-		s.sendParity(out, min(out.Budget, cap(out.Sends))-len(out.Sends))
+		s.sendParity(out, min(out.Budget, cap(out.Sends)))
 	}
 	next := s.sendData(now, out)
 	if s.loss.Done() {

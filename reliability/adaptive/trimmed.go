@@ -3,6 +3,8 @@
 package adaptive
 
 import (
+	"slices"
+
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -19,7 +21,8 @@ func (s *sender) OnTrimmed(now units.Instant, u scheme.Unit, channel int) {
 	case u.IsData():
 		s.loss.OnTrimmed(now, u, channel)
 	case u.IsParity() && i < s.rowsInjected && len(s.trimmed) < maxTrimmedRows:
-		if g, _, _ := s.parityMap.find(i); s.groups[g].state == txCoded {
+		// Of a unit of several packets there are as many reports.
+		if g, _, _ := s.parityMap.find(i); s.groups[g].state == txCoded && !slices.Contains(s.trimmed, i) {
 			s.trimmed = append(s.trimmed, i)
 		}
 	}

@@ -48,9 +48,13 @@ func TestParitySentAgainIsNoRepeat(t *testing.T) {
 	rows := s.groupMap.parity()
 	require.Len(t, parity, rows)
 	require.Equal(t, scheme.Stats{Sent: uint64(n + rows), Parity: uint64(rows)}, counted(s))
+	require.Equal(t, rows, s.OutstandingParity(), "nothing has been reported")
+	require.Equal(t, n+rows, s.Outstanding())
 
-	for _, i := range parity[:2] {
-		s.OnTrimmed(now, scheme.Parity|scheme.Unit(i), 0)
+	for range 3 { // a report for each of its packets
+		for _, i := range parity[:2] {
+			s.OnTrimmed(now, scheme.Parity|scheme.Unit(i), 0)
+		}
 	}
 	require.Equal(t, parity[:2], poll())
 	require.Equal(t, scheme.Stats{Sent: uint64(n + rows + 2), Parity: uint64(rows)}, counted(s))

@@ -74,7 +74,10 @@ func (r *receiver) reach() position {
 
 // due returns when to ask for group g, which lacks units.
 func (r *receiver) due(g int) units.Instant {
-	if group := r.at(g); group.passed || group.asks > 0 {
+	switch group := r.at(g); {
+	case group.asks > 0:
+		return r.retryAt(group.due, r.askedAt)
+	case group.passed:
 		return group.due
 	}
 	return r.expected(g)
@@ -87,8 +90,9 @@ const (
 	// maxBackoff is how often the pause between asking doubles at most. A burst
 	// of losses may span many repeats: each further one should not take long.
 	maxBackoff = 4
-	// maxPause bounds back-off, not a pause that is longer without it.
-	maxPause = units.Second
+	// maxPause bounds back-off, and answeredPause does once the sender has answered again, not a pause that is longer without it.
+	maxPause      = units.Second
+	answeredPause = 250 * units.Millisecond
 	// maxAsks is the number at which asks stops counting.
 	maxAsks = asksTogether * (maxBackoff + 1)
 	// steadyAsks is how many frames follow each other closely when a round has brought
@@ -104,8 +108,20 @@ func (r *receiver) pause(n int) units.Duration {
 	if n%asksTogether != 0 {
 		return max(rtt(r.env)/16, 2*interval(r.env))
 	}
-	round := rtt(r.env) + r.config.fallback(r.env)
+	round := r.round()
 	return min(round<<max(0, n/asksTogether-1), max(round, maxPause))
+}
+
+// round is how long the answer to what the receiver asks for takes at most, as a rule.
+func (r *receiver) round() units.Duration { return rtt(r.env) + r.config.fallback(r.env) }
+
+// retryAt is when what was said in vain at last is said again: when it is due, but not later than after answeredPause once the
+// sender has answered a ping since. A path that was dark for seconds is then in use again as soon as a ping finds out.
+func (r *receiver) retryAt(due, last units.Instant) units.Instant {
+	if r.env.Answered > last {
+		return min(due, last.Add(max(r.round(), answeredPause)))
+	}
+	return due
 }
 
 // silence is how long the receiver waits, having said something n times since anything

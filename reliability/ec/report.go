@@ -22,14 +22,14 @@ func (r *receiver) frameDue() units.Instant {
 	again := r.dueAt
 	if r.unanswered > 0 {
 		// When nothing arrives any more, many groups are asked for together.
-		again = max(again, r.askedAt.Add(r.silence(r.unanswered)))
+		again = max(again, r.retryAt(r.askedAt.Add(r.silence(r.unanswered)), r.askedAt))
 	}
 	at := max(min(r.askAt, again), urgent)
 	switch {
 	case r.fresh:
 		at = min(at, r.lastAt.Add(interval(r.env)))
 	case r.number > 0:
-		at = min(at, r.lastAt.Add(r.silence(r.repeats)))
+		at = min(at, r.retryAt(r.lastAt.Add(r.silence(r.repeats)), r.lastAt))
 	}
 	return at
 }

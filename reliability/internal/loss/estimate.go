@@ -8,7 +8,7 @@ const (
 	// initialRTT is assumed before anything was measured: QUIC's value (RFC
 	// 9002, 6.2.2), which gives a first timeout of a second.
 	initialRTT = 333 * units.Millisecond
-	// maxTimeout bounds back-off, not a timeout that is longer without it.
+	// maxTimeout bounds back-off, and what deviations make of a timer, not a timeout of three round trips.
 	maxTimeout = units.Second
 	// answeredTimeout bounds it once the peer has answered again, and is how often it is asked.
 	answeredTimeout = 250 * units.Millisecond
@@ -51,7 +51,8 @@ type estimate struct {
 // deviation rises as in RFC 6298, but falls as if there were one sample a round
 // trip (RFC 7323, appendix G): with a frame every 32nd of it, what a host did that
 // was late once would be forgotten before it is late again, and each time the
-// timers would repeat what had arrived.
+// timers would repeat what had arrived. It is bounded, because a host that once answered seconds late is no
+// reason to wait as long for hundreds of answers.
 func (e *estimate) sample(rtt, every units.Duration) {
 	e.latestRTT = rtt
 	if e.srtt == 0 {
@@ -66,6 +67,7 @@ func (e *estimate) sample(rtt, every units.Duration) {
 		e.rttvar -= (e.rttvar - d) / (4 * perRTT)
 	}
 	e.srtt += (rtt - e.srtt) / 8
+	e.rttvar = min(e.rttvar, max(e.srtt/2, maxTimeout/4))
 }
 
 // seenRTT is what the channel's acknowledgements have been seen to take; 0 if there

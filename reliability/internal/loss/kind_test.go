@@ -43,7 +43,7 @@ func TestKindOfLoss(t *testing.T) {
 		want          scheme.Losses
 	}{
 		{"nothing waits", 3, 0, 0, nothing, scheme.Losses{Random: 3}},
-		{"an eighth of the round trip is no queue", 3, 0, handRTT / waitShare, nothing, scheme.Losses{Random: 3}},
+		{"a little of the round trip is no queue", 3, 0, handRTT / waitShare, nothing, scheme.Losses{Random: 3}},
 		{"packets wait", 3, 0, handRTT / 3, nothing, scheme.Losses{Queue: 3}},
 		{"marks", 3, 0, 0, func(e *scheme.Env) { e.ECN = true }, scheme.Losses{Queue: 3}},
 		{"the congestion control says so", 3, 0, 0, func(e *scheme.Env) { e.Full = true }, scheme.Losses{Queue: 3}},
@@ -54,7 +54,9 @@ func TestKindOfLoss(t *testing.T) {
 	} {
 		h, got := losing(t, c.lost, c.spacing, c.wait, c.change)
 		require.Equal(t, c.want, got, c.name)
-		if c.want.Random == 0 {
+		if h.env.Full {
+			require.Equal(t, 16, h.s.Disturbed(), "those that arrived are, too")
+		} else if c.want.Random == 0 {
 			require.GreaterOrEqual(t, h.s.Disturbed(), c.lost, c.name)
 		} else {
 			require.Zero(t, h.s.Disturbed(), c.name)
@@ -82,6 +84,7 @@ func TestQueueIsRememberedForAFrame(t *testing.T) {
 			require.Equal(t, want, l.Kind, "round %d", round)
 			h.s.Leave(l.Unit)
 		}
+		require.Equal(t, want == Queue, h.s.Queued(), "round %d", round)
 	}
 }
 
@@ -102,12 +105,82 @@ func TestFloorIsForgotten(t *testing.T) {
 		by, _ := e.floor.wait(now, rtt)
 		return by
 	}
+	require.Zero(t, wait(30*units.Millisecond))
 	require.Zero(t, wait(10*units.Millisecond))
 	for end := now.Add(2 * floorAge); now < end; now = now.Add(units.Second) {
 		require.Equal(t, 10*units.Millisecond, wait(20*units.Millisecond), "%v", now)
 	}
 	now = now.Add(floorAge / 2)
 	require.Zero(t, wait(20*units.Millisecond))
+}
+
+// TestAnswersAreLate: packets wait if all answers of a frame are a little late, or one is very late, by the least round trip of their channel
+// or, if that is hardly less, of all.
+func TestAnswersAreLate(t *testing.T) {
+	const every = 400 * units.Microsecond
+	const little, much = handRTT/waitShare + every/pauseShare, handRTT/longWaitShare + longWaitFrames*every
+	for _, c := range []struct {
+		least units.Duration // of all channels
+		by    []units.Duration
+		waits bool
+	}{
+		{handRTT, nil, false},
+		{handRTT, []units.Duration{little}, false},
+		{handRTT, []units.Duration{little + 1}, true},
+		{handRTT, []units.Duration{little + 1, little + 1}, true},
+		{handRTT, []units.Duration{little + 1, 0}, false},
+		{handRTT, []units.Duration{0, little + 1}, false},
+		{handRTT, []units.Duration{much, 0}, false},
+		{handRTT, []units.Duration{much + 1, 0}, true},
+		{handRTT, []units.Duration{0, much + 1}, true},
+		{handRTT - handRTT/longWaitShare, []units.Duration{0}, true},
+		{handRTT - handRTT/longWaitShare - 1, []units.Duration{0}, false},
+	} {
+		now := units.Instant(units.Second)
+		e, all, f := estimate{}, floor{}, frameWait{}
+		e.floor.wait(now, handRTT)
+		all.wait(now, c.least)
+		for _, by := range c.by {
+			f.add(&e, &all, now, handRTT+by, every)
+		}
+		require.Equal(t, c.waits, f.waits(), "%v", c)
+	}
+}
+
+// TestMoreIsLostThanByChance: what was lost lately while packets waited is too much by a share of what is lost while none do, and by any that
+// is known of nothing.
+func TestMoreIsLostThanByChance(t *testing.T) {
+	lose := func(w *waitTest, n int, waits bool) (queue bool) {
+		for range n {
+			queue = w.lose(waits)
+		}
+		return queue
+	}
+	w := waitTest{}
+	w.answered(enoughCalm-1, false)
+	require.False(t, w.tooMany())
+	require.True(t, lose(&w, 1, true), "too little is known")
+
+	w = waitTest{}
+	require.False(t, lose(&w, 2, false))
+	w.answered(enoughCalm-2, false)
+	w.answered(100, true)
+	require.False(t, lose(&w, 7, true), "7 is 4 and twice 3 of 200 of 107")
+	require.True(t, lose(&w, 1, true))
+	w.answered(waitWindow, true)
+	require.False(t, lose(&w, 30, true), "what was acknowledged before counts for a window more")
+	require.True(t, lose(&w, 1, true))
+	w.answered(waitWindow, true)
+	require.Equal(t, []tally{{waitWindow + 100, 8}, {waitWindow, 31}}, []tally{w.before, w.waiting})
+	w.answered(1, true)
+	require.Equal(t, []tally{{waitWindow + 1, 31}, {}}, []tally{w.before, w.waiting})
+
+	w = waitTest{}
+	lose(&w, 3, false)
+	w.answered(2*manyCalm-3, false)
+	require.Equal(t, tally{2 * manyCalm, 3}, w.calm)
+	w.answered(1, false)
+	require.Equal(t, tally{manyCalm, 1}, w.calm, "what is long ago counts half")
 }
 
 // Channels whose least round trips differ are told.

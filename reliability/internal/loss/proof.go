@@ -179,20 +179,12 @@ func (r *proofRule) onCompleted(now units.Instant) {
 }
 
 // onSent doubles at once what Conn's spreading put on a path that is presumed
-// dead: waiting for its timer would let a dead path fill the window.
+// dead: waiting for its timer would let a dead path fill the window. Another path works: the one that delivered what was sent last of all
+// that has been delivered is never presumed dead.
 func (r *proofRule) onSent(u, channel int) {
-	if r.t.window.at(u).sends == 1 && r.t.paths[channel].presumedDead() && r.anyAlive() {
+	if r.t.window.at(u).sends == 1 && r.t.paths[channel].presumedDead() {
 		r.t.declareLost(u, Unproved)
 	}
-}
-
-func (r *proofRule) anyAlive() bool {
-	for c := range r.t.paths {
-		if !r.t.paths[c].presumedDead() {
-			return true
-		}
-	}
-	return false
 }
 
 // probeTimeout is the time after which p's oldest unconfirmed packet is given up. The last packet of a
@@ -218,7 +210,7 @@ func (r *proofRule) expire(now units.Instant) units.Instant {
 				next = min(next, due)
 				break
 			}
-			if !r.mayRepeat(now, c, timeout) {
+			if !r.mayRepeat(now, p, timeout) {
 				next = min(next, r.roundDue(p, timeout))
 				break
 			}
@@ -230,18 +222,17 @@ func (r *proofRule) expire(now units.Instant) units.Instant {
 	return next
 }
 
-// mayRepeat reports whether the oldest unit of path c, whose time is up, may be
+// mayRepeat reports whether the oldest unit of path p, whose time is up, may be
 // repeated on other paths. All may if those are known to work, else a few in each
 // round, and rounds become longer until something arrives.
-func (r *proofRule) mayRepeat(now units.Instant, c int, timeout units.Duration) bool {
-	p := &r.t.paths[c]
+func (r *proofRule) mayRepeat(now units.Instant, p *path, timeout units.Duration) bool {
 	if now >= r.roundDue(p, timeout) {
 		r.t.stats.Timeouts++
 		p.quota = firstQuota
 		if p.backoff > 0 {
 			p.quota = laterQuota
 		}
-		if r.othersWork(c, p.log.at(p.head).at.Add(timeout/4)) {
+		if r.deliveredSince(p.log.at(p.head).at.Add(timeout / 4)) {
 			p.quota = math.MaxInt
 			p.timeouts++
 		}
@@ -260,10 +251,11 @@ func (r *proofRule) roundDue(p *path, timeout units.Duration) units.Instant {
 	return r.t.retryAt(p.nextRound, p.round, timeout)
 }
 
-// othersWork reports whether another path has delivered something sent after t.
-func (r *proofRule) othersWork(c int, t units.Instant) bool {
-	for i := range r.t.paths {
-		if q := &r.t.paths[i]; i != c && q.delivered > 0 && q.deliveredSentAt > t {
+// deliveredSince reports whether a path has delivered something sent after t. If t is behind the oldest packet that a path waits for, it is
+// another one.
+func (r *proofRule) deliveredSince(t units.Instant) bool {
+	for c := range r.t.paths {
+		if r.t.paths[c].deliveredSentAt > t {
 			return true
 		}
 	}

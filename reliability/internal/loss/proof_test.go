@@ -163,6 +163,29 @@ func TestCompletedTransferTeaches(t *testing.T) {
 	h.units()
 	h.s.OnCompleted(h.after(handRTT).now)
 	require.Zero(t, h.s.Stats().Spurious, "the repeat may have been what was missing")
+
+	// One that was reported missing, too early to count as lost, teaches the same, whether a frame says later that it is there or nothing does.
+	for _, completed := range []bool{false, true} {
+		h := suspect(t)
+		h.after(handRTT / 2)
+		if completed {
+			h.s.OnCompleted(h.now)
+		} else {
+			h.arrive(1).onFrame(h.frame())
+		}
+		require.Greater(t, h.s.paths[0].reordered.most, handRTT/2)
+	}
+}
+
+// suspect is a transfer on a channel that is known to reorder, of whose first four units 1 was reported missing, too early to count as lost.
+func suspect(t *testing.T) *hand {
+	h := newHand(t, PathProof, 100, 1)
+	h.env.DataLimit = 4
+	h.s.paths[0].reordered = reordering{most: handRTT / 2, begun: h.now}
+	h.poll(100, 100)
+	h.arrive(0, 2, 3).ack()
+	require.Empty(t, h.units())
+	return h
 }
 
 // A repeat that was handed out, and not injected before an acknowledgement came, counts
@@ -313,32 +336,69 @@ func TestSuspectedLossesExpire(t *testing.T) {
 	h := newHand(t, PathProof, 100, 1)
 	h.env.DataLimit = 20
 	h.poll(100, 100)
-	// Unit 9 arrived; the frame covers nothing but its place.
-	h.after(handRTT).onFrame([]byte{frameACK, 1, 0, 1, 0, 9 << 1, 6})
+	h.env.DataLimit = 25
+	h.after(handRTT/2).poll(100, 100)
+	// Unit 24 arrived; the frame covers nothing but its place.
+	h.after(handRTT).onFrame([]byte{frameACK, 1, 0, 1, 0, 24 << 1, 6, 24, 1, 0})
 	require.Empty(t, h.units())
-	require.Len(t, h.s.rule.(*proofRule).suspected, 9)
-	h.out.Reset()
-	next := h.fill()
-	require.LessOrEqual(t, next.Sub(h.now), 6*handRTT)
-	h.after(6 * handRTT)
+	require.Len(t, h.s.rule.(*proofRule).suspected, 24)
+	h.now = h.s.Expire(h.now)
+	require.LessOrEqual(t, h.now, units.Instant(1000).Add(7*handRTT))
 	require.Contains(t, h.units(), 0)
+	require.Len(t, h.s.rule.(*proofRule).suspected, 4, "those sent later")
+	require.Equal(t, h.now.Add(handRTT/2), h.s.Expire(h.now))
+	h.after(handRTT / 2)
+	require.Contains(t, h.units(), 20)
 	require.Empty(t, h.s.rule.(*proofRule).suspected)
+	require.EqualValues(t, 24, h.s.Stats().Timeouts)
+}
+
+// Without any answer the oldest units are repeated in rounds, many in the first and few in those behind it, each after twice the pause of the
+// one before, up to a second. The timer of each path is its own.
+func TestRoundsGrowLonger(t *testing.T) {
+	h := newHand(t, PathProof, 200, 2)
+	h.env.DataLimit = 1
+	h.poll(1000, 1000)
+	h.env.DataLimit = 2
+	h.after(handRTT/2).poll(1000, 1000)
+	require.Equal(t, units.Instant(1000).Add(3*handRTT), h.s.Expire(h.now), "the older of two")
+
+	h = newHand(t, PathProof, 200, 1)
+	h.poll(1000, 1000)
+	last := h.now
+	for i, pause := range []units.Duration{3, 6, 12, 24, 48, 96, 100, 100} {
+		for len(h.units()) > 0 { // what is repeated together waits for the next round
+		}
+		next := h.s.Expire(h.now)
+		require.Equal(t, pause*handRTT, next.Sub(last), i)
+		h.now, last = next, next
+		want := laterQuota
+		if i == 0 {
+			want = firstQuota
+		}
+		require.Len(t, h.units(), want, i)
+		require.EqualValues(t, i+1, h.s.Stats().Timeouts)
+	}
 }
 
 // What waits in back-off on one path goes at once when another path shows that
 // the network is back.
 func TestBackoffIsResetOnAllPaths(t *testing.T) {
-	h := newHand(t, PathProof, 400, 2)
-	h.poll(1000, 1000)
-	for range 40 { // a long silence
-		h.after(100*units.Millisecond).poll(1000, 1000)
+	for channel := range 2 {
+		h := newHand(t, PathProof, 400, 2)
+		h.poll(1000, 1000)
+		h.arrive(0, 1).ack()
+		for range 40 { // a long silence
+			h.after(100*units.Millisecond).poll(1000, 1000)
+		}
+		require.Greater(t, h.s.paths[0].backoff, uint(3))
+		require.Greater(t, h.s.paths[1].backoff, uint(3))
+		h.after(10 * units.Millisecond)
+		require.Empty(t, h.units())
+		// The last packet on one channel gets through.
+		h.arrive(h.last(channel)).ack()
+		require.Greater(t, len(h.units()), 200)
 	}
-	require.Greater(t, h.s.paths[0].backoff, uint(3))
-	h.after(10 * units.Millisecond)
-	require.Empty(t, h.units())
-	// The last packet on channel 1 gets through.
-	h.arrive(h.last(1)).ack()
-	require.Greater(t, len(h.units()), 200)
 }
 
 // A path whose timer has backed off is tried again at once when the peer has answered a ping that was sent since it was tried last, but not
@@ -367,6 +427,19 @@ func TestAnswerEndsBackoff(t *testing.T) {
 	}
 }
 
+// The answer to a repeat may be to what was sent before: it makes no round trip shorter.
+func TestRepeatsTeachNoRoundTrip(t *testing.T) {
+	h := newHand(t, PathProof, 100, 2)
+	h.env.DataLimit = 8
+	h.poll(100, 100)
+	h.arrive(1, 2, 3, 4, 5, 6, 7).ack()
+	require.Equal(t, []int{0}, h.units())
+	known := *h.s.paths[1].estimate
+	h.after(handRTT * 3 / 4).arrive(h.last(1)).onFrame(h.frame())
+	require.Equal(t, 8, h.s.Acknowledged())
+	require.Equal(t, known, *h.s.paths[1].estimate)
+}
+
 // Only who answers sooner than the repeat can be answered says that it was for nothing. What is newest by the marks doesn't say it: a number
 // of a probe is used again, and another worker of the receiver may have put the repeat in place since they were read. By a reorder window
 // that was learned so, each loss was found a round trip later, for a thousand round trips.
@@ -383,6 +456,12 @@ func TestOldRepeatsAreNotSpurious(t *testing.T) {
 		require.Equal(t, late, h.s.Stats().Spurious == 1)
 		require.Equal(t, late, h.s.paths[0].reorderWindow() > 0)
 	}
+	// What was sent once isn't a repeat, whatever the marks show.
+	h := newHand(t, PathProof, 100, 1)
+	h.poll(8, 100)
+	h.after(handRTT).onFrame([]byte{frameACK, 1, 8, 1, 0, 3 << 1, 4})
+	require.Equal(t, 8, h.s.Acknowledged())
+	require.Zero(t, h.s.Stats().Spurious)
 }
 
 // A repeat that arrives after its timer teaches nothing about reordering, though what it repeats was lost by proof.

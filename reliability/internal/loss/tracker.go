@@ -442,7 +442,7 @@ func (t *Tracker) nextChannel(blamed int) int {
 			return t.rotor
 		}
 	}
-	// All are presumed dead, or there is only one.
+	// No other is in use.
 	t.rotor = (t.rotor + 1) % len(t.paths)
 	return t.rotor
 }

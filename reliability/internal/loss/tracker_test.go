@@ -139,6 +139,20 @@ func TestSilence(t *testing.T) {
 		require.Greater(t, repeats, 100, "rule %d", rule)
 		require.Less(t, polls, 2000, "rule %d", rule)
 	}
+
+	// What is acknowledged ends the silence, and nothing else does.
+	for arrived, want := range []int{probeUnits, 199} {
+		h := newHand(t, Timeout, 1000, 1)
+		h.env.DataLimit = 200
+		h.poll(1000, 1000)
+		h.arrive(0).ack()
+		h.after(20 * handRTT)
+		if arrived > 0 {
+			h.arrive(1)
+		}
+		h.onFrame(h.frame())
+		require.Len(t, h.after(3*handRTT).units(), want-arrived)
+	}
 }
 
 // A first guess of the round trip that is far too small is corrected by the
@@ -225,6 +239,20 @@ func TestLatenessIsRemembered(t *testing.T) {
 		e.sample(rtt, every)
 	}
 	require.Less(t, 4*e.rttvar, units.Millisecond)
+
+	// A host that stood still for seconds, at the first answer or later, makes timers of seconds while it does, and no longer.
+	for _, first := range []units.Duration{8 * units.Second, rtt} {
+		e = estimate{}
+		for range 20 {
+			e.sample(first, every)
+			e.sample(8*units.Second, every)
+			require.LessOrEqual(t, 4*e.rttvar, max(2*e.srtt, maxTimeout))
+		}
+		for range 64 {
+			e.sample(rtt, every)
+		}
+		require.LessOrEqual(t, e.srtt+4*e.rttvar, maxTimeout+2*rtt)
+	}
 }
 
 // Where a queue has just marked packets, others wait in it: silence is given three times as long.

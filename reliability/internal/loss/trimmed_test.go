@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -50,4 +51,16 @@ func TestProbesPassDataWhereSwitchesTrim(t *testing.T) {
 		h.arrive(last).after(15 * units.Millisecond).onFrame(h.frame())
 		require.Equal(t, []int{0, 1, 2}, h.units())
 	}
+}
+
+// TestTrimmedAmongTheSuspected: a unit that was suspected to be lost when word came that it was trimmed is lost once.
+func TestTrimmedAmongTheSuspected(t *testing.T) {
+	h := suspect(t)
+	require.Equal(t, 1, h.s.Outstanding())
+	h.s.OnTrimmed(h.now, 1, 0)
+	require.Zero(t, h.s.Outstanding())
+	h.after(handRTT).onFrame([]byte{frameACK, 2, 1, 0, 0, 0, 1, 2, 0})
+	require.Zero(t, h.s.Outstanding())
+	require.Equal(t, []int{1}, h.units())
+	require.Equal(t, scheme.Losses{Queue: 1}, h.s.Stats().Losses)
 }

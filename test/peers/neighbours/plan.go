@@ -76,8 +76,8 @@ func (p *plan) check(f *flag.FlagSet) error {
 		return fmt.Errorf("-mtu %d: choose %d to %d", p.mtu, leastMTU, mostMTU)
 	case err != nil:
 		return fmt.Errorf("-congestion: %w", err)
-	case cc.Telemetry || cc.PacketMarks:
-		return fmt.Errorf("-congestion %s: it needs what only the simulated networks of sdr-fabric tell: choose another", p.congestion)
+	case cc.CheckDevice(p.rate) != nil:
+		return fmt.Errorf("-congestion %s: %w", p.congestion, cc.CheckDevice(p.rate))
 	case p.scheme != "adaptive" && p.scheme != "sr-nack":
 		return fmt.Errorf("-scheme %s: choose adaptive or sr-nack", p.scheme)
 	case len(p.chosen()) == 0:
