@@ -29,6 +29,8 @@ func TestEndsAgree(t *testing.T) {
 		message        units.Bytes
 		window         int
 	}{
+		{"nothing", newAdaptive, 0, 0, 0, 0},
+		{"nothing in a buffer", newAdaptive, 0, 5000, 0, 0},
 		{"one packet", newAdaptive, 700, 700, 0, 0},
 		{"one message", newAdaptive, 5000, 5000, 0, 0},
 		{"a longer buffer", newAdaptive, 5000, 20_000, 0, 0},
@@ -38,11 +40,12 @@ func TestEndsAgree(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, drop := range []float64{0, 0.2} {
 				p := newPair(t, setup{net: lossy(drop), qp: smallQP, scheme: c.scheme(t), conn: reliability.Config{MessageSize: c.message, Window: c.window}})
-				src, dst := p.mr(0, c.length, 1), p.mr(1, c.buffer, 0)
+				src, dst := p.mr(0, max(c.length, 1), 1), p.mr(1, max(c.buffer, 1), 0)
 				whole := 0
 				for steps := 0; whole < 3; steps += 1 + steps/100 {
 					what := fmt.Sprintf("given up after %d steps, drop %g", steps, drop)
-					r := start(t, p.conn[1].StartRecv, dst)
+					r, err := p.conn[1].StartRecv(dst, 0, c.buffer)
+					require.NoError(t, err)
 					s, err := p.conn[0].StartSend(src, 0, c.length, reliability.SendOptions{Imm: 7, HasImm: true})
 					require.NoError(t, err)
 					for range steps {
@@ -60,9 +63,15 @@ func TestEndsAgree(t *testing.T) {
 					}
 					require.NoError(t, r.Err(), what)
 					require.Equal(t, reliability.RecvResult{Length: c.length, Imm: 7, HasImm: true}, r.Result(), what)
-					require.Equal(t, src.Bytes(), dst.Bytes()[:c.length], what)
+					require.Equal(t, src.Bytes()[:c.length], dst.Bytes()[:c.length], what)
 					clear(dst.Bytes())
 				}
+				// One that nobody sends ends as soon.
+				r, err := p.conn[1].StartRecv(dst, 0, c.buffer)
+				require.NoError(t, err)
+				r.Cancel(cause)
+				p.until(5*units.Second, func() bool { return finished(r) })
+				require.ErrorIs(t, r.Err(), cause)
 			}
 		})
 	}
