@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/none"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -53,6 +54,9 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		"decides by what switches write into packets":           func(c *reliability.Config) { c.Congestion.Name = "hpcc" },
 		"decides by the mark of each packet":                    func(c *reliability.Config) { c.Congestion.Name = "nscc" },
 		"begins at the line rate":                               func(c *reliability.Config) { c.Congestion.Name, c.Rate = "dcqcn", 0 },
+		"made no controller": func(c *reliability.Config) {
+			c.Congestion.New = func(congestion.Path) congestion.Controller { return nil }
+		},
 	} {
 		c := good
 		spoil(&c)

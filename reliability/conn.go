@@ -48,12 +48,14 @@ func NewConn(c *sdr.Endpoint, q sdr.QPConfig, cfg Config) (*Conn, error) {
 	if err == nil && !c.Caps().HostPackets {
 		err = conn.cfg.checkWithoutPackets(conn.qcfg)
 	}
+	if err == nil && !conn.out.pace.begin(conn.cfg, congestion.Model{}) {
+		err = fmt.Errorf("%w: congestion control %q made no controller", sdr.ErrArgument, conn.cfg.Congestion.Name)
+	}
 	if err != nil {
 		_ = qp.Close()
 		return nil, &sdr.OpError{Op: "create", Object: "connection", Err: err}
 	}
 	conn.init()
-	conn.out.pace.begin(conn.cfg, congestion.Model{})
 	return conn, nil
 }
 

@@ -70,10 +70,14 @@ func (p *pacer) rate() units.Rate {
 	return p.configured
 }
 
-// begin makes the controller, with what is known of the path already.
-func (p *pacer) begin(c Config, found congestion.Model) {
+// begin makes the controller, with what is known of the path already. false: the user's factory made none, and what was there stays.
+func (p *pacer) begin(c Config, found congestion.Model) bool {
 	p.unit, p.configured = c.Unit, c.Rate
-	p.controller = c.Congestion.New(congestion.Path{LineRate: c.Rate, MTU: c.Unit, Found: found})
+	made := c.Congestion.New(congestion.Path{LineRate: c.Rate, MTU: c.Unit, Found: found})
+	if made != nil {
+		p.controller = made
+	}
+	return made != nil
 }
 
 // update gets what the connection has learnt.
