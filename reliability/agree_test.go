@@ -40,7 +40,7 @@ func TestEndsAgree(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, drop := range []float64{0, 0.2} {
 				p := newPair(t, setup{net: lossy(drop), qp: smallQP, scheme: c.scheme(t), conn: reliability.Config{MessageSize: c.message, Window: c.window}})
-				src, dst := p.mr(0, c.length, 1), p.mr(1, c.buffer, 0)
+				src, dst := p.mr(0, max(c.length, 1), 1), p.mr(1, max(c.buffer, 1), 0)
 				whole := 0
 				for steps := 0; whole < 3; steps += 1 + steps/100 {
 					what := fmt.Sprintf("given up after %d steps, drop %g", steps, drop)
@@ -66,6 +66,12 @@ func TestEndsAgree(t *testing.T) {
 					require.Equal(t, src.Bytes()[:c.length], dst.Bytes()[:c.length], what)
 					clear(dst.Bytes())
 				}
+				// One that nobody sends ends as soon.
+				r, err := p.conn[1].StartRecv(dst, 0, c.buffer)
+				require.NoError(t, err)
+				r.Cancel(cause)
+				p.until(5*units.Second, func() bool { return finished(r) })
+				require.ErrorIs(t, r.Err(), cause)
 			}
 		})
 	}

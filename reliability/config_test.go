@@ -74,6 +74,14 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 	require.Positive(t, c.NoProgress)
 	require.Positive(t, c.ParityPool)
 	require.NotNil(t, c.Logger)
+	// What differs at the other end is named by what its user may have set.
+	for want, other := range map[string]sdr.QPConfig{"by default the MTU": {MTU: 1024}, "or the largest message": {MaxMessage: units.MiB}} {
+		peer, err := reliability.NewConn(ctx, other, good)
+		require.NoError(t, err)
+		err = conn.StartConnect(peer.Info())
+		require.ErrorIs(t, err, sdr.ErrMismatch)
+		require.ErrorContains(t, err, want)
+	}
 	require.NoError(t, conn.Close())
 }
 

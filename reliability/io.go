@@ -118,7 +118,8 @@ func (c *Conn) end(call string, d *direction, err error) error {
 	return err
 }
 
-// SendFrom sends size bytes of r to the peer's RecvTo. Nothing else can be sent meanwhile. Ending ctx aborts it. When it
+// SendFrom sends size bytes of r to the peer's RecvTo, and returns when that has them all in memory, if not yet written: whether its WriteAt
+// succeeds is not known here. Nothing else can be sent meanwhile. Ending ctx aborts it. When it
 // has failed, at either end, nothing more can be sent in this direction, and calls at both ends say so: Close the Conn.
 func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size units.Bytes, progress Progress) error {
 	if size < 0 || size > maxStream {

@@ -245,7 +245,7 @@ func (p *Port) Announce(transfer uint64, length units.Bytes, imm uint32, hasImm 
 	}
 }
 
-// Abort sends ABORT for a transfer until it is acknowledged.
+// Abort sends ABORT for a transfer until it is acknowledged. Until then another call for the transfer changes no code.
 func (p *Port) Abort(transfer uint64, code uint8) {
 	if q := p.qp(); q.state() == qpReady {
 		q.sess.Put(p.Now, wire.Frame{Type: wire.TypeAbort, ID: transfer, Code: code}, 1)

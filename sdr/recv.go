@@ -362,6 +362,10 @@ func (m *recvMsg) complete() {
 	if t := &m.msg.Tracker; t.AllSet() || q.caps.HostPackets && t.Packets().AllSet() {
 		m.outcome = Whole
 	}
+	// An empty buffer is full before anything is sent. A driver that gives it up then, so that its user has no transfer, has its sender told so.
+	if _, known := m.msg.Length(); m.length == 0 && !known && q.cfg.Driver != nil {
+		m.outcome = Abandoned
+	}
 	q.slots.Close(&m.msg)
 	if m.length > 0 { // only then it was exposed
 		q.table.StartRevoke(m.seq)

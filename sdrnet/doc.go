@@ -35,7 +35,7 @@
 //
 // Errors wrap what programs written for package net ask for: net.ErrClosed when this end has closed
 // the Conn or Listener, os.ErrDeadlineExceeded after a deadline, and io.EOF from Recv and Read when the
-// peer has closed in order. A peer that died is sdr.ErrPeerDead. One that closed with a reason, in words
+// peer has closed in order, from Read only behind all that it wrote. A peer that died is sdr.ErrPeerDead. One that closed with a reason, in words
 // of its own, is an *oob.PeerError.
 //
 // The error of a call that its context ended wraps both ctx.Err and context.Cause(ctx), and after a deadline

@@ -106,7 +106,8 @@ func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (RecvResul
 type Progress = reliability.Progress
 
 // SendFrom sends size bytes of r to the peer's RecvTo, bytes alone: SendFile tells what a file is called, too, and whether it has arrived
-// as it was. It counts as one call of SendMemory in the order of calls, and while it runs others are refused with sdr.ErrBusy.
+// as it was. It returns when the peer has them all in its memory; the peer's RecvTo may still be writing them, and fail at it. It counts as one
+// call of SendMemory in the order of calls, and while it runs others are refused with sdr.ErrBusy.
 //
 // Ending ctx gives it up at both ends. When it has failed at either end, for whatever reason, SendMemory and SendFrom
 // at this end and RecvMemory and RecvTo at the other fail from then on with an error that wraps net.ErrClosed and says

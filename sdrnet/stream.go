@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -53,7 +54,7 @@ type Stream struct {
 }
 
 // Stream returns the connection as a stream. Call it once, instead of Send and Recv. Closing the stream
-// closes the Conn.
+// closes the Conn, once what was written has arrived; closing the Conn waits for nothing.
 func (c *Conn) Stream() *Stream {
 	s := &Stream{
 		c: c, reading: make(turn, 1), writing: make(turn, 1),
@@ -87,7 +88,8 @@ func (s *Stream) SetReadDeadline(t time.Time) error { s.readBy.set(t); return ni
 // SetWriteDeadline sets the deadline of Write, and of what Close waits.
 func (s *Stream) SetWriteDeadline(t time.Time) error { s.writeBy.set(t); return nil }
 
-// Read reads what the peer has written. io.EOF is the peer's CloseWrite or Close.
+// Read reads what the peer has written. io.EOF is the peer's CloseWrite or Close: nothing is missing. A peer that closes the connection
+// before all that it wrote has arrived, because its Close has waited long enough or was that of the Conn, is an io.ErrUnexpectedEOF.
 func (s *Stream) Read(p []byte) (int, error) {
 	ctx := s.readBy.context()
 	if err := s.reading.take(ctx, s.closed); err != nil {
@@ -120,6 +122,9 @@ func (s *Stream) next(ctx context.Context) error {
 		s.message = nil
 	}
 	m, err := s.c.in.next(ctx, kindStream)
+	if !s.c.closed() && leftInOrder(err) { // without kindEnd nobody knows what the peer wrote
+		return operr.New("read", "stream", "%w: the peer closed the connection before all that it wrote had arrived", io.ErrUnexpectedEOF)
+	}
 	if err != nil {
 		return err
 	}
@@ -317,7 +322,8 @@ func (s *Stream) end() error {
 }
 
 // Close ends the stream and the connection. It sends what was written, and waits while the peer takes
-// it, but no longer than the write deadline, and not for a peer that takes nothing for a second.
+// it, but no longer than the write deadline, and not for a peer that takes nothing for a second: what that has not
+// taken by then is lost, as its Read says.
 func (s *Stream) Close() error {
 	s.closeOne.Do(func() {
 		close(s.closed) // calls under way end

@@ -65,7 +65,7 @@ func TestStream(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
-// TestStreamCloses: what was written before Close arrives; a peer that takes nothing doesn't hold it up.
+// TestStreamCloses: what was written before Close arrives; a peer that takes nothing doesn't hold it up, and learns that something is missing.
 func TestStreamCloses(t *testing.T) {
 	a, b := pair(t, nil)
 	c, s := a.Stream(), b.Stream()
@@ -88,7 +88,25 @@ func TestStreamCloses(t *testing.T) {
 	}
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	require.NoError(t, c.Close())
+	requireCutOff(t, s)
 	require.NoError(t, s.Close())
+
+	a, b = pair(t, nil)
+	c, s = a.Stream(), b.Stream()
+	_, err = c.Write([]byte("perhaps"))
+	require.NoError(t, err)
+	require.NoError(t, a.Close(), "of the Conn: it waits for nothing")
+	requireCutOff(t, s)
+}
+
+// requireCutOff: s, whose peer has closed before the end of its stream had arrived, isn't taken for whole, however often it is read.
+func requireCutOff(t *testing.T, s *sdrnet.Stream) {
+	t.Helper()
+	for range 2 {
+		_, err := io.ReadAll(s)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		require.ErrorContains(t, err, "before all that it wrote had arrived")
+	}
 }
 
 // TestCloseWriteBlocked: CloseWrite ends the stream also while the peer takes nothing and after a deadline, and once is enough.

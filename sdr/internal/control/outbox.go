@@ -60,7 +60,8 @@ func (o *outbox) find(id uint64) (i int, ok bool) {
 	return slices.BinarySearchFunc(o.byID, id, func(p place, id uint64) int { return cmp.Compare(p.id, id) })
 }
 
-// put adds f, due at an instant, or replaces the frame with its ID. waits says that it may go before.
+// put adds f, due at an instant, or replaces the frame with its ID, but for the code of an ABORT, which says why: the first one knew. waits says
+// that it may go before.
 func (o *outbox) put(due units.Instant, f wire.Frame, copies int, waits bool) {
 	it := item{frame: f, due: due, copies: int8(copies - 1), waits: waits}
 	if o.live == 0 {
@@ -74,7 +75,11 @@ func (o *outbox) put(due units.Instant, f wire.Frame, copies int, waits bool) {
 	case o.items[o.byID[i].at].acked:
 		o.byID[i].at = len(o.items)
 	default:
-		o.items[o.byID[i].at] = it
+		old := &o.items[o.byID[i].at]
+		if f.Type == wire.TypeAbort {
+			it.frame.Code = old.frame.Code
+		}
+		*old = it
 		return
 	}
 	o.items = append(o.items, it)
