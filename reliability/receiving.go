@@ -99,14 +99,9 @@ func (m *recvMessage) complete() {
 	if m == nil || m.state != posted {
 		return
 	}
-	switch {
-	case m.t.length == 0 && !m.t.announced: // nothing is missing of a message without packets, and nothing has come
-		m.to(abandoned)
-		m.t.in.port.Abandon(m.h)
-		return
-	case m.positions.AllSet():
+	if m.positions.AllSet() {
 		m.to(filled)
-	default:
+	} else {
 		m.to(abandoned)
 	}
 	m.t.in.port.Complete(m.h)

@@ -106,14 +106,6 @@ func (p *Port) Complete(r RecvHandle) {
 	}
 }
 
-// Abandon is Complete for a receive of no bytes whose sender must not take it for Whole.
-func (p *Port) Abandon(r RecvHandle) {
-	if r.m.state() == recvPosted {
-		p.Complete(r)
-		r.m.outcome = Abandoned
-	}
-}
-
 // OpenGranted opens the message that the peer granted as seq. The
 // message is length bytes at off of mr; at most the granted length. Inject sends
 // its packets. It fails with ErrCompleted if the peer has completed the receive meanwhile;
