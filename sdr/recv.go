@@ -203,7 +203,7 @@ func (q *QP) slotFree(now units.Instant, n uint64) bool {
 }
 
 // isAhead reports whether the peer would refuse the clear-to-send for message n, because it is too far beyond the first that it hasn't
-// acknowledged.
+// acknowledged; mu is held.
 func (q *QP) isAhead(n uint64) bool {
 	if n-q.unacked < q.mostAhead() {
 		return false
