@@ -253,16 +253,15 @@ func parseTransport(s string, cc congestion.Spec, seed uint64) (transport.Factor
 		return bare.Factory(100, 4), nil
 	}
 	name, rest, _ := strings.Cut(s, ":")
+	if control, _, _ := strings.Cut(cc.Name, ":"); control == "dcqcn" && (name == "strack" || name == "uet") {
+		return nil, fmt.Errorf("transport %q: it sends no notifications, of which this controller lives: choose another --cc", s)
+	}
 	var parse func() (transport.Factory, error)
 	switch name {
-	case "strack", "uet":
-		if cc, _, _ := strings.Cut(cc.Name, ":"); cc == "dcqcn" {
-			return nil, fmt.Errorf("transport %q: it sends no notifications, of which this controller lives: choose another --cc", s)
-		}
+	case "strack":
 		parse = func() (transport.Factory, error) { return parseSTrack(rest, cc) }
-		if name == "uet" {
-			parse = func() (transport.Factory, error) { return parseUET(rest, cc) }
-		}
+	case "uet":
+		parse = func() (transport.Factory, error) { return parseUET(rest, cc) }
 	case "dcp":
 		parse = func() (transport.Factory, error) { return parseDCP(rest, cc) }
 	case "racktlp":
