@@ -227,13 +227,14 @@ func (t *sendTransfer) inject(s scheme.Send) bool {
 	if ch == scheme.HomeChannel {
 		ch = port.HomeChannel(m.stream, first)
 	}
-	if port.Room(m.seq, ch) < t.o.packets(length) {
+	packets := t.o.packets(length)
+	if port.Room(m.seq, ch) < packets {
 		return false
 	}
 	// A repeat begins one packet later than the one before, and ends with those before that: a queue that has no room for a whole unit would
 	// drop the same ones each time. Of a message that is no longer open nothing is sent: as if lost.
 	number := t.countRepeat(s)
-	skipped := number % t.o.packets(length)
+	skipped := number % packets
 	before := units.Bytes(skipped) * t.o.mtu
 	port.Repeat(m.stream, number, first+skipped, length-before, ch)
 	if skipped > 0 {
@@ -248,16 +249,25 @@ func (t *sendTransfer) countRepeat(s scheme.Send) int {
 	if !s.Repeat {
 		return 0
 	}
-	repeats, all := &t.repeats, t.info.Units
-	if s.Unit.IsParity() {
-		repeats, all = &t.parityRepeats, t.env.ParityLimit
-	}
-	if i := s.Unit.Index(); i >= len(*repeats) {
+	repeats, i := t.repeatsLike(s.Unit), s.Unit.Index()
+	if i >= len(*repeats) {
+		all := t.info.Units
+		if s.Unit.IsParity() {
+			all = t.env.ParityLimit
+		}
 		*repeats = append(*repeats, make([]uint8, all-len(*repeats))...)
 	}
-	n := &(*repeats)[s.Unit.Index()]
+	n := &(*repeats)[i]
 	*n += min(1, 255-*n)
 	return int(*n)
+}
+
+// repeatsLike is how often each unit like u, data or parity, has been repeated.
+func (t *sendTransfer) repeatsLike(u scheme.Unit) *[]uint8 {
+	if u.IsParity() {
+		return &t.parityRepeats
+	}
+	return &t.repeats
 }
 
 // injectProbe sends a probe, a packet without payload, in any message that is still open.

@@ -59,9 +59,8 @@ type sendTransfer struct {
 	// needed how many of all those it took, by the messages that have been completed. counted: the
 	// fragment field of the immediate has bits for a repeat's number.
 	repeats, parityRepeats []uint8
-
-	needed  uint64
-	counted bool
+	needed                 uint64
+	counted                bool
 
 	heardAt units.Instant // when the last frame of the receiver came, and heard how many did then
 	heard   int

@@ -52,10 +52,7 @@ func (t *sendTransfer) onTrimmed(m *sendMessage, e *sdr.Event) bool {
 
 // latest is the number that the latest transmission of a unit bears.
 func (t *sendTransfer) latest(u scheme.Unit) int {
-	repeats := t.repeats
-	if u.IsParity() {
-		repeats = t.parityRepeats
-	}
+	repeats := *t.repeatsLike(u)
 	if u.Index() >= len(repeats) {
 		return 0
 	}
