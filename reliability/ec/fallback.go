@@ -90,9 +90,8 @@ const (
 	// maxBackoff is how often the pause between asking doubles at most. A burst
 	// of losses may span many repeats: each further one should not take long.
 	maxBackoff = 4
-	// maxPause bounds back-off, and answeredPause does once the sender has answered again, not a pause that is longer without it.
-	maxPause      = units.Second
-	answeredPause = 250 * units.Millisecond
+	// maxPause bounds back-off, not a pause that is longer without it.
+	maxPause = units.Second
 	// maxAsks is the number at which asks stops counting.
 	maxAsks = asksTogether * (maxBackoff + 1)
 	// steadyAsks is how many frames follow each other closely when a round has brought
@@ -115,13 +114,9 @@ func (r *receiver) pause(n int) units.Duration {
 // round is how long the answer to what the receiver asks for takes at most, as a rule.
 func (r *receiver) round() units.Duration { return rtt(r.env) + r.config.fallback(r.env) }
 
-// retryAt is when what was said in vain at last is said again: when it is due, but not later than after answeredPause once the
-// sender has answered a ping since. A path that was dark for seconds is then in use again as soon as a ping finds out.
+// retryAt is when what was said in vain at last is said again, where back-off has it due.
 func (r *receiver) retryAt(due, last units.Instant) units.Instant {
-	if r.env.Answered > last {
-		return min(due, last.Add(max(r.round(), answeredPause)))
-	}
-	return due
+	return r.env.RetryAt(due, last, r.round())
 }
 
 // silence is how long the receiver waits, having said something n times since anything

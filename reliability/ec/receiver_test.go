@@ -289,7 +289,7 @@ func TestStrangeMarks(t *testing.T) {
 	h.s.OnJob(h.now, 7)
 }
 
-// What was asked for in vain is asked for again once a ping that was sent since has been answered, not more often than each answeredPause, or round
+// What was asked for in vain is asked for again once a ping that was sent since has been answered, not more often than each 250 ms, or round
 // if that is longer, and not later than otherwise.
 func TestAnswerEndsBackoff(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 4, M: 2}, 8)
@@ -299,7 +299,7 @@ func TestAnswerEndsBackoff(t *testing.T) {
 	h.r.env.Answered = last
 	require.Equal(t, due, h.r.retryAt(due, last))
 	h.r.env.Answered = last + 1
-	require.Equal(t, last.Add(answeredPause), h.r.retryAt(due, last))
+	require.Equal(t, last.Add(250*units.Millisecond), h.r.retryAt(due, last))
 	require.Equal(t, last.Add(units.Millisecond), h.r.retryAt(last.Add(units.Millisecond), last))
 	h.r.env.RTT = 400 * units.Millisecond
 	require.Equal(t, last.Add(h.r.round()), h.r.retryAt(due, last))

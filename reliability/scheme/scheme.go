@@ -79,7 +79,7 @@ type Env struct {
 	// MinRTT is the smallest seen. RTT is 0 until the first sample.
 	RTT, RTTVar, MinRTT units.Duration
 	// Answered is when the newest ping was sent that the peer has answered, at least each 250 ms while the path carries them: what
-	// has backed off since it carried nothing need wait no longer. 0 before the first answer.
+	// has backed off since it carried nothing need wait no longer (RetryAt). 0 before the first answer.
 	Answered units.Instant
 	// Rate is the rate of user data at which Conn paces, 0 when it doesn't.
 	Rate units.Rate
@@ -109,6 +109,19 @@ type Env struct {
 
 // UnitTime is how long a full unit takes at the paced rate, 0 when not paced.
 func (e *Env) UnitTime(t *Transfer) units.Duration { return e.Rate.Time(t.UnitBytes) }
+
+// answeredPause is how often the peer is asked.
+const answeredPause = 250 * units.Millisecond
+
+// RetryAt is when what was said in vain at last is said again, where back-off has it due: once a ping that was sent since has been
+// answered, not later than 250 ms after last, or after the pause without back-off if that is longer. A path that was dark for seconds is then
+// in use again as soon as a ping finds out.
+func (e *Env) RetryAt(due, last units.Instant, pause units.Duration) units.Instant {
+	if e.Answered > last {
+		return min(due, last.Add(max(pause, answeredPause)))
+	}
+	return due
+}
 
 // A Scheme makes the two halves for each transfer of one Conn. It may remember,
 // for the Conn, what earlier transfers taught; it is used by that Conn only.

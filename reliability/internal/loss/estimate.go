@@ -10,8 +10,6 @@ const (
 	initialRTT = 333 * units.Millisecond
 	// maxTimeout bounds back-off, and what deviations make of a timer, not a timeout of three round trips.
 	maxTimeout = units.Second
-	// answeredTimeout bounds it once the peer has answered again, and is how often it is asked.
-	answeredTimeout = 250 * units.Millisecond
 	// maxPerRTT bounds how many samples a round trip is thought to bring.
 	maxPerRTT = 32
 )

@@ -248,7 +248,7 @@ func (r *proofRule) mayRepeat(now units.Instant, p *path, timeout units.Duration
 
 // roundDue is when the next round of path p may begin.
 func (r *proofRule) roundDue(p *path, timeout units.Duration) units.Instant {
-	return r.t.retryAt(p.nextRound, p.round, timeout)
+	return r.t.env.RetryAt(p.nextRound, p.round, timeout)
 }
 
 // deliveredSince reports whether a path has delivered something sent after t. If t is behind the oldest packet that a path waits for, it is

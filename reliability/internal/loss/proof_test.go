@@ -402,8 +402,9 @@ func TestBackoffIsResetOnAllPaths(t *testing.T) {
 }
 
 // A path whose timer has backed off is tried again at once when the peer has answered a ping that was sent since it was tried last, but not
-// more often than answeredTimeout; while no ping is answered it waits for its timer.
+// more often than each 250 ms; while no ping is answered it waits for its timer.
 func TestAnswerEndsBackoff(t *testing.T) {
+	const answeredPause = 250 * units.Millisecond
 	for _, rule := range []Rule{PathProof, Timeout} {
 		h := newHand(t, rule, 100, 1)
 		h.poll(1000, 1000)
@@ -414,13 +415,13 @@ func TestAnswerEndsBackoff(t *testing.T) {
 			}
 		}
 		h.env.Answered = tried // by a ping that was sent before that got lost
-		h.after(answeredTimeout + units.Millisecond)
+		h.after(answeredPause + units.Millisecond)
 		require.Empty(t, h.units(), rule)
 		h.env.Answered = h.now
 		h.after(units.Millisecond)
 		require.NotEmpty(t, h.units(), rule)
 		h.env.Answered = h.now.Add(units.Millisecond)
-		h.after(answeredTimeout - units.Millisecond)
+		h.after(answeredPause - units.Millisecond)
 		require.Empty(t, h.units(), rule)
 		h.after(units.Millisecond)
 		require.NotEmpty(t, h.units(), rule)

@@ -83,5 +83,5 @@ func (r *timeoutRule) allow(now units.Instant, rto units.Duration) bool {
 
 // probeDue is when the next probe may go.
 func (r *timeoutRule) probeDue(rto units.Duration) units.Instant {
-	return r.t.retryAt(r.nextProbe, r.probed, rto)
+	return r.t.env.RetryAt(r.nextProbe, r.probed, rto)
 }

@@ -141,15 +141,6 @@ func (t *Tracker) rto(p *path) units.Duration {
 	return t.atLeast(rtt, max(rtt+units.Duration(t.config.Alpha*float64(rtt)), p.seenRTT()))
 }
 
-// retryAt is when what was repeated in vain at last may be repeated again: when it is due, and once the peer has answered a ping that was
-// sent since, not later than after answeredTimeout. A path that was dark for seconds is then in use again as soon as a ping finds out.
-func (t *Tracker) retryAt(due, last units.Instant, timeout units.Duration) units.Instant {
-	if t.env.Answered > last {
-		return min(due, last.Add(max(timeout, answeredTimeout)))
-	}
-	return due
-}
-
 // atLeast keeps a timeout from being shorter than hosts may be late, coarse where switches trim, and longer where they mark.
 func (t *Tracker) atLeast(rtt, timeout units.Duration) units.Duration {
 	if t.env.Trims {
