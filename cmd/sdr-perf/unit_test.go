@@ -201,7 +201,7 @@ func FuzzReport(f *testing.F) {
 	b, err := json.Marshal(reportOf(&result.Result{LongestStallNs: new(units.Duration), BareUDPNs: &result.Completion{}, TOverIdeal: new(float64)}))
 	require.NoError(f, err)
 	f.Add(b)
-	f.Add([]byte(`{"result":{"reliability":"\u001b[2J","size_bytes":-1,"iterations":-9e18,"throughput_gbps":-1e308,"t_over_ideal":1e308}}`))
+	f.Add([]byte(`{"result":{"reliability":"\u001b[2J","size_bytes":-1,"iterations":-9000000000000000000,"throughput_gbps":-1e308,"t_over_ideal":1e308}}`))
 	f.Add([]byte(`{"counters":{"sent":1,"received":18446744073709551615},"cpu":{"user_ns":-9223372036854775808},"stall":-1}`))
 	all := widened(slices.Concat(narrow, ofPaths, ofCongestion, ofFlows, ofLatency))
 	f.Fuzz(func(t *testing.T, b []byte) {
