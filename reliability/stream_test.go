@@ -235,29 +235,36 @@ func (m *memory) WriteAt(b []byte, off int64) (int, error) {
 	return copy((*m)[off:], b), nil
 }
 
-// TestNoStream: what isn't of a stream is not taken for it.
+// TestNoStream: what isn't of a stream is not taken for it, and no memory is made for a header that no end sends.
 func TestNoStream(t *testing.T) {
-	header := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, 100), 100) // one piece
 	magic := reliability.SendOptions{Imm: 0x53445246, HasImm: true}
 	type send struct {
 		n units.Bytes
 		o reliability.SendOptions
 	}
-	for name, sends := range map[string][]send{
-		"no immediate":        {{16, reliability.SendOptions{}}},
-		"long":                {{15, magic}},
-		"short piece":         {{16, magic}, {3, reliability.SendOptions{HasImm: true}}},
-		"piece out of order":  {{16, magic}, {100, reliability.SendOptions{Imm: 1, HasImm: true}}},
-		"piece without order": {{16, magic}, {100, reliability.SendOptions{}}},
+	for name, c := range map[string]struct {
+		total, piece uint64
+		sends        []send
+	}{
+		"no immediate":        {100, 100, []send{{16, reliability.SendOptions{}}}},
+		"long":                {100, 100, []send{{15, magic}}},
+		"short piece":         {100, 100, []send{{16, magic}, {3, reliability.SendOptions{HasImm: true}}}},
+		"piece out of order":  {100, 100, []send{{16, magic}, {100, reliability.SendOptions{Imm: 1, HasImm: true}}}},
+		"piece without order": {100, 100, []send{{16, magic}, {100, reliability.SendOptions{}}}},
+		"pieces of nothing":   {100, 0, []send{{16, magic}}},
+		"negative pieces":     {100, 1 << 63, []send{{16, magic}}},
+		"huge pieces":         {1 << 40, 64<<20 + 1, []send{{16, magic}}},
+		"negative size":       {1 << 63, 100, []send{{16, magic}}},
+		"huge size":           {1<<63 - 1, 100, []send{{16, magic}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, ctx := newStreamed(t)
 			src := e.alloc(t, 0, 100)
-			copy(src.Bytes(), header)
+			copy(src.Bytes(), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, c.total), c.piece))
 			sent := make(chan error, 1)
 			go func() {
 				var err error
-				for _, s := range sends {
+				for _, s := range c.sends {
 					err = errors.Join(err, e.conn[0].Send(ctx, src, 0, s.n, s.o))
 				}
 				sent <- err

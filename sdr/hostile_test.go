@@ -199,6 +199,29 @@ func FuzzControl(f *testing.F) {
 	})
 }
 
+// FuzzInfo changes a peer's info: what is taken connects, or fails in time.
+func FuzzInfo(f *testing.F) {
+	for _, at := range []uint16{4, 6, 8, 9, 10, 11, 15, 23, 31, 32, 39, 43, 70, 79, 83, 87, 91, 95, 99, 130} {
+		f.Add(at, []byte{1}, uint16(0))
+		f.Add(at, []byte{0xff, 0xff}, at)
+	}
+	f.Fuzz(func(t *testing.T, at uint16, change []byte, cut uint16) {
+		p := newUnconnected(t, link(), small)
+		info := bytes.Clone(p.qp[1].Info())
+		for i, c := range change[:min(len(change), len(info))] {
+			info[(int(at)+i)%len(info)] ^= c
+		}
+		require.NoError(t, p.qp[1].StartConnect(p.qp[0].Info()))
+		if p.qp[0].StartConnect(info[:len(info)-int(cut)%len(info)]) != nil {
+			return
+		}
+		p.until(11*units.Second, func() bool {
+			ready, err := p.qp[0].Connected()
+			return ready || err != nil
+		})
+	})
+}
+
 // TestViolationsChangeNothing: frames that no honest peer sends are counted and have no other effect.
 func TestViolationsChangeNothing(t *testing.T) {
 	const far = 1 << 40

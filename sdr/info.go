@@ -104,6 +104,9 @@ func parseInfo(b Info) (*peerInfo, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrMismatch, err)
 		}
+		if c.Addr != p.control.Addr { // the connection check comes on one channel, and says nothing of where the others lead
+			return nil, fmt.Errorf("%w: the peer's info names %v and %v, and a device has one address", ErrMismatch, p.control.Addr, c.Addr)
+		}
 		p.chans = append(p.chans, c)
 	}
 	return p, nil

@@ -95,6 +95,26 @@ func (s *sockets) mr(t testing.TB, i int, n units.Bytes) *sdr.MR {
 	return m
 }
 
+// TestOneAddress: a peer can't have this end send to an address that its connection check doesn't come from, by an info that names another one
+// for some channels.
+func TestOneAddress(t *testing.T) {
+	s := newSockets(t, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var q [2]*sdr.QP
+	for i := range 2 {
+		var err error
+		q[i], err = s.ctx[i].NewQP(sdr.QPConfig{MTU: 1024})
+		require.NoError(t, err)
+	}
+	require.NoError(t, q[1].StartConnect(q[0].Info()))
+	info := bytes.Clone(q[1].Info())
+	info[len(info)-backend.QPInfoSize+15] ^= 0x80 // the last byte of the last channel's address
+	err := q[0].Connect(ctx, info)
+	require.ErrorIs(t, err, sdr.ErrMismatch)
+	require.ErrorContains(t, err, "one address")
+}
+
 // TestWorkers sends messages in both directions with each number of workers, over several
 // QPs, small enough not to overrun the sockets. Each packet arrives once. Only the connection
 // check repeats its packet, when a busy machine answers too late.

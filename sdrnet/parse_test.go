@@ -3,6 +3,7 @@
 package sdrnet
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -21,16 +22,32 @@ func TestWithPort(t *testing.T) {
 // FuzzParsers: whatever a peer says while it connects or sends a file, and what is taken is said again in the same bytes.
 func FuzzParsers(f *testing.F) {
 	f.Add(hello{mtu: 4096, buffer: defaultBufferSize, private: []byte("private")}.encode())
+	for _, h := range []hello{
+		{mtu: 0, buffer: defaultBufferSize}, {mtu: 128, buffer: defaultBufferSize}, {mtu: 4096, buffer: minBufferSize - 1}, {mtu: 4096, buffer: maxBufferSize + 1},
+		{mtu: 4096, buffer: defaultBufferSize, private: make([]byte, maxPrivateData+1)},
+	} {
+		f.Add(h.encode())
+	}
 	f.Add(encodeInfos([lanes][]byte{[]byte("one"), []byte("two")}))
-	f.Add(FileInfo{Name: "name", Size: 5, Mode: 0o644, ModTime: time.Unix(1, 2)}.encode())
+	file := FileInfo{Name: "name", Size: 5, Mode: 0o644, ModTime: time.Unix(1, 2)}.encode()
+	f.Add(file)
+	for _, at := range []int{0, 12, 16} { // mode, nanoseconds, size
+		wrong := bytes.Clone(file)
+		wrong[at] = 0xff
+		f.Add(wrong)
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if h, err := decodeHello(b); err == nil && b[5]&^flagKernel == 0 {
-			require.Equal(t, b, h.encode())
+		if h, err := decodeHello(b); err == nil {
+			require.True(t, h.mtu >= 256 && h.buffer >= minBufferSize && h.buffer <= maxBufferSize && len(h.private) <= int(maxPrivateData), "%+v", h)
+			want := bytes.Clone(b)
+			want[5] &= flagKernel // other flags are ignored
+			require.Equal(t, want, h.encode())
 		}
 		if infos, err := decodeInfos(b); err == nil {
 			require.Equal(t, b, encodeInfos(infos))
 		}
 		if i, err := parseFileInfo(b); err == nil {
+			require.GreaterOrEqual(t, i.Size, int64(0))
 			require.Equal(t, b, i.encode())
 		}
 	})

@@ -32,9 +32,12 @@ type door struct {
 	visitors chan visitor
 	wg       sync.WaitGroup
 
-	mu   sync.Mutex
-	run  uint64      // the client's, 0 before the first hello
-	hall []*oob.Conn // those who are saying hello, oldest first
+	mu sync.Mutex
+	// served: a client has been let in, whose run is run. held: a connection of it has been let in and is not connected yet. A client has
+	// one point at a time, so that no other of its connections is let in until then.
+	served, held bool
+	run          uint64
+	hall         []*oob.Conn // those who are saying hello, oldest first
 }
 
 var (
@@ -127,21 +130,28 @@ func (d *door) admit(c *oob.Conn, theirs *hello, err error) (busy bool, _ error)
 	defer d.mu.Unlock()
 	d.hall = slices.DeleteFunc(d.hall, func(x *oob.Conn) bool { return x == c })
 	switch {
-	case d.run != 0 && (err != nil || theirs.Run != d.run):
+	case d.served && (err != nil || theirs.Run != d.run || d.held):
 		return true, err
-	case err == nil && d.run == 0:
+	case err == nil && !d.served:
 		err = d.server.open(c, false)
 	}
 	if err == nil {
-		d.run = theirs.Run
+		d.served, d.held, d.run = true, true, theirs.Run
 	}
 	return false, err
+}
+
+// connected notes that the connection that was let in last is, so that the one for the client's next point may come.
+func (d *door) connected() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.held = false
 }
 
 // leave takes back that the client of c was let in.
 func (d *door) leave(c *oob.Conn, err error) {
 	d.mu.Lock()
-	d.run = 0
+	d.served, d.held = false, false
 	d.server.close() // the next may come to another address, or want another emulated link
 	d.mu.Unlock()
 	d.listener.TurnedAway(c, err)
@@ -156,7 +166,7 @@ func (e deviceError) Unwrap() error { return e.error }
 func (d *door) greet(ctx context.Context, c *oob.Conn) (hello, error) {
 	ours := hello{Version: protocolVersion}
 	d.mu.Lock()
-	err := d.server.open(c, d.run != 0)
+	err := d.server.open(c, d.served)
 	if err == nil {
 		ours.PathMTU = d.server.end.pathMTU()
 	} else if l := d.server.local; l.addr.IsValid() || devices.Kernels(l.device) {

@@ -126,7 +126,7 @@ func (s *server) next(ctx context.Context, d *door, first bool) (last bool, err 
 		if err != nil {
 			return true, err
 		}
-		last, err := s.point(ctx, v)
+		last, err := s.point(ctx, d, v)
 		if !first || !s.patient || !errors.As(err, new(turnedAway)) || ctx.Err() != nil {
 			return last, err
 		}
@@ -142,13 +142,14 @@ func (s *server) close() {
 }
 
 // point serves one point. last says that no other follows.
-func (s *server) point(ctx context.Context, v visitor) (last bool, err error) {
+func (s *server) point(ctx context.Context, d *door, v visitor) (last bool, err error) {
 	pt := &point{oob: v.conn, end: s.end, params: v.hello.Plan, scheme: v.hello.Scheme, size: v.hello.Size}
 	defer pt.close()
 	defer func() { pt.giveUp(ctx, err) }()
 	if err := s.connect(ctx, pt, &v.hello); err != nil {
 		return true, turnedAway{asTold(ctx, err, "client")}
 	}
+	d.connected()
 	if s.says == nil {
 		return v.hello.Last, pt.receive(ctx)
 	}

@@ -4,9 +4,11 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
@@ -190,6 +192,37 @@ func FuzzPlan(f *testing.F) {
 		pt := point{params: h.Plan, size: h.Size}
 		if pt.contentTime() < 0 || h.Plan.Link.config(1).PacketsInFlight(256) < 0 {
 			t.Fatalf("overflow by %s", b)
+		}
+	})
+}
+
+// What a client tells of a point, and an end of its counters, comes from the network, too: any of it can be shown, in one line of bounded length.
+func FuzzReport(f *testing.F) {
+	b, err := json.Marshal(reportOf(&result.Result{LongestStallNs: new(units.Duration), BareUDPNs: &result.Completion{}, TOverIdeal: new(float64)}))
+	require.NoError(f, err)
+	f.Add(b)
+	f.Add([]byte(`{"result":{"reliability":"\u001b[2J","size_bytes":-1,"iterations":-9000000000000000000,"throughput_gbps":-1e308,"t_over_ideal":1e308}}`))
+	f.Add([]byte(`{"counters":{"sent":1,"received":18446744073709551615},"cpu":{"user_ns":-9223372036854775808},"stall":-1}`))
+	all := widened(slices.Concat(narrow, ofPaths, ofCongestion, ofFlows, ofLatency))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var said turn
+		if json.Unmarshal(b, &said) == nil && said.Counters != nil && said.Counters.dropped() > said.Counters.lost() {
+			t.Fatalf("dropped more than lost by %s", b)
+		}
+		var told report
+		if json.Unmarshal(b, &told) != nil || told.Result == nil {
+			return
+		}
+		var v visit
+		v.add(told.Result, units.KiB)
+		if v.transfers < 0 || v.transfers > maxIters {
+			t.Fatalf("%d transfers by %s", v.transfers, b)
+		}
+		for _, c := range all {
+			text := printable(c.text(told.Result))
+			if len(text) > maxPeerText+len("…") || strings.ContainsFunc(text, unicode.IsControl) {
+				t.Fatalf("%s shows %q by %s", c.head, text, b)
+			}
 		}
 	})
 }

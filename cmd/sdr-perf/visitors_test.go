@@ -112,3 +112,37 @@ func TestPeerTextIsEscaped(t *testing.T) {
 	require.Equal(t, 1, strings.Count(c.errors(), "\n"))
 	require.Less(t, len(c.errors()), 2*maxPeerText)
 }
+
+// TestOneConnectionOfARun: of the connections that a client opens for a point one is let in, whatever its run is called, and the server serves
+// others when that one turns out to be none.
+func TestOneConnectionOfARun(t *testing.T) {
+	for _, run := range []uint64{0, 1} {
+		s, to := startServer(t)
+		p := defaultParams()
+		var all [8]*oob.Conn
+		for i := range all {
+			var err error
+			all[i], err = oob.Dial(t.Context(), s.listening(t), oob.Config{})
+			require.NoError(t, err)
+			defer all[i].Close()
+			_, err = exchange(t.Context(), all[i], 10*units.Second, hello{Version: protocolVersion, Run: run, PathMTU: 4096, Plan: &p, Scheme: "sr", Size: units.KiB})
+			require.NoError(t, err)
+		}
+		var in *oob.Conn
+		require.Eventually(t, func() bool {
+			n := 0
+			for _, c := range all {
+				if c.Err() == nil {
+					n, in = n+1, c
+				}
+			}
+			return n == 1
+		}, 10*time.Second, 5*time.Millisecond)
+		_, err := exchange(t.Context(), in, 10*units.Second, verdict{Err: "not any more"})
+		require.NoError(t, err)
+		<-in.Closed()
+		client := start(t, append(to, "-s", "1KiB", "-n", "1", "--warmup", "0")...)
+		client.ends(t, 20*time.Second, 0)
+		s.ends(t, 10*time.Second, 0)
+	}
+}

@@ -307,6 +307,16 @@ func TestSchemeQueueIsBounded(t *testing.T) {
 	require.Equal(t, uint64(3*maxQueued-1), frames[maxQueued-1].Number, "the newest survive")
 }
 
+// TestPongsAreBounded: however many pings come at once, few answers wait.
+func TestPongsAreBounded(t *testing.T) {
+	s := NewSession(0, 1, 256)
+	for n := range uint64(1000) {
+		require.True(t, s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypePing, ID: 1<<63 + n}))
+	}
+	frames, _ := drain(t, s, 0)
+	require.Len(t, frames, maxPings)
+}
+
 // TestEveryFrameArrives loses, repeats and delays datagrams of both directions.
 func TestEveryFrameArrives(t *testing.T) {
 	seed := rand.Uint64()
