@@ -367,6 +367,20 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, in.Close())
 }
 
+// TestPieceMissing: a message of which a piece has not come is an error of the peer's, and no shorter message.
+func TestPieceMissing(t *testing.T) {
+	for _, more := range []uint32{0, 2} {
+		l := listen(t, nil)
+		a, b := connect(t, l, nil)
+		ctx := testContext(t)
+		require.NoError(t, a.SendPiece(ctx, 10, true, 2))
+		require.NoError(t, a.SendPiece(ctx, 10, false, more))
+		_, err := b.Recv(ctx)
+		require.ErrorIs(t, err, sdr.ErrMismatch)
+		require.ErrorContains(t, err, "a piece missing")
+	}
+}
+
 // TestTooLong: a peer can't make this end allocate more than it said, to the byte, and learns what was too long.
 func TestTooLong(t *testing.T) {
 	for _, c := range []struct {
