@@ -113,6 +113,25 @@ func TestInjectOutOfRange(t *testing.T) {
 	require.Equal(t, 2, m.NextSet(0))
 }
 
+// TestWindowOfThePeer: what a peer says that it takes back to back is negative nowhere, and sums with it don't overflow.
+func TestWindowOfThePeer(t *testing.T) {
+	p := newUnconnected(t, link(), small)
+	info := p.qp[1].Info()
+	info[32] = 0x80 // recvBurst's highest bit
+	require.ErrorIs(t, p.qp[0].StartConnect(info), sdr.ErrMismatch)
+
+	p, o, _ := newOpener(t)
+	for number, says := range []uint64{1000, 1 << 40, 1<<63 - 1, 1 << 63, 1<<64 - 1} {
+		window := wire.Frame{Type: wire.TypeWindow, Length: says}
+		p.qp[0].ReceiveFrames(uint32(1000+number), window.Append(nil))
+		var got units.Bytes
+		o.do = func(p *sdr.Port) { got = p.PeerWindow() }
+		p.qp[0].Kick()
+		p.run(ms)
+		require.EqualValues(t, min(says, 1<<40), got)
+	}
+}
+
 // A poster is a driver that posts a buffer of 4 packets, and completes it when it is full.
 type poster struct {
 	mr     *sdr.MR
