@@ -199,6 +199,20 @@ func TestEndSaysLess(t *testing.T) {
 	}
 }
 
+// TestLargestMessage: a message of QPConfig.MaxMessage is posted, at either end, and none that has a byte more.
+func TestLargestMessage(t *testing.T) {
+	p := newPair(t, link(), small)
+	src, dst := p.mr(0, units.MiB+1, true), p.mr(1, units.MiB+1, false)
+	for n, want := range map[units.Bytes]error{units.MiB: nil, units.MiB + 1: sdr.ErrTooLong} {
+		_, err := p.qp[1].PostRecv(dst, 0, n)
+		require.ErrorIs(t, err, want)
+		_, err = p.qp[0].PostSend(src, 0, n, sdr.SendOptions{})
+		require.ErrorIs(t, err, want)
+		_, err = p.qp[0].StartStream(src, 0, n, sdr.SendOptions{})
+		require.ErrorIs(t, err, want)
+	}
+}
+
 // TestArrivalsOfTooFewChannels: a receive whose arrivals have no place for some of the channels is refused, before a packet comes on one.
 func TestArrivalsOfTooFewChannels(t *testing.T) {
 	p, o, _ := newOpener(t)

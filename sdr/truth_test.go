@@ -36,6 +36,9 @@ func TestImmediateOrNone(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, o, sdr.SendOptions{Imm: imm, HasImm: ok}, "%d bytes into a buffer of %d", c.message, c.buffer)
 			require.NoError(t, r.Complete())
+			_, ok, err = r.Imm()
+			require.ErrorIs(t, err, sdr.ErrCompleted)
+			require.False(t, ok)
 			p.until(units.Second, func() bool { done, _ := s.Poll(); return done && r.Done() })
 		}
 	}
