@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -130,6 +131,27 @@ func TestWindowOfThePeer(t *testing.T) {
 		p.run(ms)
 		require.EqualValues(t, min(says, 1<<40), got)
 	}
+}
+
+// TestOutcomesThatNobodyAcknowledges: a peer that acknowledges grants, and never how they ended, doesn't make this end keep more outcomes than
+// two rounds of slots.
+func TestOutcomesThatNobodyAcknowledges(t *testing.T) {
+	p := newPair(t, link(), small)
+	dst := p.mr(1, 4096, false)
+	p.net.SetFilter(func(sim.PacketInfo) sim.Verdict { return sim.Drop })
+	most := 2 * small.Split.Slots()
+	for n := range 2 * most {
+		r, err := p.qp[1].PostRecv(dst, 0, 4096)
+		if err != nil {
+			require.ErrorIs(t, err, sdr.ErrAgain)
+			break
+		}
+		require.NoError(t, r.Complete())
+		p.until(units.Second, r.Done)
+		ack := wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeCTS), ID: r.Seq(), Count: 1}
+		p.qp[1].ReceiveFrames(uint32(1000+n), ack.Append(nil))
+	}
+	require.Equal(t, most, p.qp[1].Held().Completed)
 }
 
 // A poster is a driver that posts a buffer of 4 packets, and completes it when it is full.
