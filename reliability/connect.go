@@ -107,7 +107,7 @@ const farewellTime = 300 * time.Millisecond
 // Close ends the connection: unfinished transfers fail with sdr.ErrClosed when
 // their memory is the user's again. What was delivered, but not acknowledged yet,
 // is sent to the peer over the session, if there is one. Close is idempotent and
-// takes under a second.
+// takes about a second at most, as QP.Close does, which says so when a fence isn't down by then.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	w := c.watch

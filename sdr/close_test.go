@@ -156,6 +156,7 @@ func TestDeviceClosedUnderEndpoint(t *testing.T) {
 		require.NoError(t, r.Wait(ctx), "the fence")
 		require.ErrorIs(t, h.Wait(ctx), sdr.ErrClosed)
 		require.ErrorIs(t, q[1].Err(), sdr.ErrClosed)
+		require.NotContains(t, q[1].Err().Error(), "closed: closed")
 		eventually(t, "an idle QP fails too", func() bool { return idle[1].Err() != nil })
 		time.Sleep(200 * time.Millisecond)
 		require.LessOrEqual(t, log.n.Load(), int64(20), "records in the log")

@@ -147,7 +147,8 @@ func (q *QP) Mark() {
 // Await blocks until done is closed, by the Driver as a rule, or ctx has ended. If nobody else waits for something on the QP's
 // worker, the calling goroutine runs it meanwhile: it takes what arrives from the device and calls
 // Driver.Progress, which saves handing that over. So it must hold no lock that the Driver wants. It returns
-// context.Cause(ctx), or nil if done is closed, or ErrNotSupported to the Driver and with Manual workers.
+// context.Cause(ctx), or nil if done is closed, or ErrNotSupported to the QP's Driver and with Manual workers. That of another QP isn't
+// refused, because looking for it would cost every call: it must not call Await either, since it would hold up its own worker.
 func (q *QP) Await(ctx context.Context, done <-chan struct{}) error {
 	switch {
 	case isClosed(done):

@@ -90,7 +90,7 @@ func (h SendHandle) Seq() uint64 { return h.m.seq }
 
 // Wait blocks until Poll says done. Ending ctx ends only the wait.
 func (h SendHandle) Wait(ctx context.Context) error {
-	return h.m.q.wait(ctx, "wait for send", func() (bool, error) { return h.m.state() == sendDone, h.m.err })
+	return h.m.q.wait(ctx, "wait for send", h.Poll)
 }
 
 // A SendStream is a message whose chunks the user sends to any offset, in any

@@ -36,8 +36,37 @@ func TestImmediateOrNone(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, o, sdr.SendOptions{Imm: imm, HasImm: ok}, "%d bytes into a buffer of %d", c.message, c.buffer)
 			require.NoError(t, r.Complete())
+			_, ok, err = r.Imm()
+			require.ErrorIs(t, err, sdr.ErrCompleted)
+			require.False(t, ok)
 			p.until(units.Second, func() bool { done, _ := s.Poll(); return done && r.Done() })
 		}
+	}
+}
+
+// TestWaitForRefusedSend: Wait returns when the memory is the user's again, as Poll does, also when the peer's buffer is known to be too
+// short already when the message is posted.
+func TestWaitForRefusedSend(t *testing.T) {
+	s := newSockets(t, 1)
+	q := s.connect(t, sdr.QPConfig{})
+	dst := s.mr(t, 1, 4096)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for range 50 {
+		r, err := q[1].PostRecv(dst, 0, 100)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { _, granted := q[0].Frontier(); return granted > r.Seq() }, 10*time.Second, time.Millisecond)
+		buf, err := sdr.AllocBuffer(4096)
+		require.NoError(t, err)
+		src, err := s.ctx[0].RegisterMemory(buf, 0)
+		require.NoError(t, err)
+		h, err := q[0].PostSend(src, 0, 200, sdr.SendOptions{})
+		require.NoError(t, err)
+		require.ErrorIs(t, h.Wait(ctx), sdr.ErrTooLong)
+		require.NoError(t, src.Close())
+		require.NoError(t, sdr.FreeBuffer(buf))
+		require.NoError(t, r.Complete())
+		require.NoError(t, r.Wait(ctx))
 	}
 }
 

@@ -3,8 +3,6 @@
 package sdr
 
 import (
-	"errors"
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -153,9 +151,6 @@ func (w *worker) poll(now units.Instant) (busy bool) {
 // broke fails all QPs because the device doesn't work any more. It is logged once: a
 // device that was closed or removed fails each time that it is asked.
 func (w *worker) broke(op string, err error) {
-	if errors.Is(err, backend.ErrClosed) {
-		err = fmt.Errorf("%w: %w", ErrClosed, err)
-	}
 	err = &OpError{Op: op, Object: w.ep.caps.Backend + " device", Err: err, Fix: "close the Endpoint and open the device again"}
 	if !w.logged {
 		w.logged = true

@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 func TestWithPort(t *testing.T) {
@@ -16,6 +19,22 @@ func TestWithPort(t *testing.T) {
 		"": ":18515",
 	} {
 		require.Equal(t, want, withPort(in))
+	}
+}
+
+// TestHelloOutOfRange: an end takes no MTU that devices don't have, nor lengths of buffers that it would divide by or allocate.
+func TestHelloOutOfRange(t *testing.T) {
+	for h, ok := range map[[2]units.Bytes]bool{
+		{256, minBufferSize}: true, {4096, maxBufferSize}: true,
+		{0, minBufferSize}: false, {128, minBufferSize}: false, {300, minBufferSize}: false, {4095, minBufferSize}: false,
+		{4096, 0}: false, {4096, minBufferSize - 1}: false, {4096, maxBufferSize + 1}: false, {4096, 1<<32 - 1}: false,
+	} {
+		_, err := decodeHello(hello{mtu: h[0], buffer: h[1]}.encode())
+		if ok {
+			require.NoError(t, err, "%v", h)
+		} else {
+			require.ErrorIs(t, err, sdr.ErrMismatch, "%v", h)
+		}
 	}
 }
 

@@ -367,6 +367,52 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, in.Close())
 }
 
+// TestPieceMissing: a message of which a piece has not come is an error of the peer's, and no shorter message.
+func TestPieceMissing(t *testing.T) {
+	for _, more := range []uint32{0, 2} {
+		l := listen(t, nil)
+		a, b := connect(t, l, nil)
+		ctx := testContext(t)
+		require.NoError(t, a.SendPiece(ctx, 10, true, 2))
+		require.NoError(t, a.SendPiece(ctx, 10, false, more))
+		_, err := b.Recv(ctx)
+		require.ErrorIs(t, err, sdr.ErrMismatch)
+		require.ErrorContains(t, err, "a piece missing")
+	}
+}
+
+// TestGivenUpInTheMiddle: what still comes of a message that its sender gave up is dropped, and the next one is received.
+func TestGivenUpInTheMiddle(t *testing.T) {
+	a, b := pair(t, &sdrnet.Config{Link: linkemu.Config{Rate: 20 * units.Mbit}}) // on which the piece that is given up would take 100 ms
+	ctx := testContext(t)
+	ended, end := context.WithCancel(ctx)
+	end()
+	require.NoError(t, a.SendPiece(ctx, 10, true, 2))
+	require.ErrorIs(t, a.SendPiece(ended, 256<<10, false, 1), context.Canceled)
+	require.NoError(t, a.SendPiece(ctx, 10, false, 0))
+	require.NoError(t, a.Send(ctx, []byte("next")))
+	m, err := b.Recv(ctx)
+	require.NoError(t, err)
+	require.Equal(t, "next", string(m.Bytes()))
+	m.Release()
+}
+
+// TestRateIsABound: what is sent is paced to the lower of Config.Rate and an emulated link's rate.
+func TestRateIsABound(t *testing.T) {
+	for _, c := range []struct{ rate, link, least, most units.Rate }{
+		{10 * units.Mbit, 0, 1, 10 * units.Mbit},
+		{10 * units.Mbit, units.Gbit, 1, 10 * units.Mbit},
+		{units.Gbit, 10 * units.Mbit, 9 * units.Mbit, 10 * units.Mbit},
+	} {
+		a, _ := pair(t, &sdrnet.Config{Rate: c.rate, Link: linkemu.Config{Rate: c.link}})
+		messages, memory := a.Stats()
+		for _, got := range []units.Rate{messages.Rate, memory.Rate} {
+			require.LessOrEqual(t, got, c.most)
+			require.GreaterOrEqual(t, got, c.least)
+		}
+	}
+}
+
 // TestTooLong: a peer can't make this end allocate more than it said, to the byte, and learns what was too long.
 func TestTooLong(t *testing.T) {
 	for _, c := range []struct {

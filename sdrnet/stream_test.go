@@ -15,8 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/net/nettest"
 
+	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // TestStreamIsANetConn runs the suite of golang.org/x/net for implementations of net.Conn.
@@ -65,6 +67,19 @@ func TestStream(t *testing.T) {
 	require.ErrorIs(t, err, net.ErrClosed)
 }
 
+// TestGatheredWritesLeave: short writes that are gathered while others are under way leave when those have arrived, without another Write.
+func TestGatheredWritesLeave(t *testing.T) {
+	a, b := pair(t, &sdrnet.Config{Link: linkemu.Config{RTT: 100 * units.Millisecond}})
+	c, s := a.Stream(), b.Stream()
+	for range 100 {
+		_, err := c.Write([]byte("x"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.SetReadDeadline(time.Now().Add(waitLimit)))
+	_, err := io.ReadFull(s, make([]byte, 100))
+	require.NoError(t, err)
+}
+
 // TestStreamCloses: what was written before Close arrives; a peer that takes nothing doesn't hold it up, and learns that something is missing.
 func TestStreamCloses(t *testing.T) {
 	a, b := pair(t, nil)
@@ -82,6 +97,7 @@ func TestStreamCloses(t *testing.T) {
 
 	a, b = pair(t, &sdrnet.Config{Window: 1})
 	c, s = a.Stream(), b.Stream()
+	c.SetStill(time.Hour) // the write deadline ends Close
 	require.NoError(t, c.SetWriteDeadline(time.Now().Add(200*time.Millisecond)))
 	for err = nil; err == nil; {
 		_, err = c.Write(make([]byte, 1<<20))

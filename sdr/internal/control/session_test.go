@@ -223,6 +223,19 @@ func TestPingMeasuresRTT(t *testing.T) {
 	require.Equal(t, a.nextPing.Add(-a.pingPause), a.Answered(), "an answer to nothing")
 }
 
+// TestFloodOfPings: however often a peer asks, what it is answered fits a datagram beside all else that goes before state.
+func TestFloodOfPings(t *testing.T) {
+	s := NewSession(0, 1, 256)
+	s.SetWindow(1 << 62)
+	s.SetActive(0, true)
+	for i := range uint64(1000) {
+		s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypePing, ID: 1<<63 + i})
+	}
+	frames, _ := drain(t, s, 0)
+	require.Len(t, frames, 1+maxPings+1)
+	require.Equal(t, wire.Frame{Type: wire.TypePong, ID: 1<<63 + maxPings - 1}, frames[maxPings])
+}
+
 // Round-trip times are smoothed as in RFC 6298, section 2; what isn't acknowledged is repeated after that and four times its
 // variation, by no less than an eighth of it and a millisecond.
 func TestTiming(t *testing.T) {
