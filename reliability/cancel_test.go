@@ -43,7 +43,19 @@ func TestCancelBetweenMessages(t *testing.T) {
 	require.ErrorIs(t, s.Err(), sdr.ErrCompleted)
 }
 
-// TestCancelWhileCoding: the memory of a transfer that is given up isn't the user's before the jobs have ended that read and write it.
+// TestCancelWhileInFlight: the memory of a Send that is given up isn't the user's before the device has read what it was given of it.
+func TestCancelWhileInFlight(t *testing.T) {
+	p := newPair(t, setup{net: sim.Config{Rate: 10 * units.Mbit, Link: sim.Link{Delay: ms}}, qp: smallQP, scheme: newSR(t, sr.NACK)})
+	const n = 64 * units.KiB
+	s, _ := p.begin(p.mr(0, n, 1), n, p.mr(1, n, 0), n)
+	inFlight := func() int { return p.conn[0].Stats().QP.InFlight }
+	p.until(units.Second, func() bool { return inFlight() > 10 })
+	s.Cancel(nil)
+	p.until(units.Second, func() bool { return finished(s) })
+	require.Zero(t, inFlight())
+}
+
+// TestCancelWhileCoding: nor is that of a transfer before the jobs have ended that read and write it.
 func TestCancelWhileCoding(t *testing.T) {
 	for end := range 2 {
 		p := newPair(t, setup{
