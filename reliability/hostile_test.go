@@ -448,3 +448,19 @@ func TestViolationsOfASender(t *testing.T) {
 		})
 	}
 }
+
+// TestStartedOnce: a START that comes again, and says something else, changes nothing.
+func TestStartedOnce(t *testing.T) {
+	h := newHostile(t, newSR(t, sr.RTO))
+	h.recv()
+	h.rest(5 * ms)
+	for _, length := range []byte{100, 50} {
+		for range 3 { // any of them may get lost
+			h.forgers[1].say([]byte{frameStart, 0, length, 0, 0, 0, 0, 0, 2, 1, 0})
+			h.rest(ms)
+		}
+		_, n := h.recvs[0].Progress()
+		require.EqualValues(t, 100, n)
+	}
+	h.finish()
+}
