@@ -99,3 +99,22 @@ func TestPushedMessage(t *testing.T) {
 	m.SetLength(units.Bytes(2 * 68))
 	require.Equal(t, 68, m.Tracker.Chunks().Len())
 }
+
+// TestDrainSince: what came after a round had begun may still wait in a queue, so a message whose predecessor had packets until later needs
+// another round.
+func TestDrainSince(t *testing.T) {
+	var w Worker
+	d := NewDrain(NewHost(&w), 2, 2)
+	for _, c := range []struct {
+		now, last units.Instant
+		ok, asked bool
+	}{
+		{10, LongAgo, false, true}, {20, LongAgo, true, false}, {20, 10, true, false}, {20, 15, false, true}, {30, 15, true, false}, {30, 25, false, true},
+	} {
+		ok, asked := d.May(c.now, 4, c.last)
+		require.Equal(t, []bool{c.ok, c.asked}, []bool{ok, asked}, "%+v", c)
+		w.Enter() // a batch that finds the queue empty
+		w.Emptied()
+		w.Leave()
+	}
+}

@@ -80,8 +80,12 @@ func TestFilters(t *testing.T) {
 	require.Equal(t, uint64(2), r.w.Counters.Stale.Load())
 	r.feed(data(0, 0, 4, mtu)) // beyond the end
 	require.Equal(t, uint64(1), r.w.Counters.Length.Load())
-	r.feed(data(99, 0, 0, mtu), data(0, 0, 20, 0))
-	require.Equal(t, uint64(2), r.w.Counters.Invalid.Load())
+	r.feed(data(99, 0, 0, mtu))
+	for _, offset := range []int{DefaultSplit.Fragments() + 1, ProbeBase - 1, ProbeBase + NumProbes} { // neither fragments nor probes
+		r.feed(data(0, 0, offset, 0))
+	}
+	require.Equal(t, uint64(4), r.w.Counters.Invalid.Load())
+	require.False(t, m.Arrivals.Mark(0).Valid)
 	m.Close()
 	r.feed(data(0, 0, 0, mtu))
 	require.Equal(t, uint64(3), r.w.Counters.Stale.Load())
@@ -131,6 +135,18 @@ func TestMarks(t *testing.T) {
 	require.Equal(t, units.Instant(5), m.Arrivals.First())
 	r.feed(data(0, 0, ProbeBase+3, 0))
 	require.Equal(t, Mark{Label: 5, Offset: 3, Count: 3, Probe: true, Valid: true}, m.Arrivals.Mark(0))
+}
+
+// TestBitsBeforeMarks: where a worker can set no bits, because the packet bitmap is kept elsewhere, it publishes no mark either.
+func TestBitsBeforeMarks(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		r := newRig()
+		m := r.open(0, 0, 4*mtu, 1)
+		m.OpenChunks(m.Tracker.Geometry(), DefaultSplit, make([]uint64, 1))
+		r.w.gather.sparse, r.w.gather.batches = alone, 0
+		require.Panics(t, func() { r.feed(data(0, 0, 0, mtu)) })
+		require.False(t, m.Arrivals.Mark(0).Valid, "alone: %v", alone)
+	}
 }
 
 func TestRandomOrderCompletes(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -40,4 +41,36 @@ func TestCancelBetweenMessages(t *testing.T) {
 	p.until(units.Second, func() bool { return finished(r) && finished(s) })
 	require.ErrorIs(t, r.Err(), enough)
 	require.ErrorIs(t, s.Err(), sdr.ErrCompleted)
+}
+
+// TestCancelWhileInFlight: the memory of a Send that is given up isn't the user's before the device has read what it was given of it.
+func TestCancelWhileInFlight(t *testing.T) {
+	p := newPair(t, setup{net: sim.Config{Rate: 10 * units.Mbit, Link: sim.Link{Delay: ms}}, qp: smallQP, scheme: newSR(t, sr.NACK)})
+	const n = 64 * units.KiB
+	s, _ := p.begin(p.mr(0, n, 1), n, p.mr(1, n, 0), n)
+	inFlight := func() int { return p.conn[0].Stats().QP.InFlight }
+	p.until(units.Second, func() bool { return inFlight() > 10 })
+	s.Cancel(nil)
+	p.until(units.Second, func() bool { return finished(s) })
+	require.Zero(t, inFlight())
+}
+
+// TestCancelWhileCoding: nor is that of a transfer before the jobs have ended that read and write it.
+func TestCancelWhileCoding(t *testing.T) {
+	for end := range 2 {
+		p := newPair(t, setup{
+			net:    sim.Config{Rate: units.Gbit, Seed: 1, Link: sim.Link{Delay: 50 * ms, Loss: sim.Loss{Drop: 0.1}}},
+			qp:     smallQP,
+			conn:   reliability.Config{Rate: 900 * units.Mbit, CodingTime: 20 * ms},
+			scheme: newEC(t, scheme.MDS, 8, 4),
+		})
+		const n = 64 * units.KiB
+		s, r := p.begin(p.mr(0, n, 1), n, p.mr(1, n, 0), n)
+		p.until(units.Second, func() bool { return p.conn[end].Coding() > 0 })
+		givenUp := [...]*reliability.Transfer{s, r}[end]
+		givenUp.Cancel(nil)
+		p.run(15 * ms)
+		require.False(t, finished(givenUp))
+		p.until(units.Second, func() bool { return finished(s) && finished(r) })
+	}
 }

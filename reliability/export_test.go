@@ -33,6 +33,19 @@ func (c *Conn) Idle() bool {
 	return len(c.out.transfers)+len(c.in.transfers) == 0
 }
 
+// Coding is how many coding jobs of transfers that have not ended are under way.
+func (c *Conn) Coding() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.out.transfers {
+		n += t.coding
+	}
+	for _, t := range c.in.transfers {
+		n += t.coding
+	}
+	return n
+}
+
 // Held looks at c.
 func (c *Conn) Held() Held {
 	c.mu.Lock()

@@ -309,15 +309,20 @@ func TestEndlessParity(t *testing.T) {
 	h.forgers[0].say(cts(1, sdr.RoleData, 0, 8192))
 	for i := range uint64(1000) {
 		seq := i + 2
-		h.forgers[0].say(cts(seq, sdr.RoleParity, i, 8192))
-		h.forgers[0].say(append(binary.AppendUvarint([]byte{frameCompleted}, seq), byte(sdr.Whole)))
-		h.forgers[0].say(binary.AppendUvarint([]byte{frameAck, 0, frameEnd}, 1<<20))
-		h.rest(20 * units.Microsecond)
+		taken := append(binary.AppendUvarint([]byte{frameCompleted}, seq), byte(sdr.Whole))
+		taken = binary.AppendUvarint(append(taken, frameAck, 0, frameEnd), 1<<20)
+		for _, b := range [][]byte{cts(seq, sdr.RoleParity, i, 8192), taken} {
+			for range 3 { // without any of them no later one counts, and it may get lost
+				h.forgers[0].say(b)
+			}
+			h.rest(10 * units.Microsecond)
+		}
 	}
 	n := h.conn[0].Held()
-	require.Greater(t, n.ParityMessages, 50, "the peer was heard")
+	require.Greater(t, n.ParityMessages, 50)
 	require.LessOrEqual(t, n.ParityMessages, 200)
 	require.LessOrEqual(t, n.SendRefs, 300)
+	require.Greater(t, h.conn[0].Stats().QP.MessagesSent, uint64(900), "the peer was heard")
 	h.finish()
 }
 
@@ -442,4 +447,20 @@ func TestViolationsOfASender(t *testing.T) {
 			require.Equal(t, uint64(1), h.conn[1].Stats().Violations)
 		})
 	}
+}
+
+// TestStartedOnce: a START that comes again, and says something else, changes nothing.
+func TestStartedOnce(t *testing.T) {
+	h := newHostile(t, newSR(t, sr.RTO))
+	h.recv()
+	h.rest(5 * ms)
+	for _, length := range []byte{100, 50} {
+		for range 3 { // any of them may get lost
+			h.forgers[1].say([]byte{frameStart, 0, length, 0, 0, 0, 0, 0, 2, 1, 0})
+			h.rest(ms)
+		}
+		_, n := h.recvs[0].Progress()
+		require.EqualValues(t, 100, n)
+	}
+	h.finish()
 }

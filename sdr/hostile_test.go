@@ -250,6 +250,13 @@ func TestViolationsChangeNothing(t *testing.T) {
 	}
 	for n := range 100 {
 		h.postRecv()
+		for i, length := range []uint64{hostileBuffer + 1, math.MaxInt64} {
+			f := wire.Frame{Type: []wire.Type{wire.TypeStart, wire.TypeEnd}[i], ID: h.recvs[0].Seq(), Length: length}
+			h.forge(1, f.Append(nil))
+			said[1]++
+			_, known := h.recvs[0].Length()
+			require.False(t, known)
+		}
 		s, err := h.qp[0].PostSend(h.src, 0, hostileBuffer-units.Bytes(n), sdr.SendOptions{})
 		require.NoError(t, err)
 		violations()
@@ -267,6 +274,51 @@ func TestViolationsChangeNothing(t *testing.T) {
 	}
 	require.NoError(t, h.qp[0].Err())
 	require.NoError(t, h.qp[1].Err())
+}
+
+// TestSaidOnce: a clear-to-send that comes again is no other grant, though those before it are missing, and a message has the length that was
+// announced first.
+func TestSaidOnce(t *testing.T) {
+	h := newHostile(t)
+	cts := wire.Frame{Type: wire.TypeCTS, ID: 2, Length: hostileBuffer}
+	h.forge(0, cts.Append(nil))
+	require.Equal(t, 1, h.qp[0].Held().Grants)
+	for range 2 {
+		_, err := h.qp[0].PostSend(h.src, 0, hostileBuffer, sdr.SendOptions{})
+		require.NoError(t, err)
+	}
+	h.until(units.Second, func() bool { return h.qp[0].Held().Sends == 1 })
+	h.forge(0, cts.Append(nil))
+	require.Zero(t, h.qp[0].Held().Grants)
+
+	h.postRecv()
+	for _, length := range []uint64{1000, hostileBuffer, 10} {
+		end := wire.Frame{Type: wire.TypeEnd, ID: h.recvs[0].Seq(), Length: length}
+		h.forge(1, end.Append(nil))
+		n, known := h.recvs[0].Length()
+		require.True(t, known)
+		require.EqualValues(t, 1000, n)
+	}
+}
+
+// TestOutcomesAreBounded: a peer that acknowledges each clear-to-send, and no outcome, can't make us remember more and more of them.
+func TestOutcomesAreBounded(t *testing.T) {
+	h := newHostile(t)
+	h.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+		if i.Direction == sim.AtoB {
+			return sim.Drop
+		}
+		return sim.Deliver
+	})
+	acks := wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeCTS), Count: 1 << 40}
+	for range 6 * small.Split.Slots() {
+		h.postRecv()
+		h.forge(1, acks.Append(nil))
+		h.complete(0)
+		h.rest(100 * units.Microsecond)
+		h.check()
+	}
+	require.GreaterOrEqual(t, h.qp[1].Held().Completed, 2*small.Split.Slots())
 }
 
 // TestConnectsNobodyElse: an end that is told that its peer is at an address which isn't the peer's, and hears from it by control

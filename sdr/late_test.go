@@ -13,6 +13,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -165,4 +166,30 @@ func TestMSLHoldsReuseBack(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEndOfAnOlderMessage: an END that is repeated, after the message's address has been used again, ends no newer message: whose packets may
+// still be on their way.
+func TestEndOfAnOlderMessage(t *testing.T) {
+	const msl = 50 * ms
+	p := newPair(t, sim.Config{Rate: units.Gbit, Link: sim.Link{Delay: units.Millisecond}, Seed: 1, NoFullSequence: true}, sdr.QPConfig{
+		MTU: 1024, Channels: 1, Generations: lateGens, MaxMessage: 64 * units.KiB, MSL: msl,
+		Split: sdr.Split{SlotBits: 1, OffsetBits: 27, FragmentBits: 4},
+	})
+	src, dst := p.mr(0, lateSize, true), p.mr(1, 3*lateSize, false)
+	for range lateSlots * lateGens {
+		p.message(t, src, dst, false)
+	}
+	for range lateSlots * lateGens { // the next round, of which nothing is sent
+		var r sdr.RecvHandle
+		var err error
+		p.until(units.Second, func() bool { r, err = p.qp[1].PostRecv(dst, 0, lateSize); return err == nil })
+		end := wire.Frame{Type: wire.TypeEnd, ID: r.Seq() - lateSlots*lateGens, Length: lateSize}
+		p.qp[1].ReceiveFrames(1000, end.Append(nil))
+		require.NoError(t, r.Complete())
+		p.until(units.Second, r.Done)
+	}
+	p.run(4 * msl)
+	_, err := p.qp[1].PostRecv(dst, 0, lateSize)
+	require.ErrorIs(t, err, sdr.ErrAgain)
 }

@@ -64,3 +64,24 @@ func TestTrimmedAmongTheSuspected(t *testing.T) {
 	require.Equal(t, []int{1}, h.units())
 	require.Equal(t, scheme.Losses{Queue: 1}, h.s.Stats().Losses)
 }
+
+// TestTrimmedIsLostOnce: headers may come back twice, and what was sent behind the unit arrives while its repeat is under way, on the same
+// channel, or on another with the same number there. None of it says anything about the repeat.
+func TestTrimmedIsLostOnce(t *testing.T) {
+	for _, c := range []struct{ channels, trimmed, arrives int }{{1, 1, 6}, {2, 6, 8}} {
+		h := newHand(t, PathProof, 100, c.channels)
+		h.env.DataLimit = 7
+		require.Len(t, h.units(), 7)
+		h.after(handRTT/2).s.OnTrimmed(h.now, scheme.Unit(c.trimmed), 1)
+		require.Equal(t, 7, h.s.Outstanding(), "it went another way")
+		for range 2 {
+			h.s.OnTrimmed(h.now, scheme.Unit(c.trimmed), 0)
+			require.Equal(t, 6, h.s.Outstanding())
+		}
+		require.Equal(t, []int{c.trimmed}, h.units())
+		h.env.DataLimit = 9
+		require.Equal(t, []int{7, 8}, h.units())
+		h.arrive(h.indexOf(scheme.Unit(c.arrives), 0)).after(handRTT * 3 / 4).onFrame(h.frame())
+		require.NotContains(t, h.units(), c.trimmed)
+	}
+}

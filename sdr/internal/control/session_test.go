@@ -140,12 +140,12 @@ func TestAckListsWhatWasReceived(t *testing.T) {
 	for _, id := range []uint64{5, 6, 7, 7, 6, 20} {
 		s.Ack(wire.TypeCTS, id)
 	}
-	s.Ack(wire.TypeEnd, 7)
+	s.Ack(wire.TypeEnd, 21)
 	frames, _ := drain(t, s, 0)
 	require.Equal(t, []wire.Frame{
 		{Type: wire.TypeAck, Code: uint8(wire.TypeCTS), ID: 5, Count: 3},
 		{Type: wire.TypeAck, Code: uint8(wire.TypeCTS), ID: 20, Count: 1},
-		{Type: wire.TypeAck, Code: uint8(wire.TypeEnd), ID: 7, Count: 1},
+		{Type: wire.TypeAck, Code: uint8(wire.TypeEnd), ID: 21, Count: 1},
 	}, frames)
 	for i := range uint64(10 * maxAcks) { // a flood stays bounded
 		s.Ack(wire.TypeEnd, 3*i)
@@ -153,6 +153,13 @@ func TestAckListsWhatWasReceived(t *testing.T) {
 	require.LessOrEqual(t, len(s.acks), maxAcks)
 	frames, _ = drain(t, s, 0)
 	require.Len(t, frames, maxAcks)
+
+	s = NewSession(0, 7, 256) // as short as datagrams ever are
+	for i := range uint64(10 * maxPings) {
+		require.True(t, s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypePing, ID: 1<<64 - 1 - i}))
+	}
+	frames, _ = drain(t, s, 0)
+	require.Len(t, frames, maxPings)
 }
 
 func TestOutstanding(t *testing.T) {
