@@ -25,7 +25,7 @@ type ConnectConfig struct {
 	// LocalPSN is the first packet sequence number sent, RemotePSN the first one expected: 24 bits.
 	LocalPSN, RemotePSN uint32
 	// RC holds what reliable connections need; nil gives them the values of rdma-core's examples: an RNR timer of 0.64 ms, a timeout
-	// of 67 ms, seven retries of it and endless ones of RNR, and one read or atomic in flight each way.
+	// of 67 ms, seven retries of it (which rxe takes for endless ones) and endless ones of RNR, and one read or atomic in flight each way.
 	RC *RCConfig
 }
 
