@@ -84,16 +84,19 @@ func TestMkeyIsOffAtFirst(t *testing.T) {
 }
 
 func TestMkeyRefusals(t *testing.T) {
-	_, b := pair(t, config{Type: verbs.RC})
+	a, b := pair(t, config{Type: verbs.RC})
 	for _, attr := range []verbs.MkeyAttr{{}, {Entries: 3}, {Entries: 4, EntrySize: 3000}} {
 		_, err := b.PD.CreateMkey(attr)
 		require.ErrorIs(t, err, unix.EINVAL, "%+v", attr)
 	}
 	m, err := b.PD.CreateMkey(verbs.MkeyAttr{Entries: 8, Length: 1 << 20})
 	require.NoError(t, err)
+	foreign, err := a.PD.CreateMkey(verbs.MkeyAttr{Entries: 8, Length: 1 << 20})
+	require.NoError(t, err)
+	require.NotEqual(t, foreign.Key()&0xff, m.Key()&0xff, "a key in the place of one that was closed must not be the same")
 	entries := make([]verbs.MkeyEntry, 64)
 	for _, u := range []verbs.MkeyUpdate{
-		{Entries: entries[:4]}, {Mkey: m}, {Mkey: m, Entries: entries[:3]}, {Mkey: m, First: 2, Entries: entries[:4]},
+		{Entries: entries[:4]}, {Mkey: foreign, Entries: entries[:4]}, {Mkey: m}, {Mkey: m, Entries: entries[:3]}, {Mkey: m, First: 2, Entries: entries[:4]},
 		{Mkey: m, First: 8, Entries: entries[:4]}, {Mkey: m, First: -4, Entries: entries[:4]}, {Mkey: m, Entries: entries},
 	} {
 		n, err := b.QP.UpdateMkeys([]verbs.MkeyUpdate{u})
