@@ -16,7 +16,7 @@ type ConnectConfig struct {
 	PKeyIndex uint16
 	// Access is what the peer may do.
 	Access Access
-	// Path to the peer. Its Port is set from Port.
+	// Path to the peer. Its Port is that above; 0 is taken as that.
 	Path AHAttr
 	// PathMTU, at most the port's active MTU (PortAttr.ActiveMTU), and the same at both ends. It has no default.
 	PathMTU MTU
