@@ -137,3 +137,15 @@ func TestDatagramsOfRounds(t *testing.T) {
 	require.Zero(t, new(cq).datagram(q, &verbs.WC{WRID: 3 << 32, Status: verbs.WCLocalLengthErr}, &out))
 	require.True(t, q.dg.broken.Load(), "a receive that failed has broken the queue pair")
 }
+
+// TestReportOnce: that the device was removed is said once, since it stays so; that it was closed each time.
+func TestReportOnce(t *testing.T) {
+	c := &cq{d: &Device{log: slog.New(slog.DiscardHandler)}}
+	require.NoError(t, c.reportOnce(nil))
+	require.ErrorIs(t, c.reportOnce(verbs.ErrRemoved), ErrRemoved)
+	require.NoError(t, c.reportOnce(verbs.ErrRemoved))
+	require.ErrorIs(t, c.d.health.get(), ErrRemoved)
+	for range 2 {
+		require.ErrorIs(t, c.reportOnce(verbs.ErrClosed), backend.ErrClosed)
+	}
+}
