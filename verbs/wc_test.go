@@ -41,3 +41,10 @@ func TestEachSyndromeIsAFailure(t *testing.T) {
 		require.NotEqual(t, WCSuccess, wc.Status, "%#x", syndrome)
 	}
 }
+
+// TestRoomForUpdates: an update of a memory key is as large as a request of an RC QP with as much inline data as UpdateMkeys says.
+func TestRoomForUpdates(t *testing.T) {
+	for entries := MkeyGroup; entries <= 52; entries += MkeyGroup {
+		require.Equal(t, mlx5.UpdateSegments(entries), mlx5Overhead(RC)+mlx5.InlineSegments(76+16*entries))
+	}
+}
