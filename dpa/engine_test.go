@@ -26,6 +26,7 @@ func TestHostIsAnEngine(t *testing.T) {
 	m := &Message{Seq: 5, Arrivals: NewArrivals(1)}
 	m.Open(g, DefaultSplit, make([]uint64, bitmap.TrackerWords(g)))
 	require.NoError(t, table.Open(m))
+	require.ErrorContains(t, table.Open(&Message{Arrivals: NewArrivals(0)}), "call NewArrivals with QPConfig.Channels")
 	deliver := func(cookie uint32, offset int) {
 		w.Process(1, h.Channels(), []backend.Completion{{
 			Kind: backend.KindWrite, Cookie: cookie, Len: mtu, Imm: DefaultSplit.Imm(5, offset, 0),
@@ -94,27 +95,46 @@ func TestPushedMessage(t *testing.T) {
 	require.Equal(t, Mark{Label: 5, Offset: 100, Count: 9, Valid: true}, m.Arrivals.Mark(1))
 	require.Equal(t, uint16(9), m.Arrivals.Count(1))
 	require.Equal(t, Mark{}, m.Arrivals.Mark(0))
+	require.True(t, m.Arrivals.PushMark(9, 1, 1<<63|5<<46|101<<16|10))
 	require.EqualValues(t, 7, m.Arrivals.First())
+
+	m.PushNeeded(5)
+	m.PushNeeded(3)
+	require.EqualValues(t, 5, m.Needed(), "what another thread had counted before")
 
 	m.SetLength(units.Bytes(2 * 68))
 	require.Equal(t, 68, m.Tracker.Chunks().Len())
 }
 
-// TestDrainSince: what came after a round had begun may still wait in a queue, so a message whose predecessor had packets until later needs
-// another round.
-func TestDrainSince(t *testing.T) {
+// TestDrain: a slot and generation is used again when every thread has found its queue empty since the fence of the message before it,
+// and since the last packet of that one came. The threads are asked before a message depends on it.
+func TestDrain(t *testing.T) {
+	const slots, generations, round = 4, 2, 8
 	var w Worker
-	d := NewDrain(NewHost(&w), 2, 2)
-	for _, c := range []struct {
-		now, last units.Instant
-		ok, asked bool
-	}{
-		{10, LongAgo, false, true}, {20, LongAgo, true, false}, {20, 10, true, false}, {20, 15, false, true}, {30, 15, true, false}, {30, 25, false, true},
-	} {
-		ok, asked := d.May(c.now, 4, c.last)
-		require.Equal(t, []bool{c.ok, c.asked}, []bool{ok, asked}, "%+v", c)
-		w.Enter() // a batch that finds the queue empty
+	d := NewDrain(NewHost(&w), slots, generations)
+	may := func(now units.Instant, n uint64, last units.Instant, wantOK, wantAsked bool) {
+		t.Helper()
+		ok, asked := d.May(now, n, last)
+		require.Equal(t, [2]bool{wantOK, wantAsked}, [2]bool{ok, asked})
+	}
+	empty := func() {
+		w.Enter()
 		w.Emptied()
 		w.Leave()
 	}
+	for n := range uint64(slots + 1) {
+		may(10, n, LongAgo, true, false)
+	}
+	may(10, slots+1, LongAgo, true, true) // of two messages the fence is down
+	may(11, round, LongAgo, false, false)
+	empty()
+	may(12, round, LongAgo, true, true)
+	empty()
+	may(13, round, 12, true, false)
+	may(14, round, 13, false, true) // a packet came after the threads were asked
+	empty()
+	may(15, round, 13, true, false)
+	may(16, round+slots, LongAgo, true, true)
+	empty()
+	may(17, 2*round+1, LongAgo, false, true) // the message before it was not fenced when they were asked
 }

@@ -135,6 +135,64 @@ func TestMarks(t *testing.T) {
 	require.Equal(t, units.Instant(5), m.Arrivals.First())
 	r.feed(data(0, 0, ProbeBase+3, 0))
 	require.Equal(t, Mark{Label: 5, Offset: 3, Count: 3, Probe: true, Valid: true}, m.Arrivals.Mark(0))
+	r.chans[1].Home = 1
+	r.feed(data(1, 0, 64, mtu), data(1, 0, ProbeBase, 0))
+	require.Equal(t, Mark{}, m.Arrivals.Mark(1), "the channel's mark is another worker's")
+}
+
+// TestRunsTakeOnlyWhatIsPlain: behind packets of the same word, what looks like one more of them is handled as it would be alone.
+func TestRunsTakeOnlyWhatIsPlain(t *testing.T) {
+	r := newRig()
+	m := r.open(0, 0, 12*mtu+1, 1)
+	plain := func(offset int) backend.Completion {
+		return backend.Completion{Kind: backend.KindWrite, Imm: DefaultSplit.Imm(0, offset, 0), Len: mtu}
+	}
+	trimmed, failed := plain(10), plain(11)
+	trimmed.Kind, failed.Status = backend.KindTrimmed, backend.StatusError
+	comps := []backend.Completion{plain(8), plain(9), plain(12), plain(13), trimmed, failed}
+	for i := range DefaultSplit.Fragments() {
+		comps = append(comps, data(0, 0, i, mtu))
+	}
+	r.w.Enter()
+	require.Equal(t, 2, r.w.Process(5, NewChannels(r.chans...), comps, r.rest[:]), "those that are no packets")
+	r.w.Leave()
+	require.Equal(t, []int{4, 5}, r.rest[:2])
+	require.EqualValues(t, 2, r.w.Counters.Length.Load(), "a full packet in the place of a short one, and one behind the end")
+	require.EqualValues(t, 10, r.w.Counters.Packets.Load())
+	require.Equal(t, 10, m.Tracker.Packets().NextMissing(0))
+	r.feed(data(0, 0, DefaultSplit.Fragments(), 0))
+	_, ok := m.Imm()
+	require.True(t, ok, "each fragment is in")
+}
+
+// TestUsedAgain: messages and Arrivals are as new when they are used again.
+func TestUsedAgain(t *testing.T) {
+	r := newRig()
+	m := r.open(0, 0, 20*mtu, 1)
+	m.Unit = 1
+	marked := data(0, 0, 9, mtu)
+	marked.Imm, marked.Flags = DefaultSplit.Imm(0, 9, 2), backend.FlagECN
+	r.feed(marked, data(0, 0, 10, 7))
+	for i := range DefaultSplit.Fragments() + 1 {
+		r.feed(data(0, 0, i, 0))
+	}
+	_, ok := m.Imm()
+	require.True(t, ok)
+	require.EqualValues(t, 2, m.Needed())
+	require.Equal(t, Mark{Offset: 9, Marked: 1, Count: 1, Valid: true}, m.Arrivals.Mark(0))
+
+	m.Arrivals.Reset()
+	require.Equal(t, Mark{}, m.Arrivals.Mark(0))
+	require.Equal(t, units.Never, m.Arrivals.First())
+	g := m.Tracker.Geometry()
+	m.Open(g, DefaultSplit, make([]uint64, bitmap.TrackerWords(g)))
+	_, ok = m.Imm()
+	require.False(t, ok)
+	require.Zero(t, m.Needed())
+	m.SetLength(10*mtu + 7)
+	require.Zero(t, m.Tracker.PacketsDone(), "what was kept aside before")
+	r.feed(data(0, 0, 0, mtu))
+	require.Equal(t, Mark{Count: 1, Valid: true}, m.Arrivals.Mark(0))
 }
 
 // TestBitsBeforeMarks: where a worker can set no bits, because the packet bitmap is kept elsewhere, it publishes no mark either.
@@ -199,7 +257,7 @@ func TestSplit(t *testing.T) {
 			require.Equal(t, uint32(0xcafe1234), sum)
 		}
 	}
-	for _, s := range []Split{{10, 18, 3}, {0, 28, 4}, {10, 19, 3}, {20, 8, 4}, {26, 2, 4}} {
+	for _, s := range []Split{{10, 18, 3}, {0, 28, 4}, {10, 19, 3}, {20, 8, 4}, {26, 2, 4}, {1, 31, 0}, {13, 18, 1}} {
 		require.Error(t, s.Check(), s)
 	}
 }

@@ -16,7 +16,7 @@ type ConnectConfig struct {
 	PKeyIndex uint16
 	// Access is what the peer may do.
 	Access Access
-	// Path to the peer. Its Port is set from Port.
+	// Path to the peer. Its Port is that above; 0 is taken as that.
 	Path AHAttr
 	// PathMTU, at most the port's active MTU (PortAttr.ActiveMTU), and the same at both ends. It has no default.
 	PathMTU MTU
@@ -25,7 +25,7 @@ type ConnectConfig struct {
 	// LocalPSN is the first packet sequence number sent, RemotePSN the first one expected: 24 bits.
 	LocalPSN, RemotePSN uint32
 	// RC holds what reliable connections need; nil gives them the values of rdma-core's examples: an RNR timer of 0.64 ms, a timeout
-	// of 67 ms, seven retries of it and endless ones of RNR, and one read or atomic in flight each way.
+	// of 67 ms, seven retries of it (which rxe takes for endless ones) and endless ones of RNR, and one read or atomic in flight each way.
 	RC *RCConfig
 }
 

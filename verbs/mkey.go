@@ -129,7 +129,7 @@ func (m *Mkey) Close() error {
 
 // UpdateMkeys posts changes of keys, by one doorbell, and returns how many the queue took: with ErrQueueFull the rest is
 // to be posted again after the CQ was polled. They take effect in their order. The QP must be RC, of the keys' PD and in
-// state RTS; it may be connected to itself. Room for an update is that of a request with 112 + 16·entries bytes of inline data.
+// state RTS; it may be connected to itself. Room for an update is that of a request with 76 + 16·entries bytes of inline data.
 func (q *QP) UpdateMkeys(updates []MkeyUpdate) (int, error) {
 	q.sendMu.Lock()
 	defer q.sendMu.Unlock()

@@ -83,7 +83,7 @@ type QPAttr struct {
 	MinRNRTimer      uint8 // 0..31, IBTA volume 1, table 46
 	Port, AltPort    uint8
 	Timeout          uint8 // 4.096 µs · 2^Timeout
-	RetryCount       uint8 // 0..7
+	RetryCount       uint8 // 0..7; rxe takes 7 for endless retries
 	RNRRetry         uint8 // 0..7, 7 means for ever
 	AltTimeout       uint8
 	SignalAll        bool // Query only

@@ -80,3 +80,22 @@ func TestSendFence(t *testing.T) {
 		assert.Equal(t, want, b.Buf[target:target+n], "fenced: %v", fenced)
 	}
 }
+
+// TestRetries: to a peer that isn't there, rxe sends again as often as RetryCount says, but for ever where that is seven, its largest value
+// (rxe_completer of the kernel).
+func TestRetries(t *testing.T) {
+	for _, retries := range []uint8{0, 6, 7} {
+		a, b := newEnd(t, devA, endConfig{Type: verbs.RC}), newEnd(t, devB, endConfig{Type: verbs.RC})
+		require.NoError(t, a.QP.Connect(verbs.ConnectConfig{Path: verbs.AHAttr{DGID: b.GID}, PathMTU: verbs.MTU1024, RemoteQPN: b.QP.Num(),
+			RC: &verbs.RCConfig{Timeout: 1, RetryCount: retries}}))
+		wr := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Flags: verbs.SendSignaled, Local: a.MR.SGE(0, 8)}
+		_, err := a.QP.PostSend([]verbs.SendWR{wr})
+		require.NoError(t, err)
+		if retries == 7 {
+			quiet(t, a.SCQ, "retries without end")
+			require.NoError(t, a.QP.Close())
+			continue
+		}
+		assert.Equal(t, verbs.WCRetryExceededErr, poll(t, a.SCQ, 1)[0].Status, "%d retries", retries)
+	}
+}

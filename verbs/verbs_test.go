@@ -23,6 +23,12 @@ func TestGID(t *testing.T) {
 	assert.Equal(t, "fe80::1", g.Addr().String())
 }
 
+// TestHopLimit: a path without a hop limit has one that reaches beyond the first router.
+func TestHopLimit(t *testing.T) {
+	assert.EqualValues(t, 64, new(AHAttr).dest().HopLimit)
+	assert.EqualValues(t, 1, (&AHAttr{HopLimit: 1}).dest().HopLimit)
+}
+
 func TestMTU(t *testing.T) {
 	for n, m := range map[int]MTU{256: MTU256, 512: MTU512, 1024: MTU1024, 2048: MTU2048, 4096: MTU4096} {
 		assert.Equal(t, n, m.Bytes())

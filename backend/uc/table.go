@@ -71,7 +71,7 @@ const (
 	stuck
 )
 
-// NewTable makes an address table. It costs some 60 bytes a slot until messages are exposed; under a root key 16 bytes more
+// NewTable makes an address table. It costs some 100 bytes a slot until messages are exposed; under a root key 16 bytes more
 // for each slot and generation, here and in the device.
 func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) {
 	if c.Slots < 1 || c.Slots&(c.Slots-1) != 0 || c.MaxMessage < 1 || c.MaxMessage&(c.MaxMessage-1) != 0 {

@@ -113,3 +113,39 @@ func TestEvents(t *testing.T) {
 		require.Equal(t, fatal[e], q.dg.broken.Load(), "%v", e)
 	}
 }
+
+// TestDatagramsOfRounds: mending has posted all receives again, so what completes one of before is no datagram, and its slot is not
+// posted twice. What is longer or shorter than a datagram with its route header can be isn't one either, but its receive is posted again.
+func TestDatagramsOfRounds(t *testing.T) {
+	q := &queuePair{cookie: 7, dg: &datagrams{size: 64, round: 3}}
+	for _, c := range []struct {
+		wc               verbs.WC
+		reported, posted int
+	}{
+		{verbs.WC{WRID: 3<<32 | 5, ByteLen: grhSize + 64}, 1, 1},
+		{verbs.WC{WRID: 2<<32 | 5, ByteLen: grhSize + 64}, 0, 0},
+		{verbs.WC{WRID: 3<<32 | 5, ByteLen: grhSize + 65}, 0, 1},
+		{verbs.WC{WRID: 3<<32 | 5, ByteLen: grhSize - 1}, 0, 1},
+	} {
+		var rec cq
+		var out backend.Completion
+		require.Equal(t, c.reported, rec.datagram(q, &c.wc, &out), "%+v", c.wc)
+		require.Len(t, rec.dgrams, c.posted, "%+v", c.wc)
+	}
+	require.False(t, q.dg.broken.Load())
+	var out backend.Completion
+	require.Zero(t, new(cq).datagram(q, &verbs.WC{WRID: 3 << 32, Status: verbs.WCLocalLengthErr}, &out))
+	require.True(t, q.dg.broken.Load(), "a receive that failed has broken the queue pair")
+}
+
+// TestReportOnce: that the device was removed is said once, since it stays so; that it was closed each time.
+func TestReportOnce(t *testing.T) {
+	c := &cq{d: &Device{log: slog.New(slog.DiscardHandler)}}
+	require.NoError(t, c.reportOnce(nil))
+	require.ErrorIs(t, c.reportOnce(verbs.ErrRemoved), ErrRemoved)
+	require.NoError(t, c.reportOnce(verbs.ErrRemoved))
+	require.ErrorIs(t, c.d.health.get(), ErrRemoved)
+	for range 2 {
+		require.ErrorIs(t, c.reportOnce(verbs.ErrClosed), backend.ErrClosed)
+	}
+}

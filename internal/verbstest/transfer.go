@@ -127,6 +127,10 @@ func testSharedReceives(t *testing.T, p Provider) {
 		require.EqualValues(t, i, Poll(t, b.RCQ, 1)[0].WRID)
 	}
 	assert.Equal(t, free, b.SRQ.Free())
+	Receive(t, b, verbs.RecvWR{})
+	Send(t, a, verbs.SendWR{Opcode: verbs.OpSend})
+	require.NoError(t, b.QP.Close())
+	assert.Equal(t, free, b.SRQ.Free(), "a completion that a closed QP left unread keeps no place")
 }
 
 func testSharedByTwo(t *testing.T, p Provider) {

@@ -101,9 +101,11 @@ func TestTimestamps(t *testing.T) {
 	send(t, a, writeImm(a, b, 0, 64, 1))
 	between := uint64(time.Now().UnixNano())
 	send(t, a, writeImm(a, b, 0, 64, 2))
-	n, err := b.RCQ.PollTimestamps(wcs, times)
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
+	for i := range times { // no more than there is room for in both
+		n, err := b.RCQ.PollTimestamps(wcs, times[i:i+1])
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	}
 	require.Less(t, before, times[0])
 	require.Less(t, times[0], between)
 	require.Less(t, between, times[1])

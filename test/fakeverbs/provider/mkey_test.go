@@ -84,17 +84,20 @@ func TestMkeyIsOffAtFirst(t *testing.T) {
 }
 
 func TestMkeyRefusals(t *testing.T) {
-	_, b := pair(t, config{Type: verbs.RC})
+	a, b := pair(t, config{Type: verbs.RC})
 	for _, attr := range []verbs.MkeyAttr{{}, {Entries: 3}, {Entries: 4, EntrySize: 3000}} {
 		_, err := b.PD.CreateMkey(attr)
 		require.ErrorIs(t, err, unix.EINVAL, "%+v", attr)
 	}
-	m, err := b.PD.CreateMkey(verbs.MkeyAttr{Entries: 8, Length: 1 << 20})
+	m, err := b.PD.CreateMkey(verbs.MkeyAttr{Entries: 64, Length: 1 << 20})
 	require.NoError(t, err)
+	foreign, err := a.PD.CreateMkey(verbs.MkeyAttr{Entries: 8, Length: 1 << 20})
+	require.NoError(t, err)
+	require.NotEqual(t, foreign.Key()&0xff, m.Key()&0xff, "a key in the place of one that was closed must not be the same")
 	entries := make([]verbs.MkeyEntry, 64)
 	for _, u := range []verbs.MkeyUpdate{
-		{Entries: entries[:4]}, {Mkey: m}, {Mkey: m, Entries: entries[:3]}, {Mkey: m, First: 2, Entries: entries[:4]},
-		{Mkey: m, First: 8, Entries: entries[:4]}, {Mkey: m, First: -4, Entries: entries[:4]}, {Mkey: m, Entries: entries},
+		{Entries: entries[:4]}, {Mkey: foreign, Entries: entries[:4]}, {Mkey: m}, {Mkey: m, Entries: entries[:3]}, {Mkey: m, First: 2, Entries: entries[:4]},
+		{Mkey: m, First: 64, Entries: entries[:4]}, {Mkey: m, First: -4, Entries: entries[:4]}, {Mkey: m, Entries: entries},
 	} {
 		n, err := b.QP.UpdateMkeys([]verbs.MkeyUpdate{u})
 		var bad *verbs.PostError
@@ -102,6 +105,9 @@ func TestMkeyRefusals(t *testing.T) {
 		require.Zero(t, n)
 	}
 	require.ErrorIs(t, b.PD.Close(), verbs.ErrInUse)
+	fresh := newEnd(t, devB, config{Type: verbs.RC})
+	_, err = fresh.QP.UpdateMkeys(nil)
+	require.ErrorContains(t, err, "the QP is in state RESET: bring it to RTS first")
 	_, uc := pair(t, config{Type: verbs.UC})
 	_, err = uc.QP.UpdateMkeys(nil)
 	require.ErrorIs(t, err, unix.EOPNOTSUPP, "UC")

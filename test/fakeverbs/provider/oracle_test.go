@@ -143,7 +143,7 @@ func randomRequest(r *rand.Rand, op verbs.SendOpcode) request {
 		RemoteAddr: r.Uint64() >> 1, CompareAdd: r.Uint64() >> 1, Swap: r.Uint64() >> 1, SG: pieces(r)}}
 	atomic := op == verbs.OpCompareSwap || op == verbs.OpFetchAdd
 	if atomic {
-		q.wr.SG = []verbs.SGE{{Addr: r.Uint64(), Length: 8, LKey: r.Uint32()}}
+		q.wr.SG = []verbs.SGE{{Addr: r.Uint64(), Length: 1 + r.Uint32N(64), LKey: r.Uint32()}} // of which 8 bytes are used
 	}
 	if op == verbs.OpBindMW || op == verbs.OpLocalInv {
 		q.wr.SG = nil

@@ -6,6 +6,7 @@ package provider
 
 import (
 	"log/slog"
+	"os"
 	"testing"
 	"time"
 
@@ -247,7 +248,8 @@ func TestAddressIsResolvedAnew(t *testing.T) {
 		require.NoError(t, err)
 		return a, kernelCalls(t) - before
 	}
-	for range 600 { // more than twice what is kept for datagrams under way
+	const kept = 256 // for datagrams under way
+	for i := range 2*kept + 50 {
 		first, calls := open()
 		require.Positive(t, calls)
 		second, calls := open()
@@ -256,8 +258,29 @@ func TestAddressIsResolvedAnew(t *testing.T) {
 		third, calls := open()
 		require.Zero(t, calls)
 		require.NoError(t, d.CloseAddress(second))
+		before := kernelCalls(t)
 		require.NoError(t, d.CloseAddress(third))
+		require.Equal(t, i >= kept, kernelCalls(t) > before, "handle %d without a user", i+1)
 	}
+}
+
+// TestTables: a table that has more messages than there are numbers for is refused, since one message would be taken for another. Under keys
+// of their own, addresses of messages don't tell where memory lies.
+func TestTables(t *testing.T) {
+	root, keys, reliable := openUC(t, devA, false), openUC(t, devA, true), openWith(t, rc.Open, devA, true)
+	_, err := root.NewTable(backend.TableConfig{Slots: 1 << 14, Generations: 8, MaxMessage: 1 << 12})
+	require.ErrorContains(t, err, "at most 65536 entries")
+	_, err = reliable.NewTable(backend.TableConfig{Slots: 1 << 12, Generations: 1, MaxMessage: 1 << 12})
+	require.ErrorContains(t, err, "at most 2048")
+	table, err := keys.NewTable(backend.TableConfig{Slots: 1, Generations: 1, MaxMessage: 1 << 12})
+	require.NoError(t, err)
+	region, err := keys.Register(make([]byte, 1<<14), backend.AccessRemoteWrite)
+	require.NoError(t, err)
+	_, va, err := table.Expose(0, region, backend.Range{Offset: 5000, Length: 100})
+	require.NoError(t, err)
+	require.Less(t, va, uint64(os.Getpagesize()))
+	require.NoError(t, table.Close())
+	require.NoError(t, region.Close())
 }
 
 // TestControlMends: a datagram that is longer than a receive takes a control queue pair to its error state, and anybody can send one. It
