@@ -116,6 +116,8 @@ func TestDialects(t *testing.T) {
 		{"--loopback --ib_port 1", "", "userroce is none"},
 		{"hostb 4096", "", "4096 is no HOST"},
 		{"--loopback --burst 8", "", "add --drop"},
+		{"--loopback --interval 1s", "", "add --json or --plot"},
+		{"-D 24h hostb", "duration=86400 s hostb", ""},
 		{"--loopback --sweep unit=4k,8k --unit 4k", "", "--unit has no effect: --sweep unit gives it"},
 		{"--loopback --sweep size=4k,8k -s 4k", "", "--size has no effect: --sweep size gives it"},
 		{"--loopback --sweep drop=0.1,0.2 --sweep size=4k,8k", "", "one parameter is swept at a time: drop, or size"},
