@@ -64,6 +64,14 @@ func TestNoRowsForWhatAQueueLost(t *testing.T) {
 	require.EqualValues(t, r.Sender.M, r.Sender.Parity)
 }
 
+// New rows stay within the buffers that the receiver has for parity; where there is no room for as many as are lacking, data are repeated.
+func TestNewRowsStayWithinThePool(t *testing.T) {
+	c := schemetest.Case{Seed: 5, Units: 200, Rate: 10 * units.Gbit, ParityPool: 10, Link: schemetest.Link{Loss: 100_000}}
+	r, err := c.Run(newScheme)
+	require.NoError(t, err)
+	require.Positive(t, r.Sender.Retransmitted)
+}
+
 // Random loss of a tenth costs what it must.
 func TestRateIsKeptUnderLoss(t *testing.T) {
 	c := schemetest.Case{
