@@ -48,11 +48,14 @@ const Negligible = 0.02
 // why is one sentence. Predictions of schemes that simplest lacks are ignored.
 func Recommend(predictions []Prediction, simplest []string) (name, why string) {
 	worst := worstExcess(predictions)
-	best := ""
+	best, first := "", "" // the recommended scheme, and the simplest
 	for _, s := range simplest {
 		w, ok := worst[s]
 		if !ok {
 			continue
+		}
+		if first == "" {
+			first = s
 		}
 		if w <= Negligible {
 			best = s
@@ -62,7 +65,15 @@ func Recommend(predictions []Prediction, simplest []string) (name, why string) {
 			best = s
 		}
 	}
-	return best, explain(predictions, worst, best)
+	why = explain(predictions, best)
+	switch {
+	case best == "" || worst[best] > Negligible:
+	case best == first:
+		why += fmt.Sprintf("; it is the simplest, and within %g %% of the best", 100*Negligible)
+	default:
+		why += fmt.Sprintf("; nothing simpler is within %g %% of the best", 100*Negligible)
+	}
+	return best, why
 }
 
 // worstExcess returns for each scheme how far its average or 99.9th percentile is above the best
@@ -86,7 +97,7 @@ func worstExcess(predictions []Prediction) map[string]float64 {
 	return worst
 }
 
-func explain(predictions []Prediction, worst map[string]float64, best string) string {
+func explain(predictions []Prediction, best string) string {
 	i := slices.IndexFunc(predictions, func(p Prediction) bool { return p.Scheme.Name() == best })
 	if i < 0 {
 		return ""
@@ -111,9 +122,6 @@ func explain(predictions []Prediction, worst map[string]float64, best string) st
 		why += fmt.Sprintf("injecting takes %v, not many times the RTT of %v, so only early repeats hide behind it", text(inject), text(t.RTT))
 	default:
 		why += fmt.Sprintf("injecting takes only %v against an RTT of %v, so a repeat can't hide behind it", text(inject), text(t.RTT))
-	}
-	if worst[best] <= Negligible {
-		return why + fmt.Sprintf("; nothing simpler is within %g %% of the best", 100*Negligible)
 	}
 	return why
 }

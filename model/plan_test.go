@@ -25,6 +25,7 @@ func TestRecommend(t *testing.T) {
 	name, why := recommend(t, units.MiB, 0)
 	require.Equal(t, "sr", name, "the simplest without loss")
 	require.Contains(t, why, "without loss")
+	require.Contains(t, why, "; it is the simplest, and within 2 % of the best")
 
 	name, _ = recommend(t, 128*units.KiB, 1e-3)
 	require.Equal(t, "ec-xor", name, "a transfer of two units: parity costs nothing")
@@ -37,6 +38,7 @@ func TestRecommend(t *testing.T) {
 	name, why = recommend(t, 64*units.GiB, 1e-7)
 	require.Equal(t, "sr-nack", name, "injection is long, a repeat hides")
 	require.Contains(t, why, "hide behind it")
+	require.Contains(t, why, "; nothing simpler is within 2 % of the best")
 
 	name, _ = recommend(t, 128*units.KiB, 1e-6, 1e-3, 3e-2)
 	require.Equal(t, "ec-mds", name, "a range is judged at its worst")

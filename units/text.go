@@ -30,7 +30,7 @@ var rateSuffixes = []suffix{
 }
 
 var durationSuffixes = []suffix{
-	{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"min", 60e9}, {"s", 1e9},
+	{"ns", 1}, {"us", 1e3}, {"µs", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9},
 }
 
 // parse reads a non-negative decimal number with one of the suffixes. The

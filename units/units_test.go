@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 		require.NoError(t, err, in)
 		require.Equal(t, want, got, in)
 	}
-	for in, want := range map[string]Duration{"25ms": 25 * Millisecond, "1.5s": 1500 * Millisecond, "20us": 20 * Microsecond, "20µs": 20 * Microsecond, "0": 0, "7ns": 7} {
+	for in, want := range map[string]Duration{"25ms": 25 * Millisecond, "1.5s": 1500 * Millisecond, "20us": 20 * Microsecond, "20µs": 20 * Microsecond, "0": 0, "7ns": 7, "5min": 300 * Second, "24h": 86400 * Second} {
 		got, err := ParseDuration(in)
 		require.NoError(t, err, in)
 		require.Equal(t, want, got, in)
@@ -38,7 +38,7 @@ func TestParseRefuses(t *testing.T) {
 		_, err := ParseRate(in)
 		require.Error(t, err, in)
 	}
-	for _, in := range []string{"1", "-1ms", "0.5ns", "5h", "9223372036854775807ns"} {
+	for _, in := range []string{"1", "-1ms", "0.5ns", "5d", "9223372036854775807ns"} {
 		_, err := ParseDuration(in)
 		require.Error(t, err, in)
 	}

@@ -47,7 +47,7 @@ func TestBadParametersAreRefused(t *testing.T) {
 		{"plan --size 0", "allowed 1 B to 1024 TiB"},
 		{"plan --size 1MiB,", "size"},
 		{"plan --chunk 4097", "--chunk of 4097 bytes: allowed are multiples of --mtu, 4096 bytes"},
-		{"plan --mtu 0", "multiples of --mtu"},
+		{"plan --mtu 0", "--mtu 0: allowed are 1 byte and more"},
 		{"plan --k 0", "allowed 1 ≤ m ≤ k and k+m ≤ 255"},
 		{"plan --m 40", "allowed 1 ≤ m ≤ k and k+m ≤ 255"},
 		{"plan --alpha -1", "allowed 0 to 1000"},

@@ -169,7 +169,9 @@ func (p *plan) validate(cmd *cobra.Command) error {
 		return usage.Errorf("--burst needs --drop: bursts are of packets")
 	case given("us-per-km") && !given("distance"):
 		return usage.Errorf("--us-per-km needs --distance")
-	case p.mtu < 1 || p.chunk < p.mtu || p.chunk%p.mtu != 0:
+	case p.mtu < 1:
+		return usage.Errorf("--mtu %d: allowed are 1 byte and more", int64(p.mtu))
+	case p.chunk < p.mtu || p.chunk%p.mtu != 0:
 		return usage.Errorf("--chunk of %d bytes: allowed are multiples of --mtu, %d bytes", int64(p.chunk), int64(p.mtu))
 	case p.fallback != "missing" && p.fallback != "whole":
 		return usage.Errorf("--fallback %q: allowed are missing and whole", p.fallback)

@@ -125,6 +125,9 @@ func readResults(name string) ([]*result.Result, error) {
 			}
 			return nil, usage.Errorf("%s: point %d has version %d of the schema, this program reads %d: measure again with one release", name, i+1, version, result.Version)
 		}
+		if r.Reliability == "" { // sdr-model plan counts the versions of its JSON alike
+			return nil, usage.Errorf("%s is not sdr-perf's JSON: point %d has no reliability", name, i+1)
+		}
 	}
 	return list, nil
 }

@@ -95,7 +95,8 @@ func TestCompareRefuses(t *testing.T) {
 		"has version 0":              save(t, nil),
 		"twice, so that nobody know": save(t, drawn(1, 20, 1000, 0.1), drawn(2, 20, 1000, 0.1)),
 		"measure the same points":    save(t, drawn(1, 20, 1000, 0.1), &result.Result{Version: result.Version, Reliability: "ec-xor", Iterations: 5, CompletionNs: result.Completion{Avg: 1}}),
-		"have no spread":             save(t, &result.Result{Version: result.Version, Iterations: 5}),
+		"have no spread":             save(t, &result.Result{Version: result.Version, Reliability: "sr", Iterations: 5}),
+		"is not sdr-perf's JSON":     save(t, &result.Result{Version: result.Version, Iterations: 5}),
 	} {
 		_, status, err := runCompare(a, b)
 		require.ErrorContains(t, err, says)

@@ -18,9 +18,11 @@ import (
 // What people type who know perftest, iperf3 or qperf: underscores for hyphens, bare seconds, percentages, tests
 // as words, flags of those programs.
 
-// withHyphens makes underscores and hyphens the same, and knows the foreign names of our flags.
+// withHyphens makes underscores and hyphens the same, and knows the foreign names of our flags. qperf's of one end (--loc_id,
+// --rem_id) are answered as those of both.
 func withHyphens(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	name = strings.ReplaceAll(name, "_", "-")
+	name = strings.TrimPrefix(strings.TrimPrefix(name, "loc-"), "rem-")
 	if ours, ok := asOurs[name]; ok {
 		name = ours
 	}
@@ -35,12 +37,22 @@ func translate(args []string) []string {
 			copy(out[i:], args[i:])
 			break
 		}
-		if long, ok := severalLetters[a]; ok {
-			a = long
-		}
-		out[i] = a
+		out[i] = longName(a)
 	}
 	return out
+}
+
+// longName is that of a flag of qperf's, also of one that is for one end (-lca, -rca); what is none stays as it is.
+func longName(arg string) string {
+	if long, ok := severalLetters[arg]; ok {
+		return long
+	}
+	if len(arg) > 2 && arg[0] == '-' && (arg[1] == 'l' || arg[1] == 'r') {
+		if long, ok := severalLetters["-"+arg[2:]]; ok {
+			return long
+		}
+	}
+	return arg
 }
 
 // checkArgs answers foreign flags, and finds out what is meant when there is more than a HOST.

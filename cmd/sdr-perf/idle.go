@@ -34,6 +34,7 @@ func (a *call) checkIdle() error {
 		{"ec", !uses("ec"), names + " takes no code from the user", "add --reliability ec-mds or ec-xor"},
 		{"duration", p.Iters > 0, "--iters says how many transfers are measured", "leave out --iters"},
 		{"burst", p.Link.Drop == 0 && a.sweep.key != "drop", "nothing is lost", "add --drop"},
+		{"interval", a.json == "" && a.plot == "" && p.Congestion == "", "nothing shows what happens over time", "add --json or --plot"},
 		{"size", a.all, "--all measures all sizes", ""},
 		{a.sweep.key, a.sweep.key != "", "--sweep " + a.sweep.key + " gives it", ""},
 		{"all", a.sweep.key == "size", "--sweep size gives the sizes", ""},

@@ -201,6 +201,7 @@ func axisOf(key string, all []float64, place func(float64) float64) figures.Char
 	for _, v := range some(all) {
 		axis.Ticks = append(axis.Ticks, place(v))
 	}
+	slices.Sort(axis.Ticks) // no limit on the rate is first of the values, and last on the axis
 	if all[0] > 0 {
 		return axis
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,6 +69,7 @@ func TestPlotHasZero(t *testing.T) {
 	}()))
 	require.NoError(t, err)
 	require.Equal(t, "no limit", c.Panels[0].X.Format(c.Panels[0].Lines[0].X[1]))
+	require.True(t, slices.IsSorted(c.Panels[0].X.Ticks), "or labels are left out as if they ran into each other: %v", c.Panels[0].X.Ticks)
 }
 
 // TestCourseWithoutLosses: where nothing was lost that is said, and no line runs along zero.

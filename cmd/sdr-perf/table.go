@@ -83,13 +83,25 @@ func (s *sweep) columns(all []column) []column {
 		return all
 	}
 	of := sweepables[s.key]
+	shown := of.shown
+	if s.key == "rate" {
+		shown = rateCell
+	}
 	replaced := slices.Clone(all)
 	for i, c := range replaced {
 		if c.head == columnN.head {
-			replaced[i] = column{s.key, 8, func(r *result.Result) string { return of.shown(of.get(r)) }}
+			replaced[i] = column{s.key, 8, func(r *result.Result) string { return shown(of.get(r)) }}
 		}
 	}
 	return replaced
+}
+
+// rateCell is a rate as it is typed, which is shorter than as it is printed elsewhere. None is no limit.
+func rateCell(v float64) string {
+	if v == 0 {
+		return "no limit"
+	}
+	return strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(units.Rate(v).String(), "/s"), " ", ""))
 }
 
 // writeRow writes one text for each column.

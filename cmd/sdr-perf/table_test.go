@@ -86,6 +86,16 @@ func TestWideHasAllColumns(t *testing.T) {
 	}
 }
 
+// TestSweptColumnFits: what is swept has a column of its own, which holds what is typed.
+func TestSweptColumnFits(t *testing.T) {
+	for v, want := range map[float64]string{0: "no limit", 100e6: "100mbit", 2.5e9: "2.5gbit"} {
+		r := &result.Result{Link: &result.Link{RateBps: units.Rate(v)}}
+		c := (&sweep{key: "rate"}).columns([]column{columnN})[0]
+		require.Equal(t, want, c.text(r))
+		require.LessOrEqual(t, len(want), c.width)
+	}
+}
+
 // TestUnknownIsNoZero: of a point whose other end has gone nothing is told as if it had been counted.
 func TestUnknownIsNoZero(t *testing.T) {
 	r := sampleResults()[2]

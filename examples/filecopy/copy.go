@@ -134,6 +134,8 @@ func openFile(path string) (*os.File, sdrnet.FileInfo, error) {
 	switch {
 	case err != nil:
 		return nil, sdrnet.FileInfo{}, err
+	case fi.IsDir():
+		return nil, sdrnet.FileInfo{}, fmt.Errorf("%s is a folder: pipe it: tar c %s | filecopy send --to HOST -", path, path)
 	case !fi.Mode().IsRegular():
 		return nil, sdrnet.FileInfo{}, fmt.Errorf("%s is not a regular file, whose size is known: %s%s", path, pipeIt, path)
 	}

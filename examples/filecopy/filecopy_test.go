@@ -444,7 +444,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"send", "--to", "host.invalid:1", src}, exitFailure, "host.invalid"},
 		{[]string{"send", "--to", "nonsense.invalid", src}, exitFailure, "nonsense.invalid"},
 		{[]string{"send", "--to", refused, src + ".none"}, exitFailure, "no such file"},
-		{[]string{"send", "--to", refused, dir}, exitFailure, "not a regular file"},
+		{[]string{"send", "--to", refused, dir}, exitFailure, "tar c "},
 		{[]string{"recv", "--listen", taken, "--out", out}, exitFailure, "choose another port"},
 		{[]string{"recv", "--listen", refused, "--out", "/dev/null"}, exitFailure, "not a regular file"},
 		{[]string{"recv", "--listen", refused, "--out", dir + "/none/copy"}, exitFailure, "no such file"},

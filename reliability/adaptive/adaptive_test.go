@@ -54,6 +54,24 @@ func bottleneck(rate units.Rate, queue int, p schemetest.PPM) schemetest.Case {
 	}
 }
 
+// What a full queue lost is repeated, and answered with no rows beyond those that were planned before it filled.
+func TestNoRowsForWhatAQueueLost(t *testing.T) {
+	c := bottleneck(8*units.Gbit, 16, 0)
+	c.Units = 200 // one group
+	r, err := c.Run(newScheme)
+	require.NoError(t, err)
+	require.Greater(t, int(r.Sender.Retransmitted), r.Sender.M, "more than the planned rows could recover")
+	require.EqualValues(t, r.Sender.M, r.Sender.Parity)
+}
+
+// New rows stay within the buffers that the receiver has for parity; where there is no room for as many as are lacking, data are repeated.
+func TestNewRowsStayWithinThePool(t *testing.T) {
+	c := schemetest.Case{Seed: 5, Units: 200, Rate: 10 * units.Gbit, ParityPool: 10, Link: schemetest.Link{Loss: 100_000}}
+	r, err := c.Run(newScheme)
+	require.NoError(t, err)
+	require.Positive(t, r.Sender.Retransmitted)
+}
+
 // Random loss of a tenth costs what it must.
 func TestRateIsKeptUnderLoss(t *testing.T) {
 	c := schemetest.Case{

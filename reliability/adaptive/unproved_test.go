@@ -58,5 +58,10 @@ func TestUnprovedRepeatsTeachNothing(t *testing.T) {
 		require.GreaterOrEqual(t, repeats, sent-1, "%s: all that is lost is repeated", name)
 		require.Equal(t, repeats, s.Lost(), name)
 		require.Equal(t, want, s.body.lost, name)
+
+		env.Full = true
+		poll()
+		require.Zero(t, s.body.lost, "%s: what was lost before a full queue was noticed was most likely lost in it", name)
+		require.Equal(t, ambiguousReports, s.model.ambiguous, name)
 	}
 }

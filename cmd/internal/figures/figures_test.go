@@ -89,15 +89,16 @@ func TestLegendFits(t *testing.T) {
 	for width := vg.Length(50); width < 1000; width *= 1.7 {
 		entries := 0
 		for _, row := range legendRows(all, width) {
-			used := vg.Length(0)
+			used := vg.Length(-keyGap)
 			for _, k := range row {
-				used += keyWidth(k)
+				used += keyWidth(k) + keyGap
 			}
 			require.True(t, used <= width || len(row) == 1, "%v in %v", used, width)
 			entries += len(row)
 		}
 		require.Equal(t, len(all), entries)
 	}
+	require.Len(t, legendRows(all[:2], keyWidth(all[0])+keyGap+keyWidth(all[1])), 1, "no gap behind the last")
 }
 
 // The palette is ordered: red above 1, blue below, deeper further away.

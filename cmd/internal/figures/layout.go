@@ -216,8 +216,11 @@ func thinned(ticks plot.ConstantTicks, a *plot.Axis, width vg.Length) plot.Const
 
 var legendStyle = text.Style{Color: color.Black, Font: sans(9.5, false), YAlign: draw.YCenter, Handler: plot.DefaultTextHandler}
 
+// keyGap is what stands between the entries of a legend.
+const keyGap = 14
+
 // keyWidth is what an entry of a legend takes.
-func keyWidth(k key) vg.Length { return 34 + wider*legendStyle.Width(k.name) + 14 }
+func keyWidth(k key) vg.Length { return 34 + wider*legendStyle.Width(k.name) }
 
 // legendRows breaks a legend into rows that fit a width.
 func legendRows(keys []key, width vg.Length) [][]key {
@@ -229,7 +232,7 @@ func legendRows(keys []key, width vg.Length) [][]key {
 			rows, used = append(rows, nil), 0
 		}
 		rows[len(rows)-1] = append(rows[len(rows)-1], k)
-		used += w
+		used += w + keyGap
 	}
 	return rows
 }
@@ -245,7 +248,7 @@ func drawLegend(c draw.Canvas, rows [][]key, left, top vg.Length) {
 		for _, k := range row {
 			k.draw(c, x, y)
 			c.FillText(legendStyle, vg.Point{X: x + 34, Y: y}, k.name)
-			x += keyWidth(k)
+			x += keyWidth(k) + keyGap
 		}
 	}
 }
