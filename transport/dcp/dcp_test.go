@@ -303,7 +303,7 @@ func TestLies(t *testing.T) {
 	require.Equal(t, Answer{}, rsp.OnData(0, &Header{MSN: 5}, 1, 11), "another length than before")
 	require.True(t, rsp.OnData(0, &Header{MSN: 6}, 0, 1).Place)
 	require.Equal(t, Answer{}, rsp.OnData(0, &Header{MSN: 6, Round: 1}, 0, 1), "whole, though not yet its turn")
-	require.EqualValues(t, 7, rsp.Ahead)
+	require.Equal(t, Refusals{Late: 1, Ahead: 7}, rsp.Refusals)
 	for _, n := range []int{0, -1, MostPackets + 1} {
 		_, err := req.Post(n)
 		require.ErrorIs(t, err, ErrSize)
