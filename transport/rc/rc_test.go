@@ -160,6 +160,11 @@ func TestIRN(t *testing.T) {
 	s.OnPacket(5, &a)
 	require.EqualValues(t, 7, s.una)
 	require.Zero(t, s.sacked)
+
+	// What lies beyond what the receiver keeps track of isn't taken for what does.
+	require.EqualValues(t, 64, r.have.Bits())
+	require.Equal(t, transport.Ack, answers(r, 6, transport.Packet{Kind: transport.Data, PSN: 7 + 64 + 1})[0].Kind)
+	require.EqualValues(t, 8, answers(r, 6, transport.Packet{Kind: transport.Data, PSN: 7})[0].Expected, "8 has not arrived")
 }
 
 // TestIRNReorder: with a tolerance a gap is no loss until so many later packets have come.
