@@ -30,8 +30,11 @@ func TestWindow(t *testing.T) {
 	require.Equal(t, 4, send())
 	req.OnReturned(0, &Header{PSN: 2})
 	require.Equal(t, 1, send(), "the trimmed packet is not under way any more")
+	req.OnTimer(req.Next())
+	require.Equal(t, 4, send(), "nor is what was sent before a timeout")
 	window = 0
 	require.Equal(t, 96, send(), "no window, no limit")
+	require.EqualValues(t, 100+4+1, req.Sent)
 }
 
 // A header that comes back is a notification to DCQCN, which hears nothing else; one of an earlier round or of nothing that was sent is none.
