@@ -116,6 +116,12 @@ func TestTailDrop(t *testing.T) {
 	require.Equal(t, 1+fit, s.Finished())
 	s.Run(des.Never)
 	require.Equal(t, senders, s.Finished(), "the others were repeated after their timeouts")
+
+	// An empty queue takes any packet, whatever its limit.
+	s = build(t, star(2, 400*units.Gbit, units.Microsecond), Config{Buffer: Buffer{QueueLimit: 1}, CheckEvery: 16}, []workload.Flow{{Src: 0, Dst: 1, Size: 40_000}})
+	s.Run(100 * micro)
+	require.True(t, s.Done())
+	require.Zero(t, s.Result().Packets.Dropped)
 }
 
 // pfcRun lets a host at 100 Gbit/s send to one at 1 Gbit/s, so that nothing drains while the pause
