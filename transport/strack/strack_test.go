@@ -142,6 +142,10 @@ func TestWhatAnAcknowledgementSays(t *testing.T) {
 	}
 	require.Empty(t, give(r, data(beyond)), "beyond what it keeps track of")
 	require.Empty(t, give(r, transport.Packet{Kind: transport.Data, PSN: 5, Flags: transport.Trimmed}))
+
+	_, r = ends(t, Config{Span: 64}, 300)
+	require.Empty(t, give(r, data(128)))
+	require.Zero(t, r.got.Bytes, "not in the place of one that is kept track of")
 }
 
 func sack(now units.Instant, expected, base uint32, bitmap uint64, beyond, received int) (units.Instant, *transport.Packet) {
