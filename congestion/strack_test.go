@@ -79,6 +79,7 @@ func TestSTrackAlgorithm3(t *testing.T) {
 			s.delay = (int64(c.avg)*8 - int64(c.delay)) << delayShift / 7
 			s.OnAck(at, &Ack{RTT: 8*micro + c.delay, Acked: acked, ECN: c.ecn})
 			require.InDelta(t, c.want, float64(s.window)/(1<<windowShift), 40)
+			require.Equal(t, c.want < w0, s.lastDecrease == at, "the next cut waits for a round trip after a cut alone")
 		})
 	}
 }
@@ -157,6 +158,8 @@ func TestSTrackBaseRTTOnlyShrinks(t *testing.T) {
 	s.OnAck(0, &Ack{RTT: 100 * micro})
 	require.Equal(t, 8*micro, s.baseRTT)
 	s.OnAck(0, &Ack{RTT: 6 * micro})
+	require.Equal(t, 6*micro, s.baseRTT)
+	s.OnAck(0, &Ack{RTT: -1})
 	require.Equal(t, 6*micro, s.baseRTT)
 }
 

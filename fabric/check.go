@@ -16,7 +16,7 @@ type counters struct {
 	queueFull, bufferFull, linkDown, lostOnWire, noRoute, functionDrop  uint64
 	timeouts                                                            uint64 // of messages that are done
 	forcedDrop, headersLost                                             uint64
-	pauses, resumes                                                     uint64
+	pauses, resumes, marks                                              uint64   // a packet may be marked several times
 	pauseTime                                                           des.Time // of pauses that have ended
 
 	mostHeadroom int64

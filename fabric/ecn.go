@@ -57,8 +57,11 @@ func (s *Sim) mark(pi uint32, k *packet) {
 			return
 		}
 	}
+	if k.flags&transport.CE == 0 {
+		s.marked++
+	}
 	k.flags |= transport.CE
-	s.marked++
+	s.marks++
 	if s.stats != nil {
 		s.stats[pi].Marks++
 	}

@@ -116,6 +116,12 @@ func TestTailDrop(t *testing.T) {
 	require.Equal(t, 1+fit, s.Finished())
 	s.Run(des.Never)
 	require.Equal(t, senders, s.Finished(), "the others were repeated after their timeouts")
+
+	// An empty queue takes any packet, whatever its limit.
+	s = build(t, star(2, 400*units.Gbit, units.Microsecond), Config{Buffer: Buffer{QueueLimit: 1}, CheckEvery: 16}, []workload.Flow{{Src: 0, Dst: 1, Size: 40_000}})
+	s.Run(100 * micro)
+	require.True(t, s.Done())
+	require.Zero(t, s.Result().Packets.Dropped)
 }
 
 // pfcRun lets a host at 100 Gbit/s send to one at 1 Gbit/s, so that nothing drains while the pause
@@ -141,6 +147,8 @@ func TestHeadroom(t *testing.T) {
 	// 332.8 ns a packet at 100 Gbit/s: the frame waits at most for one and for a frame, takes 5.12 ns, and 2 µs pass
 	// there and back; of full packets eight can begin to arrive, beside the one that caused it.
 	require.Equal(t, units.Bytes(2*4160+29288), Headroom(100*units.Gbit, units.Microsecond, 4160, 64))
+	ns3 := build(t, star(2, 100*units.Gbit, units.Microsecond), Config{Buffer: Buffer{Size: units.MiB, PFC: true, Headroom: HeadroomNS3}}, nil)
+	require.EqualValues(t, 3*12_500, ns3.accounts[2].headroom, "three times rate and delay, at the switch's first port")
 	var most int64
 	drops := uint64(0)
 	for offset := range units.Instant(340) {
@@ -220,6 +228,34 @@ func TestLossless(t *testing.T) {
 		for i := range flows {
 			require.Equal(t, int(flows[i].Class) > lossless, s.Flow(i).Repeated > 0, "%d lossless classes, flow %d", lossless, i)
 		}
+	}
+}
+
+// TestClassZero: however many acknowledgements wait, they are neither limited nor paused, and take none of the memory.
+func TestClassZero(t *testing.T) {
+	for _, b := range []Buffer{{Size: 64 * units.KiB, Reserve: -1}, {Size: 256 * units.KiB, PFC: true, Reserve: -1}, {QueueLimit: 4160}} {
+		g := star(5, 100*units.Gbit, units.Microsecond)
+		g.Links[0].Rate = 10 * units.Gbit
+		var flows []workload.Flow
+		for i := 1; i < 5; i++ {
+			flows = append(flows, workload.Flow{Src: 0, Dst: i, Size: 32 * units.KiB})
+		}
+		s := build(t, g, Config{
+			MTU: 64, Header: 64, AckSize: 2000, Buffer: b, CheckEvery: 512,
+			Transport: (&rc.Config{RTO: units.Second}).Factory(),
+		}, flows)
+		most := units.Bytes(0)
+		for !s.Done() {
+			s.Run(s.Now() + 10*micro)
+			most = max(most, s.Queued(5, 0))
+			for _, u := range s.used[0] {
+				require.Zero(t, u)
+			}
+		}
+		r := s.Result()
+		require.Greater(t, most, max(b.Size, b.QueueLimit))
+		require.Equal(t, Drops{}, r.Drops)
+		require.Zero(t, r.Pauses)
 	}
 }
 

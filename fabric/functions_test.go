@@ -215,6 +215,19 @@ func TestFunctionSends(t *testing.T) {
 	require.NoError(t, s.Check())
 }
 
+// TestMarkedByTwo: a packet that two switches mark is one that was marked.
+func TestMarkedByTwo(t *testing.T) {
+	var flows []workload.Flow
+	for i := range 4 {
+		flows = append(flows, workload.Flow{Src: i, Dst: 4, Size: units.MiB})
+	}
+	s := build(t, leafSpine(2, 4, 1, 100*units.Gbit, 150*units.Gbit, units.Microsecond), Config{ECN: []ECN{{PMax: 1}}}, flows)
+	s.Run(des.Never)
+	require.True(t, s.Done())
+	require.Equal(t, s.markedArrived, s.Result().Packets.Marked)
+	require.Greater(t, s.marks, s.Result().Packets.Marked)
+}
+
 // TestMarkProbability: packets are marked as often as RED's formula says of what each leaves behind, at a port of the profile's rate; those
 // of another, which has none, never.
 func TestMarkProbability(t *testing.T) {

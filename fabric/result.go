@@ -28,7 +28,7 @@ type Result struct {
 	MostHeadroom int64
 	// Hash is over the number of events, the times of all flows, and the counters above but for Timeouts, MostHeadroom,
 	// Packets.Headers, Drops.Forced and the part of PauseTime that is of pauses under way: what it is of a run stays what it was before
-	// those were counted.
+	// those were counted. A packet that several switches have marked is as many marks in it, and one in Packets.Marked.
 	Hash uint64
 }
 
@@ -180,7 +180,7 @@ func (s *Sim) hashResult(r *Result) uint64 {
 	}
 	p, d := &r.Packets, &r.Drops
 	for _, v := range []uint64{
-		p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted, p.SentBytes, p.DeliveredBytes,
+		p.Sent, p.Delivered, p.Dropped, p.Trimmed, s.marks, p.Retransmitted, p.SentBytes, p.DeliveredBytes,
 		d.Queue, d.Buffer, d.LinkDown, d.Wire, d.NoRoute, d.Function, r.CNPs, r.Pauses, r.Resumes, uint64(s.pauseTime),
 	} {
 		add(v)

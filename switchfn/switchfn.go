@@ -81,7 +81,7 @@ type Switch interface {
 	After(d units.Duration, arg uint32)
 }
 
-// A Func is a switch function. Header changes that it makes to CE, ECT, BECN, Trimmed and Class last.
+// A Func is a switch function. Header changes that it makes to CE, ECT, Trimmed and Class last.
 type Func interface {
 	// Ingress chooses the port (out < 0: the switch's own routing).
 	Ingress(s Switch, f *Facts, h *Header) (out int, v Verdict)

@@ -30,8 +30,30 @@ func TestWindow(t *testing.T) {
 	require.Equal(t, 4, send())
 	req.OnReturned(0, &Header{PSN: 2})
 	require.Equal(t, 1, send(), "the trimmed packet is not under way any more")
+	req.OnTimer(req.Next())
+	require.Equal(t, 4, send(), "nor is what was sent before a timeout")
 	window = 0
 	require.Equal(t, 96, send(), "no window, no limit")
+	require.EqualValues(t, 100+4+1, req.Sent)
+}
+
+// The timer runs from the last sign of life of the oldest message; of others there may be as many as there are.
+func TestSignsOfLife(t *testing.T) {
+	req, _ := ends(Config{RTO: 1000}, 0, 0)
+	for _, n := range []int{2, 5} {
+		_, err := req.Post(n)
+		require.NoError(t, err)
+	}
+	var h Header
+	for i, at := range []units.Instant{0, 100, 200, 300} {
+		_, _, ok := req.Transmit(at, &h)
+		require.True(t, ok)
+		require.EqualValues(t, 1000+100*min(i, 1), req.Next(), "packet %d", i)
+	}
+	req.OnReturned(400, &Header{MSN: 1, PSN: 2})
+	require.EqualValues(t, 1100, req.Next())
+	req.OnReturned(500, &Header{MSN: 0, PSN: 1})
+	require.EqualValues(t, 1500, req.Next())
 }
 
 // A header that comes back is a notification to DCQCN, which hears nothing else; one of an earlier round or of nothing that was sent is none.

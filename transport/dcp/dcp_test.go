@@ -293,6 +293,11 @@ func TestLies(t *testing.T) {
 	}
 	require.EqualValues(t, 5, req.Stale)
 	require.Zero(t, req.Trims)
+	for range queueMost + 3 { // one header, over and over
+		req.OnReturned(0, &Header{MSN: 5})
+	}
+	require.EqualValues(t, queueMost, req.Trims)
+	require.EqualValues(t, 3, req.Overflows)
 	for _, h := range []Header{{MSN: 5 + InFlight}, {MSN: 5 + 1<<22}} {
 		require.Equal(t, Answer{}, rsp.OnData(0, &h, 0, 1))
 		require.Equal(t, Answer{}, rsp.OnHeader(0, &h))
@@ -303,7 +308,7 @@ func TestLies(t *testing.T) {
 	require.Equal(t, Answer{}, rsp.OnData(0, &Header{MSN: 5}, 1, 11), "another length than before")
 	require.True(t, rsp.OnData(0, &Header{MSN: 6}, 0, 1).Place)
 	require.Equal(t, Answer{}, rsp.OnData(0, &Header{MSN: 6, Round: 1}, 0, 1), "whole, though not yet its turn")
-	require.EqualValues(t, 7, rsp.Ahead)
+	require.Equal(t, Refusals{Late: 1, Ahead: 7}, rsp.Refusals)
 	for _, n := range []int{0, -1, MostPackets + 1} {
 		_, err := req.Post(n)
 		require.ErrorIs(t, err, ErrSize)
@@ -449,4 +454,19 @@ func TestLastTimeouts(t *testing.T) {
 		wait = min(2*wait, units.Minute)
 	}
 	require.ErrorIs(t, req.Err(), ErrRetries)
+
+	// An acknowledgement ends the doubling.
+	req, _ = ends(Config{RTO: units.Millisecond}, 0, 0)
+	for range 2 {
+		_, err = req.Post(1)
+		require.NoError(t, err)
+	}
+	req.Transmit(0, &h)
+	now = req.Next()
+	req.OnTimer(now)
+	req.Transmit(now, &h)
+	require.Equal(t, 2*units.Millisecond, req.Next().Sub(now))
+	require.Equal(t, 1, req.OnAck(now, 1))
+	req.Transmit(now, &h)
+	require.Equal(t, units.Millisecond, req.Next().Sub(now))
 }

@@ -76,7 +76,10 @@ func (r *Responder) OnData(now units.Instant, h *Header, index, packets uint32) 
 	}
 	i := h.MSN % InFlight
 	switch {
-	case r.count[i]&whole != 0 || !r.fits(i, h, packets):
+	case r.count[i]&whole != 0:
+		r.Late++
+		return a
+	case !r.fits(i, h, packets):
 		return a
 	case r.cfg.Track == Bitmap && !r.first(i, index):
 		r.Late++

@@ -40,6 +40,15 @@ func answer(r *receiver, p transport.Packet) transport.Packet {
 	return *out.At(0)
 }
 
+// What lies beyond what the receiver keeps track of isn't answered, nor taken for what does.
+func TestBeyondSpan(t *testing.T) {
+	_, r := ends(t, Config{}, 1000)
+	var out transport.Replies
+	r.OnPacket(0, &transport.Packet{Kind: transport.Data, PSN: r.have.Bits() + 1}, &out)
+	require.Zero(t, out.Len())
+	require.EqualValues(t, 1, answer(r, transport.Packet{Kind: transport.Data}).Expected)
+}
+
 // give hands the answer to a packet to the sender, one round trip after it was sent.
 func give(s *sender, r *receiver, p transport.Packet) units.Instant {
 	a := answer(r, p)

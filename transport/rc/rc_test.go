@@ -69,8 +69,20 @@ func TestGBNOneNakForAGap(t *testing.T) {
 	require.EqualValues(t, 2, answers(r, 7, again[0])[0].Expected)
 	// A duplicate is answered, so that a lost ACK does no harm.
 	require.EqualValues(t, 2, answers(r, 8, p[0])[0].Expected)
-	// The next gap has its own NAK.
-	require.Equal(t, transport.Nak, answers(r, 9, again[2])[0].Kind)
+	// The next gap has its own NAK. One that comes late, when more has been acknowledged, starts nothing again.
+	second := answers(r, 9, again[2])
+	require.Equal(t, transport.Nak, second[0].Kind)
+	s.OnPacket(10, &second[0])
+	require.Equal(t, []uint32{2, 3}, psns(send(t, s, 11, 2)))
+	s.OnPacket(12, &nak[0])
+	require.Equal(t, []uint32{4, 5}, psns(send(t, s, 13, 2)))
+	// What was sent before going back may have arrived.
+	s, _ = ends(Config{}, 10)
+	send(t, s, 0, 5)
+	s.OnTimer(s.Next())
+	require.Equal(t, []uint32{0}, psns(send(t, s, 14, 1)))
+	s.OnPacket(15, &transport.Packet{Kind: transport.Ack, Expected: 5})
+	require.Equal(t, []uint32{5}, psns(send(t, s, 16, 1)))
 }
 
 func TestGBNNakIntervalAndDelay(t *testing.T) {
@@ -138,13 +150,21 @@ func TestIRN(t *testing.T) {
 	require.EqualValues(t, 8, s.recoverEnd)
 	again := send(t, s, 3, 3)
 	require.Equal(t, []uint32{1, 3, 8}, psns(again), "what is lost, then what is new")
+	nak := answers(r, 3, p[6])
+	s.OnPacket(3, &nak[0])
+	require.False(t, s.Transmit(3, &x), "one recovery repeats a packet once")
 	// The repeated packets close the gap: the acknowledgement jumps.
 	require.EqualValues(t, 3, answers(r, 4, again[0])[0].Expected)
 	a := answers(r, 4, again[1])[0]
-	require.EqualValues(t, 6, a.Expected)
+	require.EqualValues(t, 7, a.Expected)
 	s.OnPacket(5, &a)
-	require.EqualValues(t, 6, s.una)
+	require.EqualValues(t, 7, s.una)
 	require.Zero(t, s.sacked)
+
+	// What lies beyond what the receiver keeps track of isn't taken for what does.
+	require.EqualValues(t, 64, r.have.Bits())
+	require.Equal(t, transport.Ack, answers(r, 6, transport.Packet{Kind: transport.Data, PSN: 7 + 64 + 1})[0].Kind)
+	require.EqualValues(t, 8, answers(r, 6, transport.Packet{Kind: transport.Data, PSN: 7})[0].Expected, "8 has not arrived")
 }
 
 // TestIRNReorder: with a tolerance a gap is no loss until so many later packets have come.

@@ -142,6 +142,10 @@ func TestWhatAnAcknowledgementSays(t *testing.T) {
 	}
 	require.Empty(t, give(r, data(beyond)), "beyond what it keeps track of")
 	require.Empty(t, give(r, transport.Packet{Kind: transport.Data, PSN: 5, Flags: transport.Trimmed}))
+
+	_, r = ends(t, Config{Span: 64}, 300)
+	require.Empty(t, give(r, data(128)))
+	require.Zero(t, r.got.Bytes, "not in the place of one that is kept track of")
 }
 
 func sack(now units.Instant, expected, base uint32, bitmap uint64, beyond, received int) (units.Instant, *transport.Packet) {
@@ -226,9 +230,43 @@ func TestProbe(t *testing.T) {
 	require.Zero(t, s.recoverEnd, "a queue of two round trips may hold them still")
 
 	s = probed(t)
-	s.OnPacket(sack(units.Instant(26*us), 1, 0, 0, 0, 1))
+	s.OnPacket(sack(units.Instant(26*us), 0, 0, 0, 0, 0)) // of a duplicate: nothing is achieved
 	answer(s, 8*us)
-	require.Zero(t, s.recoverEnd, "something has come since")
+	require.Zero(t, s.recoverEnd, "an acknowledgement has come since")
+
+	s = probed(t)
+	s.cc = congestion.Fixed{Window: 10 * mtu}
+	sendAll(s, units.Instant(25*us))
+	answer(s, 8*us)
+	require.Equal(t, uint32(8), s.recoverEnd, "8 and 9 were sent after the probe")
+
+	// What came within a base round trip and a target delay, 16 µs, was achieved.
+	s, _ = ends(t, Config{Congestion: windowOf(8)}, 100)
+	sendAll(s, 0)
+	s.OnPacket(sack(units.Instant(9*us), 1, 0, 0, 0, 1))
+	s.OnPacket(sack(units.Instant(18*us), 1, 0, 0, 0, 1))
+	at := units.Instant(42 * us)
+	require.Equal(t, at, s.Next(), "three base round trips from the last acknowledgement")
+	s.OnTimer(at)
+	_, all := sendAll(s, at)
+	require.Equal(t, transport.Probe, all[0].Kind)
+	now, p := sack(at+units.Instant(8*us), 1, 0, 0, 0, 1)
+	p.Sack.Probe = true
+	s.OnPacket(now, p)
+	require.Zero(t, s.recoverEnd)
+
+	// A mark on a probe counts; without one its path isn't the one to use again, of which data have to tell.
+	path := func(probe bool) uint16 {
+		s, _ := ends(t, Config{Congestion: windowOf(8)}, 100)
+		sendAll(s, 0)
+		now, p := sack(units.Instant(9*us), 1, 0, 0, 0, 1)
+		p.Entropy, p.Sack.Probe = 77, probe
+		s.OnPacket(now, p)
+		_, all := sendAll(s, now)
+		return all[0].Entropy
+	}
+	require.EqualValues(t, 77, path(false))
+	require.EqualValues(t, 8, path(true), "the next in turn")
 }
 
 func TestTimeout(t *testing.T) {
@@ -243,9 +281,36 @@ func TestTimeout(t *testing.T) {
 	require.Equal(t, []uint32{0, 1, 2, 3}, psns[len(psns)-4:])
 	require.NotZero(t, all[len(all)-1].Flags&transport.Repeat)
 
+	s, _ = ends(t, Config{Congestion: windowOf(4)}, 100)
+	sendAll(s, 0)
+	s.OnPacket(sack(units.Instant(50*us), 1, 0, 0, 0, 1))
+	s.OnPacket(sack(units.Instant(90*us), 1, 0, 0b10, 1, 2))
+	for s.Next() < units.Instant(250*us) {
+		s.OnTimer(s.Next())
+		sendAll(s, s.Next())
+		require.Zero(t, s.Timeouts(), "the expected packet has changed at 50 µs, and not since")
+	}
+	s.OnTimer(units.Instant(250 * us))
+	require.EqualValues(t, 1, s.Timeouts())
+
 	s, _ = ends(t, Config{BaseRTT: units.Millisecond}, 100)
 	sendAll(s, 0)
 	require.Equal(t, units.Instant(2*units.Millisecond), s.Next(), "the default is no shorter than what answers take")
+}
+
+// The repeat of a packet that had arrived isn't counted by the receiver. When all has arrived nothing is in flight nevertheless; else a
+// window of a packet or two would be full for ever.
+func TestRepeatOfWhatHadArrived(t *testing.T) {
+	s, _ := ends(t, Config{Congestion: windowOf(2)}, 100)
+	sendAll(s, 0)
+	s.OnPacket(sack(units.Instant(9*us), 0, 64, 0, 1, 1)) // one of both, by the segment behind them
+	s.Lost(units.Instant(9*us), 2)
+	again, _ := sendAll(s, units.Instant(9*us))
+	require.Equal(t, []uint32{0, 1}, again)
+	s.OnPacket(sack(units.Instant(18*us), 2, 0, 0, 0, 2))
+	require.Zero(t, s.Inflight())
+	psns, _ := sendAll(s, units.Instant(18*us))
+	require.Equal(t, []uint32{2, 3}, psns)
 }
 
 // What no honest receiver says is counted, and changes nothing.
