@@ -45,7 +45,7 @@ func (c *caller) do(q *sdr.QP, f func(*sdr.Port)) bool {
 		select {
 		case <-done:
 			return true
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(100 * time.Microsecond):
 			if q.Err() == nil {
 				continue
 			}
