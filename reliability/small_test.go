@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
@@ -90,7 +91,7 @@ func (s *stream) turn() {
 func TestSmallTransfersStayFast(t *testing.T) {
 	const window = 128 * units.KiB
 	sizes, depths, directions := []units.Bytes{1, 4096, 64 * units.KiB}, []int{1, 16}, []int{1, 2}
-	if raceEnabled {
+	if race.Enabled {
 		sizes, depths, directions = sizes[:1], depths[1:], directions[1:]
 	}
 	for name, newScheme := range allSchemes(t) {
@@ -165,7 +166,7 @@ func TestProbesOfShortTransfers(t *testing.T) {
 func TestManySmallTransfersKeepTheirPace(t *testing.T) {
 	const depth, rounds = 16, 30
 	names := []string{"sr", "sr-nack", "adaptive", "ec-mds"}
-	if raceEnabled {
+	if race.Enabled {
 		names = names[2:3]
 	}
 	for _, name := range names {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -135,7 +136,7 @@ func TestPlaceOnCompletedMessage(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	rounds := 200
-	if raceEnabled {
+	if race.Enabled {
 		rounds = 40
 	}
 	post := func(length units.Bytes) (r sdr.RecvHandle) {
