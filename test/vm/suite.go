@@ -68,7 +68,7 @@ var tracer = []string{"strace", "libunwind8", "liblzma5"}
 // are in no other build, so that a plain go test has nothing to skip.
 var suite = []suiteEntry{
 	{pkg: "verbs", packages: slices.Concat(rdmaCore, tracer), limitSeconds: 200, smoke: ".",
-		race:  "Transfer|Write|Group|Events|Sender|Forgotten|Close|Resources",
+		race:  "Write|WaitEvent|Events|DeviceRemoved|Forgotten|Close|Resources",
 		peers: map[string]string{"testdata/ucpeer.c": "ucpeer"}},
 	{pkg: "verbs", full: true, bench: true, run: "^$", args: []string{"-test.bench=UCWriteImm|SharedReceives", "-test.benchtime=1x"},
 		packages: slices.Concat(rdmaCore, perftest), limitSeconds: 100,
