@@ -107,9 +107,8 @@ func steps(root string) []step {
 			about: "results of the fabric, bit by bit the same on another architecture, and its stores to mlx5's registers, in QEMU",
 			needs: []need{{program: "qemu-aarch64", packages: []string{"qemu-user"}}},
 			run: func(c *stepContext) error {
-				return c.goTest([]string{"CGO_ENABLED=0", "GOARCH=arm64"}, "-exec=qemu-aarch64",
-					"-run=^(TestSameHashWithEveryQueue|TestDCQCNBits|TestSwiftBits|TestArrivalsBits|TestOrderIsTheSameForEveryQueue|TestBurn|TestEveryCounter)$",
-					"./fabric", "./fabric/des", "./fabric/workload", "./congestion", "./verbs/internal/mlx5")
+				return c.goTest([]string{"CGO_ENABLED=0", "GOARCH=arm64"},
+					append([]string{"-exec=qemu-aarch64", "-run=^(" + onARM64 + ")$"}, placesOnARM64...)...)
 			},
 		},
 		{
@@ -153,6 +152,11 @@ func steps(root string) []step {
 	}
 	return all
 }
+
+// onARM64 are the tests of step arm64, in the packages placesOnARM64.
+const onARM64 = "TestSameHashWithEveryQueue|TestDCQCNBits|TestSwiftBits|TestArrivalsBits|TestOrderIsTheSameForEveryQueue|TestBurn|TestEveryCounter"
+
+var placesOnARM64 = []string{"./fabric", "./fabric/des", "./fabric/workload", "./congestion", "./verbs/internal/mlx5"}
 
 // vmSteps are the steps in virtual machines.
 func vmSteps() []step {
