@@ -4,8 +4,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -48,7 +50,7 @@ func steps(root string) []step {
 			name: "unit", budget: 8 * time.Minute, // four on a quiet machine
 			about: "go test ./... without cgo",
 			needs: []need{cCompiler, kernelHeaders},
-			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, "./...") },
+			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, sideBySide, "./...") },
 		},
 		{
 			name: "race", budget: 14 * time.Minute, // six on a quiet machine
@@ -152,6 +154,10 @@ func steps(root string) []step {
 	}
 	return all
 }
+
+// sideBySide has one more package tested at a time than there are processors, because tests wait, too: those of sdr-perf and of the fake
+// devices use half of the time of one.
+var sideBySide = fmt.Sprintf("-p=%d", runtime.NumCPU()+1)
 
 // onARM64 are the tests of step arm64, in the packages placesOnARM64.
 const onARM64 = "TestSameHashWithEveryQueue|TestDCQCNBits|TestSwiftBits|TestArrivalsBits|TestOrderIsTheSameForEveryQueue|TestBurn|TestEveryCounter"
