@@ -14,6 +14,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/internal/arrivals"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -25,7 +26,7 @@ import (
 // counted as spurious that make up for no loss.
 func TestClosure(t *testing.T) {
 	sizes := []units.Bytes{64 * units.KiB, 2 * units.MiB}
-	if raceEnabled { // fewer transfers obey the same sums, and a single goroutine races with nobody
+	if race.Enabled { // fewer transfers obey the same sums, and a single goroutine races with nobody
 		sizes = sizes[:1]
 	}
 	for name, newScheme := range withPaths(t) {

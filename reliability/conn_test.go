@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/none"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
@@ -63,7 +64,7 @@ func TestTransfer(t *testing.T) {
 		for _, drop := range []float64{0, 1e-3, 0.05} {
 			p := newPair(t, setup{net: lossy(drop), qp: smallQP, conn: reliability.Config{Rate: 900 * units.Mbit}, scheme: newSR(t, mode)})
 			sizes := []units.Bytes{0, 1, 1023, 1024, 1025, 4096, 100_001, 3 * units.MiB}
-			if raceEnabled {
+			if race.Enabled {
 				sizes = sizes[:7]
 			}
 			for _, n := range sizes {
@@ -101,7 +102,7 @@ func TestTransferSpansSlots(t *testing.T) {
 	qp.MaxMessage = 64 * units.KiB
 	qp.Split = sdr.Split{SlotBits: 4, OffsetBits: 24, FragmentBits: 4}
 	p := newPair(t, setup{net: lossy(0.01), qp: qp, conn: reliability.Config{Rate: 900 * units.Mbit, Window: 6}, scheme: newSR(t, sr.NACK)})
-	if !raceEnabled {
+	if !race.Enabled {
 		p.one(10*units.MiB+77, 11*units.MiB)
 	}
 	p.one(units.MiB+77, 2*units.MiB)
@@ -283,7 +284,7 @@ func start(t *testing.T, call func(*sdr.MR, units.Bytes, units.Bytes) (*reliabil
 func TestManyTransfersBidirectional(t *testing.T) {
 	p := newPair(t, setup{net: lossy(0.01), qp: smallQP, conn: reliability.Config{Rate: 450 * units.Mbit}, scheme: newSR(t, sr.NACK)})
 	n, size := 64, units.Bytes(50_000)
-	if raceEnabled {
+	if race.Enabled {
 		n = 16
 	}
 	var all []*reliability.Transfer

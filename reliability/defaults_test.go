@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -25,7 +26,7 @@ import (
 // the ideal instead of 1.02.
 func TestDefaultsWithEightProcessors(t *testing.T) {
 	const rounds = 8
-	if raceEnabled {
+	if race.Enabled {
 		t.Log("the race detector slows it: times are not compared")
 	}
 	mean := func(procs int) float64 {
@@ -62,7 +63,7 @@ func TestDefaultsWithEightProcessors(t *testing.T) {
 	for range 3 {
 		two, eight = mean(2), mean(8)
 		t.Logf("%.3f of the ideal time with two processors, %.3f with eight", two, eight)
-		if raceEnabled || eight < 1.15*two {
+		if race.Enabled || eight < 1.15*two {
 			return
 		}
 	}

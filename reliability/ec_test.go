@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -38,7 +39,7 @@ func TestErasureCoding(t *testing.T) {
 						qp:  qp, conn: reliability.Config{Rate: 900 * units.Mbit, ParityPool: pool}, scheme: newEC(t, code, 32, 8),
 					})
 					sizes := []units.Bytes{0, 1, 1024, 5000, 100_001, units.MiB + 1, 3 * units.MiB}
-					if raceEnabled {
+					if race.Enabled {
 						sizes = sizes[:5]
 					}
 					for _, n := range sizes {

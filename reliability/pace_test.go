@@ -5,6 +5,7 @@
 package reliability_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -135,6 +136,43 @@ func TestIdleGapsDontLowerTheRate(t *testing.T) {
 			require.Greater(t, float64(found), 0.8*100e6)
 			require.Greater(t, float64(kept), 0.8*float64(found))
 			require.Less(t, float64(kept), 3*float64(found), "nor faster")
+		}
+	}
+}
+
+// TestManySmallTransfersKeepTheirPace: on a path of which nothing is known, sixteen small transfers under way take a round trip and a
+// half each, for the buffer, the packet and the word that it is there, as long as the link carries them: the controller hears of all
+// that was sent, though such a transfer ends with no acknowledgement but the one that it is whole, and its parity with none.
+func TestManySmallTransfersKeepTheirPace(t *testing.T) {
+	const depth, rounds = 16, 30
+	for _, name := range []string{"sr", "sr-nack", "adaptive", "ec-mds"} {
+		for _, c := range []struct {
+			rtt        units.Duration
+			size       units.Bytes
+			configured units.Rate
+		}{{2 * ms, 64, 0}, {2 * ms, 4096, 0}, {25 * ms, 4096, 0}, {25 * ms, 64 * units.KiB, 0}, {2 * ms, 4096, 500 * units.Mbit}} {
+			if name == "ec-mds" && c.rtt < 25*ms {
+				continue // with eight units of parity each it is the link that limits
+			}
+			t.Run(fmt.Sprintf("%s, %v, RTT %v, rate %v", name, c.size, c.rtt, c.configured), func(t *testing.T) {
+				p := newPair(t, setup{
+					net:    sim.Config{Rate: 500 * units.Mbit, Seed: 1, Link: sim.Link{Delay: c.rtt / 2}},
+					qp:     sdr.QPConfig{MTU: 4096, MaxMessage: units.MiB},
+					conn:   reliability.Config{Rate: c.configured},
+					scheme: allSchemes(t)[name],
+				})
+				s := p.stream(0, c.size, depth)
+				turns := func() int {
+					before, end := s.finished, p.net.Now().Add(rounds*c.rtt)
+					for p.net.Now() < end {
+						s.turn()
+						p.step(end)
+					}
+					return s.finished - before
+				}
+				turns() // until the start is over
+				require.Greater(t, turns(), 85*depth*rounds*2/3/100, "of %d", depth*rounds*2/3)
+			})
 		}
 	}
 }

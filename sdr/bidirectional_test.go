@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -19,7 +20,7 @@ import (
 // come in meanwhile. What is still lost, because the machine is slow, the sockets count.
 func TestRawBidirectional(t *testing.T) {
 	size := 128 * units.MiB
-	if raceEnabled {
+	if race.Enabled {
 		size = 16 * units.MiB // the race detector slows the receiver more than the kernel
 	}
 	lost := 1.0

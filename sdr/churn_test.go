@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -23,7 +24,7 @@ import (
 func TestChurn(t *testing.T) {
 	const together, cookies = 3, 8 * 4 * 4 // a cookie of a closed queue pair is free once each worker has left the batch it was in
 	lives := 200
-	if raceEnabled {
+	if race.Enabled {
 		lives = 50
 	}
 	seed := rand.Uint64()

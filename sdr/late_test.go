@@ -12,6 +12,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -31,7 +32,7 @@ func TestLatePacket(t *testing.T) {
 		"slow revocation": func(c *sim.Config) { c.NoFullSequence, c.RevokeTime = true, 3*ms },
 	}
 	first := 0
-	if raceEnabled { // under the race detector the last packet only
+	if race.Enabled { // under the race detector the last packet only
 		first = latePackets - 1
 	}
 	for name, kind := range kinds {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -45,7 +46,7 @@ func (c *caller) do(q *sdr.QP, f func(*sdr.Port)) bool {
 		select {
 		case <-done:
 			return true
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(100 * time.Microsecond):
 			if q.Err() == nil {
 				continue
 			}
@@ -135,7 +136,7 @@ func TestPlaceOnCompletedMessage(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	rounds := 200
-	if raceEnabled {
+	if race.Enabled {
 		rounds = 40
 	}
 	post := func(length units.Bytes) (r sdr.RecvHandle) {

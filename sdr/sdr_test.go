@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -63,7 +64,7 @@ func TestManyMessagesBidirectional(t *testing.T) {
 	sc.Link.Reorder, sc.Link.ReorderDelay = 0.1, 2*ms
 	p := newPair(t, sc, small)
 	n, size := 3000, units.Bytes(5000)
-	if raceEnabled {
+	if race.Enabled {
 		n = 300
 	}
 	for e := range 2 {

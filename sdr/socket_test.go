@@ -19,6 +19,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -178,7 +179,7 @@ func TestIdleQPMemory(t *testing.T) {
 func TestManyQPs(t *testing.T) {
 	const size = 10_000
 	pairs := 512
-	if raceEnabled {
+	if race.Enabled {
 		pairs = 128
 	}
 	s := newSockets(t, 1)

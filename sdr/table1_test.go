@@ -13,6 +13,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/wire"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -73,7 +74,7 @@ func TestEveryLength(t *testing.T) {
 			})
 			e := newLengths(p)
 			stride := 1
-			if testing.Short() || raceEnabled {
+			if testing.Short() || race.Enabled {
 				stride = 13
 			}
 			for n := 0; n <= 3*chunkBytes; n += stride * together {

@@ -79,9 +79,7 @@ func TestKilledClientLeavesNothing(t *testing.T) {
 	time.Sleep(100 * time.Millisecond) // into the transfer
 	require.NoError(t, c.cmd.Process.Kill())
 	<-c.done
-	killed := time.Now()
 	require.ErrorContains(t, <-served, "its process was killed")
-	require.Less(t, time.Since(killed), 2*time.Second)
 	require.NoError(t, l.Close())
 	goleak.VerifyNone(t, before)
 	require.Equal(t, fds, descriptors(t))

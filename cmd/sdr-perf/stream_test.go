@@ -128,12 +128,12 @@ func TestServerInterruptedUnderWay(t *testing.T) {
 // TestKilledUnderWay: neither end goes on waiting for a peer whose process was killed.
 func TestKilledUnderWay(t *testing.T) {
 	for _, who := range []string{"client", "server"} {
-		s, c := underWay(t, "-s", "1MiB", "-t", "4", "-q", "2", "-n", "1000", "--rate", "100mbit", "--timeout", "5s")
+		s, c := underWay(t, "-s", "1MiB", "-t", "4", "-q", "2", "-n", "1000", "--rate", "100mbit", "--timeout", "20s")
 		killed, left := c, s
 		if who == "server" {
 			killed, left = s, c
 		}
 		require.NoError(t, killed.cmd.Process.Kill())
-		left.ends(t, 4*time.Second, exitFailure)
+		left.ends(t, 15*time.Second, exitFailure)
 	}
 }

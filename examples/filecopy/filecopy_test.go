@@ -137,7 +137,7 @@ func (p *process) listening(t *testing.T) string {
 	const mark = "waiting for a sender on "
 	p.waitFor(t, mark)
 	_, rest, _ := strings.Cut(p.errors(), mark)
-	require.Eventually(t, func() bool { _, rest, _ = strings.Cut(p.errors(), mark); return strings.Contains(rest, "\n") }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, rest, _ = strings.Cut(p.errors(), mark); return strings.Contains(rest, "\n") }, 10*time.Second, time.Millisecond)
 	addr, _, _ := strings.Cut(rest, "\n")
 	return addr
 }

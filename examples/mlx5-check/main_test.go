@@ -110,7 +110,7 @@ func TestCheckFindsLoss(t *testing.T) {
 // TestCheckFindsNoFence: on an adapter that writes 10 milliseconds after it has looked at the key, packets come after the revocation,
 // and the measurement sees them.
 func TestCheckFindsNoFence(t *testing.T) {
-	out, err := checkFake(t, fakeverbs.Port{Placement: 10 * time.Millisecond}, time.Second, nil)
+	out, err := checkFake(t, fakeverbs.Port{Placement: 10 * time.Millisecond}, short, nil)
 	require.NoError(t, err)
 	assert.Contains(t, out, "so it is                     no fence")
 }

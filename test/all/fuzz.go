@@ -25,7 +25,7 @@ type fuzzTarget struct {
 }
 
 // fuzzOverhead is what a target costs beside its fuzzing: starting workers, minimizing, ending.
-const fuzzOverhead = 1500 * time.Millisecond
+const fuzzOverhead = 300 * time.Millisecond
 
 // fuzzReserve is kept back from the budget for targets that end late on a busy machine.
 const fuzzReserve = 15 * time.Second

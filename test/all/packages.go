@@ -129,5 +129,5 @@ func race(c *stepContext) error {
 	}
 	c.printf("%s: %d packages; left to step unit, because nothing runs side by side in their tests: %s",
 		c.name, len(raced), strings.Join(left, ", "))
-	return c.goTest([]string{"CGO_ENABLED=1"}, append([]string{"-race"}, raced...)...)
+	return c.goTest([]string{"CGO_ENABLED=1"}, append([]string{"-race", sideBySide}, raced...)...)
 }

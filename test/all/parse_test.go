@@ -191,7 +191,7 @@ func TestSlowTestsAreNamed(t *testing.T) {
 }
 
 func TestFuzzTimeDividesTheBudget(t *testing.T) {
-	require.Equal(t, 8500*time.Millisecond, fuzzTime(3*time.Minute, 18))
+	require.Equal(t, 9700*time.Millisecond, fuzzTime(3*time.Minute, 18))
 	require.Equal(t, minFuzzTime, fuzzTime(time.Second, 18))
 	left := 3 * time.Minute
 	for targets := 23; targets > 0; targets-- {

@@ -4,8 +4,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -48,7 +50,7 @@ func steps(root string) []step {
 			name: "unit", budget: 8 * time.Minute, // four on a quiet machine
 			about: "go test ./... without cgo",
 			needs: []need{cCompiler, kernelHeaders},
-			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, "./...") },
+			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, sideBySide, "./...") },
 		},
 		{
 			name: "race", budget: 14 * time.Minute, // six on a quiet machine
@@ -107,9 +109,8 @@ func steps(root string) []step {
 			about: "results of the fabric, bit by bit the same on another architecture, and its stores to mlx5's registers, in QEMU",
 			needs: []need{{program: "qemu-aarch64", packages: []string{"qemu-user"}}},
 			run: func(c *stepContext) error {
-				return c.goTest([]string{"CGO_ENABLED=0", "GOARCH=arm64"}, "-exec=qemu-aarch64",
-					"-run=^(TestSameHashWithEveryQueue|TestDCQCNBits|TestSwiftBits|TestArrivalsBits|TestOrderIsTheSameForEveryQueue|TestBurn|TestEveryCounter)$",
-					"./fabric", "./fabric/des", "./fabric/workload", "./congestion", "./verbs/internal/mlx5")
+				return c.goTest([]string{"CGO_ENABLED=0", "GOARCH=arm64"},
+					append([]string{"-exec=qemu-aarch64", "-run=^(" + onARM64 + ")$"}, placesOnARM64...)...)
 			},
 		},
 		{
@@ -153,6 +154,15 @@ func steps(root string) []step {
 	}
 	return all
 }
+
+// sideBySide has one more package tested at a time than there are processors, because tests wait, too: those of sdr-perf and of the fake
+// devices use half of the time of one.
+var sideBySide = fmt.Sprintf("-p=%d", runtime.NumCPU()+1)
+
+// onARM64 are the tests of step arm64, in the packages placesOnARM64.
+const onARM64 = "TestSameHashWithEveryQueue|TestDCQCNBits|TestSwiftBits|TestArrivalsBits|TestOrderIsTheSameForEveryQueue|TestBurn|TestEveryCounter"
+
+var placesOnARM64 = []string{"./fabric", "./fabric/des", "./fabric/workload", "./congestion", "./verbs/internal/mlx5"}
 
 // vmSteps are the steps in virtual machines.
 func vmSteps() []step {

@@ -79,3 +79,22 @@ func tagsOf(path string) (tags []string, err error) {
 	}
 	return tags, nil
 }
+
+// TestChosenTestsExist: a test that step arm64 names isn't gone.
+func TestChosenTestsExist(t *testing.T) {
+	root, err := moduleRoot()
+	require.NoError(t, err)
+	var tests strings.Builder
+	for _, place := range placesOnARM64 {
+		files, err := filepath.Glob(filepath.Join(root, place, "*_test.go"))
+		require.NoError(t, err)
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			require.NoError(t, err)
+			tests.Write(text)
+		}
+	}
+	for name := range strings.SplitSeq(onARM64, "|") {
+		require.True(t, strings.Contains(tests.String(), "\nfunc "+name+"("), name)
+	}
+}

@@ -10,7 +10,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -69,6 +72,28 @@ func TestSuites(t *testing.T) {
 		limit += e.limitSeconds
 	}
 	assert.LessOrEqual(t, limit, 600, "the VM's part of the test command is ten minutes")
+}
+
+// TestChosenTestsExist: each part of what a suite chooses from a package's tests chooses some.
+func TestChosenTestsExist(t *testing.T) {
+	ofCases := regexp.MustCompile(`/\([^)]*\)`)
+	for _, e := range suite {
+		files, err := filepath.Glob(filepath.Join("..", "..", e.pkg, "*_test.go"))
+		require.NoError(t, err)
+		var names []string
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			require.NoError(t, err)
+			for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+				names = append(names, string(m[1]))
+			}
+		}
+		for part := range strings.SplitSeq(ofCases.ReplaceAllString(e.smoke+"|"+e.race, ""), "|") {
+			if part != "" && !e.program {
+				assert.True(t, slices.ContainsFunc(names, regexp.MustCompile(part).MatchString), "%s of %s", part, e.pkg)
+			}
+		}
+	}
 }
 
 // TestRunChoosesTests: -run holds for every package of a suite, whatever that runs by itself, and leaves out what is no test.

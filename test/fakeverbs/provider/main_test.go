@@ -5,6 +5,7 @@
 package provider
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -66,6 +68,9 @@ func TestMain(m *testing.M) {
 }
 
 func runInside() error {
+	// An interrupt ends the program and what it has in the file system, too.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, unix.SIGTERM)
+	defer stop()
 	dir, err := os.MkdirTemp("", "fakeverbs")
 	if err != nil {
 		return err
@@ -117,7 +122,7 @@ func runInside() error {
 			fmt.Fprintf(os.Stderr, format+"\n", args...)
 		}
 	}
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), insideEnv+"="+name)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	p, err := h.Start(cmd)
