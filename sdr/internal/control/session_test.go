@@ -230,19 +230,6 @@ func TestPingMeasuresRTT(t *testing.T) {
 	require.Equal(t, a.nextPing.Add(-a.pingPause), a.Answered(), "an answer to nothing")
 }
 
-// TestFloodOfPings: however often a peer asks, what it is answered fits a datagram beside all else that goes before state.
-func TestFloodOfPings(t *testing.T) {
-	s := NewSession(0, 1, 256)
-	s.SetWindow(1 << 62)
-	s.SetActive(0, true)
-	for i := range uint64(1000) {
-		s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypePing, ID: 1<<63 + i})
-	}
-	frames, _ := drain(t, s, 0)
-	require.Len(t, frames, 1+maxPings+1)
-	require.Equal(t, wire.Frame{Type: wire.TypePong, ID: 1<<63 + maxPings - 1}, frames[maxPings])
-}
-
 // Round-trip times are smoothed as in RFC 6298, section 2; what isn't acknowledged is repeated after that and four times its
 // variation, by no less than an eighth of it and a millisecond.
 func TestTiming(t *testing.T) {
@@ -325,16 +312,6 @@ func TestSchemeQueueIsBounded(t *testing.T) {
 	frames, _ := drain(t, s, 0)
 	require.Len(t, frames, maxQueued)
 	require.Equal(t, uint64(3*maxQueued-1), frames[maxQueued-1].Number, "the newest survive")
-}
-
-// TestPongsAreBounded: however many pings come at once, few answers wait.
-func TestPongsAreBounded(t *testing.T) {
-	s := NewSession(0, 1, 256)
-	for n := range uint64(1000) {
-		require.True(t, s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypePing, ID: 1<<63 + n}))
-	}
-	frames, _ := drain(t, s, 0)
-	require.Len(t, frames, maxPings)
 }
 
 // TestEveryFrameArrives loses, repeats and delays datagrams of both directions.
