@@ -122,6 +122,7 @@ type bbr struct {
 	fair      units.Bytes    // window that share moves; 0: the model's
 	lag       int64          // by how much of q packets lately waited less than they should, of fullScale
 	probe     rttProbe
+	spread    spread
 
 	// Competitors.
 	competing bool
@@ -214,6 +215,9 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 		b.window = min(b.window, max(b.inflight+acked, leastPackets*b.path.MTU)) // what a round trip of this length sent of it
 	}
 	b.afterPause(now)
+	if b.minRTT > 0 && b.minRTT < a.Floor { // seen before all channels had answered
+		b.minRTT, b.minRTTAt = min(a.Floor, maxRTT), now
+	}
 	b.sampleRTT(now, a.RTT)
 	if b.heardAt != 0 && now >= b.silentAt() {
 		// What was under way then is lost, but counts as in flight until that is proved: the window has to hold as much again.
@@ -241,7 +245,7 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 	if b.joins(now, a.RTT) {
 		b.beginProbeRTT(now, true)
 	}
-	if b.phase == probeRTT && b.rounds > 0 && a.RTT > 0 && a.RTT <= b.minRTT+b.tolerance() {
+	if b.phase == probeRTT && b.rounds > 0 && a.RTT > 0 && a.RTT <= b.base()+b.tolerance() {
 		b.endProbeRTT(now, true)
 	}
 	if b.sent-b.inflight >= b.round.goal && now.Sub(b.round.begun) >= leastRound {
@@ -311,7 +315,7 @@ func (b *bbr) decide() {
 			w = bdp + min(b.queue()<<b.doublings, max(bdp/2, b.queue()))
 		}
 		b.limit = w + extra
-		b.pace = min(units.RateOf(w, max(b.minRTT, 1)), bw/4*6)
+		b.pace = min(units.RateOf(w, max(b.base(), 1)), bw/4*6)
 		b.pace = max(b.pace, bw/100*105)
 	}
 	if b.competing && b.phase != probeRTT {
@@ -384,7 +388,7 @@ func (b *bbr) bw() (r units.Rate) {
 }
 
 // bdp is the product of the model.
-func (b *bbr) bdp() units.Bytes { return b.bw().Bytes(b.minRTT) }
+func (b *bbr) bdp() units.Bytes { return b.bw().Bytes(b.base()) }
 
 // tolerance is how much longer than the least a round trip may be that counts as one: an
 // eighth of what this flow lets wait.
@@ -406,8 +410,11 @@ func (b *bbr) sampleRTT(now units.Instant, rtt units.Duration) {
 	b.round.most = max(b.round.most, rtt)
 	b.round.mean.add(now, rtt)
 	if b.minRTT == 0 || rtt <= b.minRTT || b.minRTTAt < 0 {
+		if b.spread.wait > 0 {
+			b.spread.wait += max(b.minRTT-rtt, 0)
+		}
 		b.minRTT, b.minRTTAt = min(rtt, maxRTT), now
-	} else if rtt <= b.minRTT+b.tolerance() {
+	} else if rtt <= b.base()+b.tolerance() {
 		b.minRTTAt = now
 	}
 	if b.phase == probeRTT && (b.probe.least == 0 || rtt < b.probe.least) {

@@ -43,7 +43,7 @@ func (b *bbr) competingAge() units.Duration { return b.probeAge() / 2 * 3 }
 
 // watchDrain looks for others' drains while this flow doesn't hold back.
 func (b *bbr) watchDrain(now units.Instant, rtt units.Duration) {
-	if b.competing && b.phase != probeRTT && rtt > 0 && rtt < b.minRTT+b.wait/drainShare {
+	if b.competing && b.phase != probeRTT && rtt > 0 && rtt < b.base()+b.wait/drainShare {
 		b.othersDrained(now, b.wait)
 	}
 }
@@ -51,7 +51,7 @@ func (b *bbr) watchDrain(now units.Instant, rtt units.Duration) {
 // judgeDrain asks of a probe that ends whether others drained the queue, too: because they began, or because what was held back takes
 // less than half as long as packets waited.
 func (b *bbr) judgeDrain(now units.Instant) {
-	if b.probe.least == 0 || b.probe.least-b.minRTT >= b.probe.wait/drainShare {
+	if b.probe.least == 0 || b.probe.least-b.base() >= b.probe.wait/drainShare {
 		return
 	}
 	held := b.pathRate().Time(max(b.probe.inflight-b.inflight, 0))

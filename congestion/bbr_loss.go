@@ -79,7 +79,7 @@ func (b *bbr) judgeLosses(now units.Instant) {
 		return
 	}
 	// A drained round is one in which the queue was seen empty.
-	calm := b.before.calm && !b.competing && r.least > 0 && r.least <= b.minRTT+b.tolerance()
+	calm := b.before.calm && !b.competing && r.least > 0 && r.least <= b.base()+b.tolerance()
 	if b.competing {
 		b.rival.step(now, b.rtt(), n, r.lost, b.losses.random(n, b.path.MTU), b.bw(), b.peak)
 		return

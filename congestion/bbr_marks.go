@@ -71,8 +71,8 @@ func (b *bbr) judgeMarks() {
 		if m.window == 0 {
 			m.window = max(b.inflight, r.acked)
 		}
-		floor := units.RateOf(r.acked, r.took).Bytes(b.minRTT) // what arrived would be under way without a queue
-		if floor -= floor / markSlack; r.least <= b.minRTT+b.tolerance() {
+		floor := units.RateOf(r.acked, r.took).Bytes(b.base()) // what arrived would be under way without a queue
+		if floor -= floor / markSlack; r.least <= b.base()+b.tolerance() {
 			floor = max(floor, b.bdp()) // the queue was empty in between: bursts were marked
 		}
 		m.window = max(m.window-units.Bytes((m.share/2).of(int64(m.window))), floor, leastPackets*b.path.MTU)

@@ -49,7 +49,7 @@ func (b *bbr) wantsProbe(now units.Instant) bool {
 		age /= 4 // what startup has seen may have been others' queue
 	case b.competing && b.probe.fails > 0:
 		age = b.competingAge()
-	case b.probe.fails != 0 || b.probe.detour > 0: // one probe more decides
+	case b.probe.fails != 0 || b.probe.detour > 0 || b.spread.suspect > 0: // one probe more decides
 		age /= 2
 	}
 	pressed := !b.competing && now.Sub(b.calmAt) > max(pressedTime, pressedRounds*b.minRTT) && now.Sub(b.probe.endedAt) > minRTTAge/4
@@ -76,9 +76,10 @@ func (b *bbr) probeAge() units.Duration { return max(minRTTAge, (downRounds+down
 func (b *bbr) beginProbeRTT(now units.Instant, joined bool) {
 	b.probe.least, b.probe.begunAt, b.doublings, b.common.joined = 0, now, 0, joined
 	if b.wait == 0 { // no round since was steady enough to say
-		b.wait = max(b.round.least-b.minRTT, 0)
+		b.wait = b.waited(&b.round)
 	}
 	b.probe.inflight, b.probe.wait, b.wait = b.inflight, b.wait, 0
+	b.holdBack(b.inflight / 2)
 	b.round.reduced = true
 	b.enter(probeRTT)
 }
@@ -89,7 +90,7 @@ func (b *bbr) joins(now units.Instant, rtt units.Duration) bool {
 	if b.phase != cruise && b.phase != up || b.rounds < 2 || rtt <= 0 || b.wait <= b.target()/2 {
 		return false
 	}
-	queue := rtt - b.minRTT
+	queue := rtt - b.base()
 	if b.competing {
 		return b.joinsRivals(now, queue)
 	}
@@ -103,7 +104,7 @@ func (b *bbr) grain() units.Duration {
 }
 
 // unmoved reports whether packets waited as long in the probe as before it, within a sixteenth: holding back made no queue shorter.
-func (b *bbr) unmoved() bool { return b.probe.wait-(b.probe.least-b.minRTT) < b.probe.wait/16 }
+func (b *bbr) unmoved() bool { return b.probe.wait-(b.probe.least-b.base()) < b.probe.wait/16 }
 
 // telling reports whether this flow held back so much in the probe that a queue would have become shorter by more than unmoved overlooks: who
 // has little of the path moves no queue.
@@ -114,7 +115,7 @@ func (b *bbr) telling() bool { return b.peak.Time(b.probe.inflight/2) > b.probe.
 // The queue that others fill becomes shorter by what this flow holds back, and moves. Should it be one all the same,
 // the least round trip is right again when the queue is next seen shorter.
 func (b *bbr) longer() bool {
-	more := b.probe.least - b.minRTT
+	more := b.probe.least - b.base()
 	steady := b.round.least > 0 && b.round.most-b.round.least < max(b.minRTT, more)/detourJitter
 	alike := more > b.minRTT/8 && b.unmoved() && b.telling() && steady
 	again := max(b.probe.least-b.probe.detour, b.probe.detour-b.probe.least) < b.probe.least/detourJitter && b.probe.mostWait-b.probe.leastWait < more/detourSway
@@ -133,16 +134,24 @@ func (b *bbr) longer() bool {
 func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 	b.probe.endedAt, b.calmAt = now, now
 	b.judgeDrain(now)
+	verdict := noSpread
+	if !gone {
+		verdict = b.judgeSpread()
+	}
 	switch {
-	case !gone && b.longer():
-		b.minRTT, b.minRTTAt, b.probe.detour = min(b.probe.least, maxRTT), now, 0
+	case verdict == thatSpread:
+		b.minRTTAt = now
 		b.yield()
-	case gone || b.probe.least == 0 || b.probe.least <= b.minRTT+min(b.minRTT/16+b.grain(), max(b.probe.wait/2, b.grain())):
+	case !gone && b.longer():
+		b.minRTT, b.minRTTAt, b.probe.detour, b.spread.wait = min(b.probe.least, maxRTT), now, 0, 0
+		b.yield()
+	case verdict == maySpread: // one probe more decides
+	case gone || b.probe.least == 0 || b.probe.least <= b.base()+min(b.minRTT/16+b.grain(), max(b.probe.wait/2, b.grain())):
 		if b.probe.fails = min(b.probe.fails, 0) - 1; !b.competing || -b.probe.fails >= quietProbes && b.bw() > b.pathRate()/2 {
 			b.yield()
 		}
 	case now.Sub(b.minRTTAt) > maxRTTAge && b.unmoved() && b.telling() && !b.competing:
-		b.minRTT, b.minRTTAt = min(b.probe.least, maxRTT), now // not a queue: the way has become longer
+		b.minRTT, b.minRTTAt, b.spread.wait = min(b.probe.least, maxRTT), now, 0 // not a queue: the way has become longer
 		b.yield()
 	default:
 		if b.probe.fails = max(b.probe.fails, 0) + 1; b.probe.fails > 1 || b.competing {

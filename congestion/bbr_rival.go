@@ -48,7 +48,7 @@ const (
 func (b *bbr) compete() {
 	bw := b.bw()
 	capacity := b.peak // the best guess where too little was held back
-	if less := b.probe.wait - (b.probe.least - b.minRTT); less > b.probe.wait/8 && b.probe.inflight > heldPackets*b.path.MTU {
+	if less := b.probe.wait - (b.probe.least - b.base()); less > b.probe.wait/8 && b.probe.inflight > heldPackets*b.path.MTU {
 		capacity = min(max(units.RateOf(b.probe.inflight-b.bdp()/2, less), b.peak), max(bw*mostCapacity, b.peak))
 	}
 	w := &b.rival

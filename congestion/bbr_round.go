@@ -73,7 +73,7 @@ func (b *bbr) endRound(now units.Instant) {
 	}
 	b.peak = max(b.peak, b.bw())
 	b.rounds++
-	queue := max(r.least-b.minRTT, 0)
+	queue := b.waited(r)
 	steady := tells && !lumpy && r.least > 0 && !r.reduced && !b.before.reduced
 	b.lumpy = lumpy
 	if b.competing && r.least > 0 && !r.reduced && !b.before.reduced {
@@ -126,6 +126,10 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 		b.batch[1], b.batch[0] = max(b.batch[0], b.batch[1]/8*7), 0
 		return
 	case refill:
+		if b.narrow(b.round.held); b.spread.held > 0 && b.round.held && b.before.held && !b.round.void {
+			b.judgeSpread()
+		}
+		b.spread.held = 0
 		b.enter(cruise)
 		return
 	}
@@ -141,7 +145,11 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 		b.wait, b.probe.leastWait, b.probe.mostWait = queue, min(b.probe.leastWait, queue), max(b.probe.mostWait, queue)
 		b.judgeTrial(queue)
 		b.watchQueue(queue)
-		b.share(max(b.round.mean.value()-b.minRTT, 0))
+		b.spread.mean = max(b.round.mean.value()-b.base(), 0)
+		b.share(b.spread.mean)
+		if b.round.held {
+			b.narrow(false)
+		}
 	} else {
 		b.fair = 0
 	}
@@ -149,6 +157,7 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 	case (b.round.held || b.before.held) && b.wantsProbe(now): // who sends less than it may has no queue to drain
 		b.beginProbeRTT(now, false)
 	case b.rounds >= downRounds && b.doublings == 0:
+		b.holdBack(b.inflight - b.bdp()/100*95)
 		b.enter(down)
 	}
 }

@@ -30,7 +30,7 @@ func (b *bbr) share(queue units.Duration) {
 	case !b.round.held:
 		return
 	}
-	x := units.RateOf(b.fair, max(b.minRTT+queue, 1))
+	x := units.RateOf(b.fair, max(b.base()+queue, 1))
 	q := b.queueAt(x)
 	short := q - x.Bytes(queue)
 	b.lag += (min(max(int64(short)*fullScale/int64(q), -fullScale), fullScale) - b.lag) / shareRounds

@@ -43,7 +43,7 @@ func (b *bbr) judgeTrims() {
 	r, c := &b.round, &b.trims
 	trimmed := c.trimmed
 	c.trimmed = 0
-	if r.gap <= r.took/lumpyShare && r.least > b.minRTT+b.bw().Time(waitingPackets*b.path.MTU) {
+	if r.gap <= r.took/lumpyShare && r.least > b.base()+b.bw().Time(waitingPackets*b.path.MTU) {
 		*c = trimBound{} // the queue is one in which packets wait
 		return
 	}

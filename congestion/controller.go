@@ -34,12 +34,13 @@ type Ack struct {
 	RTT      units.Duration // from a packet's start to this feedback; 0: not measured
 	Smoothed units.Duration // the driver's own smoothed round trip, and the least that it knows; 0: it keeps none
 	Least    units.Duration
-	Acked    units.Bytes // newly known to have arrived
-	Inflight units.Bytes // still on its way after this feedback
-	ECN      bool        // the packet that caused it carried CE
-	Probe    bool        // answers a probe, not data
-	Path     uint16      // the path of the packet that caused it, where the sender has several
-	INT      []Hop       // what switches wrote into that packet, in its order; nil where none do
+	Floor    units.Duration // what a window that all channels share takes at least, where they differ; 0: they don't, or it isn't known
+	Acked    units.Bytes    // newly known to have arrived
+	Inflight units.Bytes    // still on its way after this feedback
+	ECN      bool           // the packet that caused it carried CE
+	Probe    bool           // answers a probe, not data
+	Path     uint16         // the path of the packet that caused it, where the sender has several
+	INT      []Hop          // what switches wrote into that packet, in its order; nil where none do
 }
 
 // A LossKind says how a loss was noticed.

@@ -31,3 +31,24 @@ func TestBBRTakesDetours(t *testing.T) {
 		}
 	}
 }
+
+// A way that becomes longer by less than others' queues do is no queue for ever: it is found out within ten seconds, and so is that it is
+// short again.
+func TestBBRTakesSmallDetours(t *testing.T) {
+	const rate = units.Gbit
+	for _, c := range []struct{ rtt, detour units.Duration }{
+		{2 * units.Millisecond, 100 * units.Microsecond}, {2 * units.Millisecond, 200 * units.Microsecond}, {2 * units.Millisecond, 500 * units.Microsecond},
+		{25 * units.Millisecond, 250 * units.Microsecond}, {25 * units.Millisecond, 500 * units.Microsecond}, {25 * units.Millisecond, 1250 * units.Microsecond},
+		{25 * units.Millisecond, 2500 * units.Microsecond}, {100 * units.Millisecond, 5 * units.Millisecond}, {100 * units.Millisecond, 12_500 * units.Microsecond},
+	} {
+		b := bottleneck.New(bottleneck.Link{
+			Rate: rate, Buffer: rate.Bytes(c.rtt), Packet: packet,
+			Changes: []bottleneck.Change{{At: 10 * sec, Rate: rate, Detour: c.detour}, {At: 25 * sec, Rate: rate}},
+		}, bbrFlow(c.rtt, 0))
+		b.Run(30 * sec)
+		require.Greater(t, float64(b.Rate(0, 20*sec, 25*sec))/float64(rate), 0.9, "%+v", c)
+		require.Greater(t, float64(b.Rate(0, 26*sec, 30*sec))/float64(rate), 0.95, "%+v, short again", c)
+		mean, _ := b.Queued(26*sec, 30*sec)
+		require.Less(t, rate.Time(mean), c.rtt/16, "%+v, short again", c)
+	}
+}

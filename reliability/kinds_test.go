@@ -233,6 +233,19 @@ type listener struct {
 
 func (l listener) OnLoss(_ units.Instant, x congestion.Loss) { l.heard[x.Kind] += x.Bytes }
 
+// TestUnevenChannelsOfUnknownRate: channels that take different ways are no queue. The rate that is found is that of all of them.
+func TestUnevenChannelsOfUnknownRate(t *testing.T) {
+	const n = 64 * units.MiB
+	for _, skew := range []units.Duration{ms / 2, 2 * ms, 6 * ms, 10 * ms} {
+		c := kindCase{queue: kindQueue, skew: skew}
+		p := c.pair(t)
+		p.timed(n) // warm
+		got := float64(p.timed(n)) / float64(kindRate.Time(n)+kindRTT+skew)
+		t.Logf("%v: %.3f", skew, got)
+		require.Less(t, got, 1.1, "%v", skew)
+	}
+}
+
 // TestBlackoutIsNoLossToTheRate: what a blackout took the congestion control hears of as of a path that carried nothing.
 func TestBlackoutIsNoLossToTheRate(t *testing.T) {
 	heard := map[congestion.LossKind]units.Bytes{}

@@ -183,6 +183,9 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 	o.pace.onSignOfLife()
 	err := t.core.OnControl(o.now, r.Rest())
 	t.recount()
+	if c, ok := t.core.(scheme.ChannelTimer); ok {
+		o.pace.evenRTT = c.EvenRTT()
+	}
 	if more > 0 {
 		o.pace.delivered(o.now, more, o.flight)
 	}

@@ -23,7 +23,9 @@ type pacer struct {
 	cutAt      units.Instant // when the device last reported a packet that was trimmed
 
 	rtt, minRTT units.Duration
-	peerWindow  units.Bytes
+	// evenRTT is the average of the least round trips of channels, where these differ: see scheme.ChannelTimer.
+	evenRTT    units.Duration
+	peerWindow units.Bytes
 	// nextAt is when the unit after the last one sent may go: the virtual
 	// clock of the paced link.
 	nextAt units.Instant
@@ -222,10 +224,11 @@ func (p *pacer) changes(now units.Instant) units.Instant { return max(p.controll
 // delivered books n bytes that the receiver reported in place, and what is still outstanding.
 func (p *pacer) delivered(now units.Instant, n units.Bytes, f flight) {
 	p.reportedAt = now
-	p.ack = congestion.Ack{Acked: n, Inflight: f.bytes}
+	p.ack = congestion.Ack{Acked: n, Inflight: f.bytes, Floor: p.evenRTT}
 	// What was declared lost too early makes it look shorter than the path is.
 	if rtt := p.sent.since(now, f.bytes-f.parity); rtt >= p.minRTT {
-		p.ack.RTT = rtt
+		// While the channels that are shorter have answered and the others haven't, it looks shorter, too.
+		p.ack.RTT = max(rtt, p.evenRTT)
 	}
 	p.controller.OnAck(now, &p.ack)
 }

@@ -150,6 +150,9 @@ func (s *sender) Lost() int { return s.lostUnits }
 // Guessed implements scheme.Guesser.
 func (s *sender) Guessed() int { return s.loss.Guessed() }
 
+// EvenRTT implements scheme.ChannelTimer.
+func (s *sender) EvenRTT() units.Duration { return s.loss.EvenRTT() }
+
 // BlackedOut implements scheme.BlackoutReporter.
 func (s *sender) BlackedOut() int { return s.loss.BlackedOut() }
 

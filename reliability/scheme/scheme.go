@@ -217,6 +217,12 @@ type BlackoutReporter interface {
 	BlackedOut() int
 }
 
+// A ChannelTimer is a Sender that measures the round trip of each channel. EvenRTT is the average of their least ones where they differ,
+// 0 where they don't: what a window that all channels share takes at least to come back, while no queue is there.
+type ChannelTimer interface {
+	EvenRTT() units.Duration
+}
+
 // A Receiver is the receiving half.
 type Receiver interface {
 	OnControl(now units.Instant, frame []byte) error

@@ -209,6 +209,28 @@ func (t *Tracker) Uneven() units.Duration {
 	return most - least
 }
 
+// evenShare-th of a round trip is how much those of channels differ by that differ.
+const evenShare = 128
+
+// EvenRTT implements scheme.ChannelTimer.
+func (t *Tracker) EvenRTT() units.Duration {
+	var sum, least, most units.Duration
+	for c := range t.paths {
+		rtt := t.paths[c].minRTT
+		if rtt == 0 {
+			return 0
+		}
+		if least == 0 || rtt < least {
+			least = rtt
+		}
+		sum, most = sum+rtt, max(most, rtt)
+	}
+	if most-least <= least/evenShare+2*t.env.AckInterval {
+		return 0
+	}
+	return sum / units.Duration(len(t.paths))
+}
+
 // blackout reports whether a blackout took what path p lost from transmission order on, up to end, where something
 // arrived.
 func (r *proofRule) blackout(p *path, order uint64) (is bool, end uint64) {
@@ -260,4 +282,7 @@ func (t *Tracker) takeBack(l *suspectedLoss) {
 	l.kind = Unproved
 }
 
-var _ scheme.BlackoutReporter = (*Tracker)(nil)
+var (
+	_ scheme.BlackoutReporter = (*Tracker)(nil)
+	_ scheme.ChannelTimer     = (*Tracker)(nil)
+)

@@ -189,6 +189,10 @@ func TestUnevenChannels(t *testing.T) {
 	h.poll(2, 1000)
 	h.arrive(0).ack()
 	require.Zero(t, h.s.Uneven(), "one is all that is known")
+	require.Zero(t, h.s.EvenRTT())
 	h.arrive(1).ack()
 	require.GreaterOrEqual(t, h.s.Uneven(), handRTT)
+	require.Equal(t, (h.s.paths[0].minRTT+h.s.paths[1].minRTT)/2, h.s.EvenRTT())
+	h.s.paths[0].minRTT = h.s.paths[1].minRTT - 2*h.s.env.AckInterval
+	require.Zero(t, h.s.EvenRTT(), "by no more than frames tell")
 }
