@@ -145,7 +145,7 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 		b.wait, b.probe.leastWait, b.probe.mostWait = queue, min(b.probe.leastWait, queue), max(b.probe.mostWait, queue)
 		b.judgeTrial(queue)
 		b.watchQueue(queue)
-		b.spread.mean = max(b.round.mean.value()-b.base(), 0)
+		b.spread.mean = b.meanWait(&b.round)
 		b.share(b.spread.mean)
 		if b.round.held {
 			b.narrow(false)

@@ -41,10 +41,13 @@ func (b *bbr) base() units.Duration { return min(b.minRTT+b.spread.wait, maxRTT)
 // waited is how long packets waited in a round: the least of them, or where delays vary all the same the mean.
 func (b *bbr) waited(r *bbrRound) units.Duration {
 	if b.spread.wait > 0 {
-		return max(r.mean.value()-b.base(), 0)
+		return b.meanWait(r)
 	}
 	return max(r.least-b.minRTT, 0)
 }
+
+// meanWait is how long they waited in it on average.
+func (b *bbr) meanWait(r *bbrRound) units.Duration { return max(r.mean.value()-b.base(), 0) }
 
 // holdBack notes that n bytes less are in flight from now on.
 func (b *bbr) holdBack(n units.Bytes) { b.spread.before, b.spread.held = b.spread.mean, max(n, 0) }
@@ -54,7 +57,7 @@ func (b *bbr) judgeSpread() spreadVerdict {
 	s := &b.spread
 	held := s.held
 	s.held = 0
-	wait := max(b.round.mean.value()-b.base(), 0)
+	wait := b.meanWait(&b.round)
 	moved := max(s.before-wait, wait-s.before) > s.before/spreadMoves
 	switch {
 	case b.peak.Time(held) <= spreadTells*s.before:
