@@ -196,17 +196,23 @@ func (t *Tracker) Kind(u int) Kind {
 
 // Uneven is by how much the least round trips of the channels differ.
 func (t *Tracker) Uneven() units.Duration {
-	var least, most units.Duration
-	for c := range t.paths {
-		switch rtt := t.paths[c].minRTT; {
-		case rtt == 0:
-		case least == 0:
-			least, most = rtt, rtt
-		default:
-			least, most = min(least, rtt), max(most, rtt)
-		}
-	}
+	least, most, _, _ := t.leastRTTs()
 	return most - least
+}
+
+// leastRTTs are the least and the most of the least round trips of the channels, their sum, and of how many channels one is known.
+func (t *Tracker) leastRTTs() (least, most, sum units.Duration, known int) {
+	for c := range t.paths {
+		rtt := t.paths[c].minRTT
+		if rtt == 0 {
+			continue
+		}
+		if least == 0 || rtt < least {
+			least = rtt
+		}
+		most, sum, known = max(most, rtt), sum+rtt, known+1
+	}
+	return least, most, sum, known
 }
 
 // evenShare-th of a round trip is how much those of channels differ by that differ.
@@ -214,21 +220,11 @@ const evenShare = 128
 
 // EvenRTT implements scheme.ChannelTimer.
 func (t *Tracker) EvenRTT() units.Duration {
-	var sum, least, most units.Duration
-	for c := range t.paths {
-		rtt := t.paths[c].minRTT
-		if rtt == 0 {
-			return 0
-		}
-		if least == 0 || rtt < least {
-			least = rtt
-		}
-		sum, most = sum+rtt, max(most, rtt)
-	}
-	if most-least <= least/evenShare+2*t.env.AckInterval {
+	least, most, sum, known := t.leastRTTs()
+	if known < len(t.paths) || most-least <= least/evenShare+2*t.env.AckInterval {
 		return 0
 	}
-	return sum / units.Duration(len(t.paths))
+	return sum / units.Duration(known)
 }
 
 // blackout reports whether a blackout took what path p lost from transmission order on, up to end, where something
