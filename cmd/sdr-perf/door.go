@@ -32,13 +32,23 @@ type door struct {
 	visitors chan visitor
 	wg       sync.WaitGroup
 
-	mu sync.Mutex
-	// served: a client has been let in, whose run is run. held: a connection of it has been let in and is not connected yet. A client has
-	// one point at a time, so that no other of its connections is let in until then.
-	served, held bool
-	run          uint64
-	hall         []*oob.Conn // those who are saying hello, oldest first
+	mu    sync.Mutex
+	state doorState
+	run   uint64      // of the client that has been let in
+	hall  []*oob.Conn // those who are saying hello, oldest first
 }
+
+// doorState is who may be let in.
+type doorState uint8
+
+const (
+	// doorOpen: any client.
+	doorOpen doorState = iota
+	// doorHeld: nobody, as a connection of a client has been let in and is not connected yet. A client has one point at a time.
+	doorHeld
+	// doorServing: a connection of that client, for its next point.
+	doorServing
+)
 
 var (
 	errBusy    = errors.New("this server is busy with another client: wait, or start a server on another port")
@@ -130,13 +140,13 @@ func (d *door) admit(c *oob.Conn, theirs *hello, err error) (busy bool, _ error)
 	defer d.mu.Unlock()
 	d.hall = slices.DeleteFunc(d.hall, func(x *oob.Conn) bool { return x == c })
 	switch {
-	case d.served && (err != nil || theirs.Run != d.run || d.held):
+	case d.state != doorOpen && (err != nil || theirs.Run != d.run || d.state == doorHeld):
 		return true, err
-	case err == nil && !d.served:
+	case err == nil && d.state == doorOpen:
 		err = d.server.open(c, false)
 	}
 	if err == nil {
-		d.served, d.held, d.run = true, true, theirs.Run
+		d.state, d.run = doorHeld, theirs.Run
 	}
 	return false, err
 }
@@ -145,13 +155,13 @@ func (d *door) admit(c *oob.Conn, theirs *hello, err error) (busy bool, _ error)
 func (d *door) connected() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.held = false
+	d.state = doorServing
 }
 
 // leave takes back that the client of c was let in.
 func (d *door) leave(c *oob.Conn, err error) {
 	d.mu.Lock()
-	d.served, d.held = false, false
+	d.state = doorOpen
 	d.server.close() // the next may come to another address, or want another emulated link
 	d.mu.Unlock()
 	d.listener.TurnedAway(c, err)
@@ -166,7 +176,7 @@ func (e deviceError) Unwrap() error { return e.error }
 func (d *door) greet(ctx context.Context, c *oob.Conn) (hello, error) {
 	ours := hello{Version: protocolVersion}
 	d.mu.Lock()
-	err := d.server.open(c, d.served)
+	err := d.server.open(c, d.state != doorOpen)
 	if err == nil {
 		ours.PathMTU = d.server.end.pathMTU()
 	} else if l := d.server.local; l.addr.IsValid() || devices.Kernels(l.device) {
