@@ -54,6 +54,8 @@ const (
 	down
 	// probeRTT sends at half of the rate until the queue is gone.
 	probeRTT
+	// probeWait sends more and more, to see whether packets wait for longer then.
+	probeWait
 )
 
 const (
@@ -70,7 +72,7 @@ const (
 	maxBBR   = 10 * units.Tbit
 )
 
-var phaseNames = [...]string{"startup", "drain", "refill", "cruise", "up", "down", "probe RTT"}
+var phaseNames = [...]string{"startup", "drain", "refill", "cruise", "up", "down", "probe RTT", "probe wait"}
 
 type bbr struct {
 	path  Path
@@ -123,6 +125,7 @@ type bbr struct {
 	lag       int64          // by how much of q packets lately waited less than they should, of fullScale
 	probe     rttProbe
 	spread    spread
+	waitProbe waitProbe
 
 	// Competitors.
 	competing bool
@@ -301,7 +304,7 @@ func (b *bbr) decide() {
 		b.limit = bdp*3/4 + extra
 		b.pace = bw
 	case down:
-		b.limit = bdp*95/100 + extra
+		b.limit = bw.Bytes(b.minRTT)*95/100 + extra // a spread may have become a queue of this flow's
 		b.pace = bw
 	case probeRTT:
 		b.limit = bdp/2 + extra
@@ -309,6 +312,10 @@ func (b *bbr) decide() {
 	case refill:
 		b.limit = b.even() + extra
 		b.pace = bw
+	case probeWait:
+		w := b.even() + b.waitProbe.more
+		b.limit = w + extra
+		b.pace = max(units.RateOf(w, max(b.base(), 1)), bw)
 	default:
 		w := b.even()
 		if b.doublings > 0 {
@@ -409,6 +416,7 @@ func (b *bbr) sampleRTT(now units.Instant, rtt units.Duration) {
 	}
 	b.round.most = max(b.round.most, rtt)
 	b.round.mean.add(now, rtt)
+	b.waitProbe.jitter.add(now, rtt)
 	if b.minRTT == 0 || rtt <= b.minRTT || b.minRTTAt < 0 {
 		if b.spread.wait > 0 {
 			b.spread.wait += max(b.minRTT-rtt, 0)

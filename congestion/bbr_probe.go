@@ -49,7 +49,7 @@ func (b *bbr) wantsProbe(now units.Instant) bool {
 		age /= 4 // what startup has seen may have been others' queue
 	case b.competing && b.probe.fails > 0:
 		age = b.competingAge()
-	case b.probe.fails != 0 || b.probe.detour > 0 || b.spread.suspect > 0: // one probe more decides
+	case b.probe.fails != 0 || b.probe.detour > 0: // one probe more decides
 		age /= 2
 	}
 	pressed := !b.competing && now.Sub(b.calmAt) > max(pressedTime, pressedRounds*b.minRTT) && now.Sub(b.probe.endedAt) > minRTTAge/4
@@ -79,7 +79,6 @@ func (b *bbr) beginProbeRTT(now units.Instant, joined bool) {
 		b.wait = b.waited(&b.round)
 	}
 	b.probe.inflight, b.probe.wait, b.wait = b.inflight, b.wait, 0
-	b.holdBack(b.inflight / 2)
 	b.round.reduced = true
 	b.enter(probeRTT)
 }
@@ -117,7 +116,7 @@ func (b *bbr) telling() bool { return b.peak.Time(b.probe.inflight/2) > b.probe.
 func (b *bbr) longer() bool {
 	more := b.probe.least - b.base()
 	steady := b.round.least > 0 && b.round.most-b.round.least < max(b.minRTT, more)/detourJitter
-	alike := more > b.minRTT/8 && b.unmoved() && b.telling() && steady
+	alike := more > b.minRTT/16 && b.unmoved() && b.telling() && steady
 	again := max(b.probe.least-b.probe.detour, b.probe.detour-b.probe.least) < b.probe.least/detourJitter && b.probe.mostWait-b.probe.leastWait < more/detourSway
 	switch {
 	case !alike:
@@ -134,18 +133,10 @@ func (b *bbr) longer() bool {
 func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 	b.probe.endedAt, b.calmAt = now, now
 	b.judgeDrain(now)
-	verdict := noSpread
-	if !gone {
-		verdict = b.judgeSpread()
-	}
 	switch {
-	case verdict == thatSpread:
-		b.minRTTAt = now
-		b.yield()
 	case !gone && b.longer():
 		b.minRTT, b.minRTTAt, b.probe.detour, b.spread.wait = min(b.probe.least, maxRTT), now, 0, 0
 		b.yield()
-	case verdict == maySpread: // one probe more decides
 	case gone || b.probe.least == 0 || b.probe.least <= b.base()+min(b.minRTT/16+b.grain(), max(b.probe.wait/2, b.grain())):
 		if b.probe.fails = min(b.probe.fails, 0) - 1; !b.competing || -b.probe.fails >= quietProbes && b.bw() > b.pathRate()/2 {
 			b.yield()

@@ -121,15 +121,15 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 			b.endProbeRTT(now, false)
 		}
 		return
+	case probeWait:
+		b.probeWaitRound(now)
+		return
 	case down:
 		b.enter(refill)
 		b.batch[1], b.batch[0] = max(b.batch[0], b.batch[1]/8*7), 0
 		return
 	case refill:
-		if b.narrow(b.round.held); b.spread.held > 0 && b.round.held && b.before.held && !b.round.void {
-			b.judgeSpread()
-		}
-		b.spread.held = 0
+		b.narrow(b.round.held)
 		b.enter(cruise)
 		return
 	}
@@ -146,7 +146,8 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 		b.judgeTrial(queue)
 		b.watchQueue(queue)
 		b.spread.mean = b.meanWait(&b.round)
-		b.share(b.spread.mean)
+		b.waitProbe.hear(b.spread.mean)
+		b.share(b.sharedWait())
 		if b.round.held {
 			b.narrow(false)
 		}
@@ -156,8 +157,9 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 	switch {
 	case (b.round.held || b.before.held) && b.wantsProbe(now): // who sends less than it may has no queue to drain
 		b.beginProbeRTT(now, false)
+	case b.wantsProbeWait(now):
+		b.beginProbeWait()
 	case b.rounds >= downRounds && b.doublings == 0:
-		b.holdBack(b.inflight - b.bdp()/100*95)
 		b.enter(down)
 	}
 }

@@ -246,6 +246,21 @@ func TestUnevenChannelsOfUnknownRate(t *testing.T) {
 	}
 }
 
+// TestVaryingDelaysOfUnknownRate: nor are delays that vary, in the order of each channel or as tc's netem does it, from packet to packet.
+func TestVaryingDelaysOfUnknownRate(t *testing.T) {
+	const n = 128 * units.MiB
+	for _, jitter := range []units.Duration{ms * 3 / 4, 3 * ms} {
+		for _, link := range []sim.Link{{Jitter: jitter}, {Reorder: 1, ReorderDelay: jitter}} {
+			link.Rate, link.Queue, link.Delay = kindRate, kindQueue, kindRTT/2
+			p := newPair(t, setup{net: sim.Config{Rate: 20 * units.Gbit, Seed: 7, Link: link}, qp: sdr.QPConfig{MTU: kindMTU}, scheme: newAdaptive(t)})
+			p.timed(n) // warm
+			got := float64(p.timed(n)) / float64(kindRate.Time(n)+kindRTT+jitter)
+			t.Logf("%v, in order %v: %.3f", jitter, link.Jitter > 0, got)
+			require.Less(t, got, 1.25, "%v, in order %v", jitter, link.Jitter > 0)
+		}
+	}
+}
+
 // TestBlackoutIsNoLossToTheRate: what a blackout took the congestion control hears of as of a path that carried nothing.
 func TestBlackoutIsNoLossToTheRate(t *testing.T) {
 	heard := map[congestion.LossKind]units.Bytes{}

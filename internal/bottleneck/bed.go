@@ -16,6 +16,8 @@ type Link struct {
 	Buffer units.Bytes // of the queue, the packet being sent included
 	Packet units.Bytes // size of every packet
 	Loss   float64     // chance of each packet that left the queue to get lost
+	// Jitter is up to how much longer each packet may take behind the queue. A flow's packets keep their order.
+	Jitter units.Duration
 	// Packets that find more than MarkFrom bytes waiting are marked with a chance that grows to
 	// MarkMost at MarkTo, and always beyond it. MarkTo 0: never.
 	MarkFrom, MarkTo units.Bytes

@@ -40,7 +40,8 @@ type sender struct {
 	next   uint64
 	flight int // packets
 
-	acks ring.Ring[ack] // on their way back
+	acks  ring.Ring[ack] // on their way back
+	comes units.Instant  // when the last packet does, where the link has jitter
 	told congestion.Ack
 
 	records []Record
@@ -151,7 +152,12 @@ func (s *sender) arm(now units.Instant) {
 
 // arrived hears that a packet left the link, on its way to the receiver and back.
 func (s *sender) arrived(now units.Instant, w waiting) {
-	at := s.there.runsAt(now.Add(s.RTT + s.bed.detour))
+	at := now.Add(s.RTT + s.bed.detour)
+	if jitter := s.bed.link.Jitter; jitter > 0 {
+		s.comes = max(s.comes, at.Add(units.Duration(s.bed.draw.Int64N(int64(jitter)+1))))
+		at = s.comes
+	}
+	at = s.there.runsAt(at)
 	if s.Report > 0 {
 		at = units.Instant((int64(at) + int64(s.Report) - 1) / int64(s.Report) * int64(s.Report))
 	}
