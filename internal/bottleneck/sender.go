@@ -42,7 +42,7 @@ type sender struct {
 
 	acks  ring.Ring[ack] // on their way back
 	comes units.Instant  // when the last packet does, where the link has jitter
-	told congestion.Ack
+	told  congestion.Ack
 
 	records []Record
 }
