@@ -11,7 +11,7 @@ import (
 )
 
 // A local key is an index into the device's regions and eight random bits, so that the key of a closed
-// region isn't taken for its successor's.
+// region isn't taken for its successor's. These are never all 0: a Write whose LKey nobody has set names no region.
 const (
 	lkeyTagBits = 8
 	maxRegions  = 1 << (32 - lkeyTagBits)
@@ -50,7 +50,7 @@ func (d *Device) Register(mem []byte, access backend.Access) (backend.Region, er
 	if i == maxRegions {
 		return nil, operr.New("register memory", "userroce", "all %d regions are in use", maxRegions)
 	}
-	r := &region{d: d, mem: mem, access: access, lkey: i<<lkeyTagBits | d.random32()&(1<<lkeyTagBits-1)}
+	r := &region{d: d, mem: mem, access: access, lkey: i<<lkeyTagBits | (1 + d.random32()%(1<<lkeyTagBits-1))}
 	d.regions.Set(i, r)
 	return r, nil
 }

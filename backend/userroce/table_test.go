@@ -156,3 +156,14 @@ func TestRegionKeys(t *testing.T) {
 	require.Equal(t, 2, n)
 	require.Len(t, b.poll(2), 2)
 }
+
+// TestNoRegionHasKey0: nor any key without the random bits.
+func TestNoRegionHasKey0(t *testing.T) {
+	d := openTest(t, Config{})
+	for range 4000 {
+		r, err := d.Register(make([]byte, 1), 0)
+		require.NoError(t, err)
+		require.NotZero(t, r.LKey()&(1<<lkeyTagBits-1))
+		require.NoError(t, r.Close())
+	}
+}
