@@ -124,7 +124,7 @@ type bbr struct {
 	fair      units.Bytes    // window that share moves; 0: the model's
 	lag       int64          // by how much of q packets lately waited less than they should, of fullScale
 	probe     rttProbe
-	spread    spread
+	spread    units.Duration // by how much packets take longer than minRTT though no queue is there: see bbr_spread.go
 	waitProbe waitProbe
 
 	// Competitors.
@@ -418,8 +418,8 @@ func (b *bbr) sampleRTT(now units.Instant, rtt units.Duration) {
 	b.round.mean.add(now, rtt)
 	b.waitProbe.jitter.add(now, rtt)
 	if b.minRTT == 0 || rtt <= b.minRTT || b.minRTTAt < 0 {
-		if b.spread.wait > 0 {
-			b.spread.wait += max(b.minRTT-rtt, 0)
+		if b.spread > 0 {
+			b.spread += max(b.minRTT-rtt, 0)
 		}
 		b.minRTT, b.minRTTAt = min(rtt, maxRTT), now
 	} else if rtt <= b.base()+b.tolerance() {

@@ -145,8 +145,7 @@ func (b *bbr) next(now units.Instant, queue units.Duration, steady bool) {
 		b.wait, b.probe.leastWait, b.probe.mostWait = queue, min(b.probe.leastWait, queue), max(b.probe.mostWait, queue)
 		b.judgeTrial(queue)
 		b.watchQueue(queue)
-		b.spread.mean = b.meanWait(&b.round)
-		b.waitProbe.hear(b.spread.mean)
+		b.waitProbe.hear(b.meanWait(&b.round))
 		b.share(b.sharedWait())
 		if b.round.held {
 			b.narrow(false)

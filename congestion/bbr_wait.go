@@ -80,7 +80,7 @@ func (b *bbr) probeWaitRound(now units.Instant) {
 		w.more *= 2
 		return
 	default:
-		b.spread.wait += min(w.before, wait) + w.jitter.mean/2 // a queue of that length is lost in it
+		b.spread += min(w.before, wait) + w.jitter.mean/2 // a queue of that length is lost in it
 		w.rest, w.lately, b.fair = 0, 0, 0
 	}
 	w.endedAt = now
