@@ -101,7 +101,7 @@ func (c *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 	}
 	c.recycle()
 	c.d.check(now)
-	c.mendAll()
+	c.forUDs(udBroken, (*queuePair).reset)
 	rings := *c.rings.Load()
 	n := 0
 	var failed error
@@ -114,6 +114,7 @@ func (c *cq) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 		}
 	}
 	c.first++
+	c.forUDs(udReset, (*queuePair).restart)
 	c.postReceives()
 	c.owing = slices.DeleteFunc(c.owing, func(q *queuePair) bool { return !q.speak() })
 	if cause := c.d.health.get(); cause != nil {
@@ -138,6 +139,7 @@ func (c *cq) reportOnce(err error) error {
 
 // pollRing takes completions until the ring is empty or dst is full.
 func (c *cq) pollRing(r *ring, dst []backend.Completion) (n int, err error) {
+	r.empty = false
 	if c.holding == r && len(dst) > 0 {
 		c.holding = nil
 		n += c.convertAll(r, c.held[:], dst)
@@ -233,7 +235,7 @@ func (c *cq) Next() units.Instant {
 	if c.d.health.get() != nil {
 		return units.Never
 	}
-	if len(c.owing) > 0 || slices.ContainsFunc(*c.uds.Load(), func(q *queuePair) bool { return q.dg.broken.Load() }) {
+	if len(c.owing) > 0 || slices.ContainsFunc(*c.uds.Load(), func(q *queuePair) bool { return q.dg.state.Load() != udReady }) {
 		return 0
 	}
 	return units.Instant(c.d.health.next.Load())

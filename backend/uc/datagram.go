@@ -25,14 +25,25 @@ type datagrams struct {
 	sendMR, recvMR *verbs.MR
 	mask           uint64 // from a count of sends to the number of a send slot
 	posted         uint64 // how many sends have been posted; the posting goroutine's
-	// broken: a send or a receive failed, and the queue pair is in its error state.
-	broken atomic.Bool
-	// state keeps posts from meeting the queue pair on its way from RESET to RTS.
-	state sync.Mutex
-	// round counts how often the queue pair was mended. It tells completions of receives that were posted before the last time
+	// state says whether the queue pair can send and receive.
+	state atomic.Uint32
+	// posting keeps posts from meeting the queue pair on its way from RESET to RTS.
+	posting sync.Mutex
+	// round counts how often the queue pair was reset. It tells completions of receives that were posted before the last time
 	// from those that were posted since. It belongs to the goroutine that polls.
 	round uint32
 }
+
+// The states of a UD queue pair. One peer that can't be reached, or that sends what is longer than a receive, must not silence the
+// others: who polls the CQ of the receives brings the queue pair back. Datagrams in flight are lost, as datagrams may be.
+const (
+	udReady  = iota
+	udBroken // a send or a receive has failed, which has taken it to the error state
+	udReset  // nothing of it completes any more, but completions from before may lie in the rings
+)
+
+// failed records that a request of the queue pair has failed.
+func (g *datagrams) failed() { g.state.CompareAndSwap(udReady, udBroken) }
 
 // dgram is a datagram that a Poll returned.
 type dgram struct {
@@ -61,6 +72,7 @@ func (q *queuePair) startDatagrams() (err error) {
 	if err := q.activate(); err != nil {
 		return errors.Join(err, g.close())
 	}
+	q.sendRing.allowDatagrams(q.sendDepth)
 	q.recvCQ.setUD(q, true)
 	return nil
 }
@@ -88,34 +100,45 @@ func (g *datagrams) receive(qp *verbs.QP, slot uint32) error {
 	return err
 }
 
-// mend brings a queue pair back that a failed send or receive has taken to its error state: one peer that can't
-// be reached, or that sends what is longer than a receive, must not silence the others. Datagrams in flight are lost, as datagrams may be. The
-// poller of the receiving CQ does it, because the receives are its own.
-func (q *queuePair) mend() error {
-	q.dg.state.Lock()
-	defer q.dg.state.Unlock()
-	if err := q.qp.Modify(&verbs.QPAttr{State: verbs.Reset}, verbs.MaskState); err != nil {
-		return err
-	}
-	q.dg.round++
-	q.dg.broken.Store(false)
-	if r := q.dg.round; r&(r-1) == 0 { // in ever fewer, since a peer can bring it about by a packet
-		q.d.log.Warn("control queue pair was reset after a request had failed", "qp", q.qp.Num(), "times", r)
-	}
-	return q.activate()
-}
-
-// mendAll mends the UD queue pairs that are broken.
-func (c *cq) mendAll() {
+// forUDs calls f for the UD queue pairs in a state, and fails those where it fails.
+func (c *cq) forUDs(state uint32, f func(*queuePair) error) {
 	for _, q := range *c.uds.Load() {
-		if !q.dg.broken.Load() {
+		if q.dg.state.Load() != state {
 			continue
 		}
-		if err := q.mend(); err != nil && !errors.Is(err, verbs.ErrClosed) {
-			q.dg.broken.Store(false)
+		if err := f(q); err != nil && !errors.Is(err, verbs.ErrClosed) {
+			q.dg.state.Store(udReady)
 			q.fail(operr.Wrap("new control queue pair", c.d.name(), q.d.translate(err)))
 		}
 	}
+}
+
+// reset takes a queue pair out of its error state.
+func (q *queuePair) reset() error {
+	g := q.dg
+	g.posting.Lock()
+	defer g.posting.Unlock()
+	if err := q.qp.Modify(&verbs.QPAttr{State: verbs.Reset}, verbs.MaskState); err != nil {
+		return err
+	}
+	g.round++
+	if r := g.round; r&(r-1) == 0 { // in ever fewer, since a peer can bring it about by a packet
+		q.d.log.Warn("control queue pair was reset after a request had failed", "qp", q.qp.Num(), "times", r)
+	}
+	g.state.Store(udReset)
+	return nil
+}
+
+// restart lets a queue pair that was reset send and receive again, once the completions of its old receives are gone: the ring
+// has no room for those of old and new ones.
+func (q *queuePair) restart() error {
+	if !q.recvRing.empty {
+		return nil
+	}
+	q.dg.posting.Lock()
+	defer q.dg.posting.Unlock()
+	q.dg.state.Store(udReady) // what fails from now on counts
+	return q.activate()
 }
 
 // setUD enters a UD queue pair that receives here, or takes it out.
@@ -138,15 +161,18 @@ func (q *queuePair) PostDatagrams(_ units.Instant, d []backend.Datagram) (int, e
 	if g == nil {
 		return 0, operr.New("post datagrams", q.d.name(), "not a UD queue pair")
 	}
-	g.state.Lock()
-	defer g.state.Unlock()
-	if g.broken.Load() {
-		return 0, nil // until the poller has mended it
+	g.posting.Lock()
+	defer g.posting.Unlock()
+	if g.state.Load() != udReady {
+		return 0, nil // until the poller has restarted it
 	}
 	for i := range d {
 		to := q.d.addressOf(d[i].To)
 		if to == nil || len(d[i].Data) > g.size {
 			return i, operr.New("post datagrams", q.d.name(), "%d bytes to address %d: no such address, or more than the MTU %d", len(d[i].Data), d[i].To, g.size)
+		}
+		if !q.sendRing.takeDatagram() {
+			return i, nil
 		}
 		if err := g.send(q.qp, to, d[i].Data); err != nil {
 			if errors.Is(err, verbs.ErrQueueFull) {
@@ -179,10 +205,10 @@ func (g *datagrams) send(qp *verbs.QP, to *address, data []byte) error {
 // datagram reports a datagram received.
 func (c *cq) datagram(q *queuePair, wc *verbs.WC, out *backend.Completion) int {
 	if uint32(wc.WRID>>32) != q.dg.round {
-		return 0 // from before the queue pair was mended, and mending has posted its receive again
+		return 0 // from before the queue pair was reset
 	}
 	if wc.Status != verbs.WCSuccess {
-		q.dg.broken.Store(true) // a queue pair that sends nothing would not learn of it otherwise
+		q.dg.failed() // a queue pair that sends nothing would not learn of it otherwise
 		return 0
 	}
 	n := int(wc.ByteLen) - grhSize

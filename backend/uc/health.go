@@ -89,7 +89,7 @@ func (d *Device) onEvent(e verbs.AsyncEvent) {
 	switch q := d.qps.lookup(e.QP.Num()); {
 	case q == nil:
 	case q.dg != nil:
-		q.dg.broken.Store(true) // who polls mends it
+		q.dg.failed()
 	default:
 		q.fail(operr.New("use", d.name(), "%v", e))
 	}

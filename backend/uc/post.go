@@ -157,7 +157,7 @@ func (q *queuePair) sent(wc *verbs.WC, out *backend.Completion) int {
 // sendFailed records a failure, which has taken the queue pair to its error state.
 func (q *queuePair) sendFailed(wc *verbs.WC) {
 	if q.dg != nil {
-		q.dg.broken.Store(true) // who polls mends it
+		q.dg.failed()
 		return
 	}
 	q.failStatus(wc.Status, operr.New("post writes", q.d.name(), "QP %d can't send any more: %v: is the network interface%s up, with its address and a route to the peer? Connect anew",

@@ -21,7 +21,7 @@ type queuePair struct {
 	d              *Device
 	qp             *verbs.QP
 	sendCQ, recvCQ *cq
-	// sendRing and recvRing have room for sendDepth and depth completions.
+	// sendRing and recvRing have room for sendRoom and depth completions.
 	sendRing, recvRing *ring
 	typ                backend.QPType
 	// talk is nil except on reliable connections.
@@ -72,11 +72,11 @@ func (d *Device) newQP(c backend.QPConfig) (*queuePair, error) {
 	if q.psn, err = d.randomPSN(); err != nil {
 		return nil, err
 	}
-	if q.sendRing, err = q.sendCQ.reserve(true, q.sends()); err != nil {
+	if q.sendRing, err = q.sendCQ.reserve(true, q.sendRoom()); err != nil {
 		return nil, err
 	}
 	if q.recvRing, err = q.recvCQ.reserve(false, q.depth); err != nil {
-		q.sendRing.retire(q.sends())
+		q.sendRing.retire(q.sendRoom())
 		return nil, err
 	}
 	if err := q.create(c); err != nil {
@@ -93,9 +93,18 @@ func (q *queuePair) sends() int {
 	return q.sendDepth
 }
 
+// sendRoom is how many of them the ring of their completions must have room for: as many datagrams again as may be in the queue are
+// posted between two polls (see ring.datagrams).
+func (q *queuePair) sendRoom() int {
+	if q.typ == backend.UD {
+		return 2 * q.sends()
+	}
+	return q.sends()
+}
+
 // retire gives back what the queue pair held in addition to the kernel's object.
 func (q *queuePair) retire() error {
-	q.sendRing.retire(q.sends())
+	q.sendRing.retire(q.sendRoom())
 	q.recvRing.retire(q.depth)
 	if q.table == nil {
 		return nil
@@ -346,6 +355,7 @@ func (q *queuePair) Close() error {
 		}
 		err = q.retire()
 		if q.dg != nil {
+			q.sendRing.allowDatagrams(-q.sendDepth)
 			q.recvCQ.setUD(q, false)
 			err = errors.Join(err, q.dg.close())
 		}

@@ -15,6 +15,8 @@ import (
 type ring struct {
 	cq    *verbs.CQ
 	sends bool
+	// empty says that the present Poll has found nothing more. It belongs to the goroutine that polls.
+	empty bool
 
 	mu sync.Mutex
 	// room is how many more requests that complete here may be posted.
@@ -22,6 +24,10 @@ type ring struct {
 	// retired are requests of closed queue pairs whose completions may still lie in the ring; they
 	// become room when it has been polled empty.
 	retired int // +checklocks:mu
+	// datagrams is how many datagrams were posted since a poll that found the ring empty began, and maxDatagrams how many may
+	// be. Of datagrams nobody knows how many are under way: soft devices free their places without a completion, and once
+	// the queue pair has failed they complete each that is still posted.
+	datagrams, maxDatagrams int // +checklocks:mu
 }
 
 // reserve takes room for n requests.
@@ -42,17 +48,36 @@ func (r *ring) retire(n int) {
 	r.retired += n
 }
 
-// poll takes completions. Those of queue pairs that were closed before it began are gone when it
-// finds the ring empty.
+// allowDatagrams lets n more datagrams be posted between two polls; n is negative when a queue pair is closed.
+func (r *ring) allowDatagrams(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.maxDatagrams += n
+}
+
+// takeDatagram reports whether a datagram may be posted, and counts it.
+func (r *ring) takeDatagram() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.datagrams >= r.maxDatagrams {
+		return false
+	}
+	r.datagrams++
+	return true
+}
+
+// poll takes completions. When it finds the ring empty, those of queue pairs that were closed before it began are gone, and of the
+// datagrams posted before only those are left that are in a send queue.
 func (r *ring) poll(dst []verbs.WC) (int, error) {
 	r.mu.Lock()
-	retired := r.retired
+	retired, datagrams := r.retired, r.datagrams
 	r.mu.Unlock()
 	n, err := r.cq.Poll(dst)
-	if retired > 0 && n < len(dst) {
+	if r.empty = n < len(dst); r.empty && retired+datagrams > 0 {
 		r.mu.Lock()
 		r.retired -= retired
 		r.room += retired
+		r.datagrams -= datagrams
 		r.mu.Unlock()
 	}
 	return n, err

@@ -110,11 +110,11 @@ func TestEvents(t *testing.T) {
 		d.qps.set(0, q)
 		d.onEvent(verbs.AsyncEvent{Type: e, QP: new(verbs.QP)})
 		require.NoError(t, q.usable(), "the control queue pair mends itself: %v", e)
-		require.Equal(t, fatal[e], q.dg.broken.Load(), "%v", e)
+		require.Equal(t, fatal[e], q.dg.state.Load() == udBroken, "%v", e)
 	}
 }
 
-// TestDatagramsOfRounds: mending has posted all receives again, so what completes one of before is no datagram, and its slot is not
+// TestDatagramsOfRounds: all receives are posted again, so what completes one of before is no datagram, and its slot is not
 // posted twice. What is longer or shorter than a datagram with its route header can be isn't one either, but its receive is posted again.
 func TestDatagramsOfRounds(t *testing.T) {
 	q := &queuePair{cookie: 7, dg: &datagrams{size: 64, round: 3}}
@@ -132,10 +132,10 @@ func TestDatagramsOfRounds(t *testing.T) {
 		require.Equal(t, c.reported, rec.datagram(q, &c.wc, &out), "%+v", c.wc)
 		require.Len(t, rec.dgrams, c.posted, "%+v", c.wc)
 	}
-	require.False(t, q.dg.broken.Load())
+	require.EqualValues(t, udReady, q.dg.state.Load())
 	var out backend.Completion
 	require.Zero(t, new(cq).datagram(q, &verbs.WC{WRID: 3 << 32, Status: verbs.WCLocalLengthErr}, &out))
-	require.True(t, q.dg.broken.Load(), "a receive that failed has broken the queue pair")
+	require.EqualValues(t, udBroken, q.dg.state.Load(), "a receive that failed has broken the queue pair")
 }
 
 // TestReportOnce: that the device was removed is said once, since it stays so; that it was closed each time.

@@ -331,6 +331,14 @@ func controlMends(t *testing.T, nameA, nameB string) {
 	await(false, "a datagram that is too long breaks the queue pair")
 	await(true, "a queue pair that sends nothing is mended")
 
+	post(a, udA, toB, 2000)
+	time.Sleep(10 * time.Millisecond) // it breaks the queue pair, which completes all that is posted from now on
+	for range 600 {
+		post(b, udB, toA, 10)
+		time.Sleep(100 * time.Microsecond)
+	}
+	await(true, "what was posted between two polls has room among the completions")
+
 	stop, done := make(chan struct{}), make(chan error)
 	go func() {
 		for {
