@@ -25,7 +25,7 @@ var optionSet = []struct {
 	{"-s 4KiB --latency -n 20 --reliability sr", 1, map[string]any{"latency": true, "iterations": 20.0}},
 	{"-s 64KiB -n 3 --sweep drop=1e-3..1e-2/2 --rtt 1ms --rate 1g --reliability sr-nack", 2, map[string]any{"iterations": 3.0}},
 	{"-s 64KiB -n 3 -m 1024 --chunk 4k --unit 2k --channels 2 --reliability ec-mds --ec 16,4", 1, map[string]any{"mtu": 1024.0, "channels": 2.0}},
-	{"-s 64KiB -n 3 --burst 4 --drop 1% --reorder 1% --duplicate 1% --rtt 1ms --rate 1g", 1, map[string]any{"iterations": 3.0}},
+	{"-s 64KiB -n 3 --burst 4 --drop 1% --reorder 1% --duplicate 1% --rtt 1ms --jitter 300us --rate 1g", 1, map[string]any{"iterations": 3.0}},
 }
 
 // runOptions runs the option set against a server that stays, with the ends where begin starts them.

@@ -201,6 +201,7 @@ func (l *link) describeWith(rtt string, more ...string) string {
 		}
 	}
 	add(rtt != "", "RTT %s", rtt)
+	add(l.Jitter != 0, "jitter %s", units.FormatDuration(l.Jitter))
 	add(l.Rate != 0, "%v", l.Rate)
 	add(l.Paths != "", "paths %s", l.Paths)
 	add(l.Queue != 0, "queue %v", l.Queue)

@@ -47,6 +47,7 @@ type params struct {
 // link is the emulated link; the zero value emulates none.
 type link struct {
 	RTT       units.Duration `json:"rtt"`
+	Jitter    units.Duration `json:"jitter"`
 	Rate      units.Rate     `json:"rate"`
 	Paths     paths          `json:"paths,omitempty"`
 	Queue     units.Bytes    `json:"queue"`
@@ -82,6 +83,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate, as that of the emulated link isn't told: auto, none, fixed, bbr, search, dcqcn, swift; sdr-perf congestion tells which is what (default: sending is paced to --rate)")
 	p.Scheme.register(f)
 	f.Var((*units.DurationValue)(&p.Link.RTT), "rtt", "emulated link: round-trip time")
+	f.Var((*units.DurationValue)(&p.Link.Jitter), "jitter", "emulated link: `time` by up to which each packet takes longer, at random; no packet overtakes another of its channel")
 	f.Var(&p.Link.Rate, "rate", "emulated link: rate, headers included; without --congestion sending is paced to it")
 	f.Var(&p.Link.Paths, "paths", "emulated link: instead of --rate, the rate of each path that channels take in turn, and when it\ndies, counted from each point's beginning: 100mbit,100mbit,10mbit,100mbit@2s; sending is paced to their sum")
 	f.Var(&p.Link.Queue, "queue", "emulated link: bytes that may wait for it before packets are dropped (default: the sender is held back)")
@@ -203,7 +205,7 @@ func (l *link) emulated() bool { return *l != link{} }
 func (l *link) config(seed uint64) linkemu.Config {
 	rates, ends, _ := l.Paths.split() // checkPaths says what is wrong with them
 	return linkemu.Config{
-		RTT: l.RTT, Rate: l.Rate, ChannelRate: rates, ChannelDownAt: ends, Queue: l.Queue, MarkAbove: l.MarkAbove,
+		RTT: l.RTT, Jitter: l.Jitter, Rate: l.Rate, ChannelRate: rates, ChannelDownAt: ends, Queue: l.Queue, MarkAbove: l.MarkAbove,
 		Drop: l.Drop, Burst: l.Burst, Reorder: l.Reorder, Duplicate: l.Duplicate, Seed: seed,
 	}
 }

@@ -25,7 +25,7 @@ var contract = map[string][]string{
 	},
 	"run":           {"start", "command", "client", "server", "client_addr", "server_addr"},
 	"congestion":    {"name", "rate_bps", "min_rtt_ns", "queue_ns", "state", "mean_rate_bps", "mean_queue_ns", "jain", "course"},
-	"link":          {"rtt_ns", "rate_bps", "drop", "burst", "reorder", "duplicate", "queue_bytes", "mark_above_bytes"},
+	"link":          {"rtt_ns", "jitter_ns", "rate_bps", "drop", "burst", "reorder", "duplicate", "queue_bytes", "mark_above_bytes"},
 	"completion_ns": {"avg", "stddev", "p50", "p90", "p99", "p999", "p9999", "min", "max"},
 	"cpu":           {"sender", "receiver", "ns_per_packet", "load"},
 	"packets": {"sent", "received", "dropped_emulated", "dropped_real", "lost_unseen", "late_discarded", "duplicate", "icrc_errors",

@@ -321,7 +321,7 @@ func subtitle(key string, results []*result.Result) string {
 // linkIn is the link that a result tells of.
 func linkIn(l *result.Link) *link {
 	return &link{
-		RTT: l.RTTNs, Rate: l.RateBps, Drop: l.Drop, Burst: l.Burst, Reorder: l.Reorder, Duplicate: l.Duplicate, Queue: l.QueueBytes,
+		RTT: l.RTTNs, Jitter: l.JitterNs, Rate: l.RateBps, Drop: l.Drop, Burst: l.Burst, Reorder: l.Reorder, Duplicate: l.Duplicate, Queue: l.QueueBytes,
 		MarkAbove: l.MarkAboveBytes,
 	}
 }

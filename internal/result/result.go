@@ -101,7 +101,9 @@ type Run struct {
 
 // Link is the emulated link.
 type Link struct {
-	RTTNs      units.Duration `json:"rtt_ns"`
+	RTTNs units.Duration `json:"rtt_ns"`
+	// JitterNs is by up to how much each packet takes longer.
+	JitterNs   units.Duration `json:"jitter_ns"`
 	RateBps    units.Rate     `json:"rate_bps"` // headers included; 0: no limit
 	Drop       float64        `json:"drop"`     // per packet
 	Burst      float64        `json:"burst"`
