@@ -4,6 +4,7 @@ package backend
 
 import (
 	"github.com/sdr-rdma/go-sdr/operr"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // ErrBusy is returned by Region.Close while a table exposes the region.
@@ -86,6 +87,10 @@ type Stats struct {
 	Congestion CongestionStats
 	// Trim counts packets that switches have cut to their headers.
 	Trim TrimStats
+	// Refused is when this host has refused to send a packet for the last time, on the device's clock, and RefusedErr why: a firewall, no route,
+	// an interface that is down. Such packets count as sent, and are lost. RefusedErr is nil where none was refused, or the device isn't told.
+	Refused    units.Instant
+	RefusedErr error
 }
 
 // CongestionStats are counters of explicit congestion notification. Their names
@@ -131,6 +136,9 @@ func (s *Stats) Add(o *Stats) {
 	s.Trim.Seen += o.Trim.Seen
 	s.Trim.SentBack += o.Trim.SentBack
 	s.Trim.Reported += o.Trim.Reported
+	if o.RefusedErr != nil && (s.RefusedErr == nil || o.Refused > s.Refused) {
+		s.Refused, s.RefusedErr = o.Refused, o.RefusedErr
+	}
 	for i := range s.Drops {
 		s.Drops[i] += o.Drops[i]
 	}

@@ -218,7 +218,16 @@ func (q *QP) connCheckFailed() error {
 	default:
 		e.Detail = "the connection check did not finish within " + units.FormatDuration(q.cfg.ConnectTimeout)
 	}
+	q.addRefusal(e, c.deadline.Add(-q.cfg.ConnectTimeout))
 	return e
+}
+
+// addRefusal says in an error that nothing arrives if this host has refused to send packets since then.
+func (q *QP) addRefusal(e *OpError, since units.Instant) {
+	if s := q.ep.dev.Stats(); s.RefusedErr != nil && s.Refused >= since {
+		e.Detail += "; this host refuses to send packets: " + s.RefusedErr.Error()
+		e.Fix = "does its firewall let UDP out, and does a route lead to the peer, through an interface that is up?"
+	}
 }
 
 // releaseConnCheck releases the connection check's memory; its fence is down and its sends are done. mu is held.

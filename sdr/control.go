@@ -56,9 +56,11 @@ func (q *QP) checkPeer(now units.Instant) {
 	if q.sess == nil || now < q.deadline() {
 		return
 	}
-	q.fail(&OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
+	e := &OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
 		Detail: "nothing arrived for " + units.FormatDuration(q.cfg.Silence) + " while work was pending",
-		Fix:    "is its process alive, and does UDP pass in both directions?"})
+		Fix:    "is its process alive, and does UDP pass in both directions?"}
+	q.addRefusal(e, q.sess.LastReceived())
+	q.fail(e)
 }
 
 // onDatagram handles a control datagram; any worker may call it.

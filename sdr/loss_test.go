@@ -4,6 +4,7 @@ package sdr_test
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -216,6 +217,60 @@ func TestSilentPeer(t *testing.T) {
 	p.until(units.Second, func() bool { return p.qp[0].Err() != nil })
 	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
 	require.ErrorContains(t, p.qp[0].Err(), "nothing arrived from the peer")
+}
+
+// refusingDevice is a device of a host that refuses to send packets, and says when it did so last.
+type refusingDevice struct {
+	backend.Device
+	last *units.Instant
+}
+
+func (d refusingDevice) Stats() backend.Stats {
+	s := d.Device.Stats()
+	s.Refused, s.RefusedErr = *d.last, syscall.EPERM
+	return s
+}
+
+// TestRefusedByThisHost: an error that says that nothing arrives tells that this host itself refused to send, if it has done so
+// since something arrived.
+func TestRefusedByThisHost(t *testing.T) {
+	const told = "this host refuses to send packets: operation not permitted"
+	cfg := small
+	cfg.ConnectTimeout, cfg.Silence = 300*ms, 300*ms
+	lost := func(sim.PacketInfo) sim.Verdict { return sim.Drop }
+	for _, refusedAfter := range []units.Duration{-1, 100 * ms} { // of the moment when the network fails
+		var last units.Instant
+		wrap := func(_ int, d backend.Device) backend.Device { return refusingDevice{d, &last} }
+		check := func(p *pair) {
+			p.until(units.Second, func() bool { return p.qp[0].Err() != nil })
+			require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
+			if refusedAfter > 0 {
+				require.ErrorContains(t, p.qp[0].Err(), told)
+				require.ErrorContains(t, p.qp[0].Err(), "firewall")
+			} else {
+				require.NotContains(t, p.qp[0].Err().Error(), "refuses")
+			}
+		}
+
+		p := newWrapped(t, link(), cfg, wrap)
+		last = p.net.Now().Add(refusedAfter)
+		p.net.SetFilter(lost)
+		require.NoError(t, p.qp[0].StartConnect(p.qp[1].Info()))
+		check(p)
+
+		p = newWrapped(t, link(), cfg, wrap)
+		last = p.net.Now()
+		p.connect()
+		p.net.SetFilter(lost)
+		mr, err := p.ctx[0].RegisterMemory(make([]byte, 4096), sdr.AccessRemoteWrite)
+		require.NoError(t, err)
+		_, err = p.qp[0].PostRecv(mr, 0, 1024)
+		require.NoError(t, err)
+		if refusedAfter > 0 {
+			last = p.net.Now().Add(refusedAfter)
+		}
+		check(p)
+	}
 }
 
 // TestSequencesGoOn: messages arrive on a bad link while their sequence passes 2^32, what addresses have room for, and 2^63.

@@ -167,12 +167,17 @@ func TestBlackholeRoute(t *testing.T) {
 		arrive(t, a, b, 0, 20)
 		trains := a.d.WireStats().SendTrains
 		require.NotZero(t, trains)
+		require.NoError(t, a.d.Stats().RefusedErr)
+		begun := a.d.Now()
 		heal := ha.Blackhole(b.d.addr)
 		for range 2 {
 			a.post(a.message(1, 0, 20*4096, 4096)...)
 		}
 		heal()
 		require.EqualValues(t, 40, a.d.WireStats().NetworkErrors)
+		s := a.d.Stats()
+		require.Equal(t, unix.EINVAL, s.RefusedErr)
+		require.Greater(t, s.Refused, begun)
 		require.True(t, a.d.WireStats().SegmentationOffload)
 		arrive(t, a, b, 1, 20)
 		require.Greater(t, a.d.WireStats().SendTrains, trains)

@@ -27,7 +27,9 @@ func newSocket(ipv6 bool) (int, error) {
 	}
 	// Without this a datagram that is too large would be fragmented silently, IPv6 included, and the
 	// IPv4 identification would not be 0.
+	option := "IP_MTU_DISCOVER"
 	if ipv6 {
+		option = "IPV6_MTU_DISCOVER and IPV6_V6ONLY"
 		err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE),
 			unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1))
 	} else {
@@ -35,7 +37,7 @@ func newSocket(ipv6 bool) (int, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return -1, operr.New("open", "userroce", "set up a UDP socket: %w", err)
+		return -1, operr.New("open", "userroce", "set %s of a UDP socket: %w (Linux has this; a sandbox that stands for it may not)", option, err)
 	}
 	return fd, nil
 }

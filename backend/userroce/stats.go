@@ -35,6 +35,9 @@ type WireStats struct {
 // wireCounters count rare events, so that all goroutines may share them.
 type wireCounters struct {
 	solved, translated, networkErrors, tooLarge atomic.Uint64
+	// refused and refusal are when the kernel refused to send a packet for the last time, and its error.
+	refused atomic.Int64
+	refusal atomic.Uint32
 }
 
 // traffic counts packets. One goroutine at a time writes it, many may read, so a load and a store do.
@@ -72,6 +75,9 @@ func (d *Device) Stats() backend.Stats {
 		r.drops.addTo(&s)
 		r.ecn.addTo(&s.Congestion)
 		r.trim.addTo(&s.Trim)
+	}
+	if errno := d.wire.refusal.Load(); errno != 0 {
+		s.Refused, s.RefusedErr = units.Instant(d.wire.refused.Load()), syscall.Errno(errno)
 	}
 	for _, x := range senders {
 		s.PacketsSent += x.traffic.packets.Load()
