@@ -49,8 +49,13 @@ func (l *link) init() {
 	l.coding.init(l)
 }
 
-// minAckInterval keeps acknowledgements off the fast path on short round trips.
-const minAckInterval = 100 * units.Microsecond
+const (
+	// minAckInterval keeps acknowledgements off the fast path on short round trips.
+	minAckInterval = 100 * units.Microsecond
+	// minRepeatInterval is longer than packets of 4 KiB are apart at 70 Mbit/s, so that what was last acknowledged isn't said again
+	// between any two of them. From round trips of 16 ms on the interval is longer anyhow.
+	minRepeatInterval = 500 * units.Microsecond
+)
 
 // updateEnv updates what the cores see of the connection.
 func (l *link) updateEnv(pace *pacer) {
@@ -59,8 +64,9 @@ func (l *link) updateEnv(pace *pacer) {
 	e.Answered = l.port.Answered()
 	e.Channels = l.qcfg.Channels
 	e.AckInterval = min(max(e.RTT/32, minAckInterval), 5*units.Millisecond)
+	e.RepeatInterval = minRepeatInterval
 	if l.qp.Endpoint().Caps().Virtual {
-		e.AckInterval = max(e.RTT/32, units.Microsecond)
+		e.AckInterval, e.RepeatInterval = max(e.RTT/32, units.Microsecond), 0
 	}
 	e.MaxFrame = l.port.MaxScheme() - progressSize
 	last, ever := l.port.Congested()

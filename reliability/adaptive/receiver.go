@@ -54,9 +54,11 @@ type receiver struct {
 	// those below it that are not in place.
 	frontier int
 	absent   []int32
-	// recheckAt is when to look again for what marks have not shown.
-	recheckAt units.Instant
-	rechecked int // the group where the last such look ended
+	// recheckAt is when to look again for what marks have not shown, if recheckOwed: something may have arrived since the last such look,
+	// or it was not at everything. Whoever else calls Poll later than recheckAt has it looked, too.
+	recheckAt   units.Instant
+	recheckOwed bool
+	rechecked   int // the group where the last such look ended
 
 	marks []scheme.Mark
 	// passed is one more than the last data unit that a channel is known to have passed.
@@ -144,6 +146,7 @@ func (r *receiver) apply(e *entry) bool {
 
 // Poll follows what has arrived, decodes, and reports.
 func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
+	r.recheckOwed = true
 	if r.loadMarks(v) || now >= r.recheckAt {
 		r.findRows(now, v, out)
 	}
@@ -154,7 +157,7 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	if room := min(r.env.MaxFrame, cap(out.Frame)); due && len(out.Frame) == 0 && room >= minFrame {
 		next = r.report(now, v, out, room)
 	}
-	if r.parityMap.parity > 0 && r.marked() {
+	if r.parityMap.parity > 0 && r.recheckOwed && r.marked() {
 		next = min(next, max(r.recheckAt, now+1))
 	}
 	return next, done, nil
@@ -201,10 +204,11 @@ func (r *receiver) findRows(now units.Instant, v scheme.View, out *scheme.Output
 	}
 	if now >= r.recheckAt {
 		r.recheckAt = now.Add(interval(r.env))
-		r.recheck(v, out)
+		r.recheckOwed = !r.recheck(v, out)
 		for n := r.frontier; n < min(r.frontier+64, r.parityMap.parity); n++ {
 			if v.Has(scheme.Parity | scheme.Unit(n)) {
 				to = max(to, n+1)
+				r.recheckOwed = true
 			}
 		}
 	}
@@ -216,8 +220,8 @@ func (r *receiver) findRows(now units.Instant, v scheme.View, out *scheme.Output
 }
 
 // recheck looks for rows that were not in place, and at some of the groups that
-// late originals may have made decodable.
-func (r *receiver) recheck(v scheme.View, out *scheme.Output) {
+// late originals may have made decodable. It reports whether that were all of them.
+func (r *receiver) recheck(v scheme.View, out *scheme.Output) (all bool) {
 	kept := r.absent[:0]
 	for _, i := range r.absent {
 		if !r.recordRow(v, int(i), out) {
@@ -231,10 +235,11 @@ func (r *receiver) recheck(v scheme.View, out *scheme.Output) {
 		if group := &r.groups[r.rechecked]; group.state == lacking && group.present > 0 {
 			r.checkGroup(v, r.rechecked, out)
 			if looks--; looks == 0 {
-				return
+				return false
 			}
 		}
 	}
+	return true
 }
 
 // recordRow records that parity unit i is in place, if it is, and reports whether nothing more is to be learnt of it.

@@ -85,6 +85,9 @@ type Env struct {
 	Rate units.Rate
 	// AckInterval is how often a receiver should report while data arrives.
 	AckInterval units.Duration
+	// RepeatInterval is how often it should at most say again what it has said, while it knows of nothing that is missing: on hosts each
+	// frame takes a wake-up of both ends. 0: AckInterval.
+	RepeatInterval units.Duration
 	// MaxFrame is the most bytes of one control frame.
 	MaxFrame int
 	// DataLimit is the number of data units, from 0 on, that the receiver has

@@ -96,8 +96,8 @@ func (r *Reporter) interval() units.Duration { return max(r.env.AckInterval, min
 // What is missing counts as lost once a frame says so late enough, for which the next must come soon.
 func (r *Reporter) nextDue() units.Instant {
 	wait := r.interval()
-	if r.cum >= r.top && !r.passed && r.repeats > 1 {
-		wait <<= min(r.repeats-1, rareRepeats)
+	if r.cum >= r.top && !r.passed && r.repeats > 0 {
+		wait = max(wait, r.env.RepeatInterval) << min(r.repeats-1, rareRepeats)
 	}
 	if r.repeats > steadyRepeats {
 		wait = min(wait<<min(r.repeats-steadyRepeats, 16), max(wait, maxAckRepeat))

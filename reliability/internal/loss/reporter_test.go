@@ -17,13 +17,17 @@ func TestFramesBetweenPackets(t *testing.T) {
 	for _, c := range []struct {
 		missing     int
 		probe       bool
-		least, most int // frames for a packet
+		repeat      units.Duration // RepeatInterval
+		least, most int            // frames for a packet
 	}{
 		{least: 5, most: 7},
-		{missing: 1, least: 28, most: 31},
-		{probe: true, least: 28, most: 31},
+		{repeat: 500 * units.Microsecond, least: 3, most: 3},
+		{repeat: 5 * units.Millisecond, least: 1, most: 1},
+		{missing: 1, repeat: 500 * units.Microsecond, least: 28, most: 31},
+		{probe: true, repeat: 500 * units.Microsecond, least: 28, most: 31},
 	} {
 		h := newHand(t, PathProof, packets+2, 1)
+		h.env.RepeatInterval = c.repeat
 		h.poll(1000, 1000)
 		frames := 0
 		for i := range packets {
