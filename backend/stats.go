@@ -88,7 +88,8 @@ type Stats struct {
 	// Trim counts packets that switches have cut to their headers.
 	Trim TrimStats
 	// Refused is when this host has refused to send a packet for the last time, on the device's clock, and RefusedErr why: a firewall, no route,
-	// an interface that is down. Such packets count as sent, and are lost. RefusedErr is nil where none was refused, or the device isn't told.
+	// an interface that is down; not that it is longer than the interface's MTU. Such packets count as sent, and are lost. RefusedErr is nil
+	// where none was refused, or the device isn't told.
 	Refused    units.Instant
 	RefusedErr error
 }

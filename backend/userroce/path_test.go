@@ -147,6 +147,7 @@ func TestMTUDrop(t *testing.T) {
 			a.post(a.message(1, 0, 20*4096, 4096)...)
 		}
 		require.EqualValues(t, 40, a.d.WireStats().TooLarge)
+		require.NoError(t, a.d.Stats().RefusedErr)
 		require.Equal(t, 1, strings.Count(log.String(), "no longer fit the network interface"), "%s", &log)
 		require.Contains(t, log.String(), "interface="+ha.Link)
 		require.True(t, a.d.WireStats().SegmentationOffload)

@@ -233,14 +233,14 @@ func (s *sender) flush() (packets int, o outcome) {
 // lose counts packets that the network refuses. They count as sent, because what is sent and not received is what got lost. s.mu is held.
 func (s *sender) lose(m messageInfo, errno syscall.Errno) {
 	s.traffic.add(uint64(m.packets), uint64(m.bytes), 0)
-	s.d.wire.refused.Store(int64(s.d.Now()))
-	s.d.wire.refusal.Store(uint32(errno))
 	if errno == unix.EMSGSIZE {
 		s.d.wire.tooLarge.Add(uint64(m.packets))
 		s.d.warnOnce(warnTooLarge, errno)
 		return
 	}
 	s.d.wire.networkErrors.Add(uint64(m.packets))
+	s.d.wire.refused.Store(int64(s.d.Now()))
+	s.d.wire.refusal.Store(uint32(errno))
 	s.d.warnOnce(warnRefused, errno)
 }
 

@@ -220,7 +220,7 @@ func (r *receiver) findRows(now units.Instant, v scheme.View, out *scheme.Output
 }
 
 // recheck looks for rows that were not in place, and at some of the groups that
-// late originals may have made decodable. It reports whether that were all of them.
+// late originals may have made decodable. It reports whether it looked at all of them.
 func (r *receiver) recheck(v scheme.View, out *scheme.Output) (all bool) {
 	kept := r.absent[:0]
 	for _, i := range r.absent {
