@@ -37,20 +37,38 @@ type bootJobs struct {
 	output io.Writer
 }
 
+// mostBoots is how often a VM is started whose kernel dies before init has run: on 2026-11-27 an emulated one did, in an interrupt while
+// it patched its own code.
+const mostBoots = 3
+
 // boot runs the jobs and returns the first exit status that is not 0. A KVM that -accel auto took
 // and that ends the VM after all is not used again: the jobs start anew, emulated.
 func boot(ctx context.Context, c *config, p *prepared, b bootJobs) (int, error) {
-	status, err := bootOnce(ctx, c, p, b)
-	var died *qemu.CrashError
-	if c.accel != "auto" || p.accel != qemu.KVM || !errors.As(err, &died) {
-		return status, err
+	for boots := 1; ; boots++ {
+		begun, watched := false, b
+		watched.event = func(e vmjob.Event) {
+			begun = true
+			if b.event != nil {
+				b.event(e)
+			}
+		}
+		status, err := bootOnce(ctx, c, p, watched)
+		var died *qemu.CrashError
+		switch {
+		case !errors.As(err, &died):
+			return status, err
+		case c.accel == "auto" && p.accel == qemu.KVM:
+			progress(fmt.Sprintf("KVM failed, starting again with emulation: %v", err))
+			p.accel = qemu.TCG
+			if err := rememberAccel(c, qemu.TCG); err != nil {
+				return 0, err
+			}
+		case begun || boots == mostBoots:
+			return status, err
+		default:
+			progress(fmt.Sprintf("the kernel died before init had run, starting again: %v", err))
+		}
 	}
-	progress(fmt.Sprintf("KVM failed, starting again with emulation: %v", err))
-	p.accel = qemu.TCG
-	if err := rememberAccel(c, qemu.TCG); err != nil {
-		return 0, err
-	}
-	return bootOnce(ctx, c, p, b)
 }
 
 func bootOnce(ctx context.Context, c *config, p *prepared, b bootJobs) (int, error) {

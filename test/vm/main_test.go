@@ -15,10 +15,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/test/vm/internal/kernel"
 	"github.com/sdr-rdma/go-sdr/test/vm/internal/qemu"
 	"github.com/sdr-rdma/go-sdr/test/vm/internal/vmjob"
 )
@@ -180,4 +182,24 @@ func TestAccelFlag(t *testing.T) {
 	got, err := chooseAccel(context.Background(), &config{accel: "tcg"}, nil)
 	require.NoError(t, err)
 	assert.Equal(t, qemu.TCG, got)
+}
+
+// TestKernelThatDiesEarly: a VM that goes down before its init has said anything is started again, twice; one whose jobs have begun is not.
+func TestKernelThatDiesEarly(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	starts := filepath.Join(dir, "starts")
+	p := &prepared{kernel: &kernel.Kernel{}, init: "/bin/true", accel: qemu.TCG}
+	for says, want := range map[string]int{"": mostBoots, `{"kind":"booted"}`: 1} {
+		// The third serial port, which events come from, is descriptor 5.
+		script := "#!/bin/sh\necho >> " + starts + "\necho '" + says + "' >&5\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, qemu.Program), []byte(script), 0o755))
+		var died *qemu.CrashError
+		_, err := boot(context.Background(), &config{accel: "tcg"}, p, bootJobs{limit: time.Minute})
+		require.ErrorAs(t, err, &died)
+		lines, err := os.ReadFile(starts)
+		require.NoError(t, err)
+		require.Len(t, lines, want, "%q", says)
+		require.NoError(t, os.Remove(starts))
+	}
 }
