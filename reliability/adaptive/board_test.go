@@ -29,3 +29,16 @@ func (b *board) NextPresent(from, to int) int {
 func (b *board) Mark(c int) scheme.Mark { return b.marks[c] }
 func (b *board) First() units.Instant   { return 0 }
 func (b *board) Home(u scheme.Unit) int { return u.Index() / 64 % 4 }
+
+// A parityBoard is one of data and parity.
+type parityBoard struct {
+	board
+	parity []bool
+}
+
+func (b *parityBoard) Has(u scheme.Unit) bool {
+	if u.IsParity() {
+		return u.Index() < len(b.parity) && b.parity[u.Index()]
+	}
+	return b.board.Has(u)
+}

@@ -140,19 +140,6 @@ func FuzzSender(f *testing.F) {
 	})
 }
 
-// A hostileBoard is a bitmap of data and parity that a sender fills as it likes.
-type hostileBoard struct {
-	board
-	parity []bool
-}
-
-func (b *hostileBoard) Has(u scheme.Unit) bool {
-	if u.IsParity() {
-		return u.Index() < len(b.parity) && b.parity[u.Index()]
-	}
-	return b.board.Has(u)
-}
-
 // FuzzReceiver has a receiver told of groups and rows that make sense or don't, while units of both kinds come in any order: it has decoded
 // only what it has the rows for, and is done only when all is in place.
 func FuzzReceiver(f *testing.F) {
@@ -160,7 +147,7 @@ func FuzzReceiver(f *testing.F) {
 	const n = 500
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := testReceiver(t, n)
-		v := &hostileBoard{board: board{has: make([]bool, n)}, parity: make([]bool, 4000)}
+		v := &parityBoard{board: board{has: make([]bool, n)}, parity: make([]bool, 4000)}
 		now := units.Instant(1000)
 		out := scheme.Output{Frame: make([]byte, 0, 1024), Jobs: make([]scheme.Job, 0, 4)}
 		running := map[uint32]scheme.Job{}

@@ -11,23 +11,13 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// parityBoard is a board with parity units.
-type parityBoard struct {
-	board
-	parity map[int]bool
-}
-
-func (b *parityBoard) Has(u scheme.Unit) bool {
-	return u.IsParity() && b.parity[u.Index()] || b.board.Has(u)
-}
-
 // While nothing arrives, a receiver is not called for looking again and again, on a slow link tens of thousands of times a second. Of
 // a row that no mark shows it learns when it is called next, or an interval after its last look.
 func TestReceiverLooksAgainAfterArrivals(t *testing.T) {
 	r := testReceiver(t, 1000)
 	r.env.RepeatInterval = units.Second // of frames, which would have it called, too
 	require.Positive(t, r.parityMap.parity)
-	b := &parityBoard{board: board{has: make([]bool, 1000)}, parity: map[int]bool{}}
+	b := &parityBoard{board: board{has: make([]bool, 1000)}, parity: make([]bool, r.parityMap.parity)}
 	out := scheme.Output{Frame: make([]byte, 0, 1024), Jobs: make([]scheme.Job, 0, 16)}
 	poll := func(now units.Instant) (next units.Instant) {
 		out.Reset()

@@ -23,6 +23,8 @@ func TestFramesBetweenPackets(t *testing.T) {
 		{least: 5, most: 7},
 		{repeat: 500 * units.Microsecond, least: 3, most: 3},
 		{repeat: 5 * units.Millisecond, least: 1, most: 1},
+		{missing: 1, least: 28, most: 31},
+		{probe: true, least: 28, most: 31},
 		{missing: 1, repeat: 500 * units.Microsecond, least: 28, most: 31},
 		{probe: true, repeat: 500 * units.Microsecond, least: 28, most: 31},
 	} {
