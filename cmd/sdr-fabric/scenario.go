@@ -75,12 +75,12 @@ func (s *scenario) register(f *pflag.FlagSet) {
 
 // networkValues are those of registerNetwork's flags, allValues of register's.
 func networkValues() string {
-	return values("topo", topo.Help) + "\n" + values("buffer", bufferHelp) + "\n" + values("ecn", ecnHelp)
+	return usage.Values("topo", topo.Help) + "\n" + usage.Values("buffer", bufferHelp) + "\n" + usage.Values("ecn", ecnHelp)
 }
 
 func allValues() string {
-	return networkValues() + "\n" + values("load", workload.Help) + "\n" + values("transport", transportHelp) + "\n" +
-		values("cc", congestion.Help) + "\n" + values("routing", routingHelp) + "\n" + values("trim", trimHelp)
+	return networkValues() + "\n" + usage.Values("load", workload.Help) + "\n" + usage.Values("transport", transportHelp) + "\n" +
+		usage.Values("cc", congestion.Help) + "\n" + usage.Values("routing", routingHelp) + "\n" + usage.Values("trim", trimHelp)
 }
 
 // registerNetwork has the flags of what doesn't send.

@@ -150,7 +150,9 @@ func devicesCommand() *cobra.Command {
 func congestionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "congestion", Short: "List the controls that --congestion takes, and their constants", Args: usage.Args(cobra.NoArgs),
-		Run: func(c *cobra.Command, _ []string) { fmt.Fprintln(c.OutOrStdout(), congestion.Help) },
+		Run: func(c *cobra.Command, _ []string) {
+			fmt.Fprint(c.OutOrStdout(), usage.Values("congestion", congestion.Help))
+		},
 	}
 }
 

@@ -143,7 +143,7 @@ func TestDialects(t *testing.T) {
 
 // TestWords: these words are not taken for hosts.
 func TestWords(t *testing.T) {
-	for word, says := range map[string]string{"help": "Usage:", "version": "sdr-perf ", "devices": "userroce\n", "congestion": "\nbbr "} {
+	for word, says := range map[string]string{"help": "Usage:", "version": "sdr-perf ", "devices": "userroce\n", "congestion": "\n    bbr "} {
 		_, said, err := asked(word)
 		require.NoError(t, err)
 		require.Contains(t, said, says)

@@ -27,7 +27,7 @@ type finding struct {
 	backend string // which it matters for
 	what    string
 	state   string // as it is
-	fix     string // the line to type, "" if it is well
+	fix     string // the line to type, and behind a # why or where; "" if it is well
 }
 
 // A patient is the machine that the doctor looks at; root is "/" but in tests.
@@ -40,12 +40,16 @@ func doctorCommand() *cobra.Command {
 	}
 }
 
-// show prints findings, a line each, with what to type below.
+// show prints findings, a line each, with what to type below, and below that what it is good for.
 func show(w io.Writer, all []finding) {
 	for _, f := range all {
 		fmt.Fprintf(w, "%-9s %-22s %s\n", f.backend, f.what, f.state)
 		if f.fix != "" {
-			fmt.Fprintf(w, "%-9s   -> %s\n", "", f.fix)
+			line, why, explained := strings.Cut(f.fix, "   # ")
+			fmt.Fprintf(w, "    -> %s\n", line)
+			if explained {
+				fmt.Fprintf(w, "       # %s\n", why)
+			}
 		}
 	}
 }
@@ -154,7 +158,7 @@ func (p patient) rdma() []finding {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur != unix.RLIM_INFINITY {
 		lock.state = units.Bytes(limit.Cur).String()
-		lock.fix = "ulimit -l unlimited   # in a root shell, or memlock in /etc/security/limits.conf: registered memory is locked"
+		lock.fix = "ulimit -l unlimited   # in a root shell, or memlock in limits.conf: registered memory is locked"
 	}
 	return []finding{devs, lock}
 }

@@ -30,7 +30,7 @@ func TestDoctor(t *testing.T) {
 	show(&b, patient{root}.examine())
 	out := b.String()
 	require.Contains(t, out, "all       kernel                 6.12.1\n")
-	require.Contains(t, out, "userroce  net.core.rmem_max      208 KiB\n          "+"  -> sudo sysctl -w net.core.rmem_max=8388608")
+	require.Contains(t, out, "userroce  net.core.rmem_max      208 KiB\n    -> sudo sysctl -w net.core.rmem_max=8388608\n       # fast senders overrun less\n")
 	require.Contains(t, out, "userroce  net.core.wmem_max      16 MiB\n")
 	require.NotContains(t, out, "-w net.core.wmem_max")
 	require.Contains(t, out, "-> echo tsc")

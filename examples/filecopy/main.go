@@ -59,17 +59,20 @@ func newCommand(begins func()) *cobra.Command {
 		Short: "Copy a file from one process to another over sdr",
 		Long: `Copy a file from one process to another over software-defined reliable RDMA.
 
-Start the receiver, then the sender. Both may be on one host. To see what a bad link does, give both ends the
-same --rtt, --rate, --drop, …: each end emulates the link for what it sends.`,
-		Example: `  filecopy recv                       # into this folder, under the sender's name
+Start the receiver, then the sender. Both may be on one host. To see what a
+bad link does, give both ends the same --rtt, --rate, --drop, …: each end
+emulates the link for what it sends.`,
+		Example: `  filecopy recv                    # into this folder, under the sender's name
   filecopy send --to HOST original.bin
 
-  filecopy recv --out - | tar x       # "-" is stdin at the sender, stdout at the receiver
+  filecopy recv --out - | tar x    # "-" is stdin at the sender, stdout here
   tar c folder | filecopy send --to HOST -
 
   # 1 Gbit/s, 25 ms, 1 % loss, on one host
-  filecopy recv --listen 127.0.0.1 --out copy.bin --rtt 25ms --rate 1gbit --drop 0.01
-  filecopy send --to 127.0.0.1 original.bin       --rtt 25ms --rate 1gbit --drop 0.01`,
+  filecopy recv --listen 127.0.0.1 --out copy.bin \
+    --rtt 25ms --rate 1gbit --drop 0.01
+  filecopy send --to 127.0.0.1 original.bin \
+    --rtt 25ms --rate 1gbit --drop 0.01`,
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -87,6 +90,7 @@ same --rtt, --rate, --drop, …: each end emulates the link for what it sends.`,
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped 80 "))
 	root.SetFlagErrorFunc(nearest)
 	f := flag.NewFlagSet("", flag.ContinueOnError)
 	cfg.AddFlags(f)

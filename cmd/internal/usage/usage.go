@@ -164,9 +164,9 @@ func nearest(flags *pflag.FlagSet, name string) []string {
 }
 
 // columns is how wide help is: as terminals are without being asked.
-const columns = "80"
+const columns = 80
 
 // narrow keeps the flags in the help of a command, and of its subcommands, within 80 columns.
 func narrow(root *cobra.Command) {
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", "Flags.FlagUsagesWrapped "+columns+" "))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", columns)))
 }

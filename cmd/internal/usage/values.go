@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package usage
 
 import (
 	"regexp"
@@ -8,17 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// Help has columns: what may be written, and from valueColumn on what it means.
-const (
-	valueColumn = 30
-	helpColumns = 80
-)
+// valueColumn is where in a table of values it begins what one means, behind what may be written.
+const valueColumn = 30
 
 // An entry is a line of a table of values: an indent, what may be written, and what it means, behind blanks or behind a bracket and one.
 var entry, narrowEntry = regexp.MustCompile(`^( *)(\S.*?)  +(\S.*)$`), regexp.MustCompile(`^( *)(\S.*?\]) (\S.*)$`)
 
-// values sets a table of what a flag may be given as a paragraph of help: what is written, and beside or below it what it means.
-func values(flag, table string) string {
+// Values sets a table of what a flag may be given as a paragraph of help: what is written, and beside or below it what it means.
+func Values(flag, table string) string {
 	var b strings.Builder
 	b.WriteString("  --" + flag + ":\n")
 	for _, e := range entries(table) {
@@ -30,7 +27,7 @@ func values(flag, table string) string {
 			b.WriteString(line + "\n")
 			line = ""
 		}
-		for _, part := range filled(e.says, helpColumns-at) {
+		for _, part := range filled(e.says, columns-at) {
 			b.WriteString(line + strings.Repeat(" ", at-utf8.RuneCountInString(line)) + part + "\n")
 			line = ""
 		}
