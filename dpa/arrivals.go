@@ -3,6 +3,7 @@
 package dpa
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/units"
@@ -35,6 +36,14 @@ func NewArrivals(channels int) *Arrivals {
 	a := &Arrivals{marks: make([]mark, channels)}
 	a.first.Store(int64(units.Never))
 	return a
+}
+
+// CheckChannels reports an error unless a has room for so many channels. Each Table.Open asks it.
+func (a *Arrivals) CheckChannels(n int) error {
+	if len(a.marks) >= n {
+		return nil
+	}
+	return fmt.Errorf("its Arrivals were made for %d channels, and the queue pair has %d: call NewArrivals with QPConfig.Channels", len(a.marks), n)
 }
 
 // Reset makes a as new, for another transfer. The fences of all messages of the one before must be down, so that no worker marks

@@ -3,7 +3,6 @@
 package dpa
 
 import (
-	"fmt"
 	"sync"
 
 	"github.com/sdr-rdma/go-sdr/units"
@@ -102,8 +101,8 @@ func (t *hostTable) Attach(cookie uint32, gen, index, home int) error {
 func (t *hostTable) Detach(cookie uint32) { t.host.set(cookie, nil) }
 
 func (t *hostTable) Open(m *Message) error {
-	if n := len(m.Arrivals.marks); n < t.Channels {
-		return fmt.Errorf("its Arrivals were made for %d channels, and the queue pair has %d: call NewArrivals with QPConfig.Channels", n, t.Channels)
+	if err := m.Arrivals.CheckChannels(t.Channels); err != nil {
+		return err
 	}
 	t.Set(m.Seq, m)
 	return nil

@@ -189,11 +189,11 @@ func (p *pair) openOne() {
 	m := &opened{slot: slot, length: length, Message: &dpa.Message{
 		Gen: uint32(p.r.IntN(p.gens)), Label: p.r.Uint32N(1 << 17), Start: p.r.IntN(p.channels), Arrivals: dpa.NewArrivals(p.channels),
 	}}
-	m.Unit = unitSizes[p.r.IntN(len(unitSizes))]
+	m.Unit, m.Short = unitSizes[p.r.IntN(len(unitSizes))], m.Label%8 == 0
 	m.Open(g, p.split, make([]uint64, bitmap.TrackerWords(g)))
 	p.slots.Set(uint64(slot), m.Message)
 	p.open = append(p.open, m)
-	p.d.command(openMessage, uint32(slot), m.Gen, m.Label, uint32(m.Start), uint32(length), mtu|uint32(m.Unit)<<16, uint32(perChunk))
+	p.d.command(openMessage, uint32(slot), m.Gen, m.Label, uint32(m.Start), uint32(length), mtu|uint32(m.Unit)<<16, uint32(perChunk)|uint32(oneIf(m.Short))<<16)
 }
 
 // drop compares a message and takes it from its slot; completions of it may be waiting.

@@ -209,6 +209,7 @@ func TestNeededReachesTheHost(t *testing.T) {
 		require.NoError(t, table.Attach(cookie, 0, int(cookie), 0))
 	}
 	require.NotEqual(t, o.CQN(0), o.CQN(1))
+	require.ErrorContains(t, table.Open(&dpa.Message{Arrivals: dpa.NewArrivals(1)}), "call NewArrivals with QPConfig.Channels")
 	g := bitmap.NewGeometry(130*mtu, mtu, 2)
 	m := &dpa.Message{Seq: 3, Unit: 2, Arrivals: dpa.NewArrivals(2)}
 	m.OpenChunks(g, dpa.DefaultSplit, make([]uint64, bitmap.Words(g.Chunks())))

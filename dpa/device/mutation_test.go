@@ -29,6 +29,7 @@ func TestWrongHandlerIsCaught(t *testing.T) {
 		{"short last packet", "r->plain = below((int64_t)(load(&m->last) >> 32)", "r->plain = below((int64_t)(load(&m->last) >> 32) + 1"},
 		{"fragments within a run", "r->plain &= ~below(s->fragments)", "r->plain &= ~0ull"},
 		{"short packet before the length", "length < m->mtu && !known", "0"},
+		{"short units", "length < m->mtu && m->shorter", "0"},
 		{"home word", "% r->ch->slots->channels == r->ch->index", "% r->ch->slots->channels != r->ch->index"},
 		{"duplicates", "count(r->bits & ~dup)", "count(r->bits)"},
 		{"short last chunk", "seen | ~live", "seen"},
@@ -61,7 +62,7 @@ func TestWrongHandlerIsCaught(t *testing.T) {
 			t.Parallel()
 			program := link(t, compileHandler(t, m.old, m.changed))
 			var err error
-			for seed := uint64(1); err == nil && seed <= 20; seed++ {
+			for seed := uint64(1); err == nil && seed <= 40; seed++ {
 				_, _, _, err = compare(t, program, seed, 5_000)
 			}
 			require.Error(t, err, "the handler is wrong, and nothing has noticed")

@@ -97,8 +97,19 @@ func (t *table) do(op uint32, object uint64, args ...uint64) {
 	}
 }
 
+// oneIf is how a command has a truth value.
+func oneIf(v bool) uint64 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
 // Open implements dpa.Table.
 func (t *table) Open(m *dpa.Message) error {
+	if err := m.Arrivals.CheckChannels(t.channels); err != nil {
+		return err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.e.mu.Lock()
@@ -110,7 +121,7 @@ func (t *table) Open(m *dpa.Message) error {
 	if err == nil {
 		g := m.Tracker.Geometry()
 		_, err = t.e.do(opOpen, x.object, t.object, t.slot(m), uint64(m.Gen), uint64(m.Label), uint64(m.Start), uint64(g.Length()),
-			uint64(g.MTU()), uint64(g.PacketsPerChunk()), x.maps, uint64(x.words), x.host, uint64(x.stride), x.marks.object, uint64(m.Unit))
+			uint64(g.MTU()), uint64(g.PacketsPerChunk()), x.maps, uint64(x.words), x.host, uint64(x.stride), x.marks.object, uint64(m.Unit), oneIf(m.Short))
 	}
 	if err != nil {
 		return t.e.fail(err)

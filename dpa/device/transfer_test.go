@@ -100,7 +100,7 @@ func (t *besideTable) Open(m *dpa.Message) error {
 	if m.Arrivals.First() == units.Never && !t.marking(a) { // as new, for another transfer
 		a.Reset()
 	}
-	twin := &dpa.Message{Seq: m.Seq, Gen: m.Gen, Label: m.Label, Start: m.Start, Unit: m.Unit, Arrivals: a}
+	twin := &dpa.Message{Seq: m.Seq, Gen: m.Gen, Label: m.Label, Start: m.Start, Unit: m.Unit, Short: m.Short, Arrivals: a}
 	g := m.Tracker.Geometry()
 	twin.Open(g, t.split, make([]uint64, bitmap.TrackerWords(g)))
 	t.twins[m] = twin

@@ -96,6 +96,7 @@ static uint64_t open_message(struct sdr_message *m, const uint64_t *arg)
 	m->label = arg[3];
 	m->start = arg[4];
 	m->unit = arg[13];
+	m->shorter = arg[14];
 	sdr_open(m, arg[5], arg[6], arg[7]);
 	/* First, repair, chunks, in the words that the host has counted. */
 	uint64_t packets = m->last == SDR_NO_PACKET ? 0 : (m->last >> 32) + 1, n = (packets + 63) / 64;

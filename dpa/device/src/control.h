@@ -28,7 +28,8 @@ enum sdr_op {
 	/* Mark: its line in the window, the count so far. */
 	SDR_MARK,
 	/* Message: table of messages, slot, generation, label, home of word 0, bytes, MTU, packets of a chunk,
-	 * bitmaps, their words, its regions in the window, their stride, marks, packets of a unit or 0. */
+	 * bitmaps, their words, its regions in the window, their stride, marks, packets of a unit or 0, whether any
+	 * packet may be short. */
 	SDR_OPEN,
 	/* Message: closes it. */
 	SDR_CLOSE,

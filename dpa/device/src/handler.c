@@ -310,6 +310,8 @@ static int fits(struct sdr_worker *w, struct sdr_message *m, uint32_t offset, ui
 	if (last != SDR_NO_PACKET && offset <= end) {
 		if (length == (offset < end ? m->mtu : (uint32_t)last))
 			return 1;
+		if (length < m->mtu && m->shorter)
+			return 1;
 		if (length < m->mtu && !known) {
 			struct reporter t = reporter_of(w);
 			w->counters.aside++;

@@ -72,6 +72,7 @@ struct sdr_message {
 	uint32_t per_chunk;	    /* packets */
 	uint32_t unit;		    /* packets that the sender repeats at once; 0: fragments are the user immediate's */
 	uint8_t shift;		    /* log2(per_chunk) where chunks lie within a word, or SDR_ACROSS */
+	uint8_t shorter;	    /* whether any packet may be shorter than its place: that of a unit that is */
 	uint64_t heads;		    /* the first packet of each chunk that lies within a word */
 	uint64_t *first, *repair;   /* shared: packet bits; a word of first has one writer */
 	uint64_t *chunks;	    /* shared; bits beyond the length mean nothing */

@@ -226,7 +226,7 @@ static uint32_t take_region(size_t bytes)
 }
 
 static struct sdr_message *new_message(uint32_t gen, uint32_t label, uint32_t start, uint64_t bytes, uint32_t mtu,
-				       uint32_t per_chunk, uint32_t unit)
+				       uint32_t per_chunk, uint32_t unit, uint32_t shorter)
 {
 	struct sdr_message *m = zeroed(1, sizeof *m);
 	size_t words = (packets_of(bytes, mtu) + 63) / 64;
@@ -234,6 +234,7 @@ static struct sdr_message *new_message(uint32_t gen, uint32_t label, uint32_t st
 	m->label = label;
 	m->start = start;
 	m->unit = unit;
+	m->shorter = shorter;
 	sdr_open(m, bytes, mtu, per_chunk);
 	m->first = zeroed(words, 8);
 	m->repair = zeroed(words, 8);
@@ -334,7 +335,7 @@ static int feed(void)
 			break;
 		case OPEN: /* slot, generation, label, start, bytes, MTU with packets of a unit in its high half, packets per chunk */
 			free_message(*slot);
-			*slot = new_message(k.b, k.c, k.d, k.e, k.f & 0xffff, k.g, k.f >> 16);
+			*slot = new_message(k.b, k.c, k.d, k.e, k.f & 0xffff, k.g & 0xffff, k.f >> 16, k.g >> 16);
 			break;
 		case CLOSE:
 			__atomic_store_n(&(*slot)->closed, 1, __ATOMIC_SEQ_CST);
@@ -421,7 +422,7 @@ static void judge(void)
 static void renew(uint32_t round)
 {
 	free_message(race.m);
-	race.m = new_message(0, 1, round % slots.channels, race_length() << race.late, RACE_MTU, race.per_chunk, 0);
+	race.m = new_message(0, 1, round % slots.channels, race_length() << race.late, RACE_MTU, race.per_chunk, 0, 0);
 	__atomic_store_n(&slots.messages[0], race.m, __ATOMIC_RELEASE);
 }
 
@@ -506,7 +507,7 @@ static int run_count(uint32_t n, uint32_t per_chunk, uint32_t run, uint32_t apar
 	struct sdr_cqe e;
 	set_up(10, 18, 4, 4 * apart, 1, 1);
 	struct sdr_worker *w = new_worker(0, 10);
-	slots.messages[0] = new_message(0, 1, 0, (uint64_t)n * 4096, 4096, per_chunk, 0);
+	slots.messages[0] = new_message(0, 1, 0, (uint64_t)n * 4096, 4096, per_chunk, 0, 0);
 	for (uint32_t p = 0, pi = 0; p < n;) {
 		for (uint32_t i = 0; i < per_batch && p < n; i++, p++) {
 			packet(&e, p / run % 4 * apart, p, 4096);
