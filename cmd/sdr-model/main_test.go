@@ -46,6 +46,7 @@ func TestBadParametersAreRefused(t *testing.T) {
 		{"plan --rtt 0", "allowed 100 ns to 1000 s"},
 		{"plan --size 0", "allowed 1 B to 1024 TiB"},
 		{"plan --size 1MiB,", "size"},
+		{"plan --drop 0.9", "give a smaller --drop, or --chunk 4KiB, a packet"},
 		{"plan --chunk 4097", "--chunk of 4097 bytes: allowed are multiples of --mtu, 4096 bytes"},
 		{"plan --mtu 0", "--mtu 0: allowed are 1 byte and more"},
 		{"plan --k 0", "allowed 1 ≤ m ≤ k and k+m ≤ 255"},

@@ -185,6 +185,12 @@ func (p *plan) validate(cmd *cobra.Command) error {
 		}
 		p.rtt = rtt
 	}
+	if packets, drop := int64(p.chunk/p.mtu), slices.Max(p.packetDrops()); packets > 1 && drop <= model.MaxDrop {
+		if q := model.PacketDrop(drop).UnitInBursts(packets, p.burst); q > model.MaxDrop {
+			return usage.Errorf("--drop %g loses a chunk of %d packets with probability %.3g: allowed is up to %g; give a smaller --drop, or --chunk %s, a packet",
+				drop, packets, float64(q), model.MaxDrop, strings.ReplaceAll(p.mtu.String(), " ", ""))
+		}
+	}
 	return nil
 }
 
