@@ -236,9 +236,9 @@ func (mlx5) write(q *completionQueue, c *completion) bool {
 		be.PutUint32(cqe[56:], c.q.number)
 	}
 	be.PutUint32(cqe[36:], c.imm)
-	be.PutUint32(cqe[40:], c.srcQP)
+	be.PutUint32(cqe[24:], c.srcQP)
 	if c.grh {
-		cqe[40] |= 1 << 4
+		cqe[24] |= 1 << 4
 	}
 	be.PutUint32(cqe[44:], c.bytes)
 	if c.kind == cqeReqError || c.kind == cqeRespError {

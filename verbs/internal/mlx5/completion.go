@@ -182,13 +182,13 @@ func (c Completion) Imm() uint32 { return be.Uint32(c[36:]) }
 
 // SrcQP is the number of the sender's queue pair; WithGRH tells of a datagram with its route header, SL its
 // service level.
-func (c Completion) SrcQP() uint32 { return be.Uint32(c[40:]) & 0xffffff }
+func (c Completion) SrcQP() uint32 { return be.Uint32(c[24:]) & 0xffffff }
 
 // WithGRH tells whether the first 40 bytes of a datagram are its global route header.
-func (c Completion) WithGRH() bool { return be.Uint32(c[40:])>>28&3 != 0 }
+func (c Completion) WithGRH() bool { return be.Uint32(c[24:])>>28&3 != 0 }
 
 // SL is the service level.
-func (c Completion) SL() uint8 { return c[40] & 0xf }
+func (c Completion) SL() uint8 { return c[24] & 0xf }
 
 // Timestamp is the device's clock when it wrote the completion.
 func (c Completion) Timestamp() uint64 { return be.Uint64(c[48:]) }

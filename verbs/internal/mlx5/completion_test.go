@@ -37,6 +37,15 @@ func (d *device) produce(user, tag uint32, opcode uint8) {
 
 // TestCompletionsInOrder plays a device at random against the queue, many times around it, also across the
 // wrap of the 32-bit indices.
+// TestSourceOfDatagram: flags_rqpn of struct mlx5_cqe64 (mlx5dv.h) is at byte 24.
+func TestSourceOfDatagram(t *testing.T) {
+	c := make(Completion, CompletionSize)
+	be.PutUint32(c[24:], 1<<28|5<<24|0x123456)
+	require.EqualValues(t, 0x123456, c.SrcQP())
+	require.True(t, c.WithGRH())
+	require.EqualValues(t, 5, c.SL())
+}
+
 func TestCompletionsInOrder(t *testing.T) {
 	const shift = 3
 	for seed := range uint64(20) {
