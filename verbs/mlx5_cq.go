@@ -4,6 +4,7 @@ package verbs
 
 import (
 	"errors"
+	"math"
 	"math/bits"
 
 	"github.com/sdr-rdma/go-sdr/verbs/internal/addr"
@@ -40,8 +41,12 @@ func (p *mlx5Provider) cq(q *CQ, entries *uint32) (cqPart, error) {
 }
 
 func (c *mlx5CQ) fill(call *uapi.Call) {
-	c.in = uapi.Mlx5CreateCq{BufAddr: addr.Of(c.mem), DbAddr: c.record.addr, CqeSize: mlx5.CompletionSize,
-		Flags: uapi.MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX, UarPageIndex: uint16(c.page.index)}
+	c.in = uapi.Mlx5CreateCq{BufAddr: addr.Of(c.mem), DbAddr: c.record.addr, CqeSize: mlx5.CompletionSize}
+	if c.page.index <= math.MaxUint16 {
+		c.in.Flags, c.in.UarPageIndex = uapi.MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX, uint16(c.page.index)
+	} else { // Linux 6.11 and later; others refuse the call for want of a page
+		uapi.PutIn(call, uapi.MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX, &c.page.index)
+	}
 	uapi.PutIn(call, uapi.UVERBS_ATTR_UHW_IN, &c.in)
 	uapi.PutOut(call, uapi.UVERBS_ATTR_UHW_OUT, &c.resp)
 }

@@ -79,6 +79,9 @@ type Mlx5CreateCq struct {
 // MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX says that UarPageIndex is set.
 const MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX = 1 << 1
 
+// MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX takes the place of UarPageIndex where that has too few bits (mlx5_user_ioctl_cmds.h).
+var MLX5_IB_ATTR_CREATE_CQ_UAR_INDEX = Attribute{ID: 0x1002, Kind: In, Size: 4, Optional: true}
+
 // Mlx5CreateCqResp is struct mlx5_ib_create_cq_resp.
 type Mlx5CreateCqResp struct {
 	_        structs.HostLayout
