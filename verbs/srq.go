@@ -15,7 +15,8 @@ import (
 type SRQAttr struct {
 	// MaxWR is the number of receives that can be posted, MaxSGE that of the pieces of each.
 	MaxWR, MaxSGE int
-	// Limit arms EventSRQLimitReached: it comes when fewer receives are left; 0 disarms it.
+	// Limit is what Query says of SetLimit's. For CreateSRQ it must be 0: mlx5's kernel driver, unlike rxe's, doesn't look at it there
+	// (ibv_create_srq(3): irrelevant), and no receive is posted yet.
 	Limit int
 }
 
@@ -46,12 +47,15 @@ func (p *PD) CreateSRQ(attr SRQAttr) (*SRQ, error) {
 }
 
 func (s *SRQ) create(p *PD, attr SRQAttr) error {
+	if attr.Limit != 0 {
+		return &Error{Op: "create SRQ", Object: p.ctx.info.Name, Err: unix.EINVAL, Fix: "leave Limit 0, and call SetLimit once receives are posted"}
+	}
 	part, err := s.ctx.provider.srq(s, &attr)
 	if err != nil {
 		return createSRQError(p.ctx, attr, err)
 	}
 	s.part = part
-	wr, sge, limit := limit32(attr.MaxWR), limit32(attr.MaxSGE), limit32(attr.Limit)
+	wr, sge, limit := limit32(attr.MaxWR), limit32(attr.MaxSGE), uint32(0)
 	call := uapi.NewCall(&uapi.UVERBS_METHOD_SRQ_CREATE)
 	call.PutNew(uapi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
 	call.PutHandle(uapi.UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, p.handle)
@@ -69,7 +73,7 @@ func (s *SRQ) create(p *PD, attr SRQAttr) error {
 		return createSRQError(p.ctx, attr, err)
 	}
 	s.handle = call.Result(uapi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
-	s.attr = SRQAttr{MaxWR: int(wr), MaxSGE: int(sge), Limit: attr.Limit}
+	s.attr = SRQAttr{MaxWR: int(wr), MaxSGE: int(sge)}
 	if err := part.made(); err != nil {
 		return errors.Join(wrap("create SRQ", p.ctx.info.Name, err), s.destroy(), part.free())
 	}
@@ -83,7 +87,7 @@ func createSRQError(c *Context, attr SRQAttr, err error) error {
 	case errors.Is(err, unix.ENOMEM):
 		e.Fix = c.queueFix(fmt.Sprintf("%d SRQs", d.MaxSRQ))
 	case errors.Is(err, unix.EINVAL):
-		e.Fix = fmt.Sprintf("the device allows 1 to %d receives of up to %d pieces, and a limit below the number of receives", d.MaxSRQWR, d.MaxSRQSGE)
+		e.Fix = fmt.Sprintf("the device allows 1 to %d receives of up to %d pieces", d.MaxSRQWR, d.MaxSRQSGE)
 	}
 	return e
 }
@@ -156,6 +160,12 @@ func (s *SRQ) Close() error {
 		defer s.mu.Unlock()
 		return freeDestroyed(s.part, s.destroy(), &s.gone)
 	})
+}
+
+func (s *SRQ) die() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = true
 }
 
 func (s *SRQ) destroy() error {

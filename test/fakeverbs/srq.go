@@ -58,6 +58,7 @@ func (mlx5) srq(q *sharedQueue, r *request) unix.Errno {
 		return unix.EINVAL
 	}
 	q.buf, q.record = le.Uint64(hw), le.Uint64(hw[8:])
+	q.limit = 0 // mlx5_ib_create_srq doesn't look at it
 	q.entries, q.stride = powerOfTwo(q.wr+1), max(32, powerOfTwo(16+16*q.sge))
 	q.wr, q.sge = q.entries-1, q.stride/16-1
 	if q.record%8 != 0 || c.mem.Read(q.buf, make([]byte, 1)) != nil || c.mem.Read(q.buf+uint64(q.entries*q.stride)-1, make([]byte, 1)) != nil {
