@@ -158,6 +158,7 @@ func (c *Context) Close() error {
 			// The kernel cleans up what it would not destroy when the file is closed.
 			errs = append(errs, err)
 			o.base().forget()
+			o.die()
 		}
 	}
 	c.open.Lock()

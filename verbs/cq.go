@@ -237,6 +237,12 @@ func (q *CQ) Close() error {
 	})
 }
 
+func (q *CQ) die() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.gone = true
+}
+
 func (q *CQ) destroy() error {
 	var resp uapi.DestroyCqResp
 	call := uapi.NewCall(&uapi.UVERBS_METHOD_CQ_DESTROY)

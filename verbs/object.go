@@ -25,9 +25,13 @@ type object struct {
 type closer interface {
 	io.Closer
 	base() *object
+	die()
 }
 
 func (o *object) base() *object { return o }
+
+// die is called for what the kernel would not destroy, before the provider's memory goes: queues have it refuse all calls.
+func (o *object) die() {}
 
 // String names the object in errors.
 func (o *object) String() string { return o.kind + " of " + o.ctx.info.Name }
@@ -153,6 +157,9 @@ func (o *object) close(verb string, destroy func() error) error {
 	case err == nil:
 		o.detachLocked()
 		return nil
+	case errors.As(err, new(notFreed)): // its handle may soon be another object's
+		o.detachLocked()
+		return wrap(verb, o.ctx.info.Name, err)
 	case errors.Is(err, ErrRemoved): // a removed device takes its objects with it
 		o.forgetLocked()
 		return nil

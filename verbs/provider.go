@@ -51,8 +51,16 @@ func freeDestroyed(p part, destroyed error, gone *bool) error {
 		return destroyed
 	}
 	*gone = true
-	return errors.Join(destroyed, p.free())
+	if err := p.free(); err != nil {
+		return errors.Join(destroyed, notFreed{err})
+	}
+	return destroyed
 }
+
+// notFreed is the error of an object that the kernel has destroyed, whose memory couldn't be freed.
+type notFreed struct{ error }
+
+func (e notFreed) Unwrap() error { return e.error }
 
 // The parts with queues have more methods, which take a batch: poll, postSend and postRecv. Those are called
 // through a type switch, because by a call through an interface the caller's batch would escape to the heap.

@@ -187,6 +187,14 @@ func (q *QP) Close() error {
 	})
 }
 
+func (q *QP) die() {
+	q.sendMu.Lock()
+	defer q.sendMu.Unlock()
+	q.recvMu.Lock()
+	defer q.recvMu.Unlock()
+	q.gone = true
+}
+
 func (q *QP) destroy() error {
 	var events uint32
 	call := uapi.NewCall(&uapi.UVERBS_METHOD_QP_DESTROY)

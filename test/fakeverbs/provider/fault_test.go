@@ -441,6 +441,46 @@ func TestRemoval(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrNoDevice)
 }
 
+// TestQueueThatKernelKeeps: what the kernel would not destroy when its device was closed, as it does with queue pairs that are in a multicast
+// group, refuses all calls: the memory of its doorbells is gone.
+func TestQueueThatKernelKeeps(t *testing.T) {
+	f, err := os.OpenFile(os.Getenv(insideEnv)+faultSuffix, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	ctx, err := verbs.Open(faulty)
+	require.NoError(t, err)
+	pd, err := ctx.AllocPD()
+	require.NoError(t, err)
+	cq, err := ctx.CreateCQ(8, nil)
+	require.NoError(t, err)
+	qp, err := pd.CreateQP(verbs.QPInitAttr{Type: verbs.UD, SendCQ: cq, RecvCQ: cq, Cap: verbs.QPCap{MaxSendWR: 8, MaxRecvWR: 8}})
+	require.NoError(t, err)
+	require.NoError(t, qp.Activate(1, 1, 0))
+	require.NoError(t, writeFault(f, 0, unix.EBUSY)) // of the first call, which destroys the queue pair
+	require.ErrorIs(t, ctx.Close(), unix.EBUSY)
+	_, err = qp.PostRecv(make([]verbs.RecvWR, 1))
+	require.ErrorIs(t, err, verbs.ErrClosed)
+	_, err = qp.PostSend(make([]verbs.SendWR, 1))
+	require.ErrorIs(t, err, verbs.ErrClosed)
+	_, err = cq.Poll(make([]verbs.WC, 1))
+	require.ErrorIs(t, err, verbs.ErrClosed)
+}
+
+// TestClosedThoughMemoryIsLeft: an object that the kernel has destroyed is closed, even if what the driver had for it can't be given back. To
+// destroy it again might destroy another, which has its handle by then.
+func TestClosedThoughMemoryIsLeft(t *testing.T) {
+	f, err := os.OpenFile(os.Getenv(insideEnv)+faultSuffix, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	e := newEnd(t, faulty, config{Type: verbs.UC})
+	qp, err := e.PD.CreateQP(verbs.QPInitAttr{Type: verbs.UC, SendCQ: e.SCQ, RecvCQ: e.RCQ, BlueFlame: true, Cap: verbs.QPCap{MaxSendWR: 4}})
+	require.NoError(t, err)
+	require.NoError(t, writeFault(f, 1, unix.ENOMEM)) // of the call behind the one that destroys it: that for its doorbell page
+	require.ErrorIs(t, qp.Close(), unix.ENOMEM)
+	require.NoError(t, qp.Close())
+	require.ErrorContains(t, e.PD.Close(), "close 1 QP, 1 MR first", "newEnd's")
+}
+
 // TestNoMemoryToPin: the memory of the queues is pinned like that of regions, so that the memlock limit may be in the way, and is named.
 func TestNoMemoryToPin(t *testing.T) {
 	f, err := os.OpenFile(os.Getenv(insideEnv)+faultSuffix, os.O_RDWR, 0)
