@@ -90,8 +90,12 @@ func (m *mlx5QP) checkUpdate(u *MkeyUpdate) string {
 		return "entries change in groups of MkeyGroup"
 	case u.First < 0 || u.First+len(u.Entries) > u.Mkey.attr.Entries:
 		return "entries outside the Mkey's list"
-	case mlx5.UpdateSegments(len(u.Entries))*mlx5Segment > int(m.p.resp.MaxSqDescSz):
+	case mlx5.UpdateSegments(len(u.Entries)) > min(mlx5MaxSegments, int(m.p.resp.MaxSqDescSz)/mlx5Segment):
 		return "more entries than a request holds"
+	case !m.sq.Holds(mlx5.UpdateSegments(len(u.Entries))):
+		return "the send queue is too small for so many entries: make the QP with more MaxSendWR or MaxInline"
+	case u.First >= mlx5.MaxFirst:
+		return "an update begins below entry 65536"
 	}
 	return ""
 }

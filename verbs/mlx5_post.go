@@ -26,6 +26,9 @@ func (m *mlx5QP) postSend(wrs []SendWR) (n int, err error) {
 		if bad == "" && int(wr.Opcode) >= len(mlx5Opcodes) {
 			bad = "mlx5 has no such request"
 		}
+		if bad == "" && wr.Flags&SendInline == 0 && tooLong(&wr.Local, wr.SG) {
+			bad = tooLongPiece
+		}
 		if bad != "" {
 			err = &PostError{Index: n, Err: bad}
 			break
@@ -136,6 +139,21 @@ func (m *mlx5QP) fillSend(wr *SendWR) {
 	r.End(wr.WRID, mlx5Opcodes[wr.Opcode], flags, imm)
 }
 
+const tooLongPiece = "a piece has less than 2 GiB: the device's field has 31 bits, and the next one says that the data is inline"
+
+// tooLong tells whether a piece of memory is longer than the device can be told.
+func tooLong(local *SGE, sg []SGE) bool {
+	if sg == nil {
+		return local.Length >= 1<<31
+	}
+	for i := range sg {
+		if sg[i].Length >= 1<<31 {
+			return true
+		}
+	}
+	return false
+}
+
 func addPiece(r *mlx5.Request, s *SGE, atomic bool) {
 	if s.Length == 0 {
 		return
@@ -156,6 +174,10 @@ func (m *mlx5QP) postRecv(wrs []RecvWR) (n int, err error) {
 		wr := &wrs[n]
 		if !wr.fits(m.q.cap.MaxRecvSGE) {
 			err = tooManyPieces(n, m.q.cap.MaxRecvSGE)
+			break
+		}
+		if tooLong(&wr.Local, wr.SG) {
+			err = &PostError{Index: n, Err: tooLongPiece}
 			break
 		}
 		if m.rq.Room() == 0 {
@@ -179,6 +201,10 @@ func (m *mlx5SRQ) postRecv(wrs []RecvWR) (n int, err error) {
 		wr := &wrs[n]
 		if !wr.fits(m.s.attr.MaxSGE) {
 			err = tooManyPieces(n, m.s.attr.MaxSGE)
+			break
+		}
+		if tooLong(&wr.Local, wr.SG) {
+			err = &PostError{Index: n, Err: tooLongPiece}
 			break
 		}
 		if m.ring.Room() == 0 {

@@ -32,6 +32,9 @@ type mlx5QP struct {
 // mlx5Segment is the unit in which requests are measured.
 const mlx5Segment = 16
 
+// mlx5MaxSegments is how many segments a request may have: its control segment has six bits for the number (DS).
+const mlx5MaxSegments = 63
+
 // mlx5Overhead is the size of what a request has before its data, in segments.
 func mlx5Overhead(t QPType) int {
 	switch t {
@@ -50,7 +53,7 @@ func (p *mlx5Provider) qp(q *QP, attr *QPInitAttr, limits *uapi.QpCap) (qpPart, 
 	segments := over + max(int(limits.MaxSendSge), mlx5.InlineSegments(int(limits.MaxInlineData)))
 	perRequest := (segments*mlx5Segment + mlx5.BlockSize - 1) / mlx5.BlockSize
 	if limits.MaxSendSge > p.ctx.attr.MaxSGE || limits.MaxRecvSge > p.ctx.attr.MaxSGE ||
-		perRequest*mlx5.BlockSize > int(p.resp.MaxSqDescSz) || limits.MaxInlineData > uint32(p.resp.MaxSqDescSz) ||
+		perRequest*mlx5.BlockSize > int(p.resp.MaxSqDescSz) || segments > mlx5MaxSegments || limits.MaxInlineData > uint32(p.resp.MaxSqDescSz) ||
 		limits.MaxRecvWr > p.resp.MaxRecvWr || limits.MaxSendWr > p.resp.MaxSendWqebb || limits.MaxSendWr < 1 {
 		return nil, unix.EINVAL
 	}
@@ -59,7 +62,7 @@ func (p *mlx5Provider) qp(q *QP, attr *QPInitAttr, limits *uapi.QpCap) (qpPart, 
 		return nil, unix.EINVAL
 	}
 	limits.MaxSendWr = blocks / uint32(perRequest)
-	room := perRequest*mlx5.BlockSize - over*mlx5Segment
+	room := min(perRequest*mlx5.BlockSize, mlx5MaxSegments*mlx5Segment) - over*mlx5Segment
 	limits.MaxSendSge = min(uint32(room/mlx5Segment), p.ctx.attr.MaxSGE)
 	limits.MaxInlineData = uint32(room - 4)
 	if attr.OutOfOrder && (p.maxOutOfOrder(attr.Type) == 0 || int(limits.MaxRecvWr) > p.maxOutOfOrder(attr.Type)) {
@@ -110,7 +113,7 @@ func (m *mlx5QP) receives() (stride, places uint32) {
 	stride = mlx5Segment * roundUp(l.MaxRecvSge)
 	l.MaxRecvSge = stride / mlx5Segment
 	share := uint32(1) // of the places that may be in use
-	if m.outOfOrder && l.MaxRecvWr > 1 {
+	if m.outOfOrder {
 		share = 2
 	}
 	places = max(roundUp(l.MaxRecvWr*share), mlx5.BlockSize/stride)

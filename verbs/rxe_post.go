@@ -22,7 +22,7 @@ func (r *rxeQP) postSend(wrs []SendWR) (int, error) {
 }
 
 // maxMessage is the length of the longest message that RoCE knows. rxe has 32 bits for what several pieces add up to, and sends what is
-// left of it; adapters refuse longer ones by themselves.
+// left of it; adapters refuse longer ones by themselves, but for a piece of that length (mlx5_post.go).
 const maxMessage = 1 << 31
 
 // isPlainWrite tells the request that nearly all messages are, and with which nothing can be wrong: an

@@ -98,12 +98,18 @@ func TestMkeyRefusals(t *testing.T) {
 	for _, u := range []verbs.MkeyUpdate{
 		{Entries: entries[:4]}, {Mkey: foreign, Entries: entries[:4]}, {Mkey: m}, {Mkey: m, Entries: entries[:3]}, {Mkey: m, First: 2, Entries: entries[:4]},
 		{Mkey: m, First: 64, Entries: entries[:4]}, {Mkey: m, First: -4, Entries: entries[:4]}, {Mkey: m, Entries: entries},
+		{Mkey: m, Entries: entries[:56]},
 	} {
 		n, err := b.QP.UpdateMkeys([]verbs.MkeyUpdate{u})
 		var bad *verbs.PostError
 		require.ErrorAs(t, err, &bad, "%+v", u)
 		require.Zero(t, n)
 	}
+	small, err := b.PD.CreateQP(verbs.QPInitAttr{Type: verbs.RC, SendCQ: b.SCQ, RecvCQ: b.RCQ, Cap: verbs.QPCap{MaxSendWR: 2}})
+	require.NoError(t, err)
+	require.NoError(t, small.Connect(verbs.ConnectConfig{Path: verbs.AHAttr{DGID: b.GID}, PathMTU: verbs.MTU4096, RemoteQPN: small.Num(), Access: allAccess}))
+	_, err = small.UpdateMkeys([]verbs.MkeyUpdate{{Mkey: m, Entries: entries[:4]}})
+	require.ErrorContains(t, err, "make the QP with more MaxSendWR or MaxInline")
 	require.ErrorIs(t, b.PD.Close(), verbs.ErrInUse)
 	fresh := newEnd(t, devB, config{Type: verbs.RC})
 	_, err = fresh.QP.UpdateMkeys(nil)

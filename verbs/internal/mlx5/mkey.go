@@ -91,6 +91,9 @@ const (
 	umrMaskFree          = 1 << 29
 )
 
+// MaxFirst is the number of the first entry that an update can't name: the offset has 16 bits here.
+const MaxFirst = 1 << 16
+
 // Update begins the change of so many of a key's entries, from first on, which Entry adds: groups of EntryGroup. With
 // enable the key may be used afterwards. The request's immediate is the key.
 func (r *Request) Update(key uint32, first, entries int, enable bool) {
