@@ -58,7 +58,8 @@ func datagramSlots(depth int) int { return 1 << bits.Len(uint(max(depth, 1))) }
 
 // startDatagrams makes the memory, activates the queue pair and posts its receives.
 func (q *queuePair) startDatagrams() (err error) {
-	slots := q.sendDepth + 1
+	// More than the queue holds, which adapters make larger than they are asked to.
+	slots := datagramSlots(q.qp.Cap().MaxSendWR)
 	g := &datagrams{size: q.mtu.Bytes(), mask: uint64(slots - 1)}
 	g.sends, g.recvs = make([]byte, slots*g.size), make([]byte, q.depth*(grhSize+g.size))
 	if g.sendMR, err = q.d.pd.RegisterMR(g.sends, verbs.AccessLocalWrite); err != nil {

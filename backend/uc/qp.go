@@ -95,11 +95,14 @@ func (q *queuePair) sends() int {
 
 // sendRoom is how many of them the ring of their completions must have room for: as many datagrams again as may be in the queue are
 // posted between two polls (see ring.datagrams).
+//
+// The queue may have room for more than it was asked for, and then takes more: less than the next power of two on rxe, up to it on mlx5.
 func (q *queuePair) sendRoom() int {
+	n := min(1<<bits.Len(uint(q.sends())), max(q.sends(), q.d.maxCQE))
 	if q.typ == backend.UD {
-		return 2 * q.sends()
+		n += q.sends()
 	}
-	return q.sends()
+	return n
 }
 
 // retire gives back what the queue pair held in addition to the kernel's object.

@@ -237,6 +237,38 @@ func TestSentBytes(t *testing.T) {
 	require.Positive(t, full, "the send queue was never full")
 }
 
+// TestSendsFillNoCompletionQueue: queue pairs take more writes than SendDepth where the device's queues are longer. Their completions have
+// room all the same.
+func TestSendsFillNoCompletionQueue(t *testing.T) {
+	const depth, pairs = 33, 3
+	for _, dev := range []string{sink, rxeA} {
+		d := openUC(t, dev, false)
+		cq, err := d.NewCQ(backend.CQConfig{Entries: depth * pairs, Workers: 1})
+		require.NoError(t, err)
+		left := 0
+		for range pairs {
+			q, err := d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: cq, RecvCQ: cq, MTU: 1024, SendDepth: depth, RecvDepth: 1})
+			require.NoError(t, err)
+			require.NoError(t, q.Connect(q.Info()))
+			ws := make([]backend.Write, 200)
+			for i := range ws {
+				ws[i].Signaled = true
+			}
+			n, err := q.PostWrites(d.Now(), ws)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, n, depth, dev)
+			left += n
+		}
+		out := make([]backend.Completion, 256)
+		require.Eventually(t, func() bool {
+			n, err := cq.Poll(d.Now(), out)
+			require.NoError(t, err, dev)
+			left -= n
+			return left <= 0
+		}, waitLimit, time.Millisecond, dev)
+	}
+}
+
 // TestAddressIsResolvedAnew: queue pairs of one peer share an address handle while one of them is open. The next connection resolves the
 // address again: the peer's interface may have another MAC address by then.
 func TestAddressIsResolvedAnew(t *testing.T) {
