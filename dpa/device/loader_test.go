@@ -238,6 +238,38 @@ func TestNeededReachesTheHost(t *testing.T) {
 	require.False(t, ok)
 }
 
+// TestMemoryUsedUp: a message for which there is no memory isn't opened. The others, and the engine, live on, and once one of them is gone
+// there is room again.
+func TestMemoryUsedUp(t *testing.T) {
+	o := openOffload(t, compileHandler(t, "", ""), Config{LogEntries: 4, Memory: 1 << 16})
+	table, err := o.NewTable(dpa.TableConfig{Split: dpa.DefaultSplit, Channels: 2})
+	require.NoError(t, err)
+	g := bitmap.NewGeometry(130*mtu, mtu, 2)
+	arrivals := dpa.NewArrivals(2)
+	open := func(seq uint64) (*dpa.Message, error) {
+		m := &dpa.Message{Seq: seq, Arrivals: arrivals}
+		m.OpenChunks(g, dpa.DefaultSplit, make([]uint64, bitmap.Words(g.Chunks())))
+		return m, table.Open(m)
+	}
+	first, err := open(0)
+	require.NoError(t, err)
+	n := uint64(1)
+	for ; err == nil && n < 1000; n++ {
+		_, err = open(n)
+	}
+	require.ErrorContains(t, err, "used up")
+	require.NotErrorIs(t, err, dpa.ErrEngine)
+	require.NoError(t, table.Err())
+	for range 3 { // what was taken for it before has been given back
+		_, err = open(n)
+		require.ErrorContains(t, err, "used up")
+	}
+	table.Close(first)
+	table.Remove(first)
+	_, err = open(n)
+	require.NoError(t, err)
+}
+
 // TestClosedEngine: fences of an engine that was closed are down, and what follows a fence, or comes too late, is no access to memory
 // that is gone.
 func TestClosedEngine(t *testing.T) {

@@ -118,12 +118,12 @@ func (t *table) Open(m *dpa.Message) error {
 		return err
 	}
 	x, err := t.newMessage(m)
-	if err == nil {
-		g := m.Tracker.Geometry()
-		_, err = t.e.do(opOpen, x.object, t.object, t.slot(m), uint64(m.Gen), uint64(m.Label), uint64(m.Start), uint64(g.Length()),
-			uint64(g.MTU()), uint64(g.PacketsPerChunk()), x.maps, uint64(x.words), x.host, uint64(x.stride), x.marks.object, uint64(m.Unit), oneIf(m.Short))
-	}
 	if err != nil {
+		return err // there is no room for this message; the others live on
+	}
+	g := m.Tracker.Geometry()
+	if _, err = t.e.do(opOpen, x.object, t.object, t.slot(m), uint64(m.Gen), uint64(m.Label), uint64(m.Start), uint64(g.Length()),
+		uint64(g.MTU()), uint64(g.PacketsPerChunk()), x.maps, uint64(x.words), x.host, uint64(x.stride), x.marks.object, uint64(m.Unit), oneIf(m.Short)); err != nil {
 		return t.e.fail(err)
 	}
 	t.open = append(t.open, x)
@@ -144,6 +144,7 @@ func (t *table) newMessage(m *dpa.Message) (*message, error) {
 	x.maps, err3 = e.memory.get(8 * x.words)
 	x.host, err4 = e.host.get(t.regions(x))
 	if err := cmp.Or(err1, err2, err3, err4); err != nil {
+		t.giveBack(x)
 		return nil, err
 	}
 	e.window.Clear(x.host, uint64(t.regions(x)))
@@ -164,12 +165,13 @@ func (t *table) useMarks(a *dpa.Arrivals) (*marks, error) {
 	k.object, err1 = e.memory.get(e.size[kindMark] * t.channels)
 	k.host, err2 = e.host.get(line * t.channels)
 	if err := cmp.Or(err1, err2); err != nil {
+		t.putMarks(k)
 		return nil, err
 	}
 	e.window.Clear(k.host, uint64(line*t.channels))
 	for i := range t.channels {
 		if _, err := e.do(opMark, k.object+uint64(i*e.size[kindMark]), k.host+uint64(line*i), uint64(a.Count(i))); err != nil {
-			return nil, err
+			return nil, e.fail(err)
 		}
 	}
 	t.marks[a] = k
@@ -217,15 +219,33 @@ func (t *table) Remove(m *dpa.Message) {
 	t.open = slices.DeleteFunc(t.open, func(y *message) bool { return y == x })
 	t.e.mu.Lock()
 	defer t.e.mu.Unlock()
-	t.e.memory.put(t.e.size[kindMessage], x.object)
-	t.e.memory.put(8*x.words, x.maps)
-	t.e.host.put(t.regions(x), x.host)
-	if k := x.marks; k.users > 1 {
+	t.giveBack(x)
+}
+
+// giveBack gives back what a message has, which may be less than all of it; both locks are held.
+func (t *table) giveBack(x *message) {
+	put(&t.e.memory, t.e.size[kindMessage], x.object)
+	put(&t.e.memory, 8*x.words, x.maps)
+	put(&t.e.host, t.regions(x), x.host)
+	switch k := x.marks; {
+	case k == nil:
+	case k.users > 1:
 		k.users--
-	} else {
+	default:
 		delete(t.marks, k.arrivals)
-		t.e.memory.put(t.e.size[kindMark]*t.channels, k.object)
-		t.e.host.put(line*t.channels, k.host)
+		t.putMarks(k)
+	}
+}
+
+func (t *table) putMarks(k *marks) {
+	put(&t.e.memory, t.e.size[kindMark]*t.channels, k.object)
+	put(&t.e.host, line*t.channels, k.host)
+}
+
+// put gives a piece back, unless there is none: 0 is no address of the device, and the engine's own in the window.
+func put(p *pool, n int, at uint64) {
+	if at != 0 {
+		p.put(n, at)
 	}
 }
 
