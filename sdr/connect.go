@@ -94,6 +94,7 @@ func (q *QP) StartConnect(info Info) error {
 	now := q.ep.Now()
 	q.peer = p
 	q.sess = control.NewSession(now, p.connID, int(min(max(q.cfg.MTU, leastControl), q.ep.controlMTU())))
+	q.sess.Silence(q.cfg.Silence)
 	if !q.caps.Virtual {
 		q.sess.HoldBack(holdBack)
 	}

@@ -209,6 +209,17 @@ func TestConnectFindsSmallMTU(t *testing.T) {
 	require.ErrorContains(t, p.qp[0].Err(), "does not carry MTU 1024")
 }
 
+// TestShortSilence: an idle peer that lives isn't thought dead, however short a silence counts as death.
+func TestShortSilence(t *testing.T) {
+	for _, silence := range []units.Duration{10 * ms, 100 * ms, 300 * ms} {
+		p := newPair(t, sim.Config{Seed: 1, Link: sim.Link{Delay: ms / 2}}, sdr.QPConfig{MTU: 4096, Silence: silence})
+		_, err := p.qp[0].PostRecv(p.mr(0, 4096, false), 0, 4096)
+		require.NoError(t, err)
+		p.run(3 * units.Second)
+		require.NoError(t, p.qp[0].Err(), "%v", silence)
+	}
+}
+
 func TestSilentPeer(t *testing.T) {
 	cfg := small
 	cfg.ConnectTimeout = 300 * ms

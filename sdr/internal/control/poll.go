@@ -73,7 +73,7 @@ func (s *Session) appendPings(now units.Instant, b []byte) []byte {
 		s.pings[s.pingNo%maxPings] = ping{s.pingNo, now}
 		f := wire.Frame{Type: wire.TypePing, ID: s.pingNo}
 		b = f.Append(b)
-		s.pingPause = min(max(2*s.pingPause, s.time.rtt(), units.Millisecond), MaxBackoff/4)
+		s.pingPause = min(max(2*s.pingPause, s.time.rtt(), units.Millisecond), s.maxPingPause)
 		s.nextPing = now.Add(s.pingPause)
 	}
 	return b

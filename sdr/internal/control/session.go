@@ -26,6 +26,8 @@ const (
 	// maxPings bounds pings in flight whose answer would be a sample, and pings of the peer that
 	// wait for an answer.
 	maxPings = 16
+	// pingsPerSilence is how many pings, or answers to them, have to get lost for a peer to be thought dead.
+	pingsPerSilence = 8
 	// MaxBackoff is the longest pause between repetitions.
 	MaxBackoff = units.Second
 	// initialRTT is assumed before the first sample.
@@ -93,7 +95,8 @@ type Session struct {
 
 	nextPing     units.Instant  // while active
 	pingPause    units.Duration // from the latest to the next
-	active       bool           // work is pending
+	maxPingPause units.Duration
+	active       bool // work is pending
 	lastReceived units.Instant
 	answered     units.Instant // when the newest ping was sent that has been answered
 	Stats        Stats
@@ -102,7 +105,12 @@ type Session struct {
 // NewSession makes a session that writes peerID, the number that the peer chose,
 // into its datagrams, and keeps them within maxLen bytes.
 func NewSession(now units.Instant, peerID uint64, maxLen int) *Session {
-	return &Session{peerID: peerID, maxLen: maxLen, lastReceived: now, nextPing: now}
+	return &Session{peerID: peerID, maxLen: maxLen, lastReceived: now, nextPing: now, maxPingPause: MaxBackoff / 4}
+}
+
+// Silence has so many pings go while work is pending that a peer which lives isn't silent for so long.
+func (s *Session) Silence(limit units.Duration) {
+	s.maxPingPause = min(MaxBackoff/4, max(limit/pingsPerSilence, units.Millisecond))
 }
 
 // MaxScheme is the longest SCHEME payload that fits a datagram.
