@@ -322,13 +322,13 @@ func (s *Stream) end() error {
 }
 
 // Close ends the stream and the connection. It sends what was written, and waits while the peer takes
-// it, but no longer than the write deadline, and not for a peer that takes nothing for a second: what that has not
-// taken by then is lost, as its Read says.
+// it, but not for a peer that takes nothing for a second: what that has not taken by then is lost, as its Read says.
+// The write deadline doesn't matter, as with TCP: crypto/tls sets one that is over before it closes.
 func (s *Stream) Close() error {
 	s.closeOne.Do(func() {
 		close(s.closed) // calls under way end
 		s.writing <- struct{}{}
-		s.linger(s.writeBy.context())
+		s.linger()
 		s.closeErr = s.c.Close()
 		<-s.idle // the lane has closed: all transfers have ended
 	})
@@ -347,7 +347,7 @@ func (s *Stream) release() {
 }
 
 // linger sends the rest and waits for it.
-func (s *Stream) linger(ctx context.Context) {
+func (s *Stream) linger() {
 	still := time.NewTimer(s.still)
 	defer still.Stop()
 	_ = s.end()
@@ -358,8 +358,6 @@ func (s *Stream) linger(ctx context.Context) {
 		case <-s.moved:
 			still.Reset(s.still)
 		case <-still.C:
-			return
-		case <-ctx.Done():
 			return
 		}
 	}

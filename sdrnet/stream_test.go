@@ -4,9 +4,12 @@ package sdrnet_test
 
 import (
 	"bytes"
+	"crypto/tls"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http/httptest"
 	"os"
 	"syscall"
 	"testing"
@@ -97,7 +100,6 @@ func TestStreamCloses(t *testing.T) {
 
 	a, b = pair(t, &sdrnet.Config{Window: 1})
 	c, s = a.Stream(), b.Stream()
-	c.SetStill(time.Hour) // the write deadline ends Close
 	require.NoError(t, c.SetWriteDeadline(time.Now().Add(200*time.Millisecond)))
 	for err = nil; err == nil; {
 		_, err = c.Write(make([]byte, 1<<20))
@@ -113,6 +115,28 @@ func TestStreamCloses(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, a.Close(), "of the Conn: it waits for nothing")
 	requireCutOff(t, s)
+}
+
+// TestTLSOverStream: crypto/tls, which sets a write deadline that is over before it closes, loses nothing.
+func TestTLSOverStream(t *testing.T) {
+	link := linkemu.Config{RTT: 50 * units.Millisecond}
+	a, b := pair(t, &sdrnet.Config{Link: link})
+	keys := httptest.NewUnstartedServer(nil)
+	keys.StartTLS()
+	defer keys.Close()
+	want := bytes.Repeat([]byte("whole"), 1<<16)
+	errs := make(chan error, 1)
+	go func() {
+		s := tls.Server(a.Stream(), &tls.Config{Certificates: keys.TLS.Certificates})
+		_, err := s.Write(want)
+		errs <- errors.Join(err, s.Close())
+	}()
+	s := b.Stream()
+	defer s.Close()
+	got, err := io.ReadAll(tls.Client(s, &tls.Config{InsecureSkipVerify: true}))
+	require.NoError(t, err)
+	require.True(t, bytes.Equal(want, got))
+	require.NoError(t, <-errs)
 }
 
 // requireCutOff: s, whose peer has closed before the end of its stream had arrived, isn't taken for whole, however often it is read.
