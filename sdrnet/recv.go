@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/reliability"
@@ -238,11 +239,20 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 	default:
 		return nil, err
 	}
-	if err != nil && !errors.Is(err, sdr.ErrAborted) {
-		return nil, err // the connection has failed: the receive stays, and fails the next call, too
+	aborted := errors.Is(err, sdr.ErrAborted)
+	switch {
+	case err == nil || aborted:
+	case in.arrivedBehind():
+		// The connection has failed before this one was whole. Messages of other Sends that came meanwhile, and that their senders know
+		// to be here, are taken all the same.
+		in.posted, in.wanted, in.broken = in.posted[1:], 0, err
+		in.pool.put(r.b)
+		return nil, nil
+	default:
+		return nil, err // the receive stays, and fails the next call, too
 	}
 	in.posted = in.posted[1:]
-	if err != nil {
+	if aborted {
 		in.wanted = 0 // the peer gave this message up
 		in.postAgain(r.b)
 		return nil, nil
@@ -259,6 +269,24 @@ func (in *incoming) take(ctx context.Context) (*Message, error) {
 		return nil, err
 	}
 	return in.add(r.b, p, r.t.Length())
+}
+
+// arrivedBehind reports whether a message has arrived behind the oldest receive. Those of a stream or a file are of no use without what
+// comes before them.
+func (in *incoming) arrivedBehind() bool {
+	return slices.ContainsFunc(in.posted[1:], func(r receiving) bool {
+		select {
+		case <-r.t.Done():
+		default:
+			return false
+		}
+		if r.t.Err() != nil {
+			return false
+		}
+		got := r.t.Result()
+		p, err := parsePiece(got.Imm, got.HasImm)
+		return err == nil && p.kind == kindMessage
+	})
 }
 
 // fits checks a piece of n bytes against what came before it and against MaxMessage: the first one by the pieces that it announces, which

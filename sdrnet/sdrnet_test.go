@@ -67,6 +67,44 @@ func pair(t testing.TB, cfg *sdrnet.Config) (dialled, accepted *sdrnet.Conn) {
 	return connect(t, listen(t, cfg), cfg)
 }
 
+// TestAcknowledgedIsTaken: messages that have arrived, as their senders know, are taken although the connection ends while one that was sent
+// before them is still being repaired.
+func TestAcknowledgedIsTaken(t *testing.T) {
+	const sends = 10
+	for seed := range uint64(8) {
+		link := linkemu.Config{RTT: 40 * units.Millisecond, Drop: 0.2, Seed: seed}
+		a, b := pair(t, &sdrnet.Config{Link: link, Window: sends})
+		ctx := testContext(t)
+		acked := make(chan byte, sends)
+		var all sync.WaitGroup
+		for i := range byte(sends) {
+			all.Go(func() {
+				if a.Send(ctx, []byte{i}) == nil {
+					acked <- i
+				}
+			})
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(75 * time.Millisecond) // some are acknowledged by then
+		require.NoError(t, a.Close())
+		all.Wait()
+		close(acked)
+		got := map[byte]bool{}
+		for {
+			m, err := b.Recv(ctx)
+			if err != nil {
+				require.ErrorIs(t, err, io.EOF, "seed %d", seed)
+				break
+			}
+			got[m.Bytes()[0]] = true
+			m.Release()
+		}
+		for i := range acked {
+			require.True(t, got[i], "seed %d: message %d was acknowledged", seed, i)
+		}
+	}
+}
+
 // TestAnnouncedAgainAndAgain: a peer that begins one long message after the other, and ends none, has memory made for one of them.
 func TestAnnouncedAgainAndAgain(t *testing.T) {
 	const times = 100
