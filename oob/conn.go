@@ -177,6 +177,26 @@ func (c *Conn) CloseWithReason(reason string) error {
 	return nil
 }
 
+// Abort is CloseWithReason that waits for nothing: the peer learns why if the socket takes that at once.
+func (c *Conn) Abort(reason string) error {
+	c.endOnce.Do(func() {
+		c.err = ErrClosed
+		close(c.closed)
+		select {
+		case c.writing <- struct{}{}:
+			if c.writeErr == nil {
+				_ = c.nc.SetWriteDeadline(time.Now().Add(time.Millisecond))
+				_, c.writeErr = c.nc.Write(reasonFrame(CodeRejected, reason))
+			}
+			<-c.writing
+		default: // a write hangs
+		}
+	})
+	_ = c.nc.SetDeadline(time.Unix(1, 0)) // ends the reader, also one that lingers
+	<-c.readerDone
+	return nil
+}
+
 func (c *Conn) checkSize(b []byte) error {
 	if limit := c.cfg.maxBlob(); len(b) > limit {
 		return fmt.Errorf("%d bytes are more than the limit of %d: raise Config.MaxBlob at both ends", len(b), limit)

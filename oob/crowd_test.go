@@ -102,7 +102,7 @@ func TestTurnedAwayPeerIsTold(t *testing.T) {
 	require.Eventually(t, func() bool {
 		l.pending.mu.Lock()
 		defer l.pending.mu.Unlock()
-		return l.pending.silent(sourceOf(waiting[0].LocalAddr())) == nil
+		return l.pending.silent(SourceOf(waiting[0].LocalAddr())) == nil
 	}, 10*time.Second, time.Millisecond, "one that is still shaking hands would make room")
 	for range 20 {
 		_, err := Dial(testContext(t), l.Addr().String(), Config{})
@@ -228,9 +228,9 @@ func TestSourceOf(t *testing.T) {
 	for addr, want := range map[string]string{
 		"192.0.2.1:5": "192.0.2.1/32", "[::ffff:192.0.2.1]:5": "192.0.2.1/32", "[2001:db8::1:2:3:4]:5": "2001:db8::/64", "[fe80::1%lo]:5": "fe80::/64",
 	} {
-		require.Equal(t, want, sourceOf(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))).String())
+		require.Equal(t, want, SourceOf(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))).String())
 	}
-	require.False(t, sourceOf(&net.UnixAddr{}).IsValid())
+	require.False(t, SourceOf(&net.UnixAddr{}).IsValid())
 }
 
 // TestBoundedLog: bad peers can't fill a log.

@@ -34,7 +34,7 @@ func Listen(ctx context.Context, addr string, cfg Config) (*Listener, error) {
 	if err != nil {
 		return nil, &Error{Op: "listen on", Object: addr, Err: withoutAddress(err), Fix: listenFix(err)}
 	}
-	l := &Listener{ln: ln, cfg: cfg, good: make(chan *Conn), report: reporter{cfg: cfg}}
+	l := &Listener{ln: ln, cfg: cfg, good: make(chan *Conn), report: reporter{cfg: cfg}, pending: pendingConns{tell: cfg.TLS == nil}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Go(l.acceptLoop)
 	return l, nil
@@ -100,12 +100,12 @@ func (l *Listener) acceptLoop() {
 
 // admit starts to serve a connection, if there is room.
 func (l *Listener) admit(nc net.Conn) {
-	p := &pendingConn{nc: nc, source: sourceOf(nc.RemoteAddr())}
+	p := &pendingConn{nc: nc, source: SourceOf(nc.RemoteAddr())}
 	var ctx context.Context
 	ctx, p.cancel = context.WithCancelCause(l.ctx)
 	if !l.pending.admit(p) {
 		p.cancel(nil)
-		if l.cfg.TLS == nil { // under TLS nothing can be said before a handshake, which costs more than turning away may
+		if l.pending.tell {
 			turnAway(nc)
 		}
 		nc.Close()

@@ -37,12 +37,13 @@ type pendingConn struct {
 // makes room first. Nothing else can be known about a peer but its address, so who has the most
 // connections makes room next.
 type pendingConns struct {
-	mu  sync.Mutex
-	all []*pendingConn // +checklocks:mu
+	tell bool // who has to go is told so: under TLS nothing can be said before a handshake, which costs more than turning away may
+	mu   sync.Mutex
+	all  []*pendingConn // +checklocks:mu
 }
 
-// sourceOf is what a host can be assumed to have but one of: an IPv4 address or an IPv6 network of 64 bits.
-func sourceOf(a net.Addr) netip.Prefix {
+// SourceOf is what a host can be assumed to have but one of: of a *net.TCPAddr the IPv4 address, or the IPv6 network of 64 bits.
+func SourceOf(a net.Addr) netip.Prefix {
 	t, ok := a.(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}
@@ -77,6 +78,9 @@ func (s *pendingConns) admit(p *pendingConn) bool {
 	s.drop(victim)
 	s.all = append(s.all, p)
 	victim.cancel(errEvicted)
+	if s.tell {
+		turnAway(victim.nc)
+	}
 	victim.nc.Close()
 	return true
 }

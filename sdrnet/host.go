@@ -26,6 +26,8 @@ type host struct {
 	endpoint *sdr.Endpoint
 	// port is the UDP port that packets arrive at, 4791 on devices of the kernel.
 	port uint16
+	// users are the connections that a Listener makes or has on it; guarded by Listener.mu.
+	users int
 }
 
 // openHost opens cfg's device with an address near the one that a TCP connection ends at. ports are

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 
@@ -20,33 +19,28 @@ import (
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
 
-// maxConnecting bounds the peers whose connections are being made, and those that wait for Accept. When there are
-// so many, the one that has been connecting for longest leaves for the next, so that silent ones keep nobody out.
-const maxConnecting = 64
-
-var errCrowd = errors.New("too many peers connect at once, and this one has been at it for longest")
-
 // A Listener waits for peers. Its methods may be called from any goroutine.
 //
 // All connections of one local address share a device, and so its UDP port, its file descriptors and its workers; what each of them
-// costs is told at Dial.
+// costs is told at Dial. A device whose connections are all closed is closed, too, unless it is the only one.
+//
+// Up to 64 connections are made at a time, which includes those that wait for Accept, and up to 256 peers wait for that or are connecting.
+// Whoever finds no room is told to connect again later.
 type Listener struct {
 	cfg *Config
 	oob *oob.Listener
 	// stop ends what runs in the background, which wg counts, for a reason.
 	stop context.CancelCauseFunc
 	wg   sync.WaitGroup
-	// ready are connections for Accept. places holds one token for each that is being made or waits.
+	// ready are connections for Accept, which have a token of guests.places each.
 	ready  chan *Conn
-	places chan struct{}
+	guests guests
 	done   chan struct{} // closed when oob accepts no more
 	err    error         // why; set before done is closed
 
 	mu     sync.Mutex
 	closed bool                 // +checklocks:mu
-	guests []*oob.Conn          // whose connections are being made, the oldest first; +checklocks:mu
 	hosts  map[netip.Addr]*host // +checklocks:mu
-	conns  map[*Conn]struct{}   // accepted and open, which need their host; +checklocks:mu
 }
 
 // Listen listens on the TCP address addr, "host:port" or "host"; without a host on all addresses, and port 0 lets the kernel
@@ -71,8 +65,8 @@ func Listen(addr string, cfg *Config) (*Listener, error) {
 	}
 	l := &Listener{
 		cfg: c, oob: ol, stop: stop,
-		ready: make(chan *Conn, maxConnecting), places: make(chan struct{}, maxConnecting),
-		done: make(chan struct{}), hosts: make(map[netip.Addr]*host), conns: make(map[*Conn]struct{}),
+		ready: make(chan *Conn, maxConnecting), guests: guests{places: make(chan struct{}, maxConnecting)},
+		done: make(chan struct{}), hosts: make(map[netip.Addr]*host),
 	}
 	l.wg.Add(1)
 	go l.run(ctx)
@@ -95,78 +89,41 @@ func (l *Listener) run(ctx context.Context) {
 			}
 			return
 		}
-		if !l.enter(ctx, s) {
-			_ = s.Close()
-			l.err = context.Cause(ctx)
-			return
+		x := l.guests.add(s)
+		if x == nil {
+			_ = s.Abort(errCrowd.Error())
+			l.oob.TurnedAway(s, errCrowd)
+			continue
 		}
-		l.wg.Go(func() {
-			c, err := l.connect(ctx, s)
-			place := l.leave(s)
-			if err == nil && place {
-				l.ready <- c // has room: places says so
-				return
-			}
-			switch {
-			case place:
-				<-l.places
-			case err == nil: // another peer got its token before it was connected
-				_ = c.Close()
-				fallthrough
-			default:
-				err = errCrowd
-			}
-			if errors.Is(context.Cause(ctx), net.ErrClosed) {
-				return // it is Close that has ended this, which is no fault of the peer
-			}
-			l.oob.TurnedAway(s, err)
-		})
+		l.wg.Go(func() { l.serve(ctx, x) })
 	}
 }
 
-// enter gives a peer a place, when all are taken that of the peer that has been connecting for longest. While all
-// are taken by connections that wait for Accept it waits; it returns false when the Listener closes meanwhile.
-func (l *Listener) enter(ctx context.Context, s *oob.Conn) bool {
-	select {
-	case l.places <- struct{}{}:
+// serve makes the connection of one peer, once there is a place for it, and hands it to Accept, or says why not.
+func (l *Listener) serve(ctx context.Context, x *guest) {
+	var c *Conn
+	err := errCrowd
+	if l.guests.place(ctx, x) {
+		c, err = l.connect(ctx, x.s)
+	} else {
+		_ = x.s.Abort(errCrowd.Error())
+	}
+	switch place := l.guests.ended(x); {
+	case place && err == nil:
+		l.ready <- c // has room: the token says so
+		return
+	case place:
+		<-l.guests.places
+	case err == nil: // another peer got its place before it was connected
+		_ = c.Close()
+		err = errCrowd
 	default:
-		if oldest := l.oldest(); oldest != nil {
-			l.wg.Go(func() { _ = oldest.CloseWithReason(errCrowd.Error()) })
-			break // its place goes to s
-		}
-		select {
-		case l.places <- struct{}{}:
-		case <-ctx.Done():
-			return false
-		}
+		err = errCrowd
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.guests = append(l.guests, s)
-	return true
-}
-
-// oldest takes the peer that has been connecting for longest from the guests; nil without one.
-func (l *Listener) oldest() *oob.Conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.guests) == 0 {
-		return nil
+	if errors.Is(context.Cause(ctx), net.ErrClosed) {
+		return // it is Close that has ended this, which is no fault of the peer
 	}
-	s := l.guests[0]
-	l.guests = l.guests[1:]
-	return s
-}
-
-// leave ends a peer's stay among the guests. It returns false if it had to give up its place before.
-func (l *Listener) leave(s *oob.Conn) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(l.guests, s)
-	if i >= 0 {
-		l.guests = slices.Delete(l.guests, i, i+1)
-	}
-	return i >= 0
+	l.oob.TurnedAway(x.s, err)
 }
 
 // connect makes a connection over s, which it closes when it fails.
@@ -179,6 +136,17 @@ func (l *Listener) connect(ctx context.Context, s *oob.Conn) (*Conn, error) {
 		}
 		return nil, err
 	}
+	c, err := l.connectOn(ctx, s, h)
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.unuse(h)
+	}
+	return c, err
+}
+
+// connectOn makes a connection over s on h.
+func (l *Listener) connectOn(ctx context.Context, s *oob.Conn, h *host) (*Conn, error) {
 	theirs, err := exchangeHello(ctx, s, l.cfg, h)
 	if err == nil && theirs.kernel && h.port != roce.UDPPort {
 		err = &sdr.OpError{Op: "accept", Object: s.RemoteAddr().String(), Err: sdr.ErrMismatch,
@@ -194,47 +162,56 @@ func (l *Listener) connect(ctx context.Context, s *oob.Conn) (*Conn, error) {
 		return nil, err
 	}
 	c.release = func() error { l.forget(c); return nil }
-	l.mu.Lock()
-	l.conns[c] = struct{}{}
-	l.mu.Unlock()
 	return c, nil
 }
 
-// forget takes a closed connection from the list.
+// forget is called when a connection has closed.
 func (l *Listener) forget(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.conns, c)
-	if l.closed && len(l.conns) == 0 {
-		l.closeHosts()
-	}
+	l.unuse(c.host)
 }
 
-// host is the host for a local address, opened when it is first needed.
+// host is the host for a local address, opened when it is first needed. Who calls it gives it up by unuse.
 func (l *Listener) host(addr netip.Addr) (*host, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil, net.ErrClosed
 	}
-	if h := l.hosts[addr]; h != nil {
-		return h, nil
+	if l.cfg.Addr.IsValid() {
+		addr = l.cfg.Addr // whichever the peer has dialled
 	}
-	h, err := openHost(l.cfg, addr, roce.UDPPort, userroce.AnyPort)
-	if err == nil {
+	h := l.hosts[addr]
+	if h == nil {
+		var err error
+		if h, err = openHost(l.cfg, addr, roce.UDPPort, userroce.AnyPort); err != nil {
+			return nil, err
+		}
 		l.hosts[addr] = h
 	}
-	return h, err
+	h.users++
+	return h, nil
 }
 
-// closeHosts closes the devices, which no connection needs any more; mu is held.
-func (l *Listener) closeHosts() {
-	for _, h := range l.hosts {
+// unuse gives h up. Of those that nobody needs any more one may stay: a peer can choose among this host's addresses, which may be millions;
+// mu is held.
+func (l *Listener) unuse(h *host) {
+	h.users--
+	l.closeIdle()
+}
+
+// closeIdle closes the devices that no connection needs, but for the only one of a Listener that is open; mu is held.
+func (l *Listener) closeIdle() {
+	for addr, h := range l.hosts {
+		if h.users > 0 || !l.closed && len(l.hosts) == 1 {
+			continue
+		}
+		delete(l.hosts, addr)
 		if err := h.close(); err != nil {
 			l.cfg.Logger.Warn("closing a device", "err", err)
 		}
 	}
-	clear(l.hosts)
 }
 
 // Accept returns the next peer's connection. Peers with which there is none, because they speak
@@ -250,7 +227,7 @@ func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	}
 	select {
 	case c := <-l.ready:
-		<-l.places
+		<-l.guests.places
 		return c, nil
 	case <-ctx.Done():
 		return nil, endedBy(ctx, context.Cause(ctx))
@@ -276,9 +253,7 @@ func (l *Listener) Close() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.closed && len(l.conns) == 0 {
-		l.closeHosts()
-	}
 	l.closed = true
+	l.closeIdle()
 	return err
 }

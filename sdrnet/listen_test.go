@@ -5,6 +5,7 @@ package sdrnet_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -53,6 +54,78 @@ func TestSilentPeers(t *testing.T) {
 	require.NoError(t, err)
 	defer a.Close()
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "too many peers connect at once") }, waitLimit, time.Millisecond)
+}
+
+// TestCrowdOfOneHost: a host that says half of what is to be said, again and again, makes room for itself and not in place of others, and
+// peers of one host that all go on aren't thrown out for each other.
+func TestCrowdOfOneHost(t *testing.T) {
+	l := listen(t, &sdrnet.Config{Logger: slog.New(slog.DiscardHandler)})
+	ctx := testContext(t)
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 9, 9)}}
+	for range 300 { // more than the Listener has room for
+		s, err := from.DialContext(ctx, "tcp", l.Addr().String())
+		require.NoError(t, err)
+		defer s.Close()
+		_, _ = s.Write([]byte("SDRx\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00")) // oob's hello, and no more
+	}
+	begun := time.Now()
+	const honest = 30
+	errs := make(chan error, honest)
+	for range honest {
+		go func() {
+			c, err := sdrnet.Dial(ctx, l.Addr().String(), nil)
+			errs <- err
+			if err == nil {
+				defer c.Close()
+				_, _ = c.Recv(ctx)
+			}
+		}()
+	}
+	for range honest {
+		a, err := l.Accept(ctx)
+		require.NoError(t, err)
+		defer a.Close()
+		require.NoError(t, <-errs)
+	}
+	t.Logf("%d connected beside it within %v", honest, time.Since(begun))
+}
+
+// TestConfiguredAddr: whichever address of this host peers dial, the device is at Config.Addr, and they share it.
+func TestConfiguredAddr(t *testing.T) {
+	free, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	port := free.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+	require.NoError(t, free.Close())
+	l, err := sdrnet.Listen("0.0.0.0:0", &sdrnet.Config{Addr: netip.MustParseAddr("127.0.0.1"), UDPPort: port})
+	require.NoError(t, err)
+	defer l.Close()
+	for _, host := range []string{"127.0.0.1", "127.0.0.2", "127.0.0.1"} {
+		c, err := sdrnet.Dial(testContext(t), fmt.Sprintf("%s:%d", host, l.Addr().(*net.TCPAddr).Port), nil)
+		require.NoError(t, err, host)
+		defer c.Close()
+		a, err := l.Accept(testContext(t))
+		require.NoError(t, err, host)
+		defer a.Close()
+	}
+}
+
+// TestIdleDevicesAreClosed: peers who dial one address of this host after the other, and leave, leave no device for each behind.
+func TestIdleDevicesAreClosed(t *testing.T) {
+	l, err := sdrnet.Listen("0.0.0.0:0", &sdrnet.Config{Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer l.Close()
+	before := descriptors(t)
+	one := 0
+	for i := range 8 {
+		s, err := oob.Dial(testContext(t), fmt.Sprintf("127.0.1.%d:%d", i+1, l.Addr().(*net.TCPAddr).Port), oob.Config{})
+		require.NoError(t, err)
+		_, _ = s.Exchange(testContext(t), []byte("no hello"))
+		require.NoError(t, s.Close())
+		if i == 0 {
+			one = descriptors(t) - before
+		}
+	}
+	require.Eventually(t, func() bool { return descriptors(t)-before <= one }, waitLimit, time.Millisecond, "one device has %d descriptors", one)
 }
 
 // TestListenerClosesQuietly: that a Listener was closed is no news of the peers who were connecting.
