@@ -80,15 +80,16 @@ func (p *paths) passed(x *transmission) {
 }
 
 const (
-	// reordering is how many packets of a channel may overtake one.
-	reordering = 3
+	// reordering is how many packets of a channel may overtake one. Repeats that prove to be for nothing double it, up to mostReordering.
+	reordering     = 3
+	mostReordering = 1 << 10
 	// overdueRTTs smoothed round trips make a packet overdue.
 	overdueRTTs = 2
 )
 
 // proves reports whether a packet counts as lost if it hasn't arrived: what was sent before due is overdue.
 func (p *paths) proves(x *transmission, due units.Instant) bool {
-	return x.at < due || int32(p.state[x.channel].arrived-x.order) > reordering
+	return x.at < due || int32(p.state[x.channel].arrived-x.order) > max(p.s.scheme.reordering, reordering)
 }
 
 // delivered handles what a channel has delivered since the last report about it.

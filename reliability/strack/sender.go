@@ -53,6 +53,7 @@ type transmission struct {
 	channel uint16
 	times   uint8 // how often the unit was sent, up to 255; of a probe, how many of its number have not been answered
 	lost    bool  // proved so since
+	passed  bool  // it was proved lost by later packets of its channel, or repeats one that was
 }
 
 func newSender(of *sprayed, t scheme.Transfer, env *scheme.Env) (*sender, error) {
@@ -89,6 +90,7 @@ func newSender(of *sprayed, t scheme.Transfer, env *scheme.Env) (*sender, error)
 	if s.core, err = cfg.NewSender(whole, uint32(s.coding.parity), &s.paths); err != nil {
 		return nil, err
 	}
+	of.reordering -= of.reordering / 8
 	s.core.SetTimeout(s.timeout())
 	s.log = make([]transmission, logLength(s.core.Span()))
 	p := params{s.core.Span(), c.AckUnits, s.coding.parity}
@@ -224,7 +226,7 @@ func (s *sender) send(now units.Instant, out *scheme.Output, room int) bool {
 	if !repeat {
 		x.times = 0
 	}
-	*x = transmission{now, s.paths.sent(p.Entropy), p.Entropy, x.times + min(1, 255-x.times), false}
+	*x = transmission{now, s.paths.sent(p.Entropy), p.Entropy, x.times + min(1, 255-x.times), false, repeat && x.lost && x.passed}
 	out.Sends = append(out.Sends, scheme.Send{Unit: unitOf(p.PSN, s.transfer.Units), Channel: int(p.Entropy), Repeat: repeat})
 	return true
 }
@@ -314,7 +316,7 @@ func (s *sender) prove(now units.Instant) {
 		if !x.lost && !s.paths.proves(x, due) {
 			break
 		}
-		x.lost = true
+		x.lost, x.passed = true, x.at >= due
 	}
 	s.core.Lost(now, end)
 }
@@ -351,6 +353,10 @@ func (s *sender) onAck(now units.Instant, a *ack) bool {
 	}
 	if a.flags&flagECN != 0 {
 		s.ack.Flags |= transport.Echo
+	}
+	if a.flags&flagProbe == 0 && x.times > 1 && x.passed && !x.lost && now.Sub(x.at) < s.paths.least(x.channel)*7/8 {
+		// It is too soon for an answer to the repeat: what was repeated has come, behind later packets of its channel.
+		s.scheme.reordering = min(2*max(s.scheme.reordering, reordering), mostReordering)
 	}
 	answersProbe := a.flags&flagProbe != 0 && x.times > 0
 	switch {
