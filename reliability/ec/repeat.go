@@ -15,7 +15,7 @@ func (s *sender) onWant(now units.Instant, w span) {
 	for u := max(w.from, s.layout.first(s.window.base)); u < min(w.to, s.injected); u++ {
 		g := u / s.layout.k
 		group := s.window.at(g)
-		if group.settled || now.Sub(group.sentAt) < s.lossDelay() {
+		if group.settled || now.Sub(group.sentAt) < s.askDelay() {
 			u = s.layout.first(g) + s.layout.data(g) - 1
 			continue
 		}

@@ -236,6 +236,15 @@ func (s *sender) lossDelay() units.Duration {
 	return s.env.RTT - s.env.RTT/8
 }
 
+// askDelay is how long after a transmission the receiver can't have asked for it because it is late: it asks for what it expects, and where
+// other transfers took their turn before this one, it expects it before it was sent.
+func (s *sender) askDelay() units.Duration {
+	if s.env.RTT <= 0 {
+		return s.lossDelay()
+	}
+	return s.env.RTT
+}
+
 // expire declares lost what a frame should have reported by now: it no longer
 // counts as in flight. Only frames move time on here, so that a sender which receives
 // nothing stops when its window is full.
