@@ -107,7 +107,8 @@ type bbr struct {
 	window units.Bytes
 	first  units.Duration // round trip that was known before the first packet; 0: none was
 	best   units.Rate
-	slow   int // rounds that brought no more
+	slow   int  // rounds that brought no more
+	lossy  bool // the last round lost much, and nothing waited in it: it may have been chance
 
 	// The queue.
 	scale     int64 // σ

@@ -21,10 +21,14 @@ func (b *bbr) startupRound(now units.Instant) {
 	r := &b.round
 	n := r.acked + r.lost
 	if r.lost >= 8*b.path.MTU && r.lost*25 > n {
+		if b.lossy = !b.lossy && r.most < b.minRTT+b.bw().Time(4*b.path.MTU); b.lossy {
+			return // a burst of losses, perhaps: a second such round in a row is none
+		}
 		b.leaveStartup()
 		b.queueFull(now)
 		return
 	}
+	b.lossy = false
 	x := b.bw()
 	if x > b.best/4*5 {
 		b.best, b.slow = x, 0
