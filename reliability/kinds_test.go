@@ -8,6 +8,7 @@ package reliability_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -275,4 +277,76 @@ func TestBlackoutIsNoLossToTheRate(t *testing.T) {
 	p.timed(16 * units.MiB)
 	require.Greater(t, heard[congestion.LossTimeout], kindKnown.Bytes(20*ms), "%v", heard)
 	require.Zero(t, heard[congestion.LossDetected], "%v", heard)
+}
+
+// TestLateAndLostUnitsAreNoQueue: units that are late or lost, and not declared so yet, don't look like packets that wait for longer and longer,
+// which made an unknown rate fall from transfer to transfer.
+func TestLateAndLostUnitsAreNoQueue(t *testing.T) {
+	late := sim.Link{Reorder: 0.1, ReorderDelay: 12 * ms}
+	for _, c := range []struct {
+		name   string
+		scheme func() scheme.Scheme
+		link   sim.Link
+		n      units.Bytes
+		most   float64
+	}{
+		{"sr, 5 % lost", newSR(t, sr.RTO), sim.Link{Loss: sim.Loss{Drop: 0.05}}, 16 * units.MiB, 4},
+		{"adaptive, 10 % late", newAdaptive(t), late, 64 * units.MiB, 1.2},
+		{"sr-nack, 10 % late", newSR(t, sr.NACK), late, 64 * units.MiB, 1.3},
+		{"strack, half late", withPaths(t)["strack"], sim.Link{Reorder: 0.5, ReorderDelay: 6 * ms}, 64 * units.MiB, 1.3},
+	} {
+		c.link.Rate, c.link.Queue, c.link.Delay = kindRate, kindRate.Bytes(kindRTT), kindRTT/2
+		p := newPair(t, setup{net: sim.Config{Rate: 20 * units.Gbit, Seed: 7, Link: c.link}, qp: sdr.QPConfig{MTU: kindMTU}, scheme: c.scheme})
+		for range 7 {
+			p.timed(c.n)
+		}
+		got := float64(p.timed(c.n)) / float64(kindRate.Time(c.n)+kindRTT)
+		t.Logf("%s: %.3f", c.name, got)
+		require.Less(t, got, c.most, c.name)
+	}
+}
+
+// TestSideBySideRepeatsNothing: a receiver of several transfers asks for what it expects while others take their turn. Of that nothing is sent
+// again that isn't lost.
+func TestSideBySideRepeatsNothing(t *testing.T) {
+	const n, transfers = units.MiB, 16
+	for _, code := range []scheme.CodeKind{scheme.MDS, scheme.XOR} {
+		p := newPair(t, setup{
+			net: sim.Config{Rate: kindRate, Seed: 7, Link: sim.Link{Delay: kindRTT / 2}}, qp: sdr.QPConfig{MTU: kindMTU},
+			conn: reliability.Config{Rate: kindKnown}, scheme: newEC(t, code, 32, 8),
+		})
+		src, dst := p.mr(0, n*transfers, 1), p.mr(1, n*transfers, 2)
+		var all []*reliability.Transfer
+		for i := range units.Bytes(transfers) {
+			r, err := p.conn[1].StartRecv(dst, i*n, n)
+			require.NoError(t, err)
+			s, err := p.conn[0].StartSend(src, i*n, n, reliability.SendOptions{})
+			require.NoError(t, err)
+			all = append(all, r, s)
+		}
+		p.until(10*units.Second, func() bool {
+			return !slices.ContainsFunc(all, func(x *reliability.Transfer) bool { return !finished(x) })
+		})
+		require.Zero(t, p.conn[0].Stats().Units.Retransmitted, "%v", code)
+	}
+}
+
+// TestBurstEndsNoStart: nor does a burst of losses, behind which nothing waits, end the search for an unknown rate.
+func TestBurstEndsNoStart(t *testing.T) {
+	const n, every, dark = 16 * units.MiB, 100 * ms, 5 * ms
+	p := newPair(t, setup{
+		net: sim.Config{Rate: 20 * units.Gbit, Seed: 7, Link: sim.Link{Rate: kindRate, Queue: kindRate.Bytes(kindRTT), Delay: kindRTT / 2}},
+		qp:  sdr.QPConfig{MTU: kindMTU}, scheme: newAdaptive(t),
+	})
+	p.net.SetFilter(func(sim.PacketInfo) sim.Verdict {
+		if p.net.Now().Sub(0)%every < dark {
+			return sim.Drop
+		}
+		return sim.Deliver
+	})
+	first := float64(p.timed(n)) / float64(kindRate.Time(n)+kindRTT)
+	second := float64(p.timed(n)) / float64(kindRate.Time(n)+kindRTT)
+	t.Logf("%.2f, %.2f", first, second)
+	require.Less(t, first, 3.5)
+	require.Less(t, second, 1.7)
 }

@@ -186,6 +186,10 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 	if c, ok := t.core.(scheme.ChannelTimer); ok {
 		o.pace.evenRTT = c.EvenRTT()
 	}
+	o.pace.answered = 0
+	if c, ok := t.core.(scheme.AnswerTimer); ok {
+		o.pace.answered = c.Answered()
+	}
 	if more > 0 {
 		o.pace.delivered(o.now, more, o.flight)
 	}

@@ -24,7 +24,9 @@ type pacer struct {
 
 	rtt, minRTT units.Duration
 	// evenRTT is the average of the least round trips of channels, where these differ: see scheme.ChannelTimer.
-	evenRTT    units.Duration
+	evenRTT units.Duration
+	// answered is the mean of the round trips of the packets that the frame at hand answers, 0 if that isn't known: see scheme.AnswerTimer.
+	answered   units.Duration
 	peerWindow units.Bytes
 	// nextAt is when the unit after the last one sent may go: the virtual
 	// clock of the paced link.
@@ -226,7 +228,11 @@ func (p *pacer) delivered(now units.Instant, n units.Bytes, f flight) {
 	p.reportedAt = now
 	p.ack = congestion.Ack{Acked: n, Inflight: f.bytes, Floor: p.evenRTT}
 	// What was declared lost too early makes it look shorter than the path is.
-	if rtt := p.sent.since(now, f.bytes-f.parity); rtt >= p.minRTT {
+	rtt := p.sent.since(now, f.bytes-f.parity)
+	if p.answered > 0 { // what is lost, or late, and not declared lost yet, is among the bytes in flight, and makes it look longer
+		rtt = min(rtt, max(p.answered, p.minRTT))
+	}
+	if rtt >= p.minRTT {
 		// While the channels that are shorter have answered and the others haven't, it looks shorter, too.
 		p.ack.RTT = max(rtt, p.evenRTT)
 	}

@@ -153,6 +153,9 @@ func (s *sender) Guessed() int { return s.loss.Guessed() }
 // EvenRTT implements scheme.ChannelTimer.
 func (s *sender) EvenRTT() units.Duration { return s.loss.EvenRTT() }
 
+// Answered implements scheme.AnswerTimer.
+func (s *sender) Answered() units.Duration { return s.loss.Answered() }
+
 // BlackedOut implements scheme.BlackoutReporter.
 func (s *sender) BlackedOut() int { return s.loss.BlackedOut() }
 

@@ -226,6 +226,13 @@ type ChannelTimer interface {
 	EvenRTT() units.Duration
 }
 
+// An AnswerTimer is a Sender that knows of single packets when they left: Answered is the mean of the round trips of those that the last
+// frame has answered, 0 if it answered none. Without it a round trip is told by what is in flight, where a packet that is lost or late
+// counts until it is declared lost, which looks like a queue.
+type AnswerTimer interface {
+	Answered() units.Duration
+}
+
 // A Receiver is the receiving half.
 type Receiver interface {
 	OnControl(now units.Instant, frame []byte) error

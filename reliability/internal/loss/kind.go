@@ -125,8 +125,10 @@ func (w *waitTest) lose(waits bool) (queue bool) {
 
 // A frameWait is how late the answers in a frame came.
 type frameWait struct {
-	any, prompt bool // there was one; and one that was not late
-	long        bool // one was very late
+	any, prompt bool           // there was one; and one that was not late
+	long        bool           // one was very late
+	sum         units.Duration // of the round trips of all n
+	n           int
 }
 
 // add takes an answer that took rtt, on channel e of a path whose least round trip is all, where frames come every so often. The
@@ -137,6 +139,7 @@ func (f *frameWait) add(e *estimate, all *floor, now units.Instant, rtt, every u
 		by, least = late, shortest
 	}
 	f.any = true
+	f.sum, f.n = f.sum+rtt, f.n+1
 	f.prompt = f.prompt || by <= least/waitShare+every/pauseShare
 	f.long = f.long || by > least/longWaitShare+longWaitFrames*every
 }
@@ -149,6 +152,7 @@ func (t *Tracker) judgeFrame(acked int) {
 	w := &t.known.waits
 	waits := t.env.ECN || t.frameWait.waits()
 	t.waiting, t.waits = waits || t.waits, waits
+	t.answered = t.frameWait.sum / units.Duration(max(t.frameWait.n, 1))
 	t.frameWait = frameWait{}
 	if t.env.Full { // this is no time to learn what chance takes
 		t.disturbed += acked
@@ -214,6 +218,9 @@ func (t *Tracker) leastRTTs() (least, most, sum units.Duration, known int) {
 	}
 	return least, most, sum, known
 }
+
+// Answered implements scheme.AnswerTimer.
+func (t *Tracker) Answered() units.Duration { return t.answered }
 
 // evenShare-th of a round trip is how much those of channels differ by that differ.
 const evenShare = 128

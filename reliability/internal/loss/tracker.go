@@ -48,6 +48,7 @@ type Tracker struct {
 	// frame being handled.
 	waits, waiting bool
 	frameWait      frameWait
+	answered       units.Duration // what Answered returns
 	// disturbed and disproved are what Disturbed and Disproved return.
 	disturbed, disproved int
 	stats                scheme.Stats
@@ -203,6 +204,7 @@ func (t *Tracker) injected(now units.Instant, sent *scheme.Sent) {
 // OnAck handles an acknowledgement, which comes from the network. An error is for what no
 // loss or reordering of frames can explain; nothing of such a frame counts.
 func (t *Tracker) OnAck(now units.Instant, frame []byte) error {
+	t.answered = 0
 	if err := t.ack.parse(frame, t.window.next, t.transfer.Units, len(t.paths)); err != nil {
 		return err
 	}
