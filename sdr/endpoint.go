@@ -91,7 +91,8 @@ func defaultWorkers(procs, processors int) int {
 const controlCookie = 0
 
 // NewEndpoint makes an Endpoint on a device. The device must outlive it, and isn't
-// closed with it.
+// closed with it. It fails on a device of backend/userroce that has an Endpoint
+// already, because all that arrives goes to one: another one needs another device.
 func NewEndpoint(dev backend.Device, cfg EndpointConfig) (*Endpoint, error) {
 	e := &Endpoint{dev: dev, caps: dev.Caps(), cfg: cfg, qps: map[uint64]*QP{}, byConn: map[uint64]*QP{}, values: map[any]any{}}
 	fail := func(err error) (*Endpoint, error) {

@@ -116,6 +116,17 @@ func TestOneAddress(t *testing.T) {
 	require.ErrorContains(t, err, "one address")
 }
 
+// TestOneEndpoint: a second Endpoint on a device is refused, because the first would take the packets for its queue pairs for those of its own.
+func TestOneEndpoint(t *testing.T) {
+	s := newSockets(t, 1)
+	_, err := sdr.NewEndpoint(s.dev[1], sdr.EndpointConfig{Workers: 1})
+	require.ErrorContains(t, err, "open a device for each Endpoint")
+	require.NoError(t, s.ctx[1].Close())
+	s.ctx[1], err = sdr.NewEndpoint(s.dev[1], sdr.EndpointConfig{Workers: 1})
+	require.NoError(t, err, "the first is closed")
+	s.connect(t, sdr.QPConfig{MTU: 1024})
+}
+
 // TestWorkers sends messages in both directions with each number of workers, over several
 // QPs, small enough not to overrun the sockets. Each packet arrives once. Only the connection
 // check repeats its packet, when a busy machine answers too late.

@@ -26,6 +26,8 @@ type cq struct {
 	sent sentQueue
 	// worker is the number of the worker that receives for queue pairs whose RecvCQ this is.
 	worker int
+	// second: another queue reads the socket of this one's worker, and reports what comes for this one's queue pairs as if it were its own.
+	second bool
 	qps    int // guarded by Device.mu
 	// retry is when a goroutine that found a socket's buffer full should post again, 0 when there is none.
 	retry  atomic.Int64
@@ -55,7 +57,8 @@ func (d *Device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
 		q.wake.close()
 		return nil, backend.ErrClosed
 	}
-	if c.Worker < len(d.receivers) && d.receivers[c.Worker].owner == nil {
+	q.second = c.Worker < len(d.receivers) && d.receivers[c.Worker].owner != nil
+	if c.Worker < len(d.receivers) && !q.second {
 		q.rx = d.receivers[c.Worker]
 		q.rx.reset()
 		q.rx.owner = q

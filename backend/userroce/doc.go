@@ -19,7 +19,7 @@
 // the low bits of the QPN. CQ i, made with CQConfig.Worker i, reads socket i and completes whatever
 // arrives there, for any queue pair: the kernel decides once for a train of packets, so correctness
 // must not depend on its choice. A CQ with a worker number that has no socket, and a second CQ for the
-// same worker, report sends only.
+// same worker, report sends only: a device takes one sdr.Endpoint at a time.
 //
 // While a stream comes at 20 Gbit/s or more, a Poll that has emptied its socket is followed by 40 µs in which none reads it, so that
 // the data of the next packets have left the caches of a sender on the same machine; the receive buffer must be 2 MiB or more.

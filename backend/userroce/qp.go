@@ -3,6 +3,7 @@
 package userroce
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/sdr-rdma/go-sdr/backend"
@@ -82,6 +83,12 @@ func (q *queuePair) configure(c backend.QPConfig) error {
 			return operr.New("new queue pair", "userroce", "the table is of another device")
 		}
 		q.table = t
+	}
+	if c.Type == backend.UD && q.recvCQ.second {
+		// Whose queue reads the socket is told of these datagrams by cookies that mean something else to it.
+		return &operr.Error{Op: "new queue pair", Object: "userroce",
+			Err: fmt.Errorf("another completion queue, as of another Endpoint, receives for worker %d", q.recvCQ.worker),
+			Fix: "open a device for each Endpoint, on another port or address"}
 	}
 	if c.Channel < 0 {
 		return operr.New("new queue pair", "userroce", "channel %d is negative", c.Channel)
