@@ -42,14 +42,16 @@ type Conn struct {
 // a long way takes more.
 const leastSendDepth = 1024
 
-// exchangeHello says what this end is and returns what the peer is.
+// exchangeHello says what this end is and returns what the peer is, with an MTU that is not beyond ours.
 func exchangeHello(ctx context.Context, s *oob.Conn, cfg *Config, h *host) (hello, error) {
-	ours := hello{kernel: cfg.Device != "", mtu: h.endpoint.Caps().PathMTU, buffer: cfg.BufferSize, private: cfg.PrivateData}
+	ours := hello{kernel: cfg.Device != "", mtu: h.mtu(), buffer: cfg.BufferSize, private: cfg.PrivateData}
 	b, err := s.Exchange(ctx, ours.encode())
 	if err != nil {
 		return hello{}, err
 	}
-	return decodeHello(b)
+	theirs, err := decodeHello(b)
+	theirs.mtu = min(theirs.mtu, ours.mtu)
+	return theirs, err
 }
 
 // newConn makes the lanes and connects them over s, which it closes when it fails.
@@ -76,7 +78,7 @@ func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hell
 }
 
 func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
-	mtu := min(c.host.endpoint.Caps().PathMTU, theirs.mtu)
+	mtu := theirs.mtu
 	rate := c.cfg.Link.UserRate(mtu, c.host.endpoint.Caps().HeaderBytes)
 	if c.cfg.Rate > 0 && (rate == 0 || rate > c.cfg.Rate) {
 		rate = c.cfg.Rate

@@ -17,6 +17,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/sdr"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // A host is a device and the endpoint on it, with which connections are made: a Listener has one
@@ -28,6 +29,17 @@ type host struct {
 	port uint16
 	// users are the connections that a Listener makes or has on it; guarded by Listener.mu.
 	users int
+	// user is the device below dev if it is user-space RoCEv2.
+	user *userroce.Device
+}
+
+// mtu is the largest MTU of a connection. A Listener's device may be older than the MTU that its interface has now.
+func (h *host) mtu() units.Bytes {
+	mtu := h.endpoint.Caps().PathMTU
+	if h.user != nil {
+		mtu = min(mtu, h.user.PathMTU())
+	}
+	return mtu
 }
 
 // openHost opens cfg's device with an address near the one that a TCP connection ends at. ports are
@@ -74,7 +86,7 @@ func (h *host) openUserRoCE(cfg *Config, near netip.Addr, ports []uint16) error 
 	for _, c.Port = range ports {
 		d, openErr := userroce.Open(c)
 		if openErr == nil {
-			h.dev, h.port = d, d.Addr().Port()
+			h.dev, h.user, h.port = d, d, d.Addr().Port()
 			return nil
 		}
 		err = openErr

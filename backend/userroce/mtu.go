@@ -151,3 +151,14 @@ func linkMTU(index int) int {
 	}
 	return i.MTU
 }
+
+// PathMTU is the largest MTU of a queue pair whose packets fit the device's interface as it is now: Caps().PathMTU, or less if the
+// interface's MTU was lowered since Open. What exceeds it is lost.
+func (d *Device) PathMTU() units.Bytes {
+	if now, err := interfaceOf(d.addr); err == nil {
+		if m, ok := roce.LargestMTU(min(now.mtu, d.iface.mtu), d.ipv6); ok {
+			return m.Bytes()
+		}
+	}
+	return d.caps.PathMTU
+}

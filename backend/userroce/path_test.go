@@ -143,6 +143,7 @@ func TestMTUDrop(t *testing.T) {
 		ha, _, a, b := hostPair(t, v6, func(a, _ *sideConfig) { a.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 		arrive(t, a, b, 0, 20)
 		ha.SetMTU(1500)
+		ha.Do(func() { require.EqualValues(t, 1024, a.d.PathMTU()) })
 		for range 2 {
 			a.post(a.message(1, 0, 20*4096, 4096)...)
 		}
@@ -152,6 +153,7 @@ func TestMTUDrop(t *testing.T) {
 		require.Contains(t, log.String(), "interface="+ha.Link)
 		require.True(t, a.d.WireStats().SegmentationOffload)
 		ha.SetMTU(9000)
+		ha.Do(func() { require.EqualValues(t, 4096, a.d.PathMTU()) })
 		arrive(t, a, b, 1, 20)
 	})
 }

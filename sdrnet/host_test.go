@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdrnet
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/netnstest"
+	"github.com/sdr-rdma/go-sdr/oob"
+)
+
+// TestHelloHasMTUOfNow: a device that was opened before its interface's MTU was lowered is good for connections of the lower one.
+func TestHelloHasMTUOfNow(t *testing.T) {
+	a, _ := netnstest.Pair(t, 9000)
+	cfg, err := (*Config)(nil).complete()
+	require.NoError(t, err)
+	var h *host
+	a.Do(func() { h, err = openHost(cfg, a.V4, userroce.AnyPort) })
+	require.NoError(t, err)
+	defer h.close()
+	l, err := oob.Listen(t.Context(), "127.0.0.1:0", oob.Config{})
+	require.NoError(t, err)
+	defer l.Close()
+	for mtu, want := range map[int]int{9000: 4096, 1500: 1024} {
+		a.SetMTU(mtu)
+		s, err := oob.Dial(t.Context(), l.Addr().String(), oob.Config{})
+		require.NoError(t, err)
+		peer, err := l.Accept(t.Context())
+		require.NoError(t, err)
+		said := make(chan []byte, 1)
+		go func() {
+			b, _ := peer.Exchange(t.Context(), hello{mtu: 4096, buffer: defaultBufferSize}.encode())
+			said <- b
+		}()
+		var theirs hello
+		a.Do(func() { theirs, err = exchangeHello(t.Context(), s, cfg, h) })
+		require.NoError(t, err)
+		require.EqualValues(t, want, theirs.mtu, "of the connection")
+		ours, err := decodeHello(<-said)
+		require.NoError(t, err)
+		require.EqualValues(t, want, ours.mtu)
+		require.NoError(t, s.Close())
+		require.NoError(t, peer.Close())
+	}
+}
