@@ -56,6 +56,9 @@ func (q *QP) checkPeer(now units.Instant) {
 	if q.sess == nil || now < q.deadline() {
 		return
 	}
+	if late := now.Sub(q.deadline()); late > min(maxSleep, q.cfg.Silence/8) && q.sess.Excuse(now) {
+		return // nobody has looked for so long, as while the process was stopped: what the peer has sent meanwhile may wait to be received
+	}
 	e := &OpError{Op: "wait for peer", Object: q.name, Err: ErrPeerDead,
 		Detail: "nothing arrived for " + units.FormatDuration(q.cfg.Silence) + " while work was pending",
 		Fix:    "is its process alive, and does UDP pass in both directions?"}

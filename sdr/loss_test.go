@@ -230,6 +230,53 @@ func TestSilentPeer(t *testing.T) {
 	require.ErrorContains(t, p.qp[0].Err(), "nothing arrived from the peer")
 }
 
+// TestStandstill: an end that stood still for longer than Silence, as a process that was stopped, doesn't take its peer for dead: what that has
+// said meanwhile lies behind more data than a worker takes at once. A peer that is dead is found out although this end is late again.
+func TestStandstill(t *testing.T) {
+	p := newUnconnected(t, link(), sdr.QPConfig{MTU: 1024, Silence: 500 * ms})
+	var err error
+	p.qp[1], err = p.ctx[1].NewQP(sdr.QPConfig{MTU: 1024, Silence: 10 * units.Second})
+	require.NoError(t, err)
+	p.connect()
+	src, dst := p.mr(1, 4*units.MiB, true), p.mr(0, 4*units.MiB, false)
+	r, err := p.qp[0].PostRecv(dst, 0, dst.Len())
+	require.NoError(t, err)
+	_, err = p.qp[1].PostSend(src, 0, src.Len(), sdr.SendOptions{})
+	require.NoError(t, err)
+	p.until(units.Second, func() bool { return p.qp[1].Stats().InFlight > 0 })
+	alone := func(d units.Duration) { // side 1 is
+		for end := p.net.Now().Add(d); p.net.Now() < end; {
+			next := p.ctx[1].Progress(p.net.Now())
+			p.net.Advance(min(max(next, p.net.Now()), end))
+		}
+	}
+	only := func(data bool) func(sim.PacketInfo) sim.Verdict {
+		return func(i sim.PacketInfo) sim.Verdict {
+			if data && i.Length == 1024 {
+				return sim.Deliver
+			}
+			return sim.Drop
+		}
+	}
+	p.net.SetFilter(only(true))
+	alone(300 * ms)
+	p.net.SetFilter(nil)
+	alone(400 * ms)
+	require.False(t, r.Bitmap().AllSet())
+	p.until(units.Second, func() bool { return r.Bitmap().AllSet() })
+	p.run(units.Second)
+	require.NoError(t, p.qp[0].Err())
+
+	p.net.SetFilter(only(false))
+	p.run(20 * ms)
+	for range 2 { // it comes too late each time
+		require.NoError(t, p.qp[0].Err())
+		p.net.Advance(p.net.Now().Add(700 * ms))
+		p.ctx[0].Progress(p.net.Now())
+	}
+	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
+}
+
 // refusingDevice is a device of a host that refuses to send packets, and says when it did so last.
 type refusingDevice struct {
 	backend.Device

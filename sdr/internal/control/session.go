@@ -97,6 +97,7 @@ type Session struct {
 	pingPause    units.Duration // from the latest to the next
 	maxPingPause units.Duration
 	active       bool // work is pending
+	excused      bool // since lastReceived
 	lastReceived units.Instant
 	answered     units.Instant // when the newest ping was sent that has been answered
 	Stats        Stats
@@ -198,14 +199,26 @@ func (s *Session) PeerWindow() (n uint64, ok bool) { return s.peerWindow, s.hasP
 // SetActive says whether work is pending: then the peer is asked for signs of life.
 func (s *Session) SetActive(now units.Instant, active bool) {
 	if active && !s.active {
-		s.lastReceived = now
-		s.nextPing = now
-		s.pingPause = 0
+		s.watchAnew(now)
+		s.excused = false
 	}
 	s.active = active
 }
 
-// LastReceived is when the peer's last datagram arrived, or the session became active.
+// Excuse begins the watch over the peer anew, because nobody could receive until now: the peer is asked whether it lives. It does so once
+// and then reports false until a datagram arrives, so that an end that always comes too late finds out that its peer is dead, too.
+func (s *Session) Excuse(now units.Instant) bool {
+	if s.excused {
+		return false
+	}
+	s.excused = true
+	s.watchAnew(now)
+	return true
+}
+
+func (s *Session) watchAnew(now units.Instant) { s.lastReceived, s.nextPing, s.pingPause = now, now, 0 }
+
+// LastReceived is when the peer's last datagram arrived, or the watch over it began anew.
 func (s *Session) LastReceived() units.Instant { return s.lastReceived }
 
 // RTT returns the smoothed round trip, its variation and the smallest seen, all
@@ -220,7 +233,7 @@ func (s *Session) Answered() units.Instant { return s.answered }
 // Receive reads the header of a datagram for this session. The frames are read
 // with the returned reader, and each given to Handle first.
 func (s *Session) Receive(now units.Instant, h wire.Header, frames []byte, size int) wire.Reader {
-	s.lastReceived = now
+	s.lastReceived, s.excused = now, false
 	s.Stats.DatagramsReceived++
 	s.Stats.BytesReceived += uint64(size)
 	if int32(h.Number-s.peerNumber) > 0 || !s.hasPeerWindow {
