@@ -24,12 +24,6 @@ type datagramRecord struct {
 	lost            bool
 }
 
-func (s *datagramState) init(size int) {
-	s.records = make([]datagramRecord, size)
-	s.out = make([]backend.Datagram, 0, size)
-	s.numbers = make([]uint32, 0, size)
-}
-
 func (s *datagramState) at(i uint64) *datagramRecord { return &s.records[i&uint64(len(s.records)-1)] }
 
 func (q *queuePair) PostDatagrams(now units.Instant, x []backend.Datagram) (int, error) {
@@ -53,6 +47,7 @@ func (q *queuePair) PostDatagrams(now units.Instant, x []backend.Datagram) (int,
 			return i, operr.New("post datagrams", "linkemu", "datagram of %d bytes: at most %d", int64(size), int64(most))
 		}
 		f := d.carry(t, size, q.cfg.Channel)
+		q.datagrams.records = grow(q.datagrams.records, q.head, q.tail)
 		r := q.datagrams.at(q.tail)
 		r.to, r.data = x[i].To, append(r.data[:0], x[i].Data...)
 		r.pending = q.schedule(q.tail, &f)

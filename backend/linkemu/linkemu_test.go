@@ -201,6 +201,26 @@ func TestDuplicate(t *testing.T) {
 	require.Equal(t, uint64(14), p.a.dev.Stats().Duplicated)
 }
 
+// TestRecordsGrow: memory follows what is under way, wherever among the records that is, and not the depth.
+func TestRecordsGrow(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{}, Config{RTT: 2 * ms}, 1024)
+	for _, n := range []int{10, 50, 200} {
+		p.b.got, p.b.frames = nil, nil
+		var want []string
+		p.write(n, 8)
+		for i := range n {
+			want = append(want, fmt.Sprint(i))
+		}
+		p.send(want...)
+		p.run()
+		require.Len(t, p.b.imms(), n)
+		require.True(t, slices.IsSorted(p.b.imms()))
+		require.Equal(t, want, p.b.frames)
+	}
+	require.Len(t, p.a.uc.(*queuePair).writes.records, 256)
+	require.Len(t, p.a.ud.(*queuePair).datagrams.records, 256)
+}
+
 // Each channel is a path of its own, also where several send to one CQ.
 func TestChannelDelay(t *testing.T) {
 	n, err := sim.New(sim.Config{})

@@ -22,7 +22,7 @@ type queuePair struct {
 	touched   bool // is in cq.touched
 
 	// Records are numbered in the order of posting; those from head up to
-	// tail are in use, at number modulo the length, a power of two.
+	// tail are in use, at number modulo the length, a power of two that grows.
 	head, tail uint64
 	writes     writeState    // UC
 	datagrams  datagramState // UD
@@ -46,15 +46,6 @@ func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 		return nil, operr.New("new queue pair", "linkemu", "SendDepth of %d: must be between 0 and %d", c.SendDepth, maxDepth)
 	}
 	q := &queuePair{cq: send, cfg: c}
-	size := 1
-	for size < c.SendDepth {
-		size *= 2
-	}
-	if c.Type == backend.UC {
-		q.writes.init(size)
-	} else {
-		q.datagrams.init(size)
-	}
 	c.SendCQ, c.RecvCQ = send.inner, recv.inner
 	if q.inner, err = d.inner.NewQP(c); err != nil {
 		return nil, err
@@ -72,6 +63,22 @@ func (d *Device) NewQP(c backend.QPConfig) (backend.QP, error) {
 
 // maxDepth bounds the records of one QP.
 const maxDepth = 1 << 20
+
+// leastRecords is how many there is room for at first.
+const leastRecords = 16
+
+// grow makes room for record tail, where those from head on are in use. Memory follows use, because each QP of many channels is given the
+// depth that all that is in flight on a long way takes.
+func grow[R any](records []R, head, tail uint64) []R {
+	if tail-head < uint64(len(records)) {
+		return records
+	}
+	bigger := make([]R, max(leastRecords, 2*len(records)))
+	for i := head; i != tail; i++ {
+		bigger[i&uint64(len(bigger)-1)] = records[i&uint64(len(records)-1)]
+	}
+	return bigger
+}
 
 func (q *queuePair) Info() backend.QPInfo { return q.inner.Info() }
 

@@ -28,12 +28,6 @@ type writeRecord struct {
 	order uint64
 }
 
-func (s *writeState) init(size int) {
-	s.records = make([]writeRecord, size)
-	s.out = make([]backend.Write, 0, size)
-	s.numbers = make([]uint32, 0, size)
-}
-
 func (s *writeState) at(i uint64) *writeRecord { return &s.records[i&uint64(len(s.records)-1)] }
 
 // A WRID of the real device holds the QP, the order among its writes, and
@@ -76,6 +70,7 @@ func (q *queuePair) PostWrites(now units.Instant, w []backend.Write) (int, error
 			return i, operr.New("post", "linkemu", "write of %d bytes exceeds the MTU of %d", w[i].Length, int64(q.cfg.MTU))
 		}
 		f := d.carry(t, units.Bytes(w[i].Length), q.cfg.Channel)
+		q.writes.records = grow(q.writes.records, q.head, q.tail)
 		r := q.writes.at(q.tail)
 		*r = writeRecord{w: w[i], pending: q.schedule(q.tail, &f)}
 		r.w.Marked = w[i].Marked || f.Marked
