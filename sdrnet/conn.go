@@ -39,8 +39,11 @@ type Conn struct {
 }
 
 // leastSendDepth is how many packets of a channel may be under way in the device; an emulated link of a high rate and
-// a long way takes more.
-const leastSendDepth = 1024
+// a long way takes more, up to what sdr.QPConfig may have.
+const (
+	leastSendDepth = 1024
+	mostSendDepth  = 1 << 20
+)
 
 // exchangeHello says what this end is and returns what the peer is, with an MTU that is not beyond ours.
 func exchangeHello(ctx context.Context, s *oob.Conn, cfg *Config, h *host) (hello, error) {
@@ -90,7 +93,7 @@ func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {
 			return err
 		}
 		c.lane[i], err = reliability.NewConn(c.host.endpoint,
-			sdr.QPConfig{MTU: mtu, Silence: c.cfg.Silence, SendDepth: max(leastSendDepth, c.cfg.Link.PacketsInFlight(mtu))},
+			sdr.QPConfig{MTU: mtu, Silence: c.cfg.Silence, SendDepth: min(max(leastSendDepth, c.cfg.Link.PacketsInFlight(mtu)), mostSendDepth)},
 			reliability.Config{Scheme: scheme, Rate: rate, NoProgress: c.cfg.Silence, AwaitBuffer: true, Logger: c.cfg.Logger})
 		if err != nil {
 			return err

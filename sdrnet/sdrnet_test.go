@@ -451,6 +451,17 @@ func TestRateIsABound(t *testing.T) {
 	}
 }
 
+// TestMoreInFlightThanMayBePosted: a link that holds more packets than a queue pair has connects all the same.
+func TestMoreInFlightThanMayBePosted(t *testing.T) {
+	link := linkemu.Config{RTT: 10 * units.Millisecond, Rate: 10 * units.Tbit}
+	require.Greater(t, link.PacketsInFlight(4096), 1<<20)
+	a, b := pair(t, &sdrnet.Config{Link: link})
+	errs := make(chan error, 1)
+	go func() { errs <- a.Send(testContext(t), []byte("all the same")) }()
+	require.Equal(t, "all the same", recvText(t, b))
+	require.NoError(t, <-errs)
+}
+
 // TestTooLong: a peer can't make this end allocate more than it said, to the byte, and learns what was too long.
 func TestTooLong(t *testing.T) {
 	for _, c := range []struct {
