@@ -11,12 +11,12 @@ import (
 // A datagramState is the sending part of a UD queue pair.
 type datagramState struct {
 	records []datagramRecord
-	out     []backend.Datagram // due
-	numbers []uint32           // their records
+	numbers []uint32           // of the records that are due
+	out     []backend.Datagram // what they make for the real device
 }
 
 type datagramRecord struct {
-	to   backend.AddressHandle
+	to   *address
 	data []byte // keeps its memory for the next use of the record
 	// visits is how often the record comes up yet, pending how many copies the
 	// real device has yet to take.
@@ -46,10 +46,15 @@ func (q *queuePair) PostDatagrams(now units.Instant, x []backend.Datagram) (int,
 			c.posted()
 			return i, operr.New("post datagrams", "linkemu", "datagram of %d bytes: at most %d", int64(size), int64(most))
 		}
+		to := d.addresses.Get(uint32(x[i].To))
+		if to == nil {
+			c.posted()
+			return i, operr.New("post datagrams", "linkemu", "datagram to unknown address handle %d", x[i].To)
+		}
 		f := d.carry(t, size, q.cfg.Channel)
 		q.datagrams.records = grow(q.datagrams.records, q.head, q.tail)
 		r := q.datagrams.at(q.tail)
-		r.to, r.data = x[i].To, append(r.data[:0], x[i].Data...)
+		r.to, r.data = to, append(r.data[:0], x[i].Data...)
 		r.pending = q.schedule(q.tail, &f)
 		r.visits, r.lost = max(1, r.pending), r.pending == 0
 		q.tail++
@@ -64,26 +69,38 @@ func (s *datagramState) due(i uint32) units.Bytes {
 	if r.lost {
 		return 0
 	}
-	s.out = append(s.out, backend.Datagram{To: r.to, Data: r.data})
 	s.numbers = append(s.numbers, i)
 	return units.Bytes(len(r.data))
 }
 
 func (q *queuePair) flushDatagrams(now units.Instant) {
-	s := &q.datagrams
+	s, d := &q.datagrams, q.cq.dev
+	d.addressMu.RLock()
+	defer d.addressMu.RUnlock()
+	left := s.numbers
+	s.numbers, s.out = left[:0], s.out[:0]
+	for _, i := range left {
+		r := s.at(uint64(i))
+		if r.to.closed {
+			d.refused(units.Bytes(len(r.data)))
+			r.pending--
+			continue
+		}
+		s.numbers = append(s.numbers, i)
+		s.out = append(s.out, backend.Datagram{To: r.to.real, Data: r.data})
+	}
 	if len(s.out) == 0 {
 		return
 	}
 	n, err := q.inner.PostDatagrams(now, s.out)
 	if err != nil {
 		// The device will never take this one; datagrams may be lost.
-		q.cq.dev.refused(units.Bytes(len(s.out[n].Data)))
+		d.refused(units.Bytes(len(s.out[n].Data)))
 		n++
 	}
 	for _, i := range s.numbers[:n] {
 		s.at(uint64(i)).pending--
 	}
-	s.out = s.out[:copy(s.out, s.out[n:])]
 	s.numbers = s.numbers[:copy(s.numbers, s.numbers[n:])]
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
+	"github.com/sdr-rdma/go-sdr/internal/table"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -30,6 +31,11 @@ type Device struct {
 
 	closed atomic.Bool
 
+	// addressMu is held to change addresses, and for reading by whoever passes datagrams on, so that none goes to a handle of the real
+	// device that was closed meanwhile, and perhaps opened again for another peer.
+	addressMu sync.RWMutex
+	addresses table.Table[address] // by our handles
+
 	mu sync.Mutex // guards the rest: posts of several QPs share the link
 	// +checklocks:mu
 	link *netsim.Link
@@ -37,6 +43,12 @@ type Device struct {
 	last netsim.Time
 	// +checklocks:mu
 	own backend.Stats
+}
+
+// An address is what a handle stands for.
+type address struct {
+	real   backend.AddressHandle
+	closed bool // guarded by Device.addressMu
 }
 
 var (
@@ -122,12 +134,32 @@ func (d *Device) NewTable(c backend.TableConfig) (backend.Table, error) { return
 
 // OpenAddress implements backend.Device.
 func (d *Device) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
-	return d.inner.OpenAddress(i)
+	real, err := d.inner.OpenAddress(i)
+	if err != nil {
+		return 0, err
+	}
+	d.addressMu.Lock()
+	defer d.addressMu.Unlock()
+	h := d.addresses.Free()
+	d.addresses.Set(h, &address{real: real})
+	return backend.AddressHandle(h), nil
 }
 
 // CloseAddress implements backend.Device. Datagrams that still wait for the
 // address are lost.
-func (d *Device) CloseAddress(h backend.AddressHandle) error { return d.inner.CloseAddress(h) }
+func (d *Device) CloseAddress(h backend.AddressHandle) error {
+	d.addressMu.Lock()
+	a := d.addresses.Get(uint32(h))
+	if a != nil {
+		a.closed = true
+		d.addresses.Set(uint32(h), nil)
+	}
+	d.addressMu.Unlock()
+	if a == nil {
+		return operr.New("close address", "linkemu", "no such handle")
+	}
+	return d.inner.CloseAddress(a.real)
+}
 
 // Stats implements backend.Device: the real device's counters, and what this end
 // lost and doubled. Packets that the link lost count as sent, and so do copies.

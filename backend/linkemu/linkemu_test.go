@@ -188,6 +188,24 @@ func TestSentIsInOrderDespiteReordering(t *testing.T) {
 	}
 }
 
+// TestClosedAddress: what waits for an address that is closed goes to nobody, also not to whom the real device has given the handle since.
+func TestClosedAddress(t *testing.T) {
+	p := newVirtualPair(t, sim.Config{}, Config{RTT: 2 * ms}, 8)
+	p.send("lost")
+	require.NoError(t, p.a.dev.CloseAddress(p.a.to))
+	n, err := p.a.ud.PostDatagrams(p.net.Now(), []backend.Datagram{{To: p.a.to}})
+	require.ErrorContains(t, err, "unknown address handle")
+	require.Zero(t, n)
+	require.ErrorContains(t, p.a.dev.CloseAddress(p.a.to), "no such handle")
+	again, err := p.a.dev.OpenAddress(p.b.ud.Info())
+	require.NoError(t, err)
+	require.Equal(t, p.a.to, again)
+	p.send("1", "2")
+	p.run()
+	require.Equal(t, []string{"1", "2"}, p.b.frames)
+	require.EqualValues(t, 1, p.a.dev.Stats().Drops[backend.DropQueueFull])
+}
+
 func TestDuplicate(t *testing.T) {
 	p := newVirtualPair(t, sim.Config{}, Config{Duplicate: 1}, 4)
 	p.write(10, 8)

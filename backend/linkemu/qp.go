@@ -163,7 +163,7 @@ func (q *queuePair) flush(now units.Instant) {
 }
 
 // left is how many packets are due and could not be passed on.
-func (q *queuePair) left() int { return len(q.writes.out) + len(q.datagrams.out) }
+func (q *queuePair) left() int { return len(q.writes.out) + len(q.datagrams.numbers) }
 
 // settle frees the records that nobody needs any more, in order; compQueue.mu is held.
 func (q *queuePair) settle() {
