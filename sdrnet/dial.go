@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"syscall"
 
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/oob"
@@ -26,7 +27,8 @@ func withPort(addr string) string {
 }
 
 // Dial connects to the Listener at the TCP address addr, "host:port" or "host". cfg may be nil. Ending ctx
-// ends the attempt; without a deadline in it each of its steps is bounded by 10 s.
+// ends the attempt; without a deadline in it each of its steps is bounded by 10 s. Where the peer closes the connection before Dial has
+// returned, its error wraps sdr.ErrPeerClosed and syscall.ECONNRESET.
 //
 // Each Dial opens a device of its own, until the Conn is closed: on user-space RoCEv2 a UDP port, 16 sockets to send on,
 // and for each of sdr.DefaultWorkers workers two file descriptors and a goroutine that keeps a thread. The connection
@@ -35,7 +37,11 @@ func withPort(addr string) string {
 // descriptors (ulimit -n) leaves some 50 of Dial, is better the end that listens: once connected, both ends can do the same.
 func Dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	c, err := dial(ctx, addr, cfg)
-	return c, translate(endedBy(ctx, operr.Wrap("dial", addr, err)), false)
+	err = endedBy(ctx, operr.Wrap("dial", addr, err))
+	if leftInOrder(err) { // io.EOF would be the end of a connection, and the caller has none
+		return nil, also(err, syscall.ECONNRESET)
+	}
+	return c, translate(err, false)
 }
 
 func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {

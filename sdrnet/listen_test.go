@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -164,6 +165,29 @@ func descriptors(t *testing.T) int {
 	all, err := os.ReadDir("/proc/self/fd")
 	require.NoError(t, err)
 	return len(all)
+}
+
+// TestClosedWhileDialling: Dial says what happened when the peer closes its connection before that stands here, because its own packets are
+// slow to confirm it.
+func TestClosedWhileDialling(t *testing.T) {
+	l := listen(t, &sdrnet.Config{Link: linkemu.Config{RTT: 200 * units.Millisecond}})
+	ctx := testContext(t)
+	go func() {
+		for c, err := l.Accept(ctx); err == nil; c, err = l.Accept(ctx) {
+			c.Close()
+		}
+	}()
+	for {
+		c, err := sdrnet.Dial(ctx, l.Addr().String(), nil)
+		if err == nil { // it was late
+			c.Close()
+			continue
+		}
+		require.ErrorIs(t, err, sdr.ErrPeerClosed)
+		require.ErrorIs(t, err, syscall.ECONNRESET)
+		require.NotErrorIs(t, err, io.EOF)
+		return
+	}
 }
 
 // TestDescriptors: the ends of a connection cost as many file descriptors as Dial says: one that was dialled its own device, one that was
