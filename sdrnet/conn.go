@@ -187,11 +187,15 @@ func (c *Conn) translate(err error) error { return translate(err, c.closed()) }
 // A turn is a lock that a context can end the wait for. It is taken by sending.
 type turn chan struct{}
 
+// take waits for the turn. A context that has ended never gets it, not even where it is free: a call that began then would fail in its middle.
 func (t turn) take(ctx context.Context, closing <-chan struct{}) error {
 	select {
 	case <-closing:
 		return net.ErrClosed
 	default:
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	select {
 	case t <- struct{}{}:

@@ -331,6 +331,27 @@ func TestWaitsForFile(t *testing.T) {
 	}
 }
 
+// TestFileGivenUpBefore: a SendFile whose context has ended before it sends nothing, and the Conn serves for the next.
+func TestFileGivenUpBefore(t *testing.T) {
+	a, b := pair(t, nil)
+	ctx := testContext(t)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	before, _ := a.Stats()
+	for range 20 { // select would choose at random
+		require.ErrorIs(t, a.SendFile(ended, strings.NewReader("x"), sdrnet.FileInfo{Size: 1}, nil), context.Canceled)
+	}
+	after, _ := a.Stats()
+	require.Equal(t, before.QP.MessagesSent, after.QP.MessagesSent)
+	errs := make(chan error, 1)
+	go func() { errs <- a.SendFile(ctx, strings.NewReader("y"), sdrnet.FileInfo{Size: 1}, nil) }()
+	to := newTarget(t)
+	_, err := b.RecvFile(ctx, to, nil)
+	require.NoError(t, err)
+	require.NoError(t, <-errs)
+	require.Equal(t, "y", string(must(os.ReadFile(to.Name()))))
+}
+
 // TestTwoSenders: both ends send a file, and neither takes the other's for an answer.
 func TestTwoSenders(t *testing.T) {
 	a, b := pair(t, nil)
