@@ -113,6 +113,9 @@ func (c *Conn) Err() error {
 func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
 	ctx, cancel := c.cfg.bound(ctx)
 	defer cancel()
+	if err := ctx.Err(); err != nil { // select takes either of two cases that are ready
+		return nil, c.wrap("exchange with", err)
+	}
 	select {
 	case c.exchanging <- struct{}{}:
 		defer func() { <-c.exchanging }()
@@ -139,7 +142,8 @@ func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
 }
 
 // Send sends a message to the peer's Recv. It returns when the kernel has taken it. A Send that is
-// cut short by ctx ends the connection, but for one that has only waited for another call.
+// cut short by ctx ends the connection, but for one that has only waited for another call, or whose ctx had
+// ended before: that one sends nothing.
 func (c *Conn) Send(ctx context.Context, message []byte) error {
 	ctx, cancel := c.cfg.bound(ctx)
 	defer cancel()
@@ -230,6 +234,12 @@ func receive(ctx context.Context, c *Conn, from <-chan frame) (frame, error) {
 
 // write sends one frame whole or ends the connection, which goes on if ctx ends before it is the frame's turn.
 func (c *Conn) write(ctx context.Context, f frame) error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil { // select takes either of two cases that are ready
+		return fmt.Errorf("%w (%w)", errGivenUp, context.Cause(ctx))
+	}
 	select {
 	case c.writing <- struct{}{}:
 	case <-c.closed:

@@ -84,6 +84,23 @@ func TestRecvHonoursItsContext(t *testing.T) {
 	require.NoError(t, c.Err())
 }
 
+// TestEndedBefore: a Send or an Exchange whose context has ended before it sends nothing, and leaves the connection alone.
+func TestEndedBefore(t *testing.T) {
+	s, c := pair(t, Config{}, Config{})
+	ctx, cancel := context.WithCancel(testContext(t))
+	cancel()
+	for range 20 { // select would choose at random
+		require.ErrorIs(t, c.Send(ctx, []byte("never")), context.Canceled)
+		_, err := c.Exchange(ctx, nil)
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.NoError(t, c.Send(testContext(t), []byte("first")))
+	m, err := s.Recv(testContext(t))
+	require.NoError(t, err)
+	require.Equal(t, "first", string(m))
+	exchange(t, s, c, nil, nil)
+}
+
 // TestGivenUpExchangeTellsItsCause: the peer is told why an exchange was given up.
 func TestGivenUpExchangeTellsItsCause(t *testing.T) {
 	s, c := pair(t, Config{}, Config{})
