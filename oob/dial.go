@@ -29,7 +29,7 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 	if cfg.TLS != nil {
 		nc = tls.Client(nc, clientTLS(cfg.TLS, addr))
 	}
-	c, err := handshake(ctx, nc, addr, cfg)
+	c, err := handshake(ctx, nc, addr, cfg, func(nc net.Conn) { lingerUntil(ctx, nc) })
 	if err == nil {
 		c.accept()
 	}
@@ -47,8 +47,8 @@ func clientTLS(cfg *tls.Config, addr string) *tls.Config {
 }
 
 // handshake exchanges HELLOs on a fresh connection, which it owns from here on: on an error it
-// tells the peer and closes.
-func handshake(ctx context.Context, nc net.Conn, addr string, cfg Config) (*Conn, error) {
+// tells the peer and has leave close it.
+func handshake(ctx context.Context, nc net.Conn, addr string, cfg Config, leave func(net.Conn)) (*Conn, error) {
 	stop := interruptible(ctx, nc.SetDeadline)
 	err := hello(ctx, nc)
 	if stop(); err == nil {
@@ -58,16 +58,15 @@ func handshake(ctx context.Context, nc net.Conn, addr string, cfg Config) (*Conn
 		err = setUserTimeout(nc, cfg.deadHostLimit())
 	}
 	if err != nil {
-		err = refuse(ctx, nc, err)
+		err = refuse(ctx, nc, err, leave)
 		return nil, &Error{Op: "handshake with", Object: addr, Err: err, Fix: handshakeFix(err)}
 	}
 	return newConn(nc, cfg), nil
 }
 
-// refuse closes a connection whose handshake failed and tells the peer why. It returns err in the
-// words of a handshake.
-func refuse(ctx context.Context, nc net.Conn, err error) error {
-	defer nc.Close()
+// refuse tells the peer why a handshake failed, and closes the connection, or has leave do so where the peer may yet read that. It returns
+// err in the words of a handshake.
+func refuse(ctx context.Context, nc net.Conn, err error, leave func(net.Conn)) error {
 	var record tls.RecordHeaderError
 	switch {
 	case errors.As(err, &record):
@@ -80,7 +79,11 @@ func refuse(ctx context.Context, nc net.Conn, err error) error {
 	case isConnBroken(err):
 		err = fmt.Errorf("%w (%w)", errNoHello, err)
 	}
-	say(nc, farewell(err))
+	if say(nc, farewell(err)) {
+		leave(nc)
+	} else {
+		nc.Close()
+	}
 	return err
 }
 

@@ -138,12 +138,30 @@ func TestDialSilence(t *testing.T) {
 	})
 }
 
+// TestDialCancelled: a Dial that was given up returns at once, although its peer doesn't close, which can read why.
 func TestDialCancelled(t *testing.T) {
-	addr, _ := fakeServer(t, nil)
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(30*time.Millisecond, cancel)
-	_, err := Dial(ctx, addr, Config{})
-	require.ErrorIs(t, err, context.Canceled)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	inTime(t, lingerLimit/2, func() time.Duration {
+		ctx, cancel := context.WithCancel(context.Background())
+		var given time.Time
+		time.AfterFunc(30*time.Millisecond, func() { given = time.Now(); cancel() })
+		_, err := Dial(ctx, ln.Addr().String(), Config{})
+		took := time.Since(given)
+		require.ErrorIs(t, err, context.Canceled)
+		nc, err := ln.Accept()
+		require.NoError(t, err)
+		defer nc.Close()
+		require.NoError(t, nc.SetDeadline(time.Now().Add(waitLimit)))
+		_, err = readFrame(nc, 0) // HELLO
+		require.NoError(t, err)
+		_, err = readFrame(nc, 0)
+		var peer *PeerError
+		require.ErrorAs(t, err, &peer)
+		require.True(t, peer.Rejected())
+		return took
+	})
 }
 
 // A lateContext has a deadline that passes before its Err says so, as that of any context may.

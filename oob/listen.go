@@ -129,7 +129,7 @@ func (l *Listener) serve(ctx context.Context, p *pendingConn) error {
 	}
 	limit, cancel := context.WithTimeout(ctx, min(l.cfg.timeout(), handshakeLimit))
 	defer cancel()
-	c, err := handshake(limit, nc, nc.RemoteAddr().String(), l.cfg)
+	c, err := handshake(limit, nc, nc.RemoteAddr().String(), l.cfg, linger)
 	if errors.Is(context.Cause(ctx), errEvicted) {
 		err = errEvicted
 	}

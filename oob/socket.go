@@ -3,6 +3,7 @@
 package oob
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -45,20 +46,33 @@ func setUserTimeout(nc net.Conn, limit units.Duration) error {
 // lingerLimit bounds each end's wait for the other when a connection ends.
 const lingerLimit = 400 * time.Millisecond
 
-// say sends a last frame on a connection that is being given up, and reads until the peer has
-// closed too: closing with unread bytes would send a reset that overtakes the frame.
-func say(nc net.Conn, last []byte) {
-	if last == nil {
-		return
+// say sends a last frame on a connection that is being given up. It reports whether the peer may read it, for which linger gives it time.
+func say(nc net.Conn, last []byte) bool {
+	if last == nil || nc.SetDeadline(time.Now().Add(lingerLimit)) != nil {
+		return false
 	}
-	if nc.SetDeadline(time.Now().Add(lingerLimit)) != nil {
-		return
-	}
-	if _, err := nc.Write(last); err != nil || closeWrite(nc) != nil {
-		return
-	}
-	// A peer that keeps sending is cut off by the deadline.
+	_, err := nc.Write(last)
+	return err == nil && closeWrite(nc) == nil
+}
+
+// linger reads until the peer has closed too, before it closes: closing with unread bytes would send a reset that overtakes what say has
+// sent. A peer that keeps sending is cut off by the deadline that say has set.
+func linger(nc net.Conn) {
 	_, _ = io.Copy(io.Discard, nc)
+	nc.Close()
+}
+
+// lingerUntil is linger for a caller who waits no longer than ctx lasts; what is left of it goes on in the background.
+func lingerUntil(ctx context.Context, nc net.Conn) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		linger(nc)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }
 
 // turnAway tells a peer for which there is no room why, as far as that takes no time: whoever connects again and again must
