@@ -55,7 +55,7 @@ func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	}
 	h, err := openHost(c, ipOf(s.LocalAddr()), userroce.AnyPort)
 	if err != nil {
-		_ = s.CloseWithReason(err.Error())
+		leave(ctx, s, err)
 		return nil, err
 	}
 	theirs, err := exchangeHello(ctx, s, c, h)
@@ -68,7 +68,7 @@ func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 		}
 	}
 	if err != nil {
-		_ = s.CloseWithReason(err.Error())
+		leave(ctx, s, err)
 		if h != nil {
 			err = errors.Join(err, h.close())
 		}

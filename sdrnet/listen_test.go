@@ -129,6 +129,33 @@ func TestIdleDevicesAreClosed(t *testing.T) {
 	require.Eventually(t, func() bool { return descriptors(t)-before <= one }, waitLimit, time.Millisecond, "one device has %d descriptors", one)
 }
 
+// TestDialGivenUp: a Dial whose context ends while it waits for a peer that is frozen doesn't wait for that one's goodbye.
+func TestDialGivenUp(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	quickest := time.Hour
+	for range 3 { // a busy machine may delay any of them
+		ctx, cancel := context.WithCancel(testContext(t))
+		errs := make(chan error, 1)
+		go func() { _, err := sdrnet.Dial(ctx, l.Addr().String(), nil); errs <- err }()
+		nc, err := l.Accept()
+		require.NoError(t, err)
+		var hello [16]byte
+		_, err = io.ReadFull(nc, hello[:])
+		require.NoError(t, err)
+		_, err = nc.Write(hello[:]) // the same as the peer's, and then nothing
+		require.NoError(t, err)
+		time.Sleep(20 * time.Millisecond)
+		given := time.Now()
+		cancel()
+		require.ErrorIs(t, <-errs, context.Canceled)
+		quickest = min(quickest, time.Since(given))
+		require.NoError(t, nc.Close())
+	}
+	require.Less(t, quickest, 200*time.Millisecond)
+}
+
 // TestListenerClosesQuietly: that a Listener was closed is no news of the peers who were connecting.
 func TestListenerClosesQuietly(t *testing.T) {
 	var log watched.Buffer
