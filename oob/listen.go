@@ -29,6 +29,10 @@ type Listener struct {
 
 // Listen listens on addr, "host:port"; port 0 lets the kernel choose. It fails with an *Error.
 func Listen(ctx context.Context, addr string, cfg Config) (*Listener, error) {
+	if withoutCertificate(cfg.TLS) { // as tls.Listen: every peer would be turned away
+		return nil, &Error{Op: "listen on", Object: addr, Err: errors.New("Config.TLS has no certificate"),
+			Fix: "set Certificates, GetCertificate or GetConfigForClient in it"}
+	}
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -38,6 +42,11 @@ func Listen(ctx context.Context, addr string, cfg Config) (*Listener, error) {
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Go(l.acceptLoop)
 	return l, nil
+}
+
+// withoutCertificate reports whether cfg is there and can't be a server's.
+func withoutCertificate(cfg *tls.Config) bool {
+	return cfg != nil && len(cfg.Certificates) == 0 && cfg.GetCertificate == nil && cfg.GetConfigForClient == nil
 }
 
 // Addr is the address listened on, with the port that the kernel chose.

@@ -68,6 +68,14 @@ func TestTLSVerifiesTheServer(t *testing.T) {
 	require.Error(t, rejected.next(t))
 }
 
+func TestTLSServerNeedsACertificate(t *testing.T) {
+	server, client := certificate(t)
+	_, err := Listen(testContext(t), "127.0.0.1:0", Config{TLS: client})
+	require.ErrorContains(t, err, "no certificate (set Certificates")
+	later := &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return server, nil }}
+	pair(t, Config{TLS: later}, Config{TLS: client})
+}
+
 func TestTLSAtOneEndOnly(t *testing.T) {
 	server, client := certificate(t)
 	t.Run("client without", func(t *testing.T) {
