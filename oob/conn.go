@@ -143,7 +143,8 @@ func (c *Conn) Exchange(ctx context.Context, blob []byte) ([]byte, error) {
 
 // Send sends a message to the peer's Recv. It returns when the kernel has taken it. A Send that is
 // cut short by ctx ends the connection, but for one that has only waited for another call, or whose ctx had
-// ended before: that one sends nothing.
+// ended before: that one sends nothing. Nothing holds back whoever sends more than the peer receives: when 64 messages
+// wait for its Recv, or 4 times its Config.MaxBlob bytes, one more ends the connection at both ends.
 func (c *Conn) Send(ctx context.Context, message []byte) error {
 	ctx, cancel := c.cfg.bound(ctx)
 	defer cancel()
@@ -155,7 +156,7 @@ func (c *Conn) Send(ctx context.Context, message []byte) error {
 }
 
 // Recv returns the peer's next message. It has no time limit of its own. Messages that arrived
-// before the connection ended are still returned.
+// before the connection ended are still returned. Call it as messages arrive: few may wait for it, as Send says.
 func (c *Conn) Recv(ctx context.Context) ([]byte, error) {
 	f, err := receive(ctx, c, c.messages)
 	if err != nil {
@@ -212,7 +213,11 @@ func (c *Conn) wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Op: op, Object: c.RemoteAddr().String(), Err: err}
+	e := &Error{Op: op, Object: c.RemoteAddr().String(), Err: err}
+	if isA[unreceived](err) {
+		e.Fix = receiveSooner
+	}
+	return e
 }
 
 // receive waits for a frame; one that is there wins over the connection's end.

@@ -75,6 +75,24 @@ func TestReceivedMessagesMakeRoom(t *testing.T) {
 	}
 }
 
+// TestUnreceivedMessages: both ends are told what to do when messages wait that nobody receives.
+func TestUnreceivedMessages(t *testing.T) {
+	s, c := pair(t, Config{}, Config{})
+	for range maxQueued + 1 {
+		require.NoError(t, c.Send(testContext(t), nil))
+	}
+	require.ErrorContains(t, ended(t, c, waitLimit), "call Recv as messages arrive")
+	for range maxQueued {
+		_, err := s.Recv(testContext(t))
+		require.NoError(t, err)
+	}
+	_, err := s.Recv(testContext(t))
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, receiveSooner, e.Fix)
+	require.ErrorAs(t, err, new(*ProtocolError))
+}
+
 func TestRecvHonoursItsContext(t *testing.T) {
 	_, c := pair(t, Config{}, Config{})
 	ctx, cancel := context.WithCancel(testContext(t))

@@ -141,6 +141,15 @@ func violation(format string, args ...any) error {
 	return &ProtocolError{What: fmt.Sprintf(format, args...)}
 }
 
+// unreceived is the violation of a peer whose messages this end doesn't receive in time. The mistake may be either end's, so that both are
+// told what to do.
+type unreceived struct{ error }
+
+func (e unreceived) Unwrap() error { return e.error }
+
+// receiveSooner is what to do about unreceived messages.
+const receiveSooner = "call Recv as messages arrive, or send fewer before the peer has answered"
+
 // printable makes text from the network fit for a terminal and a log line.
 func printable(b []byte) string {
 	return strings.Map(func(r rune) rune {
@@ -167,7 +176,11 @@ func farewell(err error) []byte {
 	case errors.Is(err, context.Canceled), errors.Is(err, errGivenUp):
 		code = CodeRejected
 	}
-	return reasonFrame(code, err.Error())
+	reason := err.Error()
+	if isA[unreceived](err) {
+		reason += " (" + receiveSooner + ")"
+	}
+	return reasonFrame(code, reason)
 }
 
 func reasonFrame(code Code, reason string) []byte {

@@ -79,12 +79,12 @@ func (c *Conn) take(f frame, messages *uint32) error {
 func (c *Conn) takeMessage(f frame) error {
 	size := int64(len(f.payload))
 	if limit := int64(maxQueuedBlobs * c.cfg.maxBlob()); c.queued.Add(size) > limit {
-		return violation("more than %d bytes of messages wait to be received here", limit)
+		return unreceived{violation("more than %d bytes of messages wait to be received here", limit)}
 	}
 	select {
 	case c.messages <- f:
 		return nil
 	default:
-		return violation("more than %d messages wait to be received here", maxQueued)
+		return unreceived{violation("more than %d messages wait to be received here", maxQueued)}
 	}
 }
