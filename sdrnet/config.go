@@ -44,7 +44,9 @@ type Config struct {
 	// one copy more. Default 256 KiB.
 	BufferSize units.Bytes
 	// MaxMessage is the longest message that Recv accepts: a peer that sends a longer one loses the
-	// connection, and its calls fail with an *oob.PeerError that says so. Default 64 MiB, at least BufferSize.
+	// connection, and its calls fail with an *oob.PeerError that says so. Default 64 MiB, at least BufferSize, at most 64 GiB.
+	// A peer has only to announce a message of several buffers to make this end take all of its memory at once, from
+	// the Go heap: choose no more than this host can spare for each connection.
 	MaxMessage units.Bytes
 	// Link, if it changes anything, is emulated for what this end sends, and sending is paced to its rate. Its marks
 	// (MarkAbove) make data ECN-capable, if both ends have some; they are for user-space RoCEv2.
@@ -65,6 +67,7 @@ const (
 	minBufferSize     = 4 * units.KiB
 	maxBufferSize     = 16 * units.MiB
 	defaultMaxMessage = 64 * units.MiB
+	maxMaxMessage     = 64 * units.GiB
 	maxPrivateData    = 4 * units.KiB
 )
 
@@ -101,6 +104,8 @@ func (c *Config) check() error {
 		return operr.New("configure", "sdrnet", "Config.BufferSize is %v: choose %v to %v", c.BufferSize, minBufferSize, maxBufferSize)
 	case c.MaxMessage < c.BufferSize:
 		return operr.New("configure", "sdrnet", "Config.MaxMessage is %v: choose at least BufferSize, %v", c.MaxMessage, c.BufferSize)
+	case c.MaxMessage > maxMaxMessage:
+		return operr.New("configure", "sdrnet", "Config.MaxMessage is %v: choose at most %v, or send what is longer with SendMemory or SendFrom", c.MaxMessage, maxMaxMessage)
 	case c.Rate < 0:
 		return operr.New("configure", "sdrnet", "Config.Rate is %v: it can't be negative", c.Rate)
 	case c.Device != "" && c.UDPPort != 0:

@@ -522,6 +522,7 @@ func TestMistakes(t *testing.T) {
 		{sdrnet.Config{Window: 1000}, "Config.Window is 1000: choose 1 to 256"},
 		{sdrnet.Config{BufferSize: 1}, "Config.BufferSize is 1 B: choose 4 KiB to 16 MiB"},
 		{sdrnet.Config{MaxMessage: 1}, "Config.MaxMessage is 1 B: choose at least BufferSize, 256 KiB"},
+		{sdrnet.Config{MaxMessage: units.TiB}, "Config.MaxMessage is 1 TiB: choose at most 64 GiB"},
 		{sdrnet.Config{Silence: 1}, "choose at least 100 ms"},
 		{sdrnet.Config{Rate: -1}, "can't be negative"},
 		{sdrnet.Config{Device: "rxe0", UDPPort: 5000}, "uses port 4791 only"},
