@@ -22,7 +22,8 @@ type Config struct {
 	// kernel, such as "rxe0". The ends may differ in it. With "rc:" before its name the device carries data over reliable
 	// connections (package backend/rc), which both ends must have; it repeats what is lost, so that scheme none suits.
 	Device string
-	// Scheme makes the reliability scheme of a connection. Both ends must use the same. Default:
+	// Scheme makes the reliability scheme of a connection. Both ends must use the same. It is called twice for each
+	// connection, by a Listener from several goroutines at once, and returns a new one each time. Default:
 	// adaptive.New(adaptive.Config{}).
 	Scheme func() (scheme.Scheme, error)
 	// Rate bounds what is sent, in user data. 0: the rate is found.
@@ -32,7 +33,8 @@ type Config struct {
 	// Addr is the local address of RDMA packets. Default: the local address of the TCP connection.
 	Addr netip.Addr
 	// UDPPort is the local port of RDMA packets on user-space RoCEv2. Default: RoCEv2's 4791 for a
-	// Listener and for peers on a device of the kernel, which know no other, or else a free one.
+	// Listener and for peers on a device of the kernel, which know no other, or else a free one. 65535
+	// is no port but userroce.AnyPort: a free one in any case.
 	UDPPort uint16
 	// Silence is after what time without a sign of life, or without progress of a transfer that is
 	// being sent, a connection fails. Default 30 s, at least 100 ms.
