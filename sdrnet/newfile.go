@@ -41,6 +41,8 @@ func CreateFile(path string) (*NewFile, error) {
 		f.path, f.folder, f.replaces = "", path, false
 	case err == nil && !fi.Mode().IsRegular():
 		return nil, operr.New("create", path, "it is not a regular file: name the file to write, or a folder")
+	case err != nil && !errors.Is(err, fs.ErrNotExist): // such as a name that is too long, which Keep would be the first to find
+		return nil, operr.Wrap("create", path, err)
 	}
 	var err error
 	f.file, err = os.OpenFile(f.folder, os.O_RDWR|unix.O_TMPFILE, 0o600)

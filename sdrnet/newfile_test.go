@@ -107,6 +107,12 @@ func TestNewFileRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "not a regular file")
 	_, err = CreateFile(dir + "/none/copy")
 	require.ErrorIs(t, err, fs.ErrNotExist)
+	longest := filepath.Join(dir, strings.Repeat("x", maxName))
+	f, err = CreateFile(longest)
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+	_, err = CreateFile(longest + "x")
+	require.ErrorIs(t, err, unix.ENAMETOOLONG)
 }
 
 // inFolder makes a file in a folder, which Begin has given a name, with one byte.
