@@ -25,10 +25,9 @@ type PortTakenError struct {
 	Holder string
 }
 
-// Error names the holder and what to do.
+// Error names the holder.
 func (e *PortTakenError) Error() string {
-	return fmt.Sprintf("UDP port %d of %v is taken: %s; free it, or choose another port or address at both ends",
-		e.Addr.Port(), e.Addr.Addr(), e.Held())
+	return fmt.Sprintf("UDP port %d of %v is taken: %s", e.Addr.Port(), e.Addr.Addr(), e.Held())
 }
 
 // Held says who holds the port.
@@ -50,7 +49,8 @@ func (e *PortTakenError) Unwrap() error { return unix.EADDRINUSE }
 
 func portTakenError(a netip.Addr, port uint16) error {
 	at := netip.AddrPortFrom(a, port)
-	return operr.Wrap("open", "userroce", &PortTakenError{at, portHolder("/proc", at)})
+	return &operr.Error{Op: "open", Object: "userroce", Err: &PortTakenError{at, portHolder("/proc", at)},
+		Fix: "free it, or choose another port or address at both ends"}
 }
 
 // portHolder looks for a process with a UDP socket at a, which may be a port of any address, or at its port of all addresses, in

@@ -117,7 +117,7 @@ func TestPortTaken(t *testing.T) {
 				require.Equal(t, first.Addr(), portTaken.Addr)
 				require.Contains(t, portTaken.Holder, fmt.Sprintf("(pid %d)", os.Getpid()))
 				require.ErrorContains(t, err, fmt.Sprintf("UDP port %d of %v is taken: held by ", c.Port, c.Addr))
-				require.ErrorContains(t, err, "choose another port")
+				require.ErrorContains(t, err, "(free it, or choose another port")
 			}
 		}
 	})
