@@ -211,11 +211,14 @@ func (q *QP) connCheckFailed() error {
 	case q.sess.Stats.DatagramsReceived == 0:
 		e.Detail = "nothing arrived from the peer within " + units.FormatDuration(q.cfg.ConnectTimeout)
 		e.Fix = "has it called Connect, and does UDP pass in both directions?"
-	case !c.recv.msg.Tracker.AllSet() && c.recv.state() != recvFenced, c.send.state() <= sendOpen:
+	case !c.recv.msg.Tracker.AllSet() && c.recv.state() != recvFenced:
 		e.Err = ErrMismatch
 		e.Detail = fmt.Sprintf("small packets pass, but no packet of full size did within %v: the path does not carry MTU %d (%d bytes with headers)",
 			units.FormatDuration(q.cfg.ConnectTimeout), q.cfg.MTU, q.cfg.MTU+q.caps.HeaderBytes)
 		e.Fix = "raise the MTU of the interfaces on the path, or choose a smaller one at both ends"
+	case c.send.state() <= sendOpen:
+		e.Detail = fmt.Sprintf("the peer's packet of full size arrived, but within %v no word that ours did", units.FormatDuration(q.cfg.ConnectTimeout))
+		e.Fix = fmt.Sprintf("is either host overloaded, or does the path carry MTU %d towards this one only?", q.cfg.MTU)
 	default:
 		e.Detail = "the connection check did not finish within " + units.FormatDuration(q.cfg.ConnectTimeout)
 	}

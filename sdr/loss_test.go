@@ -220,6 +220,26 @@ func TestShortSilence(t *testing.T) {
 	}
 }
 
+// TestConnectHearsNoAnswer: an end that got the peer's packet of full size doesn't blame the MTU of the way on which that came.
+func TestConnectHearsNoAnswer(t *testing.T) {
+	cfg := small
+	cfg.ConnectTimeout = 300 * ms
+	p := newUnconnected(t, link(), cfg)
+	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
+		if i.Length >= 1024 && i.Direction == sim.AtoB {
+			return sim.Drop
+		}
+		return sim.Deliver
+	})
+	for i := range 2 {
+		require.NoError(t, p.qp[i].StartConnect(p.qp[1-i].Info()))
+	}
+	p.until(units.Second, func() bool { return p.qp[0].Err() != nil && p.qp[1].Err() != nil })
+	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
+	require.ErrorContains(t, p.qp[0].Err(), "no word that ours did (is either host overloaded")
+	require.ErrorContains(t, p.qp[1].Err(), "does not carry MTU 1024")
+}
+
 func TestSilentPeer(t *testing.T) {
 	cfg := small
 	cfg.ConnectTimeout = 300 * ms
