@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/sdr/internal/control"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -85,11 +86,11 @@ func (q *QP) StartConnect(info Info) error {
 	}
 	for i, ch := range q.chans {
 		if err := ch.dev.Connect(p.chans[i]); err != nil {
-			return fail(err)
+			return operr.Wrap("connect", q.name, err) // not fail, which would hide the device's fix
 		}
 	}
 	if q.ah, err = q.ep.dev.OpenAddress(p.control); err != nil {
-		return fail(err)
+		return operr.Wrap("connect", q.name, err)
 	}
 	now := q.ep.Now()
 	q.peer = p

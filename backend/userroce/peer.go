@@ -38,7 +38,8 @@ func (d *Device) newPeer(i backend.QPInfo, s *sender) (*peer, error) {
 	a := i.Addr.Unmap()
 	switch {
 	case !a.IsValid() || a.Is6() != d.ipv6:
-		return nil, operr.New("connect", "userroce", "peer address %v and own address %v: both must be IPv4 or both IPv6", i.Addr, d.addr)
+		return nil, &operr.Error{Op: "connect", Object: "userroce", Err: fmt.Errorf("peer address %v and own address %v", i.Addr, d.addr),
+			Fix: "both must be IPv4 or both IPv6: choose such an address at either end"}
 	case a.IsUnspecified() || a.IsMulticast():
 		return nil, operr.New("connect", "userroce", "peer address %v is not that of one host", a)
 	case a.Is6() && a.IsLinkLocalUnicast() && d.scope == 0:
