@@ -11,8 +11,8 @@ import (
 // Conditions that callers tell apart with errors.Is. They come wrapped in an
 // *OpError.
 var (
-	// ErrClosed: the object, or what it belongs to, was closed. All packages
-	// of go-sdr have this one.
+	// ErrClosed: the object, or what it belongs to, was closed, or is a queue pair
+	// that is not connected yet. All packages of go-sdr have this one.
 	ErrClosed = operr.ErrClosed
 	// ErrCompleted: the message of this handle has been completed; its slot
 	// may already serve another message.
