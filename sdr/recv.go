@@ -86,7 +86,7 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 		}
 		return nil, ErrAgain
 	}
-	if err := mr.hold(q.ep, off, length); err != nil {
+	if err := mr.Hold(q.ep, AccessRemoteWrite, off, length); err != nil {
 		return nil, err
 	}
 	m := q.newRecv(mr, length, o)

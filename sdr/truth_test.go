@@ -44,6 +44,17 @@ func TestImmediateOrNone(t *testing.T) {
 	}
 }
 
+// TestReadOnlyMemory: memory that may not be written receives nothing.
+func TestReadOnlyMemory(t *testing.T) {
+	p := newPair(t, link(), small)
+	m, err := p.ctx[0].RegisterMemory(make([]byte, 4096), 0)
+	require.NoError(t, err)
+	_, err = p.qp[0].PostRecv(m, 0, 4096)
+	require.ErrorIs(t, err, sdr.ErrArgument)
+	require.ErrorContains(t, err, "AccessRemoteWrite")
+	require.NoError(t, m.Close(), "nothing holds it")
+}
+
 // TestWaitForRefusedSend: Wait returns when the memory is the user's again, as Poll does, also when the peer's buffer is known to be too
 // short already when the message is posted.
 func TestWaitForRefusedSend(t *testing.T) {
