@@ -94,6 +94,10 @@ func (m *Message) Length() (n units.Bytes, known bool) {
 	return units.Bytes(v / 2), v%2 == 1
 }
 
+// AllSet reports whether the whole message is in place. One without bytes is as soon as it is known to have none: a buffer
+// without bytes lacks none before its sender has said anything.
+func (m *Message) AllSet() bool { return m.Tracker.AllSet() && m.length.Load() != 0 }
+
 func (m *Message) lengthKnown() bool { return m.length.Load()%2 == 1 }
 
 // SetLength says how long the message really is: at most the buffer. Workers

@@ -41,8 +41,8 @@ func (b Bitmap) Has(i int) bool { return b.m.Tracker.Chunks().Has(i) }
 // Count is how many chunks are in place.
 func (b Bitmap) Count() int { return b.m.Tracker.ChunksDone() }
 
-// AllSet reports whether the whole message is in place.
-func (b Bitmap) AllSet() bool { return b.m.Tracker.AllSet() }
+// AllSet reports whether the whole message is in place: one without bytes is as soon as the sender has announced it.
+func (b Bitmap) AllSet() bool { return b.m.AllSet() }
 
 // NextMissing is the first chunk at or after from that isn't in place, or Len.
 func (b Bitmap) NextMissing(from int) int { return b.m.Tracker.Chunks().NextMissing(from) }

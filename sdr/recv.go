@@ -362,8 +362,8 @@ func (m *recvMsg) complete() {
 	if t := &m.msg.Tracker; t.AllSet() || q.caps.HostPackets && t.Packets().AllSet() {
 		m.outcome = Whole
 	}
-	// An empty buffer is full before anything is sent. A driver that gives it up then, so that its user has no transfer, has its sender told so.
-	if _, known := m.msg.Length(); m.length == 0 && !known && q.cfg.Driver != nil {
+	// An empty buffer is full before anything is sent. Who gives it up then has no message, and the sender is told so.
+	if _, known := m.msg.Length(); m.length == 0 && !known {
 		m.outcome = Abandoned
 	}
 	q.slots.Close(&m.msg)
@@ -426,7 +426,7 @@ func (h RecvHandle) Wait(ctx context.Context) error {
 	return h.m.q.wait(ctx, "wait for fence", func() (bool, error) { return h.m.state() == recvFenced, nil })
 }
 
-// WaitArrived blocks until every packet of the message is in place, or the
+// WaitArrived blocks until every packet of the message is in place, of an empty buffer's until the sender has announced it, or the
 // message can't become whole any more. Ending ctx ends only the wait.
 func (h RecvHandle) WaitArrived(ctx context.Context) error {
 	return h.m.q.wait(ctx, "wait for message", h.m.arrived)
@@ -436,7 +436,7 @@ func (h RecvHandle) WaitArrived(ctx context.Context) error {
 func (m *recvMsg) arrived() (bool, error) {
 	posted := m.state() == recvPosted
 	switch {
-	case posted && m.msg.Tracker.AllSet():
+	case posted && m.msg.AllSet():
 		return true, nil
 	case m.err != nil:
 		return false, m.err

@@ -44,6 +44,28 @@ func TestImmediateOrNone(t *testing.T) {
 	}
 }
 
+// TestEmptyBuffer: nothing has arrived in a buffer without bytes before the sender says so, and it may be completed all the same.
+func TestEmptyBuffer(t *testing.T) {
+	p := newPair(t, link(), small)
+	src, dst := p.mr(0, 1, true), p.mr(1, 1, false)
+	for _, sent := range []bool{true, false} {
+		r, err := p.qp[1].PostRecv(dst, 0, 0)
+		require.NoError(t, err)
+		p.run(100 * ms)
+		require.False(t, r.Bitmap().AllSet())
+		if sent {
+			s, err := p.qp[0].PostSend(src, 0, 0, sdr.SendOptions{})
+			require.NoError(t, err)
+			p.until(units.Second, func() bool { return r.Bitmap().AllSet() })
+			require.NoError(t, r.Complete())
+			p.until(units.Second, func() bool { done, _ := s.Poll(); return done && r.Done() })
+			continue
+		}
+		require.NoError(t, r.Complete())
+		p.until(units.Second, r.Done)
+	}
+}
+
 // TestReadOnlyMemory: memory that may not be written receives nothing.
 func TestReadOnlyMemory(t *testing.T) {
 	p := newPair(t, link(), small)

@@ -173,9 +173,13 @@ func (s *sides) stream(side int, off, n units.Bytes, o sdr.SendOptions) (st sdr.
 	return st
 }
 
-// arrive runs until all of a message is in place; packets that the network loses are sent again.
+// arrive runs until all of a message is in place; packets that the network loses are sent again. One without bytes is in place when
+// its end has arrived.
 func (s *sides) arrive(st sdr.SendStream, h sdr.RecvHandle, n units.Bytes) {
 	s.Helper()
+	if n == 0 {
+		return
+	}
 	all := func() bool { ok, err := h.Bitmap().AllSet(), h.Bitmap().Err(); require.NoError(s, err); return ok }
 	if !s.lose() {
 		s.until("the message", all)
@@ -219,6 +223,9 @@ func (s *sides) message(from int, b *buffer, off, n units.Bytes) {
 	copy(b.want[canary:], s.mr[from].Bytes()[off:off+n])
 	b.check(s, "message")
 	s.end(st) // fragments of the immediate that find no packet follow the end
+	if n == 0 {
+		s.until("the empty message", func() bool { return h.Bitmap().AllSet() })
+	}
 	if n > 0 && !s.lose() {
 		s.until("the user immediate", func() bool { _, ok, err := h.Imm(); require.NoError(s, err); return ok })
 		imm, _, _ := h.Imm()
