@@ -4,6 +4,7 @@ package reliability
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -251,7 +252,20 @@ func (c *Conn) hold(d *direction, ofStream bool, mr *sdr.MR, access sdr.Access, 
 	return mr.Hold(c.qp.Endpoint(), access, off, n)
 }
 
+// errStill: a transfer has stood still for Config.NoProgress.
+var errStill = fmt.Errorf("%w", sdr.ErrNoProgress)
+
+// stillFix is what to do about that, at each end.
+var stillFix = map[string]string{
+	"send":    "see whether the receiver still receives, or raise Config.NoProgress",
+	"receive": "see whether the sender still sends, or raise Config.NoProgress",
+}
+
 // failure wraps why transfer id failed.
 func failure(op string, id uint64, err error) error {
-	return &sdr.OpError{Op: op, Object: fmt.Sprintf("transfer %d", id), Err: err}
+	e := &sdr.OpError{Op: op, Object: fmt.Sprintf("transfer %d", id), Err: err}
+	if errors.Is(err, errStill) {
+		e.Fix = stillFix[op]
+	}
+	return e
 }

@@ -123,7 +123,8 @@ func (c *Conn) end(call string, d *direction, err error) error {
 // has failed, at either end, nothing more can be sent in this direction, and calls at both ends say so: Close the Conn.
 func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size units.Bytes, progress Progress) error {
 	if size < 0 || size > maxStream {
-		return &sdr.OpError{Op: "send", Object: "stream", Err: sdr.ErrArgument, Detail: fmt.Sprintf("a size of %d", size)}
+		return &sdr.OpError{Op: "send", Object: "stream", Err: sdr.ErrArgument, Detail: fmt.Sprintf("a size of %d", size),
+			Fix: fmt.Sprintf("give the number of bytes, 0 to %d", maxStream)}
 	}
 	each, n := ring(pieceSize, size)
 	p, err := c.newPieces(each, n, 0)

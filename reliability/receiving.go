@@ -298,7 +298,7 @@ func (t *recvTransfer) progress() units.Instant {
 	}
 	gainedAt := max(t.gainedAt, t.in.gainedAt)
 	if now.Sub(gainedAt) > t.in.cfg.NoProgress {
-		t.fail(fmt.Errorf("%w: nothing new arrived for %v", sdr.ErrNoProgress, units.FormatDuration(t.in.cfg.NoProgress)))
+		t.fail(fmt.Errorf("%w: nothing new arrived for %v", errStill, units.FormatDuration(t.in.cfg.NoProgress)))
 		return now
 	}
 	return min(t.poll(), gainedAt.Add(t.in.cfg.NoProgress).Add(1))
@@ -322,7 +322,7 @@ func (t *recvTransfer) awaitStart() units.Instant {
 	case arrived > t.early:
 		t.early, t.gainedAt = arrived, now
 	case arrived > 0 && now.Sub(t.gainedAt) > t.in.cfg.NoProgress:
-		t.fail(fmt.Errorf("%w: packets arrived, but nothing said for %v which transfer they are of", sdr.ErrNoProgress, units.FormatDuration(t.in.cfg.NoProgress)))
+		t.fail(fmt.Errorf("%w: packets arrived, but nothing said for %v which transfer they are of", errStill, units.FormatDuration(t.in.cfg.NoProgress)))
 		return now
 	}
 	t.countAt = now.Add(t.in.cfg.NoProgress / 4)

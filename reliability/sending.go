@@ -322,9 +322,9 @@ func (t *sendTransfer) progress(all flight) units.Instant {
 // standstill says what a transfer that stands still is waiting for.
 func (t *sendTransfer) standstill() error {
 	if t.state == waiting {
-		return fmt.Errorf("%w: the receiver has posted no buffer for %v", sdr.ErrNoProgress, units.FormatDuration(t.o.cfg.NoProgress))
+		return fmt.Errorf("%w: the receiver has posted no buffer for %v", errStill, units.FormatDuration(t.o.cfg.NoProgress))
 	}
-	return fmt.Errorf("%w: the receiver gained nothing for %v while we sent", sdr.ErrNoProgress, units.FormatDuration(t.o.cfg.NoProgress))
+	return fmt.Errorf("%w: the receiver gained nothing for %v while we sent", errStill, units.FormatDuration(t.o.cfg.NoProgress))
 }
 
 // begin makes the core and announces the transfer.

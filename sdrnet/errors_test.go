@@ -4,6 +4,7 @@ package sdrnet_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"os"
@@ -132,6 +133,7 @@ func TestOneShape(t *testing.T) {
 		"Config.Validate":       bad.Validate(),
 		"Listen":                second(sdrnet.Listen("127.0.0.1:0", bad)),
 		"Listen, address":       second(sdrnet.Listen("127.0.0.1:99999", nil)),
+		"Listen, certificate":   second(sdrnet.Listen("127.0.0.1:0", &sdrnet.Config{TLS: &tls.Config{}})),
 		"Dial":                  second(sdrnet.Dial(ctx, "127.0.0.1:1", bad)),
 		"Dial, address":         second(sdrnet.Dial(ctx, "127.0.0.1:99999", nil)),
 		"Conn.Alloc":            second(a.Alloc(0)),
@@ -140,6 +142,7 @@ func TestOneShape(t *testing.T) {
 		"CreateFile, no folder": second(sdrnet.CreateFile(t.TempDir() + "/none/copy")),
 		"NewFile.Begin":         folder.Begin(sdrnet.FileInfo{}),
 		"NewFile.Begin, ../x":   folder.Begin(sdrnet.FileInfo{Name: "../x"}),
+		"SendFrom":              a.SendFrom(ctx, nil, -1, nil),
 		"SendFile":              a.SendFile(ctx, nil, sdrnet.FileInfo{Size: -1}, nil),
 		"RecvFile of no file":   second(b.RecvFile(ctx, newTarget(t), nil)),
 		"RecvFile of a message": second(a.RecvFile(ctx, newTarget(t), nil)),
