@@ -110,6 +110,8 @@ type bbr struct {
 	slow   int  // rounds that brought no more
 	lossy  bool // the last round lost much, and nothing waited in it: it may have been chance
 
+	undo startUndo
+
 	// The queue.
 	scale     int64 // σ
 	queued    queueCache
@@ -213,6 +215,7 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 	if a.Acked <= 0 && a.RTT <= 0 {
 		return
 	}
+	b.comeLate(max(a.Late, 0))
 	acked := min(max(a.Acked, 0), b.sent)
 	b.inflight = min(max(a.Inflight, 0), b.sent)
 	if b.unheard() {

@@ -24,6 +24,7 @@ func (b *bbr) startupRound(now units.Instant) {
 		if b.lossy = !b.lossy && r.most < b.minRTT+b.bw().Time(4*b.path.MTU); b.lossy {
 			return // a burst of losses, perhaps: a second such round in a row is none
 		}
+		b.undo = startUndo{window: b.window, lost: r.lost, at: now}
 		b.leaveStartup()
 		b.queueFull(now)
 		return
@@ -40,6 +41,37 @@ func (b *bbr) startupRound(now units.Instant) {
 	if b.slow++; b.slow >= 2 {
 		b.leaveStartup()
 	}
+}
+
+// A startUndo is of a start that losses have ended: its window, how much they were, and how much has come since that was taken for lost.
+type startUndo struct {
+	window, lost, late units.Bytes
+	at                 units.Instant
+}
+
+// undoTime, and undoRTTs, are how long after its end a start may be resumed.
+const (
+	undoTime = 500 * units.Millisecond
+	undoRTTs = 8
+)
+
+// comeLate hears of packets that have come after they were taken for lost: no queue was full, packets overtake each other on this way. So they
+// don't count in this round, and a start that as many losses have ended goes on (as RFC 3522, Eifel, undoes what TCP did for less).
+func (b *bbr) comeLate(late units.Bytes) {
+	b.round.lost = max(b.round.lost-late, 0)
+	u := &b.undo
+	if u.window == 0 {
+		return
+	}
+	if u.late += late; u.late < u.lost/2 {
+		return
+	}
+	if b.now.Sub(u.at) < max(undoTime, undoRTTs*b.rtt()) && b.phase != startup && !b.competing {
+		b.window, b.slow, b.lossy = max(u.window, b.bdp()), 0, false
+		b.fullAt, b.depth, b.fair = 0, 0, 0
+		b.enter(startup)
+	}
+	*u = startUndo{}
 }
 
 // leaveStartupEarly ends startup as soon as packets wait (HyStart++, RFC 9406, section 4.2).

@@ -37,6 +37,7 @@ type Ack struct {
 	Floor    units.Duration // what a window that all channels share takes at least, where they differ; 0: they don't, or it isn't known
 	Acked    units.Bytes    // newly known to have arrived
 	Inflight units.Bytes    // still on its way after this feedback
+	Late     units.Bytes    // of what OnLoss was told, has come after all
 	ECN      bool           // the packet that caused it carried CE
 	Probe    bool           // answers a probe, not data
 	Path     uint16         // the path of the packet that caused it, where the sender has several

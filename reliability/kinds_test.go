@@ -282,7 +282,7 @@ func TestBlackoutIsNoLossToTheRate(t *testing.T) {
 // TestLateAndLostUnitsAreNoQueue: units that are late or lost, and not declared so yet, don't look like packets that wait for longer and longer,
 // which made an unknown rate fall from transfer to transfer.
 func TestLateAndLostUnitsAreNoQueue(t *testing.T) {
-	late := sim.Link{Reorder: 0.1, ReorderDelay: 12 * ms}
+	late, all := sim.Link{Reorder: 0.1, ReorderDelay: 12 * ms}, sim.Link{Reorder: 1, ReorderDelay: 6 * ms}
 	for _, c := range []struct {
 		name   string
 		scheme func() scheme.Scheme
@@ -293,10 +293,12 @@ func TestLateAndLostUnitsAreNoQueue(t *testing.T) {
 		{"sr, 5 % lost", newSR(t, sr.RTO), sim.Link{Loss: sim.Loss{Drop: 0.05}}, 16 * units.MiB, 4},
 		{"adaptive, 10 % late", newAdaptive(t), late, 64 * units.MiB, 1.2},
 		{"sr-nack, 10 % late", newSR(t, sr.NACK), late, 64 * units.MiB, 1.3},
+		{"adaptive, all up to 6 ms later", newAdaptive(t), all, 64 * units.MiB, 1.1},
+		{"sr-nack, all up to 6 ms later", newSR(t, sr.NACK), all, 64 * units.MiB, 1.1},
 		{"strack, half late", withPaths(t)["strack"], sim.Link{Reorder: 0.5, ReorderDelay: 6 * ms}, 64 * units.MiB, 1.3},
 	} {
 		c.link.Rate, c.link.Queue, c.link.Delay = kindRate, kindRate.Bytes(kindRTT), kindRTT/2
-		p := newPair(t, setup{net: sim.Config{Rate: 20 * units.Gbit, Seed: 7, Link: c.link}, qp: sdr.QPConfig{MTU: kindMTU}, scheme: c.scheme})
+		p := newPair(t, setup{net: sim.Config{Rate: 20 * units.Gbit, Seed: 3, Link: c.link}, qp: sdr.QPConfig{MTU: kindMTU}, scheme: c.scheme})
 		for range 7 {
 			p.timed(c.n)
 		}

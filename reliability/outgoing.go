@@ -189,6 +189,8 @@ func (o *outgoing) onFrame(e *sdr.Event) {
 	o.pace.answered = 0
 	if c, ok := t.core.(scheme.AnswerTimer); ok {
 		o.pace.answered = c.Answered()
+		o.pace.late += units.Bytes(c.Late()-t.late) * t.cost
+		t.late = c.Late()
 	}
 	if more > 0 {
 		o.pace.delivered(o.now, more, o.flight)

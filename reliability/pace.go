@@ -27,6 +27,7 @@ type pacer struct {
 	evenRTT units.Duration
 	// answered is the mean of the round trips of the packets that the frame at hand answers, 0 if that isn't known: see scheme.AnswerTimer.
 	answered   units.Duration
+	late       units.Bytes // what had been declared lost and has come since, as the controller has yet to hear
 	peerWindow units.Bytes
 	// nextAt is when the unit after the last one sent may go: the virtual
 	// clock of the paced link.
@@ -226,7 +227,8 @@ func (p *pacer) changes(now units.Instant) units.Instant { return max(p.controll
 // delivered books n bytes that the receiver reported in place, and what is still outstanding.
 func (p *pacer) delivered(now units.Instant, n units.Bytes, f flight) {
 	p.reportedAt = now
-	p.ack = congestion.Ack{Acked: n, Inflight: f.bytes, Floor: p.evenRTT}
+	p.ack = congestion.Ack{Acked: n, Inflight: f.bytes, Late: p.late, Floor: p.evenRTT}
+	p.late = 0
 	// What was declared lost too early makes it look shorter than the path is.
 	rtt := p.sent.since(now, f.bytes-f.parity)
 	if p.answered > 0 { // what is lost, or late, and not declared lost yet, is among the bytes in flight, and makes it look longer

@@ -70,6 +70,7 @@ type sendTransfer struct {
 	lost            int // units that the core has reported lost
 	guessed         int // of them those that it had no proof of
 	blackedOut      int // and those that a blackout took
+	late            int // units that the core has reported lost and that have come since
 	trimmed         int // units that were trimmed, and whose repeats are no other loss
 }
 

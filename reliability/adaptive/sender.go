@@ -156,6 +156,9 @@ func (s *sender) EvenRTT() units.Duration { return s.loss.EvenRTT() }
 // Answered implements scheme.AnswerTimer.
 func (s *sender) Answered() units.Duration { return s.loss.Answered() }
 
+// Late implements scheme.AnswerTimer.
+func (s *sender) Late() int { return s.loss.Late() }
+
 // BlackedOut implements scheme.BlackoutReporter.
 func (s *sender) BlackedOut() int { return s.loss.BlackedOut() }
 

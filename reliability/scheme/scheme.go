@@ -228,9 +228,10 @@ type ChannelTimer interface {
 
 // An AnswerTimer is a Sender that knows of single packets when they left: Answered is the mean of the round trips of those that the last
 // frame has answered, 0 if it answered none. Without it a round trip is told by what is in flight, where a packet that is lost or late
-// counts until it is declared lost, which looks like a queue.
+// counts until it is declared lost, which looks like a queue. Late is how many units have come that it had declared lost.
 type AnswerTimer interface {
 	Answered() units.Duration
+	Late() int
 }
 
 // A Receiver is the receiving half.

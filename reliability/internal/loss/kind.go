@@ -222,6 +222,9 @@ func (t *Tracker) leastRTTs() (least, most, sum units.Duration, known int) {
 // Answered implements scheme.AnswerTimer.
 func (t *Tracker) Answered() units.Duration { return t.answered }
 
+// Late implements scheme.AnswerTimer.
+func (t *Tracker) Late() int { return int(t.stats.Losses.Disproved) }
+
 // evenShare-th of a round trip is how much those of channels differ by that differ.
 const evenShare = 128
 
@@ -288,4 +291,5 @@ func (t *Tracker) takeBack(l *suspectedLoss) {
 var (
 	_ scheme.BlackoutReporter = (*Tracker)(nil)
 	_ scheme.ChannelTimer     = (*Tracker)(nil)
+	_ scheme.AnswerTimer      = (*Tracker)(nil)
 )
