@@ -12,6 +12,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
 	"github.com/sdr-rdma/go-sdr/internal/netsim"
 	"github.com/sdr-rdma/go-sdr/transport"
+	"github.com/sdr-rdma/go-sdr/transport/bare"
 	"github.com/sdr-rdma/go-sdr/transport/dcp"
 	"github.com/sdr-rdma/go-sdr/transport/mprdma"
 	"github.com/sdr-rdma/go-sdr/transport/racktlp"
@@ -160,5 +161,41 @@ func TestCountsOfEachTransport(t *testing.T) {
 		for i := range flows {
 			require.Positive(t, s.Flow(i).Timeouts, name)
 		}
+	}
+}
+
+// TestAcknowledged: what senders say is acknowledged rises to all there is, past much that is not the end of a message, and never beyond what arrived.
+func TestAcknowledged(t *testing.T) {
+	irn := (&rc.Config{Mode: rc.IRN}).Factory()
+	for name, c := range map[string]Config{
+		"bare": {Transport: bare.Factory(16, 4)}, "dcp": dcpConfig(t, dcp.Config{Message: 20}), "gbn": {Transport: (&rc.Config{}).Factory()},
+		"racktlp": {Transport: (&racktlp.Config{}).Factory()}, "mprdma": {Transport: (&mprdma.Config{}).Factory()},
+		"strack": {Transport: must((&strack.Config{}).Factory())}, "uet": {Transport: must((&uet.Config{}).Factory())},
+		"irn": {Transport: irn}, "irn, connections": {Transport: irn},
+	} {
+		if c.Forced = 0.02; name == "bare" {
+			c.Forced = 0
+		}
+		flows := permutation(8, 400_000, 3)
+		if name == "irn, connections" {
+			for i := range flows {
+				flows[i].Conn = 1
+			}
+			flows = append(flows, flows...)
+		}
+		s := build(t, star(8, 100*units.Gbit, units.Microsecond), c, flows)
+		before, steps := units.Bytes(0), 0
+		for s.Step(100) == 100 {
+			now := s.Acknowledged()
+			require.GreaterOrEqual(t, now, before, name)
+			require.LessOrEqual(t, uint64(now), s.Delivered(), name)
+			if now > before {
+				before = now
+				steps++
+			}
+		}
+		require.True(t, s.Done(), name)
+		require.EqualValues(t, len(flows)*400_000, s.Acknowledged(), name)
+		require.Greater(t, steps, 8, name)
 	}
 }

@@ -162,6 +162,28 @@ func (s *Sim) Losses() (dropped, pauses uint64) { return s.dropped(), s.pauses }
 // Delivered is how many bytes of packets have arrived at receivers so far, as Result has it.
 func (s *Sim) Delivered() uint64 { return s.deliveredBytes }
 
+// Acknowledged is how many bytes of messages have been, as far as their senders tell while they are under way: of one that is no
+// transport.Acker, and of those of a connection behind its first, when all has been. It looks at each message.
+func (s *Sim) Acknowledged() (sum units.Bytes) {
+	for i := range s.ends {
+		switch r, f := &s.records[i], &s.flows[i]; {
+		case r.done != des.Never:
+			sum += r.size
+		case f.conn == 0:
+			if a, ok := f.snd.(transport.Acker); ok {
+				sum += min(r.size, units.Bytes(a.Acked())*s.cfg.MTU)
+			}
+		default:
+			c := &s.conns[f.conn-1]
+			if len(c.posted) > 0 && c.posted[0].flow == uint32(i) {
+				m := transport.Message{Size: r.size, MTU: s.cfg.MTU}
+				sum += min(r.size, units.Bytes(c.snd.Acked()+m.Packets()-c.posted[0].end)*s.cfg.MTU)
+			}
+		}
+	}
+	return sum
+}
+
 // hashResult is FNV-1a over 64-bit words.
 func (s *Sim) hashResult(r *Result) uint64 {
 	h := uint64(14695981039346656037)

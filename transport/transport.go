@@ -160,14 +160,19 @@ type Counts struct{ Repeated, Timeouts uint32 }
 // A Counter is a Sender that counts.
 type Counter interface{ Counts() Counts }
 
+// An Acker is a Sender that tells how far it has got.
+type Acker interface {
+	// Acked is the number before which all packets have been acknowledged.
+	Acked() uint32
+}
+
 // A Poster is the sending end of a connection, which carries messages one behind the other under one congestion control. It begins each
 // with the rate, the window and the knowledge of paths that the one before has left.
 type Poster interface {
 	Sender
+	Acker
 	// Post adds a message of at least a byte behind the others. Its packets begin behind theirs; it returns the number behind its last.
 	Post(size units.Bytes) (end uint32)
-	// Acked is the number before which all packets have been acknowledged.
-	Acked() uint32
 }
 
 // A Taker is the receiving end of that. A packet with Last ends a message.

@@ -174,6 +174,14 @@ func (t *tracer) Counts() transport.Counts {
 	return transport.Counts{}
 }
 
+// Acked is the sender's.
+func (t *tracer) Acked() uint32 {
+	if a, can := t.Sender.(transport.Acker); can {
+		return a.Acked()
+	}
+	return 0
+}
+
 // Transmit notes when the flow began.
 func (t *tracer) Transmit(now units.Instant, p *transport.Packet) bool {
 	if t.begun < 0 {

@@ -21,6 +21,9 @@ import (
 // slice is how many events pass between looks at the clock and the context.
 const slice = 1 << 18
 
+// lookEvery is how long what is acknowledged may be older than the progress that is told.
+const lookEvery = time.Second
+
 // An outcome is a simulation that has ended.
 type outcome struct {
 	graph  *topo.Graph
@@ -64,14 +67,20 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 	if s.Until > 0 {
 		until = des.Span(s.Until)
 	}
+	var looked time.Time
+	part := 0.
 	tell := func() {
-		if progress != nil {
-			part := float64(o.sim.Delivered()) / total
-			if until != des.Never {
-				part = max(part, float64(o.sim.Now())/float64(until))
-			}
-			progress(min(part, 1))
+		if progress == nil {
+			return
 		}
+		// What has arrived counts repeats, and what is acknowledged is looked for in each message: now and then.
+		if now := time.Now(); now.Sub(looked) >= lookEvery {
+			looked, part = now, float64(o.sim.Acknowledged())/total
+		}
+		if until != des.Never {
+			part = max(part, float64(o.sim.Now())/float64(until))
+		}
+		progress(part)
 	}
 	if s.Sample > 0 {
 		look := newSampler(s.Sample, o.graph, o.sim, &trace)

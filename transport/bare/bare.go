@@ -45,6 +45,9 @@ func (s *sender) OnTimer(units.Instant) {}
 
 func (s *sender) Next() units.Instant { return units.Never }
 
+// Acked implements transport.Acker: where nothing is lost, how many have been is also which.
+func (s *sender) Acked() uint32 { return s.sent - s.inFlight }
+
 func (s *sender) Done() bool { return s.sent == s.total && s.inFlight == 0 }
 
 type receiver struct{ left, unacked, every uint32 }

@@ -109,6 +109,9 @@ func (s *sender) Counts() transport.Counts {
 	return transport.Counts{Repeated: uint32(s.req.Repeated), Timeouts: uint32(s.req.Timeouts)}
 }
 
+// Acked implements transport.Acker: packets of whole messages of DCP, which is what acknowledgements are about.
+func (s *sender) Acked() uint32 { return min(s.total, (s.posted-uint32(s.req.Outstanding()))*s.per) }
+
 func (s *sender) Done() bool { return s.posted == s.messages() && s.req.Outstanding() == 0 }
 
 type receiver struct {

@@ -264,4 +264,7 @@ func (s *sender) Next() units.Instant {
 func (s *sender) Counts() transport.Counts { return s.counts }
 
 // Done reports whether all has been acknowledged.
+// Acked implements transport.Acker.
+func (s *sender) Acked() uint32 { return s.una }
+
 func (s *sender) Done() bool { return s.una == s.total }

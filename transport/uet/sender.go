@@ -248,6 +248,9 @@ func (s *sender) Next() units.Instant {
 }
 
 // Done reports whether all has been acknowledged.
+// Acked implements transport.Acker.
+func (s *sender) Acked() uint32 { return s.una }
+
 func (s *sender) Done() bool { return s.una == s.total }
 
 // Counts tells what was repeated.
