@@ -50,7 +50,12 @@ Values of flags:
 			}
 			s.complete()
 			m := newMeter(progressTo(cmd, quiet), "run", 1)
-			o, err := simulate(cmd.Context(), &s, m.piece(0))
+			built, tell := m.builds(s.Topo+", and messages of "+s.Load), m.piece(0)
+			o, err := simulate(cmd.Context(), &s, func(part float64) {
+				built()
+				tell(part)
+			})
+			built()
 			if err != nil {
 				return err
 			}

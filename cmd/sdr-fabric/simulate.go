@@ -36,27 +36,9 @@ type outcome struct {
 
 // simulate runs a scenario. progress, which may be nil, is told now and then which part is done.
 func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o *outcome, err error) {
-	o = &outcome{}
-	if o.graph, err = s.graph(); err != nil {
+	var trace tracer // which is the goroutine's until it has built
+	if o, err = interruptible(ctx, func() (*outcome, error) { return build(s, &trace) }); err != nil {
 		return nil, err
-	}
-	if o.flows, err = s.flows(o.graph); err != nil {
-		return nil, err
-	}
-	c, err := s.config()
-	if err != nil {
-		return nil, err
-	}
-	var trace tracer
-	if s.Sample > 0 {
-		c.PortCounters = true
-		c.Transport = trace.wrap(c.Transport)
-	}
-	if o.sim, err = fabric.New(o.graph, c); err != nil {
-		return nil, usage.Wrap(err)
-	}
-	if err := o.sim.AddFlows(o.flows); err != nil {
-		return nil, usage.Wrap(err)
 	}
 	useLargePages()
 	total := 0.0
@@ -100,6 +82,51 @@ func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o 
 	}
 	o.wall, o.result = time.Since(begun), o.sim.Result()
 	return o, o.stuck(s, until)
+}
+
+// build makes the network and the messages of a scenario. With samples the first sender is traced.
+func build(s *scenario, trace *tracer) (o *outcome, err error) {
+	o = &outcome{}
+	if o.graph, err = s.graph(); err != nil {
+		return nil, err
+	}
+	if o.flows, err = s.flows(o.graph); err != nil {
+		return nil, err
+	}
+	c, err := s.config()
+	if err != nil {
+		return nil, err
+	}
+	if s.Sample > 0 {
+		c.PortCounters = true
+		c.Transport = trace.wrap(c.Transport)
+	}
+	if o.sim, err = fabric.New(o.graph, c); err != nil {
+		return nil, usage.Wrap(err)
+	}
+	if err := o.sim.AddFlows(o.flows); err != nil {
+		return nil, usage.Wrap(err)
+	}
+	return o, nil
+}
+
+// interruptible does what looks at no context: after Ctrl-C it leaves it to itself, as the program ends.
+func interruptible[T any](ctx context.Context, do func() (T, error)) (T, error) {
+	type answer struct {
+		value T
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		v, err := do()
+		done <- answer{v, err}
+	}()
+	select {
+	case a := <-done:
+		return a.value, a.err
+	case <-ctx.Done():
+		return answer{}.value, ctx.Err()
+	}
 }
 
 // runUntil is Sim.Run that lets Ctrl-C through, and calls tell, after each slice of events.

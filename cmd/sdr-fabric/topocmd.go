@@ -71,7 +71,9 @@ Values of flags:
 ` + networkValues(),
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			n, err := describe(&s)
+			built := newMeter(cmd.ErrOrStderr(), "topo", 1).builds(s.Topo)
+			n, err := interruptible(cmd.Context(), func() (*network, error) { return describe(&s) })
+			built()
 			if err != nil {
 				return err
 			}
