@@ -4,8 +4,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -355,7 +358,7 @@ func packetSocket(t *testing.T, h *host, protocol uint16) (fd int) {
 // TestLineWithoutLimit: no line of 0 bit/s is told of where --rate 0 took the limit away.
 func TestLineWithoutLimit(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, (&experiment{}).table(&b, nil))
+	require.NoError(t, (&experiment{}).head(&b))
 	require.Contains(t, b.String(), ", line without limit, queue ")
 }
 
@@ -364,5 +367,36 @@ func TestTableThatCannotBeWritten(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
-	require.ErrorIs(t, (&experiment{}).table(full, []row{{}}), unix.ENOSPC)
+	require.ErrorIs(t, (&experiment{}).head(full), unix.ENOSPC)
+	require.ErrorIs(t, (&experiment{}).line(full, &row{}), unix.ENOSPC)
+}
+
+// A row is shown when it is measured, and what was before an interrupt or a failure is kept, as JSON, too.
+func TestRowsBeforeAnInterrupt(t *testing.T) {
+	for _, fails := range []error{nil, errors.New("no")} {
+		file := filepath.Join(t.TempDir(), "results.json")
+		e := &experiment{switches: []string{"soft", "drop"}, congestions: []string{"fixed", "bbr:a=1"}, json: file}
+		ctx, cancel := context.WithCancel(t.Context())
+		var out strings.Builder
+		err := e.rows(ctx, &out, io.Discard, func(_ context.Context, k kind, c string, _ io.Writer) (row, error) {
+			if c == "fixed" {
+				return row{Kind: k, Congestion: c}, nil
+			}
+			require.Regexp(t, "(?m)^ +drop +fixed +0.0 Mbit/s", out.String())
+			if fails == nil {
+				cancel()
+				return row{}, errors.New("sdr-perf: exit status 130")
+			}
+			return row{}, fails
+		})
+		cancel()
+		require.ErrorIs(t, err, cmp.Or(fails, context.Canceled))
+		lines := strings.Split(out.String(), "\n")
+		require.Len(t, lines[2], len(lines[1]), "aligned")
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var rows []row
+		require.NoError(t, json.Unmarshal(b, &rows))
+		require.Len(t, rows, 2)
+	}
 }

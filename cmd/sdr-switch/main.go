@@ -14,6 +14,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -29,9 +31,16 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	root := newRoot()
 	root.SetArgs(args)
-	_, err := usage.Execute(ctx, root)
+	ran, err := usage.Execute(ctx, root)
+	if errors.Is(err, context.Canceled) {
+		if inner, _ := ran.Flags().GetBool("inner"); !inner { // the program that has started this one says it
+			fmt.Fprintln(os.Stderr, "sdr-switch: interrupted")
+		}
+		return 130
+	}
 	return usage.Report("sdr-switch", err)
 }
 

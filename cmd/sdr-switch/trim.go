@@ -18,7 +18,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -213,24 +212,78 @@ func (e *experiment) run(ctx context.Context, out, log io.Writer) error {
 	if os.Geteuid() != 0 && !e.inner {
 		return again(ctx, out, log)
 	}
-	var rows []row
+	return e.rows(ctx, out, log, e.measure)
+}
+
+// rows measures what was asked for, and shows each row once it is there. What was measured before something goes wrong, or an interrupt, is
+// kept.
+func (e *experiment) rows(ctx context.Context, out, log io.Writer, measure func(context.Context, kind, string, io.Writer) (row, error)) error {
+	table := out
+	if e.json == "-" {
+		table = io.Discard
+	}
+	if err := e.head(table); err != nil {
+		return err
+	}
+	rows, all := []row{}, len(e.congestions)*len(e.switches)
 	for _, c := range e.congestions {
 		for _, k := range e.switches {
-			r, err := e.measure(ctx, kind(k), c, log)
-			if err != nil {
-				return fmt.Errorf("switch %s, congestion control %s: %w", k, c, err)
+			said := saying(log, fmt.Sprintf("sdr-switch: switch %s, congestion control %s, row %d of %d", k, c, len(rows)+1, all))
+			r, err := measure(ctx, kind(k), c, log)
+			said()
+			if err == nil {
+				rows = append(rows, r)
+				err = e.line(table, &r)
 			}
-			rows = append(rows, r)
+			switch {
+			case err == nil:
+				continue
+			case ctx.Err() != nil:
+				err = ctx.Err()
+			default:
+				err = fmt.Errorf("switch %s, congestion control %s: %w", k, c, err)
+			}
+			if len(rows) == 0 {
+				return err
+			}
+			return errors.Join(err, e.store(out, rows))
 		}
 	}
-	var shown error
-	if e.json != "-" {
-		shown = e.table(out, rows)
-	}
+	return e.store(out, rows)
+}
+
+// store writes the JSON of the rows, if it is asked for.
+func (e *experiment) store(out io.Writer, rows []row) error {
 	if e.json == "" {
-		return shown
+		return nil
 	}
-	return errors.Join(shown, result.Write(out, e.json, rows))
+	return result.Write(out, e.json, rows)
+}
+
+// Progress is shown from then on, and so often.
+const (
+	showAfter = 2 * time.Second
+	showEvery = 5 * time.Second
+)
+
+// saying says on log that something is being measured, once that takes long, until stop has returned.
+func saying(log io.Writer, what string) (stop func()) {
+	begun, ended := time.Now(), make(chan struct{})
+	var shows sync.WaitGroup
+	shows.Go(func() {
+		for wait := showAfter; ; wait = showEvery {
+			select {
+			case <-ended:
+				return
+			case <-time.After(wait):
+				fmt.Fprintf(log, "%s: measuring for %v so far\n", what, time.Since(begun).Round(time.Second))
+			}
+		}
+	})
+	return func() {
+		close(ended)
+		shows.Wait()
+	}
 }
 
 // again runs this program in a user namespace of its own, in which it may make networks.
@@ -245,6 +298,7 @@ func again(ctx context.Context, out, log io.Writer) error {
 	runtime.LockOSThread() // for the kernel it is the child's parent
 	defer runtime.UnlockOSThread()
 	c.SysProcAttr = &syscall.SysProcAttr{
+		Setpgid:     true, // else a terminal's Ctrl-C would reach it beside Cancel's, and a second one ends it at once
 		Pdeathsig:   syscall.SIGKILL,
 		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
@@ -253,7 +307,7 @@ func again(ctx context.Context, out, log io.Writer) error {
 	if err := c.Run(); err != nil {
 		var exit *exec.ExitError
 		if ctx.Err() != nil {
-			return errors.New("interrupted")
+			return ctx.Err()
 		}
 		if errors.As(err, &exit) {
 			return errors.New("it did not work as this user; see above, or run it as root")
@@ -359,7 +413,7 @@ func (e *experiment) perfThrough(ctx context.Context, l *lab, k kind, congestion
 			return r, nil
 		}
 		if ctx.Err() != nil {
-			return r, errors.New("interrupted")
+			return r, ctx.Err()
 		}
 		if !strings.Contains(problems.String(), "refused") || time.Now().After(deadline) {
 			stop() // said is whole then
@@ -397,33 +451,60 @@ func last(b []byte) (r result.Result, err error) {
 	return all[0], nil
 }
 
-func (e *experiment) table(out io.Writer, rows []row) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+// columns are those of the table, with the widths of usual values: rows are shown before the next are known.
+var columns = []struct {
+	name  string
+	width int
+}{
+	{"switch", 7}, {"control", 7}, {"goodput", 14}, {"of line", 7}, {"p99", 9}, {"cut", 7}, {"seen", 7}, {"back", 7}, {"joined", 7}, {"dropped", 7},
+	{"repeats", 7}, {"spurious", 8}, {"timers", 6}, {"packets/s", 9}, {"content", 7},
+}
+
+// head writes what stands above the rows.
+func (e *experiment) head(out io.Writer) error {
 	rate := "without limit"
 	if e.rate > 0 {
 		rate = e.rate.String()
 	}
-	_, err := fmt.Fprintf(out, "%d transfers of %v by %s, line %s, queue %v; fixed: %s\n", e.iters, e.size, e.scheme, rate, e.queue, e.controller("fixed"))
-	if err != nil {
-		return err
+	names := make([]any, len(columns))
+	for i, c := range columns {
+		names[i] = c.name
 	}
-	fmt.Fprintln(w, "switch\tcontrol\tgoodput\tof line\tp99\tcut\tseen\tback\tjoined\tdropped\trepeats\tspurious\ttimers\tpackets/s\tcontent\t")
-	for _, r := range rows {
-		line, content := "-", "-"
-		if r.OfLine > 0 {
-			line = fmt.Sprintf("%.3f", r.OfLine)
-		}
-		if v := r.Perf.Verified; v != nil {
-			content = map[bool]string{true: "ok", false: "WRONG"}[*v]
-		}
-		p99 := "-"
-		if d := r.Perf.CompletionNs.P99; d > 0 { // else so few transfers have none
-			p99 = units.FormatDuration(d)
-		}
-		p, u := &r.Perf.Packets, &r.Perf.Chunks
-		fmt.Fprintf(w, "%s\t%s\t%.1f Mbit/s\t%s\t%v\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.0f\t%s\t\n", r.Kind, r.Congestion, r.GoodputBps/1e6, line,
-			p99, r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Joined,
-			r.Switch.Dropped, u.Retransmitted, u.Spurious, u.Timeouts, r.PacketRate, content)
+	_, err := fmt.Fprintf(out, "%d transfers of %v by %s, line %s, queue %v; fixed: %s\n%s", e.iters, e.size, e.scheme, rate, e.queue, e.controller("fixed"), e.aligned(names...))
+	return err
+}
+
+// line writes a row.
+func (e *experiment) line(out io.Writer, r *row) error {
+	line, content := "-", "-"
+	if r.OfLine > 0 {
+		line = fmt.Sprintf("%.3f", r.OfLine)
 	}
-	return w.Flush()
+	if v := r.Perf.Verified; v != nil {
+		content = map[bool]string{true: "ok", false: "WRONG"}[*v]
+	}
+	p99 := "-"
+	if d := r.Perf.CompletionNs.P99; d > 0 { // else so few transfers have none
+		p99 = units.FormatDuration(d)
+	}
+	p, u := &r.Perf.Packets, &r.Perf.Chunks
+	_, err := io.WriteString(out, e.aligned(r.Kind, r.Congestion, fmt.Sprintf("%.1f Mbit/s", r.GoodputBps/1e6), line, p99,
+		r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Joined, r.Switch.Dropped,
+		u.Retransmitted, u.Spurious, u.Timeouts, fmt.Sprintf("%.0f", r.PacketRate), content))
+	return err
+}
+
+// aligned sets a line of the table. A control may have parameters, which all lines leave room for.
+func (e *experiment) aligned(cells ...any) string {
+	var b strings.Builder
+	for i, c := range cells {
+		width := columns[i].width
+		if columns[i].name == "control" {
+			for _, name := range e.congestions {
+				width = max(width, len(name))
+			}
+		}
+		fmt.Fprintf(&b, "  %*v", width, c)
+	}
+	return b.String()[2:] + "\n"
 }
