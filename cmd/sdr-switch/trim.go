@@ -228,7 +228,8 @@ func (e *experiment) rows(ctx context.Context, out, log io.Writer, measure func(
 	rows, all := []row{}, len(e.congestions)*len(e.switches)
 	for _, c := range e.congestions {
 		for _, k := range e.switches {
-			said := saying(log, fmt.Sprintf("sdr-switch: switch %s, congestion control %s, row %d of %d", k, c, len(rows)+1, all))
+			what := fmt.Sprintf("sdr-switch: switch %s, congestion control %s: row %d of %d", k, c, len(rows)+1, all)
+			said := usage.Saying(log, func() string { return what })
 			r, err := measure(ctx, kind(k), c, log)
 			said()
 			if err == nil {
@@ -258,32 +259,6 @@ func (e *experiment) store(out io.Writer, rows []row) error {
 		return nil
 	}
 	return result.Write(out, e.json, rows)
-}
-
-// Progress is shown from then on, and so often.
-const (
-	showAfter = 2 * time.Second
-	showEvery = 5 * time.Second
-)
-
-// saying says on log that something is being measured, once that takes long, until stop has returned.
-func saying(log io.Writer, what string) (stop func()) {
-	begun, ended := time.Now(), make(chan struct{})
-	var shows sync.WaitGroup
-	shows.Go(func() {
-		for wait := showAfter; ; wait = showEvery {
-			select {
-			case <-ended:
-				return
-			case <-time.After(wait):
-				fmt.Fprintf(log, "%s: measuring for %v so far\n", what, time.Since(begun).Round(time.Second))
-			}
-		}
-	})
-	return func() {
-		close(ended)
-		shows.Wait()
-	}
 }
 
 // again runs this program in a user namespace of its own, in which it may make networks.
