@@ -9,7 +9,7 @@
 //
 // plan compares the schemes of go-sdr on a link, recommends one and draws the link. figure draws the
 // figures of the SDR-RDMA paper that follow from the model, and those of any link. compare puts results of sdr-perf beside the prediction.
-// The model and its limits are in package model. Exit status: 0, 1 for a failure, 2 for usage.
+// The model and its limits are in package model. Exit status: 0, 1 for a failure, 2 for usage, 130 after Ctrl-C.
 package main
 
 import (
@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +31,20 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
-	_, err := usage.Execute(context.Background(), root)
+	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	done := make(chan error, 1)
+	go func() { // the model looks at no context: after Ctrl-C it is left to itself
+		_, err := usage.Execute(interrupted, root)
+		done <- err
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-interrupted.Done():
+		fmt.Fprintln(os.Stderr, "sdr-model: interrupted")
+		return 130
+	}
 	if errors.Is(err, model.ErrRange) { // the values are the user's
 		err = usage.Wrap(err)
 	}

@@ -144,9 +144,11 @@ func TestPlanTable(t *testing.T) {
 func TestPlanThinsSamples(t *testing.T) {
 	p := &plan{simulation: simulation{samples: 10_000}, thin: true}
 	few := model.Transfer{Size: 1 << 20, Unit: 1 << 16, Drop: 0.1}
-	many := model.Transfer{Size: units.TiB, Unit: 1 << 16, Drop: 0.1}
+	many := model.Transfer{Size: 128 * units.GiB, Unit: 1 << 16, Drop: 0.1}
+	most := model.Transfer{Size: units.TiB, Unit: 1 << 12, Drop: 0.1}
 	require.Equal(t, 10_000, p.optionsFor(few).Samples)
 	require.Equal(t, fewestSamples, p.optionsFor(many).Samples)
+	require.Equal(t, leastSamples, p.optionsFor(most).Samples)
 	p.thin = false
 	require.Equal(t, 10_000, p.optionsFor(many).Samples)
 }

@@ -4,9 +4,11 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -124,7 +126,7 @@ func (p *plan) run(cmd *cobra.Command) error {
 	if err := result.CheckWritable(p.json, p.plot); err != nil {
 		return usage.Wrap(err)
 	}
-	blocks, err := p.predict()
+	blocks, err := p.predict(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -221,14 +223,22 @@ func (p *plan) schemes() []model.Scheme {
 	return []model.Scheme{model.SR{Alpha: p.alpha}, model.NACK(), ec, mds, model.Adaptive{}}
 }
 
-func (p *plan) predict() ([]sized, error) {
+// predict says on log what it is at, once that takes long.
+func (p *plan) predict(log io.Writer) ([]sized, error) {
 	var all []sized
+	var what atomic.Pointer[string]
+	defer usage.Saying(log, func() string { return *what.Load() })()
+	begin := func(t model.Transfer, format string, args ...any) {
+		text := fmt.Sprintf("sdr-model: plan: %v, drop %s: ", t.Size, short(float64(t.Control))) + fmt.Sprintf(format, args...)
+		what.Store(&text)
+	}
 	for _, size := range p.sizes {
 		var s sized
 		var predictions []model.Prediction
 		for _, t := range p.transfers(size) {
 			b := block{transfer: t}
-			for _, scheme := range p.schemes() {
+			for i, scheme := range p.schemes() {
+				begin(t, "%s, scheme %d of %d", scheme.Name(), i+1, len(p.schemes()))
 				r, err := model.Simulate(scheme, t, p.optionsFor(t))
 				if err != nil {
 					return nil, err
@@ -240,6 +250,7 @@ func (p *plan) predict() ([]sized, error) {
 				predictions, s.blocks = append(predictions, b.predictions...), append(s.blocks, b)
 				continue
 			}
+			begin(t, "the best split for ec-mds")
 			if b.split, b.splitMean, err = p.schemes()[3].(model.EC).BestSplit(t); err != nil {
 				return nil, err
 			}
@@ -256,10 +267,14 @@ func (p *plan) predict() ([]sized, error) {
 // drops average out within a transfer, so that fewer transfers do.
 const enoughDrops, fewestSamples = 2e7, 300
 
+// Where a transfer alone has more than a third of a million drops, no more than mostDrops are drawn: so many average out so well that
+// leastSamples transfers do, and more would take minutes.
+const mostDrops, leastSamples = 1e8, 30
+
 func (p *plan) optionsFor(t model.Transfer) model.Options {
 	o := p.options()
 	if drops := float64(t.Units()) * float64(t.Drop); p.thin && drops > 0 {
-		o.Samples = int(min(float64(o.Samples), max(fewestSamples, enoughDrops/drops)))
+		o.Samples = int(min(float64(o.Samples), max(leastSamples, min(fewestSamples, mostDrops/drops), enoughDrops/drops)))
 	}
 	return o
 }
