@@ -62,6 +62,9 @@ func checkArgs(met *strangers) cobra.PositionalArgs {
 			return errors.Join(met.refused[:1]...)
 		}
 		for _, a := range args {
+			if a == "" { // as "$HOST" is where nothing has set it: a server would wait for ever
+				return usage.Errorf("HOST is empty: give the name or the address of the server, or nothing to be one")
+			}
 			if test, ok := qperfTest(a); ok {
 				return usage.Errorf("%s: %s", a, test)
 			}

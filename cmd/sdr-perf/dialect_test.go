@@ -178,3 +178,14 @@ func TestForeignFlagsAreAnswered(t *testing.T) {
 		}
 	}
 }
+
+// TestEmpty: what a variable that isn't set leaves of an argument is refused: it asks for something, and would be taken for nothing.
+func TestEmpty(t *testing.T) {
+	for _, args := range [][]string{{""}, {"--loopback", ""}} {
+		c := newCommand(new(bool), func(*call, *cobra.Command) error { return nil })
+		c.SetArgs(translate(args))
+		err := c.Execute()
+		require.True(t, isUsage(err))
+		require.ErrorContains(t, err, "empty", "%q", args)
+	}
+}
