@@ -47,6 +47,15 @@ func TestIdealNeedsLink(t *testing.T) {
 	}
 }
 
+// TestZeroBars: a limit of zero is none, which nobody asks for.
+func TestZeroBars(t *testing.T) {
+	for _, bar := range barFlags {
+		_, _, err := asked("--loopback --rtt 1ms --" + bar + " 0")
+		require.ErrorContains(t, err, "--"+bar+" 0: choose more than zero, or leave it out")
+		require.True(t, isUsage(err))
+	}
+}
+
 // TestExitThree: a point that falls short is shown, written, and ends with status 3.
 func TestExitThree(t *testing.T) {
 	for bar, status := range map[string]int{"--min-gbps=1000": 3, "--min-gbps=0.000001": 0} {

@@ -23,6 +23,13 @@ var notZero = map[string]string{
 	"burst":   "choose 1 packet or more",
 	"workers": "choose 1 to 8",
 	"ib-port": "choose 1 to 255",
+
+	"min-gbps":          "choose more than zero",
+	"min-rate":          "choose more than zero",
+	"max-avg":           "choose more than zero",
+	"max-p99":           "choose more than zero",
+	"max-ideal":         "choose more than zero",
+	"max-ns-per-packet": "choose more than zero",
 }
 
 // checkZeros refuses zeros that were given. All those flags have zero as their default.
