@@ -125,6 +125,8 @@ func (p *params) check() error {
 		return fmt.Errorf("--warmup %d: choose 0 to %d, or -1", p.Warmup, maxIters)
 	case p.Timeout < minTimeout || p.Timeout > maxDuration:
 		return fmt.Errorf("--timeout %v: choose 100 ms to 24 hours", units.FormatDuration(p.Timeout))
+	case p.Link.RTT >= p.Timeout: // acknowledgements come too late, and the peer would be taken for dead
+		return fmt.Errorf("--rtt %v: choose less than --timeout, %v, or a longer one", units.FormatDuration(p.Link.RTT), units.FormatDuration(p.Timeout))
 	case p.Latency && (p.Inflight != 1 || p.QPs != 1 || p.Both):
 		return fmt.Errorf("--latency has one transfer under way on one connection: leave out --inflight, --qps and --bidirectional")
 	case p.Inflight < 1 || p.Inflight > maxInflight:

@@ -329,6 +329,7 @@ func TestMistakes(t *testing.T) {
 		{"--loopback --chunk 0", exitUsage, "--chunk 0: choose a multiple"},
 		{"--loopback --unit 0B", exitUsage, "--unit 0: choose a multiple"},
 		{"--loopback --rtt 0", exitUsage, "--rtt 0: choose 1 ns to 1 hour"},
+		{"--loopback --rtt 2s --timeout 1s", exitUsage, "--rtt 2 s: choose less than --timeout, 1 s"},
 		{"--loopback --rate 0gbit", exitUsage, "--rate 0: choose more"},
 		{"--loopback --rate 1gbit --queue 0", exitUsage, "--queue 0: choose 1 byte"},
 		{"--loopback --drop 0.1 --burst 0", exitUsage, "--burst 0: choose 1 packet"},
