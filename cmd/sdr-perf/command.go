@@ -106,6 +106,7 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 	c.AddCommand(devicesCommand(), congestionCommand(), doctorCommand(), compareCommand(running))
 	release.Register(c)
 	usage.Help(c)
+	usage.Filled(c)
 	return c
 }
 

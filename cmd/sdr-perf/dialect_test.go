@@ -181,7 +181,7 @@ func TestForeignFlagsAreAnswered(t *testing.T) {
 
 // TestEmpty: what a variable that isn't set leaves of an argument is refused: it asks for something, and would be taken for nothing.
 func TestEmpty(t *testing.T) {
-	for _, args := range [][]string{{""}, {"--loopback", ""}} {
+	for _, args := range [][]string{{""}, {"--loopback", ""}, {"--loopback", "--json", ""}, {"--loopback", "--congestion="}, {"compare", "--json=", "a", "b"}} {
 		c := newCommand(new(bool), func(*call, *cobra.Command) error { return nil })
 		c.SetArgs(translate(args))
 		err := c.Execute()

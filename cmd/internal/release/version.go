@@ -76,5 +76,6 @@ func Root(name, short string, sub ...*cobra.Command) *cobra.Command {
 	root.AddCommand(sub...)
 	Register(root)
 	usage.Help(root)
+	usage.Filled(root)
 	return root
 }
