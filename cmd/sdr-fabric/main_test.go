@@ -143,6 +143,8 @@ func TestMistakes(t *testing.T) {
 		{"run --buffer 0", "write a size of at least a byte, or endless"},
 		{"run --flows /nonexistent/f.csv", "write /nonexistent/f.csv: no such file or directory"},
 		{"run --json /nonexistent/r.json", "write /nonexistent/r.json: no such file or directory"},
+		{"topo --json /nonexistent/r.json", "write /nonexistent/r.json: no such file or directory"},
+		{"total --json /nonexistent/r.json " + empty, "write /nonexistent/r.json: no such file or directory"},
 		{"run --json " + filepath.Dir(empty), "it is a folder"},
 		{"run --json - --flows -", "the other needs a file"},
 		{"run --loss 1", "say with --until when to stop"},

@@ -71,6 +71,9 @@ Values of flags:
 ` + networkValues(),
 		Args: usage.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := result.CheckWritable(jsonPath); err != nil {
+				return usage.Wrap(err)
+			}
 			built := newMeter(cmd.ErrOrStderr(), "topo", 1).builds(s.Topo)
 			n, err := interruptible(cmd.Context(), func() (*network, error) { return describe(&s) })
 			built()

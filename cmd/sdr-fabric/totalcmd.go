@@ -50,6 +50,9 @@ simulation that several figures share counts in each.
     sdr-fabric total docs/results/fabric/full --only strack:`,
 		Args: usage.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := result.CheckWritable(out); err != nil {
+				return usage.Wrap(err)
+			}
 			t, err := readTotal(args, only)
 			if err != nil {
 				return err

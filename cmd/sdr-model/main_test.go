@@ -76,6 +76,7 @@ func TestBadParametersAreRefused(t *testing.T) {
 		require.Equal(t, 2, run(strings.Fields(c.args)), c.args)
 	}
 	require.Equal(t, 1, run([]string{"compare", "/nonexistent.json"}), "not a usage error")
+	require.Equal(t, 2, run([]string{"peers", "/nonexistent.md", "--out", "/nonexistent/peers.svg"}))
 }
 
 func TestProbabilities(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 )
 
 // Where values stand on logarithmic axes that have no place there: a drop rate of 0, and times of transfers that
@@ -45,6 +46,9 @@ Transfers that took too long and were stopped stand above the others.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if end := filepath.Ext(out); end != ".svg" && end != ".png" {
 				return usage.Errorf("--out %s: the ending says the format: .svg or .png (the numbers are in %s)", out, args[0])
+			}
+			if err := result.CheckWritable(out); err != nil {
+				return usage.Wrap(err)
 			}
 			f, err := os.Open(args[0])
 			if err != nil {

@@ -59,7 +59,7 @@ func compareCommand(running *bool) *cobra.Command {
 
 func compareFiles(c *cobra.Command, before, after string, tolerance float64, file string) error {
 	if err := result.CheckWritable(file); err != nil {
-		return err
+		return usage.Wrap(err)
 	}
 	a, err := readResults(before)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -42,7 +43,10 @@ func (l *local) newOutput(stdout io.Writer, p *params) (*output, error) {
 	if l.json == "-" || l.csv == "-" {
 		o.table = os.Stderr
 	}
-	return o, result.CheckWritable(l.json, l.csv, l.plot)
+	if err := result.CheckWritable(l.json, l.csv, l.plot); err != nil {
+		return nil, usage.Wrap(err)
+	}
+	return o, nil
 }
 
 // end writes the files: those that there are stay when nothing was measured.

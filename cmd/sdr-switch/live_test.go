@@ -174,7 +174,7 @@ func TestUsage(t *testing.T) {
 	} {
 		require.Equal(t, 2, run(args), "%v", args)
 	}
-	require.Equal(t, 1, run([]string{"live", "trim", "--json", "/nonexistent/results.json", "--sdr-perf", "/nonexistent"}))
+	require.Equal(t, 2, run([]string{"live", "trim", "--json", "/nonexistent/results.json", "--sdr-perf", "/nonexistent"}))
 	e := experiment{mtu: units.Bytes(os.Getpagesize()), rate: units.Gbit, carry: 1, congestions: []string{"fixed"}, switches: []string{string(xdp)}}
 	require.Error(t, e.checkRows(), "frames longer than a page")
 	e.mtu = 1024

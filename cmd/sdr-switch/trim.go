@@ -155,7 +155,7 @@ func (e *experiment) check() error {
 		return usage.Errorf("--iters %d, --size %d: choose at least 1", e.iters, int64(e.size))
 	}
 	if err := result.CheckWritable(e.json); err != nil {
-		return err
+		return usage.Wrap(err)
 	}
 	if e.perf != "" {
 		return nil
