@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -175,7 +177,7 @@ func newMaker(what string, all []figure, o *figureOptions) *cobra.Command {
 	var jobs int
 	var quiet bool
 	cmd := &cobra.Command{
-		Use:  what + " NAME|all",
+		Use:  what + " NAME...|all",
 		Args: usage.Args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
@@ -240,6 +242,13 @@ func choose(what string, all []figure, args []string) (chosen []figure, err erro
 }
 
 func makeAll(cmd *cobra.Command, chosen []figure, dir string, o figureOptions, jobs int, progress io.Writer) error {
+	if len(chosen) > 1 { // one is told of by its own runs
+		for _, f := range chosen {
+			if err := f.check(cmd.Context(), o); err != nil {
+				return err
+			}
+		}
+	}
 	bad := 0
 	for _, f := range chosen {
 		n, err := f.make(cmd, dir, o, jobs, progress)
@@ -277,6 +286,49 @@ func (f figure) file() string {
 	return paper + "-" + number
 }
 
+// check makes the networks and messages that the scale decides about, and runs nothing: what can't be made, or is nothing, is a mistake in
+// the call that would else be told after the figures before.
+func (f figure) check(ctx context.Context, o figureOptions) error {
+	runs := f.runs(o)
+	if len(runs) == 0 && len(f.points(o, map[string]*report{})) == 0 {
+		return f.empty(o)
+	}
+	if o.full() {
+		return nil
+	}
+	type of struct{ topo, load string }
+	made := map[of]bool{}
+	for i := range runs {
+		s := &runs[i].s
+		if made[of{s.Topo, s.Load}] {
+			continue
+		}
+		made[of{s.Topo, s.Load}] = true
+		if _, err := interruptible(ctx, func() (*topo.Graph, error) {
+			g, err := s.graph()
+			if err == nil {
+				_, err = s.flows(g)
+			}
+			return g, err
+		}); err != nil {
+			return f.tooSmall(o, err)
+		}
+	}
+	return nil
+}
+
+// tooSmall says so where err is of a scenario, which the scale alone decides about.
+func (f figure) tooSmall(o figureOptions, err error) error {
+	if !errors.As(err, new(usage.Error)) {
+		return err
+	}
+	return usage.Errorf("%s can't be made so small: take a larger --scale than %g: %w", f.name, o.scale, err)
+}
+
+func (f figure) empty(o figureOptions) error {
+	return usage.Errorf("%s has nothing left to measure: take a larger --scale than %g, or --sizes and --largest that leave some of its sizes", f.name, o.scale)
+}
+
 // make runs what is missing, writes the files and returns how many values are out of their bounds.
 func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, progress io.Writer) (bad int, err error) {
 	var runs []sweepRun
@@ -292,11 +344,8 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 		costs[i] = r.cost
 	}
 	reports, err := sweep(cmd.Context(), filepath.Join(dir, "runs"), runs, jobs, newMeter(progress, f.name, costs...))
-	if errors.As(err, new(usage.Error)) { // of a scenario, which the scale alone decides about
-		err = usage.Errorf("%s can't be made so small: take a larger --scale than %g: %w", f.name, o.scale, err)
-	}
 	if err != nil {
-		return 0, err
+		return 0, f.tooSmall(o, err)
 	}
 	by, files := map[string]*report{}, []string{}
 	for i, r := range runs {
@@ -309,7 +358,7 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	}
 	points := overSeeds(all, f.means)
 	if len(points) == 0 {
-		return 0, usage.Errorf("%s has nothing left to measure: take a larger --scale than %g, or --sizes and --largest that leave some of its sizes", f.name, o.scale)
+		return 0, f.empty(o)
 	}
 	for i := range points {
 		if points[i].OK = points[i].keeps(); !points[i].OK {

@@ -162,6 +162,7 @@ func TestMistakes(t *testing.T) {
 		{"figure strack:9 --sizes 4KiB,much", "much"},
 		{"figure strack:9 --sizes 3KiB -o " + t.TempDir(), "nothing left to measure"},
 		{"figure strack:19 --scale 1/4096 -q -o " + t.TempDir(), "strack:19 can't be made so small: take a larger --scale than 0.000244140625: parse load"},
+		{"figure strack:8 strack:19 --scale 1/4096 -q -o /nonexistent", "strack:19 can't be made so small"},
 		{"total nowhere", "no such file"},
 		{"compare a.json", "--with is missing"},
 		{"compare nowhere --with nowhere", "no such file"},

@@ -27,7 +27,7 @@ func newFigure() *cobra.Command {
 	linkFlags := pflag.NewFlagSet("link", pflag.ContinueOnError)
 	link.registerLink(linkFlags)
 	cmd := &cobra.Command{
-		Use:   "figure [" + strings.Join(figures.Names(), "|") + "|all]",
+		Use:   "figure [NAME...|all]",
 		Short: "Draw figures of the SDR-RDMA paper, or of any link",
 		Long: `figure draws figures of the SDR-RDMA paper, as SVG, PNG and CSV, with the same
 axes: 3, 9, 10, 12 and 13 from the model, 11 from encoders that it runs on this
