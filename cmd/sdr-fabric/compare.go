@@ -60,7 +60,7 @@ func readJSON(path string, v any) error {
 		return usage.Wrap(err)
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return usage.Errorf("%s: %w: want what --json wrote", path, err)
+		return usage.Errorf("%s: %s: want what --json wrote, of sdr-fabric", path, usage.JSON(err))
 	}
 	return nil
 }

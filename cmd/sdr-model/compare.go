@@ -95,6 +95,9 @@ the rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
 			if err != nil {
 				return err
 			}
+			if len(points) == 0 {
+				return usage.Errorf("%s: no results", args[0])
+			}
 			return c.run(cmd.OutOrStdout(), points)
 		},
 	}
@@ -131,11 +134,9 @@ func parsePoints(path string, data []byte) ([]perfPoint, error) {
 	var wrong *json.UnmarshalTypeError
 	switch err := json.Unmarshal(data, &points); {
 	case errors.As(err, &wrong) && wrong.Field == "":
-		return nil, foreign("wanted is an array of results, there is a JSON " + wrong.Value)
-	case errors.As(err, &wrong):
-		return nil, foreign(fmt.Sprintf("%s is a JSON %s", wrong.Field, wrong.Value))
+		return nil, foreign("wanted is an array of results, " + usage.JSON(err))
 	case err != nil:
-		return nil, foreign(err.Error())
+		return nil, foreign(usage.JSON(err))
 	}
 	for i, p := range points {
 		switch {

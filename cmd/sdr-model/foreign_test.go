@@ -10,6 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A file without results is no comparison.
+func TestNoResults(t *testing.T) {
+	for _, content := range []string{"[]", "null"} {
+		file := filepath.Join(t.TempDir(), "none.json")
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
+		_, err := execute(t, "compare", file)
+		require.EqualError(t, err, file+": no results")
+		require.Equal(t, 2, run([]string{"compare", file}))
+	}
+}
+
 // The JSON of another program, or none, is a mistake in the call.
 func TestForeignJSON(t *testing.T) {
 	plan := filepath.Join(t.TempDir(), "plan.json")

@@ -112,7 +112,7 @@ func readResults(name string) ([]*result.Result, error) {
 	}
 	var list []*result.Result
 	if err := json.Unmarshal(b, &list); err != nil {
-		return nil, fmt.Errorf("%s: not what sdr-perf --json writes: %w", name, err)
+		return nil, usage.Errorf("%s is not what sdr-perf --json writes, an array of results: %s", name, usage.JSON(err))
 	}
 	if len(list) == 0 {
 		return nil, usage.Errorf("%s: it has no results", name)

@@ -103,11 +103,15 @@ func TestCompareRefuses(t *testing.T) {
 		require.Equal(t, exitUsage, status, "%v", err)
 	}
 	junk := filepath.Join(t.TempDir(), "junk")
-	require.NoError(t, os.WriteFile(junk, []byte("junk"), 0o644))
-	for _, args := range [][]string{{a, junk}, {a, junk + "2"}} {
-		_, status, err := runCompare(args...)
-		require.Equal(t, exitFailure, status, "%v", err)
+	for content, says := range map[string]string{"junk": "invalid character", "{}": "there is a JSON object", `[{"iterations":"x"}]`: "iterations is a JSON string"} {
+		require.NoError(t, os.WriteFile(junk, []byte(content), 0o644))
+		_, status, err := runCompare(a, junk)
+		require.ErrorContains(t, err, "is not what sdr-perf --json writes, an array of results: "+says)
+		require.NotContains(t, err.Error(), "Go ")
+		require.Equal(t, exitUsage, status, "%v", err)
 	}
+	_, status, err := runCompare(a, junk+"2")
+	require.Equal(t, exitFailure, status, "%v", err)
 	for _, args := range [][]string{{a}, {a, a, "--tolerance", "2"}, {a, a, "--tolerance", "x"}} {
 		_, status, err := runCompare(args...)
 		require.Equal(t, exitUsage, status, "%v", err)
