@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -101,13 +102,22 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 		for _, said := range met.accepted {
 			fmt.Fprintln(c.ErrOrStderr(), "sdr-perf:", said)
 		}
-		return start(a, c)
+		return misspelt(c, a.host, start(a, c))
 	}
 	c.AddCommand(devicesCommand(), congestionCommand(), doctorCommand(), compareCommand(running))
 	release.Register(c)
 	usage.Help(c)
 	usage.Filled(c)
 	return c
+}
+
+// misspelt adds to the error of a HOST that isn't known which command may be meant: one that isn't there is taken for a HOST.
+func misspelt(c *cobra.Command, host string, err error) error {
+	c.SuggestionsMinimumDistance = 2 // letters wrong, as cobra allows programs of subcommands only
+	if near := c.SuggestionsFor(host); host != "" && len(near) > 0 && errors.As(err, new(*net.DNSError)) {
+		return fmt.Errorf("%w; did you mean the command %s?", err, strings.Join(near, " or "))
+	}
+	return err
 }
 
 // check says what is wrong with a call.

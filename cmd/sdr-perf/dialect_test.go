@@ -3,6 +3,8 @@
 package main
 
 import (
+	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -177,6 +179,18 @@ func TestForeignFlagsAreAnswered(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMisspelt: who misspells a command reads which is meant, where the name server knows no such host.
+func TestMisspelt(t *testing.T) {
+	unknown := fmt.Errorf("connect: %w", &net.DNSError{Err: "no such host", Name: "congestoin"})
+	for host, says := range map[string]string{"congestoin": "did you mean the command congestion?", "docter": "did you mean the command doctor?", "hostb": "", "": ""} {
+		err := misspelt(newCommand(new(bool), (*call).run), host, unknown)
+		require.ErrorIs(t, err, unknown)
+		require.True(t, strings.HasSuffix(err.Error(), says), "%v", err)
+		require.Equal(t, says == "", err == unknown, "%v", err)
+	}
+	require.NoError(t, misspelt(newCommand(new(bool), (*call).run), "congestoin", nil))
 }
 
 // TestEmpty: what a variable that isn't set leaves of an argument is refused: it asks for something, and would be taken for nothing.
