@@ -141,6 +141,18 @@ func TestPlanTable(t *testing.T) {
 	}
 }
 
+// What plan says in words stays within 80 columns.
+func TestPlanWordsFit(t *testing.T) {
+	out, err := execute(t, "plan", "--samples", "20", "--drop", "1e-3", "--size", "1MiB,8GiB")
+	require.NoError(t, err)
+	words := false
+	for line := range strings.Lines(out) {
+		if words = words && line != "\n" || strings.HasPrefix(line, "Recommended"); words {
+			require.LessOrEqual(t, len(line), 81, line)
+		}
+	}
+}
+
 // Transfers with many drops are sampled less, unless asked.
 func TestPlanThinsSamples(t *testing.T) {
 	p := &plan{simulation: simulation{samples: 10_000}, thin: true}

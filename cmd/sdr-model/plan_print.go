@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -18,7 +19,7 @@ func (p *plan) print(w io.Writer, all []sized) {
 			printBlock(w, b, s.name)
 		}
 		t := s.blocks[0].transfer
-		fmt.Fprintf(w, "\nRecommended for %v: %s\n", t.Size, s.why)
+		fmt.Fprintf(w, "\n%s\n", usage.Fill(fmt.Sprintf("Recommended for %v: %s", t.Size, s.why)))
 		last := s.blocks[len(s.blocks)-1]
 		if s.name == "adaptive" {
 			printChoice(w, last.transfer)
@@ -26,8 +27,8 @@ func (p *plan) print(w io.Writer, all []sized) {
 		if last.splitMean == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "Best fixed split for ec-mds at the highest drop probability: k=%d m=%d, average %.3fx of ideal.\n",
-			last.split.K, last.split.M, float64(last.splitMean)/float64(last.transfer.Ideal()))
+		fmt.Fprintln(w, usage.Fill(fmt.Sprintf("Best fixed split for ec-mds at the highest drop probability: k=%d m=%d, average %.3fx of ideal.",
+			last.split.K, last.split.M, float64(last.splitMean)/float64(last.transfer.Ideal()))))
 	}
 }
 
@@ -80,7 +81,7 @@ func parityMemory(parity units.Bytes) units.Bytes {
 
 func printChoice(w io.Writer, t model.Transfer) {
 	c, _ := model.Adaptive{}.Choose(t) // simulated before: it is valid
-	fmt.Fprintln(w, sentence(c))
+	fmt.Fprintln(w, usage.Fill(sentence(c)))
 }
 
 // sentence says what the adaptive scheme does with a transfer.

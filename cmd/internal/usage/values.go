@@ -60,6 +60,9 @@ func entries(table string) (all []value) {
 	return all
 }
 
+// Fill breaks a sentence of a program's output into lines as wide as help is.
+func Fill(text string) string { return strings.Join(filled(text, columns), "\n") }
+
 // filled breaks text at blanks into lines of up to width.
 func filled(text string, width int) (lines []string) {
 	line := ""
