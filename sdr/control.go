@@ -56,6 +56,9 @@ func (q *QP) checkPeer(now units.Instant) {
 	if q.sess == nil || now < q.deadline() {
 		return
 	}
+	if q.sess.SetActive(now, true); now < q.deadline() {
+		return // the work is new, and nobody has asked the peer for a sign of life yet
+	}
 	if late := now.Sub(q.deadline()); late > min(maxSleep, q.cfg.Silence/8) && q.sess.Excuse(now) {
 		return // nobody has looked for so long, as while the process was stopped: what the peer has sent meanwhile may wait to be received
 	}
