@@ -36,8 +36,8 @@ type Config struct {
 	// Listener and for peers on a device of the kernel, which know no other, or else a free one. 65535
 	// is no port but userroce.AnyPort: a free one in any case.
 	UDPPort uint16
-	// Silence is after what time without a sign of life, or without progress of a transfer that is
-	// being sent, a connection fails. Default 30 s, at least 100 ms.
+	// Silence is after what time without a sign of life a connection fails, and a quarter later, but 5 s at most, without
+	// progress of a transfer that is being sent. Default 30 s, at least 100 ms.
 	Silence units.Duration
 	// Window is how many messages the peer can have under way, 1 to 256; each holds a buffer of
 	// BufferSize here, whose memory is taken when a message first needs it. Default 64.
@@ -94,6 +94,12 @@ func (c *Config) complete() (*Config, error) {
 	f.MaxMessage = cmp.Or(f.MaxMessage, max(defaultMaxMessage, f.BufferSize))
 	f.Logger = cmp.Or(f.Logger, slog.Default())
 	return &f, f.check()
+}
+
+// noProgress is after what time without progress a transfer fails: later than after silence, so that a peer that has died isn't taken for one
+// that lives and takes nothing.
+func (c *Config) noProgress() units.Duration {
+	return max(c.Silence, c.Silence+min(c.Silence/4, 5*units.Second))
 }
 
 func (c *Config) check() error {

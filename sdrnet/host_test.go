@@ -10,6 +10,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/internal/netnstest"
 	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/units"
 )
 
 // TestHelloHasMTUOfNow: a device that was opened before its interface's MTU was lowered is good for connections of the lower one.
@@ -44,5 +45,14 @@ func TestHelloHasMTUOfNow(t *testing.T) {
 		require.EqualValues(t, want, ours.mtu)
 		require.NoError(t, s.Close())
 		require.NoError(t, peer.Close())
+	}
+}
+
+// TestDeathIsToldBeforeStandstill: of a peer that has died both its silence and the standstill of what is sent to it would be an error.
+func TestDeathIsToldBeforeStandstill(t *testing.T) {
+	for _, silence := range []units.Duration{minSilence, defaultSilence, units.Duration(units.Never)} {
+		c := Config{Silence: silence}
+		require.GreaterOrEqual(t, c.noProgress(), silence)
+		require.Equal(t, silence < units.Duration(units.Never), c.noProgress() > silence)
 	}
 }
