@@ -15,6 +15,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -34,8 +35,8 @@ const (
 )
 
 var (
-	rates = []units.Rate{units.Gbit, 200 * units.Mbit}
-	rtts  = []units.Duration{400 * units.Microsecond, 2 * units.Millisecond, 25 * units.Millisecond, 100 * units.Millisecond}
+	defaultRates = []units.Rate{units.Gbit, 200 * units.Mbit}
+	rtts         = []units.Duration{400 * units.Microsecond, 2 * units.Millisecond, 25 * units.Millisecond, 100 * units.Millisecond}
 )
 
 // A judge makes the controllers and prints the rows.
@@ -45,6 +46,7 @@ type judge struct {
 	met, rows int
 	stalls    bottleneck.Stalls
 	spacing   units.Instant // by which a flow starts after another
+	rates     []units.Rate  // of the links
 }
 
 var text = units.FormatDuration
@@ -73,6 +75,18 @@ func run(args []string) error {
 	name := flags.String("cc", "bbr", "congestion `control`: one that sdr-perf congestion lists, or tcp-cubic or tcp-bbr")
 	jitter := flags.Bool("busy", false, "let the ends' hosts stall as busy ones do")
 	spacing := flags.Duration("spacing", 1200*time.Millisecond, "by which flows that share begin one after another; a TCP flow and ours by five thirds of it")
+	rates := slices.Clone(defaultRates)
+	flags.Func("rates", "`RATE,...` of the links (default 1gbit,200mbit)", func(text string) (err error) {
+		rates = nil
+		for _, t := range strings.Split(text, ",") {
+			r, err := units.ParseRate(t)
+			if err != nil || r <= 0 {
+				return cmp.Or(err, fmt.Errorf("%s: choose more than zero", t))
+			}
+			rates = append(rates, r)
+		}
+		return nil
+	})
 	seed := flags.Uint64("seed", 1, "of the random losses")
 	only := flags.String("only", strings.Join(partNames(), ","), "`parts` of the table")
 	_ = flags.Parse(args) // exits by itself
@@ -89,7 +103,7 @@ func run(args []string) error {
 	if *spacing < 0 || flags.NArg() > 0 {
 		return fmt.Errorf("-spacing %v, and arguments %q: must not be negative, and there are none", *spacing, flags.Args())
 	}
-	j := &judge{make: factory, seed: *seed, spacing: units.Instant(*spacing)}
+	j := &judge{make: factory, seed: *seed, spacing: units.Instant(*spacing), rates: rates}
 	if *jitter {
 		j.stalls = bottleneck.BusyHost
 	}
@@ -172,7 +186,7 @@ func (j *judge) link(rate units.Rate, buffer units.Bytes) bottleneck.Link {
 func (j *judge) alone() {
 	j.head("Alone", "link | buffer | random loss a packet | of the link less the loss | CUBIC's | dropped by the queue | mean queue, of the buffer | of the round trip")
 	const from, end = 2 * sec, 8 * sec
-	for _, rate := range rates {
+	for _, rate := range j.rates {
 		for _, rtt := range rtts {
 			product := rate.Bytes(rtt)
 			for i, buffer := range []units.Bytes{max(product/10, 64*units.KiB), product, 4 * product} {
@@ -233,7 +247,7 @@ const sharedColumns = "flows | buffer | worst Jain index of a second | of the li
 
 func (j *judge) shared() {
 	j.head("Several flows, one each "+text(units.Duration(j.spacing)), sharedColumns)
-	for _, rate := range rates {
+	for _, rate := range j.rates {
 		for _, rtt := range rtts {
 			for _, n := range []int{2, 8} {
 				for _, products := range []units.Bytes{1, 4} {
@@ -247,7 +261,7 @@ func (j *judge) shared() {
 
 func (j *judge) mixed() {
 	j.head("Round trips of 2 and 25 ms mixed", sharedColumns)
-	for _, rate := range rates {
+	for _, rate := range j.rates {
 		for _, n := range []int{2, 8} {
 			for _, first := range []int{1, 2} {
 				pair := []units.Duration{rtts[first], rtts[3-first]}
@@ -262,7 +276,7 @@ func (j *judge) rivals() {
 	j.head("Beside one TCP flow, one product of buffer (at least 64 KiB)", "link | rival | first | least share over 10 s, ours | the rival's | dropped by the queue")
 	const end, settled = 30 * sec, 7 * sec
 	late := j.spacing * 5 / 3
-	for _, rate := range rates {
+	for _, rate := range j.rates {
 		for _, rtt := range rtts {
 			for _, rival := range []string{"cubic", "bbr v1"} {
 				for _, first := range []string{"ours", "the rival"} {
@@ -330,7 +344,7 @@ func (j *judge) incast() {
 func (j *judge) routes() {
 	j.head("The round trip changes, one product of buffer of the shorter", "link | what | from then on | of the link")
 	const at, back, end = 10 * sec, 20 * sec, 30 * sec
-	for _, rate := range rates {
+	for _, rate := range j.rates {
 		for _, rtt := range rtts {
 			l := j.link(rate, max(rate.Bytes(rtt), 64*units.KiB))
 			l.Changes = []bottleneck.Change{{At: at, Rate: rate, Detour: rtt}, {At: back, Rate: rate}}
@@ -352,7 +366,7 @@ func (j *judge) routes() {
 // changes: the link falls to a tenth after 10 s and comes back after 20; and it is dark from 10 s to 20.
 func (j *judge) changes() {
 	j.head("The link changes, one product of buffer", "link | what | 0.9 of it in use after | goal")
-	for _, rate := range rates {
+	for _, rate := range j.rates {
 		for _, rtt := range rtts {
 			const at, back, end = 10 * sec, 20 * sec, 30 * sec
 			run := func(low units.Rate) *bottleneck.Bed {
