@@ -47,8 +47,8 @@ type Config struct {
 	BufferSize units.Bytes
 	// MaxMessage is the longest message that Recv accepts: a peer that sends a longer one loses the
 	// connection, and its calls fail with an *oob.PeerError that says so. Default 64 MiB, at least BufferSize, at most 64 GiB.
-	// A peer has only to announce a message of several buffers to make this end take all of its memory at once, from
-	// the Go heap: choose no more than this host can spare for each connection.
+	// A peer can make this end take so much memory from the Go heap, of which up to 64 MiB as soon as it announces a message: choose no
+	// more than this host can spare for each connection.
 	MaxMessage units.Bytes
 	// Link, if it changes anything, is emulated for what this end sends, and sending is paced to its rate. Its marks
 	// (MarkAbove) make data ECN-capable, if both ends have some; they are for user-space RoCEv2.

@@ -343,9 +343,13 @@ func (in *incoming) add(b *buffer, p piece, n units.Bytes) (*Message, error) {
 	return m, nil
 }
 
+// announcedRoom is how much is made for what a peer has no more than announced. Longer messages grow as they come.
+const announcedRoom = defaultMaxMessage
+
 // begin makes room for a message of up to n bytes: where the one before was not completed in what it had, since a peer may begin one after
 // the other.
 func (in *incoming) begin(n units.Bytes) {
+	n = min(n, announcedRoom)
 	if units.Bytes(cap(in.partial)) < n {
 		in.partial = make([]byte, 0, n)
 	}
