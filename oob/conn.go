@@ -184,19 +184,7 @@ func (c *Conn) CloseWithReason(reason string) error {
 
 // Abort is CloseWithReason that waits for nothing: the peer learns why if the socket takes that at once.
 func (c *Conn) Abort(reason string) error {
-	c.endOnce.Do(func() {
-		c.err = ErrClosed
-		close(c.closed)
-		select {
-		case c.writing <- struct{}{}:
-			if c.writeErr == nil {
-				_ = c.nc.SetWriteDeadline(time.Now().Add(time.Millisecond))
-				_, c.writeErr = c.nc.Write(reasonFrame(CodeRejected, reason))
-			}
-			<-c.writing
-		default: // a write hangs
-		}
-	})
+	c.endWithin(time.Millisecond, ErrClosed, reasonFrame(CodeRejected, reason))
 	_ = c.nc.SetDeadline(time.Unix(1, 0)) // ends the reader, also one that lingers
 	<-c.readerDone
 	return nil
@@ -292,11 +280,13 @@ func takesNothing(ctx context.Context) error {
 
 // end records why the connection is over, sends a last frame if there is one to send, and gives
 // the reader a last moment to see the peer go. Only the first call counts.
-func (c *Conn) end(err error, last []byte) {
+func (c *Conn) end(err error, last []byte) { c.endWithin(lingerLimit, err, last) }
+
+func (c *Conn) endWithin(limit time.Duration, err error, last []byte) {
 	c.endOnce.Do(func() {
 		c.err = err
 		close(c.closed)
-		deadline := time.Now().Add(lingerLimit)
+		deadline := time.Now().Add(limit)
 		_ = c.nc.SetDeadline(deadline) // also ends a write that hangs, which holds c.writing
 		c.writing <- struct{}{}
 		defer func() { <-c.writing }()
