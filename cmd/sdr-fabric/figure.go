@@ -304,7 +304,7 @@ func (f figure) check(ctx context.Context, o figureOptions) error {
 			continue
 		}
 		made[of{s.Topo, s.Load}] = true
-		if _, err := interruptible(ctx, func() (*topo.Graph, error) {
+		if _, err := usage.Interruptible(ctx, func() (*topo.Graph, error) {
 			g, err := s.graph()
 			if err == nil {
 				_, err = s.flows(g)

@@ -348,22 +348,6 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Ctrl-C doesn't wait for what is being built, either.
-func TestCancelBuilding(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	ends := make(chan struct{})
-	defer close(ends)
-	_, err := interruptible(ctx, func() (int, error) {
-		cancel()
-		<-ends
-		return 1, nil
-	})
-	require.ErrorIs(t, err, context.Canceled)
-	n, err := interruptible(t.Context(), func() (int, error) { return 2, nil })
-	require.NoError(t, err)
-	require.Equal(t, 2, n)
-}
-
 // What topo says is the headroom with which nothing is dropped: fabric's TestHeadroom has the same.
 func TestTopoHeadroom(t *testing.T) {
 	out, err := command(t, "topo", "--topo", "star:2,100G,1us", "--json", "-")

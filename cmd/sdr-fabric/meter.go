@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
 // Progress is shown from then on, and so often.
@@ -58,34 +60,17 @@ func (m *meter) piece(i int) func(part float64) {
 
 // say shows what isn't progress.
 func (m *meter) say(format string, args ...any) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.write(fmt.Sprintf(format, args...))
-}
-
-// write is say where mu is held.
-func (m *meter) write(text string) {
 	if m.out != nil {
-		fmt.Fprintf(m.out, "sdr-fabric: %s: %s\n", m.what, text)
+		fmt.Fprintf(m.out, "sdr-fabric: %s: %s\n", m.what, fmt.Sprintf(format, args...))
 	}
 }
 
-// builds says what is still built, of which no part is known, once that takes long and unless done is called before.
+// builds says what is still built, of which no part is known, once that takes long and until done is called.
 func (m *meter) builds(what string) (done func()) {
-	over := false
-	t := time.AfterFunc(showAfter, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if !over {
-			m.write("building " + what)
-		}
-	})
-	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		over = true
-		t.Stop()
+	if m.out == nil {
+		return func() {}
 	}
+	return usage.Saying(m.out, func() string { return "sdr-fabric: " + m.what + ": building " + what })
 }
 
 // skip takes a piece out of the reckoning: it was done before.

@@ -37,7 +37,7 @@ type outcome struct {
 // simulate runs a scenario. progress, which may be nil, is told now and then which part is done.
 func simulate(ctx context.Context, s *scenario, progress func(part float64)) (o *outcome, err error) {
 	var trace tracer // which is the goroutine's until it has built
-	if o, err = interruptible(ctx, func() (*outcome, error) { return build(s, &trace) }); err != nil {
+	if o, err = usage.Interruptible(ctx, func() (*outcome, error) { return build(s, &trace) }); err != nil {
 		return nil, err
 	}
 	useLargePages()
@@ -108,25 +108,6 @@ func build(s *scenario, trace *tracer) (o *outcome, err error) {
 		return nil, usage.Wrap(err)
 	}
 	return o, nil
-}
-
-// interruptible does what looks at no context: after Ctrl-C it leaves it to itself, as the program ends.
-func interruptible[T any](ctx context.Context, do func() (T, error)) (T, error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		v, err := do()
-		done <- answer{v, err}
-	}()
-	select {
-	case a := <-done:
-		return a.value, a.err
-	case <-ctx.Done():
-		return answer{}.value, ctx.Err()
-	}
 }
 
 // runUntil is Sim.Run that lets Ctrl-C through, and calls tell, after each slice of events.

@@ -75,7 +75,7 @@ Values of flags:
 				return usage.Wrap(err)
 			}
 			built := newMeter(cmd.ErrOrStderr(), "topo", 1).builds(s.Topo)
-			n, err := interruptible(cmd.Context(), func() (*network, error) { return describe(&s) })
+			n, err := usage.Interruptible(cmd.Context(), func() (*network, error) { return describe(&s) })
 			built()
 			if err != nil {
 				return err

@@ -33,15 +33,9 @@ func run(args []string) int {
 	root.SetArgs(args)
 	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	done := make(chan error, 1)
-	go func() { // the model looks at no context: after Ctrl-C it is left to itself
-		_, err := usage.Execute(interrupted, root)
-		done <- err
-	}()
-	var err error
-	select {
-	case err = <-done:
-	case <-interrupted.Done():
+	// The model looks at no context.
+	_, err := usage.Interruptible(interrupted, func() (*cobra.Command, error) { return usage.Execute(interrupted, root) })
+	if errors.Is(err, context.Canceled) {
 		fmt.Fprintln(os.Stderr, "sdr-model: interrupted")
 		return 130
 	}

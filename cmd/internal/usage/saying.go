@@ -16,7 +16,7 @@ const (
 )
 
 // Saying says on log what is under way, of which no part is known, and for how long it has been, once that is long and until stop has
-// returned.
+// returned, which may be called again.
 func Saying(log io.Writer, what func() string) (stop func()) {
 	return saying(log, what, showAfter, showEvery)
 }
@@ -34,8 +34,8 @@ func saying(log io.Writer, what func() string, after, every time.Duration) (stop
 			}
 		}
 	})
-	return func() {
+	return sync.OnceFunc(func() {
 		close(ended)
 		shows.Wait()
-	}
+	})
 }
