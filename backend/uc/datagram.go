@@ -52,14 +52,14 @@ type dgram struct {
 	n    int
 }
 
-// datagramSlots is the number of send slots for a depth: one more than the queue of the kernel holds,
-// so that the slot to fill next is never one that it still reads.
-func datagramSlots(depth int) int { return 1 << bits.Len(uint(max(depth, 1))) }
+// queueSlots is what a send queue of that depth has at most, and the number of send slots for datagrams: one more than the queue of rxe
+// holds, so that the slot to fill next is never one that it still reads.
+func queueSlots(depth int) int { return 1 << bits.Len(uint(max(depth, 1))) }
 
 // startDatagrams makes the memory, activates the queue pair and posts its receives.
 func (q *queuePair) startDatagrams() (err error) {
 	// More than the queue holds, which adapters make larger than they are asked to.
-	slots := datagramSlots(q.qp.Cap().MaxSendWR)
+	slots := queueSlots(q.qp.Cap().MaxSendWR)
 	g := &datagrams{size: q.mtu.Bytes(), mask: uint64(slots - 1)}
 	g.sends, g.recvs = make([]byte, slots*g.size), make([]byte, q.depth*(grhSize+g.size))
 	if g.sendMR, err = q.d.pd.RegisterMR(g.sends, verbs.AccessLocalWrite); err != nil {

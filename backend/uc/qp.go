@@ -60,7 +60,7 @@ func (d *Device) newQP(c backend.QPConfig) (*queuePair, error) {
 	// so all are posted.
 	q.depth = 1<<bits.Len(uint(max(c.RecvDepth, 1))) - 1
 	if c.Type == backend.UD {
-		q.sendDepth, q.depth = datagramSlots(c.SendDepth)-1, max(c.RecvDepth, 1)
+		q.sendDepth, q.depth = queueSlots(c.SendDepth)-1, max(c.RecvDepth, 1)
 	}
 	if c.Type == backend.UC && d.reliable() {
 		q.talk = new(talk)
@@ -98,7 +98,7 @@ func (q *queuePair) sends() int {
 //
 // The queue may have room for more than it was asked for, and then takes more: less than the next power of two on rxe, up to it on mlx5.
 func (q *queuePair) sendRoom() int {
-	n := min(1<<bits.Len(uint(q.sends())), max(q.sends(), q.d.maxCQE))
+	n := min(queueSlots(q.sends()), max(q.sends(), q.d.maxCQE))
 	if q.typ == backend.UD {
 		n += q.sends()
 	}

@@ -51,8 +51,8 @@ func TestRegionOf(t *testing.T) {
 // TestDatagramSlots: the kernel's queue has one entry less than a power of two, and so has a free slot.
 func TestDatagramSlots(t *testing.T) {
 	for depth, slots := range map[int]int{0: 2, 1: 2, 2: 4, 255: 256, 256: 512} {
-		require.Equal(t, slots, datagramSlots(depth), depth)
-		require.GreaterOrEqual(t, datagramSlots(depth)-1, depth)
+		require.Equal(t, slots, queueSlots(depth), depth)
+		require.GreaterOrEqual(t, queueSlots(depth)-1, depth)
 	}
 }
 
