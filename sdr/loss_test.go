@@ -192,11 +192,18 @@ func TestConnectFindsMismatch(t *testing.T) {
 
 // TestConnectFindsSmallMTU lets small packets pass and no large one.
 func TestConnectFindsSmallMTU(t *testing.T) {
+	p := failToConnect(t, func(sim.PacketInfo) bool { return true })
+	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrMismatch)
+	require.ErrorContains(t, p.qp[0].Err(), "does not carry MTU 1024")
+}
+
+// failToConnect has two ends connect over a network that loses those packets of full size that tooLong names.
+func failToConnect(t *testing.T, tooLong func(sim.PacketInfo) bool) *pair {
 	cfg := small
 	cfg.ConnectTimeout = 300 * ms
 	p := newUnconnected(t, link(), cfg)
 	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
-		if i.Length >= 1024 {
+		if i.Length >= 1024 && tooLong(i) {
 			return sim.Drop
 		}
 		return sim.Deliver
@@ -205,8 +212,7 @@ func TestConnectFindsSmallMTU(t *testing.T) {
 		require.NoError(t, p.qp[i].StartConnect(p.qp[1-i].Info()))
 	}
 	p.until(units.Second, func() bool { return p.qp[0].Err() != nil && p.qp[1].Err() != nil })
-	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrMismatch)
-	require.ErrorContains(t, p.qp[0].Err(), "does not carry MTU 1024")
+	return p
 }
 
 // TestShortSilence: an idle peer that lives isn't thought dead, however short a silence counts as death.
@@ -222,19 +228,7 @@ func TestShortSilence(t *testing.T) {
 
 // TestConnectHearsNoAnswer: an end that got the peer's packet of full size doesn't blame the MTU of the way on which that came.
 func TestConnectHearsNoAnswer(t *testing.T) {
-	cfg := small
-	cfg.ConnectTimeout = 300 * ms
-	p := newUnconnected(t, link(), cfg)
-	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
-		if i.Length >= 1024 && i.Direction == sim.AtoB {
-			return sim.Drop
-		}
-		return sim.Deliver
-	})
-	for i := range 2 {
-		require.NoError(t, p.qp[i].StartConnect(p.qp[1-i].Info()))
-	}
-	p.until(units.Second, func() bool { return p.qp[0].Err() != nil && p.qp[1].Err() != nil })
+	p := failToConnect(t, func(i sim.PacketInfo) bool { return i.Direction == sim.AtoB })
 	require.ErrorIs(t, p.qp[0].Err(), sdr.ErrPeerDead)
 	require.ErrorContains(t, p.qp[0].Err(), "no word that ours did (is either host overloaded")
 	require.ErrorContains(t, p.qp[1].Err(), "does not carry MTU 1024")
