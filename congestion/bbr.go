@@ -109,8 +109,7 @@ type bbr struct {
 	best   units.Rate
 	slow   int  // rounds that brought no more
 	lossy  bool // the last round lost much, and nothing waited in it: it may have been chance
-
-	undo startUndo
+	undo   startUndo
 
 	// The queue.
 	scale     int64 // σ

@@ -263,8 +263,8 @@ func (s *sender) Next() units.Instant {
 // Counts implements transport.Counter.
 func (s *sender) Counts() transport.Counts { return s.counts }
 
-// Done reports whether all has been acknowledged.
 // Acked implements transport.Acker.
 func (s *sender) Acked() uint32 { return s.una }
 
+// Done reports whether all has been acknowledged.
 func (s *sender) Done() bool { return s.una == s.total }

@@ -247,10 +247,10 @@ func (s *sender) Next() units.Instant {
 	return s.deadline
 }
 
-// Done reports whether all has been acknowledged.
 // Acked implements transport.Acker.
 func (s *sender) Acked() uint32 { return s.una }
 
+// Done reports whether all has been acknowledged.
 func (s *sender) Done() bool { return s.una == s.total }
 
 // Counts tells what was repeated.
