@@ -5,9 +5,9 @@ package congestion
 import "github.com/sdr-rdma/go-sdr/units"
 
 // A lossTest tells losses of a full queue from random ones: those are as frequent while the queue is
-// drained on purpose.
+// drained on purpose, and were as frequent in start-up before anything waited.
 type lossTest struct {
-	calm, full lossCount // bytes sent while drained, and otherwise
+	calm, full lossCount // bytes sent while nothing waited, and otherwise
 }
 
 type lossCount struct{ all, lost units.Bytes }
@@ -15,17 +15,22 @@ type lossCount struct{ all, lost units.Bytes }
 func (c *lossCount) add(all, lost units.Bytes) { c.all, c.lost = c.all+all, c.lost+lost }
 func (c *lossCount) halve()                    { c.all, c.lost = c.all/2, c.lost/2 }
 
+// of is how many of n bytes get lost where as many do as were counted, up to mostRandom.
+func (c *lossCount) of(n units.Bytes) units.Bytes {
+	return min(units.Bytes(float64(n)*float64(c.lost)/float64(max(c.all, 1))), n/mostRandom)
+}
+
 const (
 	// lossBound is the share of a round that may get lost beyond the random losses before the
 	// queue counts as full, in thousandths (the draft's LossThresh).
 	lossBound = 20
 	// lossMargin is the same over many rounds.
 	lossMargin = 3
-	// enoughPackets are counted before many rounds are judged, calmPackets of them while drained.
+	// enoughPackets are counted before many rounds are judged, calmPackets of them while nothing waited.
 	enoughPackets = 2000
 	calmPackets   = 200
 	// mostRandom-th of all is the most that is taken for random.
-	mostRandom = 16
+	mostRandom = 6
 	// memoryPackets are remembered.
 	memoryPackets = 40_000
 	// depthGrowth-th is added each second to what the buffer seems to hold: a path may have changed.
@@ -34,11 +39,10 @@ const (
 
 // random is how many of n bytes get lost at random, as far as is known.
 func (t *lossTest) random(n, mtu units.Bytes) units.Bytes {
-	c := t.calm
-	if c.all < calmPackets*mtu {
+	if t.calm.all < calmPackets*mtu {
 		return 0 // nobody knows yet
 	}
-	return min(units.Bytes(float64(n)*float64(c.lost)/float64(c.all)), n/mostRandom)
+	return t.calm.of(n)
 }
 
 // take takes a round of n bytes, and reports whether a queue was full.

@@ -20,16 +20,21 @@ const (
 func (b *bbr) startupRound(now units.Instant) {
 	r := &b.round
 	n := r.acked + r.lost
-	if r.lost >= 8*b.path.MTU && r.lost*25 > n {
-		if b.lossy = !b.lossy && r.most < b.minRTT+b.bw().Time(4*b.path.MTU); b.lossy {
-			return // a burst of losses, perhaps: a second such round in a row is none
-		}
+	calm := r.most < b.minRTT+b.bw().Time(4*b.path.MTU) // nothing waited
+	lossy := r.lost >= 8*b.path.MTU && r.lost*25 > n && r.lost > 2*b.losses.calm.of(n)+8*b.path.MTU
+	if lossy && (b.lossy || !calm) {
 		b.undo = startUndo{window: b.window, lost: r.lost, at: now}
+		b.losses.calm = lossCount{}
 		b.leaveStartup()
 		b.queueFull(now)
 		return
 	}
-	b.lossy = false
+	if calm {
+		b.losses.calm.add(n, r.lost)
+	}
+	if b.lossy = lossy; lossy {
+		return // a burst of losses, perhaps: a second such round in a row is none
+	}
 	x := b.bw()
 	if x > b.best/4*5 {
 		b.best, b.slow = x, 0

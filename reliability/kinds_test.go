@@ -352,3 +352,27 @@ func TestBurstEndsNoStart(t *testing.T) {
 	require.Less(t, first, 3.5)
 	require.Less(t, second, 1.7)
 }
+
+// TestHeavyLossIsRandom: where a tenth and more get lost from the first round on, though nothing waits, that is no queue: it neither ends the
+// search for the rate nor has what was found fall.
+func TestHeavyLossIsRandom(t *testing.T) {
+	const n = 16 * units.MiB
+	for _, drop := range []float64{0.1, 0.15, 0.2} {
+		for name, mk := range map[string]func() scheme.Scheme{"sr-nack": newSR(t, sr.NACK), "adaptive": newAdaptive(t)} {
+			p := newPair(t, setup{
+				net: sim.Config{
+					Rate: 20 * units.Gbit, Seed: 7, ControlLoss: &sim.Loss{Drop: drop},
+					Link: sim.Link{Rate: kindRate, Queue: kindRate.Bytes(kindRTT), Delay: kindRTT / 2, Loss: sim.Loss{Drop: drop}},
+				},
+				qp: sdr.QPConfig{MTU: kindMTU}, scheme: mk,
+			})
+			var times []float64
+			for range 8 {
+				times = append(times, float64(p.timed(n))/float64(kindRate.Time(n)+kindRTT))
+			}
+			t.Logf("%s, %g lost: %.2f", name, drop, times)
+			require.Less(t, times[0], 3.5, "%s, %g lost", name, drop)
+			require.Less(t, slices.Max(times[1:]), 2.7, "%s, %g lost", name, drop)
+		}
+	}
+}
