@@ -179,6 +179,21 @@ func TestOutstanding(t *testing.T) {
 	require.NoError(t, r.Err())
 }
 
+// Why a transfer was aborted is what the first ABORT says, until the peer knows it. Of other frames the newest counts.
+func TestAbortKeepsItsCode(t *testing.T) {
+	s := NewSession(0, 7, 1024)
+	for code := range uint8(2) {
+		s.Put(0, wire.Frame{Type: wire.TypeAbort, ID: 3, Code: code + 1}, 1)
+		s.Put(0, wire.Frame{Type: wire.TypeCompleted, ID: 3, Code: code + 1}, 1)
+	}
+	frames, _ := drain(t, s, 0)
+	require.Equal(t, []wire.Frame{{Type: wire.TypeCompleted, ID: 3, Code: 2}, {Type: wire.TypeAbort, ID: 3, Code: 1}}, frames)
+	s.Handle(0, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeAbort), ID: 3, Count: 1})
+	s.Put(0, wire.Frame{Type: wire.TypeAbort, ID: 3, Code: 2}, 1)
+	frames, _ = drain(t, s, 0)
+	require.Equal(t, []wire.Frame{{Type: wire.TypeAbort, ID: 3, Code: 2}}, frames)
+}
+
 // The window goes along with all that is said, and SCHEME frames share a datagram.
 func TestWindowGoesAlong(t *testing.T) {
 	s := NewSession(0, 7, 1024)
@@ -274,6 +289,25 @@ func TestPingPauses(t *testing.T) {
 	require.Len(t, first(drain(t, s, at[7])), 1)
 	require.Equal(t, at[7].Add(initialRTT), s.next(), "pauses begin anew")
 	require.Equal(t, at[7], s.LastReceived(), "so does the watch over the peer")
+}
+
+// An end that couldn't receive for a while asks its peer anew whether it lives, before it takes it for dead; and once only until it hears
+// something.
+func TestExcuse(t *testing.T) {
+	s := NewSession(0, 1, 512)
+	s.SetActive(0, true)
+	drain(t, s, 0)
+	late := units.Instant(10 * units.Second)
+	drain(t, s, late)
+	late = late.Add(1)
+	require.True(t, s.Excuse(late))
+	require.Equal(t, late, s.LastReceived(), "the watch begins anew")
+	require.Len(t, first(drain(t, s, late)), 1, "a ping at once")
+	require.Equal(t, late.Add(initialRTT), s.next(), "and others soon after")
+	require.False(t, s.Excuse(late.Add(ms)))
+	require.Equal(t, late, s.LastReceived())
+	s.Receive(late.Add(2*ms), wire.Header{}, nil, 0)
+	require.True(t, s.Excuse(late.Add(3*ms)))
 }
 
 func first(frames []wire.Frame, _ units.Instant) []wire.Frame { return frames }
