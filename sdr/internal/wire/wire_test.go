@@ -4,6 +4,7 @@ package wire
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +52,27 @@ func TestRoundTrip(t *testing.T) {
 	}
 	require.False(t, r.Next(&f))
 	require.NoError(t, r.Err())
+}
+
+// TestTypes: a peer chooses the type that it acknowledges, which is an index where there are such frames.
+func TestTypes(t *testing.T) {
+	state := []Type{TypeCTS, TypeStart, TypeEnd, TypeAbort, TypeCompleted, TypeReliable}
+	for i := range math.MaxUint8 + 1 {
+		ty := Type(i)
+		require.Equal(t, slices.Contains(state, ty), ty.IsState(), "%d", i)
+		require.Equal(t, ty == 0 || ty >= numTypes, ty.String() == "?", "%d", i)
+	}
+}
+
+// TestSchemeOverhead: the bound is the largest that the encoding of a frame's other fields can be.
+func TestSchemeOverhead(t *testing.T) {
+	long := make([]byte, 1<<20)
+	for _, f := range []Frame{
+		{Type: TypeScheme, ID: math.MaxUint64, Number: math.MaxUint64, Bytes: long},
+		{Type: TypeReliable, ID: math.MaxUint64, Transfer: math.MaxUint64, Bytes: long},
+	} {
+		require.Len(t, f.Append(nil), len(long)+SchemeOverhead)
+	}
 }
 
 func TestRefused(t *testing.T) {
