@@ -209,6 +209,28 @@ func TestCloseWithReasonReachesThePeer(t *testing.T) {
 	require.ErrorContains(t, err, "MTU differs")
 }
 
+// TestAbort: the peer is told, and a call doesn't wait for it, nor does one that has begun to.
+func TestAbort(t *testing.T) {
+	c, nc := rawPair(t, Config{})
+	require.NoError(t, c.Abort("no room"))
+	require.ErrorIs(t, c.Err(), ErrClosed)
+	_, err := readFrame(nc, 0)
+	var told *PeerError
+	require.ErrorAs(t, err, &told)
+	require.Equal(t, PeerError{Code: CodeRejected, Reason: "no room"}, *told)
+
+	inTime(t, lingerLimit/2, func() time.Duration {
+		c, _ := rawPair(t, Config{})
+		closed := make(chan error, 1)
+		go func() { closed <- c.Close() }()
+		<-c.Closed()
+		start := time.Now()
+		require.NoError(t, c.Abort(""))
+		require.NoError(t, <-closed)
+		return time.Since(start)
+	})
+}
+
 // An end that waits too long says so, and both print it.
 func TestExchangeTimesOutAtBothEnds(t *testing.T) {
 	s, c := pair(t, Config{}, Config{Timeout: shortLimit})
@@ -264,9 +286,10 @@ func TestFrameCutShort(t *testing.T) {
 	require.ErrorIs(t, ended(t, c, noticedBy), ErrPeerDied)
 }
 
-// A peer that takes no data: its socket buffers fill, Send runs into its limit, Close into its own.
+// A peer that takes no data: its socket buffers fill, and Send runs into its limit. Behind the frame that was cut short nothing can
+// tell the peer to close, so that Close doesn't wait for it.
 func TestPeerThatDoesNotRead(t *testing.T) {
-	inTime(t, time.Second, func() time.Duration {
+	inTime(t, lingerLimit/2, func() time.Duration {
 		c, _ := rawPair(t, Config{})
 		var err error
 		for i := 0; err == nil && i < 100; i++ {

@@ -104,6 +104,7 @@ func TestTurnedAwayPeerIsTold(t *testing.T) {
 		defer l.pending.mu.Unlock()
 		return l.pending.silent(SourceOf(waiting[0].LocalAddr())) == nil
 	}, 10*time.Second, time.Millisecond, "one that is still shaking hands would make room")
+	before := descriptors()
 	for range 20 {
 		_, err := Dial(testContext(t), l.Addr().String(), Config{})
 		var told *PeerError
@@ -112,9 +113,23 @@ func TestTurnedAwayPeerIsTold(t *testing.T) {
 		require.Contains(t, told.Reason, "wait to be accepted")
 		require.ErrorIs(t, rejected.next(t), errEvicted)
 	}
+	require.LessOrEqual(t, descriptors(), before, "of those that were turned away")
 	for _, c := range waiting {
 		require.NoError(t, c.Close())
 	}
+}
+
+// TestSilentPeerMakesRoom: the oldest of a host's silent peers has to go for its next one, is told so, and is reported for that reason.
+func TestSilentPeerMakesRoom(t *testing.T) {
+	l, rejected := listen(t, Config{})
+	silent := crowd(t, l, maxPerSource, false, "127.0.0.1")
+	guest(t, l)
+	require.ErrorIs(t, rejected.next(t), errEvicted)
+	require.NoError(t, silent[0].SetDeadline(time.Now().Add(waitLimit)))
+	_, err := readFrame(silent[0], 0)
+	require.NoError(t, err, "its hello")
+	_, err = readFrame(silent[0], 0)
+	require.ErrorContains(t, err, errEvicted.Error())
 }
 
 // TestSilentPeerIsLetGo: a handshake has its own time limit, which is shorter than others.

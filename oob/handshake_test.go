@@ -91,6 +91,7 @@ func TestLinkLocalWithoutZone(t *testing.T) {
 // A client whose server speaks something else, in each way that this can show.
 func TestDialStrangers(t *testing.T) {
 	blob := appendFrame(nil, frame{kind: kindBlob, number: 1})
+	before := descriptors()
 	for _, tc := range []struct {
 		name string
 		sent []byte
@@ -111,6 +112,7 @@ func TestDialStrangers(t *testing.T) {
 			var peer *PeerError
 			require.ErrorAs(t, <-answer, &peer, "the stranger is told")
 			require.Equal(t, tc.code, peer.Code)
+			require.Eventually(t, func() bool { return descriptors() <= before+1 }, waitLimit, time.Millisecond, "beside the stranger's listener")
 		})
 	}
 }

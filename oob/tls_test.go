@@ -82,6 +82,7 @@ func TestTLSAtOneEndOnly(t *testing.T) {
 		l, rejected := listen(t, Config{TLS: server})
 		_, err := Dial(testContext(t), l.Addr().String(), Config{})
 		require.ErrorContains(t, err, "TLS")
+		require.ErrorAs(t, err, new(*PeerError), "the server has said so")
 		require.ErrorIs(t, rejected.next(t), errPeerWithoutTLS)
 	})
 	t.Run("server without", func(t *testing.T) {
