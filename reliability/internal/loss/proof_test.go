@@ -441,6 +441,23 @@ func TestRepeatsTeachNoRoundTrip(t *testing.T) {
 	require.Equal(t, known, *h.s.paths[1].estimate)
 }
 
+// But an answer that comes late even for the last repeat says that the way has become longer.
+func TestLateAnswerToRepeatsIsARoundTrip(t *testing.T) {
+	h := newHand(t, PathProof, 100, 1)
+	h.env.DataLimit = 4
+	h.poll(100, 100)
+	h.arrive(0, 1, 2).ack()
+	known := h.s.paths[0].srtt
+	require.Positive(t, known)
+	for len(h.units()) == 0 { // until the timer repeats the last unit
+		h.after(units.Millisecond)
+	}
+	repeated := h.now
+	h.after(2 * handRTT).arrive(3).onFrame(h.frame())
+	require.Equal(t, 4, h.s.Acknowledged())
+	require.Equal(t, known+(h.now.Sub(repeated)-known)/8, h.s.paths[0].srtt)
+}
+
 // Only who answers sooner than the repeat can be answered says that it was for nothing. What is newest by the marks doesn't say it: a number
 // of a probe is used again, and another worker of the receiver may have put the repeat in place since they were read. By a reorder window
 // that was learned so, each loss was found a round trip later, for a thousand round trips.
