@@ -19,10 +19,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A stuckDevice can't say that nothing lands any more while stuck is set.
+// A stuckDevice can't say that nothing lands any more while stuck is set. addresses are those open.
 type stuckDevice struct {
 	backend.Device
-	stuck atomic.Bool
+	stuck     atomic.Bool
+	addresses atomic.Int32
 }
 
 type stuckTable struct {
@@ -36,6 +37,16 @@ func (d *stuckDevice) NewTable(c backend.TableConfig) (backend.Table, error) {
 		return nil, err
 	}
 	return &stuckTable{t, d}, nil
+}
+
+func (d *stuckDevice) OpenAddress(i backend.QPInfo) (backend.AddressHandle, error) {
+	d.addresses.Add(1)
+	return d.Device.OpenAddress(i)
+}
+
+func (d *stuckDevice) CloseAddress(a backend.AddressHandle) error {
+	d.addresses.Add(-1)
+	return d.Device.CloseAddress(a)
 }
 
 func (d *stuckDevice) NewQP(c backend.QPConfig) (backend.QP, error) {
@@ -86,6 +97,7 @@ func TestFenceAfterBusyClose(t *testing.T) {
 				r[i], err = q[1].PostRecv(dst[i], 0, 4096)
 				require.NoError(t, err)
 			}
+			require.EqualValues(t, 1, dev.addresses.Load(), "the peer's")
 			dev.stuck.Store(true)
 			require.ErrorIs(t, closeIt(s, q[1]), sdr.ErrBusy)
 			require.False(t, r[0].Done())
@@ -104,6 +116,7 @@ func TestFenceAfterBusyClose(t *testing.T) {
 			require.NoError(t, dst[1].Close())
 			require.NoError(t, closeIt(s, q[1]), "closed again")
 			eventually(t, "the QP is gone", func() bool { return s.ctx[1].Stats().QPs == 0 })
+			require.Zero(t, dev.addresses.Load())
 		})
 	}
 	t.Run("endpoint, memory first", func(t *testing.T) {
