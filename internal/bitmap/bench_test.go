@@ -70,20 +70,3 @@ func BenchmarkRepairOne(b *testing.B) {
 		}
 	})
 }
-
-// BenchmarkMissingRanges scans a message that lacks one packet in a hundred.
-func BenchmarkMissingRanges(b *testing.B) {
-	tr := newTracker(packetsGeometry(benchPackets, 16))
-	for p := range benchPackets {
-		if p%100 != 0 {
-			tr.RepairOne(p)
-		}
-	}
-	dst := make([]Range, 0, benchPackets/100+1)
-	for b.Loop() {
-		if dst, _ = tr.Packets().MissingRanges(dst[:0], 0, benchPackets); len(dst) != cap(dst) {
-			b.Fatal("wrong count")
-		}
-	}
-	perPacket(b)
-}

@@ -46,7 +46,7 @@ func (m *Map) Has(i int) bool {
 // Publish sets bits in word w and returns those of them that were set before.
 // It is for words that have one writer: it costs one atomic store of the old
 // word with bits added, and none when nothing is new. If anyone else writes the
-// same word at the same time, by Publish, Or or TestAndSet, bits are lost.
+// same word at the same time, by Publish or Or, bits are lost.
 func (m *Map) Publish(w int, bits uint64) (dup uint64) {
 	return m.publish(w, bits) & bits
 }
@@ -73,13 +73,6 @@ func (m *Map) Or(w int, bits uint64) (old uint64) {
 	return atomic.OrUint64(p, bits)
 }
 
-// TestAndSet sets bit i and reports whether it was set before. Any number of
-// writers may call it; exactly one of them is told false.
-func (m *Map) TestAndSet(i int) (was bool) {
-	bit := uint64(1) << (uint(i) % wordBits)
-	return m.Or(i/wordBits, bit)&bit != 0
-}
-
 // Count returns the number of bits set.
 func (m *Map) Count() int { return count(m.words, m.words, m.Len()) }
 
@@ -92,15 +85,6 @@ func (m *Map) NextMissing(from int) int { return nextMissing(m.words, m.words, f
 
 // NextSet returns the first set bit at or after from, or Len if there is none.
 func (m *Map) NextSet(from int) int { return nextSet(m.words, m.words, from, m.Len()) }
-
-// MissingRanges appends to dst the maximal ranges of clear bits in [from, to),
-// in ascending order, until dst is full: it never grows dst beyond its
-// capacity. It returns the extended slice and the index up to which the answer
-// is complete, which is to when all ranges fitted and otherwise the first
-// missing bit that no range names. Bits outside [0, Len) are not missing.
-func (m *Map) MissingRanges(dst []Range, from, to int) ([]Range, int) {
-	return missingRanges(dst, m.words, m.words, from, to, m.Len())
-}
 
 func (m *Map) load(w int) uint64 { return atomic.LoadUint64(&m.words[w]) }
 

@@ -5,7 +5,6 @@ package bitmap
 import (
 	"math/bits"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,9 +31,6 @@ func TestZeroMapIsEmpty(t *testing.T) {
 	var m Map
 	if m.Len() != 0 || m.Count() != 0 || !m.AllSet() || m.NextMissing(0) != 0 || m.NextSet(0) != 0 || m.Has(0) {
 		t.Error("zero Map is not empty")
-	}
-	if r, upTo := m.MissingRanges(nil, 0, 10); len(r) != 0 || upTo != 10 {
-		t.Errorf("MissingRanges of zero Map = %v, %d", r, upTo)
 	}
 }
 
@@ -122,22 +118,6 @@ func (v naive) count() (n int) {
 	return n
 }
 
-func (v naive) missing(room, from, to int) ([]Range, int) {
-	var out []Range
-	for i := max(from, 0); i < min(to, len(v)); i++ {
-		switch {
-		case v[i]:
-		case len(out) > 0 && out[len(out)-1].To == i:
-			out[len(out)-1].To++
-		case len(out) == room:
-			return out, i
-		default:
-			out = append(out, Range{i, i + 1})
-		}
-	}
-	return out, to
-}
-
 // bitset is what Map and Pair have in common.
 type bitset interface {
 	Len() int
@@ -147,7 +127,6 @@ type bitset interface {
 	AllSet() bool
 	NextMissing(from int) int
 	NextSet(from int) int
-	MissingRanges(dst []Range, from, to int) ([]Range, int)
 }
 
 func compare(t *testing.T, rng *rand.Rand, got bitset, want naive) {
@@ -167,19 +146,11 @@ func compare(t *testing.T, rng *rand.Rand, got bitset, want naive) {
 	}
 	for range 8 {
 		from := rng.IntN(len(want)+4) - 2
-		to := from + rng.IntN(len(want)+4)
 		if g, w := got.NextMissing(from), want.next(from, false); g != w {
 			t.Fatalf("NextMissing(%d) = %d, want %d", from, g, w)
 		}
 		if g, w := got.NextSet(from), want.next(from, true); g != w {
 			t.Fatalf("NextSet(%d) = %d, want %d", from, g, w)
-		}
-		room := rng.IntN(6)
-		dst := make([]Range, 0, room)
-		g, upTo := got.MissingRanges(dst, from, to)
-		w, wantUpTo := want.missing(room, from, to)
-		if !slices.Equal(g, w) || upTo != wantUpTo || cap(g) != room {
-			t.Fatalf("MissingRanges(cap %d, %d, %d) = %v, %d; want %v, %d", room, from, to, g, upTo, w, wantUpTo)
 		}
 	}
 }
@@ -193,13 +164,10 @@ func TestMapAgainstModel(t *testing.T) {
 			i := rng.IntN(n)
 			bit := uint64(1) << (i % 64)
 			var was bool
-			switch rng.IntN(3) {
-			case 0:
+			if rng.IntN(2) == 0 {
 				was = m.Publish(i/64, bit) != 0
-			case 1:
+			} else {
 				was = m.Or(i/64, bit)&bit != 0
-			case 2:
-				was = m.TestAndSet(i)
 			}
 			if was != want[i] {
 				t.Fatalf("n %d, bit %d: was %v, want %v", n, i, was, want[i])
@@ -225,7 +193,7 @@ func TestPairAgainstModel(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				p.First.Publish(i/64, 1<<(i%64))
 			} else {
-				p.Repair.TestAndSet(i)
+				p.Repair.Or(i/64, 1<<(i%64))
 			}
 			want[i] = true
 			if rng.IntN(16) == 0 {
@@ -236,29 +204,8 @@ func TestPairAgainstModel(t *testing.T) {
 	}
 }
 
-// Ranges that did not fit are found by asking again from where the answer ends.
-func TestMissingRangesContinues(t *testing.T) {
-	rng := newRand(t)
-	const n = 500
-	m, want := newMap(n), make(naive, n)
-	for range n / 2 {
-		i := rng.IntN(n)
-		m.TestAndSet(i)
-		want[i] = true
-	}
-	var got []Range
-	for from := 0; from < n; {
-		var part []Range
-		part, from = m.MissingRanges(make([]Range, 0, 3), from, n)
-		got = append(got, part...)
-	}
-	if w, _ := want.missing(n, 0, n); !slices.Equal(got, w) {
-		t.Errorf("got %v, want %v", got, w)
-	}
-}
-
 // Exactly one of many writers of a bit is told that it was new, and no bit is lost.
-func TestConcurrentTestAndSet(t *testing.T) {
+func TestConcurrentOr(t *testing.T) {
 	const n, writers = 10000, 4
 	m := newMap(n)
 	var turned atomic.Int64
@@ -266,7 +213,8 @@ func TestConcurrentTestAndSet(t *testing.T) {
 	for g := range writers {
 		wg.Go(func() {
 			for i := range n {
-				if !m.TestAndSet((i + g*n/writers/64) % n) {
+				i = (i + g*n/writers/64) % n
+				if bit := uint64(1) << (i % 64); m.Or(i/64, bit)&bit == 0 {
 					turned.Add(1)
 				}
 			}
@@ -278,8 +226,8 @@ func TestConcurrentTestAndSet(t *testing.T) {
 	}
 }
 
-// A scan of a map that fills up meanwhile reports ascending, non-empty ranges,
-// and never a bit that was set before it began.
+// A scan of a map that fills up meanwhile never reports a bit that was set
+// before it began as missing, nor one that is still to be set as set.
 func TestScanWhileFilling(t *testing.T) {
 	const n = 1 << 14
 	m := newMap(n)
@@ -293,17 +241,12 @@ func TestScanWhileFilling(t *testing.T) {
 			}
 		}
 	})
-	dst := make([]Range, 0, 64)
 	for done := false; !done; {
-		set := int(filled.Load())
-		done = set == n
-		prev := set
-		dst, _ = m.MissingRanges(dst[:0], 0, n)
-		for _, r := range dst {
-			if r.From < prev || r.To <= r.From || r.To > n {
-				t.Fatalf("range %v with %d bits set and all below %d named", r, set, prev)
-			}
-			prev = r.To
+		before := int(filled.Load())
+		done = before == n
+		missing := m.NextMissing(0)
+		if after := int(filled.Load()); missing < before || missing > min(after+1, n) {
+			t.Fatalf("bit %d is missing, with %d set before the scan and %d after it", missing, before, after)
 		}
 	}
 	wg.Wait()

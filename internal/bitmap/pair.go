@@ -9,7 +9,7 @@ type Range struct{ From, To int }
 func (r Range) Len() int { return r.To - r.From }
 
 // A Pair is the union of a first-pass map, whose words have one writer each
-// (Publish), and a repair map that anyone may write (Or, TestAndSet). A bit is
+// (Publish), and a repair map that anyone may write (Or). A bit is
 // set when either map has it. Both maps must be bound, to the same number of
 // bits. The methods of Pair only read, and may run concurrently with writers.
 type Pair struct{ First, Repair Map }
@@ -41,10 +41,4 @@ func (p *Pair) NextMissing(from int) int {
 // NextSet returns the first set bit at or after from, or Len if there is none.
 func (p *Pair) NextSet(from int) int {
 	return nextSet(p.First.words, p.Repair.words, from, p.Len())
-}
-
-// MissingRanges appends to dst the maximal ranges of bits in [from, to) that
-// neither map has; see [Map.MissingRanges].
-func (p *Pair) MissingRanges(dst []Range, from, to int) ([]Range, int) {
-	return missingRanges(dst, p.First.words, p.Repair.words, from, to, p.Len())
 }

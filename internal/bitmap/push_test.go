@@ -35,6 +35,11 @@ func TestPush(t *testing.T) {
 	if !tr.AllSet() || tr.ChunksDone() != 64 {
 		t.Errorf("%d of 64 chunks", tr.ChunksDone())
 	}
+
+	tr.BindChunks(g, make([]uint64, Words(g.Chunks()))) // for another message
+	if tr.AllSet() || tr.ChunksDone() != 0 || tr.Geometry() != g {
+		t.Errorf("%d of %d chunks before anything was pushed", tr.ChunksDone(), tr.Geometry().Chunks())
+	}
 }
 
 // However pushes and a Shrink fall together, what is left is counted once.

@@ -64,21 +64,3 @@ func nextSet(a, b []uint64, from, n int) int {
 	}
 	return n
 }
-
-func missingRanges(dst []Range, a, b []uint64, from, to, n int) ([]Range, int) {
-	end := min(to, n)
-	for from < end {
-		lo := nextMissing(a, b, from, end)
-		if lo >= end {
-			break
-		}
-		if len(dst) == cap(dst) {
-			return dst, lo
-		}
-		from = nextSet(a, b, lo, end)
-		if lo < from { // else the bit was set between the two looks
-			dst = append(dst, Range{From: lo, To: from})
-		}
-	}
-	return dst, to
-}
