@@ -74,7 +74,6 @@ const (
 
 // An hpcc is the sender of Algorithm 1.
 type hpcc struct {
-	now       units.Instant
 	base      units.Duration // T
 	eta       load
 	ai        window
@@ -105,20 +104,18 @@ func newHPCC(c *HPCCConfig, p Path) *hpcc {
 }
 
 // OnSent does nothing: the window is enforced by whoever asks for Limits.
-func (h *hpcc) OnSent(now units.Instant, _, _ units.Bytes) { h.now = max(h.now, now) }
+func (h *hpcc) OnSent(units.Instant, units.Bytes, units.Bytes) {}
 
 // OnCNP does nothing.
-func (h *hpcc) OnCNP(now units.Instant) { h.now = max(h.now, now) }
+func (h *hpcc) OnCNP(units.Instant) {}
 
 // OnLoss counts what is lost as no longer on its way.
-func (h *hpcc) OnLoss(now units.Instant, l Loss) {
-	h.now = max(h.now, now)
+func (h *hpcc) OnLoss(_ units.Instant, l Loss) {
 	h.round -= min(max(l.Bytes, 0), h.round)
 }
 
 // OnAck is NewAck.
-func (h *hpcc) OnAck(now units.Instant, a *Ack) {
-	h.now = max(h.now, now)
+func (h *hpcc) OnAck(_ units.Instant, a *Ack) {
 	begins := a.Acked > h.round
 	h.round -= min(max(a.Acked, 0), h.round)
 	if !h.measure(a.INT) {
@@ -204,8 +201,7 @@ func (h *hpcc) next(begins bool) window {
 }
 
 // Limits returns the window, at least a byte, and the rate that has one window for each T.
-func (h *hpcc) Limits(now units.Instant) (units.Rate, units.Bytes) {
-	h.now = max(h.now, now)
+func (h *hpcc) Limits(units.Instant) (units.Rate, units.Bytes) {
 	w := h.window.bytes()
 	return max(units.RateOf(w, h.base), 1), w
 }
