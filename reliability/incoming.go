@@ -117,7 +117,6 @@ func (in *incoming) onFrame(e *sdr.Event) {
 	if t == nil || t.core == nil || t.state != running {
 		return
 	}
-	t.touched = true
 	if err := t.core.OnControl(in.now, e.Bytes); err != nil {
 		in.violations++
 		t.fail(err)
@@ -139,7 +138,6 @@ func (in *incoming) onReliable(e *sdr.Event) {
 		in.violations++
 		return
 	}
-	t.touched = true
 	if err := core.OnReliable(in.now, e.Bytes); err != nil {
 		in.violations++
 		t.fail(err)

@@ -47,12 +47,11 @@ type recvTransfer struct {
 	// coding counts the jobs that read our memory.
 	coding int
 
-	info    scheme.Transfer
-	core    scheme.Receiver
-	view    view
-	touched bool
-	frames  uint64 // sent
-	frame   []byte
+	info   scheme.Transfer
+	core   scheme.Receiver
+	view   view
+	frames uint64 // sent
+	frame  []byte
 
 	placed   int // units in place, at the last count
 	arrived  int // of them those that were not decoded, and of parity
@@ -209,7 +208,7 @@ func (t *recvTransfer) onStart(e *sdr.Event) {
 	if t.state == waiting {
 		t.to(running)
 	}
-	t.announced, t.touched = true, true
+	t.announced = true
 	t.gainedAt, t.countAt = t.in.now, t.in.now
 	t.t.imm, t.t.hasImm = e.Imm, e.HasImm
 	if e.Length > t.length { // a sender knows that from the first grant
