@@ -48,8 +48,7 @@ type TableConfig struct {
 	Split Split
 	// Channels is the number of UC queue pairs of a generation.
 	Channels int
-	// Home is the host worker that collects, Owner whom Worker.Dirtied names when there is something to collect.
-	Home  int
+	// Owner is whom Worker.Dirtied names when there is something to collect.
 	Owner any
 }
 

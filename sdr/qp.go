@@ -173,7 +173,7 @@ func (e *Endpoint) NewQP(cfg QPConfig) (*QP, error) {
 
 // open makes the table and the queue pairs; Endpoint.mu is held.
 func (q *QP) open() (err error) {
-	q.slots, err = q.ep.engine.NewTable(dpa.TableConfig{Split: q.cfg.Split, Channels: q.cfg.Channels, Home: q.home.engine.ID, Owner: q})
+	q.slots, err = q.ep.engine.NewTable(dpa.TableConfig{Split: q.cfg.Split, Channels: q.cfg.Channels, Owner: q})
 	if err != nil {
 		return err
 	}
