@@ -94,7 +94,7 @@ func (pt *point) runStream(asked context.Context) (*measurement, error) {
 		if phase == opWarmup && pt.Warmup == 0 {
 			continue
 		}
-		if err := pt.beginPhase(ctx, phase, r); err != nil {
+		if err := pt.beginPhase(ctx, phase); err != nil {
 			return r, err
 		}
 		ours, theirs, err := pt.phase(ctx, asked, phase)
@@ -121,7 +121,7 @@ func (pt *point) runStream(asked context.Context) (*measurement, error) {
 }
 
 // beginPhase posts the receives and meets the other end.
-func (pt *point) beginPhase(ctx context.Context, phase op, r *measurement) error {
+func (pt *point) beginPhase(ctx context.Context, phase op) error {
 	var failed error
 	for _, l := range pt.lanes {
 		if pt.receives() && failed == nil {

@@ -202,7 +202,7 @@ func (s *sender) Poll(now units.Instant, out *scheme.Output) (units.Instant, err
 	next = min(next, s.expireGroups(now))
 	s.unblock()
 	room := min(out.Budget, cap(out.Sends)) - len(out.Sends)
-	room -= s.repeatRows(now, out, room)
+	room -= s.repeatRows(out, room)
 	room -= s.sendByName(now, out, room)
 	if s.loss.Next() == s.t.Units && room > 0 {
 		s.makeLateGroups(now)

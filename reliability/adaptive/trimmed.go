@@ -53,7 +53,7 @@ func (s *sender) leaveTrimmed(now units.Instant, u int) bool {
 }
 
 // repeatRows repeats parity units that were trimmed.
-func (s *sender) repeatRows(now units.Instant, out *scheme.Output, room int) (n int) {
+func (s *sender) repeatRows(out *scheme.Output, room int) (n int) {
 	for n < room && len(s.trimmed) > 0 {
 		i := s.trimmed[0]
 		s.trimmed = s.trimmed[:copy(s.trimmed, s.trimmed[1:])]

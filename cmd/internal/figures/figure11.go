@@ -76,7 +76,7 @@ func (r *run) resilience() *panel {
 	p := &panel{
 		title: "(b) probability of falling back to SR, 128 MiB",
 		x:     dropAxis(-5, -1),
-		y:     axis{label: "probability of fallback", quantity: "fallback_probability", ticks: decadeTicks(-6, 0, 1), min: 1e-6, max: 2},
+		y:     axis{label: "probability of fallback", quantity: "fallback_probability", ticks: decadeTicks(-6, 0), min: 1e-6, max: 2},
 	}
 	for _, c := range []curve{xorCurve, mdsCurve} {
 		l := line{name: c.name, look: c.look}

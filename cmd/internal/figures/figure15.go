@@ -28,7 +28,7 @@ func figure15(*run) *Figure {
 				label: "chunk size", quantity: "chunk_bytes", ticks: sizeTicks(mtu, 256*units.KiB, 1),
 				min: float64(mtu) / math.Sqrt2, max: float64(256*units.KiB) * math.Sqrt2,
 			},
-			y:     axis{label: "drop probability of a chunk", quantity: "chunk_drop", ticks: decadeTicks(-6, -2, 1), min: 1e-6, max: 2e-3},
+			y:     axis{label: "drop probability of a chunk", quantity: "chunk_drop", ticks: decadeTicks(-6, -2), min: 1e-6, max: 2e-3},
 			lines: []line{l}, bars: true,
 		}}},
 	}

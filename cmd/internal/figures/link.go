@@ -49,7 +49,7 @@ func (l Link) Figure(cfg Config) (*Figure, error) {
 		return nil, r.err
 	}
 	lo, hi := int(math.Floor(math.Log10(l.Drops[0]))), int(math.Ceil(math.Log10(l.Drops[1])))
-	x := axis{label: "drop probability of a packet", quantity: "packet_drop", ticks: decadeTicks(lo, hi, 1), min: l.Drops[0], max: l.Drops[1]}
+	x := axis{label: "drop probability of a packet", quantity: "packet_drop", ticks: decadeTicks(lo, hi), min: l.Drops[0], max: l.Drops[1]}
 	step := max(1, len(sizes)/5)
 	f := &Figure{
 		Name: l.Name, Title: "Completion time over the ideal on this link", Subtitle: l.Subtitle,

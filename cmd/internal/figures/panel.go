@@ -171,16 +171,13 @@ func sizeTicks(lo, hi units.Bytes, step int) []plot.Tick {
 	return ticks
 }
 
-// decadeTicks labels every step-th power of ten, 1e-5 and so on.
-func decadeTicks(lo, hi, step int) []plot.Tick {
+// decadeTicks labels each power of ten, 1e-5 and so on.
+func decadeTicks(lo, hi int) []plot.Tick {
 	var ticks []plot.Tick
 	for e := lo; e <= hi; e++ {
-		t := plot.Tick{Value: math.Pow10(e)}
-		if (e-lo)%step == 0 {
-			t.Label = fmt.Sprintf("1e%d", e)
-			if e == 0 {
-				t.Label = "1"
-			}
+		t := plot.Tick{Value: math.Pow10(e), Label: fmt.Sprintf("1e%d", e)}
+		if e == 0 {
+			t.Label = "1"
 		}
 		ticks = append(ticks, t)
 		for i := 2; i < 10 && e < hi; i++ {

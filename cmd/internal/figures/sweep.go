@@ -148,7 +148,7 @@ func sizeAxis(lo, hi units.Bytes, step int) axis {
 }
 
 func dropAxis(lo, hi int) axis {
-	return axis{label: "drop probability of a 64 KiB unit", quantity: "unit_drop", ticks: decadeTicks(lo, hi, 1), min: math.Pow10(lo), max: math.Pow10(hi)}
+	return axis{label: "drop probability of a 64 KiB unit", quantity: "unit_drop", ticks: decadeTicks(lo, hi), min: math.Pow10(lo), max: math.Pow10(hi)}
 }
 
 func slowdownAxis(top float64) axis {
