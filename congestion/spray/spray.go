@@ -75,13 +75,12 @@ func (b *Bitmap) Choose(window int) uint16 {
 	}
 	n := min(b.paths, max(leastPaths, 2*min(max(window, 0), MaxPaths)))
 	b.step(n)
-	// A packet clears one bit only, and takes a bad path when all are.
-	for cleared, tries := false, 0; b.isBad(b.last) && tries < n; tries++ {
+	// A packet clears one bit only, and comes round to that path when all are bad.
+	for cleared := false; b.isBad(b.last); b.step(n) {
 		if !cleared {
 			b.set(b.last, false)
 			cleared = true
 		}
-		b.step(n)
 	}
 	return uint16(b.last)
 }

@@ -78,6 +78,8 @@ func TestPathsAreBounded(t *testing.T) {
 	require.Panics(t, func() { NewBitmap(0) })
 	require.Panics(t, func() { NewBitmap(257) })
 	require.Panics(t, func() { NewOblivious(0) })
+	require.Panics(t, func() { NewBalanced(0) })
+	require.Panics(t, func() { NewBalanced(MaxPaths + 1) })
 }
 
 func TestNoAllocation(t *testing.T) {
