@@ -182,6 +182,12 @@ func (c *Conn) CloseWithReason(reason string) error {
 	return nil
 }
 
+// Leave is CloseWithReason for a caller who waits for the peer no longer than ctx lasts. The rest goes on in the background, where it takes
+// less than half a second.
+func (c *Conn) Leave(ctx context.Context, reason string) {
+	until(ctx, func() { _ = c.CloseWithReason(reason) })
+}
+
 // Abort is CloseWithReason that waits for nothing: the peer learns why if the socket takes that at once.
 func (c *Conn) Abort(reason string) error {
 	c.endWithin(time.Millisecond, ErrClosed, reasonFrame(CodeRejected, reason))

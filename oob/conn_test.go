@@ -209,6 +209,30 @@ func TestCloseWithReasonReachesThePeer(t *testing.T) {
 	require.ErrorContains(t, err, "MTU differs")
 }
 
+// TestLeave: the peer is told, also after the call has waited long enough for it, and what goes on in the background ends.
+func TestLeave(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	inTime(t, lingerLimit/2, func() time.Duration {
+		c, nc := rawPair(t, Config{})
+		cancel()
+		start := time.Now()
+		c.Leave(ctx, "no room")
+		took := time.Since(start)
+		_, err := readFrame(nc, 0)
+		require.Equal(t, &PeerError{Code: CodeRejected, Reason: "no room"}, err)
+		require.ErrorIs(t, ended(t, c, waitLimit), ErrClosed)
+		return took
+	})
+	s, c := pair(t, Config{}, Config{})
+	s.Leave(testContext(t), "no room")
+	select {
+	case <-s.readerDone:
+	default:
+		require.Fail(t, "it didn't wait for the peer, and there was time")
+	}
+	require.ErrorAs(t, ended(t, c, waitLimit), new(*PeerError))
+}
+
 // TestAbort: the peer is told, and a call doesn't wait for it, nor does one that has begun to.
 func TestAbort(t *testing.T) {
 	c, nc := rawPair(t, Config{})

@@ -29,7 +29,7 @@ func Dial(ctx context.Context, addr string, cfg Config) (*Conn, error) {
 	if cfg.TLS != nil {
 		nc = tls.Client(nc, clientTLS(cfg.TLS, addr))
 	}
-	c, err := handshake(ctx, nc, addr, cfg, func(nc net.Conn) { lingerUntil(ctx, nc) })
+	c, err := handshake(ctx, nc, addr, cfg, func(nc net.Conn) { until(ctx, func() { linger(nc) }) })
 	if err == nil {
 		c.accept()
 	}

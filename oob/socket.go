@@ -62,12 +62,12 @@ func linger(nc net.Conn) {
 	nc.Close()
 }
 
-// lingerUntil is linger for a caller who waits no longer than ctx lasts; what is left of it goes on in the background.
-func lingerUntil(ctx context.Context, nc net.Conn) {
+// until returns when do has, or when ctx ends; what is left of do goes on in the background.
+func until(ctx context.Context, do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		linger(nc)
+		do()
 	}()
 	select {
 	case <-done:

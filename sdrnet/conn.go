@@ -65,7 +65,7 @@ func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hell
 		release: func() error { return nil },
 	}
 	if err := c.connect(ctx, s, theirs); err != nil {
-		leave(ctx, s, err)
+		s.Leave(ctx, err.Error())
 		for _, l := range c.lane {
 			if l != nil {
 				_ = l.Close()
@@ -78,20 +78,6 @@ func newConn(ctx context.Context, s *oob.Conn, cfg *Config, h *host, theirs hell
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
-}
-
-// leave ends the meeting with a peer, which it tells why. It waits for the peer's goodbye no longer than ctx lasts, and leaves that to the
-// background, where it takes less than half a second.
-func leave(ctx context.Context, s *oob.Conn, why error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.CloseWithReason(why.Error())
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
 }
 
 func (c *Conn) connect(ctx context.Context, s *oob.Conn, theirs hello) error {

@@ -55,7 +55,7 @@ func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 	}
 	h, err := openHost(c, ipOf(s.LocalAddr()), userroce.AnyPort)
 	if err != nil {
-		leave(ctx, s, err)
+		s.Leave(ctx, err.Error())
 		return nil, err
 	}
 	theirs, err := exchangeHello(ctx, s, c, h)
@@ -68,7 +68,7 @@ func dial(ctx context.Context, addr string, cfg *Config) (*Conn, error) {
 		}
 	}
 	if err != nil {
-		leave(ctx, s, err)
+		s.Leave(ctx, err.Error())
 		if h != nil {
 			err = errors.Join(err, h.close())
 		}
