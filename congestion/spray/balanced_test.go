@@ -76,6 +76,23 @@ func TestBalancedAvoidsMarks(t *testing.T) {
 	require.NotZero(t, sent[0])
 }
 
+// What was lost is under way no longer than until a later packet of its path is delivered.
+func TestBalancedForgetsTheLost(t *testing.T) {
+	b := NewBalanced(2)
+	for range 8 {
+		b.Choose(16)
+	}
+	require.Equal(t, [2]uint32{4, 4}, [2]uint32(b.sent[:2]))
+	b.Delivered(0, 1, 0)
+	b.Passed(0, 4)
+	b.Passed(0, 2) // an answer that is late
+	b.Passed(0, 5) // none
+	for range 4 {
+		require.Equal(t, uint16(0), b.Choose(16), "nothing is under way on it")
+	}
+	require.EqualValues(t, 4, b.sent[0]-b.passed[0])
+}
+
 // A path that loses four packets in a row is dead, and lives again once it has delivered one.
 func TestBalancedDeadPaths(t *testing.T) {
 	b := NewBalanced(3)
@@ -107,6 +124,7 @@ func TestBalancedDeadPaths(t *testing.T) {
 	}
 	require.Len(t, seen, 3, "all are dead: any may find out")
 	b.Delivered(1, 1, 0)
+	require.False(t, b.Dead(1))
 	require.Equal(t, uint16(1), b.Choose(8))
 }
 
