@@ -60,6 +60,25 @@ func TestConnCloseReleases(t *testing.T) {
 	require.Zero(t, held(&b.in, r))
 }
 
+// TestBuffersAreUsedAgain: a connection takes memory for the messages that are under way or held at a time, however many there are in all.
+func TestBuffersAreUsedAgain(t *testing.T) {
+	a, b := ends(t)
+	ctx := context.Background()
+	for range 10 {
+		require.NoError(t, a.Send(ctx, []byte("message")))
+		m, err := b.Recv(ctx)
+		require.NoError(t, err)
+		m.Release()
+	}
+	regions := func(p *pool) int {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.regions)
+	}
+	require.Equal(t, 1, regions(&a.out.pool))
+	require.Equal(t, 2, regions(&b.in.pool), "the window, and a buffer in the place of one that is held")
+}
+
 // TestConnCloseUnderRead: closing a Conn ends a Read under way, and takes no bytes from one that copies them.
 func TestConnCloseUnderRead(t *testing.T) {
 	a, b := ends(t)
