@@ -36,8 +36,8 @@ type Config struct {
 	// Window bounds what is in flight, in bytes of payload. 0: with IRN one bandwidth-delay
 	// product (line rate times base round trip, plus one packet), with Timeout 512 packets, otherwise no limit.
 	Window units.Bytes
-	// AckEvery is how many packets in order one ACK answers, at most 65535; 0: 1. The last packet of a message, a
-	// duplicate and a gap are answered at once.
+	// AckEvery is how many packets in order one ACK answers, at most 65535; 0: 1. The last packet of a message, the last that a
+	// window of fewer packets has room for, a duplicate and a gap are answered at once.
 	AckEvery int
 	// NakInterval is after how long GBN's receiver repeats its NAK for a gap that is still open; 0:
 	// never, as IBTA 9.7.5.2.8 has it.

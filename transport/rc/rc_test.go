@@ -5,6 +5,7 @@ package rc
 import (
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -303,6 +304,12 @@ func TestBadChannel(t *testing.T) {
 		channel := channeltest.Channel{Rand: r, Loss: loss, Size: units.Bytes(n) * 1000}
 		channel.Carry(t, seed, s, rcv, n)
 	}
+}
+
+// Ends begin at a cache line: of these sizes the allocator has blocks that do.
+func TestSizes(t *testing.T) {
+	require.EqualValues(t, 256, unsafe.Sizeof(sender{}))
+	require.EqualValues(t, 64, unsafe.Sizeof(receiver{}))
 }
 
 func TestValidate(t *testing.T) {

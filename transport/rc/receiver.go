@@ -10,6 +10,9 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
+// asks, in Packet.Expected of data, asks for an acknowledgement.
+const asks = 1
+
 // receiver is the receiving end of all modes: 64 bytes, a cache line.
 type receiver struct {
 	cfg      *Config
@@ -52,7 +55,7 @@ func (r *receiver) OnPacket(now units.Instant, p *transport.Packet, out *transpo
 			*out.Add() = transport.Packet{Sent: p.Sent, PSN: p.PSN, Entropy: p.Entropy, Kind: transport.CNP}
 		}
 	}
-	kind, answer := r.take(now, p.PSN, p.Flags&transport.Last != 0)
+	kind, answer := r.take(now, p.PSN, p.Flags&transport.Last != 0 || p.Expected == asks)
 	if !answer && !notify {
 		return
 	}
@@ -68,8 +71,8 @@ func (r *receiver) OnPacket(now units.Instant, p *transport.Packet, out *transpo
 	}
 }
 
-// take places a packet and says how to answer it, if at all.
-func (r *receiver) take(now units.Instant, psn uint32, last bool) (kind transport.Kind, answer bool) {
+// take places a packet and says how to answer it, if at all. prompt is of one that is answered at once.
+func (r *receiver) take(now units.Instant, psn uint32, prompt bool) (kind transport.Kind, answer bool) {
 	switch {
 	case psn < r.expected:
 		return transport.Ack, true
@@ -92,7 +95,7 @@ func (r *receiver) take(now units.Instant, psn uint32, last bool) (kind transpor
 		gap = r.have.TakeOnes(r.expected)
 		r.expected += gap
 	}
-	return transport.Ack, gap != 0 || int(r.unacked) >= r.cfg.AckEvery || r.expected == r.total || last
+	return transport.Ack, gap != 0 || int(r.unacked) >= r.cfg.AckEvery || r.expected == r.total || prompt
 }
 
 // refuse reports whether a packet after a gap is answered with a NAK: once for each gap.

@@ -30,11 +30,12 @@ type sender struct {
 	sacked                   uint32       // how many in [una, next) are known to have arrived
 	have                     bitring.Ring // which, of [una, una+window)
 
-	blocked bool // the controller's window forbade the last try to send
+	blocked bool   // the controller's window forbade the last try to send
+	asked   uint32 // one past the last packet that asked for its acknowledgement
 	ack     congestion.Ack
 	counts  transport.Counts
 	posts   *posts.Posts // of a connection
-	_       [56]byte     // the allocator begins blocks of such a size at a cache line
+	_       [40]byte     // the allocator begins blocks of such a size at a cache line
 }
 
 func newSender(c *Config, m transport.Message) *sender {
@@ -89,7 +90,22 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	if s.cc != nil {
 		s.cc.OnSent(now, units.Bytes(p.Payload), s.bytes(s.inFlight()))
 	}
+	if s.asks(now, repeat) {
+		p.Expected, s.asked = asks, psn+1
+	}
 	return true
+}
+
+// asks reports whether the packet that has just left asks for its acknowledgement (AckReq in the BTH): a receiver that answers every
+// AckEvery packets would wait for more than may be sent.
+func (s *sender) asks(now units.Instant, repeat bool) bool {
+	flight := s.next - s.una
+	return flight < uint32(s.cfg.AckEvery) && (repeat || flight >= s.window || s.full(now))
+}
+
+// answered reports whether what is in flight will be acknowledged though nothing follows it.
+func (s *sender) answered() bool {
+	return s.next-s.una >= uint32(s.cfg.AckEvery) || s.asked > s.una
 }
 
 // payload is that of a packet, and whether it ends a message.
@@ -127,14 +143,21 @@ func (s *sender) nextRepeat() (psn uint32, ok bool) {
 	return psn, true
 }
 
+// controllerAllows reports whether a new packet may leave. Beyond a window that has shrunk behind packets which nobody will acknowledge
+// yet, one does, to ask for that.
 func (s *sender) controllerAllows(now units.Instant) bool {
+	s.blocked = s.full(now) && s.answered()
+	return !s.blocked
+}
+
+// full reports whether the controller's window has no room for another packet. One may always be in flight: a window below it is
+// the pace's business.
+func (s *sender) full(now units.Instant) bool {
 	if s.cc == nil {
-		return true
+		return false
 	}
 	_, window := s.cc.Limits(now)
-	// One packet may always be in flight: a window below it is the pace's business.
-	s.blocked = window != 0 && s.next != s.una && s.bytes(s.inFlight()+1) > window
-	return !s.blocked
+	return window != 0 && s.next != s.una && s.bytes(s.inFlight()+1) > window
 }
 
 // Pace is the controller's rate.
@@ -229,7 +252,7 @@ func (s *sender) goBack(now units.Instant, kind congestion.LossKind) {
 	if s.cc != nil && s.next > s.una {
 		s.cc.OnLoss(now, congestion.Loss{Bytes: s.bytes(s.next - s.una), Kind: kind})
 	}
-	s.next = s.una
+	s.next, s.asked = s.una, s.una
 }
 
 func (s *sender) rto() units.Duration {
