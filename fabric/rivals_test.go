@@ -10,9 +10,13 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/dcp"
 	"github.com/sdr-rdma/go-sdr/transport/mprdma"
 	"github.com/sdr-rdma/go-sdr/transport/racktlp"
+	"github.com/sdr-rdma/go-sdr/transport/rc"
+	"github.com/sdr-rdma/go-sdr/transport/strack"
+	"github.com/sdr-rdma/go-sdr/transport/uet"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -95,4 +99,22 @@ func TestWeightedRouting(t *testing.T) {
 	t.Logf("of what both paths carry: by bytes %.4f, by time %.4f", share[false], share[true])
 	require.Greater(t, share[true], 0.95)
 	require.Less(t, share[false], 0.9)
+}
+
+// On a way of 20 ms and more no transport's default timeout is over before an answer can be there, nor, where it has several timers, before the
+// others have had their turn: nothing is repeated, but for one packet as a probe.
+func TestTimeoutsAllowForTheWay(t *testing.T) {
+	for name, f := range map[string]transport.Factory{
+		"gbn": (&rc.Config{}).Factory(), "irn": (&rc.Config{Mode: rc.IRN}).Factory(), "timeout": (&rc.Config{Mode: rc.Timeout}).Factory(),
+		"racktlp": (&racktlp.Config{}).Factory(), "mprdma": (&mprdma.Config{}).Factory(), "dcp": (&dcp.Config{}).Factory(),
+		"strack": must((&strack.Config{}).Factory()), "uet": must((&uet.Config{}).Factory()),
+	} {
+		for _, size := range []units.Bytes{1, 10 * units.MB} {
+			s := build(t, star(2, 100*units.Gbit, 5*units.Millisecond), Config{Transport: f}, []workload.Flow{{Src: 0, Dst: 1, Size: size}})
+			s.Run(des.Never)
+			r := s.Result()
+			require.Zero(t, r.Timeouts, "%s, %v", name, size)
+			require.LessOrEqual(t, r.Packets.Retransmitted, uint64(1), "%s, %v", name, size)
+		}
+	}
 }

@@ -19,7 +19,7 @@ type Config struct {
 	Delta int
 	// Bitmap is how many packets beyond the first missing one the receiver takes; 0: 64.
 	Bitmap int
-	// RTO is the timeout without progress; 0: 4 ms.
+	// RTO is the timeout without progress; 0: 4 ms, two base round trips where that is more.
 	RTO units.Duration
 	// Seed is of the paths that are drawn.
 	Seed uint64
@@ -52,7 +52,6 @@ func (c *Config) Factory() transport.Factory {
 	d := *c
 	d.Delta = cmp.Or(d.Delta, defaultDelta)
 	d.Bitmap = cmp.Or(d.Bitmap, defaultBitmap)
-	d.RTO = cmp.Or(d.RTO, defaultRTO)
 	draws := d.Seed
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
 		draws += 0x9e3779b97f4a7c15 // 2^64/φ, odd: the seeds of flows differ

@@ -3,6 +3,7 @@
 package mprdma
 
 import (
+	"cmp"
 	"math/rand/v2"
 
 	"github.com/sdr-rdma/go-sdr/internal/ring"
@@ -28,13 +29,14 @@ type sender struct {
 
 	rtt      units.Duration // of the latest answer
 	probeAt  units.Instant  // when the next new path may be tried
-	deadline units.Instant  // of the retransmission timer; Never while nothing is in flight
+	rto      units.Duration
+	deadline units.Instant // of the retransmission timer; Never while nothing is in flight
 	draws    rand.PCG
 	counts   transport.Counts
 }
 
 func newSender(c *Config, m *transport.Message, draws uint64) *sender {
-	s := &sender{cfg: c, total: m.Packets(), mtu: uint16(m.MTU), rtt: m.BaseRTT, deadline: units.Never}
+	s := &sender{cfg: c, total: m.Packets(), mtu: uint16(m.MTU), rtt: m.BaseRTT, rto: cmp.Or(c.RTO, max(defaultRTO, 2*m.BaseRTT)), deadline: units.Never}
 	s.draws.Seed(draws, 0)
 	s.last = m.Payload(s.total - 1)
 	initial := min(c.initial(m), s.total)
@@ -81,7 +83,7 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 		s.high = psn + 1
 	}
 	if s.deadline == units.Never {
-		s.deadline = now.Add(s.cfg.RTO)
+		s.deadline = now.Add(s.rto)
 	}
 	return true
 }
@@ -96,7 +98,7 @@ func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
 	}
 	if p.Expected > s.una {
 		s.advance(p.Expected)
-		s.deadline = now.Add(s.cfg.RTO)
+		s.deadline = now.Add(s.rto)
 	}
 	if p.Kind == transport.Nak {
 		if s.recover == 0 && p.Expected == s.una {
@@ -172,7 +174,7 @@ func (s *sender) OnTimer(now units.Instant) {
 	if now < s.deadline || s.una == s.total {
 		return
 	}
-	s.deadline = now.Add(s.cfg.RTO)
+	s.deadline = now.Add(s.rto)
 	s.counts.Timeouts++
 	s.recover = 0
 	s.goBack()

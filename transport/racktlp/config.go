@@ -22,7 +22,8 @@ type Config struct {
 	Span int
 	// Reorder is the reordering window; 0: one smoothed round trip.
 	Reorder units.Duration
-	// RTO is the timeout after which all that is under way is taken for lost; 0: 4 ms.
+	// RTO is the timeout after which all that is under way is taken for lost; 0: 4 ms, four base round trips where that is more. A probe
+	// goes after two, and needs one for its answer.
 	RTO units.Duration
 }
 
@@ -54,7 +55,6 @@ func (c *Config) Validate() error {
 // Factory returns what makes the ends of each message. c must be valid and not change any more.
 func (c *Config) Factory() transport.Factory {
 	d := *c
-	d.RTO = cmp.Or(d.RTO, defaultRTO)
 	d.Span = cmp.Or(d.Span, defaultSpan)
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
 		return newSender(&d, &m), newReceiver(&d, &m)

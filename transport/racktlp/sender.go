@@ -3,6 +3,8 @@
 package racktlp
 
 import (
+	"cmp"
+
 	"github.com/sdr-rdma/go-sdr/internal/ring"
 	"github.com/sdr-rdma/go-sdr/transport"
 	"github.com/sdr-rdma/go-sdr/transport/internal/bitring"
@@ -46,13 +48,14 @@ type sender struct {
 	probe            probeState
 	probeEnd         uint32 // TLP.end_seq
 	measured         bool   // a round trip has been
+	rto              units.Duration
 	counts           transport.Counts
 }
 
 func newSender(c *Config, m *transport.Message) *sender {
 	s := &sender{
 		cfg: c, total: m.Packets(), window: c.window(m), span: c.span(m), mtu: uint16(m.MTU), srtt: max(m.BaseRTT, 1),
-		reorderAt: units.Never, tlpAt: units.Never, rtoAt: units.Never, newest: -1,
+		reorderAt: units.Never, tlpAt: units.Never, rtoAt: units.Never, newest: -1, rto: cmp.Or(c.RTO, max(defaultRTO, 4*m.BaseRTT)),
 	}
 	s.rtt, s.last = s.srtt, m.Payload(s.total-1)
 	s.acked, s.lost = bitring.New(s.span), bitring.New(s.span)
@@ -87,7 +90,7 @@ func (s *sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	s.sentAt[psn&s.mask] = now
 	s.sent.Push(transmission{now, psn})
 	if s.rtoAt == units.Never {
-		s.rtoAt = now.Add(s.cfg.RTO)
+		s.rtoAt = now.Add(s.rto)
 	}
 	s.armProbe(now)
 	return true
@@ -131,7 +134,7 @@ func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
 	before := s.una + s.ackedN
 	if p.Expected > s.una {
 		s.advance(p.Expected)
-		s.rtoAt = now.Add(s.cfg.RTO)
+		s.rtoAt = now.Add(s.rto)
 	}
 	if p.PSN >= s.una && s.acked.Set(p.PSN) {
 		s.ackedN++
@@ -242,7 +245,7 @@ func (s *sender) OnTimer(now units.Instant) {
 	if now < s.rtoAt {
 		return
 	}
-	s.rtoAt = now.Add(s.cfg.RTO)
+	s.rtoAt = now.Add(s.rto)
 	s.counts.Timeouts++
 	s.probe, s.reorderAt, s.tlpAt = noProbe, units.Never, units.Never
 	for ; s.sent.Len() > 0; s.sent.Pop() {

@@ -47,9 +47,9 @@ type Config struct {
 	// Repace lets a packet that waits for its pace start as the controller's rate of each moment asks, as DCQCN's sender in htsim does.
 	// Otherwise a start that has been set stays, as in HPCC's model of NICs.
 	Repace bool
-	// RTO is the timeout without progress; 0: IRN 320 µs, the others 4 ms.
+	// RTO is the timeout without progress; 0: IRN 320 µs, the others 4 ms, two base round trips where that is more.
 	RTO units.Duration
-	// RTOLow is IRN's timeout while fewer than LowFlight packets are in flight; 0: 100 µs and 3.
+	// RTOLow is IRN's timeout while fewer than LowFlight packets are in flight; 0: 100 µs, two base round trips where that is more, and 3.
 	RTOLow    units.Duration
 	LowFlight int
 	// Reorder is how many packets later than a missing one must have arrived before IRN takes it for
@@ -105,17 +105,19 @@ func (c *Config) Validate() error {
 func (c *Config) Factory() transport.Factory {
 	d := *c
 	d.AckEvery = cmp.Or(d.AckEvery, 1)
-	if d.RTO == 0 {
-		d.RTO = defaultRTO
-		if d.Mode == IRN {
-			d.RTO = defaultRTOHigh
-		}
-	}
-	d.RTOLow = cmp.Or(d.RTOLow, defaultRTOLow)
 	d.LowFlight = cmp.Or(d.LowFlight, defaultLowFlight)
 	return func(m transport.Message) (transport.Sender, transport.Receiver) {
 		return newSender(&d, m), newReceiver(&d, m)
 	}
+}
+
+// timeouts are RTO and RTOLow of a message. The defaults are for data centres: no answer can be there before a round trip is over.
+func (c *Config) timeouts(m *transport.Message) (rto, low units.Duration) {
+	rto = defaultRTO
+	if c.Mode == IRN {
+		rto = defaultRTOHigh
+	}
+	return cmp.Or(c.RTO, max(rto, 2*m.BaseRTT)), cmp.Or(c.RTOLow, max(defaultRTOLow, 2*m.BaseRTT))
 }
 
 // window is in packets: no limit is the whole message, or 2^31 of a connection.

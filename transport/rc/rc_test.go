@@ -181,11 +181,11 @@ func TestIRNReorder(t *testing.T) {
 	require.Equal(t, []uint32{0, 10}, psns(send(t, s, 2, 2)))
 }
 
-// TestIRNTimeouts: the short one while few packets are in flight, the long one otherwise.
+// TestIRNTimeouts: the short one, here two base round trips, while few packets are in flight, the long one otherwise.
 func TestIRNTimeouts(t *testing.T) {
 	s, _ := ends(Config{Mode: IRN, Window: 8000}, 100)
 	send(t, s, 0, 2)
-	require.EqualValues(t, 100_000, s.Next())
+	require.EqualValues(t, 160_000, s.Next())
 	send(t, s, 50_000, 1)
 	require.EqualValues(t, 370_000, s.Next())
 	s.OnTimer(370_000)
@@ -389,7 +389,7 @@ func TestConnection(t *testing.T) {
 		p := send(t, s, 40, 1)[0]
 		require.EqualValues(t, 5, p.PSN)
 		require.EqualValues(t, 7, p.Payload)
-		require.Equal(t, units.Instant(40).Add(map[Mode]units.Duration{GBN: defaultRTO, IRN: defaultRTOLow, Timeout: defaultRTO}[mode]), s.Next(), "the timer begins with the packet")
+		require.Equal(t, units.Instant(40).Add(map[Mode]units.Duration{GBN: defaultRTO, IRN: 160 * units.Microsecond, Timeout: defaultRTO}[mode]), s.Next(), "the timer begins with the packet")
 		require.Equal(t, 1, made)
 		require.Equal(t, 6, told.sent)
 	}

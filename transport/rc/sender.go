@@ -34,12 +34,15 @@ type sender struct {
 	asked   uint32 // one past the last packet that asked for its acknowledgement
 	ack     congestion.Ack
 	counts  transport.Counts
-	posts   *posts.Posts // of a connection
-	_       [40]byte     // the allocator begins blocks of such a size at a cache line
+	posts   *posts.Posts   // of a connection
+	long    units.Duration // timeouts: see rto
+	low     units.Duration
+	_       [24]byte // the allocator begins blocks of such a size at a cache line
 }
 
 func newSender(c *Config, m transport.Message) *sender {
 	s := &sender{cfg: c, window: c.window(&m), mtu: uint16(m.MTU), deadline: units.Never}
+	s.long, s.low = c.timeouts(&m)
 	if m.Open {
 		s.posts = posts.New(m.MTU)
 	} else {
@@ -257,9 +260,9 @@ func (s *sender) goBack(now units.Instant, kind congestion.LossKind) {
 
 func (s *sender) rto() units.Duration {
 	if s.cfg.Mode == IRN && s.next-s.una < uint32(s.cfg.LowFlight) {
-		return s.cfg.RTOLow
+		return s.low
 	}
-	return s.cfg.RTO
+	return s.long
 }
 
 // OnTimer repeats after a timeout.
