@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/fabric/workload"
 )
 
 // A run that is stopped tells of what it knows: not of times where no message is complete, and of repeats by any.
@@ -70,6 +73,18 @@ func TestRunFiles(t *testing.T) {
 	left, err := os.ReadDir(".")
 	require.NoError(t, err)
 	require.Len(t, left, 1)
+}
+
+// A load fills the link of each host, not as many times that of the first as there are hosts.
+func TestRunUnequalHosts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "unequal.txt")
+	require.NoError(t, os.WriteFile(path, []byte("4 1 3\n3\n0 3 1Gbps 1us 0\n1 3 100Gbps 1us 0\n2 3 99Gbps 1us 0\n"), 0o644))
+	out, err := command(t, "run", "-q", "--topo", path, "--load", "poisson:AliStorage,0.5,1ms", "--until", "1ms", "--json", "-")
+	require.NoError(t, err)
+	var r report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	sizes, _ := workload.BuiltinCDF("AliStorage")
+	require.InEpsilon(t, 0.5*200e9*1e-3/8/sizes.Mean(), float64(r.Flows), 0.15)
 }
 
 // Only of a sweep is anything kept.

@@ -167,8 +167,8 @@ func openFile(name string) (io.ReadCloser, error) { return os.Open(name) }
 
 // flows makes the load for a graph.
 func (s *scenario) flows(g *topo.Graph) ([]workload.Flow, error) {
-	hosts := g.Hosts()
-	env := workload.Env{Hosts: hosts, Rate: rateOf(g, hosts[0]), Seed: s.Seed, Open: openFile}
+	rates := ratesOf(g)
+	env := workload.Env{Hosts: g.Hosts(), Rates: func(host int) units.Rate { return rates[host] }, Seed: s.Seed, Open: openFile}
 	flows, err := workload.Parse(s.Load, env)
 	if err != nil {
 		return nil, usage.Wrap(err)
@@ -176,14 +176,16 @@ func (s *scenario) flows(g *topo.Graph) ([]workload.Flow, error) {
 	return flows, nil
 }
 
-// rateOf is what the working links of a host carry together.
-func rateOf(g *topo.Graph, host int) (r units.Rate) {
+// ratesOf are what the working links of each node carry together.
+func ratesOf(g *topo.Graph) []units.Rate {
+	rates := make([]units.Rate, len(g.Nodes))
 	for _, l := range g.Links {
-		if (l.A == host || l.B == host) && !l.Down {
-			r += l.Rate
+		if !l.Down {
+			rates[l.A] += l.Rate
+			rates[l.B] += l.Rate
 		}
 	}
-	return r
+	return rates
 }
 
 // linkOf is the first link of a host.

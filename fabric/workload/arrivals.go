@@ -15,8 +15,9 @@ type Arrivals struct {
 	Sizes *CDF
 	// Load is the share of each host's link that payload fills on average, above 0; 1 is all of it.
 	Load     float64
-	Rate     units.Rate     // of each host's link
-	Duration units.Duration // in which messages arrive
+	Rate     units.Rate                // of each host's link
+	Rates    func(host int) units.Rate // of one host's link, where they differ; nil: all have Rate
+	Duration units.Duration            // in which messages arrive
 	// Sigma makes the gaps lognormal with this standard deviation of their logarithm, as bursts are;
 	// 0 leaves them exponential, which is a Poisson process.
 	Sigma float64
@@ -30,11 +31,12 @@ func (a Arrivals) Flows(hosts []int, seed uint64) ([]Flow, error) {
 	case !(a.Sigma >= 0 && a.Sigma <= 5):
 		return nil, operr.New("make", "arrivals", "gaps with a sigma of %g: must be within 0 and 5", a.Sigma)
 	}
-	gap, err := gapOf(a.Sizes.Mean(), a.Load, a.Rate, a.Duration)
+	l := links{hosts, a.Rate, a.Rates}
+	gaps, arrivals, err := l.gaps(a.Sizes.Mean(), a.Load, a.Duration)
 	if err != nil {
 		return nil, err
 	}
-	if float64(a.Duration)/gap*float64(len(hosts)) > MaxFlows/2 {
+	if arrivals > MaxFlows/2 {
 		return nil, operr.New("make", "arrivals", "this makes more than %d flows: choose less load, time or hosts", MaxFlows/2)
 	}
 	var flows []Flow
@@ -43,9 +45,9 @@ func (a Arrivals) Flows(hosts []int, seed uint64) ([]Flow, error) {
 		at := 0.0
 		for {
 			if a.Sigma == 0 {
-				at += draw.exponential(gap)
+				at += draw.exponential(gaps[i])
 			} else {
-				at += draw.lognormal(gap, a.Sigma)
+				at += draw.lognormal(gaps[i], a.Sigma)
 			}
 			if at >= float64(a.Duration) {
 				break

@@ -113,3 +113,31 @@ func TestCDF(t *testing.T) {
 		require.ErrorContains(t, err, want, "%q", in)
 	}
 }
+
+// Where links differ each host's is filled: by what it sends, with bursts by what it receives, with pipelines by its first stage.
+func TestLoadOfUnequalLinks(t *testing.T) {
+	rates := func(host int) units.Rate { return []units.Rate{10 * units.Gbit, 100 * units.Gbit}[host/8%2] }
+	sizes, _ := BuiltinCDF("AliStorage")
+	const load, time = 0.5, 20 * units.Millisecond
+	for name, of := range map[string]struct {
+		flows func(hosts []int, seed uint64) ([]Flow, error)
+		host  func(Flow) (host int, counts bool)
+	}{
+		"poisson":  {Arrivals{Sizes: sizes, Load: load, Rates: rates, Duration: time}.Flows, func(f Flow) (int, bool) { return f.Src, true }},
+		"burst":    {Bursts{Senders: 3, Size: 10 * units.KB, Load: load, Rates: rates, Duration: time}.Flows, func(f Flow) (int, bool) { return f.Dst, true }},
+		"pipeline": {Pipelines{Stages: 2, Size: 10 * units.KB, Load: load, Rates: rates, Duration: time}.Flows, func(f Flow) (int, bool) { return f.Src, f.Src < 16 }},
+	} {
+		flows, err := of.flows(hostsOf(32), 1)
+		require.NoError(t, err)
+		bytes := map[units.Rate]float64{}
+		for _, f := range flows {
+			if h, counts := of.host(f); counts {
+				bytes[rates(h)] += float64(f.Size)
+			}
+		}
+		n := map[bool]float64{true: 8, false: 16}[name == "pipeline"] // hosts of each rate
+		for _, r := range []units.Rate{10 * units.Gbit, 100 * units.Gbit} {
+			require.InEpsilon(t, load, bytes[r]*8e9/(n*float64(r)*float64(time)), 0.1, "%s, %v", name, r)
+		}
+	}
+}

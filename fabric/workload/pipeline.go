@@ -19,8 +19,9 @@ type Pipelines struct {
 	Size   units.Bytes // of the activations of a micro-batch between two stages, and of their gradients
 	// Load is the share of the first stage's link that its activations fill, above 0.
 	Load     float64
-	Rate     units.Rate     // of each host's link
-	Duration units.Duration // in which micro-batches enter
+	Rate     units.Rate                // of each host's link
+	Rates    func(host int) units.Rate // of one host's link, where they differ; nil: all have Rate
+	Duration units.Duration            // in which micro-batches enter
 }
 
 // Flows returns the messages. Pipelines start within a gap between micro-batches, drawn from the seed.
@@ -31,12 +32,13 @@ func (p Pipelines) Flows(hosts []int, seed uint64) ([]Flow, error) {
 	case p.Size <= 0 || p.Size > MaxSize:
 		return nil, operr.New("make", "pipelines", "%d bytes a micro-batch: must be within 1 and %v", int64(p.Size), MaxSize)
 	}
-	gap, err := gapOf(float64(p.Size), p.Load, p.Rate, p.Duration)
+	pipelines := len(hosts) / p.Stages
+	l := links{hosts[:pipelines], p.Rate, p.Rates} // of the first stages
+	gaps, arrivals, err := l.gaps(float64(p.Size), p.Load, p.Duration)
 	if err != nil {
 		return nil, err
 	}
-	pipelines := len(hosts) / p.Stages
-	if float64(p.Duration)/gap*float64(2*pipelines*p.Stages) > MaxFlows/2 {
+	if arrivals*float64(2*p.Stages) > MaxFlows/2 {
 		return nil, operr.New("make", "pipelines", "this makes more than %d flows: choose less load, time or hosts, or larger messages", MaxFlows/2)
 	}
 	var flows []Flow
@@ -49,7 +51,7 @@ func (p Pipelines) Flows(hosts []int, seed uint64) ([]Flow, error) {
 		for _, h := range slices.Backward(stage[:p.Stages-1]) {
 			way = append(way, h)
 		}
-		for at := newSource(seed, forPipelines, i).Float64() * gap; at < float64(p.Duration); at += gap {
+		for at := newSource(seed, forPipelines, i).Float64() * gaps[i]; at < float64(p.Duration); at += gaps[i] {
 			for h := 1; h < len(way); h++ {
 				f := Flow{Src: way[h-1], Dst: way[h], Size: p.Size}
 				if h == 1 {

@@ -17,8 +17,9 @@ import (
 
 // An Env is what a specification is applied to.
 type Env struct {
-	Hosts []int      // the nodes that are hosts
-	Rate  units.Rate // of a host's link
+	Hosts []int                     // the nodes that are hosts
+	Rate  units.Rate                // of a host's link
+	Rates func(host int) units.Rate // of one host's link, where they differ; nil: all have Rate
 	Seed  uint64
 	// Open opens a file that a specification names.
 	Open func(name string) (io.ReadCloser, error)
@@ -209,7 +210,7 @@ func (a *arguments) collective(c Collective, e Env) ([]Flow, error) {
 }
 
 func (a *arguments) arrivals(lognormal bool, e Env) ([]Flow, error) {
-	r := Arrivals{Rate: e.Rate}
+	r := Arrivals{Rate: e.Rate, Rates: e.Rates}
 	a.positional("SIZES, LOAD and TIME, such as WebSearch,0.7,30ms",
 		func(v string) (err error) { r.Sizes, err = openCDF(v, e); return },
 		number(&r.Load), (*units.DurationValue)(&r.Duration).Set)
@@ -226,7 +227,7 @@ func (a *arguments) arrivals(lognormal bool, e Env) ([]Flow, error) {
 }
 
 func (a *arguments) bursts(e Env) ([]Flow, error) {
-	b := Bursts{Rate: e.Rate}
+	b := Bursts{Rate: e.Rate, Rates: e.Rates}
 	a.positional("N, SIZE, LOAD and TIME, such as 8,32kB,0.3,30ms", a.whole(&b.Senders), b.Size.Set, number(&b.Load), (*units.DurationValue)(&b.Duration).Set)
 	a.named(nil)
 	if a.err != nil {
@@ -236,7 +237,7 @@ func (a *arguments) bursts(e Env) ([]Flow, error) {
 }
 
 func (a *arguments) pipelines(e Env) ([]Flow, error) {
-	p := Pipelines{Stages: 2, Rate: e.Rate}
+	p := Pipelines{Stages: 2, Rate: e.Rate, Rates: e.Rates}
 	a.positional("SIZE, LOAD and TIME, such as 1MB,0.2,30ms", p.Size.Set, number(&p.Load), (*units.DurationValue)(&p.Duration).Set)
 	a.named(map[string]func(string) error{"stages": a.whole(&p.Stages)})
 	if a.err != nil {
