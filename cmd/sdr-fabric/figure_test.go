@@ -66,6 +66,17 @@ func TestLastStepIsShorter(t *testing.T) {
 	}
 }
 
+// What a host sends counts by whichever NIC it leaves.
+func TestSamplesOfRails(t *testing.T) {
+	out, err := command(t, "run", "--topo", "leafspine:2x4x2,100G,1us,rails=2", "--load", "perm:20MB,qps=2", "--sample", "100us", "-q", "--json", "-")
+	require.NoError(t, err)
+	var r report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	for i, f := range r.Samples.FlowGbps {
+		require.InDelta(t, 200, f[2], 1, "the host of flow %d", i)
+	}
+}
+
 // When something was last more than a bound is the end of its step; drawn is the most of several steps, the last ones fewer.
 func TestStepsOverTime(t *testing.T) {
 	require.InDelta(t, 6, lastAbove(2000, []uint64{7, 0, 1, 0}, 0), 0)

@@ -22,7 +22,7 @@ type samples struct {
 	// ArrivalGbps is the highest rate in a step at which bytes came to a queue to a host: what left it, and by how
 	// much it grew.
 	ArrivalGbps []float64 `json:"arrival_gbps"`
-	// FlowGbps is at what rate the hosts that send the first flows sent in each step.
+	// FlowGbps is at what rate the hosts that send the first flows sent in each step, by all of their NICs.
 	FlowGbps [][]float64 `json:"flow_gbps"`
 	// Drops and Pauses are how many packets and PFC frames there were in each step.
 	Drops  []uint64 `json:"drops"`
@@ -52,6 +52,7 @@ type sampler struct {
 	sim   *fabric.Sim
 	ports []sampledPort
 	flows []int // the hosts of the first ones
+	nics  []int // of each node
 	sent  []units.Bytes
 	// dropped and pauses are those until the last step.
 	dropped, pauses uint64
@@ -79,6 +80,7 @@ func newSampler(step units.Duration, g *topo.Graph, sim *fabric.Sim, trace *trac
 			used[from]++
 		}
 	}
+	s.nics = used
 	for i := range min(sampledFlows, sim.Flows()) {
 		s.flows = append(s.flows, sim.Flow(i).Src)
 	}
@@ -132,7 +134,10 @@ func (s *sampler) look(step des.Time) {
 	s.out.Drops, s.out.Pauses = append(s.out.Drops, dropped-s.dropped), append(s.out.Pauses, pauses-s.pauses)
 	s.dropped, s.pauses = dropped, pauses
 	for i, h := range s.flows {
-		n := s.sim.Port(h, 0).Bytes
+		n := units.Bytes(0)
+		for nic := range s.nics[h] {
+			n += s.sim.Port(h, nic).Bytes
+		}
 		s.out.FlowGbps[i] = append(s.out.FlowGbps[i], gbps(n-s.sent[i]))
 		s.sent[i] = n
 	}
