@@ -30,8 +30,8 @@ type Config struct {
 	Congestion congestion.Factory
 	// CNPInterval is the least time between two congestion notifications; 0: each marked packet is notified.
 	CNPInterval units.Duration
-	// RTO is the timeout without a sign of life of the oldest message, doubled with each round until it is a minute; 0: the
-	// longer of 4 ms and eight base round trips.
+	// RTO is the timeout without a sign of life of the oldest message, while nothing of it may be sent; it is doubled with each round until
+	// it is a minute. 0: the longer of 4 ms and eight base round trips.
 	RTO units.Duration
 	// Retries is after how many timeouts a message fails, at most 255; 0: 7.
 	Retries int

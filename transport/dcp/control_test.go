@@ -113,12 +113,15 @@ func TestWindowAcrossRounds(t *testing.T) {
 		require.Equal(t, 8, send(0), "all of the first message, four packets of the second")
 		return req, send
 	}
-	// What has come back is not under way, nor is it when its message begins again.
+	// What has come back is not under way, nor is it when its message begins again, as it does while the window has no room.
 	req, send := start()
 	for i := range uint32(4) {
 		req.OnReturned(0, &Header{PSN: i})
 	}
+	window = 4 * 1024
 	req.OnTimer(req.Next())
+	require.EqualValues(t, 1, req.Timeouts)
+	window = 8 * 1024
 	require.Equal(t, 4, send(req.Next()), "the second message's are still under way")
 
 	// An acknowledgement that is later than the timer is of what was sent before.
@@ -127,4 +130,34 @@ func TestWindowAcrossRounds(t *testing.T) {
 	req.OnTimer(now)
 	require.Equal(t, 1, req.OnAck(now, 1))
 	require.Equal(t, 4, send(now))
+}
+
+// A pace of less than a packet for each timeout makes none: what may leave when the driver asks next is not awaited yet, whether it is new or has
+// come back. The timer runs from the last packet on.
+func TestNoTimeoutAtASlowPace(t *testing.T) {
+	req, _ := ends(Config{}, 0, 0)
+	_, err := req.Post(3)
+	require.NoError(t, err)
+	var h Header
+	var now units.Instant
+	send := func() {
+		_, _, ok := req.Transmit(now, &h)
+		require.True(t, ok)
+		require.Zero(t, h.Round)
+		for range 3 { // timeouts and more
+			now = req.Next()
+			req.OnTimer(now)
+		}
+	}
+	send()
+	send()
+	req.OnReturned(now, &Header{PSN: 0})
+	send()
+	require.Zero(t, req.Timeouts)
+	require.EqualValues(t, 0, req.Repeated)
+	_, repeat, ok := req.Transmit(now, &h)
+	require.True(t, repeat && ok && h.PSN == 0)
+	now = req.Next()
+	req.OnTimer(now)
+	require.EqualValues(t, 1, req.Timeouts)
 }

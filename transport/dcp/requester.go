@@ -266,12 +266,17 @@ func (r *Requester) landed(w *wqe, packets uint32) {
 	r.flight -= packets
 }
 
-// OnTimer begins a new round of the oldest message when the time is over: all of it is sent again.
+// OnTimer begins a new round of the oldest message when the time is over: all of it is sent again. A message of which something may
+// leave as soon as the driver asks, at a pace of more than the timeout for a packet, awaits nothing yet.
 func (r *Requester) OnTimer(now units.Instant) {
 	if r.err != nil || now < r.deadline || r.una == r.next {
 		return
 	}
 	w := r.wqe(r.una)
+	if (w.next < w.packets || r.retrans.Len() > 0) && r.window(now) {
+		r.deadline = now.Add(r.rto)
+		return
+	}
 	r.Timeouts++
 	if int(w.round) >= r.cfg.Retries {
 		r.err = ErrRetries
