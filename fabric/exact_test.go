@@ -45,6 +45,26 @@ func TestSingleFlow(t *testing.T) {
 	require.Equal(t, want, s.Standalone(0))
 }
 
+// TestStandalone: over links of whatever rates, with packets and acknowledgements of whatever sizes, a message alone takes what is said of it.
+func TestStandalone(t *testing.T) {
+	rates := []units.Rate{units.Gbit, 10 * units.Gbit, 25 * units.Gbit, 56 * units.Gbit, 100 * units.Gbit, 400 * units.Gbit}
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		switches := 1 + r.IntN(4)
+		g := &topo.Graph{Nodes: make([]topo.Node, 2+switches)}
+		for i := range switches + 1 {
+			g.Nodes[1+i].Kind = topo.Switch
+			g.Links = append(g.Links, topo.Link{A: i, B: i + 1, Rate: rates[r.IntN(len(rates))], Delay: units.Duration(r.IntN(3000))})
+		}
+		g.Nodes[1+switches].Kind = topo.Host
+		c := Config{MTU: units.Bytes(1 + r.IntN(4096)>>r.IntN(8)), Header: units.Bytes(1 + r.IntN(100)), AckSize: units.Bytes(1 + r.IntN(200)), Latency: units.Duration(r.IntN(500))}
+		size := units.Bytes(1+r.IntN(30))*c.MTU - units.Bytes(r.Int64N(int64(c.MTU)))
+		s := build(t, g, c, []workload.Flow{{Src: 0, Dst: 1 + switches, Size: size}})
+		s.Run(des.Never)
+		require.Equal(t, s.Flow(0).FCT, s.Standalone(0), "seed %d", seed)
+	}
+}
+
 // TestLatency: each switch adds its own to every way through it.
 func TestLatency(t *testing.T) {
 	s := build(t, star(2, 400*units.Gbit, units.Microsecond), Config{Latency: 500}, []workload.Flow{{Src: 0, Dst: 1, Size: 1}})

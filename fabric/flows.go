@@ -234,7 +234,7 @@ func (s *Sim) Standalone(i int) des.Time {
 	n := des.Time(m.Packets())
 	full, last := int64(s.cfg.MTU+s.cfg.Header), int64(m.Payload(m.Packets()-1))+int64(s.cfg.Header)
 	// before and at are when the last packet but one and the last have passed a link, delays of links
-	// not counted; sum and slowest make up the former.
+	// not counted, and then their acknowledgements; sum and slowest make up the former.
 	var before, at, sum, slowest, delay des.Time
 	var way [maxHops]uint32
 	hops := 0
@@ -254,8 +254,9 @@ func (s *Sim) Standalone(i int) des.Time {
 	for hops--; hops >= 0; hops-- {
 		back := s.speedOf(s.wires[way[hops]].rev)
 		ser := back.serialization(int64(s.cfg.AckSize))
+		sum, slowest = sum+ser, max(slowest, ser)
 		if n > 1 {
-			before += ser
+			before = sum + (n-2)*slowest
 		}
 		at = max(at, before) + ser
 		delay += back.prop
