@@ -168,6 +168,18 @@ func TestIRN(t *testing.T) {
 	require.EqualValues(t, 8, answers(r, 6, transport.Packet{Kind: transport.Data, PSN: 7})[0].Expected, "8 has not arrived")
 }
 
+// TestIRNExpectedInNak: a NAK that says of the expected packet that it has arrived is believed no more than one of a packet that has not been sent.
+func TestIRNExpectedInNak(t *testing.T) {
+	s, _ := ends(Config{Mode: IRN, Window: 8000}, 100)
+	send(t, s, 0, 3)
+	for _, psn := range []uint32{0, 3} {
+		s.OnPacket(1, &transport.Packet{Kind: transport.Nak, PSN: psn})
+		require.Zero(t, s.sacked)
+	}
+	s.OnTimer(s.Next())
+	require.Equal(t, []uint32{0}, psns(send(t, s, 320_000, 1)), "it is repeated")
+}
+
 // TestIRNReorder: with a tolerance a gap is no loss until so many later packets have come.
 func TestIRNReorder(t *testing.T) {
 	s, r := ends(Config{Mode: IRN, Window: 20000, Reorder: 3}, 100)

@@ -229,9 +229,10 @@ func (s *sender) advance(expected uint32) {
 	s.next = max(s.next, s.una)
 }
 
-// gap notes that psn has arrived out of order and enters recovery if it is not on.
+// gap notes that psn has arrived out of order and enters recovery if it is not on. Of the packet that is expected nobody can say so: it
+// would never be repeated.
 func (s *sender) gap(now units.Instant, psn uint32) {
-	if psn < s.una || psn >= s.next {
+	if psn <= s.una || psn >= s.next {
 		return
 	}
 	if s.have.Set(psn) {
