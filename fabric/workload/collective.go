@@ -165,6 +165,9 @@ func (j *Jobs) check(hosts int) error {
 		return operr.New("make", "collectives", "servers of %d hosts: must divide the %d ranks and the %d hosts", j.Server, j.Ranks, hosts)
 	case j.QPs < 1 || j.QPs > mostQPs || j.Size < units.Bytes(2*j.Ranks*j.QPs):
 		return operr.New("make", "collectives", "messages over %d flows: must be within 1 and %d, and have a byte for each", j.QPs, mostQPs)
+	case (j.Collective == Ring || j.Collective == DoubleBinaryTree) && j.Chunk < units.Bytes(2*j.QPs):
+		// A message that is a little longer than a chunk has two of half of it.
+		return operr.New("make", "collectives", "chunks of %v over %d flows: must be at least %d bytes", j.Chunk, j.QPs, 2*j.QPs)
 	}
 	n := units.Bytes(j.Ranks)
 	flows := n * n

@@ -243,6 +243,8 @@ func TestJobs(t *testing.T) {
 		_, err := bad.Flows(h, 1)
 		require.Error(t, err, "%+v", bad)
 	}
+	_, err = Jobs{Collective: Ring, Jobs: 1, Ranks: 4, Size: 516, Chunk: 64, QPs: 64}.Flows(h, 1)
+	require.ErrorContains(t, err, "must be at least 128 bytes", "129 bytes are three chunks")
 }
 
 // Flows that share a message have its bytes, its ends and its dependencies; who waits for it waits for all.
