@@ -113,7 +113,7 @@ func (p *LossProcess) Configure(l Loss) {
 	p.drop = ProbOf(l.inBurst())
 	p.share = mulDiv(ProbOf(l.Drop), one, p.drop)
 	if l.BurstTime > 0 {
-		bad := Span(l.BurstTime)
+		bad := min(Span(l.BurstTime), maxStay)
 		good := maxStay
 		if p.share > 0 {
 			hi, lo := bits.Mul64(uint64(bad), uint64(one-p.share))
@@ -151,11 +151,18 @@ func (p *LossProcess) Lost() bool {
 	return p.lose.Hit(p.drop) && p.bad
 }
 
+// forgotten is how many times a chain in time has gone through both its states, on average, when the one that it was in before
+// says nothing any more of the one that it is in: far fewer would do, and this many are walked through in 10 ms.
+const forgotten = 1 << 16
+
 // badAt reports whether a packet that passes at that time, which must not go back, may
 // be lost: always, but where bursts have a length in time.
 func (p *LossProcess) badAt(at Time) bool {
 	if !p.bursty || p.stays[1] == 0 {
 		return true
+	}
+	if (at-p.until)/forgotten > p.stays[0]+p.stays[1] {
+		p.started = false
 	}
 	if !p.started {
 		p.started, p.bad = true, p.state.Hit(p.share)

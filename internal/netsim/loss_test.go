@@ -165,6 +165,21 @@ func TestBurstsInTime(t *testing.T) {
 	require.ErrorContains(t, Loss{Drop: 0.1, BurstTime: -1}.Validate(), "mean burst")
 }
 
+// A packet after a long silence meets a burst as often as any other, and doesn't walk through all that came meanwhile: a million
+// million bursts between two of these.
+func TestBurstsInTimeAfterSilence(t *testing.T) {
+	const n, drop = 2400, 0.3
+	l := Loss{Drop: drop, BurstTime: units.Nanosecond}
+	require.NoError(t, l.Validate())
+	p, lost := NewLossProcess(l, 5), 0
+	for i := range Time(n) {
+		if p.badAt(i * Span(3600*units.Second)) {
+			lost++
+		}
+	}
+	require.InEpsilon(t, drop, float64(lost)/n, 4*math.Sqrt((1-drop)/drop/n))
+}
+
 func TestExponential(t *testing.T) {
 	s := NewStream(3, 3)
 	const n, mean = 1_000_000, 1_000_000
