@@ -101,6 +101,26 @@ func TestAttachMTU(t *testing.T) {
 	require.ErrorContains(t, err, "attach to port0: its MTU of")
 }
 
+// A tunnel's packets begin with their IP header, in which the program finds none: it is refused before anything is attached.
+func TestAttachTunnel(t *testing.T) {
+	needNetworks(t)
+	l, err := newLab(1500)
+	require.NoError(t, err)
+	defer l.close()
+	a := attachment{dev: "tun0", Config: ebpf.Config{Rate: units.Gbit, Queue: 64 * units.KiB}, every: units.Second}
+	if err := l.sw.do(func() error {
+		return netlink.LinkAdd(&netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: a.dev}, Mode: netlink.TUNTAP_MODE_TUN})
+	}); err != nil {
+		t.Skip("no tun interfaces here: ", err)
+	}
+	err = l.sw.do(func() error {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		return a.run(ctx, io.Discard)
+	})
+	require.ErrorContains(t, err, "attach to tun0: its packets have no Ethernet header")
+}
+
 // Where the interface is removed, the command ends and says so, by itself or with the interrupt.
 func TestAttachedInterfaceGoes(t *testing.T) {
 	needNetworks(t)

@@ -10,9 +10,10 @@
 //
 // # Limits
 //
-// IPv4 packets with options, fragments, IPv6 packets with extension headers, and frames with a VLAN tag are not touched, but they count for
-// the port. A tag that the interface takes off and keeps beside the frame isn't there for an XDP program (ethtool -k: rx-vlan-offload; an end
-// of a veth pair gets frames so): such frames are cut, and have it again when they go on.
+// Interfaces of Ethernet only: tunnels of IP packets, such as tun, wireguard and ipip, are refused. IPv4 packets with options, fragments,
+// IPv6 packets with extension headers, and frames with a VLAN tag are not touched, but they count for the port. A tag that the interface
+// takes off and keeps beside the frame isn't there for an XDP program (ethtool -k: rx-vlan-offload; an end of a veth pair gets frames so):
+// such frames are cut, and have it again when they go on.
 //
 // Where a driver has no XDP of its own, as that of lo, the kernel runs the program behind it (ip link shows xdpgeneric). Packets of this
 // machine that are to be cut up later (UDP_SEGMENT) are still one frame there: of those that are cut the headers of the first stay, and the
@@ -34,6 +35,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/switchfn/trim"
@@ -95,6 +97,9 @@ func Attach(index int, c Config) (*Trimmer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFrames(index); err != nil {
+		return nil, err
+	}
 	spec, err := loadTrim()
 	if err != nil {
 		return nil, err
@@ -107,6 +112,18 @@ func Attach(index int, c Config) (*Trimmer, error) {
 		return nil, errors.Join(attachError(index, err), t.Close())
 	}
 	return t, nil
+}
+
+// checkFrames says so where what comes in is no Ethernet frame: the program would find no packet in it, and drop what it should cut.
+func checkFrames(index int) error {
+	dev, err := netlink.LinkByIndex(index)
+	if err != nil {
+		return fmt.Errorf("attach to interface %d: %w", index, err)
+	}
+	if a := dev.Attrs(); a.EncapType != "ether" && a.EncapType != "loopback" {
+		return fmt.Errorf("attach to %s: its packets have no Ethernet header (ip link shows link/%s): choose one of Ethernet", a.Name, a.EncapType)
+	}
+	return nil
 }
 
 // attachError says in one line why the program is not on an interface.
