@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/cilium/ebpf/rlimit"
@@ -81,17 +80,21 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 	if err := a.Validate(); err != nil {
 		return usage.Wrap(err)
 	}
-	dev, err := net.InterfaceByName(a.dev)
-	if err != nil {
+	dev, err := netlink.LinkByName(a.dev) // by another name of its own (altname), too, which package net doesn't know
+	switch {
+	case errors.As(err, new(netlink.LinkNotFoundError)):
 		return usage.Errorf("there is no interface %q (ip link lists them)", a.dev)
+	case err != nil:
+		return fmt.Errorf("look for %s: %w", a.dev, err)
 	}
-	t, err := attach(dev.Index, a.Config)
+	index := dev.Attrs().Index
+	t, err := attach(index, a.Config)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	fmt.Fprintf(out, "trimming what comes in through %s for a link of %v, until an interrupt\n", a.dev, a.Rate)
-	if generic(dev.Index) {
+	if generic(index) {
 		fmt.Fprintf(out, "%s has no XDP of its own, so trains of packets of this machine's programs are one to the trimmer,\n", a.dev)
 		fmt.Fprintf(out, "and of those that it cuts all but one are lost unseen: ip link set dev DEV gso_max_segs 1, where they are sent\n")
 	}

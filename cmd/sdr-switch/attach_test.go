@@ -61,7 +61,14 @@ func TestAttachTrim(t *testing.T) {
 		}
 		return err
 	}))
-	err = l.sw.do(func() error { return a.run(ctx, io.Discard) })
+	second := a
+	second.dev = "by-another-name"
+	err = l.sw.do(func() error {
+		if err := netlink.LinkAddAltName(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: l.ports[0]}}, second.dev); err != nil {
+			return err
+		}
+		return second.run(ctx, io.Discard)
+	})
 	require.ErrorContains(t, err, "attach to port0: it has another XDP program")
 	time.Sleep(100 * time.Millisecond)
 	cancel()
