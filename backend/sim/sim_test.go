@@ -162,6 +162,23 @@ func TestKeyPerMessage(t *testing.T) {
 	require.Equal(t, []uint32{1, 2}, p.b.imms(), "nothing is checked of a write of no bytes")
 }
 
+// A table that is closed gives its key back, so that any number may come after another; the next one's is a variant of it.
+func TestTableGivesItsKeyBack(t *testing.T) {
+	p := newPair(t, Config{})
+	before := uint32(0)
+	for i := range 100 {
+		table, err := p.a.dev.NewTable(backend.TableConfig{Slots: testSlots, Generations: 4, MaxMessage: testMax})
+		require.NoError(t, err)
+		root := table.Root()
+		require.NoError(t, table.Close())
+		if i > 0 {
+			require.NotEqual(t, before, root)
+			require.Equal(t, before>>8, root>>8, "the index, table %d", i)
+		}
+		before = root
+	}
+}
+
 // Without a full-sequence check a packet that outlives S·G messages lands.
 func TestGenerationWrap(t *testing.T) {
 	for _, full := range []bool{true, false} {

@@ -179,6 +179,9 @@ func (t *table) Close() error {
 		}
 	}
 	d := t.dev
+	if t.caps.RootKey {
+		d.keys.remove(t.root)
+	}
 	d.tables = slices.DeleteFunc(d.tables, func(x *table) bool { return x == t })
 	return nil
 }
