@@ -28,7 +28,7 @@ type LinkConfig struct {
 	// more than so many bytes waiting; 0: never.
 	MarkAbove units.Bytes
 	// TrimAbove cuts a packet that can be cut to its headers when it finds more than so many bytes waiting; 0: never. The
-	// headers overtake what waits, and no Queue is too full for them. Trim is the probability with which that happens to
+	// headers overtake data that wait, and no Queue is too full for them. Trim is the probability with which that happens to
 	// any packet.
 	TrimAbove units.Bytes
 	Trim      float64

@@ -231,7 +231,7 @@ func TestTrimming(t *testing.T) {
 		require.Equal(t, Delivered, f.Outcome)
 		require.Equal(t, i >= 4, f.Trimmed, "packet %d", i)
 		if f.Trimmed {
-			require.Equal(t, Serialization(74, c.Rate), f.Left, "in front of what waits")
+			require.Equal(t, Serialization(units.Bytes(i-3)*74, c.Rate), f.Left, "in front of what waits, one after the other")
 			continue
 		}
 		require.Equal(t, Serialization(units.Bytes(i+1)*1000, c.Rate), f.Left)

@@ -11,6 +11,7 @@ type Port struct {
 	rate        units.Rate
 	limit, mark Time // of the backlog, as the time that it takes
 	idle        Time
+	first       Time // when the last of what has overtaken the queue has left
 }
 
 // Configure sets the rate and the limits of the queue; packets that have been
@@ -36,12 +37,13 @@ func (p *Port) Take(now Time, n units.Bytes) (left Time, marked, ok bool) {
 	return p.idle, backlog > p.mark, true
 }
 
-// TakeFirst accepts n bytes at now that overtake all that waits, whatever the limits, and returns when they have left: they
-// take their time from what waits.
+// TakeFirst accepts n bytes at now that overtake all that waits but what has overtaken it before, whatever the limits, and returns
+// when they have left: they take their time from what waits.
 func (p *Port) TakeFirst(now Time, n units.Bytes) (left Time) {
 	took := Serialization(n, p.rate)
 	p.idle = max(p.idle, now).Add(took)
-	return now.Add(took)
+	p.first = max(p.first, now).Add(took)
+	return p.first
 }
 
 // Backlog is how long what has been taken still occupies the port.
