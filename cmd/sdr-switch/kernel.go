@@ -23,6 +23,11 @@ type kernelSwitch struct {
 	queues bool
 }
 
+// trimmer is what is before each port of a kernelSwitch.
+func (e *experiment) trimmer() ebpf.Config {
+	return ebpf.Config{Rate: e.rate, Queue: e.queue, Keep: e.keep}
+}
+
 // openKernel makes a bridge of the lab's ports, and puts trimmers before it; with HTB behind them for xdpHTB, whose class of
 // header-only packets has a share by weight.
 func (e *experiment) openKernel(l *lab, k kind, weight float64) (liveSwitch, error) {
@@ -38,7 +43,7 @@ func (e *experiment) openKernel(l *lab, k kind, weight float64) (liveSwitch, err
 				}
 			}
 			var err error
-			if s.trimmers[i], err = attach(port, ebpf.Config{Rate: e.rate, Queue: e.queue, Keep: e.keep}); err != nil {
+			if s.trimmers[i], err = attach(port, e.trimmer()); err != nil {
 				return err
 			}
 		}

@@ -168,14 +168,17 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"live", "trim", "--mtu", "1000"}, {"live", "trim", "--offered", "-1"}, {"live", "trim", "--scheme", "best"}, {"live", "trim", "--rate", "1kbit"},
 		{"live", "trim", "--switch", "best"}, {"live", "trim", "--switch", ""}, {"live", "trim", "--switch", "xdp", "--rate", "0"},
-		{"live", "trim", "--each", "-1"}, {"live", "trim", "--carry", "65"}, {"live", "trim", "--keep", "60"}, {"live", "trim", "--keep", "256", "--carry", "2"}, {"live", "trim", "--congestion", "hope"}, {"live", "trim", "--congestion", "nscc"}, {"live", "trim", "--congestion", "hpcc"}, {"live", "trim", "--congestion", "dcqcn"},
+		{"live", "trim", "--switch", "soft,xdp", "--rate", "9tbit"}, {"live", "trim", "--each", "-1"}, {"live", "trim", "--each", "1"}, {"live", "trim", "--carry", "65"}, {"live", "trim", "--keep", "60"}, {"live", "trim", "--keep", "256", "--carry", "2"}, {"live", "trim", "--congestion", "hope"}, {"live", "trim", "--congestion", "nscc"}, {"live", "trim", "--congestion", "hpcc"}, {"live", "trim", "--congestion", "dcqcn"},
 		{"live", "trim", "--nothing"}, {"live", "nothing"},
 		{"attach", "trim"}, {"attach", "trim", "--dev", "no such"}, {"attach", "trim", "--dev", "lo"}, {"attach", "trim", "--dev", "lo", "--rate", "1gbit", "--interval", "1ms"},
 	} {
+		if args[1] == "trim" && args[0] == "live" {
+			args = append(args, "--sdr-perf", "/nonexistent") // else it is 2 for that alone
+		}
 		require.Equal(t, 2, run(args), "%v", args)
 	}
 	require.Equal(t, 2, run([]string{"live", "trim", "--json", "/nonexistent/results.json", "--sdr-perf", "/nonexistent"}))
-	e := experiment{mtu: units.Bytes(os.Getpagesize()), rate: units.Gbit, carry: 1, congestions: []string{"fixed"}, switches: []string{string(xdp)}}
+	e := experiment{mtu: units.Bytes(os.Getpagesize()), rate: units.Gbit, queue: 1, carry: 1, congestions: []string{"fixed"}, switches: []string{string(xdp)}}
 	require.Error(t, e.checkRows(), "frames longer than a page")
 	e.mtu = 1024
 	if os.Geteuid() == 0 {

@@ -111,7 +111,7 @@ func newTrim() *cobra.Command {
 	f.Var(&e.rate, "rate", "rate of the switch's ports, for Ethernet frames without preamble; 0: no limit")
 	f.Float64Var(&e.offered, "offered", e.offered, "what is sent by a fixed rate, as a multiple of --rate; 0: as much as the sender can")
 	f.Var(&e.queue, "queue", "bytes that wait for a port before packets are cut or dropped")
-	f.IntVar(&e.every, "each", 0, "cut, or drop, each `n`-th packet of data whatever waits")
+	f.IntVar(&e.every, "each", 0, "cut, or drop, each `n`-th packet of data whatever waits, 2 or more")
 	f.IntVar(&e.carry, "carry", e.carry, "header-only packets that one of them carries on, itself included, while it waits, 1 to 64: soft only")
 	f.Var(&e.keep, "keep", "bytes that stay of a packet's frame, 61 to 512: today's switches leave 256, and below 74 nobody knows what was cut (default: its headers)")
 	f.VarP(&e.mtu, "mtu", "m", "payload of a packet, 256 to 4096")
@@ -145,8 +145,8 @@ func (e *experiment) check() error {
 		return usage.Errorf("--offered %v: choose 0 to 100", e.offered)
 	case e.queue < 1 || e.queue > units.GiB:
 		return usage.Errorf("--queue %v: choose 1 byte to 1 GiB", e.queue)
-	case e.every < 0:
-		return usage.Errorf("--each %d: choose 0 or more", e.every)
+	case e.every < 0 || e.every == 1: // no packet would arrive whole, not even that which looks whether the path carries the MTU
+		return usage.Errorf("--each %d: choose 2 or more, or 0 for none", e.every)
 	case e.carry < 1 || e.carry > roce.MostTrimmed:
 		return usage.Errorf("--carry %d: choose 1 to %d", e.carry, roce.MostTrimmed)
 	case e.keep != 0 && (e.keep <= trim.HeaderSize || e.keep > 512 || e.carry > 1):
@@ -189,6 +189,7 @@ func (e *experiment) checkRows() error {
 			return usage.Errorf("--congestion %s: %v", c, err)
 		}
 	}
+	port := e.trimmer()
 	for _, name := range e.switches {
 		k := kind(name)
 		switch {
@@ -200,6 +201,8 @@ func (e *experiment) checkRows() error {
 			return usage.Errorf("--switch %s: XDP programs get frames that fit into a page of memory: choose --mtu %d", name, os.Getpagesize()/2)
 		case k.kernel() && (e.rate == 0 || e.every > 0 || e.carry > 1):
 			return usage.Errorf("--switch %s: give it a --rate, and neither --each nor --carry", name)
+		case k.kernel() && port.Validate() != nil:
+			return usage.Errorf("--switch %s: %v", name, port.Validate())
 		}
 	}
 	return nil
