@@ -15,9 +15,9 @@ type fault struct {
 	loss  netsim.LossProcess
 }
 
-// lost decides about the next packet. A link that is down loses all.
-func (f *fault) lost() bool {
-	lost := f.lossy && f.loss.Lost()
+// lost decides about the next packet, which has left at that time. A link that is down loses all.
+func (f *fault) lost(at des.Time) bool {
+	lost := f.lossy && f.loss.LostAt(at)
 	return lost || f.down
 }
 

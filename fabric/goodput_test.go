@@ -53,3 +53,16 @@ func TestGoodputUnderLoss(t *testing.T) {
 		}
 	}
 }
+
+// TestLossInTime: a fault whose bursts have a length in time loses the share that it says, and not all.
+func TestLossInTime(t *testing.T) {
+	const packets, drop = 100_000, 0.05
+	s := build(t, star(2, 100*units.Gbit, units.Microsecond), Config{
+		Transport: (&rc.Config{Mode: rc.IRN, Window: 16 * units.MiB, RTO: 200 * units.Microsecond, RTOLow: 200 * units.Microsecond}).Factory(),
+		Faults:    []Fault{{Link: 0, OneWay: true, Loss: netsim.Loss{Drop: drop, BurstTime: 2 * units.Microsecond}}}, Seed: 3,
+	}, []workload.Flow{{Src: 0, Dst: 1, Size: packets * 4096}})
+	s.Run(des.Span(units.Second))
+	require.True(t, s.Done())
+	r := s.Result()
+	require.InEpsilon(t, drop, float64(r.Drops.Wire)/float64(packets+r.Packets.Retransmitted), 0.2)
+}

@@ -238,7 +238,7 @@ func (s *Sim) start(pi uint32, p *port, i uint32, k *packet) {
 	}
 	// PFC frames get through: a lost one would leave its class paused, where a real one is refreshed and
 	// in the end expires.
-	if p.fault != 0 && s.pk[i].kind != pause && s.faults[p.fault].lost() {
+	if p.fault != 0 && s.pk[i].kind != pause && s.faults[p.fault].lost(p.busy) {
 		s.drop(i, &s.lostOnWire)
 		return
 	}

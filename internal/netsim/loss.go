@@ -131,8 +131,8 @@ func (p *LossProcess) Configure(l Loss) {
 	p.enter = mulDiv(p.share, leave, one-p.share)
 }
 
-// Lost decides about the next packet, but for bursts in time, of which badAt says
-// whether it meets one.
+// Lost decides about the next packet, but for bursts in time, of which LostAt knows whether
+// it meets one.
 func (p *LossProcess) Lost() bool {
 	switch {
 	case !p.bursty:
@@ -154,6 +154,9 @@ func (p *LossProcess) Lost() bool {
 // forgotten is how many times a chain in time has gone through both its states, on average, when the one that it was in before
 // says nothing any more of the one that it is in: far fewer would do, and this many are walked through in 10 ms.
 const forgotten = 1 << 16
+
+// LostAt decides about the next packet, which passes at that time. It must not go back.
+func (p *LossProcess) LostAt(at Time) bool { return p.Lost() && p.badAt(at) }
 
 // badAt reports whether a packet that passes at that time, which must not go back, may
 // be lost: always, but where bursts have a length in time.
