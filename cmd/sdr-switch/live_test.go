@@ -168,7 +168,7 @@ func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"live", "trim", "--mtu", "1000"}, {"live", "trim", "--offered", "-1"}, {"live", "trim", "--scheme", "best"}, {"live", "trim", "--rate", "1kbit"},
 		{"live", "trim", "--switch", "best"}, {"live", "trim", "--switch", ""}, {"live", "trim", "--switch", "xdp", "--rate", "0"},
-		{"live", "trim", "--switch", "soft,xdp", "--rate", "9tbit"}, {"live", "trim", "--each", "-1"}, {"live", "trim", "--each", "1"}, {"live", "trim", "--carry", "65"}, {"live", "trim", "--keep", "60"}, {"live", "trim", "--keep", "256", "--carry", "2"}, {"live", "trim", "--congestion", "hope"}, {"live", "trim", "--congestion", "nscc"}, {"live", "trim", "--congestion", "hpcc"}, {"live", "trim", "--congestion", "dcqcn"},
+		{"live", "trim", "--switch", "soft,xdp", "--rate", "9tbit"}, {"live", "trim", "--each", "-1"}, {"live", "trim", "--each", "1"}, {"live", "trim", "--carry", "65"}, {"live", "trim", "--keep", "60"}, {"live", "trim", "--keep", "256", "--carry", "2"}, {"live", "trim", "--keep", "334", "--mtu", "256"}, {"live", "trim", "--congestion", "hope"}, {"live", "trim", "--congestion", "nscc"}, {"live", "trim", "--congestion", "hpcc"}, {"live", "trim", "--congestion", "dcqcn"},
 		{"live", "trim", "--nothing"}, {"live", "nothing"},
 		{"attach", "trim"}, {"attach", "trim", "--dev", "no such"}, {"attach", "trim", "--dev", "lo"}, {"attach", "trim", "--dev", "lo", "--rate", "1gbit", "--interval", "1ms"},
 	} {

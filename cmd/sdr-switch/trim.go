@@ -151,6 +151,8 @@ func (e *experiment) check() error {
 		return usage.Errorf("--carry %d: choose 1 to %d", e.carry, roce.MostTrimmed)
 	case e.keep != 0 && (e.keep <= trim.HeaderSize || e.keep > 512 || e.carry > 1):
 		return usage.Errorf("--keep %d: choose 61 to 512, and no --carry, for which only headers may be left", int64(e.keep))
+	case e.keep >= e.mtu+header:
+		return usage.Errorf("--keep %d: a packet of --mtu %d is a frame of %d bytes, so that nothing could be cut off", int64(e.keep), int64(e.mtu), int64(e.mtu+header))
 	case e.iters < 1 || e.size < 1:
 		return usage.Errorf("--iters %d, --size %d: choose at least 1", e.iters, int64(e.size))
 	}
