@@ -105,6 +105,9 @@ func NewLossProcess(l Loss, seed uint64) LossProcess {
 // draws, so that a change of the drop probability does not start them again.
 func (p *LossProcess) Configure(l Loss) {
 	p.bursty, p.stays = l.bursty() && l.Drop < l.inBurst(), [2]Time{}
+	if l.BurstTime > 0 && l.Drop == 0 {
+		p.bursty = false // no good state lasts for ever
+	}
 	if !p.bursty {
 		p.drop = ProbOf(l.Drop)
 		p.started = false

@@ -161,6 +161,10 @@ func TestBurstsInTime(t *testing.T) {
 			}
 		}
 	}
+	none := NewLossProcess(Loss{BurstTime: units.Second}, 7)
+	for i := range Time(100_000) {
+		require.False(t, none.LostAt(i*Span(units.Second)), "second %d of a link that loses nothing", i)
+	}
 	require.ErrorContains(t, Loss{Drop: 0.1, Burst: 8, BurstTime: mean}.Validate(), "choose one")
 	require.ErrorContains(t, Loss{Drop: 0.1, BurstTime: -1}.Validate(), "mean burst")
 }
