@@ -137,7 +137,7 @@ func comparePaper(path string, w io.Writer) error {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d values are out of their bounds", bad)
+		return usage.Missedf("%d values are out of their bounds", bad)
 	}
 	return nil
 }

@@ -9,7 +9,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/internal/result"
 )
+
+// A value that is out of its bounds is told by status 3.
+func TestOutOfBounds(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "figure.json")
+	p := point{Name: "change", Class: "ratio", Ours: 3}.within(1, 2)
+	require.NoError(t, result.Write(nil, file, figureFile{Figure: "f:1", Title: "a figure", Scale: 1, Points: []point{p}}))
+	require.Equal(t, 3, run([]string{"compare", file, "--with", "paper"}))
+	p.OK = true
+	require.NoError(t, result.Write(nil, file, figureFile{Figure: "f:1", Title: "a figure", Scale: 1, Points: []point{p}}))
+	require.Equal(t, 0, run([]string{"compare", file, "--with", "paper"}))
+}
 
 // Messages of ns-3 are found among ours by hosts, size and order.
 func TestCompareNS3(t *testing.T) {

@@ -116,7 +116,7 @@ PNG, CSV and JSON, with the paper's values where its text or its authors' data
 give some. Each run is stored in the folder "runs" as soon as it ends: the same
 command of the same version goes on where it was stopped. A version that names
 neither a release nor a commit is the same if the program is, to the byte. Exit
-status 1 where a value is out of its bounds.
+status 3 where a value is out of its bounds.
 
   themis-lh:2  DCQCN between data centres that are near and far (THEMIS, figure
                2); --scale is of the 30 ms of arrivals
@@ -258,7 +258,7 @@ func makeAll(cmd *cobra.Command, chosen []figure, dir string, o figureOptions, j
 		bad += n
 	}
 	if bad > 0 {
-		return fmt.Errorf("%d values are out of their bounds", bad)
+		return usage.Missedf("%d values are out of their bounds", bad)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func makeAll(cmd *cobra.Command, chosen []figure, dir string, o figureOptions, j
 func newTable() *cobra.Command {
 	cmd := newMaker("table", allTables, new(figureOptions))
 	cmd.Short = "Compute a table of a paper beside the paper's values"
-	cmd.Long = `table is figure for what is not drawn: it writes CSV and JSON. Exit status 1
+	cmd.Long = `table is figure for what is not drawn: it writes CSV and JSON. Exit status 3
 where a value is out of its bounds.
 
   dcp:1  how far links may be with PFC (DCP, table 1): a formula

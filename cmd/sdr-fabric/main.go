@@ -16,7 +16,7 @@
 // once, and draws ours beside the paper's; it goes on where it was stopped. compare puts results side
 // by side. total says what figures took. check runs the simulator against its laws. topo prints what a
 // network is like. bench measures the simulator. The model and its limits are in docs/fabric.md. Exit status: 0, 1 for a
-// failure or a result out of bounds, 2 for usage, 130 after Ctrl-C.
+// failure, 2 for usage, 3 where a value is out of its bounds, 130 after Ctrl-C.
 package main
 
 import (

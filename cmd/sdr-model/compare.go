@@ -78,8 +78,8 @@ func newCompare() *cobra.Command {
 		Long: `compare reads the results that sdr-perf --json wrote ("-" for standard input),
 predicts each point that ran over an emulated link, and says where they part: by
 more than the tolerance and by more than the sampling error of that many
-iterations. The model is of one transfer at a time, one way: of sdr-perf's -t,
--q and --latency it says nothing.
+iterations. Exit status 3 where one does. The model is of one transfer at a
+time, one way: of sdr-perf's -t, -q and --latency it says nothing.
 
 The emulated rate counts headers, the model's doesn't: --headers takes them off
 the rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
@@ -171,6 +171,9 @@ func (c *compare) run(w io.Writer, points []perfPoint) error {
 		}
 	}
 	fmt.Fprintf(w, "%s compared, %s from the prediction by more than %g %% and sampling error\n", plural(int64(compared), "point"), parting(parted), c.tolerance)
+	if parted > 0 {
+		return usage.Missedf("%d of %s parted from the prediction", parted, plural(int64(compared), "point"))
+	}
 	return nil
 }
 

@@ -9,7 +9,8 @@
 //
 // plan compares the schemes of go-sdr on a link, recommends one and draws the link. figure draws the
 // figures of the SDR-RDMA paper that follow from the model, and those of any link. compare puts results of sdr-perf beside the prediction.
-// The model and its limits are in package model. Exit status: 0, 1 for a failure, 2 for usage, 130 after Ctrl-C.
+// The model and its limits are in package model. Exit status: 0, 1 for a failure, 2 for usage, 3 where a
+// measured point parts from the prediction, 130 after Ctrl-C.
 package main
 
 import (

@@ -205,7 +205,7 @@ func TestCompare(t *testing.T) {
 		require.Contains(t, out, "| agrees", "%s: %s", name, out)
 		require.Contains(t, out, "1 point compared, 0 part from")
 		out, err = compareFile(t, perfJSON(t, name, s, 1.2))
-		require.NoError(t, err)
+		require.ErrorAs(t, err, new(usage.Missed), "exit status 3")
 		require.Contains(t, out, "parts: average +", "%s: %s", name, out)
 		require.Contains(t, out, "1 point compared, 1 parts from")
 		out, err = compareFile(t, perfJSON(t, name, s, 1.2), "--tolerance", "30")
@@ -218,7 +218,7 @@ func TestCompare(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out, "| agrees")
 	out, err = compareFile(t, point, "--tolerance", "0.5")
-	require.NoError(t, err)
+	require.EqualError(t, err, "1 of 1 point parted from the prediction")
 	require.Contains(t, out, "parts: average -1.")
 }
 
@@ -393,7 +393,7 @@ func TestPlanBursts(t *testing.T) {
 func TestCompareBursts(t *testing.T) {
 	point := strings.Replace(perfJSON(t, "sr-nack", model.NACK(), 1), `"drop":0.001`, `"drop":0.001,"burst":64`, 1)
 	out, err := compareFile(t, point)
-	require.NoError(t, err)
+	require.ErrorAs(t, err, new(usage.Missed))
 	require.Contains(t, out, "1 point compared, 1 parts from", "what was measured had independent losses")
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -25,7 +24,7 @@ func (b *bars) register(f *pflag.FlagSet) {
 	f.Float64Var(&b.minRate, "min-rate", 0, "exit with status 3 if a point has fewer `transfers` a second")
 	f.Var((*units.DurationValue)(&b.maxAvg), "max-avg", "exit with status 3 if a point's average time is longer")
 	f.Var((*units.DurationValue)(&b.maxP99), "max-p99", "exit with status 3 if a point's 99th percentile is longer, or has too few transfers to know")
-	f.Float64Var(&b.maxIdeal, "max-ideal", 0, "exit with status 3 if a point's T/ideal is `larger`; it takes an emulated link")
+	f.Float64Var(&b.maxIdeal, "max-ideal", 0, "exit with status 3 if a point's `T/ideal` is larger; it takes an emulated link")
 	f.Float64Var(&b.maxNsPerPacket, "max-ns-per-packet", 0, "exit with status 3 if a point takes more nanoseconds (`ns`) of processor time a packet, of both ends")
 }
 
@@ -52,23 +51,21 @@ func (b *bars) checkIdeal(tasks []task) error {
 	return nil
 }
 
-// A fellShort is the points that don't reach the bars.
-type fellShort struct{ lines []string }
-
-func (e *fellShort) Error() string {
-	return "fell short: " + strings.Join(e.lines, "; ")
+// fellShort is the error of points that don't reach the bars, nil if lines has none.
+func fellShort(lines []string) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	return usage.Missedf("fell short: %s", strings.Join(lines, "; "))
 }
 
 // met says which points don't reach the bars, and by what.
 func (b *bars) met(results []*result.Result) error {
-	e := &fellShort{}
+	var lines []string
 	for _, r := range results {
-		e.lines = append(e.lines, b.misses(r)...)
+		lines = append(lines, b.misses(r)...)
 	}
-	if len(e.lines) == 0 {
-		return nil
-	}
-	return e
+	return fellShort(lines)
 }
 
 func (b *bars) misses(r *result.Result) (lines []string) {
@@ -87,6 +84,3 @@ func (b *bars) misses(r *result.Result) (lines []string) {
 	miss(b.maxNsPerPacket > 0, r.CPU.NsPerPacket > 0 && r.CPU.NsPerPacket <= b.maxNsPerPacket, "%s ns a packet, at most %g asked for", nsPerPacket(&r.CPU), b.maxNsPerPacket)
 	return lines
 }
-
-// isShort says whether points were measured and fell short, and nothing else went wrong.
-func isShort(err error) bool { return errors.As(err, new(*fellShort)) }

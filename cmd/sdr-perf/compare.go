@@ -85,16 +85,13 @@ func compareFiles(c *cobra.Command, before, after string, tolerance float64, fil
 			return err
 		}
 	}
-	short := &fellShort{}
+	var slower []string
 	for _, d := range list {
 		if d.Slower {
-			short.lines = append(short.lines, fmt.Sprintf("%s %v: average %s longer, at most %s asked for", d.Reliability, d.SizeBytes, d.Avg.text(), part(tolerance)))
+			slower = append(slower, fmt.Sprintf("%s %v: average %s longer, at most %s asked for", d.Reliability, d.SizeBytes, d.Avg.text(), part(tolerance)))
 		}
 	}
-	if len(short.lines) > 0 {
-		return short
-	}
-	return nil
+	return fellShort(slower)
 }
 
 // maxResults bounds a file of results.

@@ -100,7 +100,7 @@ func statusOf(err error, running bool) int {
 		return 0
 	case isUsage(err), !running && !errors.As(err, new(*fs.PathError)): // which help and version get that can't be written
 		return exitUsage
-	case isShort(err):
+	case errors.As(err, new(usage.Missed)):
 		return exitShort
 	}
 	return exitFailure

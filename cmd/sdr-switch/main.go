@@ -9,7 +9,7 @@
 //
 // live builds a network of two hosts and a switch in namespaces of its own on this machine, as root or as any user who may
 // make user namespaces, and runs sdr-perf through it. attach puts the trimmer on an interface of this machine as an XDP
-// program. Exit status: 0, 1 for a failure, 2 for usage.
+// program. Exit status: 0, 1 for a failure, 2 for usage, 130 after an interrupt.
 package main
 
 import (

@@ -44,8 +44,20 @@ func WriteManual(w io.Writer, root *cobra.Command) error {
 		p.examples("", c)
 	}
 	p.examples("EXAMPLES", root)
+	p.section("EXIT STATUS")
+	for _, s := range statuses {
+		p.macro("TP")
+		p.text(s.number)
+		p.text(escape(s.says))
+	}
 	_, err := io.WriteString(w, p.b.String())
 	return err
+}
+
+// statuses are those with which all programs end (usage.Report).
+var statuses = []struct{ number, says string }{
+	{"0", "All was done."}, {"1", "Something failed."}, {"2", "There is a mistake in the call."},
+	{"3", "A result doesn't keep a limit that it was held to."}, {"130", "An interrupt (Ctrl-C)."},
 }
 
 // commands are those that the help shows, without cobra's own; of one that only holds others, these.

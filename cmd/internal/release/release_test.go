@@ -50,6 +50,7 @@ func TestManual(t *testing.T) {
 		`.TH "PROG" "1" "" "go-sdr 0.1.0-dev`, "prog \\- Measure things\n", "\\&.it is no request\n", ".nf\n  kept as\n  it is\n.fi\n",
 		".TP\n\\fB\\-s\\fR, \\fB\\-\\-size\\fR \\fIbytes\\fR\nbytes of a thing, \"large\" ones too (default 64)\n", "\\fB\\-\\-quiet\\fR\nsay nothing\n",
 		".SH \"COMPARE\"\nCompare.\n", "\\-\\-json\\fR \\fIFILE\\fR", ".SH \"VERSION\"\n", "prog live trim", ".SH \"LIVE TRIM\"\nTrim packets.\n", "\\-\\-carry\\fR \\fIN\\fR", "  prog \\-\\-size 1 C:\\ex \\(aqa  b\\(aq \\(gac\\(ga \\(ha\\(ti\n",
+		".SH \"EXIT STATUS\"\n.TP\n0\nAll was done.\n", ".TP\n3\nA result doesn\\(aqt keep a limit",
 	} {
 		require.Contains(t, b.String(), want)
 	}

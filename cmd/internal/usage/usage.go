@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package usage tells a user's mistakes in the call from everything else that goes wrong: programs end with status 2
-// for them.
+// Package usage tells a user's mistakes in the call, for which programs end with status 2, and limits that results don't keep, status 3,
+// from everything else that goes wrong. It makes help, and words about progress, too.
 package usage
 
 import (
@@ -30,14 +30,24 @@ func Wrap(err error) error { return Error{err} }
 // Errorf makes an Error as fmt.Errorf makes an error.
 func Errorf(format string, args ...any) error { return Error{fmt.Errorf(format, args...)} }
 
-// Report says on standard error why program ended, unless err is nil, and returns its exit status: 0, 2 for a mistake in the call, or 1.
+// Missed says that all was done, and that a result doesn't keep a limit that it was held to.
+type Missed struct{ error }
+
+// Missedf makes a Missed as fmt.Errorf makes an error.
+func Missedf(format string, args ...any) error { return Missed{fmt.Errorf(format, args...)} }
+
+// Report says on standard error why program ended, unless err is nil, and returns its exit status: 0, 2 for a mistake in the call, 3 for a
+// limit that was missed, or 1.
 func Report(program string, err error) int {
 	if err == nil {
 		return 0
 	}
 	fmt.Fprintf(os.Stderr, "%s: %v\n", program, err)
-	if errors.As(err, new(Error)) {
+	switch {
+	case errors.As(err, new(Error)):
 		return 2
+	case errors.As(err, new(Missed)):
+		return 3
 	}
 	return 1
 }

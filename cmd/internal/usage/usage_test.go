@@ -103,6 +103,19 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// TestStatus: scripts tell a mistake in the call, a missed limit and a failure apart, whatever they are wrapped in.
+func TestStatus(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+	}{
+		{nil, 0}, {errors.New("failed"), 1}, {Errorf("no such flag"), 2}, {Missedf("%d are out of their bounds", 2), 3},
+		{fmt.Errorf("figure: %w", Missedf("one is out of its bounds")), 3}, {fmt.Errorf("figure: %w", Wrap(syscall.ENOENT)), 2},
+	} {
+		require.Equal(t, c.status, Report("prog", c.err), "%v", c.err)
+	}
+}
+
 // TestNumbers: who gives a flag what is no number reads what may be written.
 func TestNumbers(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
