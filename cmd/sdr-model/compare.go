@@ -68,6 +68,7 @@ type compare struct {
 	simulation
 	tolerance float64 // percent
 	headers   units.Bytes
+	wide      bool
 }
 
 func newCompare() *cobra.Command {
@@ -103,6 +104,7 @@ the rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
 	}
 	cmd.Flags().Float64Var(&c.tolerance, "tolerance", 5, "difference in per cent that counts as agreement")
 	cmd.Flags().Var(&c.headers, "headers", "header bytes that the link's rate counts for each packet")
+	cmd.Flags().BoolVar(&c.wide, "wide", false, "show all columns, more than 80 characters: device, measured over predicted percentiles, by how much they part")
 	c.register(cmd, model.DefaultSamples)
 	return cmd
 }
@@ -152,13 +154,12 @@ func parsePoints(path string, data []byte) ([]perfPoint, error) {
 }
 
 func (c *compare) run(w io.Writer, points []perfPoint) error {
-	fmt.Fprintf(w, "%-10s %-9s %9s %9s | %9s %9s %6s | %7s %7s %7s | %s\n",
-		"device", "scheme", "size", "drop", "measured", "predicted", "ratio", "p50", "p99", "p99.9", "verdict")
+	c.printRow(w, "device", "scheme", "size", "drop", "measured", "predicted", "ratio", "p50", "p99", "p99.9", "verdict")
 	parted, compared := 0, 0
 	for _, p := range points {
 		s, t, why := c.model(p)
 		if why != "" {
-			fmt.Fprintf(w, "%-10s %-9s %9v %9s | not compared: %s\n", p.Device, p.Reliability, p.SizeBytes, "", why)
+			fmt.Fprintln(w, usage.Fill(fmt.Sprintf("%s, %s, %v: not compared: %s", p.Device, p.Reliability, p.SizeBytes, why)))
 			continue
 		}
 		r, err := model.Simulate(s, t, c.options())
@@ -170,7 +171,7 @@ func (c *compare) run(w io.Writer, points []perfPoint) error {
 			parted++
 		}
 	}
-	fmt.Fprintf(w, "%s compared, %s from the prediction by more than %g %% and sampling error\n", plural(int64(compared), "point"), parting(parted), c.tolerance)
+	fmt.Fprintln(w, usage.Fill(fmt.Sprintf("%s compared, %s from the prediction by more than %g %% and sampling error", plural(int64(compared), "point"), parting(parted), c.tolerance)))
 	if parted > 0 {
 		return usage.Missedf("%d of %s parted from the prediction", parted, plural(int64(compared), "point"))
 	}
@@ -240,17 +241,42 @@ func parting(n int) string {
 	return fmt.Sprintf("%d part", n)
 }
 
+// compareColumns are those of the table, by their widths: below zero to the left. Those that are wide are left out unless --wide asks for them.
+var compareColumns = []struct {
+	width int
+	wide  bool
+}{{-10, true}, {-8, false}, {8, false}, {7, false}, {8, false}, {9, false}, {6, false}, {7, true}, {7, true}, {7, true}, {-1, false}}
+
+// printRow prints a cell for each of compareColumns, as far as they are shown.
+func (c *compare) printRow(w io.Writer, cells ...any) {
+	var line []string
+	for i, column := range compareColumns {
+		if c.wide || !column.wide {
+			line = append(line, fmt.Sprintf("%*v", column.width, cells[i]))
+		}
+	}
+	fmt.Fprintln(w, strings.Join(line, " "))
+}
+
 // printPoint prints a row and reports whether measurement and prediction agree.
 func (c *compare) printPoint(w io.Writer, p perfPoint, r *model.Result) bool {
 	mean := r.Mean()
 	ratio := p.CompletionNs.Avg / float64(mean.Value)
-	fmt.Fprintf(w, "%-10s %-9s %9v %9s | %9v %9v %6.3f |", p.Device, p.Reliability, p.SizeBytes, short(p.Link.Drop),
-		units.FormatDuration(units.Duration(p.CompletionNs.Avg)), units.FormatDuration(mean.Value), ratio)
+	row := []any{
+		p.Device, p.Reliability, p.SizeBytes, short(p.Link.Drop),
+		units.FormatDuration(units.Duration(p.CompletionNs.Avg)), units.FormatDuration(mean.Value), fmt.Sprintf("%.3f", ratio),
+	}
 	var parts []string
+	part := func(name string, ratio float64) {
+		if c.wide {
+			name = fmt.Sprintf("%s %+.1f %%", name, 100*(ratio-1))
+		}
+		parts = append(parts, name)
+	}
 	// The predicted interval, scaled from the samples drawn to the iterations measured.
 	half := float64(mean.High-mean.Value) * math.Sqrt(float64(r.Samples())/float64(p.Iterations))
 	if off := math.Abs(p.CompletionNs.Avg - float64(mean.Value)); off > c.tolerance/100*float64(mean.Value) && off > half {
-		parts = append(parts, fmt.Sprintf("average %+.1f %%", 100*(ratio-1)))
+		part("avg", ratio)
 	}
 	for _, q := range []struct {
 		name     string
@@ -259,21 +285,21 @@ func (c *compare) printPoint(w io.Writer, p perfPoint, r *model.Result) bool {
 	}{{"p50", 0.5, p.CompletionNs.P50}, {"p99", 0.99, p.CompletionNs.P99}, {"p99.9", 0.999, p.CompletionNs.P999}} {
 		// A quantile needs some samples beyond it.
 		if q.measured == 0 || float64(p.Iterations)*(1-q.q) < 5 {
-			fmt.Fprintf(w, " %7s", "-")
+			row = append(row, "-")
 			continue
 		}
 		ratio := q.measured / float64(r.Quantile(q.q).Value)
-		fmt.Fprintf(w, " %7.3f", ratio)
+		row = append(row, fmt.Sprintf("%.3f", ratio))
 		if !c.agrees(r, q.q, q.measured, p.Iterations) {
-			parts = append(parts, fmt.Sprintf("%s %+.1f %%", q.name, 100*(ratio-1)))
+			part(q.name, ratio)
 		}
 	}
-	if len(parts) == 0 {
-		fmt.Fprintf(w, " | agrees\n")
-		return true
+	verdict := "agrees"
+	if len(parts) > 0 {
+		verdict = "parts: " + strings.Join(parts, ", ")
 	}
-	fmt.Fprintf(w, " | parts: %s\n", strings.Join(parts, ", "))
-	return false
+	c.printRow(w, append(row, verdict)...)
+	return len(parts) == 0
 }
 
 // agrees says whether a measured quantile is within the tolerance of what so many iterations may give.

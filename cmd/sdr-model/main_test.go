@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,6 +61,7 @@ func TestBadParametersAreRefused(t *testing.T) {
 		{"plan --nonsense", "unknown flag: --nonsense: sdr-model plan --help says what there is"},
 		{"plan --drp 1e-3", "unknown flag: --drp; did you mean --drop?"},
 		{"plan --burst 0.5", "allowed 1 to 1e+06 packets"},
+		{"plan --burst 0", "allowed 1 to 1e+06 packets"},
 		{"plan --burst 8 --chunk-drop 1e-3", "needs --drop"},
 		{"plan --plot link.pdf", "the ending says the format: .svg, .png, .csv"},
 		{"figure", "argument missing"},
@@ -141,15 +143,25 @@ func TestPlanTable(t *testing.T) {
 	}
 }
 
-// What plan says in words stays within 80 columns.
-func TestPlanWordsFit(t *testing.T) {
-	out, err := execute(t, "plan", "--samples", "20", "--drop", "1e-3", "--size", "1MiB,8GiB")
-	require.NoError(t, err)
-	words := false
-	for line := range strings.Lines(out) {
-		if words = words && line != "\n" || strings.HasPrefix(line, "Recommended"); words {
-			require.LessOrEqual(t, len(line), 81, line)
+// What plan and compare print stays within 80 columns unless --wide asks for all of it.
+func TestTablesFit(t *testing.T) {
+	point := perfJSON(t, "adaptive", model.Adaptive{}, 1.5)
+	file := filepath.Join(t.TempDir(), "perf.json")
+	require.NoError(t, os.WriteFile(file, []byte(strings.TrimSuffix(point, "]")+","+strings.TrimPrefix(strings.Replace(point, `"iterations":2000`, `"iterations":2000,"incomplete":true`, 1), "[")), 0o600))
+	for _, c := range []struct {
+		wide string // a column that --wide adds
+		args []string
+	}{
+		{"p99.9/ideal    parity    memory\n", []string{"plan", "--samples", "20", "--distance", "3750km", "--drop", "1e-3", "--size", "1MiB,8GiB"}},
+		{"p50     p99   p99.9 verdict\n", []string{"compare", file, "--samples", "2000"}},
+	} {
+		out, _ := execute(t, c.args...)
+		for line := range strings.Lines(out) {
+			require.LessOrEqual(t, utf8.RuneCountInString(line), 81, line)
 		}
+		require.NotContains(t, out, c.wide)
+		out, _ = execute(t, append(c.args, "--wide")...)
+		require.Contains(t, out, c.wide)
 	}
 }
 
@@ -202,24 +214,24 @@ func TestCompare(t *testing.T) {
 	for name, s := range schemes {
 		out, err := compareFile(t, perfJSON(t, name, s, 1))
 		require.NoError(t, err)
-		require.Contains(t, out, "| agrees", "%s: %s", name, out)
+		require.Contains(t, out, " agrees\n", "%s: %s", name, out)
 		require.Contains(t, out, "1 point compared, 0 part from")
 		out, err = compareFile(t, perfJSON(t, name, s, 1.2))
 		require.ErrorAs(t, err, new(usage.Missed), "exit status 3")
-		require.Contains(t, out, "parts: average +", "%s: %s", name, out)
+		require.Contains(t, out, "parts: avg", "%s: %s", name, out)
 		require.Contains(t, out, "1 point compared, 1 parts from")
 		out, err = compareFile(t, perfJSON(t, name, s, 1.2), "--tolerance", "30")
 		require.NoError(t, err)
-		require.Contains(t, out, "| agrees")
+		require.Contains(t, out, " agrees\n")
 	}
 	// 4096 bytes of 4160 are 1.6 % of the injection time.
 	point := perfJSON(t, "adaptive", schemes["adaptive"], 1)
 	out, err := compareFile(t, point, "--headers", "0", "--tolerance", "0.5")
 	require.NoError(t, err)
-	require.Contains(t, out, "| agrees")
-	out, err = compareFile(t, point, "--tolerance", "0.5")
+	require.Contains(t, out, " agrees\n")
+	out, err = compareFile(t, point, "--tolerance", "0.5", "--wide")
 	require.EqualError(t, err, "1 of 1 point parted from the prediction")
-	require.Contains(t, out, "parts: average -1.")
+	require.Contains(t, out, "parts: avg -1.")
 }
 
 func TestCompareSaysWhatItCannot(t *testing.T) {

@@ -39,12 +39,13 @@ type plan struct {
 	alpha, beta     float64
 	fallback        string
 	json, plot      string
+	wide            bool
 	from            string
 }
 
 func defaultPlan() *plan {
 	return &plan{
-		rate: 400 * units.Gbit, rtt: 25 * units.Millisecond, sizes: usage.Sizes{128 * units.MiB}, drop: probabilities{1e-5},
+		rate: 400 * units.Gbit, rtt: 25 * units.Millisecond, sizes: usage.Sizes{128 * units.MiB}, drop: probabilities{1e-5}, burst: 1,
 		chunk: 64 * units.KiB, mtu: 4 * units.KiB,
 	}
 }
@@ -60,14 +61,14 @@ with each scheme of go-sdr, and recommends the simplest scheme that is within 2
 drop probabilities if one is given.
 
 Completion time runs from the post to the final acknowledgement; the ideal is
-size/rate + RTT. Drops are independent, or with --burst those of a
-Gilbert-Elliott chain in time, as sdr-perf emulates it. --chunk is what the
-schemes repeat and code: 64 KiB as in the paper, but sdrnet, reliability and
-sdr-perf take one packet unless told otherwise, which is --chunk 4KiB. Without
-bursts a chunk of N packets is lost with 1-(1-p)^N. Parity is what a transfer
-without repairs sends beyond its data, memory what each end takes to hold it: 64
-MiB at a time, up to the 512 MiB that reliability.Config.ParityPool allows by
-default.
+size/rate + RTT, and T/ideal the average over it. Drops are independent, or with
+--burst those of a Gilbert-Elliott chain in time, as sdr-perf emulates it.
+--chunk is what the schemes repeat and code: 64 KiB as in the paper, but sdrnet,
+reliability and sdr-perf take one packet unless told otherwise, which is --chunk
+4KiB. Without bursts a chunk of N packets is lost with 1-(1-p)^N. Parity is what
+a transfer without repairs sends beyond its data, memory (--wide) what each end
+takes to hold it: 64 MiB at a time, up to the 512 MiB that
+reliability.Config.ParityPool allows by default.
 
 --plot draws completion time over the ideal against drop probability, at the
 first size, and against size, at the middle of the drop probabilities.
@@ -93,6 +94,7 @@ knows them.`,
 	f := cmd.Flags()
 	p.registerLink(f)
 	f.StringVar(&p.json, "json", "", "write the predictions to this file as JSON, - for standard output instead of the table")
+	f.BoolVar(&p.wide, "wide", false, "show all columns, more than 80 characters: p50, half of the 95 % interval of T/ideal, p99.9 over the ideal, memory")
 	f.StringVar(&p.plot, "plot", "", "draw the link into this file: .svg, .png or .csv, the points")
 	p.register(cmd, model.DefaultSamples)
 	cmd.Flags().Lookup("samples").Usage += "; fewer by default where each has thousands of drops"
@@ -165,7 +167,7 @@ func (p *plan) validate(cmd *cobra.Command) error {
 		return usage.Errorf("--rtt and --distance exclude each other")
 	case given("drop") && given("chunk-drop"):
 		return usage.Errorf("--drop and --chunk-drop exclude each other")
-	case p.burst != 0 && !(p.burst >= 1 && p.burst <= model.MaxBurst):
+	case !(p.burst >= 1 && p.burst <= model.MaxBurst):
 		return usage.Errorf("--burst %g: allowed 1 to %g packets", p.burst, model.MaxBurst)
 	case p.burst > 1 && given("chunk-drop"):
 		return usage.Errorf("--burst needs --drop: bursts are of packets")

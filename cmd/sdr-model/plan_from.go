@@ -47,7 +47,7 @@ func (p *plan) readLink(cmd *cobra.Command, stdin io.Reader) error {
 	}
 	take(&p.rate, l.rate, given("rate"))
 	take(&p.rtt, l.rtt, given("rtt", "distance"))
-	take(&p.burst, l.burst, given("burst", "chunk-drop"))
+	take(&p.burst, max(1, l.burst), given("burst", "chunk-drop"))
 	take(&p.mtu, l.mtu, given("mtu"))
 	take(&p.chunk, l.unit, given("chunk"))
 	if !given("size") {

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/model"
@@ -12,11 +13,11 @@ import (
 )
 
 func (p *plan) print(w io.Writer, all []sized) {
-	fmt.Fprintf(w, "%v, RTT %v%s, chunk %v = %s of %v, %sseed %d\n",
-		p.rate, units.FormatDuration(p.rtt), p.distanceNote(), p.chunk, plural(int64(p.chunk/p.mtu), "packet"), p.mtu, p.burstNote(), p.seed)
+	fmt.Fprintln(w, usage.Fill(fmt.Sprintf("%v, RTT %v%s, chunk %v = %s of %v, %sseed %d",
+		p.rate, units.FormatDuration(p.rtt), p.distanceNote(), p.chunk, plural(int64(p.chunk/p.mtu), "packet"), p.mtu, p.burstNote(), p.seed)))
 	for _, s := range all {
 		for _, b := range s.blocks {
-			printBlock(w, b, s.name)
+			p.printBlock(w, b, s.name)
 		}
 		t := s.blocks[0].transfer
 		fmt.Fprintf(w, "\n%s\n", usage.Fill(fmt.Sprintf("Recommended for %v: %s", t.Size, s.why)))
@@ -46,23 +47,40 @@ func (p *plan) burstNote() string {
 	return fmt.Sprintf("bursts of %g packets, ", p.burst)
 }
 
-func printBlock(w io.Writer, b block, recommended string) {
+func (p *plan) printBlock(w io.Writer, b block, recommended string) {
 	t := b.transfer
-	fmt.Fprintf(w, "\n%v, drop %s per packet = %s per chunk, ideal %v, %d samples\n",
-		t.Size, short(float64(t.Control)), short(float64(t.Drop)), units.FormatDuration(t.Ideal()), b.predictions[0].Result.Samples())
-	fmt.Fprintf(w, "  %-10s %-19s %10s %10s %10s %10s  %-28s %10s %10s\n", "scheme", "parameters", "average", "p50", "p99", "p99.9", "average and p99.9 over ideal", "parity", "memory")
+	fmt.Fprintf(w, "\n%s\n", usage.Fill(fmt.Sprintf("%v, drop %s per packet = %s per chunk, ideal %v, %d samples",
+		t.Size, short(float64(t.Control)), short(float64(t.Drop)), units.FormatDuration(t.Ideal()), b.predictions[0].Result.Samples())))
+	p.printRow(w, "", "scheme", "parameters", "average", "p50", "p99", "p99.9", "T/ideal", "±", "p99.9/ideal", "parity", "memory")
 	for _, pr := range b.predictions {
-		mark := " "
+		mark := ""
 		if pr.Scheme.Name() == recommended {
 			mark = ">"
 		}
 		mean := pr.Result.Mean()
 		avg, p999 := pr.Slowdown()
 		quantile := func(q float64) string { return units.FormatDuration(pr.Result.Quantile(q).Value) }
-		fmt.Fprintf(w, "%s %-10s %-19s %10v %10v %10v %10v  %6.3f ± %.3f %7.3f      %10v %10v\n", mark, pr.Scheme.Name(), parameters(pr.Scheme, t),
-			units.FormatDuration(mean.Value), quantile(0.5), quantile(0.99), quantile(0.999),
-			avg, float64(mean.High-mean.Value)/float64(t.Ideal()), p999, parityOf(pr), parityMemory(parityOf(pr)))
+		ratio := func(v float64) string { return fmt.Sprintf("%.3f", v) }
+		p.printRow(w, mark, pr.Scheme.Name(), parameters(pr.Scheme, t), units.FormatDuration(mean.Value), quantile(0.5), quantile(0.99), quantile(0.999),
+			ratio(avg), ratio(float64(mean.High-mean.Value)/float64(t.Ideal())), ratio(p999), parityOf(pr), parityMemory(parityOf(pr)))
 	}
+}
+
+// planColumns are those of the table, by their widths: below zero to the left. Those that are wide are left out unless --wide asks for them.
+var planColumns = []struct {
+	width int
+	wide  bool
+}{{-1, false}, {-8, false}, {-18, false}, {8, false}, {8, true}, {8, false}, {8, false}, {7, false}, {5, true}, {11, true}, {9, false}, {9, true}}
+
+// printRow prints a cell for each of planColumns, as far as they are shown.
+func (p *plan) printRow(w io.Writer, cells ...any) {
+	var line []string
+	for i, c := range planColumns {
+		if p.wide || !c.wide {
+			line = append(line, fmt.Sprintf("%*v", c.width, cells[i]))
+		}
+	}
+	fmt.Fprintln(w, strings.Join(line, " "))
 }
 
 // parityOf is what a prediction's scheme sends beyond the data if nothing needs repair.
