@@ -99,7 +99,7 @@ most that one run on two cores could have.
 			if jsonPath == "-" {
 				out = io.Discard
 			}
-			fmt.Fprintf(out, "%s, %d cores, %s, %s\n%-34s %8s %10s %10s %14s %8s %12s\n", f.CPU, f.Cores, f.Version, f.Date, "", "hosts", "M events", "CPU s", "M events/CPU s", "of bare", "memory")
+			fmt.Fprintf(out, "%s, %d cores, %s, %s\n%-32s %5s %8s %6s %7s %7s %9s\n", f.CPU, f.Cores, f.Version, f.Date, "", "hosts", "M events", "CPU s", "M/CPU s", "of bare", "memory")
 			add := func(r benchRow) {
 				f.Rows = append(f.Rows, r)
 				events, rate, share := "", "", ""
@@ -109,7 +109,7 @@ most that one run on two cores could have.
 				if r.OfBare > 0 {
 					share = fmt.Sprintf("%.2f", r.OfBare)
 				}
-				fmt.Fprintf(out, "%-34s %8d %10s %10.2f %14s %8s %12v\n", r.Name, r.Hosts, events, r.CPUS, rate, share, units.Bytes(r.RSSBytes))
+				fmt.Fprintf(out, "%-32s %5d %8s %6.2f %7s %7s %9v\n", r.Name, r.Hosts, events, r.CPUS, rate, share, units.Bytes(r.RSSBytes))
 			}
 			if err := benchAll(cmd.Context(), quick, add); err != nil {
 				return err

@@ -22,6 +22,7 @@ import (
 
 func newCompare() *cobra.Command {
 	var with string
+	var wide bool
 	cmd := &cobra.Command{
 		Use:   "compare FILE --with FILE",
 		Short: "Put results side by side",
@@ -43,7 +44,7 @@ hexadecimal, ports, bytes, start, completion time and that alone in nanoseconds.
 			case with == "":
 				return usage.Errorf("--with is missing: name a run's JSON, ns3:fct.txt or paper")
 			case with == "paper":
-				return comparePaper(args[0], cmd.OutOrStdout())
+				return comparePaper(args[0], cmd.OutOrStdout(), wide)
 			case isNS3:
 				return compareNS3(args[0], name, cmd.OutOrStdout())
 			}
@@ -51,6 +52,7 @@ hexadecimal, ports, bytes, start, completion time and that alone in nanoseconds.
 		},
 	}
 	cmd.Flags().StringVar(&with, "with", "", "a run's JSON, ns3:FILE, or paper")
+	cmd.Flags().BoolVar(&wide, "wide", false, "with paper: "+wideUsage)
 	return cmd
 }
 
@@ -120,7 +122,7 @@ func compareTimes(x, y *report, row func(name string, u, v float64)) {
 	}
 }
 
-func comparePaper(path string, w io.Writer) error {
+func comparePaper(path string, w io.Writer, wide bool) error {
 	var f figureFile
 	if err := readJSON(path, &f); err != nil {
 		return err
@@ -128,8 +130,8 @@ func comparePaper(path string, w io.Writer) error {
 	if len(f.Points) == 0 {
 		return usage.Errorf("%s has no points: want the JSON of a figure", path)
 	}
-	fmt.Fprintf(w, "%s: %s, scale %g\n", f.Figure, f.Title, f.Scale)
-	printPoints(w, f.Points)
+	fmt.Fprintln(w, usage.Fill(fmt.Sprintf("%s: %s, scale %.4g", f.Figure, f.Title, f.Scale)))
+	printPoints(w, f.Points, wide)
 	bad := 0
 	for _, p := range f.Points {
 		if !p.OK {

@@ -7,9 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 )
 
@@ -22,6 +24,32 @@ func TestOutOfBounds(t *testing.T) {
 	p.OK = true
 	require.NoError(t, result.Write(nil, file, figureFile{Figure: "f:1", Title: "a figure", Scale: 1, Points: []point{p}}))
 	require.Equal(t, 0, run([]string{"compare", file, "--with", "paper"}))
+}
+
+// What is printed stays within 80 columns, whatever figures have for names, and --wide has the intervals of means.
+func TestTablesFit(t *testing.T) {
+	figures, err := filepath.Glob("../../docs/results/fabric/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, figures)
+	calls := []string{
+		"run -q --topo dc2 --load poisson:WebSearch,0.3,100us --cc dcqcn:hpcc --ecn 400kB,1600kB,0.2@100G;800kB,6400kB,0.2@400G --buffer 32MiB,pfc,deep=48+49",
+		"run -q --load perm:1MiB --until 1us", "topo --topo leafspine:128x64x64,400G,1us,oversub=4,fail=16x4", "check -q --seeds 3", "bench --quick",
+	}
+	for _, f := range figures {
+		calls = append(calls, "compare "+f+" --with paper")
+	}
+	for _, call := range calls {
+		out, err := command(t, strings.Fields(call)...)
+		if err != nil {
+			require.ErrorAs(t, err, new(usage.Missed), call)
+		}
+		for line := range strings.Lines(out) {
+			require.LessOrEqual(t, utf8.RuneCountInString(line), usage.Columns+1, "%s: %s", call, line)
+		}
+		require.NotContains(t, out, "95 % of the mean")
+	}
+	out, _ := command(t, "compare", "../../docs/results/fabric/dcp-16.json", "--with", "paper", "--wide")
+	require.Contains(t, out, "95 % of the mean\n")
 }
 
 // Messages of ns-3 are found among ours by hosts, size and order.

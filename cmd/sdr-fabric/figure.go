@@ -45,6 +45,8 @@ type figureOptions struct {
 	seeds int
 	// largest leaves out larger messages, and is the size of collectives that have more; 0: none.
 	largest units.Bytes
+	// wide prints all columns.
+	wide bool
 	// sizes of messages are the only ones that are run, if there are any.
 	sizes []units.Bytes
 }
@@ -205,9 +207,13 @@ func newMaker(what string, all []figure, o *figureOptions) *cobra.Command {
 	cmd.Flags().Uint64Var(&o.seed, "seed", 1, "of everything that is drawn")
 	cmd.Flags().IntVar(&o.seeds, "seeds", 1, "how many seeds to run, from --seed on: values are then means, and bounds hold for each seed (dcp:*: for the 95 % interval of the mean)")
 	cmd.Flags().IntVar(&jobs, "jobs", 0, "simulations at once, 0 for as many as there are processors") // the number here would be in manual pages
+	cmd.Flags().BoolVar(&o.wide, "wide", false, wideUsage)
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress on standard error")
 	return cmd
 }
+
+// wideUsage is what --wide does to points.
+const wideUsage = "show more than 80 characters: the 95 % intervals of means, too"
 
 func parseScale(s string) (float64, error) {
 	bad := usage.Errorf("--scale %q: write full, or a fraction such as 1/8", s)
@@ -398,8 +404,9 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	if err := result.Write(nil, base+".json", file); err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, scale %g, %s\n", f.name, f.title, o.scale, o.of())
-	printPoints(cmd.OutOrStdout(), points)
-	fmt.Fprintln(cmd.OutOrStdout(), strings.Join(append(paths, base+".points.csv", base+".json"), " "))
+	out := cmd.OutOrStdout()
+	fmt.Fprintln(out, usage.Fill(fmt.Sprintf("%s: %s, scale %.4g, %s", f.name, f.title, o.scale, o.of())))
+	printPoints(out, points, o.wide)
+	fmt.Fprintln(out, strings.Join(append(paths, base+".points.csv", base+".json"), "\n"))
 	return bad, nil
 }

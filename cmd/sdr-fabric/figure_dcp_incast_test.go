@@ -99,7 +99,7 @@ func TestIncastBar(t *testing.T) {
 			require.InDelta(t, c.hold, p.Ours, 0, name)
 		}
 		var out bytes.Buffer
-		printPoints(&out, bad)
+		printPoints(&out, bad, false)
 		require.Contains(t, out.String(), c.verdict+"\n")
 	}
 	o.seeds = leastSeeds - 1

@@ -205,11 +205,11 @@ func TestIntervals(t *testing.T) {
 	require.Equal(t, []float64{*points[0].MeanLow}, drawn.Low)
 	require.Equal(t, []float64{*points[0].MeanHigh}, drawn.High)
 	var out bytes.Buffer
-	printPoints(&out, points)
-	require.Regexp(t, `95 % of the mean(.|\n)* 2 +-0\.484\S* … 4\.48\S* `, out.String())
+	printPoints(&out, points, true)
+	require.Regexp(t, `95 % of the mean\n.* 2 .* -0\.484\S* … 4\.48\S*\n`, out.String())
 	require.Contains(t, string(pointsCSV(points)), ",mean_low,mean_high\n")
 	out.Reset()
-	printPoints(&out, at(2))
+	printPoints(&out, at(2), false)
 	require.NotContains(t, out.String(), "95 %")
 }
 

@@ -10,9 +10,12 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/confidence"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/figures"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 )
 
 // A point is a value of a figure. Paper is null where the paper's text gives none; low and high bound
@@ -120,23 +123,55 @@ func optional(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', 5, 64)
 }
 
-func printPoints(w io.Writer, points []point) {
-	name, class, interval := 34, 8, 0
-	for _, p := range points {
-		name, class, interval = max(name, len(p.Name)), max(class, len(p.Class)), max(interval, len(p.interval()))
+// printPoints prints a line for each point: what it is, and beside it the numbers, within 80 columns. wide has the 95 % intervals of means,
+// too, and breaks nothing.
+func printPoints(w io.Writer, points []point, wide bool) {
+	rows := [][]string{{"", "x", "ours", "paper", "bounds", ""}}
+	if wide {
+		rows[0] = append(rows[0], "95 % of the mean")
 	}
-	head := ""
-	if interval > 0 {
-		head, interval = "95 % of the mean", max(interval, 16)
-	}
-	fmt.Fprintf(w, "%-*s %-*s %12s %12s %*s %12s %22s %s\n", name, "", class, "class", "x", "ours", interval, head, "paper", "bounds", "")
 	for _, p := range points {
-		bounds := ""
-		if p.Low != nil || p.High != nil {
-			bounds = optional(p.Low) + " … " + optional(p.High)
+		rows = append(rows, p.cells(wide))
+	}
+	widths, numbers := make([]int, len(rows[0])), 0
+	for i := range widths {
+		for _, row := range rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
 		}
-		fmt.Fprintf(w, "%-*s %-*s %12.5g %12.5g %*s %12s %22s %s\n", name, p.Name, class, p.Class, p.X, p.Ours, interval, p.interval(), optional(p.Paper), bounds, p.verdict())
+		if i > 0 {
+			numbers += 1 + widths[i]
+		}
 	}
+	if !wide {
+		widths[0] = min(widths[0], usage.Columns-numbers)
+	}
+	for _, row := range rows {
+		text := usage.Lines(row[0], widths[0])
+		line := fmt.Sprintf("%-*s", widths[0], text[0])
+		for i, cell := range row[1:] {
+			line += fmt.Sprintf(" %*s", widths[1+i], cell)
+		}
+		fmt.Fprintln(w, strings.TrimRight(line, " "))
+		for _, more := range text[1:] {
+			fmt.Fprintln(w, more)
+		}
+	}
+}
+
+// cells are those of a point's line.
+func (p *point) cells(wide bool) []string {
+	text, bounds := p.Name, ""
+	if p.Class != p.Name {
+		text += ": " + p.Class
+	}
+	if p.Low != nil || p.High != nil {
+		bounds = optional(p.Low) + " … " + optional(p.High)
+	}
+	cells := []string{text, fmt.Sprintf("%.5g", p.X), fmt.Sprintf("%.5g", p.Ours), optional(p.Paper), bounds, p.verdict()}
+	if wide {
+		cells = append(cells, p.interval())
+	}
+	return cells
 }
 
 // interval is that of the mean, where there are several seeds.

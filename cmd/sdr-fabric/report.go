@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/release"
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -350,35 +351,38 @@ func (o *outcome) writeFlows(w io.Writer) error {
 // print writes what a person wants to know first.
 func (r *report) print(w io.Writer) {
 	us := func(ns float64) string { return units.FormatDuration(units.Duration(ns)) }
-	fmt.Fprintf(w, "%s, %s, %s, cc %s, routing %s, seed %d\n", r.Config.Topo, r.Config.Load, r.Config.Transport, r.Config.CC, r.Config.Routing, r.Seed)
+	say := func(format string, args ...any) { fmt.Fprintln(w, usage.Fill(fmt.Sprintf(format, args...))) }
+	say("%s, %s, %s, cc %s, routing %s, seed %d", r.Config.Topo, r.Config.Load, r.Config.Transport, r.Config.CC, r.Config.Routing, r.Seed)
 	fmt.Fprintf(w, "%d hosts, %d links; %d of %d messages complete after %s\n", r.Hosts, r.Links, r.Completed, r.Flows, us(r.SimulatedNS))
 	fmt.Fprintf(w, "%.1f M events in %.2f s: %.2f M events/s; %v at most\n\n", float64(r.Events)/1e6, r.WallS, r.EventsPerS/1e6, units.Bytes(r.RSSBytes))
 	r.printTimes(w)
 	p := r.Packets
-	fmt.Fprintf(w, "\npackets: %d sent, %d delivered, %d dropped, %d trimmed, %d marked, %d sent again, by %.1f %% of messages\n", p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked, p.Retransmitted, 100*p.Repeating)
-	fmt.Fprintf(w, "%d timeouts, %d headers lost, %d notifications, %d pauses for %s in all; ", r.Timeouts, p.HeadersLost, r.CNPs, r.Pauses, us(r.PauseNS))
+	fmt.Fprintln(w)
+	say("packets: %d sent, %d delivered, %d dropped, %d trimmed, %d marked", p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked)
+	say("%d sent again, by %.1f %% of messages", p.Retransmitted, 100*p.Repeating)
+	say("%d timeouts, %d headers lost, %d notifications, %d pauses for %s in all", r.Timeouts, p.HeadersLost, r.CNPs, r.Pauses, us(r.PauseNS))
 	if r.Completed > 0 {
-		fmt.Fprintf(w, "goodput %.1f Gbit/s; Jain %.3f; ", r.GoodputGbps, r.Jain)
+		say("goodput %.1f Gbit/s; Jain %.3f", r.GoodputGbps, r.Jain)
 	}
-	fmt.Fprintf(w, "hash %s\n", r.Hash)
+	say("hash %s", r.Hash)
 }
 
 // printTimes prints what is known of messages that are complete.
 func (r *report) printTimes(w io.Writer) {
 	switch {
 	case r.Completed == 0:
-		fmt.Fprintln(w, "no message is complete: there are no completion times, no goodput and no fairness to tell of")
+		fmt.Fprintln(w, usage.Fill("no message is complete: there are no completion times, no goodput and no fairness to tell of"))
 		return
 	case r.Completed < r.Flows:
-		fmt.Fprintf(w, "times, goodput and Jain's index are those of the messages that are complete, %d of %d\n", r.Completed, r.Flows)
+		fmt.Fprintln(w, usage.Fill(fmt.Sprintf("times, goodput and Jain are those of the messages that are complete, %d of %d", r.Completed, r.Flows)))
 	}
 	us := func(ns float64) string { return units.FormatDuration(units.Duration(ns)) }
 	f := r.FCT
-	fmt.Fprintf(w, "%-26s %11s %11s %11s %11s %11s\n", "", "average", "p50", "p99", "p99.9", "max")
-	fmt.Fprintf(w, "%-26s %11s %11s %11s %11s %11s\n", "completion time", us(f.Avg), us(f.P50), us(f.P99), us(f.P999), us(f.Max))
-	fmt.Fprintf(w, "%-26s %11.3f %11.3f %11.3f %11s %11.3f\n", "over that alone", r.Slowdown.Avg, r.Slowdown.P50, r.Slowdown.P99, "", r.Slowdown.Max)
+	fmt.Fprintf(w, "%-26s %9s %9s %9s %9s %9s\n", "", "average", "p50", "p99", "p99.9", "max")
+	fmt.Fprintf(w, "%-26s %9s %9s %9s %9s %9s\n", "completion time", us(f.Avg), us(f.P50), us(f.P99), us(f.P999), us(f.Max))
+	fmt.Fprintf(w, "%-26s %9.3f %9.3f %9.3f %9s %9.3f\n", "over that alone", r.Slowdown.Avg, r.Slowdown.P50, r.Slowdown.P99, "", r.Slowdown.Max)
 	for _, c := range classesOf(r.Slowdown.ByClass) {
 		s := r.Slowdown.ByClass[c]
-		fmt.Fprintf(w, "  %-24s %11.3f %11s %11.3f   (%d messages)\n", c, s.Avg, "", s.P99, s.Flows)
+		fmt.Fprintf(w, "  %-24s %9.3f %9s %9.3f (%d messages)\n", c, s.Avg, "", s.P99, s.Flows)
 	}
 }

@@ -130,5 +130,5 @@ func TestBenchJSON(t *testing.T) {
 	require.Empty(t, out)
 	out, err = bench(filepath.Join(t.TempDir(), "b.json"))
 	require.ErrorIs(t, err, context.Canceled)
-	require.Contains(t, out, "M events/CPU s")
+	require.Contains(t, out, "M/CPU s")
 }

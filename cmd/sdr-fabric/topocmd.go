@@ -161,17 +161,17 @@ func (n *network) countLinks(g *topo.Graph, s *scenario) {
 }
 
 func (n *network) print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d hosts, %d switches\n\n", n.Topo, n.Hosts, n.Switches)
+	fmt.Fprintf(w, "%s\n\n", usage.Fill(fmt.Sprintf("%s: %d hosts, %d switches", n.Topo, n.Hosts, n.Switches)))
 	fmt.Fprintf(w, "%8s %14s %12s %8s %16s\n", "links", "rate", "delay", "down", "PFC headroom")
 	for _, l := range n.Links {
 		fmt.Fprintf(w, "%8d %14v %12s %8d %16v\n", l.Count, l.Rate, units.FormatDuration(l.Delay), l.Down, l.Headroom)
 	}
-	fmt.Fprintf(w, "\n%8s %14s %12s   (one full packet and its acknowledgement, from the first host)\n", "hosts", "round trip", "BDP")
+	fmt.Fprintf(w, "\nOne full packet and its acknowledgement, from the first host:\n%8s %14s %12s\n", "hosts", "round trip", "BDP")
 	for _, p := range n.Paths {
 		fmt.Fprintf(w, "%8d %14s %12v\n", p.Hosts, units.FormatDuration(p.RTT), p.BDP)
 	}
-	fmt.Fprintf(w, "\n%8s %14s %12s %12s   (for DCQCN: 100 and 400 kB at 25 Gbit/s, in proportion)\n", "ECN", "rate", "KMIN", "KMAX")
+	fmt.Fprintf(w, "\nECN for DCQCN, 100 and 400 kB at 25 Gbit/s, in proportion:\n%14s %12s %12s\n", "rate", "KMIN", "KMAX")
 	for _, e := range n.ECN {
-		fmt.Fprintf(w, "%8s %14v %12v %12v\n", "", e.Rate, e.KMin, e.KMax)
+		fmt.Fprintf(w, "%14v %12v %12v\n", e.Rate, e.KMin, e.KMax)
 	}
 }

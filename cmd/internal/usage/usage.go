@@ -173,10 +173,10 @@ func nearest(flags *pflag.FlagSet, name string) []string {
 	return near
 }
 
-// columns is how wide help is: as terminals are without being asked.
-const columns = 80
+// Columns is how wide help and tables are: as terminals are without being asked.
+const Columns = 80
 
 // narrow keeps the flags in the help of a command, and of its subcommands, within 80 columns.
 func narrow(root *cobra.Command) {
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", columns)))
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), "Flags.FlagUsages ", fmt.Sprintf("Flags.FlagUsagesWrapped %d ", Columns)))
 }

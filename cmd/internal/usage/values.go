@@ -27,7 +27,7 @@ func Values(flag, table string) string {
 			b.WriteString(line + "\n")
 			line = ""
 		}
-		for _, part := range filled(e.says, columns-at) {
+		for _, part := range Lines(e.says, Columns-at) {
 			b.WriteString(line + strings.Repeat(" ", at-utf8.RuneCountInString(line)) + part + "\n")
 			line = ""
 		}
@@ -61,10 +61,10 @@ func entries(table string) (all []value) {
 }
 
 // Fill breaks a sentence of a program's output into lines as wide as help is.
-func Fill(text string) string { return strings.Join(filled(text, columns), "\n") }
+func Fill(text string) string { return strings.Join(Lines(text, Columns), "\n") }
 
-// filled breaks text at blanks into lines of up to width.
-func filled(text string, width int) (lines []string) {
+// Lines breaks text at blanks into lines of up to width, one at least.
+func Lines(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {
 		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
