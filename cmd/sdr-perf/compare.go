@@ -37,6 +37,7 @@ a file can't be read.`
 // compareCommand compares two runs.
 func compareCommand(running *bool) *cobra.Command {
 	var file string
+	var all bool
 	tolerance := probability{new(float64)}
 	c := &cobra.Command{
 		Use: "compare BEFORE.json AFTER.json", Short: "Compare two files of results, point by point", Long: compareHelp,
@@ -49,15 +50,16 @@ func compareCommand(running *bool) *cobra.Command {
 			if !(*tolerance.p >= 0 && *tolerance.p <= 1) {
 				return usage.Errorf("--tolerance %g: choose 0 to 1, or 0%% to 100%%", *tolerance.p)
 			}
-			return compareFiles(c, args[0], args[1], *tolerance.p, file)
+			return compareFiles(c, args[0], args[1], *tolerance.p, file, all)
 		},
 	}
 	c.Flags().Var(tolerance, "tolerance", "`share` by which an average time may be longer, such as 0.05 or 5%")
+	c.Flags().BoolVar(&all, "wide", false, "show all columns, more than 80 characters: p99, Gbit/s")
 	c.Flags().StringVar(&file, "json", "", "write the differences to `FILE`, or - for stdout instead of the table")
 	return c
 }
 
-func compareFiles(c *cobra.Command, before, after string, tolerance float64, file string) error {
+func compareFiles(c *cobra.Command, before, after string, tolerance float64, file string, all bool) error {
 	if err := result.CheckWritable(file); err != nil {
 		return usage.Wrap(err)
 	}
@@ -78,7 +80,7 @@ func compareFiles(c *cobra.Command, before, after string, tolerance float64, fil
 		list[i] = p.compare(tolerance)
 	}
 	if file != "-" {
-		printDifferences(c.OutOrStdout(), pairs, list)
+		printDifferences(c.OutOrStdout(), pairs, list, all)
 	}
 	if file != "" {
 		if err := result.Write(c.OutOrStdout(), file, list); err != nil {
@@ -334,12 +336,18 @@ func relative(a, b float64) *float64 {
 	return &v
 }
 
-func printDifferences(w io.Writer, pairs []pair, list []difference) {
+func printDifferences(w io.Writer, pairs []pair, list []difference, all bool) {
 	if said := strings.Join(list[0].Differs, ", "); said != "" {
-		fmt.Fprintf(w, "differs: %s\n", said)
+		fmt.Fprintln(w, usage.Fill("differs: "+said))
 	}
-	fmt.Fprintf(w, "%s; longer or shorter, with 95 %% intervals\n", describeBoth(pairs))
-	row := func(cells ...any) { fmt.Fprintf(w, "%-8s %9s %8s %8s %-23s %-23s %8s %s\n", cells...) }
+	fmt.Fprintln(w, sideBySide(describeBoth(pairs), "longer or shorter, with 95 % intervals"))
+	row := func(scheme string, size, before, after any, avg, p99, gbps, verdict string) {
+		fmt.Fprintf(w, "%-8s %9v %8v %8v %-23s ", scheme, size, before, after, avg)
+		if all {
+			fmt.Fprintf(w, "%-23s %8s ", p99, gbps)
+		}
+		fmt.Fprintln(w, verdict)
+	}
 	row("scheme", "size", "before", "after", "avg", "p99", "Gbit/s", "times are")
 	for _, d := range list {
 		gbps := "-"

@@ -9,11 +9,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -65,6 +68,12 @@ func TestCompareTable(t *testing.T) {
 	require.ErrorContains(t, err, "fell short: sr 64 KiB: average +")
 	require.NotContains(t, err.Error(), "4 KiB: average -")
 	compare(t, "compare.txt", out)
+	for line := range strings.Lines(out) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), usage.Columns+1, line)
+	}
+	out, _, _ = runCompare(a, b, "--wide")
+	require.Contains(t, out, " p99                       Gbit/s times are\n")
+	require.Contains(t, out, " +61.0% [+43.4%, +87.5%]   -20.4% slower\n")
 	out, status, err = runCompare(a, b, "--tolerance", "50%", "--json", "-")
 	require.NoError(t, err)
 	require.Zero(t, status)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/devices"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
@@ -78,9 +79,18 @@ func (o *output) begin(pt *point) {
 	if devices.Kernels(device) {
 		device += " at " + devices.Describe(pt.end.own)
 	}
-	fmt.Fprintf(o.table, "%s, MTU %d, chunk %v%s, %s an end\n%s; %s\n", device, qp.MTU, qp.Chunk,
-		channelsOf(o.sweep, qp.Channels), plural(pt.end.local.workers, "worker"), o.sweep.describe(&pt.Link), pt.underWay(o.sweep))
+	fmt.Fprintln(o.table, usage.Fill(fmt.Sprintf("%s, MTU %d, chunk %v%s, %s an end", device, qp.MTU, qp.Chunk,
+		channelsOf(o.sweep, qp.Channels), plural(pt.end.local.workers, "worker"))))
+	fmt.Fprintln(o.table, sideBySide(o.sweep.describe(&pt.Link), pt.underWay(o.sweep)))
 	_ = writeRow(o.table, o.columns, func(c column) string { return c.head }) // the first row would fail too
+}
+
+// sideBySide is two phrases in a line, or if that is too long, in a line each.
+func sideBySide(a, b string) string {
+	if line := a + "; " + b; utf8.RuneCountInString(line) <= usage.Columns {
+		return line
+	}
+	return usage.Fill(a) + "\n" + usage.Fill(b)
 }
 
 // channelsOf is how many channels all points of s have; the line below says so where they differ.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -66,6 +67,15 @@ func TestTables(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestWhatIsMeasuredFits: what stands above the table is within 80 columns, and one line where that will do.
+func TestWhatIsMeasuredFits(t *testing.T) {
+	l := link{RTT: 5 * units.Millisecond, Rate: 200 * units.Mbit, Queue: 256 * units.KiB, MarkAbove: 50 * units.KiB, Drop: 0.001}
+	require.Equal(t, "no emulated link; one transfer at a time", sideBySide((&link{}).describe(), "one transfer at a time"))
+	for line := range strings.Lines(sideBySide(l.describe(), "1 transfer under way on 2 connections")) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), usage.Columns+1, line)
 	}
 }
 
