@@ -24,6 +24,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/dataplane/softswitch"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -396,6 +397,11 @@ func TestRowsBeforeAnInterrupt(t *testing.T) {
 		require.ErrorIs(t, err, cmp.Or(fails, context.Canceled))
 		lines := strings.Split(out.String(), "\n")
 		require.Len(t, lines[2], len(lines[1]), "aligned")
+		require.LessOrEqual(t, len(lines[1]), usage.Columns)
+		require.NotContains(t, lines[1], "spurious")
+		e.wide = true
+		require.NoError(t, e.head(&out))
+		require.Contains(t, out.String(), "spurious")
 		b, err := os.ReadFile(file)
 		require.NoError(t, err)
 		var rows []row

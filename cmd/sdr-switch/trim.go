@@ -55,16 +55,20 @@ was cut, at once. Columns:
   of line    that over what the line could carry beside the headers and what was
              cut
   p99        of the transfers' completion times, - of fewer than 100
-  cut        packets that the switch has cut, seen: header-only packets at the
-             receiver, back: those that the sender was told of; with
-             --congestion fixed they should be equal. Other controllers are
-             given transfers to warm up, and what is cut of those is in cut
-             alone
-  joined     of them those that one before them, which waited, carries on
-             (--carry): they take 8 bytes of the line, not 74
+  cut        packets that the switch has cut
   dropped    packets that the switch has dropped
-  repeats    packets sent again; spurious: of them those that were not needed;
-             timers: that expired
+  repeats    packets sent again; timers: that expired
+  data       whether the content was right
+
+and with --wide:
+
+  seen       header-only packets at the receiver, back: those that the sender
+             was told of; with --congestion fixed they should be as many as were
+             cut. Other controllers are given transfers to warm up, and what is
+             cut of those is in cut alone
+  joined     of what was cut that which one before it, which waited, carries on
+             (--carry): it takes 8 bytes of the line, not 74
+  spurious   repeats that were not needed
   packets/s  that the switch moved, both ways, while the programs ran, from
              their start to their end
 
@@ -92,6 +96,7 @@ type experiment struct {
 	congestions []string
 	perf        string
 	json        string
+	wide        bool
 	inner       bool
 }
 
@@ -122,6 +127,7 @@ func newTrim() *cobra.Command {
 	f.StringArrayVar(&e.congestions, "congestion", []string{"fixed"}, "congestion `control`; give it again for more rows")
 	f.StringVar(&e.perf, "sdr-perf", "", "the sdr-perf `program` (default: beside this one, or in $PATH)")
 	f.StringVar(&e.json, "json", "", "write the results to `FILE`, or - for stdout")
+	f.BoolVar(&e.wide, "wide", false, "show all columns, more than 80 characters")
 	f.BoolVar(&e.inner, "inner", false, "")
 	_ = f.MarkHidden("inner")
 	return c
@@ -431,13 +437,16 @@ func last(b []byte) (r result.Result, err error) {
 	return all[0], nil
 }
 
-// columns are those of the table, with the widths of usual values: rows are shown before the next are known.
+// columns are those of the table, with the widths of usual values: rows are shown before the next are known. Those that are wide are left
+// out unless --wide asks for them.
 var columns = []struct {
 	name  string
 	width int
+	wide  bool
 }{
-	{"switch", 7}, {"control", 7}, {"goodput", 14}, {"of line", 7}, {"p99", 9}, {"cut", 7}, {"seen", 7}, {"back", 7}, {"joined", 7}, {"dropped", 7},
-	{"repeats", 7}, {"spurious", 8}, {"timers", 6}, {"packets/s", 9}, {"content", 7},
+	{"switch", 7, false}, {"control", 7, false}, {"goodput", 12, false}, {"of line", 7, false}, {"p99", 8, false}, {"cut", 6, false},
+	{"seen", 6, true}, {"back", 6, true}, {"joined", 6, true}, {"dropped", 7, false}, {"repeats", 7, false}, {"spurious", 8, true},
+	{"timers", 6, false}, {"packets/s", 9, true}, {"data", 4, false},
 }
 
 // head writes what stands above the rows.
@@ -450,18 +459,19 @@ func (e *experiment) head(out io.Writer) error {
 	for i, c := range columns {
 		names[i] = c.name
 	}
-	_, err := fmt.Fprintf(out, "%d transfers of %v by %s, line %s, queue %v; fixed: %s\n%s", e.iters, e.size, e.scheme, rate, e.queue, e.controller("fixed"), e.aligned(names...))
+	what := usage.Fill(fmt.Sprintf("%d transfers of %v by %s, line %s, queue %v; fixed: %s", e.iters, e.size, e.scheme, rate, e.queue, e.controller("fixed")))
+	_, err := fmt.Fprintf(out, "%s\n%s", what, e.aligned(names...))
 	return err
 }
 
 // line writes a row.
 func (e *experiment) line(out io.Writer, r *row) error {
-	line, content := "-", "-"
+	line, data := "-", "-"
 	if r.OfLine > 0 {
 		line = fmt.Sprintf("%.3f", r.OfLine)
 	}
 	if v := r.Perf.Verified; v != nil {
-		content = map[bool]string{true: "ok", false: "WRONG"}[*v]
+		data = map[bool]string{true: "ok", false: "WRONG"}[*v]
 	}
 	p99 := "-"
 	if d := r.Perf.CompletionNs.P99; d > 0 { // else so few transfers have none
@@ -470,21 +480,23 @@ func (e *experiment) line(out io.Writer, r *row) error {
 	p, u := &r.Perf.Packets, &r.Perf.Chunks
 	_, err := io.WriteString(out, e.aligned(r.Kind, r.Congestion, fmt.Sprintf("%.1f Mbit/s", r.GoodputBps/1e6), line, p99,
 		r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Joined, r.Switch.Dropped,
-		u.Retransmitted, u.Spurious, u.Timeouts, fmt.Sprintf("%.0f", r.PacketRate), content))
+		u.Retransmitted, u.Spurious, u.Timeouts, fmt.Sprintf("%.0f", r.PacketRate), data))
 	return err
 }
 
 // aligned sets a line of the table. A control may have parameters, which all lines leave room for.
 func (e *experiment) aligned(cells ...any) string {
-	var b strings.Builder
-	for i, c := range cells {
-		width := columns[i].width
-		if columns[i].name == "control" {
+	var line []string
+	for i, c := range columns {
+		if c.wide && !e.wide {
+			continue
+		}
+		if c.name == "control" {
 			for _, name := range e.congestions {
-				width = max(width, len(name))
+				c.width = max(c.width, len(name))
 			}
 		}
-		fmt.Fprintf(&b, "  %*v", width, c)
+		line = append(line, fmt.Sprintf("%*v", c.width, cells[i]))
 	}
-	return b.String()[2:] + "\n"
+	return strings.Join(line, " ") + "\n"
 }
