@@ -7,6 +7,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -27,6 +28,11 @@ const (
 )
 
 func main() {
+	flag.Parse() // there are none, which -h says
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "bitmap: %q: it takes no arguments\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	if err := run(os.Stdout); err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -26,6 +27,11 @@ const (
 )
 
 func main() {
+	flag.Parse() // there are none, which -h says
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "controller: %q: it takes no arguments\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	if err := run(os.Stdout); err != nil {
 		log.Fatal(err)
 	}

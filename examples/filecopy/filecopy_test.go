@@ -301,7 +301,7 @@ func TestPermissions(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	r, s, dir := underWay(t, "")
 	require.NoError(t, r.cmd.Process.Signal(os.Interrupt))
-	r.ends(t, 5*time.Second, exitFailure)
+	r.ends(t, 5*time.Second, exitInterrupted)
 	s.ends(t, 5*time.Second, exitFailure)
 	require.Contains(t, r.lastLine(), "interrupted")
 	require.Contains(t, s.lastLine(), "the receiver failed")
@@ -436,6 +436,8 @@ func TestMistakes(t *testing.T) {
 		{[]string{"send", "--nonsense", src}, exitUsage, "unknown flag: --nonsense: filecopy send --help says what there is"},
 		{[]string{"send", "--to", refused, "--rtt", "25", src}, exitUsage, "the unit is missing"},
 		{[]string{"send", "--to", refused, "--rate", "-1gbit", src}, exitUsage, "must not be negative"},
+		{[]string{"send", "--to", refused, "--rate", "0", src}, exitUsage, "choose more than 0 bit/s, or leave it out"},
+		{[]string{"send", "--to", refused, "--rtt", "0", src}, exitUsage, "choose more than 0, or leave it out"},
 		{[]string{"send", "--to", refused, "--drop", "1.5", src}, exitUsage, "1.5"},
 		{[]string{"send", "--to", refused, "--scheme", "tcp", src}, exitUsage, "choose among adaptive, ec-mds"},
 		{[]string{"send", "--to", refused, "--udp-port", "70000", src}, exitUsage, "give a number from 1 to 65534, or any"},

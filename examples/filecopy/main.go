@@ -29,8 +29,9 @@ import (
 
 // Exit statuses.
 const (
-	exitFailure = 1
-	exitUsage   = 2
+	exitFailure     = 1
+	exitUsage       = 2
+	exitInterrupted = 130
 )
 
 func main() {
@@ -45,7 +46,7 @@ func main() {
 		return
 	}
 	if ctx.Err() != nil {
-		err = fmt.Errorf("interrupted: %w", err)
+		err, status = fmt.Errorf("interrupted: %w", err), exitInterrupted
 	}
 	fmt.Fprintln(os.Stderr, "filecopy:", strings.ReplaceAll(err.Error(), "\n", "; "))
 	os.Exit(status)

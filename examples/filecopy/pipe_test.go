@@ -43,7 +43,7 @@ func TestInterruptWhileReading(t *testing.T) {
 	_, err = write.Write(make([]byte, units.MiB)) // more than a pipe holds: then it is being read
 	require.NoError(t, err)
 	require.NoError(t, s.cmd.Process.Signal(os.Interrupt))
-	s.ends(t, 10*time.Second, exitFailure)
+	s.ends(t, 10*time.Second, exitInterrupted)
 	require.Contains(t, s.lastLine(), "interrupted")
 }
 
@@ -61,7 +61,7 @@ func TestInterruptWhileWriting(t *testing.T) {
 	_, err = read.Read(make([]byte, 1)) // the whole file is there, and being written
 	require.NoError(t, err)
 	require.NoError(t, r.cmd.Process.Signal(os.Interrupt))
-	r.ends(t, 10*time.Second, exitFailure)
+	r.ends(t, 10*time.Second, exitInterrupted)
 	s.ends(t, 5*time.Second, exitFailure)
 	require.Contains(t, r.lastLine(), "interrupted")
 	require.Contains(t, s.lastLine(), "the receiver failed")
