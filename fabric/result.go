@@ -32,23 +32,34 @@ type Result struct {
 	Hash uint64
 }
 
-// Packets counts packets of all kinds.
+// Packets counts packets of all kinds: data, acknowledgements, notifications and PFC frames.
 type Packets struct {
-	Sent, Delivered, Dropped, Trimmed, Marked, Retransmitted uint64
-	SentBytes, DeliveredBytes                                uint64
+	// Sent packets are delivered, dropped (Drops says why) or still under way.
+	Sent, Delivered, Dropped uint64
+	// Trimmed counts how often packets were cut, Marked packets with CE, however many queues have marked them, and Retransmitted those
+	// sent that had been sent before.
+	Trimmed, Marked, Retransmitted uint64
+	// SentBytes and DeliveredBytes are those on the wire, headers included.
+	SentBytes, DeliveredBytes uint64
 	// Headers are header-only packets that were dropped: what no answer tells a sender of.
 	Headers uint64
 }
 
 // Drops tells why packets were dropped.
 type Drops struct {
-	Queue, Buffer, LinkDown, Wire, NoRoute, Function, Forced uint64
+	// Queue: the queue was at its limit. Buffer: the switch's memory had no room left.
+	Queue, Buffer uint64
+	// LinkDown: the link to take was down. Wire: the link lost it. NoRoute: no link leads to the destination.
+	LinkDown, Wire, NoRoute uint64
+	// Function: the switch's function said so (Config.Function). Forced: Config.Forced did.
+	Function, Forced uint64
 }
 
 // Port counts what a port has sent and refused. See Config.PortCounters.
 type Port struct {
+	// Packets were sent, Drops refused. Marks and Trims count how often packets were marked, and cut, for it.
 	Packets, Drops, Marks, Trims uint64
-	Bytes                        units.Bytes
+	Bytes                        units.Bytes // of Packets, on the wire
 }
 
 // Flow tells about one flow.

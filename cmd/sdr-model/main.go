@@ -6,9 +6,11 @@
 //	sdr-model plan --rtt 80ms --rate 10gbit --drop 1e-6..1e-2 --plot link.svg
 //	sdr-model figure all --out figures
 //	sdr-model compare results.json
+//	sdr-model peers docs/results/peers.md --out peers.svg
 //
 // plan compares the schemes of go-sdr on a link, recommends one and draws the link. figure draws the
-// figures of the SDR-RDMA paper that follow from the model, and those of any link. compare puts results of sdr-perf beside the prediction.
+// figures of the SDR-RDMA paper that follow from the model, and those of any link. compare puts results of sdr-perf beside the prediction. peers
+// draws what test/peers measured.
 // The model and its limits are in package model. Exit status: 0, 1 for a failure, 2 for usage, 3 where a
 // measured point parts from the prediction, 130 after Ctrl-C.
 package main
