@@ -81,8 +81,9 @@ func (c *Config) Validate() error {
 	return err
 }
 
-// ErrGone is that the interface of a Trimmer is.
-var ErrGone = errors.New("the interface is gone, and the trimmer with it")
+// ErrGone is that a Trimmer's program isn't on its interface any more. The kernel says as much of one that has been removed, and of
+// a program that somebody has detached (bpftool link detach).
+var ErrGone = errors.New("nothing is trimmed any more: the interface is gone, or the program was detached from it")
 
 // A Trimmer is the program on one interface.
 type Trimmer struct {
@@ -179,7 +180,7 @@ func (t *Trimmer) Meter() (m trim.Meter, err error) {
 	return m, err
 }
 
-// Attached returns ErrGone when the interface has been removed: then nothing is trimmed any more.
+// Attached returns ErrGone when the interface has been removed, or the program taken off it: then nothing is trimmed any more.
 func (t *Trimmer) Attached() error {
 	info, err := t.link.Info()
 	if err != nil {

@@ -266,6 +266,35 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// A program that somebody else has detached is off its interface, which is there as before: the error says both.
+func TestDetached(t *testing.T) {
+	m := trim.Meter{PSPerByte: 1, Limit: 1}
+	loadForTest(t, committed(t), &m, 0)
+	done := make(chan error)
+	var after error
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the namespace ends with the thread
+		done <- func() error {
+			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+				return err
+			}
+			const lo = 1
+			x, err := Attach(lo, Config{Rate: units.Gbit, Queue: units.KiB})
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(x.Attached(), x.link.Detach()); err != nil {
+				return errors.Join(err, x.Close())
+			}
+			after = x.Attached()
+			return x.Close()
+		}()
+	}()
+	require.NoError(t, <-done)
+	require.ErrorIs(t, after, ErrGone)
+	require.ErrorContains(t, after, "or the program was detached")
+}
+
 // withCapabilities calls f on a thread that has no others and ends with it.
 func withCapabilities(caps uint64, f func() error) error {
 	done := make(chan error)
