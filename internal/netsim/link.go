@@ -39,6 +39,7 @@ type Link struct {
 
 	jitter, reorderBy               Time
 	trimAbove                       Time // of the backlog; Never: not at all
+	overtaking                      bool // some packets leave before others that came earlier
 	pReorder, pDuplicate, pCorrupt  Prob
 	pTrim                           Prob
 	reorder, reorderDelay, jitterBy Stream
@@ -70,6 +71,7 @@ func (l *Link) Configure(c *LinkConfig) {
 	if n := max(1, len(c.ChannelRate)); len(l.ports) != n {
 		l.ports = make([]Port, n)
 	}
+	l.overtaking = len(l.ports) > 1 || c.TrimAbove > 0
 	for i := range l.ports {
 		rate, queue, mark := c.Rate, c.Queue, c.MarkAbove
 		if i < len(c.ChannelRate) {
@@ -135,7 +137,11 @@ func (l *Link) carry(loss *LossProcess, now Time, n, headers units.Bytes, channe
 	if !ok {
 		return Fate{Outcome: QueueFull, Left: now}
 	}
-	if lost && loss.badAt(left) || l.isDead(now, channel) {
+	passes := left
+	if l.overtaking {
+		passes = now // the instants at which packets leave go back
+	}
+	if lost && loss.badAt(passes) || l.isDead(now, channel) {
 		return Fate{Outcome: Lost, Left: left}
 	}
 	path := uint(channel) % uint(len(l.delay))

@@ -169,6 +169,34 @@ func TestBurstsInTime(t *testing.T) {
 	require.ErrorContains(t, Loss{Drop: 0.1, BurstTime: -1}.Validate(), "mean burst")
 }
 
+// Where packets leave before others that came earlier, by a faster channel or as headers, bursts are as long as anywhere: what waits
+// for a slow one says nothing of them.
+func TestBurstsInTimeWithOvertaking(t *testing.T) {
+	const n, drop, step = 50_000, 0.3, 10 * units.Microsecond
+	loss := Loss{Drop: drop, BurstTime: 30 * units.Microsecond}
+	for name, c := range map[string]LinkConfig{
+		"channels": {Loss: loss, ChannelRate: []units.Rate{10 * units.Mbit, units.Gbit}},
+		"headers":  {Loss: loss, Rate: 100 * units.Mbit, TrimAbove: 1},
+	} {
+		require.NoError(t, c.Validate())
+		l, lost, run, longest := NewLink(&c, 1), 0, 0, 0
+		for i := range n {
+			now := Time(i) * Span(step)
+			if i%800 == 0 {
+				l.Carry(l.Loss(), now, 10_000, 0) // 8 ms, or 0.8 ms
+			}
+			if run++; l.CarryData(l.Loss(), now, 1000, 74, 1).Outcome != Lost {
+				run = 0
+				continue
+			}
+			lost++
+			longest = max(longest, run)
+		}
+		require.InEpsilon(t, drop, float64(lost)/n, 0.1, name)
+		require.Less(t, longest, 60, "packets of %v in a row, %s", step, name)
+	}
+}
+
 // A packet after a long silence meets a burst as often as any other, and doesn't walk through all that came meanwhile: a million
 // million bursts between two of these.
 func TestBurstsInTimeAfterSilence(t *testing.T) {
