@@ -84,8 +84,7 @@ func TestInterruptUnderWay(t *testing.T) {
 	for _, how := range [][]string{{"-t", "4"}, {"-b"}, {"-b", "-q", "2", "-t", "2"}} {
 		s, to := startServer(t)
 		c := start(t, append(append(to, how...), "-s", "64KiB", "-n", "1000000", "--warmup", "0", "--rate", "200mbit", "--json", "-")...)
-		require.Eventually(t, func() bool { return len(c.errors()) > 0 }, 10*time.Second, 5*time.Millisecond, "nothing runs")
-		time.Sleep(300 * time.Millisecond)
+		require.Eventually(t, func() bool { return strings.Contains(c.errors(), "% done") }, 20*time.Second, 5*time.Millisecond, "nothing runs")
 		require.NoError(t, c.cmd.Process.Signal(os.Interrupt))
 		c.ends(t, 5*time.Second, exitInterrupted)
 		s.ends(t, 5*time.Second, exitFailure)
