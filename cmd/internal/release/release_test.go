@@ -22,10 +22,10 @@ func TestVersion(t *testing.T) {
 	const commit = "0123456789abcdef0123"
 	require.Equal(t, "0.1.0", at("v0.1.0", commit, "false"))
 	require.Equal(t, "0.2.3", at("v0.2.3", "", ""), "go install of a release")
-	require.Equal(t, "0.1.0-dev+0123456789ab.modified", at("v0.1.0+dirty", commit, "true"))
-	require.Equal(t, "0.1.0-dev+0123456789ab", at("v0.0.0-20261123033126-0123456789ab", commit, "false"))
-	require.Equal(t, "0.1.0-dev", at("(devel)", "", ""))
-	require.Equal(t, "0.1.0-dev", at("", "", ""))
+	require.Equal(t, "0.2.0-dev+0123456789ab.modified", at("v0.1.0+dirty", commit, "true"))
+	require.Equal(t, "0.2.0-dev+0123456789ab", at("v0.0.0-20261123033126-0123456789ab", commit, "false"))
+	require.Equal(t, "0.2.0-dev", at("(devel)", "", ""))
+	require.Equal(t, "0.2.0-dev", at("", "", ""))
 }
 
 // TestManual: a page has what the help has, and nothing that troff would take for its own.
@@ -47,7 +47,7 @@ func TestManual(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, WriteManual(&b, root))
 	for _, want := range []string{
-		`.TH "PROG" "1" "" "go-sdr 0.1.0-dev`, "prog \\- Measure things\n", "\\&.it is no request\n", ".nf\n  kept as\n  it is\n.fi\n",
+		`.TH "PROG" "1" "" "go-sdr 0.2.0-dev`, "prog \\- Measure things\n", "\\&.it is no request\n", ".nf\n  kept as\n  it is\n.fi\n",
 		".TP\n\\fB\\-s\\fR, \\fB\\-\\-size\\fR \\fIbytes\\fR\nbytes of a thing, \"large\" ones too (default 64)\n", "\\fB\\-\\-quiet\\fR\nsay nothing\n",
 		".SH \"COMPARE\"\nCompare.\n", "\\-\\-json\\fR \\fIFILE\\fR", ".SH \"VERSION\"\n", "prog live trim", ".SH \"LIVE TRIM\"\nTrim packets.\n", "\\-\\-carry\\fR \\fIN\\fR", "  prog \\-\\-size 1 C:\\ex \\(aqa  b\\(aq \\(gac\\(ga \\(ha\\(ti\n",
 		".SH \"EXIT STATUS\"\n.TP\n0\nAll was done.\n", ".TP\n3\nA result doesn\\(aqt keep a limit",

@@ -15,7 +15,7 @@ import (
 )
 
 // next is the release that is being worked on.
-const next = "0.1.0"
+const next = "0.2.0"
 
 // Version is the release's, such as "0.1.0", of a program that was built from its tag; else "0.1.0-dev", with the
 // commit as a semantic version's build metadata where it is known.
