@@ -159,7 +159,7 @@ func TestRegionKeys(t *testing.T) {
 
 // TestNoRegionHasKey0: nor any key without the random bits.
 func TestNoRegionHasKey0(t *testing.T) {
-	d := openTest(t, Config{})
+	d := openTest(t, testConfig(t, false))
 	for range 4000 {
 		r, err := d.Register(make([]byte, 1), 0)
 		require.NoError(t, err)

@@ -4,6 +4,7 @@ package userroce
 
 import (
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -13,9 +14,10 @@ import (
 // stallingPage is a page whose first access blocks, in the middle of whatever instruction makes it,
 // until release: userfaultfd(2), restricted to faults in user mode, which needs no privilege.
 type stallingPage struct {
-	t   *testing.T
-	fd  int
-	mem []byte
+	t        *testing.T
+	fd       int
+	mem      []byte
+	released bool
 }
 
 // linux/userfaultfd.h
@@ -52,21 +54,33 @@ func (s *stallingPage) ioctl(request uintptr, arg unsafe.Pointer) {
 	require.Zero(s.t, errno, "%v", errno)
 }
 
-// waitForStall returns when somebody is blocked at the page, or false after the given milliseconds.
+// waitForStall returns when somebody is blocked at the page. After the given milliseconds it returns false, and nobody blocks any more: a
+// test that fails would wait for them for ever when it lets the garbage collector go on.
 func (s *stallingPage) waitForStall(ms int) bool {
 	s.t.Helper()
 	fds := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
-	if n, _ := unix.Poll(fds, ms); n != 1 {
-		return false
+	for end := time.Now().Add(time.Duration(ms) * time.Millisecond); time.Now().Before(end); {
+		_, _ = unix.Poll(fds, ms)
+		n, err := unix.Read(s.fd, make([]byte, uffdMsgSize))
+		if err == nil {
+			require.Equal(s.t, uffdMsgSize, n)
+			return true
+		}
+		// The scheduler's signals interrupt the poll, and an access too, which then blocks again.
+		if err != unix.EAGAIN {
+			break
+		}
 	}
-	n, err := unix.Read(s.fd, make([]byte, uffdMsgSize))
-	require.NoError(s.t, err)
-	require.Equal(s.t, uffdMsgSize, n)
-	return true
+	s.release()
+	return false
 }
 
 // release fills the page with zeros and lets the blocked access go on.
 func (s *stallingPage) release() {
 	s.t.Helper()
+	if s.released {
+		return
+	}
+	s.released = true
 	s.ioctl(uffdioZeropage, unsafe.Pointer(&[4]uint64{uint64(addressOf(s.mem)), uint64(len(s.mem))}))
 }
