@@ -4,6 +4,7 @@ package userroce
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
@@ -206,7 +207,24 @@ func TestForeignPeer(t *testing.T) {
 		}
 		require.Equal(t, good, b.d.WireStats().SolvedIDs)
 		require.Equal(t, map[string]uint64{"icrc": 5}, drops(b.d))
+		if v6 {
+			packet := encode(t, b.validWrite(rkey, va, 32), 32)
+			s.flow().Seed(len(packet)).Seal(packet)
+			addIdentification(t, packet, 7)
+			s.send(packet)
+			b.nothing(base + 11)
+			require.Equal(t, map[string]uint64{"icrc": 6}, drops(b.d), "IPv6 has no identification that could excuse it")
+		}
 	})
+}
+
+// addIdentification changes the ICRC of a packet by what an identification would change it by over IPv4.
+func addIdentification(t *testing.T, packet []byte, id uint16) {
+	flow, err := roce.NewFlow(netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2"))
+	require.NoError(t, err)
+	body, icrc := packet[:len(packet)-roce.ICRCSize], packet[len(packet)-roce.ICRCSize:]
+	diff := flow.SeedID(len(packet), id).Sum(body) ^ flow.Seed(len(packet)).Sum(body)
+	binary.LittleEndian.PutUint32(icrc, binary.LittleEndian.Uint32(icrc)^diff)
 }
 
 // TestZeroIDPeer: a peer that announced identification 0 keeps the check of 32 bits.

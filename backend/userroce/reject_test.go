@@ -202,6 +202,10 @@ func TestUnconnected(t *testing.T) {
 	s.seal(packet)
 	b.nothing(1)
 	require.Equal(t, map[string]uint64{"unknown_qp": 1}, drops(b.d))
+	packet[40] ^= 1 // no peer can excuse that
+	s.send(packet)
+	b.nothing(2)
+	require.Equal(t, map[string]uint64{"unknown_qp": 1, "icrc": 1}, drops(b.d))
 
 	bare, err := b.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: b.cq, RecvCQ: b.cq, MTU: 1024})
 	require.NoError(t, err)
@@ -209,13 +213,13 @@ func TestUnconnected(t *testing.T) {
 	p := b.validWrite(rkey, va, 32)
 	p.DestQP = roce.QPN(bare.Info().QPN)
 	s.seal(encode(t, p, 32))
-	b.nothing(2)
-	require.Equal(t, map[string]uint64{"unknown_qp": 1, "rkey": 1}, drops(b.d))
+	b.nothing(3)
+	require.Equal(t, map[string]uint64{"unknown_qp": 1, "icrc": 1, "rkey": 1}, drops(b.d))
 
 	require.NoError(t, bare.Close())
 	s.seal(encode(t, p, 32))
-	b.nothing(3)
-	require.Equal(t, map[string]uint64{"unknown_qp": 2, "rkey": 1}, drops(b.d))
+	b.nothing(4)
+	require.Equal(t, map[string]uint64{"unknown_qp": 2, "icrc": 1, "rkey": 1}, drops(b.d))
 }
 
 // TestZeroLength: packets without payload carry their immediate, at any address of their own message.
