@@ -69,6 +69,7 @@ func (p *program) frame(near uint64) wire.Frame {
 type hostile struct {
 	*pair
 	src, dst *sdr.MR
+	stream   *sdr.SendStream  // the latest
 	recvs    []sdr.RecvHandle // open, by position in dst
 	at       []units.Bytes
 	posted   int
@@ -89,6 +90,24 @@ func newHostile(t testing.TB) *hostile {
 func (h *hostile) forge(side int, frames []byte) {
 	h.number += 1000
 	h.qp[side].ReceiveFrames(h.number, frames)
+}
+
+// forgeFrames gives a side frames that a program makes up, as if its peer had sent them.
+func (h *hostile) forgeFrames(op byte, in *program) {
+	side := int(op >> 3 & 1)
+	nextRecv, granted := h.qp[side].Frontier()
+	var b []byte
+	for range 1 + op>>6 {
+		f := in.frame(nextRecv)
+		if f.Type == wire.TypeCTS || f.Type == wire.TypeCompleted {
+			f = in.frame(granted)
+		}
+		b = f.Append(b)
+	}
+	if op>>4&3 == 3 {
+		b = append(b, (*in)[:min(len(*in), int(op>>6))]...) // garbage behind it
+	}
+	h.forge(side, b)
 }
 
 func (h *hostile) postRecv() {
@@ -120,16 +139,10 @@ func (h *hostile) rest(d units.Duration) {
 
 // check requires that what is remembered is bounded, and that a set bit is true.
 func (h *hostile) check() {
-	slots := small.Split.Slots()
 	for _, q := range h.qp {
+		h.checkHeld(q)
 		n := q.Held()
-		require.LessOrEqual(h.t, n.Grants, 2*slots)
-		require.LessOrEqual(h.t, n.Beyond, 2*slots)
-		require.LessOrEqual(h.t, n.Sends, slots+1)
-		require.LessOrEqual(h.t, n.Recvs, slots)
-		require.LessOrEqual(h.t, n.CTS, 2*slots)
-		require.LessOrEqual(h.t, n.Completed, 3*slots)
-		require.LessOrEqual(h.t, n.Unacked, 4*slots+3*slots)
+		require.LessOrEqual(h.t, n.Sends, small.Split.Slots()+1)
 		require.Zero(h.t, n.Events+n.Arena, "nobody takes them")
 		if err := q.Err(); err != nil {
 			var op *sdr.OpError
@@ -137,14 +150,47 @@ func (h *hostile) check() {
 		}
 	}
 	for i, r := range h.recvs {
-		m := r.Bitmap()
-		for c := range m.Len() {
-			if m.Has(c) {
-				off, n := m.Range(c)
-				got := h.dst.Bytes()[h.at[i]+off : h.at[i]+off+n]
-				require.True(h.t, bytes.Equal(h.src.Bytes()[off:off+n], got), "message %d, chunk %d", r.Seq(), c)
-			}
+		checkBits(h.t, r, h.src.Bytes(), h.dst.Bytes()[h.at[i]:])
+	}
+}
+
+// checkHeld requires that what a queue pair remembers of its peer's doing is bounded.
+func (h *hostile) checkHeld(q *sdr.QP) {
+	n, slots := q.Held(), small.Split.Slots()
+	require.LessOrEqual(h.t, n.Grants, 2*slots)
+	require.LessOrEqual(h.t, n.Beyond, 2*slots)
+	require.LessOrEqual(h.t, n.Recvs, slots)
+	require.LessOrEqual(h.t, n.CTS, 2*slots)
+	require.LessOrEqual(h.t, n.Completed, 3*slots)
+	require.LessOrEqual(h.t, n.Unacked, 4*slots+3*slots)
+}
+
+// checkBits requires of each chunk of a message whose bit is set that its bytes, those of sent, are in received.
+func checkBits(t testing.TB, r sdr.RecvHandle, sent, received []byte) {
+	m := r.Bitmap()
+	for c := range m.Len() {
+		if m.Has(c) {
+			off, n := m.Range(c)
+			require.True(t, bytes.Equal(sent[off:off+n], received[off:off+n]), "message %d, chunk %d", r.Seq(), c)
 		}
+	}
+}
+
+// send sends a message at once, or begins a stream, sends a part of it, or ends it.
+func (h *hostile) send(op byte, p *program) {
+	n, o := units.Bytes(p.byte())*48, sdr.SendOptions{Imm: 7, HasImm: op&8 != 0}
+	switch how := op >> 4 & 3; {
+	case how == 0:
+		_, _ = h.qp[0].PostSend(h.src, 0, n, o)
+	case how == 1:
+		if s, err := h.qp[0].StartStream(h.src, 0, n, o); err == nil {
+			h.stream = &s
+		}
+	case h.stream == nil:
+	case how == 2:
+		_ = h.stream.Send(units.Bytes(p.byte()%16)*small.MTU, n)
+	default:
+		_ = h.stream.End()
 	}
 }
 
@@ -153,24 +199,11 @@ func (h *hostile) play(p program) {
 	for len(p) > 0 {
 		switch op := p.byte(); op % 8 {
 		case 0, 1, 2:
-			side := int(op >> 3 & 1)
-			nextRecv, granted := h.qp[side].Frontier()
-			var b []byte
-			for range 1 + op>>6 {
-				f := p.frame(nextRecv)
-				if f.Type == wire.TypeCTS || f.Type == wire.TypeCompleted {
-					f = p.frame(granted)
-				}
-				b = f.Append(b)
-			}
-			if op>>4&3 == 3 {
-				b = append(b, p[:min(len(p), int(op>>6))]...) // garbage behind it
-			}
-			h.forge(side, b)
+			h.forgeFrames(op, &p)
 		case 3, 4:
 			h.postRecv()
 		case 5:
-			_, _ = h.qp[0].PostSend(h.src, 0, units.Bytes(p.byte())*48, sdr.SendOptions{Imm: 7, HasImm: op&8 != 0})
+			h.send(op, &p)
 		case 6:
 			h.complete(int(op >> 3))
 		case 7:
