@@ -17,7 +17,7 @@ import (
 )
 
 // certificate makes a self-signed certificate for 127.0.0.1 and the configurations of both ends.
-func certificate(t *testing.T) (server, client *tls.Config) {
+func certificate(t testing.TB) (server, client *tls.Config) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := x509.Certificate{
