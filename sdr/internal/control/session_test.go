@@ -222,6 +222,10 @@ func TestLargeStateIsSplit(t *testing.T) {
 }
 
 func TestPingMeasuresRTT(t *testing.T) {
+	fresh := NewSession(0, 7, 1024)
+	fresh.Handle(units.Instant(ms), wire.Header{}, &wire.Frame{Type: wire.TypePong})
+	_, _, least := fresh.RTT()
+	require.Zero(t, least, "an answer to no ping")
 	a, b := NewSession(0, 1, 512), NewSession(0, 2, 512)
 	a.SetActive(0, true)
 	now := units.Instant(0)
