@@ -190,7 +190,8 @@ func handOver(t *testing.T, wire backend.Wire) {
 	require.Zero(t, b.cq.Next(), "it is there already")
 	info := b.qp.Info()
 	require.NoError(t, b.qp.Close())
-	require.NoError(t, b.cq.Close())
+	closed := b.cq
+	require.NoError(t, closed.Close())
 	b.cq, err = b.d.NewCQ(backend.CQConfig{Entries: 10})
 	require.NoError(t, err)
 	b.qp, err = b.d.NewQP(backend.QPConfig{Type: backend.UC, SendCQ: b.cq, RecvCQ: b.cq, Table: b.table, MTU: 4096, Cookie: 4})
@@ -199,6 +200,8 @@ func handOver(t *testing.T, wire backend.Wire) {
 	require.NoError(t, b.qp.Connect(a.qp.Info()))
 	p := b.validWrite(rkey, va, 4)
 	newStranger(t, a.d.addr, b.d).seal(encode(t, p, 4))
+	_, err = closed.Poll(0, b.batch[:])
+	require.ErrorIs(t, err, backend.ErrClosed, "the socket is the other queue's")
 	got := b.poll(1)
 	require.Len(t, got, 1)
 	require.EqualValues(t, 4, got[0].Cookie)
