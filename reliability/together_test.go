@@ -52,6 +52,7 @@ func TestStartedTogetherLeaveTogether(t *testing.T) {
 	})
 	c := newConvoy(t, e, 4*units.KiB, 16)
 	const n = 1000
+	checks := e.ctx[1].Stats().Repairs // of connecting, which sends its packet on other channels, too, until an answer comes
 	best := 1.0
 	for range 12 { // by chance, and on a busy machine more often, they end one by one
 		before := d.posts.Load()
@@ -64,7 +65,7 @@ func TestStartedTogetherLeaveTogether(t *testing.T) {
 	require.Less(t, best, 0.5)
 	// Both ends agree on which channel a small message is at home: nothing but repeats is taken for a repair, and a repeat that came too late
 	// for its message isn't, either.
-	require.LessOrEqual(t, e.ctx[1].Stats().Repairs, e.conn[0].Stats().Units.Retransmitted)
+	require.LessOrEqual(t, e.ctx[1].Stats().Repairs-checks, e.conn[0].Stats().Units.Retransmitted)
 }
 
 // A pollCounter is a scheme whose senders count how often they are polled.
