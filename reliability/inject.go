@@ -21,13 +21,8 @@ const (
 func (t *sendTransfer) poll(all flight) units.Instant {
 	o, now := t.o, t.o.now
 	t.touched = t.touched || t.env.Answered != o.env.Answered
-	if t.idle && !t.touched && now < t.next && o.pace.rate() == 0 {
-		switch { // of many transfers under way most only wait
-		case !t.blocked:
-			return t.next
-		case o.pace.room(t.cost, all) == 0:
-			return min(t.next, o.pace.changes(now))
-		}
+	if until, ok := t.staysIdle(all); ok {
+		return until
 	}
 	defer t.recount()
 	t.updateEnv()
@@ -43,7 +38,7 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 	}
 	t.touched = false
 	next, limited := units.Never, false
-	t.idle = false
+	t.idle = notIdle
 	for range maxPolls {
 		t.reportInjected()
 		t.o.out.Reset()
@@ -59,7 +54,7 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 		all.add(t.outstanding())
 		sends := len(t.o.out.Sends)
 		limited = sends == budget
-		t.idle, t.blocked = sends == 0 && budget > 0, t.core.Outstanding() >= t.o.out.Window
+		t.idle = t.idleAfter(sends, budget)
 		if err := t.startJobs(); err != nil {
 			t.fail(err)
 			return now
@@ -81,7 +76,9 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 			break
 		}
 	}
-	t.idle = t.idle && len(t.deferred) == 0 && len(t.reliable) == 0
+	if len(t.deferred) > 0 || len(t.reliable) > 0 {
+		t.idle = notIdle
+	}
 	t.reportInjected()
 	t.next = next
 	o.pace.limited = limited
@@ -92,6 +89,32 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 		next = min(next, o.pace.changes(now))
 	}
 	return next
+}
+
+// staysIdle reports whether the core would ask for nothing if it were polled, and until when if nothing happens: of many transfers under
+// way most only wait.
+func (t *sendTransfer) staysIdle(all flight) (until units.Instant, ok bool) {
+	pace, now := &t.o.pace, t.o.now
+	switch {
+	case t.idle == notIdle, t.touched, now >= t.next, pace.rate() != 0:
+		return 0, false
+	case t.idle == nothingToSend:
+		return t.next, true
+	case pace.room(t.cost, all) == 0:
+		return min(t.next, pace.changes(now)), true
+	}
+	return 0, false
+}
+
+// idleAfter is why a core that was polled with a budget has asked for so many sends.
+func (t *sendTransfer) idleAfter(sends, budget int) idleCause {
+	switch {
+	case sends > 0 || budget <= 0:
+		return notIdle
+	case t.core.Outstanding() >= t.o.out.Window:
+		return windowFull
+	}
+	return nothingToSend
 }
 
 // ask polls the core, and checks what it asks for.

@@ -52,8 +52,8 @@ type sendTransfer struct {
 	// next is when the core asked to be polled; touched: something happened to it.
 	next    units.Instant
 	touched bool
-	// idle: when it was last polled it had nothing to send, though the pacer would have let it; blocked: the window did not.
-	idle, blocked bool
+	// idle is why the core asked for nothing when it was last polled.
+	idle idleCause
 
 	// repeats is how often each data unit has been repeated, made when the first one is, and parityRepeats the same of parity;
 	// needed how many of all those it took, by the messages that have been completed. counted: the
@@ -73,6 +73,16 @@ type sendTransfer struct {
 	late            int // units that the core has reported lost and that have come since
 	trimmed         int // units that were trimmed, and whose repeats are no other loss
 }
+
+// An idleCause is why a core that was polled asked for nothing.
+type idleCause uint8
+
+const (
+	// notIdle: it asked for something, the pacer would have let it send nothing, or what it has asked for still waits here.
+	notIdle idleCause = iota
+	nothingToSend
+	windowFull
+)
 
 // A sendMessage is a message of a sendTransfer.
 type sendMessage struct {
