@@ -3,6 +3,7 @@
 package result
 
 import (
+	"encoding/json"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -18,8 +19,12 @@ import (
 // Looking whether a file can be written leaves nothing behind, and what is there as it is; and it finds what writing would.
 func TestCheckWritable(t *testing.T) {
 	dir := t.TempDir()
-	name := filepath.Join(dir, "x.svg")
-	require.NoError(t, CheckWritable("", "-", name, os.DevNull, "", "-", os.DevNull))
+	name, pipe := filepath.Join(dir, "x.svg"), filepath.Join(t.TempDir(), "pipe") // for /dev/null, which a mistake would replace for all
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	reader, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer reader.Close()
+	require.NoError(t, CheckWritable("", "-", name, pipe, "", "-", pipe))
 	require.ErrorContains(t, CheckWritable(name, name), "named twice")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -30,7 +35,11 @@ func TestCheckWritable(t *testing.T) {
 	b, err := os.ReadFile(name)
 	require.NoError(t, err)
 	require.Equal(t, "old", string(b))
-	require.NoError(t, WriteFile(os.DevNull, []byte("gone")))
+	require.NoError(t, WriteFile(pipe, []byte("gone")))
+	b = make([]byte, 10)
+	n, err := reader.Read(b)
+	require.NoError(t, err)
+	require.Equal(t, "gone", string(b[:n]))
 
 	for _, bad := range []string{filepath.Join(name, "below"), filepath.Join(dir, "no folder", "x"), dir} {
 		require.ErrorContains(t, CheckWritable(bad), bad)
@@ -70,6 +79,40 @@ func TestWriteFileKeepsWhatItReplaces(t *testing.T) {
 	fresh := filepath.Join(dir, "fresh.json")
 	require.NoError(t, WriteFile(fresh, nil))
 	require.Equal(t, "-rw-r-----", modeOf(t, fresh))
+}
+
+// TestWriteFileBesideOthers: a temporary file of another program, which may have been killed, is in nobody's way and stays as it is.
+func TestWriteFileBesideOthers(t *testing.T) {
+	dir := t.TempDir()
+	theirs, name := filepath.Join(dir, ".sdr-0"), filepath.Join(dir, "x.json")
+	require.NoError(t, os.WriteFile(theirs, []byte("theirs"), 0o600))
+	require.NoError(t, CheckWritable(name))
+	require.NoError(t, WriteFile(name, []byte("ours")))
+	for file, want := range map[string]string{theirs: "theirs", name: "ours"} {
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, want, string(b))
+	}
+}
+
+// A percentile that few transfers don't tell is null in a file of results, and no time.
+func TestUnknownPercentilesAreNull(t *testing.T) {
+	b, err := json.Marshal(Completion{Avg: 5, P90: 3})
+	require.NoError(t, err)
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(b, &got))
+	require.EqualValues(t, 3, got["p90"])
+	require.Nil(t, got["p99"])
+}
+
+func TestBucketsAreRead(t *testing.T) {
+	want := []Bucket{{UpTo: 5, Count: 7}, {UpTo: 9, Count: 1 << 40}}
+	b, err := json.Marshal(want)
+	require.NoError(t, err)
+	var got []Bucket
+	require.NoError(t, json.Unmarshal(b, &got))
+	require.Equal(t, want, got)
+	require.Error(t, json.Unmarshal([]byte("[[5]]"), &got))
 }
 
 func modeOf(t *testing.T, name string) string {
