@@ -25,6 +25,13 @@ func TestRoundTrip(t *testing.T) {
 	r = NewReader([]byte{0x83, 1, 2, 3, 4, 5, 6, 7, 8})
 	require.Equal(t, byte(0x83), r.Byte())
 	require.Equal(t, uint64(0x0102030405060708), r.Uint64())
+	require.Empty(t, r.Rest())
+	require.False(t, r.Failed())
+
+	r = NewReader([]byte("abcde"))
+	require.Equal(t, "abc", string(r.Bytes(3)))
+	require.Equal(t, "de", string(r.Bytes(2)))
+	require.Empty(t, r.Bytes(0))
 	require.False(t, r.Failed())
 }
 
@@ -40,6 +47,8 @@ func TestFailureStays(t *testing.T) {
 		"no byte": func(r *Reader) { *r = NewReader(nil); r.Byte() },
 		"7 of 8":  func(r *Reader) { *r = NewReader(make([]byte, 7)); r.Uint64() },
 		"cut":     func(r *Reader) { *r = NewReader([]byte{0x80}); r.Uint(math.MaxUint64) },
+		"4 of 3":  func(r *Reader) { r.Bytes(4) },
+		"most":    func(r *Reader) { r.Bytes(math.MaxUint64) },
 		"refused": func(r *Reader) { r.Fail() },
 	} {
 		r := NewReader([]byte{0xac, 2, 5})
