@@ -5,6 +5,7 @@ package sdrnet
 import (
 	"context"
 	"net"
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -58,6 +59,20 @@ func TestConnCloseReleases(t *testing.T) {
 	require.Equal(t, "held", string(m.Bytes()))
 	m.Release()
 	require.Zero(t, held(&b.in, r))
+}
+
+// TestWhoHasToGo: of the source that has most of the places the oldest, for one of a source that has at least two fewer.
+func TestWhoHasToGo(t *testing.T) {
+	source := func(last byte) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, 2, last}), 32) }
+	var g guests
+	for i, last := range []byte{1, 2, 2, 3, 2} {
+		g.all = append(g.all, &guest{source: source(last), placed: i < 4})
+	}
+	all, placed := func(*guest) bool { return true }, func(x *guest) bool { return x.placed }
+	require.Same(t, g.all[1], g.crowding(&guest{source: source(1)}, all), "1 against 3")
+	require.Same(t, g.all[1], g.crowding(&guest{source: source(4)}, placed), "0 against 2")
+	require.Nil(t, g.crowding(&guest{source: source(1)}, placed), "1 against 2")
+	require.Nil(t, g.crowding(&guest{source: source(2)}, all), "its own")
 }
 
 // TestBuffersAreUsedAgain: a connection takes memory for the messages that are under way or held at a time, however many there are in all.
