@@ -20,7 +20,8 @@ const (
 func (b *bbr) startupRound(now units.Instant) {
 	r := &b.round
 	n := r.acked + r.lost
-	calm := r.most < b.minRTT+b.bw().Time(4*b.path.MTU) // nothing waited
+	rate := max(b.bw(), units.RateOf(n, r.took))
+	calm := r.most < b.minRTT+max(b.minRTT/64, rate.Time(4*b.path.MTU)) // nothing waited
 	lossy := r.lost >= 8*b.path.MTU && r.lost*25 > n && r.lost > 2*b.losses.calm.of(n)+8*b.path.MTU
 	if lossy && (b.lossy || !calm) {
 		b.undo = startUndo{window: b.window, lost: r.lost, at: now}
