@@ -8,11 +8,13 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/sdrnet"
@@ -123,6 +125,8 @@ func TestOneShape(t *testing.T) {
 	second := func(_ any, err error) error { return err }
 	ctx := testContext(t)
 	bad := &sdrnet.Config{Window: -1}
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
 	folder, err := sdrnet.CreateFile(t.TempDir())
 	require.NoError(t, err)
 	defer folder.Close()
@@ -137,7 +141,7 @@ func TestOneShape(t *testing.T) {
 		"Dial":                  second(sdrnet.Dial(ctx, "127.0.0.1:1", bad)),
 		"Dial, address":         second(sdrnet.Dial(ctx, "127.0.0.1:99999", nil)),
 		"Conn.Alloc":            second(a.Alloc(0)),
-		"CreateFile":            second(sdrnet.CreateFile("/dev/null")),
+		"CreateFile":            second(sdrnet.CreateFile(pipe)),
 		"CreateFile, no path":   second(sdrnet.CreateFile("")),
 		"CreateFile, no folder": second(sdrnet.CreateFile(t.TempDir() + "/none/copy")),
 		"NewFile.Begin":         folder.Begin(sdrnet.FileInfo{}),

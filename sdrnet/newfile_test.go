@@ -103,7 +103,9 @@ func TestNewFileRefuses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), fi.Mode(), "as what it replaces")
 
-	_, err = CreateFile("/dev/null")
+	pipe := filepath.Join(dir, "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	_, err = CreateFile(pipe)
 	require.ErrorContains(t, err, "not a regular file")
 	_, err = CreateFile(dir + "/none/copy")
 	require.ErrorIs(t, err, fs.ErrNotExist)

@@ -421,6 +421,8 @@ func TestMistakes(t *testing.T) {
 	src, _ := randomFile(t, 1)
 	dir := t.TempDir()
 	out := filepath.Join(dir, "copy")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
 
 	for _, c := range []struct {
 		args   []string
@@ -448,7 +450,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"send", "--to", refused, src + ".none"}, exitFailure, "no such file"},
 		{[]string{"send", "--to", refused, dir}, exitFailure, "tar c "},
 		{[]string{"recv", "--listen", taken, "--out", out}, exitFailure, "choose another port"},
-		{[]string{"recv", "--listen", refused, "--out", "/dev/null"}, exitFailure, "not a regular file"},
+		{[]string{"recv", "--listen", refused, "--out", pipe}, exitFailure, "not a regular file"},
 		{[]string{"recv", "--listen", refused, "--out", dir + "/none/copy"}, exitFailure, "no such file"},
 		{[]string{"recv", "--listen", "203.0.113.1:1", "--out", out}, exitFailure, "no interface of this host"},
 	} {
