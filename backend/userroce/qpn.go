@@ -76,7 +76,7 @@ func (t *qpnTable) insert(q *queuePair, worker int, mask uint32, random func() u
 		place.Store(q)
 		return nil
 	}
-	return operr.New("new queue pair", "userroce", "all %d queue pairs of worker %d are in use", (qpnIndexMask+1)/int(stride), worker)
+	return operr.New("new queue pair", "userroce", "all %d queue pairs of worker %d are in use: open fewer connections, or with fewer channels or generations", (qpnIndexMask+1)/int(stride), worker)
 }
 
 // remove takes q out. Device.mu is held.
