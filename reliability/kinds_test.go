@@ -186,27 +186,37 @@ func doubling(n units.Bytes) (took units.Duration) {
 	return took
 }
 
-// TestUnknownRateUnderLoss: the link of docs/results/peers.md, whose rate nobody told.
+// TestUnknownRateUnderLoss: the link of docs/results/peers.md, whose rate nobody told. Transfers of three round trips differ by a tenth, and twenty of
+// them by some percent from seed to seed: with 80 seeds their mean is 1.065, from 1.03 to 1.1.
 func TestUnknownRateUnderLoss(t *testing.T) {
-	for _, n := range []units.Bytes{8 * units.MiB, 32 * units.MiB, 128 * units.MiB} {
-		c := kindCase{queue: kindQueue, drop: 1e-2}
-		p := c.pair(t)
-		ideal := float64(kindRate.Time(n) + kindRTT)
-		cold := float64(p.timed(n)) / ideal
-		for range 10 {
-			p.timed(8 * units.MiB)
+	for _, c := range []struct {
+		n     units.Bytes
+		seeds uint64
+		warm  float64
+	}{{8 * units.MiB, 10, 1.085}, {32 * units.MiB, 1, 1.04}, {128 * units.MiB, 1, 1.04}} {
+		ideal := float64(kindRate.Time(c.n) + kindRTT)
+		warm, times := 0.0, max(int(160*units.MiB/c.n), 5)
+		for seed := range c.seeds {
+			link := kindCase{queue: kindQueue, drop: 1e-2}
+			p := link.seeded(t, 7+seed)
+			cold := float64(p.timed(c.n)) / ideal
+			for range 10 {
+				p.timed(8 * units.MiB)
+			}
+			sum := 0.0
+			for range times {
+				sum += float64(p.timed(c.n)) / ideal / float64(times)
+			}
+			warm += sum / float64(c.seeds)
+			t.Logf("%v, seed %d: cold %.3f, warm %.3f; %s", c.n, 7+seed, cold, sum, p.conn[0].Stats().Units.Explain)
+			if c.n >= 8*kindQueue {
+				require.LessOrEqual(t, cold, 1.5, "%v, seed %d", c.n, 7+seed)
+			} else {
+				require.LessOrEqual(t, cold*ideal, float64(doubling(c.n)+2*kindRTT), "%v, seed %d", c.n, 7+seed)
+			}
 		}
-		warm, times := 0.0, max(int(160*units.MiB/n), 5) // single ones of three round trips differ by some percent
-		for range times {
-			warm += float64(p.timed(n)) / ideal / float64(times)
-		}
-		t.Logf("%v: cold %.3f, warm %.3f; %s", n, cold, warm, p.conn[0].Stats().Units.Explain)
-		if n >= 8*kindQueue {
-			require.LessOrEqual(t, cold, 1.5, "%v", n)
-		} else {
-			require.LessOrEqual(t, cold*ideal, float64(doubling(n)+2*kindRTT), "%v", n)
-		}
-		require.LessOrEqual(t, warm, 1.06, "%v", n)
+		t.Logf("%v: warm %.3f", c.n, warm)
+		require.LessOrEqual(t, warm, c.warm, "%v", c.n)
 	}
 }
 
