@@ -49,7 +49,7 @@ prints its seed; --first runs it again.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), usage.Fill(fmt.Sprintf("%d random networks, three times each, %.1f M events in %.1f s: conservation holds, hashes agree", n, float64(events)/1e6, time.Since(begun).Seconds())))
+			usage.Fillf(cmd.OutOrStdout(), "%d random networks, three times each, %.1f M events in %.1f s: conservation holds, hashes agree", n, float64(events)/1e6, time.Since(begun).Seconds())
 			return nil
 		},
 	}

@@ -130,7 +130,7 @@ func comparePaper(path string, w io.Writer, wide bool) error {
 	if len(f.Points) == 0 {
 		return usage.Errorf("%s has no points: want the JSON of a figure", path)
 	}
-	fmt.Fprintln(w, usage.Fill(fmt.Sprintf("%s: %s, scale %.4g", f.Figure, f.Title, f.Scale)))
+	usage.Fillf(w, "%s: %s, scale %.4g", f.Figure, f.Title, f.Scale)
 	printPoints(w, f.Points, wide)
 	bad := 0
 	for _, p := range f.Points {

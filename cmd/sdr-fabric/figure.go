@@ -405,7 +405,7 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 		return 0, err
 	}
 	out := cmd.OutOrStdout()
-	fmt.Fprintln(out, usage.Fill(fmt.Sprintf("%s: %s, scale %.4g, %s", f.name, f.title, o.scale, o.of())))
+	usage.Fillf(out, "%s: %s, scale %.4g, %s", f.name, f.title, o.scale, o.of())
 	printPoints(out, points, o.wide)
 	fmt.Fprintln(out, strings.Join(append(paths, base+".points.csv", base+".json"), "\n"))
 	return bad, nil

@@ -351,30 +351,29 @@ func (o *outcome) writeFlows(w io.Writer) error {
 // print writes what a person wants to know first.
 func (r *report) print(w io.Writer) {
 	us := func(ns float64) string { return units.FormatDuration(units.Duration(ns)) }
-	say := func(format string, args ...any) { fmt.Fprintln(w, usage.Fill(fmt.Sprintf(format, args...))) }
-	say("%s, %s, %s, cc %s, routing %s, seed %d", r.Config.Topo, r.Config.Load, r.Config.Transport, r.Config.CC, r.Config.Routing, r.Seed)
+	usage.Fillf(w, "%s, %s, %s, cc %s, routing %s, seed %d", r.Config.Topo, r.Config.Load, r.Config.Transport, r.Config.CC, r.Config.Routing, r.Seed)
 	fmt.Fprintf(w, "%d hosts, %d links; %d of %d messages complete after %s\n", r.Hosts, r.Links, r.Completed, r.Flows, us(r.SimulatedNS))
 	fmt.Fprintf(w, "%.1f M events in %.2f s: %.2f M events/s; %v at most\n\n", float64(r.Events)/1e6, r.WallS, r.EventsPerS/1e6, units.Bytes(r.RSSBytes))
 	r.printTimes(w)
 	p := r.Packets
 	fmt.Fprintln(w)
-	say("packets: %d sent, %d delivered, %d dropped, %d trimmed, %d marked", p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked)
-	say("%d sent again, by %.1f %% of messages", p.Retransmitted, 100*p.Repeating)
-	say("%d timeouts, %d headers lost, %d notifications, %d pauses for %s in all", r.Timeouts, p.HeadersLost, r.CNPs, r.Pauses, us(r.PauseNS))
+	usage.Fillf(w, "packets: %d sent, %d delivered, %d dropped, %d trimmed, %d marked", p.Sent, p.Delivered, p.Dropped, p.Trimmed, p.Marked)
+	usage.Fillf(w, "%d sent again, by %.1f %% of messages", p.Retransmitted, 100*p.Repeating)
+	usage.Fillf(w, "%d timeouts, %d headers lost, %d notifications, %d pauses for %s in all", r.Timeouts, p.HeadersLost, r.CNPs, r.Pauses, us(r.PauseNS))
 	if r.Completed > 0 {
-		say("goodput %.1f Gbit/s; Jain %.3f", r.GoodputGbps, r.Jain)
+		usage.Fillf(w, "goodput %.1f Gbit/s; Jain %.3f", r.GoodputGbps, r.Jain)
 	}
-	say("hash %s", r.Hash)
+	usage.Fillf(w, "hash %s", r.Hash)
 }
 
 // printTimes prints what is known of messages that are complete.
 func (r *report) printTimes(w io.Writer) {
 	switch {
 	case r.Completed == 0:
-		fmt.Fprintln(w, usage.Fill("no message is complete: there are no completion times, no goodput and no fairness to tell of"))
+		usage.Fillf(w, "no message is complete: there are no completion times, no goodput and no fairness to tell of")
 		return
 	case r.Completed < r.Flows:
-		fmt.Fprintln(w, usage.Fill(fmt.Sprintf("times, goodput and Jain are those of the messages that are complete, %d of %d", r.Completed, r.Flows)))
+		usage.Fillf(w, "times, goodput and Jain are those of the messages that are complete, %d of %d", r.Completed, r.Flows)
 	}
 	us := func(ns float64) string { return units.FormatDuration(units.Duration(ns)) }
 	f := r.FCT

@@ -161,7 +161,8 @@ func (n *network) countLinks(g *topo.Graph, s *scenario) {
 }
 
 func (n *network) print(w io.Writer) {
-	fmt.Fprintf(w, "%s\n\n", usage.Fill(fmt.Sprintf("%s: %d hosts, %d switches", n.Topo, n.Hosts, n.Switches)))
+	usage.Fillf(w, "%s: %d hosts, %d switches", n.Topo, n.Hosts, n.Switches)
+	fmt.Fprintln(w)
 	fmt.Fprintf(w, "%8s %14s %12s %8s %16s\n", "links", "rate", "delay", "down", "PFC headroom")
 	for _, l := range n.Links {
 		fmt.Fprintf(w, "%8d %14v %12s %8d %16v\n", l.Count, l.Rate, units.FormatDuration(l.Delay), l.Down, l.Headroom)

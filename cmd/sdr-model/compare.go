@@ -154,12 +154,12 @@ func parsePoints(path string, data []byte) ([]perfPoint, error) {
 }
 
 func (c *compare) run(w io.Writer, points []perfPoint) error {
-	c.printRow(w, "device", "scheme", "size", "drop", "measured", "predicted", "ratio", "p50", "p99", "p99.9", "verdict")
+	fmt.Fprintln(w, compareTable.Head(c.wide))
 	parted, compared := 0, 0
 	for _, p := range points {
 		s, t, why := c.model(p)
 		if why != "" {
-			fmt.Fprintln(w, usage.Fill(fmt.Sprintf("%s, %s, %v: not compared: %s", p.Device, p.Reliability, p.SizeBytes, why)))
+			usage.Fillf(w, "%s, %s, %v: not compared: %s", p.Device, p.Reliability, p.SizeBytes, why)
 			continue
 		}
 		r, err := model.Simulate(s, t, c.options())
@@ -171,7 +171,7 @@ func (c *compare) run(w io.Writer, points []perfPoint) error {
 			parted++
 		}
 	}
-	fmt.Fprintln(w, usage.Fill(fmt.Sprintf("%s compared, %s from the prediction by more than %g %% and sampling error", plural(int64(compared), "point"), parting(parted), c.tolerance)))
+	usage.Fillf(w, "%s compared, %s from the prediction by more than %g %% and sampling error", plural(int64(compared), "point"), parting(parted), c.tolerance)
 	if parted > 0 {
 		return usage.Missedf("%d of %s parted from the prediction", parted, plural(int64(compared), "point"))
 	}
@@ -241,21 +241,10 @@ func parting(n int) string {
 	return fmt.Sprintf("%d part", n)
 }
 
-// compareColumns are those of the table, by their widths: below zero to the left. Those that are wide are left out unless --wide asks for them.
-var compareColumns = []struct {
-	width int
-	wide  bool
-}{{-10, true}, {-8, false}, {8, false}, {7, false}, {8, false}, {9, false}, {6, false}, {7, true}, {7, true}, {7, true}, {-1, false}}
-
-// printRow prints a cell for each of compareColumns, as far as they are shown.
-func (c *compare) printRow(w io.Writer, cells ...any) {
-	var line []string
-	for i, column := range compareColumns {
-		if c.wide || !column.wide {
-			line = append(line, fmt.Sprintf("%*v", column.width, cells[i]))
-		}
-	}
-	fmt.Fprintln(w, strings.Join(line, " "))
+var compareTable = usage.Table{
+	{Name: "device", Width: -10, Wide: true}, {Name: "scheme", Width: -8}, {Name: "size", Width: 8}, {Name: "drop", Width: 7},
+	{Name: "measured", Width: 8}, {Name: "predicted", Width: 9}, {Name: "ratio", Width: 6}, {Name: "p50", Width: 7, Wide: true},
+	{Name: "p99", Width: 7, Wide: true}, {Name: "p99.9", Width: 7, Wide: true}, {Name: "verdict", Width: -1},
 }
 
 // printPoint prints a row and reports whether measurement and prediction agree.
@@ -298,7 +287,7 @@ func (c *compare) printPoint(w io.Writer, p perfPoint, r *model.Result) bool {
 	if len(parts) > 0 {
 		verdict = "parts: " + strings.Join(parts, ", ")
 	}
-	c.printRow(w, append(row, verdict)...)
+	fmt.Fprintln(w, compareTable.Row(c.wide, append(row, verdict)...))
 	return len(parts) == 0
 }
 

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/model"
@@ -13,8 +12,8 @@ import (
 )
 
 func (p *plan) print(w io.Writer, all []sized) {
-	fmt.Fprintln(w, usage.Fill(fmt.Sprintf("%v, RTT %v%s, chunk %v = %s of %v, %sseed %d",
-		p.rate, units.FormatDuration(p.rtt), p.distanceNote(), p.chunk, plural(int64(p.chunk/p.mtu), "packet"), p.mtu, p.burstNote(), p.seed)))
+	usage.Fillf(w, "%v, RTT %v%s, chunk %v = %s of %v, %sseed %d",
+		p.rate, units.FormatDuration(p.rtt), p.distanceNote(), p.chunk, plural(int64(p.chunk/p.mtu), "packet"), p.mtu, p.burstNote(), p.seed)
 	for _, s := range all {
 		for _, b := range s.blocks {
 			p.printBlock(w, b, s.name)
@@ -28,8 +27,8 @@ func (p *plan) print(w io.Writer, all []sized) {
 		if last.splitMean == 0 {
 			continue
 		}
-		fmt.Fprintln(w, usage.Fill(fmt.Sprintf("Best fixed split for ec-mds at the highest drop probability: k=%d m=%d, average %.3fx of ideal.",
-			last.split.K, last.split.M, float64(last.splitMean)/float64(last.transfer.Ideal()))))
+		usage.Fillf(w, "Best fixed split for ec-mds at the highest drop probability: k=%d m=%d, average %.3fx of ideal.",
+			last.split.K, last.split.M, float64(last.splitMean)/float64(last.transfer.Ideal()))
 	}
 }
 
@@ -51,7 +50,7 @@ func (p *plan) printBlock(w io.Writer, b block, recommended string) {
 	t := b.transfer
 	fmt.Fprintf(w, "\n%s\n", usage.Fill(fmt.Sprintf("%v, drop %s per packet = %s per chunk, ideal %v, %d samples",
 		t.Size, short(float64(t.Control)), short(float64(t.Drop)), units.FormatDuration(t.Ideal()), b.predictions[0].Result.Samples())))
-	p.printRow(w, "", "scheme", "parameters", "average", "p50", "p99", "p99.9", "T/ideal", "±", "p99.9/ideal", "parity", "memory")
+	fmt.Fprintln(w, planTable.Head(p.wide))
 	for _, pr := range b.predictions {
 		mark := ""
 		if pr.Scheme.Name() == recommended {
@@ -61,26 +60,16 @@ func (p *plan) printBlock(w io.Writer, b block, recommended string) {
 		avg, p999 := pr.Slowdown()
 		quantile := func(q float64) string { return units.FormatDuration(pr.Result.Quantile(q).Value) }
 		ratio := func(v float64) string { return fmt.Sprintf("%.3f", v) }
-		p.printRow(w, mark, pr.Scheme.Name(), parameters(pr.Scheme, t), units.FormatDuration(mean.Value), quantile(0.5), quantile(0.99), quantile(0.999),
-			ratio(avg), ratio(float64(mean.High-mean.Value)/float64(t.Ideal())), ratio(p999), parityOf(pr), parityMemory(parityOf(pr)))
+		fmt.Fprintln(w, planTable.Row(p.wide, mark, pr.Scheme.Name(), parameters(pr.Scheme, t), units.FormatDuration(mean.Value), quantile(0.5), quantile(0.99), quantile(0.999),
+			ratio(avg), ratio(float64(mean.High-mean.Value)/float64(t.Ideal())), ratio(p999), parityOf(pr), parityMemory(parityOf(pr))))
 	}
 }
 
-// planColumns are those of the table, by their widths: below zero to the left. Those that are wide are left out unless --wide asks for them.
-var planColumns = []struct {
-	width int
-	wide  bool
-}{{-1, false}, {-8, false}, {-18, false}, {8, false}, {8, true}, {8, false}, {8, false}, {7, false}, {5, true}, {11, true}, {9, false}, {9, true}}
-
-// printRow prints a cell for each of planColumns, as far as they are shown.
-func (p *plan) printRow(w io.Writer, cells ...any) {
-	var line []string
-	for i, c := range planColumns {
-		if p.wide || !c.wide {
-			line = append(line, fmt.Sprintf("%*v", c.width, cells[i]))
-		}
-	}
-	fmt.Fprintln(w, strings.Join(line, " "))
+var planTable = usage.Table{
+	{Width: -1}, {Name: "scheme", Width: -8}, {Name: "parameters", Width: -18}, {Name: "average", Width: 8},
+	{Name: "p50", Width: 8, Wide: true}, {Name: "p99", Width: 8}, {Name: "p99.9", Width: 8}, {Name: "T/ideal", Width: 7},
+	{Name: "±", Width: 5, Wide: true}, {Name: "p99.9/ideal", Width: 11, Wide: true}, {Name: "parity", Width: 9},
+	{Name: "memory", Width: 9, Wide: true},
 }
 
 // parityOf is what a prediction's scheme sends beyond the data if nothing needs repair.

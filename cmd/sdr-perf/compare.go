@@ -338,23 +338,21 @@ func relative(a, b float64) *float64 {
 
 func printDifferences(w io.Writer, pairs []pair, list []difference, all bool) {
 	if said := strings.Join(list[0].Differs, ", "); said != "" {
-		fmt.Fprintln(w, usage.Fill("differs: "+said))
+		usage.Fillf(w, "differs: %s", said)
 	}
 	fmt.Fprintln(w, sideBySide(describeBoth(pairs), "longer or shorter, with 95 % intervals"))
-	row := func(scheme string, size, before, after any, avg, p99, gbps, verdict string) {
-		fmt.Fprintf(w, "%-8s %9v %8v %8v %-23s ", scheme, size, before, after, avg)
-		if all {
-			fmt.Fprintf(w, "%-23s %8s ", p99, gbps)
-		}
-		fmt.Fprintln(w, verdict)
+	table := usage.Table{
+		{Name: "scheme", Width: -8}, {Name: "size", Width: 9}, {Name: "before", Width: 8}, {Name: "after", Width: 8}, {Name: "avg", Width: -23},
+		{Name: "p99", Width: -23, Wide: true}, {Name: "Gbit/s", Width: 8, Wide: true}, {Name: "times are", Width: -1},
 	}
-	row("scheme", "size", "before", "after", "avg", "p99", "Gbit/s", "times are")
+	fmt.Fprintln(w, table.Head(all))
 	for _, d := range list {
 		gbps := "-"
 		if d.Gbps != nil {
 			gbps = part(*d.Gbps)
 		}
-		row(printable(d.Reliability), d.SizeBytes, units.FormatDuration(d.Before.AvgNs), units.FormatDuration(d.After.AvgNs), d.Avg.text(), d.P99.text(), gbps, d.Avg.verdict())
+		fmt.Fprintln(w, table.Row(all, printable(d.Reliability), d.SizeBytes, units.FormatDuration(d.Before.AvgNs), units.FormatDuration(d.After.AvgNs),
+			d.Avg.text(), d.P99.text(), gbps, d.Avg.verdict()))
 	}
 }
 

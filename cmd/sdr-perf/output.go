@@ -79,8 +79,8 @@ func (o *output) begin(pt *point) {
 	if devices.Kernels(device) {
 		device += " at " + devices.Describe(pt.end.own)
 	}
-	fmt.Fprintln(o.table, usage.Fill(fmt.Sprintf("%s, MTU %d, chunk %v%s, %s an end", device, qp.MTU, qp.Chunk,
-		channelsOf(o.sweep, qp.Channels), plural(pt.end.local.workers, "worker"))))
+	usage.Fillf(o.table, "%s, MTU %d, chunk %v%s, %s an end", device, qp.MTU, qp.Chunk,
+		channelsOf(o.sweep, qp.Channels), plural(pt.end.local.workers, "worker"))
 	fmt.Fprintln(o.table, sideBySide(o.sweep.describe(&pt.Link), pt.underWay(o.sweep)))
 	_ = writeRow(o.table, o.columns, func(c column) string { return c.head }) // the first row would fail too
 }

@@ -95,8 +95,8 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 	defer t.Close()
 	fmt.Fprintf(out, "trimming what comes in through %s for a link of %v, until an interrupt\n", a.dev, a.Rate)
 	if generic(index) {
-		fmt.Fprintln(out, usage.Fill(a.dev+" has no XDP of its own, so trains of packets of this machine's programs are one to the trimmer, "+
-			"and of those that it cuts all but one are lost unseen: ip link set dev DEV gso_max_segs 1, where they are sent"))
+		usage.Fillf(out, "%s has no XDP of its own, so trains of packets of this machine's programs are one to the trimmer, "+
+			"and of those that it cuts all but one are lost unseen: ip link set dev DEV gso_max_segs 1, where they are sent", a.dev)
 	}
 	tick := time.NewTicker(a.every)
 	defer tick.Stop()

@@ -437,30 +437,14 @@ func last(b []byte) (r result.Result, err error) {
 	return all[0], nil
 }
 
-// columns are those of the table, with the widths of usual values: rows are shown before the next are known. Those that are wide are left
-// out unless --wide asks for them.
-var columns = []struct {
-	name  string
-	width int
-	wide  bool
-}{
-	{"switch", 7, false}, {"control", 7, false}, {"goodput", 12, false}, {"of line", 7, false}, {"p99", 8, false}, {"cut", 6, false},
-	{"seen", 6, true}, {"back", 6, true}, {"joined", 6, true}, {"dropped", 7, false}, {"repeats", 7, false}, {"spurious", 8, true},
-	{"timers", 6, false}, {"packets/s", 9, true}, {"data", 4, false},
-}
-
 // head writes what stands above the rows.
 func (e *experiment) head(out io.Writer) error {
 	rate := "without limit"
 	if e.rate > 0 {
 		rate = e.rate.String()
 	}
-	names := make([]any, len(columns))
-	for i, c := range columns {
-		names[i] = c.name
-	}
 	what := usage.Fill(fmt.Sprintf("%d transfers of %v by %s, line %s, queue %v; fixed: %s", e.iters, e.size, e.scheme, rate, e.queue, e.controller("fixed")))
-	_, err := fmt.Fprintf(out, "%s\n%s", what, e.aligned(names...))
+	_, err := fmt.Fprintf(out, "%s\n%s\n", what, e.table().Head(e.wide))
 	return err
 }
 
@@ -478,25 +462,23 @@ func (e *experiment) line(out io.Writer, r *row) error {
 		p99 = units.FormatDuration(d)
 	}
 	p, u := &r.Perf.Packets, &r.Perf.Chunks
-	_, err := io.WriteString(out, e.aligned(r.Kind, r.Congestion, fmt.Sprintf("%.1f Mbit/s", r.GoodputBps/1e6), line, p99,
+	_, err := fmt.Fprintln(out, e.table().Row(e.wide, r.Kind, r.Congestion, fmt.Sprintf("%.1f Mbit/s", r.GoodputBps/1e6), line, p99,
 		r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Joined, r.Switch.Dropped,
 		u.Retransmitted, u.Spurious, u.Timeouts, fmt.Sprintf("%.0f", r.PacketRate), data))
 	return err
 }
 
-// aligned sets a line of the table. A control may have parameters, which all lines leave room for.
-func (e *experiment) aligned(cells ...any) string {
-	var line []string
-	for i, c := range columns {
-		if c.wide && !e.wide {
-			continue
-		}
-		if c.name == "control" {
-			for _, name := range e.congestions {
-				c.width = max(c.width, len(name))
-			}
-		}
-		line = append(line, fmt.Sprintf("%*v", c.width, cells[i]))
+// table has the widths of usual values. A control may have parameters, which all lines leave room for.
+func (e *experiment) table() usage.Table {
+	control := 7
+	for _, name := range e.congestions {
+		control = max(control, len(name))
 	}
-	return strings.Join(line, " ") + "\n"
+	return usage.Table{
+		{Name: "switch", Width: 7}, {Name: "control", Width: control}, {Name: "goodput", Width: 12}, {Name: "of line", Width: 7},
+		{Name: "p99", Width: 8}, {Name: "cut", Width: 6}, {Name: "seen", Width: 6, Wide: true}, {Name: "back", Width: 6, Wide: true},
+		{Name: "joined", Width: 6, Wide: true}, {Name: "dropped", Width: 7}, {Name: "repeats", Width: 7},
+		{Name: "spurious", Width: 8, Wide: true}, {Name: "timers", Width: 6}, {Name: "packets/s", Width: 9, Wide: true},
+		{Name: "data", Width: 4},
+	}
 }

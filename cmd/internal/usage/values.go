@@ -3,6 +3,8 @@
 package usage
 
 import (
+	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"unicode/utf8"
@@ -62,6 +64,11 @@ func entries(table string) (all []value) {
 
 // Fill breaks a sentence of a program's output into lines as wide as help is.
 func Fill(text string) string { return strings.Join(Lines(text, Columns), "\n") }
+
+// Fillf writes a sentence of a program's output, broken as by Fill, and ends the line.
+func Fillf(w io.Writer, format string, args ...any) {
+	fmt.Fprintln(w, Fill(fmt.Sprintf(format, args...)))
+}
 
 // Lines breaks text at blanks into lines of up to width, one at least.
 func Lines(text string, width int) (lines []string) {
