@@ -47,6 +47,18 @@ func (p *pair) connect() {
 	})
 }
 
+// drive connects queue pairs that have these drivers.
+func (p *pair) drive(cfg sdr.QPConfig, drivers ...sdr.Driver) {
+	p.t.Helper()
+	for i, d := range drivers {
+		cfg.Driver = d
+		var err error
+		p.qp[i], err = p.ctx[i].NewQP(cfg)
+		require.NoError(p.t, err)
+	}
+	p.connect()
+}
+
 func newUnconnected(t testing.TB, sc sim.Config, qc sdr.QPConfig) *pair {
 	t.Helper()
 	return newWrapped(t, sc, qc, func(_ int, d backend.Device) backend.Device { return d })

@@ -193,13 +193,8 @@ func newPuppets(t testing.TB) (*hostile, [2]*puppet) {
 	var d [2]*puppet
 	for i := range 2 {
 		d[i] = &puppet{arrivals: sdr.NewArrivals(small.Channels), src: h.mr(i, hostileBuffer, true), dst: h.mr(i, puppetRecvs*hostileBuffer, false)}
-		cfg := small
-		cfg.Driver = d[i]
-		var err error
-		h.qp[i], err = h.ctx[i].NewQP(cfg)
-		require.NoError(t, err)
 	}
-	h.connect()
+	h.drive(small, d[0], d[1])
 	return h, d
 }
 

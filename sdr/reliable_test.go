@@ -60,21 +60,9 @@ func newTalkers(t *testing.T, seed uint64) (*hostile, [2]*talker) {
 	sc.Seed = seed
 	p := newUnconnected(t, sc, small)
 	d := [2]*talker{{}, {}}
-	for i := range 2 {
-		cfg := small
-		cfg.MTU, cfg.Driver = 4096, d[i]
-		var err error
-		p.qp[i], err = p.ctx[i].NewQP(cfg)
-		require.NoError(t, err)
-	}
-	for i := range 2 {
-		require.NoError(t, p.qp[i].StartConnect(p.qp[1-i].Info()))
-	}
-	p.until(10*units.Second, func() bool {
-		a, _ := p.qp[0].Connected()
-		b, _ := p.qp[1].Connected()
-		return a && b
-	})
+	cfg := small
+	cfg.MTU = 4096
+	p.drive(cfg, d[0], d[1])
 	return &hostile{pair: p}, d
 }
 

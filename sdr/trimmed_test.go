@@ -80,16 +80,8 @@ func TestForgedTrimmed(t *testing.T) {
 	})
 	const length = 5*1024 + 100
 	src, dst := p.mr(0, length, true), p.mr(1, length, false)
-	var d [2]*trimmedDriver
-	for i := range 2 {
-		d[i] = &trimmedDriver{src: src}
-		cfg := small
-		cfg.Driver = d[i]
-		var err error
-		p.qp[i], err = p.ctx[i].NewQP(cfg)
-		require.NoError(t, err)
-	}
-	p.connect()
+	d := [2]*trimmedDriver{{src: src}, {src: src}}
+	p.drive(small, d[0], d[1])
 	d[1].post = dst
 	p.qp[1].Kick()
 	p.until(units.Second, func() bool { return d[0].open.Seq == 1 })
