@@ -110,7 +110,7 @@ func (c *Context) getContext() error {
 		uapi.PutOut(call, uapi.UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &support)
 		p.context(call)
 		err := call.Do(c.fd, known.driver)
-		if errors.Is(err, unix.EINVAL) {
+		if errors.Is(err, unix.EINVAL) || err != nil && known.optional {
 			continue
 		}
 		c.driver, c.provider = known.driver, p

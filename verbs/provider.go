@@ -86,13 +86,16 @@ type (
 	}
 )
 
-// providers make the providers of the drivers that this package knows, by the kernel's number of the driver.
+// providers make the providers of the drivers that this package knows, by the kernel's number of the driver, in the order in which they
+// are tried. Of a device of another driver the kernel says EINVAL. Whatever it says of one that is optional, the next is tried.
 var providers = []struct {
-	driver uint32
-	make   func(*Context) provider
+	driver   uint32
+	optional bool
+	make     func(*Context) provider
 }{
-	{uapi.RDMA_DRIVER_RXE, func(c *Context) provider { return &rxeProvider{c} }},
-	// Of firmware without DEVX the kernel says EINVAL when it is asked for, as of another driver's device.
-	{uapi.RDMA_DRIVER_MLX5, func(c *Context) provider { return newMlx5Provider(c, true) }},
-	{uapi.RDMA_DRIVER_MLX5, func(c *Context) provider { return newMlx5Provider(c, false) }},
+	{uapi.RDMA_DRIVER_RXE, false, func(c *Context) provider { return &rxeProvider{c} }},
+	// DEVX isn't in all firmware (EINVAL), and what has it may have given it to as many programs as it can, of which the kernel passes on
+	// what the firmware says (mlx5_ib_devx_create).
+	{uapi.RDMA_DRIVER_MLX5, true, func(c *Context) provider { return newMlx5Provider(c, true) }},
+	{uapi.RDMA_DRIVER_MLX5, false, func(c *Context) provider { return newMlx5Provider(c, false) }},
 }

@@ -6,6 +6,7 @@ package provider
 
 import (
 	"bytes"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -127,4 +128,21 @@ func TestWithoutDEVX(t *testing.T) {
 	require.ErrorIs(t, err, unix.EOPNOTSUPP)
 	d := openUC(t, plain, false)
 	assert.False(t, d.Caps().RootKey)
+}
+
+// TestOpenWithoutDEVX: firmware that can't give DEVX to another program, whatever it says of it, is used without.
+func TestOpenWithoutDEVX(t *testing.T) {
+	f, err := os.OpenFile(os.Getenv(insideEnv)+faultSuffix, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	for _, e := range []unix.Errno{unix.EINVAL, unix.EAGAIN, unix.ENOMEM, unix.EREMOTEIO} {
+		const asRXE = 1 // calls before the one that asks for DEVX
+		require.NoError(t, writeFault(f, asRXE, e))
+		ctx, err := verbs.Open(faulty)
+		require.NoError(t, err, e)
+		require.False(t, ctx.HasMkeys(), e)
+		_, err = ctx.AllocPD()
+		require.NoError(t, err)
+		require.NoError(t, ctx.Close())
+	}
 }
