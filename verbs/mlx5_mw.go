@@ -33,7 +33,10 @@ func (m *mlx5QP) checkWindow(wr *SendWR) string {
 }
 
 func (m *mlx5QP) bind(r *mlx5.Request, b *MWBind) {
-	w := mlx5.Window{Key: b.NewRKey, MR: b.MRLKey, Addr: b.Addr, Length: b.Length, Rights: mlx5Rights(b.Access), QPN: mlx5.AnyQP}
+	w := mlx5.Window{Key: b.NewRKey, MR: b.MRLKey, Addr: b.Addr, Length: b.Length, Start: b.Addr, Rights: mlx5Rights(b.Access), QPN: mlx5.AnyQP}
+	if b.Access&AccessZeroBased != 0 {
+		w.Start = 0
+	}
 	if b.Type == MWType2 {
 		w.QPN = m.q.num
 	}

@@ -64,6 +64,9 @@ func (w *MW) BindWR(mr *MR, off, n int, access Access) (SendWR, error) {
 		return SendWR{}, &Error{Op: "bind MW", Object: w.String(), Err: unix.EINVAL,
 			Fix: fmt.Sprintf("%d bytes from %d are outside the region of %d", n, off, mr.size)}
 	}
+	if w.kind == MWType1 && access&AccessZeroBased != 0 { // IBTA volume 1, o10-36.2.2
+		return SendWR{}, &Error{Op: "bind MW", Object: w.String(), Err: unix.EINVAL, Fix: "only a type 2 window can have addresses from 0 on"}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// The low byte of a key is the consumer's (IBTA volume 1, 10.6.7.2): every binding gets another.

@@ -22,6 +22,9 @@ func randomBinding(r *rand.Rand) *verbs.MWBind {
 	if r.IntN(4) == 0 {
 		b.Length = 0
 	}
+	if b.Type == verbs.MWType2 && r.IntN(2) == 0 {
+		b.Access |= verbs.AccessZeroBased
+	}
 	return b
 }
 
@@ -123,6 +126,22 @@ func TestWindow2(t *testing.T) {
 	again(t, a, b)
 	require.Equal(t, verbs.WCSuccess, bind(t, b, w, mr, 0, 4096, verbs.AccessRemoteWrite).Status)
 	require.Equal(t, verbs.WCMWBindErr, bind(t, b, w, mr, 0, 4096, verbs.AccessRemoteWrite).Status, "bound twice")
+}
+
+// TestWindowZeroBased: the addresses of a window that asks for it begin at 0, and not at its memory's. A type 1 window can't ask.
+func TestWindowZeroBased(t *testing.T) {
+	const access = verbs.AccessRemoteWrite | verbs.AccessZeroBased
+	a, b, w, mr := windowEnds(t, verbs.RC, verbs.MWType2)
+	require.Equal(t, verbs.WCSuccess, bind(t, b, w, mr, 8192, 4096, access).Status)
+	fill(a.Buf[:64], 6)
+	wr := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.MR.SGE(0, 64), RemoteAddr: 100, RKey: w.RKey()}
+	require.Equal(t, verbs.WCSuccess, send(t, a, wr).Status)
+	require.Equal(t, a.Buf[:64], b.Buf[8292:8356])
+	require.Equal(t, verbs.WCRemoteAccessErr, writes(t, a, mr, w.RKey(), 8192, 64))
+	w1, err := b.PD.AllocMW(verbs.MWType1)
+	require.NoError(t, err)
+	_, err = w1.BindWR(mr, 8192, 4096, access)
+	require.ErrorContains(t, err, "only a type 2 window")
 }
 
 // TestWindow2IsItsQueuePairs: what one queue pair has bound, another can't use and can't invalidate.

@@ -6,6 +6,8 @@ package mlx5
 type Window struct {
 	Key, MR      uint32
 	Addr, Length uint64
+	// Start is the window's first address for those who have its key: Addr, or 0.
+	Start uint64
 	// Rights are LocalWrite, RemoteRead, RemoteWrite and RemoteAtomic.
 	Rights uint32
 	// QPN is the only queue pair that may use the window, or AnyQP.
@@ -58,7 +60,7 @@ func (r *Request) Bind(w *Window) {
 	}
 	head, place := r.umrContextSegments(w.QPN, w.Key)
 	head[0], head[2] = 0, uint8(w.Rights>>8)
-	be.PutUint64(place, w.Addr)
+	be.PutUint64(place, w.Start)
 	be.PutUint64(place[8:], w.Length)
 	r.Data(w.Addr, uint32(w.Length), w.MR)
 	for range EntryGroup - 1 {
