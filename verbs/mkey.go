@@ -5,6 +5,7 @@ package verbs
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"golang.org/x/sys/unix"
 
@@ -97,7 +98,7 @@ func (m *Mkey) create() error {
 	if !ok || !p.devx {
 		return unix.EOPNOTSUPP
 	}
-	if a := &m.attr; a.Entries < 1 || a.Entries%MkeyGroup != 0 || a.EntrySize&(a.EntrySize-1) != 0 {
+	if a := &m.attr; a.Entries < 1 || a.Entries > math.MaxUint32 || a.Entries%MkeyGroup != 0 || a.EntrySize&(a.EntrySize-1) != 0 {
 		return unix.EINVAL
 	}
 	part := &mlx5Mkey{m: m}
@@ -111,6 +112,8 @@ func mkeyFix(a *MkeyAttr, err error) string {
 		return "the device has no indirect keys (DEVX)"
 	case a.Entries < 1 || a.Entries%MkeyGroup != 0:
 		return fmt.Sprintf("the number of entries must be a multiple of %d", MkeyGroup)
+	case a.Entries > math.MaxUint32:
+		return "the number of entries has at most 32 bits"
 	case a.EntrySize&(a.EntrySize-1) != 0:
 		return "the size of entries must be a power of two"
 	case errors.Is(err, unix.EREMOTEIO):

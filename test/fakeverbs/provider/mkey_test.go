@@ -86,7 +86,7 @@ func TestMkeyIsOffAtFirst(t *testing.T) {
 
 func TestMkeyRefusals(t *testing.T) {
 	a, b := pair(t, config{Type: verbs.RC})
-	for _, attr := range []verbs.MkeyAttr{{}, {Entries: 3}, {Entries: 4, EntrySize: 3000}} {
+	for _, attr := range []verbs.MkeyAttr{{}, {Entries: 3}, {Entries: 4, EntrySize: 3000}, {Entries: 1<<32 + 4}} {
 		_, err := b.PD.CreateMkey(attr)
 		require.ErrorIs(t, err, unix.EINVAL, "%+v", attr)
 	}
