@@ -6,6 +6,7 @@ package dpa
 
 import (
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,4 +36,9 @@ func TestProcessMixedDoesNotAllocate(t *testing.T) {
 		e.open()
 		require.Zero(t, testing.AllocsPerRun(100, func() { e.batch(1) }), p.name)
 	}
+}
+
+// TestMarkSize: marks of different workers lie side by side, and none shares a cache line with its neighbour.
+func TestMarkSize(t *testing.T) {
+	require.EqualValues(t, 64, unsafe.Sizeof(mark{}))
 }

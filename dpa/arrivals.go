@@ -28,7 +28,7 @@ type mark struct {
 	next   uint64
 	n, ecn uint32
 	queued bool
-	_      [32]byte
+	_      [31]byte
 }
 
 // NewArrivals makes Arrivals for a number of channels.
