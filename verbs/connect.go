@@ -40,13 +40,16 @@ type RCConfig struct {
 // defaultRC is what ConnectConfig.RC says of nil.
 var defaultRC = RCConfig{MinRNRTimer: 12, Timeout: 14, RetryCount: 7, RNRRetry: 7, MaxReadAtomic: 1, MaxDestReadAtomic: 1}
 
-// Connect takes an RC or UC QP from RESET through INIT and RTR to RTS, or from INIT on. A peer that sends at once needs
-// receives that are posted before: take the QP to INIT with Modify, post them, then call Connect. Otherwise they can be posted after it.
+// Connect takes an RC or UC QP from RESET through INIT and RTR to RTS, or from INIT on, with the access rights and the partition that it was
+// given on the way there. A peer that sends at once needs receives that are posted before: take the QP to INIT with Modify, post them, then
+// call Connect. Otherwise they can be posted after it.
 func (q *QP) Connect(c ConnectConfig) error {
 	if c.Port == 0 {
 		c.Port = 1
 	}
 	switch s := q.State(); {
+	case q.isGone():
+		return ErrClosed
 	case q.typ == UD:
 		return q.bringUpError("connect", "a UD QP has no peer of its own: Activate takes it to RTS")
 	case s != Reset && s != Init:

@@ -195,6 +195,12 @@ func (q *QP) die() {
 	q.gone = true
 }
 
+func (q *QP) isGone() bool {
+	q.recvMu.Lock()
+	defer q.recvMu.Unlock()
+	return q.gone
+}
+
 func (q *QP) destroy() error {
 	var events uint32
 	call := uapi.NewCall(&uapi.UVERBS_METHOD_QP_DESTROY)

@@ -169,6 +169,7 @@ func testClosed(t *testing.T, p Provider) {
 	objects()
 	_, err := qp.Query(verbs.MaskState)
 	require.ErrorIs(t, err, verbs.ErrClosed)
+	require.ErrorIs(t, qp.Connect(verbs.ConnectConfig{}), verbs.ErrClosed)
 	require.ErrorIs(t, qp.AttachMulticast(verbs.GID{0: 0xff}, 0), verbs.ErrClosed)
 	require.ErrorIs(t, qp.DetachMulticast(verbs.GID{0: 0xff}, 0), verbs.ErrClosed)
 	_, err = srq.Query()
