@@ -50,9 +50,10 @@ func (s *SRQ) create(p *PD, attr SRQAttr) error {
 	if attr.Limit != 0 {
 		return &Error{Op: "create SRQ", Object: p.ctx.info.Name, Err: unix.EINVAL, Fix: "leave Limit 0, and call SetLimit once receives are posted"}
 	}
+	asked := attr
 	part, err := s.ctx.provider.srq(s, &attr)
 	if err != nil {
-		return createSRQError(p.ctx, attr, err)
+		return createSRQError(p.ctx, asked, err)
 	}
 	s.part = part
 	wr, sge, limit := limit32(attr.MaxWR), limit32(attr.MaxSGE), uint32(0)
@@ -70,7 +71,7 @@ func (s *SRQ) create(p *PD, attr SRQAttr) error {
 	part.fill(call)
 	if err := p.ctx.do(call); err != nil {
 		_ = part.free()
-		return createSRQError(p.ctx, attr, err)
+		return createSRQError(p.ctx, asked, err)
 	}
 	s.handle = call.Result(uapi.UVERBS_ATTR_CREATE_SRQ_HANDLE)
 	s.attr = SRQAttr{MaxWR: int(wr), MaxSGE: int(sge)}

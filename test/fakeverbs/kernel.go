@@ -139,6 +139,7 @@ const (
 	maxQPWR     = 1 << 15
 	maxCQE      = 1<<22 - 1
 	maxSGE      = 30
+	maxSRQSGE   = 31 // of a receive's 512 bytes, 16 are the link of the list
 	maxMessage  = 1 << 30
 	maxSQDesc   = 1024 // bytes of a send request
 	maxRQDesc   = 512  // bytes of a receive request

@@ -37,7 +37,7 @@ func (c *context) createSRQ(r *request) unix.Errno {
 		return e
 	}
 	q := &sharedQueue{ctx: c, userHandle: r.u64(4), pd: p, number: c.device.number(), wr: r.u32(5), sge: r.u32(6), limit: r.u32(7)}
-	if r.u64(9) != basic || q.wr == 0 || q.wr >= maxQPWR || q.sge > maxSGE {
+	if r.u64(9) != basic || q.wr == 0 || q.wr >= maxQPWR || q.sge > maxSRQSGE {
 		return unix.EINVAL
 	}
 	if e := c.device.driver.srq(q, r); e != 0 {

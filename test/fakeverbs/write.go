@@ -92,7 +92,7 @@ func (d *Device) deviceResp() []byte {
 	for off, v := range map[int]uint32{
 		40: id.vendor, 44: id.part, 52: 1 << 18, 56: maxQPWR, 60: id.caps, 64: maxSGE, 68: maxSGE, 72: 1 << 24, 76: maxCQE, 80: 1 << 24,
 		84: 1 << 24, 88: maxReads, 96: 1 << 22, 100: maxReads, 108: id.atomics, 120: 1 << 24, 144: 1 << 30, 156: 1 << 23,
-		160: maxQPWR - 1, 164: maxSGE,
+		160: maxQPWR - 1, 164: maxSRQSGE,
 	} {
 		le.PutUint32(b[off:], v)
 	}

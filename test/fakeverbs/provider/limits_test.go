@@ -6,9 +6,11 @@ package provider
 
 import (
 	"bytes"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/verbs"
 )
@@ -104,4 +106,25 @@ func TestLimitOfNewSRQ(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 4, a.Limit, dev)
 	}
+}
+
+// TestLargestSRQ: a device has what it says, and a refusal names what was asked for, not what a driver has made of it.
+func TestLargestSRQ(t *testing.T) {
+	for _, dev := range []string{devA, rxeA} {
+		e := newEnd(t, dev, config{Type: verbs.RC})
+		d, err := e.Ctx.QueryDevice()
+		require.NoError(t, err)
+		s, err := e.PD.CreateSRQ(verbs.SRQAttr{MaxWR: int(d.MaxSRQWR), MaxSGE: int(d.MaxSRQSGE)})
+		require.NoError(t, err, dev)
+		require.GreaterOrEqual(t, s.Free(), int(d.MaxSRQWR))
+		_, err = e.PD.CreateSRQ(verbs.SRQAttr{MaxWR: 20, MaxSGE: int(d.MaxSRQSGE) + 1})
+		require.ErrorContains(t, err, "20 receives of 32 pieces", dev)
+	}
+	f, err := os.OpenFile(os.Getenv(insideEnv)+faultSuffix, os.O_RDWR, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	e := newEnd(t, faulty, config{Type: verbs.RC})
+	require.NoError(t, writeFault(f, 0, unix.ENOMEM))
+	_, err = e.PD.CreateSRQ(verbs.SRQAttr{MaxWR: 20, MaxSGE: 2})
+	require.ErrorContains(t, err, "20 receives of 2 pieces")
 }
