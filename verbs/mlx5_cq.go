@@ -102,7 +102,7 @@ func (c *mlx5CQ) poll(dst []WC, times []uint64) (n int, full bool) {
 		taken = true
 		// A queue pair takes its completions along when it goes, so that this one's is there.
 		q := c.p.user(e.User())
-		if q == nil {
+		if q == nil || q.faulted(e) {
 			continue
 		}
 		dst[n] = WC{QPN: q.q.num}
@@ -159,6 +159,17 @@ func (m *mlx5QP) complete(e mlx5.Completion, wc *WC) {
 	if e.WithGRH() {
 		wc.Flags |= WCWithGRH
 	}
+}
+
+// faulted tells of a receive whose memory was paged out. It is posted again, and nobody hears of it (mlx5_complete_odp_fault).
+func (m *mlx5QP) faulted(e mlx5.Completion) bool {
+	if m.srq == nil || !e.PageFault() {
+		return false
+	}
+	m.srq.s.mu.Lock()
+	defer m.srq.s.mu.Unlock()
+	m.srq.ring.Repost(e.Counter())
+	return true
 }
 
 // sendCompleted fills in what a send request's opcode and kind tell.

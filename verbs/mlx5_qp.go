@@ -138,7 +138,7 @@ func (m *mlx5QP) clean() {
 	for _, q := range []*CQ{m.sendCQ, m.recv} {
 		q.mu.Lock()
 		full := q.part.(*mlx5CQ).ring.Clean(m.user, func(e mlx5.Completion) {
-			if op := e.Opcode(); m.srq != nil && op != mlx5.Done && op != mlx5.SendError {
+			if op := e.Opcode(); m.srq != nil && op != mlx5.Done && op != mlx5.SendError && !m.faulted(e) {
 				m.srq.complete(e.Counter())
 			}
 		})

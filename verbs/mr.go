@@ -25,7 +25,8 @@ const (
 	AccessMWBind       Access = 1 << 4
 	// AccessZeroBased has the addresses of a type 2 window begin at 0. Those of a region are what RegisterMRAt says.
 	AccessZeroBased Access = 1 << 5
-	AccessOnDemand  Access = 1 << 6
+	// AccessOnDemand leaves the memory unpinned: the device has it paged in when it is used. DeviceAttr.OnDemand says for which operations.
+	AccessOnDemand Access = 1 << 6
 	// AccessFlushGlobal and AccessFlushPersistent let a peer flush; persistent memory must be what the region is of.
 	AccessFlushGlobal     Access = 1 << 8
 	AccessFlushPersistent Access = 1 << 9

@@ -5,6 +5,7 @@
 package fakeverbs
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -192,6 +193,7 @@ type completion struct {
 	id       uint64
 	opcode   byte // of the request, of a send queue
 	syndrome verdict
+	vendor   byte // of an error; 0 stands for vendorSyndrome
 	// bytes are those of the message, srcQP and imm what it said.
 	bytes, srcQP, imm uint32
 	grh, solicited    bool
@@ -225,8 +227,11 @@ func (d *Device) complete(q *completionQueue, c completion) {
 	q.notify()
 }
 
-// vendorSyndrome is some code of the device.
-const vendorSyndrome = 0x68
+// vendorSyndrome is some code of the device, vendorPageFault that of a receive whose memory is absent (MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT).
+const (
+	vendorSyndrome  = 0x68
+	vendorPageFault = 0x93
+)
 
 // write writes to the program's memory.
 func (mlx5) write(q *completionQueue, c *completion) bool {
@@ -242,7 +247,7 @@ func (mlx5) write(q *completionQueue, c *completion) bool {
 	}
 	be.PutUint32(cqe[44:], c.bytes)
 	if c.kind == cqeReqError || c.kind == cqeRespError {
-		cqe[54], cqe[55] = vendorSyndrome, byte(c.syndrome)
+		cqe[54], cqe[55] = cmp.Or(c.vendor, vendorSyndrome), byte(c.syndrome)
 	} else {
 		be.PutUint64(cqe[48:], uint64(time.Now().UnixNano()))
 	}

@@ -25,6 +25,7 @@ const (
 	synRemoteAcc verdict = 0x13
 	synRetry     verdict = 0x15
 	synRNR       verdict = 0x16
+	synAborted   verdict = 0x22
 )
 
 // Opcodes of send requests.
@@ -231,6 +232,10 @@ func (d *Device) deliver(q *queuePair, m *message) verdict {
 	}
 	id, wqe, ok := d.driver.receive(q)
 	if !ok {
+		return notReady
+	}
+	if q.srq != nil && d.pageIn(wqe) {
+		d.complete(q.recvCQ, completion{q: q, kind: cqeRespError, id: id, syndrome: synAborted, vendor: vendorPageFault})
 		return notReady
 	}
 	pieces, ok := d.scatter(q, wqe)

@@ -22,6 +22,7 @@ const (
 	remoteRead   access = 1 << 2
 	remoteAtomic access = 1 << 3
 	mwBind       access = 1 << 4
+	onDemand     access = 1 << 6
 	localRead    access = 1 << 16 // always granted by REG_MR; mlx5 has a bit for it
 )
 
@@ -35,6 +36,8 @@ type key struct {
 	free   bool // an indirect key that UMR has not configured, or has freed
 	// all memory: length64
 	unbounded bool
+	// absent memory is paged in when a receive from a shared queue has found that it isn't there (on-demand paging).
+	absent bool
 
 	// Of a region: the process, and the address there of the byte at start.
 	mem  usernotif.Memory
@@ -95,7 +98,7 @@ func (c *context) regMR(r *request) unix.Errno {
 		return e
 	}
 	rights := access(le.Uint32(in[36:]))
-	const known = localWrite | remoteWrite | remoteRead | remoteAtomic | mwBind | 1<<20 // relaxed ordering is optional
+	const known = localWrite | remoteWrite | remoteRead | remoteAtomic | mwBind | onDemand | 1<<20 // relaxed ordering is optional
 	switch {
 	case rights&^known != 0:
 		return unix.EOPNOTSUPP
@@ -108,7 +111,8 @@ func (c *context) regMR(r *request) unix.Errno {
 	}
 	d := c.device
 	// The variant of a region's key is as good as any: a user must not rely on it.
-	k := &key{value: d.number()<<8 | 0x5a, pd: p.number, rights: rights | localRead, start: iova, length: length, mem: c.mem, addr: start, domain: p}
+	k := &key{value: d.number()<<8 | 0x5a, pd: p.number, rights: rights | localRead, start: iova, length: length, mem: c.mem, addr: start, domain: p,
+		absent: rights&onDemand != 0}
 	d.keys[k.value>>8] = k
 	p.users++
 	handle := c.add(k)

@@ -155,6 +155,16 @@ func (d *Device) flush(q *queuePair) bool {
 // invalidLKey ends a scatter list, whose entries are mlx5's: length, key and address.
 const invalidLKey = 0x100
 
+// pageIn brings the memory of a receive request in, and tells whether some was absent.
+func (d *Device) pageIn(wqe []byte) (faulted bool) {
+	for ; len(wqe) >= 16 && be.Uint32(wqe[4:]) != invalidLKey; wqe = wqe[16:] {
+		if k := d.keys[be.Uint32(wqe[4:])>>8]; k != nil && k.absent {
+			k.absent, faulted = false, true
+		}
+	}
+	return faulted
+}
+
 // scatter finds the memory of a receive request. It fails when a key is dead.
 func (d *Device) scatter(q *queuePair, wqe []byte) (pieces []piece, ok bool) {
 	for ; len(wqe) >= 16; wqe = wqe[16:] {

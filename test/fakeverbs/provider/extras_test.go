@@ -7,6 +7,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -58,6 +59,53 @@ func TestRelaxedOrdering(t *testing.T) {
 	require.NoError(t, err)
 	wr := verbs.SendWR{Opcode: verbs.OpRDMAWrite, Local: a.MR.SGE(0, 4096), RemoteAddr: mr.IOVA(), RKey: mr.RKey()}
 	require.Equal(t, verbs.WCSuccess, send(t, a, wr).Status)
+}
+
+// TestOnDemandSharedReceives: receives of an SRQ whose memory is paged out when they are needed are neither lost nor completed twice, and the
+// queue has all its room afterwards, also when it is full meanwhile and when the queue pair is closed before the fault is seen.
+func TestOnDemandSharedReceives(t *testing.T) {
+	a, b := pair(t, config{Type: verbs.RC, SRQ: true})
+	room := b.SRQ.Free()
+	wrs := make([]verbs.RecvWR, room)
+	for i := range wrs { // every third receive finds its memory absent
+		flags := allAccess
+		if i%3 == 0 {
+			flags |= verbs.AccessOnDemand
+		}
+		mr, err := b.PD.RegisterMR(b.Buf[4096*i:][:4096], flags)
+		require.NoError(t, err)
+		wrs[i] = verbs.RecvWR{WRID: uint64(i), SG: []verbs.SGE{mr.SGE(0, 10), mr.SGE(2000, 100)}}
+	}
+	receive(t, b, wrs...)
+	_, err := b.SRQ.PostRecv(wrs[:1])
+	require.ErrorIs(t, err, verbs.ErrQueueFull)
+	seen := map[uint64]bool{}
+	message := func() {
+		n, err := a.QP.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Local: a.MR.SGE(0, 110), Flags: verbs.SendSignaled}})
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	}
+	for i := range room {
+		fill(a.Buf[:110], uint64(i))
+		message()
+		wc := poll(t, b.RCQ, 1)[0]
+		require.Equal(t, [2]any{verbs.WCSuccess, false}, [2]any{wc.Status, seen[wc.WRID]}, "message %d took receive %d", i, wc.WRID)
+		seen[wc.WRID] = true
+		place := b.Buf[4096*wc.WRID:]
+		require.Equal(t, a.Buf[:110], slices.Concat(place[:10], place[2000:2100]))
+		poll(t, a.SCQ, 1)
+	}
+	require.Equal(t, room, b.SRQ.Free())
+
+	mr, err := b.PD.RegisterMR(b.Buf[:4096], allAccess|verbs.AccessOnDemand)
+	require.NoError(t, err)
+	receive(t, b, verbs.RecvWR{Local: mr.SGE(0, 110)})
+	require.NoError(t, b.RCQ.RequestNotify(false))
+	message()
+	_, err = b.Ch.Wait(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, b.QP.Close())
+	require.Equal(t, room-1, b.SRQ.Free(), "the receive is posted again")
 }
 
 // TestModeration: an event comes with the fourth completion, or 4 ms after the first.

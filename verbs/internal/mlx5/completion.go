@@ -196,5 +196,12 @@ func (c Completion) Timestamp() uint64 { return be.Uint64(c[48:]) }
 // Syndrome says what went wrong, Vendor what the firmware knows of it.
 func (c Completion) Syndrome() uint8 { return c[55] }
 
+// PageFault tells of a receive from a shared queue that found its memory paged out: it is unused, and the kernel fetches the memory
+// (MLX5_CQE_VENDOR_SYNDROME_ODP_PFAULT).
+func (c Completion) PageFault() bool {
+	const aborted, pageFault = 0x22, 0x93
+	return c.Opcode() == RecvError && c.Syndrome() == aborted && c.Vendor() == pageFault
+}
+
 // Vendor is the firmware's own code of an error.
 func (c Completion) Vendor() uint8 { return c[54] }

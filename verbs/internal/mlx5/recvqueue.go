@@ -116,6 +116,17 @@ func (q *SharedQueue) Complete(index uint16) uint64 {
 	return q.ids[index]
 }
 
+// Repost posts a request that the device has given back unused a second time, in another place: the kernel still reads this one, which is
+// the last to be taken again.
+func (q *SharedQueue) Repost(index uint16) {
+	if int(index) >= len(q.ids) {
+		return
+	}
+	s := q.Begin(q.Complete(index))
+	copy(s.left, q.at(index)[segment:])
+	q.Publish()
+}
+
 // Begin begins a request, for which Room must have been found.
 func (q *SharedQueue) Begin(id uint64) Scatter {
 	w := q.at(q.head)
