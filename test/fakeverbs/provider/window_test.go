@@ -5,6 +5,7 @@
 package provider
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -161,6 +162,32 @@ func TestWindow2IsItsQueuePairs(t *testing.T) {
 	again(t, a2, b2)
 	require.Equal(t, verbs.WCMWBindErr, send(t, b2, verbs.SendWR{Opcode: verbs.OpLocalInv, Imm: w.RKey()}).Status)
 	require.Equal(t, verbs.WCSuccess, writes(t, a, mr, w.RKey(), 0, 64), "its own still can")
+}
+
+// TestBindingsFillTheQueue: a binding takes three blocks of a queue whose other requests take one, so that it holds a third as many.
+func TestBindingsFillTheQueue(t *testing.T) {
+	_, b, _, mr := windowEnds(t, verbs.RC, verbs.MWType1)
+	qp, err := b.PD.CreateQP(verbs.QPInitAttr{Type: verbs.RC, SendCQ: b.SCQ, RecvCQ: b.RCQ, Cap: verbs.QPCap{MaxSendWR: 16}})
+	require.NoError(t, err)
+	require.NoError(t, qp.Connect(verbs.ConnectConfig{Path: verbs.AHAttr{DGID: b.GID}, PathMTU: verbs.MTU1024, RemoteQPN: qp.Num()}))
+	require.Equal(t, 16, qp.Cap().MaxSendWR)
+	wrs := make([]verbs.SendWR, 16)
+	for i := range wrs {
+		w, err := b.PD.AllocMW(verbs.MWType1)
+		require.NoError(t, err)
+		wrs[i], err = w.BindWR(mr, 4096*i, 4096, verbs.AccessRemoteWrite)
+		require.NoError(t, err)
+		wrs[i].Flags, wrs[i].WRID = verbs.SendSignaled, uint64(i)
+	}
+	for done := 0; done < len(wrs); {
+		n, err := qp.PostSend(wrs[done:])
+		require.Equal(t, min(5, len(wrs)-done), n)
+		require.Equal(t, n < len(wrs)-done, errors.Is(err, verbs.ErrQueueFull))
+		for i, wc := range poll(t, b.SCQ, n) {
+			require.Equal(t, verbs.WC{WRID: uint64(done + i), Opcode: verbs.WCBindMW, QPN: qp.Num()}, wc)
+		}
+		done += n
+	}
 }
 
 // TestWindowRefusals: what PostSend refuses itself, because the device would do something else.
