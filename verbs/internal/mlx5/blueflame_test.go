@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBurn: a request that is rung alone lies in one of two buffers as it lies in the queue, also around the queue's end; of a batch,
-// and of a request that is too large, there is the beginning alone.
+// TestBurn: a request that is rung alone lies in one of two buffers as it lies in the queue, also around the queue's end and after a reset;
+// of a batch, and of a request that is too large, there is the beginning alone.
 func TestBurn(t *testing.T) {
 	const blocks, flame = 8, 256
 	mem, regs := make([]byte, blocks*BlockSize+8), make([]byte, pageSize)
@@ -49,5 +49,8 @@ func TestBurn(t *testing.T) {
 		require.Equal(t, at^flame, sendRegister+q.toggle)
 		id, _ := q.Complete(uint16(q.last))
 		require.EqualValues(t, n, id)
+		if r.IntN(8) == 0 {
+			q.Reset()
+		}
 	}
 }

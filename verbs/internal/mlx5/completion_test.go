@@ -3,6 +3,7 @@
 package mlx5
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"testing"
 
@@ -193,17 +194,33 @@ func TestEveryCounter(t *testing.T) {
 	}
 }
 
-// TestFenceBehindKeyChange: the request behind one that changes a key waits for that, and no other does.
+// TestFenceBehindKeyChange: the request behind one that changes a key waits for that, and no other does, nor the first after a reset.
 func TestFenceBehindKeyChange(t *testing.T) {
 	mem := make([]byte, 8*BlockSize+8)
 	q := NewSendQueue(mem[:8*BlockSize], 8, NewRecord(mem[8*BlockSize:]), NewPage(make([]byte, pageSize)), 0)
 	for i, r := range []struct{ opcode, flags, want uint8 }{
 		{OpWrite, Signaled, Signaled}, {OpUMR, 0, 0}, {OpWrite, Signaled, Signaled | smallFence}, {OpWrite, 0, 0}, {OpUMR, 0, 0}, {OpRead, Fence, Fence},
+		{OpUMR, 0, 0},
 	} {
 		w := q.Begin()
 		w.End(0, r.opcode, r.flags, 0)
 		require.EqualValues(t, r.want, be.Uint32(mem[i*BlockSize+8:]), "request %d", i)
 	}
+	q.Reset()
+	w := q.Begin()
+	w.End(0, OpWrite, 0, 0)
+	require.Zero(t, be.Uint32(mem[8:]))
+}
+
+// TestFieldsOfCompletions: a completion's fields have their bits, and none of their neighbours'.
+func TestFieldsOfCompletions(t *testing.T) {
+	c := Completion(bytes.Repeat([]byte{0xff}, CompletionSize))
+	require.EqualValues(t, [4]uint32{0xffffff, 0xffffff, 0xffffff, 0xf}, [4]uint32{c.User(), c.QPN(), c.SrcQP(), uint32(c.SL())})
+	require.True(t, c.WithGRH())
+	c[24] = 2 << 4 // an IPv4 header (MLX5_CQE_ROCE_L3_HEADER_TYPE_IPV4)
+	require.True(t, c.WithGRH())
+	c[24] = ^uint8(3 << 4)
+	require.False(t, c.WithGRH())
 }
 
 func TestSharedQueueLinks(t *testing.T) {
