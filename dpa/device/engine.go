@@ -5,6 +5,7 @@
 package device
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -85,12 +86,13 @@ type Engine struct {
 	host     pool // of the window
 	memory   pool // of the device
 	size     [kinds]int
-	command  uint64   // where commands are written
-	control  uint64   // the handler's
-	channels uint64   // its table of channels
-	workers  []uint64 // its workers
-	reply    uint64   // in the window: what commands answer in memory
-	status   uint64   // in the window: a line for each worker
+	command  uint64              // where commands are written
+	control  uint64              // the handler's
+	channels uint64              // its table of channels
+	known    map[uint32]*channel // by cookie, also those that are detached
+	workers  []uint64            // its workers
+	reply    uint64              // in the window: what commands answer in memory
+	status   uint64              // in the window: a line for each worker
 
 	failed atomic.Pointer[error]
 
@@ -104,7 +106,7 @@ func Open(cfg Config) (_ *Engine, err error) {
 	if err = cfg.fill(); err != nil {
 		return nil, operr.Wrap("open", "packet engine", err)
 	}
-	e := &Engine{cfg: cfg}
+	e := &Engine{cfg: cfg, known: map[uint32]*channel{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(operr.Wrap("open", "packet engine", err), e.Close())
@@ -271,14 +273,18 @@ func (e *Engine) threadOf(cookie uint32) int { return int(cookie) % len(e.thread
 func (e *Engine) NewTable(c dpa.TableConfig) (dpa.Table, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := &table{e: e, split: c.Split, channels: c.Channels, attached: map[uint32]uint64{}, marks: map[*dpa.Arrivals]*marks{}}
-	slots, err := e.memory.get(8 * c.Split.Slots())
-	if err == nil {
-		t.object, err = e.memory.get(e.size[kindTable])
+	if err := e.err(); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		_, err = e.do(opTable, t.object, uint64(c.Split.OffsetBits), uint64(c.Split.FragmentBits), uint64(c.Channels), slots)
+	t := &table{e: e, split: c.Split, channels: c.Channels, marks: map[*dpa.Arrivals]*marks{}}
+	var err1, err2 error
+	t.slots, err1 = e.memory.get(8 * c.Split.Slots())
+	t.object, err2 = e.memory.get(e.size[kindTable])
+	if err := cmp.Or(err1, err2); err != nil {
+		t.free()
+		return nil, err // there is no room for this table; the others live on
 	}
+	_, err := e.do(opTable, t.object, uint64(c.Split.OffsetBits), uint64(c.Split.FragmentBits), uint64(c.Channels), t.slots)
 	return t, e.fail(err)
 }
 

@@ -270,6 +270,49 @@ func TestMemoryUsedUp(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestQueuePairsComeAndGo: tables and channels of queue pairs that are gone are used again, so that those that come and go take no more of
+// the device's memory than those that are there at once.
+func TestQueuePairsComeAndGo(t *testing.T) {
+	o := openOffload(t, compileHandler(t, "", ""), Config{LogEntries: 4})
+	var taken, first int
+	more := o.memory.more
+	o.memory.more = func(n int) (uint64, error) {
+		taken += n
+		return more(n)
+	}
+	const cookies = 4
+	var old dpa.Table
+	for round := range 20 {
+		table, err := o.NewTable(dpa.TableConfig{Split: dpa.DefaultSplit, Channels: 2})
+		require.NoError(t, err)
+		g := bitmap.NewGeometry(2*mtu, mtu, 1)
+		m := &dpa.Message{Arrivals: dpa.NewArrivals(2)}
+		m.OpenChunks(g, dpa.DefaultSplit, make([]uint64, bitmap.Words(g.Chunks())))
+		require.NoError(t, table.Open(m))
+		for k := range uint32(cookies) {
+			require.NoError(t, table.Attach(k, int(k)/2, int(k)%2, 0))
+			if old != nil {
+				old.Detach(k) // is of no effect any more
+			}
+		}
+		e := newCQE(opcodeWriteImm, 0, dpa.DefaultSplit.Imm(0, 0, 0), mtu)
+		require.NoError(t, o.deliver(&e, 0))
+		require.NoError(t, o.caughtUp())
+		table.Collect(1)
+		require.Equal(t, 1, m.Tracker.Chunks().Count(), "round %d", round)
+		table.Close(m)
+		for k := range uint32(cookies) {
+			table.Detach(k)
+		}
+		require.NoError(t, o.caughtUp())
+		table.Remove(m)
+		if old = table; round == 1 {
+			first = taken
+		}
+	}
+	require.Equal(t, first, taken, "bytes of the device's memory")
+}
+
 // TestClosedEngine: fences of an engine that was closed are down, and what follows a fence, or comes too late, is no access to memory
 // that is gone.
 func TestClosedEngine(t *testing.T) {

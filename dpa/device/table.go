@@ -22,12 +22,13 @@ type table struct {
 	split    dpa.Split
 	channels int
 	object   uint64 // the device's
+	slots    uint64 // the device's; 0 when they have been given back. Engine.mu guards it, and led.
+	led      int    // how many channels lead here, or have last led here
 
-	mu       sync.Mutex
-	attached map[uint32]uint64 // channels by cookie
-	open     []*message
-	marks    map[*dpa.Arrivals]*marks
-	seen     uint64 // pushes that have been collected
+	mu    sync.Mutex
+	open  []*message
+	marks map[*dpa.Arrivals]*marks
+	seen  uint64 // pushes that have been collected
 }
 
 // message is the device's side of a dpa.Message.
@@ -57,6 +58,13 @@ type marks struct {
 	read     []uint64
 }
 
+// channel is a cookie's. Its memory is kept for when the cookie is attached again: a fence is down then, and no thread looks at it.
+type channel struct {
+	object   uint64 // of the device
+	table    *table // which it leads to, or led to
+	attached bool
+}
+
 // Attach implements dpa.Table. Completions with the cookie reach the thread whose queue is CQN(cookie).
 func (t *table) Attach(cookie uint32, gen, index, _ int) error {
 	t.mu.Lock()
@@ -66,24 +74,50 @@ func (t *table) Attach(cookie uint32, gen, index, _ int) error {
 	if int(cookie) >= t.e.cfg.Channels {
 		return fmt.Errorf("cookie %d: the engine is configured for %d channels", cookie, t.e.cfg.Channels)
 	}
-	ch, err := t.e.memory.get(t.e.size[kindChannel])
-	if err == nil {
-		_, err = t.e.do(opAttach, ch, t.e.channels, uint64(cookie), t.object, uint64(gen), uint64(index), uint64(t.e.threadOf(cookie)))
+	c := t.e.known[cookie]
+	if c == nil {
+		object, err := t.e.memory.get(t.e.size[kindChannel])
+		if err != nil {
+			return err
+		}
+		c = &channel{object: object}
+		t.e.known[cookie] = c
 	}
+	_, err := t.e.do(opAttach, c.object, t.e.channels, uint64(cookie), t.object, uint64(gen), uint64(index), uint64(t.e.threadOf(cookie)))
 	if err != nil {
 		return t.e.fail(err)
 	}
-	t.attached[cookie] = ch
+	c.lead(t)
 	return nil
 }
 
-// Detach implements dpa.Table. A thread may still look at the channel: its memory isn't used again.
+// lead notes that the channel leads to t. The table that the last channel has left is given back: no thread finds it any more. Engine.mu is held.
+func (c *channel) lead(t *table) {
+	t.led++
+	if old := c.table; old != nil {
+		if old.led--; old.led == 0 {
+			old.free()
+		}
+	}
+	c.table, c.attached = t, true
+}
+
+// free gives back what the table has on the device; Engine.mu is held.
+func (t *table) free() {
+	put(&t.e.memory, 8*t.split.Slots(), t.slots)
+	put(&t.e.memory, t.e.size[kindTable], t.object)
+	t.slots, t.object = 0, 0
+}
+
+// Detach implements dpa.Table. A thread may still look at the channel.
 func (t *table) Detach(cookie uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.attached[cookie]; ok {
-		delete(t.attached, cookie)
-		t.do(opDetach, t.e.channels, uint64(cookie))
+	t.e.mu.Lock()
+	defer t.e.mu.Unlock()
+	if c := t.e.known[cookie]; c != nil && c.table == t && c.attached {
+		c.attached = false
+		t.doLocked(opDetach, t.e.channels, uint64(cookie))
 	}
 }
 
@@ -91,6 +125,11 @@ func (t *table) Detach(cookie uint32) {
 func (t *table) do(op uint32, object uint64, args ...uint64) {
 	t.e.mu.Lock()
 	defer t.e.mu.Unlock()
+	t.doLocked(op, object, args...)
+}
+
+// doLocked is do while Engine.mu is held.
+func (t *table) doLocked(op uint32, object uint64, args ...uint64) {
 	if t.e.err() == nil {
 		_, err := t.e.do(op, object, args...)
 		_ = t.e.fail(err)
@@ -215,10 +254,12 @@ func (t *table) Remove(m *dpa.Message) {
 		return
 	}
 	t.collectLast(x) // what was counted last
-	t.do(opRemove, t.object, t.slot(m))
 	t.open = slices.DeleteFunc(t.open, func(y *message) bool { return y == x })
 	t.e.mu.Lock()
 	defer t.e.mu.Unlock()
+	if t.slots != 0 {
+		t.doLocked(opRemove, t.object, t.slot(m))
+	}
 	t.giveBack(x)
 }
 
