@@ -17,6 +17,7 @@ func TestBurn(t *testing.T) {
 	mem, regs := make([]byte, blocks*BlockSize+8), make([]byte, pageSize)
 	q := NewSendQueue(mem[:blocks*BlockSize], 8, NewRecord(mem[blocks*BlockSize:]), NewPage(regs), flame)
 	q.SetQPN(0x123456)
+	q.posted = 1<<16 - 2 // of which the record has 16 bits
 	r := rand.New(rand.NewPCG(4, 4))
 	for n := range 2000 {
 		clear(regs)
@@ -35,6 +36,7 @@ func TestBurn(t *testing.T) {
 		}
 		at := sendRegister + q.toggle
 		q.Ring()
+		require.Equal(t, q.posted&0xffff, be.Uint32(q.record.mem[sendCounter:]))
 		want := make([]byte, flame)
 		copied := 8
 		if requests == 1 && segments > 1 && segments*segment <= flame {
@@ -51,6 +53,7 @@ func TestBurn(t *testing.T) {
 		require.EqualValues(t, n, id)
 		if r.IntN(8) == 0 {
 			q.Reset()
+			require.Zero(t, be.Uint32(q.record.mem[sendCounter:]))
 		}
 	}
 }

@@ -223,6 +223,23 @@ func TestFieldsOfCompletions(t *testing.T) {
 	require.False(t, c.WithGRH())
 }
 
+// TestRecvQueueRecord: the record counts modulo 2^16 what was posted, and 0 after a reset, as the device does.
+func TestRecvQueueRecord(t *testing.T) {
+	const n, stride = 4, 16
+	mem := make([]byte, n*stride+8)
+	q := NewRecvQueue(mem[:n*stride], stride, n, NewRecord(mem[n*stride:]))
+	for i := range uint32(1<<16 + 3) {
+		s := q.Begin(uint64(i))
+		s.End()
+		q.Publish()
+		require.Equal(t, (i+1)&0xffff, be.Uint32(q.record.mem[recvCounter:]))
+		require.EqualValues(t, i, q.Complete())
+	}
+	q.Reset()
+	require.Zero(t, be.Uint32(q.record.mem[recvCounter:]))
+	require.Equal(t, n, q.Room())
+}
+
 func TestSharedQueueLinks(t *testing.T) {
 	const n, stride = 8, 32
 	mem := make([]byte, n*stride+8)
