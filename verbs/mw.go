@@ -60,6 +60,9 @@ func (w *MW) RKey() uint32 {
 // or the peer's OpSendWithInv, has freed it. On mlx5 a window has at most 2 GiB, and a binding takes three blocks of 64 bytes
 // of the send queue, as much as a request with 128 bytes of inline data.
 func (w *MW) BindWR(mr *MR, off, n int, access Access) (SendWR, error) {
+	if mr.ctx != w.ctx {
+		return SendWR{}, &Error{Op: "bind MW", Object: w.String(), Err: unix.EINVAL, Fix: "the MR given belongs to another open device"}
+	}
 	if off < 0 || n < 0 || off > mr.size || n > mr.size-off {
 		return SendWR{}, &Error{Op: "bind MW", Object: w.String(), Err: unix.EINVAL,
 			Fix: fmt.Sprintf("%d bytes from %d are outside the region of %d", n, off, mr.size)}

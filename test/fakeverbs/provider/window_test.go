@@ -192,8 +192,10 @@ func TestBindingsFillTheQueue(t *testing.T) {
 
 // TestWindowRefusals: what PostSend refuses itself, because the device would do something else.
 func TestWindowRefusals(t *testing.T) {
-	_, b, w, mr := windowEnds(t, verbs.RC, verbs.MWType1)
-	_, err := w.BindWR(mr, 0, len(b.Buf)+1, verbs.AccessRemoteWrite)
+	a, b, w, mr := windowEnds(t, verbs.RC, verbs.MWType1)
+	_, err := w.BindWR(a.MR, 0, 64, verbs.AccessRemoteWrite)
+	require.ErrorContains(t, err, "belongs to another open device")
+	_, err = w.BindWR(mr, 0, len(b.Buf)+1, verbs.AccessRemoteWrite)
 	require.Error(t, err)
 	_, err = w.BindWR(mr, math.MaxInt, math.MaxInt, verbs.AccessRemoteWrite)
 	require.Error(t, err, "a sum that overflows")
