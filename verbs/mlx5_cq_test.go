@@ -5,6 +5,7 @@
 package verbs
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,4 +24,20 @@ func TestLargeDoorbellPage(t *testing.T) {
 		require.Equal(t, flags, c.in.Flags, "%#x", index)
 		require.Equal(t, index <= 0xffff, c.in.UarPageIndex != 0, "%#x", index)
 	}
+}
+
+// TestDoorbellRecordsBeginAtZero: a queue doesn't begin with the counts of one that had its record before.
+func TestDoorbellRecordsBeginAtZero(t *testing.T) {
+	p := new(mlx5Provider)
+	used, err := p.record()
+	require.NoError(t, err)
+	page := p.recordPages[0]
+	defer func() { require.NoError(t, FreeBuffer(page)) }()
+	for i := range page {
+		page[i] = 0xff
+	}
+	p.giveBack(used)
+	_, err = p.record()
+	require.NoError(t, err)
+	require.Equal(t, mlx5RecordSize, bytes.Count(page, []byte{0}))
 }
