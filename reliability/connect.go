@@ -114,9 +114,7 @@ func (c *Conn) Close() error {
 	c.watch, c.left = nil, true
 	c.mu.Unlock()
 	if w != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
-		defer cancel()
-		if err := w.farewell(ctx); err != nil {
+		if err := w.farewell(); err != nil {
 			c.log.Debug("farewell", "err", err)
 		}
 	}

@@ -2,6 +2,9 @@
 
 package reliability
 
+// FarewellTime is what Close spends on telling the peer.
+const FarewellTime = farewellTime
+
 // Held is how much a Conn remembers that its peer has a say in.
 type Held struct {
 	// Grants are of transfers that no Send has begun; Refs of messages.

@@ -106,8 +106,12 @@ func (w *watcher) run(ctx context.Context) {
 // farewell sends the peer, over TCP, the frames, such as COMPLETED and END, that it hasn't
 // acknowledged, so that a delivered transfer never turns into an error because
 // its receiver left. Then it closes the session.
-func (w *watcher) farewell(ctx context.Context) error {
-	err := w.s.Send(ctx, w.c.qp.Outstanding())
+func (w *watcher) farewell() error {
+	// On a busy host a worker may have the queue pair for longer than sending may take.
+	last := w.c.qp.Outstanding()
+	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
+	defer cancel()
+	err := w.s.Send(ctx, last)
 	w.stop()
 	if cerr := w.s.Close(); err == nil {
 		err = cerr

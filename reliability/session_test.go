@@ -5,11 +5,15 @@ package reliability_test
 import (
 	"context"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability"
@@ -21,14 +25,24 @@ import (
 // introduced connects two Conns over TCP, and returns them with the TCP connection of side 0.
 func introduced(t *testing.T) (conn [2]*reliability.Conn, tcp *oob.Conn) {
 	t.Helper()
+	return introducedOn(t, func(d backend.Device) backend.Device { return d })
+}
+
+// introducedOn is introduced with what on makes of side 0's device.
+func introducedOn(t *testing.T, on func(backend.Device) backend.Device) (conn [2]*reliability.Conn, tcp *oob.Conn) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	l, err := oob.Listen(ctx, loopback(0).String()+":0", oob.Config{})
 	require.NoError(t, err)
 	defer l.Close()
 	for i := range conn {
-		dev, err := userroce.Open(userroce.Config{Addr: loopback(i)})
+		opened, err := userroce.Open(userroce.Config{Addr: loopback(i)})
 		require.NoError(t, err)
+		dev := backend.Device(opened)
+		if i == 0 {
+			dev = on(dev)
+		}
 		c, err := sdr.NewEndpoint(dev, sdr.EndpointConfig{})
 		require.NoError(t, err)
 		conn[i], err = reliability.NewConn(c, sdr.QPConfig{}, reliability.Config{Scheme: newSR(t, sr.RTO)()})
@@ -118,4 +132,49 @@ func TestSessionsOfNoUse(t *testing.T) {
 	require.ErrorIs(t, p.conn[0].ConnectOver(t.Context(), late), sdr.ErrClosed)
 	<-first.closed
 	<-late.closed
+}
+
+// A slowClock is a device whose clock can be made to stand while somebody reads it.
+type slowClock struct {
+	backend.Device
+	stand atomic.Pointer[chan struct{}]
+	read  chan struct{} // one token once somebody waits for it
+}
+
+func (d *slowClock) Now() units.Instant {
+	if s := d.stand.Load(); s != nil {
+		select {
+		case d.read <- struct{}{}:
+		default:
+		}
+		<-*s
+	}
+	return d.Device.Now()
+}
+
+// TestFarewellOfBusyQP: a queue pair that somebody has for longer than the farewell may take costs the peer nothing of it.
+func TestFarewellOfBusyQP(t *testing.T) {
+	clock := &slowClock{read: make(chan struct{}, 1)}
+	conn, _ := introducedOn(t, func(d backend.Device) backend.Device { clock.Device = d; return clock })
+	buf, err := conn[1].QP().Endpoint().RegisterMemory(make([]byte, units.KiB), sdr.AccessRemoteWrite)
+	require.NoError(t, err)
+	r, err := conn[1].StartRecv(buf, 0, units.KiB)
+	require.NoError(t, err)
+
+	stand := make(chan struct{})
+	clock.stand.Store(&stand)
+	var wg sync.WaitGroup
+	wg.Go(func() { conn[0].QP().Deliver(nil) }) // it reads the clock while it has the queue pair
+	<-clock.read
+	time.Sleep(50 * time.Millisecond) // if that was a worker
+	wg.Go(func() { assert.NoError(t, conn[0].Close()) })
+	time.Sleep(reliability.FarewellTime + 100*time.Millisecond)
+	clock.stand.Store(nil)
+	close(stand)
+	wg.Wait()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	require.ErrorIs(t, r.Wait(ctx), sdr.ErrPeerClosed)
+	require.NoError(t, buf.Close())
 }
