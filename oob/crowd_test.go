@@ -65,7 +65,7 @@ func TestSilentPeersDelayNobody(t *testing.T) {
 			l, err := Listen(testContext(t), "127.0.0.1:0", Config{})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, l.Close()) })
-			crowd(t, l, 2*maxPerSource, false, hosts...)
+			crowd(t, l, 2*maxPending/len(hosts), false, hosts...)
 			return guest(t, l)
 		})
 	}
@@ -89,12 +89,12 @@ func TestNobodyStaysPending(t *testing.T) {
 	}, waitLimit, time.Millisecond)
 }
 
-// TestTurnedAwayPeerIsTold: who finds its host's places taken by connections that wait for Accept learns that, and isn't told of a
-// peer that has crashed.
+// TestTurnedAwayPeerIsTold: who finds all places taken by connections of its host that wait for Accept learns that, and isn't told of
+// a peer that has crashed.
 func TestTurnedAwayPeerIsTold(t *testing.T) {
 	l, rejected := listen(t, Config{})
 	var waiting []*Conn
-	for range maxPerSource {
+	for range maxPending {
 		c, err := Dial(testContext(t), l.Addr().String(), Config{})
 		require.NoError(t, err)
 		waiting = append(waiting, c)
@@ -119,10 +119,11 @@ func TestTurnedAwayPeerIsTold(t *testing.T) {
 	}
 }
 
-// TestSilentPeerMakesRoom: the oldest of a host's silent peers has to go for its next one, is told so, and is reported for that reason.
+// TestSilentPeerMakesRoom: the oldest of a host's silent peers, which have all places, has to go for its next one, is told so, and is
+// reported for that reason.
 func TestSilentPeerMakesRoom(t *testing.T) {
 	l, rejected := listen(t, Config{})
-	silent := crowd(t, l, maxPerSource, false, "127.0.0.1")
+	silent := crowd(t, l, maxPending, false, "127.0.0.1")
 	guest(t, l)
 	require.ErrorIs(t, rejected.next(t), errEvicted)
 	require.NoError(t, silent[0].SetDeadline(time.Now().Add(waitLimit)))
@@ -149,13 +150,13 @@ func TestWaitingPeersHoldLittle(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	const messages = 6
+	const messages, senders = 6, 64
 	message := bytes.Repeat([]byte{7}, int(DefaultMaxBlob)/2)
 	var flood []byte
 	for i := range uint32(messages) {
 		flood = appendFrame(flood, frame{kind: kindMessage, number: i + 1, payload: message})
 	}
-	peers := crowd(t, l, maxPerSource, true, "127.0.0.1")
+	peers := crowd(t, l, senders, true, "127.0.0.1")
 	var wg sync.WaitGroup
 	for i, nc := range peers {
 		wg.Go(func() {
@@ -169,7 +170,7 @@ func TestWaitingPeersHoldLittle(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	grown := units.Bytes(after.HeapAlloc) - units.Bytes(before.HeapAlloc)
-	require.Less(t, grown, 8*units.MiB, "for %d peers that send what they can", maxPerSource)
+	require.Less(t, grown, 8*units.MiB, "for %d peers that send what they can", senders)
 	for {
 		c, err := l.Accept(testContext(t))
 		require.NoError(t, err)
@@ -205,18 +206,16 @@ func TestWhoMakesRoom(t *testing.T) {
 		require.Equal(t, []string{name}, gone)
 		gone = nil
 	}
-	// One source has all that it may: its own oldest silent connection goes, and then none.
-	for i := range maxPerSource - 1 {
+	// One source may fill the house, however fast. Then its own oldest silent connection goes, and at last none.
+	for i := range maxPending - 1 {
 		require.True(t, admit(1, true, fmt.Sprint("greeted ", i)))
 	}
 	require.True(t, admit(1, false, "silent"))
+	require.Empty(t, gone)
 	require.True(t, admit(1, true, "last"))
 	expect("silent")
 	require.False(t, admit(1, true, ""))
-	// The house is full: the busiest source has to make room for the newcomer.
-	for i := range maxPending - maxPerSource {
-		require.True(t, admit(100+i, true, "lonely"))
-	}
+	// The busiest source has to make room for a newcomer of another.
 	require.True(t, admit(2, true, "second"))
 	expect("greeted 0")
 	// The busiest source's silent connections go first.

@@ -54,9 +54,8 @@ func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
 // Accept returns the next peer that has shaken hands. Peers that don't within 3 s are told why, reported
 // through Config.Logger and Config.OnReject, and don't end Accept. Handshakes run side by side: a
-// silent peer delays nobody. Up to 256 peers, 64 of one IPv4 address or IPv6 network of 64 bits, may be shaking hands
-// or wait for Accept; then silent ones, and those of the source with the most, make room for new
-// ones. Accept fails with ctx's error, or with ErrClosed after Close.
+// silent peer delays nobody. Up to 256 peers may be shaking hands or wait for Accept; then one of the source with the most,
+// an IPv4 address or IPv6 network of 64 bits, makes room for each new one, silent ones first. Accept fails with ctx's error, or with ErrClosed after Close.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case c := <-l.good:

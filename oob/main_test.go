@@ -101,7 +101,7 @@ func (r rejections) next(t *testing.T) error {
 }
 
 func listen(t *testing.T, cfg Config) (*Listener, rejections) {
-	r := make(rejections, 100)
+	r := make(rejections, 2*maxPending)
 	l, err := Listen(testContext(t), "127.0.0.1:0", r.config(cfg))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })

@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// maxPending bounds the connections that are shaking hands or wait for Accept, and maxPerSource those
-	// of them from one source, so that they can't exhaust memory or descriptors.
-	maxPending   = 256
-	maxPerSource = 64
+	// maxPending bounds the connections that are shaking hands or wait for Accept, so that they can't exhaust memory or
+	// descriptors. One source may have them all while no other wants any: many programs of one host, or behind one address, may start at once.
+	maxPending = 256
 	// handshakeLimit bounds the handshake that a Listener shakes: a peer has nothing to think about.
 	handshakeLimit = 3 * units.Second
 )
 
 // errEvicted is why a peer was let go that would else have kept others out.
-var errEvicted = errors.New("too many connections shake hands or wait to be accepted, in all or of this host: connect again later")
+var errEvicted = errors.New("too many connections shake hands or wait to be accepted: connect again later")
 
 // A pendingConn is a connection that Accept has not returned.
 type pendingConn struct {
@@ -61,17 +60,11 @@ func SourceOf(a net.Addr) netip.Prefix {
 func (s *pendingConns) admit(p *pendingConn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.count(p.source)
-	var victim *pendingConn
-	switch {
-	case n >= maxPerSource:
-		victim = s.silent(p.source)
-	case len(s.all) >= maxPending:
-		victim = s.crowding(n)
-	default:
+	if len(s.all) < maxPending {
 		s.all = append(s.all, p)
 		return true
 	}
+	victim := s.crowding(s.count(p.source))
 	if victim == nil {
 		return false
 	}
@@ -87,9 +80,12 @@ func (s *pendingConns) admit(p *pendingConn) bool {
 
 // crowding finds who makes room for a peer whose source has n connections; mu is held.
 func (s *pendingConns) crowding(n int) *pendingConn {
-	busiest, most := netip.Prefix{}, 0
+	busiest, most, of := netip.Prefix{}, 0, make(map[netip.Prefix]int)
 	for _, p := range s.all {
-		if k := s.count(p.source); k > most {
+		of[p.source]++
+	}
+	for _, p := range s.all {
+		if k := of[p.source]; k > most {
 			busiest, most = p.source, k
 		}
 	}
