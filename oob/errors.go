@@ -5,6 +5,7 @@ package oob
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -273,6 +274,25 @@ func handshakeFix(err error) string {
 		return "give both ends TLS or neither"
 	case errors.Is(err, errNoHello), errors.Is(err, context.DeadlineExceeded):
 		return "is that an sdr endpoint, and do both ends use TLS or neither?"
+	}
+	return certificateFix(err)
+}
+
+// certificateFix says what to do about a certificate that this end doesn't take, or the peer, of which its alert tells (RFC 8446, section 6.2).
+func certificateFix(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var alert *net.OpError
+	switch {
+	case errors.As(err, &unknown):
+		return "add who signed the peer's certificate to Config.TLS: to RootCAs where this end dials, to ClientCAs where it listens"
+	case errors.As(err, &name):
+		return "dial a host that the certificate names, or set Config.TLS.ServerName to one"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "renew the peer's certificate, or set the clock"
+	case errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate"):
+		return "give this end a certificate that the peer can verify: Config.TLS.Certificates"
 	}
 	return ""
 }

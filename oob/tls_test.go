@@ -3,6 +3,7 @@
 package oob
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -18,6 +19,11 @@ import (
 
 // certificate makes a self-signed certificate for 127.0.0.1 and the configurations of both ends.
 func certificate(t testing.TB) (server, client *tls.Config) {
+	return certificateOf(t, func(*x509.Certificate) {})
+}
+
+// certificateOf is certificate for one that change has changed.
+func certificateOf(t testing.TB, change func(*x509.Certificate)) (server, client *tls.Config) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := x509.Certificate{
@@ -27,6 +33,7 @@ func certificate(t testing.TB) (server, client *tls.Config) {
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA:         true, BasicConstraintsValid: true,
 	}
+	change(&template)
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
 	require.NoError(t, err)
 	cert, err := x509.ParseCertificate(der)
@@ -66,6 +73,42 @@ func TestTLSVerifiesTheServer(t *testing.T) {
 	_, err := Dial(testContext(t), l.Addr().String(), Config{TLS: &tls.Config{RootCAs: x509.NewCertPool()}})
 	require.ErrorContains(t, err, "certificate")
 	require.Error(t, rejected.next(t))
+}
+
+// TestTLSFixes: both ends say what to do about a certificate that one of them doesn't take.
+func TestTLSFixes(t *testing.T) {
+	_, stranger := certificate(t)
+	for name, c := range map[string]struct {
+		change            func(server, client *tls.Config)
+		cert              func(*x509.Certificate)
+		dialled, listened string
+	}{
+		"unknown": {change: func(_, client *tls.Config) { client.RootCAs = stranger.RootCAs }, dialled: "RootCAs"},
+		"name":    {cert: func(c *x509.Certificate) { c.IPAddresses = nil; c.DNSNames = []string{"other.example"} }, dialled: "ServerName"},
+		"expired": {cert: func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }, dialled: "renew"},
+		"client's": {change: func(server, client *tls.Config) {
+			server.ClientAuth, server.ClientCAs = tls.RequireAndVerifyClientCert, stranger.RootCAs
+			client.Certificates = server.Certificates
+		}, dialled: "Config.TLS.Certificates", listened: "ClientCAs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change := c.cert
+			if change == nil {
+				change = func(*x509.Certificate) {}
+			}
+			server, client := certificateOf(t, change)
+			if c.change != nil {
+				c.change(server, client)
+			}
+			l, rejected := listen(t, Config{TLS: server})
+			_, err := Dial(testContext(t), l.Addr().String(), Config{TLS: client})
+			var e *Error
+			require.ErrorAs(t, err, &e)
+			require.Contains(t, e.Fix, c.dialled)
+			require.ErrorAs(t, rejected.next(t), &e)
+			require.Contains(t, e.Fix, cmp.Or(c.listened, "Config.TLS.Certificates"))
+		})
+	}
 }
 
 func TestTLSServerNeedsACertificate(t *testing.T) {
