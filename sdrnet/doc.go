@@ -42,6 +42,7 @@
 // of the context os.ErrDeadlineExceeded, too.
 //
 // What is wrong with a configuration, an argument or the peer is an *operr.Error. Not in that shape are
-// net.ErrClosed, io.EOF, syscall.EPIPE (writing after CloseWrite) and the errors of a context where nothing more is
-// to be said, and what a FileTarget and the reader that SendFile was given return, which is passed on as it is.
+// net.ErrClosed, io.EOF, syscall.EPIPE (writing after CloseWrite), a Stream's os.ErrDeadlineExceeded and the errors of a context where
+// nothing more is to be said, and what a FileTarget, the reader of SendFile and SendFrom, and the writer of RecvTo return, which is
+// passed on as it is.
 package sdrnet

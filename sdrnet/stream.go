@@ -85,7 +85,7 @@ func (s *Stream) SetDeadline(t time.Time) error {
 // SetReadDeadline sets the deadline of Read.
 func (s *Stream) SetReadDeadline(t time.Time) error { s.readBy.set(t); return nil }
 
-// SetWriteDeadline sets the deadline of Write, and of what Close waits.
+// SetWriteDeadline sets the deadline of Write, and of the Write that CloseWrite waits for. Close has a limit of its own.
 func (s *Stream) SetWriteDeadline(t time.Time) error { s.writeBy.set(t); return nil }
 
 // Read reads what the peer has written. io.EOF is the peer's CloseWrite or Close: nothing is missing. A peer that closes the connection
