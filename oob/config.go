@@ -47,8 +47,8 @@ type Config struct {
 	// Logger gets the peers that a Listener turned away, or was told of (Listener.TurnedAway), at level Warn: ten at once
 	// and one a second in the long run, however many there are. Nil logs nothing.
 	Logger *slog.Logger
-	// OnReject, when not nil, is called with each peer that a Listener turned away, from
-	// several goroutines at a time.
+	// OnReject, when not nil, is called with each peer that a Listener turned away, or with the Listener's own address when the
+	// kernel gives it none, from several goroutines at a time.
 	OnReject func(peer net.Addr, err error)
 }
 

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -236,6 +237,41 @@ func TestWhoMakesRoom(t *testing.T) {
 	require.False(t, admit(1001, true, ""))
 	require.Empty(t, gone)
 	require.Len(t, s.all, maxPending)
+}
+
+// An exhausted listener has no descriptor for the first that connects.
+type exhausted struct {
+	net.Listener
+	once sync.Once
+}
+
+func (l *exhausted) Accept() (nc net.Conn, err error) {
+	l.once.Do(func() {
+		err = &net.OpError{Op: "accept", Net: "tcp", Addr: l.Addr(), Err: os.NewSyscallError("accept4", unix.EMFILE)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l.Listener.Accept()
+}
+
+// TestNoDescriptorLeft: a Listener that the kernel gives no connection says why and what to do, blames no peer, and goes on.
+func TestNoDescriptorLeft(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var log bytes.Buffer
+	rejected := make(rejections, 1)
+	cfg := rejected.config(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	l := newListener(&exhausted{Listener: ln}, cfg)
+	err = rejected.next(t)
+	require.ErrorIs(t, err, unix.EMFILE)
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	require.Contains(t, e.Fix, "ulimit -n")
+	guest(t, l)
+	require.NoError(t, l.Close())
+	require.Contains(t, log.String(), "can't accept peers")
+	require.NotContains(t, log.String(), "peer=")
 }
 
 func TestSourceOf(t *testing.T) {

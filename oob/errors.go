@@ -261,6 +261,16 @@ func listenFix(err error) string {
 	return addressFix(err)
 }
 
+func acceptFix(err error) string {
+	switch {
+	case errors.Is(err, syscall.EMFILE):
+		return "raise the limit of open files (ulimit -n)"
+	case errors.Is(err, syscall.ENFILE):
+		return "raise the kernel's limit of open files (sysctl fs.file-max)"
+	}
+	return ""
+}
+
 func handshakeFix(err error) string {
 	var foreign *ForeignError
 	switch {

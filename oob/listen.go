@@ -38,10 +38,15 @@ func Listen(ctx context.Context, addr string, cfg Config) (*Listener, error) {
 	if err != nil {
 		return nil, &Error{Op: "listen on", Object: addr, Err: withoutAddress(err), Fix: listenFix(err)}
 	}
+	return newListener(ln, cfg), nil
+}
+
+// newListener serves who connects to ln.
+func newListener(ln net.Listener, cfg Config) *Listener {
 	l := &Listener{ln: ln, cfg: cfg, good: make(chan *Conn), report: reporter{cfg: cfg}, pending: pendingConns{tell: cfg.TLS == nil}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.wg.Go(l.acceptLoop)
-	return l, nil
+	return l
 }
 
 // withoutCertificate reports whether cfg is there and can't be a server's.
@@ -97,7 +102,7 @@ func (l *Listener) acceptLoop() {
 			return
 		}
 		backoff = min(max(2*backoff, 5*time.Millisecond), maxAcceptBackoff)
-		l.report.rejected(l.Addr(), err)
+		l.report.stuck(l.Addr(), &Error{Op: "accept on", Object: l.Addr().String(), Err: withoutAddress(err), Fix: acceptFix(err)})
 		select {
 		case <-time.After(backoff):
 		case <-l.ctx.Done():

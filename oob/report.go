@@ -26,15 +26,24 @@ type reporter struct {
 
 // rejected tells of a peer that was turned away, and why.
 func (r *reporter) rejected(peer net.Addr, err error) {
+	r.tell("oob: turned a peer away", "peer", peer, err)
+}
+
+// stuck tells why nobody can be accepted at an address now.
+func (r *reporter) stuck(at net.Addr, err error) {
+	r.tell("oob: can't accept peers", "address", at, err)
+}
+
+func (r *reporter) tell(what, whose string, addr net.Addr, err error) {
 	if r.cfg.Logger != nil {
 		if ok, silent := r.mayLog(time.Now()); ok && silent > 0 {
-			r.cfg.Logger.Warn("oob: turned a peer away", "peer", peer, "err", err, "others", silent)
+			r.cfg.Logger.Warn(what, whose, addr, "err", err, "others", silent)
 		} else if ok {
-			r.cfg.Logger.Warn("oob: turned a peer away", "peer", peer, "err", err)
+			r.cfg.Logger.Warn(what, whose, addr, "err", err)
 		}
 	}
 	if r.cfg.OnReject != nil {
-		r.cfg.OnReject(peer, err)
+		r.cfg.OnReject(addr, err)
 	}
 }
 
