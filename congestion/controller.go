@@ -15,7 +15,8 @@ type Controller interface {
 	// what is then on its way, n included. Sizes count as those of the other calls do: which
 	// headers they include is the driver's choice.
 	OnSent(now units.Instant, n, inflight units.Bytes)
-	// OnAck tells of feedback that says that bytes have arrived. The controller doesn't keep a.
+	// OnAck tells of feedback that says that bytes have arrived. With neither Acked nor RTT it is no feedback: the driver says what it
+	// knows of the path, and may do so as often as it looks. The controller doesn't keep a.
 	OnAck(now units.Instant, a *Ack)
 	// OnCNP tells of a congestion notification packet of RoCEv2 (IBTA annex A17.9.3).
 	OnCNP(now units.Instant)

@@ -162,9 +162,12 @@ func (s *swift) OnAck(now units.Instant, a *Ack) {
 }
 
 // OnLoss takes the largest decrease, once a round trip. ResetAfter timeouts without an
-// acknowledgement between them leave the least window.
+// acknowledgement between them leave the least window. What nobody will tell of was not lost.
 func (s *swift) OnLoss(now units.Instant, l Loss) {
 	s.now = max(s.now, now)
+	if l.Kind == LossUnacknowledged {
+		return
+	}
 	if l.Kind != LossTimeout {
 		s.timeouts = 0
 	} else if s.timeouts++; s.timeouts >= s.resetAfter {

@@ -82,6 +82,16 @@ func TestSwiftCountsTimeoutsInARow(t *testing.T) {
 	require.Zero(t, s.timeouts)
 }
 
+// What was neither lost nor known to have arrived, as at the end of each transfer, is no sign of a queue.
+func TestSwiftTakesUnacknowledgedForNoLoss(t *testing.T) {
+	s := mustSwift(t, SwiftDefaults(), swiftPath)
+	before := s.window
+	s.OnLoss(units.Instant(units.Second), Loss{Bytes: 1000, Kind: LossUnacknowledged})
+	require.Equal(t, before, s.window)
+	s.OnLoss(units.Instant(units.Second), Loss{Bytes: 1000, Kind: LossDetected})
+	require.Less(t, s.window, before)
+}
+
 // Also with the least window of a long way a packet goes often enough that the peer isn't taken for dead.
 func TestSwiftIsNeverSilent(t *testing.T) {
 	c := SwiftDefaults()

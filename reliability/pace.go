@@ -280,6 +280,9 @@ const (
 
 // unreported books n bytes, of those sent last, of which nothing will be reported.
 func (p *pacer) unreported(now units.Instant, n units.Bytes) {
+	if n <= 0 {
+		return
+	}
 	p.controller.OnLoss(now, congestion.Loss{Bytes: n, Kind: congestion.LossUnacknowledged})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
 	"github.com/sdr-rdma/go-sdr/sdr"
@@ -138,6 +139,36 @@ func TestIdleGapsDontLowerTheRate(t *testing.T) {
 			require.Less(t, float64(kept), 3*float64(found), "nor faster")
 		}
 	}
+}
+
+// TestTransfersThatLoseNothing: a controller hears of no loss where there is none, and goes on from what it had at the end of the
+// transfer before.
+func TestTransfersThatLoseNothing(t *testing.T) {
+	factory, err := congestion.Swift(congestion.SwiftDefaults())
+	require.NoError(t, err)
+	p := newPair(t, setup{
+		net: sim.Config{Rate: 10 * units.Gbit, Seed: 1, Link: sim.Link{Delay: 5 * ms}},
+		qp:  sdr.QPConfig{MTU: 4096}, scheme: newSR(t, sr.NACK),
+		conn: reliability.Config{Congestion: congestion.Spec{Name: "swift", New: func(p congestion.Path) congestion.Controller {
+			return unspoilt{factory(p), t}
+		}}},
+	})
+	const n = 4 * units.MiB
+	first := p.timed(n)
+	for range 8 {
+		p.timed(n)
+	}
+	require.Less(t, p.timed(n), first/2, "the window has grown by a packet each round trip")
+}
+
+// An unspoilt controller hears of no loss.
+type unspoilt struct {
+	congestion.Controller
+	t *testing.T
+}
+
+func (u unspoilt) OnLoss(_ units.Instant, l congestion.Loss) {
+	u.t.Errorf("a loss of %v, %v", l.Bytes, l.Kind)
 }
 
 // TestManySmallTransfersKeepTheirPace: on a path of which nothing is known, sixteen small transfers under way take a round trip and a
