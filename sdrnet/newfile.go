@@ -20,7 +20,8 @@ import (
 
 // A NewFile is a FileTarget on the disk, for one file. That has no name until all of it is there, so that nothing incomplete is ever
 // seen, and nothing is left of it when the process is killed. Where the file system can't do that (O_TMPFILE) it is beside the final
-// one meanwhile, under a name that ends in .part. Only its owner may read it before it is complete.
+// one meanwhile, under a name that ends in .part; elsewhere one that replaces another is so for a moment, when it is complete. Only its
+// owner may read it before it is complete.
 type NewFile struct {
 	file     *os.File
 	folder   string
@@ -119,9 +120,9 @@ func taken(path string) error {
 	return &wrapped{operr.New("create", filepath.Dir(path), "there is a file %q already: %s", filepath.Base(path), nameIt), fs.ErrExist}
 }
 
-// Keep gives the file its permissions, its time of change, and, once it is on the disk, its name. A file that is replaced hands on its
-// permissions; a new one gets those of the original that the umask allows. In a folder it fails with fs.ErrExist when another file has got
-// the name since Begin.
+// Keep gives the file its permissions, its time of change, and, once it is on the disk, its name, which is on the disk then, too, as far as the
+// process may read the folder. A file that is replaced hands on its permissions; a new one gets those of the original that the umask
+// allows. In a folder it fails with fs.ErrExist when another file has got the name since Begin.
 func (f *NewFile) Keep(info FileInfo) error {
 	mode := info.Mode.Perm() &^ umask()
 	if fi, err := os.Stat(f.path); err == nil {
@@ -131,10 +132,28 @@ func (f *NewFile) Keep(info FileInfo) error {
 	if err := errors.Join(f.file.Chmod(mode), os.Chtimes(nameless, time.Time{}, info.ModTime), f.file.Sync()); err != nil {
 		return err
 	}
+	if err := f.name(nameless); err != nil {
+		return err
+	}
+	return syncFolder(f.folder)
+}
+
+// name gives the file its final name, by way of another where one has that already.
+func (f *NewFile) name(nameless string) error {
 	if f.part == "" {
+		err := link(nameless, f.path)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("name the file: %w", err)
+		}
+		if !f.replaces {
+			return taken(f.path)
+		}
 		part := f.partName()
-		if err := unix.Linkat(unix.AT_FDCWD, nameless, unix.AT_FDCWD, part, unix.AT_SYMLINK_FOLLOW); err != nil {
-			return fmt.Errorf("name the file %s: %w", part, err)
+		if err := link(nameless, part); err != nil {
+			return fmt.Errorf("name the file: %w", err)
 		}
 		f.part = part
 	}
@@ -143,6 +162,29 @@ func (f *NewFile) Keep(info FileInfo) error {
 		f.part = ""
 	}
 	return err
+}
+
+func link(nameless, path string) error {
+	if err := unix.Linkat(unix.AT_FDCWD, nameless, unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW); err != nil {
+		return &os.PathError{Op: "link", Path: path, Err: err}
+	}
+	return nil
+}
+
+// syncFolder writes a folder's names to the disk. It can't where the folder may only be written, or the file system has no such call.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return nil
 }
 
 // rename gives the file its final name.
