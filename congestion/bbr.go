@@ -141,7 +141,7 @@ func newBBR(p Path) *bbr {
 		p.MTU = 1500
 	}
 	p.MTU = min(p.MTU, maxMTU)
-	b := &bbr{path: p, minRTT: max(p.BaseRTT, 0)}
+	b := &bbr{path: p, minRTT: min(max(p.BaseRTT, 0), maxRTT)}
 	b.minRTTAt, b.scale, b.calm = -1, fullScale, fullScale
 	b.window = firstPackets * p.MTU
 	if p.knowsPort() {
@@ -410,6 +410,7 @@ func (b *bbr) sampleRTT(now units.Instant, rtt units.Duration) {
 	if rtt <= 0 {
 		return
 	}
+	rtt = min(rtt, maxRTT)
 	if b.srtt == 0 {
 		b.srtt = rtt
 	}
@@ -424,7 +425,7 @@ func (b *bbr) sampleRTT(now units.Instant, rtt units.Duration) {
 		if b.spread > 0 {
 			b.spread += max(b.minRTT-rtt, 0)
 		}
-		b.minRTT, b.minRTTAt = min(rtt, maxRTT), now
+		b.minRTT, b.minRTTAt = rtt, now
 	} else if rtt <= b.base()+b.tolerance() {
 		b.minRTTAt = now
 	}

@@ -115,6 +115,27 @@ func TestBBRQueueFollowsFromThePath(t *testing.T) {
 	}
 }
 
+// What the buffer was seen to hold is forgotten little by little, and in an hour no more of it is left than of one that was never full.
+func TestBBRForgetsTheBuffer(t *testing.T) {
+	b, now := cruising()
+	unknown := b.target()
+	b.round.most = b.minRTT + units.Millisecond
+	b.queueFull(now)
+	require.Equal(t, units.Millisecond*depthShare/10, b.target())
+	for last := b.target(); now < units.Instant(60*units.Minute); last = b.target() {
+		now = now.Add(units.Second + 1)
+		b.round = bbrRound{acked: units.MiB}
+		b.judgeLosses(now)
+		require.GreaterOrEqual(t, b.target(), last, "after %v", now)
+	}
+	require.Equal(t, unknown, b.target())
+	// A host that was away for days makes no longer round trips, and so no deeper buffers, than the longest.
+	b.sampleRTT(now, 6000*units.Minute)
+	b.queueFull(now)
+	require.Equal(t, unknown, b.target())
+	require.LessOrEqual(t, b.rtt(), maxRTT)
+}
+
 // A round that ended before its packets can have come back doesn't prove that the path has become slower.
 func TestBBRShortRoundsProveNothing(t *testing.T) {
 	for _, c := range []struct {

@@ -96,7 +96,7 @@ func (b *bbr) judgeLosses(now units.Instant) {
 		b.queueFull(now)
 	}
 	if b.depth > 0 && now.Sub(b.depthAt) > units.Second {
-		b.depth, b.depthAt = b.depth+b.depth/depthGrowth, now
+		b.depth, b.depthAt = min(b.depth+b.depth/depthGrowth, maxRTT), now
 	}
 }
 

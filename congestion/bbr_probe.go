@@ -135,14 +135,14 @@ func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 	b.judgeDrain(now)
 	switch {
 	case !gone && b.longer():
-		b.minRTT, b.minRTTAt, b.probe.detour, b.spread = min(b.probe.least, maxRTT), now, 0, 0
+		b.minRTT, b.minRTTAt, b.probe.detour, b.spread = b.probe.least, now, 0, 0
 		b.yield()
 	case gone || b.probe.least == 0 || b.probe.least <= b.base()+min(b.minRTT/16+b.grain(), max(b.probe.wait/2, b.grain())):
 		if b.probe.fails = min(b.probe.fails, 0) - 1; !b.competing || -b.probe.fails >= quietProbes && b.bw() > b.pathRate()/2 {
 			b.yield()
 		}
 	case now.Sub(b.minRTTAt) > maxRTTAge && b.unmoved() && b.telling() && !b.competing:
-		b.minRTT, b.minRTTAt, b.spread = min(b.probe.least, maxRTT), now, 0 // not a queue: the way has become longer
+		b.minRTT, b.minRTTAt, b.spread = b.probe.least, now, 0 // not a queue: the way has become longer
 		b.yield()
 	default:
 		if b.probe.fails = max(b.probe.fails, 0) + 1; b.probe.fails > 1 || b.competing {

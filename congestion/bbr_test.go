@@ -128,7 +128,8 @@ func TestBBRBoundsLies(t *testing.T) {
 				auto.OnSent(now, n, inflight)
 			case 2:
 				a := &congestion.Ack{
-					RTT: units.Duration(wild()), Least: units.Duration(wild()), Acked: units.Bytes(wild()), Inflight: units.Bytes(wild()), ECN: rng.IntN(200) == 0,
+					RTT: units.Duration(wild()), Smoothed: units.Duration(wild()), Least: units.Duration(wild()), Floor: units.Duration(wild()),
+					Acked: units.Bytes(wild()), Inflight: units.Bytes(wild()), Late: units.Bytes(wild()), ECN: rng.IntN(200) == 0,
 				}
 				c.OnAck(now, a)
 				auto.OnAck(now, a)
