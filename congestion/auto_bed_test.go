@@ -105,6 +105,26 @@ func TestAutoObeysTrims(t *testing.T) {
 	}
 }
 
+// A switch that only reckons its queue becomes slower, down to less than a packet a round trip, and fast again: what it trims tells how slow,
+// though few packets pass then, and none is under way between two.
+func TestAutoFollowsTrims(t *testing.T) {
+	const rate = 100 * units.Mbit
+	for _, low := range []units.Rate{units.Mbit, 4 * units.Mbit, 20 * units.Mbit} {
+		for _, rtt := range []units.Duration{25 * units.Microsecond, 400 * units.Microsecond, 2 * units.Millisecond} {
+			b := bottleneck.New(bottleneck.Link{
+				Rate: rate, Buffer: 8 * units.KiB, Packet: packet, Trims: true, Changes: []bottleneck.Change{{At: sec, Rate: low}, {At: 9 * sec, Rate: rate}},
+			}, bottleneck.Flow{Controller: congestion.Auto()(congestion.Path{MTU: packet}), RTT: rtt, Report: 100 * units.Microsecond})
+			b.Run(16 * sec)
+			s := b.Sum(0, 3*sec, 9*sec)
+			slow, fast := float64(b.Rate(0, 3*sec, 9*sec))/float64(low), float64(b.Rate(0, 15*sec, 16*sec))/float64(rate)
+			t.Logf("%v, RTT %v: %.3f trimmed, %.3f of it, later %.3f", low, units.FormatDuration(rtt), float64(s.Trimmed)/float64(s.Sent), slow, fast)
+			require.Less(t, float64(s.Trimmed), 0.03*float64(s.Sent))
+			require.Greater(t, slow, 0.8)
+			require.Greater(t, fast, 0.93)
+		}
+	}
+}
+
 // Senders that begin at once through a queue that marks beyond a threshold keep it within twice that from ten round trips on,
 // though 32 of them begin with more than that in all.
 func TestManyBeginAtOnce(t *testing.T) {

@@ -185,8 +185,8 @@ func (b *bbr) OnSent(now units.Instant, n, inflight units.Bytes) {
 	if n <= 0 {
 		return
 	}
-	if b.round.begun == 0 && b.round.goal == 0 || inflight <= n && now.Sub(b.heardAt) > max(2*b.rtt(), leastRound) {
-		// The first packet, or the first after a pause: at a short round trip there is nothing in flight between packets.
+	if b.round.begun == 0 && b.round.goal == 0 || inflight <= n && now.Sub(b.heardAt) > max(2*b.rtt(), leastRound, 2*b.pace.Time(n)) {
+		// The first packet, or the first after a pause: at a short round trip, and at a low pace, there is nothing in flight between packets.
 		b.beginRound(now)
 		pause := now.Sub(b.heardAt)
 		b.before = bbrRound{void: true, took: pause, gap: pause}
@@ -225,15 +225,7 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 		b.minRTT, b.minRTTAt = min(a.Floor, maxRTT), now
 	}
 	b.sampleRTT(now, a.RTT)
-	if b.heardAt != 0 && now >= b.silentAt() {
-		// What was under way then is lost, but counts as in flight until that is proved: the window has to hold as much again.
-		b.round.void = true
-		b.pause = max(b.pause, now.Sub(max(b.heardAt, b.dueAt)))
-	}
-	if b.heardAt != 0 {
-		b.round.gap = max(b.round.gap, now.Sub(max(b.heardAt, b.round.begun)))
-	}
-	b.heardAt = now
+	b.hear(now)
 	b.round.acked += acked
 	b.round.acks++
 	b.batch[0] = max(b.batch[0], acked-b.path.MTU)
@@ -258,6 +250,19 @@ func (b *bbr) OnAck(now units.Instant, a *Ack) {
 		b.endRound(now)
 	}
 	b.decide()
+}
+
+// hear takes that there is feedback, of packets that arrived or of ones that were trimmed.
+func (b *bbr) hear(now units.Instant) {
+	if b.heardAt != 0 {
+		if now >= b.silentAt() {
+			// What was under way then is lost, but counts as in flight until that is proved: the window has to hold as much again.
+			b.round.void = true
+			b.pause = max(b.pause, now.Sub(max(b.heardAt, b.dueAt)))
+		}
+		b.round.gap = max(b.round.gap, now.Sub(max(b.heardAt, b.round.begun)))
+	}
+	b.heardAt = now
 }
 
 // OnCNP takes a notification for a mark on this round.
@@ -290,6 +295,8 @@ func (b *bbr) OnLoss(now units.Instant, l Loss) {
 	if l.Kind == LossTrim {
 		b.round.marked += n
 		b.round.trimmed += n
+		b.afterPause(now)
+		b.hear(now)
 		b.hearTrim(n)
 	}
 }

@@ -27,6 +27,8 @@ const (
 	trimGrowth    = 1024
 	trimDoubling  = 64
 	trimDoublings = 4
+	// sharePackets are how much the share that was trimmed is of at least, if so much was sent since it was lowered.
+	sharePackets = 16
 	// waitingPackets are in a queue that packets are seen to wait in: there the window is what limits.
 	waitingPackets = 8
 )
@@ -55,7 +57,8 @@ func (b *bbr) judgeTrims() {
 			return
 		}
 		// Of what is sent too fast the rest passes: the pace less the share trimmed is what the path carries.
-		share := min(float64(trimmed)/float64(max(r.acked+r.lost, 1)), 0.5)
+		all := max(r.acked+r.lost, min(b.sent-c.goal, sharePackets*b.path.MTU), 1)
+		share := min(float64(trimmed)/float64(all), 0.5)
 		c.pace -= units.Rate(share*float64(c.pace)) + c.pace/trimSlack
 	case c.pace > 0 && r.held:
 		c.pace += c.pace / trimGrowth << min(c.clean/trimDoubling, trimDoublings)
@@ -67,14 +70,16 @@ func (b *bbr) judgeTrims() {
 	c.pace, c.clean, c.goal = min(max(c.pace, minBBR), maxBBR), 0, b.sent
 }
 
-// caughtUp is how much more than a pace allows was sent in this round and the one before, the longest pauses of both left out, if there
-// was one.
+// caughtUp is how much more than a pace allows was sent in this round and the one before, what a host stood still in them left out, if one did.
+// Who sends less often than feedback could come has pauses of its own.
 func (b *bbr) caughtUp(pace units.Rate) units.Bytes {
 	r, p := &b.round, &b.before
-	if r.gap <= r.took/lumpyShare && p.gap <= p.took/lumpyShare {
+	own := pace.Time(2 * b.path.MTU)
+	still := max(r.gap-own, 0) + max(p.gap-own, 0)
+	if still <= (r.took+p.took)/lumpyShare {
 		return 0
 	}
-	return max(r.sent+p.sent-pace.Bytes(r.took-r.gap+p.took-p.gap), 0)
+	return max(r.sent+p.sent-pace.Bytes(r.took+p.took-still), 0)
 }
 
 // bound is the pace that trimmed packets leave.
