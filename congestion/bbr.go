@@ -84,7 +84,6 @@ type bbr struct {
 	heardAt, dueAt units.Instant // of the latest feedback; when there was last something sent with nothing else in flight
 	round, before  bbrRound
 	rounds         int            // in this phase
-	lumpy          bool           // the last round's feedback was held up
 	batch          [2]units.Bytes // the most that one feedback told, in these and the last rounds
 	pause          units.Duration // the longest that lately passed without feedback
 

@@ -146,7 +146,7 @@ func TestBBRShortRoundsProveNothing(t *testing.T) {
 		for range bwRounds {
 			b.before = bbrRound{held: true, took: lawsRTT}
 			b.round.acked, b.round.took = lawsRate.Bytes(lawsRTT/2), c.took
-			b.sampleRate(false)
+			b.sampleRate()
 		}
 		require.InEpsilon(t, float64(c.want), float64(b.bw()), 0.01, "%v", c.took)
 	}
@@ -390,7 +390,7 @@ func TestBBRAllowsForRandomLosses(t *testing.T) {
 	for range bwRounds {
 		b.before = bbrRound{held: true, took: lawsRTT}
 		b.round.acked, b.round.lost, b.round.took = lawsRate.Bytes(lawsRTT)/2, lawsRate.Bytes(lawsRTT)/2, lawsRTT
-		b.sampleRate(false)
+		b.sampleRate()
 	}
 	require.InEpsilon(t, 0.505, float64(b.bw())/float64(lawsRate), 0.001, "no more than is known to be random")
 }

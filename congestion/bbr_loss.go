@@ -55,7 +55,7 @@ func (t *lossTest) take(n, lost, mtu units.Bytes, calm bool) bool {
 		}
 		return false
 	}
-	if lost >= 4*mtu && lost > n*lossBound/1000+2*expected+4*mtu {
+	if lost > n*lossBound/1000+2*expected+4*mtu {
 		return true
 	}
 	t.full.add(n, lost)
@@ -82,17 +82,14 @@ func (b *bbr) judgeLosses(now units.Instant) {
 	if b.phase == startup || n <= 0 {
 		return
 	}
-	// A drained round is one in which the queue was seen empty.
-	calm := b.before.calm && !b.competing && r.least > 0 && r.least <= b.base()+b.tolerance()
 	if b.competing {
 		b.rival.step(now, b.rtt(), n, r.lost, b.losses.random(n, b.path.MTU), b.bw(), b.peak)
 		return
 	}
-	if b.before.calm && !calm {
-		return
+	if b.before.calm && (r.least == 0 || r.least > b.base()+b.tolerance()) {
+		return // this flow made way, but the queue was not seen empty
 	}
-	full := b.losses.take(n, r.lost, b.path.MTU, calm)
-	if full {
+	if b.losses.take(n, r.lost, b.path.MTU, b.before.calm) {
 		b.queueFull(now)
 	}
 	if b.depth > 0 && now.Sub(b.depthAt) > units.Second {
@@ -109,7 +106,7 @@ func (b *bbr) queueFull(now units.Instant) {
 	b.fullAt = now
 	b.scale = max(b.scale/2, leastScale)
 	// What the longest of this round waited is what the buffer holds: all flows learn the same.
-	if d := b.round.most - b.minRTT; b.round.most > 0 && d > 0 {
+	if d := b.round.most - b.minRTT; d > 0 {
 		b.depth, b.depthAt = d, now
 	}
 }

@@ -137,7 +137,7 @@ func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 	case !gone && b.longer():
 		b.minRTT, b.minRTTAt, b.probe.detour, b.spread = b.probe.least, now, 0, 0
 		b.yield()
-	case gone || b.probe.least == 0 || b.probe.least <= b.base()+min(b.minRTT/16+b.grain(), max(b.probe.wait/2, b.grain())):
+	case gone || b.probe.least <= b.base()+min(b.minRTT/16+b.grain(), max(b.probe.wait/2, b.grain())):
 		if b.probe.fails = min(b.probe.fails, 0) - 1; !b.competing || -b.probe.fails >= quietProbes && b.bw() > b.pathRate()/2 {
 			b.yield()
 		}

@@ -18,6 +18,7 @@ type bbrRound struct {
 	reduced           bool // they were lowered on purpose, to drain the queue
 	void              bool // it tells nothing of the path: a blackout, or nothing was sent
 	calm              bool // all of it was sent into a drained queue
+	lumpy             bool // its feedback was held up
 }
 
 const (
@@ -58,9 +59,9 @@ func (b *bbr) endRound(now units.Instant) {
 	r.held = r.sent*100 >= allowed*heldShare
 	tells := !r.void && !b.before.void
 	// Feedback that regularly comes often and then not for a while was held up by a host.
-	lumpy := r.acks >= lumpyAcks && r.gap > r.took/lumpyShare
+	r.lumpy = r.acks >= lumpyAcks && r.gap > r.took/lumpyShare
 	if tells {
-		b.sampleRate(lumpy || b.lumpy)
+		b.sampleRate()
 		b.judgeLosses(now)
 	}
 	if tells && !r.reduced && !b.before.reduced { // what this flow withheld makes pauses, too
@@ -74,14 +75,12 @@ func (b *bbr) endRound(now units.Instant) {
 	b.peak = max(b.peak, b.bw())
 	b.rounds++
 	queue := b.waited(r)
-	steady := tells && !lumpy && r.least > 0 && !r.reduced && !b.before.reduced
-	b.lumpy = lumpy
+	steady := tells && !r.lumpy && r.least > 0 && !r.reduced && !b.before.reduced
 	if b.competing && r.least > 0 && !r.reduced && !b.before.reduced {
 		b.relax(queue)
 	}
 	b.next(now, queue, steady)
 	b.before = b.round
-	b.before.reduced = b.before.reduced || b.phase == probeRTT && b.rounds == 0
 	b.beginRound(now)
 }
 
@@ -89,13 +88,13 @@ func (b *bbr) endRound(now units.Instant) {
 // delivered faster than that took. A round whose sender had less to send than it was allowed, or was
 // allowed less on purpose, is no proof that the path has become slower, nor is one that ended before its packets can have come back, as
 // the last of a transfer do with what they give up.
-func (b *bbr) sampleRate(lumpy bool) {
+func (b *bbr) sampleRate() {
 	n := b.round.acked + min(b.round.lost, b.losses.random(b.round.acked, b.path.MTU))
 	x := min(units.RateOf(n, max(b.round.took, b.before.took)), maxBBR)
 	if x <= 0 {
 		return
 	}
-	if !b.before.held || b.before.reduced || lumpy || b.round.took < b.minRTT/8*7 {
+	if !b.before.held || b.before.reduced || b.round.lumpy || b.before.lumpy || b.round.took < b.minRTT/8*7 {
 		if x > b.bw() {
 			b.rates[0] = x
 		}
