@@ -379,6 +379,84 @@ func TestBBRQueueOfARate(t *testing.T) {
 	require.Equal(t, queueOf(maxBBR, fullScale), queueOf(2*maxBBR, fullScale), "what a window of twice the model's may come to")
 }
 
+// What kind of loss it is decides what it says: of a queue what was found missing or was trimmed, of a path that was dark a timeout, which
+// ends a competition, too, and nothing what was guessed or will never be known. Each but the last is no longer in flight.
+func TestBBRKindsOfLosses(t *testing.T) {
+	const n = 10 * lawsMTU
+	for kind, want := range map[LossKind]struct {
+		lost, trimmed, left units.Bytes
+		void                bool
+	}{
+		LossDetected: {lost: n, left: 89 * lawsMTU}, LossNack: {lost: n, left: 89 * lawsMTU}, LossTrim: {lost: n, trimmed: n, left: 89 * lawsMTU},
+		LossTimeout: {left: 89 * lawsMTU, void: true}, LossGuessed: {left: 89 * lawsMTU}, LossUnacknowledged: {left: 99 * lawsMTU},
+	} {
+		b, now := cruising()
+		b.competing, b.sent, b.inflight = true, units.MiB, 99*lawsMTU
+		b.OnLoss(now, Loss{Bytes: n, Kind: kind})
+		require.Equal(t, []any{want.lost, want.trimmed, want.left, want.void, !want.void},
+			[]any{b.round.lost, b.round.trimmed, b.inflight, b.round.void, b.competing}, "%v", kind)
+	}
+}
+
+// Who tells of a trimmed packet notifies, too: that is no mark, and ends no start. A notification alone is one.
+func TestBBRNotifications(t *testing.T) {
+	for _, trimmed := range []bool{false, true} {
+		b := newBBR(Path{MTU: lawsMTU})
+		b.OnSent(1, lawsMTU, lawsMTU)
+		b.sent = units.MiB
+		if trimmed {
+			b.OnLoss(2, Loss{Bytes: lawsMTU, Kind: LossTrim})
+		}
+		b.OnCNP(3)
+		require.Equal(t, trimmed, b.phase == startup)
+	}
+}
+
+// Where channels differ in length, the least round trip is what a window takes that all of them share, but no more than what was measured.
+func TestBBRFloor(t *testing.T) {
+	for floor, want := range map[units.Duration]units.Duration{lawsRTT - 1: lawsRTT, lawsRTT + units.Millisecond: lawsRTT + units.Millisecond, units.Minute: 2 * lawsRTT} {
+		b, now := cruising()
+		b.OnAck(now+1, &Ack{RTT: 2 * lawsRTT, Acked: lawsMTU, Inflight: 98 * lawsMTU, Floor: floor})
+		require.Equal(t, want, b.minRTT)
+	}
+}
+
+// What comes after it was taken for lost doesn't count as lost. A start that losses have ended goes on when half of them have come, soon enough, and
+// as one that losses haven't ended doesn't.
+func TestBBRLateIsNotLost(t *testing.T) {
+	for _, c := range []struct {
+		lost, late units.Bytes
+		after      units.Duration
+		goesOn     bool
+	}{
+		{100 * lawsMTU, 50 * lawsMTU, undoTime - 1, true}, {100 * lawsMTU, 49 * lawsMTU, undoTime - 1, false},
+		{100 * lawsMTU, 50 * lawsMTU, undoTime, false}, {0, 50 * lawsMTU, undoTime - 1, false},
+	} {
+		b, now := cruising()
+		b.phase, b.window, b.sent = startup, 4*units.MiB, 8*units.MiB
+		b.round = bbrRound{acked: 1000 * lawsMTU, lost: c.lost, took: lawsRTT, most: 2 * lawsRTT, goal: b.sent + 1}
+		if b.startupRound(now); c.lost == 0 {
+			b.enter(cruise)
+		}
+		require.NotEqual(t, startup, b.phase)
+		b.OnAck(now.Add(c.after), &Ack{Acked: lawsMTU, Inflight: 98 * lawsMTU, Late: c.late})
+		require.Equal(t, c.goesOn, b.phase == startup, "%+v", c)
+		require.Equal(t, max(c.lost-c.late, 0), b.round.lost, "%+v", c)
+		if c.goesOn {
+			require.GreaterOrEqual(t, b.window, 4*units.MiB)
+		}
+	}
+}
+
+// A guess at the path's rate is where a start begins that would begin with less.
+func TestBBRBeginsAtAGuess(t *testing.T) {
+	for _, rate := range []units.Rate{lawsRate, units.Mbit} {
+		b := newBBR(Path{MTU: lawsMTU, Found: Model{Rate: rate, MinRTT: lawsRTT, Guess: true}})
+		require.Equal(t, startup, b.phase)
+		require.Equal(t, max(rate.Bytes(lawsRTT), firstPackets*lawsMTU), b.window)
+	}
+}
+
 // What gets lost at random left at the rate of the path, too, and counts as in flight for a round trip.
 func TestBBRAllowsForRandomLosses(t *testing.T) {
 	b, _ := cruising()
