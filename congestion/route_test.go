@@ -32,6 +32,16 @@ func TestBBRTakesDetours(t *testing.T) {
 	}
 }
 
+// Where delays vary, too, no two probes see the same, and the one that was sure of itself ten seconds after the last sight of the shorter way is believed.
+func TestBBRTakesDetoursOfVaryingDelay(t *testing.T) {
+	const rate, rtt = 4 * units.Mbit, 300 * units.Millisecond
+	b := bottleneck.New(bottleneck.Link{
+		Rate: rate, Buffer: rate.Bytes(rtt), Packet: packet, Jitter: rtt / 10, Seed: 1, Changes: []bottleneck.Change{{At: 60 * sec, Rate: rate, Detour: rtt}},
+	}, bbrFlow(rtt, 0))
+	b.Run(130 * sec)
+	require.Greater(t, float64(b.Rate(0, 100*sec, 130*sec))/float64(rate), 0.9)
+}
+
 // A way that becomes longer by less than others' queues do is no queue for ever: it is found out within ten seconds, and so is that it is
 // short again.
 func TestBBRTakesSmallDetours(t *testing.T) {
