@@ -279,6 +279,75 @@ func TestBBRShareYieldsToTheModel(t *testing.T) {
 	}
 }
 
+// However long packets wait, the window stays within half and twice the model's, and one that a sender doesn't use stands.
+func TestBBRShareIsBounded(t *testing.T) {
+	for _, wait := range []units.Duration{0, lawsRTT} {
+		b, _ := cruising()
+		model := b.bdp() + b.queue()
+		b.fair = model
+		b.share(wait)
+		require.Equal(t, model, b.fair, "not held")
+		b.round.held = true
+		for range 1000 {
+			b.share(wait)
+		}
+		require.Equal(t, map[units.Duration]units.Bytes{0: 2 * model, lawsRTT: model / 2}[wait], b.fair)
+	}
+}
+
+// Start-up ends when two rounds in a row bring no quarter more, though the limits held the sender back, but not at rounds that tell nothing.
+func TestBBREndsStartup(t *testing.T) {
+	rounds := func(n int, set func(b *bbr)) bool {
+		b, now := cruising()
+		b.phase, b.best = startup, b.bw()
+		for range n {
+			b.before.held = true
+			b.round = bbrRound{acked: lawsRate.Bytes(lawsRTT), took: lawsRTT, most: lawsRTT}
+			set(b)
+			b.startupRound(now)
+		}
+		return b.phase != startup
+	}
+	require.False(t, rounds(1, func(*bbr) {}))
+	require.True(t, rounds(2, func(*bbr) {}))
+	require.False(t, rounds(9, func(b *bbr) { b.before.held = false }))
+	require.False(t, rounds(9, func(b *bbr) { b.round.void = true }))
+	require.False(t, rounds(9, func(b *bbr) { b.rates[0] = b.best/4*5 + 8 }))
+	// So do losses of more than one in 25 while packets wait; while none do as many are chance, and more than twice as many in a second such round
+	// are none. Nor are twice as many as got lost while none waited.
+	lose := func(percent units.Bytes) func(b *bbr) {
+		return func(b *bbr) { b.before.held, b.round.lost = false, b.round.acked*percent/100 }
+	}
+	waiting := func(b *bbr) { lose(6)(b); b.round.most = 2 * lawsRTT }
+	require.True(t, rounds(1, waiting))
+	require.False(t, rounds(1, func(b *bbr) { waiting(b); lose(3)(b) }))
+	require.False(t, rounds(1, lose(6)))
+	require.False(t, rounds(9, lose(6)))
+	more := units.Bytes(3)
+	require.True(t, rounds(2, func(b *bbr) { more *= 3; lose(more)(b) }))
+	require.False(t, rounds(9, lose(3)))
+	require.False(t, rounds(1, func(b *bbr) { b.losses.calm = lossCount{all: units.GiB, lost: units.GiB / 32}; waiting(b) }))
+}
+
+// Few losses in each of many rounds say that a queue was full, too, where more get lost than chance explains by what does while nothing waits.
+func TestBBRLossesOfManyRounds(t *testing.T) {
+	full := func(calm, lost units.Bytes, rounds int) bool {
+		var l lossTest
+		l.take(1000*lawsMTU, calm*lawsMTU, lawsMTU, true)
+		for range rounds {
+			if l.take(500*lawsMTU, lost*lawsMTU, lawsMTU, false) {
+				return true
+			}
+		}
+		return false
+	}
+	require.False(t, full(0, 4, enoughPackets/500-1), "too few packets")
+	require.True(t, full(0, 4, enoughPackets/500))
+	require.False(t, full(8, 4, 100), "as many while nothing waited")
+	require.False(t, full(0, 1, 100), "too few losses")
+	require.True(t, full(0, 40, 1), "many in one round")
+}
+
 // The least round trip is looked for 2 s after it was last seen or looked for: after a half of that where the probe before found the
 // queue filled, or gone beside a competitor, or a way that may have become longer, after a quarter where startup alone has seen it, and after a
 // half more where it found a competitor filling it again. But not within 15 round trips.
