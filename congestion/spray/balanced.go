@@ -93,7 +93,7 @@ func (b *Balanced) Feedback(uint16, bool) {}
 func (b *Balanced) Sent(path uint16) uint32 { return b.sent[path] }
 
 // Delivered tells that a path has delivered so many packets, and how many of them met congestion. Paths
-// that there are not are ignored, and so is what was never sent.
+// that there are not are ignored. A peer that claims more than was sent gets more by that path, but no more is taken off what is under way.
 func (b *Balanced) Delivered(path uint16, packets, marked int) {
 	p := int(path)
 	if p >= b.paths || packets <= 0 {
