@@ -54,7 +54,7 @@ func (b *bbr) compete() {
 	w := &b.rival
 	if !b.competing {
 		b.competing, b.quietAt, b.common.trialAt = true, 0, 0
-		*w = rivalWindow{window: max(bw.Bytes(b.rtt()), b.bdp()), capacity: capacity}
+		*w = rivalWindow{window: bw.Bytes(b.rtt()), capacity: capacity}
 	}
 	w.capacity += (capacity - w.capacity) / 2
 }
