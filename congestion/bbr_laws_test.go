@@ -115,27 +115,6 @@ func TestBBRQueueFollowsFromThePath(t *testing.T) {
 	}
 }
 
-// What the buffer was seen to hold is forgotten little by little, and in an hour no more of it is left than of one that was never full.
-func TestBBRForgetsTheBuffer(t *testing.T) {
-	b, now := cruising()
-	unknown := b.target()
-	b.round.most = b.minRTT + units.Millisecond
-	b.queueFull(now)
-	require.Equal(t, units.Millisecond*depthShare/10, b.target())
-	for last := b.target(); now < units.Instant(60*units.Minute); last = b.target() {
-		now = now.Add(units.Second + 1)
-		b.round = bbrRound{acked: units.MiB}
-		b.judgeLosses(now)
-		require.GreaterOrEqual(t, b.target(), last, "after %v", now)
-	}
-	require.Equal(t, unknown, b.target())
-	// A host that was away for days makes no longer round trips, and so no deeper buffers, than the longest.
-	b.sampleRTT(now, 6000*units.Minute)
-	b.queueFull(now)
-	require.Equal(t, unknown, b.target())
-	require.LessOrEqual(t, b.rtt(), maxRTT)
-}
-
 // A round that ended before its packets can have come back doesn't prove that the path has become slower.
 func TestBBRShortRoundsProveNothing(t *testing.T) {
 	for _, c := range []struct {
@@ -295,59 +274,6 @@ func TestBBRShareIsBounded(t *testing.T) {
 	}
 }
 
-// Start-up ends when two rounds in a row bring no quarter more, though the limits held the sender back, but not at rounds that tell nothing.
-func TestBBREndsStartup(t *testing.T) {
-	rounds := func(n int, set func(b *bbr)) bool {
-		b, now := cruising()
-		b.phase, b.best = startup, b.bw()
-		for range n {
-			b.before.held = true
-			b.round = bbrRound{acked: lawsRate.Bytes(lawsRTT), took: lawsRTT, most: lawsRTT}
-			set(b)
-			b.startupRound(now)
-		}
-		return b.phase != startup
-	}
-	require.False(t, rounds(1, func(*bbr) {}))
-	require.True(t, rounds(2, func(*bbr) {}))
-	require.False(t, rounds(9, func(b *bbr) { b.before.held = false }))
-	require.False(t, rounds(9, func(b *bbr) { b.round.void = true }))
-	require.False(t, rounds(9, func(b *bbr) { b.rates[0] = b.best/4*5 + 8 }))
-	// So do losses of more than one in 25 while packets wait; while none do as many are chance, and more than twice as many in a second such round
-	// are none. Nor are twice as many as got lost while none waited.
-	lose := func(percent units.Bytes) func(b *bbr) {
-		return func(b *bbr) { b.before.held, b.round.lost = false, b.round.acked*percent/100 }
-	}
-	waiting := func(b *bbr) { lose(6)(b); b.round.most = 2 * lawsRTT }
-	require.True(t, rounds(1, waiting))
-	require.False(t, rounds(1, func(b *bbr) { waiting(b); lose(3)(b) }))
-	require.False(t, rounds(1, lose(6)))
-	require.False(t, rounds(9, lose(6)))
-	more := units.Bytes(3)
-	require.True(t, rounds(2, func(b *bbr) { more *= 3; lose(more)(b) }))
-	require.False(t, rounds(9, lose(3)))
-	require.False(t, rounds(1, func(b *bbr) { b.losses.calm = lossCount{all: units.GiB, lost: units.GiB / 32}; waiting(b) }))
-}
-
-// Few losses in each of many rounds say that a queue was full, too, where more get lost than chance explains by what does while nothing waits.
-func TestBBRLossesOfManyRounds(t *testing.T) {
-	full := func(calm, lost units.Bytes, rounds int) bool {
-		var l lossTest
-		l.take(1000*lawsMTU, calm*lawsMTU, lawsMTU, true)
-		for range rounds {
-			if l.take(500*lawsMTU, lost*lawsMTU, lawsMTU, false) {
-				return true
-			}
-		}
-		return false
-	}
-	require.False(t, full(0, 4, enoughPackets/500-1), "too few packets")
-	require.True(t, full(0, 4, enoughPackets/500))
-	require.False(t, full(8, 4, 100), "as many while nothing waited")
-	require.False(t, full(0, 1, 100), "too few losses")
-	require.True(t, full(0, 40, 1), "many in one round")
-}
-
 // The least round trip is looked for 2 s after it was last seen or looked for: after a half of that where the probe before found the
 // queue filled, or gone beside a competitor, or a way that may have become longer, after a quarter where startup alone has seen it, and after a
 // half more where it found a competitor filling it again. But not within 15 round trips.
@@ -448,39 +374,6 @@ func TestBBRQueueOfARate(t *testing.T) {
 	require.Equal(t, queueOf(maxBBR, fullScale), queueOf(2*maxBBR, fullScale), "what a window of twice the model's may come to")
 }
 
-// What kind of loss it is decides what it says: of a queue what was found missing or was trimmed, of a path that was dark a timeout, which
-// ends a competition, too, and nothing what was guessed or will never be known. Each but the last is no longer in flight.
-func TestBBRKindsOfLosses(t *testing.T) {
-	const n = 10 * lawsMTU
-	for kind, want := range map[LossKind]struct {
-		lost, trimmed, left units.Bytes
-		void                bool
-	}{
-		LossDetected: {lost: n, left: 89 * lawsMTU}, LossNack: {lost: n, left: 89 * lawsMTU}, LossTrim: {lost: n, trimmed: n, left: 89 * lawsMTU},
-		LossTimeout: {left: 89 * lawsMTU, void: true}, LossGuessed: {left: 89 * lawsMTU}, LossUnacknowledged: {left: 99 * lawsMTU},
-	} {
-		b, now := cruising()
-		b.competing, b.sent, b.inflight = true, units.MiB, 99*lawsMTU
-		b.OnLoss(now, Loss{Bytes: n, Kind: kind})
-		require.Equal(t, []any{want.lost, want.trimmed, want.left, want.void, !want.void},
-			[]any{b.round.lost, b.round.trimmed, b.inflight, b.round.void, b.competing}, "%v", kind)
-	}
-}
-
-// Who tells of a trimmed packet notifies, too: that is no mark, and ends no start. A notification alone is one.
-func TestBBRNotifications(t *testing.T) {
-	for _, trimmed := range []bool{false, true} {
-		b := newBBR(Path{MTU: lawsMTU})
-		b.OnSent(1, lawsMTU, lawsMTU)
-		b.sent = units.MiB
-		if trimmed {
-			b.OnLoss(2, Loss{Bytes: lawsMTU, Kind: LossTrim})
-		}
-		b.OnCNP(3)
-		require.Equal(t, trimmed, b.phase == startup)
-	}
-}
-
 // Where channels differ in length, the least round trip is what a window takes that all of them share, but no more than what was measured.
 func TestBBRFloor(t *testing.T) {
 	for floor, want := range map[units.Duration]units.Duration{lawsRTT - 1: lawsRTT, lawsRTT + units.Millisecond: lawsRTT + units.Millisecond, units.Minute: 2 * lawsRTT} {
@@ -488,58 +381,6 @@ func TestBBRFloor(t *testing.T) {
 		b.OnAck(now+1, &Ack{RTT: 2 * lawsRTT, Acked: lawsMTU, Inflight: 98 * lawsMTU, Floor: floor})
 		require.Equal(t, want, b.minRTT)
 	}
-}
-
-// What comes after it was taken for lost doesn't count as lost. A start that losses have ended goes on when half of them have come, soon enough, and
-// as one that losses haven't ended doesn't.
-func TestBBRLateIsNotLost(t *testing.T) {
-	for _, c := range []struct {
-		lost, late units.Bytes
-		after      units.Duration
-		goesOn     bool
-	}{
-		{100 * lawsMTU, 50 * lawsMTU, undoTime - 1, true}, {100 * lawsMTU, 49 * lawsMTU, undoTime - 1, false},
-		{100 * lawsMTU, 50 * lawsMTU, undoTime, false}, {0, 50 * lawsMTU, undoTime - 1, false},
-	} {
-		b, now := cruising()
-		b.phase, b.window, b.sent = startup, 4*units.MiB, 8*units.MiB
-		b.round = bbrRound{acked: 1000 * lawsMTU, lost: c.lost, took: lawsRTT, most: 2 * lawsRTT, goal: b.sent + 1}
-		if b.startupRound(now); c.lost == 0 {
-			b.enter(cruise)
-		}
-		require.NotEqual(t, startup, b.phase)
-		b.OnAck(now.Add(c.after), &Ack{Acked: lawsMTU, Inflight: 98 * lawsMTU, Late: c.late})
-		require.Equal(t, c.goesOn, b.phase == startup, "%+v", c)
-		require.Equal(t, max(c.lost-c.late, 0), b.round.lost, "%+v", c)
-		if c.goesOn {
-			require.GreaterOrEqual(t, b.window, 4*units.MiB)
-		}
-	}
-}
-
-// A guess at the path's rate is where a start begins that would begin with less.
-func TestBBRBeginsAtAGuess(t *testing.T) {
-	for _, rate := range []units.Rate{lawsRate, units.Mbit} {
-		b := newBBR(Path{MTU: lawsMTU, Found: Model{Rate: rate, MinRTT: lawsRTT, Guess: true}})
-		require.Equal(t, startup, b.phase)
-		require.Equal(t, max(rate.Bytes(lawsRTT), firstPackets*lawsMTU), b.window)
-	}
-}
-
-// What gets lost at random left at the rate of the path, too, and counts as in flight for a round trip.
-func TestBBRAllowsForRandomLosses(t *testing.T) {
-	b, _ := cruising()
-	b.decide()
-	limit := b.limit
-	b.losses.calm = lossCount{all: 1000 * lawsMTU, lost: 10 * lawsMTU}
-	b.decide()
-	require.InDelta(t, float64(b.bdp())*0.01, float64(b.limit-limit), float64(lawsMTU))
-	for range bwRounds {
-		b.before = bbrRound{held: true, took: lawsRTT}
-		b.round.acked, b.round.lost, b.round.took = lawsRate.Bytes(lawsRTT)/2, lawsRate.Bytes(lawsRTT)/2, lawsRTT
-		b.sampleRate()
-	}
-	require.InEpsilon(t, 0.505, float64(b.bw())/float64(lawsRate), 0.001, "no more than is known to be random")
 }
 
 // The mean is that of the least of each part of a round, whatever came late within it.
