@@ -64,7 +64,7 @@ func (e EC) meanMissing(t Transfer) float64 {
 	}
 	// When the last submessage needs no repeat, it needs not all of its parity either.
 	unused := (float64(last.m) - last.meanRows(p)) * t.inject()
-	return r.mean() - t.short() - unused*(1-r.late(r.end()))
+	return r.mean() - t.short() - unused*(1-r.late(0))
 }
 
 func (g group) afterTries(p float64) func(int) float64 {

@@ -65,13 +65,14 @@ func (r *renewal) count(t float64) float64 {
 	return n
 }
 
-// late returns P(done > t) for t ≥ end.
-func (r *renewal) late(t float64) float64 {
+// late returns P(done > end+x) for x ≥ 0.
+func (r *renewal) late(x float64) float64 {
 	log, above := 0.0, 0.0
 	if r.last != nil {
-		log = r.last.ok(int(max((t-r.end())/r.period, 0)) + 1)
+		log = r.last.ok(int(x/r.period) + 1)
 	}
-	for j := int(max((t-r.start(r.n))/r.period, 0)) + 1; above < r.n; j++ {
+	t := r.end() + x
+	for j := int((x+r.tail)/r.period) + 1; above < r.n; j++ {
 		upTo := r.count(t - float64(j)*r.period) // items with more than j tries
 		if in := r.n - above - upTo; in > 0 {
 			log += in * r.each.ok(j)
@@ -85,11 +86,15 @@ func (r *renewal) late(t float64) float64 {
 }
 
 // mean integrates late, piece by piece: between the times at which an item ends a try, it is
-// constant for few items and smooth for many.
+// constant for few items and smooth for many. Times count from end: of one of days a piece of
+// microseconds is less than a float64 resolves.
 func (r *renewal) mean() float64 {
-	sum, from := 0.0, r.end()
+	sum, from, phases := 0.0, 0.0, r.phases()
 	for r.late(from+1e-6*r.period) > 1e-9 {
-		to := r.next(from)
+		to := math.Inf(1)
+		for _, phase := range phases {
+			to = min(to, after(from, phase, r.period))
+		}
 		if r.n <= fewItems {
 			sum += r.late((from+to)/2) * (to - from)
 		} else {
@@ -100,24 +105,24 @@ func (r *renewal) mean() float64 {
 	return r.end() + sum
 }
 
-// next returns the first time after t at which an item ends a try. Of a continuum only the first
-// and the last item matter, besides the last one.
-func (r *renewal) next(t float64) float64 {
-	next := after(t, r.end(), r.period)
-	step := max(1, r.n-1)
+// phases returns for each item how long after end it ends its first try there, above 0 to one period.
+// Of a continuum only the first and the last item matter, besides the last one.
+func (r *renewal) phases() []float64 {
+	end, step := r.end(), max(1, r.n-1)
 	if r.n <= fewItems {
 		step = 1
 	}
+	phases := []float64{r.period}
 	for i := 1.0; i <= r.n; i += step {
-		next = min(next, after(t, r.start(i), r.period))
+		phases = append(phases, r.period-math.Mod(end-r.start(i), r.period))
 	}
-	return next
+	return phases
 }
 
-// after returns the first of start, start+period, start+2·period, … that is after t, by more than
+// after returns the first of phase, phase+period, phase+2·period, … that is after x ≥ 0, by more than
 // rounding.
-func after(t, start, period float64) float64 {
-	return start + (math.Floor((t-start)/period+1e-9)+1)*period
+func after(x, phase, period float64) float64 {
+	return phase + (math.Floor((x-phase)/period+1e-9)+1)*period
 }
 
 // simpson integrates f from a to b with 2n intervals. The ends are taken from inside, because f may
