@@ -69,3 +69,16 @@ func TestClosedFormAgreesClosely(t *testing.T) {
 		}
 	}
 }
+
+// Where repeats take most of the channel, long messages of erasure coding agree, too.
+func TestClosedFormAgreesUnderHeavyLoss(t *testing.T) {
+	tr := Transfer{Rate: 400 * units.Gbit, RTT: 50 * units.Microsecond, Size: 20 * units.MiB, Unit: 4 * units.KiB}
+	for _, p := range []UnitDrop{0.3, 0.5, 0.9} {
+		for _, e := range []EC{{Code: MDS, K: 32, M: 8, Beta: 0.5}, {Code: XOR, K: 32, M: 8, Beta: 0.5}, {Code: MDS, K: 8, M: 1, Beta: 0.5}} {
+			tr.Drop = p
+			mean, err := Mean(e, tr)
+			require.NoError(t, err)
+			require.InEpsilon(t, float64(simulate(t, e, tr, 100).Mean().Value), float64(mean), 0.05, "%+v p=%g", e, p)
+		}
+	}
+}

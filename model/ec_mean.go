@@ -49,15 +49,17 @@ func (e EC) meanWhole(t Transfer) float64 {
 
 // meanMissing treats submessages as the items of a renewal whose tries are RTT·(1+Beta) apart: the
 // first try is decoding, and each later one repeats every unit that decoding lacked and that the
-// tries before it didn't bring.
+// tries before it didn't bring. A unit to repeat takes 1/(1-p) transmissions until it gets through, so
+// that a submessage of U units which lacks L on average takes the time of U + L/(1-p), of which the
+// second part is the channel's share of repeats.
 func (e EC) meanMissing(t Transfer) float64 {
 	p := float64(t.Drop)
 	groups, full, last := e.split(t)
-	share := full.fails(p) * full.meanLacking(p) // units to repeat per submessage
+	repeats := full.fails(p) * full.meanLacking(p) / (1 - p) // per submessage
 	r := renewal{
 		n: float64(groups - 1), space: float64(full.units()) * t.inject(),
 		period: (1+e.Beta)*t.rtt() + max(1, last.meanLacking(p))*t.inject(),
-		share:  share / float64(full.units()),
+		share:  repeats / (float64(full.units()) + repeats),
 		each:   tries{logOK: full.afterTries(p)},
 		tail:   float64(last.units()) * t.inject(),
 		last:   &tries{logOK: last.afterTries(p)},

@@ -75,8 +75,9 @@ func writer(s Scheme, t Transfer) func(*source) float64 {
 	}
 }
 
-// Mean returns the expected completion time from the scheme's closed form, without sampling. It
-// agrees with [Simulate] within 5 %. Bursts have no closed form: it fails with [ErrRange].
+// Mean returns the expected completion time from the scheme's closed form, without sampling. The
+// package comment says where it agrees with [Simulate] within 5 %. Bursts have no closed form: it fails
+// with [ErrRange].
 func Mean(s Scheme, t Transfer) (units.Duration, error) {
 	if err := validateMean(s, t); err != nil {
 		return 0, err
