@@ -9,10 +9,9 @@ func binomial(n, x int64, p float64) float64 {
 	switch {
 	case x < 0 || x > n:
 		return 0
-	case p == 0:
-		if x == 0 {
-			return 1
-		}
+	case p == 0 && x == 0, p == 1 && x == n:
+		return 1
+	case p == 0, p == 1:
 		return 0
 	}
 	return math.Exp(logChoose(n, x) + float64(x)*math.Log(p) + float64(n-x)*math.Log1p(-p))

@@ -119,3 +119,17 @@ func TestShortLastSubmessage(t *testing.T) {
 	want := 2*tr.inject() + 0.81*(2*tr.rtt()+tr.inject()+9*(tr.rtt()+tr.inject())) + tr.rtt()
 	require.InEpsilon(t, want, float64(r.Mean().Value), 0.03)
 }
+
+// A submessage that fails for certain, as far as a float64 knows, is counted, too.
+func TestWholeOfWhatAlwaysFails(t *testing.T) {
+	for _, size := range []units.Bytes{units.MiB, 8 * units.MiB} {
+		tr := paperLink(size, 0.6)
+		e := EC{K: 100, M: 1, Alpha: 2, Beta: 0.5, Fallback: Whole}
+		mean, err := Mean(e, tr)
+		require.NoError(t, err)
+		require.InEpsilon(t, float64(simulate(t, e, tr, 2000).Mean().Value), float64(mean), 0.05, "%v", size)
+		_, best, err := e.BestSplit(tr)
+		require.NoError(t, err)
+		require.Greater(t, best, tr.Ideal(), "%v", size)
+	}
+}
