@@ -22,13 +22,15 @@ const (
 	MaxUnit = units.GiB
 	// MaxUnits bounds the units of a message, so that times keep their precision.
 	MaxUnits = 1 << 40
+	// MaxInjection bounds Size/Rate to a year, so that what repeats add still fits a [units.Duration].
+	MaxInjection = 365 * 24 * 3600 * units.Second
 )
 
 // A Transfer is one reliable write over one link. It is a plain value.
 type Transfer struct {
 	Rate units.Rate     // of user data, MinRate to MaxRate
 	RTT  units.Duration // MinRTT to MaxRTT
-	Size units.Bytes    // of the message, 1 to MaxSize
+	Size units.Bytes    // of the message, 1 to MaxSize and what the rate carries in MaxInjection
 	Unit units.Bytes    // what a scheme repeats or codes, 1 to MaxUnit; the last one may be shorter
 	Drop UnitDrop       // of a unit, first transmission, repeat and parity alike
 
@@ -57,6 +59,8 @@ func (t Transfer) Validate() error {
 		return operr.New("predict", "completion time", "%w: unit %v, allowed 1 B to %v", ErrRange, t.Unit, MaxUnit)
 	case t.Units() > MaxUnits:
 		return operr.New("predict", "completion time", "%w: %d units of %v, allowed %d: use larger units", ErrRange, t.Units(), t.Unit, int64(MaxUnits))
+	case t.Rate.Time(t.Size) > MaxInjection:
+		return operr.New("predict", "completion time", "%w: %v take more than a year at %v, allowed are %v: use a higher rate or a smaller size", ErrRange, t.Size, t.Rate, t.Rate.Bytes(MaxInjection))
 	}
 	if err := t.checkBursts(); err != nil {
 		return err

@@ -10,6 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A transfer that takes as long as any may takes longer than its ideal, whatever repeats add.
+func TestLongestTransfers(t *testing.T) {
+	tr := Transfer{Rate: MinRate, RTT: MaxRTT, Size: MinRate.Bytes(MaxInjection), Unit: MaxUnit}
+	for _, tr.Drop = range []UnitDrop{0, MaxDrop} {
+		for _, s := range allSchemes {
+			mean, err := Mean(s, tr)
+			require.NoError(t, err)
+			require.GreaterOrEqual(t, mean, tr.Ideal()-units.Second, "%+v", s)
+			require.Less(t, mean, units.Duration(math.MaxInt64/2), "%+v", s)
+		}
+	}
+}
+
 // paperLink is the link of the paper's section 5.2 with 64 KiB units.
 func paperLink(size units.Bytes, drop UnitDrop) Transfer {
 	return Transfer{Rate: 400 * units.Gbit, RTT: 25 * units.Millisecond, Size: size, Unit: 64 * units.KiB, Drop: drop}
@@ -38,6 +51,8 @@ func TestOutOfRange(t *testing.T) {
 		"unit 0":      func(t *Transfer) { t.Unit = 0 },
 		"unit":        func(t *Transfer) { t.Unit = math.MaxInt64 },
 		"units":       func(t *Transfer) { t.Size, t.Unit = units.TiB+1, 1 },
+		"slow":        func(t *Transfer) { t.Size, t.Rate = units.TiB, units.Kbit },
+		"slower":      func(t *Transfer) { t.Size, t.Unit, t.Rate = MaxSize, MaxUnit, units.Kbit },
 		"drop":        func(t *Transfer) { t.Drop = 1 },
 		"drop < 0":    func(t *Transfer) { t.Drop = -1e-9 },
 		"drop NaN":    func(t *Transfer) { t.Drop = UnitDrop(math.NaN()) },

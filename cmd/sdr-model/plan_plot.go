@@ -17,7 +17,7 @@ func (p *plan) figure(progress io.Writer) (*figures.Figure, error) {
 	drops := p.packetDrops()
 	l := figures.Link{
 		Name: "link", Schemes: p.schemes(), Size: p.sizes[0], Drop: drops[len(drops)/2], Transfer: p.transfer,
-		Drops: dropRange(drops, int64(p.chunk/p.mtu)), Sizes: sizeRange(p.sizes, p.mtu, p.chunk),
+		Drops: dropRange(drops, int64(p.chunk/p.mtu)), Sizes: sizeRange(p.sizes, p.rate, p.mtu, p.chunk),
 		Subtitle: fmt.Sprintf("%v, RTT %v%s, chunks of %v, packets of %v; %sdrop probabilities are per packet",
 			p.rate, units.FormatDuration(p.rtt), p.distanceNote(), p.chunk, p.mtu, p.burstNote()),
 	}
@@ -44,10 +44,11 @@ func dropRange(drops []float64, packets int64) [2]float64 {
 }
 
 // sizeRange is the range of a plan, or what surrounds its only size.
-func sizeRange(sizes []units.Bytes, mtu, chunk units.Bytes) [2]units.Bytes {
+func sizeRange(sizes []units.Bytes, rate units.Rate, mtu, chunk units.Bytes) [2]units.Bytes {
 	low, high := slices.Min(sizes), slices.Max(sizes)
 	if low == high {
-		low, high = max(low/64, min(low, mtu)), min(high*64, min(chunk, model.MaxSize/model.MaxUnits)*model.MaxUnits)
+		most := min(rate.Bytes(model.MaxInjection), min(chunk, model.MaxSize/model.MaxUnits)*model.MaxUnits)
+		low, high = max(low/64, min(low, mtu)), min(high*64, most)
 	}
 	return [2]units.Bytes{low, high}
 }

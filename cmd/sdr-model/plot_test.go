@@ -34,7 +34,12 @@ func TestPlotOfWhatIsPlanned(t *testing.T) {
 			if size/chunk > model.MaxUnits {
 				continue
 			}
-			r := sizeRange(usage.Sizes{size}, 1, chunk)
+			for _, rate := range []units.Rate{model.MinRate, model.MaxRate} {
+				if rate.Time(size) <= model.MaxInjection {
+					require.LessOrEqual(t, rate.Time(sizeRange(usage.Sizes{size}, rate, 1, chunk)[1]), model.MaxInjection)
+				}
+			}
+			r := sizeRange(usage.Sizes{size}, model.MaxRate, 1, chunk)
 			require.LessOrEqual(t, r[1], model.MaxSize)
 			require.LessOrEqual(t, int64(r[1]/chunk), int64(model.MaxUnits), "%v, chunk %v", size, chunk)
 			require.GreaterOrEqual(t, r[1], size)
