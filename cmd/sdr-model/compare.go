@@ -223,14 +223,8 @@ func (c *compare) model(p perfPoint) (s model.Scheme, t model.Transfer, why stri
 	case p.Inflight > 1:
 		return nil, t, fmt.Sprintf("%d transfers shared the link (-t), the model has one", p.Inflight)
 	}
-	packets := int64((unit + p.MTU - 1) / p.MTU)
-	t = model.Transfer{
-		Rate: withoutHeaders(p.Link.RateBps, p.MTU, c.headers),
-		RTT:  p.Link.RTTNs, Size: p.SizeBytes, Unit: unit,
-		Drop: model.PacketDrop(p.Link.Drop).UnitInBursts(packets, p.Link.Burst), Control: model.PacketDrop(p.Link.Drop),
-		Burst: p.Link.Burst, Packets: packets,
-	}
-	return s, t, ""
+	t = model.Transfer{Rate: withoutHeaders(p.Link.RateBps, p.MTU, c.headers), RTT: p.Link.RTTNs, Size: p.SizeBytes, Unit: unit}
+	return s, lossy(t, p.MTU, p.Link.Drop, p.Link.Burst), ""
 }
 
 // parting says how many points part, with the verb's ending.

@@ -65,10 +65,10 @@ size/rate + RTT, and T/ideal the average over it. Drops are independent, or with
 --burst those of a Gilbert-Elliott chain in time, as sdr-perf emulates it.
 --chunk is what the schemes repeat and code: 64 KiB as in the paper, but sdrnet,
 reliability and sdr-perf take one packet unless told otherwise, which is --chunk
-4KiB. Without bursts a chunk of N packets is lost with 1-(1-p)^N. Parity is what
-a transfer without repairs sends beyond its data, memory (--wide) what each end
-takes to hold it: 64 MiB at a time, up to the 512 MiB that
-reliability.Config.ParityPool allows by default.
+4KiB. Without bursts a chunk of N packets is lost with 1-(1-p)^N; a message that
+is shorter than a chunk has fewer. Parity is what a transfer without repairs
+sends beyond its data, memory (--wide) what each end takes to hold it: 64 MiB at
+a time, up to the 512 MiB that reliability.Config.ParityPool allows by default.
 
 --plot draws completion time over the ideal against drop probability, at the
 first size, and against size, at the middle of the drop probabilities.
@@ -291,11 +291,16 @@ func (p *plan) transfers(size units.Bytes) (all []model.Transfer) {
 
 // transfer returns one transfer; drop is per packet.
 func (p *plan) transfer(size units.Bytes, drop float64) model.Transfer {
-	packets := int64(p.chunk / p.mtu)
-	return model.Transfer{
-		Rate: p.rate, RTT: p.rtt, Size: size, Unit: p.chunk, Burst: p.burst, Packets: packets,
-		Drop: model.PacketDrop(drop).UnitInBursts(packets, p.burst), Control: model.PacketDrop(drop),
-	}
+	t := model.Transfer{Rate: p.rate, RTT: p.rtt, Size: size, Unit: p.chunk}
+	return lossy(t, p.mtu, drop, p.burst)
+}
+
+// lossy is a transfer in packets of an MTU, control frames included, of which so many are lost. A message that is shorter than a
+// unit has only the packets that it takes.
+func lossy(t model.Transfer, mtu units.Bytes, drop, burst float64) model.Transfer {
+	t.Packets = int64((min(t.Unit, t.Size) + mtu - 1) / mtu)
+	t.Drop, t.Control, t.Burst = model.PacketDrop(drop).UnitInBursts(t.Packets, burst), model.PacketDrop(drop), burst
+	return t
 }
 
 // packetDrops returns the drop probabilities of packets, whichever flag gave them.
