@@ -98,50 +98,55 @@ func ParseDuration(s string) (Duration, error) {
 	return Duration(v), err
 }
 
-// String prints b with the largest binary unit that leaves at most two
-// decimals, and exact byte counts below 1 KiB.
+// A scale is a unit to print in.
+type scale struct {
+	name string
+	size int64
+}
+
+// From the smallest to the largest.
+var (
+	byteScales     = []scale{{"B", 1}, {"KiB", int64(KiB)}, {"MiB", int64(MiB)}, {"GiB", int64(GiB)}, {"TiB", int64(TiB)}}
+	rateScales     = []scale{{"bit/s", 1}, {"kbit/s", int64(Kbit)}, {"Mbit/s", int64(Mbit)}, {"Gbit/s", int64(Gbit)}, {"Tbit/s", int64(Tbit)}}
+	durationScales = []scale{{"ns", 1}, {"µs", int64(Microsecond)}, {"ms", int64(Millisecond)}, {"s", int64(Second)}}
+)
+
+// scaled prints v in the largest unit of which it has one, as it is printed: 1023.99 KiB are 1 MiB.
+func scaled(v int64, scales []scale) string {
+	in := func(u scale) string { return trim(float64(v) / float64(u.size)) }
+	use := scales[0]
+	for _, u := range scales[1:] {
+		if printed, _ := strconv.ParseFloat(in(use), 64); printed < float64(u.size/use.size) {
+			break
+		}
+		use = u
+	}
+	return in(use) + " " + use.name
+}
+
+// String prints b with a binary unit and at most two decimals, such as "1.5 GiB".
 func (b Bytes) String() string {
 	if b < 0 {
 		return "-" + (-max(b, -math.MaxInt64)).String() // the least value has no opposite
 	}
-	for _, u := range []struct {
-		n    string
-		size Bytes
-	}{{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB}} {
-		if b >= u.size {
-			return trim(float64(b)/float64(u.size)) + " " + u.n
-		}
-	}
-	return strconv.FormatInt(int64(b), 10) + " B"
+	return scaled(int64(b), byteScales)
 }
 
 // String prints r with a decimal unit, such as "1 Gbit/s".
 func (r Rate) String() string {
-	for _, u := range []struct {
-		n    string
-		size Rate
-	}{{"Tbit/s", Tbit}, {"Gbit/s", Gbit}, {"Mbit/s", Mbit}, {"kbit/s", Kbit}} {
-		if r >= u.size {
-			return trim(float64(r)/float64(u.size)) + " " + u.n
-		}
+	if r < 0 {
+		return "-" + (-max(r, -math.MaxInt64)).String()
 	}
-	return strconv.FormatInt(int64(r), 10) + " bit/s"
+	return scaled(int64(r), rateScales)
 }
 
 // FormatDuration prints d with three significant digits or so, such as "25 ms", for tables and
 // sentences that people read. Duration's own String prints each digit.
 func FormatDuration(d Duration) string {
-	switch {
-	case d < 0:
-		return "-" + FormatDuration(-max(d, -math.MaxInt64)) // the least value has no opposite
-	case d >= Second:
-		return trim(float64(d)/float64(Second)) + " s"
-	case d >= Millisecond:
-		return trim(float64(d)/float64(Millisecond)) + " ms"
-	case d >= Microsecond:
-		return trim(float64(d)/float64(Microsecond)) + " µs"
+	if d < 0 {
+		return "-" + FormatDuration(-max(d, -math.MaxInt64))
 	}
-	return strconv.FormatInt(int64(d), 10) + " ns"
+	return scaled(int64(d), durationScales)
 }
 
 func trim(v float64) string {

@@ -58,6 +58,20 @@ func TestString(t *testing.T) {
 	require.Equal(t, "-7 ns", FormatDuration(-7))
 	require.Equal(t, "-8388608 TiB", Bytes(math.MinInt64).String())
 	require.Equal(t, "-9223372036.9 s", FormatDuration(math.MinInt64))
+	require.Equal(t, "-7 bit/s", Rate(-7).String())
+}
+
+// TestStringCarries: no number is printed that is one of the next unit.
+func TestStringCarries(t *testing.T) {
+	require.Equal(t, "1 MiB", (MiB - 1).String())
+	require.Equal(t, "1023.9 KiB", (MiB - 100).String())
+	require.Equal(t, "1 TiB", (TiB - MiB).String())
+	require.Equal(t, "1024 TiB", (1024 * TiB).String())
+	require.Equal(t, "1 Gbit/s", (Gbit - 1).String())
+	require.Equal(t, "999.9 Mbit/s", (Gbit - 100*Kbit).String())
+	require.Equal(t, "1 ms", FormatDuration(Millisecond-1))
+	require.Equal(t, "999 ns", FormatDuration(Microsecond-1))
+	require.Equal(t, "1 s", FormatDuration(Second-1))
 }
 
 func TestDurationFlag(t *testing.T) {
