@@ -22,9 +22,9 @@ const compareHelp = `compare puts the points of two files of --json beside each 
 measured with the same scheme and size, over the same link and with as many
 transfers under way. avg, p50 and p99 are how much longer the second file's
 times are, with an interval that holds the difference with 95 % probability
-(avg: Welch's; p50, p99: by order statistics), as far as the transfers of a
-run are independent of each other: they are not of what else the machine did,
-so repeat runs before you believe a small difference.
+(avg: Welch's, of the logarithms; p50, p99: by order statistics), as far as the
+transfers of a run are independent of each other: they are not of what else the
+machine did, so repeat runs before you believe a small difference.
 
 Files that measured different things are refused, with what differs. Device,
 MTU, chunks, channels, workers, congestion control, kernel, release and the
@@ -379,18 +379,18 @@ func momentsOf(r *result.Result) moments {
 	return moments{float64(r.Iterations), float64(r.CompletionNs.Avg), float64(r.CompletionNs.Stddev)}
 }
 
-// averages is Welch's interval of the difference of two averages, over the first: B. L. Welch, "The generalization
-// of Student's problem when several different population variances are involved", Biometrika 34 (1947). The first
-// average is taken for exact where it divides, so that intervals of large spreads are a little short.
+// averages is the interval of the quotient of two averages, less 1: that of the difference of their logarithms, whose
+// variances are those of the averages over their squares (the delta method), with the degrees of freedom of B. L. Welch, "The
+// generalization of Student's problem when several different population variances are involved", Biometrika 34 (1947).
 func averages(a, b moments) *interval {
-	va, vb := a.sdev*a.sdev/a.n, b.sdev*b.sdev/b.n
-	half := 0.0
+	part := func(m moments) float64 { return m.sdev * m.sdev / m.n / (m.avg * m.avg) }
+	va, vb, half := part(a), part(b), 0.0
 	if va+vb > 0 {
 		degrees := (va + vb) * (va + vb) / (va*va/(a.n-1) + vb*vb/(b.n-1))
 		half = confidence.Student(degrees) * math.Sqrt(va+vb)
 	}
-	d := b.avg - a.avg
-	return intervalOf(d/a.avg, (d-half)/a.avg, (d+half)/a.avg)
+	d := math.Log(b.avg / a.avg)
+	return intervalOf(math.Expm1(d), math.Expm1(d-half), math.Expm1(d+half))
 }
 
 // beyond is how many times must be longer than a quantile for its interval to have an upper end.
