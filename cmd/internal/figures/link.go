@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/plot"
+
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -50,17 +52,39 @@ func (l Link) Figure(cfg Config) (*Figure, error) {
 	}
 	lo, hi := int(math.Floor(math.Log10(l.Drops[0]))), int(math.Ceil(math.Log10(l.Drops[1])))
 	x := axis{label: "drop probability of a packet", quantity: "packet_drop", ticks: decadeTicks(lo, hi), min: l.Drops[0], max: l.Drops[1]}
-	step := max(1, len(sizes)/5)
+	x = x.withEnds(probability)
+	size := sizeAxis(l.Sizes[0], l.Sizes[1], max(1, len(sizes)/5)).withEnds(func(v float64) string { return units.Bytes(v).String() })
 	f := &Figure{
 		Name: l.Name, Title: "Completion time over the ideal on this link", Subtitle: l.Subtitle,
 		legend: bothKeys(keys(curves)), height: 3.4,
 	}
-	at := trimExponent(fmt.Sprintf("%.3g", l.Drop))
 	f.panels = [][]*panel{
 		zoomed(fmt.Sprintf("%v against drop probability", l.Size), x, byDrop),
-		zoomed("drop probability "+at+" against message size", sizeAxis(l.Sizes[0], l.Sizes[1], step), bySize),
+		zoomed("drop probability "+probability(l.Drop)+" against message size", size, bySize),
 	}
 	return f, nil
+}
+
+func probability(p float64) string { return trimExponent(fmt.Sprintf("%.3g", p)) }
+
+// withEnds labels the ends of an axis that is too short for two labels of its ticks: one, or none, wouldn't say what it spans.
+func (a axis) withEnds(label func(float64) string) axis {
+	labels := 0
+	for _, t := range a.ticks {
+		if t.Label != "" && t.Value >= a.min && t.Value <= a.max {
+			labels++
+		}
+	}
+	if labels > 1 {
+		return a
+	}
+	for i := range a.ticks {
+		a.ticks[i].Label = ""
+	}
+	for _, v := range []float64{a.min, a.max} {
+		a.ticks = append(a.ticks, plot.Tick{Value: v, Label: label(v)})
+	}
+	return a
 }
 
 // drops goes through the range with four points a decade, both ends included.

@@ -43,6 +43,29 @@ func TestLink(t *testing.T) {
 	require.ErrorContains(t, err, "above 0")
 }
 
+// An axis says what it spans also where no power of ten, or of two times its beginning, lies in it.
+func TestShortAxesSayWhatTheySpan(t *testing.T) {
+	l := Link{
+		Schemes: []model.Scheme{sr}, Size: 3 * units.MiB, Drop: 5e-4, Sizes: [2]units.Bytes{64 * units.MiB, 65 * units.MiB}, Drops: [2]float64{5e-4, 6e-4},
+		Transfer: func(size units.Bytes, drop float64) model.Transfer { return paperLink(size, drop) },
+	}
+	labels := func() (all []string) {
+		f, err := l.Figure(Config{Samples: 5})
+		require.NoError(t, err)
+		for _, row := range f.panels {
+			for _, tick := range row[0].x.ticks {
+				if tick.Label != "" && tick.Value >= row[0].x.min && tick.Value <= row[0].x.max {
+					all = append(all, tick.Label)
+				}
+			}
+		}
+		return all
+	}
+	require.Equal(t, []string{"0.0005", "0.0006", "64 MiB", "65 MiB"}, labels())
+	l.Sizes[1], l.Drops = 256*units.MiB, [2]float64{5e-4, 2e-2}
+	require.Equal(t, []string{"1e-3", "1e-2", "64 MiB", "128 MiB", "256 MiB"}, labels())
+}
+
 // A point with many drops draws fewer samples of them.
 func TestLinkThinsSamples(t *testing.T) {
 	r := &run{Config: Config{Samples: 10_000, Seed: 1}, enough: enoughDrops}
