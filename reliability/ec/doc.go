@@ -19,8 +19,10 @@
 //
 // What goes beyond the paper: the receiver names units, not whole submessages
 // (Config.WholeSubmessage brings the paper's rule back); groups are decoded as they
-// become decodable; progress is acknowledged all along, because it bounds what the
-// sender may have in flight; and what to repeat is state that the receiver reports
+// become decodable; each group has a fallback timeout of its own, which starts
+// again with every newer unit, instead of one for the message from its first chunk
+// on; progress is acknowledged all along, because it bounds what the sender may
+// have in flight; and what to repeat is state that the receiver reports
 // until it changes, so that no loss of a frame or of a repeated unit matters for
 // longer than a timer.
 //
