@@ -40,6 +40,9 @@ func (r Ring) segment(t Transfer) (Transfer, error) {
 	}
 	n := units.Bytes(r.Datacenters)
 	t.Size = (t.Size + n - 1) / n
+	if all := t.Rate.Time(t.Size); all > MaxInjection/units.Duration(r.stages()) {
+		return t, operr.New("predict", "completion time", "%w: %d segments of %v take more than a year at %v: use a higher rate, a smaller size or fewer datacenters", ErrRange, r.stages(), t.Size, t.Rate)
+	}
 	return t, validate(r.Scheme, t)
 }
 
@@ -87,7 +90,7 @@ func (r Ring) Bound(t Transfer) (units.Duration, error) {
 		return 0, err
 	}
 	mean, err := Mean(r.Scheme, t)
-	return units.Duration(r.stages()) * mean, err
+	return toDuration(float64(r.stages()) * float64(mean)), err
 }
 
 // Ideal returns the collective's completion time without loss.

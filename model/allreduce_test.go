@@ -49,3 +49,17 @@ func TestRingRecurrence(t *testing.T) {
 	got = Ring{Datacenters: 3}.sample(write, nil, make([]float64, 3), make([]float64, 3))
 	require.Equal(t, 12.0, got, "datacenter 2 is late by 8 and passes it on each stage")
 }
+
+// What takes longer than a Duration can say is refused, and bounds don't wrap around.
+func TestRingOfCenturies(t *testing.T) {
+	tr := Transfer{Rate: MinRate, RTT: MaxRTT, Size: MinRate.Bytes(MaxInjection), Unit: units.MiB, Drop: MaxDrop}
+	r := Ring{Datacenters: MaxDatacenters, Scheme: SR{Alpha: MaxAlpha}}
+	_, err := r.Ideal(tr)
+	require.ErrorIs(t, err, ErrRange, "nearly twice a year")
+	tr.Size /= 2
+	ideal, err := r.Ideal(tr)
+	require.NoError(t, err)
+	bound, err := r.Bound(tr)
+	require.NoError(t, err)
+	require.Greater(t, bound, ideal)
+}
