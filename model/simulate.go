@@ -185,7 +185,8 @@ func (r *Result) Mean() Estimate {
 }
 
 // Quantile returns the q-quantile, 0 to 1. Its interval comes from the binomial distribution of
-// ranks and assumes nothing about the shape; it ends at the extremes where samples are too few.
+// ranks and assumes nothing about the shape; it ends at the extremes where samples are too few. Of
+// fewer than 1/(1-q) samples the quantile itself is the longest, and too short as a rule.
 func (r *Result) Quantile(q float64) Estimate {
 	n := float64(len(r.sorted))
 	half := z95 * math.Sqrt(n*q*(1-q))

@@ -48,8 +48,8 @@ func (p *plan) burstNote() string {
 
 func (p *plan) printBlock(w io.Writer, b block, recommended string) {
 	t := b.transfer
-	fmt.Fprintf(w, "\n%s\n", usage.Fill(fmt.Sprintf("%v, drop %s per packet = %s per chunk, ideal %v, %d samples",
-		t.Size, short(float64(t.Control)), short(float64(t.Drop)), units.FormatDuration(t.Ideal()), b.predictions[0].Result.Samples())))
+	fmt.Fprintf(w, "\n%s\n", usage.Fill(fmt.Sprintf("%v, drop %s per packet = %s per chunk, ideal %v, %s",
+		t.Size, short(float64(t.Control)), short(float64(t.Drop)), units.FormatDuration(t.Ideal()), samplesNote(b.predictions[0].Result.Samples()))))
 	fmt.Fprintln(w, planTable.Head(p.wide))
 	for _, pr := range b.predictions {
 		mark := ""
@@ -63,6 +63,18 @@ func (p *plan) printBlock(w io.Writer, b block, recommended string) {
 		fmt.Fprintln(w, planTable.Row(p.wide, mark, pr.Scheme.Name(), parameters(pr.Scheme, t), units.FormatDuration(mean.Value), quantile(0.5), quantile(0.99), quantile(0.999),
 			ratio(avg), ratio(float64(mean.High-mean.Value)/float64(t.Ideal())), ratio(p999), parityOf(pr), parityMemory(parityOf(pr))))
 	}
+}
+
+// samplesNote says how many samples there are, and which percentiles are no more than the longest of them.
+func samplesNote(n int) string {
+	note := plural(int64(n), "sample")
+	switch {
+	case n < 100:
+		return note + ": p99 and p99.9 are the longest"
+	case n < 1000:
+		return note + ": p99.9 is the longest"
+	}
+	return note
 }
 
 var planTable = usage.Table{

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,5 +20,17 @@ func TestMessageShorterThanAChunk(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(out), &objects))
 	for i, packets := range []int64{1, 1, 2, 16, 16} {
 		require.InEpsilon(t, float64(model.PacketDrop(0.01).Unit(packets)), objects[5*i].ChunkDrop, 1e-9, objects[5*i].SizeBytes)
+	}
+}
+
+// A percentile beyond the samples is called what it is.
+func TestFewSamplesAreSaid(t *testing.T) {
+	for samples, says := range map[string]string{
+		"1": ", 1 sample: p99 and p99.9 are the longest   scheme", "99": ", 99 samples: p99 and p99.9 are the longest   scheme",
+		"100": ", 100 samples: p99.9 is the longest   scheme", "1000": ", 1000 samples   scheme",
+	} {
+		out, err := execute(t, "plan", "--size", "1B", "--drop", "0", "--samples", samples)
+		require.NoError(t, err)
+		require.Contains(t, strings.ReplaceAll(out, "\n", " "), says)
 	}
 }
