@@ -28,18 +28,26 @@ type Adaptive struct {
 const (
 	maxTailGroup   = 224 // data units
 	minParityLimit = 3   // small groups may spend more than a third
+	// maxGroups bounds what a sample remembers and looks at, 128 MiB.
+	maxGroups = 1 << 24
 )
 
 // Name returns "adaptive".
 func (Adaptive) Name() string { return "adaptive" }
 
-func (a Adaptive) check(Transfer) error {
+func (a Adaptive) check(t Transfer) error {
 	a = a.defaults()
 	if !(a.Epsilon >= 1e-12 && a.Epsilon <= 0.5) {
 		return operr.New("predict", "completion time", "%w: epsilon %g, allowed 1e-12 to 0.5", ErrRange, a.Epsilon)
 	}
 	if !(a.AckInterval > 0 && a.AckInterval <= 1) {
 		return operr.New("predict", "completion time", "%w: ack interval %g RTT, allowed above 0 to 1", ErrRange, a.AckInterval)
+	}
+	if t.Units() <= maxGroups { // as nearly always: there can't be more groups
+		return nil
+	}
+	if c := a.choose(t); c.Groups > maxGroups {
+		return operr.New("predict", "completion time", "%w: %d coded groups in the last RTT, allowed %d: use larger units", ErrRange, c.Groups, maxGroups)
 	}
 	return nil
 }

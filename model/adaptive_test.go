@@ -109,3 +109,14 @@ func TestAdaptiveRepairs(t *testing.T) {
 	require.Greater(t, r.sorted[0], 2*tr.rtt(), "beyond the limit of parity there is always a repair")
 	require.Less(t, r.sorted[99], 40*tr.rtt())
 }
+
+// The memory of a sample is bounded, whatever fits into a round trip.
+func TestGroupsAreBounded(t *testing.T) {
+	tr := Transfer{Rate: MaxRate, RTT: MaxRTT, Size: MaxSize, Unit: 4 * units.KiB, Drop: 1e-9}
+	_, err := Simulate(Adaptive{}, tr, Options{Samples: 1})
+	require.ErrorIs(t, err, ErrRange)
+	require.ErrorContains(t, err, "use larger units")
+	tr.Unit = units.MiB
+	_, err = Adaptive{}.Choose(tr)
+	require.NoError(t, err)
+}
