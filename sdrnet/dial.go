@@ -20,10 +20,14 @@ const DefaultPort = "18515"
 
 // withPort is addr, with DefaultPort if it has no port.
 func withPort(addr string) string {
-	if _, _, err := net.SplitHostPort(addr); err == nil {
-		return addr
+	host, port, err := net.SplitHostPort(addr)
+	switch {
+	case err != nil:
+		return net.JoinHostPort(strings.Trim(addr, "[]"), DefaultPort)
+	case port == "":
+		return net.JoinHostPort(host, DefaultPort)
 	}
-	return net.JoinHostPort(strings.Trim(addr, "[]"), DefaultPort)
+	return addr
 }
 
 // Dial connects to the Listener at the TCP address addr, "host:port" or "host". cfg may be nil. Ending ctx

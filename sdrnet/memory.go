@@ -54,6 +54,14 @@ func (c *Conn) register(b, own []byte) (*Memory, error) {
 	return &Memory{mr: mr, own: own}, nil
 }
 
+// region is what a transfer takes, which refuses nil.
+func (m *Memory) region() *sdr.MR {
+	if m == nil {
+		return nil
+	}
+	return m.mr
+}
+
 // Bytes is the memory, nil when Close has freed it.
 func (m *Memory) Bytes() []byte {
 	m.mu.Lock()
@@ -89,7 +97,7 @@ type (
 // end. The memory must not change meanwhile. Ending ctx gives the transfer up at both ends; SendMemory returns
 // when the memory is the caller's again.
 func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int, o SendOptions) error {
-	return c.sendError(endedBy(ctx, c.lane[memoryLane].Send(ctx, m.mr, units.Bytes(off), units.Bytes(n), o)))
+	return c.sendError(endedBy(ctx, c.lane[memoryLane].Send(ctx, m.region(), units.Bytes(off), units.Bytes(n), o)))
 }
 
 // RecvMemory receives what the peer's SendMemory sends into n bytes at off of m and returns how many
@@ -97,7 +105,7 @@ func (c *Conn) SendMemory(ctx context.Context, m *Memory, off, n int, o SendOpti
 // the transfer up, as for SendMemory; when the peer's SendMemory has returned nil, so does RecvMemory, whether
 // ctx has ended or not.
 func (c *Conn) RecvMemory(ctx context.Context, m *Memory, off, n int) (RecvResult, error) {
-	got, err := c.lane[memoryLane].Recv(ctx, m.mr, units.Bytes(off), units.Bytes(n))
+	got, err := c.lane[memoryLane].Recv(ctx, m.region(), units.Bytes(off), units.Bytes(n))
 	return got, c.recvError(endedBy(ctx, err))
 }
 

@@ -16,7 +16,7 @@ import (
 func TestWithPort(t *testing.T) {
 	for in, want := range map[string]string{
 		"host": "host:18515", "192.0.2.1": "192.0.2.1:18515", "::1": "[::1]:18515", "[::1]": "[::1]:18515", "[::1]:5": "[::1]:5", ":7": ":7",
-		"": ":18515",
+		"": ":18515", "host:": "host:18515", "[::1]:": "[::1]:18515",
 	} {
 		require.Equal(t, want, withPort(in))
 	}

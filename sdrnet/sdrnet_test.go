@@ -401,6 +401,9 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, <-errs)
 	require.NoError(t, <-errs)
 	require.ErrorIs(t, a.SendMemory(ctx, out, 1, n, sdrnet.SendOptions{}), sdr.ErrArgument)
+	require.ErrorIs(t, a.SendMemory(ctx, nil, 0, n, sdrnet.SendOptions{}), sdr.ErrArgument)
+	_, err = a.RecvMemory(ctx, nil, 0, n)
+	require.ErrorIs(t, err, sdr.ErrArgument)
 	require.NoError(t, out.Close())
 	require.NoError(t, in.Close())
 }
