@@ -15,8 +15,8 @@
 //     packets, and one that is dead gets probes. Config.Bitmap is the paper's Algorithm 2 instead.
 //   - A channel keeps the order of its packets, so that a later one of the same channel proves a loss. The
 //     paper's means, packets beyond the expected one, probes and the timeout, find what that doesn't.
-//   - Losses of more than a few packets in a hundred cut the window, by their share: queues may be shorter than
-//     those of the paper's switches.
+//   - Losses of more than a few packets in a hundred while packets wait cut the window, by their share: queues may be
+//     shorter than those of the paper's switches.
 //   - Round trips need no timestamp in packets: the acknowledgement names a unit, and the sender knows when that left,
 //     and on which channel. Of a unit that was sent more than once only the last transmission counts, and only if that was on the
 //     channel that the acknowledgement names.

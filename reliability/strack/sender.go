@@ -36,7 +36,13 @@ type sender struct {
 	// probedLast: the last packet was a probe.
 	probedLast bool
 
-	coding coding
+	coding    coding
+	proved    []uint32       // what the frame at hand has proved lost
+	provedEnd uint32         // behind the last unit that was
+	late      int            // units that came, and had been proved lost
+	rtts      units.Duration // of the round trips that the frame at hand has measured the sum, and their number
+	measures  int
+
 	lost   int  // units that the receiver has computed, and were lost
 	marked bool // a packet was
 
@@ -118,6 +124,12 @@ func (s *sender) Stats() scheme.Stats {
 // Outstanding is what the core has in flight.
 func (s *sender) Outstanding() int { return int((s.core.Inflight() + s.msg.MTU - 1) / s.msg.MTU) }
 
+// Answered implements scheme.AnswerTimer.
+func (s *sender) Answered() units.Duration { return s.rtts / units.Duration(max(s.measures, 1)) }
+
+// Late implements scheme.AnswerTimer.
+func (s *sender) Late() int { return s.late }
+
 func (s *sender) at(unit uint32) *transmission { return &s.log[unit&uint32(len(s.log)-1)] }
 
 // OnSent counts. When a unit left was logged when the core chose it: Conn injects it in the same round.
@@ -152,6 +164,8 @@ const (
 	maxBackoff     = 7
 	// deadProbeRTTs is how often dead channels are probed, in base round trips.
 	deadProbeRTTs = 4
+	// A packet has waited in a queue that took longer than the least of its channel by a waitShare-th and the pause between two frames.
+	waitShare = 32
 	// probeGone is how late an answer to a probe may come.
 	probeGone = units.Second
 )
@@ -275,6 +289,7 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	if err := s.report.parse(frame, len(s.delivered)); err != nil {
 		return err
 	}
+	s.rtts, s.measures = 0, 0
 	for i := range s.report.channels {
 		s.onDelivered(&s.report.channels[i])
 	}
@@ -295,30 +310,49 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 // prove finds losses when a frame has arrived. Packets of a channel keep their order, so that one is lost when some that
 // were sent after it on the same channel have arrived. And one that is overdue, because its channel is slow or dead, counts
 // as lost: another brings it sooner. The paper's paths are many for each packet, and prove nothing.
+//
+// Repeats get lost, too, and what is proved doesn't wait for those that are under way: it looks at all before the last that was
+// proved lost, and beyond that as far as there is proof. What is only overdue waits for the expected unit to be so, unless it is a
+// repeat: in a queue that grows all become overdue, one after another.
 func (s *sender) prove(now units.Instant) {
 	una := s.core.Expected()
+	repeatsDue := s.overdueSince(now)
+	firstDue := repeatsDue
+	if x := s.at(una); x.lost || x.at >= repeatsDue {
+		firstDue = 0
+	}
+	s.proved = s.proved[:0]
+	for n := una; n < s.core.Sent(); n++ {
+		x := s.at(n)
+		if x.lost || s.core.Has(n) {
+			continue
+		}
+		due := repeatsDue
+		if x.times == 1 {
+			due = firstDue
+		}
+		if s.paths.proves(x, due) {
+			x.lost, x.passed = true, x.at >= due
+			s.proved = append(s.proved, n)
+			s.provedEnd = max(s.provedEnd, n+1)
+		} else if n >= s.provedEnd {
+			break
+		}
+	}
+	if len(s.proved) > 0 {
+		s.core.Lost(now, s.proved)
+	}
+}
+
+// overdueSince is since when what has not arrived was sent if it isn't overdue.
+func (s *sender) overdueSince(now units.Instant) units.Instant {
 	overdue := overdueRTTs * s.srtt
 	if s.core.Sent() >= uint32(s.transfer.Units) {
 		// Nothing else is left for the quicker channels to do.
 		q := s.paths.quickest()
 		overdue = min(overdue, q+q/4)
 	}
-	due := now.Add(-max(overdue, s.cfg.MinTimeout))
-	if una >= s.core.Sent() || s.at(una).lost || !s.paths.proves(s.at(una), due) {
-		return
-	}
-	end := una
-	for ; end < s.core.Sent(); end++ {
-		if s.core.Has(end) {
-			continue
-		}
-		x := s.at(end)
-		if !x.lost && !s.paths.proves(x, due) {
-			break
-		}
-		x.lost, x.passed = true, x.at >= due
-	}
-	s.core.Lost(now, end)
+	return now.Add(-max(overdue, s.cfg.MinTimeout))
 }
 
 // onDelivered handles what a channel has delivered by now. Frames overtake each other.
@@ -356,6 +390,7 @@ func (s *sender) onAck(now units.Instant, a *ack) bool {
 	}
 	if a.flags&flagProbe == 0 && x.times > 1 && x.passed && !x.lost && now.Sub(x.at) < s.paths.least(x.channel)*7/8 {
 		// It is too soon for an answer to the repeat: what was repeated has come, behind later packets of its channel.
+		s.late++
 		s.scheme.reordering = min(2*max(s.scheme.reordering, reordering), mostReordering)
 	}
 	answersProbe := a.flags&flagProbe != 0 && x.times > 0
@@ -402,7 +437,11 @@ func (s *sender) measured(now units.Instant, x *transmission, channel uint16) {
 		s.srtt = rtt
 	}
 	s.srtt += (rtt - s.srtt) / 16
+	s.rtts, s.measures = s.rtts+rtt, s.measures+1
 	s.paths.measured(channel, rtt)
+	if least := s.paths.least(channel); rtt > least+least/waitShare+s.env.AckInterval {
+		s.window.waitedAt = now
+	}
 	if s.cfg.BaseRTT != 0 || x.times > 1 {
 		return
 	}
@@ -419,3 +458,5 @@ func (s *sender) measured(now units.Instant, x *transmission, channel uint16) {
 		s.paths.rebase(of.base)
 	}
 }
+
+var _ scheme.AnswerTimer = (*sender)(nil)

@@ -66,14 +66,18 @@ func (r *baseRound) add(sent units.Instant, rtt, base units.Duration, window int
 
 // A watchedWindow is the core's controller, which can begin anew on a path of another round trip. The paper's takes no
 // loss for a sign, because its switches hold more than the target delay asks for. Queues of other links may not: where
-// more than a few packets of a window were lost it is cut by their share, once a round trip, and grows back by an eighth for each window.
+// more than a few packets of a window were lost while packets waited it is cut by their share in each round trip, and grows back by an
+// eighth for each window. What is lost while none wait is lost at random, at any window.
 type watchedWindow struct {
 	congestion.Controller
 	path congestion.Path
 	line units.Rate // that windows are reckoned from
-	// most is what losses allow, 0: they allow anything. cutAt is when they did so last.
-	most  units.Bytes
-	cutAt units.Instant
+	// most is what losses allow, 0: they allow anything.
+	most units.Bytes
+	// waitedAt is when a packet last arrived that had waited in a queue. In the round trip since lostSince, at whose beginning the
+	// window was whole, lost has been lost.
+	waitedAt, lostSince units.Instant
+	whole, lost         units.Bytes
 	// ignoreLoss keeps to the paper.
 	ignoreLoss bool
 	// squeezed, of baseRound, has it be a few packets.
@@ -89,7 +93,7 @@ const (
 // newController is a congestion.Factory.
 func (w *watchedWindow) newController(p congestion.Path) congestion.Controller {
 	p.LineRate = w.line
-	w.path, w.most = p, 0
+	w.path, w.most, w.lostSince = p, 0, 0
 	f, err := congestion.STrack(congestion.STrackDefaults())
 	if err != nil {
 		panic(err) // of the defaults
@@ -135,10 +139,15 @@ func (w *watchedWindow) OnAck(now units.Instant, a *congestion.Ack) {
 func (w *watchedWindow) OnLoss(now units.Instant, l congestion.Loss) {
 	w.Controller.OnLoss(now, l)
 	_, n := w.allowed(now)
-	if w.ignoreLoss || l.Kind != congestion.LossDetected || l.Bytes < n/fewLost || now.Sub(w.cutAt) < w.path.BaseRTT {
+	if w.ignoreLoss || l.Kind != congestion.LossDetected || now.Sub(w.waitedAt) > w.path.BaseRTT {
 		return
 	}
-	w.most, w.cutAt = max(n-min(l.Bytes, n/mostCut), w.path.MTU), now
+	if now.Sub(w.lostSince) >= w.path.BaseRTT {
+		w.lostSince, w.whole, w.lost = now, n, 0
+	}
+	if w.lost += l.Bytes; w.lost >= w.whole/fewLost {
+		w.most = max(w.whole-min(w.lost, w.whole/mostCut), w.path.MTU)
+	}
 }
 
 // packets is the window.

@@ -69,8 +69,37 @@ func TestDriver(t *testing.T) {
 	s.OnPacket(2, &a[0])
 	require.EqualValues(t, 3, s.Expected())
 	require.Equal(t, []bool{true, false, true, false}, []bool{s.Has(2), s.Has(3), s.Has(4), s.Has(5)})
-	s.Lost(3, 6)
+	s.Lost(3, []uint32{3, 5})
 	again, _ := sendAll(s, 4)
 	require.Equal(t, []uint32{3, 5}, again[:2])
 	require.EqualValues(t, 2, s.Counts().Repeated)
+}
+
+// What a driver finds lost is repeated once for each time that it does, whatever else is under way: repeats, and packets that were sent
+// between two that are lost.
+func TestEachLossOnce(t *testing.T) {
+	s, _ := ends(t, Config{Congestion: windowOf(100)}, 200)
+	s.Limit(20)
+	sendAll(s, 0)
+	lost := func(n ...uint32) []uint32 {
+		before := s.Inflight()
+		s.Lost(1, n)
+		require.Equal(t, before-units.Bytes(len(n))*mtu, s.Inflight())
+		again, _ := sendAll(s, 1)
+		require.Equal(t, before, s.Inflight())
+		return again
+	}
+	require.Equal(t, []uint32{3}, lost(3))
+	require.Equal(t, []uint32{7, 12}, lost(7, 12), "those between are under way")
+	require.Equal(t, []uint32{7}, lost(7), "a repeat; the others are under way")
+	require.Equal(t, []uint32{5, 19}, lost(5, 19))
+
+	s.OnPacket(sack(units.Instant(9*us), 20, 0, 0, 0, 20))
+	s.Limit(200)
+	sendAll(s, 1)
+	require.Equal(t, []uint32{90}, lost(90), "behind what was lost before, of which nothing is left")
+	s.OnTimer(s.Next())
+	s.OnTimer(units.Instant(units.Second))
+	again, _ := sendAll(s, units.Instant(units.Second))
+	require.Len(t, again, 101, "a probe, and all, which the timeout takes for lost")
 }

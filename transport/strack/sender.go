@@ -44,7 +44,7 @@ type Sender struct {
 	achieved units.Bytes    // in the last full period of a base round trip and the target delay (Algorithm 4)
 	arrived  units.Bytes    // since then
 	counted  units.Instant
-	resent   bitring.Ring // of [una, recoverEnd): has been repeated in this recovery
+	resent   bitring.Ring // of [una, recoverEnd): has been repeated in this recovery, or need not be
 
 	ack congestion.Ack
 	cfg *Config
@@ -99,10 +99,18 @@ func (s *Sender) Span() uint32 { return s.span }
 // Has reports whether packet n is known to have arrived.
 func (s *Sender) Has(n uint32) bool { return n < s.una || s.have.Has(n) }
 
-// Lost takes all that has not arrived before end for lost: a driver whose paths keep their order knows before
-// the packets beyond are more than a window.
-func (s *Sender) Lost(now units.Instant, end uint32) {
-	s.recover(now, min(end, s.next), congestion.LossDetected)
+// Lost takes packets for lost that were sent and are not known to have arrived: a driver whose paths keep their order knows before the
+// packets beyond are more than a window. All others stay under way, repeats among them.
+func (s *Sender) Lost(now units.Instant, lost []uint32) {
+	s.recoverEnd = max(s.recoverEnd, s.una)
+	for _, n := range lost {
+		for ; s.recoverEnd <= n; s.recoverEnd++ {
+			s.resent.Set(s.recoverEnd)
+		}
+		s.resent.Clear(n)
+		s.repeat = min(s.repeat, n)
+	}
+	s.claim(now, s.una, congestion.LossDetected)
 }
 
 // Post implements transport.Poster. The window, the measured round trip and what is known of paths stay. Timers, which ran for what was
@@ -277,18 +285,23 @@ func (s *Sender) merge(now units.Instant, p *transport.Packet) {
 // recover takes all that has not been received before end for lost: what is sent, not received and not
 // after end counts as lost even if there is nothing to repeat.
 func (s *Sender) recover(now units.Instant, end uint32, kind congestion.LossKind) {
-	before := s.claimed
 	end = max(end, s.una)
 	s.resent.TakeAll(s.una, max(s.una, s.recoverEnd))
 	s.repeat, s.recoverEnd = s.una, end
-	var later units.Bytes
-	for n := end; n < s.next; n++ {
-		if !s.have.Has(n) {
+	s.claim(now, end, kind)
+}
+
+// claim counts as lost what is sent, and neither received nor under way. What is under way begins at packet from.
+func (s *Sender) claim(now units.Instant, from uint32, kind congestion.LossKind) {
+	before := s.claimed
+	var underWay units.Bytes
+	for n := from; n < s.next; n++ {
+		if !s.have.Has(n) && (n >= s.recoverEnd || s.resent.Has(n)) {
 			size, _ := s.msg.payload(n)
-			later += units.Bytes(size)
+			underWay += units.Bytes(size)
 		}
 	}
-	s.claimed = max(s.sent-s.received-later, 0)
+	s.claimed = max(s.sent-s.received-underWay, 0)
 	s.cc.OnLoss(now, congestion.Loss{Bytes: max(s.claimed-before, 0), Kind: kind})
 }
 

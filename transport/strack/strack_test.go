@@ -304,7 +304,7 @@ func TestRepeatOfWhatHadArrived(t *testing.T) {
 	s, _ := ends(t, Config{Congestion: windowOf(2)}, 100)
 	sendAll(s, 0)
 	s.OnPacket(sack(units.Instant(9*us), 0, 64, 0, 1, 1)) // one of both, by the segment behind them
-	s.Lost(units.Instant(9*us), 2)
+	s.Lost(units.Instant(9*us), []uint32{0, 1})
 	again, _ := sendAll(s, units.Instant(9*us))
 	require.Equal(t, []uint32{0, 1}, again)
 	s.OnPacket(sack(units.Instant(18*us), 2, 0, 0, 0, 2))
