@@ -196,3 +196,24 @@ func TestUnevenChannels(t *testing.T) {
 	h.s.paths[0].minRTT = h.s.paths[1].minRTT - 2*h.s.env.AckInterval
 	require.Zero(t, h.s.EvenRTT(), "by no more than frames tell")
 }
+
+// The latest proofs are kept, to learn from those that were wrong.
+func TestLatestProofsAreKept(t *testing.T) {
+	const n = 2 * (provedKept + 100)
+	h := newHand(t, PathProof, n, 1)
+	h.env.MaxFrame = 4 * n
+	h.poll(n, n)
+	for i := 1; i < n; i += 2 {
+		h.arrive(i)
+	}
+	h.ack()
+	h.poll(n, n)
+	require.EqualValues(t, n/2, h.s.Stats().Retransmitted)
+	for i, late := range []int{n - 2, n - 4, n - 2*provedKept} {
+		h.after(handRTT / 100).arrive(late).onFrame(h.frame())
+		require.EqualValues(t, i+1, h.s.Stats().Losses.Disproved)
+	}
+	h.after(handRTT / 100).arrive(n - 2*provedKept - 2).onFrame(h.frame())
+	require.EqualValues(t, 3, h.s.Stats().Losses.Disproved, "forgotten")
+	require.EqualValues(t, 4, h.s.Stats().Spurious)
+}

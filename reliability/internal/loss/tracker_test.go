@@ -83,6 +83,17 @@ func TestOlderFrameSetsBitsOnly(t *testing.T) {
 	require.Empty(t, h.units())
 }
 
+// A frame that comes twice tells of the time when it was made: what it reports missing may have come since.
+func TestRepeatedFrameProvesNothing(t *testing.T) {
+	h := newHand(t, PathProof, 3, 1)
+	h.poll(100, 100)
+	h.s.paths[0].reordered.most = handRTT / 2
+	frame := h.after(handRTT).arrive(0, 2).frame()
+	require.Empty(t, h.onFrame(frame).units(), "it may be late")
+	require.Empty(t, h.after(2*handRTT).onFrame(frame).units())
+	require.Equal(t, []int{1}, h.onFrame(h.frame()).units())
+}
+
 // binaryACK is a frame that says nothing but a number and cum, both small.
 func binaryACK(number, cum byte) []byte { return []byte{frameACK, number, cum, 0} }
 
@@ -153,6 +164,17 @@ func TestSilence(t *testing.T) {
 		h.onFrame(h.frame())
 		require.Len(t, h.after(3*handRTT).units(), want-arrived)
 	}
+}
+
+// When nothing was under way nothing could be acknowledged: that is no silence, after which only a few would be repeated.
+func TestIdleIsNoSilence(t *testing.T) {
+	h := newHand(t, Timeout, 200, 1)
+	h.env.DataLimit = 1
+	h.poll(1000, 1000)
+	h.arrive(0).ack()
+	h.env.DataLimit = 200
+	require.Len(t, h.after(units.Second).units(), 199)
+	require.Len(t, h.after(3*handRTT).units(), 199)
 }
 
 // A first guess of the round trip that is far too small is corrected by the
