@@ -272,10 +272,10 @@ func (t *Tracker) count(k Kind) {
 	}
 }
 
-// takeBack counts a loss that was none, of unit u.
-func (t *Tracker) takeBack(l *suspectedLoss) {
+// takeBack counts a loss that was none. A unit comes once, so that none is taken back twice.
+func (t *Tracker) takeBack(k Kind) {
 	n := &t.stats.Losses
-	switch l.kind {
+	switch k {
 	case Random:
 		n.Random--
 		t.disproved++
@@ -285,7 +285,6 @@ func (t *Tracker) takeBack(l *suspectedLoss) {
 		n.Blackout--
 	}
 	n.Disproved++
-	l.kind = Unproved
 }
 
 var (

@@ -163,9 +163,7 @@ func (r *proofRule) onSpurious(now units.Instant, unit int) {
 	if last == nil {
 		return
 	}
-	if last.kind != Unproved {
-		r.t.takeBack(last)
-	}
+	r.t.takeBack(last.kind)
 	r.t.paths[last.channel].sampleReordering(now, last.at, r.t.env.AckInterval)
 }
 
