@@ -80,7 +80,7 @@ func TestLinkLocalWithoutZone(t *testing.T) {
 	if _, err := os.Stat("/proc/net/if_inet6"); err != nil {
 		t.Skip("no IPv6 here")
 	}
-	for _, addr := range []string{"[fe80::1]:1", "[fe80::1%nosuch]:1"} {
+	for _, addr := range []string{"[fe80::1]:18515", "[fe80::1%nosuch]:18515"} {
 		_, err := Dial(testContext(t), addr, Config{})
 		require.ErrorContains(t, err, "needs the interface", addr)
 		_, err = Listen(testContext(t), addr, Config{})
