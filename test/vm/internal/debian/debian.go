@@ -27,8 +27,8 @@ var ErrNoSource = errors.New("no Debian archive among this machine's apt sources
 	"for example -mirror http://ARCHIVE/debian, and install debian-archive-keyring")
 
 // Open prepares the private root dir for some suites of the archive, such as Bookworm. mirror replaces
-// the archive found in the machine's sources; it may be empty. Package lists are fetched once and kept
-// until Refresh.
+// the archive found in the machine's sources; it may be empty. The package lists are brought up to date, because
+// those of before name packages that the archive no longer has.
 func Open(ctx context.Context, dir, mirror string, suites []string) (*Archive, error) {
 	if _, err := exec.LookPath("apt-get"); err != nil {
 		return nil, errors.New("apt-get is missing: the VM's kernel comes from Debian packages, so the host must have apt")
@@ -43,7 +43,6 @@ func Open(ctx context.Context, dir, mirror string, suites []string) (*Archive, e
 		return nil, err
 	}
 	file := filepath.Join(dir, "archive.sources")
-	old, _ := os.ReadFile(file)
 	if err := os.WriteFile(file, []byte(list), 0o644); err != nil {
 		return nil, err
 	}
@@ -55,12 +54,11 @@ func Open(ctx context.Context, dir, mirror string, suites []string) (*Archive, e
 		"-o", "APT::Architecture=amd64",
 		"-o", "APT::Sandbox::User=" + sandboxUser(),
 		"-o", "Acquire::Languages=none",
+		"-o", "APT::Update::Error-Mode=any", // otherwise an archive that can't be reached is a warning
 		"-qq",
 	}}
-	if _, err := os.Stat(a.stamp()); err == nil && string(old) == list {
-		return a, nil
-	}
-	return a, a.Refresh(ctx)
+	_, err = a.run(ctx, dir, "apt-get", "update")
+	return a, err
 }
 
 // sandboxUser keeps apt from switching to its own account, which could not enter a private folder.
@@ -69,16 +67,6 @@ func sandboxUser() string {
 		return "root"
 	}
 	return "_apt"
-}
-
-func (a *Archive) stamp() string { return filepath.Join(a.dir, "refreshed") }
-
-// Refresh fetches the package lists.
-func (a *Archive) Refresh(ctx context.Context) error {
-	if _, err := a.run(ctx, a.dir, "apt-get", "update"); err != nil {
-		return err
-	}
-	return os.WriteFile(a.stamp(), nil, 0o644)
 }
 
 // metaPackage stands for the newest kernel of a suite.
@@ -191,7 +179,7 @@ func (a *Archive) run(ctx context.Context, dir, tool string, args ...string) (st
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%s %s: %w: %s", tool, strings.Join(args, " "), err, lastLine(stderr.String()))
+		return "", fmt.Errorf("%s %s: %w\n%s", tool, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
 	}
 	return string(out), nil
 }

@@ -3,6 +3,9 @@
 package debian
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,4 +42,31 @@ linux-image-amd64 |   7.2.13-1 | http://archive.example/debian sid/main amd64 Pa
 	assert.Equal(t, "7.3.4-1~bpo13+1", v)
 	_, err = firstVersion("", "linux-image-amd64")
 	assert.EqualError(t, err, "the archive has no linux-image-amd64")
+}
+
+// TestListsAreFetchedEachTime: an archive that didn't answer is asked again, and so is one that did, as it may have other packages by
+// now. Like apt's, this apt-get takes what it couldn't fetch for a warning unless it is told otherwise.
+func TestListsAreFetchedEachTime(t *testing.T) {
+	dir := t.TempDir()
+	const aptGet = `#!/bin/sh
+cd "${0%/*}"
+echo "$*" >> calls
+[ -e reachable ] && exit 0
+echo "E: Failed to fetch the list" >&2
+case "$*" in *APT::Update::Error-Mode=any*) exit 100 ;; esac
+`
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "apt-get"), []byte(aptGet), 0o755))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	open := func() error {
+		_, err := Open(t.Context(), filepath.Join(dir, "root"), "http://archive.example/debian", Bookworm)
+		return err
+	}
+	require.ErrorContains(t, open(), "Failed to fetch the list")
+	require.ErrorContains(t, open(), "Failed to fetch the list")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "reachable"), nil, 0o644))
+	require.NoError(t, open())
+	require.NoError(t, open())
+	calls, err := os.ReadFile(filepath.Join(dir, "calls"))
+	require.NoError(t, err)
+	require.Equal(t, 4, strings.Count(string(calls), " update\n"), "%s", calls)
 }
