@@ -56,15 +56,19 @@ type lintReport struct {
 
 func (c *stepContext) golangci() error {
 	file := filepath.Join(c.tmp, "lint.json")
+	// Findings, warnings among them, end with status 0 here: any other is a failure of the linter, which may have skipped packages.
 	out, runErr := c.output([]string{"CGO_ENABLED=0"}, tool("golangci-lint", "run", "--allow-parallel-runners",
-		"--show-stats=false", "--output.json.path="+file)...)
+		"--issues-exit-code=0", "--show-stats=false", "--output.json.path="+file)...)
+	if runErr != nil {
+		runErr = fmt.Errorf("golangci-lint: %w\n%s", runErr, out)
+	}
 	text, err := os.ReadFile(file)
 	if err != nil { // it didn't come that far
-		return errors.Join(fmt.Errorf("golangci-lint: %w\n%s", err, out), runErr)
+		return errors.Join(runErr, fmt.Errorf("golangci-lint: %w", err))
 	}
 	problems, warnings, err := readLint(text)
 	if err != nil {
-		return fmt.Errorf("golangci-lint: %w\n%s", err, out)
+		return errors.Join(runErr, fmt.Errorf("golangci-lint: %w\n%s", err, out))
 	}
 	if len(warnings) > 0 {
 		c.printf("%s: %d warnings (-v prints them)", c.name, len(warnings))
@@ -73,12 +77,9 @@ func (c *stepContext) golangci() error {
 		c.dump(strings.Join(warnings, "\n"))
 	}
 	if len(problems) > 0 {
-		return fmt.Errorf("golangci-lint found %d problems:\n%s", len(problems), strings.Join(problems, "\n"))
+		err = fmt.Errorf("golangci-lint found %d problems:\n%s", len(problems), strings.Join(problems, "\n"))
 	}
-	if runErr != nil && len(warnings) == 0 {
-		return fmt.Errorf("golangci-lint: %w\n%s", runErr, out)
-	}
-	return nil
+	return errors.Join(err, runErr)
 }
 
 // readLint divides what golangci-lint found by severity: "warning" is advice (.golangci.yml).

@@ -213,6 +213,43 @@ func TestReadLint(t *testing.T) {
 	require.Error(t, err)
 }
 
+// TestFailedLinterIsNoAdvice: a linter that fails has not read everything, whatever advice it gives about what it has read.
+func TestFailedLinterIsNoAdvice(t *testing.T) {
+	if !apart(t) {
+		return
+	}
+	const linter = `package main
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+func main() {
+	for _, a := range os.Args {
+		if file, ok := strings.CutPrefix(a, "--output.json.path="); ok {
+			os.WriteFile(file, []byte("{\"Issues\":[{\"Text\":\"too long\",\"Severity\":\"warning\"}]}"), 0o600)
+		}
+	}
+	println("typechecking error")
+	status, _ := strconv.Atoi(os.Getenv("FAKE_STATUS"))
+	os.Exit(status)
+}
+`
+	root := writeModule(t, map[string]string{
+		"golangci-lint/main.go": linter,
+		"tools/go.mod":          "module github.com/sdr-rdma/go-sdr\n\ngo 1.26.0\n\ntool github.com/sdr-rdma/go-sdr/golangci-lint\n",
+	})
+	r, out := runIn(t, root, (*stepContext).golangci)
+	require.True(t, r.ok(), out)
+	require.Contains(t, out, "1 warnings")
+	t.Setenv("FAKE_STATUS", "7")
+	r, out = runIn(t, root, (*stepContext).golangci)
+	require.False(t, r.ok(), out)
+	require.Contains(t, out, "typechecking error")
+}
+
 func TestNewestRelease(t *testing.T) {
 	versions := strings.Fields(`golang.org/toolchain v0.0.1-go1.9rc2.linux-amd64 v0.0.1-go1.26.10.linux-amd64
 		v0.0.1-go1.26.9.linux-amd64 v0.0.1-go1.27rc1.linux-amd64 v0.0.1-go1.28.0.linux-arm64 v0.0.1-go1.21.0.linux-amd64`)
