@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// prepareLimit bounds the preparations of a step: a cold module cache and a slow archive.
-const prepareLimit = 15 * time.Minute
+// prepareLimit bounds the preparations of a step: a cold module cache and a slow archive. Tests shorten it.
+var prepareLimit = 15 * time.Minute
 
 // A session is one run of the command.
 type session struct {
@@ -161,13 +161,19 @@ func (s *session) prepareStep(ctx context.Context, c *stepContext) error {
 	var cancel context.CancelFunc
 	c.ctx, cancel = context.WithTimeout(ctx, prepareLimit)
 	defer cancel()
-	if err := c.install(c.result.step.needs); err != nil {
-		return err
+	err := c.install(c.result.step.needs)
+	if err == nil && c.result.step.prepare != nil {
+		err = c.result.step.prepare(c)
 	}
-	if c.result.step.prepare == nil {
+	switch {
+	case err == nil:
 		return nil
+	case ctx.Err() != nil:
+		return errors.New("interrupted")
+	case c.ctx.Err() != nil: // what a command says of that is "signal: terminated"
+		return fmt.Errorf("over the limit of %v; what it has fetched and built is kept, so run it again: %w", prepareLimit, err)
 	}
-	return c.result.step.prepare(c)
+	return err
 }
 
 // conclude prints the table and the count, and returns the exit status.

@@ -104,6 +104,29 @@ func TestFailedPreparation(t *testing.T) {
 	require.Equal(t, "0 passed, 1 failed", lastLine(out))
 }
 
+// TestPreparationThatIsEnded: what ends a command shows as a signal only, which tells nobody what to do.
+func TestPreparationThatIsEnded(t *testing.T) {
+	if !apart(t) {
+		return
+	}
+	defer func(d time.Duration) { prepareLimit = d }(prepareLimit)
+	prepareLimit = 100 * time.Millisecond
+	slow := step{name: "x", budget: time.Minute, prepare: func(c *stepContext) error { return c.check(nil, "sleep", "60") }}
+	status, out := runFake(t, t.Context(), options{}, slow)
+	require.Equal(t, statusFailed, status)
+	require.Contains(t, out, "preparation: over the limit of 100ms; what it has fetched and built is kept, so run it again: sleep 60: ")
+
+	prepareLimit = time.Minute
+	ctx, cancel := context.WithCancel(t.Context())
+	slow.prepare = func(c *stepContext) error {
+		time.AfterFunc(10*time.Millisecond, cancel)
+		return c.check(nil, "sleep", "60")
+	}
+	status, out = runFake(t, ctx, options{}, slow)
+	require.Equal(t, statusFailed, status)
+	require.Contains(t, out, "preparation: interrupted\n")
+}
+
 func TestSkipIsAFailureInCIOnly(t *testing.T) {
 	s := step{name: "unit", budget: time.Minute, run: func(c *stepContext) error {
 		c.result.passed = 1
