@@ -49,13 +49,13 @@ func steps(root string) []step {
 		{
 			name: "unit", budget: 8 * time.Minute, // four on a quiet machine
 			about: "go test ./... without cgo",
-			needs: []need{cCompiler, kernelHeaders},
+			needs: []need{cCompiler, kernelHeaders, python},
 			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, sideBySide, "./...") },
 		},
 		{
 			name: "race", budget: 14 * time.Minute, // six on a quiet machine
 			about: "go test -race, where goroutines or unsafe pointers can go wrong",
-			needs: []need{cCompiler, kernelHeaders},
+			needs: []need{cCompiler, kernelHeaders, python},
 			run:   race,
 		},
 		{
@@ -196,6 +196,7 @@ const newerKernel = "6.12"
 
 var (
 	cCompiler     = need{program: "gcc", packages: []string{"gcc", "libc6-dev"}}
+	python        = need{program: "python3", packages: []string{"python3"}}
 	kernelHeaders = need{file: "/usr/include/rdma/rdma_user_rxe.h", packages: []string{"linux-libc-dev"}}
 )
 
