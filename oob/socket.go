@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	_ "github.com/sdr-rdma/go-sdr/internal/platform"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 

@@ -7,6 +7,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	_ "github.com/sdr-rdma/go-sdr/internal/platform"
 )
 
 // bindToCPU ties the calling goroutine to the worker's processor, if it has one.

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	_ "github.com/sdr-rdma/go-sdr/internal/platform"
 )
 
 // The structures of sendmmsg(2) and recvmmsg(2) on 64-bit Linux. Addresses are uintptr, not pointers:

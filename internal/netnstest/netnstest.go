@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	_ "github.com/sdr-rdma/go-sdr/internal/platform"
 )
 
 // A Host is a network namespace with one end of the cable.

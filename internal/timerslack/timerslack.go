@@ -7,7 +7,11 @@
 // real-time priority have no slack.
 package timerslack
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	_ "github.com/sdr-rdma/go-sdr/internal/platform"
+)
 
 // Remove takes the calling thread's slack away, for one nanosecond is the least that there is. It has an effect on the next call that
 // sleeps, for which a goroutine needn't be locked to its thread, and lasts: a later sleep of another goroutine on that thread ends on time,

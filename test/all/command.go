@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	_ "github.com/sdr-rdma/go-sdr/internal/platform"
 )
 
 // grace is what a command has between SIGTERM, on which it may clean up, and SIGKILL. Tests shorten it.

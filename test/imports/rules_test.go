@@ -89,13 +89,14 @@ var rules = []rule{
 	leaf("./roce/..."),
 	leaf("./oob/..."),
 	leaf("./internal/bitmap/..."),
+	leaf("./internal/platform"),
 	leaf("./internal/ring"),
 	leaf("./internal/spare"),
 	leaf("./internal/table"),
 	{
 		in:     []string{"./verbs/..."},
 		forbid: []string{"./..."},
-		allow:  []string{"./verbs/...", "./internal/table", "./operr", "./units", "./roce"},
+		allow:  []string{"./verbs/...", "./internal/platform", "./internal/table", "./operr", "./units", "./roce"},
 		why:    "verbs is of use without sdr",
 	},
 	{
@@ -149,8 +150,8 @@ func leaf(folder string) rule {
 	return rule{
 		in:     []string{folder},
 		forbid: []string{"./..."},
-		allow:  []string{folder, "./operr", "./units"},
-		why:    "a leaf imports nothing of go-sdr but units and operr",
+		allow:  []string{folder, "./internal/platform", "./operr", "./units"},
+		why:    "a leaf imports nothing of go-sdr but units, operr and internal/platform",
 	}
 }
 

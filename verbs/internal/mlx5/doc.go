@@ -11,7 +11,11 @@
 // Callers serialize access to a queue.
 package mlx5
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	_ "github.com/sdr-rdma/go-sdr/internal/platform"
+)
 
 var be = binary.BigEndian
 

@@ -12,3 +12,5 @@
 // the credentials of the writer with those of the opener and fails after any change, is not used:
 // what exists only there is reached through method INVOKE_WRITE.
 package uapi
+
+import _ "github.com/sdr-rdma/go-sdr/internal/platform"
