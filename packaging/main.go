@@ -6,7 +6,7 @@
 //	go run ./packaging             # into dist
 //	go run ./packaging -out /tmp/release
 //
-// The same commit and the same Go release give the same bytes, wherever and whenever they are built: paths are
+// The same commit and the same Go release give the same bytes, wherever and whenever they are built from a clone with its tags: paths are
 // trimmed, nothing is linked that the host has, and the archive's times are the commit's. Who doubts a published
 // archive checks the tag out, runs this, and compares SHA256SUMS. A version is 0.1.0 only when the commit has the
 // tag v0.1.0. What is built is a clone of the commit, so that files which it doesn't have play no part; with changes that
@@ -19,6 +19,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -135,7 +136,7 @@ func run(ctx context.Context, source, out string) error {
 	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644)
 }
 
-// committed clones the commit that is checked out at source. The go command notes the commit in the programs only where .git is a folder,
+// committed clones the commit that is checked out at source, with the tags before it. The go command notes the commit in the programs only where .git is a folder,
 // which it isn't in a worktree.
 func committed(ctx context.Context, source, clone string) (string, error) {
 	changes, err := output(ctx, source, nil, "git", "status", "--porcelain", "--untracked-files=no")
@@ -144,6 +145,13 @@ func committed(ctx context.Context, source, clone string) (string, error) {
 	}
 	if len(changes) > 0 {
 		return "", fmt.Errorf("uncommitted changes, which nobody else can build: commit them first\n%s", bytes.TrimRight(changes, "\n"))
+	}
+	shallow, err := output(ctx, source, nil, "git", "rev-parse", "--is-shallow-repository")
+	if err != nil {
+		return "", err
+	}
+	if string(bytes.TrimSpace(shallow)) == "true" {
+		return "", errors.New("a shallow clone lacks the tags of before, from which the version is made: git fetch --unshallow --tags")
 	}
 	if _, err := output(ctx, source, nil, "git", "clone", "-q", "--shared", ".", clone); err != nil {
 		return "", err

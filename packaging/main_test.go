@@ -133,6 +133,18 @@ func TestChangesAreRefused(t *testing.T) {
 	require.Empty(t, files)
 }
 
+// TestShallowCloneIsRefused: without the tags of before, the go command gives the same commit another version.
+func TestShallowCloneIsRefused(t *testing.T) {
+	dir, out := fixture(t), t.TempDir()
+	commit, err := output(t.Context(), dir, nil, "git", "rev-parse", "HEAD")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, ".git", "shallow"), commit, 0o644))
+	require.ErrorContains(t, run(t.Context(), dir, out), "git fetch --unshallow --tags")
+	files, err := os.ReadDir(out)
+	require.NoError(t, err)
+	require.Empty(t, files)
+}
+
 // TestExperimentIsRefused: a toolchain with other defaults makes other programs.
 func TestExperimentIsRefused(t *testing.T) {
 	out := t.TempDir()
