@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Packaging builds what a release consists of: static binaries for amd64 and arm64 with completions and manual
-// pages, which the binaries themselves write, in an archive for each architecture, and their checksums.
+// pages, which the binaries themselves write, and the licences of what is linked into them, in an archive for each architecture, and their
+// checksums.
 //
 //	go run ./packaging             # into dist
 //	go run ./packaging -out /tmp/release
+//	go run ./packaging -licenses > THIRD-PARTY-LICENSES
 //
 // The same commit and the same Go release give the same bytes, wherever and whenever they are built from a clone with its tags: paths are
 // trimmed, nothing is linked that the host has, and the archive's times are the commit's. Who doubts a published
@@ -47,9 +49,10 @@ var (
 const home = "https://github.com/sdr-rdma/go-sdr"
 
 const usage = `Builds what a release consists of, from the commit that is checked out: static binaries for amd64 and arm64 with
-completions and manual pages, in an archive for each, and SHA256SUMS.
+completions, manual pages and licences, in an archive for each, and SHA256SUMS.
 
   go run ./packaging [-out FOLDER]
+  go run ./packaging -licenses       print the licences of what is linked into the programs, and build nothing
 
 Flags:
 `
@@ -60,14 +63,19 @@ func main() {
 		flag.PrintDefaults()
 	}
 	out := flag.String("out", "dist", "`folder` for the archives")
+	onlyLicenses := flag.Bool("licenses", false, "print licences, build nothing")
 	flag.Parse()
 	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "packaging: %q: there are no arguments, only -out FOLDER\n", flag.Args())
+		fmt.Fprintf(os.Stderr, "packaging: %q: there are no arguments, only flags: see -help\n", flag.Args())
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, ".", *out); err != nil {
+	work := func() error { return run(ctx, ".", *out) }
+	if *onlyLicenses {
+		work = func() error { return printLicenses(ctx, ".") }
+	}
+	if err := work(); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
@@ -110,6 +118,9 @@ func run(ctx context.Context, source, out string) error {
 			return err
 		}
 		shared[name] = withLinks(b, string(bytes.TrimSpace(commit)))
+	}
+	if shared[thirdParty], err = licenses(ctx, source); err != nil {
+		return err
 	}
 	var sums strings.Builder
 	for _, arch := range architectures {
@@ -193,10 +204,14 @@ func output(ctx context.Context, dir string, env []string, name string, args ...
 	return b, nil
 }
 
+// buildEnv is the environment in which everybody builds the same for an architecture. An empty value would be what go env -w set.
+func buildEnv(arch string) []string {
+	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off", "GOFLAGS=-trimpath", "GOWORK=off"}
+}
+
 // compile builds one program, static, and the same for everybody.
 func compile(ctx context.Context, source, to, arch, program string) error {
-	env := []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFIPS140=off", "GOFLAGS=-trimpath", "GOWORK=off"} // empty would be what go env -w set
-	_, err := output(ctx, source, env, "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", to, "./cmd/"+program)
+	_, err := output(ctx, source, buildEnv(arch), "go", "build", "-trimpath", "-buildvcs=true", "-ldflags=-s -w -buildid=", "-o", to, "./cmd/"+program)
 	return err
 }
 

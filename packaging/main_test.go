@@ -91,14 +91,29 @@ func TestReproducible(t *testing.T) {
 	require.True(t, bytes.Equal(first, second), "the archives differ")
 
 	files := unpack(t, first)
-	require.Len(t, files, len(documents)+5)
+	require.Len(t, files, len(documents)+6)
 	binary := files[name+"/bin/sdr-perf"]
 	require.EqualValues(t, 0o755, binary.header.Mode)
 	require.Equal(t, time.Unix(1_700_000_000, 0), binary.header.ModTime)
 	require.NotContains(t, string(binary.content), outs[0][:strings.LastIndex(outs[0], "/")], "a path of the host")
 	require.Contains(t, string(binary.content), "vcs.revision=", "it says which commit it is of")
 	require.Contains(t, string(files[name+"/README.md"].content), "(https://github.com/sdr-rdma/go-sdr/blob/")
+	require.Contains(t, string(files[name+"/"+thirdParty].content), "The Go Authors")
 	require.Equal(t, "prog 1.2.3\n", string(files[name+"/share/man/man1/sdr-perf.1"].content))
+}
+
+// TestLicenses: what is linked into the programs has its terms beside them, and what has none isn't released.
+func TestLicenses(t *testing.T) {
+	text, err := licenses(t.Context(), "..")
+	require.NoError(t, err)
+	for _, want := range []string{
+		"==== The Go library, go1.", "==== github.com/spf13/pflag v", "==== codeberg.org/go-fonts/liberation v",
+		"SIL OPEN FONT LICENSE", "The FreeType Project LICENSE", "Copyright (c) 2015 Klaus Post",
+	} {
+		require.Contains(t, string(text), want)
+	}
+	require.NotContains(t, string(text), "stretchr/testify", "what only tests use")
+	require.ErrorContains(t, appendLicenses(new(bytes.Buffer), "m v1", t.TempDir()), "m v1 has no licence in ")
 }
 
 // TestLinksLeadSomewhere: what the archive doesn't have is linked to where it is.
