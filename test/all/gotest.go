@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -33,8 +32,8 @@ func (c *stepContext) readTests(env []string, argv ...string) error {
 	if c.ctx.Err() != nil {
 		r.printRunning()
 	}
-	if err == nil && r.packages == 0 {
-		return errors.New("no package was tested")
+	if err == nil && r.tests == 0 { // -run names what is gone
+		return fmt.Errorf("%s ran no test", strings.Join(argv, " "))
 	}
 	if err != nil && c.result.failed > 0 {
 		return nil // the failed tests say it better than "exit status 1"
@@ -44,11 +43,7 @@ func (c *stepContext) readTests(env []string, argv ...string) error {
 
 // textTests runs a command that prints what test binaries print with -test.v, as tests of pkg.
 func (c *stepContext) textTests(pkg string, argv ...string) error {
-	err := c.readTests(nil, append([]string{"go", "tool", "test2json", "-p", module + "/" + pkg}, argv...)...)
-	if r := c.result; err == nil && r.passed+r.failed+len(r.skips) == 0 {
-		return fmt.Errorf("%s ran no test", strings.Join(argv, " "))
-	}
-	return err
+	return c.readTests(nil, append([]string{"go", "tool", "test2json", "-p", module + "/" + pkg}, argv...)...)
 }
 
 // A testEvent is a line of "go test -json" (go doc test2json, and go help buildjson).
@@ -69,8 +64,8 @@ type testReader struct {
 	c        *stepContext
 	output   map[testID]*bytes.Buffer // until the test has ended
 	running  map[testID]time.Time     // when it started
-	packages int
-	failures map[string]int // failed tests by package
+	tests    int                      // that have ended
+	failures map[string]int           // failed tests by package
 }
 
 func (r *testReader) line(line string) {
@@ -118,6 +113,7 @@ func (r *testReader) test(id testID, e testEvent) {
 		r.running[id] = time.Now()
 	case "pass", "fail", "skip":
 		delete(r.running, id)
+		r.tests++
 	}
 	switch e.Action {
 	case "pass":
@@ -140,12 +136,8 @@ func (r *testReader) test(id testID, e testEvent) {
 func (r *testReader) pkg(id testID, e testEvent) {
 	switch e.Action {
 	case "pass":
-		r.packages++
 		r.c.printf("%s: ok   %s (%.1fs)", r.c.name, folder(id.pkg), e.Elapsed)
-	case "skip": // no test files
-		r.packages++
 	case "fail":
-		r.packages++
 		r.c.printf("%s: FAIL %s (%.1fs)", r.c.name, folder(id.pkg), e.Elapsed)
 		r.c.dump(r.take(testID{pkg: e.FailedBuild}))
 		if r.failures[id.pkg] == 0 { // it didn't build, or ended outside a test: a panic, os.Exit, the time limit

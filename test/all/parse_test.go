@@ -54,12 +54,13 @@ func TestGoTest(t *testing.T) {
 			`panic("at the disco")`),
 		"broken/p_test.go": test(`undefined()`),
 		"none/p.go":        "package p\n",
+		"one/p_test.go":    test(``),
 	})
 	goTest := func(pkg string) (result, string) {
 		return runIn(t, root, func(c *stepContext) error { return c.goTest(nil, "./"+pkg) })
 	}
 	r, out := goTest("...")
-	require.Equal(t, []int{2, 3, 1}, []int{r.passed, r.failed, len(r.skips)}, out)
+	require.Equal(t, []int{3, 3, 1}, []int{r.passed, r.failed, len(r.skips)}, out)
 	require.False(t, r.ok())
 	for _, want := range []string{
 		"FAIL mixed Test1", "the reason", "the log", "FAIL mixed Test3", "at the disco", "FAIL broken", "undefined: undefined",
@@ -69,8 +70,11 @@ func TestGoTest(t *testing.T) {
 	require.Equal(t, "mixed", r.skips[0].pkg)
 	require.Contains(t, r.skips[0].reason, "needs hardware")
 
-	r, out = goTest("none")
-	require.True(t, r.ok(), out)
+	for _, args := range [][]string{{"./none"}, {"-run=TestGone", "./one"}} {
+		r, out = runIn(t, root, func(c *stepContext) error { return c.goTest(nil, args...) })
+		require.False(t, r.ok(), out)
+		require.Contains(t, out, "ran no test")
+	}
 
 	r, out = goTest("nowhere")
 	require.False(t, r.ok(), out)
