@@ -23,7 +23,7 @@ func talk(dir string) int {
 	defer stop()
 	return runPlan(ctx, []step{{name: "talks", budget: time.Minute, run: func(c *stepContext) error {
 		ended := make(chan error, 1)
-		go func() { ended <- c.check(nil, "sh", "-c", "echo $$ > "+dir+"/left; exec sleep 60") }()
+		go func() { ended <- c.check(nil, "sh", "-c", `echo $$ > "$0/left"; exec sleep 60`, dir) }()
 		for {
 			select {
 			case err := <-ended:

@@ -184,16 +184,16 @@ func TestOverBudgetKillsEverything(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	script := `trap "" TERM
-setsid sh -c 'trap "" TERM; echo $$ > ` + dir + `/detached; while :; do sleep 0.1; done' &
-sh -c 'echo $$ > ` + dir + `/child; while :; do sleep 0.1; done' &
-echo $$ > ` + dir + `/leader
+	const script = `trap "" TERM
+setsid sh -c 'trap "" TERM; echo $$ > "$0/detached"; while :; do sleep 0.1; done' "$0" &
+sh -c 'echo $$ > "$0/child"; while :; do sleep 0.1; done' "$0" &
+echo $$ > "$0/leader"
 while :; do sleep 0.1; done`
 	defer func(d time.Duration) { grace = d }(grace)
 	grace = 100 * time.Millisecond
 	start := time.Now()
 	status, out := runFake(t, context.Background(), options{}, step{name: "slow", budget: 500 * time.Millisecond,
-		run: func(c *stepContext) error { return c.check(nil, "sh", "-c", script) }})
+		run: func(c *stepContext) error { return c.check(nil, "sh", "-c", script, dir) }})
 	require.Equal(t, statusFailed, status)
 	require.Contains(t, out, "over its budget of 500ms")
 	require.Less(t, time.Since(start), 10*time.Second)
@@ -216,7 +216,7 @@ func TestInterruptKillsAndSkipsTheRest(t *testing.T) {
 	defer cancel()
 	status, out := runFake(t, ctx, options{},
 		step{name: "first", budget: time.Minute, run: func(c *stepContext) error {
-			return c.check(nil, "sh", "-c", "echo $$ > "+dir+"/leader; sleep 60")
+			return c.check(nil, "sh", "-c", `echo $$ > "$0/leader"; sleep 60`, dir)
 		}},
 		step{name: "second", budget: time.Minute, run: func(*stepContext) error { t.Error("must not run"); return nil }})
 	require.Equal(t, statusFailed, status)
@@ -233,7 +233,7 @@ func TestLeftoversAreEnded(t *testing.T) {
 	dir := t.TempDir()
 	status, out := runFake(t, context.Background(), options{}, step{name: "leaky", budget: time.Minute,
 		run: func(c *stepContext) error {
-			return c.check(nil, "sh", "-c", "setsid sleep 60 >/dev/null 2>&1 </dev/null & echo $! > "+dir+"/left; sleep 0.1")
+			return c.check(nil, "sh", "-c", `setsid sleep 60 >/dev/null 2>&1 </dev/null & echo $! > "$0/left"; sleep 0.1`, dir)
 		}})
 	require.Equal(t, statusOK, status, out)
 	require.Contains(t, out, "left behind: sleep")
