@@ -36,12 +36,14 @@ type sender struct {
 	// probedLast: the last packet was a probe.
 	probedLast bool
 
-	coding    coding
-	proved    []uint32       // what the frame at hand has proved lost
-	provedEnd uint32         // behind the last unit that was
-	late      int            // units that came, and had been proved lost
-	rtts      units.Duration // of the round trips that the frame at hand has measured the sum, and their number
-	measures  int
+	coding coding
+	// All units before front have arrived or are missing, which have been proved lost and may be under way again.
+	front    uint32
+	missing  []uint32
+	proved   []uint32       // what the frame at hand has proved lost
+	late     int            // units that came, and had been proved lost
+	rtts     units.Duration // of the round trips that the frame at hand has measured the sum, and their number
+	measures int
 
 	lost   int  // units that the receiver has computed, and were lost
 	marked bool // a packet was
@@ -311,8 +313,8 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 // were sent after it on the same channel have arrived. And one that is overdue, because its channel is slow or dead, counts
 // as lost: another brings it sooner. The paper's paths are many for each packet, and prove nothing.
 //
-// Repeats get lost, too, and what is proved doesn't wait for those that are under way: it looks at all before the last that was
-// proved lost, and beyond that as far as there is proof. What is only overdue waits for the expected unit to be so, unless it is a
+// Repeats get lost, too, and what is proved doesn't wait for those that are under way: it looks at all that was proved lost and has not
+// arrived, and beyond that as far as there is proof. What is only overdue waits for the expected unit to be so, unless it is a
 // repeat: in a queue that grows all become overdue, one after another.
 func (s *sender) prove(now units.Instant) {
 	una := s.core.Expected()
@@ -322,26 +324,41 @@ func (s *sender) prove(now units.Instant) {
 		firstDue = 0
 	}
 	s.proved = s.proved[:0]
-	for n := una; n < s.core.Sent(); n++ {
-		x := s.at(n)
-		if x.lost || s.core.Has(n) {
-			continue
-		}
-		due := repeatsDue
-		if x.times == 1 {
-			due = firstDue
-		}
-		if s.paths.proves(x, due) {
-			x.lost, x.passed = true, x.at >= due
-			s.proved = append(s.proved, n)
-			s.provedEnd = max(s.provedEnd, n+1)
-		} else if n >= s.provedEnd {
-			break
+	missing := s.missing[:0]
+	for _, n := range s.missing {
+		if !s.core.Has(n) {
+			missing = append(missing, n)
+			s.proveUnit(n, firstDue, repeatsDue)
 		}
 	}
+	for s.front = max(s.front, una); s.front < s.core.Sent(); s.front++ {
+		if s.core.Has(s.front) {
+			continue
+		}
+		if !s.proveUnit(s.front, firstDue, repeatsDue) {
+			break
+		}
+		missing = append(missing, s.front)
+	}
+	s.missing = missing
 	if len(s.proved) > 0 {
 		s.core.Lost(now, s.proved)
 	}
+}
+
+// proveUnit reports whether a unit that has not arrived is lost now, and is proved so only now. It is overdue if it was sent before an
+// instant, which is another one for repeats.
+func (s *sender) proveUnit(n uint32, firstDue, repeatsDue units.Instant) bool {
+	x, due := s.at(n), repeatsDue
+	if x.times == 1 {
+		due = firstDue
+	}
+	if x.lost || !s.paths.proves(x, due) {
+		return false
+	}
+	x.lost, x.passed = true, x.at >= due
+	s.proved = append(s.proved, n)
+	return true
 }
 
 // overdueSince is since when what has not arrived was sent if it isn't overdue.

@@ -294,15 +294,34 @@ func (s *Sender) recover(now units.Instant, end uint32, kind congestion.LossKind
 // claim counts as lost what is sent, and neither received nor under way. What is under way begins at packet from.
 func (s *Sender) claim(now units.Instant, from uint32, kind congestion.LossKind) {
 	before := s.claimed
-	var underWay units.Bytes
-	for n := from; n < s.next; n++ {
-		if !s.have.Has(n) && (n >= s.recoverEnd || s.resent.Has(n)) {
-			size, _ := s.msg.payload(n)
-			underWay += units.Bytes(size)
-		}
-	}
-	s.claimed = max(s.sent-s.received-underWay, 0)
+	s.claimed = max(s.sent-s.received-s.underWay(from), 0)
 	s.cc.OnLoss(now, congestion.Loss{Bytes: max(s.claimed-before, 0), Kind: kind})
+}
+
+// underWay is the payload of what was sent from a packet on, and is neither received nor still to be repeated.
+func (s *Sender) underWay(from uint32) (sum units.Bytes) {
+	for n := from; n < s.next; {
+		end := min(n&^63+64, s.next)
+		all := ^uint64(0) >> (64 - (end - n)) << (n & 63)
+		is := all &^ *s.have.Word(n)
+		if n < s.recoverEnd {
+			repeated := *s.resent.Word(n)
+			if s.recoverEnd < end {
+				repeated |= ^uint64(0) << (s.recoverEnd & 63)
+			}
+			is &= repeated
+		}
+		if is == all {
+			sum += s.msg.upTo(end) - s.msg.upTo(n)
+		} else {
+			for ; is != 0; is &= is - 1 {
+				size, _ := s.msg.payload(n&^63 + uint32(bits.TrailingZeros64(is)))
+				sum += units.Bytes(size)
+			}
+		}
+		n = end
+	}
+	return sum
 }
 
 // OnTimer sends a probe or, after the timeout, takes all that was sent for lost.
