@@ -22,6 +22,7 @@ func (s *Session) Poll(now units.Instant, b []byte) (datagram []byte, next units
 		f := wire.Frame{Type: wire.TypeWindow, Length: s.window}
 		b = f.Append(b)
 	}
+	empty := len(b)
 	b = s.appendPings(now, b)
 	b = s.appendAcks(b)
 	for _, t := range order {
@@ -31,6 +32,9 @@ func (s *Session) Poll(now units.Instant, b []byte) (datagram []byte, next units
 		}
 	}
 	b = s.appendScheme(b)
+	if len(b) == empty { // Acknowledgements came before a box's next look at its frames.
+		return nil, s.next()
+	}
 	return s.finish(b), now
 }
 

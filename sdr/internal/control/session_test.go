@@ -106,6 +106,27 @@ func TestHeldBack(t *testing.T) {
 	require.Len(t, frames, 1, "the peer may wait for it")
 }
 
+// TestNothingToSay: what was due first has been acknowledged, and what else waits isn't due yet: a datagram that only says the window again
+// is none.
+func TestNothingToSay(t *testing.T) {
+	s := NewSession(0, 7, 1024)
+	s.SetWindow(1 << 20)
+	s.Put(0, wire.Frame{Type: wire.TypeStart, ID: 3, Length: 100}, 2)
+	_, due := drain(t, s, 0)
+	s.Put(due-1, wire.Frame{Type: wire.TypeStart, ID: 4, Length: 100}, 2)
+	frames, next := drain(t, s, due-1)
+	require.Len(t, frames, 2) // WINDOW and the new one
+	require.Equal(t, due, next)
+	s.Handle(due, wire.Header{}, &wire.Frame{Type: wire.TypeAck, Code: uint8(wire.TypeStart), ID: 3, Count: 1})
+	sent := s.Stats.DatagramsSent
+	frames, next = drain(t, s, due)
+	require.Empty(t, frames)
+	require.Equal(t, sent, s.Stats.DatagramsSent)
+	require.Greater(t, next, due, "the copy of the other")
+	frames, _ = drain(t, s, next)
+	require.Len(t, frames, 2)
+}
+
 // TestSaidBeforeAnythingIsHeard: who connects names the address that datagrams go to, and may name somebody else's. What goes there until
 // QPConfig.ConnectTimeout is what SECURITY.md says.
 func TestSaidBeforeAnythingIsHeard(t *testing.T) {
