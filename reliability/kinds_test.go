@@ -364,35 +364,42 @@ func TestBurstEndsNoStart(t *testing.T) {
 }
 
 // TestHeavyLossIsRandom: where a tenth and more get lost from the first round on, though nothing waits, that is no queue: it neither ends the
-// search for the rate nor has what was found, or configured, fall.
+// search for the rate nor has what was found, or configured, fall. One transfer may take twice as long as another by chance, so that it is asked
+// of the median of the first transfers of five seeds, and of the mean of four later ones of each.
 func TestHeavyLossIsRandom(t *testing.T) {
-	const n = 16 * units.MiB
+	const n, seeds, laterOnes = 16 * units.MiB, 5, 4
 	for _, c := range []struct {
 		drop, first, later float64
 		rate               units.Rate
-	}{{0.1, 3, 2, 0}, {0.15, 3, 2.2, 0}, {0.2, 3.5, 2.7, 0}, {0.1, 2, 2, kindKnown}, {0.15, 2.2, 2.2, kindKnown}, {0.2, 2.5, 2.7, kindKnown}} {
+	}{{0.1, 2.5, 1.7, 0}, {0.2, 2.8, 2.2, 0}, {0.1, 1.7, 1.7, kindKnown}, {0.2, 2.1, 2.2, kindKnown}} {
 		for name, mk := range map[string]func() scheme.Scheme{"sr-nack": newSR(t, sr.NACK), "adaptive": newAdaptive(t), "strack": withPaths(t)["strack"]} {
-			later := c.later
-			if name == "strack" {
-				if c.drop > 0.1 {
-					continue // its rate falls from transfer to transfer there
+			if name == "strack" && c.drop > 0.1 {
+				continue // its rate falls from transfer to transfer there
+			}
+			var firsts []float64
+			later := 0.0
+			for seed := range uint64(seeds) {
+				p := newPair(t, setup{
+					net: sim.Config{
+						Rate: 20 * units.Gbit, Seed: seed, ControlLoss: &sim.Loss{Drop: c.drop},
+						Link: sim.Link{Rate: kindRate, Queue: kindRate.Bytes(kindRTT), Delay: kindRTT / 2, Loss: sim.Loss{Drop: c.drop}},
+					},
+					qp: sdr.QPConfig{MTU: kindMTU}, conn: reliability.Config{Rate: c.rate}, scheme: mk,
+				})
+				timed := func() float64 { return float64(p.timed(n)) / float64(kindRate.Time(n)+kindRTT) }
+				firsts = append(firsts, timed())
+				for range laterOnes {
+					later += timed() / (seeds * laterOnes)
 				}
-				later = 3
 			}
-			p := newPair(t, setup{
-				net: sim.Config{
-					Rate: 20 * units.Gbit, Seed: 7, ControlLoss: &sim.Loss{Drop: c.drop},
-					Link: sim.Link{Rate: kindRate, Queue: kindRate.Bytes(kindRTT), Delay: kindRTT / 2, Loss: sim.Loss{Drop: c.drop}},
-				},
-				qp: sdr.QPConfig{MTU: kindMTU}, conn: reliability.Config{Rate: c.rate}, scheme: mk,
-			})
-			var times []float64
-			for range 8 {
-				times = append(times, float64(p.timed(n))/float64(kindRate.Time(n)+kindRTT))
+			slices.Sort(firsts)
+			t.Logf("%s, %g lost, rate %v: first %.2f, later %.2f", name, c.drop, c.rate, firsts, later)
+			first, most := c.first, c.later
+			if name == "strack" { // one in ten of its first transfers takes long
+				first, most = 3.2, 2.4
 			}
-			t.Logf("%s, %g lost, rate %v: %.2f", name, c.drop, c.rate, times)
-			require.Less(t, times[0], c.first, "%s, %g lost, rate %v", name, c.drop, c.rate)
-			require.Less(t, slices.Max(times[1:]), later, "%s, %g lost, rate %v", name, c.drop, c.rate)
+			require.Less(t, firsts[seeds/2], first, "%s, %g lost, rate %v", name, c.drop, c.rate)
+			require.Less(t, later, most, "%s, %g lost, rate %v", name, c.drop, c.rate)
 		}
 	}
 }
