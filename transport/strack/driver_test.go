@@ -103,3 +103,21 @@ func TestEachLossOnce(t *testing.T) {
 	again, _ := sendAll(s, units.Instant(units.Second))
 	require.Len(t, again, 101, "a probe, and all, which the timeout takes for lost")
 }
+
+// A driver that tells of losses has the timeout begin anew with each: it is for when nothing tells of them, though the expected packet, of which
+// repeats were lost, stays the same.
+func TestTimeoutAfterLosses(t *testing.T) {
+	s, _ := ends(t, Config{Congestion: windowOf(100)}, 200)
+	s.SetTimeout(100 * us)
+	s.Limit(20)
+	sendAll(s, 0)
+	for i := range uint32(5) {
+		now := units.Instant(80*us) * units.Instant(i+1)
+		s.Lost(now, []uint32{0})
+		s.OnTimer(now.Add(90 * us))
+		sendAll(s, now.Add(90*us))
+	}
+	require.Zero(t, s.Timeouts())
+	s.OnTimer(units.Instant(400 * us).Add(100 * us))
+	require.EqualValues(t, 1, s.Timeouts())
+}

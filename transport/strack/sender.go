@@ -100,8 +100,10 @@ func (s *Sender) Span() uint32 { return s.span }
 func (s *Sender) Has(n uint32) bool { return n < s.una || s.have.Has(n) }
 
 // Lost takes packets for lost that were sent and are not known to have arrived: a driver whose paths keep their order knows before the
-// packets beyond are more than a window. All others stay under way, repeats among them.
+// packets beyond are more than a window. All others stay under way, repeats among them, and the timeout begins anew: it is for when nothing
+// tells of losses.
 func (s *Sender) Lost(now units.Instant, lost []uint32) {
+	s.rtoAt = now.Add(s.rto)
 	s.recoverEnd = max(s.recoverEnd, s.una)
 	for _, n := range lost {
 		for ; s.recoverEnd <= n; s.recoverEnd++ {
