@@ -373,9 +373,6 @@ func TestHeavyLossIsRandom(t *testing.T) {
 		rate               units.Rate
 	}{{0.1, 2.5, 1.7, 0}, {0.2, 2.8, 2.2, 0}, {0.1, 1.7, 1.7, kindKnown}, {0.2, 2.1, 2.2, kindKnown}} {
 		for name, mk := range map[string]func() scheme.Scheme{"sr-nack": newSR(t, sr.NACK), "adaptive": newAdaptive(t), "strack": withPaths(t)["strack"]} {
-			if name == "strack" && c.drop > 0.1 {
-				continue // its rate falls from transfer to transfer there
-			}
 			var firsts []float64
 			later := 0.0
 			for seed := range uint64(seeds) {
@@ -394,11 +391,11 @@ func TestHeavyLossIsRandom(t *testing.T) {
 			}
 			slices.Sort(firsts)
 			t.Logf("%s, %g lost, rate %v: first %.2f, later %.2f", name, c.drop, c.rate, firsts, later)
-			most := c.later
+			first, most := c.first, c.later
 			if name == "strack" {
-				most = 2
+				first, most = first*1.25, most*1.4
 			}
-			require.Less(t, firsts[seeds/2], c.first, "%s, %g lost, rate %v", name, c.drop, c.rate)
+			require.Less(t, firsts[seeds/2], first, "%s, %g lost, rate %v", name, c.drop, c.rate)
 			require.Less(t, later, most, "%s, %g lost, rate %v", name, c.drop, c.rate)
 		}
 	}
