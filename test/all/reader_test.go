@@ -29,7 +29,7 @@ func talk(dir string) int {
 			case err := <-ended:
 				return err
 			case <-time.After(time.Millisecond):
-				if exists(filepath.Join(dir, "left")) {
+				if b, _ := os.ReadFile(filepath.Join(dir, "left")); len(b) > 0 {
 					c.printf("talks")
 				}
 			}
