@@ -73,17 +73,12 @@ func main() {
 
 // passSignals leaves it to the program what a signal ends: its devices are here as long as it runs. Ctrl-C reaches it from the
 // terminal, SIGTERM is passed on.
-func passSignals(p *os.Process) (stop func()) {
-	got := make(chan os.Signal, 1)
-	signal.Notify(got, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		for s := range got {
-			if s == syscall.SIGTERM {
-				_ = p.Signal(s)
-			}
+func passSignals(got <-chan os.Signal, p *os.Process) {
+	for s := range got {
+		if s == syscall.SIGTERM {
+			_ = p.Signal(s)
 		}
-	}()
-	return func() { signal.Stop(got); close(got) }
+	}
 }
 
 func run(ports []fakeverbs.Port, trace bool, argv []string) error {
@@ -101,13 +96,15 @@ func run(ports []fakeverbs.Port, trace bool, argv []string) error {
 	}
 	cmd := exec.Command(path, argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	got := make(chan os.Signal, 2)
+	signal.Notify(got, os.Interrupt, syscall.SIGTERM) // before the program runs, which a signal would otherwise leave without its devices
+	defer signal.Stop(got)
 	p, err := h.Start(cmd)
 	if err != nil {
 		return err
 	}
-	stop := passSignals(cmd.Process)
+	go passSignals(got, cmd.Process)
 	err = p.Wait()
-	stop()
 	for i := range ports {
 		for _, v := range h.Device(i).Stats().Violations {
 			fmt.Fprintf(os.Stderr, "fakeverbs: %s: %s\n", ports[i].Name, v)
