@@ -64,7 +64,7 @@ func (s *pendingConns) admit(p *pendingConn) bool {
 		s.all = append(s.all, p)
 		return true
 	}
-	victim := s.crowding(s.count(p.source))
+	victim := s.crowding(p.source)
 	if victim == nil {
 		return false
 	}
@@ -78,8 +78,8 @@ func (s *pendingConns) admit(p *pendingConn) bool {
 	return true
 }
 
-// crowding finds who makes room for a peer whose source has n connections; mu is held.
-func (s *pendingConns) crowding(n int) *pendingConn {
+// crowding finds who makes room for a peer from source; mu is held.
+func (s *pendingConns) crowding(source netip.Prefix) *pendingConn {
 	busiest, most, of := netip.Prefix{}, 0, make(map[netip.Prefix]int)
 	for _, p := range s.all {
 		of[p.source]++
@@ -92,7 +92,7 @@ func (s *pendingConns) crowding(n int) *pendingConn {
 	if p := s.silent(busiest); p != nil {
 		return p
 	}
-	if most > n+1 {
+	if most > of[source]+1 {
 		return s.oldest(func(p *pendingConn) bool { return p.source == busiest })
 	}
 	return s.oldest(func(p *pendingConn) bool { return !p.greeted })
@@ -109,16 +109,6 @@ func (s *pendingConns) oldest(match func(*pendingConn) bool) *pendingConn {
 		return s.all[i]
 	}
 	return nil
-}
-
-// count is how many connections a source has; mu is held.
-func (s *pendingConns) count(source netip.Prefix) (n int) {
-	for _, p := range s.all {
-		if p.source == source {
-			n++
-		}
-	}
-	return n
 }
 
 // drop takes p out, if it is there; mu is held.
