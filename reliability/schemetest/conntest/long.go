@@ -65,6 +65,9 @@ func (s Suite) moveLong(mtu units.Bytes) (ratio float64, err error) {
 		return 0, err
 	}
 	if err := w.until(func() (bool, error) { return m.finished(), nil }); err != nil {
+		if w.net.Now() >= w.limit {
+			err = fmt.Errorf("not done after %d times the ideal of %v: the scheme is slow, or loses track of the channel's count", longLimit, units.FormatDuration(ideal))
+		}
 		return 0, err
 	}
 	if err := errors.Join(m.send.Err(), m.recv.Err()); err != nil {
