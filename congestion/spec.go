@@ -50,7 +50,7 @@ func Names() []string {
 }
 
 // Help describes what Parse takes, a line each.
-const Help = `auto                        bbr; on round trips below 1 ms or at a line rate that is known only once a queue was full
+const Help = `auto                        bbr; below 1 ms of round trip, and where the line's rate is known, only once a queue was full
 none                        no limit
 fixed:rate=25gbit           keeps to a rate, a window (window=64KiB) or both
 bbr                         finds the rate of any path, and shares it
