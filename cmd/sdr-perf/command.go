@@ -31,7 +31,8 @@ RDMA device carries data over reliable connections (RC), which repeat losses by
 themselves: at both ends, as a baseline, or where it has no UC; --reliability
 none suits. The client says what is measured; the server takes only what
 concerns its own end: -d, -i, -x, --addr, --udp-port, -p, --workers, --spin,
---keep, --pcap, -v.
+--ecn, --dscp, --trim, --trim-dscp, --keep, --pcap, -v. Others it may have if
+they are the client's.
 
 A time runs from the post at the sender to the final acknowledgement at the
 sender. With --rtt and the other options of the emulated link the ends emulate
