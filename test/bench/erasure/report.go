@@ -17,7 +17,7 @@ import (
 
 const intro = `# Erasure coding
 
-Written by ` + "`go run ./test/bench/erasure -o docs/results/coding.md`" + ` on %s.
+How fast are the codes of ` + "`ec` and `adaptive`" + ` beside ISA-L, Intel's library in C and assembly? Written by ` + "`go run ./test/bench/erasure -o docs/results/coding.md`" + ` on %s.
 
 - CPU: %s; features that matter here: %s; one core.
 - %s, ISA-L %s (libisal-dev of the distribution), gcc -O2.
