@@ -18,7 +18,7 @@ type Spec struct {
 	Name string // with everything that was chosen, as Parse took it
 	New  Factory
 	// CNPInterval is the least time between two notifications for a flow that the receiver should
-	// keep to; 0: the controller doesn't hear them.
+	// keep to; 0: each marked packet may be notified. Devices on real packets keep to their own.
 	CNPInterval units.Duration
 	// Telemetry says that the controller decides by Ack.INT, which only a network that stamps packets
 	// gives: package fabric's.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Controller is a congestion controller of one's own (aimd.go), and a program that moves a few transfers
-// with it, and with those that go-sdr brings, through the same bottleneck. It runs in virtual time, so that
-// it prints the same each time. Give yours as reliability.Config.Congestion.
+// with it, and with those that go-sdr brings, through the same bottleneck: its queue is shorter than the path,
+// so that aimd, which halves its window, leaves the link idle, and the others don't. It runs in virtual time, so
+// that it prints the same each time. Give yours as the New of reliability.Config.Congestion; docs/congestion.md
+// explains it.
 package main
 
 import (
