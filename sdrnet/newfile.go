@@ -3,6 +3,7 @@
 package sdrnet
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -19,9 +20,9 @@ import (
 )
 
 // A NewFile is a FileTarget on the disk, for one file. That has no name until all of it is there, so that nothing incomplete is ever
-// seen, and nothing is left of it when the process is killed. Where the file system can't do that (O_TMPFILE) it is beside the final
-// one meanwhile, under a name that ends in .part; elsewhere one that replaces another is so for a moment, when it is complete. Only its
-// owner may read it before it is complete.
+// seen, and nothing is left of it when the process is killed. Where the file system can't do that (O_TMPFILE), or there is no /proc, which
+// the name comes through, it is beside the final one meanwhile, under a name that ends in .part; elsewhere one that replaces another is so
+// for a moment, when it is complete. Only its owner may read it before it is complete.
 type NewFile struct {
 	file     *os.File
 	folder   string
@@ -45,16 +46,32 @@ func CreateFile(path string) (*NewFile, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist): // such as a name that is too long, which Keep would be the first to find
 		return nil, operr.Wrap("create", path, err)
 	}
-	var err error
-	f.file, err = os.OpenFile(f.folder, os.O_RDWR|unix.O_TMPFILE, 0o600)
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) {
-		err = f.openPart()
-	}
-	if err != nil {
+	if err := f.open(); err != nil {
 		return nil, operr.Wrap("create", path, err)
 	}
 	return f, nil
 }
+
+// open makes the file, without a name if it can get one later.
+func (f *NewFile) open() (err error) {
+	f.file, err = os.OpenFile(f.folder, os.O_RDWR|unix.O_TMPFILE, 0o600)
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EISDIR):
+		return f.openPart()
+	case err != nil:
+		return err
+	}
+	if _, err := os.Lstat(f.at()); err == nil {
+		return nil
+	}
+	if err := f.file.Close(); err != nil {
+		return err
+	}
+	return f.openPart() // there is no /proc, as in a chroot
+}
+
+// at is a path of the file before it has its final one.
+func (f *NewFile) at() string { return cmp.Or(f.part, fmt.Sprintf("/proc/self/fd/%d", f.file.Fd())) }
 
 // openPart makes the file under a name.
 func (f *NewFile) openPart() (err error) {
@@ -128,19 +145,19 @@ func (f *NewFile) Keep(info FileInfo) error {
 	if fi, err := os.Stat(f.path); err == nil {
 		mode = fi.Mode().Perm()
 	}
-	nameless := fmt.Sprintf("/proc/self/fd/%d", f.file.Fd())
-	if err := errors.Join(f.file.Chmod(mode), os.Chtimes(nameless, time.Time{}, info.ModTime), f.file.Sync()); err != nil {
+	if err := errors.Join(f.file.Chmod(mode), os.Chtimes(f.at(), time.Time{}, info.ModTime), f.file.Sync()); err != nil {
 		return err
 	}
-	if err := f.name(nameless); err != nil {
+	if err := f.name(); err != nil {
 		return err
 	}
 	return syncFolder(f.folder)
 }
 
 // name gives the file its final name, by way of another where one has that already.
-func (f *NewFile) name(nameless string) error {
+func (f *NewFile) name() error {
 	if f.part == "" {
+		nameless := f.at()
 		err := link(nameless, f.path)
 		if err == nil {
 			return nil

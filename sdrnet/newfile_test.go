@@ -3,10 +3,13 @@
 package sdrnet
 
 import (
+	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -168,6 +171,53 @@ func TestNewFileTaken(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, content)
 	}
+}
+
+// TestNewFileWithoutProc: where there is no /proc, as in a chroot, a file gets its name all the same.
+func TestNewFileWithoutProc(t *testing.T) {
+	if !requireMounts(t) {
+		return
+	}
+	if err := unix.Mount("none", "/proc", "tmpfs", 0, ""); err != nil {
+		t.Skipf("no mounts in a user namespace here: %v", err)
+	}
+	dir := t.TempDir()
+	for range 2 { // the second replaces the first
+		f, err := CreateFile(filepath.Join(dir, "copy"))
+		require.NoError(t, err)
+		require.NoError(t, f.Keep(FileInfo{Mode: 0o600, ModTime: time.Unix(1, 0)}))
+		require.NoError(t, f.Close())
+		require.Equal(t, []string{"copy"}, names(t, dir))
+		fi, err := os.Stat(f.Name())
+		require.NoError(t, err)
+		require.True(t, time.Unix(1, 0).Equal(fi.ModTime()), "%v", fi.ModTime())
+	}
+}
+
+const inNamespace = "SDRNET_TEST_IN_NAMESPACE"
+
+// requireMounts runs the calling test again in a process with mounts of its own, and returns true there.
+func requireMounts(t *testing.T) bool {
+	if os.Getenv(inNamespace) != "" {
+		return true
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), inNamespace+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+		Pdeathsig:   syscall.SIGKILL,
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC) {
+		t.Skipf("no user and mount namespaces here: %v", err)
+	}
+	require.NoError(t, err, "%s", out)
+	if strings.Contains(string(out), "--- SKIP: "+t.Name()) {
+		t.Skipf("in a namespace: %s", out)
+	}
+	return false
 }
 
 func TestUmask(t *testing.T) {
