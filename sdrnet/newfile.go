@@ -102,7 +102,7 @@ func (f *NewFile) ReadAt(b []byte, off int64) (int, error) {
 }
 
 // named has an error tell the path that the file gets. A file without a name was opened as its folder, which is no file of the user's,
-// and whose disk isn't what the file is called.
+// and whose disk isn't what the file is called; what was done by another name of it says that.
 func (f *NewFile) named(err error) error {
 	var e *fs.PathError
 	if f.path == "" || !errors.As(err, &e) {
@@ -145,8 +145,8 @@ func (f *NewFile) Keep(info FileInfo) error {
 	if fi, err := os.Stat(f.path); err == nil {
 		mode = fi.Mode().Perm()
 	}
-	if err := errors.Join(f.file.Chmod(mode), os.Chtimes(f.at(), time.Time{}, info.ModTime), f.file.Sync()); err != nil {
-		return err
+	if err := cmp.Or(f.file.Chmod(mode), os.Chtimes(f.at(), time.Time{}, info.ModTime), f.file.Sync()); err != nil {
+		return f.named(err)
 	}
 	if err := f.name(); err != nil {
 		return err

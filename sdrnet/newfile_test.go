@@ -173,6 +173,15 @@ func TestNewFileTaken(t *testing.T) {
 	}
 }
 
+// TestNewFileKeepFails: what goes wrong at the end, such as a quota that only Sync meets, is said of the file, and not of its folder.
+func TestNewFileKeepFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "copy")
+	f, err := CreateFile(path)
+	require.NoError(t, err)
+	require.NoError(t, f.file.Close()) // so that nothing can be done to it
+	require.ErrorContains(t, f.Keep(FileInfo{}), "chmod "+path+":")
+}
+
 // TestNewFileWithoutProc: where there is no /proc, as in a chroot, a file gets its name all the same.
 func TestNewFileWithoutProc(t *testing.T) {
 	if !requireMounts(t) {
