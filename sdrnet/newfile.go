@@ -43,6 +43,11 @@ func CreateFile(path string) (*NewFile, error) {
 		f.path, f.folder, f.replaces = "", path, false
 	case err == nil && !fi.Mode().IsRegular():
 		return nil, operr.New("create", path, "it is not a regular file: name the file to write, or a folder")
+	case err == nil && isMount(path):
+		return nil, operr.New("create", path, "%w: it is a mount point, which can't be replaced: name a file beside it, or a folder", unix.EBUSY)
+	case err == nil && isKept(path):
+		return nil, operr.New("create", path, "%w: it can't be replaced, as another user's file in a folder where each may remove only what is theirs (ls -ld), "+
+			"or one that nothing changes (lsattr): name another file, or a folder", unix.EPERM)
 	case err != nil && !errors.Is(err, fs.ErrNotExist): // such as a name that is too long, which Keep would be the first to find
 		return nil, operr.Wrap("create", path, err)
 	}
@@ -51,6 +56,17 @@ func CreateFile(path string) (*NewFile, error) {
 	}
 	return f, nil
 }
+
+// isMount reports whether something is mounted at path, such as a file that a container was given. Before Linux 5.8 it doesn't know.
+func isMount(path string) bool {
+	var x unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &x)
+	return err == nil && x.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// isKept reports whether the kernel lets no other file have the name of the one at path (may_delete), although its folder may be written to.
+// rmdir asks that first, and then finds that a file is no folder.
+func isKept(path string) bool { return errors.Is(unix.Rmdir(path), unix.EPERM) }
 
 // open makes the file, without a name if it can get one later.
 func (f *NewFile) open() (err error) {

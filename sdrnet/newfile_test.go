@@ -8,11 +8,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -180,6 +183,54 @@ func TestNewFileKeepFails(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, f.file.Close()) // so that nothing can be done to it
 	require.ErrorContains(t, f.Keep(FileInfo{}), "chmod "+path+":")
+}
+
+// TestNewFileOfOthers: another user's file in a folder as /tmp, which could not be replaced in the end, is refused at the beginning.
+func TestNewFileOfOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("files of another user take root")
+	}
+	t.Chdir(t.TempDir()) // which nobody has a way to from the root on
+	require.NoError(t, os.Chmod(".", 0o777|fs.ModeSticky))
+	require.NoError(t, os.WriteFile("others", []byte("old"), 0o666))
+	require.NoError(t, os.WriteFile("own", nil, 0o666))
+	require.NoError(t, os.Chown("own", nobody, nobody))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		runtime.LockOSThread() // which ends with this goroutine
+		_ = unix.Setfsuid(nobody)
+		_, err := CreateFile("others")
+		assert.ErrorContains(t, err, "it can't be replaced")
+		f, err := CreateFile("own")
+		if assert.NoError(t, err) {
+			assert.NoError(t, f.Close())
+		}
+	})
+	wg.Wait()
+	require.Equal(t, []string{"others", "own"}, names(t, "."))
+	f, err := CreateFile("others") // root may
+	require.NoError(t, err)
+	require.NoError(t, f.Close())
+}
+
+const nobody = 65534
+
+// TestNewFileOverMount: neither is a file kept for which one would have to be replaced that is a mount point.
+func TestNewFileOverMount(t *testing.T) {
+	if !requireMounts(t) {
+		return
+	}
+	dir := t.TempDir()
+	at, other := filepath.Join(dir, "at"), filepath.Join(dir, "other")
+	require.NoError(t, os.WriteFile(at, nil, 0o600))
+	require.NoError(t, os.WriteFile(other, nil, 0o600))
+	if err := unix.Mount(other, at, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("no mounts in a user namespace here: %v", err)
+	}
+	defer func() { require.NoError(t, unix.Unmount(at, 0)) }()
+	_, err := CreateFile(at)
+	require.ErrorContains(t, err, "mount point")
+	require.Equal(t, []string{"at", "other"}, names(t, dir))
 }
 
 // TestNewFileWithoutProc: where there is no /proc, as in a chroot, a file gets its name all the same.
