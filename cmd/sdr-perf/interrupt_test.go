@@ -4,7 +4,10 @@ package main
 
 import (
 	"os"
+	"os/signal"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -88,4 +91,30 @@ func TestInterruptInLongTransfer(t *testing.T) {
 	c.ends(t, 15*time.Second, exitInterrupted)
 	s.ends(t, 15*time.Second, exitFailure)
 	require.Contains(t, s.lastLine(), "the client: interrupted")
+}
+
+// TestHangup: what was measured is written when the terminal goes, which may be said twice, and when nobody reads the table any more.
+func TestHangup(t *testing.T) {
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, read.Close())
+	defer write.Close()
+	measure := func(stdout *os.File, n string) (p *process, file string) {
+		file = filepath.Join(t.TempDir(), "results.json")
+		return startTo(t, stdout, "--loopback", "--addr", own(0), "-s", "4KiB,8KiB", "--warmup", "0", "-n", n, "--rate", "20mbit", "--rtt", "10ms", "--json", file), file
+	}
+	taken := make(chan os.Signal, 1)
+	signal.Notify(taken, syscall.SIGHUP) // so that a process that is started doesn't ignore it, as under nohup
+	defer signal.Stop(taken)
+	p, file := measure(nil, "20")
+	require.Eventually(t, func() bool { return strings.Contains(p.stdout.String(), "\nadaptive") }, 10*time.Second, time.Millisecond)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGHUP))
+	_ = p.cmd.Process.Signal(syscall.SIGHUP) // it may have ended
+	p.ends(t, 10*time.Second, exitInterrupted)
+	require.FileExists(t, file)
+
+	p, file = measure(write, "1")
+	p.ends(t, 10*time.Second, exitFailure)
+	require.Contains(t, p.lastLine(), "broken pipe")
+	require.FileExists(t, file)
 }

@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -218,6 +220,10 @@ func (l *local) rdmaPort() (uint16, error) {
 // run is the program, once all options have been checked.
 func (a *call) run(c *cobra.Command) (err error) {
 	l, p := &a.local, &a.params
+	if l.loopback || a.host != "" {
+		// Where nobody reads the table any more (| head) the other files are written yet. A server would stay for ever.
+		signal.Ignore(syscall.SIGPIPE)
+	}
 	out, err := l.newOutput(c.OutOrStdout(), p)
 	if err != nil {
 		return err

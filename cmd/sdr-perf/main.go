@@ -29,8 +29,8 @@
 //
 // The exit status is 0 when all was measured and every content was right, 2 for mistakes in the
 // call, 3 when a point fell short of what --min-gbps, --max-p99 and the like ask for or compare found one slower, 130
-// after an interrupt (Ctrl-C), 1 for anything else. What was measured before a failure or an interrupt is printed and
-// written.
+// after an interrupt (Ctrl-C, SIGTERM, the terminal's end), 1 for anything else. What was measured before a failure or an
+// interrupt is printed and written.
 package main
 
 import (
@@ -59,7 +59,12 @@ const (
 const collectAt = 800
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx := context.Background()
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		// A terminal that goes may send more than one (its shell does, and the kernel), none of which ends the program at once.
+		ctx, _ = signal.NotifyContext(ctx, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	// A file size limit (ulimit -f) then shows as an error of write, and not as a signal.
 	signal.Ignore(syscall.SIGXFSZ)
