@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -299,13 +300,18 @@ func TestPermissions(t *testing.T) {
 }
 
 func TestInterrupt(t *testing.T) {
-	r, s, dir := underWay(t, "")
-	require.NoError(t, r.cmd.Process.Signal(os.Interrupt))
-	r.ends(t, 5*time.Second, exitInterrupted)
-	s.ends(t, 5*time.Second, exitFailure)
-	require.Contains(t, r.lastLine(), "interrupted")
-	require.Contains(t, s.lastLine(), "the receiver failed")
-	onlyHolds(t, dir)
+	taken := make(chan os.Signal, 1)
+	signal.Notify(taken, syscall.SIGHUP) // so that a process that is started doesn't ignore it, as under nohup
+	defer signal.Stop(taken)
+	for _, stop := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		r, s, dir := underWay(t, "")
+		require.NoError(t, r.cmd.Process.Signal(stop))
+		r.ends(t, 5*time.Second, exitInterrupted)
+		s.ends(t, 5*time.Second, exitFailure)
+		require.Contains(t, r.lastLine(), "interrupted")
+		require.Contains(t, s.lastLine(), "the receiver failed")
+		onlyHolds(t, dir)
+	}
 }
 
 func TestDiskIsFull(t *testing.T) {
