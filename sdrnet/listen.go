@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/sdr-rdma/go-sdr/backend/rc"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
@@ -131,7 +132,8 @@ func (l *Listener) connect(ctx context.Context, s *oob.Conn) (*Conn, error) {
 	h, err := l.host(ipOf(s.LocalAddr()))
 	if err != nil {
 		_ = s.CloseWithReason(err.Error())
-		if l.cfg.Addr.IsValid() { // opening fails for every peer; without Config.Addr it may be the address that this peer dialled
+		// Opening fails for every peer. Without Config.Addr it may be the address that this peer dialled.
+		if l.cfg.Addr.IsValid() && !isShortage(err) {
 			l.stop(err)
 		}
 		return nil, err
@@ -143,6 +145,16 @@ func (l *Listener) connect(ctx context.Context, s *oob.Conn) (*Conn, error) {
 		l.unuse(h)
 	}
 	return c, err
+}
+
+// isShortage reports whether err is that of something that runs out, and that there is again once others have given it back.
+func isShortage(err error) bool {
+	for _, shortage := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, shortage) {
+			return true
+		}
+	}
+	return false
 }
 
 // connectOn makes a connection over s on h.
@@ -218,7 +230,7 @@ func (l *Listener) closeIdle() {
 // something else, say nothing or are configured differently, are told why and logged, up to ten at once and one a second in the
 // long run, and don't end Accept; those that Close finds connecting are not logged. It
 // fails when ctx ends, with net.ErrClosed after Close, and for good when the device can't be opened at
-// Config.Addr.
+// Config.Addr, unless that is for want of descriptors or memory, which may pass.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case <-l.done:

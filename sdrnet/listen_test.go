@@ -4,6 +4,7 @@ package sdrnet_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -18,8 +19,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/internal/watched"
 	"github.com/sdr-rdma/go-sdr/oob"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -248,6 +251,30 @@ func TestPortTaken(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
 	_, err = l.Accept(testContext(t))
 	require.ErrorIs(t, err, syscall.EADDRINUSE, "for good")
+}
+
+// TestShortage: descriptors that are all in use when a peer comes are no fault of the address that was configured, and end nothing.
+func TestShortage(t *testing.T) {
+	l := listen(t, &sdrnet.Config{Addr: netip.MustParseAddr("127.0.0.1"), UDPPort: userroce.AnyPort})
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	next, err := unix.Dup(0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(next))
+	enough := uint64(next) + 6 // for the meeting over TCP, and not for a device
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: enough, Max: limit.Max}))
+	peer, err := oob.Dial(testContext(t), l.Addr().String(), oob.Config{})
+	if err == nil {
+		_, err = peer.Recv(testContext(t))
+		_ = peer.Close()
+	}
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.ErrorContains(t, err, "ulimit -n")
+	dialled, err := sdrnet.Dial(testContext(t), l.Addr().String(), nil)
+	require.NoError(t, err)
+	accepted, err := l.Accept(testContext(t))
+	require.NoError(t, err)
+	require.NoError(t, errors.Join(dialled.Close(), accepted.Close()))
 }
 
 // TestNoSuchDevice: a device that isn't there is an error of Listen, and not one that each peer gets.
