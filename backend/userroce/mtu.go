@@ -3,6 +3,7 @@
 package userroce
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -25,7 +26,7 @@ type iface struct {
 func interfaceOf(a netip.Addr) (iface, error) {
 	all, err := net.Interfaces()
 	if err != nil {
-		return iface{}, operr.New("open", "userroce", "list the network interfaces: %w", err)
+		return iface{}, noInterfaces(err)
 	}
 	for _, i := range all {
 		addrs, err := i.Addrs()
@@ -45,6 +46,18 @@ func interfaceOf(a netip.Addr) (iface, error) {
 		}
 	}
 	return iface{}, operr.New("open", "userroce", "%v is not an address of this host (see ip addr)", a)
+}
+
+// noInterfaces is the error of a list of interfaces that the kernel didn't give.
+func noInterfaces(err error) error {
+	const what = "list the network interfaces"
+	for _, refused := range []error{unix.EAFNOSUPPORT, unix.EPERM, unix.EACCES} {
+		if errors.Is(err, refused) {
+			return &operr.Error{Op: "open", Object: "userroce", Err: fmt.Errorf("%s: %w", what, err),
+				Fix: "something keeps this process from AF_NETLINK sockets: allow them, in a systemd unit by RestrictAddressFamilies"}
+		}
+	}
+	return noDescriptor(what, err)
 }
 
 // An MTUError says that a path MTU doesn't fit the path to the peer.

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -273,6 +275,15 @@ func TestTooLarge(t *testing.T) {
 	require.Equal(t, 3, n)
 	require.EqualValues(t, 1, a.d.WireStats().TooLarge)
 	require.Len(t, b.poll(2), 2)
+}
+
+// TestNoInterfaces: where interfaces can't be listed, as in a sandbox that refuses netlink's sockets, the error says what to allow.
+func TestNoInterfaces(t *testing.T) {
+	for cause, fix := range map[syscall.Errno]string{unix.EAFNOSUPPORT: "RestrictAddressFamilies", unix.EPERM: "RestrictAddressFamilies", unix.EMFILE: "ulimit -n"} {
+		err := noInterfaces(&net.OpError{Op: "route", Net: "ip+net", Err: os.NewSyscallError("netlinkrib", cause)})
+		require.ErrorIs(t, err, cause)
+		require.ErrorContains(t, err, fix)
+	}
 }
 
 // TestNoDescriptors: a process whose limit of open files is used up hears which limit it is, and leaves no socket open.
