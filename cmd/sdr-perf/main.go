@@ -59,13 +59,7 @@ const (
 const collectAt = 800
 
 func main() {
-	ctx := context.Background()
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
-		// A terminal that goes may send more than one (its shell does, and the kernel), none of which ends the program at once.
-		ctx, _ = signal.NotifyContext(ctx, syscall.SIGHUP)
-	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
+	ctx, _ := usage.Stops()
 	// A file size limit (ulimit -f) then shows as an error of write, and not as a signal.
 	signal.Ignore(syscall.SIGXFSZ)
 	if os.Getenv("GOGC") == "" {

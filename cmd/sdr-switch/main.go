@@ -17,8 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -29,9 +27,8 @@ import (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := usage.Stops()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second interrupt ends the program at once
 	root := newRoot()
 	root.SetArgs(args)
 	ran, err := usage.Execute(ctx, root)
