@@ -55,6 +55,7 @@ type Endpoint struct {
 	retired []retired      // +checklocks:mu
 	nextQP  int            // +checklocks:mu
 	closed  bool           // +checklocks:mu
+	err     error          // why the device has failed; +checklocks:mu
 
 	routes  sync.RWMutex // guards a copy of qps for the receiving workers
 	byConn  map[uint64]*QP
@@ -249,6 +250,23 @@ func (e *Endpoint) Progress(now units.Instant) units.Instant {
 	}
 	next, _ := e.workers[0].progress(now)
 	return next
+}
+
+// Err is why the device has failed, and with it all QPs that there were. It is nil while the device works; what has failed stays so, and is to
+// be opened again, with another Endpoint.
+func (e *Endpoint) Err() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+// failed notes that the device doesn't work any more.
+func (e *Endpoint) failed(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err == nil {
+		e.err = err
+	}
 }
 
 // connID draws an unused connection id; mu is held.

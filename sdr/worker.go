@@ -155,6 +155,7 @@ func (w *worker) broke(op string, err error) {
 	if !w.logged {
 		w.logged = true
 		w.ep.log.Error("device failed", "worker", w.engine.ID, "err", err)
+		w.ep.failed(err)
 	}
 	for _, q := range w.ep.all() {
 		q.mu.Lock()

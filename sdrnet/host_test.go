@@ -3,7 +3,12 @@
 package sdrnet
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,4 +60,40 @@ func TestDeathIsToldBeforeStandstill(t *testing.T) {
 		require.GreaterOrEqual(t, c.noProgress(), silence)
 		require.Equal(t, silence < units.Duration(units.Never), c.noProgress() > silence)
 	}
+}
+
+// TestDeviceFailed: a Listener opens a device again that has failed, as one does that is removed and comes back.
+func TestDeviceFailed(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	free, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
+	at := free.LocalAddr().(*net.UDPAddr)
+	l, err := Listen("127.0.0.1:0", &Config{Addr: at.AddrPort().Addr(), UDPPort: uint16(at.Port), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer l.Close()
+	meet := func() error {
+		c, err := Dial(ctx, l.Addr().String(), nil)
+		if err != nil {
+			return err
+		}
+		accepted, err := l.Accept(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(c.Close(), accepted.Close())
+	}
+	require.NoError(t, meet())
+	l.mu.Lock()
+	for _, h := range l.hosts {
+		require.NoError(t, h.dev.Close())
+	}
+	l.mu.Unlock()
+	away, err := net.ListenUDP("udp", at) // it can't be opened yet
+	require.NoError(t, err)
+	_, err = Dial(ctx, l.Addr().String(), nil)
+	require.Error(t, err)
+	require.NoError(t, away.Close())
+	require.Eventually(t, func() bool { err = meet(); return err == nil }, 10*time.Second, 100*time.Millisecond)
 }

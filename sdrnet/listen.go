@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/sdr-rdma/go-sdr/backend/rc"
@@ -23,7 +24,8 @@ import (
 // A Listener waits for peers. Its methods may be called from any goroutine.
 //
 // All connections of one local address share a device, and so its UDP port, its file descriptors and its workers; what each of them
-// costs is told at Dial. A device whose connections are all closed is closed, too, unless it is the only one.
+// costs is told at Dial. A device whose connections are all closed is closed, too, unless it is the only one and works: one that has failed,
+// such as an RDMA device that was removed, is opened again for the next peer.
 //
 // Up to 64 connections are made at a time, which includes those that wait for Accept, and up to 256 peers wait for that or are connecting.
 // Whoever finds no room is told to connect again later.
@@ -38,6 +40,7 @@ type Listener struct {
 	guests guests
 	done   chan struct{} // closed when oob accepts no more
 	err    error         // why; set before done is closed
+	opened atomic.Bool   // a device, once
 
 	mu     sync.Mutex
 	closed bool                 // +checklocks:mu
@@ -132,8 +135,8 @@ func (l *Listener) connect(ctx context.Context, s *oob.Conn) (*Conn, error) {
 	h, err := l.host(ipOf(s.LocalAddr()))
 	if err != nil {
 		_ = s.CloseWithReason(err.Error())
-		// Opening fails for every peer. Without Config.Addr it may be the address that this peer dialled.
-		if l.cfg.Addr.IsValid() && !isShortage(err) {
+		// Opening has failed for every peer. Without Config.Addr it may be the address that this peer dialled.
+		if l.cfg.Addr.IsValid() && !isShortage(err) && !l.opened.Load() {
 			l.stop(err)
 		}
 		return nil, err
@@ -194,12 +197,14 @@ func (l *Listener) host(addr netip.Addr) (*host, error) {
 	if l.cfg.Addr.IsValid() {
 		addr = l.cfg.Addr // whichever the peer has dialled
 	}
+	l.closeIdle() // a device that has failed meanwhile
 	h := l.hosts[addr]
 	if h == nil {
 		var err error
 		if h, err = openHost(l.cfg, addr, roce.UDPPort, userroce.AnyPort); err != nil {
 			return nil, err
 		}
+		l.opened.Store(true)
 		l.hosts[addr] = h
 	}
 	h.users++
@@ -213,10 +218,10 @@ func (l *Listener) unuse(h *host) {
 	l.closeIdle()
 }
 
-// closeIdle closes the devices that no connection needs, but for the only one of a Listener that is open; mu is held.
+// closeIdle closes the devices that no connection needs, but for the only one of a Listener that is open, while it works; mu is held.
 func (l *Listener) closeIdle() {
 	for addr, h := range l.hosts {
-		if h.users > 0 || !l.closed && len(l.hosts) == 1 {
+		if h.users > 0 || !l.closed && len(l.hosts) == 1 && h.endpoint.Err() == nil {
 			continue
 		}
 		delete(l.hosts, addr)
@@ -230,7 +235,7 @@ func (l *Listener) closeIdle() {
 // something else, say nothing or are configured differently, are told why and logged, up to ten at once and one a second in the
 // long run, and don't end Accept; those that Close finds connecting are not logged. It
 // fails when ctx ends, with net.ErrClosed after Close, and for good when the device can't be opened at
-// Config.Addr, unless that is for want of descriptors or memory, which may pass.
+// Config.Addr, unless it could be before, or that is for want of descriptors or memory, which may pass.
 func (l *Listener) Accept(ctx context.Context) (*Conn, error) {
 	select {
 	case <-l.done:
