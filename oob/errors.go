@@ -221,7 +221,7 @@ func dialFix(err error) string {
 	case isTimeout(err):
 		return "does a firewall drop the packets, is the host up?"
 	}
-	return ""
+	return limitFix(err)
 }
 
 // addressFix says what to do about an address that can't be, or that names nothing.
@@ -257,11 +257,14 @@ func listenFix(err error) string {
 		return "no interface of this host has that address"
 	case errors.Is(err, syscall.EACCES):
 		return "ports below 1024 need privilege: choose another port"
+	case limitFix(err) != "":
+		return limitFix(err)
 	}
 	return addressFix(err)
 }
 
-func acceptFix(err error) string {
+// limitFix says what to do about descriptors that have run out.
+func limitFix(err error) string {
 	switch {
 	case errors.Is(err, syscall.EMFILE):
 		return "raise the limit of open files (ulimit -n)"

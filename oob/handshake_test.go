@@ -75,6 +75,22 @@ func TestListenErrorsNameTheFix(t *testing.T) {
 	require.ErrorContains(t, err, "check the host name")
 }
 
+// TestNoDescriptors: whichever end has none left hears which limit that is.
+func TestNoDescriptors(t *testing.T) {
+	l, _ := listen(t, Config{})
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	next, err := unix.Dup(0)
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(next))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(next), Max: limit.Max}))
+	_, dialled := Dial(testContext(t), l.Addr().String(), Config{})
+	_, listened := Listen(testContext(t), "127.0.0.1:0", Config{})
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.ErrorContains(t, dialled, "ulimit -n")
+	require.ErrorContains(t, listened, "ulimit -n")
+}
+
 // TestLinkLocalWithoutZone: the kernel only says that an argument is invalid.
 func TestLinkLocalWithoutZone(t *testing.T) {
 	if _, err := os.Stat("/proc/net/if_inet6"); err != nil {

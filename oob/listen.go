@@ -102,7 +102,7 @@ func (l *Listener) acceptLoop() {
 			return
 		}
 		backoff = min(max(2*backoff, 5*time.Millisecond), maxAcceptBackoff)
-		l.report.stuck(l.Addr(), &Error{Op: "accept on", Object: l.Addr().String(), Err: withoutAddress(err), Fix: acceptFix(err)})
+		l.report.stuck(l.Addr(), &Error{Op: "accept on", Object: l.Addr().String(), Err: withoutAddress(err), Fix: limitFix(err)})
 		select {
 		case <-time.After(backoff):
 		case <-l.ctx.Done():
