@@ -31,6 +31,23 @@ type host struct {
 	users int
 	// user is the device below dev if it is user-space RoCEv2.
 	user *userroce.Device
+	// index is the number of the interface that user's address is on, if that is a link-local one.
+	index int
+}
+
+// works reports whether there can be new connections: the device has not failed, nor is the interface of its link-local address another than
+// the one that its sockets send through, as one that was removed and made again is.
+func (h *host) works() bool {
+	return h.endpoint.Err() == nil && (h.user == nil || h.index == indexOf(h.user.Addr().Addr()))
+}
+
+// indexOf is the number that the interface has that is named in a link-local address, 0 for other addresses and if there is none.
+func indexOf(a netip.Addr) int {
+	i, err := net.InterfaceByName(a.Zone())
+	if err != nil {
+		return 0
+	}
+	return i.Index
 }
 
 // mtu is the largest MTU of a connection. A Listener's device may be older than the MTU that its interface has now.
@@ -86,7 +103,7 @@ func (h *host) openUserRoCE(cfg *Config, near netip.Addr, ports []uint16) error 
 	for _, c.Port = range ports {
 		d, openErr := userroce.Open(c)
 		if openErr == nil {
-			h.dev, h.user, h.port = d, d, d.Addr().Port()
+			h.dev, h.user, h.port, h.index = d, d, d.Addr().Port(), indexOf(c.Addr)
 			return nil
 		}
 		err = openErr

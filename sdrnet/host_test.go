@@ -7,10 +7,13 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/internal/netnstest"
@@ -51,6 +54,33 @@ func TestHelloHasMTUOfNow(t *testing.T) {
 		require.NoError(t, s.Close())
 		require.NoError(t, peer.Close())
 	}
+}
+
+// TestInterfaceMadeAgain: a device at a link-local address is of no use once its interface was removed and made again, with another number.
+func TestInterfaceMadeAgain(t *testing.T) {
+	a, _ := netnstest.Pair(t, 1500)
+	cfg, err := (*Config)(nil).complete()
+	require.NoError(t, err)
+	a.Do(func() {
+		link := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "again0"}, PeerName: "again1"}
+		up := func() {
+			link.Index = 0 // whichever is free
+			require.NoError(t, netlink.LinkAdd(link))
+			addr, err := netlink.ParseAddr("fe80::9/64")
+			require.NoError(t, err)
+			addr.Flags = unix.IFA_F_NODAD
+			require.NoError(t, netlink.AddrAdd(link, addr))
+			require.NoError(t, netlink.LinkSetUp(link))
+		}
+		up()
+		h, err := openHost(cfg, netip.MustParseAddr("fe80::9%again0"), userroce.AnyPort)
+		require.NoError(t, err)
+		defer h.close()
+		require.True(t, h.works())
+		require.NoError(t, netlink.LinkDel(link))
+		up()
+		require.False(t, h.works())
+	})
 }
 
 // TestDeathIsToldBeforeStandstill: of a peer that has died both its silence and the standstill of what is sent to it would be an error.

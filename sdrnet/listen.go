@@ -25,7 +25,7 @@ import (
 //
 // All connections of one local address share a device, and so its UDP port, its file descriptors and its workers; what each of them
 // costs is told at Dial. A device whose connections are all closed is closed, too, unless it is the only one and works: one that has failed,
-// such as an RDMA device that was removed, is opened again for the next peer.
+// such as an RDMA device that was removed, or whose link-local address is on another interface now, is opened again for the next peer.
 //
 // Up to 64 connections are made at a time, which includes those that wait for Accept, and up to 256 peers wait for that or are connecting.
 // Whoever finds no room is told to connect again later.
@@ -221,7 +221,7 @@ func (l *Listener) unuse(h *host) {
 // closeIdle closes the devices that no connection needs, but for the only one of a Listener that is open, while it works; mu is held.
 func (l *Listener) closeIdle() {
 	for addr, h := range l.hosts {
-		if h.users > 0 || !l.closed && len(l.hosts) == 1 && h.endpoint.Err() == nil {
+		if h.users > 0 || !l.closed && len(l.hosts) == 1 && h.works() {
 			continue
 		}
 		delete(l.hosts, addr)
