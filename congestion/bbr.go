@@ -129,10 +129,9 @@ type bbr struct {
 	waitProbe waitProbe
 
 	// Competitors.
-	competing bool
-	quietAt   units.Instant // since when one leaves the queue empty; 0: it doesn't
-	rival     rivalWindow
-	common    commonDrain
+	rivalry rivalry
+	rival   rivalWindow
+	common  commonDrain
 }
 
 func newBBR(p Path) *bbr {
@@ -284,7 +283,7 @@ func (b *bbr) OnLoss(now units.Instant, l Loss) {
 	b.inflight = max(b.inflight-n, 0)
 	if l.Kind == LossTimeout {
 		b.round.void = true // in a blackout there is no rate to measure
-		b.competing = false
+		b.forgetRival()
 		return
 	}
 	if l.Kind == LossGuessed {
@@ -334,7 +333,7 @@ func (b *bbr) decide() {
 		b.pace = min(units.RateOf(w, max(b.base(), 1)), bw/4*6)
 		b.pace = max(b.pace, bw/100*105)
 	}
-	if b.competing && b.phase != probeRTT {
+	if b.rivalry == competing && b.phase != probeRTT {
 		b.limit = max(b.rival.window, bdp+b.queue()) + extra
 		b.pace = max(units.RateOf(b.limit, b.rtt())/4*5, bw)
 	}
@@ -378,7 +377,7 @@ func (b *bbr) Model() Model {
 	if b.srtt > b.minRTT {
 		m.Queue = b.srtt - b.minRTT
 	}
-	if b.competing {
+	if b.rivalry == competing {
 		m.State = "competing"
 	}
 	m.Full = b.fullAt != 0 && b.now.Sub(b.fullAt) < fullRTTs*b.rtt()

@@ -13,7 +13,7 @@ import "github.com/sdr-rdma/go-sdr/units"
 // once packets again wait for longer than they do behind flows of this kind, it goes on as it was.
 type commonDrain struct {
 	seenAt  units.Instant  // when others were last seen to drain the queue; 0: never
-	trialAt units.Instant  // when that ended the competition; 0: it didn't, or that is long ago
+	trialAt units.Instant  // since when the competition has ended on trial; 0: there is no trial, or it is over
 	most    units.Duration // how long packets may wait on trial
 	fewAt   units.Instant  // when they last waited no longer than that
 	joined  bool           // this flow's probe began because others' had
@@ -43,7 +43,7 @@ func (b *bbr) competingAge() units.Duration { return b.probeAge() / 2 * 3 }
 
 // watchDrain looks for others' drains while this flow doesn't hold back.
 func (b *bbr) watchDrain(now units.Instant, rtt units.Duration) {
-	if b.competing && b.phase != probeRTT && rtt > 0 && rtt < b.base()+b.wait/drainShare {
+	if b.rivalry == competing && b.phase != probeRTT && rtt > 0 && rtt < b.base()+b.wait/drainShare {
 		b.othersDrained(now, b.wait)
 	}
 }
@@ -55,7 +55,7 @@ func (b *bbr) judgeDrain(now units.Instant) {
 		return
 	}
 	held := b.pathRate().Time(max(b.probe.inflight-b.inflight, 0))
-	if b.common.joined || b.competing && held < b.probe.wait/2 {
+	if b.common.joined || b.rivalry == competing && held < b.probe.wait/2 {
 		b.othersDrained(now, b.probe.wait)
 	}
 }
@@ -69,7 +69,7 @@ func (b *bbr) othersDrained(now units.Instant, queue units.Duration) {
 	}
 	again := c.seenAt != 0 && since < commonTime
 	c.seenAt = now
-	if !again || !b.competing {
+	if !again || b.rivalry != competing {
 		return
 	}
 	b.yield()
@@ -87,7 +87,7 @@ func (b *bbr) judgeTrial(queue units.Duration) {
 	case queue <= c.most:
 		c.fewAt = b.now
 	case b.now.Sub(c.fewAt) > max(trialLapse, trialRounds*b.rtt()):
-		b.competing, b.probe.fails, c.trialAt = true, 1, 0 // with the window of before
+		b.rivalry, c.trialAt = competing, 0 // with the window of before
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // competingFlow is one whose packets wait for 20 ms beside a competitor, and the last probe of which was at now.
 func competingFlow() (*bbr, units.Instant) {
 	b, now := cruising()
-	b.competing, b.probe.fails, b.probe.endedAt = true, 1, now
+	b.rivalry, b.probe.endedAt = competing, now
 	b.wait, b.probe.wait, b.rounds = 20*units.Millisecond, 20*units.Millisecond, 2
 	return b, now
 }
@@ -33,9 +33,9 @@ func TestBBRCommonDrainsEndACompetition(t *testing.T) {
 	again := func(after units.Duration) bool {
 		b, now := competingFlow()
 		b.othersDrained(now, b.wait)
-		require.True(t, b.competing)
+		require.Equal(t, competing, b.rivalry)
 		b.othersDrained(now.Add(after), b.wait)
-		return !b.competing
+		return b.rivalry == alone
 	}
 	b, _ := competingFlow()
 	require.False(t, again(b.probeAge()/4-1))
@@ -68,12 +68,12 @@ func TestBBRTrialEnds(t *testing.T) {
 	b.rival.window = units.MiB
 	b.othersDrained(now, b.wait)
 	b.othersDrained(now.Add(commonTime-1), b.wait)
-	require.False(t, b.competing)
+	require.Equal(t, alone, b.rivalry)
 	long := b.common.most + 1
 	at := func(after units.Duration, queue units.Duration) bool {
 		b.now = b.common.fewAt.Add(after)
 		b.judgeTrial(queue)
-		return b.competing
+		return b.rivalry == competing
 	}
 	lapse := max(trialLapse, trialRounds*b.rtt())
 	require.False(t, at(lapse, long))
@@ -81,7 +81,7 @@ func TestBBRTrialEnds(t *testing.T) {
 	require.False(t, at(lapse, long))
 	require.True(t, at(lapse+1, long))
 	require.Equal(t, units.MiB, b.rival.window)
-	b.competing, b.common.trialAt, b.common.fewAt = false, now, now
+	b.rivalry, b.common.trialAt, b.common.fewAt = alone, now, now
 	require.False(t, at(trialTime+1, long), "it is over")
 	require.Zero(t, b.common.trialAt)
 	b.common.trialAt = now

@@ -178,7 +178,7 @@ func TestRivalCapacity(t *testing.T) {
 		b.rates, b.peak = [bwRounds]units.Rate{own, own}, own
 		b.probe.inflight, b.probe.wait, b.probe.least = units.Bytes(c.packets)*lawsMTU, lawsRTT, b.minRTT+lawsRTT*5/6
 		b.compete()
-		require.True(t, b.competing)
+		require.Equal(t, competing, b.rivalry)
 		require.Equal(t, units.Rate(c.factor)*own, b.rival.capacity, "%d packets", c.packets)
 	}
 }
@@ -186,11 +186,11 @@ func TestRivalCapacity(t *testing.T) {
 // Five round trips without a queue end a competition, 600 ms at least, since version 1 of BBR makes such a pause; a queue among them doesn't let it end.
 func TestRivalGone(t *testing.T) {
 	b, _ := cruising()
-	b.competing = true
+	b.rivalry = competing
 	after := func(d units.Duration, queue units.Duration) bool {
 		b.now = b.now.Add(d)
 		b.relax(queue)
-		return !b.competing
+		return b.rivalry == alone
 	}
 	require.False(t, after(0, 0))
 	require.False(t, after(quietTime, 0))
@@ -198,7 +198,7 @@ func TestRivalGone(t *testing.T) {
 	require.False(t, after(lawsRTT, 0))
 	require.False(t, after(quietTime, 0))
 	require.True(t, after(1, 0))
-	b.competing, b.srtt = true, quietTime
+	b.rivalry, b.srtt = competing, quietTime
 	require.False(t, after(0, 0))
 	require.False(t, after((quietRounds-1)*quietTime, 0))
 	require.True(t, after(1, 0))
@@ -285,9 +285,9 @@ func TestBBRProbesWhenTheLeastIsOld(t *testing.T) {
 	}{
 		{"seen", func(*bbr) {}, minRTTAge},
 		{"never probed", func(b *bbr) { b.probe.endedAt, b.minRTTAt = 0, b.calmAt }, minRTTAge / 4},
-		{"a probe has failed", func(b *bbr) { b.probe.fails = 1 }, minRTTAge / 2},
-		{"failed beside a competitor", func(b *bbr) { b.probe.fails, b.competing = 1, true }, minRTTAge / 2 * 3},
-		{"gone beside a competitor", func(b *bbr) { b.probe.fails, b.competing = -1, true }, minRTTAge / 2},
+		{"a probe has failed", func(b *bbr) { b.rivalry = suspected }, minRTTAge / 2},
+		{"failed beside a competitor", func(b *bbr) { b.rivalry = competing }, minRTTAge / 2 * 3},
+		{"gone beside a competitor", func(b *bbr) { b.rivalry, b.probe.gone = competing, 1 }, minRTTAge / 2},
 		{"a detour", func(b *bbr) { b.probe.detour = lawsRTT }, minRTTAge / 2},
 		{"a long way", func(b *bbr) { b.srtt = units.Second }, 15 * units.Second},
 		{"probed later than seen", func(b *bbr) { b.probe.endedAt = b.minRTTAt.Add(units.Second) }, minRTTAge + units.Second},
@@ -318,9 +318,9 @@ func TestBBRProbesWhenPressed(t *testing.T) {
 	b.probe.endedAt = now.Add(long)
 	require.False(t, wants(long+minRTTAge/4))
 	require.True(t, wants(long+minRTTAge/4+1))
-	b.competing = true
+	b.rivalry = competing
 	require.False(t, wants(long+minRTTAge/4+1))
-	b.competing, b.minRTT = false, units.Millisecond
+	b.rivalry, b.minRTT = alone, units.Millisecond
 	b.probe.endedAt, b.calmAt = now, now.Add(long)
 	require.False(t, wants(long+pressedTime), "30 round trips are less than 100 ms")
 	require.True(t, wants(long+pressedTime+1))
@@ -426,16 +426,31 @@ func TestBBRKindred(t *testing.T) {
 // A probe that leaves more than a half of the queue has found a competitor, however short the queue is; a second one decides.
 func TestBBRProbeLeavesTheQueue(t *testing.T) {
 	for _, c := range []struct {
-		left      units.Duration // of 2 ms
-		competing bool
-	}{{900 * units.Microsecond, false}, {1100 * units.Microsecond, true}} {
+		left    units.Duration // of 2 ms
+		rivalry rivalry
+	}{{900 * units.Microsecond, alone}, {1100 * units.Microsecond, competing}} {
 		b, now := cruising()
 		for range 2 {
-			require.False(t, b.competing)
+			require.NotEqual(t, competing, b.rivalry)
 			b.probe.wait, b.probe.least = 2*units.Millisecond, b.minRTT+c.left
 			b.endProbeRTT(now, false)
 		}
-		require.Equal(t, c.competing, b.competing, "%v", c.left)
+		require.Equal(t, c.rivalry, b.rivalry, "%v", c.left)
+	}
+}
+
+// After a blackout one probe that leaves the queue decides that the competitor is still there, but two where the last one had seen the queue gone.
+func TestBlackoutInACompetition(t *testing.T) {
+	for gone, want := range []rivalry{suspected, alone} {
+		b, now := cruising()
+		b.rivalry, b.probe.gone = competing, gone
+		b.OnLoss(now, Loss{Bytes: lawsMTU, Kind: LossTimeout})
+		for r := want; r < competing; r++ {
+			require.Equal(t, r, b.rivalry)
+			b.probe.wait, b.probe.least = lawsRTT, b.minRTT+lawsRTT*5/6
+			b.endProbeRTT(now, false)
+		}
+		require.Equal(t, competing, b.rivalry)
 	}
 }
 

@@ -82,7 +82,7 @@ func (b *bbr) judgeLosses(now units.Instant) {
 	if b.phase == startup || n <= 0 {
 		return
 	}
-	if b.competing {
+	if b.rivalry == competing {
 		b.rival.step(now, b.rtt(), n, r.lost, b.losses.random(n, b.path.MTU), b.bw(), b.peak)
 		return
 	}

@@ -22,10 +22,10 @@ func TestBBRKindsOfLosses(t *testing.T) {
 		LossTimeout: {left: 89 * lawsMTU, void: true}, LossGuessed: {left: 89 * lawsMTU}, LossUnacknowledged: {left: 99 * lawsMTU},
 	} {
 		b, now := cruising()
-		b.competing, b.sent, b.inflight = true, units.MiB, 99*lawsMTU
+		b.rivalry, b.sent, b.inflight = competing, units.MiB, 99*lawsMTU
 		b.OnLoss(now, Loss{Bytes: n, Kind: kind})
 		require.Equal(t, []any{want.lost, want.trimmed, want.left, want.void, !want.void},
-			[]any{b.round.lost, b.round.trimmed, b.inflight, b.round.void, b.competing}, "%v", kind)
+			[]any{b.round.lost, b.round.trimmed, b.inflight, b.round.void, b.rivalry == competing}, "%v", kind)
 	}
 }
 

@@ -10,7 +10,7 @@ type rttProbe struct {
 	endedAt             units.Instant  // of the last one; 0: there was none
 	leastWait, mostWait units.Duration // of packets in the rounds since
 	detour              units.Duration // the least round trip of the last one, if that may have seen a longer way; 0: it didn't
-	fails               int            // in a row that found the queue filled; below 0: that found it gone, in a competition
+	gone                int            // in a row that found the queue gone, though others compete
 
 	begunAt  units.Instant  // of this one
 	inflight units.Bytes    // what was in flight then
@@ -47,12 +47,12 @@ func (b *bbr) wantsProbe(now units.Instant) bool {
 	switch {
 	case b.probe.endedAt == 0:
 		age /= 4 // what startup has seen may have been others' queue
-	case b.competing && b.probe.fails > 0:
+	case b.rivalry == competing && b.probe.gone == 0:
 		age = b.competingAge()
-	case b.probe.fails != 0 || b.probe.detour > 0: // one probe more decides
+	case b.rivalry == suspected || b.probe.gone > 0 || b.probe.detour > 0: // one probe more decides
 		age /= 2
 	}
-	pressed := !b.competing && now.Sub(b.calmAt) > max(pressedTime, pressedRounds*b.minRTT) && now.Sub(b.probe.endedAt) > minRTTAge/4
+	pressed := b.rivalry != competing && now.Sub(b.calmAt) > max(pressedTime, pressedRounds*b.minRTT) && now.Sub(b.probe.endedAt) > minRTTAge/4
 	return pressed || now.Sub(max(b.minRTTAt, b.probe.endedAt)) > age
 }
 
@@ -90,7 +90,7 @@ func (b *bbr) joins(now units.Instant, rtt units.Duration) bool {
 		return false
 	}
 	queue := rtt - b.base()
-	if b.competing {
+	if b.rivalry == competing {
 		return b.joinsRivals(now, queue)
 	}
 	return queue < b.wait/3 && now.Sub(b.probe.endedAt) > minRTTAge/4
@@ -138,14 +138,17 @@ func (b *bbr) endProbeRTT(now units.Instant, gone bool) {
 		b.minRTT, b.minRTTAt, b.probe.detour, b.spread = b.probe.least, now, 0, 0
 		b.yield()
 	case gone || b.probe.least <= b.base()+min(b.minRTT/16+b.grain(), max(b.probe.wait/2, b.grain())):
-		if b.probe.fails = min(b.probe.fails, 0) - 1; !b.competing || -b.probe.fails >= quietProbes && b.bw() > b.pathRate()/2 {
+		if b.probe.gone++; b.rivalry != competing || b.probe.gone >= quietProbes && b.bw() > b.pathRate()/2 {
 			b.yield()
 		}
-	case now.Sub(b.minRTTAt) > maxRTTAge && b.unmoved() && b.telling() && !b.competing:
+	case now.Sub(b.minRTTAt) > maxRTTAge && b.unmoved() && b.telling() && b.rivalry != competing:
 		b.minRTT, b.minRTTAt, b.spread = b.probe.least, now, 0 // not a queue: the way has become longer
 		b.yield()
 	default:
-		if b.probe.fails = max(b.probe.fails, 0) + 1; b.probe.fails > 1 || b.competing {
+		b.probe.gone = 0
+		if b.rivalry == alone {
+			b.rivalry = suspected
+		} else {
 			b.compete()
 		}
 	}

@@ -4,6 +4,18 @@ package congestion
 
 import "github.com/sdr-rdma/go-sdr/units"
 
+// A rivalry is whether others are thought to fill the queue. Probes of the least round trip find that out: the first after which the queue is
+// still filled raises a suspicion, and the next begins the competition (compete). That ends (yield) after quietProbes that saw the queue gone, when the
+// queue stays empty without such a probe (relax), when it turns out that the way has become longer, and, on trial, when flows of this kind have drained
+// the queue together (commonDrain).
+type rivalry uint8
+
+const (
+	alone rivalry = iota
+	suspected
+	competing
+)
+
 // A rivalWindow bounds what is in flight beside a competitor that fills the queue. The probe that
 // found it told the path's capacity, too: what this flow held back, by how much less the packets
 // waited for that. The window grows towards rivalShare of that capacity with the queue.
@@ -16,6 +28,7 @@ type rivalWindow struct {
 	capacity units.Rate
 	lost     float64 // share of what was sent lately, random losses left out
 	cutAt    units.Instant
+	quietAt  units.Instant // since when the competitor leaves the queue empty; 0: it doesn't
 }
 
 const (
@@ -52,8 +65,8 @@ func (b *bbr) compete() {
 		capacity = min(max(units.RateOf(b.probe.inflight-b.bdp()/2, less), b.peak), max(bw*mostCapacity, b.peak))
 	}
 	w := &b.rival
-	if !b.competing {
-		b.competing, b.quietAt, b.common.trialAt = true, 0, 0
+	if b.rivalry != competing {
+		b.rivalry, b.common.trialAt = competing, 0
 		*w = rivalWindow{window: bw.Bytes(b.rtt()), capacity: capacity}
 	}
 	w.capacity += (capacity - w.capacity) / 2
@@ -82,13 +95,25 @@ func (b *bbr) pathRate() units.Rate { return max(b.peak, b.rival.capacity) }
 func (b *bbr) relax(queue units.Duration) {
 	switch {
 	case queue > b.tolerance()+b.minRTT/16:
-		b.quietAt = 0
-	case b.quietAt == 0:
-		b.quietAt = b.now
-	case b.now.Sub(b.quietAt) > max(quietTime, (quietRounds-1)*b.rtt()):
+		b.rival.quietAt = 0
+	case b.rival.quietAt == 0:
+		b.rival.quietAt = b.now
+	case b.now.Sub(b.rival.quietAt) > max(quietTime, (quietRounds-1)*b.rtt()):
 		b.yield()
 	}
 }
 
-// yield ends the competition.
-func (b *bbr) yield() { b.competing, b.probe.fails, b.quietAt = false, 0, 0 }
+// yield ends the competition, or the suspicion.
+func (b *bbr) yield() { b.rivalry, b.probe.gone, b.rival.quietAt = alone, 0, 0 }
+
+// forgetRival follows a blackout, which a competitor may not have outlived. The next probe that finds the queue filled begins the competition anew;
+// where the last one had seen the queue gone it raises a suspicion, as any first one does.
+func (b *bbr) forgetRival() {
+	switch {
+	case b.rivalry != competing:
+	case b.probe.gone > 0:
+		b.rivalry = alone
+	default:
+		b.rivalry = suspected
+	}
+}

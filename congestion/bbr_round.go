@@ -76,7 +76,7 @@ func (b *bbr) endRound(now units.Instant) {
 	b.rounds++
 	queue := b.waited(r)
 	steady := tells && !r.lumpy && r.least > 0 && !r.reduced && !b.before.reduced
-	if b.competing && r.least > 0 && !r.reduced && !b.before.reduced {
+	if b.rivalry == competing && r.least > 0 && !r.reduced && !b.before.reduced {
 		b.relax(queue)
 	}
 	b.next(now, queue, steady)
@@ -166,7 +166,7 @@ func (b *bbr) enter(p phase) { b.phase, b.rounds = p, 0 }
 
 // watchQueue looks at the queue of a round in which nothing was held back.
 func (b *bbr) watchQueue(queue units.Duration) {
-	if !b.competing {
+	if b.rivalry != competing {
 		b.adjust(queue)
 	}
 	q := b.bw().Bytes(queue)

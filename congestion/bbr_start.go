@@ -72,7 +72,7 @@ func (b *bbr) comeLate(late units.Bytes) {
 	if u.late += late; u.late < u.lost/2 {
 		return
 	}
-	if b.now.Sub(u.at) < max(undoTime, undoRTTs*b.rtt()) && b.phase != startup && !b.competing {
+	if b.now.Sub(u.at) < max(undoTime, undoRTTs*b.rtt()) && b.phase != startup && b.rivalry != competing {
 		b.window, b.slow, b.lossy = max(u.window, b.bdp()), 0, false
 		b.fullAt, b.depth, b.fair = 0, 0, 0
 		b.enter(startup)

@@ -53,7 +53,7 @@ func (b *bbr) wantsProbeWait(now units.Instant) bool {
 	fits := b.marks.window == 0 && (b.depth == 0 || (waitMore+1)*w.lately < b.depth)
 	steady := w.sway < w.lately/waitSway && w.lately < b.minRTT/queueTarget
 	varies := w.jitter.mean > w.lately/waitJitter
-	return suffers && fits && (steady || varies) && !b.competing && b.rounds >= waitRounds && now.Sub(w.endedAt) > max(w.rest, b.leastRest())
+	return suffers && fits && (steady || varies) && b.rivalry != competing && b.rounds >= waitRounds && now.Sub(w.endedAt) > max(w.rest, b.leastRest())
 }
 
 func (b *bbr) leastRest() units.Duration { return max(leastRest, downRounds*b.rtt()) }
