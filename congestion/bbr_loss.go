@@ -86,10 +86,11 @@ func (b *bbr) judgeLosses(now units.Instant) {
 		b.rival.step(now, b.rtt(), n, r.lost, b.losses.random(n, b.path.MTU), b.bw(), b.peak)
 		return
 	}
-	if b.before.calm && (r.least == 0 || r.least > b.base()+b.tolerance()) {
+	calm := b.before.own == drained
+	if calm && (r.least == 0 || r.least > b.base()+b.tolerance()) {
 		return // this flow made way, but the queue was not seen empty
 	}
-	if b.losses.take(n, r.lost, b.path.MTU, b.before.calm) {
+	if b.losses.take(n, r.lost, b.path.MTU, calm) {
 		b.queueFull(now)
 	}
 	if b.depth > 0 && now.Sub(b.depthAt) > units.Second {

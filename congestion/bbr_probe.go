@@ -79,7 +79,7 @@ func (b *bbr) beginProbeRTT(now units.Instant, joined bool) {
 		b.wait = b.waited(&b.round)
 	}
 	b.probe.inflight, b.probe.wait, b.wait = b.inflight, b.wait, 0
-	b.round.reduced = true
+	b.round.own = max(b.round.own, reduced)
 	b.enter(probeRTT)
 }
 

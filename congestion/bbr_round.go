@@ -15,11 +15,22 @@ type bbrRound struct {
 	mean              meanRTT
 	acks              int
 	held              bool // the limits held the sender back
-	reduced           bool // they were lowered on purpose, to drain the queue
+	own               ownQueue
 	void              bool // it tells nothing of the path: a blackout, or nothing was sent
-	calm              bool // all of it was sent into a drained queue
 	lumpy             bool // its feedback was held up
 }
+
+// An ownQueue is what a round did to this flow's queue.
+type ownQueue uint8
+
+const (
+	// kept: the limits were what the model asks for.
+	kept ownQueue = iota
+	// reduced: they were lowered on purpose, to drain it, perhaps only in the end.
+	reduced
+	// drained: they were lower from the beginning, so that nothing of this flow waits.
+	drained
+)
 
 const (
 	// leastRound keeps rounds of short paths from being decided by single packets.
@@ -43,8 +54,13 @@ const (
 )
 
 func (b *bbr) beginRound(now units.Instant) {
-	b.round = bbrRound{begun: now, goal: b.sent + 1, reduced: b.phase == down || b.phase == probeRTT || b.phase == drain,
-		calm: b.phase == down || b.phase == probeRTT}
+	b.round = bbrRound{begun: now, goal: b.sent + 1}
+	switch b.phase {
+	case drain:
+		b.round.own = reduced
+	case down, probeRTT:
+		b.round.own = drained
+	}
 	if b.round.begun == 0 {
 		b.round.begun = 1
 	}
@@ -58,13 +74,14 @@ func (b *bbr) endRound(now units.Instant) {
 	allowed := min(b.pace, units.RateOf(b.limit, max(b.srtt, 1))).Bytes(r.took)
 	r.held = r.sent*100 >= allowed*heldShare
 	tells := !r.void && !b.before.void
+	keeps := r.own == kept && b.before.own == kept
 	// Feedback that regularly comes often and then not for a while was held up by a host.
 	r.lumpy = r.acks >= lumpyAcks && r.gap > r.took/lumpyShare
 	if tells {
 		b.sampleRate()
 		b.judgeLosses(now)
 	}
-	if tells && !r.reduced && !b.before.reduced { // what this flow withheld makes pauses, too
+	if tells && keeps { // what this flow withheld makes pauses, too
 		b.pause = max(b.pause/pauseFade*(pauseFade-1), r.gap)
 	}
 	b.judgeMarks()
@@ -75,8 +92,8 @@ func (b *bbr) endRound(now units.Instant) {
 	b.peak = max(b.peak, b.bw())
 	b.rounds++
 	queue := b.waited(r)
-	steady := tells && !r.lumpy && r.least > 0 && !r.reduced && !b.before.reduced
-	if b.rivalry == competing && r.least > 0 && !r.reduced && !b.before.reduced {
+	steady := tells && !r.lumpy && r.least > 0 && keeps
+	if b.rivalry == competing && r.least > 0 && keeps {
 		b.relax(queue)
 	}
 	b.next(now, queue, steady)
@@ -94,7 +111,7 @@ func (b *bbr) sampleRate() {
 	if x <= 0 {
 		return
 	}
-	if !b.before.held || b.before.reduced || b.round.lumpy || b.before.lumpy || b.round.took < b.minRTT/8*7 {
+	if !b.before.held || b.before.own != kept || b.round.lumpy || b.before.lumpy || b.round.took < b.minRTT/8*7 {
 		if x > b.bw() {
 			b.rates[0] = x
 		}

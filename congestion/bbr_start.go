@@ -93,7 +93,7 @@ func (b *bbr) leaveStartup() {
 	b.slow = 0
 	b.enter(drain)
 	b.scale = b.nominal()
-	b.round.reduced = true
+	b.round.own = max(b.round.own, reduced)
 }
 
 // unheard reports whether the path is short, of unknown rate, and nothing was heard on it yet.
