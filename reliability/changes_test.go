@@ -35,6 +35,33 @@ func TestPacerWakesForItsController(t *testing.T) {
 	require.Equal(t, 3*ms, full.next(ms, units.KiB))
 }
 
+// A hearing controller keeps what it was told last.
+type hearing struct {
+	congestion.Fixed
+	ack congestion.Ack
+}
+
+func (h *hearing) OnAck(_ units.Instant, a *congestion.Ack) { h.ack = *a }
+
+// What was repeated too early, and arrived before the repeat, makes the round trip look as short as that is old. That is no round trip, whether a ping
+// has told the least one or, as long as none was answered, what frames answered has.
+func TestRepeatIsNoRoundTrip(t *testing.T) {
+	for _, ping := range []units.Duration{0, 25 * units.Millisecond} {
+		var heard hearing
+		p := pacer{unit: units.KiB, controller: &heard, minRTT: ping}
+		now := units.Instant(units.Second)
+		p.spend(now, &sending{n: 2, cost: units.KiB}, 2*units.KiB)
+		now = now.Add(26 * units.Millisecond)
+		p.answered = 26 * units.Millisecond
+		p.delivered(now, units.KiB, flight{units: 1, bytes: units.KiB})
+		require.Equal(t, 26*units.Millisecond, heard.ack.RTT)
+		p.spend(now, &sending{n: 1, cost: units.KiB}, units.KiB) // again
+		p.answered = 0
+		p.delivered(now.Add(3*units.Millisecond), units.KiB, flight{})
+		require.Zero(t, heard.ack.RTT, "ping %v", ping)
+	}
+}
+
 // Of what a found rate and window allow no more is on its way than the path and the receiver hold: one
 // that isn't running would lose the rest.
 func TestFoundWindowFitsTheReceiver(t *testing.T) {

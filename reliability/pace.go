@@ -3,6 +3,8 @@
 package reliability
 
 import (
+	"cmp"
+
 	"github.com/sdr-rdma/go-sdr/congestion"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -26,7 +28,10 @@ type pacer struct {
 	// evenRTT is the average of the least round trips of channels, where these differ: see scheme.ChannelTimer.
 	evenRTT units.Duration
 	// answered is the mean of the round trips of the packets that the frame at hand answers, 0 if that isn't known: see scheme.AnswerTimer.
-	answered   units.Duration
+	answered units.Duration
+	// leastAnswered is the least of those, 0 before the first: until a ping has been answered it stands for minRTT.
+	leastAnswered units.Duration
+
 	late       units.Bytes // what had been declared lost and has come since, as the controller has yet to hear
 	peerWindow units.Bytes
 	// nextAt is when the unit after the last one sent may go: the virtual
@@ -233,8 +238,9 @@ func (p *pacer) delivered(now units.Instant, n units.Bytes, f flight) {
 	rtt := p.sent.since(now, f.bytes-f.parity)
 	if p.answered > 0 { // what is lost, or late, and not declared lost yet, is among the bytes in flight, and makes it look longer
 		rtt = min(rtt, max(p.answered, p.minRTT))
+		p.leastAnswered = min(p.answered, cmp.Or(p.leastAnswered, p.answered))
 	}
-	if rtt >= p.minRTT {
+	if rtt >= cmp.Or(p.minRTT, p.leastAnswered) {
 		// While the channels that are shorter have answered and the others haven't, it looks shorter, too.
 		p.ack.RTT = max(rtt, p.evenRTT)
 	}
