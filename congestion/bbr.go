@@ -92,7 +92,7 @@ type bbr struct {
 	peak     units.Rate           // of bw in the last minute or so
 	faded    units.Instant        // when that was last lowered
 	minRTT   units.Duration       // 0: unknown
-	minRTTAt units.Instant        // when it was last seen
+	minRTTAt units.Instant        // when it was last seen, or unseen
 	srtt     units.Duration
 	losses   lossTest
 
@@ -140,7 +140,7 @@ func newBBR(p Path) *bbr {
 	}
 	p.MTU = min(p.MTU, maxMTU)
 	b := &bbr{path: p, minRTT: min(max(p.BaseRTT, 0), maxRTT)}
-	b.minRTTAt, b.scale, b.calm = -1, fullScale, fullScale
+	b.minRTTAt, b.scale, b.calm = unseen, fullScale, fullScale
 	b.window = firstPackets * p.MTU
 	if p.knowsPort() {
 		b.window = max(leastPackets*p.MTU, min(p.BDP()/2, portWindow))
@@ -426,7 +426,7 @@ func (b *bbr) sampleRTT(now units.Instant, rtt units.Duration) {
 	b.round.most = max(b.round.most, rtt)
 	b.round.mean.add(now, rtt)
 	b.waitProbe.jitter.add(now, rtt)
-	if b.minRTT == 0 || rtt <= b.minRTT || b.minRTTAt < 0 {
+	if b.minRTT == 0 || rtt <= b.minRTT || b.minRTTAt == unseen {
 		if b.spread > 0 {
 			b.spread += max(b.minRTT-rtt, 0)
 		}

@@ -439,6 +439,15 @@ func TestBBRProbeLeavesTheQueue(t *testing.T) {
 	}
 }
 
+// The first round trip measured takes the place of one that was known before, even after a pause.
+func TestFirstRoundTripCounts(t *testing.T) {
+	b := newBBR(Path{MTU: lawsMTU, BaseRTT: lawsRTT / 2})
+	b.OnSent(1, 2*lawsMTU, 2*lawsMTU)
+	b.OnAck(2, &Ack{Acked: lawsMTU, Inflight: lawsMTU}) // it doesn't say how long it took
+	b.OnAck(units.Instant(minRTTAge), &Ack{Acked: lawsMTU, RTT: lawsRTT})
+	require.Equal(t, lawsRTT, b.minRTT)
+}
+
 // After a blackout one probe that leaves the queue decides that the competitor is still there, but two where the last one had seen the queue gone.
 func TestBlackoutInACompetition(t *testing.T) {
 	for gone, want := range []rivalry{suspected, alone} {

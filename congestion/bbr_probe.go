@@ -18,6 +18,9 @@ type rttProbe struct {
 	least    units.Duration // round trip since; 0: none was measured
 }
 
+// unseen is when a least round trip was seen that is only known from elsewhere: the first one measured takes its place.
+const unseen units.Instant = -1
+
 const (
 	// minRTTAge is after how long without a sight of the least round trip the queue is
 	// drained, and maxRTTAge after how long what is seen then is believed. All flows see the
@@ -63,7 +66,9 @@ func (b *bbr) afterPause(now units.Instant) {
 	if b.heardAt == 0 || pause < minRTTAge/4 {
 		return
 	}
-	b.minRTTAt = b.minRTTAt.Add(pause)
+	if b.minRTTAt != unseen {
+		b.minRTTAt = b.minRTTAt.Add(pause)
+	}
 	if b.probe.endedAt != 0 {
 		b.probe.endedAt = b.probe.endedAt.Add(pause)
 	}
