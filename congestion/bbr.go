@@ -59,9 +59,9 @@ const (
 )
 
 const (
-	// stalled is how many halves of a round trip of silence, and stalledTime how much at least, say nothing of the path's rate, but
-	// that what is under way may be lost. Then a silentShare-th of the product more may go, at a silentPace-th of the rate: who waits
-	// for the first report after a blackout gives away half a round trip.
+	// After stalled halves of a round trip without feedback, stalledTime at least, what is under way may be lost, and the time tells nothing of the
+	// path's rate. Then a silentShare-th of the product more may go, at a silentPace-th of the rate: who waits for the first report after a
+	// blackout gives away half a round trip.
 	stalled     = 3
 	stalledTime = 20 * units.Millisecond
 	silentShare = 2
@@ -121,7 +121,7 @@ type bbr struct {
 	fullAt    units.Instant  // when the queue was last full; 0: never
 	empty     int            // rounds in a row that saw no queue
 	doublings uint           // of the queue allowed, in up
-	grew      bool           // by the last round: the next one answers
+	grew      bool           // doublings, at the end of the last round: what that lets in is answered by the next one, which adds none
 	fair      units.Bytes    // window that share moves; 0: the model's
 	lag       int64          // by how much of q packets lately waited less than they should, of fullScale
 	probe     rttProbe

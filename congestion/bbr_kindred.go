@@ -100,7 +100,7 @@ func (b *bbr) kindredWait() units.Duration {
 	return x.Time(max(queueOf(x, b.nominal()), b.path.MTU)) / 4 * 5
 }
 
-// kindred is that, if two round trips and the buffer hold as much.
+// kindred is how long packets may wait without others than flows of this kind: kindredWait, but no longer than two round trips and the buffer hold.
 func (b *bbr) kindred() units.Duration {
 	wait := min(b.kindredWait(), 2*b.minRTT)
 	if b.depth > 0 {

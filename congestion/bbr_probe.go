@@ -9,7 +9,7 @@ import "github.com/sdr-rdma/go-sdr/units"
 type rttProbe struct {
 	endedAt             units.Instant  // of the last one; 0: there was none
 	leastWait, mostWait units.Duration // of packets in the rounds since
-	detour              units.Duration // the least round trip of the last one, if that may have seen a longer way; 0: it didn't
+	detour              units.Duration // the least round trip of the last one, if the way may have been longer in it; 0: it wasn't
 	gone                int            // in a row that found the queue gone, though others compete
 
 	begunAt  units.Instant  // of this one
