@@ -91,14 +91,14 @@ func (p *PD) RegisterDmabufMR(fd int, offset, length, iova uint64, access Access
 		return nil, err
 	}
 	mr := &MR{object: o, iova: iova, size: int(length)}
-	flags := uint32(access)
+	file, flags := uint32(fd), uint32(access)
 	call := uapi.NewCall(&uapi.UVERBS_METHOD_REG_DMABUF_MR)
 	call.PutNew(uapi.UVERBS_ATTR_REG_DMABUF_MR_HANDLE)
 	call.PutHandle(uapi.UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, p.handle)
 	uapi.PutIn(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_OFFSET, &offset)
 	uapi.PutIn(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_LENGTH, &length)
 	uapi.PutIn(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_IOVA, &iova)
-	call.PutFD(uapi.UVERBS_ATTR_REG_DMABUF_MR_FD, fd)
+	uapi.PutIn(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_FD, &file)
 	uapi.PutIn(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, &flags)
 	uapi.PutOut(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &mr.lkey)
 	uapi.PutOut(call, uapi.UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &mr.rkey)

@@ -154,6 +154,8 @@ func TestBadInput(t *testing.T) {
 		}, "the type must be RC, UC or UD"},
 		"SRQ too deep": {func() error { _, err := e.PD.CreateSRQ(verbs.SRQAttr{MaxWR: 1 << 24, MaxSGE: 1}); return err }, "the device allows 1 to"},
 		"MR empty":     {func() error { _, err := e.PD.RegisterMR(nil, 0); return err }, "the memory is empty"},
+		"MR of a dma-buf": {func() error { _, err := e.PD.RegisterDmabufMR(0, 0, 4096, 0, verbs.AccessLocalWrite); return err },
+			"the device does not support it"},
 		"MR remote write alone": {func() error { _, err := e.PD.RegisterMR(e.Buf, verbs.AccessRemoteWrite); return err },
 			"need local write access"},
 		"skip RTR": {func() error { return e.QP.Modify(&verbs.QPAttr{State: verbs.RTS}, verbs.MaskState|verbs.MaskSQPSN) },

@@ -127,10 +127,13 @@ func (c *context) regDmabuf(r *request) unix.Errno {
 		return e
 	}
 	offset, length, iova, rights := r.u64(2), r.u64(3), r.u64(4), access(r.u32(6))
+	if r.find(5).size() != 4 { // UVERBS_ATTR_TYPE(u32), unlike a file of the device's own
+		return unix.EINVAL
+	}
 	if length == 0 || offset%4096 != iova%4096 || rights&(remoteWrite|remoteAtomic) != 0 && rights&localWrite == 0 {
 		return unix.EINVAL
 	}
-	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", r.mem.PID, r.handle(5)), os.O_RDWR, 0)
+	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", r.mem.PID, r.u32(5)), os.O_RDWR, 0)
 	if err != nil {
 		return unix.EBADF
 	}

@@ -11,7 +11,7 @@ const (
 	Out                   // data from the kernel, by pointer
 	Handle                // an existing object
 	NewHandle             // a handle that the call makes
-	FD                    // an existing file
+	FD                    // an existing file that the device has made
 	NewFD                 // a file that the call makes
 )
 
@@ -102,7 +102,7 @@ var (
 	UVERBS_ATTR_REG_DMABUF_MR_OFFSET       = Attribute{ID: 2, Kind: In, Size: 8}
 	UVERBS_ATTR_REG_DMABUF_MR_LENGTH       = Attribute{ID: 3, Kind: In, Size: 8}
 	UVERBS_ATTR_REG_DMABUF_MR_IOVA         = Attribute{ID: 4, Kind: In, Size: 8}
-	UVERBS_ATTR_REG_DMABUF_MR_FD           = Attribute{ID: 5, Kind: FD}
+	UVERBS_ATTR_REG_DMABUF_MR_FD           = Attribute{ID: 5, Kind: In, Size: 4} // a number: the file is no object of the device's
 	UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS = Attribute{ID: 6, Kind: In, Size: 4}
 	UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY    = Attribute{ID: 7, Kind: Out, Size: 4}
 	UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY    = Attribute{ID: 8, Kind: Out, Size: 4}
