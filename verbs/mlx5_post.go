@@ -100,7 +100,7 @@ func (m *mlx5QP) fillSend(wr *SendWR) {
 	switch wr.Opcode {
 	case OpBindMW:
 		m.bind(&r, wr.Bind)
-		r.End(wr.WRID, mlx5.OpUMR, flags, wr.Bind.OldRKey)
+		r.End(wr.WRID, mlx5.OpUMR, flags, wr.Bind.post())
 		return
 	case OpLocalInv:
 		r.Invalidate()

@@ -26,8 +26,9 @@ type MW struct {
 	handle uint32
 	kind   MWType
 
-	mu   sync.Mutex
-	rkey uint32 // of the last binding asked for
+	mu     sync.Mutex
+	rkey   uint32 // of the last binding asked for
+	posted uint32 // of the last binding posted
 }
 
 // AllocMW makes an unbound window. Devices without windows answer EOPNOTSUPP (see DeviceCaps).
@@ -42,7 +43,7 @@ func (p *PD) AllocMW(kind MWType) (*MW, error) {
 		o.abandon()
 		return nil, wrap("allocate MW", fmt.Sprintf("%s, type %d", p.ctx.info.Name, kind), err)
 	}
-	w := &MW{object: o, handle: out.MwHandle, kind: kind, rkey: out.Rkey}
+	w := &MW{object: o, handle: out.MwHandle, kind: kind, rkey: out.Rkey, posted: out.Rkey}
 	p.ctx.publish(w)
 	return w, nil
 }
@@ -55,30 +56,57 @@ func (w *MW) RKey() uint32 {
 }
 
 // BindWR makes the send request that binds the window to n bytes of mr from off, under a new key;
-// n = 0 unbinds it. The region must have been registered with AccessMWBind. Post it on a QP of the
-// same PD (RC or UC; RC alone for type 2). A type 2 window is then that QP's, and is bound again only after OpLocalInv,
-// or the peer's OpSendWithInv, has freed it. On mlx5 a window has at most 2 GiB, and a binding takes three blocks of 64 bytes
-// of the send queue, as much as a request with 128 bytes of inline data.
+// n = 0 unbinds one of type 1, for which mr may be nil. The region must have been registered with AccessMWBind. Post it on a QP of the
+// same PD (RC or UC; RC alone for type 2); one that is never posted changes nothing. A type 2 window is then that QP's, and is bound
+// again only after OpLocalInv, or the peer's OpSendWithInv, has freed it. On mlx5 a window has at most 2 GiB, and a binding takes three
+// blocks of 64 bytes of the send queue, as much as a request with 128 bytes of inline data.
 func (w *MW) BindWR(mr *MR, off, n int, access Access) (SendWR, error) {
-	if mr.ctx != w.ctx {
-		return SendWR{}, &Error{Op: "bind MW", Object: w.String(), Err: unix.EINVAL, Fix: "the MR given belongs to another open device"}
+	if bad := w.checkBinding(mr, off, n, access); bad != "" {
+		return SendWR{}, &Error{Op: "bind MW", Object: w.String(), Err: unix.EINVAL, Fix: bad}
 	}
-	if off < 0 || n < 0 || off > mr.size || n > mr.size-off {
-		return SendWR{}, &Error{Op: "bind MW", Object: w.String(), Err: unix.EINVAL,
-			Fix: fmt.Sprintf("%d bytes from %d are outside the region of %d", n, off, mr.size)}
-	}
-	if w.kind == MWType1 && access&AccessZeroBased != 0 { // IBTA volume 1, o10-36.2.2
-		return SendWR{}, &Error{Op: "bind MW", Object: w.String(), Err: unix.EINVAL, Fix: "only a type 2 window can have addresses from 0 on"}
+	b := &MWBind{Type: w.kind, Length: uint64(n), Access: access, mw: w}
+	if mr != nil {
+		b.MRLKey, b.Addr = mr.lkey, mr.iova+uint64(off)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// The low byte of a key is the consumer's (IBTA volume 1, 10.6.7.2): every binding gets another.
-	old := w.rkey
-	w.rkey = old&^0xff | (old+1)&0xff
-	return SendWR{Opcode: OpBindMW, Bind: &MWBind{
-		Type:    w.kind,
-		OldRKey: old, NewRKey: w.rkey, MRLKey: mr.lkey, Addr: mr.iova + uint64(off), Length: uint64(n), Access: access,
-	}}, nil
+	b.OldRKey = w.rkey
+	w.rkey = w.rkey&^0xff | (w.rkey+1)&0xff
+	b.NewRKey = w.rkey
+	return SendWR{Opcode: OpBindMW, Bind: b}, nil
+}
+
+// checkBinding finds what would be wrong with a binding.
+func (w *MW) checkBinding(mr *MR, off, n int, access Access) string {
+	switch {
+	case w.kind == MWType2 && n == 0: // IBTA volume 1, o10-37.2.40
+		return "a type 2 window isn't unbound: OpLocalInv, or the peer's OpSendWithInv, frees it"
+	case w.kind == MWType1 && access&AccessZeroBased != 0: // IBTA volume 1, o10-36.2.2
+		return "only a type 2 window can have addresses from 0 on"
+	case mr == nil && (off != 0 || n != 0):
+		return "no MR is given: only unbinding (n = 0) needs none"
+	case mr == nil:
+		return ""
+	case mr.ctx != w.ctx:
+		return "the MR given belongs to another open device"
+	case off < 0 || n < 0 || off > mr.size || n > mr.size-off:
+		return fmt.Sprintf("%d bytes from %d are outside the region of %d", n, off, mr.size)
+	}
+	return ""
+}
+
+// post is the key that the binding replaces, which rxe compares with the window's. It is called when the request takes its place in a
+// queue.
+func (b *MWBind) post() (old uint32) {
+	if b.mw == nil {
+		return b.OldRKey
+	}
+	b.mw.mu.Lock()
+	defer b.mw.mu.Unlock()
+	old = b.mw.posted
+	b.mw.posted = b.NewRKey
+	return old
 }
 
 // Close deallocates the window, bound or not.

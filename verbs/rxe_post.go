@@ -108,7 +108,7 @@ func (r *rxeQP) fillSend(w *rxe.SendWQE, wr *SendWR) {
 		return
 	case OpBindMW:
 		b := wr.Bind
-		w.SetBind(b.Addr, b.Length, b.MRLKey, b.OldRKey, b.NewRKey, uint32(b.Access))
+		w.SetBind(b.Addr, b.Length, b.MRLKey, b.post(), b.NewRKey, uint32(b.Access))
 		return
 	}
 	if wr.Flags&SendInline != 0 {

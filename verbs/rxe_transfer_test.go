@@ -45,7 +45,11 @@ func TestWindowType1(t *testing.T) {
 	assert.Equal(t, a.Buf[:64], b.Buf[:64])
 
 	postRecvs(t, b, 1)
-	bind(0, 0)
+	_, err = mw.BindWR(b.MR, 0, 64, verbs.AccessRemoteWrite)
+	require.NoError(t, err, "and it is never posted")
+	wr, err := mw.BindWR(nil, 0, 0, 0)
+	require.NoError(t, err)
+	require.Equal(t, verbs.WCSuccess, send(t, b, wr).Status)
 	clear(b.Buf[4096:4160])
 	write(first, 4096)
 	quiet(t, b.RCQ, "write through an unbound window")

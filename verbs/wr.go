@@ -116,6 +116,8 @@ type MWBind struct {
 	MRLKey           uint32
 	Addr, Length     uint64
 	Access           Access
+
+	mw *MW // of BindWR: OldRKey becomes the key of the last binding that was posted
 }
 
 // RecvWR is a receive request. Without memory it receives the immediate of an RDMA write.

@@ -85,7 +85,7 @@ func TestWindow1(t *testing.T) {
 		require.Equal(t, verbs.WCRemoteAccessErr, writes(t, a, mr, tc.key, tc.off, tc.n), tc.name)
 		again(t, a, b)
 	}
-	require.Equal(t, verbs.WCSuccess, bind(t, b, w, mr, 0, 0, 0).Status)
+	require.Equal(t, verbs.WCSuccess, bind(t, b, w, nil, 0, 0, 0).Status)
 	require.Equal(t, verbs.WCRemoteAccessErr, writes(t, a, mr, w.RKey(), 8192, 64), "unbound")
 	require.ErrorIs(t, b.PD.Close(), verbs.ErrInUse)
 }
@@ -199,6 +199,12 @@ func TestWindowRefusals(t *testing.T) {
 	require.Error(t, err)
 	_, err = w.BindWR(mr, math.MaxInt, math.MaxInt, verbs.AccessRemoteWrite)
 	require.Error(t, err, "a sum that overflows")
+	_, err = w.BindWR(nil, 0, 64, verbs.AccessRemoteWrite)
+	require.ErrorContains(t, err, "no MR is given")
+	w2, err := b.PD.AllocMW(verbs.MWType2)
+	require.NoError(t, err)
+	_, err = w2.BindWR(mr, 0, 0, 0)
+	require.ErrorContains(t, err, "OpLocalInv")
 	small, err := b.PD.CreateQP(verbs.QPInitAttr{Type: verbs.RC, SendCQ: b.SCQ, RecvCQ: b.RCQ, Cap: verbs.QPCap{MaxSendWR: 2}})
 	require.NoError(t, err)
 	require.NoError(t, small.Connect(verbs.ConnectConfig{Access: allAccess, Path: verbs.AHAttr{DGID: b.GID}, PathMTU: verbs.MTU1024, RemoteQPN: 1}))
