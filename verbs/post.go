@@ -33,14 +33,14 @@ func (q *QP) PostSend(wrs []SendWR) (int, error) {
 
 // checkSend finds what would be wrong with a request before it takes a place in the queue.
 func (q *QP) checkSend(wr *SendWR) string {
+	if wr.Flags&SendInline != 0 {
+		if bad := q.checkInline(wr); bad != "" {
+			return bad
+		}
+	}
 	switch {
 	case len(wr.SG) > q.cap.MaxSendSGE:
 		return "more pieces than the QP's MaxSendSGE"
-	case wr.Flags&SendInline != 0 && len(wr.Inline) > q.cap.MaxInline:
-		return "more inline data than the QP's MaxInline"
-	case wr.Flags&SendInline != 0 && wr.Inline == nil && (wr.Local.Length != 0 || len(wr.SG) != 0):
-		// libibverbs takes inline data from the pieces: whoever is used to that would send nothing, and not know it.
-		return "SendInline sends the bytes of Inline, which is nil, and not those of Local or SG: set Inline, or leave SendInline out"
 	case q.typ == UD && (wr.Opcode != OpSend && wr.Opcode != OpSendWithImm):
 		return "a UD QP can only send"
 	case q.typ == UD && wr.UD.AH == nil:
@@ -57,6 +57,21 @@ func (q *QP) checkSend(wr *SendWR) string {
 		return "only an RC QP can invalidate its peer's keys"
 	case wr.Opcode == OpBindMW && wr.Bind == nil:
 		return "no binding: make the request with BindWR"
+	}
+	return ""
+}
+
+// checkInline is checkSend for what requests with inline data have of their own.
+func (q *QP) checkInline(wr *SendWR) string {
+	switch {
+	case wr.Opcode >= OpRDMARead && wr.Opcode <= OpFetchAdd:
+		// Devices, and libibverbs with them, take the bytes for the place of the answer, whose key is none: the QP would be lost.
+		return "a read or an atomic sends no data: leave SendInline out, and set Local to where its answer goes"
+	case len(wr.Inline) > q.cap.MaxInline:
+		return "more inline data than the QP's MaxInline"
+	case wr.Inline == nil && (wr.Local.Length != 0 || len(wr.SG) != 0):
+		// libibverbs takes inline data from the pieces: whoever is used to that would send nothing, and not know it.
+		return "SendInline sends the bytes of Inline, which is nil, and not those of Local or SG: set Inline, or leave SendInline out"
 	}
 	return ""
 }

@@ -224,9 +224,15 @@ func testWrongRequest(t *testing.T, p Provider) {
 	Poll(t, b.RCQ, 2)
 }
 
-// testInlineOfPieces: inline data in pieces, where libibverbs takes it from, is refused and not sent as nothing.
-func testInlineOfPieces(t *testing.T, p Provider) {
-	a, b := p.pair(t, Config{Type: verbs.UC})
+// testInlineMistakes: inline data in pieces, where libibverbs takes it from, is refused and not sent as nothing; so are reads and atomics,
+// which have none.
+func testInlineMistakes(t *testing.T, p Provider) {
+	a, b := p.pair(t, Config{Type: verbs.RC})
+	for _, op := range []verbs.SendOpcode{verbs.OpRDMARead, verbs.OpCompareSwap, verbs.OpFetchAdd} {
+		n, err := a.QP.PostSend([]verbs.SendWR{{Opcode: op, Flags: verbs.SendInline, Inline: make([]byte, 8), RemoteAddr: b.MR.IOVA(), RKey: b.MR.RKey()}})
+		require.ErrorContains(t, err, "leave SendInline out, and set Local", op)
+		require.Zero(t, n)
+	}
 	one, several := WriteImm(a, b, 0, 64, 1), WriteImm(a, b, 0, 64, 1)
 	several.Local, several.SG = verbs.SGE{}, []verbs.SGE{several.Local}
 	for _, wr := range []verbs.SendWR{one, several} {

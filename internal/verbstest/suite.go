@@ -74,7 +74,7 @@ func (p Provider) Run(t *testing.T) {
 		{"closed", testClosed},
 		{"full queues", testFullQueues},
 		{"wrong request in a batch", testWrongRequest},
-		{"inline data in pieces", testInlineOfPieces},
+		{"mistakes with inline data", testInlineMistakes},
 		{"mistakes of a connect", testConnectMistakes},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, p) })
