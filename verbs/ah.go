@@ -3,6 +3,7 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
@@ -48,12 +49,12 @@ func (a *AHAttr) dest() uapi.QpDest {
 	}
 }
 
-// problem is what of the address the kernel would be told as another one, because its field has eight bits.
+// problem is what of the address the device doesn't have, or the kernel would be told as another one, because its field has eight bits.
 func (a *AHAttr) problem(c *Context) string {
 	switch {
 	case tooWide(a.SGIDIndex):
 		return noGID(a.Port, a.SGIDIndex)
-	case tooWide(a.Port):
+	case a.Port < 1 || a.Port > int(c.attr.PhysPorts):
 		return c.noPort(a.Port)
 	}
 	return ""
@@ -64,6 +65,12 @@ func tooWide(n int) bool { return n != int(uint8(n)) }
 // noGID is the advice for a GID index that isn't in use.
 func noGID(port, index int) string {
 	return fmt.Sprintf("GID index %d of port %d is empty: choose one that GIDTable lists", index, port)
+}
+
+// lacksGID tells whether a GID index is known not to be in use.
+func (c *Context) lacksGID(port, index int) bool {
+	_, err := c.QueryGID(port, index)
+	return err != nil && !errors.Is(err, ErrRemoved)
 }
 
 // noPort is the advice for a port that the device doesn't have.
@@ -123,8 +130,8 @@ func (p *PD) CreateAH(attr AHAttr) (*AH, error) {
 	if err != nil {
 		o.abandon()
 		e := &Error{Op: "create AH", Object: fmt.Sprintf("%s, to %v", p.ctx.info.Name, attr.DGID), Err: err, Fix: pathFix(err)}
-		if attr.Port < 1 || attr.Port > int(p.ctx.attr.PhysPorts) {
-			e.Fix = p.ctx.noPort(attr.Port)
+		if p.ctx.lacksGID(attr.Port, attr.SGIDIndex) {
+			e.Fix = noGID(attr.Port, attr.SGIDIndex)
 		}
 		return nil, e
 	}

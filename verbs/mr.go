@@ -76,7 +76,7 @@ func (p *PD) RegisterMRAt(buf []byte, iova uint64, access Access) (*MR, error) {
 	if err := write(p.ctx, uapi.IB_USER_VERBS_CMD_REG_MR, &in, &out); err != nil {
 		o.abandon()
 		return nil, &Error{Op: "register MR", Object: fmt.Sprintf("%s, %d bytes, %v", p.ctx.info.Name, len(buf), access),
-			Err: err, Fix: registerFix(&in, err)}
+			Err: err, Fix: registerFix(&p.ctx.attr, &in, err)}
 	}
 	mr := &MR{object: o, handle: out.MrHandle, lkey: out.Lkey, rkey: out.Rkey, iova: iova, size: len(buf), buf: buf}
 	p.ctx.publish(mr)
@@ -119,7 +119,7 @@ func emptyMR(p *PD) error {
 	return &Error{Op: "register MR", Object: p.ctx.info.Name, Err: unix.EINVAL, Fix: "the memory is empty"}
 }
 
-func registerFix(in *uapi.RegMr, err error) string {
+func registerFix(device *DeviceAttr, in *uapi.RegMr, err error) string {
 	page := uint64(os.Getpagesize())
 	access := Access(in.AccessFlags)
 	switch {
@@ -127,6 +127,11 @@ func registerFix(in *uapi.RegMr, err error) string {
 		return fmt.Sprintf("address %#x and remote address %#x differ within the page: align both to %d bytes", in.Start, in.HcaVa, page)
 	case errors.Is(err, unix.EINVAL) && access&(AccessRemoteWrite|AccessRemoteAtomic) != 0 && access&AccessLocalWrite == 0:
 		return "remote write and atomic access need local write access, too"
+	case errors.Is(err, unix.EINVAL) && access&AccessOnDemand != 0 && !device.OnDemand.Supported:
+		return "the device has no on-demand paging: leave AccessOnDemand out"
+	case errors.Is(err, unix.EINVAL) && access&AccessFlushGlobal != 0 && device.Caps&CapFlushGlobal == 0,
+		errors.Is(err, unix.EINVAL) && access&AccessFlushPersistent != 0 && device.Caps&CapFlushPersistent == 0:
+		return "this device has no such flush: rxe has them since Linux 6.2"
 	case errors.Is(err, unix.ENOMEM):
 		if f := memlockFix(); f != "" {
 			return f + " or register less"

@@ -144,10 +144,11 @@ func bit(b bool) uint8 {
 	return 0
 }
 
-// modifyError says which attributes a transition lacks or must not have, or what is wrong with the path.
+// modifyError says which attributes a transition lacks or must not have, or what is wrong with the path. recvMu is held.
 func (q *QP) modifyError(attr *QPAttr, mask QPAttrMask, err error) error {
 	e := &Error{Op: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: err, Fix: fix(err)}
 	if mask&MaskState != 0 {
+		_, _ = q.query(MaskState) // it may have fallen into ERR
 		e.Object = fmt.Sprintf("%v, %v to %v", q, q.State(), attr.State)
 	}
 	if f := transitionFix(q.typ, q.State(), attr.State, mask); mask&MaskState != 0 && f != "" {
@@ -174,6 +175,8 @@ func (q *QP) pathProblem(attr *QPAttr, mask QPAttrMask) string {
 	}
 	p, err := q.ctx.QueryPort(port)
 	switch {
+	case errors.Is(err, ErrRemoved):
+		return fix(err)
 	case err != nil:
 		return q.ctx.noPort(port)
 	case p.State != PortActive:
@@ -182,7 +185,7 @@ func (q *QP) pathProblem(attr *QPAttr, mask QPAttrMask) string {
 	if mask&MaskAV == 0 {
 		return ""
 	}
-	if _, err := q.ctx.QueryGID(port, attr.AH.SGIDIndex); err != nil {
+	if q.ctx.lacksGID(port, attr.AH.SGIDIndex) {
 		return noGID(port, attr.AH.SGIDIndex)
 	}
 	if attr.AH.DGID.IsZero() && p.LinkLayer == LinkEthernet {
@@ -235,6 +238,11 @@ func (q *QP) Query(mask QPAttrMask) (QPAttr, error) {
 	if q.gone {
 		return QPAttr{}, ErrClosed
 	}
+	return q.query(mask)
+}
+
+// query is Query; recvMu is held.
+func (q *QP) query(mask QPAttrMask) (QPAttr, error) {
 	in := uapi.QueryQp{QpHandle: q.handle, AttrMask: uint32(mask)}
 	var r uapi.QueryQpResp
 	if err := write(q.ctx, uapi.IB_USER_VERBS_CMD_QUERY_QP, &in, &r); err != nil {

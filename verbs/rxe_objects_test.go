@@ -133,6 +133,8 @@ func TestObjectsOfTwoContextsDoNotMix(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	e := newEnd(t, devA, endConfig{Type: verbs.UC})
 	cq := func() *verbs.CQ { return e.SCQ }
+	srq, err := e.PD.CreateSRQ(verbs.SRQAttr{MaxWR: 4, MaxSGE: 1})
+	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		do   func() error
 		want string
@@ -158,6 +160,7 @@ func TestBadInput(t *testing.T) {
 			"the device does not support it"},
 		"MR remote write alone": {func() error { _, err := e.PD.RegisterMR(e.Buf, verbs.AccessRemoteWrite); return err },
 			"need local write access"},
+		"SRQ limit too high": {func() error { return srq.SetLimit(1000) }, "the queue holds 0 to"},
 		"skip RTR": {func() error { return e.QP.Modify(&verbs.QPAttr{State: verbs.RTS}, verbs.MaskState|verbs.MaskSQPSN) },
 			"a QP goes RESET, INIT, RTR, RTS: from RESET it can't go to RTS"},
 		"INIT without port": {func() error {

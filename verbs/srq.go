@@ -136,7 +136,11 @@ func (s *SRQ) SetLimit(limit int) error {
 	var hw uapi.RxeModifySrqCmd
 	call := uapi.NewWrite[uapi.ModifySrq, uapi.None](uapi.IB_USER_VERBS_CMD_MODIFY_SRQ, &in, nil)
 	uapi.PutIn(call, uapi.UVERBS_ATTR_UHW_IN, &hw)
-	return wrap("set SRQ limit", s.String(), s.ctx.do(call))
+	err := s.ctx.do(call)
+	if errors.Is(err, unix.EINVAL) && (limit < 0 || limit > s.attr.MaxWR) {
+		return &Error{Op: "set SRQ limit", Object: fmt.Sprintf("%v, %d", s, limit), Err: err, Fix: fmt.Sprintf("the queue holds 0 to %d receives", s.attr.MaxWR)}
+	}
+	return wrap("set SRQ limit", s.String(), err)
 }
 
 // Query asks for the limits in force.

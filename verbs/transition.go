@@ -44,8 +44,11 @@ var transitions = []transition{
 
 // transitionFix compares a step that the kernel refused with the table; "" when it is not at fault.
 func transitionFix(t QPType, from, to QPState, mask QPAttrMask) string {
-	if to == Reset || to == ErrState || from >= RTS {
+	switch {
+	case to == Reset || to == ErrState || from >= RTS && from != ErrState && (to == RTS || to == SQD):
 		return ""
+	case from >= RTS:
+		return fmt.Sprintf("from %v a QP can't go to %v: Modify to RESET makes it fresh", from, to)
 	}
 	for _, tr := range transitions {
 		if tr.from != from || tr.to != to {

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/verbs/internal/uapi"
 )
 
 func TestGID(t *testing.T) {
@@ -61,11 +63,24 @@ func TestTransitionFix(t *testing.T) {
 	assert.Equal(t, "the mask must not have QKEY", transitionFix(UC, Reset, Init, full|MaskQKey))
 	assert.Equal(t, "the mask lacks QKEY", transitionFix(UD, Reset, Init, full&^MaskAccess))
 	assert.Contains(t, transitionFix(UC, Reset, RTS, MaskState), "from RESET it can't go to RTS")
+	assert.Contains(t, transitionFix(UC, ErrState, RTS, MaskState), "from ERR a QP can't go to RTS")
+	assert.Empty(t, transitionFix(UC, SQE, RTS, MaskState))
 	assert.Empty(t, transitionFix(UC, RTS, ErrState, MaskState))
 	assert.Empty(t, transitionFix(UC, Init, ErrState, MaskState))
 	assert.Empty(t, transitionFix(UC, Init, Reset, MaskState))
 	assert.Equal(t, "the mask lacks MIN_RNR_TIMER|MAX_DEST_RD_ATOMIC",
 		transitionFix(RC, Init, RTR, MaskState|MaskAV|MaskPathMTU|MaskDestQPN|MaskRQPSN))
+}
+
+// TestRegisterFix: the advice for rights that the device hasn't, of which the kernel says EINVAL.
+func TestRegisterFix(t *testing.T) {
+	fix := func(d DeviceAttr, a Access) string {
+		return registerFix(&d, &uapi.RegMr{AccessFlags: uint32(a | AccessLocalWrite)}, unix.EINVAL)
+	}
+	assert.Contains(t, fix(DeviceAttr{}, AccessOnDemand), "no on-demand paging")
+	assert.Empty(t, fix(DeviceAttr{OnDemand: OnDemandCaps{Supported: true}}, AccessOnDemand))
+	assert.Contains(t, fix(DeviceAttr{Caps: CapFlushGlobal}, AccessFlushPersistent), "no such flush")
+	assert.Empty(t, fix(DeviceAttr{Caps: CapFlushGlobal}, AccessFlushGlobal))
 }
 
 func TestErrorText(t *testing.T) {

@@ -4,6 +4,7 @@ package verbstest
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -260,6 +261,7 @@ func testConnectMistakes(t *testing.T, p Provider) {
 	}
 	_, errAH := a.PD.CreateAH(verbs.AHAttr{DGID: b.GID})
 	_, errWide := a.PD.CreateAH(verbs.AHAttr{DGID: b.GID, Port: 257})
+	_, errIndex := a.PD.CreateAH(verbs.AHAttr{DGID: b.GID, Port: 1, SGIDIndex: 77})
 	require.NoError(t, connect(func(*verbs.ConnectConfig) {}))
 	for _, c := range []struct {
 		err  error
@@ -277,10 +279,13 @@ func testConnectMistakes(t *testing.T, p Provider) {
 		{fresh(verbs.UD).Activate(257, 1, 1), "port 257: the device has ports 1 to 1"},
 		{errAH, "port 0: the device has ports 1 to 1"},
 		{errWide, "port 257: the device has ports 1 to 1"},
+		{a.QP.Modify(&verbs.QPAttr{State: verbs.RTR}, verbs.MaskState), "from RTS a QP can't go to RTR: Modify to RESET makes it fresh"},
 	} {
 		assert.ErrorIs(t, c.err, unix.EINVAL)
 		assert.ErrorContains(t, c.err, c.says)
+		assert.Equal(t, 1, strings.Count(c.err.Error(), unix.EINVAL.Error()), "%v", c.err)
 	}
+	assert.ErrorContains(t, errIndex, "(GID index 77 of port 1 is empty")
 }
 
 // NoAllocation runs whole rounds of posting and polling. It is not for the race detector.

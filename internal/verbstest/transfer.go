@@ -229,6 +229,8 @@ func testFailures(t *testing.T, p Provider) {
 			assert.Equal(t, p.VendorErr, wcs[0].VendorErr != 0, "vendor's code %#x", wcs[0].VendorErr)
 			assert.Equal(t, verbs.WCFlushErr, wcs[1].Status)
 			assert.EqualValues(t, 2, wcs[1].WRID)
+			err = a.QP.Modify(&verbs.QPAttr{State: verbs.RTS}, verbs.MaskState)
+			assert.ErrorContains(t, err, "from ERR a QP can't go to RTS", "it fell into ERR on its own")
 			attr, err := a.QP.Query(verbs.MaskState)
 			require.NoError(t, err)
 			assert.Equal(t, verbs.ErrState, attr.State)

@@ -420,6 +420,12 @@ func TestRemoval(t *testing.T) {
 	_, err = e.PD.RegisterMR(e.Buf, allAccess)
 	require.ErrorIs(t, err, verbs.ErrRemoved)
 	require.True(t, e.Ctx.Removed())
+	path := verbs.AHAttr{DGID: e.GID, Port: 1}
+	_, errAH := e.PD.CreateAH(path)
+	for _, err := range []error{errAH, e.QP.Modify(&verbs.QPAttr{AH: path, PathMTU: verbs.MTU4096}, verbs.MaskAV)} {
+		require.ErrorIs(t, err, verbs.ErrRemoved)
+		require.ErrorContains(t, err, "(close it and open it again when it is back)")
+	}
 	n, err := e.QP.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled}}) // nobody looks at it
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
