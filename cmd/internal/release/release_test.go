@@ -22,8 +22,11 @@ func TestVersion(t *testing.T) {
 	const commit = "0123456789abcdef0123"
 	require.Equal(t, "0.1.0", at("v0.1.0", commit, "false"))
 	require.Equal(t, "0.2.3", at("v0.2.3", "", ""), "go install of a release")
+	require.Equal(t, "0.2.0-rc.1", at("v0.2.0-rc.1", commit, "false"))
 	require.Equal(t, "0.2.0-dev+0123456789ab.modified", at("v0.1.0+dirty", commit, "true"))
-	require.Equal(t, "0.2.0-dev+0123456789ab", at("v0.0.0-20261123033126-0123456789ab", commit, "false"))
+	for _, base := range []string{"v0.0.0-", "v0.1.1-0.", "v0.2.0-rc.1.0."} {
+		require.Equal(t, "0.2.0-dev+0123456789ab", at(base+"20261123033126-0123456789ab", commit, "false"))
+	}
 	require.Equal(t, "0.2.0-dev", at("(devel)", "", ""))
 	require.Equal(t, "0.2.0-dev", at("", "", ""))
 }

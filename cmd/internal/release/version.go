@@ -6,6 +6,7 @@ package release
 
 import (
 	"fmt"
+	"regexp"
 	"runtime/debug"
 	"strings"
 
@@ -17,7 +18,11 @@ import (
 // next is the release that is being worked on.
 const next = "0.2.0"
 
-// Version is the release's, such as "0.1.0", of a program that was built from its tag; else "0.1.0-dev", with the
+// pseudo is what Go makes of a commit without a tag: v0.0.0-TIME-COMMIT, v0.1.1-0.TIME-COMMIT behind tag v0.1.0, and
+// v0.2.0-rc.1.0.TIME-COMMIT behind v0.2.0-rc.1 (go help modules, "Pseudo-versions").
+var pseudo = regexp.MustCompile(`[-.][0-9]{14}-[0-9a-f]{12}$`)
+
+// Version is the release's, such as "0.1.0" or "0.2.0-rc.1", of a program that was built from its tag; else "0.1.0-dev", with the
 // commit as a semantic version's build metadata where it is known.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
@@ -37,9 +42,8 @@ func versionOf(info *debug.BuildInfo) string {
 			modified = s.Value == "true"
 		}
 	}
-	// Go makes v0.0.0-TIME-COMMIT of a commit without a tag.
 	v, isTag := strings.CutPrefix(info.Main.Version, "v")
-	if isTag && !modified && !strings.ContainsAny(v, "-+") {
+	if isTag && !modified && !strings.Contains(v, "+") && !pseudo.MatchString(v) {
 		return v
 	}
 	switch {
