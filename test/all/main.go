@@ -22,7 +22,6 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 )
 
@@ -41,7 +40,7 @@ const usage = `Checks everything: style, builds, tests, the race detector, fuzzi
   go run ./test/all -list            what the steps do, their budgets and the packages they need
 
 Each step has a time budget and is ended with all its processes when that is used up. Preparations
-(packages, building tools, compiling for the fuzzer) don't count. In the plain "go test ./..." there is
+(packages, building tools, compiling) don't count. In the plain "go test ./..." there is
 nothing of all this: it works offline, without root.
 
 A skipped test is shown with its reason. With CI=true in the environment, where everything that a
@@ -146,14 +145,34 @@ func names(all []step) string {
 	return strings.Join(n, ", ")
 }
 
+// printList keeps to 80 columns.
 func printList(w io.Writer, plan []step) {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "STEP\tBUDGET\tWHAT IT DOES\tDEBIAN PACKAGES")
+	const line = "%-9s  %8v  %s\n"
+	fmt.Fprintf(w, line, "STEP", "BUDGET", "WHAT IT DOES, AND THE DEBIAN PACKAGES THAT IT NEEDS")
 	var total time.Duration
 	for _, s := range plan {
-		fmt.Fprintf(tw, "%s\t%v\t%s\t%s\n", s.name, s.budget, s.about, strings.Join(s.packages(), " "))
+		name, budget := s.name, s.budget.String()
+		text := fold(s.about, 59)
+		if p := s.packages(); len(p) > 0 {
+			text = append(text, fold("needs "+strings.Join(p, " "), 59)...)
+		}
+		for _, t := range text {
+			fmt.Fprintf(w, line, name, budget, t)
+			name, budget = "", ""
+		}
 		total += s.budget
 	}
-	fmt.Fprintf(tw, "total\t%v\t\t\n", total)
-	tw.Flush()
+	fmt.Fprintf(w, "%-9s  %8v\n", "total", total)
+}
+
+// fold breaks a text into lines between its words.
+func fold(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
 }

@@ -278,3 +278,11 @@ func TestUsage(t *testing.T) {
 		require.Contains(t, out.String(), tc.want)
 	}
 }
+
+func TestListKeepsTo80Columns(t *testing.T) {
+	var out bytes.Buffer
+	require.Equal(t, statusOK, run(t.Context(), []string{"-list"}, &out, &out))
+	for line := range strings.Lines(out.String()) {
+		require.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), 80, line)
+	}
+}
