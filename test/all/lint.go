@@ -32,7 +32,19 @@ func lint(c *stepContext) error {
 	// Step build vets without tags.
 	vet := c.check([]string{"CGO_ENABLED=0"}, "go", "vet", "-tags="+testTags, "./...")
 	held := c.check([]string{"CGO_ENABLED=0"}, "go", "test", "-count=1", "./test/held")
-	return errors.Join(c.gofmt(), vet, held, c.golangci())
+	return errors.Join(c.gofmt(), c.tidy(), vet, held, c.golangci())
+}
+
+// tidy checks all modules. It needs the network for what the module cache lacks only.
+func (c *stepContext) tidy() error {
+	var errs []error
+	for _, dir := range []string{".", "tools", "test/peers"} {
+		if !exists(filepath.Join(c.root, dir, "go.mod")) {
+			continue
+		}
+		errs = append(errs, c.check(nil, "go", "-C", dir, "mod", "tidy", "-diff"))
+	}
+	return errors.Join(errs...)
 }
 
 func (c *stepContext) gofmt() error {

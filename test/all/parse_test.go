@@ -254,6 +254,22 @@ func main() {
 	require.Contains(t, out, "typechecking error")
 }
 
+// TestTidy: a requirement that nothing needs is found, in each module.
+func TestTidy(t *testing.T) {
+	if !apart(t) {
+		return
+	}
+	const tools = "module tools\n\ngo 1.26.0\n"
+	root := writeModule(t, map[string]string{"p.go": "package p\n", "tools/go.mod": tools, "x/go.mod": "module example.com/x\n"})
+	r, out := runIn(t, root, (*stepContext).tidy)
+	require.True(t, r.ok(), out)
+	require.NoError(t, os.WriteFile(filepath.Join(root, "tools/go.mod"),
+		[]byte(tools+"\nrequire example.com/x v0.0.0\n\nreplace example.com/x => ../x\n"), 0o600))
+	r, out = runIn(t, root, (*stepContext).tidy)
+	require.False(t, r.ok(), out)
+	require.Contains(t, out, "-require example.com/x")
+}
+
 func TestNewestRelease(t *testing.T) {
 	versions := strings.Fields(`golang.org/toolchain v0.0.1-go1.9rc2.linux-amd64 v0.0.1-go1.26.10.linux-amd64
 		v0.0.1-go1.26.9.linux-amd64 v0.0.1-go1.27rc1.linux-amd64 v0.0.1-go1.28.0.linux-arm64 v0.0.1-go1.21.0.linux-amd64`)

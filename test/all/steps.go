@@ -31,7 +31,7 @@ func steps(root string) []step {
 	all := []step{
 		{
 			name: "lint", budget: 2 * time.Minute,
-			about:   "gofmt, go vet, golangci-lint (.golangci.yml), mutexes that comments say are held",
+			about:   "gofmt, go mod tidy, go vet, golangci-lint (.golangci.yml), mutexes that comments say are held",
 			prepare: buildLinter,
 			run:     lint,
 		},
