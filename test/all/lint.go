@@ -24,8 +24,7 @@ const testTags = "rxe,wire,grid,dpa,flexio,clang"
 func buildLinter(c *stepContext) error {
 	c.printf("%s: builds golangci-lint and what it reads", c.name)
 	// On a fresh machine the linter would compile every dependency first, tests' included.
-	export := []string{"go", "list", "-export", "-deps", "-test", "-tags=" + testTags, "-f={{if .Error}}{{.Error}}{{end}}", "./..."}
-	return errors.Join(c.check(nil, tool("golangci-lint", "version")...), c.check([]string{"CGO_ENABLED=0"}, export...))
+	return errors.Join(c.check(nil, tool("golangci-lint", "version")...), c.compile([]string{"CGO_ENABLED=0"}, "-tags="+testTags, "./..."))
 }
 
 func lint(c *stepContext) error {

@@ -65,9 +65,9 @@ var (
 // name that means other things here; x/sys/cpu reads a pointer of the system once, before anything of ours runs.
 var harmless = []string{"github.com/stretchr/testify/", "golang.org/x/sys/cpu"}
 
-// raced lists the packages whose test programs the race detector can find something in, and the others: those
+// findRaced lists the packages whose test programs the race detector can find something in, and the others: those
 // that consist, the standard library aside, of packages that show no sign of it, tests and all.
-func (c *stepContext) raced(patterns ...string) (raced, left []string, err error) {
+func (c *stepContext) findRaced(patterns ...string) (raced, left []string, err error) {
 	packages, err := c.list([]string{"CGO_ENABLED=1"}, append([]string{"-race", "-test", "-deps"}, patterns...)...)
 	if err != nil {
 		return nil, nil, err
@@ -118,9 +118,9 @@ func isWatched(f *ast.File) (found bool) {
 	return found
 }
 
-// race runs the tests of all packages in which the race detector can find something.
-func race(c *stepContext) error {
-	raced, left, err := c.raced("./...")
+// compileRaced finds the packages in which the race detector can find something, and compiles them.
+func compileRaced(c *stepContext) error {
+	raced, left, err := c.findRaced("./...")
 	if err != nil {
 		return err
 	}
@@ -129,5 +129,6 @@ func race(c *stepContext) error {
 	}
 	c.printf("%s: %d packages; left to step unit, because nothing runs side by side in their tests: %s",
 		c.name, len(raced), strings.Join(left, ", "))
-	return c.goTest([]string{"CGO_ENABLED=1"}, append([]string{"-race", sideBySide}, raced...)...)
+	c.raced = raced
+	return c.compile([]string{"CGO_ENABLED=1"}, append([]string{"-race"}, raced...)...)
 }

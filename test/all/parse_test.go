@@ -56,10 +56,12 @@ func TestGoTest(t *testing.T) {
 		"none/p.go":        "package p\n",
 		"one/p_test.go":    test(``),
 	})
+	r, out := runIn(t, root, func(c *stepContext) error { return c.compile(nil, "./...") })
+	require.True(t, r.ok(), "what doesn't compile is for the tests to tell: %s", out)
 	goTest := func(pkg string) (result, string) {
 		return runIn(t, root, func(c *stepContext) error { return c.goTest(nil, "./"+pkg) })
 	}
-	r, out := goTest("...")
+	r, out = goTest("...")
 	require.Equal(t, []int{3, 3, 1}, []int{r.passed, r.failed, len(r.skips)}, out)
 	require.False(t, r.ok())
 	for _, want := range []string{
@@ -166,7 +168,7 @@ func TestRaced(t *testing.T) {
 		"notrace/norace_test.go": "//go:build !race\n\npackage p\n\nimport _ \"unsafe\"\n",
 	})
 	runIn(t, root, func(c *stepContext) error {
-		raced, left, err := c.raced("./...")
+		raced, left, err := c.findRaced("./...")
 		require.NoError(t, err)
 		require.ElementsMatch(t, []string{module + "alone", module + "notrace"}, left)
 		var want []string

@@ -18,6 +18,7 @@ type stepContext struct {
 	// What prepare leaves for run.
 	toolchain   string
 	fuzzTargets []fuzzTarget
+	raced       []string
 }
 
 // A skip is a test that skipped itself.

@@ -48,15 +48,19 @@ func steps(root string) []step {
 		},
 		{
 			name: "unit", budget: 8 * time.Minute, // four on a quiet machine
-			about: "go test ./... without cgo",
-			needs: []need{cCompiler, kernelHeaders, python},
-			run:   func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, sideBySide, "./...") },
+			about:   "go test ./... without cgo",
+			needs:   []need{cCompiler, kernelHeaders, python},
+			prepare: func(c *stepContext) error { return c.compile([]string{"CGO_ENABLED=0"}, "./...") },
+			run:     func(c *stepContext) error { return c.goTest([]string{"CGO_ENABLED=0"}, sideBySide, "./...") },
 		},
 		{
 			name: "race", budget: 14 * time.Minute, // six on a quiet machine
-			about: "go test -race, where goroutines or unsafe pointers can go wrong",
-			needs: []need{cCompiler, kernelHeaders, python},
-			run:   race,
+			about:   "go test -race, where goroutines or unsafe pointers can go wrong",
+			needs:   []need{cCompiler, kernelHeaders, python},
+			prepare: compileRaced,
+			run: func(c *stepContext) error {
+				return c.goTest([]string{"CGO_ENABLED=1"}, append([]string{"-race", sideBySide}, c.raced...)...)
+			},
 		},
 		{
 			name: "wire", budget: time.Minute,
@@ -108,6 +112,9 @@ func steps(root string) []step {
 			name: "arm64", budget: 2 * time.Minute, // a third of a minute on two cores
 			about: "results of the fabric, bit by bit the same on another architecture, and its stores to mlx5's registers, in QEMU",
 			needs: []need{{program: "qemu-aarch64", packages: []string{"qemu-user"}}},
+			prepare: func(c *stepContext) error {
+				return c.compile([]string{"CGO_ENABLED=0", "GOARCH=arm64"}, placesOnARM64...)
+			},
 			run: func(c *stepContext) error {
 				return c.goTest([]string{"CGO_ENABLED=0", "GOARCH=arm64"},
 					append([]string{"-exec=qemu-aarch64", "-run=^(" + onARM64 + ")$"}, placesOnARM64...)...)
