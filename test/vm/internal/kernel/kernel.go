@@ -14,12 +14,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/test/vm/internal/debian"
 )
 
 // Newest is the line of the newest kernel that the archive has.
 const Newest = "newest"
+
+// staysNewest is how long that is taken for the newest. Then the archive is asked again, if it can be reached.
+const staysNewest = 7 * 24 * time.Hour
 
 // suites tells where each kernel line is found; empty means the newest of all.
 var suites = map[string]string{"6.1": "bookworm", "6.12": "bookworm-backports", Newest: ""}
@@ -55,21 +59,43 @@ type Kernel struct {
 	// Modules are the names of the modules in loading order; their files are ModuleDir/NAME.ko.
 	Modules   []string `json:"modules"`
 	ModuleDir string   `json:"module_dir"`
+
+	built time.Time
 }
 
 // Prepare returns the kernel of a line, such as "6.1", from the cache folder or else from the
 // archive, which open provides when it is needed and has the suites of Suites. progress is told of slow
-// steps.
+// steps, and of a newest kernel that may be none any more.
 func Prepare(ctx context.Context, cache, line string, open func() (*debian.Archive, error), progress func(string)) (*Kernel, error) {
 	suite, ok := suites[line]
 	if !ok {
 		return nil, fmt.Errorf("no kernel line %q: there are %s", line, strings.Join(Lines(), ", "))
 	}
-	stamp := sha256.Sum256([]byte(strings.Join(append(optional, modules...), " ")))
-	dir := filepath.Join(cache, fmt.Sprintf("kernel-%s-%x", line, stamp[:4]))
-	if k, err := load(dir); err == nil {
+	dir := folder(cache, line)
+	k, err := load(dir)
+	switch {
+	case err != nil:
+		return fetch(ctx, cache, dir, suite, open, progress)
+	case line != Newest || time.Since(k.built) < staysNewest:
 		return k, nil
 	}
+	newer, err := fetch(ctx, cache, dir, suite, open, progress)
+	if err != nil && ctx.Err() == nil { // offline
+		problem, _, _ := strings.Cut(err.Error(), "\n")
+		progress(fmt.Sprintf("takes %s, the newest kernel on %s: %s", k.Release, k.built.Format(time.DateOnly), problem))
+		return k, nil
+	}
+	return newer, err
+}
+
+// folder is the cache's for a line with the modules of today.
+func folder(cache, line string) string {
+	stamp := sha256.Sum256([]byte(strings.Join(append(optional, modules...), " ")))
+	return filepath.Join(cache, fmt.Sprintf("kernel-%s-%x", line, stamp[:4]))
+}
+
+// fetch downloads the kernel of a suite and builds it in dir.
+func fetch(ctx context.Context, cache, dir, suite string, open func() (*debian.Archive, error), progress func(string)) (*Kernel, error) {
 	archive, err := open()
 	if err != nil {
 		return nil, err
@@ -119,6 +145,9 @@ func build(ctx context.Context, unpacked, dir string) (*Kernel, error) {
 	if err := os.WriteFile(filepath.Join(tmp, "kernel.json"), b, 0o644); err != nil {
 		return nil, err
 	}
+	if err := os.RemoveAll(dir); err != nil { // of an older kernel
+		return nil, err
+	}
 	if err := os.Rename(tmp, dir); err != nil {
 		return nil, err
 	}
@@ -147,7 +176,12 @@ func locate(unpacked string) (release, image string, t *tree, err error) {
 }
 
 func load(dir string) (*Kernel, error) {
-	b, err := os.ReadFile(filepath.Join(dir, "kernel.json"))
+	file := filepath.Join(dir, "kernel.json")
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	st, err := os.Stat(file)
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +189,6 @@ func load(dir string) (*Kernel, error) {
 	if err := json.Unmarshal(b, k); err != nil {
 		return nil, err
 	}
-	k.Image, k.ModuleDir = filepath.Join(dir, "vmlinux"), filepath.Join(dir, "modules")
+	k.Image, k.ModuleDir, k.built = filepath.Join(dir, "vmlinux"), filepath.Join(dir, "modules"), st.ModTime()
 	return k, nil
 }

@@ -5,12 +5,16 @@ package kernel
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/sdr-rdma/go-sdr/test/vm/internal/debian"
 )
 
 func TestParseDepends(t *testing.T) {
@@ -71,5 +75,32 @@ func TestLocate(t *testing.T) {
 		write("boot/vmlinuz-9.9")
 		_, _, _, err = locate(dir)
 		assert.ErrorContains(t, err, "want one")
+	}
+}
+
+// TestNewestExpires: the newest kernel of the cache is asked for again after some days, and taken all the same where nobody answers.
+func TestNewestExpires(t *testing.T) {
+	for _, c := range []struct {
+		line       string
+		age        time.Duration
+		asks, says int
+	}{{Newest, time.Hour, 0, 0}, {Newest, 8 * 24 * time.Hour, 1, 1}, {"6.1", 100 * 24 * time.Hour, 0, 0}} {
+		cache, asked, said := t.TempDir(), 0, 0
+		dir := folder(cache, c.line)
+		require.NoError(t, os.Mkdir(dir, 0o755))
+		file := filepath.Join(dir, "kernel.json")
+		require.NoError(t, os.WriteFile(file, []byte(`{"release":"7.0"}`), 0o644))
+		built := time.Now().Add(-c.age)
+		require.NoError(t, os.Chtimes(file, built, built))
+		k, err := Prepare(t.Context(), cache, c.line, func() (*debian.Archive, error) {
+			asked++
+			return nil, errors.New("no network\nat all")
+		}, func(what string) {
+			said++
+			assert.Equal(t, "takes 7.0, the newest kernel on "+built.Format(time.DateOnly)+": no network", what)
+		})
+		require.NoError(t, err)
+		assert.Equal(t, "7.0", k.Release)
+		assert.Equal(t, [2]int{c.asks, c.says}, [2]int{asked, said}, "%+v", c)
 	}
 }
