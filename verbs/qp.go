@@ -230,5 +230,12 @@ func (q *QP) multicast(verb string, cmd uint32, group GID, lid uint16) error {
 	}
 	in := uapi.AttachMcast{Gid: group, QpHandle: q.handle, Mlid: lid}
 	err := write[uapi.AttachMcast, uapi.None](q.ctx, cmd, &in, nil)
-	return wrap(verb, fmt.Sprintf("%v, %v", q, group), err)
+	object := fmt.Sprintf("%v, %v", q, group)
+	if errors.Is(err, unix.EINVAL) && q.typ != UD {
+		return &Error{Op: verb, Object: object, Err: err, Fix: "only a UD QP takes part in a group"}
+	}
+	if errors.Is(err, unix.EINVAL) && !group.Addr().IsMulticast() {
+		return &Error{Op: verb, Object: object, Err: err, Fix: "that is no GID of a group: take that of a multicast address (GIDFromAddr)"}
+	}
+	return wrap(verb, object, err)
 }

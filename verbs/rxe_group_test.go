@@ -22,6 +22,8 @@ func TestMulticast(t *testing.T) {
 	const qkey = 0x22222222
 	group := verbs.GIDFromAddr(netip.MustParseAddr("ff12::4711"))
 	a, b := newEnd(t, devA, endConfig{Type: verbs.UD}), newEnd(t, devB, endConfig{Type: verbs.UD})
+	assert.ErrorContains(t, newEnd(t, devA, endConfig{Type: verbs.RC}).QP.AttachMulticast(group, 0), "only a UD QP")
+	assert.ErrorContains(t, a.QP.AttachMulticast(b.GID, 0), "no GID of a group")
 	require.NoError(t, a.QP.Activate(1, qkey, 1))
 	require.NoError(t, b.QP.Activate(1, qkey, 2))
 	ah, err := a.PD.CreateAH(verbs.AHAttr{DGID: group, Port: 1})
