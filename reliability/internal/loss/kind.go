@@ -125,10 +125,9 @@ func (w *waitTest) lose(waits bool) (queue bool) {
 
 // A frameWait is how late the answers in a frame came.
 type frameWait struct {
-	any, prompt bool           // there was one; and one that was not late
-	long        bool           // one was very late
-	sum         units.Duration // of the round trips of all n
-	n           int
+	n            int            // how many there were
+	sum          units.Duration // of their round trips
+	prompt, long bool           // one was not late, and one was very late
 }
 
 // add takes an answer that took rtt, on channel e of a path whose least round trip is all, where frames come every so often. The
@@ -138,14 +137,13 @@ func (f *frameWait) add(e *estimate, all *floor, now units.Instant, rtt, every u
 	if late, shortest := all.wait(now, rtt); shortest >= least-least/longWaitShare {
 		by, least = late, shortest
 	}
-	f.any = true
-	f.sum, f.n = f.sum+rtt, f.n+1
+	f.n, f.sum = f.n+1, f.sum+rtt
 	f.prompt = f.prompt || by <= least/waitShare+every/pauseShare
 	f.long = f.long || by > least/longWaitShare+longWaitFrames*every
 }
 
 // waits reports whether packets wait.
-func (f *frameWait) waits() bool { return f.any && !f.prompt || f.long }
+func (f *frameWait) waits() bool { return f.n > 0 && !f.prompt || f.long }
 
 // judgeFrame says whether packets wait, by this frame or the one before, and counts what this one acknowledged.
 func (t *Tracker) judgeFrame(acked int) {
