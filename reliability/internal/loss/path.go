@@ -75,14 +75,13 @@ func (p *path) confirm(now units.Instant, m channelMark, least, most, every unit
 		return false
 	}
 	p.delivered, p.deliveredSentAt = order, sent.at
-	switch {
-	case sent.ambiguous || m.unit.IsProbe() && p.probesReused:
+	if sent.ambiguous || m.unit.IsProbe() && p.probesReused {
 		p.sampleAmbiguous(now, m.unit, order, most, every)
-	case p.srtt > 0:
+	} else {
+		if p.srtt == 0 {
+			most *= 4 // the guess before the first may be far too small
+		}
 		p.sample(min(rtt, most), every)
-		wait.add(p.estimate, all, now, rtt, every)
-	default: // the guess before the first may be far too small
-		p.sample(min(rtt, 4*most), every)
 		wait.add(p.estimate, all, now, rtt, every)
 	}
 	p.timeouts = 0
