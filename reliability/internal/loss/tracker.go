@@ -265,17 +265,18 @@ func (t *Tracker) acked(now units.Instant, r span) {
 // settle frees the state of a unit that is in place.
 func (t *Tracker) settle(now units.Instant, u int) {
 	t.acknowledged++
-	state := t.window.at(u)
-	switch state.fate {
-	case lost:
-		// Declared lost, but not yet repeated: a wrong guess at no cost.
-		t.rule.onSpurious(now, u)
-		return
-	case left:
-		return
+	if fate := t.window.at(u).fate; fate == handed || fate == inFlight {
+		t.outstanding--
 	}
-	t.outstanding--
-	if state.fate == inFlight && state.sends > 1 && t.tooYoung(now, state) {
+	t.detectSpurious(now, u)
+}
+
+// detectSpurious learns from a unit that is in place although it was declared lost, or before its latest repeat can have arrived.
+func (t *Tracker) detectSpurious(now units.Instant, u int) {
+	switch state := t.window.at(u); {
+	case state.fate == lost: // and not yet repeated: a wrong guess at no cost
+		t.rule.onSpurious(now, u)
+	case state.fate == inFlight && state.sends > 1 && t.tooYoung(now, state):
 		t.stats.Spurious++
 		t.rule.onSpurious(now, u)
 	}
@@ -292,15 +293,8 @@ func (t *Tracker) tooYoung(now units.Instant, state *unitState) bool {
 func (t *Tracker) OnCompleted(now units.Instant) {
 	t.rule.onCompleted(now)
 	for u := t.window.base; u < t.window.next; u++ {
-		if t.window.isAcked(u) {
-			continue
-		}
-		switch state := t.window.at(u); {
-		case state.fate == lost:
-			t.rule.onSpurious(now, u)
-		case state.fate == inFlight && state.sends > 1 && t.tooYoung(now, state):
-			t.stats.Spurious++
-			t.rule.onSpurious(now, u)
+		if !t.window.isAcked(u) {
+			t.detectSpurious(now, u)
 		}
 	}
 }
