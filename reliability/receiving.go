@@ -313,8 +313,7 @@ func (t *recvTransfer) awaitStart() units.Instant {
 	arrived := 0
 	for _, m := range t.inWindow() {
 		if m != nil {
-			n := m.positions.Count()
-			arrived += n
+			arrived += m.positions.Count()
 		}
 	}
 	switch {
@@ -368,7 +367,7 @@ func (t *recvTransfer) completePassed() {
 		if ahead == nil || m == nil {
 			return
 		}
-		if n := ahead.positions.Count(); n == 0 && ahead.state != filled {
+		if ahead.positions.Count() == 0 && ahead.state != filled {
 			return
 		}
 		if m.state == posted {
@@ -430,8 +429,7 @@ func (t *recvTransfer) done() {
 func (t *recvTransfer) dropParity(n int) {
 	for t.parityBase < len(t.parity) && (t.parityBase+1)*t.in.unitsPerParity <= n {
 		m := t.parity[t.parityBase]
-		got := m.positions.Count()
-		t.parityArrived += got / t.view.parityPositions()
+		t.parityArrived += m.positions.Count() / t.view.parityPositions()
 		m.complete()
 		t.parityBase++
 	}

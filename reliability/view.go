@@ -53,8 +53,7 @@ func (v *view) placedParity() int {
 	n := v.t.parityArrived
 	for _, p := range v.t.parity[v.t.parityBase:] {
 		if p.state == posted {
-			got := p.positions.Count()
-			n += got / v.parityPositions()
+			n += p.positions.Count() / v.parityPositions()
 		}
 	}
 	return n
