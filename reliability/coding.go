@@ -17,9 +17,8 @@ import (
 // core may settle a group, and use its memory again, while the job still runs.
 type codingJob struct {
 	coding *coding
-	send   *sendTransfer // Encode
-	recv   *recvTransfer // Decode
-	kind   scheme.JobKind
+	send   *sendTransfer // whose parity it computes, or
+	recv   *recvTransfer // what is missing of it
 	id     uint32
 	code   erasure.Code
 	due    units.Instant // in virtual time
@@ -123,7 +122,7 @@ func (c *coding) collect() (next units.Instant) {
 func (j *codingJob) run(c *erasure.Coder) {
 	switch {
 	case j.sizeOnly:
-	case j.kind == scheme.Encode:
+	case j.send != nil:
 		j.err = c.Encode(j.code, j.data, j.rows, j.parity)
 	default:
 		if j.err = c.Decode(j.code, j.data, j.rows, j.parity, j.missing, j.out); j.err == nil {
@@ -180,7 +179,7 @@ func (t *sendTransfer) startJobs() error {
 }
 
 func (t *sendTransfer) encodeJob(job *scheme.Job) (*codingJob, error) {
-	j := &codingJob{send: t, kind: job.Kind, id: job.ID, code: codeOf(job), rows: slices.Clone(job.Rows), sizeOnly: t.mr.Bytes() == nil}
+	j := &codingJob{send: t, id: job.ID, code: codeOf(job), rows: slices.Clone(job.Rows), sizeOnly: t.mr.Bytes() == nil}
 	for _, u := range job.Parity {
 		m, _, _ := t.locate(u)
 		switch {
@@ -230,7 +229,7 @@ func (t *recvTransfer) startJobs() error {
 }
 
 func (t *recvTransfer) decodeJob(job *scheme.Job) (*codingJob, error) {
-	j := &codingJob{recv: t, kind: job.Kind, id: job.ID, code: codeOf(job), rows: slices.Clone(job.Rows), missing: slices.Clone(job.Missing), sizeOnly: t.mr.Bytes() == nil}
+	j := &codingJob{recv: t, id: job.ID, code: codeOf(job), rows: slices.Clone(job.Rows), missing: slices.Clone(job.Missing), sizeOnly: t.mr.Bytes() == nil}
 	for _, u := range job.Parity {
 		i := u.Index() / t.in.unitsPerParity
 		if i >= len(t.parity) || t.parity[i].mem == nil {
