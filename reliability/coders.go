@@ -15,37 +15,28 @@ import (
 // processors, and the workers of the Endpoint with them. They run from the first job of a
 // Conn until the last Conn that has had one is closed.
 type coders struct {
-	endpoint *sdr.Endpoint
-	jobs     chan *codingJob
-	group    sync.WaitGroup
-	users    int // guarded by allCoders.mu
+	mu    sync.Mutex
+	users int             // guarded by mu
+	jobs  chan *codingJob // set while there are users
+	group sync.WaitGroup
 }
 
 // maxQueuedJobs bounds the jobs that wait; beyond, a worker of the Endpoint runs them
 // itself.
 const maxQueuedJobs = 1024
 
-var allCoders struct {
-	mu         sync.Mutex
-	byEndpoint map[*sdr.Endpoint]*coders
-}
+type codersKey struct{}
 
 // codersOf returns the coders of an Endpoint; release gives them back.
 func codersOf(ep *sdr.Endpoint) *coders {
-	all := &allCoders
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	k := all.byEndpoint[ep]
-	if k == nil {
-		k = &coders{endpoint: ep, jobs: make(chan *codingJob, maxQueuedJobs)}
+	k := ep.Value(codersKey{}, func() any { return new(coders) }).(*coders)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.users == 0 {
+		k.jobs = make(chan *codingJob, maxQueuedJobs)
 		for range max(1, runtime.GOMAXPROCS(0)/2) {
-			k.group.Add(1)
-			go k.work()
+			k.group.Go(k.work)
 		}
-		if all.byEndpoint == nil {
-			all.byEndpoint = map[*sdr.Endpoint]*coders{}
-		}
-		all.byEndpoint[ep] = k
 	}
 	k.users++
 	return k
@@ -53,15 +44,9 @@ func codersOf(ep *sdr.Endpoint) *coders {
 
 // release stops the goroutines if nobody else uses them. The caller's jobs have all run.
 func (k *coders) release() {
-	all := &allCoders
-	all.mu.Lock()
-	k.users--
-	last := k.users == 0
-	if last {
-		delete(all.byEndpoint, k.endpoint)
-	}
-	all.mu.Unlock()
-	if last {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.users--; k.users == 0 {
 		close(k.jobs)
 		k.group.Wait()
 	}
@@ -78,7 +63,6 @@ func (k *coders) queue(j *codingJob) bool {
 }
 
 func (k *coders) work() {
-	defer k.group.Done()
 	var coder erasure.Coder
 	for j := range k.jobs {
 		j.run(&coder)
