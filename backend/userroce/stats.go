@@ -68,7 +68,14 @@ func (d *dropCounters) addTo(s *backend.Stats) {
 // Stats is a snapshot of the counters. A worker publishes its own once for each Poll.
 func (d *Device) Stats() backend.Stats {
 	var s backend.Stats
-	senders := d.countSocketDrops()
+	d.mu.Lock()
+	if !d.closed { // Close has counted the last drops
+		for _, r := range d.receivers {
+			r.countSocketDrops()
+		}
+	}
+	senders := d.senders
+	d.mu.Unlock()
 	for _, r := range d.receivers {
 		s.PacketsReceived += r.traffic.packets.Load()
 		s.BytesReceived += r.traffic.bytes.Load()
@@ -85,18 +92,6 @@ func (d *Device) Stats() backend.Stats {
 		x.drops.addTo(&s)
 	}
 	return s
-}
-
-// countSocketDrops brings the counters of what didn't fit the receive sockets up to date, and returns the send sockets.
-func (d *Device) countSocketDrops() []*sender {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.closed { // Close has counted the last drops
-		for _, r := range d.receivers {
-			r.countSocketDrops()
-		}
-	}
-	return d.senders
 }
 
 // countSocketDrops adds what a socket has dropped since the last call. Device.mu is held.
