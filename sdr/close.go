@@ -135,7 +135,7 @@ func (q *QP) finishClose() {
 			m.err = q.err
 		}
 		if m.mr != nil {
-			m.mr.release()
+			m.mr.Release()
 		}
 		m.enter(sendDone)
 	}

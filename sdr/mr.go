@@ -99,27 +99,17 @@ func (e *Endpoint) look() {
 }
 
 // Hold keeps the memory from being closed until Release. It is for a layer that will post [off, off+n) of it later on queue pairs
-// of e, so it fails where that would: on closed memory, on another device's, outside the range, and without the access that n bytes need.
+// of e, so it fails where that would: on closed memory, on another device's, outside the range, and without the access that n bytes
+// need: AccessRemoteWrite to receive, 0 to send.
 func (m *MR) Hold(e *Endpoint, access Access, off, n units.Bytes) error {
-	if m != nil && n > 0 && m.access&access != access {
-		return fmt.Errorf("%w: the memory may not be written: register it with AccessRemoteWrite", ErrArgument)
-	}
-	return m.hold(e, off, n)
-}
-
-// Release ends a Hold. Each Hold has one.
-func (m *MR) Release() { m.release() }
-
-// hold counts a message posted on a QP of e; it fails on closed memory, on memory
-// that e's device doesn't know, and on bad ranges.
-func (m *MR) hold(e *Endpoint, off, n units.Bytes) error {
-	if m == nil {
+	switch {
+	case m == nil:
 		return fmt.Errorf("%w: no memory region", ErrArgument)
-	}
-	if m.ep != e && m.ep.dev != e.dev {
+	case n > 0 && m.access&access != access:
+		return fmt.Errorf("%w: the memory may not be written: register it with AccessRemoteWrite", ErrArgument)
+	case m.ep != e && m.ep.dev != e.dev:
 		return fmt.Errorf("%w: the memory is registered with another device: register it with this QP's Endpoint", ErrArgument)
-	}
-	if off < 0 || n < 0 || off > m.region.Len() || n > m.region.Len()-off {
+	case off < 0 || n < 0 || off > m.region.Len() || n > m.region.Len()-off:
 		return fmt.Errorf("%w: [%d, %d+%d) is outside the region's %d bytes", ErrArgument, off, off, n, m.region.Len())
 	}
 	if m.refs.Add(1) <= 0 {
@@ -129,4 +119,5 @@ func (m *MR) hold(e *Endpoint, off, n units.Bytes) error {
 	return nil
 }
 
-func (m *MR) release() { m.refs.Add(-1) }
+// Release ends a Hold. Each Hold has one.
+func (m *MR) Release() { m.refs.Add(-1) }

@@ -128,7 +128,7 @@ func (p *Port) OpenGranted(seq uint64, mr *MR, off, length units.Bytes) (SendStr
 	if length > g.length {
 		return fail(tooLong(length, g), "")
 	}
-	if err := mr.hold(q.ep, off, length); err != nil {
+	if err := mr.Hold(q.ep, 0, off, length); err != nil {
 		return fail(err, "")
 	}
 	delete(q.grants, seq)

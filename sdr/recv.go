@@ -91,7 +91,7 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 	}
 	m := q.newRecv(mr, length, o)
 	if err := q.slots.Open(&m.msg); err != nil {
-		mr.release()
+		mr.Release()
 		q.ep.pool.put(m.slab)
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (q *QP) addRecv(now units.Instant, mr *MR, off, length units.Bytes, o RecvO
 	if length > 0 {
 		rkey, va, err := q.table.Expose(m.seq, mr.region, backend.Range{Offset: off, Length: length})
 		if err != nil {
-			mr.release()
+			mr.Release()
 			q.unpost(m)
 			return nil, err
 		}
@@ -400,7 +400,7 @@ func (m *recvMsg) finish(now units.Instant) {
 	delete(q.recvs, m.seq)
 	q.ep.pool.put(m.slab)
 	m.slab = nil
-	m.mr.release()
+	m.mr.Release()
 	q.stats.MessagesReceived++
 	if q.state() <= qpReady {
 		q.sess.Put(now, wire.Frame{Type: wire.TypeCompleted, ID: m.seq, Code: uint8(m.outcome), Count: m.msg.Needed()}, 3)

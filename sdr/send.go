@@ -209,7 +209,7 @@ func (q *QP) newSend(mr *MR, off, length units.Bytes, o SendOptions, stream bool
 	case len(q.sends) >= q.tableCfg.Slots:
 		return nil, ErrAgain
 	}
-	if err := mr.hold(q.ep, off, length); err != nil {
+	if err := mr.Hold(q.ep, 0, off, length); err != nil {
 		return nil, err
 	}
 	return q.addSend(&sendMsg{q: q, mr: mr, base: off, length: length, imm: o.Imm, hasImm: o.HasImm}, stream), nil
@@ -298,7 +298,7 @@ func (m *sendMsg) finish(now units.Instant) {
 	q := m.q
 	delete(q.sends, m.seq)
 	if m.mr != nil {
-		m.mr.release()
+		m.mr.Release()
 	}
 	// One that was too long was not sent, and says nothing new of the length.
 	end := wire.Frame{Type: wire.TypeEnd, ID: m.seq, Length: uint64(min(m.length, m.g.length))}
