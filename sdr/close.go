@@ -83,9 +83,9 @@ func (q *QP) tryLeave() bool {
 	return true
 }
 
-// look finishes receives of a QP that has been destroyed and reports whether there
+// reapFences finishes receives of a QP that has been destroyed and reports whether there
 // are any left: its worker may have stopped. mu is held.
-func (q *QP) look() (left bool) {
+func (q *QP) reapFences() (left bool) {
 	if q.state() < qpDead || len(q.closing) == 0 {
 		return false
 	}

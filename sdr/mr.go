@@ -76,7 +76,7 @@ func (m *MR) Close() error {
 	case refs < 0:
 		return nil
 	case refs > 0:
-		m.ep.look()
+		m.ep.reapFences()
 	}
 	if !m.refs.CompareAndSwap(0, closedRefs) {
 		return &OpError{Op: "close", Object: "memory region", Err: ErrBusy, Fix: "complete its receives and finish or cancel its sends first"}
@@ -88,11 +88,11 @@ func (m *MR) Close() error {
 	return nil
 }
 
-// look finishes receives whose fence came down when nobody looked any more.
-func (e *Endpoint) look() {
+// reapFences finishes receives whose fence came down when nobody looked any more.
+func (e *Endpoint) reapFences() {
 	for _, q := range e.all() {
 		if q.state() >= qpDead && q.mu.TryLock() { // whoever has it looks, too
-			q.look()
+			q.reapFences()
 			q.mu.Unlock()
 		}
 	}

@@ -415,7 +415,7 @@ func (m *recvMsg) finish(now units.Instant) {
 // nothing.
 func (h RecvHandle) Done() bool {
 	if q := h.m.q; h.m.state() != recvFenced && q.state() >= qpDead && q.mu.TryLock() {
-		q.look() // its worker may have stopped
+		q.reapFences() // its worker may have stopped
 		q.mu.Unlock()
 	}
 	return h.m.state() == recvFenced

@@ -99,7 +99,7 @@ type recvState uint32
 
 const (
 	recvPosted    recvState = iota
-	recvCompleted           // no posts of bits any more; its fence is running
+	recvCompleted           // closed to what arrives; its fence is running
 	recvFenced              // no byte and no bit can change any more: the buffer is the user's
 )
 

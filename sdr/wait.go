@@ -36,7 +36,7 @@ func (q *QP) wait(ctx context.Context, op string, cond func() (bool, error)) err
 	}()
 	for first := true; ; first = false {
 		q.mu.Lock()
-		fences := q.look()
+		fences := q.reapFences()
 		ok, err := cond()
 		if ok || err != nil {
 			q.mu.Unlock()
