@@ -153,7 +153,7 @@ func (q *QP) closeDevice() {
 			_ = ch.dev.Close()
 		}
 		ch.batch = nil
-		ch.recs.Reset()
+		ch.injections.Reset()
 		q.home.credits.Add(int64(ch.signals))
 		ch.signals = 0
 		ch.done = ch.posted

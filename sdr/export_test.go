@@ -94,7 +94,7 @@ func (q *QP) Check() error {
 			return fmt.Errorf("%s, channel %d: posted %d, flushed %d, done %d, signals %d", q.name, ch.index, ch.posted, ch.flushed, ch.done, ch.signals)
 		}
 		signals += ch.signals
-		if inFlight := ch.posted - ch.done; q.state() == qpGone && (inFlight > 0 || ch.recs.Len() > 0) {
+		if inFlight := ch.posted - ch.done; q.state() == qpGone && (inFlight > 0 || ch.injections.Len() > 0) {
 			return fmt.Errorf("%s is closed: %d packets in flight", q.name, inFlight)
 		}
 	}

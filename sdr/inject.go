@@ -15,8 +15,8 @@ const postBatch = 60
 // next channel's turn: one word of the receiver's bitmap.
 const wordPackets = 64
 
-// rec remembers an injection until the device has completed it.
-type rec struct {
+// An injection is a run of a message's packets that the device has not completed.
+type injection struct {
 	m    *sendMsg
 	upTo uint64 // the channel's posted count after it: the least WRID whose completion covers it
 	n    int32
@@ -195,7 +195,7 @@ func (q *QP) record(m *sendMsg, ch *channel, n int) {
 	ch.posted += uint64(n)
 	m.inflight += n
 	q.stats.PacketsPosted += uint64(n)
-	ch.recs.Push(rec{m: m, upTo: ch.posted, n: int32(n)})
+	ch.injections.Push(injection{m: m, upTo: ch.posted, n: int32(n)})
 }
 
 // queueFlush remembers that ch has something to flush; mu is held.
@@ -324,7 +324,7 @@ func (q *QP) onSent(ch *channel, c *backend.Completion) {
 // with them; mu is held.
 func (q *QP) wasSent(ch *channel, n uint64) (ended bool) {
 	ch.done = max(ch.done, n)
-	for r := &ch.recs; r.Len() > 0 && r.Front().upTo <= n; {
+	for r := &ch.injections; r.Len() > 0 && r.Front().upTo <= n; {
 		x := r.Pop()
 		m := x.m
 		m.inflight -= int(x.n)

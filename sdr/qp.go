@@ -115,9 +115,9 @@ type channel struct {
 	carrier backend.Carrier
 	batch   []backend.Write
 	// poster is the worker that posts large batches, nil for the home; handed is the one that it has.
-	poster *worker
-	handed handedBatch
-	recs   ring.Ring[rec] // injections in flight
+	poster     *worker
+	handed     handedBatch
+	injections ring.Ring[injection] // in flight
 	// posted, flushed and done count packets: recorded as injected, taken by
 	// the device, completed by it.
 	posted, flushed, done uint64
