@@ -132,13 +132,13 @@ func (q *QP) Kick() { q.kick() }
 // Step is Kick, for a caller who holds no lock that the Driver wants: if nobody runs the QP's worker the caller
 // does, for a round.
 func (q *QP) Step() {
-	q.mark()
+	q.makeReady()
 	q.home.step()
 }
 
 // Mark is Kick for what may wait for a caller's next Step or Await, if one is expected within tens of microseconds.
 func (q *QP) Mark() {
-	q.mark()
+	q.makeReady()
 	if w := q.home; w.turn.runner() != runNobody || !w.turn.expectsBack() {
 		w.kick()
 	}
@@ -200,6 +200,6 @@ func (q *QP) event(e Event) bool {
 func (q *QP) ownEvent(e Event) {
 	if q.cfg.Driver != nil {
 		q.events = append(q.events, e)
-		q.mark()
+		q.makeReady()
 	}
 }

@@ -299,7 +299,7 @@ func (q *QP) wasPosted(ch *channel, n int, err error) bool {
 	ch.flushed += uint64(n)
 	ch.batch = ch.batch[:copy(ch.batch, ch.batch[n:])]
 	if q.caps.Inline && (q.wasSent(ch, ch.flushed) || n == postBatch) {
-		q.mark() // a message may have ended, or there is more where this came from
+		q.makeReady() // a message may have ended, or there is more where this came from
 	}
 	return len(ch.batch) == 0
 }
@@ -317,7 +317,7 @@ func (q *QP) onSent(ch *channel, c *backend.Completion) {
 		return
 	}
 	q.wasSent(ch, c.WRID)
-	q.mark()
+	q.makeReady()
 }
 
 // wasSent notes that the channel's first n packets don't read memory any more, and reports whether a message may have ended

@@ -249,7 +249,7 @@ func (p *Port) Abort(transfer uint64, code uint8) {
 func (p *Port) SendScheme(transfer uint64, toSender bool, number uint64, b []byte) {
 	if q := p.qp(); q.state() == qpReady && q.fits("send frame", transfer, len(b), q.sess.MaxScheme()) {
 		q.sess.Scheme(transfer, toSender, number, b)
-		q.mark()
+		q.makeReady()
 	}
 }
 
@@ -281,7 +281,7 @@ func (p *Port) SendReliable(transfer uint64, toSender bool, b []byte) error {
 	case !q.sess.SendReliable(p.Now, transfer, toSender, b):
 		return fail(ErrAgain)
 	}
-	q.mark()
+	q.makeReady()
 	return nil
 }
 

@@ -276,7 +276,7 @@ func (q *QP) progress(now units.Instant, w *worker) (next units.Instant, usedUp 
 		next = q.soon(now, next) // a fence, the device's queue, or other workers
 	}
 	if usedUp {
-		q.mark() // there is more to send
+		q.makeReady() // there is more to send
 	}
 	if q.blocked == blockedByAge && q.state() <= qpReady {
 		if next = min(next, q.slotAt); q.slotAt <= now {
@@ -380,12 +380,12 @@ func (q *QP) Fail(err error) {
 
 // kick asks the home worker to look at the QP, and wakes it; mu may be held.
 func (q *QP) kick() {
-	q.mark()
+	q.makeReady()
 	q.home.kick()
 }
 
-// mark puts the QP on the home worker's ready list without a wake-up: the worker is the caller, or is woken otherwise.
-func (q *QP) mark() { q.home.ready.add(q) }
+// makeReady puts the QP on the home worker's ready list without a wake-up: the worker is the caller, or is woken otherwise.
+func (q *QP) makeReady() { q.home.ready.add(q) }
 
 // onCongestion handles a congestion notification.
 func (q *QP) onCongestion(now units.Instant) {

@@ -239,7 +239,7 @@ func (q *QP) watchDrain(now units.Instant) bool {
 	if q.blocked == blockedByQueue {
 		return true
 	}
-	q.mark() // the driver may try again
+	q.makeReady() // the driver may try again
 	return false
 }
 

@@ -309,7 +309,7 @@ func (m *sendMsg) finish(now units.Instant) {
 	}
 	q.stats.MessagesSent++
 	m.enter(sendDone)
-	q.mark() // whoever waits for the memory looks again
+	q.makeReady() // whoever waits for the memory looks again
 }
 
 // onCTS handles a grant. It reports whether to acknowledge; mu is held.
