@@ -78,6 +78,15 @@ func (l Loss) inBurst() float64 {
 	return l.BurstDrop
 }
 
+// What a LossProcess's chain counts its stays in.
+type chain uint8
+
+const (
+	noChain   chain = iota // losses are independent
+	inPackets              // it moves at each packet
+	inTime                 // a stay lasts for an exponential time
+)
+
 // A LossProcess decides packet by packet. It draws the same number of times for
 // each packet, whatever it decides.
 type LossProcess struct {
@@ -85,11 +94,11 @@ type LossProcess struct {
 	state       Stream
 	drop        Prob // of a packet that is exposed to loss
 	enter, stay Prob // the bad state, from the good and from the bad one
-	bursty, bad bool
+	chain       chain
+	bad         bool // the state, once started
 	started     bool
 	share       Prob // of packets, or of the time, that meet the bad state
-	// In time: how long the good and the bad state last on average, 0 for chains in
-	// packets, and until when this one does.
+	// In time: how long the good and the bad state last on average, and until when this one does.
 	stays [2]Time
 	until Time
 }
@@ -104,13 +113,8 @@ func NewLossProcess(l Loss, seed uint64) LossProcess {
 // Configure changes the parameters from the next packet on and goes on with the
 // draws, so that a change of the drop probability does not start them again.
 func (p *LossProcess) Configure(l Loss) {
-	p.bursty, p.stays = l.bursty() && l.Drop < l.inBurst(), [2]Time{}
-	if l.BurstTime > 0 && l.Drop == 0 {
-		p.bursty = false // no good state lasts for ever
-	}
-	if !p.bursty {
-		p.drop = ProbOf(l.Drop)
-		p.started = false
+	if !l.bursty() || l.Drop >= l.inBurst() || l.BurstTime > 0 && l.Drop == 0 { // no good state lasts for ever
+		p.chain, p.drop, p.started = noChain, ProbOf(l.Drop), false
 		return
 	}
 	p.drop = ProbOf(l.inBurst())
@@ -125,9 +129,10 @@ func (p *LossProcess) Configure(l Loss) {
 				good = Time(min(q, uint64(maxStay)))
 			}
 		}
-		p.stays = [2]Time{good, bad}
+		p.chain, p.stays = inTime, [2]Time{good, bad}
 		return
 	}
+	p.chain = inPackets
 	leave := ProbOf(1 / l.Burst)
 	p.stay = one - leave
 	// In the long run as many bursts end as begin: share·leave = (1−share)·enter.
@@ -137,10 +142,10 @@ func (p *LossProcess) Configure(l Loss) {
 // Lost decides about the next packet, but for bursts in time, of which LostAt knows whether
 // it meets one.
 func (p *LossProcess) Lost() bool {
-	switch {
-	case !p.bursty:
+	switch p.chain {
+	case noChain:
 		return p.drop != 0 && p.lose.Hit(p.drop)
-	case p.stays[1] > 0:
+	case inTime:
 		return p.lose.Hit(p.drop)
 	}
 	switch {
@@ -164,7 +169,7 @@ func (p *LossProcess) LostAt(at Time) bool { return p.Lost() && p.badAt(at) }
 // badAt reports whether a packet that passes at that time, which must not go back, may
 // be lost: always, but where bursts have a length in time.
 func (p *LossProcess) badAt(at Time) bool {
-	if !p.bursty || p.stays[1] == 0 {
+	if p.chain != inTime {
 		return true
 	}
 	if (at-p.until)/forgotten > p.stays[0]+p.stays[1] {
