@@ -173,7 +173,7 @@ func (c *Conn) startSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream
 	switch {
 	case err != nil:
 	case c.uncollected.Load() > 0 && c.deferred.Add(1) < mostTogether:
-		c.qp.Mark() // they come for those next, and perhaps with more to send: it all goes together
+		c.qp.KickLater() // they come for those next, and perhaps with more to send: it all goes together
 	default:
 		c.deferred.Store(0)
 		c.qp.Step()
@@ -224,7 +224,7 @@ func (c *Conn) StartRecv(mr *sdr.MR, off, length units.Bytes) (*Transfer, error)
 func (c *Conn) startRecv(mr *sdr.MR, off, length units.Bytes, ofStream bool) (*Transfer, error) {
 	t, err := c.addRecv(mr, off, length, ofStream)
 	if err == nil {
-		c.qp.Mark() // Progress posts its messages
+		c.qp.KickLater() // Progress posts its messages
 	}
 	return t, err
 }

@@ -136,8 +136,8 @@ func (q *QP) Step() {
 	q.home.step()
 }
 
-// Mark is Kick for what may wait for a caller's next Step or Await, if one is expected within tens of microseconds.
-func (q *QP) Mark() {
+// KickLater is Kick for what may wait for a caller's next Step or Await, if one is expected within tens of microseconds.
+func (q *QP) KickLater() {
 	q.makeReady()
 	if w := q.home; w.turn.runner() != runNobody || !w.turn.expectsBack() {
 		w.kick()
