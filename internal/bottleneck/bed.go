@@ -39,7 +39,6 @@ type Change struct {
 
 // A Flow is a sender that always has data.
 type Flow struct {
-	Name        string
 	Controller  congestion.Controller
 	RTT         units.Duration // without the queue
 	Start, Stop units.Instant  // Stop 0: never
@@ -64,10 +63,10 @@ type Record struct {
 	Timeouts  int
 }
 
-// A Queue is what the queue held within one Bin, weighted by time.
-type Queue struct {
-	ByteTime float64 // bytes times seconds
-	Most     units.Bytes
+// A queueRecord is what the queue held within one Bin, weighted by time.
+type queueRecord struct {
+	byteTime float64 // bytes times seconds
+	most     units.Bytes
 }
 
 // A Bed is one run.
@@ -78,7 +77,7 @@ type Bed struct {
 	flows  []*sender
 	now    units.Instant
 	draw   *rand.Rand
-	Queues []Queue
+	queues []queueRecord
 
 	fifo    ring.Ring[waiting]
 	backlog units.Bytes
@@ -191,12 +190,12 @@ func (b *Bed) begin() {
 func (b *Bed) observe(t units.Instant) {
 	for b.seen < t {
 		i := int(b.seen / units.Instant(Bin))
-		for len(b.Queues) <= i {
-			b.Queues = append(b.Queues, Queue{})
+		for len(b.queues) <= i {
+			b.queues = append(b.queues, queueRecord{})
 		}
 		to := min(t, units.Instant(i+1)*units.Instant(Bin))
-		b.Queues[i].ByteTime += float64(b.backlog) * to.Sub(b.seen).Seconds()
-		b.Queues[i].Most = max(b.Queues[i].Most, b.backlog)
+		b.queues[i].byteTime += float64(b.backlog) * to.Sub(b.seen).Seconds()
+		b.queues[i].most = max(b.queues[i].most, b.backlog)
 		b.seen = to
 	}
 }

@@ -29,9 +29,9 @@ func (b *Bed) Rate(i int, from, to units.Instant) units.Rate {
 // Queued is the mean length of the queue, and the longest.
 func (b *Bed) Queued(from, to units.Instant) (mean, most units.Bytes) {
 	sum := 0.0
-	for j := int(from / units.Instant(Bin)); j < int(to/units.Instant(Bin)) && j < len(b.Queues); j++ {
-		sum += b.Queues[j].ByteTime
-		most = max(most, b.Queues[j].Most)
+	for j := int(from / units.Instant(Bin)); j < int(to/units.Instant(Bin)) && j < len(b.queues); j++ {
+		sum += b.queues[j].byteTime
+		most = max(most, b.queues[j].most)
 	}
 	return units.Bytes(sum / to.Sub(from).Seconds()), most
 }
@@ -55,8 +55,8 @@ func Jain(rates []units.Rate) float64 {
 	return sum * sum / squares / float64(len(rates))
 }
 
-// Jain is that of the flows' rates over one window.
-func (b *Bed) Jain(from, to units.Instant) float64 {
+// jain is that of the flows' rates over one window.
+func (b *Bed) jain(from, to units.Instant) float64 {
 	rates := make([]units.Rate, len(b.flows))
 	for i := range rates {
 		rates[i] = b.Rate(i, from, to)
@@ -68,7 +68,7 @@ func (b *Bed) Jain(from, to units.Instant) float64 {
 func (b *Bed) WorstJain(from, to units.Instant) float64 {
 	worst := 1.0
 	for ; from.Add(units.Second) <= to; from = from.Add(units.Second) {
-		worst = min(worst, b.Jain(from, from.Add(units.Second)))
+		worst = min(worst, b.jain(from, from.Add(units.Second)))
 	}
 	return worst
 }

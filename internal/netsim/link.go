@@ -160,14 +160,6 @@ func (l *Link) isDead(now Time, channel int) bool {
 	return len(l.end) > 0 && now >= l.end[uint(channel)%uint(len(l.end))]
 }
 
-// Backlog is how long what waits in the longest queue still takes at now.
-func (l *Link) Backlog(now Time) (longest Time) {
-	for i := range l.ports {
-		longest = max(longest, l.ports[i].Backlog(now))
-	}
-	return longest
-}
-
 func (l *Link) drawReorder() Time {
 	if l.pReorder == 0 {
 		return 0

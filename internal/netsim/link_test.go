@@ -202,7 +202,7 @@ func TestConfigureKeepsWhatIsUnderWay(t *testing.T) {
 	carry(l, 0, 1000, 0)
 	c.Rate = 16 * units.Gbit
 	l.Configure(&c)
-	require.Equal(t, Time(1_000_000), l.Backlog(0))
+	require.Equal(t, Time(1_000_000), l.ports[0].Backlog(0))
 	require.Equal(t, Time(1_500_000), carry(l, 0, 1000, 0).Left)
 }
 
@@ -236,7 +236,7 @@ func TestTrimming(t *testing.T) {
 		}
 		require.Equal(t, Serialization(units.Bytes(i+1)*1000, c.Rate), f.Left)
 	}
-	require.Equal(t, Serialization(4*1000+4*74, c.Rate), l.Backlog(0))
+	require.Equal(t, Serialization(4*1000+4*74, c.Rate), l.ports[0].Backlog(0))
 	require.Equal(t, QueueFull, l.Carry(l.Loss(), 0, 1000, 0).Outcome, "control is never cut")
 	require.False(t, l.CarryData(l.Loss(), 0, 74, 74, 0).Trimmed, "there is nothing to cut")
 
