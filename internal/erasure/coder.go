@@ -24,8 +24,8 @@ func MDS() Code { return Code{} }
 // j with j mod m = i.
 func XOR(m int) Code { return Code{xor: true, m: m} }
 
-// Rows is how many parity rows the code has for a group of k data units.
-func (c Code) Rows(k int) int {
+// rows is how many parity rows the code has for a group of k data units.
+func (c Code) rows(k int) int {
 	if c.xor {
 		return c.m
 	}
@@ -102,13 +102,13 @@ func (c *Coder) sum(out []byte) {
 // the unit's length.
 func check(code Code, data [][]byte, rows []int, parity [][]byte, missing []int, out [][]byte) error {
 	k := len(data)
-	if k < 1 || k > maxUnits-1 || code.Rows(k) < 1 || code.xor && k+code.m > maxUnits-1 {
+	if k < 1 || k > maxUnits-1 || code.rows(k) < 1 || code.xor && k+code.m > maxUnits-1 {
 		return fmt.Errorf("erasure: %d data units and %d rows: both must be at least 1 and their sum at most 255", k, code.m)
 	}
 	if len(rows) != len(parity) || len(missing) != len(out) {
 		return errLengths
 	}
-	if !distinct(rows, code.Rows(k)) || !distinct(missing, k) {
+	if !distinct(rows, code.rows(k)) || !distinct(missing, k) {
 		return errOverlap
 	}
 	if len(parity) == 0 {

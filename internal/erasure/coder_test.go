@@ -194,7 +194,7 @@ func TestDecodeRandomGroups(t *testing.T) {
 			if rng.IntN(3) == 0 {
 				code = XOR(1 + rng.IntN(min(k, 255-k)))
 			}
-			rows := rng.Perm(code.Rows(k))
+			rows := rng.Perm(code.rows(k))
 			rows = rows[:1+rng.IntN(min(len(rows), 33))]
 			missing := rng.Perm(k)[:rng.IntN(min(k, len(rows))+1)]
 			decodeOnce(t, rng, &c, code, k, 1+rng.IntN(600), rows, missing)
@@ -297,7 +297,7 @@ func FuzzDecode(f *testing.F) {
 		if xor {
 			code = XOR(int(m))
 		}
-		rows := rng.Perm(code.Rows(int(k)))
+		rows := rng.Perm(code.rows(int(k)))
 		rows = rows[:min(len(rows), int(m))]
 		missing := rng.Perm(int(k))[:min(int(k), rng.IntN(int(m)+1))]
 		var c Coder

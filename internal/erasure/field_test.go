@@ -62,7 +62,7 @@ func TestMatrix(t *testing.T) {
 
 	sum := sha256.New()
 	for k := 1; k <= 255; k++ {
-		for i := range MDS().Rows(k) {
+		for i := range MDS().rows(k) {
 			sum.Write([]byte{cauchy(i, k-1)})
 		}
 	}

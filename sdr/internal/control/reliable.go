@@ -28,10 +28,10 @@ type sequence struct {
 	expected uint64 // the number of the next to be accepted
 }
 
-// ReliableRoom is how many bytes the next RELIABLE frame may have, at most MaxScheme. It is 0 while as much
+// reliableRoom is how many bytes the next RELIABLE frame may have, at most MaxScheme. It is 0 while as much
 // as is kept is unacknowledged and, for a frame to the receiving half of a transfer, while the
 // transfer's START is: it would come to a half that doesn't exist yet.
-func (s *Session) ReliableRoom(transfer uint64, toSender bool) int {
+func (s *Session) reliableRoom(transfer uint64, toSender bool) int {
 	box := &s.boxes[wire.TypeReliable]
 	if box.live >= MaxReliable || !toSender && s.boxes[wire.TypeStart].has(transfer) {
 		return 0
@@ -48,9 +48,9 @@ func (s *Session) ReliableBytes() (n int) {
 }
 
 // SendReliable sends bytes of a reliability core, which are copied, until they are acknowledged. It
-// reports false, and sends nothing, if ReliableRoom is less.
+// reports false, and sends nothing, if reliableRoom is less.
 func (s *Session) SendReliable(now units.Instant, transfer uint64, toSender bool, b []byte) bool {
-	if len(b) > s.ReliableRoom(transfer, toSender) {
+	if len(b) > s.reliableRoom(transfer, toSender) {
 		return false
 	}
 	s.Put(now, wire.Frame{Type: wire.TypeReliable, ID: s.reliable.sent, Transfer: transfer, ToSender: toSender, Bytes: slices.Clone(b)}, reliableCopies)
