@@ -102,7 +102,7 @@ func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
 	w := &r.group
 	w.load(&r.layout, v, g)
 	if len(w.missing) == 0 {
-		r.at(g).state = complete
+		r.window.at(g).state = complete
 		return
 	}
 	j.running, j.group, j.Kind = true, g, scheme.Decode
@@ -117,7 +117,7 @@ func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
 			r.layout.addRow(&j.Job, g, i%w.rows)
 		}
 	}
-	r.at(g).state = decoding
+	r.window.at(g).state = decoding
 	out.Jobs = append(out.Jobs, j.Job)
 }
 
@@ -129,5 +129,5 @@ func (r *receiver) OnJob(_ units.Instant, id uint32) {
 	}
 	j.running = false
 	r.stats.Recovered += uint64(len(j.Missing))
-	r.at(j.group).state = complete
+	r.window.at(j.group).state = complete
 }

@@ -74,7 +74,7 @@ func (r *receiver) reach() position {
 
 // due returns when to ask for group g, which lacks units.
 func (r *receiver) due(g int) units.Instant {
-	switch group := r.at(g); {
+	switch group := r.window.at(g); {
 	case group.asks > 0:
 		return r.retryAt(group.due, r.askedAt)
 	case group.passed:
@@ -133,7 +133,7 @@ func (r *receiver) silence(n int) units.Duration {
 
 // asked records that group g has been asked for.
 func (r *receiver) asked(now units.Instant, g int) {
-	group := r.at(g)
+	group := r.window.at(g)
 	if group.asks == 0 {
 		r.stats.Fallbacks++
 		r.unanswered = 1
@@ -157,7 +157,7 @@ func (r *receiver) asked(now units.Instant, g int) {
 func (r *receiver) wants(now units.Instant, v scheme.View, w *frameWriter) {
 	for _, n := range r.open {
 		g := int(n)
-		if r.at(g).state != lacking || now < r.due(g) {
+		if r.window.at(g).state != lacking || now < r.due(g) {
 			continue
 		}
 		if !r.want(v, w, g) {
@@ -170,7 +170,7 @@ func (r *receiver) wants(now units.Instant, v scheme.View, w *frameWriter) {
 // want asks for what group g lacks, or at first for all of it, if so configured.
 func (r *receiver) want(v scheme.View, w *frameWriter, g int) bool {
 	first := r.layout.first(g)
-	if r.config.WholeSubmessage && r.at(g).asks < asksTogether {
+	if r.config.WholeSubmessage && r.window.at(g).asks < asksTogether {
 		return w.want(first, first+r.layout.data(g))
 	}
 	r.group.load(&r.layout, v, g)

@@ -48,11 +48,10 @@ type receiver struct {
 	layout layout
 	env    *scheme.Env
 
-	// groups is a ring of base ≤ g < seen, all groups below base are complete.
-	// open are those of the ring that aren't complete, in order.
-	groups     []rxGroup
-	base, seen int
-	open       []uint32
+	// window is of the groups that something was expected of; all below it are complete.
+	// open are those of it that aren't complete, in order.
+	window window[rxGroup]
+	open   []uint32
 	// have is the first data unit that may be missing.
 	have int
 	// lacking is how many of open are lacking, askAt when the next of them
@@ -101,8 +100,8 @@ func (r *receiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (u
 	r.have = v.NextMissing(r.have)
 	r.followSender(now, v)
 	r.scan(now, v, out)
-	out.ParityFree = r.base * r.layout.m
-	if r.base == r.layout.groups {
+	out.ParityFree = r.window.base * r.layout.m
+	if r.window.base == r.layout.groups {
 		return units.Never, true, nil
 	}
 	if now >= r.frameDue() && r.report(now, v, out) {
@@ -138,27 +137,24 @@ func (r *receiver) loadMarks(now units.Instant, v scheme.View) {
 	}
 }
 
-// at is the state of group g of the ring.
-func (r *receiver) at(g int) *rxGroup { return &r.groups[g&(len(r.groups)-1)] }
-
 // followSender opens the groups that something has arrived of or should have by now, and
 // marks those that have passed.
 func (r *receiver) followSender(now units.Instant, v scheme.View) {
 	r.peek(now, v)
-	to := r.base
+	to := r.window.base
 	if r.pace.newest >= 0 {
 		to = r.layout.group(r.pace.newest) + 1
 	}
-	for r.seen < min(max(to, (r.have+r.layout.k-1)/r.layout.k), r.layout.groups) {
+	for r.window.next < min(max(to, (r.have+r.layout.k-1)/r.layout.k), r.layout.groups) {
 		r.openNext()
 	}
-	for r.seen < r.layout.groups && now >= r.expected(r.seen) {
+	for r.window.next < r.layout.groups && now >= r.expected(r.window.next) {
 		r.openNext()
 	}
 	// Only the newest groups can be new among the passed.
 	for i := len(r.open) - 1; i >= 0; i-- {
 		g := int(r.open[i])
-		group := r.at(g)
+		group := r.window.at(g)
 		if group.passed {
 			break
 		}
@@ -174,7 +170,7 @@ func (r *receiver) followSender(now units.Instant, v scheme.View) {
 // peek looks for units just behind what has been seen: a repeat that arrived after
 // them hides them from the marks.
 func (r *receiver) peek(now units.Instant, v scheme.View) {
-	from := r.seen * r.layout.k
+	from := r.window.next * r.layout.k
 	to := min(from+2*r.layout.k, r.layout.units)
 	if u := v.NextPresent(from, to); u < to {
 		p, _ := r.layout.position(scheme.Unit(u))
@@ -183,16 +179,8 @@ func (r *receiver) peek(now units.Instant, v scheme.View) {
 }
 
 func (r *receiver) openNext() {
-	if r.seen-r.base == len(r.groups) {
-		bigger := make([]rxGroup, max(minWindow, 2*len(r.groups)))
-		for g := r.base; g < r.seen; g++ {
-			bigger[g&(len(bigger)-1)] = *r.at(g)
-		}
-		r.groups = bigger
-	}
-	*r.at(r.seen) = rxGroup{due: units.Never}
-	r.open = append(r.open, uint32(r.seen))
-	r.seen++
+	r.open = append(r.open, uint32(r.window.next))
+	r.window.push(rxGroup{due: units.Never})
 }
 
 // fewGroups is how many open groups are looked at whenever anything happens. When
@@ -205,7 +193,7 @@ func (r *receiver) scan(now units.Instant, v scheme.View, out *scheme.Output) {
 	few := len(r.open) <= fewGroups
 	for _, n := range r.open {
 		g := int(n)
-		group := r.at(g)
+		group := r.window.at(g)
 		if group.state == lacking && r.have >= r.layout.first(g)+r.layout.data(g) {
 			group.state = complete
 		}
@@ -220,16 +208,16 @@ func (r *receiver) scan(now units.Instant, v scheme.View, out *scheme.Output) {
 		}
 	}
 	r.open = kept
-	r.base = r.seen
+	r.window.base = r.window.next
 	if len(kept) > 0 {
-		r.base = int(kept[0])
+		r.window.base = int(kept[0])
 	}
 	r.plan()
 }
 
 // checkGroup updates the state of a group from the bitmap.
 func (r *receiver) checkGroup(now units.Instant, v scheme.View, g int) {
-	group := r.at(g)
+	group := r.window.at(g)
 	r.group.load(&r.layout, v, g)
 	group.have = uint8(r.group.have())
 	switch {

@@ -41,7 +41,7 @@ func (r *receiver) plan() {
 	ordered := false
 	for _, n := range r.open {
 		g := int(n)
-		group := r.at(g)
+		group := r.window.at(g)
 		if group.state != lacking {
 			continue
 		}
@@ -60,13 +60,13 @@ func (r *receiver) plan() {
 }
 
 // allRecoverable reports whether nothing more need arrive.
-func (r *receiver) allRecoverable() bool { return r.seen == r.layout.groups && r.lacking == 0 }
+func (r *receiver) allRecoverable() bool { return r.window.next == r.layout.groups && r.lacking == 0 }
 
 // wake is when something may have to be done though nothing arrives.
 func (r *receiver) wake(now units.Instant) units.Instant {
 	next := r.frameDue()
-	if r.seen < r.layout.groups {
-		next = min(next, r.expected(r.seen))
+	if r.window.next < r.layout.groups {
+		next = min(next, r.expected(r.window.next))
 	}
 	return max(next, now+1)
 }
@@ -102,10 +102,10 @@ func (r *receiver) report(now units.Instant, v scheme.View, out *scheme.Output) 
 // describe writes the states of the groups, from where the last frame had no more
 // room, and returns the first group that is lacking.
 func (r *receiver) describe(w *frameWriter) (cum int) {
-	cum = r.seen
+	cum = r.window.next
 	from := -1
 	for i, n := range r.open {
-		if r.at(int(n)).state != lacking {
+		if r.window.at(int(n)).state != lacking {
 			continue
 		}
 		if from < 0 {
@@ -134,7 +134,7 @@ func (r *receiver) describeFrom(w *frameWriter, g int) (rotor int) {
 	have := -1
 	for _, n := range r.open {
 		next := int(n)
-		if next < g || r.at(next).state != lacking {
+		if next < g || r.window.at(next).state != lacking {
 			continue
 		}
 		if have >= 0 {
@@ -143,10 +143,10 @@ func (r *receiver) describeFrom(w *frameWriter, g int) (rotor int) {
 		if !w.pairFits() {
 			return next
 		}
-		g, have = next, int(r.at(next).have)
+		g, have = next, int(r.window.at(next).have)
 	}
 	if have >= 0 {
-		w.group(have, g, r.seen)
+		w.group(have, g, r.window.next)
 	}
 	return 0
 }

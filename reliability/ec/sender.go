@@ -18,7 +18,7 @@ type sender struct {
 	layout layout
 	env    *scheme.Env
 
-	window window
+	window txWindow
 	// next is the next data unit to be sent for the first time, and injected is how
 	// many have been injected.
 	next, injected int

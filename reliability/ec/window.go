@@ -47,35 +47,43 @@ type txGroup struct {
 // parityInFlight is how much of inFlight is parity, which goes behind the group's data.
 func (g *txGroup) parityInFlight() int { return min(int(g.parity), int(g.inFlight)) }
 
-// A window holds the groups base ≤ g < next: a ring that grows with the span.
-type window struct {
-	ring       []txGroup
+// A window holds what an end knows of the groups base ≤ g < next: a ring that grows with the span.
+type window[G any] struct {
+	ring       []G
 	base, next int
 }
 
 // minWindow is the initial size of the ring.
 const minWindow = 8
 
-func (w *window) at(g int) *txGroup { return &w.ring[g&(len(w.ring)-1)] }
+func (w *window[G]) at(g int) *G { return &w.ring[g&(len(w.ring)-1)] }
+
+// push makes the next group part of the window.
+func (w *window[G]) push(group G) {
+	if w.next-w.base == len(w.ring) {
+		bigger := window[G]{ring: make([]G, max(minWindow, 2*len(w.ring)))}
+		for g := w.base; g < w.next; g++ {
+			*bigger.at(g) = *w.at(g)
+		}
+		w.ring = bigger.ring
+	}
+	*w.at(w.next) = group
+	w.next++
+}
+
+// A txWindow is the sender's.
+type txWindow struct{ window[txGroup] }
 
 // open makes all groups up to g part of the window.
-func (w *window) open(g int) *txGroup {
+func (w *txWindow) open(g int) *txGroup {
 	for w.next <= g {
-		if w.next-w.base == len(w.ring) {
-			bigger := window{ring: make([]txGroup, max(minWindow, 2*len(w.ring)))}
-			for i := w.base; i < w.next; i++ {
-				*bigger.at(i) = *w.at(i)
-			}
-			w.ring = bigger.ring
-		}
-		*w.at(w.next) = txGroup{}
-		w.next++
+		w.push(txGroup{})
 	}
 	return w.at(g)
 }
 
 // slide moves base to the first group that isn't settled.
-func (w *window) slide() {
+func (w *txWindow) slide() {
 	for w.base < w.next && w.at(w.base).settled {
 		w.base++
 	}
