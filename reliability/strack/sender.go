@@ -242,7 +242,11 @@ func (s *sender) send(now units.Instant, out *scheme.Output, room int) bool {
 	if !repeat {
 		x.times = 0
 	}
-	*x = transmission{now, s.paths.sent(p.Entropy), p.Entropy, x.times + min(1, 255-x.times), false, repeat && x.lost && x.passed}
+	*x = transmission{
+		at: now, order: s.paths.sent(p.Entropy), channel: p.Entropy,
+		times:  x.times + min(1, 255-x.times),
+		passed: repeat && x.lost && x.passed,
+	}
 	out.Sends = append(out.Sends, scheme.Send{Unit: unitOf(p.PSN, s.transfer.Units), Channel: int(p.Entropy), Repeat: repeat})
 	return true
 }
