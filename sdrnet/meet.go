@@ -93,8 +93,8 @@ func decodeInfos(b []byte) (infos [lanes][]byte, err error) {
 
 // The lanes of a Conn, each a connection of package reliability.
 const (
-	messageLane = iota // Send, Recv, Stream
-	memoryLane         // SendMemory, RecvMemory, SendFile, RecvFile
+	messageLane = iota // Send, Recv, Stream; of files, all but the bytes
+	memoryLane         // SendMemory, RecvMemory, SendFrom, RecvTo; of files, the bytes
 	lanes
 )
 
