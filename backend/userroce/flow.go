@@ -2,9 +2,7 @@
 
 package userroce
 
-import (
-	"github.com/sdr-rdma/go-sdr/roce"
-)
+import "github.com/sdr-rdma/go-sdr/roce"
 
 // flowCache keeps the ICRC's header parts of recent senders. A peer has as many flows as it has send
 // sockets.
