@@ -153,14 +153,13 @@ func (h *responder) write(q *queuePair, c *backend.Completion) (backend.DropReas
 	case q.table == nil || p.RKey != q.table.rkey:
 		return backend.DropKey, false
 	}
-	t := q.table
-	e := t.slots[p.VA>>t.shift&t.slotMask].live.Load()
-	if e == nil || e.base != p.VA&^t.vaMask {
+	e := q.table.lookup(p.VA)
+	if e == nil {
 		return backend.DropLate, false
 	}
 	// A packet without payload carries only its immediate, and may name any address of its message.
 	if n := uint64(len(p.Payload)); n != 0 {
-		offset := p.VA & t.vaMask
+		offset := p.VA & q.table.vaMask
 		if offset+n > uint64(len(e.mem)) {
 			return backend.DropBounds, false
 		}

@@ -38,15 +38,15 @@ type slot struct {
 	owner *entry // guarded by table.mu
 }
 
-// entry exposes memory to one message. It doesn't change while a worker can see it.
+// entry exposes memory to one message. What workers read of it doesn't change while one can see it.
 type entry struct {
 	base   uint64 // address of byte 0: the sequence modulo 2^64/MaxMessage is in it
 	mem    []byte
 	seq    uint64
 	region *region
 
-	revoked bool
-	fence   fence
+	revoked bool  // guarded by table.mu, as is what follows
+	fence   fence // of revoked entries
 }
 
 // NewTable makes an address table. Slots·MaxMessage must not exceed 2^64. Generations has no meaning
@@ -125,6 +125,14 @@ func (t *table) newEntry() *entry {
 		return e
 	}
 	return new(entry)
+}
+
+// lookup returns the entry that has the address va, or nil. Workers call it.
+func (t *table) lookup(va uint64) *entry {
+	if e := t.slots[va>>t.shift&t.slotMask].live.Load(); e != nil && e.base == va&^t.vaMask {
+		return e
+	}
+	return nil
 }
 
 // StartRevoke makes the address of n dead.

@@ -113,8 +113,8 @@ func (h *responder) wanted(q *queuePair, b []byte, w *roce.UCWriteImm) (n int, r
 
 // waits says why nobody waits for n bytes at va, or noDrop.
 func (t *table) waits(va uint64, n uint32) backend.DropReason {
-	e := t.slots[va>>t.shift&t.slotMask].live.Load()
-	if e == nil || e.base != va&^t.vaMask {
+	e := t.lookup(va)
+	if e == nil {
 		return backend.DropLate
 	}
 	if va&t.vaMask+uint64(n) > uint64(len(e.mem)) {
