@@ -116,13 +116,9 @@ func (a *adaptive) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Recei
 // interval is the time between frames.
 func interval(env *scheme.Env) units.Duration { return max(env.AckInterval, 10*units.Microsecond) }
 
-// initialRTT is assumed before anything was measured: QUIC's value (RFC 9002,
-// 6.2.2).
-const initialRTT = 333 * units.Millisecond
-
 func rtt(env *scheme.Env) units.Duration {
 	if env.RTT <= 0 {
-		return initialRTT
+		return loss.InitialRTT
 	}
 	return env.RTT
 }

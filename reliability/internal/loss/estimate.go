@@ -5,9 +5,9 @@ package loss
 import "github.com/sdr-rdma/go-sdr/units"
 
 const (
-	// initialRTT is assumed before anything was measured: QUIC's value (RFC
+	// InitialRTT is assumed before anything was measured: QUIC's value (RFC
 	// 9002, 6.2.2), which gives a first timeout of a second.
-	initialRTT = 333 * units.Millisecond
+	InitialRTT = 333 * units.Millisecond
 	// maxTimeout bounds back-off, and what deviations make of a timer, not a timeout of three round trips.
 	maxTimeout = units.Second
 	// maxPerRTT bounds how many samples a round trip is thought to bring.
