@@ -41,38 +41,33 @@ func (t *sendTransfer) poll(all flight) units.Instant {
 	t.idle = notIdle
 	for range maxPolls {
 		t.reportInjected()
-		t.o.out.Reset()
-		t.o.out.Budget, t.o.out.ReliableBusy = budget, len(t.reliable) > 0
-		mine := t.outstanding()
-		all.remove(mine)
-		t.o.out.Window = o.pace.room(t.cost, all)
+		o.out.Reset()
+		o.out.Budget, o.out.ReliableBusy = budget, len(t.reliable) > 0
+		all.remove(t.outstanding())
+		o.out.Window = o.pace.room(t.cost, all)
 		var err error
 		if next, err = t.ask(now); err != nil {
 			t.fail(err)
 			return now
 		}
 		all.add(t.outstanding())
-		sends := len(t.o.out.Sends)
+		sends := len(o.out.Sends)
 		limited = sends == budget
 		t.idle = t.idleAfter(sends, budget)
-		if err := t.startJobs(); err != nil {
-			t.fail(err)
-			return now
+		if len(o.out.Frame) > 0 {
+			o.port.SendScheme(t.id, false, 0, o.out.Frame)
 		}
-		if len(t.o.out.Frame) > 0 {
-			o.port.SendScheme(t.id, false, 0, t.o.out.Frame)
-		}
-		if len(t.o.out.Reliable) > 0 {
-			t.reliable = append(t.reliable[:0], t.o.out.Reliable...)
+		if len(o.out.Reliable) > 0 {
+			t.reliable = append(t.reliable[:0], o.out.Reliable...)
 			t.sendReliable()
 		}
-		full := !t.send(t.o.out.Sends)
+		full := !t.send(o.out.Sends)
 		o.pace.lost(now, t.newLosses(), t.newGuesses(), t.newBlackedOut(), t.cost)
-		sent := t.sum(t.o.out.Sends)
+		sent := t.sum(o.out.Sends)
 		o.pace.spend(now, &sent, all.bytes)
 		t.paritySent += sent.parity
 		budget -= sends
-		if full || budget <= 0 || sends == 0 && len(t.o.out.Frame) == 0 && len(t.o.out.Reliable) == 0 && len(t.o.out.Jobs) == 0 {
+		if full || budget <= 0 || sends == 0 && len(o.out.Frame) == 0 && len(o.out.Reliable) == 0 && len(o.out.Jobs) == 0 {
 			break
 		}
 	}
@@ -117,12 +112,15 @@ func (t *sendTransfer) idleAfter(sends, budget int) idleCause {
 	return nothingToSend
 }
 
-// ask polls the core, and checks what it asks for.
+// ask polls the core, checks what it asks for, and starts its jobs.
 func (t *sendTransfer) ask(now units.Instant) (next units.Instant, err error) {
 	if next, err = t.core.Poll(now, &t.o.out); err != nil {
 		return now, err
 	}
-	return next, t.checkSends()
+	if err = t.checkSends(); err != nil {
+		return now, err
+	}
+	return next, t.startJobs()
 }
 
 // checkSends says which bound of package scheme the core doesn't keep. What it may not ask for would never arrive, and the transfer stand still
