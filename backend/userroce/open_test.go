@@ -86,14 +86,14 @@ func TestBufferWarning(t *testing.T) {
 	d := openTest(t, c)
 	if d.receivers[0].granted >= units.GiB {
 		require.Empty(t, log.String()) // SO_RCVBUFFORCE was allowed
-		openClamped(t, d, &log)
+		openClamped(t, d)
 	}
 	require.Contains(t, log.String(), "net.core.rmem_max")
 	require.Contains(t, log.String(), "addr="+c.Addr.String())
 }
 
 // openClamped repeats the set-up of a receiver as it goes without privilege.
-func openClamped(t *testing.T, d *Device, log *bytes.Buffer) {
+func openClamped(t *testing.T, d *Device) {
 	force := recvBufferOptions.force
 	recvBufferOptions.force = -1 // an option that doesn't exist
 	defer func() { recvBufferOptions.force = force }()
