@@ -13,8 +13,8 @@ import (
 
 const testRTT = 10 * units.Millisecond
 
-// sending is a sender over four channels that has sent n units of 100 000 at once, one of them twice, and two probes.
-func sending(t testing.TB, n int) (*sender, units.Instant) {
+// sending is a sender over four channels that has sent 100 units of 100 000 at once.
+func sending(t testing.TB) (*sender, units.Instant) {
 	t.Helper()
 	env := &scheme.Env{Channels: 4, RTT: testRTT, MinRTT: testRTT, Rate: 10 * units.Gbit, MaxFrame: 1024, DataLimit: 100_000}
 	s, err := New(Config{})
@@ -22,11 +22,11 @@ func sending(t testing.TB, n int) (*sender, units.Instant) {
 	x, err := s.NewSender(scheme.Transfer{Length: 100_000 * 4096, UnitBytes: 4096, Units: 100_000}, env)
 	require.NoError(t, err)
 	snd := x.(*sender)
-	poll(t, snd, 1000, n)
+	poll(t, snd, 1000, 100)
 	return snd, 1000
 }
 
-func poll(t testing.TB, s *sender, now units.Instant, n int) []scheme.Send {
+func poll(t testing.TB, s *sender, now units.Instant, n int) {
 	t.Helper()
 	out := scheme.Output{Budget: n, Window: 1 << 20, Sends: make([]scheme.Send, 0, n), Frame: make([]byte, 0, 1024)}
 	_, err := s.Poll(now, &out)
@@ -36,7 +36,6 @@ func poll(t testing.TB, s *sender, now units.Instant, n int) []scheme.Send {
 		sent = append(sent, scheme.Sent{Unit: x.Unit, Channel: x.Channel})
 	}
 	s.OnSent(now, sent)
-	return out.Sends
 }
 
 func frameOf(acks []ack, channels []delivered, computed ...byte) []byte {
@@ -86,7 +85,7 @@ func TestHostileAcknowledgements(t *testing.T) {
 		"of another version":         func(a *ack) []byte { return []byte{version + 1, 0, 0, 0} },
 		"empty":                      func(*ack) []byte { return []byte{} },
 	} {
-		s, _ := sending(t, 100)
+		s, _ := sending(t)
 		before := window(s)
 		a := good
 		f := spoil(&a)
@@ -97,7 +96,7 @@ func TestHostileAcknowledgements(t *testing.T) {
 		require.Equal(t, before, window(s), name)
 		require.Equal(t, 100, s.Outstanding(), name)
 	}
-	s, _ := sending(t, 100)
+	s, _ := sending(t)
 	require.NoError(t, s.OnControl(2000, frameOf([]ack{good}, nil)))
 	require.Equal(t, 96, s.Outstanding())
 }
@@ -109,7 +108,7 @@ func FuzzOnControl(f *testing.F) {
 	f.Add([]byte{version, 127}, uint32(0))
 	f.Add([]byte{}, uint32(9))
 	f.Fuzz(func(t *testing.T, frame []byte, after uint32) {
-		s, now := sending(t, 100)
+		s, now := sending(t)
 		for range 3 {
 			now = now.Add(units.Duration(after))
 			_ = s.OnControl(now, frame)
@@ -193,7 +192,7 @@ func TestLargeUnits(t *testing.T) {
 
 // Neither half allocates once it runs.
 func TestAllocatesNothing(t *testing.T) {
-	s, now := sending(t, 100)
+	s, now := sending(t)
 	out := scheme.Output{Budget: 16, Window: 1 << 20, Sends: make([]scheme.Send, 0, 64), Frame: make([]byte, 0, 1024)}
 	acks, channels, frame := make([]ack, 1), make([]delivered, 1), make([]byte, 0, 256)
 	n := uint32(0)
