@@ -16,7 +16,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
-	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -33,7 +32,7 @@ func mallocs(f func()) uint64 {
 // transfer costs once cancels out. Both sides run in this process.
 func TestNoAllocationPerPacket(t *testing.T) {
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
-		e := overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, newSR(t, mode))
+		e := overSockets(t, linkemu.Config{}, reliability.Config{}, newSR(t, mode))
 		const short, long = 8 * units.MiB, 48 * units.MiB
 		src, dst := e.alloc(t, 0, long), e.alloc(t, 1, long)
 		e.move(t, src, dst, long) // buffers grow to their size
@@ -52,7 +51,7 @@ func TestNoAllocationPerPacket(t *testing.T) {
 // TestGCPauseWhileSpinning bounds how long spinning workers hold up the garbage
 // collector: best of three.
 func TestGCPauseWhileSpinning(t *testing.T) {
-	e := overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, newSR(t, sr.RTO))
+	e := overSockets(t, linkemu.Config{}, reliability.Config{}, newSR(t, sr.RTO))
 	const n = 16 * units.MiB
 	src, dst := e.alloc(t, 0, n), e.alloc(t, 1, n)
 	best := time.Hour
@@ -97,7 +96,7 @@ func longest(before, after *metrics.Float64Histogram) time.Duration {
 func TestSmallTransferAllocatesLittle(t *testing.T) {
 	for name, most := range map[string]uint64{"sr": 4200, "adaptive": 4500} {
 		t.Run(name, func(t *testing.T) {
-			e := overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, allSchemes(t)[name])
+			e := overSockets(t, linkemu.Config{}, reliability.Config{}, allSchemes(t)[name])
 			const n, rounds = 4 * units.KiB, 200
 			src, dst := e.alloc(t, 0, n), e.alloc(t, 1, n)
 			e.move(t, src, dst, n)

@@ -138,7 +138,7 @@ func TestClosureOverSockets(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, drop %g, reorder %g, duplicate %g", name, link.Drop, link.Reorder, link.Duplicate), func(t *testing.T) {
 				watch := arrivals.New(sdr.DefaultSplit)
-				e := overWatchedSockets(t, link, sdr.QPConfig{}, reliability.Config{Rate: 900 * units.Mbit}, newScheme, receiver(watch))
+				e := overWatchedSockets(t, link, reliability.Config{Rate: 900 * units.Mbit}, newScheme, receiver(watch))
 				before := e.settle(t, nil)
 				const size, transfers = 256 * units.KiB, 10
 				src, dst := e.alloc(t, 0, size), e.alloc(t, 1, size)

@@ -15,7 +15,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
-	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -32,7 +31,7 @@ func TestDefaultsWithEightProcessors(t *testing.T) {
 	mean := func(procs int) float64 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 		const n = 8 * units.MiB
-		e := overSockets(t, linkemu.Config{RTT: 25 * ms, Rate: units.Gbit, Drop: 2e-3, Seed: 11}, sdr.QPConfig{},
+		e := overSockets(t, linkemu.Config{RTT: 25 * ms, Rate: units.Gbit, Drop: 2e-3, Seed: 11},
 			reliability.Config{Rate: 980 * units.Mbit}, func() scheme.Scheme {
 				s, err := adaptive.New(adaptive.Config{})
 				require.NoError(t, err)

@@ -13,7 +13,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/ec"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
-	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -60,7 +59,7 @@ func TestErasureCoding(t *testing.T) {
 
 // TestErasureCodingOverSockets decodes on goroutines while packets arrive.
 func TestErasureCodingOverSockets(t *testing.T) {
-	e := overSockets(t, emulated(0.01), sdr.QPConfig{}, reliability.Config{Rate: 750 * units.Mbit}, newEC(t, scheme.MDS, 32, 8))
+	e := overSockets(t, emulated(0.01), reliability.Config{Rate: 750 * units.Mbit}, newEC(t, scheme.MDS, 32, 8))
 	src, dst := e.alloc(t, 0, 8*units.MiB), e.alloc(t, 1, 8*units.MiB)
 	for i := range src.Bytes() {
 		src.Bytes()[i] = byte(i * 31 >> 7)

@@ -14,7 +14,6 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
-	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -35,7 +34,7 @@ func lockCalls() map[string]uint64 {
 // TestLockOperations says how many times a mutex is locked for a unit sent, over user-space RoCEv2, both sides
 // together. It needs the sync package of test/bench/locks, whose command runs it.
 func TestLockOperations(t *testing.T) {
-	e := overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, newSR(t, sr.RTO))
+	e := overSockets(t, linkemu.Config{}, reliability.Config{}, newSR(t, sr.RTO))
 	const n = 256 * units.MiB
 	src, dst := e.alloc(t, 0, n), e.alloc(t, 1, n)
 	e.move(t, src, dst, n)

@@ -83,7 +83,7 @@ func BenchmarkMessages(b *testing.B) {
 	for _, name := range []string{"sr", "adaptive"} {
 		for _, size := range []units.Bytes{4 * units.KiB, 16 * units.KiB, 64 * units.KiB, 256 * units.KiB, units.MiB, 64 * units.MiB} {
 			b.Run(fmt.Sprintf("%s/%v", name, size), func(b *testing.B) {
-				e := overSockets(b, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, allSchemes(b)[name])
+				e := overSockets(b, linkemu.Config{}, reliability.Config{}, allSchemes(b)[name])
 				c := newConvoy(b, e, size, int(min(16, max(2, 64*units.MiB/size))))
 				c.run(b, 64)
 				b.ReportAllocs()

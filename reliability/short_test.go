@@ -18,14 +18,14 @@ import (
 
 // transfersIn is how many transfers of a size a connection with a configured rate of 100 Mbit/s moves in a second, so many under way at a
 // time, and what it counted.
-func transfersIn(t *testing.T, name string, size, unit units.Bytes, depth int, drop float64) (int, reliability.Stats) {
+func transfersIn(t *testing.T, name string, size units.Bytes, depth int, drop float64) (int, reliability.Stats) {
 	const line, header, mtu = 100 * units.Mbit, 78, 4096
 	p := newPair(t, setup{
 		net: sim.Config{Rate: 10 * units.Gbit, HeaderBytes: header, Seed: 5, Link: sim.Link{
 			Rate: line, Queue: 256 * units.KiB, Delay: units.Millisecond, Loss: sim.Loss{Drop: drop},
 		}},
 		qp:     sdr.QPConfig{MTU: mtu},
-		conn:   reliability.Config{Rate: line / (mtu + header) * mtu, Unit: unit},
+		conn:   reliability.Config{Rate: line / (mtu + header) * mtu},
 		scheme: allSchemes(t)[name],
 	})
 	s := p.stream(0, size, depth)
@@ -44,7 +44,7 @@ func transfersIn(t *testing.T, name string, size, unit units.Bytes, depth int, d
 func TestShortUnitsTakeLittle(t *testing.T) {
 	const depth = 64
 	for _, name := range []string{"sr", "adaptive"} {
-		n, stats := transfersIn(t, name, 64, 0, depth, 0)
+		n, stats := transfersIn(t, name, 64, depth, 0)
 		t.Logf("%s: %d transfers of 64 B in a second, %d parity units for %d", name, n, stats.Units.Parity, stats.Units.Sent)
 		require.Greater(t, n, 8_000, name)
 	}
@@ -54,7 +54,7 @@ func TestShortUnitsTakeLittle(t *testing.T) {
 func TestShortUnitsDontOverrun(t *testing.T) {
 	for _, name := range []string{"adaptive", "sr"} {
 		for _, size := range []units.Bytes{1, 64, 1000, 4096, 4200, 5000, 8000} {
-			n, stats := transfersIn(t, name, size, 0, 128, 0)
+			n, stats := transfersIn(t, name, size, 128, 0)
 			t.Logf("%s, %v: %d transfers in a second, %d units repeated", name, size, n, stats.Units.Retransmitted)
 			assert.Zero(t, stats.Units.Retransmitted, "%s, %v", name, size)
 		}
@@ -83,10 +83,10 @@ func TestShortParityDecodes(t *testing.T) {
 // two packets for each of 4 KiB, not three, whatever gets lost.
 func TestParityMakesRoom(t *testing.T) {
 	for _, drop := range []float64{0, 1e-3, 1e-2} {
-		n, stats := transfersIn(t, "adaptive", 4096, 0, 32, drop)
+		n, stats := transfersIn(t, "adaptive", 4096, 32, drop)
 		t.Logf("%g lost: %d transfers of 4 KiB in a second, %d parity units of %d, %d repeated", drop, n, stats.Units.Parity, stats.Units.Sent, stats.Units.Retransmitted)
 		require.Greater(t, n, 1200, drop)
 	}
-	_, stats := transfersIn(t, "adaptive", 4096, 0, 1, 0)
+	_, stats := transfersIn(t, "adaptive", 4096, 1, 0)
 	require.Greater(t, 10*stats.Units.Parity, 6*stats.Units.Sent, "nobody waits: two rows for one unit")
 }

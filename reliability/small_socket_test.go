@@ -13,7 +13,6 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/reliability"
-	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -96,7 +95,7 @@ func TestSmallTransfersOverSockets(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s, %v, %d under way, both ways %v", x.scheme, x.size, x.depth, x.both), func(t *testing.T) {
 			for try := 1; ; try++ {
-				e := overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, schemes[x.scheme])
+				e := overSockets(t, linkemu.Config{}, reliability.Config{}, schemes[x.scheme])
 				back := make(chan [3]int, 1)
 				go func() {
 					if x.both {

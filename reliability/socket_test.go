@@ -43,20 +43,20 @@ func (e *sides) close(t testing.TB) {
 	}
 }
 
-func overSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme) *sides {
+func overSockets(t testing.TB, link linkemu.Config, cfg reliability.Config, s func() scheme.Scheme) *sides {
 	t.Helper()
-	return overWatchedSockets(t, link, q, cfg, s, func(_ int, d backend.Device) backend.Device { return d })
+	return overWatchedSockets(t, link, cfg, s, func(_ int, d backend.Device) backend.Device { return d })
 }
 
 // overWatchedSockets is overSockets with devices wrapped.
-func overWatchedSockets(t testing.TB, link linkemu.Config, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme,
+func overWatchedSockets(t testing.TB, link linkemu.Config, cfg reliability.Config, s func() scheme.Scheme,
 	wrap func(side int, d backend.Device) backend.Device) *sides {
 	t.Helper()
-	return overEndpoints(t, link, sdr.EndpointConfig{}, q, cfg, s, wrap)
+	return overEndpoints(t, link, sdr.EndpointConfig{}, cfg, s, wrap)
 }
 
 // overEndpoints is overWatchedSockets with Endpoints that are configured.
-func overEndpoints(t testing.TB, link linkemu.Config, ep sdr.EndpointConfig, q sdr.QPConfig, cfg reliability.Config, s func() scheme.Scheme,
+func overEndpoints(t testing.TB, link linkemu.Config, ep sdr.EndpointConfig, cfg reliability.Config, s func() scheme.Scheme,
 	wrap func(side int, d backend.Device) backend.Device) *sides {
 	t.Helper()
 	e := &sides{}
@@ -75,7 +75,7 @@ func overEndpoints(t testing.TB, link linkemu.Config, ep sdr.EndpointConfig, q s
 		require.NoError(t, err)
 		c := cfg
 		c.Scheme = s()
-		e.conn[i], err = reliability.NewConn(e.ctx[i], q, c)
+		e.conn[i], err = reliability.NewConn(e.ctx[i], sdr.QPConfig{}, c)
 		require.NoError(t, err)
 		e.dev[i] = dev
 	}
@@ -120,7 +120,7 @@ func emulated(drop float64) linkemu.Config {
 func TestSockets(t *testing.T) {
 	for _, drop := range []float64{0, 0.01} {
 		t.Run(fmt.Sprintf("drop %g per packet", drop), func(t *testing.T) {
-			e := overSockets(t, emulated(drop), sdr.QPConfig{}, reliability.Config{Rate: 950 * units.Mbit}, newSR(t, sr.RTO))
+			e := overSockets(t, emulated(drop), reliability.Config{Rate: 950 * units.Mbit}, newSR(t, sr.RTO))
 			src, dst := e.alloc(t, 0, 8*units.MiB), e.alloc(t, 1, 8*units.MiB)
 			for i := range src.Bytes() {
 				src.Bytes()[i] = byte(i * 31 >> 7)
@@ -134,7 +134,7 @@ func TestSockets(t *testing.T) {
 func BenchmarkLoopback(b *testing.B) {
 	for _, mode := range []sr.Mode{sr.RTO, sr.NACK} {
 		b.Run(fmt.Sprint(mode), func(b *testing.B) {
-			e := overSockets(b, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, newSR(b, mode))
+			e := overSockets(b, linkemu.Config{}, reliability.Config{}, newSR(b, mode))
 			const n = 256 * units.MiB
 			src, dst := e.alloc(b, 0, n), e.alloc(b, 1, n)
 			e.move(b, src, dst, n)

@@ -63,7 +63,7 @@ func (s *sink) WriteAt(b []byte, _ int64) (int, error) {
 }
 
 func newStreamed(t *testing.T) (*sides, context.Context) {
-	e := overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{AwaitBuffer: true}, newSR(t, sr.RTO))
+	e := overSockets(t, linkemu.Config{}, reliability.Config{AwaitBuffer: true}, newSR(t, sr.RTO))
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // ends nothing unless the code is wrong
 	t.Cleanup(cancel)
 	return e, ctx

@@ -43,7 +43,7 @@ func (q *countedQP) PostWrites(now units.Instant, w []backend.Write) (int, error
 // go to the device together.
 func TestStartedTogetherLeaveTogether(t *testing.T) {
 	d := new(postCounter)
-	e := overWatchedSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, newSR(t, sr.RTO), func(side int, dev backend.Device) backend.Device {
+	e := overWatchedSockets(t, linkemu.Config{}, reliability.Config{}, newSR(t, sr.RTO), func(side int, dev backend.Device) backend.Device {
 		if side == 1 {
 			return dev
 		}

@@ -15,12 +15,11 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
-	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
 func newPong(t *testing.T) *sides {
-	return overSockets(t, linkemu.Config{}, sdr.QPConfig{}, reliability.Config{}, newSR(t, sr.RTO))
+	return overSockets(t, linkemu.Config{}, reliability.Config{}, newSR(t, sr.RTO))
 }
 
 // pingPong plays so many rounds, each end in a goroutine that posts and waits.

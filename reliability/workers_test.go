@@ -19,7 +19,7 @@ import (
 )
 
 func overWorkers(t testing.TB, workers int, unit units.Bytes) *sides {
-	return overEndpoints(t, linkemu.Config{}, sdr.EndpointConfig{Workers: workers}, sdr.QPConfig{}, reliability.Config{Unit: unit}, newSR(t, sr.RTO),
+	return overEndpoints(t, linkemu.Config{}, sdr.EndpointConfig{Workers: workers}, reliability.Config{Unit: unit}, newSR(t, sr.RTO),
 		func(_ int, d backend.Device) backend.Device { return d })
 }
 

@@ -136,9 +136,9 @@ func (w *writer) reserve() (at int)   { w.Byte(0); return len(w.B) - 1 }
 func (w *writer) increment(at int)    { w.B[at]++ }
 func (w *writer) full(at, n int) bool { return int(w.B[at]) >= n }
 
-// appendGroup appends the entry of a late group.
-func appendGroup(b []byte, members []uint32) []byte {
-	b = binary.AppendUvarint(append(b, entryGroup), uint64(len(members)))
+// groupEntry is the entry of a late group.
+func groupEntry(members []uint32) []byte {
+	b := binary.AppendUvarint([]byte{entryGroup}, uint64(len(members)))
 	last := uint32(0)
 	for _, u := range members {
 		b = binary.AppendUvarint(b, uint64(u-last))

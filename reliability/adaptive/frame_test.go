@@ -117,7 +117,7 @@ func FuzzParams(f *testing.F) {
 
 // FuzzEntries gives a receiver any groups and rows: it refuses or stays within its bounds.
 func FuzzEntries(f *testing.F) {
-	f.Add(appendGroup(nil, []uint32{5, 8}))
+	f.Add(groupEntry([]uint32{5, 8}))
 	f.Add(appendRows(nil, &batch{group: 0, row: 2, rows: 3, base: 10, stride: 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := testReceiver(t, 500)
@@ -166,7 +166,7 @@ func TestEntriesRoundTrip(t *testing.T) {
 	late := []uint32{3, 7, 200}
 	s.groupMap.late = append(s.groupMap.late, late)
 	s.groups = append(s.groups, txGroup{})
-	s.entries = append(s.entries, appendGroup(nil, late))
+	s.entries = append(s.entries, groupEntry(late))
 	s.addRows(s.groupMap.count()-1, 3)
 	for g := range s.groupMap.groups {
 		s.addRows(g, 1+g%4)

@@ -158,7 +158,7 @@ func FuzzReceiver(f *testing.F) {
 				for u := p.below(n); u < n && len(members) < op>>3; u += 1 + p.byte()%16 {
 					members = append(members, uint32(u))
 				}
-				_ = r.OnReliable(now, appendGroup(nil, members))
+				_ = r.OnReliable(now, groupEntry(members))
 			case 1: // rows, the next ones as a rule
 				g := p.below(r.groupMap.count())
 				e := batch{group: g, rows: 1 + p.byte()%32, base: r.parityMap.parity}

@@ -78,7 +78,7 @@ func (s *sender) makeLateGroups(now units.Instant) {
 		}
 		s.groupMap.late = append(s.groupMap.late, group)
 		s.groups = append(s.groups, txGroup{})
-		s.entries = append(s.entries, appendGroup(nil, group))
+		s.entries = append(s.entries, groupEntry(group))
 	}
 	for g := s.groupMap.groups; g < s.groupMap.count(); g++ {
 		s.addRows(g, rows)

@@ -161,8 +161,8 @@ func (h *hand) onFrame(frame []byte) *hand {
 }
 
 // say makes a frame, newer than all before, and gives it to the sender.
-func (h *hand) say(cum int, groups []groupState, wants ...span) *hand {
-	return h.onFrame(h.frame(h.s.lastFrame+1, cum, groups, wants...))
+func (h *hand) say(cum int, groups []groupState, wants ...span) {
+	h.onFrame(h.frame(h.s.lastFrame+1, cum, groups, wants...))
 }
 
 func (h *hand) frame(number uint64, cum int, groups []groupState, wants ...span) []byte {

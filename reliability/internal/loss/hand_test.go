@@ -142,7 +142,7 @@ func (h *hand) onFrame(frame []byte) *hand {
 }
 
 // ack is a round trip.
-func (h *hand) ack() *hand { return h.onFrame(h.after(handRTT).frame()) }
+func (h *hand) ack() { h.onFrame(h.after(handRTT).frame()) }
 
 // A board is a View that tests write on.
 type board struct {
