@@ -33,8 +33,11 @@ func (r *receiver) decode(v scheme.View, g int, out *scheme.Output) {
 		r.jobs = make([]job, maxJobs)
 	}
 	id := free(r.jobs)
-	if id < 0 || len(out.Jobs) == cap(out.Jobs) {
-		r.recheckAt = 0 // the worker is woken when a job is done
+	if id < 0 {
+		return // OnJob has it looked again
+	}
+	if len(out.Jobs) == cap(out.Jobs) {
+		r.recheckAt = 0 // Conn polls again
 		return
 	}
 	j := &r.jobs[id]

@@ -45,3 +45,38 @@ func TestReceiverLooksAgainAfterArrivals(t *testing.T) {
 		now = now.Add(20 * units.Millisecond)
 	}
 }
+
+// While all jobs run, a receiver with more groups to decode is not called again and again: the end of a job has the next one begun.
+func TestReceiverWaitsForJobs(t *testing.T) {
+	const n = 10_000
+	r := testReceiver(t, n)
+	groups := r.groupMap.groups
+	require.Greater(t, groups, 30)
+	b := &parityBoard{board: board{has: make([]bool, n)}, parity: make([]bool, r.parityMap.parity)}
+	for u := groups; u < n; u++ { // each group lacks its first unit and has its first row
+		b.has[u] = true
+	}
+	for g := range groups {
+		b.parity[g] = true
+	}
+	b.marks[0] = scheme.Mark{Unit: scheme.Parity | scheme.Unit(groups-1), Count: 1, Valid: true}
+	out := scheme.Output{Frame: make([]byte, 0, 1024), Jobs: make([]scheme.Job, 0, 16)}
+	now, done := units.Instant(units.Second), false
+	for left := groups; !done; {
+		var jobs []scheme.Job
+		for end, calls := now.Add(interval(r.env)), 0; now < end && !done; calls++ {
+			require.Less(t, calls, 10, "within an interval, %d groups before the end", left)
+			out.Reset()
+			var err error
+			now, done, err = r.Poll(now, b, &out)
+			require.NoError(t, err)
+			jobs = append(jobs, out.Jobs...)
+		}
+		require.Len(t, jobs, min(maxJobs, left))
+		for _, j := range jobs {
+			b.has[j.Data[j.Missing[0]].Index()] = true
+			r.OnJob(now, j.ID)
+		}
+		left -= len(jobs)
+	}
+}
