@@ -57,6 +57,24 @@ func TestErasureCoding(t *testing.T) {
 	}
 }
 
+// The sender's k and m count: the receiver has room for as much parity as they make, not as its own would.
+func TestSendersCodeCounts(t *testing.T) {
+	side := 0
+	p := newPair(t, setup{
+		net: sim.Config{Rate: units.Gbit, Seed: 11, Link: sim.Link{Delay: 5 * ms}}, qp: smallQP, conn: reliability.Config{Rate: 900 * units.Mbit},
+		scheme: func() scheme.Scheme {
+			side++
+			return newEC(t, scheme.MDS, []int{8, 32}[side-1], []int{4, 8}[side-1])()
+		},
+	})
+	p.timed(units.MiB)
+	before := p.conn[0].Stats().Units.Parity
+	p.timed(units.MiB)
+	s := p.conn[0].Stats().Units
+	require.EqualValues(t, 1024/8*4, s.Parity-before)
+	require.Empty(t, s.Explain)
+}
+
 // TestErasureCodingOverSockets decodes on goroutines while packets arrive.
 func TestErasureCodingOverSockets(t *testing.T) {
 	e := overSockets(t, emulated(0.01), reliability.Config{Rate: 750 * units.Mbit}, newEC(t, scheme.MDS, 32, 8))

@@ -78,10 +78,14 @@ func New(c Config) (scheme.Scheme, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	return &erasureCoding{config: c}, nil
+	return &erasureCoding{config: c, peerK: c.K, peerM: c.M}, nil
 }
 
-type erasureCoding struct{ config Config }
+type erasureCoding struct {
+	config Config
+	// peerK and peerM are the peer's k and m, once it has said them, for which Recv offers room.
+	peerK, peerM int
+}
 
 func (e *erasureCoding) Name() string {
 	if e.config.Code == XOR {
@@ -90,9 +94,7 @@ func (e *erasureCoding) Name() string {
 	return "ec-mds"
 }
 
-func (e *erasureCoding) ParityUnits(n int) int {
-	return (n + e.config.K - 1) / e.config.K * e.config.M
-}
+func (e *erasureCoding) ParityUnits(n int) int { return (n + e.peerK - 1) / e.peerK * e.peerM }
 
 // maxUnits keeps the numbers of data and parity units within their bits.
 const maxUnits = int(scheme.Probe) - MaxGroup
@@ -125,6 +127,7 @@ func (e *erasureCoding) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.
 	if err != nil {
 		return nil, err
 	}
+	e.peerK, e.peerM = p.k, p.m
 	return newReceiver(e.config, p, t, env), nil
 }
 

@@ -79,6 +79,7 @@ func TestParams(t *testing.T) {
 	r, err := b.NewReceiver(info, &env)
 	require.NoError(t, err)
 	require.Equal(t, scheme.Stats{K: 32, M: 8}, r.Stats())
+	require.Equal(t, 8, b.ParityUnits(32), "room for the sender's parity")
 	_, err = x.NewReceiver(info, &env)
 	require.ErrorIs(t, err, errParams)
 	for _, bad := range [][]byte{
