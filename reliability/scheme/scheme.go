@@ -317,7 +317,7 @@ type Output struct {
 	// Jobs are coding jobs to start.
 	Jobs []Job
 	// ParityFree, at the receiver, says that parity units below it are not
-	// needed any more, so that their buffers can be used again.
+	// needed any more, so that their buffers can be used again. No job that runs may read them.
 	ParityFree int
 }
 

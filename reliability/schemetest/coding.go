@@ -120,6 +120,17 @@ func (t *transfer) checkDecode(w *world, j *scheme.Job) {
 	}
 }
 
+// checkFreed checks that no decoding job reads a parity unit that was given back: others' parity comes into its buffer.
+func (t *transfer) checkFreed(w *world) {
+	for _, j := range t.codes.decodes {
+		for _, u := range j.Parity {
+			if u.Index() < t.parityFreed {
+				w.fail("job %d reads parity unit %d, which was given back", j.ID, u.Index())
+			}
+		}
+	}
+}
+
 // jobDone is the end of a job.
 func (t *transfer) jobDone(w *world, e *event) {
 	if e.sender {

@@ -213,4 +213,5 @@ func (t *transfer) grant(w *world) {
 		t.parityFreed = t.out.ParityFree
 		w.events.push(at, event{kind: parityGranted, transfer: int(t.info.ID), order: uint64(t.parityFreed + w.c.ParityPool)})
 	}
+	t.checkFreed(w)
 }

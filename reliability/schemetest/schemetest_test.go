@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/reliability/ec"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/schemetest"
 	"github.com/sdr-rdma/go-sdr/reliability/sr"
@@ -240,6 +241,17 @@ func TestBrokenSchemesAreFound(t *testing.T) {
 				}}
 			}}
 		}, "job", false},
+		"gives back parity that a job reads": {func() scheme.Scheme {
+			coding, err := ec.New(ec.Config{Code: ec.XOR, K: 4, M: 1})
+			require.NoError(t, err)
+			return broken{Scheme: coding, receiver: func(r scheme.Receiver, t scheme.Transfer) scheme.Receiver {
+				return pollReceiver{r, func(now units.Instant, v scheme.View, o *scheme.Output) (units.Instant, bool, error) {
+					next, done, err := r.Poll(now, v, o)
+					o.ParityFree = t.Units
+					return next, done, err
+				}}
+			}}
+		}, "which was given back", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := schemetest.Case{Seed: 1, Units: 100, Window: 20, ParityPool: 1, Link: schemetest.Link{Loss: 50_000}}
