@@ -133,6 +133,7 @@ func (t *transfer) checkFreed(w *world) {
 
 // jobDone is the end of a job.
 func (t *transfer) jobDone(w *world, e *event) {
+	defer t.release()
 	if e.sender {
 		j := t.codes.encodes[e.job]
 		delete(t.codes.encodes, e.job)
@@ -143,8 +144,10 @@ func (t *transfer) jobDone(w *world, e *event) {
 			}
 			t.codes.rows[u] = r
 		}
-		t.touched = true
-		t.sender.OnJob(w.clock(), e.job)
+		if !t.done {
+			t.touched = true
+			t.sender.OnJob(w.clock(), e.job)
+		}
 		return
 	}
 	j := t.codes.decodes[e.job]

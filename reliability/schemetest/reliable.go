@@ -114,7 +114,7 @@ func (w *world) onReliable(t *transfer, e *event) {
 	}
 	if n == s.expected {
 		s.expected++
-		if t.receiver != nil && !t.received {
+		if t.receiver != nil && !t.received && !t.done {
 			t.receiverTouched = true
 			w.handReliable(t, e.frame)
 		}

@@ -265,6 +265,42 @@ func TestBrokenSchemesAreFound(t *testing.T) {
 	}
 }
 
+// endedSender checks what comes after its end.
+type endedSender struct {
+	scheme.Sender
+	t                   *testing.T
+	completed, recycled bool
+}
+
+func (s *endedSender) OnControl(now units.Instant, frame []byte) error {
+	require.False(s.t, s.completed, "a frame after the end")
+	return s.Sender.OnControl(now, frame)
+}
+
+func (s *endedSender) OnCompleted(units.Instant) { s.completed = true }
+
+func (s *endedSender) Recycle() {
+	require.True(s.t, s.completed && !s.recycled)
+	s.recycled = true
+}
+
+// A transfer ends as under a Conn: its sender is told, no frame that comes late reaches it, and it is recycled.
+func TestTransfersEndAsUnderConn(t *testing.T) {
+	var senders []*endedSender
+	c := schemetest.Case{Seed: 1, Units: 20, Transfers: 5, Link: schemetest.Link{Duplicate: 300_000, ReorderBy: 20 * units.Millisecond}}
+	_, err := c.Run(func() scheme.Scheme {
+		return broken{Scheme: good(), sender: func(s scheme.Sender, _ *scheme.Env) scheme.Sender {
+			senders = append(senders, &endedSender{Sender: s, t: t})
+			return senders[len(senders)-1]
+		}}
+	})
+	require.NoError(t, err)
+	require.Len(t, senders, 5)
+	for _, s := range senders {
+		require.True(t, s.recycled)
+	}
+}
+
 // A receiver that is done too early is reported, not failed: an unreliable scheme
 // may.
 func TestMissingUnitsAreCounted(t *testing.T) {

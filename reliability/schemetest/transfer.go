@@ -27,6 +27,9 @@ type transfer struct {
 	out                    scheme.Output
 	begun, finished        units.Instant
 	done, received         bool
+	// released: both halves may serve other transfers; sent and got is what they had counted.
+	released  bool
+	sent, got scheme.Stats
 
 	// The sender's fields: which units were sent, and what was in this poll.
 	wasSent bitmap
@@ -135,16 +138,50 @@ func (t *transfer) arrive(w *world, e *event) {
 	t.receiverTouched = true
 }
 
-// finish is the arrival of COMPLETED.
+// complete is the arrival of COMPLETED.
+func (t *transfer) complete(w *world) {
+	if c, ok := t.sender.(scheme.CompletionObserver); ok && !t.done {
+		c.OnCompleted(w.clock())
+	}
+	t.finish(w)
+}
+
+// finish ends the transfer, whether it is complete or has failed. No half is called any more.
 func (t *transfer) finish(w *world) {
 	if t.done {
 		return
 	}
 	t.done, t.finished = true, w.now
 	w.finished++
+	t.release()
 	if w.started < w.c.Transfers {
 		w.start()
 	}
+}
+
+// release recycles the halves of a transfer that has ended, once none of its jobs runs.
+func (t *transfer) release() {
+	if !t.done || len(t.codes.encodes)+len(t.codes.decodes) > 0 {
+		return
+	}
+	t.sent, t.got = t.stats()
+	t.released = true
+	for _, half := range [...]any{t.sender, t.receiver} {
+		if r, ok := half.(scheme.Recycler); ok {
+			r.Recycle()
+		}
+	}
+}
+
+// stats are the counters of both halves.
+func (t *transfer) stats() (sent, got scheme.Stats) {
+	if t.released {
+		return t.sent, t.got
+	}
+	if t.receiver != nil {
+		got = t.receiver.Stats()
+	}
+	return t.sender.Stats(), got
 }
 
 func (t *transfer) have() int { return t.present.count() }

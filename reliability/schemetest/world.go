@@ -72,10 +72,9 @@ func (c Case) Run(makeScheme func() scheme.Scheme) (Result, error) {
 	w.result.Digest = uint64(w.digest)
 	for _, t := range w.transfers {
 		w.result.Completion = append(w.result.Completion, t.finished.Sub(t.begun))
-		w.result.Sender.Add(t.sender.Stats())
-		if t.receiver != nil {
-			w.result.Receiver.Add(t.receiver.Stats())
-		}
+		sent, got := t.stats()
+		w.result.Sender.Add(sent)
+		w.result.Receiver.Add(got)
 	}
 	return w.result, w.err
 }
@@ -168,10 +167,12 @@ func (w *world) handle(e *event) {
 	case unitArrives:
 		t.arrive(w, e)
 	case frameForSender:
-		t.touched = true
-		w.check(t, t.sender.OnControl(w.clock(), e.frame))
+		if !t.done {
+			t.touched = true
+			w.check(t, t.sender.OnControl(w.clock(), e.frame))
+		}
 	case frameForReceiver:
-		if t.receiver != nil && !t.received {
+		if t.receiver != nil && !t.received && !t.done {
 			t.receiverTouched = true
 			w.check(t, t.receiver.OnControl(w.clock(), e.frame))
 		}
@@ -192,7 +193,7 @@ func (w *world) handle(e *event) {
 	case jobDone:
 		t.jobDone(w, e)
 	case transferDone:
-		t.finish(w)
+		t.complete(w)
 	}
 }
 
