@@ -80,3 +80,23 @@ func TestParityOfLongMessages(t *testing.T) {
 	require.Equal(t, bare, coded)
 	require.Zero(t, st.Parity)
 }
+
+// A long message, which may have no parity, says nothing of how much the short ones that follow it want.
+func TestLongMessagesLeaveRoomForParity(t *testing.T) {
+	s := makeScheme(strack.Config{Parity: true})()
+	env := scheme.Env{Channels: 4, RTT: ms, MinRTT: ms, Rate: 10 * units.Gbit, MaxFrame: 1024}
+	receive := func(n int, parity byte) {
+		info := scheme.Transfer{Length: units.Bytes(n) * 4096, UnitBytes: 4096, Units: n}
+		sender, err := s.NewSender(info, &env)
+		require.NoError(t, err)
+		info.Params = sender.Params()
+		info.Params[len(info.Params)-1] = parity
+		_, err = s.NewReceiver(info, &env)
+		require.NoError(t, err)
+	}
+	receive(16, 3)
+	receive(1000, 0)
+	require.Equal(t, 3, s.ParityUnits(16))
+	receive(16, 0)
+	require.Zero(t, s.ParityUnits(16))
+}

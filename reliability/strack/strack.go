@@ -79,7 +79,7 @@ type sprayed struct {
 	// round looks for it, over all transfers: many are over before it is found.
 	base   units.Duration
 	round  baseRound
-	wanted int // parity that the peer's last message had
+	wanted int // parity that the peer's last message had which wasn't too long for any
 	// reordering is by how many packets of its channel one may be overtaken, as far as transfers before have shown, if that is more than
 	// the constant of that name; an eighth is forgotten with each transfer.
 	reordering int32
@@ -92,7 +92,7 @@ func (s *sprayed) Name() string {
 	return "strack"
 }
 
-// ParityUnits is as many as the peer wanted last: before it has lost anything it wants none.
+// ParityUnits is as many as the peer wanted last for a message that may have parity: before it has lost anything it wants none.
 func (s *sprayed) ParityUnits(int) int { return s.wanted }
 
 func (s *sprayed) NewSender(t scheme.Transfer, env *scheme.Env) (scheme.Sender, error) {
@@ -113,7 +113,9 @@ func (s *sprayed) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Receiv
 	if p.parity > 0 && (!s.cfg.Parity || t.Units > mostCoded) || int(p.span) >= t.Units+spareSpan {
 		return nil, errParams
 	}
-	s.wanted = p.parity
+	if t.Units <= mostCoded {
+		s.wanted = p.parity
+	}
 	return newReceiver(&s.cfg, t, env, p)
 }
 
