@@ -39,8 +39,8 @@ type adaptive struct {
 	estimates loss.Estimates
 	model     model
 	// tail and rows are what the peer last wanted: how many units of tail and
-	// how many rows for a group.
-	tail, rows int
+	// how many rows for a group. shorter transfers since then had fewer units than that.
+	tail, rows, shorter int
 	// totals are of the transfers received.
 	totals totals
 	// repeatParams are what acknowledgements' parameters always are.
@@ -56,6 +56,8 @@ const (
 	// firstRows is how many rows for a group Recv offers room for before the
 	// peer has said what it wants.
 	firstRows = 8
+	// manyShorter is after how many shorter transfers in a row no longer one is expected.
+	manyShorter = 64
 	// spareUnits is the room for new rows, beyond a share of the first ones.
 	spareUnits = 24
 	// maxUnits keeps numbers within their bits.
@@ -109,8 +111,19 @@ func (a *adaptive) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.Recei
 	if err := a.repeat.CheckParams(p.repeat); err != nil {
 		return nil, fmt.Errorf("adaptive: %w", err)
 	}
-	a.tail, a.rows = p.wantTail, max(p.rows, 1)
+	a.noteWanted(&p)
 	return newReceiver(a, p, t, env), nil
+}
+
+// noteWanted notes what the peer wants for a transfer, for which ParityUnits offers room. One that is too short for the tail that it wanted
+// before, as a header in front of what it announces, says nothing of longer ones, unless only such come.
+func (a *adaptive) noteWanted(p *params) {
+	if a.tail != unknownTail && p.wantTail == p.units && p.units < a.tail && a.shorter < manyShorter {
+		a.shorter++
+		a.rows = max(a.rows, p.rows)
+		return
+	}
+	a.tail, a.rows, a.shorter = p.wantTail, max(p.rows, 1), 0
 }
 
 // interval is the time between frames.

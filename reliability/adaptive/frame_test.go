@@ -146,6 +146,31 @@ func TestParamsFit(t *testing.T) {
 	require.LessOrEqual(t, len(p.append(nil)), 64)
 }
 
+// Short transfers between long ones, such as headers, take no room from the parity of the long ones.
+func TestRoomIsKeptForLongTransfers(t *testing.T) {
+	const long = 10_000
+	a, err := New(Config{})
+	require.NoError(t, err)
+	receive := func(n int) (parity int) {
+		info := testTransfer(n)
+		s, err := a.NewSender(info, testEnv())
+		require.NoError(t, err)
+		info.Params = s.Params()
+		_, err = a.NewReceiver(info, testEnv())
+		require.NoError(t, err)
+		return s.(*sender).groupMap.parity()
+	}
+	most := receive(long)
+	for range manyShorter {
+		require.GreaterOrEqual(t, a.ParityUnits(long), most)
+		receive(1)
+	}
+	receive(1)
+	require.Less(t, a.ParityUnits(long), most/2, "as long as there are long ones")
+	receive(long)
+	require.GreaterOrEqual(t, a.ParityUnits(long), most)
+}
+
 func TestBadParams(t *testing.T) {
 	for _, b := range [][]byte{nil, {0}, {1, 0, 1, 1, 1, 0}, {2}, {2, 0, 9, 3, 10, 0}, {2, 0, 1, 0, 10, 0}, {2, 5, 0, 0, 10, 0}, {2, 0, 1, 1, 10, 3, 1}} {
 		_, err := parseParams(b, 10)
