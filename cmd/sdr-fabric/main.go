@@ -16,7 +16,8 @@
 // once, and draws ours beside the paper's; it goes on where it was stopped. compare puts results side
 // by side. total says what figures took. check runs the simulator against its laws. topo prints what a
 // network is like. bench measures the simulator. The model and its limits are in docs/fabric.md. Exit status: 0, 1 for a
-// failure, 2 for usage, 3 where a value is out of its bounds, 130 after Ctrl-C.
+// failure, 2 for usage, 3 where a value is out of its bounds, 130 after an interrupt
+// (Ctrl-C, SIGTERM, the terminal's end).
 package main
 
 import (
@@ -24,7 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 
 	"github.com/spf13/cobra"
 
@@ -35,9 +35,8 @@ import (
 func main() { os.Exit(run(os.Args[1:])) }
 
 func run(args []string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := usage.Stops()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	root := newRoot()
 	root.SetArgs(args)
 	ran, err := usage.Execute(ctx, root)
@@ -48,7 +47,7 @@ func run(args []string) int {
 	return usage.Report("sdr-fabric", err)
 }
 
-// interrupted is what to say of a command after Ctrl-C: figure and table keep each run that has ended.
+// interrupted is what to say of a command that was interrupted: figure and table keep each run that has ended.
 func interrupted(command string) string {
 	if command == "figure" || command == "table" {
 		return "interrupted; what had ended is kept"

@@ -9,10 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -345,6 +348,26 @@ func TestCancel(t *testing.T) {
 		_, err = simulate(ctx, &s, func(float64) { calls++; cancel() })
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, 1, calls)
+	}
+}
+
+// TestStops: whatever asks the program to end, it ends with 130.
+func TestStops(t *testing.T) {
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		taken := make(chan os.Signal, 1)
+		signal.Notify(taken, s) // so that one that comes too early or too late ends nothing
+		ended := make(chan int, 1)
+		go func() { ended <- run([]string{"run", "-q", "--load", "perm:100GiB"}) }()
+		for status, tries := -1, 0; status < 0; tries++ {
+			require.Less(t, tries, 1000, "%v", s)
+			require.NoError(t, syscall.Kill(os.Getpid(), s.(syscall.Signal)))
+			select {
+			case status = <-ended:
+				require.Equal(t, 130, status, "%v", s)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		signal.Stop(taken)
 	}
 }
 

@@ -12,7 +12,8 @@
 // figures of the SDR-RDMA paper that follow from the model, and those of any link. compare puts results of sdr-perf beside the prediction. peers
 // draws what test/peers measured.
 // The model and its limits are in package model. Exit status: 0, 1 for a failure, 2 for usage, 3 where a
-// measured point parts from the prediction, 130 after Ctrl-C.
+// measured point parts from the prediction, 130 after an interrupt (Ctrl-C, SIGTERM, the
+// terminal's end).
 package main
 
 import (
@@ -20,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +34,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
-	interrupted, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	interrupted, stop := usage.Stops()
 	defer stop()
 	// The model looks at no context.
 	_, err := usage.Interruptible(interrupted, func() (*cobra.Command, error) { return usage.Execute(interrupted, root) })
