@@ -45,7 +45,16 @@ func interfaceOf(a netip.Addr) (iface, error) {
 			}
 		}
 	}
-	return iface{}, operr.New("open", "userroce", "%v is not an address of this host (see ip addr)", a)
+	return iface{}, notOurs(a)
+}
+
+// notOurs is the error of an address that no interface of this host has.
+func notOurs(a netip.Addr) error {
+	e := &operr.Error{Op: "open", Object: "userroce", Err: fmt.Errorf("%v is not an address of this host", a), Fix: "see ip addr"}
+	if a.Is4() && a.IsLoopback() { // as in a network namespace that was just made
+		e.Fix = "ip link set lo up"
+	}
+	return e
 }
 
 // noInterfaces is the error of a list of interfaces that the kernel didn't give.

@@ -276,3 +276,19 @@ func TestFullSendBuffer(t *testing.T) {
 		require.NoError(t, e.d.Close())
 	}
 }
+
+// TestNoLoopback: a network namespace that was just made has no 127.0.0.1, until somebody brings its loopback up.
+func TestNoLoopback(t *testing.T) {
+	if !requireNamespace(t) {
+		return
+	}
+	lo, err := netlink.LinkByName("lo")
+	require.NoError(t, err)
+	addrs, err := netlink.AddrList(lo, netlink.FAMILY_V4)
+	require.NoError(t, err)
+	for i := range addrs {
+		require.NoError(t, netlink.AddrDel(lo, &addrs[i]))
+	}
+	_, err = Open(Config{Addr: netip.MustParseAddr("127.0.0.1")})
+	require.ErrorContains(t, err, "127.0.0.1 is not an address of this host (ip link set lo up)")
+}
