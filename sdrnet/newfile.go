@@ -155,19 +155,29 @@ func taken(path string) error {
 
 // Keep gives the file its permissions, its time of change, and, once it is on the disk, its name, which is on the disk then, too, as far as the
 // process may read the folder. A file that is replaced hands on its permissions; a new one gets those of the original that the umask
-// allows. In a folder it fails with fs.ErrExist when another file has got the name since Begin.
+// allows. Where the file system gives files neither permissions nor times, or not those that are asked for, it goes without.
+// In a folder it fails with fs.ErrExist when another file has got the name since Begin.
 func (f *NewFile) Keep(info FileInfo) error {
 	mode := info.Mode.Perm() &^ umask()
 	if fi, err := os.Stat(f.path); err == nil {
 		mode = fi.Mode().Perm()
 	}
-	if err := cmp.Or(f.file.Chmod(mode), os.Chtimes(f.at(), time.Time{}, info.ModTime), f.file.Sync()); err != nil {
+	if err := cmp.Or(unlessRefused(f.file.Chmod(mode)), unlessRefused(os.Chtimes(f.at(), time.Time{}, info.ModTime)), f.file.Sync()); err != nil {
 		return f.named(err)
 	}
 	if err := f.name(); err != nil {
 		return err
 	}
 	return syncFolder(f.folder)
+}
+
+// unlessRefused is err, but for a file system that lets nobody choose, such as FAT mounted with another user's uid: a file that is whole
+// isn't lost for its permissions, which only its owner has before, or for its time.
+func unlessRefused(err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return nil
+	}
+	return err
 }
 
 // name gives the file its final name, by way of another where one has that already.

@@ -215,6 +215,30 @@ func TestNewFileOfOthers(t *testing.T) {
 
 const nobody = 65534
 
+// TestNewFileWithoutAttributes: a file system that refuses permissions and times, as one whose files all belong to somebody else, loses no file.
+func TestNewFileWithoutAttributes(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("files of another user take root")
+	}
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.Chmod(".", 0o777))
+	f, err := CreateFile("copy")
+	require.NoError(t, err)
+	require.NoError(t, f.file.Close())
+	require.NoError(t, f.openPart())
+	require.NoError(t, f.file.Chown(1, 1))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		runtime.LockOSThread() // which ends with this goroutine
+		_ = unix.Setfsuid(nobody)
+		assert.ErrorIs(t, f.file.Chmod(0o644), unix.EPERM)
+		assert.NoError(t, f.Keep(FileInfo{Mode: 0o644, ModTime: time.Unix(1, 0)}))
+	})
+	wg.Wait()
+	require.NoError(t, f.Close())
+	require.Equal(t, []string{"copy"}, names(t, "."))
+}
+
 // TestNewFileOverMount: neither is a file kept for which one would have to be replaced that is a mount point.
 func TestNewFileOverMount(t *testing.T) {
 	if !requireMounts(t) {
