@@ -39,7 +39,7 @@ type adaptive struct {
 	estimates loss.Estimates
 	model     model
 	// tail and rows are what the peer last wanted: how many units of tail and
-	// how many rows for a group. shorter transfers since then had fewer units than that.
+	// how many rows for a group. As many transfers as shorter says had fewer units since.
 	tail, rows, shorter int
 	// totals are of the transfers received.
 	totals totals
@@ -56,7 +56,7 @@ const (
 	// firstRows is how many rows for a group Recv offers room for before the
 	// peer has said what it wants.
 	firstRows = 8
-	// manyShorter is after how many shorter transfers in a row no longer one is expected.
+	// manyShorter is after how many shorter transfers in a row a long one isn't expected any more.
 	manyShorter = 64
 	// spareUnits is the room for new rows, beyond a share of the first ones.
 	spareUnits = 24
