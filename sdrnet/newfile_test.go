@@ -3,21 +3,20 @@
 package sdrnet
 
 import (
-	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/sdr-rdma/go-sdr/internal/netnstest"
 )
 
 // names are those in a folder.
@@ -241,7 +240,7 @@ func TestNewFileWithoutAttributes(t *testing.T) {
 
 // TestNewFileOverMount: neither is a file kept for which one would have to be replaced that is a mount point.
 func TestNewFileOverMount(t *testing.T) {
-	if !requireMounts(t) {
+	if !netnstest.Again(t, unix.CLONE_NEWNS) {
 		return
 	}
 	dir := t.TempDir()
@@ -259,7 +258,7 @@ func TestNewFileOverMount(t *testing.T) {
 
 // TestNewFileWithoutProc: where there is no /proc, as in a chroot, a file gets its name all the same.
 func TestNewFileWithoutProc(t *testing.T) {
-	if !requireMounts(t) {
+	if !netnstest.Again(t, unix.CLONE_NEWNS) {
 		return
 	}
 	if err := unix.Mount("none", "/proc", "tmpfs", 0, ""); err != nil {
@@ -276,32 +275,6 @@ func TestNewFileWithoutProc(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, time.Unix(1, 0).Equal(fi.ModTime()), "%v", fi.ModTime())
 	}
-}
-
-const inNamespace = "SDRNET_TEST_IN_NAMESPACE"
-
-// requireMounts runs the calling test again in a process with mounts of its own, and returns true there.
-func requireMounts(t *testing.T) bool {
-	if os.Getenv(inNamespace) != "" {
-		return true
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), inNamespace+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
-		Pdeathsig:   syscall.SIGKILL,
-	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC) {
-		t.Skipf("no user and mount namespaces here: %v", err)
-	}
-	require.NoError(t, err, "%s", out)
-	if strings.Contains(string(out), "--- SKIP: "+t.Name()) {
-		t.Skipf("in a namespace: %s", out)
-	}
-	return false
 }
 
 func TestUmask(t *testing.T) {

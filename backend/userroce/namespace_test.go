@@ -7,10 +7,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
-	"os/exec"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,38 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/netnstest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-const inNamespace = "GO_SDR_TEST_IN_NAMESPACE"
-
-// requireNamespace runs the calling test again in a process with a network namespace of its own, where
-// it may do anything to the network, and returns true there.
+// requireNamespace runs the calling test again in a process with a network namespace of its own, whose loopback is up, and returns true there.
 func requireNamespace(t *testing.T) bool {
-	if os.Getenv(inNamespace) != "" {
-		lo, err := netlink.LinkByName("lo")
-		require.NoError(t, err)
-		require.NoError(t, netlink.LinkSetUp(lo))
-		return true
+	if !netnstest.Again(t, unix.CLONE_NEWNET) {
+		return false
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = append(os.Environ(), inNamespace+"=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNET,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-		Pdeathsig:   syscall.SIGKILL,
-	}
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOSPC) {
-		t.Skipf("no user and network namespaces here: %v", err)
-	}
-	require.NoError(t, err, "%s", out)
-	if strings.Contains(string(out), "--- SKIP: "+t.Name()) {
-		t.Skipf("in a namespace: %s", out)
-	}
-	require.Contains(t, string(out), "--- PASS: "+t.Name())
-	return false
+	lo, err := netlink.LinkByName("lo")
+	require.NoError(t, err)
+	require.NoError(t, netlink.LinkSetUp(lo))
+	return true
 }
 
 // addInterface makes an interface whose packets go nowhere, with both kinds of addresses and neighbours

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package netnstest makes two emulated hosts for tests: network namespaces without a name, joined by a
-// cable (a veth pair). They end with the test.
+// cable (a veth pair). They end with the test. Again gives a test namespaces of its own.
 package netnstest
 
 import (
