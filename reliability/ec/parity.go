@@ -52,19 +52,16 @@ func (s *sender) startJobs(now units.Instant, out *scheme.Output) {
 			continue
 		}
 		group := s.window.open(g)
+		room := s.layout.parity(g, s.layout.rows(g)-1).Index() < s.env.ParityLimit
 		if group.settled || s.tooLate(now, g) {
 			group.state = parityOver
-			if s.waits == g && !group.settled {
+			if !room && !group.settled {
 				s.uncoded++
 			}
 			continue
 		}
 		j := freeJob(s.jobs[:])
-		if s.layout.parity(g, s.layout.rows(g)-1).Index() >= s.env.ParityLimit {
-			s.waits = g
-			return
-		}
-		if j == nil || len(out.Jobs) == cap(out.Jobs) {
+		if !room || j == nil || len(out.Jobs) == cap(out.Jobs) {
 			return
 		}
 		group.state = parityCoding

@@ -31,9 +31,8 @@ type sender struct {
 	// is to be sent; jobs are running or free.
 	encode, parity int
 	jobs           [maxJobs]job
-	// waits is the last group that found no room for its parity, uncoded how many
-	// waited for it until it was too late.
-	waits, uncoded int
+	// uncoded is how many groups found no room for their parity until it was too late.
+	uncoded int
 
 	repeats ring.Ring[uint32]
 	// channel is the one that the last repeat went to.
@@ -47,7 +46,7 @@ type sender struct {
 }
 
 func newSender(c Config, p params, t scheme.Transfer, env *scheme.Env) *sender {
-	s := &sender{config: c, params: p.append(nil), layout: newLayout(p, t.Units), env: env, waits: -1}
+	s := &sender{config: c, params: p.append(nil), layout: newLayout(p, t.Units), env: env}
 	s.stats.K, s.stats.M = c.K, c.M
 	return s
 }

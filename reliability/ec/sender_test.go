@@ -107,6 +107,18 @@ func TestNoRoomForParity(t *testing.T) {
 	// What the group lost is repeated by name.
 	h.after(handRTT).say(2, []groupState{{2, 3, 3}}, span{9, 10})
 	require.Equal(t, []scheme.Unit{9}, h.send())
+	require.Contains(t, h.s.Stats().Explain, "1 of 3 groups")
+}
+
+// Groups that were injected together are given up together, and the statistics tell of each of them.
+func TestAllWithoutParityAreCounted(t *testing.T) {
+	h := newHand(t, Config{Code: MDS, K: 4, M: 2}, 16)
+	h.env.ParityLimit = 2
+	h.send()
+	require.Empty(t, h.s.Stats().Explain, "there may be room in time")
+	h.now = h.next
+	h.send()
+	require.Contains(t, h.s.Stats().Explain, "3 of 4 groups")
 }
 
 // Parity that coding delivers too late is not sent.
