@@ -143,7 +143,7 @@ func (s *sender) wake() units.Instant {
 		if g < s.window.base || g >= s.window.next || !s.isInjected(g) {
 			continue
 		}
-		if group := s.window.at(g); group.state != parityOver && group.parity == 0 {
+		if group := s.window.at(g); group.parity == 0 {
 			next = min(next, s.deadline(g))
 		}
 	}

@@ -127,7 +127,7 @@ func (r *receiver) loadMarks(now units.Instant, v scheme.View) {
 		}
 		// The sum needs only change when something arrives.
 		arrivals += m.Count + 1
-		if p, ok := r.layout.position(m.Unit); ok && !m.Unit.IsProbe() {
+		if p, ok := r.layout.position(m.Unit); ok { // no probe
 			r.pace.reached(now, p)
 		}
 	}

@@ -32,10 +32,6 @@ func (s *sender) onWant(now units.Instant, w span) {
 // judgeRound begins a new round of repeats if a frame could report those of the
 // last one: whatever is still asked for was lost again.
 func (s *sender) judgeRound(now units.Instant, group *txGroup) {
-	if group.frame == s.lastFrame {
-		return
-	}
-	group.frame = s.lastFrame
 	if !group.fellBack {
 		group.fellBack = true
 		s.stats.Fallbacks++

@@ -37,11 +37,10 @@ type txGroup struct {
 	sentAt units.Instant
 	// round are the units repeated or queued since the last round of repeats
 	// began, queued of them not yet given to Conn; repeatedAt is when the last one
-	// was, or was injected. frame is the number of the frame that the round was last judged by.
+	// was, or was injected.
 	round      unitSet
 	queued     uint8
 	repeatedAt units.Instant
-	frame      uint64
 }
 
 // parityInFlight is how much of inFlight is parity, which goes behind the group's data.
