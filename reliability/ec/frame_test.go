@@ -53,6 +53,35 @@ func TestFramesAreRead(t *testing.T) {
 	}
 }
 
+// Whatever a frame says, what is read of it lies within the transfer, and in order.
+func TestFramesStayWithinTheTransfer(t *testing.T) {
+	read := 0
+	for seed := range uint64(20000) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		l := newLayout(params{code: MDS, k: 1 + rng.IntN(3), m: 1}, 1+rng.IntN(9))
+		frame := []byte{frameState, 1}
+		for range 3 + rng.IntN(8) {
+			frame = append(frame, byte(rng.IntN(5)))
+		}
+		var s state
+		if s.parse(frame, &l, l.groups) != nil {
+			continue
+		}
+		read++
+		g, u := s.from, l.first(s.cum)
+		require.LessOrEqual(t, s.cum, g, "seed %d", seed)
+		for _, x := range s.groups {
+			require.True(t, x.group == g && x.have <= l.k+l.m && x.next > g && x.next <= l.groups, "seed %d: %+v", seed, s)
+			g = x.next
+		}
+		for _, w := range s.wants {
+			require.True(t, w.from >= u && w.to > w.from && w.to <= l.units, "seed %d: %+v", seed, s)
+			u = w.to
+		}
+	}
+	require.Greater(t, read, 300)
+}
+
 // FuzzFrame gives a sender in the middle of a transfer what a peer may send.
 func FuzzFrame(f *testing.F) {
 	for _, b := range [][]byte{

@@ -212,7 +212,7 @@ func TestAskingIsRepeated(t *testing.T) {
 	}
 	require.Less(t, at[asksTogether+steadyAsks-1].Sub(at[0]), 20*handRTT, "so many within a few round trips")
 	require.InDelta(t, int64(16*handRTT*3/2), int64(slices.Max(pauses)), near)
-	require.Less(t, h.r.Stats().Timeouts, uint64(10))
+	require.Equal(t, uint64(1), h.r.Stats().Timeouts)
 	require.Equal(t, uint64(1), h.r.Stats().Fallbacks)
 }
 
@@ -256,6 +256,35 @@ func TestParityIsFreedInOrder(t *testing.T) {
 	require.Zero(t, h.parityFree)
 	h.arrive(3).look()
 	require.Equal(t, 6, h.parityFree)
+}
+
+// The mark of a repeat hides those of what came before it. The bitmap shows them.
+func TestRepeatsHideWhatIsNew(t *testing.T) {
+	h := newHand(t, Config{Code: MDS, K: 4, M: 2}, 40)
+	h.arrive(1, 2, 3).look()
+	for _, u := range []scheme.Unit{5, 9} {
+		h.board.present[u] = true
+		h.arrive(0).look()
+		p, _ := h.r.layout.position(u)
+		require.Equal(t, p, h.r.pace.newest)
+	}
+}
+
+// How long a unit takes is measured over the last ones, and is not shorter than the sender paces, nor very much longer.
+func TestPaceIsMeasured(t *testing.T) {
+	for _, tc := range []struct{ paced, each, want units.Duration }{{10, 5, 10}, {10, 20, 20}, {10, 200, 80}, {0, 200, 200}} {
+		p := pace{unit: tc.paced, paced: tc.paced, newest: -1}
+		now := units.Instant(1000)
+		p.begin(now)
+		for q := range position(2 * measureUnits) {
+			require.True(t, q > measureUnits-2 || p.unit == tc.paced, "too few to tell")
+			if now = now.Add(30); q >= measureUnits {
+				now = now.Add(tc.each - 30)
+			}
+			p.reached(now, q)
+		}
+		require.Equal(t, tc.want, p.unit, "%v", tc)
+	}
 }
 
 // No more than maxJobs run; what waits is recoverable all the same.

@@ -112,22 +112,24 @@ func TestNoRoomForParity(t *testing.T) {
 
 // Groups that were injected together are given up together, and the statistics tell of each of them.
 func TestAllWithoutParityAreCounted(t *testing.T) {
-	h := newHand(t, Config{Code: MDS, K: 4, M: 2}, 16)
+	h := newHand(t, Config{Code: MDS, K: 4, M: 2}, 20)
 	h.env.ParityLimit = 2
 	h.send()
 	require.Empty(t, h.s.Stats().Explain, "there may be room in time")
+	h.say(0, []groupState{{0, 4, 3}, {3, 3, 4}, {4, 3, 5}}) // groups 1 and 2 need none
 	h.now = h.next
 	h.send()
-	require.Contains(t, h.s.Stats().Explain, "3 of 4 groups")
+	require.Contains(t, h.s.Stats().Explain, "2 of 5 groups")
 }
 
-// Parity that coding delivers too late is not sent.
+// Parity that coding delivers too late, or has no time for, is not sent.
 func TestLateParityIsNotSent(t *testing.T) {
-	h := newHand(t, Config{Code: MDS, K: 4, M: 2, Beta: 0.25}, 4)
-	require.Len(t, h.poll(100, 100), 4)
+	h := newHand(t, Config{Code: MDS, K: 4, M: 2, Beta: 0.25}, 80)
+	require.Len(t, h.poll(100, 100), 80)
 	h.after(handRTT / 4)
 	h.code()
 	require.Empty(t, h.send())
+	require.Empty(t, h.s.Stats().Explain, "there was room")
 }
 
 func TestLimits(t *testing.T) {
@@ -159,6 +161,7 @@ func TestProgressFreesTheWindow(t *testing.T) {
 	require.Equal(t, 107, h.s.Outstanding())
 	h.say(3, nil)
 	require.Zero(t, h.s.Outstanding())
+	require.Zero(t, h.s.OutstandingParity())
 	h.send()
 	require.Equal(t, h.s.layout.groups, h.s.window.base, "every group is done with")
 }
@@ -229,6 +232,45 @@ func TestSpuriousRepeatsAreCounted(t *testing.T) {
 	require.Equal(t, uint64(2), h.s.Stats().Spurious)
 }
 
+// What is asked for is not under way, until it is repeated; and what waits to be repeated is not when the group is recoverable.
+func TestRepeatsTakeTheWindow(t *testing.T) {
+	h := newHand(t, Config{Code: XOR, K: 10, M: 2}, 20)
+	h.send()
+	h.after(handRTT*9/8).say(0, []groupState{{0, 8, 1}, {1, 9, 2}}, span{3, 5}, span{12, 13})
+	require.Equal(t, 12-8-2+12-9-1, h.s.Outstanding())
+	h.say(0, []groupState{{0, 8, 2}})
+	require.Equal(t, []scheme.Unit{3, 4}, h.send())
+	require.Equal(t, 12-8, h.s.Outstanding())
+}
+
+// What is reported of a group when it is recoverable says nothing of the group that has its place in the window by then.
+func TestReportsOutliveTheirGroup(t *testing.T) {
+	h := newHand(t, Config{Code: MDS, K: 2, M: 1}, 40)
+	for range minWindow - 1 {
+		h.poll(2, 1000)
+		h.s.OnJob(h.now, uint32(h.s.groupsSent()))
+		h.say(h.s.groupsSent(), nil)
+	}
+	group := h.s.window.at(minWindow)
+	require.Same(t, h.s.window.at(0), group)
+	require.Equal(t, parityCoding, group.state)
+	before := *group
+	h.s.OnJob(h.now, 0)
+	h.s.OnSent(h.now+1, []scheme.Sent{{Unit: 0}, {Unit: scheme.Parity}})
+	require.Equal(t, before, *group)
+	h.s.OnJob(h.now, minWindow)
+	require.Equal(t, parityReady, group.state)
+}
+
+// Parity of a group that is recoverable is not sent.
+func TestParityOfRecoverableGroup(t *testing.T) {
+	h := newHand(t, Config{Code: MDS, K: 4, M: 2}, 12)
+	h.poll(8, 100)
+	h.code()
+	h.say(0, []groupState{{0, 3, 2}})
+	require.Equal(t, append(append(parityUnits(0, 2), dataUnits(8, 12)...), parityUnits(4, 6)...), h.send())
+}
+
 // Repeats go out even when the window is full, and before anything new.
 func TestRepeatsComeFirst(t *testing.T) {
 	h := newHand(t, Config{Code: MDS, K: 4, M: 1}, 100)
@@ -273,6 +315,7 @@ func TestViolationsFailTheTransfer(t *testing.T) {
 		"too many units":    h.frame(1, 1, []groupState{{1, 3, 2}}),
 		"of nothing sent":   h.frame(1, 1, []groupState{{1, 2, 2}, {2, 1, 3}}),
 		"no such group":     h.frame(1, 1, []groupState{{1, 2, 2}, {2, 0, 3}, {3, 0, 4}}),
+		"cut there":         h.frame(1, 1, []groupState{{1, 2, 2}, {2, 0, 3}, {3, 0, 4}})[:9],
 		"beyond all groups": h.frame(1, 4, nil),
 		"asks for too much": h.frame(1, 0, nil, span{0, 13}),
 		"asks for nothing":  append(h.frame(1, 0, nil), 1, 0),
