@@ -3,6 +3,7 @@
 package sdr_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,10 +14,12 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// fullDevice is a device whose control queue pair has no room every third time.
+// fullDevice is a device whose control queue pair has no room every third time. Once err is set it takes half of each batch of writes
+// and fails.
 type fullDevice struct {
 	backend.Device
 	taken, refused uint64
+	err            error
 }
 
 type fullQP struct {
@@ -39,9 +42,16 @@ func (q *fullQP) PostDatagrams(now units.Instant, g []backend.Datagram) (int, er
 	return q.QP.PostDatagrams(now, g)
 }
 
-// TestRefusedControlIsCounted: control datagrams that find no room are lost, as datagrams may be, and are counted: what was
-// sent is what the device took and what it refused.
-func TestRefusedControlIsCounted(t *testing.T) {
+func (q *fullQP) PostWrites(now units.Instant, w []backend.Write) (int, error) {
+	if q.d.err == nil {
+		return q.QP.PostWrites(now, w)
+	}
+	n, _ := q.QP.PostWrites(now, w[:len(w)/2])
+	return n, q.d.err
+}
+
+// newFull is a pair of which end 0 has such a device.
+func newFull(t *testing.T) (*pair, *fullDevice) {
 	d := &fullDevice{}
 	p := newWrapped(t, sim.Config{Rate: units.Gbit, Seed: 1, Link: sim.Link{Delay: ms}}, sdr.QPConfig{}, func(end int, dev backend.Device) backend.Device {
 		if end == 0 {
@@ -51,6 +61,29 @@ func TestRefusedControlIsCounted(t *testing.T) {
 		return dev
 	})
 	p.connect()
+	return p, d
+}
+
+// TestFailedPostFailsTheQP: writes that the device fails to take are not lost in silence.
+func TestFailedPostFailsTheQP(t *testing.T) {
+	p, d := newFull(t)
+	src, dst := p.mr(0, 64*units.KiB, true), p.mr(1, 64*units.KiB, false)
+	_, err := p.qp[1].PostRecv(dst, 0, dst.Len())
+	require.NoError(t, err)
+	d.err = errors.New("the doorbell is gone")
+	s, err := p.qp[0].PostSend(src, 0, src.Len(), sdr.SendOptions{})
+	require.NoError(t, err)
+	p.until(10*units.Second, func() bool { done, _ := s.Poll(); return done })
+	_, err = s.Poll()
+	require.ErrorIs(t, err, d.err)
+	require.ErrorContains(t, err, "post writes")
+	require.NoError(t, src.Close())
+}
+
+// TestRefusedControlIsCounted: control datagrams that find no room are lost, as datagrams may be, and are counted: what was
+// sent is what the device took and what it refused.
+func TestRefusedControlIsCounted(t *testing.T) {
+	p, d := newFull(t)
 	src, dst := p.mr(1, 64*units.KiB, true), p.mr(0, 64*units.KiB, false)
 	for range 20 {
 		r, err := p.qp[0].PostRecv(dst, 0, dst.Len())
