@@ -395,6 +395,7 @@ func TestBackoffIsResetOnAllPaths(t *testing.T) {
 		require.Greater(t, h.s.paths[1].backoff, uint(3))
 		h.after(10 * units.Millisecond)
 		require.Empty(t, h.units())
+		require.Empty(t, h.onFrame(h.frame()).units(), "the frame shows nothing new")
 		// The last packet on one channel gets through.
 		h.arrive(h.last(channel)).ack()
 		require.Greater(t, len(h.units()), 200)
