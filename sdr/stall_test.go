@@ -232,4 +232,5 @@ func goRound(t *testing.T, q [2]*sdr.QP, src, dst *sdr.MR) {
 	require.NoError(t, h.Wait(ctx))
 	require.NoError(t, r.Complete())
 	require.NoError(t, r.Wait(ctx))
+	require.NoError(t, r.WaitArrived(ctx), "it was whole")
 }
