@@ -342,6 +342,7 @@ func TestSuspectedLossesExpire(t *testing.T) {
 	h.after(handRTT).onFrame([]byte{frameACK, 1, 0, 1, 0, 24 << 1, 6, 24, 1, 0})
 	require.Empty(t, h.units())
 	require.Len(t, h.s.rule.(*proofRule).suspected, 24)
+	h.onFrame([]byte{frameACK, 1, 0, 0, 3, 1, 0}) // no newer, it resolves unit 3 and judges nothing
 	h.now = h.s.Expire(h.now)
 	require.LessOrEqual(t, h.now, units.Instant(1000).Add(7*handRTT))
 	require.Contains(t, h.units(), 0)
@@ -350,7 +351,8 @@ func TestSuspectedLossesExpire(t *testing.T) {
 	h.after(handRTT / 2)
 	require.Contains(t, h.units(), 20)
 	require.Empty(t, h.s.rule.(*proofRule).suspected)
-	require.EqualValues(t, 24, h.s.Stats().Timeouts)
+	require.EqualValues(t, 23, h.s.Stats().Timeouts)
+	checkOutstanding(t, h.s)
 }
 
 // Without any answer the oldest units are repeated in rounds, many in the first and few in those behind it, each after twice the pause of the
