@@ -286,3 +286,20 @@ func TestStreamRanges(t *testing.T) {
 	require.NoError(t, s.Send(3072, 928))
 	require.NoError(t, s.End())
 }
+
+// TestStreamIntoAShorterBuffer: once the buffer is known, a stream ends where it does.
+func TestStreamIntoAShorterBuffer(t *testing.T) {
+	p := newPair(t, link(), small)
+	r, err := p.qp[1].PostRecv(p.mr(1, 3000, false), 0, 3000)
+	require.NoError(t, err)
+	s, err := p.qp[0].StartStream(p.mr(0, 4096, true), 0, 4096, sdr.SendOptions{})
+	require.NoError(t, err)
+	require.NoError(t, s.Send(0, 2048))
+	m, err := r.Packets()
+	require.NoError(t, err)
+	p.until(units.Second, func() bool { return m.Has(1) })
+	require.ErrorContains(t, s.Send(2048, 2048), "outside the message's 3000 bytes")
+	require.NoError(t, s.Send(2048, 952))
+	require.NoError(t, s.End())
+	p.until(units.Second, func() bool { return r.Bitmap().AllSet() })
+}
