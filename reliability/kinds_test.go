@@ -289,6 +289,29 @@ func TestBlackoutIsNoLossToTheRate(t *testing.T) {
 	require.Zero(t, heard[congestion.LossDetected], "%v", heard)
 }
 
+// TestCopiesAreNoLosses: where hardly anything is missing a unit that was lost several times goes out several times at once. The
+// congestion control hears of no more losses than were proved or guessed.
+func TestCopiesAreNoLosses(t *testing.T) {
+	for name, s := range map[string]func() scheme.Scheme{"sr-nack": newSR(t, sr.NACK), "adaptive": newAdaptive(t)} {
+		heard := map[congestion.LossKind]units.Bytes{}
+		p := newPair(t, setup{
+			net: sim.Config{Rate: kindRate, Seed: 7, Link: sim.Link{Delay: kindRTT / 2, Loss: sim.Loss{Drop: 0.4}}, ControlLoss: &sim.Loss{}},
+			qp:  sdr.QPConfig{MTU: kindMTU},
+			conn: reliability.Config{Rate: kindKnown, Congestion: congestion.Spec{
+				Name: "listener", New: func(congestion.Path) congestion.Controller { return listener{heard: heard} },
+			}},
+			scheme: s,
+		})
+		for range 200 {
+			p.timed(kindMTU)
+		}
+		u := p.conn[0].Stats().Units
+		most := units.Bytes(u.Losses.Random+u.Losses.Queue+u.Timeouts) * kindMTU
+		require.Greater(t, most, units.Bytes(50*kindMTU), name)
+		require.LessOrEqual(t, heard[congestion.LossDetected]+heard[congestion.LossGuessed]+heard[congestion.LossTimeout], most, name)
+	}
+}
+
 // TestLateAndLostUnitsAreNoQueue: units that are late or lost, and not declared so yet, don't look like packets that wait for longer and longer,
 // which made an unknown rate fall from transfer to transfer.
 func TestLateAndLostUnitsAreNoQueue(t *testing.T) {

@@ -61,8 +61,6 @@ type sender struct {
 	groups  []txGroup
 	// lossy are the groups with held units.
 	lossy []int32
-	// lostUnits counts the units declared lost, whoever recovers them.
-	lostUnits int
 	// rowsDue: something has happened that may call for new rows.
 	rowsDue bool
 	// settles is when a group whose rows were repeated is to be judged.
@@ -145,7 +143,7 @@ func (s *sender) Params() []byte { return s.params }
 func (s *sender) Recycle() { s.scheme.senders.Put(s) }
 
 // Lost implements scheme.LossReporter.
-func (s *sender) Lost() int { return s.lostUnits }
+func (s *sender) Lost() int { return s.loss.Lost() }
 
 // Guessed implements scheme.Guesser.
 func (s *sender) Guessed() int { return s.loss.Guessed() }
@@ -231,7 +229,6 @@ func (s *sender) sendData(now units.Instant, out *scheme.Output) (next units.Ins
 				continue
 			}
 		} else if !l.Copy {
-			s.lostUnits++
 			if s.leaveToGroup(now, l.Unit) {
 				s.loss.Leave(l.Unit)
 				continue

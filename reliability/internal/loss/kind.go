@@ -286,6 +286,7 @@ func (t *Tracker) takeBack(k Kind) {
 }
 
 var (
+	_ scheme.LossReporter     = (*Tracker)(nil)
 	_ scheme.BlackoutReporter = (*Tracker)(nil)
 	_ scheme.ChannelTimer     = (*Tracker)(nil)
 	_ scheme.AnswerTimer      = (*Tracker)(nil)

@@ -41,9 +41,9 @@ type Tracker struct {
 	// channel for a repeat that must avoid it.
 	current, rotor int
 
-	// guessed counts the units handed out as lost without a proof, where there are proofs, and blackedOut those
-	// that a blackout took.
-	guessed, blackedOut int
+	// handedOut counts the units handed out as lost, but for trimmed ones and copies, guessed those of them without a proof, where
+	// there are proofs, and blackedOut those that a blackout took.
+	handedOut, guessed, blackedOut int
 	// waits: packets waited at the time of the last frame; waiting: or at that of the one before. frameWait is of the
 	// frame being handled.
 	waits, waiting bool
@@ -377,6 +377,9 @@ func (t *Tracker) NextLost() (l Lost, ok bool) {
 		}
 		switch state := t.window.at(u); state.fate {
 		case lost:
+			if !state.trimmed {
+				t.handedOut++
+			}
 			switch {
 			case state.kind == Unproved && t.config.Rule == PathProof:
 				t.guessed++
@@ -391,6 +394,9 @@ func (t *Tracker) NextLost() (l Lost, ok bool) {
 	}
 	return Lost{}, false
 }
+
+// Lost implements scheme.LossReporter. Conn knows itself of what was trimmed.
+func (t *Tracker) Lost() int { return t.handedOut }
 
 // Guessed implements scheme.Guesser.
 func (t *Tracker) Guessed() int { return t.guessed }
