@@ -74,6 +74,10 @@ func TestTrimmedIsLostOnce(t *testing.T) {
 		require.Len(t, h.units(), 7)
 		h.after(handRTT/2).s.OnTrimmed(h.now, scheme.Unit(c.trimmed), 1)
 		require.Equal(t, 7, h.s.Outstanding(), "it went another way")
+		for _, u := range []scheme.Unit{64, scheme.Parity | 2, scheme.Probe | 2} { // 64 would have the place of unit 0
+			h.s.OnTrimmed(h.now, u, 0)
+			require.Equal(t, 7, h.s.Outstanding(), "%x is no unit that was sent", u)
+		}
 		for range 2 {
 			h.s.OnTrimmed(h.now, scheme.Unit(c.trimmed), 0)
 			require.Equal(t, 6, h.s.Outstanding())
