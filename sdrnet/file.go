@@ -64,7 +64,8 @@ const (
 	maxName  = 255
 	// oneWay is what to do when what comes isn't what a file has next.
 	oneWay = "use SendFile at one end and RecvFile at the other, and another Conn for files that travel the other way meanwhile"
-	// reasonTime is how long a SendFile that has failed waits to hear why RecvFile has.
+	// reasonTime is how long a SendFile that has failed waits to hear why RecvFile has, and a RecvFile whose context has ended for SendFile to
+	// hear that the file is kept.
 	reasonTime = 2 * time.Second
 )
 
@@ -202,7 +203,8 @@ func (c *Conn) sendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 // closes c with its error as the reason, which is what SendFile fails with there, and nothing may be kept.
 //
 // The same holds for it as for SendFile: nobody else may call Recv meanwhile, messages that come before the file has ended stay for Recv,
-// and ending ctx gives the file up. A message that comes instead of a file fails it.
+// and ending ctx gives the file up, unless to has begun to keep it: then the peer is told all the same, and c is closed if it doesn't hear that
+// soon. A message that comes instead of a file fails it.
 func (c *Conn) RecvFile(ctx context.Context, to FileTarget, p Progress) (FileInfo, error) {
 	if err := c.recvsFile.take(ctx, c.closing); err != nil {
 		return FileInfo{}, c.recvError(endedBy(ctx, err))
@@ -213,8 +215,19 @@ func (c *Conn) RecvFile(ctx context.Context, to FileTarget, p Progress) (FileInf
 		_ = c.CloseWithReason(err.Error())
 		return FileInfo{}, endedBy(ctx, err)
 	}
-	_ = c.sendOfFile(ctx, nil) // the file is kept: a sender that is gone needn't hear that
+	c.sayKept(ctx)
 	return info, nil
+}
+
+// sayKept tells the sender that its file is kept. It waits for that word, so it gets it also when ctx has ended since, as it may while Keep
+// waits for the disk; one that doesn't take it then hears that the connection is closed. A sender that is gone needn't hear anything.
+func (c *Conn) sayKept(ctx context.Context) {
+	saying, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(reasonTime, end) })()
+	if err := c.sendOfFile(saying, nil); err != nil && saying.Err() != nil {
+		_ = c.CloseWithReason("the file is kept, but its sender doesn't take the word that it is")
+	}
 }
 
 func (c *Conn) recvFile(ctx context.Context, to FileTarget, p Progress) (FileInfo, error) {

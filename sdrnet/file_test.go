@@ -267,6 +267,46 @@ func TestFileGivenUpWhileHashed(t *testing.T) {
 	}
 }
 
+// A keepingTarget is a target that does something while it keeps the file.
+type keepingTarget struct {
+	*target
+	keeping func()
+}
+
+func (f keepingTarget) Keep(i sdrnet.FileInfo) error { f.keeping(); return f.target.Keep(i) }
+
+// TestFileKeptAsContextEnds: a sender hears that its file is kept though the receiver's context has ended meanwhile, or that the connection
+// is closed if it has no room for that word.
+func TestFileKeptAsContextEnds(t *testing.T) {
+	for _, room := range []bool{true, false} {
+		a, b := pair(t, &sdrnet.Config{Window: 1})
+		ctx := testContext(t)
+		sendCtx, giveUp := context.WithCancel(ctx)
+		recvCtx, end := context.WithCancel(ctx)
+		sent := make(chan error, 1)
+		to := keepingTarget{newTarget(t), func() {
+			if !room {
+				giveUp()
+				require.ErrorIs(t, <-sent, context.Canceled)
+				require.NoError(t, b.Send(ctx, nil))
+			}
+			end()
+		}}
+		go func() {
+			sent <- a.SendFile(sendCtx, strings.NewReader("kept"), sdrnet.FileInfo{Size: 4}, nil)
+		}()
+		_, err := b.RecvFile(recvCtx, to, nil)
+		require.NoError(t, err)
+		if room {
+			require.NoError(t, <-sent)
+		} else {
+			_, err := b.Recv(ctx)
+			require.ErrorIs(t, err, net.ErrClosed)
+		}
+		giveUp()
+	}
+}
+
 // A hashedTarget is a target whose content is hashed.
 type hashedTarget struct {
 	*target
