@@ -100,8 +100,8 @@ func parseFileInfo(b []byte) (FileInfo, error) {
 // It uses messages beside one SendFrom: while it runs, nobody else may call Recv at either end. What the peer sends meanwhile stays, in
 // order, for later calls of Recv; it fails the file when it takes more memory than Config.MaxMessage. Calls from several goroutines take
 // turns. A file that travels the other way at the same time needs a Conn of its own. Ending ctx gives the file up at
-// both ends. After an error the Conn is of no more use, and should be closed, unless the error is sdr.ErrArgument, or ctx has ended before the
-// call's turn: then nothing was sent.
+// both ends. When it fails for a reason of this end, it closes c with that, which is what RecvFile fails with there. After any other error the Conn is
+// of no more use, and should be closed, unless the error is sdr.ErrArgument, or ctx has ended before the call's turn: then nothing was sent.
 func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
 	if err := info.check(); err != nil {
 		return err
@@ -117,7 +117,8 @@ func (c *Conn) SendFile(ctx context.Context, r io.ReaderAt, info FileInfo, p Pro
 func (c *Conn) sendWhole(ctx context.Context, r io.ReaderAt, info FileInfo, p Progress) error {
 	err := c.sendFile(ctx, r, info, p)
 	switch {
-	case saysEnd(ctx, err), failedHere(err): // the receiver has at most heard that we failed
+	case saysEnd(ctx, err), failedHere(err): // the receiver can't know, and waits for more: of whatever failed it may have got all
+		_ = c.CloseWithReason(err.Error())
 		return err
 	case err != nil: // it may know better why
 		var cancel context.CancelFunc

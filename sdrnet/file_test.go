@@ -230,7 +230,8 @@ func TestFileBesideHollow(t *testing.T) {
 	require.LessOrEqual(t, <-sent, 3)
 }
 
-// TestFileGivenUpWhileHashed: to end the context ends the reading for the SHA-256, too, which takes as long as the file is.
+// TestFileGivenUpWhileHashed: to end the context ends the reading for the SHA-256, too, which takes as long as the file is, and the peer hears
+// of it.
 func TestFileGivenUpWhileHashed(t *testing.T) {
 	content := make([]byte, 8*units.MiB)
 	for _, sender := range []bool{true, false} {
@@ -249,13 +250,12 @@ func TestFileGivenUpWhileHashed(t *testing.T) {
 		}
 		sent := make(chan error, 1)
 		go func() {
-			err := a.SendFile(sendCtx, from, sdrnet.FileInfo{Size: int64(len(content))}, nil)
-			_ = a.Close()
-			sent <- err
+			sent <- a.SendFile(sendCtx, from, sdrnet.FileInfo{Size: int64(len(content))}, nil)
 		}()
 		_, err := b.RecvFile(recvCtx, kept, nil)
 		ended := err
 		if sender {
+			require.ErrorAs(t, err, new(*oob.PeerError))
 			ended = <-sent
 		} else {
 			<-sent
@@ -286,9 +286,16 @@ func TestFileKeptAsContextEnds(t *testing.T) {
 		sent := make(chan error, 1)
 		to := keepingTarget{newTarget(t), func() {
 			if !room {
+				for range 2 { // the second finds room once the sender waits for the word
+					require.NoError(t, b.Send(ctx, nil))
+				}
 				giveUp()
 				require.ErrorIs(t, <-sent, context.Canceled)
-				require.NoError(t, b.Send(ctx, nil))
+				full, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+				for b.Send(full, nil) == nil {
+					continue
+				}
+				stop()
 			}
 			end()
 		}}
