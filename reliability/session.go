@@ -98,8 +98,10 @@ func (w *watcher) run(ctx context.Context) {
 			w.c.Fail(fmt.Errorf("%w: %w", cause, err))
 			return
 		}
-		w.c.qp.Deliver(b)
-		cause = sdr.ErrPeerClosed // that was its farewell
+		if cause == sdr.ErrPeerDead { // it says farewell once, and whatever it says costs others of our Endpoint time
+			w.c.qp.Deliver(b)
+		}
+		cause = sdr.ErrPeerClosed
 	}
 }
 

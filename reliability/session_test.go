@@ -3,6 +3,7 @@
 package reliability_test
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -150,6 +151,21 @@ func (d *slowClock) Now() units.Instant {
 		<-*s
 	}
 	return d.Device.Now()
+}
+
+// TestEndlessFarewell: a peer's farewell is no longer than what it can have to say, and comes once: while its frames are handled all wait that
+// share the worker.
+func TestEndlessFarewell(t *testing.T) {
+	conn, tcp := introduced(t)
+	end := []byte{3, 0xff, 0xff, 0x3f, 0} // END of a message that was never granted
+	for range 2 {
+		require.NoError(t, tcp.Send(t.Context(), bytes.Repeat(end, 200_000)))
+	}
+	require.NoError(t, tcp.CloseWithReason("enough"))
+	require.Eventually(t, func() bool { return conn[1].QP().Err() != nil }, 10*time.Second, time.Millisecond)
+	said := conn[1].QP().Stats().Control.Violations
+	require.NotZero(t, said)
+	require.LessOrEqual(t, said, uint64(32*conn[1].QP().Config().Split.Slots()))
 }
 
 // TestFarewellOfBusyQP: a queue pair that somebody has for longer than the farewell may take costs the peer nothing of it.

@@ -191,7 +191,11 @@ func (q *QP) Outstanding() []byte {
 	return q.sess.Outstanding(nil)
 }
 
-// Deliver handles the frames that the peer's Outstanding encoded.
+// mostOutstanding is how many frames for each slot a peer can't have unacknowledged: overdue and mostAhead keep it below. A QP's worker, and so
+// all QPs that are at home there, wait while they are handled.
+const mostOutstanding = 32
+
+// Deliver handles the frames that the peer's Outstanding encoded, and ignores what is beyond all that it can have to say.
 func (q *QP) Deliver(b []byte) {
 	q.lock()
 	defer q.mu.Unlock()
@@ -200,7 +204,8 @@ func (q *QP) Deliver(b []byte) {
 	}
 	r := wire.NewReader(b)
 	var f wire.Frame
-	for now := q.ep.Now(); r.Next(&f); {
+	now := q.ep.Now()
+	for n := mostOutstanding * q.tableCfg.Slots; n > 0 && r.Next(&f); n-- {
 		if f.Type <= wire.TypeCompleted {
 			q.onFrame(now, &f)
 		}
