@@ -92,17 +92,14 @@ func (m *meter) point(what string, look func() standing) {
 	})
 }
 
-// due says whether something is to be shown.
-func (m *meter) due() bool {
-	if m.bar != nil {
-		return time.Since(m.begun) >= showAfter
-	}
-	return time.Since(m.last) >= logEvery
-}
+// due says whether something is to be shown. A bar reckons what is left from how fast it was set lately: it hears all, and
+// Write hides what comes too early.
+func (m *meter) due() bool { return m.bar != nil || time.Since(m.last) >= logEvery }
 
 // show shows how far the point has got.
 func (m *meter) show(s standing) {
 	switch {
+	case m.bar != nil && s.warming: // that it stands still says nothing about what counts
 	case m.bar != nil:
 		_ = m.bar.Set(int(s.part * barSteps))
 	case s.warming:

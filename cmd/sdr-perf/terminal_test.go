@@ -3,10 +3,13 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -77,6 +80,34 @@ func TestProgressFitsTerminal(t *testing.T) {
 		for drawn := range strings.SplitSeq(text, "\r") {
 			require.True(t, lines || utf8.RuneCountInString(drawn) < int(columns), "%d columns: %q", columns, drawn)
 		}
+	}
+}
+
+// TestProgressSaysWhatIsLeft: by how fast it goes while it counts, whatever came before the bar was shown.
+func TestProgressSaysWhatIsLeft(t *testing.T) {
+	for _, warmup := range []time.Duration{time.Second, showAfter + time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			var drawn bytes.Buffer
+			m := &meter{begun: time.Now(), out: &drawn, columns: usualColumns}
+			m.point("adaptive 64 MiB", func() standing {
+				counted := time.Since(m.begun) - warmup
+				return standing{warming: counted <= 0, part: max(0, counted.Seconds()/20)}
+			})
+			time.Sleep(warmup + 5*time.Second)
+			m.clear()
+			seen := 0
+			for _, s := range regexp.MustCompile(`(\d+)%[^\r]*:(\d+)s\]`).FindAllStringSubmatch(drawn.String(), -1) {
+				done, err := strconv.ParseFloat(s[1], 64)
+				require.NoError(t, err)
+				left, err := strconv.ParseFloat(s[2], 64)
+				require.NoError(t, err)
+				if done > 3 { // it has been heard for half a second
+					require.InDelta(t, 20-done/5, left, 4, "%v of warm-up: %q", warmup, s[0])
+					seen++
+				}
+			}
+			require.Greater(t, seen, 10)
+		})
 	}
 }
 
