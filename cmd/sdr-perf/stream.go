@@ -7,8 +7,10 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sdr-rdma/go-sdr/reliability"
+	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -181,8 +183,10 @@ func (pt *point) phase(ctx, asked context.Context, phase op) (*flow, phaseEnd, e
 			all.merge(f)
 		}
 	}
-	if cause := context.Cause(ctx); cause != nil {
-		_ = pt.oob.CloseWithReason(cause.Error()) // else an exchange that ctx has ended already ends the session without a word
+	failed := context.Cause(ctx)
+	if failed != nil {
+		failed = pt.givenUp(asked, failed)
+		_ = pt.oob.CloseWithReason(failed.Error()) // else an exchange that ctx has ended already ends the session without a word
 	}
 	parted()
 	theirs, err := pt.endPhase(ctx, asked, all)
@@ -192,10 +196,30 @@ func (pt *point) phase(ctx, asked context.Context, phase op) (*flow, phaseEnd, e
 		cancel(err)
 	}
 	receivers.Wait()
-	if cause := context.Cause(ctx); cause != nil {
-		err = cause // the first, of which the others follow
+	if failed == nil {
+		failed = context.Cause(ctx)
+	}
+	if failed != nil {
+		err = failed // the first, of which the others follow
 	}
 	return all, theirs, err
+}
+
+// givenUp is err, or, where that says no more than that the server has given up a transfer, why it has: it ends the session with that, which may
+// come later than the transfer's end.
+func (pt *point) givenUp(asked context.Context, err error) error {
+	if !errors.Is(err, sdr.ErrCompleted) || pt.end.end != sending {
+		return err
+	}
+	select {
+	case <-pt.oob.Closed():
+	case <-asked.Done():
+	case <-time.After(askTime):
+	}
+	if said := asTold(asked, pt.oob.Err(), pt.end.end.peer()); errors.As(said, new(*peerError)) {
+		return said
+	}
+	return err
 }
 
 // A parting is what the client says in both directions when it has sent all of a phase, or as much as until an interrupt. The server hears it

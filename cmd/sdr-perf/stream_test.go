@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/oob"
+	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -122,6 +125,23 @@ func TestServerInterruptedUnderWay(t *testing.T) {
 		require.Contains(t, c.lastLine(), "interrupted", "%v", how)
 		require.NotContains(t, c.lastLine(), "violation", "%v", how)
 	}
+}
+
+// TestGivenUpUnderWay: a client whose server has given up a transfer, and says why after the transfer's end is known, reads why.
+func TestGivenUpUnderWay(t *testing.T) {
+	l, err := oob.Listen(t.Context(), own(0)+":0", oob.Config{})
+	require.NoError(t, err)
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(t.Context()); err == nil {
+			_ = c.CloseWithReason("no progress")
+		}
+	}()
+	c, err := oob.Dial(t.Context(), l.Addr().String(), oob.Config{})
+	require.NoError(t, err)
+	defer c.Close()
+	pt := &point{oob: c, end: &endpoint{end: sending}}
+	require.EqualError(t, pt.givenUp(t.Context(), fmt.Errorf("send transfer 6: %w", sdr.ErrCompleted)), "the server: no progress")
 }
 
 // TestKilledUnderWay: neither end goes on waiting for a peer whose process was killed.
