@@ -257,8 +257,8 @@ var errStill = fmt.Errorf("%w", sdr.ErrNoProgress)
 
 // stillFix is what to do about that, at each end.
 var stillFix = map[string]string{
-	"send":    "see whether the receiver still receives, or raise Config.NoProgress",
-	"receive": "see whether the sender still sends, or raise Config.NoProgress",
+	"send":    "see whether the receiver still receives, or allow it more time",
+	"receive": "see whether the sender still sends, or allow it more time",
 }
 
 // failure wraps why transfer id failed.
