@@ -106,6 +106,7 @@ func newCommand(running *bool, start func(*call, *cobra.Command) error) *cobra.C
 		return misspelt(c, a.host, start(a, c))
 	}
 	c.AddCommand(devicesCommand(), congestionCommand(), doctorCommand(), compareCommand(running))
+	complete(c)
 	release.Register(c)
 	usage.Help(c)
 	usage.Filled(c)
