@@ -64,7 +64,8 @@ func (w *worker) progress(now units.Instant) (next units.Instant, busy bool) {
 		w.asked.Store(false) // whoever asks later waits for another poll
 	}
 	again, posted := w.postHanded(now)
-	busy = w.poll(now) || posted
+	now, busy = w.poll(now)
+	busy = busy || posted
 	if w.ep.polled {
 		w.lookForNews()
 	}
@@ -90,9 +91,9 @@ func (w *worker) runReady(now units.Instant) (next units.Instant) {
 		w.timers.set(q, again)
 		switch {
 		case usedUp:
-			w.pollArrivals(now)
+			now = w.pollArrivals(now)
 		case i%manyQPs == manyQPs-1:
-			w.poll(now)
+			now, _ = w.poll(now)
 		}
 	}
 	clear(w.round)
@@ -114,18 +115,24 @@ func (w *worker) lookForNews() {
 
 // pollArrivals polls for what has come while a QP injected a quantum, so that QPs that
 // send as fast as they can don't keep their worker from receiving.
-func (w *worker) pollArrivals(now units.Instant) {
-	for i := 0; i < maxQuantum/8 && w.poll(now); i++ {
-		continue
+func (w *worker) pollArrivals(now units.Instant) units.Instant {
+	busy := true
+	for i := 0; i < maxQuantum/8 && busy; i++ {
+		now, busy = w.poll(now)
 	}
+	return now
 }
 
 // poll takes completions until a batch isn't full, at most a few batches, so that
-// senders and timers get their turn.
-func (w *worker) poll(now units.Instant) (busy bool) {
+// senders and timers get their turn. It returns when it has taken the last one: what has come did so before that, but maybe after now, if the
+// scheduler put the worker aside or a round is long, and a round trip would look shorter than it was.
+func (w *worker) poll(now units.Instant) (taken units.Instant, busy bool) {
 	for range 4 {
 		w.engine.Enter()
 		n, err := w.cq.Poll(now, w.comps[:])
+		if n > 0 && !w.ep.caps.Virtual {
+			now = max(now, w.ep.dev.Now())
+		}
 		nrest := w.engine.Process(now, w.ep.host.Channels(), w.comps[:n], w.rest[:])
 		if n < pollBatch && err == nil {
 			w.engine.Emptied()
@@ -145,7 +152,7 @@ func (w *worker) poll(now units.Instant) (busy bool) {
 			break
 		}
 	}
-	return busy
+	return now, busy
 }
 
 // broke fails all QPs because the device doesn't work any more. It is logged once: a
