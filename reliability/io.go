@@ -104,6 +104,17 @@ func (c *Conn) begin(ctx context.Context, op string, d *direction) error {
 	return nil
 }
 
+// errUnwound is what a stream fails with whose reader, writer or Progress doesn't return.
+var errUnwound = errors.New("it panicked, or its goroutine was ended")
+
+// untilEnd moves a stream, by move, and ends it, whatever becomes of move.
+func (c *Conn) untilEnd(call string, d *direction, move func() error) (err error) {
+	err = errUnwound
+	defer func() { err = c.end(call, d, err) }()
+	err = move()
+	return err
+}
+
 // end gives the direction back, or stops it if the stream failed, and returns why.
 func (c *Conn) end(call string, d *direction, err error) error {
 	c.mu.Lock()
@@ -135,11 +146,13 @@ func (c *Conn) SendFrom(ctx context.Context, r io.ReaderAt, size units.Bytes, pr
 	if err := c.begin(ctx, "send", &c.out.direction); err != nil {
 		return err
 	}
-	err = c.sendStream(ctx, p, r, size, progress)
-	if errors.Is(err, errEarly) {
-		err = &sdr.OpError{Op: "send", Object: "stream", Err: err, Detail: "the peer's RecvTo failed"}
-	}
-	return c.end("SendFrom", &c.out.direction, err)
+	return c.untilEnd("SendFrom", &c.out.direction, func() error {
+		err := c.sendStream(ctx, p, r, size, progress)
+		if errors.Is(err, errEarly) {
+			err = &sdr.OpError{Op: "send", Object: "stream", Err: err, Detail: "the peer's RecvTo failed"}
+		}
+		return err
+	})
 }
 
 func (c *Conn) sendStream(ctx context.Context, p *pieces, r io.ReaderAt, size units.Bytes, progress Progress) error {
@@ -185,11 +198,15 @@ func (c *Conn) RecvTo(ctx context.Context, w io.WriterAt, progress Progress) (un
 	if err := c.begin(ctx, "receive", &c.in.direction); err != nil {
 		return 0, err
 	}
-	n, err := c.recvStream(ctx, h, w, progress)
-	if errors.Is(err, sdr.ErrAborted) && !errors.Is(err, errPeerSends) {
-		err = &sdr.OpError{Op: "receive", Object: "stream", Err: err, Detail: "the peer's SendFrom failed"}
-	}
-	return n, c.end("RecvTo", &c.in.direction, err)
+	var written units.Bytes
+	err = c.untilEnd("RecvTo", &c.in.direction, func() (err error) {
+		written, err = c.recvStream(ctx, h, w, progress)
+		if errors.Is(err, sdr.ErrAborted) && !errors.Is(err, errPeerSends) {
+			err = &sdr.OpError{Op: "receive", Object: "stream", Err: err, Detail: "the peer's SendFrom failed"}
+		}
+		return err
+	})
+	return written, err
 }
 
 func (c *Conn) recvStream(ctx context.Context, h *pieces, w io.WriterAt, progress Progress) (written units.Bytes, err error) {

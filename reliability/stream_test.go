@@ -8,6 +8,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -140,6 +142,36 @@ func TestStreamFails(t *testing.T) {
 					require.ErrorContains(t, sendErr, "RecvTo failed")
 				}
 			}
+			e.requireStopped(t)
+		})
+	}
+}
+
+// TestStreamPanics: a reader or writer that panics, or ends its goroutine, fails the stream at both ends as an error does.
+func TestStreamPanics(t *testing.T) {
+	unwind := func(int64) error { panic("mine") }
+	for _, c := range []struct {
+		name        string
+		read, write func(int64) error
+	}{
+		{"reader panics", unwind, nil},
+		{"writer panics", nil, unwind},
+		{"writer exits", nil, func(int64) error { runtime.Goexit(); return nil }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, ctx := newStreamed(t)
+			var ends sync.WaitGroup
+			for _, call := range []func(){
+				func() { _ = e.conn[0].SendFrom(ctx, &source{before: c.read}, 2*ahead*piece, nil) },
+				func() { _, _ = e.conn[1].RecvTo(ctx, &sink{before: c.write}, nil) },
+			} {
+				ends.Go(func() {
+					defer func() { _ = recover() }()
+					call()
+				})
+			}
+			ends.Wait()
+			require.NoError(t, ctx.Err(), "somebody waited")
 			e.requireStopped(t)
 		})
 	}
