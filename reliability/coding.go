@@ -165,6 +165,21 @@ func (l *layout) parityBytesOf(s *paritySlot, u scheme.Unit, n units.Bytes) []by
 	return s.mr.Bytes()[from : from+n]
 }
 
+// checkJob says what a job of a transfer names that there isn't. It would be other memory than the transfer's.
+func (l *link) checkJob(job *scheme.Job, t *scheme.Transfer) error {
+	for _, u := range job.Data {
+		if !u.IsData() || u.Index() >= t.Units {
+			return l.broken("asks for a job on data unit %d, and there are %d", u.Index(), t.Units)
+		}
+	}
+	for _, at := range job.Missing {
+		if at < 0 || at >= len(job.Data) {
+			return l.broken("asks for a job whose unit %d is missing, and it has %d", at, len(job.Data))
+		}
+	}
+	return nil
+}
+
 // startJobs starts the jobs that the core asks for.
 func (t *sendTransfer) startJobs() error {
 	for i := range t.o.out.Jobs {
@@ -179,6 +194,9 @@ func (t *sendTransfer) startJobs() error {
 }
 
 func (t *sendTransfer) encodeJob(job *scheme.Job) (*codingJob, error) {
+	if err := t.o.checkJob(job, &t.info); err != nil {
+		return nil, err
+	}
 	j := &codingJob{send: t, id: job.ID, code: codeOf(job), rows: slices.Clone(job.Rows), sizeOnly: t.mr.Bytes() == nil}
 	for _, u := range job.Parity {
 		m, _, _ := t.locate(u)
@@ -229,6 +247,9 @@ func (t *recvTransfer) startJobs() error {
 }
 
 func (t *recvTransfer) decodeJob(job *scheme.Job) (*codingJob, error) {
+	if err := t.in.checkJob(job, &t.info); err != nil {
+		return nil, err
+	}
 	j := &codingJob{recv: t, id: job.ID, code: codeOf(job), rows: slices.Clone(job.Rows), missing: slices.Clone(job.Missing), sizeOnly: t.mr.Bytes() == nil}
 	for _, u := range job.Parity {
 		i := u.Index() / t.in.unitsPerParity

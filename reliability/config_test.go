@@ -194,6 +194,9 @@ func TestWildSender(t *testing.T) {
 		{"parity unit 3, and the receiver has posted buffers for 0", sends(scheme.Send{Unit: scheme.Parity | 3, Channel: scheme.HomeChannel})},
 		{"channel 2, and there are 2", sends(scheme.Send{Channel: 2})},
 		{"channel -2, and there are 2", sends(scheme.Send{Channel: -2})},
+		{"a job on data unit 5, and there are 5", func(_ scheme.Transfer, _ *scheme.Env, out *scheme.Output) {
+			out.Jobs = append(out.Jobs, scheme.Job{Kind: scheme.Encode, Code: scheme.MDS, Data: []scheme.Unit{5}, Rows: []int{0}})
+		}},
 		{"units where its budget allows", func(_ scheme.Transfer, _ *scheme.Env, out *scheme.Output) {
 			out.Sends = append(out.Sends, make([]scheme.Send, out.Budget+1)...)
 		}},
@@ -206,6 +209,41 @@ func TestWildSender(t *testing.T) {
 			require.ErrorContains(t, s.Err(), "scheme sr-nack asks for ")
 			require.ErrorContains(t, s.Err(), c.says)
 			require.ErrorIs(t, r.Err(), sdr.ErrAborted)
+		})
+	}
+}
+
+// A wildReceiver asks for a job as soon as it may.
+type wildReceiver struct {
+	scheme.Scheme
+	scheme.Receiver
+	job scheme.Job
+}
+
+func (w wildReceiver) NewReceiver(t scheme.Transfer, env *scheme.Env) (r scheme.Receiver, err error) {
+	w.Receiver, err = w.Scheme.NewReceiver(t, env)
+	return w, err
+}
+
+func (w wildReceiver) Poll(now units.Instant, v scheme.View, out *scheme.Output) (units.Instant, bool, error) {
+	out.Jobs = append(out.Jobs, w.job)
+	return w.Receiver.Poll(now, v, out)
+}
+
+// TestWildReceiver: what it would have decoded isn't its transfer's memory.
+func TestWildReceiver(t *testing.T) {
+	for says, job := range map[string]scheme.Job{
+		"a job on data unit 5, and there are 5":        {Kind: scheme.Decode, Code: scheme.MDS, Data: []scheme.Unit{5}, Missing: []int{0}},
+		"a job whose unit 1 is missing, and it has 1":  {Kind: scheme.Decode, Code: scheme.MDS, Data: []scheme.Unit{0}, Missing: []int{1}},
+		"a job whose unit -1 is missing, and it has 1": {Kind: scheme.Decode, Code: scheme.MDS, Data: []scheme.Unit{0}, Missing: []int{-1}},
+	} {
+		t.Run(says, func(t *testing.T) {
+			p := newPair(t, setup{net: lossy(0), qp: smallQP, scheme: func() scheme.Scheme { return wildReceiver{Scheme: newSR(t, sr.NACK)(), job: job} }})
+			s, r := p.begin(p.mr(0, 5000, 1), 5000, p.mr(1, 10000, 0), 5000)
+			p.until(units.Second, func() bool { return finished(r) && finished(s) })
+			require.ErrorIs(t, r.Err(), sdr.ErrArgument)
+			require.ErrorContains(t, r.Err(), says)
+			require.ErrorIs(t, s.Err(), sdr.ErrCompleted)
 		})
 	}
 }
