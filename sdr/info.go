@@ -41,7 +41,7 @@ type peerInfo struct {
 func (i Info) Addr() (netip.Addr, error) {
 	p, err := parseInfo(i)
 	if err != nil {
-		return netip.Addr{}, err
+		return netip.Addr{}, &OpError{Op: "parse", Object: "info", Err: err}
 	}
 	return p.control.Addr, nil
 }

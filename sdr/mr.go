@@ -26,6 +26,8 @@ type MR struct {
 	refs   atomic.Int64 // messages posted on it, and Holds; negative once closed
 }
 
+var errNoBytes = fmt.Errorf("%w: give at least one byte", ErrArgument)
+
 // closedRefs is what refs holds after Close: no post can bring it above zero.
 const closedRefs = -1 << 62
 
@@ -36,8 +38,11 @@ func (e *Endpoint) RegisterMemory(mem []byte, access Access) (*MR, error) {
 	fail := func(err error) (*MR, error) {
 		return nil, &OpError{Op: "register memory", Object: units.Bytes(len(mem)).String(), Err: err}
 	}
-	if e.isClosed() {
+	switch {
+	case e.isClosed():
 		return fail(ErrClosed)
+	case len(mem) == 0:
+		return fail(errNoBytes)
 	}
 	r, err := e.dev.Register(mem, access)
 	if err != nil {
@@ -55,6 +60,9 @@ func (e *Endpoint) RegisterSize(n units.Bytes, access Access) (*MR, error) {
 	s, ok := e.dev.(backend.SizeRegistrar)
 	if !ok {
 		return nil, &OpError{Op: "register size", Object: e.caps.Backend, Err: ErrNotSupported, Fix: "only simulated devices have memory without content"}
+	}
+	if n <= 0 {
+		return nil, &OpError{Op: "register size", Object: n.String(), Err: errNoBytes}
 	}
 	r, err := s.RegisterSize(n, access)
 	if err != nil {

@@ -77,6 +77,25 @@ func TestReadOnlyMemory(t *testing.T) {
 	require.NoError(t, m.Close(), "nothing holds it")
 }
 
+// TestRegisterNothing: memory without a byte is an argument that is wrong, on every device.
+func TestRegisterNothing(t *testing.T) {
+	p := newPair(t, link(), small)
+	_, err := p.ctx[0].RegisterMemory(nil, 0)
+	require.ErrorIs(t, err, sdr.ErrArgument)
+	for _, n := range []units.Bytes{0, -1} {
+		_, err = p.ctx[0].RegisterSize(n, 0)
+		require.ErrorIs(t, err, sdr.ErrArgument)
+	}
+}
+
+// TestAddrOfNoInfo: what is no info fails as all calls do.
+func TestAddrOfNoInfo(t *testing.T) {
+	_, err := sdr.Info("hello").Addr()
+	require.ErrorIs(t, err, sdr.ErrMismatch)
+	var e *sdr.OpError
+	require.ErrorAs(t, err, &e)
+}
+
 // TestWaitForRefusedSend: Wait returns when the memory is the user's again, as Poll does, also when the peer's buffer is known to be too
 // short already when the message is posted.
 func TestWaitForRefusedSend(t *testing.T) {
