@@ -25,8 +25,9 @@ type Controller interface {
 	// Limits returns the rate at which packets may start and how many bytes may be in flight. 0 of
 	// either is no limit of that kind.
 	Limits(now units.Instant) (units.Rate, units.Bytes)
-	// Next is when Limits next changes by itself, after the latest call's instant, or units.Never.
-	// A driver that doesn't call then misses nothing but the change itself.
+	// Next is when Limits next changes by itself, after the latest call's instant. A driver that doesn't call then
+	// misses nothing but the change itself. Where nothing changes by itself it is units.Never: with 0 the driver
+	// would call again at once, for ever.
 	Next() units.Instant
 }
 

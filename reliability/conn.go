@@ -141,8 +141,8 @@ type RecvResult struct {
 }
 
 // Send sends n bytes at off of mr as the next transfer and returns when the
-// receiver has them all. Ending ctx aborts the transfer; Send returns when the
-// memory is the caller's again.
+// receiver has them all. Ending ctx aborts the transfer, with which the peer's Recv
+// fails, with sdr.ErrAborted; Send returns when the memory is the caller's again.
 func (c *Conn) Send(ctx context.Context, mr *sdr.MR, off, n units.Bytes, o SendOptions) error {
 	if err := c.mayBlock("send", "connection"); err != nil {
 		return err
@@ -197,8 +197,8 @@ func (c *Conn) addSend(mr *sdr.MR, off, n units.Bytes, o SendOptions, ofStream b
 }
 
 // Recv receives the next transfer into length bytes at off of mr and returns its
-// length and immediate. Ending ctx completes it early, if not everything has arrived; Recv returns when the
-// memory is the caller's again.
+// length and immediate. Ending ctx completes it early, if not everything has arrived, with which the peer's Send
+// fails, with sdr.ErrCompleted; Recv returns when the memory is the caller's again.
 func (c *Conn) Recv(ctx context.Context, mr *sdr.MR, off, length units.Bytes) (RecvResult, error) {
 	if err := c.mayBlock("receive", "connection"); err != nil {
 		return RecvResult{}, err

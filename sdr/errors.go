@@ -15,7 +15,8 @@ var (
 	// that is not connected yet. All packages of go-sdr have this one.
 	ErrClosed = operr.ErrClosed
 	// ErrCompleted: the message of this handle has been completed; its slot
-	// may already serve another message.
+	// may already serve another message. At a sender: the receiver has completed it
+	// before all had arrived.
 	ErrCompleted = errors.New("message already completed")
 	// ErrPeerDead: nothing arrived from the peer for the silence limit
 	// while work was pending, or its process went away.

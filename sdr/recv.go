@@ -42,6 +42,7 @@ func (m *recvMsg) enter(s recvState) { m.stage.enter(recvLife, s) }
 // message. Its methods may be called by several goroutines at once, and after
 // Complete, too: WaitArrived and Imm then return ErrCompleted, but WaitArrived nil
 // where the message was whole, and Bitmap and Packets are views whose Err is ErrCompleted.
+// The zero value is no message: compare with it, but call none of its methods.
 type RecvHandle struct {
 	m *recvMsg
 }

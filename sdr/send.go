@@ -56,7 +56,8 @@ type SendOptions struct {
 }
 
 // A SendHandle is a message being sent by PostSend. It is a small value; copies
-// mean the same message.
+// mean the same message. The zero value is no message: compare with it,
+// but call none of its methods.
 type SendHandle struct {
 	m *sendMsg
 }
