@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/operr"
+	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
 // A NewFile is a FileTarget on the disk, for one file. That has no name until all of it is there, so that nothing incomplete is ever
@@ -28,6 +29,7 @@ type NewFile struct {
 	folder   string
 	path     string // "" until the sender has named it
 	part     string // its name meanwhile, "" while it has none
+	kept     bool   // it has its final name
 	replaces bool   // what has the final name already: the receiver chose it
 }
 
@@ -127,9 +129,16 @@ func (f *NewFile) named(err error) error {
 	return &fs.PathError{Op: e.Op, Path: f.path, Err: e.Err}
 }
 
-// Begin gives the file its sender's name for it, if CreateFile was given a folder.
+// Begin gives the file its sender's name for it, if CreateFile was given a folder. It may be called again after a transfer that has failed, of
+// which it leaves nothing, but not once a file was kept: the next one wants a NewFile of its own.
 func (f *NewFile) Begin(info FileInfo) error {
-	if f.path != "" {
+	if f.kept {
+		return f.used()
+	}
+	if err := f.file.Truncate(0); err != nil {
+		return f.named(err)
+	}
+	if f.replaces {
 		return nil
 	}
 	path := filepath.Join(f.folder, info.Name)
@@ -145,6 +154,11 @@ func (f *NewFile) Begin(info FileInfo) error {
 	return nil
 }
 
+// used says that a file was kept already: what is written would change that one, under its name.
+func (f *NewFile) used() error {
+	return operr.New("create", f.path, "%w: it was kept already: make a NewFile for each file", sdr.ErrArgument)
+}
+
 // nameIt is what to do when the sender's name doesn't do.
 const nameIt = "name the file that the receiver is to write, and not only a folder"
 
@@ -158,6 +172,9 @@ func taken(path string) error {
 // allows. Where the file system gives files neither permissions nor times, or not those that are asked for, it goes without.
 // In a folder it fails with fs.ErrExist when another file has got the name since Begin.
 func (f *NewFile) Keep(info FileInfo) error {
+	if f.kept {
+		return f.used()
+	}
 	mode := info.Mode.Perm() &^ umask()
 	if fi, err := os.Stat(f.path); err == nil {
 		mode = fi.Mode().Perm()
@@ -168,6 +185,7 @@ func (f *NewFile) Keep(info FileInfo) error {
 	if err := f.name(); err != nil {
 		return err
 	}
+	f.kept = true
 	return syncFolder(f.folder)
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sdr-rdma/go-sdr/internal/netnstest"
+	"github.com/sdr-rdma/go-sdr/sdr"
 )
 
 // names are those in a folder.
@@ -146,6 +147,36 @@ func TestNewFileNames(t *testing.T) {
 			require.NoError(t, f.Keep(FileInfo{Mode: 0o600}))
 			require.NoError(t, f.Close())
 			require.Equal(t, []string{name}, names(t, dir))
+		}
+	}
+}
+
+// TestNewFileAgain: of a transfer that has failed nothing is left in what the next one sends, not even its name; and a file that was kept
+// stays as it is.
+func TestNewFileAgain(t *testing.T) {
+	for _, path := range []string{"", "second"} {
+		for _, part := range []bool{false, true} {
+			dir := t.TempDir()
+			f, err := CreateFile(filepath.Join(dir, path))
+			require.NoError(t, err)
+			defer f.Close()
+			if part {
+				require.NoError(t, f.file.Close())
+				require.NoError(t, f.openPart())
+			}
+			for _, name := range []string{"longest", "second"} {
+				require.NoError(t, f.Begin(FileInfo{Name: name}))
+				_, err = f.WriteAt([]byte(name), 0)
+				require.NoError(t, err)
+			}
+			require.NoError(t, f.Keep(FileInfo{Mode: 0o600}))
+			require.ErrorIs(t, f.Begin(FileInfo{Name: "third"}), sdr.ErrArgument)
+			require.ErrorIs(t, f.Keep(FileInfo{Mode: 0o600}), sdr.ErrArgument)
+			require.NoError(t, f.Close())
+			require.Equal(t, []string{"second"}, names(t, dir))
+			content, err := os.ReadFile(filepath.Join(dir, "second"))
+			require.NoError(t, err)
+			require.Equal(t, "second", string(content))
 		}
 	}
 }
