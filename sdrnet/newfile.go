@@ -169,13 +169,13 @@ func taken(path string) error {
 
 // Keep gives the file its permissions, its time of change, and, once it is on the disk, its name, which is on the disk then, too, as far as the
 // process may read the folder. A file that is replaced hands on its permissions; a new one gets those of the original that the umask
-// allows. Where the file system gives files neither permissions nor times, or not those that are asked for, it goes without.
-// In a folder it fails with fs.ErrExist when another file has got the name since Begin.
+// allows, or is for its owner alone where the sender names none (Mode 0). Where the file system gives files neither permissions nor times, or
+// not those that are asked for, it goes without. In a folder it fails with fs.ErrExist when another file has got the name since Begin.
 func (f *NewFile) Keep(info FileInfo) error {
 	if f.kept {
 		return f.used()
 	}
-	mode := info.Mode.Perm() &^ umask()
+	mode := cmp.Or(info.Mode.Perm(), 0o600) &^ umask()
 	if fi, err := os.Stat(f.path); err == nil {
 		mode = fi.Mode().Perm()
 	}

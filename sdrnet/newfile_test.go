@@ -151,6 +151,15 @@ func TestNewFileNames(t *testing.T) {
 	}
 }
 
+// TestNewFileWithoutMode: a sender who says nothing of permissions makes no file that nobody may read.
+func TestNewFileWithoutMode(t *testing.T) {
+	f := inFolder(t, t.TempDir(), "x", false, '0')
+	require.NoError(t, f.Keep(FileInfo{}))
+	fi, err := os.Stat(f.Name())
+	require.NoError(t, err)
+	require.Equal(t, 0o600&^umask(), fi.Mode())
+}
+
 // TestNewFileAgain: of a transfer that has failed nothing is left in what the next one sends, not even its name; and a file that was kept
 // stays as it is.
 func TestNewFileAgain(t *testing.T) {
