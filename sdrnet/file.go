@@ -181,7 +181,7 @@ func (i FileInfo) check() error {
 // midFile says what the end of a connection means while a file is under way.
 func midFile(err error) error {
 	if err == io.EOF {
-		return operr.New("transfer", "file", "%w: the peer has closed in the middle of it", io.ErrUnexpectedEOF)
+		return operr.New("transfer", "file", "%w: %w in the middle of it", io.ErrUnexpectedEOF, sdr.ErrPeerClosed)
 	}
 	return err
 }

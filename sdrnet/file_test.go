@@ -517,6 +517,7 @@ func TestNoFile(t *testing.T) {
 			to := newTarget(t)
 			_, err := b.RecvFile(ctx, to, nil)
 			require.ErrorContains(t, err, c.says)
+			require.Equal(t, c.name == "half", errors.Is(err, sdr.ErrPeerClosed), "%v", err)
 			require.Empty(t, to.kept)
 		})
 	}
