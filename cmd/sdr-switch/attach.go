@@ -40,7 +40,8 @@ in there. At an interface without XDP of its own, such as lo, packets of this
 machine have to come one by one: ip link set dev lo gso_max_segs 1.
 
 It takes Linux 5.9, root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and an MTU
-that the driver takes with XDP: 1500, or up to about 3500.`
+that the driver takes with XDP: 1500, or up to about 3500. With --generic it
+takes any, and an interface whose driver refuses XDP.`
 
 // An attachment is what attach trim is asked for.
 type attachment struct {
@@ -63,6 +64,7 @@ func newAttachTrim() *cobra.Command {
 	f.Var(&a.Queue, "queue", "bytes of backlog from which on packets are cut or dropped")
 	f.Var(&a.Keep, "keep", "bytes that stay of a packet's frame, 61 to 512; of sdr-perf's nobody knows what was cut below 74, with IPv6 94 (default: its headers)")
 	f.Var(&a.Overhead, "overhead", "bytes that each frame takes besides: 24 with FCS, preamble and gap")
+	f.BoolVar(&a.Generic, "generic", false, "have the kernel run it, not the driver: slower, and with any MTU")
 	f.Var((*units.DurationValue)(&a.every), "interval", "how often to show what it does")
 	return c
 }
@@ -95,7 +97,7 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 	defer t.Close()
 	fmt.Fprintf(out, "trimming what comes in through %s for a link of %v, until an interrupt\n", a.dev, a.Rate)
 	if generic(index) {
-		usage.Fillf(out, "%s has no XDP of its own, so trains of packets of this machine's programs are one to the trimmer, "+
+		usage.Fillf(out, "the kernel runs it for %s, not the driver, so trains of packets of this machine's programs are one to the trimmer, "+
 			"and of those that it cuts all but one are lost unseen: ip link set dev DEV gso_max_segs 1, where they are sent", a.dev)
 	}
 	tick := time.NewTicker(a.every)

@@ -18,6 +18,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage/usagetest"
 	"github.com/sdr-rdma/go-sdr/dataplane/ebpf"
+	"github.com/sdr-rdma/go-sdr/roce"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -92,20 +93,35 @@ func TestAttachGeneric(t *testing.T) {
 	err = l.hosts[0].ns.do(func() error { return a.run(ctx, &out) })
 	skipWithoutRight(t, err)
 	require.NoError(t, err)
-	require.Contains(t, out.String(), "lo has no XDP of its own")
+	require.Contains(t, out.String(), "the kernel runs it for lo")
 	require.Contains(t, out.String(), "gso_max_segs 1")
 }
 
-// Frames that are longer than a page are more than veth takes with XDP: the error says so.
+// Frames that are longer than a page are more than veth takes with XDP: the error says so. The kernel takes and cuts them.
 func TestAttachMTU(t *testing.T) {
 	needNetworks(t)
-	l, err := newLab(min(os.Getpagesize()+100, 65_000))
+	mtu := min(os.Getpagesize()+100, 65_000)
+	l, err := newLab(mtu)
 	require.NoError(t, err)
 	defer l.close()
 	a := attachment{dev: "port0", Config: ebpf.Config{Rate: units.Gbit, Queue: 64 * units.KiB}, every: units.Second}
 	err = l.sw.do(func() error { return a.run(t.Context(), io.Discard) })
 	skipWithoutRight(t, err)
 	require.ErrorContains(t, err, "attach to port0: its MTU of")
+	require.ErrorContains(t, err, "--generic")
+	var x *ebpf.Trimmer
+	require.NoError(t, l.sw.do(func() (err error) {
+		x, err = attach(l.ports[0], ebpf.Config{Rate: 10 * units.Kbit, Queue: 1, Generic: true})
+		return err
+	}))
+	defer x.Close()
+	out, f := packetSocket(t, l.hosts[0], 0), writeFrame(mtu-roce.IPv4WriteImmOverhead)
+	write(t, out, f)
+	write(t, out, f)
+	require.Eventually(t, func() bool {
+		m, err := x.Meter()
+		return err == nil && m.Data+m.Trimmed == 2 && m.Trimmed > 0 // the first finds an empty queue, unless the kernel has sent something
+	}, 10*time.Second, time.Millisecond)
 }
 
 // A tunnel's packets begin with their IP header, in which the program finds none: it is refused before anything is attached.

@@ -100,7 +100,7 @@ func (h *host) flood(stop *atomic.Bool) error {
 		if err := unix.Bind(fd, &unix.SockaddrLinklayer{Ifindex: link.Attrs().Index}); err != nil {
 			return err
 		}
-		f := floodFrame()
+		f := writeFrame(1024)
 		for !stop.Load() {
 			if _, err := unix.Write(fd, f); err != nil && !errors.Is(err, unix.ENOBUFS) && !errors.Is(err, unix.EINTR) {
 				return err
@@ -110,16 +110,16 @@ func (h *host) flood(stop *atomic.Bool) error {
 	})
 }
 
-// floodFrame is an Ethernet frame with a UC write.
-func floodFrame() []byte {
+// writeFrame is an Ethernet frame with a UC write of so many bytes that may be cut.
+func writeFrame(payload int) []byte {
 	const ip, udp, transport = 14, 34, 42
-	b := make([]byte, transport+roce.PacketSize(roce.UCWriteImmHeaders, 1024))
+	b := make([]byte, transport+roce.PacketSize(roce.UCWriteImmHeaders, payload))
 	copy(b, []byte{2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 8, 0, 0x45, trim.Data.TOS(2)})
 	b[ip+2], b[ip+3], b[ip+8], b[ip+9] = byte((len(b)-ip)>>8), byte(len(b)-ip), 64, unix.IPPROTO_UDP
 	copy(b[ip+12:], []byte{192, 0, 2, 1, 192, 0, 2, 2})
 	b[udp], b[udp+2], b[udp+3] = 0xc0, roce.UDPPort>>8, roce.UDPPort&0xff
 	b[udp+4], b[udp+5] = byte((len(b)-udp)>>8), byte(len(b)-udp)
-	w := roce.UCWriteImm{Length: 1024, DestQP: 5, PKey: roce.DefaultPKey}
+	w := roce.UCWriteImm{Length: uint32(payload), DestQP: 5, PKey: roce.DefaultPKey}
 	w.Encode(b[transport:])
 	return b
 }

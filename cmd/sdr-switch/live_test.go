@@ -258,7 +258,7 @@ func TestSwitchPassesOthers(t *testing.T) {
 // What comes while the switch has no processor, and is more than its socket has room for, is counted: as dropped.
 func TestSwitchCountsWhatItMisses(t *testing.T) {
 	l, sw := opened(t)
-	in, f := packetSocket(t, l.hosts[0], 0), floodFrame()
+	in, f := packetSocket(t, l.hosts[0], 0), writeFrame(1024)
 	for range 40_000 { // of 1.1 kB each, and the socket has 16 MiB
 		write(t, in, f)
 	}
@@ -306,7 +306,7 @@ func TestSwitchAtAnInterfaceThatIsDown(t *testing.T) {
 		}))
 		return n
 	}
-	in, f := packetSocket(t, l.hosts[0], 0), floodFrame()
+	in, f := packetSocket(t, l.hosts[0], 0), writeFrame(1024)
 	require.Eventually(t, func() bool {
 		write(t, in, f)
 		return unread() > 0

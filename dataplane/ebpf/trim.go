@@ -25,7 +25,8 @@
 //
 // It takes Linux 5.9 or later, and root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN. Before Linux 5.11 what it loads counts against
 // RLIMIT_MEMLOCK, which RemoveMemlock of the library's package rlimit lifts. Drivers take XDP programs up to an MTU of their own, about 3500
-// where a page has 4096 bytes.
+// where a page has 4096 bytes, and some take none as their interface is set up: a bond with a link that has no XDP, or virtio whose host puts
+// packets together. With [Config.Generic] the kernel runs the program behind them.
 package ebpf
 
 import (
@@ -56,6 +57,8 @@ type Config struct {
 	Keep units.Bytes
 	// Overhead is what each frame takes of the rate besides its bytes: 24 for Ethernet's FCS, preamble and gap.
 	Overhead units.Bytes
+	// Generic has the kernel run the program behind the driver even where that has XDP of its own: slower, and with any MTU.
+	Generic bool
 }
 
 // meter is the state with which a port begins.
@@ -109,7 +112,11 @@ func Attach(index int, c Config) (*Trimmer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.link, err = link.AttachXDP(link.XDPOptions{Program: t.objects.Trim, Interface: index}); err != nil {
+	o := link.XDPOptions{Program: t.objects.Trim, Interface: index}
+	if c.Generic {
+		o.Flags = link.XDPGenericMode
+	}
+	if t.link, err = link.AttachXDP(o); err != nil {
 		return nil, errors.Join(attachError(index, err), t.Close())
 	}
 	return t, nil
@@ -140,10 +147,15 @@ func attachError(index int, err error) error {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("attach to %s: %w", name, errRights)
 	case errors.Is(err, unix.ERANGE), errors.Is(err, unix.EINVAL) && mtu > ethernet: // veth says the one, drivers of NICs the other
-		return fmt.Errorf("attach to %s: its MTU of %d, or that of a veth's other end, is too large for an XDP program: ip link set dev %s mtu 3000 (%w)", name, mtu, name, err)
+		return fmt.Errorf("attach to %s: its MTU of %d, or that of a veth's other end, is too large for an XDP program: ip link set dev %s mtu 3000, or "+generic+" (%w)", name, mtu, name, err)
+	case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EINVAL): // what is in the way, drivers tell netlink's users alone
+		return fmt.Errorf("attach to %s: its driver refuses XDP programs as it is set up (LRO, GRO in hardware, a bond's link without XDP): "+
+			"change that, or "+generic+" (%w)", name, err)
 	}
 	return fmt.Errorf("attach to %s: %w", name, err)
 }
+
+const generic = "have the kernel run it behind the driver, which is slower (Generic, --generic)"
 
 const rights = "root, not that of a user namespace, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
 

@@ -317,6 +317,8 @@ func TestAttachError(t *testing.T) {
 	const none = 1 << 30
 	require.ErrorContains(t, attachError(none, unix.ERANGE), "is too large for an XDP program")
 	require.NotContains(t, attachError(none, unix.EINVAL).Error(), "too large")
+	require.ErrorContains(t, attachError(none, unix.EINVAL), "its driver refuses XDP programs")
+	require.ErrorContains(t, attachError(none, unix.EOPNOTSUPP), "--generic")
 	require.ErrorContains(t, attachError(1, unix.EINVAL), "lo: its MTU of 65536")
 	require.ErrorContains(t, attachError(none, unix.EEXIST), "another XDP program")
 	require.ErrorContains(t, attachError(none, unix.EPERM), "CAP_PERFMON")
