@@ -34,10 +34,15 @@ burst of 16 KiB or more.
 Fragments, IPv4 packets with options and IPv6 packets with extension headers are
 never cut, nor are frames with a VLAN tag, unless the interface takes it off and
 keeps it beside them (ethtool -k: rx-vlan-offload; ends of veth pairs do, too):
-these are cut and have it again when they go on. Packets of containers on this
-machine need checksums of their own before they are cut: ethtool -K eth0 tx off,
-in there. At an interface without XDP of its own, such as lo, packets of this
-machine have to come one by one: ip link set dev lo gso_max_segs 1.
+these are cut and have it again when they go on. At the VLAN's own interface,
+such as eth1.7, they are cut like others. Packets of containers on this machine
+need checksums of their own before they are cut: ethtool -K eth0 tx off, in
+there.
+
+At an interface without XDP of its own, such as lo or eth1.7, packets have to
+come one by one: those of this machine, ip link set dev lo gso_max_segs 1, and
+those for its programs, which an interface underneath may have put together:
+ethtool -K eth1 gro off.
 
 It takes Linux 5.9, root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and an MTU
 that the driver takes with XDP: 1500, or up to about 3500. With --generic it
@@ -98,7 +103,8 @@ func (a *attachment) run(ctx context.Context, out io.Writer) error {
 	fmt.Fprintf(out, "trimming what comes in through %s for a link of %v, until an interrupt\n", a.dev, a.Rate)
 	if generic(index) {
 		usage.Fillf(out, "the kernel runs it for %s, not the driver, so trains of packets of this machine's programs are one to the trimmer, "+
-			"and of those that it cuts all but one are lost unseen: ip link set dev DEV gso_max_segs 1, where they are sent", a.dev)
+			"and of those that it cuts all but one are lost unseen: ip link set dev DEV gso_max_segs 1, where they are sent. "+
+			"So are trains that an interface under %[1]s has put together for this machine's programs: ethtool -K DEV gro off", a.dev)
 	}
 	tick := time.NewTicker(a.every)
 	defer tick.Stop()

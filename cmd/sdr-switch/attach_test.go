@@ -95,6 +95,7 @@ func TestAttachGeneric(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, out.String(), "the kernel runs it for lo")
 	require.Contains(t, out.String(), "gso_max_segs 1")
+	require.Contains(t, out.String(), "gro off")
 }
 
 // Frames that are longer than a page are more than veth takes with XDP: the error says so. The kernel takes and cuts them.

@@ -13,11 +13,13 @@
 // Interfaces of Ethernet only: tunnels of IP packets, such as tun, wireguard and ipip, are refused. IPv4 packets with options, fragments,
 // IPv6 packets with extension headers, and frames with a VLAN tag are not touched, but they count for the port. A tag that the interface
 // takes off and keeps beside the frame isn't there for an XDP program (ethtool -k: rx-vlan-offload; an end of a veth pair gets frames so):
-// such frames are cut, and have it again when they go on.
+// such frames are cut, and have it again when they go on. At the VLAN's own interface (eth1.7), where the kernel runs the program, frames have none.
 //
 // Where a driver has no XDP of its own, as that of lo, the kernel runs the program behind it (ip link shows xdpgeneric). Packets of this
 // machine that are to be cut up later (UDP_SEGMENT) are still one frame there: of those that are cut the headers of the first stay, and the
-// others are lost unseen. So have them sent one by one: ip link set dev lo gso_max_segs 1.
+// others are lost unseen. So have them sent one by one: ip link set dev lo gso_max_segs 1. The same happens to packets for this machine's programs
+// that an interface underneath, as that of a VLAN or a macvlan, has put together (UDP_GRO, which userroce asks for). So have it leave them apart:
+// ethtool -K eth1 gro off. The interface that the program is on does so by itself.
 //
 // An XDP program doesn't know of checksums that the kernel has left to an interface further on. Packets of this machine's own containers
 // have such ones, when they come in through a veth pair; of those that are cut the interface makes wrong ones, and their receiver drops
