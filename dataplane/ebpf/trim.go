@@ -176,7 +176,7 @@ func load(spec *ebpf.CollectionSpec, m *trim.Meter, keep uint32, ownClock bool) 
 	t := new(Trimmer)
 	switch err := spec.LoadAndAssign(&t.objects, nil); {
 	case errors.Is(err, unix.EPERM):
-		return nil, fmt.Errorf("load the program: %w", errRights)
+		return nil, fmt.Errorf("load the program: %w; before Linux 5.11 also 64 KiB that may be locked (ulimit -l)", errRights)
 	case errors.Is(err, unix.EACCES): // the length of a frame is a difference of pointers, which takes CAP_PERFMON (allow_ptr_leaks of the verifier)
 		return nil, fmt.Errorf("load the program: the kernel's verifier refuses it; it takes %s: %w", rights, err)
 	case err != nil:

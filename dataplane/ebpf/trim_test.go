@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -263,6 +264,7 @@ func TestRights(t *testing.T) {
 		}
 		require.ErrorIs(t, err, tc.want)
 		require.ErrorContains(t, err, "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")
+		require.Equal(t, tc.want == unix.EPERM, strings.Contains(err.Error(), "ulimit -l"), "%v", err)
 	}
 }
 
