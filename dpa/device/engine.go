@@ -20,7 +20,8 @@ import (
 
 // Config says where the handler runs. The zero value of each field is its default, but for Program.
 type Config struct {
-	// Program is the device's code as an ELF file: handler.c, control.c and flexio.c of src, as dpacc makes it.
+	// Program is the device's code as an ELF file: handler.c, control.c and flexio.c of src, compiled and linked by dpacc, but without the
+	// library for the host's linker that it packs the file into.
 	Program []byte
 	// FlexIO and Verbs are the libraries' file names. Default: libflexio.so, libibverbs.so.1.
 	FlexIO, Verbs string
