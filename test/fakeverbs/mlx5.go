@@ -27,11 +27,11 @@ const (
 	deviceCaps = 1<<17 | 1<<24
 )
 
-// Limits of the device file: its first page is no UAR, the others are, as far as they were allocated.
-const (
-	uarSize = 4096
-	maxUARs = 1 << 10
-)
+// maxUARs is the limit of the device file: its first page is no UAR, the others are, as far as they were allocated.
+const maxUARs = 1 << 10
+
+// uarSize is what is mapped of a UAR: a page of the machine's, which an adapter divides where that is a larger one than its own of 4096 bytes.
+var uarSize = unix.Getpagesize()
 
 // Objects of mlx5_user_ioctl_cmds.h.
 const objDEVX, objDEVXObject, objUMEM, objUAR = 0x1000, 0x1001, 0x1002, 0x1008
@@ -163,8 +163,8 @@ func (c *context) allocUAR(r *request) unix.Errno {
 			c.uars[page] = u
 			c.device.listed = false
 			r.made(0x1000, c.add(u))
-			r.out64(0x1002, uint64(page)*uarSize)
-			r.out32(0x1003, uarSize)
+			r.out64(0x1002, uint64(page)*uint64(uarSize))
+			r.out32(0x1003, uint32(uarSize))
 			r.out32(0x1004, page)
 			return 0
 		}

@@ -77,7 +77,7 @@ func pagesMapped(t *testing.T) (n int) {
 			var from, to int
 			_, err := fmt.Sscanf(line, "%x-%x", &from, &to)
 			require.NoError(t, err)
-			n += (to - from) / 4096
+			n += (to - from) / os.Getpagesize()
 		}
 	}
 	return n
