@@ -233,7 +233,11 @@ func (a *atSwitch) Emit(out int, h *switchfn.Header) {
 		s.drop(i, &s.noRoute)
 		return
 	}
+	// At a port with nothing to do it leaves at once, and the function is asked about it before it goes on with the packet that it has.
+	st := &s.functions[s.nodes[a.node].sw]
+	fact, header := st.fact, st.h
 	s.send(port, i)
+	st.fact, st.h = fact, header
 }
 
 // After sets a timer of a function.

@@ -4,6 +4,7 @@ package fabric
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -213,6 +214,45 @@ func TestFunctionSends(t *testing.T) {
 	require.EqualValues(t, 1, s.Result().CNPs)
 	require.Equal(t, Drops{NoRoute: 1}, s.Result().Drops)
 	require.NoError(t, s.Check())
+}
+
+// TestFunctionSendsWhileItDecides: what a function sends leaves at once where a port is free, and the function is asked about that, too. The
+// packet that it has, and what it was told of it, stay as they are.
+func TestFunctionSendsWhileItDecides(t *testing.T) {
+	for at, name := range []string{"ingress", "admit", "depart"} {
+		notices, nested := 0, 0
+		try := func(sw switchfn.Switch, f *switchfn.Facts, h *switchfn.Header, here int) {
+			if h.Opcode == roce.CNPOpcode {
+				nested++
+			}
+			if h.Opcode != roce.RCWriteOnly || here != at {
+				return
+			}
+			notices++
+			fact, header := *f, *h
+			fact.Uplinks, fact.UplinkBytes = slices.Clone(f.Uplinks), slices.Clone(f.UplinkBytes)
+			sw.Emit(-1, &switchfn.Header{Opcode: roce.CNPOpcode, BECN: true, Size: 64})
+			require.Equal(t, fact, *f, name)
+			require.Equal(t, header, *h, name)
+		}
+		s := atLeaf(t, &hooks{
+			ingress: func(sw switchfn.Switch, f *switchfn.Facts, h *switchfn.Header) (int, switchfn.Verdict) {
+				try(sw, f, h, 0)
+				return -1, switchfn.Pass
+			},
+			admit: func(sw switchfn.Switch, f *switchfn.Facts, h *switchfn.Header) (switchfn.Verdict, units.Bytes) {
+				try(sw, f, h, 1)
+				return switchfn.Pass, 0
+			},
+			depart: func(sw switchfn.Switch, f *switchfn.Facts, h *switchfn.Header) switchfn.Verdict {
+				try(sw, f, h, 2)
+				return switchfn.Pass
+			},
+		}, 3*4096)
+		require.True(t, s.Done())
+		require.Equal(t, []int{3, 3}, []int{notices, nested}, name)
+		require.EqualValues(t, 3, s.Result().CNPs, name)
+	}
 }
 
 // TestMarkedByTwo: a packet that two switches mark is one that was marked.

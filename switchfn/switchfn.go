@@ -75,7 +75,8 @@ const (
 // A Switch is what a Func can ask for beside its verdict.
 type Switch interface {
 	// Emit sends a packet that the switch makes, through port out; out < 0: on the way to h.Dst. It
-	// must name a flow of the simulator, or on real packets all of the header.
+	// must name a flow of the simulator, or on real packets all of the header. Where the port is free
+	// Depart is called for it before Emit returns.
 	Emit(out int, h *Header)
 	// After calls Timer with arg when d is over.
 	After(d units.Duration, arg uint32)
