@@ -5,13 +5,16 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/fabric"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -118,8 +121,8 @@ func TestTotal(t *testing.T) {
 	}
 	out, err := command(t, "total", dir, "--only", "strack:")
 	require.NoError(t, err)
-	require.Regexp(t, `strack:1 +0\.125 +0 +not known`, out)
-	require.Regexp(t, `strack:9 +1 +1 +3\.0 M +1m1\.5s +1 MiB`, out)
+	require.Regexp(t, `  strack-1 +0\.125 +0 +not known`, out)
+	require.Regexp(t, `  strack-9 +1 +1 +3\.0 M +1m1\.5s +1 MiB`, out)
 	require.Regexp(t, `all +4\.0 M +1m31\.5s +3 MiB`, out)
 	require.NotContains(t, out, "dcp")
 	out, err = command(t, "total", filepath.Join(dir, "dcp-10.json"), filepath.Join(dir, "strack-8.json"), "--json", "-")
@@ -132,6 +135,30 @@ func TestTotal(t *testing.T) {
 	require.Len(t, sum.Figures, 2)
 	_, err = command(t, "total", dir, "--only", "nscc:")
 	require.ErrorContains(t, err, "name a folder that figure --out has written to")
+}
+
+// Rows of one figure with other seeds, and of a figure and a table of one name, are told apart, within the columns that there are.
+func TestTotalNamesFiles(t *testing.T) {
+	dir := t.TempDir()
+	deep := filepath.Join("a", "folder", "with", "a", "name", "too", "long", "for", "a", "row")
+	for name, f := range map[string]figureFile{
+		"dcp-1.json": {Figure: "dcp:1"}, "dcp-table1.json": {Figure: "dcp:1"},
+		"full/dcp-1.json": {Figure: "dcp:1"}, "full/seed2/dcp-1.json": {Figure: "dcp:1"}, filepath.Join(deep, "dcp-1.json"): {Figure: "dcp:1"},
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, result.Write(nil, filepath.Join(dir, name), f))
+	}
+	out, err := command(t, "total", filepath.Join(dir, "full"), filepath.Join(dir, "full", "seed2"), dir, filepath.Join(dir, deep))
+	require.NoError(t, err)
+	var names []string
+	for line := range strings.Lines(out) {
+		require.LessOrEqual(t, utf8.RuneCountInString(line), usage.Columns+1)
+		names = append(names, strings.Fields(line)[0])
+	}
+	require.Equal(t, []string{"file", "full/dcp-1", "full/seed2/dcp-1", "dcp-1", "dcp-table1", "…too/long/for/a/row/dcp-1", "all"}, names)
+	out, err = command(t, "total", filepath.Join(dir, "full", "dcp-1.json"))
+	require.NoError(t, err)
+	require.Regexp(t, `\n +dcp-1 `, out)
 }
 
 // A figure has the sizes of messages that it is asked for, and no others.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -76,9 +77,10 @@ simulation that several figures share counts in each.
 				}
 				fmt.Fprintf(w, "%s\t%s\t%s\t%.1f M\t%s\t%v\t\n", name, scale, seeds, float64(events)/1e6, time.Duration(wall*float64(time.Second)).Round(100*time.Millisecond), units.Bytes(rss))
 			}
-			fmt.Fprintln(w, "figure\tscale\tseeds\tevents\ttime\tmemory\t")
-			for _, f := range t.Figures {
-				row(f.Figure, fmt.Sprintf("%.4g", f.Scale), fmt.Sprint(f.Seeds), f.Events, f.WallS, f.RSSBytes)
+			fmt.Fprintln(w, "file\tscale\tseeds\tevents\ttime\tmemory\t")
+			for i, name := range t.names() {
+				f := &t.Figures[i]
+				row(name, fmt.Sprintf("%.4g", f.Scale), fmt.Sprint(f.Seeds), f.Events, f.WallS, f.RSSBytes)
 			}
 			row("all", "", "", t.Events, t.WallS, t.RSSBytes)
 			return w.Flush()
@@ -87,6 +89,34 @@ simulation that several figures share counts in each.
 	cmd.Flags().StringVar(&only, "only", "", "count only figures whose names begin so, such as strack:")
 	cmd.Flags().StringVar(&out, "json", "", "write it to this file, or - for standard output instead of the table")
 	return cmd
+}
+
+// longestName is how much of a name a row has room for: its end, which says more than its beginning.
+const longestName = 25
+
+// names are those of the files without .json and without the folders that all are in. They tell rows apart where a figure is there several
+// times, of other seeds or sizes, or a table has its name.
+func (t *total) names() []string {
+	var names []string
+	for _, f := range t.Figures {
+		names = append(names, strings.TrimSuffix(filepath.ToSlash(filepath.Clean(f.File)), ".json"))
+	}
+	for folder, _, found := strings.Cut(names[0], "/"); found && within(names, folder+"/"); folder, _, found = strings.Cut(names[0], "/") {
+		for i, name := range names {
+			names[i] = strings.TrimPrefix(name, folder+"/")
+		}
+	}
+	for i, name := range names {
+		if r := []rune(name); len(r) > longestName {
+			names[i] = "…" + string(r[len(r)-longestName+1:])
+		}
+	}
+	return names
+}
+
+// within reports whether all paths begin with a folder.
+func within(paths []string, folder string) bool {
+	return !slices.ContainsFunc(paths, func(p string) bool { return !strings.HasPrefix(p, folder) })
 }
 
 // readTotal adds up what files say, and the JSON files of folders, in the order of their names.
