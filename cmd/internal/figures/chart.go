@@ -95,6 +95,7 @@ func (c Chart) Figure() *Figure {
 			}
 			return []float64{pt.low, pt.y, pt.high}
 		})
+		p.uncover()
 		if c.Stacked {
 			f.panels = append(f.panels, []*panel{p})
 		} else {
@@ -106,6 +107,45 @@ func (c Chart) Figure() *Figure {
 	}
 	f.shareLegend()
 	return f
+}
+
+// coveredWidth is what a line is wider for each that runs along it.
+const coveredWidth = 2.4
+
+// uncover makes lines wider that others, which are drawn later, would hide: they show on both sides of those.
+func (p *panel) uncover() {
+	for i := range p.lines {
+		under := &p.lines[i]
+		for j := range p.lines[i+1:] {
+			if over := &p.lines[i+1+j]; over.look.dash == nil && p.runsAlong(under, over) {
+				under.look.width += coveredWidth
+			}
+		}
+	}
+}
+
+// runsAlong reports whether a line has a point close to each of another one's.
+func (p *panel) runsAlong(under, over *line) bool {
+	drawn := func(a *axis, v float64) bool { return a.linear || v > 0 }
+	for _, u := range under.points {
+		if !drawn(&p.x, u.x) || !drawn(&p.y, u.y) {
+			continue
+		}
+		if !slices.ContainsFunc(over.points, func(o point) bool {
+			return drawn(&p.x, o.x) && drawn(&p.y, o.y) && p.x.close(u.x, o.x) && p.y.close(u.y, o.y)
+		}) {
+			return false
+		}
+	}
+	return len(under.points) > 1
+}
+
+// close reports whether two values are less than a hundredth of the axis apart: about what a line is wide.
+func (a *axis) close(v, w float64) bool {
+	if a.linear {
+		return math.Abs(v-w) < (a.max-a.min)/100
+	}
+	return math.Abs(math.Log(v/w)) < math.Log(a.max/a.min)/100
 }
 
 // shareLegend says once for all panels what they say alike.

@@ -4,6 +4,7 @@ package figures
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
@@ -68,6 +69,28 @@ func TestLegendIsSharedWhereItIsOne(t *testing.T) {
 		require.Len(t, f.panels[0][0].legend, 2)
 	}
 	require.Empty(t, Chart{Panels: []ChartPanel{panel("a")}}.Figure().legend, "the legend of a single panel stays within it")
+}
+
+// TestNoLineHidesAnother: one that others are drawn along, to the point or nearly, is wider than they are, on either kind of axis. Its legend
+// is as ever, and so are lines that part somewhere, or that are hidden by dots alone.
+func TestNoLineHidesAnother(t *testing.T) {
+	x := []float64{1, 2, 4}
+	for _, linear := range []bool{false, true} {
+		p := Chart{Panels: []ChartPanel{{X: ChartAxis{Linear: linear}, Y: ChartAxis{Linear: linear}, Lines: []Series{
+			{Name: "under two", X: x, Y: []float64{1, 10, 100}},
+			{Name: "parts at the end", X: x, Y: []float64{1, 10, 60}},
+			{Name: "under one", X: x, Y: []float64{1.001, 10.05, 99.5}},
+			{Name: "above", X: x, Y: []float64{1, 10, 100}},
+			{Name: "dotted", Paper: true, X: x, Y: []float64{1, 10, 100}},
+			{Name: "a point", X: x[:1], Y: []float64{1}},
+			{Name: "the same", X: x[:1], Y: []float64{1}},
+		}}}}.Figure().panels[0][0]
+		var extra []float64
+		for i, l := range p.lines {
+			extra = append(extra, math.Round(float64(l.look.width-p.legend[i].look.width)/coveredWidth))
+		}
+		require.Equal(t, []float64{2, 0, 1, 0, 0, 0, 0}, extra, "linear: %v", linear)
+	}
 }
 
 // TestSubtitleIsWhole: all words of a long subtitle are there, in lines that fit, for which the figure is taller.
