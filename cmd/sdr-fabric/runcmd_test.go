@@ -87,6 +87,28 @@ func TestRunUnequalHosts(t *testing.T) {
 	require.InEpsilon(t, 0.5*200e9*1e-3/8/sizes.Mean(), float64(r.Flows), 0.15)
 }
 
+// A network of one's own may be in a file of any name, with comments. One whose links lose everything between two hosts has no run without an
+// end, but is shown.
+func TestOwnNetwork(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "my.network")
+	file := "# three hosts\n4 1 3\n3\n0 3 1Gbps 1us 0\n# the second\n1 3 100Gbps 1us 0\n2 3 100Gbps 1us LOSS\n"
+	write := func(loss string) {
+		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(file, "LOSS", loss, 1)), 0o644))
+	}
+	write("0.1")
+	_, err := command(t, "run", "-q", "--topo", path, "--load", "perm:10kB")
+	require.NoError(t, err)
+	write("1")
+	_, err = command(t, "run", "-q", "--topo", path, "--load", "perm:10kB")
+	require.ErrorContains(t, err, "in the file of the network, cuts hosts off")
+	_, err = command(t, "run", "-q", "--topo", path, "--load", "perm:10kB", "--until", "1ms")
+	require.NoError(t, err)
+	_, err = command(t, "topo", "--topo", path)
+	require.NoError(t, err)
+	_, err = command(t, "topo", "--topo", path+"2")
+	require.ErrorContains(t, err, "or name a file that there is")
+}
+
 // Only of a sweep is anything kept.
 func TestInterrupted(t *testing.T) {
 	kept := []string{}

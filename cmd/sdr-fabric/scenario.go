@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,7 +86,7 @@ func allValues() string {
 
 // registerNetwork has the flags of what doesn't send.
 func (s *scenario) registerNetwork(f *pflag.FlagSet) {
-	f.StringVar(&s.Topo, "topo", s.Topo, "network, or a file: topology.txt of ns-3, or .topo of htsim; see above")
+	f.StringVar(&s.Topo, "topo", s.Topo, "network, or a file as ns-3's topology.txt, or htsim's if it ends in .topo; see above")
 	f.StringVar(&s.Buffer, "buffer", s.Buffer, "memory of each switch: see above")
 	f.StringVar(&s.ECN, "ecn", s.ECN, "marking by RED: see above")
 	f.Var(&s.MTU, "mtu", "payload of a full packet")
@@ -135,9 +136,6 @@ func (s *scenario) graph() (*topo.Graph, error) {
 	if !(s.Loss >= 0 && s.Loss <= 1) {
 		return nil, usage.Errorf("--loss %g: must be a probability from 0 to 1", s.Loss)
 	}
-	if s.Until == 0 && max(s.Loss, s.Forced) == 1 {
-		return nil, usage.Errorf("--loss or --forced of 1: no message ever completes: say with --until when to stop, such as 5ms")
-	}
 	for i := range g.Links {
 		if s.Loss > 0 {
 			g.Links[i].Loss = s.Loss
@@ -146,6 +144,24 @@ func (s *scenario) graph() (*topo.Graph, error) {
 	return g, nil
 }
 
+// ends refuses to run for ever.
+func (s *scenario) ends(g *topo.Graph) error {
+	if s.Until > 0 || s.Forced != 1 && carries(g) {
+		return nil
+	}
+	return usage.Errorf("a loss of 1, by --loss, --forced or in the file of the network, cuts hosts off: not all messages ever complete: say with --until when to stop, such as 5ms")
+}
+
+// carries reports whether all hosts can reach each other over links that don't lose everything.
+func carries(g *topo.Graph) bool {
+	dead := func(l topo.Link) bool { return l.Loss == 1 }
+	if !slices.ContainsFunc(g.Links, dead) {
+		return true
+	}
+	return (&topo.Graph{Nodes: g.Nodes, Links: slices.DeleteFunc(slices.Clone(g.Links), dead)}).Validate() == nil
+}
+
+// readGraph takes what is no specification of a network for a file.
 func (s *scenario) readGraph() (*topo.Graph, error) {
 	read := topo.ReadNS3
 	switch filepath.Ext(s.Topo) {
@@ -153,7 +169,10 @@ func (s *scenario) readGraph() (*topo.Graph, error) {
 		read = topo.ReadHtsim
 	case ".txt":
 	default:
-		return topo.Parse(s.Topo)
+		g, err := topo.Parse(s.Topo)
+		if info, none := os.Stat(s.Topo); err == nil || none != nil || !info.Mode().IsRegular() {
+			return g, err
+		}
 	}
 	f, err := os.Open(s.Topo)
 	if err != nil {

@@ -90,6 +90,9 @@ func build(s *scenario, trace *tracer) (o *outcome, err error) {
 	if o.graph, err = s.graph(); err != nil {
 		return nil, err
 	}
+	if err := s.ends(o.graph); err != nil {
+		return nil, err
+	}
 	if o.flows, err = s.flows(o.graph); err != nil {
 		return nil, err
 	}

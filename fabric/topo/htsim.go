@@ -52,9 +52,6 @@ type htsimTier struct {
 }
 
 func (h *htsimFile) line(f []string) error {
-	if strings.HasPrefix(f[0], "#") {
-		return nil
-	}
 	if len(f) != 2 {
 		return fmt.Errorf("want a keyword and a number: found %q", strings.Join(f, " "))
 	}

@@ -21,7 +21,7 @@ import (
 //	32 33 34 …
 //	0 32 100Gbps 1000ns 0.000000
 //
-// All other nodes are hosts. What follows the last link is ignored, as there. Tiers are left unknown.
+// All other nodes are hosts. What follows the last link is ignored, as there, and so is a line that begins with #. Tiers are left unknown.
 func ReadNS3(r io.Reader) (*Graph, error) {
 	in := &lines{s: bufio.NewScanner(r)}
 	in.s.Buffer(nil, 1<<20) // the line of the switches may be long
@@ -105,11 +105,11 @@ type lines struct {
 	n int
 }
 
-// fields returns the fields of the next line that isn't empty.
+// fields returns the fields of the next line that isn't empty or a comment.
 func (in *lines) fields() ([]string, error) {
 	for in.s.Scan() {
 		in.n++
-		if f := strings.Fields(in.s.Text()); len(f) > 0 {
+		if f := strings.Fields(in.s.Text()); len(f) > 0 && !strings.HasPrefix(f[0], "#") {
 			return f, nil
 		}
 	}

@@ -52,7 +52,7 @@ func Parse(spec string) (*Graph, error) {
 	case "dc2":
 		g, err = parseDC2(rest)
 	default:
-		return nil, operr.New("parse", fmt.Sprintf("topology %q", spec), "unknown kind %q: choose star, leafspine, fattree or dc2, or name a file", kind)
+		return nil, operr.New("parse", fmt.Sprintf("topology %q", spec), "unknown kind %q: choose star, leafspine, fattree or dc2, or name a file that there is", kind)
 	}
 	if err != nil {
 		return nil, operr.New("parse", fmt.Sprintf("topology %q", spec), "%w", err)

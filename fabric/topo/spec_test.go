@@ -13,7 +13,7 @@ import (
 
 func TestParseRefuses(t *testing.T) {
 	for spec, want := range map[string]string{
-		"":                                    "choose star, leafspine, fattree or dc2, or name a file",
+		"":                                    "choose star, leafspine, fattree or dc2, or name a file that there is",
 		"ring:5":                              `unknown kind "ring"`,
 		"star:many":                           "write it like star:16",
 		"star:-3":                             "write it like star:16",
