@@ -83,7 +83,9 @@ func (s *Sim) makeBuffers() error {
 	}
 	for n := range s.nodes {
 		if sw := s.nodes[n].sw; sw != none && !s.buffers[sw].deep && s.buffers[sw].size <= 0 {
-			return operr.New("configure", "fabric", "switch %s: %v of memory is less than its reserves and %v of headroom: give it more, or make it a deep one", s.name(uint32(n)), b.Size, units.Bytes(s.buffers[sw].headroom))
+			headroom := units.Bytes(s.buffers[sw].headroom)
+			reserves := b.Size - units.Bytes(s.buffers[sw].size) - headroom
+			return operr.New("configure", "fabric", "switch %s: %v of memory leave nothing to share beside %v of reserves and %v of headroom: give it more than both, or make it a deep one", s.name(uint32(n)), b.Size, reserves, headroom)
 		}
 	}
 	return s.checkRoom()

@@ -261,7 +261,7 @@ func TestFarMemory(t *testing.T) {
 			if c.nothing {
 				cfg.Buffer.Size -= 250_000
 				_, err = fabric.New(g, cfg)
-				require.ErrorContains(t, err, "less than its reserves", c.key)
+				require.ErrorContains(t, err, "leave nothing to share beside", c.key)
 			}
 		}
 	}

@@ -151,6 +151,7 @@ func TestMistakes(t *testing.T) {
 		{"run --json " + filepath.Dir(empty), "it is a folder"},
 		{"run --json - --flows -", "the other needs a file"},
 		{"run --loss 1", "say with --until when to stop"},
+		{"run --topo star:4 --buffer 8KiB", "8 KiB of memory leave nothing to share beside 48 KiB of reserves and 0 B of headroom"},
 		{"run --forced 1", "say with --until when to stop"},
 		{"run --seed -1", `--seed "-1": write a whole number from 0 to 18446744073709551615`},
 		{"run --transport irn:ack=x", `ack: "x": write a whole number`},
