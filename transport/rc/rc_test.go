@@ -226,6 +226,26 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
+// TestGBNNotificationBehindAGap: what is behind a gap that has its NAK tells of marks in acknowledgements: a second NAK would have the sender
+// begin again what is on its way.
+func TestGBNNotificationBehindAGap(t *testing.T) {
+	s, r := ends(Config{CNPInterval: 10}, 10)
+	p := send(t, s, 0, 5)
+	for i := range p {
+		p[i].Flags |= transport.CE
+	}
+	require.Equal(t, transport.Nak, answers(r, 100, p[1])[0].Kind)
+	require.Empty(t, answers(r, 105, p[2]))
+	for _, a := range [][]transport.Packet{answers(r, 110, p[3]), answers(r, 120, p[4])} {
+		require.Len(t, a, 1)
+		require.Equal(t, transport.Ack, a[0].Kind)
+		require.Equal(t, transport.Echo|transport.Notify, a[0].Flags)
+		require.Zero(t, a[0].Expected)
+		s.OnPacket(130, &a[0])
+	}
+	require.Equal(t, []uint32{5}, psns(send(t, s, 131, 1)))
+}
+
 // TestKeptMarks: a mark that comes while the interval of the last notification lasts is told once it is over, by a packet without one, and once only.
 // Without KeepMarks it is forgotten.
 func TestKeptMarks(t *testing.T) {

@@ -76,8 +76,10 @@ func (r *receiver) take(now units.Instant, psn uint32, prompt bool) (kind transp
 	switch {
 	case psn < r.expected:
 		return transport.Ack, true
+	case psn > r.expected && r.cfg.Mode == GBN && r.refuse(now):
+		return transport.Nak, true
 	case psn > r.expected && r.cfg.Mode == GBN:
-		return transport.Nak, r.refuse(now)
+		return transport.Ack, false
 	case psn > r.expected:
 		if psn-r.expected >= r.have.Bits() {
 			return transport.Ack, true // of a sender with another window: it will come again
