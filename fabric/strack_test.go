@@ -111,3 +111,15 @@ func TestSTrackGoesRoundFailures(t *testing.T) {
 	t.Logf("adaptive %d ns, oblivious %d ns", longest[false]/1000, longest[true]/1000)
 	require.Greater(t, float64(longest[true])/float64(longest[false]), 1.1)
 }
+
+// TestSTrackAtALowRate: a pace of more round trips for a packet than a probe waits leaves data their share of it, with losses and without.
+func TestSTrackAtALowRate(t *testing.T) {
+	for _, loss := range []float64{0, 0.05} {
+		g := star(2, 100*units.Gbit, 100)
+		g.Links[0].Loss = loss
+		slow := strack.Config{Congestion: func(congestion.Path) congestion.Controller { return congestion.Fixed{Rate: 100 * units.Mbit} }}
+		s := build(t, g, Config{Transport: must(slow.Factory()), Seed: 1}, []workload.Flow{{Src: 0, Dst: 1, Size: 256 * units.KiB}})
+		s.Run(100 * 1000 * micro)
+		require.True(t, s.Done(), "%+v", s.Result())
+	}
+}

@@ -121,3 +121,22 @@ func TestTimeoutAfterLosses(t *testing.T) {
 	s.OnTimer(units.Instant(400 * us).Add(100 * us))
 	require.EqualValues(t, 1, s.Timeouts())
 }
+
+// While a sender waits for its pace with nothing under way there is nothing to ask for and nothing to be late. With something under way
+// probes, which may be due whenever a packet may leave, take turns with data.
+func TestPaceBelowTheTimers(t *testing.T) {
+	s, _ := ends(t, Config{}, 20)
+	var p transport.Packet
+	require.True(t, s.Transmit(0, &p))
+	require.NotEqual(t, units.Never, s.Next())
+	s.OnPacket(sack(units.Instant(9*us), 1, 0, 0, 0, 1))
+	require.Equal(t, units.Never, s.Next())
+
+	var kinds []transport.Kind
+	for now := units.Instant(units.Millisecond); len(kinds) < 6; now = now.Add(units.Millisecond) {
+		s.OnTimer(now)
+		require.True(t, s.Transmit(now, &p))
+		kinds = append(kinds, p.Kind)
+	}
+	require.Equal(t, []transport.Kind{transport.Data, transport.Probe, transport.Data, transport.Probe, transport.Data, transport.Probe}, kinds)
+}

@@ -34,10 +34,12 @@ type Sender struct {
 	rtoAt                   units.Instant
 	have                    bitring.Ring // what is known to have arrived of [una, una+span)
 
-	msg      coded
-	netRTT   units.Duration
-	probe    probeState
-	probeEnd uint32 // what had been sent when the probe was
+	msg    coded
+	netRTT units.Duration
+	probe  probeState
+	// probedLast: what was sent last is a probe.
+	probedLast bool
+	probeEnd   uint32 // what had been sent when the probe was
 
 	rto      units.Duration
 	baseRTT  units.Duration // the least that was measured
@@ -140,21 +142,28 @@ func (s *Sender) Counts() transport.Counts { return s.counts }
 func (s *Sender) Violations() uint64 { return s.violations }
 
 // Transmit fills in a probe that is due, or the next packet that the window allows: repeats before new
-// ones.
+// ones. At a low pace a probe is due whenever something may leave: packets take turns with them then, or none would ever leave.
 func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 	if s.Done() {
 		return false
 	}
 	window, bounds := s.window(now)
 	packets := int(window / s.msg.MTU)
-	if s.probe == probeDue {
-		s.probe, s.probeEnd = probed, s.next
-		*p = transport.Packet{Sent: now, PSN: s.una, Entropy: s.paths.Choose(packets), Kind: transport.Probe, Flags: transport.ECT}
+	room := !bounds || s.Inflight()+s.msg.MTU <= max(window, s.msg.MTU)
+	if room && (s.probe != probeDue || s.probedLast) && s.transmitData(now, p, packets) {
+		s.probedLast = false
 		return true
 	}
-	if bounds && s.Inflight()+s.msg.MTU > max(window, s.msg.MTU) {
+	if s.probe != probeDue {
 		return false
 	}
+	s.probe, s.probeEnd, s.probedLast = probed, s.next, true
+	*p = transport.Packet{Sent: now, PSN: s.una, Entropy: s.paths.Choose(packets), Kind: transport.Probe, Flags: transport.ECT}
+	return true
+}
+
+// transmitData fills in the next packet, if there is one. The window is so many packets.
+func (s *Sender) transmitData(now units.Instant, p *transport.Packet, window int) bool {
 	psn, flags, ok := s.pick()
 	if !ok {
 		return false
@@ -164,7 +173,7 @@ func (s *Sender) Transmit(now units.Instant, p *transport.Packet) bool {
 		s.paths.Lost(psn)
 	}
 	n, last := s.msg.payload(psn)
-	*p = transport.Packet{Sent: now, PSN: psn, Payload: n, Entropy: s.paths.Choose(packets), Kind: transport.Data, Flags: flags | transport.ECT}
+	*p = transport.Packet{Sent: now, PSN: psn, Payload: n, Entropy: s.paths.Choose(window), Kind: transport.Data, Flags: flags | transport.ECT}
 	if last {
 		p.Flags |= transport.Last
 	}
@@ -232,6 +241,9 @@ func (s *Sender) OnPacket(now units.Instant, p *transport.Packet) {
 	s.claimed = min(s.claimed, s.sent-s.received)
 	s.merge(now, p)
 	s.probeAt = now.Add(probeRTTs * s.netRTT)
+	if s.una == s.next { // nothing is awaited until the pace, or Limit, lets the next packet leave
+		s.probe, s.probeAt, s.rtoAt = noProbe, units.Never, units.Never
+	}
 	if a.Probe && s.probe == probed && rtt > 0 && rtt-s.baseRTT < probeDelay*s.netRTT && s.achieved == 0 {
 		s.recover(now, s.probeEnd, congestion.LossProbe)
 	}
