@@ -37,6 +37,7 @@ type sender struct {
 	sentAt     []units.Instant // by packet modulo span
 	deadline   units.Instant
 	rto        units.Duration
+	quiet      units.Instant // since when nothing was heard; later, when the controller was last told of that
 
 	ack    congestion.Ack
 	counts transport.Counts
@@ -126,6 +127,7 @@ func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
 	if s.Done() {
 		return
 	}
+	s.quiet = now
 	switch p.Kind {
 	case transport.Nak:
 		s.onNak(now, p)
@@ -222,13 +224,18 @@ func (s *sender) trimNotes() {
 	s.flight = 0
 }
 
-// OnTimer takes packets for lost that have been under way for too long.
+// OnTimer takes packets for lost that have been under way for too long. Each has a timer of its own: for the controller it is a timeout only
+// if nothing was heard for so long, and once.
 func (s *sender) OnTimer(now units.Instant) {
 	for !s.Done() && now >= s.deadline {
 		n := s.sent[s.head]
 		s.counts.Timeouts++
 		s.paths.Lost(n.path)
-		s.giveUp(now, n.psn, congestion.LossTimeout)
+		kind := congestion.LossDetected
+		if now.Sub(s.quiet) >= s.rto {
+			kind, s.quiet = congestion.LossTimeout, now
+		}
+		s.giveUp(now, n.psn, kind)
 		s.trimNotes()
 	}
 }

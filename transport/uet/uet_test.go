@@ -207,8 +207,24 @@ func TestControllerAndPathsAreTold(t *testing.T) {
 	c.loss = nil
 	s.OnTimer(due)
 	require.NotEmpty(t, c.loss)
-	require.Equal(t, congestion.Loss{Bytes: mtu, Kind: congestion.LossTimeout}, c.loss[0])
+	require.Equal(t, congestion.Loss{Bytes: mtu, Kind: congestion.LossDetected}, c.loss[0], "others have been heard of since")
 	require.Len(t, c.gone, len(c.loss))
+
+	// When nothing is heard, that is one timeout, whatever was under way.
+	for range 2 {
+		sendAll(s, due)
+		c.loss = nil
+		due = due.Add(2 * 65 * us)
+		s.OnTimer(due)
+		timeouts := 0
+		for _, l := range c.loss {
+			if l.Kind == congestion.LossTimeout {
+				timeouts++
+			}
+		}
+		require.Greater(t, len(c.loss), 1)
+		require.Equal(t, 1, timeouts)
+	}
 }
 
 // A controller that sets a rate alone bounds nothing but the pace: all that both ends keep track of is sent. With a window one packet may
