@@ -384,4 +384,16 @@ func (r *report) printTimes(w io.Writer) {
 		s := r.Slowdown.ByClass[c]
 		fmt.Fprintf(w, "  %-24s %9.3f %9s %9.3f (%d messages)\n", c, s.Avg, "", s.P99, s.Flows)
 	}
+	if len(r.Groups) > shownGroups {
+		fmt.Fprintf(w, "  of %d groups: in the JSON\n", len(r.Groups))
+		return
+	}
+	for i := range shownGroups {
+		if g, ok := r.Groups[strconv.Itoa(i)]; ok {
+			fmt.Fprintf(w, "  group %-18d %9.3f %9.3f %9.3f (%d messages)\n", i, g.Slowdown.Avg, g.Slowdown.P50, g.Slowdown.P99, g.Flows)
+		}
+	}
 }
+
+// shownGroups is how many groups of messages are printed: as many as there can be loads at once.
+const shownGroups = 16

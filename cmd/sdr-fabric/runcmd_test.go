@@ -109,6 +109,17 @@ func TestOwnNetwork(t *testing.T) {
 	require.ErrorContains(t, err, "or name a file that there is")
 }
 
+// Loads that run at once have a line each; where there are many jobs the table doesn't grow with them.
+func TestRunTellsOfGroups(t *testing.T) {
+	out, err := command(t, "run", "-q", "--topo", "star:8", "--load", "perm:1MiB;incast:4,100kB")
+	require.NoError(t, err)
+	require.Regexp(t, `\n  group 0 +1\.\d+ +1\.\d+ +1\.\d+ \(8 messages\)\n  group 1 +3\.\d+ +3\.\d+ +3\.\d+ \(4 messages\)\n`, out)
+	out, err = command(t, "run", "-q", "--topo", "star:40", "--load", "a2a:10kB,jobs=20,ranks=2")
+	require.NoError(t, err)
+	require.Contains(t, out, "\n  of 20 groups: in the JSON\n")
+	require.NotContains(t, out, "group 0")
+}
+
 // Only of a sweep is anything kept.
 func TestInterrupted(t *testing.T) {
 	kept := []string{}
