@@ -27,8 +27,8 @@ var (
 )
 
 // TestRandomFabrics: small fabrics of every kind with every transport and fault, conservation checked
-// all the way. All messages arrive, whatever is lost on the way; without PFC drops and faults
-// nothing deadlocks.
+// all the way. All messages arrive, whatever is lost on the way, and whichever links fail as long as they come back; without PFC drops
+// and faults nothing deadlocks.
 func TestRandomFabrics(t *testing.T) {
 	var seen Result
 	for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
@@ -65,6 +65,7 @@ func runRandom(t *testing.T, seed uint64, seen *Result) {
 	s, err := New(g, c)
 	require.NoError(t, err)
 	require.NoError(t, s.AddFlows(flows))
+	outages(s, seed)
 	for !s.Done() {
 		// Go-back-N without a window, whose timeout is shorter than the queue that it makes, has a million
 		// packets under way for a while: each check looks at all of them.
@@ -92,10 +93,39 @@ func runRandom(t *testing.T, seed uint64, seen *Result) {
 	}
 	again := build(t, g, c, flows)
 	again.cfg.CheckEvery = 0
+	outages(again, seed)
 	again.Run(des.Never)
 	again.Drain()
 	require.Equal(t, res.Hash, again.Result().Hash)
 	s.finishedAll(t)
+}
+
+// outages has links of every fourth fabric fail and come back, one by one or all at once.
+func outages(s *Sim, seed uint64) {
+	if seed%4 != 0 {
+		return
+	}
+	r := rand.New(rand.NewPCG(seed, 3))
+	links := s.graph.Links
+	set := func(l int, down bool) {
+		if !links[l].Down { // those that are down from the start stay so
+			s.SetDown(l, down)
+		}
+	}
+	for range r.IntN(20) {
+		s.Run(s.Now() + des.Time(r.Int64N(20_000_000)))
+		if l := r.IntN(2 * len(links)); l < len(links) {
+			set(l, r.IntN(2) == 0)
+			continue
+		}
+		down := r.IntN(2) == 0
+		for l := range links {
+			set(l, down)
+		}
+	}
+	for l := range links {
+		set(l, false)
+	}
 }
 
 func (r *Result) add(o *Result) {
