@@ -222,66 +222,11 @@ func (o *outcome) report(s *scenario) *report {
 	if o.wall > 0 {
 		rep.EventsPerS = float64(r.Events) / o.wall.Seconds()
 	}
-	sites := sites(o.graph)
-	var fct []float64
-	var sizes []sized
-	started, repeating := 0, 0
-	by := map[string][]float64{}
-	sum, squares, last := 0.0, 0.0, 0.0
-	groups, sizesIn := map[string]groupFCT{}, map[string][]sized{}
+	t := tally{sites: sites(o.graph), by: map[string][]float64{}, groups: map[string]groupFCT{}, sizesIn: map[string][]sized{}}
 	for i, w := range o.flows {
-		f := o.sim.Flow(i)
-		if f.Start != des.Never {
-			started++
-		}
-		if f.Repeated > 0 {
-			repeating++
-		}
-		if f.FCT == des.Never {
-			continue
-		}
-		t := nanoseconds(f.FCT)
-		x := t / nanoseconds(o.sim.Standalone(i))
-		fct, sizes = append(fct, t), append(sizes, sized{f.Size, x})
-		class := sizeClass(f.Size)
-		by[class] = append(by[class], x)
-		if sites != nil {
-			where := "intra"
-			if sites[f.Src] != sites[f.Dst] {
-				where = "inter"
-			}
-			by[where] = append(by[where], x)
-			by[where+" "+class] = append(by[where+" "+class], x)
-		}
-		rate := float64(f.Size) * 8 / t
-		sum, squares, last = sum+rate, squares+rate*rate, max(last, nanoseconds(f.Start)+t)
-		rep.PayloadBytes += f.Size
-		name := strconv.Itoa(int(w.Group))
-		g := groups[name]
-		groups[name] = groupFCT{Flows: g.Flows + 1, LastNS: max(g.LastNS, nanoseconds(f.Received))}
-		sizesIn[name] = append(sizesIn[name], sized{f.Size, x})
+		t.add(o.sim.Flow(i), o.sim.Standalone(i), strconv.Itoa(int(w.Group)))
 	}
-	if started > 0 {
-		rep.Packets.Repeating = float64(repeating) / float64(started)
-	}
-	if len(fct) > 0 {
-		rep.Jain = sum * sum / squares / float64(len(fct))
-		rep.GoodputGbps = float64(rep.PayloadBytes) * 8 / last
-	}
-	if len(groups) > 1 {
-		for name, g := range groups {
-			g.Slowdown = slowdownsOf(sizesIn[name])
-			groups[name] = g
-		}
-		rep.Groups = groups
-	}
-	rep.FCT = distribute(fct)
-	rep.Slowdown = slowdownsOf(sizes)
-	rep.Slowdown.ByClass = map[string]classSlow{}
-	for c, v := range by {
-		d := distribute(v)
-		rep.Slowdown.ByClass[c] = classSlow{len(v), d.Avg, d.P99}
-	}
+	t.report(rep)
 	return rep
 }
 
