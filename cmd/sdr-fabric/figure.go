@@ -232,9 +232,10 @@ func parseScale(s string) (float64, error) {
 	return x / y, nil
 }
 
+// choose finds figures by their names, or by those of their files.
 func choose(what string, all []figure, args []string) (chosen []figure, err error) {
 	for _, a := range args {
-		i := slices.IndexFunc(all, func(f figure) bool { return f.name == a })
+		i := slices.IndexFunc(all, func(f figure) bool { return a == f.name || a == f.file() })
 		switch {
 		case a == "all":
 			chosen = append(chosen, all...)

@@ -240,6 +240,13 @@ func TestFigureDCP(t *testing.T) {
 	}
 	_, err := command(t, "table", "dcp:99")
 	require.ErrorContains(t, err, `no table "dcp:99"`)
+	for what, all := range map[string][]figure{"figure": allFigures, "table": allTables} {
+		for _, f := range all { // a figure's files are named otherwise than it is
+			chosen, err := choose(what, all, []string{f.file(), f.name})
+			require.NoError(t, err)
+			require.Equal(t, []string{f.name, f.name}, names(chosen))
+		}
+	}
 }
 
 func TestFigureShapes(t *testing.T) {
