@@ -50,6 +50,9 @@ Values of flags:
 			}
 			s.complete()
 			m := newMeter(progressTo(cmd, quiet), "run", 1)
+			if lacks := s.lacks(); lacks != "" {
+				m.say("%s", lacks)
+			}
 			built, tell := m.builds(s.Topo+", and messages of "+s.Load), m.piece(0)
 			o, err := simulate(cmd.Context(), &s, func(part float64) {
 				built()

@@ -120,6 +120,32 @@ func TestRunTellsOfGroups(t *testing.T) {
 	require.NotContains(t, out, "group 0")
 }
 
+// What a transport or a controller lives on is asked for where it is missing, but where nothing is to be said on standard error.
+func TestRunSaysWhatIsMissing(t *testing.T) {
+	for args, want := range map[string]string{
+		"--transport strack":                                  "--transport strack with --cc none wants --ecn beside it: it runs without\n",
+		"--transport uet":                                     "wants --ecn and --trim beside it",
+		"--transport mprdma --ecn 1,2,1":                      "wants --buffer SIZE,pfc beside it",
+		"--cc dcqcn:hpcc":                                     "--transport gbn with --cc dcqcn wants --ecn beside it",
+		"-q --cc dcqcn":                                       "",
+		"--cc dcqcn --ecn 1kB,2kB,1":                          "",
+		"--transport dcp --trim 60,n=16 -q":                   "",
+		"--transport dcp:retries=9 --trim 60,n=16 --cc dcqcn": "",
+		"--transport irn --cc swift":                          "",
+	} {
+		var out, errs bytes.Buffer
+		root := newRoot()
+		root.SetOut(&out)
+		root.SetErr(&errs)
+		root.SetArgs(append([]string{"run", "--topo", "star:2", "--load", "perm:10kB"}, strings.Fields(args)...))
+		require.NoError(t, root.Execute(), args)
+		if want == "" {
+			require.Empty(t, errs.String(), args)
+		}
+		require.Contains(t, errs.String(), want, args)
+	}
+}
+
 // Only of a sweep is anything kept.
 func TestInterrupted(t *testing.T) {
 	kept := []string{}

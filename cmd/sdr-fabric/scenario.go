@@ -161,6 +161,27 @@ func carries(g *topo.Graph) bool {
 	return (&topo.Graph{Nodes: g.Nodes, Links: slices.DeleteFunc(slices.Clone(g.Links), dead)}).Validate() == nil
 }
 
+// lacks says what the transport or the controller lives on and the network doesn't give; "" where it gives all.
+func (s *scenario) lacks() string {
+	transport, _, _ := strings.Cut(s.Transport, ":")
+	cc, _, _ := strings.Cut(s.CC, ":")
+	var wants []string
+	marks := slices.Contains([]string{"strack", "uet", "mprdma"}, transport) || cc == "nscc" || cc == "dcqcn" && transport != "dcp" // whose headers notify
+	if marks && s.ECN == "none" {
+		wants = append(wants, "--ecn")
+	}
+	if s.Trim == "" && (transport == "uet" || transport == "dcp") {
+		wants = append(wants, "--trim")
+	}
+	if transport == "mprdma" && !slices.Contains(strings.Split(s.Buffer, ","), "pfc") {
+		wants = append(wants, "--buffer SIZE,pfc")
+	}
+	if len(wants) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("--transport %s with --cc %s wants %s beside it: it runs without", transport, cc, strings.Join(wants, " and "))
+}
+
 // readGraph takes what is no specification of a network for a file.
 func (s *scenario) readGraph() (*topo.Graph, error) {
 	read := topo.ReadNS3
