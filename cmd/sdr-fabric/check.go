@@ -173,6 +173,8 @@ func drawRival(s *scenario, d *rand.Rand, pick func(of ...string) string) {
 		if strings.Contains(s.Buffer, "pfc") {
 			s.Buffer = "2MB"
 		}
+	case strings.HasPrefix(s.Transport, "strack") || strings.HasPrefix(s.Transport, "uet"):
+		s.CC = pick("none", "bbr", "swift", "nscc", "fixed:rate=100mbit")
 	case !strings.HasPrefix(s.Transport, "timeout"):
 		s.CC = "none"
 	}
