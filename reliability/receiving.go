@@ -91,7 +91,7 @@ func (in *incoming) positionsOf(h sdr.RecvHandle) (positionMap, error) {
 	return h.Packets()
 }
 
-func (m *recvMessage) to(s recvState) { move(recvMoves[:], &m.state, s) }
+func (m *recvMessage) enter(s recvState) { move(recvMoves, &m.state, s) }
 
 // complete completes the message, as it is.
 func (m *recvMessage) complete() {
@@ -99,14 +99,14 @@ func (m *recvMessage) complete() {
 		return
 	}
 	if m.positions.AllSet() {
-		m.to(filled)
+		m.enter(filled)
 	} else {
-		m.to(abandoned)
+		m.enter(abandoned)
 	}
 	m.t.in.port.Complete(m.h)
 }
 
-func (t *recvTransfer) to(s transferState) { move(transferMoves[:], &t.state, s) }
+func (t *recvTransfer) enter(s transferState) { move(transferMoves, &t.state, s) }
 
 // inWindow are the data messages that may be posted, from front on.
 func (t *recvTransfer) inWindow() []*recvMessage {
@@ -206,7 +206,7 @@ func (t *recvTransfer) onStart(e *sdr.Event) {
 		return
 	}
 	if t.state == waiting {
-		t.to(running)
+		t.enter(running)
 	}
 	t.announced = true
 	t.gainedAt, t.countAt = t.in.now, t.in.now
@@ -263,7 +263,7 @@ func (t *recvTransfer) fail(err error) {
 
 // close completes all messages; the transfer ends when all fences are down.
 func (t *recvTransfer) close(err error) {
-	t.to(closing)
+	t.enter(closing)
 	t.err = err
 	t.in.book(t)
 	for _, m := range t.data {
@@ -481,7 +481,7 @@ func (t *recvTransfer) release() {
 }
 
 func (t *recvTransfer) finish(err error) {
-	t.to(over)
+	t.enter(over)
 	t.mr.Release() // before the user can learn of the end, and close it
 	t.t.finish(t.info.Length, err)
 }

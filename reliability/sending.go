@@ -95,12 +95,12 @@ type sendMessage struct {
 	mem    *paritySlot // of parity
 }
 
-func (m *sendMessage) to(s sendState) { move(sendMoves[:], &m.state, s) }
+func (m *sendMessage) enter(s sendState) { move(sendMoves, &m.state, s) }
 
 // end says that nothing more is injected, because m becomes s.
 func (m *sendMessage) end(s sendState) {
 	if m.state == open {
-		m.to(s)
+		m.enter(s)
 		m.t.o.port.End(m.stream)
 	}
 }
@@ -109,13 +109,13 @@ func (m *sendMessage) end(s sendState) {
 func (m *sendMessage) isReleased() bool {
 	if m.state == whole || m.state == withdrawn {
 		if done, _ := m.stream.Poll(); done {
-			m.to(released)
+			m.enter(released)
 		}
 	}
 	return m.state == released
 }
 
-func (t *sendTransfer) to(s transferState) { move(transferMoves[:], &t.state, s) }
+func (t *sendTransfer) enter(s transferState) { move(transferMoves, &t.state, s) }
 
 // outstanding is what the transfer has outstanding now.
 func (t *sendTransfer) outstanding() (f flight) {
@@ -267,7 +267,7 @@ func (t *sendTransfer) abort(code uint8, err error) {
 
 // close ends all messages; the transfer is released when nothing reads its memory.
 func (t *sendTransfer) close(err error) {
-	t.to(closing)
+	t.enter(closing)
 	t.err, t.deferred = err, nil
 	t.recount()
 	t.o.endWaiting(t)
@@ -340,7 +340,7 @@ func (t *sendTransfer) standstill() error {
 
 // begin makes the core and announces the transfer.
 func (t *sendTransfer) begin() error {
-	t.to(running)
+	t.enter(running)
 	t.gainedAt, t.touched = t.o.now, true
 	var params []byte
 	if t.info.Units > 0 {
@@ -394,7 +394,7 @@ func (t *sendTransfer) release() {
 }
 
 func (t *sendTransfer) finish(err error) {
-	t.to(over)
+	t.enter(over)
 	t.mr.Release() // before the user can learn of the end, and close it
 	t.t.finish(t.info.Length, err)
 }

@@ -25,7 +25,7 @@ const (
 // transferMoves are the legal transitions of a transfer. One that fails, or is
 // cancelled, goes from where it is to closing; one whose QP fails is over at once,
 // because then nothing touches its memory any more.
-var transferMoves = [...][]transferState{
+var transferMoves = [][]transferState{
 	waiting: {running, closing, over},
 	running: {closing, over},
 	closing: {over},
@@ -48,7 +48,7 @@ const (
 	released
 )
 
-var sendMoves = [...][]sendState{
+var sendMoves = [][]sendState{
 	open:      {whole, withdrawn},
 	whole:     {released},
 	withdrawn: {released},
@@ -68,7 +68,7 @@ const (
 	abandoned
 )
 
-var recvMoves = [...][]recvState{
+var recvMoves = [][]recvState{
 	posted:    {filled, abandoned},
 	filled:    {},
 	abandoned: {},

@@ -41,7 +41,7 @@ func walk[S interface {
 }
 
 func TestStates(t *testing.T) {
-	t.Run("transfer", func(t *testing.T) { walk(t, transferMoves[:]) })
-	t.Run("sent message", func(t *testing.T) { walk(t, sendMoves[:]) })
-	t.Run("received message", func(t *testing.T) { walk(t, recvMoves[:]) })
+	t.Run("transfer", func(t *testing.T) { walk(t, transferMoves) })
+	t.Run("sent message", func(t *testing.T) { walk(t, sendMoves) })
+	t.Run("received message", func(t *testing.T) { walk(t, recvMoves) })
 }

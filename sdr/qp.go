@@ -102,7 +102,7 @@ type incoming struct {
 func (q *QP) state() qpState { return q.stage.load() }
 
 // enter changes the state; mu is held.
-func (q *QP) enter(s qpState) { q.stage.enter(qpLife, s) }
+func (q *QP) enter(s qpState) { q.stage.enter(qpMoves, s) }
 
 // A channel is one UC queue pair: one path of one generation.
 type channel struct {

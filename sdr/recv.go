@@ -36,7 +36,7 @@ type recvMsg struct {
 
 func (m *recvMsg) state() recvState { return m.stage.load() }
 
-func (m *recvMsg) enter(s recvState) { m.stage.enter(recvLife, s) }
+func (m *recvMsg) enter(s recvState) { m.stage.enter(recvMoves, s) }
 
 // A RecvHandle is a posted receive. It is a small value; copies mean the same
 // message. Its methods may be called by several goroutines at once, and after

@@ -45,7 +45,7 @@ type sendMsg struct {
 
 func (m *sendMsg) state() sendState { return m.stage.load() }
 
-func (m *sendMsg) enter(s sendState) { m.stage.enter(sendLife, s) }
+func (m *sendMsg) enter(s sendState) { m.stage.enter(sendMoves, s) }
 
 // SendOptions are optional properties of a message.
 type SendOptions struct {

@@ -8,27 +8,21 @@ import (
 	"sync/atomic"
 )
 
-// A life is the states of a kind of object, each with those that may follow it.
-type life[S state] [][]S
-
 type state interface {
 	~uint32
 	fmt.Stringer
 }
 
-// follows reports whether an object may go from one state to another.
-func (l life[S]) follows(from, to S) bool { return slices.Contains(l[from], to) }
-
-// A stage is where in its life an object is. It is changed with the QP's lock held; anyone may
-// read it.
+// A stage holds the state of an object. It is changed with the QP's lock held; anyone may read it.
 type stage[S state] struct{ v atomic.Uint32 }
 
 func (s *stage[S]) load() S { return S(s.v.Load()) }
 
-// enter goes to a state, which must be one that may follow.
-func (s *stage[S]) enter(l life[S], to S) {
-	if from := s.load(); !l.follows(from, to) {
-		panic(fmt.Sprintf("sdr: %v can't follow %v", to, from))
+// enter goes to a state. A transition that the table of moves doesn't have is a bug of this package, whatever the
+// peer says, so it panics.
+func (s *stage[S]) enter(moves [][]S, to S) {
+	if from := s.load(); !slices.Contains(moves[from], to) {
+		panic(fmt.Sprintf("sdr: a %T goes from %v to %v", to, from, to))
 	}
 	s.v.Store(uint32(to))
 }
@@ -46,7 +40,8 @@ const (
 	qpGone      // out of its Endpoint
 )
 
-var qpLife = life[qpState]{
+// qpMoves are the legal transitions of a QP: from each state those that may follow.
+var qpMoves = [][]qpState{
 	qpInit:       {qpConnecting, qpClosing},
 	qpConnecting: {qpReady, qpClosing},
 	qpReady:      {qpClosing},
@@ -74,7 +69,7 @@ const (
 	sendDone                     // nothing reads its memory any more
 )
 
-var sendLife = life[sendState]{
+var sendMoves = [][]sendState{
 	sendWaiting: {sendQueued, sendOpen, sendFailed, sendDone},
 	sendQueued:  {sendEnding, sendFailed, sendDone},
 	sendOpen:    {sendStopped, sendEnding, sendDone},
@@ -103,7 +98,7 @@ const (
 	recvFenced              // no byte and no bit can change any more: the buffer is the user's
 )
 
-var recvLife = life[recvState]{
+var recvMoves = [][]recvState{
 	recvPosted:    {recvCompleted},
 	recvCompleted: {recvFenced},
 	recvFenced:    nil,

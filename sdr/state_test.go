@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// walk tries every transition of a life: legal ones are made, all others panic and change nothing. Every state is
+// walk tries every transition between two states: legal ones are made, all others panic and change nothing. Every state is
 // reached from the first, and from every state the last.
-func walk[S state](t *testing.T, l life[S]) {
-	all := make([]S, len(l))
-	for i := range l {
+func walk[S state](t *testing.T, moves [][]S) {
+	all := make([]S, len(moves))
+	for i := range moves {
 		all[i] = S(i)
 	}
 	reach := map[S][]S{}
@@ -21,20 +21,20 @@ func walk[S state](t *testing.T, l life[S]) {
 		for todo := []S{from}; len(todo) > 0; todo = todo[1:] {
 			if !slices.Contains(reach[from], todo[0]) {
 				reach[from] = append(reach[from], todo[0])
-				todo = append(todo, l[todo[0]]...)
+				todo = append(todo, moves[todo[0]]...)
 			}
 		}
 		require.Contains(t, reach[from], all[len(all)-1], "from %v to the end", from)
 		for _, to := range all {
 			var s stage[S]
 			s.v.Store(uint32(from))
-			if slices.Contains(l[from], to) {
-				s.enter(l, to)
+			if slices.Contains(moves[from], to) {
+				s.enter(moves, to)
 				require.Equal(t, to, s.load())
-				require.Greater(t, to, from, "nothing becomes younger")
+				require.Greater(t, to, from, "nothing goes back, so that everything ends")
 				continue
 			}
-			require.Panics(t, func() { s.enter(l, to) }, "from %v to %v", from, to)
+			require.Panics(t, func() { s.enter(moves, to) }, "from %v to %v", from, to)
 			require.Equal(t, from, s.load())
 		}
 	}
@@ -46,10 +46,10 @@ func walk[S state](t *testing.T, l life[S]) {
 	require.Len(t, names, len(all))
 }
 
-func TestLives(t *testing.T) {
-	t.Run("queue pair", func(t *testing.T) { walk(t, qpLife) })
-	t.Run("send", func(t *testing.T) { walk(t, sendLife) })
-	t.Run("receive", func(t *testing.T) { walk(t, recvLife) })
+func TestStates(t *testing.T) {
+	t.Run("queue pair", func(t *testing.T) { walk(t, qpMoves) })
+	t.Run("send", func(t *testing.T) { walk(t, sendMoves) })
+	t.Run("receive", func(t *testing.T) { walk(t, recvMoves) })
 }
 
 // States of objects, for tests from outside.
