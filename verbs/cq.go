@@ -126,7 +126,7 @@ func (q *CQ) Resize(entries int) error {
 }
 
 func (q *CQ) resizeError(entries int, err error) error {
-	e := &Error{Op: "resize CQ", Object: fmt.Sprintf("%v, %d entries", q, entries), Err: err, Fix: fix(err)}
+	e := &Error{Op: "resize", Object: fmt.Sprintf("%v, %d entries", q, entries), Err: err, Fix: fix(err)}
 	switch {
 	case errors.Is(err, unix.EINVAL):
 		e.Fix = fmt.Sprintf("the device allows 1 to %d entries, and no fewer than completions wait: poll first", q.ctx.attr.MaxCQE)
@@ -166,7 +166,7 @@ func (q *CQ) Moderate(count, period uint16) error {
 	}
 	in := uapi.ExModifyCq{CqHandle: q.handle, AttrMask: uapi.IB_CQ_MODERATE, Count: count, Period: period}
 	err := write[uapi.ExModifyCq, uapi.None](q.ctx, uapi.IB_USER_VERBS_CMD_FLAG_EXTENDED|uapi.IB_USER_VERBS_EX_CMD_MODIFY_CQ, &in, nil)
-	return wrap("moderate CQ", q.String(), err)
+	return wrap("moderate", q.String(), err)
 }
 
 // Poll moves completions into dst and returns their number. It makes no system call, except to look for

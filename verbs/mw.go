@@ -62,7 +62,7 @@ func (w *MW) RKey() uint32 {
 // blocks of 64 bytes of the send queue, as much as a request with 128 bytes of inline data.
 func (w *MW) BindWR(mr *MR, off, n int, access Access) (SendWR, error) {
 	if bad := w.checkBinding(mr, off, n, access); bad != "" {
-		return SendWR{}, &Error{Op: "bind MW", Object: w.String(), Err: unix.EINVAL, Fix: bad}
+		return SendWR{}, &Error{Op: "bind", Object: w.String(), Err: unix.EINVAL, Fix: bad}
 	}
 	b := &MWBind{Type: w.kind, Length: uint64(n), Access: access, mw: w}
 	if mr != nil {

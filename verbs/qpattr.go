@@ -117,13 +117,13 @@ func (q *QP) Modify(attr *QPAttr, mask QPAttrMask) error {
 		ah   *AHAttr
 	}{{MaskAV, &attr.AH}, {MaskAltPath, &attr.AltAH}} {
 		if f := path.ah.problem(q.ctx); mask&path.mask != 0 && f != "" {
-			return &Error{Op: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: unix.EINVAL, Fix: f}
+			return &Error{Op: "modify", Object: fmt.Sprintf("%v, %v", q, mask), Err: unix.EINVAL, Fix: f}
 		}
 	}
 	// Kernels compare the path MTU with the largest of the port, not with the active one, and then
 	// drop every packet that does not fit.
 	if f := q.mtuProblem(attr, mask); f != "" {
-		return &Error{Op: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: unix.EINVAL, Fix: f}
+		return &Error{Op: "modify", Object: fmt.Sprintf("%v, %v", q, mask), Err: unix.EINVAL, Fix: f}
 	}
 	if err := q.ctx.do(q.part.modify(&in)); err != nil {
 		return q.modifyError(attr, mask, err)
@@ -146,7 +146,7 @@ func bit(b bool) uint8 {
 
 // modifyError says which attributes a transition lacks or must not have, or what is wrong with the path. recvMu is held.
 func (q *QP) modifyError(attr *QPAttr, mask QPAttrMask, err error) error {
-	e := &Error{Op: "modify QP", Object: fmt.Sprintf("%v, %v", q, mask), Err: err, Fix: fix(err)}
+	e := &Error{Op: "modify", Object: fmt.Sprintf("%v, %v", q, mask), Err: err, Fix: fix(err)}
 	if mask&MaskState != 0 {
 		_, _ = q.query(MaskState) // it may have fallen into ERR
 		e.Object = fmt.Sprintf("%v, %v to %v", q, q.State(), attr.State)
@@ -246,7 +246,7 @@ func (q *QP) query(mask QPAttrMask) (QPAttr, error) {
 	in := uapi.QueryQp{QpHandle: q.handle, AttrMask: uint32(mask)}
 	var r uapi.QueryQpResp
 	if err := write(q.ctx, uapi.IB_USER_VERBS_CMD_QUERY_QP, &in, &r); err != nil {
-		return QPAttr{}, wrap("query QP", q.String(), err)
+		return QPAttr{}, wrap("query", q.String(), err)
 	}
 	if mask&MaskState != 0 {
 		q.state.Store(uint32(r.QpState))

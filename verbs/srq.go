@@ -138,9 +138,9 @@ func (s *SRQ) SetLimit(limit int) error {
 	uapi.PutIn(call, uapi.UVERBS_ATTR_UHW_IN, &hw)
 	err := s.ctx.do(call)
 	if errors.Is(err, unix.EINVAL) && (limit < 0 || limit > s.attr.MaxWR) {
-		return &Error{Op: "set SRQ limit", Object: fmt.Sprintf("%v, %d", s, limit), Err: err, Fix: fmt.Sprintf("the queue holds 0 to %d receives", s.attr.MaxWR)}
+		return &Error{Op: "limit", Object: fmt.Sprintf("%v, %d", s, limit), Err: err, Fix: fmt.Sprintf("the queue holds 0 to %d receives", s.attr.MaxWR)}
 	}
-	return wrap("set SRQ limit", s.String(), err)
+	return wrap("limit", s.String(), err)
 }
 
 // Query asks for the limits in force.
@@ -153,7 +153,7 @@ func (s *SRQ) Query() (SRQAttr, error) {
 	in := uapi.QuerySrq{SrqHandle: s.handle}
 	var out uapi.QuerySrqResp
 	if err := write(s.ctx, uapi.IB_USER_VERBS_CMD_QUERY_SRQ, &in, &out); err != nil {
-		return SRQAttr{}, wrap("query SRQ", s.String(), err)
+		return SRQAttr{}, wrap("query", s.String(), err)
 	}
 	return SRQAttr{MaxWR: int(out.MaxWr), MaxSGE: int(out.MaxSge), Limit: int(out.SrqLimit)}, nil
 }

@@ -89,6 +89,11 @@ func TestErrorText(t *testing.T) {
 	assert.True(t, errors.Is(err, ErrRemoved) && errors.Is(err, unix.EIO))
 	assert.NoError(t, wrap("create QP", "rxe0", nil))
 
+	ctx := &Context{info: DeviceInfo{Name: "rxe0"}, attr: DeviceAttr{MaxCQE: 64}}
+	err = (&CQ{object: object{ctx: ctx}, handle: 3}).resizeError(100, unix.EINVAL)
+	assert.EqualError(t, err, "resize CQ 3 of rxe0, 100 entries: invalid argument (the device allows 1 to 64 entries, "+
+		"and no fewer than completions wait: poll first)", "the kind once")
+
 	err = inUse("deallocate PD", "rxe0", map[string]int{"QP": 2, "MR": 1})
 	assert.EqualError(t, err, "deallocate PD rxe0: still in use (close 2 QPs, 1 MR first)")
 	assert.True(t, errors.Is(err, ErrInUse) && errors.Is(err, unix.EBUSY))
