@@ -5,8 +5,11 @@ package adaptive
 // maxGroup is the largest k plus rows of an MDS code.
 const maxGroup = 255
 
-// A lossLaw is the distribution of losses in a group: beta-binomial, or binomial
-// when correlation is 0.
+// A lossLaw is the distribution of how many units of a group get lost: binomial where they are lost independently of each other,
+// beta-binomial where correlation is above 0.
+//
+// It is that of Pólya's urn with balls for lost and kept units. One is drawn for each unit, and put back; where losses are correlated
+// with one more of its kind, so that a loss makes more of them likely.
 //
 // Only +, −, ·, / and explicit rounding are used: float64(x*y) may not be fused with
 // an addition (Go specification, "Floating-point operators"), so that all platforms
@@ -17,42 +20,49 @@ type lossLaw struct {
 	drop, correlation float64
 }
 
-// tooMany is P[more than m of n units are lost].
-func (l lossLaw) tooMany(n, m int) float64 {
+// above is P[more than m of n units are lost].
+func (l lossLaw) above(n, m int) float64 {
 	if m >= n {
 		return 0
 	}
-	// Success and failure in Pólya's urn: each draw adds ρ to its colour.
-	a, b := l.drop, 1-l.drop
-	if l.correlation > 0 {
-		scale := (1 - l.correlation) / l.correlation
-		a, b = float64(a*scale), float64(b*scale)
-	}
-	p := l.none(n, a, b)
+	lost, kept := l.balls()
+	p := l.none(n, lost, kept)
 	within := p
 	for j := range m {
-		p = float64(p * (float64(float64(n-j)*l.weight(a, j)) / float64(float64(j+1)*l.weight(b, n-j-1))))
+		// From P[j are lost] to P[j+1 are]: there are (n-j)/(j+1) times as many orders, and in each a ball for a kept unit, the
+		// (n-j)-th of its kind, gives way to one for a lost unit, the (j+1)-th.
+		p = float64(p * (float64(float64(n-j)*l.after(lost, j)) / float64(float64(j+1)*l.after(kept, n-j-1))))
 		within += p
 	}
 	return max(0, 1-within)
 }
 
-// weight is the weight of a colour that was drawn j times, and was c at first.
-func (l lossLaw) weight(c float64, j int) float64 {
+// balls is how many there are of each kind at first: a share of 1, or of as many that one more makes the correlation.
+func (l lossLaw) balls() (lost, kept float64) {
+	lost, kept = l.drop, 1-l.drop
 	if l.correlation > 0 {
-		return c + float64(j)
+		all := (1 - l.correlation) / l.correlation
+		lost, kept = float64(lost*all), float64(kept*all)
 	}
-	return c
+	return lost, kept
 }
 
-// none is P[no unit is lost].
-func (l lossLaw) none(n int, a, b float64) float64 {
+// after is how many balls there are of a kind that there were so many of at first, when j of it have been drawn.
+func (l lossLaw) after(first float64, j int) float64 {
+	if l.correlation > 0 {
+		return first + float64(j)
+	}
+	return first
+}
+
+// none is P[no unit of n is lost].
+func (l lossLaw) none(n int, lost, kept float64) float64 {
 	p := 1.0
 	for i := range n {
 		if l.correlation > 0 {
-			p = float64(p * ((b + float64(i)) / (a + b + float64(i))))
+			p = float64(p * ((kept + float64(i)) / (lost + kept + float64(i))))
 		} else {
-			p = float64(p * b)
+			p = float64(p * kept)
 		}
 	}
 	return p
@@ -62,7 +72,7 @@ func (l lossLaw) none(n int, a, b float64) float64 {
 // can be decoded except with probability risk, at most limit.
 func (l lossLaw) rowsFor(k, groups, limit int, risk float64) int {
 	for m := 1; m < limit; m++ {
-		if float64(float64(groups)*l.tooMany(k+m, m)) <= risk {
+		if float64(float64(groups)*l.above(k+m, m)) <= risk {
 			return m
 		}
 	}

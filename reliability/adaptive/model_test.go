@@ -28,7 +28,7 @@ func TestBinomialTail(t *testing.T) {
 	for _, p := range []float64{1e-5, 1e-3, 0.01, 0.3} {
 		for _, n := range []int{2, 40, 237} {
 			for m := range min(n, 20) {
-				require.InDelta(t, binomialTail(n, m, p), lossLaw{drop: p}.tooMany(n, m), 1e-12, "n %d m %d p %g", n, m, p)
+				require.InDelta(t, binomialTail(n, m, p), lossLaw{drop: p}.above(n, m), 1e-12, "n %d m %d p %g", n, m, p)
 			}
 		}
 	}
@@ -40,8 +40,8 @@ func TestBetaBinomialHasItsMoments(t *testing.T) {
 	l := lossLaw{drop, rho}
 	mean, square := 0.0, 0.0
 	for m := range n { // E[X] = Σ P[X > m], E[X²] = Σ (2m+1) P[X > m]
-		mean += l.tooMany(n, m)
-		square += float64(2*m+1) * l.tooMany(n, m)
+		mean += l.above(n, m)
+		square += float64(2*m+1) * l.above(n, m)
 	}
 	require.InDelta(t, n*drop, mean, 1e-9)
 	require.InDelta(t, n*drop*(1-drop)*(1+(n-1)*rho), square-mean*mean, 1e-6)
@@ -49,8 +49,8 @@ func TestBetaBinomialHasItsMoments(t *testing.T) {
 
 // Decisions must not differ between platforms: these bits were computed on amd64.
 func TestLawIsExact(t *testing.T) {
-	require.Equal(t, uint64(goldenBinomial), math.Float64bits(lossLaw{drop: 0.0106}.tooMany(237, 5)))
-	require.Equal(t, uint64(goldenBeta), math.Float64bits(lossLaw{0.0106, 0.003}.tooMany(237, 9)))
+	require.Equal(t, uint64(goldenBinomial), math.Float64bits(lossLaw{drop: 0.0106}.above(237, 5)))
+	require.Equal(t, uint64(goldenBeta), math.Float64bits(lossLaw{0.0106, 0.003}.above(237, 9)))
 	m := newModel()
 	m.observe(123_456, 789, 321)
 	require.Equal(t, uint64(goldenDrop), math.Float64bits(m.drop()))

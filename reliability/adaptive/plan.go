@@ -101,7 +101,7 @@ func (p *plan) split(m *model, n int, env *scheme.Env, may float64) {
 		p.tail = p.units
 		return
 	}
-	if may > risk && m.law(n, 1).tooMany(n, 0) <= may {
+	if may > risk && m.law(n, 1).above(n, 0) <= may {
 		p.tail = p.units
 		return
 	}
