@@ -126,24 +126,14 @@ func (a *adaptive) noteWanted(p *params) {
 	a.tail, a.rows, a.shorter = p.wantTail, max(p.rows, 1), 0
 }
 
-// interval is the time between frames.
-func interval(env *scheme.Env) units.Duration { return max(env.AckInterval, 10*units.Microsecond) }
-
-func rtt(env *scheme.Env) units.Duration {
-	if env.RTT <= 0 {
-		return loss.InitialRTT
-	}
-	return env.RTT
-}
-
 // reaction is how long after it was sent a lost packet is known to the sender: a
 // round trip and δ, the wait for the next frame, one of which may be lost.
 func reaction(env *scheme.Env) units.Duration {
-	return rtt(env) + 2*interval(env) + env.RTTVar
+	return loss.RTT(env) + 2*loss.Interval(env) + env.RTTVar
 }
 
 // fallback is how long after its last transmission a group is given up if nothing
 // has been acknowledged: FTO.
 func fallback(env *scheme.Env) units.Duration {
-	return max(rtt(env)*5/4+4*env.RTTVar+3*interval(env), 2*units.Millisecond)
+	return max(loss.RTT(env)*5/4+4*env.RTTVar+3*loss.Interval(env), 2*units.Millisecond)
 }

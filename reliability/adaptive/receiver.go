@@ -203,7 +203,7 @@ func (r *receiver) findRows(now units.Instant, v scheme.View, out *scheme.Output
 		}
 	}
 	if now >= r.recheckAt {
-		r.recheckAt = now.Add(interval(r.env))
+		r.recheckAt = now.Add(loss.Interval(r.env))
 		r.recheckOwed = !r.recheck(v, out)
 		for n := r.frontier; n < min(r.frontier+64, r.parityMap.parity); n++ {
 			if v.Has(scheme.Parity | scheme.Unit(n)) {

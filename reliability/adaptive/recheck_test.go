@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -40,7 +41,7 @@ func TestReceiverLooksAgainAfterArrivals(t *testing.T) {
 		now = now.Add(20 * units.Millisecond)
 		poll(now)
 		require.Greater(t, r.frontier, i, "a row that is there while the receiver is called long after it has looked")
-		now = now.Add(interval(r.env) / 2)
+		now = now.Add(loss.Interval(r.env) / 2)
 		require.Equal(t, r.recheckAt, poll(now), "what may have come since the last look is looked for an interval after it")
 		now = now.Add(20 * units.Millisecond)
 	}
@@ -64,7 +65,7 @@ func TestReceiverWaitsForJobs(t *testing.T) {
 	now, done := units.Instant(units.Second), false
 	for left := groups; !done; {
 		var jobs []scheme.Job
-		for end, calls := now.Add(interval(r.env)), 0; now < end && !done; calls++ {
+		for end, calls := now.Add(loss.Interval(r.env)), 0; now < end && !done; calls++ {
 			require.Less(t, calls, 10, "within an interval, %d groups before the end", left)
 			out.Reset()
 			var err error

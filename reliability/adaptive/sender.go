@@ -341,7 +341,7 @@ func (s *sender) OnControl(now units.Instant, frame []byte) error {
 	if s.env.Trims && s.loss.Waiting() {
 		s.model.overtaken = ambiguousReports
 	}
-	s.model.learn(s.state.totals, s.env.Channels, s.loss.Uneven() > interval(s.env))
+	s.model.learn(s.state.totals, s.env.Channels, s.loss.Uneven() > loss.Interval(s.env))
 	s.onGroups()
 	if s.state.number <= s.lastState {
 		return nil

@@ -88,7 +88,7 @@ func (s *sender) sendProbes(now units.Instant, out *scheme.Output, room int) uni
 		}
 		due := p.at
 		if p.probes > 0 {
-			due = due.Add(interval(s.env))
+			due = due.Add(loss.Interval(s.env))
 		}
 		if now >= due && room > 0 {
 			room--
@@ -100,10 +100,10 @@ func (s *sender) sendProbes(now units.Instant, out *scheme.Output, room int) uni
 			out.Sends = append(out.Sends, scheme.Send{Unit: scheme.Probe | scheme.Unit(number), Channel: c})
 			p.probes++
 			p.at = now
-			due = now.Add(interval(s.env))
+			due = now.Add(loss.Interval(s.env))
 		}
 		if p.probes < probesBehind {
-			next = min(next, max(due, now.Add(max(interval(s.env)/8, s.env.UnitTime(&s.t)))))
+			next = min(next, max(due, now.Add(max(loss.Interval(s.env)/8, s.env.UnitTime(&s.t)))))
 		}
 	}
 	return next

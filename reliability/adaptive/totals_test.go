@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -36,7 +37,7 @@ func TestTotalsOfComputedUnits(t *testing.T) {
 		_, _, err := r.Poll(now, b, &out)
 		require.NoError(t, err)
 		jobs = append(jobs, out.Jobs...)
-		now = now.Add(interval(r.env))
+		now = now.Add(loss.Interval(r.env))
 	}
 	computed := 0
 	for _, j := range jobs {

@@ -5,6 +5,7 @@ package ec
 import (
 	"fmt"
 
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -131,28 +132,11 @@ func (e *erasureCoding) NewReceiver(t scheme.Transfer, env *scheme.Env) (scheme.
 	return newReceiver(e.config, p, t, env), nil
 }
 
-// What timers go by at first, and at least.
-const (
-	// initialRTT is assumed before anything was measured: QUIC's value (RFC
-	// 9002, 6.2.2).
-	initialRTT = 333 * units.Millisecond
-	// minFallback is the shortest fallback timeout, because a β small enough
-	// for a network is not small enough for a scheduler.
-	minFallback = units.Millisecond
-	// minInterval is the shortest time between frames.
-	minInterval = 10 * units.Microsecond
-)
-
-func rtt(env *scheme.Env) units.Duration {
-	if env.RTT <= 0 {
-		return initialRTT
-	}
-	return env.RTT
-}
+// minFallback is the shortest fallback timeout, because a β small enough
+// for a network is not small enough for a scheduler.
+const minFallback = units.Millisecond
 
 // fallback is FTO without the expected arrival: β·RTT (paper, 4.1.2 and 4.2.3).
 func (c *Config) fallback(env *scheme.Env) units.Duration {
-	return max(units.Duration(c.Beta*float64(rtt(env))), 4*env.RTTVar, minFallback)
+	return max(units.Duration(c.Beta*float64(loss.RTT(env))), 4*env.RTTVar, minFallback)
 }
-
-func interval(env *scheme.Env) units.Duration { return max(env.AckInterval, minInterval) }

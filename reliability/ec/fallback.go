@@ -3,6 +3,7 @@
 package ec
 
 import (
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -69,7 +70,7 @@ func (r *receiver) reach() position {
 	if r.pace.unit <= 0 {
 		return few
 	}
-	return few + position(min(2*rtt(r.env)/r.pace.unit, 1<<24))
+	return few + position(min(2*loss.RTT(r.env)/r.pace.unit, 1<<24))
 }
 
 // due returns when to ask for group g, which lacks units.
@@ -105,14 +106,14 @@ const (
 // says it again.
 func (r *receiver) pause(n int) units.Duration {
 	if n%asksTogether != 0 {
-		return max(rtt(r.env)/16, 2*interval(r.env))
+		return max(loss.RTT(r.env)/16, 2*loss.Interval(r.env))
 	}
 	round := r.round()
 	return min(round<<max(0, n/asksTogether-1), max(round, maxPause))
 }
 
 // round is how long the answer to what the receiver asks for takes at most, as a rule.
-func (r *receiver) round() units.Duration { return rtt(r.env) + r.config.fallback(r.env) }
+func (r *receiver) round() units.Duration { return loss.RTT(r.env) + r.config.fallback(r.env) }
 
 // retryAt is when what was said in vain at last is said again, where back-off has it due.
 func (r *receiver) retryAt(due, last units.Instant) units.Instant {
@@ -126,7 +127,7 @@ func (r *receiver) silence(n int) units.Duration {
 	case n <= asksTogether:
 		return r.pause(n)
 	case n <= asksTogether+steadyAsks:
-		return max(rtt(r.env)/32, 2*interval(r.env))
+		return max(loss.RTT(r.env)/32, 2*loss.Interval(r.env))
 	}
 	return r.pause(n - steadyAsks)
 }

@@ -5,6 +5,7 @@ package ec
 import (
 	"errors"
 
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -116,7 +117,7 @@ func (r *receiver) loadMarks(now units.Instant, v scheme.View) {
 	if !r.started {
 		// START has arrived, and a unit may have arrived before it.
 		r.started = true
-		r.lastAt = now.Add(-interval(r.env))
+		r.lastAt = now.Add(-loss.Interval(r.env))
 		r.pace.begin(min(now, v.First()))
 	}
 	var arrivals uint64
@@ -226,8 +227,8 @@ func (r *receiver) checkGroup(now units.Instant, v scheme.View, g int) {
 	case r.group.decodable():
 		group.state = recoverable
 	case group.asks > 0:
-		group.checkAt = now.Add(rtt(r.env) / 4)
+		group.checkAt = now.Add(loss.RTT(r.env) / 4)
 	case group.passed:
-		group.checkAt = now.Add(interval(r.env))
+		group.checkAt = now.Add(loss.Interval(r.env))
 	}
 }

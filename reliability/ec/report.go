@@ -4,6 +4,7 @@ package ec
 
 import (
 	"github.com/sdr-rdma/go-sdr/internal/varint"
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -15,7 +16,7 @@ const urgentFraction = 8
 // has become recoverable, when the interval has passed if something has arrived,
 // else ever more rarely, because any frame may be lost.
 func (r *receiver) frameDue() units.Instant {
-	urgent := r.lastAt.Add(interval(r.env) / urgentFraction)
+	urgent := r.lastAt.Add(loss.Interval(r.env) / urgentFraction)
 	if r.allRecoverable() && !r.allSaid {
 		return urgent
 	}
@@ -27,7 +28,7 @@ func (r *receiver) frameDue() units.Instant {
 	at := max(min(r.askAt, again), urgent)
 	switch {
 	case r.fresh:
-		at = min(at, r.lastAt.Add(interval(r.env)))
+		at = min(at, r.lastAt.Add(loss.Interval(r.env)))
 	case r.number > 0:
 		at = min(at, r.retryAt(r.lastAt.Add(r.silence(r.repeats)), r.lastAt))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sdr-rdma/go-sdr/internal/ring"
+	"github.com/sdr-rdma/go-sdr/reliability/internal/loss"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -230,7 +231,7 @@ func (s *sender) settle(now units.Instant, g int) {
 // lossDelay is how long after a transmission no frame can report its loss.
 func (s *sender) lossDelay() units.Duration {
 	if s.env.RTT <= 0 {
-		return 2 * interval(s.env)
+		return 2 * loss.Interval(s.env)
 	}
 	return s.env.RTT - s.env.RTT/8
 }
@@ -248,8 +249,8 @@ func (s *sender) askDelay() units.Duration {
 // counts as in flight. Only frames move time on here, so that a sender which receives
 // nothing stops when its window is full.
 func (s *sender) expire(now units.Instant) {
-	old := rtt(s.env)
-	old += max(4*s.env.RTTVar, old/4) + 2*interval(s.env)
+	old := loss.RTT(s.env)
+	old += max(4*s.env.RTTVar, old/4) + 2*loss.Interval(s.env)
 	for s.expired = max(s.expired, s.window.base); s.expired < s.window.next; s.expired++ {
 		group := s.window.at(s.expired)
 		if group.inFlight > 0 && now.Sub(group.sentAt) > old {

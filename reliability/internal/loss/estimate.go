@@ -2,17 +2,34 @@
 
 package loss
 
-import "github.com/sdr-rdma/go-sdr/units"
+import (
+	"github.com/sdr-rdma/go-sdr/reliability/scheme"
+	"github.com/sdr-rdma/go-sdr/units"
+)
 
 const (
-	// InitialRTT is assumed before anything was measured: QUIC's value (RFC
+	// initialRTT is assumed before anything was measured: QUIC's value (RFC
 	// 9002, 6.2.2), which gives a first timeout of a second.
-	InitialRTT = 333 * units.Millisecond
+	initialRTT = 333 * units.Millisecond
+	// minInterval keeps a connection without an interval from answering
+	// each poll with a frame.
+	minInterval = 10 * units.Microsecond
 	// maxTimeout bounds back-off, and what deviations make of a timer, not a timeout of three round trips.
 	maxTimeout = units.Second
 	// maxPerRTT bounds how many samples a round trip is thought to bring.
 	maxPerRTT = 32
 )
+
+// RTT is the round trip that a core reckons with: the measured one, or the initial assumption.
+func RTT(env *scheme.Env) units.Duration {
+	if env.RTT <= 0 {
+		return initialRTT
+	}
+	return env.RTT
+}
+
+// Interval is the time between two frames of a receiver while data arrives.
+func Interval(env *scheme.Env) units.Duration { return max(env.AckInterval, minInterval) }
 
 // Estimates is what transfers have taught about each channel, for the transfers after
 // them. It is for one Conn; the zero value knows nothing.

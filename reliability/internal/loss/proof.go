@@ -297,7 +297,7 @@ func (r *proofRule) probe(now units.Instant, out *scheme.Output, room int) units
 	next := units.Never
 	if len(out.Sends) > 0 {
 		// Something may be the last on its path, but isn't in its log yet.
-		next = now.Add(minAckInterval)
+		next = now.Add(minInterval)
 	}
 	for c := range t.paths {
 		p := &t.paths[c]
@@ -319,7 +319,7 @@ func (r *proofRule) probe(now units.Instant, out *scheme.Output, room int) units
 		}
 		if p.probes < probesBehind {
 			// One that is due has no budget, which returns a unit at a time.
-			next = min(next, max(due, now.Add(max(minAckInterval, t.env.UnitTime(&t.transfer)))))
+			next = min(next, max(due, now.Add(max(minInterval, t.env.UnitTime(&t.transfer)))))
 		}
 	}
 	return next
@@ -331,7 +331,7 @@ func (r *proofRule) probe(now units.Instant, out *scheme.Output, room int) units
 // both. The first of a short transfer on a short round trip waits one, too: by then
 // most are acknowledged, and a probe for each would double the packets.
 func (r *proofRule) probeDue(p *path) units.Instant {
-	pause := max(r.t.env.AckInterval, minAckInterval)
+	pause := Interval(r.t.env)
 	if p.probes == 0 && r.t.window.next == r.t.transfer.Units {
 		if e := r.t.env; r.t.transfer.Units < shortTransfer && 0 < e.RTT && e.RTT < shortRTT {
 			return p.lastSent.Add(max(pause, e.RTT+2*e.RTTVar))

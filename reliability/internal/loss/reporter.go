@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// minAckInterval keeps a connection without an interval from answering
-	// each poll with a frame.
-	minAckInterval = 10 * units.Microsecond
 	// steadyRepeats is how many frames repeat the same state at the usual interval: for as
 	// long as the answer to the first takes, and a burst of losses may, which goes on
 	// from frame to frame where no other packets go in that direction.
@@ -80,7 +77,7 @@ func (r *Reporter) Due(now units.Instant, v scheme.View) (due bool, next units.I
 		r.repeats = 0
 		if !r.started {
 			r.started = true
-			r.lastAck = now.Add(-r.interval())
+			r.lastAck = now.Add(-Interval(r.env))
 		}
 	}
 	if !r.started {
@@ -89,13 +86,11 @@ func (r *Reporter) Due(now units.Instant, v scheme.View) (due bool, next units.I
 	return now >= r.nextDue(), r.nextDue(), false
 }
 
-func (r *Reporter) interval() units.Duration { return max(r.env.AckInterval, minAckInterval) }
-
 // nextDue is when the next frame may go. While nothing is known to be missing, those that repeat another become rare at once: on a slow
 // link there is silence between two packets, and frames at the interval would take more of the way back than data take of the way there.
 // What is missing counts as lost once a frame says so late enough, for which the next must come soon.
 func (r *Reporter) nextDue() units.Instant {
-	wait := r.interval()
+	wait := Interval(r.env)
 	if r.cum >= r.top && !r.passed && r.repeats > 0 {
 		wait = max(wait, r.env.RepeatInterval) << min(r.repeats-1, rareRepeats)
 	}

@@ -137,7 +137,7 @@ func (t *Tracker) rto(p *path) units.Duration {
 		rtt = p.srtt
 	}
 	if rtt <= 0 {
-		rtt = InitialRTT
+		rtt = initialRTT
 	}
 	return t.atLeast(rtt, max(rtt+units.Duration(t.config.Alpha*float64(rtt)), p.seenRTT()))
 }

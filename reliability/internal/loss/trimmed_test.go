@@ -39,7 +39,7 @@ func TestProbesPassDataWhereSwitchesTrim(t *testing.T) {
 		h.env.Trims = trims
 		*h.s.paths[0].estimate = estimate{srtt: 15 * units.Millisecond, rttvar: 5 * units.Millisecond, minRTT: handRTT, latestRTT: handRTT}
 		h.poll(1000, 1000)
-		h.after(minAckInterval).poll(1000, 1000)
+		h.after(minInterval).poll(1000, 1000)
 		last := len(h.sends) - 1
 		require.True(t, h.sends[last].Unit.IsProbe())
 		h.arrive(last).after(handRTT).onFrame(h.frame())
