@@ -68,23 +68,21 @@ func (q *queuePair) sendWith(now units.Instant, w []backend.Write, along *passen
 	if s.stage == nil {
 		s.stage = &stage{}
 	}
-	p, taken, sent, o := q.peer.Load(), 0, 0, sentAll
-	for _, trains := range [...]bool{true, false} {
-		taken, err = s.gather(q, p, w, trains, along)
-		sent, o = s.flush()
-		if !trains {
-			s.judgeRefusal(now)
-		}
-		if o != sentRefused || sent > 0 {
-			break
-		}
+	p := q.peer.Load()
+	taken, err := s.gather(q, p, w, true, along)
+	f := s.flush()
+	if f.outcome == sentRefused && f.packets == 0 {
+		refusal := f.refusal
+		taken, err = s.gather(q, p, w, false, along)
+		f = s.flush()
+		s.judgeRefusal(now, refusal, f.first)
 	}
-	if o == sentFull {
+	if f.outcome == sentFull {
 		q.sendCQ.retryLater(now)
 	}
-	posted = min(sent, taken)
+	posted = min(f.packets, taken)
 	q.nextPSN = q.nextPSN.Add(posted)
-	return posted, sent > taken, err
+	return posted, f.packets > taken, err
 }
 
 // seat puts a passenger behind the packets of the train, or into a message of its own. mu is held.

@@ -3,6 +3,8 @@
 package userroce
 
 import (
+	"syscall"
+
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/operr"
 	"github.com/sdr-rdma/go-sdr/units"
@@ -76,7 +78,7 @@ func (q *queuePair) sendWrites(now units.Instant, p *peer, w []backend.Write) (p
 	if q.closed || s.closed {
 		return 0, backend.ErrClosed
 	}
-	trains, refused := p.trains(s.d, now), false
+	trains, refusal := p.trains(s.d, now), syscall.Errno(0)
 	for posted < len(w) {
 		var staged int
 		if s.d.cfg.Wire != nil {
@@ -84,22 +86,22 @@ func (q *queuePair) sendWrites(now units.Instant, p *peer, w []backend.Write) (p
 		} else {
 			staged, err = s.gather(q, p, w[posted:], trains, nil)
 		}
-		sent, o := s.flush()
+		f := s.flush()
 		if s.d.cfg.Wire != nil {
-			sent, o = s.lossyStage(sent, staged, o)
+			f = s.lossyStage(f, staged)
 		}
-		posted += sent
-		q.nextPSN = q.nextPSN.Add(sent)
-		if refused {
-			s.judgeRefusal(now)
-			refused = false
+		posted += f.packets
+		q.nextPSN = q.nextPSN.Add(f.packets)
+		if refusal != 0 {
+			s.judgeRefusal(now, refusal, f.first)
+			refusal = 0
 		}
 		switch {
-		case o == sentFull:
+		case f.outcome == sentFull:
 			q.sendCQ.retryLater(now)
 			return posted, nil
-		case o == sentRefused:
-			trains, refused = false, true
+		case f.outcome == sentRefused:
+			trains, refusal = false, f.refusal
 		case err != nil:
 			return posted, err
 		}

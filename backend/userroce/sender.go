@@ -60,11 +60,6 @@ type sendBatch struct {
 	nmsgs, niovs, nbetween int
 	ipv6                   bool
 	held                   bool // a message of it is to be held
-
-	// firstPassed says that the kernel took the first message at the last flush.
-	firstPassed bool
-	// refusal is why the kernel refused a train.
-	refusal syscall.Errno
 }
 
 // between holds a trailer, right-aligned, and the headers that follow it.
@@ -192,11 +187,17 @@ const (
 	sentRefused         // the kernel refuses a train, with an error that can mean that it can't segment
 )
 
-// flush sends the batch. It returns how many packets the kernel took, in order. Packets that the network
-// refuses count as taken: they are lost. s.mu is held.
-func (s *sender) flush() (packets int, o outcome) {
+// flushed is what became of a batch.
+type flushed struct {
+	packets int // that the kernel took, in order. Those that the network refuses count as taken: they are lost
+	outcome outcome
+	refusal syscall.Errno // why a train was refused
+	first   bool          // the kernel took the first message
+}
+
+// flush sends the batch. s.mu is held.
+func (s *sender) flush() (f flushed) {
 	b := s.batch
-	b.firstPassed = false
 	for done := 0; done < b.nmsgs; {
 		var begun units.Instant
 		if b.held {
@@ -204,11 +205,11 @@ func (s *sender) flush() (packets int, o outcome) {
 		}
 		n, errno := sendmmsg(s.fd, b.msgs[done:b.nmsgs])
 		if errno == 0 {
-			packets += s.account(b.info[done : done+n])
+			f.packets += s.account(b.info[done : done+n])
 			if b.held {
 				s.d.hold.add(s.fd, b.info[done:done+n], s.d.Now().Sub(begun))
 			}
-			b.firstPassed = b.firstPassed || done == 0
+			f.first = f.first || done == 0
 			done += n
 			continue
 		}
@@ -216,18 +217,19 @@ func (s *sender) flush() (packets int, o outcome) {
 		case unix.EINTR:
 			continue
 		case unix.EAGAIN, unix.ENOBUFS, unix.ENOMEM:
-			return packets, sentFull
+			f.outcome = sentFull
+			return f
 		case unix.EIO, unix.EINVAL, unix.EOPNOTSUPP:
 			if b.info[done].packets > 1 {
-				b.refusal = errno
-				return packets, sentRefused
+				f.outcome, f.refusal = sentRefused, errno
+				return f
 			}
 		}
 		s.lose(b.info[done], errno)
-		packets += int(b.info[done].packets)
+		f.packets += int(b.info[done].packets)
 		done++
 	}
-	return packets, sentAll
+	return f
 }
 
 // lose counts packets that the network refuses. They count as sent, because what is sent and not received is what got lost. s.mu is held.
@@ -244,12 +246,12 @@ func (s *sender) lose(m messageInfo, errno syscall.Errno) {
 	s.d.warnOnce(warnRefused, errno)
 }
 
-// judgeRefusal follows the attempt to send the packets of a refused train one by one. That they pass
+// judgeRefusal follows the attempt to send the packets of a refused train one by one. That the first passes
 // shows that the train was the trouble; a route that leads nowhere refuses both. mu is held.
-func (s *sender) judgeRefusal(now units.Instant) {
-	if s.batch.firstPassed {
+func (s *sender) judgeRefusal(now units.Instant, refusal syscall.Errno, first bool) {
+	if first {
 		s.d.gso.refuse(now)
-		s.d.warnOnce(warnNoSegmentation, s.batch.refusal)
+		s.d.warnOnce(warnNoSegmentation, refusal)
 	}
 }
 

@@ -35,14 +35,14 @@ func (q *queuePair) PostDatagrams(now units.Instant, g []backend.Datagram) (post
 	}
 	for posted < len(g) {
 		staged, err := s.stageDatagrams(q, g[posted:])
-		sent, o := s.flush()
+		f := s.flush()
 		if s.d.cfg.Wire != nil {
-			sent, o = s.lossyStage(sent, staged, o)
+			f = s.lossyStage(f, staged)
 		}
-		posted += sent
-		q.nextPSN = q.nextPSN.Add(sent)
+		posted += f.packets
+		q.nextPSN = q.nextPSN.Add(f.packets)
 		switch {
-		case o == sentFull:
+		case f.outcome == sentFull:
 			q.sendCQ.retryLater(now)
 			return posted, nil
 		case err != nil:
@@ -137,12 +137,12 @@ func (s *sender) outbound() {
 	b.nmsgs = kept
 }
 
-// lossyStage returns how many packets a post has taken when there is a Wire: all of them. Offering one
+// lossyStage is what became of a batch for its poster when there is a Wire: all of it was taken. Offering a packet
 // to the Wire again would count it twice, so what the socket has no room for is lost, as in a network
 // interface's queue. mu is held.
-func (s *sender) lossyStage(sent, staged int, o outcome) (int, outcome) {
-	if o == sentFull {
-		s.drops[backend.DropQueueFull].Add(uint64(s.batch.nmsgs - sent))
+func (s *sender) lossyStage(f flushed, staged int) flushed {
+	if f.outcome == sentFull {
+		s.drops[backend.DropQueueFull].Add(uint64(s.batch.nmsgs - f.packets))
 	}
-	return staged, sentAll
+	return flushed{packets: staged}
 }
