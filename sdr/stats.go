@@ -36,7 +36,7 @@ func (e *Endpoint) Stats() EndpointStats {
 		s.Repairs, s.Invalid = n.Repairs, n.Invalid
 	}
 	for _, w := range e.workers {
-		s.Lent += w.turn.visits.Load()
+		s.Lent += w.turn.callerTurns.Load()
 		s.HandedOver += w.handover.posted.Load()
 	}
 	e.mu.Lock()

@@ -11,19 +11,18 @@ import (
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A worker is run by one goroutine at a time. That is its own, unless there is one caller who waits for
-// something on it: then that caller runs it until what was waited for is there. So a message is taken from the
-// device by the goroutine that waits for it, and goes to the device in the goroutine that sends it. To hand each
-// of them from one goroutine to another takes longer than a small message does, and where processors
-// are busy every hand-over waits for one.
+// A worker is run by one goroutine at a time: its own, or a caller's. While a single caller waits for something on the
+// worker, that caller runs it until that is there. So the goroutine that waits for a message takes it from
+// the device, and the goroutine that sends one hands it to the device. Passing a message from goroutine to goroutine would take
+// longer than a small message does, and on busy processors every such pass waits for one.
 
 // A runner is who runs a worker.
 type runner uint32
 
 const (
 	runOwn    runner = iota // its own goroutine
-	runCaller               // a caller who waits
-	runNobody               // a caller did who is expected to come back; its own goroutine looks after it once in a while
+	runCaller               // a caller, who waits or posts
+	runNobody               // a caller did, who is expected back; its own goroutine looks after it once in a while
 )
 
 // A turn says whose turn it is to run a worker.
@@ -33,29 +32,29 @@ type turn struct {
 	callers atomic.Int32
 	// offer tells a caller who waits, and recall the worker's goroutine, that nobody runs the worker.
 	offer, recall chan struct{}
-	// parked: the worker's goroutine looks after nothing until a caller that departs recalls it.
+	// parked: the worker's goroutine sleeps until a caller that departs recalls it.
 	parked atomic.Bool
-	// visits counts the turns of callers; left is when the last one ended, and prompt how many callers in a row came soon
-	// after the one before.
-	visits atomic.Uint64
-	left   atomic.Int64
-	prompt atomic.Int32
+	// callerTurns counts the turns that callers had. releasedAt is when whoever ran the worker last left it to nobody, and
+	// soonInRow how many callers in a row, up to leastSoon, came within backSoon of that.
+	callerTurns atomic.Uint64
+	releasedAt  atomic.Int64
+	soonInRow   atomic.Int32
 
 	spin spinner
-	// awaited is what the caller waits for who runs the worker, nil for none.
+	// awaited is closed when what the caller waits for who runs the worker is there; nil: nobody runs it who waits.
 	awaited <-chan struct{}
 }
 
 const (
-	// A caller who comes back within backSoon, leastPrompt times in a row, is expected to do so again.
-	backSoon    = 50 * units.Microsecond
-	leastPrompt = 4
-	// patrol is how often a worker's goroutine looks whether callers still come back, and so how long
+	// A caller who comes back within backSoon, leastSoon times in a row, is expected to do so again.
+	backSoon  = 50 * units.Microsecond
+	leastSoon = 4
+	// lookEvery is how often a worker's goroutine looks whether callers still come back, and so how long
 	// something can be left undone when they suddenly don't.
-	patrol = units.Millisecond
-	// holdBack is how long what is to be said to the peer waits for something that it can travel with.
+	lookEvery = units.Millisecond
+	// holdBack is how long a control datagram waits for a message that it can travel with.
 	holdBack = 200 * units.Microsecond
-	// mostDeferred is for how many rounds that follow each other at once.
+	// mostDeferred is how many rounds in a row may leave a QP's control datagram to the next, which follows at once.
 	mostDeferred = 4
 )
 
@@ -79,32 +78,32 @@ func (t *turn) take(r runner) bool {
 		return false
 	}
 	if r == runCaller {
-		t.visits.Add(1)
+		t.callerTurns.Add(1)
 	}
 	return true
 }
 
-// drop says that nobody runs the worker.
-func (t *turn) drop(now units.Instant) {
+// release says that nobody runs the worker.
+func (t *turn) release(now units.Instant) {
 	t.awaited = nil
-	t.left.Store(int64(now))
+	t.releasedAt.Store(int64(now))
 	t.by.Store(uint32(runNobody))
 }
 
-// come notes that a caller has something for the worker to do.
-func (t *turn) come(now units.Instant) {
-	if now.Sub(units.Instant(t.left.Load())) > backSoon {
-		t.prompt.Store(0)
-	} else if t.prompt.Load() < leastPrompt {
-		t.prompt.Add(1)
+// noteCaller notes when a caller has something for the worker to do.
+func (t *turn) noteCaller(now units.Instant) {
+	if now.Sub(units.Instant(t.releasedAt.Load())) > backSoon {
+		t.soonInRow.Store(0)
+	} else if t.soonInRow.Load() < leastSoon {
+		t.soonInRow.Add(1)
 	}
 }
 
-// expectsBack reports whether callers come back soon.
-func (t *turn) expectsBack() bool { return t.prompt.Load() >= leastPrompt }
+// expectsBack reports whether a caller is expected back soon.
+func (t *turn) expectsBack() bool { return t.soonInRow.Load() >= leastSoon }
 
-// isServed reports whether what the caller waits for who runs the worker is there, and whether that caller is expected back soon with
-// something that could take along what there is to say to the peer.
+// isServed reports whether a caller runs the worker who has what it waited for, and who is expected back soon: with a message that
+// can take along what there is to say to the peer.
 func (t *turn) isServed() bool { return t.awaited != nil && t.expectsBack() && isClosed(t.awaited) }
 
 func isClosed(ch <-chan struct{}) bool {
@@ -116,7 +115,7 @@ func isClosed(ch <-chan struct{}) bool {
 	}
 }
 
-// lends reports whether callers may run the worker: not one that is tied to a processor.
+// lends reports whether callers may run the worker: not one that is tied to a processor, nor one without a goroutine of its own.
 func (w *worker) lends() bool { return !w.ep.manual && len(w.ep.cfg.CPUs) == 0 }
 
 // await returns when done is closed or ctx has ended.
@@ -125,7 +124,7 @@ func (w *worker) await(ctx context.Context, done <-chan struct{}) {
 	if !w.lends() {
 		offer = nil
 	}
-	w.turn.come(w.ep.dev.Now())
+	w.turn.noteCaller(w.ep.dev.Now())
 	alone := w.turn.callers.Add(1) == 1
 	for {
 		switch {
@@ -149,8 +148,8 @@ func (w *worker) await(ctx context.Context, done <-chan struct{}) {
 	}
 }
 
-// runFor runs the worker until done is closed or ctx has ended. It reports false if the worker is its goroutine's again
-// before. The caller doesn't count as one who waits any more.
+// runFor runs the worker until done is closed or ctx has ended. It reports false if the worker stops or fails before, and is
+// left to its goroutine. In either case the caller isn't counted among those who wait any more.
 func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool) {
 	t := &w.turn
 	t.awaited = done
@@ -206,14 +205,15 @@ func (w *worker) runFor(ctx context.Context, done <-chan struct{}) (served bool)
 	return served
 }
 
-// step runs the worker for a round, if nobody else does: what was posted leaves in the goroutine that posted it.
+// step runs the worker for a round, if nobody does: what was posted leaves in the goroutine that posted it. Otherwise whoever
+// runs it is woken.
 func (w *worker) step() {
 	if !w.lends() || w.turn.runner() != runNobody {
 		w.kick()
 		return
 	}
 	now := w.ep.dev.Now()
-	w.turn.come(now)
+	w.turn.noteCaller(now)
 	if !w.turn.take(runCaller) {
 		w.kick()
 		return
@@ -222,11 +222,11 @@ func (w *worker) step() {
 	w.depart(now)
 }
 
-// depart ends a caller's turn. The worker is left alone if its caller is expected back before there is something to do.
+// depart ends a caller's turn. Nobody runs the worker then, if a caller is expected back before there is something to do.
 func (w *worker) depart(now units.Instant) {
 	t := &w.turn
 	soon := min(w.cq.Next(), w.timers.next()) < now.Add(holdBack) || w.handover.waits() || w.broken || w.stop.Load()
-	t.drop(now)
+	t.release(now)
 	others := t.callers.Load()
 	if others == 1 {
 		nudge(t.offer)
@@ -236,13 +236,14 @@ func (w *worker) depart(now units.Instant) {
 	}
 }
 
-// stepAside lets callers run the worker, and returns when its goroutine should again.
+// stepAside lets callers run the worker, and returns when its own goroutine has taken it back: recalled, or because callers
+// have stayed away.
 func (w *worker) stepAside() {
 	t := &w.turn
-	visits := t.visits.Load()
-	t.drop(w.ep.dev.Now())
+	turns := t.callerTurns.Load()
+	t.release(w.ep.dev.Now())
 	nudge(t.offer)
-	timer := time.NewTimer(patrol)
+	timer := time.NewTimer(lookEvery)
 	defer timer.Stop()
 	for {
 		recalled := false
@@ -252,21 +253,21 @@ func (w *worker) stepAside() {
 			t.parked.Store(false)
 		case <-timer.C:
 		}
-		before := visits
-		visits = t.visits.Load()
-		away := w.ep.dev.Now().Sub(units.Instant(t.left.Load()))
+		before := turns
+		turns = t.callerTurns.Load()
+		away := w.ep.dev.Now().Sub(units.Instant(t.releasedAt.Load()))
 		if (recalled || away > backSoon) && t.take(runOwn) {
 			return
 		}
-		if visits == before && !recalled { // a caller has run the worker all the time, and recalls us when it departs
+		if turns == before && !recalled { // one caller has run the worker all the time, and recalls us when it departs
 			t.parked.Store(true)
-			if t.take(runOwn) { // it has departed meanwhile, perhaps before it could see that
+			if t.take(runOwn) { // it has departed meanwhile, perhaps before it could see parked
 				t.parked.Store(false)
 				return
 			}
 			continue
 		}
-		timer.Reset(patrol)
+		timer.Reset(lookEvery)
 	}
 }
 

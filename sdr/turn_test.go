@@ -45,23 +45,23 @@ func TestProcessorsBoundWorkers(t *testing.T) {
 	}
 }
 
-// TestTurn: the worker's own goroutine or one caller runs it, never both; a caller that has come back within backSoon leastPrompt times
+// TestTurn: the worker's own goroutine or one caller runs it, never both; a caller that has come back within backSoon leastSoon times
 // in a row is expected back.
 func TestTurn(t *testing.T) {
 	var x turn
 	x.init()
 	require.False(t, x.take(runCaller), "it is the goroutine's")
-	x.drop(0)
-	for i := range leastPrompt {
+	x.release(0)
+	for i := range leastSoon {
 		require.False(t, x.expectsBack(), "after %d times", i)
-		x.come(units.Instant(i) * units.Instant(backSoon))
+		x.noteCaller(units.Instant(i) * units.Instant(backSoon))
 		require.True(t, x.take(runCaller))
 		require.False(t, x.take(runCaller))
 		require.False(t, x.take(runOwn))
-		x.drop(units.Instant(i) * units.Instant(backSoon))
+		x.release(units.Instant(i) * units.Instant(backSoon))
 	}
 	require.True(t, x.expectsBack())
-	x.come(units.Instant(units.Second))
+	x.noteCaller(units.Instant(units.Second))
 	require.False(t, x.expectsBack(), "it took too long")
-	require.EqualValues(t, leastPrompt, x.visits.Load())
+	require.EqualValues(t, leastSoon, x.callerTurns.Load())
 }
