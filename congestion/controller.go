@@ -42,7 +42,6 @@ type Ack struct {
 	Late     units.Bytes    // of what OnLoss was told, has come after all
 	ECN      bool           // the packet that caused it carried CE
 	Probe    bool           // answers a probe, not data
-	Path     uint16         // the path of the packet that caused it, where the sender has several
 	INT      []Hop          // what switches wrote into that packet, in its order; nil where none do
 }
 

@@ -201,7 +201,7 @@ func (s *sender) OnPacket(now units.Instant, p *transport.Packet) {
 	if s.cc != nil {
 		s.ack = congestion.Ack{
 			RTT: now.Sub(p.Sent), Acked: s.bytes(s.una + s.sacked - before), Inflight: s.bytes(s.inFlight()),
-			ECN: p.Flags&transport.Echo != 0, Path: p.Entropy, INT: p.INT,
+			ECN: p.Flags&transport.Echo != 0, INT: p.INT,
 		}
 		s.cc.OnAck(now, &s.ack)
 	}

@@ -254,7 +254,7 @@ func (s *Sender) OnPacket(now units.Instant, p *transport.Packet) {
 	if now.Sub(s.counted) > s.baseRTT+s.netRTT {
 		s.achieved, s.arrived, s.counted = s.arrived, 0, now
 	}
-	s.ack = congestion.Ack{RTT: rtt, Acked: acked, Inflight: s.Inflight(), ECN: ecn, Probe: a.Probe, Path: p.Entropy, INT: p.INT}
+	s.ack = congestion.Ack{RTT: rtt, Acked: acked, Inflight: s.Inflight(), ECN: ecn, Probe: a.Probe, INT: p.INT}
 	s.cc.OnAck(now, &s.ack)
 	window, _ := s.window(now)
 	if s.una >= s.recoverEnd && units.Bytes(a.Beyond) > max(window/s.msg.MTU, leastBeyond) && s.highest > s.una {

@@ -180,7 +180,7 @@ func (s *sender) onSack(now units.Instant, p *transport.Packet) {
 	s.merge(p)
 	ecn := p.Flags&transport.Echo != 0
 	s.paths.Feedback(p.Entropy, ecn)
-	s.ack = congestion.Ack{RTT: rtt, Acked: acked, Inflight: s.flight, ECN: ecn, Path: p.Entropy, INT: p.INT}
+	s.ack = congestion.Ack{RTT: rtt, Acked: acked, Inflight: s.flight, ECN: ecn, INT: p.INT}
 	s.cc.OnAck(now, &s.ack)
 }
 
