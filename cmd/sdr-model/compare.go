@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,52 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/model"
 	"github.com/sdr-rdma/go-sdr/units"
 )
-
-// A perfPoint is what compare and plan --from need of an element of sdr-perf's JSON, version 1.
-type perfPoint struct {
-	Version     int         `json:"version"`
-	Device      string      `json:"device"`
-	Reliability string      `json:"reliability"`
-	Scheme      string      `json:"scheme"` // of sdr-model plan's JSON
-	SizeBytes   units.Bytes `json:"size_bytes"`
-	MTU         units.Bytes `json:"mtu"`
-	Iterations  int         `json:"iterations"`
-	Inflight    int         `json:"inflight"`
-	QPs         int         `json:"qps"`
-	Latency     bool        `json:"latency"`
-	Both        bool        `json:"bidirectional"`
-	Incomplete  bool        `json:"incomplete"`
-	Link        *struct {
-		RTTNs   units.Duration `json:"rtt_ns"`
-		RateBps units.Rate     `json:"rate_bps"`
-		Drop    float64        `json:"drop"`
-		Burst   float64        `json:"burst"`
-	} `json:"link"`
-	CompletionNs struct {
-		Avg  float64 `json:"avg"`
-		P50  float64 `json:"p50"`
-		P99  float64 `json:"p99"`
-		P999 float64 `json:"p999"`
-	} `json:"completion_ns"`
-	Chunks struct {
-		UnitBytes units.Bytes `json:"unit_bytes"`
-	} `json:"chunks"`
-	UnitBytes units.Bytes `json:"unit_bytes"`
-	Packets   struct {
-		Sent        uint64 `json:"sent"`
-		DroppedReal uint64 `json:"dropped_real"`
-		LostUnseen  uint64 `json:"lost_unseen"`
-	} `json:"packets"`
-	Params struct {
-		Alpha *float64 `json:"alpha"`
-		Beta  *float64 `json:"beta"`
-		K     int64    `json:"k"`
-		M     int64    `json:"m"`
-	} `json:"params"`
-}
 
 // ipv4Headers are IP 20, UDP 8, BTH 12, RETH 16, immediate 4 and ICRC 4.
 const ipv4Headers = 64 * units.Byte
@@ -109,7 +68,7 @@ the rate, 64 bytes a packet for IPv4 or 84 for IPv6.`,
 	return cmd
 }
 
-func readPoints(stdin io.Reader, path string) ([]perfPoint, error) {
+func readPoints(stdin io.Reader, path string) ([]result.Result, error) {
 	in := stdin
 	if path != "-" {
 		file, err := os.Open(path)
@@ -130,9 +89,9 @@ func readPoints(stdin io.Reader, path string) ([]perfPoint, error) {
 }
 
 // parsePoints tells sdr-perf's JSON from that of the other programs, whose versions are counted alike.
-func parsePoints(path string, data []byte) ([]perfPoint, error) {
+func parsePoints(path string, data []byte) ([]result.Result, error) {
 	foreign := func(why string) error { return usage.Errorf("%s is not sdr-perf's JSON (%s)", path, why) }
-	var points []perfPoint
+	var points []result.Result
 	var wrong *json.UnmarshalTypeError
 	switch err := json.Unmarshal(data, &points); {
 	case errors.As(err, &wrong) && wrong.Field == "":
@@ -142,21 +101,30 @@ func parsePoints(path string, data []byte) ([]perfPoint, error) {
 	}
 	for i, p := range points {
 		switch {
-		case p.Scheme != "":
+		case p.Reliability == "" && isPlan(data):
 			return nil, foreign("it has predictions of sdr-model plan")
 		case p.Reliability == "" && p.Version < 2:
 			return nil, foreign(fmt.Sprintf("result %d has no reliability", i+1))
-		case p.Version != 1:
-			return nil, usage.Errorf("%s: result %d has version %d, this program reads version 1", path, i+1, p.Version)
+		case p.Version != result.Version:
+			return nil, usage.Errorf("%s: result %d has version %d, this program reads version %d", path, i+1, p.Version, result.Version)
 		}
 	}
 	return points, nil
 }
 
-func (c *compare) run(w io.Writer, points []perfPoint) error {
+// isPlan reports whether data is the JSON of sdr-model plan, whose objects name a scheme.
+func isPlan(data []byte) bool {
+	var predictions []struct {
+		Scheme string `json:"scheme"`
+	}
+	return json.Unmarshal(data, &predictions) == nil && len(predictions) > 0 && predictions[0].Scheme != ""
+}
+
+func (c *compare) run(w io.Writer, points []result.Result) error {
 	fmt.Fprintln(w, compareTable.Head(c.wide))
 	parted, compared := 0, 0
-	for _, p := range points {
+	for i := range points {
+		p := &points[i]
 		s, t, why := c.model(p)
 		if why != "" {
 			usage.Fillf(w, "%s, %s, %v: not compared: %s", p.Device, p.Reliability, p.SizeBytes, why)
@@ -179,17 +147,11 @@ func (c *compare) run(w io.Writer, points []perfPoint) error {
 }
 
 // model returns the scheme and the transfer of a point, or why there is none.
-func (c *compare) model(p perfPoint) (s model.Scheme, t model.Transfer, why string) {
-	or := func(v *float64, fallback float64) float64 {
-		if v == nil {
-			return fallback
-		}
-		return *v
-	}
-	ec := model.EC{K: p.Params.K, M: p.Params.M, Beta: or(p.Params.Beta, 0.5)}
+func (c *compare) model(p *result.Result) (s model.Scheme, t model.Transfer, why string) {
+	ec := model.EC{K: int64(p.Params.K), M: int64(p.Params.M), Beta: cmp.Or(p.Params.Beta, 0.5)}
 	switch p.Reliability {
 	case "sr":
-		s = model.SR{Alpha: or(p.Params.Alpha, 2)}
+		s = model.SR{Alpha: cmp.Or(p.Params.Alpha, 2)}
 	case "sr-nack":
 		s = model.NACK()
 	case "ec-xor":
@@ -202,7 +164,7 @@ func (c *compare) model(p perfPoint) (s model.Scheme, t model.Transfer, why stri
 	default:
 		return nil, t, fmt.Sprintf("the model has no scheme %q", p.Reliability)
 	}
-	unit := max(p.UnitBytes, p.Chunks.UnitBytes)
+	unit := p.Chunks.UnitBytes
 	switch {
 	case p.Link == nil:
 		return nil, t, "no emulated link, so no prediction"
@@ -216,7 +178,7 @@ func (c *compare) model(p perfPoint) (s model.Scheme, t model.Transfer, why stri
 		return nil, t, "its times are of round trips, two transfers each (--latency)"
 	case p.Incomplete:
 		return nil, t, "it broke off, and the transfers under way then, the longest as a rule, are missing"
-	case p.Both:
+	case p.Bidirectional:
 		return nil, t, "transfers went in both directions at once (-b), the model has one"
 	case p.QPs > 1:
 		return nil, t, fmt.Sprintf("%d connections shared the link (-q), the model has one", p.QPs)
@@ -242,12 +204,13 @@ var compareTable = usage.Table{
 }
 
 // printPoint prints a row and reports whether measurement and prediction agree.
-func (c *compare) printPoint(w io.Writer, p perfPoint, r *model.Result) bool {
+func (c *compare) printPoint(w io.Writer, p *result.Result, r *model.Result) bool {
 	mean := r.Mean()
-	ratio := p.CompletionNs.Avg / float64(mean.Value)
+	avg := float64(p.CompletionNs.Avg)
+	ratio := avg / float64(mean.Value)
 	row := []any{
 		p.Device, p.Reliability, p.SizeBytes, short(p.Link.Drop),
-		units.FormatDuration(units.Duration(p.CompletionNs.Avg)), units.FormatDuration(mean.Value), fmt.Sprintf("%.3f", ratio),
+		units.FormatDuration(p.CompletionNs.Avg), units.FormatDuration(mean.Value), fmt.Sprintf("%.3f", ratio),
 	}
 	var parts []string
 	part := func(name string, ratio float64) {
@@ -258,22 +221,22 @@ func (c *compare) printPoint(w io.Writer, p perfPoint, r *model.Result) bool {
 	}
 	// The predicted interval, scaled from the samples drawn to the iterations measured.
 	half := float64(mean.High-mean.Value) * math.Sqrt(float64(r.Samples())/float64(p.Iterations))
-	if off := math.Abs(p.CompletionNs.Avg - float64(mean.Value)); off > c.tolerance/100*float64(mean.Value) && off > half {
+	if off := math.Abs(avg - float64(mean.Value)); off > c.tolerance/100*float64(mean.Value) && off > half {
 		part("avg", ratio)
 	}
 	for _, q := range []struct {
 		name     string
 		q        float64
-		measured float64
+		measured units.Duration
 	}{{"p50", 0.5, p.CompletionNs.P50}, {"p99", 0.99, p.CompletionNs.P99}, {"p99.9", 0.999, p.CompletionNs.P999}} {
 		// A quantile needs some samples beyond it.
 		if q.measured == 0 || float64(p.Iterations)*(1-q.q) < 5 {
 			row = append(row, "-")
 			continue
 		}
-		ratio := q.measured / float64(r.Quantile(q.q).Value)
+		ratio := float64(q.measured) / float64(r.Quantile(q.q).Value)
 		row = append(row, fmt.Sprintf("%.3f", ratio))
-		if !c.agrees(r, q.q, q.measured, p.Iterations) {
+		if !c.agrees(r, q.q, float64(q.measured), p.Iterations) {
 			part(q.name, ratio)
 		}
 	}

@@ -265,7 +265,7 @@ func TestCompareSaysWhatItCannot(t *testing.T) {
 func FuzzCompare(f *testing.F) {
 	f.Add([]byte(`[]`))
 	f.Add([]byte(`[{"version":1,"reliability":"sr","mtu":4096,"iterations":1,"size_bytes":8192,"link":{"rtt_ns":25000000,"rate_bps":1000000000,"drop":0.1},"chunks":{"unit_bytes":4096}}]`))
-	f.Add([]byte(`[{"version":1,"reliability":"ec-mds","params":{"k":-1,"m":300},"mtu":-4096,"iterations":1,"size_bytes":-1,"link":{"drop":1e300},"unit_bytes":1}]`))
+	f.Add([]byte(`[{"version":1,"reliability":"ec-mds","params":{"k":-1,"m":300},"mtu":-4096,"iterations":1,"size_bytes":-1,"link":{"drop":1e300},"chunks":{"unit_bytes":1}}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		points, err := readPoints(bytes.NewReader(data), "-")
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
+	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -26,12 +27,12 @@ func (p *plan) readLink(cmd *cobra.Command, stdin io.Reader) error {
 	var seen []measuredLink
 	var sizes usage.Sizes
 	var drops probabilities
-	for _, point := range points {
-		l, drop := point.measured()
+	for i := range points {
+		l, drop := measured(&points[i])
 		if !slices.Contains(seen, l) {
 			seen = append(seen, l)
 		}
-		sizes, drops = append(sizes, point.SizeBytes), append(drops, drop)
+		sizes, drops = append(sizes, points[i].SizeBytes), append(drops, drop)
 	}
 	if len(seen) > 1 {
 		return usage.Errorf("--from %s: results of different links, chunks or MTUs (%d): leave one of them in the file", p.from, len(seen))
@@ -77,8 +78,8 @@ type measuredLink struct {
 
 // measured returns the link of a point and the drop probability of its packets: the emulated link's, or
 // what a real one lost of those sent.
-func (p perfPoint) measured() (l measuredLink, drop float64) {
-	l.mtu, l.unit = p.MTU, max(p.UnitBytes, p.Chunks.UnitBytes)
+func measured(p *result.Result) (l measuredLink, drop float64) {
+	l.mtu, l.unit = p.MTU, p.Chunks.UnitBytes
 	if p.Link != nil {
 		l.rtt, l.burst, drop = p.Link.RTTNs, p.Link.Burst, p.Link.Drop
 		if p.MTU > 0 {
