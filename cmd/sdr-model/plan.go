@@ -216,13 +216,15 @@ type sized struct {
 }
 
 func (p *plan) schemes() []model.Scheme {
-	ec := model.EC{Code: model.XOR, K: p.k, M: p.m, Alpha: p.alpha, Beta: p.beta}
+	return []model.Scheme{model.SR{Alpha: p.alpha}, model.NACK(), p.ec(model.XOR), p.ec(model.MDS), model.Adaptive{}}
+}
+
+func (p *plan) ec(code model.Code) model.EC {
+	ec := model.EC{Code: code, K: p.k, M: p.m, Alpha: p.alpha, Beta: p.beta}
 	if p.fallback == "whole" {
 		ec.Fallback = model.Whole
 	}
-	mds := ec
-	mds.Code = model.MDS
-	return []model.Scheme{model.SR{Alpha: p.alpha}, model.NACK(), ec, mds, model.Adaptive{}}
+	return ec
 }
 
 // predict says on log what it is at, once that takes long.
@@ -247,17 +249,14 @@ func (p *plan) predict(log io.Writer) ([]sized, error) {
 				}
 				b.predictions = append(b.predictions, model.Prediction{Scheme: scheme, Transfer: t, Result: r})
 			}
-			var err error
-			if p.burst > 1 { // the best split needs the closed form
-				predictions, s.blocks = append(predictions, b.predictions...), append(s.blocks, b)
-				continue
+			if p.burst <= 1 { // the best split needs the closed form
+				begin(t, "the best split for ec-mds")
+				var err error
+				if b.split, b.splitMean, err = p.ec(model.MDS).BestSplit(t); err != nil {
+					return nil, err
+				}
 			}
-			begin(t, "the best split for ec-mds")
-			if b.split, b.splitMean, err = p.schemes()[3].(model.EC).BestSplit(t); err != nil {
-				return nil, err
-			}
-			predictions = append(predictions, b.predictions...)
-			s.blocks = append(s.blocks, b)
+			predictions, s.blocks = append(predictions, b.predictions...), append(s.blocks, b)
 		}
 		s.name, s.why = model.Recommend(predictions, simplest)
 		all = append(all, s)
