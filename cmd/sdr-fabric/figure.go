@@ -338,12 +338,9 @@ func (f figure) empty(o figureOptions) error {
 
 // make runs what is missing, writes the files and returns how many values are out of their bounds.
 func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, progress io.Writer) (bad int, err error) {
+	seeds := o.each()
 	var runs []sweepRun
-	var each []figureOptions // a seed each
-	for i := range o.seeds {
-		of := o
-		of.seed += uint64(i)
-		each = append(each, of)
+	for _, of := range seeds {
 		runs = append(runs, f.runs(of)...)
 	}
 	costs := make([]float64, len(runs))
@@ -354,32 +351,68 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 	if err != nil {
 		return 0, f.tooSmall(o, err)
 	}
-	by, files := map[string]*report{}, []string{}
+	file := figureFile{Version: release.Version(), Figure: f.name, Title: f.title, Scale: o.scale, Seed: o.seed, Seeds: o.seeds, Runs: []string{}}
+	by := map[string]*report{}
 	for i, r := range runs {
 		by[r.name] = reports[i]
-		files = append(files, filepath.Join("runs", r.name+".json"))
+		file.add(r, reports[i])
 	}
 	var all [][]point
-	for _, of := range each {
+	for _, of := range seeds {
 		all = append(all, f.points(of, by))
 	}
-	points := overSeeds(all, f.means)
-	if len(points) == 0 {
+	if file.Points, bad = f.judge(o, all); len(file.Points) == 0 {
 		return 0, f.empty(o)
 	}
+	paths, err := f.write(dir, o, &file, all[0])
+	if err != nil {
+		return 0, err
+	}
+	out := cmd.OutOrStdout()
+	usage.Fillf(out, "%s: %s, scale %.4g, %s", f.name, f.title, o.scale, o.of())
+	printPoints(out, file.Points, o.wide)
+	fmt.Fprintln(out, strings.Join(paths, "\n"))
+	return bad, nil
+}
+
+// each are the options of each seed by itself.
+func (o figureOptions) each() (each []figureOptions) {
+	for i := range o.seeds {
+		of := o
+		of.seed += uint64(i)
+		each = append(each, of)
+	}
+	return each
+}
+
+// add counts a run.
+func (file *figureFile) add(r sweepRun, rep *report) {
+	file.Runs = append(file.Runs, filepath.Join("runs", r.name+".json"))
+	file.Events, file.WallS, file.RSSBytes = file.Events+rep.Events, file.WallS+rep.WallS, max(file.RSSBytes, rep.RSSBytes)
+}
+
+// judge makes one of the points of all seeds, holds them to their bounds, and says how many are beyond. None are left where seeds have none
+// in common.
+func (f figure) judge(o figureOptions, all [][]point) (points []point, bad int) {
+	points = overSeeds(all, f.means)
 	for i := range points {
 		if points[i].OK = points[i].keeps(); !points[i].OK {
 			bad++
 		}
 	}
-	if f.verdict != nil {
+	if f.verdict != nil && len(points) > 0 {
 		points = append(points, f.verdict(o, points)...)
 	}
-	name, paths := f.file(), []string(nil)
+	return points, bad
+}
+
+// write writes the drawing, with lines over time of the first seed, the points and the JSON, and returns the files' names.
+func (f figure) write(dir string, o figureOptions, file *figureFile, first []point) (paths []string, err error) {
+	name := f.file()
 	if f.chart != nil {
-		drawn := slices.Clip(points)
+		drawn := slices.Clip(file.Points)
 		if o.seeds > 1 {
-			for _, p := range all[0] {
+			for _, p := range first {
 				if p.series { // those are of one seed
 					drawn = append(drawn, p)
 				}
@@ -388,26 +421,13 @@ func (f figure) make(cmd *cobra.Command, dir string, o figureOptions, jobs int, 
 		chart := f.chart(o, drawn)
 		chart.Name = name
 		if paths, err = chart.Figure().Write(dir); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	// The drawing's own CSV has what is drawn; points.csv has what is claimed.
 	base := filepath.Join(dir, name)
-	if err := result.WriteFile(base+".points.csv", pointsCSV(points)); err != nil {
-		return 0, err
+	if err := result.WriteFile(base+".points.csv", pointsCSV(file.Points)); err != nil {
+		return nil, err
 	}
-	var took figureFile
-	for _, r := range reports {
-		took.Events, took.WallS, took.RSSBytes = took.Events+r.Events, took.WallS+r.WallS, max(took.RSSBytes, r.RSSBytes)
-	}
-	file := figureFile{Events: took.Events, WallS: took.WallS, RSSBytes: took.RSSBytes,
-		Version: release.Version(), Figure: f.name, Title: f.title, Scale: o.scale, Seed: o.seed, Seeds: o.seeds, Points: points, Runs: files}
-	if err := result.Write(nil, base+".json", file); err != nil {
-		return 0, err
-	}
-	out := cmd.OutOrStdout()
-	usage.Fillf(out, "%s: %s, scale %.4g, %s", f.name, f.title, o.scale, o.of())
-	printPoints(out, points, o.wide)
-	fmt.Fprintln(out, strings.Join(append(paths, base+".points.csv", base+".json"), "\n"))
-	return bad, nil
+	return append(paths, base+".points.csv", base+".json"), result.Write(nil, base+".json", file)
 }
