@@ -20,7 +20,7 @@ type lane struct {
 	seedOut, seedIn uint64
 
 	out, in slots
-	posted  []*reliability.Transfer // receives, the oldest first; received%len(posted) is its place
+	posted  []*reliability.Transfer // receives, the oldest first: transfer received is the next to come
 	// How many transfers have gone and come since the beginning, and how many are to come in this phase.
 	sent, received, until uint64
 	// warmed is how many had come before counting began.

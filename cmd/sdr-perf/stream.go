@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -356,15 +355,12 @@ func (pt *point) limit(phase op) func(n int, spent units.Duration) bool {
 }
 
 // stats are those of all connections.
-func (pt *point) stats() []reliability.Stats {
-	if len(pt.lanes) == 0 {
-		return []reliability.Stats{pt.conn.Stats()}
+func (pt *point) stats() (all []reliability.Stats) {
+	for _, l := range pt.lanes {
+		all = append(all, l.conn.Stats())
 	}
-	return slices.Collect(func(yield func(reliability.Stats) bool) {
-		for _, l := range pt.lanes {
-			if !yield(l.conn.Stats()) {
-				return
-			}
-		}
-	})
+	if len(pt.lanes) == 0 {
+		all = append(all, pt.conn.Stats())
+	}
+	return all
 }
