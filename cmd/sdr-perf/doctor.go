@@ -27,7 +27,8 @@ type finding struct {
 	backend string // which it matters for
 	what    string
 	state   string // as it is
-	fix     string // the line to type, and behind a # why or where; "" if it is well
+	fix     string // the line to type; "" if it is well
+	why     string // what that is good for, or where; may be ""
 }
 
 // A patient is the machine that the doctor looks at; root is "/" but in tests.
@@ -45,10 +46,9 @@ func show(w io.Writer, all []finding) {
 	for _, f := range all {
 		fmt.Fprintf(w, "%-9s %-22s %s\n", f.backend, f.what, f.state)
 		if f.fix != "" {
-			line, why, explained := strings.Cut(f.fix, "   # ")
-			fmt.Fprintf(w, "    -> %s\n", line)
-			if explained {
-				fmt.Fprintf(w, "       # %s\n", why)
+			fmt.Fprintf(w, "    -> %s\n", f.fix)
+			if f.why != "" {
+				fmt.Fprintf(w, "       # %s\n", f.why)
 			}
 		}
 	}
@@ -56,7 +56,7 @@ func show(w io.Writer, all []finding) {
 
 // examine looks at everything that measurements depend on.
 func (p patient) examine() []finding {
-	all := []finding{{"all", "kernel", p.text("proc/sys/kernel/osrelease"), ""}, p.clock()}
+	all := []finding{{backend: "all", what: "kernel", state: p.text("proc/sys/kernel/osrelease")}, p.clock()}
 	all = append(all, p.port(), p.offload(), p.buffer("rmem_max"), p.buffer("wmem_max"))
 	all = append(all, interfaces()...)
 	return append(all, p.rdma()...)
@@ -72,9 +72,9 @@ func (p patient) text(name string) string {
 }
 
 func (p patient) clock() finding {
-	f := finding{"all", "clock source", p.text("sys/devices/system/clocksource/clocksource0/current_clocksource"), ""}
+	f := finding{backend: "all", what: "clock source", state: p.text("sys/devices/system/clocksource/clocksource0/current_clocksource")}
 	if f.state == "hpet" || f.state == "acpi_pm" {
-		f.fix = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource   # reading it takes a microsecond"
+		f.fix, f.why = "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource", "reading it takes a microsecond"
 	}
 	return f
 }
@@ -85,19 +85,19 @@ const wantBuffer = 8 * units.MiB
 func (p patient) buffer(name string) finding {
 	text := p.text("proc/sys/net/core/" + name)
 	n, err := strconv.ParseInt(text, 10, 64)
-	f := finding{"userroce", "net.core." + name, text, ""}
+	f := finding{backend: "userroce", what: "net.core." + name, state: text}
 	if err == nil {
 		f.state = units.Bytes(n).String()
 	}
 	if err == nil && units.Bytes(n) < wantBuffer {
-		f.fix = fmt.Sprintf("sudo sysctl -w net.core.%s=%d   # fast senders overrun less", name, int64(wantBuffer))
+		f.fix, f.why = fmt.Sprintf("sudo sysctl -w net.core.%s=%d", name, int64(wantBuffer)), "fast senders overrun less"
 	}
 	return f
 }
 
 // port says whether RoCEv2's UDP port is free.
 func (p patient) port() finding {
-	f := finding{"userroce", fmt.Sprintf("UDP port %d", roce.UDPPort), "free", ""}
+	f := finding{backend: "userroce", what: fmt.Sprintf("UDP port %d", roce.UDPPort), state: "free"}
 	c, err := net.ListenUDP("udp", &net.UDPAddr{Port: roce.UDPPort})
 	if err != nil {
 		f.state, f.fix = "taken: "+userroce.PortTaken(roce.UDPPort).Held(), "sdr-perf --udp-port any …"
@@ -109,7 +109,7 @@ func (p patient) port() finding {
 
 // offload says whether the kernel takes and gives trains of datagrams at once.
 func (p patient) offload() finding {
-	f := finding{"userroce", "segmentation offload", "UDP_SEGMENT and UDP_GRO", ""}
+	f := finding{backend: "userroce", what: "segmentation offload", state: "UDP_SEGMENT and UDP_GRO"}
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		f.state = "unknown"
@@ -117,7 +117,7 @@ func (p patient) offload() finding {
 	}
 	defer unix.Close(fd)
 	if unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 1024) != nil || unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_GRO, 1) != nil {
-		f.state, f.fix = "not in this kernel", "install Linux 5.0 or later   # packets go one by one until then"
+		f.state, f.fix, f.why = "not in this kernel", "install Linux 5.0 or later", "packets go one by one until then"
 	}
 	return f
 }
@@ -131,9 +131,9 @@ func interfaces() (all []finding) {
 		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 {
 			continue
 		}
-		f := finding{"all", "MTU of " + i.Name, strconv.Itoa(i.MTU), ""}
+		f := finding{backend: "all", what: "MTU of " + i.Name, state: strconv.Itoa(i.MTU)}
 		if i.MTU < jumbo {
-			f.fix = fmt.Sprintf("sudo ip link set %s mtu 9000   # where the whole path can: packets of 4096 bytes need %d", i.Name, jumbo)
+			f.fix, f.why = fmt.Sprintf("sudo ip link set %s mtu 9000", i.Name), fmt.Sprintf("where the whole path can: packets of 4096 bytes need %d", jumbo)
 		}
 		all = append(all, f)
 	}
@@ -143,7 +143,7 @@ func interfaces() (all []finding) {
 // rdma looks at the kernel's devices.
 func (p patient) rdma() []finding {
 	found, err := verbs.Devices()
-	devs := finding{"softroce", "RDMA devices", "", ""}
+	devs := finding{backend: "softroce", what: "RDMA devices"}
 	for _, d := range found {
 		devs.state += d.Name + " " + rc.Prefix + d.Name + " " // as -d takes them
 	}
@@ -154,11 +154,11 @@ func (p patient) rdma() []finding {
 		}
 		devs.fix = "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev eth0"
 	}
-	lock := finding{"softroce", "locked memory", "no limit", ""}
+	lock := finding{backend: "softroce", what: "locked memory", state: "no limit"}
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) == nil && limit.Cur != unix.RLIM_INFINITY {
 		lock.state = units.Bytes(limit.Cur).String()
-		lock.fix = "ulimit -l unlimited   # in a root shell, or memlock in limits.conf: registered memory is locked"
+		lock.fix, lock.why = "ulimit -l unlimited", "in a root shell, or memlock in limits.conf: registered memory is locked"
 	}
 	return []finding{devs, lock}
 }
