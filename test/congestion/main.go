@@ -30,7 +30,6 @@ import (
 
 const (
 	packet = 1500
-	ms     = units.Instant(units.Millisecond)
 	sec    = units.Instant(units.Second)
 )
 

@@ -31,7 +31,6 @@ const (
 // Of the headers.
 const (
 	ipv4Len      = 20
-	ipv6Len      = 40
 	udpLen       = 8
 	protocolUDP  = 17
 	hopLimit     = 64
