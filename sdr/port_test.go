@@ -117,6 +117,8 @@ func TestPortIsForProgressOnly(t *testing.T) {
 		}
 		p.Complete(r)
 	}))
+	require.True(t, c.do(q[1], func(p *sdr.Port) { p.Fail(sdr.ErrPeerDead) }))
+	require.ErrorIs(t, q[1].Err(), sdr.ErrPeerDead, "what Port has for QP.Fail")
 	require.NoError(t, q[1].Close()) // do returns within the call of Progress, and the worker makes others
 	for name, f := range map[string]func(){
 		"MaxScheme": func() { port.MaxScheme() }, "HomeChannel": func() { port.HomeChannel(sdr.SendStream{}, 0) },
