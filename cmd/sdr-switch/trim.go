@@ -3,9 +3,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,17 +12,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sdr-rdma/go-sdr/cmd/internal/usage"
 	"github.com/sdr-rdma/go-sdr/congestion"
-	"github.com/sdr-rdma/go-sdr/dataplane/softswitch"
 	"github.com/sdr-rdma/go-sdr/internal/result"
 	"github.com/sdr-rdma/go-sdr/reliability/schemes"
 	"github.com/sdr-rdma/go-sdr/roce"
@@ -301,184 +294,4 @@ func again(ctx context.Context, out, log io.Writer) error {
 		return fmt.Errorf("make a user namespace: %w; allow users to (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces, on Ubuntu kernel.apparmor_restrict_unprivileged_userns), or run it as root", err)
 	}
 	return nil
-}
-
-// A row is one switch's, with one congestion control.
-type row struct {
-	Kind       kind                `json:"kind"`
-	Congestion string              `json:"congestion"`
-	Trim       bool                `json:"trim"`
-	GoodputBps float64             `json:"goodput_bps"`
-	OfLine     float64             `json:"of_line"` // 0: the line has no limit
-	Switch     softswitch.Counters `json:"switch"`
-	PacketRate float64             `json:"switch_packets_per_s"`
-	Perf       result.Result       `json:"sdr_perf"`
-}
-
-// header is what a packet has beside its payload in an Ethernet frame, and cut what is left of one.
-const (
-	header = 14 + roce.IPv4WriteImmOverhead
-	cut    = 14 + roce.IPv4HeaderSize + roce.UDPHeaderSize + roce.TrimmedSize
-)
-
-// measure runs sdr-perf through one switch.
-func (e *experiment) measure(ctx context.Context, k kind, congestion string, log io.Writer) (row, error) {
-	l, err := newLab(int(e.mtu) + 200)
-	if err != nil {
-		return row{}, err
-	}
-	defer l.close()
-	sw, err := e.open(l, k)
-	if err != nil {
-		return row{}, err
-	}
-	begun := time.Now()
-	r, err := e.perfThrough(ctx, l, k, congestion, log)
-	took := time.Since(begun)
-	there, back, stopped := sw.stop()
-	if err == nil {
-		err = stopped
-	}
-	if err != nil {
-		return row{}, err
-	}
-	x := row{Kind: k, Congestion: congestion, Trim: k != drop, Switch: there, Perf: r, PacketRate: float64(there.Frames+back.Frames) / took.Seconds()}
-	x.GoodputBps = 8e9 * arrived(&r) / float64(max(r.ElapsedNs, 1))
-	if e.rate > 0 {
-		// Of each packet that arrived the line has carried what was cut of it before, too.
-		each := float64(max(e.keep, cut))
-		headers := float64(r.Packets.TrimmedSeen)*each - float64(there.Joined)*(cut-roce.NameSize)
-		packets := max(arrived(&r), 1) / float64(e.mtu)
-		most := float64(e.rate) * float64(e.mtu) / (float64(e.mtu+header) + headers/packets)
-		x.OfLine = x.GoodputBps / most
-	}
-	return x, nil
-}
-
-// arrived is how many bytes of user data did, less than were sent only with a scheme that repeats nothing.
-func arrived(r *result.Result) float64 {
-	return max(0, float64(r.SizeBytes)*float64(r.Iterations)-float64(r.Chunks.Missing)*float64(r.Chunks.UnitBytes))
-}
-
-// perfThrough runs both ends of sdr-perf, and returns the client's result.
-func (e *experiment) perfThrough(ctx context.Context, l *lab, k kind, congestion string, log io.Writer) (r result.Result, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	client, server := l.hosts[0], l.hosts[1]
-	both := slices.Clip([]string{"--trim", "--spin", "0"}) // the ends share processors with the switch, and who polls takes its own
-	s := server.command(ctx, e.perf, append(both, "--addr", server.addr.String())...)
-	var said bytes.Buffer
-	s.Stdout, s.Stderr = &said, &said
-	if err := server.start(s); err != nil {
-		return r, fmt.Errorf("start %s: %w", e.perf, err)
-	}
-	stop := sync.OnceFunc(func() {
-		cancel()
-		_ = s.Wait()
-	})
-	defer stop()
-	args := append(both,
-		"--trim-path="+strconv.FormatBool(k != drop), "--addr", client.addr.String(), "-s", strconv.FormatInt(int64(e.size), 10), "-n", strconv.Itoa(e.iters),
-		"-m", strconv.FormatInt(int64(e.mtu), 10), "--reliability", e.scheme, "--congestion", e.controller(congestion), "--json", "-", server.addr.String(),
-	)
-	if congestion == "fixed" {
-		args = append([]string{"--warmup", "0"}, args...) // nothing is learnt, and so all is counted at both ends
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
-		c := client.command(ctx, e.perf, args...)
-		var out, problems bytes.Buffer
-		c.Stdout, c.Stderr = &out, &problems
-		if err := client.start(c); err != nil {
-			return r, fmt.Errorf("start %s: %w", e.perf, err)
-		}
-		err := c.Wait()
-		if err == nil {
-			if r, err = last(out.Bytes()); err != nil {
-				return r, fmt.Errorf("read what sdr-perf says: %w", err)
-			}
-			return r, nil
-		}
-		if ctx.Err() != nil {
-			return r, ctx.Err()
-		}
-		if !strings.Contains(problems.String(), "refused") || time.Now().After(deadline) {
-			stop() // said is whole then
-			for _, b := range []*bytes.Buffer{&problems, &said} {
-				if b.Len() > 0 {
-					fmt.Fprintln(log, strings.TrimSpace(b.String()))
-				}
-			}
-			return r, fmt.Errorf("sdr-perf: %w", err)
-		}
-	}
-}
-
-// controller is what sdr-perf is told.
-func (e *experiment) controller(congestion string) string {
-	switch {
-	case congestion != "fixed":
-		return congestion
-	case e.rate > 0 && e.offered > 0:
-		wire := e.offered * float64(e.rate)
-		return fmt.Sprintf("fixed:rate=%dkbit", int64(wire*float64(e.mtu)/float64(e.mtu+header)/1000))
-	}
-	return "none"
-}
-
-// last reads the last result of sdr-perf's JSON.
-func last(b []byte) (r result.Result, err error) {
-	var all []result.Result
-	if err := json.Unmarshal(b, &all); err != nil {
-		return r, err
-	}
-	if len(all) != 1 {
-		return r, fmt.Errorf("%d results", len(all))
-	}
-	return all[0], nil
-}
-
-// head writes what stands above the rows.
-func (e *experiment) head(out io.Writer) error {
-	rate := "without limit"
-	if e.rate > 0 {
-		rate = e.rate.String()
-	}
-	what := usage.Fill(fmt.Sprintf("%d transfers of %v by %s, line %s, queue %v; fixed: %s", e.iters, e.size, e.scheme, rate, e.queue, e.controller("fixed")))
-	_, err := fmt.Fprintf(out, "%s\n%s\n", what, e.table().Head(e.wide))
-	return err
-}
-
-// line writes a row.
-func (e *experiment) line(out io.Writer, r *row) error {
-	line, data := "-", "-"
-	if r.OfLine > 0 {
-		line = fmt.Sprintf("%.3f", r.OfLine)
-	}
-	if v := r.Perf.Verified; v != nil {
-		data = map[bool]string{true: "ok", false: "WRONG"}[*v]
-	}
-	p99 := "-"
-	if d := r.Perf.CompletionNs.P99; d > 0 { // else so few transfers have none
-		p99 = units.FormatDuration(d)
-	}
-	p, u := &r.Perf.Packets, &r.Perf.Chunks
-	_, err := fmt.Fprintln(out, e.table().Row(e.wide, r.Kind, r.Congestion, fmt.Sprintf("%.1f Mbit/s", r.GoodputBps/1e6), line, p99,
-		r.Switch.Trimmed, p.TrimmedSeen, p.TrimmedReported, r.Switch.Joined, r.Switch.Dropped,
-		u.Retransmitted, u.Spurious, u.Timeouts, fmt.Sprintf("%.0f", r.PacketRate), data))
-	return err
-}
-
-// table has the widths of usual values. A control may have parameters, which all lines leave room for.
-func (e *experiment) table() usage.Table {
-	control := 7
-	for _, name := range e.congestions {
-		control = max(control, len(name))
-	}
-	return usage.Table{
-		{Name: "switch", Width: 7}, {Name: "control", Width: control}, {Name: "goodput", Width: 12}, {Name: "of line", Width: 7},
-		{Name: "p99", Width: 8}, {Name: "cut", Width: 6}, {Name: "seen", Width: 6, Wide: true}, {Name: "back", Width: 6, Wide: true},
-		{Name: "joined", Width: 6, Wide: true}, {Name: "dropped", Width: 7}, {Name: "repeats", Width: 7},
-		{Name: "spurious", Width: 8, Wide: true}, {Name: "timers", Width: 6}, {Name: "packets/s", Width: 9, Wide: true},
-		{Name: "data", Width: 4},
-	}
 }
