@@ -71,23 +71,23 @@ func (l *lab) bridge() error {
 
 // Classes of HTB.
 const (
-	all     = 1
-	control = 0x10
-	data    = 0x20
+	allClass     = 1
+	controlClass = 0x10
+	dataClass    = 0x20
 )
 
 // shape puts HTB on an interface: a line of a rate, of which header-only packets have as much as their weight says against
 // all others, and either takes what the other leaves.
 func shape(index int, rate units.Rate, weight float64) error {
 	q := netlink.NewHtb(netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT})
-	q.Defcls = data
+	q.Defcls = dataClass
 	if err := netlink.QdiscAdd(q); err != nil {
 		return err
 	}
 	for _, c := range []struct {
 		parent, minor uint16
 		share         float64
-	}{{0, all, 1}, {all, control, weight / (1 + weight)}, {all, data, 1 / (1 + weight)}} {
+	}{{0, allClass, 1}, {allClass, controlClass, weight / (1 + weight)}, {allClass, dataClass, 1 / (1 + weight)}} {
 		if err := class(index, c.parent, c.minor, rate, c.share); err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func shape(index int, rate units.Rate, weight float64) error {
 	const tag = 3 << 2 << 16 // in the first word of an IPv4 header, the two low bits of the DSCP
 	return netlink.FilterAdd(&netlink.U32{
 		FilterAttrs: netlink.FilterAttrs{LinkIndex: index, Parent: q.Handle, Priority: 1, Protocol: unix.ETH_P_IP},
-		ClassId:     netlink.MakeHandle(1, control),
+		ClassId:     netlink.MakeHandle(1, controlClass),
 		Sel:         &netlink.TcU32Sel{Flags: netlink.TC_U32_TERMINAL, Nkeys: 1, Keys: []netlink.TcU32Key{{Mask: tag, Val: tag}}},
 	})
 }
@@ -151,11 +151,11 @@ func (s *kernelSwitch) count(i int) (c softswitch.Counters, err error) {
 
 // shaped is how many packets HTB has dropped at an interface.
 func shaped(index int) (uint64, error) {
-	all, err := netlink.QdiscList(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: index}})
+	qdiscs, err := netlink.QdiscList(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: index}})
 	if err != nil {
 		return 0, err
 	}
-	for _, q := range all {
+	for _, q := range qdiscs {
 		if a := q.Attrs(); q.Type() == "htb" && a.Statistics != nil && a.Statistics.Queue != nil {
 			return uint64(a.Statistics.Queue.Drops), nil
 		}
