@@ -88,21 +88,6 @@ const (
 	leastTransfers = 5
 )
 
-// longPoints are transfers of more packets on a channel than a message has, or the mark of a
-// channel counts: one each, the first of a connection.
-func longPoints(schemes ...string) (points []point) {
-	for _, mtu := range []units.Bytes{1024, 4096} {
-		for _, scheme := range schemes {
-			points = append(points, point{
-				network: network{rate: 10 * units.Gbit, rtt: 10 * units.Millisecond, mtu: mtu, chunk: 64 * units.KiB, headers: 64, channels: 1},
-				grid:    fmt.Sprintf("long, MTU %d,", mtu), scheme: scheme, size: (1<<18 + 1<<16) * mtu, drop: 1e-2, burst: 1,
-				transfers: 1, seed: 1, cold: true,
-			})
-		}
-	}
-	return points
-}
-
 // paced is the rate of user data that fills the link.
 func (n *network) paced() units.Rate {
 	return n.rate / units.Rate(n.mtu+n.headers) * units.Rate(n.mtu)
