@@ -67,9 +67,15 @@ type benchFile struct {
 	Rows    []benchRow `json:"rows"`
 }
 
+// A bench is what bench is asked for.
+type bench struct {
+	json        string
+	htsim, data string // its program and its folder, "" for none
+	quick       bool
+}
+
 func newBench() *cobra.Command {
-	var jsonPath, program, data string
-	var quick bool
+	var b bench
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the simulator",
@@ -83,57 +89,64 @@ most that one run on two cores could have.
 
 ` + htsimHelp,
 		Args: usage.Args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			f := benchFile{Version: release.Version(), Date: time.Now().UTC().Format(time.DateOnly), CPU: cpuid.CPU.BrandName, Cores: runtime.NumCPU()}
-			if err := result.CheckWritable(jsonPath); err != nil {
-				return usage.Wrap(err)
-			}
-			topology := ""
-			if program != "" || data != "" {
-				var err error
-				if program, topology, err = findHtsim(program, data); err != nil {
-					return usage.Wrap(err)
-				}
-			}
-			out := cmd.OutOrStdout()
-			if jsonPath == "-" {
-				out = io.Discard
-			}
-			fmt.Fprintf(out, "%s, %d cores, %s, %s\n%-32s %5s %8s %6s %7s %7s %9s\n", f.CPU, f.Cores, f.Version, f.Date, "", "hosts", "M events", "CPU s", "M/CPU s", "of bare", "memory")
-			add := func(r benchRow) {
-				f.Rows = append(f.Rows, r)
-				events, rate, share := "", "", ""
-				if r.Events > 0 {
-					events, rate = fmt.Sprintf("%.2f", float64(r.Events)/1e6), fmt.Sprintf("%.2f", r.EventsPerS/1e6)
-				}
-				if r.OfBare > 0 {
-					share = fmt.Sprintf("%.2f", r.OfBare)
-				}
-				fmt.Fprintf(out, "%-32s %5d %8s %6.2f %7s %7s %9v\n", r.Name, r.Hosts, events, r.CPUS, rate, share, units.Bytes(r.RSSBytes))
-			}
-			if err := benchAll(cmd.Context(), quick, add); err != nil {
-				return err
-			}
-			if program == "" {
-				fmt.Fprintf(out, "\n%s\n", htsimHelp)
-			} else {
-				r, err := benchHtsim(cmd.Context(), program, topology)
-				if err != nil {
-					return err
-				}
-				add(r)
-			}
-			if jsonPath == "" {
-				return nil
-			}
-			return result.Write(cmd.OutOrStdout(), jsonPath, f)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
-	cmd.Flags().StringVar(&jsonPath, "json", "", "file for the same as JSON; - for standard output, instead of the table")
-	cmd.Flags().BoolVar(&quick, "quick", false, "32 hosts only")
-	cmd.Flags().StringVar(&program, "htsim", "", "htsim_uec to measure beside it")
-	cmd.Flags().StringVar(&data, "htsim-data", "", "its folder with topologies and connection_matrices")
+	cmd.Flags().StringVar(&b.json, "json", "", "file for the same as JSON; - for standard output, instead of the table")
+	cmd.Flags().BoolVar(&b.quick, "quick", false, "32 hosts only")
+	cmd.Flags().StringVar(&b.htsim, "htsim", "", "htsim_uec to measure beside it")
+	cmd.Flags().StringVar(&b.data, "htsim-data", "", "its folder with topologies and connection_matrices")
 	return cmd
+}
+
+func (b *bench) run(ctx context.Context, out io.Writer) error {
+	f := benchFile{Version: release.Version(), Date: time.Now().UTC().Format(time.DateOnly), CPU: cpuid.CPU.BrandName, Cores: runtime.NumCPU()}
+	if err := result.CheckWritable(b.json); err != nil {
+		return usage.Wrap(err)
+	}
+	program, topology := "", ""
+	if b.htsim != "" || b.data != "" {
+		var err error
+		if program, topology, err = findHtsim(b.htsim, b.data); err != nil {
+			return usage.Wrap(err)
+		}
+	}
+	table := out
+	if b.json == "-" {
+		table = io.Discard
+	}
+	fmt.Fprintf(table, "%s, %d cores, %s, %s\n%-32s %5s %8s %6s %7s %7s %9s\n", f.CPU, f.Cores, f.Version, f.Date, "", "hosts", "M events", "CPU s", "M/CPU s", "of bare", "memory")
+	add := func(r benchRow) {
+		f.Rows = append(f.Rows, r)
+		r.print(table)
+	}
+	if err := benchAll(ctx, b.quick, add); err != nil {
+		return err
+	}
+	if program == "" {
+		fmt.Fprintf(table, "\n%s\n", htsimHelp)
+	} else {
+		r, err := benchHtsim(ctx, program, topology)
+		if err != nil {
+			return err
+		}
+		add(r)
+	}
+	if b.json == "" {
+		return nil
+	}
+	return result.Write(out, b.json, f)
+}
+
+// print prints a line of the table.
+func (r *benchRow) print(w io.Writer) {
+	events, rate, share := "", "", ""
+	if r.Events > 0 {
+		events, rate = fmt.Sprintf("%.2f", float64(r.Events)/1e6), fmt.Sprintf("%.2f", r.EventsPerS/1e6)
+	}
+	if r.OfBare > 0 {
+		share = fmt.Sprintf("%.2f", r.OfBare)
+	}
+	fmt.Fprintf(w, "%-32s %5d %8s %6.2f %7s %7s %9v\n", r.Name, r.Hosts, events, r.CPUS, rate, share, units.Bytes(r.RSSBytes))
 }
 
 func cpuSeconds() float64 {
