@@ -277,32 +277,39 @@ func readNS3FCT(path string) (map[messageKey]timing, error) {
 		if len(c) == 0 {
 			continue
 		}
-		bad := usage.Errorf("%s, line %d: want addresses, ports, bytes, start, completion time and that alone: found %q", path, n, in.Text())
-		if len(c) < 8 {
-			return nil, bad
+		m, ok := ns3Message(c)
+		if !ok {
+			return nil, usage.Errorf("%s, line %d: want addresses, ports, bytes, start, completion time and that alone: found %q", path, n, in.Text())
 		}
-		src, err1 := strconv.ParseUint(c[0], 16, 32)
-		dst, err2 := strconv.ParseUint(c[1], 16, 32)
-		var v [4]float64
-		err3 := error(nil)
-		for i := range v {
-			x, err := strconv.ParseFloat(c[4+i], 64)
-			if err != nil || !(x >= 0) {
-				err3 = bad
-			}
-			v[i] = x
-		}
-		if err1 != nil || err2 != nil || err3 != nil || v[2] == 0 || v[3] == 0 {
-			return nil, bad
-		}
-		// Of what it takes alone, what is not serialization is the way.
-		far := v[3]-v[0]*nsPerByte > farAway
-		// Node n has the address 11.(n/65536).(n/256).1 with the number's low byte in the third.
-		node := func(a uint64) int { return int(a >> 8 & 0xffff) }
-		all = append(all, message{messageKey{src: node(src), dst: node(dst), bytes: int(v[0])}, timing{v[2], v[3], far}, v[1]})
+		all = append(all, m)
 	}
 	if err := in.Err(); err != nil {
 		return nil, err
 	}
 	return byNumber(all), nil
+}
+
+// ns3Message reads the columns of a line of fct.txt.
+func ns3Message(c []string) (m message, ok bool) {
+	if len(c) < 8 {
+		return m, false
+	}
+	src, err1 := strconv.ParseUint(c[0], 16, 32)
+	dst, err2 := strconv.ParseUint(c[1], 16, 32)
+	if err1 != nil || err2 != nil {
+		return m, false
+	}
+	var v [4]float64 // behind the ports
+	for i := range v {
+		var err error
+		if v[i], err = strconv.ParseFloat(c[4+i], 64); err != nil || !(v[i] >= 0) {
+			return m, false
+		}
+	}
+	size, start, fct, alone := v[0], v[1], v[2], v[3]
+	// Of what it takes alone, what is not serialization is the way.
+	far := alone-size*nsPerByte > farAway
+	// Node n has the address 11.(n/65536).(n/256).1 with the number's low byte in the third.
+	node := func(a uint64) int { return int(a >> 8 & 0xffff) }
+	return message{messageKey{src: node(src), dst: node(dst), bytes: int(size)}, timing{fct, alone, far}, start}, fct != 0 && alone != 0
 }
