@@ -13,7 +13,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
-	"github.com/sdr-rdma/go-sdr/internal/arrivals"
+	"github.com/sdr-rdma/go-sdr/internal/arrivalstest"
 	"github.com/sdr-rdma/go-sdr/internal/race"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -39,7 +39,7 @@ func TestClosure(t *testing.T) {
 					}
 				}
 				t.Run(fmt.Sprintf("%s, drop %g, reorder %g, duplicate %g, %v", name, drop, reorder, duplicate, size), func(t *testing.T) {
-					watch := arrivals.New(sdr.DefaultSplit)
+					watch := arrivalstest.New(sdr.DefaultSplit)
 					p := newPair(t, setup{
 						net: sim.Config{Rate: units.Gbit, Seed: 1, Link: sim.Link{Delay: 2 * ms}},
 						qp:  sdr.QPConfig{MTU: 4096}, conn: reliability.Config{Rate: 950 * units.Mbit}, scheme: newScheme,
@@ -101,7 +101,7 @@ func TestClosure(t *testing.T) {
 }
 
 // receiver makes a watch see what side 1 receives.
-func receiver(w *arrivals.Watch) func(side int, d backend.Device) backend.Device {
+func receiver(w *arrivalstest.Watch) func(side int, d backend.Device) backend.Device {
 	return func(side int, d backend.Device) backend.Device {
 		if side == 0 {
 			return d
@@ -112,7 +112,7 @@ func receiver(w *arrivals.Watch) func(side int, d backend.Device) backend.Device
 
 // requireNeeded requires that repeats = needed + spurious, needed being those up to each unit's first arrival. A
 // unit that decoding has placed may have needed none of its repeats, although the first of its packets to arrive was one.
-func requireNeeded(t *testing.T, w *arrivals.Watch, u *scheme.Stats, recovered uint64) {
+func requireNeeded(t *testing.T, w *arrivalstest.Watch, u *scheme.Stats, recovered uint64) {
 	t.Helper()
 	require.LessOrEqual(t, w.Needed(), u.Retransmitted)
 	least := u.Retransmitted - w.Needed()
@@ -137,7 +137,7 @@ func TestClosureOverSockets(t *testing.T) {
 				}
 			}
 			t.Run(fmt.Sprintf("%s, drop %g, reorder %g, duplicate %g", name, link.Drop, link.Reorder, link.Duplicate), func(t *testing.T) {
-				watch := arrivals.New(sdr.DefaultSplit)
+				watch := arrivalstest.New(sdr.DefaultSplit)
 				e := overWatchedSockets(t, link, reliability.Config{Rate: 900 * units.Mbit}, newScheme, receiver(watch))
 				before := e.settle(t, nil)
 				const size, transfers = 256 * units.KiB, 10

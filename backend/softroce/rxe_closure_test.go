@@ -13,7 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/sdr-rdma/go-sdr/backend"
-	"github.com/sdr-rdma/go-sdr/internal/arrivals"
+	"github.com/sdr-rdma/go-sdr/internal/arrivalstest"
 	"github.com/sdr-rdma/go-sdr/internal/rxetest"
 	"github.com/sdr-rdma/go-sdr/internal/transfertest"
 	"github.com/sdr-rdma/go-sdr/reliability"
@@ -80,7 +80,7 @@ func schemes(t *testing.T) map[string]func() scheme.Scheme {
 func TestClosure(t *testing.T) {
 	for name, newScheme := range schemes(t) {
 		t.Run(name, func(t *testing.T) {
-			watch := arrivals.New(sdr.DefaultSplit)
+			watch := arrivalstest.New(sdr.DefaultSplit)
 			c := [2]*sdr.Endpoint{oneWorker(t, openDevice(t, "rxe0")), oneWorker(t, watch.Wrap(openDevice(t, "rxe1")))}
 			conns := connected(t, c, newScheme)
 			for faults := range 8 {
@@ -132,7 +132,7 @@ func connected(t *testing.T, c [2]*sdr.Endpoint, newScheme func() scheme.Scheme)
 }
 
 // closes moves some transfers over a bad link and requires that the counters add up.
-func closes(t *testing.T, c [2]*sdr.Endpoint, conns [2]*reliability.Conn, watch *arrivals.Watch, n netlink.NetemQdiscAttrs) {
+func closes(t *testing.T, c [2]*sdr.Endpoint, conns [2]*reliability.Conn, watch *arrivalstest.Watch, n netlink.NetemQdiscAttrs) {
 	const size, transfers = 256 * units.KiB, 4
 	src, dst := transfertest.Memory(t, c[0], size, 1), transfertest.Memory(t, c[1], size, 0)
 	defer func() {

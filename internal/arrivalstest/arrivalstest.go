@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arrivals watches what a device receives, so that tests can tell which transmission of each packet
+// Package arrivalstest watches what a device receives, so that tests can tell which transmission of each packet
 // came first without asking those who are to count it.
-package arrivals
+package arrivalstest
 
 import (
 	"sync"
