@@ -64,42 +64,11 @@ func (c Chart) Figure() *Figure {
 	}
 	hasPaper := false
 	for _, cp := range c.Panels {
-		p := &panel{title: cp.Title, x: cp.X.axis(), y: cp.Y.axis()}
-		n := -1
-		for _, s := range cp.Lines {
-			if !s.Paper || n < 0 {
-				n++
-			}
-			l := line{name: s.Name, look: lookOf(n), spread: s.Low != nil}
-			if s.Paper {
-				l.look.dash, l.look.width = dotted, 1.2
-				hasPaper = true
-			}
-			if len(s.X) > mostMarkers {
-				l.look.glyph = nil
-			}
-			for i := range s.X {
-				pt := point{x: s.X[i], y: s.Y[i]}
-				if l.spread {
-					pt.low, pt.high = s.Low[i], s.High[i]
-				}
-				l.points = append(l.points, pt)
-			}
-			p.lines = append(p.lines, l)
-			p.legend = append(p.legend, key{name: l.name, look: l.look})
-		}
-		p.fit(&p.x, cp.X, func(pt point) []float64 { return []float64{pt.x} })
-		p.fit(&p.y, cp.Y, func(pt point) []float64 {
-			if pt.high == 0 {
-				return []float64{pt.y}
-			}
-			return []float64{pt.low, pt.y, pt.high}
-		})
-		p.uncover()
+		hasPaper = hasPaper || slices.ContainsFunc(cp.Lines, func(s Series) bool { return s.Paper })
 		if c.Stacked {
-			f.panels = append(f.panels, []*panel{p})
+			f.panels = append(f.panels, []*panel{cp.panel()})
 		} else {
-			f.panels[0] = append(f.panels[0], p)
+			f.panels[0] = append(f.panels[0], cp.panel())
 		}
 	}
 	if hasPaper && c.Dotted != "" {
@@ -107,6 +76,48 @@ func (c Chart) Figure() *Figure {
 	}
 	f.shareLegend()
 	return f
+}
+
+// panel lays out the lines of a panel, with axes that fit them.
+func (cp ChartPanel) panel() *panel {
+	p := &panel{title: cp.Title, x: cp.X.axis(), y: cp.Y.axis()}
+	n := -1
+	for _, s := range cp.Lines {
+		if !s.Paper || n < 0 {
+			n++
+		}
+		l := s.line(n)
+		p.lines = append(p.lines, l)
+		p.legend = append(p.legend, key{name: l.name, look: l.look})
+	}
+	p.fit(&p.x, cp.X, func(pt point) []float64 { return []float64{pt.x} })
+	p.fit(&p.y, cp.Y, func(pt point) []float64 {
+		if pt.high == 0 {
+			return []float64{pt.y}
+		}
+		return []float64{pt.low, pt.y, pt.high}
+	})
+	p.uncover()
+	return p
+}
+
+// line has the n-th look.
+func (s Series) line(n int) line {
+	l := line{name: s.Name, look: lookOf(n), spread: s.Low != nil}
+	if s.Paper {
+		l.look.dash, l.look.width = dotted, 1.2
+	}
+	if len(s.X) > mostMarkers {
+		l.look.glyph = nil
+	}
+	for i := range s.X {
+		pt := point{x: s.X[i], y: s.Y[i]}
+		if l.spread {
+			pt.low, pt.high = s.Low[i], s.High[i]
+		}
+		l.points = append(l.points, pt)
+	}
+	return l
 }
 
 // coveredWidth is what a line is wider for each that runs along it.
