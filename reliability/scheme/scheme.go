@@ -135,9 +135,10 @@ type Scheme interface {
 	// ParityUnits is how many parity units Recv should offer buffers for
 	// before it knows a transfer's length, when its buffer has n data units.
 	ParityUnits(n int) int
+	// NewSender is called when the receiver has posted a buffer. An error ends the transfer.
 	NewSender(Transfer, *Env) (Sender, error)
 	// NewReceiver is called when START has arrived; it must refuse
-	// parameters that make no sense, which come from the network.
+	// parameters that make no sense, which come from the network: an error ends the transfer at both ends.
 	NewReceiver(Transfer, *Env) (Receiver, error)
 }
 
@@ -169,6 +170,7 @@ type Sender interface {
 	// Outstanding is the number of data and parity units sent and neither
 	// reported received nor declared lost: what the window limits.
 	Outstanding() int
+	// Stats are what this half has counted of the transfer so far.
 	Stats() Stats
 }
 
@@ -208,13 +210,13 @@ type ParityCounter interface {
 }
 
 // A Guesser is a Sender that waits for proof that a unit is lost, packets that were sent behind it and have
-// arrived, and says of how many it had none in time. They count as losses, too, but where hosts are
+// arrived, and says of how many it had none in time so far. They count as losses, too, but where hosts are
 // busy most of them are none, so they are no sign of a full queue.
 type Guesser interface {
 	Guessed() int
 }
 
-// A BlackoutReporter is a Sender that says how many of the units that it has declared lost a path took that carried
+// A BlackoutReporter is a Sender that says how many of the units that it has declared lost so far a path took that carried
 // nothing for a while. They are no sign of its rate.
 type BlackoutReporter interface {
 	BlackedOut() int
@@ -228,7 +230,7 @@ type ChannelTimer interface {
 
 // An AnswerTimer is a Sender that knows of single packets when they left: Answered is the mean of the round trips of those that the last
 // frame has answered, 0 if it answered none. Without it a round trip is told by what is in flight, where a packet that is lost or late
-// counts until it is declared lost, which looks like a queue. Late is how many units have come that it had declared lost.
+// counts until it is declared lost, which looks like a queue. Late is how many units have come so far that it had declared lost.
 type AnswerTimer interface {
 	Answered() units.Duration
 	Late() int
@@ -236,12 +238,16 @@ type AnswerTimer interface {
 
 // A Receiver is the receiving half.
 type Receiver interface {
+	// OnControl handles a frame of the sending half, as Sender.OnControl does one of this half.
 	OnControl(now units.Instant, frame []byte) error
+	// OnJob reports that a coding job is done.
 	OnJob(now units.Instant, id uint32)
 	// Poll asks what to do. done: every data unit is in place. Conn then
 	// completes the messages, of which the sender gets COMPLETED; the core is not called
 	// again.
 	Poll(now units.Instant, v View, out *Output) (next units.Instant, done bool, err error)
+	// Stats are what this half has counted of the transfer so far. Of the units in place Conn takes all but Recovered for units
+	// that have come over the network, which congestion controls reckon with.
 	Stats() Stats
 }
 
