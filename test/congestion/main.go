@@ -121,7 +121,7 @@ var parts = []struct {
 	run  func(*judge)
 }{
 	{"alone", (*judge).alone}, {"shared", (*judge).shared}, {"mixed", (*judge).mixed}, {"rivals", (*judge).rivals}, {"incast", (*judge).incast},
-	{"changes", (*judge).changes}, {"routes", (*judge).routes},
+	{"changes", (*judge).changes}, {"routes", (*judge).routes}, {"shallow", (*judge).shallow},
 }
 
 func partNames() (names []string) {
@@ -398,3 +398,60 @@ func (j *judge) reached(b *bottleneck.Bed, rate units.Rate, rtt units.Duration, 
 	}
 	j.row([]string{"never"}, "%v, %v | %s | never | %v", rate, text(rtt), what, text(goal))
 }
+
+// shallow: eight flows in a small part of a product of buffer, as long ways have, beside what TCP does there. It is for nobody to meet.
+func (j *judge) shallow() {
+	fmt.Print("\n### Eight flows in less than one product of buffer, and TCP in their place\n\n" +
+		"| link | buffer | worst Jain index of a second | dropped by the queue | of the link | CUBIC's | dropped | BBR v1's | dropped | one CUBIC's beside seven of ours |\n|" +
+		strings.Repeat("---|", 10) + "\n")
+	makers := []func() congestion.Controller{
+		func() congestion.Controller { return j.make(congestion.Path{MTU: packet}) },
+		func() congestion.Controller { return &bottleneck.Cubic{Packet: packet} },
+		func() congestion.Controller { return &bottleneck.BBRv1{Packet: packet} },
+	}
+	const n = 8
+	from := n*j.spacing + 3*sec
+	end := from + 6*sec
+	for _, rate := range j.rates {
+		for _, rtt := range rtts[1:] {
+			for _, part := range []units.Bytes{100, 20, 10} {
+				l := j.link(rate, rate.Bytes(rtt)/part)
+				if l.Buffer < shallowest {
+					continue
+				}
+				// eight has the flows of one kind, but that the last one is of another.
+				eight := func(kind, last int) *bottleneck.Bed {
+					var flows []bottleneck.Flow
+					for i := range n {
+						f := j.flow(rtt, units.Instant(i)*j.spacing)
+						if f.Controller = makers[kind](); i == n-1 {
+							f.Controller = makers[last]()
+						}
+						flows = append(flows, f)
+					}
+					b := bottleneck.New(l, flows...)
+					b.Run(end)
+					return b
+				}
+				fmt.Printf("| %v, %s | %v", rate, text(rtt), l.Buffer)
+				for kind := range makers {
+					b := eight(kind, kind)
+					var sent, dropped, use float64
+					for i := range n {
+						s := b.Sum(i, from, end)
+						sent, dropped, use = sent+float64(s.Sent), dropped+float64(s.Dropped), use+float64(b.Rate(i, from, end))/float64(rate)
+					}
+					if kind == 0 {
+						fmt.Printf(" | %.3f | %.2f %% | %.3f", b.WorstJain(from, end), 100*dropped/sent, use)
+						continue
+					}
+					fmt.Printf(" | %.3f | %.2f %%", use, 100*dropped/sent)
+				}
+				fmt.Printf(" | %.4f |\n", float64(eight(0, 1).Rate(n-1, from, end))/float64(rate))
+			}
+		}
+	}
+}
+
+// shallowest is a buffer of which eight flows have a packet and a bit each.
+const shallowest = 16 * units.KiB
