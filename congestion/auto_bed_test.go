@@ -185,3 +185,23 @@ func TestLargePacketsDontSwing(t *testing.T) {
 		require.Greater(t, float64(used), 0.98*float64(rate))
 	}
 }
+
+// Eight flows overflow a hundredth of a product of buffer, in which packets hardly wait. Nothing of what gets lost is lost by chance: the
+// one that stays loses nothing once the others have gone.
+func TestLossesOfAFullQueueEnd(t *testing.T) {
+	const n, rate, rtt, gone, end = 8, units.Gbit, 25 * units.Millisecond, 14 * sec, 20 * sec
+	for stays := range n {
+		flows := make([]bottleneck.Flow, n)
+		for i := range flows {
+			flows[i] = bottleneck.Flow{
+				Controller: congestion.Auto()(congestion.Path{MTU: packet}), RTT: rtt, Report: rtt / 32, Start: units.Instant(i) * 6 * sec / 5, Stop: gone,
+			}
+		}
+		flows[stays].Stop = 0
+		b := bottleneck.New(bottleneck.Link{Rate: rate, Buffer: rate.Bytes(rtt) / 100, Packet: packet, Seed: 1}, flows...)
+		b.Run(end)
+		s := b.Sum(stays, end-2*sec, end)
+		require.Less(t, float64(s.Dropped), 0.005*float64(s.Sent), "flow %d", stays)
+		require.Greater(t, float64(b.Rate(stays, end-2*sec, end)), 0.93*float64(rate), "flow %d", stays)
+	}
+}

@@ -313,7 +313,7 @@ func (b *bbr) decide() {
 		b.pace = bw
 	case down:
 		b.limit = bw.Bytes(b.minRTT)*95/100 + extra // a spread may have become a queue of this flow's
-		b.pace = bw
+		b.pace = b.losses.arriving(bw, b.path.MTU)
 	case probeRTT:
 		b.limit = bdp/2 + extra
 		b.pace = bw / 2

@@ -33,6 +33,8 @@ const (
 	mostRandom = 6
 	// memoryPackets are remembered.
 	memoryPackets = 40_000
+	// calmDepth-th of what the buffer was seen to hold is the most that packets may wait in a round without a queue.
+	calmDepth = 4
 	// depthGrowth-th is added each second to what the buffer seems to hold: a path may have changed.
 	depthGrowth = 32
 )
@@ -43,6 +45,15 @@ func (t *lossTest) random(n, mtu units.Bytes) units.Bytes {
 		return 0 // nobody knows yet
 	}
 	return t.calm.of(n)
+}
+
+// arriving is what arrives of a rate where as much gets lost at random as is thought. Who sends no more than that overflows no queue by itself:
+// if what was thought was a queue's doing, nothing gets lost any more, and if not, as much as before.
+func (t *lossTest) arriving(x units.Rate, mtu units.Bytes) units.Rate {
+	if t.calm.all < calmPackets*mtu {
+		return x
+	}
+	return x - min(units.Rate(float64(x)*float64(t.calm.lost)/float64(t.calm.all)), x/mostRandom)
 }
 
 // take takes a round of n bytes, and reports whether a queue was full.
@@ -87,8 +98,8 @@ func (b *bbr) judgeLosses(now units.Instant) {
 		return
 	}
 	calm := b.before.own == drained
-	if calm && (r.least == 0 || r.least > b.base()+b.tolerance()) {
-		return // this flow made way, but the queue was not seen empty
+	if calm && (r.least == 0 || b.meanWait(r) > b.calmWait()) {
+		return // this flow made way, but others' packets still waited
 	}
 	if b.losses.take(n, r.lost, b.path.MTU, calm) {
 		b.queueFull(now)
@@ -96,6 +107,15 @@ func (b *bbr) judgeLosses(now units.Instant) {
 	if b.depth > 0 && now.Sub(b.depthAt) > units.Second {
 		b.depth, b.depthAt = min(b.depth+b.depth/depthGrowth, maxRTT), now
 	}
+}
+
+// calmWait is how long packets may wait on average in a round whose losses are taken for random. That the queue was empty for a moment isn't
+// enough: where several flows share a buffer of a few hundredths of the product, it is so in each round, and full in the rest of it.
+func (b *bbr) calmWait() units.Duration {
+	if b.depth > 0 {
+		return min(b.tolerance(), b.depth/calmDepth)
+	}
+	return b.tolerance()
 }
 
 // queueFull notes that this flow's queue was too much.
