@@ -30,11 +30,13 @@ const (
 	enoughPackets = 2000
 	calmPackets   = 200
 	// mostRandom-th of all is the most that is taken for random.
-	mostRandom = 6
+	mostRandom = 3
 	// memoryPackets are remembered.
 	memoryPackets = 40_000
-	// calmDepth-th of what the buffer was seen to hold is the most that packets may wait in a round without a queue.
+	// calmDepth-th of what the buffer was seen to hold, or a calmRTTs-th of the round trip, is the most that packets may wait in a round without
+	// a queue.
 	calmDepth = 4
+	calmRTTs  = 256
 	// depthGrowth-th is added each second to what the buffer seems to hold: a path may have changed.
 	depthGrowth = 32
 )
@@ -110,12 +112,13 @@ func (b *bbr) judgeLosses(now units.Instant) {
 }
 
 // calmWait is how long packets may wait on average in a round whose losses are taken for random. That the queue was empty for a moment isn't
-// enough: where several flows share a buffer of a few hundredths of the product, it is so in each round, and full in the rest of it.
+// enough: where several flows share a buffer of a few hundredths of the product, it is so in each round, and full in the rest of it. What is
+// less than a packet and what hosts are late says nothing: random losses that were once taken for a queue's can have left a depth of next to none.
 func (b *bbr) calmWait() units.Duration {
-	if b.depth > 0 {
-		return min(b.tolerance(), b.depth/calmDepth)
+	if b.depth == 0 {
+		return b.tolerance()
 	}
-	return b.tolerance()
+	return min(b.tolerance(), max(b.depth/calmDepth, b.minRTT/calmRTTs, b.bw().Time(b.path.MTU)))
 }
 
 // queueFull notes that this flow's queue was too much.

@@ -394,8 +394,11 @@ func TestHeavyLossIsRandom(t *testing.T) {
 	for _, c := range []struct {
 		drop, first, later float64
 		rate               units.Rate
-	}{{0.1, 2.5, 1.7, 0}, {0.2, 2.8, 2.2, 0}, {0.1, 1.7, 1.7, kindKnown}, {0.2, 2.1, 2.2, kindKnown}} {
+	}{{0.1, 2.5, 1.7, 0}, {0.2, 2.8, 2.2, 0}, {0.1, 1.7, 1.7, kindKnown}, {0.2, 2.1, 2.2, kindKnown}, {0.3, 3.6, 3.4, 0}, {0.3, 2.6, 4, kindKnown}} {
 		for name, mk := range map[string]func() scheme.Scheme{"sr-nack": newSR(t, sr.NACK), "adaptive": newAdaptive(t), "strack": withPaths(t)["strack"]} {
+			if name == "strack" && c.drop > 0.2 {
+				continue // its own window falls
+			}
 			var firsts []float64
 			later := 0.0
 			for seed := range uint64(seeds) {
