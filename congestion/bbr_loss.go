@@ -15,9 +15,9 @@ type lossCount struct{ all, lost units.Bytes }
 func (c *lossCount) add(all, lost units.Bytes) { c.all, c.lost = c.all+all, c.lost+lost }
 func (c *lossCount) halve()                    { c.all, c.lost = c.all/2, c.lost/2 }
 
-// of is how many of n bytes get lost where as many do as were counted, up to mostRandom.
-func (c *lossCount) of(n units.Bytes) units.Bytes {
-	return min(units.Bytes(float64(n)*float64(c.lost)/float64(max(c.all, 1))), n/mostRandom)
+// lostOf is how much of n, bytes or a rate, gets lost where as many packets do as were counted, up to a mostRandom-th.
+func lostOf[N units.Bytes | units.Rate](c *lossCount, n N) N {
+	return min(N(float64(n)*float64(c.lost)/float64(max(c.all, 1))), n/mostRandom)
 }
 
 const (
@@ -41,21 +41,24 @@ const (
 	depthGrowth = 32
 )
 
+// knows reports whether enough was counted while nothing waited to say how much gets lost at random.
+func (t *lossTest) knows(mtu units.Bytes) bool { return t.calm.all >= calmPackets*mtu }
+
 // random is how many of n bytes get lost at random, as far as is known.
 func (t *lossTest) random(n, mtu units.Bytes) units.Bytes {
-	if t.calm.all < calmPackets*mtu {
-		return 0 // nobody knows yet
+	if !t.knows(mtu) {
+		return 0
 	}
-	return t.calm.of(n)
+	return lostOf(&t.calm, n)
 }
 
 // arriving is what arrives of a rate where as much gets lost at random as is thought. Who sends no more than that overflows no queue by itself:
 // if what was thought was a queue's doing, nothing gets lost any more, and if not, as much as before.
 func (t *lossTest) arriving(x units.Rate, mtu units.Bytes) units.Rate {
-	if t.calm.all < calmPackets*mtu {
+	if !t.knows(mtu) {
 		return x
 	}
-	return x - min(units.Rate(float64(x)*float64(t.calm.lost)/float64(t.calm.all)), x/mostRandom)
+	return x - lostOf(&t.calm, x)
 }
 
 // take takes a round of n bytes, and reports whether a queue was full.
@@ -75,7 +78,7 @@ func (t *lossTest) take(n, lost, mtu units.Bytes, calm bool) bool {
 	if t.full.all > memoryPackets*mtu {
 		t.full.halve()
 	}
-	if t.full.all < enoughPackets*mtu || t.calm.all < calmPackets*mtu {
+	if t.full.all < enoughPackets*mtu || !t.knows(mtu) {
 		return false
 	}
 	// More than chance explains: four deviations of what is expected, in packets.

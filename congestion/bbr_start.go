@@ -22,7 +22,7 @@ func (b *bbr) startupRound(now units.Instant) {
 	n := r.acked + r.lost
 	rate := max(b.bw(), units.RateOf(n, r.took))
 	calm := r.most < b.minRTT+max(b.minRTT/64, rate.Time(4*b.path.MTU)) // nothing waited
-	lossy := r.lost*25 > n && r.lost > min(2*b.losses.calm.of(n), n/mostRandom)+8*b.path.MTU
+	lossy := r.lost*25 > n && r.lost > min(2*lostOf(&b.losses.calm, n), n/mostRandom)+8*b.path.MTU
 	if lossy && (b.lossy || !calm) {
 		b.undo = startUndo{window: b.window, lost: r.lost, at: now}
 		b.losses.calm = lossCount{}
