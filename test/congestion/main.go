@@ -111,7 +111,9 @@ func run(args []string) error {
 			p.run(j)
 		}
 	}
-	fmt.Printf("\n%d of %d rows met their goals.\n", j.met, j.rows)
+	if j.rows > 0 {
+		fmt.Printf("\n%d of %d rows met their goals.\n", j.met, j.rows)
+	}
 	return nil
 }
 
@@ -131,13 +133,17 @@ func partNames() (names []string) {
 	return names
 }
 
+// tcpCubic and tcpBBR make the TCP senders.
+func tcpCubic(congestion.Path) congestion.Controller { return &bottleneck.Cubic{Packet: packet} }
+func tcpBBR(congestion.Path) congestion.Controller { return &bottleneck.BBRv1{Packet: packet} }
+
 // controller is that of a name: a congestion control's, or one of the TCP senders'.
 func controller(name string) (congestion.Factory, error) {
 	switch name {
 	case "tcp-cubic":
-		return func(congestion.Path) congestion.Controller { return &bottleneck.Cubic{Packet: packet} }, nil
+		return tcpCubic, nil
 	case "tcp-bbr":
-		return func(congestion.Path) congestion.Controller { return &bottleneck.BBRv1{Packet: packet} }, nil
+		return tcpBBR, nil
 	}
 	spec, err := congestion.Parse(name)
 	if err == nil && spec.Telemetry {
@@ -146,9 +152,11 @@ func controller(name string) (congestion.Factory, error) {
 	return spec.New, err
 }
 
-func (j *judge) head(title, columns string) {
-	n := strings.Count(columns, "|") + 1
-	fmt.Printf("\n### %s\n\n| %s | goals |\n|%s\n", title, columns, strings.Repeat("---|", n+1))
+func (j *judge) head(title, columns string) { table(title, columns+" | goals") }
+
+// table begins a table.
+func table(title, columns string) {
+	fmt.Printf("\n### %s\n\n| %s |\n|%s\n", title, columns, strings.Repeat("---|", strings.Count(columns, "|")+1))
 }
 
 // row prints a row and what it missed.
@@ -199,7 +207,7 @@ func (j *judge) alone() {
 					share := of(b)
 					cubic, beside := 0.0, "–"
 					if loss == 1e-2 && rtt >= 25*units.Millisecond { // where we are asked for five times as much
-						b := bottleneck.New(l, bottleneck.Flow{Controller: &bottleneck.Cubic{Packet: packet}, RTT: rtt})
+						b := bottleneck.New(l, bottleneck.Flow{Controller: tcpCubic(congestion.Path{}), RTT: rtt})
 						b.Run(end)
 						cubic = of(b)
 						beside = fmt.Sprintf("%.3f", cubic)
@@ -230,16 +238,22 @@ func (j *judge) share(name string, rate units.Rate, buffer units.Bytes, goal flo
 	end := from + 6*sec
 	b := bottleneck.New(j.link(rate, buffer), flows...)
 	b.Run(end)
-	use, sent, dropped := 0.0, 0.0, 0.0
-	for i := range flows {
-		s := b.Sum(i, from, end)
-		use += float64(b.Rate(i, from, end)) / float64(rate)
-		sent, dropped = sent+float64(s.Sent), dropped+float64(s.Dropped)
-	}
+	use, dropped := together(b, len(flows), rate, from, end)
 	mean, _ := b.Queued(from, end)
 	worst := b.WorstJain(from, end)
 	j.row(unless(nil, worst >= goal, fmt.Sprint(goal)), "%s | %v | %.3f | %.3f | %.2f %% | %.2f",
-		name, buffer, worst, use, 100*dropped/sent, float64(rate.Time(mean))/float64(longest))
+		name, buffer, worst, use, 100*dropped, float64(rate.Time(mean))/float64(longest))
+}
+
+// together is how much of a link n flows use, and which share of what they send the queue drops.
+func together(b *bottleneck.Bed, n int, rate units.Rate, from, end units.Instant) (use, dropped float64) {
+	var all bottleneck.Record
+	for i := range n {
+		s := b.Sum(i, from, end)
+		use += float64(b.Rate(i, from, end)) / float64(rate)
+		all.Sent, all.Dropped = all.Sent+s.Sent, all.Dropped+s.Dropped
+	}
+	return use, float64(all.Dropped) / float64(all.Sent)
 }
 
 const sharedColumns = "flows | buffer | worst Jain index of a second | of the link | dropped by the queue | mean queue, of the longest round trip"
@@ -279,9 +293,9 @@ func (j *judge) rivals() {
 		for _, rtt := range rtts {
 			for _, rival := range []string{"cubic", "bbr v1"} {
 				for _, first := range []string{"ours", "the rival"} {
-					other := bottleneck.Flow{Controller: &bottleneck.Cubic{Packet: packet}, RTT: rtt}
+					other := bottleneck.Flow{Controller: tcpCubic(congestion.Path{}), RTT: rtt}
 					if rival != "cubic" {
-						other.Controller = &bottleneck.BBRv1{Packet: packet}
+						other.Controller = tcpBBR(congestion.Path{})
 					}
 					ours := j.flow(rtt, 0)
 					if first == "ours" {
@@ -401,14 +415,8 @@ func (j *judge) reached(b *bottleneck.Bed, rate units.Rate, rtt units.Duration, 
 
 // shallow: eight flows in a small part of a product of buffer, as long ways have, beside what TCP does there. It is for nobody to meet.
 func (j *judge) shallow() {
-	fmt.Print("\n### Eight flows in less than one product of buffer, and TCP in their place\n\n" +
-		"| link | buffer | worst Jain index of a second | dropped by the queue | of the link | CUBIC's | dropped | BBR v1's | dropped | one CUBIC's beside seven of ours |\n|" +
-		strings.Repeat("---|", 10) + "\n")
-	makers := []func() congestion.Controller{
-		func() congestion.Controller { return j.make(congestion.Path{MTU: packet}) },
-		func() congestion.Controller { return &bottleneck.Cubic{Packet: packet} },
-		func() congestion.Controller { return &bottleneck.BBRv1{Packet: packet} },
-	}
+	table("Eight flows in less than one product of buffer, and TCP in their place",
+		"link | buffer | worst Jain index of a second | dropped by the queue | of the link | CUBIC's | dropped | BBR v1's | dropped | one CUBIC's beside seven of ours")
 	const n = 8
 	from := n*j.spacing + 3*sec
 	end := from + 6*sec
@@ -419,35 +427,25 @@ func (j *judge) shallow() {
 				if l.Buffer < shallowest {
 					continue
 				}
-				// eight has the flows of one kind, but that the last one is of another.
-				eight := func(kind, last int) *bottleneck.Bed {
-					var flows []bottleneck.Flow
-					for i := range n {
-						f := j.flow(rtt, units.Instant(i)*j.spacing)
-						if f.Controller = makers[kind](); i == n-1 {
-							f.Controller = makers[last]()
-						}
-						flows = append(flows, f)
+				// run has flows of one kind, the last of which is of another.
+				run := func(kind, last congestion.Factory) *bottleneck.Bed {
+					flows := make([]bottleneck.Flow, n)
+					for i := range flows {
+						flows[i] = j.flow(rtt, units.Instant(i)*j.spacing)
+						flows[i].Controller = kind(congestion.Path{MTU: packet})
 					}
+					flows[n-1].Controller = last(congestion.Path{MTU: packet})
 					b := bottleneck.New(l, flows...)
 					b.Run(end)
 					return b
 				}
-				fmt.Printf("| %v, %s | %v", rate, text(rtt), l.Buffer)
-				for kind := range makers {
-					b := eight(kind, kind)
-					var sent, dropped, use float64
-					for i := range n {
-						s := b.Sum(i, from, end)
-						sent, dropped, use = sent+float64(s.Sent), dropped+float64(s.Dropped), use+float64(b.Rate(i, from, end))/float64(rate)
-					}
-					if kind == 0 {
-						fmt.Printf(" | %.3f | %.2f %% | %.3f", b.WorstJain(from, end), 100*dropped/sent, use)
-						continue
-					}
-					fmt.Printf(" | %.3f | %.2f %%", use, 100*dropped/sent)
-				}
-				fmt.Printf(" | %.4f |\n", float64(eight(0, 1).Rate(n-1, from, end))/float64(rate))
+				ours := run(j.make, j.make)
+				use, dropped := together(ours, n, rate, from, end)
+				cubicUse, cubicDropped := together(run(tcpCubic, tcpCubic), n, rate, from, end)
+				bbrUse, bbrDropped := together(run(tcpBBR, tcpBBR), n, rate, from, end)
+				beside := float64(run(j.make, tcpCubic).Rate(n-1, from, end)) / float64(rate)
+				fmt.Printf("| %v, %s | %v | %.3f | %.2f %% | %.3f | %.3f | %.2f %% | %.3f | %.2f %% | %.4f |\n", rate, text(rtt), l.Buffer,
+					ours.WorstJain(from, end), 100*dropped, use, cubicUse, 100*cubicDropped, bbrUse, 100*bbrDropped, beside)
 			}
 		}
 	}
