@@ -15,6 +15,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
+	"github.com/sdr-rdma/go-sdr/internal/cqtest"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/adaptive"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
@@ -135,13 +136,7 @@ type gossipQP struct {
 	cookie uint32
 }
 
-func (d *gossip) NewCQ(c backend.CQConfig) (backend.CQ, error) {
-	q, err := d.Device.NewCQ(c)
-	return &gossipCQ{q, d}, err
-}
-
 func (d *gossip) NewQP(c backend.QPConfig) (backend.QP, error) {
-	c.SendCQ, c.RecvCQ = c.SendCQ.(*gossipCQ).CQ, c.RecvCQ.(*gossipCQ).CQ
 	q, err := d.Device.NewQP(c)
 	return &gossipQP{q, d, c.Cookie}, err
 }
@@ -204,7 +199,7 @@ func (d *gossip) wrap(side int, dev backend.Device) backend.Device {
 	if side == 1 {
 		return dev
 	}
-	d.Device = dev
+	d.Device = cqtest.Wrap(dev, func(q backend.CQ) backend.CQ { return &gossipCQ{q, d} })
 	return d
 }
 

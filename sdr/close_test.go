@@ -15,6 +15,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/cqtest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -182,31 +183,16 @@ func TestDeviceClosedUnderEndpoint(t *testing.T) {
 	}
 }
 
-// A removedDevice is one whose Wait fails at once, each time, when it is gone, while its queues are only empty.
-type removedDevice struct {
-	backend.Device
-	gone  atomic.Bool
-	waits atomic.Int64
-}
-
+// A removedCQ is one whose Wait fails at once, each time, when its device is gone, while it is only empty.
 type removedCQ struct {
 	backend.CQ
-	dev *removedDevice
-}
-
-func (d *removedDevice) NewCQ(c backend.CQConfig) (backend.CQ, error) {
-	q, err := d.Device.NewCQ(c)
-	return &removedCQ{q, d}, err
-}
-
-func (d *removedDevice) NewQP(c backend.QPConfig) (backend.QP, error) {
-	c.SendCQ, c.RecvCQ = c.SendCQ.(*removedCQ).CQ, c.RecvCQ.(*removedCQ).CQ
-	return d.Device.NewQP(c)
+	gone  *atomic.Bool
+	waits *atomic.Int64
 }
 
 func (c *removedCQ) Wait(d units.Duration) error {
-	if c.dev.gone.Load() {
-		c.dev.waits.Add(1)
+	if c.gone.Load() {
+		c.waits.Add(1)
 		return io.ErrUnexpectedEOF
 	}
 	return c.CQ.Wait(d)
@@ -216,18 +202,19 @@ func (c *removedCQ) Wait(d units.Duration) error {
 func TestWaitFails(t *testing.T) {
 	dev, err := userroce.Open(userroce.Config{Addr: loopback(0), Port: userroce.AnyPort})
 	require.NoError(t, err)
-	d := &removedDevice{Device: dev}
-	c, err := sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: 1})
+	var gone atomic.Bool
+	var waited atomic.Int64
+	c, err := sdr.NewEndpoint(cqtest.Wrap(dev, func(q backend.CQ) backend.CQ { return &removedCQ{q, &gone, &waited} }), sdr.EndpointConfig{Workers: 1})
 	require.NoError(t, err)
 	q, err := c.NewQP(sdr.QPConfig{})
 	require.NoError(t, err)
 	begun := time.Now()
 	require.NoError(t, c.Err())
-	d.gone.Store(true)
+	gone.Store(true)
 	eventually(t, "the QP fails", func() bool { return errors.Is(q.Err(), io.ErrUnexpectedEOF) })
 	require.ErrorIs(t, c.Err(), io.ErrUnexpectedEOF)
 	time.Sleep(100 * time.Millisecond)
-	waits, took := d.waits.Load(), time.Since(begun)
+	waits, took := waited.Load(), time.Since(begun)
 	require.LessOrEqual(t, waits, 1+int64(took/sdr.BrokenPause), "in %v", took)
 	require.NoError(t, c.Close())
 	require.NoError(t, dev.Close())

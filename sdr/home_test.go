@@ -15,16 +15,12 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
 	"github.com/sdr-rdma/go-sdr/backend/sim"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/cqtest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A wakeCounter is a device that counts how often each worker is woken, and polls.
-type wakeCounter struct {
-	backend.Device
-	cqs []*countedCQ
-}
-
+// A countedCQ counts how often its worker is woken, and polls.
 type countedCQ struct {
 	backend.CQ
 	wakes atomic.Int64
@@ -36,21 +32,18 @@ func (c *countedCQ) Poll(now units.Instant, dst []backend.Completion) (int, erro
 	return c.CQ.Poll(now, dst)
 }
 
-func (d *wakeCounter) NewCQ(c backend.CQConfig) (backend.CQ, error) {
-	inner, err := d.Device.NewCQ(c)
-	q := &countedCQ{CQ: inner}
-	d.cqs = append(d.cqs, q)
-	return q, err
-}
-
-func (d *wakeCounter) NewQP(c backend.QPConfig) (backend.QP, error) {
-	c.SendCQ, c.RecvCQ = c.SendCQ.(*countedCQ).CQ, c.RecvCQ.(*countedCQ).CQ
-	return d.Device.NewQP(c)
-}
-
 func (c *countedCQ) Wake() {
 	c.wakes.Add(1)
 	c.CQ.Wake()
+}
+
+// counted is a device that counts in cqs, by worker.
+func counted(d backend.Device, cqs *[]*countedCQ) backend.Device {
+	return cqtest.Wrap(d, func(q backend.CQ) backend.CQ {
+		c := &countedCQ{CQ: q}
+		*cqs = append(*cqs, c)
+		return c
+	})
 }
 
 // TestPacketsWakeHome: packets of a channel that another worker receives wake the worker at which their
@@ -58,15 +51,14 @@ func (c *countedCQ) Wake() {
 // messages are streams that never call End, so that no control frame follows them.
 func TestPacketsWakeHome(t *testing.T) {
 	s := &sockets{}
-	d := &wakeCounter{}
+	var cqs []*countedCQ
 	for i := range 2 {
 		var err error
 		s.dev[i], err = userroce.Open(userroce.Config{Addr: loopback(i), Workers: 1 + i})
 		require.NoError(t, err)
 		var dev backend.Device = s.dev[i]
 		if i == 1 {
-			d.Device = s.dev[i]
-			dev = d
+			dev = counted(dev, &cqs)
 		}
 		s.ctx[i], err = sdr.NewEndpoint(dev, sdr.EndpointConfig{Workers: 1 + i, Spin: -1})
 		require.NoError(t, err)
@@ -82,12 +74,12 @@ func TestPacketsWakeHome(t *testing.T) {
 		st, err := q[0].StartStream(src, 0, 1024, sdr.SendOptions{})
 		require.NoError(t, err)
 		time.Sleep(5 * time.Millisecond) // the clear-to-send arrives, and all falls asleep
-		before := d.cqs[0].wakes.Load()
+		before := cqs[0].wakes.Load()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		require.NoError(t, st.Send(0, 1024))
 		require.NoError(t, r.WaitArrived(ctx))
 		cancel()
-		if d.cqs[0].wakes.Load() > before {
+		if cqs[0].wakes.Load() > before {
 			woken[q[0].HomeChannel(st, 0)]++
 		}
 		require.NoError(t, st.End())
@@ -104,8 +96,8 @@ func TestPollsAmongManyQPs(t *testing.T) {
 	const qps = 40
 	net, err := sim.New(sim.Config{})
 	require.NoError(t, err)
-	d := &wakeCounter{Device: net.A()}
-	c, err := sdr.NewEndpoint(d, sdr.EndpointConfig{})
+	var cqs []*countedCQ
+	c, err := sdr.NewEndpoint(counted(net.A(), &cqs), sdr.EndpointConfig{})
 	require.NoError(t, err)
 	for range qps {
 		q, err := c.NewQP(small)
@@ -113,7 +105,7 @@ func TestPollsAmongManyQPs(t *testing.T) {
 		q.Kick()
 	}
 	c.Progress(net.Now())
-	require.GreaterOrEqual(t, d.cqs[0].polls.Load(), int64(qps/8))
+	require.GreaterOrEqual(t, cqs[0].polls.Load(), int64(qps/8))
 	require.NoError(t, c.Close())
 }
 

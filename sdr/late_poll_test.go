@@ -10,24 +10,13 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/linkemu"
+	"github.com/sdr-rdma/go-sdr/internal/cqtest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A lateDevice is one whose poller the scheduler puts aside between its look at the clock and the poll.
-type lateDevice struct{ backend.Device }
-
+// A lateCQ is one whose poller the scheduler puts aside between its look at the clock and the poll.
 type lateCQ struct{ backend.CQ }
-
-func (d lateDevice) NewCQ(c backend.CQConfig) (backend.CQ, error) {
-	q, err := d.Device.NewCQ(c)
-	return lateCQ{q}, err
-}
-
-func (d lateDevice) NewQP(c backend.QPConfig) (backend.QP, error) {
-	c.SendCQ, c.RecvCQ = c.SendCQ.(lateCQ).CQ, c.RecvCQ.(lateCQ).CQ
-	return d.Device.NewQP(c)
-}
 
 func (q lateCQ) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 	time.Sleep(8 * time.Millisecond)
@@ -40,7 +29,7 @@ func TestLatePollMakesNoShortRoundTrip(t *testing.T) {
 	first := true
 	s := openSocketsOn(t, 1, 0, func(d backend.Device) backend.Device {
 		if first {
-			d, first = lateDevice{d}, false
+			d, first = cqtest.Wrap(d, func(q backend.CQ) backend.CQ { return lateCQ{q} }), false
 		}
 		slow, err := linkemu.Wrap(d, linkemu.Config{RTT: rtt})
 		require.NoError(t, err)

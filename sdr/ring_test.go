@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/cqtest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -28,20 +29,15 @@ func (d *ringDevice) Caps() backend.Caps {
 	return c
 }
 
-func (d *ringDevice) NewCQ(c backend.CQConfig) (backend.CQ, error) {
-	inner, err := d.Device.NewCQ(c)
-	if err != nil {
-		return nil, err
-	}
-	r := &ring{inner: inner, now: d.Now, woken: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
-	d.rings = append(d.rings, r)
-	go r.run()
-	return r, nil
-}
-
-func (d *ringDevice) NewQP(c backend.QPConfig) (backend.QP, error) {
-	c.SendCQ, c.RecvCQ = c.SendCQ.(*ring).inner, c.RecvCQ.(*ring).inner
-	return d.Device.NewQP(c)
+func newRingDevice(dev backend.Device) *ringDevice {
+	d := &ringDevice{}
+	d.Device = cqtest.Wrap(dev, func(inner backend.CQ) backend.CQ {
+		r := &ring{inner: inner, now: d.Now, woken: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{})}
+		d.rings = append(d.rings, r)
+		go r.run()
+		return r
+	})
+	return d
 }
 
 // A ring is a completion queue that fills by itself.

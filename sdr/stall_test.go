@@ -13,6 +13,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
+	"github.com/sdr-rdma/go-sdr/internal/cqtest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -20,7 +21,7 @@ import (
 // newRings is newSockets, but that side 1 has a device like hardware.
 func newRings(t *testing.T, workers int) (*sockets, *ringDevice) {
 	t.Helper()
-	s, d := &sockets{}, new(ringDevice)
+	s := &sockets{}
 	for i := range 2 {
 		var err error
 		s.dev[i], err = userroce.Open(userroce.Config{Addr: loopback(i), Workers: workers})
@@ -29,7 +30,7 @@ func newRings(t *testing.T, workers int) (*sockets, *ringDevice) {
 	var err error
 	s.ctx[0], err = sdr.NewEndpoint(s.dev[0], sdr.EndpointConfig{Workers: 1})
 	require.NoError(t, err)
-	d.Device = s.dev[1]
+	d := newRingDevice(s.dev[1])
 	s.ctx[1], err = sdr.NewEndpoint(d, sdr.EndpointConfig{Workers: workers})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.close(t) })
@@ -171,20 +172,8 @@ func TestSendCompletionOutlivesQP(t *testing.T) {
 	require.Zero(t, next.Stats().InFlight, "packets in flight on a queue pair that sent nothing")
 }
 
-// A patientDevice is one of whose queues a worker with nothing to do waits as long as it takes.
-type patientDevice struct{ backend.Device }
-
+// On a patientCQ a worker with nothing to do waits as long as it takes.
 type patientCQ struct{ backend.CQ }
-
-func (d patientDevice) NewCQ(c backend.CQConfig) (backend.CQ, error) {
-	q, err := d.Device.NewCQ(c)
-	return patientCQ{q}, err
-}
-
-func (d patientDevice) NewQP(c backend.QPConfig) (backend.QP, error) {
-	c.SendCQ, c.RecvCQ = c.SendCQ.(patientCQ).CQ, c.RecvCQ.(patientCQ).CQ
-	return d.Device.NewQP(c)
-}
 
 func (q patientCQ) Wait(d units.Duration) error {
 	if d == sdr.MaxSleep {
@@ -199,7 +188,9 @@ func TestSlotsGoRound(t *testing.T) {
 	for _, workers := range []int{1, 3, 8} {
 		for _, generations := range []int{1, 2, 4} {
 			t.Run(fmt.Sprintf("%d workers, %d generations", workers, generations), func(t *testing.T) {
-				s := openSocketsOn(t, workers, 0, func(d backend.Device) backend.Device { return patientDevice{d} })
+				s := openSocketsOn(t, workers, 0, func(d backend.Device) backend.Device {
+					return cqtest.Wrap(d, func(q backend.CQ) backend.CQ { return patientCQ{q} })
+				})
 				t.Cleanup(func() { s.close(t) })
 				cfg := twoSlots
 				cfg.Generations = generations

@@ -8,34 +8,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/sdr-rdma/go-sdr/backend"
+	"github.com/sdr-rdma/go-sdr/internal/cqtest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
-// A trimmingDevice reports writes as cut that a test makes up.
-type trimmingDevice struct {
-	backend.Device
-	forged []backend.Completion
-}
-
+// A trimmingCQ reports writes as cut that a test makes up.
 type trimmingCQ struct {
 	backend.CQ
-	d *trimmingDevice
-}
-
-func (d *trimmingDevice) NewCQ(c backend.CQConfig) (backend.CQ, error) {
-	q, err := d.Device.NewCQ(c)
-	return &trimmingCQ{q, d}, err
-}
-
-func (d *trimmingDevice) NewQP(c backend.QPConfig) (backend.QP, error) {
-	c.SendCQ, c.RecvCQ = c.SendCQ.(*trimmingCQ).CQ, c.RecvCQ.(*trimmingCQ).CQ
-	return d.Device.NewQP(c)
+	forged *[]backend.Completion
 }
 
 func (q *trimmingCQ) Poll(now units.Instant, dst []backend.Completion) (int, error) {
-	n := copy(dst, q.d.forged)
-	q.d.forged = q.d.forged[n:]
+	n := copy(dst, *q.forged)
+	*q.forged = (*q.forged)[n:]
 	m, err := q.CQ.Poll(now, dst[n:])
 	return n + m, err
 }
@@ -70,13 +56,12 @@ func (d *trimmedDriver) Failed(error) {}
 // TestForgedTrimmed: a report that a write was cut counts if slot, generation, address and length are those of a packet of a message that
 // is open, because anybody can forge one.
 func TestForgedTrimmed(t *testing.T) {
-	var device *trimmingDevice
+	var forged []backend.Completion
 	p := newWrapped(t, link(), small, func(end int, d backend.Device) backend.Device {
 		if end == 1 {
 			return d
 		}
-		device = &trimmingDevice{Device: d}
-		return device
+		return cqtest.Wrap(d, func(q backend.CQ) backend.CQ { return &trimmingCQ{q, &forged} })
 	})
 	const length = 5*1024 + 100
 	src, dst := p.mr(0, length, true), p.mr(1, length, false)
@@ -97,7 +82,7 @@ func TestForgedTrimmed(t *testing.T) {
 		}
 	}
 	report := func(c backend.Completion) int {
-		device.forged = append(device.forged, c)
+		forged = append(forged, c)
 		before := len(d[0].trimmed)
 		p.run(100 * units.Microsecond)
 		return len(d[0].trimmed) - before

@@ -23,6 +23,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/backend/userroce"
 	"github.com/sdr-rdma/go-sdr/dpa"
 	"github.com/sdr-rdma/go-sdr/internal/bitmap"
+	"github.com/sdr-rdma/go-sdr/internal/cqtest"
 	"github.com/sdr-rdma/go-sdr/sdr"
 	"github.com/sdr-rdma/go-sdr/units"
 )
@@ -176,10 +177,9 @@ func (t *besideTable) compare(m, twin *dpa.Message) error {
 	return nil
 }
 
-// nic is a device whose completions of writes go to the DPA's queues, some of them lost, once more, late by some
+// nic has completions of writes go to the DPA's queues, some of them lost, once more, late by some
 // hundreds, or as if another generation's queue pair had got them. The host sees all others.
 type nic struct {
-	backend.Device
 	b       *beside
 	r       *rand.Rand
 	trouble atomic.Bool
@@ -191,16 +191,6 @@ type nic struct {
 type nicCQ struct {
 	backend.CQ
 	n *nic
-}
-
-func (n *nic) NewCQ(c backend.CQConfig) (backend.CQ, error) {
-	q, err := n.Device.NewCQ(c)
-	return &nicCQ{q, n}, err
-}
-
-func (n *nic) NewQP(c backend.QPConfig) (backend.QP, error) {
-	c.SendCQ, c.RecvCQ = c.SendCQ.(*nicCQ).CQ, c.RecvCQ.(*nicCQ).CQ
-	return n.Device.NewQP(c)
 }
 
 func (q *nicCQ) Poll(now units.Instant, dst []backend.Completion) (kept int, err error) {
@@ -356,8 +346,8 @@ func openEnds(t *testing.T, b *beside, seed uint64, link linkemu.Config) *transf
 		}
 		cfg := sdr.EndpointConfig{Workers: 1}
 		if i == 1 {
-			x.nic = &nic{Device: dev, b: b, r: rand.New(rand.NewPCG(seed, 7))}
-			dev, cfg.Engine = x.nic, b
+			x.nic = &nic{b: b, r: rand.New(rand.NewPCG(seed, 7))}
+			dev, cfg.Engine = cqtest.Wrap(dev, func(q backend.CQ) backend.CQ { return &nicCQ{q, x.nic} }), b
 		}
 		x.ctx[i], err = sdr.NewEndpoint(dev, cfg)
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sdr-rdma/go-sdr/backend"
 	"github.com/sdr-rdma/go-sdr/dpa"
+	"github.com/sdr-rdma/go-sdr/internal/cqtest"
 	"github.com/sdr-rdma/go-sdr/units"
 )
 
@@ -25,7 +26,9 @@ type Watch struct {
 func New(s dpa.Split) *Watch { return &Watch{split: s, first: map[uint32]uint32{}} }
 
 // Wrap returns d, watched.
-func (w *Watch) Wrap(d backend.Device) backend.Device { return &device{d, w} }
+func (w *Watch) Wrap(d backend.Device) backend.Device {
+	return cqtest.Wrap(d, func(q backend.CQ) backend.CQ { return &queue{q, w} })
+}
 
 // Needed is how many repeats it took to bring each packet once: the sum of the numbers of those that came
 // first.
@@ -64,31 +67,6 @@ func (w *Watch) note(c *backend.Completion) {
 	if _, ok := w.first[packet]; !ok {
 		w.first[packet] = c.Imm & (1<<w.split.FragmentBits - 1)
 	}
-}
-
-type device struct {
-	backend.Device
-	w *Watch
-}
-
-func (d *device) NewCQ(c backend.CQConfig) (backend.CQ, error) {
-	q, err := d.Device.NewCQ(c)
-	if err != nil {
-		return nil, err
-	}
-	return &queue{q, d.w}, nil
-}
-
-func (d *device) NewQP(c backend.QPConfig) (backend.QP, error) {
-	c.SendCQ, c.RecvCQ = inner(c.SendCQ), inner(c.RecvCQ)
-	return d.Device.NewQP(c)
-}
-
-func inner(q backend.CQ) backend.CQ {
-	if q, ok := q.(*queue); ok {
-		return q.CQ
-	}
-	return q
 }
 
 type queue struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/sdr-rdma/go-sdr/fabric/des"
 	"github.com/sdr-rdma/go-sdr/fabric/topo"
 	"github.com/sdr-rdma/go-sdr/fabric/workload"
+	"github.com/sdr-rdma/go-sdr/internal/cqtest"
 	"github.com/sdr-rdma/go-sdr/reliability"
 	"github.com/sdr-rdma/go-sdr/reliability/scheme"
 	"github.com/sdr-rdma/go-sdr/reliability/strack"
@@ -128,31 +129,16 @@ func (s tracedSender) Poll(now units.Instant, out *scheme.Output) (units.Instant
 	return next, err
 }
 
-// marking is a device that finds chosen packets marked.
-type marking struct {
-	backend.Device
-	marks func(imm uint32) bool
-}
-
+// A markingCQ finds chosen packets marked.
 type markingCQ struct {
 	backend.CQ
-	dev *marking
-}
-
-func (m *marking) NewCQ(c backend.CQConfig) (backend.CQ, error) {
-	cq, err := m.Device.NewCQ(c)
-	return &markingCQ{cq, m}, err
-}
-
-func (m *marking) NewQP(c backend.QPConfig) (backend.QP, error) {
-	c.SendCQ, c.RecvCQ = c.SendCQ.(*markingCQ).CQ, c.RecvCQ.(*markingCQ).CQ
-	return m.Device.NewQP(c)
+	marks func(imm uint32) bool
 }
 
 func (q *markingCQ) Poll(now units.Instant, dst []backend.Completion) (int, error) {
 	n, err := q.CQ.Poll(now, dst)
 	for i := range dst[:n] {
-		if c := &dst[i]; c.Kind == backend.KindWrite && c.Len > 0 && q.dev.marks(c.Imm) {
+		if c := &dst[i]; c.Kind == backend.KindWrite && c.Len > 0 && q.marks(c.Imm) {
 			c.Flags |= backend.FlagECN
 		}
 	}
@@ -175,7 +161,8 @@ func traceOfSim(t *testing.T) (lines []string) {
 		reliability.Config{Rate: units.RateOf(4096, 4160), Congestion: congestion.Spec{Name: "none"}},
 		[2]func() scheme.Scheme{mk, mk},
 		func(d backend.Device) backend.Device {
-			return &marking{d, func(imm uint32) bool { unit, ok := first(imm); return ok && traceMarks(unit) }}
+			marks := func(imm uint32) bool { unit, ok := first(imm); return ok && traceMarks(unit) }
+			return cqtest.Wrap(d, func(q backend.CQ) backend.CQ { return &markingCQ{q, marks} })
 		})
 	split = p.conn[0].QP().Config().Split
 	p.net.SetFilter(func(i sim.PacketInfo) sim.Verdict {
