@@ -135,7 +135,7 @@ func partNames() (names []string) {
 
 // tcpCubic and tcpBBR make the TCP senders.
 func tcpCubic(congestion.Path) congestion.Controller { return &bottleneck.Cubic{Packet: packet} }
-func tcpBBR(congestion.Path) congestion.Controller { return &bottleneck.BBRv1{Packet: packet} }
+func tcpBBR(congestion.Path) congestion.Controller   { return &bottleneck.BBRv1{Packet: packet} }
 
 // controller is that of a name: a congestion control's, or one of the TCP senders'.
 func controller(name string) (congestion.Factory, error) {
