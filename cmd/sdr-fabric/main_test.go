@@ -28,13 +28,20 @@ import (
 // command runs the program with arguments and returns what it printed.
 func command(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
+	out, _, err = commandSaying(t, args...)
+	return out, err
+}
+
+// commandSaying returns what goes to standard error, too.
+func commandSaying(t *testing.T, args ...string) (out, said string, err error) {
+	t.Helper()
 	var o, e bytes.Buffer
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(&o)
 	root.SetErr(&e)
 	err = root.ExecuteContext(context.Background())
-	return o.String(), err
+	return o.String(), e.String(), err
 }
 
 // Scripts depend on these names.

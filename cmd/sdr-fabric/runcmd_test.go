@@ -133,16 +133,12 @@ func TestRunSaysWhatIsMissing(t *testing.T) {
 		"--transport dcp:retries=9 --trim 60,n=16 --cc dcqcn": "",
 		"--transport irn --cc swift":                          "",
 	} {
-		var out, errs bytes.Buffer
-		root := newRoot()
-		root.SetOut(&out)
-		root.SetErr(&errs)
-		root.SetArgs(append([]string{"run", "--topo", "star:2", "--load", "perm:10kB"}, strings.Fields(args)...))
-		require.NoError(t, root.Execute(), args)
+		_, said, err := commandSaying(t, append([]string{"run", "--topo", "star:2", "--load", "perm:10kB"}, strings.Fields(args)...)...)
+		require.NoError(t, err, args)
 		if want == "" {
-			require.Empty(t, errs.String(), args)
+			require.Empty(t, said, args)
 		}
-		require.Contains(t, errs.String(), want, args)
+		require.Contains(t, said, want, args)
 	}
 }
 
