@@ -23,7 +23,7 @@ func complete(c *cobra.Command) {
 		})
 	}
 	offer("reliability", schemes.Names, cobra.ShellCompDirectiveNoSpace)
-	offer("congestion", func() []string { return controls }, 0)
+	offer("congestion", controls, 0)
 	offer("device", devices.Names, 0)
 	offer("sweep", sweepKeys, cobra.ShellCompDirectiveNoSpace)
 }

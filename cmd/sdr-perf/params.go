@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,8 +59,13 @@ type link struct {
 	Duplicate float64        `json:"duplicate"`
 }
 
-// controls are those that --congestion takes: the others need switches, or acknowledgements, that only sdr-fabric has.
-var controls = []string{"auto", "none", "fixed", "bbr", "search", "dcqcn", "swift"}
+// controls are those that --congestion takes: without the ones that no device tells enough.
+func controls() []string {
+	return slices.DeleteFunc(congestion.Names(), func(name string) bool {
+		s, err := congestion.Parse(name) // fixed alone is refused: it wants a limit
+		return err == nil && s.CheckDevice(units.Gbit) != nil
+	})
+}
 
 func defaultParams() params {
 	return params{
@@ -83,7 +89,7 @@ func (p *params) register(f *pflag.FlagSet) {
 	f.Var(&p.Chunk, "chunk", "what one bit of the receiver's bitmap covers, a multiple of the MTU (default: 16 packets)")
 	f.Var(&p.Unit, "unit", "what is repeated at once, a multiple of the MTU (default: 1 packet)")
 	f.IntVar(&p.Channels, "channels", p.Channels, "`number` of paths that a transfer is spread over, 1 to 256")
-	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate, as that of the emulated link isn't told: "+strings.Join(controls, ", ")+"; sdr-perf congestion tells which is what (default: sending is paced to --rate)")
+	f.StringVar(&p.Congestion, "congestion", p.Congestion, "congestion control, which finds the rate, as that of the emulated link isn't told: "+strings.Join(controls(), ", ")+"; sdr-perf congestion tells which is what (default: sending is paced to --rate)")
 	p.Scheme.register(f)
 	f.Var((*units.DurationValue)(&p.Link.RTT), "rtt", "emulated link: round-trip time")
 	f.Var((*units.DurationValue)(&p.Link.Jitter), "jitter", "emulated link: `time` by up to which each packet takes longer, at random; no packet overtakes another of its channel")
